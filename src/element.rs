@@ -1,0 +1,166 @@
+//! What a tensor may hold for numeric work: the type in memory, the machine type it is computed in, and the way between.
+//!
+//! Imports: `scalar`.
+
+use crate::scalar::{Bits, ComplexPrim, DType, Integer, Num, Ordered, Prim, Real};
+use half::{bf16, f16};
+use num_complex::Complex;
+use std::fmt;
+
+/// A number or boolean that kernels compute with, on every device.
+///
+/// # Safety
+/// Every byte pattern of zeros is a valid value, a value has no padding, and `DTYPE` names the layout of the bytes.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a numeric element",
+    label = "kernels compute with bool, i8…i64, u8…u64, f16, bf16, f32, f64, Complex<f32> and Complex<f64>",
+    note = "a tensor of `{Self}` can be stored, viewed and shared on the CPU: make it with `Tensor::from_vec`"
+)]
+pub unsafe trait Element:
+    Copy + Default + PartialEq + Send + Sync + fmt::Debug + fmt::Display + bytemuck::NoUninit + bytemuck::CheckedBitPattern + bytemuck::Zeroable + 'static
+{
+    /// The machine type that bodies compute in: the type itself, or `f32` for 16-bit floats.
+    type Compute: Prim;
+    /// Its name.
+    const DTYPE: DType;
+    /// To the machine type, exactly.
+    fn widen(self) -> Self::Compute;
+    /// From the machine type, rounded to nearest even.
+    fn narrow(value: Self::Compute) -> Self;
+}
+
+/// The machine type that a body computes an element `T` in.
+pub type Compute<T> = <T as Element>::Compute;
+
+/// An element with `+ - * /`: integers, floats, complex numbers.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a number",
+    label = "this operator needs integers, floats or complex numbers, not `{Self}`",
+    note = "convert first: `.cast::<f32>()`"
+)]
+pub trait Number: Element<Compute: Num> + num_traits::Num {
+    /// What sums and products are returned in: 64 bits for integers, the type itself for floats and complex numbers.
+    type Accumulator: Number;
+}
+
+/// A number with an order: integers and floats.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no order",
+    label = "this operator compares elements: integers or floats, not `{Self}`"
+)]
+pub trait Comparable: Number<Compute: Ordered> + PartialOrd {}
+
+/// A floating-point element: f16, bf16, f32, f64.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a floating-point element",
+    label = "this operator needs f16, bf16, f32 or f64, not `{Self}`",
+    note = "convert first: `.cast::<f32>()`"
+)]
+pub trait Float: Comparable<Compute: Real> + Number<Accumulator = Self> + num_traits::Float {}
+
+/// A whole-number element.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an integer element",
+    label = "this operator needs i8…i64 or u8…u64, not `{Self}`"
+)]
+pub trait Whole: Comparable<Compute: Integer> {}
+
+/// An element that is a row of bits: integers and booleans.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no bits to combine",
+    label = "this operator needs integers or booleans, not `{Self}`"
+)]
+pub trait Bitwise: Element<Compute: Bits> {}
+
+/// A complex element.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a complex element",
+    label = "this operator needs Complex<f32> or Complex<f64>, not `{Self}`"
+)]
+pub trait ComplexElement: Number<Compute: ComplexPrim<Part = Compute<Self::Part>>> {
+    /// The element of its parts.
+    type Part: Float;
+}
+
+macro_rules! elements {
+    ($($t:ty)*) => { $(
+        // SAFETY: a primitive number or a pair of them: zeros are 0, there is no padding, DTYPE is the type's own.
+        unsafe impl Element for $t {
+            type Compute = $t;
+            const DTYPE: DType = <$t as Prim>::DTYPE;
+            #[inline(always)]
+            fn widen(self) -> $t { self }
+            #[inline(always)]
+            fn narrow(value: $t) -> $t { value }
+        }
+    )* };
+}
+elements!(bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 Complex<f32> Complex<f64>);
+
+// SAFETY: a transparent u16: zeros are 0.0, there is no padding.
+unsafe impl Element for f16 {
+    type Compute = f32;
+    const DTYPE: DType = DType::F16;
+    #[inline(always)]
+    fn widen(self) -> f32 {
+        self.to_f32()
+    }
+    #[inline(always)]
+    fn narrow(value: f32) -> f16 {
+        f16::from_f32(value)
+    }
+}
+
+// SAFETY: a transparent u16: zeros are 0.0, there is no padding.
+unsafe impl Element for bf16 {
+    type Compute = f32;
+    const DTYPE: DType = DType::BF16;
+    #[inline(always)]
+    fn widen(self) -> f32 {
+        f32::from_bits((self.to_bits() as u32) << 16)
+    }
+    #[inline(always)]
+    fn narrow(value: f32) -> bf16 {
+        // Round to nearest even by adding just under half; a NaN keeps its sign and stays quiet.
+        let bits = value.to_bits();
+        let rounded = (bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16) as u16;
+        let quiet = (bits >> 16) as u16 | 0x0040;
+        bf16::from_bits(if value.is_nan() { quiet } else { rounded })
+    }
+}
+
+macro_rules! numbers {
+    ($($t:ty => $accumulator:ty;)*) => { $(impl Number for $t { type Accumulator = $accumulator; })* };
+}
+numbers! {
+    i8 => i64;
+    i16 => i64;
+    i32 => i64;
+    i64 => i64;
+    u8 => u64;
+    u16 => u64;
+    u32 => u64;
+    u64 => u64;
+    f16 => f16;
+    bf16 => bf16;
+    f32 => f32;
+    f64 => f64;
+    Complex<f32> => Complex<f32>;
+    Complex<f64> => Complex<f64>;
+}
+
+macro_rules! classes {
+    ($($class:ident: $($t:ty)*;)*) => { $($(impl $class for $t {})*)* };
+}
+classes! {
+    Comparable: i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64;
+    Float: f16 bf16 f32 f64;
+    Whole: i8 i16 i32 i64 u8 u16 u32 u64;
+    Bitwise: bool i8 i16 i32 i64 u8 u16 u32 u64;
+}
+impl ComplexElement for Complex<f32> {
+    type Part = f32;
+}
+impl ComplexElement for Complex<f64> {
+    type Part = f64;
+}

@@ -1,0 +1,261 @@
+//! What can go wrong at run time: sizes, memory, sharing, devices.
+//!
+//! A wrong rank, device kind or element type never gets here: those programs do not compile.
+//! Imports: nothing.
+
+use std::fmt;
+
+/// What the crate's fallible functions return.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Everything that can go wrong while a program runs, with the operation and its operands in the text.
+///
+/// # Examples
+/// ```
+/// use rankform::prelude::*;
+/// let (a, b) = (Tensor::from([[1.0, 2.0]]), Tensor::from([[1.0, 2.0, 3.0]]));
+/// assert_eq!(a.plus(&b).unwrap_err().to_string(), "plus: sizes [1, 2] and [1, 3] do not broadcast");
+/// ```
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// Two operands whose sizes neither agree nor stretch to each other.
+    #[error("{op}: sizes {left} and {right} do not broadcast")]
+    Sizes {
+        /// The operation.
+        op: &'static str,
+        /// The sizes of the left operand, or those wanted.
+        left: Numbers,
+        /// The sizes of the right operand, or those found.
+        right: Numbers,
+    },
+    /// A matrix product whose inner sizes differ.
+    #[error("{op}: inner sizes differ: {left} · {right}")]
+    Inner {
+        /// The operation.
+        op: &'static str,
+        /// The sizes of the left operand.
+        left: Numbers,
+        /// The sizes of the right operand.
+        right: Numbers,
+    },
+    /// A different number of elements than the sizes call for.
+    #[error("{op}: {sizes} holds {expected} elements, found {found}")]
+    Length {
+        /// The operation.
+        op: &'static str,
+        /// The sizes asked for.
+        sizes: Numbers,
+        /// How many elements those sizes hold.
+        expected: usize,
+        /// How many there are.
+        found: usize,
+    },
+    /// Sizes whose elements or bytes cannot be counted in an `isize`.
+    #[error("{op}: {sizes} × {element} bytes is more than isize::MAX bytes")]
+    Overflow {
+        /// The operation.
+        op: &'static str,
+        /// The sizes asked for.
+        sizes: Numbers,
+        /// Bytes of one element.
+        element: usize,
+    },
+    /// An index outside the sizes.
+    #[error("{op}: index {index} is outside sizes {sizes}")]
+    Index {
+        /// The operation.
+        op: &'static str,
+        /// The index.
+        index: Numbers,
+        /// The sizes it should lie in.
+        sizes: Numbers,
+    },
+    /// An axis, known only at run time, that the tensor does not have; or one that is not of size 1.
+    #[error("{op}: axis {axis} does not fit sizes {sizes}")]
+    Axis {
+        /// The operation.
+        op: &'static str,
+        /// The axis asked for.
+        axis: usize,
+        /// The sizes of the tensor.
+        sizes: Numbers,
+    },
+    /// A range, step, window or chunk that does not fit its axis.
+    #[error("{op}: {entry} does not fit axis {axis} of size {size}")]
+    Slice {
+        /// The operation.
+        op: &'static str,
+        /// The entry as written.
+        entry: String,
+        /// The axis it was applied to.
+        axis: usize,
+        /// The size of that axis.
+        size: usize,
+    },
+    /// An order of axes that is not a permutation.
+    #[error("{op}: {order} is not a permutation of the axes")]
+    Permutation {
+        /// The operation.
+        op: &'static str,
+        /// The order asked for.
+        order: Numbers,
+    },
+    /// A layout that would reach outside its memory.
+    #[error("{op}: sizes {sizes}, strides {strides}, offset {offset} reach outside {len} elements")]
+    Bounds {
+        /// The operation.
+        op: &'static str,
+        /// The sizes asked for.
+        sizes: Numbers,
+        /// The strides asked for, in elements.
+        strides: Numbers,
+        /// The offset asked for, in elements.
+        offset: i128,
+        /// How many elements there are.
+        len: usize,
+    },
+    /// A mutable layout in which one element would have two indices.
+    #[error("{op}: with sizes {sizes} and strides {strides} two indices name one element")]
+    Overlap {
+        /// The operation.
+        op: &'static str,
+        /// The sizes.
+        sizes: Numbers,
+        /// The strides, in elements.
+        strides: Numbers,
+    },
+    /// A layout that no view can express: copy first (`to_shape`, `to_contiguous`).
+    #[error("{op}: sizes {sizes} with strides {strides} are not a view of sizes {to}; `to_shape` copies")]
+    NeedsCopy {
+        /// The operation.
+        op: &'static str,
+        /// The sizes of the tensor.
+        sizes: Numbers,
+        /// Its strides, in elements.
+        strides: Numbers,
+        /// The sizes asked for.
+        to: Numbers,
+    },
+    /// Writing while other handles share the memory.
+    #[error("{op}: the memory has {handles} handles and writing needs the only one; `make_unique` copies")]
+    Shared {
+        /// The operation.
+        op: &'static str,
+        /// How many handles there are.
+        handles: usize,
+    },
+    /// Reading a tensor that has sizes and no memory yet.
+    #[error("{op}: the tensor of sizes {sizes} has no memory yet; `mutable_data` allocates it")]
+    Unallocated {
+        /// The operation.
+        op: &'static str,
+        /// The sizes of the tensor.
+        sizes: Numbers,
+    },
+    /// Changing the sizes or strides of a handle whose metadata is frozen.
+    #[error("{op}: the metadata of this detached tensor is frozen")]
+    MetadataFrozen {
+        /// The operation.
+        op: &'static str,
+    },
+    /// Operands on two devices of one kind.
+    #[error("{op}: operands live on {left} and {right}; `.to(&device)` moves one")]
+    Device {
+        /// The operation.
+        op: &'static str,
+        /// The device of the first operand.
+        left: String,
+        /// The device of the other.
+        right: String,
+    },
+    /// Reading from a device that keeps no data.
+    #[error("{op}: {device} keeps shapes only, no data")]
+    NoData {
+        /// The operation.
+        op: &'static str,
+        /// The device.
+        device: &'static str,
+    },
+    /// Something that the device cannot do, by its nature.
+    #[error("{op}: {device} cannot do this")]
+    Unsupported {
+        /// The operation.
+        op: &'static str,
+        /// The device.
+        device: &'static str,
+    },
+    /// Memory that could not be had.
+    #[error("{op}: {nbytes} bytes could not be allocated")]
+    OutOfMemory {
+        /// The operation.
+        op: &'static str,
+        /// How many bytes were asked for.
+        nbytes: usize,
+    },
+    /// A reduction over no elements that has no value for that, such as `max`.
+    #[error("{op}: no elements to reduce in sizes {sizes}")]
+    Empty {
+        /// The operation.
+        op: &'static str,
+        /// The sizes of the operand.
+        sizes: Numbers,
+    },
+    /// One fused expression over too many different tensors.
+    #[error("{op}: an expression reads at most {limit} operands; evaluate a part of it first")]
+    Operands {
+        /// The operation.
+        op: &'static str,
+        /// The largest number of operands.
+        limit: usize,
+    },
+    /// A value that the operation does not accept.
+    #[error("{op}: {what}")]
+    Value {
+        /// The operation.
+        op: &'static str,
+        /// What is wrong with it.
+        what: String,
+    },
+}
+
+/// Sizes, strides or an index, as they stand in an error: prints as `[2, 3]`.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Numbers(Vec<i128>);
+
+impl Numbers {
+    /// The numbers themselves.
+    pub fn as_slice(&self) -> &[i128] {
+        &self.0
+    }
+}
+
+impl<const N: usize> From<[usize; N]> for Numbers {
+    fn from(values: [usize; N]) -> Self {
+        Self::from(&values[..])
+    }
+}
+
+impl<const N: usize> From<[isize; N]> for Numbers {
+    fn from(values: [isize; N]) -> Self {
+        Numbers(values.iter().map(|&v| v as i128).collect())
+    }
+}
+
+impl From<&[usize]> for Numbers {
+    fn from(values: &[usize]) -> Self {
+        Numbers(values.iter().map(|&v| v as i128).collect())
+    }
+}
+
+impl fmt::Display for Numbers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0)
+    }
+}
+
+impl fmt::Debug for Numbers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0)
+    }
+}

@@ -1,0 +1,240 @@
+//! Where an element lives: `Layout<RANK>` maps an index to a position, in elements.
+//!
+//! Pure integer arithmetic: no memory, no device, no `unsafe`.
+//! Imports: `error`, `dim`, `rank`.   Laws: see each function, checked in `tests/laws_layout.rs`.
+
+mod format;
+mod view;
+
+pub use format::MemoryFormat;
+
+use crate::dim::{Dim, Stride};
+use crate::error::{Error, Result};
+
+/// Sizes, strides and offset: the function `index ↦ offset + Σ index[a] · stride[a]`, in elements.
+///
+/// Invariants: (1) every position of an index inside `size` lies in `0..=isize::MAX`, and so do all partial sums
+/// of a walk along the axes; (2) the product of the non-zero sizes is at most `isize::MAX`.
+///
+/// # Examples
+/// ```
+/// use rankform::Layout;
+/// let x = Layout::contiguous([2, 3])?;
+/// assert_eq!(x.position([1, 2]), Some(5));
+/// assert_eq!(x.permuted([1, 0])?.position([2, 1]), Some(5));
+/// # Ok::<(), rankform::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Layout<const RANK: usize> {
+    size: Dim<RANK>,
+    stride: Stride<RANK>,
+    offset: usize,
+}
+
+impl<const RANK: usize> Layout<RANK> {
+    /// Row-major: the last axis has stride 1.
+    ///
+    /// Law: `position(index) = size.linearize(index)`.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`] when the elements cannot be counted in an `isize`.
+    pub fn contiguous(size: impl Into<Dim<RANK>>) -> Result<Self> {
+        let size = size.into();
+        size.numel_of("contiguous", 1)?;
+        Ok(Self::row_major(size))
+    }
+
+    /// Row-major strides of sizes that are known to be countable (invariant 2).
+    pub(crate) fn row_major(size: Dim<RANK>) -> Self {
+        let mut order = [0; RANK];
+        for (place, axis) in order.iter_mut().enumerate() {
+            *axis = place;
+        }
+        Self::dense(size, order)
+    }
+
+    /// No gaps, the axes stored in `order`, slowest first. Sizes below 1 step as 1 does.
+    pub(crate) fn dense(size: Dim<RANK>, order: [usize; RANK]) -> Self {
+        let (mut stride, mut step) = ([0; RANK], 1isize);
+        for axis in order.into_iter().rev() {
+            stride[axis] = step;
+            step = step.saturating_mul(size.0[axis].max(1) as isize);
+        }
+        Layout { size, stride: Stride(stride), offset: 0 }
+    }
+
+    /// Any sizes, strides and offset whose positions are not negative and fit an `isize`.
+    ///
+    /// Law: accepted exactly when every position, computed in unbounded integers, lies in `0..=isize::MAX`
+    /// (an empty layout has no positions) and the elements can be counted.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`] or [`Error::Bounds`].
+    pub fn new(size: impl Into<Dim<RANK>>, stride: impl Into<Stride<RANK>>, offset: usize) -> Result<Self> {
+        Self::within("Layout::new", size.into(), stride.into(), offset as i128, isize::MAX as usize)
+    }
+
+    /// As [`Layout::new`], with every position below `len`: what `as_strided` accepts.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`] or [`Error::Bounds`].
+    pub fn within(op: &'static str, size: Dim<RANK>, stride: Stride<RANK>, offset: i128, len: usize) -> Result<Self> {
+        size.numel_of(op, 1)?;
+        let outside = || Error::Bounds { op, sizes: size.0.into(), strides: stride.0.into(), offset, len };
+        if size.0.contains(&0) {
+            return match usize::try_from(offset) {
+                Ok(offset) if offset <= len => Ok(Layout { size, stride, offset }),
+                _ => Err(outside()),
+            };
+        }
+        let (mut low, mut high) = (offset, offset);
+        for axis in 0..RANK {
+            let reach = (size.0[axis] as i128 - 1) * stride.0[axis] as i128;
+            if reach < 0 { low += reach } else { high += reach }
+        }
+        if low < 0 || high >= len as i128 {
+            return Err(outside());
+        }
+        Ok(Layout { size, stride, offset: offset as usize })
+    }
+
+    /// Sizes, first axis first.
+    pub const fn size(&self) -> Dim<RANK> {
+        self.size
+    }
+
+    /// Strides in elements.
+    pub const fn stride(&self) -> Stride<RANK> {
+        self.stride
+    }
+
+    /// Position of index `[0; RANK]`, in elements.
+    pub const fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Number of indices.
+    pub fn numel(&self) -> usize {
+        self.size.0.iter().product()
+    }
+
+    /// The position of `index`, or `None` outside the sizes.
+    pub fn position(&self, index: impl Into<Dim<RANK>>) -> Option<usize> {
+        let index = index.into();
+        self.size.contains(index).then(|| self.at(index.0))
+    }
+
+    /// The position of an index that is known to lie inside the sizes.
+    pub(crate) fn at(&self, index: [usize; RANK]) -> usize {
+        let steps = (0..RANK).map(|axis| (index[axis] as isize).wrapping_mul(self.stride.0[axis]));
+        steps.fold(self.offset as isize, isize::wrapping_add) as usize
+    }
+
+    /// The lowest position and one past the highest: `start..end` covers every element, or is empty when there is none.
+    ///
+    /// Law: `min` and `max + 1` of all positions.
+    pub fn span(&self) -> std::ops::Range<usize> {
+        if self.size.0.contains(&0) {
+            return self.offset..self.offset;
+        }
+        let (mut low, mut high) = (self.offset as isize, self.offset as isize);
+        for axis in 0..RANK {
+            let reach = (self.size.0[axis] as isize - 1).wrapping_mul(self.stride.0[axis]);
+            if reach < 0 { low += reach } else { high += reach }
+        }
+        low as usize..high as usize + 1
+    }
+
+    /// Whether row-major order visits consecutive positions. Axes of size 1 never decide; empty layouts are contiguous.
+    pub fn is_contiguous(&self) -> bool {
+        self.is_dense_in(std::array::from_fn(|axis| axis))
+    }
+
+    /// Whether the axes, stored in `order`, slowest first, leave no gaps.
+    fn is_dense_in(&self, order: [usize; RANK]) -> bool {
+        if self.size.0.contains(&0) {
+            return true;
+        }
+        let mut step = 1;
+        order.into_iter().rev().all(|axis| {
+            let size = self.size.0[axis];
+            let fits = size == 1 || self.stride.0[axis] == step;
+            step *= size as isize;
+            fits
+        })
+    }
+
+    /// Axes from the slowest to the fastest: by falling |stride|, ties in axis order; axes of size 1 where they stand.
+    pub(crate) fn axes_by_stride(&self) -> [usize; RANK] {
+        let mut order = std::array::from_fn(|axis| axis);
+        // Insertion sort: stable, no memory; an axis of size 1 moves past nothing and lets nothing past it but equals.
+        for place in 1..RANK {
+            let mut at = place;
+            while at > 0 && self.slower(order[at], order[at - 1]) {
+                order.swap(at, at - 1);
+                at -= 1;
+            }
+        }
+        order
+    }
+
+    fn slower(&self, axis: usize, than: usize) -> bool {
+        let step = |axis: usize| self.stride.0[axis].unsigned_abs();
+        self.size.0[axis] != 1 && self.size.0[than] != 1 && step(axis) > step(than)
+    }
+
+    /// Whether every position in the span belongs to exactly one index: some order of the axes has no gaps.
+    ///
+    /// Law: `numel = span().len()` and all positions differ, with no negative stride.
+    pub fn is_non_overlapping_and_dense(&self) -> bool {
+        let mut axes: [usize; RANK] = std::array::from_fn(|axis| axis);
+        // Axes of size 1 sort first by a step of 0: they never decide.
+        axes.sort_unstable_by_key(|&axis| if self.size.0[axis] == 1 { 0 } else { self.stride.0[axis].unsigned_abs() });
+        axes.reverse();
+        self.size.0.contains(&0) || (self.stride.0.iter().zip(&self.size.0).all(|(&s, &n)| s >= 0 || n == 1) && self.is_dense_in(axes))
+    }
+
+    /// Whether two indices may name one element. `false` is a proof that they do not; a stride pattern that interleaves
+    /// without meeting (`[2, 3]` with strides `[2, 1]` meets, `[2, 2]` with `[3, 2]` does not) is decided exactly up to
+    /// 4 096 elements, and reported as overlapping beyond that.
+    pub fn may_overlap(&self) -> bool {
+        if self.size.0.contains(&0) {
+            return false;
+        }
+        let mut axes: [(usize, usize); RANK] = std::array::from_fn(|axis| (self.stride.0[axis].unsigned_abs(), self.size.0[axis]));
+        axes.sort_unstable();
+        let mut reach = 0usize; // the farthest that the faster axes go
+        let mut nested = true;
+        for (step, size) in axes {
+            if size > 1 {
+                nested &= step > reach;
+                reach = reach.saturating_add(step.saturating_mul(size - 1));
+            }
+        }
+        if nested {
+            return false;
+        }
+        if self.numel() > 4096 {
+            return true;
+        }
+        let mut seen = std::collections::HashSet::new();
+        !self.size.indices().all(|index| seen.insert(self.at(index)))
+    }
+}
+
+/// The sizes that two operands of one rank stretch to: equal sizes, or 1 against anything.
+///
+/// # Errors
+/// [`Error::Sizes`] naming both.
+pub fn joint_size<const RANK: usize>(op: &'static str, left: Dim<RANK>, right: Dim<RANK>) -> Result<Dim<RANK>> {
+    let mut size = [0; RANK];
+    for axis in 0..RANK {
+        size[axis] = match (left.0[axis], right.0[axis]) {
+            (l, r) if l == r => l,
+            (1, r) => r,
+            (l, 1) => l,
+            _ => return Err(Error::Sizes { op, left: left.0.into(), right: right.0.into() }),
+        };
+    }
+    Ok(Dim(size))
+}

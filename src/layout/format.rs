@@ -1,0 +1,89 @@
+//! Memory formats: in which order the axes are stored.
+//!
+//! Imports: `dim`, `rank`, `layout`.
+
+use super::Layout;
+use crate::dim::{Dim, Stride};
+use crate::error::Result;
+
+/// In which order the axes of a tensor are stored; what `to_format` and outputs speak of.
+///
+/// Axes of size 1 never decide a format, and an empty tensor has all of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum MemoryFormat {
+    /// Row-major: the last axis is the fastest.
+    Contiguous,
+    /// Dense inputs keep the order they have, others become contiguous: what elementwise operators do.
+    #[default]
+    Preserve,
+}
+
+impl<const RANK: usize> Layout<RANK> {
+    /// The layout that an output of this size gets when it keeps this operand's format: the same order of axes
+    /// without gaps if this layout is non-overlapping and dense, row-major otherwise.
+    pub fn preserved(&self) -> Layout<RANK> {
+        if self.is_non_overlapping_and_dense() && !self.is_contiguous() {
+            Layout { size: self.size, stride: self.stride, offset: 0 }
+        } else {
+            Layout::row_major(self.size)
+        }
+    }
+
+    /// The layout of a fresh tensor of this size in `format`.
+    pub fn in_format(&self, format: MemoryFormat) -> Layout<RANK> {
+        match format {
+            MemoryFormat::Contiguous => Layout::row_major(self.size),
+            MemoryFormat::Preserve => self.preserved(),
+        }
+    }
+
+    /// Strides with every −1 replaced by the row-major step of its axis: the next axis' size times its step.
+    ///
+    /// PyTorch's `set_sizes_and_strides`: an explicit stride is kept and steps below it go on from there.
+    pub(crate) fn derived_strides(size: Dim<RANK>, stride: Stride<RANK>) -> Stride<RANK> {
+        let mut derived = stride.0;
+        for axis in (0..RANK).rev() {
+            if derived[axis] == -1 {
+                derived[axis] = match axis + 1 < RANK {
+                    true => derived[axis + 1].saturating_mul(size.0[axis + 1].max(1) as isize),
+                    false => 1,
+                };
+            }
+        }
+        Stride(derived)
+    }
+}
+
+impl Layout<4> {
+    /// `[batch, channel, height, width]` stored with the channel fastest.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`](crate::Error::Overflow) when the elements cannot be counted in an `isize`.
+    pub fn channels_last(size: impl Into<Dim<4>>) -> Result<Self> {
+        let size = size.into();
+        size.numel_of("channels_last", 1)?;
+        Ok(Self::dense(size, [0, 2, 3, 1]))
+    }
+
+    /// Whether the channel axis is the fastest and nothing is left out.
+    pub fn is_channels_last(&self) -> bool {
+        self.is_dense_in([0, 2, 3, 1])
+    }
+}
+
+impl Layout<5> {
+    /// `[batch, channel, depth, height, width]` stored with the channel fastest.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`](crate::Error::Overflow) when the elements cannot be counted in an `isize`.
+    pub fn channels_last_3d(size: impl Into<Dim<5>>) -> Result<Self> {
+        let size = size.into();
+        size.numel_of("channels_last_3d", 1)?;
+        Ok(Self::dense(size, [0, 2, 3, 4, 1]))
+    }
+
+    /// Whether the channel axis is the fastest and nothing is left out.
+    pub fn is_channels_last_3d(&self) -> bool {
+        self.is_dense_in([0, 2, 3, 4, 1])
+    }
+}

@@ -1,0 +1,298 @@
+//! Layouts from layouts: what every view is made of. Each function keeps the positions of the elements it keeps.
+//!
+//! Imports: `error`, `dim`, `rank`, `layout`.
+
+use super::{Layout, joint_size};
+use crate::dim::{Dim, Stride};
+use crate::error::{Error, Result};
+use crate::rank::{Fits, LiftTo, Pick, SliceSpec, Smaller};
+
+impl<const RANK: usize> Layout<RANK> {
+    fn fits(&self, op: &'static str, axis: usize) -> Result<()> {
+        if axis < RANK { Ok(()) } else { Err(Error::Axis { op, axis, sizes: self.size.0.into() }) }
+    }
+
+    /// Axis `a` of the result is axis `order[a]` of this layout.
+    ///
+    /// Law: `permuted(order).at(index) = at(inverse)`, where `inverse[order[a]] = index[a]`.
+    ///
+    /// # Errors
+    /// [`Error::Permutation`] unless `order` names every axis once.
+    pub fn permuted(&self, order: [usize; RANK]) -> Result<Self> {
+        let mut seen = [false; RANK];
+        for axis in order {
+            if axis >= RANK || std::mem::replace(&mut seen[axis], true) {
+                return Err(Error::Permutation { op: "permute", order: order.into() });
+            }
+        }
+        Ok(self.reordered(order))
+    }
+
+    pub(crate) fn reordered(&self, order: [usize; RANK]) -> Self {
+        Layout { size: Dim(order.map(|a| self.size.0[a])), stride: Stride(order.map(|a| self.stride.0[a])), offset: self.offset }
+    }
+
+    /// All axes in reverse order; the transpose of a matrix.
+    pub fn transposed(&self) -> Self {
+        self.reordered(std::array::from_fn(|axis| RANK - 1 - axis))
+    }
+
+    /// Axis `axis` read backwards.
+    ///
+    /// Law: `reversed(a)` maps `index[a]` to `size[a] - 1 - index[a]`; twice is once nothing.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] when there is no such axis.
+    pub fn reversed(&self, axis: usize) -> Result<Self> {
+        self.fits("reversed", axis)?;
+        let mut layout = *self;
+        if self.size.0[axis] > 1 && !self.size.0.contains(&0) {
+            let last = (self.size.0[axis] as isize - 1).wrapping_mul(self.stride.0[axis]);
+            layout.offset = (self.offset as isize).wrapping_add(last) as usize;
+        }
+        layout.stride.0[axis] = self.stride.0[axis].wrapping_neg();
+        Ok(layout)
+    }
+
+    /// Axes of size 1 stretched to `size` by a stride of 0.
+    ///
+    /// # Errors
+    /// [`Error::Sizes`] when another axis differs, [`Error::Overflow`] when the elements cannot be counted.
+    pub fn broadcast_to(&self, size: impl Into<Dim<RANK>>) -> Result<Self> {
+        let size = size.into();
+        size.numel_of("broadcast_to", 1)?;
+        if joint_size("broadcast_to", self.size, size)? != size {
+            return Err(Error::Sizes { op: "broadcast_to", left: self.size.0.into(), right: size.0.into() });
+        }
+        Ok(self.stretched(size))
+    }
+
+    /// As `broadcast_to`, for sizes known to fit.
+    pub(crate) fn stretched(&self, size: Dim<RANK>) -> Self {
+        let stride = std::array::from_fn(|axis| if self.size.0[axis] == size.0[axis] { self.stride.0[axis] } else { 0 });
+        Layout { size, stride: Stride(stride), offset: self.offset }
+    }
+
+    /// New leading axes of size 1 up to rank `N`.
+    pub fn lifted<const N: usize>(&self) -> Layout<N>
+    where
+        Dim<RANK>: LiftTo<N>,
+    {
+        self.raised()
+    }
+
+    fn raised<const N: usize>(&self) -> Layout<N> {
+        let (mut size, mut stride) = ([1; N], [0; N]);
+        size[N - RANK..].copy_from_slice(&self.size.0);
+        stride[N - RANK..].copy_from_slice(&self.stride.0);
+        Layout { size: Dim(size), stride: Stride(stride), offset: self.offset }
+    }
+
+    /// A new axis of size 1 at `axis`.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] when `axis` is beyond the rank.
+    pub fn inserted<const N: usize>(&self, axis: usize) -> Result<Layout<N>>
+    where
+        Dim<N>: Smaller<Output = Dim<RANK>>,
+    {
+        if axis > RANK {
+            return Err(Error::Axis { op: "insert_axis", axis, sizes: self.size.0.into() });
+        }
+        let mut layout = self.raised::<N>();
+        layout.size.0[..=axis].rotate_left(1);
+        layout.stride.0[..=axis].rotate_left(1);
+        Ok(layout)
+    }
+
+    /// Without `axis`, at position `at` of it, both known to exist; `M = RANK - 1`.
+    pub(crate) fn indexed<const M: usize>(&self, axis: usize, at: usize) -> Layout<M> {
+        let other = |a: usize| if a < axis { a } else { a + 1 };
+        let step = (at as isize).wrapping_mul(self.stride.0[axis]);
+        Layout {
+            size: Dim(std::array::from_fn(|a| self.size.0[other(a)])),
+            stride: Stride(std::array::from_fn(|a| self.stride.0[other(a)])),
+            offset: (self.offset as isize).wrapping_add(step) as usize,
+        }
+    }
+
+    /// Without an axis of size 1.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] when the axis has another size or does not exist.
+    pub fn removed<const M: usize>(&self, axis: usize) -> Result<Layout<M>>
+    where
+        Dim<RANK>: Smaller<Output = Dim<M>>,
+    {
+        match self.size.0.get(axis) {
+            Some(1) => Ok(self.indexed(axis, 0)),
+            _ => Err(Error::Axis { op: "remove_axis", axis, sizes: self.size.0.into() }),
+        }
+    }
+
+    /// Positions `start..end` of `axis`, every `step`-th, from the last when the step is negative; `op` names the caller.
+    ///
+    /// # Errors
+    /// [`Error::Slice`] when they leave the axis or the step is 0.
+    pub fn ranged(&self, op: &'static str, axis: usize, start: usize, end: usize, step: isize) -> Result<Self> {
+        self.fits(op, axis)?;
+        let size = self.size.0[axis];
+        if start > end || end > size || step == 0 {
+            let entry = if step == 1 { format!("{start}..{end}") } else { format!("({start}..{end}).step({step})") };
+            return Err(Error::Slice { op, entry, axis, size });
+        }
+        let len = (end - start).div_ceil(step.unsigned_abs());
+        let first = if step > 0 || len == 0 { start } else { end - 1 };
+        let mut layout = *self;
+        layout.size.0[axis] = len;
+        if layout.size.0.contains(&0) {
+            return Ok(layout); // no element is left, and none is pointed to
+        }
+        let skip = (first as isize).wrapping_mul(self.stride.0[axis]);
+        layout.offset = (self.offset as isize).wrapping_add(skip) as usize;
+        layout.stride.0[axis] = match len {
+            1 => self.stride.0[axis], // one position: the stride is never used and must not overflow
+            _ => self.stride.0[axis].wrapping_mul(step),
+        };
+        Ok(layout)
+    }
+
+    /// The part that a tuple of indices, ranges and new axes picks.
+    ///
+    /// # Errors
+    /// [`Error::Slice`] when an entry leaves its axis or a step is 0.
+    pub fn sliced<S: SliceSpec<Output = Dim<M>>, const M: usize>(&self, spec: &S) -> Result<Layout<M>>
+    where
+        S::Reads: Fits<RANK>,
+    {
+        let (mut kept, mut layout) = (Layout { size: Dim([1; M]), stride: Stride([0; M]), offset: self.offset }, *self);
+        let (mut axis, mut out) = (0, 0);
+        for pick in spec.picks().as_ref() {
+            let size = self.size.0.get(axis).copied().unwrap_or(0);
+            match *pick {
+                Pick::New => {
+                    out += 1;
+                    continue;
+                }
+                Pick::Index(at) => {
+                    if at >= size {
+                        return Err(Error::Slice { op: "slice", entry: at.to_string(), axis, size });
+                    }
+                    let step = (at as isize).wrapping_mul(layout.stride.0[axis]);
+                    layout.offset = (layout.offset as isize).wrapping_add(step) as usize;
+                }
+                Pick::Endless => return Err(Error::Slice { op: "slice", entry: "..=usize::MAX".into(), axis, size }),
+                Pick::Range(start, end, step) => {
+                    layout = layout.ranged("slice", axis, start, end.unwrap_or(size), step)?;
+                    kept.size.0[out] = layout.size.0[axis];
+                    kept.stride.0[out] = layout.stride.0[axis];
+                    out += 1;
+                }
+            }
+            axis += 1;
+        }
+        kept.offset = if kept.size.0.contains(&0) { self.offset } else { layout.offset };
+        Ok(kept)
+    }
+
+    /// `axis` cut into windows of `len`, `step` apart; the new last axis runs inside a window.
+    ///
+    /// # Errors
+    /// [`Error::Slice`] when `len` or `step` is 0 or the window is longer than the axis, [`Error::Axis`] when there is
+    /// no such axis.
+    pub fn windowed<const N: usize>(&self, axis: usize, len: usize, step: usize) -> Result<Layout<N>>
+    where
+        Dim<N>: Smaller<Output = Dim<RANK>>,
+    {
+        self.fits("windows", axis)?;
+        let size = self.size.0[axis];
+        if len == 0 || step == 0 || len > size {
+            return Err(Error::Slice { op: "windows", entry: format!("a window of {len} with step {step}"), axis, size });
+        }
+        let mut layout = self.inserted::<N>(RANK)?;
+        let count = (size - len) / step + 1;
+        layout.size.0[axis] = count;
+        if count > 1 {
+            layout.stride.0[axis] = self.stride.0[axis].wrapping_mul(step as isize);
+        }
+        layout.size.0[N - 1] = len;
+        layout.stride.0[N - 1] = self.stride.0[axis];
+        layout.size.numel_of("windows", 1)?;
+        Ok(layout)
+    }
+
+    /// The elements whose indices along `first` and `second` agree, as a new last axis.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] unless the axes differ and exist.
+    pub fn diagonal<const M: usize>(&self, first: usize, second: usize) -> Result<Layout<M>>
+    where
+        Dim<RANK>: Smaller<Output = Dim<M>>,
+    {
+        self.fits("diagonal", first)?;
+        self.fits("diagonal", second)?;
+        if first == second {
+            return Err(Error::Axis { op: "diagonal", axis: second, sizes: self.size.0.into() });
+        }
+        let (mut size, mut stride, mut out) = ([0; M], [0; M], 0);
+        for axis in (0..RANK).filter(|&axis| axis != first && axis != second) {
+            (size[out], stride[out]) = (self.size.0[axis], self.stride.0[axis]);
+            out += 1;
+        }
+        size[M - 1] = self.size.0[first].min(self.size.0[second]);
+        stride[M - 1] = self.stride.0[first].wrapping_add(self.stride.0[second]);
+        Ok(Layout { size: Dim(size), stride: Stride(stride), offset: self.offset })
+    }
+
+    /// Other sizes for the same elements in row-major order, if strides can say so.
+    ///
+    /// Law: the i-th position in row-major order is the same before and after.
+    ///
+    /// # Errors
+    /// [`Error::Length`] when the numbers of elements differ, [`Error::NeedsCopy`] when no strides fit.
+    pub fn reshaped<const N: usize>(&self, to: impl Into<Dim<N>>) -> Result<Layout<N>> {
+        let to: Dim<N> = to.into();
+        let numel = to.numel_of("reshape", 1)?;
+        if numel != self.numel() {
+            return Err(Error::Length { op: "reshape", sizes: to.0.into(), expected: numel, found: self.numel() });
+        }
+        if numel == 0 {
+            return Ok(Layout { offset: self.offset, ..Layout::row_major(to) });
+        }
+        // Walk both from the fastest axis: runs of old axes that are dense among themselves take the new axes in turn.
+        let mut stride = [0isize; N];
+        let mut new = N;
+        let mut old = RANK;
+        while old > 0 {
+            old -= 1;
+            if self.size.0[old] == 1 {
+                continue;
+            }
+            let step = self.stride.0[old];
+            let mut run = self.size.0[old];
+            while old > 0 && (self.size.0[old - 1] == 1 || self.stride.0[old - 1] == step.wrapping_mul(run as isize)) {
+                old -= 1;
+                run *= self.size.0[old];
+            }
+            let mut filled = 1usize;
+            while filled < run && new > 0 {
+                new -= 1;
+                stride[new] = step.wrapping_mul(filled as isize);
+                filled = filled.saturating_mul(to.0[new]);
+            }
+            if filled != run {
+                return Err(Error::NeedsCopy { op: "reshape", sizes: self.size.0.into(), strides: self.stride.0.into(), to: to.0.into() });
+            }
+        }
+        // What is left has size 1 and takes the step that a dense layout would have.
+        for axis in (0..new).rev() {
+            stride[axis] = if axis + 1 < N { stride[axis + 1].wrapping_mul(to.0[axis + 1] as isize) } else { 1 };
+        }
+        Ok(Layout { size: to, stride: Stride(stride), offset: self.offset })
+    }
+
+    /// The same strides at another offset.
+    pub(crate) fn moved(&self, offset: usize) -> Self {
+        Layout { offset, ..*self }
+    }
+}

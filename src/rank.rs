@@ -1,0 +1,375 @@
+//! Every relation between ranks, listed once, for ranks 0 to 8.
+//!
+//! The results are computed by `typenum`; the *rows* are listed one rank at a time, so that a missing row is
+//! "not implemented" in this crate's own words and never a wall of type-level arithmetic.
+//! Storage, views and elementwise operators work for any rank; only what changes the rank needs a row here.
+//! Imports: `dim`.
+
+use crate::dim::{All, Axis, Dim};
+use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
+use typenum::{Add1, Sub1, U0, U1, U2, U3, U4, U5, U6, U7, U8, U9, Unsigned};
+
+mod sealed {
+    pub trait Sealed {}
+    impl<const RANK: usize> Sealed for super::Dim<RANK> {}
+    impl Sealed for super::TooManyAxes {}
+}
+
+/// A rank that rank-changing operations know: `Dim<0>` to `Dim<8>`.
+#[diagnostic::on_unimplemented(
+    message = "tensors whose rank changes have at most 8 axes",
+    label = "`{Self}` is not a rank from `Dim<0>` to `Dim<8>`"
+)]
+pub trait Rank: sealed::Sealed {
+    /// The rank as a type-level number.
+    type Len: Unsigned;
+    /// One axis more.
+    type Next: Rank;
+}
+
+/// What comes after rank 8: no tensor has it.
+#[derive(Clone, Copy, Debug)]
+pub struct TooManyAxes;
+
+impl Rank for TooManyAxes {
+    type Len = U9;
+    type Next = TooManyAxes;
+}
+
+/// From a type-level number back to the rank it stands for.
+pub trait ToRank: Unsigned {
+    /// `Dim<N>` for the number N.
+    type Rank: Rank;
+}
+
+macro_rules! ranks {
+    ($($rank:literal $len:ident)*) => { $(
+        impl Rank for Dim<$rank> { type Len = $len; type Next = <Add1<$len> as ToRank>::Rank; }
+        impl ToRank for $len { type Rank = Dim<$rank>; }
+    )* };
+}
+ranks!(0 U0 1 U1 2 U2 3 U3 4 U4 5 U5 6 U6 7 U7 8 U8);
+impl ToRank for U9 {
+    type Rank = TooManyAxes;
+}
+
+type Less<RANK> = <Sub1<<RANK as Rank>::Len> as ToRank>::Rank;
+
+/// A rank of at least one: what an axis chosen at run time needs. Read backwards it says where an axis may be inserted.
+#[diagnostic::on_unimplemented(
+    message = "a tensor of rank `{Self}` has no axis to choose from",
+    label = "needs a rank from `Dim<1>` to `Dim<8>`"
+)]
+pub trait Smaller: sealed::Sealed {
+    /// `Dim<RANK - 1>`.
+    type Output: Rank;
+}
+
+/// A rank that has axis `AXIS`; without it, the rank is `Output`.
+#[diagnostic::on_unimplemented(
+    message = "a tensor of rank `{Self}` has no axis {AXIS}",
+    label = "axis {AXIS} is out of range",
+    note = "axes count from 0, so the last axis of a rank-R tensor is `Axis::<{{R - 1}}>`; for an axis known only at run time use the method that ends in `_axis`"
+)]
+pub trait RemoveAxis<const AXIS: usize>: Smaller {}
+
+macro_rules! axes {
+    ($($rank:literal: $($axis:literal)*;)*) => { $(
+        impl Smaller for Dim<$rank> { type Output = Less<Dim<$rank>>; }
+        $(
+            impl RemoveAxis<$axis> for Dim<$rank> {}
+            impl RemoveAxes<Axis<$axis>> for Dim<$rank> {
+                type Output = Less<Dim<$rank>>;
+                fn mark(axes: &mut [bool]) { axes[$axis] = true; }
+            }
+        )*
+    )* };
+}
+axes! {
+    1: 0;
+    2: 0 1;
+    3: 0 1 2;
+    4: 0 1 2 3;
+    5: 0 1 2 3 4;
+    6: 0 1 2 3 4 5;
+    7: 0 1 2 3 4 5 6;
+    8: 0 1 2 3 4 5 6 7;
+}
+
+/// A rank that the axes `AXES` can be taken from: `Axis<A>`, a tuple of axes in rising order, or [`All`].
+#[diagnostic::on_unimplemented(
+    message = "a tensor of rank `{Self}` cannot be reduced over `{AXES}`",
+    label = "`{AXES}` is not a set of axes of this tensor",
+    note = "write `Axis::<A>` with `A` below the rank, a tuple of axes in rising order such as `(Axis::<0>, Axis::<2>)`, or `All`; for an axis known only at run time use the method that ends in `_axis`"
+)]
+pub trait RemoveAxes<AXES>: sealed::Sealed {
+    /// The rank that is left.
+    type Output: Rank;
+    /// Marks each axis that goes.
+    fn mark(axes: &mut [bool]);
+}
+
+impl<const RANK: usize> RemoveAxes<All> for Dim<RANK> {
+    type Output = Dim<0>;
+    fn mark(axes: &mut [bool]) {
+        axes.fill(true);
+    }
+}
+
+/// An axis that stands before another; keeps the axes of a tuple in rising order, each once.
+#[diagnostic::on_unimplemented(
+    message = "the axes of a tuple stand in rising order, each once: `{Self}` does not come before `{OTHER}`",
+    label = "not before `{OTHER}`"
+)]
+pub trait Before<OTHER> {}
+
+macro_rules! before {
+    ($($axis:literal: $($later:literal)*;)*) => { $($(impl Before<Axis<$later>> for Axis<$axis> {})*)* };
+}
+before! {
+    0: 1 2 3 4 5 6 7;
+    1: 2 3 4 5 6 7;
+    2: 3 4 5 6 7;
+    3: 4 5 6 7;
+    4: 5 6 7;
+    5: 6 7;
+    6: 7;
+}
+
+impl<const RANK: usize, const A: usize, const B: usize> RemoveAxes<(Axis<A>, Axis<B>)> for Dim<RANK>
+where
+    Axis<A>: Before<Axis<B>>,
+    Dim<RANK>: RemoveAxis<B>,
+    <Dim<RANK> as Smaller>::Output: RemoveAxis<A>,
+{
+    type Output = <<Dim<RANK> as Smaller>::Output as Smaller>::Output;
+    fn mark(axes: &mut [bool]) {
+        (axes[A], axes[B]) = (true, true);
+    }
+}
+
+impl<const RANK: usize, const A: usize, const B: usize, const C: usize> RemoveAxes<(Axis<A>, Axis<B>, Axis<C>)> for Dim<RANK>
+where
+    Axis<B>: Before<Axis<C>>,
+    Dim<RANK>: RemoveAxis<C>,
+    <Dim<RANK> as Smaller>::Output: RemoveAxes<(Axis<A>, Axis<B>)>,
+{
+    type Output = <<Dim<RANK> as Smaller>::Output as RemoveAxes<(Axis<A>, Axis<B>)>>::Output;
+    fn mark(axes: &mut [bool]) {
+        (axes[A], axes[B], axes[C]) = (true, true, true);
+    }
+}
+
+/// A rank that becomes rank `N` by new leading axes.
+#[diagnostic::on_unimplemented(
+    message = "`lift` only adds axes: rank `{Self}` cannot become rank {N}",
+    label = "rank {N} is smaller",
+    note = "to drop an axis take an index (`x.slice((0, ..))`), remove one of size 1 (`remove_axis`) or reduce it (`sum`)"
+)]
+pub trait LiftTo<const N: usize>: sealed::Sealed {}
+
+macro_rules! lift {
+    ($($rank:literal: $($n:literal)*;)*) => { $($(impl LiftTo<$n> for Dim<$rank> {})*)* };
+}
+lift! {
+    0: 0 1 2 3 4 5 6 7 8;
+    1: 1 2 3 4 5 6 7 8;
+    2: 2 3 4 5 6 7 8;
+    3: 3 4 5 6 7 8;
+    4: 4 5 6 7 8;
+    5: 5 6 7 8;
+    6: 6 7 8;
+    7: 7 8;
+    8: 8;
+}
+
+/// Two ranks that have a matrix product, and its rank.
+#[diagnostic::on_unimplemented(
+    message = "`matmul` has no product of ranks `{Self}` · `{OTHER}`",
+    label = "products exist for ranks 1·1, 2·1, 1·2, 2·2 and, batched, 3·3 and 4·4",
+    note = "`.view().insert_axis(Axis::<A>)` adds an axis, `.view().lift()` adds leading ones, `broadcast_to` repeats a matrix over a batch"
+)]
+pub trait Matmul<OTHER>: sealed::Sealed {
+    /// The rank of the product.
+    type Output: Rank;
+}
+
+macro_rules! matmul {
+    ($($left:literal $right:literal => $out:literal;)*) => { $(impl Matmul<Dim<$right>> for Dim<$left> { type Output = Dim<$out>; })* };
+}
+matmul! {
+    1 1 => 0;
+    2 1 => 1;
+    1 2 => 1;
+    2 2 => 2;
+    3 3 => 3;
+    4 4 => 4;
+}
+
+/// Rank 4, `[batch, channel, height, width]`: the only rank that has channels-last order.
+#[diagnostic::on_unimplemented(
+    message = "channels-last order is defined for rank 4, [batch, channel, height, width], not for rank `{Self}`",
+    label = "needs rank 4",
+    note = "rank 5 has `ChannelsLast3d`; for other orders permute the axes"
+)]
+pub trait IsRank4: sealed::Sealed {}
+impl IsRank4 for Dim<4> {}
+
+/// Rank 5, `[batch, channel, depth, height, width]`: the only rank that has channels-last-3d order.
+#[diagnostic::on_unimplemented(
+    message = "channels-last-3d order is defined for rank 5, [batch, channel, depth, height, width], not for rank `{Self}`",
+    label = "needs rank 5",
+    note = "rank 4 has `ChannelsLast`; for other orders permute the axes"
+)]
+pub trait IsRank5: sealed::Sealed {}
+impl IsRank5 for Dim<5> {}
+
+impl<const RANK: usize> Dim<RANK> {
+    /// The size of the first axis.
+    pub fn head(&self) -> usize
+    where
+        Self: RemoveAxis<0>,
+    {
+        self.0[0]
+    }
+
+    /// The sizes of all axes but the first.
+    pub fn tail<const M: usize>(&self) -> Dim<M>
+    where
+        Self: RemoveAxis<0, Output = Dim<M>>,
+    {
+        Dim(std::array::from_fn(|axis| self.0[axis + 1]))
+    }
+}
+
+// ---------------------------------------------------------------- slicing
+
+/// One axis of a slice, resolved at run time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pick {
+    /// One position; the axis goes.
+    Index(usize),
+    /// `start..end` (`None`: to the end), every `step`-th, from the end of the range when negative.
+    Range(usize, Option<usize>, isize),
+    /// An inclusive range to `usize::MAX`: no axis is that long.
+    Endless,
+    /// A new axis of size 1.
+    New,
+}
+
+/// An axis of size 1 in the result of a slice: `x.slice((.., NewAxis, ..))`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NewAxis;
+
+/// A range with a step, made by [`Step::step`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stepped<RANGE> {
+    range: RANGE,
+    step: isize,
+}
+
+/// Gives every range of a slice a step: `(..).step(-1)` reverses, `(1..9).step(2)` takes 1, 3, 5, 7.
+pub trait Step: SliceEntry + Sized {
+    /// Every `step`-th position; a negative step starts at the last one and runs back.
+    fn step(self, step: isize) -> Stepped<Self> {
+        Stepped { range: self, step }
+    }
+}
+
+/// One entry of a slice: an index drops its axis, a range keeps it, [`NewAxis`] adds one.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot index an axis",
+    label = "expected an index (`usize`), `..`, a range such as `a..b`, `(a..b).step(n)` or `NewAxis`"
+)]
+pub trait SliceEntry {
+    /// The rank of the operand once this entry has read its axis.
+    type Reads<D: Rank>: Rank;
+    /// The rank of the result once this entry has left its axis.
+    type Leaves<D: Rank>: Rank;
+    /// What is picked.
+    fn pick(&self) -> Pick;
+}
+
+macro_rules! entries {
+    ($($entry:ty, $reads:ty, $leaves:ty, |$e:ident| $pick:expr;)*) => { $(
+        impl SliceEntry for $entry {
+            type Reads<D: Rank> = $reads;
+            type Leaves<D: Rank> = $leaves;
+            fn pick(&self) -> Pick { let $e = self; $pick }
+        }
+    )* };
+}
+fn until(start: usize, last: usize) -> Pick {
+    last.checked_add(1).map_or(Pick::Endless, |end| Pick::Range(start, Some(end), 1))
+}
+entries! {
+    usize, D::Next, D, |e| Pick::Index(*e);
+    RangeFull, D::Next, D::Next, |_e| Pick::Range(0, None, 1);
+    Range<usize>, D::Next, D::Next, |e| Pick::Range(e.start, Some(e.end), 1);
+    RangeFrom<usize>, D::Next, D::Next, |e| Pick::Range(e.start, None, 1);
+    RangeTo<usize>, D::Next, D::Next, |e| Pick::Range(0, Some(e.end), 1);
+    RangeInclusive<usize>, D::Next, D::Next, |e| until(*e.start(), *e.end());
+    RangeToInclusive<usize>, D::Next, D::Next, |e| until(0, e.end);
+    NewAxis, D, D::Next, |_e| Pick::New;
+}
+impl<RANGE: Step> SliceEntry for Stepped<RANGE> {
+    type Reads<D: Rank> = D::Next;
+    type Leaves<D: Rank> = D::Next;
+    fn pick(&self) -> Pick {
+        match self.range.pick() {
+            Pick::Range(start, end, step) => Pick::Range(start, end, step.saturating_mul(self.step)),
+            other => other,
+        }
+    }
+}
+macro_rules! steps { ($($range:ty)*) => { $(impl Step for $range {})* }; }
+steps!(RangeFull Range<usize> RangeFrom<usize> RangeTo<usize> RangeInclusive<usize> RangeToInclusive<usize>);
+
+/// A tuple of slice entries: `(1, .., 0..3, (..).step(-2), NewAxis)`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a slice",
+    label = "expected a tuple with one entry an axis, each an index, `..`, a range, `(a..b).step(n)` or `NewAxis`",
+    note = "for one axis write a one-element tuple: `x.slice((3,))`"
+)]
+pub trait SliceSpec {
+    /// The rank it reads.
+    type Reads: Rank;
+    /// The rank it leaves.
+    type Output: Rank;
+    /// The entries, in order.
+    fn picks(&self) -> impl AsRef<[Pick]>;
+}
+
+/// Says that a slice which reads `Self` fits a tensor of rank `RANK`.
+#[diagnostic::on_unimplemented(
+    message = "this slice reads the axes of a `{Self}`, but the tensor has rank {RANK}",
+    label = "needs exactly {RANK} entries (`NewAxis` not counted)",
+    note = "write `..` for each axis that is kept whole"
+)]
+pub trait Fits<const RANK: usize> {}
+impl<const RANK: usize> Fits<RANK> for Dim<RANK> {}
+
+macro_rules! slice_specs {
+    (@fold $which:ident $acc:ty;) => { $acc };
+    (@fold $which:ident $acc:ty; $head:ident $($tail:ident)*) => { slice_specs!(@fold $which <$head as SliceEntry>::$which<$acc>; $($tail)*) };
+    ($($($entry:ident)+;)*) => { $(
+        impl<$($entry: SliceEntry),+> SliceSpec for ($($entry,)+) {
+            type Reads = slice_specs!(@fold Reads Dim<0>; $($entry)+);
+            type Output = slice_specs!(@fold Leaves Dim<0>; $($entry)+);
+            #[allow(non_snake_case)]
+            fn picks(&self) -> impl AsRef<[Pick]> { let ($($entry,)+) = self; [$($entry.pick()),+] }
+        }
+    )* };
+}
+slice_specs! {
+    A;
+    A B;
+    A B C;
+    A B C E;
+    A B C E F;
+    A B C E F G;
+    A B C E F G H;
+    A B C E F G H I;
+    A B C E F G H I J;
+    A B C E F G H I J K;
+}

@@ -1,0 +1,292 @@
+//! `Lane<L, P>`: one element's value inside a body, with the operations that its machine type has.
+//!
+//! Imports: `scalar`'s traits.
+
+use super::{Arith, Bits, Compare, ComplexPrim, Function, Integer, Lanes, Logic, Num, Order, Ordered, Part, Prim, Real, Shift, Unary};
+use std::ops;
+
+/// One element's value inside an operator's body: machine type `P`, in interpretation `L`.
+///
+/// Its operators are there exactly when `P` has them: a boolean has no `+`, a complex number no `<`, an integer no
+/// `exp`. Numbers may be written on either side (`x * 0.5`, `1.0 - x`, `x * 3`).
+pub struct Lane<L: Lanes, P: Prim>(pub(crate) L::Raw<P>);
+
+impl<L: Lanes, P: Prim> Clone for Lane<L, P> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<L: Lanes, P: Prim> Copy for Lane<L, P> {}
+
+impl<L: Lanes, P: Prim> Lane<L, P> {
+    /// From what stands for a value in this interpretation; for those who write one.
+    #[inline(always)]
+    pub fn from_raw(raw: L::Raw<P>) -> Self {
+        Lane(raw)
+    }
+    /// What stands for the value in this interpretation.
+    #[inline(always)]
+    pub fn raw(self) -> L::Raw<P> {
+        self.0
+    }
+    /// A number written in the body. A number known only at run time is a parameter of the operator instead.
+    #[inline(always)]
+    pub fn literal(value: P) -> Self {
+        Lane(L::literal(value))
+    }
+    /// The same number in another machine type; see [`Prim::cast`] for the rules.
+    #[inline(always)]
+    pub fn cast<U: Prim>(self) -> Lane<L, U> {
+        Lane(L::cast::<P, U>(self.0))
+    }
+    /// `self == other`; NaN equals nothing.
+    #[inline(always)]
+    pub fn eq(self, other: Self) -> Lane<L, bool> {
+        Lane(L::equal(self.0, other.0))
+    }
+    /// `self != other`.
+    #[inline(always)]
+    pub fn ne(self, other: Self) -> Lane<L, bool> {
+        !self.eq(other)
+    }
+}
+
+impl<L: Lanes> Lane<L, bool> {
+    /// `yes` where the mask holds, `no` elsewhere. Both are evaluated.
+    #[inline(always)]
+    pub fn select<P: Prim>(self, yes: Lane<L, P>, no: Lane<L, P>) -> Lane<L, P> {
+        Lane(L::select(self.0, yes.0, no.0))
+    }
+}
+
+impl<L: Lanes, P: Num> Lane<L, P> {
+    /// A whole number.
+    #[inline(always)]
+    pub fn int(value: i64) -> Self {
+        Lane(L::literal(P::from_i64(value)))
+    }
+    /// 0.
+    #[inline(always)]
+    pub fn zero() -> Self {
+        Self::int(0)
+    }
+    /// 1.
+    #[inline(always)]
+    pub fn one() -> Self {
+        Self::int(1)
+    }
+}
+
+impl<L: Lanes, P: Ordered> Lane<L, P> {
+    /// Above every number: +∞, or the largest integer.
+    #[inline(always)]
+    pub fn highest() -> Self {
+        Lane(L::literal(P::HIGHEST))
+    }
+    /// Below every number: −∞, or the smallest integer.
+    #[inline(always)]
+    pub fn lowest() -> Self {
+        Lane(L::literal(P::LOWEST))
+    }
+    /// `self < other`.
+    #[inline(always)]
+    pub fn lt(self, other: Self) -> Lane<L, bool> {
+        Lane(L::compare(Compare::Lt, self.0, other.0))
+    }
+    /// `self <= other`.
+    #[inline(always)]
+    pub fn le(self, other: Self) -> Lane<L, bool> {
+        Lane(L::compare(Compare::Le, self.0, other.0))
+    }
+    /// `self > other`.
+    #[inline(always)]
+    pub fn gt(self, other: Self) -> Lane<L, bool> {
+        other.lt(self)
+    }
+    /// `self >= other`.
+    #[inline(always)]
+    pub fn ge(self, other: Self) -> Lane<L, bool> {
+        other.le(self)
+    }
+    /// The larger; NaN if either is, +0 above −0 (IEEE 754-2019 `maximum`).
+    #[inline(always)]
+    pub fn max(self, other: Self) -> Self {
+        Lane(L::order(Order::Max, self.0, other.0))
+    }
+    /// The smaller; NaN if either is, −0 below +0 (IEEE 754-2019 `minimum`).
+    #[inline(always)]
+    pub fn min(self, other: Self) -> Self {
+        Lane(L::order(Order::Min, self.0, other.0))
+    }
+    /// Whether it is a NaN; never so for an integer.
+    #[inline(always)]
+    pub fn is_nan(self) -> Lane<L, bool> {
+        self.ne(self)
+    }
+}
+
+impl<L: Lanes, P: Integer> Lane<L, P> {
+    /// `self << by`; the distance counts modulo the width.
+    #[inline(always)]
+    pub fn shl(self, by: u32) -> Self {
+        Lane(L::shift(Shift::Left, self.0, by))
+    }
+    /// `self >> by`; the distance counts modulo the width, signed integers keep their sign.
+    #[inline(always)]
+    pub fn shr(self, by: u32) -> Self {
+        Lane(L::shift(Shift::Right, self.0, by))
+    }
+}
+
+impl<L: Lanes, P: Real> Lane<L, P> {
+    /// A real number written in the body.
+    #[inline(always)]
+    pub fn real(value: f64) -> Self {
+        Lane(L::literal(P::from_f64(value)))
+    }
+    /// A named function of one variable.
+    #[inline(always)]
+    pub fn call<F: Function<1>>(self) -> Self {
+        Lane(L::function::<F, P, 1>([self.0]))
+    }
+    /// A named function of two variables.
+    #[inline(always)]
+    pub fn call2<F: Function<2>>(self, other: Self) -> Self {
+        Lane(L::function::<F, P, 2>([self.0, other.0]))
+    }
+    /// `self · b + c`, rounded once.
+    #[inline(always)]
+    pub fn mul_add(self, b: Self, c: Self) -> Self {
+        Lane(L::mul_add(self.0, b.0, c.0))
+    }
+    /// Nearest integer, ties to even.
+    #[inline(always)]
+    pub fn round(self) -> Self {
+        Lane(L::unary(Unary::Round, self.0))
+    }
+    /// Largest integer not above.
+    #[inline(always)]
+    pub fn floor(self) -> Self {
+        Lane(L::unary(Unary::Floor, self.0))
+    }
+    /// Smallest integer not below.
+    #[inline(always)]
+    pub fn ceil(self) -> Self {
+        Lane(L::unary(Unary::Ceil, self.0))
+    }
+    /// Integer part.
+    #[inline(always)]
+    pub fn trunc(self) -> Self {
+        Lane(L::unary(Unary::Trunc, self.0))
+    }
+    /// Absolute value.
+    #[inline(always)]
+    pub fn abs(self) -> Self {
+        Lane(L::unary(Unary::Abs, self.0))
+    }
+    /// Square root, correctly rounded; NaN below 0.
+    #[inline(always)]
+    pub fn sqrt(self) -> Self {
+        Lane(L::unary(Unary::Sqrt, self.0))
+    }
+    /// Its bits as an unsigned integer; carries no derivative.
+    #[inline(always)]
+    pub fn to_bits(self) -> Lane<L, P::Bits> {
+        Lane(L::to_bits::<P>(self.0))
+    }
+    /// The number with these bits; carries no derivative.
+    #[inline(always)]
+    pub fn from_bits(bits: Lane<L, P::Bits>) -> Self {
+        Lane(L::from_bits::<P>(bits.0))
+    }
+}
+
+impl<L: Lanes, P: ComplexPrim> Lane<L, P> {
+    /// The real part.
+    #[inline(always)]
+    pub fn re(self) -> Lane<L, P::Part> {
+        Lane(L::part::<P>(Part::Re, self.0))
+    }
+    /// The imaginary part.
+    #[inline(always)]
+    pub fn im(self) -> Lane<L, P::Part> {
+        Lane(L::part::<P>(Part::Im, self.0))
+    }
+    /// A complex number from its parts.
+    #[inline(always)]
+    pub fn complex(re: Lane<L, P::Part>, im: Lane<L, P::Part>) -> Self {
+        Lane(L::complex::<P>(re.0, im.0))
+    }
+    /// The conjugate.
+    #[inline(always)]
+    pub fn conj(self) -> Self {
+        Self::complex(self.re(), -self.im())
+    }
+}
+
+macro_rules! arith {
+    ($($op:ident $method:ident)*) => { $(
+        impl<L: Lanes, P: Num> ops::$op for Lane<L, P> {
+            type Output = Self;
+            #[inline(always)]
+            fn $method(self, other: Self) -> Self { Lane(L::arith(Arith::$op, self.0, other.0)) }
+        }
+        impl<L: Lanes, P: Real> ops::$op<f64> for Lane<L, P> {
+            type Output = Self;
+            #[inline(always)]
+            fn $method(self, other: f64) -> Self { Lane(L::arith(Arith::$op, self.0, L::literal(P::from_f64(other)))) }
+        }
+        impl<L: Lanes, P: Real> ops::$op<Lane<L, P>> for f64 {
+            type Output = Lane<L, P>;
+            #[inline(always)]
+            fn $method(self, other: Lane<L, P>) -> Lane<L, P> { Lane(L::arith(Arith::$op, L::literal(P::from_f64(self)), other.0)) }
+        }
+        impl<L: Lanes, P: Num> ops::$op<i64> for Lane<L, P> {
+            type Output = Self;
+            #[inline(always)]
+            fn $method(self, other: i64) -> Self { Lane(L::arith(Arith::$op, self.0, L::literal(P::from_i64(other)))) }
+        }
+        impl<L: Lanes, P: Num> ops::$op<Lane<L, P>> for i64 {
+            type Output = Lane<L, P>;
+            #[inline(always)]
+            fn $method(self, other: Lane<L, P>) -> Lane<L, P> { Lane(L::arith(Arith::$op, L::literal(P::from_i64(self)), other.0)) }
+        }
+    )* };
+}
+arith!(Add add Sub sub Mul mul Div div);
+
+macro_rules! logic {
+    ($($op:ident $method:ident $logic:ident)*) => { $(
+        impl<L: Lanes, P: Bits> ops::$op for Lane<L, P> {
+            type Output = Self;
+            #[inline(always)]
+            fn $method(self, other: Self) -> Self { Lane(L::logic(Logic::$logic, self.0, other.0)) }
+        }
+    )* };
+}
+logic!(BitAnd bitand And BitOr bitor Or BitXor bitxor Xor);
+
+impl<L: Lanes, P: Bits> ops::Not for Lane<L, P> {
+    type Output = Self;
+    #[inline(always)]
+    fn not(self) -> Self {
+        Lane(L::logic(Logic::Xor, self.0, L::literal(P::ONES)))
+    }
+}
+
+impl<L: Lanes, P: Num> ops::Neg for Lane<L, P> {
+    type Output = Self;
+    #[inline(always)]
+    fn neg(self) -> Self {
+        Lane(L::negate(self.0))
+    }
+}
+
+impl<L: Lanes, P: Ordered> ops::Rem for Lane<L, P> {
+    type Output = Self;
+    #[inline(always)]
+    fn rem(self, other: Self) -> Self {
+        Lane(L::order(Order::Rem, self.0, other.0))
+    }
+}

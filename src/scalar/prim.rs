@@ -1,0 +1,360 @@
+//! The machine types that bodies compute in, and what each class of them can do.
+//!
+//! Imports: `scalar`'s step names.
+
+use super::{Arith, Compare, Logic, Order, Part, Shift, Unary};
+use num_complex::Complex;
+use std::fmt;
+
+/// The name of an element or machine type.
+#[allow(missing_docs)] // the names say it
+#[non_exhaustive]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum DType {
+    Bool,
+    I8,
+    I16,
+    I32,
+    I64,
+    U8,
+    U16,
+    U32,
+    U64,
+    F16,
+    BF16,
+    F32,
+    F64,
+    C32,
+    C64,
+}
+
+impl DType {
+    /// Whether values are whole numbers or booleans.
+    pub fn is_discrete(self) -> bool {
+        self <= DType::U64
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            DType::Bool => "bool",
+            DType::I8 => "i8",
+            DType::I16 => "i16",
+            DType::I32 => "i32",
+            DType::I64 => "i64",
+            DType::U8 => "u8",
+            DType::U16 => "u16",
+            DType::U32 => "u32",
+            DType::U64 => "u64",
+            DType::F16 => "f16",
+            DType::BF16 => "bf16",
+            DType::F32 => "f32",
+            DType::F64 => "f64",
+            DType::C32 => "Complex<f32>",
+            DType::C64 => "Complex<f64>",
+        })
+    }
+}
+
+/// A machine type that bodies compute in.
+pub trait Prim: Copy + Default + PartialEq + Send + Sync + fmt::Debug + bytemuck::NoUninit + 'static {
+    /// Its name.
+    const DTYPE: DType;
+    /// The same number in another type. Float to integer saturates (NaN gives 0), integer to integer wraps, a complex
+    /// number loses its imaginary part on the way to a real one, and anything but 0 is `true`.
+    fn cast<U: Prim>(self) -> U;
+    /// From a boolean: 0 or 1.
+    fn from_bool(v: bool) -> Self;
+    /// From an integer of at most 64 bits with a sign.
+    fn from_i64(v: i64) -> Self;
+    /// From an integer without a sign.
+    fn from_u64(v: u64) -> Self;
+    /// From a single-precision number.
+    fn from_f32(v: f32) -> Self;
+    /// From a double-precision number.
+    fn from_f64(v: f64) -> Self;
+    /// From a complex number.
+    fn from_complex(v: Complex<f64>) -> Self;
+}
+
+/// A machine type with arithmetic: integers, reals, complex numbers.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no arithmetic",
+    label = "an operator body uses `+ - * /` on `{Self}`",
+    note = "booleans have `& | ^ !` and `select`; `cast` them to a number first"
+)]
+pub trait Num: Prim {
+    /// `+ - * /`.
+    fn arith(op: Arith, a: Self, b: Self) -> Self;
+    /// `-a`.
+    fn negate(a: Self) -> Self;
+}
+
+/// A machine type with an order: integers and reals.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no order",
+    label = "an operator body compares `{Self}` values with `lt`, `max`, …"
+)]
+pub trait Ordered: Num {
+    /// The largest number: above every other.
+    const HIGHEST: Self;
+    /// The smallest number: below every other.
+    const LOWEST: Self;
+    /// Maximum, minimum, remainder.
+    fn order(op: Order, a: Self, b: Self) -> Self;
+    /// `a < b`, `a <= b`.
+    fn compare(op: Compare, a: Self, b: Self) -> bool;
+}
+
+/// A machine type that is a row of bits: integers and booleans.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no bits to combine",
+    label = "an operator body uses `& | ^ !` on `{Self}`",
+    note = "integers and booleans have them; for the bits of a float use `to_bits`"
+)]
+pub trait Bits: Prim {
+    /// `& | ^`.
+    fn logic(op: Logic, a: Self, b: Self) -> Self;
+    /// Every bit set; `true`.
+    const ONES: Self;
+}
+
+/// A whole number.
+#[diagnostic::on_unimplemented(message = "`{Self}` is not an integer type", label = "an operator body shifts `{Self}` values")]
+pub trait Integer: Ordered + Bits {
+    /// `<<` and `>>`, by a distance that counts modulo the width.
+    fn shift(op: Shift, a: Self, by: u32) -> Self;
+}
+
+/// A real floating-point number.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a real floating-point type",
+    label = "an operator body uses `exp`, `tanh`, … or a literal such as `0.5` on `{Self}`"
+)]
+pub trait Real: Ordered {
+    /// The unsigned integer of the same width.
+    type Bits: Integer;
+    /// Bits of the fraction that are stored.
+    const FRACTION: u32;
+    /// What is added to the exponent before it is stored.
+    const BIAS: i32;
+    /// Rounding, absolute value, square root.
+    fn unary(op: Unary, a: Self) -> Self;
+    /// `a · b + c` with one rounding.
+    fn fused(a: Self, b: Self, c: Self) -> Self;
+    /// Its bits.
+    fn bits(self) -> Self::Bits;
+    /// The number with these bits.
+    fn of_bits(bits: Self::Bits) -> Self;
+}
+
+/// A complex number.
+#[diagnostic::on_unimplemented(message = "`{Self}` is not a complex type", label = "an operator body takes `{Self}` apart")]
+pub trait ComplexPrim: Num {
+    /// The type of its parts.
+    type Part: Real;
+    /// One part.
+    fn part(part: Part, a: Self) -> Self::Part;
+    /// From its parts.
+    fn complex(re: Self::Part, im: Self::Part) -> Self;
+}
+
+/// Casts into a type: one row a type, `$cast` says which `from_` carries it out of the type.
+macro_rules! prim {
+    ($t:ty, $dtype:ident, |$self:ident| $cast:expr, |$b:ident| $from_bool:expr, |$v:ident| $from:expr, |$c:ident| $from_complex:expr) => {
+        impl Prim for $t {
+            const DTYPE: DType = DType::$dtype;
+            #[inline(always)]
+            fn cast<U: Prim>($self) -> U { $cast }
+            #[inline(always)]
+            fn from_bool($b: bool) -> Self { $from_bool }
+            #[inline(always)]
+            fn from_i64($v: i64) -> Self { $from }
+            #[inline(always)]
+            fn from_u64($v: u64) -> Self { $from }
+            #[inline(always)]
+            fn from_f32($v: f32) -> Self { $from }
+            #[inline(always)]
+            fn from_f64($v: f64) -> Self { $from }
+            #[inline(always)]
+            fn from_complex($c: Complex<f64>) -> Self { $from_complex }
+        }
+    };
+}
+macro_rules! real_prims {
+    ($($t:ty, $dtype:ident, $from:ident, $via:ty;)*) => { $(
+        prim!($t, $dtype, |self| U::$from(self as $via), |b| b as u8 as $t, |v| v as $t, |c| c.re as $t);
+    )* };
+}
+real_prims! {
+    i8, I8, from_i64, i64;
+    i16, I16, from_i64, i64;
+    i32, I32, from_i64, i64;
+    i64, I64, from_i64, i64;
+    u8, U8, from_u64, u64;
+    u16, U16, from_u64, u64;
+    u32, U32, from_u64, u64;
+    u64, U64, from_u64, u64;
+    f32, F32, from_f32, f32;
+    f64, F64, from_f64, f64;
+}
+prim!(bool, Bool, |self| U::from_bool(self), |b| b, |v| v != Default::default(), |c| c.re != 0.0 || c.im != 0.0);
+prim!(Complex<f32>, C32, |self| U::from_complex(Complex::new(self.re as f64, self.im as f64)), |b| Complex::new(b as u8 as f32, 0.0), |v| Complex::new(v as f32, 0.0), |c| Complex::new(c.re as f32, c.im as f32));
+prim!(Complex<f64>, C64, |self| U::from_complex(self), |b| Complex::new(b as u8 as f64, 0.0), |v| Complex::new(v as f64, 0.0), |c| c);
+
+macro_rules! integers {
+    ($($t:ident, |$a:ident| $negate:expr;)*) => { $(
+        impl Num for $t {
+            #[inline(always)]
+            fn arith(op: Arith, a: $t, b: $t) -> $t {
+                match op {
+                    Arith::Add => a.wrapping_add(b),
+                    Arith::Sub => a.wrapping_sub(b),
+                    Arith::Mul => a.wrapping_mul(b),
+                    Arith::Div => if b == 0 { 0 } else { a.wrapping_div(b) },
+                }
+            }
+            #[inline(always)]
+            fn negate($a: $t) -> $t { $negate }
+        }
+        impl Ordered for $t {
+            const HIGHEST: $t = $t::MAX;
+            const LOWEST: $t = $t::MIN;
+            #[inline(always)]
+            fn order(op: Order, a: $t, b: $t) -> $t {
+                match op {
+                    Order::Max => if a > b { a } else { b },
+                    Order::Min => if a < b { a } else { b },
+                    Order::Rem => if b == 0 { 0 } else { a.wrapping_rem(b) },
+                }
+            }
+            #[inline(always)]
+            fn compare(op: Compare, a: $t, b: $t) -> bool {
+                match op { Compare::Lt => a < b, Compare::Le => a <= b }
+            }
+        }
+        impl Bits for $t {
+            const ONES: $t = !0;
+            #[inline(always)]
+            fn logic(op: Logic, a: $t, b: $t) -> $t {
+                match op { Logic::And => a & b, Logic::Or => a | b, Logic::Xor => a ^ b }
+            }
+        }
+        impl Integer for $t {
+            #[inline(always)]
+            fn shift(op: Shift, a: $t, by: u32) -> $t {
+                match op { Shift::Left => a.wrapping_shl(by), Shift::Right => a.wrapping_shr(by) }
+            }
+        }
+    )* };
+}
+integers! {
+    i8, |a| a.wrapping_neg();
+    i16, |a| a.wrapping_neg();
+    i32, |a| a.wrapping_neg();
+    i64, |a| a.wrapping_neg();
+    u8, |a| a.wrapping_neg();
+    u16, |a| a.wrapping_neg();
+    u32, |a| a.wrapping_neg();
+    u64, |a| a.wrapping_neg();
+}
+
+impl Bits for bool {
+    const ONES: bool = true;
+    #[inline(always)]
+    fn logic(op: Logic, a: bool, b: bool) -> bool {
+        match op {
+            Logic::And => a & b,
+            Logic::Or => a | b,
+            Logic::Xor => a ^ b,
+        }
+    }
+}
+
+macro_rules! reals {
+    ($($t:ident, $bits:ident, $fraction:literal, $bias:literal;)*) => { $(
+        impl Num for $t {
+            #[inline(always)]
+            fn arith(op: Arith, a: $t, b: $t) -> $t {
+                match op { Arith::Add => a + b, Arith::Sub => a - b, Arith::Mul => a * b, Arith::Div => a / b }
+            }
+            #[inline(always)]
+            fn negate(a: $t) -> $t { -a }
+        }
+        impl Ordered for $t {
+            const HIGHEST: $t = $t::INFINITY;
+            const LOWEST: $t = $t::NEG_INFINITY;
+            #[inline(always)]
+            fn order(op: Order, a: $t, b: $t) -> $t {
+                // Equal operands differ at most in the sign of zero; an unordered pair has a NaN, and a sum keeps it.
+                match op {
+                    Order::Max => {
+                        let equal = $t::from_bits(a.to_bits() & b.to_bits());
+                        let larger = if a > b { a } else { b };
+                        if a == b { equal } else if a != a || b != b { a + b } else { larger }
+                    }
+                    Order::Min => {
+                        let equal = $t::from_bits(a.to_bits() | b.to_bits());
+                        let smaller = if a < b { a } else { b };
+                        if a == b { equal } else if a != a || b != b { a + b } else { smaller }
+                    }
+                    Order::Rem => a % b,
+                }
+            }
+            #[inline(always)]
+            fn compare(op: Compare, a: $t, b: $t) -> bool {
+                match op { Compare::Lt => a < b, Compare::Le => a <= b }
+            }
+        }
+        impl Real for $t {
+            type Bits = $bits;
+            const FRACTION: u32 = $fraction;
+            const BIAS: i32 = $bias;
+            #[inline(always)]
+            fn unary(op: Unary, a: $t) -> $t {
+                match op {
+                    Unary::Round => a.round_ties_even(),
+                    Unary::Floor => a.floor(),
+                    Unary::Ceil => a.ceil(),
+                    Unary::Trunc => a.trunc(),
+                    Unary::Abs => a.abs(),
+                    Unary::Sqrt => a.sqrt(),
+                }
+            }
+            #[inline(always)]
+            fn fused(a: $t, b: $t, c: $t) -> $t { a.mul_add(b, c) }
+            #[inline(always)]
+            fn bits(self) -> $bits { self.to_bits() }
+            #[inline(always)]
+            fn of_bits(bits: $bits) -> $t { $t::from_bits(bits) }
+        }
+    )* };
+}
+reals! {
+    f32, u32, 23, 127;
+    f64, u64, 52, 1023;
+}
+
+macro_rules! complexes {
+    ($($part:ident)*) => { $(
+        impl Num for Complex<$part> {
+            #[inline(always)]
+            fn arith(op: Arith, a: Self, b: Self) -> Self {
+                match op { Arith::Add => a + b, Arith::Sub => a - b, Arith::Mul => a * b, Arith::Div => a / b }
+            }
+            #[inline(always)]
+            fn negate(a: Self) -> Self { -a }
+        }
+        impl ComplexPrim for Complex<$part> {
+            type Part = $part;
+            #[inline(always)]
+            fn part(part: Part, a: Self) -> $part {
+                match part { Part::Re => a.re, Part::Im => a.im }
+            }
+            #[inline(always)]
+            fn complex(re: $part, im: $part) -> Self { Complex::new(re, im) }
+        }
+    )* };
+}
+complexes!(f32 f64);

@@ -1,0 +1,266 @@
+//! Bodies are written down: a raw lane is the number of a node in the graph of the running trace.
+//!
+//! Equal nodes are one node (hash-consed), so what a body writes twice is computed once.
+//! Imports: `scalar`'s traits.
+
+use super::{Arith, Bits, Compare, ComplexPrim, DType, Function, Integer, Lane, Lanes, Logic, Num, Order, Ordered, Part, Prim, Real, Shift, Unary};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fmt;
+
+/// What one node of a [`Graph`] is.
+#[allow(missing_docs)] // each is the step of `Lanes` of the same name
+#[non_exhaustive]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Node {
+    /// The element of operand `index`, as stored in memory.
+    Input { index: usize },
+    /// The run-time number `index`, as given.
+    Param { index: usize },
+    /// A number of the body: its bytes, in the machine's order.
+    Literal([u8; 16]),
+    Arith(Arith),
+    Negate,
+    Order(Order),
+    Compare(Compare),
+    Equal,
+    Logic(Logic),
+    Shift(Shift, u32),
+    Unary(Unary),
+    MulAdd,
+    Select,
+    Cast,
+    ToBits,
+    FromBits,
+    Part(Part),
+    Complex,
+    /// A named function.
+    Function(&'static str),
+    /// What is written to output `index`; its type is the one in memory.
+    Output { index: usize },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Row {
+    node: Node,
+    args: [u32; 3],
+    count: u8,
+    dtype: DType,
+}
+
+/// A body as data: nodes in an order in which each uses only earlier ones.
+#[derive(Clone, Default, Debug)]
+pub struct Graph {
+    rows: Vec<Row>,
+    memo: HashMap<Row, u32>,
+    params: usize,
+    outputs: usize,
+}
+
+impl Graph {
+    /// Number of nodes.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+    /// The nodes: what each does, to which earlier nodes, and the type of its value.
+    pub fn nodes(&self) -> impl Iterator<Item = (Node, &[u32], DType)> {
+        self.rows.iter().map(|row| (row.node, &row.args[..row.count as usize], row.dtype))
+    }
+
+    fn push(&mut self, row: Row) -> u32 {
+        let next = self.rows.len() as u32;
+        let id = *self.memo.entry(row).or_insert(next);
+        if id == next {
+            self.rows.push(row);
+        }
+        id
+    }
+}
+
+impl fmt::Display for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (id, (node, args, dtype)) in self.nodes().enumerate() {
+            write!(f, "%{id}: {dtype} = ")?;
+            match node {
+                Node::Input { index } => write!(f, "input {index}")?,
+                Node::Param { index } => write!(f, "param {index}")?,
+                Node::Literal(bytes) => write!(f, "{}", literal(bytes, dtype))?,
+                Node::Arith(op) => write!(f, "{op:?}")?,
+                Node::Order(op) => write!(f, "{op:?}")?,
+                Node::Compare(op) => write!(f, "{op:?}")?,
+                Node::Logic(op) => write!(f, "{op:?}")?,
+                Node::Shift(op, by) => write!(f, "Shift{op:?}[{by}]")?,
+                Node::Unary(op) => write!(f, "{op:?}")?,
+                Node::Part(part) => write!(f, "{part:?}")?,
+                Node::Function(name) => write!(f, "{name}")?,
+                Node::Output { index } => write!(f, "output {index}")?,
+                other => write!(f, "{other:?}")?,
+            }
+            for arg in args {
+                write!(f, " %{arg}")?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
+/// A literal as text, exactly: enough digits to read back the same number.
+fn literal(bytes: [u8; 16], dtype: DType) -> String {
+    fn of<T: bytemuck::AnyBitPattern + fmt::Debug>(bytes: &[u8; 16]) -> String {
+        format!("{:?}", bytemuck::pod_read_unaligned::<T>(&bytes[..size_of::<T>()]))
+    }
+    match dtype {
+        DType::Bool => (bytes[0] != 0).to_string(),
+        DType::I8 => of::<i8>(&bytes),
+        DType::I16 => of::<i16>(&bytes),
+        DType::I32 => of::<i32>(&bytes),
+        DType::I64 => of::<i64>(&bytes),
+        DType::U8 => of::<u8>(&bytes),
+        DType::U16 | DType::F16 | DType::BF16 => of::<u16>(&bytes),
+        DType::U32 => of::<u32>(&bytes),
+        DType::U64 => of::<u64>(&bytes),
+        DType::F32 => of::<f32>(&bytes),
+        DType::F64 => of::<f64>(&bytes),
+        DType::C32 => of::<[f32; 2]>(&bytes),
+        DType::C64 => of::<[f64; 2]>(&bytes),
+    }
+}
+
+thread_local! {
+    /// The graphs being written, innermost last: tracing inside a trace has its own.
+    static GRAPHS: RefCell<Vec<Graph>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Runs `body` and returns the graph that it wrote.
+pub(crate) fn trace(body: impl FnOnce()) -> Graph {
+    GRAPHS.with_borrow_mut(|graphs| graphs.push(Graph::default()));
+    // A body that panics leaves its graph behind; popping on unwind keeps the enclosing trace whole.
+    struct Guard;
+    impl Drop for Guard {
+        fn drop(&mut self) {
+            GRAPHS.with_borrow_mut(|graphs| graphs.pop());
+        }
+    }
+    let guard = Guard;
+    body();
+    let graph = GRAPHS.with_borrow_mut(|graphs| graphs.last_mut().map(std::mem::take));
+    drop(guard);
+    graph.unwrap_or_default()
+}
+
+fn with_graph<R>(f: impl FnOnce(&mut Graph) -> R) -> R {
+    GRAPHS.with_borrow_mut(|graphs| f(graphs.last_mut().expect("lanes of `Trace` exist inside `trace` only")))
+}
+
+fn record(node: Node, args: &[u32], dtype: DType) -> u32 {
+    let mut all = [0; 3];
+    all[..args.len()].copy_from_slice(args);
+    with_graph(|graph| graph.push(Row { node, args: all, count: args.len() as u8, dtype }))
+}
+
+/// How an element lies in memory and what it is computed in: what a traced load or store needs to know.
+pub(crate) struct Storage {
+    pub(crate) stored: DType,
+    pub(crate) computed: DType,
+}
+
+fn widened(id: u32, storage: Storage) -> u32 {
+    if storage.stored == storage.computed { id } else { record(Node::Cast, &[id], storage.computed) }
+}
+
+/// Records the load of operand `index`.
+pub(crate) fn input(index: usize, storage: Storage) -> u32 {
+    widened(record(Node::Input { index }, &[], storage.stored), storage)
+}
+
+/// Records the next run-time number.
+pub(crate) fn param(storage: Storage) -> u32 {
+    let index = with_graph(|graph| {
+        graph.params += 1;
+        graph.params - 1
+    });
+    widened(record(Node::Param { index }, &[], storage.stored), storage)
+}
+
+/// Records the next store.
+pub(crate) fn output(value: u32, storage: Storage) {
+    let index = with_graph(|graph| {
+        graph.outputs += 1;
+        graph.outputs - 1
+    });
+    record(Node::Output { index }, &[value], storage.stored);
+}
+
+/// The interpretation that writes a graph; usable inside a running trace only.
+///
+/// # Examples
+/// ```
+/// use rankform::prelude::*;
+/// use rankform::{kernel::trace_op, ops};
+/// let graph = trace_op::<ops::Relu, (f32,)>();
+/// assert_eq!(graph.to_string(), "%0: f32 = input 0\n%1: f32 = 0.0\n%2: f32 = Max %0 %1\n%3: f32 = output 0 %2\n");
+/// ```
+pub struct Trace;
+
+impl Lanes for Trace {
+    type Raw<P: Prim> = u32;
+    fn literal<P: Prim>(value: P) -> u32 {
+        let mut bytes = [0; 16];
+        bytes[..size_of::<P>()].copy_from_slice(bytemuck::bytes_of(&value));
+        record(Node::Literal(bytes), &[], P::DTYPE)
+    }
+    fn arith<P: Num>(op: Arith, a: u32, b: u32) -> u32 {
+        record(Node::Arith(op), &[a, b], P::DTYPE)
+    }
+    fn negate<P: Num>(a: u32) -> u32 {
+        record(Node::Negate, &[a], P::DTYPE)
+    }
+    fn order<P: Ordered>(op: Order, a: u32, b: u32) -> u32 {
+        record(Node::Order(op), &[a, b], P::DTYPE)
+    }
+    fn compare<P: Ordered>(op: Compare, a: u32, b: u32) -> u32 {
+        record(Node::Compare(op), &[a, b], DType::Bool)
+    }
+    fn equal<P: Prim>(a: u32, b: u32) -> u32 {
+        record(Node::Equal, &[a, b], DType::Bool)
+    }
+    fn logic<P: Bits>(op: Logic, a: u32, b: u32) -> u32 {
+        record(Node::Logic(op), &[a, b], P::DTYPE)
+    }
+    fn shift<P: Integer>(op: Shift, a: u32, by: u32) -> u32 {
+        record(Node::Shift(op, by), &[a], P::DTYPE)
+    }
+    fn unary<P: Real>(op: Unary, a: u32) -> u32 {
+        record(Node::Unary(op), &[a], P::DTYPE)
+    }
+    fn mul_add<P: Real>(a: u32, b: u32, c: u32) -> u32 {
+        record(Node::MulAdd, &[a, b, c], P::DTYPE)
+    }
+    fn select<P: Prim>(mask: u32, a: u32, b: u32) -> u32 {
+        record(Node::Select, &[mask, a, b], P::DTYPE)
+    }
+    fn cast<P: Prim, U: Prim>(a: u32) -> u32 {
+        if P::DTYPE == U::DTYPE { a } else { record(Node::Cast, &[a], U::DTYPE) }
+    }
+    fn to_bits<P: Real>(a: u32) -> u32 {
+        record(Node::ToBits, &[a], <P::Bits as Prim>::DTYPE)
+    }
+    fn from_bits<P: Real>(a: u32) -> u32 {
+        record(Node::FromBits, &[a], P::DTYPE)
+    }
+    fn part<P: ComplexPrim>(part: Part, a: u32) -> u32 {
+        record(Node::Part(part), &[a], <P::Part as Prim>::DTYPE)
+    }
+    fn complex<P: ComplexPrim>(re: u32, im: u32) -> u32 {
+        record(Node::Complex, &[re, im], P::DTYPE)
+    }
+    fn function<F: Function<N>, P: Real, const N: usize>(x: [u32; N]) -> u32 {
+        record(Node::Function(F::NAME), &x, P::DTYPE)
+    }
+}
+
