@@ -5,7 +5,7 @@
 use super::{Layout, joint_size};
 use crate::dim::{Dim, Stride};
 use crate::error::{Error, Result};
-use crate::rank::{Fits, LiftTo, Pick, SliceSpec, Smaller};
+use crate::rank::{Fits, LiftTo, Pick, RemoveAxis, SliceSpec, Smaller};
 
 impl<const RANK: usize> Layout<RANK> {
     fn fits(&self, op: &'static str, axis: usize) -> Result<()> {
@@ -103,6 +103,22 @@ impl<const RANK: usize> Layout<RANK> {
         layout.size.0[..=axis].rotate_left(1);
         layout.stride.0[..=axis].rotate_left(1);
         Ok(layout)
+    }
+
+    /// A new axis of size 1 at `A`, which the type says exists in the result.
+    pub(crate) fn inserted_at<const A: usize, const N: usize>(&self) -> Layout<N>
+    where
+        Dim<N>: RemoveAxis<A, Output = Dim<RANK>>,
+    {
+        self.inserted(A).expect("the type says that axis A exists")
+    }
+
+    /// Axis `A`, which the type says exists, read backwards.
+    pub(crate) fn reversed_at<const A: usize>(&self) -> Self
+    where
+        Dim<RANK>: RemoveAxis<A>,
+    {
+        self.reversed(A).expect("the type says that axis A exists")
     }
 
     /// Without `axis`, at position `at` of it, both known to exist; `M = RANK - 1`.

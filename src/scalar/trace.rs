@@ -3,7 +3,7 @@
 //! Equal nodes are one node (hash-consed), so what a body writes twice is computed once.
 //! Imports: `scalar`'s traits.
 
-use super::{Arith, Bits, Compare, ComplexPrim, DType, Function, Integer, Lane, Lanes, Logic, Num, Order, Ordered, Part, Prim, Real, Shift, Unary};
+use super::{Arith, Bits, Compare, ComplexPrim, DType, Function, Integer, Lanes, Logic, Num, Order, Ordered, Part, Prim, Real, Shift, Unary};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
@@ -164,6 +164,7 @@ fn record(node: Node, args: &[u32], dtype: DType) -> u32 {
 }
 
 /// How an element lies in memory and what it is computed in: what a traced load or store needs to know.
+#[derive(Clone, Copy)]
 pub(crate) struct Storage {
     pub(crate) stored: DType,
     pub(crate) computed: DType,

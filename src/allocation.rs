@@ -1,0 +1,147 @@
+//! Who owns the bytes: `Allocation<D>`, one block of memory on a device.
+//!
+//! ```text
+//!   Tensor ──┐   layout: sizes, strides, offset     (its own)
+//!            ├─▶ Allocation ──▶ block on the device (shared, counted)
+//!   Tensor ──┘   layout: other sizes, other strides (its own)
+//! ```
+//! Imports: `error`, `device`.
+
+use crate::device::{Cpu, CpuBlock, Deleter, Device, Fresh, VecParts};
+use crate::error::Result;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// One block of memory on a device: freed once, when it is dropped. Not `Clone`.
+///
+/// # Examples
+/// ```
+/// use rankform::{Allocation, Cpu};
+/// let block = Allocation::new(&Cpu, 1000)?;
+/// assert_eq!((block.size(), block.ptr() as usize % 64, block.end() as usize - block.ptr() as usize), (1000, 0, 1000));
+/// assert_eq!(block.device(), &Cpu);
+/// # Ok::<(), rankform::Error>(())
+/// ```
+pub struct Allocation<D: Device> {
+    block: D::Block,
+    nbytes: usize,
+    device: D,
+    version: AtomicU64,
+    max_kept: AtomicUsize,
+}
+
+/// What `resize` does with memory that is more than it needs (Caffe2's keep-on-shrink flags, as a value).
+///
+/// It belongs to the memory: handles that share the memory share the policy, and new memory of a tensor inherits it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ResizePolicy {
+    /// Whether memory is kept at all when sizes shrink.
+    pub keep_on_shrink: bool,
+    /// How many bytes beyond the need are kept at most.
+    pub max_kept_bytes: usize,
+}
+
+impl Default for ResizePolicy {
+    /// Keeps everything.
+    fn default() -> Self {
+        ResizePolicy { keep_on_shrink: true, max_kept_bytes: usize::MAX }
+    }
+}
+
+impl<D: Device> Allocation<D> {
+    /// `nbytes` zero bytes.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+    pub fn new(device: &D, nbytes: usize) -> Result<Self> {
+        Self::fresh(device, nbytes, Fresh::Zeroed)
+    }
+
+    pub(crate) fn fresh(device: &D, nbytes: usize, fresh: Fresh) -> Result<Self> {
+        Ok(Self::of(device.allocate(nbytes, fresh)?, nbytes, device.clone()))
+    }
+
+    /// Memory that somebody else owns; `free` gives it back when the last tensor on it is dropped.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) on a device without memory; `free` has then run.
+    ///
+    /// # Safety
+    /// `nbytes` bytes at `address` stay valid on the device, and nobody else writes them, until `free` is called.
+    pub unsafe fn external(device: &D, address: *mut u8, nbytes: usize, free: impl FnOnce(*mut u8, usize) + Send + 'static) -> Result<Self> {
+        let free: Deleter = Box::new(free);
+        // SAFETY: the caller's promise is the one asked for.
+        let block = unsafe { device.adopt(address, nbytes, free)? };
+        Ok(Self::of(block, nbytes, device.clone()))
+    }
+
+    fn of(block: D::Block, nbytes: usize, device: D) -> Self {
+        let policy = ResizePolicy::default();
+        Allocation { block, nbytes, device, version: AtomicU64::new(0), max_kept: AtomicUsize::new(policy.max_kept_bytes) }
+    }
+
+    /// Where it starts, in the device's own address space.
+    pub fn ptr(&self) -> *mut u8 {
+        D::address(&self.block)
+    }
+
+    /// One past its last byte.
+    pub fn end(&self) -> *mut u8 {
+        self.ptr().wrapping_add(self.nbytes)
+    }
+
+    /// Its size in bytes.
+    pub fn size(&self) -> usize {
+        self.nbytes
+    }
+
+    /// The device it is on.
+    pub fn device(&self) -> &D {
+        &self.device
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn bump(&self) {
+        self.version.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn policy(&self) -> ResizePolicy {
+        let max_kept_bytes = self.max_kept.load(Ordering::Relaxed);
+        ResizePolicy { keep_on_shrink: max_kept_bytes > 0, max_kept_bytes }
+    }
+
+    pub(crate) fn set_policy(&self, policy: ResizePolicy) {
+        let kept = if policy.keep_on_shrink { policy.max_kept_bytes } else { 0 };
+        self.max_kept.store(kept, Ordering::Relaxed);
+    }
+
+    /// New memory for the same tensor: the history and the policy go on.
+    pub(crate) fn succeed(self, before: &Self) -> Self {
+        self.version.store(before.version(), Ordering::Relaxed);
+        self.set_policy(before.policy());
+        self
+    }
+}
+
+impl Allocation<Cpu> {
+    /// The memory of a `Vec`, without a copy; its elements are dropped with it.
+    pub(crate) fn from_vec<T: Send + Sync + 'static>(values: Vec<T>) -> Self {
+        let nbytes = values.len() * size_of::<T>();
+        Self::of(CpuBlock::from_vec(values), nbytes, Cpu)
+    }
+
+    /// The memory as the `Vec` that it came from, if it came from one.
+    pub(crate) fn into_vec_parts(self) -> std::result::Result<VecParts, Self> {
+        let Allocation { block, nbytes, device, version, max_kept } = self;
+        block.into_vec_parts().map_err(|block| Allocation { block, nbytes, device, version, max_kept })
+    }
+}
+
+impl<D: Device> fmt::Debug for Allocation<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Allocation").field("ptr", &self.ptr()).field("size", &self.nbytes).field("device", &self.device).finish()
+    }
+}

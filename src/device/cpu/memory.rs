@@ -1,0 +1,120 @@
+//! Blocks of host memory: owned and aligned, taken over from a `Vec`, or external with a deleter.
+//!
+//! Imports: `error`, `device`.
+
+use crate::device::{Deleter, Fresh};
+use crate::error::{Error, Result};
+use std::alloc::Layout;
+use std::ptr::NonNull;
+
+/// Every owned block starts at a multiple of this: a cache line, and the widest vector register.
+pub(crate) const ALIGNMENT: usize = 64;
+
+/// A block of host memory.
+///
+/// Invariant 1: `owner` says truly how the `nbytes` bytes at `address` are given back.
+pub struct CpuBlock {
+    address: NonNull<u8>,
+    nbytes: usize,
+    owner: Owner,
+}
+
+enum Owner {
+    /// Nobody: the block is empty.
+    Nobody,
+    /// The global allocator, at `ALIGNMENT`.
+    Global,
+    Vec(VecParts),
+    External(Option<Deleter>),
+}
+
+/// A `Vec` taken apart, its element type erased.
+pub(crate) struct VecParts {
+    pub(crate) address: NonNull<u8>,
+    pub(crate) len: usize,
+    pub(crate) capacity: usize,
+    pub(crate) element: Layout,
+    drop: unsafe fn(*mut u8, usize, usize),
+}
+
+// SAFETY: the address is owned, not shared; external deleters are `Send`; a `Vec` is taken over only if its elements are.
+unsafe impl Send for CpuBlock {}
+// SAFETY: `&CpuBlock` gives the address and the size only; what is done with them is the tensor's affair.
+unsafe impl Sync for CpuBlock {}
+
+impl CpuBlock {
+    pub(crate) fn new(nbytes: usize, fresh: Fresh) -> Result<Self> {
+        if nbytes == 0 {
+            return Ok(CpuBlock { address: dangling(), nbytes, owner: Owner::Nobody });
+        }
+        let out_of_memory = || Error::OutOfMemory { op: "allocate", nbytes };
+        let layout = Layout::from_size_align(nbytes, ALIGNMENT).map_err(|_| out_of_memory())?;
+        let address = match fresh {
+            // SAFETY: the layout is not empty.
+            Fresh::Zeroed => unsafe { std::alloc::alloc_zeroed(layout) },
+            // SAFETY: as above.
+            Fresh::Unspecified => unsafe { std::alloc::alloc(layout) },
+        };
+        let address = NonNull::new(address).ok_or_else(out_of_memory)?;
+        Ok(CpuBlock { address, nbytes, owner: Owner::Global })
+    }
+
+    pub(crate) fn external(address: *mut u8, nbytes: usize, free: Deleter) -> Self {
+        let address = NonNull::new(address).unwrap_or_else(dangling);
+        CpuBlock { address, nbytes, owner: Owner::External(Some(free)) }
+    }
+
+    pub(crate) fn from_vec<T: Send + Sync + 'static>(values: Vec<T>) -> Self {
+        unsafe fn drop_vec<T>(address: *mut u8, len: usize, capacity: usize) {
+            // SAFETY: called once, with the parts of the `Vec<T>` below.
+            drop(unsafe { Vec::<T>::from_raw_parts(address.cast(), len, capacity) });
+        }
+        let mut values = std::mem::ManuallyDrop::new(values);
+        let (len, capacity) = (values.len(), values.capacity());
+        let address = NonNull::new(values.as_mut_ptr().cast()).unwrap_or_else(dangling);
+        let parts = VecParts { address, len, capacity, element: Layout::new::<T>(), drop: drop_vec::<T> };
+        CpuBlock { address, nbytes: len * size_of::<T>(), owner: Owner::Vec(parts) }
+    }
+
+    /// The `Vec` that this block was taken over from; the block itself if it was not.
+    pub(crate) fn into_vec_parts(mut self) -> std::result::Result<VecParts, Self> {
+        match std::mem::replace(&mut self.owner, Owner::Nobody) {
+            Owner::Vec(parts) => Ok(parts),
+            other => {
+                self.owner = other;
+                Err(self)
+            }
+        }
+    }
+
+    pub(crate) fn address(&self) -> *mut u8 {
+        self.address.as_ptr()
+    }
+}
+
+/// An aligned address of nothing.
+fn dangling() -> NonNull<u8> {
+    NonNull::<Aligned>::dangling().cast()
+}
+#[repr(align(64))]
+struct Aligned;
+
+impl Drop for CpuBlock {
+    fn drop(&mut self) {
+        match &mut self.owner {
+            Owner::Nobody => {}
+            Owner::Global => {
+                let layout = Layout::from_size_align(self.nbytes, ALIGNMENT).expect("invariant 1: allocated with this layout");
+                // SAFETY: invariant 1.
+                unsafe { std::alloc::dealloc(self.address.as_ptr(), layout) }
+            }
+            // SAFETY: invariant 1: these are the parts of a `Vec` of the type that `drop` was made for.
+            Owner::Vec(parts) => unsafe { (parts.drop)(parts.address.as_ptr(), parts.len, parts.capacity) },
+            Owner::External(free) => {
+                if let Some(free) = free.take() {
+                    free(self.address.as_ptr(), self.nbytes);
+                }
+            }
+        }
+    }
+}

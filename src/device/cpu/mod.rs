@@ -1,0 +1,94 @@
+//! The host: memory aligned to 64 bytes, one contiguous inner loop a kernel and instruction set, matrix products.
+//!
+//! | file | |
+//! |---|---|
+//! | `memory.rs` | blocks: owned, from a `Vec`, external |
+//! | `simd.rs` | run-time dispatch to the widest instruction set |
+//! | `walk.rs` | from many axes and strides to few: joint coalescing, tiles |
+//! | `pack.rs` | strided elements to contiguous ones and back |
+//! | `map.rs` | programs over elements |
+//! | `reduce.rs` | reducers over axes |
+//! | `contract.rs` | matrix products |
+//!
+//! Only the innermost loops are generic over the kernel; everything around them is compiled once, here.
+//! Imports: `error`, `scalar`, `element`, `kernel`, `device`.
+
+mod contract;
+mod map;
+mod memory;
+mod pack;
+mod reduce;
+mod simd;
+mod walk;
+
+pub(crate) use map::MapKernel;
+pub use memory::CpuBlock;
+pub(crate) use memory::VecParts;
+pub(crate) use reduce::ReduceKernel;
+
+use super::{Deleter, Device, Fresh, Inputs, Reduction, Slot};
+use crate::element::Number;
+use crate::error::Result;
+use crate::kernel::{Body, Contraction, Program, Reducer};
+use std::mem::MaybeUninit;
+
+/// The host's processor and memory.
+///
+/// Instruction sets are found at run time. With feature `rayon` large operations use every core; results do not depend
+/// on how many there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Cpu;
+
+// SAFETY: (1) `CpuBlock` owns its bytes and aligns them to 64; (2) the engines walk exactly the indices inside the sizes;
+// (3) every call returns when its work is done.
+unsafe impl Device for Cpu {
+    type Block = CpuBlock;
+
+    fn allocate(&self, nbytes: usize, fresh: Fresh) -> Result<CpuBlock> {
+        CpuBlock::new(nbytes, fresh)
+    }
+
+    unsafe fn adopt(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<CpuBlock> {
+        Ok(CpuBlock::external(address, nbytes, free))
+    }
+
+    fn address(block: &CpuBlock) -> *mut u8 {
+        block.address()
+    }
+
+    unsafe fn write(&self, to: *mut u8, bytes: &[u8]) -> Result<()> {
+        // SAFETY: the caller promises room and exclusive use; a borrowed slice cannot overlap memory in exclusive use.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+        Ok(())
+    }
+
+    unsafe fn read(&self, from: *const u8, bytes: &mut [MaybeUninit<u8>]) -> Result<()> {
+        // SAFETY: the caller promises readable bytes; the exclusive slice cannot overlap them.
+        unsafe { std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr().cast(), bytes.len()) };
+        Ok(())
+    }
+
+    unsafe fn copy(&self, sizes: &[usize], to: Slot<'_>, from: Slot<'_>) -> Result<()> {
+        // SAFETY: the caller's promise is the one asked for.
+        unsafe { pack::copy(sizes, to, from) };
+        Ok(())
+    }
+
+    unsafe fn map<P: Program>(&self, program: &P, sizes: &[usize], outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+        // SAFETY: the caller's promise is the one asked for.
+        unsafe { map::run(program, sizes, outputs, inputs) };
+        Ok(())
+    }
+
+    unsafe fn reduce<B: Body, R: Reducer<B::Out>>(&self, body: &B, reducer: R, axes: Reduction<'_>, output: Slot<'_>, inputs: Inputs<'_>) -> Result<()> {
+        // SAFETY: the caller's promise is the one asked for.
+        unsafe { reduce::run(body, reducer, axes, output, inputs) };
+        Ok(())
+    }
+
+    unsafe fn contract<T: Number>(&self, plan: Contraction<'_>, output: Slot<'_>, left: Slot<'_>, right: Slot<'_>) -> Result<()> {
+        // SAFETY: the caller's promise is the one asked for.
+        unsafe { contract::run::<T>(plan, output, left, right) };
+        Ok(())
+    }
+}

@@ -1,0 +1,452 @@
+//! Reducers over axes: rows (the reduced axis is contiguous) and columns (a kept axis is).
+//!
+//! A row is absorbed by 32 states side by side, which the compiler keeps in vector registers; a leaf of 4 096 values is
+//! collapsed to one state, and leaves are combined pairwise. The tree depends on the sizes only, never on threads.
+//! Imports: `scalar`, `element`, `kernel`, `device`.
+
+use super::map::{At, BLOCK, Scratch};
+use super::pack;
+use super::simd::{self, Loop};
+use super::walk::{self, Addresses, Index, Order, Walk};
+use crate::device::{Inputs, MAX_OPERANDS, Reduction, Slot};
+use crate::element::{Compute, Element};
+use crate::kernel::{Body, Input, Reducer};
+use crate::scalar::{Lane, Run};
+use std::any::TypeId;
+use std::mem::MaybeUninit;
+
+/// States that absorb a row side by side.
+const LANES: usize = 32;
+/// Values of a row that are absorbed before their states are collapsed.
+const LEAF: usize = 4096;
+/// Columns that are reduced side by side.
+const WIDTH: usize = 32;
+/// Rows of columns that are absorbed before their states join the tree.
+const LEAF_ROWS: usize = 128;
+/// Bytes of packed elements of all operands together.
+const SCRATCH: usize = 32 * 1024;
+
+/// The loops of one body and reducer, with their types erased.
+#[derive(Clone, Copy)]
+pub(crate) struct ReduceKernel {
+    rows: unsafe fn(body: *const (), blocks: &mut Blocks<'_>, count: usize, out: *mut u8),
+    columns: unsafe fn(body: *const (), tiles: &mut Tiles<'_>, count: usize, out: *mut u8, out_step: isize),
+}
+
+impl ReduceKernel {
+    /// The kernel of reducer `R` over body `B`.
+    pub(crate) const fn of<B: Body, R: Reducer<B::Out>>() -> Self {
+        ReduceKernel { rows: rows::<B, R>, columns: columns::<B, R> }
+    }
+}
+
+type State<B, R> = <R as Reducer<<B as Body>::Out>>::State<Run>;
+
+/// # Safety
+/// As [`Device::reduce`](crate::device::Device::reduce).
+pub(super) unsafe fn run<B: Body, R: Reducer<B::Out>>(body: &B, _: R, axes: Reduction<'_>, output: Slot<'_>, inputs: Inputs<'_>) {
+    let compiled = R::compiled(TypeId::of::<(B, R)>()).and_then(|kernel| kernel.downcast_ref::<ReduceKernel>());
+    let kernel = compiled.copied().unwrap_or(ReduceKernel::of::<B, R>());
+    let job = Job { kernel, body: std::ptr::from_ref(body).cast(), inputs };
+    // SAFETY: the caller's promise; the kernel is that of the types of body and reducer.
+    unsafe { job.drive(axes, output) }
+}
+
+/// A kernel and its body, without their types: everything in `impl Job` is compiled once.
+struct Job<'a> {
+    kernel: ReduceKernel,
+    body: *const (),
+    inputs: Inputs<'a>,
+}
+// SAFETY: bodies are `Send + Sync` by their trait's bounds and outlive the job; addresses are only followed as promised.
+unsafe impl Sync for Job<'_> {}
+
+impl Job<'_> {
+    unsafe fn drive(&self, axes: Reduction<'_>, output: Slot<'_>) {
+        let count: usize = axes.reduced.iter().product();
+        let operands = self.inputs.slots.len();
+        let mut kept = [output; MAX_OPERANDS];
+        let mut reduced = [output; MAX_OPERANDS];
+        for (k, slot) in self.inputs.slots.iter().enumerate() {
+            let (outer, inner) = slot.stride.split_at(axes.kept.len());
+            kept[k + 1] = Slot { stride: outer, ..*slot };
+            reduced[k] = Slot { stride: inner, address: std::ptr::null_mut(), ..*slot };
+        }
+        let mut inner = None;
+        walk::each(axes.reduced, &reduced[..operands], Order::RowMajor, &mut |walk| {
+            assert!(inner.replace(walk).is_none(), "the axes of a reduction fit one walk");
+        });
+        walk::each(axes.kept, &kept[..operands + 1], Order::OfOutput, &mut |outer| {
+            walk::parallel(outer, count, &|part| {
+                // SAFETY: the parts of the walk reach only what the caller promised, and each output once.
+                unsafe { self.part(&part, inner.as_ref(), count) }
+            });
+        });
+    }
+
+    unsafe fn part(&self, outer: &Walk, inner: Option<&Walk>, count: usize) {
+        let Some(inner) = inner else {
+            // Nothing to reduce: what `finish` makes of the identity, everywhere.
+            let mut index = outer.index_of(0);
+            for _ in 0..outer.numel() {
+                let mut none = Blocks { job: self, walk: None, index: outer.index_of(0), left: 0, scratch: [None; MAX_OPERANDS], block: 0 };
+                // SAFETY: the output's positions are promised; no element is read.
+                unsafe { (self.kernel.rows)(self.body, &mut none, 0, outer.address_at(0, &index)) };
+                outer.advance(&mut index, 1);
+            }
+            return;
+        };
+        let step = |walk: &Walk, k: usize| walk.inner_step(k).unsigned_abs();
+        let along: usize = (0..self.inputs.slots.len()).map(|k| step(inner, k)).sum();
+        let across: usize = (0..self.inputs.slots.len()).map(|k| step(outer, k + 1)).sum();
+        let narrow = count < 2 * LANES && outer.numel() >= WIDTH;
+        if outer.inner() >= 8 && (narrow || (across != 0 && across < along)) {
+            // SAFETY: as the caller promises.
+            unsafe { self.by_columns(outer, inner, count) }
+        } else {
+            // SAFETY: as the caller promises.
+            unsafe { self.by_rows(outer, inner, count) }
+        }
+    }
+
+    /// Where each input stands for the output at `index`.
+    fn addresses(&self, outer: &Walk, index: &Index) -> Addresses {
+        std::array::from_fn(|k| if k < self.inputs.slots.len() { outer.address_at(k + 1, index) } else { std::ptr::null_mut() })
+    }
+
+    /// How many elements of every buffered operand fit the scratch.
+    fn block(&self, scratch: usize) -> usize {
+        let widths: usize = self.inputs.slots.iter().map(|slot| slot.element).sum();
+        ((scratch - 8 * MAX_OPERANDS) / widths.max(1)) / LANES * LANES
+    }
+
+    unsafe fn by_rows(&self, outer: &Walk, inner: &Walk, count: usize) {
+        let mut room = Scratch { bytes: [MaybeUninit::uninit(); SCRATCH / 8], used: 0 };
+        let mut scratch = [None; MAX_OPERANDS];
+        let block = self.block(SCRATCH);
+        for (k, slot) in self.inputs.slots.iter().enumerate() {
+            if !inner.is_linear(k, slot.element) {
+                scratch[k] = Some(room.take(block * slot.element));
+            }
+        }
+        let block = if scratch.iter().any(Option::is_some) { block } else { LEAF };
+        let mut index = outer.index_of(0);
+        for _ in 0..outer.numel() {
+            let walk = inner.from(self.addresses(outer, &index));
+            let mut blocks = Blocks { job: self, walk: Some(walk), index: inner.index_of(0), left: count, scratch, block };
+            // SAFETY: the blocks hold elements that the caller promised; so is this output's position.
+            unsafe { (self.kernel.rows)(self.body, &mut blocks, count, outer.address_at(0, &index)) };
+            outer.advance(&mut index, 1);
+        }
+    }
+
+    unsafe fn by_columns(&self, outer: &Walk, inner: &Walk, count: usize) {
+        let mut room = Scratch { bytes: [MaybeUninit::uninit(); SCRATCH / 8], used: 0 };
+        let mut scratch = [None; MAX_OPERANDS];
+        let rows = (self.block(SCRATCH) / WIDTH).clamp(1, LEAF_ROWS);
+        for (k, slot) in self.inputs.slots.iter().enumerate() {
+            if outer.inner_step(k + 1) != slot.element as isize {
+                scratch[k] = Some(room.take(rows * WIDTH * slot.element));
+            }
+        }
+        let rows = if scratch.iter().any(Option::is_some) { rows } else { LEAF_ROWS };
+        let (mut index, mut done) = (outer.index_of(0), 0);
+        while done < outer.numel() {
+            let width = outer.left_in_row(&index).min(WIDTH);
+            let walk = inner.from(self.addresses(outer, &index));
+            let mut tiles = Tiles { job: self, outer, walk, index: inner.index_of(0), left: count, width, rows, scratch };
+            // SAFETY: as for rows, for `width` outputs along the fastest kept axis.
+            unsafe { (self.kernel.columns)(self.body, &mut tiles, count, outer.address_at(0, &index), outer.inner_step(0)) };
+            outer.advance(&mut index, width);
+            done += width;
+        }
+    }
+
+    /// One pointer for each load of the body.
+    fn spread(&self, base: &Addresses) -> Addresses {
+        let mut pointers = [std::ptr::null_mut(); MAX_OPERANDS];
+        for (pointer, &read) in pointers.iter_mut().zip(self.inputs.reads) {
+            *pointer = base[read as usize];
+        }
+        pointers
+    }
+}
+
+/// The values of one row, a contiguous block at a time.
+struct Blocks<'a> {
+    job: &'a Job<'a>,
+    walk: Option<Walk>,
+    index: Index,
+    left: usize,
+    scratch: [Option<*mut u8>; MAX_OPERANDS],
+    block: usize,
+}
+
+impl Blocks<'_> {
+    /// The next block of at most `most` values: their pointers and how many; 0 at the end.
+    fn next(&mut self, most: usize) -> (Addresses, usize) {
+        let n = self.left.min(self.block).min(most);
+        let mut base = [std::ptr::null_mut(); MAX_OPERANDS];
+        if let Some(walk) = &self.walk
+            && n > 0
+        {
+            for (k, slot) in self.job.inputs.slots.iter().enumerate() {
+                base[k] = self.scratch[k].unwrap_or_else(|| walk.address_at(k, &self.index));
+                if self.scratch[k].is_some() {
+                    // SAFETY: `n` elements of this operand, promised by the caller of `drive`, into room for a block.
+                    unsafe { pack::gather(walk, k, self.index, n, slot.element, base[k]) };
+                }
+            }
+            walk.advance(&mut self.index, n);
+        }
+        self.left -= n;
+        (self.job.spread(&base), n)
+    }
+}
+
+/// The values of several rows side by side, some rows at a time.
+struct Tiles<'a> {
+    job: &'a Job<'a>,
+    outer: &'a Walk,
+    walk: Walk,
+    index: Index,
+    left: usize,
+    width: usize,
+    rows: usize,
+    scratch: [Option<*mut u8>; MAX_OPERANDS],
+}
+
+impl Tiles<'_> {
+    /// The next rows: the pointers of the first, the steps from one to the next in bytes, and how many; 0 at the end.
+    fn next(&mut self, most: usize) -> (Addresses, [isize; MAX_OPERANDS], usize) {
+        let n = self.left.min(self.rows).min(most).min(self.walk.left_in_row(&self.index));
+        let mut base = [std::ptr::null_mut(); MAX_OPERANDS];
+        let mut step = [0; MAX_OPERANDS];
+        for (k, slot) in self.job.inputs.slots.iter().enumerate() {
+            let from = self.walk.address_at(k, &self.index);
+            let Some(tile) = self.scratch[k] else {
+                (base[k], step[k]) = (from, self.walk.inner_step(k));
+                continue;
+            };
+            (base[k], step[k]) = (tile, (WIDTH * slot.element) as isize);
+            for row in 0..n as isize {
+                // SAFETY: `width` elements across the kept axis, promised by the caller of `drive`, into their tile row.
+                unsafe {
+                    let to = tile.offset(row * step[k]);
+                    let from = from.offset(row * self.walk.inner_step(k));
+                    pack::strided(to, slot.element as isize, from, self.outer.inner_step(k + 1), self.width, slot.element);
+                }
+            }
+        }
+        self.walk.advance(&mut self.index, n);
+        self.left -= n;
+        let mut steps = [0; MAX_OPERANDS];
+        for (to, &read) in steps.iter_mut().zip(self.job.inputs.reads) {
+            *to = step[read as usize];
+        }
+        (self.job.spread(&base), steps, n)
+    }
+}
+
+/// States of leaves, combined pairwise as they come: a binary counter whose digits are states.
+struct Cascade<S> {
+    states: [MaybeUninit<S>; 64],
+    leaves: u64,
+}
+
+impl<S: Copy> Cascade<S> {
+    fn new() -> Self {
+        Cascade { states: [const { MaybeUninit::uninit() }; 64], leaves: 0 }
+    }
+    fn push(&mut self, mut state: S, combine: impl Fn(S, S) -> S) {
+        let mut digit = 0;
+        while self.leaves >> digit & 1 == 1 {
+            // SAFETY: a set digit of the counter has its state.
+            state = combine(unsafe { self.states[digit].assume_init() }, state);
+            digit += 1;
+        }
+        self.states[digit] = MaybeUninit::new(state);
+        self.leaves += 1;
+    }
+    fn join(self, identity: S, combine: impl Fn(S, S) -> S) -> S {
+        let mut joined = None;
+        for digit in (0..64).filter(|digit| self.leaves >> digit & 1 == 1) {
+            // SAFETY: a set digit of the counter has its state.
+            let state = unsafe { self.states[digit].assume_init() };
+            joined = Some(joined.map_or(state, |later| combine(state, later)));
+        }
+        joined.unwrap_or(identity)
+    }
+}
+
+/// Reduces one row to one output.
+///
+/// # Safety
+/// `body` points to a `B`; the blocks hold its operands' elements; `out` has room for one `R::Out`.
+unsafe fn rows<B: Body, R: Reducer<B::Out>>(body: *const (), blocks: &mut Blocks<'_>, count: usize, out: *mut u8) {
+    // SAFETY: the caller's promise; bodies are `Copy`.
+    let body = unsafe { body.cast::<B>().read() };
+    let combine = R::combine::<Run>;
+    let mut cascade = Cascade::<State<B, R>>::new();
+    let (mut at, mut more) = (0, true);
+    while more {
+        let mut states = [R::identity::<Run>(); LANES];
+        let mut filled = 0;
+        while filled < LEAF {
+            let (pointers, n) = blocks.next(LEAF - filled);
+            if n == 0 {
+                more = false;
+                break;
+            }
+            simd::dispatch(Absorb::<B, R> { body, pointers, n, at, states: &mut states });
+            at += n;
+            filled += n;
+        }
+        if filled > 0 {
+            let mut width = LANES / 2;
+            while width > 0 {
+                for j in 0..width {
+                    states[j] = combine(states[j], states[j + width]);
+                }
+                width /= 2;
+            }
+            cascade.push(states[0], combine);
+        }
+    }
+    let state = cascade.join(R::identity::<Run>(), combine);
+    let value = R::finish::<Run>(state, Lane(count as i64)).0;
+    // SAFETY: the caller's promise.
+    unsafe { out.cast::<R::Out>().write(R::Out::narrow(value)) };
+}
+
+struct Absorb<'a, B: Body, R: Reducer<B::Out>> {
+    body: B,
+    pointers: Addresses,
+    n: usize,
+    at: usize,
+    states: &'a mut [State<B, R>; LANES],
+}
+
+impl<B: Body, R: Reducer<B::Out>> Loop for Absorb<'_, B, R> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Absorb { body, pointers, n, at, states: result } = self;
+        let mut states = *result;
+        let value = |i: usize| body.eval::<Run>(&mut At { pointers: &pointers, next: 0, output: 0, i });
+        let is_input = TypeId::of::<B>() == TypeId::of::<Input<B::Out>>();
+        let mut start = 0;
+        while start < n {
+            let len = BLOCK.min(n - start);
+            if is_input {
+                // A plain operand is absorbed straight from memory.
+                let whole = len / LANES * LANES;
+                for chunk in (start..start + whole).step_by(LANES) {
+                    for j in 0..LANES {
+                        states[j] = R::absorb::<Run>(states[j], value(chunk + j), Lane((at + chunk + j) as i64));
+                    }
+                }
+                for j in 0..len - whole {
+                    let i = start + whole + j;
+                    states[j] = R::absorb::<Run>(states[j], value(i), Lane((at + i) as i64));
+                }
+            } else {
+                // Anything else goes through a block, so that evaluation and absorption each vectorise.
+                let mut buffer = [Compute::<B::Out>::default(); BLOCK];
+                for i in 0..len {
+                    buffer[i] = value(start + i).0;
+                }
+                let (chunks, rest) = buffer[..len].as_chunks::<LANES>();
+                for (c, chunk) in chunks.iter().enumerate() {
+                    for j in 0..LANES {
+                        states[j] = R::absorb::<Run>(states[j], Lane(chunk[j]), Lane((at + start + c * LANES + j) as i64));
+                    }
+                }
+                for (j, &x) in rest.iter().enumerate() {
+                    states[j] = R::absorb::<Run>(states[j], Lane(x), Lane((at + start + chunks.len() * LANES + j) as i64));
+                }
+            }
+            start += len;
+        }
+        *result = states;
+    }
+}
+
+/// Reduces several columns to as many outputs, `out_step` bytes apart.
+///
+/// # Safety
+/// `body` points to a `B`; the tiles hold its operands' elements; the outputs have room for one `R::Out` each.
+unsafe fn columns<B: Body, R: Reducer<B::Out>>(body: *const (), tiles: &mut Tiles<'_>, count: usize, out: *mut u8, out_step: isize) {
+    // SAFETY: the caller's promise; bodies are `Copy`.
+    let body = unsafe { body.cast::<B>().read() };
+    let combine = |mut a: [State<B, R>; WIDTH], b: [State<B, R>; WIDTH]| {
+        for j in 0..WIDTH {
+            a[j] = R::combine::<Run>(a[j], b[j]);
+        }
+        a
+    };
+    let identity = [R::identity::<Run>(); WIDTH];
+    let width = tiles.width;
+    let mut cascade = Cascade::<[State<B, R>; WIDTH]>::new();
+    let (mut at, mut more) = (0, true);
+    while more {
+        let mut states = identity;
+        let mut filled = 0;
+        while filled < LEAF_ROWS {
+            let (pointers, steps, n) = tiles.next(LEAF_ROWS - filled);
+            if n == 0 {
+                more = false;
+                break;
+            }
+            simd::dispatch(AbsorbColumns::<B, R> { body, pointers, steps, n, width, at, states: &mut states });
+            at += n;
+            filled += n;
+        }
+        if filled > 0 {
+            cascade.push(states, combine);
+        }
+    }
+    let states = cascade.join(identity, combine);
+    for (j, state) in states.into_iter().enumerate().take(width) {
+        let value = R::finish::<Run>(state, Lane(count as i64)).0;
+        // SAFETY: the caller's promise.
+        unsafe { out.offset(j as isize * out_step).cast::<R::Out>().write(R::Out::narrow(value)) };
+    }
+}
+
+struct AbsorbColumns<'a, B: Body, R: Reducer<B::Out>> {
+    body: B,
+    pointers: Addresses,
+    steps: [isize; MAX_OPERANDS],
+    n: usize,
+    width: usize,
+    at: usize,
+    states: &'a mut [State<B, R>; WIDTH],
+}
+
+impl<B: Body, R: Reducer<B::Out>> Loop for AbsorbColumns<'_, B, R> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let AbsorbColumns { body, mut pointers, steps, n, width, at, states: result } = self;
+        let mut states = *result;
+        for row in 0..n {
+            let at = Lane((at + row) as i64);
+            let here = pointers;
+            let value = |i: usize| body.eval::<Run>(&mut At { pointers: &here, next: 0, output: 0, i });
+            if width == WIDTH {
+                for j in 0..WIDTH {
+                    states[j] = R::absorb::<Run>(states[j], value(j), at);
+                }
+            } else {
+                for (j, state) in states.iter_mut().enumerate().take(width) {
+                    *state = R::absorb::<Run>(*state, value(j), at);
+                }
+            }
+            for (pointer, step) in pointers.iter_mut().zip(steps) {
+                *pointer = pointer.wrapping_offset(step);
+            }
+        }
+        *result = states;
+    }
+}

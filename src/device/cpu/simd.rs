@@ -1,0 +1,67 @@
+//! Run-time dispatch: the same loop, compiled for several instruction sets, and the widest one that this processor has.
+//!
+//! The loop is plain Rust and the compiler vectorises it; only the instructions that it may use change. On other
+//! architectures than x86-64 the target's own features are used (NEON is part of every 64-bit ARM).
+//! Imports: nothing.
+
+/// A loop that is compiled once for each instruction set.
+pub(super) trait Loop {
+    /// What it returns.
+    type Output;
+    /// The loop, inlined into each of its copies.
+    fn run(self) -> Self::Output;
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(super) fn dispatch<L: Loop>(looped: L) -> L::Output {
+    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
+    fn avx512<L: Loop>(looped: L) -> L::Output {
+        looped.run()
+    }
+    #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
+    fn avx2<L: Loop>(looped: L) -> L::Output {
+        looped.run()
+    }
+    match level() {
+        // SAFETY: `level` found every feature that the function is compiled for.
+        Level::Avx512 => unsafe { avx512(looped) },
+        // SAFETY: as above.
+        Level::Avx2 => unsafe { avx2(looped) },
+        Level::Baseline => looped.run(),
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+pub(super) fn dispatch<L: Loop>(looped: L) -> L::Output {
+    looped.run()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Baseline,
+    Avx2,
+    Avx512,
+}
+
+/// What this processor has; the standard library keeps the answer.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn level() -> Level {
+    macro_rules! has {
+        ($($feature:tt)*) => { $(is_x86_feature_detected!($feature))&&* };
+    }
+    if cfg!(miri) {
+        return Level::Baseline;
+    }
+    let avx2 = has!("avx2" "fma" "bmi1" "bmi2" "lzcnt" "popcnt" "f16c");
+    if avx2 && has!("avx512f" "avx512bw" "avx512cd" "avx512dq" "avx512vl") {
+        Level::Avx512
+    } else if avx2 {
+        Level::Avx2
+    } else {
+        Level::Baseline
+    }
+}

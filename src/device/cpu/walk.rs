@@ -1,0 +1,219 @@
+//! From many axes and strides to few: how an engine walks several operands of one size together.
+//!
+//! Axes of size 1 go, the others are ordered by the steps of the first operand (the output), so that memory is written
+//! in order; neighbours that are one run in *every* operand become one axis. Most operations end with a single axis.
+//! Imports: `device`.
+
+use crate::device::{MAX_OPERANDS, Slot};
+use std::ops::Range;
+
+/// Axes that a walk holds; sizes beyond are walked one index at a time by [`each`].
+const AXES: usize = 12;
+
+/// One byte address for each operand.
+pub(super) type Addresses = [*mut u8; MAX_OPERANDS];
+
+/// Several operands of one size: axes from the slowest to the fastest, steps in bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Walk {
+    rank: usize,
+    sizes: [usize; AXES],
+    steps: [[isize; MAX_OPERANDS]; AXES],
+    operands: usize,
+    pub(super) address: Addresses,
+}
+
+// SAFETY: addresses only; whoever follows them answers for it (see `Device`, safety 2).
+unsafe impl Send for Walk {}
+// SAFETY: as above.
+unsafe impl Sync for Walk {}
+
+/// In which order a walk takes the axes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// By the falling steps of the first operand, the output: memory is written in order.
+    OfOutput,
+    /// As they stand.
+    RowMajor,
+}
+
+/// Calls `f` with the walks that cover every index inside `sizes` once; none when a size is 0.
+///
+/// One walk is enough up to 12 axes that do not merge.
+pub(super) fn each(sizes: &[usize], slots: &[Slot<'_>], order: Order, f: &mut dyn FnMut(Walk)) {
+    if sizes.contains(&0) {
+        return;
+    }
+    let mut address = [std::ptr::null_mut(); MAX_OPERANDS];
+    for (address, slot) in address.iter_mut().zip(slots) {
+        *address = slot.address;
+    }
+    let spare = sizes.len().saturating_sub(AXES);
+    outer(sizes, slots, order, address, 0..spare, f);
+}
+
+fn outer(sizes: &[usize], slots: &[Slot<'_>], order: Order, address: Addresses, spare: Range<usize>, f: &mut dyn FnMut(Walk)) {
+    let Range { start: axis, end } = spare;
+    if axis == end {
+        return f(Walk::new(sizes, slots, order, address, end));
+    }
+    for index in 0..sizes[axis] {
+        let mut moved = address;
+        for (address, slot) in moved.iter_mut().zip(slots) {
+            *address = address.wrapping_offset((index as isize).wrapping_mul(step(slot, axis)));
+        }
+        outer(sizes, slots, order, moved, axis + 1..end, f);
+    }
+}
+
+fn step(slot: &Slot<'_>, axis: usize) -> isize {
+    slot.stride[axis].wrapping_mul(slot.element as isize)
+}
+
+impl Walk {
+    /// The walk over the axes from `from` on, which are not more than it holds.
+    fn new(sizes: &[usize], slots: &[Slot<'_>], order: Order, address: Addresses, from: usize) -> Walk {
+        let mut walk = Walk { rank: 0, sizes: [1; AXES], steps: [[0; MAX_OPERANDS]; AXES], operands: slots.len(), address };
+        let slower = |axis: usize, than: usize| match slots.first() {
+            Some(output) if order == Order::OfOutput => step(output, axis).unsigned_abs() > step(output, than).unsigned_abs(),
+            _ => false,
+        };
+        // Insertion sort: stable, so that equal steps stay row-major.
+        let mut axes = [0; AXES];
+        for axis in (from..sizes.len()).filter(|&axis| sizes[axis] != 1) {
+            let mut at = walk.rank;
+            while at > 0 && slower(axis, axes[at - 1]) {
+                axes[at] = axes[at - 1];
+                at -= 1;
+            }
+            axes[at] = axis;
+            walk.rank += 1;
+        }
+        let count = std::mem::take(&mut walk.rank);
+        for &axis in &axes[..count] {
+            let mut steps = [0; MAX_OPERANDS];
+            for (steps, slot) in steps.iter_mut().zip(slots) {
+                *steps = step(slot, axis);
+            }
+            walk.push(sizes[axis], steps);
+        }
+        walk
+    }
+
+    /// Adds a faster axis, merged with the one before where every operand allows it.
+    fn push(&mut self, size: usize, steps: [isize; MAX_OPERANDS]) {
+        if self.rank > 0 {
+            let before = &mut self.steps[self.rank - 1];
+            if (0..self.operands).all(|k| before[k] == steps[k].wrapping_mul(size as isize)) {
+                *before = steps;
+                self.sizes[self.rank - 1] *= size;
+                return;
+            }
+        }
+        self.sizes[self.rank] = size;
+        self.steps[self.rank] = steps;
+        self.rank += 1;
+    }
+
+    /// The same walk from other addresses.
+    pub(super) fn from(&self, address: Addresses) -> Walk {
+        Walk { address, ..*self }
+    }
+
+    /// Number of indices.
+    pub(super) fn numel(&self) -> usize {
+        self.sizes[..self.rank].iter().product()
+    }
+
+    /// The size of the fastest axis; 1 when there is none.
+    pub(super) fn inner(&self) -> usize {
+        self.sizes[..self.rank].last().copied().unwrap_or(1)
+    }
+
+    /// The step of operand `k` along the fastest axis, in bytes.
+    pub(super) fn inner_step(&self, k: usize) -> isize {
+        if self.rank == 0 { 0 } else { self.steps[self.rank - 1][k] }
+    }
+
+    /// Whether operand `k`, of elements of `element` bytes, is one contiguous run over the whole walk.
+    pub(super) fn is_linear(&self, k: usize, element: usize) -> bool {
+        let mut expected = element as isize;
+        (0..self.rank).rev().all(|axis| {
+            let fits = self.steps[axis][k] == expected;
+            expected = expected.wrapping_mul(self.sizes[axis] as isize);
+            fits
+        })
+    }
+
+    /// The index of position `at`, axis by axis.
+    pub(super) fn index_of(&self, mut at: usize) -> Index {
+        let mut index = Index { at: [0; AXES] };
+        for axis in (0..self.rank).rev() {
+            index.at[axis] = at % self.sizes[axis];
+            at /= self.sizes[axis];
+        }
+        index
+    }
+
+    /// Where operand `k` stands at `index`.
+    pub(super) fn address_at(&self, k: usize, index: &Index) -> *mut u8 {
+        let axes = 0..self.rank;
+        let offset = axes.fold(0isize, |sum, axis| sum.wrapping_add((index.at[axis] as isize).wrapping_mul(self.steps[axis][k])));
+        self.address[k].wrapping_offset(offset)
+    }
+
+    /// Moves `index` by `count` positions along the fastest axis, carrying over at its end.
+    pub(super) fn advance(&self, index: &mut Index, count: usize) {
+        let mut carry = count;
+        for axis in (0..self.rank).rev() {
+            index.at[axis] += carry;
+            carry = index.at[axis] / self.sizes[axis];
+            index.at[axis] %= self.sizes[axis];
+            if carry == 0 {
+                return;
+            }
+        }
+    }
+
+    /// How many positions are left on the fastest axis from `index` on.
+    pub(super) fn left_in_row(&self, index: &Index) -> usize {
+        if self.rank == 0 { 1 } else { self.sizes[self.rank - 1] - index.at[self.rank - 1] }
+    }
+
+    /// The walk cut in two along its slowest axis; `None` when that has one index.
+    pub(super) fn split(&self) -> Option<(Walk, Walk)> {
+        let half = self.sizes[0] / 2;
+        if self.rank == 0 || half == 0 {
+            return None;
+        }
+        let (mut first, mut second) = (*self, *self);
+        first.sizes[0] = half;
+        second.sizes[0] -= half;
+        for k in 0..self.operands {
+            second.address[k] = self.address[k].wrapping_offset((half as isize).wrapping_mul(self.steps[0][k]));
+        }
+        Some((first, second))
+    }
+}
+
+/// A position in a walk.
+#[derive(Clone, Copy)]
+pub(super) struct Index {
+    at: [usize; AXES],
+}
+
+/// Elements below which a part is not worth a thread of its own.
+const PART: usize = 1 << 16;
+
+/// Runs `f` over the parts of a walk, on every core when it is large; one index is the work of `weight` elements.
+pub(super) fn parallel(walk: Walk, weight: usize, f: &(dyn Fn(Walk) + Sync)) {
+    #[cfg(feature = "rayon")]
+    if walk.numel().saturating_mul(weight) >= 2 * PART
+        && let Some((first, second)) = walk.split()
+    {
+        rayon::join(|| parallel(first, weight, f), || parallel(second, weight, f));
+        return;
+    }
+    let _ = (PART, weight);
+    f(walk);
+}

@@ -1,0 +1,115 @@
+//! Shapes only: nothing is stored and nothing computed, and every kernel that would run can be kept as a graph.
+//!
+//! Shape inference, the suite without a GPU, and a look at what an expression fuses into.
+//! Imports: `error`, `scalar`, `element`, `kernel`, `device`.
+
+use super::{Deleter, Device, Fresh, Inputs, Reduction, Slot};
+use crate::element::Number;
+use crate::error::{Error, Result};
+use crate::kernel::{Body, Contraction, Program, Reducer, trace_body, trace_program};
+use std::fmt;
+use std::mem::MaybeUninit;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A device of sizes without data.
+///
+/// # Examples
+/// ```
+/// use rankform::prelude::*;
+/// let device = Meta::tracing();
+/// let x = Tensor::<f32, 2, Meta>::zeros([1 << 20, 1 << 12], &device)?; // 16 GiB, had it data
+/// let y = (x.lazy() * &x + 1.0).sum(Axis::<1>)?;
+/// assert_eq!(y.size(), [1 << 20]);
+/// assert!(y.to_vec().is_err());
+/// assert!(device.kernels()[0].contains("reduce sum"));
+/// # Ok::<(), rankform::Error>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct Meta {
+    kernels: Option<Arc<Mutex<Vec<String>>>>,
+}
+
+impl Meta {
+    /// A device that keeps nothing.
+    pub fn new() -> Self {
+        Meta::default()
+    }
+
+    /// A device that keeps every kernel as text; its clones share the list.
+    pub fn tracing() -> Self {
+        Meta { kernels: Some(Arc::default()) }
+    }
+
+    /// The kernels that would have run, in order; empty unless made by [`Meta::tracing`].
+    pub fn kernels(&self) -> Vec<String> {
+        let locked = |list: &Arc<Mutex<Vec<String>>>| list.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.kernels.as_ref().map(locked).unwrap_or_default()
+    }
+
+    fn keep(&self, text: impl FnOnce() -> String) {
+        if let Some(list) = &self.kernels {
+            let text = text();
+            list.lock().unwrap_or_else(PoisonError::into_inner).push(text);
+        }
+    }
+}
+
+impl PartialEq for Meta {
+    /// There is one meta device: what it keeps is not part of it.
+    fn eq(&self, _: &Meta) -> bool {
+        true
+    }
+}
+
+impl fmt::Debug for Meta {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Meta")
+    }
+}
+
+// SAFETY: no memory is owned, no address is followed.
+unsafe impl Device for Meta {
+    type Block = ();
+
+    fn allocate(&self, _: usize, _: Fresh) -> Result<()> {
+        Ok(())
+    }
+
+    unsafe fn adopt(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<()> {
+        free(address, nbytes);
+        Err(Error::Unsupported { op: "adopt", device: "Meta" })
+    }
+
+    fn address(_: &()) -> *mut u8 {
+        std::ptr::null_mut()
+    }
+
+    unsafe fn write(&self, _: *mut u8, _: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
+    unsafe fn read(&self, _: *const u8, _: &mut [MaybeUninit<u8>]) -> Result<()> {
+        Err(Error::NoData { op: "read", device: "Meta" })
+    }
+
+    unsafe fn copy(&self, sizes: &[usize], _: Slot<'_>, _: Slot<'_>) -> Result<()> {
+        self.keep(|| format!("copy {sizes:?}\n"));
+        Ok(())
+    }
+
+    unsafe fn map<P: Program>(&self, program: &P, sizes: &[usize], _: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+        self.keep(|| format!("map {sizes:?}\n{}", trace_program(program, inputs.reads)));
+        Ok(())
+    }
+
+    unsafe fn reduce<B: Body, R: Reducer<B::Out>>(&self, body: &B, _: R, axes: Reduction<'_>, _: Slot<'_>, inputs: Inputs<'_>) -> Result<()> {
+        self.keep(|| format!("reduce {} {:?} over {:?}\n{}", R::NAME, axes.kept, axes.reduced, trace_body(body, inputs.reads)));
+        Ok(())
+    }
+
+    unsafe fn contract<T: Number>(&self, plan: Contraction<'_>, _: Slot<'_>, _: Slot<'_>, _: Slot<'_>) -> Result<()> {
+        let Contraction { batch, m, k, n } = plan;
+        self.keep(|| format!("contract {} {batch:?} [{m}, {k}] · [{k}, {n}]\n", T::DTYPE));
+        Ok(())
+    }
+}

@@ -1,0 +1,185 @@
+//! A device: where bytes live and how a kernel runs over them. Mechanisms only; no operator is named here.
+//!
+//! | what | where |
+//! |---|---|
+//! | the contract, in a dozen functions | this file |
+//! | the host | `cpu/` |
+//! | shapes without data, kernels as text | `meta.rs` |
+//!
+//! **Adding a device** is one folder (or one file: `examples/08_new_device.rs`) with one `unsafe impl Device`. Operands
+//! arrive erased to an address and strides, so an engine is compiled once, not once a rank.
+//! Imports: `error`, `scalar`, `element`, `kernel`.
+
+mod cpu;
+mod meta;
+
+pub use cpu::{Cpu, CpuBlock};
+pub(crate) use cpu::{MapKernel, ReduceKernel, VecParts};
+pub use meta::Meta;
+
+use crate::element::Number;
+use crate::error::{Error, Result};
+use crate::kernel::{Body, Contraction, Program, Reducer};
+use std::fmt::Debug;
+
+/// How much one kernel may read and write: its loads and its outputs together.
+pub const MAX_OPERANDS: usize = 24;
+
+/// What fresh memory holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fresh {
+    /// Zero bytes.
+    Zeroed,
+    /// Anything: the caller writes every byte that is read.
+    Unspecified,
+}
+
+/// Gives external memory back: called once, with its address and number of bytes.
+pub type Deleter = Box<dyn FnOnce(*mut u8, usize) + Send>;
+
+/// One operand of a kernel: where its element with index `[0, …, 0]` stands, and the steps from there.
+#[derive(Clone, Copy, Debug)]
+pub struct Slot<'a> {
+    /// In the device's own address space; only the device may follow it.
+    pub address: *mut u8,
+    /// Steps along each axis, in elements.
+    pub stride: &'a [isize],
+    /// Bytes of one element.
+    pub element: usize,
+}
+
+// SAFETY: an address and steps; whoever follows the address answers for it (see `Device`, safety 2).
+unsafe impl Send for Slot<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Slot<'_> {}
+
+/// The operands that a kernel reads: each different one once, and which of them each load of the program reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Inputs<'a> {
+    /// The operands.
+    pub slots: &'a [Slot<'a>],
+    /// `slots[reads[k]]` is what the k-th load reads.
+    pub reads: &'a [u8],
+}
+
+/// The axes of a reduction: every input's strides are those of `kept`, then those of `reduced`; the output has `kept`.
+#[derive(Clone, Copy, Debug)]
+pub struct Reduction<'a> {
+    /// Sizes of the axes that stay.
+    pub kept: &'a [usize],
+    /// Sizes of the axes that go.
+    pub reduced: &'a [usize],
+}
+
+/// Where bytes live and how kernels run over them.
+///
+/// # Safety
+/// 1. A block from `allocate` or `adopt` owns at least `nbytes` bytes at `address`, aligned to 64 bytes (an adopted one:
+///    as given), until it is dropped; fresh memory is zero where [`Fresh::Zeroed`] was asked for.
+/// 2. Kernels touch only positions that sizes and strides reach, write only outputs, and write each of those.
+/// 3. A call may return before its work is done only if every later call on the same memory is ordered after it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a device",
+    label = "expected `Cpu`, `Meta` or your own type with `unsafe impl Device`"
+)]
+pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
+    /// Memory of this device, freed by its `Drop`.
+    type Block: Send + Sync + 'static;
+
+    /// Fresh memory.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    fn allocate(&self, nbytes: usize, fresh: Fresh) -> Result<Self::Block>;
+
+    /// Memory that somebody else owns, given back through `free` when the block is dropped.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where the device has no memory of its own; `free` has then run.
+    ///
+    /// # Safety
+    /// `nbytes` bytes at `address` stay valid on this device until `free` is called.
+    unsafe fn adopt(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<Self::Block>;
+
+    /// Where a block starts, in the device's own address space.
+    fn address(block: &Self::Block) -> *mut u8;
+
+    /// Copies bytes from the host.
+    ///
+    /// # Errors
+    /// What the device reports.
+    ///
+    /// # Safety
+    /// `to` has room for them and nobody else reads or writes it.
+    unsafe fn write(&self, to: *mut u8, bytes: &[u8]) -> Result<()>;
+
+    /// Copies bytes to the host; waits until they are there.
+    ///
+    /// # Errors
+    /// [`Error::NoData`] on a device without data, or what the device reports.
+    ///
+    /// # Safety
+    /// `from` holds that many bytes and nobody writes them; `bytes` may be uninitialised before.
+    unsafe fn read(&self, from: *const u8, bytes: &mut [std::mem::MaybeUninit<u8>]) -> Result<()>;
+
+    /// Copies elements of any type between two layouts of the same sizes.
+    ///
+    /// # Errors
+    /// What the device reports.
+    ///
+    /// # Safety
+    /// Both slots reach inside their memory, the output does not overlap itself or the input, nobody else writes.
+    unsafe fn copy(&self, sizes: &[usize], to: Slot<'_>, from: Slot<'_>) -> Result<()>;
+
+    /// Runs a program once for every index inside `sizes`.
+    ///
+    /// # Errors
+    /// What the device reports.
+    ///
+    /// # Safety
+    /// Every slot reaches inside its memory and holds the elements that the program loads and stores there; no output
+    /// overlaps itself; an output is an input exactly (same address and strides) or not at all; nobody else writes.
+    unsafe fn map<P: Program>(&self, program: &P, sizes: &[usize], outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()>;
+
+    /// Reduces the values of a body over the axes `axes.reduced`; a count of 0 gives what `finish` makes of the identity.
+    ///
+    /// # Errors
+    /// What the device reports.
+    ///
+    /// # Safety
+    /// As [`Device::map`]; the output overlaps no input.
+    unsafe fn reduce<B: Body, R: Reducer<B::Out>>(&self, body: &B, reducer: R, axes: Reduction<'_>, output: Slot<'_>, inputs: Inputs<'_>) -> Result<()>;
+
+    /// A matrix product; never reads the output.
+    ///
+    /// # Errors
+    /// What the device reports.
+    ///
+    /// # Safety
+    /// As [`Device::map`], for elements `T`; the output overlaps no input.
+    unsafe fn contract<T: Number>(&self, plan: Contraction<'_>, output: Slot<'_>, left: Slot<'_>, right: Slot<'_>) -> Result<()>;
+
+    /// Waits until all work is done.
+    ///
+    /// # Errors
+    /// Those of the work.
+    fn synchronize(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Errors that came after their call had returned, or while dropping.
+    ///
+    /// # Errors
+    /// The first of them.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// [`Error::Device`] unless the two devices are the same.
+pub(crate) fn same_device<D: Device>(op: &'static str, left: &D, right: &D) -> Result<()> {
+    if left == right {
+        return Ok(());
+    }
+    Err(Error::Device { op, left: format!("{left:?}"), right: format!("{right:?}") })
+}

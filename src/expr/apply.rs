@@ -1,0 +1,182 @@
+//! Operators on tuples of operands: more than two, or with several outputs.
+//!
+//! Imports: `element`, `kernel`, `device`, `tensor`.
+
+use super::eval::Gathered;
+use super::operand::{Expr, Operand};
+use crate::device::Device;
+use crate::element::Element;
+use crate::error::Result;
+use crate::kernel::{Body, Call, Elements, Op, OpMany, Store, StoreMany};
+use crate::tensor::{Leaf, Tensor, TensorView};
+
+/// A tuple of operands of one rank and device, whose first is a tensor or view.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a tuple of operands with elements `{IN}`, rank {RANK}, on `{D}`",
+    label = "expected a tuple that begins with a view: `(x.view(), &y, 0.5)`"
+)]
+pub trait Operands<IN: Elements, const RANK: usize, D: Device>: Sized {
+    /// The expressions, as a tuple.
+    type Exprs: Copy;
+    /// The bodies, as a tuple.
+    type Bodies: Copy + Send + Sync + 'static;
+    /// They, as expressions.
+    fn into_exprs(self) -> Self::Exprs;
+    /// The bodies of the expressions.
+    fn bodies(exprs: &Self::Exprs) -> Self::Bodies;
+    #[doc(hidden)]
+    #[allow(private_interfaces)]
+    fn leaves<'s>(exprs: &'s Self::Exprs, visit: &mut dyn FnMut(Leaf<'s, RANK, D>));
+    #[doc(hidden)]
+    fn device(exprs: &Self::Exprs) -> &D;
+}
+
+macro_rules! operands {
+    ($($first:ident $(, $t:ident $operand:ident $index:tt)*;)*) => { $(
+        impl<'a, $first: Element, $($t: Element, $operand: Operand<$t, RANK, D>,)* const RANK: usize, D: Device>
+            Operands<($first, $($t,)*), RANK, D> for (TensorView<'a, $first, RANK, D>, $($operand,)*)
+        {
+            type Exprs = (TensorView<'a, $first, RANK, D>, $($operand::Expr,)*);
+            type Bodies = (crate::kernel::Input<$first>, $(<$operand::Expr as Expr<RANK, D>>::Body,)*);
+            fn into_exprs(self) -> Self::Exprs {
+                (self.0, $(self.$index.into_expr(),)*)
+            }
+            fn bodies(exprs: &Self::Exprs) -> Self::Bodies {
+                (Expr::<RANK, D>::body(&exprs.0), $(exprs.$index.body(),)*)
+            }
+            #[allow(private_interfaces)]
+            fn leaves<'s>(exprs: &'s Self::Exprs, visit: &mut dyn FnMut(Leaf<'s, RANK, D>)) {
+                exprs.0.leaves(visit);
+                $(exprs.$index.leaves(visit);)*
+            }
+            fn device(exprs: &Self::Exprs) -> &D {
+                exprs.0.device()
+            }
+        }
+    )* };
+}
+operands! {
+    A;
+    A, B P 1;
+    A, B P 1, C Q 2;
+    A, B P 1, C Q 2, E S 3;
+    A, B P 1, C Q 2, E S 3, F U 4;
+    A, B P 1, C Q 2, E S 3, F U 4, G V 5;
+}
+
+/// Applies an operator to a tuple of up to six operands: `apply(f, (x.view(), &y, 0.5))`.
+///
+/// # Shapes
+/// Sizes of 1 stretch to the joint size.
+///
+/// # Errors
+/// As [`Lazy::eval`](super::Lazy::eval).
+///
+/// # Examples
+/// ```
+/// use rankform::prelude::*;
+/// elementwise! {
+///     /// Straight line from `a` to `b`.
+///     fn mix(a, b, t) { a + (b - a) * t }
+/// }
+/// let (a, b) = (Tensor::from([0.0, 10.0]), Tensor::from([1.0, 20.0]));
+/// assert_eq!(apply(mix, (a.view(), &b, 0.5))?.to_vec()?, [0.5, 15.0]);
+/// # Ok::<(), rankform::Error>(())
+/// ```
+pub fn apply<F, IN, O, const RANK: usize, D>(_: F, operands: O) -> Result<Tensor<F::Out, RANK, D>>
+where
+    F: Op<IN>,
+    IN: Elements,
+    D: Device,
+    O: Operands<IN, RANK, D>,
+    Call<F, O::Bodies>: Body<Out = F::Out>,
+{
+    let exprs = operands.into_exprs();
+    let device = O::device(&exprs);
+    let mut gathered = Gathered::new(F::NAME, device);
+    O::leaves(&exprs, &mut |leaf| gathered.add(leaf));
+    let size = gathered.size()?;
+    let mut out = Tensor::unwritten(F::NAME, gathered.preserved(size), device)?;
+    let leaf = out.writable(F::NAME)?.leaf();
+    // SAFETY: a tuple visits its leaves in the order of its bodies' loads; the output is fresh.
+    unsafe { gathered.map(&Store(Call::<F, _>::new(O::bodies(&exprs))), size, &[leaf])? };
+    Ok(out)
+}
+
+/// Applies an operator with several outputs to a tuple of up to six operands, in one pass.
+///
+/// # Errors
+/// As [`Lazy::eval`](super::Lazy::eval).
+///
+/// # Examples
+/// ```
+/// use rankform::prelude::*;
+/// elementwise! {
+///     fn polar(x, y) -> (T, T) { ((x * x + y * y).sqrt(), y.atan2(x)) }
+/// }
+/// let (x, y) = (Tensor::from([3.0, 0.0]), Tensor::from([4.0, 1.0]));
+/// let (radius, angle) = apply_many(polar, (x.view(), &y))?;
+/// assert_eq!((radius.to_vec()?, angle.to_vec()?[1]), (vec![5.0, 1.0], std::f64::consts::FRAC_PI_2));
+/// # Ok::<(), rankform::Error>(())
+/// ```
+pub fn apply_many<F, IN, O, const RANK: usize, D>(_: F, operands: O) -> Result<<F::Out as Outputs>::Tensors<RANK, D>>
+where
+    F: OpMany<IN>,
+    IN: Elements,
+    D: Device,
+    O: Operands<IN, RANK, D>,
+    F::Out: Outputs,
+    StoreMany<F, O::Bodies>: crate::kernel::Program,
+{
+    let exprs = operands.into_exprs();
+    let device = O::device(&exprs);
+    let mut gathered = Gathered::new(F::NAME, device);
+    O::leaves(&exprs, &mut |leaf| gathered.add(leaf));
+    let size = gathered.size()?;
+    let layout = gathered.preserved(size);
+    <F::Out as Outputs>::make(F::NAME, layout, device, &mut |outputs| {
+        // SAFETY: as in `apply`; the outputs are fresh tensors of the program's elements, in order.
+        unsafe { gathered.map(&StoreMany::<F, _>::new(O::bodies(&exprs)), size, outputs) }
+    })
+}
+
+/// Tuples of elements whose tensors an operator with several outputs makes.
+pub trait Outputs: Elements {
+    /// One tensor for each.
+    type Tensors<const RANK: usize, D: Device>;
+    #[doc(hidden)]
+    #[allow(private_interfaces)]
+    fn make<const RANK: usize, D: Device>(
+        op: &'static str,
+        layout: crate::layout::Layout<RANK>,
+        device: &D,
+        run: &mut dyn FnMut(&[Leaf<'_, RANK, D>]) -> Result<()>,
+    ) -> Result<Self::Tensors<RANK, D>>;
+}
+
+macro_rules! outputs {
+    ($($($element:ident $tensor:ident)+;)*) => { $(
+        impl<$($element: Element),+> Outputs for ($($element,)+) {
+            type Tensors<const RANK: usize, DEVICE: Device> = ($(Tensor<$element, RANK, DEVICE>,)+);
+            #[allow(private_interfaces)]
+            fn make<const RANK: usize, DEVICE: Device>(
+                op: &'static str,
+                layout: crate::layout::Layout<RANK>,
+                device: &DEVICE,
+                run: &mut dyn FnMut(&[Leaf<'_, RANK, DEVICE>]) -> Result<()>,
+            ) -> Result<Self::Tensors<RANK, DEVICE>> {
+                $(let mut $tensor = Tensor::<$element, RANK, DEVICE>::unwritten(op, layout, device)?;)+
+                run(&[$($tensor.writable(op)?.leaf()),+])?;
+                Ok(($($tensor,)+))
+            }
+        }
+    )* };
+}
+outputs! {
+    A a;
+    A a B b;
+    A a B b C c;
+    A a B b C c D d;
+    A a B b C c D d E e;
+    A a B b C c D d E e F f;
+}

@@ -1,0 +1,217 @@
+//! One pass over memory for a whole expression: sizes are joined, memory is found, the device runs the kernel.
+//!
+//! Imports: `error`, `dim`, `layout`, `element`, `kernel`, `device`, `tensor`.
+
+use super::operand::Expr;
+use crate::device::{Device, Inputs, MAX_OPERANDS, Reduction, Slot, same_device};
+use crate::dim::{Dim, Stride};
+use crate::element::Element;
+use crate::error::{Error, Result};
+use crate::kernel::{Body, Call, Input, Op, Program, Reducer, Store};
+use crate::layout::{Layout, joint_size};
+use crate::tensor::{Leaf, Tensor, TensorViewMut};
+use std::marker::PhantomData;
+
+/// The operands of one kernel: each different one once, and which of them each load reads.
+pub(super) struct Gathered<'a, const RANK: usize, D: Device> {
+    op: &'static str,
+    device: &'a D,
+    leaves: [Option<Leaf<'a, RANK, D>>; MAX_OPERANDS],
+    count: usize,
+    reads: [u8; MAX_OPERANDS],
+    loads: usize,
+    size: Dim<RANK>,
+    error: Option<Error>,
+}
+
+impl<'a, const RANK: usize, D: Device> Gathered<'a, RANK, D> {
+    pub(super) fn new(op: &'static str, device: &'a D) -> Self {
+        Gathered { op, device, leaves: [None; MAX_OPERANDS], count: 0, reads: [0; MAX_OPERANDS], loads: 0, size: Dim([1; RANK]), error: None }
+    }
+
+    pub(super) fn add(&mut self, leaf: Leaf<'a, RANK, D>) {
+        if self.error.is_none()
+            && let Err(error) = self.try_add(leaf)
+        {
+            self.error = Some(error);
+        }
+    }
+
+    fn try_add(&mut self, leaf: Leaf<'a, RANK, D>) -> Result<()> {
+        let op = self.op;
+        same_device(op, self.device, leaf.device())?;
+        if !leaf.is_ready() {
+            return Err(Error::Unallocated { op, sizes: leaf.layout().size().0.into() });
+        }
+        self.size = joint_size(op, self.size, leaf.layout().size())?;
+        let known = self.leaves[..self.count].iter().position(|known| known.is_some_and(|known| known.is_same(&leaf)));
+        // One place stays free for an output.
+        if self.loads + 1 >= MAX_OPERANDS {
+            return Err(Error::Operands { op, limit: MAX_OPERANDS - 1 });
+        }
+        let at = known.unwrap_or(self.count);
+        if known.is_none() {
+            self.leaves[at] = Some(leaf);
+            self.count += 1;
+        }
+        self.reads[self.loads] = at as u8;
+        self.loads += 1;
+        Ok(())
+    }
+
+    fn all(&self) -> impl Iterator<Item = Leaf<'a, RANK, D>> {
+        self.leaves[..self.count].iter().copied().flatten()
+    }
+
+    /// The sizes of the result, or what was wrong with an operand.
+    pub(super) fn size(&mut self) -> Result<Dim<RANK>> {
+        match self.error.take() {
+            Some(error) => Err(error),
+            None => Ok(self.size),
+        }
+    }
+
+    /// The layout of a fresh result: that of the first operand of full size that is dense, row-major otherwise.
+    pub(super) fn preserved(&self, size: Dim<RANK>) -> Layout<RANK> {
+        let full = self.all().find(|leaf| leaf.layout().size() == size && leaf.layout().is_non_overlapping_and_dense());
+        full.map_or(Layout::row_major(size), |leaf| leaf.layout().preserved())
+    }
+
+    /// Runs `program` for every index inside `size`.
+    ///
+    /// # Safety
+    /// The leaves are the loads of `program` in order, and `outputs` its stores, with their element types; the outputs
+    /// have that size, and each is one of the inputs exactly or overlaps none.
+    pub(super) unsafe fn map<P: Program>(&self, program: &P, size: Dim<RANK>, outputs: &[Leaf<'_, RANK, D>]) -> Result<()> {
+        let strides = self.strides(|layout| layout.stretched(size).stride());
+        let outs: [Stride<RANK>; MAX_OPERANDS] = std::array::from_fn(|k| outputs.get(k).map_or(Stride([0; RANK]), |out| out.layout().stride()));
+        let none = Slot { address: std::ptr::null_mut(), stride: &[], element: 0 };
+        let mut slots = [none; MAX_OPERANDS];
+        for (slot, (leaf, stride)) in slots.iter_mut().zip(self.all().zip(&strides)) {
+            *slot = leaf.slot(&stride.0);
+        }
+        let mut out_slots = [none; MAX_OPERANDS];
+        for (slot, (leaf, stride)) in out_slots.iter_mut().zip(outputs.iter().zip(&outs)) {
+            *slot = leaf.slot(&stride.0);
+        }
+        let inputs = Inputs { slots: &slots[..self.count], reads: &self.reads[..self.loads] };
+        // SAFETY: the caller's promise; views reach inside their memory, which their borrows keep and protect.
+        unsafe { self.device.map(program, &size.0, &out_slots[..outputs.len()], inputs) }
+    }
+
+    fn strides(&self, stretch: impl Fn(&Layout<RANK>) -> Stride<RANK>) -> [Stride<RANK>; MAX_OPERANDS] {
+        let mut strides = [Stride([0; RANK]); MAX_OPERANDS];
+        for (stride, leaf) in strides.iter_mut().zip(self.all()) {
+            *stride = stretch(leaf.layout());
+        }
+        strides
+    }
+}
+
+/// The operands of an expression.
+fn gather<'a, const RANK: usize, D: Device, E: Expr<RANK, D>>(op: &'static str, expr: &'a E, device: &'a D) -> Gathered<'a, RANK, D> {
+    let mut gathered = Gathered::new(op, device);
+    expr.leaves(&mut |leaf| gathered.add(leaf));
+    gathered
+}
+
+/// A fresh tensor with the values of an expression, in the format of its operands.
+pub(crate) fn eval<T: Element, const RANK: usize, D: Device, E>(op: &'static str, expr: &E, device: &D) -> Result<Tensor<T, RANK, D>>
+where
+    E: Expr<RANK, D, Body: Body<Out = T>>,
+{
+    let mut gathered = gather(op, expr, device);
+    let size = gathered.size()?;
+    let mut out = Tensor::unwritten(op, gathered.preserved(size), device)?;
+    let leaf = out.writable(op)?.leaf();
+    // SAFETY: an expression visits its leaves in the order of its body's loads, with their types; the output is fresh.
+    unsafe { gathered.map(&Store(expr.body()), size, &[leaf])? };
+    Ok(out)
+}
+
+/// Writes the values of an expression, stretched to `out`'s sizes, into `out`.
+///
+/// The borrow checker keeps `out` apart from every operand.
+pub(crate) fn eval_into<T: Element, const RANK: usize, D: Device, E>(op: &'static str, expr: &E, out: &mut TensorViewMut<'_, T, RANK, D>) -> Result<()>
+where
+    E: Expr<RANK, D, Body: Body<Out = T>>,
+{
+    let mut gathered = gather(op, expr, out.device());
+    let (size, wanted) = (gathered.size()?, out.size());
+    if joint_size(op, size, wanted)? != wanted {
+        return Err(Error::Sizes { op, left: size.0.into(), right: wanted.0.into() });
+    }
+    // SAFETY: as in `eval`; an exclusive view overlaps neither itself nor an operand.
+    unsafe { gathered.map(&Store(expr.body()), wanted, &[out.leaf()]) }
+}
+
+/// `out ← F(out)`, in place.
+pub(crate) fn update<F: Op<(T,), Out = T>, T: Element, const RANK: usize, D: Device>(out: &mut TensorViewMut<'_, T, RANK, D>) -> Result<()> {
+    let leaf = out.leaf();
+    let mut gathered = Gathered::new(F::NAME, leaf.device());
+    gathered.add(leaf);
+    gathered.size()?;
+    // SAFETY: the program loads and stores `out` alone, at the same index.
+    unsafe { gathered.map(&Store(Call::<F, _>::new((Input::<T>(PhantomData),))), leaf.layout().size(), &[leaf]) }
+}
+
+/// `out ← F(out, other)`, in place, with `other` stretched to `out`'s sizes.
+pub(crate) fn update_with<F, T, U, const RANK: usize, D, E>(out: &mut TensorViewMut<'_, T, RANK, D>, other: &E) -> Result<()>
+where
+    T: Element,
+    U: Element,
+    D: Device,
+    F: Op<(T, U), Out = T>,
+    E: Expr<RANK, D, Body: Body<Out = U>>,
+{
+    let leaf = out.leaf();
+    let mut gathered = Gathered::new(F::NAME, leaf.device());
+    gathered.add(leaf);
+    other.leaves(&mut |leaf| gathered.add(leaf));
+    let (size, wanted) = (gathered.size()?, leaf.layout().size());
+    if size != wanted {
+        return Err(Error::Sizes { op: F::NAME, left: wanted.0.into(), right: size.0.into() });
+    }
+    // SAFETY: the first load is `out`, at the index that is stored; the borrow checker keeps the other leaves apart from it.
+    unsafe { gathered.map(&Store(Call::<F, _>::new((Input::<T>(PhantomData), other.body()))), wanted, &[leaf]) }
+}
+
+/// Reduces an expression over the marked axes, fused into one pass.
+pub(super) fn reduce<Q, const RANK: usize, const M: usize, D: Device, E>(reducer: Q, expr: &E, device: &D, gone: [bool; RANK]) -> Result<Tensor<Q::Out, M, D>>
+where
+    E: Expr<RANK, D>,
+    Q: Reducer<<E::Body as Body>::Out>,
+{
+    let op = Q::NAME;
+    let mut gathered = gather(op, expr, device);
+    let size = gathered.size()?;
+    size.numel_of(op, size_of::<Q::Out>())?;
+    // The axes that stay, in order, then those that go.
+    let mut order = [0; RANK];
+    let mut place = 0;
+    for pass in [false, true] {
+        for axis in (0..RANK).filter(|&axis| gone[axis] == pass) {
+            order[place] = axis;
+            place += 1;
+        }
+    }
+    let sizes = order.map(|axis| size.0[axis]);
+    let (kept, reduced) = sizes.split_at(M);
+    let count: usize = reduced.iter().product();
+    if Q::NEEDS_ELEMENTS && count == 0 && !kept.contains(&0) {
+        return Err(Error::Empty { op, sizes: size.0.into() });
+    }
+    let mut out = Tensor::<Q::Out, M, D>::unwritten(op, Layout::row_major(Dim(std::array::from_fn(|axis| kept[axis]))), device)?;
+    let leaf = out.writable(op)?.leaf();
+    let strides = gathered.strides(|layout| layout.stretched(size).reordered(order).stride());
+    let none = Slot { address: std::ptr::null_mut(), stride: &[], element: 0 };
+    let mut slots = [none; MAX_OPERANDS];
+    for (slot, (leaf, stride)) in slots.iter_mut().zip(gathered.all().zip(&strides)) {
+        *slot = leaf.slot(&stride.0);
+    }
+    let inputs = Inputs { slots: &slots[..gathered.count], reads: &gathered.reads[..gathered.loads] };
+    let stride = leaf.layout().stride();
+    // SAFETY: as in `eval`; strides stand in the order of `kept` and `reduced`.
+    unsafe { device.reduce(&expr.body(), reducer, Reduction { kept, reduced }, leaf.slot(&stride.0), inputs)? };
+    Ok(out)
+}

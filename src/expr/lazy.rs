@@ -1,0 +1,131 @@
+//! `Lazy`: an elementwise computation that has not run yet.
+//!
+//! Imports: `dim`, `rank`, `element`, `kernel`, `device`, `tensor`.
+
+use super::eval::{eval, eval_into, reduce};
+use super::operand::{Expr, Operand};
+use super::receiver::{Elementwise, Reduce, Zip, marked, marked_axis};
+use crate::device::Device;
+use crate::dim::Dim;
+use crate::element::Element;
+use crate::error::Result;
+use crate::kernel::{Body, Call, Op, Reducer};
+use crate::rank::{RemoveAxes, Smaller};
+use crate::tensor::{Tensor, TensorView, TensorViewMut};
+use std::marker::PhantomData;
+
+/// An elementwise computation that has not run yet: `eval` or a reduction runs all of it in one pass over memory.
+///
+/// Element, rank and device are part of its type, so that a mismatch is reported at the operator, not at `eval`.
+///
+/// # Examples
+/// ```
+/// use rankform::prelude::*;
+/// let (a, b) = (Tensor::from([1.0, 2.0, 3.0]), Tensor::from([4.0, 5.0, 6.0]));
+/// let y = (a.lazy() * &b + 1.0).sqrt().eval()?;            // one kernel, no intermediate tensors
+/// let d = (a.lazy() - &b).square().sum(All)?.item()?;      // fused into the reduction
+/// assert_eq!((y.to_vec()?[0], d), (5.0_f64.sqrt(), 27.0));
+/// # Ok::<(), rankform::Error>(())
+/// ```
+#[must_use = "a lazy expression computes nothing until `eval`, `eval_into` or a reduction"]
+pub struct Lazy<'a, T, const RANK: usize, D: Device, E> {
+    expr: E,
+    device: &'a D,
+    _element: PhantomData<T>,
+}
+
+impl<T, const RANK: usize, D: Device, E: Copy> Clone for Lazy<'_, T, RANK, D, E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T, const RANK: usize, D: Device, E: Copy> Copy for Lazy<'_, T, RANK, D, E> {}
+
+impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
+    /// Begins an expression: operators on it are fused into one pass.
+    pub fn lazy(&self) -> Lazy<'_, T, RANK, D, TensorView<'_, T, RANK, D>> {
+        self.view().lazy()
+    }
+}
+
+impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
+    /// Begins an expression: operators on it are fused into one pass.
+    pub fn lazy(self) -> Lazy<'a, T, RANK, D, TensorView<'a, T, RANK, D>> {
+        Lazy { expr: self, device: self.device(), _element: PhantomData }
+    }
+}
+
+impl<'a, T, const RANK: usize, D: Device, E> Lazy<'a, T, RANK, D, E> {
+    /// The expression `make` builds around this one.
+    pub(crate) fn then<U, X>(self, make: impl FnOnce(E) -> X) -> Lazy<'a, U, RANK, D, X> {
+        Lazy { expr: make(self.expr), device: self.device, _element: PhantomData }
+    }
+}
+
+impl<T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> Lazy<'_, T, RANK, D, E> {
+    /// Computes it into a fresh tensor.
+    ///
+    /// # Cost
+    /// One allocation, one pass over the operands, one launch on a device that launches.
+    ///
+    /// # Errors
+    /// [`Error::Sizes`](crate::Error::Sizes), [`Error::Device`](crate::Error::Device),
+    /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::Operands`](crate::Error::Operands) beyond 23
+    /// operands, [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+    pub fn eval(self) -> Result<Tensor<T, RANK, D>> {
+        eval("eval", &self.expr, self.device)
+    }
+
+    /// Computes it into an existing tensor of the same sizes, or of sizes that it stretches to. No allocation.
+    ///
+    /// # Errors
+    /// As [`Lazy::eval`].
+    pub fn eval_into(self, out: &mut TensorViewMut<'_, T, RANK, D>) -> Result<()> {
+        eval_into("eval_into", &self.expr, out)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> Operand<T, RANK, D> for Lazy<'_, T, RANK, D, E> {
+    type Expr = E;
+    fn into_expr(self) -> E {
+        self.expr
+    }
+}
+
+impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> Elementwise<T, RANK, D> for Lazy<'a, T, RANK, D, E> {
+    type Mapped<F: Op<(T,)>> = Lazy<'a, F::Out, RANK, D, Call<F, (E,)>>;
+    fn map<F: Op<(T,)>>(self, _: F) -> Self::Mapped<F> {
+        self.then(|expr| Call::new((expr,)))
+    }
+}
+
+impl<'a, T, U, const RANK: usize, D, E, OTHER> Zip<T, U, RANK, D, OTHER> for Lazy<'a, T, RANK, D, E>
+where
+    T: Element,
+    U: Element,
+    D: Device,
+    E: Expr<RANK, D, Body: Body<Out = T>>,
+    OTHER: Operand<U, RANK, D>,
+{
+    type Zipped<F: Op<(T, U)>> = Lazy<'a, F::Out, RANK, D, Call<F, (E, OTHER::Expr)>>;
+    fn zip<F: Op<(T, U)>>(self, _: F, other: OTHER) -> Self::Zipped<F> {
+        self.then(|expr| Call::new((expr, other.into_expr())))
+    }
+}
+
+impl<T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> Reduce<T, RANK, D> for Lazy<'_, T, RANK, D, E> {
+    type Reduced<U: Element, const M: usize> = Result<Tensor<U, M, D>>;
+    fn reduce<Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, _: AXES) -> Self::Reduced<Q::Out, M>
+    where
+        Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+    {
+        reduce(reducer, &self.expr, self.device, marked::<AXES, RANK>())
+    }
+    fn reduce_axis<Q: Reducer<T>, const M: usize>(self, reducer: Q, axis: usize) -> Self::Reduced<Q::Out, M>
+    where
+        Dim<RANK>: Smaller<Output = Dim<M>>,
+    {
+        reduce(reducer, &self.expr, self.device, marked_axis(Q::NAME, axis, Dim([0; RANK]))?)
+    }
+}

@@ -1,0 +1,23 @@
+//! Expressions: what operators read, what they are called on, and how they are run.
+//!
+//! | file | |
+//! |---|---|
+//! | `operand.rs` | `Operand`: what may stand beside a tensor; `Expr`: a tree of operators over tensors and numbers |
+//! | `receiver.rs` | `Elementwise`, `Zip`, `Reduce`: implement `map`, `zip`, `reduce`, get every operator |
+//! | `lazy.rs` | `Lazy`: an expression that has not run yet |
+//! | `eval.rs` | one pass over memory for a whole expression |
+//! | `apply.rs` | operators on tuples of operands, with one or several outputs |
+//!
+//! Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`.
+
+mod apply;
+mod eval;
+mod lazy;
+mod operand;
+mod receiver;
+
+pub use apply::{Operands, apply, apply_many};
+pub(crate) use eval::{eval, eval_into, update, update_with};
+pub use lazy::Lazy;
+pub use operand::{Expr, Operand, Stored};
+pub use receiver::{Elementwise, Reduce, Zip};

@@ -1,0 +1,146 @@
+//! What an operator can read: tensors, views, lazy expressions, numbers.
+//!
+//! Imports: `element`, `kernel`, `device`, `tensor`.
+
+use crate::device::Device;
+use crate::element::Element;
+use crate::kernel::{Body, Call, Input, Op, Param};
+use crate::tensor::{Leaf, Tensor, TensorView, TensorViewMut};
+use std::marker::PhantomData;
+
+mod sealed {
+    pub trait Sealed {}
+}
+use sealed::Sealed;
+
+/// A tree of operators over tensors and numbers of one rank and device.
+///
+/// Law, on which `eval` relies: `leaves` visits operands in the order in which `Body::eval` loads them, each with the
+/// element type that it loads. The trait is sealed to keep it.
+pub trait Expr<const RANK: usize, D: Device>: Copy + Sealed {
+    /// The kernel.
+    type Body: Body;
+    /// The kernel with its run-time numbers.
+    fn body(&self) -> Self::Body;
+    #[doc(hidden)]
+    #[allow(private_interfaces)]
+    fn leaves<'s>(&'s self, visit: &mut dyn FnMut(Leaf<'s, RANK, D>));
+}
+
+impl<T, const RANK: usize, D: Device> Sealed for TensorView<'_, T, RANK, D> {}
+impl<T: Element, const RANK: usize, D: Device> Expr<RANK, D> for TensorView<'_, T, RANK, D> {
+    type Body = Input<T>;
+    fn body(&self) -> Input<T> {
+        Input(PhantomData)
+    }
+    #[allow(private_interfaces)]
+    fn leaves<'s>(&'s self, visit: &mut dyn FnMut(Leaf<'s, RANK, D>)) {
+        visit(self.leaf());
+    }
+}
+
+impl<T> Sealed for Param<T> {}
+impl<T: Element, const RANK: usize, D: Device> Expr<RANK, D> for Param<T> {
+    type Body = Param<T>;
+    fn body(&self) -> Param<T> {
+        *self
+    }
+    #[allow(private_interfaces)]
+    fn leaves<'s>(&'s self, _: &mut dyn FnMut(Leaf<'s, RANK, D>)) {}
+}
+
+impl<F, A> Sealed for Call<F, A> {}
+macro_rules! calls {
+    ($($($expr:ident $index:tt),+;)*) => { $(
+        impl<F, $($expr,)+ const RANK: usize, D: Device> Expr<RANK, D> for Call<F, ($($expr,)+)>
+        where
+            F: Op<($(<$expr::Body as Body>::Out,)+)>,
+            $($expr: Expr<RANK, D>,)+
+        {
+            type Body = Call<F, ($($expr::Body,)+)>;
+            fn body(&self) -> Self::Body {
+                Call::new(($(self.1.$index.body(),)+))
+            }
+            #[allow(private_interfaces)]
+            fn leaves<'s>(&'s self, visit: &mut dyn FnMut(Leaf<'s, RANK, D>)) {
+                $(self.1.$index.leaves(visit);)+
+            }
+        }
+    )* };
+}
+calls! {
+    A 0;
+    A 0, B 1;
+    A 0, B 1, C 2;
+    A 0, B 1, C 2, E 3;
+    A 0, B 1, C 2, E 3, G 4;
+    A 0, B 1, C 2, E 3, G 4, H 5;
+}
+
+/// What an operator on a tensor of element `T`, rank `RANK` on device `D` can read beside it: `&Tensor`, a view, a lazy
+/// expression, a number.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be combined with a tensor of element `{T}`, rank {RANK}, on `{D}`",
+    label = "expected element `{T}`, rank {RANK}, device `{D}`",
+    note = "rank: `.lift()` adds leading axes, `.insert_axis(Axis::<A>)` adds one; element: `.cast::<{T}>()`; device: `.to(&device)`; a tensor is passed by reference: `&x`"
+)]
+pub trait Operand<T: Element, const RANK: usize, D: Device>: Sized {
+    /// It, as an expression.
+    type Expr: Expr<RANK, D, Body: Body<Out = T>>;
+    /// It, as an expression.
+    fn into_expr(self) -> Self::Expr;
+}
+
+impl<'a, T: Element, const RANK: usize, D: Device> Operand<T, RANK, D> for &'a Tensor<T, RANK, D> {
+    type Expr = TensorView<'a, T, RANK, D>;
+    fn into_expr(self) -> Self::Expr {
+        self.view()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Element, const RANK: usize, D: Device> Operand<T, RANK, D> for TensorView<'_, T, RANK, D> {
+    type Expr = Self;
+    fn into_expr(self) -> Self {
+        self
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<'a, T: Element, const RANK: usize, D: Device> Operand<T, RANK, D> for &'a TensorViewMut<'_, T, RANK, D> {
+    type Expr = TensorView<'a, T, RANK, D>;
+    fn into_expr(self) -> Self::Expr {
+        self.as_view()
+    }
+}
+
+impl<T: Element, const RANK: usize, D: Device> Operand<T, RANK, D> for T {
+    type Expr = Param<T>;
+    fn into_expr(self) -> Param<T> {
+        Param(self)
+    }
+}
+
+/// A tensor or a view: an operand that has memory, as matrix products need.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a tensor of element `{T}` on `{D}`",
+    label = "expected `&Tensor` or a view with element `{T}` on device `{D}`",
+    note = "element: `.cast::<{T}>()`; device: `.to(&device)`; a lazy expression: `.eval()`; a tensor is passed by reference: `&x`"
+)]
+pub trait Stored<'a, T, const RANK: usize, D: Device> {
+    /// It, borrowed.
+    fn into_view(self) -> TensorView<'a, T, RANK, D>;
+}
+
+impl<'a, T, const RANK: usize, D: Device> Stored<'a, T, RANK, D> for &'a Tensor<T, RANK, D> {
+    fn into_view(self) -> TensorView<'a, T, RANK, D> {
+        self.view()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<'a, T, const RANK: usize, D: Device> Stored<'a, T, RANK, D> for TensorView<'a, T, RANK, D> {
+    fn into_view(self) -> TensorView<'a, T, RANK, D> {
+        self
+    }
+}

@@ -1,0 +1,122 @@
+//! What operators are called on. "Implement `map`, `zip`, `reduce`; get every operator": tensors, views and lazy
+//! expressions differ only in what these three return.
+//!
+//! Implemented for `&Tensor`, never for `Tensor`: `x.exp()` does not consume `x`.
+//! Imports: `dim`, `rank`, `element`, `kernel`, `device`, `tensor`.
+
+use super::eval::{eval, reduce};
+use super::operand::Operand;
+use crate::device::Device;
+use crate::dim::Dim;
+use crate::element::Element;
+use crate::error::{Error, Result};
+use crate::kernel::{Call, Op, Reducer};
+use crate::rank::{RemoveAxes, Smaller};
+use crate::tensor::{Tensor, TensorView};
+
+/// Something that elementwise operators of one operand work on.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no elementwise operators",
+    label = "expected `&Tensor`, a view or a lazy expression"
+)]
+pub trait Elementwise<T, const RANK: usize, D: Device>: Sized {
+    /// What an operator gives: a tensor, or a longer expression.
+    type Mapped<F: Op<(T,)>>
+    where
+        T: Element;
+    /// Applies an operator to every element.
+    fn map<F: Op<(T,)>>(self, operator: F) -> Self::Mapped<F>
+    where
+        T: Element;
+}
+
+/// Something that elementwise operators of two operands work on, with `OTHER` beside it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be combined with `{OTHER}`",
+    label = "expected element `{U}`, rank {RANK}, device `{D}`",
+    note = "rank: `.lift()` adds leading axes, `.insert_axis(Axis::<A>)` adds one; element: `.cast::<{U}>()`; device: `.to(&device)`; a tensor is passed by reference: `&x`"
+)]
+pub trait Zip<T: Element, U: Element, const RANK: usize, D: Device, OTHER>: Elementwise<T, RANK, D> {
+    /// What an operator gives.
+    type Zipped<F: Op<(T, U)>>;
+    /// Applies an operator to every pair of elements; sizes of 1 stretch.
+    fn zip<F: Op<(T, U)>>(self, operator: F, other: OTHER) -> Self::Zipped<F>;
+}
+
+/// Something that can be reduced over axes.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be reduced",
+    label = "expected `&Tensor`, a view or a lazy expression"
+)]
+pub trait Reduce<T, const RANK: usize, D: Device>: Sized {
+    /// What a reduction gives.
+    type Reduced<U: Element, const M: usize>;
+    /// Reduces over `Axis::<A>`, a tuple of axes in rising order, or `All`.
+    fn reduce<Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, axes: AXES) -> Self::Reduced<Q::Out, M>
+    where
+        T: Element,
+        Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>;
+    /// Reduces over an axis known at run time.
+    fn reduce_axis<Q: Reducer<T>, const M: usize>(self, reducer: Q, axis: usize) -> Self::Reduced<Q::Out, M>
+    where
+        T: Element,
+        Dim<RANK>: Smaller<Output = Dim<M>>;
+}
+
+/// Which axes a set of axes takes away.
+pub(super) fn marked<AXES, const RANK: usize>() -> [bool; RANK]
+where
+    Dim<RANK>: RemoveAxes<AXES>,
+{
+    let mut gone = [false; RANK];
+    <Dim<RANK> as RemoveAxes<AXES>>::mark(&mut gone);
+    gone
+}
+
+/// The one axis that an axis known at run time takes away.
+pub(super) fn marked_axis<const RANK: usize>(op: &'static str, axis: usize, size: Dim<RANK>) -> Result<[bool; RANK]> {
+    if axis >= RANK {
+        return Err(Error::Axis { op, axis, sizes: size.0.into() });
+    }
+    Ok(std::array::from_fn(|a| a == axis))
+}
+
+macro_rules! eager {
+    ($([$($life:tt)*] $receiver:ty, |$x:ident| $view:expr;)*) => { $(
+        impl<$($life)* T, const RANK: usize, D: Device> Elementwise<T, RANK, D> for $receiver {
+            type Mapped<F: Op<(T,)>> = Result<Tensor<F::Out, RANK, D>> where T: Element;
+            fn map<F: Op<(T,)>>(self, _: F) -> Self::Mapped<F> where T: Element {
+                let $x = self;
+                let view = $view;
+                eval(F::NAME, &Call::<F, _>::new((view,)), view.device())
+            }
+        }
+        impl<$($life)* T: Element, U: Element, const RANK: usize, D: Device, OTHER: Operand<U, RANK, D>> Zip<T, U, RANK, D, OTHER> for $receiver {
+            type Zipped<F: Op<(T, U)>> = Result<Tensor<F::Out, RANK, D>>;
+            fn zip<F: Op<(T, U)>>(self, _: F, other: OTHER) -> Self::Zipped<F> {
+                let $x = self;
+                let view = $view;
+                eval(F::NAME, &Call::<F, _>::new((view, other.into_expr())), view.device())
+            }
+        }
+        impl<$($life)* T, const RANK: usize, D: Device> Reduce<T, RANK, D> for $receiver {
+            type Reduced<U: Element, const M: usize> = Result<Tensor<U, M, D>>;
+            fn reduce<Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, _: AXES) -> Self::Reduced<Q::Out, M>
+            where T: Element, Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>> {
+                let $x = self;
+                let view = $view;
+                reduce(reducer, &view, view.device(), marked::<AXES, RANK>())
+            }
+            fn reduce_axis<Q: Reducer<T>, const M: usize>(self, reducer: Q, axis: usize) -> Self::Reduced<Q::Out, M>
+            where T: Element, Dim<RANK>: Smaller<Output = Dim<M>> {
+                let $x = self;
+                let view = $view;
+                reduce(reducer, &view, view.device(), marked_axis(Q::NAME, axis, view.size())?)
+            }
+        }
+    )* };
+}
+eager! {
+    [] &Tensor<T, RANK, D>, |x| x.view();
+    ['a,] TensorView<'a, T, RANK, D>, |x| x;
+}

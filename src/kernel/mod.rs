@@ -1,0 +1,339 @@
+//! What is to be computed, free of devices and of tensors: operators, bodies, programs, reducers, contractions.
+//!
+//! An [`Op`] says what happens to one element. A [`Body`] is a tree of operators over inputs and run-time numbers; its
+//! *type* is the kernel, so a device can compile, trace and cache it by type. A [`Program`] stores the values of bodies.
+//! Imports: `scalar`, `element`.
+
+mod contraction;
+mod reducer;
+
+pub use contraction::Contraction;
+pub use reducer::Reducer;
+
+use crate::element::{Compute, Element};
+use crate::scalar::{Dual, Graph, Lane, Lanes, Num, Storage, Trace, input, output, param, trace};
+use std::any::{Any, TypeId};
+use std::marker::PhantomData;
+
+/// Where a running program gets its operands from and leaves its results: the device's side of a kernel.
+pub trait Io<L: Lanes> {
+    /// The element of the next operand.
+    fn load<T: Element>(&mut self) -> Lane<L, Compute<T>>;
+    /// A run-time number.
+    fn param<T: Element>(&mut self, value: T) -> Lane<L, Compute<T>>;
+    /// The element of the next output.
+    fn store<T: Element>(&mut self, value: Lane<L, Compute<T>>);
+}
+
+/// The element types of an operator's operands, or of its several outputs, as a tuple.
+pub trait Elements: 'static {
+    /// How many there are.
+    const COUNT: usize;
+    /// One lane for each.
+    type Lanes<L: Lanes>: Copy;
+    /// Stores each lane to the next output.
+    fn store<L: Lanes>(lanes: Self::Lanes<L>, io: &mut impl Io<L>);
+}
+
+/// An operator from elements `IN` (a tuple) to one element. `elementwise!` writes it.
+///
+/// It has no state: its type is the name under which kernels are cached. Run-time numbers are operands.
+#[diagnostic::on_unimplemented(
+    message = "the operator `{Self}` is not defined for elements `{IN}`",
+    label = "no body for `{IN}`",
+    note = "the operands of one operator have one element type unless it says otherwise; convert with `.cast::<…>()`"
+)]
+pub trait Op<IN: Elements>: Copy + Send + Sync + 'static {
+    /// Its name, in error messages.
+    const NAME: &'static str = "map";
+    /// The element of the result.
+    type Out: Element;
+    /// The body.
+    fn call<L: Lanes>(x: IN::Lanes<L>) -> Lane<L, Compute<Self::Out>>;
+    /// A kernel of this operator that was compiled in advance, if the crate that defines it keeps any.
+    #[doc(hidden)]
+    fn compiled(_kernel: TypeId) -> Option<Compiled> {
+        None
+    }
+}
+
+/// An operator with several outputs. `elementwise!` writes it when the result is a tuple.
+#[diagnostic::on_unimplemented(
+    message = "the operator `{Self}` with several outputs is not defined for elements `{IN}`",
+    label = "no body for `{IN}`"
+)]
+pub trait OpMany<IN: Elements>: Copy + Send + Sync + 'static {
+    /// Its name, in error messages.
+    const NAME: &'static str = "map";
+    /// The elements of the results, as a tuple.
+    type Out: Elements;
+    /// The body.
+    fn call<L: Lanes>(x: IN::Lanes<L>) -> <Self::Out as Elements>::Lanes<L>;
+}
+
+/// A kernel compiled in advance, as its device keeps it; only that device looks inside.
+#[doc(hidden)]
+pub type Compiled = &'static (dyn Any + Send + Sync);
+
+/// One value a position: a tree of operators whose type names the kernel.
+pub trait Body: Copy + Send + Sync + 'static {
+    /// The element of the value.
+    type Out: Element;
+    /// Evaluates it at the current position.
+    fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<Self::Out>>;
+    /// See [`Op::compiled`].
+    #[doc(hidden)]
+    fn compiled(_kernel: TypeId) -> Option<Compiled> {
+        None
+    }
+}
+
+/// The element of an operand.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<T>(pub PhantomData<T>);
+
+/// A run-time number.
+#[derive(Clone, Copy, Debug)]
+pub struct Param<T>(pub T);
+
+/// An operator applied to a tuple: of bodies here, of expressions above.
+#[derive(Debug)]
+pub struct Call<F, A>(PhantomData<F>, pub(crate) A);
+
+impl<F, A> Call<F, A> {
+    /// `F` applied to `arguments`.
+    pub fn new(arguments: A) -> Self {
+        Call(PhantomData, arguments)
+    }
+}
+impl<F, A: Clone> Clone for Call<F, A> {
+    fn clone(&self) -> Self {
+        Call(PhantomData, self.1.clone())
+    }
+}
+impl<F, A: Copy> Copy for Call<F, A> {}
+
+impl<T: Element> Body for Input<T> {
+    type Out = T;
+    #[inline(always)]
+    fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<T>> {
+        io.load::<T>()
+    }
+}
+
+impl<T: Element> Body for Param<T> {
+    type Out = T;
+    #[inline(always)]
+    fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<T>> {
+        io.param(self.0)
+    }
+}
+
+/// A whole kernel: any number of loads, then its stores.
+pub trait Program: Copy + Send + Sync + 'static {
+    /// How many outputs it stores.
+    const OUTPUTS: usize;
+    /// Runs it at the current position.
+    fn run<L: Lanes>(&self, io: &mut impl Io<L>);
+    /// See [`Op::compiled`].
+    #[doc(hidden)]
+    fn compiled() -> Option<Compiled> {
+        None
+    }
+}
+
+/// The program that stores the value of one body.
+#[derive(Clone, Copy, Debug)]
+pub struct Store<B>(pub B);
+
+impl<B: Body> Program for Store<B> {
+    const OUTPUTS: usize = 1;
+    #[inline(always)]
+    fn run<L: Lanes>(&self, io: &mut impl Io<L>) {
+        let value = self.0.eval::<L>(io);
+        io.store::<B::Out>(value);
+    }
+    fn compiled() -> Option<Compiled> {
+        B::compiled(TypeId::of::<Self>())
+    }
+}
+
+/// The program that stores the outputs of an [`OpMany`].
+#[derive(Debug)]
+pub struct StoreMany<F, A>(PhantomData<F>, A);
+
+impl<F, A> StoreMany<F, A> {
+    /// `F` applied to `arguments`.
+    pub fn new(arguments: A) -> Self {
+        StoreMany(PhantomData, arguments)
+    }
+}
+impl<F, A: Clone> Clone for StoreMany<F, A> {
+    fn clone(&self) -> Self {
+        StoreMany(PhantomData, self.1.clone())
+    }
+}
+impl<F, A: Copy> Copy for StoreMany<F, A> {}
+
+macro_rules! arities {
+    ($($count:literal: $($element:ident $index:tt),*;)*) => { $(
+        impl<$($element: Element),*> Elements for ($($element,)*) {
+            const COUNT: usize = $count;
+            type Lanes<L: Lanes> = ($(Lane<L, Compute<$element>>,)*);
+            #[inline(always)]
+            fn store<L: Lanes>(lanes: Self::Lanes<L>, io: &mut impl Io<L>) {
+                $(io.store::<$element>(lanes.$index);)*
+            }
+        }
+        impl<FUNCTION: Op<($($element::Out,)*)>, $($element: Body),*> Body for Call<FUNCTION, ($($element,)*)> {
+            type Out = FUNCTION::Out;
+            #[inline(always)]
+            fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<FUNCTION::Out>> {
+                let x = ($(self.1.$index.eval::<L>(io),)*);
+                FUNCTION::call::<L>(x)
+            }
+            fn compiled(kernel: TypeId) -> Option<Compiled> {
+                FUNCTION::compiled(kernel)
+            }
+        }
+        impl<FUNCTION: OpMany<($($element::Out,)*)>, $($element: Body),*> Program for StoreMany<FUNCTION, ($($element,)*)> {
+            const OUTPUTS: usize = FUNCTION::Out::COUNT;
+            #[inline(always)]
+            fn run<L: Lanes>(&self, io: &mut impl Io<L>) {
+                let x = ($(self.1.$index.eval::<L>(io),)*);
+                let y = FUNCTION::call::<L>(x);
+                FUNCTION::Out::store::<L>(y, io);
+            }
+        }
+    )* };
+}
+arities! {
+    1: A 0;
+    2: A 0, B 1;
+    3: A 0, B 1, C 2;
+    4: A 0, B 1, C 2, D 3;
+    5: A 0, B 1, C 2, D 3, E 4;
+    6: A 0, B 1, C 2, D 3, E 4, F 5;
+}
+
+// ---------------------------------------------------------------- programs as data
+
+/// The graph that a program writes: what code generators start from.
+///
+/// `reads[k]` is the operand that the k-th load of the program reads; equal operands are one.
+pub fn trace_program<P: Program>(program: &P, reads: &[u8]) -> Graph {
+    trace(|| program.run::<Trace>(&mut Recorder { reads, next: 0 }))
+}
+
+/// The graph of one operator on elements `IN`.
+///
+/// # Examples
+/// ```
+/// use rankform::{kernel::trace_op, ops};
+/// assert_eq!(trace_op::<ops::Square, (i32,)>().to_string(), "%0: i32 = input 0\n%1: i32 = Mul %0 %0\n%2: i32 = output 0 %1\n");
+/// ```
+pub fn trace_op<F: Op<IN>, IN: TraceInputs>() -> Graph {
+    trace(|| {
+        let mut io = Recorder { reads: &[0, 1, 2, 3, 4, 5], next: 0 };
+        let value = F::call::<Trace>(IN::load(&mut io));
+        io.store::<F::Out>(value);
+    })
+}
+
+/// Tuples of elements that can be loaded for a trace.
+pub trait TraceInputs: Elements {
+    #[doc(hidden)]
+    fn load(io: &mut impl Io<Trace>) -> Self::Lanes<Trace>;
+}
+macro_rules! trace_inputs {
+    ($($($element:ident)+;)*) => { $(
+        impl<$($element: Element),+> TraceInputs for ($($element,)+) {
+            fn load(io: &mut impl Io<Trace>) -> Self::Lanes<Trace> { ($(io.load::<$element>(),)+) }
+        }
+    )* };
+}
+trace_inputs! {
+    A;
+    A B;
+    A B C;
+    A B C D;
+    A B C D E;
+    A B C D E F;
+}
+
+/// The graph that a fused reduction absorbs: the body's value, before the reducer sees it.
+pub fn trace_body<B: Body>(body: &B, reads: &[u8]) -> Graph {
+    trace_program(&Store(*body), reads)
+}
+
+struct Recorder<'a> {
+    reads: &'a [u8],
+    next: usize,
+}
+
+fn storage<T: Element>() -> Storage {
+    Storage { stored: T::DTYPE, computed: <Compute<T> as crate::scalar::Prim>::DTYPE }
+}
+
+impl Io<Trace> for Recorder<'_> {
+    fn load<T: Element>(&mut self) -> Lane<Trace, Compute<T>> {
+        let operand = self.reads.get(self.next).map_or(self.next, |&k| k as usize);
+        self.next += 1;
+        Lane(input(operand, storage::<T>()))
+    }
+    fn param<T: Element>(&mut self, _: T) -> Lane<Trace, Compute<T>> {
+        Lane(param(storage::<T>()))
+    }
+    fn store<T: Element>(&mut self, value: Lane<Trace, Compute<T>>) {
+        output(value.0, storage::<T>());
+    }
+}
+
+// ---------------------------------------------------------------- derivatives of operators
+
+/// The partial derivative of the operator `F` by its operand `INDEX`: an operator itself, with the same operands.
+#[derive(Debug)]
+pub struct Derivative<F, const INDEX: usize>(PhantomData<F>);
+
+impl<F, const INDEX: usize> Derivative<F, INDEX> {
+    /// The derivative of `F`.
+    pub const fn new() -> Self {
+        Derivative(PhantomData)
+    }
+}
+impl<F, const INDEX: usize> Default for Derivative<F, INDEX> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl<F, const INDEX: usize> Clone for Derivative<F, INDEX> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<F, const INDEX: usize> Copy for Derivative<F, INDEX> {}
+
+#[inline(always)]
+fn dual<L: Lanes, P: Num>(value: Lane<L, P>, is_variable: bool) -> Lane<Dual<L>, P> {
+    if is_variable { Lane::variable(value) } else { Lane::constant(value) }
+}
+
+macro_rules! derivatives {
+    ($($($lane:ident $index:tt),+ => ($($t:ident),+);)*) => { $(
+        impl<FUNCTION: Op<($($t,)+)> + Send + Sync, T: Element<Compute: Num>, const INDEX: usize> Op<($($t,)+)> for Derivative<FUNCTION, INDEX> {
+            type Out = FUNCTION::Out;
+            #[inline(always)]
+            fn call<L: Lanes>(($($lane,)+): ($(Lane<L, Compute<$t>>,)+)) -> Lane<L, Compute<FUNCTION::Out>> {
+                FUNCTION::call::<Dual<L>>(($(dual($lane, $index == INDEX),)+)).tangent()
+            }
+        }
+    )* };
+}
+derivatives! {
+    a 0 => (T);
+    a 0, b 1 => (T, T);
+    a 0, b 1, c 2 => (T, T, T);
+    a 0, b 1, c 2, d 3 => (T, T, T, T);
+    a 0, b 1, c 2, d 3, e 4 => (T, T, T, T, T);
+    a 0, b 1, c 2, d 3, e 4, f 5 => (T, T, T, T, T, T);
+}

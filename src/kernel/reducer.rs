@@ -1,0 +1,56 @@
+//! How many values become one: identity, absorb, combine, finish, over lanes.
+//!
+//! Imports: `scalar`, `element`.
+
+use crate::element::{Compute, Element};
+use crate::scalar::{Lane, Lanes};
+
+/// A reduction of values of element `T` to one value, written once for every device.
+///
+/// Laws: `combine` is associative up to rounding, `identity` is its neutral element, and absorbing a value into a
+/// state equals combining the state with one that absorbed only that value. Devices split the values into blocks of a
+/// fixed size and combine the blocks' states pairwise, so results do not depend on the number of threads.
+///
+/// # Examples
+/// A reducer of one's own, the largest absolute value:
+/// ```
+/// use rankform::prelude::*;
+/// use rankform::{Lane, Lanes, kernel::Reducer};
+/// #[derive(Clone, Copy)]
+/// struct MaxAbs;
+/// impl<T: Float> Reducer<T> for MaxAbs {
+///     const NAME: &'static str = "max_abs";
+///     type Out = T;
+///     type State<L: Lanes> = Lane<L, Compute<T>>;
+///     fn identity<L: Lanes>() -> Self::State<L> { Lane::zero() }
+///     fn absorb<L: Lanes>(state: Self::State<L>, x: Lane<L, Compute<T>>, _: Lane<L, i64>) -> Self::State<L> { state.max(x.abs()) }
+///     fn combine<L: Lanes>(a: Self::State<L>, b: Self::State<L>) -> Self::State<L> { a.max(b) }
+///     fn finish<L: Lanes>(state: Self::State<L>, _: Lane<L, i64>) -> Lane<L, Compute<T>> { state }
+/// }
+/// let x = Tensor::from([[1.0, -5.0], [3.0, 2.0]]);
+/// assert_eq!(x.reduce(MaxAbs, Axis::<1>)?.to_vec()?, [5.0, 3.0]);
+/// # Ok::<(), rankform::Error>(())
+/// ```
+pub trait Reducer<T: Element>: Copy + Send + Sync + 'static {
+    /// Its name, in error messages.
+    const NAME: &'static str;
+    /// Whether no elements have no value: then such a reduction is [`Error::Empty`](crate::Error::Empty).
+    const NEEDS_ELEMENTS: bool = false;
+    /// The element of the result.
+    type Out: Element;
+    /// What is carried along: a lane, or a tuple of lanes.
+    type State<L: Lanes>: Copy;
+    /// The state that has absorbed nothing.
+    fn identity<L: Lanes>() -> Self::State<L>;
+    /// Takes in the value `x` that stands at number `at` (row-major over the reduced axes).
+    fn absorb<L: Lanes>(state: Self::State<L>, x: Lane<L, Compute<T>>, at: Lane<L, i64>) -> Self::State<L>;
+    /// Joins two states.
+    fn combine<L: Lanes>(a: Self::State<L>, b: Self::State<L>) -> Self::State<L>;
+    /// The result, from the state that has absorbed all `count` values.
+    fn finish<L: Lanes>(state: Self::State<L>, count: Lane<L, i64>) -> Lane<L, Compute<Self::Out>>;
+    /// See `Op::compiled`.
+    #[doc(hidden)]
+    fn compiled(_kernel: std::any::TypeId) -> Option<super::Compiled> {
+        None
+    }
+}

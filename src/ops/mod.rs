@@ -1,0 +1,194 @@
+//! Which bodies exist. One operator is one row in one of these files; it is then there for tensors, views and lazy
+//! expressions, on every device, with its derivative.
+//!
+//! | file | |
+//! |---|---|
+//! | `functions/` | named functions of a real number: value, slope, accuracy |
+//! | `arithmetic.rs` | sums, products, remainders, extremes, bits, and `+ - * /` |
+//! | `math.rs` | functions of one and two real numbers, rounding |
+//! | `activation.rs` | sigmoid, gelu, softplus, … |
+//! | `compare.rs` | comparisons, logic, select, casts |
+//! | `complex.rs` | parts and conjugates |
+//! | `reduce.rs` | sums, extremes and where they stand, means, variances |
+//! | `normalise.rs` | softmax, log-softmax, layer norm |
+//! | `contract.rs` | matrix products |
+//! | `operator.rs` | operators that need code of their own on each device |
+//! | `table.rs` | kernels compiled in advance, rows for the tests |
+//!
+//! **Adding an elementwise operator** is one row: name, operands, class of elements, body.
+//! Imports: everything above.
+
+mod arithmetic;
+mod functions;
+mod math;
+mod table;
+
+pub use arithmetic::*;
+pub use functions::*;
+pub use math::*;
+pub use table::{OPERATORS, Row};
+
+pub use crate::kernel::Derivative;
+
+/// The partial derivative of an elementwise operator by its operand `INDEX`, as an operator with the same operands.
+///
+/// Found by running the body on dual numbers, to the first order; of a derivative it is the second.
+///
+/// # Examples
+/// ```
+/// use rankform::prelude::*;
+/// elementwise! {
+///     fn cube(x) { x * x * x }
+/// }
+/// let x = Tensor::from([1.0, 2.0]);
+/// assert_eq!(x.map(derivative::<_, 0>(cube))?.to_vec()?, [3.0, 12.0]);
+/// assert_eq!(x.map(derivative::<_, 0>(derivative::<_, 0>(cube)))?.to_vec()?, [6.0, 12.0]);
+/// # Ok::<(), rankform::Error>(())
+/// ```
+pub fn derivative<F, const INDEX: usize>(_: F) -> Derivative<F, INDEX> {
+    Derivative::new()
+}
+
+/// Operators of one's own, from their bodies.
+///
+/// A body is Rust over [`Lane`](crate::Lane)s: `+ - * /`, numbers on either side, methods such as `exp`, `max`, `lt`,
+/// and `mask.select(yes, no)` in place of `if`. The name becomes a value for `x.map(name)`, `x.zip(name, &y)` and
+/// [`apply`](crate::expr::apply), on every device, with [`derivative`].
+///
+/// * The class of elements is [`Float`](crate::Float); another follows the operands: `fn f(x, y) where Number { … }`.
+/// * The result has the operands' element; another follows an arrow: `fn f(x, y) -> bool { … }`. `T` is the operands'
+///   element. A tuple, `-> (T, bool)`, makes an operator with several outputs for
+///   [`apply_many`](crate::expr::apply_many).
+/// * Run-time numbers are operands: `x.zip(scaled, 0.1)`.
+///
+/// # Examples
+/// ```
+/// use rankform::prelude::*;
+/// elementwise! {
+///     /// Keeps what is positive, scales the rest.
+///     pub fn leaky(x, slope) { x.gt(x * 0.0).select(x, x * slope) }
+///     /// Whether `x` is a multiple of `n`.
+///     pub fn divides(x, n) -> bool where Whole { (x % n).eq(Lane::zero()) }
+/// }
+/// let x = Tensor::from([-2.0, 3.0]);
+/// assert_eq!(x.zip(leaky, 0.1)?.to_vec()?, [-0.2, 3.0]);
+/// assert_eq!(Tensor::from([4, 5]).zip(divides, 2)?.to_vec()?, [true, false]);
+/// # Ok::<(), rankform::Error>(())
+/// ```
+#[macro_export]
+macro_rules! elementwise {
+    ($($(#[$meta:meta])* $vis:vis fn $name:ident($($x:ident),+ $(,)?) $(-> $out:tt)? $(where $class:ident)? $body:block)*) => { $(
+        $(#[$meta])*
+        #[allow(non_camel_case_types)]
+        #[derive(Clone, Copy, Debug)]
+        $vis struct $name;
+        $crate::__operator!(@op $name, stringify!($name), ($($x),+), [$($out)?], [$($class)?], [], $body);
+    )* };
+}
+
+/// The `Op` of a body: the common part of `elementwise!` and of this crate's own tables.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __operator {
+    (@op $F:ident, $name:expr, $x:tt, $out:tt, [], $extra:tt, $body:block) => {
+        $crate::__operator!(@op $F, $name, $x, $out, [Float], $extra, $body);
+    };
+    (@op $F:ident, $name:expr, $x:tt, [], [$class:ident], $extra:tt, $body:block) => {
+        $crate::__operator!(@op $F, $name, $x, [T], [$class], $extra, $body);
+    };
+    (@op $F:ident, $name:expr, ($($x:ident),+), [($($out:tt),+)], [$class:ident], [], $body:block) => {
+        impl<T: $crate::element::$class> $crate::kernel::OpMany<($($crate::__operator!(@element $x),)+)> for $F {
+            const NAME: &'static str = $name;
+            type Out = ($($out,)+);
+            #[inline(always)]
+            fn call<L: $crate::scalar::Lanes>(($($x,)+): ($($crate::__operator!(@lane $x),)+)) -> <Self::Out as $crate::kernel::Elements>::Lanes<L> {
+                #[allow(unused_imports)]
+                use $crate::scalar::Lane;
+                $body
+            }
+        }
+    };
+    (@op $F:ident, $name:expr, ($($x:ident),+), [$out:tt], [$class:ident], [$($extra:item)*], $body:block) => {
+        impl<T: $crate::element::$class> $crate::kernel::Op<($($crate::__operator!(@element $x),)+)> for $F {
+            const NAME: &'static str = $name;
+            type Out = $out;
+            #[inline(always)]
+            fn call<L: $crate::scalar::Lanes>(($($x,)+): ($($crate::__operator!(@lane $x),)+)) -> $crate::scalar::Lane<L, $crate::element::Compute<$out>> {
+                #[allow(unused_imports)]
+                use $crate::scalar::Lane;
+                $body
+            }
+            $($extra)*
+        }
+    };
+    (@element $x:ident) => { T };
+    (@lane $x:ident) => { $crate::scalar::Lane<L, $crate::element::Compute<T>> };
+}
+
+/// Rows of operators: each becomes a type with a body, a method of every receiver, and rows in the tables.
+macro_rules! operators {
+    (
+        $(#[$trait_meta:meta])* pub trait $trait:ident;
+        $($(#[$meta:meta])* fn $name:ident = $F:ident($($x:ident),+) $(-> $out:tt)? where $class:ident $body:block)*
+    ) => {
+        $(
+            #[doc = concat!("The operator of [`", stringify!($trait), "::", stringify!($name), "`].")]
+            #[derive(Clone, Copy, Debug)]
+            pub struct $F;
+            crate::__operator!(@op $F, stringify!($name), ($($x),+), [$($out)?], [$class], [
+                fn compiled(kernel: std::any::TypeId) -> Option<crate::kernel::Compiled> {
+                    crate::ops::table::compiled(kernel)
+                }
+            ], $body);
+        )*
+        $(#[$trait_meta])*
+        pub trait $trait<T, const RANK: usize, D: crate::device::Device>: crate::expr::Elementwise<T, RANK, D> {
+            $(operators!(@method [$(#[$meta])*] $name $F ($($x),+) $class);)*
+        }
+        impl<X: crate::expr::Elementwise<T, RANK, D>, T, const RANK: usize, D: crate::device::Device> $trait<T, RANK, D> for X {}
+
+        /// Kernels compiled in advance, for the element types that are used most.
+        #[cfg(debug_assertions)]
+        pub(super) fn compile(table: &mut crate::ops::table::Table) {
+            $(operators!(@compile table $F ($($x),+) $class);)*
+        }
+        /// What the tests iterate.
+        pub(super) const ROWS: &[crate::ops::table::Row] = &[$(operators!(@row $name $F ($($x),+) [$($out)?] $class)),*];
+    };
+    (@method [$(#[$meta:meta])*] $name:ident $F:ident ($x:ident) $class:ident) => {
+        $(#[$meta])*
+        fn $name(self) -> Self::Mapped<$F> where T: crate::element::$class {
+            self.map($F)
+        }
+    };
+    (@method [$(#[$meta:meta])*] $name:ident $F:ident ($x:ident, $y:ident) $class:ident) => {
+        $(#[$meta])*
+        fn $name<OTHER>(self, other: OTHER) -> <Self as crate::expr::Zip<T, T, RANK, D, OTHER>>::Zipped<$F>
+        where
+            T: crate::element::$class,
+            Self: crate::expr::Zip<T, T, RANK, D, OTHER>,
+        {
+            self.zip($F, other)
+        }
+    };
+    (@compile $table:ident $F:ident $x:tt Whole) => { operators!(@each $table $F $x i32 i64 u8); };
+    (@compile $table:ident $F:ident $x:tt Bitwise) => { operators!(@each $table $F $x bool i32 i64 u8); };
+    (@compile $table:ident $F:ident $x:tt Float) => { operators!(@each $table $F $x f32 f64); };
+    (@compile $table:ident $F:ident $x:tt ComplexElement) => {};
+    (@compile $table:ident $F:ident $x:tt $class:ident) => { operators!(@each $table $F $x f32 f64 i32 i64); };
+    (@each $table:ident $F:ident $x:tt $($t:ty)+) => { $(operators!(@one $table $F $x $t);)+ };
+    (@one $table:ident $F:ident ($x:ident) $t:ty) => { $table.unary::<$F, $t>(); };
+    (@one $table:ident $F:ident ($x:ident, $y:ident) $t:ty) => { $table.binary::<$F, $t>(); };
+    (@row $name:ident $F:ident $x:tt [] Whole) => { crate::ops::table::Row::named(stringify!($name)) };
+    (@row $name:ident $F:ident $x:tt [] Bitwise) => { crate::ops::table::Row::named(stringify!($name)) };
+    (@row $name:ident $F:ident $x:tt [] ComplexElement) => { crate::ops::table::Row::named(stringify!($name)) };
+    (@row $name:ident $F:ident ($x:ident) [] $class:ident) => { crate::ops::table::Row::unary::<$F>() };
+    (@row $name:ident $F:ident ($x:ident, $y:ident) [] $class:ident) => { crate::ops::table::Row::binary::<$F>() };
+    (@row $name:ident $F:ident $x:tt [$out:tt] $class:ident) => { crate::ops::table::Row::named(stringify!($name)) };
+}
+use operators;
+
+/// Every file of operators: their kernels compiled in advance, and their rows.
+#[cfg(debug_assertions)]
+const COMPILED: &[fn(&mut table::Table)] = &[arithmetic::compile, math::compile];
+const ROWS: &[&[Row]] = &[arithmetic::ROWS, math::ROWS];

@@ -1,0 +1,250 @@
+//! `Tensor`: the struct and its invariants. Only this file can break them.
+//!
+//! Imports: `error`, `shared`, `dim`, `layout`, `device`, `allocation`.
+
+use super::view::TensorView;
+use super::view_mut::TensorViewMut;
+use crate::allocation::Allocation;
+use crate::device::{Cpu, Device};
+use crate::dim::{Dim, Stride};
+use crate::error::{Error, Result};
+use crate::layout::Layout;
+use crate::shared::Shared;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// A tensor of elements `T` with `RANK` axes on device `D`: a layout of its own over memory that handles share.
+///
+/// It is not `Clone`: [`copy`](Tensor::copy) makes new memory, [`share_data`](Tensor::share_data) another handle on the
+/// same, and each says so. Reading needs `&Tensor`; writing needs `&mut Tensor` **and** the only handle.
+///
+/// # Examples
+/// ```
+/// use rankform::prelude::*;
+/// let x = Tensor::from([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+/// let scaled = &x * 10.0 + x.sum(Axis::<0>)?.lift();
+/// assert_eq!(scaled.to_vec()?, [15.0, 27.0, 39.0, 45.0, 57.0, 69.0]);
+/// # Ok::<(), rankform::Error>(())
+/// ```
+///
+/// # Threads
+/// As with `Arc<T>`, a tensor is `Send` and `Sync` when `T` is both: with `T = Cell<f32>` it stays on its thread.
+///
+/// # Size
+/// 16 bytes and `2 · RANK + 1` words: 56 bytes at rank 2, 88 at rank 4. No heap is used for sizes at any rank.
+pub struct Tensor<T, const RANK: usize, D: Device = Cpu> {
+    /// Invariant 1: the block holds only bytes that are valid elements `T`, and is aligned for them.
+    memory: Shared<Allocation<D>>,
+    /// Invariant 2: unless `pending`, every position lies inside `memory`; a pending layout fits `isize::MAX` bytes.
+    layout: Layout<RANK>,
+    /// The version of the memory when this handle was detached.
+    born: u32,
+    /// Whether sizes and strides may no longer change.
+    frozen: bool,
+    /// Whether the sizes ask for memory that is not there yet.
+    pending: bool,
+    /// The auto traits of `Arc<T>`: a handle on another thread reads, and may drop, the same elements.
+    _element: PhantomData<Arc<T>>,
+}
+
+const _: () = assert!(size_of::<Tensor<f32, 2>>() <= 56);
+const _: () = assert!(size_of::<Tensor<f32, 4>>() <= 88);
+
+impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
+    /// The only way to make a tensor that has its memory.
+    ///
+    /// # Safety
+    /// `memory` and `layout` satisfy invariants 1 and 2.
+    pub(super) unsafe fn assemble(memory: Shared<Allocation<D>>, layout: Layout<RANK>) -> Self {
+        debug_assert!(layout.span().end.saturating_mul(size_of::<T>()) <= memory.size());
+        Tensor { memory, layout, born: 0, frozen: false, pending: false, _element: PhantomData }
+    }
+
+    /// The same memory under another layout and element.
+    ///
+    /// # Safety
+    /// As [`Tensor::assemble`], for `U` and `layout`.
+    pub(super) unsafe fn relay<U, const M: usize>(self, layout: Layout<M>) -> Tensor<U, M, D> {
+        debug_assert!(self.pending || layout.span().end.saturating_mul(size_of::<U>()) <= self.memory.size());
+        let Tensor { memory, born, frozen, pending, .. } = self;
+        Tensor { memory, layout, born, frozen, pending, _element: PhantomData }
+    }
+
+    /// Another handle on the same memory, under `layout`.
+    ///
+    /// # Safety
+    /// As [`Tensor::assemble`].
+    pub(super) unsafe fn another<const M: usize>(&self, layout: Layout<M>) -> Tensor<T, M, D> {
+        let Tensor { born, frozen, pending, .. } = *self;
+        Tensor { memory: self.memory.share(), layout, born, frozen, pending, _element: PhantomData }
+    }
+
+    /// Sizes whose memory comes with the next `mutable_data`; `memory` gives the device, the policy and the history.
+    pub(super) fn waiting(memory: Shared<Allocation<D>>, layout: Layout<RANK>) -> Self {
+        let pending = layout.numel() > 0;
+        Tensor { memory, layout, born: 0, frozen: false, pending, _element: PhantomData }
+    }
+
+    /// Takes new sizes; whether memory serves is found out here.
+    pub(super) fn set_layout(&mut self, layout: Layout<RANK>) {
+        let nbytes = layout.span().end.saturating_mul(size_of::<T>());
+        self.pending = layout.numel() > 0 && nbytes > self.memory.size();
+        self.layout = layout;
+    }
+
+    /// Takes new memory, in which the layout fits.
+    ///
+    /// # Safety
+    /// As [`Tensor::assemble`].
+    pub(super) unsafe fn set_memory(&mut self, memory: Shared<Allocation<D>>) {
+        debug_assert!(self.layout.span().end.saturating_mul(size_of::<T>()) <= memory.size());
+        self.memory = memory;
+        self.pending = false;
+    }
+
+    /// Lets go of the memory, keeping the sizes.
+    pub(super) fn release(&mut self, empty: Shared<Allocation<D>>) {
+        self.memory = empty;
+        self.pending = self.layout.numel() > 0;
+    }
+
+    pub(super) fn memory(&self) -> &Shared<Allocation<D>> {
+        &self.memory
+    }
+
+    pub(super) fn into_memory(self) -> (Shared<Allocation<D>>, Layout<RANK>) {
+        (self.memory, self.layout)
+    }
+
+    pub(super) fn mark_detached(&mut self, frozen: bool) {
+        self.born = self.memory.version() as u32;
+        self.frozen |= frozen;
+    }
+
+    /// [`Error::MetadataFrozen`] when sizes and strides may not change.
+    pub(super) fn thawed(&self, op: &'static str) -> Result<()> {
+        if self.frozen { Err(Error::MetadataFrozen { op }) } else { Ok(()) }
+    }
+
+    /// [`Error::Shared`] unless this is the only handle.
+    pub(super) fn unique(&self, op: &'static str) -> Result<()> {
+        match self.memory.handles() {
+            1 => Ok(()),
+            handles => Err(Error::Shared { op, handles }),
+        }
+    }
+
+    // ------------------------------------------------------------ metadata
+
+    /// Sizes, first axis first.
+    pub fn size(&self) -> Dim<RANK> {
+        self.layout.size()
+    }
+
+    /// Strides in elements.
+    pub fn stride(&self) -> Stride<RANK> {
+        self.layout.stride()
+    }
+
+    /// Sizes, strides and offset.
+    pub fn layout(&self) -> &Layout<RANK> {
+        &self.layout
+    }
+
+    /// Number of elements.
+    pub fn numel(&self) -> usize {
+        self.layout.numel()
+    }
+
+    /// Number of elements × bytes of one.
+    pub fn nbytes(&self) -> usize {
+        self.numel() * size_of::<T>()
+    }
+
+    /// How many elements the memory has room for.
+    pub fn capacity(&self) -> usize {
+        self.memory.size() / size_of::<T>().max(1)
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.numel() == 0
+    }
+
+    /// Whether the elements have their memory; false after `resize` to more than the capacity, until `mutable_data`.
+    pub fn is_allocated(&self) -> bool {
+        !self.pending && self.memory.size() > 0
+    }
+
+    /// Whether this is an undefined tensor: made by `Tensor::new`, without elements or memory.
+    pub fn is_undefined(&self) -> bool {
+        self.memory.size() == 0 && self.is_empty()
+    }
+
+    /// The device it is on.
+    pub fn device(&self) -> &D {
+        self.memory.device()
+    }
+
+    /// The memory it is in.
+    pub fn allocation(&self) -> &Allocation<D> {
+        &self.memory
+    }
+
+    /// The address of the element with index `[0; RANK]`, in the device's own address space.
+    pub fn raw_ptr(&self) -> *const T {
+        let byte = self.layout.offset().wrapping_mul(size_of::<T>());
+        self.memory.ptr().wrapping_add(byte).cast_const().cast()
+    }
+
+    /// How many handles share the memory.
+    pub fn use_count(&self) -> usize {
+        self.memory.handles()
+    }
+
+    /// Whether this is the only handle: then it may be written.
+    pub fn is_unique(&self) -> bool {
+        self.memory.is_unique()
+    }
+
+    /// How many mutable accesses the memory has seen; all handles see one count, a detached one starts at 0.
+    pub fn version(&self) -> u64 {
+        (self.memory.version() as u32).wrapping_sub(self.born).into()
+    }
+
+    /// Whether sizes and strides may no longer change; see [`Tensor::detach`].
+    pub fn is_frozen(&self) -> bool {
+        self.frozen
+    }
+
+    // ------------------------------------------------------------ views
+
+    /// Borrows the whole tensor. A few nanoseconds; `Copy`.
+    pub fn view(&self) -> TensorView<'_, T, RANK, D> {
+        // SAFETY: invariants 1 and 2; the borrow keeps the memory, and nobody writes it: writing needs `&mut` and
+        // the only handle.
+        unsafe { TensorView::new(self.memory.ptr(), self.layout, !self.pending, self.memory.device()) }
+    }
+
+    /// Borrows the whole tensor for writing.
+    ///
+    /// # Errors
+    /// [`Error::Shared`] when other handles share the memory, [`Error::Unallocated`] before `mutable_data`,
+    /// [`Error::Overlap`] when two indices name one element.
+    pub fn view_mut(&mut self) -> Result<TensorViewMut<'_, T, RANK, D>> {
+        self.writable("view_mut")
+    }
+
+    pub(crate) fn writable(&mut self, op: &'static str) -> Result<TensorViewMut<'_, T, RANK, D>> {
+        self.unique(op)?;
+        if self.pending {
+            return Err(Error::Unallocated { op, sizes: self.size().0.into() });
+        }
+        if !self.layout.is_contiguous() && self.layout.may_overlap() {
+            return Err(Error::Overlap { op, sizes: self.size().0.into(), strides: self.stride().0.into() });
+        }
+        self.memory.bump();
+        // SAFETY: invariants 1 and 2; the only handle, borrowed exclusively; no two indices name one element.
+        Ok(unsafe { TensorViewMut::new(self.memory.ptr(), self.layout, self.memory.device()) })
+    }
+}

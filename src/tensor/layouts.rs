@@ -1,0 +1,390 @@
+//! Views from views: slice, permute, lift, broadcast, … for borrowed, exclusive and owned tensors alike.
+//!
+//! Each is a function on layouts; here it is only applied. Imports: `error`, `dim`, `rank`, `layout`, `device`.
+
+use super::{Tensor, TensorView, TensorViewMut};
+use crate::device::Device;
+use crate::dim::{Axis, Dim, Stride};
+use crate::error::{Error, Result};
+use crate::layout::Layout;
+use crate::rank::{Fits, LiftTo, RemoveAxis, SliceSpec, Smaller};
+
+/// One row of views: the same function of the layout, for a view, an exclusive view and an owned tensor.
+macro_rules! views {
+    ($(
+        $(#[$doc:meta])*
+        fn $name:ident, $into:ident $([$($generics:tt)*])? ($($arg:ident: $type:ty),*) -> $out:tt $(where $($bound:ty: $trait:path),+)?
+        = |$layout:ident| $body:expr;
+    )*) => {
+        impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> { $(
+            $(#[$doc])*
+            pub fn $name $(<$($generics)*>)? (self, $($arg: $type),*) -> Result<TensorView<'a, T, $out, D>> $(where $($bound: $trait),+)? {
+                let $layout = *self.layout();
+                let layout = $body?;
+                // SAFETY: a view's layout keeps the positions of the elements it keeps.
+                Ok(unsafe { self.relay(layout) })
+            }
+        )* }
+        impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> { $(
+            $(#[$doc])*
+            pub fn $name $(<$($generics)*>)? (&self, $($arg: $type),*) -> Result<TensorView<'_, T, $out, D>> $(where $($bound: $trait),+)? {
+                self.view().$name($($arg),*)
+            }
+            #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "), keeping the memory alive instead of borrowing it.")]
+            pub fn $into $(<$($generics)*>)? (self, $($arg: $type),*) -> Result<Tensor<T, $out, D>> $(where $($bound: $trait),+)? {
+                self.thawed(stringify!($into))?;
+                let $layout = *self.layout();
+                let layout = $body?;
+                // SAFETY: a view's layout keeps the positions of the elements it keeps.
+                Ok(unsafe { self.relay(layout) })
+            }
+        )* }
+    };
+}
+
+/// The rows whose indices stay distinct, for exclusive views.
+macro_rules! exclusive_views {
+    ($(
+        $(#[$doc:meta])*
+        fn $name:ident $([$($generics:tt)*])? ($($arg:ident: $type:ty),*) -> $out:tt $(where $($bound:ty: $trait:path),+)?
+        = |$layout:ident| $body:expr;
+    )*) => {
+        impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> { $(
+            $(#[$doc])*
+            pub fn $name $(<$($generics)*>)? (self, $($arg: $type),*) -> Result<TensorViewMut<'a, T, $out, D>> $(where $($bound: $trait),+)? {
+                let $layout = *self.layout();
+                let layout = $body?;
+                // SAFETY: the layout keeps the positions of the elements it keeps, and gives each one index.
+                Ok(unsafe { self.relay(layout) })
+            }
+        )* }
+    };
+}
+
+views! {
+    /// The part that a tuple picks: an index drops its axis, a range keeps it, `NewAxis` adds one.
+    ///
+    /// # Shapes
+    /// One entry an axis; the rank of the result follows from their types.
+    ///
+    /// # Errors
+    /// [`Error::Slice`] when an entry leaves its axis or a step is 0.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([[1, 2, 3, 4], [5, 6, 7, 8]]);
+    /// assert_eq!(x.slice((1, 1..3))?.to_vec()?, [6, 7]);
+    /// assert_eq!(x.slice((.., (..).step(-2)))?.to_vec()?, [4, 2, 8, 6]);
+    /// assert_eq!(x.slice((0, NewAxis, ..))?.size(), [1, 4]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn slice, into_slice[S: SliceSpec<Output = Dim<M>>, const M: usize](spec: S) -> M where S::Reads: Fits<RANK> = |layout| layout.sliced(&spec);
+
+    /// Axis `a` of the result is axis `order[a]` of this tensor.
+    ///
+    /// # Errors
+    /// [`Error::Permutation`] unless `order` names every axis once.
+    fn permuted, into_permuted(order: [usize; RANK]) -> RANK = |layout| layout.permuted(order);
+
+    /// Axes of size 1 repeated to `size`, without memory: a stride of 0.
+    ///
+    /// # Errors
+    /// [`Error::Sizes`] when another axis differs, [`Error::Overflow`] when the elements cannot be counted.
+    fn broadcast_to, into_broadcast(size: impl Into<Dim<RANK>>) -> RANK = |layout| layout.broadcast_to(size);
+
+    /// Without axis `A`, which has size 1.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] when it has another size.
+    fn remove_axis, into_remove_axis[const A: usize, const M: usize](_axis: Axis<A>) -> M where Dim<RANK>: RemoveAxis<A, Output = Dim<M>> = |layout| layout.removed(A);
+
+    /// Other sizes for the same elements in row-major order, as a view; [`to_shape`](Tensor::to_shape) copies instead.
+    ///
+    /// # Errors
+    /// [`Error::Length`] when the numbers of elements differ, [`Error::NeedsCopy`] when no strides fit.
+    fn reshape, into_shape[const N: usize](size: impl Into<Dim<N>>) -> N = |layout| layout.reshaped(size);
+
+    /// Axis `A` cut into windows of `len`, `step` apart; the new last axis runs inside a window.
+    ///
+    /// # Errors
+    /// [`Error::Slice`] when `len` or `step` is 0 or the window is longer than the axis.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([1, 2, 3, 4]);
+    /// assert_eq!(x.windows(Axis::<0>, 3, 1)?.to_vec()?, [1, 2, 3, 2, 3, 4]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn windows, into_windows[const A: usize, const N: usize](_axis: Axis<A>, len: usize, step: usize) -> N where Dim<RANK>: RemoveAxis<A>, Dim<N>: Smaller<Output = Dim<RANK>> = |layout| layout.windowed(A, len, step);
+
+    /// The elements whose indices along axes `A` and `B` agree, as a new last axis.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] when `A` is `B`.
+    fn diagonal, into_diagonal[const A: usize, const B: usize, const M: usize](_first: Axis<A>, _second: Axis<B>) -> M where Dim<RANK>: RemoveAxis<A, Output = Dim<M>>, Dim<RANK>: RemoveAxis<B> = |layout| layout.diagonal(A, B);
+
+    /// Axis `axis`, known at run time, read backwards.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] when there is no such axis.
+    fn reversed_axis, into_reversed_axis(axis: usize) -> RANK = |layout| layout.reversed(axis);
+}
+
+exclusive_views! {
+    /// The part that a tuple picks; see [`Tensor::slice`].
+    ///
+    /// # Errors
+    /// [`Error::Slice`] when an entry leaves its axis or a step is 0.
+    fn slice[S: SliceSpec<Output = Dim<M>>, const M: usize](spec: S) -> M where S::Reads: Fits<RANK> = |layout| layout.sliced(&spec);
+
+    /// Axis `a` of the result is axis `order[a]` of this tensor.
+    ///
+    /// # Errors
+    /// [`Error::Permutation`] unless `order` names every axis once.
+    fn permuted(order: [usize; RANK]) -> RANK = |layout| layout.permuted(order);
+
+    /// Without axis `A`, which has size 1.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] when it has another size.
+    fn remove_axis[const A: usize, const M: usize](_axis: Axis<A>) -> M where Dim<RANK>: RemoveAxis<A, Output = Dim<M>> = |layout| layout.removed(A);
+
+    /// Other sizes for the same elements in row-major order.
+    ///
+    /// # Errors
+    /// [`Error::Length`] when the numbers of elements differ, [`Error::NeedsCopy`] when no strides fit.
+    fn reshape[const N: usize](size: impl Into<Dim<N>>) -> N = |layout| layout.reshaped(size);
+
+    /// The elements whose indices along axes `A` and `B` agree, as a new last axis.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] when `A` is `B`.
+    fn diagonal[const A: usize, const B: usize, const M: usize](_first: Axis<A>, _second: Axis<B>) -> M where Dim<RANK>: RemoveAxis<A, Output = Dim<M>>, Dim<RANK>: RemoveAxis<B> = |layout| layout.diagonal(A, B);
+
+    /// Axis `axis`, known at run time, read backwards.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] when there is no such axis.
+    fn reversed_axis(axis: usize) -> RANK = |layout| layout.reversed(axis);
+}
+
+/// Views that cannot fail, because their types say all.
+macro_rules! sure_views {
+    ($(
+        $(#[$doc:meta])*
+        fn $name:ident, $into:ident $([$($generics:tt)*])? ($($arg:ident: $type:ty),*) -> $out:tt $(where $($bound:ty: $trait:path),+)?
+        = |$layout:ident| $body:expr;
+    )*) => {
+        impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> { $(
+            $(#[$doc])*
+            pub fn $name $(<$($generics)*>)? (self, $($arg: $type),*) -> TensorView<'a, T, $out, D> $(where $($bound: $trait),+)? {
+                let $layout = *self.layout();
+                let layout = $body;
+                // SAFETY: a view's layout keeps the positions of the elements it keeps.
+                unsafe { self.relay(layout) }
+            }
+        )* }
+        impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> { $(
+            $(#[$doc])*
+            pub fn $name $(<$($generics)*>)? (self, $($arg: $type),*) -> TensorViewMut<'a, T, $out, D> $(where $($bound: $trait),+)? {
+                let $layout = *self.layout();
+                let layout = $body;
+                // SAFETY: the layout keeps the positions of the elements it keeps, and gives each one index.
+                unsafe { self.relay(layout) }
+            }
+        )* }
+        impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> { $(
+            $(#[$doc])*
+            pub fn $name $(<$($generics)*>)? (&self, $($arg: $type),*) -> TensorView<'_, T, $out, D> $(where $($bound: $trait),+)? {
+                self.view().$name($($arg),*)
+            }
+            #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "), keeping the memory alive instead of borrowing it.")]
+            ///
+            /// # Errors
+            /// [`Error::MetadataFrozen`] on a handle whose metadata is frozen.
+            pub fn $into $(<$($generics)*>)? (self, $($arg: $type),*) -> Result<Tensor<T, $out, D>> $(where $($bound: $trait),+)? {
+                self.thawed(stringify!($into))?;
+                let $layout = *self.layout();
+                let layout = $body;
+                // SAFETY: a view's layout keeps the positions of the elements it keeps.
+                Ok(unsafe { self.relay(layout) })
+            }
+        )* }
+    };
+}
+
+sure_views! {
+    /// All axes in reverse order: the transpose of a matrix.
+    fn transposed, into_transposed() -> RANK = |layout| layout.transposed();
+
+    /// New leading axes of size 1; the rank is inferred: `&matrix + row.lift()`.
+    fn lift, into_lift[const N: usize]() -> N where Dim<RANK>: LiftTo<N> = |layout| layout.lifted();
+
+    /// A new axis of size 1 at place `A`.
+    fn insert_axis, into_insert_axis[const A: usize, const N: usize](_axis: Axis<A>) -> N where Dim<N>: RemoveAxis<A, Output = Dim<RANK>> = |layout| layout.inserted_at::<A, N>();
+
+    /// Axis `A` read backwards.
+    fn reversed, into_reversed[const A: usize](_axis: Axis<A>) -> RANK where Dim<RANK>: RemoveAxis<A> = |layout| layout.reversed_at::<A>();
+}
+
+impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
+    /// The parts before and from position `at` of axis `A`.
+    ///
+    /// # Errors
+    /// [`Error::Slice`] when `at` is beyond the axis.
+    pub fn split_at<const A: usize>(self, axis: Axis<A>, at: usize) -> Result<(Self, Self)>
+    where
+        Dim<RANK>: RemoveAxis<A>,
+    {
+        let (first, second) = halves(self.layout(), axis, at)?;
+        // SAFETY: parts of this view.
+        Ok(unsafe { (self.relay(first), self.relay(second)) })
+    }
+
+    /// Consecutive parts of `len` along axis `A`; the last may be shorter.
+    ///
+    /// # Errors
+    /// [`Error::Slice`] when `len` is 0.
+    pub fn chunks<const A: usize>(self, _: Axis<A>, len: usize) -> Result<impl ExactSizeIterator<Item = TensorView<'a, T, RANK, D>>>
+    where
+        Dim<RANK>: RemoveAxis<A>,
+    {
+        let size = self.size().0[A];
+        if len == 0 {
+            return Err(Error::Slice { op: "chunks", entry: "chunks of 0".into(), axis: A, size });
+        }
+        let starts = 0..size.div_ceil(len);
+        Ok(starts.map(move |i| {
+            let layout = self.layout().ranged("chunks", A, i * len, (i * len + len).min(size), 1);
+            // SAFETY: a part of this view.
+            unsafe { self.relay(layout.expect("a chunk lies inside its axis")) }
+        }))
+    }
+
+    /// The tensor at each position of axis `A`, in order.
+    pub fn axis_iter<const A: usize, const M: usize>(self, _: Axis<A>) -> impl ExactSizeIterator<Item = TensorView<'a, T, M, D>> + DoubleEndedIterator
+    where
+        Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
+    {
+        // SAFETY: a part of this view.
+        (0..self.size().0[A]).map(move |at| unsafe { self.relay(self.layout().indexed(A, at)) })
+    }
+}
+
+impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
+    /// The parts before and from position `at` of axis `A`: two exclusive views.
+    ///
+    /// # Errors
+    /// [`Error::Slice`] when `at` is beyond the axis.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let mut x = Tensor::from([1, 2, 3, 4]);
+    /// let (mut low, high) = x.view_mut()?.split_at_mut(Axis::<0>, 2)?;
+    /// low.assign(high.as_view())?;
+    /// assert_eq!(x.to_vec()?, [3, 4, 3, 4]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn split_at_mut<const A: usize>(self, axis: Axis<A>, at: usize) -> Result<(Self, Self)>
+    where
+        Dim<RANK>: RemoveAxis<A>,
+    {
+        let (first, second) = halves(self.layout(), axis, at)?;
+        // SAFETY: parts of this view that share no index, hence no element.
+        Ok(unsafe { self.part(first, second) })
+    }
+
+    /// Consecutive exclusive parts of `len` along axis `A`; the last may be shorter.
+    ///
+    /// # Errors
+    /// [`Error::Slice`] when `len` is 0.
+    pub fn chunks_mut<const A: usize>(self, _: Axis<A>, len: usize) -> Result<impl Iterator<Item = TensorViewMut<'a, T, RANK, D>>>
+    where
+        Dim<RANK>: RemoveAxis<A>,
+    {
+        let size = self.size().0[A];
+        if len == 0 {
+            return Err(Error::Slice { op: "chunks_mut", entry: "chunks of 0".into(), axis: A, size });
+        }
+        let mut rest = Some(self);
+        Ok(std::iter::from_fn(move || {
+            let view = rest.take()?;
+            let left = view.size().0[A];
+            if left == 0 {
+                return None;
+            }
+            let (chunk, after) = view.split_at_mut(Axis::<A>, len.min(left)).expect("a chunk lies inside its axis");
+            rest = Some(after);
+            Some(chunk)
+        }))
+    }
+
+    /// The exclusive tensor at each position of axis `A`, in order.
+    pub fn axis_iter_mut<const A: usize, const M: usize>(self, _: Axis<A>) -> impl Iterator<Item = TensorViewMut<'a, T, M, D>>
+    where
+        Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
+    {
+        let chunks = self.chunks_mut(Axis::<A>, 1).expect("chunks of 1");
+        chunks.map(|chunk| {
+            let layout = chunk.layout().indexed(A, 0);
+            // SAFETY: the only position of the axis: the same elements.
+            unsafe { chunk.relay(layout) }
+        })
+    }
+}
+
+fn halves<const A: usize, const RANK: usize>(layout: &Layout<RANK>, _: Axis<A>, at: usize) -> Result<(Layout<RANK>, Layout<RANK>)> {
+    let size = layout.size().0[A];
+    if at > size {
+        return Err(Error::Slice { op: "split_at", entry: format!("a split at {at}"), axis: A, size });
+    }
+    Ok((layout.ranged("split_at", A, 0, at, 1)?, layout.ranged("split_at", A, at, size, 1)?))
+}
+
+impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
+    /// The parts before and from position `at` of axis `A`.
+    ///
+    /// # Errors
+    /// [`Error::Slice`] when `at` is beyond the axis.
+    pub fn split_at<const A: usize>(&self, axis: Axis<A>, at: usize) -> Result<(TensorView<'_, T, RANK, D>, TensorView<'_, T, RANK, D>)>
+    where
+        Dim<RANK>: RemoveAxis<A>,
+    {
+        self.view().split_at(axis, at)
+    }
+
+    /// Any sizes, strides and offset (in elements, from the start of the memory) that stay inside the memory.
+    ///
+    /// # Errors
+    /// [`Error::Bounds`] when a position would lie outside, [`Error::Overflow`] when the elements cannot be counted,
+    /// [`Error::Unallocated`] when there is no memory yet.
+    pub fn as_strided<const N: usize>(&self, size: impl Into<Dim<N>>, stride: impl Into<Stride<N>>, offset: usize) -> Result<TensorView<'_, T, N, D>> {
+        let view = self.view();
+        view.ready("as_strided")?;
+        let layout = Layout::within("as_strided", size.into(), stride.into(), offset as i128, self.capacity())?;
+        // SAFETY: checked against the memory just now, all of which this handle may read.
+        Ok(unsafe { view.relay(layout) })
+    }
+
+    /// The tensor at each position of axis `A`, in order.
+    pub fn axis_iter<const A: usize, const M: usize>(&self, axis: Axis<A>) -> impl ExactSizeIterator<Item = TensorView<'_, T, M, D>> + DoubleEndedIterator
+    where
+        Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
+    {
+        self.view().axis_iter(axis)
+    }
+
+    /// Consecutive parts of `len` along axis `A`; the last may be shorter.
+    ///
+    /// # Errors
+    /// [`Error::Slice`] when `len` is 0.
+    pub fn chunks<const A: usize>(&self, axis: Axis<A>, len: usize) -> Result<impl ExactSizeIterator<Item = TensorView<'_, T, RANK, D>>>
+    where
+        Dim<RANK>: RemoveAxis<A>,
+    {
+        self.view().chunks(axis, len)
+    }
+}

@@ -1,0 +1,27 @@
+//! Tensors: a shared allocation and a layout of one's own in it; views that borrow; everything but arithmetic.
+//!
+//! | file | |
+//! |---|---|
+//! | `handle.rs` | `Tensor`: the struct, its invariants, its metadata |
+//! | `view.rs` `view_mut.rs` | `TensorView`, `TensorViewMut`: the borrowed forms |
+//! | `layouts.rs` | slice, permute, lift, broadcast, … of all three |
+//! | `share.rs` | copy, share, move between devices, uniqueness, cells |
+//! | `resize.rs` | lazy allocation, resize, reserve, extend, shrink |
+//! | `create.rs` `random.rs` | where tensors come from |
+//! | `host.rs` `iter.rs` | elements on the CPU: slices, indexing, iterators |
+//! | `display.rs` `compare.rs` | printing, equality, approximate equality |
+//!
+//! Imports: `error`, `shared`, `dim`, `rank`, `layout`, `element`, `device`, `allocation`.
+
+mod create;
+mod handle;
+mod layouts;
+mod share;
+mod view;
+mod view_mut;
+
+pub use handle::Tensor;
+pub use share::Metadata;
+pub use view::TensorView;
+pub(crate) use view::Leaf;
+pub use view_mut::TensorViewMut;

@@ -1,0 +1,320 @@
+//! Copy, share, move: who holds the bytes, and how they get somewhere else. Each name says which.
+//!
+//! | | memory | works on |
+//! |---|---|---|
+//! | `share_data`, `share_as`, `detach` | the same | every element |
+//! | `copy`, `to_contiguous`, `to_format`, `to_shape` | new, same device | [`Element`] |
+//! | `to`, `copy_to` | another device's | [`Element`] |
+//! | `make_unique` | new, if others share it | [`Element`] |
+//!
+//! Imports: `error`, `shared`, `dim`, `layout`, `element`, `device`, `tensor`.
+
+use super::{Tensor, TensorView, TensorViewMut};
+use crate::device::{Device, Slot, same_device};
+use crate::dim::Dim;
+use crate::element::Element;
+use crate::error::{Error, Result};
+use crate::layout::{Layout, MemoryFormat};
+use crate::rank::{IsRank4, IsRank5};
+
+/// What a detached handle may still change; see [`Tensor::detach`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Metadata {
+    /// Sizes and strides as of any tensor.
+    Free,
+    /// Neither: changing them is [`Error::MetadataFrozen`].
+    Frozen,
+}
+
+impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
+    /// Another handle on the same memory, with the same layout. No bytes move; afterwards neither handle may write
+    /// until the other is gone.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let mut x = Tensor::from([1.0, 2.0]);
+    /// let y = x.share_data();
+    /// assert_eq!((x.use_count(), x.raw_ptr()), (2, y.raw_ptr()));
+    /// assert!(x.view_mut().is_err());
+    /// drop(y);
+    /// assert!(x.view_mut().is_ok());
+    /// ```
+    pub fn share_data(&self) -> Self {
+        // SAFETY: the same memory and layout.
+        unsafe { self.another(*self.layout()) }
+    }
+
+    /// Another handle on the same memory with other sizes of the same number of elements, of any rank.
+    ///
+    /// # Errors
+    /// [`Error::Length`], [`Error::NeedsCopy`] when no strides fit, [`Error::Unallocated`] before there is memory.
+    pub fn share_as<const N: usize>(&self, size: impl Into<Dim<N>>) -> Result<Tensor<T, N, D>> {
+        self.view().ready("share_as")?;
+        let layout = self.layout().reshaped(size)?;
+        // SAFETY: the same elements under other sizes.
+        Ok(unsafe { self.another(layout) })
+    }
+
+    /// Makes this a handle on the memory of `other`, with its sizes: c10's `shallow_copy_from`.
+    ///
+    /// # Errors
+    /// [`Error::MetadataFrozen`], [`Error::Unallocated`] when `other` has no memory yet.
+    pub fn shallow_copy_from(&mut self, other: &Self) -> Result<()> {
+        self.thawed("shallow_copy_from")?;
+        other.view().ready("shallow_copy_from")?;
+        *self = other.share_data();
+        Ok(())
+    }
+
+    /// Another handle on the same memory that counts its versions from 0, and whose sizes may be frozen: c10's
+    /// `shallow_copy_and_detach`.
+    pub fn detach(&self, metadata: Metadata) -> Self {
+        let mut handle = self.share_data();
+        handle.mark_detached(metadata == Metadata::Frozen);
+        handle
+    }
+}
+
+impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
+    fn copy_as(&self, op: &'static str, layout: Layout<RANK>) -> Result<Tensor<T, RANK, D>> {
+        let mut copy = Tensor::unwritten(op, layout, self.device())?;
+        move_elements(op, *self, copy.writable(op)?)?;
+        Ok(copy)
+    }
+
+    /// New memory with the same elements, in the same format.
+    ///
+    /// # Errors
+    /// [`Error::Unallocated`], [`Error::OutOfMemory`].
+    pub fn copy(&self) -> Result<Tensor<T, RANK, D>> {
+        self.copy_as("copy", self.layout().preserved())
+    }
+
+    /// New memory with the same elements in row-major order.
+    ///
+    /// # Errors
+    /// [`Error::Unallocated`], [`Error::OutOfMemory`].
+    pub fn to_contiguous(&self) -> Result<Tensor<T, RANK, D>> {
+        self.copy_as("to_contiguous", Layout::row_major(self.size()))
+    }
+
+    /// New memory with the same elements in `format`.
+    ///
+    /// # Errors
+    /// [`Error::Unallocated`], [`Error::OutOfMemory`].
+    pub fn to_format(&self, format: MemoryFormat) -> Result<Tensor<T, RANK, D>> {
+        self.copy_as("to_format", self.layout().in_format(format))
+    }
+
+    /// New memory with the same elements in row-major order, under other sizes.
+    ///
+    /// # Errors
+    /// [`Error::Length`], [`Error::Unallocated`], [`Error::OutOfMemory`].
+    pub fn to_shape<const N: usize>(&self, size: impl Into<Dim<N>>) -> Result<Tensor<T, N, D>> {
+        let size = size.into();
+        Layout::row_major(self.size()).reshaped(size)?;
+        self.copy_as("to_shape", Layout::row_major(self.size()))?.into_shape(size)
+    }
+
+    /// The elements in row-major order.
+    ///
+    /// # Cost
+    /// Waits for the device; one copy more when they do not stand in that order.
+    ///
+    /// # Errors
+    /// [`Error::NoData`] on a device without data, [`Error::Unallocated`], [`Error::OutOfMemory`].
+    pub fn to_vec(&self) -> Result<Vec<T>> {
+        self.ready("to_vec")?;
+        if !self.layout().is_contiguous() {
+            return self.to_contiguous()?.view().to_vec();
+        }
+        let numel = self.numel();
+        let mut values: Vec<T> = Vec::new();
+        let nbytes = numel * size_of::<T>();
+        values.try_reserve_exact(numel).map_err(|_| Error::OutOfMemory { op: "to_vec", nbytes })?;
+        let room = values.spare_capacity_mut().as_mut_ptr().cast();
+        // SAFETY: the spare capacity has `nbytes` bytes, and a contiguous view as many; its elements are valid ones.
+        unsafe {
+            self.device().read(self.raw_ptr().cast(), std::slice::from_raw_parts_mut(room, nbytes))?;
+            values.set_len(numel);
+        }
+        Ok(values)
+    }
+
+    /// The only element.
+    ///
+    /// # Errors
+    /// [`Error::Length`] unless there is exactly one; those of [`to_vec`](TensorView::to_vec).
+    pub fn item(&self) -> Result<T> {
+        if self.numel() != 1 {
+            return Err(Error::Length { op: "item", sizes: self.size().0.into(), expected: self.numel(), found: 1 });
+        }
+        let mut value = std::mem::MaybeUninit::<T>::uninit();
+        self.ready("item")?;
+        // SAFETY: room for one element; the view's only element stands at its offset and is a valid one.
+        unsafe {
+            let room = std::slice::from_raw_parts_mut(value.as_mut_ptr().cast(), size_of::<T>());
+            self.device().read(self.raw_ptr().cast(), room)?;
+            Ok(value.assume_init())
+        }
+    }
+
+    /// A copy on another device, in the same format.
+    ///
+    /// # Errors
+    /// [`Error::NoData`] from a device without data, [`Error::Unallocated`], [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let shapes = Tensor::from([[1.0, 2.0]]).to(&Meta::new())?;
+    /// assert_eq!(shapes.size(), [1, 2]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn to<E: Device>(&self, device: &E) -> Result<Tensor<T, RANK, E>> {
+        let layout = self.layout().preserved();
+        let mut copy = Tensor::<T, RANK, E>::unwritten("to", layout, device)?;
+        // The bytes travel in the order in which the copy stores them: dense, slowest axis first.
+        let values = self.permuted(layout.axes_by_stride())?.to_vec()?;
+        let to = copy.writable("to")?.raw_ptr().cast();
+        // SAFETY: fresh memory for exactly these elements, which stand in its order.
+        unsafe { device.write(to, bytemuck::cast_slice(&values))? };
+        Ok(copy)
+    }
+
+    /// Copies the elements into an existing tensor of the same sizes, on any device.
+    ///
+    /// # Errors
+    /// [`Error::Sizes`] when the sizes differ; those of [`to`](TensorView::to).
+    pub fn copy_to<E: Device>(&self, out: &mut TensorViewMut<'_, T, RANK, E>) -> Result<()> {
+        if self.size() != out.size() {
+            return Err(Error::Sizes { op: "copy_to", left: self.size().0.into(), right: out.size().0.into() });
+        }
+        let there = self.to(out.device())?;
+        move_elements("copy_to", there.view(), out.reborrow())
+    }
+}
+
+/// Copies between views of one size on one device.
+fn move_elements<T: Element, const RANK: usize, D: Device>(op: &'static str, from: TensorView<'_, T, RANK, D>, mut to: TensorViewMut<'_, T, RANK, D>) -> Result<()> {
+    from.ready(op)?;
+    same_device(op, from.device(), to.device())?;
+    let (from_stride, to_stride) = (from.stride(), to.stride());
+    let to_slot = Slot { address: to.raw_ptr().cast(), stride: &to_stride.0, element: size_of::<T>() };
+    let from_slot = Slot { address: from.raw_ptr().cast_mut().cast(), stride: &from_stride.0, element: size_of::<T>() };
+    // SAFETY: two views of one size; the exclusive one overlaps neither itself nor the other.
+    unsafe { from.device().copy(&from.size().0, to_slot, from_slot) }
+}
+
+/// What a tensor does through its view.
+macro_rules! through_view {
+    ($($(#[$doc:meta])* fn $name:ident $([$($generics:tt)*])? ($($arg:ident: $type:ty),*) -> $out:ty;)*) => {
+        impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> { $(
+            $(#[$doc])*
+            pub fn $name $(<$($generics)*>)? (&self, $($arg: $type),*) -> $out {
+                self.view().$name($($arg),*)
+            }
+        )* }
+    };
+}
+through_view! {
+    /// New memory with the same elements, in the same format.
+    ///
+    /// # Errors
+    /// [`Error::Unallocated`], [`Error::OutOfMemory`].
+    fn copy() -> Result<Self>;
+    /// New memory with the same elements in row-major order.
+    ///
+    /// # Errors
+    /// [`Error::Unallocated`], [`Error::OutOfMemory`].
+    fn to_contiguous() -> Result<Self>;
+    /// New memory with the same elements in `format`.
+    ///
+    /// # Errors
+    /// [`Error::Unallocated`], [`Error::OutOfMemory`].
+    fn to_format(format: MemoryFormat) -> Result<Self>;
+    /// New memory with the same elements in row-major order, under other sizes.
+    ///
+    /// # Errors
+    /// [`Error::Length`], [`Error::Unallocated`], [`Error::OutOfMemory`].
+    fn to_shape[const N: usize](size: impl Into<Dim<N>>) -> Result<Tensor<T, N, D>>;
+    /// The elements in row-major order; see [`TensorView::to_vec`].
+    ///
+    /// # Errors
+    /// [`Error::NoData`] on a device without data, [`Error::Unallocated`], [`Error::OutOfMemory`].
+    fn to_vec() -> Result<Vec<T>>;
+    /// The only element.
+    ///
+    /// # Errors
+    /// [`Error::Length`] unless there is exactly one; those of [`to_vec`](Tensor::to_vec).
+    fn item() -> Result<T>;
+    /// A copy on another device, in the same format; see [`TensorView::to`].
+    ///
+    /// # Errors
+    /// [`Error::NoData`] from a device without data, [`Error::Unallocated`], [`Error::OutOfMemory`].
+    fn to[E: Device](device: &E) -> Result<Tensor<T, RANK, E>>;
+}
+
+impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
+    /// Copies the elements into an existing tensor of the same sizes, on any device.
+    ///
+    /// # Errors
+    /// [`Error::Sizes`], [`Error::Shared`]; those of [`to`](Tensor::to).
+    pub fn copy_to<E: Device>(&self, out: &mut Tensor<T, RANK, E>) -> Result<()> {
+        self.view().copy_to(&mut out.writable("copy_to")?)
+    }
+
+    /// Copies if other handles share the memory, so that this one may write; says whether it did.
+    ///
+    /// # Errors
+    /// [`Error::Unallocated`], [`Error::OutOfMemory`].
+    pub fn make_unique(&mut self) -> Result<bool> {
+        let overlaps = !self.layout().is_contiguous() && self.layout().may_overlap();
+        if self.is_unique() && !overlaps {
+            return Ok(false);
+        }
+        let copy = self.copy()?;
+        if copy.layout() != self.layout() {
+            self.thawed("make_unique")?;
+            self.set_layout(*copy.layout());
+        }
+        let (memory, _) = copy.into_memory();
+        // SAFETY: the copy's memory, under the copy's layout.
+        unsafe { self.set_memory(memory) };
+        Ok(true)
+    }
+}
+
+impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
+    /// New memory with the same elements, the channel axis fastest: `[batch, channel, height, width]` only.
+    ///
+    /// # Errors
+    /// [`Error::Unallocated`], [`Error::OutOfMemory`].
+    pub fn to_channels_last(&self) -> Result<Self>
+    where
+        Dim<RANK>: IsRank4,
+    {
+        self.view().copy_as("to_channels_last", Layout::dense(self.size(), channel_fastest()))
+    }
+
+    /// New memory with the same elements, the channel axis fastest: `[batch, channel, depth, height, width]` only.
+    ///
+    /// # Errors
+    /// [`Error::Unallocated`], [`Error::OutOfMemory`].
+    pub fn to_channels_last_3d(&self) -> Result<Self>
+    where
+        Dim<RANK>: IsRank5,
+    {
+        self.view().copy_as("to_channels_last_3d", Layout::dense(self.size(), channel_fastest()))
+    }
+}
+
+/// Batch, the spatial axes, then the channel.
+fn channel_fastest<const RANK: usize>() -> [usize; RANK] {
+    std::array::from_fn(|place| match place {
+        0 => 0,
+        last if last + 1 == RANK => 1,
+        spatial => spatial + 1,
+    })
+}

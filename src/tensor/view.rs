@@ -1,0 +1,159 @@
+//! `TensorView`: a borrowed tensor. `Copy`, strided, a few nanoseconds to make.
+//!
+//! Imports: `error`, `dim`, `layout`, `device`, `allocation`.
+
+use crate::device::{Cpu, Device, Slot};
+use crate::dim::{Dim, Stride};
+use crate::error::{Error, Result};
+use crate::layout::Layout;
+use std::marker::PhantomData;
+
+/// A borrowed tensor: what slicing, permuting and broadcasting return. Reading only.
+///
+/// # Examples
+/// A view of a borrowed slice, without a copy:
+/// ```
+/// use rankform::prelude::*;
+/// let samples = [1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0];
+/// let x = TensorView::from_slice(&samples, [2, 3])?;
+/// assert_eq!(x.transposed().to_vec()?, [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+/// # Ok::<(), rankform::Error>(())
+/// ```
+pub struct TensorView<'a, T, const RANK: usize, D: Device = Cpu> {
+    /// Where position 0 of the layout stands.
+    base: *mut u8,
+    /// Invariant 1: if `ready`, every position of `layout` stands in memory, at `base` and its size times the element's.
+    layout: Layout<RANK>,
+    /// Whether the elements have their memory; see `Tensor::resize`.
+    ready: bool,
+    device: &'a D,
+    /// Invariant 2: for `'a` those elements are valid and nobody writes them (but through cells).
+    _elements: PhantomData<&'a [T]>,
+}
+
+// SAFETY: a view is a `&[T]` with a layout: it may go where `&T` may go.
+unsafe impl<T: Sync, const RANK: usize, D: Device> Send for TensorView<'_, T, RANK, D> {}
+// SAFETY: as above.
+unsafe impl<T: Sync, const RANK: usize, D: Device> Sync for TensorView<'_, T, RANK, D> {}
+
+impl<T, const RANK: usize, D: Device> Clone for TensorView<'_, T, RANK, D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T, const RANK: usize, D: Device> Copy for TensorView<'_, T, RANK, D> {}
+
+impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
+    /// # Safety
+    /// Invariants 1 and 2.
+    pub(super) unsafe fn new(base: *mut u8, layout: Layout<RANK>, ready: bool, device: &'a D) -> Self {
+        TensorView { base, layout, ready, device, _elements: PhantomData }
+    }
+
+    /// The same memory under another layout.
+    ///
+    /// # Safety
+    /// Invariant 1 for `layout`: every position of it is one of this view's memory.
+    pub(super) unsafe fn relay<const M: usize>(self, layout: Layout<M>) -> TensorView<'a, T, M, D> {
+        TensorView { base: self.base, layout, ready: self.ready, device: self.device, _elements: PhantomData }
+    }
+
+    /// The same bytes as another element.
+    ///
+    /// # Safety
+    /// Invariants 1 and 2 for `U`, which has the size of `T`.
+    pub(super) unsafe fn retype<U>(self) -> TensorView<'a, U, RANK, D> {
+        debug_assert_eq!(size_of::<T>(), size_of::<U>());
+        TensorView { base: self.base, layout: self.layout, ready: self.ready, device: self.device, _elements: PhantomData }
+    }
+
+    /// [`Error::Unallocated`] when the elements have no memory yet.
+    pub(crate) fn ready(&self, op: &'static str) -> Result<()> {
+        if self.ready {
+            return Ok(());
+        }
+        Err(Error::Unallocated { op, sizes: self.size().0.into() })
+    }
+
+    /// Where the element at a position of the layout stands.
+    pub(super) fn address_of(&self, position: usize) -> *mut u8 {
+        self.base.wrapping_add(position.wrapping_mul(size_of::<T>()))
+    }
+
+    /// Sizes, first axis first.
+    pub fn size(&self) -> Dim<RANK> {
+        self.layout.size()
+    }
+
+    /// Strides in elements.
+    pub fn stride(&self) -> Stride<RANK> {
+        self.layout.stride()
+    }
+
+    /// Sizes, strides and offset.
+    pub fn layout(&self) -> &Layout<RANK> {
+        &self.layout
+    }
+
+    /// Number of elements.
+    pub fn numel(&self) -> usize {
+        self.layout.numel()
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.numel() == 0
+    }
+
+    /// The device it is on.
+    pub fn device(&self) -> &'a D {
+        self.device
+    }
+
+    /// The address of the element with index `[0; RANK]`, in the device's own address space.
+    pub fn raw_ptr(&self) -> *const T {
+        self.address_of(self.layout.offset()).cast_const().cast()
+    }
+
+    /// The view with its element type erased: what a kernel reads.
+    pub(crate) fn leaf(&self) -> Leaf<'a, RANK, D> {
+        let address = self.address_of(self.layout.offset());
+        Leaf { address, layout: self.layout, element: size_of::<T>(), ready: self.ready, device: self.device }
+    }
+}
+
+/// An operand of a kernel before it is stretched to the kernel's sizes; its element type is known to the kernel.
+pub(crate) struct Leaf<'a, const RANK: usize, D: Device> {
+    address: *mut u8,
+    layout: Layout<RANK>,
+    element: usize,
+    ready: bool,
+    device: &'a D,
+}
+
+impl<const RANK: usize, D: Device> Clone for Leaf<'_, RANK, D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<const RANK: usize, D: Device> Copy for Leaf<'_, RANK, D> {}
+
+impl<'a, const RANK: usize, D: Device> Leaf<'a, RANK, D> {
+    pub(crate) fn layout(&self) -> &Layout<RANK> {
+        &self.layout
+    }
+    pub(crate) fn device(&self) -> &'a D {
+        self.device
+    }
+    pub(crate) fn is_ready(&self) -> bool {
+        self.ready
+    }
+    /// Whether both read the same elements in the same way.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.address == other.address && self.element == other.element && self.layout == other.layout
+    }
+    /// As a kernel sees it, with `stride` in place of its own (for axes that are stretched or reordered).
+    pub(crate) fn slot<'s>(&self, stride: &'s [isize]) -> Slot<'s> {
+        Slot { address: self.address, stride, element: self.element }
+    }
+}

@@ -1,0 +1,117 @@
+//! `TensorViewMut`: a tensor borrowed for writing, in which every index is an element of its own.
+//!
+//! Imports: `dim`, `layout`, `device`.
+
+use super::view::{Leaf, TensorView};
+use crate::device::{Cpu, Device};
+use crate::dim::{Dim, Stride};
+use crate::layout::Layout;
+use std::marker::PhantomData;
+
+/// A tensor borrowed for writing. Not `Copy`; [`reborrow`](TensorViewMut::reborrow) lends it on.
+///
+/// # Examples
+/// ```
+/// use rankform::prelude::*;
+/// let mut x = Tensor::<f32, 2>::zeros([2, 3], &Cpu)?;
+/// x.view_mut()?.slice((.., 1))?.fill(7.0)?;
+/// assert_eq!(x.to_vec()?, [0.0, 7.0, 0.0, 0.0, 7.0, 0.0]);
+/// # Ok::<(), rankform::Error>(())
+/// ```
+pub struct TensorViewMut<'a, T, const RANK: usize, D: Device = Cpu> {
+    /// As a view for reading; invariant 1: no two indices name one element.
+    view: TensorView<'a, T, RANK, D>,
+    /// Invariant 2: for `'a` nobody else reads or writes those elements.
+    _elements: PhantomData<&'a mut [T]>,
+}
+
+// SAFETY: an exclusive view is a `&mut [T]` with a layout: it may go where `&mut T` may go.
+unsafe impl<T: Send, const RANK: usize, D: Device> Send for TensorViewMut<'_, T, RANK, D> {}
+// SAFETY: `&TensorViewMut` only reads.
+unsafe impl<T: Sync, const RANK: usize, D: Device> Sync for TensorViewMut<'_, T, RANK, D> {}
+
+impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
+    /// # Safety
+    /// Those of [`TensorView::new`], and invariants 1 and 2.
+    pub(super) unsafe fn new(base: *mut u8, layout: Layout<RANK>, device: &'a D) -> Self {
+        // SAFETY: the caller's promise.
+        TensorViewMut { view: unsafe { TensorView::new(base, layout, true, device) }, _elements: PhantomData }
+    }
+
+    /// The same memory under another layout.
+    ///
+    /// # Safety
+    /// Every position of `layout` is one of this view's, and no two of its indices name one element.
+    pub(super) unsafe fn relay<const M: usize>(self, layout: Layout<M>) -> TensorViewMut<'a, T, M, D> {
+        // SAFETY: the caller's promise.
+        TensorViewMut { view: unsafe { self.view.relay(layout) }, _elements: PhantomData }
+    }
+
+    /// Two views at once.
+    ///
+    /// # Safety
+    /// As [`TensorViewMut::relay`] for both, and no position is in both.
+    pub(super) unsafe fn part<const M: usize>(self, first: Layout<M>, second: Layout<M>) -> (TensorViewMut<'a, T, M, D>, TensorViewMut<'a, T, M, D>) {
+        let view = self.view;
+        // SAFETY: the caller's promise; `self` is gone, so each part is exclusive.
+        unsafe {
+            let first = TensorViewMut { view: view.relay(first), _elements: PhantomData };
+            (first, TensorViewMut { view: view.relay(second), _elements: PhantomData })
+        }
+    }
+
+    /// Reads what it borrows.
+    pub fn as_view(&self) -> TensorView<'_, T, RANK, D> {
+        self.view
+    }
+
+    /// Lends it on, for a shorter time.
+    pub fn reborrow(&mut self) -> TensorViewMut<'_, T, RANK, D> {
+        TensorViewMut { view: self.view, _elements: PhantomData }
+    }
+
+    /// Gives up writing for the rest of the borrow.
+    pub fn into_view(self) -> TensorView<'a, T, RANK, D> {
+        self.view
+    }
+
+    /// Sizes, first axis first.
+    pub fn size(&self) -> Dim<RANK> {
+        self.view.size()
+    }
+
+    /// Strides in elements.
+    pub fn stride(&self) -> Stride<RANK> {
+        self.view.stride()
+    }
+
+    /// Sizes, strides and offset.
+    pub fn layout(&self) -> &Layout<RANK> {
+        self.view.layout()
+    }
+
+    /// Number of elements.
+    pub fn numel(&self) -> usize {
+        self.view.numel()
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.view.is_empty()
+    }
+
+    /// The device it is on.
+    pub fn device(&self) -> &'a D {
+        self.view.device()
+    }
+
+    /// The address of the element with index `[0; RANK]`, in the device's own address space.
+    pub fn raw_ptr(&mut self) -> *mut T {
+        self.view.raw_ptr().cast_mut()
+    }
+
+    /// The view with its element type erased: what a kernel writes.
+    pub(crate) fn leaf(&mut self) -> Leaf<'a, RANK, D> {
+        self.view.leaf()
+    }
+}
