@@ -2,14 +2,14 @@
 //!
 //! Imports: `error`, `shared`, `dim`, `layout`, `element`, `device`, `allocation`, `tensor`.
 
-use super::{Tensor, TensorView};
+use super::Tensor;
+use super::adopt::checked;
 use crate::allocation::Allocation;
-use crate::device::{Cpu, Device, Fresh};
+use crate::device::{Device, Fresh};
 use crate::dim::Dim;
-use crate::element::{Element, Float, Number};
-use crate::error::{Error, Result};
+use crate::element::Element;
+use crate::error::Result;
 use crate::layout::Layout;
-use crate::scalar::{Prim, Real};
 use crate::shared::Shared;
 
 impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
@@ -48,11 +48,4 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         unsafe { device.write(to, bytemuck::cast_slice(values))? };
         Ok(tensor)
     }
-}
-fn checked<const RANK: usize>(op: &'static str, size: Dim<RANK>, found: usize, element: usize) -> Result<Dim<RANK>> {
-    let expected = size.numel_of(op, element)?;
-    if expected != found {
-        return Err(Error::Length { op, sizes: size.0.into(), expected, found });
-    }
-    Ok(size)
 }

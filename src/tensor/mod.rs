@@ -13,13 +13,16 @@
 //!
 //! Imports: `error`, `shared`, `dim`, `rank`, `layout`, `element`, `device`, `allocation`.
 
+mod adopt;
 mod create;
 mod handle;
+mod host;
 mod layouts;
 mod share;
 mod view;
 mod view_mut;
 
+pub use adopt::AsAtomic;
 pub use handle::Tensor;
 pub use share::Metadata;
 pub use view::TensorView;

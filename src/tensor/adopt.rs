@@ -1,0 +1,249 @@
+//! Memory that comes from elsewhere on the CPU: vectors, foreign pointers; and cells, for shared writing.
+//!
+//! Here tensors hold any element, with or without a destructor.
+//! Imports: `error`, `shared`, `dim`, `layout`, `device`, `allocation`, `tensor`.
+
+use super::{Tensor, TensorView, TensorViewMut};
+use crate::allocation::Allocation;
+use crate::device::{Cpu, Device};
+use crate::dim::Dim;
+use crate::error::{Error, Result};
+use crate::layout::Layout;
+use crate::shared::Shared;
+use std::cell::Cell;
+use std::sync::atomic::*;
+
+/// Sizes that hold `found` elements.
+pub(super) fn checked<const RANK: usize>(op: &'static str, size: Dim<RANK>, found: usize, element: usize) -> Result<Dim<RANK>> {
+    let expected = size.numel_of(op, element)?;
+    if expected != found {
+        return Err(Error::Length { op, sizes: size.0.into(), expected, found });
+    }
+    Ok(size)
+}
+
+impl<T: Send + Sync + 'static, const RANK: usize> Tensor<T, RANK, Cpu> {
+    /// Takes over a vector, without a copy; its elements' destructors run when the last handle is gone.
+    ///
+    /// # Errors
+    /// [`Error::Length`] when their number does not fit `size`; the vector is dropped.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let names = Tensor::from_vec(vec!["ada".to_string(), "grace".into()], [1, 2])?;
+    /// assert_eq!(names[[0, 1]], "grace");
+    /// assert_eq!(names.into_vec()?, ["ada", "grace"]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn from_vec(values: Vec<T>, size: impl Into<Dim<RANK>>) -> Result<Self> {
+        let size = checked("from_vec", size.into(), values.len(), size_of::<T>())?;
+        let memory = Shared::new(Allocation::from_vec(values))?;
+        // SAFETY: the vector's elements, row-major.
+        Ok(unsafe { Tensor::assemble(memory, Layout::row_major(size)) })
+    }
+
+    /// Gives the elements back as a vector, in row-major order: without a copy when this is the only handle on all of
+    /// the memory of a vector, by cloning otherwise.
+    ///
+    /// # Errors
+    /// [`Error::Unallocated`], [`Error::OutOfMemory`].
+    pub fn into_vec(self) -> Result<Vec<T>>
+    where
+        T: Clone,
+    {
+        self.view().ready("into_vec")?;
+        let whole = self.layout().is_contiguous() && self.layout().offset() == 0 && self.nbytes() == self.allocation().size();
+        if !whole || !self.is_unique() {
+            return self.view().cloned_vec("into_vec");
+        }
+        let (memory, layout) = self.into_memory();
+        let memory = match memory.try_into_inner() {
+            Ok(allocation) => match allocation.into_vec_parts() {
+                // A vector of other elements was taken over and its memory given to `T`: then the layouts must agree.
+                Ok(parts) if parts.element == std::alloc::Layout::new::<T>() => {
+                    // SAFETY: the parts of a vector whose element had this size and alignment; all `len` elements are
+                    // valid `T`s by invariant 1 of the tensor.
+                    return Ok(unsafe { Vec::from_raw_parts(parts.address.as_ptr().cast(), parts.len, parts.capacity) });
+                }
+                Ok(_) => unreachable!("memory of a vector keeps the size and alignment of its element"),
+                Err(allocation) => Shared::new(allocation)?,
+            },
+            Err(shared) => shared,
+        };
+        // SAFETY: the memory and layout of this tensor.
+        unsafe { Tensor::<T, RANK, Cpu>::assemble(memory, layout) }.view().cloned_vec("into_vec")
+    }
+}
+
+impl<T, const RANK: usize> TensorView<'_, T, RANK, Cpu> {
+    /// Clones of the elements, in row-major order; every element on the CPU has this.
+    ///
+    /// # Errors
+    /// [`Error::Unallocated`], [`Error::OutOfMemory`].
+    pub(super) fn cloned_vec(&self, op: &'static str) -> Result<Vec<T>>
+    where
+        T: Clone,
+    {
+        self.ready(op)?;
+        let mut values = Vec::new();
+        let nbytes = self.numel() * size_of::<T>();
+        values.try_reserve_exact(self.numel()).map_err(|_| Error::OutOfMemory { op, nbytes })?;
+        for index in self.size().indices() {
+            let at = self.address_of(self.layout().at(index)).cast_const().cast::<T>();
+            // SAFETY: a position of the view, whose element is valid and not written for its lifetime.
+            values.push(unsafe { &*at }.clone());
+        }
+        Ok(values)
+    }
+}
+
+impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
+    /// A tensor in memory that somebody else owns; `free` gives it back when the last handle is gone, exactly once,
+    /// also when this fails.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`], [`Error::Unsupported`] on a device without memory, [`Error::Value`] for an address that is
+    /// not aligned for `T`.
+    ///
+    /// # Safety
+    /// Elements `0..numel` at `address` are valid `T`s in row-major order, on `device`, and nobody else writes them,
+    /// until `free` is called. With elements that have destructors, `free` runs them.
+    pub unsafe fn from_external(
+        address: *mut T,
+        size: impl Into<Dim<RANK>>,
+        device: &D,
+        free: impl FnOnce(*mut u8, usize) + Send + 'static,
+    ) -> Result<Self> {
+        let size = size.into();
+        let nbytes = size.numel_of("from_external", size_of::<T>()).map(|numel| numel * size_of::<T>());
+        if let Err(error) = &nbytes {
+            free(address.cast(), 0);
+            return Err(error.clone());
+        }
+        if !address.is_aligned() {
+            free(address.cast(), nbytes?);
+            return Err(Error::Value { op: "from_external", what: format!("{address:p} is not aligned to {} bytes", align_of::<T>()) });
+        }
+        // SAFETY: the caller's promise.
+        let memory = Shared::new(unsafe { Allocation::external(device, address.cast(), nbytes?, free)? })?;
+        // SAFETY: the caller's promise: `numel` elements, row-major.
+        Ok(unsafe { Tensor::assemble(memory, Layout::row_major(size)) })
+    }
+}
+
+impl<'a, T, const RANK: usize> TensorView<'a, T, RANK, Cpu> {
+    /// Borrows a slice as a tensor, without a copy.
+    ///
+    /// # Errors
+    /// [`Error::Length`] when the number of elements does not fit `size`.
+    pub fn from_slice(values: &'a [T], size: impl Into<Dim<RANK>>) -> Result<Self> {
+        let size = checked("from_slice", size.into(), values.len(), size_of::<T>())?;
+        // SAFETY: the slice's elements, row-major, borrowed for as long as the view.
+        Ok(unsafe { TensorView::new(values.as_ptr().cast_mut().cast(), Layout::row_major(size), true, &Cpu) })
+    }
+}
+
+impl<'a, T, const RANK: usize> TensorViewMut<'a, T, RANK, Cpu> {
+    /// Borrows a slice as a tensor for writing, without a copy.
+    ///
+    /// # Errors
+    /// [`Error::Length`] when the number of elements does not fit `size`.
+    pub fn from_slice(values: &'a mut [T], size: impl Into<Dim<RANK>>) -> Result<Self> {
+        let size = checked("from_slice", size.into(), values.len(), size_of::<T>())?;
+        // SAFETY: the slice's elements, row-major, borrowed exclusively for as long as the view.
+        Ok(unsafe { TensorViewMut::new(values.as_mut_ptr().cast(), Layout::row_major(size), &Cpu) })
+    }
+}
+
+impl<T, const RANK: usize> Tensor<T, RANK, Cpu> {
+    /// Shared writing on one thread: the same memory, each element in a `Cell`. Handles and views of it may then write
+    /// one element while others read it; it cannot leave its thread.
+    ///
+    /// # Errors
+    /// [`Error::Shared`] when other handles share the memory.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([1, 2, 3]).into_cells()?;
+    /// let y = x.share_data();
+    /// x[[0]].set(7);
+    /// assert_eq!(y[[0]].get(), 7);
+    /// drop(y);
+    /// assert_eq!(Tensor::from_cells(x)?.to_vec()?, [7, 2, 3]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn into_cells(self) -> Result<Tensor<Cell<T>, RANK, Cpu>> {
+        self.unique("into_cells")?;
+        let layout = *self.layout();
+        // SAFETY: `Cell<T>` has the layout of `T`; this was the only handle, so all others will be of cells.
+        Ok(unsafe { self.relay(layout) })
+    }
+
+    /// The way back from [`into_cells`](Tensor::into_cells).
+    ///
+    /// # Errors
+    /// [`Error::Shared`] when other handles share the memory.
+    pub fn from_cells(cells: Tensor<Cell<T>, RANK, Cpu>) -> Result<Self> {
+        cells.unique("from_cells")?;
+        let layout = *cells.layout();
+        // SAFETY: as above; the only handle, so nobody writes through a cell any more.
+        Ok(unsafe { cells.relay(layout) })
+    }
+}
+
+/// A type whose elements may be written by several threads as another type, of the same bytes.
+///
+/// # Safety
+/// `Self` and `Atomic` have the same size, alignment and valid bytes.
+pub unsafe trait AsAtomic: Copy {
+    /// The atomic type.
+    type Atomic: Send + Sync;
+}
+macro_rules! atomics {
+    ($($t:ty: $atomic:ty, $width:literal;)*) => { $(
+        // SAFETY: the standard library: the same in-memory representation; alignment is checked when it is used.
+        #[cfg(target_has_atomic = $width)]
+        unsafe impl AsAtomic for $t { type Atomic = $atomic; }
+    )* };
+}
+atomics! {
+    bool: AtomicBool, "8";
+    i8: AtomicI8, "8";
+    u8: AtomicU8, "8";
+    i16: AtomicI16, "16";
+    u16: AtomicU16, "16";
+    i32: AtomicI32, "32";
+    u32: AtomicU32, "32";
+    i64: AtomicI64, "64";
+    u64: AtomicU64, "64";
+}
+
+impl<T: AsAtomic, const RANK: usize> Tensor<T, RANK, Cpu> {
+    /// Shared writing across threads: the same memory, each element an atomic.
+    ///
+    /// # Errors
+    /// [`Error::Shared`] when other handles share the memory, [`Error::Value`] where an atomic needs more alignment
+    /// than the memory has (64-bit integers in foreign memory on 32-bit machines).
+    pub fn into_atomics(self) -> Result<Tensor<T::Atomic, RANK, Cpu>> {
+        self.unique("into_atomics")?;
+        if !self.allocation().ptr().cast::<T::Atomic>().is_aligned() {
+            return Err(Error::Value { op: "into_atomics", what: format!("the memory is not aligned to {} bytes", align_of::<T::Atomic>()) });
+        }
+        let layout = *self.layout();
+        // SAFETY: the same bytes, aligned; this was the only handle.
+        Ok(unsafe { self.relay(layout) })
+    }
+
+    /// The way back from [`into_atomics`](Tensor::into_atomics).
+    ///
+    /// # Errors
+    /// [`Error::Shared`] when other handles share the memory.
+    pub fn from_atomics(atomics: Tensor<T::Atomic, RANK, Cpu>) -> Result<Self> {
+        atomics.unique("from_atomics")?;
+        let layout = *atomics.layout();
+        // SAFETY: as above; the only handle.
+        Ok(unsafe { atomics.relay(layout) })
+    }
+}
