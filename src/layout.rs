@@ -191,9 +191,7 @@ impl<const RANK: usize> Layout<RANK> {
     /// empty layouts are dense.
     pub fn is_non_overlapping_and_dense(&self) -> bool {
         let mut axes: [usize; RANK] = std::array::from_fn(|axis| axis);
-        // Axes of size 1 sort first by a step of 0: they never decide.
-        axes.sort_unstable_by_key(|&axis| if self.size.0[axis] == 1 { 0 } else { self.stride.0[axis].unsigned_abs() });
-        axes.reverse();
+        axes.sort_unstable_by_key(|&axis| std::cmp::Reverse(self.stride.0[axis].unsigned_abs()));
         self.size.0.contains(&0) || (self.stride.0.iter().zip(&self.size.0).all(|(&s, &n)| s >= 0 || n == 1) && self.is_dense_in(axes))
     }
 
@@ -231,8 +229,8 @@ impl<const RANK: usize> Layout<RANK> {
 /// [`Error::Sizes`] naming both.
 pub fn joint_size<const RANK: usize>(op: &'static str, left: Dim<RANK>, right: Dim<RANK>) -> Result<Dim<RANK>> {
     let mut size = [0; RANK];
-    for axis in 0..RANK {
-        size[axis] = match (left.0[axis], right.0[axis]) {
+    for (axis, size) in size.iter_mut().enumerate() {
+        *size = match (left.0[axis], right.0[axis]) {
             (l, r) if l == r => l,
             (1, r) => r,
             (l, 1) => l,
