@@ -86,7 +86,7 @@ pub enum Error {
     Slice {
         /// The operation.
         op: &'static str,
-        /// The entry as written.
+        /// The entry, its ends filled in.
         entry: String,
         /// The axis it was applied to.
         axis: usize,

@@ -13,8 +13,9 @@ use crate::error::{Error, Result};
 
 /// Sizes, strides and offset: the function `index ↦ offset + Σ index[a] · stride[a]`, in elements.
 ///
-/// Invariants: (1) every position of an index inside `size` lies in `0..=isize::MAX`, and so do all partial sums
-/// of a walk along the axes; (2) the product of the non-zero sizes is at most `isize::MAX`.
+/// Invariants: (1) every position of an index inside `size` lies in `0..isize::MAX`, and so do all partial sums
+/// of a walk along the axes; the offset of an empty layout lies in `0..=isize::MAX`; (2) the product of the non-zero
+/// sizes is at most `isize::MAX`.
 ///
 /// # Examples
 /// ```
@@ -65,8 +66,8 @@ impl<const RANK: usize> Layout<RANK> {
 
     /// Any sizes, strides and offset whose positions are not negative and fit an `isize`.
     ///
-    /// Law: accepted exactly when every position, computed in unbounded integers, lies in `0..=isize::MAX`
-    /// (an empty layout has no positions) and the elements can be counted.
+    /// Law: accepted exactly when every position, computed in unbounded integers, lies in `0..isize::MAX`
+    /// (an empty layout has no positions: its offset lies in `0..=isize::MAX`) and the elements can be counted.
     ///
     /// # Errors
     /// [`Error::Overflow`] or [`Error::Bounds`].
@@ -74,28 +75,28 @@ impl<const RANK: usize> Layout<RANK> {
         Self::within("Layout::new", size.into(), stride.into(), offset as i128, isize::MAX as usize)
     }
 
-    /// As [`Layout::new`], with every position below `len`: what `as_strided` accepts.
+    /// As [`Layout::new`], with every position below `len`, the offset of an empty layout at most `len`: what
+    /// `as_strided` accepts.
     ///
     /// # Errors
     /// [`Error::Overflow`] or [`Error::Bounds`].
     pub fn within(op: &'static str, size: Dim<RANK>, stride: Stride<RANK>, offset: i128, len: usize) -> Result<Self> {
         size.numel_of(op, 1)?;
         let outside = || Error::Bounds { op, sizes: size.0.into(), strides: stride.0.into(), offset, len };
+        let end = len.min(isize::MAX as usize) as i128; // no memory is longer
+        if !(0..=end).contains(&offset) {
+            return Err(outside()); // and below nothing overflows: all reaches together are less than 2¹²⁶
+        }
+        let layout = Layout { size, stride, offset: offset as usize };
         if size.0.contains(&0) {
-            return match usize::try_from(offset) {
-                Ok(offset) if offset <= len => Ok(Layout { size, stride, offset }),
-                _ => Err(outside()),
-            };
+            return Ok(layout);
         }
         let (mut low, mut high) = (offset, offset);
         for axis in 0..RANK {
             let reach = (size.0[axis] as i128 - 1) * stride.0[axis] as i128;
             if reach < 0 { low += reach } else { high += reach }
         }
-        if low < 0 || high >= len as i128 {
-            return Err(outside());
-        }
-        Ok(Layout { size, stride, offset: offset as usize })
+        if low < 0 || high >= end { Err(outside()) } else { Ok(layout) }
     }
 
     /// Sizes, first axis first.
@@ -167,12 +168,13 @@ impl<const RANK: usize> Layout<RANK> {
     /// Axes from the slowest to the fastest: by falling |stride|, ties in axis order; axes of size 1 where they stand.
     pub(crate) fn axes_by_stride(&self) -> [usize; RANK] {
         let mut order = std::array::from_fn(|axis| axis);
-        // Insertion sort: stable, no memory; an axis of size 1 moves past nothing and lets nothing past it but equals.
-        for place in 1..RANK {
-            let mut at = place;
-            while at > 0 && self.slower(order[at], order[at - 1]) {
-                order.swap(at, at - 1);
-                at -= 1;
+        // Insertion sort: stable, no memory; an axis of size 1 is slower than none and none than it, so the rest passes over.
+        for mut at in 1..RANK {
+            for earlier in (0..at).rev() {
+                if self.slower(order[at], order[earlier]) {
+                    order.swap(at, earlier);
+                    at = earlier;
+                }
             }
         }
         order
@@ -185,17 +187,16 @@ impl<const RANK: usize> Layout<RANK> {
 
     /// Whether every position in the span belongs to exactly one index: some order of the axes has no gaps.
     ///
-    /// Law: `numel = span().len()` and all positions differ, with no negative stride.
+    /// Law: `numel = span().len()` and all positions differ, with no negative stride. Axes of size 1 never decide;
+    /// empty layouts are dense.
     pub fn is_non_overlapping_and_dense(&self) -> bool {
         let mut axes: [usize; RANK] = std::array::from_fn(|axis| axis);
-        // Axes of size 1 sort first by a step of 0: they never decide.
-        axes.sort_unstable_by_key(|&axis| if self.size.0[axis] == 1 { 0 } else { self.stride.0[axis].unsigned_abs() });
-        axes.reverse();
+        axes.sort_unstable_by_key(|&axis| std::cmp::Reverse(self.stride.0[axis].unsigned_abs()));
         self.size.0.contains(&0) || (self.stride.0.iter().zip(&self.size.0).all(|(&s, &n)| s >= 0 || n == 1) && self.is_dense_in(axes))
     }
 
     /// Whether two indices may name one element. `false` is a proof that they do not; a stride pattern that interleaves
-    /// without meeting (`[2, 3]` with strides `[2, 1]` meets, `[2, 2]` with `[3, 2]` does not) is decided exactly up to
+    /// without meeting (`[2, 3]` with strides `[2, 1]` meets, `[2, 3]` with `[3, 2]` does not) is decided exactly up to
     /// 4 096 elements, and reported as overlapping beyond that.
     pub fn may_overlap(&self) -> bool {
         if self.size.0.contains(&0) {
@@ -228,8 +229,8 @@ impl<const RANK: usize> Layout<RANK> {
 /// [`Error::Sizes`] naming both.
 pub fn joint_size<const RANK: usize>(op: &'static str, left: Dim<RANK>, right: Dim<RANK>) -> Result<Dim<RANK>> {
     let mut size = [0; RANK];
-    for axis in 0..RANK {
-        size[axis] = match (left.0[axis], right.0[axis]) {
+    for (axis, size) in size.iter_mut().enumerate() {
+        *size = match (left.0[axis], right.0[axis]) {
             (l, r) if l == r => l,
             (1, r) => r,
             (l, 1) => l,
@@ -237,4 +238,21 @@ pub fn joint_size<const RANK: usize>(op: &'static str, left: Dim<RANK>, right: D
         };
     }
     Ok(Dim(size))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Layout;
+
+    #[test]
+    fn axes_are_sorted_by_stride_around_those_of_size_1() {
+        for (size, stride, order) in [
+            ([2, 1, 3, 4], [1, 9, 50, 2], [2, 1, 3, 0]),
+            ([1, 2, 1, 3], [0, 1, 0, 2], [0, 3, 2, 1]),
+            ([2, 1, 3, 1], [3, 0, 3, 7], [0, 1, 2, 3]), // ties stay
+            ([5, 4, 3, 2], [1, 5, 20, 60], [3, 2, 1, 0]),
+        ] {
+            assert_eq!(Layout::new(size, stride, 0).unwrap().axes_by_stride(), order, "{size:?} {stride:?}");
+        }
+    }
 }

@@ -281,7 +281,7 @@ pub trait Step: SliceEntry + Sized {
     message = "`{Self}` cannot index an axis",
     label = "expected an index (`usize`), `..`, a range such as `a..b`, `(a..b).step(n)` or `NewAxis`"
 )]
-pub trait SliceEntry {
+pub trait SliceEntry: sealed::Sealed {
     /// The rank of the operand once this entry has read its axis.
     type Reads<D: Rank>: Rank;
     /// The rank of the result once this entry has left its axis.
@@ -292,6 +292,7 @@ pub trait SliceEntry {
 
 macro_rules! entries {
     ($($entry:ty, $reads:ty, $leaves:ty, |$e:ident| $pick:expr;)*) => { $(
+        impl sealed::Sealed for $entry {}
         impl SliceEntry for $entry {
             type Reads<D: Rank> = $reads;
             type Leaves<D: Rank> = $leaves;
@@ -312,6 +313,7 @@ entries! {
     RangeToInclusive<usize>, D::Next, D::Next, |e| until(0, e.end);
     NewAxis, D, D::Next, |_e| Pick::New;
 }
+impl<RANGE> sealed::Sealed for Stepped<RANGE> {}
 impl<RANGE: Step> SliceEntry for Stepped<RANGE> {
     type Reads<D: Rank> = D::Next;
     type Leaves<D: Rank> = D::Next;
@@ -331,7 +333,7 @@ steps!(RangeFull Range<usize> RangeFrom<usize> RangeTo<usize> RangeInclusive<usi
     label = "expected a tuple with one entry an axis, each an index, `..`, a range, `(a..b).step(n)` or `NewAxis`",
     note = "for one axis write a one-element tuple: `x.slice((3,))`"
 )]
-pub trait SliceSpec {
+pub trait SliceSpec: sealed::Sealed {
     /// The rank it reads.
     type Reads: Rank;
     /// The rank it leaves.
@@ -353,6 +355,7 @@ macro_rules! slice_specs {
     (@fold $which:ident $acc:ty;) => { $acc };
     (@fold $which:ident $acc:ty; $head:ident $($tail:ident)*) => { slice_specs!(@fold $which <$head as SliceEntry>::$which<$acc>; $($tail)*) };
     ($($($entry:ident)+;)*) => { $(
+        impl<$($entry),+> sealed::Sealed for ($($entry,)+) {}
         impl<$($entry: SliceEntry),+> SliceSpec for ($($entry,)+) {
             type Reads = slice_specs!(@fold Reads Dim<0>; $($entry)+);
             type Output = slice_specs!(@fold Leaves Dim<0>; $($entry)+);

@@ -39,7 +39,7 @@ impl<const RANK: usize> Layout<RANK> {
 
     /// Axis `axis` read backwards.
     ///
-    /// Law: `reversed(a)` maps `index[a]` to `size[a] - 1 - index[a]`; twice is once nothing.
+    /// Law: `reversed(a)` maps `index[a]` to `size[a] - 1 - index[a]`; twice changes nothing.
     ///
     /// # Errors
     /// [`Error::Axis`] when there is no such axis.
@@ -215,7 +215,7 @@ impl<const RANK: usize> Layout<RANK> {
     ///
     /// # Errors
     /// [`Error::Slice`] when `len` or `step` is 0 or the window is longer than the axis, [`Error::Axis`] when there is
-    /// no such axis.
+    /// no such axis, [`Error::Overflow`] when overlapping windows hold more elements than can be counted.
     pub fn windowed<const N: usize>(&self, axis: usize, len: usize, step: usize) -> Result<Layout<N>>
     where
         Dim<N>: Smaller<Output = Dim<RANK>>,
@@ -265,7 +265,8 @@ impl<const RANK: usize> Layout<RANK> {
     /// Law: the i-th position in row-major order is the same before and after.
     ///
     /// # Errors
-    /// [`Error::Length`] when the numbers of elements differ, [`Error::NeedsCopy`] when no strides fit.
+    /// [`Error::Length`] when the numbers of elements differ, [`Error::NeedsCopy`] when no strides fit,
+    /// [`Error::Overflow`] when the elements of `to` cannot be counted.
     pub fn reshaped<const N: usize>(&self, to: impl Into<Dim<N>>) -> Result<Layout<N>> {
         let to: Dim<N> = to.into();
         let numel = to.numel_of("reshape", 1)?;
