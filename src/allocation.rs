@@ -68,7 +68,12 @@ impl<D: Device> Allocation<D> {
     ///
     /// # Safety
     /// `nbytes` bytes at `address` stay valid on the device, and nobody else writes them, until `free` is called.
-    pub unsafe fn external(device: &D, address: *mut u8, nbytes: usize, free: impl FnOnce(*mut u8, usize) + Send + 'static) -> Result<Self> {
+    pub unsafe fn external(
+        device: &D,
+        address: *mut u8,
+        nbytes: usize,
+        free: impl FnOnce(*mut u8, usize) + Send + 'static,
+    ) -> Result<Self> {
         let free: Deleter = Box::new(free);
         // SAFETY: the caller's promise is the one asked for.
         let block = unsafe { device.adopt(address, nbytes, free)? };

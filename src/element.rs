@@ -17,7 +17,17 @@ use std::fmt;
     note = "a tensor of `{Self}` can be stored, viewed and shared on the CPU: make it with `Tensor::from_vec`"
 )]
 pub unsafe trait Element:
-    Copy + Default + PartialEq + Send + Sync + fmt::Debug + fmt::Display + bytemuck::NoUninit + bytemuck::CheckedBitPattern + bytemuck::Zeroable + 'static
+    Copy
+    + Default
+    + PartialEq
+    + Send
+    + Sync
+    + fmt::Debug
+    + fmt::Display
+    + bytemuck::NoUninit
+    + bytemuck::CheckedBitPattern
+    + bytemuck::Zeroable
+    + 'static
 {
     /// The machine type that bodies compute in: the type itself, or `f32` for 16-bit floats.
     type Compute: Prim;

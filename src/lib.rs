@@ -1,18 +1,18 @@
 //! Tensors.
 #![deny(missing_docs)]
-pub mod error;
-mod shared;
-pub mod dim;
-pub mod rank;
-pub mod layout;
-pub mod scalar;
-pub mod element;
-pub mod kernel;
-pub mod device;
 pub mod allocation;
-pub mod tensor;
+pub mod device;
+pub mod dim;
+pub mod element;
+pub mod error;
 pub mod expr;
+pub mod kernel;
+pub mod layout;
 pub mod ops;
+pub mod rank;
+pub mod scalar;
+mod shared;
+pub mod tensor;
 
 pub use allocation::{Allocation, ResizePolicy};
 pub use device::{Cpu, Device, Meta};

@@ -102,7 +102,14 @@ unsafe impl Device for Meta {
         Ok(())
     }
 
-    unsafe fn reduce<B: Body, R: Reducer<B::Out>>(&self, body: &B, _: R, axes: Reduction<'_>, _: Slot<'_>, inputs: Inputs<'_>) -> Result<()> {
+    unsafe fn reduce<B: Body, R: Reducer<B::Out>>(
+        &self,
+        body: &B,
+        _: R,
+        axes: Reduction<'_>,
+        _: Slot<'_>,
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
         self.keep(|| format!("reduce {} {:?} over {:?}\n{}", R::NAME, axes.kept, axes.reduced, trace_body(body, inputs.reads)));
         Ok(())
     }

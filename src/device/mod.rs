@@ -148,7 +148,14 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     ///
     /// # Safety
     /// As [`Device::map`]; the output overlaps no input.
-    unsafe fn reduce<B: Body, R: Reducer<B::Out>>(&self, body: &B, reducer: R, axes: Reduction<'_>, output: Slot<'_>, inputs: Inputs<'_>) -> Result<()>;
+    unsafe fn reduce<B: Body, R: Reducer<B::Out>>(
+        &self,
+        body: &B,
+        reducer: R,
+        axes: Reduction<'_>,
+        output: Slot<'_>,
+        inputs: Inputs<'_>,
+    ) -> Result<()>;
 
     /// A matrix product; never reads the output.
     ///

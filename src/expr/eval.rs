@@ -26,7 +26,16 @@ pub(super) struct Gathered<'a, const RANK: usize, D: Device> {
 
 impl<'a, const RANK: usize, D: Device> Gathered<'a, RANK, D> {
     pub(super) fn new(op: &'static str, device: &'a D) -> Self {
-        Gathered { op, device, leaves: [None; MAX_OPERANDS], count: 0, reads: [0; MAX_OPERANDS], loads: 0, size: Dim([1; RANK]), error: None }
+        Gathered {
+            op,
+            device,
+            leaves: [None; MAX_OPERANDS],
+            count: 0,
+            reads: [0; MAX_OPERANDS],
+            loads: 0,
+            size: Dim([1; RANK]),
+            error: None,
+        }
     }
 
     pub(super) fn add(&mut self, leaf: Leaf<'a, RANK, D>) {
@@ -84,7 +93,8 @@ impl<'a, const RANK: usize, D: Device> Gathered<'a, RANK, D> {
     /// have that size, and each is one of the inputs exactly or overlaps none.
     pub(super) unsafe fn map<P: Program>(&self, program: &P, size: Dim<RANK>, outputs: &[Leaf<'_, RANK, D>]) -> Result<()> {
         let strides = self.strides(|layout| layout.stretched(size).stride());
-        let outs: [Stride<RANK>; MAX_OPERANDS] = std::array::from_fn(|k| outputs.get(k).map_or(Stride([0; RANK]), |out| out.layout().stride()));
+        let outs: [Stride<RANK>; MAX_OPERANDS] =
+            std::array::from_fn(|k| outputs.get(k).map_or(Stride([0; RANK]), |out| out.layout().stride()));
         let none = Slot { address: std::ptr::null_mut(), stride: &[], element: 0 };
         let mut slots = [none; MAX_OPERANDS];
         for (slot, (leaf, stride)) in slots.iter_mut().zip(self.all().zip(&strides)) {
@@ -132,7 +142,11 @@ where
 /// Writes the values of an expression, stretched to `out`'s sizes, into `out`.
 ///
 /// The borrow checker keeps `out` apart from every operand.
-pub(crate) fn eval_into<T: Element, const RANK: usize, D: Device, E>(op: &'static str, expr: &E, out: &mut TensorViewMut<'_, T, RANK, D>) -> Result<()>
+pub(crate) fn eval_into<T: Element, const RANK: usize, D: Device, E>(
+    op: &'static str,
+    expr: &E,
+    out: &mut TensorViewMut<'_, T, RANK, D>,
+) -> Result<()>
 where
     E: Expr<RANK, D, Body: Body<Out = T>>,
 {
@@ -146,7 +160,9 @@ where
 }
 
 /// `out ← F(out)`, in place.
-pub(crate) fn update<F: Op<(T,), Out = T>, T: Element, const RANK: usize, D: Device>(out: &mut TensorViewMut<'_, T, RANK, D>) -> Result<()> {
+pub(crate) fn update<F: Op<(T,), Out = T>, T: Element, const RANK: usize, D: Device>(
+    out: &mut TensorViewMut<'_, T, RANK, D>,
+) -> Result<()> {
     let leaf = out.leaf();
     let mut gathered = Gathered::new(F::NAME, leaf.device());
     gathered.add(leaf);
@@ -177,7 +193,12 @@ where
 }
 
 /// Reduces an expression over the marked axes, fused into one pass.
-pub(super) fn reduce<Q, const RANK: usize, const M: usize, D: Device, E>(reducer: Q, expr: &E, device: &D, gone: [bool; RANK]) -> Result<Tensor<Q::Out, M, D>>
+pub(super) fn reduce<Q, const RANK: usize, const M: usize, D: Device, E>(
+    reducer: Q,
+    expr: &E,
+    device: &D,
+    gone: [bool; RANK],
+) -> Result<Tensor<Q::Out, M, D>>
 where
     E: Expr<RANK, D>,
     Q: Reducer<<E::Body as Body>::Out>,

@@ -93,7 +93,9 @@ impl<T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out =
     }
 }
 
-impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> Elementwise<T, RANK, D> for Lazy<'a, T, RANK, D, E> {
+impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> Elementwise<T, RANK, D>
+    for Lazy<'a, T, RANK, D, E>
+{
     type Mapped<F: Op<(T,)>> = Lazy<'a, F::Out, RANK, D, Call<F, (E,)>>;
     fn map<F: Op<(T,)>>(self, _: F) -> Self::Mapped<F> {
         self.then(|expr| Call::new((expr,)))

@@ -44,10 +44,7 @@ pub trait Zip<T: Element, U: Element, const RANK: usize, D: Device, OTHER>: Elem
 }
 
 /// Something that can be reduced over axes.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be reduced",
-    label = "expected `&Tensor`, a view or a lazy expression"
-)]
+#[diagnostic::on_unimplemented(message = "`{Self}` cannot be reduced", label = "expected `&Tensor`, a view or a lazy expression")]
 pub trait Reduce<T, const RANK: usize, D: Device>: Sized {
     /// What a reduction gives.
     type Reduced<U: Element, const M: usize>;

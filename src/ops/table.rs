@@ -84,4 +84,3 @@ impl Row {
 
 /// Every built-in elementwise operator: what the suite iterates, so that a new operator is tested without a new test.
 pub static OPERATORS: LazyLock<Vec<Row>> = LazyLock::new(|| super::ROWS.concat());
-

@@ -3,7 +3,9 @@
 //! Forward mode, first order; `Dual<Dual<L>>` is the second. Over [`Trace`](super::Trace) the derivative is a graph again.
 //! Imports: `scalar`'s traits.
 
-use super::{Arith, Bits, Compare, ComplexPrim, Function, Integer, Lane, Lanes, Logic, Num, Order, Ordered, Part, Prim, Real, Shift, Unary};
+use super::{
+    Arith, Bits, Compare, ComplexPrim, Function, Integer, Lane, Lanes, Logic, Num, Order, Ordered, Part, Prim, Real, Shift, Unary,
+};
 use std::marker::PhantomData;
 
 /// The interpretation that carries a derivative along; see [`derivative`](crate::ops::derivative).

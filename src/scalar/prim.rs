@@ -92,10 +92,7 @@ pub trait Num: Prim {
 }
 
 /// A machine type with an order: integers and reals.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` has no order",
-    label = "an operator body compares `{Self}` values with `lt`, `max`, …"
-)]
+#[diagnostic::on_unimplemented(message = "`{Self}` has no order", label = "an operator body compares `{Self}` values with `lt`, `max`, …")]
 pub trait Ordered: Num {
     /// The largest number: above every other.
     const HIGHEST: Self;
@@ -200,7 +197,14 @@ real_prims! {
     f64, F64, from_f64, f64;
 }
 prim!(bool, Bool, |self| U::from_bool(self), |b| b, |v| v != Default::default(), |c| c.re != 0.0 || c.im != 0.0);
-prim!(Complex<f32>, C32, |self| U::from_complex(Complex::new(self.re as f64, self.im as f64)), |b| Complex::new(b as u8 as f32, 0.0), |v| Complex::new(v as f32, 0.0), |c| Complex::new(c.re as f32, c.im as f32));
+prim!(
+    Complex<f32>,
+    C32,
+    |self| U::from_complex(Complex::new(self.re as f64, self.im as f64)),
+    |b| Complex::new(b as u8 as f32, 0.0),
+    |v| Complex::new(v as f32, 0.0),
+    |c| Complex::new(c.re as f32, c.im as f32)
+);
 prim!(Complex<f64>, C64, |self| U::from_complex(self), |b| Complex::new(b as u8 as f64, 0.0), |v| Complex::new(v as f64, 0.0), |c| c);
 
 macro_rules! integers {

@@ -2,7 +2,9 @@
 //!
 //! Imports: `scalar`'s traits.
 
-use super::{Arith, Bits, Compare, ComplexPrim, Function, Integer, Lane, Lanes, Logic, Num, Order, Ordered, Part, Prim, Real, Shift, Unary};
+use super::{
+    Arith, Bits, Compare, ComplexPrim, Function, Integer, Lane, Lanes, Logic, Num, Order, Ordered, Part, Prim, Real, Shift, Unary,
+};
 
 /// The interpretation that computes.
 ///

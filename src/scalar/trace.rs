@@ -3,7 +3,9 @@
 //! Equal nodes are one node (hash-consed), so what a body writes twice is computed once.
 //! Imports: `scalar`'s traits.
 
-use super::{Arith, Bits, Compare, ComplexPrim, DType, Function, Integer, Lanes, Logic, Num, Order, Ordered, Part, Prim, Real, Shift, Unary};
+use super::{
+    Arith, Bits, Compare, ComplexPrim, DType, Function, Integer, Lanes, Logic, Num, Order, Ordered, Part, Prim, Real, Shift, Unary,
+};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
@@ -14,9 +16,13 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Node {
     /// The element of operand `index`, as stored in memory.
-    Input { index: usize },
+    Input {
+        index: usize,
+    },
     /// The run-time number `index`, as given.
-    Param { index: usize },
+    Param {
+        index: usize,
+    },
     /// A number of the body: its bytes, in the machine's order.
     Literal([u8; 16]),
     Arith(Arith),
@@ -37,7 +43,9 @@ pub enum Node {
     /// A named function.
     Function(&'static str),
     /// What is written to output `index`; its type is the one in memory.
-    Output { index: usize },
+    Output {
+        index: usize,
+    },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -264,4 +272,3 @@ impl Lanes for Trace {
         record(Node::Function(F::NAME), &x, P::DTYPE)
     }
 }
-

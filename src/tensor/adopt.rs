@@ -229,7 +229,10 @@ impl<T: AsAtomic, const RANK: usize> Tensor<T, RANK, Cpu> {
     pub fn into_atomics(self) -> Result<Tensor<T::Atomic, RANK, Cpu>> {
         self.unique("into_atomics")?;
         if !self.allocation().ptr().cast::<T::Atomic>().is_aligned() {
-            return Err(Error::Value { op: "into_atomics", what: format!("the memory is not aligned to {} bytes", align_of::<T::Atomic>()) });
+            return Err(Error::Value {
+                op: "into_atomics",
+                what: format!("the memory is not aligned to {} bytes", align_of::<T::Atomic>()),
+            });
         }
         let layout = *self.layout();
         // SAFETY: the same bytes, aligned; this was the only handle.

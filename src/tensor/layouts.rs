@@ -264,7 +264,10 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
     }
 
     /// The tensor at each position of axis `A`, in order.
-    pub fn axis_iter<const A: usize, const M: usize>(self, _: Axis<A>) -> impl ExactSizeIterator<Item = TensorView<'a, T, M, D>> + DoubleEndedIterator
+    pub fn axis_iter<const A: usize, const M: usize>(
+        self,
+        _: Axis<A>,
+    ) -> impl ExactSizeIterator<Item = TensorView<'a, T, M, D>> + DoubleEndedIterator
     where
         Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
     {
@@ -361,7 +364,12 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// # Errors
     /// [`Error::Bounds`] when a position would lie outside, [`Error::Overflow`] when the elements cannot be counted,
     /// [`Error::Unallocated`] when there is no memory yet.
-    pub fn as_strided<const N: usize>(&self, size: impl Into<Dim<N>>, stride: impl Into<Stride<N>>, offset: usize) -> Result<TensorView<'_, T, N, D>> {
+    pub fn as_strided<const N: usize>(
+        &self,
+        size: impl Into<Dim<N>>,
+        stride: impl Into<Stride<N>>,
+        offset: usize,
+    ) -> Result<TensorView<'_, T, N, D>> {
         let view = self.view();
         view.ready("as_strided")?;
         let layout = Layout::within("as_strided", size.into(), stride.into(), offset as i128, self.capacity())?;
@@ -370,7 +378,10 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     }
 
     /// The tensor at each position of axis `A`, in order.
-    pub fn axis_iter<const A: usize, const M: usize>(&self, axis: Axis<A>) -> impl ExactSizeIterator<Item = TensorView<'_, T, M, D>> + DoubleEndedIterator
+    pub fn axis_iter<const A: usize, const M: usize>(
+        &self,
+        axis: Axis<A>,
+    ) -> impl ExactSizeIterator<Item = TensorView<'_, T, M, D>> + DoubleEndedIterator
     where
         Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
     {

@@ -25,6 +25,6 @@ mod view_mut;
 pub use adopt::AsAtomic;
 pub use handle::Tensor;
 pub use share::Metadata;
-pub use view::TensorView;
 pub(crate) use view::Leaf;
+pub use view::TensorView;
 pub use view_mut::TensorViewMut;

@@ -197,7 +197,11 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
 }
 
 /// Copies between views of one size on one device.
-fn move_elements<T: Element, const RANK: usize, D: Device>(op: &'static str, from: TensorView<'_, T, RANK, D>, mut to: TensorViewMut<'_, T, RANK, D>) -> Result<()> {
+fn move_elements<T: Element, const RANK: usize, D: Device>(
+    op: &'static str,
+    from: TensorView<'_, T, RANK, D>,
+    mut to: TensorViewMut<'_, T, RANK, D>,
+) -> Result<()> {
     from.ready(op)?;
     same_device(op, from.device(), to.device())?;
     let (from_stride, to_stride) = (from.stride(), to.stride());

@@ -51,7 +51,11 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
     ///
     /// # Safety
     /// As [`TensorViewMut::relay`] for both, and no position is in both.
-    pub(super) unsafe fn part<const M: usize>(self, first: Layout<M>, second: Layout<M>) -> (TensorViewMut<'a, T, M, D>, TensorViewMut<'a, T, M, D>) {
+    pub(super) unsafe fn part<const M: usize>(
+        self,
+        first: Layout<M>,
+        second: Layout<M>,
+    ) -> (TensorViewMut<'a, T, M, D>, TensorViewMut<'a, T, M, D>) {
         let view = self.view;
         // SAFETY: the caller's promise; `self` is gone, so each part is exclusive.
         unsafe {

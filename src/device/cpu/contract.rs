@@ -89,11 +89,25 @@ unsafe fn library<T: 'static + Copy>(product: &Product, zero: T, one: T) {
     // SAFETY: the caller's promise; steps are (column, row) in elements.
     unsafe {
         gemm::gemm(
-            m, n, k,
-            out.0.cast(), out.1[1], out.1[0], false,
-            left.0.cast(), left.1[1], left.1[0],
-            right.0.cast(), right.1[1], right.1[0],
-            zero, one, false, false, false, parallelism,
+            m,
+            n,
+            k,
+            out.0.cast(),
+            out.1[1],
+            out.1[0],
+            false,
+            left.0.cast(),
+            left.1[1],
+            left.1[0],
+            right.0.cast(),
+            right.1[1],
+            right.1[0],
+            zero,
+            one,
+            false,
+            false,
+            false,
+            parallelism,
         )
     }
 }

@@ -80,7 +80,14 @@ unsafe impl Device for Cpu {
         Ok(())
     }
 
-    unsafe fn reduce<B: Body, R: Reducer<B::Out>>(&self, body: &B, reducer: R, axes: Reduction<'_>, output: Slot<'_>, inputs: Inputs<'_>) -> Result<()> {
+    unsafe fn reduce<B: Body, R: Reducer<B::Out>>(
+        &self,
+        body: &B,
+        reducer: R,
+        axes: Reduction<'_>,
+        output: Slot<'_>,
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
         unsafe { reduce::run(body, reducer, axes, output, inputs) };
         Ok(())

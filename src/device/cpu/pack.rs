@@ -54,7 +54,9 @@ pub(super) unsafe fn scatter(walk: &Walk, k: usize, mut index: Index, n: usize, 
     while done < n {
         let row = walk.left_in_row(&index).min(n - done);
         // SAFETY: `row` elements of this row, all of them there.
-        unsafe { strided(walk.address_at(k, &index), walk.inner_step(k), from.add(done * element).cast_mut(), element as isize, row, element) };
+        unsafe {
+            strided(walk.address_at(k, &index), walk.inner_step(k), from.add(done * element).cast_mut(), element as isize, row, element)
+        };
         walk.advance(&mut index, row);
         done += row;
     }
