@@ -45,6 +45,12 @@ impl<const RANK: usize> Layout<RANK> {
         Ok(Self::row_major(size))
     }
 
+    /// Row-major strides of sizes whose elements of `element` bytes can be counted.
+    pub(crate) fn row_major_of(op: &'static str, size: Dim<RANK>, element: usize) -> Result<Self> {
+        size.numel_of(op, element)?;
+        Ok(Self::row_major(size))
+    }
+
     /// Row-major strides of sizes that are known to be countable (invariant 2).
     pub(crate) fn row_major(size: Dim<RANK>) -> Self {
         let mut order = [0; RANK];

@@ -30,7 +30,7 @@ pub use tensor::{Metadata, Tensor, TensorView, TensorViewMut};
 /// line no operator is found.
 pub mod prelude {
     pub use crate::expr::{Elementwise, Lazy, Operand, Reduce, Zip, apply, apply_many};
-    pub use crate::ops::{Arithmetic, Math, derivative};
+    pub use crate::ops::{Activation, Arithmetic, Cast, Comparisons, ComplexParts, Math, Reductions, derivative};
     pub use crate::rank::{NewAxis, Step};
     pub use crate::{All, Allocation, Axis, Cpu, Device, Dim, Layout, MemoryFormat, Meta, Stride, Tensor, TensorView, TensorViewMut};
     pub use crate::{Bitwise, Comparable, ComplexElement, Compute, Element, Float, Number, Whole};

@@ -193,7 +193,7 @@ where
 }
 
 /// Reduces an expression over the marked axes, fused into one pass.
-pub(super) fn reduce<Q, const RANK: usize, const M: usize, D: Device, E>(
+pub(crate) fn reduce<Q, const RANK: usize, const M: usize, D: Device, E>(
     reducer: Q,
     expr: &E,
     device: &D,

@@ -56,6 +56,11 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
 }
 
 impl<'a, T, const RANK: usize, D: Device, E> Lazy<'a, T, RANK, D, E> {
+    /// The expression itself.
+    pub(crate) fn expr(self) -> E {
+        self.expr
+    }
+
     /// The expression `make` builds around this one.
     pub(crate) fn then<U, X>(self, make: impl FnOnce(E) -> X) -> Lazy<'a, U, RANK, D, X> {
         Lazy { expr: make(self.expr), device: self.device, _element: PhantomData }

@@ -8,6 +8,7 @@
 //! | `math.rs` | functions of one and two real numbers, rounding |
 //! | `activation.rs` | sigmoid, gelu, softplus, … |
 //! | `compare.rs` | comparisons, logic, select, casts |
+//! | `assign.rs` | writing into what exists: assign, fill, operators in place |
 //! | `complex.rs` | parts and conjugates |
 //! | `reduce.rs` | sums, extremes and where they stand, means, variances |
 //! | `normalise.rs` | softmax, log-softmax, layer norm |
@@ -18,14 +19,26 @@
 //! **Adding an elementwise operator** is one row: name, operands, class of elements, body.
 //! Imports: everything above.
 
+mod activation;
 mod arithmetic;
-mod functions;
+mod assign;
+mod compare;
+mod complex;
+mod contract;
+pub mod functions;
 mod math;
+mod normalise;
+mod operator;
+mod reduce;
 mod table;
 
+pub use activation::*;
 pub use arithmetic::*;
-pub use functions::*;
+pub use compare::*;
+pub use complex::*;
 pub use math::*;
+pub use operator::{Operator, run};
+pub use reduce::*;
 pub use table::{OPERATORS, Row};
 
 pub use crate::kernel::Derivative;
@@ -190,5 +203,5 @@ use operators;
 
 /// Every file of operators: their kernels compiled in advance, and their rows.
 #[cfg(debug_assertions)]
-const COMPILED: &[fn(&mut table::Table)] = &[arithmetic::compile, math::compile];
-const ROWS: &[&[Row]] = &[arithmetic::ROWS, math::ROWS];
+const COMPILED: &[fn(&mut table::Table)] = &[arithmetic::compile, math::compile, activation::compile, compare::compile, reduce::compile];
+const ROWS: &[&[Row]] = &[arithmetic::ROWS, math::ROWS, activation::ROWS, compare::ROWS];

@@ -1,0 +1,66 @@
+//! Activations: plain compositions, written so that their tails keep their digits.
+//!
+//! Imports: `ops::functions`.
+
+use super::operators;
+use crate::scalar::{Lane, Lanes, Real};
+
+/// `1 / (1 + e^(−x))` without overflow: e^(−|x|) never grows, and each sign has its own quotient.
+#[inline(always)]
+fn logistic<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
+    let small = (-x.abs()).exp(); // in (0, 1]
+    x.lt(Lane::zero()).select(small, Lane::one()) / (small + 1.0)
+}
+
+/// `ln(1 + eˣ)` without overflow and exact in the left tail.
+#[inline(always)]
+fn log_one_plus_exp<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
+    x.max(Lane::zero()) + (-x.abs()).exp().ln_1p()
+}
+
+operators! {
+    /// Activations of neural networks, elementwise.
+    pub trait Activation;
+    /// max(x, 0).
+    fn relu = Relu(x) where Comparable { x.max(Lane::zero()) }
+    /// The logistic function, 1 / (1 + e^(−x)).
+    fn sigmoid = Sigmoid(x) where Float { logistic(x) }
+    /// ln(sigmoid(x)).
+    fn log_sigmoid = LogSigmoid(x) where Float { -log_one_plus_exp(-x) }
+    /// x · sigmoid(x), also called swish.
+    fn silu = Silu(x) where Float {
+        // −∞ · 0 has no value; the limit is −0.
+        let product = x * logistic(x);
+        x.eq(Lane::lowest()).select(-Lane::zero(), product)
+    }
+    /// ln(1 + eˣ).
+    fn softplus = Softplus(x) where Float { log_one_plus_exp(x) }
+    /// Gaussian error linear unit, x · Φ(x).
+    fn gelu = Gelu(x) where Float {
+        let product = x * 0.5 * (x * -std::f64::consts::FRAC_1_SQRT_2).erfc();
+        x.eq(Lane::lowest()).select(-Lane::zero(), product)
+    }
+    /// Gaussian error linear unit in its tanh form: x · sigmoid(2u) with u = √(2/π) · (x + 0.044715 x³).
+    fn gelu_tanh = GeluTanh(x) where Float {
+        let u = x * 1.595_769_121_605_731 * (x * x * 0.044715 + 1.0); // 2·√(2/π)
+        let product = x * logistic(u);
+        x.eq(Lane::lowest()).select(-Lane::zero(), product)
+    }
+    /// x · tanh(softplus(x)).
+    fn mish = Mish(x) where Float {
+        // tanh(ln(1 + e)) = (e² + 2e) / (e² + 2e + 2), with e = eˣ for x ≤ 0 and divided through by e² above.
+        let small = (-x.abs()).exp();
+        let below = small * (small + 2.0);
+        let above = small * 2.0 + 1.0;
+        let quotient = x.lt(Lane::zero()).select(below / (below + 2.0), above / (small * small * 2.0 + above));
+        x.eq(Lane::lowest()).select(-Lane::zero(), x * quotient)
+    }
+    /// x above 0, eˣ − 1 below.
+    fn elu = Elu(x) where Float { x.gt(Lane::zero()).select(x, x.min(Lane::zero()).exp_m1()) }
+    /// x for x > 0, slope · x below; `other` is the slope.
+    fn leaky_relu = LeakyRelu(x, slope) where Float { x.gt(Lane::zero()).select(x, x * slope) }
+    /// x / (1 + |x|).
+    fn softsign = Softsign(x) where Float { x / (x.abs() + 1.0) }
+    /// max(0, min(1, x/6 + 1/2)).
+    fn hard_sigmoid = HardSigmoid(x) where Float { (x / 6.0 + 0.5).max(Lane::zero()).min(Lane::one()) }
+}

@@ -1,0 +1,65 @@
+//! Writing into what exists: assign, fill, and operators in place.
+//!
+//! Imports: `element`, `kernel`, `device`, `tensor`, `expr`.
+
+use crate::device::Device;
+use crate::element::Element;
+use crate::error::Result;
+use crate::expr::{Operand, eval_into, update, update_with};
+use crate::kernel::Op;
+use crate::tensor::{Tensor, TensorViewMut};
+
+/// In place, through an exclusive view; a tensor does the same through the view of all of it.
+macro_rules! in_place {
+    ($(
+        $(#[$doc:meta])*
+        fn $name:ident $([$($generics:tt)*])? ($($arg:ident: $type:ty),*) $(where $($bound:ty: $trait:path),+)? = |$view:ident| $body:expr;
+    )*) => {
+        impl<T: Element, const RANK: usize, D: Device> TensorViewMut<'_, T, RANK, D> { $(
+            $(#[$doc])*
+            pub fn $name $(<$($generics)*>)? (&mut self, $($arg: $type),*) -> Result<()> $(where $($bound: $trait),+)? {
+                let $view = self;
+                $body
+            }
+        )* }
+        impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> { $(
+            $(#[$doc])*
+            ///
+            /// Also [`Error::Shared`](crate::Error::Shared) when other handles share the memory.
+            pub fn $name $(<$($generics)*>)? (&mut self, $($arg: $type),*) -> Result<()> $(where $($bound: $trait),+)? {
+                self.writable(stringify!($name))?.$name($($arg),*)
+            }
+        )* }
+    };
+}
+in_place! {
+    /// Writes the values of a tensor, view, expression or number here, stretching sizes of 1.
+    ///
+    /// # Errors
+    /// [`Error::Sizes`](crate::Error::Sizes) when they do not stretch to these sizes.
+    fn assign(values: impl Operand<T, RANK, D>) = |view| eval_into("assign", &values.into_expr(), view);
+
+    /// Sets every element.
+    ///
+    /// # Errors
+    /// Those of the device.
+    fn fill(value: T) = |view| eval_into("fill", &Operand::<T, RANK, D>::into_expr(value), view);
+
+    /// Applies an operator of one operand in place.
+    ///
+    /// # Errors
+    /// Those of the device.
+    fn map_in_place[F: Op<(T,), Out = T>](operator: F) = |view| {
+        let _ = operator; // its type is the operator
+        update::<F, T, RANK, D>(view)
+    };
+
+    /// `self ← operator(self, other)`, in place; `other` stretches to these sizes.
+    ///
+    /// # Errors
+    /// [`Error::Sizes`](crate::Error::Sizes) when it does not.
+    fn zip_in_place[F: Op<(T, U), Out = T>, U: Element](operator: F, other: impl Operand<U, RANK, D>) = |view| {
+        let _ = operator;
+        update_with::<F, T, U, RANK, D, _>(view, &other.into_expr())
+    };
+}

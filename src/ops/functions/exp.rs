@@ -1,0 +1,205 @@
+//! `exp`, `exp2`, `exp_m1`.
+//!
+//! `e^x = 2^k · e^r` with `k` the integer nearest to `x·log₂e` and `|r| ≤ ln2 / 2`; `e^r = 1 + r + r²·q(r)`, `q` minimax.
+//! Imports: `scalar`, `double`.
+
+use super::{Double, clamp, pick, poly, power_of_two, shifter, single, word};
+use crate::scalar::{Function, Lane, Lanes, Real};
+
+/// `ln 2` in two words.
+pub(super) const LN_2: [[f64; 2]; 2] = [[0.6931471824645996, -1.904654323148236e-9], [0.6931471805599453, 2.3190468138462996e-17]];
+
+/// `(e^r − 1 − r) / r²` for `|r| ≤ ln2 / 2`; relative error of `r + r²·q` 2^-28 (f32), 2^-61 (f64).
+#[inline(always)]
+pub(super) fn quotient<L: Lanes, P: Real>(r: Lane<L, P>) -> Lane<L, P> {
+    if single::<P>() {
+        poly(r, [0.5, 0.16666667, 0.04166635, 0.00833323, 0.0013941462, 0.00019943679])
+    } else {
+        poly(
+            r,
+            [
+                0.5,
+                0.16666666666666677,
+                0.04166666666666667,
+                0.008333333333321386,
+                0.0013888888888886042,
+                0.00019841269886816676,
+                2.4801587317858865e-05,
+                2.7557243451206648e-06,
+                2.755728314126572e-07,
+                2.5109321087137e-08,
+                2.091080848242556e-09,
+            ],
+        )
+    }
+}
+
+/// An integer `k` as a float, and `k + 2·BIAS` in the low bits of a word.
+pub(super) struct Exponent<L: Lanes, P: Real> {
+    pub(super) float: Lane<L, P>,
+    biased: Lane<L, P::Bits>,
+}
+
+impl<L: Lanes, P: Real> Exponent<L, P> {
+    /// The integer nearest to `x · by`.
+    #[inline(always)]
+    pub(super) fn nearest(x: Lane<L, P>, by: f64) -> Self {
+        let shifter = shifter::<P>() + 2.0 * P::BIAS as f64;
+        let shifted = x.mul_add(Lane::real(by), Lane::real(shifter));
+        Exponent { float: shifted - shifter, biased: shifted.to_bits() }
+    }
+
+    /// `2^(k + offset)`, where that is a normal number.
+    #[inline(always)]
+    pub(super) fn power(&self, offset: i64) -> Lane<L, P> {
+        power_of_two(self.biased + (offset - P::BIAS as i64))
+    }
+
+    /// `2^-k`, where that is a normal number.
+    #[inline(always)]
+    pub(super) fn inverse_power(&self, offset: i64) -> Lane<L, P> {
+        power_of_two(word::<L, P>(3 * P::BIAS as u64) + offset - self.biased)
+    }
+
+    /// `y · 2^k` for every `k` from twice below to twice above the exponent range, rounded once.
+    #[inline(always)]
+    pub(super) fn scale(&self, y: Lane<L, P>) -> Lane<L, P> {
+        let half = self.biased.shr(1);
+        y * power_of_two(half) * power_of_two(self.biased - half)
+    }
+}
+
+/// `x = k·ln2 + r`, `r` in two words.
+#[inline(always)]
+pub(super) fn reduce<L: Lanes, P: Real>(x: Lane<L, P>) -> (Exponent<L, P>, Double<L, P>) {
+    let k = Exponent::nearest(x, std::f64::consts::LOG2_E);
+    let ln_2 = Double::<L, P>::literal(LN_2[0], LN_2[1]);
+    let r = Double::new((-k.float).mul_add(ln_2.hi, x), -k.float * ln_2.lo);
+    (k, r)
+}
+
+/// `e^r − 1` for `|r| ≤ ln2 / 2`.
+#[inline(always)]
+pub(super) fn exp_m1_reduced<L: Lanes, P: Real>(r: Double<L, P>) -> Lane<L, P> {
+    let sum = r.value();
+    r.hi + (sum * sum).mul_add(quotient(sum), r.lo)
+}
+
+/// `e^r − 1 − hi` for `r = hi + lo`, with a `lo` of any weight.
+#[inline(always)]
+fn exp_m1_tail<L: Lanes, P: Real>(r: Double<L, P>) -> Lane<L, P> {
+    let tail = r.hi * r.hi * quotient(r.hi);
+    r.lo.mul_add(r.hi + tail, r.lo) + tail
+}
+
+/// `e^x` of a two-word `x` as `2^k` and two words. Beyond the limits of the type `x` is cut, and `k` overflows or underflows.
+#[inline(always)]
+pub(super) fn exp_double<L: Lanes, P: Real>(x: Double<L, P>) -> (Exponent<L, P>, Double<L, P>) {
+    let limit = pick::<L, P>(120.0, 800.0);
+    let inside = x.hi.abs().lt(limit);
+    let (k, r) = reduce(clamp(x.hi, -limit, limit));
+    let r = Double::new(r.hi, r.lo + inside.select(x.lo, Lane::zero()));
+    let head = Double::fast_sum(Lane::one(), r.hi);
+    (k, Double::new(head.hi, head.lo + exp_m1_tail(r)))
+}
+
+/// `(e^x − 1) / 2` in two words, for `x` up to where `e^x` ends; what 1/2 loses beside a large `2^k` comes third.
+#[inline(always)]
+pub(super) fn half_exp_m1<L: Lanes, P: Real>(x: Lane<L, P>) -> (Double<L, P>, Lane<L, P>) {
+    let (k, r) = reduce(x);
+    let power = k.power(-1);
+    let whole = power - 0.5;
+    let head = Double::fast_sum(whole, power * r.hi);
+    (Double::fast_sum(head.hi, power.mul_add(exp_m1_tail(r), head.lo)), (power - whole) - 0.5)
+}
+
+/// `e^x`; see [`Lane::exp`].
+pub struct ExpFn;
+
+impl ExpFn {
+    /// Error budget for `f32`.
+    pub const ULP_F32: f64 = 1.0;
+    /// Error budget for `f64`.
+    pub const ULP_F64: f64 = 1.0;
+}
+
+impl Function<1> for ExpFn {
+    const NAME: &'static str = "exp";
+    #[inline(always)]
+    fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
+        let (k, r) = reduce(clamp(x, pick(-104.0, -746.0), pick(89.0, 710.0)));
+        k.scale(exp_m1_reduced(r) + 1.0)
+    }
+    #[inline(always)]
+    fn slope<L: Lanes, P: Real>(_: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
+        [y]
+    }
+}
+
+/// `2^x`; see [`Lane::exp2`].
+pub struct Exp2Fn;
+
+impl Exp2Fn {
+    /// Error budget for `f32`.
+    pub const ULP_F32: f64 = 1.0;
+    /// Error budget for `f64`.
+    pub const ULP_F64: f64 = 1.0;
+}
+
+impl Function<1> for Exp2Fn {
+    const NAME: &'static str = "exp2";
+    #[inline(always)]
+    fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
+        let x = clamp(x, pick(-151.0, -1076.0), pick(129.0, 1025.0));
+        let k = Exponent::nearest(x, 1.0);
+        let ln_2 = Double::<L, P>::literal(LN_2[0], LN_2[1]);
+        k.scale(exp_m1_reduced(ln_2.mul_float(x - k.float)) + 1.0)
+    }
+    #[inline(always)]
+    fn slope<L: Lanes, P: Real>(_: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
+        [y * std::f64::consts::LN_2]
+    }
+}
+
+/// `e^x − 1`; see [`Lane::exp_m1`].
+pub struct ExpM1Fn;
+
+impl ExpM1Fn {
+    /// Error budget for `f32`.
+    pub const ULP_F32: f64 = 1.0;
+    /// Error budget for `f64`.
+    pub const ULP_F64: f64 = 1.0;
+}
+
+impl Function<1> for ExpM1Fn {
+    const NAME: &'static str = "expm1";
+    #[inline(always)]
+    fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
+        let (half, lost) = half_exp_m1(clamp(x, pick(-20.0, -40.0), pick(89.0, 710.0)));
+        let half = half.hi + (half.lo + lost);
+        // Halving would lose the last bit of a subnormal, and the sign of a zero.
+        x.abs().lt(pick(1e-10, 1e-20)).select(x, half + half)
+    }
+    #[inline(always)]
+    fn slope<L: Lanes, P: Real>(_: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
+        [y + 1.0]
+    }
+}
+
+impl<L: Lanes, P: Real> Lane<L, P> {
+    /// `e^x`, to 1 unit in the last place, subnormal results included.
+    #[inline(always)]
+    pub fn exp(self) -> Self {
+        self.call::<ExpFn>()
+    }
+    /// `2^x`, to 1 unit in the last place; exact for integers.
+    #[inline(always)]
+    pub fn exp2(self) -> Self {
+        self.call::<Exp2Fn>()
+    }
+    /// `e^x − 1` without the cancellation near 0, to 1 unit in the last place.
+    #[inline(always)]
+    pub fn exp_m1(self) -> Self {
+        self.call::<ExpM1Fn>()
+    }
+}

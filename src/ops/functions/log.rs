@@ -1,0 +1,250 @@
+//! `ln`, `log2`, `log10`, `ln_1p`.
+//!
+//! `x = 2^k · (1 + f)` with `√½ ≤ 1 + f < √2`; `ln(1 + f) = f − f²/2 + …`, where `f` is exact and the rest small beside it.
+//! Imports: `scalar`, `double`.
+
+use super::{Double, nan, one_bits, pick, poly, single, word};
+use crate::scalar::{Function, Lane, Lanes, Real};
+
+/// `ln 2`: a first word of so few bits that its product with an exponent is exact, and the rest.
+const LN_2: [[f64; 2]; 2] = [[0.693145751953125, 1.428606765330187e-06], [0.6931471805601177, -1.7239444525614835e-13]];
+/// `log₁₀ 2`, likewise.
+const LOG10_2: [[f64; 2]; 2] = [[0.301025390625, 4.605039066518657e-06], [0.3010299956640665, -8.532344317057107e-14]];
+/// `1 / ln 2` in two words.
+const LOG2_E: [[f64; 2]; 2] = [[1.4426950216293335, 1.925963033500011e-08], [1.4426950408889634, 2.0355273740931033e-17]];
+/// `1 / ln 10` in two words.
+const LOG10_E: [[f64; 2]; 2] = [[0.4342944920063019, -1.0103049952192578e-08], [0.4342944819032518, 1.098319650216765e-17]];
+
+/// The bits of `√½`, rounded down.
+#[inline(always)]
+fn sqrt_half<P: Real>() -> u64 {
+    if single::<P>() { 0x3f35_04f3 } else { 0x3fe6_a09e_667f_3bcc }
+}
+
+/// A positive number as `2^k · m`, `√½ ≤ m < √2`.
+pub(super) struct Parts<L: Lanes, P: Real> {
+    /// `k`.
+    pub(super) exponent: Lane<L, P>,
+    /// `m`.
+    pub(super) mantissa: Lane<L, P>,
+    /// `k + BIAS`.
+    biased: Lane<L, P::Bits>,
+}
+
+impl<L: Lanes, P: Real> Parts<L, P> {
+    /// Of a positive normal number.
+    #[inline(always)]
+    pub(super) fn normal(x: Lane<L, P>) -> Self {
+        let bits = x.to_bits() + word::<L, P>(one_bits::<P>() - sqrt_half::<P>());
+        let biased = bits.shr(P::FRACTION);
+        // Below 2^FRACTION integers are the low bits of floats.
+        let ulp_one = 2f64.powi(P::FRACTION as i32);
+        let fraction = word::<L, P>((1 << P::FRACTION) - 1);
+        let carrier = word::<L, P>(((P::BIAS as u64) + P::FRACTION as u64) << P::FRACTION);
+        Parts {
+            exponent: Lane::from_bits(biased | carrier) - (ulp_one + P::BIAS as f64),
+            mantissa: Lane::from_bits((bits & fraction) + word::<L, P>(sqrt_half::<P>())),
+            biased,
+        }
+    }
+
+    /// Of any positive finite number, subnormal ones too; `biased` is not corrected for these.
+    #[inline(always)]
+    pub(super) fn of(x: Lane<L, P>) -> Self {
+        let small = x.lt(pick(f32::MIN_POSITIVE as f64, f64::MIN_POSITIVE));
+        let lift = pick::<L, P>(16777216.0, 18014398509481984.0);
+        let mut parts = Parts::normal(small.select(x * lift, x));
+        parts.exponent = parts.exponent - small.select(pick(24.0, 54.0), Lane::zero());
+        parts
+    }
+
+    /// `2^(1 − k)`.
+    #[inline(always)]
+    fn twice_inverse_power(&self) -> Lane<L, P> {
+        super::power_of_two(word::<L, P>(2 * P::BIAS as u64 + 1) - self.biased)
+    }
+}
+
+/// `ln(1 + f) − f` for `√½ ≤ 1 + f < √2`.
+#[inline(always)]
+fn beyond_linear<L: Lanes, P: Real>(f: Lane<L, P>) -> Lane<L, P> {
+    let square = f * f;
+    if single::<P>() {
+        let cubic = poly(f, [0.3333333, -0.25000823, 0.20001249, -0.16623318, 0.14201337, -0.13160199, 0.12764221, -0.07637526]);
+        square * cubic.mul_add(f, Lane::real(-0.5))
+    } else {
+        // With s = f / (2 + f):  ln(1 + f) = f − f²/2 + s·(f²/2 + R(s²)).
+        let s = f / (f + 2.0);
+        let z = s * s;
+        let tail = z * poly(
+            z,
+            [
+                0.6666666666666735,
+                0.39999999999409347,
+                0.28571428743688737,
+                0.22222198428698264,
+                0.181835723693042,
+                0.15313831864070615,
+                0.1479826052974857,
+            ],
+        );
+        s * square.mul_add(Lane::real(0.5), tail) - square * 0.5
+    }
+}
+
+/// `k · ln2 + f + tail`.
+#[inline(always)]
+fn finish<L: Lanes, P: Real>(k: Lane<L, P>, f: Lane<L, P>, tail: Lane<L, P>) -> Lane<L, P> {
+    let ln_2 = Double::<L, P>::literal(LN_2[0], LN_2[1]);
+    let head = Double::fast_sum(k * ln_2.hi, f);
+    head.hi + (head.lo + k.mul_add(ln_2.lo, tail))
+}
+
+/// The value at 0, below 0, at ∞ and for NaN, or else `y`.
+#[inline(always)]
+fn with_edges<L: Lanes, P: Real>(x: Lane<L, P>, y: Lane<L, P>) -> Lane<L, P> {
+    let y = x.lt(Lane::highest()).select(y, x);
+    let y = x.lt(Lane::zero()).select(nan(), y);
+    x.eq(Lane::zero()).select(Lane::lowest(), y)
+}
+
+/// `log_b x` from `log_b e` and `log_b 2`, each in two words.
+#[inline(always)]
+fn other_base<L: Lanes, P: Real>(x: Lane<L, P>, e: Double<L, P>, two: Double<L, P>) -> Lane<L, P> {
+    let parts = Parts::of(x);
+    let f = parts.mantissa - 1.0;
+    let ln = Double::fast_sum(f, beyond_linear(f)).mul(e);
+    let head = Double::fast_sum(parts.exponent * two.hi, ln.hi);
+    with_edges(x, head.hi + (head.lo + parts.exponent.mul_add(two.lo, ln.lo)))
+}
+
+/// `ln(base + a) + k·ln2` for a positive sum, `a` in two words: with `base = 1` relatively accurate near 0.
+#[inline(always)]
+pub(super) fn ln_sum<L: Lanes, P: Real>(base: Lane<L, P>, a: Double<L, P>, k: Lane<L, P>) -> Lane<L, P> {
+    let sum = Double::sum(base, a.hi);
+    let parts = Parts::normal(sum.hi);
+    let f = parts.mantissa - 1.0;
+    let f_lo = (sum.lo + a.lo) * 0.5 * parts.twice_inverse_power();
+    // What rounding f + f_lo loses counts with the slope there, about -f.
+    let whole = f + f_lo;
+    let lost = (f - whole) + f_lo;
+    finish(parts.exponent + k, f, (-whole).mul_add(lost, f_lo) + beyond_linear(whole))
+}
+
+/// `ln x`; see [`Lane::ln`].
+pub struct LnFn;
+
+impl LnFn {
+    /// Error budget for `f32`.
+    pub const ULP_F32: f64 = 1.0;
+    /// Error budget for `f64`.
+    pub const ULP_F64: f64 = 1.0;
+}
+
+impl Function<1> for LnFn {
+    const NAME: &'static str = "log";
+    #[inline(always)]
+    fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
+        let parts = Parts::of(x);
+        let f = parts.mantissa - 1.0;
+        with_edges(x, finish(parts.exponent, f, beyond_linear(f)))
+    }
+    #[inline(always)]
+    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+        [1.0 / x]
+    }
+}
+
+/// `log₂ x`; see [`Lane::log2`].
+pub struct Log2Fn;
+
+impl Log2Fn {
+    /// Error budget for `f32`.
+    pub const ULP_F32: f64 = 1.0;
+    /// Error budget for `f64`.
+    pub const ULP_F64: f64 = 1.0;
+}
+
+impl Function<1> for Log2Fn {
+    const NAME: &'static str = "log2";
+    #[inline(always)]
+    fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
+        other_base(x, Double::literal(LOG2_E[0], LOG2_E[1]), Double::new(Lane::one(), Lane::zero()))
+    }
+    #[inline(always)]
+    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+        [std::f64::consts::LOG2_E / x]
+    }
+}
+
+/// `log₁₀ x`; see [`Lane::log10`].
+pub struct Log10Fn;
+
+impl Log10Fn {
+    /// Error budget for `f32`.
+    pub const ULP_F32: f64 = 1.0;
+    /// Error budget for `f64`.
+    pub const ULP_F64: f64 = 1.0;
+}
+
+impl Function<1> for Log10Fn {
+    const NAME: &'static str = "log10";
+    #[inline(always)]
+    fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
+        other_base(x, Double::literal(LOG10_E[0], LOG10_E[1]), Double::literal(LOG10_2[0], LOG10_2[1]))
+    }
+    #[inline(always)]
+    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+        [std::f64::consts::LOG10_E / x]
+    }
+}
+
+/// `ln(1 + x)`; see [`Lane::ln_1p`].
+pub struct Ln1pFn;
+
+impl Ln1pFn {
+    /// Error budget for `f32`.
+    pub const ULP_F32: f64 = 1.0;
+    /// Error budget for `f64`.
+    pub const ULP_F64: f64 = 1.0;
+}
+
+impl Function<1> for Ln1pFn {
+    const NAME: &'static str = "log1p";
+    #[inline(always)]
+    fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
+        let y = ln_sum(Lane::one(), Double::new(x, Lane::zero()), Lane::zero());
+        // Below half a unit of 1, `x` itself: keeps subnormals and the sign of zero.
+        let y = x.abs().lt(pick(1e-8, 1e-17)).select(x, y);
+        let y = x.lt(Lane::highest()).select(y, x);
+        let y = x.lt(Lane::real(-1.0)).select(nan(), y);
+        x.eq(Lane::real(-1.0)).select(Lane::lowest(), y)
+    }
+    #[inline(always)]
+    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+        [1.0 / (x + 1.0)]
+    }
+}
+
+impl<L: Lanes, P: Real> Lane<L, P> {
+    /// The natural logarithm, to 1 unit in the last place; NaN below 0, −∞ at 0.
+    #[inline(always)]
+    pub fn ln(self) -> Self {
+        self.call::<LnFn>()
+    }
+    /// The logarithm to base 2, to 1 unit in the last place; exact for powers of two.
+    #[inline(always)]
+    pub fn log2(self) -> Self {
+        self.call::<Log2Fn>()
+    }
+    /// The logarithm to base 10, to 1 unit in the last place.
+    #[inline(always)]
+    pub fn log10(self) -> Self {
+        self.call::<Log10Fn>()
+    }
+    /// `ln(1 + x)` without the cancellation near 0, to 1 unit in the last place.
+    #[inline(always)]
+    pub fn ln_1p(self) -> Self {
+        self.call::<Ln1pFn>()
+    }
+}

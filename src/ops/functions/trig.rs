@@ -1,0 +1,235 @@
+//! `sin`, `cos`, `tan`.
+//!
+//! `f32` is computed in `f64`, where three words of `1/2π` reduce every finite `f32` by whole turns without a table. `f64`
+//! subtracts multiples of `π/2` in three words (Cody and Waite), right for `|x| ≤ 2^45`; above that the result is NaN, since
+//! a reduction for the whole range needs a table of `1/π` and each element its own place in it.
+//! Imports: `scalar`, `double`.
+
+use super::{Double, nan, poly, shifter, sign, signed, single, word};
+use crate::scalar::{Function, Lane, Lanes, Real};
+
+/// The largest `|x|` for which the `f64` functions are defined here: beyond, they give NaN.
+pub const TRIG_LIMIT_F64: f64 = 35_184_372_088_832.0;
+
+/// `2π·r` for the place of an `f32` on the circle: `x = (h/parts + r)` turns, `h` an integer.
+struct Turn<L: Lanes> {
+    rest: Lane<L, f64>,
+    whole: Lane<L, u64>,
+}
+
+/// `1/2π` in three words.
+const TURNS: [f64; 3] = [0.15915494309189535, -9.839338337591243e-18, -5.360718141446502e-34];
+/// `2^77/2π` without its whole turns.
+const HIGH_TURNS: [f64; 3] = [0.2294702328862784, 1.1876391880837858e-17, 3.971835056863728e-34];
+
+/// Reduces `x ≥ 0`, a value of type `f32`, to `|rest| ≤ 1/(2·parts)` turns beyond `whole/parts − shift`.
+///
+/// Each product with a word of `1/2π` is exact in two floats, and loses its whole turns before they are added: the sum then
+/// has no rounding error that matters next to the closest that an `f32` comes to a multiple of `π/2` (2^-30). From 2^100 on
+/// `x` is a multiple of 2^77, which moves into the constant.
+#[inline(always)]
+fn turn<L: Lanes>(x: Lane<L, f64>, parts: f64, shift: f64) -> Turn<L> {
+    let high = x.ge(Lane::real(2f64.powi(100)));
+    let constant = |i: usize| high.select(Lane::<L, f64>::real(HIGH_TURNS[i]), Lane::real(TURNS[i]));
+    let x = x * high.select(Lane::real(2f64.powi(-77)), Lane::one());
+    let fraction = |t: Lane<L, f64>| t - t.round();
+    let first = Double::product(x, constant(0));
+    let second = Double::product(x, constant(1));
+    let [a, b, c] = [first.hi, first.lo, second.hi].map(fraction);
+    let d = x.mul_add(constant(2), second.lo);
+    let near = if shift == 0.0 { a + b + c } else { a + b + c + shift };
+    let shifted = near.mul_add(Lane::real(parts), Lane::real(shifter::<f64>()));
+    let whole = (shifted - shifter::<f64>()).mul_add(Lane::real(-1.0 / parts), Lane::real(shift));
+    Turn { rest: ((a + whole) + b) + (c + d), whole: shifted.to_bits() }
+}
+
+/// `sin 2πt` for `|t| ≤ 1/4`, to 2^-35.
+#[inline(always)]
+fn sin_turn<L: Lanes>(turn: Turn<L>) -> Lane<L, f64> {
+    let z = turn.rest * turn.rest;
+    let c = [6.2831853070466135, -41.341702096851655, 81.6052236796397, -76.70416973868514, 42.00778693045325, -14.38132010535262];
+    signed(turn.rest * poly(z, c), turn.whole.shl(63))
+}
+
+/// `tan 2πt` from `|t| ≤ 1/8` and the quarter it is in.
+#[inline(always)]
+fn tan_turn<L: Lanes>(turn: Turn<L>) -> Lane<L, f64> {
+    let z = turn.rest * turn.rest;
+    let sin = turn.rest * poly(z, [6.283185307150986, -41.34170215051888, 81.60520379349262, -76.69777250809314, 41.46983091345154]);
+    let cos = poly(z, [0.999999999943909, -19.739208632966804, 64.93931071909036, -85.44229501866494, 59.202690608110196]);
+    let odd = turn.whole.shl(63);
+    let swap = odd.ne(Lane::zero());
+    signed(swap.select(cos, sin), odd) / swap.select(sin, cos)
+}
+
+/// `π/2` in three words.
+const HALF_PI: [f64; 3] = [1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33];
+
+/// `x = k·π/2 + r`: `r` in two words, and the low bits of `k`.
+#[inline(always)]
+fn quarter<L: Lanes, P: Real>(x: Lane<L, P>) -> (Lane<L, P::Bits>, Double<L, P>) {
+    let shifted = x.mul_add(Lane::real(std::f64::consts::FRAC_2_PI), Lane::real(shifter::<P>()));
+    let k = shifted - shifter::<P>();
+    let [first, second, third] = HALF_PI.map(Lane::<L, P>::real);
+    let product = Double::product(k, second);
+    let rest = Double::sum((-k).mul_add(first, x), -product.hi);
+    (shifted.to_bits(), Double::new(rest.hi, (-k).mul_add(third, rest.lo - product.lo)).normal())
+}
+
+/// `sin r` and `cos r` for `|r| ≤ π/4`, each in two words.
+#[inline(always)]
+fn sin_cos<L: Lanes, P: Real>(r: Double<L, P>) -> [Double<L, P>; 2] {
+    let z = Double::product(r.hi, r.hi);
+    let s = [
+        -0.1666666666666663,
+        0.008333333333321839,
+        -0.00019841269829356338,
+        2.7557313537566764e-06,
+        -2.505073421893515e-08,
+        1.5895422400501231e-10,
+    ];
+    let c = [
+        0.041666666666666595,
+        -0.0013888888888873303,
+        2.4801587288947083e-05,
+        -2.755731419187103e-07,
+        2.087570073071425e-09,
+        -1.1358445813230356e-11,
+    ];
+    let half = z.hi * 0.5;
+    let sin = Double::new(r.hi, (z.hi * r.hi).mul_add(poly(z.hi, s), (-half).mul_add(r.lo, r.lo)));
+    let head = Double::fast_sum(Lane::one(), -half);
+    let tail = (z.hi * z.hi).mul_add(poly(z.hi, c), head.lo);
+    let cos = Double::new(head.hi, (-r.hi).mul_add(r.lo, z.lo.mul_add(Lane::real(-0.5), tail)));
+    [sin, cos]
+}
+
+/// `sin(k·π/2 + r)`.
+#[inline(always)]
+fn sin_quarter<L: Lanes, P: Real>(k: Lane<L, P::Bits>, r: Double<L, P>) -> Lane<L, P> {
+    let [sin, cos] = sin_cos(r).map(Double::value);
+    let odd = (k & word::<L, P>(1)).ne(Lane::zero());
+    signed(odd.select(cos, sin), k.shr(1).shl(sign_place::<P>()))
+}
+
+/// The number of the sign bit.
+#[inline(always)]
+fn sign_place<P: Real>() -> u32 {
+    8 * size_of::<P>() as u32 - 1
+}
+
+/// `y`, or NaN where `x` is beyond the range of the reduction.
+#[inline(always)]
+fn in_range<L: Lanes, P: Real>(x: Lane<L, P>, y: Lane<L, P>) -> Lane<L, P> {
+    x.le(Lane::real(TRIG_LIMIT_F64)).select(y, nan())
+}
+
+/// `sin x`; see [`Lane::sin`].
+pub struct SinFn;
+
+impl SinFn {
+    /// Error budget for `f32`.
+    pub const ULP_F32: f64 = 1.0;
+    /// Error budget for `f64`, up to [`TRIG_LIMIT_F64`].
+    pub const ULP_F64: f64 = 1.0;
+}
+
+impl Function<1> for SinFn {
+    const NAME: &'static str = "sin";
+    #[inline(always)]
+    fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
+        let magnitude = x.abs();
+        let y = if single::<P>() {
+            sin_turn(turn(magnitude.cast(), 2.0, 0.0)).cast()
+        } else {
+            let (k, r) = quarter(magnitude);
+            in_range(magnitude, sin_quarter(k, r))
+        };
+        signed(y, sign(x))
+    }
+    #[inline(always)]
+    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+        [x.cos()]
+    }
+}
+
+/// `cos x`; see [`Lane::cos`].
+pub struct CosFn;
+
+impl CosFn {
+    /// Error budget for `f32`.
+    pub const ULP_F32: f64 = 1.0;
+    /// Error budget for `f64`, up to [`TRIG_LIMIT_F64`].
+    pub const ULP_F64: f64 = 1.0;
+}
+
+impl Function<1> for CosFn {
+    const NAME: &'static str = "cos";
+    #[inline(always)]
+    fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
+        let magnitude = x.abs();
+        if single::<P>() {
+            sin_turn(turn(magnitude.cast(), 2.0, 0.25)).cast()
+        } else {
+            let (k, r) = quarter(magnitude);
+            in_range(magnitude, sin_quarter(k + word::<L, P>(1), r))
+        }
+    }
+    #[inline(always)]
+    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+        [-x.sin()]
+    }
+}
+
+/// `tan x`; see [`Lane::tan`].
+pub struct TanFn;
+
+impl TanFn {
+    /// Error budget for `f32`.
+    pub const ULP_F32: f64 = 1.0;
+    /// Error budget for `f64`, up to [`TRIG_LIMIT_F64`].
+    pub const ULP_F64: f64 = 1.0;
+}
+
+impl Function<1> for TanFn {
+    const NAME: &'static str = "tan";
+    #[inline(always)]
+    fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
+        let magnitude = x.abs();
+        let y = if single::<P>() {
+            tan_turn(turn(magnitude.cast(), 4.0, 0.0)).cast()
+        } else {
+            let (k, r) = quarter(magnitude);
+            let [sin, cos] = sin_cos(r);
+            let odd = k.shl(sign_place::<P>());
+            let swap = odd.ne(Lane::zero());
+            let over = Double::new(swap.select(cos.hi, sin.hi), swap.select(cos.lo, sin.lo));
+            let under = Double::new(swap.select(sin.hi, cos.hi), swap.select(sin.lo, cos.lo));
+            in_range(magnitude, signed(over.normal().div(under.normal()).value(), odd))
+        };
+        signed(y, sign(x))
+    }
+    #[inline(always)]
+    fn slope<L: Lanes, P: Real>(_: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
+        [y.mul_add(y, Lane::one())]
+    }
+}
+
+impl<L: Lanes, P: Real> Lane<L, P> {
+    /// The sine, to 1 unit in the last place: of every `f32`, and of `f64` up to [`TRIG_LIMIT_F64`](crate::ops::functions::TRIG_LIMIT_F64)
+    /// (NaN beyond).
+    #[inline(always)]
+    pub fn sin(self) -> Self {
+        self.call::<SinFn>()
+    }
+    /// The cosine, with the range and error of [`sin`](Lane::sin).
+    #[inline(always)]
+    pub fn cos(self) -> Self {
+        self.call::<CosFn>()
+    }
+    /// The tangent, with the range and error of [`sin`](Lane::sin).
+    #[inline(always)]
+    pub fn tan(self) -> Self {
+        self.call::<TanFn>()
+    }
+}

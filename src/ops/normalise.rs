@@ -1,0 +1,125 @@
+//! Normalisations along one axis: softmax, log-softmax, layer norm.
+//!
+//! Each is a few fused passes; the largest value is subtracted first, so that no exponential overflows.
+//! Imports: `dim`, `rank`, `element`, `device`, `tensor`, `expr`, `ops`.
+
+use super::{Arithmetic as _, Math as _};
+use super::{Max, Mean, Sum};
+use crate::device::Device;
+use crate::dim::{Axis, Dim};
+use crate::element::Float;
+use crate::error::Result;
+use crate::expr::{Expr, reduce};
+use crate::kernel::{Body, Reducer};
+use crate::rank::RemoveAxis;
+use crate::tensor::{Tensor, TensorView};
+
+/// A reduction over axis `A` of an expression, whose rank the caller's bound gives.
+fn over<const A: usize, Q, const RANK: usize, const M: usize, D: Device, E>(reducer: Q, expr: E, device: &D) -> Result<Tensor<Q::Out, M, D>>
+where
+    E: Expr<RANK, D>,
+    Q: Reducer<<E::Body as Body>::Out>,
+    Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
+{
+    reduce(reducer, &expr, device, std::array::from_fn(|axis| axis == A))
+}
+
+impl<T: Float, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
+    /// `e^(x − max) / Σ e^(x − max)` along axis `A`.
+    ///
+    /// A row of −∞ alone gives NaN, and so does a row with +∞ or NaN.
+    ///
+    /// # Errors
+    /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+    pub fn softmax<const A: usize, const M: usize>(self, axis: Axis<A>) -> Result<Tensor<T, RANK, D>>
+    where
+        Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
+    {
+        if self.is_empty() {
+            return self.copy();
+        }
+        let largest = over::<A, _, RANK, M, D, _>(Max, self, self.device())?;
+        let powers = (self.lazy() - largest.insert_axis(axis)).exp();
+        let sum = over::<A, _, RANK, M, D, _>(Sum, powers.expr(), self.device())?;
+        (powers / sum.insert_axis(axis)).eval()
+    }
+
+    /// `x − max − ln Σ e^(x − max)` along axis `A`: the logarithm of [`softmax`](TensorView::softmax), exact where that
+    /// would be 0.
+    ///
+    /// # Errors
+    /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+    pub fn log_softmax<const A: usize, const M: usize>(self, axis: Axis<A>) -> Result<Tensor<T, RANK, D>>
+    where
+        Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
+    {
+        if self.is_empty() {
+            return self.copy();
+        }
+        let largest = over::<A, _, RANK, M, D, _>(Max, self, self.device())?;
+        let shifted = self.lazy() - largest.insert_axis(axis);
+        let sum = over::<A, _, RANK, M, D, _>(Sum, shifted.exp().expr(), self.device())?;
+        (shifted - sum.insert_axis(axis).lazy().ln()).eval()
+    }
+
+    /// `(x − mean) / √(var + epsilon)` along axis `A`, the variance from a second pass.
+    ///
+    /// # Errors
+    /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+    pub fn layer_norm<const A: usize, const M: usize>(self, axis: Axis<A>, epsilon: T) -> Result<Tensor<T, RANK, D>>
+    where
+        Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
+    {
+        let mean = over::<A, _, RANK, M, D, _>(Mean, self, self.device())?;
+        let centred = self.lazy() - mean.insert_axis(axis);
+        let var = over::<A, _, RANK, M, D, _>(Mean, centred.square().expr(), self.device())?;
+        let scale = (var.lazy() + epsilon).rsqrt().eval()?;
+        (centred * scale.insert_axis(axis)).eval()
+    }
+}
+
+impl<T: Float, const RANK: usize, D: Device> Tensor<T, RANK, D> {
+    /// `e^(x − max) / Σ e^(x − max)` along axis `A`; see [`TensorView::softmax`].
+    ///
+    /// # Errors
+    /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let scores = Tensor::from([[1000.0, 1000.0], [0.0, f64::ln(3.0)]]);
+    /// let p = scores.softmax(Axis::<1>)?;
+    /// assert_eq!(p.slice((0, ..))?.to_vec()?, [0.5, 0.5]);
+    /// assert!((p[[1, 1]] - 0.75).abs() < 1e-15);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn softmax<const A: usize, const M: usize>(&self, axis: Axis<A>) -> Result<Self>
+    where
+        Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
+    {
+        self.view().softmax(axis)
+    }
+
+    /// The logarithm of [`softmax`](Tensor::softmax), exact where that would be 0.
+    ///
+    /// # Errors
+    /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+    pub fn log_softmax<const A: usize, const M: usize>(&self, axis: Axis<A>) -> Result<Self>
+    where
+        Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
+    {
+        self.view().log_softmax(axis)
+    }
+
+    /// `(x − mean) / √(var + epsilon)` along axis `A`; a weight and a bias are one more expression:
+    /// `x.layer_norm(Axis::<1>, 1e-5)? * weight.lift() + bias.lift()`.
+    ///
+    /// # Errors
+    /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+    pub fn layer_norm<const A: usize, const M: usize>(&self, axis: Axis<A>, epsilon: T) -> Result<Self>
+    where
+        Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
+    {
+        self.view().layer_norm(axis, epsilon)
+    }
+}

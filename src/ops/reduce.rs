@@ -1,0 +1,259 @@
+//! Reductions: sums, products, extremes and where they stand, means, variances, any and all.
+//!
+//! A reducer is written once, over lanes. Sums are combined pairwise from blocks of a fixed size, so they do not depend
+//! on the number of threads; see [`Reducer`].
+//! Imports: `dim`, `rank`, `element`, `kernel`, `device`, `expr`.
+
+use crate::device::Device;
+use crate::dim::Dim;
+use crate::element::{Comparable, Compute, Element, Float, Number};
+use crate::expr::Reduce;
+use crate::kernel::{Compiled, Reducer};
+use crate::rank::{RemoveAxes, Smaller};
+use crate::scalar::{Lane, Lanes};
+use std::any::TypeId;
+
+/// A lane of the machine type of `T`.
+type At<L, T> = Lane<L, Compute<T>>;
+/// Where a value stands along the reduced axes.
+type Place<L> = Lane<L, i64>;
+
+/// Reducers, one block each: name, class of elements, result, state, and the four functions.
+macro_rules! reducers {
+    ($(
+        $(#[$doc:meta])*
+        $R:ident: $name:literal $(needs $needs:ident)?, <$T:ident: $class:ident, $L:ident> -> $out:ty, state $state:ty;
+        identity $identity:expr;
+        absorb |$s:ident, $x:ident, $at:ident| $absorb:expr;
+        combine |$a:ident, $b:ident| $combine:expr;
+        finish |$f:ident, $count:ident| $finish:expr;
+    )*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub struct $R;
+        impl<$T: $class> Reducer<$T> for $R {
+            const NAME: &'static str = $name;
+            const NEEDS_ELEMENTS: bool = reducers!(@needs $($needs)?);
+            type Out = $out;
+            type State<$L: Lanes> = $state;
+            #[inline(always)]
+            fn identity<$L: Lanes>() -> $state { $identity }
+            #[inline(always)]
+            fn absorb<$L: Lanes>($s: $state, $x: At<$L, $T>, $at: Place<$L>) -> $state { $absorb }
+            #[inline(always)]
+            fn combine<$L: Lanes>($a: $state, $b: $state) -> $state { $combine }
+            #[inline(always)]
+            fn finish<$L: Lanes>($f: $state, $count: Place<$L>) -> At<$L, $out> { $finish }
+            fn compiled(kernel: TypeId) -> Option<Compiled> { super::table::compiled(kernel) }
+        }
+    )* };
+    (@needs) => { false };
+    (@needs elements) => { true };
+}
+
+reducers! {
+    /// `Σ x`, in [`Number::Accumulator`]: 64 bits for integers (wrapping), the element's machine type for floats. 0 for
+    /// no elements.
+    Sum: "sum", <T: Number, L> -> T::Accumulator, state At<L, T::Accumulator>;
+    identity Lane::zero();
+    absorb |s, x, _at| s + x.cast();
+    combine |a, b| a + b;
+    finish |s, _count| s;
+
+    /// `Π x`, in [`Number::Accumulator`]. 1 for no elements.
+    Prod: "prod", <T: Number, L> -> T::Accumulator, state At<L, T::Accumulator>;
+    identity Lane::one();
+    absorb |s, x, _at| s * x.cast();
+    combine |a, b| a * b;
+    finish |s, _count| s;
+
+    /// The largest; NaN if any is.
+    Max: "max" needs elements, <T: Comparable, L> -> T, state At<L, T>;
+    identity Lane::lowest();
+    absorb |s, x, _at| s.max(x);
+    combine |a, b| a.max(b);
+    finish |s, _count| s;
+
+    /// The smallest; NaN if any is.
+    Min: "min" needs elements, <T: Comparable, L> -> T, state At<L, T>;
+    identity Lane::highest();
+    absorb |s, x, _at| s.min(x);
+    combine |a, b| a.min(b);
+    finish |s, _count| s;
+
+    /// `Σ x / n`; NaN for no elements.
+    Mean: "mean", <T: Float, L> -> T, state At<L, T>;
+    identity Lane::zero();
+    absorb |s, x, _at| s + x;
+    combine |a, b| a + b;
+    finish |s, count| s / count.cast();
+
+    /// Where the first of the largest stands; the first NaN if there is one.
+    ArgMax: "argmax" needs elements, <T: Comparable, L> -> i64, state (At<L, T>, Place<L>);
+    identity (Lane::lowest(), Lane::highest());
+    absorb |s, x, at| first_of(s, (x, at), x.gt(s.0));
+    combine |a, b| first_of(a, b, b.0.gt(a.0));
+    finish |s, _count| s.1;
+
+    /// Where the first of the smallest stands; the first NaN if there is one.
+    ArgMin: "argmin" needs elements, <T: Comparable, L> -> i64, state (At<L, T>, Place<L>);
+    identity (Lane::highest(), Lane::highest());
+    absorb |s, x, at| first_of(s, (x, at), x.lt(s.0));
+    combine |a, b| first_of(a, b, b.0.lt(a.0));
+    finish |s, _count| s.1;
+
+    /// `Σ (x − mean)² / n`, by Welford's update and Chan's combination: no cancellation for a large mean. NaN for no
+    /// elements.
+    Var: "var", <T: Float, L> -> T, state Moments<L, Compute<T>>;
+    identity (Lane::zero(), Lane::zero(), Lane::zero());
+    absorb |s, x, _at| {
+        let n = s.0 + 1;
+        let delta = x - s.1;
+        let mean = s.1 + delta / n;
+        (n, mean, delta.mul_add(x - mean, s.2))
+    };
+    combine |a, b| join(a, b);
+    finish |s, count| s.2 / count.cast();
+
+    /// `Σ (x − mean)² / (n − 1)`: the variance of the population that a sample is from. NaN for fewer than two.
+    SampleVar: "sample_var", <T: Float, L> -> T, state Moments<L, Compute<T>>;
+    identity (Lane::zero(), Lane::zero(), Lane::zero());
+    absorb |s, x, at| <Var as Reducer<T>>::absorb::<L>(s, x, at);
+    combine |a, b| join(a, b);
+    finish |s, count| s.2 / (count.cast::<Compute<T>>() - 1);
+
+    /// Whether any is `true`; `false` for no elements.
+    Any: "any", <T: Truth, L> -> bool, state Lane<L, bool>;
+    identity Lane::literal(false);
+    absorb |s, x, _at| s | x.cast();
+    combine |a, b| a | b;
+    finish |s, _count| s;
+
+    /// Whether all are `true`; `true` for no elements.
+    AllTrue: "all", <T: Truth, L> -> bool, state Lane<L, bool>;
+    identity Lane::literal(true);
+    absorb |s, x, _at| s & x.cast();
+    combine |a, b| a & b;
+    finish |s, _count| s;
+
+    /// How many are `true`.
+    Count: "count", <T: Truth, L> -> i64, state Lane<L, i64>;
+    identity Lane::zero();
+    absorb |s, x, _at| s + x.cast();
+    combine |a, b| a + b;
+    finish |s, _count| s;
+}
+
+/// Count, mean, and sum of squared deviations.
+type Moments<L, P> = (Lane<L, P>, Lane<L, P>, Lane<L, P>);
+
+/// Joins the moments of two sets (Chan, Golub, LeVeque 1979).
+#[inline(always)]
+fn join<L: Lanes, P: crate::scalar::Real>(a: Moments<L, P>, b: Moments<L, P>) -> Moments<L, P> {
+    let n = a.0 + b.0;
+    let weight = n.eq(Lane::zero()).select(Lane::zero(), b.0 / n);
+    let delta = b.1 - a.1;
+    (n, delta.mul_add(weight, a.1), a.2 + b.2 + delta * delta * a.0 * weight)
+}
+
+/// The state that goes on: `b` where it is better, a NaN where `a` is none, the earlier of equals.
+#[inline(always)]
+fn first_of<L: Lanes, P: crate::scalar::Ordered>(
+    a: (Lane<L, P>, Place<L>),
+    b: (Lane<L, P>, Place<L>),
+    better: Lane<L, bool>,
+) -> (Lane<L, P>, Place<L>) {
+    let tie = a.0.eq(b.0) | (a.0.is_nan() & b.0.is_nan());
+    let take = better | (b.0.is_nan() & !a.0.is_nan()) | (tie & b.1.lt(a.1));
+    (take.select(b.0, a.0), take.select(b.1, a.1))
+}
+
+/// A truth value: `any`, `all` and `count` are of booleans.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a truth value",
+    label = "this reduction needs booleans, not `{Self}`",
+    note = "compare first: `.not_equal(0)`, `.greater(x)`, …"
+)]
+pub trait Truth: Element<Compute = bool> {}
+impl Truth for bool {}
+
+/// Methods of reductions: `x.sum(axes)` over axes known at compile time, `x.sum_axis(axis)` over one known at run time.
+macro_rules! methods {
+    ($($(#[$doc:meta])* fn $name:ident, $name_axis:ident = $R:ident where $class:ident;)*) => {
+        /// Reductions over one axis (`Axis::<1>`), several (`(Axis::<0>, Axis::<2>)`) or all (`All`).
+        ///
+        /// The axes disappear from the result; `insert_axis` puts one of size 1 back as a view.
+        ///
+        /// # Errors
+        /// Those of elementwise operators; [`Error::Empty`](crate::Error::Empty) for extremes of no elements;
+        /// [`Error::Axis`](crate::Error::Axis) when an axis known at run time does not exist.
+        ///
+        /// # Examples
+        /// ```
+        /// use rankform::prelude::*;
+        /// let x = Tensor::from([[1.0, 2.0, 3.0], [4.0, 5.0, 9.0]]);
+        /// assert_eq!(x.sum(Axis::<1>)?.to_vec()?, [6.0, 18.0]);
+        /// assert_eq!(x.max(All)?.item()?, 9.0);
+        /// assert_eq!(x.mean_axis(0)?.to_vec()?, [2.5, 3.5, 6.0]);
+        /// let centred = &x - x.mean(Axis::<1>)?.insert_axis(Axis::<1>);
+        /// assert_eq!(centred.sum((Axis::<0>, Axis::<1>))?.item()?, 0.0);
+        /// # Ok::<(), rankform::Error>(())
+        /// ```
+        pub trait Reductions<T, const RANK: usize, D: Device>: Reduce<T, RANK, D> { $(
+            $(#[$doc])*
+            fn $name<AXES, const M: usize>(self, axes: AXES) -> Self::Reduced<<$R as Reducer<T>>::Out, M>
+            where
+                T: $class,
+                Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+            {
+                self.reduce($R, axes)
+            }
+            #[doc = concat!("As [`", stringify!($name), "`](Reductions::", stringify!($name), "), over an axis known at run time.")]
+            fn $name_axis<const M: usize>(self, axis: usize) -> Self::Reduced<<$R as Reducer<T>>::Out, M>
+            where
+                T: $class,
+                Dim<RANK>: Smaller<Output = Dim<M>>,
+            {
+                self.reduce_axis($R, axis)
+            }
+        )* }
+        impl<X: Reduce<T, RANK, D>, T, const RANK: usize, D: Device> Reductions<T, RANK, D> for X {}
+
+        /// Kernels compiled in advance.
+        #[cfg(debug_assertions)]
+        pub(super) fn compile(table: &mut super::table::Table) {
+            $(methods!(@compile table $R $class);)*
+        }
+    };
+    (@compile $table:ident $R:ident Truth) => { $table.reduce::<$R, bool>(); };
+    (@compile $table:ident $R:ident Float) => { $table.reduce::<$R, f32>(); $table.reduce::<$R, f64>(); };
+    (@compile $table:ident $R:ident $class:ident) => {
+        $table.reduce::<$R, f32>(); $table.reduce::<$R, f64>(); $table.reduce::<$R, i32>(); $table.reduce::<$R, i64>();
+    };
+}
+methods! {
+    /// `Σ x`; integers are added in 64 bits and wrap. 0 for no elements.
+    fn sum, sum_axis = Sum where Number;
+    /// `Π x`; integers are multiplied in 64 bits and wrap. 1 for no elements.
+    fn prod, prod_axis = Prod where Number;
+    /// The largest; NaN if any is.
+    fn max, max_axis = Max where Comparable;
+    /// The smallest; NaN if any is.
+    fn min, min_axis = Min where Comparable;
+    /// The arithmetic mean; NaN for no elements.
+    fn mean, mean_axis = Mean where Float;
+    /// The variance, `Σ (x − mean)² / n`.
+    fn var, var_axis = Var where Float;
+    /// The variance with Bessel's correction, `Σ (x − mean)² / (n − 1)`.
+    fn sample_var, sample_var_axis = SampleVar where Float;
+    /// Where the first of the largest stands, row-major over the reduced axes; the first NaN if there is one.
+    fn argmax, argmax_axis = ArgMax where Comparable;
+    /// Where the first of the smallest stands, row-major over the reduced axes; the first NaN if there is one.
+    fn argmin, argmin_axis = ArgMin where Comparable;
+    /// Whether any is `true`.
+    fn any, any_axis = Any where Truth;
+    /// Whether all are `true`.
+    fn all, all_axis = AllTrue where Truth;
+    /// How many are `true`.
+    fn count, count_axis = Count where Truth;
+}
