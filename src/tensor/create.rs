@@ -1,15 +1,17 @@
-//! Where tensors come from: values, slices, vectors, arrays, functions, ranges.
+//! Where tensors come from: values, slices, arrays, functions, iterators, ranges.
 //!
-//! Imports: `error`, `shared`, `dim`, `layout`, `element`, `device`, `allocation`, `tensor`.
+//! Vectors and foreign memory, taken over without a copy, are in `adopt.rs`.
+//! Imports: `error`, `shared`, `dim`, `layout`, `scalar`, `element`, `device`, `allocation`, `tensor`.
 
 use super::Tensor;
 use super::adopt::checked;
 use crate::allocation::Allocation;
-use crate::device::{Device, Fresh};
+use crate::device::{Cpu, Device, Fresh};
 use crate::dim::Dim;
-use crate::element::Element;
-use crate::error::Result;
+use crate::element::{Comparable, Compute, Element, Float, Number};
+use crate::error::{Error, Result};
 use crate::layout::Layout;
+use crate::scalar::{DType, Prim};
 use crate::shared::Shared;
 
 impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
@@ -36,6 +38,40 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         Self::fresh("zeros", Layout::row_major(size), device, Fresh::Zeroed)
     }
 
+    /// All elements 1.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`], [`Error::OutOfMemory`].
+    pub fn ones(size: impl Into<Dim<RANK>>, device: &D) -> Result<Self>
+    where
+        T: Number,
+    {
+        Self::spread("ones", size.into(), T::one(), device)
+    }
+
+    /// All elements `value`.
+    ///
+    /// # Cost
+    /// One element goes to the device and is repeated there.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`], [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// assert_eq!(Tensor::full([2, 2], true, &Cpu)?.to_vec()?, [true; 4]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn full(size: impl Into<Dim<RANK>>, value: T, device: &D) -> Result<Self> {
+        Self::spread("full", size.into(), value, device)
+    }
+
+    fn spread(op: &'static str, size: Dim<RANK>, value: T, device: &D) -> Result<Self> {
+        size.numel_of(op, size_of::<T>())?;
+        Self::from_slice(&[value], [1; RANK], device)?.broadcast_to(size)?.to_contiguous()
+    }
+
     /// The elements of `values`, in row-major order.
     ///
     /// # Errors
@@ -47,5 +83,277 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         // SAFETY: fresh memory for exactly these elements.
         unsafe { device.write(to, bytemuck::cast_slice(values))? };
         Ok(tensor)
+    }
+
+    /// The element at each index is what `value` gives for it, called once an index in row-major order.
+    ///
+    /// # Cost
+    /// The elements are collected on the host and copied to the device; [`collect_fn`](Tensor::collect_fn) saves the copy
+    /// on the CPU.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`], [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from_fn([2, 3], |[row, column]| 10 * row as i32 + column as i32, &Cpu)?;
+    /// assert_eq!(x.to_vec()?, [0, 1, 2, 10, 11, 12]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn from_fn(size: impl Into<Dim<RANK>>, value: impl FnMut([usize; RANK]) -> T, device: &D) -> Result<Self> {
+        let size = size.into();
+        Self::from_slice(&values_of("from_fn", size, value)?, size, device)
+    }
+
+    /// The elements of an array of arrays, up to six deep; see [`Nested`].
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from_array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], &Cpu)?;
+    /// assert_eq!(x.size(), [2, 3]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn from_array<A: Nested<T, RANK>>(array: A, device: &D) -> Result<Self> {
+        Self::from_slice(array.flat(), A::SIZE, device)
+    }
+
+    /// All elements 0, with the sizes, format and device of this tensor.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn zeros_like(&self) -> Result<Self> {
+        Self::fresh("zeros_like", self.layout().preserved(), self.device(), Fresh::Zeroed)
+    }
+}
+
+/// What `value` gives for every index, in row-major order. If it panics, what it gave before is dropped.
+fn values_of<T, const RANK: usize>(op: &'static str, size: Dim<RANK>, value: impl FnMut([usize; RANK]) -> T) -> Result<Vec<T>> {
+    let numel = size.numel_of(op, size_of::<T>())?;
+    let mut values = Vec::new();
+    values.try_reserve_exact(numel).map_err(|_| Error::OutOfMemory { op, nbytes: numel * size_of::<T>() })?;
+    values.extend(size.indices().map(value));
+    Ok(values)
+}
+
+impl<T: Send + Sync + 'static, const RANK: usize> Tensor<T, RANK, Cpu> {
+    /// As [`from_fn`](Tensor::from_fn), for elements of any type, with destructors or without. No copy is made.
+    ///
+    /// If `value` panics, what it gave before is dropped.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`], [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::collect_fn([2, 2], |[row, column]| format!("{row}{column}"))?;
+    /// assert_eq!(x[[1, 0]], "10");
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn collect_fn(size: impl Into<Dim<RANK>>, value: impl FnMut([usize; RANK]) -> T) -> Result<Self> {
+        let size = size.into();
+        Tensor::from_vec(values_of("collect_fn", size, value)?, size)
+    }
+}
+
+impl<T: Send + Sync + 'static> Tensor<T, 1, Cpu> {
+    /// The elements that an iterator gives, however many it said there would be.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`]; what was given before is dropped.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let squares = Tensor::from_iter((1..4).map(|i| i * i))?;
+    /// assert_eq!(squares.to_vec()?, [1, 4, 9]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    #[allow(clippy::should_implement_trait)] // `FromIterator` cannot fail
+    pub fn from_iter(values: impl IntoIterator<Item = T>) -> Result<Self> {
+        let mut all = Vec::new();
+        for value in values {
+            if all.len() == all.capacity() {
+                let nbytes = (all.len() + 1).saturating_mul(size_of::<T>());
+                all.try_reserve(1).map_err(|_| Error::OutOfMemory { op: "from_iter", nbytes })?;
+            }
+            all.push(value);
+        }
+        let size = [all.len()];
+        Tensor::from_vec(all, size)
+    }
+}
+
+// ------------------------------------------------------------ ranges
+
+/// An integer, exactly.
+fn whole<T: Element>(value: T) -> i128 {
+    let value = value.widen();
+    if T::DTYPE == DType::U64 { value.cast::<u64>().into() } else { value.cast::<i64>().into() }
+}
+
+fn real<T: Element>(value: T) -> f64 {
+    value.widen().cast()
+}
+
+fn of_real<T: Element>(value: f64) -> T {
+    T::narrow(Compute::<T>::from_f64(value))
+}
+
+impl<T: Comparable, D: Device> Tensor<T, 1, D> {
+    /// `start`, `start + step`, `start + 2·step`, … as long as `end` is not reached: NumPy's `arange`.
+    ///
+    /// There are `⌈(end − start) / step⌉` elements, or none. Integers are exact; of floats each element is
+    /// `start + i · step` in f64, rounded once more to 32 or 16 bits, and never a running sum. With a float step the
+    /// last element may by rounding be `end`: [`linspace`](Tensor::linspace) has no such doubt.
+    ///
+    /// # Errors
+    /// [`Error::Value`] when `step` is 0 or a number is not finite, [`Error::Overflow`], [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// assert_eq!(Tensor::arange(5, 0, -2, &Cpu)?.to_vec()?, [5, 3, 1]);
+    /// assert_eq!(Tensor::arange(0.0, 1.0, 0.25, &Cpu)?.to_vec()?, [0.0, 0.25, 0.5, 0.75]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn arange(start: T, end: T, step: T, device: &D) -> Result<Self> {
+        let refused = |what| Err(Error::Value { op: "arange", what: format!("from {start} to {end} by {step}: {what}") });
+        if step == T::zero() {
+            return refused("the step is 0");
+        }
+        if T::DTYPE.is_discrete() {
+            let (first, step) = (whole(start), whole(step));
+            let way = whole(end) - first;
+            let count = if (way < 0) == (step < 0) { way.unsigned_abs().div_ceil(step.unsigned_abs()) } else { 0 };
+            let count = usize::try_from(count).unwrap_or(usize::MAX);
+            // Every value lies between `start` and `end`, so it is one of `T`, and its 64 low bits are all of it.
+            let value = |[i]: [usize; 1]| T::narrow(Compute::<T>::from_i64((first + i as i128 * step) as i64));
+            return Self::from_slice(&values_of("arange", Dim([count]), value)?, [count], device);
+        }
+        let [first, last, step] = [start, end, step].map(real);
+        if ![first, last, step].iter().all(|value| value.is_finite()) {
+            return refused("not finite");
+        }
+        // A quotient that underflows is still a step on the way, or one away from it. Beyond usize the cast saturates.
+        let steps = (last - first) / step;
+        let count = if steps == 0.0 && first != last { steps.is_sign_positive() as usize } else { steps.ceil() as usize };
+        let value = |[i]: [usize; 1]| of_real(first + i as f64 * step);
+        Self::from_slice(&values_of("arange", Dim([count]), value)?, [count], device)
+    }
+}
+
+impl<T: Float, D: Device> Tensor<T, 1, D> {
+    /// `n` numbers at equal distances, the first `start`, the last exactly `end`; `n = 1` gives `start`.
+    ///
+    /// The i-th is `start + i · (end − start) / (n − 1)`, computed in f64.
+    ///
+    /// # Errors
+    /// [`Error::Value`] when an end is not finite, [`Error::Overflow`], [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// assert_eq!(Tensor::linspace(0.0, 1.0, 5, &Cpu)?.to_vec()?, [0.0, 0.25, 0.5, 0.75, 1.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn linspace(start: T, end: T, n: usize, device: &D) -> Result<Self> {
+        let (first, last) = (real(start), real(end));
+        if !first.is_finite() || !last.is_finite() {
+            return Err(Error::Value { op: "linspace", what: format!("from {start} to {end}: not finite") });
+        }
+        let spaces = n.saturating_sub(1).max(1) as f64;
+        let step = (last - first) / spaces;
+        let value = |[i]: [usize; 1]| match i {
+            0 => start,
+            i if i + 1 == n => end,
+            i if step.is_normal() || first == last => of_real(first + i as f64 * step),
+            // The distance overflows, or a step underflows: weigh the ends instead.
+            i => of_real(first * (1.0 - i as f64 / spaces) + last * (i as f64 / spaces)),
+        };
+        Self::from_slice(&values_of("linspace", Dim([n]), value)?, [n], device)
+    }
+}
+
+impl<T: Number, D: Device> Tensor<T, 2, D> {
+    /// The identity matrix: `[n, n]`, 1 on the diagonal, 0 elsewhere.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`], [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// assert_eq!(Tensor::eye(2, &Cpu)?.to_vec()?, [1, 0, 0, 1]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn eye(n: usize, device: &D) -> Result<Self> {
+        let one = |[row, column]: [usize; 2]| if row == column { T::one() } else { T::zero() };
+        Self::from_slice(&values_of("eye", Dim([n, n]), one)?, [n, n], device)
+    }
+}
+
+// ------------------------------------------------------------ arrays
+
+mod sealed {
+    pub trait Sealed {}
+    impl<T, const N: usize> Sealed for [T; N] {}
+}
+
+/// An array of arrays, `RANK` deep, of elements `T`; `RANK` is 1 to 6. Lengths of 0 are sizes of 0.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an array, {RANK} deep, of `{T}`",
+    label = "expected arrays in arrays with elements `{T}`, from 1 to 6 deep"
+)]
+pub trait Nested<T, const RANK: usize>: sealed::Sealed {
+    /// The lengths, outermost first.
+    const SIZE: [usize; RANK];
+    /// The elements in row-major order.
+    fn flat(&self) -> &[T];
+}
+
+macro_rules! nested {
+    ($($rank:literal: $array:ty, [$($len:ident),+] = |$x:ident| $flat:expr;)*) => { $(
+        impl<T: Element, $(const $len: usize),+> Nested<T, $rank> for $array {
+            const SIZE: [usize; $rank] = [$($len),+];
+            fn flat(&self) -> &[T] {
+                let $x = self;
+                $flat
+            }
+        }
+        impl<T: Element, $(const $len: usize),+> From<$array> for Tensor<T, $rank, Cpu> {
+            /// The elements of an array of arrays.
+            ///
+            /// # Panics
+            /// When memory runs out; [`from_array`](Tensor::from_array) returns an error instead.
+            #[track_caller]
+            fn from(array: $array) -> Self {
+                Tensor::from_array(array, &Cpu).unwrap_or_else(|error| panic!("{error}"))
+            }
+        }
+    )* };
+}
+nested! {
+    1: [T; A], [A] = |x| x;
+    2: [[T; B]; A], [A, B] = |x| x.as_flattened();
+    3: [[[T; C]; B]; A], [A, B, C] = |x| x.as_flattened().as_flattened();
+    4: [[[[T; E]; C]; B]; A], [A, B, C, E] = |x| x.as_flattened().as_flattened().as_flattened();
+    5: [[[[[T; F]; E]; C]; B]; A], [A, B, C, E, F] = |x| x.as_flattened().as_flattened().as_flattened().as_flattened();
+    6: [[[[[[T; G]; F]; E]; C]; B]; A], [A, B, C, E, F, G] = |x| x.as_flattened().as_flattened().as_flattened().as_flattened().as_flattened();
+}
+
+impl<T: Element> From<T> for Tensor<T, 0, Cpu> {
+    /// A tensor of one element, without axes.
+    ///
+    /// # Panics
+    /// When memory runs out.
+    #[track_caller]
+    fn from(value: T) -> Self {
+        Tensor::from_slice(&[value], [], &Cpu).unwrap_or_else(|error| panic!("{error}"))
     }
 }

@@ -23,6 +23,7 @@ mod view;
 mod view_mut;
 
 pub use adopt::AsAtomic;
+pub use create::Nested;
 pub use handle::Tensor;
 pub use share::Metadata;
 pub(crate) use view::Leaf;
