@@ -8,7 +8,7 @@
 //! Imports: `error`, `device`.
 
 use crate::device::{Cpu, CpuBlock, Deleter, Device, Fresh, VecParts};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -52,7 +52,7 @@ impl<D: Device> Allocation<D> {
     /// `nbytes` zero bytes.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+    /// [`Error::OutOfMemory`].
     pub fn new(device: &D, nbytes: usize) -> Result<Self> {
         Self::fresh(device, nbytes, Fresh::Zeroed)
     }
@@ -64,7 +64,7 @@ impl<D: Device> Allocation<D> {
     /// Memory that somebody else owns; `free` gives it back when the last tensor on it is dropped.
     ///
     /// # Errors
-    /// [`Error::Unsupported`](crate::Error::Unsupported) on a device without memory; `free` has then run.
+    /// [`Error::Unsupported`] on a device without memory, [`Error::OutOfMemory`]; `free` has then run.
     ///
     /// # Safety
     /// `nbytes` bytes at `address` stay valid on the device, and nobody else writes them, until `free` is called.
@@ -74,7 +74,14 @@ impl<D: Device> Allocation<D> {
         nbytes: usize,
         free: impl FnOnce(*mut u8, usize) + Send + 'static,
     ) -> Result<Self> {
-        let free: Deleter = Box::new(free);
+        let free = match boxed(free) {
+            Ok(free) => free,
+            Err(free) => {
+                let wanted = size_of_val(&free);
+                free(address, nbytes);
+                return Err(Error::OutOfMemory { op: "external", nbytes: wanted });
+            }
+        };
         // SAFETY: the caller's promise is the one asked for.
         let block = unsafe { device.adopt(address, nbytes, free)? };
         Ok(Self::of(block, nbytes, device.clone()))
@@ -129,6 +136,24 @@ impl<D: Device> Allocation<D> {
         self.set_policy(before.policy());
         self
     }
+}
+
+/// `Box::new`, but giving `free` back when there is no memory for it.
+fn boxed<F: FnOnce(*mut u8, usize) + Send + 'static>(free: F) -> std::result::Result<Deleter, F> {
+    let layout = std::alloc::Layout::new::<F>();
+    if layout.size() == 0 {
+        return Ok(Box::new(free)); // allocates nothing
+    }
+    // SAFETY: the layout is not empty.
+    let room = unsafe { std::alloc::alloc(layout) }.cast::<F>();
+    if room.is_null() {
+        return Err(free);
+    }
+    // SAFETY: fresh memory from the global allocator with the layout of `F`, as a `Box<F>` has it.
+    Ok(unsafe {
+        room.write(free);
+        Box::from_raw(room)
+    })
 }
 
 impl Allocation<Cpu> {

@@ -220,13 +220,24 @@ pub enum Error {
 }
 
 /// Sizes, strides or an index, as they stand in an error: prints as `[2, 3]`.
-#[derive(Clone, PartialEq, Eq, Default)]
-pub struct Numbers(Vec<i128>);
+///
+/// An error must not abort for want of memory: where these numbers find none, they print as `[…]`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Numbers(Option<Vec<i128>>);
 
 impl Numbers {
-    /// The numbers themselves.
+    /// The numbers themselves; none where memory had run out.
     pub fn as_slice(&self) -> &[i128] {
-        &self.0
+        self.0.as_deref().unwrap_or_default()
+    }
+
+    fn of(values: impl ExactSizeIterator<Item = i128>) -> Self {
+        let mut numbers = Vec::new();
+        let room = numbers.try_reserve_exact(values.len());
+        Numbers(room.is_ok().then(|| {
+            numbers.extend(values);
+            numbers
+        }))
     }
 }
 
@@ -238,24 +249,42 @@ impl<const N: usize> From<[usize; N]> for Numbers {
 
 impl<const N: usize> From<[isize; N]> for Numbers {
     fn from(values: [isize; N]) -> Self {
-        Numbers(values.iter().map(|&v| v as i128).collect())
+        Numbers::of(values.iter().map(|&v| v as i128))
     }
 }
 
 impl From<&[usize]> for Numbers {
     fn from(values: &[usize]) -> Self {
-        Numbers(values.iter().map(|&v| v as i128).collect())
+        Numbers::of(values.iter().map(|&v| v as i128))
     }
 }
 
 impl fmt::Display for Numbers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.0)
+        match &self.0 {
+            Some(numbers) => write!(f, "{numbers:?}"),
+            None => f.write_str("[…]"),
+        }
     }
 }
 
 impl fmt::Debug for Numbers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.0)
+        write!(f, "{self}")
     }
+}
+
+/// Text for an error, cut short where memory runs out: `format!` would abort.
+pub(crate) fn text(arguments: fmt::Arguments<'_>) -> String {
+    struct Fallible(String);
+    impl fmt::Write for Fallible {
+        fn write_str(&mut self, part: &str) -> fmt::Result {
+            self.0.try_reserve(part.len()).map_err(|_| fmt::Error)?;
+            self.0.push_str(part);
+            Ok(())
+        }
+    }
+    let mut text = Fallible(String::new());
+    let _ = fmt::Write::write_fmt(&mut text, arguments);
+    text.0
 }

@@ -11,6 +11,9 @@ pub use format::MemoryFormat;
 use crate::dim::{Dim, Stride};
 use crate::error::{Error, Result};
 
+/// Up to how many elements `may_overlap` looks at each.
+const MEETINGS: usize = 4096;
+
 /// Sizes, strides and offset: the function `index ↦ offset + Σ index[a] · stride[a]`, in elements.
 ///
 /// Invariants: (1) every position of an index inside `size` lies in `0..isize::MAX`, and so do all partial sums
@@ -221,11 +224,20 @@ impl<const RANK: usize> Layout<RANK> {
         if nested {
             return false;
         }
-        if self.numel() > 4096 {
-            return true;
+        self.numel() > MEETINGS || self.meets()
+    }
+
+    /// Whether two of at most `MEETINGS` positions are one: sorted on the stack, since this must not want memory.
+    #[cold]
+    #[inline(never)]
+    fn meets(&self) -> bool {
+        let mut positions = [0; MEETINGS];
+        let positions = &mut positions[..self.numel()];
+        for (position, index) in positions.iter_mut().zip(self.size.indices()) {
+            *position = self.at(index);
         }
-        let mut seen = std::collections::HashSet::new();
-        !self.size.indices().all(|index| seen.insert(self.at(index)))
+        positions.sort_unstable();
+        positions.windows(2).any(|pair| pair[0] == pair[1])
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) use cpu::{MapKernel, ReduceKernel, VecParts};
 pub use meta::Meta;
 
 use crate::element::Number;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, text};
 use crate::kernel::{Body, Contraction, Program, Reducer};
 use std::fmt::Debug;
 
@@ -188,5 +188,5 @@ pub(crate) fn same_device<D: Device>(op: &'static str, left: &D, right: &D) -> R
     if left == right {
         return Ok(());
     }
-    Err(Error::Device { op, left: format!("{left:?}"), right: format!("{right:?}") })
+    Err(Error::Device { op, left: text(format_args!("{left:?}")), right: text(format_args!("{right:?}")) })
 }

@@ -4,7 +4,7 @@
 
 use super::{Layout, joint_size};
 use crate::dim::{Dim, Stride};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, text};
 use crate::rank::{Fits, LiftTo, Pick, RemoveAxis, SliceSpec, Smaller};
 
 impl<const RANK: usize> Layout<RANK> {
@@ -154,7 +154,10 @@ impl<const RANK: usize> Layout<RANK> {
         self.fits(op, axis)?;
         let size = self.size.0[axis];
         if start > end || end > size || step == 0 {
-            let entry = if step == 1 { format!("{start}..{end}") } else { format!("({start}..{end}).step({step})") };
+            let entry = match step {
+                1 => text(format_args!("{start}..{end}")),
+                _ => text(format_args!("({start}..{end}).step({step})")),
+            };
             return Err(Error::Slice { op, entry, axis, size });
         }
         let len = (end - start).div_ceil(step.unsigned_abs());
@@ -192,12 +195,12 @@ impl<const RANK: usize> Layout<RANK> {
                 }
                 Pick::Index(at) => {
                     if at >= size {
-                        return Err(Error::Slice { op: "slice", entry: at.to_string(), axis, size });
+                        return Err(Error::Slice { op: "slice", entry: text(format_args!("{at}")), axis, size });
                     }
                     let step = (at as isize).wrapping_mul(layout.stride.0[axis]);
                     layout.offset = (layout.offset as isize).wrapping_add(step) as usize;
                 }
-                Pick::Endless => return Err(Error::Slice { op: "slice", entry: "..=usize::MAX".into(), axis, size }),
+                Pick::Endless => return Err(Error::Slice { op: "slice", entry: text(format_args!("..=usize::MAX")), axis, size }),
                 Pick::Range(start, end, step) => {
                     layout = layout.ranged("slice", axis, start, end.unwrap_or(size), step)?;
                     kept.size.0[out] = layout.size.0[axis];
@@ -223,7 +226,7 @@ impl<const RANK: usize> Layout<RANK> {
         self.fits("windows", axis)?;
         let size = self.size.0[axis];
         if len == 0 || step == 0 || len > size {
-            return Err(Error::Slice { op: "windows", entry: format!("a window of {len} with step {step}"), axis, size });
+            return Err(Error::Slice { op: "windows", entry: text(format_args!("a window of {len} with step {step}")), axis, size });
         }
         let mut layout = self.inserted::<N>(RANK)?;
         let count = (size - len) / step + 1;

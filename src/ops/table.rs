@@ -19,11 +19,14 @@ use std::sync::LazyLock;
 pub(crate) struct Table(HashMap<TypeId, Compiled>);
 
 impl Table {
-    fn keep(&mut self, key: TypeId, kernel: impl std::any::Any + Send + Sync) {
-        self.0.insert(key, Box::leak(Box::new(kernel)));
+    /// Where memory has run out a kernel is left out, and found in the calling crate instead.
+    fn keep(&mut self, key: TypeId, kernel: Compiled) {
+        if self.0.try_reserve(1).is_ok() {
+            self.0.insert(key, kernel);
+        }
     }
     fn map<P: Program>(&mut self) {
-        self.keep(TypeId::of::<P>(), MapKernel::of::<P>());
+        self.keep(TypeId::of::<P>(), const { &MapKernel::of::<P>() });
     }
     pub(super) fn unary<F: Op<(T,)>, T: Element>(&mut self) {
         self.map::<Store<Call<F, (Input<T>,)>>>();
@@ -33,7 +36,7 @@ impl Table {
         self.map::<Store<Call<F, (Input<T>, crate::kernel::Param<T>)>>>();
     }
     pub(super) fn reduce<R: Reducer<T>, T: Element>(&mut self) {
-        self.keep(TypeId::of::<(Input<T>, R)>(), ReduceKernel::of::<Input<T>, R>());
+        self.keep(TypeId::of::<(Input<T>, R)>(), const { &ReduceKernel::of::<Input<T>, R>() });
     }
 }
 

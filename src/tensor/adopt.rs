@@ -7,7 +7,7 @@ use super::{Tensor, TensorView, TensorViewMut};
 use crate::allocation::Allocation;
 use crate::device::{Cpu, Device};
 use crate::dim::Dim;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, text};
 use crate::layout::Layout;
 use crate::shared::Shared;
 use std::cell::Cell;
@@ -116,17 +116,20 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         free: impl FnOnce(*mut u8, usize) + Send + 'static,
     ) -> Result<Self> {
         let size = size.into();
-        let nbytes = size.numel_of("from_external", size_of::<T>()).map(|numel| numel * size_of::<T>());
-        if let Err(error) = &nbytes {
-            free(address.cast(), 0);
-            return Err(error.clone());
-        }
+        let nbytes = match size.numel_of("from_external", size_of::<T>()) {
+            Ok(numel) => numel * size_of::<T>(),
+            Err(error) => {
+                free(address.cast(), 0);
+                return Err(error);
+            }
+        };
         if !address.is_aligned() {
-            free(address.cast(), nbytes?);
-            return Err(Error::Value { op: "from_external", what: format!("{address:p} is not aligned to {} bytes", align_of::<T>()) });
+            free(address.cast(), nbytes);
+            let what = text(format_args!("{address:p} is not aligned to {} bytes", align_of::<T>()));
+            return Err(Error::Value { op: "from_external", what });
         }
         // SAFETY: the caller's promise.
-        let memory = Shared::new(unsafe { Allocation::external(device, address.cast(), nbytes?, free)? })?;
+        let memory = Shared::new(unsafe { Allocation::external(device, address.cast(), nbytes, free)? })?;
         // SAFETY: the caller's promise: `numel` elements, row-major.
         Ok(unsafe { Tensor::assemble(memory, Layout::row_major(size)) })
     }
@@ -231,7 +234,7 @@ impl<T: AsAtomic, const RANK: usize> Tensor<T, RANK, Cpu> {
         if !self.allocation().ptr().cast::<T::Atomic>().is_aligned() {
             return Err(Error::Value {
                 op: "into_atomics",
-                what: format!("the memory is not aligned to {} bytes", align_of::<T::Atomic>()),
+                what: text(format_args!("the memory is not aligned to {} bytes", align_of::<T::Atomic>())),
             });
         }
         let layout = *self.layout();

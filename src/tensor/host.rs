@@ -68,8 +68,8 @@ impl<T, const RANK: usize> Tensor<T, RANK, Cpu> {
     /// [`Error::Shared`], [`Error::Unallocated`]; [`Error::NeedsCopy`] when row-major order is not the order of memory.
     pub fn data_mut(&mut self) -> Result<&mut [T]> {
         let (size, stride) = (self.size().0, self.stride().0);
-        let needs_copy = Error::NeedsCopy { op: "data_mut", sizes: size.into(), strides: stride.into(), to: size.into() };
-        self.writable("data_mut")?.into_slice_mut().ok_or(needs_copy)
+        let needs_copy = || Error::NeedsCopy { op: "data_mut", sizes: size.into(), strides: stride.into(), to: size.into() };
+        self.writable("data_mut")?.into_slice_mut().ok_or_else(needs_copy)
     }
 
     /// The element at `index`, or `None` outside the sizes or before there is memory.

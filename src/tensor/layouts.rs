@@ -5,7 +5,7 @@
 use super::{Tensor, TensorView, TensorViewMut};
 use crate::device::Device;
 use crate::dim::{Axis, Dim, Stride};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, text};
 use crate::layout::Layout;
 use crate::rank::{Fits, LiftTo, RemoveAxis, SliceSpec, Smaller};
 
@@ -253,7 +253,7 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
     {
         let size = self.size().0[A];
         if len == 0 {
-            return Err(Error::Slice { op: "chunks", entry: "chunks of 0".into(), axis: A, size });
+            return Err(Error::Slice { op: "chunks", entry: text(format_args!("chunks of 0")), axis: A, size });
         }
         let starts = 0..size.div_ceil(len);
         Ok(starts.map(move |i| {
@@ -310,7 +310,7 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
     {
         let size = self.size().0[A];
         if len == 0 {
-            return Err(Error::Slice { op: "chunks_mut", entry: "chunks of 0".into(), axis: A, size });
+            return Err(Error::Slice { op: "chunks_mut", entry: text(format_args!("chunks of 0")), axis: A, size });
         }
         let mut rest = Some(self);
         Ok(std::iter::from_fn(move || {
@@ -342,7 +342,7 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
 fn halves<const A: usize, const RANK: usize>(layout: &Layout<RANK>, _: Axis<A>, at: usize) -> Result<(Layout<RANK>, Layout<RANK>)> {
     let size = layout.size().0[A];
     if at > size {
-        return Err(Error::Slice { op: "split_at", entry: format!("a split at {at}"), axis: A, size });
+        return Err(Error::Slice { op: "split_at", entry: text(format_args!("a split at {at}")), axis: A, size });
     }
     Ok((layout.ranged("split_at", A, 0, at, 1)?, layout.ranged("split_at", A, at, size, 1)?))
 }

@@ -25,7 +25,8 @@ enum Owner {
     /// The global allocator, at `ALIGNMENT`.
     Global,
     Vec(VecParts),
-    External(Option<Deleter>),
+    /// Whoever gave it: the deleter, and the address as given, which may be null when there are no bytes.
+    External(Option<(Deleter, *mut u8)>),
 }
 
 /// A `Vec` taken apart, its element type erased.
@@ -60,8 +61,9 @@ impl CpuBlock {
     }
 
     pub(crate) fn external(address: *mut u8, nbytes: usize, free: Deleter) -> Self {
+        let given = Some((free, address));
         let address = NonNull::new(address).unwrap_or_else(dangling);
-        CpuBlock { address, nbytes, owner: Owner::External(Some(free)) }
+        CpuBlock { address, nbytes, owner: Owner::External(given) }
     }
 
     pub(crate) fn from_vec<T: Send + Sync + 'static>(values: Vec<T>) -> Self {
@@ -110,9 +112,9 @@ impl Drop for CpuBlock {
             }
             // SAFETY: invariant 1: these are the parts of a `Vec` of the type that `drop` was made for.
             Owner::Vec(parts) => unsafe { (parts.drop)(parts.address.as_ptr(), parts.len, parts.capacity) },
-            Owner::External(free) => {
-                if let Some(free) = free.take() {
-                    free(self.address.as_ptr(), self.nbytes);
+            Owner::External(given) => {
+                if let Some((free, address)) = given.take() {
+                    free(address, self.nbytes);
                 }
             }
         }
