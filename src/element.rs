@@ -48,10 +48,7 @@ pub type Compute<T> = <T as Element>::Compute;
     label = "this operator needs integers, floats or complex numbers, not `{Self}`",
     note = "convert first: `.cast::<f32>()`"
 )]
-pub trait Number: Element<Compute: Num> + num_traits::Num {
-    /// What sums and products are returned in: 64 bits for integers, the type itself for floats and complex numbers.
-    type Accumulator: Number;
-}
+pub trait Number: Element<Compute: Num> + num_traits::Num {}
 
 /// A number with an order: integers and floats.
 #[diagnostic::on_unimplemented(
@@ -66,7 +63,7 @@ pub trait Comparable: Number<Compute: Ordered> + PartialOrd {}
     label = "this operator needs f16, bf16, f32 or f64, not `{Self}`",
     note = "convert first: `.cast::<f32>()`"
 )]
-pub trait Float: Comparable<Compute: Real> + Number<Accumulator = Self> + num_traits::Float {}
+pub trait Float: Comparable<Compute: Real> + num_traits::Float {}
 
 /// A whole-number element.
 #[diagnostic::on_unimplemented(
@@ -139,30 +136,11 @@ unsafe impl Element for bf16 {
     }
 }
 
-macro_rules! numbers {
-    ($($t:ty => $accumulator:ty;)*) => { $(impl Number for $t { type Accumulator = $accumulator; })* };
-}
-numbers! {
-    i8 => i64;
-    i16 => i64;
-    i32 => i64;
-    i64 => i64;
-    u8 => u64;
-    u16 => u64;
-    u32 => u64;
-    u64 => u64;
-    f16 => f16;
-    bf16 => bf16;
-    f32 => f32;
-    f64 => f64;
-    Complex<f32> => Complex<f32>;
-    Complex<f64> => Complex<f64>;
-}
-
 macro_rules! classes {
     ($($class:ident: $($t:ty)*;)*) => { $($(impl $class for $t {})*)* };
 }
 classes! {
+    Number: i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 Complex<f32> Complex<f64>;
     Comparable: i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64;
     Float: f16 bf16 f32 f64;
     Whole: i8 i16 i32 i64 u8 u16 u32 u64;

@@ -14,7 +14,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// ```
 /// use rankform::prelude::*;
 /// let (a, b) = (Tensor::from([[1.0, 2.0]]), Tensor::from([[1.0, 2.0, 3.0]]));
-/// assert_eq!(a.plus(&b).unwrap_err().to_string(), "plus: sizes [1, 2] and [1, 3] do not broadcast");
+/// assert_eq!(a.add(&b).unwrap_err().to_string(), "add: sizes [1, 2] and [1, 3] do not broadcast");
 /// ```
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

@@ -55,7 +55,7 @@ impl ToRank for U9 {
 
 type Less<RANK> = <Sub1<<RANK as Rank>::Len> as ToRank>::Rank;
 
-/// A rank of at least one: what an axis chosen at run time needs. Read backwards it says where an axis may be inserted.
+/// A rank of at least one: what an axis chosen at run time needs.
 #[diagnostic::on_unimplemented(
     message = "a tensor of rank `{Self}` has no axis to choose from",
     label = "needs a rank from `Dim<1>` to `Dim<8>`"
@@ -116,48 +116,65 @@ impl<const RANK: usize> RemoveAxes<All> for Dim<RANK> {
     }
 }
 
-/// An axis that stands before another; keeps the axes of a tuple in rising order, each once.
+type Less2<RANK> = Less<Less<RANK>>;
+type Less3<RANK> = Less<Less2<RANK>>;
+
+/// Every rising pair and triple of the axes of one rank.
+macro_rules! axis_sets {
+    ($($rank:literal: $($axis:literal)*;)*) => { $(axis_sets!(@pairs $rank; $($axis)*);)* };
+    (@pairs $rank:literal;) => {};
+    (@pairs $rank:literal; $a:literal $($later:literal)*) => {
+        $(impl RemoveAxes<(Axis<$a>, Axis<$later>)> for Dim<$rank> {
+            type Output = Less2<Dim<$rank>>;
+            fn mark(axes: &mut [bool]) { (axes[$a], axes[$later]) = (true, true); }
+        })*
+        axis_sets!(@triples $rank; $a; $($later)*);
+        axis_sets!(@pairs $rank; $($later)*);
+    };
+    (@triples $rank:literal; $a:literal;) => {};
+    (@triples $rank:literal; $a:literal; $b:literal $($later:literal)*) => {
+        $(impl RemoveAxes<(Axis<$a>, Axis<$b>, Axis<$later>)> for Dim<$rank> {
+            type Output = Less3<Dim<$rank>>;
+            fn mark(axes: &mut [bool]) { (axes[$a], axes[$b], axes[$later]) = (true, true, true); }
+        })*
+        axis_sets!(@triples $rank; $a; $($later)*);
+    };
+}
+axis_sets! {
+    2: 0 1;
+    3: 0 1 2;
+    4: 0 1 2 3;
+    5: 0 1 2 3 4;
+    6: 0 1 2 3 4 5;
+    7: 0 1 2 3 4 5 6;
+    8: 0 1 2 3 4 5 6 7;
+}
+
+/// A rank that a new axis can be inserted into at place `AXIS`; with it, the rank is `Output`.
 #[diagnostic::on_unimplemented(
-    message = "the axes of a tuple stand in rising order, each once: `{Self}` does not come before `{OTHER}`",
-    label = "not before `{OTHER}`"
+    message = "a tensor of rank `{Self}` cannot get a new axis at place {AXIS}",
+    label = "place {AXIS} is out of range",
+    note = "a new axis stands at place 0 to R of a rank-R tensor, and a tensor has at most 8"
 )]
-pub trait Before<OTHER> {}
-
-macro_rules! before {
-    ($($axis:literal: $($later:literal)*;)*) => { $($(impl Before<Axis<$later>> for Axis<$axis> {})*)* };
-}
-before! {
-    0: 1 2 3 4 5 6 7;
-    1: 2 3 4 5 6 7;
-    2: 3 4 5 6 7;
-    3: 4 5 6 7;
-    4: 5 6 7;
-    5: 6 7;
-    6: 7;
+pub trait InsertAxis<const AXIS: usize>: Rank {
+    /// `Dim<RANK + 1>`.
+    type Output: Rank;
 }
 
-impl<const RANK: usize, const A: usize, const B: usize> RemoveAxes<(Axis<A>, Axis<B>)> for Dim<RANK>
-where
-    Axis<A>: Before<Axis<B>>,
-    Dim<RANK>: RemoveAxis<B>,
-    <Dim<RANK> as Smaller>::Output: RemoveAxis<A>,
-{
-    type Output = <<Dim<RANK> as Smaller>::Output as Smaller>::Output;
-    fn mark(axes: &mut [bool]) {
-        (axes[A], axes[B]) = (true, true);
-    }
+macro_rules! insertions {
+    ($($rank:literal: $($axis:literal)*;)*) => { $($(
+        impl InsertAxis<$axis> for Dim<$rank> { type Output = <Dim<$rank> as Rank>::Next; }
+    )*)* };
 }
-
-impl<const RANK: usize, const A: usize, const B: usize, const C: usize> RemoveAxes<(Axis<A>, Axis<B>, Axis<C>)> for Dim<RANK>
-where
-    Axis<B>: Before<Axis<C>>,
-    Dim<RANK>: RemoveAxis<C>,
-    <Dim<RANK> as Smaller>::Output: RemoveAxes<(Axis<A>, Axis<B>)>,
-{
-    type Output = <<Dim<RANK> as Smaller>::Output as RemoveAxes<(Axis<A>, Axis<B>)>>::Output;
-    fn mark(axes: &mut [bool]) {
-        (axes[A], axes[B], axes[C]) = (true, true, true);
-    }
+insertions! {
+    0: 0;
+    1: 0 1;
+    2: 0 1 2;
+    3: 0 1 2 3;
+    4: 0 1 2 3 4;
+    5: 0 1 2 3 4 5;
+    6: 0 1 2 3 4 5 6;
+    7: 0 1 2 3 4 5 6 7;
 }
 
 /// A rank that becomes rank `N` by new leading axes.

@@ -5,7 +5,7 @@
 use super::{Layout, joint_size};
 use crate::dim::{Dim, Stride};
 use crate::error::{Error, Result, text};
-use crate::rank::{Fits, LiftTo, Pick, RemoveAxis, SliceSpec, Smaller};
+use crate::rank::{Fits, LiftTo, Pick, Rank, RemoveAxis, SliceSpec, Smaller};
 
 impl<const RANK: usize> Layout<RANK> {
     fn fits(&self, op: &'static str, axis: usize) -> Result<()> {
@@ -94,23 +94,20 @@ impl<const RANK: usize> Layout<RANK> {
     /// [`Error::Axis`] when `axis` is beyond the rank.
     pub fn inserted<const N: usize>(&self, axis: usize) -> Result<Layout<N>>
     where
-        Dim<N>: Smaller<Output = Dim<RANK>>,
+        Dim<RANK>: Rank<Next = Dim<N>>,
     {
         if axis > RANK {
             return Err(Error::Axis { op: "insert_axis", axis, sizes: self.size.0.into() });
         }
+        Ok(self.grown(axis))
+    }
+
+    /// A new axis of size 1 at `axis`, known to be at most `RANK`; `N = RANK + 1`.
+    pub(crate) fn grown<const N: usize>(&self, axis: usize) -> Layout<N> {
         let mut layout = self.raised::<N>();
         layout.size.0[..=axis].rotate_left(1);
         layout.stride.0[..=axis].rotate_left(1);
-        Ok(layout)
-    }
-
-    /// A new axis of size 1 at `A`, which the type says exists in the result.
-    pub(crate) fn inserted_at<const A: usize, const N: usize>(&self) -> Layout<N>
-    where
-        Dim<N>: RemoveAxis<A, Output = Dim<RANK>>,
-    {
-        self.inserted(A).expect("the type says that axis A exists")
+        layout
     }
 
     /// Axis `A`, which the type says exists, read backwards.
@@ -221,7 +218,7 @@ impl<const RANK: usize> Layout<RANK> {
     /// no such axis, [`Error::Overflow`] when overlapping windows hold more elements than can be counted.
     pub fn windowed<const N: usize>(&self, axis: usize, len: usize, step: usize) -> Result<Layout<N>>
     where
-        Dim<N>: Smaller<Output = Dim<RANK>>,
+        Dim<RANK>: Rank<Next = Dim<N>>,
     {
         self.fits("windows", axis)?;
         let size = self.size.0[axis];

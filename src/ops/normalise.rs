@@ -24,6 +24,14 @@ where
     reduce(reducer, &expr, device, std::array::from_fn(|axis| axis == A))
 }
 
+/// What a reduction over axis `A` left, with that axis back at size 1.
+fn back<const A: usize, const M: usize, const RANK: usize, T, D: Device>(x: &Tensor<T, M, D>) -> TensorView<'_, T, RANK, D>
+where
+    Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
+{
+    x.view().with_axis(A)
+}
+
 impl<T: Float, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     /// `e^(x − max) / Σ e^(x − max)` along axis `A`.
     ///
@@ -31,7 +39,7 @@ impl<T: Float, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     ///
     /// # Errors
     /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
-    pub fn softmax<const A: usize, const M: usize>(self, axis: Axis<A>) -> Result<Tensor<T, RANK, D>>
+    pub fn softmax<const A: usize, const M: usize>(self, _: Axis<A>) -> Result<Tensor<T, RANK, D>>
     where
         Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
     {
@@ -39,9 +47,9 @@ impl<T: Float, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
             return self.copy();
         }
         let largest = over::<A, _, RANK, M, D, _>(Max, self, self.device())?;
-        let powers = (self.lazy() - largest.insert_axis(axis)).exp();
+        let powers = (self.lazy() - back::<A, M, RANK, _, _>(&largest)).exp();
         let sum = over::<A, _, RANK, M, D, _>(Sum, powers.expr(), self.device())?;
-        (powers / sum.insert_axis(axis)).eval()
+        (powers / back::<A, M, RANK, _, _>(&sum)).eval()
     }
 
     /// `x − max − ln Σ e^(x − max)` along axis `A`: the logarithm of [`softmax`](TensorView::softmax), exact where that
@@ -49,7 +57,7 @@ impl<T: Float, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     ///
     /// # Errors
     /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
-    pub fn log_softmax<const A: usize, const M: usize>(self, axis: Axis<A>) -> Result<Tensor<T, RANK, D>>
+    pub fn log_softmax<const A: usize, const M: usize>(self, _: Axis<A>) -> Result<Tensor<T, RANK, D>>
     where
         Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
     {
@@ -57,24 +65,24 @@ impl<T: Float, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
             return self.copy();
         }
         let largest = over::<A, _, RANK, M, D, _>(Max, self, self.device())?;
-        let shifted = self.lazy() - largest.insert_axis(axis);
+        let shifted = self.lazy() - back::<A, M, RANK, _, _>(&largest);
         let sum = over::<A, _, RANK, M, D, _>(Sum, shifted.exp().expr(), self.device())?;
-        (shifted - sum.insert_axis(axis).lazy().ln()).eval()
+        (shifted - back::<A, M, RANK, _, _>(&sum).lazy().ln()).eval()
     }
 
     /// `(x − mean) / √(var + epsilon)` along axis `A`, the variance from a second pass.
     ///
     /// # Errors
     /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
-    pub fn layer_norm<const A: usize, const M: usize>(self, axis: Axis<A>, epsilon: T) -> Result<Tensor<T, RANK, D>>
+    pub fn layer_norm<const A: usize, const M: usize>(self, _: Axis<A>, epsilon: T) -> Result<Tensor<T, RANK, D>>
     where
         Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
     {
         let mean = over::<A, _, RANK, M, D, _>(Mean, self, self.device())?;
-        let centred = self.lazy() - mean.insert_axis(axis);
+        let centred = self.lazy() - back::<A, M, RANK, _, _>(&mean);
         let var = over::<A, _, RANK, M, D, _>(Mean, centred.square().expr(), self.device())?;
         let scale = (var.lazy() + epsilon).rsqrt().eval()?;
-        (centred * scale.insert_axis(axis)).eval()
+        (centred * back::<A, M, RANK, _, _>(&scale)).eval()
     }
 }
 

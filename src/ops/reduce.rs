@@ -52,18 +52,17 @@ macro_rules! reducers {
 }
 
 reducers! {
-    /// `Σ x`, in [`Number::Accumulator`]: 64 bits for integers (wrapping), the element's machine type for floats. 0 for
-    /// no elements.
-    Sum: "sum", <T: Number, L> -> T::Accumulator, state At<L, T::Accumulator>;
+    /// `Σ x`, in the element's machine type: f32 for 16-bit floats, wrapping for integers. 0 for no elements.
+    Sum: "sum", <T: Number, L> -> T, state At<L, T>;
     identity Lane::zero();
-    absorb |s, x, _at| s + x.cast();
+    absorb |s, x, _at| s + x;
     combine |a, b| a + b;
     finish |s, _count| s;
 
-    /// `Π x`, in [`Number::Accumulator`]. 1 for no elements.
-    Prod: "prod", <T: Number, L> -> T::Accumulator, state At<L, T::Accumulator>;
+    /// `Π x`, in the element's machine type. 1 for no elements.
+    Prod: "prod", <T: Number, L> -> T, state At<L, T>;
     identity Lane::one();
-    absorb |s, x, _at| s * x.cast();
+    absorb |s, x, _at| s * x;
     combine |a, b| a * b;
     finish |s, _count| s;
 
@@ -232,9 +231,10 @@ macro_rules! methods {
     };
 }
 methods! {
-    /// `Σ x`; integers are added in 64 bits and wrap. 0 for no elements.
+    /// `Σ x`; integers wrap, so sum small ones in a wider type, in the same pass: `x.lazy().cast::<i64>().sum(axes)`.
+    /// 0 for no elements.
     fn sum, sum_axis = Sum where Number;
-    /// `Π x`; integers are multiplied in 64 bits and wrap. 1 for no elements.
+    /// `Π x`; integers wrap. 1 for no elements.
     fn prod, prod_axis = Prod where Number;
     /// The largest; NaN if any is.
     fn max, max_axis = Max where Comparable;

@@ -289,7 +289,7 @@ impl<T: Number, D: Device> Tensor<T, 2, D> {
     /// # Examples
     /// ```
     /// use rankform::prelude::*;
-    /// assert_eq!(Tensor::eye(2, &Cpu)?.to_vec()?, [1, 0, 0, 1]);
+    /// assert_eq!(Tensor::<i32, 2>::eye(2, &Cpu)?.to_vec()?, [1, 0, 0, 1]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn eye(n: usize, device: &D) -> Result<Self> {

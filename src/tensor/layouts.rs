@@ -7,7 +7,7 @@ use crate::device::Device;
 use crate::dim::{Axis, Dim, Stride};
 use crate::error::{Error, Result, text};
 use crate::layout::Layout;
-use crate::rank::{Fits, LiftTo, RemoveAxis, SliceSpec, Smaller};
+use crate::rank::{Fits, InsertAxis, LiftTo, Rank, RemoveAxis, SliceSpec};
 
 /// One row of views: the same function of the layout, for a view, an exclusive view and an owned tensor.
 macro_rules! views {
@@ -117,7 +117,7 @@ views! {
     /// assert_eq!(x.windows(Axis::<0>, 3, 1)?.to_vec()?, [1, 2, 3, 2, 3, 4]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn windows, into_windows[const A: usize, const N: usize](_axis: Axis<A>, len: usize, step: usize) -> N where Dim<RANK>: RemoveAxis<A>, Dim<N>: Smaller<Output = Dim<RANK>> = |layout| layout.windowed(A, len, step);
+    fn windows, into_windows[const A: usize, const N: usize](_axis: Axis<A>, len: usize, step: usize) -> N where Dim<RANK>: RemoveAxis<A>, Dim<RANK>: Rank<Next = Dim<N>> = |layout| layout.windowed(A, len, step);
 
     /// The elements whose indices along axes `A` and `B` agree, as a new last axis.
     ///
@@ -223,7 +223,7 @@ sure_views! {
     fn lift, into_lift[const N: usize]() -> N where Dim<RANK>: LiftTo<N> = |layout| layout.lifted();
 
     /// A new axis of size 1 at place `A`.
-    fn insert_axis, into_insert_axis[const A: usize, const N: usize](_axis: Axis<A>) -> N where Dim<N>: RemoveAxis<A, Output = Dim<RANK>> = |layout| layout.inserted_at::<A, N>();
+    fn insert_axis, into_insert_axis[const A: usize, const N: usize](_axis: Axis<A>) -> N where Dim<RANK>: InsertAxis<A, Output = Dim<N>> = |layout| layout.grown(A);
 
     /// Axis `A` read backwards.
     fn reversed, into_reversed[const A: usize](_axis: Axis<A>) -> RANK where Dim<RANK>: RemoveAxis<A> = |layout| layout.reversed_at::<A>();
