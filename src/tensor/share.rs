@@ -322,3 +322,48 @@ fn channel_fastest<const RANK: usize>() -> [usize; RANK] {
         spatial => spatial + 1,
     })
 }
+
+/// Words for what does not exist on purpose.
+#[diagnostic::on_unimplemented(
+    message = "a tensor is not `Clone`, because that would not say what is copied",
+    label = "`.copy()?` makes new memory, `.share_data()` makes another handle on the same memory"
+)]
+pub trait SaysWhatIsCopied {}
+
+impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
+    /// Does not compile, and says what to write instead: [`copy`](Tensor::copy) or [`share_data`](Tensor::share_data).
+    #[doc(hidden)]
+    #[allow(clippy::should_implement_trait)]
+    pub fn clone(&self) -> Self
+    where
+        Self: SaysWhatIsCopied,
+    {
+        self.share_data()
+    }
+}
+
+/// Words for what does not exist on purpose.
+#[diagnostic::on_unimplemented(
+    message = "a `TensorView` only reads",
+    label = "writing needs `view_mut()?` of a `&mut Tensor`, which gives a `TensorViewMut`",
+    note = "on one thread, `into_cells()?` makes a tensor whose elements can be written through shared views"
+)]
+pub trait Writes {}
+
+impl<T, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
+    /// Does not compile, and says what to write instead: a [`TensorViewMut`] fills.
+    #[doc(hidden)]
+    pub fn fill(self, _: T)
+    where
+        Self: Writes,
+    {
+    }
+
+    /// Does not compile, and says what to write instead: a [`TensorViewMut`] assigns.
+    #[doc(hidden)]
+    pub fn assign<VALUES>(self, _: VALUES)
+    where
+        Self: Writes,
+    {
+    }
+}
