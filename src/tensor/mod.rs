@@ -18,6 +18,7 @@ mod create;
 mod handle;
 mod host;
 mod layouts;
+mod resize;
 mod share;
 mod view;
 mod view_mut;
