@@ -15,6 +15,7 @@
 
 mod adopt;
 mod create;
+mod display;
 mod handle;
 mod host;
 mod layouts;
