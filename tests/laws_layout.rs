@@ -510,6 +510,7 @@ fn a_lifted_layout_has_leading_axes_of_size_1() {
 fn an_inserted_axis_has_size_1_and_removing_it_gives_the_layout_back() {
     fn check<const R: usize, const N: usize>()
     where
+        Dim<R>: Rank<Next = Dim<N>>,
         Dim<N>: Smaller<Output = Dim<R>>,
     {
         for base in some_bases::<R>(if R > 2 { 5 } else { 1 }) {
@@ -737,6 +738,7 @@ fn the_entries_of_a_slice_work_together_as_they_do_alone() {
 fn windows_run_along_their_axis_in_steps() {
     fn check<const R: usize, const N: usize>()
     where
+        Dim<R>: Rank<Next = Dim<N>>,
         Dim<N>: Smaller<Output = Dim<R>>,
     {
         let arguments: Vec<_> = indices([6, 5]).into_iter().chain([[1, usize::MAX], [2, MAX], [usize::MAX, 1]]).collect();

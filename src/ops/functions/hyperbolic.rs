@@ -26,7 +26,8 @@ fn half_sinh_cosh<L: Lanes, P: Real>(x: Lane<L, P>) -> [Lane<L, P>; 2] {
     let odd = (z * sum).mul_add(odd, r.lo);
     let even = z * even;
     // cosh(k·ln2) / 2 and sinh(k·ln2) / 2.
-    let (up, down) = (k.power(-2), k.inverse_power(-2));
+    let up = k.power(-2);
+    let down = k.float.lt(Lane::real(100.0)).select(k.inverse_power(-2), Lane::zero());
     let (cosh, sinh) = (Double::fast_sum(up, down), Double::fast_sum(up, -down));
     // a·cosh r + b·sinh r, with a + b·r the bulk of it.
     let combine = |a: Double<L, P>, b: Double<L, P>| {

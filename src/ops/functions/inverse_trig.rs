@@ -1,7 +1,7 @@
 //! `asin`, `acos`, `atan`, `atan2`.
 //!
-//! `asin` by an odd polynomial up to 1/2 and by half angles above; `atan` of a quotient that is at most 1, or at most
-//! `tan π/8` in `f64`, where another quotient takes off `π/4` first.
+//! `asin` by an odd polynomial up to 1/2 and by half angles above; `atan` of a quotient that is at most
+//! `tan π/8`, after another quotient has taken off `π/4`.
 //! Imports: `scalar`, `double`.
 
 use super::{Double, exponent_mask, pick, poly, sign, signed, single, word};
@@ -64,31 +64,32 @@ fn asin_or_half_acos<L: Lanes, P: Real>(magnitude: Lane<L, P>) -> (Lane<L, bool>
 /// `atan(num / den)` for `0 ≤ num ≤ den` in the middle of the range of `P`, two words.
 #[inline(always)]
 fn atan_quotient<L: Lanes, P: Real>(num: Lane<L, P>, den: Lane<L, P>) -> Double<L, P> {
-    if single::<P>() {
-        let t = Double::new(num, Lane::zero()).div(Double::new(den, Lane::zero()));
-        let z = t.hi * t.hi;
-        let c = [-0.333333, 0.1999854, -0.14264148, 0.10951645, -0.08401717, 0.057925414, -0.03114337, 0.010894833, -0.0017889248];
-        return Double::new(t.hi, (z * t.hi).mul_add(poly(z, c), t.lo));
-    }
     let turn = num.gt(den * 0.41421356237309503);
     let over = choose(turn, Double::fast_sum(-den, num), Double::new(num, Lane::zero()));
     let under = choose(turn, Double::fast_sum(den, num), Double::new(den, Lane::zero()));
     let t = over.div(under);
     let z = t.hi * t.hi;
-    let c = [
-        -0.33333333333333187,
-        0.19999999999949727,
-        -0.14285714279788508,
-        0.11111110762222934,
-        -0.09090897125714884,
-        0.07692048631678082,
-        -0.06662968863286871,
-        0.05846882239739361,
-        -0.050346700669509956,
-        0.03794453771058608,
-        -0.01777347258461499,
-    ];
-    let angle = Double::new(t.hi, (z * t.hi).mul_add(poly(z, c), t.lo));
+    let cubic = if single::<P>() {
+        poly(z, [-0.33333313, 0.19998355, -0.14241166, 0.105752416, -0.06028818])
+    } else {
+        poly(
+            z,
+            [
+                -0.33333333333333187,
+                0.19999999999949727,
+                -0.14285714279788508,
+                0.11111110762222934,
+                -0.09090897125714884,
+                0.07692048631678082,
+                -0.06662968863286871,
+                0.05846882239739361,
+                -0.050346700669509956,
+                0.03794453771058608,
+                -0.01777347258461499,
+            ],
+        )
+    };
+    let angle = Double::new(t.hi, (z * t.hi).mul_add(cubic, t.lo));
     choose(turn, pi(0.25), none()).add_smaller(angle)
 }
 

@@ -70,7 +70,8 @@ impl<L: Lanes, P: Real> Parts<L, P> {
 fn beyond_linear<L: Lanes, P: Real>(f: Lane<L, P>) -> Lane<L, P> {
     let square = f * f;
     if single::<P>() {
-        let cubic = poly(f, [0.3333333, -0.25000823, 0.20001249, -0.16623318, 0.14201337, -0.13160199, 0.12764221, -0.07637526]);
+        let cubic =
+            poly(f, [0.33333313, -0.25000012, 0.20002076, -0.16667846, 0.14220126, -0.12408413, 0.118874945, -0.11659405, 0.067277595]);
         square * cubic.mul_add(f, Lane::real(-0.5))
     } else {
         // With s = f / (2 + f):  ln(1 + f) = f − f²/2 + s·(f²/2 + R(s²)).

@@ -11,7 +11,7 @@ use crate::scalar::{Function, Lane, Lanes, Real};
 /// The largest `|x|` for which the `f64` functions are defined here: beyond, they give NaN.
 pub const TRIG_LIMIT_F64: f64 = 35_184_372_088_832.0;
 
-/// `2π·r` for the place of an `f32` on the circle: `x = (h/parts + r)` turns, `h` an integer.
+/// Where an `f32` is on the circle: `whole` parts and `rest` of a turn.
 struct Turn<L: Lanes> {
     rest: Lane<L, f64>,
     whole: Lane<L, u64>,
@@ -23,24 +23,28 @@ const TURNS: [f64; 3] = [0.15915494309189535, -9.839338337591243e-18, -5.3607181
 const HIGH_TURNS: [f64; 3] = [0.2294702328862784, 1.1876391880837858e-17, 3.971835056863728e-34];
 
 /// Reduces `x ≥ 0`, a value of type `f32`, to `|rest| ≤ 1/(2·parts)` turns beyond `whole/parts − shift`.
-///
-/// Each product with a word of `1/2π` is exact in two floats, and loses its whole turns before they are added: the sum then
-/// has no rounding error that matters next to the closest that an `f32` comes to a multiple of `π/2` (2^-30). From 2^100 on
-/// `x` is a multiple of 2^77, which moves into the constant.
 #[inline(always)]
 fn turn<L: Lanes>(x: Lane<L, f64>, parts: f64, shift: f64) -> Turn<L> {
+    let [a, b, c] = fractions(x);
+    let place = if shift == 0.0 { a + b } else { a + b + shift };
+    let nearest = place.mul_add(Lane::real(parts), Lane::real(shifter::<f64>()));
+    let whole = (nearest - shifter::<f64>()).mul_add(Lane::real(-1.0 / parts), Lane::real(shift));
+    Turn { rest: ((a + whole) + b) + c, whole: nearest.to_bits() }
+}
+
+/// Three numbers, the third small, whose sum is `x/2π` less whole turns, for any value `x ≥ 0` of type `f32`.
+///
+/// Each product with a word of `1/2π` is exact in two floats, and loses its whole turns before they are added: what rounding
+/// then does is at most 2^-56, next to the closest that an `f32` comes to a multiple of a quarter turn, 2^-33. From 2^100 on
+/// `x` is a multiple of 2^77, which moves into the constant.
+#[inline(always)]
+fn fractions<L: Lanes>(x: Lane<L, f64>) -> [Lane<L, f64>; 3] {
     let high = x.ge(Lane::real(2f64.powi(100)));
-    let constant = |i: usize| high.select(Lane::<L, f64>::real(HIGH_TURNS[i]), Lane::real(TURNS[i]));
+    let [first, second, third] = [0, 1, 2].map(|i| high.select(Lane::<L, f64>::real(HIGH_TURNS[i]), Lane::real(TURNS[i])));
     let x = x * high.select(Lane::real(2f64.powi(-77)), Lane::one());
     let fraction = |t: Lane<L, f64>| t - t.round();
-    let first = Double::product(x, constant(0));
-    let second = Double::product(x, constant(1));
-    let [a, b, c] = [first.hi, first.lo, second.hi].map(fraction);
-    let d = x.mul_add(constant(2), second.lo);
-    let near = if shift == 0.0 { a + b + c } else { a + b + c + shift };
-    let shifted = near.mul_add(Lane::real(parts), Lane::real(shifter::<f64>()));
-    let whole = (shifted - shifter::<f64>()).mul_add(Lane::real(-1.0 / parts), Lane::real(shift));
-    Turn { rest: ((a + whole) + b) + (c + d), whole: shifted.to_bits() }
+    let (first, second) = (Double::product(x, first), Double::product(x, second));
+    [fraction(first.hi), fraction(first.lo) + fraction(second.hi), x.mul_add(third, second.lo)]
 }
 
 /// `sin 2πt` for `|t| ≤ 1/4`, to 2^-35.
