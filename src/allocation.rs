@@ -163,10 +163,10 @@ impl Allocation<Cpu> {
         Self::of(CpuBlock::from_vec(values), nbytes, Cpu)
     }
 
-    /// The memory as the `Vec` that it came from, if it came from one.
-    pub(crate) fn into_vec_parts(self) -> std::result::Result<VecParts, Self> {
+    /// The memory as the `Vec` that it came from, if it came from one with such elements.
+    pub(crate) fn into_vec_parts(self, element: std::alloc::Layout) -> std::result::Result<VecParts, Self> {
         let Allocation { block, nbytes, device, version, max_kept } = self;
-        block.into_vec_parts().map_err(|block| Allocation { block, nbytes, device, version, max_kept })
+        block.into_vec_parts(element).map_err(|block| Allocation { block, nbytes, device, version, max_kept })
     }
 }
 

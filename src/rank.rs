@@ -227,7 +227,7 @@ matmul! {
 #[diagnostic::on_unimplemented(
     message = "channels-last order is defined for rank 4, [batch, channel, height, width], not for rank `{Self}`",
     label = "needs rank 4",
-    note = "rank 5 has `ChannelsLast3d`; for other orders permute the axes"
+    note = "rank 5 has `to_channels_last_3d`; for other orders permute the axes"
 )]
 pub trait IsRank4: sealed::Sealed {}
 impl IsRank4 for Dim<4> {}
@@ -236,7 +236,7 @@ impl IsRank4 for Dim<4> {}
 #[diagnostic::on_unimplemented(
     message = "channels-last-3d order is defined for rank 5, [batch, channel, depth, height, width], not for rank `{Self}`",
     label = "needs rank 5",
-    note = "rank 4 has `ChannelsLast`; for other orders permute the axes"
+    note = "rank 4 has `to_channels_last`; for other orders permute the axes"
 )]
 pub trait IsRank5: sealed::Sealed {}
 impl IsRank5 for Dim<5> {}

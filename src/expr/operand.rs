@@ -123,9 +123,9 @@ impl<T: Element, const RANK: usize, D: Device> Operand<T, RANK, D> for T {
 
 /// A tensor or a view: an operand that has memory, as matrix products need.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a tensor of element `{T}` on `{D}`",
-    label = "expected `&Tensor` or a view with element `{T}` on device `{D}`",
-    note = "element: `.cast::<{T}>()`; device: `.to(&device)`; a lazy expression: `.eval()`; a tensor is passed by reference: `&x`"
+    message = "`{Self}` is not a right operand of this matrix product",
+    label = "expected `&Tensor` or a view of element `{T}`, rank {RANK}, on `{D}`",
+    note = "products exist for ranks 1·1, 2·1, 1·2, 2·2 and, batched, 3·3 and 4·4; element: `.cast::<{T}>()`; device: `.to(&device)`; a lazy expression: `.eval()`; a tensor is passed by reference: `&x`"
 )]
 pub trait Stored<'a, T, const RANK: usize, D: Device> {
     /// It, borrowed.

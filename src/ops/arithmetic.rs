@@ -7,7 +7,6 @@ use crate::device::Device;
 use crate::element::{Element, Number};
 use crate::expr::{Expr, Lazy, Operand, eval, update_with};
 use crate::kernel::{Body, Call, Op, Param};
-use crate::scalar::Lane;
 use crate::tensor::{Tensor, TensorView, TensorViewMut};
 use std::ops;
 

@@ -4,7 +4,6 @@
 //! Imports: `ops::functions`.
 
 use super::operators;
-use crate::scalar::Lane;
 
 operators! {
     /// Functions of real numbers, elementwise; special values as in C99 Annex F and IEEE 754-2019.

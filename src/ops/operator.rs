@@ -29,7 +29,7 @@ use crate::error::Result;
 ///     }
 /// }
 /// let x = Tensor::from([3, 1, 2]);
-/// assert_eq!(run(&Sort, x.device(), x.view())?.to_vec()?, [1, 2, 3]);
+/// assert_eq!(run(x.device(), &Sort, x.view())?.to_vec()?, [1, 2, 3]);
 /// # Ok::<(), rankform::Error>(())
 /// ```
 #[diagnostic::on_unimplemented(
@@ -53,6 +53,6 @@ pub trait Operator<D: Device> {
 ///
 /// # Errors
 /// Those of the operator.
-pub fn run<O: Operator<D>, D: Device>(operator: &O, device: &D, inputs: O::Inputs<'_>) -> Result<O::Output> {
+pub fn run<D: Device, O: Operator<D>>(device: &D, operator: &O, inputs: O::Inputs<'_>) -> Result<O::Output> {
     operator.run_on(device, inputs)
 }

@@ -15,9 +15,11 @@
 
 mod adopt;
 mod create;
+mod display;
 mod handle;
 mod host;
 mod layouts;
+mod resize;
 mod share;
 mod view;
 mod view_mut;

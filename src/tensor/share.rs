@@ -79,7 +79,8 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
 impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     fn copy_as(&self, op: &'static str, layout: Layout<RANK>) -> Result<Tensor<T, RANK, D>> {
         let mut copy = Tensor::unwritten(op, layout, self.device())?;
-        move_elements(op, *self, copy.writable(op)?)?;
+        self.ready(op)?;
+        self.copy_within_device(copy.writable(op)?)?;
         Ok(copy)
     }
 
@@ -192,23 +193,21 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
             return Err(Error::Sizes { op: "copy_to", left: self.size().0.into(), right: out.size().0.into() });
         }
         let there = self.to(out.device())?;
-        move_elements("copy_to", there.view(), out.reborrow())
+        there.view().copy_within_device(out.reborrow())
     }
 }
 
-/// Copies between views of one size on one device.
-fn move_elements<T: Element, const RANK: usize, D: Device>(
-    op: &'static str,
-    from: TensorView<'_, T, RANK, D>,
-    mut to: TensorViewMut<'_, T, RANK, D>,
-) -> Result<()> {
-    from.ready(op)?;
-    same_device(op, from.device(), to.device())?;
-    let (from_stride, to_stride) = (from.stride(), to.stride());
-    let to_slot = Slot { address: to.raw_ptr().cast(), stride: &to_stride.0, element: size_of::<T>() };
-    let from_slot = Slot { address: from.raw_ptr().cast_mut().cast(), stride: &from_stride.0, element: size_of::<T>() };
-    // SAFETY: two views of one size; the exclusive one overlaps neither itself nor the other.
-    unsafe { from.device().copy(&from.size().0, to_slot, from_slot) }
+impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
+    /// Copies to a view of the same size on the same device; both have their memory.
+    pub(super) fn copy_within_device(&self, mut to: TensorViewMut<'_, T, RANK, D>) -> Result<()> {
+        assert!(self.size() == to.size() && self.ready("copy").is_ok(), "the caller has compared the sizes");
+        same_device("copy", self.device(), to.device())?;
+        let (from_stride, to_stride) = (self.stride(), to.stride());
+        let to_slot = Slot { address: to.raw_ptr().cast(), stride: &to_stride.0, element: size_of::<T>() };
+        let from_slot = Slot { address: self.raw_ptr().cast_mut().cast(), stride: &from_stride.0, element: size_of::<T>() };
+        // SAFETY: two views of one size; the exclusive one overlaps neither itself nor the other.
+        unsafe { self.device().copy(&self.size().0, to_slot, from_slot) }
+    }
 }
 
 /// What a tensor does through its view.
@@ -299,7 +298,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     where
         Dim<RANK>: IsRank4,
     {
-        self.view().copy_as("to_channels_last", Layout::dense(self.size(), channel_fastest()))
+        self.view().copy_as("to_channels_last", Layout::with_channel_fastest(self.size()))
     }
 
     /// New memory with the same elements, the channel axis fastest: `[batch, channel, depth, height, width]` only.
@@ -310,15 +309,51 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     where
         Dim<RANK>: IsRank5,
     {
-        self.view().copy_as("to_channels_last_3d", Layout::dense(self.size(), channel_fastest()))
+        self.view().copy_as("to_channels_last_3d", Layout::with_channel_fastest(self.size()))
     }
 }
 
-/// Batch, the spatial axes, then the channel.
-fn channel_fastest<const RANK: usize>() -> [usize; RANK] {
-    std::array::from_fn(|place| match place {
-        0 => 0,
-        last if last + 1 == RANK => 1,
-        spatial => spatial + 1,
-    })
+/// Words for what does not exist on purpose.
+#[diagnostic::on_unimplemented(
+    message = "a tensor is not `Clone`, because that would not say what is copied",
+    label = "`.copy()?` makes new memory, `.share_data()` makes another handle on the same memory"
+)]
+pub trait SaysWhatIsCopied {}
+
+impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
+    /// Does not compile, and says what to write instead: [`copy`](Tensor::copy) or [`share_data`](Tensor::share_data).
+    #[doc(hidden)]
+    #[allow(clippy::should_implement_trait)]
+    pub fn clone(&self) -> Self
+    where
+        Self: SaysWhatIsCopied,
+    {
+        self.share_data()
+    }
+}
+
+/// Words for what does not exist on purpose.
+#[diagnostic::on_unimplemented(
+    message = "a `TensorView` only reads",
+    label = "writing needs `view_mut()?` of a `&mut Tensor`, which gives a `TensorViewMut`",
+    note = "on one thread, `into_cells()?` makes a tensor whose elements can be written through shared views"
+)]
+pub trait Writes {}
+
+impl<T, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
+    /// Does not compile, and says what to write instead: a [`TensorViewMut`] fills.
+    #[doc(hidden)]
+    pub fn fill(self, _: T)
+    where
+        Self: Writes,
+    {
+    }
+
+    /// Does not compile, and says what to write instead: a [`TensorViewMut`] assigns.
+    #[doc(hidden)]
+    pub fn assign<VALUES>(self, _: VALUES)
+    where
+        Self: Writes,
+    {
+    }
 }

@@ -4,7 +4,7 @@
 
 use super::simd::{self, Loop};
 use crate::device::Slot;
-use crate::element::{Compute, Element, Number};
+use crate::element::{Compute, Number};
 use crate::kernel::Contraction;
 use crate::scalar::{Arith, Num, Prim};
 

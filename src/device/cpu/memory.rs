@@ -34,7 +34,7 @@ pub(crate) struct VecParts {
     pub(crate) address: NonNull<u8>,
     pub(crate) len: usize,
     pub(crate) capacity: usize,
-    pub(crate) element: Layout,
+    element: Layout,
     drop: unsafe fn(*mut u8, usize, usize),
 }
 
@@ -78,10 +78,10 @@ impl CpuBlock {
         CpuBlock { address, nbytes: len * size_of::<T>(), owner: Owner::Vec(parts) }
     }
 
-    /// The `Vec` that this block was taken over from; the block itself if it was not.
-    pub(crate) fn into_vec_parts(mut self) -> std::result::Result<VecParts, Self> {
+    /// The `Vec` that this block was taken over from, if its elements had this size and alignment; the block if not.
+    pub(crate) fn into_vec_parts(mut self, element: Layout) -> std::result::Result<VecParts, Self> {
         match std::mem::replace(&mut self.owner, Owner::Nobody) {
-            Owner::Vec(parts) => Ok(parts),
+            Owner::Vec(parts) if parts.element == element => Ok(parts),
             other => {
                 self.owner = other;
                 Err(self)

@@ -1,0 +1,127 @@
+//! Handwritten digits, recognised by their neighbours: real data in, an answer and a picture out.
+//!
+//! `cargo run --release --example digits` reads 1 797 images of 8 × 8, learns from the first 1 437 and classifies the
+//! last 360 by the nearest image, by the three nearest, and by the nearest mean of a class. Every step is a typed tensor
+//! expression: the ranks of images, distances and votes are checked when this compiles.
+
+use rankform::prelude::*;
+use std::{fs, path::Path};
+
+const TRAINING: usize = 1437;
+const CLASSES: usize = 10;
+
+type AnyError = Box<dyn std::error::Error>;
+
+fn main() -> Result<(), AnyError> {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/data");
+    let images: Tensor<u8, 3> = read_npy(&data.join("digits_images.npy"))?; // (image, row, column)
+    let labels: Tensor<u8, 1> = read_npy(&data.join("digits_labels.npy"))?; // (image)
+
+    let pixels = images.to_shape([images.size()[0], 64])?.cast::<f32>()?; // (image, pixel)
+    let (train, test) = pixels.split_at(Axis::<0>, TRAINING)?;
+    let (known, truth) = labels.split_at(Axis::<0>, TRAINING)?;
+
+    let classes = Tensor::arange(0u8, CLASSES as u8, 1, &Cpu)?;
+    let is_class = one_hot(known, &classes)?; // (training image, class)
+    let distances = squared_distances(test, train)?; // (test image, training image)
+
+    let nearest = vote(&distances, &is_class, 1)?;
+    let three_nearest = vote(&distances, &is_class, 3)?;
+
+    // The mean of a class: the sum of its images, which is a matrix product, over their number.
+    let members = is_class.sum(Axis::<0>)?; // (class)
+    let means = is_class.transposed().matmul(train)? / members.insert_axis(Axis::<1>); // (class, pixel)
+    let nearest_mean = squared_distances(test, means.view())?.argmin(Axis::<1>)?;
+
+    for (name, guess) in [("1-NN", &nearest), ("3-NN", &three_nearest), ("nearest mean", &nearest_mean)] {
+        let right = guess.lazy().equal(&truth.cast::<i64>()?).count(All)?.item()?;
+        let n = truth.numel();
+        println!("{name:>12}: {right} of {n} right, {:.1} %", 100.0 * right as f64 / n as f64);
+    }
+
+    let guessed = one_hot(three_nearest.cast::<u8>()?.view(), &classes)?; // (test image, class)
+    let actual = one_hot(truth, &classes)?;
+    let confusion = actual.transposed().matmul(&guessed)?.cast::<i32>()?; // (true class, guessed class)
+    println!("\n3-NN, true class downwards, guessed class to the right:\n{confusion}");
+
+    let wrong: Vec<usize> = (0..truth.numel()).filter(|&i| three_nearest[[i]] != truth[[i]] as i64).collect();
+    let path = Path::new("digits_mistakes.png");
+    write_contact_sheet(path, &images, &wrong)?;
+    println!("\nits {} mistakes, in {}:", wrong.len(), path.display());
+    for i in wrong {
+        println!("  image {}: a {} taken for a {}", TRAINING + i, truth[[i]], three_nearest[[i]]);
+    }
+    Ok(())
+}
+
+/// `y[i, c] = 1` where `labels[i]` is `classes[c]`, 0 elsewhere.
+fn one_hot(labels: TensorView<'_, u8, 1>, classes: &Tensor<u8, 1>) -> Result<Tensor<f32, 2>> {
+    labels.insert_axis(Axis::<1>).lazy().equal(classes.lift()).cast::<f32>().eval()
+}
+
+/// `|aᵢ − bⱼ|² = |aᵢ|² − 2 aᵢ·bⱼ + |bⱼ|²`, exact here: all numbers are integers below 2²⁴.
+fn squared_distances(a: TensorView<'_, f32, 2>, b: TensorView<'_, f32, 2>) -> Result<Tensor<f32, 2>> {
+    let (aa, bb) = (a.lazy().square().sum(Axis::<1>)?, b.lazy().square().sum(Axis::<1>)?);
+    let ab = a.matmul(b.transposed())?;
+    (ab.lazy() * -2.0 + aa.insert_axis(Axis::<1>) + bb.lift()).eval()
+}
+
+/// The class that most of the `k` nearest have; the smallest of several.
+fn vote(distances: &Tensor<f32, 2>, is_class: &Tensor<f32, 2>, k: usize) -> Result<Tensor<i64, 1>> {
+    let index = Tensor::arange(0, distances.size()[1] as i64, 1, &Cpu)?; // (training image)
+    let mut left = distances.copy()?;
+    let mut votes = Tensor::<f32, 2>::zeros([distances.size()[0], CLASSES], &Cpu)?;
+    for _ in 0..k {
+        let nearest = left.argmin(Axis::<1>)?; // (test image)
+        let chosen = index.lift().lazy().equal(nearest.insert_axis(Axis::<1>)).eval()?; // (test image, training image)
+        votes += &chosen.cast::<f32>()?.matmul(is_class)?;
+        left = chosen.select(f32::INFINITY, &left)?;
+    }
+    votes.argmax(Axis::<1>)
+}
+
+/// Reads a `.npy` file of bytes in row-major order (NumPy's format, versions 1 to 3).
+fn read_npy<const RANK: usize>(path: &Path) -> Result<Tensor<u8, RANK>, AnyError> {
+    let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let wrong = |what: &str| format!("{}: {what}", path.display());
+    let [magic @ .., major, _minor] = bytes.first_chunk::<8>().ok_or_else(|| wrong("too short"))?;
+    if magic != b"\x93NUMPY" {
+        return Err(wrong("not a .npy file").into());
+    }
+    let (length, start) = match (major, &bytes[8..]) {
+        (1, [a, b, ..]) => (u16::from_le_bytes([*a, *b]) as usize, 10),
+        (2 | 3, [a, b, c, d, ..]) => (u32::from_le_bytes([*a, *b, *c, *d]) as usize, 12),
+        _ => return Err(wrong("unknown version").into()),
+    };
+    let header = bytes.get(start..start + length).ok_or_else(|| wrong("the header is cut off"))?;
+    let header = std::str::from_utf8(header)?;
+    if !header.contains("'descr': '|u1'") || !header.contains("'fortran_order': False") {
+        return Err(wrong("expected bytes in row-major order").into());
+    }
+    let shape = header.split_once("'shape': (").and_then(|(_, rest)| rest.split_once(')')).ok_or_else(|| wrong("no shape"))?.0;
+    let sizes = shape.split(',').map(str::trim).filter(|size| !size.is_empty()).map(str::parse).collect::<Result<Vec<usize>, _>>()?;
+    let sizes: [usize; RANK] = sizes.try_into().map_err(|sizes: Vec<usize>| wrong(&format!("rank {}, not {RANK}", sizes.len())))?;
+    Ok(Tensor::from_slice(&bytes[start + length..], sizes, &Cpu)?)
+}
+
+/// Draws the test images `which` beside each other, dark on light, eight times their size.
+fn write_contact_sheet(path: &Path, images: &Tensor<u8, 3>, which: &[usize]) -> Result<(), AnyError> {
+    const SCALE: usize = 8;
+    const FRAME: usize = 4;
+    const ACROSS: usize = 6;
+    let cell = 8 * SCALE + 2 * FRAME;
+    let mut sheet = Tensor::full([which.len().div_ceil(ACROSS).max(1) * cell, ACROSS * cell], 128u8, &Cpu)?; // (row, column)
+    for (place, &i) in which.iter().enumerate() {
+        // Each pixel repeated SCALE × SCALE times: two new axes, stretched without memory.
+        let image = images.slice((TRAINING + i, .., NewAxis, .., NewAxis))?; // (row, 1, column, 1)
+        let large = image.broadcast_to([8, SCALE, 8, SCALE])?.to_shape([8 * SCALE, 8 * SCALE])?;
+        let (top, left) = (place / ACROSS * cell + FRAME, place % ACROSS * cell + FRAME);
+        let shade = (255 - large.lazy() * 15).eval()?; // 0 to 16 → light to dark
+        sheet.view_mut()?.slice((top..top + 8 * SCALE, left..left + 8 * SCALE))?.assign(&shade)?;
+    }
+    let [height, width] = sheet.size().0;
+    let mut encoder = png::Encoder::new(fs::File::create(path)?, width as u32, height as u32);
+    encoder.set_color(png::ColorType::Grayscale);
+    encoder.write_header()?.write_image_data(&sheet.into_vec()?)?;
+    Ok(())
+}

@@ -1,0 +1,9 @@
+// Ranks that have no matrix product.
+use rankform::prelude::*;
+
+fn main() {
+    let x = Tensor::from([[[1.0_f32]]]);
+    let y = Tensor::from([[1.0_f32]]);
+    let _ = x.matmul(&y);
+    let _ = y.matmul(&x);
+}

@@ -1,0 +1,10 @@
+// Generic code says what its elements can do.
+use rankform::prelude::*;
+
+fn twice<T: Element, const RANK: usize, D: Device>(x: &Tensor<T, RANK, D>) -> Tensor<T, RANK, D> {
+    x + x
+}
+
+fn main() {
+    let _ = twice(&Tensor::from([1.0]));
+}

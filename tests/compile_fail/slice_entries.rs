@@ -1,0 +1,8 @@
+// A slice with an entry too many.
+use rankform::prelude::*;
+
+fn main() {
+    let x = Tensor::from([[1.0_f32, 2.0]]);
+    let _ = x.slice((1, .., ..));
+    let _ = x.slice(1);
+}

@@ -1,0 +1,25 @@
+// What must compile: generic over element, rank and device with one bound each.
+use rankform::prelude::*;
+
+fn standardised<T: Float, const RANK: usize, D: Device>(x: &Tensor<T, RANK, D>) -> Result<Tensor<T, RANK, D>> {
+    let y = x + x;
+    (y.lazy() * x - T::one()).tanh().eval()
+}
+
+fn spread<T: Float, const RANK: usize, const M: usize, D: Device, A>(x: &Tensor<T, RANK, D>, axes: A) -> Result<Tensor<T, M, D>>
+where
+    Dim<RANK>: rankform::rank::RemoveAxes<A, Output = Dim<M>>,
+{
+    x.lazy().square().sum(axes)
+}
+
+fn main() {
+    let x = Tensor::from([[0.5_f32, 2.0]]);
+    let y = standardised(&x).unwrap();
+    assert_eq!(spread(&y, Axis::<0>).unwrap().size(), [2]);
+    let column = Tensor::from([1.0_f32]).into_insert_axis(Axis::<1>).unwrap();
+    assert_eq!((&x + &column).size(), [1, 2]);
+    let shapes = standardised(&Tensor::<f64, 3, Meta>::zeros([2, 3, 4], &Meta::new()).unwrap()).unwrap();
+    assert_eq!(spread(&shapes, (Axis::<0>, Axis::<2>)).unwrap().size(), [3]);
+    let _ = 1.0 - &x;
+}
