@@ -122,11 +122,11 @@ impl<const RANK: usize> Layout<RANK> {
     pub(crate) fn indexed<const M: usize>(&self, axis: usize, at: usize) -> Layout<M> {
         let other = |a: usize| if a < axis { a } else { a + 1 };
         let step = (at as isize).wrapping_mul(self.stride.0[axis]);
-        Layout {
-            size: Dim(std::array::from_fn(|a| self.size.0[other(a)])),
-            stride: Stride(std::array::from_fn(|a| self.stride.0[other(a)])),
-            offset: (self.offset as isize).wrapping_add(step) as usize,
-        }
+        let size = Dim(std::array::from_fn(|a| self.size.0[other(a)]));
+        let stride = Stride(std::array::from_fn(|a| self.stride.0[other(a)]));
+        // Nothing is pointed to when no element is left, and the step may then lead anywhere.
+        let offset = if size.0.contains(&0) { self.offset } else { (self.offset as isize).wrapping_add(step) as usize };
+        Layout { size, stride, offset }
     }
 
     /// Without an axis of size 1.

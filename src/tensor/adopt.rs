@@ -54,7 +54,8 @@ impl<T: Send + Sync + 'static, const RANK: usize> Tensor<T, RANK, Cpu> {
     {
         self.view().ready("into_vec")?;
         let whole = self.layout().is_contiguous() && self.layout().offset() == 0 && self.nbytes() == self.allocation().size();
-        if !whole || !self.is_unique() {
+        // Bytes do not tell how many elements of size 0 there are.
+        if !whole || size_of::<T>() == 0 || !self.is_unique() {
             return self.view().cloned_vec("into_vec");
         }
         let (memory, layout) = self.into_memory();
@@ -83,7 +84,7 @@ impl<T, const RANK: usize> TensorView<'_, T, RANK, Cpu> {
     {
         self.ready(op)?;
         let mut values = Vec::new();
-        let nbytes = self.numel() * size_of::<T>();
+        let nbytes = self.numel().saturating_mul(size_of::<T>());
         values.try_reserve_exact(self.numel()).map_err(|_| Error::OutOfMemory { op, nbytes })?;
         for index in self.size().indices() {
             let at = self.address_of(self.layout().at(index)).cast_const().cast::<T>();

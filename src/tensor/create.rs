@@ -9,7 +9,7 @@ use crate::allocation::Allocation;
 use crate::device::{Cpu, Device, Fresh};
 use crate::dim::Dim;
 use crate::element::{Comparable, Compute, Element, Float, Number};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, text};
 use crate::layout::Layout;
 use crate::scalar::{DType, Prim};
 use crate::shared::Shared;
@@ -223,7 +223,7 @@ impl<T: Comparable, D: Device> Tensor<T, 1, D> {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn arange(start: T, end: T, step: T, device: &D) -> Result<Self> {
-        let refused = |what| Err(Error::Value { op: "arange", what: format!("from {start} to {end} by {step}: {what}") });
+        let refused = |what| Err(Error::Value { op: "arange", what: text(format_args!("from {start} to {end} by {step}: {what}")) });
         if step == T::zero() {
             return refused("the step is 0");
         }
@@ -265,7 +265,7 @@ impl<T: Float, D: Device> Tensor<T, 1, D> {
     pub fn linspace(start: T, end: T, n: usize, device: &D) -> Result<Self> {
         let (first, last) = (real(start), real(end));
         if !first.is_finite() || !last.is_finite() {
-            return Err(Error::Value { op: "linspace", what: format!("from {start} to {end}: not finite") });
+            return Err(Error::Value { op: "linspace", what: text(format_args!("from {start} to {end}: not finite")) });
         }
         let spaces = n.saturating_sub(1).max(1) as f64;
         let step = (last - first) / spaces;

@@ -156,9 +156,9 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         self.layout.numel()
     }
 
-    /// Number of elements × bytes of one.
+    /// Number of elements × bytes of one; `usize::MAX` if a broadcast has more than can be counted.
     pub fn nbytes(&self) -> usize {
-        self.numel() * size_of::<T>()
+        self.numel().saturating_mul(size_of::<T>())
     }
 
     /// How many elements the memory has room for.

@@ -83,7 +83,8 @@ unsafe fn one<T: Number>(product: &Product) {
 unsafe fn library<T: 'static + Copy>(product: &Product, zero: T, one: T) {
     let Product { m, k, n, out, left, right } = *product;
     #[cfg(feature = "rayon")]
-    let parallelism = if m * n * k >= 64 * 64 * 64 { gemm::Parallelism::Rayon(0) } else { gemm::Parallelism::None };
+    let parallelism =
+        if m.saturating_mul(n).saturating_mul(k) >= 64 * 64 * 64 { gemm::Parallelism::Rayon(0) } else { gemm::Parallelism::None };
     #[cfg(not(feature = "rayon"))]
     let parallelism = gemm::Parallelism::None;
     // SAFETY: the caller's promise; steps are (column, row) in elements.
