@@ -155,6 +155,7 @@ macro_rules! operators {
             ], $body);
         )*
         $(#[$trait_meta])*
+        #[allow(clippy::wrong_self_convention)] // receivers are references and views: small and `Copy`
         pub trait $trait<T, const RANK: usize, D: crate::device::Device>: crate::expr::Elementwise<T, RANK, D> {
             $(operators!(@method [$(#[$meta])*] $name $F ($($x),+) $class);)*
         }

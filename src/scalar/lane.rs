@@ -19,6 +19,7 @@ impl<L: Lanes, P: Prim> Clone for Lane<L, P> {
 }
 impl<L: Lanes, P: Prim> Copy for Lane<L, P> {}
 
+#[allow(clippy::should_implement_trait)] // comparisons give lanes, not `bool`
 impl<L: Lanes, P: Prim> Lane<L, P> {
     /// From what stands for a value in this interpretation; for those who write one.
     #[inline(always)]
@@ -126,6 +127,7 @@ impl<L: Lanes, P: Ordered> Lane<L, P> {
     }
 }
 
+#[allow(clippy::should_implement_trait)] // the distance is the same for every lane
 impl<L: Lanes, P: Integer> Lane<L, P> {
     /// `self << by`; the distance counts modulo the width.
     #[inline(always)]

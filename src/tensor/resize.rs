@@ -317,8 +317,8 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// ```
     /// use rankform::prelude::*;
     /// let mut x = Tensor::from([1, 2, 3, 4, 5, 6]).into_shape([1, 6])?;
-    /// x.set_sizes_and_strides([2, 2], [-1, 2])?; // derived: 2 · 2
-    /// assert!(x.stride() == [4, 2] && x.capacity() == 6);
+    /// x.set_sizes_and_strides([3, 2], [-1, 1])?; // derived: 2 · 1
+    /// assert!(x.stride() == [2, 1] && x.capacity() == 6);
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn set_sizes_and_strides(&mut self, size: impl Into<Dim<RANK>>, stride: impl Into<Stride<RANK>>) -> Result<()> {

@@ -58,15 +58,6 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
         TensorView { base: self.base, layout, ready: self.ready, device: self.device, _elements: PhantomData }
     }
 
-    /// The same bytes as another element.
-    ///
-    /// # Safety
-    /// Invariants 1 and 2 for `U`, which has the size of `T`.
-    pub(super) unsafe fn retype<U>(self) -> TensorView<'a, U, RANK, D> {
-        debug_assert_eq!(size_of::<T>(), size_of::<U>());
-        TensorView { base: self.base, layout: self.layout, ready: self.ready, device: self.device, _elements: PhantomData }
-    }
-
     /// A new axis of size 1 at `axis`, for callers whose types say that `N = RANK + 1` by another relation.
     pub(crate) fn with_axis<const N: usize>(self, axis: usize) -> TensorView<'a, T, N, D> {
         assert!(axis < N && N == RANK + 1, "a new axis adds one to the rank");

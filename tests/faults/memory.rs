@@ -157,7 +157,7 @@ const WORKS: &[Work] = works! {
     "matmul": |x| digest(&x.a.matmul(x.b.transposed())?);
     "matmul, batched": |x| digest(&x.cube.matmul(x.cube.permuted([0, 2, 1])?)?);
     "matmul of integers and a vector": |x| digest(&x.whole.matmul(&x.whole.slice((0, ..))?.copy()?)?);
-    "an operator with code of its own": |x| digest(&ops::run(&Reversed, &Cpu, x.row.view())?);
+    "an operator with code of its own": |x| digest(&ops::run(&Cpu, &Reversed, x.row.view())?);
     "assign, fill": |x| { let mut y = x.a.copy()?; y.fill(2.0)?; y.assign(x.row.lift())?; digest(&y) };
     "in place": |x| {
         let mut y = x.a.copy()?;

@@ -6,6 +6,8 @@
 //! multiply-add makes cheap; coefficients are minimax fits (Remez) for the interval left after reduction.
 //! Imports: `scalar`.
 
+#![allow(clippy::approx_constant, clippy::excessive_precision)] // words of double-double constants and coefficients
+
 mod double;
 mod error_function;
 mod exp;
