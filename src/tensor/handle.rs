@@ -108,6 +108,11 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         self.pending = self.layout.numel() > 0;
     }
 
+    /// Whether the sizes ask for memory that is not there yet.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.pending
+    }
+
     pub(super) fn memory(&self) -> &Shared<Allocation<D>> {
         &self.memory
     }

@@ -77,7 +77,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn mutable_data(&mut self) -> Result<TensorViewMut<'_, T, RANK, D>> {
-        if self.view().ready("mutable_data").is_err() {
+        if self.is_waiting() {
             let memory = self.successor(self.layout().span().end)?;
             // SAFETY: zeros are valid elements, as many as the layout reaches.
             unsafe { self.set_memory(memory) };
@@ -132,7 +132,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     fn relocate(&mut self, layout: Layout<RANK>, capacity: usize) -> Result<()> {
         // SAFETY: zeros are valid elements, and both callers ask for room for the layout.
         let mut moved = unsafe { Tensor::assemble(self.successor(capacity)?, layout) };
-        if self.view().ready("relocate").is_ok() && !self.is_empty() {
+        if !self.is_waiting() && !self.is_empty() {
             self.copy_to(&mut moved)?;
         }
         let (memory, layout) = moved.into_memory();
@@ -185,8 +185,8 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// [`Error::Axis`] when there is no such axis; those of [`resize`](Tensor::resize).
     pub fn resize_axis(&mut self, axis: usize, size: usize) -> Result<()> {
         let mut sizes = self.size();
-        let missing = Error::Axis { op: "resize_axis", axis, sizes: sizes.0.into() };
-        *sizes.0.get_mut(axis).ok_or(missing)? = size;
+        let missing = || Error::Axis { op: "resize_axis", axis, sizes: self.size().0.into() };
+        *sizes.0.get_mut(axis).ok_or_else(missing)? = size;
         self.resized("resize_axis", sizes)
     }
 
@@ -269,7 +269,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         let size = with_rows(present.0[0].saturating_add(n));
         let need = size.numel_of(op, size_of::<T>())?;
         self.contiguous(op, size)?;
-        if self.view().ready(op).is_err() {
+        if self.is_waiting() {
             return self.resized(op, size);
         }
         let from = self.layout().offset() + self.numel();
@@ -325,7 +325,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         let (op, size, stride) = ("set_sizes_and_strides", size.into(), stride.into());
         self.thawed(op)?;
         size.numel_of(op, size_of::<T>())?;
-        let waits = self.view().ready(op).is_err();
+        let waits = self.is_waiting();
         let len = if waits { isize::MAX as usize / size_of::<T>().max(1) } else { self.capacity() };
         let offset = self.layout().offset() as i128;
         let too_large = || Error::Bounds { op, sizes: size.0.into(), strides: stride.0.into(), offset, len };

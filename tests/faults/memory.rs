@@ -158,6 +158,48 @@ const WORKS: &[Work] = works! {
     "matmul, batched": |x| digest(&x.cube.matmul(x.cube.permuted([0, 2, 1])?)?);
     "matmul of integers and a vector": |x| digest(&x.whole.matmul(&x.whole.slice((0, ..))?.copy()?)?);
     "an operator with code of its own": |x| digest(&ops::run(&Cpu, &Reversed, x.row.view())?);
+    "new, resize, mutable_data": |_x| {
+        let mut y = Tensor::<f32, 2>::new(&Cpu)?;
+        y.resize([3, 4])?;
+        y.mutable_data()?.fill(2.0)?;
+        y.resize_axis(0, 2)?;
+        digest(&y)
+    };
+    "empty, into_element": |x| {
+        let mut y = x.a.copy()?.into_element::<u8>()?.into_element::<f64>()?;
+        y.mutable_data()?;
+        let mut z = y.share_data().into_element::<i16>()?;
+        z.mutable_data()?;
+        Ok(digest(&y)? ^ digest(&z)?)
+    };
+    "reserve, extend": |x| {
+        let mut y = x.a.copy()?;
+        y.reserve([4, 3])?;
+        let room = y.extend(2, 0).and_then(|()| digest(&y));
+        let before = (y.size(), digest(&y)?);
+        if let Err(error) = y.extend(1, 100) {
+            assert_eq!((y.size(), digest(&y)?), before, "sizes and elements are as before");
+            return Err(error);
+        }
+        y.shrink_to(1)?;
+        Ok(room? ^ digest(&y)?)
+    };
+    "release_memory, policy": |x| {
+        let mut y = x.a.copy()?;
+        y.set_resize_policy(rankform::ResizePolicy { keep_on_shrink: false, max_kept_bytes: 0 });
+        y.resize([1, 1])?;
+        assert!(!y.is_allocated());
+        y.mutable_data()?;
+        y.release_memory()?;
+        Ok(y.numel() as u64)
+    };
+    "strides set": |x| {
+        let mut y = x.cube.share_data();
+        y.set_sizes_and_strides([2, 2, 2], [-1, 4, 1])?;
+        y.restride(MemoryFormat::Contiguous)?;
+        y.reshape_in_place([1, 8, 1])?;
+        digest(&y)
+    };
     "assign, fill": |x| { let mut y = x.a.copy()?; y.fill(2.0)?; y.assign(x.row.lift())?; digest(&y) };
     "in place": |x| {
         let mut y = x.a.copy()?;
