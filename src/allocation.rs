@@ -9,6 +9,7 @@
 
 use crate::device::{Cpu, CpuBlock, Deleter, Device, Fresh, VecParts};
 use crate::error::Result;
+use std::alloc::Layout;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -138,10 +139,10 @@ impl Allocation<Cpu> {
         Self::of(CpuBlock::from_vec(values), nbytes, Cpu)
     }
 
-    /// The memory as the `Vec` that it came from, if it came from one.
-    pub(crate) fn into_vec_parts(self) -> std::result::Result<VecParts, Self> {
+    /// The memory as the `Vec` that it came from, if it came from one of elements with this size and alignment.
+    pub(crate) fn into_vec_parts(self, element: Layout) -> std::result::Result<VecParts, Self> {
         let Allocation { block, nbytes, device, version, max_kept } = self;
-        block.into_vec_parts().map_err(|block| Allocation { block, nbytes, device, version, max_kept })
+        block.into_vec_parts(element).map_err(|block| Allocation { block, nbytes, device, version, max_kept })
     }
 }
 

@@ -37,21 +37,37 @@ impl<const RANK: usize> Layout<RANK> {
         }
     }
 
-    /// Strides with every −1 replaced by the row-major step of its axis: the next axis' size times its step.
-    ///
-    /// PyTorch's `set_sizes_and_strides`: an explicit stride is kept and steps below it go on from there.
-    pub(crate) fn derived_strides(size: Dim<RANK>, stride: Stride<RANK>) -> Stride<RANK> {
+    /// Strides with every −1 replaced by the row-major step of its axis: the next axis' size (at least 1) times its
+    /// step, 1 for the last; `None` when such a step is too large. The other strides are kept.
+    pub(crate) fn derived_strides(size: Dim<RANK>, stride: Stride<RANK>) -> Option<Stride<RANK>> {
         let mut derived = stride.0;
-        for axis in (0..RANK).rev() {
-            if derived[axis] == -1 {
-                derived[axis] = match axis + 1 < RANK {
-                    true => derived[axis + 1].saturating_mul(size.0[axis + 1].max(1) as isize),
-                    false => 1,
-                };
-            }
+        for axis in (0..RANK).rev().filter(|&axis| stride.0[axis] == -1) {
+            derived[axis] = match size.0.get(axis + 1) {
+                Some(&next) => derived[axis + 1].checked_mul(isize::try_from(next.max(1)).ok()?)?,
+                None => 1,
+            };
         }
-        Stride(derived)
+        Some(Stride(derived))
     }
+
+    /// `[batch, channel, …]` without gaps, the channel fastest.
+    pub(crate) fn with_channel_fastest(size: Dim<RANK>) -> Self {
+        Self::dense(size, channel_fastest())
+    }
+
+    /// Whether the channel axis is the fastest and nothing is left out.
+    pub(crate) fn is_dense_with_channel_fastest(&self) -> bool {
+        self.is_dense_in(channel_fastest())
+    }
+}
+
+/// Batch, the spatial axes, then the channel.
+fn channel_fastest<const RANK: usize>() -> [usize; RANK] {
+    std::array::from_fn(|place| match place {
+        0 => 0,
+        last if last + 1 == RANK => 1,
+        spatial => spatial + 1,
+    })
 }
 
 impl Layout<4> {

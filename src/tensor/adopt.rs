@@ -59,14 +59,13 @@ impl<T: Send + Sync + 'static, const RANK: usize> Tensor<T, RANK, Cpu> {
         }
         let (memory, layout) = self.into_memory();
         let memory = match memory.try_into_inner() {
-            Ok(allocation) => match allocation.into_vec_parts() {
-                // A vector of other elements was taken over and its memory given to `T`: then the layouts must agree.
-                Ok(parts) if parts.element == std::alloc::Layout::new::<T>() => {
+            // The vector may have had other elements (`into_element`): only one of the same layout can be given back.
+            Ok(allocation) => match allocation.into_vec_parts(std::alloc::Layout::new::<T>()) {
+                Ok(parts) => {
                     // SAFETY: the parts of a vector whose element had this size and alignment; all `len` elements are
                     // valid `T`s by invariant 1 of the tensor.
                     return Ok(unsafe { Vec::from_raw_parts(parts.address.as_ptr().cast(), parts.len, parts.capacity) });
                 }
-                Ok(_) => unreachable!("memory of a vector keeps the size and alignment of its element"),
                 Err(allocation) => Shared::new(allocation)?,
             },
             Err(shared) => shared,

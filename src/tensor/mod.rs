@@ -7,6 +7,7 @@
 //! | `layouts.rs` | slice, permute, lift, broadcast, … of all three |
 //! | `share.rs` | copy, share, move between devices, uniqueness, cells |
 //! | `resize.rs` | lazy allocation, resize, reserve, extend, shrink |
+//! | `format.rs` | strides: set, restride, ask |
 //! | `create.rs` `random.rs` | where tensors come from |
 //! | `host.rs` `iter.rs` | elements on the CPU: slices, indexing, iterators |
 //! | `display.rs` `compare.rs` | printing, equality, approximate equality |
@@ -15,9 +16,11 @@
 
 mod adopt;
 mod create;
+mod format;
 mod handle;
 mod host;
 mod layouts;
+mod resize;
 mod share;
 mod view;
 mod view_mut;

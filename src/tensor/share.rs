@@ -56,14 +56,17 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         Ok(unsafe { self.another(layout) })
     }
 
-    /// Makes this a handle on the memory of `other`, with its sizes: c10's `shallow_copy_from`.
+    /// Makes this a handle on the memory of `other`, with its sizes: c10's `shallow_copy_from`. Its sizes stay free to
+    /// change, also when those of `other` are frozen.
     ///
     /// # Errors
     /// [`Error::MetadataFrozen`], [`Error::Unallocated`] when `other` has no memory yet.
     pub fn shallow_copy_from(&mut self, other: &Self) -> Result<()> {
         self.thawed("shallow_copy_from")?;
         other.view().ready("shallow_copy_from")?;
-        *self = other.share_data();
+        let (memory, layout) = other.share_data().into_memory();
+        // SAFETY: the memory and layout of `other`, which is ready.
+        *self = unsafe { Tensor::assemble(memory, layout) };
         Ok(())
     }
 
@@ -299,7 +302,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     where
         Dim<RANK>: IsRank4,
     {
-        self.view().copy_as("to_channels_last", Layout::dense(self.size(), channel_fastest()))
+        self.view().copy_as("to_channels_last", Layout::with_channel_fastest(self.size()))
     }
 
     /// New memory with the same elements, the channel axis fastest: `[batch, channel, depth, height, width]` only.
@@ -310,15 +313,6 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     where
         Dim<RANK>: IsRank5,
     {
-        self.view().copy_as("to_channels_last_3d", Layout::dense(self.size(), channel_fastest()))
+        self.view().copy_as("to_channels_last_3d", Layout::with_channel_fastest(self.size()))
     }
-}
-
-/// Batch, the spatial axes, then the channel.
-fn channel_fastest<const RANK: usize>() -> [usize; RANK] {
-    std::array::from_fn(|place| match place {
-        0 => 0,
-        last if last + 1 == RANK => 1,
-        spatial => spatial + 1,
-    })
 }

@@ -76,10 +76,10 @@ impl CpuBlock {
         CpuBlock { address, nbytes: len * size_of::<T>(), owner: Owner::Vec(parts) }
     }
 
-    /// The `Vec` that this block was taken over from; the block itself if it was not.
-    pub(crate) fn into_vec_parts(mut self) -> std::result::Result<VecParts, Self> {
+    /// The `Vec` of such elements that this block was taken over from; the block itself if it was not.
+    pub(crate) fn into_vec_parts(mut self, element: Layout) -> std::result::Result<VecParts, Self> {
         match std::mem::replace(&mut self.owner, Owner::Nobody) {
-            Owner::Vec(parts) => Ok(parts),
+            Owner::Vec(parts) if parts.element == element => Ok(parts),
             other => {
                 self.owner = other;
                 Err(self)

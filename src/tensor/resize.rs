@@ -1,0 +1,348 @@
+//! Lazy allocation and resizing: sizes now, memory at the next `mutable_data`.
+//!
+//! | | sizes | memory | elements |
+//! |---|---|---|---|
+//! | `new`, `empty` | set | none | none to read |
+//! | `resize`, `resize_axis` | set | let go if the policy says so | those that the memory holds, if it serves |
+//! | `reshape_in_place` (and `format.rs`) | set | kept | kept |
+//! | `mutable_data` | kept | new if it does not serve | 0 in new memory |
+//! | `reserve`, `extend`, `shrink_to` | kept, more, fewer | new, new when full, kept | kept; new ones 0 |
+//!
+//! Imports: `error`, `shared`, `dim`, `rank`, `layout`, `element`, `device`, `allocation`, `tensor`.
+
+use super::{Tensor, TensorViewMut};
+use crate::allocation::{Allocation, ResizePolicy};
+use crate::device::{Device, Slot};
+use crate::dim::Dim;
+use crate::element::Element;
+use crate::error::{Error, Result};
+use crate::layout::Layout;
+use crate::rank::RemoveAxis;
+use crate::shared::Shared;
+use std::ops::Range;
+
+impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
+    /// An undefined tensor: all sizes 0 and no memory. (A tensor of rank 0 has one element, which waits for memory.)
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`]: the handle itself takes one small heap block.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let mut x = Tensor::<f32, 2>::new(&Cpu)?;
+    /// assert!(x.is_undefined());
+    /// x.resize([2, 3])?; // sizes only
+    /// assert!(!x.is_allocated() && x.to_vec().is_err());
+    /// x.mutable_data()?; // memory, all zeros
+    /// assert_eq!(x.to_vec()?, [0.0; 6]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn new(device: &D) -> Result<Self> {
+        Self::empty([0; RANK], device)
+    }
+
+    /// Sizes now, memory at the first [`mutable_data`](Tensor::mutable_data); until then reading is
+    /// [`Error::Unallocated`].
+    ///
+    /// # Errors
+    /// [`Error::Overflow`], [`Error::OutOfMemory`] as [`Tensor::new`].
+    pub fn empty(size: impl Into<Dim<RANK>>, device: &D) -> Result<Self> {
+        let size = size.into();
+        size.numel_of("empty", size_of::<T>())?;
+        Ok(Tensor::waiting(Shared::new(Allocation::new(device, 0)?)?, Layout::row_major(size)))
+    }
+
+    /// Zeros with the sizes and device of this tensor, in its format.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`] (of a broadcast tensor), [`Error::OutOfMemory`].
+    pub fn like(&self) -> Result<Self> {
+        let nbytes = self.size().numel_of("like", size_of::<T>())? * size_of::<T>();
+        let memory = Shared::new(Allocation::new(self.device(), nbytes)?)?;
+        // SAFETY: zeros are valid elements; a dense layout of just as many.
+        Ok(unsafe { Tensor::assemble(memory, self.layout().preserved()) })
+    }
+
+    // ------------------------------------------------------------ memory
+
+    /// All of the tensor for writing; allocates first, zeros, if the memory that there is does not serve. New memory
+    /// is this handle's own: others keep what they share. Memory that serves keeps what it holds.
+    ///
+    /// # Cost
+    /// At most one allocation, of exactly what the sizes need.
+    ///
+    /// # Errors
+    /// [`Error::Shared`] when the memory serves and other handles share it, [`Error::OutOfMemory`]; [`Error::Overlap`]
+    /// when two indices name one element.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let mut x = Tensor::from_vec(vec![1.0, 2.0], [2])?;
+    /// let y = x.share_data();
+    /// assert!(x.mutable_data().is_err()); // shared
+    /// x.resize([3])?;
+    /// x.mutable_data()?.as_slice_mut().unwrap()[0] = 7.0; // needs more: memory of its own
+    /// assert_eq!((x.to_vec()?, y.to_vec()?), (vec![7.0, 0.0, 0.0], vec![1.0, 2.0]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn mutable_data(&mut self) -> Result<TensorViewMut<'_, T, RANK, D>> {
+        if self.view().ready("mutable_data").is_err() {
+            let memory = self.successor(self.layout().span().end)?;
+            // SAFETY: zeros are valid elements, as many as the layout reaches.
+            unsafe { self.set_memory(memory) };
+        }
+        self.writable("mutable_data")
+    }
+
+    /// Lets go of this handle's share of the memory and keeps the sizes; device, policy and history go on.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] as [`Tensor::new`].
+    pub fn release_memory(&mut self) -> Result<()> {
+        let nothing = self.successor(0)?;
+        self.release(nothing);
+        Ok(())
+    }
+
+    /// Room for at least `size`, so that `resize` and `extend` up to it allocate nothing; keeps elements and sizes.
+    /// Elements that move keep their format if it is dense, and become contiguous otherwise.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`], [`Error::OutOfMemory`]; when the memory is too small, [`Error::Shared`] when it is shared and
+    /// [`Error::MetadataFrozen`], since strides and offset may change.
+    pub fn reserve(&mut self, size: impl Into<Dim<RANK>>) -> Result<()> {
+        let need = size.into().numel_of("reserve", size_of::<T>())?;
+        if self.layout().offset().saturating_add(need) <= self.capacity() {
+            return Ok(());
+        }
+        self.thawed("reserve")?;
+        self.unique("reserve")?;
+        let numel = self.size().numel_of("reserve", size_of::<T>())?;
+        self.relocate(self.layout().preserved(), need.max(numel))
+    }
+
+    /// What [`resize`](Tensor::resize) does with memory beyond the need.
+    pub fn resize_policy(&self) -> ResizePolicy {
+        self.memory().policy()
+    }
+
+    /// Sets the policy of the memory, for all handles that share it and for the memory that comes after it.
+    pub fn set_resize_policy(&mut self, policy: ResizePolicy) {
+        self.memory().set_policy(policy);
+    }
+
+    /// New memory of zeros for `numel` elements, with the device, policy and history of the present one.
+    fn successor(&self, numel: usize) -> Result<Shared<Allocation<D>>> {
+        let nbytes = numel.saturating_mul(size_of::<T>());
+        Shared::new(Allocation::new(self.device(), nbytes)?.succeed(self.memory()))
+    }
+
+    /// Moves to new memory for `capacity` elements, under a dense layout of the same sizes that fits in it.
+    fn relocate(&mut self, layout: Layout<RANK>, capacity: usize) -> Result<()> {
+        // SAFETY: zeros are valid elements, and both callers ask for room for the layout.
+        let mut moved = unsafe { Tensor::assemble(self.successor(capacity)?, layout) };
+        if self.view().ready("relocate").is_ok() && !self.is_empty() {
+            self.copy_to(&mut moved)?;
+        }
+        let (memory, layout) = moved.into_memory();
+        self.set_layout(layout);
+        // SAFETY: the memory and layout of `moved`.
+        unsafe { self.set_memory(memory) };
+        Ok(())
+    }
+
+    /// Zeroes some bytes of the memory.
+    ///
+    /// # Safety
+    /// This is the only handle, the bytes lie inside the memory, and whatever element the memory has from now on, zeros
+    /// are valid.
+    unsafe fn zero(&mut self, bytes: Range<usize>) -> Result<()> {
+        self.memory().bump();
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let zero = Allocation::new(self.device(), 1)?;
+        let to = Slot { address: self.memory().ptr().wrapping_add(bytes.start), stride: &[1], element: 1 };
+        let from = Slot { address: zero.ptr(), stride: &[0], element: 1 };
+        // SAFETY: the bytes are there and this is the only handle, borrowed exclusively; one byte is read over and over.
+        unsafe { self.device().copy(&[bytes.len()], to, from) }
+    }
+
+    // ------------------------------------------------------------ sizes
+
+    /// Sets the sizes, row-major; no bytes move. The memory stays if it serves, at this handle's offset if it serves
+    /// there, and is let go by this handle if the [policy](Tensor::set_resize_policy) does not keep so much of it;
+    /// otherwise the next [`mutable_data`](Tensor::mutable_data) allocates, and the elements start anew.
+    ///
+    /// # Errors
+    /// [`Error::MetadataFrozen`], [`Error::Overflow`]; then nothing has changed.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::{ResizePolicy, prelude::*};
+    /// let mut x = Tensor::<f32, 1>::zeros([1000], &Cpu)?;
+    /// x.resize([10])?;
+    /// assert_eq!((x.capacity(), x.is_allocated()), (1000, true)); // kept
+    /// x.set_resize_policy(ResizePolicy { keep_on_shrink: true, max_kept_bytes: 512 });
+    /// x.resize([11])?;
+    /// assert_eq!((x.capacity(), x.is_allocated()), (0, false)); // let go: 3956 bytes too many
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn resize(&mut self, size: impl Into<Dim<RANK>>) -> Result<()> {
+        self.resized("resize", size.into())
+    }
+
+    /// As [`resize`](Tensor::resize), one axis only: c10's `set_size`, with strides that fit.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] when there is no such axis; those of [`resize`](Tensor::resize).
+    pub fn resize_axis(&mut self, axis: usize, size: usize) -> Result<()> {
+        let mut sizes = self.size();
+        let missing = Error::Axis { op: "resize_axis", axis, sizes: sizes.0.into() };
+        *sizes.0.get_mut(axis).ok_or(missing)? = size;
+        self.resized("resize_axis", sizes)
+    }
+
+    fn resized(&mut self, op: &'static str, size: Dim<RANK>) -> Result<()> {
+        self.thawed(op)?;
+        size.numel_of(op, size_of::<T>())?;
+        let layout = self.placed(Layout::row_major(size));
+        let policy = self.resize_policy();
+        let kept = if policy.keep_on_shrink { policy.max_kept_bytes } else { 0 };
+        let need = layout.span().end.saturating_mul(size_of::<T>());
+        let spare = self.memory().size().saturating_sub(need);
+        let nothing = if spare > kept { Some(self.successor(0)?) } else { None };
+        self.set_layout(layout);
+        if let Some(nothing) = nothing {
+            self.set_layout(Layout::row_major(size));
+            self.release(nothing);
+        }
+        Ok(())
+    }
+
+    /// A dense layout at this handle's offset if the memory serves there, at 0 otherwise.
+    pub(super) fn placed(&self, layout: Layout<RANK>) -> Layout<RANK> {
+        let end = self.layout().offset().saturating_add(layout.span().end);
+        if end <= self.capacity() { layout.moved(self.layout().offset()) } else { layout }
+    }
+
+    /// Other sizes of the same rank for the same elements in row-major order (`into_shape` changes the rank).
+    ///
+    /// # Errors
+    /// [`Error::Length`] when the numbers of elements differ, [`Error::NeedsCopy`] unless contiguous,
+    /// [`Error::MetadataFrozen`], [`Error::Overflow`].
+    pub fn reshape_in_place(&mut self, size: impl Into<Dim<RANK>>) -> Result<()> {
+        let (op, size) = ("reshape_in_place", size.into());
+        self.thawed(op)?;
+        let (expected, found) = (size.numel_of(op, size_of::<T>())?, self.numel());
+        if expected != found {
+            return Err(Error::Length { op, sizes: size.0.into(), expected, found });
+        }
+        self.contiguous(op, size)?;
+        self.set_layout(Layout::row_major(size).moved(self.layout().offset()));
+        Ok(())
+    }
+
+    /// [`Error::NeedsCopy`] unless contiguous.
+    fn contiguous(&self, op: &'static str, to: Dim<RANK>) -> Result<()> {
+        if self.is_contiguous() {
+            return Ok(());
+        }
+        Err(Error::NeedsCopy { op, sizes: self.size().0.into(), strides: self.stride().0.into(), to: to.0.into() })
+    }
+
+    /// Makes the first axis longer by `n`, keeps the elements, and reads 0 for the new ones. When the memory is full it
+    /// grows by `growth_percent` of the present first axis, at least by the need: with 50 or 100, extending step by step
+    /// costs amortised O(1) an element. A tensor that waits for its memory goes on waiting.
+    ///
+    /// # Errors
+    /// [`Error::Shared`] when other handles share the memory, [`Error::NeedsCopy`] unless contiguous,
+    /// [`Error::MetadataFrozen`], [`Error::Overflow`], [`Error::OutOfMemory`]; then sizes and elements are as before.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let mut log = Tensor::<f32, 2>::new(&Cpu)?;
+    /// log.resize([0, 2])?;
+    /// for step in 0..3 {
+    ///     log.extend(1, 100)?;
+    ///     log.view_mut()?.slice((step, ..))?.into_slice_mut().unwrap()[0] = step as f32;
+    /// }
+    /// assert_eq!((log.size(), log.to_vec()?), (dim![3, 2], vec![0.0, 0.0, 1.0, 0.0, 2.0, 0.0]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn extend(&mut self, n: usize, growth_percent: usize) -> Result<()>
+    where
+        Dim<RANK>: RemoveAxis<0>,
+    {
+        let (op, present) = ("extend", self.size());
+        self.thawed(op)?;
+        self.unique(op)?;
+        let with_rows = |rows: usize| Dim(std::array::from_fn(|axis| if axis == 0 { rows } else { present.0[axis] }));
+        let size = with_rows(present.0[0].saturating_add(n));
+        let need = size.numel_of(op, size_of::<T>())?;
+        self.contiguous(op, size)?;
+        if self.view().ready(op).is_err() {
+            return self.resized(op, size);
+        }
+        let from = self.layout().offset() + self.numel();
+        let to = self.layout().offset().saturating_add(need);
+        if to > self.capacity() {
+            let growth = (present.0[0] as u128 * growth_percent as u128).div_ceil(100);
+            let rows = present.0[0].saturating_add(usize::try_from(growth).unwrap_or(usize::MAX));
+            let grown = with_rows(rows).numel_of(op, size_of::<T>()).unwrap_or(need);
+            self.relocate(Layout::row_major(present), grown.max(need))?;
+        } else {
+            // SAFETY: the only handle; `to` is within the capacity; zeros are valid `T`s.
+            unsafe { self.zero(from * size_of::<T>()..to * size_of::<T>())? };
+        }
+        self.set_layout(Layout::row_major(size).moved(self.layout().offset()));
+        Ok(())
+    }
+
+    /// Makes the first axis `n` long, no longer than it is; keeps the first elements and all of the memory.
+    ///
+    /// # Errors
+    /// [`Error::Slice`] when the axis is shorter, [`Error::Shared`] when other handles share the memory (`resize`
+    /// instead), [`Error::MetadataFrozen`].
+    pub fn shrink_to(&mut self, n: usize) -> Result<()>
+    where
+        Dim<RANK>: RemoveAxis<0>,
+    {
+        self.thawed("shrink_to")?;
+        self.unique("shrink_to")?;
+        self.set_layout(self.layout().ranged("shrink_to", 0, 0, n, 1)?);
+        Ok(())
+    }
+
+    /// The same sizes with another element, all 0: Caffe2's type-changing raw access. Keeps the memory when this is the
+    /// only handle and it serves; otherwise the tensor waits for `mutable_data`.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`], [`Error::MetadataFrozen`], [`Error::OutOfMemory`] as [`Tensor::new`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from_vec(vec![1.5_f32, 2.5], [2])?.into_element::<i16>()?;
+    /// assert_eq!((x.to_vec()?, x.capacity()), (vec![0, 0], 4));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn into_element<U: Element>(mut self) -> Result<Tensor<U, RANK, D>> {
+        self.thawed("into_element")?;
+        let nbytes = self.size().numel_of("into_element", size_of::<U>())? * size_of::<U>();
+        let (held, layout) = (self.memory().size(), Layout::row_major(self.size()));
+        if self.is_unique() && held >= nbytes && self.memory().ptr().cast::<U>().is_aligned() {
+            // SAFETY: the only handle; all of the memory, and zeros are valid `T`s and `U`s.
+            unsafe { self.zero(0..held)? };
+        } else {
+            self.release_memory()?;
+        }
+        // SAFETY: the memory holds zeros and is aligned for `U`, or is empty; whether the layout fits comes next.
+        let mut tensor = unsafe { self.relay::<U, RANK>(layout) };
+        tensor.set_layout(layout);
+        Ok(tensor)
+    }
+}
