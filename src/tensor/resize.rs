@@ -10,6 +10,7 @@
 //!
 //! Imports: `error`, `shared`, `dim`, `rank`, `layout`, `element`, `device`, `allocation`, `tensor`.
 
+use super::share::move_elements;
 use super::{Tensor, TensorViewMut};
 use crate::allocation::{Allocation, ResizePolicy};
 use crate::device::{Device, Slot};
@@ -120,7 +121,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         self.thawed("reserve")?;
         self.unique("reserve")?;
         let numel = self.size().numel_of("reserve", size_of::<T>())?;
-        self.relocate(self.layout().preserved(), need.max(numel))
+        self.relocate("reserve", self.layout().preserved(), need.max(numel))
     }
 
     /// What [`resize`](Tensor::resize) does with memory beyond the need.
@@ -140,11 +141,11 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     }
 
     /// Moves to new memory for `capacity` elements, under a dense layout of the same sizes that fits in it.
-    fn relocate(&mut self, layout: Layout<RANK>, capacity: usize) -> Result<()> {
+    fn relocate(&mut self, op: &'static str, layout: Layout<RANK>, capacity: usize) -> Result<()> {
         // SAFETY: zeros are valid elements, and both callers ask for room for the layout.
         let mut moved = unsafe { Tensor::assemble(self.successor(capacity)?, layout) };
-        if self.view().ready("relocate").is_ok() && !self.is_empty() {
-            self.copy_to(&mut moved)?;
+        if self.view().ready(op).is_ok() && !self.is_empty() {
+            move_elements(op, self.view(), moved.writable(op)?)?;
         }
         let (memory, layout) = moved.into_memory();
         self.set_layout(layout);
@@ -293,7 +294,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
             let growth = (present.0[0] as u128 * growth_percent as u128).div_ceil(100);
             let rows = present.0[0].saturating_add(usize::try_from(growth).unwrap_or(usize::MAX));
             let grown = with_rows(rows).numel_of(op, size_of::<T>()).unwrap_or(need);
-            self.relocate(Layout::row_major(present), grown.max(need))?;
+            self.relocate(op, Layout::row_major(present), grown.max(need))?;
         } else {
             // SAFETY: the only handle; `to` is within the capacity; zeros are valid `T`s.
             unsafe { self.zero(from * size_of::<T>()..to * size_of::<T>())? };

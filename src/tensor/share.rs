@@ -200,7 +200,7 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
 }
 
 /// Copies between views of one size on one device.
-fn move_elements<T: Element, const RANK: usize, D: Device>(
+pub(super) fn move_elements<T: Element, const RANK: usize, D: Device>(
     op: &'static str,
     from: TensorView<'_, T, RANK, D>,
     mut to: TensorViewMut<'_, T, RANK, D>,

@@ -25,7 +25,8 @@ enum Owner {
     /// The global allocator, at `ALIGNMENT`.
     Global,
     Vec(VecParts),
-    External(Option<Deleter>),
+    /// The deleter, and the address that it was given with: null stays null.
+    External(*mut u8, Option<Deleter>),
 }
 
 /// A `Vec` taken apart, its element type erased.
@@ -60,8 +61,8 @@ impl CpuBlock {
     }
 
     pub(crate) fn external(address: *mut u8, nbytes: usize, free: Deleter) -> Self {
-        let address = NonNull::new(address).unwrap_or_else(dangling);
-        CpuBlock { address, nbytes, owner: Owner::External(Some(free)) }
+        let owner = Owner::External(address, Some(free));
+        CpuBlock { address: NonNull::new(address).unwrap_or_else(dangling), nbytes, owner }
     }
 
     pub(crate) fn from_vec<T: Send + Sync + 'static>(values: Vec<T>) -> Self {
@@ -110,9 +111,9 @@ impl Drop for CpuBlock {
             }
             // SAFETY: invariant 1: these are the parts of a `Vec` of the type that `drop` was made for.
             Owner::Vec(parts) => unsafe { (parts.drop)(parts.address.as_ptr(), parts.len, parts.capacity) },
-            Owner::External(free) => {
+            Owner::External(address, free) => {
                 if let Some(free) = free.take() {
-                    free(self.address.as_ptr(), self.nbytes);
+                    free(*address, self.nbytes);
                 }
             }
         }
