@@ -16,6 +16,7 @@
 mod adopt;
 mod create;
 mod display;
+mod format;
 mod handle;
 mod host;
 mod layouts;

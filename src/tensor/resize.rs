@@ -4,20 +4,20 @@
 //! |---|---|---|---|
 //! | `new`, `empty` | set | none | none to read |
 //! | `resize`, `resize_axis` | set | let go if the policy says so | those that the memory holds, if it serves |
-//! | `reshape_in_place`, `restride…`, `set_sizes_and_strides` | set | kept | kept |
+//! | `reshape_in_place` (and `format.rs`) | set | kept | kept |
 //! | `mutable_data` | kept | new if it does not serve | 0 in new memory |
 //! | `reserve`, `extend`, `shrink_to` | kept, more, fewer | new, new when full, kept | kept; new ones 0 |
 //!
 //! Imports: `error`, `shared`, `dim`, `rank`, `layout`, `element`, `device`, `allocation`, `tensor`.
 
-use super::{Tensor, TensorView, TensorViewMut};
+use super::{Tensor, TensorViewMut};
 use crate::allocation::{Allocation, ResizePolicy};
 use crate::device::{Device, Slot};
-use crate::dim::{Dim, Stride};
+use crate::dim::Dim;
 use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::layout::{Layout, MemoryFormat};
-use crate::rank::{IsRank4, IsRank5, RemoveAxis};
+use crate::layout::Layout;
+use crate::rank::RemoveAxis;
 use crate::shared::Shared;
 use std::ops::Range;
 
@@ -208,7 +208,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     }
 
     /// A dense layout at this handle's offset if the memory serves there, at 0 otherwise.
-    fn placed(&self, layout: Layout<RANK>) -> Layout<RANK> {
+    pub(super) fn placed(&self, layout: Layout<RANK>) -> Layout<RANK> {
         let end = self.layout().offset().saturating_add(layout.span().end);
         if end <= self.capacity() { layout.moved(self.layout().offset()) } else { layout }
     }
@@ -302,76 +302,6 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         Ok(())
     }
 
-    // ------------------------------------------------------------ strides
-
-    /// Any sizes and strides, at this handle's offset, that stay inside the memory (or, before there is memory, inside
-    /// what may be allocated). A stride of −1 is derived, as in PyTorch: from the last axis to the first it becomes the
-    /// next axis' stride × max(its size, 1), and 1 at the last; explicit strides stand, and derived ones before them
-    /// go on from there. PyTorch derives every negative stride; here the others run backwards.
-    ///
-    /// # Errors
-    /// [`Error::Bounds`] when a position would lie outside or a derived stride overflows, [`Error::Overflow`],
-    /// [`Error::MetadataFrozen`]; then nothing has changed.
-    ///
-    /// # Examples
-    /// ```
-    /// use rankform::prelude::*;
-    /// let mut x = Tensor::from([1, 2, 3, 4, 5, 6]).into_shape([1, 6])?;
-    /// x.set_sizes_and_strides([3, 2], [-1, 1])?; // derived: 2 · 1
-    /// assert!(x.stride() == [2, 1] && x.capacity() == 6);
-    /// # Ok::<(), rankform::Error>(())
-    /// ```
-    pub fn set_sizes_and_strides(&mut self, size: impl Into<Dim<RANK>>, stride: impl Into<Stride<RANK>>) -> Result<()> {
-        let (op, size, stride) = ("set_sizes_and_strides", size.into(), stride.into());
-        self.thawed(op)?;
-        size.numel_of(op, size_of::<T>())?;
-        let waits = self.is_waiting();
-        let len = if waits { isize::MAX as usize / size_of::<T>().max(1) } else { self.capacity() };
-        let offset = self.layout().offset() as i128;
-        let too_large = || Error::Bounds { op, sizes: size.0.into(), strides: stride.0.into(), offset, len };
-        let derived = Layout::derived_strides(size, stride).ok_or_else(too_large)?;
-        self.set_layout(Layout::within(op, size, derived, offset, len)?);
-        Ok(())
-    }
-
-    /// Strides of a format for the present sizes: c10's `empty_tensor_restride`. No bytes move, so an index may name
-    /// another element afterwards; `to_format` moves them.
-    ///
-    /// # Errors
-    /// [`Error::MetadataFrozen`], [`Error::Overflow`] (of a broadcast tensor).
-    pub fn restride(&mut self, format: MemoryFormat) -> Result<()> {
-        self.restrided("restride", self.layout().in_format(format))
-    }
-
-    /// As [`restride`](Tensor::restride), the channel fastest: `[batch, channel, height, width]` only.
-    ///
-    /// # Errors
-    /// Those of [`restride`](Tensor::restride).
-    pub fn restride_channels_last(&mut self) -> Result<()>
-    where
-        Dim<RANK>: IsRank4,
-    {
-        self.restrided("restride_channels_last", Layout::with_channel_fastest(self.size()))
-    }
-
-    /// As [`restride`](Tensor::restride), the channel fastest: `[batch, channel, depth, height, width]` only.
-    ///
-    /// # Errors
-    /// Those of [`restride`](Tensor::restride).
-    pub fn restride_channels_last_3d(&mut self) -> Result<()>
-    where
-        Dim<RANK>: IsRank5,
-    {
-        self.restrided("restride_channels_last_3d", Layout::with_channel_fastest(self.size()))
-    }
-
-    fn restrided(&mut self, op: &'static str, layout: Layout<RANK>) -> Result<()> {
-        self.thawed(op)?;
-        self.size().numel_of(op, size_of::<T>())?;
-        self.set_layout(self.placed(layout));
-        Ok(())
-    }
-
     /// The same sizes with another element, all 0: Caffe2's type-changing raw access. Keeps the memory when this is the
     /// only handle and it serves; otherwise the tensor waits for `mutable_data`.
     ///
@@ -401,33 +331,4 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         tensor.set_layout(layout);
         Ok(tensor)
     }
-}
-
-/// Questions about the layout, for all three forms of a tensor.
-macro_rules! queries {
-    ($($(#[$doc:meta])* fn $name:ident $([$rank:ident])? = $query:ident;)*) => {
-        queries! { @of [Tensor<T, RANK, D>] [$($(#[$doc])* $name $([$rank])? $query;)*] }
-        queries! { @of [TensorView<'_, T, RANK, D>] [$($(#[$doc])* $name $([$rank])? $query;)*] }
-        queries! { @of [TensorViewMut<'_, T, RANK, D>] [$($(#[$doc])* $name $([$rank])? $query;)*] }
-    };
-    (@of [$form:ty] [$($(#[$doc:meta])* $name:ident $([$rank:ident])? $query:ident;)*]) => {
-        impl<T, const RANK: usize, D: Device> $form { $(
-            $(#[$doc])*
-            pub fn $name(&self) -> bool $(where Dim<RANK>: $rank)? {
-                self.layout().$query()
-            }
-        )* }
-    };
-}
-queries! {
-    /// Whether row-major order is the order of memory, without gaps. Axes of size 1 never decide; empty tensors are.
-    fn is_contiguous = is_contiguous;
-    /// Whether the channel axis of `[batch, channel, height, width]` is the fastest and nothing is left out.
-    fn is_channels_last[IsRank4] = is_dense_with_channel_fastest;
-    /// Whether the channel axis of `[batch, channel, depth, height, width]` is the fastest and nothing is left out.
-    fn is_channels_last_3d[IsRank5] = is_dense_with_channel_fastest;
-    /// Whether some order of the axes is the order of memory, without gaps.
-    fn is_non_overlapping_and_dense = is_non_overlapping_and_dense;
-    /// Whether two indices may name one element; see [`Layout::may_overlap`].
-    fn may_overlap = may_overlap;
 }
