@@ -333,7 +333,7 @@ fn extend_costs_amortised_constant_time_and_keeps_elements() {
 fn extend_grows_by_percent_of_the_first_axis_and_at_least_by_the_need() {
     // (rows, n, percent, capacity in rows), by Caffe2's rule max(rows + n, ⌈rows · (1 + percent/100)⌉)
     for (rows, n, percent, expected) in
-        [(10, 1, 0, 11), (10, 1, 50, 15), (10, 7, 50, 17), (10, 1, 41, 15), (3, 1, 1, 4), (0, 2, 100, 2), (4, 1, usize::MAX, 5)]
+        [(10, 1, 0, 11), (10, 1, 50, 15), (10, 7, 50, 17), (10, 1, 41, 15), (3, 1, 1, 4), (0, 2, 100, 2), (8, 1, usize::MAX, 9)]
     {
         let mut x = Tensor::<i32, 2, Meta>::zeros([rows, 2], &Meta::new()).unwrap();
         x.extend(n, percent).unwrap();

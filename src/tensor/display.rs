@@ -1,231 +1,191 @@
-//! Printing, as NumPy prints arrays: aligned columns, `...` for what is too long.
+//! Printing: `Display` as NumPy prints arrays, `Debug` as one would write the tensor down.
 //!
-//! `{}` limits floats to 8 digits behind the point, `{:.3}` to 3; `{:#}` shows every element.
-//! Imports: `element`, `device`, `scalar`, `tensor`.
+//! Neither ever fails: a tensor without data prints its sizes.
+//! Imports: `error`, `dim`, `element`, `device`, `tensor`.
+
+mod words;
 
 use super::{Tensor, TensorView, TensorViewMut};
 use crate::device::Device;
+use crate::dim::Dim;
 use crate::element::Element;
-use crate::scalar::{DType, Prim};
-use num_complex::Complex;
+use crate::error::{Error, Result};
 use std::fmt;
 
-/// Elements beyond which the middle of each axis is left out.
-const SUMMARISED: usize = 1000;
-/// Elements that stand at each end of a summarised axis.
+/// Beyond so many elements, only the edges are printed.
+const THRESHOLD: usize = 1000;
+/// How many elements an edge has.
 const EDGE: usize = 3;
-/// Columns of text.
+/// Characters of a line.
 const WIDTH: usize = 75;
-/// Digits behind the point, unless the format says otherwise.
-const PRECISION: usize = 8;
 
-/// The positions of an axis of `size` that are shown; `None` stands for those that are not.
-fn shown(size: usize, summarise: bool) -> impl Iterator<Item = Option<usize>> + Clone {
-    let cut = summarise && size > 2 * EDGE;
-    let (head, tail) = if cut { (EDGE, size - EDGE) } else { (size, size) };
-    (0..head).map(Some).chain(cut.then_some(None)).chain((tail..size).map(Some))
-}
-
-/// How the floats of one tensor are written: alike, so that their points stand in a column.
-#[derive(Clone, Copy)]
-enum Style {
-    /// Digits behind the point, at most.
-    Positional(usize),
-    Scientific(usize),
-}
-
-impl Style {
-    /// NumPy's choice: scientific when the finite numbers span too much, or are too large or small.
-    fn of(values: &[f64], precision: usize) -> Style {
-        let finite = || values.iter().filter(|v| v.is_finite() && **v != 0.0).map(|v| v.abs());
-        let (high, low) = (finite().fold(0.0, f64::max), finite().fold(f64::INFINITY, f64::min));
-        if high >= 1e8 || low < 1e-4 || high / low > 1e3 && low.is_finite() && high > 1e16 {
-            Style::Scientific(precision)
-        } else {
-            Style::Positional(precision)
-        }
-    }
-
-    /// `value` with as few digits as say it, up to the precision; `1.` for a whole number.
-    fn text(self, value: f64, single: bool) -> String {
-        if value.is_nan() {
-            return "nan".into();
-        }
-        if value.is_infinite() {
-            return if value > 0.0 { "inf".into() } else { "-inf".into() };
-        }
-        // The shortest text that reads back as the same number of the element's own type.
-        let shortest = |digits: &dyn Fn(usize) -> String, exact: String, limit: usize| {
-            let (mantissa, exponent) = exact.split_once('e').map_or((exact.as_str(), None), |(m, e)| (m, Some(e)));
-            let fraction = mantissa.split_once('.').map_or(0, |(_, fraction)| fraction.len());
-            let text = if fraction > limit { digits(limit) } else { exact.clone() };
-            let (mantissa, exponent) = match (text.split_once('e'), exponent) {
-                (Some((m, e)), _) => (m.to_string(), format!("e{:+03}", e.parse::<i32>().unwrap_or(0))),
-                (None, _) => (text, String::new()),
-            };
-            let mantissa = if mantissa.contains('.') { mantissa.trim_end_matches('0').to_string() } else { format!("{mantissa}.") };
-            mantissa + &exponent
-        };
-        match self {
-            Style::Positional(limit) => {
-                let exact = if single { format!("{}", value as f32) } else { format!("{value}") };
-                shortest(&|digits| format!("{value:.digits$}"), exact, limit)
-            }
-            Style::Scientific(limit) => {
-                let exact = if single { format!("{:e}", value as f32) } else { format!("{value:e}") };
-                shortest(&|digits| format!("{value:.digits$e}"), exact, limit)
-            }
-        }
-    }
-}
-
-/// Pads the fractions of real numbers so that they end alike, as NumPy does: `1.5 ` beside `1.25`.
-fn align_fractions(texts: &mut [String]) {
-    let behind = |text: &str| text.find('.').map_or(0, |point| text.len() - point);
-    let longest = texts.iter().map(|text| behind(text)).max().unwrap_or(0);
-    for text in texts.iter_mut().filter(|text| text.contains('.')) {
-        let missing = longest - behind(text);
-        text.push_str(&" ".repeat(missing));
-    }
-}
-
-/// The texts of elements, not yet of one width.
-fn texts<T: Element>(values: &[T], precision: Option<usize>) -> Vec<String> {
-    let limit = precision.unwrap_or(PRECISION);
-    let single = !matches!(T::DTYPE, DType::F64 | DType::C64);
-    let number = |value: &T| value.widen().cast::<f64>();
-    match T::DTYPE {
-        DType::Bool => values.iter().map(|v| if v.widen().cast::<bool>() { "true".into() } else { "false".into() }).collect(),
-        DType::C32 | DType::C64 => {
-            let complex: Vec<Complex<f64>> = values.iter().map(|v| v.widen().cast::<Complex<f64>>()).collect();
-            let parts = |part: fn(&Complex<f64>) -> f64| {
-                let reals: Vec<f64> = complex.iter().map(part).collect();
-                let style = Style::of(&reals, limit);
-                let mut texts: Vec<String> = reals.iter().map(|&v| style.text(v, single)).collect();
-                align_fractions(&mut texts);
-                texts
-            };
-            let (re, im) = (parts(|c| c.re), parts(|c| c.im));
-            re.into_iter().zip(im).map(|(re, im)| join_parts(&re, &im)).collect()
-        }
-        dtype if dtype.is_discrete() => values.iter().map(|v| v.to_string()).collect(),
-        _ => {
-            let reals: Vec<f64> = values.iter().map(number).collect();
-            let style = match (Style::of(&reals, limit), precision) {
-                (Style::Positional(_), _) => Style::Positional(limit),
-                (scientific, _) => scientific,
-            };
-            let mut texts: Vec<String> = reals.iter().map(|&v| style.text(v, single)).collect();
-            align_fractions(&mut texts);
-            texts
-        }
-    }
-}
-
-fn join_parts(re: &str, im: &str) -> String {
-    let trimmed = im.trim_end();
-    let sign = if trimmed.starts_with('-') { "" } else { "+" };
-    format!("{re}{sign}{trimmed}i{}", &im[trimmed.len()..])
-}
-
-/// Writes nested brackets around the texts of the shown elements, which come in row-major order.
-struct Printer<'a> {
+/// The elements to print, as words in row-major order.
+struct Page<'a> {
+    words: std::vec::IntoIter<String>,
     size: &'a [usize],
-    summarise: bool,
-    texts: std::slice::Iter<'a, String>,
-    width: usize,
-    indent: usize,
+    /// Which axes show their edges only.
+    is_cut: &'a [bool],
+    separator: &'static str,
 }
 
-impl Printer<'_> {
-    fn axis(&mut self, f: &mut fmt::Formatter<'_>, axis: usize) -> fmt::Result {
-        let Some(&size) = self.size.get(axis) else {
-            return f.write_str(self.texts.next().map_or("", |text| text.trim()));
-        };
-        let last = axis + 1 == self.size.len();
-        f.write_str("[")?;
-        let mut column = self.indent + axis + 1;
-        for (place, position) in shown(size, self.summarise).enumerate() {
-            if last {
-                let text = position.and_then(|_| self.texts.next()).map_or("...", |text| text.as_str());
-                let padded = if position.is_some() { self.width } else { 3 };
-                if place > 0 && column + 1 + padded >= WIDTH {
-                    write!(f, "\n{:indent$}", "", indent = self.indent + axis + 1)?;
-                    column = self.indent + axis + 1;
-                } else if place > 0 {
-                    f.write_str(" ")?;
-                    column += 1;
+impl Page<'_> {
+    /// Everything from `axis` on, behind `indent` spaces on every line but the first.
+    fn text(&mut self, axis: usize, indent: usize, width: usize) -> String {
+        if axis == self.size.len() {
+            return self.words.next().unwrap_or_default();
+        }
+        let is_last = axis + 1 == self.size.len();
+        let comma = self.separator.trim_end();
+        let count = if self.is_cut[axis] { 2 * EDGE + 1 } else { self.size[axis] };
+        let (mut text, mut line) = (String::new(), 0);
+        for item in 0..count {
+            let word = match item {
+                EDGE if self.is_cut[axis] => "...".into(),
+                _ => self.text(axis + 1, indent + 1, width.saturating_sub(1)),
+            };
+            if !is_last && item > 0 {
+                text.extend([comma, &"\n".repeat(self.size.len() - axis - 1), &" ".repeat(indent)]);
+            } else if is_last {
+                // A word that does not fit begins a line, unless it is the first there.
+                if line > 0 && indent + line + word.len() > width.saturating_sub(1) {
+                    text.truncate(text.trim_end().len());
+                    text.extend(["\n", &" ".repeat(indent)]);
+                    line = 0;
                 }
-                write!(f, "{text:>padded$}")?;
-                column += padded;
-            } else {
-                if place > 0 {
-                    // As many line ends as axes end here.
-                    write!(f, "{}{:indent$}", "\n".repeat(self.size.len() - axis - 1), "", indent = self.indent + axis + 1)?;
-                }
-                if position.is_some() { self.axis(f, axis + 1)? } else { f.write_str("...")? }
+                line += word.len() + self.separator.len();
+            }
+            text += &word;
+            if is_last && item + 1 < count {
+                text += self.separator;
             }
         }
-        f.write_str("]")
+        format!("[{text}]")
     }
+}
+
+/// The elements that are printed, in row-major order: all, or the edges of the axes that are cut.
+fn shown<T: Element, const RANK: usize, D: Device>(view: TensorView<'_, T, RANK, D>, is_cut: [bool; RANK]) -> Result<Vec<T>> {
+    if !is_cut.contains(&true) {
+        return view.to_vec();
+    }
+    view.ready("display")?;
+    let size = view.size().0;
+    let shown = Dim(std::array::from_fn(|axis| if is_cut[axis] { 2 * EDGE } else { size[axis] }));
+    let mut cells = Vec::new();
+    let nbytes = shown.numel_of("display", size_of::<T>())? * size_of::<T>();
+    cells.try_reserve_exact(nbytes / size_of::<T>()).map_err(|_| Error::OutOfMemory { op: "display", nbytes })?;
+    cells.resize(nbytes / size_of::<T>(), T::default());
+    // Each corner is a view, and is read at once.
+    for corner in Dim(is_cut.map(|is_cut| 1 + is_cut as usize)).indices() {
+        let mut part = view;
+        for axis in (0..RANK).filter(|&axis| is_cut[axis]) {
+            let start = if corner[axis] == 0 { 0 } else { size[axis] - EDGE };
+            part = part.slice_axis(axis, start..start + EDGE, 1)?;
+        }
+        for (mut index, value) in part.size().indices().zip(part.to_vec()?) {
+            for axis in 0..RANK {
+                index[axis] += corner[axis] * EDGE;
+            }
+            cells[shown.linearize(index)] = value;
+        }
+    }
+    Ok(cells)
 }
 
 impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
-    /// The shown elements in row-major order, or why there are none.
-    fn shown(&self, summarise: bool) -> crate::Result<Vec<T>> {
-        if !summarise {
-            return self.to_vec();
+    /// The elements in brackets, `indent` characters to the right of where they begin.
+    fn page(self, f: &fmt::Formatter<'_>, separator: &'static str, indent: usize) -> Result<String> {
+        let size = self.size().0;
+        let is_long = self.numel() > THRESHOLD && !f.alternate();
+        let is_cut = size.map(|size| is_long && size > 2 * EDGE);
+        let cells = shown(self, is_cut)?;
+        if cells.is_empty() {
+            return Ok("[]".into());
         }
-        // Only the edges travel from the device: an index at a time would wait for each, so cut and copy axis by axis.
-        let mut index = Vec::new();
-        let values = self.to_vec()?;
-        let kept = |index: [usize; RANK]| {
-            (0..RANK).all(|a| self.size().0[a] <= 2 * EDGE || index[a] < EDGE || index[a] + EDGE >= self.size().0[a])
-        };
-        index.extend(self.size().indices().zip(values).filter(|(index, _)| kept(*index)).map(|(_, value)| value));
-        Ok(index)
+        let words = words::words(&cells, f.precision().unwrap_or(8)).into_iter();
+        let page = Page { words, size: &size, is_cut: &is_cut, separator }.text(0, indent + 1, WIDTH);
+        Ok(if RANK == 0 { page.trim_start().into() } else { page })
     }
 
-    fn print(&self, f: &mut fmt::Formatter<'_>, indent: usize) -> fmt::Result {
-        if self.is_empty() && RANK > 0 {
-            return f.write_str("[]");
+    fn display(self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = if RANK == 0 && f.precision().is_none() { self.item().map(words::scalar) } else { self.page(f, " ", 0) };
+        match text {
+            Ok(text) => f.write_str(&text),
+            Err(_) => self.describe(name, None, f),
         }
-        let summarise = !f.alternate() && self.numel() > SUMMARISED;
-        let values = match self.shown(summarise) {
-            Ok(values) => values,
-            Err(error) => return write!(f, "<{error}>"),
-        };
-        let texts = texts(&values, f.precision());
-        let width = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0);
-        Printer { size: &self.size().0, summarise, texts: texts.iter(), width, indent }.axis(f, 0)
+    }
+
+    fn debug(self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let indent = format!("{name}<{}, {RANK}>(", T::DTYPE).len();
+        self.describe(name, self.page(f, ", ", indent).ok(), f)
+    }
+
+    fn describe(self, name: &str, page: Option<String>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{name}<{}, {RANK}>(", T::DTYPE)?;
+        if let Some(page) = page {
+            write!(f, "{page}, ")?;
+        }
+        let memory = if self.ready("debug").is_ok() { "" } else { ", unallocated" };
+        write!(f, "size={}, device={:?}{memory})", self.size(), self.device())
     }
 }
 
 macro_rules! printed {
-    ($([$($life:tt)*] $type:ident $args:tt, |$x:ident| $view:expr;)*) => { $(printed!(@one [$($life)*] $type $args |$x| $view);)* };
-    (@one [$($life:tt)*] $type:ident [$($args:tt)*] |$x:ident| $view:expr) => {
-        /// As NumPy prints arrays; `{:.3}` sets the digits behind the point, `{:#}` shows every element.
-        impl<$($life)* T: Element, const RANK: usize, D: Device> fmt::Display for $type<$($args)*> {
+    ($($name:ident: $type:ty, |$x:ident| $view:expr;)*) => { $(
+        /// As NumPy prints arrays; `{:.3}` sets the digits after the point, `{:#}` prints every element.
+        ///
+        /// Floats have the fewest digits that tell them from their neighbours, at most 8 after the point. Beyond 1 000
+        /// elements each axis shows 3 at either end. Without data, prints the sizes; never fails for it.
+        ///
+        /// # Examples
+        /// ```
+        /// use rankform::prelude::*;
+        /// let x = Tensor::from([[1.0, 2.5], [3.0, 4.0]]);
+        /// assert_eq!(x.to_string(), "[[1.  2.5]\n [3.  4. ]]");
+        /// assert_eq!(format!("{:.0}", x.transposed()), "[[1. 3.]\n [2. 4.]]");
+        /// ```
+        impl<T: Element, const RANK: usize, D: Device> fmt::Display for $type {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 let $x = self;
-                $view.print(f, 0)
+                $view.display(stringify!($name), f)
             }
         }
-        /// The elements, sizes, element type and device; of an element that is not [`Element`], see `iter`.
-        impl<$($life)* T: Element, const RANK: usize, D: Device> fmt::Debug for $type<$($args)*> {
+        /// The type, the elements as in `Display`, the sizes and the device.
+        ///
+        /// # Examples
+        /// ```
+        /// use rankform::prelude::*;
+        /// assert_eq!(format!("{:?}", Tensor::from([1.0, 2.0])), "Tensor<f64, 1>([1., 2.], size=[2], device=Cpu)");
+        /// ```
+        impl<T: Element, const RANK: usize, D: Device> fmt::Debug for $type {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 let $x = self;
-                let view = $view;
-                let name = concat!(stringify!($type), "(");
-                f.write_str(name)?;
-                view.print(f, name.len())?;
-                write!(f, ", element = {}, size = {:?}, device = {:?})", T::DTYPE, view.size(), view.device())
+                $view.debug(stringify!($name), f)
             }
         }
-    };
+    )* };
 }
 printed! {
-    [] Tensor[T, RANK, D], |x| x.view();
-    ['a,] TensorView['a, T, RANK, D], |x| *x;
-    ['a,] TensorViewMut['a, T, RANK, D], |x| x.as_view();
+    Tensor: Tensor<T, RANK, D>, |x| x.view();
+    TensorView: TensorView<'_, T, RANK, D>, |x| *x;
+    TensorViewMut: TensorViewMut<'_, T, RANK, D>, |x| x.as_view();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::allocation::Allocation;
+    use crate::device::Cpu;
+    use crate::layout::Layout;
+    use crate::shared::Shared;
+
+    #[test]
+    fn a_tensor_that_waits_for_its_memory_prints_its_sizes() {
+        let memory = || Shared::new(Allocation::new(&Cpu, 0).unwrap()).unwrap();
+        let x = Tensor::<f32, 2>::waiting(memory(), Layout::row_major(Dim([2000, 3])));
+        assert_eq!(x.to_string(), "Tensor<f32, 2>(size=[2000, 3], device=Cpu, unallocated)");
+        assert_eq!(format!("{x:?}"), x.to_string());
+        let scalar = Tensor::<f32, 0>::waiting(memory(), Layout::row_major(Dim([])));
+        assert_eq!(scalar.to_string(), "Tensor<f32, 0>(size=[], device=Cpu, unallocated)");
+    }
 }

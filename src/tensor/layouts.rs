@@ -8,6 +8,7 @@ use crate::dim::{Axis, Dim, Stride};
 use crate::error::{Error, Result, text};
 use crate::layout::Layout;
 use crate::rank::{Fits, InsertAxis, LiftTo, Rank, RemoveAxis, SliceSpec};
+use std::ops::Range;
 
 /// One row of views: the same function of the layout, for a view, an exclusive view and an owned tensor.
 macro_rules! views {
@@ -130,6 +131,12 @@ views! {
     /// # Errors
     /// [`Error::Axis`] when there is no such axis.
     fn reversed_axis, into_reversed_axis(axis: usize) -> RANK = |layout| layout.reversed(axis);
+
+    /// Positions `range` of axis `axis`, known at run time, every `step`-th, from the last when the step is negative.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] when there is no such axis, [`Error::Slice`] when the range leaves it or the step is 0.
+    fn slice_axis, into_slice_axis(axis: usize, range: Range<usize>, step: isize) -> RANK = |layout| layout.ranged("slice_axis", axis, range.start, range.end, step);
 }
 
 exclusive_views! {

@@ -19,6 +19,7 @@ mod display;
 mod format;
 mod handle;
 mod host;
+mod iter;
 mod layouts;
 mod resize;
 mod share;
@@ -28,6 +29,9 @@ mod view_mut;
 pub use adopt::AsAtomic;
 pub use create::Nested;
 pub use handle::Tensor;
+#[cfg(feature = "rayon")]
+pub use iter::ParElements;
+pub use iter::{Elements, Iter, IterMut, Reference};
 pub use share::Metadata;
 pub(crate) use view::Leaf;
 pub use view::TensorView;

@@ -10,7 +10,7 @@
 //! Imports: `error`, `shared`, `dim`, `layout`, `element`, `device`, `tensor`.
 
 use super::{Tensor, TensorView, TensorViewMut};
-use crate::device::{Device, Slot, same_device};
+use crate::device::{Device, Slot};
 use crate::dim::Dim;
 use crate::element::Element;
 use crate::error::{Error, Result};
@@ -176,6 +176,11 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     pub fn to<E: Device>(&self, device: &E) -> Result<Tensor<T, RANK, E>> {
         let layout = self.layout().preserved();
         let mut copy = Tensor::<T, RANK, E>::unwritten("to", layout, device)?;
+        if self.is_on(device) {
+            self.ready("to")?;
+            self.copy_within_device(copy.writable("to")?)?;
+            return Ok(copy);
+        }
         // The bytes travel in the order in which the copy stores them: dense, slowest axis first.
         let values = self.permuted(layout.axes_by_stride())?.to_vec()?;
         let to = copy.writable("to")?.raw_ptr().cast();
@@ -192,16 +197,21 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
         if self.size() != out.size() {
             return Err(Error::Sizes { op: "copy_to", left: self.size().0.into(), right: out.size().0.into() });
         }
+        if self.is_on(out.device()) {
+            self.ready("copy_to")?;
+            return self.copy_within_device(out.reborrow());
+        }
         let there = self.to(out.device())?;
         there.view().copy_within_device(out.reborrow())
     }
-}
 
-impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
+    fn is_on<E: Device>(&self, device: &E) -> bool {
+        (device as &dyn std::any::Any).downcast_ref::<D>() == Some(self.device())
+    }
+
     /// Copies to a view of the same size on the same device; both have their memory.
-    pub(super) fn copy_within_device(&self, mut to: TensorViewMut<'_, T, RANK, D>) -> Result<()> {
-        assert!(self.size() == to.size() && self.ready("copy").is_ok(), "the caller has compared the sizes");
-        same_device("copy", self.device(), to.device())?;
+    pub(super) fn copy_within_device<E: Device>(&self, mut to: TensorViewMut<'_, T, RANK, E>) -> Result<()> {
+        assert!(self.size() == to.size() && self.is_on(to.device()) && self.ready("copy").is_ok(), "the caller has compared");
         let (from_stride, to_stride) = (self.stride(), to.stride());
         let to_slot = Slot { address: to.raw_ptr().cast(), stride: &to_stride.0, element: size_of::<T>() };
         let from_slot = Slot { address: self.raw_ptr().cast_mut().cast(), stride: &from_stride.0, element: size_of::<T>() };

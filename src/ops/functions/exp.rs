@@ -7,7 +7,7 @@ use super::{Double, clamp, pick, poly, power_of_two, shifter, single, word};
 use crate::scalar::{Function, Lane, Lanes, Real};
 
 /// `ln 2` in two words.
-pub(super) const LN_2: [[f64; 2]; 2] = [[0.6931471824645996, -1.904654323148236e-9], [0.6931471805599453, 2.3190468138462996e-17]];
+pub(super) const LN_2: [[f64; 2]; 2] = [[0.6931471824645996, -1.904654323148236e-9], [std::f64::consts::LN_2, 2.3190468138462996e-17]];
 
 /// `(e^r − 1 − r) / r²` for `|r| ≤ ln2 / 2`; relative error of `r + r²·q` 2^-28 (f32), 2^-61 (f64).
 #[inline(always)]

@@ -8,7 +8,7 @@ use super::{Double, exponent_mask, pick, poly, sign, signed, single, word};
 use crate::scalar::{Function, Lane, Lanes, Real};
 
 /// `π` in two words.
-const PI: [[f64; 2]; 2] = [[3.1415927410125732, -8.742277657347586e-08], [3.141592653589793, 1.2246467991473532e-16]];
+const PI: [[f64; 2]; 2] = [[3.1415927410125732, -8.742277657347586e-08], [std::f64::consts::PI, 1.2246467991473532e-16]];
 
 /// `π · part` in two words, for a power of two.
 #[inline(always)]

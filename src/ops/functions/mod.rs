@@ -2,7 +2,7 @@
 //!
 //! Every function states `ULP_F32` and `ULP_F64`: the largest error, in units in the last place of the true result, over
 //! all inputs (over the range that its documentation names, where it names one). 16-bit floats are computed in `f32`.
-//! Special values are those of C99 Annex F. Bodies keep what rounding loses in a second word ([`Double`]), which a fused
+//! Special values are those of C99 Annex F. Bodies keep what rounding loses in a second word (`Double`), which a fused
 //! multiply-add makes cheap; coefficients are minimax fits (Remez) for the interval left after reduction.
 //! Imports: `scalar`.
 

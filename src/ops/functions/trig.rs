@@ -67,7 +67,7 @@ fn tan_turn<L: Lanes>(turn: Turn<L>) -> Lane<L, f64> {
 }
 
 /// `π/2` in three words.
-const HALF_PI: [f64; 3] = [1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33];
+const HALF_PI: [f64; 3] = [std::f64::consts::FRAC_PI_2, 6.123233995736766e-17, -1.4973849048591698e-33];
 
 /// `x = k·π/2 + r`: `r` in two words, and the low bits of `k`.
 #[inline(always)]

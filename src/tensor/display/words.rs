@@ -1,0 +1,215 @@
+//! Elements as words of one width, digit for digit as NumPy 2.4 writes them.
+//!
+//! Floats have the fewest digits that tell them from their neighbours, cut off at the precision; all of an array are
+//! positional or all scientific. Imports: `scalar`, `element`.
+
+use crate::element::Element;
+use crate::scalar::{DType, Prim};
+use half::{bf16, f16};
+use num_complex::Complex;
+
+/// The elements of one array, each as wide as the widest.
+pub(super) fn words<T: Element>(values: &[T], precision: usize) -> Vec<String> {
+    match T::DTYPE {
+        DType::Bool => values.iter().map(|&value| if whole(value) == 0 { "False".into() } else { " True".into() }).collect(),
+        DType::C32 | DType::C64 => {
+            let (re, im): (Vec<f64>, Vec<f64>) = values.iter().map(|&value| parts(value)).unzip();
+            let (left, right) = (Column::new(T::DTYPE, precision, false, &re), Column::new(T::DTYPE, precision, true, &im));
+            let pairs = re.into_iter().zip(im).map(|(re, im)| (left.word(re), right.word(im)));
+            pairs.map(|(re, im)| format!("{re}{:<width$}", format!("{}j", im.trim_end()), width = im.len() + 1)).collect()
+        }
+        kind if kind.is_discrete() => {
+            let numbers: Vec<String> = values.iter().map(|&value| whole(value).to_string()).collect();
+            let width = numbers.iter().map(String::len).max().unwrap_or(0);
+            numbers.into_iter().map(|number| format!("{number:>width$}")).collect()
+        }
+        kind => {
+            let values: Vec<f64> = values.iter().map(|&value| parts(value).0).collect();
+            let column = Column::new(kind, precision, false, &values);
+            values.into_iter().map(|value| column.word(value)).collect()
+        }
+    }
+}
+
+/// The only element of a tensor without axes, with all its digits.
+pub(super) fn scalar<T: Element>(value: T) -> String {
+    match T::DTYPE {
+        DType::Bool => if whole(value) == 0 { "False" } else { "True" }.into(),
+        kind @ (DType::C32 | DType::C64) => match parts(value) {
+            (re, im) if re == 0.0 && re.is_sign_positive() => format!("{}j", lone(kind, im, "", false)),
+            (re, im) => format!("({}{}j)", lone(kind, re, "", false), lone(kind, im, "", true)),
+        },
+        kind if kind.is_discrete() => whole(value).to_string(),
+        kind => lone(kind, parts(value).0, ".0", false),
+    }
+}
+
+/// A number by itself, `end` after it where it has no fraction.
+fn lone(kind: DType, value: f64, end: &str, plus: bool) -> String {
+    if !value.is_finite() {
+        return not_finite(value, plus);
+    }
+    let is_positional = value == 0.0 || (1e-4..if decimals(kind) == 15 { 1e16 } else { limit(kind) }).contains(&value.abs());
+    let Decimal { int, frac, exp } = decimal(kind, value, usize::MAX, !is_positional, plus);
+    match (is_positional, frac.is_empty()) {
+        (true, true) => int + end,
+        (true, false) => format!("{int}.{frac}"),
+        (false, true) => format!("{int}e{exp:+03}"),
+        (false, false) => format!("{int}.{frac}e{exp:+03}"),
+    }
+}
+
+fn whole<T: Element>(value: T) -> i128 {
+    let value = value.widen();
+    if T::DTYPE == DType::U64 { value.cast::<u64>().into() } else { value.cast::<i64>().into() }
+}
+
+fn parts<T: Element>(value: T) -> (f64, f64) {
+    let value: Complex<f64> = value.widen().cast();
+    (value.re, value.im)
+}
+
+fn not_finite(value: f64, plus: bool) -> String {
+    let sign = if value == f64::NEG_INFINITY { "-" } else { ["", "+"][plus as usize] };
+    format!("{sign}{}", if value.is_nan() { "nan" } else { "inf" })
+}
+
+/// How many decimal digits every number of this kind can keep.
+fn decimals(kind: DType) -> i32 {
+    match kind {
+        DType::BF16 => 2,
+        DType::F16 => 3,
+        DType::F32 | DType::C32 => 6,
+        _ => 15,
+    }
+}
+
+/// From here on an array is scientific.
+fn limit(kind: DType) -> f64 {
+    10_f64.powi(decimals(kind).min(8))
+}
+
+/// To the nearest number of this kind.
+fn rounded(kind: DType, value: f64) -> f64 {
+    match kind {
+        DType::F16 => f16::from_f64(value).into(),
+        DType::BF16 => bf16::from_f64(value).into(),
+        DType::F32 | DType::C32 => value as f32 as f64,
+        _ => value,
+    }
+}
+
+/// A number taken apart; the sign stands in `int`.
+struct Decimal {
+    int: String,
+    frac: String,
+    exp: i32,
+}
+
+impl Decimal {
+    /// From a magnitude such as `1.25` or `1.25e-7`.
+    fn of(text: &str, is_negative: bool, plus: bool) -> Self {
+        let (number, exp) = text.split_once('e').unwrap_or((text, "0"));
+        let (int, frac) = number.split_once('.').unwrap_or((number, ""));
+        let sign = if is_negative { "-" } else { ["", "+"][plus as usize] };
+        Decimal { int: format!("{sign}{int}"), frac: frac.into(), exp: exp.parse().unwrap_or(0) }
+    }
+}
+
+/// The fewest digits that only this number rounds from, as `1.25e-7`; of two as good the nearer, then the even one.
+fn shortest(kind: DType, magnitude: f64) -> String {
+    let is_it = |text: &str| text.parse().is_ok_and(|parsed| rounded(kind, parsed) == magnitude);
+    if !matches!(kind, DType::F16 | DType::BF16) {
+        let found = if decimals(kind) == 6 { format!("{:e}", magnitude as f32) } else { format!("{magnitude:e}") };
+        let digits = found.find('e').unwrap_or(0).saturating_sub(2);
+        let even = format!("{magnitude:.digits$e}");
+        return if is_it(&even) { even } else { found };
+    }
+    // The nearest may be outside, and the one on the other side not: below a power of 2 numbers are denser.
+    let found = (0..5).find_map(|digits| {
+        let near = format!("{magnitude:.digits$e}");
+        let (parsed, exp) = (near.parse::<f64>().ok()?, near.split_once('e')?.1.parse::<i32>().ok()?);
+        let other = parsed + 10_f64.powi(exp - digits as i32).copysign(magnitude - parsed);
+        [near, format!("{other:.digits$e}")].into_iter().find(|text| is_it(text))
+    });
+    found.unwrap_or_else(|| format!("{magnitude:e}"))
+}
+
+/// A finite number with as few digits as tell it from its neighbours, and at most `precision` after the point; without
+/// zeros at its end.
+fn decimal(kind: DType, value: f64, precision: usize, scientific: bool, plus: bool) -> Decimal {
+    let magnitude = value.abs();
+    let shortest = shortest(kind, magnitude);
+    let (digits, exp) = shortest.split_once('e').unwrap_or((&shortest, "0"));
+    let (digits, exp) = (digits.replace('.', ""), exp.parse::<i32>().unwrap_or(0));
+    let after = if scientific { digits.len() - 1 } else { (digits.len() as i32 - 1 - exp).max(0) as usize };
+    let text = match (after > precision, scientific) {
+        (true, true) => format!("{magnitude:.precision$e}"), // rounded once, from the number itself
+        (true, false) => format!("{magnitude:.precision$}"),
+        (false, true) => format!("{}.{}e{exp}", &digits[..1], &digits[1..]),
+        (false, false) if exp < 0 => format!("0.{}{digits}", "0".repeat((-1 - exp) as usize)),
+        (false, false) => {
+            let point = exp as usize + 1;
+            let digits = format!("{digits:0<point$}");
+            format!("{}.{}", &digits[..point], &digits[point..])
+        }
+    };
+    let mut decimal = Decimal::of(&text, value.is_sign_negative(), plus);
+    decimal.frac.truncate(decimal.frac.trim_end_matches('0').len());
+    decimal
+}
+
+/// How the numbers of one array are written.
+struct Column {
+    kind: DType,
+    precision: usize,
+    plus: bool,
+    /// Digits of the exponent, when the array is scientific.
+    exponent: Option<usize>,
+    /// Places before the point and after it, an exponent counted with those after it.
+    left: usize,
+    right: usize,
+}
+
+impl Column {
+    fn new(kind: DType, precision: usize, plus: bool, values: &[f64]) -> Column {
+        let finite = || values.iter().copied().filter(|value| value.is_finite());
+        let sizes = || finite().map(f64::abs).filter(|&value| value != 0.0);
+        let (max, min) = (sizes().fold(0.0, f64::max), sizes().fold(f64::INFINITY, f64::min));
+        let is_wide = max >= limit(kind) || min < rounded(kind, 1e-4) || rounded(kind, max / min) > 1000.0;
+        let is_scientific = max != 0.0 && is_wide;
+        let mut column = Column { kind, precision, plus, exponent: None, left: 0, right: 0 };
+        let (mut exponent, mut fraction) = (2, 0);
+        for value in finite() {
+            let Decimal { int, frac, exp } = decimal(kind, value, precision, is_scientific, plus);
+            column.left = column.left.max(int.len());
+            fraction = fraction.max(frac.len());
+            exponent = exponent.max(exp.unsigned_abs().to_string().len());
+        }
+        column.right = fraction;
+        if is_scientific {
+            (column.precision, column.exponent, column.right) = (fraction, Some(exponent), fraction + exponent + 2);
+        }
+        if values.iter().any(|value| !value.is_finite()) {
+            let sign = plus || values.contains(&f64::NEG_INFINITY);
+            column.left = column.left.max((3 + sign as usize).saturating_sub(column.right + 1));
+        }
+        column
+    }
+
+    fn word(&self, value: f64) -> String {
+        let Column { kind, precision, plus, exponent, left, right } = *self;
+        if !value.is_finite() {
+            return format!("{:>width$}", not_finite(value, plus), width = left + right + 1);
+        }
+        let mut number = decimal(kind, value, precision, exponent.is_some(), plus);
+        let Some(digits) = exponent else {
+            return format!("{:>left$}.{:<right$}", number.int, number.frac);
+        };
+        if number.frac.len() < precision {
+            // As many digits as the longest has: where that is more than this number needs, its own and not zeros.
+            number = Decimal::of(&format!("{:.precision$e}", value.abs()), value.is_sign_negative(), plus);
+        }
+        format!("{:>left$}.{}e{:+0width$}", number.int, number.frac, number.exp, width = digits + 1)
+    }
+}
