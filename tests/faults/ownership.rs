@@ -25,9 +25,6 @@ impl Census {
     fn step(&self) {
         assert_ne!(self.steps.fetch_add(1, SeqCst) + 1, self.panic_at.load(SeqCst), "step");
     }
-    fn calm(&self) {
-        self.panic_at.store(0, SeqCst);
-    }
 }
 
 /// An element that is counted, and has memory of its own.

@@ -350,7 +350,7 @@ fn row_11_no_pointer_comes_from_a_reference_to_one_element() -> Result<()> {
     assert_eq!(x.slice((1, 1..)).map(|view| view.raw_ptr().cast::<u8>().addr() - base.addr()), Ok(12));
     let mut view = x.view_mut()?.slice((1, ..))?;
     assert_eq!(view.raw_ptr().cast::<u8>(), base.wrapping_add(8));
-    view.get_mut([0]).map(|three| *three = 30);
+    *view.get_mut([0]).unwrap() = 30;
     assert_eq!(x.to_vec()?, [1, 2, 30, 4]);
     // What a reader must see is a rule about the source: `tests/architecture.rs` searches it for such casts.
     Ok(())

@@ -184,7 +184,9 @@ fn atomics_are_written_from_all_threads() {
     race(
         || handles(Tensor::<u32, 1>::zeros([5], &Cpu).unwrap().into_atomics().unwrap()),
         |_, x: Tensor<AtomicU32, 1>| {
-            x.as_slice().unwrap().iter().for_each(|count| drop(count.fetch_add(1, SeqCst)));
+            x.as_slice().unwrap().iter().for_each(|count| {
+                count.fetch_add(1, SeqCst);
+            });
             let seen = x[[4]].load(SeqCst) as usize;
             assert!((1..=THREADS).contains(&seen));
             if let Ok(counts) = Tensor::<u32, 1>::from_atomics(x) {

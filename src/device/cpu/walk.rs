@@ -181,6 +181,7 @@ impl Walk {
     }
 
     /// The walk cut in two along its slowest axis; `None` when that has one index.
+    #[cfg(feature = "rayon")]
     pub(super) fn split(&self) -> Option<(Walk, Walk)> {
         let half = self.sizes[0] / 2;
         if self.rank == 0 || half == 0 {

@@ -64,6 +64,7 @@ impl<const RANK: usize> Positions<RANK> {
     }
 
     /// The first `at` of those that are left, and the others; `at` is at most their number.
+    #[cfg(feature = "rayon")]
     pub(super) fn split_at(self, at: usize) -> (Self, Self) {
         let Positions { layout, front, back, left } = self;
         let number = layout.size().linearize(front.index) + at;
