@@ -1,4 +1,57 @@
-//! Tensors.
+//! Tensors typed by element, rank and device: `Tensor<T, RANK, D>`.
+//!
+//! A tensor is an [`Allocation`] on a device, shared and counted; a [`Layout`] of its own in it; and an element type.
+//!
+//! ```
+//! use rankform::prelude::*;
+//!
+//! elementwise! {
+//!     /// x · sigmoid(x)
+//!     fn swish(x) { x / ((-x).exp() + 1.0) }
+//! }
+//!
+//! let x = Tensor::from([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);      // Tensor<f64, 2>, on `Cpu`
+//! let mean = x.mean(Axis::<0>)?;                                 // Tensor<f64, 1>
+//! let y = (x.lazy() - mean.lift()).square().sum(Axis::<1>)?;     // one pass, no tensor in between
+//! let z = x.map(swish)?;                                         // an operator of one's own
+//! let dz = x.map(derivative::<_, 0>(swish))?;                    // its derivative
+//! assert_eq!(y.to_vec()?, [6.75, 6.75]);
+//! # assert_eq!((z.size(), dz.size()), (dim![2, 3], dim![2, 3]));
+//! # Ok::<(), rankform::Error>(())
+//! ```
+//!
+//! # Five things to know
+//!
+//! 1. **What is wrong does not compile.** Rank, device and element are types; `cargo check` finds a forgotten axis. Sizes
+//!    are numbers and give an [`Error`] with both operands in it. Ranks never stretch by themselves: [`Tensor::lift`] and
+//!    [`Tensor::insert_axis`] say where. A size of 1 stretches to any.
+//! 2. **Nothing is copied or moved silently.** [`Tensor::copy`] makes new memory, [`Tensor::share_data`] another handle;
+//!    [`Tensor::to`] goes to another device. Slices, permutations and windows are views, which borrow.
+//! 3. **Writing needs the only handle**: `&mut` and nobody else on the memory; [`Error::Shared`] otherwise. There is no lock
+//!    and no copy-on-write. [`Tensor::make_unique`] copies, if it must.
+//! 4. **An operator is a body over lanes**, by [`elementwise!`]: one definition runs vectorised on the CPU, fused into
+//!    lazy expressions and reductions, on every device, and has its [derivative](ops::derivative).
+//! 5. **Named methods return `Result`**; `+ - * /` and indexing panic with the same text, as everywhere in Rust.
+//!
+//! # Reading order
+//!
+//! Modules use only what stands above them.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`error`] | what can go wrong while a program runs |
+//! | [`dim`](mod@dim), [`rank`], [`layout`] | sizes, relations of ranks, from an index to a position: integers only |
+//! | [`scalar`], [`element`] | what an operator's body may say; what a tensor may hold |
+//! | [`kernel`] | what is to be computed: operators, bodies, reducers |
+//! | [`device`] | where bytes live and how kernels run: [`Cpu`], [`Meta`], or your own |
+//! | [`allocation`] | who owns the bytes |
+//! | [`tensor`] | [`Tensor`], [`TensorView`], [`TensorViewMut`] |
+//! | [`expr`] | operands and lazy expressions |
+//! | [`ops`] | which operators exist |
+//!
+//! # Features
+//!
+//! `rayon` (default): large operations use every core. `gemm` (default): matrix products at the machine's peak.
 #![deny(missing_docs)]
 pub mod allocation;
 pub mod device;
