@@ -95,6 +95,13 @@ unsafe fn each<const SIZE: usize>(to: *mut u8, to_step: isize, from: *const u8, 
     if from_step == 0 {
         // SAFETY: one element, read once for all.
         let value = unsafe { from.read() };
+        if to_step == SIZE as isize {
+            for i in 0..n {
+                // SAFETY: as the caller of `strided` promises.
+                unsafe { to.add(i).write(value) };
+            }
+            return;
+        }
         for i in 0..n as isize {
             // SAFETY: as the caller of `strided` promises.
             unsafe { to.byte_offset(i * to_step).write(value) };

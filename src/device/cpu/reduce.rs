@@ -13,6 +13,7 @@ use crate::element::{Compute, Element};
 use crate::kernel::{Body, Input, Reducer};
 use crate::scalar::{Lane, Run};
 use std::any::TypeId;
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 /// States that absorb a row side by side.
@@ -30,13 +31,14 @@ const SCRATCH: usize = 32 * 1024;
 #[derive(Clone, Copy)]
 pub(crate) struct ReduceKernel {
     rows: unsafe fn(body: *const (), blocks: &mut Blocks<'_>, count: usize, out: *mut u8),
+    short_rows: unsafe fn(body: *const (), rows: ShortRows),
     columns: unsafe fn(body: *const (), tiles: &mut Tiles<'_>, count: usize, out: *mut u8, out_step: isize),
 }
 
 impl ReduceKernel {
     /// The kernel of reducer `R` over body `B`.
     pub(crate) const fn of<B: Body, R: Reducer<B::Out>>() -> Self {
-        ReduceKernel { rows: rows::<B, R>, columns: columns::<B, R> }
+        ReduceKernel { rows: rows::<B, R>, short_rows: short_rows::<B, R>, columns: columns::<B, R> }
     }
 }
 
@@ -129,7 +131,12 @@ impl Job<'_> {
                 scratch[k] = Some(room.take(block * slot.element));
             }
         }
-        let block = if scratch.iter().any(Option::is_some) { block } else { LEAF };
+        let packed = scratch.iter().any(Option::is_some);
+        if inner.is_line() && count <= if packed { block } else { LEAF } {
+            // SAFETY: as the caller promises; there is room for a row of every packed operand.
+            return unsafe { self.by_short_rows(outer, inner, count, &scratch, packed) };
+        }
+        let block = if packed { block } else { LEAF };
         let mut index = outer.index_of(0);
         for _ in 0..outer.numel() {
             let walk = inner.from(self.addresses(outer, &index));
@@ -137,6 +144,31 @@ impl Job<'_> {
             // SAFETY: the blocks hold elements that the caller promised; so is this output's position.
             unsafe { (self.kernel.rows)(self.body, &mut blocks, count, outer.address_at(0, &index)) };
             outer.advance(&mut index, 1);
+        }
+    }
+
+    /// Rows of one leaf at most: as many in one call as stand at equal distances.
+    unsafe fn by_short_rows(&self, outer: &Walk, inner: &Walk, count: usize, scratch: &[Option<*mut u8>; MAX_OPERANDS], packed: bool) {
+        let (mut index, mut done) = (outer.index_of(0), 0);
+        let mut steps = [0; MAX_OPERANDS];
+        for (step, &read) in steps.iter_mut().zip(self.inputs.reads) {
+            *step = outer.inner_step(read as usize + 1);
+        }
+        while done < outer.numel() {
+            let mut base = self.addresses(outer, &index);
+            for (k, slot) in self.inputs.slots.iter().enumerate() {
+                if let Some(room) = scratch[k] {
+                    // SAFETY: `count` elements of this operand, promised by the caller, into room for as many.
+                    unsafe { pack::strided(room, slot.element as isize, base[k], inner.inner_step(k), count, slot.element) };
+                    base[k] = room;
+                }
+            }
+            let rows = if packed { 1 } else { outer.left_in_row(&index) };
+            let (out, out_step) = (outer.address_at(0, &index), outer.inner_step(0));
+            // SAFETY: `rows` rows of promised elements, and their outputs.
+            unsafe { (self.kernel.short_rows)(self.body, ShortRows { pointers: self.spread(&base), steps, rows, count, out, out_step }) };
+            outer.advance(&mut index, rows);
+            done += rows;
         }
     }
 
@@ -303,20 +335,71 @@ unsafe fn rows<B: Body, R: Reducer<B::Out>>(body: *const (), blocks: &mut Blocks
             filled += n;
         }
         if filled > 0 {
-            let mut width = LANES / 2;
-            while width > 0 {
-                for j in 0..width {
-                    states[j] = combine(states[j], states[j + width]);
-                }
-                width /= 2;
-            }
-            cascade.push(states[0], combine);
+            cascade.push(collapse::<B, R>(states), combine);
         }
     }
     let state = cascade.join(R::identity::<Run>(), combine);
     let value = R::finish::<Run>(state, Lane(count as i64)).0;
     // SAFETY: the caller's promise.
     unsafe { out.cast::<R::Out>().write(R::Out::narrow(value)) };
+}
+
+/// Contiguous rows of at most `LEAF` values each, one output a row.
+struct ShortRows {
+    /// The first row of each load, and the steps from row to row, in bytes.
+    pointers: Addresses,
+    steps: [isize; MAX_OPERANDS],
+    rows: usize,
+    count: usize,
+    out: *mut u8,
+    out_step: isize,
+}
+
+/// Reduces each of some rows to one output.
+///
+/// # Safety
+/// `body` points to a `B`; the rows hold its operands' elements; the outputs have room for one `R::Out` each.
+unsafe fn short_rows<B: Body, R: Reducer<B::Out>>(body: *const (), rows: ShortRows) {
+    // SAFETY: the caller's promise; bodies are `Copy`.
+    let body = unsafe { body.cast::<B>().read() };
+    simd::dispatch(AbsorbRows::<B, R> { body, rows, reducer: PhantomData });
+}
+
+struct AbsorbRows<B, R> {
+    body: B,
+    rows: ShortRows,
+    reducer: PhantomData<R>,
+}
+
+impl<B: Body, R: Reducer<B::Out>> Loop for AbsorbRows<B, R> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let ShortRows { mut pointers, steps, rows, count, mut out, out_step } = self.rows;
+        for _ in 0..rows {
+            let states = absorb::<B, R>(self.body, pointers, count, 0, [R::identity::<Run>(); LANES]);
+            let value = R::finish::<Run>(collapse::<B, R>(states), Lane(count as i64)).0;
+            // SAFETY: whoever made the rows promised room for each output (`short_rows`).
+            unsafe { out.cast::<R::Out>().write(R::Out::narrow(value)) };
+            out = out.wrapping_offset(out_step);
+            for (pointer, step) in pointers.iter_mut().zip(steps) {
+                *pointer = pointer.wrapping_offset(step);
+            }
+        }
+    }
+}
+
+/// The states of a leaf as one, each half combined with the other.
+#[inline(always)]
+fn collapse<B: Body, R: Reducer<B::Out>>(mut states: [State<B, R>; LANES]) -> State<B, R> {
+    let mut width = LANES / 2;
+    while width > 0 {
+        for j in 0..width {
+            states[j] = R::combine::<Run>(states[j], states[j + width]);
+        }
+        width /= 2;
+    }
+    states[0]
 }
 
 struct Absorb<'a, B: Body, R: Reducer<B::Out>> {
@@ -331,45 +414,57 @@ impl<B: Body, R: Reducer<B::Out>> Loop for Absorb<'_, B, R> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Absorb { body, pointers, n, at, states: result } = self;
-        let mut states = *result;
-        let value = |i: usize| body.eval::<Run>(&mut At { pointers: &pointers, next: 0, output: 0, i });
-        let is_input = TypeId::of::<B>() == TypeId::of::<Input<B::Out>>();
-        let mut start = 0;
-        while start < n {
-            let len = BLOCK.min(n - start);
-            if is_input {
-                // A plain operand is absorbed straight from memory.
-                let whole = len / LANES * LANES;
-                for chunk in (start..start + whole).step_by(LANES) {
-                    for j in 0..LANES {
-                        states[j] = R::absorb::<Run>(states[j], value(chunk + j), Lane((at + chunk + j) as i64));
-                    }
-                }
-                for j in 0..len - whole {
-                    let i = start + whole + j;
-                    states[j] = R::absorb::<Run>(states[j], value(i), Lane((at + i) as i64));
-                }
-            } else {
-                // Anything else goes through a block, so that evaluation and absorption each vectorise.
-                let mut buffer = [Compute::<B::Out>::default(); BLOCK];
-                for i in 0..len {
-                    buffer[i] = value(start + i).0;
-                }
-                let (chunks, rest) = buffer[..len].as_chunks::<LANES>();
-                for (c, chunk) in chunks.iter().enumerate() {
-                    for j in 0..LANES {
-                        states[j] = R::absorb::<Run>(states[j], Lane(chunk[j]), Lane((at + start + c * LANES + j) as i64));
-                    }
-                }
-                for (j, &x) in rest.iter().enumerate() {
-                    states[j] = R::absorb::<Run>(states[j], Lane(x), Lane((at + start + chunks.len() * LANES + j) as i64));
-                }
-            }
-            start += len;
-        }
-        *result = states;
+        let Absorb { body, pointers, n, at, states } = self;
+        *states = absorb::<B, R>(body, pointers, n, at, *states);
     }
+}
+
+/// Takes `n` contiguous values into the states; the first has number `at`.
+#[inline(always)]
+fn absorb<B: Body, R: Reducer<B::Out>>(
+    body: B,
+    pointers: Addresses,
+    n: usize,
+    at: usize,
+    mut states: [State<B, R>; LANES],
+) -> [State<B, R>; LANES] {
+    let at_lane = |i: usize| Lane((at + i) as i64);
+    let mut start = 0;
+    if TypeId::of::<B>() == TypeId::of::<Input<B::Out>>() {
+        // A plain operand is absorbed straight from memory.
+        while start + LANES <= n {
+            let mut here = pointers;
+            here[0] = here[0].wrapping_add(start * size_of::<B::Out>());
+            for j in 0..LANES {
+                let x = body.eval::<Run>(&mut At { pointers: &here, next: 0, output: 0, i: j });
+                states[j] = R::absorb::<Run>(states[j], x, at_lane(start + j));
+            }
+            start += LANES;
+        }
+    }
+    let value = |i: usize| body.eval::<Run>(&mut At { pointers: &pointers, next: 0, output: 0, i }).0;
+    if start == n {
+        return states;
+    }
+    // Anything else goes through a block, so that evaluation and absorption each vectorise.
+    let mut buffer = [Compute::<B::Out>::default(); BLOCK];
+    while start < n {
+        let len = BLOCK.min(n - start);
+        for i in 0..len {
+            buffer[i] = value(start + i);
+        }
+        let (chunks, rest) = buffer[..len].as_chunks::<LANES>();
+        for (c, chunk) in chunks.iter().enumerate() {
+            for j in 0..LANES {
+                states[j] = R::absorb::<Run>(states[j], Lane(chunk[j]), at_lane(start + c * LANES + j));
+            }
+        }
+        for (j, &x) in rest.iter().enumerate() {
+            states[j] = R::absorb::<Run>(states[j], Lane(x), at_lane(start + chunks.len() * LANES + j));
+        }
+        start += len;
+    }
+    states
 }
 
 /// Reduces several columns to as many outputs, `out_step` bytes apart.

@@ -145,6 +145,11 @@ impl Walk {
         })
     }
 
+    /// Whether it has one axis at most.
+    pub(super) fn is_line(&self) -> bool {
+        self.rank <= 1
+    }
+
     /// The index of position `at`, axis by axis.
     pub(super) fn index_of(&self, mut at: usize) -> Index {
         let mut index = Index { at: [0; AXES] };
