@@ -41,7 +41,8 @@ pub trait Elements: 'static {
 #[diagnostic::on_unimplemented(
     message = "the operator `{Self}` is not defined for elements `{IN}`",
     label = "no body for `{IN}`",
-    note = "the operands of one operator have one element type unless it says otherwise; convert with `.cast::<…>()`"
+    note = "the operands of one operator have one element type unless it says otherwise; convert with `.cast::<…>()?`",
+    note = "an operator is written once for all devices, `elementwise! {{ fn name(x) {{ … }} }}`; a closure or a function of numbers is not one"
 )]
 pub trait Op<IN: Elements>: Copy + Send + Sync + 'static {
     /// Its name, in error messages.

@@ -21,5 +21,6 @@ fn main() {
     assert_eq!((&x + &column).size(), [1, 2]);
     let shapes = standardised(&Tensor::<f64, 3, Meta>::zeros([2, 3, 4], &Meta::new()).unwrap()).unwrap();
     assert_eq!(spread(&shapes, (Axis::<0>, Axis::<2>)).unwrap().size(), [3]);
-    let _ = 1.0 - &x;
+    let _ = (1.0 - &x, 1.0 - x.view(), -x.view(), -&x);
+    let _ = 2.0 * -x;
 }
