@@ -18,12 +18,13 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 // ------------------------------------------------------------ the device
 
-/// Clones are the same device; two calls of `new` make two.
+/// Clones are the same device; `default` makes another one.
 #[derive(Clone, Default)]
-struct Ledger(Arc<Entries>);
+pub struct Ledger(Arc<Entries>);
 
+/// What it holds now, and what it has done.
 #[derive(Default)]
-struct Entries {
+pub struct Entries {
     bytes: AtomicUsize,
     kernels: AtomicUsize,
     elements: AtomicUsize,
@@ -42,6 +43,11 @@ impl fmt::Debug for Ledger {
 }
 
 impl Ledger {
+    /// How many bytes its blocks hold now.
+    pub fn bytes(&self) -> usize {
+        self.0.bytes.load(Relaxed)
+    }
+
     fn enter(&self, sizes: &[usize]) {
         self.0.kernels.fetch_add(1, Relaxed);
         self.0.elements.fetch_add(sizes.iter().product(), Relaxed);
@@ -60,7 +66,7 @@ fn here(address: *mut u8) -> *mut u8 {
 }
 
 /// Freed when it is dropped.
-struct Block {
+pub struct Block {
     address: *mut u8,
     nbytes: usize,
     owner: Owner,
@@ -158,11 +164,15 @@ impl Io<Run> for Cursor<'_> {
 unsafe impl Device for Ledger {
     type Block = Block;
 
-    fn allocate(&self, nbytes: usize, _: Fresh) -> Result<Block> {
+    fn allocate(&self, nbytes: usize, fresh: Fresh) -> Result<Block> {
         // SAFETY: `room` is never empty.
         let address = unsafe { alloc::alloc_zeroed(room(nbytes)?) };
         if address.is_null() {
             return Err(Error::OutOfMemory { op: "allocate", nbytes });
+        }
+        if fresh == Fresh::Unspecified {
+            // SAFETY: just allocated. Rubbish, so that an element shows which nobody wrote.
+            unsafe { address.write_bytes(0xA5, nbytes) };
         }
         self.0.bytes.fetch_add(nbytes, Relaxed);
         Ok(Block { address: address.wrapping_add(AWAY), nbytes, owner: Owner::Ledger(self.0.clone()) })
@@ -237,16 +247,14 @@ unsafe impl Device for Ledger {
         let sizes = [plan.batch, &[plan.m, plan.n]].concat();
         self.enter(&sizes);
         each(&sizes, |index| {
-            let (batch, [i, j]) = index.split_last_chunk().expect("two axes more than the batch");
-            // SAFETY: the caller promises elements `T` at every index.
+            let (batch, &[i, j]) = index.split_last_chunk().expect("two axes more than the batch");
             let value = |slot, i, j| {
-                Lane::<Run, Compute<T>>::literal(unsafe { at(slot, batch.iter().copied().chain([i, j])).cast::<T>().read() }.widen())
+                let address = at(slot, batch.iter().copied().chain([i, j])).cast::<T>();
+                // SAFETY: the caller promises elements `T` at every index.
+                Lane::<Run, Compute<T>>::literal(unsafe { address.read() }.widen())
             };
-            let mut sum = Lane::zero();
-            for k in 0..plan.k {
-                sum = sum + value(left, *i, k) * value(right, k, *j);
-            }
-            // SAFETY: as above.
+            let sum = (0..plan.k).fold(Lane::zero(), |sum, k| sum + value(left, i, k) * value(right, k, j));
+            // SAFETY: the caller promises room for elements `T`.
             unsafe { at(output, index.iter().copied()).cast::<T>().write(T::narrow(sum.value())) };
         });
         Ok(())
@@ -276,8 +284,8 @@ pub fn main() -> Result<()> {
 
     let there = work(&x.to(&device)?)?;
     println!("computed by {device:?}:\n{there:.4}\n");
-    let Entries { bytes, kernels, elements } = &*device.0;
-    println!("{} bytes held, {} kernels, {} elements", bytes.load(Relaxed), kernels.load(Relaxed), elements.load(Relaxed));
+    let (kernels, elements) = (device.0.kernels.load(Relaxed), device.0.elements.load(Relaxed));
+    println!("{} bytes held, {kernels} kernels, {elements} elements", device.bytes());
 
     // The same code on the CPU gives the same numbers.
     let here = work(&x)?;
@@ -290,8 +298,8 @@ pub fn main() -> Result<()> {
     assert!(matches!(refused, Error::Device { .. }));
 
     // Whatever was allocated is given back.
-    assert_eq!(bytes.load(Relaxed), there.nbytes());
+    assert_eq!(device.bytes(), there.nbytes());
     drop(there);
-    assert_eq!(bytes.load(Relaxed), 0);
+    assert_eq!(device.bytes(), 0);
     Ok(())
 }
