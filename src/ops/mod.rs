@@ -13,6 +13,7 @@
 //! | `reduce.rs` | sums, extremes and where they stand, means, variances |
 //! | `normalise.rs` | softmax, log-softmax, layer norm |
 //! | `contract.rs` | matrix products |
+//! | `random.rs` | random numbers, the same on every device |
 //! | `operator.rs` | operators that need code of their own on each device |
 //! | `table.rs` | kernels compiled in advance, rows for the tests |
 //!
@@ -29,6 +30,7 @@ pub mod functions;
 mod math;
 mod normalise;
 mod operator;
+mod random;
 mod reduce;
 mod table;
 
@@ -204,5 +206,6 @@ use operators;
 
 /// Every file of operators: their kernels compiled in advance, and their rows.
 #[cfg(debug_assertions)]
-const COMPILED: &[fn(&mut table::Table)] = &[arithmetic::compile, math::compile, activation::compile, compare::compile, reduce::compile];
+const COMPILED: &[fn(&mut table::Table)] =
+    &[arithmetic::compile, math::compile, activation::compile, compare::compile, reduce::compile, random::compile];
 const ROWS: &[&[Row]] = &[arithmetic::ROWS, math::ROWS, activation::ROWS, compare::ROWS];

@@ -25,7 +25,7 @@ impl Table {
             self.0.insert(key, kernel);
         }
     }
-    fn map<P: Program>(&mut self) {
+    pub(super) fn map<P: Program>(&mut self) {
         self.keep(TypeId::of::<P>(), const { &MapKernel::of::<P>() });
     }
     pub(super) fn unary<F: Op<(T,)>, T: Element>(&mut self) {

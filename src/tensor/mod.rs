@@ -6,14 +6,17 @@
 //! | `view.rs` `view_mut.rs` | `TensorView`, `TensorViewMut`: the borrowed forms |
 //! | `layouts.rs` | slice, permute, lift, broadcast, … of all three |
 //! | `share.rs` | copy, share, move between devices, uniqueness, cells |
+//! | `format.rs` | strides and memory formats: set, asked |
 //! | `resize.rs` | lazy allocation, resize, reserve, extend, shrink |
-//! | `create.rs` `random.rs` | where tensors come from |
+//! | `create.rs` `adopt.rs` | where tensors come from |
 //! | `host.rs` `iter.rs` | elements on the CPU: slices, indexing, iterators |
-//! | `display.rs` `compare.rs` | printing, equality, approximate equality |
+//! | `display.rs` | printing |
+//! | `compare.rs` | equality, exact and approximate; bytes |
 //!
 //! Imports: `error`, `shared`, `dim`, `rank`, `layout`, `element`, `device`, `allocation`.
 
 mod adopt;
+mod compare;
 mod create;
 mod display;
 mod format;
