@@ -23,6 +23,10 @@ pub fn main() -> Result<()> {
     let table = Tensor::from_fn([4, 5], |[row, column]| ((row + 1) * (column + 1)) as i32, &Cpu)?;
     println!("a multiplication table:\n{table}\n");
 
+    // At random: the seed and the place decide, whatever the device and the number of threads.
+    let dice = Tensor::<f64, 2>::random_uniform([2, 6], 1.0..7.0, 42, &Cpu)?.cast::<u8>()?;
+    println!("dice, thrown twelve times:\n{dice}\n");
+
     // From what Rust already has: a slice is copied, a vector is taken over as it is, an iterator is collected.
     let readings = [20.5, 21.0, 19.5, 22.0];
     let copied = Tensor::from_slice(&readings, [2, 2], &Cpu)?;
@@ -46,6 +50,7 @@ pub fn main() -> Result<()> {
     assert_eq!(steps.to_vec()?, [10, 7, 4, 1]);
     assert_eq!(grid[[4]], 1.0);
     assert_eq!(table[[3, 4]], 20);
+    assert!(dice.iter().all(|eyes| (1..=6).contains(eyes)));
     assert_eq!(taken.raw_ptr(), address); // not one byte was copied
     assert_eq!(squares_of_a_board[[1, 2]], "c2");
     assert_eq!(format!("{thirds:.2}"), "[ 0.33  3.33 33.33]");
