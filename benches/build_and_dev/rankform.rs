@@ -13,7 +13,7 @@ fn built_in(a: &Tensor<f32, 2>, b: &Tensor<f32, 2>) -> Result<f32> {
     let e = (&d - b).exp()?;
     let f = e.ln()?.tanh()?;
     let g = f.square()?.sqrt()?;
-    let h = g.max(b)?;
+    let h = g.maximum(b)?;
     let rows = h.sum(Axis::<1>)?;
     rows.max(All)?.item()
 }
