@@ -14,7 +14,8 @@ use std::fmt;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a numeric element",
     label = "kernels compute with bool, i8…i64, u8…u64, f16, bf16, f32, f64, Complex<f32> and Complex<f64>",
-    note = "a tensor of `{Self}` can be stored, viewed and shared on the CPU: make it with `Tensor::from_vec`"
+    note = "from a vector or slice of numbers: `Tensor::from_vec(values, [n])`, `Tensor::from_slice(&values, [n], &Cpu)`",
+    note = "elements of any other type can be stored, viewed and shared on the CPU, but not computed with: `Tensor::from_vec`"
 )]
 pub unsafe trait Element:
     Copy
@@ -46,7 +47,7 @@ pub type Compute<T> = <T as Element>::Compute;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a number",
     label = "this operator needs integers, floats or complex numbers, not `{Self}`",
-    note = "convert first: `.cast::<f32>()`"
+    note = "numbers and booleans are converted first: `.cast::<f32>()?`"
 )]
 pub trait Number: Element<Compute: Num> + num_traits::Num {}
 
@@ -61,7 +62,7 @@ pub trait Comparable: Number<Compute: Ordered> + PartialOrd {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a floating-point element",
     label = "this operator needs f16, bf16, f32 or f64, not `{Self}`",
-    note = "convert first: `.cast::<f32>()`"
+    note = "numbers and booleans are converted first: `.cast::<f32>()?`"
 )]
 pub trait Float: Comparable<Compute: Real> + num_traits::Float {}
 

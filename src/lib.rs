@@ -89,3 +89,12 @@ pub mod prelude {
     pub use crate::{Bitwise, Comparable, ComplexElement, Compute, Element, Float, Number, Whole};
     pub use crate::{Error, Lane, Lanes, Result, dim, elementwise};
 }
+
+/// The programs in the pages compile, or do not, as the pages say.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../README.md")]
+    mod readme {}
+    #[doc = include_str!("../docs/compile_errors.md")]
+    mod compile_errors {}
+}

@@ -10,6 +10,11 @@ use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToIncl
 use typenum::{Add1, Sub1, U0, U1, U2, U3, U4, U5, U6, U7, U8, U9, Unsigned};
 
 mod sealed {
+    #[diagnostic::on_unimplemented(
+        message = "the relations between ranks are complete: `{Self}` cannot be given one",
+        label = "only this crate's ranks and slice entries",
+        note = "a false relation could point outside memory; turn `{Self}` into a range, an index or a tuple of them instead"
+    )]
     pub trait Sealed {}
     impl<const RANK: usize> Sealed for super::Dim<RANK> {}
     impl Sealed for super::TooManyAxes {}
@@ -100,7 +105,9 @@ axes! {
 #[diagnostic::on_unimplemented(
     message = "a tensor of rank `{Self}` cannot be reduced over `{AXES}`",
     label = "`{AXES}` is not a set of axes of this tensor",
-    note = "write `Axis::<A>` with `A` below the rank, a tuple of axes in rising order such as `(Axis::<0>, Axis::<2>)`, or `All`; for an axis known only at run time use the method that ends in `_axis`"
+    note = "write `Axis::<A>` with `A` below the rank, a tuple of axes in rising order such as `(Axis::<0>, Axis::<2>)`, or `All`",
+    note = "for an axis known only at run time use the method that ends in `_axis`",
+    note = "in code for any rank add a bound that names the rank left: `Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>`"
 )]
 pub trait RemoveAxes<AXES>: sealed::Sealed {
     /// The rank that is left.
@@ -110,6 +117,20 @@ pub trait RemoveAxes<AXES>: sealed::Sealed {
 }
 
 impl<const RANK: usize> RemoveAxes<All> for Dim<RANK> {
+    type Output = Dim<0>;
+    fn mark(axes: &mut [bool]) {
+        axes.fill(true);
+    }
+}
+
+/// No value has this type. A second row for every rank keeps inference from taking [`All`] for granted where the rank is
+/// not known, so that another set of axes is reported in the words above.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub enum NoSet {}
+
+#[diagnostic::do_not_recommend]
+impl<const RANK: usize> RemoveAxes<NoSet> for Dim<RANK> {
     type Output = Dim<0>;
     fn mark(axes: &mut [bool]) {
         axes.fill(true);
@@ -204,7 +225,7 @@ lift! {
 #[diagnostic::on_unimplemented(
     message = "`matmul` has no product of ranks `{Self}` · `{OTHER}`",
     label = "products exist for ranks 1·1, 2·1, 1·2, 2·2 and, batched, 3·3 and 4·4",
-    note = "`.view().insert_axis(Axis::<A>)` adds an axis, `.view().lift()` adds leading ones, `broadcast_to` repeats a matrix over a batch"
+    note = "`.insert_axis(Axis::<A>)` adds an axis; `.lift()` makes a matrix a batch of one, which stretches"
 )]
 pub trait Matmul<OTHER>: sealed::Sealed {
     /// The rank of the product.
@@ -296,7 +317,8 @@ pub trait Step: SliceEntry + Sized {
 /// One entry of a slice: an index drops its axis, a range keeps it, [`NewAxis`] adds one.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot index an axis",
-    label = "expected an index (`usize`), `..`, a range such as `a..b`, `(a..b).step(n)` or `NewAxis`"
+    label = "expected an index (`usize`), `..`, a range such as `a..b`, `(a..b).step(n)` or `NewAxis`",
+    note = "positions count from 0 and are `usize`: write `i as usize`, and `n - 1` for the last of n"
 )]
 pub trait SliceEntry: sealed::Sealed {
     /// The rank of the operand once this entry has read its axis.

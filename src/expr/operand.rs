@@ -82,7 +82,10 @@ calls! {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be combined with a tensor of element `{T}`, rank {RANK}, on `{D}`",
     label = "expected element `{T}`, rank {RANK}, device `{D}`",
-    note = "rank: `.lift()` adds leading axes, `.insert_axis(Axis::<A>)` adds one; element: `.cast::<{T}>()`; device: `.to(&device)`; a tensor is passed by reference: `&x`"
+    note = "another rank: `.lift()` adds leading axes, `.insert_axis(Axis::<A>)` adds one at place A",
+    note = "another element: `.cast::<{T}>()?`; a number has the element's own type: `2.0`, not `2`, for a float",
+    note = "another device: `.to(&device)?`",
+    note = "a tensor stands here by reference, `&x`, a view or lazy expression by itself; a `Result` is opened first, with `?`"
 )]
 pub trait Operand<T: Element, const RANK: usize, D: Device>: Sized {
     /// It, as an expression.
@@ -125,7 +128,9 @@ impl<T: Element, const RANK: usize, D: Device> Operand<T, RANK, D> for T {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a right operand of this matrix product",
     label = "expected `&Tensor` or a view of element `{T}`, rank {RANK}, on `{D}`",
-    note = "products exist for ranks 1·1, 2·1, 1·2, 2·2 and, batched, 3·3 and 4·4; element: `.cast::<{T}>()`; device: `.to(&device)`; a lazy expression: `.eval()`; a tensor is passed by reference: `&x`"
+    note = "products exist for ranks 1·1, 2·1, 1·2, 2·2 and, batched, 3·3 and 4·4; `.lift()` makes a matrix a batch of one, which stretches",
+    note = "another element: `.cast::<{T}>()?`; another device: `.to(&device)?`",
+    note = "a tensor stands here by reference, `&x`, a view by itself; a lazy expression is evaluated first, with `.eval()?`"
 )]
 pub trait Stored<'a, T, const RANK: usize, D: Device> {
     /// It, borrowed.

@@ -34,7 +34,10 @@ pub trait Elementwise<T, const RANK: usize, D: Device>: Sized {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be combined with `{OTHER}`",
     label = "expected element `{U}`, rank {RANK}, device `{D}`",
-    note = "rank: `.lift()` adds leading axes, `.insert_axis(Axis::<A>)` adds one; element: `.cast::<{U}>()`; device: `.to(&device)`; a tensor is passed by reference: `&x`"
+    note = "another rank: `.lift()` adds leading axes, `.insert_axis(Axis::<A>)` adds one at place A",
+    note = "another element: `.cast::<{U}>()?`; a number has the element's own type: `2.0`, not `2`, for a float",
+    note = "another device: `.to(&device)?`",
+    note = "a tensor stands here by reference, `&x`, a view or lazy expression by itself; a `Result` is opened first, with `?`"
 )]
 pub trait Zip<T: Element, U: Element, const RANK: usize, D: Device, OTHER>: Elementwise<T, RANK, D> {
     /// What an operator gives.

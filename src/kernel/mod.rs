@@ -41,7 +41,9 @@ pub trait Elements: 'static {
 #[diagnostic::on_unimplemented(
     message = "the operator `{Self}` is not defined for elements `{IN}`",
     label = "no body for `{IN}`",
-    note = "the operands of one operator have one element type unless it says otherwise; convert with `.cast::<…>()`"
+    note = "one operand: `x.map(f)?`; two: `x.zip(f, &y)?`; more: `apply(f, (x.view(), &y, &z))?`; several outputs: `apply_many`",
+    note = "the operands of one operator have one element type unless it says otherwise; convert with `.cast::<…>()?`",
+    note = "an operator is written once for all devices, `elementwise! {{ fn name(x) {{ … }} }}`; a closure or a function of numbers is not one"
 )]
 pub trait Op<IN: Elements>: Copy + Send + Sync + 'static {
     /// Its name, in error messages.
@@ -313,6 +315,25 @@ impl<F, const INDEX: usize> Clone for Derivative<F, INDEX> {
 }
 impl<F, const INDEX: usize> Copy for Derivative<F, INDEX> {}
 
+/// Elements of operands that have a place `INDEX`.
+#[diagnostic::on_unimplemented(
+    message = "an operator on elements `{Self}` has no operand {INDEX} to differentiate by",
+    label = "operands count from 0"
+)]
+pub trait HasOperand<const INDEX: usize> {}
+
+macro_rules! operands {
+    ($($elements:ty: $($index:literal)+;)*) => { $($(impl<T: Element> HasOperand<$index> for $elements {})+)* };
+}
+operands! {
+    (T,): 0;
+    (T, T): 0 1;
+    (T, T, T): 0 1 2;
+    (T, T, T, T): 0 1 2 3;
+    (T, T, T, T, T): 0 1 2 3 4;
+    (T, T, T, T, T, T): 0 1 2 3 4 5;
+}
+
 #[inline(always)]
 fn dual<L: Lanes, P: Num>(value: Lane<L, P>, is_variable: bool) -> Lane<Dual<L>, P> {
     if is_variable { Lane::variable(value) } else { Lane::constant(value) }
@@ -320,7 +341,10 @@ fn dual<L: Lanes, P: Num>(value: Lane<L, P>, is_variable: bool) -> Lane<Dual<L>,
 
 macro_rules! derivatives {
     ($($($lane:ident $index:tt),+ => ($($t:ident),+);)*) => { $(
-        impl<FUNCTION: Op<($($t,)+)> + Send + Sync, T: Element<Compute: Num>, const INDEX: usize> Op<($($t,)+)> for Derivative<FUNCTION, INDEX> {
+        impl<FUNCTION: Op<($($t,)+)> + Send + Sync, T: Element<Compute: Num>, const INDEX: usize> Op<($($t,)+)> for Derivative<FUNCTION, INDEX>
+        where
+            ($($t,)+): HasOperand<INDEX>,
+        {
             type Out = FUNCTION::Out;
             #[inline(always)]
             fn call<L: Lanes>(($($lane,)+): ($(Lane<L, Compute<$t>>,)+)) -> Lane<L, Compute<FUNCTION::Out>> {

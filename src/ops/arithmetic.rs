@@ -125,12 +125,23 @@ std_operators! {
     Div div DivAssign div_assign;
 }
 
-impl<T: Number, const RANK: usize, D: Device> ops::Neg for &Tensor<T, RANK, D> {
-    type Output = Tensor<T, RANK, D>;
-    #[track_caller]
-    fn neg(self) -> Self::Output {
-        Arithmetic::neg(self).unwrap_or_else(|error| panic!("{error}"))
-    }
+/// `-x`, of what has memory.
+macro_rules! negations {
+    ($($receiver:ty, |$x:ident| $view:expr;)*) => { $(
+        impl<T: Number, const RANK: usize, D: Device> ops::Neg for $receiver {
+            type Output = Tensor<T, RANK, D>;
+            #[track_caller]
+            fn neg(self) -> Self::Output {
+                let $x = self;
+                Arithmetic::neg($view).unwrap_or_else(|error| panic!("{error}"))
+            }
+        }
+    )* };
+}
+negations! {
+    &Tensor<T, RANK, D>, |x| x;
+    Tensor<T, RANK, D>, |x| &x;
+    TensorView<'_, T, RANK, D>, |x| x;
 }
 impl<'a, T: Number, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> ops::Neg for Lazy<'a, T, RANK, D, E> {
     type Output = Lazy<'a, T, RANK, D, Call<Neg, (E,)>>;
@@ -143,11 +154,25 @@ impl<'a, T: Number, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Ou
 macro_rules! left_numbers {
     ($($t:ty)*) => { $(left_numbers!(@ops $t: Add add Sub sub Mul mul Div div);)* };
     (@ops $t:ty: $($op:ident $method:ident)*) => { $(
+        impl<const RANK: usize, D: Device> ops::$op<TensorView<'_, $t, RANK, D>> for $t {
+            type Output = Tensor<$t, RANK, D>;
+            #[track_caller]
+            fn $method(self, x: TensorView<'_, $t, RANK, D>) -> Self::Output {
+                eval(stringify!($method), &Call::<$op, _>::new((Param(self), x)), x.device()).unwrap_or_else(|error| panic!("{error}"))
+            }
+        }
         impl<const RANK: usize, D: Device> ops::$op<&Tensor<$t, RANK, D>> for $t {
             type Output = Tensor<$t, RANK, D>;
             #[track_caller]
             fn $method(self, x: &Tensor<$t, RANK, D>) -> Self::Output {
-                eval(stringify!($method), &Call::<$op, _>::new((Param(self), x.view())), x.device()).unwrap_or_else(|error| panic!("{error}"))
+                ops::$op::$method(self, x.view())
+            }
+        }
+        impl<const RANK: usize, D: Device> ops::$op<Tensor<$t, RANK, D>> for $t {
+            type Output = Tensor<$t, RANK, D>;
+            #[track_caller]
+            fn $method(self, x: Tensor<$t, RANK, D>) -> Self::Output {
+                ops::$op::$method(self, x.view())
             }
         }
         impl<'a, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = $t>>> ops::$op<Lazy<'a, $t, RANK, D, E>> for $t {

@@ -101,7 +101,7 @@ pub enum Part {
 /// An interpretation of the language: how each primitive step is carried out.
 ///
 /// Implement it to give bodies a new meaning (a cost model, an interval arithmetic, another code generator): see
-/// `examples/08_new_device.rs`. It lists steps only, never the name of a function; those arrive through
+/// `examples/09_new_meaning.rs`. It lists steps only, never the name of a function; those arrive through
 /// [`Lanes::function`] and can be expanded by [`Function::value`].
 pub trait Lanes: Sized + 'static {
     /// What stands for a value of machine type `P`.

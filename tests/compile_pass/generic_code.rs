@@ -13,6 +13,19 @@ where
     x.lazy().square().sum(axes)
 }
 
+/// All axes of any rank: no bound.
+fn total<T: Float, const RANK: usize, D: Device>(x: &Tensor<T, RANK, D>) -> Result<T> {
+    (x.lazy() - x.mean(All)?.item()?).sum(All)?.item()
+}
+
+/// The slope of any operator of one operand.
+fn slope<T: Float, const RANK: usize, D: Device, F: rankform::kernel::Op<(T,), Out = T>>(
+    f: F,
+    x: &Tensor<T, RANK, D>,
+) -> Result<Tensor<T, RANK, D>> {
+    x.map(derivative::<_, 0>(f))
+}
+
 fn main() {
     let x = Tensor::from([[0.5_f32, 2.0]]);
     let y = standardised(&x).unwrap();
@@ -21,5 +34,8 @@ fn main() {
     assert_eq!((&x + &column).size(), [1, 2]);
     let shapes = standardised(&Tensor::<f64, 3, Meta>::zeros([2, 3, 4], &Meta::new()).unwrap()).unwrap();
     assert_eq!(spread(&shapes, (Axis::<0>, Axis::<2>)).unwrap().size(), [3]);
-    let _ = 1.0 - &x;
+    let _ = (1.0 - &x, 1.0 - x.view(), -x.view(), -&x);
+    assert_eq!(total(&x).unwrap(), 0.0);
+    assert_eq!(slope(rankform::ops::Square, &x).unwrap(), &x * 2.0);
+    let _ = 2.0 * -x;
 }

@@ -1,0 +1,305 @@
+//! A device of one's own, in one file: memory, a loop, and every operator runs on it unchanged.
+//!
+//! `cargo run --example 08_new_device`
+//!
+//! `Ledger` has an address space that the host cannot follow, as a graphics card has, and keeps a ledger of what it
+//! did. Its engine is the plainest one there is: for each index, run the body once. It names no operator; whatever a body
+//! says is interpreted by `Run`, one element at a time.
+
+use rankform::device::{Deleter, Fresh, Inputs, Reduction, Slot};
+use rankform::kernel::{Body, Contraction, Io, Program, Reducer};
+use rankform::prelude::*;
+use rankform::{element::Compute, scalar::Run};
+use std::alloc;
+use std::fmt;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+// ------------------------------------------------------------ the device
+
+/// Clones are the same device; `default` makes another one.
+#[derive(Clone, Default)]
+pub struct Ledger(Arc<Entries>);
+
+/// What it holds now, and what it has done.
+#[derive(Default)]
+pub struct Entries {
+    bytes: AtomicUsize,
+    kernels: AtomicUsize,
+    elements: AtomicUsize,
+}
+
+impl PartialEq for Ledger {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl fmt::Debug for Ledger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Ledger({:p})", Arc::as_ptr(&self.0))
+    }
+}
+
+impl Ledger {
+    /// How many bytes its blocks hold now.
+    pub fn bytes(&self) -> usize {
+        self.0.bytes.load(Relaxed)
+    }
+
+    fn enter(&self, sizes: &[usize]) {
+        self.0.kernels.fetch_add(1, Relaxed);
+        self.0.elements.fetch_add(sizes.iter().product(), Relaxed);
+    }
+}
+
+// ------------------------------------------------------------ memory
+
+/// Between an address here and the same one on the host; a multiple of the alignment.
+const AWAY: usize = 1 << (usize::BITS - 2);
+const ALIGNMENT: usize = 64;
+
+/// What stands at `address` of this device, for the engine alone.
+fn here(address: *mut u8) -> *mut u8 {
+    address.wrapping_sub(AWAY)
+}
+
+/// Freed when it is dropped.
+pub struct Block {
+    address: *mut u8,
+    nbytes: usize,
+    owner: Owner,
+}
+enum Owner {
+    Ledger(Arc<Entries>),
+    Somebody(Option<Deleter>),
+}
+
+// SAFETY: the block owns its bytes, and gives their address only.
+unsafe impl Send for Block {}
+// SAFETY: as above.
+unsafe impl Sync for Block {}
+
+fn room(nbytes: usize) -> Result<alloc::Layout> {
+    alloc::Layout::from_size_align(nbytes.max(1), ALIGNMENT).map_err(|_| Error::OutOfMemory { op: "allocate", nbytes })
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        match &mut self.owner {
+            Owner::Ledger(entries) => {
+                entries.bytes.fetch_sub(self.nbytes, Relaxed);
+                if let Ok(room) = room(self.nbytes) {
+                    // SAFETY: from `allocate`, with this layout.
+                    unsafe { alloc::dealloc(here(self.address), room) };
+                }
+            }
+            Owner::Somebody(free) => free.take().into_iter().for_each(|free| free(self.address, self.nbytes)),
+        }
+    }
+}
+
+// ------------------------------------------------------------ the engine
+
+/// Calls `visit` for every index inside `sizes`, in row-major order.
+fn each(sizes: &[usize], mut visit: impl FnMut(&[usize])) {
+    let mut index = vec![0; sizes.len()];
+    for _ in 0..sizes.iter().product() {
+        visit(&index);
+        for axis in (0..sizes.len()).rev() {
+            index[axis] += 1;
+            if index[axis] < sizes[axis] {
+                break;
+            }
+            index[axis] = 0;
+        }
+    }
+}
+
+/// Where the element with this index stands on the host.
+fn at(slot: Slot<'_>, index: impl IntoIterator<Item = usize>) -> *mut u8 {
+    let steps: isize = index.into_iter().zip(slot.stride).map(|(i, stride)| i as isize * stride).sum();
+    here(slot.address).wrapping_offset(steps * slot.element as isize)
+}
+
+/// Feeds a body at one index: its loads come in order, then its stores.
+struct Cursor<'a> {
+    index: &'a [usize],
+    inputs: Inputs<'a>,
+    outputs: &'a [Slot<'a>],
+    loads: usize,
+    stores: usize,
+}
+
+impl<'a> Cursor<'a> {
+    /// # Safety
+    /// That of `Device::map`, for an index inside the sizes.
+    unsafe fn new(index: &'a [usize], inputs: Inputs<'a>, outputs: &'a [Slot<'a>]) -> Self {
+        Cursor { index, inputs, outputs, loads: 0, stores: 0 }
+    }
+}
+
+impl Io<Run> for Cursor<'_> {
+    fn load<T: Element>(&mut self) -> Lane<Run, Compute<T>> {
+        let slot = self.inputs.slots[self.inputs.reads[self.loads] as usize];
+        self.loads += 1;
+        // SAFETY: `Cursor::new`: a valid element `T`.
+        let value = unsafe { at(slot, self.index.iter().copied()).cast::<T>().read() };
+        Lane::literal(value.widen())
+    }
+    fn param<T: Element>(&mut self, value: T) -> Lane<Run, Compute<T>> {
+        Lane::literal(value.widen())
+    }
+    fn store<T: Element>(&mut self, value: Lane<Run, Compute<T>>) {
+        let slot = self.outputs[self.stores];
+        self.stores += 1;
+        // SAFETY: `Cursor::new`: room for a `T`.
+        unsafe { at(slot, self.index.iter().copied()).cast::<T>().write(T::narrow(value.value())) };
+    }
+}
+
+// SAFETY: (1) `Block` owns its bytes and aligns them to 64; (2) `each` gives the indices inside the sizes, and no others;
+// (3) every call returns when its work is done.
+unsafe impl Device for Ledger {
+    type Block = Block;
+
+    fn allocate(&self, nbytes: usize, fresh: Fresh) -> Result<Block> {
+        // SAFETY: `room` is never empty.
+        let address = unsafe { alloc::alloc_zeroed(room(nbytes)?) };
+        if address.is_null() {
+            return Err(Error::OutOfMemory { op: "allocate", nbytes });
+        }
+        if fresh == Fresh::Unspecified {
+            // SAFETY: just allocated. Rubbish, so that an element shows which nobody wrote.
+            unsafe { address.write_bytes(0xA5, nbytes) };
+        }
+        self.0.bytes.fetch_add(nbytes, Relaxed);
+        Ok(Block { address: address.wrapping_add(AWAY), nbytes, owner: Owner::Ledger(self.0.clone()) })
+    }
+
+    unsafe fn adopt(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<Block> {
+        Ok(Block { address, nbytes, owner: Owner::Somebody(Some(free)) })
+    }
+
+    fn address(block: &Block) -> *mut u8 {
+        block.address
+    }
+
+    unsafe fn write(&self, to: *mut u8, bytes: &[u8]) -> Result<()> {
+        // SAFETY: the caller promises room.
+        unsafe { here(to).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        Ok(())
+    }
+
+    unsafe fn read(&self, from: *const u8, bytes: &mut [MaybeUninit<u8>]) -> Result<()> {
+        // SAFETY: the caller promises as many bytes.
+        unsafe { here(from.cast_mut()).copy_to_nonoverlapping(bytes.as_mut_ptr().cast(), bytes.len()) };
+        Ok(())
+    }
+
+    unsafe fn copy(&self, sizes: &[usize], to: Slot<'_>, from: Slot<'_>) -> Result<()> {
+        self.enter(sizes);
+        each(sizes, |index| {
+            let index = index.iter().copied();
+            // SAFETY: the caller promises that both reach inside their memory and do not overlap.
+            unsafe { at(from, index.clone()).copy_to_nonoverlapping(at(to, index), to.element) };
+        });
+        Ok(())
+    }
+
+    unsafe fn map<P: Program>(&self, program: &P, sizes: &[usize], outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+        self.enter(sizes);
+        each(sizes, |index| {
+            // SAFETY: the caller's promise.
+            let mut cursor = unsafe { Cursor::new(index, inputs, outputs) };
+            program.run::<Run>(&mut cursor);
+        });
+        Ok(())
+    }
+
+    unsafe fn reduce<B: Body, R: Reducer<B::Out>>(
+        &self,
+        body: &B,
+        _: R,
+        axes: Reduction<'_>,
+        output: Slot<'_>,
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
+        self.enter(&[axes.kept, axes.reduced].concat());
+        each(axes.kept, |kept| {
+            let (mut state, mut count) = (R::identity::<Run>(), 0);
+            each(axes.reduced, |reduced| {
+                let index = [kept, reduced].concat();
+                // SAFETY: the caller's promise.
+                let mut cursor = unsafe { Cursor::new(&index, inputs, &[]) };
+                state = R::absorb::<Run>(state, body.eval::<Run>(&mut cursor), Lane::literal(count));
+                count += 1;
+            });
+            // SAFETY: the caller's promise.
+            let mut cursor = unsafe { Cursor::new(kept, inputs, std::slice::from_ref(&output)) };
+            cursor.store::<R::Out>(R::finish::<Run>(state, Lane::literal(count)));
+        });
+        Ok(())
+    }
+
+    unsafe fn contract<T: Number>(&self, plan: Contraction<'_>, output: Slot<'_>, left: Slot<'_>, right: Slot<'_>) -> Result<()> {
+        let sizes = [plan.batch, &[plan.m, plan.n]].concat();
+        self.enter(&sizes);
+        each(&sizes, |index| {
+            let (batch, &[i, j]) = index.split_last_chunk().expect("two axes more than the batch");
+            let value = |slot, i, j| {
+                let address = at(slot, batch.iter().copied().chain([i, j])).cast::<T>();
+                // SAFETY: the caller promises elements `T` at every index.
+                Lane::<Run, Compute<T>>::literal(unsafe { address.read() }.widen())
+            };
+            let sum = (0..plan.k).fold(Lane::zero(), |sum, k| sum + value(left, i, k) * value(right, k, j));
+            // SAFETY: the caller promises room for elements `T`.
+            unsafe { at(output, index.iter().copied()).cast::<T>().write(T::narrow(sum.value())) };
+        });
+        Ok(())
+    }
+}
+
+// ------------------------------------------------------------ and now every operator runs on it
+
+elementwise! {
+    /// An operator that knows of no device.
+    fn swish(x) { x / ((-x).exp() + 1.0) }
+}
+
+/// Some of everything, on any device.
+fn work<D: Device>(x: &Tensor<f32, 2, D>) -> Result<Tensor<f32, 2, D>> {
+    let mean = x.mean(Axis::<0>)?;
+    let centred = (x.lazy() - mean.lift()).map(swish).eval()?;
+    let mut product = centred.transposed().matmul(&centred)?;
+    product += 1.0;
+    let shares = product.softmax(Axis::<1>)?;
+    shares.greater(0.3)?.select(&shares, 0.0)
+}
+
+pub fn main() -> Result<()> {
+    let device = Ledger::default();
+    let x = Tensor::from_fn([6, 4], |[i, j]| ((3 * i + 5 * j) % 7) as f32, &Cpu)?;
+
+    let there = work(&x.to(&device)?)?;
+    println!("computed by {device:?}:\n{there:.4}\n");
+    let (kernels, elements) = (device.0.kernels.load(Relaxed), device.0.elements.load(Relaxed));
+    println!("{} bytes held, {kernels} kernels, {elements} elements", device.bytes());
+
+    // The same code on the CPU gives the same numbers.
+    let here = work(&x)?;
+    assert!((there.to(&Cpu)? - &here).abs()?.max(All)?.item()? < 1e-6);
+
+    // Two devices of one kind have one type, so mixing them is found when the program runs, and says so.
+    let other = Ledger::default();
+    let refused = there.add(&there.to(&other)?).unwrap_err();
+    println!("refused: {refused}");
+    assert!(matches!(refused, Error::Device { .. }));
+
+    // Whatever was allocated is given back.
+    assert_eq!(device.bytes(), there.nbytes());
+    drop(there);
+    assert_eq!(device.bytes(), 0);
+    Ok(())
+}
