@@ -1,4 +1,4 @@
-//! Sums, products, remainders, extremes, bits; and the operators of Rust, `+ - * / %`, `+=`, for tensors and expressions.
+//! Sums, products, remainders, extremes, bits; and the operators of Rust, `+ - * /`, `+=`, for tensors and expressions.
 //!
 //! Imports: `element`, `kernel`, `device`, `tensor`, `expr`.
 
@@ -34,7 +34,10 @@ operators! {
     /// `1 / x`.
     fn recip = Recip(x) where Float { 1.0 / x }
     /// The absolute value; wraps for the smallest integer.
-    fn abs = Abs(x) where Comparable { x.lt(Lane::zero()).select(-x, x.max(-x)) }
+    fn abs = Abs(x) where Comparable {
+        // An unsigned number is below its own negative; −0 and NaN take the second way.
+        x.gt(Lane::zero()).select(x, -x.min(-x))
+    }
     /// −1, 0 or 1 by sign; NaN for NaN, 0 for both zeros.
     fn signum = Signum(x) where Comparable {
         let sign = x.gt(Lane::zero()).select(Lane::one(), Lane::zero());
