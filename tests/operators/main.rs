@@ -19,9 +19,9 @@
 #[path = "../common/alloc.rs"]
 mod alloc;
 mod arrange;
-// mod contract;
+mod contract;
 // mod convert;
-// mod normalise;
+mod normalise;
 // mod own;
 // mod place;
 mod positions;

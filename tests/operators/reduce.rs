@@ -61,6 +61,7 @@ fn truth(name: &str, group: &[Exact], zero: Exact) -> (Exact, f64) {
         "any" => (Exact::Truth(trues > 0), 0.0),
         "all" => (Exact::Truth(trues == group.len()), 0.0),
         "count" => (Exact::Whole(trues as i128), 0.0),
+        "sample_var" if n < 2.0 => (Exact::Real(f64::NAN), 0.0),
         "var" | "sample_var" => {
             let mean = compensated(real.iter().copied()) / n;
             let by = if name == "var" { n } else { n - 1.0 };
@@ -97,7 +98,7 @@ fn one(zero: Exact) -> Exact {
 fn right<U: Value>(found: U, (truth, size): (Exact, f64)) -> bool {
     let unit = 2f64.powi(-U::FRACTION);
     match (found.exact(), truth) {
-        (Exact::Whole(found), Exact::Whole(truth)) => (found - truth) % (1 << (8 * size_of::<U>())) == 0,
+        (Exact::Whole(found), Exact::Whole(truth)) => found.wrapping_sub(truth) % (1 << (8 * size_of::<U>())) == 0,
         (Exact::Real(a), Exact::Real(b)) if size == 0.0 || b == 0.0 => a == b || (a.is_nan() && b.is_nan()) || a.abs() <= U::LEAST,
         (Exact::Real(_), Exact::Real(b)) if !b.is_finite() || b.abs() >= U::LARGEST => found.ulp(b) == 0.0,
         (Exact::Real(a), Exact::Real(b)) => (a - b).abs() <= 2.0 * unit * size + U::LEAST,
