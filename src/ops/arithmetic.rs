@@ -5,6 +5,7 @@
 use super::operators;
 use crate::device::Device;
 use crate::element::{Element, Number};
+use crate::error::Result;
 use crate::expr::{Expr, Lazy, Operand, eval, update_with};
 use crate::kernel::{Body, Call, Op, Param};
 use crate::tensor::{Tensor, TensorView, TensorViewMut};
@@ -55,7 +56,7 @@ operators! {
 }
 
 /// `F(x, other)` in the memory of `x` when nobody else has it and the result fits, in new memory otherwise.
-fn reuse<F, T, const RANK: usize, D, E>(mut x: Tensor<T, RANK, D>, other: E) -> crate::error::Result<Tensor<T, RANK, D>>
+fn reuse<F, T, const RANK: usize, D, E>(mut x: Tensor<T, RANK, D>, other: E) -> Result<Tensor<T, RANK, D>>
 where
     T: Element,
     D: Device,
@@ -72,6 +73,15 @@ where
     eval(F::NAME, &Call::<F, _>::new((x.view(), other)), x.device())
 }
 
+/// The value, or a panic with the error's text at the place that called the operator (a closure would be that place).
+#[track_caller]
+fn sure<T>(result: Result<T>) -> T {
+    match result {
+        Ok(value) => value,
+        Err(error) => panic!("{error}"),
+    }
+}
+
 /// The operators of Rust panic, with the text of the named functions' errors; use `x.add(&y)?` where sizes may be wrong.
 macro_rules! std_operators {
     ($($op:ident $method:ident $assign:ident $assign_method:ident;)*) => { $(
@@ -86,14 +96,14 @@ macro_rules! std_operators {
             type Output = Tensor<T, RANK, D>;
             #[track_caller]
             fn $method(self, other: O) -> Self::Output {
-                eval(stringify!($method), &Call::<$op, _>::new((self, other.into_expr())), self.device()).unwrap_or_else(|error| panic!("{error}"))
+                sure(eval(stringify!($method), &Call::<$op, _>::new((self, other.into_expr())), self.device()))
             }
         }
         impl<T: Number, const RANK: usize, D: Device, O: Operand<T, RANK, D>> ops::$op<O> for Tensor<T, RANK, D> {
             type Output = Tensor<T, RANK, D>;
             #[track_caller]
             fn $method(self, other: O) -> Self::Output {
-                reuse::<$op, T, RANK, D, _>(self, other.into_expr()).unwrap_or_else(|error| panic!("{error}"))
+                sure(reuse::<$op, T, RANK, D, _>(self, other.into_expr()))
             }
         }
         impl<'a, T: Number, const RANK: usize, D: Device, E, O> ops::$op<O> for Lazy<'a, T, RANK, D, E>
@@ -109,14 +119,14 @@ macro_rules! std_operators {
         impl<T: Number, const RANK: usize, D: Device, O: Operand<T, RANK, D>> ops::$assign<O> for Tensor<T, RANK, D> {
             #[track_caller]
             fn $assign_method(&mut self, other: O) {
-                let mut view = self.writable(stringify!($assign_method)).unwrap_or_else(|error| panic!("{error}"));
+                let mut view = sure(self.writable(stringify!($assign_method)));
                 ops::$assign::$assign_method(&mut view, other);
             }
         }
         impl<T: Number, const RANK: usize, D: Device, O: Operand<T, RANK, D>> ops::$assign<O> for TensorViewMut<'_, T, RANK, D> {
             #[track_caller]
             fn $assign_method(&mut self, other: O) {
-                update_with::<$op, T, T, RANK, D, _>(self, &other.into_expr()).unwrap_or_else(|error| panic!("{error}"));
+                sure(update_with::<$op, T, T, RANK, D, _>(self, &other.into_expr()));
             }
         }
     )* };
@@ -132,7 +142,7 @@ impl<T: Number, const RANK: usize, D: Device> ops::Neg for &Tensor<T, RANK, D> {
     type Output = Tensor<T, RANK, D>;
     #[track_caller]
     fn neg(self) -> Self::Output {
-        Arithmetic::neg(self).unwrap_or_else(|error| panic!("{error}"))
+        sure(Arithmetic::neg(self))
     }
 }
 impl<'a, T: Number, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> ops::Neg for Lazy<'a, T, RANK, D, E> {
@@ -150,7 +160,7 @@ macro_rules! left_numbers {
             type Output = Tensor<$t, RANK, D>;
             #[track_caller]
             fn $method(self, x: &Tensor<$t, RANK, D>) -> Self::Output {
-                eval(stringify!($method), &Call::<$op, _>::new((Param(self), x.view())), x.device()).unwrap_or_else(|error| panic!("{error}"))
+                sure(eval(stringify!($method), &Call::<$op, _>::new((Param(self), x.view())), x.device()))
             }
         }
         impl<'a, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = $t>>> ops::$op<Lazy<'a, $t, RANK, D, E>> for $t {

@@ -57,7 +57,9 @@ fn operand<T: Value>(size: [usize; 4], kind: usize, random: &mut Random) -> Tens
         4 => fresh([n, c, b, m]).into_permuted([2, 1, 3, 0]).unwrap(),
         5 => fresh([b, c, 1, n]).into_broadcast(size).unwrap(),
         6 => fresh([b, c, m, 1]).into_broadcast(size).unwrap(),
-        _ => fresh([b, 1, n, m]).into_broadcast([b, c, n, m]).unwrap().into_permuted([0, 1, 3, 2]).unwrap().into_reversed(Axis::<3>).unwrap(),
+        _ => {
+            fresh([b, 1, n, m]).into_broadcast([b, c, n, m]).unwrap().into_permuted([0, 1, 3, 2]).unwrap().into_reversed(Axis::<3>).unwrap()
+        }
     }
 }
 const KINDS: usize = 8;

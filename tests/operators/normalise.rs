@@ -38,7 +38,12 @@ fn check<T: Value, const RANK: usize>(found: &Tensor<T, RANK>, x: TensorView<T, 
         for (k, truth) in rule(&line).into_iter().enumerate() {
             let found = real(found[along(k)]);
             let bound = 2f64.powi(-T::FRACTION) * size * truth.abs().max(if rule as usize == softmax as Rule as usize { 0.0 } else { 1.0 });
-            assert!((found - truth).abs() <= bound + 2.0 * T::LEAST, "{what} {} along {axis} at {:?}: {found}, not {truth}", T::DTYPE, along(k));
+            assert!(
+                (found - truth).abs() <= bound + 2.0 * T::LEAST,
+                "{what} {} along {axis} at {:?}: {found}, not {truth}",
+                T::DTYPE,
+                along(k)
+            );
         }
     }
 }

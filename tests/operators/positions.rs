@@ -41,7 +41,8 @@ fn of_ties_the_first_counts_and_infinities_are_numbers_like_others() -> Result<(
     everywhere(|x, at, columns| {
         for infinity in [f32::INFINITY, f32::NEG_INFINITY] {
             let y = with(&with(x, at, infinity), x.size()[0] - 1, infinity);
-            let (extreme, place) = if infinity > 0.0 { (y.max(Axis::<0>), y.argmax(Axis::<0>)) } else { (y.min(Axis::<0>), y.argmin(Axis::<0>)) };
+            let (extreme, place) =
+                if infinity > 0.0 { (y.max(Axis::<0>), y.argmax(Axis::<0>)) } else { (y.min(Axis::<0>), y.argmin(Axis::<0>)) };
             assert_eq!(extreme.unwrap().to_vec().unwrap(), vec![infinity; columns]);
             assert_eq!(place.unwrap().to_vec().unwrap(), vec![at as i64; columns], "{at} of {}", x.size());
             assert_eq!(y.sum(Axis::<0>).unwrap().to_vec().unwrap(), vec![infinity; columns]);

@@ -134,7 +134,12 @@ sets!(3 sets_of_3: (0) (1) (2) (0 1) (0 2) (1 2) (0 1 2));
 sets!(4 sets_of_4: (0) (1) (2) (3) (0 1) (0 2) (0 3) (1 2) (1 3) (2 3) (0 1 2) (0 1 3) (0 2 3) (1 2 3));
 
 /// Checks every set of axes of one tensor; how many results that were.
-fn check<T: Value, R: Reducer<T, Out: Value>, const RANK: usize>(_: R, sets: &[Set<T, R::Out, RANK>], x: TensorView<T, RANK>, kind: &str) -> usize {
+fn check<T: Value, R: Reducer<T, Out: Value>, const RANK: usize>(
+    _: R,
+    sets: &[Set<T, R::Out, RANK>],
+    x: TensorView<T, RANK>,
+    kind: &str,
+) -> usize {
     let size = x.size().0;
     let values: Vec<Exact> = Dim(size).indices().map(|index| x[index].exact()).collect();
     let mut results = 0;

@@ -55,7 +55,13 @@ impl<T: Value, U: Value> Row<T, U> {
         assert_eq!(found.size(), size, "{} {} {kinds:?}", self.name, T::DTYPE);
         if let Some(at) = differ(&found.to_vec().unwrap(), &expected) {
             let (x, y) = (read(x, size)[at], read(y, size)[at]);
-            panic!("{} {} {kinds:?}: number {at}, of ({x}, {y}), is {}, not {}", self.name, T::DTYPE, found.to_vec().unwrap()[at], expected[at]);
+            panic!(
+                "{} {} {kinds:?}: number {at}, of ({x}, {y}), is {}, not {}",
+                self.name,
+                T::DTYPE,
+                found.to_vec().unwrap()[at],
+                expected[at]
+            );
         }
     }
 }
@@ -126,7 +132,11 @@ impl<T: Value, U: Value> Case for Row<T, U> {
     fn refusals(&self) {
         let (x, y) = (Tensor::<T, 3>::zeros([2, 3, 4], &Cpu).unwrap(), Tensor::<T, 3>::zeros([2, 2, 4], &Cpu).unwrap());
         let waiting = Tensor::<T, 3>::empty([2, 3, 4], &Cpu).unwrap();
-        assert!(matches!((self.cpu)(waiting.view(), waiting.view()), Err(Error::Unallocated { op, .. }) if op == self.name), "{}", self.name);
+        assert!(
+            matches!((self.cpu)(waiting.view(), waiting.view()), Err(Error::Unallocated { op, .. }) if op == self.name),
+            "{}",
+            self.name
+        );
         if self.operands == 2 {
             let error = (self.cpu)(x.view(), y.view()).unwrap_err().to_string();
             assert_eq!(error, format!("{}: sizes [2, 3, 4] and [2, 2, 4] do not broadcast", self.name));

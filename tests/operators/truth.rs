@@ -144,9 +144,21 @@ fn composed(name: &str, x: f64) -> Option<f64> {
         "gelu" => gated(x, 0.5 * pxfm::f_erfc(-x / std::f64::consts::SQRT_2)),
         "gelu_tanh" => gated(x, sigmoid(2.0 * u)),
         "mish" => gated(x, pxfm::f_tanh(softplus(x))),
-        "elu" => if x > 0.0 { x } else { pxfm::f_expm1(x) },
+        "elu" => {
+            if x > 0.0 {
+                x
+            } else {
+                pxfm::f_expm1(x)
+            }
+        }
         "softsign" => x / (1.0 + x.abs()),
-        "hard_sigmoid" => if x.is_nan() { x } else { (x / 6.0 + 0.5).clamp(0.0, 1.0) },
+        "hard_sigmoid" => {
+            if x.is_nan() {
+                x
+            } else {
+                (x / 6.0 + 0.5).clamp(0.0, 1.0)
+            }
+        }
         "rsqrt" => 1.0 / x.sqrt(),
         _ => return None,
     })
@@ -171,7 +183,13 @@ fn function(name: &str, x: f64, y: f64, trig_ends: bool) -> Option<f64> {
         "asin" => pxfm::f_asin(x),
         "acos" => pxfm::f_acos(x),
         "atan" => pxfm::f_atan(x),
-        "sinh" => if x == 0.0 { x } else { pxfm::f_sinh(x) },
+        "sinh" => {
+            if x == 0.0 {
+                x
+            } else {
+                pxfm::f_sinh(x)
+            }
+        }
         "cosh" => pxfm::f_cosh(x),
         "tanh" => pxfm::f_tanh(x),
         "asinh" => pxfm::f_asinh(x),
@@ -201,9 +219,21 @@ fn rounded_once(name: &str, x: f64, y: f64) -> Option<f64> {
         "square" => x * x,
         "recip" => 1.0 / x,
         "abs" => x.abs(),
-        "signum" => if x == 0.0 { 0.0 } else { x.signum() },
+        "signum" => {
+            if x == 0.0 {
+                0.0
+            } else {
+                x.signum()
+            }
+        }
         "relu" => maximum(x, 0.0),
-        "leaky_relu" => if x > 0.0 { x } else { x * y },
+        "leaky_relu" => {
+            if x > 0.0 {
+                x
+            } else {
+                x * y
+            }
+        }
         "sqrt" => x.sqrt(),
         "round" => x.round_ties_even(),
         "floor" => x.floor(),
