@@ -13,11 +13,11 @@ impl Random {
             self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             self.0 >> 32
         };
-        next() << 32 | next()
+        (next() << 32) | next()
     }
     /// Below `n`.
     pub fn below(&mut self, n: usize) -> usize {
-        (self.bits() as u128 * n as u128 >> 64) as usize
+        ((self.bits() as u128 * n as u128) >> 64) as usize
     }
     /// Evenly in [-1, 1).
     pub fn unit(&mut self) -> f64 {
@@ -76,7 +76,7 @@ pub trait Value: Element {
 
 /// The unit in the last place of a number as large as `x`.
 pub fn unit<T: Value>(x: f64) -> f64 {
-    let binade = f64::from_bits(x.to_bits() & 0x7ff << 52);
+    let binade = f64::from_bits(x.to_bits() & (0x7ff << 52));
     (binade.min(T::LARGEST) * 2f64.powi(-T::FRACTION)).max(T::LEAST)
 }
 
