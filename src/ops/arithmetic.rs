@@ -1,10 +1,11 @@
-//! Sums, products, remainders, extremes, bits; and the operators of Rust, `+ - * / %`, `+=`, for tensors and expressions.
+//! Sums, products, remainders, extremes, bits; and the operators of Rust, `+ - * /`, `+=`, for tensors and expressions.
 //!
 //! Imports: `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use super::operators;
 use crate::device::Device;
 use crate::element::{Element, Number};
+use crate::error::Result;
 use crate::expr::{Expr, Lazy, Operand, eval, update_with};
 use crate::kernel::{Body, Call, Op, Param};
 use crate::tensor::{Tensor, TensorView, TensorViewMut};
@@ -34,7 +35,10 @@ operators! {
     /// `1 / x`.
     fn recip = Recip(x) where Float { 1.0 / x }
     /// The absolute value; wraps for the smallest integer.
-    fn abs = Abs(x) where Comparable { x.lt(Lane::zero()).select(-x, x.max(-x)) }
+    fn abs = Abs(x) where Comparable {
+        // An unsigned number is below its own negative; −0 and NaN take the second way.
+        x.gt(Lane::zero()).select(x, -x.min(-x))
+    }
     /// −1, 0 or 1 by sign; NaN for NaN, 0 for both zeros.
     fn signum = Signum(x) where Comparable {
         let sign = x.gt(Lane::zero()).select(Lane::one(), Lane::zero());
@@ -52,7 +56,7 @@ operators! {
 }
 
 /// `F(x, other)` in the memory of `x` when nobody else has it and the result fits, in new memory otherwise.
-fn reuse<F, T, const RANK: usize, D, E>(mut x: Tensor<T, RANK, D>, other: E) -> crate::error::Result<Tensor<T, RANK, D>>
+fn reuse<F, T, const RANK: usize, D, E>(mut x: Tensor<T, RANK, D>, other: E) -> Result<Tensor<T, RANK, D>>
 where
     T: Element,
     D: Device,
@@ -69,6 +73,15 @@ where
     eval(F::NAME, &Call::<F, _>::new((x.view(), other)), x.device())
 }
 
+/// The value, or a panic with the error's text at the place that called the operator (a closure would be that place).
+#[track_caller]
+fn sure<T>(result: Result<T>) -> T {
+    match result {
+        Ok(value) => value,
+        Err(error) => panic!("{error}"),
+    }
+}
+
 /// The operators of Rust panic, with the text of the named functions' errors; use `x.add(&y)?` where sizes may be wrong.
 macro_rules! std_operators {
     ($($op:ident $method:ident $assign:ident $assign_method:ident;)*) => { $(
@@ -83,14 +96,14 @@ macro_rules! std_operators {
             type Output = Tensor<T, RANK, D>;
             #[track_caller]
             fn $method(self, other: O) -> Self::Output {
-                eval(stringify!($method), &Call::<$op, _>::new((self, other.into_expr())), self.device()).unwrap_or_else(|error| panic!("{error}"))
+                sure(eval(stringify!($method), &Call::<$op, _>::new((self, other.into_expr())), self.device()))
             }
         }
         impl<T: Number, const RANK: usize, D: Device, O: Operand<T, RANK, D>> ops::$op<O> for Tensor<T, RANK, D> {
             type Output = Tensor<T, RANK, D>;
             #[track_caller]
             fn $method(self, other: O) -> Self::Output {
-                reuse::<$op, T, RANK, D, _>(self, other.into_expr()).unwrap_or_else(|error| panic!("{error}"))
+                sure(reuse::<$op, T, RANK, D, _>(self, other.into_expr()))
             }
         }
         impl<'a, T: Number, const RANK: usize, D: Device, E, O> ops::$op<O> for Lazy<'a, T, RANK, D, E>
@@ -106,14 +119,14 @@ macro_rules! std_operators {
         impl<T: Number, const RANK: usize, D: Device, O: Operand<T, RANK, D>> ops::$assign<O> for Tensor<T, RANK, D> {
             #[track_caller]
             fn $assign_method(&mut self, other: O) {
-                let mut view = self.writable(stringify!($assign_method)).unwrap_or_else(|error| panic!("{error}"));
+                let mut view = sure(self.writable(stringify!($assign_method)));
                 ops::$assign::$assign_method(&mut view, other);
             }
         }
         impl<T: Number, const RANK: usize, D: Device, O: Operand<T, RANK, D>> ops::$assign<O> for TensorViewMut<'_, T, RANK, D> {
             #[track_caller]
             fn $assign_method(&mut self, other: O) {
-                update_with::<$op, T, T, RANK, D, _>(self, &other.into_expr()).unwrap_or_else(|error| panic!("{error}"));
+                sure(update_with::<$op, T, T, RANK, D, _>(self, &other.into_expr()));
             }
         }
     )* };
@@ -133,7 +146,7 @@ macro_rules! negations {
             #[track_caller]
             fn neg(self) -> Self::Output {
                 let $x = self;
-                Arithmetic::neg($view).unwrap_or_else(|error| panic!("{error}"))
+                sure(Arithmetic::neg($view))
             }
         }
     )* };
@@ -158,7 +171,7 @@ macro_rules! left_numbers {
             type Output = Tensor<$t, RANK, D>;
             #[track_caller]
             fn $method(self, x: TensorView<'_, $t, RANK, D>) -> Self::Output {
-                eval(stringify!($method), &Call::<$op, _>::new((Param(self), x)), x.device()).unwrap_or_else(|error| panic!("{error}"))
+                sure(eval(stringify!($method), &Call::<$op, _>::new((Param(self), x)), x.device()))
             }
         }
         impl<const RANK: usize, D: Device> ops::$op<&Tensor<$t, RANK, D>> for $t {

@@ -69,7 +69,7 @@ pub trait Cast<T, const RANK: usize, D: Device>: Elementwise<T, RANK, D> {
     /// The same numbers as elements `U`.
     ///
     /// Float to integer saturates and NaN gives 0; integer to integer wraps; a number is `true` unless it is 0; a complex
-    /// number loses its imaginary part on the way to a real one; floats round to nearest even.
+    /// number loses its imaginary part on the way to a real one; floats round to nearest even, 16-bit ones by way of f32.
     ///
     /// # Examples
     /// ```

@@ -3,6 +3,7 @@
 //! Accuracy stands beside each function in `ops/functions/`. 16-bit floats are computed in f32 and rounded once.
 //! Imports: `ops::functions`.
 
+use super::functions::sign;
 use super::operators;
 
 operators! {
@@ -70,9 +71,6 @@ operators! {
     fn ceil = Ceil(x) where Float { x.ceil() }
     /// Integer part.
     fn trunc = Trunc(x) where Float { x.trunc() }
-    /// The magnitude of `self` with the sign of `other`.
-    fn copysign = Copysign(x, y) where Float {
-        let negative = y.lt(Lane::zero()) | (1.0 / y).lt(Lane::zero());
-        negative.select(-x.abs(), x.abs())
-    }
+    /// The magnitude of `self` with the sign of `other`, that of a zero or a NaN included.
+    fn copysign = Copysign(x, y) where Float { sign(y).eq(sign(x.abs())).select(x.abs(), -x.abs()) }
 }

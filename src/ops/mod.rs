@@ -41,7 +41,7 @@ pub use complex::*;
 pub use math::*;
 pub use operator::{Operator, run};
 pub use reduce::*;
-pub use table::{OPERATORS, Row};
+pub use table::{OPERATORS, Row, Visit, each_operator};
 
 pub use crate::kernel::Derivative;
 
@@ -168,6 +168,10 @@ macro_rules! operators {
         pub(super) fn compile(table: &mut crate::ops::table::Table) {
             $(operators!(@compile table $F ($($x),+) $class);)*
         }
+        /// Shows every operator of this file, with every element of its class.
+        pub(super) fn visit(visit: &mut impl crate::ops::table::Visit) {
+            $(operators!(@visit visit $F ($($x),+) $class);)*
+        }
         /// What the tests iterate.
         pub(super) const ROWS: &[crate::ops::table::Row] = &[$(operators!(@row $name $F ($($x),+) [$($out)?] $class)),*];
     };
@@ -195,6 +199,15 @@ macro_rules! operators {
     (@each $table:ident $F:ident $x:tt $($t:ty)+) => { $(operators!(@one $table $F $x $t);)+ };
     (@one $table:ident $F:ident ($x:ident) $t:ty) => { $table.unary::<$F, $t>(); };
     (@one $table:ident $F:ident ($x:ident, $y:ident) $t:ty) => { $table.binary::<$F, $t>(); };
+    (@visit $visit:ident $F:ident $x:tt Float) => { operators!(@show $visit $F $x f16 bf16 f32 f64); };
+    (@visit $visit:ident $F:ident $x:tt Whole) => { operators!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64); };
+    (@visit $visit:ident $F:ident $x:tt Bitwise) => { operators!(@show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64); };
+    (@visit $visit:ident $F:ident $x:tt Comparable) => { operators!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64); };
+    (@visit $visit:ident $F:ident $x:tt Number) => { operators!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c32 c64); };
+    (@visit $visit:ident $F:ident $x:tt Element) => { operators!(@show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c32 c64); };
+    (@show $visit:ident $F:ident $x:tt $($t:ident)+) => { $(operators!(@shown $visit $F $x $t);)+ };
+    (@shown $visit:ident $F:ident ($x:ident) $t:ident) => { $visit.unary::<$F, crate::ops::table::names::$t>($F); };
+    (@shown $visit:ident $F:ident ($x:ident, $y:ident) $t:ident) => { $visit.binary::<$F, crate::ops::table::names::$t>($F); };
     (@row $name:ident $F:ident $x:tt [] Whole) => { crate::ops::table::Row::named(stringify!($name)) };
     (@row $name:ident $F:ident $x:tt [] Bitwise) => { crate::ops::table::Row::named(stringify!($name)) };
     (@row $name:ident $F:ident $x:tt [] ComplexElement) => { crate::ops::table::Row::named(stringify!($name)) };
@@ -208,4 +221,10 @@ use operators;
 #[cfg(debug_assertions)]
 const COMPILED: &[fn(&mut table::Table)] =
     &[arithmetic::compile, math::compile, activation::compile, compare::compile, reduce::compile, random::compile];
+fn visit(to: &mut impl Visit) {
+    arithmetic::visit(to);
+    math::visit(to);
+    activation::visit(to);
+    compare::visit(to);
+}
 const ROWS: &[&[Row]] = &[arithmetic::ROWS, math::ROWS, activation::ROWS, compare::ROWS];

@@ -1,18 +1,65 @@
 //! Normalisations along one axis: softmax, log-softmax, layer norm.
 //!
-//! Each is a few fused passes; the largest value is subtracted first, so that no exponential overflows.
-//! Imports: `dim`, `rank`, `element`, `device`, `tensor`, `expr`, `ops`.
+//! Each is a few fused passes; the largest value is subtracted first, so that no exponential overflows. What a pass finds
+//! for a row is kept as f64: a 16-bit float would round a mean, and could not hold the sum of 100 000 ones.
+//! Imports: `dim`, `rank`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
-use super::{Arithmetic as _, Math as _};
-use super::{Max, Mean, Sum};
+use super::{Arithmetic as _, Math as _, Max};
 use crate::device::Device;
 use crate::dim::{Axis, Dim};
-use crate::element::Float;
+use crate::element::{Compute, Float};
 use crate::error::Result;
-use crate::expr::{Expr, reduce};
-use crate::kernel::{Body, Reducer};
+use crate::expr::{Expr, Zip as _, reduce};
+use crate::kernel::{Body, Op, Reducer};
 use crate::rank::RemoveAxis;
+use crate::scalar::{Lane, Lanes, Prim as _};
 use crate::tensor::{Tensor, TensorView};
+
+/// Sums in the machine type, finished in f64.
+macro_rules! wide_sums {
+    ($($R:ident $name:literal |$sum:ident, $count:ident| $finish:expr;)*) => { $(
+        #[derive(Clone, Copy)]
+        struct $R;
+        impl<T: Float> Reducer<T> for $R {
+            const NAME: &'static str = $name;
+            type Out = f64;
+            type State<L: Lanes> = Lane<L, Compute<T>>;
+            #[inline(always)]
+            fn identity<L: Lanes>() -> Self::State<L> { Lane::zero() }
+            #[inline(always)]
+            fn absorb<L: Lanes>(sum: Self::State<L>, x: Lane<L, Compute<T>>, _: Lane<L, i64>) -> Self::State<L> { sum + x }
+            #[inline(always)]
+            fn combine<L: Lanes>(a: Self::State<L>, b: Self::State<L>) -> Self::State<L> { a + b }
+            #[inline(always)]
+            fn finish<L: Lanes>($sum: Self::State<L>, $count: Lane<L, i64>) -> Lane<L, f64> { $finish }
+        }
+    )* };
+}
+wide_sums! {
+    Total "sum" |sum, _count| sum.cast();
+    Average "mean" |sum, count| sum.cast::<f64>() / count.cast();
+}
+
+/// Operators on an element and what was found for its row.
+macro_rules! by_row {
+    ($($F:ident |$x:ident, $row:ident| $body:expr;)*) => { $(
+        #[derive(Clone, Copy)]
+        struct $F;
+        impl<T: Float> Op<(T, f64)> for $F {
+            type Out = T;
+            #[inline(always)]
+            fn call<L: Lanes>(($x, row): (Lane<L, Compute<T>>, Lane<L, f64>)) -> Lane<L, Compute<T>> {
+                let $row = row.cast::<Compute<T>>();
+                $body
+            }
+        }
+    )* };
+}
+by_row! {
+    Less |x, row| x - row;
+    Times |x, row| x * row;
+    Over |x, row| x / row;
+}
 
 /// A reduction over axis `A` of an expression, whose rank the caller's bound gives.
 fn over<const A: usize, Q, const RANK: usize, const M: usize, D: Device, E>(reducer: Q, expr: E, device: &D) -> Result<Tensor<Q::Out, M, D>>
@@ -48,8 +95,8 @@ impl<T: Float, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
         }
         let largest = over::<A, _, RANK, M, D, _>(Max, self, self.device())?;
         let powers = (self.lazy() - back::<A, M, RANK, _, _>(&largest)).exp();
-        let sum = over::<A, _, RANK, M, D, _>(Sum, powers.expr(), self.device())?;
-        (powers / back::<A, M, RANK, _, _>(&sum)).eval()
+        let sum = over::<A, _, RANK, M, D, _>(Total, powers.expr(), self.device())?;
+        powers.zip(Over, back::<A, M, RANK, _, _>(&sum)).eval()
     }
 
     /// `x − max − ln Σ e^(x − max)` along axis `A`: the logarithm of [`softmax`](TensorView::softmax), exact where that
@@ -66,8 +113,8 @@ impl<T: Float, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
         }
         let largest = over::<A, _, RANK, M, D, _>(Max, self, self.device())?;
         let shifted = self.lazy() - back::<A, M, RANK, _, _>(&largest);
-        let sum = over::<A, _, RANK, M, D, _>(Sum, shifted.exp().expr(), self.device())?;
-        (shifted - back::<A, M, RANK, _, _>(&sum).lazy().ln()).eval()
+        let sum = over::<A, _, RANK, M, D, _>(Total, shifted.exp().expr(), self.device())?.ln()?;
+        shifted.zip(Less, back::<A, M, RANK, _, _>(&sum)).eval()
     }
 
     /// `(x − mean) / √(var + epsilon)` along axis `A`, the variance from a second pass.
@@ -78,11 +125,11 @@ impl<T: Float, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     where
         Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
     {
-        let mean = over::<A, _, RANK, M, D, _>(Mean, self, self.device())?;
-        let centred = self.lazy() - back::<A, M, RANK, _, _>(&mean);
-        let var = over::<A, _, RANK, M, D, _>(Mean, centred.square().expr(), self.device())?;
-        let scale = (var.lazy() + epsilon).rsqrt().eval()?;
-        (centred * back::<A, M, RANK, _, _>(&scale)).eval()
+        let mean = over::<A, _, RANK, M, D, _>(Average, self, self.device())?;
+        let centred = self.lazy().zip(Less, back::<A, M, RANK, _, _>(&mean));
+        let var = over::<A, _, RANK, M, D, _>(Average, centred.square().expr(), self.device())?;
+        let scale = (var.lazy() + epsilon.widen().cast::<f64>()).rsqrt().eval()?;
+        centred.zip(Times, back::<A, M, RANK, _, _>(&scale)).eval()
     }
 }
 

@@ -119,7 +119,7 @@ reducers! {
     identity (Lane::zero(), Lane::zero(), Lane::zero());
     absorb |s, x, at| <Var as Reducer<T>>::absorb::<L>(s, x, at);
     combine |a, b| join(a, b);
-    finish |s, count| s.2 / (count.cast::<Compute<T>>() - 1);
+    finish |s, count| s.2 / (count.cast::<Compute<T>>() - 1).max(Lane::zero()); // 0/0 for fewer than two
 
     /// Whether any is `true`; `false` for no elements.
     Any: "any", <T: Truth, L> -> bool, state Lane<L, bool>;

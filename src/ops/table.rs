@@ -88,3 +88,41 @@ impl Row {
 
 /// Every built-in elementwise operator: what the suite iterates, so that a new operator is tested without a new test.
 pub static OPERATORS: LazyLock<Vec<Row>> = LazyLock::new(|| super::ROWS.concat());
+
+/// Something done to operators whose types a list of functions cannot hold: see [`each_operator`].
+pub trait Visit {
+    /// To an operator of one operand.
+    fn unary<F: Op<(T,)>, T: Element>(&mut self, operator: F);
+    /// To an operator of two operands.
+    fn binary<F: Op<(T, T)>, T: Element>(&mut self, operator: F);
+}
+
+/// Shows every built-in elementwise operator to `visit`, once for every element that it takes.
+///
+/// # Examples
+/// ```
+/// use rankform::prelude::*;
+/// use rankform::kernel::Op;
+/// use rankform::ops::{Visit, each_operator};
+/// #[derive(Default)]
+/// struct Count(usize);
+/// impl Visit for Count {
+///     fn unary<F: Op<(T,)>, T: Element>(&mut self, _: F) { self.0 += 1 }
+///     fn binary<F: Op<(T, T)>, T: Element>(&mut self, _: F) { self.0 += 1 }
+/// }
+/// let mut count = Count::default();
+/// each_operator(&mut count);
+/// assert!(count.0 > 100);
+/// ```
+pub fn each_operator(visit: &mut impl Visit) {
+    super::visit(visit);
+}
+
+/// One word for each element, for the tables.
+#[allow(non_camel_case_types)]
+pub(super) mod names {
+    pub(in crate::ops) use half::{bf16, f16};
+    pub(in crate::ops) use std::primitive::{bool, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64};
+    pub(in crate::ops) type c32 = num_complex::Complex<f32>;
+    pub(in crate::ops) type c64 = num_complex::Complex<f64>;
+}

@@ -26,6 +26,9 @@ struct Product {
 /// # Safety
 /// As [`Device::contract`](crate::device::Device::contract).
 pub(super) unsafe fn run<T: Number>(plan: Contraction<'_>, output: Slot<'_>, left: Slot<'_>, right: Slot<'_>) {
+    if plan.m == 0 || plan.n == 0 || plan.batch.contains(&0) {
+        return; // nothing to write, whatever the other sizes are
+    }
     let batch = plan.batch.len();
     let matrix = |slot: &Slot<'_>| [slot.stride[batch], slot.stride[batch + 1]];
     let mut index = [0usize; 16];

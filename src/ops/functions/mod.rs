@@ -74,7 +74,7 @@ fn exponent_mask<P: Real>() -> u64 {
 
 /// The sign bit of `x`, the others 0.
 #[inline(always)]
-fn sign<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P::Bits> {
+pub(super) fn sign<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P::Bits> {
     x.to_bits() & word::<L, P>(1 << (8 * size_of::<P>() - 1))
 }
 

@@ -1,0 +1,40 @@
+//! One set of sizes in many layouts: contiguous, permuted, reversed, sliced with steps and an offset, stretched, and more.
+
+use rankform::prelude::*;
+
+/// A tensor of rank 3 in one kind of layout.
+pub struct Arranged<T> {
+    pub kind: &'static str,
+    pub tensor: Tensor<T, 3>,
+}
+
+/// The sizes of [`arranged`].
+pub const SIZE: [usize; 3] = [5, 6, 7];
+
+/// Tensors of `size` in every kind of layout, and some with axes of size 1 that stretch to it; `next` gives the elements.
+pub fn arranged<T: Element>(size: [usize; 3], mut next: impl FnMut() -> T) -> Vec<Arranged<T>> {
+    let [a, b, c] = size;
+    let mut fresh = |size: [usize; 3]| Tensor::from_fn(size, |_| next(), &Cpu).unwrap();
+    let mut all = vec![
+        ("contiguous", fresh([a, b, c])),
+        ("permuted", fresh([c, a, b]).into_permuted([1, 2, 0]).unwrap()),
+        ("transposed", fresh([c, b, a]).into_transposed().unwrap()),
+        ("reversed", fresh([a, b, c]).into_reversed::<0>(Axis::<0>).unwrap().into_reversed(Axis::<2>).unwrap()),
+        ("sliced", fresh([2 * a + 1, b + 2, 3 * c + 1]).into_slice(((1..).step(2), 1..b + 1, (1..).step(3))).unwrap()),
+        ("cut", fresh([a, b + 3, c]).into_slice((.., 2..b + 2, ..)).unwrap()),
+        ("stretched inside", fresh([a, 1, c]).into_broadcast([a, b, c]).unwrap()),
+        ("stretched outside", fresh([1, b, 1]).into_broadcast([a, b, c]).unwrap()),
+    ];
+    if a > 0 && b > 0 && c > 0 {
+        all.push(("backwards by 2", fresh([2 * a, b, 2 * c - 1]).into_slice(((..).step(-2), .., (..).step(-2))).unwrap()));
+        all.push(("axis of 1", fresh([a, 1, c])));
+        all.push(("one element", fresh([1, 1, 1])));
+    }
+    all.into_iter().map(|(kind, tensor)| Arranged { kind, tensor }).collect()
+}
+
+/// The elements of `tensor`, stretched to `size`, read one by one.
+pub fn read<T: Element, const RANK: usize>(tensor: &Tensor<T, RANK>, size: [usize; RANK]) -> Vec<T> {
+    let at = |index: [usize; RANK]| std::array::from_fn(|axis| if tensor.size()[axis] == 1 { 0 } else { index[axis] });
+    Dim(size).indices().map(|index| tensor[at(index)]).collect()
+}

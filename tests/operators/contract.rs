@@ -1,0 +1,217 @@
+//! Matrix products of every pair of ranks, every element, every kind of layout, against three loops.
+//!
+//! Floats may be off by the usual bound of a dot product: one unit, times the length, times the magnitudes' product.
+//! The same tests run with and without feature `gemm`.
+
+use crate::value::{Exact, Random, Value};
+use half::{bf16, f16};
+use num_complex::Complex;
+use rankform::prelude::*;
+
+/// Complex numbers serve for all: whole and real ones have no imaginary part.
+fn number<T: Value>(x: T) -> Complex<f64> {
+    match x.exact() {
+        Exact::Real(x) => Complex::new(x, 0.0),
+        Exact::Whole(x) => Complex::new(x as f64, 0.0),
+        Exact::Complex(re, im) => Complex::new(re, im),
+        Exact::Truth(_) => unreachable!(),
+    }
+}
+
+/// Checks one product of stacks of matrices, all of rank 4 with batches that stretch.
+fn check<T: Value>(found: &[T], left: TensorView<T, 4>, right: TensorView<T, 4>, what: &str) {
+    let ([p, q, m, k], [r, s, _, n]) = (left.size().0, right.size().0);
+    let pick = |size: usize, index: usize| if size == 1 { 0 } else { index };
+    let stretch = |a: usize, b: usize| if a == 1 { b } else { a };
+    let size = [stretch(p, r), stretch(q, s), m, n];
+    assert_eq!(found.len(), size.iter().product::<usize>(), "{what}");
+    for ([b, c, i, j], found) in Dim(size).indices().zip(found) {
+        let terms = (0..k).map(|l| (left[[pick(p, b), pick(q, c), i, l]], right[[pick(r, b), pick(s, c), l, j]]));
+        if let Exact::Whole(found) = found.exact() {
+            let whole = |x: T| if let Exact::Whole(x) = x.exact() { x } else { unreachable!() };
+            let truth = terms.fold(0i128, |sum, (x, y)| sum.wrapping_add(whole(x).wrapping_mul(whole(y))));
+            assert_eq!(found.wrapping_sub(truth) % (1 << (8 * size_of::<T>())), 0, "{what} [{b}, {c}, {i}, {j}]");
+            continue;
+        }
+        let (mut truth, mut sizes) = (Complex::new(0.0, 0.0), 0.0);
+        for (x, y) in terms {
+            truth += number(x) * number(y);
+            sizes += number(x).norm() * number(y).norm();
+        }
+        // 16-bit floats are accumulated in f32 and rounded once.
+        let unit = 2f64.powi(-T::FRACTION);
+        let bound = if T::FRACTION < 23 { unit * truth.norm() + 1e-6 * sizes } else { unit * k as f64 * sizes };
+        assert!((number(*found) - truth).norm() <= 2.0 * bound + T::LEAST, "{what} [{b}, {c}, {i}, {j}]: {found}, not {truth}");
+    }
+}
+
+/// A matrix of rank 4 in one of several layouts, with the sizes asked for.
+fn operand<T: Value>(size: [usize; 4], kind: usize, random: &mut Random) -> Tensor<T, 4> {
+    let [b, c, m, n] = size;
+    let mut fresh = |size: [usize; 4]| Tensor::from_fn(size, |_| T::moderate(random), &Cpu).unwrap();
+    match kind {
+        0 => fresh(size),
+        1 => fresh([b, c, n, m]).into_permuted([0, 1, 3, 2]).unwrap(),
+        2 => fresh(size).into_reversed(Axis::<2>).unwrap().into_reversed(Axis::<3>).unwrap(),
+        3 => fresh([b, c, 2 * m + 1, 3 * n + 2]).into_slice((.., .., (1..2 * m + 1).step(2), (2..).step(3))).unwrap(),
+        4 => fresh([n, c, b, m]).into_permuted([2, 1, 3, 0]).unwrap(),
+        5 => fresh([b, c, 1, n]).into_broadcast(size).unwrap(),
+        6 => fresh([b, c, m, 1]).into_broadcast(size).unwrap(),
+        _ => {
+            fresh([b, 1, n, m]).into_broadcast([b, c, n, m]).unwrap().into_permuted([0, 1, 3, 2]).unwrap().into_reversed(Axis::<3>).unwrap()
+        }
+    }
+}
+const KINDS: usize = 8;
+
+/// Products of rank 4, and of their first matrices and vectors at every lower rank.
+fn products<T: Value + Number>(size: [usize; 3], kinds: [usize; 2]) -> Result<()> {
+    let ([m, k, n], mut random) = (size, Random(31));
+    let what = format!("{} {size:?} {kinds:?}", T::DTYPE);
+    let (x, y) = (operand::<T>([1, 1, m, k], kinds[0], &mut random), operand::<T>([1, 1, k, n], kinds[1], &mut random));
+    let (a, b) = (x.slice((0, 0, .., ..))?, y.slice((0, 0, .., ..))?);
+    let matrix = a.matmul(b)?;
+    assert_eq!(matrix.size(), [m, n], "{what}");
+    check(&matrix.to_vec()?, x.view(), y.view(), &what);
+    if m > 0 && n > 0 {
+        let (row, column) = (a.slice((m - 1, ..))?, b.slice((.., n - 1))?);
+        let (last, first) = (x.slice((.., .., m - 1..m, ..))?, y.slice((.., .., .., n - 1..n))?);
+        let (dot, left, right) = (row.matmul(column)?, a.matmul(column)?, row.matmul(b)?);
+        check(&[dot.item()?], last, first, &format!("{what} 1 · 1"));
+        assert_eq!((left.size(), right.size()), (dim![m], dim![n]));
+        check(&left.to_vec()?, x.view(), first, &format!("{what} 2 · 1"));
+        check(&right.to_vec()?, last, y.view(), &format!("{what} 1 · 2"));
+    }
+    Ok(())
+}
+
+fn every_layout<T: Value + Number>() -> Result<()> {
+    // Below and above a tile of 4 · 16 and, the last, the size from which the library is asked.
+    for (at, size) in [[5, 7, 18], [4, 1, 16], [1, 5, 1], [3, 0, 2], [0, 2, 3], [2, 3, 0], [17, 18, 19]].into_iter().enumerate() {
+        for left in 0..KINDS {
+            for right in 0..KINDS {
+                if size[0] < 17 || (left + right + at) % 2 == 0 {
+                    products::<T>(size, [left, right])?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn products_of_whole_numbers_wrap_and_are_exact_on_every_layout() -> Result<()> {
+    every_layout::<i8>()?;
+    every_layout::<i32>()?;
+    every_layout::<u64>()?;
+    for kinds in [[0, 0], [1, 3], [2, 5]] {
+        products::<i16>([9, 40, 20], kinds)?;
+        products::<i64>([9, 40, 20], kinds)?;
+        products::<u8>([9, 40, 20], kinds)?;
+        products::<u16>([9, 40, 20], kinds)?;
+        products::<u32>([9, 40, 20], kinds)?;
+    }
+    let x = Tensor::full([3, 3], i32::MAX, &Cpu)?;
+    assert_eq!(x.matmul(&x)?[[1, 2]], i32::MAX.wrapping_mul(i32::MAX).wrapping_mul(3));
+    Ok(())
+}
+
+#[test]
+fn products_of_floats_stay_within_their_bound_on_every_layout() -> Result<()> {
+    every_layout::<f32>()?;
+    every_layout::<f64>()?;
+    every_layout::<f16>()?;
+    every_layout::<bf16>()
+}
+
+#[test]
+fn products_of_complex_numbers_stay_within_their_bound_on_every_layout() -> Result<()> {
+    every_layout::<Complex<f32>>()?;
+    every_layout::<Complex<f64>>()
+}
+
+#[test]
+fn long_and_skinny_products_stay_within_their_bound() -> Result<()> {
+    for size in [[1, 5000, 1], [1, 300, 40], [40, 300, 1], [70, 2, 70], [65, 66, 67], [2, 2000, 3], [33, 129, 17]] {
+        products::<f32>(size, [0, 0])?;
+        products::<f32>(size, [1, 2])?;
+        products::<f64>(size, [3, 1])?;
+        products::<bf16>(size, [0, 1])?;
+    }
+    Ok(())
+}
+
+#[test]
+fn stacks_of_matrices_stretch_where_a_batch_is_1() -> Result<()> {
+    fn stacks<T: Value + Number>() -> Result<()> {
+        let mut random = Random(33);
+        for (left, right) in [([2, 3], [2, 3]), ([1, 3], [2, 1]), ([2, 1], [1, 1]), ([1, 1], [3, 2]), ([0, 2], [1, 2])] {
+            for (m, k, n) in [(3, 4, 5), (1, 2, 3), (17, 17, 17), (2, 0, 2)] {
+                for kind in 0..KINDS {
+                    let x = operand::<T>([left[0], left[1], m, k], kind, &mut random);
+                    let y = operand::<T>([right[0], right[1], k, n], (kind + 3) % KINDS, &mut random);
+                    let what = format!("{} {left:?} {right:?} [{m}, {k}, {n}] {kind}", T::DTYPE);
+                    let product = x.matmul(&y)?;
+                    assert_eq!(product.size(), [left[0].max(right[0]) * left[0].min(1), left[1].max(right[1]), m, n], "{what}");
+                    check(&product.to_vec()?, x.view(), y.view(), &what);
+                    if left[0] == 2 && right[0] == 2 {
+                        // The same, of rank 3.
+                        let (x, y) = (x.slice((1, .., .., ..))?, y.slice((1, .., .., ..))?);
+                        check(&x.matmul(y)?.to_vec()?, x.lift(), y.lift(), &what);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+    stacks::<f32>()?;
+    stacks::<Complex<f64>>()?;
+    stacks::<i16>()
+}
+
+#[test]
+fn infinities_and_nan_go_through_products_as_through_sums() -> Result<()> {
+    for n in [3, 20] {
+        let mut x = Tensor::<f64, 2>::ones([n, n], &Cpu)?;
+        x.view_mut()?[[1, 2]] = f64::NAN;
+        x.view_mut()?[[0, 1]] = f64::INFINITY;
+        let y = x.matmul(&Tensor::eye(n, &Cpu)?)?; // ∞ · 0 is NaN
+        assert!((0..n).all(|j| y[[1, j]].is_nan() && y[[0, j]].is_nan() == (j != 1)), "{y}");
+        assert!((0..n).all(|j| y[[2, j]] == 1.0));
+        let z = x.matmul(&Tensor::ones([n, n], &Cpu)?)?;
+        assert!((0..n).all(|j| z[[1, j]].is_nan() && z[[0, j]] == f64::INFINITY));
+    }
+    Ok(())
+}
+
+#[test]
+fn a_product_reads_operands_of_which_both_are_one_tensor() -> Result<()> {
+    let x = Tensor::from_fn([20, 20], |[i, j]| (3 * i + j) as f64, &Cpu)?;
+    let y = x.matmul(x.transposed())?;
+    assert!(Dim([20, 20]).indices().all(|[i, j]| y[[i, j]] == (0..20).map(|k| x[[i, k]] * x[[j, k]]).sum::<f64>()));
+    Ok(())
+}
+
+#[test]
+fn products_that_have_no_elements_take_no_time_however_large_their_batches() -> Result<()> {
+    let x = Tensor::<f32, 3>::zeros([1 << 40, 0, 3], &Cpu)?;
+    let y = Tensor::<f32, 3>::zeros([1, 3, 2], &Cpu)?;
+    assert_eq!(x.matmul(&y)?.size(), [1 << 40, 0, 2]);
+    Ok(())
+}
+
+#[test]
+fn products_refuse_sizes_that_do_not_fit_and_have_their_sizes_without_data() -> Result<()> {
+    let (x, y) = (Tensor::<f32, 2>::zeros([2, 3], &Cpu)?, Tensor::<f32, 2>::zeros([4, 5], &Cpu)?);
+    assert_eq!(x.matmul(&y).unwrap_err().to_string(), "matmul: inner sizes differ: [2, 3] · [4, 5]");
+    let (x, y) = (Tensor::<f32, 3>::zeros([2, 2, 3], &Cpu)?, Tensor::<f32, 3>::zeros([3, 3, 2], &Cpu)?);
+    assert_eq!(x.matmul(&y).unwrap_err().to_string(), "matmul: sizes [2, 2, 3] and [3, 3, 2] do not broadcast");
+    let waiting = Tensor::<f32, 3>::empty([2, 2, 3], &Cpu)?;
+    assert!(matches!(waiting.matmul(&x), Err(Error::Unallocated { .. })));
+    let device = Meta::tracing();
+    let (x, y) = (Tensor::<f32, 4, _>::zeros([2, 1, 3, 4], &device)?, Tensor::<f32, 4, _>::zeros([1, 5, 4, 6], &device)?);
+    let z = x.matmul(&y)?;
+    assert_eq!((z.size(), z.to_vec().is_err()), (dim![2, 5, 3, 6], true));
+    assert_eq!(device.kernels(), ["contract f32 [2, 5] [3, 4] · [4, 6]\n"]);
+    Ok(())
+}

@@ -1,0 +1,34 @@
+//! Every operator, on every element it takes and on every kind of layout, against oracles that share no code with it.
+//!
+//! | file | |
+//! |---|---|
+//! | `value.rs` `arrange.rs` | elements as tests see them: samples, exact values; one set of elements in many layouts |
+//! | `table.rs` `truth.rs` | the crate's own table of elementwise operators, row by row: a new operator is tested without a new test |
+//! | `slopes.rs` | derivatives against differences; kinks; the chain rule |
+//! | `reduce.rs` `positions.rs` | reductions over every set of axes; extremes and where they stand, truth values |
+//! | `contract.rs` | matrix products of every pair of ranks |
+//! | `normalise.rs` | softmax, log-softmax, layer norm |
+//! | `convert.rs` | casts, comparisons, choices, complex parts |
+//! | `place.rs` | in place, operators of Rust, memory that operands give |
+//! | `own.rs` | operators of one's own: several outputs, run-time numbers, tuples of operands |
+//! | `threads.rs` | the same bits for any number of threads |
+//! | `random.rs` | random expressions on random views, fused and step by step |
+//!
+//! All of it runs under the checking allocator of `common/alloc.rs`, which sees a write past the end of a block.
+
+#[path = "../common/alloc.rs"]
+mod alloc;
+mod arrange;
+mod contract;
+mod convert;
+mod normalise;
+mod own;
+mod place;
+mod positions;
+mod random;
+mod reduce;
+mod slopes;
+mod table;
+mod threads;
+mod truth;
+mod value;

@@ -1,0 +1,120 @@
+//! Softmax, log-softmax and layer norm along every axis, on every kind of layout, against one loop in f64.
+
+use crate::arrange::{SIZE, arranged};
+use crate::value::{Exact, Random, Value};
+use half::{bf16, f16};
+use rankform::prelude::*;
+
+fn real<T: Value>(x: T) -> f64 {
+    if let Exact::Real(x) = x.exact() { x } else { unreachable!() }
+}
+
+type Rule = fn(&[f64]) -> Vec<f64>;
+
+fn softmax(x: &[f64]) -> Vec<f64> {
+    let largest = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let sum: f64 = x.iter().map(|x| (x - largest).exp()).sum();
+    x.iter().map(|x| (x - largest).exp() / sum).collect()
+}
+fn log_softmax(x: &[f64]) -> Vec<f64> {
+    let largest = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let sum: f64 = x.iter().map(|x| (x - largest).exp()).sum();
+    x.iter().map(|x| x - largest - sum.ln()).collect()
+}
+const EPSILON: f64 = 1.0 / 1024.0;
+fn layer_norm(x: &[f64]) -> Vec<f64> {
+    let n = x.len() as f64;
+    let mean = x.iter().sum::<f64>() / n;
+    let var = x.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n;
+    x.iter().map(|x| (x - mean) / (var + EPSILON).sqrt()).collect()
+}
+
+/// Checks one result along one axis; errors are measured in units of `size`.
+fn check<T: Value, const RANK: usize>(found: &Tensor<T, RANK>, x: TensorView<T, RANK>, axis: usize, rule: Rule, size: f64, what: &str) {
+    assert_eq!(found.size(), x.size(), "{what}");
+    for index in x.size().indices().filter(|index| index[axis] == 0) {
+        let along = |k: usize| std::array::from_fn(|a| if a == axis { k } else { index[a] });
+        let line: Vec<f64> = (0..x.size()[axis]).map(|k| real(x[along(k)])).collect();
+        for (k, truth) in rule(&line).into_iter().enumerate() {
+            let found = real(found[along(k)]);
+            let bound = 2f64.powi(-T::FRACTION) * size * truth.abs().max(if rule as usize == softmax as Rule as usize { 0.0 } else { 1.0 });
+            assert!(
+                (found - truth).abs() <= bound + 2.0 * T::LEAST,
+                "{what} {} along {axis} at {:?}: {found}, not {truth}",
+                T::DTYPE,
+                along(k)
+            );
+        }
+    }
+}
+
+fn every_layout<T: Value + Float>(size: f64) -> Result<()> {
+    let mut random = Random(41);
+    let scale = T::from(3.0).unwrap();
+    for sizes in [SIZE, [2, 70, 3], [1, 1, 1]] {
+        for x in arranged(sizes, || T::moderate(&mut random) * scale) {
+            let (view, kind) = (x.tensor.view(), x.kind);
+            check(&view.softmax(Axis::<0>)?, view, 0, softmax, size, kind);
+            check(&view.softmax(Axis::<1>)?, view, 1, softmax, size, kind);
+            check(&view.softmax(Axis::<2>)?, view, 2, softmax, size, kind);
+            check(&view.log_softmax(Axis::<1>)?, view, 1, log_softmax, 4.0 * size, kind);
+            check(&view.log_softmax(Axis::<2>)?, view, 2, log_softmax, 4.0 * size, kind);
+            let epsilon = T::from(EPSILON).unwrap();
+            check(&view.layer_norm(Axis::<0>, epsilon)?, view, 0, layer_norm, 64.0 * size, kind);
+            check(&view.layer_norm(Axis::<2>, epsilon)?, view, 2, layer_norm, 64.0 * size, kind);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn normalisations_agree_with_one_loop_on_every_axis_and_layout() -> Result<()> {
+    every_layout::<f32>(16.0)?;
+    every_layout::<f64>(16.0)?;
+    every_layout::<f16>(1.0)?;
+    every_layout::<bf16>(1.0)
+}
+
+#[test]
+fn large_scores_do_not_overflow_and_rows_without_a_limit_are_nan() -> Result<()> {
+    let x = Tensor::from([[1e30_f32, 1e30, -1e30], [f32::MAX, 0.0, f32::MIN], [f32::NEG_INFINITY, 0.0, 0.0]]);
+    assert_eq!(x.softmax(Axis::<1>)?.to_vec()?, [0.5, 0.5, 0.0, 1.0, 0.0, 0.0, 0.0, 0.5, 0.5]);
+    let log = x.log_softmax(Axis::<1>)?;
+    assert_eq!((log[[1, 0]], log[[2, 0]], log[[2, 1]]), (0.0, f32::NEG_INFINITY, -(2f32.ln())));
+    for bad in [[f64::NEG_INFINITY; 2], [f64::INFINITY, 0.0], [f64::NAN, 0.0]] {
+        let x = Tensor::from([bad]);
+        assert!(x.softmax(Axis::<1>)?.iter().any(|x| x.is_nan()) && x.log_softmax(Axis::<1>)?.iter().any(|x| x.is_nan()), "{bad:?}");
+        assert!(Tensor::from([[1.0, 2.0], bad]).softmax(Axis::<1>)?.slice((0, ..))?.iter().all(|x| x.is_finite()));
+    }
+    let far = Tensor::from([0.0, -1000.0, -2000.0]);
+    assert_eq!(far.log_softmax(Axis::<0>)?.to_vec()?, [0.0, -1000.0, -2000.0]); // where softmax is 0
+    Ok(())
+}
+
+#[test]
+fn halves_are_normalised_in_single_precision_and_rounded_once() -> Result<()> {
+    // More terms than f16 can count.
+    let x = Tensor::<f16, 1>::zeros([70_000], &Cpu)?;
+    assert_eq!(x.softmax(Axis::<0>)?[[17]], f16::from_f64(1.0 / 70_000.0));
+    assert_eq!(x.log_softmax(Axis::<0>)?[[17]], f16::from_f64(-(70_000_f64.ln())));
+    // A mean between two halves: 2048.5 and a deviation of 0.5 are not to be lost.
+    let x = Tensor::from_fn([2, 4], |[_, j]| f16::from_f64(1024.0 + (j % 2) as f64), &Cpu)?;
+    let y = x.layer_norm(Axis::<1>, f16::ZERO)?;
+    assert_eq!(y.to_vec()?, [-1.0, 1.0].repeat(4).into_iter().map(f16::from_f64).collect::<Vec<_>>());
+    let x = Tensor::from_fn([8], |[j]| bf16::from_f64(256.0 + 2.0 * (j % 2) as f64), &Cpu)?;
+    assert_eq!(x.layer_norm(Axis::<0>, bf16::ZERO)?.to_vec()?, [-1.0, 1.0].repeat(4).into_iter().map(bf16::from_f64).collect::<Vec<_>>());
+    Ok(())
+}
+
+#[test]
+fn normalisations_of_nothing_are_nothing() -> Result<()> {
+    for size in [[0, 3], [3, 0], [0, 0]] {
+        let x = Tensor::<f32, 2>::zeros(size, &Cpu)?;
+        assert_eq!((x.softmax(Axis::<1>)?.size(), x.softmax(Axis::<0>)?.size()), (Dim(size), Dim(size)));
+        assert_eq!((x.log_softmax(Axis::<1>)?.size(), x.layer_norm(Axis::<1>, 1e-5)?.size()), (Dim(size), Dim(size)));
+    }
+    assert!(matches!(Tensor::<f32, 2>::empty([2, 3], &Cpu)?.softmax(Axis::<1>), Err(Error::Unallocated { .. })));
+    let x = Tensor::<f32, 2, _>::zeros([4, 5], &Meta::new())?;
+    assert_eq!((x.softmax(Axis::<1>)?.size(), x.layer_norm(Axis::<0>, 1e-5)?.size()), (dim![4, 5], dim![4, 5]));
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! Operators of one's own: several outputs, run-time numbers, tuples of up to six operands, booleans, equal operands.
+
+use crate::arrange::{SIZE, arranged, read};
+use crate::value::{Random, Value, differ};
+use rankform::kernel::trace_op;
+use rankform::prelude::*;
+
+elementwise! {
+    fn scaled(x, a, b) { x * a + b }
+    fn parity(x) -> bool where Whole { (x.shr(0) % Lane::int(2)).ne(Lane::zero()) }
+    fn divided(x, y) -> (T, T, bool) where Whole { (x / y, x % y, y.eq(Lane::zero())) }
+    fn both(x, y) -> (T, bool) { (x.max(y) * 2.0, x.gt(y)) }
+    fn six(a, b, c, d, e, f) where Number { a + b * c - d * e + f * f }
+    fn six_out(a) -> (T, T, T, T, T, T) where Number { (a, a + a, a * a, -a, a - 1, a * a * a) }
+    fn bits(x, y) where Bitwise { (x & !y) ^ (x | y) }
+    fn shifts(x) where Whole { x.shl(3) ^ x.shr(2) }
+}
+
+#[test]
+fn operators_with_several_outputs_write_each_of_them_on_every_layout() -> Result<()> {
+    let mut random = Random(71);
+    let left = arranged(SIZE, || f32::moderate(&mut random));
+    let right = arranged(SIZE, || f32::moderate(&mut random));
+    for (x, y) in left.iter().zip(right.iter().rev()) {
+        let (x, y) = (&x.tensor, &y.tensor);
+        let size: [usize; 3] = std::array::from_fn(|axis| x.size()[axis].max(y.size()[axis]));
+        let (doubled, above) = apply_many(both, (x.view(), y))?;
+        assert_eq!((doubled.size(), above.size()), (Dim(size), Dim(size)));
+        let (xs, ys) = (read(x, size), read(y, size));
+        assert!((0..xs.len()).all(|k| doubled.to_vec().unwrap()[k] == xs[k].max(ys[k]) * 2.0));
+        assert_eq!(above.to_vec()?, xs.iter().zip(&ys).map(|(x, y)| x > y).collect::<Vec<_>>());
+    }
+    for n in [0, 1, 33, 257, 5000] {
+        let x = Tensor::from_fn([n], |[i]| (i % 997) as i16 * 7 - 300, &Cpu)?;
+        let y = Tensor::from_fn([n], |[i]| (i % 5) as i16 - 2, &Cpu)?;
+        let (quotient, remainder, by_zero) = apply_many(divided, (x.reversed(Axis::<0>), &y))?;
+        for (i, y) in y.iter().enumerate() {
+            let x = x[[n - 1 - i]];
+            let expected = (x.checked_div(*y).unwrap_or(0), x.checked_rem(*y).unwrap_or(0), *y == 0);
+            assert_eq!((quotient[[i]], remainder[[i]], by_zero[[i]]), expected);
+        }
+    }
+    let (a, b, c, d, e, f) = apply_many(six_out, (Tensor::from([3_u8, 100]).view(),))?;
+    let all = [a, b, c, d, e, f].map(|x| x.to_vec().unwrap());
+    assert_eq!(all, [[3, 100], [6, 200], [9, 16], [253, 156], [2, 99], [27, 64]]);
+    Ok(())
+}
+
+#[test]
+fn run_time_numbers_reach_their_operands_and_no_kernel_keeps_them() -> Result<()> {
+    let x = Tensor::from_fn([1000], |[i]| i as f32, &Cpu)?;
+    for k in 0..20 {
+        let (a, b) = (k as f32 * 0.5, 3.0 - k as f32);
+        let y = apply(scaled, (x.view(), a, b))?;
+        assert!(x.iter().zip(y.iter()).all(|(x, y)| *y == x * a + b), "{a} {b}");
+        let z = (x.lazy() * a + b).eval()?;
+        assert_eq!(z.to_vec()?, y.to_vec()?);
+        assert_eq!((a * x.lazy() - b).eval()?[[7]], a * 7.0 - b);
+    }
+    let half = half::f16::from_f32;
+    let y = apply(scaled, (Tensor::from([half(1.0), half(3.0)]).view(), half(0.1), half(2.0)))?;
+    assert_eq!(y.to_vec()?, [1.0, 3.0].map(|x| half(x * half(0.1).to_f32() + 2.0)));
+    Ok(())
+}
+
+#[test]
+fn tuples_of_six_operands_stretch_together() -> Result<()> {
+    let mut random = Random(72);
+    let all = arranged(SIZE, || i32::moderate(&mut random));
+    for k in 0..all.len() {
+        let [a, b, c, d, e, f] = std::array::from_fn(|j| &all[(k + j * 3) % all.len()].tensor);
+        let size: [usize; 3] = std::array::from_fn(|axis| [a, b, c, d, e, f].map(|x| x.size()[axis]).into_iter().max().unwrap());
+        let found = apply(six, (a.view(), b, c.view(), d.lazy(), e.lazy() + 0, f))?;
+        let [a, b, c, d, e, f] = [a, b, c, d, e, f].map(|x| read(x, size));
+        let expected: Vec<i32> = (0..a.len()).map(|k| a[k] + b[k] * c[k] - d[k] * e[k] + f[k] * f[k]).collect();
+        assert_eq!(differ(&found.to_vec()?, &expected), None);
+    }
+    Ok(())
+}
+
+#[test]
+fn classes_of_elements_have_their_own_bodies() -> Result<()> {
+    let x = Tensor::from_fn([300], |[i]| i as i16 - 150, &Cpu)?;
+    assert_eq!(x.map(parity)?.to_vec()?, x.iter().map(|x| x % 2 != 0).collect::<Vec<_>>());
+    assert_eq!(x.map(shifts)?.to_vec()?, x.iter().map(|x| x.wrapping_shl(3) ^ (x >> 2)).collect::<Vec<_>>());
+    let (p, q) = (Tensor::from([true, true, false, false]), Tensor::from([true, false, true, false]));
+    assert_eq!(p.zip(bits, &q)?.to_vec()?, [true, false, true, false]);
+    assert_eq!(Tensor::from([0b1100_u8]).zip(bits, 0b1010_u8)?.to_vec()?, [0b0100 ^ 0b1110]);
+    Ok(())
+}
+
+#[test]
+fn an_operand_that_stands_twice_in_an_expression_is_read_once() -> Result<()> {
+    let device = Meta::tracing();
+    let x = Tensor::<f32, 2, _>::zeros([3, 4], &device)?;
+    let y = (x.lazy() * &x + x.transposed().permuted([1, 0])? - &x).eval()?;
+    assert_eq!((y.size(), device.kernels()[0].matches("input").count()), (dim![3, 4], 1), "{:?}", device.kernels());
+    let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    // The same memory under another layout is another operand.
+    assert_eq!((x.lazy() * 10.0 + x.transposed()).eval()?.to_vec()?, [11.0, 23.0, 32.0, 44.0]);
+    assert_eq!((x.lazy() - x.reversed(Axis::<1>)).eval()?.to_vec()?, [-1.0, 1.0, -1.0, 1.0]);
+    assert!(trace_op::<scaled, (f64, f64, f64)>().len() == 6);
+    Ok(())
+}
+
+#[test]
+fn an_expression_reads_23_operands_and_refuses_more() -> Result<()> {
+    let x: Vec<Tensor<f32, 1>> = (0..26).map(|k| Tensor::full([300], k as f32, &Cpu)).collect::<Result<_>>()?;
+    macro_rules! sum {
+        ($first:literal $($k:literal)*) => { (x[$first].lazy() $(+ &x[$k])*) };
+    }
+    let y = sum!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22).eval()?;
+    assert_eq!(y.to_vec()?, [253.0; 300]);
+    let error = sum!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23).eval().unwrap_err();
+    assert!(matches!(error, Error::Operands { limit: 23, .. }), "{error}");
+    let strided = x[1].slice(((..).step(-1),))?;
+    assert_eq!((sum!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21) + strided).sum(All)?.item()?, 232.0 * 300.0);
+    Ok(())
+}
+
+#[test]
+fn rank_0_goes_through_every_kind_of_operator() -> Result<()> {
+    let (x, y) = (Tensor::from(3.0), Tensor::from(4.0));
+    assert_eq!(((&x + &y).item()?, x.exp()?.item()?, x.hypot(&y)?.item()?), (7.0, 3f64.exp(), 5.0));
+    assert_eq!((x.lazy() * &y - 2.0).eval()?.item()?, 10.0);
+    assert_eq!((x.sum(All)?.item()?, x.argmax(All)?.item()?, x.greater(&y)?.select(&x, &y)?.item()?), (3.0, 0, 4.0));
+    let mut z = x.copy()?;
+    z += &y;
+    z.map_in_place(rankform::ops::Square)?;
+    assert_eq!(z.item()?, 49.0);
+    let (doubled, above) = apply_many(both, (x.view(), &y))?;
+    assert_eq!((doubled.item()?, above.item()?), (8.0, false));
+    Ok(())
+}

@@ -1,0 +1,277 @@
+//! In place: assign, fill, operators in place, `+=`; the operators of Rust; whose memory a result takes.
+
+use crate::arrange::{SIZE, arranged};
+use crate::value::{Random, Value, differ};
+use rankform::ops;
+use rankform::prelude::*;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// A part of a larger tensor to write into: its view, and the positions of its elements in the whole.
+struct Target {
+    kind: &'static str,
+    size: [usize; 3],
+    part: for<'a> fn(TensorViewMut<'a, f32, 3>) -> Result<TensorViewMut<'a, f32, 3>>,
+    at: fn([usize; 3]) -> [usize; 3],
+}
+
+/// Each part has the sizes of [`SIZE`].
+const TARGETS: [Target; 5] = [
+    Target { kind: "whole", size: [5, 6, 7], part: |view| Ok(view), at: |index| index },
+    Target { kind: "permuted", size: [7, 5, 6], part: |view| view.permuted([1, 2, 0]), at: |[i, j, k]| [k, i, j] },
+    Target {
+        kind: "reversed",
+        size: [5, 6, 7],
+        part: |view| Ok(view.reversed(Axis::<0>).reversed(Axis::<2>)),
+        at: |[i, j, k]| [4 - i, j, 6 - k],
+    },
+    Target {
+        kind: "sliced",
+        size: [11, 8, 22],
+        part: |view| view.slice(((1..).step(2), 1..7, (1..).step(3))),
+        at: |[i, j, k]| [1 + 2 * i, 1 + j, 1 + 3 * k],
+    },
+    Target {
+        kind: "backwards by 2",
+        size: [10, 6, 13],
+        part: |view| view.slice(((..).step(-2), .., (..).step(-2))),
+        at: |[i, j, k]| [9 - 2 * i, j, 12 - 2 * k],
+    },
+];
+
+/// Writes through every kind of exclusive view, from every kind of operand: what is inside is `expected(old, operand)`,
+/// what is outside stays.
+fn writes(
+    write: impl for<'a> Fn(&mut TensorViewMut<'a, f32, 3>, &Tensor<f32, 3>) -> Result<()>,
+    expected: impl Fn(f32, f32) -> f32,
+) -> Result<()> {
+    let mut random = Random(61);
+    for operand in arranged(SIZE, || f32::moderate(&mut random)) {
+        let values = operand.tensor.broadcast_to(SIZE)?.to_vec()?;
+        for Target { kind, size, part, at } in TARGETS {
+            let mut whole = Tensor::from_fn(size, |[i, j, k]| (i * 100 + j * 10 + k) as f32 * 0.01 + 1.0, &Cpu)?;
+            let mut truth = Tensor::from_slice(&whole.to_vec()?, size, &Cpu)?;
+            let mut view = truth.view_mut()?;
+            for (index, value) in Dim(SIZE).indices().zip(&values) {
+                view[at(index)] = expected(view[at(index)], *value);
+            }
+            write(&mut part(whole.view_mut()?)?, &operand.tensor)?;
+            assert_eq!(differ(&whole.to_vec()?, &truth.to_vec()?), None, "into {kind} from {}", operand.kind);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn assignments_reach_every_element_of_a_part_and_no_other() -> Result<()> {
+    writes(|view, y| view.assign(y), |_, y| y)?;
+    writes(|view, y| view.assign(y.lazy() * 2.0 + 1.0), |_, y| y * 2.0 + 1.0)?;
+    writes(|view, y| (y.lazy() - 3.0).eval_into(view), |_, y| y - 3.0)?;
+    writes(|view, _| view.fill(7.0), |_, _| 7.0)?;
+    writes(|view, _| view.assign(2.5), |_, _| 2.5)
+}
+
+#[test]
+fn operators_in_place_reach_every_element_of_a_part_and_no_other() -> Result<()> {
+    writes(|view, y| view.zip_in_place(ops::Sub, y), |x, y| x - y)?;
+    writes(|view, y| view.zip_in_place(ops::Maximum, y.lazy() * y), |x, y| x.max(y * y))?;
+    writes(|view, _| view.map_in_place(ops::Square), |x, _| x * x)?;
+    writes(|view, _| view.zip_in_place(ops::Div, 4.0), |x, _| x / 4.0)?;
+    writes(
+        |view, y| {
+            *view += y;
+            Ok(())
+        },
+        |x, y| x + y,
+    )?;
+    writes(
+        |view, y| {
+            *view -= y.lazy() + 1.0;
+            Ok(())
+        },
+        |x, y| x - (y + 1.0),
+    )?;
+    writes(
+        |view, y| {
+            *view *= y;
+            Ok(())
+        },
+        |x, y| x * y,
+    )?;
+    writes(
+        |view, _| {
+            *view /= 8.0;
+            Ok(())
+        },
+        |x, _| x / 8.0,
+    )
+}
+
+#[test]
+fn in_place_on_many_blocks_is_the_same_as_into_new_memory() -> Result<()> {
+    for n in [31, 255, 257, 1000, 40_003, 200_001] {
+        let make = || Tensor::from_fn([n], |[i]| (i % 1013) as f32 * 0.37, &Cpu);
+        let (mut x, y) = (make()?, make()?);
+        let expected = (x.lazy() * y.slice(((..).step(-1),))? + 1.0).eval()?.to_vec()?;
+        x *= y.slice(((..).step(-1),))?;
+        x += 1.0;
+        assert_eq!(x.to_vec()?, expected, "{n}");
+        x.map_in_place(ops::Neg)?;
+        assert_eq!(x.neg()?.to_vec()?, expected, "{n}");
+    }
+    Ok(())
+}
+
+#[test]
+fn parts_of_one_tensor_are_written_from_others() -> Result<()> {
+    // Exclusive views that lie between each other's elements, and right beside each other.
+    let mut x = Tensor::from_fn([6, 50], |[i, j]| (i * 50 + j) as i32, &Cpu)?;
+    let (mut above, below) = x.view_mut()?.split_at_mut(Axis::<0>, 3)?;
+    above.assign(below.as_view().reversed(Axis::<0>))?;
+    above += &below;
+    assert!(
+        Dim([6, 50])
+            .indices()
+            .all(|[i, j]| x[[i, j]] == if i < 3 { ((5 - i) * 50 + j + (i + 3) * 50 + j) as i32 } else { (i * 50 + j) as i32 })
+    );
+    let (left, mut right) = x.view_mut()?.split_at_mut(Axis::<1>, 25)?;
+    right.assign(&left)?;
+    assert!(Dim([6, 25]).indices().all(|[i, j]| x[[i, j]] == x[[i, j + 25]]));
+    Ok(())
+}
+
+#[test]
+fn writing_refuses_sizes_that_do_not_stretch_to_the_target_and_memory_that_is_shared() -> Result<()> {
+    let mut x = Tensor::<f32, 2>::zeros([1, 3], &Cpu)?;
+    let larger = Tensor::<f32, 2>::ones([2, 3], &Cpu)?;
+    assert!(matches!(x.assign(&larger), Err(Error::Sizes { .. })));
+    assert!(matches!(x.zip_in_place(ops::Add, &larger), Err(Error::Sizes { .. })));
+    let message = catch_unwind(AssertUnwindSafe(|| x += &larger)).unwrap_err();
+    assert_eq!(message.downcast_ref::<String>().unwrap(), "add: sizes [1, 3] and [2, 3] do not broadcast");
+    assert_eq!(x.to_vec()?, [0.0; 3]);
+    let other = x.share_data();
+    assert!(matches!(x.fill(1.0), Err(Error::Shared { .. })));
+    assert!(matches!(x.map_in_place(ops::Neg), Err(Error::Shared { .. })));
+    assert!(catch_unwind(AssertUnwindSafe(|| x += 1.0)).is_err());
+    assert_eq!(other.to_vec()?, [0.0; 3]);
+    Ok(())
+}
+
+#[test]
+fn operators_of_rust_are_the_named_ones_for_tensors_views_expressions_and_numbers() -> Result<()> {
+    let make = |by: usize| Tensor::from_fn([3, 40], |[i, j]| ((i * 40 + j) * by % 17) as f64 + 0.5, &Cpu).unwrap();
+    let (x, y) = (make(3), make(5));
+    macro_rules! all {
+        ($($op:tt $method:ident)*) => { $(
+            let named = x.$method(&y)?.to_vec()?;
+            assert_eq!((&x $op &y).to_vec()?, named);
+            assert_eq!((x.view() $op y.view()).to_vec()?, named);
+            assert_eq!((make(3) $op &y).to_vec()?, named);
+            assert_eq!((&x $op y.lazy()).to_vec()?, named);
+            assert_eq!((x.lazy() $op &y).eval()?.to_vec()?, named);
+            assert_eq!((x.lazy() $op y.lazy()).eval()?.to_vec()?, named);
+            let beside = x.$method(2.0)?.to_vec()?;
+            assert_eq!([(&x $op 2.0).to_vec()?, (make(3) $op 2.0).to_vec()?, (x.lazy() $op 2.0).eval()?.to_vec()?], [&beside[..]; 3]);
+            let before: Vec<f64> = x.iter().map(|x| 2.0 $op x).collect();
+            assert_eq!([(2.0 $op &x).to_vec()?, (2.0 $op x.lazy()).eval()?.to_vec()?], [&before[..]; 2]);
+        )* };
+    }
+    all!(+ add - sub * mul / div);
+    assert_eq!((-&x).to_vec()?, x.neg()?.to_vec()?);
+    assert_eq!((-x.lazy()).eval()?.to_vec()?, x.neg()?.to_vec()?);
+    let message = catch_unwind(|| &Tensor::from([1.0, 2.0]) + &Tensor::from([1.0, 2.0, 3.0])).unwrap_err();
+    assert_eq!(message.downcast_ref::<String>().unwrap(), "add: sizes [2] and [3] do not broadcast");
+    Ok(())
+}
+
+#[test]
+fn an_operator_of_rust_that_panics_points_at_its_caller() {
+    thread_local!(static PLACE: std::cell::Cell<(bool, u32)> = const { std::cell::Cell::new((false, 0)) });
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let place = info.location().map_or((false, 0), |place| (place.file().ends_with("place.rs"), place.line()));
+        PLACE.set(place);
+        report(info);
+    }));
+    let (x, y) = (Tensor::from([1.0, 2.0]), Tensor::from([1.0, 2.0, 3.0]));
+    let z = || Tensor::from([1.0, 2.0]);
+    let panics: [(u32, &dyn Fn()); 5] = [
+        (line!(), &|| drop(&x + &y)),
+        (line!(), &|| drop(x.view() * &y)),
+        (line!(), &|| drop(z() / &y)),
+        (line!(), &|| {
+            let mut z = z();
+            z -= &y
+        }),
+        (line!(), &|| {
+            let (mut z, _other) = {
+                let z = z();
+                let other = z.share_data();
+                (z, other)
+            };
+            z *= 2.0
+        }),
+    ];
+    for (line, panics) in panics {
+        assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
+        let (here, at) = PLACE.get();
+        assert!(here && (line..line + 8).contains(&at), "{at}, not {line}");
+    }
+}
+
+#[test]
+fn owned_operands_give_their_memory_when_nobody_else_has_it_and_the_result_fits() -> Result<()> {
+    let make = || Tensor::from_fn([4, 50], |[i, j]| (i * 50 + j) as f32, &Cpu).unwrap();
+    let (y, expected) = (make(), (&make() * &make() - 1.0).to_vec()?);
+    // Alone: the same memory through a chain of operators.
+    let x = make();
+    let address = x.raw_ptr();
+    let z = x * &y - 1.0;
+    assert_eq!((z.raw_ptr(), z.to_vec()?), (address, expected.clone()));
+    // Shared: new memory, and the other handle keeps its elements.
+    let x = make();
+    let (address, other) = (x.raw_ptr(), x.share_data());
+    let z = x * &y - 1.0;
+    assert!(z.raw_ptr() != address);
+    assert_eq!((z.to_vec()?, other.to_vec()?), (expected, make().to_vec()?));
+    // The operand beside it shares its memory.
+    let x = make();
+    let other = x.share_data();
+    assert_eq!((x + &other).to_vec()?, (&make() + &make()).to_vec()?);
+    // It stretches: the result does not fit.
+    let row = Tensor::from_fn([1, 50], |[_, j]| j as f32, &Cpu)?;
+    let address = row.raw_ptr();
+    let z = row + &y;
+    assert!(z.raw_ptr() != address && z.size() == [4, 50] && z[[3, 2]] == y[[3, 2]] + 2.0);
+    // A layout of its own stays.
+    let x = make().into_transposed()?;
+    let address = x.raw_ptr();
+    let z = x + y.transposed();
+    assert_eq!((z.raw_ptr(), z.stride(), z[[7, 2]]), (address, Stride([1, 50]), 2.0 * y[[2, 7]]));
+    // A stretched one has fewer elements than indices.
+    let x = Tensor::from([[1.0_f32], [2.0], [3.0], [4.0]]).into_broadcast([4, 50])?;
+    assert_eq!((x + &y)[[2, 30]], y[[2, 30]] + 3.0);
+    Ok(())
+}
+
+#[test]
+fn in_place_on_every_element_type() -> Result<()> {
+    fn twice<T: Value + Number>() -> Result<()> {
+        let samples = T::samples();
+        let x = Tensor::from_slice(&samples, [samples.len()], &Cpu)?;
+        let mut y = x.copy()?;
+        y += &x;
+        y.map_in_place(ops::Neg)?;
+        assert_eq!(differ(&y.to_vec()?, &(&x + &x).neg()?.to_vec()?), None, "{}", T::DTYPE);
+        y.fill(samples[1])?;
+        assert!(y.iter().all(|y| y.same(samples[1])));
+        Ok(())
+    }
+    twice::<i8>()?;
+    twice::<u16>()?;
+    twice::<i64>()?;
+    twice::<half::f16>()?;
+    twice::<half::bf16>()?;
+    twice::<f64>()?;
+    twice::<num_complex::Complex<f32>>()?;
+    twice::<num_complex::Complex<f64>>()
+}

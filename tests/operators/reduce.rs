@@ -1,0 +1,314 @@
+//! Reductions over every set of axes of every rank up to 4, on every kind of layout, against one loop over indices.
+//!
+//! Sums and products of floats may be off by a few units of the sum of magnitudes, as pairwise summation is; all else is
+//! exact. The oracle sums in f64, compensated.
+
+use crate::arrange::{Arranged, arranged, read};
+use crate::value::{Exact, Random, Value};
+use half::{bf16, f16};
+use num_complex::Complex;
+use rankform::kernel::Reducer;
+use rankform::ops::{AllTrue, Any, ArgMax, ArgMin, Count, Max, Mean, Min, Prod, SampleVar, Sum, Var};
+use rankform::prelude::*;
+
+/// Groups `values`, row-major of `size`, by their index on the axes that stay.
+fn groups<const RANK: usize>(values: &[Exact], size: [usize; RANK], gone: [bool; RANK]) -> Vec<Vec<Exact>> {
+    let kept = Dim(std::array::from_fn::<usize, RANK, _>(|axis| if gone[axis] { 1 } else { size[axis] }));
+    let mut groups = vec![vec![]; kept.0.iter().product()];
+    for (index, value) in Dim(size).indices().zip(values) {
+        groups[kept.linearize(std::array::from_fn::<usize, RANK, _>(|axis| if gone[axis] { 0 } else { index[axis] }))].push(*value);
+    }
+    groups
+}
+
+/// A sum whose error does not grow with the number of terms (Neumaier).
+fn compensated(values: impl Iterator<Item = f64>) -> f64 {
+    let (mut sum, mut lost) = (0.0f64, 0.0);
+    for x in values {
+        let next = sum + x;
+        lost += if sum.abs() >= x.abs() { (sum - next) + x } else { (x - next) + sum };
+        sum = next;
+    }
+    if f64::is_finite(lost) { sum + lost } else { sum }
+}
+
+/// Whether `b` takes the place of `a` as the largest (`sign` 1) or the smallest (−1) so far.
+fn better(a: Exact, b: Exact, sign: i128) -> bool {
+    match (a, b) {
+        (Exact::Real(a), Exact::Real(b)) if a.is_nan() || b.is_nan() => b.is_nan() && !a.is_nan(),
+        (Exact::Real(a), Exact::Real(b)) => sign as f64 * b > sign as f64 * a,
+        (Exact::Whole(a), Exact::Whole(b)) => sign * b > sign * a,
+        _ => unreachable!(),
+    }
+}
+
+/// The truth about one group, and of what size an error is measured in units.
+fn truth(name: &str, group: &[Exact], zero: Exact) -> (Exact, f64) {
+    let n = group.len() as f64;
+    let real: Vec<f64> = group.iter().filter_map(|x| if let Exact::Real(x) = x { Some(*x) } else { None }).collect();
+    let whole: Vec<i128> = group.iter().filter_map(|x| if let Exact::Whole(x) = x { Some(*x) } else { None }).collect();
+    let complex: Vec<Complex<f64>> =
+        group.iter().filter_map(|x| if let Exact::Complex(re, im) = x { Some(Complex::new(*re, *im)) } else { None }).collect();
+    let trues = group.iter().filter(|x| **x == Exact::Truth(true)).count();
+    let position = |sign| (1..group.len()).fold(0, |best, k| if better(group[best], group[k], sign) { k } else { best });
+    match name {
+        "sum" if group.is_empty() => (zero, 0.0),
+        "prod" if group.is_empty() => (one(zero), 0.0),
+        "argmax" => (Exact::Whole(position(1) as i128), 0.0),
+        "argmin" => (Exact::Whole(position(-1) as i128), 0.0),
+        "max" => (group[position(1)], 0.0),
+        "min" => (group[position(-1)], 0.0),
+        "any" => (Exact::Truth(trues > 0), 0.0),
+        "all" => (Exact::Truth(trues == group.len()), 0.0),
+        "count" => (Exact::Whole(trues as i128), 0.0),
+        "sample_var" if n < 2.0 => (Exact::Real(f64::NAN), 0.0),
+        "var" | "sample_var" => {
+            let mean = compensated(real.iter().copied()) / n;
+            let by = if name == "var" { n } else { n - 1.0 };
+            let var = compensated(real.iter().map(|x| (x - mean) * (x - mean))) / by;
+            // Welford's bound: linear in the mean over the deviation, where the plain formula has its square.
+            (Exact::Real(var), 2.0 * (var * (var + mean * mean)).sqrt())
+        }
+        "mean" => (Exact::Real(compensated(real.iter().copied()) / n), real.iter().map(|x| x.abs()).sum::<f64>() / n),
+        "sum" if !whole.is_empty() => (Exact::Whole(whole.iter().sum()), 0.0),
+        "prod" if !whole.is_empty() => (Exact::Whole(whole.iter().fold(1, |a, b| a.wrapping_mul(*b))), 0.0),
+        "sum" if !complex.is_empty() => {
+            let (re, im) = (compensated(complex.iter().map(|x| x.re)), compensated(complex.iter().map(|x| x.im)));
+            (Exact::Complex(re, im), complex.iter().map(|x| x.norm()).sum())
+        }
+        "prod" if !complex.is_empty() => {
+            let product: Complex<f64> = complex.iter().product();
+            (Exact::Complex(product.re, product.im), n * product.norm())
+        }
+        "sum" => (Exact::Real(compensated(real.iter().copied())), real.iter().map(|x| x.abs()).sum()),
+        "prod" => (Exact::Real(real.iter().product()), n * real.iter().product::<f64>().abs()),
+        _ => panic!("no truth for {name}"),
+    }
+}
+
+fn one(zero: Exact) -> Exact {
+    match zero {
+        Exact::Whole(_) => Exact::Whole(1),
+        Exact::Complex(..) => Exact::Complex(1.0, 0.0),
+        _ => Exact::Real(1.0),
+    }
+}
+
+/// Whether a result is right; whole numbers wrap.
+fn right<U: Value>(found: U, (truth, size): (Exact, f64)) -> bool {
+    let unit = 2f64.powi(-U::FRACTION);
+    match (found.exact(), truth) {
+        (Exact::Whole(found), Exact::Whole(truth)) => found.wrapping_sub(truth) % (1 << (8 * size_of::<U>())) == 0,
+        (Exact::Real(a), Exact::Real(b)) if size == 0.0 || b == 0.0 => a == b || (a.is_nan() && b.is_nan()) || a.abs() <= U::LEAST,
+        (Exact::Real(_), Exact::Real(b)) if !b.is_finite() || b.abs() >= U::LARGEST => found.ulp(b) == 0.0,
+        (Exact::Real(a), Exact::Real(b)) => (a - b).abs() <= 2.0 * unit * size + U::LEAST,
+        (Exact::Complex(a, b), Exact::Complex(c, d)) => (a - c).hypot(b - d) <= 4.0 * unit * size + U::LEAST,
+        (a, b) => a == b,
+    }
+}
+
+/// One set of axes: which they are, and the reduction over them as sizes and elements.
+type Set<T, U, const RANK: usize> = ([bool; RANK], Box<dyn Fn(TensorView<T, RANK>) -> Result<(Vec<usize>, Vec<U>)>>);
+
+/// Every set of axes of one rank, for one reducer.
+macro_rules! sets {
+    ($rank:literal $name:ident: $(($($axis:literal)+))*) => {
+        fn $name<T: Value, R: Reducer<T>>(reducer: R) -> Vec<Set<T, R::Out, $rank>> {
+            vec![
+                $((std::array::from_fn(|axis| [$($axis),+].contains(&axis)), Box::new(move |x: TensorView<T, $rank>| {
+                    let y = x.reduce(reducer, sets!(@axes $($axis)+))?;
+                    Ok((y.size().0.to_vec(), y.to_vec()?))
+                })),)*
+                ([true; $rank], Box::new(move |x: TensorView<T, $rank>| Ok((vec![], x.reduce(reducer, All)?.to_vec()?)))),
+            ]
+        }
+    };
+    (@axes $a:literal) => { Axis::<$a> };
+    (@axes $a:literal $b:literal) => { (Axis::<$a>, Axis::<$b>) };
+    (@axes $a:literal $b:literal $c:literal) => { (Axis::<$a>, Axis::<$b>, Axis::<$c>) };
+}
+sets!(0 sets_of_0:);
+sets!(1 sets_of_1: (0));
+sets!(2 sets_of_2: (0) (1) (0 1));
+sets!(3 sets_of_3: (0) (1) (2) (0 1) (0 2) (1 2) (0 1 2));
+sets!(4 sets_of_4: (0) (1) (2) (3) (0 1) (0 2) (0 3) (1 2) (1 3) (2 3) (0 1 2) (0 1 3) (0 2 3) (1 2 3));
+
+/// Checks every set of axes of one tensor; how many results that were.
+fn check<T: Value, R: Reducer<T, Out: Value>, const RANK: usize>(
+    _: R,
+    sets: &[Set<T, R::Out, RANK>],
+    x: TensorView<T, RANK>,
+    kind: &str,
+) -> usize {
+    let size = x.size().0;
+    let values: Vec<Exact> = Dim(size).indices().map(|index| x[index].exact()).collect();
+    let mut results = 0;
+    for (gone, reduce) in sets {
+        let what = || format!("{} {} over {gone:?} of {size:?}, {kind}", R::NAME, T::DTYPE);
+        let groups = groups(&values, size, *gone);
+        if R::NEEDS_ELEMENTS && groups.iter().any(Vec::is_empty) {
+            assert!(matches!(reduce(x), Err(Error::Empty { .. })), "{}", what());
+            continue;
+        }
+        let (sizes, found) = reduce(x).unwrap();
+        let kept: Vec<usize> = (0..RANK).filter(|axis| !gone[*axis]).map(|axis| size[axis]).collect();
+        assert_eq!((sizes, found.len()), (kept, groups.len()), "{}", what());
+        for (at, (found, group)) in found.iter().zip(&groups).enumerate() {
+            let truth = truth(R::NAME, group, T::default().exact());
+            assert!(right(*found, truth), "{}: number {at} is {found}, not {truth:?}", what());
+        }
+        results += found.len();
+    }
+    results
+}
+
+/// Every kind of layout of rank 3, at sizes below and above the widths of the engine; empty axes.
+fn layouts<T: Value, R: Reducer<T, Out: Value>>(reducer: R) -> usize {
+    let mut random = Random(21);
+    let sets = sets_of_3::<T, R>(reducer);
+    let mut results = 0;
+    for size in [[5, 6, 7], [2, 3, 70], [40, 2, 9], [0, 3, 2], [3, 0, 2], [2, 3, 0], [1, 1, 1]] {
+        for Arranged { kind, tensor } in arranged(size, || T::moderate(&mut random)) {
+            results += check(reducer, &sets, tensor.view(), kind);
+        }
+    }
+    results
+}
+
+fn every_rank<T: Value, R: Reducer<T, Out: Value>>(reducer: R) -> usize {
+    let mut random = Random(22);
+    let mut next = || T::moderate(&mut random);
+    let mut results = check(reducer, &sets_of_0::<T, R>(reducer), Tensor::from_fn([], |_| next(), &Cpu).unwrap().view(), "");
+    for n in [0, 1, 31, 33, 300] {
+        let x = Tensor::from_fn([n], |_| next(), &Cpu).unwrap();
+        results += check(reducer, &sets_of_1::<T, R>(reducer), x.view(), "contiguous");
+        results += check(reducer, &sets_of_1::<T, R>(reducer), x.slice(((..).step(-3),)).unwrap(), "backwards by 3");
+    }
+    for size in [[1, 5], [33, 34], [3, 130], [130, 3]] {
+        let x = Tensor::from_fn(size, |_| next(), &Cpu).unwrap();
+        results += check(reducer, &sets_of_2::<T, R>(reducer), x.view(), "contiguous");
+        results += check(reducer, &sets_of_2::<T, R>(reducer), x.transposed(), "transposed");
+    }
+    for size in [[3, 4, 2, 5], [9, 1, 10, 2], [2, 2, 0, 2]] {
+        let x = Tensor::from_fn(size, |_| next(), &Cpu).unwrap();
+        for order in [[0, 1, 2, 3], [3, 1, 0, 2], [1, 0, 3, 2], [2, 3, 1, 0]] {
+            let y = x.permuted(order).unwrap().reversed(Axis::<1>);
+            results += check(reducer, &sets_of_4::<T, R>(reducer), y, "permuted, reversed");
+        }
+    }
+    results
+}
+
+macro_rules! all_elements {
+    ($check:ident $($t:ty)+: $($R:ident)+) => { all_elements!(@each $check [$($t),+] $($R)+) };
+    (@each $check:ident $t:tt $($R:ident)+) => { 0 $(+ all_elements!(@one $check $t $R))+ };
+    (@one $check:ident [$($t:ty),+] $R:ident) => { 0 $(+ $check::<$t, $R>($R))+ };
+}
+
+#[test]
+fn reductions_of_every_element_and_layout_are_those_of_one_loop_over_indices() {
+    let numbers = all_elements!(layouts i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64: Sum Prod Max Min ArgMax ArgMin);
+    let floats = all_elements!(layouts f16 bf16 f32 f64: Mean Var SampleVar);
+    let complex = all_elements!(layouts Complex<f32> Complex<f64>: Sum Prod);
+    println!("{} results", numbers + floats + complex + all_elements!(layouts bool: Any AllTrue Count));
+}
+
+#[test]
+fn reductions_of_every_rank_up_to_4_are_those_of_one_loop_over_indices() {
+    let results = all_elements!(every_rank f32: Sum Max ArgMax Mean) + all_elements!(every_rank i16: Sum ArgMin);
+    println!("{} results", results + all_elements!(every_rank bool: AllTrue) + all_elements!(every_rank f64: Var));
+}
+
+#[test]
+fn long_rows_and_columns_are_summed_in_trees_that_lose_nothing_of_note() {
+    // Beyond a leaf of rows (4 096) and of columns (128), and no multiples of either.
+    let sizes = [[1, 3, 40_003], [40_003, 3, 1], [3, 9_001, 9]];
+    fn long<T: Value, R: Reducer<T, Out: Value>>(reducer: R, sizes: &[[usize; 3]]) {
+        let mut random = Random(23);
+        for &size in sizes {
+            let x = Tensor::from_fn(size, |_| T::moderate(&mut random), &Cpu).unwrap();
+            let sets = sets_of_3::<T, R>(reducer);
+            let sets: Vec<_> = sets.into_iter().filter(|(gone, _)| *gone == size.map(|n| n > 9)).collect();
+            check(reducer, &sets, x.view(), "contiguous");
+            check(reducer, &sets, x.reversed(Axis::<0>).reversed(Axis::<2>), "reversed");
+        }
+    }
+    long::<f32, _>(Sum, &sizes);
+    long::<f64, _>(Mean, &sizes[..1]);
+    long::<f32, _>(Var, &sizes);
+    long::<f32, _>(ArgMax, &sizes);
+    long::<i32, _>(ArgMin, &sizes);
+    long::<f16, _>(Mean, &sizes[..1]);
+}
+
+#[test]
+fn the_variance_of_a_large_mean_keeps_its_digits() -> Result<()> {
+    let x = Tensor::from_fn([30_000], |[i]| 1e9 + (i % 5) as f64, &Cpu)?;
+    assert!((x.var(All)?.item()? - 2.0).abs() < 1e-9);
+    assert!((x.sample_var(All)?.item()? - 2.0 * 30_000.0 / 29_999.0).abs() < 1e-9);
+    let columns = Tensor::from_fn([30_000, 40], |[i, j]| 1e4 * j as f32 + (i % 5) as f32, &Cpu)?.var(Axis::<0>)?.to_vec()?;
+    assert!(columns.iter().all(|var| (var - 2.0).abs() < 1e-2), "{columns:?}");
+    Ok(())
+}
+
+#[test]
+fn whole_numbers_wrap_and_a_wider_sum_does_not() -> Result<()> {
+    let x = Tensor::full([1000], 100_u8, &Cpu)?;
+    assert_eq!((x.sum(All)?.item()?, x.lazy().cast::<i64>().sum(All)?.item()?), ((100_000 % 256) as u8, 100_000));
+    assert_eq!(Tensor::full([3], i32::MAX, &Cpu)?.sum(All)?.item()?, i32::MAX.wrapping_mul(3));
+    assert_eq!(Tensor::full([7], 3_i8, &Cpu)?.prod(All)?.item()?, 2187_i64 as i8);
+    // 16-bit floats are summed in f32 and rounded once.
+    assert_eq!(Tensor::full([4097], f16::ONE, &Cpu)?.sum(All)?.item()?, f16::from_f32(4096.0));
+    assert_eq!(Tensor::full([70_000], f16::ONE, &Cpu)?.mean(All)?.item()?, f16::ONE);
+    Ok(())
+}
+
+#[test]
+fn producers_are_fused_into_reductions_on_every_layout() -> Result<()> {
+    let mut random = Random(24);
+    for size in [[5, 6, 7], [33, 2, 65]] {
+        let left = arranged(size, || f32::moderate(&mut random));
+        let right = arranged(size, || f32::moderate(&mut random));
+        for (x, y) in left.iter().zip(right.iter().rev()) {
+            let (x, y) = (&x.tensor, &y.tensor);
+            let joint: [usize; 3] = std::array::from_fn(|axis| x.size()[axis].max(y.size()[axis]));
+            let term = |(x, y): (f32, f32)| (x - y) * (x - y) + 0.25;
+            let values: Vec<f32> = read(x, joint).into_iter().zip(read(y, joint)).map(term).collect();
+            let whole = Tensor::from_slice(&values, joint, &Cpu)?;
+            let lazy = (x.lazy() - y).square() + 0.25;
+            // The same elements in the same order: but for the way through memory, the same sums.
+            let close = |a: Vec<f32>, b: Vec<f32>| a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| (a - b).abs() <= 1e-5 * b.abs());
+            assert!(close(lazy.sum(Axis::<0>)?.to_vec()?, whole.sum(Axis::<0>)?.to_vec()?));
+            assert!(close(lazy.mean((Axis::<0>, Axis::<2>))?.to_vec()?, whole.mean((Axis::<0>, Axis::<2>))?.to_vec()?));
+            assert!(close(lazy.sum(All)?.to_vec()?, whole.sum(All)?.to_vec()?));
+            assert_eq!(lazy.argmax(Axis::<2>)?.to_vec()?, whole.argmax(Axis::<2>)?.to_vec()?);
+            assert_eq!(lazy.max(Axis::<1>)?.to_vec()?, whole.max(Axis::<1>)?.to_vec()?);
+            assert_eq!(lazy.greater(1.0).count(Axis::<2>)?.to_vec()?, whole.greater(1.0)?.count(Axis::<2>)?.to_vec()?);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn an_axis_known_at_run_time_gives_what_the_axis_in_the_type_gives() -> Result<()> {
+    let x = Tensor::from_fn([3, 4, 5], |[i, j, k]| ((7 * i + 5 * j + 3 * k) % 11) as f64, &Cpu)?;
+    assert_eq!(x.sum_axis(1)?.to_vec()?, x.sum(Axis::<1>)?.to_vec()?);
+    assert_eq!(x.transposed().max_axis(0)?.to_vec()?, x.transposed().max(Axis::<0>)?.to_vec()?);
+    assert_eq!((x.lazy() * 2.0).argmin_axis(2)?.to_vec()?, x.argmin(Axis::<2>)?.to_vec()?);
+    assert_eq!(x.greater(3.0)?.any_axis(2)?.to_vec()?, x.greater(3.0)?.any(Axis::<2>)?.to_vec()?);
+    assert_eq!(x.var_axis(3).unwrap_err().to_string(), "var: axis 3 does not fit sizes [3, 4, 5]");
+    assert!(matches!(x.lazy().sum_axis(3), Err(Error::Axis { axis: 3, .. })));
+    Ok(())
+}
+
+#[test]
+fn reductions_have_their_sizes_without_data() -> Result<()> {
+    let device = Meta::tracing();
+    let x = Tensor::<f32, 3, _>::zeros([4, 5, 6], &device)?;
+    assert_eq!(x.sum((Axis::<0>, Axis::<2>))?.size(), [5]);
+    assert_eq!(x.argmax(Axis::<1>)?.size(), [4, 6]);
+    assert_eq!(x.mean(All)?.size(), []);
+    assert!(matches!(x.var(Axis::<0>)?.to_vec(), Err(Error::NoData { .. })));
+    assert!(device.kernels()[0].starts_with("reduce sum [5] over [4, 6]"), "{:?}", device.kernels());
+    Ok(())
+}

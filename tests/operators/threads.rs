@@ -1,0 +1,79 @@
+//! The same bits for any number of threads, for parts of a tensor as for all of it, and again on every run.
+#![cfg(feature = "rayon")]
+
+use rankform::prelude::*;
+
+/// A result as text that tells any two floats apart, NaN aside.
+fn bits<T: Element, const RANK: usize>(x: Tensor<T, RANK>) -> Vec<u8> {
+    text(&x.to_vec().unwrap())
+}
+fn text<T: Element>(values: &[T]) -> Vec<u8> {
+    values.iter().flat_map(|value| format!("{value:?} ").into_bytes()).collect()
+}
+
+/// Runs `work` on pools of 1, 2, 3 and 8 threads: all results are the first.
+fn same_on_every_pool(name: &str, work: impl Fn() -> Vec<u8> + Sync) {
+    let on = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(&work);
+    let first = on(1);
+    for threads in [2, 3, 8] {
+        assert!(on(threads) == first, "{name} on {threads} threads");
+    }
+    assert!(work() == first, "{name} on the pool of the process");
+}
+
+fn values(size: [usize; 2]) -> Tensor<f32, 2> {
+    Tensor::from_fn(size, |[i, j]| ((i * 7919 + j * 104_729) % 10_007) as f32 / 997.0 - 4.0, &Cpu).unwrap()
+}
+
+#[test]
+fn results_do_not_depend_on_the_number_of_threads() {
+    let (x, y) = (values([401, 700]), values([700, 401]));
+    same_on_every_pool("an expression of mixed layouts", || bits((x.lazy() * y.transposed() + 0.5).eval().unwrap()));
+    same_on_every_pool("a sum of all", || bits(x.sum(All).unwrap()));
+    same_on_every_pool("a mean of rows", || bits(x.mean(Axis::<1>).unwrap()));
+    same_on_every_pool("a variance of columns", || bits(x.var(Axis::<0>).unwrap()));
+    same_on_every_pool("sums of a permuted operand", || bits(y.transposed().sum(Axis::<1>).unwrap()));
+    same_on_every_pool("a fused sum of squares", || bits((x.lazy() - y.transposed()).square().sum(Axis::<0>).unwrap()));
+    same_on_every_pool("places", || bits(x.argmax(Axis::<0>).unwrap()));
+    same_on_every_pool("softmax", || bits(values([401, 700]).softmax(Axis::<1>).unwrap()));
+    same_on_every_pool("in place", || {
+        let mut z = values([401, 700]);
+        z *= y.transposed();
+        bits(z)
+    });
+}
+
+#[test]
+fn whole_matrix_products_do_not_depend_on_the_number_of_threads() {
+    let x = Tensor::from_fn([130, 140], |[i, j]| ((i * 31 + j * 17) % 101) as i32 - 50, &Cpu).unwrap();
+    let y = Tensor::from_fn([140, 150], |[i, j]| ((i * 13 + j * 37) % 103) as i32 - 50, &Cpu).unwrap();
+    same_on_every_pool("of integers", || bits(x.matmul(&y).unwrap()));
+    // Whole numbers in floats: every order of summation gives the same.
+    let (x, y) = (x.cast::<f32>().unwrap(), y.cast::<f32>().unwrap());
+    same_on_every_pool("of floats", || bits(x.matmul(&y).unwrap()));
+}
+
+#[test]
+fn an_operator_called_from_inside_parallel_work_neither_waits_for_ever_nor_errs() {
+    use rayon::prelude::*;
+    let x = values([401, 700]);
+    let expected = bits((&x + 1.0).sum(Axis::<1>).unwrap());
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    let all: Vec<bool> = pool.install(|| (0..8).into_par_iter().map(|_| bits((&x + 1.0).sum(Axis::<1>).unwrap()) == expected).collect());
+    assert_eq!(all, [true; 8]);
+}
+
+#[test]
+fn an_element_is_the_same_wherever_it_stands_in_a_tensor() -> Result<()> {
+    // Alone, in a vector's tail, in a block, in a strided row: the same bits of every function.
+    let x = values([1, 2001]);
+    let all = (x.lazy().exp() / (x.lazy().sin() + 2.0)).eval()?;
+    for at in (0..2001).step_by(37) {
+        let one = x.slice((.., at..at + 1))?;
+        assert_eq!((one.lazy().exp() / (one.lazy().sin() + 2.0)).eval()?.item()?.to_bits(), all[[0, at]].to_bits());
+    }
+    let strided = x.slice((.., (..).step(-3)))?;
+    let some = (strided.lazy().exp() / (strided.lazy().sin() + 2.0)).eval()?;
+    assert_eq!(some.to_vec()?, all.slice((.., (..).step(-3)))?.to_vec()?);
+    Ok(())
+}
