@@ -1,7 +1,7 @@
 //! Normalisations along one axis: softmax, log-softmax, layer norm.
 //!
 //! Each is a few fused passes; the largest value is subtracted first, so that no exponential overflows.
-//! Imports: `dim`, `rank`, `element`, `device`, `tensor`, `expr`, `ops`.
+//! Imports: `error`, `dim`, `rank`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use super::{Arithmetic as _, Math as _};
 use super::{Max, Mean, Sum};

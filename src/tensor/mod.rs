@@ -11,7 +11,7 @@
 //! | `host.rs` `iter.rs` | elements on the CPU: slices, indexing, iterators |
 //! | `display.rs` `compare.rs` | printing, equality, approximate equality |
 //!
-//! Imports: `error`, `shared`, `dim`, `rank`, `layout`, `element`, `device`, `allocation`.
+//! Imports: its own files.
 
 mod adopt;
 mod create;

@@ -7,7 +7,7 @@
 //! | `to`, `copy_to` | another device's | [`Element`] |
 //! | `make_unique` | new, if others share it | [`Element`] |
 //!
-//! Imports: `error`, `shared`, `dim`, `layout`, `element`, `device`, `tensor`.
+//! Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`.
 
 use super::{Tensor, TensorView, TensorViewMut};
 use crate::device::{Device, Slot};
