@@ -83,7 +83,7 @@ const PANICS: &[(&str, &str, &str, &str)] = &[
     ("src/scalar/trace.rs", "expect", "lanes of `Trace` exist inside `trace` only", "the type has no constructor outside"),
     ("src/tensor/create.rs", "panic", "{error}", "`From` has no Result; `from_array` and `from_slice` have"),
     ("src/tensor/handle.rs", "assert", "", "checked by the compiler: sizes of the struct"),
-    ("src/tensor/host.rs", "panic", "{}", "`Index` has no Result; `get` has"),
+    ("src/tensor/host.rs", "panic", "index", "`Index` has no Result; `get` has"),
     ("src/tensor/iter.rs", "expect", "one axis of a layout with elements is a layout", "its positions are some of the layout's"),
     ("src/tensor/iter.rs", "panic", "{error}", "iterators have no Result; documented under Panics"),
     ("src/tensor/layouts.rs", "expect", "a chunk lies inside its axis", "both ends are cut to the axis"),
@@ -508,4 +508,91 @@ fn a_dependency_that_is_new_or_calls_a_c_compiler_is_found() {
     let lock = "[[package]]\nname = \"a\"\ndependencies = [\n \"f 1.0\",\n]\n[[package]]\nname = \"f\"\ndependencies = [\n \"cc\",\n]\n[[package]]\nname = \"e\"\ndependencies = [\n \"cmake\",\n]";
     let all = closure(lock, &found);
     assert!(all.contains("cc") && !all.contains("cmake"));
+}
+
+// ------------------------------------------------------------ one operator is one file
+
+/// The files that a patch changes, each with what its hunks find and put there.
+fn hunks(patch: &str) -> BTreeMap<String, Vec<[String; 2]>> {
+    let mut files: BTreeMap<String, Vec<[String; 2]>> = BTreeMap::new();
+    let mut file = String::new();
+    for line in patch.lines() {
+        if let Some(path) = line.strip_prefix("+++ b/") {
+            file = path.to_string();
+        } else if line.starts_with("@@") {
+            files.entry(file.clone()).or_default().push([String::new(), String::new()]);
+        } else if let Some([before, after]) = files.get_mut(&file).and_then(|hunks| hunks.last_mut()) {
+            let (kind, text) = line.split_at(line.len().min(1));
+            let text = format!("{text}\n");
+            match kind {
+                "-" if !line.starts_with("---") => before.push_str(&text),
+                "+" => after.push_str(&text),
+                " " | "" => [before, after].into_iter().for_each(|side| side.push_str(&text)),
+                _ => {}
+            }
+        }
+    }
+    files
+}
+
+/// A text with the hunks applied, each where its lines are found.
+fn patched(mut text: String, hunks: &[[String; 2]]) -> String {
+    for [before, after] in hunks {
+        assert_eq!(text.matches(before).count(), 1, "the patch no longer fits:\n{before}");
+        text = text.replacen(before, after, 1);
+    }
+    text
+}
+
+/// Writes a file unless it has this text already, so that what was built from it stays valid.
+fn place(path: &Path, text: &str) {
+    if std::fs::read_to_string(path).is_ok_and(|found| found == text) {
+        return;
+    }
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+#[test]
+fn adding_an_operator_is_a_patch_of_one_file() {
+    let files = hunks(&read("tests/patches/one_operator.patch"));
+    assert_eq!(files.keys().collect::<Vec<_>>(), ["src/ops/activation.rs"]);
+    let added = read("tests/patches/one_operator.patch").lines().filter(|line| line.starts_with('+') && !line.starts_with("+++")).count();
+    assert_eq!(added, 2, "its documentation and its row");
+
+    let room = Path::new(env!("CARGO_TARGET_TMPDIR")).join("one_operator");
+    let mut originals = sources("src");
+    originals.push(file("Cargo.toml", &read("Cargo.toml")));
+    let present: BTreeSet<PathBuf> = originals.iter().map(|original| room.join("rankform").join(&original.path)).collect();
+    if room.join("rankform/src").exists() {
+        source::files(&room.join("rankform/src"), "rs")
+            .iter()
+            .filter(|old| !present.contains(*old))
+            .for_each(|old| std::fs::remove_file(old).unwrap());
+    }
+    for original in originals {
+        let hunks = files.get(&original.path).map_or(&[][..], |hunks| hunks);
+        place(&room.join("rankform").join(&original.path), &patched(original.text, hunks));
+    }
+    let manifest = "[package]\nname = \"user\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[workspace]\n\
+        [dependencies]\nrankform = { path = \"../rankform\", default-features = false }\n\
+        [profile.dev]\ndebug = 0\ndebug-assertions = false\n"; // without the table of kernels compiled in advance
+    place(&room.join("user/Cargo.toml"), manifest);
+    place(&room.join("user/src/main.rs"), &read("tests/patches/one_operator.rs"));
+    if !room.join("user/Cargo.lock").exists() {
+        place(&room.join("user/Cargo.lock"), &read("Cargo.lock")); // the versions that are here already
+    }
+    let mut cargo = std::process::Command::new(std::env::var("CARGO").unwrap_or("cargo".into()));
+    cargo.args(["run", "--offline", "--quiet"]).current_dir(room.join("user")).env("CARGO_TARGET_DIR", room.join("target"));
+    let output = cargo.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_patch_of_two_files_or_one_that_does_not_fit_is_found() {
+    let patch = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@ y\n a\n-b\n+c\n@@ -9 +9,2 @@\n d\n+e\n--- a/z\n+++ b/z\n@@ -1 +1 @@\n+f\n";
+    let files = hunks(patch);
+    assert_eq!(files.len(), 2);
+    assert_eq!(patched("a\nb\n?\nd\n".into(), &files["x"]), "a\nc\n?\nd\ne\n");
+    assert!(std::panic::catch_unwind(|| patched("a\nd\n".into(), &files["x"])).is_err());
 }
