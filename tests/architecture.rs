@@ -52,6 +52,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/tensor/iter.rs", "references to elements on the CPU, in turn"),
     ("src/tensor/iter/parallel.rs", "references to elements on the CPU, on several threads"),
     ("src/tensor/layouts.rs", "other layouts over the same memory"),
+    ("src/tensor/raw.rs", "handles as pointers"),
     ("src/tensor/resize.rs", "changes memory under a layout"),
     ("src/tensor/share.rs", "handles on the same memory; copies"),
     ("src/tensor/view.rs", "the invariants of a view"),

@@ -6,6 +6,7 @@
 //! | `view.rs` `view_mut.rs` | `TensorView`, `TensorViewMut`: the borrowed forms |
 //! | `layouts.rs` | slice, permute, lift, broadcast, … of all three |
 //! | `share.rs` | copy, share, move between devices, uniqueness, cells |
+//! | `raw.rs` | handles that cross a language border |
 //! | `resize.rs` | lazy allocation, resize, reserve, extend, shrink |
 //! | `create.rs` `random.rs` | where tensors come from |
 //! | `host.rs` `iter.rs` | elements on the CPU: slices, indexing, iterators |
@@ -21,6 +22,7 @@ mod handle;
 mod host;
 mod iter;
 mod layouts;
+mod raw;
 mod resize;
 mod share;
 mod view;
