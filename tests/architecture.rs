@@ -1,5 +1,6 @@
 //! The rules of the house that a compiler does not check: who imports whom, where `unsafe` may stand, that devices know
 //! no operators, and the like. Each rule is a function from source text to complaints, and each is shown to complain.
+//! Then two promises about the project: an operator is one file, and the table of parity is true.
 
 #[path = "common/source.rs"]
 mod source;
@@ -596,4 +597,77 @@ fn a_patch_of_two_files_or_one_that_does_not_fit_is_found() {
     assert_eq!(files.len(), 2);
     assert_eq!(patched("a\nb\n?\nd\n".into(), &files["x"]), "a\nc\n?\nd\ne\n");
     assert!(std::panic::catch_unwind(|| patched("a\nd\n".into(), &files["x"])).is_err());
+}
+
+// ------------------------------------------------------------ the table of parity
+
+/// The rows of a table of parity: the words in backticks in the second and third column; none where it says "not yet".
+fn rows(table: &str) -> Vec<[Vec<String>; 2]> {
+    let words = |cell: &str| cell.split('`').skip(1).step_by(2).map(String::from).collect::<Vec<_>>();
+    let cells = table.lines().filter(|line| line.starts_with('|')).map(|line| line.split('|').map(str::trim).collect::<Vec<_>>());
+    let rows = cells.filter(|cells| cells.len() == 5 && cells[1] != "ability" && !cells[1].starts_with("---"));
+    rows.map(|cells| [words(cells[2]), words(cells[3])]).collect()
+}
+
+/// Whether an item of the crate exists: `name!`, `Name`, `Type::function`, `Type::Variant`.
+fn exists(item: &str, files: &[Source]) -> bool {
+    let any = |found: &dyn Fn(&Source, usize) -> bool| files.iter().any(|file| (0..file.tokens.len()).any(|i| found(file, i)));
+    let is_type = |file: &Source, name: &str| {
+        ["struct", "enum", "trait", "type"].iter().any(|kind| (0..file.tokens.len()).any(|i| reads(&file.tokens, i, &[kind, name])))
+    };
+    if let Some(name) = item.strip_suffix('!') {
+        return any(&|file, i| reads(&file.tokens, i, &["macro_rules", "!", name]));
+    }
+    let Some((name, part)) = item.split_once("::") else {
+        return files.iter().any(|file| is_type(file, item)) || any(&|file, i| reads(&file.tokens, i, &["fn", item]));
+    };
+    let function = |file: &Source, i: usize| {
+        let second = reads(&file.tokens, i, &["fn"]) && reads(&file.tokens, i + 2, &[",", part]); // `fn slice, into_slice` of a table
+        second || reads(&file.tokens, i, &["fn", part])
+    };
+    let variant = |file: &Source| is_type(file, name) && file.tokens.iter().any(|token| token.text == part);
+    let is_variant = part.starts_with(char::is_uppercase);
+    files.iter().any(|file| is_type(file, name)) && if is_variant { files.iter().any(variant) } else { any(&function) }
+}
+
+/// The tests of a file, by name.
+fn tests_of(file: &Source) -> Vec<String> {
+    let is_test = |i: &usize| reads(&file.tokens, *i, &["#", "[", "test", "]", "fn"]);
+    (0..file.tokens.len()).filter(is_test).map(|i| file.tokens[i + 5].text.clone()).collect()
+}
+
+#[test]
+fn the_table_of_parity_names_items_and_tests_that_exist_and_leaves_none_out() {
+    let (files, table) = (sources("src"), rows(&read("docs/parity.md")));
+    let known: BTreeSet<String> = ["paddle", "caffe2", "c10"]
+        .iter()
+        .flat_map(|from| {
+            let path = format!("tests/parity_{from}.rs");
+            tests_of(&file(&path, &read(&path))).into_iter().map(move |test| format!("parity_{from}::{test}"))
+        })
+        .collect();
+    assert!(table.len() > 40 && known.len() > 40, "{} rows, {} tests", table.len(), known.len());
+    let items = table.iter().flat_map(|[items, _]| items).filter(|item| !exists(item, &files));
+    none(items.map(|item| format!("there is no `{item}`")));
+    let named: BTreeSet<String> = table.iter().flat_map(|[_, tests]| tests.clone()).collect();
+    let is_there = |test: &String| known.contains(test) || test.starts_with("compile_fail/") && root("tests").join(test).exists();
+    none(named.iter().filter(|test| !is_there(test)).map(|test| format!("there is no test `{test}`")));
+    none(known.difference(&named).map(|test| format!("`{test}` has no row")));
+    none(table.iter().filter(|[items, tests]| items.is_empty() != tests.is_empty()).map(|row| format!("half a row: {row:?}")));
+}
+
+#[test]
+fn an_item_or_a_row_that_does_not_exist_is_found() {
+    let files = sources("src");
+    for item in
+        ["Tensor::resize", "Tensor::into_slice", "Tensor::is_channels_last_3d", "Error::Shared", "ResizePolicy", "dim!", "derivative"]
+    {
+        assert!(exists(item, &files), "{item}");
+    }
+    for item in ["Tensor::no_such_thing", "Tenser::resize", "Error::NoSuchThing", "NoSuchThing", "no_such_thing!", "resized_not"] {
+        assert!(!exists(item, &files), "{item}");
+    }
+    let table = rows("| ability | here | test |\n|---|---|---|\n| a | `b`, `c::d` | `e::f` |\n| g | not yet | not yet |\ntext `x`");
+    assert_eq!(table, [[vec!["b".to_string(), "c::d".into()], vec!["e::f".into()]], [vec![], vec![]]]);
+    assert_eq!(tests_of(&file("x", "#[test] fn a() {} fn b() {} // #[test] fn c() {}")), ["a"]);
 }
