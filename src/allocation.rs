@@ -132,9 +132,14 @@ impl<D: Device> Allocation<D> {
 
     /// New memory for the same tensor: the history and the policy go on.
     pub(crate) fn succeed(self, before: &Self) -> Self {
+        self.inherit(before);
+        self
+    }
+
+    /// Goes on with the history and the policy of the memory before it.
+    pub(crate) fn inherit(&self, before: &Self) {
         self.version.store(before.version(), Ordering::Relaxed);
         self.set_policy(before.policy());
-        self
     }
 }
 

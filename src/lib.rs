@@ -90,11 +90,12 @@ pub mod prelude {
     pub use crate::{Error, Lane, Lanes, Result, dim, elementwise};
 }
 
-/// The programs in the pages compile, or do not, as the pages say.
+/// The programs in the README compile, or do not, as it says.
 #[cfg(doctest)]
-mod pages {
-    #[doc = include_str!("../README.md")]
-    mod readme {}
-    #[doc = include_str!("../docs/compile_errors.md")]
-    mod compile_errors {}
-}
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+/// As above, of the page on the compiler's messages.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/compile_errors.md")]
+struct CompileErrors;

@@ -1,6 +1,6 @@
 //! Operators on tuples of operands: more than two, or with several outputs.
 //!
-//! Imports: `element`, `kernel`, `device`, `tensor`.
+//! Imports: `error`, `layout`, `element`, `kernel`, `device`, `tensor`.
 
 use super::eval::Gathered;
 use super::operand::{Expr, Operand};

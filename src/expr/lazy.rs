@@ -1,6 +1,6 @@
 //! `Lazy`: an elementwise computation that has not run yet.
 //!
-//! Imports: `dim`, `rank`, `element`, `kernel`, `device`, `tensor`.
+//! Imports: `error`, `dim`, `rank`, `element`, `kernel`, `device`, `tensor`.
 
 use super::eval::{eval, eval_into, reduce};
 use super::operand::{Expr, Operand};

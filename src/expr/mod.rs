@@ -8,7 +8,7 @@
 //! | `eval.rs` | one pass over memory for a whole expression |
 //! | `apply.rs` | operators on tuples of operands, with one or several outputs |
 //!
-//! Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`.
+//! Imports: its own files.
 
 mod apply;
 mod eval;

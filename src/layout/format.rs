@@ -1,6 +1,6 @@
 //! Memory formats: in which order the axes are stored.
 //!
-//! Imports: `dim`, `rank`, `layout`.
+//! Imports: `error`, `dim`.
 
 use super::Layout;
 use crate::dim::{Dim, Stride};

@@ -1,6 +1,6 @@
 //! Activations: plain compositions, written so that their tails keep their digits.
 //!
-//! Imports: `ops::functions`.
+//! Imports: `scalar`.
 
 use super::operators;
 use crate::scalar::{Lane, Lanes, Real};

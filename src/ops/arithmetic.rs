@@ -1,6 +1,6 @@
 //! Sums, products, remainders, extremes, bits; and the operators of Rust, `+ - * /`, `+=`, for tensors and expressions.
 //!
-//! Imports: `element`, `kernel`, `device`, `tensor`, `expr`.
+//! Imports: `error`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use super::operators;
 use crate::device::Device;

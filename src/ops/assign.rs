@@ -1,6 +1,6 @@
 //! Writing into what exists: assign, fill, and operators in place.
 //!
-//! Imports: `element`, `kernel`, `device`, `tensor`, `expr`.
+//! Imports: `error`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use crate::device::Device;
 use crate::element::Element;

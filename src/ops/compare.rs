@@ -1,6 +1,6 @@
 //! Comparisons, logic, choices and casts.
 //!
-//! Imports: `element`, `kernel`, `device`, `tensor`, `expr`.
+//! Imports: `error`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use super::operators;
 use crate::device::Device;

@@ -1,6 +1,6 @@
 //! Complex numbers: parts, conjugates, absolute values, and making them from two reals.
 //!
-//! Imports: `element`, `kernel`, `expr`.
+//! Imports: `scalar`, `element`, `kernel`, `device`, `expr`.
 
 use crate::device::Device;
 use crate::element::{ComplexElement, Compute};

@@ -18,7 +18,7 @@
 //! | `table.rs` | kernels compiled in advance, rows for the tests |
 //!
 //! **Adding an elementwise operator** is one row: name, operands, class of elements, body.
-//! Imports: everything above.
+//! Imports: `scalar`, `element`, `kernel`, `device`, `expr`.
 
 mod activation;
 mod arithmetic;

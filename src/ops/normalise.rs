@@ -2,7 +2,7 @@
 //!
 //! Each is a few fused passes; the largest value is subtracted first, so that no exponential overflows. What a pass finds
 //! for a row is kept as f64: a 16-bit float would round a mean, and could not hold the sum of 100 000 ones.
-//! Imports: `dim`, `rank`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+//! Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use super::{Arithmetic as _, Math as _, Max};
 use crate::device::Device;

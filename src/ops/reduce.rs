@@ -2,7 +2,7 @@
 //!
 //! A reducer is written once, over lanes. Sums are combined pairwise from blocks of a fixed size, so they do not depend
 //! on the number of threads; see [`Reducer`].
-//! Imports: `dim`, `rank`, `element`, `kernel`, `device`, `expr`.
+//! Imports: `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `expr`.
 
 use crate::device::Device;
 use crate::dim::Dim;

@@ -4,7 +4,7 @@
 //! times slower. So that built-in operators on common elements are fast there too, their kernels are compiled here,
 //! where `[profile.dev.package.rankform] opt-level = 3` reaches them, and found by type at run time. In a release build
 //! the kernels of the calling crate are as good, and this table is empty.
-//! Imports: `scalar`, `kernel`, `device`.
+//! Imports: `scalar`, `element`, `kernel`, `device`.
 
 use crate::device::{MapKernel, ReduceKernel};
 use crate::element::Element;

@@ -1,6 +1,6 @@
 //! Equality, exact and approximate, and elements as bytes, on the CPU.
 //!
-//! Imports: `error`, `dim`, `layout`, `element`, `device`, `tensor`.
+//! Imports: `error`, `dim`, `element`, `device`.
 
 use super::adopt::checked;
 use super::{Tensor, TensorView, TensorViewMut};

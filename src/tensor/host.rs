@@ -1,6 +1,6 @@
 //! Elements on the CPU: slices, indexing.
 //!
-//! Imports: `dim`, `device`, `tensor`.
+//! Imports: `error`, `device`.
 
 use super::{Tensor, TensorView, TensorViewMut};
 use crate::device::Cpu;

@@ -7,13 +7,14 @@
 //! | `layouts.rs` | slice, permute, lift, broadcast, … of all three |
 //! | `share.rs` | copy, share, move between devices, uniqueness, cells |
 //! | `format.rs` | strides and memory formats: set, asked |
+//! | `raw.rs` | handles that cross a language border |
 //! | `resize.rs` | lazy allocation, resize, reserve, extend, shrink |
 //! | `create.rs` `adopt.rs` | where tensors come from |
 //! | `host.rs` `iter.rs` | elements on the CPU: slices, indexing, iterators |
 //! | `display.rs` | printing |
 //! | `compare.rs` | equality, exact and approximate; bytes |
 //!
-//! Imports: `error`, `shared`, `dim`, `rank`, `layout`, `element`, `device`, `allocation`.
+//! Imports: its own files.
 
 mod adopt;
 mod compare;
@@ -24,6 +25,7 @@ mod handle;
 mod host;
 mod iter;
 mod layouts;
+mod raw;
 mod resize;
 mod share;
 mod view;

@@ -7,7 +7,7 @@
 //! | `to`, `copy_to` | another device's | [`Element`] |
 //! | `make_unique` | new, if others share it | [`Element`] |
 //!
-//! Imports: `error`, `shared`, `dim`, `layout`, `element`, `device`, `tensor`.
+//! Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`.
 
 use super::{Tensor, TensorView, TensorViewMut};
 use crate::device::{Device, Slot};
@@ -278,7 +278,8 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         self.view().copy_to(&mut out.writable("copy_to")?)
     }
 
-    /// Copies if other handles share the memory, so that this one may write; says whether it did.
+    /// Copies if other handles share the memory, so that this one may write; says whether it did. Version and resize
+    /// policy go on.
     ///
     /// # Errors
     /// [`Error::Unallocated`], [`Error::OutOfMemory`].
@@ -293,6 +294,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
             self.set_layout(*copy.layout());
         }
         let (memory, _) = copy.into_memory();
+        memory.inherit(self.memory());
         // SAFETY: the copy's memory, under the copy's layout.
         unsafe { self.set_memory(memory) };
         Ok(true)

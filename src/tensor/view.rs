@@ -1,6 +1,6 @@
 //! `TensorView`: a borrowed tensor. `Copy`, strided, a few nanoseconds to make.
 //!
-//! Imports: `error`, `dim`, `layout`, `device`, `allocation`.
+//! Imports: `error`, `dim`, `layout`, `device`.
 
 use crate::device::{Cpu, Device, Slot};
 use crate::dim::{Dim, Stride};

@@ -114,6 +114,11 @@ const WORKS: &[Work] = works! {
     "copy_to": |x| { let mut out = x.b.copy()?; x.a.copy_to(&mut out)?; digest(&out) };
     "share_data": |x| digest(&x.a.share_data());
     "share_as": |x| digest(&x.a.share_as([3, 2])?);
+    "into_raw": |x| {
+        let raw = x.a.share_data().into_raw()?;
+        // SAFETY: from `into_raw`, taken back once.
+        digest(&unsafe { Tensor::from_raw(raw) })
+    };
     "detach": |x| digest(&x.a.detach(Metadata::Frozen));
     "make_unique": |x| { let mut y = x.a.share_data(); assert!(y.make_unique()?); digest(&y) };
     "into views": |x| {

@@ -11,7 +11,7 @@
 //! | `contract.rs` | matrix products |
 //!
 //! Only the innermost loops are generic over the kernel; everything around them is compiled once, here.
-//! Imports: `error`, `scalar`, `element`, `kernel`, `device`.
+//! Imports: `error`, `element`, `kernel`.
 
 mod contract;
 mod map;

@@ -1,6 +1,6 @@
 //! `asinh`, `acosh`, `atanh`: each the logarithm of `1 + a`, with `a` in two words.
 //!
-//! Imports: `scalar`, `double`, `log`.
+//! Imports: `scalar`.
 
 use super::log::ln_sum;
 use super::{Double, nan, pick, sign, signed};

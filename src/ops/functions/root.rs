@@ -1,6 +1,6 @@
 //! `cbrt`, `hypot`.
 //!
-//! Imports: `scalar`, `double`, `exp`, `log`.
+//! Imports: `scalar`.
 
 use super::exp::Exponent;
 use super::log::Parts;

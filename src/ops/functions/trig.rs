@@ -3,7 +3,7 @@
 //! `f32` is computed in `f64`, where three words of `1/2π` reduce every finite `f32` by whole turns without a table. `f64`
 //! subtracts multiples of `π/2` in three words (Cody and Waite), right for `|x| ≤ 2^45`; above that the result is NaN, since
 //! a reduction for the whole range needs a table of `1/π` and each element its own place in it.
-//! Imports: `scalar`, `double`.
+//! Imports: `scalar`.
 
 use super::{Double, nan, poly, shifter, sign, signed, single, word};
 use crate::scalar::{Function, Lane, Lanes, Real};

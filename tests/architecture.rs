@@ -1,0 +1,674 @@
+//! The rules of the house that a compiler does not check: who imports whom, where `unsafe` may stand, that devices know
+//! no operators, and the like. Each rule is a function from source text to complaints, and each is shown to complain.
+//! Then two promises about the project: an operator is one file, and the table of parity is true.
+
+#[path = "common/source.rs"]
+mod source;
+
+use rankform::ops::OPERATORS;
+use source::{Source, Token, paths, reads, sources, tokens};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// The modules in reading order: a file imports only from those before its own, and from its own.
+const ORDER: &[&str] = &[
+    "error",
+    "shared",
+    "dim",
+    "rank",
+    "layout",
+    "scalar",
+    "element",
+    "kernel",
+    "device",
+    "allocation",
+    "tensor",
+    "expr",
+    "ops",
+    "prelude",
+];
+
+/// The files with `unsafe`, and why each needs it.
+const UNSAFE: &[(&str, &str)] = &[
+    ("src/allocation.rs", "adopts external memory; boxes a deleter where memory may run out"),
+    ("src/device/cpu/contract.rs", "runs matrix products over addresses"),
+    ("src/device/cpu/map.rs", "runs programs over addresses"),
+    ("src/device/cpu/memory.rs", "allocates and frees"),
+    ("src/device/cpu/mod.rs", "implements the trait, whose kernels take addresses"),
+    ("src/device/cpu/pack.rs", "copies between layouts"),
+    ("src/device/cpu/reduce.rs", "runs reductions over addresses"),
+    ("src/device/cpu/simd.rs", "calls loops compiled for instruction sets that were found at run time"),
+    ("src/device/cpu/walk.rs", "moves addresses to other threads"),
+    ("src/device/meta.rs", "implements the trait, whose kernels take addresses"),
+    ("src/device/mod.rs", "the trait: addresses that only the device may follow"),
+    ("src/element.rs", "which bytes are valid elements"),
+    ("src/expr/apply.rs", "hands the addresses of operands to a device"),
+    ("src/expr/eval.rs", "hands the addresses of operands to a device"),
+    ("src/ops/contract.rs", "hands the addresses of operands to a device"),
+    ("src/shared.rs", "reference counting whose allocation can fail"),
+    ("src/tensor/adopt.rs", "vectors, foreign pointers and cells as memory"),
+    ("src/tensor/create.rs", "fills fresh memory before it has elements"),
+    ("src/tensor/handle.rs", "the invariants of a tensor"),
+    ("src/tensor/host.rs", "references to elements on the CPU"),
+    ("src/tensor/iter.rs", "references to elements on the CPU, in turn"),
+    ("src/tensor/iter/parallel.rs", "references to elements on the CPU, on several threads"),
+    ("src/tensor/layouts.rs", "other layouts over the same memory"),
+    ("src/tensor/raw.rs", "handles as pointers"),
+    ("src/tensor/resize.rs", "changes memory under a layout"),
+    ("src/tensor/share.rs", "handles on the same memory; copies"),
+    ("src/tensor/view.rs", "the invariants of a view"),
+    ("src/tensor/view_mut.rs", "the invariants of an exclusive view"),
+];
+
+/// Where an address comes from a reference: of one whole value, never of an element for its neighbours.
+const ADDRESSES: &[(&str, &str, &str)] = &[
+    ("src/device/cpu/map.rs", "from_ref", "the program, read as one value"),
+    ("src/device/cpu/reduce.rs", "from_ref", "the body, read as one value"),
+    ("src/shared.rs", "raw", "the value beside its counter, dropped as one value"),
+];
+
+/// Words of mechanisms that are also names of operators, in the folders that know no operators.
+const MECHANISMS: &[(&str, &str)] = &[
+    ("add", "advances an address"),
+    ("not", "is a word of `cfg`"),
+    ("Add", "is a step of `scalar::Arith`, of which products are made"),
+    ("Mul", "is a step of `scalar::Arith`, of which products are made"),
+];
+
+/// Where a panic may start, by its text, and why it cannot or should.
+const PANICS: &[(&str, &str, &str, &str)] = &[
+    ("src/device/cpu/map.rs", "assert", "scratch: blocks are counted before they are taken", "a wrong count would write outside"),
+    ("src/device/cpu/memory.rs", "expect", "invariant 1: allocated with this layout", "the layout was made before, from the same numbers"),
+    ("src/device/cpu/reduce.rs", "assert", "the axes of a reduction fit one walk", "a second walk would be lost"),
+    ("src/layout/view.rs", "expect", "the type says that axis A exists", "the bound of the function says so"),
+    ("src/ops/arithmetic.rs", "panic", "{error}", "std operators have no Result: they panic with the error's text"),
+    ("src/scalar/trace.rs", "expect", "lanes of `Trace` exist inside `trace` only", "the type has no constructor outside"),
+    ("src/tensor/create.rs", "panic", "{error}", "`From` has no Result; `from_array` and `from_slice` have"),
+    ("src/tensor/handle.rs", "assert", "", "checked by the compiler: sizes of the struct"),
+    ("src/tensor/host.rs", "panic", "index", "`Index` has no Result; `get` has"),
+    ("src/tensor/iter.rs", "expect", "one axis of a layout with elements is a layout", "its positions are some of the layout's"),
+    ("src/tensor/iter.rs", "panic", "{error}", "iterators have no Result; documented under Panics"),
+    ("src/tensor/layouts.rs", "expect", "a chunk lies inside its axis", "both ends are cut to the axis"),
+    ("src/tensor/layouts.rs", "expect", "chunks of 1", "only chunks of 0 are refused"),
+    ("src/tensor/share.rs", "assert", "the caller has compared", "two private callers, which compare"),
+    ("src/tensor/view.rs", "assert", "a new axis adds one to the rank", "two private callers, whose types say so"),
+];
+
+/// What the crate depends on, and why.
+const DEPENDENCIES: &[(&str, &str)] = &[
+    ("approx", "comparisons within a tolerance, in generic code"),
+    ("bytemuck", "elements as bytes"),
+    ("gemm", "matrix products at the machine's peak; a feature"),
+    ("half", "16-bit floats"),
+    ("num-complex", "complex numbers"),
+    ("num-traits", "generic numeric code meets the crate"),
+    ("rayon", "threads; a feature"),
+    ("thiserror", "texts of errors"),
+    ("typenum", "arithmetic of ranks in types"),
+];
+
+/// Crates that call a compiler or a library of the system when they are built.
+const NEEDS_A_C_COMPILER: &[&str] = &["cc", "cmake", "bindgen", "pkg-config", "vcpkg", "autotools", "nasm-rs", "clang-sys"];
+
+const LONGEST: usize = 600;
+
+// ------------------------------------------------------------ rules
+
+/// Which module a name at the crate's root belongs to: the re-exports of `lib.rs`, and exported macros.
+fn roots(files: &[Source]) -> BTreeMap<String, String> {
+    let mut roots = BTreeMap::new();
+    for file in files {
+        let module = file.module()[0].clone();
+        for (i, token) in file.tokens.iter().enumerate() {
+            if file.path == "src/lib.rs" && token.text == "use" && ORDER.contains(&file.tokens[i + 1].text.as_str()) {
+                let module = file.tokens[i + 1].text.clone();
+                let names = file.tokens[i + 2..].iter().take_while(|token| token.text != ";");
+                roots.extend(
+                    names.filter(|token| token.text.chars().all(char::is_alphanumeric)).map(|name| (name.text.clone(), module.clone())),
+                );
+            }
+            if reads(&file.tokens, i, &["macro_export", "]", "macro_rules", "!"]) {
+                roots.insert(file.tokens[i + 4].text.clone(), module.clone());
+            }
+        }
+    }
+    roots
+}
+
+/// The modules that a file names: those at the root, each with a line, and the names inside its own.
+fn named(file: &Source, roots: &BTreeMap<String, String>) -> (BTreeMap<String, usize>, BTreeSet<String>) {
+    let own = file.module()[0].clone();
+    let (mut modules, mut inside) = (BTreeMap::new(), BTreeSet::new());
+    for (path, line) in paths(file) {
+        let Some(first) = path.first() else { continue };
+        let module = roots.get(first).filter(|_| !ORDER.contains(&first.as_str())).unwrap_or(first);
+        if *module == own {
+            inside.extend(path);
+        } else {
+            modules.entry(module.clone()).or_insert(line);
+        }
+    }
+    (modules, inside)
+}
+
+/// Imports from modules that come later in the reading order.
+fn upward(file: &Source, roots: &BTreeMap<String, String>) -> Vec<String> {
+    let place = |module: &str| ORDER.iter().position(|&name| name == module);
+    let own = place(&file.module()[0]);
+    let (modules, _) = named(file, roots);
+    let wrong = modules.into_iter().filter(|(module, _)| place(module).is_none_or(|at| own.is_none_or(|own| at > own)));
+    wrong.map(|(module, line)| format!("{}:{line}: names `{module}`, which it comes before", file.path)).collect()
+}
+
+/// A header that does not name exactly the modules that the file imports. Of its own module it may name what it uses.
+fn header(file: &Source, roots: &BTreeMap<String, String>) -> Option<String> {
+    let (modules, inside) = named(file, roots);
+    let module = file.module();
+    let wanted = ORDER.iter().filter(|&&name| modules.contains_key(name)).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let wanted = if wanted.is_empty() { "nothing".into() } else { wanted };
+    let mut docs = file.text.lines().filter_map(|line| line.strip_prefix("//!"));
+    let Some(line) = docs.find_map(|line| Some(line.split_once("Imports: ")?.1.split("Laws:").next().unwrap_or(""))) else {
+        return Some(format!("{}: no header `Imports: {wanted}.`", file.path));
+    };
+    let said: BTreeSet<&str> = line.split('`').skip(1).step_by(2).collect();
+    let is_own = |name: &str| module.iter().any(|own| own == name) || inside.contains(name);
+    let true_ =
+        said.iter().all(|name| modules.contains_key(*name) || is_own(name)) && modules.keys().all(|name| said.contains(name.as_str()));
+    (!true_).then(|| format!("{}: says `Imports: {}`, imports {wanted}", file.path, line.trim()))
+}
+
+/// `unsafe` outside the listed files; blocks and implementations of it without a reason above them.
+fn unsafe_rules(file: &Source) -> Vec<String> {
+    let mut complaints = Vec::new();
+    let lines: Vec<&str> = file.text.lines().collect();
+    for (i, token) in file.tokens.iter().enumerate().filter(|(_, token)| token.text == "unsafe") {
+        if !UNSAFE.iter().any(|(path, _)| *path == file.path) {
+            complaints.push(format!("{}:{}: `unsafe` outside the listed files", file.path, token.line));
+        }
+        let block = reads(&file.tokens, i + 1, &["{"]) || reads(&file.tokens, i + 1, &["impl"]);
+        let above = &lines[token.line.saturating_sub(8)..token.line];
+        if block && !above.iter().any(|line| line.contains("SAFETY:") || line.contains("# Safety")) {
+            complaints.push(format!("{}:{}: no `SAFETY:` above", file.path, token.line));
+        }
+    }
+    complaints
+}
+
+/// Casts to pointers, and addresses taken of references, outside the listed places: a pointer to one element must not be
+/// used for its neighbours, so addresses come from the memory and move by `cast` and `wrapping_add`.
+fn address_rules(file: &Source) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for (i, token) in file.tokens.iter().enumerate() {
+        let cast = reads(&file.tokens, i, &["as", "*", "mut"]) || reads(&file.tokens, i, &["as", "*", "const"]);
+        let taken = matches!(token.text.as_str(), "from_ref" | "from_mut" | "addr_of" | "addr_of_mut")
+            || reads(&file.tokens, i, &["raw", "mut"])
+            || reads(&file.tokens, i, &["raw", "const"]);
+        let listed = ADDRESSES.iter().any(|(path, word, _)| *path == file.path && *word == token.text);
+        if cast || taken && !listed {
+            complaints.push(format!("{}:{}: `{}` makes a pointer from a reference or a cast", file.path, token.line, token.text));
+        }
+    }
+    complaints
+}
+
+/// The names of operators, as methods and as types.
+fn operator_names() -> BTreeSet<String> {
+    let camel = |name: &str| name.split('_').map(|part| part[..1].to_uppercase() + &part[1..]).collect::<String>();
+    OPERATORS.iter().flat_map(|row| [row.name.to_string(), camel(row.name)]).collect()
+}
+
+/// Operators that a device or a kernel knows by name.
+fn operators_below(file: &Source, names: &BTreeSet<String>) -> Vec<String> {
+    let below = ["src/device/", "src/kernel/"].iter().any(|folder| file.path.starts_with(folder));
+    let known = |token: &&Token| below && names.contains(&token.text) && !MECHANISMS.iter().any(|(word, _)| *word == token.text);
+    file.tokens.iter().filter(known).map(|token| format!("{}:{}: the operator `{}`", file.path, token.line, token.text)).collect()
+}
+
+/// Files that are too long, and what belongs to a draft.
+fn drafts(file: &Source) -> Vec<String> {
+    let mut complaints = Vec::new();
+    let lines = file.text.lines().count();
+    if lines > LONGEST {
+        complaints.push(format!("{}: {lines} lines", file.path));
+    }
+    for (i, token) in file.tokens.iter().enumerate() {
+        let draft = matches!(token.text.as_str(), "todo" | "unimplemented" | "dbg" | "print" | "println" | "eprint" | "eprintln");
+        if draft && reads(&file.tokens, i + 1, &["!"]) {
+            complaints.push(format!("{}:{}: `{}!`", file.path, token.line, token.text));
+        }
+    }
+    complaints
+}
+
+/// Where panics can start: word, text, line.
+fn panics(file: &Source) -> Vec<(String, String, usize)> {
+    let mut found = Vec::new();
+    for (i, token) in file.tokens.iter().enumerate() {
+        let word = token.text.as_str();
+        let method = matches!(word, "unwrap" | "expect" | "unwrap_err" | "expect_err") && i > 0 && reads(&file.tokens, i - 1, &["."]);
+        let named = matches!(word, "panic" | "unreachable" | "assert" | "assert_eq" | "assert_ne") && reads(&file.tokens, i + 1, &["!"]);
+        if method || named {
+            let mut depth = 0;
+            let arguments = file.tokens[i + 1 + usize::from(named)..].iter().take_while(|token| {
+                depth += i32::from(token.text == "(") - i32::from(token.text == ")");
+                depth > 0
+            });
+            let text = arguments.filter_map(|token| token.text.strip_prefix('"')).last().unwrap_or("");
+            found.push((word.to_string(), text.to_string(), token.line));
+        }
+    }
+    found
+}
+
+/// Panics that are not listed.
+fn panic_rules(file: &Source) -> Vec<String> {
+    let listed = |word: &str, text: &str| PANICS.iter().any(|row| (row.0, row.1, row.2) == (&*file.path, word, text));
+    let wrong = panics(file).into_iter().filter(|(word, text, _)| !listed(word, text));
+    wrong.map(|(word, text, line)| format!("{}:{line}: `{word}` with the text {text:?}", file.path)).collect()
+}
+
+/// The names of `[dependencies]` in a manifest.
+fn dependencies(manifest: &str) -> BTreeSet<String> {
+    let section = manifest.lines().skip_while(|line| line.trim() != "[dependencies]").skip(1).take_while(|line| !line.starts_with('['));
+    let mut names: BTreeSet<String> = section.filter_map(|line| Some(line.split_once('=')?.0.trim().to_string())).collect();
+    let tables = manifest.lines().filter_map(|line| line.strip_prefix("[dependencies.")?.strip_suffix(']'));
+    names.extend(tables.map(String::from));
+    let elsewhere = manifest.lines().filter(|line| line.starts_with("[build-dependencies") || line.starts_with("[target."));
+    names.extend(elsewhere.map(String::from));
+    names
+}
+
+/// Everything that these crates need, by the lock file: for any target, with any feature, to build or to run.
+fn closure(lock: &str, roots: &BTreeSet<String>) -> BTreeSet<String> {
+    let quoted = |line: &str| line.split('"').nth(1).unwrap_or("").split(' ').next().unwrap_or("").to_string();
+    let mut needs: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for package in lock.split("[[package]]").skip(1) {
+        let name = package.lines().find(|line| line.starts_with("name = ")).map(quoted).unwrap_or_default();
+        let list = package.lines().filter(|line| line.starts_with(" \"")).map(quoted);
+        needs.entry(name).or_default().extend(list);
+    }
+    let (mut found, mut open) = (BTreeSet::new(), roots.iter().cloned().collect::<Vec<_>>());
+    while let Some(name) = open.pop() {
+        if found.insert(name.clone()) {
+            open.extend(needs.get(&name).into_iter().flatten().cloned());
+        }
+    }
+    found
+}
+
+// ------------------------------------------------------------ the crate keeps them
+
+fn root(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(root(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+#[track_caller]
+fn none(complaints: impl IntoIterator<Item = String>) {
+    let complaints: Vec<_> = complaints.into_iter().collect();
+    assert!(complaints.is_empty(), "{} complaints:\n{}\n", complaints.len(), complaints.join("\n"));
+}
+
+#[test]
+fn a_file_imports_only_what_stands_before_it() {
+    let files = sources("src");
+    let roots = roots(&files);
+    assert_eq!(roots.get("Tensor").map(String::as_str), Some("tensor"));
+    assert_eq!(roots.get("dim").map(String::as_str), Some("dim"));
+    none(files.iter().filter(|file| file.path != "src/lib.rs").flat_map(|file| upward(file, &roots)));
+    let declared = files.iter().find(|file| file.path == "src/lib.rs").unwrap();
+    let modules = (0..declared.tokens.len()).filter(|&i| declared.tokens[i].text == "mod").map(|i| declared.tokens[i + 1].text.as_str());
+    assert_eq!(modules.collect::<BTreeSet<_>>(), ORDER.iter().copied().collect(), "every module has its place in the order");
+}
+
+#[test]
+fn the_header_of_each_file_says_what_it_imports() {
+    let files = sources("src");
+    let roots = roots(&files);
+    none(files.iter().filter(|file| file.path != "src/lib.rs").filter_map(|file| header(file, &roots)));
+}
+
+#[test]
+fn unsafe_stands_in_the_listed_files_only_each_block_with_its_reason() {
+    let files = sources("src");
+    none(files.iter().flat_map(unsafe_rules));
+    let has = |path: &str| files.iter().any(|file| file.path == path && file.tokens.iter().any(|token| token.text == "unsafe"));
+    none(UNSAFE.iter().filter(|(path, _)| !has(path)).map(|(path, _)| format!("{path} is listed and has no `unsafe`")));
+    let manifest = read("Cargo.toml");
+    for lint in ["unsafe_op_in_unsafe_fn", "undocumented_unsafe_blocks"] {
+        assert!(manifest.contains(&format!("{lint} = \"deny\"")), "the compiler checks {lint}");
+    }
+}
+
+#[test]
+fn no_pointer_comes_from_a_reference_to_one_element() {
+    let files = sources("src");
+    none(files.iter().flat_map(address_rules));
+    let used = |path: &str, word: &str| files.iter().any(|file| file.path == path && file.tokens.iter().any(|token| token.text == word));
+    none(ADDRESSES.iter().filter(|row| !used(row.0, row.1)).map(|row| format!("{row:?} is listed and not there")));
+}
+
+#[test]
+fn devices_and_kernels_know_no_operator_by_name() {
+    let (files, names) = (sources("src"), operator_names());
+    assert!(OPERATORS.len() > 60 && names.contains("log_sigmoid") && names.contains("LogSigmoid"));
+    none(files.iter().flat_map(|file| operators_below(file, &names)));
+    for (word, reason) in MECHANISMS {
+        let below = |file: &&Source| file.path.starts_with("src/device/") || file.path.starts_with("src/kernel/");
+        let used = files.iter().filter(below).any(|file| file.tokens.iter().any(|token| token.text == *word));
+        assert!(used && names.contains(*word), "`{word}`, which {reason}, needs no exception");
+    }
+}
+
+#[test]
+fn no_file_is_long_and_none_is_a_draft() {
+    none(sources("src").iter().flat_map(drafts));
+}
+
+#[test]
+fn a_panic_starts_only_where_it_is_listed_and_why() {
+    let files = sources("src");
+    none(files.iter().flat_map(panic_rules));
+    let used = |row: &(&str, &str, &str, &str)| {
+        files.iter().any(|file| file.path == row.0 && panics(file).iter().any(|(word, text, _)| (&**word, &**text) == (row.1, row.2)))
+    };
+    none(PANICS.iter().filter(|row| !used(row)).map(|row| format!("{row:?} is listed and not there")));
+}
+
+#[test]
+fn the_dependencies_are_the_listed_ones_and_need_no_c_compiler() {
+    let found = dependencies(&read("Cargo.toml"));
+    assert_eq!(found, DEPENDENCIES.iter().map(|(name, _)| name.to_string()).collect());
+    let all = closure(&read("Cargo.lock"), &found);
+    assert!(all.contains("rayon-core"), "the lock file was understood");
+    none(NEEDS_A_C_COMPILER.iter().filter(|name| all.contains(**name)).map(|name| format!("`{name}` is needed")));
+}
+
+// ------------------------------------------------------------ and each rule can be broken
+
+fn file(path: &str, text: &str) -> Source {
+    Source::new(path, text)
+}
+
+#[test]
+fn words_in_comments_literals_and_tests_are_not_code() {
+    let text = r####"
+        // unsafe crate::ops
+        /* unsafe /* nested */ unsafe */
+        const A: &str = "unsafe \" crate::ops"; const B: &str = r#"unsafe " crate::ops"#;
+        const C: (char, char, u8) = ('"', '\'', b'\\'); fn f<'a>(x: &'a str) -> &'a str { x }
+        #[cfg(test)]
+        mod tests { use crate::ops::Exp; fn f() { unsafe { } } }
+        fn after() {}
+    "####;
+    let file = file("src/dim.rs", text);
+    let words: Vec<_> = file.tokens.iter().map(|token| token.text.as_str()).collect();
+    assert!(!words.contains(&"unsafe") && !words.contains(&"ops") && words.contains(&"after") && words.contains(&"'a"));
+    assert_eq!((file.tokens.last().unwrap().line, tokens("1.5..2 r#type").len()), (8, 7));
+    assert_eq!((paths(&file), panics(&file)), (vec![], vec![]));
+}
+
+#[test]
+fn paths_are_followed_through_braces_parents_and_inline_modules() {
+    let text = "use crate::{error::{Error, Result as R, *}, dim};\nuse super::{walk::{self, Walk}, super::Slot};
+        mod inner { use super::Here; mod deep { fn f() { super::super::here::<u8>() } } }
+        fn f() -> crate::rank::Rank { $crate::tensor::Tensor::new() } pub(crate) fn g() {} pub(in crate::device) fn h() {}";
+    let found: Vec<_> = paths(&file("src/device/cpu/map.rs", text)).into_iter().map(|(path, _)| path.join("::")).collect();
+    let expected = "error::Error error::Result error::* dim device::cpu::walk device::cpu::walk::Walk device::Slot device::cpu::map::Here \
+        device::cpu::map::here rank::Rank tensor::Tensor::new device";
+    assert_eq!(found.join(" "), expected);
+}
+
+#[test]
+fn an_import_from_below_is_found() {
+    let names = roots(&[
+        file("src/lib.rs", "pub use tensor::{Metadata, Tensor};"),
+        file("src/ops/mod.rs", "#[macro_export] macro_rules! elementwise { }"),
+    ]);
+    let complaints = |path, text| upward(&file(path, text), &names).len();
+    assert_eq!(complaints("src/rank.rs", "use crate::dim::Dim; use crate::rank::Rank; use crate::error;"), 0);
+    assert_eq!(complaints("src/rank.rs", "use crate::layout::Layout;"), 1);
+    assert_eq!(complaints("src/layout/view.rs", "fn f() { super::super::scalar::f() }"), 1);
+    assert_eq!(complaints("src/device/cpu/map.rs", "fn f(x: crate::Tensor) {}"), 1);
+    assert_eq!(complaints("src/kernel/mod.rs", "macro_rules! m { () => { $crate::elementwise! {} } }"), 1);
+    assert_eq!(complaints("src/kernel/mod.rs", "use crate::Unknown;"), 1);
+    assert_eq!(complaints("src/unlisted.rs", "use crate::error::Error;"), 1);
+}
+
+#[test]
+fn a_header_that_is_missing_or_untrue_is_found() {
+    let names = BTreeMap::new();
+    let complaint = |text: &str| header(&file("src/layout/view.rs", text), &names).is_some();
+    assert!(!complaint("//! Views.\n//! Imports: `dim`, `error`.   Laws: `position`.\nuse crate::{dim::Dim, error::Error};"));
+    assert!(!complaint("//! Imports: `dim`, `layout`.\nuse crate::dim::Dim; use super::Layout;"));
+    assert!(!complaint("//! Imports: nothing."));
+    assert!(complaint("//! Views.\nuse crate::dim::Dim;"));
+    assert!(complaint("//! Imports: `dim`.\nuse crate::{dim::Dim, error::Error};"));
+    assert!(complaint("//! Imports: `dim`, `rank`.\nuse crate::dim::Dim;"));
+    assert!(complaint("//! Imports: nothing.\nfn f() { crate::dim::f() }"));
+}
+
+#[test]
+fn unsafe_code_elsewhere_or_without_a_reason_is_found() {
+    let complaints = |path, text| unsafe_rules(&file(path, text)).len();
+    assert_eq!(complaints("src/shared.rs", "// SAFETY: fine.\nlet x =\n    unsafe { f() };\n/// # Safety\n/// 1.\nunsafe fn f() {}"), 0);
+    assert_eq!(complaints("src/shared.rs", "let x = unsafe { f() };"), 1);
+    assert_eq!(complaints("src/shared.rs", "unsafe impl Send for X {}"), 1);
+    assert_eq!(complaints("src/layout.rs", "// SAFETY: fine.\nunsafe { f() }"), 1);
+    assert_eq!(complaints("src/layout.rs", "unsafe fn f() {}"), 1);
+}
+
+#[test]
+fn a_pointer_from_a_reference_is_found() {
+    let complaints = |path, text| address_rules(&file(path, text)).len();
+    assert_eq!(complaints("src/tensor/host.rs", "let p = base.cast_mut().cast::<T>().wrapping_add(3); x as usize; 2 as *other"), 0);
+    for text in
+        ["&mut x[0] as *mut f32", "(&x[0]) as *const T", "ptr::from_mut(&mut x[0])", "addr_of!(x[0])", "&raw mut x[0]", "p as *mut u8"]
+    {
+        assert_eq!(complaints("src/tensor/host.rs", text), 1, "{text}");
+    }
+    assert_eq!(complaints("src/device/cpu/map.rs", "ptr::from_ref(program)"), 0);
+}
+
+#[test]
+fn an_operator_below_is_found() {
+    let names = operator_names();
+    let complaints = |path, text| operators_below(&file(path, text), &names).len();
+    assert_eq!(complaints("src/device/cpu/map.rs", "/// exp\nfn expand(x: *mut u8) { x.add(1) }"), 0);
+    assert_eq!(complaints("src/device/cpu/map.rs", "fn f() { x.exp() }"), 1);
+    assert_eq!(complaints("src/kernel/mod.rs", "struct LogSigmoid; fn gelu_tanh() {}"), 2);
+    assert_eq!(complaints("src/ops/math.rs", "fn exp() {}"), 0);
+}
+
+#[test]
+fn long_files_and_drafts_are_found() {
+    assert_eq!(drafts(&file("src/dim.rs", &"\n".repeat(LONGEST))), Vec::<String>::new());
+    assert_eq!(drafts(&file("src/dim.rs", &"\n".repeat(LONGEST + 1))).len(), 1);
+    assert_eq!(drafts(&file("src/dim.rs", "fn f() { todo!(); unimplemented!(\"\"); dbg!(1); println!(); eprintln!() }")).len(), 5);
+    assert_eq!(drafts(&file("src/dim.rs", "// todo!()\nfn print() { writeln!(f) }")).len(), 0);
+}
+
+#[test]
+fn a_panic_that_is_not_listed_is_found() {
+    let complaints = |text| panic_rules(&file("src/tensor/layouts.rs", text)).len();
+    assert_eq!(complaints("x.expect(\"chunks of 1\"); x.unwrap_or(1); x.unwrap_or_else(f); debug_assert!(y); fn expect() {}"), 0);
+    for text in
+        ["x.unwrap()", "x.expect(\"chunks of 2\")", "panic!(\"{error}\")", "unreachable!()", "assert!(x)", "assert_eq!(f(\"a\"), 2)"]
+    {
+        assert_eq!(complaints(text), 1, "{text}");
+    }
+}
+
+#[test]
+fn a_dependency_that_is_new_or_calls_a_c_compiler_is_found() {
+    let manifest = "[package]\nname = \"x\"\n[dependencies]\na = \"1\"\nb = { version = \"1\" }\n\n[dependencies.c]\nversion = \"1\"\n[build-dependencies]\nd = \"1\"\n[dev-dependencies]\ne = \"1\"";
+    let found = dependencies(manifest);
+    assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), ["[build-dependencies]", "a", "b", "c"]);
+    let lock = "[[package]]\nname = \"a\"\ndependencies = [\n \"f 1.0\",\n]\n[[package]]\nname = \"f\"\ndependencies = [\n \"cc\",\n]\n[[package]]\nname = \"e\"\ndependencies = [\n \"cmake\",\n]";
+    let all = closure(lock, &found);
+    assert!(all.contains("cc") && !all.contains("cmake"));
+}
+
+// ------------------------------------------------------------ one operator is one file
+
+/// The files that a patch changes, each with what its hunks find and put there.
+fn hunks(patch: &str) -> BTreeMap<String, Vec<[String; 2]>> {
+    let mut files: BTreeMap<String, Vec<[String; 2]>> = BTreeMap::new();
+    let mut file = String::new();
+    for line in patch.lines() {
+        if let Some(path) = line.strip_prefix("+++ b/") {
+            file = path.to_string();
+        } else if line.starts_with("@@") {
+            files.entry(file.clone()).or_default().push([String::new(), String::new()]);
+        } else if let Some([before, after]) = files.get_mut(&file).and_then(|hunks| hunks.last_mut()) {
+            let (kind, text) = line.split_at(line.len().min(1));
+            let text = format!("{text}\n");
+            match kind {
+                "-" if !line.starts_with("---") => before.push_str(&text),
+                "+" => after.push_str(&text),
+                " " | "" => [before, after].into_iter().for_each(|side| side.push_str(&text)),
+                _ => {}
+            }
+        }
+    }
+    files
+}
+
+/// A text with the hunks applied, each where its lines are found.
+fn patched(mut text: String, hunks: &[[String; 2]]) -> String {
+    for [before, after] in hunks {
+        assert_eq!(text.matches(before).count(), 1, "the patch no longer fits:\n{before}");
+        text = text.replacen(before, after, 1);
+    }
+    text
+}
+
+/// Writes a file unless it has this text already, so that what was built from it stays valid.
+fn place(path: &Path, text: &str) {
+    if std::fs::read_to_string(path).is_ok_and(|found| found == text) {
+        return;
+    }
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+#[test]
+fn adding_an_operator_is_a_patch_of_one_file() {
+    let files = hunks(&read("tests/patches/one_operator.patch"));
+    assert_eq!(files.keys().collect::<Vec<_>>(), ["src/ops/activation.rs"]);
+    let added = read("tests/patches/one_operator.patch").lines().filter(|line| line.starts_with('+') && !line.starts_with("+++")).count();
+    assert_eq!(added, 2, "its documentation and its row");
+
+    let room = Path::new(env!("CARGO_TARGET_TMPDIR")).join("one_operator");
+    let mut originals = sources("src");
+    originals.extend(sources("benches"));
+    originals.push(file("Cargo.toml", &read("Cargo.toml")));
+    let present: BTreeSet<PathBuf> = originals.iter().map(|original| room.join("rankform").join(&original.path)).collect();
+    if room.join("rankform/src").exists() {
+        source::files(&room.join("rankform/src"), "rs")
+            .iter()
+            .filter(|old| !present.contains(*old))
+            .for_each(|old| std::fs::remove_file(old).unwrap());
+    }
+    for original in originals {
+        let hunks = files.get(&original.path).map_or(&[][..], |hunks| hunks);
+        place(&room.join("rankform").join(&original.path), &patched(original.text, hunks));
+    }
+    let manifest = "[package]\nname = \"user\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[workspace]\n\
+        [dependencies]\nrankform = { path = \"../rankform\", default-features = false }\n\
+        [profile.dev]\ndebug = 0\ndebug-assertions = false\n"; // without the table of kernels compiled in advance
+    place(&room.join("user/Cargo.toml"), manifest);
+    place(&room.join("user/src/main.rs"), &read("tests/patches/one_operator.rs"));
+    if !room.join("user/Cargo.lock").exists() {
+        place(&room.join("user/Cargo.lock"), &read("Cargo.lock")); // the versions that are here already
+    }
+    let mut cargo = std::process::Command::new(std::env::var("CARGO").unwrap_or("cargo".into()));
+    cargo.args(["run", "--offline", "--quiet"]).current_dir(room.join("user")).env("CARGO_TARGET_DIR", room.join("target"));
+    let output = cargo.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_patch_of_two_files_or_one_that_does_not_fit_is_found() {
+    let patch = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@ y\n a\n-b\n+c\n@@ -9 +9,2 @@\n d\n+e\n--- a/z\n+++ b/z\n@@ -1 +1 @@\n+f\n";
+    let files = hunks(patch);
+    assert_eq!(files.len(), 2);
+    assert_eq!(patched("a\nb\n?\nd\n".into(), &files["x"]), "a\nc\n?\nd\ne\n");
+    assert!(std::panic::catch_unwind(|| patched("a\nd\n".into(), &files["x"])).is_err());
+}
+
+// ------------------------------------------------------------ the table of parity
+
+/// The rows of a table of parity: the words in backticks in the second and third column; none where it says "not yet".
+fn rows(table: &str) -> Vec<[Vec<String>; 2]> {
+    let words = |cell: &str| cell.split('`').skip(1).step_by(2).map(String::from).collect::<Vec<_>>();
+    let cells = table.lines().filter(|line| line.starts_with('|')).map(|line| line.split('|').map(str::trim).collect::<Vec<_>>());
+    let rows = cells.filter(|cells| cells.len() == 5 && cells[1] != "ability" && !cells[1].starts_with("---"));
+    rows.map(|cells| [words(cells[2]), words(cells[3])]).collect()
+}
+
+/// Whether an item of the crate exists: `name!`, `Name`, `Type::function`, `Type::Variant`.
+fn exists(item: &str, files: &[Source]) -> bool {
+    let any = |found: &dyn Fn(&Source, usize) -> bool| files.iter().any(|file| (0..file.tokens.len()).any(|i| found(file, i)));
+    let is_type = |file: &Source, name: &str| {
+        ["struct", "enum", "trait", "type"].iter().any(|kind| (0..file.tokens.len()).any(|i| reads(&file.tokens, i, &[kind, name])))
+    };
+    if let Some(name) = item.strip_suffix('!') {
+        return any(&|file, i| reads(&file.tokens, i, &["macro_rules", "!", name]));
+    }
+    let Some((name, part)) = item.split_once("::") else {
+        return files.iter().any(|file| is_type(file, item)) || any(&|file, i| reads(&file.tokens, i, &["fn", item]));
+    };
+    let function = |file: &Source, i: usize| {
+        let second = reads(&file.tokens, i, &["fn"]) && reads(&file.tokens, i + 2, &[",", part]); // `fn slice, into_slice` of a table
+        second || reads(&file.tokens, i, &["fn", part])
+    };
+    let variant = |file: &Source| is_type(file, name) && file.tokens.iter().any(|token| token.text == part);
+    let is_variant = part.starts_with(char::is_uppercase);
+    files.iter().any(|file| is_type(file, name)) && if is_variant { files.iter().any(variant) } else { any(&function) }
+}
+
+/// The tests of a file, by name.
+fn tests_of(file: &Source) -> Vec<String> {
+    let is_test = |i: &usize| reads(&file.tokens, *i, &["#", "[", "test", "]", "fn"]);
+    (0..file.tokens.len()).filter(is_test).map(|i| file.tokens[i + 5].text.clone()).collect()
+}
+
+#[test]
+fn the_table_of_parity_names_items_and_tests_that_exist_and_leaves_none_out() {
+    let (files, table) = (sources("src"), rows(&read("docs/parity.md")));
+    let known: BTreeSet<String> = ["paddle", "caffe2", "c10"]
+        .iter()
+        .flat_map(|from| {
+            let path = format!("tests/parity_{from}.rs");
+            tests_of(&file(&path, &read(&path))).into_iter().map(move |test| format!("parity_{from}::{test}"))
+        })
+        .collect();
+    assert!(table.len() > 40 && known.len() > 40, "{} rows, {} tests", table.len(), known.len());
+    let items = table.iter().flat_map(|[items, _]| items).filter(|item| !exists(item, &files));
+    none(items.map(|item| format!("there is no `{item}`")));
+    let named: BTreeSet<String> = table.iter().flat_map(|[_, tests]| tests.clone()).collect();
+    let is_there = |test: &String| known.contains(test) || test.starts_with("compile_fail/") && root("tests").join(test).exists();
+    none(named.iter().filter(|test| !is_there(test)).map(|test| format!("there is no test `{test}`")));
+    none(known.difference(&named).map(|test| format!("`{test}` has no row")));
+    none(table.iter().filter(|[items, tests]| items.is_empty() != tests.is_empty()).map(|row| format!("half a row: {row:?}")));
+}
+
+#[test]
+fn an_item_or_a_row_that_does_not_exist_is_found() {
+    let files = sources("src");
+    for item in
+        ["Tensor::resize", "Tensor::into_slice", "Tensor::is_channels_last_3d", "Error::Shared", "ResizePolicy", "dim!", "derivative"]
+    {
+        assert!(exists(item, &files), "{item}");
+    }
+    for item in ["Tensor::no_such_thing", "Tenser::resize", "Error::NoSuchThing", "NoSuchThing", "no_such_thing!", "resized_not"] {
+        assert!(!exists(item, &files), "{item}");
+    }
+    let table = rows("| ability | here | test |\n|---|---|---|\n| a | `b`, `c::d` | `e::f` |\n| g | not yet | not yet |\ntext `x`");
+    assert_eq!(table, [[vec!["b".to_string(), "c::d".into()], vec!["e::f".into()]], [vec![], vec![]]]);
+    assert_eq!(tests_of(&file("x", "#[test] fn a() {} fn b() {} // #[test] fn c() {}")), ["a"]);
+}

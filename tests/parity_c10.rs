@@ -1,0 +1,531 @@
+//! PyTorch's `c10::TensorImpl`, ability by ability; the table of rows is `docs/parity.md`.
+//!
+//! Where c10 and this crate answer differently the test says so.
+
+#[path = "common/alloc.rs"]
+mod alloc;
+
+use rankform::device::{Deleter, Fresh, Inputs, Reduction, Slot};
+use rankform::kernel::{Body, Contraction, Program, Reducer};
+use rankform::prelude::*;
+use rankform::{Metadata, ResizePolicy};
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+
+/// The same claims on every device.
+macro_rules! on_devices {
+    ($check:ident) => {
+        $check(&Cpu).unwrap();
+        $check(&Meta::new()).unwrap();
+    };
+}
+
+/// 1, 2, 3, …
+fn counted<const RANK: usize>(size: [usize; RANK]) -> Tensor<i32, RANK> {
+    let numel = size.iter().product::<usize>() as i32;
+    Tensor::from_slice(&(1..=numel).collect::<Vec<_>>(), size, &Cpu).unwrap()
+}
+
+// ---------------------------------------------------------------- views
+
+#[test]
+fn views_have_sizes_strides_and_offset_of_their_own_over_shared_storage() {
+    fn check<D: Device>(device: &D) -> Result<()> {
+        let x = Tensor::<i32, 3, D>::zeros([2, 3, 4], device)?;
+        let part = x.share_data().into_slice((1, .., (1..4).step(2)))?;
+        assert_eq!((part.size(), part.stride(), part.layout().offset()), (dim![3, 2], Stride([4, 2]), 13));
+        let turned = part.share_data().into_transposed()?;
+        assert_eq!((turned.size(), turned.stride(), turned.layout().offset()), (dim![2, 3], Stride([2, 4]), 13));
+        let any = x.as_strided([2, 2], [0, 5], 3)?;
+        assert_eq!((any.size(), any.stride(), any.layout().offset()), (dim![2, 2], Stride([0, 5]), 3));
+        assert_eq!((x.use_count(), turned.nbytes(), turned.capacity()), (3, 24, 24), "one storage, of 24 elements");
+        assert!(std::ptr::eq(x.allocation(), turned.allocation()));
+        assert_eq!((x.size(), x.layout().offset()), (dim![2, 3, 4], 0), "the others' layouts are not this one's");
+        Ok(())
+    }
+    on_devices!(check);
+    let x = counted([2, 3, 4]);
+    let part = x.share_data().into_slice((1, .., (1..4).step(2))).unwrap();
+    assert_eq!(part.to_vec().unwrap(), [14, 16, 18, 20, 22, 24]);
+    assert_eq!(part.raw_ptr(), x.raw_ptr().wrapping_add(13), "a pointer to the view's first element");
+    drop(x);
+    assert_eq!(part.into_transposed().unwrap().to_vec().unwrap(), [14, 18, 22, 16, 20, 24], "the storage outlives its first tensor");
+}
+
+#[test]
+fn numel_and_contiguity_are_right_after_every_change_of_metadata() {
+    // c10 keeps both beside the sizes and must refresh them; here they are counted from the sizes when asked.
+    fn agree<const RANK: usize, D: Device>(x: &Tensor<i32, RANK, D>, numel: usize, contiguous: bool) {
+        assert_eq!((x.numel(), x.is_contiguous(), x.is_empty()), (numel, contiguous, numel == 0), "{:?}", x.layout());
+        assert_eq!((x.view().numel(), x.view().is_contiguous()), (numel, contiguous));
+        assert_eq!(x.nbytes(), numel * 4);
+    }
+    fn check<D: Device>(device: &D) -> Result<()> {
+        let mut x = Tensor::<i32, 2, D>::zeros([3, 4], device)?;
+        agree(&x, 12, true);
+        x.set_sizes_and_strides([4, 3], [1, 4])?;
+        agree(&x, 12, false);
+        x.resize([2, 5])?;
+        agree(&x, 10, true);
+        x.resize_axis(1, 6)?;
+        agree(&x, 12, true);
+        x.set_sizes_and_strides([2, 3], [6, 2])?;
+        agree(&x, 6, false);
+        x.restride(MemoryFormat::Contiguous)?;
+        agree(&x, 6, true);
+        x.extend(1, 0)?;
+        agree(&x, 9, true);
+        x.shrink_to(2)?;
+        agree(&x, 6, true);
+        x.reshape_in_place([3, 2])?;
+        agree(&x, 6, true);
+        let x = x.into_transposed()?;
+        agree(&x, 6, false);
+        let x = x.into_slice((.., 1..2))?;
+        agree(&x, 2, true); // [2, 1] with strides [1, 2]
+        let x = x.into_broadcast([2, 7])?;
+        agree(&x, 14, false);
+        let x = x.into_slice((.., 0))?;
+        agree(&x, 2, true);
+        agree(&x.into_slice((0..0,))?, 0, true);
+        Ok(())
+    }
+    on_devices!(check);
+}
+
+// ---------------------------------------------------------------- formats
+
+#[test]
+fn channels_last_2d_and_3d_and_density_are_what_strides_say() {
+    // sizes, strides, contiguous, channels last, non-overlapping and dense: as `TensorImpl` computes them.
+    const CASES_2D: &[([usize; 4], [isize; 4], bool, bool, bool)] = &[
+        ([2, 3, 4, 5], [60, 20, 5, 1], true, false, true),
+        ([2, 3, 4, 5], [60, 1, 15, 3], false, true, true),
+        ([2, 3, 4, 5], [60, 1, 3, 12], false, false, true),   // a transposed picture
+        ([2, 3, 4, 5], [120, 1, 15, 3], false, false, false), // every second picture
+        ([2, 1, 4, 5], [20, 20, 5, 1], true, true, true),     // one channel: both
+        ([2, 3, 1, 1], [3, 1, 1, 1], true, true, true),       // one pixel: both
+        ([1, 1, 1, 1], [9, 9, 9, 9], true, true, true),       // one element: axes of size 1 never decide
+        ([1, 3, 4, 5], [7, 1, 15, 3], false, true, true),
+        ([2, 3, 4, 5], [0, 1, 15, 3], false, false, false),  // broadcast
+        ([2, 3, 4, 5], [60, 1, 15, 4], false, false, false), // a gap behind each pixel, and overlap
+        ([2, 3, 4, 4], [48, 16, 1, 4], false, false, true),
+    ];
+    fn check<D: Device>(device: &D) -> Result<()> {
+        let x = Tensor::<i32, 1, D>::zeros([1000], device)?;
+        for &(size, stride, contiguous, channels_last, dense) in CASES_2D {
+            let view = x.as_strided(size, stride, 7)?;
+            let found = (view.is_contiguous(), view.is_channels_last(), view.is_non_overlapping_and_dense());
+            assert_eq!(found, (contiguous, channels_last, dense), "{size:?} {stride:?}");
+            let [n, c, h, w] = size;
+            let [sn, sc, sh, sw] = stride;
+            let deep = x.as_strided([n, c, 1, h, w], [sn, sc, 999, sh, sw], 7)?;
+            let found = (deep.is_contiguous(), deep.is_channels_last_3d(), deep.is_non_overlapping_and_dense());
+            assert_eq!(found, (contiguous, channels_last, dense), "with one more axis of size 1: {size:?} {stride:?}");
+        }
+        let deep = x.as_strided([2, 3, 2, 4, 5], [120, 1, 60, 15, 3], 0)?;
+        assert!(deep.is_channels_last_3d() && !deep.is_contiguous() && deep.is_non_overlapping_and_dense());
+        let empty = Tensor::<i32, 4, D>::zeros([2, 0, 4, 5], device)?;
+        assert!(empty.is_contiguous() && empty.is_channels_last() && empty.is_non_overlapping_and_dense());
+        Ok(())
+    }
+    on_devices!(check);
+    // Rank 4 and rank 5 are part of the type: another rank does not compile (`tests/compile_fail/channels_last_of_rank_3.rs`).
+}
+
+#[test]
+fn non_overlapping_and_dense_is_asked_of_every_rank() {
+    fn check<D: Device>(device: &D) -> Result<()> {
+        let x = Tensor::<u8, 1, D>::zeros([64], device)?;
+        assert!(x.is_non_overlapping_and_dense() && x.as_strided([], [], 5)?.is_non_overlapping_and_dense());
+        assert!(!x.as_strided([32], [2], 0)?.is_non_overlapping_and_dense() && x.as_strided([1], [2], 0)?.is_non_overlapping_and_dense());
+        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+            let view = x.reshape([4, 2, 8])?.permuted(order)?;
+            assert!(view.is_non_overlapping_and_dense() && !view.may_overlap(), "{order:?}");
+            assert_eq!(view.is_contiguous(), order == [0, 1, 2]);
+        }
+        assert!(!x.as_strided([4, 4], [1, 1], 0)?.is_non_overlapping_and_dense(), "overlapping");
+        assert!(!x.as_strided([4, 4], [8, 1], 0)?.is_non_overlapping_and_dense(), "gaps");
+        // c10 has no negative strides; here they are not dense, because dense means: stored from the first element on.
+        assert!(!x.reversed(Axis::<0>).is_non_overlapping_and_dense() && !x.reversed(Axis::<0>).may_overlap());
+        Ok(())
+    }
+    on_devices!(check);
+}
+
+#[test]
+fn resize_dim_sets_one_size_and_fits_the_strides() {
+    fn check<D: Device>(device: &D) -> Result<()> {
+        let mut x = Tensor::<f32, 3, D>::zeros([2, 3, 4], device)?;
+        let start = x.raw_ptr();
+        x.resize_axis(1, 2)?;
+        assert_eq!((x.size(), x.stride(), x.raw_ptr()), (dim![2, 2, 4], Stride([8, 4, 1]), start));
+        assert_eq!(x.resize_axis(3, 1).unwrap_err().to_string(), "resize_axis: axis 3 does not fit sizes [2, 2, 4]");
+        assert!(matches!(x.resize_axis(0, usize::MAX), Err(Error::Overflow { .. })));
+        assert_eq!((x.size(), x.is_allocated()), (dim![2, 2, 4], true), "after an error nothing has changed");
+        x.resize_axis(0, 4)?;
+        assert_eq!((x.size(), x.is_allocated()), (dim![4, 2, 4], false), "more than the memory holds: it comes when it is written");
+        x.mutable_data()?;
+        assert_eq!((x.is_allocated(), x.capacity()), (true, 32));
+        // The number of axes is part of the type: another one is another tensor.
+        let y: Tensor<f32, 2, D> = x.share_as([8, 4])?;
+        assert_eq!((y.size(), y.use_count()), (dim![8, 4], 2));
+        Ok(())
+    }
+    on_devices!(check);
+}
+
+#[test]
+fn set_sizes_and_strides_is_bounds_checked_and_derives_a_stride_of_minus_1() {
+    fn check<D: Device>(device: &D) -> Result<()> {
+        let mut x = Tensor::<i32, 3, D>::zeros([2, 3, 4], device)?;
+        // As `TensorImpl::set_sizes_and_strides`: from the last axis on, next stride × max(next size, 1).
+        for (size, stride, derived) in [
+            ([2, 3, 4], [-1, -1, -1], [12, 4, 1]),
+            ([4, 3, 2], [-1, -1, 1], [6, 2, 1]),
+            ([2, 2, 2], [-1, 3, 1], [6, 3, 1]),
+            ([2, 2, 3], [1, -1, 4], [1, 12, 4]),
+            ([3, 0, 4], [-1, -1, -1], [4, 4, 1]),
+            ([2, 1, 5], [10, -1, 2], [10, 10, 2]),
+        ] {
+            x.set_sizes_and_strides(size, stride)?;
+            assert_eq!((x.size(), x.stride()), (Dim(size), Stride(derived)), "{size:?} {stride:?}");
+        }
+        let before = *x.layout();
+        for (size, stride) in [([2, 3, 5], [-1, -1, -1]), ([2, 2, 2], [23, 1, 1]), ([2, 1, 1], [-3, 1, 1]), ([3, 1, 1], [isize::MAX, 1, 1])]
+        {
+            assert!(matches!(x.set_sizes_and_strides(size, stride), Err(Error::Bounds { .. })), "{size:?} {stride:?}");
+        }
+        assert!(matches!(x.set_sizes_and_strides([usize::MAX, 2, 1], [0, 0, 0]), Err(Error::Overflow { .. })));
+        assert_eq!(*x.layout(), before, "after an error nothing has changed");
+        // A part stays at its offset, and may reach to the end of the memory.
+        let mut part = Tensor::<i32, 1, D>::zeros([10], device)?.into_slice((4..6,))?;
+        part.set_sizes_and_strides([6], [1])?;
+        assert_eq!((part.size(), part.layout().offset()), (dim![6], 4));
+        assert!(part.set_sizes_and_strides([7], [1]).is_err());
+        part.set_sizes_and_strides([2], [-4])?; // c10 has no negative strides
+        Ok(())
+    }
+    on_devices!(check);
+    let mut part = counted([10]).into_slice((4..6,)).unwrap();
+    part.set_sizes_and_strides([2], [-4]).unwrap();
+    assert_eq!(part.to_vec().unwrap(), [5, 1]);
+}
+
+#[test]
+fn restride_takes_the_strides_of_a_memory_format_and_moves_nothing() {
+    fn check<D: Device>(device: &D) -> Result<()> {
+        let mut x = Tensor::<i32, 4, D>::zeros([2, 3, 4, 5], device)?;
+        let start = x.raw_ptr();
+        x.restride_channels_last()?;
+        assert_eq!((x.stride(), x.is_channels_last(), x.raw_ptr()), (Stride([60, 1, 15, 3]), true, start));
+        x.restride(MemoryFormat::Preserve)?;
+        assert!(x.is_channels_last());
+        assert!(x.copy()?.is_channels_last() && x.zeros_like()?.is_channels_last() && x.abs()?.is_channels_last(), "results keep it");
+        assert!(x.to_contiguous()?.is_contiguous() && x.to_format(MemoryFormat::Preserve)?.is_channels_last());
+        x.restride(MemoryFormat::Contiguous)?;
+        assert_eq!((x.stride(), x.use_count()), (Stride([60, 20, 5, 1]), 1));
+        let mut deep = Tensor::<i32, 5, D>::zeros([2, 3, 2, 2, 2], device)?;
+        deep.restride_channels_last_3d()?;
+        assert_eq!((deep.stride(), deep.is_channels_last_3d()), (Stride([24, 1, 12, 6, 3]), true));
+        Ok(())
+    }
+    on_devices!(check);
+    let mut x = counted([1, 2, 1, 3]);
+    x.restride_channels_last().unwrap();
+    assert_eq!(x.to_vec().unwrap(), [1, 3, 5, 2, 4, 6], "the same bytes under other indices");
+    let moved = counted([1, 2, 1, 3]).to_channels_last().unwrap();
+    assert_eq!((moved.to_vec().unwrap(), moved.is_channels_last()), (vec![1, 2, 3, 4, 5, 6], true), "to_channels_last moves them");
+}
+
+// ---------------------------------------------------------------- handles
+
+#[test]
+fn shallow_copy_and_detach_shares_storage_and_may_freeze_metadata() {
+    fn check<D: Device>(device: &D) -> Result<()> {
+        let x = Tensor::<f32, 2, D>::zeros([3, 4], device)?.into_slice((1.., ..))?;
+        let mut free = x.detach(Metadata::Free);
+        assert_eq!((free.raw_ptr(), free.layout(), free.use_count()), (x.raw_ptr(), x.layout(), 2));
+        assert!(!free.is_frozen() && !x.is_frozen());
+        free.set_sizes_and_strides([1, 4], [-1, -1])?;
+        assert_eq!((free.size(), x.size()), (dim![1, 4], dim![2, 4]), "sizes of its own");
+        free.resize([9, 9])?;
+        assert!(x.is_allocated() && !free.is_allocated());
+
+        let mut frozen = x.detach(Metadata::Frozen);
+        macro_rules! refused {
+            ($($call:expr;)*) => { $(assert!(matches!($call, Err(Error::MetadataFrozen { .. })), stringify!($call));)* };
+        }
+        refused! {
+            frozen.resize([1, 1]);
+            frozen.resize_axis(0, 1);
+            frozen.set_sizes_and_strides([1, 1], [1, 1]);
+            frozen.restride(MemoryFormat::Contiguous);
+            frozen.reshape_in_place([4, 2]);
+            frozen.extend(1, 0);
+            frozen.shrink_to(1);
+            frozen.reserve([100, 100]);
+            frozen.shallow_copy_from(&x);
+            frozen.share_data().into_transposed();
+            frozen.share_data().into_slice((0, ..));
+            frozen.share_data().into_element::<i32>();
+        }
+        assert_eq!(frozen.resize([1, 1]).unwrap_err().to_string(), "resize: the metadata of this detached tensor is frozen");
+        assert_eq!((frozen.size(), frozen.is_frozen(), frozen.share_data().is_frozen()), (x.size(), true, true));
+        assert_eq!((frozen.transposed().size(), frozen.copy()?.is_frozen()), (dim![4, 2], false), "views and copies are free");
+        drop((x, free));
+        assert!(frozen.mutable_data().is_ok(), "elements are not metadata");
+        Ok(())
+    }
+    on_devices!(check);
+}
+
+#[test]
+fn shallow_copy_from_takes_the_storage_and_sizes_of_another() {
+    fn check<D: Device>(device: &D) -> Result<()> {
+        let x = Tensor::<f32, 2, D>::zeros([3, 4], device)?.into_transposed()?;
+        let mut y = Tensor::<f32, 2, D>::zeros([1, 1], device)?;
+        let kept = y.share_data();
+        y.shallow_copy_from(&x)?;
+        assert_eq!((y.layout(), y.raw_ptr(), x.use_count()), (x.layout(), x.raw_ptr(), 2));
+        assert_eq!((kept.size(), kept.use_count()), (dim![1, 1], 1), "what it had lives on in its other handles");
+        assert!(matches!(y.shallow_copy_from(&Tensor::empty([2, 2], device)?), Err(Error::Unallocated { .. })));
+        assert_eq!(y.size(), x.size(), "after an error nothing has changed");
+        Ok(())
+    }
+    on_devices!(check);
+    let x = counted([2, 3]);
+    let mut y = counted([1, 1]);
+    y.shallow_copy_from(&x).unwrap();
+    drop(x);
+    assert_eq!(y.to_vec().unwrap(), [1, 2, 3, 4, 5, 6]);
+}
+
+#[test]
+fn the_version_counter_is_bumped_by_writing_shared_by_handles_and_new_for_a_detached_one() {
+    fn check<D: Device>(device: &D) -> Result<()> {
+        let mut x = Tensor::<f32, 1, D>::zeros([4], device)?;
+        let before = x.version();
+        let writes: [fn(&mut Tensor<f32, 1, D>) -> Result<()>; 4] =
+            [|x| x.fill(1.0), |x| x.assign(2.0), |x| x.mutable_data().map(drop), |x| x.view_mut().map(drop)];
+        for write in writes {
+            let last = x.version();
+            write(&mut x)?;
+            assert!(x.version() > last);
+        }
+        let now = x.version();
+        x.copy()?;
+        x.abs()?;
+        x.resize([3])?;
+        x.set_sizes_and_strides([2], [2])?;
+        assert_eq!(x.version(), now, "reading, and changing metadata, are no writes");
+        let (y, view, detached) = (x.share_data(), x.share_data().into_slice((1..,))?, x.detach(Metadata::Free));
+        assert_eq!((y.version(), view.version(), detached.version()), (now, now, 0));
+        drop((x, y, view));
+        let mut detached = detached;
+        detached.fill(1.0)?;
+        assert_eq!((detached.version(), before), (1, 0));
+        Ok(())
+    }
+    on_devices!(check);
+}
+
+#[test]
+fn the_version_counter_and_the_policy_go_on_when_memory_is_replaced() {
+    fn check<D: Device>(device: &D) -> Result<()> {
+        let policy = ResizePolicy { keep_on_shrink: true, max_kept_bytes: 77 };
+        let replace: [fn(&mut Tensor<f32, 1, D>) -> Result<()>; 5] = [
+            |x| x.resize([1000]).and_then(|()| x.mutable_data().map(drop)),
+            |x| x.extend(1000, 0),
+            |x| x.reserve([5000]),
+            |x| x.release_memory().and_then(|()| x.mutable_data().map(drop)),
+            |x| x.make_unique().map(drop),
+        ];
+        for (number, replace) in replace.into_iter().enumerate() {
+            let mut x = Tensor::<f32, 1, D>::zeros([4], device)?;
+            x.set_resize_policy(policy);
+            for _ in 0..3 {
+                x.fill(1.0)?;
+            }
+            let sharing = (number == 4).then(|| x.share_data()); // makes `make_unique` copy
+            let mut detached = x.detach(Metadata::Free);
+            if number < 4 {
+                drop(x);
+            } else {
+                assert_eq!((x.make_unique()?, x.version() >= 3, x.resize_policy()), (true, true, policy));
+            }
+            let last = detached.version();
+            replace(&mut detached)?;
+            assert!((last..10).contains(&detached.version()), "way {number}: {} after {last}", detached.version());
+            assert_eq!(detached.resize_policy(), policy, "way {number}");
+            drop(sharing);
+        }
+        Ok(())
+    }
+    on_devices!(check);
+}
+
+#[test]
+fn handles_cross_a_language_border_as_raw_pointers() {
+    /// What a C header would declare: an opaque handle, a question and a deleter.
+    extern "C" fn numel(handle: *const c_void) -> usize {
+        // SAFETY: a handle from `into_raw`, of this type, which is not taken back meanwhile.
+        unsafe { handle.cast::<Tensor<i32, 2>>().as_ref() }.map_or(0, Tensor::numel)
+    }
+    extern "C" fn free(handle: *mut c_void) {
+        // SAFETY: as above; taken back once.
+        NonNull::new(handle.cast::<Tensor<i32, 2>>()).into_iter().for_each(|raw| drop(unsafe { Tensor::from_raw(raw) }));
+    }
+    let x = counted([2, 3]);
+    let foreign: *mut c_void = x.share_data().into_transposed().unwrap().into_raw().unwrap().as_ptr().cast();
+    assert_eq!((numel(foreign), x.use_count(), size_of_val(&foreign)), (6, 2, size_of::<usize>()));
+    let kept = foreign as usize;
+    std::thread::spawn(move || free(std::ptr::with_exposed_provenance_mut(kept))).join().unwrap();
+    assert_eq!(x.use_count(), 1, "one handle fewer, whichever thread gave it back");
+    free(std::ptr::null_mut());
+
+    let raw = x.into_raw().unwrap();
+    // SAFETY: from `into_raw`; looked at, then taken back once.
+    let (strides, mut back) = unsafe { (raw.as_ref().stride(), Tensor::from_raw(raw)) };
+    assert_eq!((strides, back.to_vec().unwrap()), (Stride([3, 1]), vec![1, 2, 3, 4, 5, 6]));
+    back.fill(0).unwrap();
+
+    let live = alloc::live_here();
+    let armed = alloc::fail_from(0);
+    let refused = back.into_raw();
+    assert_eq!(armed.refused(), 1);
+    assert!(matches!(refused, Err(Error::OutOfMemory { op: "into_raw", .. })));
+    assert!(alloc::live_here() < live, "the handle is dropped, and its memory with it");
+}
+
+// ---------------------------------------------------------------- struct and devices
+
+#[test]
+fn meta_tensors_have_sizes_and_no_data() {
+    let meta = Meta::tracing();
+    let x = Tensor::<f32, 2, Meta>::zeros([1 << 20, 1 << 20], &meta).unwrap(); // 4 TiB
+    let y = Tensor::<f32, 1, Meta>::ones([1 << 20], &meta).unwrap();
+    let z = (x.lazy() * y.lift() + 1.0).tanh().eval().unwrap();
+    assert_eq!((z.size(), z.sum(Axis::<0>).unwrap().size(), z.matmul(&y).unwrap().size()), (x.size(), dim![1 << 20], dim![1 << 20]));
+    assert_eq!(z.cast::<f64>().unwrap().nbytes(), 1 << 43);
+    assert_eq!(z.slice((0, ..)).unwrap().to_vec().unwrap_err().to_string(), "read: Meta keeps shapes only, no data");
+    assert!(matches!(z.sum(All).unwrap().item(), Err(Error::NoData { .. })));
+    assert!(matches!(z.slice((0, ..)).unwrap().to(&Cpu), Err(Error::NoData { .. })), "nor does it become data elsewhere");
+    assert!(matches!(x.add(y.reshape([1 << 10, 1 << 10]).unwrap()), Err(Error::Sizes { .. })), "errors are those of data");
+    assert!(meta.kernels().iter().any(|kernel| kernel.starts_with("map") && kernel.contains("tanh")), "what would have run can be read");
+    let like = Tensor::from([[1.0, 2.0]]).to(&meta).unwrap();
+    assert_eq!((like.size(), like.device()), (dim![1, 2], &meta));
+}
+
+#[test]
+fn sizes_and_strides_of_every_rank_need_no_heap() {
+    fn everything<const RANK: usize>() -> Result<()>
+    where
+        Dim<RANK>: rankform::rank::LiftTo<8>,
+    {
+        let mut x = Tensor::<i32, RANK>::zeros([2; RANK], &Cpu)?;
+        let armed = alloc::fail_from(0); // from here on every allocation fails; so asserts, which allocate, come after
+        let y = x.share_data().into_transposed()?;
+        let z = y.detach(Metadata::Free);
+        let lifted: Tensor<i32, 8> = y.share_data().into_lift()?;
+        let transposed_twice = *z.view().transposed().layout();
+        let broadcast = lifted.view().transposed().broadcast_to([2; 8]).map(|view| view.numel());
+        let same = (lifted.may_overlap() == x.may_overlap(), transposed_twice == *x.layout());
+        drop((y, z, lifted));
+        x.resize([1; RANK])?;
+        x.set_sizes_and_strides([1; RANK], [-1; RANK])?;
+        x.restride(MemoryFormat::Preserve)?;
+        x.shallow_copy_from(&x.share_data())?;
+        let numel = x.mutable_data()?.numel();
+        assert_eq!((armed.refused(), broadcast, same, numel), (0, Ok(256), (true, true), 1));
+        Ok(())
+    }
+    let ranks = [everything::<0>(), everything::<1>(), everything::<2>(), everything::<3>(), everything::<4>(), everything::<5>()];
+    let more = [everything::<6>(), everything::<7>(), everything::<8>()];
+    assert_eq!(ranks.into_iter().chain(more).collect::<Result<Vec<_>>>().map(|ranks| ranks.len()), Ok(9));
+    // Beyond the ranks that have names for their relations, too.
+    let x = Tensor::<u8, 40>::zeros([1; 40], &Cpu).unwrap();
+    let armed = alloc::fail_from(0);
+    let numel = x.share_data().view().transposed().numel();
+    assert_eq!((armed.refused(), numel), (0, 1));
+}
+
+// The size of the struct, as c10 asserts it of `TensorImpl`: a handle, 2 · rank + 1 words, and one word of flags. The
+// crate checks its own at compile time too (`src/tensor/handle.rs`).
+const fn most(rank: usize) -> usize {
+    (2 * rank + 2) * size_of::<usize>() + 8
+}
+const _: () = assert!(size_of::<Tensor<f32, 0>>() <= most(0));
+const _: () = assert!(size_of::<Tensor<f32, 2>>() <= most(2));
+const _: () = assert!(size_of::<Tensor<f64, 4, Meta>>() <= most(4));
+const _: () = assert!(size_of::<Tensor<u8, 8>>() <= most(8));
+
+#[test]
+fn the_size_of_the_struct_is_checked_at_compile_time() {
+    let sizes = [size_of::<Tensor<f32, 0>>(), size_of::<Tensor<f32, 2>>(), size_of::<Tensor<f32, 4>>(), size_of::<Tensor<f32, 8>>()];
+    assert!(sizes.into_iter().zip([24, 56, 88, 152]).all(|(found, limit)| found <= limit), "{sizes:?}; c10's TensorImpl has 208");
+    assert_eq!(size_of::<Tensor<u8, 3>>(), size_of::<Tensor<String, 3, Meta>>(), "whatever the element and the device");
+    assert_eq!(size_of::<Option<Tensor<f32, 2>>>(), size_of::<Tensor<f32, 2>>(), "no tensor costs nothing more");
+}
+
+/// A device that keeps its data to itself, and says so.
+#[derive(Clone, PartialEq, Debug)]
+struct Sealed;
+
+impl Sealed {
+    fn refuse<T>(op: &'static str) -> Result<T> {
+        Err(Error::Value { op, what: "this tensor lives in a sealed enclave; ask its owner".into() })
+    }
+}
+
+// SAFETY: no memory is owned, no address is followed.
+unsafe impl Device for Sealed {
+    type Block = ();
+    fn allocate(&self, _: usize, _: Fresh) -> Result<()> {
+        Ok(())
+    }
+    unsafe fn adopt(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<()> {
+        free(address, nbytes);
+        Sealed::refuse("adopt")
+    }
+    fn address(_: &()) -> *mut u8 {
+        std::ptr::null_mut()
+    }
+    unsafe fn write(&self, _: *mut u8, _: &[u8]) -> Result<()> {
+        Sealed::refuse("write")
+    }
+    unsafe fn read(&self, _: *const u8, _: &mut [MaybeUninit<u8>]) -> Result<()> {
+        Sealed::refuse("read")
+    }
+    unsafe fn copy(&self, _: &[usize], _: Slot<'_>, _: Slot<'_>) -> Result<()> {
+        Sealed::refuse("copy")
+    }
+    unsafe fn map<P: Program>(&self, _: &P, _: &[usize], _: &[Slot<'_>], _: Inputs<'_>) -> Result<()> {
+        Sealed::refuse("map")
+    }
+    unsafe fn reduce<B: Body, R: Reducer<B::Out>>(&self, _: &B, _: R, _: Reduction<'_>, _: Slot<'_>, _: Inputs<'_>) -> Result<()> {
+        Sealed::refuse("reduce")
+    }
+    unsafe fn contract<T: Number>(&self, _: Contraction<'_>, _: Slot<'_>, _: Slot<'_>, _: Slot<'_>) -> Result<()> {
+        Sealed::refuse("contract")
+    }
+}
+
+#[test]
+fn a_device_says_in_its_own_words_why_data_cannot_be_reached() {
+    let x = Tensor::<f32, 2, Sealed>::zeros([2, 2], &Sealed).unwrap();
+    let refusals = [
+        x.to_vec().map(drop).unwrap_err(),
+        x.copy().map(drop).unwrap_err(),
+        x.exp().map(drop).unwrap_err(),
+        x.sum(All).map(drop).unwrap_err(),
+        x.matmul(&x).map(drop).unwrap_err(),
+        x.to(&Cpu).map(drop).unwrap_err(),
+        Tensor::from_slice(&[1.0f32], [1], &Sealed).map(drop).unwrap_err(),
+    ];
+    for (refusal, op) in refusals.iter().zip(["read", "copy", "map", "reduce", "contract", "read", "write"]) {
+        assert_eq!(refusal.to_string(), format!("{op}: this tensor lives in a sealed enclave; ask its owner"));
+    }
+    assert_eq!((x.size(), x.transposed().is_contiguous()), (dim![2, 2], false), "metadata needs no data");
+}
