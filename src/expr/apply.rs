@@ -13,7 +13,7 @@ use crate::tensor::{Leaf, Tensor, TensorView};
 /// A tuple of operands of one rank and device, whose first is a tensor or view.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tuple of operands with elements `{IN}`, rank {RANK}, on `{D}`",
-    label = "expected a tuple that begins with a view: `(x.view(), &y, 0.5)`"
+    label = "expected a tuple that begins with a tensor or view: `(&x, &y, 0.5)`"
 )]
 pub trait Operands<IN: Elements, const RANK: usize, D: Device>: Sized {
     /// The expressions, as a tuple.
@@ -32,14 +32,19 @@ pub trait Operands<IN: Elements, const RANK: usize, D: Device>: Sized {
 }
 
 macro_rules! operands {
-    ($($first:ident $(, $t:ident $operand:ident $index:tt)*;)*) => { $(
-        impl<'a, $first: Element, $($t: Element, $operand: Operand<$t, RANK, D>,)* const RANK: usize, D: Device>
-            Operands<($first, $($t,)*), RANK, D> for (TensorView<'a, $first, RANK, D>, $($operand,)*)
+    ($($arity:tt;)*) => { $(
+        operands! { @of [TensorView<'a, FIRST, RANK, D>, |view| view] $arity }
+        operands! { @of [&'a Tensor<FIRST, RANK, D>, |tensor| tensor.view()] $arity }
+    )* };
+    (@of [$receiver:ty, |$x:ident| $view:expr] [$($t:ident $operand:ident $index:tt)*]) => {
+        impl<'a, FIRST: Element, $($t: Element, $operand: Operand<$t, RANK, D>,)* const RANK: usize, D: Device>
+            Operands<(FIRST, $($t,)*), RANK, D> for ($receiver, $($operand,)*)
         {
-            type Exprs = (TensorView<'a, $first, RANK, D>, $($operand::Expr,)*);
-            type Bodies = (crate::kernel::Input<$first>, $(<$operand::Expr as Expr<RANK, D>>::Body,)*);
+            type Exprs = (TensorView<'a, FIRST, RANK, D>, $($operand::Expr,)*);
+            type Bodies = (crate::kernel::Input<FIRST>, $(<$operand::Expr as Expr<RANK, D>>::Body,)*);
             fn into_exprs(self) -> Self::Exprs {
-                (self.0, $(self.$index.into_expr(),)*)
+                let $x = self.0;
+                ($view, $(self.$index.into_expr(),)*)
             }
             fn bodies(exprs: &Self::Exprs) -> Self::Bodies {
                 (Expr::<RANK, D>::body(&exprs.0), $(exprs.$index.body(),)*)
@@ -53,18 +58,18 @@ macro_rules! operands {
                 exprs.0.device()
             }
         }
-    )* };
+    };
 }
 operands! {
-    A;
-    A, B P 1;
-    A, B P 1, C Q 2;
-    A, B P 1, C Q 2, E S 3;
-    A, B P 1, C Q 2, E S 3, F U 4;
-    A, B P 1, C Q 2, E S 3, F U 4, G V 5;
+    [];
+    [B P 1];
+    [B P 1 C Q 2];
+    [B P 1 C Q 2 E S 3];
+    [B P 1 C Q 2 E S 3 F U 4];
+    [B P 1 C Q 2 E S 3 F U 4 G V 5];
 }
 
-/// Applies an operator to a tuple of up to six operands: `apply(f, (x.view(), &y, 0.5))`.
+/// Applies an operator to a tuple of up to six operands: `apply(f, (&x, &y, 0.5))`.
 ///
 /// # Shapes
 /// Sizes of 1 stretch to the joint size.
@@ -80,7 +85,7 @@ operands! {
 ///     fn mix(a, b, t) { a + (b - a) * t }
 /// }
 /// let (a, b) = (Tensor::from([0.0, 10.0]), Tensor::from([1.0, 20.0]));
-/// assert_eq!(apply(mix, (a.view(), &b, 0.5))?.to_vec()?, [0.5, 15.0]);
+/// assert_eq!(apply(mix, (&a, &b, 0.5))?.to_vec()?, [0.5, 15.0]);
 /// # Ok::<(), rankform::Error>(())
 /// ```
 pub fn apply<F, IN, O, const RANK: usize, D>(_: F, operands: O) -> Result<Tensor<F::Out, RANK, D>>
@@ -115,7 +120,7 @@ where
 ///     fn polar(x, y) -> (T, T) { ((x * x + y * y).sqrt(), y.atan2(x)) }
 /// }
 /// let (x, y) = (Tensor::from([3.0, 0.0]), Tensor::from([4.0, 1.0]));
-/// let (radius, angle) = apply_many(polar, (x.view(), &y))?;
+/// let (radius, angle) = apply_many(polar, (&x, &y))?;
 /// assert_eq!((radius.to_vec()?, angle.to_vec()?[1]), (vec![5.0, 1.0], std::f64::consts::FRAC_PI_2));
 /// # Ok::<(), rankform::Error>(())
 /// ```

@@ -3,7 +3,7 @@
 //! Imports: `error`, `dim`, `rank`, `element`, `kernel`, `device`, `tensor`.
 
 use super::eval::{eval, eval_into, reduce};
-use super::operand::{Expr, Operand};
+use super::operand::{Expr, Operand, RightOperand};
 use super::receiver::{Elementwise, Reduce, Zip, marked, marked_axis};
 use crate::device::Device;
 use crate::dim::Dim;
@@ -94,6 +94,17 @@ impl<T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out =
 impl<T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> Operand<T, RANK, D> for Lazy<'_, T, RANK, D, E> {
     type Expr = E;
     fn into_expr(self) -> E {
+        self.expr
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> RightOperand<T, RANK, D> for Lazy<'_, T, RANK, D, E> {
+    type Expr<'e>
+        = E
+    where
+        Self: 'e;
+    fn expr(&self) -> E {
         self.expr
     }
 }

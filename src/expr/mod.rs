@@ -19,5 +19,5 @@ mod receiver;
 pub use apply::{Operands, apply, apply_many};
 pub(crate) use eval::{eval, eval_into, reduce, update, update_with};
 pub use lazy::Lazy;
-pub use operand::{Expr, Operand, Stored};
+pub use operand::{Expr, Operand, RightOperand, Stored};
 pub use receiver::{Elementwise, Reduce, Zip};

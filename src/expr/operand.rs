@@ -110,6 +110,14 @@ impl<T: Element, const RANK: usize, D: Device> Operand<T, RANK, D> for TensorVie
 }
 
 #[diagnostic::do_not_recommend]
+impl<'a, T: Element, const RANK: usize, D: Device> Operand<T, RANK, D> for &TensorView<'a, T, RANK, D> {
+    type Expr = TensorView<'a, T, RANK, D>;
+    fn into_expr(self) -> Self::Expr {
+        *self
+    }
+}
+
+#[diagnostic::do_not_recommend]
 impl<'a, T: Element, const RANK: usize, D: Device> Operand<T, RANK, D> for &'a TensorViewMut<'_, T, RANK, D> {
     type Expr = TensorView<'a, T, RANK, D>;
     fn into_expr(self) -> Self::Expr {
@@ -121,6 +129,60 @@ impl<T: Element, const RANK: usize, D: Device> Operand<T, RANK, D> for T {
     type Expr = Param<T>;
     fn into_expr(self) -> Param<T> {
         Param(self)
+    }
+}
+
+/// What may stand on the right of `+`, `*`, `+=`, … beside a tensor: an [`Operand`], or a tensor by value, such as `&y * 2.0`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be combined with a tensor of element `{T}`, rank {RANK}, on `{D}`",
+    label = "expected element `{T}`, rank {RANK}, device `{D}`",
+    note = "another rank: `.lift()` adds leading axes, `.insert_axis(Axis::<A>)` adds one at place A",
+    note = "another element: `.cast::<{T}>()?`; a number has the element's own type: `2.0`, not `2`, for a float",
+    note = "another device: `.to(&device)?`",
+    note = "a tensor stands here as `&x` or `x`, a view or lazy expression by itself; a `Result` is opened first, with `?`"
+)]
+pub trait RightOperand<T: Element, const RANK: usize, D: Device> {
+    /// It, as an expression.
+    type Expr<'a>: Expr<RANK, D, Body: Body<Out = T>>
+    where
+        Self: 'a;
+    /// It, as an expression.
+    fn expr(&self) -> Self::Expr<'_>;
+}
+
+impl<'a, T: Element, const RANK: usize, D: Device> RightOperand<T, RANK, D> for &'a Tensor<T, RANK, D> {
+    type Expr<'e>
+        = TensorView<'a, T, RANK, D>
+    where
+        Self: 'e;
+    fn expr(&self) -> TensorView<'a, T, RANK, D> {
+        self.view()
+    }
+}
+
+macro_rules! right_operands {
+    ($([$($life:lifetime),*] $operand:ty;)*) => { $(
+        #[diagnostic::do_not_recommend]
+        impl<$($life,)* T: Element, const RANK: usize, D: Device> RightOperand<T, RANK, D> for $operand {
+            type Expr<'e> = <$operand as Operand<T, RANK, D>>::Expr where Self: 'e;
+            fn expr(&self) -> Self::Expr<'_> {
+                Operand::<T, RANK, D>::into_expr(*self)
+            }
+        }
+    )* };
+}
+right_operands! {
+    ['a] TensorView<'a, T, RANK, D>;
+    ['a, 'b] &'b TensorView<'a, T, RANK, D>;
+    ['a, 'b] &'b TensorViewMut<'a, T, RANK, D>;
+    [] T;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Element, const RANK: usize, D: Device> RightOperand<T, RANK, D> for Tensor<T, RANK, D> {
+    type Expr<'a> = TensorView<'a, T, RANK, D>;
+    fn expr(&self) -> TensorView<'_, T, RANK, D> {
+        self.view()
     }
 }
 

@@ -4,7 +4,8 @@
 //! | file | |
 //! |---|---|
 //! | `functions/` | named functions of a real number: value, slope, accuracy |
-//! | `arithmetic.rs` | sums, products, remainders, extremes, bits, and `+ - * /` |
+//! | `arithmetic.rs` | sums, products, remainders, extremes, bits |
+//! | `symbols.rs` | `+ - * /`, `+=`, `& | ^`, of Rust |
 //! | `math.rs` | functions of one and two real numbers, rounding |
 //! | `activation.rs` | sigmoid, gelu, softplus, … |
 //! | `compare.rs` | comparisons, logic, select, casts |
@@ -32,6 +33,7 @@ mod normalise;
 mod operator;
 mod random;
 mod reduce;
+mod symbols;
 mod table;
 
 pub use activation::*;

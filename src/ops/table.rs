@@ -18,7 +18,7 @@ use std::sync::LazyLock;
 #[derive(Default)]
 pub(crate) struct Table(HashMap<TypeId, Compiled>);
 
-#[cfg_attr(not(debug_assertions), allow(dead_code))] // the table is empty there
+#[cfg_attr(not(debug_assertions), allow(dead_code))] // then the table is empty
 impl Table {
     /// Where memory has run out a kernel is left out, and found in the calling crate instead.
     fn keep(&mut self, key: TypeId, kernel: Compiled) {

@@ -49,7 +49,11 @@ impl<'a, T, const RANK: usize> TensorViewMut<'a, T, RANK, Cpu> {
 
     /// The element at `index`, or `None` outside the sizes.
     pub fn get_mut(&mut self, index: [usize; RANK]) -> Option<&mut T> {
-        let view = self.reborrow().into_view();
+        self.reborrow().into_element_mut(index)
+    }
+
+    fn into_element_mut(self, index: [usize; RANK]) -> Option<&'a mut T> {
+        let view = self.into_view();
         let position = view.layout().position(index)?;
         // SAFETY: a position of this exclusive view.
         Some(unsafe { &mut *view.address_of(position).cast::<T>() })
@@ -105,6 +109,22 @@ impl<T, const RANK: usize> Index<[usize; RANK]> for TensorViewMut<'_, T, RANK, C
     #[track_caller]
     fn index(&self, index: [usize; RANK]) -> &T {
         self.as_view().get(index).unwrap_or_else(|| out_of_range(&index, &self.size().0))
+    }
+}
+
+impl<T, const RANK: usize> IndexMut<[usize; RANK]> for Tensor<T, RANK, Cpu> {
+    /// Each time asks whether this is the only handle: in a loop, write through one `view_mut()?`.
+    ///
+    /// # Panics
+    /// Outside the sizes; while other handles share the memory, or before there is any.
+    #[track_caller]
+    fn index_mut(&mut self, index: [usize; RANK]) -> &mut T {
+        let size = self.size().0;
+        match self.writable("index").map(|view| view.into_element_mut(index)) {
+            Ok(Some(element)) => element,
+            Ok(None) => out_of_range(&index, &size),
+            Err(error) => panic!("{error}"),
+        }
     }
 }
 

@@ -1,0 +1,161 @@
+//! The operators of Rust, `+ - * /`, `+=`, `& | ^`, `-x`, `!x`, for tensors, views and lazy expressions.
+//!
+//! On tensors and views they compute at once and panic with the text of the named functions' errors; use `x.add(&y)?`
+//! where sizes may be wrong. On lazy expressions they make a longer expression.
+//! Imports: `error`, `element`, `kernel`, `device`, `tensor`, `expr`.
+
+use super::{Add, Arithmetic, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Sub};
+use crate::device::Device;
+use crate::element::{Bitwise, Element, Number};
+use crate::error::Result;
+use crate::expr::{Expr, Lazy, Operand, RightOperand, eval, update_with};
+use crate::kernel::{Body, Call, Op, Param};
+use crate::tensor::{Tensor, TensorView, TensorViewMut};
+use std::ops;
+
+/// `F(x, other)` in the memory of `x` when nobody else has it and the result fits, in new memory otherwise.
+fn reuse<F, T, const RANK: usize, D, E>(mut x: Tensor<T, RANK, D>, other: E) -> Result<Tensor<T, RANK, D>>
+where
+    T: Element,
+    D: Device,
+    F: Op<(T, T), Out = T>,
+    E: Expr<RANK, D, Body: Body<Out = T>>,
+{
+    let in_place = match x.writable(F::NAME) {
+        Ok(mut view) => update_with::<F, T, T, RANK, D, E>(&mut view, &other).is_ok(),
+        Err(_) => false,
+    };
+    if in_place {
+        return Ok(x);
+    }
+    eval(F::NAME, &Call::<F, _>::new((x.view(), other)), x.device())
+}
+
+/// The value, or a panic with the error's text at the place that called the operator (a closure would be that place).
+#[track_caller]
+fn sure<T>(result: Result<T>) -> T {
+    match result {
+        Ok(value) => value,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+macro_rules! symbols {
+    ($($class:ident: $op:ident $method:ident $assign:ident $assign_method:ident;)*) => { $(
+        impl<T: $class, const RANK: usize, D: Device, O: RightOperand<T, RANK, D>> ops::$op<O> for &Tensor<T, RANK, D> {
+            type Output = Tensor<T, RANK, D>;
+            #[track_caller]
+            fn $method(self, other: O) -> Self::Output {
+                ops::$op::$method(self.view(), other)
+            }
+        }
+        impl<T: $class, const RANK: usize, D: Device, O: RightOperand<T, RANK, D>> ops::$op<O> for TensorView<'_, T, RANK, D> {
+            type Output = Tensor<T, RANK, D>;
+            #[track_caller]
+            fn $method(self, other: O) -> Self::Output {
+                sure(eval(<$op as Op<(T, T)>>::NAME, &Call::<$op, _>::new((self, other.expr())), self.device()))
+            }
+        }
+        impl<T: $class, const RANK: usize, D: Device, O: RightOperand<T, RANK, D>> ops::$op<O> for Tensor<T, RANK, D> {
+            type Output = Tensor<T, RANK, D>;
+            #[track_caller]
+            fn $method(self, other: O) -> Self::Output {
+                sure(reuse::<$op, T, RANK, D, _>(self, other.expr()))
+            }
+        }
+        impl<'a, T: $class, const RANK: usize, D: Device, E, O> ops::$op<O> for Lazy<'a, T, RANK, D, E>
+        where
+            E: Expr<RANK, D, Body: Body<Out = T>>,
+            O: Operand<T, RANK, D>,
+        {
+            type Output = Lazy<'a, T, RANK, D, Call<$op, (E, O::Expr)>>;
+            fn $method(self, other: O) -> Self::Output {
+                self.then(|expr| Call::new((expr, other.into_expr())))
+            }
+        }
+        impl<T: $class, const RANK: usize, D: Device, O: RightOperand<T, RANK, D>> ops::$assign<O> for Tensor<T, RANK, D> {
+            #[track_caller]
+            fn $assign_method(&mut self, other: O) {
+                let mut view = sure(self.writable(<$op as Op<(T, T)>>::NAME));
+                ops::$assign::$assign_method(&mut view, other);
+            }
+        }
+        impl<T: $class, const RANK: usize, D: Device, O: RightOperand<T, RANK, D>> ops::$assign<O> for TensorViewMut<'_, T, RANK, D> {
+            #[track_caller]
+            fn $assign_method(&mut self, other: O) {
+                sure(update_with::<$op, T, T, RANK, D, _>(self, &other.expr()));
+            }
+        }
+    )* };
+}
+symbols! {
+    Number: Add add AddAssign add_assign;
+    Number: Sub sub SubAssign sub_assign;
+    Number: Mul mul MulAssign mul_assign;
+    Number: Div div DivAssign div_assign;
+    Bitwise: BitAnd bitand BitAndAssign bitand_assign;
+    Bitwise: BitOr bitor BitOrAssign bitor_assign;
+    Bitwise: BitXor bitxor BitXorAssign bitxor_assign;
+}
+
+/// `-x` and `!x`.
+macro_rules! prefixes {
+    ($($class:ident: $op:ident $method:ident;)*) => { $(
+        prefixes! { @eager $class $op $method: [&Tensor<T, RANK, D>, |x| x] [Tensor<T, RANK, D>, |x| &x] [TensorView<'_, T, RANK, D>, |x| x] }
+        impl<'a, T: $class, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> ops::$op for Lazy<'a, T, RANK, D, E> {
+            type Output = Lazy<'a, T, RANK, D, Call<$op, (E,)>>;
+            fn $method(self) -> Self::Output {
+                self.then(|expr| Call::new((expr,)))
+            }
+        }
+    )* };
+    (@eager $class:ident $op:ident $method:ident: $([$receiver:ty, |$x:ident| $view:expr])*) => { $(
+        impl<T: $class, const RANK: usize, D: Device> ops::$op for $receiver {
+            type Output = Tensor<T, RANK, D>;
+            #[track_caller]
+            fn $method(self) -> Self::Output {
+                let $x = self;
+                sure(Arithmetic::$method($view))
+            }
+        }
+    )* };
+}
+prefixes! {
+    Number: Neg neg;
+    Bitwise: Not not;
+}
+
+/// Numbers on the left: `1.0 - &x`. One row a type, since the operators' traits are not ours.
+macro_rules! left_numbers {
+    ($($t:ty)*) => { $(left_numbers!(@ops $t: Add add Sub sub Mul mul Div div);)* };
+    (@ops $t:ty: $($op:ident $method:ident)*) => { $(
+        impl<const RANK: usize, D: Device> ops::$op<TensorView<'_, $t, RANK, D>> for $t {
+            type Output = Tensor<$t, RANK, D>;
+            #[track_caller]
+            fn $method(self, x: TensorView<'_, $t, RANK, D>) -> Self::Output {
+                sure(eval(stringify!($method), &Call::<$op, _>::new((Param(self), x)), x.device()))
+            }
+        }
+        impl<const RANK: usize, D: Device> ops::$op<&Tensor<$t, RANK, D>> for $t {
+            type Output = Tensor<$t, RANK, D>;
+            #[track_caller]
+            fn $method(self, x: &Tensor<$t, RANK, D>) -> Self::Output {
+                ops::$op::$method(self, x.view())
+            }
+        }
+        impl<const RANK: usize, D: Device> ops::$op<Tensor<$t, RANK, D>> for $t {
+            type Output = Tensor<$t, RANK, D>;
+            #[track_caller]
+            fn $method(self, x: Tensor<$t, RANK, D>) -> Self::Output {
+                ops::$op::$method(self, x.view())
+            }
+        }
+        impl<'a, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = $t>>> ops::$op<Lazy<'a, $t, RANK, D, E>> for $t {
+            type Output = Lazy<'a, $t, RANK, D, Call<$op, (Param<$t>, E)>>;
+            fn $method(self, x: Lazy<'a, $t, RANK, D, E>) -> Self::Output {
+                x.then(|expr| Call::new((Param(self), expr)))
+            }
+        }
+    )* };
+}
+left_numbers!(f32 f64 half::f16 half::bf16 i8 i16 i32 i64 u8 u16 u32 u64 num_complex::Complex<f32> num_complex::Complex<f64>);
