@@ -1,5 +1,7 @@
 //! The operators of Rust on tensors: every mixture of owned, borrowed, viewed and lazy operands.
 
+#![allow(clippy::op_ref)] // references to views are what is tested
+
 use rankform::prelude::*;
 
 #[test]
