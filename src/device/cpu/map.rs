@@ -121,6 +121,11 @@ impl Job<'_> {
         slots[outputs.len()..count].copy_from_slice(inputs);
         let slots = &slots[..count];
         let in_place = outputs.iter().any(|out| inputs.iter().any(|input| input.address == out.address));
+        if !in_place && let Some(n) = walk::small_run(sizes, slots) {
+            let base = std::array::from_fn(|k| slots.get(k).map_or(std::ptr::null_mut(), |slot| slot.address));
+            // SAFETY: every operand is one run of `n` elements.
+            return unsafe { (self.kernel.row)(self.program, n, &self.spread(&base)) };
+        }
         walk::each(sizes, slots, Order::OfOutput, &mut |walk| {
             walk::parallel(walk, 1, &|part| {
                 // SAFETY: the parts of the walk reach only what the caller promised, and each output once.

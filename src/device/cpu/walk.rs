@@ -211,6 +211,21 @@ pub(super) struct Index {
 /// Elements below which a part is not worth a thread of its own.
 const PART: usize = 1 << 16;
 
+/// The number of indices, if it is too small for threads and every operand is one row-major run: then there is nothing
+/// to walk, and a tensor of a few elements does not pay for the making of a [`Walk`].
+pub(super) fn small_run(sizes: &[usize], slots: &[Slot<'_>]) -> Option<usize> {
+    let is_run = |slot: &Slot<'_>| {
+        let mut expected = 1;
+        sizes.iter().zip(slot.stride).rev().all(|(&size, &stride)| {
+            let fits = size == 1 || stride == expected;
+            expected = expected.wrapping_mul(size as isize);
+            fits
+        })
+    };
+    let numel = sizes.iter().product::<usize>();
+    (numel < PART && slots.iter().all(is_run)).then_some(numel)
+}
+
 /// Runs `f` over the parts of a walk, on every core when it is large; one index is the work of `weight` elements.
 pub(super) fn parallel(walk: Walk, weight: usize, f: &(dyn Fn(Walk) + Sync)) {
     #[cfg(feature = "rayon")]
