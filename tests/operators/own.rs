@@ -2,8 +2,10 @@
 
 use crate::arrange::{SIZE, arranged, read};
 use crate::value::{Random, Value, differ};
-use rankform::kernel::trace_op;
+use rankform::kernel::{Call, Compiled, Input, Op, Reducer, Store, trace_op};
+use rankform::ops::{Add, Sum};
 use rankform::prelude::*;
+use std::any::TypeId;
 
 elementwise! {
     fn scaled(x, a, b) { x * a + b }
@@ -130,5 +132,49 @@ fn rank_0_goes_through_every_kind_of_operator() -> Result<()> {
     assert_eq!(z.item()?, 49.0);
     let (doubled, above) = apply_many(both, (x.view(), &y))?;
     assert_eq!((doubled.item()?, above.item()?), (8.0, false));
+    Ok(())
+}
+
+/// Hands out kernels of other operators, as safe code can.
+#[derive(Clone, Copy)]
+struct Forger;
+
+impl Op<(f32,)> for Forger {
+    type Out = f32;
+    fn call<L: Lanes>((x,): (Lane<L, f32>,)) -> Lane<L, f32> {
+        x + x
+    }
+    fn compiled(_: TypeId) -> Option<Compiled> {
+        type Wider = Store<Call<Add, (Input<f64>, Input<f64>)>>;
+        <Add as Op<(f64, f64)>>::compiled(TypeId::of::<Wider>())
+    }
+}
+
+impl Reducer<f32> for Forger {
+    const NAME: &'static str = "forger";
+    type Out = f32;
+    type State<L: Lanes> = Lane<L, f32>;
+    fn identity<L: Lanes>() -> Self::State<L> {
+        Lane::zero()
+    }
+    fn absorb<L: Lanes>(state: Self::State<L>, x: Lane<L, f32>, _: Lane<L, i64>) -> Self::State<L> {
+        state + x
+    }
+    fn combine<L: Lanes>(a: Self::State<L>, b: Self::State<L>) -> Self::State<L> {
+        a + b
+    }
+    fn finish<L: Lanes>(state: Self::State<L>, _: Lane<L, i64>) -> Lane<L, f32> {
+        state
+    }
+    fn compiled(_: TypeId) -> Option<Compiled> {
+        <Sum as Reducer<f64>>::compiled(TypeId::of::<(Input<f64>, Sum)>())
+    }
+}
+
+#[test]
+fn a_kernel_of_another_operator_is_not_run() -> Result<()> {
+    let x = Tensor::from([1.0f32, 2.0, 3.0]);
+    assert_eq!(x.map(Forger)?.to_vec()?, [2.0, 4.0, 6.0]);
+    assert_eq!(x.view().reduce(Forger, All)?.item()?, 6.0);
     Ok(())
 }

@@ -12,6 +12,7 @@ use crate::device::{Inputs, MAX_OPERANDS, Slot};
 use crate::element::{Compute, Element};
 use crate::kernel::{Io, Program};
 use crate::scalar::{Lane, Run};
+use std::any::TypeId;
 use std::mem::MaybeUninit;
 
 /// Elements that are packed at a time, at most.
@@ -24,13 +25,15 @@ const SCRATCH: usize = 32 * 1024;
 /// Its pointers are the outputs, then one for each load.
 #[derive(Clone, Copy)]
 pub(crate) struct MapKernel {
+    /// The program's type: hooks that hand out kernels are safe to write, so what they return is checked.
+    program: TypeId,
     row: unsafe fn(program: *const (), n: usize, pointers: &Addresses),
 }
 
 impl MapKernel {
     /// The kernel of program `P`.
     pub(crate) const fn of<P: Program>() -> Self {
-        MapKernel { row: row::<P> }
+        MapKernel { program: TypeId::of::<P>(), row: row::<P> }
     }
 }
 
@@ -97,6 +100,7 @@ impl Io<Run> for At<'_> {
 /// As [`Device::map`](crate::device::Device::map).
 pub(super) unsafe fn run<P: Program>(program: &P, sizes: &[usize], outputs: &[Slot<'_>], inputs: Inputs<'_>) {
     let compiled = P::compiled().and_then(|kernel| kernel.downcast_ref::<MapKernel>());
+    let compiled = compiled.filter(|kernel| kernel.program == TypeId::of::<P>());
     let kernel = compiled.copied().unwrap_or(MapKernel::of::<P>());
     let job = Job { kernel, program: std::ptr::from_ref(program).cast(), outputs: outputs.len(), reads: inputs.reads };
     // SAFETY: the caller's promise; the kernel is that of the program's type.

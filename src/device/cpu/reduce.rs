@@ -30,6 +30,8 @@ const SCRATCH: usize = 32 * 1024;
 /// The loops of one body and reducer, with their types erased.
 #[derive(Clone, Copy)]
 pub(crate) struct ReduceKernel {
+    /// The types of body and reducer, checked as [`MapKernel`](super::MapKernel)'s is.
+    types: TypeId,
     rows: unsafe fn(body: *const (), blocks: &mut Blocks<'_>, count: usize, out: *mut u8),
     short_rows: unsafe fn(body: *const (), rows: ShortRows),
     columns: unsafe fn(body: *const (), tiles: &mut Tiles<'_>, count: usize, out: *mut u8, out_step: isize),
@@ -38,7 +40,7 @@ pub(crate) struct ReduceKernel {
 impl ReduceKernel {
     /// The kernel of reducer `R` over body `B`.
     pub(crate) const fn of<B: Body, R: Reducer<B::Out>>() -> Self {
-        ReduceKernel { rows: rows::<B, R>, short_rows: short_rows::<B, R>, columns: columns::<B, R> }
+        ReduceKernel { types: TypeId::of::<(B, R)>(), rows: rows::<B, R>, short_rows: short_rows::<B, R>, columns: columns::<B, R> }
     }
 }
 
@@ -48,6 +50,7 @@ type State<B, R> = <R as Reducer<<B as Body>::Out>>::State<Run>;
 /// As [`Device::reduce`](crate::device::Device::reduce).
 pub(super) unsafe fn run<B: Body, R: Reducer<B::Out>>(body: &B, _: R, axes: Reduction<'_>, output: Slot<'_>, inputs: Inputs<'_>) {
     let compiled = R::compiled(TypeId::of::<(B, R)>()).and_then(|kernel| kernel.downcast_ref::<ReduceKernel>());
+    let compiled = compiled.filter(|kernel| kernel.types == TypeId::of::<(B, R)>());
     let kernel = compiled.copied().unwrap_or(ReduceKernel::of::<B, R>());
     let job = Job { kernel, body: std::ptr::from_ref(body).cast(), inputs };
     // SAFETY: the caller's promise; the kernel is that of the types of body and reducer.
