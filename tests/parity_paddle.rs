@@ -133,7 +133,8 @@ fn allocation_is_raii_empty_owning_not_copyable_with_ptr_end_size_device() {
     assert_eq!(*freed.lock().unwrap(), [(start, 16)]);
 
     let shapes = Allocation::new(&Meta::new(), usize::MAX / 2).unwrap();
-    assert_eq!((shapes.ptr().is_null(), shapes.size()), (true, usize::MAX / 2));
+    let others = Allocation::new(&Meta::new(), 1).unwrap();
+    assert_eq!((shapes.ptr() == others.ptr(), shapes.size()), (false, usize::MAX / 2), "an address each, with nothing behind it");
     assert_eq!(Allocation::new(&Cpu, isize::MAX as usize).unwrap_err(), Error::OutOfMemory { op: "allocate", nbytes: isize::MAX as usize });
 }
 

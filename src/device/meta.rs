@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::kernel::{Body, Contraction, Program, Reducer, trace_body, trace_program};
 use std::fmt;
 use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A device of sizes without data.
@@ -67,21 +68,24 @@ impl fmt::Debug for Meta {
     }
 }
 
+/// Addresses that no other block has, with nothing behind them: by its address a kernel knows one operand from another.
+static NEXT: AtomicUsize = AtomicUsize::new(64);
+
 // SAFETY: no memory is owned, no address is followed.
 unsafe impl Device for Meta {
-    type Block = ();
+    type Block = usize;
 
-    fn allocate(&self, _: usize, _: Fresh) -> Result<()> {
-        Ok(())
+    fn allocate(&self, nbytes: usize, _: Fresh) -> Result<usize> {
+        Ok(NEXT.fetch_add((nbytes | 63).wrapping_add(1), Ordering::Relaxed))
     }
 
-    unsafe fn adopt(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<()> {
+    unsafe fn adopt(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<usize> {
         free(address, nbytes);
         Err(Error::Unsupported { op: "adopt", device: "Meta" })
     }
 
-    fn address(_: &()) -> *mut u8 {
-        std::ptr::null_mut()
+    fn address(block: &usize) -> *mut u8 {
+        std::ptr::without_provenance_mut(*block)
     }
 
     unsafe fn write(&self, _: *mut u8, _: &[u8]) -> Result<()> {

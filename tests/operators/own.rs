@@ -97,6 +97,9 @@ fn an_operand_that_stands_twice_in_an_expression_is_read_once() -> Result<()> {
     let x = Tensor::<f32, 2, _>::zeros([3, 4], &device)?;
     let y = (x.lazy() * &x + x.transposed().permuted([1, 0])? - &x).eval()?;
     assert_eq!((y.size(), device.kernels()[0].matches("input").count()), (dim![3, 4], 1), "{:?}", device.kernels());
+    let others = [Tensor::<f32, 2, _>::zeros([3, 4], &device)?, Tensor::zeros([3, 4], &device)?];
+    (x.lazy() * &others[0] + &others[1]).eval()?;
+    assert_eq!(device.kernels().last().unwrap().matches("input").count(), 3, "tensors without data are not one another");
     let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
     // The same memory under another layout is another operand.
     assert_eq!((x.lazy() * 10.0 + x.transposed()).eval()?.to_vec()?, [11.0, 23.0, 32.0, 44.0]);
