@@ -25,6 +25,9 @@ use std::fmt::Debug;
 /// How much one kernel may read and write: its loads and its outputs together.
 pub const MAX_OPERANDS: usize = 24;
 
+/// How many axes one reduction goes over, at most.
+pub const MAX_REDUCED: usize = 12;
+
 /// What fresh memory holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fresh {

@@ -98,7 +98,7 @@ where
 {
     let exprs = operands.into_exprs();
     let device = O::device(&exprs);
-    let mut gathered = Gathered::new(F::NAME, device);
+    let mut gathered = Gathered::new(F::NAME, device, 1);
     O::leaves(&exprs, &mut |leaf| gathered.add(leaf));
     let size = gathered.size()?;
     let mut out = Tensor::unwritten(F::NAME, gathered.preserved(size), device)?;
@@ -135,7 +135,7 @@ where
 {
     let exprs = operands.into_exprs();
     let device = O::device(&exprs);
-    let mut gathered = Gathered::new(F::NAME, device);
+    let mut gathered = Gathered::new(F::NAME, device, F::Out::COUNT);
     O::leaves(&exprs, &mut |leaf| gathered.add(leaf));
     let size = gathered.size()?;
     let layout = gathered.preserved(size);

@@ -3,10 +3,10 @@
 //! Imports: `error`, `dim`, `layout`, `element`, `kernel`, `device`, `tensor`.
 
 use super::operand::Expr;
-use crate::device::{Device, Inputs, MAX_OPERANDS, Reduction, Slot, same_device};
+use crate::device::{Device, Inputs, MAX_OPERANDS, MAX_REDUCED, Reduction, Slot, same_device};
 use crate::dim::{Dim, Stride};
 use crate::element::Element;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, text};
 use crate::kernel::{Body, Call, Input, Op, Program, Reducer, Store};
 use crate::layout::{Layout, joint_size};
 use crate::tensor::{Leaf, Tensor, TensorViewMut};
@@ -20,12 +20,13 @@ pub(super) struct Gathered<'a, const RANK: usize, D: Device> {
     count: usize,
     reads: [u8; MAX_OPERANDS],
     loads: usize,
+    limit: usize,
     size: Dim<RANK>,
     error: Option<Error>,
 }
 
 impl<'a, const RANK: usize, D: Device> Gathered<'a, RANK, D> {
-    pub(super) fn new(op: &'static str, device: &'a D) -> Self {
+    pub(super) fn new(op: &'static str, device: &'a D, outputs: usize) -> Self {
         Gathered {
             op,
             device,
@@ -33,6 +34,7 @@ impl<'a, const RANK: usize, D: Device> Gathered<'a, RANK, D> {
             count: 0,
             reads: [0; MAX_OPERANDS],
             loads: 0,
+            limit: MAX_OPERANDS - outputs,
             size: Dim([1; RANK]),
             error: None,
         }
@@ -54,9 +56,8 @@ impl<'a, const RANK: usize, D: Device> Gathered<'a, RANK, D> {
         }
         self.size = joint_size(op, self.size, leaf.layout().size())?;
         let known = self.leaves[..self.count].iter().position(|known| known.is_some_and(|known| known.is_same(&leaf)));
-        // One place stays free for an output.
-        if self.loads + 1 >= MAX_OPERANDS {
-            return Err(Error::Operands { op, limit: MAX_OPERANDS - 1 });
+        if self.loads == self.limit {
+            return Err(Error::Operands { op, limit: self.limit });
         }
         let at = known.unwrap_or(self.count);
         if known.is_none() {
@@ -120,7 +121,7 @@ impl<'a, const RANK: usize, D: Device> Gathered<'a, RANK, D> {
 
 /// The operands of an expression.
 fn gather<'a, const RANK: usize, D: Device, E: Expr<RANK, D>>(op: &'static str, expr: &'a E, device: &'a D) -> Gathered<'a, RANK, D> {
-    let mut gathered = Gathered::new(op, device);
+    let mut gathered = Gathered::new(op, device, 1);
     expr.leaves(&mut |leaf| gathered.add(leaf));
     gathered
 }
@@ -164,7 +165,7 @@ pub(crate) fn update<F: Op<(T,), Out = T>, T: Element, const RANK: usize, D: Dev
     out: &mut TensorViewMut<'_, T, RANK, D>,
 ) -> Result<()> {
     let leaf = out.leaf();
-    let mut gathered = Gathered::new(F::NAME, leaf.device());
+    let mut gathered = Gathered::new(F::NAME, leaf.device(), 1);
     gathered.add(leaf);
     gathered.size()?;
     // SAFETY: the program loads and stores `out` alone, at the same index.
@@ -181,7 +182,7 @@ where
     E: Expr<RANK, D, Body: Body<Out = U>>,
 {
     let leaf = out.leaf();
-    let mut gathered = Gathered::new(F::NAME, leaf.device());
+    let mut gathered = Gathered::new(F::NAME, leaf.device(), 1);
     gathered.add(leaf);
     other.leaves(&mut |leaf| gathered.add(leaf));
     let (size, wanted) = (gathered.size()?, leaf.layout().size());
@@ -218,6 +219,9 @@ where
     }
     let sizes = order.map(|axis| size.0[axis]);
     let (kept, reduced) = sizes.split_at(M);
+    if reduced.len() > MAX_REDUCED {
+        return Err(Error::Value { op, what: text(format_args!("{} axes, of which at most {MAX_REDUCED} go at once", reduced.len())) });
+    }
     let count: usize = reduced.iter().product();
     if Q::NEEDS_ELEMENTS && count == 0 && !kept.contains(&0) {
         return Err(Error::Empty { op, sizes: size.0.into() });

@@ -118,6 +118,11 @@ fn an_expression_reads_23_operands_and_refuses_more() -> Result<()> {
     assert_eq!(y.to_vec()?, [253.0; 300]);
     let error = sum!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23).eval().unwrap_err();
     assert!(matches!(error, Error::Operands { limit: 23, .. }), "{error}");
+    let sum = sum!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20);
+    let (doubled, above) = apply_many(both, (&x[21], sum))?;
+    assert_eq!((doubled.to_vec()?, above.to_vec()?), (vec![420.0; 300], vec![false; 300]));
+    let error = apply_many(both, (&x[21], sum + &x[22])).unwrap_err();
+    assert!(matches!(error, Error::Operands { limit: 22, .. }), "two outputs leave room for one less: {error}");
     let strided = x[1].slice(((..).step(-1),))?;
     assert_eq!((sum!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21) + strided).sum(All)?.item()?, 232.0 * 300.0);
     Ok(())

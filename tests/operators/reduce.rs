@@ -312,3 +312,11 @@ fn reductions_have_their_sizes_without_data() -> Result<()> {
     assert!(device.kernels()[0].starts_with("reduce sum [5] over [4, 6]"), "{:?}", device.kernels());
     Ok(())
 }
+
+#[test]
+fn a_reduction_over_more_axes_than_devices_walk_is_refused() -> Result<()> {
+    assert_eq!(Tensor::<f64, 12>::ones([2; 12], &Cpu)?.transposed().sum(All)?.item()?, 4096.0);
+    let error = Tensor::<f64, 13>::ones([2; 13], &Cpu)?.sum(All).unwrap_err();
+    assert_eq!(error.to_string(), "sum: 13 axes, of which at most 12 go at once");
+    Ok(())
+}

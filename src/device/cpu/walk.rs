@@ -4,11 +4,11 @@
 //! in order; neighbours that are one run in *every* operand become one axis. Most operations end with a single axis.
 //! Imports: `device`.
 
-use crate::device::{MAX_OPERANDS, Slot};
+use crate::device::{MAX_OPERANDS, MAX_REDUCED, Slot};
 use std::ops::Range;
 
 /// Axes that a walk holds; sizes beyond are walked one index at a time by [`each`].
-const AXES: usize = 12;
+const AXES: usize = MAX_REDUCED;
 
 /// One byte address for each operand.
 pub(super) type Addresses = [*mut u8; MAX_OPERANDS];
