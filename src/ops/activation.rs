@@ -8,8 +8,9 @@ use crate::scalar::{Lane, Lanes, Real};
 /// `1 / (1 + e^(−x))` without overflow: e^(−|x|) never grows, and each sign has its own quotient.
 #[inline(always)]
 fn logistic<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
-    let small = (-x.abs()).exp(); // in (0, 1]
-    x.lt(Lane::zero()).select(small, Lane::one()) / (small + 1.0)
+    let negative = x.lt(Lane::zero());
+    let small = negative.select(x, -x).exp(); // in (0, 1]; not by |x|, which has no slope at 0
+    negative.select(small, Lane::one()) / (small + 1.0)
 }
 
 /// `ln(1 + eˣ)` without overflow and exact in the left tail.
@@ -56,7 +57,11 @@ operators! {
         x.eq(Lane::lowest()).select(-Lane::zero(), x * quotient)
     }
     /// x above 0, eˣ − 1 below.
-    fn elu = Elu(x) where Float { x.gt(Lane::zero()).select(x, x.min(Lane::zero()).exp_m1()) }
+    fn elu = Elu(x) where Float {
+        // Not by min(x, 0), whose slope at 0 is half that of either side here.
+        let positive = x.gt(Lane::zero());
+        positive.select(x, positive.select(Lane::zero(), x).exp_m1())
+    }
     /// x for x > 0, slope · x below; `other` is the slope.
     fn leaky_relu = LeakyRelu(x, slope) where Float { x.gt(Lane::zero()).select(x, x * slope) }
     /// x / (1 + |x|).
