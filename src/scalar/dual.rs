@@ -63,6 +63,14 @@ fn flat<L: Lanes, P: Prim>(value: L::Raw<P>) -> Pair<L, P> {
     (value, zero::<L, P>())
 }
 
+/// `slope · tangent`; 0 along what does not vary, also where the slope is infinite or has no value: x² has a slope in x
+/// at −3, although x^y has none in y there.
+#[inline(always)]
+fn along<L: Lanes, P: Real>(slope: Lane<L, P>, tangent: Lane<L, P>) -> Lane<L, P> {
+    let counts = tangent.ne(Lane::zero()) | slope.abs().lt(Lane::highest());
+    counts.select(slope, Lane::zero()) * tangent
+}
+
 impl<L: Lanes> Lanes for Dual<L> {
     type Raw<P: Prim> = Pair<L, P>;
     #[inline(always)]
@@ -128,7 +136,11 @@ impl<L: Lanes> Lanes for Dual<L> {
         let tangent = match op {
             // |x| has slope 0 at 0, the middle of its two one-sided slopes.
             Unary::Abs => x.lt(Lane::zero()).select(-dx, x.gt(Lane::zero()).select(dx, x * Lane::zero())),
-            Unary::Sqrt => dx / (Lane(value) * 2.0),
+            Unary::Sqrt => {
+                // The root of 0 is infinitely steep, but not along what does not vary.
+                let still = x.eq(Lane::zero()) & dx.eq(Lane::zero());
+                dx / still.select(Lane::highest(), Lane(value) * 2.0)
+            }
             Unary::Round | Unary::Floor | Unary::Ceil | Unary::Trunc => Lane::zero(),
         };
         (value, tangent.0)
@@ -167,9 +179,9 @@ impl<L: Lanes> Lanes for Dual<L> {
     fn function<F: Function<N>, P: Real, const N: usize>(x: [Pair<L, P>; N]) -> Pair<L, P> {
         let value = Lane::<L, P>(L::function::<F, P, N>(x.map(|x| x.0)));
         let slope = F::slope::<L, P>(x.map(|x| Lane(x.0)), value);
-        let mut tangent = slope[0] * Lane(x[0].1);
+        let mut tangent = along(slope[0], Lane(x[0].1));
         for i in 1..N {
-            tangent = tangent + slope[i] * Lane(x[i].1);
+            tangent = tangent + along(slope[i], Lane(x[i].1));
         }
         (value.0, tangent.0)
     }

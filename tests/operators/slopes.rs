@@ -52,6 +52,12 @@ fn at_kinks_a_slope_is_the_middle_of_the_two_sides() {
         ("round", [0.5, 0.0], [0.0, 0.0]),
         ("signum", [0.0, 0.0], [0.0, 0.0]),
         ("copysign", [-2.0, 5.0], [-1.0, 0.0]),
+        // No kink, though their bodies tell the sides of 0 apart.
+        ("sigmoid", [0.0, 0.0], [0.25, 0.0]),
+        ("silu", [0.0, 0.0], [0.5, 0.0]),
+        ("elu", [0.0, 0.0], [1.0, 0.0]),
+        ("log_sigmoid", [0.0, 0.0], [0.5, 0.0]),
+        ("softplus", [0.0, 0.0], [0.5, 0.0]),
     ];
     for (name, at, expected) in kinks {
         let row = OPERATORS.iter().find(|row| row.name == name).unwrap();
@@ -164,5 +170,24 @@ fn the_chain_rule_holds_through_nested_operators() -> Result<()> {
     elementwise! { fn cubic(x) { x * x * x } }
     let y = Tensor::from([1.5_f32, -2.0]).map(derivative::<_, 0>(derivative::<_, 0>(cubic)))?;
     assert_eq!(y.to_vec()?, [9.0, -12.0]);
+    Ok(())
+}
+
+#[test]
+fn what_does_not_vary_adds_no_slope_even_where_it_has_none() -> Result<()> {
+    elementwise! {
+        fn squared(x) { x.powf(Lane::real(2.0)) }
+        fn by_root(x, y) { x * y.sqrt() }
+        fn by_logarithm(x, y) { x * y.cbrt() }
+        fn bump(x) { (x * x).exp() }
+    }
+    let x = Tensor::from([-3.0f64, -1.0, 0.0, 2.0]);
+    assert_eq!(x.map(derivative::<_, 0>(squared))?.to_vec()?, [-6.0, -2.0, 0.0, 4.0]);
+    assert_eq!(x.zip(derivative::<_, 0>(ops::Powf), 2.0)?.to_vec()?, [-6.0, -2.0, 0.0, 4.0]);
+    assert!(x.zip(derivative::<_, 1>(ops::Powf), 2.0)?[[0]].is_nan(), "in the exponent there is none");
+    assert_eq!(x.zip(derivative::<_, 0>(by_root), 0.0)?.to_vec()?, [0.0; 4]);
+    assert_eq!(x.zip(derivative::<_, 0>(by_logarithm), 0.0)?.to_vec()?, [0.0; 4]);
+    // A tangent that is 0 at one place only keeps its own slope.
+    assert_eq!(x.map(derivative::<_, 0>(derivative::<_, 0>(bump)))?[[2]], 2.0);
     Ok(())
 }
