@@ -345,7 +345,24 @@ macro_rules! complexes {
         impl Num for Complex<$part> {
             #[inline(always)]
             fn arith(op: Arith, a: Self, b: Self) -> Self {
-                match op { Arith::Add => a + b, Arith::Sub => a - b, Arith::Mul => a * b, Arith::Div => a / b }
+                match op {
+                    Arith::Add => a + b,
+                    Arith::Sub => a - b,
+                    Arith::Mul => a * b,
+                    // Smith 1962: no square of a part overflows or vanishes.
+                    Arith::Div => {
+                        let steep = b.re.abs() < b.im.abs();
+                        let (large, small) = if steep { (b.im, b.re) } else { (b.re, b.im) };
+                        let ratio = if large == 0.0 { large } else { small / large };
+                        let below = small * ratio + large;
+                        let (re, im) = if steep {
+                            (a.re * ratio + a.im, a.im * ratio - a.re)
+                        } else {
+                            (a.im * ratio + a.re, a.im - a.re * ratio)
+                        };
+                        Complex::new(re / below, im / below)
+                    }
+                }
             }
             #[inline(always)]
             fn negate(a: Self) -> Self { -a }

@@ -180,3 +180,19 @@ fn complex_numbers_come_apart_and_together_on_every_layout() -> Result<()> {
     assert_eq!(x.modulus()?.to_vec()?[3], 5e30);
     Ok(())
 }
+
+#[test]
+fn complex_quotients_do_not_overflow_on_the_way() -> Result<()> {
+    use num_complex::Complex;
+    for (re, im) in [(1.0, 1.0), (3.0, -4.0), (-0.5, 2.0), (2.0, 0.0), (0.0, -2.0)] {
+        for scale in [1e-30f32, 1.0, 1e30] {
+            let y = Complex::new(re * scale, im * scale);
+            let x = Tensor::from([y, y * 2.0]);
+            let found = (&x / y).to_vec()?;
+            assert!(found.iter().zip([1.0, 2.0]).all(|(z, w)| (z - w).norm() < 1e-6), "{y}: {found:?}");
+        }
+    }
+    let none = (&Tensor::from([Complex::new(1.0, 0.0)]) / Complex::new(0.0, 0.0)).item()?;
+    assert!(none.re == f64::INFINITY && none.im.is_nan(), "as NumPy has it: {none}");
+    Ok(())
+}
