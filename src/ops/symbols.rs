@@ -21,9 +21,11 @@ where
     F: Op<(T, T), Out = T>,
     E: Expr<RANK, D, Body: Body<Out = T>>,
 {
+    // A result is dense and its sizes are free, whatever became of the operand.
+    let fits = x.is_non_overlapping_and_dense() && !x.is_frozen();
     let in_place = match x.writable(F::NAME) {
-        Ok(mut view) => update_with::<F, T, T, RANK, D, E>(&mut view, &other).is_ok(),
-        Err(_) => false,
+        Ok(mut view) if fits => update_with::<F, T, T, RANK, D, E>(&mut view, &other).is_ok(),
+        _ => false,
     };
     if in_place {
         return Ok(x);
