@@ -88,8 +88,10 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// Takes new sizes; whether memory serves is found out here.
     pub(super) fn set_layout(&mut self, layout: Layout<RANK>) {
         let nbytes = layout.span().end.saturating_mul(size_of::<T>());
-        self.pending = layout.numel() > 0 && nbytes > self.memory.size();
-        self.layout = layout;
+        let outside = nbytes > self.memory.size();
+        self.pending = outside && layout.numel() > 0;
+        // No elements need no memory; where they would begin is inside it all the same.
+        self.layout = if outside && !self.pending { layout.moved(0) } else { layout };
     }
 
     /// Takes new memory, in which the layout fits.
@@ -105,7 +107,7 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// Lets go of the memory, keeping the sizes.
     pub(super) fn release(&mut self, empty: Shared<Allocation<D>>) {
         self.memory = empty;
-        self.pending = self.layout.numel() > 0;
+        self.set_layout(self.layout);
     }
 
     /// Whether the sizes ask for memory that is not there yet.

@@ -496,3 +496,16 @@ fn row_23_no_elements_through_every_operator() -> Result<()> {
     assert_eq!(got.try_iter().collect::<Vec<_>>(), [(0, 0)]);
     Ok(())
 }
+
+#[test]
+fn no_elements_are_no_elements_wherever_they_began() {
+    // Sizes for more than there is, upside down: the first element stands last.
+    let mut x = Tensor::<f32, 2>::empty([5, 9], &Cpu).unwrap().into_reversed(Axis::<0>).unwrap();
+    x.shrink_to(0).unwrap();
+    assert_eq!(x.into_transposed().unwrap().to_vec().unwrap(), []);
+    let mut x = Tensor::from([[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]]).into_slice((1.., ..)).unwrap();
+    x.shrink_to(0).unwrap();
+    x.release_memory().unwrap();
+    x.extend(2, 0).unwrap();
+    assert_eq!(x.into_slice(((..).step(-1), 1)).unwrap().to_vec().unwrap(), [0.0, 0.0]);
+}
