@@ -185,18 +185,16 @@ impl Walk {
         if self.rank == 0 { 1 } else { self.sizes[self.rank - 1] - index.at[self.rank - 1] }
     }
 
-    /// The walk cut in two along its slowest axis; `None` when that has one index.
+    /// The walk cut in two along the slowest axis that has two indices; `None` when there is none.
     #[cfg(feature = "rayon")]
     pub(super) fn split(&self) -> Option<(Walk, Walk)> {
-        let half = self.sizes[0] / 2;
-        if self.rank == 0 || half == 0 {
-            return None;
-        }
+        let axis = (0..self.rank).find(|&axis| self.sizes[axis] > 1)?;
+        let half = self.sizes[axis] / 2;
         let (mut first, mut second) = (*self, *self);
-        first.sizes[0] = half;
-        second.sizes[0] -= half;
+        first.sizes[axis] = half;
+        second.sizes[axis] -= half;
         for k in 0..self.operands {
-            second.address[k] = self.address[k].wrapping_offset((half as isize).wrapping_mul(self.steps[0][k]));
+            second.address[k] = self.address[k].wrapping_offset((half as isize).wrapping_mul(self.steps[axis][k]));
         }
         Some((first, second))
     }
@@ -237,4 +235,25 @@ pub(super) fn parallel(walk: Walk, weight: usize, f: &(dyn Fn(Walk) + Sync)) {
     }
     let _ = (PART, weight);
     f(walk);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn a_short_slow_axis_does_not_keep_the_others_whole() {
+        let (sizes, stride) = ([3, 1 << 20], [1 << 21, 1]);
+        let slot = Slot { address: std::ptr::null_mut(), stride: &stride, element: 4 };
+        let (indices, largest) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        each(&sizes, &[slot], Order::OfOutput, &mut |walk| {
+            parallel(walk, 1, &|part| {
+                indices.fetch_add(part.numel(), Ordering::Relaxed);
+                largest.fetch_max(part.numel(), Ordering::Relaxed);
+            });
+        });
+        assert_eq!(indices.into_inner(), 3 << 20);
+        assert!(largest.into_inner() < 2 * PART || cfg!(not(feature = "rayon")));
+    }
 }
