@@ -10,7 +10,8 @@ use std::fmt;
 /// A number or boolean that kernels compute with, on every device.
 ///
 /// # Safety
-/// Every byte pattern of zeros is a valid value, a value has no padding, and `DTYPE` names the layout of the bytes.
+/// A value of zero bytes is valid, a value has no padding and 16 bytes at most, as has its [`Compute`] type, and `DTYPE`
+/// names the layout of the bytes. Kernels pack elements in blocks that are counted for this.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a numeric element",
     label = "kernels compute with bool, i8…i64, u8…u64, f16, bf16, f32, f64, Complex<f32> and Complex<f64>",

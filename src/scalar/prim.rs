@@ -57,7 +57,7 @@ impl fmt::Display for DType {
     }
 }
 
-/// A machine type that bodies compute in.
+/// A machine type that bodies compute in: 16 bytes at most.
 pub trait Prim: Copy + Default + PartialEq + Send + Sync + fmt::Debug + bytemuck::NoUninit + 'static {
     /// Its name.
     const DTYPE: DType;
