@@ -51,6 +51,16 @@ pub enum Error {
         /// How many there are.
         found: usize,
     },
+    /// A tensor of several elements, or of none, where one is wanted.
+    #[error("{op}: sizes {sizes} hold {found} elements, not one")]
+    NotOne {
+        /// The operation.
+        op: &'static str,
+        /// The sizes of the tensor.
+        sizes: Numbers,
+        /// How many elements those sizes hold.
+        found: usize,
+    },
     /// Sizes whose elements or bytes cannot be counted in an `isize`.
     #[error("{op}: {sizes} × {element} bytes is more than isize::MAX bytes")]
     Overflow {

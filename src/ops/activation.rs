@@ -23,7 +23,7 @@ operators! {
     /// Activations of neural networks, elementwise.
     pub trait Activation;
     /// max(x, 0).
-    fn relu = Relu(x) where Comparable { x.max(Lane::zero()) }
+    fn relu = Relu(x) where Comparable { x.le(Lane::zero()).select(Lane::zero(), x) }
     /// The logistic function, 1 / (1 + e^(−x)).
     fn sigmoid = Sigmoid(x) where Float { logistic(x) }
     /// ln(sigmoid(x)).

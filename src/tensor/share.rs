@@ -146,10 +146,10 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     /// The only element.
     ///
     /// # Errors
-    /// [`Error::Length`] unless there is exactly one; those of [`to_vec`](TensorView::to_vec).
+    /// [`Error::NotOne`] unless there is exactly one; those of [`to_vec`](TensorView::to_vec).
     pub fn item(&self) -> Result<T> {
         if self.numel() != 1 {
-            return Err(Error::Length { op: "item", sizes: self.size().0.into(), expected: self.numel(), found: 1 });
+            return Err(Error::NotOne { op: "item", sizes: self.size().0.into(), found: self.numel() });
         }
         let mut value = std::mem::MaybeUninit::<T>::uninit();
         self.ready("item")?;
@@ -260,7 +260,7 @@ through_view! {
     /// The only element.
     ///
     /// # Errors
-    /// [`Error::Length`] unless there is exactly one; those of [`to_vec`](Tensor::to_vec).
+    /// [`Error::NotOne`] unless there is exactly one; those of [`to_vec`](Tensor::to_vec).
     fn item() -> Result<T>;
     /// A copy on another device, in the same format; see [`TensorView::to`].
     ///

@@ -416,7 +416,7 @@ fn an_error_is_made_without_memory() -> Result<()> {
         refused!(x.a.as_strided([9], [1], 0), Error::Bounds { .. });
         refused!(x.a.reversed_axis(2), Error::Axis { .. });
         refused!(x.a.sum_axis(2), Error::Axis { .. });
-        refused!(x.a.item(), Error::Length { .. });
+        refused!(x.a.item(), Error::NotOne { .. });
         refused!(x.a.view().split_at(Axis::<0>, 3), Error::Slice { .. });
         refused!(x.a.chunks(Axis::<0>, 0), Error::Slice { .. });
         refused!(turned.view_mut(), Error::Shared { .. });

@@ -43,7 +43,7 @@ fn the_slope_of_every_operator_is_the_difference_of_its_values() {
 fn at_kinks_a_slope_is_the_middle_of_the_two_sides() {
     let kinks = [
         ("abs", [0.0, 0.0], [0.0, 0.0]),
-        ("relu", [0.0, 0.0], [0.5, 0.0]),
+        ("relu", [0.0, 0.0], [0.0, 0.0]),
         ("maximum", [3.0, 3.0], [0.5, 0.5]),
         ("minimum", [3.0, 3.0], [0.5, 0.5]),
         ("maximum", [3.0, 4.0], [0.0, 1.0]),
