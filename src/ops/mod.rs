@@ -77,6 +77,8 @@ pub fn derivative<F, const INDEX: usize>(_: F) -> Derivative<F, INDEX> {
 ///   element. A tuple, `-> (T, bool)`, makes an operator with several outputs for
 ///   [`apply_many`](crate::expr::apply_many).
 /// * Run-time numbers are operands: `x.zip(scaled, 0.1)`.
+/// * A body calls functions over lanes, `fn f<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P>`, and other operators:
+///   `<Sigmoid as Op<(T,)>>::call::<L>((x,))`, where `L` is the interpretation.
 ///
 /// # Examples
 /// ```
@@ -90,6 +92,17 @@ pub fn derivative<F, const INDEX: usize>(_: F) -> Derivative<F, INDEX> {
 /// let x = Tensor::from([-2.0, 3.0]);
 /// assert_eq!(x.zip(leaky, 0.1)?.to_vec()?, [-0.2, 3.0]);
 /// assert_eq!(Tensor::from([4, 5]).zip(divides, 2)?.to_vec()?, [true, false]);
+/// # Ok::<(), rankform::Error>(())
+/// ```
+/// Parts of a body with names of their own:
+/// ```
+/// use rankform::prelude::*;
+/// use rankform::{kernel::Op, ops::Sigmoid, scalar::Real};
+/// fn cubed<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> { x * x * x }
+/// elementwise! {
+///     fn gated(x, beta) { cubed(x) * <Sigmoid as Op<(T,)>>::call::<L>((x * beta,)) }
+/// }
+/// assert_eq!(Tensor::from([2.0]).zip(gated, 0.0)?.to_vec()?, [4.0]);
 /// # Ok::<(), rankform::Error>(())
 /// ```
 #[macro_export]
