@@ -16,6 +16,8 @@ use std::fmt;
 /// assert!(size.contains([1, 2, 3]));
 /// assert_eq!(size.linearize([1, 0, 2]), 14);
 /// assert_eq!((size.head(), size.tail()), (2, dim![3, 4]));
+/// let Dim([depth, rows, columns]) = size;
+/// assert_eq!((depth, rows, columns, size[2]), (2, 3, 4, 4));
 /// ```
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -16,8 +16,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// let (a, b) = (Tensor::from([[1.0, 2.0]]), Tensor::from([[1.0, 2.0, 3.0]]));
 /// assert_eq!(a.add(&b).unwrap_err().to_string(), "add: sizes [1, 2] and [1, 3] do not broadcast");
 /// ```
+/// `{:?}` is the same text, since that is what `fn main() -> Result<()>` and `unwrap` print.
 #[non_exhaustive]
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 pub enum Error {
     /// Two operands whose sizes neither agree nor stretch to each other.
     #[error("{op}: sizes {left} and {right} do not broadcast")]
@@ -211,8 +212,8 @@ pub enum Error {
         /// The sizes of the operand.
         sizes: Numbers,
     },
-    /// One fused expression over too many different tensors.
-    #[error("{op}: an expression reads at most {limit} operands; evaluate a part of it first")]
+    /// One fused expression with too many operands; one that occurs twice counts twice (`x.square()` instead of `x * x`).
+    #[error("{op}: an expression reads at most {limit} operands, each counted as often as it occurs; evaluate a part of it first")]
     Operands {
         /// The operation.
         op: &'static str,
@@ -227,6 +228,12 @@ pub enum Error {
         /// What is wrong with it.
         what: String,
     },
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
 }
 
 /// Sizes, strides or an index, as they stand in an error: prints as `[2, 3]`.

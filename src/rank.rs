@@ -201,8 +201,9 @@ insertions! {
 /// A rank that becomes rank `N` by new leading axes.
 #[diagnostic::on_unimplemented(
     message = "`lift` only adds axes: rank `{Self}` cannot become rank {N}",
-    label = "rank {N} is smaller",
-    note = "to drop an axis take an index (`x.slice((0, ..))`), remove one of size 1 (`remove_axis`) or reduce it (`sum`)"
+    label = "rank {N} is smaller, or may be",
+    note = "to drop an axis take an index (`x.slice((0, ..))`), remove one of size 1 (`remove_axis`) or reduce it (`sum`)",
+    note = "in code for any rank add a bound such as `Dim<0>: LiftTo<RANK>`, from `rankform::rank`"
 )]
 pub trait LiftTo<const N: usize>: sealed::Sealed {}
 

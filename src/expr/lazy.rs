@@ -76,7 +76,7 @@ impl<T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out =
     /// # Errors
     /// [`Error::Sizes`](crate::Error::Sizes), [`Error::Device`](crate::Error::Device),
     /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::Operands`](crate::Error::Operands) beyond 23
-    /// operands, [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+    /// operands (one that occurs twice counts twice, and is loaded once), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
     pub fn eval(self) -> Result<Tensor<T, RANK, D>> {
         eval("eval", &self.expr, self.device)
     }

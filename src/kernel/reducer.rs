@@ -9,7 +9,8 @@ use crate::scalar::{Lane, Lanes};
 ///
 /// Laws: `combine` is associative up to rounding, `identity` is its neutral element, and absorbing a value into a
 /// state equals combining the state with one that absorbed only that value. Devices split the values into blocks of a
-/// fixed size and combine the blocks' states pairwise, so results do not depend on the number of threads.
+/// fixed size and combine the blocks' states pairwise, so results do not depend on the number of threads. Two states that
+/// have absorbed nothing are combined too.
 ///
 /// # Examples
 /// A reducer of one's own, the largest absolute value:
@@ -29,6 +30,34 @@ use crate::scalar::{Lane, Lanes};
 /// }
 /// let x = Tensor::from([[1.0, -5.0], [3.0, 2.0]]);
 /// assert_eq!(x.reduce(MaxAbs, Axis::<1>)?.to_vec()?, [5.0, 3.0]);
+/// # Ok::<(), rankform::Error>(())
+/// ```
+/// A state of several lanes is a tuple. One function calls another as `<Self as Reducer<T>>::combine`, because
+/// `Self::combine` does not say for which element:
+/// ```
+/// use rankform::prelude::*;
+/// use rankform::kernel::Reducer;
+/// /// ln Σ eˣ without overflow; the state is the largest x and Σ e^(x − largest).
+/// #[derive(Clone, Copy)]
+/// struct LogSumExp;
+/// impl<T: Float> Reducer<T> for LogSumExp {
+///     const NAME: &'static str = "log_sum_exp";
+///     type Out = T;
+///     type State<L: Lanes> = (Lane<L, Compute<T>>, Lane<L, Compute<T>>);
+///     fn identity<L: Lanes>() -> Self::State<L> { (Lane::lowest(), Lane::zero()) }
+///     fn absorb<L: Lanes>(state: Self::State<L>, x: Lane<L, Compute<T>>, _: Lane<L, i64>) -> Self::State<L> {
+///         <Self as Reducer<T>>::combine(state, (x, Lane::one()))
+///     }
+///     fn combine<L: Lanes>(a: Self::State<L>, b: Self::State<L>) -> Self::State<L> {
+///         let largest = a.0.max(b.0);
+///         // Where both are −∞, which is the identity, their difference is NaN.
+///         let [a, b] = [a, b].map(|(x, sum)| x.eq(largest).select(sum, sum * (x - largest).exp()));
+///         (largest, a + b)
+///     }
+///     fn finish<L: Lanes>((largest, sum): Self::State<L>, _: Lane<L, i64>) -> Lane<L, Compute<T>> { largest + sum.ln() }
+/// }
+/// let x = Tensor::from([[1000.0, 1000.0], [f64::NEG_INFINITY, 3.0]]);
+/// assert_eq!(x.reduce(LogSumExp, Axis::<1>)?.to_vec()?, [1000.0 + 2f64.ln(), 3.0]);
 /// # Ok::<(), rankform::Error>(())
 /// ```
 pub trait Reducer<T: Element>: Copy + Send + Sync + 'static {

@@ -18,6 +18,7 @@ operators! {
     /// The remainder with the sign of `x`, as Rust's `%`; 0 for an integer divisor of 0.
     fn rem = Rem(x, y) where Comparable { x % y }
     /// The larger; NaN if either is, +0 above −0 (IEEE 754-2019 `maximum`).
+    #[doc(alias = "clamp")]
     fn maximum = Maximum(x, y) where Comparable { x.max(y) }
     /// The smaller; NaN if either is, −0 below +0 (IEEE 754-2019 `minimum`).
     fn minimum = Minimum(x, y) where Comparable { x.min(y) }

@@ -67,6 +67,7 @@ impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// assert_eq!(error.to_string(), "matmul: inner sizes differ: [2, 2] · [3, 1]");
     /// # Ok::<(), rankform::Error>(())
     /// ```
+    #[doc(alias = "dot")]
     pub fn matmul<'b, const N: usize, const M: usize>(&self, other: impl Stored<'b, T, N, D>) -> Result<Tensor<T, M, D>>
     where
         D: 'b,

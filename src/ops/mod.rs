@@ -69,7 +69,7 @@ pub fn derivative<F, const INDEX: usize>(_: F) -> Derivative<F, INDEX> {
 /// Operators of one's own, from their bodies.
 ///
 /// A body is Rust over [`Lane`](crate::Lane)s: `+ - * /`, numbers on either side, methods such as `exp`, `max`, `lt`,
-/// and `mask.select(yes, no)` in place of `if`. The name becomes a value for `x.map(name)`, `x.zip(name, &y)` and
+/// and `mask.select(yes, no)` in place of `if`. Arguments may be numbers too: `x.max(0.0)`. The name becomes a value for `x.map(name)`, `x.zip(name, &y)` and
 /// [`apply`](crate::expr::apply), on every device, with [`derivative`].
 ///
 /// * The class of elements is [`Float`](crate::Float); another follows the operands: `fn f(x, y) where Number { … }`.
@@ -77,19 +77,32 @@ pub fn derivative<F, const INDEX: usize>(_: F) -> Derivative<F, INDEX> {
 ///   element. A tuple, `-> (T, bool)`, makes an operator with several outputs for
 ///   [`apply_many`](crate::expr::apply_many).
 /// * Run-time numbers are operands: `x.zip(scaled, 0.1)`.
+/// * A body calls functions over lanes, `fn f<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P>`, and other operators:
+///   `<Sigmoid as Op<(T,)>>::call::<L>((x,))`, where `L` is the interpretation.
 ///
 /// # Examples
 /// ```
 /// use rankform::prelude::*;
 /// elementwise! {
 ///     /// Keeps what is positive, scales the rest.
-///     pub fn leaky(x, slope) { x.gt(x * 0.0).select(x, x * slope) }
+///     pub fn leaky(x, slope) { x.gt(0.0).select(x, x * slope) }
 ///     /// Whether `x` is a multiple of `n`.
-///     pub fn divides(x, n) -> bool where Whole { (x % n).eq(Lane::zero()) }
+///     pub fn divides(x, n) -> bool where Whole { (x % n).eq(0) }
 /// }
 /// let x = Tensor::from([-2.0, 3.0]);
 /// assert_eq!(x.zip(leaky, 0.1)?.to_vec()?, [-0.2, 3.0]);
 /// assert_eq!(Tensor::from([4, 5]).zip(divides, 2)?.to_vec()?, [true, false]);
+/// # Ok::<(), rankform::Error>(())
+/// ```
+/// Parts of a body with names of their own:
+/// ```
+/// use rankform::prelude::*;
+/// use rankform::{kernel::Op, ops::Sigmoid, scalar::Real};
+/// fn cubed<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> { x * x * x }
+/// elementwise! {
+///     fn gated(x, beta) { cubed(x) * <Sigmoid as Op<(T,)>>::call::<L>((x * beta,)) }
+/// }
+/// assert_eq!(Tensor::from([2.0]).zip(gated, 0.0)?.to_vec()?, [4.0]);
 /// # Ok::<(), rankform::Error>(())
 /// ```
 #[macro_export]

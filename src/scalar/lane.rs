@@ -8,7 +8,7 @@ use std::ops;
 /// One element's value inside an operator's body: machine type `P`, in interpretation `L`.
 ///
 /// Its operators are there exactly when `P` has them: a boolean has no `+`, a complex number no `<`, an integer no
-/// `exp`. Numbers may be written on either side (`x * 0.5`, `1.0 - x`, `x * 3`).
+/// `exp`. Numbers may be written on either side (`x * 0.5`, `1.0 - x`, `x * 3`) and as arguments (`x.max(0.0)`).
 pub struct Lane<L: Lanes, P: Prim>(pub(crate) L::Raw<P>);
 
 impl<L: Lanes, P: Prim> Clone for Lane<L, P> {
@@ -18,6 +18,46 @@ impl<L: Lanes, P: Prim> Clone for Lane<L, P> {
     }
 }
 impl<L: Lanes, P: Prim> Copy for Lane<L, P> {}
+
+/// What stands beside a lane as an argument: a lane, or a number written in the body, `f64` or `i64`.
+///
+/// # Examples
+/// ```
+/// use rankform::prelude::*;
+/// elementwise! {
+///     /// x inside [0, 1], 0 for NaN.
+///     fn share(x) { x.is_nan().select(0.0, x.clamp(0, 1.0)) }
+/// }
+/// assert_eq!(Tensor::from([-2.0, 0.25, f64::NAN]).map(share)?.to_vec()?, [0.0, 0.25, 0.0]);
+/// # Ok::<(), rankform::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be an argument beside a `Lane<_, {P}>`",
+    label = "neither a lane of `{P}` nor a number written in the body",
+    note = "numbers in a body are `f64` or `i64`, `2.0` or `2`; a number known only at run time is an operand"
+)]
+pub trait IntoLane<L: Lanes, P: Prim> {
+    /// The lane.
+    fn into_lane(self) -> Lane<L, P>;
+}
+impl<L: Lanes, P: Prim> IntoLane<L, P> for Lane<L, P> {
+    #[inline(always)]
+    fn into_lane(self) -> Lane<L, P> {
+        self
+    }
+}
+impl<L: Lanes, P: Real> IntoLane<L, P> for f64 {
+    #[inline(always)]
+    fn into_lane(self) -> Lane<L, P> {
+        Lane::real(self)
+    }
+}
+impl<L: Lanes, P: Num> IntoLane<L, P> for i64 {
+    #[inline(always)]
+    fn into_lane(self) -> Lane<L, P> {
+        Lane::int(self)
+    }
+}
 
 #[allow(clippy::should_implement_trait)] // comparisons give lanes, not `bool`
 impl<L: Lanes, P: Prim> Lane<L, P> {
@@ -43,12 +83,12 @@ impl<L: Lanes, P: Prim> Lane<L, P> {
     }
     /// `self == other`; NaN equals nothing.
     #[inline(always)]
-    pub fn eq(self, other: Self) -> Lane<L, bool> {
-        Lane(L::equal(self.0, other.0))
+    pub fn eq(self, other: impl IntoLane<L, P>) -> Lane<L, bool> {
+        Lane(L::equal(self.0, other.into_lane().0))
     }
     /// `self != other`.
     #[inline(always)]
-    pub fn ne(self, other: Self) -> Lane<L, bool> {
+    pub fn ne(self, other: impl IntoLane<L, P>) -> Lane<L, bool> {
         !self.eq(other)
     }
 }
@@ -56,8 +96,8 @@ impl<L: Lanes, P: Prim> Lane<L, P> {
 impl<L: Lanes> Lane<L, bool> {
     /// `yes` where the mask holds, `no` elsewhere. Both are evaluated.
     #[inline(always)]
-    pub fn select<P: Prim>(self, yes: Lane<L, P>, no: Lane<L, P>) -> Lane<L, P> {
-        Lane(L::select(self.0, yes.0, no.0))
+    pub fn select<P: Prim>(self, yes: impl IntoLane<L, P>, no: impl IntoLane<L, P>) -> Lane<L, P> {
+        Lane(L::select(self.0, yes.into_lane().0, no.into_lane().0))
     }
 }
 
@@ -92,33 +132,38 @@ impl<L: Lanes, P: Ordered> Lane<L, P> {
     }
     /// `self < other`.
     #[inline(always)]
-    pub fn lt(self, other: Self) -> Lane<L, bool> {
-        Lane(L::compare(Compare::Lt, self.0, other.0))
+    pub fn lt(self, other: impl IntoLane<L, P>) -> Lane<L, bool> {
+        Lane(L::compare(Compare::Lt, self.0, other.into_lane().0))
     }
     /// `self <= other`.
     #[inline(always)]
-    pub fn le(self, other: Self) -> Lane<L, bool> {
-        Lane(L::compare(Compare::Le, self.0, other.0))
+    pub fn le(self, other: impl IntoLane<L, P>) -> Lane<L, bool> {
+        Lane(L::compare(Compare::Le, self.0, other.into_lane().0))
     }
     /// `self > other`.
     #[inline(always)]
-    pub fn gt(self, other: Self) -> Lane<L, bool> {
-        other.lt(self)
+    pub fn gt(self, other: impl IntoLane<L, P>) -> Lane<L, bool> {
+        other.into_lane().lt(self)
     }
     /// `self >= other`.
     #[inline(always)]
-    pub fn ge(self, other: Self) -> Lane<L, bool> {
-        other.le(self)
+    pub fn ge(self, other: impl IntoLane<L, P>) -> Lane<L, bool> {
+        other.into_lane().le(self)
     }
     /// The larger; NaN if either is, +0 above −0 (IEEE 754-2019 `maximum`).
     #[inline(always)]
-    pub fn max(self, other: Self) -> Self {
-        Lane(L::order(Order::Max, self.0, other.0))
+    pub fn max(self, other: impl IntoLane<L, P>) -> Self {
+        Lane(L::order(Order::Max, self.0, other.into_lane().0))
     }
     /// The smaller; NaN if either is, −0 below +0 (IEEE 754-2019 `minimum`).
     #[inline(always)]
-    pub fn min(self, other: Self) -> Self {
-        Lane(L::order(Order::Min, self.0, other.0))
+    pub fn min(self, other: impl IntoLane<L, P>) -> Self {
+        Lane(L::order(Order::Min, self.0, other.into_lane().0))
+    }
+    /// At least `low` and at most `high`, which wins where they cross; NaN if any is.
+    #[inline(always)]
+    pub fn clamp(self, low: impl IntoLane<L, P>, high: impl IntoLane<L, P>) -> Self {
+        self.max(low).min(high)
     }
     /// Whether it is a NaN; never so for an integer.
     #[inline(always)]

@@ -13,7 +13,7 @@ mod run;
 mod trace;
 
 pub use dual::Dual;
-pub use lane::Lane;
+pub use lane::{IntoLane, Lane};
 pub use prim::{Bits, ComplexPrim, DType, Integer, Num, Ordered, Prim, Real};
 pub use run::Run;
 pub use trace::{Graph, Node, Trace};

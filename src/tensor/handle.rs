@@ -143,7 +143,8 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
 
     // ------------------------------------------------------------ metadata
 
-    /// Sizes, first axis first.
+    /// Sizes, first axis first: `let Dim([rows, columns]) = x.size();`.
+    #[doc(alias = "shape")]
     pub fn size(&self) -> Dim<RANK> {
         self.layout.size()
     }
@@ -159,6 +160,7 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     }
 
     /// Number of elements.
+    #[doc(alias = "len")]
     pub fn numel(&self) -> usize {
         self.layout.numel()
     }
