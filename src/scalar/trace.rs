@@ -212,7 +212,8 @@ pub(crate) fn output(value: u32, storage: Storage) {
 /// use rankform::prelude::*;
 /// use rankform::{kernel::trace_op, ops};
 /// let graph = trace_op::<ops::Relu, (f32,)>();
-/// assert_eq!(graph.to_string(), "%0: f32 = input 0\n%1: f32 = 0.0\n%2: f32 = Max %0 %1\n%3: f32 = output 0 %2\n");
+/// let wanted = "%0: f32 = input 0\n%1: f32 = 0.0\n%2: bool = Le %0 %1\n%3: f32 = Select %2 %1 %0\n%4: f32 = output 0 %3\n";
+/// assert_eq!(graph.to_string(), wanted);
 /// ```
 pub struct Trace;
 
