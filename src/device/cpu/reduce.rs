@@ -431,7 +431,8 @@ fn absorb<B: Body, R: Reducer<B::Out>>(
     at: usize,
     mut states: [State<B, R>; LANES],
 ) -> [State<B, R>; LANES] {
-    let at_lane = |i: usize| Lane((at + i) as i64);
+    // Wrapping sums: the checks of a debug build would keep these loops from vectorising there.
+    let at_lane = |i: usize| Lane(at.wrapping_add(i) as i64);
     let mut start = 0;
     if TypeId::of::<B>() == TypeId::of::<Input<B::Out>>() {
         // A plain operand is absorbed straight from memory.
@@ -440,7 +441,7 @@ fn absorb<B: Body, R: Reducer<B::Out>>(
             here[0] = here[0].wrapping_add(start * size_of::<B::Out>());
             for j in 0..LANES {
                 let x = body.eval::<Run>(&mut At { pointers: &here, next: 0, output: 0, i: j });
-                states[j] = R::absorb::<Run>(states[j], x, at_lane(start + j));
+                states[j] = R::absorb::<Run>(states[j], x, at_lane(start.wrapping_add(j)));
             }
             start += LANES;
         }
@@ -454,16 +455,16 @@ fn absorb<B: Body, R: Reducer<B::Out>>(
     while start < n {
         let len = BLOCK.min(n - start);
         for i in 0..len {
-            buffer[i] = value(start + i);
+            buffer[i] = value(start.wrapping_add(i));
         }
         let (chunks, rest) = buffer[..len].as_chunks::<LANES>();
         for (c, chunk) in chunks.iter().enumerate() {
             for j in 0..LANES {
-                states[j] = R::absorb::<Run>(states[j], Lane(chunk[j]), at_lane(start + c * LANES + j));
+                states[j] = R::absorb::<Run>(states[j], Lane(chunk[j]), at_lane(start.wrapping_add(c * LANES).wrapping_add(j)));
             }
         }
         for (j, &x) in rest.iter().enumerate() {
-            states[j] = R::absorb::<Run>(states[j], Lane(x), at_lane(start + chunks.len() * LANES + j));
+            states[j] = R::absorb::<Run>(states[j], Lane(x), at_lane(start.wrapping_add(chunks.len() * LANES + j)));
         }
         start += len;
     }
