@@ -91,7 +91,7 @@ const PANICS: &[(&str, &str, &str, &str)] = &[
     ("src/tensor/iter.rs", "panic", "{error}", "iterators have no Result; documented under Panics"),
     ("src/tensor/layouts.rs", "expect", "a chunk lies inside its axis", "both ends are cut to the axis"),
     ("src/tensor/layouts.rs", "expect", "chunks of 1", "only chunks of 0 are refused"),
-    ("src/tensor/share.rs", "assert", "the caller has compared", "two private callers, which compare"),
+    ("src/tensor/share.rs", "assert", "the caller has compared", "private callers, which compare"),
     ("src/tensor/view.rs", "assert", "a new axis adds one to the rank", "two private callers, whose types say so"),
 ];
 

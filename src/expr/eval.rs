@@ -96,15 +96,7 @@ impl<'a, const RANK: usize, D: Device> Gathered<'a, RANK, D> {
         let strides = self.strides(|layout| layout.stretched(size).stride());
         let outs: [Stride<RANK>; MAX_OPERANDS] =
             std::array::from_fn(|k| outputs.get(k).map_or(Stride([0; RANK]), |out| out.layout().stride()));
-        let none = Slot { address: std::ptr::null_mut(), stride: &[], element: 0 };
-        let mut slots = [none; MAX_OPERANDS];
-        for (slot, (leaf, stride)) in slots.iter_mut().zip(self.all().zip(&strides)) {
-            *slot = leaf.slot(&stride.0);
-        }
-        let mut out_slots = [none; MAX_OPERANDS];
-        for (slot, (leaf, stride)) in out_slots.iter_mut().zip(outputs.iter().zip(&outs)) {
-            *slot = leaf.slot(&stride.0);
-        }
+        let (slots, out_slots) = (slots(self.all(), &strides), slots(outputs.iter().copied(), &outs));
         let inputs = Inputs { slots: &slots[..self.count], reads: &self.reads[..self.loads] };
         // SAFETY: the caller's promise; views reach inside their memory, which their borrows keep and protect.
         unsafe { self.device.map(program, &size.0, &out_slots[..outputs.len()], inputs) }
@@ -117,6 +109,18 @@ impl<'a, const RANK: usize, D: Device> Gathered<'a, RANK, D> {
         }
         strides
     }
+}
+
+/// What a device sees of some leaves, walked by `strides`; empty slots after them.
+fn slots<'s, 'l, const RANK: usize, D: Device + 'l>(
+    leaves: impl Iterator<Item = Leaf<'l, RANK, D>>,
+    strides: &'s [Stride<RANK>; MAX_OPERANDS],
+) -> [Slot<'s>; MAX_OPERANDS] {
+    let mut slots = [Slot { address: std::ptr::null_mut(), stride: &[], element: 0 }; MAX_OPERANDS];
+    for (slot, (leaf, stride)) in slots.iter_mut().zip(leaves.zip(strides)) {
+        *slot = leaf.slot(&stride.0);
+    }
+    slots
 }
 
 /// The operands of an expression.
@@ -229,11 +233,7 @@ where
     let mut out = Tensor::<Q::Out, M, D>::unwritten(op, Layout::row_major(Dim(std::array::from_fn(|axis| kept[axis]))), device)?;
     let leaf = out.writable(op)?.leaf();
     let strides = gathered.strides(|layout| layout.stretched(size).reordered(order).stride());
-    let none = Slot { address: std::ptr::null_mut(), stride: &[], element: 0 };
-    let mut slots = [none; MAX_OPERANDS];
-    for (slot, (leaf, stride)) in slots.iter_mut().zip(gathered.all().zip(&strides)) {
-        *slot = leaf.slot(&stride.0);
-    }
+    let slots = slots(gathered.all(), &strides);
     let inputs = Inputs { slots: &slots[..gathered.count], reads: &gathered.reads[..gathered.loads] };
     let stride = leaf.layout().stride();
     // SAFETY: as in `eval`; strides stand in the order of `kept` and `reduced`.

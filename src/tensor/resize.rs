@@ -133,7 +133,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         // SAFETY: zeros are valid elements, and both callers ask for room for the layout.
         let mut moved = unsafe { Tensor::assemble(self.successor(capacity)?, layout) };
         if !self.is_waiting() && !self.is_empty() {
-            self.view().copy_within_device(moved.writable("resize")?)?;
+            self.view().copy_within_device("resize", moved.writable("resize")?)?;
         }
         let (memory, layout) = moved.into_memory();
         self.set_layout(layout);

@@ -79,8 +79,7 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
 impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     fn copy_as(&self, op: &'static str, layout: Layout<RANK>) -> Result<Tensor<T, RANK, D>> {
         let mut copy = Tensor::unwritten(op, layout, self.device())?;
-        self.ready(op)?;
-        self.copy_within_device(copy.writable(op)?)?;
+        self.copy_within_device(op, copy.writable(op)?)?;
         Ok(copy)
     }
 
@@ -177,8 +176,7 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
         let layout = self.layout().preserved();
         let mut copy = Tensor::<T, RANK, E>::unwritten("to", layout, device)?;
         if self.is_on(device) {
-            self.ready("to")?;
-            self.copy_within_device(copy.writable("to")?)?;
+            self.copy_within_device("to", copy.writable("to")?)?;
             return Ok(copy);
         }
         // The bytes travel in the order in which the copy stores them: dense, slowest axis first.
@@ -198,20 +196,20 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
             return Err(Error::Sizes { op: "copy_to", left: self.size().0.into(), right: out.size().0.into() });
         }
         if self.is_on(out.device()) {
-            self.ready("copy_to")?;
-            return self.copy_within_device(out.reborrow());
+            return self.copy_within_device("copy_to", out.reborrow());
         }
         let there = self.to(out.device())?;
-        there.view().copy_within_device(out.reborrow())
+        there.view().copy_within_device("copy_to", out.reborrow())
     }
 
     fn is_on<E: Device>(&self, device: &E) -> bool {
         (device as &dyn std::any::Any).downcast_ref::<D>() == Some(self.device())
     }
 
-    /// Copies to a view of the same size on the same device; both have their memory.
-    pub(super) fn copy_within_device<E: Device>(&self, mut to: TensorViewMut<'_, T, RANK, E>) -> Result<()> {
-        assert!(self.size() == to.size() && self.is_on(to.device()) && self.ready("copy").is_ok(), "the caller has compared");
+    /// Copies to a view of the same size on the same device, which the caller has compared.
+    pub(super) fn copy_within_device<E: Device>(&self, op: &'static str, mut to: TensorViewMut<'_, T, RANK, E>) -> Result<()> {
+        assert!(self.size() == to.size() && self.is_on(to.device()), "the caller has compared");
+        self.ready(op)?;
         let (from_stride, to_stride) = (self.stride(), to.stride());
         let to_slot = Slot { address: to.raw_ptr().cast(), stride: &to_stride.0, element: size_of::<T>() };
         let from_slot = Slot { address: self.raw_ptr().cast_mut().cast(), stride: &from_stride.0, element: size_of::<T>() };
