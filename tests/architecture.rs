@@ -33,9 +33,10 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/allocation.rs", "adopts external memory; boxes a deleter where memory may run out"),
     ("src/device/cpu/contract.rs", "runs matrix products over addresses"),
     ("src/device/cpu/map.rs", "runs programs over addresses"),
-    ("src/device/cpu/memory.rs", "allocates and frees"),
+    ("src/device/cpu/memory.rs", "takes memory from the pool, from vectors, from outside, and gives it back"),
     ("src/device/cpu/mod.rs", "implements the trait, whose kernels take addresses"),
     ("src/device/cpu/pack.rs", "copies between layouts"),
+    ("src/device/cpu/pool.rs", "allocates and frees"),
     ("src/device/cpu/reduce.rs", "runs reductions over addresses"),
     ("src/device/cpu/simd.rs", "calls loops compiled for instruction sets that were found at run time"),
     ("src/device/cpu/walk.rs", "moves addresses to other threads"),
@@ -78,7 +79,6 @@ const MECHANISMS: &[(&str, &str)] = &[
 /// Where a panic may start, by its text, and why it cannot or should.
 const PANICS: &[(&str, &str, &str, &str)] = &[
     ("src/device/cpu/map.rs", "assert", "scratch: blocks are counted before they are taken", "a wrong count would write outside"),
-    ("src/device/cpu/memory.rs", "expect", "invariant 1: allocated with this layout", "the layout was made before, from the same numbers"),
     ("src/device/cpu/reduce.rs", "assert", "the axes of a reduction fit one walk", "a second walk would be lost"),
     ("src/layout/view.rs", "expect", "the type says that axis A exists", "the bound of the function says so"),
     ("src/ops/symbols.rs", "panic", "{error}", "std operators have no Result: they panic with the error's text"),
@@ -100,6 +100,7 @@ const DEPENDENCIES: &[(&str, &str)] = &[
     ("approx", "comparisons within a tolerance, in generic code"),
     ("bytemuck", "elements as bytes"),
     ("gemm", "matrix products at the machine's peak; a feature"),
+    ("libc", "advice on huge pages, on Linux"),
     ("half", "16-bit floats"),
     ("num-complex", "complex numbers"),
     ("num-traits", "generic numeric code meets the crate"),

@@ -13,7 +13,7 @@
 mod cpu;
 mod meta;
 
-pub use cpu::{Cpu, CpuBlock};
+pub use cpu::{Cpu, CpuBlock, MemoryStatistics};
 pub(crate) use cpu::{MapKernel, ReduceKernel, VecParts};
 pub use meta::Meta;
 

@@ -2,13 +2,11 @@
 //!
 //! Imports: `error`, `device`.
 
+use super::pool::{self, Block};
 use crate::device::{Deleter, Fresh};
 use crate::error::{Error, Result};
 use std::alloc::Layout;
 use std::ptr::NonNull;
-
-/// Every owned block starts at a multiple of this: a cache line, and the widest vector register.
-pub(crate) const ALIGNMENT: usize = 64;
 
 /// A block of host memory.
 ///
@@ -22,8 +20,8 @@ pub struct CpuBlock {
 enum Owner {
     /// Nobody: the block is empty.
     Nobody,
-    /// The global allocator, at `ALIGNMENT`.
-    Global,
+    /// The pool, which gave a block of this capacity.
+    Pool(usize),
     Vec(VecParts),
     /// Whoever gave it: the deleter, and the address as given, which may be null when there are no bytes.
     External(Option<(Deleter, *mut u8)>),
@@ -48,16 +46,12 @@ impl CpuBlock {
         if nbytes == 0 {
             return Ok(CpuBlock { address: dangling(), nbytes, owner: Owner::Nobody });
         }
-        let out_of_memory = || Error::OutOfMemory { op: "allocate", nbytes };
-        let layout = Layout::from_size_align(nbytes, ALIGNMENT).map_err(|_| out_of_memory())?;
-        let address = match fresh {
-            // SAFETY: the layout is not empty.
-            Fresh::Zeroed => unsafe { std::alloc::alloc_zeroed(layout) },
-            // SAFETY: as above.
-            Fresh::Unspecified => unsafe { std::alloc::alloc(layout) },
-        };
-        let address = NonNull::new(address).ok_or_else(out_of_memory)?;
-        Ok(CpuBlock { address, nbytes, owner: Owner::Global })
+        let Block { address, capacity } = pool::take(nbytes).ok_or(Error::OutOfMemory { op: "allocate", nbytes })?;
+        if fresh == Fresh::Zeroed {
+            // SAFETY: the block has at least `nbytes` bytes and nobody else knows it.
+            unsafe { address.write_bytes(0, nbytes) };
+        }
+        Ok(CpuBlock { address, nbytes, owner: Owner::Pool(capacity) })
     }
 
     pub(crate) fn external(address: *mut u8, nbytes: usize, free: Deleter) -> Self {
@@ -105,11 +99,8 @@ impl Drop for CpuBlock {
     fn drop(&mut self) {
         match &mut self.owner {
             Owner::Nobody => {}
-            Owner::Global => {
-                let layout = Layout::from_size_align(self.nbytes, ALIGNMENT).expect("invariant 1: allocated with this layout");
-                // SAFETY: invariant 1.
-                unsafe { std::alloc::dealloc(self.address.as_ptr(), layout) }
-            }
+            // SAFETY: invariant 1: the pool gave it, and nobody else has it.
+            &mut Owner::Pool(capacity) => unsafe { pool::give(Block { address: self.address, capacity }) },
             // SAFETY: invariant 1: these are the parts of a `Vec` of the type that `drop` was made for.
             Owner::Vec(parts) => unsafe { (parts.drop)(parts.address.as_ptr(), parts.len, parts.capacity) },
             Owner::External(given) => {

@@ -3,6 +3,7 @@
 //! | file | |
 //! |---|---|
 //! | `memory.rs` | blocks: owned, from a `Vec`, external |
+//! | `pool.rs` | large blocks, kept and used again |
 //! | `simd.rs` | run-time dispatch to the widest instruction set |
 //! | `walk.rs` | from many axes and strides to few: joint coalescing, tiles |
 //! | `pack.rs` | strided elements to contiguous ones and back |
@@ -17,6 +18,7 @@ mod contract;
 mod map;
 mod memory;
 mod pack;
+mod pool;
 mod reduce;
 mod simd;
 mod walk;
@@ -24,6 +26,7 @@ mod walk;
 pub(crate) use map::MapKernel;
 pub use memory::CpuBlock;
 pub(crate) use memory::VecParts;
+pub use pool::MemoryStatistics;
 pub(crate) use reduce::ReduceKernel;
 
 use super::{Deleter, Device, Fresh, Inputs, Reduction, Slot};
@@ -38,6 +41,36 @@ use std::mem::MaybeUninit;
 /// on how many there are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cpu;
+
+/// The memory pool: blocks of 32 KiB and more are kept when they are freed, and used again; there is one pool, as there is
+/// one host.
+///
+/// # Examples
+/// ```
+/// use rankform::prelude::*;
+/// let x = Tensor::<f32, 2>::zeros([512, 512], &Cpu)?;
+/// drop(x);
+/// assert!(Cpu.memory().kept >= 512 * 512 * 4);
+/// Cpu.set_memory_limit(0); // from now on nothing is kept
+/// assert_eq!(Cpu.memory().kept, 0);
+/// # Ok::<(), rankform::Error>(())
+/// ```
+impl Cpu {
+    /// What the pool holds now.
+    pub fn memory(&self) -> MemoryStatistics {
+        pool::statistics()
+    }
+
+    /// How many bytes of free memory the pool keeps at most; 1 GiB at first. Beyond, what was kept longest is given back.
+    pub fn set_memory_limit(&self, nbytes: usize) {
+        pool::set_limit(nbytes);
+    }
+
+    /// Gives all free memory back to the system; how many bytes that were.
+    pub fn trim(&self) -> usize {
+        pool::trim()
+    }
+}
 
 // SAFETY: (1) `CpuBlock` owns its bytes and aligns them to 64; (2) the engines walk exactly the indices inside the sizes;
 // (3) every call returns when its work is done.

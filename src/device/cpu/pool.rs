@@ -1,0 +1,207 @@
+//! Large blocks of host memory, kept when they are given back and handed out again.
+//!
+//! A page that the system gives for the first time costs more than writing it does: 64 MiB of fresh 4 KiB pages take ten
+//! times as long as the same 64 MiB again. So blocks from [`POOLED`] bytes on are kept, up to a limit, and those from
+//! [`HUGE`] on stand on 2 MiB pages where the system has them. Smaller blocks come from the global allocator, which keeps
+//! its own.
+//! Imports: nothing.
+
+use std::alloc::Layout;
+use std::ptr::NonNull;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Every block starts at a multiple of this: a cache line, and the widest vector register.
+pub(super) const ALIGNMENT: usize = 64;
+/// Blocks from here on are kept.
+const POOLED: usize = 32 << 10;
+/// Blocks from here on are aligned to huge pages and ask for them.
+const HUGE: usize = 4 << 20;
+const HUGE_PAGE: usize = 2 << 20;
+/// How many blocks are kept at most.
+const SLOTS: usize = 128;
+/// Bytes that are kept unless a program says otherwise.
+const LIMIT: usize = 1 << 30;
+
+/// The large blocks of the host: those in use, and those kept to be used again; see [`Cpu::memory`](crate::Cpu::memory).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct MemoryStatistics {
+    /// Bytes of large blocks in use.
+    pub live: usize,
+    /// Bytes of free blocks that are kept.
+    pub kept: usize,
+    /// How many bytes are kept at most.
+    pub limit: usize,
+    /// How many blocks came from the system.
+    pub fresh: u64,
+    /// How many blocks were used again.
+    pub reused: u64,
+}
+
+/// A block of the global allocator. Its layout follows from its capacity.
+#[derive(Clone, Copy)]
+pub(super) struct Block {
+    pub(super) address: NonNull<u8>,
+    pub(super) capacity: usize,
+}
+// SAFETY: an address and a number; whoever owns the block answers for its bytes.
+unsafe impl Send for Block {}
+
+impl Block {
+    fn layout(capacity: usize) -> Option<Layout> {
+        Layout::from_size_align(capacity, if capacity >= HUGE { HUGE_PAGE } else { ALIGNMENT }).ok()
+    }
+
+    /// Fresh memory; nobody has written it.
+    fn fresh(capacity: usize) -> Option<Block> {
+        let layout = Block::layout(capacity)?;
+        // SAFETY: the layout is not empty: capacities are those of `round`, of at least one byte.
+        let address = NonNull::new(unsafe { std::alloc::alloc(layout) })?;
+        #[cfg(target_os = "linux")]
+        if capacity >= HUGE {
+            // SAFETY: advice about our own fresh pages. A system without huge pages refuses, and nothing is lost.
+            unsafe { libc::madvise(address.as_ptr().cast(), capacity, libc::MADV_HUGEPAGE) };
+        }
+        Some(Block { address, capacity })
+    }
+
+    /// # Safety
+    /// It came from `fresh`, and nobody uses it any more.
+    unsafe fn free(self) {
+        if let Some(layout) = Block::layout(self.capacity) {
+            // SAFETY: the layout that it was allocated with.
+            unsafe { std::alloc::dealloc(self.address.as_ptr(), layout) }
+        }
+    }
+}
+
+struct Pool {
+    /// The first `count` are there, the longest kept first.
+    blocks: [Option<Block>; SLOTS],
+    count: usize,
+    statistics: MemoryStatistics,
+}
+
+static POOL: Mutex<Pool> = Mutex::new(Pool {
+    blocks: [None; SLOTS],
+    count: 0,
+    statistics: MemoryStatistics { live: 0, kept: 0, limit: LIMIT, fresh: 0, reused: 0 },
+});
+
+fn pool() -> MutexGuard<'static, Pool> {
+    // Nothing in here panics while it holds the lock.
+    POOL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Pool {
+    fn remove(&mut self, at: usize) -> Option<Block> {
+        self.blocks[at..self.count].rotate_left(1);
+        self.count -= 1;
+        let block = self.blocks[self.count].take();
+        self.statistics.kept -= block.map_or(0, |block| block.capacity);
+        block
+    }
+
+    /// The smallest kept block that serves and wastes at most a quarter; of equals the last, which the caches know best.
+    fn find(&mut self, capacity: usize) -> Option<Block> {
+        let mut best: Option<(usize, usize)> = None;
+        for (at, block) in self.blocks[..self.count].iter().enumerate() {
+            let size = block.map_or(0, |block| block.capacity);
+            if size >= capacity && size <= capacity + capacity / 4 && best.is_none_or(|(_, other)| size <= other) {
+                best = Some((at, size));
+            }
+        }
+        best.and_then(|(at, _)| self.remove(at))
+    }
+
+    /// The longest kept block, if more is kept than may be.
+    fn surplus(&mut self) -> Option<Block> {
+        let full = self.statistics.kept > self.statistics.limit || self.count == SLOTS;
+        if full && self.count > 0 { self.remove(0) } else { None }
+    }
+}
+
+/// Capacities are rounded, so that sizes that differ little use each other's blocks.
+fn round(nbytes: usize) -> Option<usize> {
+    let unit = match nbytes {
+        ..POOLED => return Some(nbytes),
+        ..HUGE => 4 << 10,
+        _ => 64 << 10,
+    };
+    nbytes.checked_next_multiple_of(unit)
+}
+
+/// A block of at least `nbytes` bytes, which are not 0.
+pub(super) fn take(nbytes: usize) -> Option<Block> {
+    let capacity = round(nbytes)?;
+    if capacity < POOLED {
+        return Block::fresh(capacity);
+    }
+    let found = pool().find(capacity);
+    let block = found.or_else(|| Block::fresh(capacity)).or_else(|| {
+        // What is kept may be what is missing.
+        trim();
+        Block::fresh(capacity)
+    })?;
+    let statistics = &mut pool().statistics;
+    statistics.live += block.capacity;
+    *(if found.is_some() { &mut statistics.reused } else { &mut statistics.fresh }) += 1;
+    Some(block)
+}
+
+/// Takes a block back.
+///
+/// # Safety
+/// It came from `take`, and nobody uses it any more.
+pub(super) unsafe fn give(block: Block) {
+    if block.capacity < POOLED {
+        // SAFETY: the caller's promise.
+        return unsafe { block.free() };
+    }
+    let mut surplus = {
+        let mut pool = pool();
+        pool.statistics.live -= block.capacity;
+        if block.capacity > pool.statistics.limit {
+            drop(pool);
+            // SAFETY: the caller's promise.
+            return unsafe { block.free() };
+        }
+        let surplus = pool.surplus();
+        let at = pool.count;
+        pool.blocks[at] = Some(block);
+        pool.count += 1;
+        pool.statistics.kept += block.capacity;
+        surplus
+    };
+    while let Some(block) = surplus.take().or_else(|| pool().surplus()) {
+        // SAFETY: a kept block is nobody's.
+        unsafe { block.free() };
+    }
+}
+
+/// Frees every kept block; how many bytes that were.
+pub(super) fn trim() -> usize {
+    let mut freed = 0;
+    loop {
+        let block = {
+            let mut pool = pool();
+            if pool.count == 0 { None } else { pool.remove(0) }
+        };
+        let Some(block) = block else { return freed };
+        freed += block.capacity;
+        // SAFETY: a kept block is nobody's.
+        unsafe { block.free() };
+    }
+}
+
+pub(super) fn statistics() -> MemoryStatistics {
+    pool().statistics
+}
+
+pub(super) fn set_limit(nbytes: usize) {
+    pool().statistics.limit = nbytes;
+    while let Some(block) = pool().surplus() {
+        // SAFETY: a kept block is nobody's.
+        unsafe { block.free() };
+    }
+}
