@@ -5,7 +5,7 @@
 //! block buffer where an output is an input.
 //! Imports: `scalar`, `element`, `kernel`, `device`.
 
-use super::pack;
+use super::pack::{self, Tile};
 use super::simd::{self, Loop};
 use super::walk::{self, Addresses, Order, Walk};
 use crate::device::{Inputs, MAX_OPERANDS, Slot};
@@ -15,8 +15,10 @@ use crate::scalar::{Lane, Run};
 use std::any::TypeId;
 use std::mem::MaybeUninit;
 
-/// Elements that are packed at a time, at most.
-pub(super) const BLOCK: usize = 256;
+/// Elements of a row that are packed at a time, at most.
+const BLOCK: usize = 1024;
+/// Outputs of this many bytes go past the caches: half of a large one.
+const STREAMED: usize = 16 << 20;
 /// Bytes of packed elements of all operands together: they stay in the first-level cache.
 const SCRATCH: usize = 32 * 1024;
 
@@ -102,20 +104,52 @@ pub(super) unsafe fn run<P: Program>(program: &P, sizes: &[usize], outputs: &[Sl
     let compiled = P::compiled().and_then(|kernel| kernel.downcast_ref::<MapKernel>());
     let compiled = compiled.filter(|kernel| kernel.program == TypeId::of::<P>());
     let kernel = compiled.copied().unwrap_or(MapKernel::of::<P>());
-    let job = Job { kernel, program: std::ptr::from_ref(program).cast(), outputs: outputs.len(), reads: inputs.reads };
+    let streams = outputs.iter().any(|slot| is_large(sizes, slot));
+    let job = Job { row: kernel.row, program: std::ptr::from_ref(program).cast(), outputs: outputs.len(), reads: inputs.reads, streams };
     // SAFETY: the caller's promise; the kernel is that of the program's type.
     unsafe { job.drive(sizes, outputs, inputs.slots) }
 }
 
+/// Copies every element of `from` to the same index of `to`: a program whose elements may be of any type.
+///
+/// # Safety
+/// As [`Device::copy`](crate::device::Device::copy).
+pub(super) unsafe fn copy(sizes: &[usize], to: Slot<'_>, from: Slot<'_>) {
+    unsafe fn row(element: *const (), n: usize, pointers: &Addresses) {
+        // SAFETY: the job's program is the size of an element; `n` of them stand at each pointer.
+        unsafe { std::ptr::copy_nonoverlapping(pointers[1], pointers[0], n * element.cast::<usize>().read()) };
+    }
+    unsafe fn streamed_row(element: *const (), n: usize, pointers: &Addresses) {
+        // SAFETY: as above.
+        unsafe { pack::stream(pointers[0], pointers[1], n * element.cast::<usize>().read()) };
+    }
+    let element = to.element;
+    let row = if is_large(sizes, &to) { streamed_row } else { row };
+    let job = Job { row, program: std::ptr::from_ref(&element).cast(), outputs: 1, reads: &[0], streams: false };
+    // SAFETY: the caller's promise.
+    unsafe { job.drive(sizes, &[to], &[from]) }
+}
+
+/// Whether an output is larger than the caches by far.
+fn is_large(sizes: &[usize], output: &Slot<'_>) -> bool {
+    sizes.iter().product::<usize>() * output.element >= STREAMED
+}
+
 /// A kernel and its program, without their type: everything from here on is compiled once.
 struct Job<'a> {
-    kernel: MapKernel,
+    /// The contiguous loop; see [`MapKernel`].
+    row: unsafe fn(program: *const (), n: usize, pointers: &Addresses),
     program: *const (),
     outputs: usize,
     reads: &'a [u8],
+    /// Whether outputs go past the caches.
+    streams: bool,
 }
 // SAFETY: programs are `Send + Sync` by their trait's bounds and outlive the job.
 unsafe impl Sync for Job<'_> {}
+
+/// Where the elements of each operand are packed; `None` where they can be used as they stand.
+type Packed = [Option<*mut u8>; MAX_OPERANDS];
 
 impl Job<'_> {
     unsafe fn drive(&self, sizes: &[usize], outputs: &[Slot<'_>], inputs: &[Slot<'_>]) {
@@ -128,20 +162,20 @@ impl Job<'_> {
         if !in_place && let Some(n) = walk::small_run(sizes, slots) {
             let base = std::array::from_fn(|k| slots.get(k).map_or(std::ptr::null_mut(), |slot| slot.address));
             // SAFETY: every operand is one run of `n` elements.
-            return unsafe { (self.kernel.row)(self.program, n, &self.spread(&base)) };
+            return unsafe { (self.row)(self.program, n, &self.spread(&base)) };
         }
         walk::each(sizes, slots, Order::OfOutput, &mut |walk| {
             walk::parallel(walk, 1, &|part| {
                 // SAFETY: the parts of the walk reach only what the caller promised, and each output once.
                 unsafe { self.part(&part, slots, in_place) }
+                pack::fence();
             });
         });
     }
 
-    /// The program's pointers: outputs, then one for each load.
-    fn spread(&self, base: &Addresses) -> Addresses {
-        let mut pointers = [std::ptr::null_mut(); MAX_OPERANDS];
-        pointers[..self.outputs].copy_from_slice(&base[..self.outputs]);
+    /// What the program's outputs have, then what each of its loads has, from what each operand has.
+    fn spread<T: Copy>(&self, base: &[T; MAX_OPERANDS]) -> [T; MAX_OPERANDS] {
+        let mut pointers = *base;
         for (pointer, &read) in pointers[self.outputs..].iter_mut().zip(self.reads) {
             *pointer = base[self.outputs + read as usize];
         }
@@ -149,42 +183,121 @@ impl Job<'_> {
     }
 
     unsafe fn part(&self, walk: &Walk, slots: &[Slot<'_>], in_place: bool) {
-        let linear: [bool; MAX_OPERANDS] = std::array::from_fn(|k| k < slots.len() && walk.is_linear(k, slots[k].element));
-        let all_linear = linear[..slots.len()].iter().all(|&linear| linear);
+        let linear = |k: usize| walk.is_linear(k, slots[k].element);
+        let buffered = |k: usize| k < self.outputs && (in_place || self.streams);
         let n = walk.numel();
-        if all_linear && !in_place {
+        if (0..slots.len()).all(|k| linear(k) && !buffered(k)) {
             // SAFETY: every operand is one run of `n` elements.
-            return unsafe { (self.kernel.row)(self.program, n, &self.spread(&walk.address)) };
+            return unsafe { (self.row)(self.program, n, &self.spread(&walk.address)) };
         }
-        // Rows that are long enough are taken whole, in blocks; short ones are gathered, several to a block.
-        let by_rows = walk.inner() >= 32;
         let mut room = Scratch { bytes: [MaybeUninit::uninit(); SCRATCH / 8], used: 0 };
-        let mut scratch = [None; MAX_OPERANDS];
-        let widths: usize = slots.iter().map(|slot| slot.element).sum();
-        let block = BLOCK.min((SCRATCH - 8 * MAX_OPERANDS) / widths.max(1));
-        for (k, slot) in slots.iter().enumerate() {
-            let direct = linear[k] || (by_rows && walk.inner_step(k) == slot.element as isize);
-            if !direct || (in_place && k < self.outputs) {
-                scratch[k] = Some(room.take(block * slot.element));
+        // Rows that are long enough are taken whole, several side by side; short ones are gathered, several to a block.
+        let by_rows = walk.inner() >= 32;
+        let is_packed = |k: usize| {
+            let in_rows = by_rows && walk.inner_step(k) == slots[k].element as isize;
+            buffered(k) || !(in_rows || linear(k))
+        };
+        let widths: usize = (0..slots.len()).filter(|&k| is_packed(k)).map(|k| slots[k].element).sum();
+        let crosswise = (0..slots.len()).filter(|&k| by_rows && is_packed(k)).find_map(|k| walk.crosswise(k, slots[k].element));
+        let axis = crosswise.or(walk.second());
+        let (rows, block) = if widths == 0 {
+            (usize::MAX, usize::MAX)
+        } else {
+            // A tile is one cache line high where an operand stands crosswise.
+            let element = slots.iter().map(|slot| slot.element).max().unwrap_or(1);
+            let rows = if crosswise.is_some() { 64 / element.clamp(1, 16) } else { 1 };
+            let block = ((SCRATCH - 8 * MAX_OPERANDS) / (rows * widths)).min(BLOCK);
+            (rows, (block / 16 * 16).max(1))
+        };
+        let packed = std::array::from_fn(|k| (k < slots.len() && is_packed(k)).then(|| room.take(rows * block * slots[k].element)));
+        // SAFETY: the caller's promise; there is room for `rows · block` elements of each packed operand.
+        unsafe {
+            if by_rows {
+                self.in_rows(walk, slots, &packed, axis, [rows, block]);
+            } else {
+                self.gathered(walk, slots, &packed, block);
             }
         }
-        let buffered = scratch.iter().any(Option::is_some);
-        let (mut index, mut done) = (walk.index_of(0), 0);
+    }
+
+    /// Tiles of some rows, which stand along `axis` if there is one, and up to `block` columns.
+    unsafe fn in_rows(&self, walk: &Walk, slots: &[Slot<'_>], packed: &Packed, axis: Option<usize>, [most, block]: [usize; 2]) {
+        let height = axis.map_or(1, |axis| walk.size(axis));
+        let step = |k: usize| axis.map_or(0, |axis| walk.step(axis, k));
+        let around = walk.around(axis);
+        let mut index = around.index_of(0);
+        for _ in 0..around.numel() {
+            for top in (0..height).step_by(most) {
+                let rows = most.min(height - top);
+                for left in (0..walk.inner()).step_by(block) {
+                    let columns = block.min(walk.inner() - left);
+                    let corner = |k: usize| {
+                        let to = (top as isize).wrapping_mul(step(k)).wrapping_add((left as isize).wrapping_mul(walk.inner_step(k)));
+                        around.address_at(k, &index).wrapping_offset(to)
+                    };
+                    let tile = |k: usize| Tile { rows, columns, width: block, steps: [step(k), walk.inner_step(k)] };
+                    let (mut base, mut down) = ([std::ptr::null_mut(); MAX_OPERANDS], [0; MAX_OPERANDS]);
+                    for (k, slot) in slots.iter().enumerate() {
+                        (base[k], down[k]) = match packed[k] {
+                            Some(room) => (room, (block * slot.element) as isize),
+                            None => (corner(k), step(k)),
+                        };
+                        if k >= self.outputs && packed[k].is_some() {
+                            // SAFETY: a tile of this operand, which the caller promised, into room for it.
+                            unsafe { pack::tile(base[k], corner(k), tile(k), slot.element) };
+                        }
+                    }
+                    let (mut pointers, down) = (self.spread(&base), self.spread(&down));
+                    for _ in 0..rows {
+                        // SAFETY: every pointer has `columns` contiguous elements; outputs are packed or overlap nothing.
+                        unsafe { (self.row)(self.program, columns, &pointers) };
+                        for (pointer, &down) in pointers.iter_mut().zip(&down).take(self.outputs + self.reads.len()) {
+                            *pointer = pointer.wrapping_offset(down);
+                        }
+                    }
+                    for (k, slot) in slots.iter().enumerate().take(self.outputs) {
+                        let Some(room) = packed[k] else { continue };
+                        for row in 0..rows {
+                            let to = corner(k).wrapping_offset(row as isize * step(k));
+                            let from = room.wrapping_add(row * block * slot.element);
+                            // SAFETY: a row of the output's tile, which the caller promised, from where it was packed.
+                            unsafe { self.put(to, walk.inner_step(k), from, columns, slot.element) };
+                        }
+                    }
+                }
+            }
+            around.advance(&mut index, 1);
+        }
+    }
+
+    unsafe fn put(&self, to: *mut u8, step: isize, from: *mut u8, n: usize, element: usize) {
+        // SAFETY: the caller's promise: `n` elements at both ends.
+        unsafe {
+            if self.streams && step == element as isize {
+                pack::stream(to, from, n * element);
+            } else {
+                pack::strided(to, step, from, element as isize, n, element);
+            }
+        }
+    }
+
+    /// Blocks of several short rows.
+    unsafe fn gathered(&self, walk: &Walk, slots: &[Slot<'_>], packed: &Packed, block: usize) {
+        let (mut index, mut done, n) = (walk.index_of(0), 0, walk.numel());
         while done < n {
-            let limit = if by_rows { walk.left_in_row(&index) } else { n - done };
-            let len = if buffered { limit.min(block) } else { limit };
+            let len = block.min(n - done);
             let mut base = [std::ptr::null_mut(); MAX_OPERANDS];
             for (k, slot) in slots.iter().enumerate() {
-                base[k] = scratch[k].unwrap_or_else(|| walk.address_at(k, &index));
-                if k >= self.outputs && scratch[k].is_some() {
-                    // SAFETY: `len` ≤ `block` elements of this operand, which the caller promised, into a block.
+                base[k] = packed[k].unwrap_or_else(|| walk.address_at(k, &index));
+                if k >= self.outputs && packed[k].is_some() {
+                    // SAFETY: `len` ≤ `block` elements of this operand, which the caller promised, into room for a block.
                     unsafe { pack::gather(walk, k, index, len, slot.element, base[k]) };
                 }
             }
-            // SAFETY: every pointer has `len` contiguous elements; outputs are fresh blocks or overlap nothing.
-            unsafe { (self.kernel.row)(self.program, len, &self.spread(&base)) };
+            // SAFETY: every pointer has `len` contiguous elements; outputs are packed or overlap nothing.
+            unsafe { (self.row)(self.program, len, &self.spread(&base)) };
             for (k, slot) in slots.iter().enumerate().take(self.outputs) {
-                if scratch[k].is_some() {
+                if packed[k].is_some() {
                     // SAFETY: the block holds `len` elements; the caller promised the output's positions.
                     unsafe { pack::scatter(walk, k, index, len, slot.element, base[k]) };
                 }

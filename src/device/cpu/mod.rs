@@ -103,7 +103,7 @@ unsafe impl Device for Cpu {
 
     unsafe fn copy(&self, sizes: &[usize], to: Slot<'_>, from: Slot<'_>) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
-        unsafe { pack::copy(sizes, to, from) };
+        unsafe { map::copy(sizes, to, from) };
         Ok(())
     }
 

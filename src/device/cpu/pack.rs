@@ -1,34 +1,9 @@
 //! Strided elements to contiguous ones and back, for elements of any type: bytes by their size.
 //!
-//! Imports: `device`.
+//! Imports: nothing.
 
-use super::walk::{self, Index, Order, Walk};
-use crate::device::Slot;
-
-/// Copies every element of `from` to the same index of `to`.
-///
-/// # Safety
-/// As [`Device::copy`](crate::device::Device::copy).
-pub(super) unsafe fn copy(sizes: &[usize], to: Slot<'_>, from: Slot<'_>) {
-    let element = to.element;
-    walk::each(sizes, &[to, from], Order::OfOutput, &mut |walk| {
-        walk::parallel(walk, 1, &|part| {
-            // SAFETY: the parts of the walk reach only what the caller promised.
-            unsafe { copy_walk(&part, element) }
-        });
-    });
-}
-
-unsafe fn copy_walk(walk: &Walk, element: usize) {
-    let (rows, n) = (walk.numel() / walk.inner(), walk.inner());
-    let mut index = walk.index_of(0);
-    for _ in 0..rows {
-        let (to, from) = (walk.address_at(0, &index), walk.address_at(1, &index));
-        // SAFETY: a row of the walk, of which the caller promised every element.
-        unsafe { strided(to, walk.inner_step(0), from, walk.inner_step(1), n, element) };
-        walk.advance(&mut index, n);
-    }
-}
+use super::walk::{Index, Walk};
+use std::mem::MaybeUninit;
 
 /// Gathers `n` elements of operand `k` from `index` on into contiguous memory at `to`.
 ///
@@ -89,8 +64,10 @@ pub(super) unsafe fn strided(to: *mut u8, to_step: isize, from: *const u8, from_
     }
 }
 
+/// An element of any type, as bytes.
+type Bytes<const SIZE: usize> = [MaybeUninit<u8>; SIZE];
+
 unsafe fn each<const SIZE: usize>(to: *mut u8, to_step: isize, from: *const u8, from_step: isize, n: usize) {
-    type Bytes<const SIZE: usize> = [std::mem::MaybeUninit<u8>; SIZE];
     let (to, from) = (to.cast::<Bytes<SIZE>>(), from.cast::<Bytes<SIZE>>());
     if from_step == 0 {
         // SAFETY: one element, read once for all.
@@ -111,5 +88,101 @@ unsafe fn each<const SIZE: usize>(to: *mut u8, to_step: isize, from: *const u8, 
     for i in 0..n as isize {
         // SAFETY: as the caller of `strided` promises; arrays of bytes need no alignment.
         unsafe { to.byte_offset(i * to_step).write(from.byte_offset(i * from_step).read()) };
+    }
+}
+
+/// A tile of one operand as contiguous rows: row `r`, column `c` goes to element `r · width + c` of `to`.
+#[derive(Clone, Copy)]
+pub(super) struct Tile {
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+    /// Elements from one row to the next in `to`.
+    pub(super) width: usize,
+    /// Bytes from one row to the next, and from one column to the next.
+    pub(super) steps: [isize; 2],
+}
+
+/// Packs a tile whose rows may stand crosswise: then it is read along its columns, a whole cache line at a time.
+///
+/// # Safety
+/// The tile is there, elements are `element` bytes, and `to` has room for `rows · width` of them.
+pub(super) unsafe fn tile(to: *mut u8, from: *const u8, tile: Tile, element: usize) {
+    let Tile { rows, columns, width, steps: [down, along] } = tile;
+    // SAFETY: as the caller promises.
+    unsafe {
+        match element {
+            1 if down == 1 => crosswise::<1>(to, from, tile),
+            2 if down == 2 => crosswise::<2>(to, from, tile),
+            4 if down == 4 => crosswise::<4>(to, from, tile),
+            8 if down == 8 => crosswise::<8>(to, from, tile),
+            16 if down == 16 => crosswise::<16>(to, from, tile),
+            _ => {
+                for r in 0..rows {
+                    let from = from.offset(r as isize * down);
+                    strided(to.add(r * width * element), element as isize, from, along, columns, element);
+                }
+            }
+        }
+    }
+}
+
+unsafe fn crosswise<const SIZE: usize>(to: *mut u8, from: *const u8, tile: Tile) {
+    let to = to.cast::<Bytes<SIZE>>();
+    for c in 0..tile.columns {
+        // SAFETY: as the caller of `tile` promises.
+        unsafe {
+            let column = from.offset(c as isize * tile.steps[1]).cast::<Bytes<SIZE>>();
+            if tile.rows == 64 / SIZE {
+                // A cache line: a constant count, so that it is read at once.
+                for r in 0..64 / SIZE {
+                    to.add(r * tile.width + c).write(column.add(r).read());
+                }
+            } else {
+                for r in 0..tile.rows {
+                    to.add(r * tile.width + c).write(column.add(r).read());
+                }
+            }
+        }
+    }
+}
+
+/// Copies bytes past the caches: for outputs larger than these, which would otherwise be read before they are written.
+///
+/// Whoever reads them on another thread must be ordered after a [`fence`].
+///
+/// # Safety
+/// As `copy_nonoverlapping`.
+pub(super) unsafe fn stream(to: *mut u8, from: *const u8, nbytes: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
+        let head = to.align_offset(64).min(nbytes);
+        let lines = (nbytes - head) / 64;
+        // SAFETY: inside both runs of bytes; streaming stores are aligned to a cache line.
+        unsafe {
+            std::ptr::copy_nonoverlapping(from, to, head);
+            let (mut to, mut from) = (to.add(head), from.add(head));
+            for _ in 0..lines {
+                for part in 0..4 {
+                    _mm_stream_si128(to.cast::<__m128i>().add(part), _mm_loadu_si128(from.cast::<__m128i>().add(part)));
+                }
+                (to, from) = (to.add(64), from.add(64));
+            }
+            std::ptr::copy_nonoverlapping(from, to, nbytes - head - lines * 64);
+        }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    // SAFETY: the caller's promise.
+    unsafe {
+        std::ptr::copy_nonoverlapping(from, to, nbytes)
+    }
+}
+
+/// Orders what was streamed before what this thread does next.
+pub(super) fn fence() {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: every x86-64 processor has it.
+    unsafe {
+        std::arch::x86_64::_mm_sfence()
     }
 }

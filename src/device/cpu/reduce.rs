@@ -4,7 +4,7 @@
 //! collapsed to one state, and leaves are combined pairwise. The tree depends on the sizes only, never on threads.
 //! Imports: `scalar`, `element`, `kernel`, `device`.
 
-use super::map::{At, BLOCK, Scratch};
+use super::map::{At, Scratch};
 use super::pack;
 use super::simd::{self, Loop};
 use super::walk::{self, Addresses, Index, Order, Walk};
@@ -24,6 +24,8 @@ const LEAF: usize = 4096;
 const WIDTH: usize = 32;
 /// Rows of columns that are absorbed before their states join the tree.
 const LEAF_ROWS: usize = 128;
+/// Values that are evaluated before they are absorbed.
+const BLOCK: usize = 256;
 /// Bytes of packed elements of all operands together.
 const SCRATCH: usize = 32 * 1024;
 

@@ -145,6 +145,38 @@ impl Walk {
         })
     }
 
+    /// An axis other than the fastest along which operand `k`, of elements of `element` bytes, is contiguous.
+    pub(super) fn crosswise(&self, k: usize, element: usize) -> Option<usize> {
+        (0..self.rank.saturating_sub(1)).rev().find(|&axis| self.steps[axis][k] == element as isize && self.sizes[axis] > 1)
+    }
+
+    /// The axis before the fastest, if there is one.
+    pub(super) fn second(&self) -> Option<usize> {
+        self.rank.checked_sub(2)
+    }
+
+    /// The size of an axis.
+    pub(super) fn size(&self, axis: usize) -> usize {
+        self.sizes[axis]
+    }
+
+    /// The step of operand `k` along an axis, in bytes.
+    pub(super) fn step(&self, axis: usize, k: usize) -> isize {
+        self.steps[axis][k]
+    }
+
+    /// The walk over the axes that are neither `axis` nor the fastest.
+    pub(super) fn around(&self, axis: Option<usize>) -> Walk {
+        let mut around = *self;
+        around.rank = 0;
+        for other in (0..self.rank.saturating_sub(1)).filter(|&other| Some(other) != axis) {
+            around.sizes[around.rank] = self.sizes[other];
+            around.steps[around.rank] = self.steps[other];
+            around.rank += 1;
+        }
+        around
+    }
+
     /// Whether it has one axis at most.
     pub(super) fn is_line(&self) -> bool {
         self.rank <= 1
