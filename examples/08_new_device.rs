@@ -7,7 +7,7 @@
 //! says is interpreted by `Run`, one element at a time.
 
 use rankform::device::{Deleter, Fresh, Inputs, Reduction, Slot};
-use rankform::kernel::{Body, Contraction, Io, Program, Reducer};
+use rankform::kernel::{Body, Contraction, Io, Program, Reducer, Row};
 use rankform::prelude::*;
 use rankform::{element::Compute, scalar::Run};
 use std::alloc;
@@ -157,6 +157,36 @@ impl Io<Run> for Cursor<'_> {
         // SAFETY: `Cursor::new`: room for a `T`.
         unsafe { at(slot, self.index.iter().copied()).cast::<T>().write(T::narrow(value.value())) };
     }
+    fn settled<T: Element>(&mut self, value: Compute<T>, loads: usize) -> Lane<Run, Compute<T>> {
+        self.loads += loads;
+        Lane::literal(value)
+    }
+}
+
+/// The elements at `[outer, ..]`, reduced in turn.
+struct Line<'a> {
+    outer: &'a [usize],
+    row: &'a [usize],
+    inputs: Inputs<'a>,
+    next: usize,
+}
+
+impl Row for Line<'_> {
+    fn next(&mut self) -> &mut usize {
+        &mut self.next
+    }
+    fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, body: &B) -> Compute<R::Out> {
+        let (mut state, mut count) = (R::identity::<Run>(), 0);
+        each(self.row, |row| {
+            let index = [self.outer, row].concat();
+            // SAFETY: the promise of `Device::map` or `Device::reduce`, whose sizes these are.
+            let mut cursor = unsafe { Cursor::new(&index, self.inputs, &[]) };
+            cursor.loads = self.next;
+            state = R::absorb::<Run>(state, body.eval::<Run>(&mut cursor), Lane::literal(count));
+            count += 1;
+        });
+        R::finish::<Run>(state, Lane::literal(count)).value()
+    }
 }
 
 // SAFETY: (1) `Block` owns its bytes and aligns them to 64; (2) `each` gives the indices inside the sizes, and no others;
@@ -208,12 +238,18 @@ unsafe impl Device for Ledger {
         Ok(())
     }
 
-    unsafe fn map<P: Program>(&self, program: &P, sizes: &[usize], outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+    unsafe fn map<P: Program>(&self, program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
         self.enter(sizes);
-        each(sizes, |index| {
-            // SAFETY: the caller's promise.
-            let mut cursor = unsafe { Cursor::new(index, inputs, outputs) };
-            program.run::<Run>(&mut cursor);
+        let (outer, row) = sizes.split_at(sizes.len() - row);
+        each(outer, |outer| {
+            let mut program = *program;
+            program.settle(&mut Line { outer, row, inputs, next: 0 });
+            each(row, |row| {
+                let index = [outer, row].concat();
+                // SAFETY: the caller's promise.
+                let mut cursor = unsafe { Cursor::new(&index, inputs, outputs) };
+                program.run::<Run>(&mut cursor);
+            });
         });
         Ok(())
     }
@@ -228,17 +264,10 @@ unsafe impl Device for Ledger {
     ) -> Result<()> {
         self.enter(&[axes.kept, axes.reduced].concat());
         each(axes.kept, |kept| {
-            let (mut state, mut count) = (R::identity::<Run>(), 0);
-            each(axes.reduced, |reduced| {
-                let index = [kept, reduced].concat();
-                // SAFETY: the caller's promise.
-                let mut cursor = unsafe { Cursor::new(&index, inputs, &[]) };
-                state = R::absorb::<Run>(state, body.eval::<Run>(&mut cursor), Lane::literal(count));
-                count += 1;
-            });
+            let value = Line { outer: kept, row: axes.reduced, inputs, next: 0 }.reduce::<B, R>(body);
             // SAFETY: the caller's promise.
             let mut cursor = unsafe { Cursor::new(kept, inputs, std::slice::from_ref(&output)) };
-            cursor.store::<R::Out>(R::finish::<Run>(state, Lane::literal(count)));
+            cursor.store::<R::Out>(Lane::literal(value));
         });
         Ok(())
     }

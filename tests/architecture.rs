@@ -32,12 +32,15 @@ const ORDER: &[&str] = &[
 const UNSAFE: &[(&str, &str)] = &[
     ("src/allocation.rs", "adopts external memory; boxes a deleter where memory may run out"),
     ("src/device/cpu/contract.rs", "runs matrix products over addresses"),
+    ("src/device/cpu/fold.rs", "keeps states that are not there yet"),
+    ("src/device/cpu/io.rs", "reads and writes elements at addresses"),
     ("src/device/cpu/map.rs", "runs programs over addresses"),
     ("src/device/cpu/memory.rs", "takes memory from the pool, from vectors, from outside, and gives it back"),
     ("src/device/cpu/mod.rs", "implements the trait, whose kernels take addresses"),
     ("src/device/cpu/pack.rs", "copies between layouts"),
     ("src/device/cpu/pool.rs", "allocates and frees"),
     ("src/device/cpu/reduce.rs", "runs reductions over addresses"),
+    ("src/device/cpu/rows.rs", "runs programs over addresses, row by row"),
     ("src/device/cpu/simd.rs", "calls loops compiled for instruction sets that were found at run time"),
     ("src/device/cpu/walk.rs", "moves addresses to other threads"),
     ("src/device/meta.rs", "implements the trait, whose kernels take addresses"),
@@ -63,7 +66,8 @@ const UNSAFE: &[(&str, &str)] = &[
 
 /// Where an address comes from a reference: of one whole value, never of an element for its neighbours.
 const ADDRESSES: &[(&str, &str, &str)] = &[
-    ("src/device/cpu/map.rs", "from_ref", "the program, read as one value"),
+    ("src/device/cpu/map.rs", "from_ref", "the program, read as one value; the bytes of a value that is remembered"),
+    ("src/device/cpu/map.rs", "from_mut", "the bytes of a value that is remembered"),
     ("src/device/cpu/reduce.rs", "from_ref", "the body, read as one value"),
     ("src/shared.rs", "raw", "the value beside its counter, dropped as one value"),
 ];
@@ -78,8 +82,9 @@ const MECHANISMS: &[(&str, &str)] = &[
 
 /// Where a panic may start, by its text, and why it cannot or should.
 const PANICS: &[(&str, &str, &str, &str)] = &[
-    ("src/device/cpu/map.rs", "assert", "scratch: blocks are counted before they are taken", "a wrong count would write outside"),
+    ("src/device/cpu/io.rs", "assert", "scratch: blocks are counted before they are taken", "a wrong count would write outside"),
     ("src/device/cpu/reduce.rs", "assert", "the axes of a reduction fit one walk", "a second walk would be lost"),
+    ("src/device/cpu/rows.rs", "assert", "the axes of a row fit one walk", "a second walk would be lost"),
     ("src/layout/view.rs", "expect", "the type says that axis A exists", "the bound of the function says so"),
     ("src/ops/symbols.rs", "panic", "{error}", "std operators have no Result: they panic with the error's text"),
     ("src/scalar/trace.rs", "expect", "lanes of `Trace` exist inside `trace` only", "the type has no constructor outside"),
@@ -92,7 +97,6 @@ const PANICS: &[(&str, &str, &str, &str)] = &[
     ("src/tensor/layouts.rs", "expect", "a chunk lies inside its axis", "both ends are cut to the axis"),
     ("src/tensor/layouts.rs", "expect", "chunks of 1", "only chunks of 0 are refused"),
     ("src/tensor/share.rs", "assert", "the caller has compared", "private callers, which compare"),
-    ("src/tensor/view.rs", "assert", "a new axis adds one to the rank", "two private callers, whose types say so"),
 ];
 
 /// What the crate depends on, and why.
@@ -271,12 +275,20 @@ fn panic_rules(file: &Source) -> Vec<String> {
 
 /// The names of `[dependencies]` in a manifest.
 fn dependencies(manifest: &str) -> BTreeSet<String> {
-    let section = manifest.lines().skip_while(|line| line.trim() != "[dependencies]").skip(1).take_while(|line| !line.starts_with('['));
-    let mut names: BTreeSet<String> = section.filter_map(|line| Some(line.split_once('=')?.0.trim().to_string())).collect();
-    let tables = manifest.lines().filter_map(|line| line.strip_prefix("[dependencies.")?.strip_suffix(']'));
-    names.extend(tables.map(String::from));
-    let elsewhere = manifest.lines().filter(|line| line.starts_with("[build-dependencies") || line.starts_with("[target."));
-    names.extend(elsewhere.map(String::from));
+    let is_section = |line: &str| line.starts_with('[') && (line.ends_with(".dependencies]") || line == "[dependencies]");
+    let mut names = BTreeSet::new();
+    let mut inside = false;
+    for line in manifest.lines().map(str::trim) {
+        if line.starts_with('[') {
+            inside = is_section(line);
+            names.extend(line.strip_prefix("[dependencies.").and_then(|rest| rest.strip_suffix(']')).map(String::from));
+            if line.starts_with("[build-dependencies") {
+                names.insert(line.to_string());
+            }
+        } else if inside && let Some((name, _)) = line.split_once('=') {
+            names.insert(name.trim().to_string());
+        }
+    }
     names
 }
 

@@ -501,7 +501,7 @@ unsafe impl Device for Sealed {
     unsafe fn copy(&self, _: &[usize], _: Slot<'_>, _: Slot<'_>) -> Result<()> {
         Sealed::refuse("copy")
     }
-    unsafe fn map<P: Program>(&self, _: &P, _: &[usize], _: &[Slot<'_>], _: Inputs<'_>) -> Result<()> {
+    unsafe fn map<P: Program>(&self, _: &P, _: &[usize], _: usize, _: &[Slot<'_>], _: Inputs<'_>) -> Result<()> {
         Sealed::refuse("map")
     }
     unsafe fn reduce<B: Body, R: Reducer<B::Out>>(&self, _: &B, _: R, _: Reduction<'_>, _: Slot<'_>, _: Inputs<'_>) -> Result<()> {

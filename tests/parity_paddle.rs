@@ -68,9 +68,9 @@ unsafe impl Device for Numbered {
         // SAFETY: the caller's promise.
         unsafe { Cpu.copy(sizes, to, from) }
     }
-    unsafe fn map<P: Program>(&self, program: &P, sizes: &[usize], outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+    unsafe fn map<P: Program>(&self, program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
         // SAFETY: the caller's promise.
-        unsafe { Cpu.map(program, sizes, outputs, inputs) }
+        unsafe { Cpu.map(program, sizes, row, outputs, inputs) }
     }
     unsafe fn reduce<B: Body, R: Reducer<B::Out>>(
         &self,

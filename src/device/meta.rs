@@ -101,8 +101,10 @@ unsafe impl Device for Meta {
         Ok(())
     }
 
-    unsafe fn map<P: Program>(&self, program: &P, sizes: &[usize], _: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
-        self.keep(|| format!("map {sizes:?}\n{}", trace_program(program, inputs.reads)));
+    unsafe fn map<P: Program>(&self, program: &P, sizes: &[usize], row: usize, _: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+        let (outer, row) = sizes.split_at(sizes.len() - row);
+        let rows = if P::BY_ROWS { format!(" rows of {row:?}") } else { String::new() };
+        self.keep(|| format!("map {outer:?}{rows}\n{}", trace_program(program, inputs.reads)));
         Ok(())
     }
 

@@ -136,13 +136,16 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
 
     /// Runs a program once for every index inside `sizes`.
     ///
+    /// The last `row` axes together are a row: a program that asks for it ([`Program::BY_ROWS`]) is settled on each row
+    /// before it runs there. `row` is 0 for every other program.
+    ///
     /// # Errors
     /// What the device reports.
     ///
     /// # Safety
     /// Every slot reaches inside its memory and holds the elements that the program loads and stores there; no output
     /// overlaps itself; an output is an input exactly (same address and strides) or not at all; nobody else writes.
-    unsafe fn map<P: Program>(&self, program: &P, sizes: &[usize], outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()>;
+    unsafe fn map<P: Program>(&self, program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()>;
 
     /// Reduces the values of a body over the axes `axes.reduced`; a count of 0 gives what `finish` makes of the identity.
     ///

@@ -2,12 +2,12 @@
 //!
 //! Imports: `error`, `layout`, `element`, `kernel`, `device`, `tensor`.
 
-use super::eval::Gathered;
-use super::operand::{Expr, Operand};
+use super::eval::{Gathered, rows};
+use super::operand::{Expr, Operand, RowAxes};
 use crate::device::Device;
 use crate::element::Element;
 use crate::error::Result;
-use crate::kernel::{Body, Call, Elements, Op, OpMany, Store, StoreMany};
+use crate::kernel::{Body, Call, Elements, Op, OpMany, Program, Store, StoreMany};
 use crate::tensor::{Leaf, Tensor, TensorView};
 
 /// A tuple of operands of one rank and device, whose first is a tensor or view.
@@ -27,6 +27,9 @@ pub trait Operands<IN: Elements, const RANK: usize, D: Device>: Sized {
     #[doc(hidden)]
     #[allow(private_interfaces)]
     fn leaves<'s>(exprs: &'s Self::Exprs, visit: &mut dyn FnMut(Leaf<'s, RANK, D>));
+    #[doc(hidden)]
+    #[allow(private_interfaces)]
+    fn rows(exprs: &Self::Exprs, rows: &mut RowAxes<RANK>);
     #[doc(hidden)]
     fn device(exprs: &Self::Exprs) -> &D;
 }
@@ -53,6 +56,10 @@ macro_rules! operands {
             fn leaves<'s>(exprs: &'s Self::Exprs, visit: &mut dyn FnMut(Leaf<'s, RANK, D>)) {
                 exprs.0.leaves(visit);
                 $(exprs.$index.leaves(visit);)*
+            }
+            #[allow(private_interfaces, unused_variables)] // a tuple of one has no other operand
+            fn rows(exprs: &Self::Exprs, rows: &mut RowAxes<RANK>) {
+                $(exprs.$index.rows(rows);)*
             }
             fn device(exprs: &Self::Exprs) -> &D {
                 exprs.0.device()
@@ -101,10 +108,11 @@ where
     let mut gathered = Gathered::new(F::NAME, device, 1);
     O::leaves(&exprs, &mut |leaf| gathered.add(leaf));
     let size = gathered.size()?;
+    let rows = rows(Call::<F, O::Bodies>::BY_ROWS, F::NAME, size, |rows| O::rows(&exprs, rows))?;
     let mut out = Tensor::unwritten(F::NAME, gathered.preserved(size), device)?;
     let leaf = out.writable(F::NAME)?.leaf();
     // SAFETY: a tuple visits its leaves in the order of its bodies' loads; the output is fresh.
-    unsafe { gathered.map(&Store(Call::<F, _>::new(O::bodies(&exprs))), size, &[leaf])? };
+    unsafe { gathered.map(&Store(Call::<F, _>::new(O::bodies(&exprs))), size, rows, &[leaf])? };
     Ok(out)
 }
 
@@ -131,17 +139,18 @@ where
     D: Device,
     O: Operands<IN, RANK, D>,
     F::Out: Outputs,
-    StoreMany<F, O::Bodies>: crate::kernel::Program,
+    StoreMany<F, O::Bodies>: Program,
 {
     let exprs = operands.into_exprs();
     let device = O::device(&exprs);
     let mut gathered = Gathered::new(F::NAME, device, F::Out::COUNT);
     O::leaves(&exprs, &mut |leaf| gathered.add(leaf));
     let size = gathered.size()?;
+    let rows = rows(StoreMany::<F, O::Bodies>::BY_ROWS, F::NAME, size, |rows| O::rows(&exprs, rows))?;
     let layout = gathered.preserved(size);
     <F::Out as Outputs>::make(F::NAME, layout, device, &mut |outputs| {
         // SAFETY: as in `apply`; the outputs are fresh tensors of the program's elements, in order.
-        unsafe { gathered.map(&StoreMany::<F, _>::new(O::bodies(&exprs)), size, outputs) }
+        unsafe { gathered.map(&StoreMany::<F, _>::new(O::bodies(&exprs)), size, rows, outputs) }
     })
 }
 

@@ -2,12 +2,12 @@
 //!
 //! Imports: `error`, `dim`, `layout`, `element`, `kernel`, `device`, `tensor`.
 
-use super::operand::Expr;
+use super::operand::{Expr, RowAxes};
 use crate::device::{Device, Inputs, MAX_OPERANDS, MAX_REDUCED, Reduction, Slot, same_device};
 use crate::dim::{Dim, Stride};
 use crate::element::Element;
 use crate::error::{Error, Result, text};
-use crate::kernel::{Body, Call, Input, Op, Program, Reducer, Store};
+use crate::kernel::{Along, Body, Call, Input, Op, Program, Reducer, Store};
 use crate::layout::{Layout, joint_size};
 use crate::tensor::{Leaf, Tensor, TensorViewMut};
 use std::marker::PhantomData;
@@ -87,19 +87,29 @@ impl<'a, const RANK: usize, D: Device> Gathered<'a, RANK, D> {
         full.map_or(Layout::row_major(size), |leaf| leaf.layout().preserved())
     }
 
-    /// Runs `program` for every index inside `size`.
+    /// Runs `program` for every index inside `size`, along `rows` if there are any.
     ///
     /// # Safety
     /// The leaves are the loads of `program` in order, and `outputs` its stores, with their element types; the outputs
-    /// have that size, and each is one of the inputs exactly or overlaps none.
-    pub(super) unsafe fn map<P: Program>(&self, program: &P, size: Dim<RANK>, outputs: &[Leaf<'_, RANK, D>]) -> Result<()> {
-        let strides = self.strides(|layout| layout.stretched(size).stride());
+    /// have that size, and each is one of the inputs exactly or overlaps none. A program that is settled has `rows`.
+    pub(super) unsafe fn map<P: Program>(
+        &self,
+        program: &P,
+        size: Dim<RANK>,
+        rows: Option<[bool; RANK]>,
+        outputs: &[Leaf<'_, RANK, D>],
+    ) -> Result<()> {
+        let order = rows.map(last);
+        let ordered = |layout: Layout<RANK>| order.map_or(layout, |order| layout.reordered(order));
+        let strides = self.strides(|layout| ordered(layout.stretched(size)).stride());
         let outs: [Stride<RANK>; MAX_OPERANDS] =
-            std::array::from_fn(|k| outputs.get(k).map_or(Stride([0; RANK]), |out| out.layout().stride()));
+            std::array::from_fn(|k| outputs.get(k).map_or(Stride([0; RANK]), |out| ordered(*out.layout()).stride()));
         let (slots, out_slots) = (slots(self.all(), &strides), slots(outputs.iter().copied(), &outs));
         let inputs = Inputs { slots: &slots[..self.count], reads: &self.reads[..self.loads] };
+        let sizes = order.map_or(size.0, |order| order.map(|axis| size.0[axis]));
+        let row = rows.map_or(0, |rows| rows.iter().filter(|&&of_row| of_row).count());
         // SAFETY: the caller's promise; views reach inside their memory, which their borrows keep and protect.
-        unsafe { self.device.map(program, &size.0, &out_slots[..outputs.len()], inputs) }
+        unsafe { self.device.map(program, &sizes, row, &out_slots[..outputs.len()], inputs) }
     }
 
     fn strides(&self, stretch: impl Fn(&Layout<RANK>) -> Stride<RANK>) -> [Stride<RANK>; MAX_OPERANDS] {
@@ -123,6 +133,34 @@ fn slots<'s, 'l, const RANK: usize, D: Device + 'l>(
     slots
 }
 
+/// The axes, the marked ones last.
+fn last<const RANK: usize>(marked: [bool; RANK]) -> [usize; RANK] {
+    let mut order = [0; RANK];
+    let mut place = 0;
+    for pass in [false, true] {
+        for axis in (0..RANK).filter(|&axis| marked[axis] == pass) {
+            order[place] = axis;
+            place += 1;
+        }
+    }
+    order
+}
+
+/// The axes along which parts of the expression of a program are reduced.
+pub(super) fn rows<const RANK: usize>(
+    by_rows: bool,
+    op: &'static str,
+    size: Dim<RANK>,
+    tell: impl FnOnce(&mut RowAxes<RANK>),
+) -> Result<Option<[bool; RANK]>> {
+    if !by_rows {
+        return Ok(None);
+    }
+    let mut rows = RowAxes::new(op, size);
+    tell(&mut rows);
+    rows.found()
+}
+
 /// The operands of an expression.
 fn gather<'a, const RANK: usize, D: Device, E: Expr<RANK, D>>(op: &'static str, expr: &'a E, device: &'a D) -> Gathered<'a, RANK, D> {
     let mut gathered = Gathered::new(op, device, 1);
@@ -137,10 +175,11 @@ where
 {
     let mut gathered = gather(op, expr, device);
     let size = gathered.size()?;
+    let rows = rows(E::Body::BY_ROWS, op, size, |rows| expr.rows(rows))?;
     let mut out = Tensor::unwritten(op, gathered.preserved(size), device)?;
     let leaf = out.writable(op)?.leaf();
     // SAFETY: an expression visits its leaves in the order of its body's loads, with their types; the output is fresh.
-    unsafe { gathered.map(&Store(expr.body()), size, &[leaf])? };
+    unsafe { gathered.map(&Store(expr.body()), size, rows, &[leaf])? };
     Ok(out)
 }
 
@@ -160,8 +199,9 @@ where
     if joint_size(op, size, wanted)? != wanted {
         return Err(Error::Sizes { op, left: size.0.into(), right: wanted.0.into() });
     }
+    let rows = rows(E::Body::BY_ROWS, op, wanted, |rows| expr.rows(rows))?;
     // SAFETY: as in `eval`; an exclusive view overlaps neither itself nor an operand.
-    unsafe { gathered.map(&Store(expr.body()), wanted, &[out.leaf()]) }
+    unsafe { gathered.map(&Store(expr.body()), wanted, rows, &[out.leaf()]) }
 }
 
 /// `out ← F(out)`, in place.
@@ -173,7 +213,7 @@ pub(crate) fn update<F: Op<(T,), Out = T>, T: Element, const RANK: usize, D: Dev
     gathered.add(leaf);
     gathered.size()?;
     // SAFETY: the program loads and stores `out` alone, at the same index.
-    unsafe { gathered.map(&Store(Call::<F, _>::new((Input::<T>(PhantomData),))), leaf.layout().size(), &[leaf]) }
+    unsafe { gathered.map(&Store(Call::<F, _>::new((Input::<T>(PhantomData),))), leaf.layout().size(), None, &[leaf]) }
 }
 
 /// `out ← F(out, other)`, in place, with `other` stretched to `out`'s sizes.
@@ -193,8 +233,9 @@ where
     if size != wanted {
         return Err(Error::Sizes { op: F::NAME, left: wanted.0.into(), right: size.0.into() });
     }
+    let rows = rows(E::Body::BY_ROWS, F::NAME, wanted, |rows| other.rows(rows))?;
     // SAFETY: the first load is `out`, at the index that is stored; the borrow checker keeps the other leaves apart from it.
-    unsafe { gathered.map(&Store(Call::<F, _>::new((Input::<T>(PhantomData), other.body()))), wanted, &[leaf]) }
+    unsafe { gathered.map(&Store(Call::<F, _>::new((Input::<T>(PhantomData), other.body()))), wanted, rows, &[leaf]) }
 }
 
 /// Reduces an expression over the marked axes, fused into one pass.
@@ -212,15 +253,7 @@ where
     let mut gathered = gather(op, expr, device);
     let size = gathered.size()?;
     size.numel_of(op, size_of::<Q::Out>())?;
-    // The axes that stay, in order, then those that go.
-    let mut order = [0; RANK];
-    let mut place = 0;
-    for pass in [false, true] {
-        for axis in (0..RANK).filter(|&axis| gone[axis] == pass) {
-            order[place] = axis;
-            place += 1;
-        }
-    }
+    let order = last(gone);
     let sizes = order.map(|axis| size.0[axis]);
     let (kept, reduced) = sizes.split_at(M);
     if reduced.len() > MAX_REDUCED {
@@ -236,6 +269,18 @@ where
     let slots = slots(gathered.all(), &strides);
     let inputs = Inputs { slots: &slots[..gathered.count], reads: &gathered.reads[..gathered.loads] };
     let stride = leaf.layout().stride();
+    if E::Body::BY_ROWS {
+        // What is settled along a row and then reduced along it is settled itself: one value a row, written to one place.
+        let mut along = RowAxes::new(op, size);
+        along.add(gone, size);
+        expr.rows(&mut along);
+        along.found()?;
+        let stride: [isize; RANK] = std::array::from_fn(|axis| stride.0.get(axis).copied().unwrap_or(0));
+        let program = Store(Along::<Q, _>::new(expr.body()));
+        // SAFETY: as in `eval`; strides stand in the order of `kept` and `reduced`; the output does not move along a row.
+        unsafe { device.map(&program, &sizes, reduced.len(), &[leaf.slot(&stride)], inputs)? };
+        return Ok(out);
+    }
     // SAFETY: as in `eval`; strides stand in the order of `kept` and `reduced`.
     unsafe { device.reduce(&expr.body(), reducer, Reduction { kept, reduced }, leaf.slot(&stride.0), inputs)? };
     Ok(out)

@@ -3,13 +3,13 @@
 //! Imports: `error`, `dim`, `rank`, `element`, `kernel`, `device`, `tensor`.
 
 use super::eval::{eval, eval_into, reduce};
-use super::operand::{Expr, Operand, RightOperand};
+use super::operand::{AlongRow, Expr, Operand, RightOperand};
 use super::receiver::{Elementwise, Reduce, Zip, marked, marked_axis};
 use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::Element;
 use crate::error::Result;
-use crate::kernel::{Body, Call, Op, Reducer};
+use crate::kernel::{Body, Call, Once, Op, Reducer};
 use crate::rank::{RemoveAxes, Smaller};
 use crate::tensor::{Tensor, TensorView, TensorViewMut};
 use std::marker::PhantomData;
@@ -56,18 +56,13 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
 }
 
 impl<'a, T, const RANK: usize, D: Device, E> Lazy<'a, T, RANK, D, E> {
-    /// The expression itself.
-    pub(crate) fn expr(self) -> E {
-        self.expr
-    }
-
     /// The expression `make` builds around this one.
     pub(crate) fn then<U, X>(self, make: impl FnOnce(E) -> X) -> Lazy<'a, U, RANK, D, X> {
         Lazy { expr: make(self.expr), device: self.device, _element: PhantomData }
     }
 }
 
-impl<T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> Lazy<'_, T, RANK, D, E> {
+impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> Lazy<'a, T, RANK, D, E> {
     /// Computes it into a fresh tensor.
     ///
     /// # Cost
@@ -79,6 +74,22 @@ impl<T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out =
     /// operands (one that occurs twice counts twice, and is loaded once), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
     pub fn eval(self) -> Result<Tensor<T, RANK, D>> {
         eval("eval", &self.expr, self.device)
+    }
+
+    /// The same expression, whose values along a row are computed once and held, though it occurs several times: for
+    /// what is dear to compute and is both reduced along the row and used beside the result.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([[0.0, 3.0_f64.ln()], [1.0, 1.0]]);
+    /// let powers = (x.lazy() - x.max_along(Axis::<1>)).exp().once();
+    /// let softmax = (powers / powers.sum_along(Axis::<1>)).eval()?;
+    /// assert!((softmax[[0, 1]] - 0.75).abs() < 1e-15);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn once(self) -> Lazy<'a, T, RANK, D, Once<E>> {
+        self.then(Once::new)
     }
 
     /// Computes it into an existing tensor of the same sizes, or of sizes that it stretches to. No allocation.
@@ -132,8 +143,15 @@ where
     }
 }
 
-impl<T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> Reduce<T, RANK, D> for Lazy<'_, T, RANK, D, E> {
+impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> Reduce<T, RANK, D> for Lazy<'a, T, RANK, D, E> {
     type Reduced<U: Element, const M: usize> = Result<Tensor<U, M, D>>;
+    type Along<Q: Reducer<T>> = Lazy<'a, Q::Out, RANK, D, AlongRow<Q, E, RANK>>;
+    fn along<Q: Reducer<T>, AXES, const M: usize>(self, _: Q, _: AXES) -> Self::Along<Q>
+    where
+        Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+    {
+        self.then(|expr| AlongRow::new(expr, marked::<AXES, RANK>()))
+    }
     fn reduce<Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, _: AXES) -> Self::Reduced<Q::Out, M>
     where
         Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,

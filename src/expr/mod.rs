@@ -17,7 +17,7 @@ mod operand;
 mod receiver;
 
 pub use apply::{Operands, apply, apply_many};
-pub(crate) use eval::{eval, eval_into, reduce, update, update_with};
+pub(crate) use eval::{eval, eval_into, update, update_with};
 pub use lazy::Lazy;
-pub use operand::{Expr, Operand, RightOperand, Stored};
+pub use operand::{AlongRow, Expr, Operand, RightOperand, Stored};
 pub use receiver::{Elementwise, Reduce, Zip};

@@ -1,10 +1,13 @@
 //! What an operator can read: tensors, views, lazy expressions, numbers.
 //!
-//! Imports: `element`, `kernel`, `device`, `tensor`.
+//! Imports: `error`, `dim`, `layout`, `element`, `kernel`, `device`, `tensor`.
 
 use crate::device::Device;
+use crate::dim::Dim;
 use crate::element::Element;
-use crate::kernel::{Body, Call, Input, Op, Param};
+use crate::error::{Error, Result, text};
+use crate::kernel::{Along, Body, Call, Input, Once, Op, Param, Reducer};
+use crate::layout::joint_size;
 use crate::tensor::{Leaf, Tensor, TensorView, TensorViewMut};
 use std::marker::PhantomData;
 
@@ -25,6 +28,103 @@ pub trait Expr<const RANK: usize, D: Device>: Copy + Sealed {
     #[doc(hidden)]
     #[allow(private_interfaces)]
     fn leaves<'s>(&'s self, visit: &mut dyn FnMut(Leaf<'s, RANK, D>));
+    /// Tells along which axes it is reduced on the way.
+    #[doc(hidden)]
+    #[allow(private_interfaces)]
+    fn rows(&self, _: &mut RowAxes<RANK>) {}
+}
+
+/// The axes along which the parts of one expression are reduced: there is one set of them, or none.
+pub(crate) struct RowAxes<const RANK: usize> {
+    op: &'static str,
+    /// The sizes of the whole expression.
+    size: Dim<RANK>,
+    found: Result<Option<[bool; RANK]>>,
+}
+
+impl<const RANK: usize> RowAxes<RANK> {
+    pub(super) fn new(op: &'static str, size: Dim<RANK>) -> Self {
+        RowAxes { op, size, found: Ok(None) }
+    }
+
+    /// # Errors
+    /// When two parts are reduced along different axes, or one is not as long as the whole expression.
+    pub(super) fn found(self) -> Result<Option<[bool; RANK]>> {
+        self.found
+    }
+
+    /// A part of sizes `size` is reduced along the marked axes.
+    pub(super) fn add(&mut self, along: [bool; RANK], size: Dim<RANK>) {
+        let Ok(before) = self.found else { return };
+        let op = self.op;
+        if before.is_some_and(|before| before != along) {
+            let what = text(format_args!("one expression is reduced along different axes; evaluate one of its parts first"));
+            self.found = Err(Error::Value { op, what });
+        } else if (0..RANK).any(|axis| along[axis] && size.0[axis] != self.size.0[axis]) {
+            self.found = Err(Error::Sizes { op, left: size.0.into(), right: self.size.0.into() });
+        } else {
+            self.found = Ok(Some(along));
+        }
+    }
+}
+
+/// The values of an expression, reduced along some axes, beside every element.
+#[derive(Debug)]
+pub struct AlongRow<R, E, const RANK: usize> {
+    expr: E,
+    axes: [bool; RANK],
+    reducer: PhantomData<R>,
+}
+impl<R, E, const RANK: usize> AlongRow<R, E, RANK> {
+    pub(super) fn new(expr: E, axes: [bool; RANK]) -> Self {
+        AlongRow { expr, axes, reducer: PhantomData }
+    }
+}
+impl<R, E: Copy, const RANK: usize> Clone for AlongRow<R, E, RANK> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<R, E: Copy, const RANK: usize> Copy for AlongRow<R, E, RANK> {}
+
+impl<R, E, const RANK: usize> Sealed for AlongRow<R, E, RANK> {}
+impl<R, E, const RANK: usize, D: Device> Expr<RANK, D> for AlongRow<R, E, RANK>
+where
+    E: Expr<RANK, D>,
+    R: Reducer<<E::Body as Body>::Out>,
+{
+    type Body = Along<R, E::Body>;
+    fn body(&self) -> Self::Body {
+        Along::new(self.expr.body())
+    }
+    #[allow(private_interfaces)]
+    fn leaves<'s>(&'s self, visit: &mut dyn FnMut(Leaf<'s, RANK, D>)) {
+        self.expr.leaves(visit);
+    }
+    #[allow(private_interfaces)]
+    fn rows(&self, rows: &mut RowAxes<RANK>) {
+        let mut size = Dim([1; RANK]);
+        // Sizes that do not join were an error when the leaves were gathered.
+        self.expr.leaves(&mut |leaf| size = joint_size("", size, leaf.layout().size()).unwrap_or(size));
+        rows.add(self.axes, size);
+        self.expr.rows(rows);
+    }
+}
+
+impl<E> Sealed for Once<E> {}
+impl<const RANK: usize, D: Device, E: Expr<RANK, D>> Expr<RANK, D> for Once<E> {
+    type Body = Once<E::Body>;
+    fn body(&self) -> Self::Body {
+        Once::new(self.inner().body())
+    }
+    #[allow(private_interfaces)]
+    fn leaves<'s>(&'s self, visit: &mut dyn FnMut(Leaf<'s, RANK, D>)) {
+        self.inner().leaves(visit);
+    }
+    #[allow(private_interfaces)]
+    fn rows(&self, rows: &mut RowAxes<RANK>) {
+        self.inner().rows(rows);
+    }
 }
 
 impl<T, const RANK: usize, D: Device> Sealed for TensorView<'_, T, RANK, D> {}
@@ -64,6 +164,10 @@ macro_rules! calls {
             #[allow(private_interfaces)]
             fn leaves<'s>(&'s self, visit: &mut dyn FnMut(Leaf<'s, RANK, D>)) {
                 $(self.1.$index.leaves(visit);)+
+            }
+            #[allow(private_interfaces)]
+            fn rows(&self, rows: &mut RowAxes<RANK>) {
+                $(self.1.$index.rows(rows);)+
             }
         }
     )* };

@@ -5,7 +5,8 @@
 //! Imports: `error`, `dim`, `rank`, `element`, `kernel`, `device`, `tensor`.
 
 use super::eval::{eval, reduce};
-use super::operand::Operand;
+use super::lazy::Lazy;
+use super::operand::{AlongRow, Operand};
 use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::Element;
@@ -51,8 +52,18 @@ pub trait Zip<T: Element, U: Element, const RANK: usize, D: Device, OTHER>: Elem
 pub trait Reduce<T, const RANK: usize, D: Device>: Sized {
     /// What a reduction gives.
     type Reduced<U: Element, const M: usize>;
+    /// What a reduction gives that keeps its axes.
+    type Along<Q: Reducer<T>>
+    where
+        T: Element;
     /// Reduces over `Axis::<A>`, a tuple of axes in rising order, or `All`.
     fn reduce<Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, axes: AXES) -> Self::Reduced<Q::Out, M>
+    where
+        T: Element,
+        Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>;
+    /// Reduces along axes and keeps them: an expression of the same sizes, in which each element of a row is what the row
+    /// was reduced to. All such parts of one expression are reduced along the same axes, in one pass.
+    fn along<Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, axes: AXES) -> Self::Along<Q>
     where
         T: Element,
         Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>;
@@ -82,8 +93,8 @@ pub(super) fn marked_axis<const RANK: usize>(op: &'static str, axis: usize, size
 }
 
 macro_rules! eager {
-    ($([$($life:tt)*] $receiver:ty, |$x:ident| $view:expr;)*) => { $(
-        impl<$($life)* T, const RANK: usize, D: Device> Elementwise<T, RANK, D> for $receiver {
+    ($([$life:lifetime] $receiver:ty, |$x:ident| $view:expr;)*) => { $(
+        impl<$life, T, const RANK: usize, D: Device> Elementwise<T, RANK, D> for $receiver {
             type Mapped<F: Op<(T,)>> = Result<Tensor<F::Out, RANK, D>> where T: Element;
             fn map<F: Op<(T,)>>(self, _: F) -> Self::Mapped<F> where T: Element {
                 let $x = self;
@@ -91,7 +102,7 @@ macro_rules! eager {
                 eval(F::NAME, &Call::<F, _>::new((view,)), view.device())
             }
         }
-        impl<$($life)* T: Element, U: Element, const RANK: usize, D: Device, OTHER: Operand<U, RANK, D>> Zip<T, U, RANK, D, OTHER> for $receiver {
+        impl<$life, T: Element, U: Element, const RANK: usize, D: Device, OTHER: Operand<U, RANK, D>> Zip<T, U, RANK, D, OTHER> for $receiver {
             type Zipped<F: Op<(T, U)>> = Result<Tensor<F::Out, RANK, D>>;
             fn zip<F: Op<(T, U)>>(self, _: F, other: OTHER) -> Self::Zipped<F> {
                 let $x = self;
@@ -99,8 +110,14 @@ macro_rules! eager {
                 eval(F::NAME, &Call::<F, _>::new((view, other.into_expr())), view.device())
             }
         }
-        impl<$($life)* T, const RANK: usize, D: Device> Reduce<T, RANK, D> for $receiver {
+        impl<$life, T, const RANK: usize, D: Device> Reduce<T, RANK, D> for $receiver {
             type Reduced<U: Element, const M: usize> = Result<Tensor<U, M, D>>;
+            type Along<Q: Reducer<T>> = Lazy<$life, Q::Out, RANK, D, AlongRow<Q, TensorView<$life, T, RANK, D>, RANK>> where T: Element;
+            fn along<Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, axes: AXES) -> Self::Along<Q>
+            where T: Element, Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>> {
+                let $x = self;
+                $view.lazy().along(reducer, axes)
+            }
             fn reduce<Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, _: AXES) -> Self::Reduced<Q::Out, M>
             where T: Element, Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>> {
                 let $x = self;
@@ -117,6 +134,6 @@ macro_rules! eager {
     )* };
 }
 eager! {
-    [] &Tensor<T, RANK, D>, |x| x.view();
-    ['a,] TensorView<'a, T, RANK, D>, |x| x;
+    ['a] &'a Tensor<T, RANK, D>, |x| x.view();
+    ['a] TensorView<'a, T, RANK, D>, |x| x;
 }

@@ -23,6 +23,28 @@ pub trait Io<L: Lanes> {
     fn param<T: Element>(&mut self, value: T) -> Lane<L, Compute<T>>;
     /// The element of the next output.
     fn store<T: Element>(&mut self, value: Lane<L, Compute<T>>);
+    /// What a reduction along the row gave, and a step over the `loads` loads that it was made from.
+    fn settled<T: Element>(&mut self, value: Compute<T>, loads: usize) -> Lane<L, Compute<T>>;
+    /// The value here of what is held at `place` (see [`Row::hold`]), and a step over the `loads` loads that it was made
+    /// from; `None` where nothing is held.
+    #[inline(always)]
+    fn held<T: Element>(&mut self, _place: usize, _loads: usize) -> Option<Lane<L, Compute<T>>> {
+        None
+    }
+}
+
+/// One row of a program's operands: where bodies find what is constant along it.
+pub trait Row {
+    /// The number of the next load.
+    fn next(&mut self) -> &mut usize;
+    /// Reduces the values of a body along the row, whose loads begin with the next one; the number of the next load stays.
+    fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, body: &B) -> Compute<R::Out>;
+    /// Computes the values of a body along the row, and holds them until the row is done; where they are then. Its loads
+    /// begin with the next one; the number of the next load stays.
+    #[inline(always)]
+    fn hold<B: Body>(&mut self, _body: &B) -> usize {
+        0
+    }
 }
 
 /// The element types of an operator's operands, or of its several outputs, as a tuple.
@@ -81,8 +103,18 @@ pub type Compiled = &'static (dyn Any + Send + Sync);
 pub trait Body: Copy + Send + Sync + 'static {
     /// The element of the value.
     type Out: Element;
+    /// How many loads it makes.
+    const LOADS: usize;
+    /// Whether something in it is constant along a row; see [`Body::settle`].
+    const BY_ROWS: bool;
+    /// Whether its type says all of it: it carries no run-time numbers.
+    const FIXED: bool;
+    /// Bytes that it holds for each element of a row.
+    const HELD: usize;
     /// Evaluates it at the current position.
     fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<Self::Out>>;
+    /// Finds what is constant along a row, before it is evaluated there; moves on by its own loads.
+    fn settle(&mut self, row: &mut impl Row);
     /// See [`Op::compiled`].
     #[doc(hidden)]
     fn compiled(_kernel: TypeId) -> Option<Compiled> {
@@ -117,6 +149,14 @@ impl<F, A: Copy> Copy for Call<F, A> {}
 
 impl<T: Element> Body for Input<T> {
     type Out = T;
+    const LOADS: usize = 1;
+    const BY_ROWS: bool = false;
+    const FIXED: bool = true;
+    const HELD: usize = 0;
+    #[inline(always)]
+    fn settle(&mut self, row: &mut impl Row) {
+        *row.next() += 1;
+    }
     #[inline(always)]
     fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<T>> {
         io.load::<T>()
@@ -125,9 +165,95 @@ impl<T: Element> Body for Input<T> {
 
 impl<T: Element> Body for Param<T> {
     type Out = T;
+    const LOADS: usize = 0;
+    const BY_ROWS: bool = false;
+    const FIXED: bool = false;
+    const HELD: usize = 0;
+    #[inline(always)]
+    fn settle(&mut self, _: &mut impl Row) {}
     #[inline(always)]
     fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<T>> {
         io.param(self.0)
+    }
+}
+
+/// The values of `B` along a row reduced by `R`: one value, beside every element of the row.
+#[derive(Debug)]
+pub struct Along<R: Reducer<B::Out>, B: Body> {
+    body: B,
+    value: Compute<R::Out>,
+}
+
+impl<R: Reducer<B::Out>, B: Body> Along<R, B> {
+    /// The reduction of `body`, before it is settled.
+    pub fn new(body: B) -> Self {
+        Along { body, value: Default::default() }
+    }
+}
+impl<R: Reducer<B::Out>, B: Body> Clone for Along<R, B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<R: Reducer<B::Out>, B: Body> Copy for Along<R, B> {}
+
+impl<R: Reducer<B::Out>, B: Body> Body for Along<R, B> {
+    type Out = R::Out;
+    const LOADS: usize = B::LOADS;
+    const BY_ROWS: bool = true;
+    const FIXED: bool = B::FIXED;
+    const HELD: usize = B::HELD;
+    #[inline(always)]
+    fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<R::Out>> {
+        io.settled::<R::Out>(self.value, B::LOADS)
+    }
+    #[inline(always)]
+    fn settle(&mut self, row: &mut impl Row) {
+        let first = *row.next();
+        self.body.settle(row);
+        let last = std::mem::replace(row.next(), first);
+        self.value = row.reduce::<B, R>(&self.body);
+        *row.next() = last;
+    }
+}
+
+/// A body whose values along a row are computed once, however often it occurs.
+#[derive(Clone, Copy, Debug)]
+pub struct Once<B> {
+    body: B,
+    place: usize,
+}
+
+impl<B> Once<B> {
+    /// `body`, to be computed once.
+    pub fn new(body: B) -> Self {
+        Once { body, place: 0 }
+    }
+    pub(crate) fn inner(&self) -> &B {
+        &self.body
+    }
+}
+
+impl<B: Body> Body for Once<B> {
+    type Out = B::Out;
+    const LOADS: usize = B::LOADS;
+    const BY_ROWS: bool = B::BY_ROWS;
+    const FIXED: bool = B::FIXED;
+    const HELD: usize = B::HELD + size_of::<Compute<B::Out>>();
+    #[inline(always)]
+    fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<B::Out>> {
+        match io.held::<B::Out>(self.place, B::LOADS) {
+            Some(value) => value,
+            None => self.body.eval::<L>(io),
+        }
+    }
+    #[inline(always)]
+    fn settle(&mut self, row: &mut impl Row) {
+        let first = *row.next();
+        self.body.settle(row);
+        let last = std::mem::replace(row.next(), first);
+        self.place = row.hold(&self.body);
+        *row.next() = last;
     }
 }
 
@@ -135,6 +261,12 @@ impl<T: Element> Body for Param<T> {
 pub trait Program: Copy + Send + Sync + 'static {
     /// How many outputs it stores.
     const OUTPUTS: usize;
+    /// Whether it is settled before each row.
+    const BY_ROWS: bool;
+    /// Bytes that it holds for each element of a row.
+    const HELD: usize;
+    /// Finds what is constant along a row; see [`Body::settle`].
+    fn settle(&mut self, row: &mut impl Row);
     /// Runs it at the current position.
     fn run<L: Lanes>(&self, io: &mut impl Io<L>);
     /// See [`Op::compiled`].
@@ -150,6 +282,12 @@ pub struct Store<B>(pub B);
 
 impl<B: Body> Program for Store<B> {
     const OUTPUTS: usize = 1;
+    const BY_ROWS: bool = B::BY_ROWS;
+    const HELD: usize = B::HELD;
+    #[inline(always)]
+    fn settle(&mut self, row: &mut impl Row) {
+        self.0.settle(row);
+    }
     #[inline(always)]
     fn run<L: Lanes>(&self, io: &mut impl Io<L>) {
         let value = self.0.eval::<L>(io);
@@ -189,6 +327,14 @@ macro_rules! arities {
         }
         impl<FUNCTION: Op<($($element::Out,)*)>, $($element: Body),*> Body for Call<FUNCTION, ($($element,)*)> {
             type Out = FUNCTION::Out;
+            const LOADS: usize = 0 $(+ $element::LOADS)*;
+            const BY_ROWS: bool = false $(|| $element::BY_ROWS)*;
+            const FIXED: bool = true $(&& $element::FIXED)*;
+            const HELD: usize = 0 $(+ $element::HELD)*;
+            #[inline(always)]
+            fn settle(&mut self, row: &mut impl Row) {
+                $(self.1.$index.settle(row);)*
+            }
             #[inline(always)]
             fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<FUNCTION::Out>> {
                 let x = ($(self.1.$index.eval::<L>(io),)*);
@@ -200,6 +346,12 @@ macro_rules! arities {
         }
         impl<FUNCTION: OpMany<($($element::Out,)*)>, $($element: Body),*> Program for StoreMany<FUNCTION, ($($element,)*)> {
             const OUTPUTS: usize = FUNCTION::Out::COUNT;
+            const BY_ROWS: bool = false $(|| $element::BY_ROWS)*;
+            const HELD: usize = 0 $(+ $element::HELD)*;
+            #[inline(always)]
+            fn settle(&mut self, row: &mut impl Row) {
+                $(self.1.$index.settle(row);)*
+            }
             #[inline(always)]
             fn run<L: Lanes>(&self, io: &mut impl Io<L>) {
                 let x = ($(self.1.$index.eval::<L>(io),)*);
@@ -288,6 +440,10 @@ impl Io<Trace> for Recorder<'_> {
     }
     fn store<T: Element>(&mut self, value: Lane<Trace, Compute<T>>) {
         output(value.0, storage::<T>());
+    }
+    fn settled<T: Element>(&mut self, _: Compute<T>, loads: usize) -> Lane<Trace, Compute<T>> {
+        self.next += loads;
+        Lane(param(storage::<T>()))
     }
 }
 

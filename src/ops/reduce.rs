@@ -178,7 +178,7 @@ impl Truth for bool {}
 
 /// Methods of reductions: `x.sum(axes)` over axes known at compile time, `x.sum_axis(axis)` over one known at run time.
 macro_rules! methods {
-    ($($(#[$doc:meta])* fn $name:ident, $name_axis:ident = $R:ident where $class:ident;)*) => {
+    ($($(#[$doc:meta])* fn $name:ident, $name_axis:ident, $name_along:ident = $R:ident where $class:ident;)*) => {
         /// Reductions over one axis (`Axis::<1>`), several (`(Axis::<0>, Axis::<2>)`) or all (`All`).
         ///
         /// The axes disappear from the result; `insert_axis` puts one of size 1 back as a view.
@@ -215,6 +215,14 @@ macro_rules! methods {
             {
                 self.reduce_axis($R, axis)
             }
+            #[doc = concat!("As [`", stringify!($name), "`](Reductions::", stringify!($name), "), beside every element that it was made from: an expression of the same sizes.")]
+            fn $name_along<AXES, const M: usize>(self, axes: AXES) -> Self::Along<$R>
+            where
+                T: $class,
+                Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+            {
+                self.along($R, axes)
+            }
         )* }
         impl<X: Reduce<T, RANK, D>, T, const RANK: usize, D: Device> Reductions<T, RANK, D> for X {}
 
@@ -233,27 +241,27 @@ macro_rules! methods {
 methods! {
     /// `Σ x`; integers wrap, so sum small ones in a wider type, in the same pass: `x.lazy().cast::<i64>().sum(axes)`.
     /// 0 for no elements.
-    fn sum, sum_axis = Sum where Number;
+    fn sum, sum_axis, sum_along = Sum where Number;
     /// `Π x`; integers wrap. 1 for no elements.
-    fn prod, prod_axis = Prod where Number;
+    fn prod, prod_axis, prod_along = Prod where Number;
     /// The largest; NaN if any is.
-    fn max, max_axis = Max where Comparable;
+    fn max, max_axis, max_along = Max where Comparable;
     /// The smallest; NaN if any is.
-    fn min, min_axis = Min where Comparable;
+    fn min, min_axis, min_along = Min where Comparable;
     /// The arithmetic mean; NaN for no elements.
-    fn mean, mean_axis = Mean where Float;
+    fn mean, mean_axis, mean_along = Mean where Float;
     /// The variance, `Σ (x − mean)² / n`.
-    fn var, var_axis = Var where Float;
+    fn var, var_axis, var_along = Var where Float;
     /// The variance with Bessel's correction, `Σ (x − mean)² / (n − 1)`.
-    fn sample_var, sample_var_axis = SampleVar where Float;
+    fn sample_var, sample_var_axis, sample_var_along = SampleVar where Float;
     /// Where the first of the largest stands, row-major over the reduced axes; the first NaN if there is one.
-    fn argmax, argmax_axis = ArgMax where Comparable;
+    fn argmax, argmax_axis, argmax_along = ArgMax where Comparable;
     /// Where the first of the smallest stands, row-major over the reduced axes; the first NaN if there is one.
-    fn argmin, argmin_axis = ArgMin where Comparable;
+    fn argmin, argmin_axis, argmin_along = ArgMin where Comparable;
     /// Whether any is `true`.
-    fn any, any_axis = Any where Truth;
+    fn any, any_axis, any_along = Any where Truth;
     /// Whether all are `true`.
-    fn all, all_axis = AllTrue where Truth;
+    fn all, all_axis, all_along = AllTrue where Truth;
     /// How many are `true`.
-    fn count, count_axis = Count where Truth;
+    fn count, count_axis, count_along = Count where Truth;
 }

@@ -291,17 +291,19 @@ macro_rules! reals {
             const LOWEST: $t = $t::NEG_INFINITY;
             #[inline(always)]
             fn order(op: Order, a: $t, b: $t) -> $t {
-                // Equal operands differ at most in the sign of zero; an unordered pair has a NaN, and a sum keeps it.
+                // `a` may be the state of a long reduction: only one comparison waits for it. It keeps `a` where `a` is NaN
+                // or equal; zeros of two signs are equal, and a NaN `b` is taken last.
+                const SIGN: $bits = 1 << ($bits::BITS - 1);
                 match op {
                     Order::Max => {
-                        let equal = $t::from_bits(a.to_bits() & b.to_bits());
-                        let larger = if a > b { a } else { b };
-                        if a == b { equal } else if a != a || b != b { a + b } else { larger }
+                        let larger = if b > a { b } else { a };
+                        let signed = if b.to_bits() == 0 { $t::from_bits(larger.to_bits() & !SIGN) } else { larger };
+                        if b != b { b } else { signed }
                     }
                     Order::Min => {
-                        let equal = $t::from_bits(a.to_bits() | b.to_bits());
-                        let smaller = if a < b { a } else { b };
-                        if a == b { equal } else if a != a || b != b { a + b } else { smaller }
+                        let smaller = if b < a { b } else { a };
+                        let signed = if b.to_bits() == SIGN { $t::from_bits(smaller.to_bits() | SIGN) } else { smaller };
+                        if b != b { b } else { signed }
                     }
                     Order::Rem => a % b,
                 }

@@ -58,13 +58,6 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
         TensorView { base: self.base, layout, ready: self.ready, device: self.device, _elements: PhantomData }
     }
 
-    /// A new axis of size 1 at `axis`, for callers whose types say that `N = RANK + 1` by another relation.
-    pub(crate) fn with_axis<const N: usize>(self, axis: usize) -> TensorView<'a, T, N, D> {
-        assert!(axis < N && N == RANK + 1, "a new axis adds one to the rank");
-        // SAFETY: the same elements under one axis more.
-        unsafe { self.relay(self.layout.grown(axis)) }
-    }
-
     /// [`Error::Unallocated`] when the elements have no memory yet.
     pub(crate) fn ready(&self, op: &'static str) -> Result<()> {
         if self.ready {

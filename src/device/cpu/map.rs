@@ -3,14 +3,17 @@
 //! Three formulations of that loop fail to vectorise without a word: pointers read through a slice inside it, an output
 //! that is also an input, lanes that are arrays. Hence: pointers in a local array, one scalar evaluation an index, and a
 //! block buffer where an output is an input.
-//! Imports: `scalar`, `element`, `kernel`, `device`.
+//! Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
+use super::io::{At, Scratch};
 use super::pack::{self, Tile};
 use super::simd::{self, Loop};
 use super::walk::{self, Addresses, Order, Walk};
+use super::{fold, rows};
 use crate::device::{Inputs, MAX_OPERANDS, Slot};
-use crate::element::{Compute, Element};
-use crate::kernel::{Io, Program};
+use crate::element::Compute;
+use crate::error::Result;
+use crate::kernel::{Body, Once, Program, Reducer, Row};
 use crate::scalar::{Lane, Run};
 use std::any::TypeId;
 use std::mem::MaybeUninit;
@@ -58,56 +61,125 @@ impl<P: Program> Loop for Rows<P> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Rows { program, n, pointers } = self; // a local array: see the module's head
+        let Rows { mut program, n, pointers } = self; // a local array: see the module's head
+        if P::BY_ROWS {
+            let (row, mut known) = (pointers, Known::default());
+            program.settle(&mut Settling { pointers: &row, first: P::OUTPUTS, next: 0, n, held: 0, known: &mut known });
+        }
         for i in 0..n {
-            program.run::<Run>(&mut At { pointers: &pointers, next: P::OUTPUTS, output: 0, i });
+            let (pointers, next) = (&pointers, P::OUTPUTS);
+            if P::BY_ROWS {
+                program.run::<Run>(&mut At::<true> { pointers, next, output: 0, i });
+            } else {
+                program.run::<Run>(&mut At::<false> { pointers, next, output: 0, i });
+            }
         }
     }
 }
 
-/// One position of contiguous operands.
-pub(super) struct At<'a> {
-    /// Outputs, then one for each load.
-    pub(super) pointers: &'a Addresses,
-    /// The next load's pointer.
-    pub(super) next: usize,
-    /// The next store's pointer.
-    pub(super) output: usize,
-    /// The position.
-    pub(super) i: usize,
+/// A contiguous row, on which a program settles.
+struct Settling<'a> {
+    pointers: &'a Addresses,
+    /// The pointer of the first load.
+    first: usize,
+    next: usize,
+    n: usize,
+    /// Bytes that are held.
+    held: usize,
+    /// Elsewhere: an index that is not constant would keep the numbers above in memory, and loops from vectorising.
+    known: &'a mut Known,
 }
 
-impl Io<Run> for At<'_> {
+/// What was found on a row: of what, from which load on, and the value or the place. Parts of an expression recur.
+#[derive(Default)]
+struct Known {
+    found: [Option<(TypeId, usize, [u64; 2])>; 4],
+    count: usize,
+}
+
+impl Row for Settling<'_> {
     #[inline(always)]
-    fn load<T: Element>(&mut self) -> Lane<Run, Compute<T>> {
-        let pointer = self.pointers[self.next].cast::<T>();
-        self.next += 1;
-        // SAFETY: whoever made this `At` promised an element of type T here (`row`, `fold`, `columns`).
-        Lane(unsafe { pointer.add(self.i).read() }.widen())
+    fn next(&mut self) -> &mut usize {
+        &mut self.next
     }
     #[inline(always)]
-    fn param<T: Element>(&mut self, value: T) -> Lane<Run, Compute<T>> {
-        Lane(value.widen())
+    fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, body: &B) -> Compute<R::Out> {
+        let remembers = const { B::FIXED && size_of::<Compute<R::Out>>() <= 16 };
+        let what = remembers.then(TypeId::of::<(B, R)>);
+        if let Some(bytes) = self.recall::<B>(what) {
+            // SAFETY: bytes that were written below as this very type, which fits and is read at any alignment.
+            return unsafe { std::ptr::from_ref(&bytes).cast::<Compute<R::Out>>().read_unaligned() };
+        }
+        let pointers = *self.pointers; // a local array, again
+        let state = fold::row::<B, R, true>(*body, &pointers, self.first + self.next, self.n);
+        let value = R::finish::<Run>(state, Lane(self.n as i64)).0;
+        let mut bytes = [0u64; 2];
+        if remembers {
+            // SAFETY: the value fits, or it would not be remembered.
+            unsafe { std::ptr::from_mut(&mut bytes).cast::<Compute<R::Out>>().write_unaligned(value) };
+        }
+        self.remember(what, bytes);
+        value
     }
     #[inline(always)]
-    fn store<T: Element>(&mut self, value: Lane<Run, Compute<T>>) {
-        let pointer = self.pointers[self.output].cast::<T>();
-        self.output += 1;
-        // SAFETY: as for `load`; stores go to outputs.
-        unsafe { pointer.add(self.i).write(T::narrow(value.0)) };
+    fn hold<B: Body>(&mut self, body: &B) -> usize {
+        let what = B::FIXED.then(TypeId::of::<Once<B>>);
+        if let Some([place, _]) = self.recall::<B>(what) {
+            return place as usize;
+        }
+        let place = self.held.next_multiple_of(64);
+        self.held = place + self.n * size_of::<Compute<B::Out>>();
+        let pointers = *self.pointers; // a local array, again
+        let room = pointers[MAX_OPERANDS].wrapping_add(place).cast::<Compute<B::Out>>();
+        for i in 0..self.n {
+            let value = body.eval::<Run>(&mut At::<true> { pointers: &pointers, next: self.first + self.next, output: 0, i });
+            // SAFETY: the driver made room for every value that the program holds, each aligned to a cache line.
+            unsafe { room.add(i).write(value.0) };
+        }
+        self.remember(what, [place as u64, 0]);
+        place
+    }
+}
+
+impl Settling<'_> {
+    /// What was remembered of this row, made from the same operands as the next `B` would be.
+    #[inline(always)]
+    fn recall<B: Body>(&self, what: Option<TypeId>) -> Option<[u64; 2]> {
+        let what = what?;
+        let at = self.first + self.next;
+        // What is settled inside a fixed body follows from the same loads, so these say all.
+        let same = |from: usize| (0..B::LOADS).all(|k| self.pointers[from + k] == self.pointers[at + k]);
+        self.known.found.iter().flatten().find(|&&(of, from, _)| of == what && same(from)).map(|&(_, _, bytes)| bytes)
+    }
+
+    #[inline(always)]
+    fn remember(&mut self, what: Option<TypeId>, bytes: [u64; 2]) {
+        let at = self.first + self.next;
+        if let Some(what) = what
+            && let Some(free) = self.known.found.get_mut(self.known.count)
+        {
+            *free = Some((what, at, bytes));
+            self.known.count += 1;
+        }
     }
 }
 
 /// # Safety
 /// As [`Device::map`](crate::device::Device::map).
-pub(super) unsafe fn run<P: Program>(program: &P, sizes: &[usize], outputs: &[Slot<'_>], inputs: Inputs<'_>) {
+pub(super) unsafe fn run<P: Program>(program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
     let compiled = P::compiled().and_then(|kernel| kernel.downcast_ref::<MapKernel>());
     let compiled = compiled.filter(|kernel| kernel.program == TypeId::of::<P>());
     let kernel = compiled.copied().unwrap_or(MapKernel::of::<P>());
     let streams = outputs.iter().any(|slot| is_large(sizes, slot));
     let job = Job { row: kernel.row, program: std::ptr::from_ref(program).cast(), outputs: outputs.len(), reads: inputs.reads, streams };
     // SAFETY: the caller's promise; the kernel is that of the program's type.
-    unsafe { job.drive(sizes, outputs, inputs.slots) }
+    unsafe {
+        if P::BY_ROWS {
+            return rows::drive(&job, P::HELD, sizes, row, outputs, inputs.slots);
+        }
+        job.drive(sizes, outputs, inputs.slots);
+    }
+    Ok(())
 }
 
 /// Copies every element of `from` to the same index of `to`: a program whose elements may be of any type.
@@ -130,35 +202,39 @@ pub(super) unsafe fn copy(sizes: &[usize], to: Slot<'_>, from: Slot<'_>) {
     unsafe { job.drive(sizes, &[to], &[from]) }
 }
 
+/// Outputs, then inputs; and whether one is the other.
+pub(super) fn together<'a>(outputs: &[Slot<'a>], inputs: &[Slot<'a>]) -> ([Slot<'a>; MAX_OPERANDS], bool) {
+    let mut slots = [Slot { address: std::ptr::null_mut(), stride: &[], element: 0 }; MAX_OPERANDS];
+    slots[..outputs.len()].copy_from_slice(outputs);
+    slots[outputs.len()..outputs.len() + inputs.len()].copy_from_slice(inputs);
+    (slots, outputs.iter().any(|out| inputs.iter().any(|input| input.address == out.address)))
+}
+
 /// Whether an output is larger than the caches by far.
 fn is_large(sizes: &[usize], output: &Slot<'_>) -> bool {
     sizes.iter().product::<usize>() * output.element >= STREAMED
 }
 
 /// A kernel and its program, without their type: everything from here on is compiled once.
-struct Job<'a> {
+pub(super) struct Job<'a> {
     /// The contiguous loop; see [`MapKernel`].
-    row: unsafe fn(program: *const (), n: usize, pointers: &Addresses),
-    program: *const (),
-    outputs: usize,
+    pub(super) row: unsafe fn(program: *const (), n: usize, pointers: &Addresses),
+    pub(super) program: *const (),
+    pub(super) outputs: usize,
     reads: &'a [u8],
     /// Whether outputs go past the caches.
-    streams: bool,
+    pub(super) streams: bool,
 }
 // SAFETY: programs are `Send + Sync` by their trait's bounds and outlive the job.
 unsafe impl Sync for Job<'_> {}
 
 /// Where the elements of each operand are packed; `None` where they can be used as they stand.
-type Packed = [Option<*mut u8>; MAX_OPERANDS];
+pub(super) type Packed = [Option<*mut u8>; MAX_OPERANDS];
 
 impl Job<'_> {
     unsafe fn drive(&self, sizes: &[usize], outputs: &[Slot<'_>], inputs: &[Slot<'_>]) {
-        let count = outputs.len() + inputs.len();
-        let mut slots = [Slot { address: std::ptr::null_mut(), stride: &[], element: 0 }; MAX_OPERANDS];
-        slots[..outputs.len()].copy_from_slice(outputs);
-        slots[outputs.len()..count].copy_from_slice(inputs);
-        let slots = &slots[..count];
-        let in_place = outputs.iter().any(|out| inputs.iter().any(|input| input.address == out.address));
+        let (slots, in_place) = together(outputs, inputs);
+        let slots = &slots[..outputs.len() + inputs.len()];
         if !in_place && let Some(n) = walk::small_run(sizes, slots) {
             let base = std::array::from_fn(|k| slots.get(k).map_or(std::ptr::null_mut(), |slot| slot.address));
             // SAFETY: every operand is one run of `n` elements.
@@ -174,7 +250,7 @@ impl Job<'_> {
     }
 
     /// What the program's outputs have, then what each of its loads has, from what each operand has.
-    fn spread<T: Copy>(&self, base: &[T; MAX_OPERANDS]) -> [T; MAX_OPERANDS] {
+    pub(super) fn spread<T: Copy>(&self, base: &[T; MAX_OPERANDS + 1]) -> [T; MAX_OPERANDS + 1] {
         let mut pointers = *base;
         for (pointer, &read) in pointers[self.outputs..].iter_mut().zip(self.reads) {
             *pointer = base[self.outputs + read as usize];
@@ -236,7 +312,7 @@ impl Job<'_> {
                         around.address_at(k, &index).wrapping_offset(to)
                     };
                     let tile = |k: usize| Tile { rows, columns, width: block, steps: [step(k), walk.inner_step(k)] };
-                    let (mut base, mut down) = ([std::ptr::null_mut(); MAX_OPERANDS], [0; MAX_OPERANDS]);
+                    let (mut base, mut down) = ([std::ptr::null_mut(); MAX_OPERANDS + 1], [0; MAX_OPERANDS + 1]);
                     for (k, slot) in slots.iter().enumerate() {
                         (base[k], down[k]) = match packed[k] {
                             Some(room) => (room, (block * slot.element) as isize),
@@ -270,7 +346,7 @@ impl Job<'_> {
         }
     }
 
-    unsafe fn put(&self, to: *mut u8, step: isize, from: *mut u8, n: usize, element: usize) {
+    pub(super) unsafe fn put(&self, to: *mut u8, step: isize, from: *mut u8, n: usize, element: usize) {
         // SAFETY: the caller's promise: `n` elements at both ends.
         unsafe {
             if self.streams && step == element as isize {
@@ -286,7 +362,7 @@ impl Job<'_> {
         let (mut index, mut done, n) = (walk.index_of(0), 0, walk.numel());
         while done < n {
             let len = block.min(n - done);
-            let mut base = [std::ptr::null_mut(); MAX_OPERANDS];
+            let mut base = [std::ptr::null_mut(); MAX_OPERANDS + 1];
             for (k, slot) in slots.iter().enumerate() {
                 base[k] = packed[k].unwrap_or_else(|| walk.address_at(k, &index));
                 if k >= self.outputs && packed[k].is_some() {
@@ -305,21 +381,5 @@ impl Job<'_> {
             walk.advance(&mut index, len);
             done += len;
         }
-    }
-}
-
-/// Room for packed elements, on the stack.
-pub(super) struct Scratch<const WORDS: usize> {
-    pub(super) bytes: [MaybeUninit<u64>; WORDS],
-    pub(super) used: usize,
-}
-
-impl<const WORDS: usize> Scratch<WORDS> {
-    /// The next `nbytes`, aligned for every element; the caller has counted them.
-    pub(super) fn take(&mut self, nbytes: usize) -> *mut u8 {
-        let at = self.used;
-        self.used += nbytes.div_ceil(8);
-        assert!(self.used <= WORDS, "scratch: blocks are counted before they are taken");
-        self.bytes[at..].as_mut_ptr().cast()
     }
 }

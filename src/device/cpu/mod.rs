@@ -7,7 +7,10 @@
 //! | `simd.rs` | run-time dispatch to the widest instruction set |
 //! | `walk.rs` | from many axes and strides to few: joint coalescing, tiles |
 //! | `pack.rs` | strided elements to contiguous ones and back |
+//! | `io.rs` | one position of contiguous operands |
+//! | `fold.rs` | a contiguous row, reduced |
 //! | `map.rs` | programs over elements |
+//! | `rows.rs` | programs over rows |
 //! | `reduce.rs` | reducers over axes |
 //! | `contract.rs` | matrix products |
 //!
@@ -15,11 +18,14 @@
 //! Imports: `error`, `element`, `kernel`.
 
 mod contract;
+mod fold;
+mod io;
 mod map;
 mod memory;
 mod pack;
 mod pool;
 mod reduce;
+mod rows;
 mod simd;
 mod walk;
 
@@ -107,10 +113,9 @@ unsafe impl Device for Cpu {
         Ok(())
     }
 
-    unsafe fn map<P: Program>(&self, program: &P, sizes: &[usize], outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+    unsafe fn map<P: Program>(&self, program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
-        unsafe { map::run(program, sizes, outputs, inputs) };
-        Ok(())
+        unsafe { map::run(program, sizes, row, outputs, inputs) }
     }
 
     unsafe fn reduce<B: Body, R: Reducer<B::Out>>(

@@ -108,38 +108,80 @@ pub(super) struct Tile {
 /// The tile is there, elements are `element` bytes, and `to` has room for `rows · width` of them.
 pub(super) unsafe fn tile(to: *mut u8, from: *const u8, tile: Tile, element: usize) {
     let Tile { rows, columns, width, steps: [down, along] } = tile;
+    let width = (width * element) as isize;
+    if down == element as isize {
+        // SAFETY: as the caller promises.
+        return unsafe { turned(to, [width, down], from, [down, along], [rows, columns], element) };
+    }
+    for r in 0..rows as isize {
+        // SAFETY: as the caller promises.
+        unsafe { strided(to.offset(r * width), element as isize, from.offset(r * down), along, columns, element) };
+    }
+}
+
+/// The other way: packed rows to where they may stand crosswise.
+///
+/// # Safety
+/// As [`tile`], with the ends exchanged.
+pub(super) unsafe fn untile(to: *mut u8, from: *const u8, tile: Tile, element: usize) {
+    let Tile { rows, columns, width, steps: [down, along] } = tile;
+    let width = (width * element) as isize;
+    if down == element as isize {
+        // SAFETY: as the caller promises.
+        return unsafe { turned(to, [down, along], from, [width, down], [rows, columns], element) };
+    }
+    for r in 0..rows as isize {
+        // SAFETY: as the caller promises.
+        unsafe { strided(to.offset(r * down), along, from.offset(r * width), element as isize, columns, element) };
+    }
+}
+
+/// Copies rows that are columns at the other end, column by column; steps from row to row and from column to column.
+///
+/// # Safety
+/// Both tiles are there, they do not overlap, elements are `element` bytes.
+unsafe fn turned(to: *mut u8, to_steps: [isize; 2], from: *const u8, from_steps: [isize; 2], [rows, columns]: [usize; 2], element: usize) {
     // SAFETY: as the caller promises.
     unsafe {
         match element {
-            1 if down == 1 => crosswise::<1>(to, from, tile),
-            2 if down == 2 => crosswise::<2>(to, from, tile),
-            4 if down == 4 => crosswise::<4>(to, from, tile),
-            8 if down == 8 => crosswise::<8>(to, from, tile),
-            16 if down == 16 => crosswise::<16>(to, from, tile),
+            1 => columns_of::<1, 64>(to, to_steps, from, from_steps, [rows, columns]),
+            2 => columns_of::<2, 32>(to, to_steps, from, from_steps, [rows, columns]),
+            4 => columns_of::<4, 16>(to, to_steps, from, from_steps, [rows, columns]),
+            8 => columns_of::<8, 8>(to, to_steps, from, from_steps, [rows, columns]),
+            16 => columns_of::<16, 4>(to, to_steps, from, from_steps, [rows, columns]),
             _ => {
-                for r in 0..rows {
-                    let from = from.offset(r as isize * down);
-                    strided(to.add(r * width * element), element as isize, from, along, columns, element);
+                for c in 0..columns as isize {
+                    let (to, from) = (to.offset(c * to_steps[1]), from.offset(c * from_steps[1]));
+                    strided(to, to_steps[0], from, from_steps[0], rows, element);
                 }
             }
         }
     }
 }
 
-unsafe fn crosswise<const SIZE: usize>(to: *mut u8, from: *const u8, tile: Tile) {
-    let to = to.cast::<Bytes<SIZE>>();
-    for c in 0..tile.columns {
-        // SAFETY: as the caller of `tile` promises.
+/// `LINE` elements are a cache line.
+unsafe fn columns_of<const SIZE: usize, const LINE: usize>(
+    to: *mut u8,
+    to_steps: [isize; 2],
+    from: *const u8,
+    from_steps: [isize; 2],
+    [rows, columns]: [usize; 2],
+) {
+    for c in 0..columns as isize {
+        // SAFETY: as the caller of `turned` promises.
         unsafe {
-            let column = from.offset(c as isize * tile.steps[1]).cast::<Bytes<SIZE>>();
-            if tile.rows == 64 / SIZE {
-                // A cache line: a constant count, so that it is read at once.
-                for r in 0..64 / SIZE {
-                    to.add(r * tile.width + c).write(column.add(r).read());
+            let (to, from) = (to.offset(c * to_steps[1]), from.offset(c * from_steps[1]));
+            let one = |r: isize| {
+                to.offset(r * to_steps[0]).cast::<Bytes<SIZE>>().write(from.offset(r * from_steps[0]).cast::<Bytes<SIZE>>().read())
+            };
+            if rows == LINE {
+                // A constant count: unrolled, and whichever end is contiguous is taken at once.
+                for r in 0..LINE as isize {
+                    one(r);
                 }
             } else {
-                for r in 0..tile.rows {
-                    to.add(r * tile.width + c).write(column.add(r).read());
+                for r in 0..rows as isize {
+                    one(r);
                 }
             }
         }

@@ -55,7 +55,7 @@ impl Block {
     /// Fresh memory; nobody has written it.
     fn fresh(capacity: usize) -> Option<Block> {
         let layout = Block::layout(capacity)?;
-        // SAFETY: the layout is not empty: capacities are those of `round`, of at least one byte.
+        // SAFETY: the layout is not empty: capacities are those of `capacity_for`, of at least one byte.
         let address = NonNull::new(unsafe { std::alloc::alloc(layout) })?;
         #[cfg(target_os = "linux")]
         if capacity >= HUGE {
@@ -122,7 +122,7 @@ impl Pool {
 }
 
 /// Capacities are rounded, so that sizes that differ little use each other's blocks.
-fn round(nbytes: usize) -> Option<usize> {
+fn capacity_for(nbytes: usize) -> Option<usize> {
     let unit = match nbytes {
         ..POOLED => return Some(nbytes),
         ..HUGE => 4 << 10,
@@ -133,7 +133,7 @@ fn round(nbytes: usize) -> Option<usize> {
 
 /// A block of at least `nbytes` bytes, which are not 0.
 pub(super) fn take(nbytes: usize) -> Option<Block> {
-    let capacity = round(nbytes)?;
+    let capacity = capacity_for(nbytes)?;
     if capacity < POOLED {
         return Block::fresh(capacity);
     }

@@ -1,31 +1,25 @@
 //! Reducers over axes: rows (the reduced axis is contiguous) and columns (a kept axis is).
 //!
-//! A row is absorbed by 32 states side by side, which the compiler keeps in vector registers; a leaf of 4 096 values is
-//! collapsed to one state, and leaves are combined pairwise. The tree depends on the sizes only, never on threads.
+//! How one contiguous row is reduced stands in `fold.rs`.
 //! Imports: `scalar`, `element`, `kernel`, `device`.
 
-use super::map::{At, Scratch};
+use super::fold::{Cascade, LANES, LEAF, State, absorb, collapse};
+use super::io::{At, Scratch};
 use super::pack;
 use super::simd::{self, Loop};
 use super::walk::{self, Addresses, Index, Order, Walk};
 use crate::device::{Inputs, MAX_OPERANDS, Reduction, Slot};
-use crate::element::{Compute, Element};
-use crate::kernel::{Body, Input, Reducer};
+use crate::element::Element;
+use crate::kernel::{Body, Reducer};
 use crate::scalar::{Lane, Run};
 use std::any::TypeId;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
-/// States that absorb a row side by side.
-const LANES: usize = 32;
-/// Values of a row that are absorbed before their states are collapsed.
-const LEAF: usize = 4096;
 /// Columns that are reduced side by side.
-const WIDTH: usize = 32;
+const WIDTH: usize = 64;
 /// Rows of columns that are absorbed before their states join the tree.
 const LEAF_ROWS: usize = 128;
-/// Values that are evaluated before they are absorbed.
-const BLOCK: usize = 256;
 /// Bytes of packed elements of all operands together.
 const SCRATCH: usize = 32 * 1024;
 
@@ -45,8 +39,6 @@ impl ReduceKernel {
         ReduceKernel { types: TypeId::of::<(B, R)>(), rows: rows::<B, R>, short_rows: short_rows::<B, R>, columns: columns::<B, R> }
     }
 }
-
-type State<B, R> = <R as Reducer<<B as Body>::Out>>::State<Run>;
 
 /// # Safety
 /// As [`Device::reduce`](crate::device::Device::reduce).
@@ -201,7 +193,7 @@ impl Job<'_> {
 
     /// One pointer for each load of the body.
     fn spread(&self, base: &Addresses) -> Addresses {
-        let mut pointers = [std::ptr::null_mut(); MAX_OPERANDS];
+        let mut pointers = [std::ptr::null_mut(); MAX_OPERANDS + 1];
         for (pointer, &read) in pointers.iter_mut().zip(self.inputs.reads) {
             *pointer = base[read as usize];
         }
@@ -223,7 +215,7 @@ impl Blocks<'_> {
     /// The next block of at most `most` values: their pointers and how many; 0 at the end.
     fn next(&mut self, most: usize) -> (Addresses, usize) {
         let n = self.left.min(self.block).min(most);
-        let mut base = [std::ptr::null_mut(); MAX_OPERANDS];
+        let mut base = [std::ptr::null_mut(); MAX_OPERANDS + 1];
         if let Some(walk) = &self.walk
             && n > 0
         {
@@ -257,7 +249,7 @@ impl Tiles<'_> {
     /// The next rows: the pointers of the first, the steps from one to the next in bytes, and how many; 0 at the end.
     fn next(&mut self, most: usize) -> (Addresses, [isize; MAX_OPERANDS], usize) {
         let n = self.left.min(self.rows).min(most).min(self.walk.left_in_row(&self.index));
-        let mut base = [std::ptr::null_mut(); MAX_OPERANDS];
+        let mut base = [std::ptr::null_mut(); MAX_OPERANDS + 1];
         let mut step = [0; MAX_OPERANDS];
         for (k, slot) in self.job.inputs.slots.iter().enumerate() {
             let from = self.walk.address_at(k, &self.index);
@@ -282,37 +274,6 @@ impl Tiles<'_> {
             *to = step[read as usize];
         }
         (self.job.spread(&base), steps, n)
-    }
-}
-
-/// States of leaves, combined pairwise as they come: a binary counter whose digits are states.
-struct Cascade<S> {
-    states: [MaybeUninit<S>; 64],
-    leaves: u64,
-}
-
-impl<S: Copy> Cascade<S> {
-    fn new() -> Self {
-        Cascade { states: [const { MaybeUninit::uninit() }; 64], leaves: 0 }
-    }
-    fn push(&mut self, mut state: S, combine: impl Fn(S, S) -> S) {
-        let mut digit = 0;
-        while self.leaves >> digit & 1 == 1 {
-            // SAFETY: a set digit of the counter has its state.
-            state = combine(unsafe { self.states[digit].assume_init() }, state);
-            digit += 1;
-        }
-        self.states[digit] = MaybeUninit::new(state);
-        self.leaves += 1;
-    }
-    fn join(self, identity: S, combine: impl Fn(S, S) -> S) -> S {
-        let mut joined = None;
-        for digit in (0..64).filter(|digit| self.leaves >> digit & 1 == 1) {
-            // SAFETY: a set digit of the counter has its state.
-            let state = unsafe { self.states[digit].assume_init() };
-            joined = Some(joined.map_or(state, |later| combine(state, later)));
-        }
-        joined.unwrap_or(identity)
     }
 }
 
@@ -382,29 +343,16 @@ impl<B: Body, R: Reducer<B::Out>> Loop for AbsorbRows<B, R> {
     fn run(self) {
         let ShortRows { mut pointers, steps, rows, count, mut out, out_step } = self.rows;
         for _ in 0..rows {
-            let states = absorb::<B, R>(self.body, pointers, count, 0, [R::identity::<Run>(); LANES]);
+            let states = absorb::<B, R, false>(self.body, &pointers, 0, 0..count, 0, [R::identity::<Run>(); LANES]);
             let value = R::finish::<Run>(collapse::<B, R>(states), Lane(count as i64)).0;
             // SAFETY: whoever made the rows promised room for each output (`short_rows`).
             unsafe { out.cast::<R::Out>().write(R::Out::narrow(value)) };
             out = out.wrapping_offset(out_step);
-            for (pointer, step) in pointers.iter_mut().zip(steps) {
-                *pointer = pointer.wrapping_offset(step);
+            for k in 0..B::LOADS {
+                pointers[k] = pointers[k].wrapping_offset(steps[k]);
             }
         }
     }
-}
-
-/// The states of a leaf as one, each half combined with the other.
-#[inline(always)]
-fn collapse<B: Body, R: Reducer<B::Out>>(mut states: [State<B, R>; LANES]) -> State<B, R> {
-    let mut width = LANES / 2;
-    while width > 0 {
-        for j in 0..width {
-            states[j] = R::combine::<Run>(states[j], states[j + width]);
-        }
-        width /= 2;
-    }
-    states[0]
 }
 
 struct Absorb<'a, B: Body, R: Reducer<B::Out>> {
@@ -420,57 +368,8 @@ impl<B: Body, R: Reducer<B::Out>> Loop for Absorb<'_, B, R> {
     #[inline(always)]
     fn run(self) {
         let Absorb { body, pointers, n, at, states } = self;
-        *states = absorb::<B, R>(body, pointers, n, at, *states);
+        *states = absorb::<B, R, false>(body, &pointers, 0, 0..n, at, *states);
     }
-}
-
-/// Takes `n` contiguous values into the states; the first has number `at`.
-#[inline(always)]
-fn absorb<B: Body, R: Reducer<B::Out>>(
-    body: B,
-    pointers: Addresses,
-    n: usize,
-    at: usize,
-    mut states: [State<B, R>; LANES],
-) -> [State<B, R>; LANES] {
-    // Wrapping sums: the checks of a debug build would keep these loops from vectorising there.
-    let at_lane = |i: usize| Lane(at.wrapping_add(i) as i64);
-    let mut start = 0;
-    if TypeId::of::<B>() == TypeId::of::<Input<B::Out>>() {
-        // A plain operand is absorbed straight from memory.
-        while start + LANES <= n {
-            let mut here = pointers;
-            here[0] = here[0].wrapping_add(start * size_of::<B::Out>());
-            for j in 0..LANES {
-                let x = body.eval::<Run>(&mut At { pointers: &here, next: 0, output: 0, i: j });
-                states[j] = R::absorb::<Run>(states[j], x, at_lane(start.wrapping_add(j)));
-            }
-            start += LANES;
-        }
-    }
-    let value = |i: usize| body.eval::<Run>(&mut At { pointers: &pointers, next: 0, output: 0, i }).0;
-    if start == n {
-        return states;
-    }
-    // Anything else goes through a block, so that evaluation and absorption each vectorise.
-    let mut buffer = [Compute::<B::Out>::default(); BLOCK];
-    while start < n {
-        let len = BLOCK.min(n - start);
-        for i in 0..len {
-            buffer[i] = value(start.wrapping_add(i));
-        }
-        let (chunks, rest) = buffer[..len].as_chunks::<LANES>();
-        for (c, chunk) in chunks.iter().enumerate() {
-            for j in 0..LANES {
-                states[j] = R::absorb::<Run>(states[j], Lane(chunk[j]), at_lane(start.wrapping_add(c * LANES).wrapping_add(j)));
-            }
-        }
-        for (j, &x) in rest.iter().enumerate() {
-            states[j] = R::absorb::<Run>(states[j], Lane(x), at_lane(start.wrapping_add(chunks.len() * LANES + j)));
-        }
-        start += len;
-    }
-    states
 }
 
 /// Reduces several columns to as many outputs, `out_step` bytes apart.
@@ -534,7 +433,7 @@ impl<B: Body, R: Reducer<B::Out>> Loop for AbsorbColumns<'_, B, R> {
         for row in 0..n {
             let at = Lane((at + row) as i64);
             let here = pointers;
-            let value = |i: usize| body.eval::<Run>(&mut At { pointers: &here, next: 0, output: 0, i });
+            let value = |i: usize| body.eval::<Run>(&mut At::<false> { pointers: &here, next: 0, output: 0, i });
             if width == WIDTH {
                 for j in 0..WIDTH {
                     states[j] = R::absorb::<Run>(states[j], value(j), at);
@@ -544,8 +443,8 @@ impl<B: Body, R: Reducer<B::Out>> Loop for AbsorbColumns<'_, B, R> {
                     *state = R::absorb::<Run>(*state, value(j), at);
                 }
             }
-            for (pointer, step) in pointers.iter_mut().zip(steps) {
-                *pointer = pointer.wrapping_offset(step);
+            for k in 0..B::LOADS {
+                pointers[k] = pointers[k].wrapping_offset(steps[k]);
             }
         }
         *result = states;

@@ -10,8 +10,8 @@ use std::ops::Range;
 /// Axes that a walk holds; sizes beyond are walked one index at a time by [`each`].
 const AXES: usize = MAX_REDUCED;
 
-/// One byte address for each operand.
-pub(super) type Addresses = [*mut u8; MAX_OPERANDS];
+/// One byte address for each operand, and last the room for what a row holds.
+pub(super) type Addresses = [*mut u8; MAX_OPERANDS + 1];
 
 /// Several operands of one size: axes from the slowest to the fastest, steps in bytes.
 #[derive(Clone, Copy)]
@@ -44,7 +44,7 @@ pub(super) fn each(sizes: &[usize], slots: &[Slot<'_>], order: Order, f: &mut dy
     if sizes.contains(&0) {
         return;
     }
-    let mut address = [std::ptr::null_mut(); MAX_OPERANDS];
+    let mut address = [std::ptr::null_mut(); MAX_OPERANDS + 1];
     for (address, slot) in address.iter_mut().zip(slots) {
         *address = slot.address;
     }

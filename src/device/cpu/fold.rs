@@ -1,0 +1,155 @@
+//! A contiguous row, reduced: the part of every reduction that is generic over the body and the reducer.
+//!
+//! A row is absorbed by 32 states side by side, which the compiler keeps in vector registers; a leaf of 4 096 values is
+//! collapsed to one state, and leaves are combined pairwise. The tree depends on the sizes only, never on threads.
+//! Everything is inlined into the loop that calls it, and so compiled for that loop's instruction set.
+//! Imports: `element`, `kernel`, `device`, `scalar`.
+
+use super::io::At;
+use super::walk::Addresses;
+use crate::device::MAX_OPERANDS;
+use crate::element::Compute;
+use crate::kernel::{Body, Input, Reducer};
+use crate::scalar::{Lane, Run};
+use std::any::TypeId;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+/// Room for the states that absorb a row side by side.
+pub(super) const LANES: usize = 64;
+/// How many of them are used: wide states have fewer, which fit the registers.
+pub(super) const fn lanes<S>() -> usize {
+    if size_of::<S>() <= 4 { LANES } else { LANES / 2 }
+}
+/// Values of a row that are absorbed before their states are collapsed.
+pub(super) const LEAF: usize = 4096;
+/// Values that are evaluated before they are absorbed.
+const BLOCK: usize = 256;
+
+/// What one reducer carries along.
+pub(super) type State<B, R> = <R as Reducer<<B as Body>::Out>>::State<Run>;
+
+/// The state of a whole row of `n` values. The body's first load is pointer `first`.
+#[inline(always)]
+pub(super) fn row<B: Body, R: Reducer<B::Out>, const HELD: bool>(body: B, pointers: &Addresses, first: usize, n: usize) -> State<B, R> {
+    if n <= LEAF {
+        return leaf::<B, R, HELD>(body, pointers, first, 0..n);
+    }
+    let mut cascade = Cascade::new();
+    for start in (0..n).step_by(LEAF) {
+        cascade.push(leaf::<B, R, HELD>(body, pointers, first, start..n.min(start + LEAF)), R::combine::<Run>);
+    }
+    cascade.join(R::identity::<Run>(), R::combine::<Run>)
+}
+
+/// The state of part of a row, of one leaf at most.
+#[inline(always)]
+fn leaf<B: Body, R: Reducer<B::Out>, const HELD: bool>(body: B, pointers: &Addresses, first: usize, part: Range<usize>) -> State<B, R> {
+    let at = part.start;
+    collapse::<B, R>(absorb::<B, R, HELD>(body, pointers, first, part, at, [R::identity::<Run>(); LANES]))
+}
+
+/// The states of a leaf as one, each half combined with the other.
+#[inline(always)]
+pub(super) fn collapse<B: Body, R: Reducer<B::Out>>(mut states: [State<B, R>; LANES]) -> State<B, R> {
+    let mut width = lanes::<State<B, R>>() / 2;
+    while width > 0 {
+        for j in 0..width {
+            states[j] = R::combine::<Run>(states[j], states[j + width]);
+        }
+        width /= 2;
+    }
+    states[0]
+}
+
+/// Takes a part of a contiguous row into the states; its first value has number `at`. The body's first load is pointer
+/// `first`.
+#[inline(always)]
+pub(super) fn absorb<B: Body, R: Reducer<B::Out>, const HELD: bool>(
+    body: B,
+    pointers: &Addresses,
+    first: usize,
+    part: Range<usize>,
+    at: usize,
+    mut states: [State<B, R>; LANES],
+) -> [State<B, R>; LANES] {
+    let Range { mut start, end: n } = part;
+    let lanes = const { lanes::<State<B, R>>() };
+    // Wrapping sums: the checks of a debug build would keep these loops from vectorising there.
+    let at = at.wrapping_sub(start);
+    let at_lane = |i: usize| Lane(at.wrapping_add(i) as i64);
+    if TypeId::of::<B>() == TypeId::of::<Input<B::Out>>() {
+        // A plain operand is absorbed straight from memory.
+        while start + lanes <= n {
+            let mut here = [std::ptr::null_mut(); MAX_OPERANDS + 1];
+            here[0] = pointers[first].wrapping_add(start * size_of::<B::Out>());
+            for j in 0..lanes {
+                let x = body.eval::<Run>(&mut At::<HELD> { pointers: &here, next: 0, output: 0, i: j });
+                states[j] = R::absorb::<Run>(states[j], x, at_lane(start.wrapping_add(j)));
+            }
+            start += lanes;
+        }
+    }
+    let value = |i: usize| body.eval::<Run>(&mut At::<HELD> { pointers, next: first, output: 0, i }).0;
+    // Anything else goes through a block, so that evaluation and absorption each vectorise.
+    while start + lanes <= n {
+        let mut buffer = [Compute::<B::Out>::default(); BLOCK];
+        let len = BLOCK.min(n - start) / lanes * lanes;
+        for i in 0..len {
+            buffer[i] = value(start.wrapping_add(i));
+        }
+        for (c, chunk) in buffer[..len].chunks_exact(lanes).enumerate() {
+            for j in 0..lanes {
+                states[j] = R::absorb::<Run>(states[j], Lane(chunk[j]), at_lane(start.wrapping_add(c * lanes).wrapping_add(j)));
+            }
+        }
+        start += len;
+    }
+    if start < n {
+        // Every state absorbs, and those beyond the end forget it: an index that is not constant would keep all of them
+        // in memory.
+        let mut buffer = [Compute::<B::Out>::default(); LANES];
+        for i in 0..n - start {
+            buffer[i] = value(start.wrapping_add(i));
+        }
+        for j in 0..lanes {
+            let next = R::absorb::<Run>(states[j], Lane(buffer[j]), at_lane(start.wrapping_add(j)));
+            states[j] = if j < n - start { next } else { states[j] };
+        }
+    }
+    states
+}
+
+/// States of leaves, combined pairwise as they come: a binary counter whose digits are states.
+pub(super) struct Cascade<S> {
+    states: [MaybeUninit<S>; 64],
+    leaves: u64,
+}
+
+impl<S: Copy> Cascade<S> {
+    #[inline(always)]
+    pub(super) fn new() -> Self {
+        Cascade { states: [const { MaybeUninit::uninit() }; 64], leaves: 0 }
+    }
+    #[inline(always)]
+    pub(super) fn push(&mut self, mut state: S, combine: impl Fn(S, S) -> S) {
+        let mut digit = 0;
+        while self.leaves >> digit & 1 == 1 {
+            // SAFETY: a set digit of the counter has its state.
+            state = combine(unsafe { self.states[digit].assume_init() }, state);
+            digit += 1;
+        }
+        self.states[digit] = MaybeUninit::new(state);
+        self.leaves += 1;
+    }
+    #[inline(always)]
+    pub(super) fn join(self, identity: S, combine: impl Fn(S, S) -> S) -> S {
+        let mut joined = None;
+        for digit in (0..64).filter(|digit| self.leaves >> digit & 1 == 1) {
+            // SAFETY: a set digit of the counter has its state.
+            let state = unsafe { self.states[digit].assume_init() };
+            joined = Some(joined.map_or(state, |later| combine(state, later)));
+        }
+        joined.unwrap_or(identity)
+    }
+}
