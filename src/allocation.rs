@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// # Examples
 /// ```
 /// use rankform::{Allocation, Cpu};
-/// let block = Allocation::new(&Cpu, 1000)?;
-/// assert_eq!((block.size(), block.ptr() as usize % 64, block.end() as usize - block.ptr() as usize), (1000, 0, 1000));
+/// let block = Allocation::new(&Cpu, 3000)?;
+/// assert_eq!((block.size(), block.ptr() as usize % 64, block.end() as usize - block.ptr() as usize), (3000, 0, 3000));
 /// assert_eq!(block.device(), &Cpu);
 /// # Ok::<(), rankform::Error>(())
 /// ```

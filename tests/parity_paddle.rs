@@ -113,12 +113,12 @@ fn allocation_is_raii_empty_owning_not_copyable_with_ptr_end_size_device() {
     {
         let empty = Allocation::new(&device, 0).unwrap();
         assert_eq!((empty.size(), empty.end()), (0, empty.ptr()));
-        let owning = Allocation::new(&device, 1000).unwrap();
-        assert_eq!(owning.end() as usize - owning.ptr() as usize, 1000);
-        assert_eq!((owning.size(), owning.device(), owning.ptr() as usize % 64), (1000, &device, 0));
+        let owning = Allocation::new(&device, 2000).unwrap();
+        assert_eq!(owning.end() as usize - owning.ptr() as usize, 2000);
+        assert_eq!((owning.size(), owning.device(), owning.ptr() as usize % 64), (2000, &device, 0));
         assert_eq!(device.blocks(), 2);
         let moved = owning;
-        assert_eq!((moved.size(), device.blocks()), (1000, 2));
+        assert_eq!((moved.size(), device.blocks()), (2000, 2));
     }
     assert_eq!(device.blocks(), 0, "each block is freed once, at the end of its scope");
 

@@ -77,7 +77,7 @@ pub struct Reduction<'a> {
 /// Where bytes live and how kernels run over them.
 ///
 /// # Safety
-/// 1. A block from `allocate` or `adopt` owns at least `nbytes` bytes at `address`, aligned to 64 bytes (an adopted one:
+/// 1. A block from `allocate` or `adopt` owns at least `nbytes` bytes at `address`, aligned to 64 bytes, or to 16 when there are fewer than 1024 (an adopted one:
 ///    as given), until it is dropped; fresh memory is zero where [`Fresh::Zeroed`] was asked for.
 /// 2. Kernels touch only positions that sizes and strides reach, write only outputs, and write each of those.
 /// 3. A call may return before its work is done only if every later call on the same memory is ordered after it.

@@ -4,7 +4,7 @@
 
 use super::eval::{Gathered, rows};
 use super::operand::{Expr, Operand, RowAxes};
-use crate::device::Device;
+use crate::device::{Device, MAX_OPERANDS};
 use crate::element::Element;
 use crate::error::Result;
 use crate::kernel::{Body, Call, Elements, Op, OpMany, Program, Store, StoreMany};
@@ -105,7 +105,7 @@ where
 {
     let exprs = operands.into_exprs();
     let device = O::device(&exprs);
-    let mut gathered = Gathered::new(F::NAME, device, 1);
+    let mut gathered = Gathered::<RANK, D, MAX_OPERANDS>::new(F::NAME, device, 1);
     O::leaves(&exprs, &mut |leaf| gathered.add(leaf));
     let size = gathered.size()?;
     let rows = rows(Call::<F, O::Bodies>::BY_ROWS, F::NAME, size, |rows| O::rows(&exprs, rows))?;
@@ -143,7 +143,7 @@ where
 {
     let exprs = operands.into_exprs();
     let device = O::device(&exprs);
-    let mut gathered = Gathered::new(F::NAME, device, F::Out::COUNT);
+    let mut gathered = Gathered::<RANK, D, MAX_OPERANDS>::new(F::NAME, device, F::Out::COUNT);
     O::leaves(&exprs, &mut |leaf| gathered.add(leaf));
     let size = gathered.size()?;
     let rows = rows(StoreMany::<F, O::Bodies>::BY_ROWS, F::NAME, size, |rows| O::rows(&exprs, rows))?;

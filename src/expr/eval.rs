@@ -12,30 +12,38 @@ use crate::layout::{Layout, joint_size};
 use crate::tensor::{Leaf, Tensor, TensorViewMut};
 use std::marker::PhantomData;
 
-/// The operands of one kernel: each different one once, and which of them each load reads.
-pub(super) struct Gathered<'a, const RANK: usize, D: Device> {
+/// How many operands most kernels have at most: a small tensor should not pay for room that a large program needs.
+const FEW: usize = 4;
+/// How many outputs one program has, at most.
+const MAX_OUTPUTS: usize = 6;
+
+/// The operands of one kernel, `MOST` of them at most: each different one once, and which of them each load reads.
+pub(super) struct Gathered<'a, const RANK: usize, D: Device, const MOST: usize> {
     op: &'static str,
     device: &'a D,
-    leaves: [Option<Leaf<'a, RANK, D>>; MAX_OPERANDS],
+    leaves: [Option<Leaf<'a, RANK, D>>; MOST],
     count: usize,
-    reads: [u8; MAX_OPERANDS],
+    reads: [u8; MOST],
     loads: usize,
     limit: usize,
     size: Dim<RANK>,
+    /// Whether all of them so far have one size and are row-major.
+    flat: bool,
     error: Option<Error>,
 }
 
-impl<'a, const RANK: usize, D: Device> Gathered<'a, RANK, D> {
+impl<'a, const RANK: usize, D: Device, const MOST: usize> Gathered<'a, RANK, D, MOST> {
     pub(super) fn new(op: &'static str, device: &'a D, outputs: usize) -> Self {
         Gathered {
             op,
             device,
-            leaves: [None; MAX_OPERANDS],
+            leaves: [None; MOST],
             count: 0,
-            reads: [0; MAX_OPERANDS],
+            reads: [0; MOST],
             loads: 0,
             limit: MAX_OPERANDS - outputs,
             size: Dim([1; RANK]),
+            flat: true,
             error: None,
         }
     }
@@ -54,7 +62,11 @@ impl<'a, const RANK: usize, D: Device> Gathered<'a, RANK, D> {
         if !leaf.is_ready() {
             return Err(Error::Unallocated { op, sizes: leaf.layout().size().0.into() });
         }
-        self.size = joint_size(op, self.size, leaf.layout().size())?;
+        let size = leaf.layout().size();
+        self.flat &= leaf.layout().is_contiguous() && (self.count == 0 || self.size == size);
+        if self.size != size {
+            self.size = joint_size(op, self.size, size)?;
+        }
         let known = self.leaves[..self.count].iter().position(|known| known.is_some_and(|known| known.is_same(&leaf)));
         if self.loads == self.limit {
             return Err(Error::Operands { op, limit: self.limit });
@@ -83,6 +95,9 @@ impl<'a, const RANK: usize, D: Device> Gathered<'a, RANK, D> {
 
     /// The layout of a fresh result: that of the first operand of full size that is dense, row-major otherwise.
     pub(super) fn preserved(&self, size: Dim<RANK>) -> Layout<RANK> {
+        if self.flat {
+            return Layout::row_major(size);
+        }
         let full = self.all().find(|leaf| leaf.layout().size() == size && leaf.layout().is_non_overlapping_and_dense());
         full.map_or(Layout::row_major(size), |leaf| leaf.layout().preserved())
     }
@@ -99,21 +114,32 @@ impl<'a, const RANK: usize, D: Device> Gathered<'a, RANK, D> {
         rows: Option<[bool; RANK]>,
         outputs: &[Leaf<'_, RANK, D>],
     ) -> Result<()> {
+        let reads = &self.reads[..self.loads];
+        if rows.is_none() && self.flat && self.size == size && outputs.iter().all(|out| out.layout().is_contiguous()) {
+            // One run of memory each: to the device it is one axis.
+            let numel = Layout::row_major(size).numel();
+            let (ones, out_ones) = ([Stride([1]); MOST], [Stride([1]); MAX_OUTPUTS]);
+            let slots_in = slots(self.all(), &ones);
+            let outs = slots(outputs.iter().copied(), &out_ones);
+            let inputs = Inputs { slots: &slots_in[..self.count], reads };
+            // SAFETY: the caller's promise, under a shorter name for the same elements.
+            return unsafe { self.device.map(program, &[numel], 0, &outs[..outputs.len()], inputs) };
+        }
         let order = rows.map(last);
         let ordered = |layout: Layout<RANK>| order.map_or(layout, |order| layout.reordered(order));
         let strides = self.strides(|layout| ordered(layout.stretched(size)).stride());
-        let outs: [Stride<RANK>; MAX_OPERANDS] =
+        let outs: [Stride<RANK>; MAX_OUTPUTS] =
             std::array::from_fn(|k| outputs.get(k).map_or(Stride([0; RANK]), |out| ordered(*out.layout()).stride()));
         let (slots, out_slots) = (slots(self.all(), &strides), slots(outputs.iter().copied(), &outs));
-        let inputs = Inputs { slots: &slots[..self.count], reads: &self.reads[..self.loads] };
+        let inputs = Inputs { slots: &slots[..self.count], reads };
         let sizes = order.map_or(size.0, |order| order.map(|axis| size.0[axis]));
         let row = rows.map_or(0, |rows| rows.iter().filter(|&&of_row| of_row).count());
         // SAFETY: the caller's promise; views reach inside their memory, which their borrows keep and protect.
         unsafe { self.device.map(program, &sizes, row, &out_slots[..outputs.len()], inputs) }
     }
 
-    fn strides(&self, stretch: impl Fn(&Layout<RANK>) -> Stride<RANK>) -> [Stride<RANK>; MAX_OPERANDS] {
-        let mut strides = [Stride([0; RANK]); MAX_OPERANDS];
+    fn strides(&self, stretch: impl Fn(&Layout<RANK>) -> Stride<RANK>) -> [Stride<RANK>; MOST] {
+        let mut strides = [Stride([0; RANK]); MOST];
         for (stride, leaf) in strides.iter_mut().zip(self.all()) {
             *stride = stretch(leaf.layout());
         }
@@ -122,11 +148,11 @@ impl<'a, const RANK: usize, D: Device> Gathered<'a, RANK, D> {
 }
 
 /// What a device sees of some leaves, walked by `strides`; empty slots after them.
-fn slots<'s, 'l, const RANK: usize, D: Device + 'l>(
+fn slots<'s, 'l, const RANK: usize, const AXES: usize, D: Device + 'l, const MOST: usize>(
     leaves: impl Iterator<Item = Leaf<'l, RANK, D>>,
-    strides: &'s [Stride<RANK>; MAX_OPERANDS],
-) -> [Slot<'s>; MAX_OPERANDS] {
-    let mut slots = [Slot { address: std::ptr::null_mut(), stride: &[], element: 0 }; MAX_OPERANDS];
+    strides: &'s [Stride<AXES>; MOST],
+) -> [Slot<'s>; MOST] {
+    let mut slots = [Slot { address: std::ptr::null_mut(), stride: &[], element: 0 }; MOST];
     for (slot, (leaf, stride)) in slots.iter_mut().zip(leaves.zip(strides)) {
         *slot = leaf.slot(&stride.0);
     }
@@ -162,7 +188,11 @@ pub(super) fn rows<const RANK: usize>(
 }
 
 /// The operands of an expression.
-fn gather<'a, const RANK: usize, D: Device, E: Expr<RANK, D>>(op: &'static str, expr: &'a E, device: &'a D) -> Gathered<'a, RANK, D> {
+fn gather<'a, const RANK: usize, D: Device, E: Expr<RANK, D>, const MOST: usize>(
+    op: &'static str,
+    expr: &'a E,
+    device: &'a D,
+) -> Gathered<'a, RANK, D, MOST> {
     let mut gathered = Gathered::new(op, device, 1);
     expr.leaves(&mut |leaf| gathered.add(leaf));
     gathered
@@ -173,7 +203,22 @@ pub(crate) fn eval<T: Element, const RANK: usize, D: Device, E>(op: &'static str
 where
     E: Expr<RANK, D, Body: Body<Out = T>>,
 {
-    let mut gathered = gather(op, expr, device);
+    if const { E::Body::LOADS <= FEW } {
+        eval_few::<T, RANK, D, E, FEW>(op, expr, device)
+    } else {
+        eval_few::<T, RANK, D, E, MAX_OPERANDS>(op, expr, device)
+    }
+}
+
+fn eval_few<T: Element, const RANK: usize, D: Device, E, const MOST: usize>(
+    op: &'static str,
+    expr: &E,
+    device: &D,
+) -> Result<Tensor<T, RANK, D>>
+where
+    E: Expr<RANK, D, Body: Body<Out = T>>,
+{
+    let mut gathered = gather::<RANK, D, E, MOST>(op, expr, device);
     let size = gathered.size()?;
     let rows = rows(E::Body::BY_ROWS, op, size, |rows| expr.rows(rows))?;
     let mut out = Tensor::unwritten(op, gathered.preserved(size), device)?;
@@ -194,7 +239,22 @@ pub(crate) fn eval_into<T: Element, const RANK: usize, D: Device, E>(
 where
     E: Expr<RANK, D, Body: Body<Out = T>>,
 {
-    let mut gathered = gather(op, expr, out.device());
+    if const { E::Body::LOADS <= FEW } {
+        eval_into_few::<T, RANK, D, E, FEW>(op, expr, out)
+    } else {
+        eval_into_few::<T, RANK, D, E, MAX_OPERANDS>(op, expr, out)
+    }
+}
+
+fn eval_into_few<T: Element, const RANK: usize, D: Device, E, const MOST: usize>(
+    op: &'static str,
+    expr: &E,
+    out: &mut TensorViewMut<'_, T, RANK, D>,
+) -> Result<()>
+where
+    E: Expr<RANK, D, Body: Body<Out = T>>,
+{
+    let mut gathered = gather::<RANK, D, E, MOST>(op, expr, out.device());
     let (size, wanted) = (gathered.size()?, out.size());
     if joint_size(op, size, wanted)? != wanted {
         return Err(Error::Sizes { op, left: size.0.into(), right: wanted.0.into() });
@@ -209,7 +269,7 @@ pub(crate) fn update<F: Op<(T,), Out = T>, T: Element, const RANK: usize, D: Dev
     out: &mut TensorViewMut<'_, T, RANK, D>,
 ) -> Result<()> {
     let leaf = out.leaf();
-    let mut gathered = Gathered::new(F::NAME, leaf.device(), 1);
+    let mut gathered = Gathered::<RANK, D, FEW>::new(F::NAME, leaf.device(), 1);
     gathered.add(leaf);
     gathered.size()?;
     // SAFETY: the program loads and stores `out` alone, at the same index.
@@ -225,8 +285,23 @@ where
     F: Op<(T, U), Out = T>,
     E: Expr<RANK, D, Body: Body<Out = U>>,
 {
+    if const { E::Body::LOADS < FEW } {
+        update_with_few::<F, T, U, RANK, D, E, FEW>(out, other)
+    } else {
+        update_with_few::<F, T, U, RANK, D, E, MAX_OPERANDS>(out, other)
+    }
+}
+
+fn update_with_few<F, T, U, const RANK: usize, D, E, const MOST: usize>(out: &mut TensorViewMut<'_, T, RANK, D>, other: &E) -> Result<()>
+where
+    T: Element,
+    U: Element,
+    D: Device,
+    F: Op<(T, U), Out = T>,
+    E: Expr<RANK, D, Body: Body<Out = U>>,
+{
     let leaf = out.leaf();
-    let mut gathered = Gathered::new(F::NAME, leaf.device(), 1);
+    let mut gathered = Gathered::<RANK, D, MOST>::new(F::NAME, leaf.device(), 1);
     gathered.add(leaf);
     other.leaves(&mut |leaf| gathered.add(leaf));
     let (size, wanted) = (gathered.size()?, leaf.layout().size());
@@ -250,7 +325,7 @@ where
     Q: Reducer<<E::Body as Body>::Out>,
 {
     let op = Q::NAME;
-    let mut gathered = gather(op, expr, device);
+    let mut gathered = gather::<RANK, D, E, MAX_OPERANDS>(op, expr, device);
     let size = gathered.size()?;
     size.numel_of(op, size_of::<Q::Out>())?;
     let order = last(gone);

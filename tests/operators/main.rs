@@ -18,6 +18,7 @@
 
 #[path = "../common/alloc.rs"]
 mod alloc;
+mod along;
 mod arrange;
 mod contract;
 mod convert;

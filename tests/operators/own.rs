@@ -8,7 +8,7 @@ use rankform::prelude::*;
 use std::any::TypeId;
 
 elementwise! {
-    fn scaled(x, a, b) { x * a + b }
+    pub fn scaled(x, a, b) { x * a + b }
     fn parity(x) -> bool where Whole { (x.shr(0) % Lane::int(2)).ne(Lane::zero()) }
     fn divided(x, y) -> (T, T, bool) where Whole { (x / y, x % y, y.eq(Lane::zero())) }
     fn both(x, y) -> (T, bool) { (x.max(y) * 2.0, x.gt(y)) }

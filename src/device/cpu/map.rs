@@ -170,6 +170,20 @@ pub(super) unsafe fn run<P: Program>(program: &P, sizes: &[usize], row: usize, o
     let compiled = P::compiled().and_then(|kernel| kernel.downcast_ref::<MapKernel>());
     let compiled = compiled.filter(|kernel| kernel.program == TypeId::of::<P>());
     let kernel = compiled.copied().unwrap_or(MapKernel::of::<P>());
+    let in_place = outputs.iter().any(|out| inputs.slots.iter().any(|input| input.address == out.address));
+    if !P::BY_ROWS
+        && !in_place
+        && let Some(n) = walk::small_run(sizes, outputs, inputs.slots)
+    {
+        let mut pointers = [std::ptr::null_mut(); MAX_OPERANDS + 1];
+        let addresses = outputs.iter().map(|slot| slot.address).chain(inputs.reads.iter().map(|&read| inputs.slots[read as usize].address));
+        for (pointer, address) in pointers.iter_mut().zip(addresses) {
+            *pointer = address;
+        }
+        // SAFETY: every operand is one run of `n` elements; the kernel is that of the program's type.
+        unsafe { (kernel.row)(std::ptr::from_ref(program).cast(), n, &pointers) };
+        return Ok(());
+    }
     let streams = outputs.iter().any(|slot| is_large(sizes, slot));
     let job = Job { row: kernel.row, program: std::ptr::from_ref(program).cast(), outputs: outputs.len(), reads: inputs.reads, streams };
     // SAFETY: the caller's promise; the kernel is that of the program's type.
@@ -212,7 +226,7 @@ pub(super) fn together<'a>(outputs: &[Slot<'a>], inputs: &[Slot<'a>]) -> ([Slot<
 
 /// Whether an output is larger than the caches by far.
 fn is_large(sizes: &[usize], output: &Slot<'_>) -> bool {
-    sizes.iter().product::<usize>() * output.element >= STREAMED
+    walk::numel(sizes).saturating_mul(output.element) >= STREAMED
 }
 
 /// A kernel and its program, without their type: everything from here on is compiled once.
@@ -235,11 +249,6 @@ impl Job<'_> {
     unsafe fn drive(&self, sizes: &[usize], outputs: &[Slot<'_>], inputs: &[Slot<'_>]) {
         let (slots, in_place) = together(outputs, inputs);
         let slots = &slots[..outputs.len() + inputs.len()];
-        if !in_place && let Some(n) = walk::small_run(sizes, slots) {
-            let base = std::array::from_fn(|k| slots.get(k).map_or(std::ptr::null_mut(), |slot| slot.address));
-            // SAFETY: every operand is one run of `n` elements.
-            return unsafe { (self.row)(self.program, n, &self.spread(&base)) };
-        }
         walk::each(sizes, slots, Order::OfOutput, &mut |walk| {
             walk::parallel(walk, 1, &|part| {
                 // SAFETY: the parts of the walk reach only what the caller promised, and each output once.

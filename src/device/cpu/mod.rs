@@ -1,4 +1,4 @@
-//! The host: memory aligned to 64 bytes, one contiguous inner loop a kernel and instruction set, matrix products.
+//! The host: aligned memory, one contiguous inner loop a kernel and instruction set, matrix products.
 //!
 //! | file | |
 //! |---|---|
@@ -78,7 +78,7 @@ impl Cpu {
     }
 }
 
-// SAFETY: (1) `CpuBlock` owns its bytes and aligns them to 64; (2) the engines walk exactly the indices inside the sizes;
+// SAFETY: (1) `CpuBlock` owns its bytes and the pool aligns them; (2) the engines walk exactly the indices inside the sizes;
 // (3) every call returns when its work is done.
 unsafe impl Device for Cpu {
     type Block = CpuBlock;

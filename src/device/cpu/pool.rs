@@ -10,8 +10,11 @@ use std::alloc::Layout;
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Every block starts at a multiple of this: a cache line, and the widest vector register.
-pub(super) const ALIGNMENT: usize = 64;
+/// Every block but a small one starts at a multiple of this: a cache line, and the widest vector register.
+const ALIGNMENT: usize = 64;
+/// Blocks below this many bytes are aligned as the widest element is, which allocators do without a detour.
+const SMALL: usize = 1 << 10;
+const SMALL_ALIGNMENT: usize = 16;
 /// Blocks from here on are kept.
 const POOLED: usize = 32 << 10;
 /// Blocks from here on are aligned to huge pages and ask for them.
@@ -49,7 +52,12 @@ unsafe impl Send for Block {}
 
 impl Block {
     fn layout(capacity: usize) -> Option<Layout> {
-        Layout::from_size_align(capacity, if capacity >= HUGE { HUGE_PAGE } else { ALIGNMENT }).ok()
+        let alignment = match capacity {
+            ..SMALL => SMALL_ALIGNMENT,
+            ..HUGE => ALIGNMENT,
+            _ => HUGE_PAGE,
+        };
+        Layout::from_size_align(capacity, alignment).ok()
     }
 
     /// Fresh memory; nobody has written it.

@@ -4,6 +4,9 @@
 //! architectures than x86-64 the target's own features are used (NEON is part of every 64-bit ARM).
 //! Imports: nothing.
 
+#[cfg(target_arch = "x86_64")]
+use std::sync::atomic::{AtomicU8, Ordering};
+
 /// A loop that is compiled once for each instruction set.
 pub(super) trait Loop {
     /// What it returns.
@@ -46,10 +49,27 @@ enum Level {
     Avx512,
 }
 
-/// What this processor has; the standard library keeps the answer.
+/// What this processor has, found once.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn level() -> Level {
+    // 0: not yet known. Two threads that find it both find the same.
+    static KNOWN: AtomicU8 = AtomicU8::new(0);
+    match KNOWN.load(Ordering::Relaxed) {
+        1 => Level::Baseline,
+        2 => Level::Avx2,
+        3 => Level::Avx512,
+        _ => {
+            let level = find();
+            KNOWN.store(level as u8 + 1, Ordering::Relaxed);
+            level
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[cold]
+fn find() -> Level {
     macro_rules! has {
         ($($feature:tt)*) => { $(is_x86_feature_detected!($feature))&&* };
     }

@@ -241,9 +241,14 @@ pub(super) struct Index {
 /// Elements below which a part is not worth a thread of its own.
 const PART: usize = 1 << 16;
 
+/// The number of indices inside `sizes`; the largest number where there are more.
+pub(super) fn numel(sizes: &[usize]) -> usize {
+    sizes.iter().fold(1, |product, &size| product.saturating_mul(size))
+}
+
 /// The number of indices, if it is too small for threads and every operand is one row-major run: then there is nothing
 /// to walk, and a tensor of a few elements does not pay for the making of a [`Walk`].
-pub(super) fn small_run(sizes: &[usize], slots: &[Slot<'_>]) -> Option<usize> {
+pub(super) fn small_run(sizes: &[usize], outputs: &[Slot<'_>], inputs: &[Slot<'_>]) -> Option<usize> {
     let is_run = |slot: &Slot<'_>| {
         let mut expected = 1;
         sizes.iter().zip(slot.stride).rev().all(|(&size, &stride)| {
@@ -252,8 +257,8 @@ pub(super) fn small_run(sizes: &[usize], slots: &[Slot<'_>]) -> Option<usize> {
             fits
         })
     };
-    let numel = sizes.iter().product::<usize>();
-    (numel < PART && slots.iter().all(is_run)).then_some(numel)
+    let numel = numel(sizes);
+    (numel < PART && outputs.iter().all(is_run) && inputs.iter().all(is_run)).then_some(numel)
 }
 
 /// Runs `f` over the parts of a walk, on every core when it is large; one index is the work of `weight` elements.

@@ -1,0 +1,126 @@
+//! Reductions along rows inside an expression: bit for bit the same reduction as a tensor of its own.
+
+use crate::arrange::{SIZE, arranged};
+use crate::value::{Random, Value};
+use half::f16;
+use rankform::prelude::*;
+
+fn same<T: Value>(found: &Tensor<T, 3>, expected: &Tensor<T, 3>, what: &str) {
+    assert_eq!(found.size(), expected.size(), "{what}");
+    for index in expected.size().indices() {
+        let (a, b) = (found[index], expected[index]);
+        assert!(a.same(b), "{what} at {index:?}: {a:?}, not {b:?}");
+    }
+}
+
+/// Expressions with parts along `$axes`; `$keep` puts the axes of a reduced tensor back.
+macro_rules! agree {
+    ($x:expr, $kind:expr, $axes:expr, |$y:ident| $keep:expr) => {{
+        let (x, axes, kind) = ($x, $axes, $kind);
+        let $y = x.max(axes)?;
+        let largest = $keep.copy()?;
+        let $y = x.sum(axes)?;
+        let sum = $keep.copy()?;
+        same(&(x.lazy() - x.max_along(axes)).eval()?, &(x - &largest), kind);
+        same(&(x.lazy() * x.sum_along(axes) + x).eval()?, &(x.lazy() * &sum + x).eval()?, kind);
+        // A part inside a part: computed twice, or held.
+        let (shifted, apart) = (x.lazy() - x.max_along(axes), x.lazy() - &largest);
+        let $y = apart.square().sum(axes)?;
+        let squares = $keep.copy()?;
+        let expected = (apart + &squares).eval()?;
+        same(&(shifted + shifted.square().sum_along(axes)).eval()?, &expected, kind);
+        let held = shifted.once();
+        same(&(held + held.square().sum_along(axes)).eval()?, &expected, kind);
+        same(&(held + held.square().once().sum_along(axes)).eval()?, &expected, kind);
+        // Reduced at last along the same axes, and written into what exists.
+        let $y = held.square().sum(axes)?;
+        same(&$keep.copy()?, &squares, kind);
+        let mut out = expected.copy()?;
+        shifted.eval_into(&mut out.view_mut()?)?;
+        same(&out, &apart.eval()?, kind);
+        let mut out = x.copy()?;
+        out -= x.max_along(axes);
+        same(&out, &apart.eval()?, kind);
+    }};
+}
+
+fn every_layout<T: Value + Number + Comparable + num_traits::NumCast>() -> Result<()> {
+    let mut random = Random(17);
+    for sizes in [SIZE, [3, 70, 2], [1, 300, 5], [40, 1, 33], [0, 3, 2], [1, 1, 1]] {
+        // Whole numbers: their sums are exact in every order.
+        for arranged in arranged(sizes, || <T as num_traits::NumCast>::from(random.below(9)).unwrap()) {
+            let (x, kind) = (&arranged.tensor, arranged.kind);
+            if x.is_empty() {
+                assert_eq!((x.lazy() - x.max_along(Axis::<1>)).eval()?.size(), x.size());
+                assert_eq!((x.lazy() - x.sum_along(All)).eval()?.size(), x.size());
+                continue;
+            }
+            agree!(x, kind, Axis::<0>, |y| y.insert_axis(Axis::<0>));
+            agree!(x, kind, Axis::<1>, |y| y.insert_axis(Axis::<1>));
+            agree!(x, kind, Axis::<2>, |y| y.insert_axis(Axis::<2>));
+            agree!(x, kind, (Axis::<0>, Axis::<2>), |y| y.insert_axis(Axis::<0>).insert_axis(Axis::<2>));
+            agree!(x, kind, All, |y| y.lift());
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn parts_along_rows_agree_with_tensors_of_their_own_on_every_layout() -> Result<()> {
+    every_layout::<f32>()?;
+    every_layout::<f64>()?;
+    every_layout::<i32>()?;
+    every_layout::<u8>()
+}
+
+#[test]
+fn rows_longer_than_a_leaf_and_outputs_past_the_caches_agree_too() -> Result<()> {
+    let x = Tensor::<f32, 2>::random_normal([3, 50_000], 0.0, 1.0, 5, &Cpu)?;
+    let expected = (x.lazy() - x.mean(Axis::<1>)?.insert_axis(Axis::<1>)).eval()?;
+    assert_eq!((x.lazy() - x.mean_along(Axis::<1>)).eval()?, expected); // one tree for a row, whoever climbs it
+    let wide = Tensor::from_fn([2100, 2100], |[i, j]| ((i * 7 + j * j) % 11) as f32, &Cpu)?;
+    for x in [wide.view(), wide.transposed()] {
+        let expected = (x.lazy() - x.mean(Axis::<1>)?.insert_axis(Axis::<1>)).eval()?;
+        assert_eq!((x.lazy() - x.mean_along(Axis::<1>)).once().eval()?, expected);
+    }
+    Ok(())
+}
+
+#[test]
+fn equal_parts_of_different_operands_and_numbers_are_told_apart() -> Result<()> {
+    let (x, y) = (Tensor::from([[1.0, 2.0], [3.0, 5.0]]), Tensor::from([[10.0, 20.0], [30.0, 50.0]]));
+    let sums = (x.sum_along(Axis::<1>) + y.sum_along(Axis::<1>)).eval()?;
+    assert_eq!(sums.to_vec()?, [33.0, 33.0, 88.0, 88.0]);
+    let scaled = |by: f64| (x.lazy() * by).once();
+    let sums = (scaled(1.0).sum_along(Axis::<1>) + scaled(100.0).sum_along(Axis::<1>) + scaled(0.5)).eval()?;
+    assert_eq!(sums.to_vec()?, [303.5, 304.0, 809.5, 810.5]);
+    // An operand whose rows are all one, and a bias that is one row.
+    let bias = Tensor::from([1.0, -1.0]);
+    let y = (x.lazy() - x.mean_along(Axis::<1>) + bias.lift()).eval()?;
+    assert_eq!(y.to_vec()?, [0.5, -0.5, 0.0, 0.0]);
+    let y = apply(crate::own::scaled, (x.view(), x.max_along(Axis::<0>), 1.0))?;
+    assert_eq!(y.to_vec()?, [4.0, 11.0, 10.0, 26.0]);
+    Ok(())
+}
+
+#[test]
+fn halves_keep_what_they_were_reduced_to_in_single_precision() -> Result<()> {
+    let x = Tensor::<f16, 1>::ones([5000], &Cpu)?; // 2049 and more are not all halves
+    let y = (x.lazy() / x.sum_along(Axis::<0>)).eval()?;
+    assert_eq!(y[[4999]], f16::from_f64(1.0 / 5000.0));
+    Ok(())
+}
+
+#[test]
+fn axes_that_differ_and_parts_that_are_shorter_are_errors() -> Result<()> {
+    let x = Tensor::<f32, 2>::ones([2, 3], &Cpu)?;
+    let error = (x.sum_along(Axis::<0>) + x.sum_along(Axis::<1>)).eval().unwrap_err();
+    assert_eq!(error.to_string(), "eval: one expression is reduced along different axes; evaluate one of its parts first");
+    assert!(matches!(x.sum_along(Axis::<0>).square().sum(Axis::<1>), Err(Error::Value { op: "sum", .. })));
+    let row = Tensor::<f32, 2>::ones([2, 1], &Cpu)?;
+    let error = (x.lazy() + row.sum_along(Axis::<1>)).eval().unwrap_err();
+    assert_eq!(error.to_string(), "eval: sizes [2, 1] and [2, 3] do not broadcast");
+    let y = Tensor::<f32, 2, _>::ones([2, 3], &Meta::new())?;
+    assert_eq!((y.lazy() - y.mean_along(Axis::<1>)).eval()?.size(), dim![2, 3]);
+    Ok(())
+}
