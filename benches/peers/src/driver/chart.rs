@@ -1,7 +1,7 @@
 //! The chart: for each case a bar from the best peer's speed to ours, and a mark at the limit, on a logarithmic axis.
 
-use crate::report::{TIE, time};
-use crate::samples::Measured;
+use crate::report::time;
+use crate::samples::{Measured, Standing, TIE};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -38,6 +38,11 @@ pub fn draw(cases: &[String], measured: &BTreeMap<String, Measured>, threads: us
     let plural = if threads > 1 { "s" } else { "" };
     put(format_args!(
         "<text class=\"title\" x=\"10\" y=\"22\">rankform's speed relative to the best peer of each case, {threads} thread{plural}</text>"
+    ));
+    let Standing { cases: all, first, mean } = Standing::of(cases, measured);
+    put(format_args!(
+        "<text class=\"small right\" x=\"{}\" y=\"22\">first or within 3 % in {first} of {all}; geometric mean {mean:.2}×</text>",
+        width - 10.0
     ));
     let legend = [("first", "faster"), ("tie", "within 3 %"), ("behind", "slower")];
     for (i, (class, text)) in legend.into_iter().enumerate() {
@@ -100,7 +105,7 @@ pub fn draw(cases: &[String], measured: &BTreeMap<String, Measured>, threads: us
         }
         put(format_args!("<text x=\"{}\" y=\"{middle}\">{ours}</text>", LEFT + WIDTH + 12.0));
         put(format_args!(
-            "<text class=\"small\" x=\"{}\" y=\"{middle}\">{} {}, {}</text>",
+            "<text class=\"small\" x=\"{}\" y=\"{middle}\">{} {}: {}</text>",
             LEFT + WIDTH + 82.0,
             time(peer.ns),
             escaped(&peer.peer),

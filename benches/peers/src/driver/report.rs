@@ -1,25 +1,23 @@
 //! The tables: ours beside the best peer and the limit, then everybody.
 
 use crate::cases::{chosen, is_bound_by_memory, what};
-use crate::samples::{Best, Measured, Statistic, read};
+use crate::samples::{Best, Measured, Standing, Statistic, TIE, read};
 use crate::{Result, chart, root};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
 
-/// Within this of the first counts as first.
-pub const TIE: f64 = 1.03;
-
 /// Prints `peers.md` and writes it, and a chart for each number of threads, into the directory of the samples.
 pub fn write(directory: &Path) -> Result<()> {
     let mut text = String::new();
-    writeln!(text, "# rankform beside its peers\n\n{}", machine())?;
+    let mut peers = BTreeSet::new();
     for threads in [1, 2] {
         let statistic = Statistic::of(threads);
         let measured = read(directory, threads, statistic)?;
         if measured.is_empty() {
             continue;
         }
+        peers.extend(measured.values().flat_map(|of| of.best.keys().cloned()));
         let cases: Vec<String> = chosen(1, &[]).into_iter().filter(|case| measured.contains_key(case)).collect();
         writeln!(text, "## {threads} thread{}, {}\n", if threads > 1 { "s" } else { "" }, statistic.name())?;
         text += &summary(&cases, &measured)?;
@@ -28,6 +26,10 @@ pub fn write(directory: &Path) -> Result<()> {
         let name = if threads == 1 { "peers.svg".to_string() } else { format!("peers_{threads}_threads.svg") };
         std::fs::write(directory.join(name), chart::draw(&cases, &measured, threads))?;
     }
+    let text = format!(
+        "# rankform beside its peers\n\nBy `benches/peers/run`, on {}\nHow to read it: `benches/peers/README.md`.\n\n{text}",
+        machine(&peers)
+    );
     print!("{text}");
     std::fs::write(directory.join("peers.md"), text)?;
     eprintln!("written: {}", directory.join("peers.md").display());
@@ -56,8 +58,20 @@ fn cell(best: Option<&Best>) -> String {
     best.map_or(String::new(), |best| time(best.ns))
 }
 
-/// The processor, and the versions of the libraries in the lock file.
-fn machine() -> String {
+/// The libraries whose versions the lock file has, by the names of their peers.
+const LIBRARIES: &[(&str, &str)] = &[
+    ("ndarray", "ndarray"),
+    ("nalgebra", "nalgebra"),
+    ("faer", "faer"),
+    ("gemm", "gemm"),
+    ("mdarray", "mdarray"),
+    ("rten", "rten-vecmath"),
+    ("candle", "candle-core"),
+    ("burn", "burn"),
+];
+
+/// The processor, and the versions of the peers that were measured.
+fn machine(peers: &BTreeSet<String>) -> String {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let cpu =
         cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':')).map_or("unknown processor", |(_, name)| name.trim());
@@ -67,21 +81,17 @@ fn machine() -> String {
         let of = |package: &str| package.split_once(&format!("name = \"{name}\"\nversion = \""))?.1.split('"').next().map(str::to_string);
         lock.split("\n\n").filter_map(of).last().map(|version| format!("{name} {version}"))
     };
-    let libraries = ["ndarray", "nalgebra", "faer", "gemm", "mdarray", "rten-vecmath", "candle-core", "burn"]
-        .into_iter()
-        .filter_map(version)
-        .collect::<Vec<_>>();
+    let mut libraries: Vec<String> =
+        LIBRARIES.iter().filter(|(peer, _)| peers.contains(*peer)).filter_map(|(_, name)| version(name)).collect();
     let python = std::env::var("PYTHON_VERSIONS").unwrap_or_default();
-    format!("{cpu}, {cores} cores. {}{}{python}.\n", libraries.join(", "), if python.is_empty() { "" } else { ", " })
+    libraries.extend(python.split(", ").filter(|of| of.split_once(' ').is_some_and(|(name, _)| peers.contains(name))).map(str::to_string));
+    format!("{cpu}, {cores} cores. {}.", libraries.join(", "))
 }
 
 fn summary(cases: &[String], measured: &BTreeMap<String, Measured>) -> Result<String> {
     let mut text = String::new();
-    let advantages: Vec<(&String, f64)> = cases.iter().filter_map(|case| Some((case, measured[case].advantage()?))).collect();
-    let without = |f: fn(&Measured) -> bool| cases.iter().filter(|case| f(&measured[*case])).cloned().collect::<Vec<_>>();
-    let mean = (advantages.iter().map(|(_, advantage)| advantage.ln()).sum::<f64>() / advantages.len().max(1) as f64).exp();
-    let (first, behind): (Vec<_>, Vec<_>) = advantages.iter().partition(|(_, advantage)| advantage * TIE >= 1.0);
-    writeln!(text, "* {} cases with a peer: rankform is first or within 3 % of the first in {}.", advantages.len(), first.len())?;
+    let Standing { cases: all, first, mean } = Standing::of(cases, measured);
+    writeln!(text, "* {all} cases with a peer: rankform is first or within 3 % of the first in {first}.")?;
     writeln!(text, "* Geometric mean of best peer ÷ rankform: {mean:.2}.")?;
     let bound: Vec<f64> = cases.iter().filter(|case| is_bound_by_memory(case)).filter_map(|case| measured[case].of_limit()).collect();
     writeln!(
@@ -90,13 +100,14 @@ fn summary(cases: &[String], measured: &BTreeMap<String, Measured>) -> Result<St
         bound.len(),
         bound.iter().filter(|of| **of >= 0.8).count()
     )?;
-    let not_yet = without(|measured| measured.ours().is_none());
+    let not_yet: Vec<&str> = cases.iter().filter(|case| measured[*case].ours().is_none()).map(String::as_str).collect();
     if !not_yet.is_empty() {
         writeln!(text, "* Not yet in rankform: {}.", not_yet.join(", "))?;
     }
+    let behind = cases.iter().filter_map(|case| Some((case, 1.0 / measured[case].advantage()?))).filter(|(_, times)| *times > TIE);
+    let behind: Vec<String> = behind.map(|(case, times)| format!("{case} ({times:.1}×)")).collect();
     if !behind.is_empty() {
-        let list: Vec<_> = behind.iter().map(|(case, advantage)| format!("{case} ({:.1}×)", 1.0 / advantage)).collect();
-        writeln!(text, "* Behind the best peer: {}.", list.join(", "))?;
+        writeln!(text, "* Behind the best peer: {}.", behind.join(", "))?;
     }
     text.push('\n');
     Ok(text)

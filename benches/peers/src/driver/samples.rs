@@ -41,6 +41,27 @@ impl Measured {
     }
 }
 
+/// Within this of the first counts as first.
+pub const TIE: f64 = 1.03;
+
+/// How ours stands over the cases that have a peer.
+pub struct Standing {
+    pub cases: usize,
+    /// In how many it is first, or within 3 % of the first.
+    pub first: usize,
+    /// The geometric mean of the best peer's time over ours.
+    pub mean: f64,
+}
+
+impl Standing {
+    pub fn of(cases: &[String], measured: &BTreeMap<String, Measured>) -> Self {
+        let advantages: Vec<f64> = cases.iter().filter_map(|case| measured[case].advantage()).collect();
+        let first = advantages.iter().filter(|advantage| **advantage * TIE >= 1.0).count();
+        let mean = (advantages.iter().map(|advantage| advantage.ln()).sum::<f64>() / advantages.len().max(1) as f64).exp();
+        Self { cases: advantages.len(), first, mean }
+    }
+}
+
 /// One number for several samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Statistic {
