@@ -174,3 +174,11 @@ pub mod bodies {
         x * y + x.sin()
     }
 }
+
+#[test]
+fn numbers_are_those_of_harness_py() {
+    let x = uniform(100_000, 4);
+    assert_eq!([x[0], x[1], x[99_999]], [-0.722_124_6, 0.207_352_16, 0.937_557]);
+    assert_eq!(places(3, 50_000, 7), [22_466, 12_762, 16_702]);
+    assert_eq!(bytes(5, 2), [73, -62, 6, -94, 12]);
+}

@@ -9,7 +9,7 @@ const ROW: f64 = 18.0;
 const TOP: f64 = 64.0;
 const LEFT: f64 = 150.0;
 const WIDTH: f64 = 460.0;
-const RIGHT: f64 = 330.0;
+const RIGHT: f64 = 360.0;
 /// Speeds relative to the best peer at the ends of the axis.
 const ENDS: (f64, f64) = (0.1, 100.0);
 
