@@ -100,6 +100,10 @@ fn summary(cases: &[String], measured: &BTreeMap<String, Measured>) -> Result<St
         bound.len(),
         bound.iter().filter(|of| **of >= 0.8).count()
     )?;
+    let disturbed: Vec<&str> = cases.iter().filter(|case| measured[*case].is_disturbed()).map(String::as_str).collect();
+    if !disturbed.is_empty() {
+        writeln!(text, "* Left out, because somebody was a tenth faster: the limits of {}.", disturbed.join(", "))?;
+    }
     let not_yet: Vec<&str> = cases.iter().filter(|case| measured[*case].ours().is_none()).map(String::as_str).collect();
     if !not_yet.is_empty() {
         writeln!(text, "* Not yet in rankform: {}.", not_yet.join(", "))?;
