@@ -1,0 +1,120 @@
+"""What the peers of Python share: the same numbers as the other programs, the clock, and the lines of the driver.
+
+Asked for a case, `ew/add/256`, a program answers a line for each way of computing it, `form <TAB> ns,ns,...`, then `end`.
+"""
+
+import os
+import sys
+import time
+
+import numpy as np
+
+THREADS = int(os.environ.get("PEER_THREADS", "1"))
+SAMPLE_NS = 2e6
+
+GATHER = (100_000, 50_000, 256)
+NCHW = (32, 64, 56, 56)
+IMAGES = (8, 64, 56, 56)
+BATCH, SKINNY, TOP = 64, 16, 10
+
+
+def mixed(count, seed):
+    """32 well-mixed bits of each place and a seed; the same as in src/lib.rs."""
+    x = np.arange(count, dtype=np.uint32) * np.uint32(0x9E3779B9) + np.uint32(seed * 0x85EBCA6B & 0xFFFFFFFF)
+    x = (x ^ (x >> np.uint32(16))) * np.uint32(0x21F0AAAD)
+    x = (x ^ (x >> np.uint32(15))) * np.uint32(0x735A2D97)
+    return x ^ (x >> np.uint32(15))
+
+
+def uniform(*shape, seed=1):
+    bits = mixed(int(np.prod(shape)), seed) >> np.uint32(8)
+    return (bits.astype(np.float32) * np.float32(2**-23) - np.float32(1)).reshape(shape)
+
+
+def positive(*shape, seed=1):
+    return np.abs(uniform(*shape, seed=seed)) + np.float32(0.05)
+
+
+def small_integers(*shape, seed=1):
+    return (mixed(int(np.prod(shape)), seed) % np.uint32(201)).astype(np.int16).reshape(shape) - 100
+
+
+def places():
+    taken, rows, _ = GATHER
+    return (mixed(taken, 7) % np.uint32(rows)).astype(np.int32)
+
+
+def inputs(case, n):
+    """The operands of a case, as NumPy arrays."""
+    square = lambda seed: uniform(n, n, seed=seed)
+    match case:
+        case "ew/add_row":
+            return square(1), uniform(1, n, seed=2)
+        case "ew/add_col":
+            return square(1), uniform(n, 1, seed=2)
+        case "ew/add" | "ew/add_inplace" | "ew/add_t" | "ew/step2" | "fused/swiglu" | "user/f":
+            return square(1), square(2)
+        case "fused/ratio":
+            return square(1), square(2), square(3), positive(n, n, seed=4)
+        case "fused/adamw":
+            return square(1), square(2), positive(n, n, seed=3), square(4)
+        case "trans/log":
+            return (positive(n, n),)
+        case "red/layernorm":
+            return square(1), uniform(n, seed=2), uniform(n, seed=3)
+        case "mm/gemv":
+            return square(1), uniform(n, seed=2)
+        case "mm/skinny16":
+            return uniform(SKINNY, n), square(2)
+        case "mm/batched64":
+            return uniform(BATCH, n, n), uniform(BATCH, n, n, seed=2)
+        case "mm/i8":
+            return small_integers(n, n).astype(np.int8), small_integers(n, n, seed=2).astype(np.int8)
+        case "mm/f32" | "mm/f64" | "mm/f16" | "mm/bf16" | "dm/concat0" | "dm/concat1":
+            return square(1), square(2)
+        case "dm/nhwc":
+            return (uniform(*NCHW),)
+        case "dm/gather":
+            return uniform(*GATHER[1:]), places()
+        case "nn/conv2d":
+            channels = IMAGES[1]
+            return uniform(*IMAGES), uniform(channels, channels, 3, 3, seed=2)
+        case "view/permute4":
+            return (uniform(2, 3, 4, 5),)
+        case "view/broadcast":
+            return (uniform(1, n),)
+        case "create/zeros" | "create/full":
+            return ()
+        case _:
+            return (square(1),)
+
+
+def measure(run):
+    """Nanoseconds a run: up to six samples, each the mean of as many runs as fill two milliseconds."""
+
+    def mean(runs):
+        start = time.perf_counter_ns()
+        for _ in range(runs):
+            run()
+        return (time.perf_counter_ns() - start) / runs
+
+    mean(1)
+    first = mean(1)
+    runs = int(min(max(SAMPLE_NS / max(first, 200), 1), 20_000))
+    if runs > 1:
+        runs = int(min(max(SAMPLE_NS / max(mean(runs), 50), 1), 40_000))
+    samples = 1 if first > 400e6 else 2 if first > 50e6 else 4 if first > 2e6 else 6
+    return [mean(runs) for _ in range(samples)]
+
+
+def serve(forms):
+    """Answers the driver; `forms(case, n)` gives names and functions that return what is to be timed."""
+    for line in sys.stdin:
+        case, _, n = line.strip().rpartition("/")
+        for form, setup in forms(case, int(n)):
+            try:
+                times = ",".join(f"{ns:.2f}" for ns in measure(setup()))
+            except Exception as error:  # whatever a library raises is its answer
+                times = "failed: " + " ".join(f"{type(error).__name__} {error}".split())[:160]
+            print(form, times, sep="\t", flush=True)
+        print("end", flush=True)

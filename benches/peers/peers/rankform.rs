@@ -1,0 +1,300 @@
+//! rankform: default features, the default target, and what a user would write. One function a case.
+//!
+//! `new` makes its result, `kept` writes it into memory that is there.
+
+use peers::{Case, Forms, adamw, positive, serve, sizes, uniform};
+use rankform::prelude::*;
+use std::hint::black_box;
+
+type Matrix = Tensor<f32, 2>;
+
+fn main() {
+    serve(cases);
+}
+
+fn cases(case: Case<'_>, forms: &mut Forms) {
+    let n = case.n;
+    match case.name {
+        "create/zeros" => forms.add("zeros", move || move || Matrix::zeros([n, n], &Cpu).unwrap()),
+        "create/full" => forms.add("full", move || move || Matrix::full([n, n], black_box(1.5), &Cpu).unwrap()),
+        "create/from_vec" => from_vec(n, forms),
+        "view/slice" => view(n, forms, |x| _ = black_box(x.slice((1..x.size()[0] / 2, 2..x.size()[0] / 2)).unwrap())),
+        "view/transpose" => view(n, forms, |x| _ = black_box(x.transposed())),
+        "view/permute4" => permute4(forms),
+        "view/broadcast" => broadcast(n, forms),
+        "view/reshape" => view(n, forms, |x| _ = black_box(x.reshape([x.size()[0] / 2, x.size()[0] * 2]).unwrap())),
+        "ew/add" => add(n, forms),
+        "ew/add_inplace" => add_inplace(n, forms),
+        "ew/add_row" => add_row(n, forms),
+        "ew/add_col" => add_col(n, forms),
+        "ew/add_t" => add_t(n, forms),
+        "ew/step2" => step2(n, forms),
+        "fused/gelu" => unary(n, matrix, forms, |x| x.gelu_tanh(), |x, y| y.assign(x.lazy().gelu_tanh())),
+        "fused/swiglu" => swiglu(n, forms),
+        "fused/ratio" => ratio(n, forms),
+        "fused/adamw" => step_of_adamw(n, forms),
+        "user/f" => own(n, forms),
+        "trans/exp" => unary(n, matrix, forms, |x| x.exp(), |x, y| y.assign(x.lazy().exp())),
+        "trans/tanh" => unary(n, matrix, forms, |x| x.tanh(), |x, y| y.assign(x.lazy().tanh())),
+        "trans/log" => unary(n, above_zero, forms, |x| x.ln(), |x, y| y.assign(x.lazy().ln())),
+        "trans/erf" => unary(n, matrix, forms, |x| x.erf(), |x, y| y.assign(x.lazy().erf())),
+        "trans/sin" => unary(n, matrix, forms, |x| x.sin(), |x, y| y.assign(x.lazy().sin())),
+        "red/sum" => reduced(n, forms, |x| x.sum(All)),
+        "red/sum0" => reduced(n, forms, |x| x.sum(Axis::<0>)),
+        "red/sum1" => reduced(n, forms, |x| x.sum(Axis::<1>)),
+        "red/max1" => reduced(n, forms, |x| x.max(Axis::<1>)),
+        "red/argmax1" => reduced(n, forms, |x| x.argmax(Axis::<1>)),
+        "red/meanvar1" => reduced(n, forms, |x| Ok((x.mean(Axis::<1>)?, x.var(Axis::<1>)?))),
+        "red/softmax" => reduced(n, forms, |x| x.softmax(Axis::<1>)),
+        "red/layernorm" => layer_norm(n, forms),
+        "mm/f32" => product(n, n, forms, |x| x.copy()),
+        "mm/f64" => product(n, n, forms, |x| x.cast::<f64>()),
+        "mm/f16" => product(n, n, forms, |x| x.cast::<half::f16>()),
+        "mm/bf16" => product(n, n, forms, |x| x.cast::<half::bf16>()),
+        "mm/gemv" => gemv(n, forms),
+        "mm/skinny16" => product(sizes::SKINNY, n, forms, |x| x.copy()),
+        "mm/batched64" => batched(n, forms),
+        "dm/transpose" => transpose(n, forms),
+        "dm/nhwc" => nhwc(forms),
+        "dm/concat0" => concat::<0>(n, forms),
+        "dm/concat1" => concat::<1>(n, forms),
+        _ => {}
+    }
+}
+
+fn tensor<const RANK: usize>(size: [usize; RANK], seed: u32) -> Tensor<f32, RANK> {
+    Tensor::from_vec(uniform(size.iter().product(), seed), size).unwrap()
+}
+fn matrix(n: usize, seed: u32) -> Matrix {
+    tensor([n, n], seed)
+}
+fn above_zero(n: usize, seed: u32) -> Matrix {
+    Tensor::from_vec(positive(n * n, seed), [n, n]).unwrap()
+}
+
+/// An operator of one matrix: its result new, and its result kept.
+fn unary(
+    n: usize,
+    make: fn(usize, u32) -> Matrix,
+    forms: &mut Forms,
+    new: impl Fn(&Matrix) -> Result<Matrix> + 'static,
+    kept: impl Fn(&Matrix, &mut Matrix) -> Result<()> + 'static,
+) {
+    forms.add("new", move || {
+        let x = make(n, 1);
+        move || new(&x).unwrap()
+    });
+    forms.add("kept", move || {
+        let (x, mut y) = (make(n, 1), make(n, 2));
+        move || kept(&x, &mut y).unwrap()
+    });
+}
+
+fn reduced<R: 'static>(n: usize, forms: &mut Forms, reduce: impl Fn(&Matrix) -> Result<R> + 'static) {
+    forms.add("new", move || {
+        let x = matrix(n, 1);
+        move || reduce(&x).unwrap()
+    });
+}
+
+fn view(n: usize, forms: &mut Forms, of: impl Fn(&Matrix) + 'static) {
+    forms.add("view", move || {
+        let x = matrix(n, 1);
+        move || of(black_box(&x))
+    });
+}
+
+fn permute4(forms: &mut Forms) {
+    forms.add("view", || {
+        let x = tensor([2, 3, 4, 5], 1);
+        move || _ = black_box(black_box(&x).permuted([0, 2, 3, 1]).unwrap())
+    });
+}
+
+fn broadcast(n: usize, forms: &mut Forms) {
+    forms.add("view", move || {
+        let x = tensor([1, n], 1);
+        move || _ = black_box(black_box(&x).broadcast_to([n, n]).unwrap())
+    });
+}
+
+fn from_vec(n: usize, forms: &mut Forms) {
+    forms.add("from_vec, into_vec", move || {
+        let mut values = Some(uniform(n * n, 1));
+        move || {
+            let x = Tensor::from_vec(values.take().unwrap(), [n, n]).unwrap();
+            values = Some(black_box(x).into_vec().unwrap());
+        }
+    });
+}
+
+fn add(n: usize, forms: &mut Forms) {
+    forms.add("&a + &b", move || {
+        let (a, b) = (matrix(n, 1), matrix(n, 2));
+        move || &a + &b
+    });
+    forms.add("kept", move || {
+        let (a, b, mut c) = (matrix(n, 1), matrix(n, 2), matrix(n, 3));
+        move || c.assign(a.lazy() + &b).unwrap()
+    });
+}
+
+fn add_inplace(n: usize, forms: &mut Forms) {
+    forms.add("a += &b", move || {
+        let (mut a, b) = (matrix(n, 1), matrix(n, 2));
+        move || a += &b
+    });
+}
+
+fn add_row(n: usize, forms: &mut Forms) {
+    forms.add("&a + b.lift()", move || {
+        let (a, b) = (matrix(n, 1), tensor([n], 2));
+        move || &a + b.lift()
+    });
+    forms.add("kept", move || {
+        let (a, b, mut c) = (matrix(n, 1), tensor([n], 2), matrix(n, 3));
+        move || c.assign(a.lazy() + b.lift()).unwrap()
+    });
+}
+
+fn add_col(n: usize, forms: &mut Forms) {
+    forms.add("&a + b.insert_axis", move || {
+        let (a, b) = (matrix(n, 1), tensor([n], 2));
+        move || &a + b.insert_axis(Axis::<1>)
+    });
+    forms.add("kept", move || {
+        let (a, b, mut c) = (matrix(n, 1), tensor([n], 2), matrix(n, 3));
+        move || c.assign(a.lazy() + b.insert_axis(Axis::<1>)).unwrap()
+    });
+}
+
+fn add_t(n: usize, forms: &mut Forms) {
+    forms.add("&a + b.transposed()", move || {
+        let (a, b) = (matrix(n, 1), matrix(n, 2));
+        move || &a + b.transposed()
+    });
+    forms.add("kept", move || {
+        let (a, b, mut c) = (matrix(n, 1), matrix(n, 2), matrix(n, 3));
+        move || c.assign(a.lazy() + b.transposed()).unwrap()
+    });
+}
+
+fn step2(n: usize, forms: &mut Forms) {
+    forms.add("new", move || {
+        let (a, b) = (matrix(n, 1), matrix(n, 2));
+        move || a.slice((.., (..).step(2))).unwrap() + b.slice((.., (..).step(2))).unwrap()
+    });
+    forms.add("kept", move || {
+        let (a, b, mut c) = (matrix(n, 1), matrix(n, 2), tensor([n, n / 2], 3));
+        move || c.assign(a.slice((.., (..).step(2))).unwrap().lazy() + b.slice((.., (..).step(2))).unwrap()).unwrap()
+    });
+}
+
+fn swiglu(n: usize, forms: &mut Forms) {
+    forms.add("lazy, new", move || {
+        let (x, y) = (matrix(n, 1), matrix(n, 2));
+        move || (x.lazy().silu() * &y).eval().unwrap()
+    });
+    forms.add("lazy, kept", move || {
+        let (x, y, mut z) = (matrix(n, 1), matrix(n, 2), matrix(n, 3));
+        move || z.assign(x.lazy().silu() * &y).unwrap()
+    });
+}
+
+fn ratio(n: usize, forms: &mut Forms) {
+    forms.add("lazy, new", move || {
+        let (a, b, c, d) = (matrix(n, 1), matrix(n, 2), matrix(n, 3), above_zero(n, 4));
+        move || ((a.lazy() * &b + &c) / (d.lazy().abs() + 1e-6)).eval().unwrap()
+    });
+    forms.add("lazy, kept", move || {
+        let (a, b, c, d, mut y) = (matrix(n, 1), matrix(n, 2), matrix(n, 3), above_zero(n, 4), matrix(n, 5));
+        move || y.assign((a.lazy() * &b + &c) / (d.lazy().abs() + 1e-6)).unwrap()
+    });
+}
+
+elementwise! {
+    /// One step: the parameter and its two moments.
+    fn adamw_step(p, m, v, g) -> (T, T, T) {
+        let m = m * f64::from(adamw::BETA1) + g * f64::from(1.0 - adamw::BETA1);
+        let v = v * f64::from(adamw::BETA2) + g * g * f64::from(1.0 - adamw::BETA2);
+        let p = p * f64::from(1.0 - adamw::RATE * adamw::DECAY) - m * f64::from(adamw::RATE) / (v.sqrt() + f64::from(adamw::EPSILON));
+        (p, m, v)
+    }
+    /// The user's own.
+    fn wave(x, y) { x * y + x.sin() }
+}
+
+fn step_of_adamw(n: usize, forms: &mut Forms) {
+    forms.add("apply_many, new", move || {
+        let (mut p, mut m, mut v, g) = (matrix(n, 1), matrix(n, 2), above_zero(n, 3), matrix(n, 4));
+        move || (p, m, v) = apply_many(adamw_step, (&p, &m, &v, &g)).unwrap()
+    });
+}
+
+fn own(n: usize, forms: &mut Forms) {
+    forms.add("zip, new", move || {
+        let (x, y) = (matrix(n, 1), matrix(n, 2));
+        move || x.zip(wave, &y).unwrap()
+    });
+    forms.add("zip, kept", move || {
+        let (x, y, mut z) = (matrix(n, 1), matrix(n, 2), matrix(n, 3));
+        move || z.assign(x.lazy().zip(wave, &y)).unwrap()
+    });
+}
+
+fn layer_norm(n: usize, forms: &mut Forms) {
+    forms.add("layer_norm, then weight and bias", move || {
+        let (x, weight, bias) = (matrix(n, 1), tensor([n], 2), tensor([n], 3));
+        move || (x.layer_norm(Axis::<1>, 1e-5).unwrap().lazy() * weight.lift() + bias.lift()).eval().unwrap()
+    });
+}
+
+/// A product of matrices with `rows` and n rows, of the element that `convert` makes.
+fn product<T: Number>(rows: usize, n: usize, forms: &mut Forms, convert: fn(&Matrix) -> Result<Tensor<T, 2>>) {
+    forms.add("matmul", move || {
+        let (a, b) = (convert(&tensor([rows, n], 1)).unwrap(), convert(&matrix(n, 2)).unwrap());
+        move || a.matmul(&b).unwrap()
+    });
+}
+
+fn gemv(n: usize, forms: &mut Forms) {
+    forms.add("matmul", move || {
+        let (a, x) = (matrix(n, 1), tensor([n], 2));
+        move || a.matmul(&x).unwrap()
+    });
+}
+
+fn batched(n: usize, forms: &mut Forms) {
+    forms.add("matmul", move || {
+        let (a, b) = (tensor([sizes::BATCH, n, n], 1), tensor([sizes::BATCH, n, n], 2));
+        move || a.matmul(&b).unwrap()
+    });
+}
+
+fn transpose(n: usize, forms: &mut Forms) {
+    forms.add("new", move || {
+        let x = matrix(n, 1);
+        move || x.transposed().to_contiguous().unwrap()
+    });
+    forms.add("kept", move || {
+        let (x, mut y) = (matrix(n, 1), matrix(n, 2));
+        move || y.assign(x.transposed()).unwrap()
+    });
+}
+
+fn nhwc(forms: &mut Forms) {
+    forms.add("new", || {
+        let x = tensor(sizes::NCHW, 1);
+        move || x.permuted([0, 2, 3, 1]).unwrap().to_contiguous().unwrap()
+    });
+}
+
+fn concat<const A: usize>(n: usize, forms: &mut Forms)
+where
+    Dim<2>: rankform::rank::RemoveAxis<A>,
+{
+    forms.add("new", move || {
+        let (a, b) = (matrix(n, 1), matrix(n, 2));
+        move || Tensor::concat(&[a.view(), b.view()], Axis::<A>).unwrap()
+    });
+}

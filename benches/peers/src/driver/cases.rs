@@ -1,0 +1,89 @@
+//! Every case: its name, its sizes, and what is computed, of f32 unless it says otherwise.
+
+/// Cases of one computation.
+pub struct Family {
+    pub name: &'static str,
+    pub sizes: &'static [usize],
+    pub what: &'static str,
+}
+
+const fn of(name: &'static str, sizes: &'static [usize], what: &'static str) -> Family {
+    Family { name, sizes, what }
+}
+
+/// A size n stands for n × n elements, 0 for sizes that the text says.
+pub const FAMILIES: &[Family] = &[
+    of("ew/add", &[4, 64, 256, 4096], "a + b"),
+    of("ew/add_inplace", &[4, 256, 4096], "a ← a + b"),
+    of("ew/add_row", &[256, 4096], "a + row"),
+    of("ew/add_col", &[256, 4096], "a + column"),
+    of("ew/add_t", &[256, 4096], "a + bᵀ"),
+    of("ew/step2", &[256, 4096], "every second column of a, and of b, added"),
+    of("fused/gelu", &[256, 4096], "gelu, by tanh"),
+    of("fused/swiglu", &[256, 4096], "x · sigmoid(x) · y"),
+    of("fused/ratio", &[256, 4096], "(a·b + c) / (abs d + ε)"),
+    of("fused/adamw", &[256, 4096], "one step of AdamW: parameter and two moments"),
+    of("user/f", &[256, 4096], "the user's own x·y + sin x"),
+    of("trans/exp", &[256], "exp"),
+    of("trans/tanh", &[256], "tanh"),
+    of("trans/log", &[256], "ln"),
+    of("trans/erf", &[256], "erf"),
+    of("trans/sin", &[256], "sin"),
+    of("red/sum", &[256, 4096], "sum of all"),
+    of("red/sum0", &[256, 4096], "sums of columns"),
+    of("red/sum1", &[256, 4096], "sums of rows"),
+    of("red/max1", &[256, 4096], "largest of rows"),
+    of("red/argmax1", &[256, 4096], "where the largest of rows stand"),
+    of("red/meanvar1", &[256, 4096], "means and variances of rows"),
+    of("red/softmax", &[256, 4096], "softmax of rows"),
+    of("red/layernorm", &[256, 4096], "layer norm of rows, with weight and bias"),
+    of("mm/f32", &[64, 128, 256, 512, 1024, 2048], "matrix product"),
+    of("mm/f64", &[512, 1024], "matrix product of f64"),
+    of("mm/f16", &[1024], "matrix product of f16"),
+    of("mm/bf16", &[1024], "matrix product of bf16"),
+    of("mm/i8", &[1024], "matrix product of i8, as i32"),
+    of("mm/gemv", &[4096], "matrix · vector"),
+    of("mm/skinny16", &[4096], "16 rows · matrix"),
+    of("mm/batched64", &[64], "64 matrix products"),
+    of("dm/transpose", &[256, 4096], "a copy of the transposed"),
+    of("dm/nhwc", &[0], "32 images of 64 channels, 56 × 56, from channels first to last"),
+    of("dm/concat0", &[2048], "two matrices, one below the other"),
+    of("dm/concat1", &[2048], "two matrices, side by side"),
+    of("dm/gather", &[0], "100 000 rows of 256 from 50 000"),
+    of("dm/cumsum0", &[4096], "running sums down columns"),
+    of("dm/cumsum1", &[4096], "running sums along rows"),
+    of("dm/sort1", &[1024], "rows sorted"),
+    of("dm/topk10", &[1024], "the ten largest of each row"),
+    of("nn/conv2d", &[0], "8 images of 64 channels, 56 × 56, 3 × 3 to 64, zeros around"),
+    of("create/zeros", &[4, 64, 256, 4096], "zeros"),
+    of("create/full", &[4, 256, 4096], "one number everywhere"),
+    of("create/from_vec", &[4, 64, 4096], "from a vector and back, without a copy"),
+    of("view/slice", &[64], "a view of a part"),
+    of("view/transpose", &[64], "a view of the transposed"),
+    of("view/permute4", &[64], "a view of four axes in another order"),
+    of("view/broadcast", &[64], "a view that repeats a row"),
+    of("view/reshape", &[64], "a view of other sizes"),
+];
+
+/// The names of the cases that begin with one of `prefixes`, or all; of several threads those that threads can help.
+pub fn chosen(threads: usize, prefixes: &[String]) -> Vec<String> {
+    let name = |family: &Family, size: &usize| format!("{}/{size}", family.name);
+    let all = FAMILIES.iter().flat_map(|family| family.sizes.iter().map(move |size| name(family, size)));
+    let help = |case: &String| {
+        threads == 1 || !(case.starts_with("view/") || case.starts_with("create/") || case.ends_with("/4") || case == "ew/add/64")
+    };
+    let wanted = |case: &String| prefixes.is_empty() || prefixes.iter().any(|prefix| case.starts_with(prefix));
+    all.filter(|case| help(case) && wanted(case)).collect()
+}
+
+/// What the case computes.
+pub fn what(case: &str) -> &'static str {
+    let name = case.rsplit_once('/').map_or(case, |(name, _)| name);
+    FAMILIES.iter().find(|family| family.name == name).map_or("", |family| family.what)
+}
+
+/// Whether the limit of a case is memory: as many bytes as it must move, and little to compute.
+pub fn is_bound_by_memory(case: &str) -> bool {
+    let few = ["fused/ratio", "fused/adamw", "red/sum", "red/max1", "mm/gemv", "dm/transpose", "dm/nhwc", "dm/concat", "create/full"];
+    case.starts_with("ew/") || few.iter().any(|name| case.starts_with(name))
+}

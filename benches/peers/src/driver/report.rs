@@ -1,0 +1,162 @@
+//! The tables: ours beside the best peer and the limit, then everybody.
+
+use crate::cases::{chosen, is_bound_by_memory, what};
+use crate::samples::{Best, Measured, Standing, Statistic, TIE, read};
+use crate::{Result, chart, root};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::path::Path;
+
+/// Prints `peers.md` and writes it, and a chart for each number of threads, into the directory of the samples.
+pub fn write(directory: &Path) -> Result<()> {
+    let mut text = String::new();
+    let mut peers = BTreeSet::new();
+    for threads in [1, 2] {
+        let statistic = Statistic::of(threads);
+        let measured = read(directory, threads, statistic)?;
+        if measured.is_empty() {
+            continue;
+        }
+        peers.extend(measured.values().flat_map(|of| of.best.keys().cloned()));
+        let cases: Vec<String> = chosen(1, &[]).into_iter().filter(|case| measured.contains_key(case)).collect();
+        writeln!(text, "## {threads} thread{}, {}\n", if threads > 1 { "s" } else { "" }, statistic.name())?;
+        text += &summary(&cases, &measured)?;
+        text += &ours(&cases, &measured)?;
+        text += &everybody(&cases, &measured)?;
+        let name = if threads == 1 { "peers.svg".to_string() } else { format!("peers_{threads}_threads.svg") };
+        std::fs::write(directory.join(name), chart::draw(&cases, &measured, threads))?;
+    }
+    let text = format!(
+        "# rankform beside its peers\n\nBy `benches/peers/run`, on {}\nHow to read it: `benches/peers/README.md`.\n\n{text}",
+        machine(&peers)
+    );
+    print!("{text}");
+    std::fs::write(directory.join("peers.md"), text)?;
+    eprintln!("written: {}", directory.join("peers.md").display());
+    Ok(())
+}
+
+/// 1.23 µs.
+pub fn time(ns: f64) -> String {
+    let (value, unit) = match ns {
+        ns if ns < 1e3 => (ns, "ns"),
+        ns if ns < 1e6 => (ns / 1e3, "µs"),
+        ns if ns < 1e9 => (ns / 1e6, "ms"),
+        ns => (ns / 1e9, "s"),
+    };
+    let digits = if value < 10.0 {
+        2
+    } else if value < 100.0 {
+        1
+    } else {
+        0
+    };
+    format!("{value:.digits$} {unit}")
+}
+
+fn cell(best: Option<&Best>) -> String {
+    best.map_or(String::new(), |best| time(best.ns))
+}
+
+/// The libraries whose versions the lock file has, by the names of their peers.
+const LIBRARIES: &[(&str, &str)] = &[
+    ("ndarray", "ndarray"),
+    ("nalgebra", "nalgebra"),
+    ("faer", "faer"),
+    ("gemm", "gemm"),
+    ("mdarray", "mdarray"),
+    ("rten", "rten-vecmath"),
+    ("candle", "candle-core"),
+    ("burn", "burn"),
+];
+
+/// The processor, and the versions of the peers that were measured.
+fn machine(peers: &BTreeSet<String>) -> String {
+    let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let cpu =
+        cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':')).map_or("unknown processor", |(_, name)| name.trim());
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let lock = std::fs::read_to_string(root().join("Cargo.lock")).unwrap_or_default();
+    let version = |name: &str| {
+        let of = |package: &str| package.split_once(&format!("name = \"{name}\"\nversion = \""))?.1.split('"').next().map(str::to_string);
+        lock.split("\n\n").filter_map(of).last().map(|version| format!("{name} {version}"))
+    };
+    let mut libraries: Vec<String> =
+        LIBRARIES.iter().filter(|(peer, _)| peers.contains(*peer)).filter_map(|(_, name)| version(name)).collect();
+    let python = std::env::var("PYTHON_VERSIONS").unwrap_or_default();
+    libraries.extend(python.split(", ").filter(|of| of.split_once(' ').is_some_and(|(name, _)| peers.contains(name))).map(str::to_string));
+    format!("{cpu}, {cores} cores. {}.", libraries.join(", "))
+}
+
+fn summary(cases: &[String], measured: &BTreeMap<String, Measured>) -> Result<String> {
+    let mut text = String::new();
+    let Standing { cases: all, first, mean } = Standing::of(cases, measured);
+    writeln!(text, "* {all} cases with a peer: rankform is first or within 3 % of the first in {first}.")?;
+    writeln!(text, "* Geometric mean of best peer ÷ rankform: {mean:.2}.")?;
+    let bound: Vec<f64> = cases.iter().filter(|case| is_bound_by_memory(case)).filter_map(|case| measured[case].of_limit()).collect();
+    writeln!(
+        text,
+        "* Of {} cases that memory bounds, {} reach 0.8 of the limit.",
+        bound.len(),
+        bound.iter().filter(|of| **of >= 0.8).count()
+    )?;
+    let disturbed: Vec<&str> = cases.iter().filter(|case| measured[*case].is_disturbed()).map(String::as_str).collect();
+    if !disturbed.is_empty() {
+        writeln!(text, "* Left out, because somebody was a tenth faster: the limits of {}.", disturbed.join(", "))?;
+    }
+    let not_yet: Vec<&str> = cases.iter().filter(|case| measured[*case].ours().is_none()).map(String::as_str).collect();
+    if !not_yet.is_empty() {
+        writeln!(text, "* Not yet in rankform: {}.", not_yet.join(", "))?;
+    }
+    let behind = cases.iter().filter_map(|case| Some((case, 1.0 / measured[case].advantage()?))).filter(|(_, times)| *times > TIE);
+    let behind: Vec<String> = behind.map(|(case, times)| format!("{case} ({times:.1}×)")).collect();
+    if !behind.is_empty() {
+        writeln!(text, "* Behind the best peer: {}.", behind.join(", "))?;
+    }
+    text.push('\n');
+    Ok(text)
+}
+
+fn ours(cases: &[String], measured: &BTreeMap<String, Measured>) -> Result<String> {
+    let mut text = String::from(
+        "| case | what | rankform | form | best peer | which | peer ÷ ours | limit | limit ÷ ours |\n|---|---|---:|---|---:|---|---:|---:|---:|\n",
+    );
+    for case in cases {
+        let of = &measured[case];
+        let (ours, form) = of.ours().map_or(("not yet".to_string(), ""), |best| (time(best.ns), &best.form));
+        let peer = of.peer().map_or(String::new(), |best| format!("{}: {}", best.peer, best.form));
+        let advantage = of.advantage().map_or(String::new(), |advantage| match advantage {
+            advantage if advantage >= 1.0 => format!("**{advantage:.2}**"),
+            advantage => format!("{advantage:.2}"),
+        });
+        let of_limit = of.of_limit().map_or(String::new(), |of| format!("{of:.2}"));
+        let (best, limit) = (cell(of.peer()), cell(of.limit()));
+        writeln!(text, "| {case} | {} | {ours} | {form} | {best} | {peer} | {advantage} | {limit} | {of_limit} |", what(case))?;
+    }
+    text.push('\n');
+    Ok(text)
+}
+
+/// The best form of every peer; the fastest is bold.
+fn everybody(cases: &[String], measured: &BTreeMap<String, Measured>) -> Result<String> {
+    let peers: BTreeSet<&String> =
+        measured.values().flat_map(|of| of.best.keys()).filter(|peer| *peer != "limit" && *peer != "rankform").collect();
+    let names: Vec<&str> = std::iter::once("rankform").chain(peers.into_iter().map(String::as_str)).collect();
+    let mut text = format!("| case | {} |\n|---|{}\n", names.join(" | "), "---:|".repeat(names.len()));
+    for case in cases {
+        let of = &measured[case];
+        let first = names.iter().filter_map(|name| of.best.get(*name)).map(|best| best.ns).fold(f64::INFINITY, f64::min);
+        let cells = names.iter().map(|name| match of.best.get(*name) {
+            Some(best) if best.ns == first => format!(" **{}** |", time(best.ns)),
+            best => format!(" {} |", cell(best)),
+        });
+        writeln!(text, "| {case} |{}", cells.collect::<String>())?;
+    }
+    text.push('\n');
+    let failed: Vec<String> =
+        cases.iter().flat_map(|case| measured[case].failed.iter().map(move |why| format!("* {case}: {why}\n"))).collect();
+    if !failed.is_empty() {
+        write!(text, "Failed:\n\n{}\n", failed.concat())?;
+    }
+    Ok(text)
+}
