@@ -313,6 +313,74 @@ where
     unsafe { gathered.map(&Store(Call::<F, _>::new((Input::<T>(PhantomData), other.body()))), wanted, rows, &[leaf]) }
 }
 
+/// A reduction of an expression over the marked axes, whose sizes are found.
+struct Reducing<'a, const RANK: usize, D: Device, E> {
+    gathered: Gathered<'a, RANK, D, MAX_OPERANDS>,
+    expr: &'a E,
+    gone: [bool; RANK],
+    size: Dim<RANK>,
+    /// Sizes of the axes that stay, then of those that go.
+    sizes: [usize; RANK],
+}
+
+impl<'a, const RANK: usize, D: Device, E: Expr<RANK, D>> Reducing<'a, RANK, D, E> {
+    fn new<Q: Reducer<<E::Body as Body>::Out>>(expr: &'a E, device: &'a D, gone: [bool; RANK]) -> Result<Self> {
+        let op = Q::NAME;
+        let mut gathered = gather::<RANK, D, E, MAX_OPERANDS>(op, expr, device);
+        let size = gathered.size()?;
+        size.numel_of(op, size_of::<Q::Out>())?;
+        let sizes = last(gone).map(|axis| size.0[axis]);
+        let reducing = Reducing { gathered, expr, gone, size, sizes };
+        let (kept, reduced) = reducing.axes();
+        if reduced.len() > MAX_REDUCED {
+            let what = text(format_args!("{} axes, of which at most {MAX_REDUCED} go at once", reduced.len()));
+            return Err(Error::Value { op, what });
+        }
+        if Q::NEEDS_ELEMENTS && reduced.contains(&0) && !kept.contains(&0) {
+            return Err(Error::Empty { op, sizes: size.0.into() });
+        }
+        if E::Body::BY_ROWS {
+            let mut along = RowAxes::new(op, size);
+            along.add(gone, size);
+            expr.rows(&mut along);
+            along.found()?;
+        }
+        Ok(reducing)
+    }
+
+    /// Sizes of the axes that stay, and of those that go.
+    fn axes(&self) -> (&[usize], &[usize]) {
+        self.sizes.split_at(self.gone.iter().filter(|&&gone| !gone).count())
+    }
+
+    /// The sizes of the result.
+    fn kept<const M: usize>(&self) -> Dim<M> {
+        Dim(std::array::from_fn(|axis| self.axes().0[axis]))
+    }
+
+    /// # Safety
+    /// `out` has the sizes that stay, overlaps neither itself nor an operand, and nobody else uses it.
+    unsafe fn run<Q: Reducer<<E::Body as Body>::Out>, const M: usize>(&self, reducer: Q, out: Leaf<'_, M, D>) -> Result<()> {
+        let Reducing { gathered, expr, size, sizes, .. } = self;
+        let (kept, reduced) = self.axes();
+        let order = last(self.gone);
+        let strides = gathered.strides(|layout| layout.stretched(*size).reordered(order).stride());
+        let slots = slots(gathered.all(), &strides);
+        let inputs = Inputs { slots: &slots[..gathered.count], reads: &gathered.reads[..gathered.loads] };
+        let stride = out.layout().stride();
+        if E::Body::BY_ROWS && !reduced.contains(&0) {
+            // What is settled along a row and reduced along it is settled itself: one value a row, written to one place.
+            let stride: [isize; RANK] = std::array::from_fn(|axis| stride.0.get(axis).copied().unwrap_or(0));
+            let program = Store(Along::<Q, _>::new(expr.body()));
+            // SAFETY: as below; the output does not move along a row.
+            return unsafe { gathered.device.map(&program, sizes, reduced.len(), &[out.slot(&stride)], inputs) };
+        }
+        // SAFETY: an expression visits its leaves in the order of its body's loads, with their types; strides stand in the
+        // order of `kept` and `reduced`; the output is as the caller promises.
+        unsafe { gathered.device.reduce(&expr.body(), reducer, Reduction { kept, reduced }, out.slot(&stride.0), inputs) }
+    }
+}
+
 /// Reduces an expression over the marked axes, fused into one pass.
 pub(crate) fn reduce<Q, const RANK: usize, const M: usize, D: Device, E>(
     reducer: Q,
@@ -324,39 +392,31 @@ where
     E: Expr<RANK, D>,
     Q: Reducer<<E::Body as Body>::Out>,
 {
-    let op = Q::NAME;
-    let mut gathered = gather::<RANK, D, E, MAX_OPERANDS>(op, expr, device);
-    let size = gathered.size()?;
-    size.numel_of(op, size_of::<Q::Out>())?;
-    let order = last(gone);
-    let sizes = order.map(|axis| size.0[axis]);
-    let (kept, reduced) = sizes.split_at(M);
-    if reduced.len() > MAX_REDUCED {
-        return Err(Error::Value { op, what: text(format_args!("{} axes, of which at most {MAX_REDUCED} go at once", reduced.len())) });
-    }
-    let count: usize = reduced.iter().product();
-    if Q::NEEDS_ELEMENTS && count == 0 && !kept.contains(&0) {
-        return Err(Error::Empty { op, sizes: size.0.into() });
-    }
-    let mut out = Tensor::<Q::Out, M, D>::unwritten(op, Layout::row_major(Dim(std::array::from_fn(|axis| kept[axis]))), device)?;
-    let leaf = out.writable(op)?.leaf();
-    let strides = gathered.strides(|layout| layout.stretched(size).reordered(order).stride());
-    let slots = slots(gathered.all(), &strides);
-    let inputs = Inputs { slots: &slots[..gathered.count], reads: &gathered.reads[..gathered.loads] };
-    let stride = leaf.layout().stride();
-    if E::Body::BY_ROWS {
-        // What is settled along a row and then reduced along it is settled itself: one value a row, written to one place.
-        let mut along = RowAxes::new(op, size);
-        along.add(gone, size);
-        expr.rows(&mut along);
-        along.found()?;
-        let stride: [isize; RANK] = std::array::from_fn(|axis| stride.0.get(axis).copied().unwrap_or(0));
-        let program = Store(Along::<Q, _>::new(expr.body()));
-        // SAFETY: as in `eval`; strides stand in the order of `kept` and `reduced`; the output does not move along a row.
-        unsafe { device.map(&program, &sizes, reduced.len(), &[leaf.slot(&stride)], inputs)? };
-        return Ok(out);
-    }
-    // SAFETY: as in `eval`; strides stand in the order of `kept` and `reduced`.
-    unsafe { device.reduce(&expr.body(), reducer, Reduction { kept, reduced }, leaf.slot(&stride.0), inputs)? };
+    let reducing = Reducing::new::<Q>(expr, device, gone)?;
+    let mut out = Tensor::<Q::Out, M, D>::unwritten(Q::NAME, Layout::row_major(reducing.kept()), device)?;
+    let leaf = out.writable(Q::NAME)?.leaf();
+    // SAFETY: a fresh tensor of the sizes that stay.
+    unsafe { reducing.run(reducer, leaf)? };
     Ok(out)
+}
+
+/// As [`reduce`], into `out`, which the borrow checker keeps apart from every operand.
+pub(crate) fn reduce_into<Q, const RANK: usize, const M: usize, D: Device, E>(
+    reducer: Q,
+    expr: &E,
+    gone: [bool; RANK],
+    out: &mut TensorViewMut<'_, Q::Out, M, D>,
+) -> Result<()>
+where
+    E: Expr<RANK, D>,
+    Q: Reducer<<E::Body as Body>::Out>,
+{
+    let leaf = out.leaf();
+    let reducing = Reducing::new::<Q>(expr, leaf.device(), gone)?;
+    let kept = reducing.kept::<M>();
+    if kept != leaf.layout().size() {
+        return Err(Error::Sizes { op: Q::NAME, left: kept.0.into(), right: leaf.layout().size().0.into() });
+    }
+    // SAFETY: of the sizes that stay, as was just seen; an exclusive view overlaps neither itself nor an operand.
+    unsafe { reducing.run(reducer, leaf) }
 }

@@ -2,7 +2,7 @@
 //!
 //! Imports: `error`, `dim`, `rank`, `element`, `kernel`, `device`, `tensor`.
 
-use super::eval::{eval, eval_into, reduce};
+use super::eval::{eval, eval_into, reduce, reduce_into};
 use super::operand::{AlongRow, Expr, Operand, RightOperand};
 use super::receiver::{Elementwise, Reduce, Zip, marked, marked_axis};
 use crate::device::Device;
@@ -157,6 +157,12 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
         Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
     {
         reduce(reducer, &self.expr, self.device, marked::<AXES, RANK>())
+    }
+    fn reduce_into<Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, _: AXES, out: &mut TensorViewMut<'_, Q::Out, M, D>) -> Result<()>
+    where
+        Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+    {
+        reduce_into(reducer, &self.expr, marked::<AXES, RANK>(), out)
     }
     fn reduce_axis<Q: Reducer<T>, const M: usize>(self, reducer: Q, axis: usize) -> Self::Reduced<Q::Out, M>
     where

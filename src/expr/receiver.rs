@@ -4,7 +4,7 @@
 //! Implemented for `&Tensor`, never for `Tensor`: `x.exp()` does not consume `x`.
 //! Imports: `error`, `dim`, `rank`, `element`, `kernel`, `device`, `tensor`.
 
-use super::eval::{eval, reduce};
+use super::eval::{eval, reduce, reduce_into};
 use super::lazy::Lazy;
 use super::operand::{AlongRow, Operand};
 use crate::device::Device;
@@ -13,7 +13,7 @@ use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::kernel::{Call, Op, Reducer};
 use crate::rank::{RemoveAxes, Smaller};
-use crate::tensor::{Tensor, TensorView};
+use crate::tensor::{Tensor, TensorView, TensorViewMut};
 
 /// Something that elementwise operators of one operand work on.
 #[diagnostic::on_unimplemented(
@@ -64,6 +64,29 @@ pub trait Reduce<T, const RANK: usize, D: Device>: Sized {
     /// Reduces along axes and keeps them: an expression of the same sizes, in which each element of a row is what the row
     /// was reduced to. All such parts of one expression are reduced along the same axes, in one pass.
     fn along<Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, axes: AXES) -> Self::Along<Q>
+    where
+        T: Element,
+        Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>;
+    /// Reduces into an existing tensor of the sizes that stay. No allocation.
+    ///
+    /// # Errors
+    /// Those of the reduction; [`Error::Sizes`] when `out` has other sizes.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::{ops::Sum, prelude::*};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// let mut sums = Tensor::<f64, 1>::zeros([2], &Cpu)?;
+    /// x.reduce_into(Sum, Axis::<1>, &mut sums.view_mut()?)?;
+    /// assert_eq!(sums.to_vec()?, [3.0, 7.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn reduce_into<Q: Reducer<T>, AXES, const M: usize>(
+        self,
+        reducer: Q,
+        axes: AXES,
+        out: &mut TensorViewMut<'_, Q::Out, M, D>,
+    ) -> Result<()>
     where
         T: Element,
         Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>;
@@ -123,6 +146,11 @@ macro_rules! eager {
                 let $x = self;
                 let view = $view;
                 reduce(reducer, &view, view.device(), marked::<AXES, RANK>())
+            }
+            fn reduce_into<Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, _: AXES, out: &mut TensorViewMut<'_, Q::Out, M, D>) -> Result<()>
+            where T: Element, Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>> {
+                let $x = self;
+                reduce_into(reducer, &$view, marked::<AXES, RANK>(), out)
             }
             fn reduce_axis<Q: Reducer<T>, const M: usize>(self, reducer: Q, axis: usize) -> Self::Reduced<Q::Out, M>
             where T: Element, Dim<RANK>: Smaller<Output = Dim<M>> {

@@ -88,18 +88,18 @@ reducers! {
     finish |s, count| s / count.cast();
 
     /// Where the first of the largest stands; the first NaN if there is one.
-    ArgMax: "argmax" needs elements, <T: Comparable, L> -> i64, state (At<L, T>, Place<L>);
+    ArgMax: "argmax" needs elements, <T: Comparable, L> -> i64, state Found<L>;
     identity (Lane::lowest(), Lane::highest());
-    absorb |s, x, at| first_of(s, (x, at), x.gt(s.0));
-    combine |a, b| first_of(a, b, b.0.gt(a.0));
-    finish |s, _count| s.1;
+    absorb |s, x, at| best(s, x.order_key(), x.is_nan(), at);
+    combine |a, b| first(a, b);
+    finish |s, _count| place(s);
 
     /// Where the first of the smallest stands; the first NaN if there is one.
-    ArgMin: "argmin" needs elements, <T: Comparable, L> -> i64, state (At<L, T>, Place<L>);
-    identity (Lane::highest(), Lane::highest());
-    absorb |s, x, at| first_of(s, (x, at), x.lt(s.0));
-    combine |a, b| first_of(a, b, b.0.lt(a.0));
-    finish |s, _count| s.1;
+    ArgMin: "argmin" needs elements, <T: Comparable, L> -> i64, state Found<L>;
+    identity (Lane::lowest(), Lane::highest());
+    absorb |s, x, at| best(s, !x.order_key(), x.is_nan(), at);
+    combine |a, b| first(a, b);
+    finish |s, _count| place(s);
 
     /// `Σ (x − mean)² / n`, by Welford's update and Chan's combination: no cancellation for a large mean. NaN for no
     /// elements.
@@ -155,16 +155,28 @@ fn join<L: Lanes, P: crate::scalar::Real>(a: Moments<L, P>, b: Moments<L, P>) ->
     (n, delta.mul_add(weight, a.1), a.2 + b.2 + delta * delta * a.0 * weight)
 }
 
-/// The state that goes on: `b` where it is better, a NaN where `a` is none, the earlier of equals.
+/// A score, and where the first of its kind stands. Both are 64 bits wide: lanes of two widths would not vectorise.
+type Found<L> = (Lane<L, i64>, Place<L>);
+
+/// The state after a value of this score, which stands behind all that it has seen; NaN has the highest score.
 #[inline(always)]
-fn first_of<L: Lanes, P: crate::scalar::Ordered>(
-    a: (Lane<L, P>, Place<L>),
-    b: (Lane<L, P>, Place<L>),
-    better: Lane<L, bool>,
-) -> (Lane<L, P>, Place<L>) {
-    let tie = a.0.eq(b.0) | (a.0.is_nan() & b.0.is_nan());
-    let take = better | (b.0.is_nan() & !a.0.is_nan()) | (tie & b.1.lt(a.1));
-    (take.select(b.0, a.0), take.select(b.1, a.1))
+fn best<L: Lanes>(state: Found<L>, score: Lane<L, i64>, is_nan: Lane<L, bool>, at: Place<L>) -> Found<L> {
+    let score = is_nan.select(Lane::highest(), score);
+    let better = score.gt(state.0);
+    (better.select(score, state.0), better.select(at, state.1))
+}
+
+/// Of two states the one with the higher score, of equals the one that stands before.
+#[inline(always)]
+fn first<L: Lanes>(a: Found<L>, b: Found<L>) -> Found<L> {
+    let better = b.0.gt(a.0) | (b.0.eq(a.0) & b.1.lt(a.1));
+    (better.select(b.0, a.0), better.select(b.1, a.1))
+}
+
+/// Where it stands. If nothing scored above the lowest, then all are equal, and the first of all is it.
+#[inline(always)]
+fn place<L: Lanes>(found: Found<L>) -> Place<L> {
+    found.1.eq(Lane::highest()).select(Lane::zero(), found.1)
 }
 
 /// A truth value: `any`, `all` and `count` are of booleans.

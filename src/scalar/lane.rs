@@ -165,6 +165,12 @@ impl<L: Lanes, P: Ordered> Lane<L, P> {
     pub fn clamp(self, low: impl IntoLane<L, P>, high: impl IntoLane<L, P>) -> Self {
         self.max(low).min(high)
     }
+    /// A whole number that is larger exactly where this number is, and equal where it is: zeros of two signs are equal. For
+    /// NaN it is any number.
+    #[inline(always)]
+    pub fn order_key(self) -> Lane<L, i64> {
+        P::order_key(self)
+    }
     /// Whether it is a NaN; never so for an integer.
     #[inline(always)]
     pub fn is_nan(self) -> Lane<L, bool> {

@@ -2,7 +2,7 @@
 //!
 //! Imports: `scalar`'s step names.
 
-use super::{Arith, Compare, Logic, Order, Part, Shift, Unary};
+use super::{Arith, Compare, Lane, Lanes, Logic, Order, Part, Shift, Unary};
 use num_complex::Complex;
 use std::fmt;
 
@@ -102,6 +102,8 @@ pub trait Ordered: Num {
     fn order(op: Order, a: Self, b: Self) -> Self;
     /// `a < b`, `a <= b`.
     fn compare(op: Compare, a: Self, b: Self) -> bool;
+    /// See [`Lane::order_key`].
+    fn order_key<L: Lanes>(x: Lane<L, Self>) -> Lane<L, i64>;
 }
 
 /// A machine type that is a row of bits: integers and booleans.
@@ -234,6 +236,12 @@ macro_rules! integers {
                 }
             }
             #[inline(always)]
+            fn order_key<L: Lanes>(x: Lane<L, $t>) -> Lane<L, i64> {
+                let wide = x.cast::<i64>();
+                // The upper half of u64 has wrapped below 0.
+                if $t::BITS == 64 && $t::MIN == 0 { wide ^ Lane::literal(i64::MIN) } else { wide }
+            }
+            #[inline(always)]
             fn compare(op: Compare, a: $t, b: $t) -> bool {
                 match op { Compare::Lt => a < b, Compare::Le => a <= b }
             }
@@ -277,7 +285,7 @@ impl Bits for bool {
 }
 
 macro_rules! reals {
-    ($($t:ident, $bits:ident, $fraction:literal, $bias:literal;)*) => { $(
+    ($($t:ident, $bits:ident, $signed:ident, $fraction:literal, $bias:literal;)*) => { $(
         impl Num for $t {
             #[inline(always)]
             fn arith(op: Arith, a: $t, b: $t) -> $t {
@@ -297,16 +305,24 @@ macro_rules! reals {
                 match op {
                     Order::Max => {
                         let larger = if b > a { b } else { a };
-                        let signed = if b.to_bits() == 0 { $t::from_bits(larger.to_bits() & !SIGN) } else { larger };
+                        let zero = $bits::from(b.to_bits() == 0) << ($bits::BITS - 1);
+                        let signed = $t::from_bits(larger.to_bits() & !zero);
                         if b != b { b } else { signed }
                     }
                     Order::Min => {
                         let smaller = if b < a { b } else { a };
-                        let signed = if b.to_bits() == SIGN { $t::from_bits(smaller.to_bits() | SIGN) } else { smaller };
+                        let zero = $bits::from(b.to_bits() == SIGN) << ($bits::BITS - 1);
+                        let signed = $t::from_bits(smaller.to_bits() | zero);
                         if b != b { b } else { signed }
                     }
                     Order::Rem => a % b,
                 }
+            }
+            #[inline(always)]
+            fn order_key<L: Lanes>(x: Lane<L, $t>) -> Lane<L, i64> {
+                // Signed bits rise with a positive number and fall with a negative one; −0 + 0 is +0.
+                let bits = (x + 0.0).to_bits().cast::<$signed>();
+                (bits ^ (bits.shr($bits::BITS - 1) & Lane::literal($signed::MAX))).cast()
             }
             #[inline(always)]
             fn compare(op: Compare, a: $t, b: $t) -> bool {
@@ -338,8 +354,8 @@ macro_rules! reals {
     )* };
 }
 reals! {
-    f32, u32, 23, 127;
-    f64, u64, 52, 1023;
+    f32, u32, i32, 23, 127;
+    f64, u64, i64, 52, 1023;
 }
 
 macro_rules! complexes {

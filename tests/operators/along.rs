@@ -87,6 +87,26 @@ fn rows_longer_than_a_leaf_and_outputs_past_the_caches_agree_too() -> Result<()>
 }
 
 #[test]
+fn reductions_write_into_what_exists_on_every_layout() -> Result<()> {
+    let mut random = Random(19);
+    for arranged in arranged(SIZE, || f64::moderate(&mut random)) {
+        let x = &arranged.tensor;
+        let mut out = Tensor::<f64, 2>::zeros([2 * x.size()[2], x.size()[0]], &Cpu)?;
+        let mut part = out.view_mut()?.transposed().slice((.., (..).step(-2)))?;
+        x.reduce_into(rankform::ops::Sum, Axis::<1>, &mut part)?;
+        assert_eq!(out.transposed().slice((.., (..).step(-2)))?.to_vec()?, x.sum(Axis::<1>)?.to_vec()?, "{}", arranged.kind);
+        let centred = x.lazy() - x.sum_along(Axis::<1>);
+        let mut part = out.view_mut()?.transposed().slice((.., (..).step(-2)))?;
+        centred.reduce_into(rankform::ops::Max, Axis::<1>, &mut part)?;
+        assert_eq!(out.transposed().slice((.., (..).step(-2)))?.to_vec()?, centred.eval()?.max(Axis::<1>)?.to_vec()?, "{}", arranged.kind);
+    }
+    let x = Tensor::<f32, 2>::ones([2, 3], &Cpu)?;
+    let error = x.reduce_into(rankform::ops::Sum, Axis::<0>, &mut Tensor::<f32, 1>::ones([2], &Cpu)?.view_mut()?).unwrap_err();
+    assert_eq!(error.to_string(), "sum: sizes [3] and [2] do not broadcast");
+    Ok(())
+}
+
+#[test]
 fn equal_parts_of_different_operands_and_numbers_are_told_apart() -> Result<()> {
     let (x, y) = (Tensor::from([[1.0, 2.0], [3.0, 5.0]]), Tensor::from([[10.0, 20.0], [30.0, 50.0]]));
     let sums = (x.sum_along(Axis::<1>) + y.sum_along(Axis::<1>)).eval()?;
@@ -116,6 +136,9 @@ fn axes_that_differ_and_parts_that_are_shorter_are_errors() -> Result<()> {
     let x = Tensor::<f32, 2>::ones([2, 3], &Cpu)?;
     let error = (x.sum_along(Axis::<0>) + x.sum_along(Axis::<1>)).eval().unwrap_err();
     assert_eq!(error.to_string(), "eval: one expression is reduced along different axes; evaluate one of its parts first");
+    let none = Tensor::<f32, 2>::ones([2, 0], &Cpu)?;
+    assert_eq!((none.lazy() - none.sum_along(Axis::<1>)).sum(Axis::<1>)?.to_vec()?, [0.0, 0.0]);
+    assert!(matches!((none.lazy() - none.sum_along(Axis::<1>)).max(Axis::<1>), Err(Error::Empty { .. })));
     assert!(matches!(x.sum_along(Axis::<0>).square().sum(Axis::<1>), Err(Error::Value { op: "sum", .. })));
     let row = Tensor::<f32, 2>::ones([2, 1], &Cpu)?;
     let error = (x.lazy() + row.sum_along(Axis::<1>)).eval().unwrap_err();

@@ -20,6 +20,10 @@ use std::mem::MaybeUninit;
 
 /// Elements of a row that are packed at a time, at most.
 const BLOCK: usize = 1024;
+/// Bytes that hold a block of outputs which are inputs too.
+const IN_PLACE: usize = 4096;
+/// Rows that are packed side by side where none stands crosswise.
+const ROWS: usize = 8;
 /// Outputs of this many bytes go past the caches: half of a large one.
 const STREAMED: usize = 16 << 20;
 /// Bytes of packed elements of all operands together: they stay in the first-level cache.
@@ -170,22 +174,17 @@ pub(super) unsafe fn run<P: Program>(program: &P, sizes: &[usize], row: usize, o
     let compiled = P::compiled().and_then(|kernel| kernel.downcast_ref::<MapKernel>());
     let compiled = compiled.filter(|kernel| kernel.program == TypeId::of::<P>());
     let kernel = compiled.copied().unwrap_or(MapKernel::of::<P>());
-    let in_place = outputs.iter().any(|out| inputs.slots.iter().any(|input| input.address == out.address));
+    let job =
+        Job { row: kernel.row, program: std::ptr::from_ref(program).cast(), outputs: outputs.len(), reads: inputs.reads, streams: false };
     if !P::BY_ROWS
-        && !in_place
         && let Some(n) = walk::small_run(sizes, outputs, inputs.slots)
     {
-        let mut pointers = [std::ptr::null_mut(); MAX_OPERANDS + 1];
-        let addresses = outputs.iter().map(|slot| slot.address).chain(inputs.reads.iter().map(|&read| inputs.slots[read as usize].address));
-        for (pointer, address) in pointers.iter_mut().zip(addresses) {
-            *pointer = address;
-        }
         // SAFETY: every operand is one run of `n` elements; the kernel is that of the program's type.
-        unsafe { (kernel.row)(std::ptr::from_ref(program).cast(), n, &pointers) };
+        unsafe { job.one_run(n, outputs, inputs.slots) };
         return Ok(());
     }
     let streams = outputs.iter().any(|slot| is_large(sizes, slot));
-    let job = Job { row: kernel.row, program: std::ptr::from_ref(program).cast(), outputs: outputs.len(), reads: inputs.reads, streams };
+    let job = Job { streams, ..job };
     // SAFETY: the caller's promise; the kernel is that of the program's type.
     unsafe {
         if P::BY_ROWS {
@@ -221,7 +220,12 @@ pub(super) fn together<'a>(outputs: &[Slot<'a>], inputs: &[Slot<'a>]) -> ([Slot<
     let mut slots = [Slot { address: std::ptr::null_mut(), stride: &[], element: 0 }; MAX_OPERANDS];
     slots[..outputs.len()].copy_from_slice(outputs);
     slots[outputs.len()..outputs.len() + inputs.len()].copy_from_slice(inputs);
-    (slots, outputs.iter().any(|out| inputs.iter().any(|input| input.address == out.address)))
+    (slots, is_in_place(outputs, inputs))
+}
+
+/// Whether an output is an input.
+fn is_in_place(outputs: &[Slot<'_>], inputs: &[Slot<'_>]) -> bool {
+    outputs.iter().any(|out| inputs.iter().any(|input| input.address == out.address))
 }
 
 /// Whether an output is larger than the caches by far.
@@ -258,6 +262,40 @@ impl Job<'_> {
         });
     }
 
+    /// Operands that are one contiguous run each, without threads: nothing to walk.
+    unsafe fn one_run(&self, n: usize, outputs: &[Slot<'_>], inputs: &[Slot<'_>]) {
+        let mut pointers = [std::ptr::null_mut(); MAX_OPERANDS + 1];
+        let addresses = outputs.iter().map(|slot| slot.address).chain(self.reads.iter().map(|&read| inputs[read as usize].address));
+        for (pointer, address) in pointers.iter_mut().zip(addresses) {
+            *pointer = address;
+        }
+        if !is_in_place(outputs, inputs) {
+            // SAFETY: the caller's promise.
+            return unsafe { (self.row)(self.program, n, &pointers) };
+        }
+        // Outputs that are inputs: block by block through a buffer (see the module's head).
+        let mut room = Scratch { bytes: [MaybeUninit::uninit(); IN_PLACE / 8], used: 0 };
+        let block = (IN_PLACE - 8 * outputs.len()) / outputs.iter().map(|slot| slot.element).sum::<usize>().max(1);
+        let mut there = [std::ptr::null_mut(); MAX_OPERANDS];
+        for (k, slot) in outputs.iter().enumerate() {
+            there[k] = std::mem::replace(&mut pointers[k], room.take(block * slot.element));
+        }
+        for at in (0..n).step_by(block) {
+            let len = block.min(n - at);
+            // SAFETY: the caller's promise, for `len` elements from `at` on.
+            unsafe {
+                (self.row)(self.program, len, &pointers);
+                for (k, slot) in outputs.iter().enumerate() {
+                    std::ptr::copy_nonoverlapping(pointers[k], there[k], len * slot.element);
+                    there[k] = there[k].wrapping_add(len * slot.element);
+                }
+            }
+            for (pointer, &read) in pointers[outputs.len()..].iter_mut().zip(self.reads) {
+                *pointer = pointer.wrapping_add(len * inputs[read as usize].element);
+            }
+        }
+    }
+
     /// What the program's outputs have, then what each of its loads has, from what each operand has.
     pub(super) fn spread<T: Copy>(&self, base: &[T; MAX_OPERANDS + 1]) -> [T; MAX_OPERANDS + 1] {
         let mut pointers = *base;
@@ -290,7 +328,11 @@ impl Job<'_> {
         } else {
             // A tile is one cache line high where an operand stands crosswise.
             let element = slots.iter().map(|slot| slot.element).max().unwrap_or(1);
-            let rows = if crosswise.is_some() { 64 / element.clamp(1, 16) } else { 1 };
+            let rows = match (crosswise, axis) {
+                (Some(_), _) => 64 / element.clamp(1, 16),
+                (_, Some(_)) => ROWS,
+                _ => 1,
+            };
             let block = ((SCRATCH - 8 * MAX_OPERANDS) / (rows * widths)).min(BLOCK);
             (rows, (block / 16 * 16).max(1))
         };

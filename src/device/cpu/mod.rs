@@ -32,7 +32,7 @@ mod walk;
 pub(crate) use map::MapKernel;
 pub use memory::CpuBlock;
 pub(crate) use memory::VecParts;
-pub use pool::MemoryStatistics;
+pub use pool::{MemoryStatistics, SteadyState};
 pub(crate) use reduce::ReduceKernel;
 
 use super::{Deleter, Device, Fresh, Inputs, Reduction, Slot};
@@ -70,6 +70,28 @@ impl Cpu {
     /// How many bytes of free memory the pool keeps at most; 1 GiB at first. Beyond, what was kept longest is given back.
     pub fn set_memory_limit(&self, nbytes: usize) {
         pool::set_limit(nbytes);
+    }
+
+    /// A guard that panics when it is dropped, if this thread's operations took new memory from the system meanwhile: for
+    /// tests of loops that should need none. Memory of the pool that is used again is not new.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let mut y = x.copy()?;
+    /// let steady = Cpu.steady_state();
+    /// x.lazy().exp().eval_into(&mut y.view_mut()?)?;
+    /// y *= 2.0;
+    /// drop(steady);
+    /// let steady = Cpu.steady_state();
+    /// let z = x.exp()?;
+    /// assert_eq!(steady.allocations(), 1);
+    /// # std::mem::forget(steady);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn steady_state(&self) -> SteadyState {
+        SteadyState::new()
     }
 
     /// Gives all free memory back to the system; how many bytes that were.

@@ -7,6 +7,8 @@
 //! Imports: nothing.
 
 use std::alloc::Layout;
+use std::cell::Cell;
+use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -41,6 +43,43 @@ pub struct MemoryStatistics {
     pub reused: u64,
 }
 
+thread_local! {
+    /// How many blocks this thread has had from the system.
+    static FRESH_HERE: Cell<u64> = const { Cell::new(0) };
+}
+
+/// A promise that this thread's operations need no new memory from here to the guard's end; see
+/// [`Cpu::steady_state`](crate::Cpu::steady_state).
+#[must_use = "the promise is checked when the guard is dropped"]
+#[derive(Debug)]
+pub struct SteadyState {
+    before: u64,
+    /// It counts one thread.
+    here: PhantomData<*const ()>,
+}
+
+impl SteadyState {
+    pub(super) fn new() -> Self {
+        SteadyState { before: FRESH_HERE.get(), here: PhantomData }
+    }
+
+    /// How many blocks of memory came from the system since.
+    pub fn allocations(&self) -> u64 {
+        FRESH_HERE.get() - self.before
+    }
+}
+
+impl Drop for SteadyState {
+    /// # Panics
+    /// When memory came from the system, unless the thread panics already.
+    fn drop(&mut self) {
+        let allocations = self.allocations();
+        if allocations > 0 && !std::thread::panicking() {
+            panic!("steady state: {allocations} new blocks of memory");
+        }
+    }
+}
+
 /// A block of the global allocator. Its layout follows from its capacity.
 #[derive(Clone, Copy)]
 pub(super) struct Block {
@@ -65,6 +104,7 @@ impl Block {
         let layout = Block::layout(capacity)?;
         // SAFETY: the layout is not empty: capacities are those of `capacity_for`, of at least one byte.
         let address = NonNull::new(unsafe { std::alloc::alloc(layout) })?;
+        FRESH_HERE.set(FRESH_HERE.get() + 1);
         #[cfg(target_os = "linux")]
         if capacity >= HUGE {
             // SAFETY: advice about our own fresh pages. A system without huge pages refuses, and nothing is lost.
