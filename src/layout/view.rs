@@ -157,7 +157,7 @@ impl<const RANK: usize> Layout<RANK> {
             };
             return Err(Error::Slice { op, entry, axis, size });
         }
-        let len = (end - start).div_ceil(step.unsigned_abs());
+        let len = if step == 1 { end - start } else { (end - start).div_ceil(step.unsigned_abs()) };
         let first = if step > 0 || len == 0 { start } else { end - 1 };
         let mut layout = *self;
         layout.size.0[axis] = len;

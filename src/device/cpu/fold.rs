@@ -35,7 +35,7 @@ pub(super) fn row<B: Body, R: Reducer<B::Out>, const HELD: bool>(body: B, pointe
     if n <= LEAF {
         return leaf::<B, R, HELD>(body, pointers, first, 0..n);
     }
-    let mut cascade = Cascade::new();
+    let mut cascade = Cascade::<_, 48>::new();
     for start in (0..n).step_by(LEAF) {
         cascade.push(leaf::<B, R, HELD>(body, pointers, first, start..n.min(start + LEAF)), R::combine::<Run>);
     }
@@ -120,36 +120,65 @@ pub(super) fn absorb<B: Body, R: Reducer<B::Out>, const HELD: bool>(
     states
 }
 
-/// States of leaves, combined pairwise as they come: a binary counter whose digits are states.
-pub(super) struct Cascade<S> {
-    states: [MaybeUninit<S>; 64],
+/// States of leaves, combined pairwise as they come: a binary counter whose digits are states. With more leaves than
+/// `DIGITS` digits count, the last digit takes in all that are carried to it.
+pub(super) struct Cascade<S, const DIGITS: usize> {
+    states: [MaybeUninit<S>; DIGITS],
     leaves: u64,
 }
 
-impl<S: Copy> Cascade<S> {
+impl<S: Copy, const DIGITS: usize> Cascade<S, DIGITS> {
     #[inline(always)]
     pub(super) fn new() -> Self {
-        Cascade { states: [const { MaybeUninit::uninit() }; 64], leaves: 0 }
+        Cascade { states: [const { MaybeUninit::uninit() }; DIGITS], leaves: 0 }
     }
     #[inline(always)]
     pub(super) fn push(&mut self, mut state: S, combine: impl Fn(S, S) -> S) {
+        let last = DIGITS - 1;
         let mut digit = 0;
         while self.leaves >> digit & 1 == 1 {
             // SAFETY: a set digit of the counter has its state.
             state = combine(unsafe { self.states[digit].assume_init() }, state);
+            if digit == last {
+                break;
+            }
             digit += 1;
         }
         self.states[digit] = MaybeUninit::new(state);
-        self.leaves += 1;
+        // The digits below are carried into this one, which stays set if it is the last.
+        self.leaves = (self.leaves >> digit | 1) << digit;
     }
     #[inline(always)]
     pub(super) fn join(self, identity: S, combine: impl Fn(S, S) -> S) -> S {
         let mut joined = None;
-        for digit in (0..64).filter(|digit| self.leaves >> digit & 1 == 1) {
+        for digit in (0..DIGITS).filter(|digit| self.leaves >> digit & 1 == 1) {
             // SAFETY: a set digit of the counter has its state.
             let state = unsafe { self.states[digit].assume_init() };
             joined = Some(joined.map_or(state, |later| combine(state, later)));
         }
         joined.unwrap_or(identity)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cascade;
+
+    #[test]
+    fn leaves_are_combined_in_order_and_pairwise_as_far_as_digits_go() {
+        for leaves in 0..40 {
+            let mut cascade = Cascade::<(u32, u32, u32), 3>::new();
+            // From which leaf to which, and how deep the tree is.
+            let combine = |a: (u32, u32, u32), b: (u32, u32, u32)| {
+                assert_eq!(a.1, b.0, "neighbours, in order");
+                (a.0, b.1, a.2.max(b.2) + 1)
+            };
+            for leaf in 0..leaves {
+                cascade.push((leaf, leaf + 1, 0), combine);
+            }
+            let joined = cascade.join((0, 0, 0), combine);
+            assert_eq!((joined.0, joined.1), (0, leaves));
+            assert!(leaves > 8 || joined.2 <= 4, "{leaves} leaves, {} deep", joined.2);
+        }
     }
 }

@@ -9,15 +9,22 @@ use super::pack;
 use super::simd::{self, Loop};
 use super::walk::{self, Addresses, Index, Order, Walk};
 use crate::device::{Inputs, MAX_OPERANDS, Reduction, Slot};
-use crate::element::Element;
+use crate::element::{Compute, Element};
 use crate::kernel::{Body, Reducer};
 use crate::scalar::{Lane, Run};
 use std::any::TypeId;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
+use std::ops::Range;
 
-/// Columns that are reduced side by side.
+/// Columns that are reduced side by side, in registers.
 const WIDTH: usize = 64;
+/// How many times as many are taken together, some rows at a time, so that memory is read in longer runs.
+const STRIPS: usize = 4;
+/// Leaves of columns are counted in this many binary digits: states of many columns take room on the stack.
+const DIGITS: usize = 16;
+/// Rows that one strip absorbs before the next strip has its turn.
+const TURN: usize = 16;
 /// Rows of columns that are absorbed before their states join the tree.
 const LEAF_ROWS: usize = 128;
 /// Bytes of packed elements of all operands together.
@@ -172,16 +179,16 @@ impl Job<'_> {
     unsafe fn by_columns(&self, outer: &Walk, inner: &Walk, count: usize) {
         let mut room = Scratch { bytes: [MaybeUninit::uninit(); SCRATCH / 8], used: 0 };
         let mut scratch = [None; MAX_OPERANDS];
-        let rows = (self.block(SCRATCH) / WIDTH).clamp(1, LEAF_ROWS);
+        let rows = (self.block(SCRATCH) / (STRIPS * WIDTH)).clamp(1, LEAF_ROWS);
         for (k, slot) in self.inputs.slots.iter().enumerate() {
             if outer.inner_step(k + 1) != slot.element as isize {
-                scratch[k] = Some(room.take(rows * WIDTH * slot.element));
+                scratch[k] = Some(room.take(rows * STRIPS * WIDTH * slot.element));
             }
         }
         let rows = if scratch.iter().any(Option::is_some) { rows } else { LEAF_ROWS };
         let (mut index, mut done) = (outer.index_of(0), 0);
         while done < outer.numel() {
-            let width = outer.left_in_row(&index).min(WIDTH);
+            let width = outer.left_in_row(&index).min(STRIPS * WIDTH);
             let walk = inner.from(self.addresses(outer, &index));
             let mut tiles = Tiles { job: self, outer, walk, index: inner.index_of(0), left: count, width, rows, scratch };
             // SAFETY: as for rows, for `width` outputs along the fastest kept axis.
@@ -257,7 +264,7 @@ impl Tiles<'_> {
                 (base[k], step[k]) = (from, self.walk.inner_step(k));
                 continue;
             };
-            (base[k], step[k]) = (tile, (WIDTH * slot.element) as isize);
+            (base[k], step[k]) = (tile, (STRIPS * WIDTH * slot.element) as isize);
             for row in 0..n as isize {
                 // SAFETY: `width` elements across the kept axis, promised by the caller of `drive`, into their tile row.
                 unsafe {
@@ -285,7 +292,7 @@ unsafe fn rows<B: Body, R: Reducer<B::Out>>(body: *const (), blocks: &mut Blocks
     // SAFETY: the caller's promise; bodies are `Copy`.
     let body = unsafe { body.cast::<B>().read() };
     let combine = R::combine::<Run>;
-    let mut cascade = Cascade::<State<B, R>>::new();
+    let mut cascade = Cascade::<State<B, R>, 48>::new();
     let (mut at, mut more) = (0, true);
     while more {
         let mut states = [R::identity::<Run>(); LANES];
@@ -387,10 +394,11 @@ unsafe fn columns<B: Body, R: Reducer<B::Out>>(body: *const (), tiles: &mut Tile
     };
     let identity = [R::identity::<Run>(); WIDTH];
     let width = tiles.width;
-    let mut cascade = Cascade::<[State<B, R>; WIDTH]>::new();
+    let mut cascades: [_; STRIPS] = std::array::from_fn(|_| Cascade::<[State<B, R>; WIDTH], DIGITS>::new());
+    let used = width.div_ceil(WIDTH);
     let (mut at, mut more) = (0, true);
     while more {
-        let mut states = identity;
+        let mut states = [identity; STRIPS];
         let mut filled = 0;
         while filled < LEAF_ROWS {
             let (pointers, steps, n) = tiles.next(LEAF_ROWS - filled);
@@ -403,14 +411,18 @@ unsafe fn columns<B: Body, R: Reducer<B::Out>>(body: *const (), tiles: &mut Tile
             filled += n;
         }
         if filled > 0 {
-            cascade.push(states, combine);
+            for (cascade, states) in cascades[..used].iter_mut().zip(states) {
+                cascade.push(states, combine);
+            }
         }
     }
-    let states = cascade.join(identity, combine);
-    for (j, state) in states.into_iter().enumerate().take(width) {
-        let value = R::finish::<Run>(state, Lane(count as i64)).0;
-        // SAFETY: the caller's promise.
-        unsafe { out.offset(j as isize * out_step).cast::<R::Out>().write(R::Out::narrow(value)) };
+    for (strip, cascade) in cascades.into_iter().enumerate().take(used) {
+        let states = cascade.join(identity, combine);
+        for (j, state) in states.into_iter().enumerate().take(width - strip * WIDTH) {
+            let value = R::finish::<Run>(state, Lane(count as i64)).0;
+            // SAFETY: the caller's promise.
+            unsafe { out.offset((strip * WIDTH + j) as isize * out_step).cast::<R::Out>().write(R::Out::narrow(value)) };
+        }
     }
 }
 
@@ -421,32 +433,59 @@ struct AbsorbColumns<'a, B: Body, R: Reducer<B::Out>> {
     n: usize,
     width: usize,
     at: usize,
-    states: &'a mut [State<B, R>; WIDTH],
+    states: &'a mut [[State<B, R>; WIDTH]; STRIPS],
 }
 
 impl<B: Body, R: Reducer<B::Out>> Loop for AbsorbColumns<'_, B, R> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let AbsorbColumns { body, mut pointers, steps, n, width, at, states: result } = self;
-        let mut states = *result;
-        for row in 0..n {
-            let at = Lane((at + row) as i64);
-            let here = pointers;
-            let value = |i: usize| body.eval::<Run>(&mut At::<false> { pointers: &here, next: 0, output: 0, i });
-            if width == WIDTH {
-                for j in 0..WIDTH {
-                    states[j] = R::absorb::<Run>(states[j], value(j), at);
-                }
-            } else {
-                for (j, state) in states.iter_mut().enumerate().take(width) {
-                    *state = R::absorb::<Run>(*state, value(j), at);
-                }
+        let AbsorbColumns { body, mut pointers, steps, n, width, at, states } = self;
+        for from in (0..n).step_by(TURN) {
+            let rows = TURN.min(n - from);
+            for (strip, result) in states.iter_mut().enumerate().take(width.div_ceil(WIDTH)) {
+                *result = strip_of::<B, R>(body, pointers, steps, rows, at + from, strip * WIDTH..width, *result);
             }
             for k in 0..B::LOADS {
-                pointers[k] = pointers[k].wrapping_offset(steps[k]);
+                pointers[k] = pointers[k].wrapping_offset(rows as isize * steps[k]);
             }
         }
-        *result = states;
     }
+}
+
+/// Takes some rows of up to `WIDTH` of the columns into their states.
+#[inline(always)]
+fn strip_of<B: Body, R: Reducer<B::Out>>(
+    body: B,
+    mut pointers: Addresses,
+    steps: [isize; MAX_OPERANDS],
+    rows: usize,
+    at: usize,
+    columns: Range<usize>,
+    mut states: [State<B, R>; WIDTH],
+) -> [State<B, R>; WIDTH] {
+    for row in 0..rows {
+        let at = Lane((at + row) as i64);
+        let here = pointers;
+        let value = |i: usize| body.eval::<Run>(&mut At::<false> { pointers: &here, next: 0, output: 0, i });
+        if columns.len() >= WIDTH {
+            for j in 0..WIDTH {
+                states[j] = R::absorb::<Run>(states[j], value(columns.start.wrapping_add(j)), at);
+            }
+        } else {
+            // Every state absorbs and those beyond the last column forget it, as in `fold::absorb`.
+            let mut buffer = [Compute::<B::Out>::default(); WIDTH];
+            for j in 0..columns.len() {
+                buffer[j] = value(columns.start.wrapping_add(j)).0;
+            }
+            for j in 0..WIDTH {
+                let next = R::absorb::<Run>(states[j], Lane(buffer[j]), at);
+                states[j] = if j < columns.len() { next } else { states[j] };
+            }
+        }
+        for k in 0..B::LOADS {
+            pointers[k] = pointers[k].wrapping_offset(steps[k]);
+        }
+    }
+    states
 }
