@@ -7,7 +7,7 @@
 //! says is interpreted by `Run`, one element at a time.
 
 use rankform::device::{Deleter, Fresh, Inputs, Reduction, Slot};
-use rankform::kernel::{Body, Contraction, Io, Program, Reducer, Row};
+use rankform::kernel::{Addressed, Body, Contraction, Io, Op, Program, Reducer, Row, Scanning, Sorting};
 use rankform::prelude::*;
 use rankform::{element::Compute, scalar::Run};
 use std::alloc;
@@ -288,6 +288,137 @@ unsafe impl Device for Ledger {
         });
         Ok(())
     }
+
+    unsafe fn scan<B: Body, R: Reducer<B::Out>>(
+        &self,
+        body: &B,
+        _: R,
+        plan: Scanning<'_>,
+        output: Slot<'_>,
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
+        self.enter(&[plan.lines, &[plan.along]].concat());
+        each(plan.lines, |line| {
+            let mut state = R::identity::<Run>();
+            for i in 0..plan.along {
+                let index = [line, &[i]].concat();
+                // SAFETY: the caller's promise.
+                let mut cursor = unsafe { Cursor::new(&index, inputs, std::slice::from_ref(&output)) };
+                let next = R::absorb::<Run>(state, body.eval::<Run>(&mut cursor), Lane::literal(i as i64));
+                let (seen, count) = if plan.exclusive { (state, i) } else { (next, i + 1) };
+                cursor.store::<R::Out>(R::finish::<Run>(seen, Lane::literal(count as i64)));
+                state = next;
+            }
+        });
+        Ok(())
+    }
+
+    unsafe fn gather(&self, plan: Addressed<'_>, to: Slot<'_>, cells: Slot<'_>, index: Slot<'_>) -> Result<()> {
+        self.enter(plan.sizes);
+        // SAFETY: the caller's promise.
+        unsafe { check(plan, index)? };
+        each(plan.sizes, |place| {
+            let to = at(to, place.iter().copied());
+            // SAFETY: the caller promises a cell for each index in bounds, and room for it.
+            unsafe { cell(plan, cells, index, place).copy_to_nonoverlapping(to, cells.element) };
+        });
+        Ok(())
+    }
+
+    unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
+        &self,
+        _: F,
+        plan: Addressed<'_>,
+        cells: Slot<'_>,
+        from: Slot<'_>,
+        index: Slot<'_>,
+    ) -> Result<()> {
+        self.enter(plan.sizes);
+        // SAFETY: the caller's promise.
+        unsafe { check(plan, index)? };
+        each(plan.sizes, |place| {
+            // SAFETY: the caller promises elements `T`, and a cell for each index in bounds.
+            unsafe {
+                let (cell, value) = (cell(plan, cells, index, place).cast::<T>(), at(from, place.iter().copied()).cast::<T>());
+                let result = F::call::<Run>((Lane::literal(cell.read().widen()), Lane::literal(value.read().widen())));
+                cell.write(T::narrow(result.value()));
+            }
+        });
+        Ok(())
+    }
+
+    unsafe fn compact(&self, sizes: &[usize], count: usize, to: Slot<'_>, from: Slot<'_>, mask: Slot<'_>) -> Result<()> {
+        self.enter(sizes);
+        let mut done = 0;
+        each(sizes, |index| {
+            let index = index.iter().copied();
+            // SAFETY: the caller promises that all three reach inside their memory.
+            unsafe {
+                if done < count && at(mask, index.clone()).read() != 0 {
+                    at(from, index).copy_to_nonoverlapping(at(to, [done]), to.element);
+                    done += 1;
+                }
+            }
+        });
+        Ok(())
+    }
+
+    unsafe fn sort<T: Comparable>(
+        &self,
+        plan: Sorting<'_>,
+        values: Option<Slot<'_>>,
+        positions: Option<Slot<'_>>,
+        from: Slot<'_>,
+    ) -> Result<()> {
+        self.enter(&[plan.lines, &[plan.along]].concat());
+        each(plan.lines, |line| {
+            let place = |slot, i| at(slot, line.iter().copied().chain([i]));
+            // SAFETY: the caller promises elements `T`.
+            let element = |i| unsafe { place(from, i).cast::<T>().read() };
+            let mut order: Vec<usize> = (0..plan.along).collect();
+            order.sort_by(|&i, &j| {
+                let (x, y) = (element(i), element(j));
+                // NaN, which equals nothing, comes after every number.
+                let is_nan = |x: T| x.partial_cmp(&x).is_none();
+                let rising = x.partial_cmp(&y).unwrap_or(is_nan(x).cmp(&is_nan(y)));
+                if plan.descending { rising.reverse() } else { rising }
+            });
+            for (i, &from) in order[..plan.keep].iter().enumerate() {
+                // SAFETY: the caller promises room for `keep` elements and positions.
+                unsafe {
+                    values.into_iter().for_each(|slot| place(slot, i).cast::<T>().write(element(from)));
+                    positions.into_iter().for_each(|slot| place(slot, i).cast::<i64>().write(from as i64));
+                }
+            }
+        });
+        Ok(())
+    }
+}
+
+/// [`Error::Index`] for the first index out of bounds.
+///
+/// # Safety
+/// `index` holds an `i64` at every index inside the sizes.
+unsafe fn check(plan: Addressed<'_>, index: Slot<'_>) -> Result<()> {
+    let mut wrong = None;
+    each(plan.sizes, |place| {
+        // SAFETY: the caller's promise.
+        let found = unsafe { at(index, place.iter().copied()).cast::<i64>().read() };
+        if found as u64 >= plan.bound as u64 {
+            wrong.get_or_insert(found);
+        }
+    });
+    wrong.map_or(Ok(()), |wrong| Err(Error::Index { op: plan.op, index: [wrong as isize].into(), sizes: [plan.bound].into() }))
+}
+
+/// The cell that the index at `place` names.
+///
+/// # Safety
+/// `index` holds an `i64` there.
+unsafe fn cell(plan: Addressed<'_>, cells: Slot<'_>, index: Slot<'_>, place: &[usize]) -> *mut u8 {
+    // SAFETY: the caller's promise.
+    let step = unsafe { at(index, place.iter().copied()).cast::<i64>().read() } as isize * plan.step;
+    at(cells, place.iter().copied()).wrapping_offset(step * cells.element as isize)
 }
 
 // ------------------------------------------------------------ and now every operator runs on it

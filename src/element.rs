@@ -50,7 +50,11 @@ pub type Compute<T> = <T as Element>::Compute;
     label = "this operator needs integers, floats or complex numbers, not `{Self}`",
     note = "numbers and booleans are converted first: `.cast::<f32>()?`"
 )]
-pub trait Number: Element<Compute: Num> + num_traits::Num {}
+pub trait Number: Element<Compute: Num> + num_traits::Num {
+    /// What running sums and products are kept in: f64 for floats, its complex numbers for complex ones, the machine type
+    /// for integers.
+    type Running: Num;
+}
 
 /// A number with an order: integers and floats.
 #[diagnostic::on_unimplemented(
@@ -142,11 +146,25 @@ macro_rules! classes {
     ($($class:ident: $($t:ty)*;)*) => { $($(impl $class for $t {})*)* };
 }
 classes! {
-    Number: i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 Complex<f32> Complex<f64>;
     Comparable: i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64;
     Float: f16 bf16 f32 f64;
     Whole: i8 i16 i32 i64 u8 u16 u32 u64;
     Bitwise: bool i8 i16 i32 i64 u8 u16 u32 u64;
+}
+macro_rules! numbers {
+    ($($running:ty: $($t:ty)*;)*) => { $($(impl Number for $t { type Running = $running; })*)* };
+}
+numbers! {
+    f64: f16 bf16 f32 f64;
+    Complex<f64>: Complex<f32> Complex<f64>;
+    i8: i8;
+    i16: i16;
+    i32: i32;
+    i64: i64;
+    u8: u8;
+    u16: u16;
+    u32: u32;
+    u64: u64;
 }
 impl ComplexElement for Complex<f32> {
     type Part = f32;

@@ -82,8 +82,11 @@ pub use tensor::{Metadata, Tensor, TensorView, TensorViewMut};
 /// Operators are methods of traits, so that one definition serves tensors, views and lazy expressions; without this
 /// line no operator is found.
 pub mod prelude {
-    pub use crate::expr::{Elementwise, Lazy, Operand, Reduce, Zip, apply, apply_many};
-    pub use crate::ops::{Activation, Arithmetic, Cast, Comparisons, ComplexParts, Math, Reductions, derivative};
+    pub use crate::expr::{Elementwise, Lazy, Operand, Reduce, Scan, Zip, apply, apply_many};
+    pub use crate::ops::{
+        Activation, Arithmetic, Arrange, Cast, Comparisons, ComplexParts, Histogram, Indexing, Math, Reductions, Scans, Sorts, Triangles,
+        derivative,
+    };
     pub use crate::rank::{NewAxis, Step};
     pub use crate::{All, Allocation, Axis, Cpu, Device, Dim, Layout, MemoryFormat, Meta, Stride, Tensor, TensorView, TensorViewMut};
     pub use crate::{Bitwise, Comparable, ComplexElement, Compute, Element, Float, Number, Whole};

@@ -57,6 +57,32 @@ on_both! {
         let (sum, product) = apply_many(both, (x.view(), 3.0))?;
         Ok([sum.to_vec()?, product.to_vec()?].concat())
     }
+    scans_and_sorts_agree = |x, _device| {
+        let sums = x.cumsum(Axis::<1>)?;
+        let fused = (x.lazy() * 2.0).cummax(Axis::<0>)?;
+        let before = x.scan_exclusive(rankform::ops::Sum, Axis::<0>)?;
+        let (largest, places) = x.topk(Axis::<1>, 2)?;
+        let unique = x.unique_all()?;
+        let order = [x.argsort(Axis::<0>)?, places, unique.inverse].map(|places| places.cast::<f64>().unwrap().to_vec().unwrap());
+        let rest = [unique.positions, unique.counts].map(|numbers| numbers.cast::<f64>().unwrap().to_vec().unwrap());
+        let sorted = [x.sort(Axis::<1>)?.to_vec()?, x.sort_descending(Axis::<0>)?.to_vec()?, unique.values.to_vec()?];
+        let scans = [sums.to_vec()?, fused.to_vec()?, before.to_vec()?, largest.to_vec()?];
+        Ok([scans.concat(), sorted.concat(), order.concat(), rest.concat()].concat())
+    }
+    moves_by_index_and_mask_agree = |x, device| {
+        let rows = Tensor::from_slice(&[2, 0, 2, 1], [4], device)?;
+        let taken = x.index_select(Axis::<0>, &rows)?;
+        let along = x.gather(Axis::<1>, rows.slice((..3,))?.insert_axis(Axis::<1>))?;
+        let mut cells = Tensor::<f64, 2, D>::zeros([3, 4], device)?;
+        cells.index_scatter(rankform::ops::Add, Axis::<0>, &rows, &taken)?;
+        assert!(matches!(x.index_select(Axis::<1>, &Tensor::from_slice(&[4], [1], device)?), Err(Error::Index { .. })));
+        let masked = x.masked_select(&x.greater(1.0)?)?;
+        let places = x.greater(1.0)?.nonzero()?.cast::<f64>()?;
+        let padded = x.pad([(1, 2), (5, 0)], rankform::ops::Pad::Reflect)?;
+        let turned = Tensor::stack(&[x.roll(Axis::<1>, 3)?.view(), x.tril(0)?.view()], Axis::<1>)?;
+        let shapes = [x.repeat(Axis::<0>, 2)?.to_vec()?, x.tile([2, 1])?.to_vec()?, turned.to_vec()?, padded.to_vec()?];
+        Ok([taken.to_vec()?, along.to_vec()?, cells.to_vec()?, masked.to_vec()?, places.to_vec()?, shapes.concat()].concat())
+    }
     writing_in_place_agrees = |x, device| {
         let mut y = Tensor::<f64, 2, D>::zeros([3, 4], device)?;
         y.assign(&x)?;

@@ -6,7 +6,7 @@
 mod alloc;
 
 use rankform::device::{Deleter, Fresh, Inputs, Reduction, Slot};
-use rankform::kernel::{Body, Contraction, Program, Reducer};
+use rankform::kernel::{Addressed, Body, Contraction, Op, Program, Reducer, Scanning, Sorting};
 use rankform::prelude::*;
 use rankform::{Metadata, ResizePolicy};
 use std::ffi::c_void;
@@ -510,6 +510,28 @@ unsafe impl Device for Sealed {
     unsafe fn contract<T: Number>(&self, _: Contraction<'_>, _: Slot<'_>, _: Slot<'_>, _: Slot<'_>) -> Result<()> {
         Sealed::refuse("contract")
     }
+    unsafe fn scan<B: Body, R: Reducer<B::Out>>(&self, _: &B, _: R, _: Scanning<'_>, _: Slot<'_>, _: Inputs<'_>) -> Result<()> {
+        Sealed::refuse("scan")
+    }
+    unsafe fn gather(&self, _: Addressed<'_>, _: Slot<'_>, _: Slot<'_>, _: Slot<'_>) -> Result<()> {
+        Sealed::refuse("gather")
+    }
+    unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
+        &self,
+        _: F,
+        _: Addressed<'_>,
+        _: Slot<'_>,
+        _: Slot<'_>,
+        _: Slot<'_>,
+    ) -> Result<()> {
+        Sealed::refuse("scatter")
+    }
+    unsafe fn compact(&self, _: &[usize], _: usize, _: Slot<'_>, _: Slot<'_>, _: Slot<'_>) -> Result<()> {
+        Sealed::refuse("compact")
+    }
+    unsafe fn sort<T: Comparable>(&self, _: Sorting<'_>, _: Option<Slot<'_>>, _: Option<Slot<'_>>, _: Slot<'_>) -> Result<()> {
+        Sealed::refuse("sort")
+    }
 }
 
 #[test]
@@ -521,10 +543,12 @@ fn a_device_says_in_its_own_words_why_data_cannot_be_reached() {
         x.exp().map(drop).unwrap_err(),
         x.sum(All).map(drop).unwrap_err(),
         x.matmul(&x).map(drop).unwrap_err(),
+        x.cumsum(Axis::<0>).map(drop).unwrap_err(),
+        x.sort(Axis::<0>).map(drop).unwrap_err(),
         x.to(&Cpu).map(drop).unwrap_err(),
         Tensor::from_slice(&[1.0f32], [1], &Sealed).map(drop).unwrap_err(),
     ];
-    for (refusal, op) in refusals.iter().zip(["read", "copy", "map", "reduce", "contract", "read", "write"]) {
+    for (refusal, op) in refusals.iter().zip(["read", "copy", "map", "reduce", "contract", "scan", "sort", "read", "write"]) {
         assert_eq!(refusal.to_string(), format!("{op}: this tensor lives in a sealed enclave; ask its owner"));
     }
     assert_eq!((x.size(), x.transposed().is_contiguous()), (dim![2, 2], false), "metadata needs no data");

@@ -4,7 +4,7 @@
 //! operator on operands of two kinds of devices.
 
 use rankform::device::{Deleter, Fresh, Inputs, Reduction, Slot};
-use rankform::kernel::{Body, Contraction, Program, Reducer};
+use rankform::kernel::{Addressed, Body, Contraction, Op, Program, Reducer, Scanning, Sorting};
 use rankform::prelude::*;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -86,6 +86,46 @@ unsafe impl Device for Numbered {
     unsafe fn contract<T: Number>(&self, plan: Contraction<'_>, output: Slot<'_>, left: Slot<'_>, right: Slot<'_>) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { Cpu.contract::<T>(plan, output, left, right) }
+    }
+    unsafe fn scan<B: Body, R: Reducer<B::Out>>(
+        &self,
+        body: &B,
+        reducer: R,
+        plan: Scanning<'_>,
+        output: Slot<'_>,
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { Cpu.scan(body, reducer, plan, output, inputs) }
+    }
+    unsafe fn gather(&self, plan: Addressed<'_>, to: Slot<'_>, cells: Slot<'_>, index: Slot<'_>) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { Cpu.gather(plan, to, cells, index) }
+    }
+    unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
+        &self,
+        operator: F,
+        plan: Addressed<'_>,
+        cells: Slot<'_>,
+        from: Slot<'_>,
+        index: Slot<'_>,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { Cpu.scatter(operator, plan, cells, from, index) }
+    }
+    unsafe fn compact(&self, sizes: &[usize], count: usize, to: Slot<'_>, from: Slot<'_>, mask: Slot<'_>) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { Cpu.compact(sizes, count, to, from, mask) }
+    }
+    unsafe fn sort<T: Comparable>(
+        &self,
+        plan: Sorting<'_>,
+        values: Option<Slot<'_>>,
+        positions: Option<Slot<'_>>,
+        from: Slot<'_>,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { Cpu.sort::<T>(plan, values, positions, from) }
     }
 }
 

@@ -4,9 +4,9 @@
 //! Imports: `error`, `element`, `kernel`.
 
 use super::{Deleter, Device, Fresh, Inputs, Reduction, Slot};
-use crate::element::Number;
+use crate::element::{Comparable, Element, Number};
 use crate::error::{Error, Result};
-use crate::kernel::{Body, Contraction, Program, Reducer, trace_body, trace_program};
+use crate::kernel::{Addressed, Body, Contraction, Op, Program, Reducer, Scanning, Sorting, trace_body, trace_program};
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -123,6 +123,41 @@ unsafe impl Device for Meta {
     unsafe fn contract<T: Number>(&self, plan: Contraction<'_>, _: Slot<'_>, _: Slot<'_>, _: Slot<'_>) -> Result<()> {
         let Contraction { batch, m, k, n } = plan;
         self.keep(|| format!("contract {} {batch:?} [{m}, {k}] · [{k}, {n}]\n", T::DTYPE));
+        Ok(())
+    }
+
+    unsafe fn scan<B: Body, R: Reducer<B::Out>>(&self, body: &B, _: R, plan: Scanning<'_>, _: Slot<'_>, inputs: Inputs<'_>) -> Result<()> {
+        let Scanning { lines, along, exclusive } = plan;
+        let kind = if exclusive { "exclusive scan" } else { "scan" };
+        self.keep(|| format!("{kind} {} {lines:?} along {along}\n{}", R::NAME, trace_body(body, inputs.reads)));
+        Ok(())
+    }
+
+    unsafe fn gather(&self, plan: Addressed<'_>, _: Slot<'_>, _: Slot<'_>, _: Slot<'_>) -> Result<()> {
+        self.keep(|| format!("gather {:?} from {}\n", plan.sizes, plan.bound));
+        Ok(())
+    }
+
+    unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
+        &self,
+        _: F,
+        plan: Addressed<'_>,
+        _: Slot<'_>,
+        _: Slot<'_>,
+        _: Slot<'_>,
+    ) -> Result<()> {
+        self.keep(|| format!("scatter {} {} {:?} to {}\n", F::NAME, T::DTYPE, plan.sizes, plan.bound));
+        Ok(())
+    }
+
+    unsafe fn compact(&self, sizes: &[usize], count: usize, _: Slot<'_>, _: Slot<'_>, _: Slot<'_>) -> Result<()> {
+        self.keep(|| format!("compact {sizes:?} to {count}\n"));
+        Ok(())
+    }
+
+    unsafe fn sort<T: Comparable>(&self, plan: Sorting<'_>, _: Option<Slot<'_>>, _: Option<Slot<'_>>, _: Slot<'_>) -> Result<()> {
+        let Sorting { lines, along, keep, .. } = plan;
+        self.keep(|| format!("sort {} {lines:?} along {along}, the first {keep}\n", T::DTYPE));
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | the contract, in a dozen functions | this file |
+//! | the contract, in some seventeen functions | this file |
 //! | the host | `cpu/` |
 //! | shapes without data, kernels as text | `meta.rs` |
 //!
@@ -14,12 +14,12 @@ mod cpu;
 mod meta;
 
 pub use cpu::{Cpu, CpuBlock, MemoryStatistics, SteadyState};
-pub(crate) use cpu::{MapKernel, ReduceKernel, VecParts};
+pub(crate) use cpu::{MapKernel, ReduceKernel, ScanKernel, VecParts};
 pub use meta::Meta;
 
-use crate::element::Number;
+use crate::element::{Comparable, Element, Number};
 use crate::error::{Error, Result, text};
-use crate::kernel::{Body, Contraction, Program, Reducer};
+use crate::kernel::{Addressed, Body, Contraction, Op, Program, Reducer, Scanning, Sorting};
 use std::fmt::Debug;
 
 /// How much one kernel may read and write: its loads and its outputs together.
@@ -172,6 +172,73 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     /// # Safety
     /// As [`Device::map`], for elements `T`; the output overlaps no input.
     unsafe fn contract<T: Number>(&self, plan: Contraction<'_>, output: Slot<'_>, left: Slot<'_>, right: Slot<'_>) -> Result<()>;
+
+    /// The running states of a reducer along one axis, over the values of a body.
+    ///
+    /// # Errors
+    /// What the device reports.
+    ///
+    /// # Safety
+    /// As [`Device::map`]; the output overlaps no input.
+    unsafe fn scan<B: Body, R: Reducer<B::Out>>(
+        &self,
+        body: &B,
+        reducer: R,
+        plan: Scanning<'_>,
+        output: Slot<'_>,
+        inputs: Inputs<'_>,
+    ) -> Result<()>;
+
+    /// Copies addressed cells, `to[p] = cells[p + index[p] · step]`, for elements of any type.
+    ///
+    /// # Errors
+    /// [`Error::Index`] for an index outside `0..plan.bound`, which is never followed; what the device reports.
+    ///
+    /// # Safety
+    /// Slots reach inside their memory, the cells with every index in bounds; `index` holds `i64`; the output overlaps
+    /// neither itself nor another operand; nobody else writes.
+    unsafe fn gather(&self, plan: Addressed<'_>, to: Slot<'_>, cells: Slot<'_>, index: Slot<'_>) -> Result<()>;
+
+    /// Applies an operator to addressed cells, `cell ← F(cell, from[p])`, in row-major order of `p` where several meet.
+    ///
+    /// # Errors
+    /// As [`Device::gather`]; nothing is written when an index is outside.
+    ///
+    /// # Safety
+    /// As [`Device::gather`], with the cells in place of the output, and elements `T`.
+    unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
+        &self,
+        operator: F,
+        plan: Addressed<'_>,
+        cells: Slot<'_>,
+        from: Slot<'_>,
+        index: Slot<'_>,
+    ) -> Result<()>;
+
+    /// Copies the elements of `from` where `mask` holds, in row-major order, to the first `count` places of `to`, which
+    /// has one axis.
+    ///
+    /// # Errors
+    /// What the device reports.
+    ///
+    /// # Safety
+    /// As [`Device::copy`]; `mask` holds `bool` and holds `count` times.
+    unsafe fn compact(&self, sizes: &[usize], count: usize, to: Slot<'_>, from: Slot<'_>, mask: Slot<'_>) -> Result<()>;
+
+    /// Sorts lines: the elements in order, where they stood (`i64`), or both.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] for want of scratch memory; what the device reports.
+    ///
+    /// # Safety
+    /// As [`Device::map`], for elements `T`; outputs have `plan.keep` positions along the axis and overlap no input.
+    unsafe fn sort<T: Comparable>(
+        &self,
+        plan: Sorting<'_>,
+        values: Option<Slot<'_>>,
+        positions: Option<Slot<'_>>,
+        from: Slot<'_>,
+    ) -> Result<()>;
 
     /// Waits until all work is done.
     ///

@@ -2,9 +2,9 @@
 //!
 //! Imports: `error`, `dim`, `rank`, `element`, `kernel`, `device`, `tensor`.
 
-use super::eval::{eval, eval_into, reduce, reduce_into};
+use super::eval::{eval, eval_into, reduce, reduce_into, scan};
 use super::operand::{AlongRow, Expr, Operand, RightOperand};
-use super::receiver::{Elementwise, Reduce, Zip, marked, marked_axis};
+use super::receiver::{Elementwise, Reduce, Scan, Zip, marked, marked_axis};
 use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::Element;
@@ -169,5 +169,13 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
         Dim<RANK>: Smaller<Output = Dim<M>>,
     {
         reduce(reducer, &self.expr, self.device, marked_axis(Q::NAME, axis, Dim([0; RANK]))?)
+    }
+}
+
+impl<T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> Scan<T, RANK, D> for Lazy<'_, T, RANK, D, E> {
+    type Scanned<U: Element> = Result<Tensor<U, RANK, D>>;
+    fn scan_by<Q: Reducer<T>>(self, reducer: Q, axis: usize, exclusive: bool) -> Self::Scanned<Q::Out> {
+        marked_axis(Q::NAME, axis, Dim([0; RANK]))?;
+        scan(reducer, &self.expr, self.device, axis, exclusive)
     }
 }

@@ -3,7 +3,7 @@
 //! | file | |
 //! |---|---|
 //! | `operand.rs` | `Operand`: what may stand beside a tensor; `Expr`: a tree of operators over tensors and numbers |
-//! | `receiver.rs` | `Elementwise`, `Zip`, `Reduce`: implement `map`, `zip`, `reduce`, get every operator |
+//! | `receiver.rs` | `Elementwise`, `Zip`, `Reduce`, `Scan`: implement `map`, `zip`, `reduce`, `scan`, get every operator |
 //! | `lazy.rs` | `Lazy`: an expression that has not run yet |
 //! | `eval.rs` | one pass over memory for a whole expression |
 //! | `apply.rs` | operators on tuples of operands, with one or several outputs |
@@ -20,4 +20,4 @@ pub use apply::{Operands, apply, apply_many};
 pub(crate) use eval::{eval, eval_into, update, update_with};
 pub use lazy::Lazy;
 pub use operand::{AlongRow, Expr, Operand, RightOperand, Stored};
-pub use receiver::{Elementwise, Reduce, Zip};
+pub use receiver::{Elementwise, Reduce, Scan, Zip};

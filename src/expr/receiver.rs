@@ -1,18 +1,18 @@
-//! What operators are called on. "Implement `map`, `zip`, `reduce`; get every operator": tensors, views and lazy
-//! expressions differ only in what these three return.
+//! What operators are called on. "Implement `map`, `zip`, `reduce`, `scan`; get every operator": tensors, views and lazy
+//! expressions differ only in what these four return.
 //!
 //! Implemented for `&Tensor`, never for `Tensor`: `x.exp()` does not consume `x`.
 //! Imports: `error`, `dim`, `rank`, `element`, `kernel`, `device`, `tensor`.
 
-use super::eval::{eval, reduce, reduce_into};
+use super::eval::{eval, reduce, reduce_into, scan};
 use super::lazy::Lazy;
 use super::operand::{AlongRow, Operand};
 use crate::device::Device;
-use crate::dim::Dim;
+use crate::dim::{Axis, Dim};
 use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::kernel::{Call, Op, Reducer};
-use crate::rank::{RemoveAxes, Smaller};
+use crate::rank::{RemoveAxes, RemoveAxis, Smaller};
 use crate::tensor::{Tensor, TensorView, TensorViewMut};
 
 /// Something that elementwise operators of one operand work on.
@@ -97,6 +97,64 @@ pub trait Reduce<T, const RANK: usize, D: Device>: Sized {
         Dim<RANK>: Smaller<Output = Dim<M>>;
 }
 
+/// Something whose running reductions along an axis can be taken.
+#[diagnostic::on_unimplemented(message = "`{Self}` cannot be scanned", label = "expected `&Tensor`, a view or a lazy expression")]
+pub trait Scan<T, const RANK: usize, D: Device>: Sized {
+    /// What a scan gives: the same sizes.
+    type Scanned<U: Element>;
+    /// What the reducer makes of all elements up to and with each position of an axis.
+    ///
+    /// The elements of a line are absorbed in order, in leaves of a fixed length whose states are combined: the result
+    /// does not depend on the number of threads, nor on the layout.
+    ///
+    /// # Errors
+    /// Those of elementwise operators.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::Mean;
+    /// let x = Tensor::from([[1.0, 3.0, 5.0], [2.0, 2.0, 8.0]]);
+    /// assert_eq!(x.scan(Mean, Axis::<1>)?, Tensor::from([[1.0, 2.0, 3.0], [2.0, 2.0, 4.0]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn scan<Q: Reducer<T>, const A: usize>(self, reducer: Q, axis: Axis<A>) -> Self::Scanned<Q::Out>
+    where
+        T: Element,
+        Dim<RANK>: RemoveAxis<A>,
+    {
+        let _ = axis;
+        self.scan_by(reducer, A, false)
+    }
+    /// What the reducer makes of all elements before each position of an axis; at the first, of none.
+    ///
+    /// # Errors
+    /// Those of elementwise operators.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::Sum;
+    /// assert_eq!(Tensor::from([5, 7, 9]).scan_exclusive(Sum, Axis::<0>)?.to_vec()?, [0, 5, 12]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn scan_exclusive<Q: Reducer<T>, const A: usize>(self, reducer: Q, axis: Axis<A>) -> Self::Scanned<Q::Out>
+    where
+        T: Element,
+        Dim<RANK>: RemoveAxis<A>,
+    {
+        let _ = axis;
+        self.scan_by(reducer, A, true)
+    }
+    /// Either of them, along an axis known at run time.
+    ///
+    /// # Errors
+    /// [`Error::Axis`](crate::Error::Axis) when there is no such axis.
+    fn scan_by<Q: Reducer<T>>(self, reducer: Q, axis: usize, exclusive: bool) -> Self::Scanned<Q::Out>
+    where
+        T: Element;
+}
+
 /// Which axes a set of axes takes away.
 pub(super) fn marked<AXES, const RANK: usize>() -> [bool; RANK]
 where
@@ -157,6 +215,15 @@ macro_rules! eager {
                 let $x = self;
                 let view = $view;
                 reduce(reducer, &view, view.device(), marked_axis(Q::NAME, axis, view.size())?)
+            }
+        }
+        impl<$life, T, const RANK: usize, D: Device> Scan<T, RANK, D> for $receiver {
+            type Scanned<U: Element> = Result<Tensor<U, RANK, D>>;
+            fn scan_by<Q: Reducer<T>>(self, reducer: Q, axis: usize, exclusive: bool) -> Self::Scanned<Q::Out> where T: Element {
+                let $x = self;
+                let view = $view;
+                marked_axis(Q::NAME, axis, view.size())?;
+                scan(reducer, &view, view.device(), axis, exclusive)
             }
         }
     )* };

@@ -1,13 +1,15 @@
-//! What is to be computed, free of devices and of tensors: operators, bodies, programs, reducers, contractions.
+//! What is to be computed, free of devices and of tensors: operators, bodies, programs, reducers, contractions, movements.
 //!
 //! An [`Op`] says what happens to one element. A [`Body`] is a tree of operators over inputs and run-time numbers; its
 //! *type* is the kernel, so a device can compile, trace and cache it by type. A [`Program`] stores the values of bodies.
 //! Imports: `scalar`, `element`.
 
 mod contraction;
+mod movement;
 mod reducer;
 
 pub use contraction::Contraction;
+pub use movement::{Addressed, Scanning, Sorting};
 pub use reducer::Reducer;
 
 use crate::element::{Compute, Element};

@@ -1,15 +1,13 @@
-//! Writing into what exists: assign, fill, operators in place; tensors one after the other.
+//! Writing into what exists: assign, fill, operators in place.
 //!
-//! Imports: `error`, `dim`, `rank`, `element`, `kernel`, `device`, `tensor`, `expr`.
+//! Imports: `error`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use crate::device::Device;
-use crate::dim::{Axis, Dim};
 use crate::element::Element;
-use crate::error::{Error, Result, text};
+use crate::error::Result;
 use crate::expr::{Operand, eval_into, update, update_with};
 use crate::kernel::Op;
-use crate::rank::RemoveAxis;
-use crate::tensor::{Tensor, TensorView, TensorViewMut};
+use crate::tensor::{Tensor, TensorViewMut};
 
 /// In place, through an exclusive view; a tensor does the same through the view of all of it.
 macro_rules! in_place {
@@ -34,6 +32,8 @@ macro_rules! in_place {
         )* }
     };
 }
+pub(super) use in_place;
+
 in_place! {
     /// Writes the values of a tensor, view, expression or number here, stretching sizes of 1.
     ///
@@ -64,48 +64,4 @@ in_place! {
         let _ = operator;
         update_with::<F, T, U, RANK, D, _>(view, &other.into_expr())
     };
-}
-
-impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-    /// The parts one after the other along axis `A`, in new memory. Along a new axis, insert it first.
-    ///
-    /// # Errors
-    /// [`Error::Value`] for no parts at all, or parts whose sizes differ along another axis;
-    /// [`Error::OutOfMemory`], and those of the device.
-    ///
-    /// # Examples
-    /// ```
-    /// use rankform::prelude::*;
-    /// let (x, y) = (Tensor::from([[1, 2], [3, 4]]), Tensor::from([[5, 6]]));
-    /// assert_eq!(Tensor::concat(&[x.view(), y.view()], Axis::<0>)?, Tensor::from([[1, 2], [3, 4], [5, 6]]));
-    /// let stacked = Tensor::concat(&[x.insert_axis(Axis::<0>), x.insert_axis(Axis::<0>)], Axis::<0>)?;
-    /// assert_eq!(stacked.size(), [2, 2, 2]);
-    /// let error = Tensor::concat(&[x.view(), y.view()], Axis::<1>).unwrap_err();
-    /// assert_eq!(error.to_string(), "concat: sizes [2, 2] and [1, 2] differ beside axis 1");
-    /// # Ok::<(), rankform::Error>(())
-    /// ```
-    #[doc(alias = "stack", alias = "cat")]
-    pub fn concat<const A: usize>(parts: &[TensorView<'_, T, RANK, D>], axis: Axis<A>) -> Result<Self>
-    where
-        Dim<RANK>: RemoveAxis<A>,
-    {
-        let op = "concat";
-        let first = parts.first().ok_or_else(|| Error::Value { op, what: text(format_args!("there are no parts")) })?;
-        let mut size = first.size();
-        for part in &parts[1..] {
-            let (left, right) = (first.size(), part.size());
-            if (0..RANK).any(|axis| axis != A && left.0[axis] != right.0[axis]) {
-                return Err(Error::Value { op, what: text(format_args!("sizes {left} and {right} differ beside axis {A}")) });
-            }
-            size.0[A] = size.0[A].saturating_add(right.0[A]);
-        }
-        let mut out = Tensor::zeros(size, first.device())?;
-        let mut rest = out.view_mut()?;
-        for part in parts {
-            let (mut here, after) = rest.split_at_mut(axis, part.size().0[A])?;
-            here.assign(*part)?;
-            rest = after;
-        }
-        Ok(out)
-    }
 }

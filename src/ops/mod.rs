@@ -12,7 +12,12 @@
 //! | `assign.rs` | writing into what exists: assign, fill, operators in place |
 //! | `complex.rs` | parts and conjugates |
 //! | `reduce.rs` | sums, extremes and where they stand, means, variances |
+//! | `sort.rs` | sort, argsort, topk, unique, searchsorted |
+//! | `scan.rs` | running sums, products, extremes |
 //! | `normalise.rs` | softmax, log-softmax, layer norm |
+//! | `arrange.rs` | concat, stack, split, pad, roll, repeat, tile |
+//! | `grid.rs` | triangles, diagonals, grids, one-hot, counts by value |
+//! | `index.rs` | gather, scatter, take, what a mask picks |
 //! | `contract.rs` | matrix products |
 //! | `random.rs` | random numbers, the same on every device |
 //! | `operator.rs` | operators that need code of their own on each device |
@@ -23,26 +28,36 @@
 
 mod activation;
 mod arithmetic;
+mod arrange;
 mod assign;
 mod compare;
 mod complex;
 mod contract;
 pub mod functions;
+mod grid;
+mod index;
 mod math;
 mod normalise;
 mod operator;
 mod random;
 mod reduce;
+mod scan;
+mod sort;
 mod symbols;
 mod table;
 
 pub use activation::*;
 pub use arithmetic::*;
+pub use arrange::{Arrange, Pad};
 pub use compare::*;
 pub use complex::*;
+pub use grid::{Histogram, Triangles};
+pub use index::{Indexing, Replace};
 pub use math::*;
 pub use operator::{Operator, run};
 pub use reduce::*;
+pub use scan::*;
+pub use sort::{Side, Sorts, Unique};
 pub use table::{OPERATORS, Row, Visit, each_operator};
 
 pub use crate::kernel::Derivative;
@@ -235,7 +250,7 @@ use operators;
 /// Every file of operators: their kernels compiled in advance, and their rows.
 #[cfg(debug_assertions)]
 const COMPILED: &[fn(&mut table::Table)] =
-    &[arithmetic::compile, math::compile, activation::compile, compare::compile, reduce::compile, random::compile];
+    &[arithmetic::compile, math::compile, activation::compile, compare::compile, reduce::compile, scan::compile, random::compile];
 fn visit(to: &mut impl Visit) {
     arithmetic::visit(to);
     math::visit(to);

@@ -6,7 +6,7 @@
 //! the kernels of the calling crate are as good, and this table is empty.
 //! Imports: `scalar`, `element`, `kernel`, `device`.
 
-use crate::device::{MapKernel, ReduceKernel};
+use crate::device::{MapKernel, ReduceKernel, ScanKernel};
 use crate::element::Element;
 use crate::kernel::{Call, Compiled, Input, Op, Program, Reducer, Store};
 use crate::scalar::{Dual, Lane, Run};
@@ -35,6 +35,9 @@ impl Table {
     pub(super) fn binary<F: Op<(T, T)>, T: Element>(&mut self) {
         self.map::<Store<Call<F, (Input<T>, Input<T>)>>>();
         self.map::<Store<Call<F, (Input<T>, crate::kernel::Param<T>)>>>();
+    }
+    pub(super) fn scan<R: Reducer<T>, T: Element>(&mut self) {
+        self.keep(ScanKernel::key::<Input<T>, R>(), const { &ScanKernel::of::<Input<T>, R>() });
     }
     pub(super) fn reduce<R: Reducer<T>, T: Element>(&mut self) {
         self.keep(TypeId::of::<(Input<T>, R)>(), const { &ReduceKernel::of::<Input<T>, R>() });

@@ -189,6 +189,12 @@ exclusive_views! {
     /// # Errors
     /// [`Error::Axis`] when there is no such axis.
     fn reversed_axis(axis: usize) -> RANK = |layout| layout.reversed(axis);
+
+    /// Positions `range` of axis `axis`, known at run time, every `step`-th, from the last when the step is negative.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] when there is no such axis, [`Error::Slice`] when the range leaves it or the step is 0.
+    fn slice_axis(axis: usize, range: Range<usize>, step: isize) -> RANK = |layout| layout.ranged("slice_axis", axis, range.start, range.end, step);
 }
 
 /// Views that cannot fail, because their types say all.
@@ -249,6 +255,7 @@ sure_views! {
     fn insert_axis, into_insert_axis[const A: usize, const N: usize](_axis: Axis<A>) -> N where Dim<RANK>: InsertAxis<A, Output = Dim<N>> = |layout| layout.grown(A);
 
     /// Axis `A` read backwards.
+    #[doc(alias = "flip")]
     fn reversed, into_reversed[const A: usize](_axis: Axis<A>) -> RANK where Dim<RANK>: RemoveAxis<A> = |layout| layout.reversed_at::<A>();
 }
 

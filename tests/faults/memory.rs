@@ -125,6 +125,37 @@ const WORKS: &[Work] = works! {
         let part = x.cube.share_data().into_permuted([2, 0, 1])?.into_slice((.., 1, ..))?;
         digest(&part.into_reversed(Axis::<0>)?.into_transposed()?)
     };
+    "cumsum": |x| digest(&x.cube.cumsum(Axis::<1>)?);
+    "cummax, fused": |x| digest(&(x.a.lazy() + &x.b).cummax(Axis::<1>)?);
+    "scan_exclusive": |x| digest(&x.whole.scan_exclusive(ops::Sum, Axis::<0>)?);
+    "sort": |x| digest(&x.a.sort(Axis::<1>)?);
+    "argsort": |x| digest(&x.cube.argsort(Axis::<0>)?);
+    "topk": |x| { let (values, places) = x.cube.to_shape([24])?.topk(Axis::<0>, 2)?; Ok(digest(&values)? ^ digest(&places)?) };
+    "unique": |x| digest(&x.whole.unique()?);
+    "unique_all": |x| {
+        let unique = x.whole.transposed().unique_all()?;
+        Ok(digest(&unique.values)? ^ digest(&unique.positions)? ^ digest(&unique.inverse)? ^ digest(&unique.counts)?)
+    };
+    "searchsorted": |x| digest(&x.row.searchsorted(&x.a, ops::Side::Right)?);
+    "index_select": |x| digest(&x.cube.index_select(Axis::<2>, &Tensor::from_slice(&[3, 0], [2], &Cpu)?)?);
+    "gather": |x| digest(&x.a.gather(Axis::<1>, &x.flags.cast::<i64>()?)?);
+    "take": |x| digest(&x.cube.transposed().take(&x.flags.cast::<i64>()?)?);
+    "embedding": |x| digest(&x.a.embedding(&x.flags.cast::<i64>()?)?);
+    "scatter": |x| { let mut y = x.a.copy()?; y.scatter(ops::Add, Axis::<0>, &x.flags.cast::<i64>()?, &x.b)?; digest(&y) };
+    "masked_select": |x| digest(&x.a.masked_select(&x.flags)?);
+    "masked_fill": |x| digest(&x.a.masked_fill(&x.flags, 1.0)?);
+    "nonzero": |x| digest(&x.flags.nonzero()?);
+    "one_hot": |x| digest(&x.flags.cast::<i64>()?.one_hot::<f32, _>(3)?);
+    "bincount": |x| digest(&x.flags.cast::<i64>()?.into_shape([6])?.bincount(2)?);
+    "histogram": |x| digest(&x.cube.histogram(4, 0.0, 10.0)?);
+    "concat": |x| digest(&Tensor::concat(&[x.a.view(), x.b.view()], Axis::<1>)?);
+    "stack": |x| digest(&Tensor::stack(&[x.a.view(), x.b.view()], Axis::<1>)?);
+    "pad": |x| digest(&x.a.pad([(1, 2), (0, 4)], ops::Pad::Reflect)?);
+    "roll": |x| digest(&x.cube.roll(Axis::<1>, 1)?);
+    "tile": |x| digest(&x.cube.transposed().tile([1, 2, 3])?);
+    "tril": |x| digest(&x.cube.tril(0)?);
+    "diag": |x| digest(&x.row.diag(1)?);
+    "diff": |x| digest(&x.a.diff(Axis::<1>)?);
     "windows": |x| digest(&x.row.windows(Axis::<0>, 2, 1)?.copy()?);
     "diagonal": |x| digest(&x.a.diagonal(Axis::<0>, Axis::<1>)?.copy()?);
     "as_strided": |x| digest(&x.cube.as_strided([4, 2], [1, 12], 0)?.copy()?);

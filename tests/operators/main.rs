@@ -7,6 +7,8 @@
 //! | `slopes.rs` | derivatives against differences; kinks; the chain rule |
 //! | `reduce.rs` `positions.rs` | reductions over every set of axes; extremes and where they stand, truth values |
 //! | `contract.rs` | matrix products of every pair of ranks |
+//! | `scans.rs` `ordering.rs` | running reductions; sorts and what stands on them |
+//! | `indexing.rs` `movement.rs` | elements by index and mask; tensors joined, cut, padded, turned |
 //! | `normalise.rs` | softmax, log-softmax, layer norm |
 //! | `convert.rs` | casts, comparisons, choices, complex parts |
 //! | `place.rs` | in place, operators of Rust, memory that operands give |
@@ -22,12 +24,16 @@ mod along;
 mod arrange;
 mod contract;
 mod convert;
+mod indexing;
+mod movement;
 mod normalise;
+mod ordering;
 mod own;
 mod place;
 mod positions;
 mod random;
 mod reduce;
+mod scans;
 mod slopes;
 mod table;
 mod threads;

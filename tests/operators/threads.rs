@@ -35,6 +35,22 @@ fn results_do_not_depend_on_the_number_of_threads() {
     same_on_every_pool("sums of a permuted operand", || bits(y.transposed().sum(Axis::<1>).unwrap()));
     same_on_every_pool("a fused sum of squares", || bits((x.lazy() - y.transposed()).square().sum(Axis::<0>).unwrap()));
     same_on_every_pool("places", || bits(x.argmax(Axis::<0>).unwrap()));
+    same_on_every_pool("running sums of rows", || bits(x.cumsum(Axis::<1>).unwrap()));
+    same_on_every_pool("running sums of columns", || bits((x.lazy() * y.transposed()).cumsum(Axis::<0>).unwrap()));
+    same_on_every_pool("a running sum of one line", || bits(x.to_shape([401 * 700]).unwrap().cumsum(Axis::<0>).unwrap()));
+    same_on_every_pool("places in order", || bits(x.argsort(Axis::<0>).unwrap()));
+    same_on_every_pool("elements in order", || bits(y.transposed().sort(Axis::<1>).unwrap()));
+    let meeting = Tensor::from_fn([401], |[i]| (i * i % 7) as i64, &Cpu).unwrap();
+    same_on_every_pool("rows that meet", || {
+        let mut cells = values([7, 700]);
+        cells.index_scatter(rankform::ops::Add, Axis::<0>, &meeting, &x).unwrap();
+        bits(cells)
+    });
+    same_on_every_pool("columns that meet", || {
+        let mut cells = values([700, 7]);
+        cells.index_scatter(rankform::ops::Add, Axis::<1>, &meeting, &y).unwrap();
+        bits(cells)
+    });
     same_on_every_pool("softmax", || bits(values([401, 700]).softmax(Axis::<1>).unwrap()));
     same_on_every_pool("in place", || {
         let mut z = values([401, 700]);

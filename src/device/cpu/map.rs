@@ -229,7 +229,7 @@ fn is_in_place(outputs: &[Slot<'_>], inputs: &[Slot<'_>]) -> bool {
 }
 
 /// Whether an output is larger than the caches by far.
-fn is_large(sizes: &[usize], output: &Slot<'_>) -> bool {
+pub(super) fn is_large(sizes: &[usize], output: &Slot<'_>) -> bool {
     walk::numel(sizes).saturating_mul(output.element) >= STREAMED
 }
 

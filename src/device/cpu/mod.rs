@@ -13,12 +13,16 @@
 //! | `rows.rs` | programs over rows |
 //! | `reduce.rs` | reducers over axes |
 //! | `contract.rs` | matrix products |
+//! | `scan.rs` | running states along an axis |
+//! | `index.rs` | moves by index and by mask |
+//! | `sort.rs` | lines in order |
 //!
 //! Only the innermost loops are generic over the kernel; everything around them is compiled once, here.
 //! Imports: `error`, `element`, `kernel`.
 
 mod contract;
 mod fold;
+mod index;
 mod io;
 mod map;
 mod memory;
@@ -26,7 +30,9 @@ mod pack;
 mod pool;
 mod reduce;
 mod rows;
+mod scan;
 mod simd;
+mod sort;
 mod walk;
 
 pub(crate) use map::MapKernel;
@@ -34,11 +40,12 @@ pub use memory::CpuBlock;
 pub(crate) use memory::VecParts;
 pub use pool::{MemoryStatistics, SteadyState};
 pub(crate) use reduce::ReduceKernel;
+pub(crate) use scan::ScanKernel;
 
 use super::{Deleter, Device, Fresh, Inputs, Reduction, Slot};
-use crate::element::Number;
+use crate::element::{Comparable, Element, Number};
 use crate::error::Result;
-use crate::kernel::{Body, Contraction, Program, Reducer};
+use crate::kernel::{Addressed, Body, Contraction, Op, Program, Reducer, Scanning, Sorting};
 use std::mem::MaybeUninit;
 
 /// The host's processor and memory.
@@ -157,5 +164,52 @@ unsafe impl Device for Cpu {
         // SAFETY: the caller's promise is the one asked for.
         unsafe { contract::run::<T>(plan, output, left, right) };
         Ok(())
+    }
+
+    unsafe fn scan<B: Body, R: Reducer<B::Out>>(
+        &self,
+        body: &B,
+        reducer: R,
+        plan: Scanning<'_>,
+        output: Slot<'_>,
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise is the one asked for.
+        unsafe { scan::run(body, reducer, plan, output, inputs) };
+        Ok(())
+    }
+
+    unsafe fn gather(&self, plan: Addressed<'_>, to: Slot<'_>, cells: Slot<'_>, index: Slot<'_>) -> Result<()> {
+        // SAFETY: the caller's promise is the one asked for.
+        unsafe { index::gather(plan, to, cells, index) }
+    }
+
+    unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
+        &self,
+        _: F,
+        plan: Addressed<'_>,
+        cells: Slot<'_>,
+        from: Slot<'_>,
+        index: Slot<'_>,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise is the one asked for.
+        unsafe { index::scatter::<T, F>(plan, cells, from, index) }
+    }
+
+    unsafe fn compact(&self, sizes: &[usize], count: usize, to: Slot<'_>, from: Slot<'_>, mask: Slot<'_>) -> Result<()> {
+        // SAFETY: the caller's promise is the one asked for.
+        unsafe { index::compact(sizes, count, to, from, mask) };
+        Ok(())
+    }
+
+    unsafe fn sort<T: Comparable>(
+        &self,
+        plan: Sorting<'_>,
+        values: Option<Slot<'_>>,
+        positions: Option<Slot<'_>>,
+        from: Slot<'_>,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise is the one asked for.
+        unsafe { sort::run(T::DTYPE, plan, values, positions, from) }
     }
 }

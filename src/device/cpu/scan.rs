@@ -1,0 +1,531 @@
+//! Running states along an axis: rows (the axis is contiguous) and columns (another axis is).
+//!
+//! A line is cut into leaves of 256 positions. A leaf is absorbed from the identity, then each of its states is combined
+//! with the state of all leaves before: errors of sums grow with the number of leaves, not of elements, and the result
+//! is the same for rows and columns and any number of threads. A running state is one chain of dependent steps, so eight
+//! rows, or eight leaves of one row, are absorbed side by side; columns are side by side as they stand.
+//! Imports: `scalar`, `element`, `kernel`, `device`.
+
+use super::io::{At, Scratch};
+use super::map::is_large;
+use super::pack;
+use super::simd::{self, Loop};
+use super::walk::{self, Addresses, Order, Walk};
+use crate::device::{Inputs, MAX_OPERANDS, Slot};
+use crate::element::{Compute, Element};
+use crate::kernel::{Body, Reducer, Scanning};
+use crate::scalar::{Lane, Run};
+use std::any::TypeId;
+use std::mem::MaybeUninit;
+
+/// Positions of a line that are absorbed before they are combined with what came before.
+const LEAF: usize = 256;
+/// Chains of states side by side.
+const CHAINS: usize = 8;
+/// Columns side by side.
+const WIDTH: usize = 1024;
+/// Bytes of packed elements of all operands together.
+const SCRATCH: usize = 64 * 1024;
+
+/// The loops of one body and reducer, with their types erased.
+#[derive(Clone, Copy)]
+pub(crate) struct ScanKernel {
+    /// The types of body and reducer, checked as [`MapKernel`](super::MapKernel)'s is.
+    types: TypeId,
+    rows: unsafe fn(body: *const (), strips: &mut Strips<'_>),
+    columns: unsafe fn(body: *const (), tiles: &mut Tiles<'_>),
+}
+
+/// Names the kernel of a scan apart from that of a reduction.
+struct Scanned<B, R>(B, R);
+
+impl ScanKernel {
+    /// The kernel of reducer `R` over body `B`.
+    pub(crate) const fn of<B: Body, R: Reducer<B::Out>>() -> Self {
+        ScanKernel { types: TypeId::of::<Scanned<B, R>>(), rows: rows::<B, R>, columns: columns::<B, R> }
+    }
+
+    /// What it is found by among the kernels compiled in advance.
+    pub(crate) fn key<B: Body, R: Reducer<B::Out>>() -> TypeId {
+        TypeId::of::<Scanned<B, R>>()
+    }
+}
+
+type State<B, R> = <R as Reducer<<B as Body>::Out>>::State<Run>;
+
+/// # Safety
+/// As [`Device::scan`](crate::device::Device::scan).
+pub(super) unsafe fn run<B: Body, R: Reducer<B::Out>>(body: &B, _: R, plan: Scanning<'_>, output: Slot<'_>, inputs: Inputs<'_>) {
+    let key = ScanKernel::key::<B, R>();
+    let compiled = R::compiled(key).and_then(|kernel| kernel.downcast_ref::<ScanKernel>());
+    let kernel = compiled.filter(|kernel| kernel.types == key).copied().unwrap_or(ScanKernel::of::<B, R>());
+    let axis = plan.lines.len();
+    let mut job = Job {
+        kernel,
+        body: std::ptr::from_ref(body).cast(),
+        reads: inputs.reads,
+        operands: inputs.slots.len() + 1,
+        along: [0; MAX_OPERANDS],
+        element: [0; MAX_OPERANDS],
+        count: plan.along,
+        exclusive: plan.exclusive,
+        streams: is_large(plan.lines, &Slot { element: output.element.saturating_mul(plan.along), ..output }),
+    };
+    let mut slots = [output; MAX_OPERANDS];
+    slots[1..job.operands].copy_from_slice(inputs.slots);
+    for (k, slot) in slots[..job.operands].iter_mut().enumerate() {
+        job.along[k] = slot.stride[axis].wrapping_mul(slot.element as isize);
+        job.element[k] = slot.element;
+        slot.stride = &slot.stride[..axis];
+    }
+    if plan.along == 0 {
+        return;
+    }
+    let job = &job;
+    walk::each(plan.lines, &slots[..job.operands], Order::OfOutput, &mut |lines| {
+        walk::parallel(lines, plan.along, &|part| {
+            // SAFETY: the parts of the walk reach only what the caller promised, and each output once.
+            unsafe { job.part(&part) }
+            pack::fence();
+        });
+    });
+}
+
+/// A kernel, its body and the axis that is scanned, without their types. Operand 0 is the output.
+struct Job<'a> {
+    kernel: ScanKernel,
+    body: *const (),
+    reads: &'a [u8],
+    operands: usize,
+    /// Steps along the scanned axis, in bytes.
+    along: [isize; MAX_OPERANDS],
+    element: [usize; MAX_OPERANDS],
+    count: usize,
+    exclusive: bool,
+    /// Whether the output goes past the caches.
+    streams: bool,
+}
+// SAFETY: bodies are `Send + Sync` by their trait's bounds and outlive the job; addresses are only followed as promised.
+unsafe impl Sync for Job<'_> {}
+
+impl Job<'_> {
+    unsafe fn part(&self, lines: &Walk) {
+        let (across, along) = (lines.inner_step(0).unsigned_abs(), self.along[0].unsigned_abs());
+        let narrow = self.count < 32 && lines.inner() >= 32;
+        let mut room = Scratch { bytes: [MaybeUninit::uninit(); SCRATCH / 8], used: 0 };
+        let widths: usize = self.element[..self.operands].iter().sum();
+        let block = (SCRATCH - 8 * MAX_OPERANDS) / widths;
+        let mut scratch = [None; MAX_OPERANDS];
+        if lines.inner() >= CHAINS && (across < along || narrow) {
+            let most = WIDTH.min(block);
+            let rows = (block / most).min(LEAF);
+            for (k, scratch) in scratch[..self.operands].iter_mut().enumerate() {
+                if lines.inner_step(k) != self.element[k] as isize || (k == 0 && self.streams) {
+                    *scratch = Some(room.take(rows * most * self.element[k]));
+                }
+            }
+            let rows = if scratch.iter().any(Option::is_some) { rows } else { LEAF };
+            let mut tiles = Tiles { job: self, lines, done: 0, width: 0, most, rows, at: 0, scratch };
+            // SAFETY: as the caller promises; the scratch has room for `rows` rows of every packed operand.
+            return unsafe { (self.kernel.columns)(self.body, &mut tiles) };
+        }
+        let leaf = LEAF.min(block / CHAINS);
+        for (k, scratch) in scratch[..self.operands].iter_mut().enumerate() {
+            let direct = self.along[k] == self.element[k] as isize;
+            if if k == 0 { direct && self.streams } else { !direct } {
+                *scratch = Some(room.take(CHAINS * leaf * self.element[k]));
+            }
+        }
+        let piece = if scratch.iter().any(Option::is_some) { leaf } else { LEAF };
+        let mut strips = Strips { job: self, lines, done: 0, rows: 0, at: 0, piece, chains: 0, n: 0, linked: false, scratch };
+        // SAFETY: as the caller promises; the scratch has room for a piece of every packed operand.
+        unsafe { (self.kernel.rows)(self.body, &mut strips) };
+    }
+
+    /// One entry for each load of the body, from one for each operand.
+    fn spread<T: Copy, const N: usize>(&self, of: &[T; N], none: T) -> [T; N] {
+        let mut each = [none; N];
+        for (each, &read) in each.iter_mut().zip(self.reads) {
+            *each = of[read as usize + 1];
+        }
+        each
+    }
+}
+
+/// Pieces of several rows, or of one, in order.
+struct Strips<'a> {
+    job: &'a Job<'a>,
+    lines: &'a Walk,
+    /// Lines that are done.
+    done: usize,
+    /// Lines of the current group; 0 before the first.
+    rows: usize,
+    /// Positions of them that are done.
+    at: usize,
+    /// Positions of a chain at a time, at most: a leaf, or less where operands are packed in little room.
+    piece: usize,
+    /// The strip that is being computed.
+    chains: usize,
+    n: usize,
+    linked: bool,
+    scratch: [Option<*mut u8>; MAX_OPERANDS],
+}
+
+/// Some chains of values: rows at the same positions, or `linked` leaves of one row.
+struct Strip {
+    pointers: Addresses,
+    /// From chain to chain, in bytes.
+    steps: [isize; MAX_OPERANDS],
+    chains: usize,
+    linked: bool,
+    n: usize,
+    at: usize,
+    out: *mut u8,
+    out_chain: isize,
+    out_step: isize,
+}
+
+impl Strips<'_> {
+    /// # Safety
+    /// That of `Job::part`.
+    unsafe fn next(&mut self) -> Option<Strip> {
+        let job = self.job;
+        if self.rows == 0 || self.at == job.count {
+            self.done += self.rows;
+            if self.done == self.lines.numel() {
+                return None;
+            }
+            self.rows = self.lines.left_in_row(&self.lines.index_of(self.done)).min(CHAINS);
+            self.at = 0;
+        }
+        let index = self.lines.index_of(self.done);
+        let left = job.count - self.at;
+        // A piece ends where its leaf does; few rows are taken by several leaves at once.
+        let linked = self.rows < CHAINS && left >= 2 * LEAF && self.piece == LEAF;
+        if linked {
+            self.rows = 1;
+        }
+        let chains = if linked { (left / LEAF).min(CHAINS) } else { self.rows };
+        let n = left.min(self.piece).min(LEAF - self.at % LEAF);
+        let (mut base, mut step) = ([std::ptr::null_mut(); MAX_OPERANDS + 1], [0; MAX_OPERANDS]);
+        for k in 0..job.operands {
+            base[k] = self.lines.address_at(k, &index).wrapping_offset((self.at as isize).wrapping_mul(job.along[k]));
+            step[k] = if linked { job.along[k].wrapping_mul(LEAF as isize) } else { self.lines.inner_step(k) };
+            if let Some(room) = self.scratch[k] {
+                let width = job.element[k] as isize;
+                for chain in (0..chains as isize).take_while(|_| k > 0) {
+                    let to = room.wrapping_offset(chain * n as isize * width);
+                    let from = base[k].wrapping_offset(chain.wrapping_mul(step[k]));
+                    // SAFETY: `n` elements of a line, promised by the caller, into their place among `chains · n`.
+                    unsafe { pack::strided(to, width, from, job.along[k], n, job.element[k]) };
+                }
+                (base[k], step[k]) = (room, n as isize * width);
+            }
+        }
+        let strip = Strip {
+            pointers: job.spread(&base, std::ptr::null_mut()),
+            steps: job.spread(&step, 0),
+            chains,
+            linked,
+            n,
+            at: self.at,
+            out: base[0],
+            out_chain: step[0],
+            out_step: job.along[0],
+        };
+        (self.chains, self.n, self.linked) = (chains, n, linked);
+        Some(strip)
+    }
+
+    /// Puts the computed strip where it belongs.
+    ///
+    /// # Safety
+    /// That of `Job::part`.
+    unsafe fn finish(&mut self) {
+        let (job, n) = (self.job, self.n);
+        if let Some(room) = self.scratch[0] {
+            let index = self.lines.index_of(self.done);
+            let first = self.lines.address_at(0, &index).wrapping_offset((self.at as isize).wrapping_mul(job.along[0]));
+            let step = if self.linked { job.along[0].wrapping_mul(LEAF as isize) } else { self.lines.inner_step(0) };
+            for chain in 0..self.chains {
+                let nbytes = n * job.element[0];
+                let to = first.wrapping_offset((chain as isize).wrapping_mul(step));
+                // SAFETY: `n` computed elements, to the contiguous places that the caller promised.
+                unsafe { pack::stream(to, room.wrapping_add(chain * nbytes), nbytes) };
+            }
+        }
+        self.at += if self.linked { self.chains * n } else { n };
+    }
+}
+
+/// Some rows of several columns, in order.
+struct Tiles<'a> {
+    job: &'a Job<'a>,
+    lines: &'a Walk,
+    done: usize,
+    /// Columns of the current group; 0 before the first.
+    width: usize,
+    most: usize,
+    rows: usize,
+    /// Rows of it that are done.
+    at: usize,
+    scratch: [Option<*mut u8>; MAX_OPERANDS],
+}
+
+/// Rows of a tile: where each load's first row stands, and the steps from row to row, in bytes.
+struct Tile {
+    pointers: Addresses,
+    steps: [isize; MAX_OPERANDS],
+    width: usize,
+    n: usize,
+    at: usize,
+    out: *mut u8,
+    out_step: isize,
+}
+
+impl Tiles<'_> {
+    /// # Safety
+    /// That of `Job::part`; what `next` gave before has been computed, and goes to its place.
+    unsafe fn next(&mut self) -> Option<Tile> {
+        let job = self.job;
+        if self.width == 0 || self.at == job.count {
+            self.done += self.width;
+            if self.done == self.lines.numel() {
+                return None;
+            }
+            self.width = self.lines.left_in_row(&self.lines.index_of(self.done)).min(self.most);
+            self.at = 0;
+        }
+        let n = (job.count - self.at).min(self.rows).min(LEAF - self.at % LEAF);
+        let (mut base, mut step) = ([std::ptr::null_mut(); MAX_OPERANDS + 1], job.along);
+        for k in 0..job.operands {
+            base[k] = self.place(k, 0);
+            let Some(room) = self.scratch[k] else { continue };
+            let width = job.element[k] as isize;
+            for row in (0..n).take_while(|_| k > 0) {
+                let to = room.wrapping_offset((row * self.width) as isize * width);
+                // SAFETY: `width` elements across the lines, promised by the caller, into their row of the tile.
+                unsafe { pack::strided(to, width, self.place(k, row), self.lines.inner_step(k), self.width, job.element[k]) };
+            }
+            (base[k], step[k]) = (room, self.width as isize * width);
+        }
+        let tile = Tile {
+            pointers: job.spread(&base, std::ptr::null_mut()),
+            steps: job.spread(&step, 0),
+            width: self.width,
+            n,
+            at: self.at,
+            out: base[0],
+            out_step: step[0],
+        };
+        Some(tile)
+    }
+
+    /// Where operand `k` stands, `row` rows after the current one.
+    fn place(&self, k: usize, row: usize) -> *mut u8 {
+        let index = self.lines.index_of(self.done);
+        self.lines.address_at(k, &index).wrapping_offset(((self.at + row) as isize).wrapping_mul(self.job.along[k]))
+    }
+
+    /// Puts `n` computed rows where they belong.
+    ///
+    /// # Safety
+    /// That of `Job::part`.
+    unsafe fn finish(&mut self, n: usize) {
+        if let Some(room) = self.scratch[0] {
+            let element = self.job.element[0];
+            for row in 0..n {
+                let from = room.wrapping_add(row * self.width * element);
+                let (to, step) = (self.place(0, row), self.lines.inner_step(0));
+                // SAFETY: a computed row, to the places that the caller promised.
+                unsafe {
+                    if self.job.streams && step == element as isize {
+                        pack::stream(to, from, self.width * element);
+                    } else {
+                        pack::strided(to, step, from, element as isize, self.width, element);
+                    }
+                }
+            }
+        }
+        self.at += n;
+    }
+}
+
+/// The states of some chains within one piece, and what their leaves began with.
+struct Chains<B: Body, R: Reducer<B::Out>> {
+    values: [[MaybeUninit<Compute<B::Out>>; LEAF]; CHAINS],
+    states: [[MaybeUninit<State<B, R>>; LEAF]; CHAINS],
+    /// Of the leaves before.
+    carry: [State<B, R>; CHAINS],
+    /// Of this leaf, up to the piece.
+    local: [State<B, R>; CHAINS],
+}
+
+/// # Safety
+/// `body` points to a `B`; the strips give its operands' elements and room for `R::Out`.
+unsafe fn rows<B: Body, R: Reducer<B::Out>>(body: *const (), strips: &mut Strips<'_>) {
+    // SAFETY: the caller's promise; bodies are `Copy`.
+    let body = unsafe { body.cast::<B>().read() };
+    let identity = R::identity::<Run>();
+    let mut chains = Chains::<B, R> {
+        values: [[MaybeUninit::uninit(); LEAF]; CHAINS],
+        states: [[MaybeUninit::uninit(); LEAF]; CHAINS],
+        carry: [identity; CHAINS],
+        local: [identity; CHAINS],
+    };
+    // SAFETY: the caller's promise.
+    while let Some(strip) = unsafe { strips.next() } {
+        let exclusive = strips.job.exclusive;
+        simd::dispatch(ScanRows::<B, R> { body, strip, exclusive, chains: &mut chains });
+        // SAFETY: the caller's promise; the strip is computed.
+        unsafe { strips.finish() };
+    }
+}
+
+struct ScanRows<'a, B: Body, R: Reducer<B::Out>> {
+    body: B,
+    strip: Strip,
+    exclusive: bool,
+    chains: &'a mut Chains<B, R>,
+}
+
+impl<B: Body, R: Reducer<B::Out>> Loop for ScanRows<'_, B, R> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let ScanRows { body, strip, exclusive, chains } = self;
+        let Strip { mut pointers, steps, chains: count, linked, n, at, out, out_chain, out_step } = strip;
+        for values in &mut chains.values[..count] {
+            let here = pointers;
+            for (i, value) in values[..n].iter_mut().enumerate() {
+                value.write(body.eval::<Run>(&mut At::<false> { pointers: &here, next: 0, output: 0, i }).0);
+            }
+            for (pointer, step) in pointers.iter_mut().zip(steps) {
+                *pointer = pointer.wrapping_offset(step);
+            }
+        }
+        if at % LEAF == 0 {
+            chains.local = [R::identity::<Run>(); CHAINS];
+        }
+        let first = |chain: usize| if linked { at.wrapping_add(chain * LEAF) } else { at };
+        let mut local = chains.local;
+        let mut absorb = |chain: usize, i: usize| {
+            let place = Lane(first(chain).wrapping_add(i) as i64);
+            // SAFETY: the first `n` values of the first `count` chains were written above.
+            let value = Lane(unsafe { chains.values[chain][i].assume_init() });
+            let next = R::absorb::<Run>(local[chain], value, place);
+            chains.states[chain][i].write(if exclusive { local[chain] } else { next });
+            local[chain] = next;
+        };
+        if count == CHAINS {
+            for i in 0..n {
+                for chain in 0..CHAINS {
+                    absorb(chain, i);
+                }
+            }
+        } else {
+            for chain in 0..count {
+                for i in 0..n {
+                    absorb(chain, i);
+                }
+            }
+        }
+        for chain in 0..count {
+            let first = first(chain);
+            let before = chains.carry[if linked { 0 } else { chain }];
+            let states = &chains.states[chain][..n];
+            let out = out.wrapping_offset((chain as isize).wrapping_mul(out_chain));
+            let seen = |i: usize| Lane(first.wrapping_add(i).wrapping_add(usize::from(!exclusive)) as i64);
+            let place = |i: usize| match out_step == size_of::<R::Out>() as isize {
+                true => out.cast::<R::Out>().wrapping_add(i),
+                false => out.wrapping_offset((i as isize).wrapping_mul(out_step)).cast::<R::Out>(),
+            };
+            if first < LEAF {
+                for (i, state) in states.iter().enumerate() {
+                    // SAFETY: written just now; whoever made the strip promised room for each output (`rows`).
+                    unsafe { place(i).write(R::Out::narrow(R::finish::<Run>(state.assume_init(), seen(i)).0)) };
+                }
+            } else {
+                for (i, state) in states.iter().enumerate() {
+                    // SAFETY: as above.
+                    unsafe { place(i).write(R::Out::narrow(R::finish::<Run>(R::combine::<Run>(before, state.assume_init()), seen(i)).0)) };
+                }
+            }
+            if (first.wrapping_add(n)) % LEAF == 0 {
+                let after = if first < LEAF { local[chain] } else { R::combine::<Run>(before, local[chain]) };
+                chains.carry[if linked { 0 } else { chain }] = after;
+            }
+        }
+        chains.local = local;
+    }
+}
+
+/// The states of some columns.
+struct Columns<B: Body, R: Reducer<B::Out>> {
+    carry: [State<B, R>; WIDTH],
+    local: [State<B, R>; WIDTH],
+}
+
+/// # Safety
+/// `body` points to a `B`; the tiles give its operands' elements and room for `R::Out`.
+unsafe fn columns<B: Body, R: Reducer<B::Out>>(body: *const (), tiles: &mut Tiles<'_>) {
+    // SAFETY: the caller's promise; bodies are `Copy`.
+    let body = unsafe { body.cast::<B>().read() };
+    let identity = R::identity::<Run>();
+    let mut columns = Columns::<B, R> { carry: [identity; WIDTH], local: [identity; WIDTH] };
+    let exclusive = tiles.job.exclusive;
+    // SAFETY: the caller's promise.
+    while let Some(tile) = unsafe { tiles.next() } {
+        let n = tile.n;
+        if tile.at < LEAF {
+            simd::dispatch(ScanColumns::<B, R, true> { body, tile, exclusive, columns: &mut columns });
+        } else {
+            simd::dispatch(ScanColumns::<B, R, false> { body, tile, exclusive, columns: &mut columns });
+        }
+        // SAFETY: the caller's promise; the rows are computed.
+        unsafe { tiles.finish(n) };
+    }
+}
+
+struct ScanColumns<'a, B: Body, R: Reducer<B::Out>, const FIRST: bool> {
+    body: B,
+    tile: Tile,
+    exclusive: bool,
+    columns: &'a mut Columns<B, R>,
+}
+
+impl<B: Body, R: Reducer<B::Out>, const FIRST: bool> Loop for ScanColumns<'_, B, R, FIRST> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let ScanColumns { body, tile, exclusive, columns } = self;
+        let Tile { mut pointers, steps, width, n, at, mut out, out_step } = tile;
+        let (carry, local) = (&mut columns.carry[..width], &mut columns.local[..width]);
+        if at % LEAF == 0 {
+            local.fill(R::identity::<Run>());
+        }
+        for row in 0..n {
+            let place = Lane(at.wrapping_add(row) as i64);
+            let seen = Lane(at.wrapping_add(row).wrapping_add(usize::from(!exclusive)) as i64);
+            let (here, to) = (pointers, out.cast::<R::Out>());
+            for j in 0..width {
+                let value = body.eval::<Run>(&mut At::<false> { pointers: &here, next: 0, output: 0, i: j });
+                let next = R::absorb::<Run>(local[j], value, place);
+                let state = if exclusive { local[j] } else { next };
+                let state = if FIRST { state } else { R::combine::<Run>(carry[j], state) };
+                local[j] = next;
+                // SAFETY: whoever made the tile promised room for each output (`columns`).
+                unsafe { to.wrapping_add(j).write(R::Out::narrow(R::finish::<Run>(state, seen).0)) };
+            }
+            out = out.wrapping_offset(out_step);
+            for (pointer, step) in pointers.iter_mut().zip(steps) {
+                *pointer = pointer.wrapping_offset(step);
+            }
+        }
+        if (at.wrapping_add(n)) % LEAF == 0 {
+            for (carry, local) in carry.iter_mut().zip(local) {
+                *carry = if FIRST { *local } else { R::combine::<Run>(*carry, *local) };
+            }
+        }
+    }
+}

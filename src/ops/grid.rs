@@ -1,0 +1,276 @@
+//! Tensors that know where they stand: triangles, diagonals, grids; and counts by value.
+//!
+//! Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+
+use super::index::{Line, along};
+use super::{Add, Replace};
+use crate::device::Device;
+use crate::dim::{Axis, Dim};
+use crate::element::{Comparable, Compute, Element, Number};
+use crate::error::{Error, Result, text};
+use crate::expr::{Stored, eval};
+use crate::kernel::{Call, Op, Param};
+use crate::rank::{Rank, RemoveAxis};
+use crate::scalar::{Lane, Lanes};
+use crate::tensor::{Tensor, TensorView};
+
+/// The elements of a triangle, 0 elsewhere: `(x, row, column, diagonal)`.
+#[derive(Clone, Copy, Debug)]
+struct Triangle<const UPPER: bool>;
+
+impl<T: Element, const UPPER: bool> Op<(T, i64, i64, i64)> for Triangle<UPPER> {
+    const NAME: &'static str = if UPPER { "triu" } else { "tril" };
+    type Out = T;
+    #[inline(always)]
+    fn call<L: Lanes>((x, row, column, diagonal): (Lane<L, Compute<T>>, Lane<L, i64>, Lane<L, i64>, Lane<L, i64>)) -> Lane<L, Compute<T>> {
+        let on = column - row;
+        let inside = if UPPER { on.ge(diagonal) } else { on.le(diagonal) };
+        inside.select(x, Lane::literal(T::default().widen()))
+    }
+}
+
+fn triangle<T: Element, const UPPER: bool, const RANK: usize, D: Device>(
+    x: TensorView<'_, T, RANK, D>,
+    diagonal: i64,
+) -> Result<Tensor<T, RANK, D>> {
+    let (rows, columns) = (x.size().0[RANK - 2], x.size().0[RANK - 1]);
+    let numbers = |n: usize| Tensor::arange(0, n as i64, 1, x.device());
+    let (row, column) = (numbers(rows)?, numbers(columns)?);
+    let (row, column) = (row.reshape(along::<RANK>(RANK - 2, rows))?, column.reshape(along::<RANK>(RANK - 1, columns))?);
+    let call = Call::<Triangle<UPPER>, _>::new((x, row, column, Param(diagonal)));
+    eval(<Triangle<UPPER> as Op<(T, i64, i64, i64)>>::NAME, &call, x.device())
+}
+
+/// Triangles of the matrices in the last two axes, of tensors and views.
+///
+/// Diagonal 0 is the main one, positive ones stand above it. Rank 1 has none, and does not compile.
+///
+/// # Errors
+/// Those of elementwise operators.
+///
+/// # Examples
+/// ```
+/// use rankform::prelude::*;
+/// let x = Tensor::from([[1, 2, 3], [4, 5, 6], [7, 8, 9]]);
+/// assert_eq!(x.tril(0)?, Tensor::from([[1, 0, 0], [4, 5, 0], [7, 8, 9]]));
+/// assert_eq!(x.triu(1)?, Tensor::from([[0, 2, 3], [0, 0, 6], [0, 0, 0]]));
+/// # Ok::<(), rankform::Error>(())
+/// ```
+pub trait Triangles<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized {
+    /// What stands on the diagonal or below it; 0 above.
+    fn tril(self, diagonal: i64) -> Result<Tensor<T, RANK, D>>
+    where
+        T: Element,
+        Dim<RANK>: RemoveAxis<1>,
+    {
+        triangle::<T, false, RANK, D>(self.into_view(), diagonal)
+    }
+    /// What stands on the diagonal or above it; 0 below.
+    fn triu(self, diagonal: i64) -> Result<Tensor<T, RANK, D>>
+    where
+        T: Element,
+        Dim<RANK>: RemoveAxis<1>,
+    {
+        triangle::<T, true, RANK, D>(self.into_view(), diagonal)
+    }
+}
+impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Triangles<'a, T, RANK, D> for X {}
+
+impl<T: Element, D: Device> TensorView<'_, T, 1, D> {
+    /// A matrix with this line on a diagonal; see [`Tensor::diag`].
+    ///
+    /// # Errors
+    /// [`Error::Overflow`], [`Error::Unallocated`], [`Error::OutOfMemory`].
+    pub fn diag(self, diagonal: isize) -> Result<Tensor<T, 2, D>> {
+        let n = self.numel();
+        let size = n.saturating_add(diagonal.unsigned_abs());
+        let mut out = Tensor::<T, 2, D>::zeros([size, size], self.device())?;
+        let (down, right) = ((-diagonal).max(0) as usize, diagonal.max(0) as usize);
+        let corner = out.writable("diag")?.slice((down..down + n, right..right + n))?;
+        corner.diagonal(Axis::<0>, Axis::<1>)?.assign(self)?;
+        Ok(out)
+    }
+}
+
+impl<T: Element, D: Device> Tensor<T, 1, D> {
+    /// A square matrix with this line on a diagonal, 0 elsewhere; diagonal 0 is the main one, positive ones stand above it.
+    ///
+    /// The other way is [`diagonal`](Tensor::diagonal), a view.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`], [`Error::Unallocated`], [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// assert_eq!(Tensor::from([1, 2]).diag(0)?, Tensor::from([[1, 0], [0, 2]]));
+    /// assert_eq!(Tensor::from([7]).diag(-1)?, Tensor::from([[0, 0], [7, 0]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn diag(&self, diagonal: isize) -> Result<Tensor<T, 2, D>> {
+        self.view().diag(diagonal)
+    }
+}
+
+impl<'a, T, D: Device> TensorView<'a, T, 1, D> {
+    /// Each line along an axis of its own, stretched along the others: views without memory, as NumPy's `meshgrid` with
+    /// `indexing='ij'`.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`] when the grid's elements cannot be counted.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let (x, y) = (Tensor::from([1, 2]), Tensor::from([10, 20, 30]));
+    /// let [rows, columns] = TensorView::meshgrid([x.view(), y.view()])?;
+    /// assert_eq!(rows + columns, Tensor::from([[11, 21, 31], [12, 22, 32]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn meshgrid<const N: usize>(lines: [TensorView<'a, T, 1, D>; N]) -> Result<[TensorView<'a, T, N, D>; N]> {
+        let size = Dim(lines.map(|line| line.numel()));
+        size.numel_of("meshgrid", size_of::<T>())?;
+        let axis = |a: usize| lines[a].reshape(along::<N>(a, size.0[a]))?.broadcast_to(size);
+        Ok(std::array::from_fn(|a| axis(a).expect("a line stands along any axis, and the sizes can be counted")))
+    }
+}
+
+impl<const RANK: usize, D: Device> TensorView<'_, i64, RANK, D> {
+    /// 1 at the place of each class, 0 elsewhere; see [`Tensor::one_hot`].
+    ///
+    /// # Errors
+    /// As [`Tensor::one_hot`].
+    pub fn one_hot<T: Number, const N: usize>(self, classes: usize) -> Result<Tensor<T, N, D>>
+    where
+        Dim<RANK>: Rank<Next = Dim<N>>,
+    {
+        let size = std::array::from_fn(|a| self.size().0.get(a).copied().unwrap_or(classes));
+        let index = self.reshape(std::array::from_fn::<_, N, _>(|a| self.size().0.get(a).copied().unwrap_or(1)))?;
+        let mut out = Tensor::<T, N, D>::zeros(size, self.device())?;
+        let one = Tensor::<T, N, D>::ones([1; N], self.device())?;
+        out.scatter_axis(Replace, N - 1, index, &one)?;
+        Ok(out)
+    }
+}
+
+impl<const RANK: usize, D: Device> Tensor<i64, RANK, D> {
+    /// 1 at the place of each class along a new last axis of `classes`, 0 elsewhere.
+    ///
+    /// # Errors
+    /// [`Error::Index`] for a class outside `0..classes`; [`Error::Overflow`], [`Error::Unallocated`],
+    /// [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// assert_eq!(Tensor::from([2, 0]).one_hot::<f32, _>(3)?, Tensor::from([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn one_hot<T: Number, const N: usize>(&self, classes: usize) -> Result<Tensor<T, N, D>>
+    where
+        Dim<RANK>: Rank<Next = Dim<N>>,
+    {
+        self.view().one_hot(classes)
+    }
+}
+
+impl<D: Device> TensorView<'_, i64, 1, D> {
+    /// How often each number occurs; see [`Tensor::bincount`].
+    ///
+    /// # Errors
+    /// As [`Tensor::bincount`].
+    pub fn bincount(self, bins: usize) -> Result<Tensor<i64, 1, D>> {
+        let one = Tensor::<i64, 1, D>::ones([1], self.device())?;
+        self.bincount_of(one.view(), bins)
+    }
+
+    /// The sum of the weights of each number; see [`Tensor::bincount_of`].
+    ///
+    /// # Errors
+    /// As [`Tensor::bincount_of`].
+    pub fn bincount_of<'b, T: Number>(self, weights: impl Stored<'b, T, 1, D>, bins: usize) -> Result<Tensor<T, 1, D>>
+    where
+        D: 'b,
+    {
+        let mut out = Tensor::<T, 1, D>::zeros([bins], self.device())?;
+        out.index_scatter(Add, Axis::<0>, self, weights)?;
+        Ok(out)
+    }
+}
+
+impl<D: Device> Tensor<i64, 1, D> {
+    /// How often each of the numbers `0..bins` occurs.
+    ///
+    /// # Errors
+    /// [`Error::Index`] for a number outside; [`Error::Unallocated`], [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([1, 3, 1]);
+    /// assert_eq!(x.bincount(4)?.to_vec()?, [0, 2, 0, 1]);
+    /// assert_eq!(x.bincount_of(&Tensor::from([0.5, 2.0, 0.25]), 4)?.to_vec()?, [0.0, 0.75, 0.0, 2.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn bincount(&self, bins: usize) -> Result<Tensor<i64, 1, D>> {
+        self.view().bincount(bins)
+    }
+
+    /// The sum of the weights of each of the numbers `0..bins`, in the order in which they stand.
+    ///
+    /// # Errors
+    /// [`Error::Index`] for a number outside; [`Error::Sizes`], [`Error::Unallocated`], [`Error::OutOfMemory`].
+    pub fn bincount_of<'b, T: Number>(&self, weights: impl Stored<'b, T, 1, D>, bins: usize) -> Result<Tensor<T, 1, D>>
+    where
+        D: 'b,
+    {
+        self.view().bincount_of(weights, bins)
+    }
+}
+
+/// Which of `bins` equal parts of a range a number falls in, `bins` for those outside: `(x, low, high, bins)`.
+#[derive(Clone, Copy, Debug)]
+struct Bin;
+
+impl<T: Comparable> Op<(T, f64, f64, f64)> for Bin {
+    const NAME: &'static str = "histogram";
+    type Out = i64;
+    #[inline(always)]
+    fn call<L: Lanes>((x, low, high, bins): (Lane<L, Compute<T>>, Lane<L, f64>, Lane<L, f64>, Lane<L, f64>)) -> Lane<L, i64> {
+        let x = x.cast::<f64>();
+        let bin = ((x - low) / (high - low) * bins).floor().min(bins - 1.0).cast::<i64>();
+        (x.ge(low) & x.le(high)).select(bin, bins.cast())
+    }
+}
+
+/// How often numbers fall into each part of a range, of tensors and views.
+pub trait Histogram<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized {
+    /// How many elements fall into each of `bins` equal parts of `low ..= high`, the last of which has both its ends.
+    ///
+    /// Part `⌊(x − low) / (high − low) · bins⌋`, computed in f64. NaN and what is outside the range is not counted.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for no bins or ends that are no range; [`Error::Unallocated`], [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([0.0, 0.4, 0.5, 1.0, 7.0]);
+    /// assert_eq!(x.histogram(2, 0.0, 1.0)?.to_vec()?, [2, 2]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn histogram(self, bins: usize, low: f64, high: f64) -> Result<Tensor<i64, 1, D>>
+    where
+        T: Comparable,
+    {
+        let (op, x) = ("histogram", self.into_view());
+        if bins == 0 || !(high - low).is_finite() || low >= high {
+            return Err(Error::Value { op, what: text(format_args!("{bins} bins from {low} to {high}")) });
+        }
+        let parts = eval(op, &Call::<Bin, _>::new((x, Param(low), Param(high), Param(bins as f64))), x.device())?;
+        // What falls outside is counted behind the last bin, and left there.
+        let counts = Line::of(parts.view())?.view().bincount(bins.saturating_add(1))?;
+        counts.into_slice((..bins,))?.view().copy()
+    }
+}
+impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Histogram<'a, T, RANK, D> for X {}

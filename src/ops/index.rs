@@ -1,0 +1,445 @@
+//! Elements by index and by mask: gather, scatter, take, nonzero.
+//!
+//! Everything here is a sum of strides handed to one of three mechanisms of the device: gather, scatter, compact. Indices
+//! are `i64` and count from 0; one outside, a negative one too, is [`Error::Index`] and nothing is written.
+//! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+
+use super::assign::in_place;
+use super::{NotEqual, Reductions, Select};
+use crate::device::{Device, MAX_REDUCED, Slot, same_device};
+use crate::dim::{All, Axis, Dim};
+use crate::element::Element;
+use crate::error::{Error, Result, text};
+use crate::expr::{Stored, eval};
+use crate::kernel::{Addressed, Call, Op, Param};
+use crate::layout::{Layout, joint_size};
+use crate::rank::{Rank, RemoveAxis};
+use crate::scalar::{Lane, Lanes};
+use crate::tensor::{Tensor, TensorView, TensorViewMut};
+
+/// The operator that takes the new value: what [`Tensor::scatter`] does without another.
+#[derive(Clone, Copy, Debug)]
+pub struct Replace;
+
+impl<T: Element> Op<(T, T)> for Replace {
+    const NAME: &'static str = "replace";
+    type Out = T;
+    #[inline(always)]
+    fn call<L: Lanes>((_, new): (Lane<L, T::Compute>, Lane<L, T::Compute>)) -> Lane<L, T::Compute> {
+        new
+    }
+}
+
+/// Sizes in which axis `axis` has `n` and every other has 1.
+pub(super) fn along<const RANK: usize>(axis: usize, n: usize) -> [usize; RANK] {
+    std::array::from_fn(|a| if a == axis { n } else { 1 })
+}
+
+/// [`Error::Axis`] unless the axis exists; [`Error::Value`] beyond the axes that devices walk.
+pub(super) fn exists<const RANK: usize>(op: &'static str, axis: usize, size: Dim<RANK>) -> Result<()> {
+    if axis >= RANK {
+        return Err(Error::Axis { op, axis, sizes: size.0.into() });
+    }
+    if RANK > MAX_REDUCED {
+        return Err(Error::Value { op, what: text(format_args!("{RANK} axes, of which devices walk at most {MAX_REDUCED}")) });
+    }
+    Ok(())
+}
+
+/// `size` with `n` positions along `axis`.
+pub(super) fn with<const RANK: usize>(size: Dim<RANK>, axis: usize, n: usize) -> Dim<RANK> {
+    Dim(std::array::from_fn(|a| if a == axis { n } else { size.0[a] }))
+}
+
+fn slot<'s, T, const RANK: usize, D: Device>(view: &TensorView<'_, T, RANK, D>, stride: &'s [isize]) -> Slot<'s> {
+    Slot { address: view.raw_ptr().cast_mut().cast(), stride, element: size_of::<T>() }
+}
+
+/// `y[.., i, ..] = x[.., index[.., i, ..], ..]`; beside `axis`, sizes of 1 stretch.
+fn gather<T: Element, const RANK: usize, D: Device>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    axis: usize,
+    index: TensorView<'_, i64, RANK, D>,
+) -> Result<Tensor<T, RANK, D>> {
+    exists(op, axis, x.size())?;
+    same_device(op, x.device(), index.device())?;
+    x.ready(op)?;
+    index.ready(op)?;
+    let n = index.size().0[axis];
+    let size = joint_size(op, with(x.size(), axis, n), index.size())?;
+    let mut out = Tensor::<T, RANK, D>::unwritten(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device())?;
+    let mut to = out.writable(op)?;
+    let from = x.layout().stretched(with(size, axis, x.size().0[axis])).stride();
+    let cells = std::array::from_fn::<_, RANK, _>(|a| if a == axis { 0 } else { from.0[a] });
+    let (to_stride, places) = (to.stride(), index.layout().stretched(size).stride());
+    let plan = Addressed { op, sizes: &size.0, own: 0, step: from.0[axis], bound: x.size().0[axis] };
+    let to = Slot { address: to.raw_ptr().cast(), stride: &to_stride.0, element: size_of::<T>() };
+    // SAFETY: fresh memory of these sizes; two ready views stretched to them, the cells beside the axis that indices name.
+    unsafe { x.device().gather(plan, to, slot(&x, &cells), slot(&index, &places.0))? };
+    Ok(out)
+}
+
+/// `cells[.., index[.., i, ..], ..] ← F(that, values[.., i, ..])`, in the order of `i`.
+fn scatter<F: Op<(T, T), Out = T>, T: Element, const RANK: usize, D: Device>(
+    operator: F,
+    cells: &mut TensorViewMut<'_, T, RANK, D>,
+    axis: usize,
+    index: TensorView<'_, i64, RANK, D>,
+    values: TensorView<'_, T, RANK, D>,
+) -> Result<()> {
+    let op = "scatter";
+    exists(op, axis, cells.size())?;
+    same_device(op, cells.device(), index.device())?;
+    same_device(op, cells.device(), values.device())?;
+    index.ready(op)?;
+    values.ready(op)?;
+    // Only along the axis may there be other than as many elements as cells.
+    let n = joint_size(op, index.size(), values.size())?.0[axis];
+    let size = with(cells.size(), axis, n);
+    for operand in [index.size(), values.size()] {
+        if joint_size(op, operand, size)? != size {
+            return Err(Error::Sizes { op, left: size.0.into(), right: operand.0.into() });
+        }
+    }
+    // The axis along which elements may meet, then those of the cells.
+    let order: [usize; RANK] = std::array::from_fn(|a| if a == 0 { axis } else { a - usize::from(a <= axis) });
+    let mut stride = cells.layout().reordered(order).stride();
+    let step = std::mem::replace(&mut stride.0[0], 0);
+    let (sizes, bound) = (order.map(|axis| size.0[axis]), cells.size().0[axis]);
+    let steps = |layout: &Layout<RANK>| layout.stretched(size).reordered(order).stride();
+    let (places, from) = (steps(index.layout()), steps(values.layout()));
+    let plan = Addressed { op, sizes: &sizes, own: RANK - 1, step, bound };
+    let to = Slot { address: cells.raw_ptr().cast(), stride: &stride.0, element: size_of::<T>() };
+    // SAFETY: an exclusive view, and two ready ones apart from it, stretched to the sizes of the elements.
+    unsafe { cells.device().scatter(operator, plan, to, slot(&values, &from.0), slot(&index, &places.0)) }
+}
+
+/// The elements of `from` where `mask` holds, `count` times, in row-major order, to the positions of `to`.
+fn compact<T: Element, const RANK: usize, D: Device>(
+    from: TensorView<'_, T, RANK, D>,
+    mask: TensorView<'_, bool, RANK, D>,
+    to: &mut TensorViewMut<'_, T, 1, D>,
+) -> Result<()> {
+    let (from_stride, mask_stride, to_stride) = (from.stride(), mask.stride(), to.stride());
+    let (size, count) = (mask.size(), to.numel());
+    let to = Slot { address: to.raw_ptr().cast(), stride: &to_stride.0, element: size_of::<T>() };
+    // SAFETY: private callers: two ready views of one size on one device, and room for as many elements as the mask picks.
+    unsafe { from.device().compact(&size.0, count, to, slot(&from, &from_stride.0), slot(&mask, &mask_stride.0)) }
+}
+
+/// How many times a mask holds.
+fn count<const RANK: usize, D: Device>(mask: TensorView<'_, bool, RANK, D>) -> Result<usize> {
+    Ok(mask.count(All)?.item()? as usize)
+}
+
+/// Elements by index and by mask, of tensors and views.
+///
+/// Indices are `i64` and count from 0; they and masks may have any strides. An index that is negative or beyond its axis
+/// is [`Error::Index`].
+///
+/// # Examples
+/// ```
+/// use rankform::prelude::*;
+/// let x = Tensor::from([[1, 2, 3], [4, 5, 6]]);
+/// assert_eq!(x.index_select(Axis::<1>, &Tensor::from([2, 0, 2]))?, Tensor::from([[3, 1, 3], [6, 4, 6]]));
+/// assert_eq!(x.gather(Axis::<1>, &Tensor::from([[0], [2]]))?, Tensor::from([[1], [6]]));
+/// assert_eq!(x.masked_select(&x.greater(2)?)?.to_vec()?, [3, 4, 5, 6]);
+/// assert_eq!(x.equal(5)?.nonzero()?, Tensor::from([[1_i64, 1]]));
+/// let error = x.index_select(Axis::<0>, &Tensor::from([0, 2])).unwrap_err();
+/// assert_eq!(error.to_string(), "index_select: index [2] is outside sizes [2]");
+/// # Ok::<(), rankform::Error>(())
+/// ```
+pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized {
+    /// The positions `index` of axis `A`, in that order: `y[.., i, ..] = x[.., index[i], ..]`.
+    ///
+    /// # Cost
+    /// One allocation; positions along which the elements are contiguous are copied as a whole.
+    ///
+    /// # Errors
+    /// [`Error::Index`], [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`].
+    fn index_select<'b, const A: usize>(self, axis: Axis<A>, index: impl Stored<'b, i64, 1, D>) -> Result<Tensor<T, RANK, D>>
+    where
+        T: Element,
+        D: 'b,
+        Dim<RANK>: RemoveAxis<A>,
+    {
+        let _ = axis;
+        self.index_select_axis(A, index)
+    }
+
+    /// As [`index_select`](Indexing::index_select), along an axis known at run time.
+    ///
+    /// # Errors
+    /// Also [`Error::Axis`].
+    fn index_select_axis<'b>(self, axis: usize, index: impl Stored<'b, i64, 1, D>) -> Result<Tensor<T, RANK, D>>
+    where
+        T: Element,
+        D: 'b,
+    {
+        let (x, index) = (self.into_view(), index.into_view());
+        exists("index_select", axis, x.size())?;
+        gather("index_select", x, axis, index.reshape(along::<RANK>(axis, index.numel()))?)
+    }
+
+    /// One index an element: `y[.., i, ..] = x[.., index[.., i, ..], ..]`, which undoes what `argsort` found.
+    ///
+    /// # Shapes
+    /// Beside axis `A` the sizes of `x` and `index` agree or stretch from 1; along it the result has those of `index`.
+    ///
+    /// # Errors
+    /// [`Error::Index`], [`Error::Sizes`], [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`].
+    #[doc(alias = "take_along_axis")]
+    fn gather<'b, const A: usize>(self, axis: Axis<A>, index: impl Stored<'b, i64, RANK, D>) -> Result<Tensor<T, RANK, D>>
+    where
+        T: Element,
+        D: 'b,
+        Dim<RANK>: RemoveAxis<A>,
+    {
+        let _ = axis;
+        self.gather_axis(A, index)
+    }
+
+    /// As [`gather`](Indexing::gather), along an axis known at run time.
+    ///
+    /// # Errors
+    /// Also [`Error::Axis`].
+    fn gather_axis<'b>(self, axis: usize, index: impl Stored<'b, i64, RANK, D>) -> Result<Tensor<T, RANK, D>>
+    where
+        T: Element,
+        D: 'b,
+    {
+        gather("gather", self.into_view(), axis, index.into_view())
+    }
+
+    /// The elements with these row-major numbers, in the sizes of `index`.
+    ///
+    /// # Cost
+    /// One allocation; one copy more where the elements do not stand in row-major order.
+    ///
+    /// # Errors
+    /// [`Error::Index`], [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([[1, 2, 3], [4, 5, 6]]);
+    /// assert_eq!(x.transposed().take(&Tensor::from([[0, 1], [2, 5]]))?, Tensor::from([[1, 4], [2, 6]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn take<'b, const N: usize>(self, index: impl Stored<'b, i64, N, D>) -> Result<Tensor<T, N, D>>
+    where
+        T: Element,
+        D: 'b,
+    {
+        let (x, index) = (self.into_view(), index.into_view());
+        let (line, places) = (Line::of(x)?, Line::of(index)?);
+        gather("take", line.view(), 0, places.view())?.into_shape(index.size())
+    }
+
+    /// `self` where the mask does not hold, `value` where it does; sizes of 1 stretch.
+    ///
+    /// # Errors
+    /// Those of elementwise operators.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([1.0, f64::NAN, 3.0]);
+    /// assert_eq!(x.masked_fill(&x.is_nan()?, 0.0)?.to_vec()?, [1.0, 0.0, 3.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn masked_fill<'b>(self, mask: impl Stored<'b, bool, RANK, D>, value: T) -> Result<Tensor<T, RANK, D>>
+    where
+        T: Element,
+        D: 'b,
+    {
+        let x = self.into_view();
+        eval("masked_fill", &Call::<Select, _>::new((mask.into_view(), Param(value), x)), x.device())
+    }
+
+    /// The elements where the mask holds, in row-major order; sizes of 1 stretch.
+    ///
+    /// # Cost
+    /// Two passes over the mask, and one wait for the device: how many there are is known only then.
+    ///
+    /// # Errors
+    /// [`Error::NoData`] on a device without data; [`Error::Sizes`], [`Error::Device`], [`Error::Unallocated`],
+    /// [`Error::OutOfMemory`].
+    fn masked_select<'b>(self, mask: impl Stored<'b, bool, RANK, D>) -> Result<Tensor<T, 1, D>>
+    where
+        T: Element,
+        D: 'b,
+    {
+        let (op, x, mask) = ("masked_select", self.into_view(), mask.into_view());
+        same_device(op, x.device(), mask.device())?;
+        x.ready(op)?;
+        mask.ready(op)?;
+        let size = joint_size(op, x.size(), mask.size())?;
+        let (x, mask) = (x.broadcast_to(size)?, mask.broadcast_to(size)?);
+        let layout = Layout::row_major_of(op, Dim([count(mask)?]), size_of::<T>())?;
+        let mut out = Tensor::unwritten(op, layout, x.device())?;
+        compact(x, mask, &mut out.writable(op)?)?;
+        Ok(out)
+    }
+
+    /// Where the elements that are not 0 (or `false`) stand: one row an element, one column an axis, in row-major order.
+    ///
+    /// # Cost
+    /// As [`masked_select`](Indexing::masked_select), once an axis.
+    ///
+    /// # Errors
+    /// As [`masked_select`](Indexing::masked_select).
+    #[doc(alias = "argwhere")]
+    fn nonzero(self) -> Result<Tensor<i64, 2, D>>
+    where
+        T: Element,
+    {
+        let (op, x) = ("nonzero", self.into_view());
+        let mask = eval(op, &Call::<NotEqual, _>::new((x, Param(T::default()))), x.device())?;
+        let found = count(mask.view())?;
+        let mut out = Tensor::unwritten(op, Layout::row_major_of(op, Dim([found, RANK]), size_of::<i64>())?, x.device())?;
+        for axis in 0..RANK {
+            let n = x.size().0[axis];
+            let numbers = Tensor::arange(0, n as i64, 1, x.device())?;
+            let numbers = numbers.reshape(along::<RANK>(axis, n))?;
+            let column = out.writable(op)?.slice((.., axis))?;
+            compact(numbers.broadcast_to(x.size())?, mask.view(), &mut { column })?;
+        }
+        Ok(out)
+    }
+}
+impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Indexing<'a, T, RANK, D> for X {}
+
+impl<T: Element, D: Device> TensorView<'_, T, 2, D> {
+    /// A row of this table for each index; see [`Tensor::embedding`].
+    ///
+    /// # Errors
+    /// As [`Indexing::index_select`].
+    pub fn embedding<'b, const N: usize, const M: usize>(self, index: impl Stored<'b, i64, N, D>) -> Result<Tensor<T, M, D>>
+    where
+        D: 'b,
+        Dim<N>: Rank<Next = Dim<M>>,
+    {
+        let index = index.into_view();
+        let places = Line::of(index)?;
+        let rows = gather("embedding", self, 0, places.view().insert_axis(Axis::<1>))?;
+        let size = std::array::from_fn(|a| index.size().0.get(a).copied().unwrap_or(self.size().0[1]));
+        rows.into_shape(size)
+    }
+}
+
+impl<T: Element, D: Device> Tensor<T, 2, D> {
+    /// A row of this table for each index: `y[i.., :] = x[index[i..], :]`.
+    ///
+    /// # Shapes
+    /// `x: [v, d]`, `index: [n, ..]` → `y: [n, .., d]`.
+    ///
+    /// # Errors
+    /// As [`Indexing::index_select`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let table = Tensor::from([[0.0, 0.5], [1.0, 1.5], [2.0, 2.5]]);
+    /// let words = table.embedding(&Tensor::from([[2, 0], [1, 1]]))?;
+    /// assert_eq!(words, Tensor::from([[[2.0, 2.5], [0.0, 0.5]], [[1.0, 1.5], [1.0, 1.5]]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn embedding<'b, const N: usize, const M: usize>(&self, index: impl Stored<'b, i64, N, D>) -> Result<Tensor<T, M, D>>
+    where
+        D: 'b,
+        Dim<N>: Rank<Next = Dim<M>>,
+    {
+        self.view().embedding(index)
+    }
+}
+
+/// All elements as one axis: a view where they stand in row-major order, a copy elsewhere.
+pub(super) enum Line<'a, T, D: Device> {
+    View(TensorView<'a, T, 1, D>),
+    Copy(Tensor<T, 1, D>),
+}
+
+impl<'a, T: Element, D: Device> Line<'a, T, D> {
+    pub(super) fn of<const RANK: usize>(x: TensorView<'a, T, RANK, D>) -> Result<Self> {
+        let is_line = RANK == 1 || x.layout().is_contiguous();
+        Ok(if is_line { Line::View(x.reshape([x.numel()])?) } else { Line::Copy(x.to_shape([x.numel()])?) })
+    }
+    pub(super) fn view(&self) -> TensorView<'_, T, 1, D> {
+        match self {
+            Line::View(line) => *line,
+            Line::Copy(copy) => copy.view(),
+        }
+    }
+}
+
+in_place! {
+    /// Applies an operator to the elements that indices name: `self[.., index[.., i, ..], ..] ← operator(that, values[.., i, ..])`.
+    ///
+    /// `ops::Replace` sets, `ops::Add` sums, `ops::Maximum`, `ops::Minimum`, `ops::Mul` and one's own do what they say. Where
+    /// several indices name one element, their values come in the order of `i`, for any number of threads: the last one set
+    /// stays.
+    ///
+    /// # Shapes
+    /// Beside axis `A`, `index` and `values` have these sizes, or 1; along it they agree, or one has 1.
+    ///
+    /// # Errors
+    /// [`Error::Index`], and nothing is written; [`Error::Sizes`], [`Error::Device`], [`Error::Unallocated`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops;
+    /// let mut x = Tensor::from([[1, 1, 1], [2, 2, 2]]);
+    /// x.scatter(ops::Add, Axis::<1>, &Tensor::from([[0, 0], [2, 1]]), &Tensor::from([[10, 20], [30, 40]]))?;
+    /// assert_eq!(x, Tensor::from([[31, 1, 1], [2, 42, 32]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    #[doc(alias = "put_along_axis")]
+    fn scatter['b, 'c, F: Op<(T, T), Out = T>, const A: usize](operator: F, axis: Axis<A>, index: impl Stored<'b, i64, RANK, D>, values: impl Stored<'c, T, RANK, D>) where Dim<RANK>: RemoveAxis<A> = |view| {
+        let _ = axis;
+        view.scatter_axis(operator, A, index, values)
+    };
+
+    /// As [`scatter`](Tensor::scatter), along an axis known at run time.
+    ///
+    /// # Errors
+    /// Also [`Error::Axis`].
+    fn scatter_axis['b, 'c, F: Op<(T, T), Out = T>](operator: F, axis: usize, index: impl Stored<'b, i64, RANK, D>, values: impl Stored<'c, T, RANK, D>) = |view| {
+        scatter(operator, view, axis, index.into_view(), values.into_view())
+    };
+
+    /// Applies an operator to the positions `index` of axis `A`: `self[.., index[i], ..] ← operator(that, values[.., i, ..])`.
+    ///
+    /// As [`scatter`](Tensor::scatter), with one index for all elements of a position.
+    ///
+    /// # Errors
+    /// As [`scatter`](Tensor::scatter).
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops;
+    /// let mut x = Tensor::<f32, 2>::zeros([3, 2], &Cpu)?;
+    /// x.index_scatter(ops::Add, Axis::<0>, &Tensor::from([2, 0, 2]), &Tensor::from([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))?;
+    /// assert_eq!(x, Tensor::from([[3.0, 4.0], [0.0, 0.0], [6.0, 8.0]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    #[doc(alias = "index_add", alias = "index_copy")]
+    fn index_scatter['b, 'c, F: Op<(T, T), Out = T>, const A: usize](operator: F, axis: Axis<A>, index: impl Stored<'b, i64, 1, D>, values: impl Stored<'c, T, RANK, D>) where Dim<RANK>: RemoveAxis<A> = |view| {
+        let _ = axis;
+        view.index_scatter_axis(operator, A, index, values)
+    };
+
+    /// As [`index_scatter`](Tensor::index_scatter), along an axis known at run time.
+    ///
+    /// # Errors
+    /// Also [`Error::Axis`].
+    fn index_scatter_axis['b, 'c, F: Op<(T, T), Out = T>](operator: F, axis: usize, index: impl Stored<'b, i64, 1, D>, values: impl Stored<'c, T, RANK, D>) = |view| {
+        let index = index.into_view();
+        exists("scatter", axis, view.size())?;
+        let index = index.reshape(along::<RANK>(axis, index.numel()))?;
+        scatter(operator, view, axis, index, values.into_view())
+    };
+}

@@ -1,0 +1,141 @@
+//! Running sums, products and extremes along an axis; any other reducer by `scan`.
+//!
+//! Imports: `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `expr`.
+
+use crate::device::Device;
+use crate::dim::{Axis, Dim};
+use crate::element::{Comparable, Compute, Float, Number};
+use crate::expr::Scan;
+use crate::kernel::{Compiled, Reducer};
+use crate::rank::RemoveAxis;
+use crate::scalar::{Lane, Lanes};
+use std::any::TypeId;
+
+/// A lane of the machine type of `T`.
+type At<L, T> = Lane<L, Compute<T>>;
+
+/// Scans, one block each: the reducer, its methods, and the kernels compiled in advance.
+macro_rules! scans {
+    ($(
+        $(#[$doc:meta])*
+        fn $name:ident, $name_axis:ident = $R:ident, <$T:ident: $class:ident, $L:ident> state $state:ty;
+        identity $identity:expr;
+        absorb |$s:ident, $x:ident| $absorb:expr;
+        combine |$a:ident, $b:ident| $combine:expr;
+        finish |$f:ident| $finish:expr;
+    )*) => {
+        $(
+            #[doc = concat!("The reducer of [`Scans::", stringify!($name), "`].")]
+            #[derive(Clone, Copy, Debug)]
+            pub struct $R;
+            impl<$T: $class> Reducer<$T> for $R {
+                const NAME: &'static str = stringify!($name);
+                type Out = $T;
+                type State<$L: Lanes> = $state;
+                #[inline(always)]
+                fn identity<$L: Lanes>() -> $state { $identity }
+                #[inline(always)]
+                fn absorb<$L: Lanes>($s: $state, $x: At<$L, $T>, _: Lane<$L, i64>) -> $state { $absorb }
+                #[inline(always)]
+                fn combine<$L: Lanes>($a: $state, $b: $state) -> $state { $combine }
+                #[inline(always)]
+                fn finish<$L: Lanes>($f: $state, _: Lane<$L, i64>) -> At<$L, $T> { $finish }
+                fn compiled(kernel: TypeId) -> Option<Compiled> { super::table::compiled(kernel) }
+            }
+        )*
+        /// Running reductions along one axis: position `i` of the result holds that of positions `0..=i`.
+        ///
+        /// Along an axis in the type (`Axis::<1>`) or, with a name that ends in `_axis`, one known at run time.
+        /// [`scan`](Scan::scan) takes any other reducer, [`scan_exclusive`](Scan::scan_exclusive) leaves each position out
+        /// of itself; of a reversed view they run from the end.
+        ///
+        /// # Cost
+        /// One allocation, one pass.
+        ///
+        /// # Errors
+        /// Those of elementwise operators; [`Error::Axis`](crate::Error::Axis) for an axis known at run time that does
+        /// not exist.
+        ///
+        /// # Examples
+        /// ```
+        /// use rankform::prelude::*;
+        /// let x = Tensor::from([[1, 2, 3], [4, 5, 6]]);
+        /// assert_eq!(x.cumsum(Axis::<1>)?, Tensor::from([[1, 3, 6], [4, 9, 15]]));
+        /// assert_eq!(x.cumprod_axis(0)?, Tensor::from([[1, 2, 3], [4, 10, 18]]));
+        /// let squares = (x.lazy() * &x).cumsum(Axis::<1>)?; // fused
+        /// let from_the_end = x.reversed(Axis::<1>).cummax(Axis::<1>)?.into_reversed(Axis::<1>)?;
+        /// assert_eq!((squares[[0, 2]], from_the_end[[1, 0]]), (14, 6));
+        /// # Ok::<(), rankform::Error>(())
+        /// ```
+        pub trait Scans<T, const RANK: usize, D: Device>: Scan<T, RANK, D> { $(
+            $(#[$doc])*
+            fn $name<const A: usize>(self, axis: Axis<A>) -> Self::Scanned<T>
+            where
+                T: $class,
+                Dim<RANK>: RemoveAxis<A>,
+            {
+                self.scan($R, axis)
+            }
+            #[doc = concat!("As [`", stringify!($name), "`](Scans::", stringify!($name), "), along an axis known at run time.")]
+            fn $name_axis(self, axis: usize) -> Self::Scanned<T>
+            where
+                T: $class,
+            {
+                self.scan_by($R, axis, false)
+            }
+        )* }
+        impl<X: Scan<T, RANK, D>, T, const RANK: usize, D: Device> Scans<T, RANK, D> for X {}
+
+        /// Kernels compiled in advance.
+        #[cfg(debug_assertions)]
+        pub(super) fn compile(table: &mut super::table::Table) {
+            $(scans!(@compile table $R $class);)*
+        }
+    };
+    (@compile $table:ident $R:ident Float) => { $table.scan::<$R, f32>(); $table.scan::<$R, f64>(); };
+    (@compile $table:ident $R:ident $class:ident) => {
+        $table.scan::<$R, f32>(); $table.scan::<$R, f64>(); $table.scan::<$R, i32>(); $table.scan::<$R, i64>();
+    };
+}
+
+scans! {
+    /// `Σ x` so far. Floats are summed in f64 and rounded once a position; integers wrap.
+    fn cumsum, cumsum_axis = CumSum, <T: Number, L> state Lane<L, T::Running>;
+    identity Lane::zero();
+    absorb |s, x| s + x.cast();
+    combine |a, b| a + b;
+    finish |s| s.cast();
+
+    /// `Π x` so far. Floats are multiplied in f64 and rounded once a position; integers wrap.
+    fn cumprod, cumprod_axis = CumProd, <T: Number, L> state Lane<L, T::Running>;
+    identity Lane::one();
+    absorb |s, x| s * x.cast();
+    combine |a, b| a * b;
+    finish |s| s.cast();
+
+    /// The largest so far; NaN from the first NaN on.
+    fn cummax, cummax_axis = CumMax, <T: Comparable, L> state At<L, T>;
+    identity Lane::lowest();
+    absorb |s, x| s.max(x);
+    combine |a, b| a.max(b);
+    finish |s| s;
+
+    /// The smallest so far; NaN from the first NaN on.
+    fn cummin, cummin_axis = CumMin, <T: Comparable, L> state At<L, T>;
+    identity Lane::highest();
+    absorb |s, x| s.min(x);
+    combine |a, b| a.min(b);
+    finish |s| s;
+
+    /// `ln Σ eˣ` so far, without overflow: the state is the largest x and `Σ e^(x − largest)`.
+    fn logcumsumexp, logcumsumexp_axis = LogCumSumExp, <T: Float, L> state (At<L, T>, At<L, T>);
+    identity (Lane::lowest(), Lane::zero());
+    absorb |s, x| <Self as Reducer<T>>::combine::<L>(s, (x, Lane::one()));
+    combine |a, b| {
+        let largest = a.0.max(b.0);
+        // Where both are infinite their difference is NaN.
+        let [a, b] = [a, b].map(|(x, sum)| x.eq(largest).select(sum, sum * (x - largest).exp()));
+        (largest, a + b)
+    };
+    finish |s| s.0 + s.1.ln();
+}

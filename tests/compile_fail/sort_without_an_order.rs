@@ -1,0 +1,10 @@
+// Sorting what has no order, a running sum along an axis that is not there, a triangle of a line.
+use rankform::prelude::*;
+
+fn main() {
+    let x = Tensor::from([[true, false]]);
+    let _ = x.sort(Axis::<1>);
+    let y = Tensor::from([[1.0_f32, 2.0]]);
+    let _ = y.cumsum(Axis::<2>);
+    let _ = y.slice((0, ..)).unwrap().tril(0);
+}

@@ -1,0 +1,249 @@
+//! Tensors joined, cut, padded, turned, repeated and counted, on every kind of layout, against one loop over indices.
+
+use crate::arrange::{SIZE, arranged};
+use crate::value::{Random, Value, differ};
+use half::bf16;
+use num_complex::Complex;
+use rankform::ops::Pad;
+use rankform::prelude::*;
+
+/// `make(x)` of every layout of `x` is the tensor of `size(x)` whose elements `element` reads.
+fn each_layout<T: Value>(
+    sizes: &[[usize; 3]],
+    make: impl Fn(TensorView<T, 3>) -> Result<Tensor<T, 3>>,
+    size: impl Fn([usize; 3]) -> [usize; 3],
+    element: impl Fn(TensorView<T, 3>, [usize; 3]) -> T,
+) {
+    let mut random = Random(61);
+    for &sizes in sizes {
+        for x in arranged(sizes, || T::moderate(&mut random)) {
+            let x_size = x.tensor.size().0;
+            let y = make(x.tensor.view()).unwrap();
+            assert_eq!(y.size(), size(x_size), "{} of {sizes:?}", x.kind);
+            let expected: Vec<T> = y.size().indices().map(|p| element(x.tensor.view(), p)).collect();
+            assert_eq!(differ(&y.to_vec().unwrap(), &expected), None, "{} of {sizes:?}, {}", T::DTYPE, x.kind);
+        }
+    }
+}
+
+const SIZES: &[[usize; 3]] = &[SIZE, [2, 3, 40], [1, 1, 1], [3, 1, 2]];
+
+/// Where the element at a padded place comes from, by the letter of NumPy: one step at a time.
+fn source<T>(pad: Pad<T>, at: isize, n: usize) -> Option<usize> {
+    let n = n as isize;
+    let mut at = at;
+    loop {
+        at = match pad {
+            _ if (0..n).contains(&at) => return Some(at as usize),
+            Pad::Constant(_) => return None,
+            Pad::Edge => at.clamp(0, n - 1),
+            Pad::Wrap => at + if at < 0 { n } else { -n },
+            Pad::Reflect if n == 1 => 0,
+            Pad::Reflect => {
+                if at < 0 {
+                    -at
+                } else {
+                    2 * (n - 1) - at
+                }
+            }
+            Pad::Symmetric => {
+                if at < 0 {
+                    -1 - at
+                } else {
+                    2 * n - 1 - at
+                }
+            }
+        };
+    }
+}
+
+fn pads<T: Value>(constant: T) {
+    for widths in [[(0, 0); 3], [(1, 2), (0, 3), (2, 0)], [(9, 4), (11, 17), (23, 8)]] {
+        for pad in [Pad::Constant(constant), Pad::Edge, Pad::Reflect, Pad::Symmetric, Pad::Wrap] {
+            each_layout(
+                SIZES,
+                |x| x.pad(widths, pad),
+                |size| std::array::from_fn(|a| size[a] + widths[a].0 + widths[a].1),
+                |x, p| {
+                    let from: [Option<usize>; 3] = std::array::from_fn(|a| source(pad, p[a] as isize - widths[a].0 as isize, x.size()[a]));
+                    match from {
+                        [Some(i), Some(j), Some(k)] => x[[i, j, k]],
+                        _ => constant,
+                    }
+                },
+            );
+        }
+    }
+}
+
+#[test]
+fn padding_is_what_the_mode_says_however_wide() -> Result<()> {
+    pads::<f32>(-7.0);
+    pads::<u8>(9);
+    pads::<Complex<f64>>(Complex::new(1.0, -1.0));
+    let empty = Tensor::<f32, 2>::zeros([0, 3], &Cpu)?;
+    assert_eq!(empty.pad([(1, 1), (0, 1)], Pad::Constant(2.0))?, Tensor::full([2, 4], 2.0, &Cpu)?);
+    assert_eq!(empty.pad([(0, 0), (2, 1)], Pad::Wrap)?.size(), [0, 6]);
+    let error = empty.pad([(1, 0), (0, 0)], Pad::Edge).unwrap_err();
+    assert_eq!(error.to_string(), "pad: axis 0 of sizes [0, 3] has nothing to repeat");
+    assert!(matches!(empty.pad([(usize::MAX, 1), (0, 0)], Pad::Constant(0.0)), Err(Error::Overflow { .. })));
+    assert_eq!(Tensor::from(3.0).pad([], Pad::Reflect)?.item()?, 3.0);
+    Ok(())
+}
+
+#[test]
+fn rolling_repeating_and_tiling_move_every_element_to_its_place() -> Result<()> {
+    for axis in 0..3 {
+        for shift in [0, 1, -1, 3, -17, isize::MAX, isize::MIN] {
+            let from = |x: TensorView<bf16, 3>, mut p: [usize; 3]| {
+                let n = x.size()[axis] as i128;
+                p[axis] = (p[axis] as i128 - shift as i128).rem_euclid(n) as usize;
+                x[p]
+            };
+            each_layout(SIZES, |x| x.roll_axis(axis, shift), |size| size, from);
+        }
+        for times in [0, 1, 4] {
+            let size = |mut size: [usize; 3]| {
+                size[axis] *= times;
+                size
+            };
+            let from = |x: TensorView<i32, 3>, mut p: [usize; 3]| {
+                p[axis] /= times;
+                x[p]
+            };
+            each_layout(SIZES, |x| x.repeat_axis(axis, times), size, from);
+        }
+    }
+    for times in [[1, 1, 1], [2, 3, 1], [1, 2, 5], [3, 0, 1]] {
+        let from = |x: TensorView<f64, 3>, p: [usize; 3]| x[std::array::from_fn(|a| p[a] % x.size()[a])];
+        each_layout(SIZES, |x| x.tile(times), |size| std::array::from_fn(|a| size[a] * times[a]), from);
+    }
+    let empty = Tensor::<f32, 2>::zeros([0, 3], &Cpu)?;
+    assert_eq!((empty.roll(Axis::<0>, 2)?.size(), empty.tile([2, 2])?.size()), (dim![0, 3], dim![0, 6]));
+    assert_eq!(Tensor::from(1).tile([])?.item()?, 1);
+    assert!(matches!(Tensor::from([1]).tile([usize::MAX]), Err(Error::Overflow { .. })));
+    let x = Tensor::from([1, 2]);
+    assert!(matches!(x.roll_axis(1, 0), Err(Error::Axis { .. })) && matches!(x.repeat_axis(1, 2), Err(Error::Axis { .. })));
+    Ok(())
+}
+
+#[test]
+fn tensors_are_joined_and_cut_along_any_axis() -> Result<()> {
+    let mut random = Random(62);
+    let all = arranged(SIZE, || f32::moderate(&mut random));
+    let parts: Vec<_> = all.iter().map(|x| x.tensor.broadcast_to(SIZE).unwrap()).collect();
+    let stacked = [Tensor::stack(&parts, Axis::<0>)?, Tensor::stack(&parts, Axis::<2>)?, Tensor::stack(&parts, Axis::<3>)?];
+    for p in Dim(SIZE).indices() {
+        let [i, j, k] = p;
+        for (n, part) in parts.iter().enumerate() {
+            assert_eq!([stacked[0][[n, i, j, k]], stacked[1][[i, j, n, k]], stacked[2][[i, j, k, n]]], [part[p]; 3]);
+        }
+    }
+    for axis in 0..3 {
+        let joined = Tensor::concat_axis(&parts, axis)?;
+        assert_eq!(joined.size()[axis], SIZE[axis] * parts.len());
+        for (n, part) in parts.iter().enumerate() {
+            let cut = joined.slice_axis(axis, n * SIZE[axis]..(n + 1) * SIZE[axis], 1)?;
+            assert_eq!(cut.to_vec()?, part.to_vec()?);
+        }
+        let n = SIZE[axis];
+        let [a, b, c, d] = joined.split_axis(axis, [1, 0, n, joined.size()[axis] - n - 1])?;
+        assert_eq!((a.size()[axis], b.size()[axis], c.size()[axis]), (1, 0, n));
+        assert_eq!(Tensor::concat_axis(&[a, b, c, d], axis)?, joined);
+    }
+    let x = Tensor::from([1, 2, 3]);
+    assert!(matches!(Tensor::stack(&[x.view(), x.slice((..2,))?], Axis::<0>), Err(Error::Value { op: "stack", .. })));
+    assert!(matches!(Tensor::<f64, 1>::stack(&[], Axis::<0>), Err(Error::Value { op: "stack", .. })));
+    assert!(matches!(x.split(Axis::<0>, [usize::MAX, 4]), Err(Error::Value { op: "split", .. })));
+    let [] = Tensor::<f32, 1>::zeros([0], &Cpu)?.view().split(Axis::<0>, [])?;
+    Ok(())
+}
+
+#[test]
+fn triangles_keep_one_side_of_a_diagonal() -> Result<()> {
+    for diagonal in [0, 1, -2, 5, -9, i64::MAX, i64::MIN] {
+        let on = |p: [usize; 3]| p[2] as i64 - p[1] as i64;
+        let lower = |x: TensorView<f32, 3>, p: [usize; 3]| if on(p) <= diagonal { x[p] } else { 0.0 };
+        let upper = |x: TensorView<f32, 3>, p: [usize; 3]| if on(p) >= diagonal { x[p] } else { 0.0 };
+        each_layout(SIZES, |x| x.tril(diagonal), |size| size, lower);
+        each_layout(SIZES, |x| x.triu(diagonal), |size| size, upper);
+    }
+    let mask = Tensor::full([3, 3], true, &Cpu)?.tril(0)?;
+    assert_eq!(mask.count(All)?.item()?, 6);
+    // What is left out may be anything.
+    assert_eq!(Tensor::from([[1.0, f64::NAN], [2.0, 3.0]]).tril(0)?, Tensor::from([[1.0, 0.0], [2.0, 3.0]]));
+    Ok(())
+}
+
+#[test]
+fn diagonals_grids_and_differences_are_where_they_belong() -> Result<()> {
+    let line = Tensor::from_fn([5], |[i]| i as i32 + 1, &Cpu)?;
+    for diagonal in [-3isize, 0, 2] {
+        let matrix = line.view().reversed(Axis::<0>).diag(diagonal)?;
+        let n = 5 + diagonal.unsigned_abs();
+        assert_eq!(matrix.size(), [n, n]);
+        let (down, right) = ((-diagonal).max(0) as usize, diagonal.max(0) as usize);
+        for [i, j] in matrix.size().indices() {
+            let on = i >= down && j >= right && i - down == j - right && i - down < 5;
+            assert_eq!(matrix[[i, j]], if on { 5 - (i - down) as i32 } else { 0 });
+        }
+    }
+    assert!(matches!(line.diag(isize::MIN), Err(Error::Overflow { .. })));
+    let [x, y, z] = TensorView::meshgrid([line.view(), line.slice((..2,))?, line.slice(((..).step(-1),))?])?;
+    assert_eq!(x.size(), [5, 2, 5]);
+    assert!(x.size().indices().all(|p| [x[p], y[p], z[p]] == [p[0] as i32 + 1, p[1] as i32 + 1, 5 - p[2] as i32]));
+    let [] = TensorView::<f32, 1>::meshgrid([])?;
+    let huge = Tensor::from([1u8]);
+    let huge = huge.broadcast_to([1 << 40])?;
+    assert!(matches!(TensorView::meshgrid([huge, huge]), Err(Error::Overflow { .. })));
+    for axis in 0..3 {
+        let size = |mut size: [usize; 3]| {
+            size[axis] -= 1;
+            size
+        };
+        let from = |x: TensorView<i16, 3>, p: [usize; 3]| {
+            let mut after = p;
+            after[axis] += 1;
+            x[after] - x[p]
+        };
+        each_layout(SIZES, |x| x.diff_axis(axis), size, from);
+    }
+    assert_eq!(Tensor::<f32, 1>::zeros([0], &Cpu)?.diff(Axis::<0>)?.size(), [0]);
+    Ok(())
+}
+
+#[test]
+fn classes_and_counts_are_those_of_one_loop() -> Result<()> {
+    let mut random = Random(63);
+    let classes = Tensor::from_fn([6, 7], |_| random.below(5) as i64, &Cpu)?;
+    for classes in [classes.view(), classes.transposed()] {
+        let hot = classes.one_hot::<f32, _>(5)?;
+        assert!(hot.size().indices().all(|[i, j, k]| hot[[i, j, k]] == f32::from(u8::from(classes[[i, j]] == k as i64))));
+    }
+    assert_eq!(Tensor::from(2_i64).one_hot::<u8, _>(4)?.to_vec()?, [0, 0, 1, 0]);
+    assert!(matches!(classes.one_hot::<f32, _>(4), Err(Error::Index { .. })));
+    let numbers = Tensor::from_fn([100_000], |_| random.below(100) as i64, &Cpu)?;
+    let every_other = numbers.slice(((..).step(-2),))?;
+    let count = |n: i64| every_other.iter().filter(|x| **x == n).count() as i64;
+    assert_eq!(every_other.bincount(101)?.to_vec()?, (0..101).map(count).collect::<Vec<_>>());
+    let error = numbers.bincount(50).unwrap_err();
+    assert!(matches!(error, Error::Index { .. }), "{error}");
+    let weights = Tensor::from_fn([100_000], |[i]| i as f64, &Cpu)?;
+    let sums = numbers.bincount_of(&weights, 100)?;
+    let mut truth = [0.0; 100];
+    numbers.iter().zip(weights.iter()).for_each(|(n, w)| truth[*n as usize] += w);
+    assert_eq!(sums.to_vec()?, truth);
+    let x = Tensor::from_fn([30, 40], |_| random.unit() as f32 * 1.5, &Cpu)?;
+    let bins = x.transposed().histogram(8, -1.0, 1.0)?.to_vec()?;
+    let inside = |x: &&f32| (-1.0..=1.0).contains(*x);
+    assert_eq!(bins.iter().sum::<i64>(), x.iter().filter(inside).count() as i64);
+    let third = x.iter().filter(|x| (-0.5..-0.25).contains(*x)).count() as i64;
+    assert_eq!(bins[2], third);
+    let edges = Tensor::from([0.0, 1.0, f64::NAN, -0.1, 1.1, f64::INFINITY, 0.25]);
+    assert_eq!(edges.histogram(4, 0.0, 1.0)?.to_vec()?, [1, 1, 0, 1]);
+    assert_eq!(Tensor::from([1_u8, 2, 2, 9]).histogram(3, 1.0, 4.0)?.to_vec()?, [1, 2, 0]);
+    for (bins, low, high) in [(0, 0.0, 1.0), (3, 1.0, 1.0), (3, f64::NAN, 1.0), (3, 0.0, f64::INFINITY)] {
+        assert!(matches!(edges.histogram(bins, low, high), Err(Error::Value { op: "histogram", .. })));
+    }
+    Ok(())
+}
