@@ -7,7 +7,7 @@
 mod contraction;
 mod reducer;
 
-pub use contraction::Contraction;
+pub use contraction::{Contraction, MAX_GROUP};
 pub use reducer::Reducer;
 
 use crate::element::{Compute, Element};

@@ -30,7 +30,7 @@ impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
         T: 'b,
         Dim<RANK>: Matmul<Dim<N>, Output = Dim<M>>,
     {
-        product(self, other.into_view())
+        product("matmul", self, other.into_view())
     }
 }
 
@@ -74,7 +74,7 @@ impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         T: 'b,
         Dim<RANK>: Matmul<Dim<N>, Output = Dim<M>>,
     {
-        product(self.view(), other.into_view())
+        product("matmul", self.view(), other.into_view())
     }
 }
 
@@ -91,11 +91,11 @@ fn stack<const RANK: usize>(layout: &Layout<RANK>, vector_is_row: bool) -> Stack
     Stack { batch, matrix: ([rows.0, columns.0], [rows.1, columns.1]) }
 }
 
-fn product<T: Number, const RANK: usize, const N: usize, const M: usize, D: Device>(
-    left: TensorView<'_, T, RANK, D>,
-    right: TensorView<'_, T, N, D>,
+fn product<T: Number, L: Number, R: Number, const RANK: usize, const N: usize, const M: usize, D: Device>(
+    op: &'static str,
+    left: TensorView<'_, L, RANK, D>,
+    right: TensorView<'_, R, N, D>,
 ) -> Result<Tensor<T, M, D>> {
-    let op = "matmul";
     same_device(op, left.device(), right.device())?;
     left.ready(op)?;
     right.ready(op)?;
@@ -128,12 +128,11 @@ fn product<T: Number, const RANK: usize, const N: usize, const M: usize, D: Devi
     let rows = n as isize;
     let out_stride = [(batch[1] as isize).wrapping_mul(m as isize).wrapping_mul(rows), (m as isize).wrapping_mul(rows), rows, 1];
     let (a_stride, b_stride) = (stretch(&a), stretch(&b));
-    let element = size_of::<T>();
-    let plan = Contraction { batch: &batch, m, k, n };
-    let out_slot = Slot { address: out.writable(op)?.raw_ptr().cast(), stride: &out_stride, element };
-    let left_slot = Slot { address: left.raw_ptr().cast_mut().cast(), stride: &a_stride, element };
-    let right_slot = Slot { address: right.raw_ptr().cast_mut().cast(), stride: &b_stride, element };
+    let plan = Contraction { batch: &batch, m: &[m], k: &[k], n: &[n] };
+    let out_slot = Slot { address: out.writable(op)?.raw_ptr().cast(), stride: &out_stride, element: size_of::<T>() };
+    let left_slot = Slot { address: left.raw_ptr().cast_mut().cast(), stride: &a_stride, element: size_of::<L>() };
+    let right_slot = Slot { address: right.raw_ptr().cast_mut().cast(), stride: &b_stride, element: size_of::<R>() };
     // SAFETY: two ready views and fresh memory of `batch · m · n` elements, with the strides of their own layouts.
-    unsafe { left.device().contract::<T>(plan, out_slot, left_slot, right_slot)? };
+    unsafe { left.device().contract::<T, L, R>(plan, out_slot, left_slot, right_slot)? };
     Ok(out)
 }

@@ -212,6 +212,6 @@ fn products_refuse_sizes_that_do_not_fit_and_have_their_sizes_without_data() -> 
     let (x, y) = (Tensor::<f32, 4, _>::zeros([2, 1, 3, 4], &device)?, Tensor::<f32, 4, _>::zeros([1, 5, 4, 6], &device)?);
     let z = x.matmul(&y)?;
     assert_eq!((z.size(), z.to_vec().is_err()), (dim![2, 5, 3, 6], true));
-    assert_eq!(device.kernels(), ["contract f32 [2, 5] [3, 4] · [4, 6]\n"]);
+    assert_eq!(device.kernels(), ["contract f32 = f32 · f32: [2, 5] [[3], [4]] · [[4], [6]]\n"]);
     Ok(())
 }

@@ -1,0 +1,298 @@
+//! Products by panels: the right operand is packed once, blocks of rows of the left one in turn, tiles run over both.
+//!
+//! Every sum goes over `k` in the same blocks, whatever the threads do, so results do not depend on their number.
+//! Imports: `error`.
+
+use super::axes::Axes;
+use super::pack::Pack;
+use super::tile::{Kernel, MOST_ROWS, Tile};
+use crate::error::{Error, Result};
+use std::alloc::Layout;
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+
+/// One product: three groups of axes and where index 0 of each operand stands. The output has elements.
+#[derive(Clone, Copy)]
+pub(super) struct Product {
+    /// Steps in the output and the left operand.
+    pub(super) m: Axes<2>,
+    /// Steps in the output and the right operand.
+    pub(super) n: Axes<2>,
+    /// Steps in the left and the right operand.
+    pub(super) k: Axes<2>,
+    pub(super) out: *mut u8,
+    pub(super) left: *const u8,
+    pub(super) right: *const u8,
+}
+
+// SAFETY: addresses only; whoever follows them answers for it (see `Device`, safety 2).
+unsafe impl Send for Product {}
+// SAFETY: as above.
+unsafe impl Sync for Product {}
+
+impl Product {
+    /// The transposed product: `outᵀ = rightᵀ · leftᵀ`.
+    pub(super) fn turned(&self) -> Product {
+        let Product { m, n, k, out, left, right } = *self;
+        Product { m: n, n: m, k: k.reordered([1, 0]), out, left: right, right: left }
+    }
+
+    /// Multiply-adds.
+    pub(super) fn work(&self) -> usize {
+        self.m.total().saturating_mul(self.n.total()).saturating_mul(self.k.total())
+    }
+}
+
+/// From elements to panels and from sums to elements.
+#[derive(Clone, Copy)]
+pub(super) struct Transfer {
+    pub(super) left: Pack,
+    pub(super) right: Pack,
+    /// Writes sums, narrowed, at offsets of the output.
+    pub(super) unload: unsafe fn(sums: *const u8, to: *mut u8, offsets: &[isize]),
+    /// Bytes of an element of the output.
+    pub(super) element: usize,
+    /// Whether the elements of all operands are units of the kernel, and those of the output its sums.
+    pub(super) same: bool,
+}
+
+/// Indices along `k` whose products are summed before they are added to what there is.
+const DEEP: usize = 256;
+/// Rows of the left operand that are packed together; a multiple of every kernel's rows.
+const HIGH: usize = 240;
+/// Bytes of the right operand that are packed together, if one panel is not more.
+const RIGHT_BYTES: usize = 8 << 20;
+/// Bytes of a right operand that is read where it stands.
+const NEAR_BYTES: usize = 48 << 10;
+/// Bytes of a left operand that is read where it stands.
+const LEFT_BYTES: usize = 256 << 10;
+/// Multiply-adds from which other threads help.
+pub(super) const PARALLEL: usize = 1 << 22;
+
+/// Computes a product with `k > 0`.
+///
+/// # Safety
+/// The operands hold the elements of the transfer at every index; the output overlaps neither.
+pub(super) unsafe fn run<K: Kernel>(kernel: K, product: &Product, transfer: Transfer) -> Result<()> {
+    let (m, n, k) = (product.m.total(), product.n.total(), product.k.total());
+    let vectors = if n <= K::LANES { 1 } else { 2 };
+    let many = product.work() >= PARALLEL;
+    let mut job = Job { kernel, product, transfer, vectors, units: k.div_ceil(K::DEPTH), first: 0, columns: n, right: None };
+    let size = size_of::<K::Unit>();
+    if K::DIRECT && transfer.same && k.saturating_mul(n).saturating_mul(size) <= NEAR_BYTES && n.is_multiple_of(K::LANES) {
+        if let (Some([1, 1]), Some([_, step])) = (product.n.single(), product.k.single()) {
+            job.right = Some((product.right.cast(), step, vectors * K::LANES));
+            // SAFETY: the caller's promise; the right operand stands in rows of `n`.
+            return each(m.div_ceil(HIGH), many, &|block| unsafe { job.rows(block * HIGH, HIGH.min(m - block * HIGH), 0..n) });
+        }
+    }
+    let width = vectors * K::LANES;
+    let whole = n.next_multiple_of(width);
+    let columns = (RIGHT_BYTES / job.units.saturating_mul(size).max(1) / width * width).clamp(width, whole);
+    let room = Room::new(job.units, columns, size)?;
+    for first in (0..n).step_by(columns) {
+        (job.first, job.columns) = (first, columns.min(n - first));
+        let panels = job.columns.div_ceil(width);
+        // SAFETY: the caller's promise; each panel has its place in the room.
+        each(panels, many, &|panel| unsafe { job.pack_right(room.at(), panel) })?;
+        job.right = Some((room.at().cast_const().cast(), width as isize, job.units * width));
+        let blocks = m.div_ceil(HIGH);
+        // Few rows: groups of panels are the work of one thread.
+        let groups = if many { (4 * threads()).div_ceil(blocks).min(panels) } else { 1 };
+        let (height, share) = (m.div_ceil(blocks).next_multiple_of(K::ROWS), panels.div_ceil(groups) * width);
+        each(m.div_ceil(height) * groups, many, &|task| {
+            let (row, column) = (task / groups * height, task % groups * share);
+            if column >= job.columns {
+                return Ok(());
+            }
+            // SAFETY: the caller's promise; the right panels are packed.
+            unsafe { job.rows(row, height.min(m - row), column..(column + share).min(job.columns)) }
+        })?;
+    }
+    Ok(())
+}
+
+/// What the threads of one product share.
+struct Job<'a, K: Kernel> {
+    kernel: K,
+    product: &'a Product,
+    transfer: Transfer,
+    vectors: usize,
+    /// Units along `k`.
+    units: usize,
+    /// The first of the columns that are packed, and how many they are.
+    first: usize,
+    columns: usize,
+    /// The right operand: from unit to unit, from panel to panel.
+    right: Option<(*const K::Unit, isize, usize)>,
+}
+
+// SAFETY: addresses only; whoever follows them answers for it.
+unsafe impl<K: Kernel> Sync for Job<'_, K> {}
+
+impl<K: Kernel> Job<'_, K> {
+    /// Packs one panel of the right operand, for all of `k`.
+    ///
+    /// # Safety
+    /// `to` has room for the panels.
+    unsafe fn pack_right(&self, to: *mut u8, panel: usize) -> Result<()> {
+        let (width, k) = (self.vectors * K::LANES, self.product.k.total());
+        let mut lanes = [0; 64];
+        let lanes = &mut lanes[..width.min(self.columns - panel * width)];
+        self.product.n.offsets(1, self.first + panel * width, lanes);
+        for from in (0..k).step_by(DEEP * K::DEPTH) {
+            let mut along = [0; DEEP * 4];
+            let along = &mut along[..(DEEP * K::DEPTH).min(k - from)];
+            self.product.k.offsets(1, from, along);
+            let unit = panel * self.units * width + from / K::DEPTH * width;
+            // SAFETY: the caller's promise.
+            unsafe { (self.transfer.right)(self.product.right, lanes, along, width, to.add(unit * size_of::<K::Unit>())) };
+        }
+        Ok(())
+    }
+
+    /// Computes some rows and columns (those from `self.first` on).
+    ///
+    /// # Safety
+    /// As [`run`]; the right operand is packed, or stands in rows.
+    unsafe fn rows(&self, row: usize, rows: usize, columns: std::ops::Range<usize>) -> Result<()> {
+        let Job { product, transfer, vectors, units, .. } = *self;
+        let (right, right_step, panel_step) = self.right.expect("the right operand was packed before");
+        let (width, size) = (vectors * K::LANES, size_of::<K::Unit>());
+        // The left operand as it stands, when its rows are not so far apart that they meet in the cache.
+        let direct = match (product.m.single(), product.k.single()) {
+            (Some([_, row_step]), Some([unit_step, _])) if K::DIRECT && transfer.same => {
+                let reach = rows.saturating_mul(row_step.unsigned_abs()).max(units.saturating_mul(unit_step.unsigned_abs()));
+                let near = reach.saturating_mul(size) <= LEFT_BYTES && (unit_step == 1 || row_step == 1);
+                near.then_some([row_step, unit_step])
+            }
+            _ => None,
+        };
+        let tiles = rows.div_ceil(K::ROWS);
+        let packed = if direct.is_none() { Some(Room::new(DEEP.min(units), tiles * K::ROWS, size)?) } else { None };
+        let in_place = transfer.same && matches!(product.n.single(), Some([1, _]));
+        let tile_size = K::ROWS * width;
+        let sums = size_of::<K::Sum>();
+        // Where sums wait for the rest of `k`, when the output cannot hold them.
+        let waits = units > DEEP && !(in_place && columns.end.is_multiple_of(K::LANES));
+        let waiting = if waits { Some(Room::new(tiles * columns.len().div_ceil(width), tile_size, sums)?) } else { None };
+        let (even, more) = (rows / tiles, rows % tiles);
+        for unit in (0..units).step_by(DEEP) {
+            let count = DEEP.min(units - unit);
+            if let Some(room) = &packed {
+                let mut along = [0; DEEP * 4];
+                let from = unit * K::DEPTH;
+                let along = &mut along[..(count * K::DEPTH).min(product.k.total() - from)];
+                product.k.offsets(0, from, along);
+                let mut at = row;
+                for tile in 0..tiles {
+                    let mut lanes = [0; MOST_ROWS];
+                    let lanes = &mut lanes[..even + usize::from(tile < more)];
+                    product.m.offsets(1, at, lanes);
+                    at += lanes.len();
+                    // SAFETY: the caller's promise; each tile has its place in the room.
+                    unsafe { (transfer.left)(product.left, lanes, along, K::ROWS, room.at().add(tile * count * K::ROWS * size)) };
+                }
+            }
+            let (adds, last) = (unit > 0, unit + count == units);
+            for (panel, column) in columns.clone().step_by(width).enumerate() {
+                let here = width.min(columns.end - column);
+                let whole = in_place && (here == width || here == K::LANES);
+                // SAFETY: a panel of the right operand, and in it the first of these units.
+                let right = right.wrapping_add(column / width * panel_step).wrapping_offset(unit as isize * right_step);
+                let mut across = [0; 64];
+                let across = &mut across[..here];
+                product.n.offsets(0, self.first + column, across);
+                let mut at = row;
+                for tile in 0..tiles {
+                    let height = even + usize::from(tile < more);
+                    let mut down = [0; MOST_ROWS];
+                    product.m.offsets(0, at, &mut down[..height]);
+                    let (left, left_step) = match (direct, &packed) {
+                        (Some([row_step, unit_step]), _) => {
+                            let offset = (at as isize).wrapping_mul(row_step).wrapping_add((unit as isize).wrapping_mul(unit_step));
+                            (product.left.cast::<K::Unit>().wrapping_offset(offset), [row_step, unit_step])
+                        }
+                        (None, Some(room)) => (room.at().cast_const().cast::<K::Unit>().wrapping_add(tile * count * K::ROWS), [1, K::ROWS as isize]),
+                        (None, None) => continue,
+                    };
+                    at += height;
+                    // SAFETY: the panel was packed above.
+                    let start = if packed.is_some() { unsafe { K::start(left, count) } } else { None };
+                    let mut local = [MaybeUninit::<K::Sum>::uninit(); MOST_ROWS * 32];
+                    let aside = match &waiting {
+                        Some(room) => room.at().cast::<K::Sum>().wrapping_add((panel * tiles + tile) * tile_size),
+                        None => local.as_mut_ptr().cast(),
+                    };
+                    let base = product.out.cast::<K::Sum>();
+                    let out = std::array::from_fn(|r| {
+                        if whole { base.wrapping_offset(down[r].wrapping_add(across[0])) } else { aside.wrapping_add(r * width) }
+                    });
+                    let vectors = if here <= K::LANES { 1 } else { vectors };
+                    let tile = Tile { rows: height, vectors, units: count, left, left_step, right, right_step, start, out, add: adds };
+                    // SAFETY: the caller's promise: rows and units are there, and room for the tile.
+                    unsafe { self.kernel.tile(&tile) };
+                    if !whole && last {
+                        for (r, &down) in down.iter().enumerate().take(height) {
+                            let to = product.out.wrapping_offset(down.wrapping_mul(transfer.element as isize));
+                            // SAFETY: a row of the tile, and its places in the output.
+                            unsafe { (transfer.unload)(aside.wrapping_add(r * width).cast_const().cast(), to, across) };
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Calls `f` with each number below `count`, on several threads where there are `many` things to do.
+pub(super) fn each(count: usize, many: bool, f: &(dyn Fn(usize) -> Result<()> + Sync)) -> Result<()> {
+    #[cfg(feature = "rayon")]
+    if many && count > 1 && rayon::current_num_threads() > 1 {
+        use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
+        return (0..count).into_par_iter().with_max_len(1).try_for_each(f);
+    }
+    let _ = many;
+    (0..count).try_for_each(f)
+}
+
+/// How many threads there are; results do not depend on it.
+fn threads() -> usize {
+    #[cfg(feature = "rayon")]
+    return rayon::current_num_threads();
+    #[cfg(not(feature = "rayon"))]
+    1
+}
+
+/// Memory for panels, aligned to a cache line.
+pub(super) struct Room {
+    address: NonNull<u8>,
+    layout: Layout,
+}
+
+impl Room {
+    /// For `a · b` things of `size` bytes, and a vector more.
+    pub(super) fn new(a: usize, b: usize, size: usize) -> Result<Self> {
+        let nbytes = a.checked_mul(b).and_then(|n| n.checked_mul(size)).and_then(|n| n.checked_add(64)).unwrap_or(usize::MAX);
+        let out_of_memory = || Error::OutOfMemory { op: "contract", nbytes };
+        let layout = Layout::from_size_align(nbytes, 64).map_err(|_| out_of_memory())?;
+        // SAFETY: the layout is not empty.
+        let address = NonNull::new(unsafe { std::alloc::alloc(layout) }).ok_or_else(out_of_memory)?;
+        Ok(Room { address, layout })
+    }
+
+    pub(super) fn at(&self) -> *mut u8 {
+        self.address.as_ptr()
+    }
+}
+
+// SAFETY: an address and its size; whoever follows it answers for it.
+unsafe impl Sync for Room {}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout.
+        unsafe { std::alloc::dealloc(self.address.as_ptr(), self.layout) };
+    }
+}
