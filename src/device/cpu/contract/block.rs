@@ -1,15 +1,15 @@
 //! Products by panels: the right operand is packed once, blocks of rows of the left one in turn, tiles run over both.
 //!
 //! Every sum goes over `k` in the same blocks, whatever the threads do, so results do not depend on their number.
-//! Imports: `error`.
+//! Imports: `error`, `device`.
 
 use super::axes::Axes;
-use super::pack::Pack;
+use super::pack::{Along, Pack};
 use super::tile::{Kernel, MOST_ROWS, Tile};
-use crate::error::{Error, Result};
-use std::alloc::Layout;
+use super::super::memory::CpuBlock;
+use crate::device::Fresh;
+use crate::error::Result;
 use std::mem::MaybeUninit;
-use std::ptr::NonNull;
 
 /// One product: three groups of axes and where index 0 of each operand stands. The output has elements.
 #[derive(Clone, Copy)]
@@ -58,6 +58,14 @@ pub(super) struct Transfer {
 
 /// Indices along `k` whose products are summed before they are added to what there is.
 const DEEP: usize = 256;
+/// As above, where each row of the left operand is read once.
+const ONCE: usize = 4096;
+/// Units of the right operand that are packed together.
+const STRIP: usize = 64;
+/// Columns of the widest tile.
+const MOST_COLUMNS: usize = 32;
+/// Indices along `k` of the deepest unit.
+const MOST_DEPTH: usize = 4;
 /// Rows of the left operand that are packed together; a multiple of every kernel's rows.
 const HIGH: usize = 240;
 /// Bytes of the right operand that are packed together, if one panel is not more.
@@ -93,8 +101,8 @@ pub(super) unsafe fn run<K: Kernel>(kernel: K, product: &Product, transfer: Tran
     for first in (0..n).step_by(columns) {
         (job.first, job.columns) = (first, columns.min(n - first));
         let panels = job.columns.div_ceil(width);
-        // SAFETY: the caller's promise; each panel has its place in the room.
-        each(panels, many, &|panel| unsafe { job.pack_right(room.at(), panel) })?;
+        // SAFETY: the caller's promise; the units of each panel have their place in the room.
+        each(job.units.div_ceil(STRIP), many, &|strip| unsafe { job.pack_right(room.at(), strip * STRIP) })?;
         job.right = Some((room.at().cast_const().cast(), width as isize, job.units * width));
         let blocks = m.div_ceil(HIGH);
         // Few rows: groups of panels are the work of one thread.
@@ -131,22 +139,23 @@ struct Job<'a, K: Kernel> {
 unsafe impl<K: Kernel> Sync for Job<'_, K> {}
 
 impl<K: Kernel> Job<'_, K> {
-    /// Packs one panel of the right operand, for all of `k`.
+    /// Packs some units of every panel of the right operand: rows that stand side by side are read one after the other.
     ///
     /// # Safety
     /// `to` has room for the panels.
-    unsafe fn pack_right(&self, to: *mut u8, panel: usize) -> Result<()> {
-        let (width, k) = (self.vectors * K::LANES, self.product.k.total());
-        let mut lanes = [0; 64];
-        let lanes = &mut lanes[..width.min(self.columns - panel * width)];
-        self.product.n.offsets(1, self.first + panel * width, lanes);
-        for from in (0..k).step_by(DEEP * K::DEPTH) {
-            let mut along = [0; DEEP * 4];
-            let along = &mut along[..(DEEP * K::DEPTH).min(k - from)];
-            self.product.k.offsets(1, from, along);
-            let unit = panel * self.units * width + from / K::DEPTH * width;
+    unsafe fn pack_right(&self, to: *mut u8, unit: usize) -> Result<()> {
+        let (width, from) = (self.vectors * K::LANES, unit * K::DEPTH);
+        let mut along = [0; STRIP * MOST_DEPTH];
+        let along = &mut along[..(STRIP * K::DEPTH).min(self.product.k.total() - from)];
+        self.product.k.offsets(1, from, along);
+        let along = Along::new(along);
+        for (panel, first) in (0..self.columns).step_by(width).enumerate() {
+            let mut lanes = [0; MOST_COLUMNS];
+            let lanes = &mut lanes[..width.min(self.columns - first)];
+            self.product.n.offsets(1, self.first + first, lanes);
+            let at = (panel * self.units + unit) * width * size_of::<K::Unit>();
             // SAFETY: the caller's promise.
-            unsafe { (self.transfer.right)(self.product.right, lanes, along, width, to.add(unit * size_of::<K::Unit>())) };
+            unsafe { (self.transfer.right)(self.product.right, lanes, along, width, to.add(at)) };
         }
         Ok(())
     }
@@ -164,26 +173,32 @@ impl<K: Kernel> Job<'_, K> {
             (Some([_, row_step]), Some([unit_step, _])) if K::DIRECT && transfer.same => {
                 let reach = rows.saturating_mul(row_step.unsigned_abs()).max(units.saturating_mul(unit_step.unsigned_abs()));
                 let near = reach.saturating_mul(size) <= LEFT_BYTES && (unit_step == 1 || row_step == 1);
-                near.then_some([row_step, unit_step])
+                // With one panel of columns every element is read once.
+                (near || unit_step == 1 && self.columns <= width).then_some([row_step, unit_step])
             }
             _ => None,
         };
-        let tiles = rows.div_ceil(K::ROWS);
-        let packed = if direct.is_none() { Some(Room::new(DEEP.min(units), tiles * K::ROWS, size)?) } else { None };
+        let once = direct.is_some() && self.columns <= width;
+        // Eight rows that are read once each: as many lines as meet in a set of the first cache.
+        let tiles = rows.div_ceil(if once { K::ROWS.min(8) } else { K::ROWS });
+        let deep = if once { ONCE } else { DEEP };
+        let packed = if direct.is_none() { Some(Room::new(deep.min(units), tiles * K::ROWS, size)?) } else { None };
         let in_place = transfer.same && matches!(product.n.single(), Some([1, _]));
         let tile_size = K::ROWS * width;
         let sums = size_of::<K::Sum>();
         // Where sums wait for the rest of `k`, when the output cannot hold them.
-        let waits = units > DEEP && !(in_place && columns.end.is_multiple_of(K::LANES));
+        let waits = units > deep && !(in_place && columns.end.is_multiple_of(K::LANES));
         let waiting = if waits { Some(Room::new(tiles * columns.len().div_ceil(width), tile_size, sums)?) } else { None };
         let (even, more) = (rows / tiles, rows % tiles);
-        for unit in (0..units).step_by(DEEP) {
-            let count = DEEP.min(units - unit);
+        let mut starts = [None; HIGH / 4];
+        for unit in (0..units).step_by(deep) {
+            let count = deep.min(units - unit);
             if let Some(room) = &packed {
-                let mut along = [0; DEEP * 4];
+                let mut along = [0; DEEP * MOST_DEPTH];
                 let from = unit * K::DEPTH;
                 let along = &mut along[..(count * K::DEPTH).min(product.k.total() - from)];
                 product.k.offsets(0, from, along);
+                let along = Along::new(along);
                 let mut at = row;
                 for tile in 0..tiles {
                     let mut lanes = [0; MOST_ROWS];
@@ -191,7 +206,11 @@ impl<K: Kernel> Job<'_, K> {
                     product.m.offsets(1, at, lanes);
                     at += lanes.len();
                     // SAFETY: the caller's promise; each tile has its place in the room.
-                    unsafe { (transfer.left)(product.left, lanes, along, K::ROWS, room.at().add(tile * count * K::ROWS * size)) };
+                    unsafe {
+                        let panel = room.at().add(tile * count * K::ROWS * size);
+                        (transfer.left)(product.left, lanes, along, K::ROWS, panel);
+                        starts[tile] = K::start(panel.cast_const().cast(), count);
+                    }
                 }
             }
             let (adds, last) = (unit > 0, unit + count == units);
@@ -200,7 +219,7 @@ impl<K: Kernel> Job<'_, K> {
                 let whole = in_place && (here == width || here == K::LANES);
                 // SAFETY: a panel of the right operand, and in it the first of these units.
                 let right = right.wrapping_add(column / width * panel_step).wrapping_offset(unit as isize * right_step);
-                let mut across = [0; 64];
+                let mut across = [0; MOST_COLUMNS];
                 let across = &mut across[..here];
                 product.n.offsets(0, self.first + column, across);
                 let mut at = row;
@@ -217,9 +236,7 @@ impl<K: Kernel> Job<'_, K> {
                         (None, None) => continue,
                     };
                     at += height;
-                    // SAFETY: the panel was packed above.
-                    let start = if packed.is_some() { unsafe { K::start(left, count) } } else { None };
-                    let mut local = [MaybeUninit::<K::Sum>::uninit(); MOST_ROWS * 32];
+                    let mut local = [MaybeUninit::<K::Sum>::uninit(); MOST_ROWS * MOST_COLUMNS];
                     let aside = match &waiting {
                         Some(room) => room.at().cast::<K::Sum>().wrapping_add((panel * tiles + tile) * tile_size),
                         None => local.as_mut_ptr().cast(),
@@ -229,7 +246,7 @@ impl<K: Kernel> Job<'_, K> {
                         if whole { base.wrapping_offset(down[r].wrapping_add(across[0])) } else { aside.wrapping_add(r * width) }
                     });
                     let vectors = if here <= K::LANES { 1 } else { vectors };
-                    let tile = Tile { rows: height, vectors, units: count, left, left_step, right, right_step, start, out, add: adds };
+                    let tile = Tile { rows: height, vectors, units: count, left, left_step, right, right_step, start: starts[tile], out, add: adds };
                     // SAFETY: the caller's promise: rows and units are there, and room for the tile.
                     unsafe { self.kernel.tile(&tile) };
                     if !whole && last {
@@ -265,34 +282,17 @@ fn threads() -> usize {
     1
 }
 
-/// Memory for panels, aligned to a cache line.
-pub(super) struct Room {
-    address: NonNull<u8>,
-    layout: Layout,
-}
+/// Memory for panels, aligned to a cache line: blocks of the device, which are kept and used again.
+pub(super) struct Room(CpuBlock);
 
 impl Room {
-    /// For `a · b` things of `size` bytes, and a vector more.
+    /// For `a · b` things of `size` bytes.
     pub(super) fn new(a: usize, b: usize, size: usize) -> Result<Self> {
-        let nbytes = a.checked_mul(b).and_then(|n| n.checked_mul(size)).and_then(|n| n.checked_add(64)).unwrap_or(usize::MAX);
-        let out_of_memory = || Error::OutOfMemory { op: "contract", nbytes };
-        let layout = Layout::from_size_align(nbytes, 64).map_err(|_| out_of_memory())?;
-        // SAFETY: the layout is not empty.
-        let address = NonNull::new(unsafe { std::alloc::alloc(layout) }).ok_or_else(out_of_memory)?;
-        Ok(Room { address, layout })
+        let nbytes = a.checked_mul(b).and_then(|n| n.checked_mul(size)).unwrap_or(usize::MAX);
+        Ok(Room(CpuBlock::new(nbytes, Fresh::Unspecified)?))
     }
 
     pub(super) fn at(&self) -> *mut u8 {
-        self.address.as_ptr()
-    }
-}
-
-// SAFETY: an address and its size; whoever follows it answers for it.
-unsafe impl Sync for Room {}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        // SAFETY: allocated with this layout.
-        unsafe { std::alloc::dealloc(self.address.as_ptr(), self.layout) };
+        self.0.address()
     }
 }

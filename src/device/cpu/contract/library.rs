@@ -31,9 +31,14 @@ pub(super) unsafe fn run(product: &Product, types: [DType; 3]) -> bool {
     true
 }
 
-/// Whether the library is faster than this crate's own kernels for real numbers.
-fn prefers(_: &Product) -> bool {
-    std::env::var("USE_GEMM").is_ok()
+/// Whether the library is faster than this crate's own kernels for real numbers: not where it would pack what is read
+/// once or twice.
+fn prefers(product: &Product) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    let own = super::micro::Float256::here().is_some();
+    #[cfg(not(target_arch = "x86_64"))]
+    let own = false;
+    !own || product.work() > 100 * 100 * 100 && product.m.total().min(product.n.total()) > 32
 }
 
 unsafe fn library<T: 'static + Copy>(product: &Product, [m, n, k]: [[isize; 2]; 3], zero: T, one: T) {

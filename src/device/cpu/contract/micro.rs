@@ -178,6 +178,24 @@ kernels! {
     sums _mm512_set1_epi32 _mm512_loadu_si512 _mm512_add_epi32 _mm512_storeu_si512;
     start |_p, _n| None;
 
+    /// i32; the products wrap.
+    Int512 where ["avx512f"];
+    "avx512f", 12 [1 2 3 4 5 6 7 8 9 10 11 12] x 16, i32, 1, i32, __m512i, direct false;
+    load |p| _mm512_loadu_si512(p.cast());
+    splat |p| _mm512_set1_epi32(p.read());
+    step |s, a, b| _mm512_add_epi32(s, _mm512_mullo_epi32(a, b));
+    sums _mm512_set1_epi32 _mm512_loadu_si512 _mm512_add_epi32 _mm512_storeu_si512;
+    start |_p, _n| None;
+
+    /// i64; the products wrap.
+    Long512 where ["avx512f" "avx512dq"];
+    "avx512f,avx512dq", 12 [1 2 3 4 5 6 7 8 9 10 11 12] x 8, i64, 1, i64, __m512i, direct false;
+    load |p| _mm512_loadu_si512(p.cast());
+    splat |p| _mm512_set1_epi64(p.read());
+    step |s, a, b| _mm512_add_epi64(s, _mm512_mullo_epi64(a, b));
+    sums _mm512_set1_epi64 _mm512_loadu_si512 _mm512_add_epi64 _mm512_storeu_si512;
+    start |_p, _n| None;
+
     /// f32, fused, 256 bits.
     Float256 where ["avx2" "fma"];
     "avx2,fma", 6 [1 2 3 4 5 6] x 8, f32, 1, f32, __m256, direct true;
@@ -202,6 +220,15 @@ kernels! {
     load |p| _mm256_loadu_si256(p.cast());
     splat |p| _mm256_set1_epi32(p.read() as i32);
     step |s, a, b| _mm256_add_epi32(s, _mm256_madd_epi16(a, b));
+    sums _mm256_set1_epi32 _mm256_loadu_si256 _mm256_add_epi32 _mm256_storeu_si256;
+    start |_p, _n| None;
+
+    /// i32; the products wrap. 256 bits.
+    Int256 where ["avx2"];
+    "avx2", 6 [1 2 3 4 5 6] x 8, i32, 1, i32, __m256i, direct false;
+    load |p| _mm256_loadu_si256(p.cast());
+    splat |p| _mm256_set1_epi32(p.read());
+    step |s, a, b| _mm256_add_epi32(s, _mm256_mullo_epi32(a, b));
     sums _mm256_set1_epi32 _mm256_loadu_si256 _mm256_add_epi32 _mm256_storeu_si256;
     start |_p, _n| None;
 }

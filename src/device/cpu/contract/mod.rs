@@ -187,16 +187,14 @@ unsafe fn by_name(product: &Product, types: [DType; 3]) -> Result<bool> {
     macro_rules! floats {
         ($left:ty, $right:ty, $out:ty) => { {
             #[cfg(target_arch = "x86_64")]
-            first! { Float512::here(), $left, $right, f32 => $out; Float256::here(), $left, $right, f32 => $out; plain::<f32>(), $left, $right, f32 => $out; }
-            #[cfg(not(target_arch = "x86_64"))]
+            first! { Float512::here(), $left, $right, f32 => $out; Float256::here(), $left, $right, f32 => $out; }
             first! { plain::<f32>(), $left, $right, f32 => $out; }
         } };
     }
     macro_rules! doubles {
         ($left:ty, $right:ty) => { {
             #[cfg(target_arch = "x86_64")]
-            first! { Double512::here(), $left, $right, f64 => f64; Double256::here(), $left, $right, f64 => f64; plain::<f64>(), $left, $right, f64 => f64; }
-            #[cfg(not(target_arch = "x86_64"))]
+            first! { Double512::here(), $left, $right, f64 => f64; Double256::here(), $left, $right, f64 => f64; }
             first! { plain::<f64>(), $left, $right, f64 => f64; }
         } };
     }
@@ -212,8 +210,7 @@ unsafe fn by_name(product: &Product, types: [DType; 3]) -> Result<bool> {
     macro_rules! shorts {
         ($left:ty, $right:ty, $out:ty; $wide_left:ty, $wide_right:ty) => { {
             #[cfg(target_arch = "x86_64")]
-            first! { Short512::here(), $left, $right, i32 => $out; Short256::here(), $left, $right, i32 => $out; plain::<i32>(), $wide_left, $wide_right, i32 => $out; }
-            #[cfg(not(target_arch = "x86_64"))]
+            first! { Short512::here(), $left, $right, i32 => $out; Short256::here(), $left, $right, i32 => $out; }
             first! { plain::<i32>(), $wide_left, $wide_right, i32 => $out; }
         } };
     }
@@ -224,6 +221,20 @@ unsafe fn by_name(product: &Product, types: [DType; 3]) -> Result<bool> {
                 first! { Some(kernel), $left, $right, i32 => $out; }
             }
             shorts!($($rest)*)
+        } };
+    }
+    macro_rules! ints {
+        ($factor:ty) => { {
+            #[cfg(target_arch = "x86_64")]
+            first! { Int512::here(), $factor, $factor, i32 => i32; Int256::here(), $factor, $factor, i32 => i32; }
+            first! { plain::<i32>(), $factor, $factor, i32 => i32; }
+        } };
+    }
+    macro_rules! longs {
+        ($factor:ty) => { {
+            #[cfg(target_arch = "x86_64")]
+            first! { Long512::here(), $factor, $factor, i64 => i64; }
+            first! { plain::<i64>(), $factor, $factor, i64 => i64; }
         } };
     }
     // Sums of integers wrap, so their lower bits do not depend on the sign of the factors.
@@ -242,11 +253,11 @@ unsafe fn by_name(product: &Product, types: [DType; 3]) -> Result<bool> {
         (U8, U8, I32 | U32) => shorts!(UnsignedShort, UnsignedShort, i32; UnsignedInt, UnsignedInt),
         (I16, I16, I16) | (U16, U16, U16) => shorts!(ShortPair, ShortPair, i16; ShortInt, ShortInt),
         (I16, I16, I32) => shorts!(ShortPair, ShortPair, i32; ShortInt, ShortInt),
-        (U16, U16, U32) => first! { plain::<i32>(), UnsignedShortInt, UnsignedShortInt, i32 => i32; },
-        (I32, I32, I32) | (U32, U32, U32) => first! { plain::<i32>(), Same<i32>, Same<i32>, i32 => i32; },
-        (I32, I32, I64) => first! { plain::<i64>(), IntLong, IntLong, i64 => i64; },
-        (U32, U32, U64) => first! { plain::<i64>(), UnsignedIntLong, UnsignedIntLong, i64 => i64; },
-        (I64, I64, I64) | (U64, U64, U64) => first! { plain::<i64>(), Same<i64>, Same<i64>, i64 => i64; },
+        (U16, U16, U32) => ints!(UnsignedShortInt),
+        (I32, I32, I32) | (U32, U32, U32) => ints!(Same<i32>),
+        (I32, I32, I64) => longs!(IntLong),
+        (U32, U32, U64) => longs!(UnsignedIntLong),
+        (I64, I64, I64) | (U64, U64, U64) => longs!(Same<i64>),
         (C32, C32, C32) => first! { plain::<Complex<f32>>(), Same<Complex<f32>>, Same<Complex<f32>>, Complex<f32> => Complex<f32>; },
         (C64, C64, C64) => first! { plain::<Complex<f64>>(), Same<Complex<f64>>, Same<Complex<f64>>, Complex<f64> => Complex<f64>; },
         _ => {}

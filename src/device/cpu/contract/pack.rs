@@ -75,19 +75,33 @@ pub(super) fn widen_f16(bits: u16) -> f32 {
     f32::from_bits((word & 0x8000_0000) | size)
 }
 
+/// Offsets along `k`, and whether they are 1 apart.
+#[derive(Clone, Copy)]
+pub(super) struct Along<'a> {
+    offsets: &'a [isize],
+    is_run: bool,
+}
+
+impl<'a> Along<'a> {
+    pub(super) fn new(offsets: &'a [isize]) -> Self {
+        Along { offsets, is_run: is_run(offsets) }
+    }
+}
+
 /// Packs the lanes at `lanes`, for the `k` offsets given, into a panel of `width` lanes.
-pub(super) type Pack = unsafe fn(from: *const u8, lanes: &[isize], k: &[isize], width: usize, to: *mut u8);
+pub(super) type Pack = unsafe fn(from: *const u8, lanes: &[isize], k: Along<'_>, width: usize, to: *mut u8);
 
 /// # Safety
 /// Every lane plus every `k` offset is an element `C::From`; `to` has room for a panel.
-pub(super) unsafe fn pack<C: Convert>(from: *const u8, lanes: &[isize], k: &[isize], width: usize, to: *mut u8) {
-    simd::dispatch(Panel::<C> { from: from.cast(), lanes, k, width, to: to.cast() });
+pub(super) unsafe fn pack<C: Convert>(from: *const u8, lanes: &[isize], k: Along<'_>, width: usize, to: *mut u8) {
+    simd::dispatch(Panel::<C> { from: from.cast(), lanes, k: k.offsets, k_is_run: k.is_run, width, to: to.cast() });
 }
 
 struct Panel<'a, C: Convert> {
     from: *const C::From,
     lanes: &'a [isize],
     k: &'a [isize],
+    k_is_run: bool,
     width: usize,
     to: *mut C::To,
 }
@@ -101,7 +115,7 @@ impl<C: Convert> Loop for Panel<'_, C> {
     fn run(self) {
         if is_run(self.lanes) {
             self.along_lanes();
-        } else if is_run(self.k) {
+        } else if self.k_is_run {
             self.along_k();
         } else {
             self.each(0);

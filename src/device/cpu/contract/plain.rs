@@ -48,19 +48,27 @@ impl<P: Num, const COLUMNS: usize> Loop for Rows<'_, P, COLUMNS> {
     #[inline(always)]
     fn run(self) {
         let tile = self.0;
-        let mut sums = [[P::default(); COLUMNS]; ROWS];
+        let [mut s0, mut s1, mut s2, mut s3] = [[P::default(); COLUMNS]; ROWS];
         for unit in 0..tile.units {
             let right = tile.right.wrapping_offset(unit as isize * tile.right_step).cast::<[P; COLUMNS]>();
-            // SAFETY: the caller of `Kernel::tile` promises this row of the right panel.
-            let b = unsafe { right.read_unaligned() };
-            for r in 0..ROWS {
-                // SAFETY: a panel has `ROWS` rows, whatever the tile has.
-                let a = unsafe { tile.left.wrapping_add(unit * ROWS + r).read() };
-                for c in 0..COLUMNS {
-                    sums[r][c] = P::arith(Arith::Add, sums[r][c], P::arith(Arith::Mul, a, b[c]));
-                }
+            let left = tile.left.wrapping_add(unit * ROWS).cast::<[P; ROWS]>();
+            // SAFETY: the caller of `Kernel::tile` promises this row of the right panel; a left panel has `ROWS` rows,
+            // whatever the tile has.
+            let ([a0, a1, a2, a3], b) = unsafe { (left.read_unaligned(), right.read_unaligned()) };
+            for c in 0..COLUMNS {
+                s0[c] = P::arith(Arith::Add, s0[c], P::arith(Arith::Mul, a0, b[c]));
+            }
+            for c in 0..COLUMNS {
+                s1[c] = P::arith(Arith::Add, s1[c], P::arith(Arith::Mul, a1, b[c]));
+            }
+            for c in 0..COLUMNS {
+                s2[c] = P::arith(Arith::Add, s2[c], P::arith(Arith::Mul, a2, b[c]));
+            }
+            for c in 0..COLUMNS {
+                s3[c] = P::arith(Arith::Add, s3[c], P::arith(Arith::Mul, a3, b[c]));
             }
         }
+        let sums = [s0, s1, s2, s3];
         for (sums, out) in sums.iter().zip(&tile.out).take(tile.rows) {
             for (c, &sum) in sums.iter().enumerate() {
                 let out = out.wrapping_add(c);
