@@ -13,7 +13,11 @@
 //! | `complex.rs` | parts and conjugates |
 //! | `reduce.rs` | sums, extremes and where they stand, means, variances |
 //! | `normalise.rs` | softmax, log-softmax, layer norm |
-//! | `contract.rs` | matrix products |
+//! | `contract.rs` | matrix products, and products of labelled axes |
+//! | `einsum.rs` | `einsum!`, tensordot |
+//! | `linalg.rs` | norms, dot and outer products, traces, powers |
+//! | `conv.rs` `pool.rs` | convolutions, pooling |
+//! | `attention.rs` | scaled dot-product attention |
 //! | `random.rs` | random numbers, the same on every device |
 //! | `operator.rs` | operators that need code of their own on each device |
 //! | `table.rs` | kernels compiled in advance, rows for the tests |
@@ -27,7 +31,10 @@ mod assign;
 mod compare;
 mod complex;
 mod contract;
+pub mod conv;
+pub mod einsum;
 pub mod functions;
+mod linalg;
 mod math;
 mod normalise;
 mod operator;
@@ -39,6 +46,7 @@ mod table;
 pub use activation::*;
 pub use arithmetic::*;
 pub use compare::*;
+pub use linalg::*;
 pub use complex::*;
 pub use math::*;
 pub use operator::{Operator, run};

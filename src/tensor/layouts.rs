@@ -189,6 +189,12 @@ exclusive_views! {
     /// # Errors
     /// [`Error::Axis`] when there is no such axis.
     fn reversed_axis(axis: usize) -> RANK = |layout| layout.reversed(axis);
+
+    /// Positions `range` of axis `axis`, known at run time, every `step`-th, from the last when the step is negative.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] when there is no such axis, [`Error::Slice`] when the range leaves it or the step is 0.
+    fn slice_axis(axis: usize, range: Range<usize>, step: isize) -> RANK = |layout| layout.ranged("slice_axis", axis, range.start, range.end, step);
 }
 
 /// Views that cannot fail, because their types say all.

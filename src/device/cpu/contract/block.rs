@@ -4,7 +4,7 @@
 //! Imports: `error`, `device`.
 
 use super::axes::Axes;
-use super::pack::{Along, Pack};
+use super::pack::Pack;
 use super::tile::{Kernel, MOST_ROWS, Tile};
 use super::super::memory::CpuBlock;
 use crate::device::Fresh;
@@ -96,7 +96,9 @@ pub(super) unsafe fn run<K: Kernel>(kernel: K, product: &Product, transfer: Tran
     }
     let width = vectors * K::LANES;
     let whole = n.next_multiple_of(width);
-    let columns = (RIGHT_BYTES / job.units.saturating_mul(size).max(1) / width * width).clamp(width, whole);
+    // With few rows what is packed is used at once: it stays near.
+    let bytes = if m <= HIGH { RIGHT_BYTES / 4 } else { RIGHT_BYTES };
+    let columns = (bytes / job.units.saturating_mul(size).max(1) / width * width).clamp(width, whole);
     let room = Room::new(job.units, columns, size)?;
     for first in (0..n).step_by(columns) {
         (job.first, job.columns) = (first, columns.min(n - first));
@@ -148,7 +150,6 @@ impl<K: Kernel> Job<'_, K> {
         let mut along = [0; STRIP * MOST_DEPTH];
         let along = &mut along[..(STRIP * K::DEPTH).min(self.product.k.total() - from)];
         self.product.k.offsets(1, from, along);
-        let along = Along::new(along);
         for (panel, first) in (0..self.columns).step_by(width).enumerate() {
             let mut lanes = [0; MOST_COLUMNS];
             let lanes = &mut lanes[..width.min(self.columns - first)];
@@ -198,7 +199,6 @@ impl<K: Kernel> Job<'_, K> {
                 let from = unit * K::DEPTH;
                 let along = &mut along[..(count * K::DEPTH).min(product.k.total() - from)];
                 product.k.offsets(0, from, along);
-                let along = Along::new(along);
                 let mut at = row;
                 for tile in 0..tiles {
                     let mut lanes = [0; MOST_ROWS];

@@ -75,33 +75,19 @@ pub(super) fn widen_f16(bits: u16) -> f32 {
     f32::from_bits((word & 0x8000_0000) | size)
 }
 
-/// Offsets along `k`, and whether they are 1 apart.
-#[derive(Clone, Copy)]
-pub(super) struct Along<'a> {
-    offsets: &'a [isize],
-    is_run: bool,
-}
-
-impl<'a> Along<'a> {
-    pub(super) fn new(offsets: &'a [isize]) -> Self {
-        Along { offsets, is_run: is_run(offsets) }
-    }
-}
-
 /// Packs the lanes at `lanes`, for the `k` offsets given, into a panel of `width` lanes.
-pub(super) type Pack = unsafe fn(from: *const u8, lanes: &[isize], k: Along<'_>, width: usize, to: *mut u8);
+pub(super) type Pack = unsafe fn(from: *const u8, lanes: &[isize], k: &[isize], width: usize, to: *mut u8);
 
 /// # Safety
 /// Every lane plus every `k` offset is an element `C::From`; `to` has room for a panel.
-pub(super) unsafe fn pack<C: Convert>(from: *const u8, lanes: &[isize], k: Along<'_>, width: usize, to: *mut u8) {
-    simd::dispatch(Panel::<C> { from: from.cast(), lanes, k: k.offsets, k_is_run: k.is_run, width, to: to.cast() });
+pub(super) unsafe fn pack<C: Convert>(from: *const u8, lanes: &[isize], k: &[isize], width: usize, to: *mut u8) {
+    simd::dispatch(Panel::<C> { from: from.cast(), lanes, k, width, to: to.cast() });
 }
 
 struct Panel<'a, C: Convert> {
     from: *const C::From,
     lanes: &'a [isize],
     k: &'a [isize],
-    k_is_run: bool,
     width: usize,
     to: *mut C::To,
 }
@@ -115,10 +101,8 @@ impl<C: Convert> Loop for Panel<'_, C> {
     fn run(self) {
         if is_run(self.lanes) {
             self.along_lanes();
-        } else if self.k_is_run {
-            self.along_k();
         } else {
-            self.each(0);
+            self.along_k();
         }
     }
 }
@@ -179,7 +163,7 @@ impl<C: Convert> Panel<'_, C> {
         }
     }
 
-    /// Each lane is a run along `k`: blocks of lanes are read as they stand and turned.
+    /// Where `k` is a run in memory, blocks of lanes are read as they stand and turned.
     #[inline(always)]
     fn along_k(&self) {
         let Panel { lanes, k, width, .. } = *self;
@@ -187,7 +171,13 @@ impl<C: Convert> Panel<'_, C> {
         // A block of at most 16 × 16 units of 4 elements, or of 16 bytes.
         let mut rows = [[C::To::default(); BLOCK * 4]; BLOCK];
         for block in 0..whole {
-            let start = k[block * BLOCK * C::DEPTH];
+            let units = block * BLOCK..(block + 1) * BLOCK;
+            let along = &k[units.start * C::DEPTH..units.end * C::DEPTH];
+            if !is_run(along) {
+                self.each(units);
+                continue;
+            }
+            let start = along[0];
             for first in (0..width).step_by(BLOCK) {
                 let count = BLOCK.min(width - first);
                 for lane in 0..count {
@@ -208,14 +198,14 @@ impl<C: Convert> Panel<'_, C> {
                 unsafe { turn::<C>(&rows, count, self.to.add((block * BLOCK * width + first) * C::DEPTH), width) };
             }
         }
-        self.each(whole * BLOCK);
+        self.each(whole * BLOCK..k.len().div_ceil(C::DEPTH));
     }
 
-    /// One element after the other, from a unit on.
+    /// One element after the other.
     #[inline(always)]
-    fn each(&self, from_unit: usize) {
+    fn each(&self, units: std::ops::Range<usize>) {
         let Panel { lanes, k, width, .. } = *self;
-        for unit in from_unit..k.len().div_ceil(C::DEPTH) {
+        for unit in units {
             for d in 0..C::DEPTH {
                 let along = k.get(unit * C::DEPTH + d);
                 for lane in 0..width {

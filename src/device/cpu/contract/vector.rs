@@ -102,7 +102,7 @@ where
             let along = &mut along[..256.min(deep - from)];
             k.offsets(1, from, along);
             // SAFETY: the caller's promise, and room for all of `k`.
-            unsafe { pack::<Flat<R>>(right, along, Along::new(&[0]), along.len(), vector.at().add(from * size_of::<L::To>())) };
+            unsafe { pack::<Flat<R>>(right, along, &[0], along.len(), vector.at().add(from * size_of::<L::To>())) };
         }
         let vector = Shared(vector.at().cast_const().cast::<L::To>());
         let task = if rows <= TASK { rows.div_ceil(8).max(64) } else { TASK };
