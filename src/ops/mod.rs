@@ -28,6 +28,7 @@
 mod activation;
 mod arithmetic;
 mod assign;
+pub mod attention;
 mod compare;
 mod complex;
 mod contract;
@@ -38,6 +39,7 @@ mod linalg;
 mod math;
 mod normalise;
 mod operator;
+pub mod pool;
 mod random;
 mod reduce;
 mod symbols;

@@ -70,9 +70,10 @@ impl<const N: usize> Axes<N> {
         (self.count <= 1).then_some(self.step[0])
     }
 
-    /// The steps of the fastest axis; 0 where there is none.
-    pub(super) fn fastest(&self) -> [isize; N] {
-        self.step[self.count.saturating_sub(1)]
+    /// The size and the steps of the fastest axis; 1 and 0 where there is none.
+    pub(super) fn fastest(&self) -> (usize, [isize; N]) {
+        let last = self.count.saturating_sub(1);
+        (self.size[last], self.step[last])
     }
 
     /// The same axes with the operands in another order.

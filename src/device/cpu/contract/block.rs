@@ -3,7 +3,7 @@
 //! Every sum goes over `k` in the same blocks, whatever the threads do, so results do not depend on their number.
 //! Imports: `error`, `device`.
 
-use super::axes::Axes;
+use super::axes::{Axes, is_run};
 use super::pack::Pack;
 use super::tile::{Kernel, MOST_ROWS, Tile};
 use super::super::memory::CpuBlock;
@@ -48,8 +48,8 @@ impl Product {
 pub(super) struct Transfer {
     pub(super) left: Pack,
     pub(super) right: Pack,
-    /// Writes sums, narrowed, at offsets of the output.
-    pub(super) unload: unsafe fn(sums: *const u8, to: *mut u8, offsets: &[isize]),
+    /// Writes sums that stand `step` apart, narrowed, at offsets of the output.
+    pub(super) unload: unsafe fn(sums: *const u8, step: usize, to: *mut u8, offsets: &[isize]),
     /// Bytes of an element of the output.
     pub(super) element: usize,
     /// Whether the elements of all operands are units of the kernel, and those of the output its sums.
@@ -169,97 +169,128 @@ impl<K: Kernel> Job<'_, K> {
         let Job { product, transfer, vectors, units, .. } = *self;
         let (right, right_step, panel_step) = self.right.expect("the right operand was packed before");
         let (width, size) = (vectors * K::LANES, size_of::<K::Unit>());
-        // The left operand as it stands, when its rows are not so far apart that they meet in the cache.
-        let direct = match (product.m.single(), product.k.single()) {
-            (Some([_, row_step]), Some([unit_step, _])) if K::DIRECT && transfer.same => {
-                let reach = rows.saturating_mul(row_step.unsigned_abs()).max(units.saturating_mul(unit_step.unsigned_abs()));
-                let near = reach.saturating_mul(size) <= LEFT_BYTES && (unit_step == 1 || row_step == 1);
-                // With one panel of columns every element is read once.
-                (near || unit_step == 1 && self.columns <= width).then_some([row_step, unit_step])
-            }
-            _ => None,
+        let once = self.columns <= width;
+        // The left operand as it stands, in runs of its fastest axes.
+        let ((run, [_, row_step]), (depth, [unit_step, _])) = (product.m.fastest(), product.k.fastest());
+        let apart = |row_step: isize| row_step.unsigned_abs().saturating_mul(size) <= 2048;
+        let direct = K::DIRECT && transfer.same && {
+            let plain = run >= rows && depth == units;
+            let reach = rows.saturating_mul(row_step.unsigned_abs()).max(units.saturating_mul(unit_step.unsigned_abs()));
+            let near = plain && (unit_step == 1 || row_step == 1) && reach.saturating_mul(size) <= LEFT_BYTES;
+            // Rows that do not meet in a few lines of the cache, or are read once.
+            let apart = apart(row_step);
+            near || unit_step == 1 && (plain && once || apart && (plain || run >= K::ROWS && depth >= 64))
         };
-        let once = direct.is_some() && self.columns <= width;
         // Eight rows that are read once each: as many lines as meet in a set of the first cache.
-        let tiles = rows.div_ceil(if once { K::ROWS.min(8) } else { K::ROWS });
-        let deep = if once { ONCE } else { DEEP };
-        let packed = if direct.is_none() { Some(Room::new(deep.min(units), tiles * K::ROWS, size)?) } else { None };
-        let in_place = transfer.same && matches!(product.n.single(), Some([1, _]));
+        let highest = if direct && once && !apart(row_step) { K::ROWS.min(8) } else { K::ROWS };
+        let deep = if direct && once { ONCE } else { DEEP };
+        let next = |unit: usize| deep.min(units - unit).min(if direct { depth - unit % depth } else { units });
+        // Tiles: their first row and the row after their last one.
+        let (mut tile_rows, mut tiles, mut at) = ([(0, 0); HIGH], 0, 0);
+        while at < rows {
+            let together = if direct { (run - (row + at) % run).min(rows - at) } else { rows };
+            let parts = together.div_ceil(highest);
+            for part in 0..parts {
+                tile_rows[tiles] = (at + part * together / parts, at + (part + 1) * together / parts);
+                tiles += 1;
+            }
+            at += together;
+        }
+        let tile_rows = &tile_rows[..tiles];
+        let packed = if direct { None } else { Some(Room::new(deep.min(units), tiles * K::ROWS, size)?) };
+        let across = |column: usize| {
+            let (mut across, here) = ([0; MOST_COLUMNS], width.min(columns.end - column));
+            product.n.offsets(0, self.first + column, &mut across[..here]);
+            // Whether the sums can be written where they belong, as vectors.
+            let whole = transfer.same && (here == width || here == K::LANES) && is_run(&across[..here]);
+            (across, here, whole)
+        };
+        let (mut down, mut beside) = ([0; HIGH], [0; HIGH]);
+        product.m.offsets(0, row, &mut down[..rows]);
+        product.m.offsets(1, row, &mut beside[..rows]);
         let tile_size = K::ROWS * width;
-        let sums = size_of::<K::Sum>();
         // Where sums wait for the rest of `k`, when the output cannot hold them.
-        let waits = units > deep && !(in_place && columns.end.is_multiple_of(K::LANES));
-        let waiting = if waits { Some(Room::new(tiles * columns.len().div_ceil(width), tile_size, sums)?) } else { None };
-        let (even, more) = (rows / tiles, rows % tiles);
+        let waits = next(0) < units && columns.clone().step_by(width).any(|column| !across(column).2);
+        let panels = columns.len().div_ceil(width);
+        let waiting = if waits { Some(Room::new(tiles * panels, tile_size, size_of::<K::Sum>())?) } else { None };
         let mut starts = [None; HIGH / 4];
-        for unit in (0..units).step_by(deep) {
-            let count = deep.min(units - unit);
+        let mut unit = 0;
+        while unit < units {
+            let count = next(unit);
+            let mut start_of_units = [0];
             if let Some(room) = &packed {
                 let mut along = [0; DEEP * MOST_DEPTH];
                 let from = unit * K::DEPTH;
                 let along = &mut along[..(count * K::DEPTH).min(product.k.total() - from)];
                 product.k.offsets(0, from, along);
-                let mut at = row;
-                for tile in 0..tiles {
-                    let mut lanes = [0; MOST_ROWS];
-                    let lanes = &mut lanes[..even + usize::from(tile < more)];
-                    product.m.offsets(1, at, lanes);
-                    at += lanes.len();
+                for (tile, &(first, end)) in tile_rows.iter().enumerate() {
                     // SAFETY: the caller's promise; each tile has its place in the room.
                     unsafe {
                         let panel = room.at().add(tile * count * K::ROWS * size);
-                        (transfer.left)(product.left, lanes, along, K::ROWS, panel);
+                        (transfer.left)(product.left, &beside[first..end], along, K::ROWS, panel);
                         starts[tile] = K::start(panel.cast_const().cast(), count);
                     }
                 }
+            } else {
+                product.k.offsets(0, unit, &mut start_of_units);
             }
-            let (adds, last) = (unit > 0, unit + count == units);
+            let last = unit + count == units;
             for (panel, column) in columns.clone().step_by(width).enumerate() {
-                let here = width.min(columns.end - column);
-                let whole = in_place && (here == width || here == K::LANES);
-                // SAFETY: a panel of the right operand, and in it the first of these units.
+                let (across, here, whole) = across(column);
+                let across = &across[..here];
+                // A panel of the right operand, and in it the first of these units.
                 let right = right.wrapping_add(column / width * panel_step).wrapping_offset(unit as isize * right_step);
-                let mut across = [0; MOST_COLUMNS];
-                let across = &mut across[..here];
-                product.n.offsets(0, self.first + column, across);
-                let mut at = row;
-                for tile in 0..tiles {
-                    let height = even + usize::from(tile < more);
-                    let mut down = [0; MOST_ROWS];
-                    product.m.offsets(0, at, &mut down[..height]);
-                    let (left, left_step) = match (direct, &packed) {
-                        (Some([row_step, unit_step]), _) => {
-                            let offset = (at as isize).wrapping_mul(row_step).wrapping_add((unit as isize).wrapping_mul(unit_step));
-                            (product.left.cast::<K::Unit>().wrapping_offset(offset), [row_step, unit_step])
+                for (tile, &(first, end)) in tile_rows.iter().enumerate() {
+                    let down = &down[first..end];
+                    let (left, left_step, start) = match &packed {
+                        Some(room) => {
+                            let panel = room.at().cast_const().cast::<K::Unit>().wrapping_add(tile * count * K::ROWS);
+                            (panel, [1, K::ROWS as isize], starts[tile])
                         }
-                        (None, Some(room)) => (room.at().cast_const().cast::<K::Unit>().wrapping_add(tile * count * K::ROWS), [1, K::ROWS as isize]),
-                        (None, None) => continue,
+                        None => {
+                            let offset = beside[first].wrapping_add(start_of_units[0]);
+                            (product.left.cast::<K::Unit>().wrapping_offset(offset), [row_step, unit_step], None)
+                        }
                     };
-                    at += height;
                     let mut local = [MaybeUninit::<K::Sum>::uninit(); MOST_ROWS * MOST_COLUMNS];
                     let aside = match &waiting {
                         Some(room) => room.at().cast::<K::Sum>().wrapping_add((panel * tiles + tile) * tile_size),
                         None => local.as_mut_ptr().cast(),
                     };
                     let base = product.out.cast::<K::Sum>();
-                    let out = std::array::from_fn(|r| {
-                        if whole { base.wrapping_offset(down[r].wrapping_add(across[0])) } else { aside.wrapping_add(r * width) }
+                    let out = std::array::from_fn(|r| match down.get(r) {
+                        Some(down) if whole => base.wrapping_offset(down.wrapping_add(across[0])),
+                        _ => aside.wrapping_add(r * width),
                     });
                     let vectors = if here <= K::LANES { 1 } else { vectors };
-                    let tile = Tile { rows: height, vectors, units: count, left, left_step, right, right_step, start: starts[tile], out, add: adds };
+                    let add = unit > 0;
+                    let tile = Tile { rows: down.len(), vectors, units: count, left, left_step, right, right_step, start, out, add };
                     // SAFETY: the caller's promise: rows and units are there, and room for the tile.
                     unsafe { self.kernel.tile(&tile) };
                     if !whole && last {
-                        for (r, &down) in down.iter().enumerate().take(height) {
-                            let to = product.out.wrapping_offset(down.wrapping_mul(transfer.element as isize));
-                            // SAFETY: a row of the tile, and its places in the output.
-                            unsafe { (transfer.unload)(aside.wrapping_add(r * width).cast_const().cast(), to, across) };
-                        }
+                        // SAFETY: the sums of a tile, and their places in the output.
+                        unsafe { self.unload(aside, width, down, across) };
                     }
                 }
             }
+            unit += count;
         }
         Ok(())
+    }
+
+    /// Writes a tile to its places, along rows or columns, as they stand in memory.
+    ///
+    /// # Safety
+    /// A sum for each row and column, `width` apart from row to row, and a place for it in the output.
+    unsafe fn unload(&self, sums: *const K::Sum, width: usize, down: &[isize], across: &[isize]) {
+        let Transfer { unload, element, .. } = self.transfer;
+        let by_columns = is_run(down) && !is_run(across);
+        let (outer, inner, outer_step, inner_step) = if by_columns { (across, down, 1, width) } else { (down, across, width, 1) };
+        for (i, &offset) in outer.iter().enumerate() {
+            let to = self.product.out.wrapping_offset(offset.wrapping_mul(element as isize));
+            // SAFETY: the caller's promise.
+            unsafe { unload(sums.wrapping_add(i * outer_step).cast(), inner_step, to, inner) };
+        }
     }
 }
 

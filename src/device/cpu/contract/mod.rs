@@ -111,8 +111,10 @@ unsafe fn batches(
     };
     let elements = [output.element, left.element, right.element];
     // Columns of the output that stand side by side are written as vectors; rows are by the transposed product.
-    let side_by_side = |axes: &Axes<2>| axes.fastest()[0] == 1;
-    if !side_by_side(&product.n) && side_by_side(&product.m) {
+    let side_by_side = |axes: &Axes<2>| axes.fastest().1[0] == 1;
+    // But many rows that stand as they are read, as those of windows do, are better left than packed.
+    let stays = product.k.fastest().1[0] == 1 && product.m.total() / 8 > product.n.total();
+    if !side_by_side(&product.n) && side_by_side(&product.m) && !stays {
         let turned = |[a, b, c]: [usize; 3]| [a, c, b];
         // SAFETY: the caller's promise, with the operands' names exchanged.
         return unsafe { each_of_batch(batch.reordered(turned([0, 1, 2])), product.turned(), turned(elements), turned_one) };
@@ -265,12 +267,12 @@ unsafe fn by_name(product: &Product, types: [DType; 3]) -> Result<bool> {
     Ok(false)
 }
 
-/// Writes sums, narrowed to elements `T`, at some offsets.
-unsafe fn unload<S: Prim, T: Element>(sums: *const u8, to: *mut u8, offsets: &[isize]) {
+/// Writes sums that stand `step` apart, narrowed to elements `T`, at some offsets.
+unsafe fn unload<S: Prim, T: Element>(sums: *const u8, step: usize, to: *mut u8, offsets: &[isize]) {
     let (sums, to) = (sums.cast::<S>(), to.cast::<T>());
     for (i, &offset) in offsets.iter().enumerate() {
         // SAFETY: the caller promises as many sums as offsets, and each a place in the output.
-        unsafe { to.offset(offset).write(T::narrow(sums.add(i).read().cast())) };
+        unsafe { to.offset(offset).write(T::narrow(sums.add(i * step).read().cast())) };
     }
 }
 
