@@ -32,7 +32,10 @@ impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     ///
     /// # Errors
     /// As [`Tensor::matmul`].
-    pub fn matmul_wide<'b, U: Number, const N: usize, const M: usize>(self, other: impl Stored<'b, U, N, D>) -> Result<Tensor<T::Wide, M, D>>
+    pub fn matmul_wide<'b, U: Number, const N: usize, const M: usize>(
+        self,
+        other: impl Stored<'b, U, N, D>,
+    ) -> Result<Tensor<T::Wide, M, D>>
     where
         D: 'b,
         U: 'b,
@@ -103,7 +106,10 @@ impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// assert_eq!(a.matmul_wide(&b)?[[1, 2]], -10_000_000_i32);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn matmul_wide<'b, U: Number, const N: usize, const M: usize>(&self, other: impl Stored<'b, U, N, D>) -> Result<Tensor<T::Wide, M, D>>
+    pub fn matmul_wide<'b, U: Number, const N: usize, const M: usize>(
+        &self,
+        other: impl Stored<'b, U, N, D>,
+    ) -> Result<Tensor<T::Wide, M, D>>
     where
         D: 'b,
         U: 'b,
@@ -165,7 +171,12 @@ impl Group {
 }
 
 /// The size of a label in an operand, and its step: axes of one label are their diagonal.
-fn find<T, const RANK: usize, D: Device>(op: &'static str, x: &TensorView<'_, T, RANK, D>, labels: &[u8], label: u8) -> Result<Option<(usize, isize)>> {
+fn find<T, const RANK: usize, D: Device>(
+    op: &'static str,
+    x: &TensorView<'_, T, RANK, D>,
+    labels: &[u8],
+    label: u8,
+) -> Result<Option<(usize, isize)>> {
     let mut found: Option<(usize, isize)> = None;
     for axis in (0..RANK).filter(|&axis| labels[axis] == label) {
         let (size, stride) = (x.size().0[axis], x.stride().0[axis]);

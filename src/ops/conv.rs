@@ -220,11 +220,8 @@ fn convolve<T: Number, const RANK: usize, const N: usize, D: Device>(
     }
     let last = is_channels_last(x.layout());
     let point = kernel[2..].iter().all(|&len| len == 1);
-    let frame = if conv.padding != [0; N] || !point && x.stride().0[1] != 1 {
-        Some(framed(op, x, padded, conv.padding, [1; N])?)
-    } else {
-        None
-    };
+    let frame =
+        if conv.padding != [0; N] || !point && x.stride().0[1] != 1 { Some(framed(op, x, padded, conv.padding, [1; N])?) } else { None };
     let x = frame.as_ref().map_or(x, |frame| frame.view());
     Dim(out_size).numel_of(op, size_of::<T>())?;
     let layout = if last { Layout::with_channel_fastest(Dim(out_size)) } else { Layout::row_major(Dim(out_size)) };
@@ -297,7 +294,8 @@ fn spread<T: Number, const RANK: usize, const N: usize, D: Device>(
         let (n, len) = (size[axis + 2], kernel[axis + 2]);
         let (stride, padding, dilation) = (conv.stride[axis], conv.padding[axis], conv.dilation[axis]);
         if n == 0 || len == 0 || stride == 0 || dilation == 0 || extra[axis] >= stride.max(dilation) {
-            let what = format_args!("axis {}: {n} places, window {len}, stride {stride}, dilation {dilation}, extra {}", axis + 2, extra[axis]);
+            let what =
+                format_args!("axis {}: {n} places, window {len}, stride {stride}, dilation {dilation}, extra {}", axis + 2, extra[axis]);
             return Err(wrong(what));
         }
         let numbers = || {

@@ -47,7 +47,9 @@ use crate::tensor::{Tensor, TensorView};
 #[macro_export]
 macro_rules! einsum {
     ($labels:literal, $x:expr $(,)?) => {
-        $crate::ops::einsum::one::<{ $crate::ops::einsum::rank($labels, 0, 1) }, { $crate::ops::einsum::rank($labels, 2, 1) }, _, _>($labels, $x)
+        $crate::ops::einsum::one::<{ $crate::ops::einsum::rank($labels, 0, 1) }, { $crate::ops::einsum::rank($labels, 2, 1) }, _, _>(
+            $labels, $x,
+        )
     };
     ($labels:literal, $x:expr, $y:expr $(,)?) => {
         $crate::ops::einsum::two::<
@@ -94,7 +96,10 @@ const fn parse(labels: &str, operands: usize) -> Labels {
                 assert!(letter.is_ascii_alphabetic(), "einsum: labels are letters, one an axis, as in \"ij,jk->ik\"");
                 assert!(read.count[part] < MOST, "einsum: an operand has at most 8 axes");
                 assert!(part != RESULT || !has(&read, RESULT, letter), "einsum: a letter stands twice in the result");
-                assert!(part != RESULT || has(&read, 0, letter) || has(&read, 1, letter), "einsum: a letter of the result is in no operand");
+                assert!(
+                    part != RESULT || has(&read, 0, letter) || has(&read, 1, letter),
+                    "einsum: a letter of the result is in no operand"
+                );
                 read.letters[part][read.count[part]] = letter;
                 read.count[part] += 1;
             }

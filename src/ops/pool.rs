@@ -134,7 +134,11 @@ pools! {
 }
 
 /// The layout of the result, as the input's.
-fn result<T, const RANK: usize, const N: usize, D: Device>(op: &'static str, x: &TensorView<'_, T, RANK, D>, pool: &Pool<N>) -> Result<Layout<RANK>> {
+fn result<T, const RANK: usize, const N: usize, D: Device>(
+    op: &'static str,
+    x: &TensorView<'_, T, RANK, D>,
+    pool: &Pool<N>,
+) -> Result<Layout<RANK>> {
     let mut size = x.size().0;
     for axis in 0..N {
         let (window, padding) = (pool.window[axis], pool.padding[axis]);

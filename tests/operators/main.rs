@@ -6,7 +6,8 @@
 //! | `table.rs` `truth.rs` | the crate's own table of elementwise operators, row by row: a new operator is tested without a new test |
 //! | `slopes.rs` | derivatives against differences; kinks; the chain rule |
 //! | `reduce.rs` `positions.rs` | reductions over every set of axes; extremes and where they stand, truth values |
-//! | `contract.rs` | matrix products of every pair of ranks |
+//! | `contract.rs` `einsum.rs` | matrix products of every pair of ranks; products by labels, and what is built on them |
+//! | `conv.rs` | convolutions, pooling, attention |
 //! | `normalise.rs` | softmax, log-softmax, layer norm |
 //! | `convert.rs` | casts, comparisons, choices, complex parts |
 //! | `place.rs` | in place, operators of Rust, memory that operands give |
@@ -21,7 +22,9 @@ mod alloc;
 mod along;
 mod arrange;
 mod contract;
+mod conv;
 mod convert;
+mod einsum;
 mod normalise;
 mod own;
 mod place;

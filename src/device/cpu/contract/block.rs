@@ -3,10 +3,10 @@
 //! Every sum goes over `k` in the same blocks, whatever the threads do, so results do not depend on their number.
 //! Imports: `error`, `device`.
 
+use super::super::memory::CpuBlock;
 use super::axes::{Axes, is_run};
 use super::pack::Pack;
 use super::tile::{Kernel, MOST_ROWS, Tile};
-use super::super::memory::CpuBlock;
 use crate::device::Fresh;
 use crate::error::Result;
 use std::mem::MaybeUninit;

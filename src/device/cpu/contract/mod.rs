@@ -72,14 +72,7 @@ fn is_own<T: Element>() -> bool {
     any!(bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 Complex<f32> Complex<f64>)
 }
 
-unsafe fn batches(
-    plan: Contraction<'_>,
-    output: Slot<'_>,
-    left: Slot<'_>,
-    right: Slot<'_>,
-    one: One,
-    turned_one: One,
-) -> Result<()> {
+unsafe fn batches(plan: Contraction<'_>, output: Slot<'_>, left: Slot<'_>, right: Slot<'_>, one: One, turned_one: One) -> Result<()> {
     if [plan.batch, plan.m, plan.n].iter().any(|sizes| sizes.contains(&0)) {
         return Ok(()); // nothing to write, whatever the other sizes are
     }
@@ -187,34 +180,34 @@ unsafe fn by_name(product: &Product, types: [DType; 3]) -> Result<bool> {
     }
     /// Kernels of floats, with `plain` where there is nothing better.
     macro_rules! floats {
-        ($left:ty, $right:ty, $out:ty) => { {
+        ($left:ty, $right:ty, $out:ty) => {{
             #[cfg(target_arch = "x86_64")]
             first! { Float512::here(), $left, $right, f32 => $out; Float256::here(), $left, $right, f32 => $out; }
             first! { plain::<f32>(), $left, $right, f32 => $out; }
-        } };
+        }};
     }
     macro_rules! doubles {
-        ($left:ty, $right:ty) => { {
+        ($left:ty, $right:ty) => {{
             #[cfg(target_arch = "x86_64")]
             first! { Double512::here(), $left, $right, f64 => f64; Double256::here(), $left, $right, f64 => f64; }
             first! { plain::<f64>(), $left, $right, f64 => f64; }
-        } };
+        }};
     }
     macro_rules! brains {
-        ($out:ty) => { {
+        ($out:ty) => {{
             #[cfg(target_arch = "x86_64")]
             if let Some(kernel) = Brain512::here() {
                 first! { Some(kernel), Bf16Pair, Bf16Pair, f32 => $out; }
             }
             floats!(Bf16Float, Bf16Float, $out)
-        } };
+        }};
     }
     macro_rules! shorts {
-        ($left:ty, $right:ty, $out:ty; $wide_left:ty, $wide_right:ty) => { {
+        ($left:ty, $right:ty, $out:ty; $wide_left:ty, $wide_right:ty) => {{
             #[cfg(target_arch = "x86_64")]
             first! { Short512::here(), $left, $right, i32 => $out; Short256::here(), $left, $right, i32 => $out; }
             first! { plain::<i32>(), $wide_left, $wide_right, i32 => $out; }
-        } };
+        }};
     }
     macro_rules! bytes {
         ($kernel:ident, $left:ty, $right:ty, $out:ty; $($rest:tt)*) => { {
@@ -226,18 +219,18 @@ unsafe fn by_name(product: &Product, types: [DType; 3]) -> Result<bool> {
         } };
     }
     macro_rules! ints {
-        ($factor:ty) => { {
+        ($factor:ty) => {{
             #[cfg(target_arch = "x86_64")]
             first! { Int512::here(), $factor, $factor, i32 => i32; Int256::here(), $factor, $factor, i32 => i32; }
             first! { plain::<i32>(), $factor, $factor, i32 => i32; }
-        } };
+        }};
     }
     macro_rules! longs {
-        ($factor:ty) => { {
+        ($factor:ty) => {{
             #[cfg(target_arch = "x86_64")]
             first! { Long512::here(), $factor, $factor, i64 => i64; }
             first! { plain::<i64>(), $factor, $factor, i64 => i64; }
-        } };
+        }};
     }
     // Sums of integers wrap, so their lower bits do not depend on the sign of the factors.
     match (left, right, out) {
@@ -298,7 +291,10 @@ unsafe fn loops<T: Number, L: Number, R: Number>(product: &Product) {
                 for (&a, &b) in a.iter().zip(&b).take(here) {
                     // SAFETY: index (i, k) of the left operand and (k, j) of the right one.
                     let (a, b) = unsafe {
-                        (product.left.cast::<L>().offset(left.wrapping_add(a)).read(), product.right.cast::<R>().offset(right.wrapping_add(b)).read())
+                        (
+                            product.left.cast::<L>().offset(left.wrapping_add(a)).read(),
+                            product.right.cast::<R>().offset(right.wrapping_add(b)).read(),
+                        )
                     };
                     sum = Num::arith(Arith::Add, sum, Num::arith(Arith::Mul, a.widen().cast(), b.widen().cast()));
                 }

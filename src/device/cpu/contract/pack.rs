@@ -185,7 +185,9 @@ impl<C: Convert> Panel<'_, C> {
                     if let Some(&offset) = lanes.get(first + lane) {
                         for (depth, row) in row.chunks_exact_mut(BLOCK).take(C::DEPTH).enumerate() {
                             // SAFETY: a lane plus an offset of `k`, which is a run.
-                            let values = unsafe { self.from.offset(offset.wrapping_add(start)).add(depth * BLOCK).cast::<[C::From; BLOCK]>().read_unaligned() };
+                            let values = unsafe {
+                                self.from.offset(offset.wrapping_add(start)).add(depth * BLOCK).cast::<[C::From; BLOCK]>().read_unaligned()
+                            };
                             for t in 0..BLOCK {
                                 row[t] = C::convert(values[t]);
                             }

@@ -33,11 +33,11 @@ pub(super) unsafe fn run(product: &Product, types: [DType; 3]) -> Result<bool> {
         _ => return Ok(false),
     };
     macro_rules! of {
-        ($Left:ty, $Right:ty, $T:ty) => { {
+        ($Left:ty, $Right:ty, $T:ty) => {{
             let matrix = MatrixVector::<$Left, $Right, $T> { product, rows, _types: std::marker::PhantomData };
             // SAFETY: the caller's promise, with the elements that the names say.
             unsafe { matrix.run() }
-        } };
+        }};
     }
     use DType::*;
     // Sums of integers wrap, so their lower bits do not depend on the sign of the factors.
@@ -176,7 +176,8 @@ where
         for from in (0..self.count).step_by(ROWS) {
             let rows = ROWS.min(self.count - from);
             // Rows beyond the last are the last again.
-            let row = |r: usize| left.cast::<L::From>().wrapping_offset(((self.first + from + r.min(rows - 1)) as isize).wrapping_mul(row_step));
+            let row =
+                |r: usize| left.cast::<L::From>().wrapping_offset(((self.first + from + r.min(rows - 1)) as isize).wrapping_mul(row_step));
             let starts: [*const L::From; ROWS] = std::array::from_fn(row);
             let mut totals = [L::To::default(); ROWS];
             for leaf in (0..deep).step_by(LEAF) {
