@@ -32,13 +32,13 @@ impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     ///
     /// # Errors
     /// As [`Tensor::matmul`].
-    pub fn matmul_wide<'b, U: Number, const N: usize, const M: usize>(
+    pub fn matmul_wide<'b, U, const N: usize, const M: usize>(
         self,
         other: impl Stored<'b, U, N, D>,
     ) -> Result<Tensor<T::Wide, M, D>>
     where
         D: 'b,
-        U: 'b,
+        U: Number + 'b,
         T: Wider<U>,
         Dim<RANK>: Matmul<Dim<N>, Output = Dim<M>>,
     {
@@ -106,13 +106,13 @@ impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// assert_eq!(a.matmul_wide(&b)?[[1, 2]], -10_000_000_i32);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn matmul_wide<'b, U: Number, const N: usize, const M: usize>(
+    pub fn matmul_wide<'b, U, const N: usize, const M: usize>(
         &self,
         other: impl Stored<'b, U, N, D>,
     ) -> Result<Tensor<T::Wide, M, D>>
     where
         D: 'b,
-        U: 'b,
+        U: Number + 'b,
         T: Wider<U>,
         Dim<RANK>: Matmul<Dim<N>, Output = Dim<M>>,
     {
@@ -250,7 +250,6 @@ pub(super) fn labelled<T: Number, L: Number, R: Number, const A: usize, const B:
     }
     // SAFETY: two ready views and fresh memory, with the steps of their own axes or 0.
     unsafe { run(&mut view, left, right, [&batch, &m, &k, &n])? };
-    drop(view);
     Ok(out)
 }
 

@@ -24,7 +24,7 @@ use crate::tensor::{Tensor, TensorView};
 ///
 /// # Cost
 /// One allocation of the result. Operands are read as they stand, whatever the order of their axes; the sum runs where
-/// [`matmul`](crate::Tensor::matmul) runs. Three operands are two products, in the order that is the cheaper.
+/// [`matmul`](crate::Tensor::matmul) runs. Three operands are two calls.
 ///
 /// # Errors
 /// [`Error::Inner`](crate::Error::Inner) when the sizes of a summed letter differ, [`Error::Sizes`](crate::Error::Sizes)
@@ -46,20 +46,14 @@ use crate::tensor::{Tensor, TensorView};
 /// ```
 #[macro_export]
 macro_rules! einsum {
-    ($labels:literal, $x:expr $(,)?) => {
-        $crate::ops::einsum::one::<{ $crate::ops::einsum::rank($labels, 0, 1) }, { $crate::ops::einsum::rank($labels, 2, 1) }, _, _>(
-            $labels, $x,
-        )
-    };
-    ($labels:literal, $x:expr, $y:expr $(,)?) => {
-        $crate::ops::einsum::two::<
-            { $crate::ops::einsum::rank($labels, 0, 2) },
-            { $crate::ops::einsum::rank($labels, 1, 2) },
-            { $crate::ops::einsum::rank($labels, 2, 2) },
-            _,
-            _,
-        >($labels, $x, $y)
-    };
+    ($labels:literal, $x:expr $(,)?) => {{
+        const RANKS: [usize; 3] = $crate::ops::einsum::ranks($labels, 1);
+        $crate::ops::einsum::one::<{ RANKS[0] }, { RANKS[2] }, _, _>($labels, $x)
+    }};
+    ($labels:literal, $x:expr, $y:expr $(,)?) => {{
+        const RANKS: [usize; 3] = $crate::ops::einsum::ranks($labels, 2);
+        $crate::ops::einsum::two::<{ RANKS[0] }, { RANKS[1] }, { RANKS[2] }, _, _>($labels, $x, $y)
+    }};
 }
 
 /// What the letters of a literal say: those of two operands and of the result.
@@ -73,8 +67,8 @@ const MOST: usize = 8;
 /// Where the result stands among the parts.
 const RESULT: usize = 2;
 
-/// Reads the letters for some number of operands.
-const fn parse(labels: &str, operands: usize) -> Labels {
+/// Reads the letters for some number of operands, or says what is wrong with them.
+const fn parse(labels: &str, operands: usize) -> Result<Labels, &'static str> {
     let text = labels.as_bytes();
     let mut read = Labels { letters: [[0; MOST]; 3], count: [0; 3] };
     let (mut part, mut at) = (0, 0);
@@ -83,31 +77,41 @@ const fn parse(labels: &str, operands: usize) -> Labels {
         match letter {
             b' ' => {}
             b',' => {
-                assert!(part + 1 < operands, "einsum: more operands in the letters than tensors beside them");
+                if part + 1 >= operands {
+                    return Err("more operands in the letters than tensors beside them");
+                }
                 part += 1;
             }
             b'-' => {
-                assert!(at + 1 < text.len() && text[at + 1] == b'>', "einsum: `-` stands only in `->`");
-                assert!(part + 1 == operands, "einsum: fewer operands in the letters than tensors beside them, or two arrows");
+                if at + 1 == text.len() || text[at + 1] != b'>' {
+                    return Err("`-` stands only in `->`");
+                }
+                if part + 1 != operands {
+                    return Err("fewer operands in the letters than tensors beside them, or two arrows");
+                }
                 part = RESULT;
                 at += 1;
             }
             _ => {
-                assert!(letter.is_ascii_alphabetic(), "einsum: labels are letters, one an axis, as in \"ij,jk->ik\"");
-                assert!(read.count[part] < MOST, "einsum: an operand has at most 8 axes");
-                assert!(part != RESULT || !has(&read, RESULT, letter), "einsum: a letter stands twice in the result");
-                assert!(
-                    part != RESULT || has(&read, 0, letter) || has(&read, 1, letter),
-                    "einsum: a letter of the result is in no operand"
-                );
+                if !letter.is_ascii_alphabetic() {
+                    return Err("labels are letters, one an axis, as in `ij,jk->ik`");
+                }
+                if read.count[part] == MOST {
+                    return Err("an operand has at most 8 axes");
+                }
+                if part == RESULT && has(&read, RESULT, letter) {
+                    return Err("a letter stands twice in the result");
+                }
+                if part == RESULT && !has(&read, 0, letter) && !has(&read, 1, letter) {
+                    return Err("a letter of the result is in no operand");
+                }
                 read.letters[part][read.count[part]] = letter;
                 read.count[part] += 1;
             }
         }
         at += 1;
     }
-    assert!(part == RESULT, "einsum: the letters of the result are missing: write `->`, and nothing after it for a single number");
-    read
+    if part == RESULT { Ok(read) } else { Err("the result is missing: write `->` and its letters, or none for a single number") }
 }
 
 const fn has(labels: &Labels, part: usize, letter: u8) -> bool {
@@ -121,31 +125,44 @@ const fn has(labels: &Labels, part: usize, letter: u8) -> bool {
     false
 }
 
-/// How many letters a part has: operand 0, operand 1, or 2, the result. For [`einsum!`](crate::einsum).
+/// How many letters the operands and the result have, for [`einsum!`](crate::einsum).
 ///
 /// # Panics
-/// Where the letters are wrong; in a constant, as the macro calls it, that is an error of the compiler.
+/// Where the letters are wrong; in a constant, as the macro has it, that is an error of the compiler.
 #[doc(hidden)]
-pub const fn rank(labels: &str, part: usize, operands: usize) -> usize {
-    parse(labels, operands).count[part]
+pub const fn ranks(labels: &str, operands: usize) -> [usize; 3] {
+    match parse(labels, operands) {
+        Ok(labels) => labels.count,
+        Err(what) => panic!("{}", what),
+    }
+}
+
+fn read(labels: &str, operands: usize) -> Result<Labels> {
+    parse(labels, operands).map_err(|what| Error::Value { op: "einsum", what: text(format_args!("{what}")) })
 }
 
 /// [`einsum!`](crate::einsum) of one operand.
+///
+/// # Errors
+/// As there.
 #[doc(hidden)]
 pub fn one<'a, const A: usize, const M: usize, T: Number, D: Device>(labels: &str, x: impl Stored<'a, T, A, D>) -> Result<Tensor<T, M, D>> {
-    let (x, labels) = (x.into_view(), parse(labels, 1));
+    let (x, labels) = (x.into_view(), read(labels, 1)?);
     let unit = Tensor::<T, 0, D>::ones([], x.device())?;
     labelled("einsum", [&labels.letters[0][..A], &[], &labels.letters[RESULT][..M]], x, unit.view())
 }
 
 /// [`einsum!`](crate::einsum) of two operands.
+///
+/// # Errors
+/// As there.
 #[doc(hidden)]
 pub fn two<'a, 'b, const A: usize, const B: usize, const M: usize, T: Number, D: Device>(
     labels: &str,
     x: impl Stored<'a, T, A, D>,
     y: impl Stored<'b, T, B, D>,
 ) -> Result<Tensor<T, M, D>> {
-    let labels = parse(labels, 2);
+    let labels = read(labels, 2)?;
     labelled("einsum", [&labels.letters[0][..A], &labels.letters[1][..B], &labels.letters[RESULT][..M]], x.into_view(), y.into_view())
 }
 

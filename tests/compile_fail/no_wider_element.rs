@@ -2,6 +2,6 @@
 use rankform::prelude::*;
 
 fn main() {
-    let (x, y) = (Tensor::from([1_i16, 2]), Tensor::from([1_i8, 2]));
-    let _ = x.matmul_wide(&y);
+    let x = Tensor::from([1_i64, 2]);
+    let _ = x.matmul_wide(&x);
 }

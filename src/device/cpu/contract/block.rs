@@ -85,14 +85,14 @@ pub(super) unsafe fn run<K: Kernel>(kernel: K, product: &Product, transfer: Tran
     let (m, n, k) = (product.m.total(), product.n.total(), product.k.total());
     let vectors = if n <= K::LANES { 1 } else { 2 };
     let many = product.work() >= PARALLEL;
-    let mut job = Job { kernel, product, transfer, vectors, units: k.div_ceil(K::DEPTH), first: 0, columns: n, right: None };
+    let mut job = Job { kernel, product, transfer, vectors, units: k.div_ceil(K::DEPTH), first: 0, columns: n };
     let size = size_of::<K::Unit>();
-    if K::DIRECT && transfer.same && k.saturating_mul(n).saturating_mul(size) <= NEAR_BYTES && n.is_multiple_of(K::LANES) {
-        if let (Some([1, 1]), Some([_, step])) = (product.n.single(), product.k.single()) {
-            job.right = Some((product.right.cast(), step, vectors * K::LANES));
-            // SAFETY: the caller's promise; the right operand stands in rows of `n`.
-            return each(m.div_ceil(HIGH), many, &|block| unsafe { job.rows(block * HIGH, HIGH.min(m - block * HIGH), 0..n) });
-        }
+    let near = transfer.same && k.saturating_mul(n).saturating_mul(size) <= NEAR_BYTES && n.is_multiple_of(K::LANES);
+    if let (true, Some([1, 1]), Some([_, step])) = (K::DIRECT && near, product.n.single(), product.k.single()) {
+        let right = Right { start: product.right.cast(), step, panel: vectors * K::LANES };
+        let rows = |block: usize| HIGH.min(m - block * HIGH);
+        // SAFETY: the caller's promise; the right operand stands in rows of `n`.
+        return each(m.div_ceil(HIGH), many, &|block| unsafe { job.rows(&right, block * HIGH, rows(block), 0..n) });
     }
     let width = vectors * K::LANES;
     let whole = n.next_multiple_of(width);
@@ -105,7 +105,7 @@ pub(super) unsafe fn run<K: Kernel>(kernel: K, product: &Product, transfer: Tran
         let panels = job.columns.div_ceil(width);
         // SAFETY: the caller's promise; the units of each panel have their place in the room.
         each(job.units.div_ceil(STRIP), many, &|strip| unsafe { job.pack_right(room.at(), strip * STRIP) })?;
-        job.right = Some((room.at().cast_const().cast(), width as isize, job.units * width));
+        let right = Right { start: room.at().cast_const().cast(), step: width as isize, panel: job.units * width };
         let blocks = m.div_ceil(HIGH);
         // Few rows: groups of panels are the work of one thread.
         let groups = if many { (4 * threads()).div_ceil(blocks).min(panels) } else { 1 };
@@ -116,7 +116,7 @@ pub(super) unsafe fn run<K: Kernel>(kernel: K, product: &Product, transfer: Tran
                 return Ok(());
             }
             // SAFETY: the caller's promise; the right panels are packed.
-            unsafe { job.rows(row, height.min(m - row), column..(column + share).min(job.columns)) }
+            unsafe { job.rows(&right, row, height.min(m - row), column..(column + share).min(job.columns)) }
         })?;
     }
     Ok(())
@@ -133,9 +133,20 @@ struct Job<'a, K: Kernel> {
     /// The first of the columns that are packed, and how many they are.
     first: usize,
     columns: usize,
-    /// The right operand: from unit to unit, from panel to panel.
-    right: Option<(*const K::Unit, isize, usize)>,
 }
+
+/// The right operand, packed or as it stands.
+#[derive(Clone, Copy)]
+struct Right<U> {
+    start: *const U,
+    /// From unit to unit.
+    step: isize,
+    /// From panel to panel.
+    panel: usize,
+}
+
+// SAFETY: an address only; whoever follows it answers for it.
+unsafe impl<U> Sync for Right<U> {}
 
 // SAFETY: addresses only; whoever follows them answers for it.
 unsafe impl<K: Kernel> Sync for Job<'_, K> {}
@@ -165,9 +176,9 @@ impl<K: Kernel> Job<'_, K> {
     ///
     /// # Safety
     /// As [`run`]; the right operand is packed, or stands in rows.
-    unsafe fn rows(&self, row: usize, rows: usize, columns: std::ops::Range<usize>) -> Result<()> {
+    unsafe fn rows(&self, right: &Right<K::Unit>, row: usize, rows: usize, columns: std::ops::Range<usize>) -> Result<()> {
         let Job { product, transfer, vectors, units, .. } = *self;
-        let (right, right_step, panel_step) = self.right.expect("the right operand was packed before");
+        let Right { start: right, step: right_step, panel: panel_step } = *right;
         let (width, size) = (vectors * K::LANES, size_of::<K::Unit>());
         let once = self.columns <= width;
         // The left operand as it stands, in runs of its fastest axes.

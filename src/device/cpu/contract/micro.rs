@@ -158,6 +158,7 @@ kernels! {
     splat |p| _mm512_set1_epi32(p.read() as i32);
     step |s, a, b| _mm512_dpbusd_epi32(s, b, a);
     sums _mm512_set1_epi32 _mm512_loadu_si512 _mm512_add_epi32 _mm512_storeu_si512;
+    // SAFETY: the promise of `Kernel::start`.
     start |panel, units| Some(unsafe { shifted_back(panel, units) });
 
     /// Four products u8 · i8 a step.

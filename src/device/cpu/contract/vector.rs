@@ -1,6 +1,6 @@
 //! A matrix times a vector: bound by memory, so each element is read once, in the order in which it stands.
 //!
-//! Imports: `error`, `scalar`.
+//! Imports: `error`, `scalar`, `element`.
 
 use super::super::simd::{self, Loop};
 use super::block::{PARALLEL, Product, Room, each};
