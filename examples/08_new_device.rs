@@ -290,7 +290,8 @@ unsafe impl Device for Ledger {
                 let (left, right) = (at(left, [batch, i, k].concat()), at(right, [batch, k, j].concat()));
                 // SAFETY: the caller promises elements `L` and `R` at every index.
                 let (a, b) = unsafe { (left.cast::<L>().read().widen(), right.cast::<R>().read().widen()) };
-                sum = sum + Lane::literal(a.cast()) * Lane::literal(b.cast());
+                let (a, b) = (Lane::<Run, Compute<L>>::literal(a), Lane::<Run, Compute<R>>::literal(b));
+                sum = sum + a.cast() * b.cast();
             });
             // SAFETY: the caller promises room for elements `T`.
             unsafe { at(output, index.iter().copied()).cast::<T>().write(T::narrow(sum.value())) };

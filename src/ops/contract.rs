@@ -32,10 +32,7 @@ impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     ///
     /// # Errors
     /// As [`Tensor::matmul`].
-    pub fn matmul_wide<'b, U, const N: usize, const M: usize>(
-        self,
-        other: impl Stored<'b, U, N, D>,
-    ) -> Result<Tensor<T::Wide, M, D>>
+    pub fn matmul_wide<'b, U, const N: usize, const M: usize>(self, other: impl Stored<'b, U, N, D>) -> Result<Tensor<T::Wide, M, D>>
     where
         D: 'b,
         U: Number + 'b,
@@ -106,10 +103,7 @@ impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// assert_eq!(a.matmul_wide(&b)?[[1, 2]], -10_000_000_i32);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn matmul_wide<'b, U, const N: usize, const M: usize>(
-        &self,
-        other: impl Stored<'b, U, N, D>,
-    ) -> Result<Tensor<T::Wide, M, D>>
+    pub fn matmul_wide<'b, U, const N: usize, const M: usize>(&self, other: impl Stored<'b, U, N, D>) -> Result<Tensor<T::Wide, M, D>>
     where
         D: 'b,
         U: Number + 'b,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 fn oracle(labels: &str, operands: &[(&[usize], &dyn Fn(&[usize]) -> i64)]) -> Vec<i64> {
     let letters = |part: &str| part.chars().filter(|letter| letter.is_alphabetic()).collect::<Vec<char>>();
     let (left, out) = labels.split_once("->").unwrap();
-    let parts: Vec<Vec<char>> = left.split(',').map(|part| letters(part)).collect();
+    let parts: Vec<Vec<char>> = left.split(',').map(&letters).collect();
     let out = letters(out);
     let mut sizes = BTreeMap::new();
     for (part, (size, _)) in parts.iter().zip(operands) {
