@@ -272,17 +272,27 @@ unsafe impl Device for Ledger {
         Ok(())
     }
 
-    unsafe fn contract<T: Number>(&self, plan: Contraction<'_>, output: Slot<'_>, left: Slot<'_>, right: Slot<'_>) -> Result<()> {
-        let sizes = [plan.batch, &[plan.m, plan.n]].concat();
+    unsafe fn contract<T: Number, L: Number, R: Number>(
+        &self,
+        plan: Contraction<'_>,
+        output: Slot<'_>,
+        left: Slot<'_>,
+        right: Slot<'_>,
+    ) -> Result<()> {
+        let Contraction { batch, m, k, n } = plan;
+        let sizes = [batch, m, n].concat();
         self.enter(&sizes);
         each(&sizes, |index| {
-            let (batch, &[i, j]) = index.split_last_chunk().expect("two axes more than the batch");
-            let value = |slot, i, j| {
-                let address = at(slot, batch.iter().copied().chain([i, j])).cast::<T>();
-                // SAFETY: the caller promises elements `T` at every index.
-                Lane::<Run, Compute<T>>::literal(unsafe { address.read() }.widen())
-            };
-            let sum = (0..plan.k).fold(Lane::zero(), |sum, k| sum + value(left, i, k) * value(right, k, j));
+            let (batch, rest) = index.split_at(batch.len());
+            let (i, j) = rest.split_at(m.len());
+            let mut sum = Lane::<Run, Compute<T>>::zero();
+            each(k, |k| {
+                let (left, right) = (at(left, [batch, i, k].concat()), at(right, [batch, k, j].concat()));
+                // SAFETY: the caller promises elements `L` and `R` at every index.
+                let (a, b) = unsafe { (left.cast::<L>().read().widen(), right.cast::<R>().read().widen()) };
+                let (a, b) = (Lane::<Run, Compute<L>>::literal(a), Lane::<Run, Compute<R>>::literal(b));
+                sum = sum + a.cast() * b.cast();
+            });
             // SAFETY: the caller promises room for elements `T`.
             unsafe { at(output, index.iter().copied()).cast::<T>().write(T::narrow(sum.value())) };
         });

@@ -71,6 +71,34 @@ pub trait Comparable: Number<Compute: Ordered> + PartialOrd {}
 )]
 pub trait Float: Comparable<Compute: Real> + num_traits::Float {}
 
+/// Two elements whose products have a wider element of their own.
+#[diagnostic::on_unimplemented(
+    message = "products of `{Self}` and `{RIGHT}` have no wider element",
+    label = "there are rows for i8 and u8 in every pair, and for i16, u16, i32, u32, f16, bf16 and f32 with themselves",
+    note = "`matmul` sums in the element itself; other pairs are cast first: `.cast::<i8>()?`"
+)]
+pub trait Wider<RIGHT>: Number {
+    /// The wider element.
+    type Wide: Number;
+}
+
+macro_rules! wider {
+    ($($left:ty, $right:ty => $out:ty;)*) => { $(impl Wider<$right> for $left { type Wide = $out; })* };
+}
+wider! {
+    i8, i8 => i32;
+    u8, i8 => i32;
+    i8, u8 => i32;
+    u8, u8 => u32;
+    i16, i16 => i32;
+    u16, u16 => u32;
+    i32, i32 => i64;
+    u32, u32 => u64;
+    f16, f16 => f32;
+    bf16, bf16 => f32;
+    f32, f32 => f64;
+}
+
 /// A whole-number element.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an integer element",

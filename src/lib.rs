@@ -70,7 +70,7 @@ pub mod tensor;
 pub use allocation::{Allocation, ResizePolicy};
 pub use device::{Cpu, Device, Meta};
 pub use dim::{All, Axis, Dim, Stride};
-pub use element::{Bitwise, Comparable, ComplexElement, Compute, Element, Float, Number, Whole};
+pub use element::{Bitwise, Comparable, ComplexElement, Compute, Element, Float, Number, Whole, Wider};
 pub use error::{Error, Result};
 pub use layout::{Layout, MemoryFormat};
 pub use rank::NewAxis;
@@ -84,13 +84,13 @@ pub use tensor::{Metadata, Tensor, TensorView, TensorViewMut};
 pub mod prelude {
     pub use crate::expr::{Elementwise, Lazy, Operand, Reduce, Scan, Zip, apply, apply_many};
     pub use crate::ops::{
-        Activation, Arithmetic, Arrange, Cast, Comparisons, ComplexParts, Histogram, Indexing, Math, Reductions, Scans, Sorts, Triangles,
-        derivative,
+        Activation, Arithmetic, Arrange, Cast, Comparisons, ComplexParts, Histogram, Indexing, Math, Norms, Reductions, Scans, Sorts,
+        Triangles, derivative,
     };
     pub use crate::rank::{NewAxis, Step};
     pub use crate::{All, Allocation, Axis, Cpu, Device, Dim, Layout, MemoryFormat, Meta, Stride, Tensor, TensorView, TensorViewMut};
     pub use crate::{Bitwise, Comparable, ComplexElement, Compute, Element, Float, Number, Whole};
-    pub use crate::{Error, Lane, Lanes, Result, dim, elementwise};
+    pub use crate::{Error, Lane, Lanes, Result, dim, einsum, elementwise};
 }
 
 /// The programs in the README compile, or do not, as it says.

@@ -245,6 +245,52 @@ matmul! {
     4 4 => 4;
 }
 
+/// Two ranks that have a product summed over `K` pairs of axes, and its rank.
+#[diagnostic::on_unimplemented(
+    message = "`tensordot` has no product of ranks `{Self}` · `{OTHER}` over {K} pairs of axes",
+    label = "for ranks 1 to 4, with at most as many pairs as the smaller rank has axes",
+    note = "`einsum!(\"…,…->…\", &x, &y)` has rows for all ranks"
+)]
+pub trait Tensordot<OTHER, const K: usize>: sealed::Sealed {
+    /// The rank of the product.
+    type Output: Rank;
+}
+
+macro_rules! tensordot {
+    ($($left:literal $right:literal: $($k:literal => $out:literal)*;)*) => { $($(
+        impl Tensordot<Dim<$right>, $k> for Dim<$left> { type Output = Dim<$out>; }
+    )*)* };
+}
+tensordot! {
+    1 1: 0=>2 1=>0;
+    1 2: 0=>3 1=>1;
+    1 3: 0=>4 1=>2;
+    1 4: 0=>5 1=>3;
+    2 1: 0=>3 1=>1;
+    2 2: 0=>4 1=>2 2=>0;
+    2 3: 0=>5 1=>3 2=>1;
+    2 4: 0=>6 1=>4 2=>2;
+    3 1: 0=>4 1=>2;
+    3 2: 0=>5 1=>3 2=>1;
+    3 3: 0=>6 1=>4 2=>2 3=>0;
+    3 4: 0=>7 1=>5 2=>3 3=>1;
+    4 1: 0=>5 1=>3;
+    4 2: 0=>6 1=>4 2=>2;
+    4 3: 0=>7 1=>5 2=>3 3=>1;
+    4 4: 0=>8 1=>6 2=>4 3=>2 4=>0;
+}
+
+/// A rank with `N` axes after batch and channel, over which windows move: `[batch, channel, …]`.
+#[diagnostic::on_unimplemented(
+    message = "windows over {N} axes need rank {N} + 2, [batch, channel, …], not rank `{Self}`",
+    label = "`…1d` is for rank 3, `…2d` for rank 4, `…3d` for rank 5",
+    note = "`.insert_axis(Axis::<0>)` makes one image a batch"
+)]
+pub trait Spatial<const N: usize>: sealed::Sealed {}
+impl Spatial<1> for Dim<3> {}
+impl Spatial<2> for Dim<4> {}
+impl Spatial<3> for Dim<5> {}
+
 /// Rank 4, `[batch, channel, height, width]`: the only rank that has channels-last order.
 #[diagnostic::on_unimplemented(
     message = "channels-last order is defined for rank 4, [batch, channel, height, width], not for rank `{Self}`",

@@ -115,6 +115,20 @@ on_both! {
         let parts = [square.to_vec()?, x.matmul(vector)?.to_vec()?, vector.matmul(vector)?.to_vec()?, batched.to_vec()?, nothing.to_vec()?];
         Ok(parts.concat())
     }
+    products_by_labels_and_windows_agree = |x, device| {
+        use rankform::ops::{attention::Attention, conv::Conv, pool::Pool};
+        let outer = einsum!("ij,kl->kilj", &x, &x)?;
+        let traced = einsum!("ij,ij->", &x, &x)?;
+        let wide = x.cast::<i8>()?.matmul_wide(x.cast::<i8>()?.transposed())?.cast::<f64>()?;
+        let image = outer.view();
+        let weights = Tensor::from_fn([2, 3, 2, 3], |[o, c, i, j]| ((o + 2 * c + 3 * i + j) % 4) as f64 - 1.0, device)?;
+        let windows = image.conv2d(&weights, Conv::new().padding([1, 2]).stride([2, 1]))?;
+        let spread = windows.conv_transpose2d(&weights, Conv::new().padding([1, 2]).stride([2, 1]), [1, 0])?;
+        let pooled = image.max_pool2d(Pool::new([2, 2]).stride([1, 1]))?;
+        let seen = image.attention(image, image, None, Attention::new().causal(true))?;
+        let seen = (seen.lazy() * 1e6).round().eval()?;
+        Ok([outer.to_vec()?, traced.to_vec()?, wide.to_vec()?, windows.to_vec()?, spread.to_vec()?, pooled.to_vec()?, seen.to_vec()?].concat())
+    }
     resizing_agrees = |x, device| {
         let mut log = Tensor::<f64, 2, D>::new(device)?;
         log.resize([0, 4])?;

@@ -507,7 +507,7 @@ unsafe impl Device for Sealed {
     unsafe fn reduce<B: Body, R: Reducer<B::Out>>(&self, _: &B, _: R, _: Reduction<'_>, _: Slot<'_>, _: Inputs<'_>) -> Result<()> {
         Sealed::refuse("reduce")
     }
-    unsafe fn contract<T: Number>(&self, _: Contraction<'_>, _: Slot<'_>, _: Slot<'_>, _: Slot<'_>) -> Result<()> {
+    unsafe fn contract<T: Number, L: Number, R: Number>(&self, _: Contraction<'_>, _: Slot<'_>, _: Slot<'_>, _: Slot<'_>) -> Result<()> {
         Sealed::refuse("contract")
     }
     unsafe fn scan<B: Body, R: Reducer<B::Out>>(&self, _: &B, _: R, _: Scanning<'_>, _: Slot<'_>, _: Inputs<'_>) -> Result<()> {

@@ -83,9 +83,15 @@ unsafe impl Device for Numbered {
         // SAFETY: the caller's promise.
         unsafe { Cpu.reduce(body, reducer, axes, output, inputs) }
     }
-    unsafe fn contract<T: Number>(&self, plan: Contraction<'_>, output: Slot<'_>, left: Slot<'_>, right: Slot<'_>) -> Result<()> {
+    unsafe fn contract<T: Number, L: Number, R: Number>(
+        &self,
+        plan: Contraction<'_>,
+        output: Slot<'_>,
+        left: Slot<'_>,
+        right: Slot<'_>,
+    ) -> Result<()> {
         // SAFETY: the caller's promise.
-        unsafe { Cpu.contract::<T>(plan, output, left, right) }
+        unsafe { Cpu.contract::<T, L, R>(plan, output, left, right) }
     }
     unsafe fn scan<B: Body, R: Reducer<B::Out>>(
         &self,

@@ -120,9 +120,9 @@ unsafe impl Device for Meta {
         Ok(())
     }
 
-    unsafe fn contract<T: Number>(&self, plan: Contraction<'_>, _: Slot<'_>, _: Slot<'_>, _: Slot<'_>) -> Result<()> {
+    unsafe fn contract<T: Number, L: Number, R: Number>(&self, plan: Contraction<'_>, _: Slot<'_>, _: Slot<'_>, _: Slot<'_>) -> Result<()> {
         let Contraction { batch, m, k, n } = plan;
-        self.keep(|| format!("contract {} {batch:?} [{m}, {k}] · [{k}, {n}]\n", T::DTYPE));
+        self.keep(|| format!("contract {} = {} · {}: {batch:?} [{m:?}, {k:?}] · [{k:?}, {n:?}]\n", T::DTYPE, L::DTYPE, R::DTYPE));
         Ok(())
     }
 

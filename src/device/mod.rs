@@ -164,14 +164,21 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
         inputs: Inputs<'_>,
     ) -> Result<()>;
 
-    /// A matrix product; never reads the output.
+    /// A product that sums over axes, of elements `L` and `R` into elements `T`; never reads the output.
     ///
     /// # Errors
-    /// What the device reports.
+    /// What the device reports; [`Error::OutOfMemory`].
     ///
     /// # Safety
-    /// As [`Device::map`], for elements `T`; the output overlaps no input.
-    unsafe fn contract<T: Number>(&self, plan: Contraction<'_>, output: Slot<'_>, left: Slot<'_>, right: Slot<'_>) -> Result<()>;
+    /// As [`Device::map`], for these elements; the output overlaps no input; no group of the plan has more than
+    /// [`MAX_GROUP`](crate::kernel::MAX_GROUP) axes.
+    unsafe fn contract<T: Number, L: Number, R: Number>(
+        &self,
+        plan: Contraction<'_>,
+        output: Slot<'_>,
+        left: Slot<'_>,
+        right: Slot<'_>,
+    ) -> Result<()>;
 
     /// The running states of a reducer along one axis, over the values of a body.
     ///

@@ -290,11 +290,11 @@ impl<T: Element, const RANK: usize, D: Device> RightOperand<T, RANK, D> for Tens
     }
 }
 
-/// A tensor or a view: an operand that has memory, as matrix products, indices and sorts need.
+/// A tensor or a view: an operand that has memory, as products, indices and sorts need.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tensor or view of element `{T}`, rank {RANK}, on `{D}`",
     label = "expected `&Tensor` or a view of element `{T}`, rank {RANK}, on `{D}`",
-    note = "matrix products exist for ranks 1·1, 2·1, 1·2, 2·2 and, batched, 3·3 and 4·4; `.lift()` makes a matrix a batch of one, which stretches",
+    note = "`matmul` has products of ranks 1·1, 2·1, 1·2, 2·2 and, batched, 3·3 and 4·4; `.lift()` makes a matrix a batch of one, which stretches; `einsum!` has all",
     note = "indices are `i64` and masks `bool`; another element: `.cast::<{T}>()?`; another device: `.to(&device)?`",
     note = "a tensor stands here by reference, `&x`, a view by itself; a lazy expression is evaluated first, with `.eval()?`"
 )]

@@ -8,7 +8,7 @@ mod contraction;
 mod movement;
 mod reducer;
 
-pub use contraction::Contraction;
+pub use contraction::{Contraction, MAX_GROUP};
 pub use movement::{Addressed, Scanning, Sorting};
 pub use reducer::Reducer;
 

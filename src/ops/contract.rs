@@ -1,23 +1,18 @@
-//! Matrix products, of every pair of ranks that has one.
+//! Products that sum over axes: matrix products of every pair of ranks that has one, and the general form behind them.
 //!
+//! Axes have labels, as in `einsum`: `ik, kj -> ij` is the matrix product. What both operands and the result have is the
+//! batch, what only the operands have is summed over; the device finds the rest.
 //! Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use crate::device::{Device, Slot, same_device};
 use crate::dim::Dim;
-use crate::element::Number;
-use crate::error::{Error, Result};
+use crate::element::{Number, Wider};
+use crate::error::{Error, Result, text};
 use crate::expr::Stored;
-use crate::kernel::Contraction;
+use crate::kernel::{Contraction, MAX_GROUP};
 use crate::layout::Layout;
 use crate::rank::Matmul;
-use crate::tensor::{Tensor, TensorView};
-
-/// A matrix of a stack: sizes and strides of the batch axes and of the last two.
-struct Stack {
-    batch: Vec2,
-    matrix: ([usize; 2], [isize; 2]),
-}
-type Vec2 = [(usize, isize); 2];
+use crate::tensor::{Tensor, TensorView, TensorViewMut};
 
 impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     /// The matrix product; see [`Tensor::matmul`].
@@ -30,12 +25,27 @@ impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
         T: 'b,
         Dim<RANK>: Matmul<Dim<N>, Output = Dim<M>>,
     {
-        product(self, other.into_view())
+        product("matmul", self, other.into_view())
+    }
+
+    /// The matrix product in a wider element; see [`Tensor::matmul_wide`].
+    ///
+    /// # Errors
+    /// As [`Tensor::matmul`].
+    pub fn matmul_wide<'b, U, const N: usize, const M: usize>(self, other: impl Stored<'b, U, N, D>) -> Result<Tensor<T::Wide, M, D>>
+    where
+        D: 'b,
+        U: Number + 'b,
+        T: Wider<U>,
+        Dim<RANK>: Matmul<Dim<N>, Output = Dim<M>>,
+    {
+        product("matmul_wide", self, other.into_view())
     }
 }
 
 impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-    /// The matrix product of `self` and `other`, accumulated in the element's machine type (f32 for 16-bit floats).
+    /// The matrix product of `self` and `other`, accumulated in the element's machine type (f32 for 16-bit floats; integers
+    /// wrap, [`matmul_wide`](Tensor::matmul_wide) gives wider ones).
     ///
     /// # Shapes
     /// | ranks | sizes |
@@ -49,8 +59,9 @@ impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// Other ranks do not compile. `k = 0` gives zeros.
     ///
     /// # Cost
-    /// One allocation of the result; operands are read as they stand, transposed or not. With feature `gemm`, products
-    /// of f32, f64 and complex numbers run at the machine's peak.
+    /// One allocation of the result; operands are read as they stand, transposed or not, packed in blocks. The order of
+    /// every sum depends on sizes alone: results do not depend on the number of threads, but may differ in the last bits
+    /// between instruction sets. Where the processor multiplies bf16 itself (`avx512bf16`), subnormal factors count as 0.
     ///
     /// # Errors
     /// [`Error::Inner`] when the inner sizes differ, [`Error::Sizes`] when the batches do not broadcast,
@@ -74,66 +85,190 @@ impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         T: 'b,
         Dim<RANK>: Matmul<Dim<N>, Output = Dim<M>>,
     {
-        product(self.view(), other.into_view())
+        product("matmul", self.view(), other.into_view())
+    }
+    /// The matrix product in a wider element: i8 and u8 give i32 or u32, 16 bits 32, 32 bits 64, f16 and bf16 give f32,
+    /// f32 gives f64. The factors are widened before they are multiplied, so nothing wraps that fits the result.
+    ///
+    /// Shapes, cost and errors are those of [`matmul`](Tensor::matmul); 8-bit integers take the processor's dot products
+    /// of four where it has them.
+    ///
+    /// # Errors
+    /// As [`matmul`](Tensor::matmul).
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let (a, b) = (Tensor::full([2, 1000], 100_i8, &Cpu)?, Tensor::full([1000, 3], -100_i8, &Cpu)?);
+    /// assert_eq!(a.matmul_wide(&b)?[[1, 2]], -10_000_000_i32);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn matmul_wide<'b, U, const N: usize, const M: usize>(&self, other: impl Stored<'b, U, N, D>) -> Result<Tensor<T::Wide, M, D>>
+    where
+        D: 'b,
+        U: Number + 'b,
+        T: Wider<U>,
+        Dim<RANK>: Matmul<Dim<N>, Output = Dim<M>>,
+    {
+        product("matmul_wide", self.view(), other.into_view())
     }
 }
 
-/// Any operand as a stack of matrices; a vector is a row on the left and a column on the right.
-fn stack<const RANK: usize>(layout: &Layout<RANK>, vector_is_row: bool) -> Stack {
-    let (size, stride) = (layout.size().0, layout.stride().0);
-    let axis = |from_end: usize| if RANK >= from_end { (size[RANK - from_end], stride[RANK - from_end]) } else { (1, 0) };
-    let (rows, columns) = match RANK {
-        1 if vector_is_row => ((1, 0), axis(1)),
-        1 => (axis(1), (1, 0)),
-        _ => (axis(2), axis(1)),
+fn product<T: Number, L: Number, R: Number, const RANK: usize, const N: usize, const M: usize, D: Device>(
+    op: &'static str,
+    left: TensorView<'_, L, RANK, D>,
+    right: TensorView<'_, R, N, D>,
+) -> Result<Tensor<T, M, D>> {
+    // The last labels of a stack of matrices; a vector has no row on the left and no column on the right.
+    let left_labels: &[u8] = if RANK == 1 { b"k" } else { b"abik" };
+    let right_labels: &[u8] = if N == 1 { b"k" } else { b"abkj" };
+    let out: &[u8] = match (RANK, N) {
+        (1, 1) => b"",
+        (_, 1) => b"i",
+        (1, _) => b"j",
+        _ => b"abij",
     };
-    let batch = if RANK > 2 { [axis(4), axis(3)] } else { [(1, 0); 2] };
-    Stack { batch, matrix: ([rows.0, columns.0], [rows.1, columns.1]) }
+    let last = |labels: &'static [u8], rank: usize| &labels[labels.len() - rank..];
+    labelled(op, [last(left_labels, RANK), last(right_labels, N), last(out, M)], left, right)
 }
 
-fn product<T: Number, const RANK: usize, const N: usize, const M: usize, D: Device>(
-    left: TensorView<'_, T, RANK, D>,
-    right: TensorView<'_, T, N, D>,
+// ------------------------------------------------------------ labels
+
+/// One label: its size, and its steps in the output, the left and the right operand, 0 where they do not have it.
+#[derive(Clone, Copy, Default)]
+struct Label {
+    size: usize,
+    step: [isize; 3],
+}
+
+/// The labels of one group.
+#[derive(Clone, Copy)]
+struct Group {
+    labels: [Label; MAX_GROUP],
+    count: usize,
+}
+
+impl Group {
+    const NONE: Group = Group { labels: [Label { size: 1, step: [0; 3] }; MAX_GROUP], count: 0 };
+
+    fn push(&mut self, op: &'static str, label: Label) -> Result<()> {
+        let Some(place) = self.labels.get_mut(self.count) else {
+            return Err(Error::Value { op, what: text(format_args!("more than {MAX_GROUP} axes are summed over")) });
+        };
+        (*place, self.count) = (label, self.count + 1);
+        Ok(())
+    }
+
+    fn sizes(&self) -> [usize; MAX_GROUP] {
+        self.labels.map(|label| label.size)
+    }
+}
+
+/// The size of a label in an operand, and its step: axes of one label are their diagonal.
+fn find<T, const RANK: usize, D: Device>(
+    op: &'static str,
+    x: &TensorView<'_, T, RANK, D>,
+    labels: &[u8],
+    label: u8,
+) -> Result<Option<(usize, isize)>> {
+    let mut found: Option<(usize, isize)> = None;
+    for axis in (0..RANK).filter(|&axis| labels[axis] == label) {
+        let (size, stride) = (x.size().0[axis], x.stride().0[axis]);
+        found = match found {
+            None => Some((size, stride)),
+            Some((other, step)) if other == size => Some((size, step.wrapping_add(stride))),
+            Some((other, _)) => {
+                let what = format_args!("axes `{}` of sizes {} have {other} and {size} indices", char::from(label), x.size());
+                return Err(Error::Value { op, what: text(what) });
+            }
+        };
+    }
+    Ok(found)
+}
+
+/// The product of two operands whose axes have labels: those of the left one, of the right one, of the result.
+///
+/// A label of the result is one of an operand's and stands in it once. Where both operands have it, a size of 1 stretches.
+pub(super) fn labelled<T: Number, L: Number, R: Number, const A: usize, const B: usize, const M: usize, D: Device>(
+    op: &'static str,
+    [left_labels, right_labels, out_labels]: [&[u8]; 3],
+    left: TensorView<'_, L, A, D>,
+    right: TensorView<'_, R, B, D>,
 ) -> Result<Tensor<T, M, D>> {
-    let op = "matmul";
     same_device(op, left.device(), right.device())?;
     left.ready(op)?;
     right.ready(op)?;
-    let (a, b) = (stack(left.layout(), true), stack(right.layout(), false));
-    let (([m, k], _), ([inner, n], _)) = (a.matrix, b.matrix);
-    if k != inner {
-        return Err(Error::Inner { op, left: left.size().0.into(), right: right.size().0.into() });
+    let sizes = |op| Error::Sizes { op, left: left.size().0.into(), right: right.size().0.into() };
+    let [mut batch, mut m, mut k, mut n] = [Group::NONE; 4];
+    // Summed labels first: what does not fit inside is said before what does not fit outside.
+    for (at, &label) in left_labels.iter().chain(right_labels).enumerate() {
+        let before = left_labels.iter().chain(right_labels).take(at);
+        if out_labels.contains(&label) || before.into_iter().any(|&other| other == label) {
+            continue;
+        }
+        let found = (find(op, &left, left_labels, label)?, find(op, &right, right_labels, label)?);
+        let inner = match found {
+            (Some((size, a)), Some((other, b))) if size == other => Label { size, step: [0, a, b] },
+            (Some(_), Some(_)) => return Err(Error::Inner { op, left: left.size().0.into(), right: right.size().0.into() }),
+            (Some((size, a)), None) => Label { size, step: [0, a, 0] },
+            (None, Some((size, b))) => Label { size, step: [0, 0, b] },
+            (None, None) => continue,
+        };
+        k.push(op, inner)?;
     }
-    let mut batch = [1; 2];
-    for (batch, (a, b)) in batch.iter_mut().zip(a.batch.iter().zip(&b.batch)) {
-        *batch = match (a.0, b.0) {
-            (a, b) if a == b => a,
-            (1, size) | (size, 1) => size,
-            _ => return Err(Error::Sizes { op, left: left.size().0.into(), right: right.size().0.into() }),
+    let mut size = [1; M];
+    let mut found = [(None, None); M];
+    for axis in 0..M {
+        found[axis] = (find(op, &left, left_labels, out_labels[axis])?, find(op, &right, right_labels, out_labels[axis])?);
+        size[axis] = match found[axis] {
+            (Some((a, _)), Some((b, _))) if a == b || b == 1 => a,
+            (Some((1, _)), Some((b, _))) => b,
+            (Some(_), Some(_)) => return Err(sizes(op)),
+            (Some((size, _)), None) | (None, Some((size, _))) => size,
+            (None, None) => 1,
         };
     }
-    // The result's axes are the last M of (batch, batch, m, n), without the axis that a vector does not have.
-    let all = [batch[0], batch[1], m, n];
-    let size: [usize; M] = match (RANK, N) {
-        (1, 1) => [0; M], // rank 0
-        (_, 1) => [m; M],
-        (1, _) => [n; M],
-        _ => std::array::from_fn(|axis| all[4 - M + axis]),
-    };
     let mut out = Tensor::<T, M, D>::unwritten(op, Layout::row_major_of(op, Dim(size), size_of::<T>())?, left.device())?;
-    let stretch = |stack: &Stack| {
-        let batch: [isize; 2] = std::array::from_fn(|axis| if stack.batch[axis].0 == batch[axis] { stack.batch[axis].1 } else { 0 });
-        [batch[0], batch[1], stack.matrix.1[0], stack.matrix.1[1]]
-    };
-    let rows = n as isize;
-    let out_stride = [(batch[1] as isize).wrapping_mul(m as isize).wrapping_mul(rows), (m as isize).wrapping_mul(rows), rows, 1];
-    let (a_stride, b_stride) = (stretch(&a), stretch(&b));
-    let element = size_of::<T>();
-    let plan = Contraction { batch: &batch, m, k, n };
-    let out_slot = Slot { address: out.writable(op)?.raw_ptr().cast(), stride: &out_stride, element };
-    let left_slot = Slot { address: left.raw_ptr().cast_mut().cast(), stride: &a_stride, element };
-    let right_slot = Slot { address: right.raw_ptr().cast_mut().cast(), stride: &b_stride, element };
-    // SAFETY: two ready views and fresh memory of `batch · m · n` elements, with the strides of their own layouts.
-    unsafe { left.device().contract::<T>(plan, out_slot, left_slot, right_slot)? };
+    let mut view = out.writable(op)?;
+    let stride = view.stride().0;
+    for axis in 0..M {
+        // A size of 1 stretches by a step of 0.
+        let step = |(own, step): (usize, isize)| if own == size[axis] { step } else { 0 };
+        let label = |a, b| Label { size: size[axis], step: [stride[axis], a, b] };
+        match found[axis] {
+            (Some(a), Some(b)) => batch.push(op, label(step(a), step(b)))?,
+            (Some(a), None) => m.push(op, label(step(a), 0))?,
+            (None, Some(b)) => n.push(op, label(0, step(b)))?,
+            (None, None) => {}
+        }
+    }
+    // SAFETY: two ready views and fresh memory, with the steps of their own axes or 0.
+    unsafe { run(&mut view, left, right, [&batch, &m, &k, &n])? };
     Ok(out)
+}
+
+/// # Safety
+/// The labels' steps stay inside the operands, and reach every element of the output once.
+unsafe fn run<T: Number, L: Number, R: Number, const A: usize, const B: usize, const M: usize, D: Device>(
+    out: &mut TensorViewMut<'_, T, M, D>,
+    left: TensorView<'_, L, A, D>,
+    right: TensorView<'_, R, B, D>,
+    [batch, m, k, n]: [&Group; 4],
+) -> Result<()> {
+    // The steps of one operand, of its groups in turn.
+    let steps = |operand: usize, groups: [&Group; 3]| {
+        let (mut steps, mut count) = ([0; 3 * MAX_GROUP], 0);
+        for label in groups.into_iter().flat_map(|group| &group.labels[..group.count]) {
+            (steps[count], count) = (label.step[operand], count + 1);
+        }
+        steps
+    };
+    let (out_steps, left_steps, right_steps) = (steps(0, [batch, m, n]), steps(1, [batch, m, k]), steps(2, [batch, k, n]));
+    let sizes = [batch, m, k, n].map(Group::sizes);
+    let plan = Contraction { batch: &sizes[0][..batch.count], m: &sizes[1][..m.count], k: &sizes[2][..k.count], n: &sizes[3][..n.count] };
+    let out_slot = Slot { address: out.raw_ptr().cast(), stride: &out_steps, element: size_of::<T>() };
+    let left_slot = Slot { address: left.raw_ptr().cast_mut().cast(), stride: &left_steps, element: size_of::<L>() };
+    let right_slot = Slot { address: right.raw_ptr().cast_mut().cast(), stride: &right_steps, element: size_of::<R>() };
+    // SAFETY: the caller's promise; a fresh output overlaps no input.
+    unsafe { left.device().contract::<T, L, R>(plan, out_slot, left_slot, right_slot) }
 }

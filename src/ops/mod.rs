@@ -18,7 +18,11 @@
 //! | `arrange.rs` | concat, stack, split, pad, roll, repeat, tile |
 //! | `grid.rs` | triangles, diagonals, grids, one-hot, counts by value |
 //! | `index.rs` | gather, scatter, take, what a mask picks |
-//! | `contract.rs` | matrix products |
+//! | `contract.rs` | matrix products, and products of labelled axes |
+//! | `einsum.rs` | `einsum!`, tensordot |
+//! | `linalg.rs` | norms, dot and outer products, traces, powers |
+//! | `conv.rs` `pool.rs` | convolutions, pooling |
+//! | `attention.rs` | scaled dot-product attention |
 //! | `random.rs` | random numbers, the same on every device |
 //! | `operator.rs` | operators that need code of their own on each device |
 //! | `table.rs` | kernels compiled in advance, rows for the tests |
@@ -30,15 +34,20 @@ mod activation;
 mod arithmetic;
 mod arrange;
 mod assign;
+pub mod attention;
 mod compare;
 mod complex;
 mod contract;
+pub mod conv;
+pub mod einsum;
 pub mod functions;
 mod grid;
 mod index;
+mod linalg;
 mod math;
 mod normalise;
 mod operator;
+pub mod pool;
 mod random;
 mod reduce;
 mod scan;
@@ -53,6 +62,7 @@ pub use compare::*;
 pub use complex::*;
 pub use grid::{Histogram, Triangles};
 pub use index::{Indexing, Replace};
+pub use linalg::*;
 pub use math::*;
 pub use operator::{Operator, run};
 pub use reduce::*;

@@ -212,6 +212,92 @@ fn products_refuse_sizes_that_do_not_fit_and_have_their_sizes_without_data() -> 
     let (x, y) = (Tensor::<f32, 4, _>::zeros([2, 1, 3, 4], &device)?, Tensor::<f32, 4, _>::zeros([1, 5, 4, 6], &device)?);
     let z = x.matmul(&y)?;
     assert_eq!((z.size(), z.to_vec().is_err()), (dim![2, 5, 3, 6], true));
-    assert_eq!(device.kernels(), ["contract f32 [2, 5] [3, 4] · [4, 6]\n"]);
+    assert_eq!(device.kernels(), ["contract f32 = f32 · f32: [2, 5] [[3], [4]] · [[4], [6]]\n"]);
+    Ok(())
+}
+
+/// Products in a wider element, against sums in 128 bits.
+fn wide<L: Value + Number + rankform::Wider<R>, R: Value + Number>(random: &mut Random)
+where
+    L::Wide: Value,
+{
+    for [m, k, n] in [[1, 300, 1], [5, 70, 40], [13, 257, 33], [40, 5, 3], [2, 600, 64]] {
+        for kinds in [[0, 0], [1, 3], [2, 1], [4, 5]] {
+            let (left, right, from) = (L::samples(), R::samples(), random.below(1000));
+            let a = operand_of::<L>([m, k], kinds[0], |i| left[(i * 7919 + from) % left.len()]);
+            let b = operand_of::<R>([k, n], kinds[1], |i| right[(i * 104_729 + from) % right.len()]);
+            let c = a.matmul_wide(&b).unwrap();
+            let value = |exact: Exact| if let Exact::Whole(x) = exact { x } else { unreachable!() };
+            let bits = 8 * size_of::<L::Wide>() as u32;
+            for [i, j] in c.size().indices() {
+                let truth: i128 = (0..k).map(|l| value(a[[i, l]].exact()) * value(b[[l, j]].exact())).sum();
+                assert_eq!(
+                    (value(c[[i, j]].exact()) - truth) % (1i128 << bits),
+                    0,
+                    "{} {} [{m}, {k}, {n}] {kinds:?} [{i}, {j}]",
+                    L::DTYPE,
+                    R::DTYPE
+                );
+            }
+        }
+    }
+}
+
+fn operand_of<T: Value>(size: [usize; 2], kind: usize, value: impl Fn(usize) -> T) -> Tensor<T, 2> {
+    let [m, n] = size;
+    let of = |size: [usize; 2]| Tensor::from_fn(size, |[i, j]| value(i * size[1] + j), &Cpu).unwrap();
+    match kind {
+        0 => of(size),
+        1 => of([n, m]).into_permuted([1, 0]).unwrap(),
+        2 => of(size).into_reversed(Axis::<1>).unwrap(),
+        3 => of([2 * m, 3 * n]).into_slice(((..).step(2), (..).step(3))).unwrap(),
+        4 => of([m, 1]).into_broadcast(size).unwrap(),
+        _ => of([1, n]).into_broadcast(size).unwrap(),
+    }
+}
+
+#[test]
+fn wide_products_of_whole_numbers_hold_every_extreme() {
+    let mut random = Random(12);
+    wide::<i8, i8>(&mut random);
+    wide::<u8, i8>(&mut random);
+    wide::<i8, u8>(&mut random);
+    wide::<u8, u8>(&mut random);
+    wide::<i16, i16>(&mut random);
+    wide::<u16, u16>(&mut random);
+    wide::<i32, i32>(&mut random);
+    wide::<u32, u32>(&mut random);
+}
+
+#[test]
+fn wide_products_of_floats_are_not_rounded_to_their_factors() -> Result<()> {
+    let mut random = Random(13);
+    let x = Tensor::from_fn([20, 300], |_| half::bf16::from_f64(random.unit()), &Cpu)?;
+    let y = x.matmul_wide(x.transposed())?;
+    let (exact, half) = (x.cast::<f64>()?, x.cast::<half::f16>()?);
+    let truth = exact.matmul(exact.transposed())?;
+    let error = |y: Tensor<f32, 2>| (y.cast::<f64>()?.lazy() - &truth).abs().max(All)?.item();
+    assert!(error(y)? < 1e-3 && error(half.matmul_wide(half.transposed())?)? < 1e-1);
+    let single = x.cast::<f32>()?;
+    assert!((single.matmul_wide(single.transposed())?.lazy() - &truth).abs().max(All)?.item()? < 1e-12);
+    Ok(())
+}
+
+#[test]
+fn a_product_never_reads_what_its_memory_held_before() -> Result<()> {
+    fn soiled<T: Number>(nan: T, size: [usize; 2]) -> Result<()> {
+        drop(Tensor::full(size, nan, &Cpu)?); // the memory of the next tensor of this size, most likely
+        Ok(())
+    }
+    for [m, k, n] in [[4, 4, 4], [64, 64, 64], [90, 600, 70], [57, 300, 31], [100, 1, 100], [60, 5000, 1], [33, 0, 65]] {
+        let (x, y) = (Tensor::<f32, 2>::ones([m, k], &Cpu)?, Tensor::<f32, 2>::ones([k, n], &Cpu)?);
+        let (a, b) = (x.cast::<bf16>()?, y.cast::<bf16>()?);
+        for _ in 0..3 {
+            soiled(f32::NAN, [m, n])?;
+            assert!(x.matmul(&y)?.to_vec()?.iter().all(|&value| value == k as f32), "f32 [{m}, {k}, {n}]");
+            soiled(bf16::NAN, [m, n])?;
+            assert!(a.matmul(&b)?.to_vec()?.iter().all(|&value| value == bf16::from_f64(k as f64)), "bf16 [{m}, {k}, {n}]");
+        }
+    }
     Ok(())
 }

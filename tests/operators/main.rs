@@ -9,6 +9,8 @@
 //! | `contract.rs` | matrix products of every pair of ranks |
 //! | `scans.rs` `ordering.rs` | running reductions; sorts and what stands on them |
 //! | `indexing.rs` `movement.rs` | elements by index and mask; tensors joined, cut, padded, turned |
+//! | `contract.rs` `einsum.rs` | matrix products of every pair of ranks; products by labels, and what is built on them |
+//! | `conv.rs` | convolutions, pooling, attention |
 //! | `normalise.rs` | softmax, log-softmax, layer norm |
 //! | `convert.rs` | casts, comparisons, choices, complex parts |
 //! | `place.rs` | in place, operators of Rust, memory that operands give |
@@ -23,7 +25,9 @@ mod alloc;
 mod along;
 mod arrange;
 mod contract;
+mod conv;
 mod convert;
+mod einsum;
 mod indexing;
 mod movement;
 mod normalise;

@@ -34,6 +34,15 @@ fn results_do_not_depend_on_the_number_of_threads() {
     same_on_every_pool("a variance of columns", || bits(x.var(Axis::<0>).unwrap()));
     same_on_every_pool("sums of a permuted operand", || bits(y.transposed().sum(Axis::<1>).unwrap()));
     same_on_every_pool("a fused sum of squares", || bits((x.lazy() - y.transposed()).square().sum(Axis::<0>).unwrap()));
+    same_on_every_pool("a matrix product", || bits(x.matmul(&y).unwrap()));
+    let narrow = (x.cast::<half::bf16>().unwrap(), y.cast::<half::bf16>().unwrap());
+    same_on_every_pool("a product of 16-bit floats", || bits(narrow.0.matmul(&narrow.1).unwrap()));
+    same_on_every_pool("a matrix times a vector", || bits(values([700, 901]).matmul(values([901, 2]).slice((.., 0)).unwrap()).unwrap()));
+    same_on_every_pool("a convolution", || {
+        let image = values([3 * 10, 30 * 33]).into_shape([3, 10, 30, 33]).unwrap();
+        let weights = values([20, 10 * 9]).into_shape([20, 10, 3, 3]).unwrap();
+        bits(image.conv2d(&weights, rankform::ops::conv::Conv::new().padding([1, 1])).unwrap())
+    });
     same_on_every_pool("places", || bits(x.argmax(Axis::<0>).unwrap()));
     same_on_every_pool("running sums of rows", || bits(x.cumsum(Axis::<1>).unwrap()));
     same_on_every_pool("running sums of columns", || bits((x.lazy() * y.transposed()).cumsum(Axis::<0>).unwrap()));

@@ -12,10 +12,10 @@
 //! | `map.rs` | programs over elements |
 //! | `rows.rs` | programs over rows |
 //! | `reduce.rs` | reducers over axes |
-//! | `contract.rs` | matrix products |
 //! | `scan.rs` | running states along an axis |
 //! | `index.rs` | moves by index and by mask |
 //! | `sort.rs` | lines in order |
+//! | `contract/` | products that sum over axes |
 //!
 //! Only the innermost loops are generic over the kernel; everything around them is compiled once, here.
 //! Imports: `error`, `element`, `kernel`.
@@ -160,10 +160,15 @@ unsafe impl Device for Cpu {
         Ok(())
     }
 
-    unsafe fn contract<T: Number>(&self, plan: Contraction<'_>, output: Slot<'_>, left: Slot<'_>, right: Slot<'_>) -> Result<()> {
+    unsafe fn contract<T: Number, L: Number, R: Number>(
+        &self,
+        plan: Contraction<'_>,
+        output: Slot<'_>,
+        left: Slot<'_>,
+        right: Slot<'_>,
+    ) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
-        unsafe { contract::run::<T>(plan, output, left, right) };
-        Ok(())
+        unsafe { contract::run::<T, L, R>(plan, output, left, right) }
     }
 
     unsafe fn scan<B: Body, R: Reducer<B::Out>>(

@@ -92,8 +92,8 @@ unsafe impl Send for Block {}
 impl Block {
     fn layout(capacity: usize) -> Option<Layout> {
         let alignment = match capacity {
-            ..SMALL => SMALL_ALIGNMENT,
-            ..HUGE => ALIGNMENT,
+            0..SMALL => SMALL_ALIGNMENT,
+            SMALL..HUGE => ALIGNMENT,
             _ => HUGE_PAGE,
         };
         Layout::from_size_align(capacity, alignment).ok()
@@ -172,8 +172,8 @@ impl Pool {
 /// Capacities are rounded, so that sizes that differ little use each other's blocks.
 fn capacity_for(nbytes: usize) -> Option<usize> {
     let unit = match nbytes {
-        ..POOLED => return Some(nbytes),
-        ..HUGE => 4 << 10,
+        0..POOLED => return Some(nbytes),
+        POOLED..HUGE => 4 << 10,
         _ => 64 << 10,
     };
     nbytes.checked_next_multiple_of(unit)

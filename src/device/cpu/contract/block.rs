@@ -1,0 +1,340 @@
+//! Products by panels: the right operand is packed once, blocks of rows of the left one in turn, tiles run over both.
+//!
+//! Every sum goes over `k` in the same blocks, whatever the threads do, so results do not depend on their number.
+//! Imports: `error`, `device`.
+
+use super::super::memory::CpuBlock;
+use super::axes::{Axes, is_run};
+use super::pack::Pack;
+use super::tile::{Kernel, MOST_ROWS, Tile};
+use crate::device::Fresh;
+use crate::error::Result;
+use std::mem::MaybeUninit;
+
+/// One product: three groups of axes and where index 0 of each operand stands. The output has elements.
+#[derive(Clone, Copy)]
+pub(super) struct Product {
+    /// Steps in the output and the left operand.
+    pub(super) m: Axes<2>,
+    /// Steps in the output and the right operand.
+    pub(super) n: Axes<2>,
+    /// Steps in the left and the right operand.
+    pub(super) k: Axes<2>,
+    pub(super) out: *mut u8,
+    pub(super) left: *const u8,
+    pub(super) right: *const u8,
+}
+
+// SAFETY: addresses only; whoever follows them answers for it (see `Device`, safety 2).
+unsafe impl Send for Product {}
+// SAFETY: as above.
+unsafe impl Sync for Product {}
+
+impl Product {
+    /// The transposed product: `outᵀ = rightᵀ · leftᵀ`.
+    pub(super) fn turned(&self) -> Product {
+        let Product { m, n, k, out, left, right } = *self;
+        Product { m: n, n: m, k: k.reordered([1, 0]), out, left: right, right: left }
+    }
+
+    /// Multiply-adds.
+    pub(super) fn work(&self) -> usize {
+        self.m.total().saturating_mul(self.n.total()).saturating_mul(self.k.total())
+    }
+}
+
+/// From elements to panels and from sums to elements.
+#[derive(Clone, Copy)]
+pub(super) struct Transfer {
+    pub(super) left: Pack,
+    pub(super) right: Pack,
+    /// Writes sums that stand `step` apart, narrowed, at offsets of the output.
+    pub(super) unload: unsafe fn(sums: *const u8, step: usize, to: *mut u8, offsets: &[isize]),
+    /// Bytes of an element of the output.
+    pub(super) element: usize,
+    /// Whether the elements of all operands are units of the kernel, and those of the output its sums.
+    pub(super) same: bool,
+}
+
+/// Indices along `k` whose products are summed before they are added to what there is.
+const DEEP: usize = 256;
+/// As above, where each row of the left operand is read once.
+const ONCE: usize = 4096;
+/// Units of the right operand that are packed together.
+const STRIP: usize = 64;
+/// Columns of the widest tile.
+const MOST_COLUMNS: usize = 32;
+/// Indices along `k` of the deepest unit.
+const MOST_DEPTH: usize = 4;
+/// Rows of the left operand that are packed together; a multiple of every kernel's rows.
+const HIGH: usize = 240;
+/// Bytes of the right operand that are packed together, if one panel is not more.
+const RIGHT_BYTES: usize = 8 << 20;
+/// Bytes of a right operand that is read where it stands.
+const NEAR_BYTES: usize = 48 << 10;
+/// Bytes of a left operand that is read where it stands.
+const LEFT_BYTES: usize = 256 << 10;
+/// Multiply-adds from which other threads help.
+pub(super) const PARALLEL: usize = 1 << 22;
+
+/// Computes a product with `k > 0`.
+///
+/// # Safety
+/// The operands hold the elements of the transfer at every index; the output overlaps neither.
+pub(super) unsafe fn run<K: Kernel>(kernel: K, product: &Product, transfer: Transfer) -> Result<()> {
+    let (m, n, k) = (product.m.total(), product.n.total(), product.k.total());
+    let vectors = if n <= K::LANES { 1 } else { 2 };
+    let many = product.work() >= PARALLEL;
+    let mut job = Job { kernel, product, transfer, vectors, units: k.div_ceil(K::DEPTH), first: 0, columns: n };
+    let size = size_of::<K::Unit>();
+    let near = transfer.same && k.saturating_mul(n).saturating_mul(size) <= NEAR_BYTES && n.is_multiple_of(K::LANES);
+    if let (true, Some([1, 1]), Some([_, step])) = (K::DIRECT && near, product.n.single(), product.k.single()) {
+        let right = Right { start: product.right.cast(), step, panel: vectors * K::LANES };
+        let rows = |block: usize| HIGH.min(m - block * HIGH);
+        // SAFETY: the caller's promise; the right operand stands in rows of `n`.
+        return each(m.div_ceil(HIGH), many, &|block| unsafe { job.rows(&right, block * HIGH, rows(block), 0..n) });
+    }
+    let width = vectors * K::LANES;
+    let whole = n.next_multiple_of(width);
+    // With few rows what is packed is used at once: it stays near.
+    let bytes = if m <= HIGH { RIGHT_BYTES / 4 } else { RIGHT_BYTES };
+    let columns = (bytes / job.units.saturating_mul(size).max(1) / width * width).clamp(width, whole);
+    let room = Room::new(job.units, columns, size)?;
+    for first in (0..n).step_by(columns) {
+        (job.first, job.columns) = (first, columns.min(n - first));
+        let panels = job.columns.div_ceil(width);
+        // SAFETY: the caller's promise; the units of each panel have their place in the room.
+        each(job.units.div_ceil(STRIP), many, &|strip| unsafe { job.pack_right(room.at(), strip * STRIP) })?;
+        let right = Right { start: room.at().cast_const().cast(), step: width as isize, panel: job.units * width };
+        let blocks = m.div_ceil(HIGH);
+        // Few rows: groups of panels are the work of one thread.
+        let groups = if many { (4 * threads()).div_ceil(blocks).min(panels) } else { 1 };
+        let (height, share) = (m.div_ceil(blocks).next_multiple_of(K::ROWS), panels.div_ceil(groups) * width);
+        each(m.div_ceil(height) * groups, many, &|task| {
+            let (row, column) = (task / groups * height, task % groups * share);
+            if column >= job.columns {
+                return Ok(());
+            }
+            // SAFETY: the caller's promise; the right panels are packed.
+            unsafe { job.rows(&right, row, height.min(m - row), column..(column + share).min(job.columns)) }
+        })?;
+    }
+    Ok(())
+}
+
+/// What the threads of one product share.
+struct Job<'a, K: Kernel> {
+    kernel: K,
+    product: &'a Product,
+    transfer: Transfer,
+    vectors: usize,
+    /// Units along `k`.
+    units: usize,
+    /// The first of the columns that are packed, and how many they are.
+    first: usize,
+    columns: usize,
+}
+
+/// The right operand, packed or as it stands.
+#[derive(Clone, Copy)]
+struct Right<U> {
+    start: *const U,
+    /// From unit to unit.
+    step: isize,
+    /// From panel to panel.
+    panel: usize,
+}
+
+// SAFETY: an address only; whoever follows it answers for it.
+unsafe impl<U> Sync for Right<U> {}
+
+// SAFETY: addresses only; whoever follows them answers for it.
+unsafe impl<K: Kernel> Sync for Job<'_, K> {}
+
+impl<K: Kernel> Job<'_, K> {
+    /// Packs some units of every panel of the right operand: rows that stand side by side are read one after the other.
+    ///
+    /// # Safety
+    /// `to` has room for the panels.
+    unsafe fn pack_right(&self, to: *mut u8, unit: usize) -> Result<()> {
+        let (width, from) = (self.vectors * K::LANES, unit * K::DEPTH);
+        let mut along = [0; STRIP * MOST_DEPTH];
+        let along = &mut along[..(STRIP * K::DEPTH).min(self.product.k.total() - from)];
+        self.product.k.offsets(1, from, along);
+        for (panel, first) in (0..self.columns).step_by(width).enumerate() {
+            let mut lanes = [0; MOST_COLUMNS];
+            let lanes = &mut lanes[..width.min(self.columns - first)];
+            self.product.n.offsets(1, self.first + first, lanes);
+            let at = (panel * self.units + unit) * width * size_of::<K::Unit>();
+            // SAFETY: the caller's promise.
+            unsafe { (self.transfer.right)(self.product.right, lanes, along, width, to.add(at)) };
+        }
+        Ok(())
+    }
+
+    /// Computes some rows and columns (those from `self.first` on).
+    ///
+    /// # Safety
+    /// As [`run`]; the right operand is packed, or stands in rows.
+    unsafe fn rows(&self, right: &Right<K::Unit>, row: usize, rows: usize, columns: std::ops::Range<usize>) -> Result<()> {
+        let Job { product, transfer, vectors, units, .. } = *self;
+        let Right { start: right, step: right_step, panel: panel_step } = *right;
+        let (width, size) = (vectors * K::LANES, size_of::<K::Unit>());
+        let once = self.columns <= width;
+        // The left operand as it stands, in runs of its fastest axes.
+        let ((run, [_, row_step]), (depth, [unit_step, _])) = (product.m.fastest(), product.k.fastest());
+        let apart = |row_step: isize| row_step.unsigned_abs().saturating_mul(size) <= 2048;
+        let direct = K::DIRECT && transfer.same && {
+            let plain = run >= rows && depth == units;
+            let reach = rows.saturating_mul(row_step.unsigned_abs()).max(units.saturating_mul(unit_step.unsigned_abs()));
+            let near = plain && (unit_step == 1 || row_step == 1) && reach.saturating_mul(size) <= LEFT_BYTES;
+            // Rows that do not meet in a few lines of the cache, or are read once.
+            let apart = apart(row_step);
+            near || unit_step == 1 && (plain && once || apart && (plain || run >= K::ROWS && depth >= 64))
+        };
+        // Eight rows that are read once each: as many lines as meet in a set of the first cache.
+        let highest = if direct && once && !apart(row_step) { K::ROWS.min(8) } else { K::ROWS };
+        let deep = if direct && once { ONCE } else { DEEP };
+        let next = |unit: usize| deep.min(units - unit).min(if direct { depth - unit % depth } else { units });
+        // Tiles: their first row and the row after their last one.
+        let (mut tile_rows, mut tiles, mut at) = ([(0, 0); HIGH], 0, 0);
+        while at < rows {
+            let together = if direct { (run - (row + at) % run).min(rows - at) } else { rows };
+            let parts = together.div_ceil(highest);
+            for part in 0..parts {
+                tile_rows[tiles] = (at + part * together / parts, at + (part + 1) * together / parts);
+                tiles += 1;
+            }
+            at += together;
+        }
+        let tile_rows = &tile_rows[..tiles];
+        let packed = if direct { None } else { Some(Room::new(deep.min(units), tiles * K::ROWS, size)?) };
+        let across = |column: usize| {
+            let (mut across, here) = ([0; MOST_COLUMNS], width.min(columns.end - column));
+            product.n.offsets(0, self.first + column, &mut across[..here]);
+            // Whether the sums can be written where they belong, as vectors.
+            let whole = transfer.same && (here == width || here == K::LANES) && is_run(&across[..here]);
+            (across, here, whole)
+        };
+        let (mut down, mut beside) = ([0; HIGH], [0; HIGH]);
+        product.m.offsets(0, row, &mut down[..rows]);
+        product.m.offsets(1, row, &mut beside[..rows]);
+        let tile_size = K::ROWS * width;
+        // Where sums wait for the rest of `k`, when the output cannot hold them.
+        let waits = next(0) < units && columns.clone().step_by(width).any(|column| !across(column).2);
+        let panels = columns.len().div_ceil(width);
+        let waiting = if waits { Some(Room::new(tiles * panels, tile_size, size_of::<K::Sum>())?) } else { None };
+        let mut starts = [None; HIGH / 4];
+        let mut unit = 0;
+        while unit < units {
+            let count = next(unit);
+            let mut start_of_units = [0];
+            if let Some(room) = &packed {
+                let mut along = [0; DEEP * MOST_DEPTH];
+                let from = unit * K::DEPTH;
+                let along = &mut along[..(count * K::DEPTH).min(product.k.total() - from)];
+                product.k.offsets(0, from, along);
+                for (tile, &(first, end)) in tile_rows.iter().enumerate() {
+                    // SAFETY: the caller's promise; each tile has its place in the room.
+                    unsafe {
+                        let panel = room.at().add(tile * count * K::ROWS * size);
+                        (transfer.left)(product.left, &beside[first..end], along, K::ROWS, panel);
+                        starts[tile] = K::start(panel.cast_const().cast(), count);
+                    }
+                }
+            } else {
+                product.k.offsets(0, unit, &mut start_of_units);
+            }
+            let last = unit + count == units;
+            for (panel, column) in columns.clone().step_by(width).enumerate() {
+                let (across, here, whole) = across(column);
+                let across = &across[..here];
+                // A panel of the right operand, and in it the first of these units.
+                let right = right.wrapping_add(column / width * panel_step).wrapping_offset(unit as isize * right_step);
+                for (tile, &(first, end)) in tile_rows.iter().enumerate() {
+                    let down = &down[first..end];
+                    let (left, left_step, start) = match &packed {
+                        Some(room) => {
+                            let panel = room.at().cast_const().cast::<K::Unit>().wrapping_add(tile * count * K::ROWS);
+                            (panel, [1, K::ROWS as isize], starts[tile])
+                        }
+                        None => {
+                            let offset = beside[first].wrapping_add(start_of_units[0]);
+                            (product.left.cast::<K::Unit>().wrapping_offset(offset), [row_step, unit_step], None)
+                        }
+                    };
+                    let mut local = [MaybeUninit::<K::Sum>::uninit(); MOST_ROWS * MOST_COLUMNS];
+                    let aside = match &waiting {
+                        Some(room) => room.at().cast::<K::Sum>().wrapping_add((panel * tiles + tile) * tile_size),
+                        None => local.as_mut_ptr().cast(),
+                    };
+                    let base = product.out.cast::<K::Sum>();
+                    let out = std::array::from_fn(|r| match down.get(r) {
+                        Some(down) if whole => base.wrapping_offset(down.wrapping_add(across[0])),
+                        _ => aside.wrapping_add(r * width),
+                    });
+                    let vectors = if here <= K::LANES { 1 } else { vectors };
+                    let add = unit > 0;
+                    let tile = Tile { rows: down.len(), vectors, units: count, left, left_step, right, right_step, start, out, add };
+                    // SAFETY: the caller's promise: rows and units are there, and room for the tile.
+                    unsafe { self.kernel.tile(&tile) };
+                    if !whole && last {
+                        // SAFETY: the sums of a tile, and their places in the output.
+                        unsafe { self.unload(aside, width, down, across) };
+                    }
+                }
+            }
+            unit += count;
+        }
+        Ok(())
+    }
+
+    /// Writes a tile to its places, along rows or columns, as they stand in memory.
+    ///
+    /// # Safety
+    /// A sum for each row and column, `width` apart from row to row, and a place for it in the output.
+    unsafe fn unload(&self, sums: *const K::Sum, width: usize, down: &[isize], across: &[isize]) {
+        let Transfer { unload, element, .. } = self.transfer;
+        let by_columns = is_run(down) && !is_run(across);
+        let (outer, inner, outer_step, inner_step) = if by_columns { (across, down, 1, width) } else { (down, across, width, 1) };
+        for (i, &offset) in outer.iter().enumerate() {
+            let to = self.product.out.wrapping_offset(offset.wrapping_mul(element as isize));
+            // SAFETY: the caller's promise.
+            unsafe { unload(sums.wrapping_add(i * outer_step).cast(), inner_step, to, inner) };
+        }
+    }
+}
+
+/// Calls `f` with each number below `count`, on several threads where there are `many` things to do.
+pub(super) fn each(count: usize, many: bool, f: &(dyn Fn(usize) -> Result<()> + Sync)) -> Result<()> {
+    #[cfg(feature = "rayon")]
+    if many && count > 1 && rayon::current_num_threads() > 1 {
+        use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
+        return (0..count).into_par_iter().with_max_len(1).try_for_each(f);
+    }
+    let _ = many;
+    (0..count).try_for_each(f)
+}
+
+/// How many threads there are; results do not depend on it.
+fn threads() -> usize {
+    #[cfg(feature = "rayon")]
+    return rayon::current_num_threads();
+    #[cfg(not(feature = "rayon"))]
+    1
+}
+
+/// Memory for panels, aligned to a cache line: blocks of the device, which are kept and used again.
+pub(super) struct Room(CpuBlock);
+
+impl Room {
+    /// For `a · b` things of `size` bytes.
+    pub(super) fn new(a: usize, b: usize, size: usize) -> Result<Self> {
+        let nbytes = a.checked_mul(b).and_then(|n| n.checked_mul(size)).unwrap_or(usize::MAX);
+        Ok(Room(CpuBlock::new(nbytes, Fresh::Unspecified)?))
+    }
+
+    pub(super) fn at(&self) -> *mut u8 {
+        self.0.address()
+    }
+}

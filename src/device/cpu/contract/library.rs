@@ -1,0 +1,73 @@
+//! The `gemm` crate: products of plain matrices, packed and register-tiled, by the widest instruction set found at run
+//! time. It never reads the output.
+//!
+//! Imports: `scalar`.
+
+use super::block::{PARALLEL, Product};
+use crate::scalar::DType;
+use num_complex::Complex;
+
+/// Runs the product, if it is one of plain matrices for which the library is the fastest; says whether it did.
+///
+/// # Safety
+/// As [`Device::contract`](crate::device::Device::contract).
+pub(super) unsafe fn run(product: &Product, types: [DType; 3]) -> bool {
+    if types[1..] != [types[0]; 2] || product.work() <= 16 * 16 * 16 {
+        return false;
+    }
+    let (Some(m), Some(n), Some(k)) = (product.m.single(), product.n.single(), product.k.single()) else {
+        return false;
+    };
+    // SAFETY: the caller's promise, with the element type that the name says.
+    unsafe {
+        match types[0] {
+            DType::F32 if prefers(product) => library(product, [m, n, k], 0f32, 1f32),
+            DType::F64 if prefers(product) => library(product, [m, n, k], 0f64, 1f64),
+            DType::C32 => library(product, [m, n, k], Complex::new(0f32, 0.0), Complex::new(1f32, 0.0)),
+            DType::C64 => library(product, [m, n, k], Complex::new(0f64, 0.0), Complex::new(1f64, 0.0)),
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// Whether the library is faster than this crate's own kernels for real numbers: not where it would pack what is read
+/// once or twice.
+fn prefers(product: &Product) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    let own = super::micro::Float256::here().is_some();
+    #[cfg(not(target_arch = "x86_64"))]
+    let own = false;
+    !own || product.work() > 100 * 100 * 100 && product.m.total().min(product.n.total()) > 32
+}
+
+unsafe fn library<T: 'static + Copy>(product: &Product, [m, n, k]: [[isize; 2]; 3], zero: T, one: T) {
+    #[cfg(feature = "rayon")]
+    let parallelism = if product.work() >= PARALLEL { gemm::Parallelism::Rayon(0) } else { gemm::Parallelism::None };
+    #[cfg(not(feature = "rayon"))]
+    let parallelism = gemm::Parallelism::None;
+    // SAFETY: the caller's promise; steps are (column, row) in elements.
+    unsafe {
+        gemm::gemm(
+            product.m.total(),
+            product.n.total(),
+            product.k.total(),
+            product.out.cast(),
+            n[0],
+            m[0],
+            false,
+            product.left.cast(),
+            k[0],
+            m[1],
+            product.right.cast(),
+            n[1],
+            k[1],
+            zero,
+            one,
+            false,
+            false,
+            false,
+            parallelism,
+        )
+    }
+}

@@ -1,0 +1,310 @@
+//! The innermost loops on x86-64: a tile of the output in registers, one broadcast and a few multiply-adds a step.
+//!
+//! They are written with the processor's instructions, because the compiler keeps no tile of this size in registers by
+//! itself. All are rows of one table. Kernels for other machines are in `plain.rs`.
+//! Imports: nothing.
+
+use super::tile::{Kernel, MOST_ROWS, Tile};
+use std::arch::x86_64::*;
+
+/// Kernels: instruction set; rows, and lanes of a vector; unit of a panel and its depth; sums; the steps.
+macro_rules! kernels {
+    ($(
+        $(#[$doc:meta])*
+        $Name:ident where [$($feature:tt)*];
+        $features:literal, $rows:literal [$($r:literal)*] x $lanes:literal, $Unit:ty, $depth:literal, $Sum:ty, $Vector:ty, direct $direct:literal;
+        load |$pl:ident| $load:expr;
+        splat |$ps:ident| $splat:expr;
+        step |$s:ident, $a:ident, $b:ident| $step:expr;
+        sums $first:ident $fetch:ident $add:ident $store:ident;
+        start |$panel:ident, $units:ident| $start:expr;
+    )*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Copy)]
+        pub(super) struct $Name;
+
+        impl $Name {
+            /// The kernel, where this processor has its instructions.
+            #[inline]
+            pub(super) fn here() -> Option<Self> {
+                (!cfg!(miri) $(&& is_x86_feature_detected!($feature))*).then_some($Name)
+            }
+
+            /// `R` rows by `V` vectors; `PACKED` says that the left operand is a panel.
+            #[target_feature(enable = $features)]
+            unsafe fn tile<const R: usize, const V: usize, const PACKED: bool>(tile: &Tile<$Unit, $Sum>) {
+                // SAFETY: (all blocks) the caller of `Kernel::tile` promises these rows, columns and units.
+                let mut sums: [[$Vector; V]; R] = [[$first(Default::default()); V]; R];
+                if let Some(start) = &tile.start {
+                    for r in 0..R {
+                        sums[r] = [$first(start[r]); V];
+                    }
+                }
+                let [row, unit] = if PACKED { [1, $rows] } else { tile.left_step };
+                let (mut left, mut right) = (tile.left, tile.right);
+                for _ in 0..tile.units {
+                    let mut b = [$first(Default::default()); V].map(|_| {
+                        let $pl = right;
+                        // SAFETY: as above.
+                        unsafe { $load }
+                    });
+                    for v in 1..V {
+                        let $pl = right.wrapping_add(v * $lanes);
+                        // SAFETY: as above.
+                        b[v] = unsafe { $load };
+                    }
+                    for r in 0..R {
+                        let $ps = left.wrapping_offset(r as isize * row);
+                        // SAFETY: as above.
+                        let a = unsafe { $splat };
+                        for v in 0..V {
+                            let ($s, $a, $b) = (sums[r][v], a, b[v]);
+                            sums[r][v] = $step;
+                        }
+                    }
+                    left = left.wrapping_offset(unit);
+                    right = right.wrapping_offset(tile.right_step);
+                }
+                for r in 0..R {
+                    for v in 0..V {
+                        let out = tile.out[r].wrapping_add(v * $lanes);
+                        // SAFETY: as above; the output is read only where it was written before.
+                        unsafe {
+                            let sum = if tile.add { $add(sums[r][v], $fetch(out.cast())) } else { sums[r][v] };
+                            $store(out.cast(), sum);
+                        }
+                    }
+                }
+            }
+        }
+
+        impl Kernel for $Name {
+            type Unit = $Unit;
+            type Sum = $Sum;
+            const ROWS: usize = $rows;
+            const LANES: usize = $lanes;
+            const DEPTH: usize = $depth;
+            const DIRECT: bool = $direct;
+
+            unsafe fn start($panel: *const $Unit, $units: usize) -> Option<[$Sum; MOST_ROWS]> {
+                // SAFETY: the caller's promise.
+                #[allow(unused_unsafe)]
+                $start
+            }
+
+            #[inline]
+            unsafe fn tile(self, tile: &Tile<$Unit, $Sum>) {
+                let packed = tile.left_step == [1, $rows];
+                debug_assert!(packed || $direct);
+                // SAFETY: the caller's promise; `here` found the instructions.
+                unsafe {
+                    match (tile.rows, tile.vectors, packed || !$direct) {
+                        $(
+                            ($r, 2, true) => Self::tile::<$r, 2, true>(tile),
+                            ($r, 1, true) => Self::tile::<$r, 1, true>(tile),
+                            ($r, 2, false) => Self::tile::<$r, 2, { !$direct }>(tile),
+                            ($r, 1, false) => Self::tile::<$r, 1, { !$direct }>(tile),
+                        )*
+                        _ => debug_assert!(false, "a tile of {} rows", tile.rows),
+                    }
+                }
+            }
+        }
+    )* };
+}
+
+kernels! {
+    /// f32, fused.
+    Float512 where ["avx512f"];
+    "avx512f", 12 [1 2 3 4 5 6 7 8 9 10 11 12] x 16, f32, 1, f32, __m512, direct true;
+    load |p| _mm512_loadu_ps(p);
+    splat |p| _mm512_set1_ps(p.read());
+    step |s, a, b| _mm512_fmadd_ps(a, b, s);
+    sums _mm512_set1_ps _mm512_loadu_ps _mm512_add_ps _mm512_storeu_ps;
+    start |_p, _n| None;
+
+    /// f64, fused.
+    Double512 where ["avx512f"];
+    "avx512f", 12 [1 2 3 4 5 6 7 8 9 10 11 12] x 8, f64, 1, f64, __m512d, direct true;
+    load |p| _mm512_loadu_pd(p);
+    splat |p| _mm512_set1_pd(p.read());
+    step |s, a, b| _mm512_fmadd_pd(a, b, s);
+    sums _mm512_set1_pd _mm512_loadu_pd _mm512_add_pd _mm512_storeu_pd;
+    start |_p, _n| None;
+
+    /// Two products of bf16 a step, summed in f32. The instruction takes subnormal numbers for 0.
+    Brain512 where ["avx512f" "avx512bf16"];
+    "avx512f,avx512bf16", 12 [1 2 3 4 5 6 7 8 9 10 11 12] x 16, u32, 2, f32, __m512, direct false;
+    load |p| _mm512_loadu_si512(p.cast());
+    splat |p| _mm512_set1_epi32(p.read() as i32);
+    step |s, a, b| _mm512_dpbf16_ps(s, pairs(a), pairs(b));
+    sums _mm512_set1_ps _mm512_loadu_ps _mm512_add_ps _mm512_storeu_ps;
+    start |_p, _n| None;
+
+    /// Two products of 16-bit integers a step, summed in i32.
+    Short512 where ["avx512f" "avx512bw"];
+    "avx512f,avx512bw", 12 [1 2 3 4 5 6 7 8 9 10 11 12] x 16, u32, 2, i32, __m512i, direct false;
+    load |p| _mm512_loadu_si512(p.cast());
+    splat |p| _mm512_set1_epi32(p.read() as i32);
+    step |s, a, b| _mm512_add_epi32(s, _mm512_madd_epi16(a, b));
+    sums _mm512_set1_epi32 _mm512_loadu_si512 _mm512_add_epi32 _mm512_storeu_si512;
+    start |_p, _n| None;
+
+    /// Four products i8 · i8 a step. The instruction multiplies signed by unsigned, so the right panel holds b + 128, and
+    /// every row starts at −128 Σ a.
+    Signed512 where ["avx512f" "avx512bw" "avx512vnni"];
+    "avx512f,avx512bw,avx512vnni", 12 [1 2 3 4 5 6 7 8 9 10 11 12] x 16, u32, 4, i32, __m512i, direct false;
+    load |p| _mm512_loadu_si512(p.cast());
+    splat |p| _mm512_set1_epi32(p.read() as i32);
+    step |s, a, b| _mm512_dpbusd_epi32(s, b, a);
+    sums _mm512_set1_epi32 _mm512_loadu_si512 _mm512_add_epi32 _mm512_storeu_si512;
+    // SAFETY: the promise of `Kernel::start`.
+    start |panel, units| Some(unsafe { shifted_back(panel, units) });
+
+    /// Four products u8 · i8 a step.
+    LeftUnsigned512 where ["avx512f" "avx512bw" "avx512vnni"];
+    "avx512f,avx512bw,avx512vnni", 12 [1 2 3 4 5 6 7 8 9 10 11 12] x 16, u32, 4, i32, __m512i, direct false;
+    load |p| _mm512_loadu_si512(p.cast());
+    splat |p| _mm512_set1_epi32(p.read() as i32);
+    step |s, a, b| _mm512_dpbusd_epi32(s, a, b);
+    sums _mm512_set1_epi32 _mm512_loadu_si512 _mm512_add_epi32 _mm512_storeu_si512;
+    start |_p, _n| None;
+
+    /// Four products i8 · u8 a step.
+    RightUnsigned512 where ["avx512f" "avx512bw" "avx512vnni"];
+    "avx512f,avx512bw,avx512vnni", 12 [1 2 3 4 5 6 7 8 9 10 11 12] x 16, u32, 4, i32, __m512i, direct false;
+    load |p| _mm512_loadu_si512(p.cast());
+    splat |p| _mm512_set1_epi32(p.read() as i32);
+    step |s, a, b| _mm512_dpbusd_epi32(s, b, a);
+    sums _mm512_set1_epi32 _mm512_loadu_si512 _mm512_add_epi32 _mm512_storeu_si512;
+    start |_p, _n| None;
+
+    /// i32; the products wrap.
+    Int512 where ["avx512f"];
+    "avx512f", 12 [1 2 3 4 5 6 7 8 9 10 11 12] x 16, i32, 1, i32, __m512i, direct false;
+    load |p| _mm512_loadu_si512(p.cast());
+    splat |p| _mm512_set1_epi32(p.read());
+    step |s, a, b| _mm512_add_epi32(s, _mm512_mullo_epi32(a, b));
+    sums _mm512_set1_epi32 _mm512_loadu_si512 _mm512_add_epi32 _mm512_storeu_si512;
+    start |_p, _n| None;
+
+    /// i64; the products wrap.
+    Long512 where ["avx512f" "avx512dq"];
+    "avx512f,avx512dq", 12 [1 2 3 4 5 6 7 8 9 10 11 12] x 8, i64, 1, i64, __m512i, direct false;
+    load |p| _mm512_loadu_si512(p.cast());
+    splat |p| _mm512_set1_epi64(p.read());
+    step |s, a, b| _mm512_add_epi64(s, _mm512_mullo_epi64(a, b));
+    sums _mm512_set1_epi64 _mm512_loadu_si512 _mm512_add_epi64 _mm512_storeu_si512;
+    start |_p, _n| None;
+
+    /// f32, fused, 256 bits.
+    Float256 where ["avx2" "fma"];
+    "avx2,fma", 6 [1 2 3 4 5 6] x 8, f32, 1, f32, __m256, direct true;
+    load |p| _mm256_loadu_ps(p);
+    splat |p| _mm256_set1_ps(p.read());
+    step |s, a, b| _mm256_fmadd_ps(a, b, s);
+    sums _mm256_set1_ps _mm256_loadu_ps _mm256_add_ps _mm256_storeu_ps;
+    start |_p, _n| None;
+
+    /// f64, fused, 256 bits.
+    Double256 where ["avx2" "fma"];
+    "avx2,fma", 6 [1 2 3 4 5 6] x 4, f64, 1, f64, __m256d, direct true;
+    load |p| _mm256_loadu_pd(p);
+    splat |p| _mm256_set1_pd(p.read());
+    step |s, a, b| _mm256_fmadd_pd(a, b, s);
+    sums _mm256_set1_pd _mm256_loadu_pd _mm256_add_pd _mm256_storeu_pd;
+    start |_p, _n| None;
+
+    /// Two products of 16-bit integers a step, 256 bits.
+    Short256 where ["avx2"];
+    "avx2", 6 [1 2 3 4 5 6] x 8, u32, 2, i32, __m256i, direct false;
+    load |p| _mm256_loadu_si256(p.cast());
+    splat |p| _mm256_set1_epi32(p.read() as i32);
+    step |s, a, b| _mm256_add_epi32(s, _mm256_madd_epi16(a, b));
+    sums _mm256_set1_epi32 _mm256_loadu_si256 _mm256_add_epi32 _mm256_storeu_si256;
+    start |_p, _n| None;
+
+    /// i32; the products wrap. 256 bits.
+    Int256 where ["avx2"];
+    "avx2", 6 [1 2 3 4 5 6] x 8, i32, 1, i32, __m256i, direct false;
+    load |p| _mm256_loadu_si256(p.cast());
+    splat |p| _mm256_set1_epi32(p.read());
+    step |s, a, b| _mm256_add_epi32(s, _mm256_mullo_epi32(a, b));
+    sums _mm256_set1_epi32 _mm256_loadu_si256 _mm256_add_epi32 _mm256_storeu_si256;
+    start |_p, _n| None;
+}
+
+/// The same bits as pairs of bf16.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bf16")]
+fn pairs(bits: __m512i) -> __m512bh {
+    // SAFETY: two names of one register; every bit pattern is valid.
+    unsafe { std::mem::transmute(bits) }
+}
+
+/// −128 times the sum of each row of a left panel of i8.
+///
+/// # Safety
+/// The panel has `units` units of 12 rows.
+unsafe fn shifted_back(panel: *const u32, units: usize) -> [i32; MOST_ROWS] {
+    let mut sums = [0i32; MOST_ROWS];
+    for unit in 0..units {
+        for (row, sum) in sums.iter_mut().enumerate() {
+            // SAFETY: the caller's promise.
+            let quad = unsafe { panel.add(unit * MOST_ROWS + row).read() };
+            *sum = sum.wrapping_add(quad.to_le_bytes().iter().map(|&byte| byte as i8 as i32).sum::<i32>());
+        }
+    }
+    sums.map(|sum| sum.wrapping_mul(-128))
+}
+
+/// Whether [`turn`] can be called.
+#[inline]
+pub(super) fn turns() -> bool {
+    !cfg!(miri) && is_x86_feature_detected!("avx512f")
+}
+
+/// Transposes 16 rows of 16 words, `stride` words apart, and writes `count` columns of it: row `i` of the result at
+/// `to + i · width`.
+///
+/// # Safety
+/// [`turns`]; the rows are there, and room for 16 rows of `count` words.
+#[target_feature(enable = "avx512f")]
+pub(super) unsafe fn turn(rows: *const u32, stride: usize, count: usize, to: *mut u32, width: usize) {
+    let mut a = [_mm512_setzero_si512(); 16];
+    for (i, row) in a.iter_mut().enumerate() {
+        // SAFETY: the caller's promise.
+        *row = unsafe { _mm512_loadu_si512(rows.add(i * stride).cast()) };
+    }
+    let mut b = a;
+    for i in 0..8 {
+        b[2 * i] = _mm512_unpacklo_epi32(a[2 * i], a[2 * i + 1]);
+        b[2 * i + 1] = _mm512_unpackhi_epi32(a[2 * i], a[2 * i + 1]);
+    }
+    for i in 0..4 {
+        a[4 * i] = _mm512_unpacklo_epi64(b[4 * i], b[4 * i + 2]);
+        a[4 * i + 1] = _mm512_unpackhi_epi64(b[4 * i], b[4 * i + 2]);
+        a[4 * i + 2] = _mm512_unpacklo_epi64(b[4 * i + 1], b[4 * i + 3]);
+        a[4 * i + 3] = _mm512_unpackhi_epi64(b[4 * i + 1], b[4 * i + 3]);
+    }
+    // a[4 i + c] holds columns c, c + 4, c + 8, c + 12 of rows 4 i … 4 i + 3, one in each quarter.
+    for c in 0..4 {
+        b[c] = _mm512_shuffle_i32x4::<0x88>(a[c], a[c + 4]);
+        b[c + 4] = _mm512_shuffle_i32x4::<0xdd>(a[c], a[c + 4]);
+        b[c + 8] = _mm512_shuffle_i32x4::<0x88>(a[c + 8], a[c + 12]);
+        b[c + 12] = _mm512_shuffle_i32x4::<0xdd>(a[c + 8], a[c + 12]);
+    }
+    let mask = ((1u32 << count) - 1) as u16;
+    for c in 0..4 {
+        let columns = [
+            _mm512_shuffle_i32x4::<0x88>(b[c], b[c + 8]),
+            _mm512_shuffle_i32x4::<0x88>(b[c + 4], b[c + 12]),
+            _mm512_shuffle_i32x4::<0xdd>(b[c], b[c + 8]),
+            _mm512_shuffle_i32x4::<0xdd>(b[c + 4], b[c + 12]),
+        ];
+        for (quarter, column) in columns.into_iter().enumerate() {
+            // SAFETY: the caller's promise; the mask keeps what is beyond.
+            unsafe { _mm512_mask_storeu_epi32(to.add((4 * quarter + c) * width).cast(), mask, column) };
+        }
+    }
+}

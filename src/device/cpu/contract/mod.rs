@@ -1,0 +1,306 @@
+//! Products that sum over axes, of any layout, without a copy of the operands.
+//!
+//! | file | |
+//! |---|---|
+//! | `axes.rs` | groups of axes: merged, ordered, walked |
+//! | `vector.rs` | a matrix times a vector |
+//! | `library.rs` | the `gemm` crate, where matrices are plain and large |
+//! | `block.rs` | everything else: panels packed from any layout, tiles over them |
+//! | `pack.rs` `tile.rs` `micro.rs` `plain.rs` | panels; what a kernel is; kernels |
+//!
+//! Which kernel runs follows from the three elements; code is compiled once, here, not in the calling crate.
+//! Imports: `error`, `scalar`, `element`, `kernel`, `device`.
+
+mod axes;
+mod block;
+#[cfg(feature = "gemm")]
+mod library;
+#[cfg(target_arch = "x86_64")]
+mod micro;
+mod pack;
+mod plain;
+mod tile;
+mod vector;
+
+use crate::device::Slot;
+use crate::element::{Compute, Element, Number};
+use crate::error::Result;
+use crate::kernel::Contraction;
+use crate::scalar::{Arith, DType, Num, Prim};
+use axes::Axes;
+use block::{Product, Transfer};
+use half::{bf16, f16};
+use num_complex::Complex;
+use pack::*;
+use plain::Plain;
+use std::any::TypeId;
+use std::marker::PhantomData;
+
+/// # Safety
+/// As [`Device::contract`](crate::device::Device::contract).
+pub(super) unsafe fn run<T: Number, L: Number, R: Number>(
+    plan: Contraction<'_>,
+    output: Slot<'_>,
+    left: Slot<'_>,
+    right: Slot<'_>,
+) -> Result<()> {
+    // SAFETY: the caller's promise.
+    unsafe { batches(plan, output, left, right, one::<T, L, R>, one::<T, R, L>) }
+}
+
+/// Computes one product of a batch.
+type One = unsafe fn(&Product) -> Result<()>;
+
+/// By the best kernel that there is for elements of this crate, one sum after the other for those of others.
+unsafe fn one<T: Number, L: Number, R: Number>(product: &Product) -> Result<()> {
+    let own = is_own::<T>() && is_own::<L>() && is_own::<R>();
+    // SAFETY: the caller's promise, with elements that the names say.
+    if own && unsafe { by_name(product, [T::DTYPE, L::DTYPE, R::DTYPE]) }? {
+        return Ok(());
+    }
+    // SAFETY: the caller's promise.
+    unsafe { loops::<T, L, R>(product) };
+    Ok(())
+}
+
+/// Whether `T` is the element that its `DTYPE` names, and not another with the same bytes.
+fn is_own<T: Element>() -> bool {
+    let t = TypeId::of::<T>();
+    macro_rules! any {
+        ($($own:ty)*) => { $(t == TypeId::of::<$own>())||* };
+    }
+    any!(bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 Complex<f32> Complex<f64>)
+}
+
+unsafe fn batches(plan: Contraction<'_>, output: Slot<'_>, left: Slot<'_>, right: Slot<'_>, one: One, turned_one: One) -> Result<()> {
+    if [plan.batch, plan.m, plan.n].iter().any(|sizes| sizes.contains(&0)) {
+        return Ok(()); // nothing to write, whatever the other sizes are
+    }
+    let (b, m, k) = (plan.batch.len(), plan.m.len(), plan.k.len());
+    let mut batch = Axes::new();
+    for (axis, &size) in plan.batch.iter().enumerate() {
+        batch.push(size, [output.stride[axis], left.stride[axis], right.stride[axis]]);
+    }
+    let group = |sizes: &[usize], x: &Slot<'_>, x_at: usize, y: &Slot<'_>, y_at: usize| {
+        let mut axes = Axes::new();
+        for (axis, &size) in sizes.iter().enumerate() {
+            axes.push(size, [x.stride[x_at + axis], y.stride[y_at + axis]]);
+        }
+        axes
+    };
+    let (mut rows, mut columns) = (group(plan.m, &output, b, &left, b), group(plan.n, &output, b + m, &right, b + k));
+    let along = group(plan.k, &left, b + m, &right, b).settle(0);
+    // An axis that one operand does not have is an axis of the other alone.
+    batch.drain(|step| step[2] == 0, |size, step| rows.push(size, [step[0], step[1]]));
+    batch.drain(|step| step[1] == 0, |size, step| columns.push(size, [step[0], step[2]]));
+    let batch = batch.settle(0);
+    let product = Product {
+        m: rows.settle(0),
+        n: columns.settle(0),
+        k: along,
+        out: output.address,
+        left: left.address.cast_const(),
+        right: right.address.cast_const(),
+    };
+    let elements = [output.element, left.element, right.element];
+    // Columns of the output that stand side by side are written as vectors; rows are by the transposed product.
+    let side_by_side = |axes: &Axes<2>| axes.fastest().1[0] == 1;
+    // But many rows that stand as they are read, as those of windows do, are better left than packed.
+    let stays = product.k.fastest().1[0] == 1 && product.m.total() / 8 > product.n.total();
+    if !side_by_side(&product.n) && side_by_side(&product.m) && !stays {
+        let turned = |[a, b, c]: [usize; 3]| [a, c, b];
+        // SAFETY: the caller's promise, with the operands' names exchanged.
+        return unsafe { each_of_batch(batch.reordered(turned([0, 1, 2])), product.turned(), turned(elements), turned_one) };
+    }
+    // SAFETY: the caller's promise.
+    unsafe { each_of_batch(batch, product, elements, one) }
+}
+
+unsafe fn each_of_batch(batch: Axes<3>, product: Product, elements: [usize; 3], one: One) -> Result<()> {
+    let count = batch.total();
+    if count == 1 {
+        // SAFETY: the caller's promise.
+        return unsafe { one(&product) };
+    }
+    const TOGETHER: usize = 16;
+    let many = product.work().saturating_mul(count) >= block::PARALLEL;
+    block::each(count.div_ceil(TOGETHER), many, &|chunk| {
+        let first = chunk * TOGETHER;
+        let here = TOGETHER.min(count - first);
+        let mut offsets = [[0; TOGETHER]; 3];
+        for (operand, offsets) in offsets.iter_mut().enumerate() {
+            batch.offsets(operand, first, &mut offsets[..here]);
+        }
+        for i in 0..here {
+            let at = |operand: usize| offsets[operand][i].wrapping_mul(elements[operand] as isize);
+            let mut product = product;
+            product.out = product.out.wrapping_offset(at(0));
+            product.left = product.left.wrapping_offset(at(1));
+            product.right = product.right.wrapping_offset(at(2));
+            // SAFETY: one product of the batch, within what the caller promised.
+            unsafe { one(&product)? };
+        }
+        Ok(())
+    })
+}
+
+/// A product of elements of this crate, by the best kernel that the processor has; says whether there is one.
+unsafe fn by_name(product: &Product, types: [DType; 3]) -> Result<bool> {
+    use DType::*;
+    let [out, left, right] = types;
+    if product.k.total() == 0 {
+        return Ok(false); // zeros
+    }
+    // SAFETY: the caller's promise.
+    if unsafe { vector::run(product, types) }? {
+        return Ok(true);
+    }
+    #[cfg(feature = "gemm")]
+    // SAFETY: the caller's promise.
+    if unsafe { library::run(product, types) } {
+        return Ok(true);
+    }
+    /// Runs the first kernel of those named that is there.
+    macro_rules! first {
+        ($($kernel:expr, $left:ty, $right:ty, $sum:ty => $out:ty;)*) => { {
+            $(if let Some(kernel) = $kernel {
+                let same = TypeId::of::<(Same<$sum>, Same<$sum>, $sum)>() == TypeId::of::<($left, $right, $out)>();
+                let (left, right) = (pack::pack::<$left>, pack::pack::<$right>);
+                let transfer = Transfer { left, right, unload: unload::<$sum, $out>, element: size_of::<$out>(), same };
+                // SAFETY: the caller's promise; panels are packed as the kernel reads them.
+                unsafe { block::run(kernel, product, transfer)? };
+                return Ok(true);
+            })*
+        } };
+    }
+    #[cfg(target_arch = "x86_64")]
+    use micro::*;
+    fn plain<P>() -> Option<Plain<P>> {
+        Some(Plain(PhantomData))
+    }
+    /// Kernels of floats, with `plain` where there is nothing better.
+    macro_rules! floats {
+        ($left:ty, $right:ty, $out:ty) => {{
+            #[cfg(target_arch = "x86_64")]
+            first! { Float512::here(), $left, $right, f32 => $out; Float256::here(), $left, $right, f32 => $out; }
+            first! { plain::<f32>(), $left, $right, f32 => $out; }
+        }};
+    }
+    macro_rules! doubles {
+        ($left:ty, $right:ty) => {{
+            #[cfg(target_arch = "x86_64")]
+            first! { Double512::here(), $left, $right, f64 => f64; Double256::here(), $left, $right, f64 => f64; }
+            first! { plain::<f64>(), $left, $right, f64 => f64; }
+        }};
+    }
+    macro_rules! brains {
+        ($out:ty) => {{
+            #[cfg(target_arch = "x86_64")]
+            if let Some(kernel) = Brain512::here() {
+                first! { Some(kernel), Bf16Pair, Bf16Pair, f32 => $out; }
+            }
+            floats!(Bf16Float, Bf16Float, $out)
+        }};
+    }
+    macro_rules! shorts {
+        ($left:ty, $right:ty, $out:ty; $wide_left:ty, $wide_right:ty) => {{
+            #[cfg(target_arch = "x86_64")]
+            first! { Short512::here(), $left, $right, i32 => $out; Short256::here(), $left, $right, i32 => $out; }
+            first! { plain::<i32>(), $wide_left, $wide_right, i32 => $out; }
+        }};
+    }
+    macro_rules! bytes {
+        ($kernel:ident, $left:ty, $right:ty, $out:ty; $($rest:tt)*) => { {
+            #[cfg(target_arch = "x86_64")]
+            if let Some(kernel) = $kernel::here() {
+                first! { Some(kernel), $left, $right, i32 => $out; }
+            }
+            shorts!($($rest)*)
+        } };
+    }
+    macro_rules! ints {
+        ($factor:ty) => {{
+            #[cfg(target_arch = "x86_64")]
+            first! { Int512::here(), $factor, $factor, i32 => i32; Int256::here(), $factor, $factor, i32 => i32; }
+            first! { plain::<i32>(), $factor, $factor, i32 => i32; }
+        }};
+    }
+    macro_rules! longs {
+        ($factor:ty) => {{
+            #[cfg(target_arch = "x86_64")]
+            first! { Long512::here(), $factor, $factor, i64 => i64; }
+            first! { plain::<i64>(), $factor, $factor, i64 => i64; }
+        }};
+    }
+    // Sums of integers wrap, so their lower bits do not depend on the sign of the factors.
+    match (left, right, out) {
+        (F32, F32, F32) => floats!(Same<f32>, Same<f32>, f32),
+        (F64, F64, F64) => doubles!(Same<f64>, Same<f64>),
+        (F32, F32, F64) => doubles!(FloatDouble, FloatDouble),
+        (BF16, BF16, BF16) => brains!(bf16),
+        (BF16, BF16, F32) => brains!(f32),
+        (F16, F16, F16) => floats!(F16Float, F16Float, f16),
+        (F16, F16, F32) => floats!(F16Float, F16Float, f32),
+        (I8, I8, I8) | (U8, U8, U8) => bytes!(Signed512, SignedQuad, SignedShifted, i8; SignedShort, SignedShort, i8; SignedInt, SignedInt),
+        (I8, I8, I32) => bytes!(Signed512, SignedQuad, SignedShifted, i32; SignedShort, SignedShort, i32; SignedInt, SignedInt),
+        (U8, I8, I32) => bytes!(LeftUnsigned512, UnsignedQuad, SignedQuad, i32; UnsignedShort, SignedShort, i32; UnsignedInt, SignedInt),
+        (I8, U8, I32) => bytes!(RightUnsigned512, SignedQuad, UnsignedQuad, i32; SignedShort, UnsignedShort, i32; SignedInt, UnsignedInt),
+        (U8, U8, I32 | U32) => shorts!(UnsignedShort, UnsignedShort, i32; UnsignedInt, UnsignedInt),
+        (I16, I16, I16) | (U16, U16, U16) => shorts!(ShortPair, ShortPair, i16; ShortInt, ShortInt),
+        (I16, I16, I32) => shorts!(ShortPair, ShortPair, i32; ShortInt, ShortInt),
+        (U16, U16, U32) => ints!(UnsignedShortInt),
+        (I32, I32, I32) | (U32, U32, U32) => ints!(Same<i32>),
+        (I32, I32, I64) => longs!(IntLong),
+        (U32, U32, U64) => longs!(UnsignedIntLong),
+        (I64, I64, I64) | (U64, U64, U64) => longs!(Same<i64>),
+        (C32, C32, C32) => first! { plain::<Complex<f32>>(), Same<Complex<f32>>, Same<Complex<f32>>, Complex<f32> => Complex<f32>; },
+        (C64, C64, C64) => first! { plain::<Complex<f64>>(), Same<Complex<f64>>, Same<Complex<f64>>, Complex<f64> => Complex<f64>; },
+        _ => {}
+    }
+    Ok(false)
+}
+
+/// Writes sums that stand `step` apart, narrowed to elements `T`, at some offsets.
+unsafe fn unload<S: Prim, T: Element>(sums: *const u8, step: usize, to: *mut u8, offsets: &[isize]) {
+    let (sums, to) = (sums.cast::<S>(), to.cast::<T>());
+    for (i, &offset) in offsets.iter().enumerate() {
+        // SAFETY: the caller promises as many sums as offsets, and each a place in the output.
+        unsafe { to.offset(offset).write(T::narrow(sums.add(i * step).read().cast())) };
+    }
+}
+
+/// A product of any elements, one sum after the other.
+unsafe fn loops<T: Number, L: Number, R: Number>(product: &Product) {
+    const CHUNK: usize = 64;
+    let (rows, columns, deep) = (product.m.total(), product.n.total(), product.k.total());
+    let offset = |axes: &Axes<2>, operand: usize, index: usize| {
+        let mut at = [0];
+        axes.offsets(operand, index, &mut at);
+        at[0]
+    };
+    for i in 0..rows {
+        let (out, left) = (offset(&product.m, 0, i), offset(&product.m, 1, i));
+        for j in 0..columns {
+            let (to, right) = (offset(&product.n, 0, j), offset(&product.n, 1, j));
+            let mut sum = Compute::<T>::from_i64(0);
+            for first in (0..deep).step_by(CHUNK) {
+                let (mut a, mut b) = ([0; CHUNK], [0; CHUNK]);
+                let here = CHUNK.min(deep - first);
+                product.k.offsets(0, first, &mut a[..here]);
+                product.k.offsets(1, first, &mut b[..here]);
+                for (&a, &b) in a.iter().zip(&b).take(here) {
+                    // SAFETY: index (i, k) of the left operand and (k, j) of the right one.
+                    let (a, b) = unsafe {
+                        (
+                            product.left.cast::<L>().offset(left.wrapping_add(a)).read(),
+                            product.right.cast::<R>().offset(right.wrapping_add(b)).read(),
+                        )
+                    };
+                    sum = Num::arith(Arith::Add, sum, Num::arith(Arith::Mul, a.widen().cast(), b.widen().cast()));
+                }
+            }
+            // SAFETY: index (i, j) of the output.
+            unsafe { product.out.cast::<T>().offset(out.wrapping_add(to)).write(T::narrow(sum)) };
+        }
+    }
+}

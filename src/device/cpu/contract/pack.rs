@@ -1,0 +1,252 @@
+//! From strided operands to panels: what a kernel reads stands in the order in which it reads it.
+//!
+//! A panel holds some lanes (rows of the left operand, columns of the right one) for all of `k`. Its *unit* is what one
+//! step of a kernel takes of a lane: `DEPTH` neighbours along `k`. Panels are `[unit][lane][depth]`; what is missing is 0.
+//! Imports: `device`.
+
+use super::super::simd::{self, Loop};
+use super::axes::is_run;
+#[cfg(target_arch = "x86_64")]
+use super::micro;
+use half::{bf16, f16};
+
+/// How an element goes into a panel.
+pub(super) trait Convert: 'static {
+    /// The element in memory.
+    type From: Copy;
+    /// The element of a panel.
+    type To: Copy + Default;
+    /// Elements of one lane in a unit.
+    const DEPTH: usize;
+    fn convert(value: Self::From) -> Self::To;
+}
+
+macro_rules! conversions {
+    ($($Name:ident: $from:ty => $to:ty, $depth:literal, |$x:ident| $convert:expr;)*) => { $(
+        pub(super) struct $Name;
+        impl Convert for $Name {
+            type From = $from;
+            type To = $to;
+            const DEPTH: usize = $depth;
+            #[inline(always)]
+            fn convert($x: $from) -> $to { $convert }
+        }
+    )* };
+}
+conversions! {
+    Bf16Pair: bf16 => u16, 2, |x| x.to_bits();
+    Bf16Float: bf16 => f32, 1, |x| f32::from_bits((x.to_bits() as u32) << 16);
+    F16Float: f16 => f32, 1, |x| widen_f16(x.to_bits());
+    FloatDouble: f32 => f64, 1, |x| x as f64;
+    SignedQuad: i8 => u8, 4, |x| x as u8;
+    SignedShifted: i8 => u8, 4, |x| x as u8 ^ 0x80;
+    UnsignedQuad: u8 => u8, 4, |x| x;
+    SignedShort: i8 => i16, 2, |x| x as i16;
+    UnsignedShort: u8 => i16, 2, |x| x as i16;
+    ShortPair: i16 => i16, 2, |x| x;
+    SignedInt: i8 => i32, 1, |x| x as i32;
+    UnsignedInt: u8 => i32, 1, |x| x as i32;
+    ShortInt: i16 => i32, 1, |x| x as i32;
+    UnsignedShortInt: u16 => i32, 1, |x| x as i32;
+    IntLong: i32 => i64, 1, |x| x as i64;
+    UnsignedIntLong: u32 => i64, 1, |x| x as i64;
+}
+
+/// An element that goes into a panel as it is.
+pub(super) struct Same<T>(std::marker::PhantomData<T>);
+impl<T: Copy + Default + 'static> Convert for Same<T> {
+    type From = T;
+    type To = T;
+    const DEPTH: usize = 1;
+    #[inline(always)]
+    fn convert(value: T) -> T {
+        value
+    }
+}
+
+/// f16 to f32, exactly, in steps that vectorise: normal numbers by their exponent, subnormal ones by a subtraction.
+#[inline(always)]
+pub(super) fn widen_f16(bits: u16) -> f32 {
+    let word = (bits as u32) << 16;
+    let twice = word.wrapping_add(word);
+    let normal = f32::from_bits((twice >> 4).wrapping_add(0xe0 << 23)) * f32::from_bits(0x0780_0000);
+    let subnormal = f32::from_bits((twice >> 17) | (126 << 23)) - 0.5;
+    let size = if twice < 1 << 27 { subnormal.to_bits() } else { normal.to_bits() };
+    f32::from_bits((word & 0x8000_0000) | size)
+}
+
+/// Packs the lanes at `lanes`, for the `k` offsets given, into a panel of `width` lanes.
+pub(super) type Pack = unsafe fn(from: *const u8, lanes: &[isize], k: &[isize], width: usize, to: *mut u8);
+
+/// # Safety
+/// Every lane plus every `k` offset is an element `C::From`; `to` has room for a panel.
+pub(super) unsafe fn pack<C: Convert>(from: *const u8, lanes: &[isize], k: &[isize], width: usize, to: *mut u8) {
+    simd::dispatch(Panel::<C> { from: from.cast(), lanes, k, width, to: to.cast() });
+}
+
+struct Panel<'a, C: Convert> {
+    from: *const C::From,
+    lanes: &'a [isize],
+    k: &'a [isize],
+    width: usize,
+    to: *mut C::To,
+}
+
+/// Units and lanes that are turned together.
+pub(super) const BLOCK: usize = 16;
+
+impl<C: Convert> Loop for Panel<'_, C> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        if is_run(self.lanes) {
+            self.along_lanes();
+        } else {
+            self.along_k();
+        }
+    }
+}
+
+impl<C: Convert> Panel<'_, C> {
+    /// Lanes stand side by side in memory.
+    #[inline(always)]
+    fn along_lanes(&self) {
+        let Panel { lanes, k, width, .. } = *self;
+        let (n, depth) = (lanes.len(), C::DEPTH);
+        for (unit, k) in k.chunks(depth).enumerate() {
+            // SAFETY: lane 0 plus an offset of `k` (`each` of them below); a unit of the panel.
+            let (rows, to) = unsafe {
+                let row = |d: usize| self.from.offset(lanes[0].wrapping_add(k[if d < k.len() { d } else { 0 }]));
+                ([row(0), row(1), row(2), row(3)], self.to.add(unit * width * depth))
+            };
+            if k.len() == depth {
+                let mut lane = 0;
+                while lane + BLOCK <= n {
+                    // SAFETY: `BLOCK` elements side by side in each row, and room for them.
+                    unsafe {
+                        let mut block = [C::To::default(); BLOCK * 4];
+                        for d in 0..depth {
+                            let values = rows[d].add(lane).cast::<[C::From; BLOCK]>().read_unaligned();
+                            for t in 0..BLOCK {
+                                block[t * depth + d] = C::convert(values[t]);
+                            }
+                        }
+                        let to = to.add(lane * depth);
+                        match depth {
+                            1 => to.cast::<[C::To; BLOCK]>().write_unaligned(first_of(&block)),
+                            2 => to.cast::<[C::To; BLOCK * 2]>().write_unaligned(first_of(&block)),
+                            _ => to.cast::<[C::To; BLOCK * 4]>().write_unaligned(block),
+                        }
+                    }
+                    lane += BLOCK;
+                }
+                for lane in lane..n {
+                    for d in 0..depth {
+                        // SAFETY: element `lane` of each row, and room for `width` lanes.
+                        unsafe { to.add(lane * depth + d).write(C::convert(rows[d].add(lane).read())) };
+                    }
+                }
+            } else {
+                for lane in 0..n {
+                    for d in 0..depth {
+                        // SAFETY: as above.
+                        let value = if d < k.len() { unsafe { C::convert(rows[d].add(lane).read()) } } else { C::To::default() };
+                        // SAFETY: as above.
+                        unsafe { to.add(lane * depth + d).write(value) };
+                    }
+                }
+            }
+            for rest in n * depth..width * depth {
+                // SAFETY: inside the unit.
+                unsafe { to.add(rest).write(C::To::default()) };
+            }
+        }
+    }
+
+    /// Where `k` is a run in memory, blocks of lanes are read as they stand and turned.
+    #[inline(always)]
+    fn along_k(&self) {
+        let Panel { lanes, k, width, .. } = *self;
+        let whole = k.len() / (BLOCK * C::DEPTH);
+        // A block of at most 16 × 16 units of 4 elements, or of 16 bytes.
+        let mut rows = [[C::To::default(); BLOCK * 4]; BLOCK];
+        for block in 0..whole {
+            let units = block * BLOCK..(block + 1) * BLOCK;
+            let along = &k[units.start * C::DEPTH..units.end * C::DEPTH];
+            if !is_run(along) {
+                self.each(units);
+                continue;
+            }
+            let start = along[0];
+            for first in (0..width).step_by(BLOCK) {
+                let count = BLOCK.min(width - first);
+                for lane in 0..count {
+                    let row = &mut rows[lane];
+                    if let Some(&offset) = lanes.get(first + lane) {
+                        for (depth, row) in row.chunks_exact_mut(BLOCK).take(C::DEPTH).enumerate() {
+                            // SAFETY: a lane plus an offset of `k`, which is a run.
+                            let values = unsafe {
+                                self.from.offset(offset.wrapping_add(start)).add(depth * BLOCK).cast::<[C::From; BLOCK]>().read_unaligned()
+                            };
+                            for t in 0..BLOCK {
+                                row[t] = C::convert(values[t]);
+                            }
+                        }
+                    } else {
+                        row.fill(C::To::default());
+                    }
+                }
+                // SAFETY: `BLOCK` units from this block's first, their lanes from `first` on.
+                unsafe { turn::<C>(&rows, count, self.to.add((block * BLOCK * width + first) * C::DEPTH), width) };
+            }
+        }
+        self.each(whole * BLOCK..k.len().div_ceil(C::DEPTH));
+    }
+
+    /// One element after the other.
+    #[inline(always)]
+    fn each(&self, units: std::ops::Range<usize>) {
+        let Panel { lanes, k, width, .. } = *self;
+        for unit in units {
+            for d in 0..C::DEPTH {
+                let along = k.get(unit * C::DEPTH + d);
+                for lane in 0..width {
+                    let value = match (along, lanes.get(lane)) {
+                        // SAFETY: a lane plus an offset of `k`.
+                        (Some(&along), Some(&lane)) => C::convert(unsafe { self.from.offset(lane.wrapping_add(along)).read() }),
+                        _ => C::To::default(),
+                    };
+                    // SAFETY: inside the panel.
+                    unsafe { self.to.add((unit * width + lane) * C::DEPTH + d).write(value) };
+                }
+            }
+        }
+    }
+}
+
+/// The first of some values.
+#[inline(always)]
+fn first_of<T: Copy, const N: usize>(values: &[T; BLOCK * 4]) -> [T; N] {
+    std::array::from_fn(|i| values[i])
+}
+
+/// Writes row `lane` of `rows`, a run of units, as column `lane` of a panel.
+///
+/// # Safety
+/// Room for `BLOCK` units at `to`, `width` lanes apart.
+#[inline(always)]
+unsafe fn turn<C: Convert>(rows: &[[C::To; BLOCK * 4]; BLOCK], count: usize, to: *mut C::To, width: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if size_of::<C::To>() * C::DEPTH == 4 && micro::turns() {
+        // SAFETY: units of 4 bytes, in rows of a fixed length; the processor has the instructions.
+        return unsafe { micro::turn(rows.as_ptr().cast(), size_of::<[C::To; BLOCK * 4]>() / 4, count, to.cast(), width) };
+    }
+    for unit in 0..BLOCK {
+        for lane in 0..count {
+            for d in 0..C::DEPTH {
+                // SAFETY: inside the block.
+                unsafe { to.add((unit * width + lane) * C::DEPTH + d).write(rows[lane][unit * C::DEPTH + d]) };
+            }
+        }
+    }
+}

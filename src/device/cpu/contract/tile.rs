@@ -1,0 +1,54 @@
+//! What a kernel is: a tile of the output from two panels.
+//!
+//! Imports: nothing.
+
+/// Rows of the largest tile.
+pub(super) const MOST_ROWS: usize = 12;
+
+/// One tile: `out[r][c] (+)= start[r] + Σ left[r] · right[c]` over some units.
+pub(super) struct Tile<U, S> {
+    /// 1 to `Kernel::ROWS`.
+    pub(super) rows: usize,
+    /// 1 or 2 vectors of columns.
+    pub(super) vectors: usize,
+    pub(super) units: usize,
+    pub(super) left: *const U,
+    /// From row to row and from unit to unit: `[1, ROWS]` in a panel.
+    pub(super) left_step: [isize; 2],
+    pub(super) right: *const U,
+    /// From unit to unit.
+    pub(super) right_step: isize,
+    pub(super) start: Option<[S; MOST_ROWS]>,
+    /// The rows of the output; its columns stand side by side.
+    pub(super) out: [*mut S; MOST_ROWS],
+    /// Whether the output already holds a part of the sum; it is not read otherwise.
+    pub(super) add: bool,
+}
+
+/// A way to multiply panels.
+pub(super) trait Kernel: Copy + Send + Sync + 'static {
+    /// What a panel holds of one lane and one step.
+    type Unit: Copy;
+    /// What is summed in.
+    type Sum: Copy + Default + 'static;
+    /// Rows of a tile, at most.
+    const ROWS: usize;
+    /// Columns of a vector.
+    const LANES: usize;
+    /// How many indices along `k` a unit has.
+    const DEPTH: usize;
+    /// Whether the left operand may be read where it stands.
+    const DIRECT: bool;
+
+    /// What the rows of a left panel start with, if not 0.
+    ///
+    /// # Safety
+    /// The panel has `units` units.
+    unsafe fn start(panel: *const Self::Unit, units: usize) -> Option<[Self::Sum; MOST_ROWS]>;
+
+    /// Computes one tile.
+    ///
+    /// # Safety
+    /// Rows, columns and units of the tile are there; with `add` the output has been written.
+    unsafe fn tile(self, tile: &Tile<Self::Unit, Self::Sum>);
+}

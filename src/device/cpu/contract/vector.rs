@@ -1,0 +1,285 @@
+//! A matrix times a vector: bound by memory, so each element is read once, in the order in which it stands.
+//!
+//! Imports: `error`, `scalar`, `element`.
+
+use super::super::simd::{self, Loop};
+use super::block::{PARALLEL, Product, Room, each};
+use super::pack::*;
+use crate::error::Result;
+use crate::scalar::{Arith, DType, Num};
+use half::{bf16, f16};
+use num_complex::Complex;
+
+/// Runs the product, if one side is a vector and the matrix stands in rows or columns; says whether it did.
+///
+/// # Safety
+/// As [`Device::contract`](crate::device::Device::contract); `k` is not 0.
+pub(super) unsafe fn run(product: &Product, types: [DType; 3]) -> Result<bool> {
+    let [out, mut left, mut right] = types;
+    let mut product = *product;
+    if product.n.total() != 1 {
+        if product.m.total() != 1 {
+            return Ok(false);
+        }
+        product = product.turned();
+        (left, right) = (right, left);
+    }
+    let (Some([out_step, row_step]), Some([along, _])) = (product.m.single(), product.k.single()) else {
+        return Ok(false);
+    };
+    let rows = match (along, row_step, product.m.total()) {
+        (1, ..) | (_, _, 1) => true,
+        (_, 1, _) if out_step == 1 => false,
+        _ => return Ok(false),
+    };
+    macro_rules! of {
+        ($Left:ty, $Right:ty, $T:ty) => {{
+            let matrix = MatrixVector::<$Left, $Right, $T> { product, rows, _types: std::marker::PhantomData };
+            // SAFETY: the caller's promise, with the elements that the names say.
+            unsafe { matrix.run() }
+        }};
+    }
+    use DType::*;
+    // Sums of integers wrap, so their lower bits do not depend on the sign of the factors.
+    match (left, right, out) {
+        (F32, F32, F32) => of!(Same<f32>, Same<f32>, f32),
+        (F64, F64, F64) => of!(Same<f64>, Same<f64>, f64),
+        (F32, F32, F64) => of!(FloatDouble, FloatDouble, f64),
+        (BF16, BF16, BF16) => of!(Bf16Float, Bf16Float, bf16),
+        (BF16, BF16, F32) => of!(Bf16Float, Bf16Float, f32),
+        (F16, F16, F16) => of!(F16Float, F16Float, f16),
+        (F16, F16, F32) => of!(F16Float, F16Float, f32),
+        (I8, I8, I8) | (U8, U8, U8) => of!(SignedInt, SignedInt, i8),
+        (I8, I8, I32) => of!(SignedInt, SignedInt, i32),
+        (U8, I8, I32) => of!(UnsignedInt, SignedInt, i32),
+        (I8, U8, I32) => of!(SignedInt, UnsignedInt, i32),
+        (U8, U8, I32 | U32) => of!(UnsignedInt, UnsignedInt, i32),
+        (I16, I16, I16) | (U16, U16, U16) => of!(ShortInt, ShortInt, i16),
+        (I16, I16, I32) => of!(ShortInt, ShortInt, i32),
+        (U16, U16, U32) => of!(UnsignedShortInt, UnsignedShortInt, i32),
+        (I32, I32, I32) | (U32, U32, U32) => of!(Same<i32>, Same<i32>, i32),
+        (I32, I32, I64) => of!(IntLong, IntLong, i64),
+        (U32, U32, U64) => of!(UnsignedIntLong, UnsignedIntLong, i64),
+        (I64, I64, I64) | (U64, U64, U64) => of!(Same<i64>, Same<i64>, i64),
+        (C32, C32, C32) => of!(Same<Complex<f32>>, Same<Complex<f32>>, Complex<f32>),
+        (C64, C64, C64) => of!(Same<Complex<f64>>, Same<Complex<f64>>, Complex<f64>),
+        _ => return Ok(false),
+    }?;
+    Ok(true)
+}
+
+/// Rows of the output that one task computes.
+const TASK: usize = 1024;
+/// Rows that are read together.
+const ROWS: usize = 4;
+/// Sums that run side by side.
+const LANES: usize = 32;
+/// Terms that are summed before they are added to the rest.
+const LEAF: usize = 4096;
+
+struct MatrixVector<L, R, T> {
+    product: Product,
+    /// Whether the matrix stands in rows (its `k` is a run), or in columns.
+    rows: bool,
+    _types: std::marker::PhantomData<fn(L, R, T)>,
+}
+
+impl<L, R, T> MatrixVector<L, R, T>
+where
+    L: Convert<To: Num>,
+    R: Convert<To = L::To>,
+    T: crate::element::Element,
+{
+    /// # Safety
+    /// As [`run`].
+    unsafe fn run(&self) -> Result<()> {
+        let Product { m, k, right, .. } = self.product;
+        let (rows, deep) = (m.total(), k.total());
+        // The vector, widened, side by side.
+        let vector = Room::new(deep, 1, size_of::<L::To>())?;
+        for from in (0..deep).step_by(256) {
+            let mut along = [0; 256];
+            let along = &mut along[..256.min(deep - from)];
+            k.offsets(1, from, along);
+            // SAFETY: the caller's promise, and room for all of `k`.
+            unsafe { pack::<Flat<R>>(right, along, &[0], along.len(), vector.at().add(from * size_of::<L::To>())) };
+        }
+        let vector = Shared(vector.at().cast_const().cast::<L::To>());
+        let task = if rows <= TASK { rows.div_ceil(8).max(64) } else { TASK };
+        each(rows.div_ceil(task), rows.saturating_mul(deep) >= PARALLEL, &|index| {
+            let (first, vector) = (index * task, vector.get());
+            let count = task.min(rows - first);
+            simd::dispatch(Part { matrix: self, vector, first, count });
+            Ok(())
+        })
+    }
+}
+
+/// The vector, on several threads that only read it.
+#[derive(Clone, Copy)]
+struct Shared<P>(*const P);
+// SAFETY: an address that is read only.
+unsafe impl<P> Sync for Shared<P> {}
+impl<P> Shared<P> {
+    fn get(&self) -> *const P {
+        self.0
+    }
+}
+
+/// The elements of `C`, one a unit.
+struct Flat<C>(std::marker::PhantomData<C>);
+impl<C: Convert> Convert for Flat<C> {
+    type From = C::From;
+    type To = C::To;
+    const DEPTH: usize = 1;
+    #[inline(always)]
+    fn convert(value: C::From) -> C::To {
+        C::convert(value)
+    }
+}
+
+/// Some rows of the output.
+struct Part<'a, L: Convert, R, T> {
+    matrix: &'a MatrixVector<L, R, T>,
+    vector: *const L::To,
+    first: usize,
+    count: usize,
+}
+
+#[inline(always)]
+fn fused<P: Num>(sum: P, a: P, b: P) -> P {
+    P::arith(Arith::Add, sum, P::arith(Arith::Mul, a, b))
+}
+
+impl<L, R, T> Loop for Part<'_, L, R, T>
+where
+    L: Convert<To: Num>,
+    T: crate::element::Element,
+{
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        if self.matrix.rows { self.by_rows() } else { self.by_columns() }
+    }
+}
+
+impl<L, R, T> Part<'_, L, R, T>
+where
+    L: Convert<To: Num>,
+    T: crate::element::Element,
+{
+    #[inline(always)]
+    fn by_rows(&self) {
+        let Product { m, k, left, out, .. } = self.matrix.product;
+        let (Some([out_step, row_step]), Some([along, _])) = (m.single(), k.single()) else { return };
+        let deep = k.total();
+        for from in (0..self.count).step_by(ROWS) {
+            let rows = ROWS.min(self.count - from);
+            // Rows beyond the last are the last again.
+            let row =
+                |r: usize| left.cast::<L::From>().wrapping_offset(((self.first + from + r.min(rows - 1)) as isize).wrapping_mul(row_step));
+            let starts: [*const L::From; ROWS] = std::array::from_fn(row);
+            let mut totals = [L::To::default(); ROWS];
+            for leaf in (0..deep).step_by(LEAF) {
+                let end = deep.min(leaf + LEAF);
+                let mut sums = [[L::To::default(); LANES]; ROWS];
+                let mut p = leaf;
+                while along == 1 && p + LANES <= end {
+                    // SAFETY: `LANES` elements of the vector and of each row.
+                    let x = unsafe { self.vector.add(p).cast::<[L::To; LANES]>().read_unaligned() };
+                    for r in 0..ROWS {
+                        // SAFETY: as above.
+                        let a = unsafe { starts[r].add(p).cast::<[L::From; LANES]>().read_unaligned() };
+                        for lane in 0..LANES {
+                            sums[r][lane] = fused(sums[r][lane], L::convert(a[lane]), x[lane]);
+                        }
+                    }
+                    p += LANES;
+                }
+                while p < end {
+                    let here = LANES.min(end - p);
+                    let mut x = [L::To::default(); LANES];
+                    for lane in 0..here {
+                        // SAFETY: an element of the vector.
+                        x[lane] = unsafe { self.vector.add(p + lane).read() };
+                    }
+                    for r in 0..ROWS {
+                        let mut a = [L::To::default(); LANES];
+                        for lane in 0..here {
+                            // SAFETY: an element of a row.
+                            a[lane] = L::convert(unsafe { starts[r].offset((p + lane) as isize * along).read() });
+                        }
+                        for lane in 0..LANES {
+                            sums[r][lane] = fused(sums[r][lane], a[lane], x[lane]);
+                        }
+                    }
+                    p += here;
+                }
+                for (total, sums) in totals.iter_mut().zip(&mut sums) {
+                    let mut half = LANES / 2;
+                    while half > 0 {
+                        for lane in 0..half {
+                            sums[lane] = L::To::arith(Arith::Add, sums[lane], sums[lane + half]);
+                        }
+                        half /= 2;
+                    }
+                    *total = L::To::arith(Arith::Add, *total, sums[0]);
+                }
+            }
+            for (r, total) in totals.into_iter().enumerate().take(rows) {
+                let offset = ((self.first + from + r) as isize).wrapping_mul(out_step);
+                // SAFETY: one row of the output.
+                unsafe { out.cast::<T>().offset(offset).write(T::narrow(crate::scalar::Prim::cast(total))) };
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn by_columns(&self) {
+        /// Columns that are read together, and rows whose sums stay in the first cache.
+        const COLUMNS: usize = 8;
+        const NEAR: usize = 512;
+        let Product { k, left, out, .. } = self.matrix.product;
+        let Some([along, _]) = k.single() else { return };
+        let deep = k.total();
+        for from in (0..self.count).step_by(NEAR) {
+            let rows = NEAR.min(self.count - from);
+            let first = (self.first + from) as isize;
+            let start = left.cast::<L::From>().wrapping_offset(first);
+            let mut sums = [L::To::default(); NEAR];
+            for p in (0..deep).step_by(COLUMNS) {
+                let columns = COLUMNS.min(deep - p);
+                // Columns beyond the last are not read.
+                let x: [L::To; COLUMNS] = std::array::from_fn(|c| {
+                    // SAFETY: an element of the vector.
+                    unsafe { self.vector.add(p + c.min(columns - 1)).read() }
+                });
+                let column: [*const L::From; COLUMNS] = std::array::from_fn(|c| start.wrapping_offset((p + c) as isize * along));
+                let mut i = 0;
+                while columns == COLUMNS && i + LANES <= rows {
+                    let mut sum = [L::To::default(); LANES];
+                    sum.copy_from_slice(&sums[i..i + LANES]);
+                    for c in 0..COLUMNS {
+                        // SAFETY: rows from `i` on, of column `p + c`.
+                        let a = unsafe { column[c].add(i).cast::<[L::From; LANES]>().read_unaligned() };
+                        for lane in 0..LANES {
+                            sum[lane] = fused(sum[lane], L::convert(a[lane]), x[c]);
+                        }
+                    }
+                    sums[i..i + LANES].copy_from_slice(&sum);
+                    i += LANES;
+                }
+                for i in i..rows {
+                    for c in 0..columns {
+                        // SAFETY: row `i` of column `p + c`.
+                        sums[i] = fused(sums[i], L::convert(unsafe { column[c].add(i).read() }), x[c]);
+                    }
+                }
+            }
+            for (i, &sum) in sums.iter().enumerate().take(rows) {
+                // SAFETY: one row of the output, which stand side by side.
+                unsafe { out.cast::<T>().offset(first + i as isize).write(T::narrow(crate::scalar::Prim::cast(sum))) };
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Scaled dot-product attention, block by block of queries: the whole matrix of scores never exists.
+//!
+//! Imports: `error`, `dim`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
+
+use super::contract::labelled;
+use super::{Cast as _, Comparisons as _, Reductions as _};
+use crate::device::{Device, same_device};
+use crate::dim::{Axis, Dim};
+use crate::element::{Compute, Float};
+use crate::error::{Error, Result, text};
+use crate::expr::{Stored, apply};
+use crate::kernel::Op;
+use crate::layout::Layout;
+use crate::scalar::{Lane, Lanes};
+use crate::tensor::{Tensor, TensorView};
+use half::{bf16, f16};
+use std::marker::PhantomData;
+
+/// How attention scales its scores and what it may see.
+///
+/// # Examples
+/// ```
+/// use rankform::ops::attention::Attention;
+/// let attention = Attention::new().causal(true).scale(0.125);
+/// assert_eq!((attention.causal, attention.scale), (true, Some(0.125)));
+/// ```
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Attention {
+    /// What scores are multiplied by, a positive number; `1/√d` when it is `None`.
+    pub scale: Option<f64>,
+    /// Whether query `i` sees only keys up to `i`.
+    pub causal: bool,
+}
+
+impl Attention {
+    /// Scores scaled by `1/√d`, every key visible.
+    pub const fn new() -> Self {
+        Attention { scale: None, causal: false }
+    }
+    /// With another scale.
+    pub const fn scale(self, scale: f64) -> Self {
+        Attention { scale: Some(scale), ..self }
+    }
+    /// Whether query `i` sees only keys up to `i`.
+    pub const fn causal(self, causal: bool) -> Self {
+        Attention { causal, ..self }
+    }
+}
+
+/// An element that attention works on, and what its scores are kept in: f32, or f64 for f64.
+pub trait Scored: Float {
+    /// The element of scores.
+    type Score: Float;
+}
+impl Scored for f16 {
+    type Score = f32;
+}
+impl Scored for bf16 {
+    type Score = f32;
+}
+impl Scored for f32 {
+    type Score = f32;
+}
+impl Scored for f64 {
+    type Score = f64;
+}
+
+/// A score that is not to be seen becomes −∞.
+#[derive(Clone, Copy)]
+struct Seen;
+impl<S: Float> Op<(S, bool)> for Seen {
+    const NAME: &'static str = "attention";
+    type Out = S;
+    #[inline(always)]
+    fn call<L: Lanes>((score, seen): (Lane<L, Compute<S>>, Lane<L, bool>)) -> Lane<L, Compute<S>> {
+        seen.select(score, Lane::lowest())
+    }
+}
+
+/// `e^((score − largest) · scale)`, as an element `T`; 0 where nothing is seen.
+#[derive(Clone, Copy)]
+struct Weight<T>(PhantomData<fn() -> T>);
+impl<T: Scored> Op<(T::Score, T::Score, T::Score)> for Weight<T> {
+    const NAME: &'static str = "attention";
+    type Out = T;
+    #[inline(always)]
+    fn call<L: Lanes>(
+        (score, largest, scale): (Lane<L, Compute<T::Score>>, Lane<L, Compute<T::Score>>, Lane<L, Compute<T::Score>>),
+    ) -> Lane<L, Compute<T>> {
+        let nothing = largest.eq(Lane::lowest());
+        ((score - nothing.select(Lane::zero(), largest)) * scale).exp().cast()
+    }
+}
+
+/// A sum over the sum of its weights; 0 where nothing is seen.
+#[derive(Clone, Copy)]
+struct Share<T>(PhantomData<fn() -> T>);
+impl<T: Scored> Op<(T::Score, T::Score)> for Share<T> {
+    const NAME: &'static str = "attention";
+    type Out = T;
+    #[inline(always)]
+    fn call<L: Lanes>((sum, weights): (Lane<L, Compute<T::Score>>, Lane<L, Compute<T::Score>>)) -> Lane<L, Compute<T>> {
+        let nothing = weights.eq(Lane::zero());
+        (sum / nothing.select(Lane::one(), weights)).cast()
+    }
+}
+
+/// Scores that are held at once, at most, where a block of queries has more than `FEWEST`.
+const SCORES: usize = 1 << 20;
+const FEWEST: usize = 16;
+
+impl<T: Scored, D: Device> Tensor<T, 4, D> {
+    /// Scaled dot-product attention: `softmax(scale · q · kᵀ) · v` for every batch and head.
+    ///
+    /// Stable: the largest score of each query is taken off before `exp`. Scores and sums are f32 (f64 for f64); 16-bit
+    /// weights are rounded once before they multiply `v`. A query that sees no key gives 0.
+    ///
+    /// # Shapes
+    /// `q [b, h, queries, d]`, `k [b, h, keys, d]`, `v [b, h, keys, e]` → `[b, h, queries, e]`; sizes of 1 of `b` and `h`
+    /// of `k` and `v` stretch. `mask [b, h, queries, keys]`, `true` where a query sees a key; sizes of 1 stretch.
+    ///
+    /// # Cost
+    /// Two products. Queries go in blocks, whose scores alone are held: memory grows with the number of keys, not with
+    /// its product with the queries. With `causal`, keys that no query of a block sees are left out.
+    ///
+    /// # Errors
+    /// [`Error::Inner`] when `d` differs, [`Error::Sizes`] for other sizes, [`Error::Value`] unless the scale is positive,
+    /// [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::attention::Attention;
+    /// let q = Tensor::<f32, 4>::ones([2, 4, 10, 8], &Cpu)?;
+    /// let v = Tensor::from_fn([2, 1, 10, 3], |[_, _, key, _]| key as f32, &Cpu)?;
+    /// let y = q.attention(&q, &v, None, Attention::new().causal(true))?; // equal scores: the mean of what is seen
+    /// assert_eq!((y.size(), y[[0, 0, 0, 0]], y[[1, 3, 9, 2]]), (dim![2, 4, 10, 3], 0.0, 4.5));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    ///
+    /// # Source
+    /// Vaswani et al. 2017; Milakov, Gimelshein 2018 for the blocks.
+    pub fn attention<'b>(
+        &self,
+        keys: impl Stored<'b, T, 4, D>,
+        values: impl Stored<'b, T, 4, D>,
+        mask: Option<TensorView<'_, bool, 4, D>>,
+        attention: Attention,
+    ) -> Result<Self>
+    where
+        T: 'b,
+        D: 'b,
+    {
+        self.view().attention(keys, values, mask, attention)
+    }
+}
+
+impl<T: Scored, D: Device> TensorView<'_, T, 4, D> {
+    /// Scaled dot-product attention; see [`Tensor::attention`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn attention<'b>(
+        self,
+        keys: impl Stored<'b, T, 4, D>,
+        values: impl Stored<'b, T, 4, D>,
+        mask: Option<TensorView<'_, bool, 4, D>>,
+        attention: Attention,
+    ) -> Result<Tensor<T, 4, D>>
+    where
+        T: 'b,
+        D: 'b,
+    {
+        let op = "attention";
+        let (q, k, v) = (self, keys.into_view(), values.into_view());
+        same_device(op, q.device(), k.device())?;
+        same_device(op, q.device(), v.device())?;
+        let (Dim([b, h, queries, d]), Dim([kb, kh, count, kd]), Dim([vb, vh, vcount, e])) = (q.size(), k.size(), v.size());
+        let stretches = |size: usize, whole: usize| size == whole || size == 1;
+        if kd != d {
+            return Err(Error::Inner { op, left: q.size().0.into(), right: k.size().0.into() });
+        }
+        if !(stretches(kb, b) && stretches(kh, h)) {
+            return Err(Error::Sizes { op, left: q.size().0.into(), right: k.size().0.into() });
+        }
+        if !(stretches(vb, b) && stretches(vh, h) && vcount == count) {
+            return Err(Error::Sizes { op, left: k.size().0.into(), right: v.size().0.into() });
+        }
+        let mask = mask.map(|mask| {
+            same_device(op, q.device(), mask.device())?;
+            mask.ready(op)?;
+            mask.broadcast_to([b, h, queries, count])
+        });
+        let mask = mask.transpose()?;
+        let scale = attention.scale.unwrap_or(1.0 / (d.max(1) as f64).sqrt());
+        if !(scale > 0.0 && scale.is_finite()) {
+            return Err(Error::Value { op, what: text(format_args!("the scale {scale} is not a positive number")) });
+        }
+        let scale = <T::Score as num_traits::NumCast>::from(scale).unwrap_or_else(num_traits::One::one);
+        let size = Dim([b, h, queries, e]);
+        let mut out = Tensor::<T, 4, D>::unwritten(op, Layout::row_major_of(op, size, size_of::<T>())?, q.device())?;
+        if count == 0 {
+            out.fill(T::zero())?;
+            return Ok(out);
+        }
+        let row = b.saturating_mul(h).saturating_mul(count).max(1);
+        let block = (SCORES / row).max(FEWEST);
+        for first in (0..queries).step_by(block) {
+            let end = queries.min(first + block);
+            let seen = if attention.causal { count.min(end) } else { count };
+            let (q, k, v) = (q.slice_axis(2, first..end, 1)?, k.slice_axis(2, 0..seen, 1)?, v.slice_axis(2, 0..seen, 1)?);
+            let mut scores: Tensor<T::Score, 4, D> = labelled(op, [b"bhqd", b"bhkd", b"bhqk"], q, k)?;
+            if let Some(mask) = mask {
+                scores.zip_in_place(Seen, mask.slice_axis(2, first..end, 1)?.slice_axis(3, 0..seen, 1)?)?;
+            }
+            if attention.causal && seen > first {
+                let index = |from: usize, to: usize| Tensor::arange(from as i64, to as i64, 1, q.device());
+                let (rows, columns) = (index(first, end)?, index(0, seen)?);
+                let rows = rows.insert_axis(Axis::<1>);
+                scores.zip_in_place(Seen, columns.lift::<4>().lazy().less_equal(rows.lift()))?;
+            }
+            let largest = scores.max(Axis::<3>)?;
+            let weights: Tensor<T, 4, D> = apply(Weight::<T>(PhantomData), (&scores, largest.insert_axis(Axis::<3>), scale))?;
+            drop(scores);
+            let total = weights.lazy().cast::<T::Score>().sum(Axis::<3>)?;
+            let sums: Tensor<T::Score, 4, D> = labelled(op, [b"bhqk", b"bhke", b"bhqe"], weights.view(), v)?;
+            let part = apply(Share::<T>(PhantomData), (&sums, total.insert_axis(Axis::<3>)))?;
+            out.writable(op)?.slice_axis(2, first..end, 1)?.assign(&part)?;
+        }
+        Ok(out)
+    }
+}

@@ -1,0 +1,336 @@
+//! Convolutions over one, two or three axes: a product of strided windows of the input and the weights, without a copy
+//! of the windows.
+//!
+//! Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`.
+
+use crate::device::{Device, Slot, same_device};
+use crate::dim::Dim;
+use crate::element::Number;
+use crate::error::{Error, Result, text};
+use crate::expr::Stored;
+use crate::kernel::Contraction;
+use crate::layout::Layout;
+use crate::rank::Spatial;
+use crate::tensor::{Tensor, TensorView};
+
+/// How the windows of a convolution over `N` axes move, and how channels are grouped.
+///
+/// # Examples
+/// ```
+/// use rankform::ops::conv::Conv;
+/// let conv = Conv::<2>::new().stride([2, 2]).padding([1, 1]);
+/// assert_eq!((conv.dilation, conv.groups), ([1, 1], 1));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Conv<const N: usize> {
+    /// From window to window.
+    pub stride: [usize; N],
+    /// Zeros before the first and after the last index of each axis.
+    pub padding: [usize; N],
+    /// From element to element inside a window.
+    pub dilation: [usize; N],
+    /// Into how many groups the channels are cut; each group of outputs sees one group of inputs.
+    pub groups: usize,
+}
+
+impl<const N: usize> Conv<N> {
+    /// Windows one apart, no padding, one group.
+    pub const fn new() -> Self {
+        Conv { stride: [1; N], padding: [0; N], dilation: [1; N], groups: 1 }
+    }
+    /// With another stride.
+    pub const fn stride(self, stride: [usize; N]) -> Self {
+        Conv { stride, ..self }
+    }
+    /// With padding by zeros.
+    pub const fn padding(self, padding: [usize; N]) -> Self {
+        Conv { padding, ..self }
+    }
+    /// With gaps inside the windows.
+    pub const fn dilation(self, dilation: [usize; N]) -> Self {
+        Conv { dilation, ..self }
+    }
+    /// With grouped channels.
+    pub const fn groups(self, groups: usize) -> Self {
+        Conv { groups, ..self }
+    }
+}
+
+impl<const N: usize> Default for Conv<N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+macro_rules! convolutions {
+    ($($name:ident $transposed:ident $n:literal $sizes:literal;)*) => { $(
+        impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
+            /// A convolution, as neural networks call it: the weights are not flipped.
+            ///
+            /// `y[b, o, p] = Σ x[b, c, stride · p + dilation · q − padding] · w[o, c, q]`, over the channels `c` of the
+            /// group of `o` and the positions `q` in a window; outside, `x` is 0. A bias is one more expression.
+            ///
+            /// # Shapes
+            #[doc = $sizes]
+            ///
+            /// # Cost
+            /// One product, which reads the windows where they stand; one copy of the input, channels last, when there is
+            /// padding or the windows are larger than 1 and the channels not last. The output is channels last when the
+            /// input is. Sums as in [`matmul`](Tensor::matmul).
+            ///
+            /// # Errors
+            /// [`Error::Value`] when channels, groups or windows do not fit, [`Error::Device`], [`Error::Unallocated`],
+            /// [`Error::Overflow`], [`Error::OutOfMemory`].
+            ///
+            /// # Source
+            /// PyTorch's `conv1d`, `conv2d`, `conv3d`.
+            pub fn $name<'w>(&self, weight: impl Stored<'w, T, RANK, D>, conv: Conv<$n>) -> Result<Self>
+            where
+                T: 'w,
+                D: 'w,
+                Dim<RANK>: Spatial<$n>,
+            {
+                self.view().$name(weight, conv)
+            }
+
+            /// The transposed convolution: the gradient by its input of the convolution with the same weights, which
+            /// spreads every element of the input over a window of the output.
+            ///
+            /// # Shapes
+            /// The weights are `[inputs, outputs / groups, …]`; an axis of `n` becomes
+            /// `(n − 1) · stride − 2 · padding + dilation · (k − 1) + 1`, and `extra` more at its end.
+            ///
+            /// # Cost
+            /// A copy of the input with zeros in between, and a convolution of it.
+            ///
+            /// # Errors
+            /// As the convolution; [`Error::Value`] unless `extra` is below the stride or the dilation.
+            ///
+            /// # Source
+            /// PyTorch's `conv_transpose1d` … `conv_transpose3d`; `extra` is `output_padding`.
+            pub fn $transposed<'w>(&self, weight: impl Stored<'w, T, RANK, D>, conv: Conv<$n>, extra: [usize; $n]) -> Result<Self>
+            where
+                T: 'w,
+                D: 'w,
+                Dim<RANK>: Spatial<$n>,
+            {
+                self.view().$transposed(weight, conv, extra)
+            }
+        }
+        impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
+            #[doc = concat!("A convolution; see [`Tensor::", stringify!($name), "`].")]
+            ///
+            /// # Errors
+            /// As there.
+            pub fn $name<'w>(self, weight: impl Stored<'w, T, RANK, D>, conv: Conv<$n>) -> Result<Tensor<T, RANK, D>>
+            where
+                T: 'w,
+                D: 'w,
+                Dim<RANK>: Spatial<$n>,
+            {
+                convolve(stringify!($name), self, weight.into_view(), conv)
+            }
+
+            #[doc = concat!("A transposed convolution; see [`Tensor::", stringify!($transposed), "`].")]
+            ///
+            /// # Errors
+            /// As there.
+            pub fn $transposed<'w>(self, weight: impl Stored<'w, T, RANK, D>, conv: Conv<$n>, extra: [usize; $n]) -> Result<Tensor<T, RANK, D>>
+            where
+                T: 'w,
+                D: 'w,
+                Dim<RANK>: Spatial<$n>,
+            {
+                spread(stringify!($transposed), self, weight.into_view(), conv, extra)
+            }
+        }
+    )* };
+}
+convolutions! {
+    conv1d conv_transpose1d 1 "`[batch, inputs, n] * [outputs, inputs / groups, k] → [batch, outputs, n']`, `n' = (n + 2 · padding − dilation · (k − 1) − 1) / stride + 1`.";
+    conv2d conv_transpose2d 2 "`[batch, inputs, h, w] * [outputs, inputs / groups, kh, kw] → [batch, outputs, h', w']`; each axis as in [`conv1d`](Tensor::conv1d).";
+    conv3d conv_transpose3d 3 "`[batch, inputs, d, h, w] * [outputs, inputs / groups, kd, kh, kw] → [batch, outputs, d', h', w']`; each axis as in [`conv1d`](Tensor::conv1d).";
+}
+
+/// How many windows fit an axis.
+pub(super) fn windows(op: &'static str, axis: usize, size: usize, len: usize, [stride, padding, dilation]: [usize; 3]) -> Result<usize> {
+    let wrong = |what: std::fmt::Arguments<'_>| Error::Value { op, what: text(format_args!("axis {axis} of size {size}: {what}")) };
+    if stride == 0 || dilation == 0 || len == 0 {
+        return Err(wrong(format_args!("a window of {len}, stride {stride}, dilation {dilation}: none may be 0")));
+    }
+    let reach = (len - 1).checked_mul(dilation).and_then(|reach| reach.checked_add(1));
+    let padded = padding.checked_mul(2).and_then(|both| both.checked_add(size));
+    match (padded, reach) {
+        (Some(padded), Some(reach)) if reach <= padded => Ok((padded - reach) / stride + 1),
+        _ => Err(wrong(format_args!("a window of {len} with dilation {dilation} is longer than the axis with padding {padding}"))),
+    }
+}
+
+/// Whether the channels of `[batch, channel, …]` are the fastest axis.
+fn is_channels_last<const RANK: usize>(layout: &Layout<RANK>) -> bool {
+    layout.size().0[1] > 1 && layout.stride().0[1] == 1 && !layout.is_contiguous()
+}
+
+/// A copy with the channels last, in the middle of zeros; every `step`-th place of an axis is one of `x`.
+fn framed<T: Number, const RANK: usize, const N: usize, D: Device>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    sizes: [usize; N],
+    starts: [usize; N],
+    steps: [usize; N],
+) -> Result<Tensor<T, RANK, D>> {
+    let size = Dim(std::array::from_fn(|axis| if axis < 2 { x.size().0[axis] } else { sizes[axis - 2] }));
+    size.numel_of(op, size_of::<T>())?;
+    let mut out = Tensor::<T, RANK, D>::unwritten(op, Layout::with_channel_fastest(size), x.device())?;
+    let mut view = out.writable(op)?;
+    if size.0 != x.size().0 {
+        view.fill(T::zero())?;
+    }
+    for axis in 0..N {
+        let last = starts[axis] + (x.size().0[axis + 2].max(1) - 1) * steps[axis];
+        let end = if x.size().0[axis + 2] == 0 { starts[axis] } else { last + 1 };
+        view = view.slice_axis(axis + 2, starts[axis]..end, steps[axis] as isize)?;
+    }
+    view.assign(x)?;
+    Ok(out)
+}
+
+fn convolve<T: Number, const RANK: usize, const N: usize, D: Device>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    w: TensorView<'_, T, RANK, D>,
+    conv: Conv<N>,
+) -> Result<Tensor<T, RANK, D>> {
+    same_device(op, x.device(), w.device())?;
+    x.ready(op)?;
+    w.ready(op)?;
+    let (size, kernel) = (x.size().0, w.size().0);
+    let groups = conv.groups;
+    if groups == 0 || size[1] != kernel[1].saturating_mul(groups) || !kernel[0].is_multiple_of(groups) {
+        let what = format_args!("weights {:?} do not fit {} channels in {groups} groups", kernel, size[1]);
+        return Err(Error::Value { op, what: text(what) });
+    }
+    let mut out_size = [size[0]; RANK];
+    out_size[1] = kernel[0];
+    let mut padded = [0; N];
+    for axis in 0..N {
+        let (n, steps) = (size[axis + 2], [conv.stride[axis], conv.padding[axis], conv.dilation[axis]]);
+        out_size[axis + 2] = windows(op, axis + 2, n, kernel[axis + 2], steps)?;
+        padded[axis] = n + 2 * conv.padding[axis];
+    }
+    let last = is_channels_last(x.layout());
+    let point = kernel[2..].iter().all(|&len| len == 1);
+    let frame =
+        if conv.padding != [0; N] || !point && x.stride().0[1] != 1 { Some(framed(op, x, padded, conv.padding, [1; N])?) } else { None };
+    let x = frame.as_ref().map_or(x, |frame| frame.view());
+    Dim(out_size).numel_of(op, size_of::<T>())?;
+    let layout = if last { Layout::with_channel_fastest(Dim(out_size)) } else { Layout::row_major(Dim(out_size)) };
+    let mut out = Tensor::<T, RANK, D>::unwritten(op, layout, x.device())?;
+    // SAFETY: windows that fit the padded input; channels that are cut into groups without a rest; fresh output.
+    unsafe { product(op, &mut out, x, w, conv, kernel)? };
+    Ok(out)
+}
+
+/// The product of the windows of `x` and the weights: the batch is the groups, `m` the places of windows, `k` what is in
+/// one, `n` the outputs.
+///
+/// # Safety
+/// Every window lies inside `x`; the channels of `x`, `w` and `out` fit each other and the groups.
+unsafe fn product<T: Number, const RANK: usize, const N: usize, D: Device>(
+    op: &'static str,
+    out: &mut Tensor<T, RANK, D>,
+    x: TensorView<'_, T, RANK, D>,
+    w: TensorView<'_, T, RANK, D>,
+    conv: Conv<N>,
+    kernel: [usize; RANK],
+) -> Result<()> {
+    let (size, stride) = (out.size().0, out.stride().0);
+    let (xs, ws) = (x.stride().0, w.stride().0);
+    let outputs = kernel[0] / conv.groups;
+    // Batch and the places of windows; the channels of a group and the places inside a window.
+    let (mut m, mut k) = (size, kernel);
+    (m[1], k[0]) = (1, 1);
+    let times = |count: usize, step: isize| (count as isize).wrapping_mul(step);
+    let (mut out_steps, mut x_steps, mut w_steps) = ([0; 20], [0; 20], [0; 20]);
+    (out_steps[0], x_steps[0], w_steps[0]) = (times(outputs, stride[1]), times(kernel[1], xs[1]), times(outputs, ws[0]));
+    for axis in 0..RANK {
+        let spatial = axis.checked_sub(2);
+        out_steps[1 + axis] = stride[axis];
+        x_steps[1 + axis] = spatial.map_or(xs[axis], |at| times(conv.stride[at], xs[axis]));
+        x_steps[1 + RANK + axis] = spatial.map_or(xs[axis], |at| times(conv.dilation[at], xs[axis]));
+        w_steps[1 + axis] = ws[axis];
+    }
+    out_steps[1 + RANK] = stride[1];
+    w_steps[1 + RANK] = ws[0];
+    let plan = Contraction { batch: &[conv.groups], m: &m, k: &k, n: &[outputs] };
+    let element = size_of::<T>();
+    let out_slot = Slot { address: out.writable(op)?.raw_ptr().cast(), stride: &out_steps, element };
+    let x_slot = Slot { address: x.raw_ptr().cast_mut().cast(), stride: &x_steps, element };
+    let w_slot = Slot { address: w.raw_ptr().cast_mut().cast(), stride: &w_steps, element };
+    // SAFETY: the caller's promise.
+    unsafe { x.device().contract::<T, T, T>(plan, out_slot, x_slot, w_slot) }
+}
+
+fn spread<T: Number, const RANK: usize, const N: usize, D: Device>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    w: TensorView<'_, T, RANK, D>,
+    conv: Conv<N>,
+    extra: [usize; N],
+) -> Result<Tensor<T, RANK, D>> {
+    let (size, kernel) = (x.size().0, w.size().0);
+    let groups = conv.groups;
+    let wrong = |what: std::fmt::Arguments<'_>| Error::Value { op, what: text(what) };
+    if groups == 0 || size[1] != kernel[0] || !kernel[0].is_multiple_of(groups) {
+        return Err(wrong(format_args!("weights {kernel:?} do not fit {} channels in {groups} groups", size[1])));
+    }
+    same_device(op, x.device(), w.device())?;
+    x.ready(op)?;
+    w.ready(op)?;
+    let (mut sizes, mut starts, mut crops, mut out_size) = ([0; N], [0; N], [0; N], [size[0]; RANK]);
+    out_size[1] = kernel[1].saturating_mul(groups);
+    let mut flipped = w;
+    for axis in 0..N {
+        let (n, len) = (size[axis + 2], kernel[axis + 2]);
+        let (stride, padding, dilation) = (conv.stride[axis], conv.padding[axis], conv.dilation[axis]);
+        if n == 0 || len == 0 || stride == 0 || dilation == 0 || extra[axis] >= stride.max(dilation) {
+            let what =
+                format_args!("axis {}: {n} places, window {len}, stride {stride}, dilation {dilation}, extra {}", axis + 2, extra[axis]);
+            return Err(wrong(what));
+        }
+        let numbers = || {
+            let reach = (len - 1).checked_mul(dilation)?;
+            let spread = (n - 1).checked_mul(stride)?.checked_add(1)?;
+            let whole = spread.checked_add(reach)?.checked_add(extra[axis])?;
+            // Zeros around: the reach of a window on both sides; what padding takes off comes off the result.
+            let framed = whole.checked_add(reach)?;
+            Some((reach, framed, whole.checked_sub(padding.checked_mul(2)?)?))
+        };
+        let Some((reach, framed, left)) = numbers() else {
+            return Err(wrong(format_args!("axis {}: padding {padding} leaves nothing of {n} windows of {len}", axis + 2)));
+        };
+        (sizes[axis], starts[axis], crops[axis], out_size[axis + 2]) = (framed, reach, padding, left);
+        flipped = flipped.reversed_axis(axis + 2)?;
+    }
+    Dim(out_size).numel_of(op, size_of::<T>())?;
+    let frame = framed(op, x, sizes, starts, conv.stride)?;
+    let mut windows = frame.view();
+    for axis in 0..N {
+        windows = windows.slice_axis(axis + 2, crops[axis]..sizes[axis] - crops[axis], 1)?;
+    }
+    let last = is_channels_last(x.layout());
+    let layout = if last { Layout::with_channel_fastest(Dim(out_size)) } else { Layout::row_major(Dim(out_size)) };
+    let mut out = Tensor::<T, RANK, D>::unwritten(op, layout, x.device())?;
+    // Group by group, since the weights have the inputs first: `[inputs, outputs / groups, …]`.
+    let (inputs, outputs) = (kernel[0] / groups, kernel[1]);
+    let mut order: [usize; RANK] = std::array::from_fn(|axis| axis);
+    order.swap(0, 1);
+    for group in 0..groups {
+        let w = flipped.slice_axis(0, group * inputs..(group + 1) * inputs, 1)?.permuted(order)?;
+        let x = windows.slice_axis(1, group * inputs..(group + 1) * inputs, 1)?;
+        let plain = Conv { stride: [1; N], padding: [0; N], dilation: conv.dilation, groups: 1 };
+        let part = convolve(op, x, w, plain)?;
+        out.writable(op)?.slice_axis(1, group * outputs..(group + 1) * outputs, 1)?.assign(&part)?;
+    }
+    Ok(out)
+}

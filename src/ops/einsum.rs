@@ -1,0 +1,245 @@
+//! `einsum!`: products, sums, transpositions and diagonals, by labels; and tensordot.
+//!
+//! The literal is read by a `const fn`, so a label that is wrong, and an operand of another rank, do not compile.
+//! Imports: `error`, `dim`, `rank`, `element`, `device`, `tensor`, `expr`.
+
+use super::contract::labelled;
+use crate::device::Device;
+use crate::dim::Dim;
+use crate::element::Number;
+use crate::error::{Error, Result, text};
+use crate::expr::Stored;
+use crate::rank::Tensordot;
+use crate::tensor::{Tensor, TensorView};
+
+/// A product of one or two tensors by labels, as in NumPy: `einsum!("bij,bjk->bik", &a, &b)?`.
+///
+/// Each operand has one letter an axis, then `->`, then the letters of the result in any order. A letter that is not in
+/// the result is summed over; a letter twice in one operand takes its diagonal. Spaces are ignored.
+///
+/// # Shapes
+/// Axes of one letter have one size; where both operands and the result have it, a size of 1 stretches. The letters are
+/// read when the program is compiled, and so are the ranks: a missing letter or an operand of another rank does not
+/// compile.
+///
+/// # Cost
+/// One allocation of the result. Operands are read as they stand, whatever the order of their axes; the sum runs where
+/// [`matmul`](crate::Tensor::matmul) runs. Three operands are two calls.
+///
+/// # Errors
+/// [`Error::Inner`](crate::Error::Inner) when the sizes of a summed letter differ, [`Error::Sizes`](crate::Error::Sizes)
+/// for others, [`Error::Value`](crate::Error::Value) for a diagonal that is not square,
+/// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+///
+/// # Examples
+/// ```
+/// use rankform::prelude::*;
+/// let a = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+/// let x = Tensor::from([1.0, -1.0]);
+/// assert_eq!(einsum!("ij,j->i", &a, &x)?, a.matmul(&x)?);
+/// assert_eq!(einsum!("ij,kj->ik", &a, a.view())?, a.matmul(a.transposed())?);
+/// assert_eq!(einsum!("i,j->ji", &x, &x)?.to_vec()?, [1.0, -1.0, -1.0, 1.0]); // outer product
+/// assert_eq!(einsum!("ij,ij->", &a, &a)?.item()?, 30.0);                     // sum of squares
+/// assert_eq!(einsum!("ii->", &a)?.item()?, 5.0);                             // trace
+/// assert_eq!(einsum!("ij->j", &a)?.to_vec()?, [4.0, 6.0]);                   // sum
+/// # Ok::<(), rankform::Error>(())
+/// ```
+#[macro_export]
+macro_rules! einsum {
+    ($labels:literal, $x:expr $(,)?) => {{
+        const RANKS: [usize; 3] = $crate::ops::einsum::ranks($labels, 1);
+        $crate::ops::einsum::one::<{ RANKS[0] }, { RANKS[2] }, _, _>($labels, $x)
+    }};
+    ($labels:literal, $x:expr, $y:expr $(,)?) => {{
+        const RANKS: [usize; 3] = $crate::ops::einsum::ranks($labels, 2);
+        $crate::ops::einsum::two::<{ RANKS[0] }, { RANKS[1] }, { RANKS[2] }, _, _>($labels, $x, $y)
+    }};
+}
+
+/// What the letters of a literal say: those of two operands and of the result.
+struct Labels {
+    letters: [[u8; MOST]; 3],
+    count: [usize; 3],
+}
+
+/// Letters of one operand.
+const MOST: usize = 8;
+/// Where the result stands among the parts.
+const RESULT: usize = 2;
+
+/// Reads the letters for some number of operands, or says what is wrong with them.
+const fn parse(labels: &str, operands: usize) -> Result<Labels, &'static str> {
+    let text = labels.as_bytes();
+    let mut read = Labels { letters: [[0; MOST]; 3], count: [0; 3] };
+    let (mut part, mut at) = (0, 0);
+    while at < text.len() {
+        let letter = text[at];
+        match letter {
+            b' ' => {}
+            b',' => {
+                if part + 1 >= operands {
+                    return Err("more operands in the letters than tensors beside them");
+                }
+                part += 1;
+            }
+            b'-' => {
+                if at + 1 == text.len() || text[at + 1] != b'>' {
+                    return Err("`-` stands only in `->`");
+                }
+                if part + 1 != operands {
+                    return Err("fewer operands in the letters than tensors beside them, or two arrows");
+                }
+                part = RESULT;
+                at += 1;
+            }
+            _ => {
+                if !letter.is_ascii_alphabetic() {
+                    return Err("labels are letters, one an axis, as in `ij,jk->ik`");
+                }
+                if read.count[part] == MOST {
+                    return Err("an operand has at most 8 axes");
+                }
+                if part == RESULT && has(&read, RESULT, letter) {
+                    return Err("a letter stands twice in the result");
+                }
+                if part == RESULT && !has(&read, 0, letter) && !has(&read, 1, letter) {
+                    return Err("a letter of the result is in no operand");
+                }
+                read.letters[part][read.count[part]] = letter;
+                read.count[part] += 1;
+            }
+        }
+        at += 1;
+    }
+    if part == RESULT { Ok(read) } else { Err("the result is missing: write `->` and its letters, or none for a single number") }
+}
+
+const fn has(labels: &Labels, part: usize, letter: u8) -> bool {
+    let mut at = 0;
+    while at < labels.count[part] {
+        if labels.letters[part][at] == letter {
+            return true;
+        }
+        at += 1;
+    }
+    false
+}
+
+/// How many letters the operands and the result have, for [`einsum!`](crate::einsum).
+///
+/// # Panics
+/// Where the letters are wrong; in a constant, as the macro has it, that is an error of the compiler.
+#[doc(hidden)]
+pub const fn ranks(labels: &str, operands: usize) -> [usize; 3] {
+    match parse(labels, operands) {
+        Ok(labels) => labels.count,
+        Err(what) => panic!("{}", what),
+    }
+}
+
+fn read(labels: &str, operands: usize) -> Result<Labels> {
+    parse(labels, operands).map_err(|what| Error::Value { op: "einsum", what: text(format_args!("{what}")) })
+}
+
+/// [`einsum!`](crate::einsum) of one operand.
+///
+/// # Errors
+/// As there.
+#[doc(hidden)]
+pub fn one<'a, const A: usize, const M: usize, T: Number, D: Device>(labels: &str, x: impl Stored<'a, T, A, D>) -> Result<Tensor<T, M, D>> {
+    let (x, labels) = (x.into_view(), read(labels, 1)?);
+    let unit = Tensor::<T, 0, D>::ones([], x.device())?;
+    labelled("einsum", [&labels.letters[0][..A], &[], &labels.letters[RESULT][..M]], x, unit.view())
+}
+
+/// [`einsum!`](crate::einsum) of two operands.
+///
+/// # Errors
+/// As there.
+#[doc(hidden)]
+pub fn two<'a, 'b, const A: usize, const B: usize, const M: usize, T: Number, D: Device>(
+    labels: &str,
+    x: impl Stored<'a, T, A, D>,
+    y: impl Stored<'b, T, B, D>,
+) -> Result<Tensor<T, M, D>> {
+    let labels = read(labels, 2)?;
+    labelled("einsum", [&labels.letters[0][..A], &labels.letters[1][..B], &labels.letters[RESULT][..M]], x.into_view(), y.into_view())
+}
+
+impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
+    /// The product summed over pairs of axes, one of each operand; the other axes of `self`, then those of `other`, stay.
+    ///
+    /// # Shapes
+    /// `K` pairs of ranks A · B give rank A + B − 2 K, for ranks 1 to 4; [`einsum!`](crate::einsum) has no such limit.
+    ///
+    /// # Cost
+    /// As [`matmul`](Tensor::matmul); no operand is copied or transposed.
+    ///
+    /// # Errors
+    /// [`Error::Inner`] when the sizes of a pair differ, [`Error::Axis`] when there is no such axis, [`Error::Value`] when
+    /// one is named twice, and those of [`matmul`](Tensor::matmul).
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::<f32, 3>::ones([2, 3, 4], &Cpu)?;
+    /// let y = Tensor::<f32, 3>::ones([4, 3, 5], &Cpu)?;
+    /// let z = x.tensordot(&y, [(1, 1), (2, 0)])?;
+    /// assert_eq!((z.size(), z[[1, 4]]), (dim![2, 5], 12.0));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn tensordot<'b, const N: usize, const K: usize, const M: usize>(
+        &self,
+        other: impl Stored<'b, T, N, D>,
+        pairs: [(usize, usize); K],
+    ) -> Result<Tensor<T, M, D>>
+    where
+        D: 'b,
+        T: 'b,
+        Dim<RANK>: Tensordot<Dim<N>, K, Output = Dim<M>>,
+    {
+        self.view().tensordot(other, pairs)
+    }
+}
+
+impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
+    /// The product summed over pairs of axes; see [`Tensor::tensordot`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn tensordot<'b, const N: usize, const K: usize, const M: usize>(
+        self,
+        other: impl Stored<'b, T, N, D>,
+        pairs: [(usize, usize); K],
+    ) -> Result<Tensor<T, M, D>>
+    where
+        D: 'b,
+        T: 'b,
+        Dim<RANK>: Tensordot<Dim<N>, K, Output = Dim<M>>,
+    {
+        let (op, other) = ("tensordot", other.into_view());
+        // Letters from `A` and `a` on for what stays, one of the left operand's for both axes of a pair.
+        let left: [u8; RANK] = std::array::from_fn(|axis| b'A' + axis as u8);
+        let mut right: [u8; N] = std::array::from_fn(|axis| b'a' + axis as u8);
+        let mut out = [0; M];
+        for (at, &(a, b)) in pairs.iter().enumerate() {
+            if a >= RANK {
+                return Err(Error::Axis { op, axis: a, sizes: self.size().0.into() });
+            }
+            if b >= N {
+                return Err(Error::Axis { op, axis: b, sizes: other.size().0.into() });
+            }
+            if pairs[..at].iter().any(|&(x, y)| x == a || y == b) {
+                return Err(Error::Value { op, what: text(format_args!("an axis stands twice in the pairs {pairs:?}")) });
+            }
+            right[b] = left[a];
+        }
+        let mut place = out.iter_mut();
+        for &letter in left.iter().filter(|letter| !right.contains(letter)).chain(right.iter().filter(|letter| !left.contains(letter))) {
+            if let Some(place) = place.next() {
+                *place = letter;
+            }
+        }
+        labelled(op, [&left, &right, &out], self, other)
+    }
+}

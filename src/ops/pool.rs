@@ -1,0 +1,229 @@
+//! Pooling: the largest, or the mean, of the windows of an input.
+//!
+//! One pass over the output for each place in a window, along rows of the input, with no copy of windows or padding.
+//! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `device`, `tensor`.
+
+use super::conv::windows;
+use super::{Add, Cast as _, Div, Maximum};
+use crate::device::Device;
+use crate::dim::Dim;
+use crate::element::{Comparable, Float};
+use crate::error::{Error, Result, text};
+use crate::layout::Layout;
+use crate::rank::Spatial;
+use crate::scalar::Ordered;
+use crate::tensor::{Tensor, TensorView};
+
+/// Which windows are pooled, over `N` axes.
+///
+/// # Examples
+/// ```
+/// use rankform::ops::pool::Pool;
+/// let pool = Pool::new([3, 3]).stride([2, 2]).padding([1, 1]);
+/// assert_eq!((pool.window, Pool::new([2]).stride), ([3, 3], [2]));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pool<const N: usize> {
+    /// The sizes of a window.
+    pub window: [usize; N],
+    /// From window to window.
+    pub stride: [usize; N],
+    /// Places before the first and after the last index of each axis, at most half a window.
+    pub padding: [usize; N],
+    /// From element to element inside a window.
+    pub dilation: [usize; N],
+    /// Whether a mean counts the padding, as zeros.
+    pub count_padding: bool,
+}
+
+impl<const N: usize> Pool<N> {
+    /// Windows side by side, no padding.
+    pub const fn new(window: [usize; N]) -> Self {
+        Pool { window, stride: window, padding: [0; N], dilation: [1; N], count_padding: true }
+    }
+    /// With another stride.
+    pub const fn stride(self, stride: [usize; N]) -> Self {
+        Pool { stride, ..self }
+    }
+    /// With padding: −∞ for a largest, 0 for a mean.
+    pub const fn padding(self, padding: [usize; N]) -> Self {
+        Pool { padding, ..self }
+    }
+    /// With gaps inside the windows.
+    pub const fn dilation(self, dilation: [usize; N]) -> Self {
+        Pool { dilation, ..self }
+    }
+    /// Whether a mean counts the padding.
+    pub const fn count_padding(self, count_padding: bool) -> Self {
+        Pool { count_padding, ..self }
+    }
+}
+
+macro_rules! pools {
+    ($($max:ident $avg:ident $n:literal;)*) => { $(
+        impl<T: Comparable, const RANK: usize, D: Device> Tensor<T, RANK, D> {
+            /// The largest of each window; NaN if any is.
+            ///
+            /// # Shapes
+            /// `[batch, channel, n, …] → [batch, channel, n', …]`,
+            /// `n' = (n + 2 · padding − dilation · (window − 1) − 1) / stride + 1`.
+            ///
+            /// # Cost
+            /// One allocation; as many passes over it as a window has places.
+            ///
+            /// # Errors
+            /// [`Error::Value`] when a window does not fit or the padding is more than half of it,
+            /// [`Error::Unallocated`], [`Error::OutOfMemory`].
+            ///
+            /// # Source
+            /// PyTorch's `max_pool1d` … `max_pool3d`.
+            pub fn $max(&self, pool: Pool<$n>) -> Result<Self>
+            where
+                Dim<RANK>: Spatial<$n>,
+            {
+                self.view().$max(pool)
+            }
+        }
+        impl<T: Comparable, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
+            #[doc = concat!("The largest of each window; see [`Tensor::", stringify!($max), "`].")]
+            ///
+            /// # Errors
+            /// As there.
+            pub fn $max(self, pool: Pool<$n>) -> Result<Tensor<T, RANK, D>>
+            where
+                Dim<RANK>: Spatial<$n>,
+            {
+                largest(stringify!($max), self, pool)
+            }
+        }
+        impl<T: Float, const RANK: usize, D: Device> Tensor<T, RANK, D> {
+            /// The mean of each window, summed in f64. Padding counts as zeros unless `count_padding` is false.
+            ///
+            /// Shapes, cost and errors are those of the largest; one more allocation, of f64.
+            ///
+            /// # Errors
+            /// As there.
+            ///
+            /// # Source
+            /// PyTorch's `avg_pool1d` … `avg_pool3d`; `count_padding` is `count_include_pad`.
+            pub fn $avg(&self, pool: Pool<$n>) -> Result<Self>
+            where
+                Dim<RANK>: Spatial<$n>,
+            {
+                self.view().$avg(pool)
+            }
+        }
+        impl<T: Float, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
+            #[doc = concat!("The mean of each window; see [`Tensor::", stringify!($avg), "`].")]
+            ///
+            /// # Errors
+            /// As there.
+            pub fn $avg(self, pool: Pool<$n>) -> Result<Tensor<T, RANK, D>>
+            where
+                Dim<RANK>: Spatial<$n>,
+            {
+                average(stringify!($avg), self, pool)
+            }
+        }
+    )* };
+}
+pools! {
+    max_pool1d avg_pool1d 1;
+    max_pool2d avg_pool2d 2;
+    max_pool3d avg_pool3d 3;
+}
+
+/// The layout of the result, as the input's.
+fn result<T, const RANK: usize, const N: usize, D: Device>(
+    op: &'static str,
+    x: &TensorView<'_, T, RANK, D>,
+    pool: &Pool<N>,
+) -> Result<Layout<RANK>> {
+    let mut size = x.size().0;
+    for axis in 0..N {
+        let (window, padding) = (pool.window[axis], pool.padding[axis]);
+        if padding > window / 2 {
+            let what = format_args!("axis {}: padding {padding} is more than half a window of {window}", axis + 2);
+            return Err(Error::Value { op, what: text(what) });
+        }
+        size[axis + 2] = windows(op, axis + 2, size[axis + 2], window, [pool.stride[axis], padding, pool.dilation[axis]])?;
+    }
+    let last = x.layout().is_dense_with_channel_fastest() && !x.layout().is_contiguous();
+    Ok(if last { Layout::with_channel_fastest(Dim(size)) } else { Layout::row_major(Dim(size)) })
+}
+
+/// Along one axis, the windows whose place `at` lies in the input: their range, and where the first of them is.
+fn inside<const N: usize>(pool: &Pool<N>, axis: usize, at: usize, windows: usize, size: usize) -> (usize, usize, usize) {
+    let (stride, shift) = (pool.stride[axis], at * pool.dilation[axis]);
+    let padding = pool.padding[axis];
+    let first = padding.saturating_sub(shift).div_ceil(stride).min(windows);
+    let end = (size + padding).saturating_sub(shift).div_ceil(stride).min(windows).max(first);
+    (first, end, (first * stride + shift).saturating_sub(padding))
+}
+
+/// Calls `f` for every place in a window, with the windows that have it inside and the part of the input that they see.
+fn places<T, U, const RANK: usize, const N: usize, D: Device>(
+    x: TensorView<'_, T, RANK, D>,
+    out: &mut Tensor<U, RANK, D>,
+    op: &'static str,
+    pool: &Pool<N>,
+    mut f: impl FnMut(crate::tensor::TensorViewMut<'_, U, RANK, D>, TensorView<'_, T, RANK, D>) -> Result<()>,
+) -> Result<()> {
+    let mut view = out.writable(op)?;
+    for place in Dim(pool.window).indices() {
+        let (mut part, mut seen) = (view.reborrow(), x);
+        for axis in 0..N {
+            let (size, windows) = (x.size().0[axis + 2], part.size().0[axis + 2]);
+            let (first, end, from) = inside(pool, axis, place[axis], windows, size);
+            let last = if end > first { from + (end - first - 1) * pool.stride[axis] + 1 } else { from };
+            part = part.slice_axis(axis + 2, first..end, 1)?;
+            seen = seen.slice_axis(axis + 2, from.min(size)..last.min(size), pool.stride[axis] as isize)?;
+        }
+        f(part, seen)?;
+    }
+    Ok(())
+}
+
+fn largest<T: Comparable, const RANK: usize, const N: usize, D: Device>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    pool: Pool<N>,
+) -> Result<Tensor<T, RANK, D>> {
+    x.ready(op)?;
+    let layout = result(op, &x, &pool)?;
+    layout.size().numel_of(op, size_of::<T>())?;
+    let mut out = Tensor::<T, RANK, D>::unwritten(op, layout, x.device())?;
+    out.fill(T::narrow(Ordered::LOWEST))?;
+    places(x, &mut out, op, &pool, |mut part, seen| part.zip_in_place(Maximum, seen))?;
+    Ok(out)
+}
+
+fn average<T: Float, const RANK: usize, const N: usize, D: Device>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    pool: Pool<N>,
+) -> Result<Tensor<T, RANK, D>> {
+    x.ready(op)?;
+    let layout = result(op, &x, &pool)?;
+    let size = layout.size();
+    size.numel_of(op, size_of::<f64>())?;
+    let mut sums = Tensor::<f64, RANK, D>::unwritten(op, layout, x.device())?;
+    sums.fill(0.0)?;
+    places(x, &mut sums, op, &pool, |mut part, seen| part.zip_in_place(Add, seen.lazy().cast::<f64>()))?;
+    // Along each axis one divisor for every window: the places that count.
+    for axis in 0..N {
+        let (n, windows) = (x.size().0[axis + 2], size.0[axis + 2]);
+        let mut line = [1; RANK];
+        line[axis + 2] = windows;
+        let places = |window: usize| {
+            let inside = |&at: &usize| {
+                let (first, end, _) = inside(&pool, axis, at, windows, n);
+                pool.count_padding || (first..end).contains(&window)
+            };
+            (0..pool.window[axis]).filter(inside).count() as f64
+        };
+        let divisors = Tensor::<f64, RANK, D>::from_fn(line, |index| places(index[axis + 2]), x.device())?;
+        sums.zip_in_place(Div, &divisors)?;
+    }
+    sums.cast::<T>()
+}
