@@ -51,13 +51,20 @@ fn cases(case: Case<'_>, forms: &mut Forms) {
         "mm/f64" => product(n, n, forms, |x| x.cast::<f64>()),
         "mm/f16" => product(n, n, forms, |x| x.cast::<half::f16>()),
         "mm/bf16" => product(n, n, forms, |x| x.cast::<half::bf16>()),
+        "mm/i8" => product_of_bytes(n, forms),
         "mm/gemv" => gemv(n, forms),
         "mm/skinny16" => product(sizes::SKINNY, n, forms, |x| x.copy()),
         "mm/batched64" => batched(n, forms),
+        "nn/conv2d" => conv2d(forms),
         "dm/transpose" => transpose(n, forms),
         "dm/nhwc" => nhwc(forms),
         "dm/concat0" => concat::<0>(n, forms),
         "dm/concat1" => concat::<1>(n, forms),
+        "dm/gather" => gather(forms),
+        "dm/cumsum0" => reduced(n, forms, |x| x.cumsum(Axis::<0>)),
+        "dm/cumsum1" => reduced(n, forms, |x| x.cumsum(Axis::<1>)),
+        "dm/sort1" => reduced(n, forms, |x| x.sort(Axis::<1>)),
+        "dm/topk10" => reduced(n, forms, |x| x.topk(Axis::<1>, sizes::TOP)),
         _ => {}
     }
 }
@@ -257,6 +264,27 @@ fn product<T: Number>(rows: usize, n: usize, forms: &mut Forms, convert: fn(&Mat
     });
 }
 
+fn product_of_bytes(n: usize, forms: &mut Forms) {
+    forms.add("matmul_wide", move || {
+        let (a, b) = (Tensor::from_vec(peers::bytes(n * n, 1), [n, n]).unwrap(), Tensor::from_vec(peers::bytes(n * n, 2), [n, n]).unwrap());
+        move || a.matmul_wide(&b).unwrap()
+    });
+}
+
+fn conv2d(forms: &mut Forms) {
+    forms.add("conv2d", || {
+        let channels = sizes::IMAGES[1];
+        let (x, w) = (tensor(sizes::IMAGES, 1), tensor([channels, channels, 3, 3], 2));
+        move || x.conv2d(&w, rankform::ops::conv::Conv::<2>::new().padding([1, 1])).unwrap()
+    });
+    forms.add("conv2d, channels last", || {
+        let channels = sizes::IMAGES[1];
+        let (x, w) = (tensor(sizes::IMAGES, 1), tensor([channels, channels, 3, 3], 2));
+        let (x, w) = (x.to_channels_last().unwrap(), w.to_channels_last().unwrap());
+        move || x.conv2d(&w, rankform::ops::conv::Conv::<2>::new().padding([1, 1])).unwrap()
+    });
+}
+
 fn gemv(n: usize, forms: &mut Forms) {
     forms.add("matmul", move || {
         let (a, x) = (matrix(n, 1), tensor([n], 2));
@@ -296,5 +324,14 @@ where
     forms.add("new", move || {
         let (a, b) = (matrix(n, 1), matrix(n, 2));
         move || Tensor::concat(&[a.view(), b.view()], Axis::<A>).unwrap()
+    });
+}
+
+fn gather(forms: &mut Forms) {
+    forms.add("index_select", || {
+        let (taken, rows, len) = sizes::GATHER;
+        let at: Vec<i64> = peers::places(taken, rows as u32, 7).into_iter().map(i64::from).collect();
+        let (x, at) = (tensor([rows, len], 1), Tensor::from_vec(at, [taken]).unwrap());
+        move || x.index_select(Axis::<0>, &at).unwrap()
     });
 }
