@@ -5,14 +5,6 @@
 use super::operators;
 use crate::scalar::{Lane, Lanes, Real};
 
-/// `1 / (1 + e^(−x))` without overflow: e^(−|x|) never grows, and each sign has its own quotient.
-#[inline(always)]
-fn logistic<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
-    let negative = x.lt(Lane::zero());
-    let small = negative.select(x, -x).exp(); // in (0, 1]; not by |x|, which has no slope at 0
-    negative.select(small, Lane::one()) / (small + 1.0)
-}
-
 /// `ln(1 + eˣ)` without overflow and exact in the left tail.
 #[inline(always)]
 fn log_one_plus_exp<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
@@ -25,28 +17,17 @@ operators! {
     /// max(x, 0).
     fn relu = Relu(x) where Comparable { x.le(Lane::zero()).select(Lane::zero(), x) }
     /// The logistic function, 1 / (1 + e^(−x)).
-    fn sigmoid = Sigmoid(x) where Float { logistic(x) }
+    fn sigmoid = Sigmoid(x) where Float { x.sigmoid() }
     /// ln(sigmoid(x)).
     fn log_sigmoid = LogSigmoid(x) where Float { -log_one_plus_exp(-x) }
     /// x · sigmoid(x), also called swish.
-    fn silu = Silu(x) where Float {
-        // −∞ · 0 has no value; the limit is −0.
-        let product = x * logistic(x);
-        x.eq(Lane::lowest()).select(-Lane::zero(), product)
-    }
+    fn silu = Silu(x) where Float { x.silu() }
     /// ln(1 + eˣ).
     fn softplus = Softplus(x) where Float { log_one_plus_exp(x) }
     /// Gaussian error linear unit, x · Φ(x).
-    fn gelu = Gelu(x) where Float {
-        let product = x * 0.5 * (x * -std::f64::consts::FRAC_1_SQRT_2).erfc();
-        x.eq(Lane::lowest()).select(-Lane::zero(), product)
-    }
+    fn gelu = Gelu(x) where Float { x.gelu() }
     /// Gaussian error linear unit in its tanh form: x · sigmoid(2u) with u = √(2/π) · (x + 0.044715 x³).
-    fn gelu_tanh = GeluTanh(x) where Float {
-        let u = x * 1.595_769_121_605_731 * (x * x * 0.044715 + 1.0); // 2·√(2/π)
-        let product = x * logistic(u);
-        x.eq(Lane::lowest()).select(-Lane::zero(), product)
-    }
+    fn gelu_tanh = GeluTanh(x) where Float { x.gelu_tanh() }
     /// x · tanh(softplus(x)).
     fn mish = Mish(x) where Float {
         // tanh(ln(1 + e)) = (e² + 2e) / (e² + 2e + 2), with e = eˣ for x ≤ 0 and divided through by e² above.
