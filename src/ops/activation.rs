@@ -47,6 +47,29 @@ operators! {
     fn leaky_relu = LeakyRelu(x, slope) where Float { x.gt(Lane::zero()).select(x, x * slope) }
     /// x / (1 + |x|).
     fn softsign = Softsign(x) where Float { x / (x.abs() + 1.0) }
+    /// min(max(x, 0), 6).
+    fn relu6 = Relu6(x) where Float { x.max(Lane::zero()).min(6.0) }
+    /// x inside [−1, 1], the nearer end outside.
+    fn hard_tanh = HardTanh(x) where Float { x.max(-1.0).min(1.0) }
+    /// x · max(0, min(1, x/6 + 1/2)); −0 at −∞.
+    fn hard_swish = HardSwish(x) where Float {
+        let x = x.lt(-3.0).select(-3.0, x);
+        x * (x + 3.0).min(6.0) / 6.0
+    }
+    /// The scaled `elu` of self-normalising networks: 1.0507 · (x above 0, 1.6733 · (eˣ − 1) below).
+    fn selu = Selu(x) where Float {
+        let positive = x.gt(Lane::zero());
+        let below = positive.select(Lane::zero(), x).exp_m1() * 1.758_099_340_847_376_6; // scale · alpha
+        positive.select(x * 1.050_700_987_355_480_5, below)
+    }
+    /// x − tanh(x).
+    fn tanh_shrink = TanhShrink(x) where Float { x - x.tanh() }
+    /// x beyond ±λ, moved towards 0 by λ, and 0 between; `other` is λ.
+    fn soft_shrink = SoftShrink(x, lambda) where Float {
+        x.gt(lambda).select(x - lambda, x.lt(-lambda).select(x + lambda, x * Lane::zero()))
+    }
+    /// x beyond ±λ and 0 between; `other` is λ.
+    fn hard_shrink = HardShrink(x, lambda) where Float { (x.ge(-lambda) & x.le(lambda)).select(Lane::zero(), x) }
     /// max(0, min(1, x/6 + 1/2)).
     fn hard_sigmoid = HardSigmoid(x) where Float { (x / 6.0 + 0.5).max(Lane::zero()).min(Lane::one()) }
 }

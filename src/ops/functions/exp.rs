@@ -61,6 +61,12 @@ impl<L: Lanes, P: Real> Exponent<L, P> {
         power_of_two(self.biased + (offset - P::BIAS as i64))
     }
 
+    /// `2^(k + offset)`, likewise, by an integer that is computed.
+    #[inline(always)]
+    pub(super) fn power_by(&self, offset: Lane<L, P::Bits>) -> Lane<L, P> {
+        power_of_two(self.biased + (offset - P::BIAS as i64))
+    }
+
     /// `2^-k`, where that is a normal number.
     #[inline(always)]
     pub(super) fn inverse_power(&self, offset: i64) -> Lane<L, P> {

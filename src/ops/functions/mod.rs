@@ -8,28 +8,38 @@
 
 #![allow(clippy::approx_constant, clippy::excessive_precision)] // words of double-double constants and coefficients
 
+mod bessel;
+mod bessel_modified;
 mod double;
 mod error_function;
 mod exp;
+mod gamma;
 mod hyperbolic;
 mod inverse_hyperbolic;
 mod inverse_trig;
 mod log;
 mod logistic;
+mod normal;
 mod power;
 mod root;
 mod trig;
 
+pub use bessel::{J0Fn, J1Fn, Y0Fn, Y1Fn};
+pub use bessel_modified::{I0Fn, I0eFn, I1Fn, I1eFn};
 pub use error_function::{ErfFn, ErfcFn};
 pub use exp::{Exp2Fn, ExpFn, ExpM1Fn};
+pub use gamma::{DigammaFn, GammaFn, LgammaFn};
 pub use hyperbolic::{CoshFn, SinhFn, TanhFn};
 pub use inverse_hyperbolic::{AcoshFn, AsinhFn, AtanhFn};
 pub use inverse_trig::{AcosFn, AsinFn, Atan2Fn, AtanFn};
 pub use log::{Ln1pFn, LnFn, Log2Fn, Log10Fn};
 pub use logistic::{GeluFn, GeluTanhFn, SigmoidFn, SiluFn};
+pub use normal::{ErfInvFn, LogNdtrFn, NdtrFn};
 pub use power::PowFn;
 pub use root::{CbrtFn, HypotFn};
 pub use trig::{CosFn, SinFn, TRIG_LIMIT_F64, TanFn};
+
+pub(super) use gamma::sin_pi;
 
 use crate::scalar::{DType, Lane, Lanes, Prim, Real};
 use double::Double;
@@ -115,6 +125,12 @@ fn shifter<P: Real>() -> f64 {
 fn clamp<L: Lanes, P: Real>(x: Lane<L, P>, low: Lane<L, P>, high: Lane<L, P>) -> Lane<L, P> {
     let x = high.lt(x).select(high, x);
     low.gt(x).select(low, x)
+}
+
+/// `f` of `x` in `f64`, rounded.
+#[inline(always)]
+fn by_f64<L: Lanes, P: Real>(x: Lane<L, P>, f: impl Fn(Lane<L, f64>) -> Lane<L, f64>) -> Lane<L, P> {
+    f(x.cast()).cast()
 }
 
 /// Not a number.
