@@ -51,6 +51,6 @@ impl<IO: Io<Run>> Io<Quick> for Tried<IO> {
     #[inline(always)]
     fn store<T: Element>(&mut self, value: Lane<Quick, Compute<T>>) {
         self.doubt |= value.in_doubt();
-        self.io.store::<T>(Lane::from_raw(value.value()));
+        self.io.store::<T>(Lane::from_raw(value.tried()));
     }
 }

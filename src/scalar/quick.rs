@@ -25,7 +25,7 @@ impl<P: Prim> Lane<Quick, P> {
     }
     /// The number, right unless it is in doubt.
     #[inline(always)]
-    pub fn value(self) -> P {
+    pub fn tried(self) -> P {
         self.0.0
     }
     /// Whether a quick form did not hold.

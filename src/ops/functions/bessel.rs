@@ -103,17 +103,18 @@ macro_rules! bessel {
 }
 bessel! {
     /// `J₀(x)`; see [`Lane::j0`].
-    J0Fn "j0" j 0 [1.0 4.0], |x, _y| -x.j1();
+    J0Fn "j0" j 0 [1.0 16.0], |x, _y| -x.j1();
     /// `J₁(x)`; see [`Lane::j1`].
-    J1Fn "j1" j 1 [1.0 4.0], |x, y| x.j0() - x.eq(Lane::zero()).select(Lane::real(0.5), y / x);
+    J1Fn "j1" j 1 [1.0 16.0], |x, y| x.j0() - x.eq(Lane::zero()).select(Lane::real(0.5), y / x);
     /// `Y₀(x)`; see [`Lane::y0`].
-    Y0Fn "y0" y 0 [1.0 4.0], |x, _y| -x.y1();
+    Y0Fn "y0" y 0 [1.0 16.0], |x, _y| -x.y1();
     /// `Y₁(x)`; see [`Lane::y1`].
-    Y1Fn "y1" y 1 [1.0 4.0], |x, y| x.y0() - y / x;
+    Y1Fn "y1" y 1 [1.0 16.0], |x, y| x.y0() - y / x;
 }
 
 impl<L: Lanes, P: Real> Lane<L, P> {
-    /// The Bessel function `J₀`, to 1 (`f32`) or 4 (`f64`) units in the last place of the larger of it and `√(2/πx)`; `f64` up
+    /// The Bessel function `J₀`, to 1 (`f32`) or 16 (`f64`) units in the last place, from 8 on (`Y` from 1/4 on) of the larger of
+    /// it and `√(2/πx)`, since near a zero any rounding of `x` moves it; `f64` up
     /// to [`TRIG_LIMIT_F64`](crate::ops::functions::TRIG_LIMIT_F64) (NaN beyond).
     #[inline(always)]
     pub fn j0(self) -> Self {

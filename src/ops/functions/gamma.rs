@@ -132,7 +132,7 @@ fn stirling<L: Lanes>(z: Double<L, f64>) -> Double<L, f64> {
     let series = inverse.mul_add(poly(inverse * inverse, STIRLING), Lane::real(1.6728209650585413e-17));
     // The slope of lnΓ is about ln z − 1/2z.
     let moved = z.lo * inverse.mul_add(Lane::real(-0.5), log.hi);
-    Double::new(sum.hi, sum.lo + (main.lo + (series + moved)))
+    Double::sum(sum.hi, sum.lo + (main.lo + (series + moved)))
 }
 
 /// `sin πx` with its sign, to a few units in the last place of itself: `x` less the nearest integer is exact.
@@ -159,7 +159,7 @@ fn gamma<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
     let (k, power) = exp_double(stirling(z));
     let value = power.normal().div(product.normal());
     let above = k.scale(value.value());
-    let sine = sin_pi(held);
+    let sine = sin_pi(x);
     let below = Exponent::product(k.float, Lane::real(-1.0)).scale(PI / (sine * value.value()));
     let y = reflected.select(below, above);
     let y = x.eq(Lane::highest()).select(x, y);
@@ -186,8 +186,9 @@ fn ln_gamma<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
     let far = difference.hi + (difference.lo + (series.lo - steps.lo - product.lo / product.hi));
     let far = v.gt(Lane::real(2.5563e305)).select(Lane::highest(), far);
     let above = v.lt(Lane::real(2.5)).select(near, far);
-    let below = (PI / sin_pi(x).abs()).ln() - above;
-    let y = negative.select(below, above);
+    let tiny = x.gt(Lane::real(-1e-20)); // there 1/x
+    let below = tiny.select(-(-x).ln(), (PI / sin_pi(x).abs()).ln() - above);
+    let y = negative.select(below, above) + 0.0; // −0 is nowhere
     let y = (is_pole(x) | x.abs().eq(Lane::highest())).select(Lane::highest(), y);
     x.is_nan().select(x, y)
 }
@@ -283,7 +284,7 @@ impl<L: Lanes, P: Real> Lane<L, P> {
     pub fn lgamma(self) -> Self {
         self.call::<LgammaFn>()
     }
-    /// `ψ(x) = Γ′(x)/Γ(x)`, with the error of [`lgamma`](Lane::lgamma). ∓∞ at ±0, NaN at negative integers and −∞.
+    /// `ψ(x) = Γ′(x)/Γ(x)`, with the error of [`lgamma`](Lane::lgamma), below 0 that of `ln |x|`. ∓∞ at ±0, NaN at negative integers and −∞.
     #[inline(always)]
     pub fn digamma(self) -> Self {
         self.call::<DigammaFn>()

@@ -71,7 +71,7 @@ fn ln_normal<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
     let scaled = erfc_scaled(held).value() * 0.5;
     let left = (-0.5 * x).mul_add(x, scaled.ln());
     let near = (x * FRAC_1_SQRT_2).mul_add(Lane::real(0.5), excess(x * FRAC_1_SQRT_2) * 0.5) + 0.5;
-    let right = ((x * FRAC_1_SQRT_2).erfc() * -0.5).ln_1p();
+    let right = (-normal_tail(x.abs(), false)).ln_1p();
     let y = x.lt(Lane::zero()).select(left, right);
     let y = s.lt(Lane::real(0.5)).select(near.ln(), y);
     x.eq(Lane::lowest()).select(x, y)
