@@ -2,7 +2,9 @@
 //!
 //! Imports: `scalar`'s traits.
 
-use super::{Arith, Bits, Compare, ComplexPrim, Function, Integer, Lane, Lanes, Logic, Num, Order, Ordered, Part, Prim, Real, Run, Shift, Unary};
+use super::{
+    Arith, Bits, Compare, ComplexPrim, Function, Integer, Lane, Lanes, Logic, Num, Order, Ordered, Part, Prim, Real, Run, Shift, Unary,
+};
 
 /// The interpretation that computes with [`Function::quick`]: a raw lane is the machine value, and whether some function
 /// on the way to it was asked for more than its quick form can do. A loop runs a block of elements this way and, where one

@@ -101,8 +101,7 @@ pub(super) fn exp_m1_reduced<L: Lanes, P: Real>(r: Double<L, P>) -> Lane<L, P> {
 #[inline(always)]
 pub(super) fn exp_m1_short<L: Lanes, P: Real>(r: Double<L, P>) -> Lane<L, P> {
     let sum = r.value();
-    let quotient =
-        if single::<P>() { poly(sum, [0.49999994, 0.16666514, 0.04166806, 0.008369549, 0.0013843774]) } else { quotient(sum) };
+    let quotient = if single::<P>() { poly(sum, [0.49999994, 0.16666514, 0.04166806, 0.008369549, 0.0013843774]) } else { quotient(sum) };
     r.hi + (sum * sum).mul_add(quotient, r.lo)
 }
 

@@ -103,7 +103,30 @@ const NEAR_2: [f64; 18] = [
 
 /// The zero of `ψ`, in two words, and `ψ(t + 1.5) / (t + 1.5 − zero)` for `|t| ≤ 0.5`.
 const ZERO: [f64; 2] = [1.4616321449683622, 9.549995429965697e-17];
-const NEAR_ZERO: [f64; 22] = [0.951055876031833, -0.4236274212814606, 0.24054248424077398, -0.14840492305389008, 0.0949887244549726, -0.06192213327469477, 0.04076083381080522, -0.02697579669128354, 0.017907252481605723, -0.011908219418891197, 0.007926944015079351, -0.0052799462634983965, 0.0035190121552519586, -0.0023454207281545566, 0.0015565993009934076, -0.0010368423931079122, 0.0007234371771344396, -0.00048472961143274963, 0.0002270246688958577, -0.00014697875532038455, 0.0002598519207389204, -0.0001765623691517096];
+const NEAR_ZERO: [f64; 22] = [
+    0.951055876031833,
+    -0.4236274212814606,
+    0.24054248424077398,
+    -0.14840492305389008,
+    0.0949887244549726,
+    -0.06192213327469477,
+    0.04076083381080522,
+    -0.02697579669128354,
+    0.017907252481605723,
+    -0.011908219418891197,
+    0.007926944015079351,
+    -0.0052799462634983965,
+    0.0035190121552519586,
+    -0.0023454207281545566,
+    0.0015565993009934076,
+    -0.0010368423931079122,
+    0.0007234371771344396,
+    -0.00048472961143274963,
+    0.0002270246688958577,
+    -0.00014697875532038455,
+    0.0002598519207389204,
+    -0.0001765623691517096,
+];
 
 /// `z` moved up to `SERIES`, and the product of the steps, each in two words.
 #[inline(always)]
@@ -164,7 +187,7 @@ fn gamma<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
     let y = reflected.select(below, above);
     let y = x.eq(Lane::highest()).select(x, y);
     let y = (x.lt(Lane::zero()) & is_pole(x)).select(nan(), y);
-    x.eq(Lane::zero()).select(1.0 / x, y)
+    x.abs().lt(Lane::real(1e-20)).select(1.0 / x, y)
 }
 
 /// `ln |Γ(x)|` in `f64`.
@@ -269,7 +292,7 @@ gamma_functions! {
     /// `ln |Γ(x)|`; see [`Lane::lgamma`].
     LgammaFn "lgamma" ln_gamma [1.0 3.0], |x, _y| x.digamma();
     /// `ψ(x)`; see [`Lane::digamma`].
-    DigammaFn "digamma" psi [1.0 3.0], |x, _y| x.trigamma();
+    DigammaFn "digamma" psi [1.0 5.0], |x, _y| x.trigamma();
 }
 
 impl<L: Lanes, P: Real> Lane<L, P> {
@@ -278,13 +301,13 @@ impl<L: Lanes, P: Real> Lane<L, P> {
     pub fn gamma(self) -> Self {
         self.call::<GammaFn>()
     }
-    /// `ln |Γ(x)|`, for `x > 0` to 1 (`f32`) or 3 (`f64`) units in the last place; below 0 as many units of the larger of it
-    /// and 1, since its zeros there are not representable. ∞ at 0, negative integers and ±∞.
+    /// `ln |Γ(x)|`, for `x > 0` to 1 (`f32`) or 3 (`f64`) units in the last place; below 0 as many units of
+    /// `lnΓ(1 − x)`, or of 1, since its zeros there are not representable. ∞ at 0, negative integers and ±∞.
     #[inline(always)]
     pub fn lgamma(self) -> Self {
         self.call::<LgammaFn>()
     }
-    /// `ψ(x) = Γ′(x)/Γ(x)`, with the error of [`lgamma`](Lane::lgamma), below 0 that of `ln |x|`. ∓∞ at ±0, NaN at negative integers and −∞.
+    /// `ψ(x) = Γ′(x)/Γ(x)`, to 1 (`f32`) or 5 (`f64`) units in the last place, below 0 of the larger of it and `ln |x|`. ∓∞ at ±0, NaN at negative integers and −∞.
     #[inline(always)]
     pub fn digamma(self) -> Self {
         self.call::<DigammaFn>()
