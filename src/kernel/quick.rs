@@ -53,4 +53,12 @@ impl<IO: Io<Run>> Io<Quick> for Tried<IO> {
         self.doubt |= value.in_doubt();
         self.io.store::<T>(Lane::from_raw(value.tried()));
     }
+    #[inline(always)]
+    fn settled<T: Element>(&mut self, value: Compute<T>, loads: usize) -> Lane<Quick, Compute<T>> {
+        Lane::certain(self.io.settled::<T>(value, loads).value())
+    }
+    #[inline(always)]
+    fn held<T: Element>(&mut self, place: usize, loads: usize) -> Option<Lane<Quick, Compute<T>>> {
+        self.io.held::<T>(place, loads).map(|value| Lane::certain(value.value()))
+    }
 }

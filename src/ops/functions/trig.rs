@@ -194,7 +194,9 @@ impl Function<1> for SinFn {
     fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
         let magnitude = x.abs();
         let y = if single::<P>() {
-            sin_turn(turn(magnitude.cast(), 2.0, 0.0)).cast()
+            // Both forms: where the quick one holds a number has its result wherever and however it is computed.
+            let (y, doubt) = Self::quick([magnitude]);
+            doubt.select(sin_turn(turn(magnitude.cast(), 2.0, 0.0)).cast(), y)
         } else {
             let (k, r) = quarter(magnitude);
             in_range(magnitude, sin_quarter(k, r))
@@ -203,7 +205,7 @@ impl Function<1> for SinFn {
     }
     #[inline(always)]
     fn quick<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
-        let (y, doubt) = quick(x.abs(), 0, || signed(Self::value([x]), sign(x)));
+        let (y, doubt) = quick(x.abs(), 0, || Self::value([x.abs()]));
         (signed(y, sign(x)), doubt)
     }
     #[inline(always)]
@@ -228,7 +230,8 @@ impl Function<1> for CosFn {
     fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
         let magnitude = x.abs();
         if single::<P>() {
-            sin_turn(turn(magnitude.cast(), 2.0, 0.25)).cast()
+            let (y, doubt) = Self::quick([x]);
+            doubt.select(sin_turn(turn(magnitude.cast(), 2.0, 0.25)).cast(), y)
         } else {
             let (k, r) = quarter(magnitude);
             in_range(magnitude, sin_quarter(k + word::<L, P>(1), r))
