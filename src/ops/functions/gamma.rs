@@ -130,14 +130,15 @@ const NEAR_ZERO: [f64; 22] = [
 
 /// `z` moved up to `SERIES`, and the product of the steps, each in two words.
 #[inline(always)]
-fn moved_up<L: Lanes>(start: Lane<L, f64>) -> [Double<L, f64>; 2] {
-    let mut z = Double::new(start, Lane::zero());
+fn moved_up<L: Lanes>(start: Double<L, f64>) -> [Double<L, f64>; 2] {
+    let mut z = start;
     let mut product = Double::new(Lane::one(), Lane::zero());
     for step in 1..9 {
         let small = z.hi.lt(Lane::real(SERIES));
         let choose = |a: Double<L, f64>, b: Double<L, f64>| Double::new(small.select(a.hi, b.hi), small.select(a.lo, b.lo));
         product = choose(product.mul(z), product);
-        z = choose(Double::sum(start, Lane::int(step)), z);
+        let next = Double::sum(start.hi, Lane::int(step));
+        z = choose(Double::new(next.hi, next.lo + start.lo), z);
     }
     [z, product]
 }
@@ -167,6 +168,13 @@ pub(in crate::ops) fn sin_pi<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
     half.eq(half.round()).select(sine, -sine)
 }
 
+/// `1 − x` where it is reflected, in two words, or else `x`.
+#[inline(always)]
+fn turned<L: Lanes>(reflected: Lane<L, bool>, x: Lane<L, f64>) -> Double<L, f64> {
+    let other = Double::sum(Lane::one(), -x);
+    Double::new(reflected.select(other.hi, x), reflected.select(other.lo, Lane::zero()))
+}
+
 #[inline(always)]
 fn is_pole<L: Lanes>(x: Lane<L, f64>) -> Lane<L, bool> {
     x.le(Lane::zero()) & x.eq(x.round())
@@ -178,7 +186,7 @@ fn gamma<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
     let reflected = x.lt(Lane::real(0.5));
     // Where the result is 0 or ∞ at the latest.
     let held = super::clamp(x, Lane::real(-190.0), Lane::real(180.0));
-    let [z, product] = moved_up(reflected.select(1.0 - held, held));
+    let [z, product] = moved_up(turned(reflected, held));
     let (k, power) = exp_double(stirling(z));
     let value = power.normal().div(product.normal());
     let above = k.scale(value.value());
@@ -202,7 +210,7 @@ fn ln_gamma<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
     let f = negative.select(-x - 1.0, f);
     let near = e.lt(Lane::real(0.5)).select(e * poly(e, NEAR_1), f * poly(f, NEAR_2));
     let near = low.select(near - v.ln(), near);
-    let [z, product] = moved_up(super::clamp(v, Lane::real(2.0), Lane::real(1e308)));
+    let [z, product] = moved_up(Double::new(super::clamp(v, Lane::real(2.0), Lane::real(1e308)), turned(negative, x).lo));
     let series = stirling(z);
     let steps = ln_double(product.hi);
     let difference = Double::sum(series.hi, -steps.hi);
@@ -290,7 +298,7 @@ gamma_functions! {
     /// `Γ(x)`; see [`Lane::gamma`].
     GammaFn "tgamma" gamma [1.0 3.0], |x, y| y * x.digamma();
     /// `ln |Γ(x)|`; see [`Lane::lgamma`].
-    LgammaFn "lgamma" ln_gamma [1.0 3.0], |x, _y| x.digamma();
+    LgammaFn "lgamma" ln_gamma [1.0 5.0], |x, _y| x.digamma();
     /// `ψ(x)`; see [`Lane::digamma`].
     DigammaFn "digamma" psi [1.0 5.0], |x, _y| x.trigamma();
 }
@@ -301,7 +309,7 @@ impl<L: Lanes, P: Real> Lane<L, P> {
     pub fn gamma(self) -> Self {
         self.call::<GammaFn>()
     }
-    /// `ln |Γ(x)|`, for `x > 0` to 1 (`f32`) or 3 (`f64`) units in the last place; below 0 as many units of
+    /// `ln |Γ(x)|`, for `x > 0` to 1 (`f32`) or 5 (`f64`) units in the last place; below 0 as many units of
     /// `lnΓ(1 − x)`, or of 1, since its zeros there are not representable. ∞ at 0, negative integers and ±∞.
     #[inline(always)]
     pub fn lgamma(self) -> Self {
