@@ -37,16 +37,6 @@ operators! {
         let quotient = x.lt(Lane::zero()).select(below / (below + 2.0), above / (small * small * 2.0 + above));
         x.eq(Lane::lowest()).select(-Lane::zero(), x * quotient)
     }
-    /// x above 0, eˣ − 1 below.
-    fn elu = Elu(x) where Float {
-        // Not by min(x, 0), whose slope at 0 is half that of either side here.
-        let positive = x.gt(Lane::zero());
-        positive.select(x, positive.select(Lane::zero(), x).exp_m1())
-    }
-    /// x for x > 0, slope · x below; `other` is the slope.
-    fn leaky_relu = LeakyRelu(x, slope) where Float { x.gt(Lane::zero()).select(x, x * slope) }
-    /// x / (1 + |x|).
-    fn softsign = Softsign(x) where Float { x / (x.abs() + 1.0) }
     /// min(max(x, 0), 6).
     fn relu6 = Relu6(x) where Float { x.max(Lane::zero()).min(6.0) }
     /// x inside [−1, 1], the nearer end outside.
@@ -70,6 +60,16 @@ operators! {
     }
     /// x beyond ±λ and 0 between; `other` is λ.
     fn hard_shrink = HardShrink(x, lambda) where Float { (x.ge(-lambda) & x.le(lambda)).select(Lane::zero(), x) }
+    /// x above 0, eˣ − 1 below.
+    fn elu = Elu(x) where Float {
+        // Not by min(x, 0), whose slope at 0 is half that of either side here.
+        let positive = x.gt(Lane::zero());
+        positive.select(x, positive.select(Lane::zero(), x).exp_m1())
+    }
+    /// x for x > 0, slope · x below; `other` is the slope.
+    fn leaky_relu = LeakyRelu(x, slope) where Float { x.gt(Lane::zero()).select(x, x * slope) }
+    /// x / (1 + |x|).
+    fn softsign = Softsign(x) where Float { x / (x.abs() + 1.0) }
     /// max(0, min(1, x/6 + 1/2)).
     fn hard_sigmoid = HardSigmoid(x) where Float { (x / 6.0 + 0.5).max(Lane::zero()).min(Lane::one()) }
 }
