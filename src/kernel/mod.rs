@@ -6,10 +6,12 @@
 
 mod contraction;
 mod movement;
+mod quick;
 mod reducer;
 
 pub use contraction::{Contraction, MAX_GROUP};
 pub use movement::{Addressed, Scanning, Sorting};
+pub use quick::run_row;
 pub use reducer::Reducer;
 
 use crate::element::{Compute, Element};

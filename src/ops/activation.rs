@@ -5,14 +5,6 @@
 use super::operators;
 use crate::scalar::{Lane, Lanes, Real};
 
-/// `1 / (1 + e^(−x))` without overflow: e^(−|x|) never grows, and each sign has its own quotient.
-#[inline(always)]
-fn logistic<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
-    let negative = x.lt(Lane::zero());
-    let small = negative.select(x, -x).exp(); // in (0, 1]; not by |x|, which has no slope at 0
-    negative.select(small, Lane::one()) / (small + 1.0)
-}
-
 /// `ln(1 + eˣ)` without overflow and exact in the left tail.
 #[inline(always)]
 fn log_one_plus_exp<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
@@ -25,28 +17,17 @@ operators! {
     /// max(x, 0).
     fn relu = Relu(x) where Comparable { x.le(Lane::zero()).select(Lane::zero(), x) }
     /// The logistic function, 1 / (1 + e^(−x)).
-    fn sigmoid = Sigmoid(x) where Float { logistic(x) }
+    fn sigmoid = Sigmoid(x) where Float { x.sigmoid() }
     /// ln(sigmoid(x)).
     fn log_sigmoid = LogSigmoid(x) where Float { -log_one_plus_exp(-x) }
     /// x · sigmoid(x), also called swish.
-    fn silu = Silu(x) where Float {
-        // −∞ · 0 has no value; the limit is −0.
-        let product = x * logistic(x);
-        x.eq(Lane::lowest()).select(-Lane::zero(), product)
-    }
+    fn silu = Silu(x) where Float { x.silu() }
     /// ln(1 + eˣ).
     fn softplus = Softplus(x) where Float { log_one_plus_exp(x) }
     /// Gaussian error linear unit, x · Φ(x).
-    fn gelu = Gelu(x) where Float {
-        let product = x * 0.5 * (x * -std::f64::consts::FRAC_1_SQRT_2).erfc();
-        x.eq(Lane::lowest()).select(-Lane::zero(), product)
-    }
+    fn gelu = Gelu(x) where Float { x.gelu() }
     /// Gaussian error linear unit in its tanh form: x · sigmoid(2u) with u = √(2/π) · (x + 0.044715 x³).
-    fn gelu_tanh = GeluTanh(x) where Float {
-        let u = x * 1.595_769_121_605_731 * (x * x * 0.044715 + 1.0); // 2·√(2/π)
-        let product = x * logistic(u);
-        x.eq(Lane::lowest()).select(-Lane::zero(), product)
-    }
+    fn gelu_tanh = GeluTanh(x) where Float { x.gelu_tanh() }
     /// x · tanh(softplus(x)).
     fn mish = Mish(x) where Float {
         // tanh(ln(1 + e)) = (e² + 2e) / (e² + 2e + 2), with e = eˣ for x ≤ 0 and divided through by e² above.
@@ -56,6 +37,29 @@ operators! {
         let quotient = x.lt(Lane::zero()).select(below / (below + 2.0), above / (small * small * 2.0 + above));
         x.eq(Lane::lowest()).select(-Lane::zero(), x * quotient)
     }
+    /// min(max(x, 0), 6).
+    fn relu6 = Relu6(x) where Float { x.max(Lane::zero()).min(6.0) }
+    /// x inside [−1, 1], the nearer end outside.
+    fn hard_tanh = HardTanh(x) where Float { x.max(-1.0).min(1.0) }
+    /// x · max(0, min(1, x/6 + 1/2)); −0 at −∞.
+    fn hard_swish = HardSwish(x) where Float {
+        let x = x.lt(-3.0).select(-3.0, x);
+        x * (x + 3.0).min(6.0) / 6.0
+    }
+    /// The scaled `elu` of self-normalising networks: 1.0507 · (x above 0, 1.6733 · (eˣ − 1) below).
+    fn selu = Selu(x) where Float {
+        let positive = x.gt(Lane::zero());
+        let below = positive.select(Lane::zero(), x).exp_m1() * 1.758_099_340_847_376_6; // scale · alpha
+        positive.select(x * 1.050_700_987_355_480_5, below)
+    }
+    /// x − tanh(x).
+    fn tanh_shrink = TanhShrink(x) where Float { x - x.tanh() }
+    /// x beyond ±λ, moved towards 0 by λ, and 0 between; `other` is λ.
+    fn soft_shrink = SoftShrink(x, lambda) where Float {
+        x.gt(lambda).select(x - lambda, x.lt(-lambda).select(x + lambda, x * Lane::zero()))
+    }
+    /// x beyond ±λ and 0 between; `other` is λ.
+    fn hard_shrink = HardShrink(x, lambda) where Float { (x.ge(-lambda) & x.le(lambda)).select(Lane::zero(), x) }
     /// x above 0, eˣ − 1 below.
     fn elu = Elu(x) where Float {
         // Not by min(x, 0), whose slope at 0 is half that of either side here.

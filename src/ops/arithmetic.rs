@@ -1,8 +1,46 @@
 //! Sums, products, remainders, extremes, bits.
 //!
-//! Imports: nothing.
+//! Imports: `error`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use super::operators;
+use crate::device::Device;
+use crate::element::{Comparable, Compute};
+use crate::error::Result;
+use crate::expr::{Expr, Lazy, Operand, apply};
+use crate::kernel::{Body, Call, Op};
+use crate::scalar::{Integer, Lane, Lanes, Ordered};
+use crate::tensor::{Tensor, TensorView};
+
+/// Whether a remainder `r` by `y` is on the other side of 0 than `y`.
+#[inline(always)]
+fn other_side<L: Lanes, P: Ordered>(r: Lane<L, P>, y: Lane<L, P>) -> Lane<L, bool> {
+    r.ne(Lane::zero()) & (r.lt(Lane::zero()) ^ y.lt(Lane::zero()))
+}
+
+/// `x` shifted by each power of two in turn that `by` holds: a distance that is an element, of steps that have a fixed one.
+#[inline(always)]
+fn shifted<L: Lanes, P: Integer>(x: Lane<L, P>, by: Lane<L, P>, step: impl Fn(Lane<L, P>, u32) -> Lane<L, P>) -> Lane<L, P> {
+    let mut shifted = x;
+    for bit in 0..(8 * size_of::<P>() as u32).trailing_zeros() {
+        let wanted = (by & Lane::int(1 << bit)).ne(Lane::zero());
+        shifted = wanted.select(step(shifted, 1 << bit), shifted);
+    }
+    shifted
+}
+
+/// `x` multiplied by itself `n` times, for every bit of `n` in turn.
+#[inline(always)]
+fn whole_power<L: Lanes, P: Integer>(x: Lane<L, P>, n: Lane<L, P>) -> Lane<L, P> {
+    let (mut power, mut square) = (Lane::one(), x);
+    for bit in 0..8 * size_of::<P>() as u32 {
+        let wanted = (n.shr(bit) & Lane::one()).ne(Lane::zero());
+        power = wanted.select(power * square, power);
+        square = square * square;
+    }
+    // Below 0: 1/x^|n|, which is 0 but for 1 and −1, whose powers are those of the positive exponent.
+    let unit = x.eq(Lane::one()) | (x.eq(Lane::zero() - Lane::one()) & x.lt(Lane::zero()));
+    (n.lt(Lane::zero()) & !unit).select(Lane::zero(), power)
+}
 
 operators! {
     /// Operators of two numbers, and `neg`, `square`, `abs`. Integers wrap; an integer divided by 0 is 0.
@@ -17,22 +55,50 @@ operators! {
     fn div = Div(x, y) where Number { x / y }
     /// The remainder with the sign of `x`, as Rust's `%`; 0 for an integer divisor of 0.
     fn rem = Rem(x, y) where Comparable { x % y }
+    /// The quotient rounded down, as Python's `//`: `−7 // 2` is −4.
+    ///
+    /// An integer divided by 0 is 0; a float divided by 0 is as by `/`. It agrees with [`remainder`](Arithmetic::remainder):
+    /// `1.0 // 0.1` is 9, since 0.1 in binary is a little more.
+    fn floor_divide = FloorDivide(x, y) where Comparable {
+        let r = x % y;
+        let down = other_side(r, y).select(Lane::one(), Lane::zero());
+        let quotient = (x - r) / y;
+        // That is a whole number up to rounding. To the nearest: half a unit further out, then towards 0; for integers nothing.
+        let half = Lane::one() / Lane::int(2);
+        let further = quotient + quotient.lt(Lane::zero()).select(-half, half);
+        let nearest = (quotient % Lane::one()).eq(Lane::zero()).select(quotient, further - further % Lane::one());
+        y.eq(Lane::zero()).select(x / y, nearest - down)
+    }
+    /// The remainder with the sign of `y`, as Python's `%`: `−7 mod 2` is 1; 0 for an integer divisor of 0. See
+    /// [`rem`](Arithmetic::rem) for the other.
+    #[doc(alias = "mod")]
+    fn remainder = Remainder(x, y) where Comparable {
+        let r = x % y;
+        let value = other_side(r, y).select(r + y, r);
+        let zero = y.lt(Lane::zero()).select(-Lane::zero(), Lane::zero());
+        value.eq(Lane::zero()).select(zero, value)
+    }
+    /// xⁿ of integers, wrapping. A negative exponent gives 1/x^|n| truncated: 0, but for 1 and −1.
+    fn pow = Pow(x, n) where Whole { whole_power(x, n) }
     /// The larger; NaN if either is, +0 above −0 (IEEE 754-2019 `maximum`).
-    #[doc(alias = "clamp")]
+    #[doc(alias = "max")]
     fn maximum = Maximum(x, y) where Comparable { x.max(y) }
     /// The smaller; NaN if either is, −0 below +0 (IEEE 754-2019 `minimum`).
+    #[doc(alias = "min")]
     fn minimum = Minimum(x, y) where Comparable { x.min(y) }
     /// `−x`; wraps for the smallest integer and for unsigned ones.
     fn neg = Neg(x) where Number { -x }
     /// `x · x`.
     fn square = Square(x) where Number { x * x }
     /// `1 / x`.
+    #[doc(alias = "reciprocal")]
     fn recip = Recip(x) where Float { 1.0 / x }
     /// The absolute value; wraps for the smallest integer.
     fn abs = Abs(x) where Comparable {
         // An unsigned number is below its own negative; −0 and NaN take the second way.
         x.gt(Lane::zero()).select(x, -x.min(-x))
     }
+    #[doc(alias = "sign")]
     /// −1, 0 or 1 by sign; NaN for NaN, 0 for both zeros.
     fn signum = Signum(x) where Comparable {
         let sign = x.gt(Lane::zero()).select(Lane::one(), Lane::zero());
@@ -45,6 +111,70 @@ operators! {
     fn bit_or = BitOr(x, y) where Bitwise { x | y }
     /// `x ^ y`, bit by bit.
     fn bit_xor = BitXor(x, y) where Bitwise { x ^ y }
+    /// `x << y`; the distance counts modulo the width.
+    #[doc(alias = "bitwise_left_shift")]
+    fn shl = Shl(x, y) where Whole { shifted(x, y, |x, by| x.shl(by)) }
+    /// `x >> y`; the distance counts modulo the width, signed integers keep their sign.
+    #[doc(alias = "bitwise_right_shift")]
+    fn shr = Shr(x, y) where Whole { shifted(x, y, |x, by| x.shr(by)) }
     /// `!x`, bit by bit; the other truth value of a boolean.
     fn not = Not(x) where Bitwise { !x }
+}
+
+/// The operator of `clamp`: at least one bound, at most the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Clamp;
+
+impl<T: Comparable> Op<(T, T, T)> for Clamp {
+    const NAME: &'static str = "clamp";
+    type Out = T;
+    #[inline(always)]
+    fn call<L: Lanes>((x, low, high): (Lane<L, Compute<T>>, Lane<L, Compute<T>>, Lane<L, Compute<T>>)) -> Lane<L, Compute<T>> {
+        x.clamp(low, high)
+    }
+}
+
+impl<T: Comparable, const RANK: usize, D: Device> Tensor<T, RANK, D> {
+    /// At least `low` and at most `high`, tensors or numbers; `high` wins where they cross, NaN if any of the three is.
+    /// For one bound alone: [`maximum`](Arithmetic::maximum), [`minimum`](Arithmetic::minimum).
+    ///
+    /// # Errors
+    /// As every elementwise operator: [`Error::Sizes`](crate::Error::Sizes), …
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([-1.0, 0.5, 7.0]);
+    /// let high = Tensor::from([1.0, 0.25, 8.0]);
+    /// assert_eq!(x.clamp(0.0, 1.0)?.to_vec()?, [0.0, 0.5, 1.0]);
+    /// assert_eq!(x.clamp(0.0, &high)?.to_vec()?, [0.0, 0.25, 7.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    #[doc(alias = "clip")]
+    pub fn clamp(&self, low: impl Operand<T, RANK, D>, high: impl Operand<T, RANK, D>) -> Result<Tensor<T, RANK, D>> {
+        self.view().clamp(low, high)
+    }
+}
+
+impl<T: Comparable, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
+    /// At least `low` and at most `high`; see [`Tensor::clamp`].
+    ///
+    /// # Errors
+    /// As every elementwise operator: [`Error::Sizes`](crate::Error::Sizes), …
+    #[doc(alias = "clip")]
+    pub fn clamp(self, low: impl Operand<T, RANK, D>, high: impl Operand<T, RANK, D>) -> Result<Tensor<T, RANK, D>> {
+        apply(Clamp, (self, low, high))
+    }
+}
+
+impl<'a, T: Comparable, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> Lazy<'a, T, RANK, D, E> {
+    /// At least `low` and at most `high`; see [`Tensor::clamp`].
+    #[doc(alias = "clip")]
+    pub fn clamp<LOW: Operand<T, RANK, D>, HIGH: Operand<T, RANK, D>>(
+        self,
+        low: LOW,
+        high: HIGH,
+    ) -> Lazy<'a, T, RANK, D, Call<Clamp, (E, LOW::Expr, HIGH::Expr)>> {
+        self.then(|x| Call::new((x, low.into_expr(), high.into_expr())))
+    }
 }

@@ -2,13 +2,14 @@
 //!
 //! Imports: `error`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
+use super::functions::sign;
 use super::operators;
 use crate::device::Device;
 use crate::element::{Compute, Element};
 use crate::error::Result;
 use crate::expr::{Elementwise, Expr, Lazy, Operand, eval};
 use crate::kernel::{Body, Call, Compiled, Op};
-use crate::scalar::{Lane, Lanes};
+use crate::scalar::{Lane, Lanes, Prim};
 use crate::tensor::{Tensor, TensorView};
 use std::any::TypeId;
 use std::fmt;
@@ -35,6 +36,31 @@ operators! {
     fn is_finite = IsFinite(x) -> bool where Float { x.abs().lt(Lane::highest()) }
     /// Whether it is infinite.
     fn is_infinite = IsInfinite(x) -> bool where Float { x.abs().eq(Lane::highest()) }
+    /// Whether the sign is minus, that of −0 and of a NaN included.
+    fn sign_bit = SignBit(x) -> bool where Float { sign(x).ne(Lane::zero()) }
+    /// Whether both are other than 0, or `true`. NaN is other than 0.
+    fn logical_and = LogicalAnd(x, y) -> bool where Element { x.cast::<bool>() & y.cast::<bool>() }
+    /// Whether either is other than 0, or `true`.
+    fn logical_or = LogicalOr(x, y) -> bool where Element { x.cast::<bool>() | y.cast::<bool>() }
+    /// Whether one of them, but not both, is other than 0, or `true`.
+    fn logical_xor = LogicalXor(x, y) -> bool where Element { x.cast::<bool>() ^ y.cast::<bool>() }
+    /// Whether it is 0, or `false`.
+    fn logical_not = LogicalNot(x) -> bool where Element { !x.cast::<bool>() }
+}
+
+/// `x` as an f32, where it is not exact the one of its two neighbours whose last bit is odd: so that rounding it once more,
+/// to a 16-bit float, gives what rounding once would have.
+#[inline(always)]
+fn to_odd<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f32> {
+    let nearest: Lane<L, f32> = x.cast();
+    let back: Lane<L, f64> = nearest.cast();
+    let bits = nearest.to_bits();
+    let one = Lane::<L, u32>::one();
+    let below = back.abs().gt(x.abs()).select(bits - one, bits);
+    let inexact = back.ne(x) & nearest.abs().lt(Lane::highest());
+    // Added, not put in place, so that the derivative goes on: bits have none.
+    let odd = inexact.select(Lane::from_bits(below | one) - Lane::from_bits(bits), Lane::zero());
+    nearest + odd
 }
 
 /// The operator of [`Cast::cast`].
@@ -57,6 +83,9 @@ impl<T: Element, U: Element> Op<(T,)> for CastTo<U> {
     type Out = U;
     #[inline(always)]
     fn call<L: Lanes>((x,): (Lane<L, Compute<T>>,)) -> Lane<L, Compute<U>> {
+        if U::DTYPE.is_half() && <Compute<T> as Prim>::DTYPE.is_wider_than_f32() {
+            return to_odd(x.cast()).cast();
+        }
         x.cast()
     }
     fn compiled(kernel: TypeId) -> Option<Compiled> {
@@ -69,7 +98,8 @@ pub trait Cast<T, const RANK: usize, D: Device>: Elementwise<T, RANK, D> {
     /// The same numbers as elements `U`.
     ///
     /// Float to integer saturates and NaN gives 0; integer to integer wraps; a number is `true` unless it is 0; a complex
-    /// number loses its imaginary part on the way to a real one; floats round to nearest even, 16-bit ones by way of f32.
+    /// number loses its imaginary part on the way to a real one; floats round to nearest even, once (64-bit integers on the
+    /// way to 16-bit floats by way of f64).
     ///
     /// # Examples
     /// ```

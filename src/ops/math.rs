@@ -1,10 +1,40 @@
 //! Functions of one and two real numbers, rounding.
 //!
 //! Accuracy stands beside each function in `ops/functions/`. 16-bit floats are computed in f32 and rounded once.
-//! Imports: its own files.
+//! Imports: `scalar`, `element`.
 
-use super::functions::sign;
+use super::functions::{sign, sin_pi};
 use super::operators;
+use crate::element::{Compute, Float};
+use crate::scalar::{DType, Lane, Lanes};
+
+/// One step of the element's own format, which for 16-bit floats is not that of the lane.
+#[inline(always)]
+fn next_after<L: Lanes, T: Float>(x: Lane<L, Compute<T>>, y: Lane<L, Compute<T>>) -> Lane<L, Compute<T>> {
+    let magnitude = x.abs();
+    let outward = y.gt(x).eq(x.gt(Lane::zero()));
+    let stepped = if T::DTYPE == DType::F16 {
+        // A unit in the last place of the binade that the step crosses; below 2^-14 units are all 2^-24.
+        let inside = outward.select(magnitude, magnitude * 0.9998);
+        let power = Lane::from_bits(inside.to_bits() & Lane::<L, Compute<T>>::real(f64::INFINITY).to_bits());
+        let unit = (power * 2f64.powi(-10)).max(2f64.powi(-24));
+        let end = magnitude.gt(65504.0).select(Lane::real(65504.0), magnitude - unit);
+        outward.select(magnitude + unit, end)
+    } else {
+        let step = if T::DTYPE == DType::BF16 { 1 << 16 } else { 1 };
+        let bits = magnitude.to_bits();
+        Lane::from_bits(outward.select(bits + step, bits - step))
+    };
+    let from_zero: Lane<L, Compute<T>> = if T::DTYPE == DType::F16 {
+        Lane::real(2f64.powi(-24))
+    } else {
+        Lane::from_bits(Lane::int(if T::DTYPE == DType::BF16 { 1 << 16 } else { 1 }))
+    };
+    let stepped = Lane::from_bits(stepped.to_bits() | sign(x));
+    let stepped = x.eq(Lane::zero()).select(Lane::from_bits(from_zero.to_bits() | sign(y)), stepped);
+    let stepped = x.eq(y).select(y, stepped);
+    (x.is_nan() | y.is_nan()).select(x + y, stepped)
+}
 
 operators! {
     /// Functions of real numbers, elementwise; special values as in C99 Annex F and IEEE 754-2019.
@@ -53,6 +83,60 @@ operators! {
     fn erf = Erf(x) where Float { x.erf() }
     /// 1 − erf(x), exact in the tail.
     fn erfc = Erfc(x) where Float { x.erfc() }
+    /// The inverse of `erf`; ±∞ at ±1, NaN beyond.
+    fn erfinv = ErfInv(x) where Float { x.erfinv() }
+    /// The distribution of the normal law, Φ(x) = erfc(−x/√2) / 2, exact in the left tail.
+    #[doc(alias = "normal_cdf")]
+    fn ndtr = Ndtr(x) where Float { x.ndtr() }
+    /// ln Φ(x), exact in the left tail.
+    fn log_ndtr = LogNdtr(x) where Float { x.log_ndtr() }
+    /// The gamma function; NaN at negative integers, ±∞ at ±0.
+    #[doc(alias = "tgamma")]
+    fn gamma = Gamma(x) where Float { x.gamma() }
+    /// ln |Γ(x)|; ∞ at 0 and negative integers.
+    #[doc(alias = "gammaln")]
+    fn lgamma = Lgamma(x) where Float { x.lgamma() }
+    /// ψ(x) = Γ′(x)/Γ(x); ∓∞ at ±0, NaN at negative integers.
+    #[doc(alias = "psi")]
+    fn digamma = Digamma(x) where Float { x.digamma() }
+    /// Bessel function J₀.
+    fn j0 = J0(x) where Float { x.j0() }
+    /// Bessel function J₁.
+    fn j1 = J1(x) where Float { x.j1() }
+    /// Bessel function Y₀; NaN below 0, −∞ at 0.
+    fn y0 = Y0(x) where Float { x.y0() }
+    /// Bessel function Y₁; NaN below 0, −∞ at 0.
+    fn y1 = Y1(x) where Float { x.y1() }
+    /// Modified Bessel function I₀.
+    fn i0 = I0(x) where Float { x.i0() }
+    /// Modified Bessel function I₁.
+    fn i1 = I1(x) where Float { x.i1() }
+    /// e^(−|x|) · I₀(x), which does not overflow.
+    fn i0e = I0e(x) where Float { x.i0e() }
+    /// e^(−|x|) · I₁(x), which does not overflow.
+    fn i1e = I1e(x) where Float { x.i1e() }
+    /// sin(πx) / (πx); 1 at 0.
+    fn sinc = Sinc(x) where Float {
+        let quotient = sin_pi(x) / (x * std::f64::consts::PI);
+        let quotient = x.abs().eq(Lane::highest()).select(Lane::zero(), quotient);
+        x.eq(Lane::zero()).select(Lane::one(), quotient)
+    }
+    /// ln(x / (1 − x)), the inverse of `sigmoid`; ±∞ at 1 and 0, NaN outside [0, 1].
+    fn logit = Logit(x) where Float {
+        // Around 1/2, where it is 0, by a quotient that is exact there.
+        let small = x.lt(0.25);
+        let quotient = small.select(-x, (x * 2.0 - 1.0) / (1.0 - x));
+        let log = quotient.ln_1p();
+        small.select(x.ln() - log, log)
+    }
+    /// x · ln y; 0 where x is 0, but for a NaN.
+    fn xlogy = Xlogy(x, y) where Float { x.eq(Lane::zero()).select(y.is_nan().select(y, Lane::zero()), x * y.ln()) }
+    /// x · ln(1 + y); 0 where x is 0, but for a NaN.
+    fn xlog1py = Xlog1py(x, y) where Float { x.eq(Lane::zero()).select(y.is_nan().select(y, Lane::zero()), x * y.ln_1p()) }
+    /// Radians of degrees.
+    fn to_radians = ToRadians(x) where Float { x * (std::f64::consts::PI / 180.0) }
+    /// Degrees of radians.
+    fn to_degrees = ToDegrees(x) where Float { x * (180.0 / std::f64::consts::PI) }
     /// Square root, correctly rounded; NaN below 0.
     fn sqrt = Sqrt(x) where Float { x.sqrt() }
     /// 1/√x.
@@ -71,6 +155,16 @@ operators! {
     fn ceil = Ceil(x) where Float { x.ceil() }
     /// Integer part.
     fn trunc = Trunc(x) where Float { x.trunc() }
+    /// The next number after `self` in the direction of `other`; `self` where they are equal.
+    #[doc(alias = "nextafter")]
+    fn next_after = NextAfter(x, y) where Float { next_after::<L, T>(x, y) }
+    /// ln(eˣ + eʸ), without overflow on the way.
+    #[doc(alias = "logaddexp")]
+    fn log_add_exp = LogAddExp(x, y) where Float {
+        // The same infinity twice has no difference.
+        let apart = x.eq(y).select(Lane::zero(), x - y);
+        x.max(y) + (-apart.abs()).exp().ln_1p()
+    }
     /// The magnitude of `self` with the sign of `other`, that of a zero or a NaN included.
     fn copysign = Copysign(x, y) where Float { sign(y).eq(sign(x.abs())).select(x.abs(), -x.abs()) }
 }

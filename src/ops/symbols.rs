@@ -1,12 +1,12 @@
-//! The operators of Rust, `+ - * /`, `+=`, `& | ^`, `-x`, `!x`, for tensors, views and lazy expressions.
+//! The operators of Rust, `+ - * / %`, `+=`, `& | ^ << >>`, `-x`, `!x`, for tensors, views and lazy expressions.
 //!
 //! On tensors and views they compute at once and panic with the text of the named functions' errors; use `x.add(&y)?`
 //! where sizes may be wrong. On lazy expressions they make a longer expression.
 //! Imports: `error`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
-use super::{Add, Arithmetic, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Sub};
+use super::{Add, Arithmetic, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Sub};
 use crate::device::Device;
-use crate::element::{Bitwise, Element, Number};
+use crate::element::{Bitwise, Comparable, Element, Number, Whole};
 use crate::error::Result;
 use crate::expr::{Expr, Lazy, Operand, RightOperand, eval, update_with};
 use crate::kernel::{Body, Call, Op, Param};
@@ -95,6 +95,9 @@ symbols! {
     Number: Sub sub SubAssign sub_assign;
     Number: Mul mul MulAssign mul_assign;
     Number: Div div DivAssign div_assign;
+    Comparable: Rem rem RemAssign rem_assign;
+    Whole: Shl shl ShlAssign shl_assign;
+    Whole: Shr shr ShrAssign shr_assign;
     Bitwise: BitAnd bitand BitAndAssign bitand_assign;
     Bitwise: BitOr bitor BitOrAssign bitor_assign;
     Bitwise: BitXor bitxor BitXorAssign bitxor_assign;

@@ -9,12 +9,14 @@
 mod dual;
 mod lane;
 mod prim;
+mod quick;
 mod run;
 mod trace;
 
 pub use dual::Dual;
 pub use lane::{IntoLane, Lane};
 pub use prim::{Bits, ComplexPrim, DType, Integer, Num, Ordered, Prim, Real};
+pub use quick::Quick;
 pub use run::Run;
 pub use trace::{Graph, Node, Trace};
 pub(crate) use trace::{Storage, input, output, param, trace};
@@ -151,6 +153,11 @@ pub trait Function<const N: usize>: 'static {
     const NAME: &'static str;
     /// The value, branch-free, so that a loop over it vectorises.
     fn value<L: Lanes, P: Real>(x: [Lane<L, P>; N]) -> Lane<L, P>;
+    /// A cheaper form of `value`, and whether it is in doubt here; [`Quick`] says who calls it. By default `value` itself.
+    #[inline(always)]
+    fn quick<L: Lanes, P: Real>(x: [Lane<L, P>; N]) -> (Lane<L, P>, Lane<L, bool>) {
+        (Self::value(x), Lane::literal(false))
+    }
     /// The partial derivatives at `x`, where the value is `y`.
     fn slope<L: Lanes, P: Real>(x: [Lane<L, P>; N], y: Lane<L, P>) -> [Lane<L, P>; N];
 }

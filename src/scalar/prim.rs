@@ -33,6 +33,14 @@ impl DType {
     pub fn is_discrete(self) -> bool {
         self <= DType::U64
     }
+    /// Whether it is a 16-bit float.
+    pub fn is_half(self) -> bool {
+        matches!(self, DType::F16 | DType::BF16)
+    }
+    /// Whether some of its numbers lose digits in an f32.
+    pub fn is_wider_than_f32(self) -> bool {
+        matches!(self, DType::I32 | DType::I64 | DType::U32 | DType::U64 | DType::F64 | DType::C64)
+    }
 }
 
 impl fmt::Display for DType {

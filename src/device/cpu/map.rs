@@ -13,7 +13,7 @@ use super::{fold, rows};
 use crate::device::{Inputs, MAX_OPERANDS, Slot};
 use crate::element::Compute;
 use crate::error::Result;
-use crate::kernel::{Body, Once, Program, Reducer, Row};
+use crate::kernel::{Body, Once, Program, Reducer, Row, run_row};
 use crate::scalar::{Lane, Run};
 use std::any::TypeId;
 use std::mem::MaybeUninit;
@@ -70,13 +70,11 @@ impl<P: Program> Loop for Rows<P> {
             let (row, mut known) = (pointers, Known::default());
             program.settle(&mut Settling { pointers: &row, first: P::OUTPUTS, next: 0, n, held: 0, known: &mut known });
         }
-        for i in 0..n {
-            let (pointers, next) = (&pointers, P::OUTPUTS);
-            if P::BY_ROWS {
-                program.run::<Run>(&mut At::<true> { pointers, next, output: 0, i });
-            } else {
-                program.run::<Run>(&mut At::<false> { pointers, next, output: 0, i });
-            }
+        let (pointers, next) = (&pointers, P::OUTPUTS);
+        if P::BY_ROWS {
+            run_row(&program, n, |i| At::<true> { pointers, next, output: 0, i });
+        } else {
+            run_row(&program, n, |i| At::<false> { pointers, next, output: 0, i });
         }
     }
 }

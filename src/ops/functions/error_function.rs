@@ -4,8 +4,8 @@
 //! `e^(−x²)` times a slowly varying factor, in two words, so that its relative error stays small down to the subnormals.
 //! Imports: `scalar`.
 
-use super::exp::{exp_double, exp_m1_reduced, quotient, reduce};
-use super::{Double, pick, poly, sign, signed, single};
+use super::exp::{Exponent, exp_double, exp_m1_reduced, quotient, reduce};
+use super::{Double, poly, sign, signed, single};
 use crate::scalar::{Function, Lane, Lanes, Real};
 
 /// Where the two forms of `erf` meet.
@@ -13,7 +13,7 @@ const JOIN: f64 = 0.875;
 
 /// `erf(x) − x` for `|x| < JOIN`.
 #[inline(always)]
-fn excess<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
+pub(super) fn excess<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
     let z = x * x;
     let slope = if single::<P>() {
         poly(z, [0.12837917, -0.3761263, 0.112836234, -0.026855458, 0.0051913173, -0.0008032525, 7.902075e-05])
@@ -39,45 +39,56 @@ fn excess<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
     x * slope
 }
 
-/// `erf x` for `x ≥ JOIN`.
+/// `erf x` for an `x ≥ 0` of type `f32`.
+#[inline(always)]
+fn erf_f32<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
+    let excess = poly(x * x, [0.12837915, -0.37612504, 0.11281922, -0.026770493, 0.004998959, -0.00060207996]);
+    let near = x.mul_add(excess, x);
+    let end = Lane::real(3.95);
+    let x = end.lt(x).select(end, x);
+    // log₂ erfc(x) = c + x·s(x) = k + c + r, and 2^(c + r) − 1.
+    let s = poly(x, [-1.62715, -0.9188208, -0.15033045, 0.032255806, -0.0044382866, 0.00028759456]);
+    let k = Exponent::product(x, s);
+    let r = x.mul_add(s, -k.float);
+    let bend = poly(r, [-0.00015282787, 0.69304127, 0.24018976, 0.055494793, 0.009617025, 0.0013398413, 0.00015343020]);
+    let power = k.power(0);
+    x.lt(Lane::real(JOIN)).select(near, (-power).mul_add(bend, 1.0 - power))
+}
+
+/// `erf x` for an `x ≥ JOIN` of type `f64`.
 #[inline(always)]
 fn far<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
-    let end = pick::<L, P>(3.95, 5.95);
+    let end = Lane::real(5.95);
     let x = end.lt(x).select(end, x);
     // ln erfc(x) = c + x·s(x), with a tiny c.
-    let (c, s) = if single::<P>() {
-        (0.00016054728, poly(x, [-1.1294458, -0.6334889, -0.1081215, 0.02501546, -0.0041310857, 0.0004261191, -2.0366282e-05]))
-    } else {
-        let s = poly(
-            x,
-            [
-                -1.1283789090181053,
-                -0.6366208307602897,
-                -0.10277035972183882,
-                0.019126817207544132,
-                0.0002044831855358384,
-                -0.0016776669409075899,
-                0.0005547364063219494,
-                2.0579376344798574e-05,
-                -0.0001103008752501137,
-                6.480894598211151e-05,
-                -2.445846448450683e-05,
-                6.9104276269435735e-06,
-                -1.5257511287456592e-06,
-                2.658812768314524e-07,
-                -3.6331974658857175e-08,
-                3.817879116937599e-09,
-                -2.9792156169359576e-10,
-                1.625402504645114e-11,
-                -5.529798617129005e-13,
-                8.82324372109059e-15,
-            ],
-        );
-        (-2.7035568735383433e-08, s)
-    };
+    let s = poly(
+        x,
+        [
+            -1.1283789090181053,
+            -0.6366208307602897,
+            -0.10277035972183882,
+            0.019126817207544132,
+            0.0002044831855358384,
+            -0.0016776669409075899,
+            0.0005547364063219494,
+            2.0579376344798574e-05,
+            -0.0001103008752501137,
+            6.480894598211151e-05,
+            -2.445846448450683e-05,
+            6.9104276269435735e-06,
+            -1.5257511287456592e-06,
+            2.658812768314524e-07,
+            -3.6331974658857175e-08,
+            3.817879116937599e-09,
+            -2.9792156169359576e-10,
+            1.625402504645114e-11,
+            -5.529798617129005e-13,
+            8.82324372109059e-15,
+        ],
+    );
     let ln_erfc = Double::product(x, s);
     let (k, r) = reduce(ln_erfc.hi);
-    let erfc = exp_m1_reduced(Double::new(r.hi, r.lo + (ln_erfc.lo + c))) + 1.0;
+    let erfc = exp_m1_reduced(Double::new(r.hi, r.lo + (ln_erfc.lo - 2.7035568735383433e-08))) + 1.0;
     (-k.power(0)).mul_add(erfc, Lane::one())
 }
 
@@ -121,16 +132,21 @@ const SCALED_F32: [f64; 10] = [
     0.0052334349375812534,
 ];
 
+/// `e^(x²)·erfc x` for `x ≥ 0.45` in `f64`.
+#[inline(always)]
+pub(super) fn erfc_scaled<L: Lanes, P: Real>(x: Lane<L, P>) -> Double<L, P> {
+    let over = Double::fast_sum(Lane::one(), poly((x - 4.0) / (x + 4.0), SCALED));
+    over.div(Double::sum(Lane::one(), x + x))
+}
+
 /// `erfc x` for `x ≥ 0.45` in `f64`.
 #[inline(always)]
 fn tail<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
     let end = Lane::real(27.3);
     let x = end.lt(x).select(end, x);
-    let over = Double::fast_sum(Lane::one(), poly((x - 4.0) / (x + 4.0), SCALED));
-    let under = Double::sum(Lane::one(), x + x);
     let square = Double::product(x, x);
     let (k, power) = exp_double(Double::new(-square.hi, -square.lo));
-    k.scale(over.div(under).mul(power).value())
+    k.scale(erfc_scaled(x).mul(power).value())
 }
 
 /// `erfc x` for an `x ≥ 0.45` of type `f32`.
@@ -159,6 +175,9 @@ impl Function<1> for ErfFn {
     #[inline(always)]
     fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
         let magnitude = x.abs();
+        if single::<P>() {
+            return signed(erf_f32(magnitude), sign(x));
+        }
         let near = magnitude + excess(magnitude);
         signed(magnitude.lt(Lane::real(JOIN)).select(near, far(magnitude)), sign(x))
     }

@@ -44,14 +44,26 @@ impl<L: Lanes, P: Real> Exponent<L, P> {
     /// The integer nearest to `x · by`.
     #[inline(always)]
     pub(super) fn nearest(x: Lane<L, P>, by: f64) -> Self {
+        Self::product(x, Lane::real(by))
+    }
+
+    /// The integer nearest to `x · by`, where `by` is computed.
+    #[inline(always)]
+    pub(super) fn product(x: Lane<L, P>, by: Lane<L, P>) -> Self {
         let shifter = shifter::<P>() + 2.0 * P::BIAS as f64;
-        let shifted = x.mul_add(Lane::real(by), Lane::real(shifter));
+        let shifted = x.mul_add(by, Lane::real(shifter));
         Exponent { float: shifted - shifter, biased: shifted.to_bits() }
     }
 
     /// `2^(k + offset)`, where that is a normal number.
     #[inline(always)]
     pub(super) fn power(&self, offset: i64) -> Lane<L, P> {
+        power_of_two(self.biased + (offset - P::BIAS as i64))
+    }
+
+    /// `2^(k + offset)`, likewise, by an integer that is computed.
+    #[inline(always)]
+    pub(super) fn power_by(&self, offset: Lane<L, P::Bits>) -> Lane<L, P> {
         power_of_two(self.biased + (offset - P::BIAS as i64))
     }
 
@@ -83,6 +95,14 @@ pub(super) fn reduce<L: Lanes, P: Real>(x: Lane<L, P>) -> (Exponent<L, P>, Doubl
 pub(super) fn exp_m1_reduced<L: Lanes, P: Real>(r: Double<L, P>) -> Lane<L, P> {
     let sum = r.value();
     r.hi + (sum * sum).mul_add(quotient(sum), r.lo)
+}
+
+/// As [`exp_m1_reduced`], to 2^-28 of `e^r` in `f32`, so that 1 can be added.
+#[inline(always)]
+pub(super) fn exp_m1_short<L: Lanes, P: Real>(r: Double<L, P>) -> Lane<L, P> {
+    let sum = r.value();
+    let quotient = if single::<P>() { poly(sum, [0.49999994, 0.16666514, 0.04166806, 0.008369549, 0.0013843774]) } else { quotient(sum) };
+    r.hi + (sum * sum).mul_add(quotient, r.lo)
 }
 
 /// `e^r − 1 − hi` for `r = hi + lo`, with a `lo` of any weight.
@@ -128,7 +148,7 @@ impl Function<1> for ExpFn {
     #[inline(always)]
     fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
         let (k, r) = reduce(clamp(x, pick(-104.0, -746.0), pick(89.0, 710.0)));
-        k.scale(exp_m1_reduced(r) + 1.0)
+        k.scale(exp_m1_short(r) + 1.0)
     }
     #[inline(always)]
     fn slope<L: Lanes, P: Real>(_: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {

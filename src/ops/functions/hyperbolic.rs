@@ -3,9 +3,10 @@
 //! `sinh` and `cosh` by the addition theorem around `k·ln2`, where both are exact; `tanh` from `e^{2|x|} − 1` in two words.
 //! Imports: `scalar`.
 
-use super::exp::{half_exp_m1, reduce};
+use super::exp::{Exponent, LN_2, half_exp_m1, reduce};
 use super::{Double, pick, poly, sign, signed, single};
 use crate::scalar::{Function, Lane, Lanes, Real};
+use std::f64::consts::LOG2_E;
 
 /// `sinh x / 2` and `cosh x / 2` for `x ≥ 0`, so that they overflow only where the result does.
 #[inline(always)]
@@ -86,6 +87,23 @@ impl Function<1> for CoshFn {
     }
 }
 
+/// `tanh x` for an `x ≥ 0` of type `f32`: near 0 an odd polynomial, further out `1 − 2/(e^{2x} + 1)`.
+#[inline(always)]
+fn tanh_f32<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
+    let square = x * x;
+    let bend = poly(square, [-0.33333236, 0.13330841, -0.05375266, 0.020991333, -0.006969841, 0.0013550008]);
+    let near = (x * square).mul_add(bend, x);
+    // x = k·ln2/2 + r, where large k need no more digits; then (e^{2r} − 1)/2.
+    let end = Lane::real(9.1);
+    let limited = end.lt(x).select(end, x);
+    let k = Exponent::nearest(limited, 2.0 * LOG2_E);
+    let r = k.float.mul_add(Lane::real(-0.5 * LN_2[0][0]), limited);
+    let quotient = poly(r, [1.0, 0.66666056, 0.33334448, 0.133912784, 0.0443000768]);
+    let half = (r * r).mul_add(quotient, r);
+    let far = 1.0 - 1.0 / k.power(0).mul_add(half, k.power(-1) + 0.5);
+    x.lt(Lane::real(0.88)).select(near, far)
+}
+
 /// `tanh x`; see [`Lane::tanh`].
 pub struct TanhFn;
 
@@ -101,7 +119,10 @@ impl Function<1> for TanhFn {
     #[inline(always)]
     fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
         let magnitude = x.abs();
-        let bound = pick::<L, P>(9.1, 19.1);
+        if single::<P>() {
+            return signed(tanh_f32(magnitude), sign(x));
+        }
+        let bound = Lane::real(19.1);
         let limited = bound.lt(magnitude).select(bound, magnitude);
         // With h = (e^{2|x|} − 1) / 2:  tanh = h / (h + 1).
         let (half, _) = half_exp_m1(limited + limited);

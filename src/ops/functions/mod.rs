@@ -8,26 +8,38 @@
 
 #![allow(clippy::approx_constant, clippy::excessive_precision)] // words of double-double constants and coefficients
 
+mod bessel;
+mod bessel_modified;
 mod double;
 mod error_function;
 mod exp;
+mod gamma;
 mod hyperbolic;
 mod inverse_hyperbolic;
 mod inverse_trig;
 mod log;
+mod logistic;
+mod normal;
 mod power;
 mod root;
 mod trig;
 
+pub use bessel::{J0Fn, J1Fn, Y0Fn, Y1Fn};
+pub use bessel_modified::{I0Fn, I0eFn, I1Fn, I1eFn};
 pub use error_function::{ErfFn, ErfcFn};
 pub use exp::{Exp2Fn, ExpFn, ExpM1Fn};
+pub use gamma::{DigammaFn, GammaFn, LgammaFn};
 pub use hyperbolic::{CoshFn, SinhFn, TanhFn};
 pub use inverse_hyperbolic::{AcoshFn, AsinhFn, AtanhFn};
 pub use inverse_trig::{AcosFn, AsinFn, Atan2Fn, AtanFn};
 pub use log::{Ln1pFn, LnFn, Log2Fn, Log10Fn};
+pub use logistic::{GeluFn, GeluTanhFn, SigmoidFn, SiluFn};
+pub use normal::{ErfInvFn, LogNdtrFn, NdtrFn};
 pub use power::PowFn;
 pub use root::{CbrtFn, HypotFn};
 pub use trig::{CosFn, SinFn, TRIG_LIMIT_F64, TanFn};
+
+pub(super) use gamma::sin_pi;
 
 use crate::scalar::{DType, Lane, Lanes, Prim, Real};
 use double::Double;
@@ -44,12 +56,24 @@ fn pick<L: Lanes, P: Real>(f32: f64, f64: f64) -> Lane<L, P> {
     Lane::real(if single::<P>() { f32 } else { f64 })
 }
 
-/// `c[0] + c[1]·x + c[2]·x² + …` by Horner's rule.
+/// `c[0] + c[1]·x + c[2]·x² + …` by Horner's rule; in `f64`, where there are many, in steps of two.
+///
+/// Pairs do not wait for each other: with fewer lanes in a register, loops wait for results more than they work.
 #[inline(always)]
 fn poly<L: Lanes, P: Real, const N: usize>(x: Lane<L, P>, c: [f64; N]) -> Lane<L, P> {
-    let mut sum = Lane::real(c[N - 1]);
-    for i in (0..N - 1).rev() {
-        sum = sum.mul_add(x, Lane::real(c[i]));
+    let c = c.map(Lane::<L, P>::real);
+    let singles = if single::<P>() || N < 5 { N - 1 } else { 2 - N % 2 };
+    let mut sum = c[N - 1];
+    if singles < N - 1 {
+        let square = x * x;
+        let pair = |i: usize| c[i + 1].mul_add(x, c[i]);
+        sum = pair(N - 2);
+        for i in (0..(N - singles) / 2 - 1).rev() {
+            sum = sum.mul_add(square, pair(singles + 2 * i));
+        }
+    }
+    for i in (0..singles).rev() {
+        sum = sum.mul_add(x, c[i]);
     }
     sum
 }
@@ -101,6 +125,12 @@ fn shifter<P: Real>() -> f64 {
 fn clamp<L: Lanes, P: Real>(x: Lane<L, P>, low: Lane<L, P>, high: Lane<L, P>) -> Lane<L, P> {
     let x = high.lt(x).select(high, x);
     low.gt(x).select(low, x)
+}
+
+/// `f` of `x` in `f64`, rounded.
+#[inline(always)]
+fn by_f64<L: Lanes, P: Real>(x: Lane<L, P>, f: impl Fn(Lane<L, f64>) -> Lane<L, f64>) -> Lane<L, P> {
+    f(x.cast()).cast()
 }
 
 /// Not a number.

@@ -10,7 +10,7 @@ use crate::scalar::{Function, Lane, Lanes, Real};
 
 /// `ln x` in two words for a positive finite `x`: `k·ln2 + 2·artanh(s)` with `s = (m − 1) / (m + 1)`.
 #[inline(always)]
-fn ln_double<L: Lanes, P: Real>(x: Lane<L, P>) -> Double<L, P> {
+pub(super) fn ln_double<L: Lanes, P: Real>(x: Lane<L, P>) -> Double<L, P> {
     let parts = Parts::of(x);
     let f = parts.mantissa - 1.0;
     let s = Double::new(f, Lane::zero()).div(Double::fast_sum(Lane::real(2.0), f));

@@ -128,6 +128,56 @@ fn in_range<L: Lanes, P: Real>(x: Lane<L, P>, y: Lane<L, P>) -> Lane<L, P> {
     x.le(Lane::real(TRIG_LIMIT_F64)).select(y, nan())
 }
 
+/// `sin(x + turns·2π)` for `x ≥ 0` of type `f32`, to 2^-35.
+#[inline(always)]
+pub(super) fn sin_shifted_f32<L: Lanes>(x: Lane<L, f64>, turns: f64) -> Lane<L, f64> {
+    sin_turn(turn(x, 2.0, turns))
+}
+
+/// `sin(x + turns·2π)` for an odd number of eighths of a turn and `0 ≤ x ≤ TRIG_LIMIT_F64`, to a few units of 1.
+#[inline(always)]
+pub(super) fn sin_shifted<L: Lanes>(x: Lane<L, f64>, turns: f64) -> Lane<L, f64> {
+    let (k, r) = quarter(x);
+    // By a whole number of quarters, and an eighth.
+    let k = k + word::<L, f64>((4.0 * turns) as u64);
+    let sum = sin_quarter(k, r) + sin_quarter(k + word::<L, f64>(1), r);
+    in_range(x, sum * std::f64::consts::FRAC_1_SQRT_2)
+}
+
+/// `π/2` for `f32` in three words, the second so short that its product with 1024 quarter turns is exact.
+const HALF_PI_F32: [f64; 3] = [1.5707963705062866, -4.371031536720693e-08, -1.074634630414406e-12];
+/// The largest `x` of type `f32` that [`sin_f32`] takes.
+const QUICK_LIMIT_F32: f64 = 1600.0;
+
+/// `sin(x + turns·π/2)` for `0 ≤ x ≤ QUICK_LIMIT_F32` of type `f32`.
+#[inline(always)]
+fn sin_f32<L: Lanes, P: Real>(x: Lane<L, P>, turns: u64) -> Lane<L, P> {
+    // x = k·π/2 + r + lost: the first product is subtracted exactly, the second is exact.
+    let start = Lane::real(shifter::<P>());
+    let nearest = x.mul_add(Lane::real(std::f64::consts::FRAC_2_PI), start);
+    let k = nearest - start;
+    let [first, second, third] = HALF_PI_F32.map(|word| Lane::<L, P>::real(-word));
+    let rest = k.mul_add(first, x);
+    let product = k * second;
+    let r = rest + product;
+    let lost = k.mul_add(third, (rest - r) + product);
+    let square = r * r;
+    let sin = r + (square * r).mul_add(poly(square, [-0.16666655, 0.008332188, -0.00019518008]), lost);
+    let half = square * 0.5;
+    let head = 1.0 - half;
+    let tail = (-r).mul_add(lost, (1.0 - head) - half);
+    let cos = head + (square * square).mul_add(poly(square, [0.041666646, -0.0013887301, 2.443067e-05]), tail);
+    let turns = nearest.to_bits() + word::<L, P>(turns);
+    let odd = (turns & word::<L, P>(1)).ne(Lane::zero());
+    signed(odd.select(cos, sin), turns.shr(1).shl(sign_place::<P>()))
+}
+
+/// [`sin_f32`] and where it is in doubt; `f64` has one form only.
+#[inline(always)]
+fn quick<L: Lanes, P: Real>(x: Lane<L, P>, turns: u64, full: impl Fn() -> Lane<L, P>) -> (Lane<L, P>, Lane<L, bool>) {
+    if single::<P>() { (sin_f32(x, turns), x.gt(Lane::real(QUICK_LIMIT_F32))) } else { (full(), Lane::literal(false)) }
+}
+
 /// `sin x`; see [`Lane::sin`].
 pub struct SinFn;
 
@@ -144,12 +194,19 @@ impl Function<1> for SinFn {
     fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
         let magnitude = x.abs();
         let y = if single::<P>() {
-            sin_turn(turn(magnitude.cast(), 2.0, 0.0)).cast()
+            // Both forms: where the quick one holds a number has its result wherever and however it is computed.
+            let (y, doubt) = Self::quick([magnitude]);
+            doubt.select(sin_turn(turn(magnitude.cast(), 2.0, 0.0)).cast(), y)
         } else {
             let (k, r) = quarter(magnitude);
             in_range(magnitude, sin_quarter(k, r))
         };
         signed(y, sign(x))
+    }
+    #[inline(always)]
+    fn quick<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
+        let (y, doubt) = quick(x.abs(), 0, || Self::value([x.abs()]));
+        (signed(y, sign(x)), doubt)
     }
     #[inline(always)]
     fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
@@ -173,11 +230,16 @@ impl Function<1> for CosFn {
     fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
         let magnitude = x.abs();
         if single::<P>() {
-            sin_turn(turn(magnitude.cast(), 2.0, 0.25)).cast()
+            let (y, doubt) = Self::quick([x]);
+            doubt.select(sin_turn(turn(magnitude.cast(), 2.0, 0.25)).cast(), y)
         } else {
             let (k, r) = quarter(magnitude);
             in_range(magnitude, sin_quarter(k + word::<L, P>(1), r))
         }
+    }
+    #[inline(always)]
+    fn quick<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
+        quick(x.abs(), 1, || Self::value([x]))
     }
     #[inline(always)]
     fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {

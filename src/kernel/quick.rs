@@ -1,0 +1,64 @@
+//! A row of elements through a program: quick forms first, the full ones where these do not hold.
+//!
+//! Imports: `scalar`, `element`, `kernel`.
+
+use super::{Io, Program};
+use crate::element::{Compute, Element};
+use crate::scalar::{Lane, Quick, Run};
+
+/// Elements that are tried together. One of them in doubt makes all of them run in full.
+const BLOCK: usize = 512;
+
+/// Runs `program` at the positions from 0 to `n`: block by block by [`Quick`] forms and, where one is in doubt, again.
+///
+/// `at` gives access to a position; as a position may be run twice, no output may be an input. For programs without a
+/// function that has a quick form the compiler leaves one plain loop.
+#[inline(always)]
+pub fn run_row<P: Program, IO: Io<Run>>(program: &P, n: usize, at: impl Fn(usize) -> IO) {
+    let mut start = 0;
+    while start < n {
+        let end = start + BLOCK.min(n - start);
+        let mut doubt = false;
+        for i in start..end {
+            let mut tried = Tried { io: at(i), doubt: false };
+            program.run::<Quick>(&mut tried);
+            doubt |= tried.doubt;
+        }
+        if doubt {
+            for i in start..end {
+                program.run::<Run>(&mut at(i));
+            }
+        }
+        start = end;
+    }
+}
+
+/// Loads and stores of a quick run, and whether a stored value was in doubt.
+struct Tried<IO> {
+    io: IO,
+    doubt: bool,
+}
+
+impl<IO: Io<Run>> Io<Quick> for Tried<IO> {
+    #[inline(always)]
+    fn load<T: Element>(&mut self) -> Lane<Quick, Compute<T>> {
+        Lane::certain(self.io.load::<T>().value())
+    }
+    #[inline(always)]
+    fn param<T: Element>(&mut self, value: T) -> Lane<Quick, Compute<T>> {
+        Lane::certain(self.io.param(value).value())
+    }
+    #[inline(always)]
+    fn store<T: Element>(&mut self, value: Lane<Quick, Compute<T>>) {
+        self.doubt |= value.in_doubt();
+        self.io.store::<T>(Lane::from_raw(value.tried()));
+    }
+    #[inline(always)]
+    fn settled<T: Element>(&mut self, value: Compute<T>, loads: usize) -> Lane<Quick, Compute<T>> {
+        Lane::certain(self.io.settled::<T>(value, loads).value())
+    }
+    #[inline(always)]
+    fn held<T: Element>(&mut self, place: usize, loads: usize) -> Option<Lane<Quick, Compute<T>>> {
+        self.io.held::<T>(place, loads).map(|value| Lane::certain(value.value()))
+    }
+}

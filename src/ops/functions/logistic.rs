@@ -1,0 +1,268 @@
+//! `sigmoid`, `silu` and `gelu`, which multiply by it.
+//!
+//! All are `n / (1 + e^u)` or close to it: numerator and denominator are scaled by one power of two, chosen so that
+//! neither leaves the range of normal numbers; so the one division rounds results down to the subnormals. Where `u`
+//! is large its own error counts `u` times, hence its second word.
+//! Imports: `scalar`.
+
+use super::error_function::{erfc_scaled, excess};
+use super::exp::{Exponent, exp_double, exp_m1_reduced, reduce};
+use super::{Double, pick, poly, single};
+use crate::scalar::{Function, Lane, Lanes, Real};
+use std::f64::consts::{FRAC_1_SQRT_2, LOG2_E};
+
+/// What numerator and denominator are multiplied by: 1, or a small power of two where `e^u` may overflow.
+struct Scale<L: Lanes, P: Real> {
+    factor: Lane<L, P>,
+    /// Added to the exponent of `e^u`.
+    offset: Lane<L, P::Bits>,
+}
+
+impl<L: Lanes, P: Real> Scale<L, P> {
+    /// The small one where `large` holds.
+    #[inline(always)]
+    fn of(large: Lane<L, bool>) -> Self {
+        let small: i64 = if single::<P>() { -64 } else { -512 };
+        Scale {
+            factor: large.select(Lane::<L, P>::real(2f64.powi(small as i32)), Lane::one()),
+            offset: large.select(Lane::<L, P::Bits>::int(small), Lane::zero()),
+        }
+    }
+}
+
+/// `(1 + e^(−x))` and a number, both scaled.
+#[inline(always)]
+fn over_one_plus_exp<L: Lanes, P: Real>(over: Lane<L, P>, x: Lane<L, P>) -> Lane<L, P> {
+    // Beyond these the quotient is `over`, or 0.
+    let x = super::clamp(x, pick(-110.0, -760.0), Lane::real(41.0));
+    let scale = Scale::of(x.lt(pick(-60.0, -600.0)));
+    let (k, power) = if single::<P>() {
+        let k = Exponent::nearest(x, -LOG2_E);
+        let [high, low] = super::exp::LN_2[0];
+        let r = k.float.mul_add(Lane::real(-low), k.float.mul_add(Lane::real(-high), -x));
+        (k, poly(r, EXP))
+    } else {
+        let (k, r) = reduce(-x);
+        (k, exp_m1_reduced(r) + 1.0)
+    };
+    over * scale.factor / power.mul_add(k.power_by(scale.offset), scale.factor)
+}
+
+/// `e^r` for `|r| ≤ ln2 / 2`, to 2^-27.
+const EXP: [f64; 7] = [1.0, 1.0, 0.5, 0.16666487, 0.04166555, 0.008372415, 0.0014034038];
+/// `2^r` for `|r| ≤ 1/2`, to 2^-27.
+const EXP2: [f64; 7] = [1.0, 0.69314724, 0.24022655, 0.055502728, 0.009617064, 0.0013418492, 0.0001581804];
+
+/// `2^r − 1` likewise.
+const EXP2_M1: [f64; 7] = {
+    let mut c = EXP2;
+    c[0] = 0.0;
+    c
+};
+
+/// `1 / (1 + e^(−x))`; see [`Lane::sigmoid`].
+pub struct SigmoidFn;
+
+impl SigmoidFn {
+    /// Error budget for `f32`.
+    pub const ULP_F32: f64 = 2.5;
+    /// Error budget for `f64`.
+    pub const ULP_F64: f64 = 2.5;
+}
+
+impl Function<1> for SigmoidFn {
+    const NAME: &'static str = "sigmoid";
+    #[inline(always)]
+    fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
+        over_one_plus_exp(Lane::one(), x)
+    }
+    #[inline(always)]
+    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
+        [y * (-x).sigmoid()]
+    }
+}
+
+/// `x / (1 + e^(−x))`; see [`Lane::silu`].
+pub struct SiluFn;
+
+impl SiluFn {
+    /// Error budget for `f32`.
+    pub const ULP_F32: f64 = 3.0;
+    /// Error budget for `f64`.
+    pub const ULP_F64: f64 = 3.0;
+}
+
+impl Function<1> for SiluFn {
+    const NAME: &'static str = "silu";
+    #[inline(always)]
+    fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
+        // −∞ · 0 has no value, and the limit is −0: below the range x stands still too.
+        let end = pick::<L, P>(-110.0, -760.0);
+        let x = end.gt(x).select(end, x);
+        over_one_plus_exp(x, x)
+    }
+    #[inline(always)]
+    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+        let s = x.sigmoid();
+        // s + x·s·(1 − s); the product has the limit 0 on both sides.
+        let bound = pick::<L, P>(1e3, 1e4);
+        [(super::clamp(x, -bound, bound) * s).mul_add((-x).sigmoid(), s)]
+    }
+}
+
+/// `x·Φ(x)`, `Φ` the normal distribution; see [`Lane::gelu`].
+pub struct GeluFn;
+
+impl GeluFn {
+    /// Error budget for `f32`.
+    pub const ULP_F32: f64 = 5.5;
+    /// Error budget for `f64`.
+    pub const ULP_F64: f64 = 3.0;
+}
+
+/// `Φ(−t)·e^(t²/2)` for `0 ≤ t ≤ 14.6` to 2^-27, as a quotient: 1/2 and this, times
+/// `t`, `t²`, …,
+const MILLS_OVER: [f64; 4] = [0.4385013078214816, 0.18338819949653817, 0.04068487335747575, 0.004123984752115419];
+/// … over this, which is scaled by 2^64.
+const MILLS_UNDER: [f64; 6] = {
+    let mut c = [1.0, 1.6748876004688429, 1.2031385195062194, 0.46987472934061997, 0.10198823114728926, 0.010337178754133683];
+    let mut i = 0;
+    while i < c.len() {
+        c[i] *= 18446744073709551616.0;
+        i += 1;
+    }
+    c
+};
+
+/// `Φ(−t)`, or `t·Φ(−t)` if `weighted`, for `t ≥ 0` of type `f32`.
+#[inline(always)]
+fn tail_f32<L: Lanes, P: Real>(t: Lane<L, P>, weighted: bool) -> Lane<L, P> {
+    let end = Lane::real(14.6);
+    let t = end.lt(t).select(end, t);
+    // e^(−t²/2) = 2^(k + r); the rounding errors of the square and of the constant count in r.
+    let [high, low] = [-0.7213475108146667, -9.629815167500055e-09].map(Lane::real);
+    let square = Double::product(t, t);
+    let k = Exponent::nearest(square.hi, -0.7213475108146667);
+    let r = square.hi.mul_add(low, square.lo.mul_add(high, square.hi.mul_add(high, -k.float)));
+    // By pairs, which round less often on the largest terms.
+    let z = square.hi;
+    let [a, b, c, d] = MILLS_OVER.map(Lane::<L, P>::real);
+    let over = z.mul_add(d.mul_add(t, c), b.mul_add(t, a));
+    let over = if weighted { z.mul_add(over, t * 0.5) } else { t.mul_add(over, Lane::real(0.5)) };
+    let [e, f, g, h, i, j] = MILLS_UNDER.map(Lane::<L, P>::real);
+    let under = z.mul_add(z.mul_add(j.mul_add(t, i), h.mul_add(t, g)), f.mul_add(t, e));
+    over.mul_add(poly(r, EXP2_M1), over) * k.power(64) / under
+}
+
+/// `Φ(−t)`, or `t·Φ(−t)` if `weighted`, for `t ≥ 0` of type `f64`.
+#[inline(always)]
+fn tail_f64<L: Lanes, P: Real>(t: Lane<L, P>, weighted: bool) -> Lane<L, P> {
+    let end = Lane::real(38.7);
+    let t = end.lt(t).select(end, t);
+    let half = if weighted { t * 0.5 } else { Lane::real(0.5) };
+    let s = t * FRAC_1_SQRT_2;
+    let near = (-half).mul_add(s + excess(s), half);
+    let square = Double::product(t, t);
+    let (k, power) = exp_double(square.scale(Lane::real(-0.5)));
+    let far = k.scale(erfc_scaled(s).mul(power).value() * half);
+    s.lt(Lane::real(0.5)).select(near, far)
+}
+
+/// `Φ(−t)`, or `t·Φ(−t)` if `weighted`, for `t ≥ 0`: the tail of the normal distribution, down to the subnormals.
+#[inline(always)]
+pub(super) fn normal_tail<L: Lanes, P: Real>(t: Lane<L, P>, weighted: bool) -> Lane<L, P> {
+    if single::<P>() { tail_f32(t, weighted) } else { tail_f64(t, weighted) }
+}
+
+impl Function<1> for GeluFn {
+    const NAME: &'static str = "gelu";
+    #[inline(always)]
+    fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
+        let tail = normal_tail(x.abs(), true);
+        // Φ(−t) = 1 − Φ(t).
+        x.lt(Lane::zero()).select(-Lane::zero(), x) - tail
+    }
+    #[inline(always)]
+    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+        let x = super::clamp(x, Lane::real(-50.0), Lane::real(50.0));
+        let density = (x * x * -0.5).exp() * 0.3989422804014327;
+        [x.mul_add(density, (x * -FRAC_1_SQRT_2).erfc() * 0.5)]
+    }
+}
+
+/// `x / (1 + e^(−2u))` with `u = √(2/π)·(x + 0.044715·x³)`; see [`Lane::gelu_tanh`].
+pub struct GeluTanhFn;
+
+impl GeluTanhFn {
+    /// Error budget for `f32`.
+    pub const ULP_F32: f64 = 3.0;
+    /// Error budget for `f64`.
+    pub const ULP_F64: f64 = 3.0;
+}
+
+/// `first + second·x²` in two words; `first` has so few bits that the rounding error of the sum is exact.
+#[inline(always)]
+fn quadratic<L: Lanes, P: Real>(x: Lane<L, P>, first: [f64; 2], second: [f64; 2]) -> Double<L, P> {
+    let [first, second] = [first, second].map(|c| c.map(Lane::<L, P>::real));
+    let square = Double::product(x, x);
+    let hi = square.hi.mul_add(second[0], first[0]);
+    let lost = square.hi.mul_add(second[0], first[0] - hi);
+    Double::new(hi, square.lo.mul_add(second[0], square.hi.mul_add(second[1], first[1]) + lost))
+}
+
+impl Function<1> for GeluTanhFn {
+    const NAME: &'static str = "gelu_tanh";
+    #[inline(always)]
+    fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
+        // Below the range the result is −0.
+        let end = pick::<L, P>(-10.9, -23.0);
+        let x = end.gt(x).select(end, x);
+        let above = Lane::real(7.5); // where e^(−2u) no longer counts
+        let t = above.lt(x).select(above, x);
+        let scale = Scale::of(x.lt(pick(-5.0, -15.0)));
+        let (k, power) = if single::<P>() {
+            // −2u/ln2 = t·(a + b·t²)
+            let w = quadratic(t, [-2.30224609375, 3.7895606510574e-05], [-0.10294324159622192, 2.016198541454628e-09]);
+            let k = Exponent::product(t, w.hi);
+            let r = t.mul_add(w.lo, t.mul_add(w.hi, -k.float));
+            (k, poly(r, EXP2))
+        } else {
+            let w = quadratic(t, [-1.595768928527832, -1.930778986805098e-07], [-0.07135481627260025, 6.175149918155315e-19]);
+            let u = Double::product(t, w.hi);
+            let (k, r) = reduce(u.hi);
+            (k, exp_m1_reduced(Double::new(r.hi, r.lo + t.mul_add(w.lo, u.lo))) + 1.0)
+        };
+        x * scale.factor / power.mul_add(k.power_by(scale.offset), scale.factor)
+    }
+    #[inline(always)]
+    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+        let x = super::clamp(x, Lane::real(-50.0), Lane::real(50.0));
+        let square = x * x;
+        let s = (x * 1.595_769_121_605_731 * (square * 0.044715 + 1.0)).sigmoid();
+        let du = (square * 0.134145 + 1.0) * 1.595_769_121_605_731;
+        [s.mul_add((x * du).mul_add(-s, x * du), s)]
+    }
+}
+
+impl<L: Lanes, P: Real> Lane<L, P> {
+    /// The logistic function `1 / (1 + e^(−x))`, to 2.5 units in the last place, tails included.
+    #[inline(always)]
+    pub fn sigmoid(self) -> Self {
+        self.call::<SigmoidFn>()
+    }
+    /// `x · sigmoid(x)`, to 3 units in the last place, tails included; −0 at −∞.
+    #[inline(always)]
+    pub fn silu(self) -> Self {
+        self.call::<SiluFn>()
+    }
+    /// `x·Φ(x)` with the normal distribution `Φ`, to 5.5 (`f32`) or 3 (`f64`) units in the last place, tails included; −0 at −∞.
+    #[inline(always)]
+    pub fn gelu(self) -> Self {
+        self.call::<GeluFn>()
+    }
+    /// The tanh form of [`gelu`](Lane::gelu), `x·sigmoid(2·√(2/π)·(x + 0.044715·x³))`, to 3 units in the last place.
+    #[inline(always)]
+    pub fn gelu_tanh(self) -> Self {
+        self.call::<GeluTanhFn>()
+    }
+}
