@@ -283,9 +283,11 @@ fn get_item(case: &Case) -> Run {
     let is_list = |entry: &Value| entry.is_array() || entry.get("T").is_some();
     let entries = case.arg(1).as_array().filter(|entries| !entries.iter().all(Value::is_number)).map_or(&alone[..], |entries| &entries[..]);
     let lists: Vec<usize> = (0..entries.len()).filter(|&at| is_list(&entries[at])).collect();
+    let whole = serde_json::json!({ "sl": [null, null, null] });
     match lists[..] {
         [] => get_part(case),
-        _ => unrun("lists of positions"),
+        [at] if entries.iter().enumerate().all(|(k, entry)| k == at || *entry == whole) => crate::index::pick(case, at, &entries[at]),
+        _ => unrun("several lists of positions"),
     }
 }
 

@@ -10,7 +10,7 @@
 //! | `set.rs` | the files: pools of elements, cases as JSON lines |
 //! | `case.rs` | one case, its operands as typed tensors; results |
 //! | `judge.rs` | whether a result is right |
-//! | `elementwise.rs` `reduce.rs` `views.rs` `contract.rs` `arrange.rs` `normalise.rs` | a row an operator of PyTorch |
+//! | `elementwise.rs` `reduce.rs` `views.rs` `contract.rs` `arrange.rs` `index.rs` `order.rs` `normalise.rs` | a row an operator of PyTorch |
 //! | `onnx.rs` | a row an operator of ONNX |
 //! | `select.rs` | how the selection is made |
 
@@ -18,9 +18,11 @@ mod arrange;
 mod case;
 mod contract;
 mod elementwise;
+mod index;
 mod judge;
 mod normalise;
 mod onnx;
+mod order;
 mod reduce;
 mod select;
 mod set;
@@ -35,8 +37,17 @@ use std::path::{Path, PathBuf};
 /// The name that an operator has in the files, and what it is here.
 type Row = (&'static str, fn(&Case) -> Run);
 
-const TORCH: &[&[Row]] =
-    &[elementwise::REALS, elementwise::ROWS, reduce::ROWS, views::ROWS, contract::ROWS, arrange::ROWS, normalise::ROWS];
+const TORCH: &[&[Row]] = &[
+    elementwise::REALS,
+    elementwise::ROWS,
+    reduce::ROWS,
+    views::ROWS,
+    contract::ROWS,
+    arrange::ROWS,
+    index::ROWS,
+    order::ROWS,
+    normalise::ROWS,
+];
 
 /// The groups of files in a folder.
 const GROUPS: [&str; 9] =
@@ -96,7 +107,7 @@ struct Report {
 
 /// The rows of a source, by the name of the operator.
 fn rows(source: &str) -> BTreeMap<&'static str, fn(&Case) -> Run> {
-    let all = if source == "torch" { TORCH } else { &[onnx::ROWS] };
+    let all = if source == "torch" { TORCH } else { &[onnx::ROWS, index::ONNX, order::ONNX] };
     let rows: BTreeMap<_, _> = all.iter().flat_map(|rows| rows.iter().copied()).collect();
     assert_eq!(rows.len(), all.iter().map(|rows| rows.len()).sum::<usize>(), "an operator of {source} has two rows");
     rows

@@ -58,7 +58,7 @@ fn the_selection_is_written() {
             let runs = matches!((row(&case), case.is_error()), (Ok(_), false) | (Err(crate::case::Stop::Error(_)), true));
             let cost = cost(&set, json);
             let better = best.get(&(case.op, kind)).is_none_or(|known| cost < known.0);
-            if runs && better && (says_something(json) || case.is_error()) && cost < 6000 {
+            if runs && better && (says_something(json) || case.is_error()) && cost < 2600 {
                 best.insert((case.op, kind), (cost, json));
             }
         }
