@@ -1,0 +1,427 @@
+//! One case, and its operands as typed tensors: strides, offset and shared storage as the file has them.
+
+use crate::set::{Set, dtype};
+use half::{bf16, f16};
+use num_complex::Complex;
+use rankform::prelude::*;
+use rankform::scalar::DType;
+use serde_json::Value;
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+/// Elementwise operators run at this rank, on operands with new leading axes of size 1.
+pub const N: usize = 5;
+
+/// Why a case gave no result.
+#[derive(Debug)]
+pub enum Stop {
+    /// The crate says no, as it should for a case of an error.
+    Error(rankform::Error),
+    /// It was not run, and why.
+    Unrun(String),
+}
+impl From<rankform::Error> for Stop {
+    fn from(error: rankform::Error) -> Self {
+        Stop::Error(error)
+    }
+}
+/// A case that cannot be said, or that the crate has nothing for.
+pub fn unrun<T>(why: impl Into<String>) -> Result<T, Stop> {
+    Err(Stop::Unrun(why.into()))
+}
+
+/// What an operator gave.
+pub type Run = Result<Vec<Out>, Stop>;
+
+/// An element as the comparison sees it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Scalar {
+    Real(f64),
+    Whole(i128),
+    Complex(f64, f64),
+}
+
+impl Scalar {
+    pub fn magnitude(self) -> f64 {
+        match self {
+            Scalar::Real(x) => x.abs(),
+            Scalar::Whole(x) => x.abs() as f64,
+            Scalar::Complex(re, im) => re.hypot(im),
+        }
+    }
+}
+
+/// Elements of the cases.
+pub trait Seen: Element {
+    fn scalar(self) -> Scalar;
+    fn from_f64(value: f64) -> Self;
+    /// From the parts of a complex number; another element has no imaginary part.
+    fn from_parts(re: f64, _im: f64) -> Option<Self> {
+        (_im == 0.0).then(|| Self::from_f64(re))
+    }
+}
+macro_rules! seen {
+    ($($t:ty: |$x:ident| $scalar:expr, |$v:ident| $from:expr $(, |$re:ident, $im:ident| $parts:expr)?;)*) => { $(
+        impl Seen for $t {
+            $(fn from_parts($re: f64, $im: f64) -> Option<Self> { Some($parts) })?
+            fn scalar(self) -> Scalar { let $x = self; $scalar }
+            fn from_f64($v: f64) -> Self { $from }
+        }
+    )* };
+}
+seen! {
+    bool: |x| Scalar::Whole(x as i128), |v| v != 0.0;
+    i8: |x| Scalar::Whole(x as i128), |v| v as i128 as i8;
+    i16: |x| Scalar::Whole(x as i128), |v| v as i128 as i16;
+    i32: |x| Scalar::Whole(x as i128), |v| v as i128 as i32;
+    i64: |x| Scalar::Whole(x as i128), |v| v as i128 as i64;
+    u8: |x| Scalar::Whole(x as i128), |v| v as i128 as u8;
+    u16: |x| Scalar::Whole(x as i128), |v| v as i128 as u16;
+    u32: |x| Scalar::Whole(x as i128), |v| v as i128 as u32;
+    u64: |x| Scalar::Whole(x as i128), |v| v as i128 as u64;
+    f16: |x| Scalar::Real(x.to_f64()), |v| f16::from_f64(v);
+    bf16: |x| Scalar::Real(x.to_f64()), |v| bf16::from_f64(v);
+    f32: |x| Scalar::Real(x as f64), |v| v as f32;
+    f64: |x| Scalar::Real(x), |v| v;
+    Complex<f32>: |x| Scalar::Complex(x.re as f64, x.im as f64), |v| Complex::new(v as f32, 0.0), |re, im| Complex::new(re as f32, im as f32);
+    Complex<f64>: |x| Scalar::Complex(x.re, x.im), |v| Complex::new(v, 0.0), |re, im| Complex::new(re, im);
+}
+
+/// Runs an expression with `$T` as the type of an element known at run time.
+#[macro_export]
+macro_rules! by_type {
+    ($dtype:expr, $T:ident in [$($t:ident)*] => $run:expr) => {
+        match $dtype {
+            $(<by_type!(@ty $t) as rankform::Element>::DTYPE => { type $T = by_type!(@ty $t); $run })*
+            other => $crate::case::unrun(format!("no {other}")),
+        }
+    };
+    (@ty c64) => { num_complex::Complex<f32> };
+    (@ty c128) => { num_complex::Complex<f64> };
+    (@ty f16) => { half::f16 };
+    (@ty bf16) => { half::bf16 };
+    (@ty $t:ident) => { $t };
+}
+
+/// Runs an expression with `$R` as a constant rank known at run time.
+#[macro_export]
+macro_rules! by_rank {
+    ($rank:expr, $R:ident in [$($r:literal)*] => $run:expr) => {
+        match $rank {
+            $($r => { const $R: usize = $r; $run })*
+            other => $crate::case::unrun(format!("rank {other}")),
+        }
+    };
+}
+
+/// Where a tensor of a case lies.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Spec {
+    pub dtype: DType,
+    pub size: Vec<usize>,
+    pub stride: Vec<isize>,
+    pub offset: usize,
+    pub storage: usize,
+}
+
+impl Spec {
+    /// The tensor that a value is, with or without its mark `T`.
+    pub fn of(value: &Value) -> Option<Spec> {
+        let value = value.get("T").unwrap_or(value);
+        let numbers = |key: &str| value.get(key)?.as_array()?.iter().map(Value::as_i64).collect::<Option<Vec<_>>>();
+        Some(Spec {
+            dtype: dtype(value.get("d")?.as_str()?)?,
+            size: numbers("z")?.into_iter().map(|n| n as usize).collect(),
+            stride: numbers("t")?.into_iter().map(|n| n as isize).collect(),
+            offset: value.get("o")?.as_u64()? as usize,
+            storage: value.get("s")?.as_u64()? as usize,
+        })
+    }
+    pub fn rank(&self) -> usize {
+        self.size.len()
+    }
+    pub fn numel(&self) -> usize {
+        self.size.iter().product()
+    }
+    /// The offset of each element, row-major.
+    pub fn positions(&self) -> Vec<usize> {
+        let mut positions = vec![self.offset as isize];
+        for (&n, &step) in self.size.iter().zip(&self.stride) {
+            positions = positions.iter().flat_map(|at| (0..n as isize).map(move |k| at + k * step)).collect();
+        }
+        positions.into_iter().map(|at| at as usize).collect()
+    }
+}
+
+/// A typed operand: a storage, which other operands of the case may share, and where the operand lies in it.
+pub struct Operand<T> {
+    memory: Tensor<T, 1>,
+    spec: Spec,
+}
+
+impl<T: Seen> Operand<T> {
+    /// It, with new leading axes up to the rank of elementwise operators.
+    pub fn view(&self) -> Result<TensorView<'_, T, N>, Stop> {
+        self.at::<N>()
+    }
+    /// It, with new leading axes up to rank `R`.
+    pub fn at<const R: usize>(&self) -> Result<TensorView<'_, T, R>, Stop> {
+        let Some(new) = R.checked_sub(self.spec.rank()) else { return unrun(format!("rank {}", self.spec.rank())) };
+        let size = std::array::from_fn(|axis| if axis < new { 1 } else { self.spec.size[axis - new] });
+        let stride: [isize; R] = std::array::from_fn(|axis| if axis < new { 0 } else { self.spec.stride[axis - new] });
+        Ok(self.memory.as_strided(size, stride, self.spec.offset)?)
+    }
+    /// A row-major operand of a rank known at run time.
+    pub fn new(values: Vec<T>, size: &[usize]) -> Result<Operand<T>, Stop> {
+        let stride = (0..size.len()).map(|axis| size[axis + 1..].iter().product::<usize>() as isize).collect();
+        let spec = Spec { dtype: T::DTYPE, size: size.to_vec(), stride, offset: 0, storage: usize::MAX };
+        Ok(Operand { memory: Tensor::from_vec(values, [size.iter().product()])?, spec })
+    }
+    /// All of the storage.
+    pub fn memory(&self) -> &Tensor<T, 1> {
+        &self.memory
+    }
+    pub fn spec(&self) -> &Spec {
+        &self.spec
+    }
+    /// With two axes swapped.
+    pub fn swapped(mut self, a: usize, b: usize) -> Operand<T> {
+        self.spec.size.swap(a, b);
+        self.spec.stride.swap(a, b);
+        self
+    }
+    /// A dense operand with these values.
+    pub fn dense<const R: usize>(values: Tensor<T, R>) -> Result<Operand<T>, Stop> {
+        let size = values.size().0;
+        let values = values.to_contiguous()?;
+        let layout = *values.layout();
+        let memory = values.into_shape([size.iter().product::<usize>()])?;
+        let spec = Spec { dtype: T::DTYPE, size: size.to_vec(), stride: layout.stride().0.to_vec(), offset: 0, storage: usize::MAX };
+        Ok(Operand { memory, spec })
+    }
+}
+
+/// One case of a set.
+pub struct Case<'s> {
+    pub set: &'s Set,
+    pub json: &'s Value,
+    pub op: &'s str,
+    pub id: &'s str,
+    shared: RefCell<HashMap<usize, Box<dyn Any>>>,
+    complaint: RefCell<Option<String>>,
+}
+
+impl<'s> Case<'s> {
+    pub fn new(set: &'s Set, json: &'s Value) -> Self {
+        let word = |key: &str| json[key].as_str().unwrap();
+        Case { set, json, op: word("op"), id: word("id"), shared: RefCell::default(), complaint: RefCell::default() }
+    }
+    /// Says that something beside the results is wrong, such as a gradient.
+    pub fn complain(&self, wrong: String) -> Result<(), Stop> {
+        *self.complaint.borrow_mut() = Some(wrong);
+        Ok(())
+    }
+    pub fn complaint(&self) -> Option<String> {
+        self.complaint.take()
+    }
+    /// Whether the reference refuses it.
+    pub fn is_error(&self) -> bool {
+        self.json["kind"] == "error"
+    }
+    /// The argument at a place; null when there is none.
+    pub fn arg(&self, at: usize) -> &'s Value {
+        &self.json[if self.json.get("in").is_some() { "in" } else { "args" }][at]
+    }
+    /// How many arguments stand at places.
+    pub fn args(&self) -> usize {
+        self.json["args"].as_array().map_or(0, Vec::len)
+    }
+    /// The argument at a place or of a name; null when there is none.
+    pub fn get(&self, at: usize, name: &str) -> &'s Value {
+        let named = self.kw(name);
+        if named.is_null() { self.arg(at) } else { named }
+    }
+    /// The argument of a name, or the attribute; null when there is none.
+    pub fn kw(&self, name: &str) -> &'s Value {
+        &self.json[if self.json.get("in").is_some() { "attrs" } else { "kw" }][name]
+    }
+    /// Refuses a case with an argument that the row does not read: an error of such a case is not the one meant.
+    pub fn only(&self, names: &[&str]) -> Result<(), Stop> {
+        let kw = self.json.get("kw").or(self.json.get("attrs")).and_then(Value::as_object);
+        match kw.and_then(|kw| kw.keys().find(|key| !names.contains(&key.as_str()))) {
+            Some(key) => unrun(format!("argument {key}")),
+            None => Ok(()),
+        }
+    }
+    /// Where the tensor argument at a place lies.
+    pub fn spec(&self, at: usize) -> Result<Spec, Stop> {
+        Spec::of(self.arg(at)).map_or_else(|| unrun("not a tensor"), Ok)
+    }
+    /// What the reference gave.
+    pub fn expected(&self) -> Option<Vec<Option<Spec>>> {
+        Some(self.json.get("out")?.as_array()?.iter().map(Spec::of).collect())
+    }
+    /// The element of the first output, or of the first operand.
+    pub fn dtype(&self) -> Result<DType, Stop> {
+        let first = self.expected().and_then(|out| out.into_iter().next().flatten()).map(|spec| spec.dtype);
+        first.map_or_else(|| Ok(self.spec(0)?.dtype), Ok)
+    }
+
+    fn memory<T: Seen>(&self, storage: usize) -> Result<Tensor<T, 1>, Stop> {
+        let mut shared = self.shared.borrow_mut();
+        if let Some(known) = shared.get(&storage).and_then(|known| known.downcast_ref::<Tensor<T, 1>>()) {
+            return Ok(known.share_data());
+        }
+        let memory = Tensor::<T, 1>::from_bytes(self.set.bytes(storage), [self.set.storages[storage].2])?;
+        shared.insert(storage, Box::new(memory.share_data()));
+        Ok(memory)
+    }
+    /// A tensor argument of element `T`.
+    pub fn tensor<T: Seen>(&self, value: &Value) -> Result<Operand<T>, Stop> {
+        match Spec::of(value) {
+            Some(spec) if spec.dtype == T::DTYPE => Ok(Operand { memory: self.memory(spec.storage)?, spec }),
+            Some(spec) => unrun(format!("{} beside {}", spec.dtype, T::DTYPE)),
+            None => unrun("not a tensor"),
+        }
+    }
+    /// A tensor argument converted to element `T`, or a number as a tensor of one element.
+    pub fn operand<T: Seen>(&self, value: &Value) -> Result<Operand<T>, Stop> {
+        match Spec::of(value) {
+            Some(spec) if spec.dtype == T::DTYPE => self.tensor(value),
+            Some(spec) => {
+                let mut cast = by_type!(spec.dtype, U in [bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c64 c128] => {
+                    Operand::dense(self.tensor::<U>(value)?.view()?.cast::<T>()?)
+                })?;
+                let new = N - spec.rank();
+                cast.spec.size.drain(..new);
+                cast.spec.stride.drain(..new);
+                Ok(cast)
+            }
+            None => {
+                let mut one = Operand::dense(Tensor::full([1], number::<T>(value)?, &Cpu)?)?;
+                (one.spec.size, one.spec.stride) = (vec![], vec![]);
+                Ok(one)
+            }
+        }
+    }
+    /// The magnitudes of an argument, for bounds of rounding.
+    pub fn magnitude(&self, value: &Value) -> Result<Tensor<f64, N>, Stop> {
+        let Some(spec) = Spec::of(value) else { return Ok(Tensor::full([1; N], size_of_number(value), &Cpu)?) };
+        let size: [usize; N] = std::array::from_fn(|axis| (axis + spec.rank()).checked_sub(N).map_or(1, |axis| spec.size[axis]));
+        Ok(Tensor::from_vec(self.values(&spec).into_iter().map(Scalar::magnitude).collect(), size)?)
+    }
+    /// The values of a tensor in a file, row-major.
+    pub fn values(&self, spec: &Spec) -> Vec<Scalar> {
+        fn read<T: Seen>(case: &Case, spec: &Spec) -> Result<Vec<Scalar>, Stop> {
+            let memory = case.memory::<T>(spec.storage)?;
+            let memory = memory.as_slice().unwrap_or(&[]);
+            Ok(spec.positions().into_iter().map(|at| memory[at].scalar()).collect())
+        }
+        by_type!(spec.dtype, T in [bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c64 c128] => read::<T>(self, spec)).unwrap()
+    }
+}
+
+/// A number of a case.
+pub fn number<T: Seen>(value: &Value) -> Result<T, Stop> {
+    let parts = value.get("c").and_then(|parts| T::from_parts(real(&parts[0])?, real(&parts[1])?));
+    real(value).map(T::from_f64).or(parts).map_or_else(|| unrun("not a number"), Ok)
+}
+/// A real number or truth value.
+pub fn real(value: &Value) -> Option<f64> {
+    match value {
+        Value::Bool(x) => Some(*x as u8 as f64),
+        Value::Number(x) => x.as_f64(),
+        Value::Object(map) => map.get("f")?.as_str()?.parse().ok(),
+        _ => None,
+    }
+}
+/// The magnitude of a number; 1 where there is none.
+pub fn size_of_number(value: &Value) -> f64 {
+    let part = |k: usize| value.get("c").and_then(|parts| real(&parts[k]));
+    real(value).unwrap_or_else(|| part(0).zip(part(1)).map_or(1.0, |(re, im)| re.hypot(im))).abs()
+}
+/// How far the rounding of a number to `T` moves it, as a multiple of the unit in which rounding is judged.
+pub fn slack<T: Seen>(value: &Value) -> f64 {
+    let x = real(value).unwrap_or(0.0);
+    let rounded = match T::from_f64(x).scalar() {
+        Scalar::Real(rounded) if size_of::<T>() == 2 => rounded,
+        _ => x,
+    };
+    (x - rounded).abs() / f32::EPSILON as f64 / 4.0
+}
+/// A number of a case or, where there is none, another.
+pub fn real_or(value: &Value, default: f64) -> Result<f64, Stop> {
+    if value.is_null() { Ok(default) } else { real(value).map_or_else(|| unrun("not a number"), Ok) }
+}
+/// Whole numbers, alone or in a list.
+pub fn wholes(value: &Value) -> Option<Vec<i64>> {
+    match value {
+        Value::Array(values) => values.iter().map(Value::as_i64).collect(),
+        value => Some(vec![value.as_i64()?]),
+    }
+}
+/// An axis that counts from the end when negative; one that is not there stays as it is for the crate to refuse.
+pub fn axis(axis: i64, rank: usize) -> Result<usize, Stop> {
+    let from_start = if axis < 0 { axis + rank.max(1) as i64 } else { axis };
+    usize::try_from(from_start).map_or_else(|_| unrun("does not compile: an axis below 0"), Ok)
+}
+/// The axis that an argument names.
+pub fn axis_of(value: &Value, rank: usize) -> Result<usize, Stop> {
+    axis(value.as_i64().map_or_else(|| unrun("not an axis"), Ok)?, rank)
+}
+
+/// A result, as the comparison sees it.
+pub struct Out {
+    pub dtype: DType,
+    pub size: Vec<usize>,
+    pub values: Vec<Scalar>,
+    /// Strides and offset of a view.
+    pub layout: Option<(Vec<isize>, usize)>,
+    /// What rounding is in proportion to, for each value: the sum of the magnitudes that were added.
+    pub magnitude: Option<Vec<f64>>,
+    /// How often a value was rounded to the element on the way, in units of half a last place of the magnitude.
+    pub roundings: f64,
+    /// How many units in the last place the function may be off by its own documentation.
+    pub budget: f64,
+}
+
+impl Out {
+    pub fn of<T: Seen, const R: usize>(x: TensorView<'_, T, R>) -> Out {
+        let values = x.iter().map(|x| x.scalar()).collect();
+        Out { dtype: T::DTYPE, size: x.size().0.to_vec(), values, layout: None, magnitude: None, roundings: 0.0, budget: 4.0 }
+    }
+    /// A view of the storage of an operand.
+    pub fn view<T: Seen, const R: usize>(x: TensorView<'_, T, R>, of: &Operand<T>) -> Out {
+        let start = of.memory().raw_ptr() as usize;
+        let offset = (x.raw_ptr() as usize).wrapping_sub(start) / size_of::<T>();
+        Out { layout: Some((x.stride().0.to_vec(), offset)), ..Out::of(x) }
+    }
+    /// With what rounding is in proportion to, where its sizes are those of the result.
+    pub fn magnitude<const R: usize>(self, magnitude: &Tensor<f64, R>) -> Out {
+        Out { magnitude: Some(magnitude.iter().copied().collect()), ..self }
+    }
+    pub fn budget(self, budget: f64) -> Out {
+        Out { budget, ..self }
+    }
+    /// A composition that rounds this often on the way.
+    pub fn rounded(self, roundings: f64) -> Out {
+        Out { roundings, ..self }
+    }
+    pub fn exact(self) -> Out {
+        self.budget(0.0)
+    }
+    /// With these sizes, for results whose axes were moved or kept.
+    pub fn sized(self, size: Vec<usize>) -> Out {
+        assert_eq!(size.iter().product::<usize>(), self.values.len());
+        Out { size, ..self }
+    }
+}
+/// One tensor as the result.
+pub fn one<T: Seen, const R: usize>(x: Result<Tensor<T, R>, rankform::Error>) -> Run {
+    Ok(vec![Out::of(x?.view())])
+}
+/// One tensor whose elements are moved or chosen, never computed.
+pub fn moved<T: Seen, const R: usize>(x: Result<Tensor<T, R>, rankform::Error>) -> Run {
+    Ok(vec![Out::of(x?.view()).exact()])
+}

@@ -1,0 +1,491 @@
+//! Elementwise operators: a row each, most of them a type of the crate.
+
+use crate::Row;
+use crate::by_type;
+use crate::case::{Case, N, Operand, Out, Run, Seen, Stop, moved, number, one, real_or, slack, unrun};
+use half::{bf16, f16};
+use num_complex::Complex;
+use rankform::kernel::Op;
+use rankform::ops::{self, *};
+use rankform::prelude::*;
+use rankform::scalar::DType;
+
+/// An operator on each of some elements that gives the same element.
+macro_rules! classes {
+    ($($one:ident $two:ident: $($t:ty)*;)*) => { $(
+        pub trait $one: $(Op<($t,), Out = $t> +)* Copy {}
+        impl<F: $(Op<($t,), Out = $t> +)* Copy> $one for F {}
+        pub trait $two: $(Op<($t, $t), Out = $t> +)* Copy {}
+        impl<F: $(Op<($t, $t), Out = $t> +)* Copy> $two for F {}
+    )* };
+}
+classes! {
+    Float1 Float2: f16 bf16 f32 f64;
+    Ordered1 Ordered2: f16 bf16 f32 f64 i64 i32 u8;
+    Number1 Number2: f16 bf16 f32 f64 i64 i32 u8 Complex<f32>;
+    Bits1 Bits2: i64 i32 u8 bool;
+}
+
+type A<T> = Tensor<T, N>;
+type V<'a, T> = TensorView<'a, T, N>;
+type Answer<T> = Result<T, rankform::Error>;
+
+/// The float that a function of real numbers computes in: integers and truth values become `f32` first, as a user casts.
+pub fn float(dtype: DType) -> DType {
+    if dtype.is_discrete() { DType::F32 } else { dtype }
+}
+
+/// A function of one real number, with its derivative.
+pub fn function<F: Float1>(case: &Case, f: F) -> Run {
+    case.only(&[])?;
+    by_type!(float(case.spec(0)?.dtype), T in [f16 bf16 f32 f64] => {
+        let x = case.operand::<T>(case.arg(0))?;
+        let y = one(x.view()?.map(f))?;
+        slopes1(case, |x| x.map(derivative::<_, 0>(f)))?;
+        Ok(y)
+    })
+}
+
+/// The first two arguments as elements `T`.
+fn both<T: Seen>(case: &Case) -> Result<[Operand<T>; 2], Stop> {
+    if case.spec(0).is_err() {
+        return unrun("does not compile: a number on the left");
+    }
+    Ok([case.operand::<T>(case.arg(0))?, case.operand::<T>(case.arg(1))?])
+}
+
+/// An operator of one number.
+macro_rules! unary {
+    ($name:ident, $class:ident, [$($t:ident)*]) => {
+        pub fn $name<F: $class>(case: &Case, f: F) -> Run {
+            case.only(&[])?;
+            by_type!(case.spec(0)?.dtype, T in [$($t)*] => one(case.operand::<T>(case.arg(0))?.view()?.map(f)))
+        }
+    };
+}
+unary!(ordered, Ordered1, [f16 bf16 f32 f64 i64 i32 u8]);
+unary!(numbers, Number1, [f16 bf16 f32 f64 i64 i32 u8 c64]);
+unary!(bits, Bits1, [i64 i32 u8 bool]);
+unary!(rounding, Float1, [f16 bf16 f32 f64]);
+
+/// An operator of two numbers.
+macro_rules! binary {
+    ($name:ident, $class:ident, [$($t:ident)*]) => {
+        fn $name<F: $class>(case: &Case, f: F) -> Run {
+            case.only(&["rounding_mode"])?;
+            by_type!(case.dtype()?, T in [$($t)*] => {
+                let [x, y] = both::<T>(case)?;
+                one(x.view()?.zip(f, y.view()?))
+            })
+        }
+    };
+}
+binary!(ordered2, Ordered2, [f16 bf16 f32 f64 i64 i32 u8]);
+binary!(numbers2, Number2, [f16 bf16 f32 f64 i64 i32 u8 c64]);
+binary!(bits2, Bits2, [i64 i32 u8 bool]);
+
+/// A function of two real numbers, with both derivatives.
+fn function2<F: Float2>(case: &Case, f: F) -> Run {
+    case.only(&[])?;
+    by_type!(float(case.dtype()?), T in [f16 bf16 f32 f64] => {
+        let [x, y] = both::<T>(case)?;
+        let z = one(x.view()?.zip(f, y.view()?))?;
+        slopes2(case, |x, y| Ok([x.zip(derivative::<_, 0>(f), y)?, x.zip(derivative::<_, 1>(f), y)?]))?;
+        Ok(z)
+    })
+}
+
+/// Gradients of an operator of one number, from its derivative.
+fn slopes1(case: &Case, slope: impl Fn(V<f64>) -> Answer<A<f64>>) -> Result<(), Stop> {
+    if case.json.get("grad").is_none() {
+        return Ok(());
+    }
+    let x = case.tensor::<f64>(case.arg(0))?;
+    slopes(case, &[slope(x.view()?)?])
+}
+/// Gradients of an operator of two numbers.
+fn slopes2(case: &Case, slope: impl Fn(V<f64>, V<f64>) -> Answer<[A<f64>; 2]>) -> Result<(), Stop> {
+    if case.json.get("grad").is_none() {
+        return Ok(());
+    }
+    let (x, y) = (case.tensor::<f64>(case.arg(0))?, case.operand::<f64>(case.arg(1))?);
+    slopes(case, &slope(x.view()?, y.view()?)?)
+}
+
+/// Compares derivatives times the weights of the case, summed over stretched axes, with its gradients.
+fn slopes(case: &Case, derivatives: &[A<f64>]) -> Result<(), Stop> {
+    let grad = &case.json["grad"];
+    let weights = case.tensor::<f64>(&grad["go"][0])?;
+    let weights = weights.view()?;
+    for (k, expected) in grad["g"].as_array().into_iter().flatten().enumerate() {
+        if expected.is_null() {
+            continue;
+        }
+        let operand = grad["wrt"][k].as_u64().unwrap() as usize;
+        let expected = case.tensor::<f64>(expected)?;
+        let expected = expected.view()?;
+        let terms = derivatives[operand].mul(weights)?;
+        let zeros = || Tensor::<f64, N>::zeros(expected.size(), &Cpu);
+        let (mut sums, mut magnitudes) = (zeros()?, zeros()?);
+        for (index, term) in terms.indexed_iter() {
+            let at = std::array::from_fn(|axis| if expected.size().0[axis] == 1 { 0 } else { index[axis] });
+            sums[at] += term;
+            // The reference takes slopes from values, 1 − tanh² or 1/(1 − x²) say, and is then off by a rounding of 1.
+            magnitudes[at] += term.abs() * (1.0 + derivatives[operand][index].abs()) + weights[index].abs();
+        }
+        for (index, &given) in expected.indexed_iter() {
+            let found = sums[index];
+            let same = found == given || found.is_nan() && given.is_nan();
+            let near = (found - given).abs() <= 16.0 * f64::EPSILON * magnitudes[index];
+            if !same && !near {
+                return case.complain(format!("the gradient by operand {operand} at {index:?} is {found:e}, expected {given:e}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+pub const REALS: &[Row] = &[
+    ("acos", |c| function(c, Acos)),
+    ("acosh", |c| function(c, Acosh)),
+    ("asin", |c| function(c, Asin)),
+    ("asinh", |c| function(c, Asinh)),
+    ("atan", |c| function(c, Atan)),
+    ("atanh", |c| function(c, Atanh)),
+    ("cos", |c| function(c, Cos)),
+    ("cosh", |c| function(c, Cosh)),
+    ("erf", |c| function(c, Erf)),
+    ("erfc", |c| function(c, Erfc)),
+    ("exp", |c| function(c, Exp)),
+    ("exp2", |c| function(c, Exp2)),
+    ("expm1", |c| function(c, ExpM1)),
+    ("log", |c| function(c, Ln)),
+    ("log10", |c| function(c, Log10)),
+    ("log1p", |c| function(c, Ln1p)),
+    ("log2", |c| function(c, Log2)),
+    ("reciprocal", |c| if c.dtype()? == DType::C32 { complex_reciprocal(c) } else { function(c, Recip) }),
+    ("rsqrt", |c| function(c, Rsqrt)),
+    ("sigmoid", |c| function(c, Sigmoid)),
+    ("sin", |c| function(c, Sin)),
+    ("sinh", |c| function(c, Sinh)),
+    ("sqrt", |c| function(c, Sqrt)),
+    ("tan", |c| function(c, Tan)),
+    ("tanh", |c| function(c, Tanh)),
+    ("nn.functional.silu", |c| function(c, Silu)),
+    ("nn.functional.mish", |c| function(c, Mish)),
+    ("nn.functional.softsign", |c| function(c, Softsign)),
+    ("nn.functional.elu", |c| function(c, Elu)),
+    ("nn.functional.hardsigmoid", |c| rounding(c, HardSigmoid)), // the reference's slope is 1/6 in single precision
+    ("nn.functional.logsigmoid", |c| function(c, LogSigmoid)),
+    ("nn.functional.gelu", |c| match c.kw("approximate").as_str() {
+        Some("tanh") => gelu(c, GeluTanh),
+        Some("none") => gelu(c, Gelu),
+        _ => unrun("does not compile: no such operator"),
+    }),
+    ("ceil", |c| rounding(c, Ceil)),
+    ("floor", |c| rounding(c, Floor)),
+    ("round", |c| rounding(c, Round)),
+    ("trunc", |c| rounding(c, Trunc)),
+    ("atan2", |c| function2(c, Atan2)),
+    ("hypot", |c| function2(c, Hypot)),
+    ("copysign", |c| function2(c, Copysign)),
+];
+
+pub fn gelu<F: Float1>(case: &Case, f: F) -> Run {
+    case.only(&["approximate"])?;
+    by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64] => {
+        let y = case.operand::<T>(case.arg(0))?.view()?.map(f)?;
+        slopes1(case, |x| x.map(derivative::<_, 0>(f)))?;
+        // The reference adds 1 to a number near −1, and is off by a rounding of that.
+        let magnitude = case.magnitude(case.arg(0))?;
+        Ok(vec![if case.json.get("ulp").is_none() { Out::of(y.view()).magnitude(&magnitude) } else { Out::of(y.view()) }])
+    })
+}
+
+/// A comparison of any elements.
+macro_rules! comparison {
+    ($name:ident, $op:ident, [$($t:ident)*]) => {
+        fn $name(case: &Case) -> Run {
+            case.only(&[])?;
+            by_type!(case.spec(0).or_else(|_| unrun("does not compile: a number on the left"))?.dtype, T in [$($t)*] => {
+                let [x, y] = both::<T>(case)?;
+                one(x.view()?.zip($op, y.view()?))
+            })
+        }
+    };
+}
+comparison!(equal, Equal, [f16 bf16 f32 f64 i64 i32 u8 bool c64]);
+comparison!(not_equal, NotEqual, [f16 bf16 f32 f64 i64 i32 u8 bool c64]);
+comparison!(less, Less, [f16 bf16 f32 f64 i64 i32 u8]);
+comparison!(less_equal, LessEqual, [f16 bf16 f32 f64 i64 i32 u8]);
+comparison!(greater, Greater, [f16 bf16 f32 f64 i64 i32 u8]);
+comparison!(greater_equal, GreaterEqual, [f16 bf16 f32 f64 i64 i32 u8]);
+
+/// Which elements are not 0.
+pub fn truth(case: &Case, at: usize) -> Result<A<bool>, Stop> {
+    by_type!(case.spec(at)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => {
+        Ok(case.operand::<T>(case.arg(at))?.view()?.cast::<bool>()?)
+    })
+}
+fn logic<F: Op<(bool, bool), Out = bool>>(case: &Case, f: F) -> Run {
+    let second = if case.spec(1).is_ok() { truth(case, 1)? } else { Tensor::full([1; N], real_or(case.arg(1), f64::NAN)? != 0.0, &Cpu)? };
+    one(truth(case, 0)?.zip(f, &second))
+}
+
+/// `x + alpha · y`, `x − alpha · y`.
+fn scaled<F: Number2>(case: &Case, f: F, swapped: bool) -> Run {
+    case.only(&["alpha"])?;
+    if case.spec(0).is_err() {
+        return unrun("does not compile: a number on the left");
+    }
+    by_type!(case.dtype()?, T in [f16 bf16 f32 f64 i64 i32 u8 c64] => {
+        let [x, y] = both::<T>(case)?;
+        let [x, y] = if swapped { [&y, &x] } else { [&x, &y] };
+        let (x, mut y) = (x.view()?, Operand::dense(y.view()?.copy()?)?);
+        if !case.kw("alpha").is_null() {
+            y = Operand::dense(y.view()?.mul(number::<T>(case.kw("alpha"))?)?)?;
+        }
+        let y = y.view()?;
+        let mut out = one(x.zip(f, y))?;
+        if !case.kw("alpha").is_null() {
+            // The product is rounded before the sum.
+            let parts = if swapped { [1, 0] } else { [0, 1] }.map(|at| case.magnitude(case.arg(at)));
+            let [x, y] = parts;
+            out[0].magnitude = Some(y?.mul(&case.magnitude(case.kw("alpha"))?)?.add(&x?)?.iter().copied().collect());
+        }
+        Ok(out)
+    })
+}
+
+/// Quotients of real numbers; integers become `f32` first, as a user casts.
+fn quotient(case: &Case) -> Run {
+    case.only(&[])?;
+    by_type!(float(case.dtype()?), T in [f16 bf16 f32 f64 c64] => {
+        let [x, y] = both::<T>(case)?;
+        one(x.view()?.div(y.view()?))
+    })
+}
+
+elementwise! {
+    fn lerp(a, b, w) where Number { a + (b - a) * w }
+    fn addcmul(x, a, b, v) where Number { x + v * a * b }
+    fn addcdiv(x, a, b, v) where Number { x + v * a / b }
+}
+
+fn lerped(case: &Case) -> Run {
+    by_type!(case.dtype()?, T in [f16 bf16 f32 f64 c64] => {
+        let ([a, b], w) = (both::<T>(case)?, case.operand::<T>(case.arg(2))?);
+        let [a, b, w] = [a.view()?, b.view()?, w.view()?];
+        let [part, from, to] = [case.magnitude(case.arg(2))?, case.magnitude(case.arg(0))?, case.magnitude(case.arg(1))?];
+        let magnitude = from.add(&to)?.mul(&part.add(1.0 + slack::<T>(case.arg(2)))?)?;
+        Ok(vec![Out::of(apply(lerp, (a, b, w))?.view()).magnitude(&magnitude)])
+    })
+}
+macro_rules! three {
+    ($name:ident, $op:ident, [$($t:ident)*]) => {
+        fn $name(case: &Case) -> Run {
+            by_type!(case.dtype()?, T in [$($t)*] => {
+                let [x, a, b] = [case.operand::<T>(case.arg(0))?, case.operand::<T>(case.arg(1))?, case.operand::<T>(case.arg(2))?];
+                let v = number::<T>(if case.kw("value").is_null() { &serde_json::Value::Bool(true) } else { case.kw("value") })?;
+                let [x, a, b] = [x.view()?, a.view()?, b.view()?];
+                let [m, n, o] = [case.magnitude(case.arg(0))?, case.magnitude(case.arg(1))?, case.magnitude(case.arg(2))?];
+                let magnitude = apply($op, (&m, &n, &o, case.magnitude(case.kw("value"))?[[0; N]] + slack::<T>(case.kw("value"))))?;
+                Ok(vec![Out::of(apply($op, (x, a, b, v))?.view()).magnitude(&magnitude)])
+            })
+        }
+    };
+}
+three!(products, addcmul, [f16 bf16 f32 f64 i64 i32 u8 c64]);
+three!(quotients, addcdiv, [f16 bf16 f32 f64 c64]);
+
+/// Held between two bounds, of which either may be missing.
+fn clamped(case: &Case, low: Option<&serde_json::Value>, high: Option<&serde_json::Value>) -> Run {
+    if case.spec(0).is_err() {
+        return unrun("does not compile: a number on the left");
+    }
+    by_type!(case.dtype()?, T in [f16 bf16 f32 f64 i64 i32 u8] => {
+        let x = case.operand::<T>(case.arg(0))?;
+        let mut y = x.view()?.copy()?;
+        if let Some(low) = low.filter(|low| !low.is_null()) {
+            y = y.maximum(case.operand::<T>(low)?.view()?)?;
+        }
+        if let Some(high) = high.filter(|high| !high.is_null()) {
+            y = y.minimum(case.operand::<T>(high)?.view()?)?;
+        }
+        moved(Ok(y))
+    })
+}
+
+fn chosen(case: &Case) -> Run {
+    by_type!(case.dtype()?, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => {
+        let mask = case.tensor::<bool>(case.arg(1))?;
+        let [yes, no] = [case.operand::<T>(case.arg(0))?, case.operand::<T>(case.arg(2))?];
+        moved(mask.view()?.select(yes.view()?, no.view()?))
+    })
+}
+fn filled(case: &Case) -> Run {
+    by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => {
+        let (x, mask) = (case.tensor::<T>(case.arg(0))?, case.tensor::<bool>(case.arg(1))?);
+        moved(mask.view()?.select(case.operand::<T>(case.arg(2))?.view()?, x.view()?))
+    })
+}
+
+/// A composition of operators on floats; integers become `f32` first.
+macro_rules! composed {
+    ($($name:ident [$($t:ident)*] |$x:ident, $case:ident, $T:ident| $body:expr;)*) => { $(
+        pub fn $name($case: &Case) -> Run {
+            by_type!(float($case.spec(0)?.dtype), $T in [$($t)*] => {
+                let $x = $case.operand::<$T>($case.arg(0))?;
+                let $x = $x.view()?;
+                one($body)
+            })
+        }
+    )* };
+}
+composed! {
+    radians [f16 bf16 f32 f64] |x, case, T| x.mul(T::from_f64(std::f64::consts::PI / 180.0));
+    degrees [f16 bf16 f32 f64] |x, case, T| x.mul(T::from_f64(180.0 / std::f64::consts::PI));
+    fraction [f16 bf16 f32 f64] |x, case, T| x.sub(x.trunc()?.view());
+    leaky [f16 bf16 f32 f64] |x, case, T| x.leaky_relu(number::<T>(case.get(1, "negative_slope")).unwrap_or(T::from_f64(0.01)));
+    hard_swish [f16 bf16 f32 f64] |x, case, T| (x.lazy() * x.lazy().hard_sigmoid()).eval();
+    positive_infinity [f16 bf16 f32 f64] |x, case, T| x.equal(T::from_f64(f64::INFINITY));
+    negative_infinity [f16 bf16 f32 f64] |x, case, T| x.equal(T::from_f64(f64::NEG_INFINITY));
+    finite [f16 bf16 f32 f64] |x, case, T| x.is_finite();
+    infinite [f16 bf16 f32 f64] |x, case, T| x.is_infinite();
+    tanh_shrink [f16 bf16 f32 f64] |x, case, T| (x.lazy() - x.lazy().tanh()).eval();
+    number_or_not [f16 bf16 f32 f64] |x, case, T| x.is_nan();
+}
+
+/// Parts of complex numbers.
+macro_rules! parts {
+    ($($name:ident |$x:ident| $body:expr;)*) => { $(
+        fn $name(case: &Case) -> Run {
+            by_type!(case.spec(0)?.dtype, T in [c64] => {
+                let $x = case.operand::<T>(case.arg(0))?;
+                let $x = $x.view()?;
+                one($body)
+            })
+        }
+    )* };
+}
+parts! {
+    re |x| x.re();
+    im |x| x.im();
+    conjugate |x| x.conj();
+    angle |x| x.angle();
+    modulus |x| x.modulus();
+    is_real |x| x.im()?.equal(0.0);
+    complex_reciprocal |x| Ok(Complex::new(1.0, 0.0) / x);
+    complex_finite |x| x.re()?.is_finite()?.bit_and(&x.im()?.is_finite()?);
+}
+
+fn power(case: &Case) -> Run {
+    if case.dtype()?.is_discrete() {
+        return unrun("a power of integers");
+    }
+    function2(case, Powf)
+}
+fn double_power(case: &Case) -> Run {
+    if matches!(case.dtype()?, DType::C32 | DType::C64) {
+        return unrun("a power of complex numbers");
+    }
+    let [x, y] = both::<f64>(case)?;
+    one(x.view()?.powf(y.view()?))
+}
+fn truncated(case: &Case) -> Run {
+    if case.dtype()?.is_discrete() {
+        return ordered2(case, Div);
+    }
+    by_type!(case.dtype()?, T in [f16 bf16 f32 f64] => {
+        let [x, y] = both::<T>(case)?;
+        one((x.view()?.lazy() / y.view()?).trunc().eval())
+    })
+}
+fn same(case: &Case) -> Run {
+    let [x, y] = [case.spec(0)?, case.spec(1)?];
+    if x.rank() != y.rank() || x.dtype != y.dtype {
+        return unrun("does not compile: other ranks or elements");
+    }
+    by_type!(x.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => {
+        let [x, y] = both::<T>(case)?;
+        one(Ok(Tensor::from(x.view()? == y.view()?)))
+    })
+}
+
+pub const ROWS: &[Row] = &[
+    ("abs", |c| if c.spec(0)?.dtype == DType::C32 { modulus(c) } else { ordered(c, Abs) }),
+    ("sign", |c| ordered(c, Signum)),
+    ("sgn", |c| ordered(c, Signum)),
+    ("neg", |c| numbers(c, ops::Neg)),
+    ("square", |c| numbers(c, Square)),
+    ("bitwise_not", |c| bits(c, ops::Not)),
+    ("logical_not", |c| one(truth(c, 0)?.not())),
+    ("nn.functional.relu", |c| ordered(c, Relu)),
+    ("nn.functional.relu6", |c| clamped(c, Some(&0.into()), Some(&6.into()))),
+    ("nn.functional.hardtanh", hard_tanh),
+    ("nn.functional.leaky_relu", leaky),
+    ("nn.functional.hardswish", hard_swish),
+    ("nn.functional.tanhshrink", tanh_shrink),
+    ("deg2rad", radians),
+    ("rad2deg", degrees),
+    ("frac", fraction),
+    ("isfinite", |c| if c.spec(0)?.dtype == DType::C32 { complex_finite(c) } else { finite(c) }),
+    ("isinf", infinite),
+    ("isnan", number_or_not),
+    ("isposinf", positive_infinity),
+    ("isneginf", negative_infinity),
+    ("isreal", is_real),
+    ("real", re),
+    ("imag", im),
+    ("conj", conjugate),
+    ("conj_physical", conjugate),
+    ("angle", angle),
+    ("clamp", |c| clamped(c, Some(c.get(1, "min")), Some(c.get(2, "max")))),
+    ("clamp_min", |c| clamped(c, Some(c.arg(1)), None)),
+    ("clamp_max", |c| clamped(c, None, Some(c.arg(1)))),
+    ("add", |c| if c.dtype()? == DType::Bool { bits2(c, ops::BitOr) } else { scaled(c, ops::Add, false) }),
+    ("sub", |c| scaled(c, ops::Sub, false)),
+    ("rsub", |c| scaled(c, ops::Sub, true)),
+    ("mul", |c| if c.dtype()? == DType::Bool { bits2(c, ops::BitAnd) } else { numbers2(c, ops::Mul) }),
+    ("div.no_rounding_mode", quotient),
+    ("div.trunc_rounding", truncated),
+    ("true_divide", quotient),
+    ("fmod", |c| ordered2(c, Rem)),
+    ("pow", power),
+    ("float_power", double_power),
+    ("maximum", |c| largest(c, true)),
+    ("max.binary", |c| largest(c, true)),
+    ("minimum", |c| largest(c, false)),
+    ("min.binary", |c| largest(c, false)),
+    ("eq", equal),
+    ("ne", not_equal),
+    ("lt", less),
+    ("le", less_equal),
+    ("gt", greater),
+    ("ge", greater_equal),
+    ("equal", same),
+    ("logical_and", |c| logic(c, ops::BitAnd)),
+    ("logical_or", |c| logic(c, ops::BitOr)),
+    ("logical_xor", |c| logic(c, ops::BitXor)),
+    ("bitwise_and", |c| bits2(c, ops::BitAnd)),
+    ("bitwise_or", |c| bits2(c, ops::BitOr)),
+    ("bitwise_xor", |c| bits2(c, ops::BitXor)),
+    ("lerp", lerped),
+    ("addcmul", products),
+    ("addcdiv", quotients),
+    ("where", chosen),
+    ("masked_fill", filled),
+];
+
+fn largest(case: &Case, largest: bool) -> Run {
+    match (case.dtype()?, largest) {
+        (DType::Bool, true) => bits2(case, ops::BitOr),
+        (DType::Bool, false) => bits2(case, ops::BitAnd),
+        (_, true) => ordered2(case, Maximum),
+        (_, false) => ordered2(case, Minimum),
+    }
+}
+fn hard_tanh(case: &Case) -> Run {
+    let (low, high) = (real_or(case.get(1, "min_val"), -1.0)?, real_or(case.get(2, "max_val"), 1.0)?);
+    clamped(case, Some(&low.into()), Some(&high.into()))
+}

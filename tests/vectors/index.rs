@@ -1,0 +1,437 @@
+//! Elements by index and by mask; padding, rolling, repeating, triangles.
+
+use crate::case::{Case, N, Operand, Out, Run, Seen, Stop, axis, axis_of, moved, number, one, real_or, size_of_number, unrun, wholes};
+use crate::{Row, by_rank, by_type};
+use rankform::kernel::Op;
+use rankform::ops::{self, Maximum, Minimum, Pad, Replace};
+use rankform::prelude::*;
+use rankform::scalar::DType;
+use serde_json::Value;
+
+/// Positions along an axis of `n` elements: those below 0 count from the end there, and from the start here.
+pub fn positions(case: &Case, value: &Value, n: usize) -> Result<Operand<i64>, Stop> {
+    let positions = case.operand::<i64>(value)?;
+    let size = positions.spec().size.clone();
+    let from_start = positions.view()?.iter().map(|&at| if at < 0 && !case.is_error() { at + n as i64 } else { at }).collect();
+    Operand::new(from_start, &size)
+}
+/// The axis that an argument names, among those of rank `N`.
+fn axis_in(value: &Value, rank: usize) -> Result<usize, Stop> {
+    Ok(axis_of(value, rank)? + N - rank.max(1))
+}
+fn cut<'a, T: Seen>(x: TensorView<'a, T, N>, size: [usize; N], but: usize) -> Result<TensorView<'a, T, N>, Stop> {
+    let mut x = x;
+    for (axis, n) in size.into_iter().enumerate() {
+        if axis != but && n < x.size()[axis] {
+            x = x.slice_axis(axis, 0..n, 1)?;
+        }
+    }
+    Ok(x)
+}
+
+/// The same for every element.
+macro_rules! elements {
+    ($($name:ident [$($t:ident)*] |$case:ident, $T:ident| $body:expr;)*) => { $(
+        fn $name($case: &Case) -> Run {
+            by_type!($case.spec(0)?.dtype, $T in [$($t)*] => $body)
+        }
+    )* };
+}
+elements! {
+    gather [f16 bf16 f32 f64 i64 i32 u8 bool c64] |case, T| {
+        case.only(&["sparse_grad", "axis"])?;
+        let x = case.tensor::<T>(case.arg(0))?;
+        let rank = x.spec().rank();
+        let dim = if case.op == "GatherElements" { axis(case.kw("axis").as_i64().unwrap_or(0), rank)? + N - rank } else { axis_in(case.get(1, "dim"), rank)? };
+        let index = case.arg(if case.op == "GatherElements" { 1 } else { 2 });
+        if crate::case::Spec::of(index).is_some_and(|spec| spec.rank() != rank && case.is_error()) {
+            return unrun("does not compile: an index of another rank");
+        }
+        let index = positions(case, index, x.view()?.size()[dim])?;
+        let index = index.view()?;
+        moved(cut(x.view()?, index.size().0, dim)?.gather_axis(dim, index))
+    };
+    take_along [f16 bf16 f32 f64 i64 i32 u8 bool c64] |case, T| {
+        let x = case.tensor::<T>(case.arg(0))?;
+        if case.get(2, "dim").is_null() {
+            let n = x.spec().numel();
+            let index = positions(case, case.arg(1), n)?;
+            return moved(x.view()?.take(&index.view()?.to_shape([index.spec().numel()])?));
+        }
+        let dim = axis_in(case.get(2, "dim"), x.spec().rank())?;
+        moved(x.view()?.gather_axis(dim, positions(case, case.arg(1), x.view()?.size()[dim])?.view()?))
+    };
+    take [f16 bf16 f32 f64 i64 i32 u8 bool c64] |case, T| {
+        case.only(&[])?;
+        let x = case.tensor::<T>(case.arg(0))?;
+        moved(x.view()?.take(positions(case, case.arg(1), x.spec().numel())?.view()?))
+    };
+    index_select [f16 bf16 f32 f64 i64 i32 u8 bool c64] |case, T| {
+        case.only(&[])?;
+        let x = case.tensor::<T>(case.arg(0))?;
+        let dim = axis_in(case.get(1, "dim"), x.spec().rank())?;
+        let index = positions(case, case.get(2, "index"), x.view()?.size()[dim])?;
+        moved(x.view()?.index_select_axis(dim, index.at::<1>()?))
+    };
+    masked_select [f16 bf16 f32 f64 i64 i32 u8 bool c64] |case, T| {
+        case.only(&[])?;
+        moved(case.tensor::<T>(case.arg(0))?.view()?.masked_select(case.tensor::<bool>(case.arg(1))?.view()?))
+    };
+    nonzero [f16 bf16 f32 f64 i64 i32 u8 bool c64] |case, T| {
+        let x = case.tensor::<T>(case.arg(0))?;
+        by_rank!(x.spec().rank(), R in [0 1 2 3 4] => {
+            let found = x.at::<R>()?.nonzero()?;
+            if case.op == "NonZero" { moved(found.transposed().copy()) } else { moved(Ok(found)) }
+        })
+    };
+    roll [f16 bf16 f32 f64 i64 i32 u8 bool c64] |case, T| {
+        let x = case.tensor::<T>(case.arg(0))?;
+        let rank = x.spec().rank();
+        let shifts = wholes(case.get(1, "shifts")).unwrap_or_default();
+        let Some(dims) = wholes(case.get(2, "dims")) else {
+            if shifts.len() != 1 {
+                return unrun("does not compile: no shift");
+            }
+            let line = x.view()?.to_shape([x.spec().numel()])?.roll(Axis::<0>, shifts[0] as isize)?;
+            return moved(line.into_shape(x.view()?.size()));
+        };
+        if dims.len() != shifts.len() || rank == 0 {
+            return unrun("does not compile: shifts and axes");
+        }
+        let mut y = x.view()?.copy()?;
+        for (dim, shift) in dims.into_iter().zip(shifts) {
+            y = y.roll_axis(axis(dim, rank)? + N - rank, shift as isize)?;
+        }
+        moved(Ok(y))
+    };
+    repeat_interleave [f16 bf16 f32 f64 i64 i32 u8 bool c64] |case, T| {
+        let x = case.tensor::<T>(case.arg(0))?;
+        let Some(times) = case.get(1, "repeats").as_u64() else { return unrun("numbers of repeats that differ") };
+        if case.kw("dim").is_null() {
+            return moved(x.view()?.to_shape([x.spec().numel()])?.repeat(Axis::<0>, times as usize));
+        }
+        moved(x.view()?.repeat_axis(axis_in(case.kw("dim"), x.spec().rank())?, times as usize))
+    };
+    triangle [f16 bf16 f32 f64 i64 i32 u8 bool c64] |case, T| {
+        let x = case.tensor::<T>(case.arg(0))?;
+        if x.spec().rank() < 2 {
+            return unrun("does not compile: a line has no triangle");
+        }
+        let diagonal = match case.get(1, "diagonal") {
+            Value::Null => 0,
+            Value::Number(n) => n.as_i64().unwrap_or(0),
+            tensor => case.tensor::<i64>(tensor)?.view()?[[0; N]],
+        };
+        let upper = case.op == "triu" || case.op == "Trilu" && case.kw("upper") != 0;
+        moved(if upper { x.view()?.triu(diagonal) } else { x.view()?.tril(diagonal) })
+    };
+    index_copy [f16 bf16 f32 f64 i64 i32 u8 bool c64] |case, T| {
+        let from = case.tensor::<T>(case.get(3, "source"))?;
+        index_written::<T, _>(case, Replace, from.view()?)
+    };
+    index_fill [f16 bf16 f32 f64 i64 i32 u8 bool c64] |case, T| {
+        let value = case.operand::<T>(case.get(3, "value"))?;
+        index_written::<T, _>(case, Replace, value.view()?)
+    };
+    index_put [f16 bf16 f32 f64 i64 i32 u8 bool c64] |case, T| {
+        let x = case.tensor::<T>(case.arg(0))?;
+        let places = case.arg(1).as_array().unwrap();
+        if places.len() != 1 || x.spec().rank() != 2 || case.kw("accumulate").as_bool() == Some(true) {
+            return unrun("several indices, or sums");
+        }
+        let index = match crate::case::Spec::of(&places[0]).map(|spec| spec.dtype) {
+            Some(DType::Bool) => case.tensor::<bool>(&places[0])?.at::<1>()?.nonzero()?.into_slice((.., 0))?.to_contiguous()?,
+            _ => positions(case, &places[0], x.spec().size[0])?.at::<1>()?.copy()?,
+        };
+        let mut cells = x.at::<2>()?.copy()?;
+        cells.index_scatter(Replace, Axis::<0>, &index, case.tensor::<T>(case.arg(2))?.at::<2>()?)?;
+        moved(Ok(cells))
+    };
+    tiled [f16 bf16 f32 f64 i64 i32 u8 bool c64] |case, T| {
+        let x = case.tensor::<T>(case.arg(0))?;
+        let times = if case.op == "Tile" { case.operand::<i64>(case.arg(1))?.view()?.iter().copied().collect() } else { wholes(case.arg(1)).unwrap_or_default() };
+        moved(x.view()?.tile(std::array::from_fn(|axis| (axis + times.len()).checked_sub(N).map_or(1, |axis| times[axis] as usize))))
+    };
+    embedding [f16 bf16 f32 f64] |case, T| {
+        case.only(&["padding_idx", "scale_grad_by_freq", "sparse"])?;
+        if case.spec(0)?.rank() != 2 {
+            return unrun("does not compile: a table of another rank than 2");
+        }
+        let (table, index) = (case.tensor::<T>(case.arg(0))?, case.operand::<i64>(case.arg(1))?);
+        by_rank!(index.spec().rank(), R in [0 1 2 3] => moved(table.at::<2>()?.embedding(index.at::<R>()?)))
+    };
+    one_hot [i64] |case, T| {
+        let index = case.tensor::<T>(case.arg(0))?;
+        let classes = case.get(1, "num_classes").as_i64().unwrap_or(-1);
+        let classes = if classes < 0 { index.view()?.iter().max().map_or(0, |last| last + 1) } else { classes };
+        by_rank!(index.spec().rank(), R in [0 1 2 3] => moved(index.at::<R>()?.one_hot::<i64, _>(classes as usize)))
+    };
+    bincount [i64 i32 u8] |case, T| {
+        let _ = T::DTYPE;
+        let index = case.operand::<i64>(case.arg(0))?;
+        let index = index.at::<1>()?;
+        let bins = index.iter().max().map_or(0, |last| last + 1).max(case.kw("minlength").as_i64().unwrap_or(0)) as usize;
+        if case.kw("weights").is_null() {
+            return one(index.bincount(bins));
+        }
+        by_type!(case.dtype()?, W in [f32 f64] => {
+            let weights = case.operand::<W>(case.kw("weights"))?;
+            let sums = index.bincount_of(weights.at::<1>()?, bins)?;
+            let largest = case.magnitude(case.kw("weights"))?.iter().sum::<f64>();
+            Ok(vec![Out::of(sums.view()).magnitude(&Tensor::full([bins], largest, &Cpu)?)])
+        })
+    };
+}
+
+/// Elements written at places of the tensor as one line, or added to what is there.
+fn put(case: &Case) -> Run {
+    if case.get(3, "accumulate").as_bool() == Some(true) {
+        return by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 c64] => {
+            let largest = case.magnitude(case.arg(0))?.iter().copied().fold(0.0, f64::max) + case.magnitude(case.arg(2))?.iter().sum::<f64>();
+            let out = put_by::<T, _>(case, ops::Add)?;
+            let sizes = vec![largest; out.values.len()];
+            Ok(vec![Out { magnitude: Some(sizes), ..out }.rounded(4.0)])
+        });
+    }
+    by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => Ok(vec![put_by::<T, _>(case, Replace)?.exact()]))
+}
+fn put_by<T: Seen, F: Op<(T, T), Out = T>>(case: &Case, f: F) -> Result<Out, Stop> {
+    let (x, from) = (case.tensor::<T>(case.arg(0))?, case.tensor::<T>(case.arg(2))?);
+    let index = positions(case, case.arg(1), x.spec().numel())?;
+    let index = index.view()?.to_shape([index.spec().numel()])?;
+    let mut cells = x.view()?.to_shape([x.spec().numel()])?;
+    cells.scatter(f, Axis::<0>, &index, &from.view()?.to_shape([from.spec().numel()])?)?;
+    Ok(Out::of(cells.into_shape(x.view()?.size())?.view()))
+}
+
+/// A copy of the first argument with `values` written, by an operator, at positions of an axis.
+fn index_written<T: Seen, F: Op<(T, T), Out = T>>(case: &Case, f: F, values: TensorView<'_, T, N>) -> Run {
+    let x = case.tensor::<T>(case.arg(0))?;
+    let dim = axis_in(case.get(1, "dim"), x.spec().rank())?;
+    let mut cells = x.view()?.copy()?;
+    let index = positions(case, case.get(2, "index"), cells.size()[dim])?;
+    cells.index_scatter_axis(f, dim, index.at::<1>()?, values)?;
+    Ok(vec![Out::of(cells.view())])
+}
+fn index_add(case: &Case) -> Run {
+    by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 c64] => {
+        let alpha = if case.kw("alpha").is_null() { T::from_f64(1.0) } else { number::<T>(case.kw("alpha"))? };
+        let values = case.tensor::<T>(case.get(3, "source"))?.view()?.zip(ops::Mul, alpha)?;
+        let total = case.magnitude(case.get(3, "source"))?.iter().sum::<f64>() * size_of_number(case.kw("alpha"));
+        let largest = case.magnitude(case.arg(0))?.iter().copied().fold(0.0, f64::max) + total;
+        let out = index_written::<T, _>(case, ops::Add, values.view())?.remove(0);
+        let sizes = vec![largest; out.values.len()];
+        Ok(vec![Out { magnitude: Some(sizes), ..out }.rounded(4.0)])
+    })
+}
+
+/// Elements written at positions along an axis, by an operator between what is there and what comes.
+fn scatter(case: &Case) -> Run {
+    let (index_at, from_at) = if case.op == "ScatterElements" || case.op == "Scatter" { (1, 2) } else { (2, 3) };
+    let spec = case.spec(0)?;
+    let others = [crate::case::Spec::of(case.arg(index_at)), crate::case::Spec::of(case.arg(from_at))];
+    if others.iter().flatten().any(|other| other.rank() != spec.rank() && case.is_error()) {
+        return unrun("does not compile: an index of another rank");
+    }
+    if case.is_error() && others[1].as_ref().is_some_and(|other| other.dtype != spec.dtype) {
+        return unrun("does not compile: other elements");
+    }
+    let word = |value: &Value| value.as_str().map(str::to_string);
+    let named = word(case.kw("reduce")).or_else(|| word(case.arg(4))).or_else(|| word(case.kw("reduction")));
+    let kind = named.or_else(|| case.op.starts_with("scatter_add").then(|| "add".into())).unwrap_or("none".into());
+    let alone = case.kw("include_self").as_bool() == Some(false);
+    let dim = if from_at == 2 {
+        axis(case.kw("axis").as_i64().unwrap_or(0), spec.rank())? + N - spec.rank()
+    } else {
+        axis_in(case.get(1, "dim"), spec.rank())?
+    };
+    let largest = case.magnitude(case.arg(0))?.iter().copied().fold(1.0, f64::max) + case.magnitude(case.arg(from_at))?.iter().sum::<f64>();
+    let plan = Scatter { dim, index: case.arg(index_at), from: case.arg(from_at), alone };
+    // Sums and products of 16-bit floats are rounded at every step.
+    Ok(vec![match &*kind {
+        "none" => by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => plan.run::<T, _>(case, Replace, None))?.exact(),
+        "add" | "sum" => {
+            let out = by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 c64] => plan.run::<T, _>(case, ops::Add, Some(0.0)))?;
+            let sizes = vec![largest; out.values.len()];
+            Out { magnitude: Some(sizes), ..out }.rounded(8.0)
+        }
+        "multiply" | "prod" | "mul" => {
+            let out = by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 c64] => plan.run::<T, _>(case, ops::Mul, Some(1.0)))?;
+            let sizes = out.values.iter().map(|x| x.magnitude() * 2.0).collect();
+            Out { magnitude: Some(sizes), ..out }.rounded(8.0)
+        }
+        "amin" | "min" => by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8] => plan.run::<T, _>(case, Minimum, None))?.exact(),
+        "amax" | "max" => by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8] => plan.run::<T, _>(case, Maximum, None))?.exact(),
+        _ => return unrun("means"),
+    }])
+}
+/// What is written where.
+struct Scatter<'a> {
+    dim: usize,
+    index: &'a Value,
+    from: &'a Value,
+    /// Without what stands there: the neutral number first, or one of those that come where the operator is an extreme.
+    alone: bool,
+}
+impl Scatter<'_> {
+    fn run<T: Seen, F: Op<(T, T), Out = T>>(&self, case: &Case, f: F, neutral: Option<f64>) -> Result<Out, Stop> {
+        let x = case.tensor::<T>(case.arg(0))?;
+        let mut out = x.view()?.copy()?;
+        let size = out.size();
+        let index = positions(case, self.index, size[self.dim])?;
+        let index = index.view()?;
+        let from = case.operand::<T>(self.from)?;
+        let from = from.view()?;
+        // Only the part beside the axis that indices stand for is written to, and only as much is read.
+        let from = if from.numel() == 1 { from } else { cut(from, index.size().0, N)? }.broadcast_to(index.size())?;
+        let [a, b, c, d, e] = std::array::from_fn(|axis| if axis == self.dim { size[axis] } else { index.size()[axis] });
+        let mut cells = out.view_mut()?.slice((0..a, 0..b, 0..c, 0..d, 0..e))?;
+        match neutral {
+            Some(neutral) if self.alone => {
+                cells.scatter_axis(Replace, self.dim, index, Tensor::full(index.size(), T::from_f64(neutral), &Cpu)?.view())?;
+            }
+            None if self.alone => cells.scatter_axis(Replace, self.dim, index, from)?,
+            _ => {}
+        }
+        cells.scatter_axis(f, self.dim, index, from)?;
+        Ok(Out::of(out.view()))
+    }
+}
+
+/// More elements at the ends of axes; fewer where a width is below 0.
+fn pad(case: &Case) -> Run {
+    let onnx = case.op == "Pad";
+    let spec = case.spec(0)?;
+    let widths: Vec<i64> = if onnx {
+        case.operand::<i64>(case.arg(1))?.view()?.iter().copied().collect()
+    } else {
+        wholes(case.get(1, "pad")).unwrap_or_default()
+    };
+    if onnx && !case.arg(3).is_null() {
+        return unrun("named axes");
+    }
+    let mut ends = [(0i64, 0i64); N];
+    let half = widths.len() / 2;
+    for k in 0..half {
+        let (axis, pair) =
+            if onnx { (N - half + k, (widths[k], widths[half + k])) } else { (N - 1 - k, (widths[2 * k], widths[2 * k + 1])) };
+        ends[axis] = pair;
+    }
+    let mode = if onnx {
+        case.kw("mode").as_str()
+    } else if case.op == "constant_pad_nd" {
+        Some("constant")
+    } else {
+        case.get(2, "mode").as_str()
+    };
+    let value = if onnx {
+        case.arg(2)
+    } else if case.op == "constant_pad_nd" {
+        case.get(2, "value")
+    } else {
+        case.get(3, "value")
+    };
+    by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => {
+        let x = case.tensor::<T>(case.arg(0))?;
+        let mut x = x.view()?;
+        let constant = if value.is_null() { T::default() } else { case.operand::<T>(value)?.view()?[[0; N]] };
+        for (axis, (before, after)) in ends.iter().enumerate() {
+            let n = x.size()[axis] as i64;
+            let (start, end) = ((-before).max(0), n - (-after).max(0));
+            x = x.slice_axis(axis, start.min(n) as usize..end.max(start.min(n)) as usize, 1)?;
+        }
+        let widths = ends.map(|(before, after)| (before.max(0) as usize, after.max(0) as usize));
+        let pad = match mode {
+            Some("reflect") => Pad::Reflect,
+            Some("replicate" | "edge") => Pad::Edge,
+            Some("circular" | "wrap") => Pad::Wrap,
+            _ => Pad::Constant(constant),
+        };
+        moved(x.pad(widths, pad))
+    })
+}
+
+/// Positions of one axis, by a list, a tensor or a mask.
+pub fn pick(case: &Case, dim: usize, index: &Value) -> Run {
+    let spec = case.spec(0)?;
+    let index = match crate::case::Spec::of(index).map(|spec| spec.dtype) {
+        Some(DType::Bool) => case.tensor::<bool>(index)?.at::<1>()?.nonzero()?.into_slice((.., 0))?.to_contiguous()?,
+        Some(_) => positions(case, index, spec.size[dim])?.at::<1>()?.copy()?,
+        None => Tensor::from_iter(wholes(index).unwrap_or_default())?,
+    };
+    by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => {
+        moved(case.tensor::<T>(case.arg(0))?.view()?.index_select_axis(dim + N - spec.rank(), &index))
+    })
+}
+/// Of ONNX: rows by an index of any rank.
+fn rows(case: &Case) -> Run {
+    let spec = case.spec(0)?;
+    let dim = axis(real_or(case.kw("axis"), 0.0)? as i64, spec.rank())?;
+    by_type!(spec.dtype, T in [f32] => {
+        let x = case.tensor::<T>(case.arg(0))?;
+        let index = positions(case, case.arg(1), spec.size[dim])?;
+        let line = index.view()?.to_shape([index.spec().numel()])?;
+        let picked = x.view()?.index_select_axis(dim + N - spec.rank(), &line)?;
+        let size = [&spec.size[..dim], &index.spec().size, &spec.size[dim + 1..]].concat();
+        Ok(vec![Out::of(picked.view()).exact().sized(size)])
+    })
+}
+/// Of ONNX: positions of an axis, or elements, where a line of truth values holds.
+fn compress(case: &Case) -> Run {
+    let spec = case.spec(0)?;
+    by_type!(spec.dtype, T in [f32 bf16] => {
+        let (x, mask) = (case.tensor::<T>(case.arg(0))?, case.tensor::<bool>(case.arg(1))?);
+        let index = mask.at::<1>()?.nonzero()?.into_slice((.., 0))?.to_contiguous()?;
+        match case.kw("axis").as_i64() {
+            Some(dim) => moved(x.view()?.index_select_axis(axis(dim, spec.rank())? + N - spec.rank(), &index)),
+            None => moved(x.view()?.take(&index)),
+        }
+    })
+}
+
+pub const ONNX: &[Row] = &[
+    ("Pad", pad),
+    ("Gather", rows),
+    ("GatherElements", gather),
+    ("ScatterElements", scatter),
+    ("Scatter", scatter),
+    ("Compress", compress),
+    ("NonZero", nonzero),
+    ("Trilu", triangle),
+    ("Tile", tiled),
+];
+
+pub const ROWS: &[Row] = &[
+    ("gather", gather),
+    ("take_along_dim", take_along),
+    ("take", take),
+    ("index_select", index_select),
+    ("masked_select", masked_select),
+    ("nonzero", nonzero),
+    ("argwhere", nonzero),
+    ("put", put),
+    ("scatter", scatter),
+    ("scatter_add", scatter),
+    ("scatter_reduce.sum", scatter),
+    ("scatter_reduce.prod", scatter),
+    ("scatter_reduce.amin", scatter),
+    ("scatter_reduce.amax", scatter),
+    ("index_add", index_add),
+    ("index_copy", index_copy),
+    ("index_fill", index_fill),
+    ("index_put", index_put),
+    ("roll", roll),
+    ("repeat_interleave", repeat_interleave),
+    ("repeat", tiled),
+    ("tile", tiled),
+    ("tril", triangle),
+    ("triu", triangle),
+    ("nn.functional.pad.constant", pad),
+    ("nn.functional.pad.reflect", pad),
+    ("nn.functional.pad.replicate", pad),
+    ("nn.functional.pad.circular", pad),
+    ("constant_pad_nd", pad),
+    ("nn.functional.embedding", embedding),
+    ("nn.functional.one_hot", one_hot),
+    ("bincount", bincount),
+];

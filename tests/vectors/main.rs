@@ -1,0 +1,273 @@
+//! Reference cases that other projects made, through the typed API: operators of PyTorch with their results, strides,
+//! aliasing, gradients and errors, and the single-operator cases of ONNX.
+//!
+//! `RANKFORM_VECTORS` names the folder with all of them (`torch/` and `onnx/`); `cases/` beside this file holds a few of
+//! each operator, which always run. A case runs, or a line of `unsupported` says why not. `VECTORS=word` runs only the
+//! cases whose name contains the word.
+//!
+//! | file | |
+//! |---|---|
+//! | `set.rs` | the files: pools of elements, cases as JSON lines |
+//! | `case.rs` | one case, its operands as typed tensors; results |
+//! | `judge.rs` | whether a result is right |
+//! | `elementwise.rs` `reduce.rs` `views.rs` `contract.rs` `arrange.rs` `index.rs` `order.rs` `normalise.rs` | a row an operator of PyTorch |
+//! | `onnx.rs` | a row an operator of ONNX |
+//! | `select.rs` | how the selection is made |
+
+mod arrange;
+mod case;
+mod contract;
+mod elementwise;
+mod index;
+mod judge;
+mod normalise;
+mod onnx;
+mod order;
+mod reduce;
+mod select;
+mod set;
+mod views;
+
+use case::{Case, Run, Stop};
+use set::Set;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+/// The name that an operator has in the files, and what it is here.
+type Row = (&'static str, fn(&Case) -> Run);
+
+const TORCH: &[&[Row]] = &[
+    elementwise::REALS,
+    elementwise::ROWS,
+    reduce::ROWS,
+    views::ROWS,
+    contract::ROWS,
+    arrange::ROWS,
+    index::ROWS,
+    order::ROWS,
+    normalise::ROWS,
+];
+
+/// The groups of files in a folder.
+const GROUPS: [&str; 9] =
+    ["torch/unary", "torch/binary", "torch/reduce", "torch/matmul", "torch/nn", "torch/index", "torch/view", "torch/create", "onnx/onnx"];
+
+/// Why cases are not run: a pattern of `source/case: why`, in which `*` stands for anything, and a reason, one a line.
+struct Unsupported {
+    lines: Vec<(String, String, usize)>,
+}
+
+impl Unsupported {
+    fn read() -> Self {
+        let text = std::fs::read_to_string(here("unsupported")).unwrap();
+        let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(|line| {
+            let (pattern, reason) = line.split_once('|').unwrap_or_else(|| panic!("no `|` in {line:?}"));
+            (pattern.trim().to_string(), reason.trim().to_string(), 0)
+        });
+        Unsupported { lines: lines.collect() }
+    }
+    /// Whether a line says why; counts it.
+    fn explains(&mut self, name: &str) -> bool {
+        let line = self.lines.iter_mut().find(|(pattern, reason, _)| !reason.is_empty() && matches(pattern, name));
+        line.map(|line| line.2 += 1).is_some()
+    }
+}
+
+/// Whether a text is what a pattern says.
+fn matches(pattern: &str, text: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == text,
+        Some((before, after)) => {
+            let Some(rest) = text.strip_prefix(before) else { return false };
+            (0..=rest.len()).filter(|&k| rest.is_char_boundary(k)).any(|k| matches(after, &rest[k..]))
+        }
+    }
+}
+
+fn here(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors").join(name)
+}
+
+/// What became of the cases of one operator.
+#[derive(Default, Clone, Copy)]
+struct Tally {
+    run: usize,
+    listed: usize,
+    has_row: bool,
+}
+
+#[derive(Default)]
+struct Report {
+    operators: BTreeMap<String, Tally>,
+    reasons: BTreeMap<String, usize>,
+    wrong: Vec<String>,
+    unlisted: Vec<String>,
+}
+
+/// The rows of a source, by the name of the operator.
+fn rows(source: &str) -> BTreeMap<&'static str, fn(&Case) -> Run> {
+    let all = if source == "torch" { TORCH } else { &[onnx::ROWS, index::ONNX, order::ONNX] };
+    let rows: BTreeMap<_, _> = all.iter().flat_map(|rows| rows.iter().copied()).collect();
+    assert_eq!(rows.len(), all.iter().map(|rows| rows.len()).sum::<usize>(), "an operator of {source} has two rows");
+    rows
+}
+
+/// Runs the cases of every group in a folder.
+fn run_all(folder: &Path, unsupported: &mut Unsupported) -> Report {
+    let (torch, onnx) = (rows("torch"), rows("onnx"));
+    let wanted = std::env::var("VECTORS").unwrap_or_default();
+    let mut report = Report::default();
+    let mut used = std::collections::BTreeSet::new();
+    for group in GROUPS {
+        let (source, _) = group.split_once('/').unwrap();
+        let rows = if source == "torch" { &torch } else { &onnx };
+        let set = Set::read(&folder.join(group));
+        for json in &set.cases {
+            let case = Case::new(&set, json);
+            let name = if source == "onnx" { format!("onnx/{}/{}", case.op, case.id) } else { format!("torch/{}", case.id) };
+            if !name.contains(&wanted) {
+                continue;
+            }
+            let row = rows.get(case.op);
+            used.extend(row.map(|_| (source, case.op.to_string())));
+            let tally = report.operators.entry(format!("{source}/{}", case.op)).or_default();
+            tally.has_row = row.is_some();
+            let found = match row {
+                None => case::unrun("no operator"),
+                Some(row) => match catch_unwind(AssertUnwindSafe(|| row(&case))) {
+                    Ok(found) => found,
+                    Err(_) => {
+                        tally.run += 1;
+                        report.wrong.push(format!("{name}: panics"));
+                        continue;
+                    }
+                },
+            };
+            let complaint = case.complaint();
+            report.wrong.extend(complaint.map(|wrong| format!("{name}: {wrong}")));
+            let why = match (found, case.is_error()) {
+                (Ok(_), true) => "gives a result".to_string(),
+                (Err(Stop::Error(_)), true) => {
+                    tally.run += 1;
+                    continue;
+                }
+                (Ok(found), false) => {
+                    tally.run += 1;
+                    if let Err(wrong) = judge::judge(&case, &found) {
+                        report.wrong.push(format!("{name}: {wrong}"));
+                    }
+                    continue;
+                }
+                (Err(Stop::Error(error)), false) => {
+                    tally.run += 1;
+                    report.wrong.push(format!("{name}: {error}"));
+                    continue;
+                }
+                (Err(Stop::Unrun(why)), _) => why,
+            };
+            tally.listed += 1;
+            let said = format!("{name}: {why}");
+            if !unsupported.explains(&said) {
+                report.unlisted.push(said);
+            }
+            *report.reasons.entry(format!("{source}/{}: {why}", case.op)).or_default() += 1;
+        }
+    }
+    if wanted.is_empty() && std::env::var_os("RANKFORM_VECTORS").is_some() {
+        let unused = torch.keys().map(|op| ("torch", op.to_string())).chain(onnx.keys().map(|op| ("onnx", op.to_string())));
+        let unused: Vec<_> = unused.filter(|row| !used.contains(row)).collect();
+        assert!(unused.is_empty(), "rows that no case asks for: {unused:?}");
+    }
+    report
+}
+
+impl Report {
+    fn sum(&self, of: impl Fn(&Tally) -> usize) -> usize {
+        self.operators.values().map(of).sum()
+    }
+    /// Prints the figures, and fails unless every case is right or listed.
+    fn check(&self, what: &str) {
+        let (run, listed) = (self.sum(|tally| tally.run), self.sum(|tally| tally.listed));
+        let (here, of) =
+            (self.sum(|tally| if tally.has_row { tally.run } else { 0 }), self.sum(|t| if t.has_row { t.run + t.listed } else { 0 }));
+        println!("{what}: {run} run, {listed} listed, {} wrong; of the cases whose operator is here {here} of {of} run", self.wrong.len());
+        if std::env::var_os("VECTORS_REASONS").is_some() {
+            let mut reasons: Vec<_> = self.reasons.iter().collect();
+            reasons.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+            reasons.iter().for_each(|(reason, count)| println!("{count:6} {reason}"));
+        }
+        let few = |lines: &[String]| lines.iter().take(60).cloned().collect::<Vec<_>>().join("\n");
+        assert!(self.wrong.is_empty(), "{} wrong:\n{}", self.wrong.len(), few(&self.wrong));
+        assert!(self.unlisted.is_empty(), "{} neither run nor listed:\n{}", self.unlisted.len(), few(&self.unlisted));
+        assert!(here * 10 >= of * 9, "only {here} of {of} cases whose operator is here run");
+    }
+}
+
+#[test]
+fn results_are_those_of_pytorch_and_onnx() {
+    let mut unsupported = Unsupported::read();
+    match std::env::var_os("RANKFORM_VECTORS") {
+        Some(folder) => {
+            let report = run_all(Path::new(&folder), &mut unsupported);
+            report.check("all cases");
+            if std::env::var_os("VECTORS").is_none() {
+                let idle: Vec<_> = unsupported.lines.iter().filter(|line| line.2 == 0).map(|line| &line.0).collect();
+                assert!(idle.is_empty(), "lines of `unsupported` that no case needs: {idle:#?}");
+            }
+        }
+        None => {
+            println!("the whole set: skipped, because RANKFORM_VECTORS names no folder; the selection in tests/vectors/cases runs");
+            run_all(&here("cases"), &mut unsupported).check("selection");
+        }
+    }
+}
+
+#[test]
+fn a_wrong_result_is_found() {
+    let set = Set::read(&here("cases/torch/view"));
+    let rows = rows("torch");
+    let mut spoilt = 0;
+    for json in &set.cases {
+        let case = Case::new(&set, json);
+        let Some(Ok(found)) = rows.get(case.op).map(|row| row(&case)) else { continue };
+        if case.is_error() || found.is_empty() || found[0].values.is_empty() {
+            continue;
+        }
+        assert_eq!(judge::judge(&case, &found), Ok(()), "{}", case.id);
+        let complains = |spoil: &dyn Fn(&mut case::Out)| {
+            let mut found = rows[case.op](&case).unwrap();
+            spoil(&mut found[0]);
+            judge::judge(&case, &found).is_err()
+        };
+        assert!(complains(&|out| out.size.push(1)), "{}: another rank", case.id);
+        assert!(complains(&|out| out.dtype = rankform::scalar::DType::U16), "{}: another element", case.id);
+        assert!(complains(&|out| out.values[0] = case::Scalar::Real(0.123)), "{}: another value", case.id);
+        let is_view = found[0].layout.is_some();
+        assert!(!is_view || complains(&|out| out.layout.as_mut().unwrap().1 += 1), "{}: another offset", case.id);
+        spoilt += 1;
+    }
+    assert!(spoilt > 20, "{spoilt}");
+}
+
+#[test]
+fn an_error_above_the_bound_is_found() {
+    use case::{Out, Scalar};
+    let set = Set::read(&here("cases/torch/unary"));
+    let json = set.cases.iter().find(|case| case["op"] == "exp" && case["dtype"] == "f32").unwrap();
+    let case = Case::new(&set, json);
+    let row = rows("torch")["exp"];
+    let moved = |ulp: f64| {
+        let mut found: Vec<Out> = row(&case).unwrap();
+        let Scalar::Real(y) = found[0].values[0] else { panic!("not a float") };
+        found[0].values[0] = Scalar::Real(y * (1.0 + ulp * f32::EPSILON as f64));
+        judge::judge(&case, &found).is_ok()
+    };
+    assert!(moved(0.0) && moved(0.4) && !moved(12.0) && !moved(-12.0));
+}
+
+#[test]
+fn a_pattern_matches_what_it_says() {
+    assert!(matches("a*c", "abbc") && matches("*", "") && matches("a*b*c", "a-b-b-c") && matches("abc", "abc"));
+    assert!(!matches("a*c", "abcd") && !matches("abc", "abcd") && !matches("a*b*c", "acb"));
+}

@@ -1,0 +1,224 @@
+//! Scans, sorts and what follows from an order.
+
+use crate::case::{Case, N, Out, Run, Seen, Stop, axis, moved, one, real_or, unrun};
+use crate::{Row, by_type};
+use rankform::ops::Side;
+use rankform::prelude::*;
+use serde_json::Value;
+
+/// The axis that an argument names, or the last.
+fn axis_or_last(value: &Value, rank: usize) -> Result<usize, Stop> {
+    Ok(axis(value.as_i64().unwrap_or(-1), rank)? + N - rank.max(1))
+}
+
+/// Running sums, products and extremes along an axis.
+macro_rules! scans {
+    ($($name:ident $method:ident [$($t:ident)*];)*) => { $(
+        fn $name(case: &Case) -> Run {
+            case.only(&["dim", "dtype"])?;
+            by_type!(case.dtype()?, T in [$($t)*] => {
+                let x = case.operand::<T>(case.arg(0))?;
+                let dim = axis_or_last(case.get(1, "dim"), x.spec().rank())?;
+                let out = Out::of(x.view()?.$method(dim)?.view());
+                let sizes = case.magnitude(case.arg(0))?;
+                let total = match stringify!($name) {
+                    "running_product" => out.values.iter().map(|x| x.magnitude() * sizes.size()[dim] as f64 / 4.0).collect(),
+                    "running_logarithm" => vec![sizes.iter().copied().filter(|x| x.is_finite()).fold(1.0, f64::max); out.values.len()],
+                    _ => sizes.cumsum_axis(dim)?.iter().copied().collect(),
+                };
+                // The reference may round 16-bit floats at every step.
+                Ok(vec![Out { magnitude: Some(total), ..out }])
+            })
+        }
+    )* };
+}
+scans! {
+    running_sum cumsum_axis [f16 bf16 f32 f64 i64 i32 u8 c64];
+    running_product cumprod_axis [f16 bf16 f32 f64 i64 i32 u8 c64];
+    running_logarithm logcumsumexp_axis [f16 bf16 f32 f64];
+}
+/// Of ONNX, from either end, with or without the element itself.
+fn running(case: &Case) -> Run {
+    if real_or(case.kw("exclusive"), 0.0)? != 0.0 {
+        return unrun("without the element itself");
+    }
+    let back = real_or(case.kw("reverse"), 0.0)? != 0.0;
+    by_type!(case.spec(0)?.dtype, T in [f64 i32] => {
+        let x = case.tensor::<T>(case.arg(0))?;
+        let dim = axis(case.operand::<i64>(case.arg(1))?.view()?[[0; N]], x.spec().rank())? + N - x.spec().rank();
+        let x = if back { x.view()?.reversed_axis(dim)? } else { x.view()? };
+        let y = if case.op == "CumSum" { x.cumsum_axis(dim)? } else { x.cumprod_axis(dim)? };
+        Ok(vec![Out::of(if back { y.view().reversed_axis(dim)? } else { y.view() })])
+    })
+}
+
+/// The same for every element with an order.
+macro_rules! ordered {
+    ($($name:ident |$case:ident, $x:ident, $T:ident| $body:expr;)*) => { $(
+        fn $name($case: &Case) -> Run {
+            by_type!($case.spec(0)?.dtype, $T in [f16 bf16 f32 f64 i64 i32 u8] => {
+                let $x = $case.tensor::<$T>($case.arg(0))?;
+                $body
+            })
+        }
+    )* };
+}
+ordered! {
+    sort |case, x, T| {
+        let dim = if case.op == "msort" { N - x.spec().rank() } else { axis_or_last(case.get(1, "dim"), x.spec().rank())? };
+        let x = x.view()?;
+        let falling = case.get(2, "descending").as_bool() == Some(true);
+        let places = || if falling { x.argsort_descending_axis(dim) } else { x.argsort_axis(dim) };
+        if case.op == "argsort" {
+            return Ok(vec![agreed(case, 0, x, dim, places()?)?]);
+        }
+        let mut all = moved(if falling { x.sort_descending_axis(dim) } else { x.sort_axis(dim) })?;
+        if case.op == "sort" {
+            all.push(agreed(case, 1, x, dim, places()?)?);
+        }
+        Ok(all)
+    };
+    topk |case, x, T| {
+        let (k, dim, largest) = if case.op == "TopK" {
+            (case.operand::<i64>(case.arg(1))?.view()?[[0; N]], axis_or_last(case.kw("axis"), x.spec().rank())?, real_or(case.kw("largest"), 1.0)? != 0.0)
+        } else {
+            (case.get(1, "k").as_i64().unwrap_or(0), axis_or_last(case.get(2, "dim"), x.spec().rank())?, case.get(3, "largest").as_bool() != Some(false))
+        };
+        if case.get(4, "sorted").as_bool() == Some(false) {
+            return unrun("in no order");
+        }
+        let (values, places) = if largest { x.view()?.topk_axis(dim, k as usize)? } else { x.view()?.bottomk_axis(dim, k as usize)? };
+        Ok(vec![Out::of(values.view()).exact(), agreed(case, 1, x.view()?, dim, places)?])
+    };
+    kth_value |case, x, T| {
+        case.only(&["dim", "keepdim"])?;
+        let dim = axis_or_last(case.get(2, "dim"), x.spec().rank())?;
+        nth(case, x.view()?, dim, case.get(1, "k").as_i64().unwrap_or(0) as usize, case.get(3, "keepdim"))
+    };
+    median |case, x, T| {
+        if case.get(1, "dim").is_null() {
+            let line = x.view()?.to_shape([1, 1, 1, 1, x.spec().numel()])?;
+            let n = line.numel();
+            return Ok(vec![nth(case, line.view(), N - 1, n.div_ceil(2), &Value::Null)?.remove(0).sized(vec![])]);
+        }
+        let dim = axis_or_last(case.get(1, "dim"), x.spec().rank())?;
+        let n = x.view()?.size()[dim];
+        nth(case, x.view()?, dim, n.div_ceil(2), case.get(2, "keepdim"))
+    };
+    unique |case, x, T| {
+        if !case.kw("dim").is_null() || !case.kw("axis").is_null() {
+            return unrun("parts along an axis");
+        }
+        if case.op == "Unique" {
+            if real_or(case.kw("sorted"), 1.0)? == 0.0 {
+                return unrun("in the order of the operand");
+            }
+            let all = x.view()?.unique_all()?;
+            let inverse = all.inverse.to_shape([x.spec().numel()])?;
+            return Ok(vec![Out::of(all.values.view()).exact(), Out::of(all.positions.view()), Out::of(inverse.view()), Out::of(all.counts.view())]);
+        }
+        let wanted = |name: &str| case.kw(name).as_bool() == Some(true);
+        if !wanted("return_inverse") && !wanted("return_counts") {
+            return moved(x.view()?.unique());
+        }
+        let all = x.view()?.unique_all()?;
+        let mut out = vec![Out::of(all.values.view()).exact()];
+        if wanted("return_inverse") {
+            out.push(Out::of(all.inverse.view()).sized(x.spec().size.clone()));
+        }
+        if wanted("return_counts") {
+            out.push(Out::of(all.counts.view()));
+        }
+        Ok(out)
+    };
+    bucketize |case, x, T| {
+        let line = case.tensor::<T>(case.get(1, "boundaries"))?;
+        if line.spec().rank() != 1 {
+            return unrun("does not compile: a line of another rank than 1");
+        }
+        let side = if case.kw("right").as_bool() == Some(true) { Side::Right } else { Side::Left };
+        narrow(case, line.at::<1>()?.searchsorted(x.view()?, side)?)
+    };
+    search |case, x, T| {
+        if x.spec().rank() != 1 || !case.kw("sorter").is_null() {
+            return unrun("a line for each row");
+        }
+        let values = case.operand::<T>(case.arg(1))?;
+        let right = case.kw("right").as_bool() == Some(true) || case.kw("side") == "right";
+        narrow(case, x.at::<1>()?.searchsorted(values.view()?, if right { Side::Right } else { Side::Left })?)
+    };
+    histogram |case, x, T| {
+        if size_of::<T>() == 2 {
+            return unrun("16-bit floats, of which the reference finds the part in 16 bits");
+        }
+        let (low, high) = (real_or(case.get(2, "min"), 0.0)?, real_or(case.get(3, "max"), 0.0)?);
+        let bins = case.get(1, "bins").as_u64().unwrap_or(100) as usize;
+        if low == high {
+            return unrun("bounds from the elements");
+        }
+        moved(x.view()?.histogram(bins, low, high)?.cast::<T>())
+    };
+}
+/// The `k`-th smallest of each line, and where it stands.
+fn nth<T: Seen + Comparable>(case: &Case, x: TensorView<'_, T, N>, dim: usize, k: usize, keep: &Value) -> Run {
+    let Some(last) = k.checked_sub(1) else { return unrun("of none") };
+    let (values, places) = x.bottomk_axis(dim, k)?;
+    let size = |out: Out| -> Out {
+        let rank = case.spec(0).map_or(0, |spec| spec.rank());
+        let mut size = out.size[N - rank..].to_vec();
+        if keep.as_bool() != Some(true) && rank > 0 && dim + rank >= N {
+            size.remove(dim + rank - N);
+        }
+        if size.iter().product::<usize>() == out.values.len() { out.sized(size) } else { out }
+    };
+    let places = places.slice_axis(dim, last..k, 1)?.copy()?;
+    let mut all = vec![size(Out::of(values.view().slice_axis(dim, last..k, 1)?).exact())];
+    if case.json["out"].as_array().map_or(0, Vec::len) > 1 {
+        all.push(size(agreed(case, 1, x, dim, places)?));
+    }
+    Ok(all)
+}
+/// Places along an axis. Where the reference names another place of an equal element, which it may, that is taken for the
+/// one found; no line may name a place twice.
+fn agreed<T: Seen>(case: &Case, result: usize, x: TensorView<'_, T, N>, dim: usize, places: Tensor<i64, N>) -> Result<Out, Stop> {
+    let mut out = Out::of(places.view());
+    let Some(spec) = case.expected().and_then(|all| all.into_iter().nth(result).flatten()) else { return Ok(out) };
+    let given = case.values(&spec);
+    if given.len() != out.values.len() || case.kw("stable").as_bool() == Some(true) {
+        return Ok(out);
+    }
+    let mut seen = std::collections::HashSet::new();
+    for (k, (index, &place)) in places.indexed_iter().enumerate() {
+        let crate::case::Scalar::Whole(other) = given[k] else { continue };
+        let at = |place: i64| x.get(std::array::from_fn(|axis| if axis == dim { place as usize } else { index[axis] })).map(|x| x.scalar());
+        let mut line = index;
+        line[dim] = place as usize;
+        if seen.insert(line) && at(place).is_some() && at(place) == at(other as i64) {
+            out.values[k] = given[k];
+        }
+    }
+    Ok(out)
+}
+/// Positions, as 32-bit integers where those are asked for.
+fn narrow(case: &Case, places: Tensor<i64, N>) -> Run {
+    if case.kw("out_int32").as_bool() == Some(true) { one(places.cast::<i32>()) } else { one(Ok(places)) }
+}
+
+pub const ONNX: &[Row] = &[("CumSum", running), ("CumProd", running), ("TopK", topk), ("Unique", unique)];
+
+pub const ROWS: &[Row] = &[
+    ("cumsum", running_sum),
+    ("cumprod", running_product),
+    ("logcumsumexp", running_logarithm),
+    ("sort", sort),
+    ("argsort", sort),
+    ("msort", sort),
+    ("topk", topk),
+    ("kthvalue", kth_value),
+    ("median", median),
+    ("nanmedian", median),
+    ("unique", unique),
+    ("searchsorted", search),
+    ("bucketize", bucketize),
+    ("histc", histogram),
+];

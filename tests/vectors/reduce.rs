@@ -1,0 +1,280 @@
+//! Reductions over any axes, and what is one view away from them.
+
+use crate::case::{Case, N, Out, Run, Seen, Stop, axis, one, unrun, wholes};
+use crate::elementwise::truth;
+use crate::{Row, by_type};
+use rankform::kernel::Reducer;
+use rankform::ops::*;
+use rankform::prelude::*;
+use rankform::scalar::DType;
+use serde_json::Value;
+
+/// The axes of a reduction, and the sizes of its result.
+pub struct Axes {
+    gone: [bool; N],
+    size: Vec<usize>,
+}
+
+impl Axes {
+    /// Of the argument `dim`, a number, a list or nothing, which means all.
+    pub fn of(case: &Case, dim: &Value, keep: &Value) -> Result<Axes, Stop> {
+        let spec = case.spec(0)?;
+        let rank = spec.rank();
+        if rank > N {
+            return unrun(format!("rank {rank}"));
+        }
+        let named = wholes(dim).unwrap_or_default().into_iter().map(|dim| axis(dim, rank)).collect::<Result<Vec<_>, _>>()?;
+        let mut kept: Vec<bool> = vec![!named.is_empty(); rank];
+        for &axis in &named {
+            if rank == 0 && axis == 0 {
+                continue;
+            }
+            match kept.get_mut(axis) {
+                Some(true) => kept[axis] = false,
+                Some(false) => return unrun("does not compile: an axis twice"),
+                None => return unrun("does not compile: no such axis"),
+            }
+        }
+        let keep = keep.as_bool().unwrap_or(false);
+        let size = (0..rank).filter(|&axis| keep || kept[axis]).map(|axis| if kept[axis] { spec.size[axis] } else { 1 });
+        let all = kept.iter().all(|kept| !kept);
+        let gone = std::array::from_fn(|axis| all || axis + rank >= N && !kept[axis + rank - N]);
+        Ok(Axes { gone, size: size.collect() })
+    }
+    fn default(case: &Case) -> Result<Axes, Stop> {
+        Axes::of(case, case.get(1, "dim"), case.get(2, "keepdim"))
+    }
+    /// Reduces a tensor over them.
+    pub fn reduce<T: Seen, Q: Reducer<T, Out: Seen>>(&self, q: Q, x: TensorView<'_, T, N>) -> Result<Out, Stop> {
+        let order: Vec<usize> = (0..N).filter(|&axis| !self.gone[axis]).chain((0..N).filter(|&axis| self.gone[axis])).collect();
+        let permuted = x.permuted(order.try_into().unwrap())?;
+        let count = self.gone.iter().filter(|gone| **gone).count();
+        let out = match count {
+            1 => Out::of(x.reduce_axis(q, self.gone.iter().position(|gone| *gone).unwrap())?.view()),
+            2 => Out::of(permuted.reduce(q, (Axis::<3>, Axis::<4>))?.view()),
+            3 => Out::of(permuted.reduce(q, (Axis::<2>, Axis::<3>, Axis::<4>))?.view()),
+            N => Out::of(x.reduce(q, All)?.view()),
+            _ => return unrun("an axis alone of five"),
+        };
+        Ok(out.sized(self.size.clone()))
+    }
+    /// The sums of magnitudes, for bounds of rounding.
+    pub fn magnitude(&self, x: &Tensor<f64, N>) -> Result<Vec<f64>, Stop> {
+        Ok(self.reduce(Sum, x.view())?.values.into_iter().map(|x| x.magnitude()).collect())
+    }
+}
+
+/// Sums, products: of elements of the result's type, as a user casts.
+macro_rules! folds {
+    ($name:ident, $op:ident, [$($t:ident)*]) => {
+        fn $name(case: &Case) -> Run {
+            case.only(&["dim", "keepdim", "dtype"])?;
+            by_type!(case.dtype()?, T in [$($t)*] => {
+                let axes = Axes::default(case)?;
+                let x = case.operand::<T>(case.arg(0))?;
+                let mut out = axes.reduce($op, x.view()?)?;
+                let magnitudes = case.magnitude(case.arg(0))?;
+                out.magnitude = Some(axes.magnitude(&magnitudes)?);
+                if stringify!($op) == "Prod" {
+                    // Rounded at every step: some units for each factor.
+                    out.budget = 4.0 + x.view()?.numel() as f64;
+                    out.magnitude = None;
+                    if case.json.get("ulp").is_none() {
+                        // The reference rounds 16-bit floats at every step and does not say how far off that is.
+                        let sizes = out.values.iter().map(|x| x.magnitude()).collect();
+                        (out.magnitude, out.roundings) = (Some(sizes), x.view()?.numel() as f64);
+                    }
+                }
+                Ok(vec![out])
+            })
+        }
+    };
+}
+folds!(sum, Sum, [f16 bf16 f32 f64 i64 i32 u8 c64]);
+folds!(product, Prod, [f16 bf16 f32 f64 i64 i32 u8 c64]);
+folds!(mean, Mean, [f16 bf16 f32 f64]);
+
+/// Sums and means of what is not NaN.
+fn without_nan(case: &Case, mean: bool) -> Run {
+    case.only(&["dim", "keepdim"])?;
+    let axes = Axes::default(case)?;
+    by_type!(case.dtype()?, T in [f16 bf16 f32 f64 i64] => {
+        let x = case.operand::<T>(case.arg(0))?;
+        let x = x.view()?;
+        let nan = x.is_nan()?;
+        let clean = nan.select(T::from_f64(0.0), x)?;
+        let mut out = axes.reduce(Sum, clean.view())?;
+        if mean {
+            let count = axes.reduce(Count, nan.not()?.view())?;
+            let quotients = out.values.iter().zip(&count.values).map(|(sum, count)| {
+                let sum = match sum { crate::case::Scalar::Real(x) => *x, _ => f64::NAN };
+                T::from_f64(sum / count.magnitude()).scalar()
+            });
+            out.values = quotients.collect();
+        }
+        let sizes = magnitudes_without_nan(case)?;
+        Ok(vec![Out { magnitude: Some(axes.magnitude(&sizes)?), ..out }])
+    })
+}
+fn magnitudes_without_nan(case: &Case) -> Result<Tensor<f64, N>, Stop> {
+    let sizes = case.magnitude(case.arg(0))?;
+    Ok(sizes.is_nan()?.select(0.0, &sizes)?)
+}
+
+/// Variances and deviations, with means where wanted.
+fn spread(case: &Case, root: bool, with_mean: bool) -> Run {
+    case.only(&["dim", "keepdim", "unbiased", "correction"])?;
+    let positional = case.arg(1).is_boolean();
+    let axes = Axes::of(case, if positional { &Value::Null } else { case.get(1, "dim") }, case.kw("keepdim"))?;
+    let unbiased = if positional { case.arg(1) } else { case.kw("unbiased") };
+    let correction = case.kw("correction").as_f64().unwrap_or(if unbiased.as_bool() == Some(false) { 0.0 } else { 1.0 });
+    by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64] => {
+        let x = case.operand::<T>(case.arg(0))?;
+        let x = x.view()?;
+        let mut out = if correction == 1.0 { axes.reduce(SampleVar, x)? } else { axes.reduce(Var, x)? };
+        if correction != 0.0 && correction != 1.0 {
+            // The sum of squares over another number.
+            let n = x.numel() as f64 / out.values.len() as f64;
+            let other = n / (n - correction).max(0.0);
+            out = Out::of(values::<T>(&out)?.mul(T::from_f64(other))?.view()).sized(out.size);
+            out.magnitude = Some(out.values.iter().map(|x| x.magnitude()).collect());
+            out.roundings = 2.0;
+        }
+        if root {
+            let rounded = out.magnitude.is_some();
+            out = Out::of(values::<T>(&out)?.sqrt()?.view()).sized(out.size);
+            out.magnitude = rounded.then(|| out.values.iter().map(|x| x.magnitude()).collect());
+            out.roundings = 2.0;
+        }
+        let mut all = vec![out];
+        if with_mean {
+            let mut mean = axes.reduce(Mean, x)?;
+            mean.magnitude = Some(axes.magnitude(&case.magnitude(case.arg(0))?)?);
+            all.push(mean);
+        }
+        // A variance is a sum of squares: rounded about as often as there are terms.
+        all[0].budget = 4.0 + (x.numel() as f64).log2().max(0.0) * 2.0;
+        Ok(all)
+    })
+}
+/// The values of a result as a tensor.
+pub fn values<T: Seen>(out: &Out) -> Result<Tensor<T, 1>, Stop> {
+    let real = |x: &crate::case::Scalar| match x {
+        crate::case::Scalar::Real(x) => *x,
+        crate::case::Scalar::Whole(x) => *x as f64,
+        crate::case::Scalar::Complex(..) => f64::NAN,
+    };
+    Ok(Tensor::from_vec(out.values.iter().map(|x| T::from_f64(real(x))).collect(), [out.values.len()])?)
+}
+
+/// Extremes of numbers; of truth values, whether all or any.
+macro_rules! extremes {
+    ($name:ident, $op:ident, $bool:ident) => {
+        fn $name(case: &Case, axes: &Axes) -> Result<Out, Stop> {
+            if case.spec(0)?.dtype == DType::Bool {
+                return axes.reduce($bool, case.tensor::<bool>(case.arg(0))?.view()?);
+            }
+            by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8] => {
+                Ok(axes.reduce($op, case.operand::<T>(case.arg(0))?.view()?)?.exact())
+            })
+        }
+    };
+}
+extremes!(max, Max, Any);
+extremes!(min, Min, AllTrue);
+
+/// Where the first extreme stands.
+macro_rules! places {
+    ($name:ident, $op:ident) => {
+        fn $name(case: &Case, axes: &Axes) -> Result<Out, Stop> {
+            by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8] => {
+                axes.reduce($op, case.operand::<T>(case.arg(0))?.view()?)
+            })
+        }
+    };
+}
+places!(argmax, ArgMax);
+places!(argmin, ArgMin);
+
+type Part = fn(&Case, &Axes) -> Result<Out, Stop>;
+fn parts(case: &Case, parts: &[Part]) -> Run {
+    case.only(&["dim", "keepdim"])?;
+    let axes = Axes::default(case)?;
+    parts.iter().map(|part| part(case, &axes)).collect()
+}
+
+fn truths<Q: Reducer<bool, Out: Seen>>(case: &Case, q: Q) -> Run {
+    case.only(&["dim", "keepdim"])?;
+    let mut out = Axes::default(case)?.reduce(q, truth(case, 0)?.view())?;
+    if case.dtype()? == DType::U8 {
+        out.dtype = DType::U8; // the reference's truth values of bytes are bytes
+    }
+    Ok(vec![out])
+}
+
+fn trace(case: &Case) -> Run {
+    if case.spec(0)?.rank() != 2 {
+        return unrun("does not compile: another rank than 2");
+    }
+    by_type!(case.dtype()?, T in [f16 bf16 f32 f64 i64 c64] => {
+        let x = case.operand::<T>(case.arg(0))?;
+        let magnitude = case.magnitude(case.arg(0))?.sum(All)?;
+        let sum = x.at::<2>()?.diagonal(Axis::<0>, Axis::<1>)?.sum(All)?;
+        Ok(vec![Out::of(sum.view()).magnitude(&magnitude)])
+    })
+}
+
+/// Differences of neighbours, some times.
+fn differences(case: &Case) -> Run {
+    let order = case.get(1, "n").as_i64().unwrap_or(1);
+    let spec = case.spec(0)?;
+    let axis = axis(case.get(2, "dim").as_i64().unwrap_or(-1), spec.rank())? + N - spec.rank();
+    let Ok(order) = usize::try_from(order) else { return unrun("does not compile: a count below 0") };
+    by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 c64] => {
+        let mut y = case.operand::<T>(case.arg(0))?.view()?.copy()?;
+        let ends = [case.get(3, "prepend"), case.get(4, "append")].map(|end| if end.is_null() { Ok(None) } else { case.operand::<T>(end).map(Some) });
+        let [before, after] = ends;
+        if let Some(before) = before?.filter(|_| order > 0) {
+            y = Tensor::concat_axis(&[before.view()?, y.view()], axis)?;
+        }
+        if let Some(after) = after?.filter(|_| order > 0) {
+            y = Tensor::concat_axis(&[y.view(), after.view()?], axis)?;
+        }
+        for _ in 0..order {
+            let n = y.size()[axis];
+            if n == 0 {
+                break;
+            }
+            y = y.diff_axis(axis)?;
+        }
+        one(Ok(y))
+    })
+}
+
+pub const ROWS: &[Row] = &[
+    ("sum", sum),
+    ("prod", product),
+    ("mean", mean),
+    ("nansum", |c| without_nan(c, false)),
+    ("nanmean", |c| without_nan(c, true)),
+    ("var", |c| spread(c, false, false)),
+    ("std", |c| spread(c, true, false)),
+    ("var.unbiased", |c| spread(c, false, false)),
+    ("std.unbiased", |c| spread(c, true, false)),
+    ("var_mean", |c| spread(c, false, true)),
+    ("std_mean", |c| spread(c, true, true)),
+    ("amax", |c| parts(c, &[max])),
+    ("amin", |c| parts(c, &[min])),
+    ("aminmax", |c| parts(c, &[min, max])),
+    ("max.reduction_no_dim", |c| parts(c, &[max])),
+    ("min.reduction_no_dim", |c| parts(c, &[min])),
+    ("max.reduction_with_dim", |c| parts(c, &[max, argmax])),
+    ("min.reduction_with_dim", |c| parts(c, &[min, argmin])),
+    ("argmax", |c| parts(c, &[argmax])),
+    ("argmin", |c| parts(c, &[argmin])),
+    ("all", |c| truths(c, AllTrue)),
+    ("any", |c| truths(c, Any)),
+    ("count_nonzero", |c| truths(c, Count)),
+    ("trace", trace),
+    ("diff", differences),
+];
