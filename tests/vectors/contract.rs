@@ -21,6 +21,9 @@ impl<T: Seen + Number> Factor<T> {
         let sizes = Operand::new(magnitudes, &values.spec().size)?;
         Ok(Factor { values, sizes })
     }
+    fn rank(&self) -> usize {
+        self.values.spec().rank()
+    }
     /// The product, and the sums of the products of magnitudes.
     pub fn times(&self, other: &Factor<T>) -> Result<Factor<T>, Stop> {
         Ok(Factor { values: product(&self.values, &other.values)?, sizes: product(&self.sizes, &other.sizes)? })
@@ -170,6 +173,11 @@ fn power(case: &Case) -> Run {
     let Some(n) = case.get(1, "n").as_u64() else { return unrun("inverses") };
     by_type!(case.spec(0)?.dtype, T in [f32 f64 c64] => {
         let x = Factor::<T>::of(case, case.arg(0))?;
+        if x.rank() == 2 {
+            let power = |n: u32| Ok::<_, Stop>((x.values.at::<2>()?.copy()?.matrix_power(n)?, x.sizes.at::<2>()?.copy()?.matrix_power(n)?));
+            let (power, sizes) = power(n as u32)?;
+            return Ok(vec![Out::of(power.view()).magnitude(&sizes)]);
+        }
         if n == 0 {
             return unrun("powers of 0");
         }

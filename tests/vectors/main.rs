@@ -10,7 +10,7 @@
 //! | `set.rs` | the files: pools of elements, cases as JSON lines |
 //! | `case.rs` | one case, its operands as typed tensors; results |
 //! | `judge.rs` | whether a result is right |
-//! | `elementwise.rs` `reduce.rs` `views.rs` `contract.rs` `arrange.rs` `index.rs` `order.rs` `normalise.rs` | a row an operator of PyTorch |
+//! | `elementwise.rs` `reduce.rs` `views.rs` `contract.rs` `product.rs` `window.rs` `arrange.rs` `index.rs` `order.rs` `normalise.rs` | a row an operator of PyTorch |
 //! | `onnx.rs` | a row an operator of ONNX |
 //! | `select.rs` | how the selection is made |
 
@@ -23,10 +23,12 @@ mod judge;
 mod normalise;
 mod onnx;
 mod order;
+mod product;
 mod reduce;
 mod select;
 mod set;
 mod views;
+mod window;
 
 use case::{Case, Run, Stop};
 use set::Set;
@@ -43,6 +45,8 @@ const TORCH: &[&[Row]] = &[
     reduce::ROWS,
     views::ROWS,
     contract::ROWS,
+    product::ROWS,
+    window::ROWS,
     arrange::ROWS,
     index::ROWS,
     order::ROWS,
@@ -107,7 +111,7 @@ struct Report {
 
 /// The rows of a source, by the name of the operator.
 fn rows(source: &str) -> BTreeMap<&'static str, fn(&Case) -> Run> {
-    let all = if source == "torch" { TORCH } else { &[onnx::ROWS, index::ONNX, order::ONNX] };
+    let all = if source == "torch" { TORCH } else { &[onnx::ROWS, index::ONNX, order::ONNX, product::ONNX, window::ONNX] };
     let rows: BTreeMap<_, _> = all.iter().flat_map(|rows| rows.iter().copied()).collect();
     assert_eq!(rows.len(), all.iter().map(|rows| rows.len()).sum::<usize>(), "an operator of {source} has two rows");
     rows

@@ -48,6 +48,9 @@ pairs! {
     mul Mul [f16 bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64];
     div Div [f16 bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64];
     remainder Rem [f16 bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64];
+    modulo Remainder [f16 bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64];
+    shift_left Shl [u8 u16 u32 u64 i8 i16 i32 i64];
+    shift_right Shr [u8 u16 u32 u64 i8 i16 i32 i64];
     equal Equal [bool f16 bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64];
     less Less [f16 bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64];
     less_equal LessEqual [f16 bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64];
@@ -56,6 +59,15 @@ pairs! {
     bit_and BitAnd [bool i8 i16 i32 i64 u8 u16 u32 u64];
     bit_or BitOr [bool i8 i16 i32 i64 u8 u16 u32 u64];
     bit_xor BitXor [bool i8 i16 i32 i64 u8 u16 u32 u64];
+}
+
+fn shift(case: &Case) -> Run {
+    let distances = case.operand::<i64>(case.arg(1))?;
+    let width = crate::set::NAMES.iter().find(|row| Ok(row.1) == case.dtype().map_err(drop)).map_or(1, |row| 8 * row.2 as i64);
+    if distances.view()?.iter().any(|by| !(0..width).contains(by)) {
+        return unrun("a distance outside the width");
+    }
+    if case.kw("direction") == "LEFT" { shift_left(case) } else { shift_right(case) }
 }
 
 /// The same operator between each argument and the result so far.
@@ -497,7 +509,8 @@ pub const ROWS: &[Row] = &[
     ("Sub", sub),
     ("Mul", mul),
     ("Div", div),
-    ("Mod", |c| if real_or(c.kw("fmod"), 0.0)? == 0.0 { unrun("a remainder with the sign of the divisor") } else { remainder(c) }),
+    ("Mod", |c| if real_or(c.kw("fmod"), 0.0)? == 0.0 { modulo(c) } else { remainder(c) }),
+    ("BitShift", shift),
     ("Pow", power),
     ("Max", largest),
     ("Min", smallest),

@@ -58,6 +58,19 @@ impl Axes {
         };
         Ok(out.sized(self.size.clone()))
     }
+    /// The norm of any order over them.
+    pub fn norm_p<T: Seen + Float>(&self, p: T, x: TensorView<'_, T, N>) -> Result<Out, Stop> {
+        let order: Vec<usize> = (0..N).filter(|&axis| !self.gone[axis]).chain((0..N).filter(|&axis| self.gone[axis])).collect();
+        let x = x.permuted(order.try_into().unwrap())?;
+        let out = match self.gone.iter().filter(|gone| **gone).count() {
+            1 => Out::of(x.norm_p(p, Axis::<4>)?.view()),
+            2 => Out::of(x.norm_p(p, (Axis::<3>, Axis::<4>))?.view()),
+            3 => Out::of(x.norm_p(p, (Axis::<2>, Axis::<3>, Axis::<4>))?.view()),
+            N => Out::of(x.norm_p(p, All)?.view()),
+            _ => return unrun("an axis alone of five"),
+        };
+        Ok(out.sized(self.size.clone()))
+    }
     /// The sums of magnitudes, for bounds of rounding.
     pub fn magnitude(&self, x: &Tensor<f64, N>) -> Result<Vec<f64>, Stop> {
         Ok(self.reduce(Sum, x.view())?.values.into_iter().map(|x| x.magnitude()).collect())
