@@ -6,6 +6,8 @@ mod compute;
 mod create;
 #[path = "../examples/06_fuse.rs"]
 mod fuse;
+#[path = "../examples/11_move.rs"]
+mod moving;
 #[path = "../examples/08_new_device.rs"]
 mod new_device;
 #[path = "../examples/09_new_meaning.rs"]
@@ -16,6 +18,8 @@ mod new_operator;
 mod ownership;
 #[path = "../examples/04_resize.rs"]
 mod resize;
+#[path = "../examples/10_rows.rs"]
+mod rows;
 #[path = "../examples/02_views.rs"]
 mod views;
 
@@ -37,4 +41,6 @@ runs! {
     example_07_new_operator_runs: new_operator;
     example_08_new_device_runs: new_device;
     example_09_new_meaning_runs: new_meaning;
+    example_10_rows_runs: rows;
+    example_11_move_runs: moving;
 }

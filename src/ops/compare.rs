@@ -59,8 +59,8 @@ fn to_odd<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f32> {
     let below = back.abs().gt(x.abs()).select(bits - one, bits);
     let inexact = back.ne(x) & nearest.abs().lt(Lane::highest());
     // Added, not put in place, so that the derivative goes on: bits have none.
-    let odd = inexact.select(Lane::from_bits(below | one) - Lane::from_bits(bits), Lane::zero());
-    nearest + odd
+    let odd = Lane::from_bits(below | one) - Lane::from_bits(bits);
+    inexact.select(nearest + odd, nearest)
 }
 
 /// The operator of [`Cast::cast`].

@@ -155,7 +155,7 @@ operators! {
     fn ceil = Ceil(x) where Float { x.ceil() }
     /// Integer part.
     fn trunc = Trunc(x) where Float { x.trunc() }
-    /// The next number after `self` in the direction of `other`; `self` where they are equal.
+    /// The next number after `self` in the direction of `other`; `self` where they are equal. Its slope is given as 0.
     #[doc(alias = "nextafter")]
     fn next_after = NextAfter(x, y) where Float { next_after::<L, T>(x, y) }
     /// ln(eˣ + eʸ), without overflow on the way.

@@ -50,7 +50,8 @@ use std::mem::MaybeUninit;
 
 /// The host's processor and memory.
 ///
-/// Instruction sets are found at run time. With feature `rayon` large operations use every core; results do not depend
+/// Instruction sets are found at run time; `RANKFORM_SIMD=avx2` (or `baseline`) in the environment keeps to narrower ones,
+/// but in the `gemm` crate. With feature `rayon` large operations use every core; results do not depend
 /// on how many there are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cpu;

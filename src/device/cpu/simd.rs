@@ -7,6 +7,10 @@
 #[cfg(target_arch = "x86_64")]
 use std::sync::atomic::{AtomicU8, Ordering};
 
+/// The variable of the environment that keeps to narrower instructions: `avx2` or `baseline`. For comparisons and tests.
+#[cfg(target_arch = "x86_64")]
+const LIMIT: &str = "RANKFORM_SIMD";
+
 /// A loop that is compiled once for each instruction set.
 pub(super) trait Loop {
     /// What it returns.
@@ -42,17 +46,17 @@ pub(super) fn dispatch<L: Loop>(looped: L) -> L::Output {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Level {
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd)]
+pub(super) enum Level {
     Baseline,
     Avx2,
     Avx512,
 }
 
-/// What this processor has, found once.
+/// What this processor has and the environment allows, found once.
 #[cfg(target_arch = "x86_64")]
 #[inline]
-fn level() -> Level {
+pub(super) fn level() -> Level {
     // 0: not yet known. Two threads that find it both find the same.
     static KNOWN: AtomicU8 = AtomicU8::new(0);
     match KNOWN.load(Ordering::Relaxed) {
@@ -76,8 +80,13 @@ fn find() -> Level {
     if cfg!(miri) {
         return Level::Baseline;
     }
-    let avx2 = has!("avx2" "fma" "bmi1" "bmi2" "lzcnt" "popcnt" "f16c");
-    if avx2 && has!("avx512f" "avx512bw" "avx512cd" "avx512dq" "avx512vl") {
+    let allowed = match std::env::var_os(LIMIT) {
+        Some(limit) if limit == "baseline" => Level::Baseline,
+        Some(limit) if limit == "avx2" => Level::Avx2,
+        _ => Level::Avx512,
+    };
+    let avx2 = allowed >= Level::Avx2 && has!("avx2" "fma" "bmi1" "bmi2" "lzcnt" "popcnt" "f16c");
+    if avx2 && allowed >= Level::Avx512 && has!("avx512f" "avx512bw" "avx512cd" "avx512dq" "avx512vl") {
         Level::Avx512
     } else if avx2 {
         Level::Avx2

@@ -4,8 +4,21 @@
 //! itself. All are rows of one table. Kernels for other machines are in `plain.rs`.
 //! Imports: nothing.
 
+use super::super::simd::{self, Level};
 use super::tile::{Kernel, MOST_ROWS, Tile};
 use std::arch::x86_64::*;
+
+/// The level that a kernel of these features belongs to.
+const fn needed(features: &str) -> Level {
+    let (name, mut at) = (features.as_bytes(), 0);
+    while at + 4 <= name.len() {
+        if let [b'v', b'x', b'5', b'1'] = [name[at], name[at + 1], name[at + 2], name[at + 3]] {
+            return Level::Avx512;
+        }
+        at += 1;
+    }
+    Level::Avx2
+}
 
 /// Kernels: instruction set; rows, and lanes of a vector; unit of a panel and its depth; sums; the steps.
 macro_rules! kernels {
@@ -27,7 +40,7 @@ macro_rules! kernels {
             /// The kernel, where this processor has its instructions.
             #[inline]
             pub(super) fn here() -> Option<Self> {
-                (!cfg!(miri) $(&& is_x86_feature_detected!($feature))*).then_some($Name)
+                (simd::level() >= needed($features) $(&& is_x86_feature_detected!($feature))*).then_some($Name)
             }
 
             /// `R` rows by `V` vectors; `PACKED` says that the left operand is a panel.
@@ -261,7 +274,7 @@ unsafe fn shifted_back(panel: *const u32, units: usize) -> [i32; MOST_ROWS] {
 /// Whether [`turn`] can be called.
 #[inline]
 pub(super) fn turns() -> bool {
-    !cfg!(miri) && is_x86_feature_detected!("avx512f")
+    simd::level() == Level::Avx512
 }
 
 /// Transposes 16 rows of 16 words, `stride` words apart, and writes `count` columns of it: row `i` of the result at
