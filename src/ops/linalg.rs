@@ -4,7 +4,7 @@
 //! Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use super::contract::labelled;
-use super::{Arithmetic as _, Math as _, Reductions};
+use super::{Arithmetic as _, Cast as _, Math as _, Reductions};
 use crate::device::Device;
 use crate::dim::{Axis, Dim};
 use crate::element::{Compute, Float, Number};
@@ -100,7 +100,7 @@ macro_rules! products {
     )* };
 }
 products! {
-    /// `(Σ |x|^p)^(1/p)` over some axes, for any `p > 0`; see [`Norms`] for `p` of 1, 2 and ∞.
+    /// `(Σ |x|^p)^(1/p)` over some axes, for any `p > 0`, summed in f64; see [`Norms`] for `p` of 1, 2 and ∞.
     ///
     /// # Errors
     /// Those of [`Reductions`].
@@ -113,7 +113,10 @@ products! {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     fn norm_p[AXES, const M: usize](p: T, axes: AXES) -> Result<Tensor<T, M, D>>
-    where [T: Float, Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>] = |x| x.lazy().abs().powf(p).sum(axes)?.powf(T::one() / p);
+    where [T: Float, Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>] = |x| {
+        let p = num_traits::ToPrimitive::to_f64(&p).unwrap_or(f64::NAN);
+        x.lazy().cast::<f64>().abs().powf(p).sum(axes)?.powf(1.0 / p)?.cast::<T>()
+    };
 
     /// `Σ x · y` along axis `A`, fused; complex numbers are not conjugated: `x.conj()?.vecdot(…)`.
     ///
