@@ -245,7 +245,9 @@ pub trait Arrange<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, 
         } else if let Some(axis) = (0..RANK).find(|&a| x.size().0[a] == 0 && size.0[a] > 0) {
             return Err(Error::Value { op, what: text(format_args!("axis {axis} of sizes {} has nothing to repeat", x.size())) });
         }
-        paste(out.writable(op)?, x, 0, &widths, pad)?;
+        if !out.is_empty() {
+            paste(out.writable(op)?, x, 0, &widths, pad)?;
+        }
         Ok(out)
     }
 

@@ -216,6 +216,7 @@ pub(super) fn labelled<T: Number, L: Number, R: Number, const A: usize, const B:
         };
         k.push(op, inner)?;
     }
+    Dim(k.sizes()).numel_of(op, 1)?;
     let mut size = [1; M];
     let mut found = [(None, None); M];
     for axis in 0..M {

@@ -158,7 +158,8 @@ fn inside<const N: usize>(pool: &Pool<N>, axis: usize, at: usize, windows: usize
     let padding = pool.padding[axis];
     let first = padding.saturating_sub(shift).div_ceil(stride).min(windows);
     let end = (size + padding).saturating_sub(shift).div_ceil(stride).min(windows).max(first);
-    (first, end, (first * stride + shift).saturating_sub(padding))
+    // Where no window is left, a stride that is too large for the axis may be too large to count with.
+    (first, end, if first < end { first * stride + shift - padding } else { 0 })
 }
 
 /// Calls `f` for every place in a window, with the windows that have it inside and the part of the input that they see.

@@ -145,6 +145,8 @@ fn convolutions_refuse_what_does_not_fit() -> Result<()> {
     assert!(x.conv2d(&w, Conv::new().padding([usize::MAX, 0])).is_err());
     assert!(x.conv2d(&w, Conv::new().padding([isize::MAX as usize / 4, 0])).is_err());
     assert!(x.max_pool2d(Pool::new([2, 2]).padding([2, 0])).is_err());
+    // One window, and a stride that no second one could stand at.
+    assert_eq!(x.max_pool2d(Pool::new([4, 4]).padding([2, 2]).stride([usize::MAX; 2]))?.size(), [1, 4, 1, 1]);
     let none = Tensor::<f32, 4>::zeros([0, 4, 5, 5], &Cpu)?.conv2d(&w, Conv::new())?;
     assert_eq!(none.size(), [0, 2, 3, 3]);
     let device = Meta::new();

@@ -179,3 +179,11 @@ fn small_products_are_what_their_names_say() -> Result<()> {
     assert!(x.matrix_power(2).is_err());
     Ok(())
 }
+
+#[test]
+fn more_terms_than_can_be_counted_are_an_error() -> Result<()> {
+    let x = Tensor::from([1.0_f32]).into_broadcast([1 << 40])?;
+    let error = einsum!("a,b->", &x, &x).unwrap_err();
+    assert!(matches!(error, Error::Overflow { op: "einsum", .. }), "{error}");
+    Ok(())
+}

@@ -247,3 +247,11 @@ fn classes_and_counts_are_those_of_one_loop() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn padding_of_nothing_walks_no_runs() -> Result<()> {
+    // As many runs as half of that, if they were walked.
+    let none = Tensor::<u8, 2>::zeros([2, 0], &Cpu)?.pad([(1 << 50, 0), (0, 0)], Pad::Wrap)?;
+    assert_eq!(none.size(), [(1 << 50) + 2, 0]);
+    Ok(())
+}

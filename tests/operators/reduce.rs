@@ -320,3 +320,15 @@ fn a_reduction_over_more_axes_than_devices_walk_is_refused() -> Result<()> {
     assert_eq!(error.to_string(), "sum: 13 axes, of which at most 12 go at once");
     Ok(())
 }
+
+#[test]
+fn columns_of_many_strided_operands_fit_their_room() -> Result<()> {
+    // As many f64 as one kernel reads, none of which stands side by side: each row of columns is packed.
+    let x: Vec<_> = (0..20).map(|k| Tensor::from_fn([9, 600], |[i, j]| (i * 7 + j * 3 + k) as f64, &Cpu)).collect::<Result<_>>()?;
+    let v: Vec<_> = x.iter().map(|x| x.slice((.., (..).step(2)))).collect::<Result<_>>()?;
+    let some = v[0].lazy() + v[1] + v[2] + v[3] + v[4] + v[5] + v[6] + v[7] + v[8] + v[9];
+    let all = some + v[10] + v[11] + v[12] + v[13] + v[14] + v[15] + v[16] + v[17] + v[18] + v[19];
+    let truth: Vec<f64> = (0..300).map(|j| (0..9).map(|i| (20 * (i * 7 + 2 * j * 3) + 190) as f64).sum()).collect();
+    assert_eq!(all.sum(Axis::<0>)?.to_vec()?, truth);
+    Ok(())
+}

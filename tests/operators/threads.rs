@@ -104,3 +104,16 @@ fn an_element_is_the_same_wherever_it_stands_in_a_tensor() -> Result<()> {
     assert_eq!(some.to_vec()?, all.slice((.., (..).step(-3)))?.to_vec()?);
     Ok(())
 }
+
+#[test]
+fn few_columns_of_many_rows_sum_to_the_same_bits_on_any_number_of_threads() {
+    // Parts of so few columns were taken for rows, which sum in another order.
+    for size in [[20_000, 8], [65_536, 16], [16_384, 40], [3000, 130]] {
+        let x = values(size);
+        same_on_every_pool("sums of columns", || bits(x.sum(Axis::<0>).unwrap()));
+        same_on_every_pool("variances of columns", || bits(x.var(Axis::<0>).unwrap()));
+        same_on_every_pool("sums of transposed rows", || bits(x.transposed().sum(Axis::<1>).unwrap()));
+    }
+    let x = values([100, 64 * 64]);
+    same_on_every_pool("short columns", || bits(x.reshape([100, 64, 64]).unwrap().sum(Axis::<0>).unwrap()));
+}

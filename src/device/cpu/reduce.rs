@@ -21,6 +21,8 @@ use std::ops::Range;
 const WIDTH: usize = 64;
 /// How many times as many are taken together, some rows at a time, so that memory is read in longer runs.
 const STRIPS: usize = 4;
+/// Columns below which rows are the better choice.
+const NARROWEST: usize = 8;
 /// Leaves of columns are counted in this many binary digits: states of many columns take room on the stack.
 const DIGITS: usize = 16;
 /// Rows that one strip absorbs before the next strip has its turn.
@@ -83,14 +85,25 @@ impl Job<'_> {
             assert!(inner.replace(walk).is_none(), "the axes of a reduction fit one walk");
         });
         walk::each(axes.kept, &kept[..operands + 1], Order::OfOutput, &mut |outer| {
-            walk::parallel(outer, count, &|part| {
+            // Rows and columns sum in another order: which they are may not depend on the parts, whose number is that of threads.
+            let columns = inner.as_ref().is_some_and(|inner| self.prefers_columns(&outer, inner, count));
+            walk::parallel_by(outer, count, if columns { NARROWEST } else { 1 }, &|part| {
                 // SAFETY: the parts of the walk reach only what the caller promised, and each output once.
-                unsafe { self.part(&part, inner.as_ref(), count) }
+                unsafe { self.part(&part, inner.as_ref(), count, columns) }
             });
         });
     }
 
-    unsafe fn part(&self, outer: &Walk, inner: Option<&Walk>, count: usize) {
+    /// Whether a kept axis is the one to go along in memory.
+    fn prefers_columns(&self, outer: &Walk, inner: &Walk, count: usize) -> bool {
+        let step = |walk: &Walk, k: usize| walk.inner_step(k).unsigned_abs();
+        let along: usize = (0..self.inputs.slots.len()).map(|k| step(inner, k)).sum();
+        let across: usize = (0..self.inputs.slots.len()).map(|k| step(outer, k + 1)).sum();
+        let narrow = count < 2 * LANES && outer.numel() >= WIDTH;
+        outer.inner() >= NARROWEST && (narrow || (across != 0 && across < along))
+    }
+
+    unsafe fn part(&self, outer: &Walk, inner: Option<&Walk>, count: usize, columns: bool) {
         let Some(inner) = inner else {
             // Nothing to reduce: what `finish` makes of the identity, everywhere.
             let mut index = outer.index_of(0);
@@ -102,11 +115,7 @@ impl Job<'_> {
             }
             return;
         };
-        let step = |walk: &Walk, k: usize| walk.inner_step(k).unsigned_abs();
-        let along: usize = (0..self.inputs.slots.len()).map(|k| step(inner, k)).sum();
-        let across: usize = (0..self.inputs.slots.len()).map(|k| step(outer, k + 1)).sum();
-        let narrow = count < 2 * LANES && outer.numel() >= WIDTH;
-        if outer.inner() >= 8 && (narrow || (across != 0 && across < along)) {
+        if columns {
             // SAFETY: as the caller promises.
             unsafe { self.by_columns(outer, inner, count) }
         } else {
@@ -179,18 +188,21 @@ impl Job<'_> {
     unsafe fn by_columns(&self, outer: &Walk, inner: &Walk, count: usize) {
         let mut room = Scratch { bytes: [MaybeUninit::uninit(); SCRATCH / 8], used: 0 };
         let mut scratch = [None; MAX_OPERANDS];
-        let rows = (self.block(SCRATCH) / (STRIPS * WIDTH)).clamp(1, LEAF_ROWS);
+        // A strip of one row of every operand fits the scratch, several strips of many operands do not.
+        let block = self.block(SCRATCH);
+        let most = if block < STRIPS * WIDTH { WIDTH } else { STRIPS * WIDTH };
+        let rows = (block / most).clamp(1, LEAF_ROWS);
         for (k, slot) in self.inputs.slots.iter().enumerate() {
             if outer.inner_step(k + 1) != slot.element as isize {
-                scratch[k] = Some(room.take(rows * STRIPS * WIDTH * slot.element));
+                scratch[k] = Some(room.take(rows * most * slot.element));
             }
         }
         let rows = if scratch.iter().any(Option::is_some) { rows } else { LEAF_ROWS };
         let (mut index, mut done) = (outer.index_of(0), 0);
         while done < outer.numel() {
-            let width = outer.left_in_row(&index).min(STRIPS * WIDTH);
+            let width = outer.left_in_row(&index).min(most);
             let walk = inner.from(self.addresses(outer, &index));
-            let mut tiles = Tiles { job: self, outer, walk, index: inner.index_of(0), left: count, width, rows, scratch };
+            let mut tiles = Tiles { job: self, outer, walk, index: inner.index_of(0), left: count, width, most, rows, scratch };
             // SAFETY: as for rows, for `width` outputs along the fastest kept axis.
             unsafe { (self.kernel.columns)(self.body, &mut tiles, count, outer.address_at(0, &index), outer.inner_step(0)) };
             outer.advance(&mut index, width);
@@ -248,6 +260,8 @@ struct Tiles<'a> {
     index: Index,
     left: usize,
     width: usize,
+    /// Columns that a packed row has room for.
+    most: usize,
     rows: usize,
     scratch: [Option<*mut u8>; MAX_OPERANDS],
 }
@@ -264,7 +278,7 @@ impl Tiles<'_> {
                 (base[k], step[k]) = (from, self.walk.inner_step(k));
                 continue;
             };
-            (base[k], step[k]) = (tile, (STRIPS * WIDTH * slot.element) as isize);
+            (base[k], step[k]) = (tile, (self.most * slot.element) as isize);
             for row in 0..n as isize {
                 // SAFETY: `width` elements across the kept axis, promised by the caller of `drive`, into their tile row.
                 unsafe {

@@ -269,15 +269,20 @@ const PARTS: usize = 4;
 ///
 /// Into how many parts depends on the number of threads: what `f` computes for an index must not depend on its part.
 pub(super) fn parallel(walk: Walk, weight: usize, f: &(dyn Fn(Walk) + Sync)) {
+    parallel_by(walk, weight, 1, f);
+}
+
+/// As [`parallel`], in parts of some `least` indices and more.
+pub(super) fn parallel_by(walk: Walk, weight: usize, least: usize, f: &(dyn Fn(Walk) + Sync)) {
     #[cfg(feature = "rayon")]
     {
-        let worth = walk.numel().saturating_mul(weight) / PART;
+        let worth = (walk.numel().saturating_mul(weight) / PART).min(walk.numel() / least);
         if worth >= 2 {
             let threads = rayon::current_num_threads();
             return in_parts(walk, if threads > 1 { worth.min(PARTS * threads) } else { 1 }, f);
         }
     }
-    let _ = weight;
+    let _ = (weight, least);
     f(walk);
 }
 
