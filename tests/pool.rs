@@ -89,7 +89,7 @@ fn a_block_has_one_owner_and_every_byte_is_counted_while_threads_take_give_and_c
                             0 => drop(senders[dice.roll(senders.len())].send(block)),
                             _ => held.push(block),
                         }
-                        drop(inbox.try_iter().count());
+                        inbox.try_iter().for_each(drop);
                         while held.len() > dice.roll(6) {
                             held.swap_remove(dice.roll(held.len()));
                         }
