@@ -11,7 +11,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Barrier, mpsc};
 
 const THREADS: u64 = 8;
-const STEPS: u64 = if cfg!(debug_assertions) { 100 } else { 2000 };
+const STEPS: u64 = if cfg!(miri) {
+    8
+} else if cfg!(debug_assertions) {
+    100
+} else {
+    2000
+};
 /// The pool keeps blocks from here on.
 const POOLED: usize = 32 << 10;
 
