@@ -7,6 +7,7 @@ use crate::device::MAX_OPERANDS;
 use crate::element::{Compute, Element};
 use crate::kernel::Io;
 use crate::scalar::{Lane, Run};
+use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
 
 /// One position of contiguous operands; `HELD` when the program has settled on the row, and held what it holds.
@@ -58,17 +59,24 @@ impl<const HELD: bool> Io<Run> for At<'_, HELD> {
 }
 
 /// Room for packed elements, on the stack.
+///
+/// It is written through the pointers that it gave; its own are never made from an exclusive reference, which would end theirs.
 pub(super) struct Scratch<const WORDS: usize> {
-    pub(super) bytes: [MaybeUninit<u64>; WORDS],
-    pub(super) used: usize,
+    words: UnsafeCell<[MaybeUninit<u64>; WORDS]>,
+    used: Cell<usize>,
 }
 
 impl<const WORDS: usize> Scratch<WORDS> {
+    #[inline(always)]
+    pub(super) fn new() -> Self {
+        Scratch { words: UnsafeCell::new([MaybeUninit::uninit(); WORDS]), used: Cell::new(0) }
+    }
+
     /// The next `nbytes`, aligned for every element; the caller has counted them.
-    pub(super) fn take(&mut self, nbytes: usize) -> *mut u8 {
-        let at = self.used;
-        self.used += nbytes.div_ceil(8);
-        assert!(self.used <= WORDS, "scratch: blocks are counted before they are taken");
-        self.bytes[at..].as_mut_ptr().cast()
+    pub(super) fn take(&self, nbytes: usize) -> *mut u8 {
+        let at = self.used.get();
+        self.used.set(at + nbytes.div_ceil(8));
+        assert!(self.used.get() <= WORDS, "scratch: blocks are counted before they are taken");
+        self.words.get().cast::<u64>().wrapping_add(at).cast()
     }
 }

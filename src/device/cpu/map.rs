@@ -16,7 +16,6 @@ use crate::error::Result;
 use crate::kernel::{Body, Once, Program, Reducer, Row, run_row};
 use crate::scalar::{Lane, Run};
 use std::any::TypeId;
-use std::mem::MaybeUninit;
 
 /// Elements of a row that are packed at a time, at most.
 const BLOCK: usize = 1024;
@@ -272,7 +271,7 @@ impl Job<'_> {
             return unsafe { (self.row)(self.program, n, &pointers) };
         }
         // Outputs that are inputs: block by block through a buffer (see the module's head).
-        let mut room = Scratch { bytes: [MaybeUninit::uninit(); IN_PLACE / 8], used: 0 };
+        let room = Scratch::<{ IN_PLACE / 8 }>::new();
         let block = (IN_PLACE - 8 * outputs.len()) / outputs.iter().map(|slot| slot.element).sum::<usize>().max(1);
         let mut there = [std::ptr::null_mut(); MAX_OPERANDS];
         for (k, slot) in outputs.iter().enumerate() {
@@ -311,7 +310,7 @@ impl Job<'_> {
             // SAFETY: every operand is one run of `n` elements.
             return unsafe { (self.row)(self.program, n, &self.spread(&walk.address)) };
         }
-        let mut room = Scratch { bytes: [MaybeUninit::uninit(); SCRATCH / 8], used: 0 };
+        let room = Scratch::<{ SCRATCH / 8 }>::new();
         // Rows that are long enough are taken whole, several side by side; short ones are gathered, several to a block.
         let by_rows = walk.inner() >= 32;
         let is_packed = |k: usize| {

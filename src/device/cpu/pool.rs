@@ -206,7 +206,7 @@ pub(super) unsafe fn give(block: Block) {
         // SAFETY: the caller's promise.
         return unsafe { block.free() };
     }
-    let mut surplus = {
+    let surplus = {
         let mut pool = pool();
         pool.statistics.live -= block.capacity;
         if block.capacity > pool.statistics.limit {
@@ -221,7 +221,17 @@ pub(super) unsafe fn give(block: Block) {
         pool.statistics.kept += block.capacity;
         surplus
     };
-    while let Some(block) = surplus.take().or_else(|| pool().surplus()) {
+    if let Some(block) = surplus {
+        // SAFETY: a kept block is nobody's.
+        unsafe { block.free() };
+    }
+    shed();
+}
+
+/// Frees what is kept beyond the limit; others use the pool meanwhile.
+fn shed() {
+    loop {
+        let Some(block) = pool().surplus() else { return };
         // SAFETY: a kept block is nobody's.
         unsafe { block.free() };
     }
@@ -248,8 +258,5 @@ pub(super) fn statistics() -> MemoryStatistics {
 
 pub(super) fn set_limit(nbytes: usize) {
     pool().statistics.limit = nbytes;
-    while let Some(block) = pool().surplus() {
-        // SAFETY: a kept block is nobody's.
-        unsafe { block.free() };
-    }
+    shed();
 }

@@ -14,7 +14,6 @@ use crate::kernel::{Body, Reducer};
 use crate::scalar::{Lane, Run};
 use std::any::TypeId;
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// Columns that are reduced side by side, in registers.
@@ -136,7 +135,7 @@ impl Job<'_> {
     }
 
     unsafe fn by_rows(&self, outer: &Walk, inner: &Walk, count: usize) {
-        let mut room = Scratch { bytes: [MaybeUninit::uninit(); SCRATCH / 8], used: 0 };
+        let room = Scratch::<{ SCRATCH / 8 }>::new();
         let mut scratch = [None; MAX_OPERANDS];
         let block = self.block(SCRATCH);
         for (k, slot) in self.inputs.slots.iter().enumerate() {
@@ -186,7 +185,7 @@ impl Job<'_> {
     }
 
     unsafe fn by_columns(&self, outer: &Walk, inner: &Walk, count: usize) {
-        let mut room = Scratch { bytes: [MaybeUninit::uninit(); SCRATCH / 8], used: 0 };
+        let room = Scratch::<{ SCRATCH / 8 }>::new();
         let mut scratch = [None; MAX_OPERANDS];
         // A strip of one row of every operand fits the scratch, several strips of many operands do not.
         let block = self.block(SCRATCH);

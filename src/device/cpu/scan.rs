@@ -112,7 +112,7 @@ impl Job<'_> {
     unsafe fn part(&self, lines: &Walk) {
         let (across, along) = (lines.inner_step(0).unsigned_abs(), self.along[0].unsigned_abs());
         let narrow = self.count < 32 && lines.inner() >= 32;
-        let mut room = Scratch { bytes: [MaybeUninit::uninit(); SCRATCH / 8], used: 0 };
+        let room = Scratch::<{ SCRATCH / 8 }>::new();
         let widths: usize = self.element[..self.operands].iter().sum();
         let block = (SCRATCH - 8 * MAX_OPERANDS) / widths;
         let mut scratch = [None; MAX_OPERANDS];

@@ -1,0 +1,61 @@
+//! Takes the crate's own sources and puts the model checker's atomics, locks and cells of memory where std's are: so the
+//! code that is checked is the code that ships. Beside it stand versions with one mistake each, which must be found.
+
+use std::path::Path;
+
+/// `text` with what stands once in it replaced; a source that has changed stops the build.
+fn replaced(text: &str, changes: &[(&str, &str)]) -> String {
+    changes.iter().fold(text.to_owned(), |text, (from, to)| {
+        assert_eq!(text.matches(from).count(), 1, "{from:?} should stand once in the source");
+        text.replace(from, to)
+    })
+}
+
+fn main() {
+    let (here, out) = (std::env::var("CARGO_MANIFEST_DIR").unwrap(), std::env::var("OUT_DIR").unwrap());
+    let source = |name: &str| {
+        let path = Path::new(&here).join("../../src").join(name);
+        println!("cargo::rerun-if-changed={}", path.display());
+        // Documentation of a whole file cannot stand inside `include!`.
+        let text = std::fs::read_to_string(path).unwrap().replace("\n//!", "\n//").replacen("//!", "//", 1);
+        text.replace("std::alloc::", "crate::memory::")
+    };
+    let write = |name: &str, text: &str| std::fs::write(Path::new(&out).join(name), text).unwrap();
+
+    write("error.rs", &source("error.rs"));
+
+    let shared = replaced(&source("shared.rs"), &[("use std::sync::atomic::", "use loom::sync::atomic::")]);
+    write("shared.rs", &shared);
+    // The last handle drops before it has seen what the others did.
+    write("shared_without_fence.rs", &replaced(&shared, &[("fence(Ordering::Acquire);", "fence;")]));
+    // What a handle did before it went is not passed on.
+    write("shared_without_release.rs", &replaced(&shared, &[("fetch_sub(1, Ordering::Release)", "fetch_sub(1, Ordering::Relaxed)")]));
+    // The only handle has not seen what the others did.
+    write("shared_without_acquire.rs", &replaced(&shared, &[("handles.load(Ordering::Acquire)", "handles.load(Ordering::Relaxed)")]));
+
+    let pool = replaced(
+        &source("device/cpu/pool.rs"),
+        &[
+            ("use std::sync::{Mutex, MutexGuard, PoisonError};", "use loom::sync::{Mutex, MutexGuard};\nuse std::sync::PoisonError;"),
+            // loom's lock is made anew for every order of threads.
+            ("static POOL: Mutex<Pool> =", "loom::lazy_static! { static ref POOL: Mutex<Pool> ="),
+            ("});\n\nfn pool()", "}); }\n\nfn pool()"),
+        ],
+    );
+    write("pool.rs", &pool);
+    // A block is found under one lock and taken out under another.
+    let found = "best.and_then(|(at, _)| self.remove(at))";
+    let torn = [
+        (found, "best.map(|(at, _)| at)"),
+        ("fn find(&mut self, capacity: usize) -> Option<Block>", "fn find(&mut self, capacity: usize) -> Option<usize>"),
+        (
+            "let found = pool().find(capacity);",
+            "let at = pool().find(capacity);\n    let found = at.and_then(|at| { let mut pool = pool(); if at < pool.count { pool.remove(at) } else { None } });",
+        ),
+    ];
+    write("pool_torn.rs", &replaced(&pool, &torn));
+    // Giving a block frees at most one that is too many.
+    write("pool_over_its_limit.rs", &replaced(&pool, &[("    shed();\n}\n\n/// Frees what", "}\n\n/// Frees what")]));
+    // A block that is freed stays in the pool.
+    write("pool_freed_and_kept.rs", &replaced(&pool, &[("pool.remove(0) }", "pool.blocks[0] }")]));
+}

@@ -1,0 +1,53 @@
+//! The allocator of the models: it knows which blocks are live and what was done with them, in the order that `loom` sees.
+
+pub use std::alloc::Layout;
+
+use loom::cell::UnsafeCell;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// Stands for the bytes of a block: `loom` reports two uses of it that no order separates.
+type Bytes = Rc<UnsafeCell<()>>;
+
+thread_local! {
+    // All threads of a model are one thread of the system.
+    static LIVE: RefCell<BTreeMap<usize, (Layout, Bytes)>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+pub fn start() {
+    LIVE.take();
+}
+
+/// # Panics
+/// When a block was not given back.
+pub fn end() {
+    let left = LIVE.take().len();
+    assert_eq!(left, 0, "blocks that were not given back");
+}
+
+/// # Safety
+/// As of `std::alloc::alloc`.
+pub unsafe fn alloc(layout: Layout) -> *mut u8 {
+    // SAFETY: the caller's promise.
+    let block = unsafe { std::alloc::alloc(layout) };
+    let known = LIVE.with_borrow_mut(|live| live.insert(block as usize, (layout, Rc::new(UnsafeCell::new(())))));
+    assert!(known.is_none(), "the system gave a live block");
+    block
+}
+
+/// # Safety
+/// As of `std::alloc::dealloc`.
+pub unsafe fn dealloc(block: *mut u8, layout: Layout) {
+    let (of_alloc, bytes) = LIVE.with_borrow_mut(|live| live.remove(&(block as usize))).expect("freed twice");
+    assert_eq!(of_alloc, layout, "freed with another layout");
+    bytes.with_mut(|_| ());
+    // SAFETY: live until here, with this layout.
+    unsafe { std::alloc::dealloc(block, layout) }
+}
+
+/// What the owner of a block does with its bytes.
+pub fn write(block: *mut u8) {
+    let bytes = LIVE.with_borrow(|live| live.get(&(block as usize)).expect("used after it was freed").1.clone());
+    bytes.with_mut(|_| loom::thread::yield_now());
+}

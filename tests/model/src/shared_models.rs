@@ -1,0 +1,99 @@
+//! The reference counter: the last handle drops once and after all others, and the only handle may write.
+
+use loom::cell::UnsafeCell;
+use loom::thread;
+
+/// A value without a lock: `loom` reports a write that is not ordered with every other use.
+struct Plain(UnsafeCell<u32>);
+impl Plain {
+    fn new() -> Self {
+        Plain(UnsafeCell::new(7))
+    }
+    fn read(&self) -> u32 {
+        // SAFETY: `loom` stops the model when this is not so.
+        self.0.with(|value| unsafe { *value })
+    }
+    fn write(&self) {
+        // SAFETY: `loom` stops the model when this is not so.
+        self.0.with_mut(|value| unsafe { *value += 1 })
+    }
+}
+impl Drop for Plain {
+    fn drop(&mut self) {
+        // A model that has failed is left by unwinding, in which a second panic would stop the process.
+        if !std::thread::panicking() {
+            self.write();
+        }
+    }
+}
+// SAFETY: `loom` stops the model when two threads use it at once.
+unsafe impl Sync for Plain {}
+
+macro_rules! models {
+    ($($code:ident)*) => { $(
+        #[allow(dead_code)]
+        mod $code {
+            use super::*;
+            use crate::$code::Shared;
+
+            fn shared() -> Shared<Plain> {
+                Shared::new(Plain::new()).unwrap_or_else(|_| panic!("no memory"))
+            }
+
+            pub fn the_last_of_three_handles_drops_once_and_after_the_others() {
+                let first = shared();
+                let others = [first.share(), first.share()].map(|handle| thread::spawn(move || handle.read()));
+                first.read();
+                drop(first);
+                others.into_iter().for_each(|thread| assert_eq!(thread.join().unwrap(), 7));
+            }
+
+            pub fn the_only_handle_writes_and_nobody_reads() {
+                let first = shared();
+                let second = first.share();
+                let other = thread::spawn(move || {
+                    let third = second.share();
+                    assert_eq!(second.read(), 7);
+                    drop(second);
+                    assert!(third.handles() <= 2);
+                    assert_eq!(third.read(), 7);
+                });
+                if first.is_unique() {
+                    first.write();
+                }
+                drop(first);
+                other.join().unwrap();
+            }
+
+            pub fn one_of_two_threads_takes_the_value_out() {
+                let first = shared();
+                let second = first.share();
+                let take = |handle: Shared<Plain>| match handle.try_into_inner() {
+                    Ok(value) => {
+                        value.write();
+                        true
+                    }
+                    Err(handle) => {
+                        handle.read();
+                        false
+                    }
+                };
+                let other = thread::spawn(move || take(second));
+                let here = take(first);
+                let there = other.join().unwrap();
+                assert!(!(here && there), "two threads took one value");
+            }
+        }
+    )* };
+}
+models! { shared shared_without_fence shared_without_release shared_without_acquire }
+
+crate::holds!(the_last_of_three_handles_drops_once_and_after_the_others of shared,
+    not of shared_without_fence: "Causality violation",
+    not of shared_without_release: "Causality violation");
+crate::holds!(the_only_handle_writes_and_nobody_reads of shared,
+    not of shared_without_release: "Causality violation",
+    not of shared_without_acquire: "Causality violation");
+crate::holds!(one_of_two_threads_takes_the_value_out of shared,
+    not of shared_without_release: "Causality violation",
+    not of shared_without_acquire: "Causality violation");
