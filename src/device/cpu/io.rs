@@ -7,7 +7,8 @@ use crate::device::MAX_OPERANDS;
 use crate::element::{Compute, Element};
 use crate::kernel::Io;
 use crate::scalar::{Lane, Run};
-use std::cell::{Cell, UnsafeCell};
+use std::cell::Cell;
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 /// One position of contiguous operands; `HELD` when the program has settled on the row, and held what it holds.
@@ -58,25 +59,32 @@ impl<const HELD: bool> Io<Run> for At<'_, HELD> {
     }
 }
 
-/// Room for packed elements, on the stack.
+/// Words on the stack that nobody has written.
+///
+/// A variable of its own: beside a number that is written, the compiler would fill all of it with zeros.
+pub(super) type Words<const WORDS: usize> = MaybeUninit<[u64; WORDS]>;
+
+/// Room for packed elements.
 ///
 /// It is written through the pointers that it gave; its own are never made from an exclusive reference, which would end theirs.
-pub(super) struct Scratch<const WORDS: usize> {
-    words: UnsafeCell<[MaybeUninit<u64>; WORDS]>,
+pub(super) struct Scratch<'a> {
+    start: *mut u64,
+    words: usize,
     used: Cell<usize>,
+    _room: PhantomData<&'a mut u64>,
 }
 
-impl<const WORDS: usize> Scratch<WORDS> {
+impl<'a> Scratch<'a> {
     #[inline(always)]
-    pub(super) fn new() -> Self {
-        Scratch { words: UnsafeCell::new([MaybeUninit::uninit(); WORDS]), used: Cell::new(0) }
+    pub(super) fn over<const WORDS: usize>(words: &'a mut Words<WORDS>) -> Self {
+        Scratch { start: words.as_mut_ptr().cast(), words: WORDS, used: Cell::new(0), _room: PhantomData }
     }
 
     /// The next `nbytes`, aligned for every element; the caller has counted them.
     pub(super) fn take(&self, nbytes: usize) -> *mut u8 {
         let at = self.used.get();
         self.used.set(at + nbytes.div_ceil(8));
-        assert!(self.used.get() <= WORDS, "scratch: blocks are counted before they are taken");
-        self.words.get().cast::<u64>().wrapping_add(at).cast()
+        assert!(self.used.get() <= self.words, "scratch: blocks are counted before they are taken");
+        self.start.wrapping_add(at).cast()
     }
 }

@@ -5,7 +5,7 @@
 //! block buffer where an output is an input.
 //! Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
-use super::io::{At, Scratch};
+use super::io::{At, Scratch, Words};
 use super::pack::{self, Tile};
 use super::simd::{self, Loop};
 use super::walk::{self, Addresses, Order, Walk};
@@ -271,7 +271,8 @@ impl Job<'_> {
             return unsafe { (self.row)(self.program, n, &pointers) };
         }
         // Outputs that are inputs: block by block through a buffer (see the module's head).
-        let room = Scratch::<{ IN_PLACE / 8 }>::new();
+        let mut words = Words::<{ IN_PLACE / 8 }>::uninit();
+        let room = Scratch::over(&mut words);
         let block = (IN_PLACE - 8 * outputs.len()) / outputs.iter().map(|slot| slot.element).sum::<usize>().max(1);
         let mut there = [std::ptr::null_mut(); MAX_OPERANDS];
         for (k, slot) in outputs.iter().enumerate() {
@@ -310,7 +311,8 @@ impl Job<'_> {
             // SAFETY: every operand is one run of `n` elements.
             return unsafe { (self.row)(self.program, n, &self.spread(&walk.address)) };
         }
-        let room = Scratch::<{ SCRATCH / 8 }>::new();
+        let mut words = Words::<{ SCRATCH / 8 }>::uninit();
+        let room = Scratch::over(&mut words);
         // Rows that are long enough are taken whole, several side by side; short ones are gathered, several to a block.
         let by_rows = walk.inner() >= 32;
         let is_packed = |k: usize| {

@@ -4,7 +4,7 @@
 //! Imports: `scalar`, `element`, `kernel`, `device`.
 
 use super::fold::{Cascade, LANES, LEAF, State, absorb, collapse};
-use super::io::{At, Scratch};
+use super::io::{At, Scratch, Words};
 use super::pack;
 use super::simd::{self, Loop};
 use super::walk::{self, Addresses, Index, Order, Walk};
@@ -135,7 +135,8 @@ impl Job<'_> {
     }
 
     unsafe fn by_rows(&self, outer: &Walk, inner: &Walk, count: usize) {
-        let room = Scratch::<{ SCRATCH / 8 }>::new();
+        let mut words = Words::<{ SCRATCH / 8 }>::uninit();
+        let room = Scratch::over(&mut words);
         let mut scratch = [None; MAX_OPERANDS];
         let block = self.block(SCRATCH);
         for (k, slot) in self.inputs.slots.iter().enumerate() {
@@ -185,7 +186,8 @@ impl Job<'_> {
     }
 
     unsafe fn by_columns(&self, outer: &Walk, inner: &Walk, count: usize) {
-        let room = Scratch::<{ SCRATCH / 8 }>::new();
+        let mut words = Words::<{ SCRATCH / 8 }>::uninit();
+        let room = Scratch::over(&mut words);
         let mut scratch = [None; MAX_OPERANDS];
         // A strip of one row of every operand fits the scratch, several strips of many operands do not.
         let block = self.block(SCRATCH);

@@ -6,7 +6,7 @@
 //! rows, or eight leaves of one row, are absorbed side by side; columns are side by side as they stand.
 //! Imports: `scalar`, `element`, `kernel`, `device`.
 
-use super::io::{At, Scratch};
+use super::io::{At, Scratch, Words};
 use super::map::is_large;
 use super::pack;
 use super::simd::{self, Loop};
@@ -112,7 +112,8 @@ impl Job<'_> {
     unsafe fn part(&self, lines: &Walk) {
         let (across, along) = (lines.inner_step(0).unsigned_abs(), self.along[0].unsigned_abs());
         let narrow = self.count < 32 && lines.inner() >= 32;
-        let room = Scratch::<{ SCRATCH / 8 }>::new();
+        let mut words = Words::<{ SCRATCH / 8 }>::uninit();
+        let room = Scratch::over(&mut words);
         let widths: usize = self.element[..self.operands].iter().sum();
         let block = (SCRATCH - 8 * MAX_OPERANDS) / widths;
         let mut scratch = [None; MAX_OPERANDS];
