@@ -86,7 +86,7 @@ impl Job<'_> {
         walk::each(axes.kept, &kept[..operands + 1], Order::OfOutput, &mut |outer| {
             // Rows and columns sum in another order: which they are may not depend on the parts, whose number is that of threads.
             let columns = inner.as_ref().is_some_and(|inner| self.prefers_columns(&outer, inner, count));
-            walk::parallel_by(outer, count, if columns { NARROWEST } else { 1 }, &|part| {
+            walk::parallel_by(outer, count, if columns { WIDTH } else { 1 }, &|part| {
                 // SAFETY: the parts of the walk reach only what the caller promised, and each output once.
                 unsafe { self.part(&part, inner.as_ref(), count, columns) }
             });
