@@ -76,7 +76,8 @@ fn an_external_pointer_is_given_back_once_by_its_deleter() {
     };
     let taken = || std::mem::take(&mut *calls.lock().unwrap());
     let mut values = [1.0f32, 2.0, 3.0, 4.0];
-    let (address, start) = (values.as_mut_ptr(), values.as_mut_ptr() as usize);
+    let address = values.as_mut_ptr(); // once: asked for again, it would end the first
+    let start = address as usize;
 
     // SAFETY (here and below): the array outlives every tensor on it and is not used meanwhile.
     // SAFETY: four valid elements, which nobody else uses while the tensor lives.

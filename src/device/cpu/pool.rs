@@ -105,7 +105,7 @@ impl Block {
         // SAFETY: the layout is not empty: capacities are those of `capacity_for`, of at least one byte.
         let address = NonNull::new(unsafe { std::alloc::alloc(layout) })?;
         FRESH_HERE.set(FRESH_HERE.get() + 1);
-        #[cfg(target_os = "linux")]
+        #[cfg(all(target_os = "linux", not(miri)))]
         if capacity >= HUGE {
             // SAFETY: advice about our own fresh pages. A system without huge pages refuses, and nothing is lost.
             unsafe { libc::madvise(address.as_ptr().cast(), capacity, libc::MADV_HUGEPAGE) };
