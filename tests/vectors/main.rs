@@ -33,6 +33,7 @@ mod window;
 use case::{Case, Run, Stop};
 use set::Set;
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
@@ -195,7 +196,12 @@ impl Report {
         let (run, listed) = (self.sum(|tally| tally.run), self.sum(|tally| tally.listed));
         let (here, of) =
             (self.sum(|tally| if tally.has_row { tally.run } else { 0 }), self.sum(|t| if t.has_row { t.run + t.listed } else { 0 }));
-        println!("{what}: {run} run, {listed} listed, {} wrong; of the cases whose operator is here {here} of {of} run", self.wrong.len());
+        // Past the capture of the test harness: this line is what the test is for.
+        let _ = writeln!(
+            std::io::stderr(),
+            "{what}: {run} run, {listed} listed, {} wrong; of the cases whose operator is here {here} of {of} run",
+            self.wrong.len()
+        );
         if std::env::var_os("VECTORS_REASONS").is_some() {
             let mut reasons: Vec<_> = self.reasons.iter().collect();
             reasons.sort_by_key(|(_, count)| std::cmp::Reverse(**count));

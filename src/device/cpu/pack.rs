@@ -50,11 +50,11 @@ pub(super) unsafe fn strided(to: *mut u8, to_step: isize, from: *const u8, from_
     // SAFETY: as the caller promises; each element is moved whole, as bytes that may hold any type.
     unsafe {
         match element {
-            1 => each::<1>(to, to_step, from, from_step, n),
-            2 => each::<2>(to, to_step, from, from_step, n),
-            4 => each::<4>(to, to_step, from, from_step, n),
-            8 => each::<8>(to, to_step, from, from_step, n),
-            16 => each::<16>(to, to_step, from, from_step, n),
+            1 => each::<u8>(to, to_step, from, from_step, n),
+            2 => each::<u16>(to, to_step, from, from_step, n),
+            4 => each::<u32>(to, to_step, from, from_step, n),
+            8 => each::<u64>(to, to_step, from, from_step, n),
+            16 => each::<u128>(to, to_step, from, from_step, n),
             _ => {
                 for i in 0..n as isize {
                     std::ptr::copy_nonoverlapping(from.offset(i * from_step), to.offset(i * to_step), element);
@@ -64,30 +64,28 @@ pub(super) unsafe fn strided(to: *mut u8, to_step: isize, from: *const u8, from_
     }
 }
 
-/// An element of any type, as bytes.
-type Bytes<const SIZE: usize> = [MaybeUninit<u8>; SIZE];
-
-unsafe fn each<const SIZE: usize>(to: *mut u8, to_step: isize, from: *const u8, from_step: isize, n: usize) {
-    let (to, from) = (to.cast::<Bytes<SIZE>>(), from.cast::<Bytes<SIZE>>());
+/// `WORD` is as wide as an element. Words may be uninitialised, as padding is, and are moved at any address.
+unsafe fn each<WORD: Copy>(to: *mut u8, to_step: isize, from: *const u8, from_step: isize, n: usize) {
+    let (to, from) = (to.cast::<MaybeUninit<WORD>>(), from.cast::<MaybeUninit<WORD>>());
     if from_step == 0 {
         // SAFETY: one element, read once for all.
-        let value = unsafe { from.read() };
-        if to_step == SIZE as isize {
+        let value = unsafe { from.read_unaligned() };
+        if to_step == size_of::<WORD>() as isize {
             for i in 0..n {
                 // SAFETY: as the caller of `strided` promises.
-                unsafe { to.add(i).write(value) };
+                unsafe { to.add(i).write_unaligned(value) };
             }
             return;
         }
         for i in 0..n as isize {
             // SAFETY: as the caller of `strided` promises.
-            unsafe { to.byte_offset(i * to_step).write(value) };
+            unsafe { to.byte_offset(i * to_step).write_unaligned(value) };
         }
         return;
     }
     for i in 0..n as isize {
-        // SAFETY: as the caller of `strided` promises; arrays of bytes need no alignment.
-        unsafe { to.byte_offset(i * to_step).write(from.byte_offset(i * from_step).read()) };
+        // SAFETY: as the caller of `strided` promises.
+        unsafe { to.byte_offset(i * to_step).write_unaligned(from.byte_offset(i * from_step).read_unaligned()) };
     }
 }
 
@@ -144,11 +142,11 @@ unsafe fn turned(to: *mut u8, to_steps: [isize; 2], from: *const u8, from_steps:
     // SAFETY: as the caller promises.
     unsafe {
         match element {
-            1 => columns_of::<1, 64>(to, to_steps, from, from_steps, [rows, columns]),
-            2 => columns_of::<2, 32>(to, to_steps, from, from_steps, [rows, columns]),
-            4 => columns_of::<4, 16>(to, to_steps, from, from_steps, [rows, columns]),
-            8 => columns_of::<8, 8>(to, to_steps, from, from_steps, [rows, columns]),
-            16 => columns_of::<16, 4>(to, to_steps, from, from_steps, [rows, columns]),
+            1 => columns_of::<u8, 64>(to, to_steps, from, from_steps, [rows, columns]),
+            2 => columns_of::<u16, 32>(to, to_steps, from, from_steps, [rows, columns]),
+            4 => columns_of::<u32, 16>(to, to_steps, from, from_steps, [rows, columns]),
+            8 => columns_of::<u64, 8>(to, to_steps, from, from_steps, [rows, columns]),
+            16 => columns_of::<u128, 4>(to, to_steps, from, from_steps, [rows, columns]),
             _ => {
                 for c in 0..columns as isize {
                     let (to, from) = (to.offset(c * to_steps[1]), from.offset(c * from_steps[1]));
@@ -160,7 +158,7 @@ unsafe fn turned(to: *mut u8, to_steps: [isize; 2], from: *const u8, from_steps:
 }
 
 /// `LINE` elements are a cache line.
-unsafe fn columns_of<const SIZE: usize, const LINE: usize>(
+unsafe fn columns_of<WORD: Copy, const LINE: usize>(
     to: *mut u8,
     to_steps: [isize; 2],
     from: *const u8,
@@ -172,7 +170,8 @@ unsafe fn columns_of<const SIZE: usize, const LINE: usize>(
         unsafe {
             let (to, from) = (to.offset(c * to_steps[1]), from.offset(c * from_steps[1]));
             let one = |r: isize| {
-                to.offset(r * to_steps[0]).cast::<Bytes<SIZE>>().write(from.offset(r * from_steps[0]).cast::<Bytes<SIZE>>().read())
+                let word = from.offset(r * from_steps[0]).cast::<MaybeUninit<WORD>>().read_unaligned();
+                to.offset(r * to_steps[0]).cast::<MaybeUninit<WORD>>().write_unaligned(word);
             };
             if rows == LINE {
                 // A constant count: unrolled, and whichever end is contiguous is taken at once.
