@@ -1,6 +1,6 @@
 //! A contiguous row, reduced: the part of every reduction that is generic over the body and the reducer.
 //!
-//! A row is absorbed by 32 states side by side, which the compiler keeps in vector registers; a leaf of 4 096 values is
+//! A row is absorbed by 64 states side by side (32 wide ones), which the compiler keeps in vector registers; a leaf of 4 096 values is
 //! collapsed to one state, and leaves are combined pairwise. The tree depends on the sizes only, never on threads.
 //! Everything is inlined into the loop that calls it, and so compiled for that loop's instruction set.
 //! Imports: `element`, `kernel`, `device`, `scalar`.
@@ -44,7 +44,12 @@ pub(super) fn row<B: Body, R: Reducer<B::Out>, const HELD: bool>(body: B, pointe
 
 /// The state of part of a row, of one leaf at most.
 #[inline(always)]
-fn leaf<B: Body, R: Reducer<B::Out>, const HELD: bool>(body: B, pointers: &Addresses, first: usize, part: Range<usize>) -> State<B, R> {
+pub(super) fn leaf<B: Body, R: Reducer<B::Out>, const HELD: bool>(
+    body: B,
+    pointers: &Addresses,
+    first: usize,
+    part: Range<usize>,
+) -> State<B, R> {
     let at = part.start;
     collapse::<B, R>(absorb::<B, R, HELD>(body, pointers, first, part, at, [R::identity::<Run>(); LANES]))
 }

@@ -6,7 +6,7 @@
 //! Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
 use super::io::{At, Scratch, Words};
-use super::pack::{self, Tile};
+use super::pack;
 use super::simd::{self, Loop};
 use super::walk::{self, Addresses, Order, Walk};
 use super::{fold, rows};
@@ -233,8 +233,8 @@ pub(super) fn is_large(sizes: &[usize], output: &Slot<'_>) -> bool {
 /// A kernel and its program, without their type: everything from here on is compiled once.
 pub(super) struct Job<'a> {
     /// The contiguous loop; see [`MapKernel`].
-    pub(super) row: unsafe fn(program: *const (), n: usize, pointers: &Addresses),
-    pub(super) program: *const (),
+    row: unsafe fn(program: *const (), n: usize, pointers: &Addresses),
+    program: *const (),
     pub(super) outputs: usize,
     reads: &'a [u8],
     /// Whether outputs go past the caches.
@@ -295,12 +295,27 @@ impl Job<'_> {
     }
 
     /// What the program's outputs have, then what each of its loads has, from what each operand has.
-    pub(super) fn spread<T: Copy>(&self, base: &[T; MAX_OPERANDS + 1]) -> [T; MAX_OPERANDS + 1] {
+    fn spread<T: Copy>(&self, base: &[T; MAX_OPERANDS + 1]) -> [T; MAX_OPERANDS + 1] {
         let mut pointers = *base;
         for (pointer, &read) in pointers[self.outputs..].iter_mut().zip(self.reads) {
             *pointer = base[self.outputs + read as usize];
         }
         pointers
+    }
+
+    /// Runs the kernel on `rows` rows of `n` elements, which begin at `base` and stand `down` bytes apart.
+    ///
+    /// # Safety
+    /// The kernel's promise, for every row.
+    pub(super) unsafe fn each_row(&self, base: &Addresses, down: &[isize; MAX_OPERANDS + 1], rows: usize, n: usize) {
+        let (mut pointers, down) = (self.spread(base), self.spread(down));
+        for _ in 0..rows {
+            // SAFETY: the caller's promise.
+            unsafe { (self.row)(self.program, n, &pointers) };
+            for (pointer, &down) in pointers.iter_mut().zip(&down).take(self.outputs + self.reads.len()) {
+                *pointer = pointer.wrapping_offset(down);
+            }
+        }
     }
 
     unsafe fn part(&self, walk: &Walk, slots: &[Slot<'_>], in_place: bool) {
@@ -361,7 +376,6 @@ impl Job<'_> {
                         let to = (top as isize).wrapping_mul(step(k)).wrapping_add((left as isize).wrapping_mul(walk.inner_step(k)));
                         around.address_at(k, &index).wrapping_offset(to)
                     };
-                    let tile = |k: usize| Tile { rows, columns, width: block, steps: [step(k), walk.inner_step(k)] };
                     let (mut base, mut down) = ([std::ptr::null_mut(); MAX_OPERANDS + 1], [0; MAX_OPERANDS + 1]);
                     for (k, slot) in slots.iter().enumerate() {
                         (base[k], down[k]) = match packed[k] {
@@ -369,18 +383,13 @@ impl Job<'_> {
                             None => (corner(k), step(k)),
                         };
                         if k >= self.outputs && packed[k].is_some() {
+                            let (room, steps) = ([down[k], slot.element as isize], [step(k), walk.inner_step(k)]);
                             // SAFETY: a tile of this operand, which the caller promised, into room for it.
-                            unsafe { pack::tile(base[k], corner(k), tile(k), slot.element) };
+                            unsafe { pack::rectangle(base[k], room, corner(k), steps, [rows, columns], slot.element) };
                         }
                     }
-                    let (mut pointers, down) = (self.spread(&base), self.spread(&down));
-                    for _ in 0..rows {
-                        // SAFETY: every pointer has `columns` contiguous elements; outputs are packed or overlap nothing.
-                        unsafe { (self.row)(self.program, columns, &pointers) };
-                        for (pointer, &down) in pointers.iter_mut().zip(&down).take(self.outputs + self.reads.len()) {
-                            *pointer = pointer.wrapping_offset(down);
-                        }
-                    }
+                    // SAFETY: every pointer has rows of `columns` elements; outputs are packed or overlap nothing.
+                    unsafe { self.each_row(&base, &down, rows, columns) };
                     for (k, slot) in slots.iter().enumerate().take(self.outputs) {
                         let Some(room) = packed[k] else { continue };
                         for row in 0..rows {

@@ -89,48 +89,28 @@ unsafe fn each<WORD: Copy>(to: *mut u8, to_step: isize, from: *const u8, from_st
     }
 }
 
-/// A tile of one operand as contiguous rows: row `r`, column `c` goes to element `r · width + c` of `to`.
-#[derive(Clone, Copy)]
-pub(super) struct Tile {
-    pub(super) rows: usize,
-    pub(super) columns: usize,
-    /// Elements from one row to the next in `to`.
-    pub(super) width: usize,
-    /// Bytes from one row to the next, and from one column to the next.
-    pub(super) steps: [isize; 2],
-}
-
-/// Packs a tile whose rows may stand crosswise: then it is read along its columns, a whole cache line at a time.
+/// Copies rows and columns of elements to others; each end has its steps from row to row and from column to column, in bytes.
+///
+/// Where rows stand crosswise at one end, contiguous from row to row, they are copied column by column: a whole cache line
+/// at a time.
 ///
 /// # Safety
-/// The tile is there, elements are `element` bytes, and `to` has room for `rows · width` of them.
-pub(super) unsafe fn tile(to: *mut u8, from: *const u8, tile: Tile, element: usize) {
-    let Tile { rows, columns, width, steps: [down, along] } = tile;
-    let width = (width * element) as isize;
-    if down == element as isize {
+/// Both ends are there, they do not overlap, and elements are `element` bytes.
+pub(super) unsafe fn rectangle(
+    to: *mut u8,
+    to_steps: [isize; 2],
+    from: *const u8,
+    from_steps: [isize; 2],
+    [rows, columns]: [usize; 2],
+    element: usize,
+) {
+    if [to_steps[0], from_steps[0]].contains(&(element as isize)) {
         // SAFETY: as the caller promises.
-        return unsafe { turned(to, [width, down], from, [down, along], [rows, columns], element) };
+        return unsafe { turned(to, to_steps, from, from_steps, [rows, columns], element) };
     }
     for r in 0..rows as isize {
         // SAFETY: as the caller promises.
-        unsafe { strided(to.offset(r * width), element as isize, from.offset(r * down), along, columns, element) };
-    }
-}
-
-/// The other way: packed rows to where they may stand crosswise.
-///
-/// # Safety
-/// As [`tile`], with the ends exchanged.
-pub(super) unsafe fn untile(to: *mut u8, from: *const u8, tile: Tile, element: usize) {
-    let Tile { rows, columns, width, steps: [down, along] } = tile;
-    let width = (width * element) as isize;
-    if down == element as isize {
-        // SAFETY: as the caller promises.
-        return unsafe { turned(to, [down, along], from, [width, down], [rows, columns], element) };
-    }
-    for r in 0..rows as isize {
-        // SAFETY: as the caller promises.
-        unsafe { strided(to.offset(r * down), along, from.offset(r * width), element as isize, columns, element) };
+        unsafe { strided(to.offset(r * to_steps[0]), to_steps[1], from.offset(r * from_steps[0]), from_steps[1], columns, element) };
     }
 }
 

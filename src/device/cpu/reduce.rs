@@ -3,7 +3,7 @@
 //! How one contiguous row is reduced stands in `fold.rs`.
 //! Imports: `scalar`, `element`, `kernel`, `device`.
 
-use super::fold::{Cascade, LANES, LEAF, State, absorb, collapse};
+use super::fold::{Cascade, LANES, LEAF, State, absorb, collapse, leaf};
 use super::io::{At, Scratch, Words};
 use super::pack;
 use super::simd::{self, Loop};
@@ -79,10 +79,7 @@ impl Job<'_> {
             kept[k + 1] = Slot { stride: outer, ..*slot };
             reduced[k] = Slot { stride: inner, address: std::ptr::null_mut(), ..*slot };
         }
-        let mut inner = None;
-        walk::each(axes.reduced, &reduced[..operands], Order::RowMajor, &mut |walk| {
-            assert!(inner.replace(walk).is_none(), "the axes of a reduction fit one walk");
-        });
+        let inner = walk::only(axes.reduced, &reduced[..operands], Order::RowMajor);
         walk::each(axes.kept, &kept[..operands + 1], Order::OfOutput, &mut |outer| {
             // Rows and columns sum in another order: which they are may not depend on the parts, whose number is that of threads.
             let columns = inner.as_ref().is_some_and(|inner| self.prefers_columns(&outer, inner, count));
@@ -365,8 +362,8 @@ impl<B: Body, R: Reducer<B::Out>> Loop for AbsorbRows<B, R> {
     fn run(self) {
         let ShortRows { mut pointers, steps, rows, count, mut out, out_step } = self.rows;
         for _ in 0..rows {
-            let states = absorb::<B, R, false>(self.body, &pointers, 0, 0..count, 0, [R::identity::<Run>(); LANES]);
-            let value = R::finish::<Run>(collapse::<B, R>(states), Lane(count as i64)).0;
+            let state = leaf::<B, R, false>(self.body, &pointers, 0, 0..count);
+            let value = R::finish::<Run>(state, Lane(count as i64)).0;
             // SAFETY: whoever made the rows promised room for each output (`short_rows`).
             unsafe { out.cast::<R::Out>().write(R::Out::narrow(value)) };
             out = out.wrapping_offset(out_step);

@@ -6,7 +6,7 @@
 
 use super::map::{Job, Packed, together};
 use super::memory::CpuBlock;
-use super::pack::{self, Tile};
+use super::pack;
 use super::walk::{self, Order, Walk};
 use crate::device::{Fresh, MAX_OPERANDS, Slot};
 use crate::error::Result;
@@ -34,12 +34,8 @@ pub(super) unsafe fn drive(
         outer[k] = Slot { stride: of_outer, ..*slot };
         along[k] = Slot { stride: of_row, address: std::ptr::null_mut(), ..*slot };
     }
-    let count: usize = row_sizes.iter().product();
-    let mut line = None;
-    walk::each(row_sizes, &along[..slots.len()], Order::RowMajor, &mut |walk| {
-        assert!(line.replace(walk).is_none(), "the axes of a row fit one walk");
-    });
-    let Some(line) = line else { return Ok(()) };
+    let Some(line) = walk::only(row_sizes, &along[..slots.len()], Order::RowMajor) else { return Ok(()) };
+    let count = line.numel();
     let rows = Rows { job, slots, line, count, in_place, held };
     let result = Mutex::new(Ok(()));
     walk::each(outer_sizes, &outer[..slots.len()], Order::OfOutput, &mut |walk| {
@@ -105,14 +101,8 @@ impl Rows<'_> {
                 }
             }
             base[MAX_OPERANDS] = scratch.address().wrapping_add(used);
-            let (mut pointers, down) = (job.spread(&base), job.spread(&down));
-            for _ in 0..rows {
-                // SAFETY: every pointer has a contiguous row; outputs are packed or overlap nothing.
-                unsafe { (job.row)(job.program, *count, &pointers) };
-                for (pointer, &down) in pointers.iter_mut().zip(&down) {
-                    *pointer = pointer.wrapping_offset(down);
-                }
-            }
+            // SAFETY: every pointer has contiguous rows; outputs are packed or overlap nothing.
+            unsafe { job.each_row(&base, &down, rows, *count) };
             for k in (0..job.outputs).filter(|&k| packed[k].is_some()) {
                 // SAFETY: as for the inputs, the other way.
                 unsafe { self.unpack(k, outer.address_at(k, &index), base[k], rows, outer.inner_step(k)) };
@@ -122,6 +112,7 @@ impl Rows<'_> {
         }
         Ok(())
     }
+
     /// Bytes from one packed row to the next: an odd number of cache lines, so that rows do not crowd one set of a cache.
     fn pitch(&self, k: usize) -> usize {
         (self.count.saturating_mul(self.slots[k].element).div_ceil(64) | 1).saturating_mul(64)
@@ -131,9 +122,9 @@ impl Rows<'_> {
     unsafe fn pack(&self, k: usize, to: *mut u8, from: *mut u8, rows: usize, down: isize) {
         let element = self.slots[k].element;
         if self.line.is_line() {
-            let tile = Tile { rows, columns: self.count, width: self.pitch(k) / element, steps: [down, self.line.inner_step(k)] };
-            // SAFETY: the caller's promise: a tile of elements, and room for its rows.
-            return unsafe { pack::tile(to, from, tile, element) };
+            let (room, steps) = ([self.pitch(k) as isize, element as isize], [down, self.line.inner_step(k)]);
+            // SAFETY: the caller's promise: rows of elements, and room for them.
+            return unsafe { pack::rectangle(to, room, from, steps, [rows, self.count], element) };
         }
         for row in 0..rows {
             let line = self.line_at(k, from.wrapping_offset(row as isize * down));
@@ -146,9 +137,9 @@ impl Rows<'_> {
     unsafe fn unpack(&self, k: usize, to: *mut u8, from: *mut u8, rows: usize, down: isize) {
         let (element, step) = (self.slots[k].element, self.line.inner_step(k));
         if self.line.is_line() && step != element as isize {
-            let tile = Tile { rows, columns: self.count, width: self.pitch(k) / element, steps: [down, step] };
+            let room = [self.pitch(k) as isize, element as isize];
             // SAFETY: the caller's promise.
-            return unsafe { pack::untile(to, from, tile, element) };
+            return unsafe { pack::rectangle(to, [down, step], from, room, [rows, self.count], element) };
         }
         for row in 0..rows {
             let (to, from) = (to.wrapping_offset(row as isize * down), from.wrapping_add(row * self.pitch(k)));

@@ -5,7 +5,7 @@
 //! The element types are known by name here, so all of this is compiled once.
 //! Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
-use super::pack::{self, Tile};
+use super::pack;
 use super::simd::{self, Loop};
 use super::walk::{self, Index, Order, Walk};
 use crate::device::Slot;
@@ -322,8 +322,9 @@ impl<T: Keyed> Lines<T> {
             unsafe {
                 self.lines.clear();
                 let room = self.lines.spare_capacity_mut().as_mut_ptr().cast();
-                let tile = Tile { rows, columns: n, width: n, steps: [part.inner_step(0), self.steps[0]] };
-                pack::tile(room, part.address_at(0, &at), tile, element);
+                let (wide, narrow) = ((n * element) as isize, element as isize);
+                let steps = [part.inner_step(0), self.steps[0]];
+                pack::rectangle(room, [wide, narrow], part.address_at(0, &at), steps, [rows, n], element);
                 self.lines.set_len(n * rows);
             }
             self.sorted.clear();

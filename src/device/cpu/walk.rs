@@ -52,6 +52,15 @@ pub(super) fn each(sizes: &[usize], slots: &[Slot<'_>], order: Order, f: &mut dy
     outer(sizes, slots, order, address, 0..spare, f);
 }
 
+/// The walk of sizes that one holds, as those of a row are; none when a size is 0.
+pub(super) fn only(sizes: &[usize], slots: &[Slot<'_>], order: Order) -> Option<Walk> {
+    let mut only = None;
+    each(sizes, slots, order, &mut |walk| {
+        assert!(only.replace(walk).is_none(), "the axes of a row fit one walk");
+    });
+    only
+}
+
 fn outer(sizes: &[usize], slots: &[Slot<'_>], order: Order, address: Addresses, spare: Range<usize>, f: &mut dyn FnMut(Walk)) {
     let Range { start: axis, end } = spare;
     if axis == end {
