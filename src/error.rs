@@ -196,6 +196,34 @@ pub enum Error {
         /// The device.
         device: &'static str,
     },
+    /// A library of the system that could not be opened.
+    #[error("{op}: the library `{library}` could not be opened; looked in: {tried}")]
+    Library {
+        /// The operation.
+        op: &'static str,
+        /// The library, without what the system adds to its name.
+        library: &'static str,
+        /// Where it was looked for, and why a file there did not do.
+        tried: String,
+    },
+    /// A device of a number that there is not.
+    #[error("{op}: there is no device {ordinal}; {found} found")]
+    NoDevice {
+        /// The operation.
+        op: &'static str,
+        /// The number asked for, from 0.
+        ordinal: usize,
+        /// How many there are.
+        found: usize,
+    },
+    /// What a device, its driver or its compiler reports.
+    #[error("{op}: {what}")]
+    Fault {
+        /// The operation.
+        op: &'static str,
+        /// The report.
+        what: String,
+    },
     /// Memory that could not be had.
     #[error("{op}: {nbytes} bytes could not be allocated")]
     OutOfMemory {

@@ -68,6 +68,8 @@ mod shared;
 pub mod tensor;
 
 pub use allocation::{Allocation, ResizePolicy};
+#[cfg(feature = "cuda")]
+pub use device::Cuda;
 pub use device::{Cpu, Device, Meta};
 pub use dim::{All, Axis, Dim, Stride};
 pub use element::{Bitwise, Comparable, ComplexElement, Compute, Element, Float, Number, Whole, Wider};

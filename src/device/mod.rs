@@ -4,6 +4,7 @@
 //! |---|---|
 //! | the contract, in some seventeen functions | this file |
 //! | the host | `cpu/` |
+//! | NVIDIA's graphics cards | `cuda/`, with the feature `cuda` |
 //! | shapes without data, kernels as text | `meta.rs` |
 //!
 //! **Adding a device** is one folder (or one file: `examples/08_new_device.rs`) with one `unsafe impl Device`. Operands
@@ -11,10 +12,14 @@
 //! Imports: `error`, `element`, `kernel`.
 
 mod cpu;
+#[cfg(feature = "cuda")]
+mod cuda;
 mod meta;
 
 pub use cpu::{Cpu, CpuBlock, MemoryStatistics, SteadyState};
 pub(crate) use cpu::{MapKernel, ReduceKernel, ScanKernel, VecParts};
+#[cfg(feature = "cuda")]
+pub use cuda::{Cuda, CudaBlock, CudaStatistics};
 pub use meta::Meta;
 
 use crate::element::{Comparable, Element, Number};

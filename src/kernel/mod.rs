@@ -8,14 +8,16 @@ mod contraction;
 mod movement;
 mod quick;
 mod reducer;
+mod traced;
 
 pub use contraction::{Contraction, MAX_GROUP};
 pub use movement::{Addressed, Scanning, Sorting};
 pub use quick::run_row;
-pub use reducer::Reducer;
+pub use reducer::{Carried, EachLane, Reducer};
+pub use traced::{Numbers, Settled, TraceInputs, Traced, TracedReducer, numbers, trace_body, trace_op, trace_program, trace_reducer};
 
 use crate::element::{Compute, Element};
-use crate::scalar::{Dual, Graph, Lane, Lanes, Num, Storage, Trace, input, output, param, trace};
+use crate::scalar::{Dual, Lane, Lanes, Num};
 use std::any::{Any, TypeId};
 use std::marker::PhantomData;
 
@@ -372,83 +374,6 @@ arities! {
     4: A 0, B 1, C 2, D 3;
     5: A 0, B 1, C 2, D 3, E 4;
     6: A 0, B 1, C 2, D 3, E 4, F 5;
-}
-
-// ---------------------------------------------------------------- programs as data
-
-/// The graph that a program writes: what code generators start from.
-///
-/// `reads[k]` is the operand that the k-th load of the program reads; equal operands are one.
-pub fn trace_program<P: Program>(program: &P, reads: &[u8]) -> Graph {
-    trace(|| program.run::<Trace>(&mut Recorder { reads, next: 0 }))
-}
-
-/// The graph of one operator on elements `IN`.
-///
-/// # Examples
-/// ```
-/// use rankform::{kernel::trace_op, ops};
-/// assert_eq!(trace_op::<ops::Square, (i32,)>().to_string(), "%0: i32 = input 0\n%1: i32 = Mul %0 %0\n%2: i32 = output 0 %1\n");
-/// ```
-pub fn trace_op<F: Op<IN>, IN: TraceInputs>() -> Graph {
-    trace(|| {
-        let mut io = Recorder { reads: &[0, 1, 2, 3, 4, 5], next: 0 };
-        let value = F::call::<Trace>(IN::load(&mut io));
-        io.store::<F::Out>(value);
-    })
-}
-
-/// Tuples of elements that can be loaded for a trace.
-pub trait TraceInputs: Elements {
-    #[doc(hidden)]
-    fn load(io: &mut impl Io<Trace>) -> Self::Lanes<Trace>;
-}
-macro_rules! trace_inputs {
-    ($($($element:ident)+;)*) => { $(
-        impl<$($element: Element),+> TraceInputs for ($($element,)+) {
-            fn load(io: &mut impl Io<Trace>) -> Self::Lanes<Trace> { ($(io.load::<$element>(),)+) }
-        }
-    )* };
-}
-trace_inputs! {
-    A;
-    A B;
-    A B C;
-    A B C D;
-    A B C D E;
-    A B C D E F;
-}
-
-/// The graph that a fused reduction absorbs: the body's value, before the reducer sees it.
-pub fn trace_body<B: Body>(body: &B, reads: &[u8]) -> Graph {
-    trace_program(&Store(*body), reads)
-}
-
-struct Recorder<'a> {
-    reads: &'a [u8],
-    next: usize,
-}
-
-fn storage<T: Element>() -> Storage {
-    Storage { stored: T::DTYPE, computed: <Compute<T> as crate::scalar::Prim>::DTYPE }
-}
-
-impl Io<Trace> for Recorder<'_> {
-    fn load<T: Element>(&mut self) -> Lane<Trace, Compute<T>> {
-        let operand = self.reads.get(self.next).map_or(self.next, |&k| k as usize);
-        self.next += 1;
-        Lane(input(operand, storage::<T>()))
-    }
-    fn param<T: Element>(&mut self, _: T) -> Lane<Trace, Compute<T>> {
-        Lane(param(storage::<T>()))
-    }
-    fn store<T: Element>(&mut self, value: Lane<Trace, Compute<T>>) {
-        output(value.0, storage::<T>());
-    }
-    fn settled<T: Element>(&mut self, _: Compute<T>, loads: usize) -> Lane<Trace, Compute<T>> {
-        self.next += loads;
-        Lane(param(storage::<T>()))
-    }
 }
 
 // ---------------------------------------------------------------- derivatives of operators

@@ -3,7 +3,52 @@
 //! Imports: `scalar`, `element`.
 
 use crate::element::{Compute, Element};
-use crate::scalar::{Lane, Lanes};
+use crate::scalar::{Lane, Lanes, Prim};
+
+/// What a reduction may carry along: a lane, or a tuple or array of such, so that a device can keep it lane by lane.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the state of a reduction",
+    label = "a state is a lane, or a tuple of up to six, or an array of lanes"
+)]
+pub trait Carried<L: Lanes>: Copy {
+    /// Shows each lane, in order, and puts what comes back in its place.
+    fn each(self, f: &mut impl EachLane<L>) -> Self;
+}
+
+/// What [`Carried::each`] shows lanes to.
+pub trait EachLane<L: Lanes> {
+    /// A lane; what comes back takes its place.
+    fn lane<P: Prim>(&mut self, lane: Lane<L, P>) -> Lane<L, P>;
+}
+
+impl<L: Lanes, P: Prim> Carried<L> for Lane<L, P> {
+    #[inline(always)]
+    fn each(self, f: &mut impl EachLane<L>) -> Self {
+        f.lane(self)
+    }
+}
+impl<L: Lanes, C: Carried<L>, const N: usize> Carried<L> for [C; N] {
+    #[inline(always)]
+    fn each(self, f: &mut impl EachLane<L>) -> Self {
+        self.map(|lane| lane.each(f))
+    }
+}
+macro_rules! carried {
+    ($($($name:ident $index:tt)+;)*) => { $(
+        impl<L: Lanes, $($name: Carried<L>),+> Carried<L> for ($($name,)+) {
+            #[inline(always)]
+            fn each(self, f: &mut impl EachLane<L>) -> Self { ($(self.$index.each(f),)+) }
+        }
+    )* };
+}
+carried! {
+    A 0;
+    A 0 B 1;
+    A 0 B 1 C 2;
+    A 0 B 1 C 2 D 3;
+    A 0 B 1 C 2 D 3 E 4;
+    A 0 B 1 C 2 D 3 E 4 F 5;
+}
 
 /// A reduction of values of element `T` to one value, written once for every device.
 ///
@@ -68,7 +113,7 @@ pub trait Reducer<T: Element>: Copy + Send + Sync + 'static {
     /// The element of the result.
     type Out: Element;
     /// What is carried along: a lane, or a tuple of lanes.
-    type State<L: Lanes>: Copy;
+    type State<L: Lanes>: Carried<L>;
     /// The state that has absorbed nothing.
     fn identity<L: Lanes>() -> Self::State<L>;
     /// Takes in the value `x` that stands at number `at` (row-major over the reduced axes).

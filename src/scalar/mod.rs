@@ -11,6 +11,7 @@ mod lane;
 mod prim;
 mod quick;
 mod run;
+mod skip;
 mod trace;
 
 pub use dual::Dual;
@@ -18,8 +19,9 @@ pub use lane::{IntoLane, Lane};
 pub use prim::{Bits, ComplexPrim, DType, Integer, Num, Ordered, Prim, Real};
 pub use quick::Quick;
 pub use run::Run;
-pub use trace::{Graph, Node, Trace};
-pub(crate) use trace::{Storage, input, output, param, trace};
+pub use skip::Skip;
+pub use trace::{Definition, Graph, Node, Trace};
+pub(crate) use trace::{Storage, given, input, output, param, trace};
 
 /// `+ - * /` on numbers. Integers wrap; an integer divided by 0 is 0.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

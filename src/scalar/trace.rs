@@ -4,8 +4,9 @@
 //! Imports: `scalar`'s traits.
 
 use super::{
-    Arith, Bits, Compare, ComplexPrim, DType, Function, Integer, Lanes, Logic, Num, Order, Ordered, Part, Prim, Real, Shift, Unary,
+    Arith, Bits, Compare, ComplexPrim, DType, Function, Integer, Lane, Lanes, Logic, Num, Order, Ordered, Part, Prim, Real, Shift, Unary,
 };
+use std::any::TypeId;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
@@ -21,6 +22,11 @@ pub enum Node {
     },
     /// The run-time number `index`, as given.
     Param {
+        index: usize,
+    },
+    /// The value `index` of those that come from outside: an argument of a function, a lane of a reduction's state, what
+    /// was settled on a row.
+    Given {
         index: usize,
     },
     /// A number of the body: its bytes, in the machine's order.
@@ -40,8 +46,8 @@ pub enum Node {
     FromBits,
     Part(Part),
     Complex,
-    /// A named function.
-    Function(&'static str),
+    /// A named function: the definition of this number, see [`Graph::definitions`].
+    Function(&'static str, usize),
     /// What is written to output `index`; its type is the one in memory.
     Output {
         index: usize,
@@ -56,6 +62,20 @@ struct Row {
     dtype: DType,
 }
 
+/// What a named function means: the graph of its value, whose arguments are [`Node::Given`].
+#[derive(Clone, Debug)]
+pub struct Definition {
+    /// The C name.
+    pub name: &'static str,
+    /// The type of its arguments and of its value.
+    pub dtype: DType,
+    /// How many arguments it has.
+    pub arguments: usize,
+    /// The value; its functions are numbered in the graph that this definition belongs to.
+    pub value: Graph,
+    function: TypeId,
+}
+
 /// A body as data: nodes in an order in which each uses only earlier ones.
 #[derive(Clone, Default, Debug)]
 pub struct Graph {
@@ -63,6 +83,7 @@ pub struct Graph {
     memo: HashMap<Row, u32>,
     params: usize,
     outputs: usize,
+    definitions: Vec<Definition>,
 }
 
 impl Graph {
@@ -77,6 +98,19 @@ impl Graph {
     /// The nodes: what each does, to which earlier nodes, and the type of its value.
     pub fn nodes(&self) -> impl Iterator<Item = (Node, &[u32], DType)> {
         self.rows.iter().map(|row| (row.node, &row.args[..row.count as usize], row.dtype))
+    }
+
+    /// The functions that occur, each after those that it uses.
+    pub fn definitions(&self) -> &[Definition] {
+        &self.definitions
+    }
+    /// How many run-time numbers it takes.
+    pub fn params(&self) -> usize {
+        self.params
+    }
+    /// The values that it stores, by output: the type in memory, and the node.
+    pub fn outputs(&self) -> impl Iterator<Item = (DType, u32)> {
+        self.rows.iter().filter(|row| matches!(row.node, Node::Output { .. })).map(|row| (row.dtype, row.args[0]))
     }
 
     fn push(&mut self, row: Row) -> u32 {
@@ -96,6 +130,7 @@ impl fmt::Display for Graph {
             match node {
                 Node::Input { index } => write!(f, "input {index}")?,
                 Node::Param { index } => write!(f, "param {index}")?,
+                Node::Given { index } => write!(f, "given {index}")?,
                 Node::Literal(bytes) => write!(f, "{}", literal(bytes, dtype))?,
                 Node::Arith(op) => write!(f, "{op:?}")?,
                 Node::Order(op) => write!(f, "{op:?}")?,
@@ -104,7 +139,7 @@ impl fmt::Display for Graph {
                 Node::Shift(op, by) => write!(f, "Shift{op:?}[{by}]")?,
                 Node::Unary(op) => write!(f, "{op:?}")?,
                 Node::Part(part) => write!(f, "{part:?}")?,
-                Node::Function(name) => write!(f, "{name}")?,
+                Node::Function(name, _) => write!(f, "{name}")?,
                 Node::Output { index } => write!(f, "output {index}")?,
                 other => write!(f, "{other:?}")?,
             }
@@ -185,6 +220,33 @@ fn widened(id: u32, storage: Storage) -> u32 {
 /// Records the load of operand `index`.
 pub(crate) fn input(index: usize, storage: Storage) -> u32 {
     widened(record(Node::Input { index }, &[], storage.stored), storage)
+}
+
+/// Records the value `index` of those that come from outside.
+pub(crate) fn given(index: usize, dtype: DType) -> u32 {
+    record(Node::Given { index }, &[], dtype)
+}
+
+/// The number of the definition of `F` in the running trace, which takes it in when it is new.
+fn defined<F: Function<N>, P: Real, const N: usize>() -> usize {
+    let function = TypeId::of::<F>();
+    let known = |graph: &Graph| graph.definitions.iter().position(|known| known.function == function && known.dtype == P::DTYPE);
+    if let Some(number) = with_graph(|graph| known(graph)) {
+        return number;
+    }
+    // The functions that it uses are numbered in the graph that takes it in: they go there first.
+    let before = with_graph(|graph| std::mem::take(&mut graph.definitions));
+    let mut value = trace(|| {
+        with_graph(|graph| graph.definitions = before);
+        let arguments = std::array::from_fn(|index| Lane::<Trace, P>(given(index, P::DTYPE)));
+        let value = F::value::<Trace, P>(arguments);
+        output(value.0, Storage { stored: P::DTYPE, computed: P::DTYPE });
+    });
+    with_graph(|graph| {
+        graph.definitions = std::mem::take(&mut value.definitions);
+        graph.definitions.push(Definition { name: F::NAME, dtype: P::DTYPE, arguments: N, value, function });
+        graph.definitions.len() - 1
+    })
 }
 
 /// Records the next run-time number.
@@ -270,6 +332,6 @@ impl Lanes for Trace {
         record(Node::Complex, &[re, im], P::DTYPE)
     }
     fn function<F: Function<N>, P: Real, const N: usize>(x: [u32; N]) -> u32 {
-        record(Node::Function(F::NAME), &x, P::DTYPE)
+        record(Node::Function(F::NAME, defined::<F, P, N>()), &x, P::DTYPE)
     }
 }

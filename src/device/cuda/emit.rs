@@ -1,0 +1,263 @@
+//! From graphs to CUDA C++: a function for each graph, a line for each node that is used.
+//!
+//! Every step is a call of an overloaded function of `prelude.cuh`; no operator is known by name.
+//! Imports: `scalar`, `kernel`.
+
+use crate::kernel::TracedReducer;
+use crate::scalar::{Arith, Compare, DType, Graph, Logic, Node, Order, Part, Shift, Unary};
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+
+/// What generated kernels begin with.
+pub(super) const PRELUDE: &str = include_str!("prelude.cuh");
+
+/// The type in C++.
+pub(super) fn c_type(dtype: DType) -> &'static str {
+    match dtype {
+        DType::Bool => "bool",
+        DType::I8 => "i8",
+        DType::I16 => "i16",
+        DType::I32 => "i32",
+        DType::I64 => "i64",
+        DType::U8 => "u8",
+        DType::U16 => "u16",
+        DType::U32 => "u32",
+        DType::U64 => "u64",
+        DType::F16 => "f16",
+        DType::BF16 => "bf16",
+        DType::F32 => "f32",
+        DType::F64 => "f64",
+        DType::C32 => "c32",
+        DType::C64 => "c64",
+    }
+}
+
+/// Bytes of a value, and its alignment in C++.
+pub(super) fn c_size(dtype: DType) -> (usize, usize) {
+    match dtype {
+        DType::Bool | DType::I8 | DType::U8 => (1, 1),
+        DType::I16 | DType::U16 | DType::F16 | DType::BF16 => (2, 2),
+        DType::I32 | DType::U32 | DType::F32 => (4, 4),
+        DType::I64 | DType::U64 | DType::F64 => (8, 8),
+        DType::C32 => (8, 4),
+        DType::C64 => (16, 8),
+    }
+}
+
+/// A number of a body, bit by bit.
+fn literal(bytes: [u8; 16], dtype: DType) -> String {
+    let word = |at: usize, n: usize| bytes[at..at + n].iter().rev().fold(0u64, |word, &byte| word << 8 | u64::from(byte));
+    let f32_at = |at| format!("from_bits((u32)0x{:08x}u)", word(at, 4));
+    let f64_at = |at| format!("from_bits((u64)0x{:016x}ull)", word(at, 8));
+    match dtype {
+        DType::Bool => (bytes[0] != 0).to_string(),
+        DType::F32 => f32_at(0),
+        DType::F64 => f64_at(0),
+        DType::C32 => format!("complex({}, {})", f32_at(0), f32_at(4)),
+        DType::C64 => format!("complex({}, {})", f64_at(0), f64_at(8)),
+        DType::F16 | DType::BF16 => format!("{}{{(u16)0x{:04x}}}", c_type(dtype), word(0, 2)),
+        whole => format!("({})0x{:x}ull", c_type(whole), word(0, c_size(whole).0)),
+    }
+}
+
+/// CUDA C++ as it grows.
+#[derive(Default)]
+pub(super) struct Source(String);
+
+impl Source {
+    /// Begins with the prelude.
+    pub(super) fn new() -> Self {
+        Source(PRELUDE.to_string())
+    }
+    /// Adds a line.
+    pub(super) fn line(&mut self, line: fmt::Arguments<'_>) {
+        // Writing to a `String` does not fail.
+        let _ = writeln!(self.0, "{line}");
+    }
+    pub(super) fn text(self) -> String {
+        self.0
+    }
+
+    /// Adds the function `name` of a graph: the arguments `a` (for run-time numbers, which stand from word `numbers` on),
+    /// inputs `x0…`, values from outside `g0…`, and outputs `y0…` by reference. Says what it takes.
+    pub(super) fn function(&mut self, name: &str, graph: &Graph, numbers: usize) -> Signature {
+        for (number, definition) in graph.definitions().iter().enumerate() {
+            let function = format!("{name}_f{number}");
+            let c = c_type(definition.dtype);
+            let arguments: Vec<_> = (0..definition.arguments).map(|index| format!("const {c} g{index}")).collect();
+            self.line(format_args!("DI {c} {function}_{}({}) {{", definition.name, arguments.join(", ")));
+            self.statements(name, &definition.value, 0);
+            for (_, value) in definition.value.outputs() {
+                self.line(format_args!("  return t{value};"));
+            }
+            self.line(format_args!("}}"));
+        }
+        let signature = Signature::of(graph);
+        let mut arguments = vec!["const Args& a".to_string()];
+        arguments.extend(signature.inputs.iter().map(|(index, dtype)| format!("const {} x{index}", c_type(*dtype))));
+        arguments.extend(signature.given.iter().map(|(index, dtype)| format!("const {} g{index}", c_type(*dtype))));
+        arguments.extend(signature.outputs.iter().enumerate().map(|(index, dtype)| format!("{}& y{index}", c_type(*dtype))));
+        self.line(format_args!("DI void {name}({}) {{", arguments.join(", ")));
+        self.statements(name, graph, numbers);
+        for (index, (dtype, value)) in graph.outputs().enumerate() {
+            self.line(format_args!("  y{index} = cast<{}>(t{value});", c_type(dtype)));
+        }
+        self.line(format_args!("}}"));
+        signature
+    }
+
+    fn statements(&mut self, name: &str, graph: &Graph, numbers: usize) {
+        let nodes: Vec<_> = graph.nodes().collect();
+        for id in live(graph) {
+            let (node, args, dtype) = nodes[id];
+            let t = |k: usize| format!("t{}", args[k]);
+            let call = |function: &str| {
+                let args: Vec<_> = args.iter().map(|arg| format!("t{arg}")).collect();
+                format!("{function}({})", args.join(", "))
+            };
+            let value = match node {
+                Node::Input { index } => format!("x{index}"),
+                Node::Given { index } => format!("g{index}"),
+                Node::Param { index } => {
+                    let word = numbers + 2 * index;
+                    format!("number<{}>(a.v[{word}], a.v[{}])", c_type(dtype), word + 1)
+                }
+                Node::Literal(bytes) => literal(bytes, dtype),
+                Node::Arith(step) => call(match step {
+                    Arith::Add => "plus",
+                    Arith::Sub => "minus",
+                    Arith::Mul => "times",
+                    Arith::Div => "over",
+                }),
+                Node::Negate => call("negated"),
+                Node::Order(step) => call(match step {
+                    Order::Max => "maximum",
+                    Order::Min => "minimum",
+                    Order::Rem => "rem",
+                }),
+                Node::Compare(step) => call(match step {
+                    Compare::Lt => "less",
+                    Compare::Le => "at_most",
+                }),
+                Node::Equal => call("same"),
+                Node::Logic(step) => call(match step {
+                    Logic::And => "both",
+                    Logic::Or => "either",
+                    Logic::Xor => "one_of",
+                }),
+                Node::Shift(step, by) => {
+                    let function = match step {
+                        Shift::Left => "shl",
+                        Shift::Right => "shr",
+                    };
+                    format!("{function}({}, {by}u)", t(0))
+                }
+                Node::Unary(step) => call(match step {
+                    Unary::Round => "nearest",
+                    Unary::Floor => "below",
+                    Unary::Ceil => "above",
+                    Unary::Trunc => "whole",
+                    Unary::Abs => "magnitude",
+                    Unary::Sqrt => "root",
+                }),
+                Node::MulAdd => call("fused"),
+                Node::Select => format!("{} ? {} : {}", t(0), t(1), t(2)),
+                Node::Cast => call(&format!("cast<{}>", c_type(dtype))),
+                Node::ToBits => call("to_bits"),
+                Node::FromBits => call("from_bits"),
+                Node::Part(part) => call(match part {
+                    Part::Re => "real",
+                    Part::Im => "imaginary",
+                }),
+                Node::Complex => call("complex"),
+                Node::Function(function, number) => call(&format!("{name}_f{number}_{function}")),
+                Node::Output { .. } => continue,
+            };
+            self.line(format_args!("  const {} t{id} = {value};", c_type(dtype)));
+        }
+    }
+
+    /// Adds the type `{prefix}State` and the functions `{prefix}identity`, `absorb`, `combine` and `finish` of a reduction
+    /// of values of type `value`. Says the type of what it gives.
+    pub(super) fn reducer(&mut self, prefix: &str, reducer: &TracedReducer, value: DType) -> DType {
+        let count = reducer.state.len();
+        let fields: Vec<_> = reducer.state.iter().enumerate().map(|(k, dtype)| format!("{} s{k};", c_type(*dtype))).collect();
+        self.line(format_args!("struct {prefix}State {{ {} }};", fields.join(" ")));
+        let state = format!("{prefix}State");
+        let stores = |s: &mut Source, call: &str, signature: &Signature, from: &dyn Fn(usize) -> String| {
+            let mut arguments = vec!["a".to_string()];
+            arguments.extend(signature.given.keys().map(|&index| from(index)));
+            arguments.extend((0..count).map(|k| format!("s.s{k}")));
+            s.line(format_args!("  {state} s; {prefix}{call}_of({}); return s; }}", arguments.join(", ")));
+        };
+        let signature = self.function(&format!("{prefix}identity_of"), &reducer.identity, 0);
+        self.line(format_args!("DI {state} {prefix}identity(const Args& a) {{"));
+        stores(self, "identity", &signature, &|_| String::new());
+        let signature = self.function(&format!("{prefix}absorb_of"), &reducer.absorb, 0);
+        self.line(format_args!("DI {state} {prefix}absorb(const Args& a, const {state} g, const {} x, const i64 at) {{", c_type(value)));
+        let of_one = |index: usize| if index < count { format!("g.s{index}") } else { ["x", "at"][index - count].to_string() };
+        stores(self, "absorb", &signature, &of_one);
+        let signature = self.function(&format!("{prefix}combine_of"), &reducer.combine, 0);
+        self.line(format_args!("DI {state} {prefix}combine(const Args& a, const {state} g, const {state} h) {{"));
+        stores(self, "combine", &signature, &|index| if index < count { format!("g.s{index}") } else { format!("h.s{}", index - count) });
+        let signature = self.function(&format!("{prefix}finish_of"), &reducer.finish, 0);
+        let out = signature.outputs[0];
+        self.line(format_args!("DI {} {prefix}finish(const Args& a, const {state} g, const i64 count) {{", c_type(out)));
+        let mut arguments = vec!["a".to_string()];
+        arguments.extend(signature.given.keys().map(|&index| if index < count { format!("g.s{index}") } else { "count".to_string() }));
+        arguments.push("y".to_string());
+        self.line(format_args!("  {} y; {prefix}finish_of({}); return y; }}", c_type(out), arguments.join(", ")));
+        out
+    }
+}
+
+/// What the function of a graph takes and gives: by number, with types.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Signature {
+    pub(super) inputs: BTreeMap<usize, DType>,
+    pub(super) given: BTreeMap<usize, DType>,
+    pub(super) outputs: Vec<DType>,
+}
+
+impl Signature {
+    pub(super) fn of(graph: &Graph) -> Signature {
+        let mut signature = Signature::default();
+        let nodes: Vec<_> = graph.nodes().collect();
+        for id in live(graph) {
+            match nodes[id] {
+                (Node::Input { index }, _, dtype) => signature.inputs.insert(index, dtype),
+                (Node::Given { index }, _, dtype) => signature.given.insert(index, dtype),
+                _ => None,
+            };
+        }
+        signature.outputs = graph.outputs().map(|(dtype, _)| dtype).collect();
+        signature
+    }
+}
+
+/// The nodes that outputs depend on, in order; of an argument of a function, all.
+fn live(graph: &Graph) -> Vec<usize> {
+    let nodes: Vec<_> = graph.nodes().collect();
+    let mut used = vec![false; nodes.len()];
+    for id in (0..nodes.len()).rev() {
+        let (node, args, _) = nodes[id];
+        if matches!(node, Node::Output { .. }) {
+            used[id] = true;
+        }
+        if used[id] {
+            args.iter().for_each(|&arg| used[arg as usize] = true);
+        }
+    }
+    (0..nodes.len()).filter(|&id| used[id]).collect()
+}
+
+/// Bytes of one state in memory, as the compiler of C++ lays it out.
+pub(super) fn state_size(reducer: &TracedReducer) -> usize {
+    let (mut end, mut widest) = (0usize, 1);
+    for &dtype in &reducer.state {
+        let (size, alignment) = c_size(dtype);
+        end = end.next_multiple_of(alignment) + size;
+        widest = widest.max(alignment);
+    }
+    end.next_multiple_of(widest)
+}

@@ -1,0 +1,311 @@
+//! Programs as data: what code generators start from.
+//!
+//! Imports: `scalar`, `element`, `kernel`.
+
+use super::{Body, Carried, EachLane, Elements, Io, Op, Program, Reducer, Row};
+use crate::element::{Compute, Element};
+use crate::scalar::{DType, Graph, Lane, Prim, Skip, Storage, Trace, given, input, output, param, trace};
+use std::fmt;
+
+/// A program: what is settled on each row, in order, and what is then done with each element.
+#[derive(Clone, Debug)]
+pub struct Traced {
+    /// [`Node::Given`](crate::scalar::Node::Given) in a later graph is the number of one of these.
+    pub settled: Vec<Settled>,
+    /// The loads and stores of one element.
+    pub graph: Graph,
+}
+
+/// One thing that is settled on a row, from the values of a body along it.
+#[derive(Clone, Debug)]
+pub enum Settled {
+    /// Their reduction: one value for the row.
+    Reduced {
+        /// The values.
+        body: Graph,
+        /// What becomes of them.
+        reducer: TracedReducer,
+    },
+    /// The values themselves, which several later graphs use.
+    Held {
+        /// The values.
+        body: Graph,
+    },
+}
+
+impl Settled {
+    /// The graph of the values along the row.
+    pub fn body(&self) -> &Graph {
+        match self {
+            Settled::Reduced { body, .. } | Settled::Held { body } => body,
+        }
+    }
+}
+
+impl fmt::Display for Traced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, settled) in self.settled.iter().enumerate() {
+            match settled {
+                Settled::Reduced { body, reducer } => write!(f, "given {number}: {} along the row of\n{body}", reducer.name)?,
+                Settled::Held { body } => write!(f, "given {number}: held along the row\n{body}")?,
+            }
+        }
+        write!(f, "{}", self.graph)
+    }
+}
+
+/// A reduction: its four functions, each with the lanes of a state first ([`Node::Given`](crate::scalar::Node::Given) in
+/// that order) and as outputs.
+#[derive(Clone, Debug)]
+pub struct TracedReducer {
+    /// Its name.
+    pub name: &'static str,
+    /// The types of the lanes of its state.
+    pub state: Vec<DType>,
+    /// The state that has absorbed nothing.
+    pub identity: Graph,
+    /// Of a state, a value and its place.
+    pub absorb: Graph,
+    /// Of two states.
+    pub combine: Graph,
+    /// Of a state and the number of values: one output, in the machine type of the result.
+    pub finish: Graph,
+}
+
+/// The program, written down. `reads[k]` is the operand that its k-th load reads; equal operands are one.
+pub fn trace_program<P: Program>(program: &P, reads: &[u8]) -> Traced {
+    let mut program = *program;
+    let mut rows = RowRecorder { reads, next: 0, settled: Vec::new() };
+    if P::BY_ROWS {
+        program.settle(&mut rows);
+    }
+    let graph = trace(|| program.run::<Trace>(&mut Recorder { reads, next: 0, settled: &rows.settled }));
+    Traced { settled: rows.settled.into_iter().map(|(_, settled)| settled).collect(), graph }
+}
+
+/// The value of a body, in its machine type: what a fused reduction absorbs.
+pub fn trace_body<B: Body>(body: &B, reads: &[u8]) -> Graph {
+    value_of(body, reads, 0, &[])
+}
+
+fn value_of<B: Body>(body: &B, reads: &[u8], next: usize, settled: &[(Loads, Settled)]) -> Graph {
+    trace(|| {
+        let value = body.eval::<Trace>(&mut Recorder { reads, next, settled });
+        output(value.0, computed::<Compute<B::Out>>());
+    })
+}
+
+/// The four functions of a reduction of elements `T`, written down.
+pub fn trace_reducer<T: Element, R: Reducer<T>>() -> TracedReducer {
+    let mut types = Types(Vec::new());
+    trace(|| {
+        R::identity::<Trace>().each(&mut types);
+    });
+    let count = types.0.len();
+    let state = |first: usize| R::identity::<Trace>().each(&mut Given(first));
+    let store = |state: R::State<Trace>| {
+        state.each(&mut Stores);
+    };
+    let at = |index: usize| Lane::<Trace, i64>(given(index, DType::I64));
+    TracedReducer {
+        name: R::NAME,
+        identity: trace(|| store(R::identity::<Trace>())),
+        absorb: trace(|| {
+            let x = Lane(given(count, <Compute<T> as Prim>::DTYPE));
+            store(R::absorb::<Trace>(state(0), x, at(count + 1)));
+        }),
+        combine: trace(|| store(R::combine::<Trace>(state(0), state(count)))),
+        finish: trace(|| {
+            let value = R::finish::<Trace>(state(0), at(count));
+            output(value.0, computed::<Compute<R::Out>>());
+        }),
+        state: types.0,
+    }
+}
+
+/// The graph of one operator on elements `IN`.
+///
+/// # Examples
+/// ```
+/// use rankform::{kernel::trace_op, ops};
+/// assert_eq!(trace_op::<ops::Square, (i32,)>().to_string(), "%0: i32 = input 0\n%1: i32 = Mul %0 %0\n%2: i32 = output 0 %1\n");
+/// ```
+pub fn trace_op<F: Op<IN>, IN: TraceInputs>() -> Graph {
+    trace(|| {
+        let mut io = Recorder { reads: &[0, 1, 2, 3, 4, 5], next: 0, settled: &[] };
+        let value = F::call::<Trace>(IN::load(&mut io));
+        io.store::<F::Out>(value);
+    })
+}
+
+/// Tuples of elements that can be loaded for a trace.
+pub trait TraceInputs: Elements {
+    #[doc(hidden)]
+    fn load(io: &mut impl Io<Trace>) -> Self::Lanes<Trace>;
+}
+macro_rules! trace_inputs {
+    ($($($element:ident)+;)*) => { $(
+        impl<$($element: Element),+> TraceInputs for ($($element,)+) {
+            fn load(io: &mut impl Io<Trace>) -> Self::Lanes<Trace> { ($(io.load::<$element>(),)+) }
+        }
+    )* };
+}
+trace_inputs! {
+    A;
+    A B;
+    A B C;
+    A B C D;
+    A B C D E;
+    A B C D E F;
+}
+
+// ---------------------------------------------------------------- how a trace is made
+
+/// The first load of a body and how many it makes: by them a reduction along the row is found again, the last one where
+/// several fit, because what is inside a body is settled before the body is.
+type Loads = (usize, usize);
+
+fn storage<T: Element>() -> Storage {
+    Storage { stored: T::DTYPE, computed: <Compute<T> as Prim>::DTYPE }
+}
+fn computed<P: Prim>() -> Storage {
+    Storage { stored: P::DTYPE, computed: P::DTYPE }
+}
+
+struct Recorder<'a> {
+    reads: &'a [u8],
+    next: usize,
+    settled: &'a [(Loads, Settled)],
+}
+
+impl Io<Trace> for Recorder<'_> {
+    fn load<T: Element>(&mut self) -> Lane<Trace, Compute<T>> {
+        let operand = self.reads.get(self.next).map_or(self.next, |&k| k as usize);
+        self.next += 1;
+        Lane(input(operand, storage::<T>()))
+    }
+    fn param<T: Element>(&mut self, _: T) -> Lane<Trace, Compute<T>> {
+        Lane(param(storage::<T>()))
+    }
+    fn store<T: Element>(&mut self, value: Lane<Trace, Compute<T>>) {
+        output(value.0, storage::<T>());
+    }
+    fn settled<T: Element>(&mut self, _: Compute<T>, loads: usize) -> Lane<Trace, Compute<T>> {
+        let wanted = |(made, settled): &(Loads, Settled)| *made == (self.next, loads) && matches!(settled, Settled::Reduced { .. });
+        let number = self.settled.iter().rposition(wanted);
+        self.next += loads;
+        // A program is settled before it runs, so it is there.
+        Lane(given(number.unwrap_or(usize::MAX), <Compute<T> as Prim>::DTYPE))
+    }
+    fn held<T: Element>(&mut self, place: usize, loads: usize) -> Option<Lane<Trace, Compute<T>>> {
+        let number = place.checked_sub(1)?;
+        self.next += loads;
+        Some(Lane(given(number, <Compute<T> as Prim>::DTYPE)))
+    }
+}
+
+struct RowRecorder<'a> {
+    reads: &'a [u8],
+    next: usize,
+    settled: Vec<(Loads, Settled)>,
+}
+
+impl Row for RowRecorder<'_> {
+    fn next(&mut self) -> &mut usize {
+        &mut self.next
+    }
+    fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, body: &B) -> Compute<R::Out> {
+        let body = value_of(body, self.reads, self.next, &self.settled);
+        self.settled.push(((self.next, B::LOADS), Settled::Reduced { body, reducer: trace_reducer::<B::Out, R>() }));
+        Default::default()
+    }
+    fn hold<B: Body>(&mut self, body: &B) -> usize {
+        let body = value_of(body, self.reads, self.next, &self.settled);
+        self.settled.push(((self.next, B::LOADS), Settled::Held { body }));
+        self.settled.len()
+    }
+}
+
+/// The types of lanes.
+struct Types(Vec<DType>);
+impl EachLane<Trace> for Types {
+    fn lane<P: Prim>(&mut self, lane: Lane<Trace, P>) -> Lane<Trace, P> {
+        self.0.push(P::DTYPE);
+        lane
+    }
+}
+
+/// Lanes that come from outside, numbered from here on.
+struct Given(usize);
+impl EachLane<Trace> for Given {
+    fn lane<P: Prim>(&mut self, _: Lane<Trace, P>) -> Lane<Trace, P> {
+        self.0 += 1;
+        Lane(given(self.0 - 1, P::DTYPE))
+    }
+}
+
+/// Stores each lane to the next output.
+struct Stores;
+impl EachLane<Trace> for Stores {
+    fn lane<P: Prim>(&mut self, lane: Lane<Trace, P>) -> Lane<Trace, P> {
+        output(lane.0, computed::<P>());
+        lane
+    }
+}
+
+// ---------------------------------------------------------------- the run-time numbers of a program
+
+/// The bytes of run-time numbers, each in the first of 16.
+pub type Numbers = Vec<[u8; 16]>;
+
+/// The run-time numbers of a program, in the order of its graphs: those of what is settled, one after another, then its own.
+pub fn numbers<P: Program>(program: &P) -> Numbers {
+    let mut program = *program;
+    let mut collected = Collector { next: 0, settled: 0, numbers: Vec::new() };
+    if P::BY_ROWS {
+        program.settle(&mut collected);
+    }
+    program.run::<Skip>(&mut collected);
+    collected.numbers
+}
+
+struct Collector {
+    next: usize,
+    settled: usize,
+    numbers: Numbers,
+}
+
+impl Io<Skip> for Collector {
+    fn load<T: Element>(&mut self) -> Lane<Skip, Compute<T>> {
+        Lane(())
+    }
+    fn param<T: Element>(&mut self, value: T) -> Lane<Skip, Compute<T>> {
+        let mut bytes = [0; 16];
+        bytes[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&value));
+        self.numbers.push(bytes);
+        Lane(())
+    }
+    fn store<T: Element>(&mut self, _: Lane<Skip, Compute<T>>) {}
+    fn settled<T: Element>(&mut self, _: Compute<T>, _: usize) -> Lane<Skip, Compute<T>> {
+        Lane(())
+    }
+    fn held<T: Element>(&mut self, place: usize, _: usize) -> Option<Lane<Skip, Compute<T>>> {
+        (place > 0).then_some(Lane(()))
+    }
+}
+
+impl Row for Collector {
+    fn next(&mut self) -> &mut usize {
+        &mut self.next
+    }
+    fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, body: &B) -> Compute<R::Out> {
+        self.settled += 1;
+        body.eval::<Skip>(self);
+        Default::default()
+    }
+    fn hold<B: Body>(&mut self, body: &B) -> usize {
+        self.settled += 1;
+        body.eval::<Skip>(self);
+        self.settled
+    }
+}

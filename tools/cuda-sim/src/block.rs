@@ -1,0 +1,252 @@
+//! A kernel's blocks, one after another; the threads of a block are fibres where they wait for each other.
+
+use crate::memory;
+use std::ffi::{c_int, c_void};
+use std::sync::{Mutex, PoisonError};
+
+#[repr(C)]
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Dim {
+    pub x: u32,
+    pub y: u32,
+    pub z: u32,
+}
+
+impl Dim {
+    fn count(self) -> usize {
+        self.x as usize * self.y as usize * self.z as usize
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Thread {
+    index: Dim,
+}
+
+/// What `host.h` calls `Sim`, and after it what only this file sees.
+#[repr(C)]
+pub struct Sim {
+    thread: *mut Thread,
+    block: Dim,
+    threads: Dim,
+    blocks: Dim,
+    dynamic: *mut u8,
+    barrier: unsafe extern "C" fn(*mut Sim, c_int),
+    fibres: *mut Fibres,
+}
+
+pub type Entry = unsafe extern "C" fn(*mut Sim, *mut *mut c_void);
+
+/// A kernel that is loaded.
+pub struct Kernel {
+    pub name: String,
+    pub entry: Entry,
+    /// Fills shared memory with what no program should read.
+    pub forget: unsafe extern "C" fn(),
+    /// Whether its threads wait for each other.
+    pub waits: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum State {
+    Ready,
+    /// At the barrier of this line.
+    Waits(c_int),
+    Done,
+}
+
+struct Fibres {
+    /// Where the scheduler's stack stands while a fibre runs, and the fibres' while they wait.
+    scheduler: *mut u8,
+    stacks: Vec<*mut u8>,
+    states: Vec<State>,
+    now: usize,
+    entry: Entry,
+    arguments: *mut *mut c_void,
+}
+
+#[cfg(target_arch = "x86_64")]
+std::arch::global_asm!(
+    // Keeps the registers that a call keeps, then goes on with another stack.
+    ".globl cuda_sim_switch",
+    "cuda_sim_switch:",
+    "push rbp",
+    "push rbx",
+    "push r12",
+    "push r13",
+    "push r14",
+    "push r15",
+    "mov [rdi], rsp",
+    "mov rsp, rsi",
+    "pop r15",
+    "pop r14",
+    "pop r13",
+    "pop r12",
+    "pop rbx",
+    "pop rbp",
+    "ret",
+    // Where a fresh fibre begins: r13 is what it runs, r12 its argument.
+    ".globl cuda_sim_begin",
+    "cuda_sim_begin:",
+    "mov rdi, r12",
+    "and rsp, -16",
+    "call r13",
+    "ud2",
+);
+unsafe extern "C" {
+    fn cuda_sim_switch(save: *mut *mut u8, to: *mut u8);
+    fn cuda_sim_begin();
+}
+
+const STACK: usize = 256 << 10;
+/// The most threads of a block.
+const MOST: usize = 1024;
+/// The most bytes of shared memory that are not in the source.
+const DYNAMIC: usize = 227 << 10;
+
+unsafe extern "C" fn run_fibre(sim: *mut Sim) {
+    // SAFETY: the scheduler below made it for this.
+    unsafe {
+        let fibres = (*sim).fibres;
+        ((*fibres).entry)(sim, (*fibres).arguments);
+        leave(sim, State::Done);
+    }
+}
+
+unsafe fn leave(sim: *mut Sim, state: State) {
+    // SAFETY: the fibre that runs is that of `now`; it goes on when the scheduler comes back to it.
+    unsafe {
+        let fibres = (*sim).fibres;
+        let now = (*fibres).now;
+        (*(&raw mut (*fibres).states)).as_mut_ptr().add(now).write(state);
+        let save = (*(&raw mut (*fibres).stacks)).as_mut_ptr().add(now);
+        cuda_sim_switch(save, (*fibres).scheduler);
+    }
+}
+
+unsafe extern "C" fn barrier(sim: *mut Sim, line: c_int) {
+    // SAFETY: called by a kernel, in a fibre.
+    unsafe { leave(sim, State::Waits(line)) }
+}
+
+/// The kernel that runs, for reports.
+pub static NOW: Mutex<String> = Mutex::new(String::new());
+
+/// What a launch can end with.
+#[derive(PartialEq, Debug)]
+pub enum Outcome {
+    Done,
+    /// Numbers of blocks, threads or bytes that no card takes.
+    Refused,
+    /// Threads wait for others that do not come.
+    Stuck,
+    /// Something wrote beside an allocation.
+    Marred,
+}
+
+/// # Safety
+/// `arguments` are those of the kernel.
+pub unsafe fn run(kernel: &Kernel, blocks: Dim, threads: Dim, shared: usize, arguments: *mut *mut c_void) -> Outcome {
+    let count = threads.count();
+    if count == 0 || count > MOST || blocks.count() == 0 || blocks.y > 65535 || blocks.z > 65535 || shared > DYNAMIC {
+        return Outcome::Refused;
+    }
+    if std::env::var_os("CUDA_SIM_TRACE").is_some() {
+        eprintln!("cuda-sim: {} {blocks:?} {threads:?}", kernel.name);
+    }
+    /// The stacks of fibres; whoever holds them runs.
+    static STACKS: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+    let mut stacks = STACKS.lock().unwrap_or_else(PoisonError::into_inner);
+    if kernel.waits && stacks.is_empty() {
+        stacks.resize(MOST * STACK, 0);
+    }
+    NOW.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&kernel.name);
+    let (x, y) = (threads.x as usize, threads.y as usize);
+    let index = |t: usize| Dim { x: (t % x) as u32, y: (t / x % y) as u32, z: (t / (x * y)) as u32 };
+    let mut all: Vec<Thread> = (0..count).map(|t| Thread { index: index(t) }).collect();
+    let mut dynamic = vec![0u128; shared.div_ceil(16)];
+    let mut fibres = Fibres {
+        scheduler: std::ptr::null_mut(),
+        stacks: vec![std::ptr::null_mut(); count],
+        states: vec![State::Done; count],
+        now: 0,
+        entry: kernel.entry,
+        arguments,
+    };
+    let mut sim = Sim {
+        thread: all.as_mut_ptr(),
+        block: Dim::default(),
+        threads,
+        blocks,
+        dynamic: dynamic.as_mut_ptr().cast(),
+        barrier,
+        fibres: &raw mut fibres,
+    };
+    for number in 0..blocks.count() {
+        let (x, y) = (blocks.x as usize, blocks.y as usize);
+        sim.block = Dim { x: (number % x) as u32, y: (number / x % y) as u32, z: (number / (x * y)) as u32 };
+        // SAFETY: the kernel's own shared memory, and its entry with its arguments.
+        unsafe {
+            (kernel.forget)();
+            dynamic.fill(u128::MAX);
+            if !kernel.waits {
+                for thread in &mut all {
+                    sim.thread = thread;
+                    (kernel.entry)(&mut sim, arguments);
+                }
+                continue;
+            }
+            if !block(kernel, &raw mut sim, &mut all, stacks.as_mut_ptr()) {
+                return Outcome::Stuck;
+            }
+        }
+    }
+    match memory::marred() {
+        None => Outcome::Done,
+        Some(nbytes) => {
+            eprintln!("cuda-sim: {}: wrote beside an allocation of {nbytes} bytes", kernel.name);
+            Outcome::Marred
+        }
+    }
+}
+
+/// Runs the fibres of one block in turn until all are done; false where they wait in vain.
+unsafe fn block(kernel: &Kernel, sim: *mut Sim, all: &mut [Thread], stacks: *mut u8) -> bool {
+    // SAFETY: `run` made all of it; each fibre has a stack of its own.
+    unsafe {
+        let fibres = (*sim).fibres;
+        let states = (*(&raw mut (*fibres).states)).as_mut_ptr();
+        let tops = (*(&raw mut (*fibres).stacks)).as_mut_ptr();
+        for t in 0..all.len() {
+            // Popped by the first switch: r15 r14 r13 r12 rbx rbp, then where to go.
+            let top = (stacks.add((t + 1) * STACK) as usize & !63) as *mut usize;
+            let first = [0, 0, run_fibre as *const () as usize, sim as usize, 0, 0, cuda_sim_begin as *const () as usize];
+            let start = top.sub(16);
+            for (k, word) in first.into_iter().enumerate() {
+                start.add(k).write(word);
+            }
+            tops.add(t).write(start.cast());
+            states.add(t).write(State::Ready);
+        }
+        loop {
+            for t in 0..all.len() {
+                if states.add(t).read() == State::Ready {
+                    (*fibres).now = t;
+                    (*sim).thread = &raw mut all[t];
+                    cuda_sim_switch(&raw mut (*fibres).scheduler, tops.add(t).read());
+                }
+            }
+            let state = |t: usize| states.add(t).read();
+            let waiting = (0..all.len()).filter(|&t| state(t) != State::Done).count();
+            if waiting == 0 {
+                return true;
+            }
+            if waiting < all.len() || (1..all.len()).any(|t| state(t) != state(0)) {
+                eprintln!("cuda-sim: {}: {waiting} of {} threads of block {:?} wait, {:?} …", kernel.name, all.len(), (*sim).block, state(0));
+                return false;
+            }
+            (0..all.len()).for_each(|t| states.add(t).write(State::Ready));
+        }
+    }
+}

@@ -1,0 +1,74 @@
+// What CUDA C++ has, for a compiler of plain C++. The scheduler of a block is reached through `sim`.
+#pragma once
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#define RANKFORM_HOST 1
+
+struct SimDim { unsigned x, y, z; };
+struct SimThread { SimDim index; };
+struct Sim {
+  SimThread* thread; // the one that runs
+  SimDim block, threads, blocks;
+  unsigned char* dynamic;
+  void (*barrier)(Sim*, int line);
+};
+static Sim* sim;
+#define threadIdx (sim->thread->index)
+#define blockIdx (sim->block)
+#define blockDim (sim->threads)
+#define gridDim (sim->blocks)
+#define __global__
+#define __device__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __restrict__
+#define __align__(n) __attribute__((aligned(n)))
+#define __shared__ static __attribute__((section("sim_shared")))
+#define DI static inline
+#define DI_MEMBER static inline
+#define DYNAMIC_SHARED(name) unsigned char* const name = sim->dynamic
+#define __syncthreads() sim->barrier(sim, __LINE__)
+
+template <class TO, class FROM> static inline TO sim_bits(FROM from) {
+  static_assert(sizeof(TO) == sizeof(FROM), "the same bits");
+  TO to;
+  memcpy(&to, &from, sizeof to);
+  return to;
+}
+static inline float __uint_as_float(unsigned x) { return sim_bits<float>(x); }
+static inline unsigned __float_as_uint(float x) { return sim_bits<unsigned>(x); }
+static inline double __longlong_as_double(long long x) { return sim_bits<double>(x); }
+static inline long long __double_as_longlong(double x) { return sim_bits<long long>(x); }
+// Blocks run one after another, and a thread is not interrupted.
+template <class T> static inline T atomicExch(T* at, T value) { const T old = *at; *at = value; return old; }
+template <class T> static inline T atomicAdd(T* at, T value) { const T old = *at; *at = old + value; return old; }
+template <class T> static inline T atomicMax(T* at, T value) { const T old = *at; if (value > old) *at = value; return old; }
+
+// IEEE 754 binary16, rounded to nearest even.
+static inline float of_f16(unsigned short half) {
+  const unsigned sign = (half & 0x8000u) << 16, exponent = half >> 10 & 31, fraction = half & 1023;
+  if (exponent == 31) return __uint_as_float(sign | 0x7f800000u | fraction << 13);
+  const float magnitude = exponent == 0 ? ldexpf((float)fraction, -24) : ldexpf((float)(1024 + fraction), (int)exponent - 25);
+  return sign ? -magnitude : magnitude;
+}
+static inline unsigned short to_f16(float value) {
+  const unsigned bits = __float_as_uint(value), sign = bits >> 16 & 0x8000u;
+  const float magnitude = fabsf(value);
+  if (value != value) return 0x7fff;
+  if (magnitude >= 65520.0f) return (unsigned short)(sign | 0x7c00);
+  // In units of the last place of the half: 2^-24 for the small ones.
+  int exponent = magnitude == 0.0f ? -14 : ilogbf(magnitude);
+  if (exponent < -14) exponent = -14;
+  const unsigned units = (unsigned)rintf(ldexpf(magnitude, 10 - exponent));
+  return (unsigned short)(sign | (units + ((unsigned)(exponent + 14) << 10)));
+}
+
+// For each kernel the simulator calls `name__sim`, and asks for the size of its only argument.
+extern "C" unsigned char __start_sim_shared[] __attribute__((weak));
+extern "C" unsigned char __stop_sim_shared[] __attribute__((weak));
+extern "C" void sim_forget() {
+  if (__start_sim_shared) memset(__start_sim_shared, 0xff, __stop_sim_shared - __start_sim_shared);
+}
+template <class A> static inline void sim_call(void (*kernel)(A), void** arguments) { kernel(*(A*)arguments[0]); }
