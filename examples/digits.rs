@@ -2,8 +2,10 @@
 //!
 //! `cargo run --release --example digits` reads 1 797 images of 8 × 8, learns from the first 1 437 and classifies the
 //! last 360 by the nearest image, by the three nearest, and by the nearest mean of a class. Every step is a typed tensor
-//! expression: the ranks of images, distances and votes are checked when this compiles.
+//! expression: the ranks of images, distances and votes are checked when this compiles. `-- --device cuda:0` computes on a
+//! graphics card (with `--features cuda`).
 
+use rankform::AnyDevice;
 use rankform::prelude::*;
 use std::{fs, path::Path};
 
@@ -13,15 +15,17 @@ const CLASSES: usize = 10;
 type AnyError = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), AnyError> {
+    let device = chosen_device()?;
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/data");
     let images: Tensor<u8, 3> = read_npy(&data.join("digits_images.npy"))?; // (image, row, column)
     let labels: Tensor<u8, 1> = read_npy(&data.join("digits_labels.npy"))?; // (image)
 
-    let pixels = images.to_shape([images.size()[0], 64])?.cast::<f32>()?; // (image, pixel)
+    let pixels = images.to_shape([images.size()[0], 64])?.to(&device)?.cast::<f32>()?; // (image, pixel)
+    let labels = labels.to(&device)?;
     let (train, test) = pixels.split_at(Axis::<0>, TRAINING)?;
     let (known, truth) = labels.split_at(Axis::<0>, TRAINING)?;
 
-    let classes = Tensor::arange(0u8, CLASSES as u8, 1, &Cpu)?;
+    let classes = Tensor::arange(0u8, CLASSES as u8, 1, &device)?;
     let is_class = one_hot(known, &classes)?; // (training image, class)
     let distances = squared_distances(test, train)?; // (test image, training image)
 
@@ -44,33 +48,45 @@ fn main() -> Result<(), AnyError> {
     let confusion = actual.transposed().matmul(&guessed)?.cast::<i32>()?; // (true class, guessed class)
     println!("\n3-NN, true class downwards, guessed class to the right:\n{confusion}");
 
-    let wrong: Vec<usize> = (0..truth.numel()).filter(|&i| three_nearest[[i]] != truth[[i]] as i64).collect();
+    let (guessed, actual) = (three_nearest.to(&Cpu)?, truth.to(&Cpu)?);
+    let wrong: Vec<usize> = (0..truth.numel()).filter(|&i| guessed[[i]] != actual[[i]] as i64).collect();
     let path = Path::new("digits_mistakes.png");
     write_contact_sheet(path, &images, &wrong)?;
     println!("\nits {} mistakes, in {}:", wrong.len(), path.display());
     for i in wrong {
-        println!("  image {}: a {} taken for a {}", TRAINING + i, truth[[i]], three_nearest[[i]]);
+        println!("  image {}: a {} taken for a {}", TRAINING + i, actual[[i]], guessed[[i]]);
     }
     Ok(())
 }
 
+/// What `--device` names; the CPU otherwise.
+fn chosen_device() -> Result<AnyDevice, AnyError> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.as_slice() {
+        [] => Ok(Cpu.into()),
+        [option, name] if option == "--device" => Ok(name.parse()?),
+        _ => Err("usage: digits [--device cpu|cuda:0]".into()),
+    }
+}
+
 /// `y[i, c] = 1` where `labels[i]` is `classes[c]`, 0 elsewhere.
-fn one_hot(labels: TensorView<'_, u8, 1>, classes: &Tensor<u8, 1>) -> Result<Tensor<f32, 2>> {
+fn one_hot<D: Device>(labels: TensorView<'_, u8, 1, D>, classes: &Tensor<u8, 1, D>) -> Result<Tensor<f32, 2, D>> {
     labels.insert_axis(Axis::<1>).lazy().equal(classes.lift()).cast::<f32>().eval()
 }
 
 /// `|aᵢ − bⱼ|² = |aᵢ|² − 2 aᵢ·bⱼ + |bⱼ|²`, exact here: all numbers are integers below 2²⁴.
-fn squared_distances(a: TensorView<'_, f32, 2>, b: TensorView<'_, f32, 2>) -> Result<Tensor<f32, 2>> {
+fn squared_distances<D: Device>(a: TensorView<'_, f32, 2, D>, b: TensorView<'_, f32, 2, D>) -> Result<Tensor<f32, 2, D>> {
     let (aa, bb) = (a.lazy().square().sum(Axis::<1>)?, b.lazy().square().sum(Axis::<1>)?);
     let ab = a.matmul(b.transposed())?;
     (ab.lazy() * -2.0 + aa.insert_axis(Axis::<1>) + bb.lift()).eval()
 }
 
 /// The class that most of the `k` nearest have; the smallest of several.
-fn vote(distances: &Tensor<f32, 2>, is_class: &Tensor<f32, 2>, k: usize) -> Result<Tensor<i64, 1>> {
-    let index = Tensor::arange(0, distances.size()[1] as i64, 1, &Cpu)?; // (training image)
+fn vote<D: Device>(distances: &Tensor<f32, 2, D>, is_class: &Tensor<f32, 2, D>, k: usize) -> Result<Tensor<i64, 1, D>> {
+    let device = distances.device();
+    let index = Tensor::arange(0, distances.size()[1] as i64, 1, device)?; // (training image)
     let mut left = distances.copy()?;
-    let mut votes = Tensor::<f32, 2>::zeros([distances.size()[0], CLASSES], &Cpu)?;
+    let mut votes = Tensor::<f32, 2, D>::zeros([distances.size()[0], CLASSES], device)?;
     for _ in 0..k {
         let nearest = left.argmin(Axis::<1>)?; // (test image)
         let chosen = index.lift().lazy().equal(nearest.insert_axis(Axis::<1>)).eval()?; // (test image, training image)

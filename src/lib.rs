@@ -48,12 +48,14 @@
 //! | [`tensor`] | [`Tensor`], [`TensorView`], [`TensorViewMut`] |
 //! | [`expr`] | operands and lazy expressions |
 //! | [`ops`] | which operators exist |
+//! | [`check`] | a device beside the CPU, for those who write one |
 //!
 //! # Features
 //!
 //! `rayon` (default): large operations use every core. `gemm` (default): matrix products at the machine's peak.
 #![deny(missing_docs)]
 pub mod allocation;
+pub mod check;
 pub mod device;
 pub mod dim;
 pub mod element;
@@ -70,7 +72,7 @@ pub mod tensor;
 pub use allocation::{Allocation, ResizePolicy};
 #[cfg(feature = "cuda")]
 pub use device::Cuda;
-pub use device::{Cpu, Device, Meta};
+pub use device::{AnyDevice, Cpu, Device, Meta};
 pub use dim::{All, Axis, Dim, Stride};
 pub use element::{Bitwise, Comparable, ComplexElement, Compute, Element, Float, Number, Whole, Wider};
 pub use error::{Error, Result};

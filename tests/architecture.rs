@@ -25,6 +25,7 @@ const ORDER: &[&str] = &[
     "tensor",
     "expr",
     "ops",
+    "check",
     "prelude",
 ];
 
@@ -53,6 +54,21 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/device/cpu/simd.rs", "calls loops compiled for instruction sets that were found at run time"),
     ("src/device/cpu/sort.rs", "reads and writes lines by address"),
     ("src/device/cpu/walk.rs", "moves addresses to other threads"),
+    ("src/device/any.rs", "implements the trait, by calls of another device"),
+    ("src/device/cpu/through_cuda.rs", "implements the trait, by calls of a card; for the suite alone"),
+    ("src/device/cuda/compile.rs", "calls NVRTC"),
+    ("src/device/cuda/context.rs", "calls the driver"),
+    ("src/device/cuda/contract.rs", "queues kernels over addresses"),
+    ("src/device/cuda/index.rs", "queues kernels over addresses"),
+    ("src/device/cuda/library.rs", "opens NVIDIA's libraries"),
+    ("src/device/cuda/map.rs", "queues kernels over addresses"),
+    ("src/device/cuda/memory.rs", "memory of a card"),
+    ("src/device/cuda/mod.rs", "implements the trait, whose kernels take addresses"),
+    ("src/device/cuda/reduce.rs", "queues kernels over addresses"),
+    ("src/device/cuda/rows.rs", "queues kernels over addresses"),
+    ("src/device/cuda/scan.rs", "queues kernels over addresses"),
+    ("src/device/cuda/sort.rs", "queues kernels over addresses"),
+    ("src/device/cuda/tiles.rs", "queues kernels over addresses"),
     ("src/device/meta.rs", "implements the trait, whose kernels take addresses"),
     ("src/device/mod.rs", "the trait: addresses that only the device may follow"),
     ("src/element.rs", "which bytes are valid elements"),
@@ -80,6 +96,7 @@ const UNSAFE: &[(&str, &str)] = &[
 
 /// Where an address comes from a reference: of one whole value, never of an element for its neighbours.
 const ADDRESSES: &[(&str, &str, &str)] = &[
+    ("src/device/cuda/context.rs", "from_mut", "a number that the driver reads"),
     ("src/device/cpu/map.rs", "from_ref", "the program, read as one value; the bytes of a value that is remembered"),
     ("src/device/cpu/map.rs", "from_mut", "the bytes of a value that is remembered"),
     ("src/device/cpu/reduce.rs", "from_ref", "the body, read as one value"),
@@ -125,6 +142,8 @@ const PANICS: &[(&str, &str, &str, &str)] = &[
 const DEPENDENCIES: &[(&str, &str)] = &[
     ("approx", "comparisons within a tolerance, in generic code"),
     ("bytemuck", "elements as bytes"),
+    ("cudarc", "CUDA's driver and compiler; a feature"),
+    ("libloading", "opens NVIDIA's libraries where `cudarc` would panic; a feature"),
     ("gemm", "matrix products at the machine's peak; a feature"),
     ("libc", "advice on huge pages, on Linux"),
     ("half", "16-bit floats"),

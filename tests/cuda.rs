@@ -3,6 +3,9 @@
 //! `RANKFORM_REQUIRE_CUDA` is set.
 
 use rankform::Cuda;
+use rankform::check::Differential;
+use rankform::kernel::Op;
+use rankform::ops::{self, Visit, each_operator};
 use rankform::prelude::*;
 
 fn card() -> Option<Cuda> {
@@ -70,4 +73,49 @@ on_card!(moves_and_products, |card| {
     assert_eq!(y.sort(Axis::<1>)?.to_vec()?, x.sort(Axis::<1>)?.to_vec()?);
     assert_eq!(y.argsort(Axis::<0>)?.to_vec()?, x.argsort(Axis::<0>)?.to_vec()?);
     assert_eq!(y.masked_select(&y.greater(0.0)?)?.to_vec()?, x.masked_select(&x.greater(0.0)?)?.to_vec()?);
+});
+
+/// Every built-in operator of elements, on every element that it takes: the same bits as on the CPU.
+struct Elementwise {
+    differences: Differential<Cuda>,
+    wrong: Vec<String>,
+}
+
+impl Visit for Elementwise {
+    fn unary<F: Op<(T,)>, T: Element>(&mut self, operator: F) {
+        let done = self.differences.unary::<F, T>(operator, 0);
+        self.wrong.extend(done.err().map(|error| error.to_string()));
+    }
+    fn binary<F: Op<(T, T)>, T: Element>(&mut self, operator: F) {
+        let done = self.differences.binary::<F, T>(operator, 0);
+        self.wrong.extend(done.err().map(|error| error.to_string()));
+    }
+}
+
+on_card!(every_operator_has_the_bits_of_the_cpu, |card| {
+    let mut visit = Elementwise { differences: Differential::new(&card, 7), wrong: Vec::new() };
+    each_operator(&mut visit);
+    println!("{} cases", visit.differences.cases());
+    assert!(visit.wrong.is_empty(), "{} operators differ:\n{}", visit.wrong.len(), visit.wrong.join("\n"));
+});
+
+on_card!(reductions_and_scans_agree, |card| {
+    let mut differences = Differential::new(&card, 11);
+    macro_rules! each {
+        ($($reducer:ident: $($t:ty)*;)*) => { $($(
+            differences.reduce::<_, $t>(ops::$reducer, 0)?;
+            differences.scan::<_, $t>(ops::$reducer, 0)?;
+        )*)* };
+    }
+    each! {
+        Sum: i32 u8 i64 u64;
+        Prod: i16 u32;
+        Max: f32 f64 i8 u64;
+        Min: f32 f64 i32;
+        ArgMax: f32 f64 i16;
+        ArgMin: f32 u8;
+        Any: bool;
+        AllTrue: bool;
+    }
+    println!("{} cases", differences.cases());
 });

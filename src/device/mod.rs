@@ -5,17 +5,20 @@
 //! | the contract, in some seventeen functions | this file |
 //! | the host | `cpu/` |
 //! | NVIDIA's graphics cards | `cuda/`, with the feature `cuda` |
+//! | either, chosen at run time | `any.rs` |
 //! | shapes without data, kernels as text | `meta.rs` |
 //!
 //! **Adding a device** is one folder (or one file: `examples/08_new_device.rs`) with one `unsafe impl Device`. Operands
 //! arrive erased to an address and strides, so an engine is compiled once, not once a rank.
 //! Imports: `error`, `element`, `kernel`.
 
+mod any;
 mod cpu;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod meta;
 
+pub use any::{AnyBlock, AnyDevice};
 pub use cpu::{Cpu, CpuBlock, MemoryStatistics, SteadyState};
 pub(crate) use cpu::{MapKernel, ReduceKernel, ScanKernel, VecParts};
 #[cfg(feature = "cuda")]

@@ -33,6 +33,8 @@ mod rows;
 mod scan;
 mod simd;
 mod sort;
+#[cfg(rankform_through_cuda)]
+mod through_cuda;
 mod walk;
 
 pub(crate) use map::MapKernel;
@@ -110,6 +112,7 @@ impl Cpu {
 
 // SAFETY: (1) `CpuBlock` owns its bytes and the pool aligns them; (2) the engines walk exactly the indices inside the sizes;
 // (3) every call returns when its work is done.
+#[cfg(not(rankform_through_cuda))]
 unsafe impl Device for Cpu {
     type Block = CpuBlock;
 

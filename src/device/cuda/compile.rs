@@ -30,19 +30,11 @@ pub(super) fn version() -> Result<(i32, i32)> {
     Ok((major, minor))
 }
 
-/// What NVRTC made of a source.
-pub(super) struct Compiled {
-    /// Machine code.
-    pub(super) image: Vec<u8>,
-    /// What it said.
-    pub(super) log: String,
-}
-
-/// Compiles for a real architecture such as `sm_90`.
+/// Machine code for a real architecture such as `sm_90`.
 ///
 /// # Errors
 /// [`Error::Library`]; [`Error::Fault`] with NVRTC's words.
-pub(super) fn compile(source: &str, architecture: &str, more: &[&str]) -> Result<Compiled> {
+pub(super) fn compile(source: &str, architecture: &str) -> Result<Vec<u8>> {
     library::open("nvrtc")?;
     struct Program(sys::nvrtcProgram);
     impl Drop for Program {
@@ -54,15 +46,15 @@ pub(super) fn compile(source: &str, architecture: &str, more: &[&str]) -> Result
     let source = CString::new(source).map_err(failed)?;
     let program = Program(result::create_program(&source, Some(c"kernel.cu")).map_err(failed)?);
     let mut options = vec![format!("--gpu-architecture={architecture}")];
-    options.extend(OPTIONS.iter().chain(more).map(|option| option.to_string()));
+    options.extend(OPTIONS.iter().map(|option| option.to_string()));
     // SAFETY: a program that is there.
     let done = unsafe { result::compile_program(program.0, &options) };
-    // SAFETY: as above; the log ends with a zero.
-    let log = unsafe { result::get_program_log(program.0) }.map_err(failed)?;
-    // SAFETY: as above.
-    let log = unsafe { CStr::from_ptr(log.as_ptr()) }.to_string_lossy().into_owned();
     if done.is_err() {
-        return Err(Error::Fault { op: "nvrtc", what: log });
+        // SAFETY: as above.
+        let log = unsafe { result::get_program_log(program.0) }.map_err(failed)?;
+        // SAFETY: a text that ends with a zero.
+        let what = unsafe { CStr::from_ptr(log.as_ptr()) }.to_string_lossy().into_owned();
+        return Err(Error::Fault { op: "nvrtc", what });
     }
     let mut nbytes = 0;
     // SAFETY: writes a number.
@@ -70,7 +62,7 @@ pub(super) fn compile(source: &str, architecture: &str, more: &[&str]) -> Result
     let mut image = vec![0u8; nbytes];
     // SAFETY: room for that many bytes.
     unsafe { sys::nvrtcGetCUBIN(program.0, image.as_mut_ptr().cast()) }.result().map_err(failed)?;
-    Ok(Compiled { image, log })
+    Ok(image)
 }
 
 /// The folder of kept kernels: `$RANKFORM_KERNEL_CACHE`, or `rankform` in the user's cache; none where the variable is empty.

@@ -209,12 +209,12 @@ impl Context {
             return Ok(kernel);
         }
         self.compiled.fetch_add(1, Ordering::Relaxed);
-        let compiled = compile::compile(source, &self.architecture, &[]).map_err(|error| match error {
+        let image = compile::compile(source, &self.architecture).map_err(|error| match error {
             Error::Fault { op, what } => Error::Fault { op, what: text(format_args!("{what}\n{source}")) },
             other => other,
         })?;
-        let kernel = self.load_image(&compiled.image)?;
-        compile::keep(source, &self.architecture, &compiled.image);
+        let kernel = self.load_image(&image)?;
+        compile::keep(source, &self.architecture, &image);
         Ok(kernel)
     }
 

@@ -8,6 +8,7 @@
 use super::context::{Context, Key, Shape};
 use super::emit::{Signature, Source, c_type};
 use super::geometry::{Axes, Place};
+use super::tiles;
 use crate::device::{Inputs, Slot};
 use crate::error::Result;
 use crate::kernel::{Program, numbers, trace_program};
@@ -105,6 +106,10 @@ impl Context {
         if axes.rank() == 0 {
             axes.sizes.push(1);
             axes.strides.iter_mut().for_each(|steps| steps.push(1));
+        }
+        if let Some(turned) = tiles::crosswise(&axes, slots, outputs) {
+            // SAFETY: the caller's promise.
+            return unsafe { self.tiles(types, class, graph, &numbers, axes, outputs, slots, turned) };
         }
         let (count, wide) = (neighbours(&axes, slots), axes.is_wide());
         let inner: Vec<_> = (0..slots.len()).map(|k| Inner::of(axes.inner_step(k))).collect();

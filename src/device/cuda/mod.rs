@@ -5,7 +5,7 @@
 //! | `library.rs` `compile.rs` | finding NVIDIA's libraries; from source to machine code, kept on disk |
 //! | `context.rs` `memory.rs` | one card: its stream, its kernels, late errors; its memory |
 //! | `emit.rs` `prelude.cuh` `geometry.rs` | from graphs to source; what sources begin with; index arithmetic |
-//! | `map.rs` `rows.rs` `reduce.rs` `scan.rs` | kernels of bodies |
+//! | `map.rs` `tiles.rs` `rows.rs` `reduce.rs` `scan.rs` | kernels of bodies |
 //! | `index.rs` `sort.rs` `contract.rs` | moves, orders, products |
 //!
 //! All work of a card is queued on one stream, so it is done in the order of the calls. Steps of floating-point numbers are
@@ -25,6 +25,7 @@ mod reduce;
 mod rows;
 mod scan;
 mod sort;
+mod tiles;
 
 pub use memory::CudaBlock;
 

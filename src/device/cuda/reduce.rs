@@ -30,8 +30,6 @@ struct Sharing {
     along: usize,
     /// Whether neighbouring threads stand along the reduced axes.
     by_rows: bool,
-    /// How many blocks share one output.
-    parts: usize,
 }
 
 impl Context {
@@ -62,7 +60,7 @@ impl Context {
         let blocks = outputs.div_ceil(across);
         let most = count.div_ceil(along * 8).max(1);
         let parts = (BUSY * self.multiprocessors).div_ceil(blocks).min(most).min(1024);
-        let sharing = Sharing { across, along, by_rows, parts };
+        let sharing = Sharing { across, along, by_rows };
         let kept_place = Place { word: 6 + slots.len(), rank: kept.rank(), operands: slots.len() };
         let reduced_place = Place { word: kept_place.end(), rank: reduced.rank(), operands: inputs.slots.len() };
         let mut class: Vec<u32> = inputs.reads.iter().map(|&read| u32::from(read)).collect();
@@ -112,7 +110,7 @@ pub(super) fn tree(s: &mut Source, prefix: &str, along: usize, rank: &str, step:
 }
 
 fn source(graph: &Graph, reducer: &TracedReducer, out: DType, sharing: Sharing, wide: bool, kept: Place, reduced: Place) -> String {
-    let Sharing { across, along, by_rows, .. } = sharing;
+    let Sharing { across, along, by_rows } = sharing;
     let mut s = Source::new();
     head(&mut s, reduced.end() + number_words(graph), wide);
     let signature = s.function("body", graph, reduced.end());

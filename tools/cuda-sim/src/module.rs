@@ -32,6 +32,10 @@ pub fn compile(source: &str) -> Result<PathBuf, String> {
     let mut hasher = DefaultHasher::new();
     (&text, HOST, OPTIONS).hash(&mut hasher);
     let (folder, name) = (folder(), format!("{:016x}", hasher.finish()));
+    // For whoever wants to see them, or compile them with the real NVRTC.
+    if let Some(sources) = std::env::var_os("CUDA_SIM_SOURCES").map(PathBuf::from) {
+        let _ = std::fs::create_dir_all(&sources).and_then(|()| std::fs::write(sources.join(&name).with_extension("cu"), source));
+    }
     let library = folder.join(&name).with_extension("so");
     if library.exists() {
         return Ok(library);

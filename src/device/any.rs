@@ -1,0 +1,220 @@
+//! A device whose kind is chosen while the program runs, as by `--device cuda:0`.
+//!
+//! Imports: `error`, `element`, `kernel`.
+
+#[cfg(feature = "cuda")]
+use super::Cuda;
+use super::{Cpu, Deleter, Device, Fresh, Inputs, Reduction, Slot};
+use crate::element::{Comparable, Element, Number};
+use crate::error::{Error, Result, text};
+use crate::kernel::{Addressed, Body, Contraction, Op, Program, Reducer, Scanning, Sorting};
+use std::fmt;
+use std::mem::MaybeUninit;
+use std::str::FromStr;
+
+/// The same call on whichever device it is.
+macro_rules! on {
+    ($any:expr, |$device:ident| $call:expr) => {
+        match $any {
+            AnyDevice::Cpu($device) => $call,
+            #[cfg(feature = "cuda")]
+            AnyDevice::Cuda($device) => $call,
+        }
+    };
+}
+/// The CPU or a graphics card: one type for both, so that the user of a program chooses. What runs on it runs on every
+/// device; tensors on two kinds of it do not mix, which is then [`Error::Device`].
+///
+/// # Examples
+/// ```
+/// use rankform::prelude::*;
+/// use rankform::AnyDevice;
+/// let chosen: AnyDevice = "cpu".parse()?; // or "cuda", "cuda:1"
+/// let x = Tensor::from([1.0, 2.0, 3.0]).to(&chosen)?;
+/// assert_eq!((x.lazy() * 2.0).eval()?.to_vec()?, [2.0, 4.0, 6.0]);
+/// assert!("gpu".parse::<AnyDevice>().unwrap_err().to_string().contains("cpu"));
+/// # Ok::<(), rankform::Error>(())
+/// ```
+#[derive(Clone, PartialEq)]
+pub enum AnyDevice {
+    /// The host.
+    Cpu(Cpu),
+    /// A graphics card.
+    #[cfg(feature = "cuda")]
+    Cuda(Cuda),
+}
+
+/// Memory of an [`AnyDevice`].
+pub enum AnyBlock {
+    /// Of the host.
+    Cpu(<Cpu as Device>::Block),
+    /// Of a graphics card.
+    #[cfg(feature = "cuda")]
+    Cuda(<Cuda as Device>::Block),
+}
+
+impl From<Cpu> for AnyDevice {
+    fn from(device: Cpu) -> AnyDevice {
+        AnyDevice::Cpu(device)
+    }
+}
+
+#[cfg(feature = "cuda")]
+impl From<Cuda> for AnyDevice {
+    fn from(device: Cuda) -> AnyDevice {
+        AnyDevice::Cuda(device)
+    }
+}
+
+impl FromStr for AnyDevice {
+    type Err = Error;
+
+    /// From `cpu`, `cuda` (the first card) or `cuda:1`.
+    fn from_str(name: &str) -> Result<AnyDevice> {
+        let unknown = || Error::Value { op: "device", what: text(format_args!("{name:?} is none of `cpu`, `cuda`, `cuda:0`, `cuda:1`, …")) };
+        let (kind, number) = name.split_once(':').unwrap_or((name, "0"));
+        let ordinal: usize = number.parse().map_err(|_| unknown())?;
+        match kind {
+            "cpu" if ordinal == 0 => Ok(AnyDevice::Cpu(Cpu)),
+            #[cfg(feature = "cuda")]
+            "cuda" => Cuda::new(ordinal).map(AnyDevice::Cuda),
+            #[cfg(not(feature = "cuda"))]
+            "cuda" => Err(Error::Value { op: "device", what: "this program was built without the feature `cuda`".into() }),
+            _ => Err(unknown()),
+        }
+    }
+}
+
+impl fmt::Debug for AnyDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        on!(self, |device| device.fmt(f))
+    }
+}
+
+// SAFETY: each call is one of a device that keeps to the contract.
+unsafe impl Device for AnyDevice {
+    type Block = AnyBlock;
+
+    fn allocate(&self, nbytes: usize, fresh: Fresh) -> Result<AnyBlock> {
+        match self {
+            AnyDevice::Cpu(device) => device.allocate(nbytes, fresh).map(AnyBlock::Cpu),
+            #[cfg(feature = "cuda")]
+            AnyDevice::Cuda(device) => device.allocate(nbytes, fresh).map(AnyBlock::Cuda),
+        }
+    }
+
+    unsafe fn adopt(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<AnyBlock> {
+        // SAFETY: the caller's promise; so below.
+        unsafe {
+            match self {
+                AnyDevice::Cpu(device) => device.adopt(address, nbytes, free).map(AnyBlock::Cpu),
+                #[cfg(feature = "cuda")]
+                AnyDevice::Cuda(device) => device.adopt(address, nbytes, free).map(AnyBlock::Cuda),
+            }
+        }
+    }
+
+    fn address(block: &AnyBlock) -> *mut u8 {
+        match block {
+            AnyBlock::Cpu(block) => Cpu::address(block),
+            #[cfg(feature = "cuda")]
+            AnyBlock::Cuda(block) => Cuda::address(block),
+        }
+    }
+
+    unsafe fn write(&self, to: *mut u8, bytes: &[u8]) -> Result<()> {
+        // SAFETY: as above.
+        on!(self, |device| unsafe { device.write(to, bytes) })
+    }
+
+    unsafe fn read(&self, from: *const u8, bytes: &mut [MaybeUninit<u8>]) -> Result<()> {
+        // SAFETY: as above.
+        on!(self, |device| unsafe { device.read(from, bytes) })
+    }
+
+    unsafe fn copy(&self, sizes: &[usize], to: Slot<'_>, from: Slot<'_>) -> Result<()> {
+        // SAFETY: as above.
+        on!(self, |device| unsafe { device.copy(sizes, to, from) })
+    }
+
+    unsafe fn map<P: Program>(&self, program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+        // SAFETY: as above.
+        on!(self, |device| unsafe { device.map(program, sizes, row, outputs, inputs) })
+    }
+
+    unsafe fn reduce<B: Body, R: Reducer<B::Out>>(
+        &self,
+        body: &B,
+        reducer: R,
+        axes: Reduction<'_>,
+        output: Slot<'_>,
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
+        // SAFETY: as above.
+        on!(self, |device| unsafe { device.reduce(body, reducer, axes, output, inputs) })
+    }
+
+    unsafe fn contract<T: Number, L: Number, R: Number>(
+        &self,
+        plan: Contraction<'_>,
+        output: Slot<'_>,
+        left: Slot<'_>,
+        right: Slot<'_>,
+    ) -> Result<()> {
+        // SAFETY: as above.
+        on!(self, |device| unsafe { device.contract::<T, L, R>(plan, output, left, right) })
+    }
+
+    unsafe fn scan<B: Body, R: Reducer<B::Out>>(
+        &self,
+        body: &B,
+        reducer: R,
+        plan: Scanning<'_>,
+        output: Slot<'_>,
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
+        // SAFETY: as above.
+        on!(self, |device| unsafe { device.scan(body, reducer, plan, output, inputs) })
+    }
+
+    unsafe fn gather(&self, plan: Addressed<'_>, to: Slot<'_>, cells: Slot<'_>, index: Slot<'_>) -> Result<()> {
+        // SAFETY: as above.
+        on!(self, |device| unsafe { device.gather(plan, to, cells, index) })
+    }
+
+    unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
+        &self,
+        operator: F,
+        plan: Addressed<'_>,
+        cells: Slot<'_>,
+        from: Slot<'_>,
+        index: Slot<'_>,
+    ) -> Result<()> {
+        // SAFETY: as above.
+        on!(self, |device| unsafe { device.scatter::<T, F>(operator, plan, cells, from, index) })
+    }
+
+    unsafe fn compact(&self, sizes: &[usize], count: usize, to: Slot<'_>, from: Slot<'_>, mask: Slot<'_>) -> Result<()> {
+        // SAFETY: as above.
+        on!(self, |device| unsafe { device.compact(sizes, count, to, from, mask) })
+    }
+
+    unsafe fn sort<T: Comparable>(
+        &self,
+        plan: Sorting<'_>,
+        values: Option<Slot<'_>>,
+        positions: Option<Slot<'_>>,
+        from: Slot<'_>,
+    ) -> Result<()> {
+        // SAFETY: as above.
+        on!(self, |device| unsafe { device.sort::<T>(plan, values, positions, from) })
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        on!(self, |device| device.synchronize())
+    }
+
+    fn check(&self) -> Result<()> {
+        on!(self, |device| device.check())
+    }
+}

@@ -1,0 +1,125 @@
+//! The CPU whose kernels run on a graphics card that shares its memory: `--cfg rankform_through_cuda`, for the suite alone.
+//!
+//! The simulator of `tools/cuda-sim` has the host's memory, so every test of an operator becomes one of its CUDA kernels.
+//! Imports: `error`, `element`, `kernel`, `device`.
+
+use super::{Cpu, CpuBlock};
+use crate::device::{Cuda, Deleter, Device, Fresh, Inputs, Reduction, Slot};
+use crate::element::{Comparable, Element, Number};
+use crate::error::Result;
+use crate::kernel::{Addressed, Body, Contraction, Op, Program, Reducer, Scanning, Sorting};
+use std::mem::MaybeUninit;
+
+// SAFETY: (1) as without the card; (2) the card keeps to it; (3) every call waits for its work.
+unsafe impl Device for Cpu {
+    type Block = CpuBlock;
+
+    fn allocate(&self, nbytes: usize, fresh: Fresh) -> Result<CpuBlock> {
+        CpuBlock::new(nbytes, fresh)
+    }
+
+    unsafe fn adopt(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<CpuBlock> {
+        Ok(CpuBlock::external(address, nbytes, free))
+    }
+
+    fn address(block: &CpuBlock) -> *mut u8 {
+        block.address()
+    }
+
+    unsafe fn write(&self, to: *mut u8, bytes: &[u8]) -> Result<()> {
+        // SAFETY: the caller's promise; so below.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+        Ok(())
+    }
+
+    unsafe fn read(&self, from: *const u8, bytes: &mut [MaybeUninit<u8>]) -> Result<()> {
+        // SAFETY: as above.
+        unsafe { std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr().cast(), bytes.len()) };
+        Ok(())
+    }
+
+    unsafe fn copy(&self, sizes: &[usize], to: Slot<'_>, from: Slot<'_>) -> Result<()> {
+        // SAFETY: as above.
+        card(|card| unsafe { card.copy(sizes, to, from) })
+    }
+
+    unsafe fn map<P: Program>(&self, program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+        // SAFETY: as above.
+        card(|card| unsafe { card.map(program, sizes, row, outputs, inputs) })
+    }
+
+    unsafe fn reduce<B: Body, R: Reducer<B::Out>>(
+        &self,
+        body: &B,
+        reducer: R,
+        axes: Reduction<'_>,
+        output: Slot<'_>,
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
+        // SAFETY: as above.
+        card(|card| unsafe { card.reduce(body, reducer, axes, output, inputs) })
+    }
+
+    unsafe fn contract<T: Number, L: Number, R: Number>(
+        &self,
+        plan: Contraction<'_>,
+        output: Slot<'_>,
+        left: Slot<'_>,
+        right: Slot<'_>,
+    ) -> Result<()> {
+        // SAFETY: as above.
+        card(|card| unsafe { card.contract::<T, L, R>(plan, output, left, right) })
+    }
+
+    unsafe fn scan<B: Body, R: Reducer<B::Out>>(
+        &self,
+        body: &B,
+        reducer: R,
+        plan: Scanning<'_>,
+        output: Slot<'_>,
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
+        // SAFETY: as above.
+        card(|card| unsafe { card.scan(body, reducer, plan, output, inputs) })
+    }
+
+    unsafe fn gather(&self, plan: Addressed<'_>, to: Slot<'_>, cells: Slot<'_>, index: Slot<'_>) -> Result<()> {
+        // SAFETY: as above.
+        card(|card| unsafe { card.gather(plan, to, cells, index) })
+    }
+
+    unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
+        &self,
+        operator: F,
+        plan: Addressed<'_>,
+        cells: Slot<'_>,
+        from: Slot<'_>,
+        index: Slot<'_>,
+    ) -> Result<()> {
+        // SAFETY: as above.
+        card(|card| unsafe { card.scatter::<T, F>(operator, plan, cells, from, index) })
+    }
+
+    unsafe fn compact(&self, sizes: &[usize], count: usize, to: Slot<'_>, from: Slot<'_>, mask: Slot<'_>) -> Result<()> {
+        // SAFETY: as above.
+        card(|card| unsafe { card.compact(sizes, count, to, from, mask) })
+    }
+
+    unsafe fn sort<T: Comparable>(
+        &self,
+        plan: Sorting<'_>,
+        values: Option<Slot<'_>>,
+        positions: Option<Slot<'_>>,
+        from: Slot<'_>,
+    ) -> Result<()> {
+        // SAFETY: as above.
+        card(|card| unsafe { card.sort::<T>(plan, values, positions, from) })
+    }
+}
+
+/// Runs work on the first card, and waits for it.
+fn card(work: impl FnOnce(&Cuda) -> Result<()>) -> Result<()> {
+    let card = Cuda::new(0)?;
+    work(&card)?;
+    card.synchronize()
+}
