@@ -56,6 +56,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/device/cpu/walk.rs", "moves addresses to other threads"),
     ("src/device/any.rs", "implements the trait, by calls of another device"),
     ("src/device/cpu/through_cuda.rs", "implements the trait, by calls of a card; for the suite alone"),
+    ("src/device/cuda/blas.rs", "calls cuBLAS"),
     ("src/device/cuda/compile.rs", "calls NVRTC"),
     ("src/device/cuda/context.rs", "calls the driver"),
     ("src/device/cuda/contract.rs", "queues kernels over addresses"),
@@ -96,6 +97,7 @@ const UNSAFE: &[(&str, &str)] = &[
 
 /// Where an address comes from a reference: of one whole value, never of an element for its neighbours.
 const ADDRESSES: &[(&str, &str, &str)] = &[
+    ("src/device/cuda/blas.rs", "from_ref", "a scale factor, as one value"),
     ("src/device/cuda/context.rs", "from_mut", "a number that the driver reads"),
     ("src/device/cpu/map.rs", "from_ref", "the program, read as one value; the bytes of a value that is remembered"),
     ("src/device/cpu/map.rs", "from_mut", "the bytes of a value that is remembered"),

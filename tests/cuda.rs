@@ -7,6 +7,8 @@ use rankform::check::Differential;
 use rankform::kernel::Op;
 use rankform::ops::{self, Visit, each_operator};
 use rankform::prelude::*;
+use rankform::{AnyDevice, MemoryFormat};
+use std::sync::{Mutex, PoisonError};
 
 fn card() -> Option<Cuda> {
     match Cuda::new(0) {
@@ -19,12 +21,20 @@ fn card() -> Option<Cuda> {
     }
 }
 
+/// Who holds it has the card for itself, so that its bytes can be counted.
+static CARD: Mutex<()> = Mutex::new(());
+
+/// A test on the first card, after which nothing is left there.
 macro_rules! on_card {
     ($name:ident, |$card:ident| $body:block) => {
         #[test]
         fn $name() -> Result<()> {
+            let _mine = CARD.lock().unwrap_or_else(PoisonError::into_inner);
             let Some($card) = card() else { return Ok(()) };
-            $body
+            let done = (|| -> Result<()> { $body Ok(()) })();
+            done?;
+            $card.synchronize()?;
+            assert_eq!($card.statistics().bytes, 0, "memory of the card that nobody gave back");
             Ok(())
         }
     };
@@ -118,4 +128,59 @@ on_card!(reductions_and_scans_agree, |card| {
         AllTrue: bool;
     }
     println!("{} cases", differences.cases());
+});
+
+on_card!(what_cannot_be_had_is_an_error_with_the_reason, |card| {
+    let nothing = Cuda::new(1000).unwrap_err().to_string();
+    assert!(nothing.starts_with("Cuda::new: there is no device 1000; "), "{nothing}");
+    let huge = Tensor::<u8, 1, Cuda>::empty([1 << 46], &card)?.mutable_data().err();
+    let Some(Error::OutOfMemory { nbytes, .. }) = Tensor::<u8, 1, Cuda>::zeros([1 << 46], &card).err() else {
+        panic!("64 TiB were had: {huge:?}")
+    };
+    assert_eq!(nbytes, 1 << 46);
+    // The card works on.
+    assert_eq!(Tensor::full([3], 2.5f32, &card)?.exp()?.to_vec()?, Tensor::full([3], 2.5f32, &Cpu)?.exp()?.to_vec()?);
+    card.check()?;
+});
+
+on_card!(cards_of_two_numbers_do_not_mix, |card| {
+    let Ok(other) = Cuda::new(1) else { return Ok(println!("skipped: there is one card")) };
+    assert_ne!(card, other);
+    let (a, b) = (Tensor::full([2], 1.0f32, &card)?, Tensor::full([2], 1.0f32, &other)?);
+    assert_eq!(a.add(&b).unwrap_err().to_string(), "add: operands live on Cuda(0) and Cuda(1); `.to(&device)` moves one");
+    assert_eq!(a.add(&b.to(&card)?)?.to_vec()?, [2.0, 2.0]);
+});
+
+on_card!(a_device_that_is_chosen_at_run_time, |card| {
+    let chosen: AnyDevice = "cuda:0".parse()?;
+    assert_eq!(chosen, AnyDevice::from(card.clone()));
+    let host: AnyDevice = "cpu".parse()?;
+    let x = Tensor::from_vec(numbers(12), [3, 4])?;
+    let mixed: Vec<Tensor<f32, 2, AnyDevice>> = vec![x.to(&chosen)?, x.to(&host)?];
+    for y in &mixed {
+        assert_eq!(y.max(Axis::<1>)?.to_vec()?, x.max(Axis::<1>)?.to_vec()?);
+    }
+    assert!(matches!(mixed[0].add(&mixed[1]), Err(Error::Device { .. })));
+    assert!(matches!("cuda:77".parse::<AnyDevice>(), Err(Error::NoDevice { ordinal: 77, .. })));
+});
+
+on_card!(work_that_is_queued_outlives_the_tensors_that_it_reads, |card| {
+    let x = Tensor::from_vec(numbers(1 << 16), [1 << 16])?;
+    let y = {
+        let first = x.to(&card)?;
+        let second = first.lazy().square().eval()?;
+        drop(first);
+        (second.lazy() + 1.0).eval()? // `second` goes before anybody has waited
+    };
+    assert_eq!(y.to_vec()?, (x.lazy().square() + 1.0).eval()?.to_vec()?);
+});
+
+on_card!(crosswise_operands_go_through_tiles, |card| {
+    let x = Tensor::from_vec(numbers(3 * 70 * 45), [3, 70, 45])?;
+    let y = x.to(&card)?;
+    let (t, u) = (x.permuted([0, 2, 1])?, y.permuted([0, 2, 1])?);
+    assert_eq!(u.to_contiguous()?.to_vec()?, t.to_contiguous()?.to_vec()?);
+    let (row, column) = (Tensor::from_vec(numbers(3 * 45 * 70), [3, 45, 70])?, x.permuted([0, 2, 1])?);
+    assert_eq!(row.to(&card)?.add(u)?.to_vec()?, row.add(column)?.to_vec()?);
+    assert_eq!(y.lift::<4>().to_format(MemoryFormat::ChannelsLast)?.to_vec()?, x.lift::<4>().to_format(MemoryFormat::ChannelsLast)?.to_vec()?);
 });

@@ -1,9 +1,10 @@
-//! Products that sum over axes: tiles of the output in registers, panels of the operands in shared memory.
+//! Products that sum over axes, where they are not plain matrices (`blas.rs`): tiles of the output in registers, panels of the operands in shared memory.
 //!
 //! Operands are read where they stand, whatever their strides: each of the four groups of axes is one index that is taken
 //! apart again.
 //! Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
+use super::blas::Plain;
 use super::context::{Context, Key, Shape};
 use super::emit::{Source, c_type};
 use super::geometry::{Axes, Place};
@@ -43,6 +44,13 @@ impl Context {
         let along = Axes::merged(plan.k, &[&left.stride[b + m..b + m + k], &right.stride[b..b + k]], false);
         let wide = [&batch, &rows, &columns, &along].iter().any(|axes| axes.is_wide());
         let depth = if plan.k.contains(&0) { 0 } else { along.numel() };
+        if depth > 0
+            && let Some(plain) = Plain::of(&batch, &rows, &columns, &along)
+            // SAFETY: the caller's promise.
+            && unsafe { self.by_library(&plain, [T::DTYPE, L::DTYPE, R::DTYPE], output, left, right) }?
+        {
+            return Ok(());
+        }
         let (height, width) = (rows.numel(), columns.numel());
         let groups = [(&batch, 3), (&rows, 2), (&columns, 2), (&along, 2)];
         let mut word = 6;

@@ -6,12 +6,14 @@
 //! | `context.rs` `memory.rs` | one card: its stream, its kernels, late errors; its memory |
 //! | `emit.rs` `prelude.cuh` `geometry.rs` | from graphs to source; what sources begin with; index arithmetic |
 //! | `map.rs` `tiles.rs` `rows.rs` `reduce.rs` `scan.rs` | kernels of bodies |
-//! | `index.rs` `sort.rs` `contract.rs` | moves, orders, products |
+//! | `index.rs` `sort.rs` | moves, orders |
+//! | `contract.rs` `blas.rs` | products: of any axes, of plain matrices |
 //!
 //! All work of a card is queued on one stream, so it is done in the order of the calls. Steps of floating-point numbers are
 //! those of IEEE 754, as on the CPU, never contracted: what is computed element by element has the same bits there.
 //! Imports: `error`, `element`, `kernel`, `device`.
 
+mod blas;
 mod compile;
 mod context;
 mod contract;

@@ -1,10 +1,12 @@
-//! The names of NVIDIA's driver and NVRTC, as far as rankform calls them. Work is done when it is queued.
+//! The names of NVIDIA's driver, NVRTC and cuBLAS, as far as rankform calls them. Work is done when it is queued.
 #![allow(non_snake_case, clippy::missing_safety_doc)]
 
+mod blas;
 mod block;
 mod memory;
 mod module;
 
+use blas::Matrix;
 use block::{Dim, Kernel, Outcome};
 use memory::Freed;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
@@ -22,6 +24,7 @@ const NOT_FOUND: Status = 500;
 const ILLEGAL_ADDRESS: Status = 700;
 const LAUNCH_FAILED: Status = 719;
 const COMPILATION: Status = 6;
+const CUBLAS_INVALID_VALUE: Status = 7;
 
 fn setting(name: &str, otherwise: usize) -> usize {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
@@ -261,5 +264,24 @@ calls! {
         drop(Box::from_raw(*program as *mut Program));
         *program = 0;
         SUCCESS
+    }
+
+    fn cublasCreate_v2(handle: *mut usize) {
+        *handle = NEXT.fetch_add(1, Ordering::Relaxed);
+        SUCCESS
+    }
+    fn cublasSetStream_v2(_handle: usize, _stream: usize) { SUCCESS }
+    fn cublasGemmStridedBatchedEx(
+        _handle: usize, turn_a: c_int, turn_b: c_int, m: c_int, n: c_int, k: c_int, _alpha: *const c_void, a: usize, a_kind: c_int,
+        a_pitch: c_int, a_matrix: i64, b: usize, b_kind: c_int, b_pitch: c_int, b_matrix: i64, _beta: *const c_void, c: usize,
+        c_kind: c_int, c_pitch: c_int, c_matrix: i64, batch: c_int, _sum: c_int, _algorithm: c_int
+    ) {
+        let matrix = |address, kind, turn: c_int, pitch: c_int, matrix| Matrix { address, kind, turned: turn != 0, pitch: pitch.into(), matrix };
+        let (a, b) = (matrix(a, a_kind, turn_a, a_pitch, a_matrix), matrix(b, b_kind, turn_b, b_pitch, b_matrix));
+        let c = matrix(c, c_kind, 0, c_pitch, c_matrix);
+        match blas::product(batch.into(), [m, n, k].map(i64::from), &a, &b, &c) {
+            Some(()) => SUCCESS,
+            None => CUBLAS_INVALID_VALUE,
+        }
     }
 }
