@@ -115,6 +115,8 @@ pub trait Body: Copy + Send + Sync + 'static {
     const FIXED: bool;
     /// Bytes that it holds for each element of a row.
     const HELD: usize;
+    /// Where its values along a row stand.
+    const SOURCE: Source = Source::Nowhere;
     /// Evaluates it at the current position.
     fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<Self::Out>>;
     /// Finds what is constant along a row, before it is evaluated there; moves on by its own loads.
@@ -124,6 +126,17 @@ pub trait Body: Copy + Send + Sync + 'static {
     fn compiled(_kernel: TypeId) -> Option<Compiled> {
         None
     }
+}
+
+/// Where the values of a body along a row stand before it is evaluated there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// They are an operand's elements.
+    Operand,
+    /// Where they are held, when the program has settled on the row; see [`Row::hold`].
+    Held,
+    /// They are computed.
+    Nowhere,
 }
 
 /// The element of an operand.
@@ -153,6 +166,7 @@ impl<F, A: Copy> Copy for Call<F, A> {}
 
 impl<T: Element> Body for Input<T> {
     type Out = T;
+    const SOURCE: Source = Source::Operand;
     const LOADS: usize = 1;
     const BY_ROWS: bool = false;
     const FIXED: bool = true;
@@ -240,6 +254,7 @@ impl<B> Once<B> {
 
 impl<B: Body> Body for Once<B> {
     type Out = B::Out;
+    const SOURCE: Source = Source::Held;
     const LOADS: usize = B::LOADS;
     const BY_ROWS: bool = B::BY_ROWS;
     const FIXED: bool = B::FIXED;

@@ -307,21 +307,31 @@ unsafe fn rows<B: Body, R: Reducer<B::Out>>(body: *const (), blocks: &mut Blocks
     let mut cascade = Cascade::<State<B, R>, 48>::new();
     let (mut at, mut more) = (0, true);
     while more {
+        let left = blocks.left;
+        let (pointers, n) = blocks.next(LEAF);
+        if n == LEAF.min(left) {
+            if n > 0 {
+                cascade.push(simd::dispatch(Leaf::<B, R> { body, pointers, n, at, reducer: PhantomData }), combine);
+            }
+            (at, more) = (at + n, n == LEAF);
+            continue;
+        }
+        // Packed blocks are shorter than a leaf: its states take in several.
         let mut states = [R::identity::<Run>(); LANES];
+        let mut next = (pointers, n);
         let mut filled = 0;
         while filled < LEAF {
-            let (pointers, n) = blocks.next(LEAF - filled);
-            if n == 0 {
-                more = false;
-                break;
-            }
+            let (pointers, n) = next;
             simd::dispatch(Absorb::<B, R> { body, pointers, n, at, states: &mut states });
             at += n;
             filled += n;
+            next = blocks.next(LEAF - filled);
+            if next.1 == 0 {
+                more = filled == LEAF;
+                break;
+            }
         }
-        if filled > 0 {
-            cascade.push(collapse::<B, R>(states), combine);
-        }
+        cascade.push(collapse::<B, R>(states), combine);
     }
     let state = cascade.join(R::identity::<Run>(), combine);
     let value = R::finish::<Run>(state, Lane(count as i64)).0;
@@ -362,7 +372,7 @@ impl<B: Body, R: Reducer<B::Out>> Loop for AbsorbRows<B, R> {
     fn run(self) {
         let ShortRows { mut pointers, steps, rows, count, mut out, out_step } = self.rows;
         for _ in 0..rows {
-            let state = leaf::<B, R, false>(self.body, &pointers, 0, 0..count);
+            let state = leaf::<B, R, false>(self.body, &pointers, 0, 0..count, 0);
             let value = R::finish::<Run>(state, Lane(count as i64)).0;
             // SAFETY: whoever made the rows promised room for each output (`short_rows`).
             unsafe { out.cast::<R::Out>().write(R::Out::narrow(value)) };
@@ -371,6 +381,24 @@ impl<B: Body, R: Reducer<B::Out>> Loop for AbsorbRows<B, R> {
                 pointers[k] = pointers[k].wrapping_offset(steps[k]);
             }
         }
+    }
+}
+
+/// A whole leaf of one row.
+struct Leaf<B, R> {
+    body: B,
+    pointers: Addresses,
+    n: usize,
+    at: usize,
+    reducer: PhantomData<R>,
+}
+
+impl<B: Body, R: Reducer<B::Out>> Loop for Leaf<B, R> {
+    type Output = State<B, R>;
+    #[inline(always)]
+    fn run(self) -> State<B, R> {
+        let Leaf { body, pointers, n, at, .. } = self;
+        leaf::<B, R, false>(body, &pointers, 0, 0..n, at)
     }
 }
 
