@@ -183,31 +183,41 @@ fn moments<P: Real>(values: &[P]) -> Moments<Run, P> {
     (Lane(P::from_f64(n)), Lane(P::from_f64(from + shift)), Lane(P::from_f64(squares)))
 }
 
-/// `Σ (x − from)` and `Σ (x − from)²`, by 32 pairs of sums side by side that are added pairwise.
+/// `Σ (x − from)` and `Σ (x − from)²`, by 32 sums of each side by side.
 #[inline(always)]
 fn distances<P: Real>(values: &[P], from: f64) -> (f64, f64) {
-    const PAIRS: usize = 32;
-    let add = |(sum, squares): (f64, f64), x: P| {
-        let x = x.cast::<f64>() - from;
-        (sum + x, squares + x * x)
-    };
-    let mut sums = [(0.0, 0.0); PAIRS];
-    let (chunks, rest) = values.as_chunks::<PAIRS>();
+    let (mut sums, mut squares) = ([0.0; SUMS], [0.0; SUMS]);
+    let (chunks, rest) = values.as_chunks::<SUMS>();
     for chunk in chunks {
-        for j in 0..PAIRS {
-            sums[j] = add(sums[j], chunk[j]);
+        for j in 0..SUMS {
+            let x = chunk[j].cast::<f64>() - from;
+            sums[j] += x;
+            squares[j] += x * x;
         }
     }
-    // Apart: what is indexed by other than constants would put all pairs in memory.
-    let last = rest.iter().fold((0.0, 0.0), |last, &x| add(last, x));
-    let mut width = PAIRS / 2;
-    while width > 0 {
-        for j in 0..width {
-            sums[j] = (sums[j].0 + sums[j + width].0, sums[j].1 + sums[j + width].1);
-        }
-        width /= 2;
+    // Apart: what is indexed by other than constants would put all sums in memory.
+    let mut last = (0.0, 0.0);
+    for x in rest {
+        let x = x.cast::<f64>() - from;
+        last = (last.0 + x, last.1 + x * x);
     }
-    (sums[0].0 + last.0, sums[0].1 + last.1)
+    (joined(&sums) + last.0, joined(&squares) + last.1)
+}
+
+/// How many sums there are side by side.
+const SUMS: usize = 32;
+
+/// Some sums, added pairwise.
+#[inline(always)]
+fn joined(sums: &[f64; SUMS]) -> f64 {
+    let mut eight = [0.0; 8];
+    for j in 0..8 {
+        eight[j] = (sums[j] + sums[8 + j]) + (sums[16 + j] + sums[24 + j]);
+    }
+    // Written once, as a vector: otherwise the compiler takes the loop over values apart for the sake of what follows here.
+    std::hint::black_box(&mut eight);
+    let [a, b, c, d, e, f, g, h] = eight;
+    ((a + e) + (c + g)) + ((b + f) + (d + h))
 }
 
 /// A score, and where the first of its kind stands. Both are 64 bits wide: lanes of two widths would not vectorise.
@@ -258,7 +268,8 @@ fn first_of<P: Copy>(values: &[P], is: impl Fn(P) -> bool) -> usize {
                 marks[j] = is(chunk[j]).into();
             }
             let words = marks.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).enumerate();
-            return words.rev().fold(0, |at, (w, word)| if word != 0 { 8 * w + word.trailing_zeros() as usize / 8 } else { at }) + k * WIDTH;
+            return words.rev().fold(0, |at, (w, word)| if word != 0 { 8 * w + word.trailing_zeros() as usize / 8 } else { at })
+                + k * WIDTH;
         }
     }
     chunks.len() * WIDTH + rest.iter().position(|&x| is(x)).unwrap_or(0)

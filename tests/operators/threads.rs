@@ -30,6 +30,10 @@ fn results_do_not_depend_on_the_number_of_threads() {
     let (x, y) = (values([401, 700]), values([700, 401]));
     same_on_every_pool("an expression of mixed layouts", || bits((x.lazy() * y.transposed() + 0.5).eval().unwrap()));
     same_on_every_pool("a sum of all", || bits(x.sum(All).unwrap()));
+    // Several stretches of one long row, whole and packed.
+    same_on_every_pool("a sum of all, transposed", || bits((x.lazy() - y.transposed()).sum(All).unwrap()));
+    same_on_every_pool("a variance of all", || bits(x.var(All).unwrap()));
+    same_on_every_pool("the place of the largest", || bits(x.reversed(Axis::<1>).argmax(All).unwrap()));
     same_on_every_pool("a mean of rows", || bits(x.mean(Axis::<1>).unwrap()));
     same_on_every_pool("a variance of columns", || bits(x.var(Axis::<0>).unwrap()));
     same_on_every_pool("sums of a permuted operand", || bits(y.transposed().sum(Axis::<1>).unwrap()));

@@ -254,6 +254,14 @@ fn layer_norm(n: usize, forms: &mut Forms) {
         let (x, weight, bias) = (matrix(n, 1), tensor([n], 2), tensor([n], 3));
         move || (x.layer_norm(Axis::<1>, 1e-5).unwrap().lazy() * weight.lift() + bias.lift()).eval().unwrap()
     });
+    forms.add("lazy, new", move || {
+        let (x, weight, bias) = (matrix(n, 1), tensor([n], 2), tensor([n], 3));
+        move || {
+            let centred = x.lazy() - x.mean_along(Axis::<1>);
+            let scale = (centred.square().mean_along(Axis::<1>) + 1e-5).rsqrt();
+            (centred * scale * weight.lift() + bias.lift()).eval().unwrap()
+        }
+    });
 }
 
 /// A product of matrices with `rows` and n rows, of the element that `convert` makes.

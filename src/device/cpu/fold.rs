@@ -29,15 +29,21 @@ const BLOCK: usize = 256;
 /// What one reducer carries along.
 pub(super) type State<B, R> = <R as Reducer<<B as Body>::Out>>::State<Run>;
 
-/// The state of a whole row of `n` values. The body's first load is pointer `first`.
+/// The state of a whole row of `n` values, the first of which has number `at`. The body's first load is pointer `first`.
 #[inline(always)]
-pub(super) fn row<B: Body, R: Reducer<B::Out>, const HELD: bool>(body: B, pointers: &Addresses, first: usize, n: usize) -> State<B, R> {
+pub(super) fn row<B: Body, R: Reducer<B::Out>, const HELD: bool>(
+    body: B,
+    pointers: &Addresses,
+    first: usize,
+    n: usize,
+    at: usize,
+) -> State<B, R> {
     if n <= LEAF {
-        return leaf::<B, R, HELD>(body, pointers, first, 0..n, 0);
+        return leaf::<B, R, HELD>(body, pointers, first, 0..n, at);
     }
     let mut cascade = Cascade::<_, 48>::new();
     for start in (0..n).step_by(LEAF) {
-        cascade.push(leaf::<B, R, HELD>(body, pointers, first, start..n.min(start + LEAF), start), R::combine::<Run>);
+        cascade.push(leaf::<B, R, HELD>(body, pointers, first, start..n.min(start + LEAF), at.wrapping_add(start)), R::combine::<Run>);
     }
     cascade.join(R::identity::<Run>(), R::combine::<Run>)
 }
@@ -192,7 +198,7 @@ impl<S: Copy, const DIGITS: usize> Cascade<S, DIGITS> {
         self.leaves = (self.leaves >> digit | 1) << digit;
     }
     #[inline(always)]
-    pub(super) fn join(self, identity: S, combine: impl Fn(S, S) -> S) -> S {
+    pub(super) fn join(&self, identity: S, combine: impl Fn(S, S) -> S) -> S {
         let mut joined = None;
         for digit in (0..DIGITS).filter(|digit| self.leaves >> digit & 1 == 1) {
             // SAFETY: a set digit of the counter has its state.

@@ -3,12 +3,13 @@
 //! How one contiguous row is reduced stands in `fold.rs`.
 //! Imports: `scalar`, `element`, `kernel`, `device`.
 
-use super::fold::{Cascade, LANES, LEAF, State, absorb, collapse, leaf};
+use super::fold::{Cascade, LANES, LEAF, State, absorb, collapse, leaf, row};
 use super::io::{At, Scratch, Words};
+use super::memory::CpuBlock;
 use super::pack;
 use super::simd::{self, Loop};
 use super::walk::{self, Addresses, Index, Order, Walk};
-use crate::device::{Inputs, MAX_OPERANDS, Reduction, Slot};
+use crate::device::{Fresh, Inputs, MAX_OPERANDS, Reduction, Slot};
 use crate::element::{Compute, Element};
 use crate::kernel::{Body, Reducer};
 use crate::scalar::{Lane, Run};
@@ -28,6 +29,8 @@ const DIGITS: usize = 16;
 const TURN: usize = 16;
 /// Rows of columns that are absorbed before their states join the tree.
 const LEAF_ROWS: usize = 128;
+/// Values of a long row that one thread takes at a time: a power of two leaves, so that their state is a node of the tree.
+const STRETCH: usize = 16 * LEAF;
 /// Bytes of packed elements of all operands together.
 const SCRATCH: usize = 32 * 1024;
 
@@ -37,6 +40,10 @@ pub(crate) struct ReduceKernel {
     /// The types of body and reducer, checked as [`MapKernel`](super::MapKernel)'s is.
     types: TypeId,
     rows: unsafe fn(body: *const (), blocks: &mut Blocks<'_>, count: usize, out: *mut u8),
+    stretch: unsafe fn(body: *const (), blocks: &mut Blocks<'_>, at: usize, state: *mut u8),
+    join: unsafe fn(states: *const u8, stretches: usize, count: usize, out: *mut u8),
+    /// Bytes of a state.
+    state: usize,
     short_rows: unsafe fn(body: *const (), rows: ShortRows),
     columns: unsafe fn(body: *const (), tiles: &mut Tiles<'_>, count: usize, out: *mut u8, out_step: isize),
 }
@@ -44,7 +51,15 @@ pub(crate) struct ReduceKernel {
 impl ReduceKernel {
     /// The kernel of reducer `R` over body `B`.
     pub(crate) const fn of<B: Body, R: Reducer<B::Out>>() -> Self {
-        ReduceKernel { types: TypeId::of::<(B, R)>(), rows: rows::<B, R>, short_rows: short_rows::<B, R>, columns: columns::<B, R> }
+        ReduceKernel {
+            types: TypeId::of::<(B, R)>(),
+            rows: rows::<B, R>,
+            stretch: stretch::<B, R>,
+            join: join::<B, R>,
+            state: size_of::<State<B, R>>(),
+            short_rows: short_rows::<B, R>,
+            columns: columns::<B, R>,
+        }
     }
 }
 
@@ -146,15 +161,51 @@ impl Job<'_> {
             // SAFETY: as the caller promises; there is room for a row of every packed operand.
             return unsafe { self.by_short_rows(outer, inner, count, &scratch, packed) };
         }
-        let block = if packed { block } else { LEAF };
+        let block = if packed { block } else { usize::MAX };
+        let shared = count >= 2 * STRETCH && outer.numel() < walk::threads();
         let mut index = outer.index_of(0);
         for _ in 0..outer.numel() {
-            let walk = inner.from(self.addresses(outer, &index));
-            let mut blocks = Blocks { job: self, walk: Some(walk), index: inner.index_of(0), left: count, scratch, block };
+            let (walk, out) = (inner.from(self.addresses(outer, &index)), outer.address_at(0, &index));
             // SAFETY: the blocks hold elements that the caller promised; so is this output's position.
-            unsafe { (self.kernel.rows)(self.body, &mut blocks, count, outer.address_at(0, &index)) };
+            let done = shared && unsafe { self.by_stretches(&walk, count, out) };
+            if !done {
+                let mut blocks = Blocks { job: self, walk: Some(walk), index: inner.index_of(0), left: count, scratch, block };
+                // SAFETY: as above.
+                unsafe { (self.kernel.rows)(self.body, &mut blocks, count, out) };
+            }
             outer.advance(&mut index, 1);
         }
+    }
+
+    /// One long row on every core; `false` where there is no memory for the states of its stretches.
+    unsafe fn by_stretches(&self, row: &Walk, count: usize, out: *mut u8) -> bool {
+        let (stretches, size) = (count.div_ceil(STRETCH), self.kernel.state);
+        let Ok(states) = CpuBlock::new(stretches * size, Fresh::Unspecified) else { return false };
+        walk::parallel_numbers(stretches, &|k| {
+            let at = k * STRETCH;
+            // SAFETY: the caller's promise for these of the row's values; each stretch has a state of its own.
+            unsafe { self.stretch(row, at, STRETCH.min(count - at), states.address().add(k * size)) }
+        });
+        // SAFETY: every stretch wrote its state; the caller's promise for the output.
+        unsafe { (self.kernel.join)(states.address(), stretches, count, out) };
+        true
+    }
+
+    /// The state of the `n` values of a row from number `at` on.
+    unsafe fn stretch(&self, row: &Walk, at: usize, n: usize, state: *mut u8) {
+        let mut words = Words::<{ SCRATCH / 8 }>::uninit();
+        let room = Scratch::over(&mut words);
+        let block = self.block(SCRATCH);
+        let mut scratch = [None; MAX_OPERANDS];
+        for (k, slot) in self.inputs.slots.iter().enumerate() {
+            if !row.is_linear(k, slot.element) {
+                scratch[k] = Some(room.take(block * slot.element));
+            }
+        }
+        let block = if scratch.iter().any(Option::is_some) { block } else { usize::MAX };
+        let mut blocks = Blocks { job: self, walk: Some(*row), index: row.index_of(at), left: n, scratch, block };
+        // SAFETY: the blocks hold elements that the caller promised, and there is room for a state.
+        unsafe { (self.kernel.stretch)(self.body, &mut blocks, at, state) };
     }
 
     /// Rows of one leaf at most: as many in one call as stand at equal distances.
@@ -296,6 +347,29 @@ impl Tiles<'_> {
     }
 }
 
+/// The state of a row, or of a stretch of one, whose first value has number `at`.
+#[inline(always)]
+fn state_of<B: Body, R: Reducer<B::Out>>(body: B, blocks: &mut Blocks<'_>, mut at: usize) -> State<B, R> {
+    if blocks.block == usize::MAX {
+        let (pointers, n) = blocks.next(usize::MAX);
+        return simd::dispatch(WholeRow::<B, R> { body, pointers, n, at, reducer: PhantomData });
+    }
+    // Packed blocks are shorter than a leaf: its states take in several.
+    let combine = R::combine::<Run>;
+    let mut cascade = Cascade::<State<B, R>, 48>::new();
+    while blocks.left > 0 {
+        let mut states = [R::identity::<Run>(); LANES];
+        let mut room = LEAF;
+        while room > 0 && blocks.left > 0 {
+            let (pointers, n) = blocks.next(room);
+            simd::dispatch(Absorb::<B, R> { body, pointers, n, at, states: &mut states });
+            (at, room) = (at + n, room - n);
+        }
+        cascade.push(collapse::<B, R>(states), combine);
+    }
+    cascade.join(R::identity::<Run>(), combine)
+}
+
 /// Reduces one row to one output.
 ///
 /// # Safety
@@ -303,38 +377,34 @@ impl Tiles<'_> {
 unsafe fn rows<B: Body, R: Reducer<B::Out>>(body: *const (), blocks: &mut Blocks<'_>, count: usize, out: *mut u8) {
     // SAFETY: the caller's promise; bodies are `Copy`.
     let body = unsafe { body.cast::<B>().read() };
+    let value = R::finish::<Run>(state_of::<B, R>(body, blocks, 0), Lane(count as i64)).0;
+    // SAFETY: the caller's promise.
+    unsafe { out.cast::<R::Out>().write(R::Out::narrow(value)) };
+}
+
+/// Reduces a stretch of a row, from number `at` on, to one state.
+///
+/// # Safety
+/// As `rows`; `state` has room for one of its states.
+unsafe fn stretch<B: Body, R: Reducer<B::Out>>(body: *const (), blocks: &mut Blocks<'_>, at: usize, state: *mut u8) {
+    // SAFETY: the caller's promise; bodies are `Copy`.
+    let body = unsafe { body.cast::<B>().read() };
+    // SAFETY: the caller's promise.
+    unsafe { state.cast::<State<B, R>>().write_unaligned(state_of::<B, R>(body, blocks, at)) };
+}
+
+/// Joins the states of a row's stretches, as the leaves would have been joined one by one.
+///
+/// # Safety
+/// `stretches` states stand at `states`; `out` has room for one `R::Out`.
+unsafe fn join<B: Body, R: Reducer<B::Out>>(states: *const u8, stretches: usize, count: usize, out: *mut u8) {
     let combine = R::combine::<Run>;
     let mut cascade = Cascade::<State<B, R>, 48>::new();
-    let (mut at, mut more) = (0, true);
-    while more {
-        let left = blocks.left;
-        let (pointers, n) = blocks.next(LEAF);
-        if n == LEAF.min(left) {
-            if n > 0 {
-                cascade.push(simd::dispatch(Leaf::<B, R> { body, pointers, n, at, reducer: PhantomData }), combine);
-            }
-            (at, more) = (at + n, n == LEAF);
-            continue;
-        }
-        // Packed blocks are shorter than a leaf: its states take in several.
-        let mut states = [R::identity::<Run>(); LANES];
-        let mut next = (pointers, n);
-        let mut filled = 0;
-        while filled < LEAF {
-            let (pointers, n) = next;
-            simd::dispatch(Absorb::<B, R> { body, pointers, n, at, states: &mut states });
-            at += n;
-            filled += n;
-            next = blocks.next(LEAF - filled);
-            if next.1 == 0 {
-                more = filled == LEAF;
-                break;
-            }
-        }
-        cascade.push(collapse::<B, R>(states), combine);
+    for k in 0..stretches {
+        // SAFETY: the caller's promise.
+        cascade.push(unsafe { states.cast::<State<B, R>>().add(k).read_unaligned() }, combine);
     }
-    let state = cascade.join(R::identity::<Run>(), combine);
-    let value = R::finish::<Run>(state, Lane(count as i64)).0;
+    let value = R::finish::<Run>(cascade.join(R::identity::<Run>(), combine), Lane(count as i64)).0;
     // SAFETY: the caller's promise.
     unsafe { out.cast::<R::Out>().write(R::Out::narrow(value)) };
 }
@@ -384,8 +454,8 @@ impl<B: Body, R: Reducer<B::Out>> Loop for AbsorbRows<B, R> {
     }
 }
 
-/// A whole leaf of one row.
-struct Leaf<B, R> {
+/// A contiguous row, or a stretch of one.
+struct WholeRow<B, R> {
     body: B,
     pointers: Addresses,
     n: usize,
@@ -393,12 +463,12 @@ struct Leaf<B, R> {
     reducer: PhantomData<R>,
 }
 
-impl<B: Body, R: Reducer<B::Out>> Loop for Leaf<B, R> {
+impl<B: Body, R: Reducer<B::Out>> Loop for WholeRow<B, R> {
     type Output = State<B, R>;
     #[inline(always)]
     fn run(self) -> State<B, R> {
-        let Leaf { body, pointers, n, at, .. } = self;
-        leaf::<B, R, false>(body, &pointers, 0, 0..n, at)
+        let WholeRow { body, pointers, n, at, .. } = self;
+        row::<B, R, false>(body, &pointers, 0, n, at)
     }
 }
 
@@ -456,7 +526,8 @@ unsafe fn columns<B: Body, R: Reducer<B::Out>>(body: *const (), tiles: &mut Tile
             }
         }
     }
-    for (strip, cascade) in cascades.into_iter().enumerate().take(used) {
+    // By reference: a move of all of them would take a third of the time that 256 columns of 256 do.
+    for (strip, cascade) in cascades.iter().enumerate().take(used) {
         let states = cascade.join(identity, combine);
         for (j, state) in states.into_iter().enumerate().take(width - strip * WIDTH) {
             let value = R::finish::<Run>(state, Lane(count as i64)).0;

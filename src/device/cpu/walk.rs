@@ -287,7 +287,7 @@ pub(super) fn parallel_by(walk: Walk, weight: usize, least: usize, f: &(dyn Fn(W
     {
         let worth = (walk.numel().saturating_mul(weight) / PART).min(walk.numel() / least);
         if worth >= 2 {
-            let threads = rayon::current_num_threads();
+            let threads = threads();
             return in_parts(walk, if threads > 1 { worth.min(PARTS * threads) } else { 1 }, f);
         }
     }
@@ -304,6 +304,33 @@ fn in_parts(walk: Walk, parts: usize, f: &(dyn Fn(Walk) + Sync)) {
         return;
     }
     f(walk);
+}
+
+/// How many threads there are to share work.
+pub(super) fn threads() -> usize {
+    #[cfg(feature = "rayon")]
+    {
+        rayon::current_num_threads()
+    }
+    #[cfg(not(feature = "rayon"))]
+    {
+        1
+    }
+}
+
+/// Runs `f` on every number below `count`, on every core.
+pub(super) fn parallel_numbers(count: usize, f: &(dyn Fn(usize) + Sync)) {
+    between(0..count, f);
+}
+
+fn between(numbers: Range<usize>, f: &(dyn Fn(usize) + Sync)) {
+    #[cfg(feature = "rayon")]
+    if numbers.len() > 1 {
+        let half = numbers.start + numbers.len() / 2;
+        rayon::join(|| between(numbers.start..half, f), || between(half..numbers.end, f));
+        return;
+    }
+    numbers.for_each(f);
 }
 
 #[cfg(test)]
