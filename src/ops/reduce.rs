@@ -183,7 +183,10 @@ fn moments<P: Real>(values: &[P]) -> Moments<Run, P> {
     (Lane(P::from_f64(n)), Lane(P::from_f64(from + shift)), Lane(P::from_f64(squares)))
 }
 
-/// `Σ (x − from)` and `Σ (x − from)²`, by 32 sums of each side by side.
+/// How many sums there are side by side.
+const SUMS: usize = 32;
+
+/// `Σ (x − from)` and `Σ (x − from)²`.
 #[inline(always)]
 fn distances<P: Real>(values: &[P], from: f64) -> (f64, f64) {
     let (mut sums, mut squares) = ([0.0; SUMS], [0.0; SUMS]);
@@ -203,9 +206,6 @@ fn distances<P: Real>(values: &[P], from: f64) -> (f64, f64) {
     }
     (joined(&sums) + last.0, joined(&squares) + last.1)
 }
-
-/// How many sums there are side by side.
-const SUMS: usize = 32;
 
 /// Some sums, added pairwise.
 #[inline(always)]
@@ -248,11 +248,14 @@ fn find<T: Comparable>(
     of_key: impl Fn(Key<Run, T>) -> At<Run, T>,
 ) -> Found<Run> {
     let top = values.iter().fold(Lane::lowest(), |top: Key<Run, T>, &x| top.max(key(Lane(x))));
-    let value = of_key(top).value();
-    let at = if value == value { first_of(values, |x| x == value) } else { first_of(values, |x| x != x) };
     // As `absorb` ranks them: zeros of two signs are equal, and so are all NaNs.
-    let zero = of_key(top) + Lane::zero();
-    best((Lane::lowest(), Lane::highest()), key(zero).cast(), zero.is_nan(), Lane(from.wrapping_add(at) as i64))
+    let value = of_key(top) + Lane::zero();
+    let at = if value.is_nan().value() {
+        first_of(values, |x| At::<Run, T>::is_nan(Lane(x)).value())
+    } else {
+        first_of(values, |x| x == value.0)
+    };
+    best((Lane::lowest(), Lane::highest()), key(value).cast(), value.is_nan(), Lane(from.wrapping_add(at) as i64))
 }
 
 /// Where the first value stands of which `is` holds; one does.

@@ -348,11 +348,11 @@ macro_rules! reals {
                 // Signed bits rise with a positive number and fall with a negative one. NaNs stand above +∞ and, those with a
                 // sign, below −∞: a step down by as many as these are takes them round to the top.
                 let bits = x.to_bits().cast::<$signed>();
-                (bits ^ (bits.shr($bits::BITS - 1) & Lane::literal($signed::MAX))) - Lane::literal(((1 << $fraction) - 1))
+                (bits ^ (bits.shr($bits::BITS - 1) & Lane::literal($signed::MAX))) - Lane::literal((1 << $fraction) - 1)
             }
             #[inline(always)]
             fn of_order_key<L: Lanes>(key: Lane<L, $signed>) -> Lane<L, $t> {
-                let bits = key + Lane::literal(((1 << $fraction) - 1));
+                let bits = key + Lane::literal((1 << $fraction) - 1);
                 Lane::from_bits((bits ^ (bits.shr($bits::BITS - 1) & Lane::literal($signed::MAX))).cast())
             }
             #[inline(always)]

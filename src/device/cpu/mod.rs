@@ -20,6 +20,7 @@
 //! Only the innermost loops are generic over the kernel; everything around them is compiled once, here.
 //! Imports: `error`, `element`, `kernel`.
 
+mod columns;
 mod contract;
 mod fold;
 mod index;
