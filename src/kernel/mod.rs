@@ -5,13 +5,15 @@
 //! Imports: `scalar`, `element`.
 
 mod contraction;
+mod in_place;
 mod movement;
 mod quick;
 mod reducer;
 
 pub use contraction::{Contraction, MAX_GROUP};
+pub use in_place::InPlace;
 pub use movement::{Addressed, Scanning, Sorting};
-pub use quick::run_row;
+pub use quick::{run_row, run_row_in_place};
 pub use reducer::Reducer;
 
 use crate::element::{Compute, Element};
@@ -269,13 +271,15 @@ pub trait Program: Copy + Send + Sync + 'static {
     const BY_ROWS: bool;
     /// Bytes that it holds for each element of a row.
     const HELD: usize;
+    /// Whether its k-th output is the operand of its k-th load, for every output; see [`InPlace`].
+    const IN_PLACE: bool = false;
     /// Finds what is constant along a row; see [`Body::settle`].
     fn settle(&mut self, row: &mut impl Row);
     /// Runs it at the current position.
     fn run<L: Lanes>(&self, io: &mut impl Io<L>);
     /// See [`Op::compiled`].
     #[doc(hidden)]
-    fn compiled() -> Option<Compiled> {
+    fn compiled(_kernel: TypeId) -> Option<Compiled> {
         None
     }
 }
@@ -297,8 +301,8 @@ impl<B: Body> Program for Store<B> {
         let value = self.0.eval::<L>(io);
         io.store::<B::Out>(value);
     }
-    fn compiled() -> Option<Compiled> {
-        B::compiled(TypeId::of::<Self>())
+    fn compiled(kernel: TypeId) -> Option<Compiled> {
+        B::compiled(kernel)
     }
 }
 

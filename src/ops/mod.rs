@@ -259,8 +259,16 @@ use operators;
 
 /// Every file of operators: their kernels compiled in advance, and their rows.
 #[cfg(debug_assertions)]
-const COMPILED: &[fn(&mut table::Table)] =
-    &[arithmetic::compile, math::compile, activation::compile, compare::compile, reduce::compile, scan::compile, random::compile];
+const COMPILED: &[fn(&mut table::Table)] = &[
+    arithmetic::compile,
+    assign::compile,
+    math::compile,
+    activation::compile,
+    compare::compile,
+    reduce::compile,
+    scan::compile,
+    random::compile,
+];
 fn visit(to: &mut impl Visit) {
     arithmetic::visit(to);
     math::visit(to);

@@ -7,6 +7,8 @@
 //! | `simd.rs` | run-time dispatch to the widest instruction set |
 //! | `walk.rs` | from many axes and strides to few: joint coalescing, tiles |
 //! | `pack.rs` | strided elements to contiguous ones and back |
+//! | `turn.rs` | transposition |
+//! | `copy.rs` | copies between layouts |
 //! | `io.rs` | one position of contiguous operands |
 //! | `fold.rs` | a contiguous row, reduced |
 //! | `map.rs` | programs over elements |
@@ -21,6 +23,7 @@
 //! Imports: `error`, `element`, `kernel`.
 
 mod contract;
+mod copy;
 mod fold;
 mod index;
 mod io;
@@ -33,6 +36,7 @@ mod rows;
 mod scan;
 mod simd;
 mod sort;
+mod turn;
 mod walk;
 
 pub(crate) use map::MapKernel;
@@ -139,7 +143,7 @@ unsafe impl Device for Cpu {
 
     unsafe fn copy(&self, sizes: &[usize], to: Slot<'_>, from: Slot<'_>) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
-        unsafe { map::copy(sizes, to, from) };
+        unsafe { copy::copy(sizes, to, from) };
         Ok(())
     }
 
