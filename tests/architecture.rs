@@ -40,6 +40,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/device/cpu/contract/tile.rs", "the trait of kernels, which take addresses"),
     ("src/device/cpu/contract/vector.rs", "runs products over addresses"),
     ("src/device/cpu/copy.rs", "copies between layouts"),
+    ("src/device/cpu/drive.rs", "feeds programs with addresses"),
     ("src/device/cpu/fold.rs", "keeps states that are not there yet"),
     ("src/device/cpu/io.rs", "reads and writes elements at addresses"),
     ("src/device/cpu/index.rs", "moves elements by index and mask"),

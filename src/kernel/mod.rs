@@ -117,6 +117,8 @@ pub trait Body: Copy + Send + Sync + 'static {
     const FIXED: bool;
     /// Bytes that it holds for each element of a row.
     const HELD: usize;
+    /// Whether it is the element of an operand and nothing else.
+    const LOAD: bool = false;
     /// Evaluates it at the current position.
     fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<Self::Out>>;
     /// Finds what is constant along a row, before it is evaluated there; moves on by its own loads.
@@ -159,6 +161,7 @@ impl<T: Element> Body for Input<T> {
     const BY_ROWS: bool = false;
     const FIXED: bool = true;
     const HELD: usize = 0;
+    const LOAD: bool = true;
     #[inline(always)]
     fn settle(&mut self, row: &mut impl Row) {
         *row.next() += 1;
@@ -273,6 +276,8 @@ pub trait Program: Copy + Send + Sync + 'static {
     const HELD: usize;
     /// Whether its k-th output is the operand of its k-th load, for every output; see [`InPlace`].
     const IN_PLACE: bool = false;
+    /// Whether it stores what it loads, and nothing else: a copy.
+    const COPY: bool = false;
     /// Finds what is constant along a row; see [`Body::settle`].
     fn settle(&mut self, row: &mut impl Row);
     /// Runs it at the current position.
@@ -292,6 +297,7 @@ impl<B: Body> Program for Store<B> {
     const OUTPUTS: usize = 1;
     const BY_ROWS: bool = B::BY_ROWS;
     const HELD: usize = B::HELD;
+    const COPY: bool = B::LOAD;
     #[inline(always)]
     fn settle(&mut self, row: &mut impl Row) {
         self.0.settle(row);

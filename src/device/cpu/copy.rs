@@ -5,14 +5,14 @@
 //! first of them where they do not come as they are.
 //! Imports: `device`.
 
+use super::drive::{STREAM, STRIP, is_large};
 use super::io::{Scratch, Words};
-use super::map::{STREAM, STRIP, is_large};
 use super::pack;
 use super::walk::{self, Order, Walk};
 use crate::device::Slot;
 
 /// Bytes of a tile.
-const TILE: usize = 8 << 10;
+const TILE: usize = 16 << 10;
 /// How far ahead a row that is streamed as it stands is fetched, in bytes.
 const AHEAD: usize = 1 << 10;
 

@@ -12,6 +12,7 @@
 //! | `io.rs` | one position of contiguous operands |
 //! | `fold.rs` | a contiguous row, reduced |
 //! | `map.rs` | programs over elements |
+//! | `drive.rs` | what feeds them |
 //! | `rows.rs` | programs over rows |
 //! | `reduce.rs` | reducers over axes |
 //! | `scan.rs` | running states along an axis |
@@ -24,6 +25,7 @@
 
 mod contract;
 mod copy;
+mod drive;
 mod fold;
 mod index;
 mod io;

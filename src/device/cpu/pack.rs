@@ -134,7 +134,8 @@ pub(super) unsafe fn rectangle(
     element: usize,
 ) {
     let width = element as isize;
-    if from_steps[0] == width && to_steps[1] == width {
+    let still = from_steps[1] == 0; // one element a row, not a column
+    if from_steps[0] == width && to_steps[1] == width && !still {
         // SAFETY: as the caller promises.
         if unsafe { transposed(to, to_steps[0], from, from_steps[1], [rows, columns], element) } {
             return;
@@ -146,7 +147,7 @@ pub(super) unsafe fn rectangle(
             return;
         }
     }
-    if [to_steps[0], from_steps[0]].contains(&width) {
+    if [to_steps[0], from_steps[0]].contains(&width) && !still {
         // SAFETY: as the caller promises.
         return unsafe { turned(to, to_steps, from, from_steps, [rows, columns], element) };
     }
@@ -245,7 +246,7 @@ pub(super) unsafe fn stream(to: *mut u8, from: *const u8, nbytes: usize) {
 pub(super) unsafe fn stream_and_fetch(to: *mut u8, from: *const u8, nbytes: usize, ahead: &[*mut u8]) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
-        use std::arch::x86_64::{__m128i, _MM_HINT_NTA, _mm_loadu_si128, _mm_prefetch, _mm_stream_si128};
+        use std::arch::x86_64::{__m128i, _MM_HINT_T0, _mm_loadu_si128, _mm_prefetch, _mm_stream_si128};
         let head = to.align_offset(64).min(nbytes);
         let lines = (nbytes - head) / 64;
         // SAFETY: inside both runs of bytes; streaming stores are aligned to a cache line; a hint faults nowhere.
@@ -254,7 +255,7 @@ pub(super) unsafe fn stream_and_fetch(to: *mut u8, from: *const u8, nbytes: usiz
             let (mut to, mut from) = (to.add(head), from.add(head));
             for line in 0..lines {
                 for ahead in ahead {
-                    _mm_prefetch::<_MM_HINT_NTA>(ahead.wrapping_add(64 * line).cast());
+                    _mm_prefetch::<_MM_HINT_T0>(ahead.wrapping_add(64 * line).cast());
                 }
                 for part in 0..4 {
                     _mm_stream_si128(to.cast::<__m128i>().add(part), _mm_loadu_si128(from.cast::<__m128i>().add(part)));

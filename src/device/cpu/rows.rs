@@ -4,7 +4,7 @@
 //! crosswise, so that memory is read and written a whole cache line at a time.
 //! Imports: `error`, `device`.
 
-use super::map::{Job, Packed, together};
+use super::drive::{Job, Packed, together};
 use super::memory::CpuBlock;
 use super::pack;
 use super::walk::{self, Order, Walk};
