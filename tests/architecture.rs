@@ -102,6 +102,7 @@ const MECHANISMS: &[(&str, &str)] = &[
 /// Where a panic may start, by its text, and why it cannot or should.
 const PANICS: &[(&str, &str, &str, &str)] = &[
     ("src/device/cpu/io.rs", "assert", "scratch: blocks are counted before they are taken", "a wrong count would write outside"),
+    ("src/device/cpu/map.rs", "assert", "", "checked by the compiler: every element fits the room that is kept for it"),
     ("src/device/cpu/pool.rs", "panic", "steady state: {allocations} new blocks of memory", "a guard of tests, which is made to panic"),
     ("src/device/cpu/walk.rs", "assert", "the axes of a row fit one walk", "a second walk would be lost"),
     ("src/layout/view.rs", "expect", "the type says that axis A exists", "the bound of the function says so"),

@@ -377,7 +377,7 @@ fn updates_in_place_refuse_what_other_operators_in_place_do_and_write_nothing() 
     assert!(matches!(apply_in_place(phase, (&mut a, &mut one), ()), Err(Error::Sizes { .. })));
     assert!(matches!(apply_in_place(turned, (&mut one, &mut two, &mut Tensor::from([0.0])), (&longer,)), Err(Error::Sizes { .. })));
     let mut once = Tensor::from([5.0, 6.0]);
-    once.set_sizes_and_strides([2], [0], 0)?;
+    once.set_sizes_and_strides([2], [0])?;
     let overlap = apply_in_place(phase, (&mut once, &mut a), ()).unwrap_err();
     assert!(matches!(overlap, Error::Overlap { .. }), "{overlap}");
     assert_eq!((a.to_vec()?, b.to_vec()?, one.to_vec()?), (vec![1.0, 2.0], vec![3.0, 4.0], vec![1.0]));

@@ -115,20 +115,20 @@ mod vectors {
             let word = size_of::<$vector>() / $side;
             for row in $rows.step_by($side) {
                 for column in $columns.clone().step_by($side) {
-                    let mut square: [$vector; $side] = std::array::from_fn(|i| {
+                    let mut lines: [$vector; $side] = std::array::from_fn(|i| {
                         // SAFETY: the caller's promise: a line of the square.
                         unsafe { $turn.source(row, column + i, word).cast::<$vector>().read_unaligned() }
                     });
-                    let mut round = 1;
-                    while round < $side {
-                        let before = square;
+                    let mut done = 1;
+                    while done < $side {
+                        let before = lines;
                         for i in 0..$side / 2 {
                             let ($a, $b) = (before[i], before[i + $side / 2]);
-                            (square[2 * i], square[2 * i + 1]) = ($low, $high);
+                            (lines[2 * i], lines[2 * i + 1]) = ($low, $high);
                         }
-                        round *= 2;
+                        done *= 2;
                     }
-                    for (i, line) in square.into_iter().enumerate() {
+                    for (i, line) in lines.into_iter().enumerate() {
                         // SAFETY: as above.
                         unsafe { $turn.place(row + i, column, word).cast::<$vector>().write_unaligned(line) };
                     }
