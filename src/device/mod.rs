@@ -144,8 +144,9 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     ///
     /// # Safety
     /// Every slot reaches inside its memory and holds the elements that the program loads and stores there; no output
-    /// overlaps itself, but that it may have stride 0 along a row, where one element is then left; an output is an input
-    /// exactly (same address and strides) or not at all; nobody else writes.
+    /// overlaps itself, but that it may have stride 0 along a row, where one element is then left; outputs overlap no other
+    /// operand, but that those of a program in place ([`Program::IN_PLACE`]) are the operands of its first loads exactly,
+    /// in order (same address and strides), and of no other; nobody else writes.
     unsafe fn map<P: Program>(&self, program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()>;
 
     /// Reduces the values of a body over the axes `axes.reduced`; a count of 0 gives what `finish` makes of the identity.

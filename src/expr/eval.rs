@@ -7,7 +7,7 @@ use crate::device::{Device, Inputs, MAX_OPERANDS, MAX_REDUCED, Reduction, Slot, 
 use crate::dim::{Dim, Stride};
 use crate::element::Element;
 use crate::error::{Error, Result, text};
-use crate::kernel::{Along, Body, Call, Input, Op, Program, Reducer, Scanning, Store};
+use crate::kernel::{Along, Body, Call, InPlace, Input, Op, Program, Reducer, Scanning, Store};
 use crate::layout::{Layout, joint_size};
 use crate::tensor::{Leaf, Tensor, TensorViewMut};
 use std::marker::PhantomData;
@@ -106,7 +106,8 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Gathered<'a, RANK, D, 
     ///
     /// # Safety
     /// The leaves are the loads of `program` in order, and `outputs` its stores, with their element types; the outputs
-    /// have that size, and each is one of the inputs exactly or overlaps none. A program that is settled has `rows`.
+    /// have that size, and overlap no input, but that those of a program in place are its first leaves. A program that
+    /// is settled has `rows`.
     pub(super) unsafe fn map<P: Program>(
         &self,
         program: &P,
@@ -273,7 +274,7 @@ pub(crate) fn update<F: Op<(T,), Out = T>, T: Element, const RANK: usize, D: Dev
     gathered.add(leaf);
     gathered.size()?;
     // SAFETY: the program loads and stores `out` alone, at the same index.
-    unsafe { gathered.map(&Store(Call::<F, _>::new((Input::<T>(PhantomData),))), leaf.layout().size(), None, &[leaf]) }
+    unsafe { gathered.map(&InPlace(Store(Call::<F, _>::new((Input::<T>(PhantomData),)))), leaf.layout().size(), None, &[leaf]) }
 }
 
 /// `out ← F(out, other)`, in place, with `other` stretched to `out`'s sizes.
@@ -310,7 +311,7 @@ where
     }
     let rows = rows(E::Body::BY_ROWS, F::NAME, wanted, |rows| other.rows(rows))?;
     // SAFETY: the first load is `out`, at the index that is stored; the borrow checker keeps the other leaves apart from it.
-    unsafe { gathered.map(&Store(Call::<F, _>::new((Input::<T>(PhantomData), other.body()))), wanted, rows, &[leaf]) }
+    unsafe { gathered.map(&InPlace(Store(Call::<F, _>::new((Input::<T>(PhantomData), other.body())))), wanted, rows, &[leaf]) }
 }
 
 /// A reduction of an expression over the marked axes, whose sizes are found.

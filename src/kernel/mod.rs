@@ -5,13 +5,15 @@
 //! Imports: `scalar`, `element`.
 
 mod contraction;
+mod in_place;
 mod movement;
 mod quick;
 mod reducer;
 
 pub use contraction::{Contraction, MAX_GROUP};
+pub use in_place::InPlace;
 pub use movement::{Addressed, Scanning, Sorting};
-pub use quick::run_row;
+pub use quick::{run_row, run_row_in_place};
 pub use reducer::Reducer;
 
 use crate::element::{Compute, Element};
@@ -284,13 +286,17 @@ pub trait Program: Copy + Send + Sync + 'static {
     const BY_ROWS: bool;
     /// Bytes that it holds for each element of a row.
     const HELD: usize;
+    /// Whether its k-th output is the operand of its k-th load, for every output; see [`InPlace`].
+    const IN_PLACE: bool = false;
+    /// Whether it stores what it loads, and nothing else: a copy.
+    const COPY: bool = false;
     /// Finds what is constant along a row; see [`Body::settle`].
     fn settle(&mut self, row: &mut impl Row);
     /// Runs it at the current position.
     fn run<L: Lanes>(&self, io: &mut impl Io<L>);
     /// See [`Op::compiled`].
     #[doc(hidden)]
-    fn compiled() -> Option<Compiled> {
+    fn compiled(_kernel: TypeId) -> Option<Compiled> {
         None
     }
 }
@@ -303,6 +309,7 @@ impl<B: Body> Program for Store<B> {
     const OUTPUTS: usize = 1;
     const BY_ROWS: bool = B::BY_ROWS;
     const HELD: usize = B::HELD;
+    const COPY: bool = matches!(B::SOURCE, Source::Operand);
     #[inline(always)]
     fn settle(&mut self, row: &mut impl Row) {
         self.0.settle(row);
@@ -312,8 +319,8 @@ impl<B: Body> Program for Store<B> {
         let value = self.0.eval::<L>(io);
         io.store::<B::Out>(value);
     }
-    fn compiled() -> Option<Compiled> {
-        B::compiled(TypeId::of::<Self>())
+    fn compiled(kernel: TypeId) -> Option<Compiled> {
+        B::compiled(kernel)
     }
 }
 

@@ -151,7 +151,7 @@ macro_rules! __operator {
     (@op $F:ident, $name:expr, $x:tt, [], [$class:ident], $extra:tt, $body:block) => {
         $crate::__operator!(@op $F, $name, $x, [T], [$class], $extra, $body);
     };
-    (@op $F:ident, $name:expr, ($($x:ident),+), [($($out:tt),+)], [$class:ident], [], $body:block) => {
+    (@op $F:ident, $name:expr, ($($x:ident),+), [($($out:tt),+ $(,)?)], [$class:ident], [], $body:block) => {
         impl<T: $crate::element::$class> $crate::kernel::OpMany<($($crate::__operator!(@element $x),)+)> for $F {
             const NAME: &'static str = $name;
             type Out = ($($out,)+);
@@ -259,8 +259,16 @@ use operators;
 
 /// Every file of operators: their kernels compiled in advance, and their rows.
 #[cfg(debug_assertions)]
-const COMPILED: &[fn(&mut table::Table)] =
-    &[arithmetic::compile, math::compile, activation::compile, compare::compile, reduce::compile, scan::compile, random::compile];
+const COMPILED: &[fn(&mut table::Table)] = &[
+    arithmetic::compile,
+    assign::compile,
+    math::compile,
+    activation::compile,
+    compare::compile,
+    reduce::compile,
+    scan::compile,
+    random::compile,
+];
 fn visit(to: &mut impl Visit) {
     arithmetic::visit(to);
     math::visit(to);

@@ -236,6 +236,10 @@ fn step_of_adamw(n: usize, forms: &mut Forms) {
         let (mut p, mut m, mut v, g) = (matrix(n, 1), matrix(n, 2), above_zero(n, 3), matrix(n, 4));
         move || (p, m, v) = apply_many(adamw_step, (&p, &m, &v, &g)).unwrap()
     });
+    forms.add("apply_in_place", move || {
+        let (mut p, mut m, mut v, g) = (matrix(n, 1), matrix(n, 2), above_zero(n, 3), matrix(n, 4));
+        move || apply_in_place(adamw_step, (&mut p, &mut m, &mut v), (&g,)).unwrap()
+    });
 }
 
 fn own(n: usize, forms: &mut Forms) {

@@ -7,9 +7,12 @@
 //! | `simd.rs` | run-time dispatch to the widest instruction set |
 //! | `walk.rs` | from many axes and strides to few: joint coalescing, tiles |
 //! | `pack.rs` | strided elements to contiguous ones and back |
+//! | `turn.rs` | transposition |
+//! | `copy.rs` | copies between layouts |
 //! | `io.rs` | one position of contiguous operands |
 //! | `fold.rs` | a contiguous row, reduced |
 //! | `map.rs` | programs over elements |
+//! | `drive.rs` | what feeds them |
 //! | `rows.rs` | programs over rows |
 //! | `reduce.rs` | reducers over axes |
 //! | `scan.rs` | running states along an axis |
@@ -22,6 +25,8 @@
 
 mod columns;
 mod contract;
+mod copy;
+mod drive;
 mod fold;
 mod index;
 mod io;
@@ -34,6 +39,7 @@ mod rows;
 mod scan;
 mod simd;
 mod sort;
+mod turn;
 mod walk;
 
 pub(crate) use map::MapKernel;
@@ -140,7 +146,7 @@ unsafe impl Device for Cpu {
 
     unsafe fn copy(&self, sizes: &[usize], to: Slot<'_>, from: Slot<'_>) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
-        unsafe { map::copy(sizes, to, from) };
+        unsafe { copy::copy(sizes, to, from) };
         Ok(())
     }
 

@@ -4,7 +4,7 @@
 //! crosswise, so that memory is read and written a whole cache line at a time.
 //! Imports: `error`, `device`.
 
-use super::map::{Job, Packed, together};
+use super::drive::{Job, Packed, together};
 use super::memory::CpuBlock;
 use super::pack;
 use super::walk::{self, Order, Walk};
@@ -25,7 +25,7 @@ pub(super) unsafe fn drive(
     outputs: &[Slot<'_>],
     inputs: &[Slot<'_>],
 ) -> Result<()> {
-    let (slots, in_place) = together(outputs, inputs);
+    let slots = together(outputs, inputs);
     let slots = &slots[..outputs.len() + inputs.len()];
     let (outer_sizes, row_sizes) = sizes.split_at(sizes.len() - row);
     let (mut outer, mut along) = ([slots[0]; MAX_OPERANDS], [slots[0]; MAX_OPERANDS]);
@@ -36,7 +36,7 @@ pub(super) unsafe fn drive(
     }
     let Some(line) = walk::only(row_sizes, &along[..slots.len()], Order::RowMajor) else { return Ok(()) };
     let count = line.numel();
-    let rows = Rows { job, slots, line, count, in_place, held };
+    let rows = Rows { job, slots, line, count, held };
     let result = Mutex::new(Ok(()));
     walk::each(outer_sizes, &outer[..slots.len()], Order::OfOutput, &mut |walk| {
         walk::parallel(walk, count, &|part| {
@@ -57,15 +57,14 @@ struct Rows<'a> {
     /// One row, from no address.
     line: Walk,
     count: usize,
-    in_place: bool,
     /// Bytes that the program holds for each element of a row.
     held: usize,
 }
 
 impl Rows<'_> {
     unsafe fn part(&self, outer: &Walk) -> Result<()> {
-        let Rows { job, slots, line, count, in_place, held } = self;
-        let is_packed = |k: usize| !line.is_linear(k, slots[k].element) || (k < job.outputs && (*in_place || job.streams));
+        let Rows { job, slots, line, count, held } = self;
+        let is_packed = |k: usize| !line.is_linear(k, slots[k].element) || (k < job.outputs && job.streams);
         let widths: usize = (0..slots.len()).filter(|&k| is_packed(k)).map(|k| slots[k].element).sum();
         let crosswise = (0..slots.len()).any(|k| is_packed(k) && outer.inner_step(k) == slots[k].element as isize);
         let height = match widths {
@@ -95,7 +94,7 @@ impl Rows<'_> {
                     Some(room) => (room, self.pitch(k) as isize),
                     None => (from, outer.inner_step(k)),
                 };
-                if k >= job.outputs && packed[k].is_some() {
+                if k >= job.first && packed[k].is_some() {
                     // SAFETY: `rows` rows of this operand, which the caller promised, into room for them.
                     unsafe { self.pack(k, base[k], from, rows, outer.inner_step(k)) };
                 }
@@ -146,7 +145,7 @@ impl Rows<'_> {
             // SAFETY: the caller's promise, row by row.
             unsafe {
                 if self.line.is_line() {
-                    self.job.put(to, step, from, self.count, element);
+                    self.job.put(to, step, from, self.count, element, &[]);
                 } else {
                     let line = self.line_at(k, to);
                     pack::scatter(&line, k, line.index_of(0), self.count, element, from);

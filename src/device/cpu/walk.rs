@@ -13,6 +13,9 @@ const AXES: usize = MAX_REDUCED;
 /// One byte address for each operand, and last the room for what a row holds.
 pub(super) type Addresses = [*mut u8; MAX_OPERANDS + 1];
 
+/// One step in bytes for each address.
+pub(super) type Steps = [isize; MAX_OPERANDS + 1];
+
 /// Several operands of one size: axes from the slowest to the fastest, steps in bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Walk {
