@@ -73,7 +73,7 @@ const MOST_COLUMNS: usize = 32;
 /// Indices along `k` of the deepest unit.
 const MOST_DEPTH: usize = 4;
 /// Rows of a product whose right operand is read once, where it stands: no more than share what was read.
-const FEW_ROWS: usize = 64;
+const FEW_ROWS: usize = 24;
 /// Units of such a right operand that are summed before the next columns: their lines wait in the second cache, where rows
 /// that stand a power of two apart have few places.
 const STREAM: usize = 32;

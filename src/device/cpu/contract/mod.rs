@@ -22,12 +22,12 @@ mod plain;
 mod tile;
 mod vector;
 
+use super::simd::{self, Loop};
 use crate::device::Slot;
 use crate::element::{Compute, Element, Number};
 use crate::error::Result;
 use crate::kernel::Contraction;
 use crate::scalar::{Arith, DType, Num, Prim};
-use super::simd::{self, Loop};
 use axes::{Axes, is_run};
 use block::{Product, Transfer};
 use half::{bf16, f16};
