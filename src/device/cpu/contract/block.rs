@@ -354,7 +354,7 @@ impl<K: Kernel> Job<'_, K> {
 fn places<'a>(axes: &Axes<2>, operand: usize, from: usize, room: &'a mut [MaybeUninit<isize>]) -> &'a [isize] {
     axes.each_offset(operand, from, room.iter_mut(), |to, offset| _ = to.write(offset));
     // SAFETY: each was written.
-    unsafe { &*(std::ptr::from_ref(room) as *const [isize]) }
+    unsafe { room.assume_init_ref() }
 }
 
 /// Calls `f` with each number below `count`, on several threads where there are `many` things to do.
