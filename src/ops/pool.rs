@@ -3,7 +3,7 @@
 //! One pass over the output for each place in a window, along rows of the input, with no copy of windows or padding.
 //! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `device`, `tensor`.
 
-use super::conv::windows;
+use super::conv::{Conv, inside, places, windows};
 use super::{Add, Cast as _, Div, Maximum};
 use crate::device::Device;
 use crate::dim::Dim;
@@ -12,7 +12,7 @@ use crate::error::{Error, Result, text};
 use crate::layout::Layout;
 use crate::rank::Spatial;
 use crate::scalar::Ordered;
-use crate::tensor::{Tensor, TensorView};
+use crate::tensor::{Tensor, TensorView, TensorViewMut};
 
 /// Which windows are pooled, over `N` axes.
 ///
@@ -152,37 +152,9 @@ fn result<T, const RANK: usize, const N: usize, D: Device>(
     Ok(if last { Layout::with_channel_fastest(Dim(size)) } else { Layout::row_major(Dim(size)) })
 }
 
-/// Along one axis, the windows whose place `at` lies in the input: their range, and where the first of them is.
-fn inside<const N: usize>(pool: &Pool<N>, axis: usize, at: usize, windows: usize, size: usize) -> (usize, usize, usize) {
-    let (stride, shift) = (pool.stride[axis], at * pool.dilation[axis]);
-    let padding = pool.padding[axis];
-    let first = padding.saturating_sub(shift).div_ceil(stride).min(windows);
-    let end = (size + padding).saturating_sub(shift).div_ceil(stride).min(windows).max(first);
-    // Where no window is left, a stride that is too large for the axis may be too large to count with.
-    (first, end, if first < end { first * stride + shift - padding } else { 0 })
-}
-
-/// Calls `f` for every place in a window, with the windows that have it inside and the part of the input that they see.
-fn places<T, U, const RANK: usize, const N: usize, D: Device>(
-    x: TensorView<'_, T, RANK, D>,
-    out: &mut Tensor<U, RANK, D>,
-    op: &'static str,
-    pool: &Pool<N>,
-    mut f: impl FnMut(crate::tensor::TensorViewMut<'_, U, RANK, D>, TensorView<'_, T, RANK, D>) -> Result<()>,
-) -> Result<()> {
-    let mut view = out.writable(op)?;
-    for place in Dim(pool.window).indices() {
-        let (mut part, mut seen) = (view.reborrow(), x);
-        for axis in 0..N {
-            let (size, windows) = (x.size().0[axis + 2], part.size().0[axis + 2]);
-            let (first, end, from) = inside(pool, axis, place[axis], windows, size);
-            let last = if end > first { from + (end - first - 1) * pool.stride[axis] + 1 } else { from };
-            part = part.slice_axis(axis + 2, first..end, 1)?;
-            seen = seen.slice_axis(axis + 2, from.min(size)..last.min(size), pool.stride[axis] as isize)?;
-        }
-        f(part, seen)?;
-    }
-    Ok(())
+/// How the windows move.
+fn steps<const N: usize>(pool: &Pool<N>) -> Conv<N> {
+    Conv::new().stride(pool.stride).padding(pool.padding).dilation(pool.dilation)
 }
 
 fn largest<T: Comparable, const RANK: usize, const N: usize, D: Device>(
@@ -195,7 +167,7 @@ fn largest<T: Comparable, const RANK: usize, const N: usize, D: Device>(
     layout.size().numel_of(op, size_of::<T>())?;
     let mut out = Tensor::<T, RANK, D>::unwritten(op, layout, x.device())?;
     out.fill(T::narrow(Ordered::LOWEST))?;
-    places(x, &mut out, op, &pool, |mut part, seen| part.zip_in_place(Maximum, seen))?;
+    places(x, &mut out.writable(op)?, &steps(&pool), pool.window, |_, mut part, seen| part.zip_in_place(Maximum, seen))?;
     Ok(out)
 }
 
@@ -210,7 +182,9 @@ fn average<T: Float, const RANK: usize, const N: usize, D: Device>(
     size.numel_of(op, size_of::<f64>())?;
     let mut sums = Tensor::<f64, RANK, D>::unwritten(op, layout, x.device())?;
     sums.fill(0.0)?;
-    places(x, &mut sums, op, &pool, |mut part, seen| part.zip_in_place(Add, seen.lazy().cast::<f64>()))?;
+    let add =
+        |_, mut part: TensorViewMut<'_, f64, RANK, D>, seen: TensorView<'_, T, RANK, D>| part.zip_in_place(Add, seen.lazy().cast::<f64>());
+    places(x, &mut sums.writable(op)?, &steps(&pool), pool.window, add)?;
     // Along each axis one divisor for every window: the places that count.
     for axis in 0..N {
         let (n, windows) = (x.size().0[axis + 2], size.0[axis + 2]);
@@ -218,7 +192,7 @@ fn average<T: Float, const RANK: usize, const N: usize, D: Device>(
         line[axis + 2] = windows;
         let places = |window: usize| {
             let inside = |&at: &usize| {
-                let (first, end, _) = inside(&pool, axis, at, windows, n);
+                let (first, end, _) = inside(&steps(&pool), axis, at, windows, n);
                 pool.count_padding || (first..end).contains(&window)
             };
             (0..pool.window[axis]).filter(inside).count() as f64
