@@ -5,10 +5,11 @@
 //!            ├─▶ Allocation ──▶ block on the device (shared, counted)
 //!   Tensor ──┘   layout: other sizes, other strides (its own)
 //! ```
-//! Imports: `error`, `device`.
+//! Imports: `error`, `shared`, `device`.
 
-use crate::device::{Cpu, CpuBlock, Deleter, Device, Fresh, VecParts};
+use crate::device::{Cpu, CpuBlock, Deleter, Device, Fresh, VecParts, alignment};
 use crate::error::{Error, Result};
+use crate::shared::Shared;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -54,11 +55,25 @@ impl<D: Device> Allocation<D> {
     /// # Errors
     /// [`Error::OutOfMemory`].
     pub fn new(device: &D, nbytes: usize) -> Result<Self> {
-        Self::fresh(device, nbytes, Fresh::Zeroed)
+        Ok(Self::of(device.allocate(nbytes, Fresh::Zeroed)?, nbytes, device.clone()))
     }
 
-    pub(crate) fn fresh(device: &D, nbytes: usize, fresh: Fresh) -> Result<Self> {
-        Ok(Self::of(device.allocate(nbytes, fresh)?, nbytes, device.clone()))
+    /// Fresh memory and the first handle on it, in one heap block where the device allows that.
+    #[inline]
+    pub(crate) fn fresh(device: &D, nbytes: usize, fresh: Fresh) -> Result<Shared<Self>> {
+        let Some(block) = device.beside(nbytes) else {
+            return Shared::new(Self::of(device.allocate(nbytes, fresh)?, nbytes, device.clone()));
+        };
+        let make = |room: std::ptr::NonNull<u8>| {
+            // SAFETY: the room has so many bytes, aligned as a device's are, which nobody else knows.
+            unsafe {
+                if fresh == Fresh::Zeroed {
+                    room.write_bytes(0, nbytes);
+                }
+                Self::of(block(room, nbytes), nbytes, device.clone())
+            }
+        };
+        Shared::with_room(nbytes, alignment(nbytes), make).ok_or_else(|| out_of_memory(nbytes))
     }
 
     /// Memory that somebody else owns; `free` gives it back when the last tensor on it is dropped.
@@ -87,12 +102,14 @@ impl<D: Device> Allocation<D> {
         Ok(Self::of(block, nbytes, device.clone()))
     }
 
+    #[inline]
     fn of(block: D::Block, nbytes: usize, device: D) -> Self {
         let policy = ResizePolicy::default();
         Allocation { block, nbytes, device, version: AtomicU64::new(0), max_kept: AtomicUsize::new(policy.max_kept_bytes) }
     }
 
     /// Where it starts, in the device's own address space.
+    #[inline]
     pub fn ptr(&self) -> *mut u8 {
         D::address(&self.block)
     }
@@ -103,21 +120,26 @@ impl<D: Device> Allocation<D> {
     }
 
     /// Its size in bytes.
+    #[inline]
     pub fn size(&self) -> usize {
         self.nbytes
     }
 
     /// The device it is on.
+    #[inline]
     pub fn device(&self) -> &D {
         &self.device
     }
 
+    #[inline]
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Relaxed)
     }
 
+    /// Counts one mutable access; who has it is the only one, so nobody counts at the same time.
+    #[inline]
     pub(crate) fn bump(&self) {
-        self.version.fetch_add(1, Ordering::Relaxed);
+        self.version.store(self.version().wrapping_add(1), Ordering::Relaxed);
     }
 
     pub(crate) fn policy(&self) -> ResizePolicy {
@@ -130,17 +152,16 @@ impl<D: Device> Allocation<D> {
         self.max_kept.store(kept, Ordering::Relaxed);
     }
 
-    /// New memory for the same tensor: the history and the policy go on.
-    pub(crate) fn succeed(self, before: &Self) -> Self {
-        self.inherit(before);
-        self
-    }
-
     /// Goes on with the history and the policy of the memory before it.
     pub(crate) fn inherit(&self, before: &Self) {
         self.version.store(before.version(), Ordering::Relaxed);
         self.set_policy(before.policy());
     }
+}
+
+#[cold]
+fn out_of_memory(nbytes: usize) -> Error {
+    Error::OutOfMemory { op: "allocate", nbytes }
 }
 
 /// `Box::new`, but giving `free` back when there is no memory for it.
@@ -168,10 +189,11 @@ impl Allocation<Cpu> {
         Self::of(CpuBlock::from_vec(values), nbytes, Cpu)
     }
 
-    /// The memory as the `Vec` that it came from, if it came from one with such elements.
-    pub(crate) fn into_vec_parts(self, element: std::alloc::Layout) -> std::result::Result<VecParts, Self> {
-        let Allocation { block, nbytes, device, version, max_kept } = self;
-        block.into_vec_parts(element).map_err(|block| Allocation { block, nbytes, device, version, max_kept })
+    /// The `Vec` that the memory came from, if it came from one with such elements; none is left here then.
+    pub(crate) fn take_vec_parts(&mut self, element: std::alloc::Layout) -> Option<VecParts> {
+        let parts = self.block.take_vec_parts(element)?;
+        self.nbytes = 0;
+        Some(parts)
     }
 }
 

@@ -12,7 +12,6 @@ use crate::element::{Comparable, Compute, Element, Float, Number};
 use crate::error::{Error, Result, text};
 use crate::layout::Layout;
 use crate::scalar::{DType, Prim};
-use crate::shared::Shared;
 
 impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// Memory for a dense layout that the caller is about to write, every element of it.
@@ -22,7 +21,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
 
     fn fresh(op: &'static str, layout: Layout<RANK>, device: &D, fresh: Fresh) -> Result<Self> {
         let numel = layout.size().numel_of(op, size_of::<T>())?;
-        let memory = Shared::new(Allocation::fresh(device, numel * size_of::<T>(), fresh)?)?;
+        let memory = Allocation::fresh(device, numel * size_of::<T>(), fresh)?;
         // SAFETY: a dense layout of `numel` elements; zeros are valid elements, and unspecified bytes are written by the
         // caller before they are read.
         Ok(unsafe { Tensor::assemble(memory, layout) })

@@ -39,6 +39,7 @@ mod walk;
 pub(crate) use map::MapKernel;
 pub use memory::CpuBlock;
 pub(crate) use memory::VecParts;
+pub(crate) use pool::alignment;
 pub use pool::{MemoryStatistics, SteadyState};
 pub(crate) use reduce::ReduceKernel;
 pub(crate) use scan::ScanKernel;
@@ -48,6 +49,7 @@ use crate::element::{Comparable, Element, Number};
 use crate::error::Result;
 use crate::kernel::{Addressed, Body, Contraction, Op, Program, Reducer, Scanning, Sorting};
 use std::mem::MaybeUninit;
+use std::ptr::NonNull;
 
 /// The host's processor and memory.
 ///
@@ -118,10 +120,17 @@ unsafe impl Device for Cpu {
         CpuBlock::new(nbytes, fresh)
     }
 
+    #[inline]
+    fn beside(&self, nbytes: usize) -> Option<unsafe fn(NonNull<u8>, usize) -> CpuBlock> {
+        // Larger ones are kept by the pool.
+        if nbytes < pool::POOLED { Some(CpuBlock::beside) } else { None }
+    }
+
     unsafe fn adopt(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<CpuBlock> {
         Ok(CpuBlock::external(address, nbytes, free))
     }
 
+    #[inline]
     fn address(block: &CpuBlock) -> *mut u8 {
         block.address()
     }
