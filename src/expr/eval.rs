@@ -17,6 +17,73 @@ const FEW: usize = 4;
 /// How many outputs one program has, at most.
 const MAX_OUTPUTS: usize = 6;
 
+/// The operands of a kernel of few, as long as each is one row-major run of the same size: to the device they have one
+/// axis, and there is nothing to join, stretch or walk. What does not fit is said by [`Gathered`], which then looks again.
+struct Runs<'a, const RANK: usize, D: Device> {
+    device: &'a D,
+    fits: bool,
+    /// That of the first of them.
+    size: Option<Dim<RANK>>,
+    slots: [Slot<'static>; FEW],
+    count: usize,
+    reads: [u8; FEW],
+    loads: usize,
+}
+
+/// The stride of a run.
+const RUN: &[isize] = &[1];
+
+impl<'a, const RANK: usize, D: Device> Runs<'a, RANK, D> {
+    #[inline(always)] // and all that follows: numbers, not memory
+    fn new(device: &'a D) -> Self {
+        let none = Slot { address: std::ptr::null_mut(), stride: RUN, element: 0 };
+        Runs { device, fits: true, size: None, slots: [none; FEW], count: 0, reads: [0; FEW], loads: 0 }
+    }
+
+    #[inline(always)]
+    fn of<E: Expr<RANK, D>>(mut self, expr: &E) -> Self {
+        if const { E::Body::LOADS < FEW && !E::Body::BY_ROWS } {
+            // One is left for what is updated in place.
+            expr.leaves(&mut |leaf| self.add(leaf));
+        } else {
+            self.fits = false;
+        }
+        self
+    }
+
+    #[inline(always)]
+    fn add(&mut self, leaf: Leaf<'_, RANK, D>) {
+        let (layout, slot) = (leaf.layout(), leaf.slot(RUN));
+        let one_size = *self.size.get_or_insert(layout.size()) == layout.size();
+        self.fits &= one_size && layout.is_contiguous() && leaf.is_ready() && leaf.device() == self.device;
+        let known = self.slots[..self.count].iter().position(|known| known.address == slot.address && known.element == slot.element);
+        let at = known.unwrap_or(self.count);
+        if known.is_none() {
+            self.slots[at] = slot;
+            self.count += 1;
+        }
+        self.reads[self.loads] = at as u8;
+        self.loads += 1;
+    }
+
+    /// Their size, which is the output's too, if there is one.
+    #[inline(always)]
+    fn size(&self) -> Option<Dim<RANK>> {
+        if self.fits { self.size } else { None }
+    }
+
+    /// Runs `program` into `out`, which has their size.
+    ///
+    /// # Safety
+    /// As [`Gathered::map`].
+    #[inline(always)]
+    unsafe fn map<P: Program>(&self, program: &P, out: &Leaf<'_, RANK, D>) -> Result<()> {
+        let inputs = Inputs { slots: &self.slots[..self.count], reads: &self.reads[..self.loads] };
+        // SAFETY: the caller's promise, under a shorter name for the same elements.
+        unsafe { self.device.map(program, &[out.layout().numel()], 0, &[out.slot(RUN)], inputs) }
+    }
+}
+
 /// The operands of one kernel, `MOST` of them at most: each different one once, and which of them each load reads.
 pub(super) struct Gathered<'a, const RANK: usize, D: Device, const MOST: usize> {
     op: &'static str,
@@ -199,10 +266,18 @@ fn gather<'a, const RANK: usize, D: Device, E: Expr<RANK, D>, const MOST: usize>
 }
 
 /// A fresh tensor with the values of an expression, in the format of its operands.
+#[inline]
 pub(crate) fn eval<T: Element, const RANK: usize, D: Device, E>(op: &'static str, expr: &E, device: &D) -> Result<Tensor<T, RANK, D>>
 where
     E: Expr<RANK, D, Body: Body<Out = T>>,
 {
+    let runs = Runs::new(device).of(expr);
+    if let Some(size) = runs.size() {
+        let mut out = Tensor::unwritten(op, Layout::row_major(size), device)?;
+        // SAFETY: an expression visits its leaves in the order of its body's loads, with their types; the output is fresh.
+        unsafe { runs.map(&Store(expr.body()), &out.writable(op)?.leaf())? };
+        return Ok(out);
+    }
     if const { E::Body::LOADS <= FEW } {
         eval_few::<T, RANK, D, E, FEW>(op, expr, device)
     } else {
@@ -210,6 +285,7 @@ where
     }
 }
 
+#[inline(never)] // rarer, and large
 fn eval_few<T: Element, const RANK: usize, D: Device, E, const MOST: usize>(
     op: &'static str,
     expr: &E,
@@ -231,6 +307,7 @@ where
 /// Writes the values of an expression, stretched to `out`'s sizes, into `out`.
 ///
 /// The borrow checker keeps `out` apart from every operand.
+#[inline]
 pub(crate) fn eval_into<T: Element, const RANK: usize, D: Device, E>(
     op: &'static str,
     expr: &E,
@@ -239,6 +316,11 @@ pub(crate) fn eval_into<T: Element, const RANK: usize, D: Device, E>(
 where
     E: Expr<RANK, D, Body: Body<Out = T>>,
 {
+    let runs = Runs::new(out.device()).of(expr);
+    if runs.fits && runs.size.is_none_or(|size| size == out.size()) && out.layout().is_contiguous() {
+        // SAFETY: as in `eval`; an exclusive view overlaps no operand.
+        return unsafe { runs.map(&Store(expr.body()), &out.leaf()) };
+    }
     if const { E::Body::LOADS <= FEW } {
         eval_into_few::<T, RANK, D, E, FEW>(op, expr, out)
     } else {
@@ -246,6 +328,7 @@ where
     }
 }
 
+#[inline(never)] // rarer, and large
 fn eval_into_few<T: Element, const RANK: usize, D: Device, E, const MOST: usize>(
     op: &'static str,
     expr: &E,
@@ -265,18 +348,27 @@ where
 }
 
 /// `out ← F(out)`, in place.
+#[inline]
 pub(crate) fn update<F: Op<(T,), Out = T>, T: Element, const RANK: usize, D: Device>(
     out: &mut TensorViewMut<'_, T, RANK, D>,
 ) -> Result<()> {
     let leaf = out.leaf();
+    let mut runs = Runs::new(leaf.device());
+    runs.add(leaf);
+    let program = Store(Call::<F, _>::new((Input::<T>(PhantomData),)));
+    if runs.size().is_some() {
+        // SAFETY: the program loads and stores `out` alone, at the same index.
+        return unsafe { runs.map(&program, &leaf) };
+    }
     let mut gathered = Gathered::<RANK, D, FEW>::new(F::NAME, leaf.device(), 1);
     gathered.add(leaf);
     gathered.size()?;
-    // SAFETY: the program loads and stores `out` alone, at the same index.
-    unsafe { gathered.map(&Store(Call::<F, _>::new((Input::<T>(PhantomData),))), leaf.layout().size(), None, &[leaf]) }
+    // SAFETY: as above.
+    unsafe { gathered.map(&program, leaf.layout().size(), None, &[leaf]) }
 }
 
 /// `out ← F(out, other)`, in place, with `other` stretched to `out`'s sizes.
+#[inline]
 pub(crate) fn update_with<F, T, U, const RANK: usize, D, E>(out: &mut TensorViewMut<'_, T, RANK, D>, other: &E) -> Result<()>
 where
     T: Element,
@@ -285,6 +377,14 @@ where
     F: Op<(T, U), Out = T>,
     E: Expr<RANK, D, Body: Body<Out = U>>,
 {
+    let leaf = out.leaf();
+    let mut runs = Runs::new(leaf.device());
+    runs.add(leaf);
+    let runs = runs.of(other);
+    if runs.size().is_some() {
+        // SAFETY: the first load is `out`, at the index that is stored; the borrow checker keeps the others apart from it.
+        return unsafe { runs.map(&Store(Call::<F, _>::new((Input::<T>(PhantomData), other.body()))), &leaf) };
+    }
     if const { E::Body::LOADS < FEW } {
         update_with_few::<F, T, U, RANK, D, E, FEW>(out, other)
     } else {
@@ -292,6 +392,7 @@ where
     }
 }
 
+#[inline(never)] // rarer, and large
 fn update_with_few<F, T, U, const RANK: usize, D, E, const MOST: usize>(out: &mut TensorViewMut<'_, T, RANK, D>, other: &E) -> Result<()>
 where
     T: Element,

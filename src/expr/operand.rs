@@ -94,9 +94,11 @@ where
     R: Reducer<<E::Body as Body>::Out>,
 {
     type Body = Along<R, E::Body>;
+    #[inline]
     fn body(&self) -> Self::Body {
         Along::new(self.expr.body())
     }
+    #[inline]
     #[allow(private_interfaces)]
     fn leaves<'s>(&'s self, visit: &mut dyn FnMut(Leaf<'s, RANK, D>)) {
         self.expr.leaves(visit);
@@ -114,9 +116,11 @@ where
 impl<E> Sealed for Once<E> {}
 impl<const RANK: usize, D: Device, E: Expr<RANK, D>> Expr<RANK, D> for Once<E> {
     type Body = Once<E::Body>;
+    #[inline]
     fn body(&self) -> Self::Body {
         Once::new(self.inner().body())
     }
+    #[inline]
     #[allow(private_interfaces)]
     fn leaves<'s>(&'s self, visit: &mut dyn FnMut(Leaf<'s, RANK, D>)) {
         self.inner().leaves(visit);
@@ -130,9 +134,11 @@ impl<const RANK: usize, D: Device, E: Expr<RANK, D>> Expr<RANK, D> for Once<E> {
 impl<T, const RANK: usize, D: Device> Sealed for TensorView<'_, T, RANK, D> {}
 impl<T: Element, const RANK: usize, D: Device> Expr<RANK, D> for TensorView<'_, T, RANK, D> {
     type Body = Input<T>;
+    #[inline]
     fn body(&self) -> Input<T> {
         Input(PhantomData)
     }
+    #[inline]
     #[allow(private_interfaces)]
     fn leaves<'s>(&'s self, visit: &mut dyn FnMut(Leaf<'s, RANK, D>)) {
         visit(self.leaf());
@@ -142,9 +148,11 @@ impl<T: Element, const RANK: usize, D: Device> Expr<RANK, D> for TensorView<'_, 
 impl<T> Sealed for Param<T> {}
 impl<T: Element, const RANK: usize, D: Device> Expr<RANK, D> for Param<T> {
     type Body = Param<T>;
+    #[inline]
     fn body(&self) -> Param<T> {
         *self
     }
+    #[inline]
     #[allow(private_interfaces)]
     fn leaves<'s>(&'s self, _: &mut dyn FnMut(Leaf<'s, RANK, D>)) {}
 }
@@ -158,9 +166,11 @@ macro_rules! calls {
             $($expr: Expr<RANK, D>,)+
         {
             type Body = Call<F, ($($expr::Body,)+)>;
+            #[inline]
             fn body(&self) -> Self::Body {
                 Call::new(($(self.1.$index.body(),)+))
             }
+            #[inline]
             #[allow(private_interfaces)]
             fn leaves<'s>(&'s self, visit: &mut dyn FnMut(Leaf<'s, RANK, D>)) {
                 $(self.1.$index.leaves(visit);)+
@@ -200,6 +210,7 @@ pub trait Operand<T: Element, const RANK: usize, D: Device>: Sized {
 
 impl<'a, T: Element, const RANK: usize, D: Device> Operand<T, RANK, D> for &'a Tensor<T, RANK, D> {
     type Expr = TensorView<'a, T, RANK, D>;
+    #[inline]
     fn into_expr(self) -> Self::Expr {
         self.view()
     }
@@ -208,6 +219,7 @@ impl<'a, T: Element, const RANK: usize, D: Device> Operand<T, RANK, D> for &'a T
 #[diagnostic::do_not_recommend]
 impl<T: Element, const RANK: usize, D: Device> Operand<T, RANK, D> for TensorView<'_, T, RANK, D> {
     type Expr = Self;
+    #[inline]
     fn into_expr(self) -> Self {
         self
     }
@@ -216,6 +228,7 @@ impl<T: Element, const RANK: usize, D: Device> Operand<T, RANK, D> for TensorVie
 #[diagnostic::do_not_recommend]
 impl<'a, T: Element, const RANK: usize, D: Device> Operand<T, RANK, D> for &TensorView<'a, T, RANK, D> {
     type Expr = TensorView<'a, T, RANK, D>;
+    #[inline]
     fn into_expr(self) -> Self::Expr {
         *self
     }
@@ -224,6 +237,7 @@ impl<'a, T: Element, const RANK: usize, D: Device> Operand<T, RANK, D> for &Tens
 #[diagnostic::do_not_recommend]
 impl<'a, T: Element, const RANK: usize, D: Device> Operand<T, RANK, D> for &'a TensorViewMut<'_, T, RANK, D> {
     type Expr = TensorView<'a, T, RANK, D>;
+    #[inline]
     fn into_expr(self) -> Self::Expr {
         self.as_view()
     }
@@ -231,6 +245,7 @@ impl<'a, T: Element, const RANK: usize, D: Device> Operand<T, RANK, D> for &'a T
 
 impl<T: Element, const RANK: usize, D: Device> Operand<T, RANK, D> for T {
     type Expr = Param<T>;
+    #[inline]
     fn into_expr(self) -> Param<T> {
         Param(self)
     }
@@ -259,6 +274,7 @@ impl<'a, T: Element, const RANK: usize, D: Device> RightOperand<T, RANK, D> for 
         = TensorView<'a, T, RANK, D>
     where
         Self: 'e;
+    #[inline]
     fn expr(&self) -> TensorView<'a, T, RANK, D> {
         self.view()
     }
@@ -269,6 +285,7 @@ macro_rules! right_operands {
         #[diagnostic::do_not_recommend]
         impl<$($life,)* T: Element, const RANK: usize, D: Device> RightOperand<T, RANK, D> for $operand {
             type Expr<'e> = <$operand as Operand<T, RANK, D>>::Expr where Self: 'e;
+            #[inline]
             fn expr(&self) -> Self::Expr<'_> {
                 Operand::<T, RANK, D>::into_expr(*self)
             }
@@ -285,6 +302,7 @@ right_operands! {
 #[diagnostic::do_not_recommend]
 impl<T: Element, const RANK: usize, D: Device> RightOperand<T, RANK, D> for Tensor<T, RANK, D> {
     type Expr<'a> = TensorView<'a, T, RANK, D>;
+    #[inline]
     fn expr(&self) -> TensorView<'_, T, RANK, D> {
         self.view()
     }
@@ -304,6 +322,7 @@ pub trait Stored<'a, T, const RANK: usize, D: Device> {
 }
 
 impl<'a, T, const RANK: usize, D: Device> Stored<'a, T, RANK, D> for &'a Tensor<T, RANK, D> {
+    #[inline]
     fn into_view(self) -> TensorView<'a, T, RANK, D> {
         self.view()
     }
@@ -311,6 +330,7 @@ impl<'a, T, const RANK: usize, D: Device> Stored<'a, T, RANK, D> for &'a Tensor<
 
 #[diagnostic::do_not_recommend]
 impl<'a, T, const RANK: usize, D: Device> Stored<'a, T, RANK, D> for TensorView<'a, T, RANK, D> {
+    #[inline]
     fn into_view(self) -> TensorView<'a, T, RANK, D> {
         self
     }

@@ -261,11 +261,11 @@ impl<const RANK: usize> Layout<RANK> {
         if self.is_contiguous() {
             return Ok(Layout { offset: self.offset, ..Layout::row_major(to) });
         }
-        self.restrided(to)
+        (*self).restrided(to)
     }
 
     /// [`reshaped`](Layout::reshaped), to as many elements, of which there is one at least.
-    fn restrided<const N: usize>(&self, to: Dim<N>) -> Result<Layout<N>> {
+    fn restrided<const N: usize>(self, to: Dim<N>) -> Result<Layout<N>> {
         // Walk both from the fastest axis: runs of old axes that are dense among themselves take the new axes in turn.
         let mut stride = [0isize; N];
         let mut new = N;

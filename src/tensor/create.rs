@@ -1,15 +1,16 @@
 //! Where tensors come from: values, slices, arrays, functions, iterators, ranges.
 //!
 //! Vectors and foreign memory, taken over without a copy, are in `adopt.rs`.
-//! Imports: `error`, `shared`, `dim`, `layout`, `scalar`, `element`, `device`, `allocation`, `tensor`.
+//! Imports: `error`, `dim`, `layout`, `scalar`, `element`, `kernel`, `device`, `allocation`, `tensor`.
 
 use super::Tensor;
 use super::adopt::checked;
 use crate::allocation::Allocation;
-use crate::device::{Cpu, Device, Fresh};
+use crate::device::{Cpu, Device, Fresh, Inputs, Slot};
 use crate::dim::Dim;
 use crate::element::{Comparable, Compute, Element, Float, Number};
 use crate::error::{Error, Result, text};
+use crate::kernel::{Param, Store};
 use crate::layout::Layout;
 use crate::scalar::{DType, Prim};
 
@@ -50,9 +51,6 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
 
     /// All elements `value`.
     ///
-    /// # Cost
-    /// One element goes to the device and is repeated there.
-    ///
     /// # Errors
     /// [`Error::Overflow`], [`Error::OutOfMemory`].
     ///
@@ -67,8 +65,12 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     }
 
     fn spread(op: &'static str, size: Dim<RANK>, value: T, device: &D) -> Result<Self> {
-        size.numel_of(op, size_of::<T>())?;
-        Self::from_slice(&[value], [1; RANK], device)?.broadcast_to(size)?.to_contiguous()
+        let numel = size.numel_of(op, size_of::<T>())?;
+        let mut tensor = Self::unwritten(op, Layout::row_major(size), device)?;
+        let to = Slot { address: tensor.writable(op)?.raw_ptr().cast(), stride: &[1], element: size_of::<T>() };
+        // SAFETY: fresh memory for `numel` elements, one run; the program loads nothing.
+        unsafe { device.map(&Store(Param(value)), &[numel], 0, &[to], Inputs { slots: &[], reads: &[] })? };
+        Ok(tensor)
     }
 
     /// The elements of `values`, in row-major order.

@@ -51,20 +51,21 @@ impl MapKernel {
 unsafe fn row<P: Program>(program: *const (), n: usize, pointers: &Addresses) {
     // SAFETY: the caller's promise; programs are `Copy`.
     let program = unsafe { program.cast::<P>().read() };
-    simd::dispatch(Rows { program, n, pointers: *pointers });
+    simd::dispatch(Rows { program, n, pointers });
 }
 
-struct Rows<P> {
+struct Rows<'a, P> {
     program: P,
     n: usize,
-    pointers: Addresses,
+    pointers: &'a Addresses,
 }
 
-impl<P: Program> Loop for Rows<P> {
+impl<P: Program> Loop for Rows<'_, P> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Rows { mut program, n, pointers } = self; // a local array: see the module's head
+        let Rows { mut program, n, pointers } = self;
+        let pointers = *pointers; // a local array: see the module's head
         if P::BY_ROWS {
             let (row, mut known) = (pointers, Known::default());
             program.settle(&mut Settling { pointers: &row, first: P::OUTPUTS, next: 0, n, held: 0, known: &mut known });
@@ -273,7 +274,9 @@ impl Job<'_> {
         // Outputs that are inputs: block by block through a buffer (see the module's head).
         let mut words = Words::<{ IN_PLACE / 8 }>::uninit();
         let room = Scratch::over(&mut words);
-        let block = (IN_PLACE - 8 * outputs.len()) / outputs.iter().map(|slot| slot.element).sum::<usize>().max(1);
+        let widths = outputs.iter().map(|slot| slot.element).sum::<usize>();
+        let most = IN_PLACE - 8 * outputs.len();
+        let block = if n.saturating_mul(widths) <= most { n.max(1) } else { most / widths.max(1) };
         let mut there = [std::ptr::null_mut(); MAX_OPERANDS];
         for (k, slot) in outputs.iter().enumerate() {
             there[k] = std::mem::replace(&mut pointers[k], room.take(block * slot.element));
