@@ -11,6 +11,7 @@ use crate::device::{Cpu, CpuBlock, Deleter, Device, Fresh, VecParts, alignment};
 use crate::error::{Error, Result};
 use crate::shared::Shared;
 use std::fmt;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// One block of memory on a device: freed once, when it is dropped. Not `Clone`.
@@ -61,10 +62,15 @@ impl<D: Device> Allocation<D> {
     /// Fresh memory and the first handle on it, in one heap block where the device allows that.
     #[inline]
     pub(crate) fn fresh(device: &D, nbytes: usize, fresh: Fresh) -> Result<Shared<Self>> {
-        let Some(block) = device.beside(nbytes) else {
-            return Shared::new(Self::of(device.allocate(nbytes, fresh)?, nbytes, device.clone()));
-        };
-        let make = |room: std::ptr::NonNull<u8>| {
+        match device.beside(nbytes) {
+            Some(block) => Self::beside(device, nbytes, fresh, block).ok_or(Error::OutOfMemory { op: "allocate", nbytes }),
+            None => Shared::new(Self::of(device.allocate(nbytes, fresh)?, nbytes, device.clone())),
+        }
+    }
+
+    /// In one heap block. Its result is a pointer, not a `Result`, which would go through memory.
+    fn beside(device: &D, nbytes: usize, fresh: Fresh, block: unsafe fn(NonNull<u8>, usize) -> D::Block) -> Option<Shared<Self>> {
+        Shared::with_room(nbytes, alignment(nbytes), |room| {
             // SAFETY: the room has so many bytes, aligned as a device's are, which nobody else knows.
             unsafe {
                 if fresh == Fresh::Zeroed {
@@ -72,8 +78,7 @@ impl<D: Device> Allocation<D> {
                 }
                 Self::of(block(room, nbytes), nbytes, device.clone())
             }
-        };
-        Shared::with_room(nbytes, alignment(nbytes), make).ok_or_else(|| out_of_memory(nbytes))
+        })
     }
 
     /// Memory that somebody else owns; `free` gives it back when the last tensor on it is dropped.
@@ -157,11 +162,6 @@ impl<D: Device> Allocation<D> {
         self.version.store(before.version(), Ordering::Relaxed);
         self.set_policy(before.policy());
     }
-}
-
-#[cold]
-fn out_of_memory(nbytes: usize) -> Error {
-    Error::OutOfMemory { op: "allocate", nbytes }
 }
 
 /// `Box::new`, but giving `free` back when there is no memory for it.

@@ -2,7 +2,7 @@
 //!
 //! Imports: `error`, `dim`, `layout`, `element`, `kernel`, `device`, `tensor`.
 
-use super::operand::{Expr, RowAxes};
+use super::operand::{Expr, Leaves, RowAxes};
 use crate::device::{Device, Inputs, MAX_OPERANDS, MAX_REDUCED, Reduction, Slot, same_device};
 use crate::dim::{Dim, Stride};
 use crate::element::Element;
@@ -17,68 +17,64 @@ const FEW: usize = 4;
 /// How many outputs one program has, at most.
 const MAX_OUTPUTS: usize = 6;
 
-/// The operands of a kernel of few, as long as each is one row-major run of the same size: to the device they have one
-/// axis, and there is nothing to join, stretch or walk. What does not fit is said by [`Gathered`], which then looks again.
+/// The operands of a kernel of few, as long as they are different row-major runs of one size: to the device they have one
+/// axis, and there is nothing to join, stretch or walk. Where one does not fit, [`Gathered`] looks again and says why.
+///
+/// All of it is inlined: then it is a few comparisons of numbers, and a tensor of a few elements pays no more.
 struct Runs<'a, const RANK: usize, D: Device> {
     device: &'a D,
-    fits: bool,
     /// That of the first of them.
     size: Option<Dim<RANK>>,
+    fits: bool,
     slots: [Slot<'static>; FEW],
-    count: usize,
-    reads: [u8; FEW],
     loads: usize,
 }
 
 /// The stride of a run.
 const RUN: &[isize] = &[1];
 
-impl<'a, const RANK: usize, D: Device> Runs<'a, RANK, D> {
-    #[inline(always)] // and all that follows: numbers, not memory
-    fn new(device: &'a D) -> Self {
-        let none = Slot { address: std::ptr::null_mut(), stride: RUN, element: 0 };
-        Runs { device, fits: true, size: None, slots: [none; FEW], count: 0, reads: [0; FEW], loads: 0 }
-    }
-
-    #[inline(always)]
-    fn of<E: Expr<RANK, D>>(mut self, expr: &E) -> Self {
-        if const { E::Body::LOADS < FEW && !E::Body::BY_ROWS } {
-            // One is left for what is updated in place.
-            expr.leaves(&mut |leaf| self.add(leaf));
-        } else {
-            self.fits = false;
-        }
-        self
-    }
-
+impl<'a, const RANK: usize, D: Device> Leaves<'_, RANK, D> for Runs<'a, RANK, D> {
     #[inline(always)]
     fn add(&mut self, leaf: Leaf<'_, RANK, D>) {
         let (layout, slot) = (leaf.layout(), leaf.slot(RUN));
         let one_size = *self.size.get_or_insert(layout.size()) == layout.size();
-        self.fits &= one_size && layout.is_contiguous() && leaf.is_ready() && leaf.device() == self.device;
-        let known = self.slots[..self.count].iter().position(|known| known.address == slot.address && known.element == slot.element);
-        let at = known.unwrap_or(self.count);
-        if known.is_none() {
-            self.slots[at] = slot;
-            self.count += 1;
-        }
-        self.reads[self.loads] = at as u8;
+        let is_new = (0..self.loads).all(|k| self.slots[k].address != slot.address);
+        self.fits &= one_size && is_new && layout.is_contiguous() && leaf.is_ready() && leaf.device() == self.device;
+        self.slots[self.loads] = slot;
         self.loads += 1;
     }
+}
 
-    /// Their size, which is the output's too, if there is one.
+impl<'a, const RANK: usize, D: Device> Runs<'a, RANK, D> {
     #[inline(always)]
-    fn size(&self) -> Option<Dim<RANK>> {
-        if self.fits { self.size } else { None }
+    fn new(device: &'a D) -> Self {
+        let none = Slot { address: std::ptr::null_mut(), stride: RUN, element: 0 };
+        Runs { device, size: None, fits: true, slots: [none; FEW], loads: 0 }
     }
 
-    /// Runs `program` into `out`, which has their size.
+    #[inline(always)]
+    fn take<E: Expr<RANK, D>>(&mut self, expr: &E) {
+        // One is left for what is updated in place.
+        if const { E::Body::LOADS < FEW && !E::Body::BY_ROWS } {
+            expr.leaves(self);
+        } else {
+            self.fits = false;
+        }
+    }
+
+    /// Whether the device can run over them into an output of `size`.
+    #[inline(always)]
+    fn fit(&self, size: Dim<RANK>) -> bool {
+        self.fits && self.size.is_none_or(|own| own == size)
+    }
+
+    /// Runs `program` into `out`, which is one run of their size.
     ///
     /// # Safety
     /// As [`Gathered::map`].
     #[inline(always)]
     unsafe fn map<P: Program>(&self, program: &P, out: &Leaf<'_, RANK, D>) -> Result<()> {
-        let inputs = Inputs { slots: &self.slots[..self.count], reads: &self.reads[..self.loads] };
+        let inputs = Inputs { slots: &self.slots[..self.loads], reads: &[0, 1, 2, 3][..self.loads] };
         // SAFETY: the caller's promise, under a shorter name for the same elements.
         unsafe { self.device.map(program, &[out.layout().numel()], 0, &[out.slot(RUN)], inputs) }
     }
@@ -99,6 +95,16 @@ pub(super) struct Gathered<'a, const RANK: usize, D: Device, const MOST: usize> 
     error: Option<Error>,
 }
 
+impl<'a, const RANK: usize, D: Device, const MOST: usize> Leaves<'a, RANK, D> for Gathered<'a, RANK, D, MOST> {
+    fn add(&mut self, leaf: Leaf<'a, RANK, D>) {
+        if self.error.is_none()
+            && let Err(error) = self.try_add(leaf)
+        {
+            self.error = Some(error);
+        }
+    }
+}
+
 impl<'a, const RANK: usize, D: Device, const MOST: usize> Gathered<'a, RANK, D, MOST> {
     pub(super) fn new(op: &'static str, device: &'a D, outputs: usize) -> Self {
         Gathered {
@@ -112,14 +118,6 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Gathered<'a, RANK, D, 
             size: Dim([1; RANK]),
             flat: true,
             error: None,
-        }
-    }
-
-    pub(super) fn add(&mut self, leaf: Leaf<'a, RANK, D>) {
-        if self.error.is_none()
-            && let Err(error) = self.try_add(leaf)
-        {
-            self.error = Some(error);
         }
     }
 
@@ -261,7 +259,7 @@ fn gather<'a, const RANK: usize, D: Device, E: Expr<RANK, D>, const MOST: usize>
     device: &'a D,
 ) -> Gathered<'a, RANK, D, MOST> {
     let mut gathered = Gathered::new(op, device, 1);
-    expr.leaves(&mut |leaf| gathered.add(leaf));
+    expr.leaves(&mut gathered);
     gathered
 }
 
@@ -271,11 +269,14 @@ pub(crate) fn eval<T: Element, const RANK: usize, D: Device, E>(op: &'static str
 where
     E: Expr<RANK, D, Body: Body<Out = T>>,
 {
-    let runs = Runs::new(device).of(expr);
-    if let Some(size) = runs.size() {
+    let mut runs = Runs::new(device);
+    runs.take(expr);
+    if let Some(size) = runs.size
+        && runs.fits
+    {
         let mut out = Tensor::unwritten(op, Layout::row_major(size), device)?;
         // SAFETY: an expression visits its leaves in the order of its body's loads, with their types; the output is fresh.
-        unsafe { runs.map(&Store(expr.body()), &out.writable(op)?.leaf())? };
+        unsafe { runs.map(&Store(expr.body()), &out.fresh_leaf())? };
         return Ok(out);
     }
     if const { E::Body::LOADS <= FEW } {
@@ -298,7 +299,7 @@ where
     let size = gathered.size()?;
     let rows = rows(E::Body::BY_ROWS, op, size, |rows| expr.rows(rows))?;
     let mut out = Tensor::unwritten(op, gathered.preserved(size), device)?;
-    let leaf = out.writable(op)?.leaf();
+    let leaf = out.fresh_leaf();
     // SAFETY: an expression visits its leaves in the order of its body's loads, with their types; the output is fresh.
     unsafe { gathered.map(&Store(expr.body()), size, rows, &[leaf])? };
     Ok(out)
@@ -316,8 +317,9 @@ pub(crate) fn eval_into<T: Element, const RANK: usize, D: Device, E>(
 where
     E: Expr<RANK, D, Body: Body<Out = T>>,
 {
-    let runs = Runs::new(out.device()).of(expr);
-    if runs.fits && runs.size.is_none_or(|size| size == out.size()) && out.layout().is_contiguous() {
+    let mut runs = Runs::new(out.device());
+    runs.take(expr);
+    if runs.fit(out.size()) && out.layout().is_contiguous() {
         // SAFETY: as in `eval`; an exclusive view overlaps no operand.
         return unsafe { runs.map(&Store(expr.body()), &out.leaf()) };
     }
@@ -356,7 +358,7 @@ pub(crate) fn update<F: Op<(T,), Out = T>, T: Element, const RANK: usize, D: Dev
     let mut runs = Runs::new(leaf.device());
     runs.add(leaf);
     let program = Store(Call::<F, _>::new((Input::<T>(PhantomData),)));
-    if runs.size().is_some() {
+    if runs.fits {
         // SAFETY: the program loads and stores `out` alone, at the same index.
         return unsafe { runs.map(&program, &leaf) };
     }
@@ -380,8 +382,8 @@ where
     let leaf = out.leaf();
     let mut runs = Runs::new(leaf.device());
     runs.add(leaf);
-    let runs = runs.of(other);
-    if runs.size().is_some() {
+    runs.take(other);
+    if runs.fits {
         // SAFETY: the first load is `out`, at the index that is stored; the borrow checker keeps the others apart from it.
         return unsafe { runs.map(&Store(Call::<F, _>::new((Input::<T>(PhantomData), other.body()))), &leaf) };
     }
@@ -404,7 +406,7 @@ where
     let leaf = out.leaf();
     let mut gathered = Gathered::<RANK, D, MOST>::new(F::NAME, leaf.device(), 1);
     gathered.add(leaf);
-    other.leaves(&mut |leaf| gathered.add(leaf));
+    other.leaves(&mut gathered);
     let (size, wanted) = (gathered.size()?, leaf.layout().size());
     if size != wanted {
         return Err(Error::Sizes { op: F::NAME, left: wanted.0.into(), right: size.0.into() });
@@ -495,7 +497,7 @@ where
 {
     let reducing = Reducing::new::<Q>(expr, device, gone)?;
     let mut out = Tensor::<Q::Out, M, D>::unwritten(Q::NAME, Layout::row_major(reducing.kept()), device)?;
-    let leaf = out.writable(Q::NAME)?.leaf();
+    let leaf = out.fresh_leaf();
     // SAFETY: a fresh tensor of the sizes that stay.
     unsafe { reducing.run(reducer, leaf)? };
     Ok(out)
@@ -542,7 +544,7 @@ where
     let mut gathered = gather::<RANK, D, E, MAX_OPERANDS>(op, expr, device);
     let size = gathered.size()?;
     let mut out = Tensor::<Q::Out, RANK, D>::unwritten(op, gathered.preserved(size), device)?;
-    let leaf = out.writable(op)?.leaf();
+    let leaf = out.fresh_leaf();
     let order = last(std::array::from_fn(|a| a == axis));
     let sizes = order.map(|axis| size.0[axis]);
     let plan = Scanning { lines: &sizes[..RANK - 1], along: size.0[axis], exclusive };

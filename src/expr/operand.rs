@@ -26,12 +26,23 @@ pub trait Expr<const RANK: usize, D: Device>: Copy + Sealed {
     /// The kernel with its run-time numbers.
     fn body(&self) -> Self::Body;
     #[doc(hidden)]
-    #[allow(private_interfaces)]
-    fn leaves<'s>(&'s self, visit: &mut dyn FnMut(Leaf<'s, RANK, D>));
+    #[allow(private_interfaces, private_bounds)]
+    fn leaves<'s>(&'s self, visit: &mut impl Leaves<'s, RANK, D>);
     /// Tells along which axes it is reduced on the way.
     #[doc(hidden)]
-    #[allow(private_interfaces)]
+    #[allow(private_interfaces, private_bounds)]
     fn rows(&self, _: &mut RowAxes<RANK>) {}
+}
+
+/// Who looks at the operands of an expression, one after the other.
+pub(crate) trait Leaves<'a, const RANK: usize, D: Device> {
+    fn add(&mut self, leaf: Leaf<'a, RANK, D>);
+}
+
+impl<'a, const RANK: usize, D: Device, F: FnMut(Leaf<'a, RANK, D>)> Leaves<'a, RANK, D> for F {
+    fn add(&mut self, leaf: Leaf<'a, RANK, D>) {
+        self(leaf);
+    }
 }
 
 /// The axes along which the parts of one expression are reduced: there is one set of them, or none.
@@ -98,16 +109,16 @@ where
     fn body(&self) -> Self::Body {
         Along::new(self.expr.body())
     }
-    #[inline]
-    #[allow(private_interfaces)]
-    fn leaves<'s>(&'s self, visit: &mut dyn FnMut(Leaf<'s, RANK, D>)) {
+    #[inline(always)]
+    #[allow(private_interfaces, private_bounds)]
+    fn leaves<'s>(&'s self, visit: &mut impl Leaves<'s, RANK, D>) {
         self.expr.leaves(visit);
     }
-    #[allow(private_interfaces)]
+    #[allow(private_interfaces, private_bounds)]
     fn rows(&self, rows: &mut RowAxes<RANK>) {
         let mut size = Dim([1; RANK]);
         // Sizes that do not join were an error when the leaves were gathered.
-        self.expr.leaves(&mut |leaf| size = joint_size("", size, leaf.layout().size()).unwrap_or(size));
+        self.expr.leaves(&mut |leaf: Leaf<'_, RANK, D>| size = joint_size("", size, leaf.layout().size()).unwrap_or(size));
         rows.add(self.axes, size);
         self.expr.rows(rows);
     }
@@ -120,12 +131,12 @@ impl<const RANK: usize, D: Device, E: Expr<RANK, D>> Expr<RANK, D> for Once<E> {
     fn body(&self) -> Self::Body {
         Once::new(self.inner().body())
     }
-    #[inline]
-    #[allow(private_interfaces)]
-    fn leaves<'s>(&'s self, visit: &mut dyn FnMut(Leaf<'s, RANK, D>)) {
+    #[inline(always)]
+    #[allow(private_interfaces, private_bounds)]
+    fn leaves<'s>(&'s self, visit: &mut impl Leaves<'s, RANK, D>) {
         self.inner().leaves(visit);
     }
-    #[allow(private_interfaces)]
+    #[allow(private_interfaces, private_bounds)]
     fn rows(&self, rows: &mut RowAxes<RANK>) {
         self.inner().rows(rows);
     }
@@ -138,10 +149,10 @@ impl<T: Element, const RANK: usize, D: Device> Expr<RANK, D> for TensorView<'_, 
     fn body(&self) -> Input<T> {
         Input(PhantomData)
     }
-    #[inline]
-    #[allow(private_interfaces)]
-    fn leaves<'s>(&'s self, visit: &mut dyn FnMut(Leaf<'s, RANK, D>)) {
-        visit(self.leaf());
+    #[inline(always)]
+    #[allow(private_interfaces, private_bounds)]
+    fn leaves<'s>(&'s self, visit: &mut impl Leaves<'s, RANK, D>) {
+        visit.add(self.leaf());
     }
 }
 
@@ -152,9 +163,9 @@ impl<T: Element, const RANK: usize, D: Device> Expr<RANK, D> for Param<T> {
     fn body(&self) -> Param<T> {
         *self
     }
-    #[inline]
-    #[allow(private_interfaces)]
-    fn leaves<'s>(&'s self, _: &mut dyn FnMut(Leaf<'s, RANK, D>)) {}
+    #[inline(always)]
+    #[allow(private_interfaces, private_bounds)]
+    fn leaves<'s>(&'s self, _: &mut impl Leaves<'s, RANK, D>) {}
 }
 
 impl<F, A> Sealed for Call<F, A> {}
@@ -170,12 +181,12 @@ macro_rules! calls {
             fn body(&self) -> Self::Body {
                 Call::new(($(self.1.$index.body(),)+))
             }
-            #[inline]
-            #[allow(private_interfaces)]
-            fn leaves<'s>(&'s self, visit: &mut dyn FnMut(Leaf<'s, RANK, D>)) {
+            #[inline(always)]
+            #[allow(private_interfaces, private_bounds)]
+            fn leaves<'s>(&'s self, visit: &mut impl Leaves<'s, RANK, D>) {
                 $(self.1.$index.leaves(visit);)+
             }
-            #[allow(private_interfaces)]
+            #[allow(private_interfaces, private_bounds)]
             fn rows(&self, rows: &mut RowAxes<RANK>) {
                 $(self.1.$index.rows(rows);)+
             }

@@ -6,7 +6,7 @@
 use super::Tensor;
 use super::adopt::checked;
 use crate::allocation::Allocation;
-use crate::device::{Cpu, Device, Fresh, Inputs, Slot};
+use crate::device::{Cpu, Device, Fresh, Inputs};
 use crate::dim::Dim;
 use crate::element::{Comparable, Compute, Element, Float, Number};
 use crate::error::{Error, Result, text};
@@ -16,10 +16,12 @@ use crate::scalar::{DType, Prim};
 
 impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// Memory for a dense layout that the caller is about to write, every element of it.
+    #[inline]
     pub(crate) fn unwritten(op: &'static str, layout: Layout<RANK>, device: &D) -> Result<Self> {
         Self::fresh(op, layout, device, Fresh::Unspecified)
     }
 
+    #[inline]
     fn fresh(op: &'static str, layout: Layout<RANK>, device: &D, fresh: Fresh) -> Result<Self> {
         let numel = layout.size().numel_of(op, size_of::<T>())?;
         let memory = Allocation::fresh(device, numel * size_of::<T>(), fresh)?;
@@ -67,7 +69,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     fn spread(op: &'static str, size: Dim<RANK>, value: T, device: &D) -> Result<Self> {
         let numel = size.numel_of(op, size_of::<T>())?;
         let mut tensor = Self::unwritten(op, Layout::row_major(size), device)?;
-        let to = Slot { address: tensor.writable(op)?.raw_ptr().cast(), stride: &[1], element: size_of::<T>() };
+        let to = tensor.fresh_leaf().slot(&[1]);
         // SAFETY: fresh memory for `numel` elements, one run; the program loads nothing.
         unsafe { device.map(&Store(Param(value)), &[numel], 0, &[to], Inputs { slots: &[], reads: &[] })? };
         Ok(tensor)
@@ -80,7 +82,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     pub fn from_slice(values: &[T], size: impl Into<Dim<RANK>>, device: &D) -> Result<Self> {
         let size = checked("from_slice", size.into(), values.len(), size_of::<T>())?;
         let mut tensor = Self::unwritten("from_slice", Layout::row_major(size), device)?;
-        let to = tensor.writable("from_slice")?.raw_ptr().cast();
+        let to = tensor.fresh_leaf().slot(&[]).address;
         // SAFETY: fresh memory for exactly these elements.
         unsafe { device.write(to, bytemuck::cast_slice(values))? };
         Ok(tensor)

@@ -2,7 +2,7 @@
 //!
 //! Imports: `error`, `shared`, `dim`, `layout`, `device`, `allocation`.
 
-use super::view::TensorView;
+use super::view::{Leaf, TensorView};
 use super::view_mut::TensorViewMut;
 use crate::allocation::Allocation;
 use crate::device::{Cpu, Device};
@@ -258,6 +258,14 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     #[inline]
     pub fn view_mut(&mut self) -> Result<TensorViewMut<'_, T, RANK, D>> {
         self.writable("view_mut")
+    }
+
+    /// The elements of a tensor that was just made, dense and with one handle, to be written the first time.
+    #[inline]
+    pub(crate) fn fresh_leaf(&mut self) -> Leaf<'_, RANK, D> {
+        debug_assert!(self.is_unique() && !self.pending && !self.layout.may_overlap());
+        self.memory.bump();
+        self.view().leaf()
     }
 
     #[inline]

@@ -168,12 +168,39 @@ impl Settling<'_> {
 
 /// # Safety
 /// As [`Device::map`](crate::device::Device::map).
+#[inline(always)] // the little that a small run needs; the rest is apart
 pub(super) unsafe fn run<P: Program>(program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+    let one_axis = |slot: &Slot<'_>| matches!(slot.stride, [1]);
+    if let [n @ 0..walk::PART] = *sizes
+        && !P::BY_ROWS
+        && outputs.iter().chain(inputs.slots).all(one_axis)
+        && !is_in_place(outputs, inputs.slots)
+    {
+        let mut pointers = [std::ptr::null_mut(); MAX_OPERANDS + 1];
+        let reads = inputs.reads.iter().map(|&read| inputs.slots[read as usize].address);
+        for (pointer, address) in pointers.iter_mut().zip(outputs.iter().map(|slot| slot.address).chain(reads)) {
+            *pointer = address;
+        }
+        // SAFETY: every operand is one run of `n` elements; the kernel is that of the program's type.
+        unsafe { (kernel::<P>().row)(std::ptr::from_ref(program).cast(), n, &pointers) };
+        return Ok(());
+    }
+    // SAFETY: the caller's promise.
+    unsafe { drive(program, sizes, row, outputs, inputs) }
+}
+
+/// The kernel of a program: the one compiled in advance, if there is one.
+#[inline]
+fn kernel<P: Program>() -> MapKernel {
     let compiled = P::compiled().and_then(|kernel| kernel.downcast_ref::<MapKernel>());
     let compiled = compiled.filter(|kernel| kernel.program == TypeId::of::<P>());
-    let kernel = compiled.copied().unwrap_or(MapKernel::of::<P>());
-    let job =
-        Job { row: kernel.row, program: std::ptr::from_ref(program).cast(), outputs: outputs.len(), reads: inputs.reads, streams: false };
+    compiled.copied().unwrap_or(MapKernel::of::<P>())
+}
+
+#[inline(never)]
+unsafe fn drive<P: Program>(program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+    let (row_of, program) = (kernel::<P>().row, std::ptr::from_ref(program).cast());
+    let job = Job { row: row_of, program, outputs: outputs.len(), reads: inputs.reads, streams: false };
     if !P::BY_ROWS
         && let Some(n) = walk::small_run(sizes, outputs, inputs.slots)
     {
@@ -222,6 +249,7 @@ pub(super) fn together<'a>(outputs: &[Slot<'a>], inputs: &[Slot<'a>]) -> ([Slot<
 }
 
 /// Whether an output is an input.
+#[inline]
 fn is_in_place(outputs: &[Slot<'_>], inputs: &[Slot<'_>]) -> bool {
     outputs.iter().any(|out| inputs.iter().any(|input| input.address == out.address))
 }

@@ -24,7 +24,7 @@ enum Owner {
     Pool(usize),
     Vec(VecParts),
     /// Whoever gave it: the deleter, and the address as given, which may be null when there are no bytes.
-    External(Option<(Deleter, *mut u8)>),
+    External(Deleter, *mut u8),
 }
 
 /// A `Vec` taken apart, its element type erased.
@@ -67,9 +67,7 @@ impl CpuBlock {
     }
 
     pub(crate) fn external(address: *mut u8, nbytes: usize, free: Deleter) -> Self {
-        let given = Some((free, address));
-        let address = NonNull::new(address).unwrap_or_else(dangling);
-        CpuBlock { address, nbytes, owner: Owner::External(given) }
+        CpuBlock { address: NonNull::new(address).unwrap_or_else(dangling), nbytes, owner: Owner::External(free, address) }
     }
 
     pub(crate) fn from_vec<T: Send + Sync + 'static>(values: Vec<T>) -> Self {
@@ -114,17 +112,22 @@ struct Aligned;
 impl Drop for CpuBlock {
     #[inline]
     fn drop(&mut self) {
-        match &mut self.owner {
+        if !matches!(self.owner, Owner::Nobody) {
+            self.give_back();
+        }
+    }
+}
+
+impl CpuBlock {
+    #[inline(never)]
+    fn give_back(&mut self) {
+        match std::mem::replace(&mut self.owner, Owner::Nobody) {
             Owner::Nobody => {}
             // SAFETY: invariant 1: the pool gave it, and nobody else has it.
-            &mut Owner::Pool(capacity) => unsafe { pool::give(Block { address: self.address, capacity }) },
+            Owner::Pool(capacity) => unsafe { pool::give(Block { address: self.address, capacity }) },
             // SAFETY: invariant 1: these are the parts of a `Vec` of the type that `drop` was made for.
             Owner::Vec(parts) => unsafe { (parts.drop)(parts.address.as_ptr(), parts.len, parts.capacity) },
-            Owner::External(given) => {
-                if let Some((free, address)) = given.take() {
-                    free(address, self.nbytes);
-                }
-            }
+            Owner::External(free, address) => free(address, self.nbytes),
         }
     }
 }

@@ -153,7 +153,7 @@ unsafe impl Device for Cpu {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     unsafe fn map<P: Program>(&self, program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
         unsafe { map::run(program, sizes, row, outputs, inputs) }

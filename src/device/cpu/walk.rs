@@ -248,7 +248,7 @@ pub(super) struct Index {
 }
 
 /// Elements below which a part is not worth a thread of its own.
-const PART: usize = 1 << 16;
+pub(super) const PART: usize = 1 << 16;
 
 /// The number of indices inside `sizes`; the largest number where there are more.
 pub(super) fn numel(sizes: &[usize]) -> usize {
