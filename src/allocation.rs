@@ -63,7 +63,7 @@ impl<D: Device> Allocation<D> {
     #[inline]
     pub(crate) fn fresh(device: &D, nbytes: usize, fresh: Fresh) -> Result<Shared<Self>> {
         match device.beside(nbytes) {
-            Some(block) => Self::beside(device, nbytes, fresh, block).ok_or(Error::OutOfMemory { op: "allocate", nbytes }),
+            Some(block) => Self::beside(device, nbytes, fresh, block).ok_or_else(|| Error::OutOfMemory { op: "allocate", nbytes }),
             None => Shared::new(Self::of(device.allocate(nbytes, fresh)?, nbytes, device.clone())),
         }
     }
@@ -200,5 +200,28 @@ impl Allocation<Cpu> {
 impl<D: Device> fmt::Debug for Allocation<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Allocation").field("ptr", &self.ptr()).field("size", &self.nbytes).field("device", &self.device).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fresh_memory_is_aligned_and_its_own_beside_its_counter_or_not() {
+        for nbytes in [0, 1, 15, 16, 64, 1000, 1023, 1024, 1025, 4096, (32 << 10) - 1, 32 << 10, 40_000] {
+            let memory = Allocation::fresh(&Cpu, nbytes, Fresh::Zeroed).unwrap();
+            let other = Allocation::fresh(&Cpu, nbytes, Fresh::Unspecified).unwrap();
+            assert_eq!((memory.size(), memory.ptr().addr() % if nbytes < 1024 { 16 } else { 64 }), (nbytes, 0), "{nbytes} bytes");
+            // SAFETY: two allocations of so many bytes, and nobody else has them.
+            let (bytes, others) = unsafe {
+                other.ptr().write_bytes(0xFF, nbytes);
+                (std::slice::from_raw_parts(memory.ptr(), nbytes), std::slice::from_raw_parts(other.ptr(), nbytes))
+            };
+            let second = memory.share();
+            drop(memory);
+            assert!(bytes.iter().all(|&byte| byte == 0) && others.iter().all(|&byte| byte == 0xFF), "{nbytes} bytes");
+            assert_eq!((second.handles(), second.version(), second.policy()), (1, 0, ResizePolicy::default()));
+        }
     }
 }

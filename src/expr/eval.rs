@@ -3,6 +3,7 @@
 //! Imports: `error`, `dim`, `layout`, `element`, `kernel`, `device`, `tensor`.
 
 use super::operand::{Expr, Leaves, RowAxes};
+use super::runs::{FEW, Runs};
 use crate::device::{Device, Inputs, MAX_OPERANDS, MAX_REDUCED, Reduction, Slot, same_device};
 use crate::dim::{Dim, Stride};
 use crate::element::Element;
@@ -12,73 +13,8 @@ use crate::layout::{Layout, joint_size};
 use crate::tensor::{Leaf, Tensor, TensorViewMut};
 use std::marker::PhantomData;
 
-/// How many operands most kernels have at most: a small tensor should not pay for room that a large program needs.
-const FEW: usize = 4;
 /// How many outputs one program has, at most.
 const MAX_OUTPUTS: usize = 6;
-
-/// The operands of a kernel of few, as long as they are different row-major runs of one size: to the device they have one
-/// axis, and there is nothing to join, stretch or walk. Where one does not fit, [`Gathered`] looks again and says why.
-///
-/// All of it is inlined: then it is a few comparisons of numbers, and a tensor of a few elements pays no more.
-struct Runs<'a, const RANK: usize, D: Device> {
-    device: &'a D,
-    /// That of the first of them.
-    size: Option<Dim<RANK>>,
-    fits: bool,
-    slots: [Slot<'static>; FEW],
-    loads: usize,
-}
-
-/// The stride of a run.
-const RUN: &[isize] = &[1];
-
-impl<'a, const RANK: usize, D: Device> Leaves<'_, RANK, D> for Runs<'a, RANK, D> {
-    #[inline(always)]
-    fn add(&mut self, leaf: Leaf<'_, RANK, D>) {
-        let (layout, slot) = (leaf.layout(), leaf.slot(RUN));
-        let one_size = *self.size.get_or_insert(layout.size()) == layout.size();
-        let is_new = (0..self.loads).all(|k| self.slots[k].address != slot.address);
-        self.fits &= one_size && is_new && layout.is_contiguous() && leaf.is_ready() && leaf.device() == self.device;
-        self.slots[self.loads] = slot;
-        self.loads += 1;
-    }
-}
-
-impl<'a, const RANK: usize, D: Device> Runs<'a, RANK, D> {
-    #[inline(always)]
-    fn new(device: &'a D) -> Self {
-        let none = Slot { address: std::ptr::null_mut(), stride: RUN, element: 0 };
-        Runs { device, size: None, fits: true, slots: [none; FEW], loads: 0 }
-    }
-
-    #[inline(always)]
-    fn take<E: Expr<RANK, D>>(&mut self, expr: &E) {
-        // One is left for what is updated in place.
-        if const { E::Body::LOADS < FEW && !E::Body::BY_ROWS } {
-            expr.leaves(self);
-        } else {
-            self.fits = false;
-        }
-    }
-
-    /// Whether the device can run over them into an output of `size`.
-    #[inline(always)]
-    fn fit(&self, size: Dim<RANK>) -> bool {
-        self.fits && self.size.is_none_or(|own| own == size)
-    }
-
-    /// Runs `program` into `out`, which is one run of their size.
-    ///
-    /// # Safety
-    /// As [`Gathered::map`].
-    #[inline(always)]
-    unsafe fn map<P: Program>(&self, program: &P, out: &Leaf<'_, RANK, D>) -> Result<()> {
-        let inputs = Inputs { slots: &self.slots[..self.loads], reads: &[0, 1, 2, 3][..self.loads] };
-        // SAFETY: the caller's promise, under a shorter name for the same elements.
-        unsafe { self.device.map(program, &[out.layout().numel()], 0, &[out.slot(RUN)], inputs) }
-    }
-}
 
 /// The operands of one kernel, `MOST` of them at most: each different one once, and which of them each load reads.
 pub(super) struct Gathered<'a, const RANK: usize, D: Device, const MOST: usize> {
@@ -280,22 +216,22 @@ where
         return Ok(out);
     }
     if const { E::Body::LOADS <= FEW } {
-        eval_few::<T, RANK, D, E, FEW>(op, expr, device)
+        eval_few::<T, RANK, D, E, FEW>(op, *expr, device)
     } else {
-        eval_few::<T, RANK, D, E, MAX_OPERANDS>(op, expr, device)
+        eval_few::<T, RANK, D, E, MAX_OPERANDS>(op, *expr, device)
     }
 }
 
-#[inline(never)] // rarer, and large
+#[inline(never)] // rarer, and large; by value, so that what the common case reads need not be in memory
 fn eval_few<T: Element, const RANK: usize, D: Device, E, const MOST: usize>(
     op: &'static str,
-    expr: &E,
+    expr: E,
     device: &D,
 ) -> Result<Tensor<T, RANK, D>>
 where
     E: Expr<RANK, D, Body: Body<Out = T>>,
 {
-    let mut gathered = gather::<RANK, D, E, MOST>(op, expr, device);
+    let mut gathered = gather::<RANK, D, E, MOST>(op, &expr, device);
     let size = gathered.size()?;
     let rows = rows(E::Body::BY_ROWS, op, size, |rows| expr.rows(rows))?;
     let mut out = Tensor::unwritten(op, gathered.preserved(size), device)?;
@@ -324,22 +260,22 @@ where
         return unsafe { runs.map(&Store(expr.body()), &out.leaf()) };
     }
     if const { E::Body::LOADS <= FEW } {
-        eval_into_few::<T, RANK, D, E, FEW>(op, expr, out)
+        eval_into_few::<T, RANK, D, E, FEW>(op, *expr, out)
     } else {
-        eval_into_few::<T, RANK, D, E, MAX_OPERANDS>(op, expr, out)
+        eval_into_few::<T, RANK, D, E, MAX_OPERANDS>(op, *expr, out)
     }
 }
 
-#[inline(never)] // rarer, and large
+#[inline(never)]
 fn eval_into_few<T: Element, const RANK: usize, D: Device, E, const MOST: usize>(
     op: &'static str,
-    expr: &E,
+    expr: E,
     out: &mut TensorViewMut<'_, T, RANK, D>,
 ) -> Result<()>
 where
     E: Expr<RANK, D, Body: Body<Out = T>>,
 {
-    let mut gathered = gather::<RANK, D, E, MOST>(op, expr, out.device());
+    let mut gathered = gather::<RANK, D, E, MOST>(op, &expr, out.device());
     let (size, wanted) = (gathered.size()?, out.size());
     if joint_size(op, size, wanted)? != wanted {
         return Err(Error::Sizes { op, left: size.0.into(), right: wanted.0.into() });
@@ -388,14 +324,14 @@ where
         return unsafe { runs.map(&Store(Call::<F, _>::new((Input::<T>(PhantomData), other.body()))), &leaf) };
     }
     if const { E::Body::LOADS < FEW } {
-        update_with_few::<F, T, U, RANK, D, E, FEW>(out, other)
+        update_with_few::<F, T, U, RANK, D, E, FEW>(out, *other)
     } else {
-        update_with_few::<F, T, U, RANK, D, E, MAX_OPERANDS>(out, other)
+        update_with_few::<F, T, U, RANK, D, E, MAX_OPERANDS>(out, *other)
     }
 }
 
-#[inline(never)] // rarer, and large
-fn update_with_few<F, T, U, const RANK: usize, D, E, const MOST: usize>(out: &mut TensorViewMut<'_, T, RANK, D>, other: &E) -> Result<()>
+#[inline(never)]
+fn update_with_few<F, T, U, const RANK: usize, D, E, const MOST: usize>(out: &mut TensorViewMut<'_, T, RANK, D>, other: E) -> Result<()>
 where
     T: Element,
     U: Element,
@@ -417,8 +353,8 @@ where
 }
 
 /// A reduction of an expression over the marked axes, whose sizes are found.
-struct Reducing<'a, const RANK: usize, D: Device, E> {
-    gathered: Gathered<'a, RANK, D, MAX_OPERANDS>,
+struct Reducing<'a, const RANK: usize, D: Device, E, const MOST: usize> {
+    gathered: Gathered<'a, RANK, D, MOST>,
     expr: &'a E,
     gone: [bool; RANK],
     size: Dim<RANK>,
@@ -426,10 +362,10 @@ struct Reducing<'a, const RANK: usize, D: Device, E> {
     sizes: [usize; RANK],
 }
 
-impl<'a, const RANK: usize, D: Device, E: Expr<RANK, D>> Reducing<'a, RANK, D, E> {
+impl<'a, const RANK: usize, D: Device, E: Expr<RANK, D>, const MOST: usize> Reducing<'a, RANK, D, E, MOST> {
     fn new<Q: Reducer<<E::Body as Body>::Out>>(expr: &'a E, device: &'a D, gone: [bool; RANK]) -> Result<Self> {
         let op = Q::NAME;
-        let mut gathered = gather::<RANK, D, E, MAX_OPERANDS>(op, expr, device);
+        let mut gathered = gather::<RANK, D, E, MOST>(op, expr, device);
         let size = gathered.size()?;
         size.numel_of(op, size_of::<Q::Out>())?;
         let sizes = last(gone).map(|axis| size.0[axis]);
@@ -495,7 +431,24 @@ where
     E: Expr<RANK, D>,
     Q: Reducer<<E::Body as Body>::Out>,
 {
-    let reducing = Reducing::new::<Q>(expr, device, gone)?;
+    if const { E::Body::LOADS <= FEW } {
+        reduce_few::<Q, RANK, M, D, E, FEW>(reducer, expr, device, gone)
+    } else {
+        reduce_few::<Q, RANK, M, D, E, MAX_OPERANDS>(reducer, expr, device, gone)
+    }
+}
+
+fn reduce_few<Q, const RANK: usize, const M: usize, D: Device, E, const MOST: usize>(
+    reducer: Q,
+    expr: &E,
+    device: &D,
+    gone: [bool; RANK],
+) -> Result<Tensor<Q::Out, M, D>>
+where
+    E: Expr<RANK, D>,
+    Q: Reducer<<E::Body as Body>::Out>,
+{
+    let reducing = Reducing::<RANK, D, E, MOST>::new::<Q>(expr, device, gone)?;
     let mut out = Tensor::<Q::Out, M, D>::unwritten(Q::NAME, Layout::row_major(reducing.kept()), device)?;
     let leaf = out.fresh_leaf();
     // SAFETY: a fresh tensor of the sizes that stay.
@@ -515,7 +468,7 @@ where
     Q: Reducer<<E::Body as Body>::Out>,
 {
     let leaf = out.leaf();
-    let reducing = Reducing::new::<Q>(expr, leaf.device(), gone)?;
+    let reducing = Reducing::<RANK, D, E, MAX_OPERANDS>::new::<Q>(expr, leaf.device(), gone)?;
     let kept = reducing.kept::<M>();
     if kept != leaf.layout().size() {
         return Err(Error::Sizes { op: Q::NAME, left: kept.0.into(), right: leaf.layout().size().0.into() });

@@ -21,6 +21,8 @@ use std::any::TypeId;
 const BLOCK: usize = 1024;
 /// Bytes that hold a block of outputs which are inputs too.
 const IN_PLACE: usize = 4096;
+/// Bytes of a short run.
+const SHORT: usize = 1024;
 /// Rows that are packed side by side where none stands crosswise.
 const ROWS: usize = 8;
 /// Outputs of this many bytes go past the caches: half of a large one.
@@ -173,17 +175,27 @@ pub(super) unsafe fn run<P: Program>(program: &P, sizes: &[usize], row: usize, o
     let one_axis = |slot: &Slot<'_>| matches!(slot.stride, [1]);
     if let [n @ 0..walk::PART] = *sizes
         && !P::BY_ROWS
-        && outputs.iter().chain(inputs.slots).all(one_axis)
-        && !is_in_place(outputs, inputs.slots)
+        && outputs.iter().all(one_axis)
+        && inputs.slots.iter().all(one_axis)
     {
         let mut pointers = [std::ptr::null_mut(); MAX_OPERANDS + 1];
         let reads = inputs.reads.iter().map(|&read| inputs.slots[read as usize].address);
         for (pointer, address) in pointers.iter_mut().zip(outputs.iter().map(|slot| slot.address).chain(reads)) {
             *pointer = address;
         }
-        // SAFETY: every operand is one run of `n` elements; the kernel is that of the program's type.
-        unsafe { (kernel::<P>().row)(std::ptr::from_ref(program).cast(), n, &pointers) };
-        return Ok(());
+        let (row, program) = (kernel::<P>().row, std::ptr::from_ref(program).cast());
+        if !is_in_place(outputs, inputs.slots) {
+            // SAFETY: every operand is one run of `n` elements; the kernel is that of the program's type.
+            unsafe { row(program, n, &pointers) };
+            return Ok(());
+        }
+        if let [output] = outputs
+            && n * output.element <= SHORT
+        {
+            // SAFETY: as above.
+            unsafe { in_place(row, program, n, &mut pointers, output.element) };
+            return Ok(());
+        }
     }
     // SAFETY: the caller's promise.
     unsafe { drive(program, sizes, row, outputs, inputs) }
@@ -195,6 +207,24 @@ fn kernel<P: Program>() -> MapKernel {
     let compiled = P::compiled().and_then(|kernel| kernel.downcast_ref::<MapKernel>());
     let compiled = compiled.filter(|kernel| kernel.program == TypeId::of::<P>());
     compiled.copied().unwrap_or(MapKernel::of::<P>())
+}
+
+/// A short run whose output is an input too: by way of a buffer (see the module's head).
+unsafe fn in_place(
+    row: unsafe fn(program: *const (), n: usize, pointers: &Addresses),
+    program: *const (),
+    n: usize,
+    pointers: &mut Addresses,
+    element: usize,
+) {
+    let mut words = Words::<{ SHORT / 8 }>::uninit();
+    let room = words.as_mut_ptr().cast::<u8>();
+    let output = std::mem::replace(&mut pointers[0], room);
+    // SAFETY: the caller's promise, of `n` elements; there is room for them.
+    unsafe {
+        row(program, n, pointers);
+        std::ptr::copy_nonoverlapping(room, output, n * element);
+    }
 }
 
 #[inline(never)]
@@ -213,6 +243,9 @@ unsafe fn drive<P: Program>(program: &P, sizes: &[usize], row: usize, outputs: &
     // SAFETY: the caller's promise; the kernel is that of the program's type.
     unsafe {
         if P::BY_ROWS {
+            if rows::short(&job, P::HELD, sizes, row, outputs, inputs.slots) {
+                return Ok(());
+            }
             return rows::drive(&job, P::HELD, sizes, row, outputs, inputs.slots);
         }
         job.drive(sizes, outputs, inputs.slots);

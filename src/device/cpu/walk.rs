@@ -270,6 +270,24 @@ pub(super) fn small_run(sizes: &[usize], outputs: &[Slot<'_>], inputs: &[Slot<'_
     (numel < PART && outputs.iter().all(is_run) && inputs.iter().all(is_run)).then_some(numel)
 }
 
+/// The number of indices inside `sizes`, and the step of each operand along them in bytes, if they are one axis to every
+/// operand; the first of them is axis `first` of the operands.
+pub(super) fn one_axis(sizes: &[usize], first: usize, slots: &[Slot<'_>]) -> Option<(usize, [isize; MAX_OPERANDS])> {
+    let (mut total, mut steps) = (1usize, [0; MAX_OPERANDS]);
+    for (axis, &size) in sizes.iter().enumerate().rev().filter(|&(_, &size)| size != 1) {
+        for (steps, slot) in steps.iter_mut().zip(slots) {
+            let here = step(slot, first + axis);
+            if total == 1 {
+                *steps = here;
+            } else if here != steps.wrapping_mul(total as isize) {
+                return None;
+            }
+        }
+        total = total.saturating_mul(size);
+    }
+    (total > 0).then_some((total, steps))
+}
+
 /// Parts for each thread, so that one which is held up does not hold up the others for long.
 #[cfg(feature = "rayon")]
 const PARTS: usize = 4;
