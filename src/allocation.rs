@@ -63,7 +63,10 @@ impl<D: Device> Allocation<D> {
     #[inline]
     pub(crate) fn fresh(device: &D, nbytes: usize, fresh: Fresh) -> Result<Shared<Self>> {
         match device.beside(nbytes) {
-            Some(block) => Self::beside(device, nbytes, fresh, block).ok_or_else(|| Error::OutOfMemory { op: "allocate", nbytes }),
+            Some(block) => match Self::beside(device, nbytes, fresh, block) {
+                Some(shared) => Ok(shared),
+                None => Err(Error::OutOfMemory { op: "allocate", nbytes }),
+            },
             None => Shared::new(Self::of(device.allocate(nbytes, fresh)?, nbytes, device.clone())),
         }
     }

@@ -64,7 +64,7 @@ impl<T> Shared<T> {
     /// # Errors
     /// [`Error::OutOfMemory`]; `value` is dropped.
     pub(crate) fn new(value: T) -> Result<Self> {
-        Self::with_room(0, 1, |_| value).ok_or_else(|| Error::OutOfMemory { op: "handle", nbytes: size_of::<Counted<T>>() })
+        Self::with_room(0, 1, |_| value).ok_or(Error::OutOfMemory { op: "handle", nbytes: size_of::<Counted<T>>() })
     }
 
     /// The first handle on what `make` makes of room for `nbytes` bytes, which live as long as the value, at an address that
