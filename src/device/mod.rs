@@ -14,13 +14,14 @@ mod cpu;
 mod meta;
 
 pub use cpu::{Cpu, CpuBlock, MemoryStatistics, SteadyState};
-pub(crate) use cpu::{MapKernel, ReduceKernel, ScanKernel, VecParts};
+pub(crate) use cpu::{MapKernel, ReduceKernel, ScanKernel, VecParts, alignment};
 pub use meta::Meta;
 
 use crate::element::{Comparable, Element, Number};
 use crate::error::{Error, Result, text};
 use crate::kernel::{Addressed, Body, Contraction, Op, Program, Reducer, Scanning, Sorting};
 use std::fmt::Debug;
+use std::ptr::NonNull;
 
 /// How much one kernel may read and write: its loads and its outputs together.
 pub const MAX_OPERANDS: usize = 24;
@@ -94,6 +95,16 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     /// # Errors
     /// [`Error::OutOfMemory`].
     fn allocate(&self, nbytes: usize, fresh: Fresh) -> Result<Self::Block>;
+
+    /// How fresh memory of `nbytes` bytes becomes a block that stands in memory of the host, beside the count of its handles
+    /// and freed with it after the block is dropped: a small tensor then takes one block of the heap. `None`, as here, where
+    /// memory is not the host's, or is to come from [`allocate`](Device::allocate).
+    ///
+    /// What it gives is called with the address and `nbytes`; both are as safety 1 says, and nobody else uses these bytes.
+    fn beside(&self, nbytes: usize) -> Option<unsafe fn(NonNull<u8>, usize) -> Self::Block> {
+        let _ = nbytes;
+        None
+    }
 
     /// Memory that somebody else owns, given back through `free` when the block is dropped.
     ///

@@ -3,7 +3,7 @@
 //! Imports: `error`, `dim`, `element`, `kernel`, `device`, `tensor`.
 
 use super::eval::{Gathered, rows};
-use super::operand::{Expr, Operand, RowAxes};
+use super::operand::{Expr, Leaves, Operand, RowAxes};
 use crate::device::{Device, MAX_OPERANDS};
 use crate::dim::Dim;
 use crate::element::Element;
@@ -77,7 +77,7 @@ macro_rules! updates {
                 let updated = [$($view.leaf()),+];
                 let mut gathered = Gathered::new(FUNCTION::NAME, updated[0].device(), updated.len());
                 updated.iter().for_each(|leaf| gathered.add(*leaf));
-                $($expr.leaves(&mut |leaf| gathered.add(leaf));)*
+                $($expr.leaves(&mut gathered);)*
                 // SAFETY: the exclusive views are what the program loads first, with their elements; then come the loads
                 // of the bodies, in the order of the leaves.
                 unsafe { update(FUNCTION::NAME, &program, gathered, &updated, |_rows| { $($expr.rows(_rows);)* }) }

@@ -214,6 +214,9 @@ fn product<T: Number, L: Number, R: Number, const RANK: usize, const N: usize, c
     left: TensorView<'_, L, RANK, D>,
     right: TensorView<'_, R, N, D>,
 ) -> Result<Tensor<T, M, D>> {
+    if RANK == 2 && N == 2 && M == 2 {
+        return matrices(op, left, right);
+    }
     labelled(op, labels::<RANK, N, M>(), left, right)
 }
 
@@ -230,6 +233,31 @@ fn labels<const RANK: usize, const N: usize, const M: usize>() -> [&'static [u8]
     };
     let last = |labels: &'static [u8], rank: usize| &labels[labels.len() - rank..];
     [last(left, RANK), last(right, N), last(out, M)]
+}
+
+/// The product of two matrices, whose axes need no labels.
+fn matrices<T: Number, L: Number, R: Number, const RANK: usize, const N: usize, const M: usize, D: Device>(
+    op: &'static str,
+    left: TensorView<'_, L, RANK, D>,
+    right: TensorView<'_, R, N, D>,
+) -> Result<Tensor<T, M, D>> {
+    same_device(op, left.device(), right.device())?;
+    left.ready(op)?;
+    right.ready(op)?;
+    let (sizes, others) = (left.size().0, right.size().0);
+    if sizes[1] != others[0] {
+        return Err(Error::Inner { op, left: sizes.into(), right: others.into() });
+    }
+    let size = Dim(std::array::from_fn(|axis| [sizes[0], others[1]][axis]));
+    let mut out = Tensor::<T, M, D>::unwritten(op, Layout::row_major_of(op, size, size_of::<T>())?, left.device())?;
+    let (leaf, left_leaf, right_leaf) = (out.fresh_leaf(), left.leaf(), right.leaf());
+    let (stride, left_stride, right_stride) = (leaf.layout().stride().0, left.stride().0, right.stride().0);
+    let plan = Contraction { batch: &[], m: &sizes[..1], k: &sizes[1..2], n: &others[1..2] };
+    // SAFETY: two ready views and fresh memory, which overlaps neither, with their own strides.
+    unsafe {
+        left.device().contract::<T, L, R>(plan, leaf.slot(&stride), left_leaf.slot(&left_stride), right_leaf.slot(&right_stride))?;
+    }
+    Ok(out)
 }
 
 // ------------------------------------------------------------ labels

@@ -59,6 +59,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
 });
 
 /// The kernel of this type, if it was compiled in advance.
+#[inline]
 pub(super) fn compiled(kernel: TypeId) -> Option<Compiled> {
     if cfg!(debug_assertions) { TABLE.0.get(&kernel).copied() } else { None }
 }

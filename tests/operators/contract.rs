@@ -141,6 +141,20 @@ fn long_and_skinny_products_stay_within_their_bound() -> Result<()> {
     Ok(())
 }
 
+/// Sides up to 16 have a loop of their own, over 16, 8, 4 columns and single ones.
+#[test]
+fn small_products_are_right_for_every_number_of_columns() -> Result<()> {
+    for n in 1..=17 {
+        for kinds in [[0, 0], [1, 2], [3, 5], [6, 7]] {
+            products::<i32>([3, 5, n], kinds)?;
+            products::<u64>([16, 16, n], kinds)?;
+            products::<f32>([n, 4, 16], kinds)?;
+            products::<f64>([2, n, n], kinds)?;
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn stacks_of_matrices_stretch_where_a_batch_is_1() -> Result<()> {
     fn stacks<T: Value + Number>() -> Result<()> {

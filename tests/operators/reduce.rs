@@ -406,3 +406,25 @@ fn columns_of_many_strided_operands_fit_their_room() -> Result<()> {
     assert_eq!(all.sum(Axis::<0>)?.to_vec()?, truth);
     Ok(())
 }
+
+/// Few rows at equal distances take a short way, which gives the same bits as the long one.
+#[test]
+fn rows_at_equal_distances_are_reduced_as_those_that_are_not() -> Result<()> {
+    fn same<T: Value + Float>() -> Result<()> {
+        let mut random = Random(91);
+        let is_same = |x: Vec<T>, y: Vec<T>| x.len() == y.len() && x.into_iter().zip(y).all(|(x, y)| x.same(y));
+        for count in [1, 2, 7, 31, 64, 65, 200, 5000] {
+            let x = Tensor::<T, 3>::from_fn([2, 5, count], |_| T::moderate(&mut random), &Cpu)?;
+            let apart = x.slice((.., 0..3, ..))?;
+            let (sums, powers) = (apart.sum(Axis::<2>)?, apart.softmax(Axis::<2>)?);
+            for i in 0..2 {
+                let few = x.slice((i, 0..3, ..))?;
+                assert!(is_same(few.sum(Axis::<1>)?.to_vec()?, sums.slice((i, ..))?.to_vec()?), "sum {count} {}", T::DTYPE);
+                assert!(is_same(few.softmax(Axis::<1>)?.to_vec()?, powers.slice((i, .., ..))?.to_vec()?), "softmax {count} {}", T::DTYPE);
+            }
+        }
+        Ok(())
+    }
+    same::<f32>()?;
+    same::<f64>()
+}

@@ -228,14 +228,38 @@ impl Settling<'_> {
 
 /// # Safety
 /// As [`Device::map`](crate::device::Device::map).
+#[inline(always)] // the little that a small run needs; the rest is apart
 pub(super) unsafe fn run<P: Program>(program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+    let one_axis = |slot: &Slot<'_>| matches!(slot.stride, [1]);
+    if let [n @ 0..walk::PART] = *sizes
+        && !P::BY_ROWS
+        && outputs.iter().all(one_axis)
+        && inputs.slots.iter().all(one_axis)
+    {
+        let (job, apart) = job(program, outputs, inputs);
+        // SAFETY: every operand is one run of `n` elements; the kernel is that of the program's type.
+        unsafe { job.one_run(n, apart, inputs.slots) };
+        return Ok(());
+    }
+    // SAFETY: the caller's promise.
+    unsafe { drive(program, sizes, row, outputs, inputs) }
+}
+
+/// The work of a program, by the kernel that was compiled in advance if there is one; and the outputs that are no inputs.
+#[inline(always)]
+fn job<'a, 's, P: Program>(program: &P, outputs: &'s [Slot<'s>], inputs: Inputs<'a>) -> (Job<'a>, &'s [Slot<'s>]) {
     let compiled = P::compiled(TypeId::of::<P>()).and_then(|kernel| kernel.downcast_ref::<MapKernel>());
     let compiled = compiled.filter(|kernel| kernel.program == TypeId::of::<P>());
     let kernel = compiled.copied().unwrap_or(MapKernel::of::<P>());
     let first = if P::IN_PLACE { 0 } else { outputs.len() };
     let program = std::ptr::from_ref(program).cast();
     let job = Job { rows: kernel.rows, program, outputs: outputs.len(), first, reads: inputs.reads, streams: false };
-    let apart = &outputs[..first];
+    (job, &outputs[..first])
+}
+
+#[inline(never)]
+unsafe fn drive<P: Program>(program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+    let (job, apart) = job(program, outputs, inputs);
     if !P::BY_ROWS
         && let Some(n) = walk::small_run(sizes, apart, inputs.slots)
     {
@@ -253,6 +277,9 @@ pub(super) unsafe fn run<P: Program>(program: &P, sizes: &[usize], row: usize, o
     // SAFETY: the caller's promise; the kernel is that of the program's type.
     unsafe {
         if P::BY_ROWS {
+            if rows::short(&job, P::HELD, sizes, row, apart, inputs.slots) {
+                return Ok(());
+            }
             return rows::drive(&job, P::HELD, sizes, row, apart, inputs.slots);
         }
         job.drive(sizes, apart, inputs.slots);

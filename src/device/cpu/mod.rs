@@ -45,6 +45,7 @@ mod walk;
 pub(crate) use map::MapKernel;
 pub use memory::CpuBlock;
 pub(crate) use memory::VecParts;
+pub(crate) use pool::alignment;
 pub use pool::{MemoryStatistics, SteadyState};
 pub(crate) use reduce::ReduceKernel;
 pub(crate) use scan::ScanKernel;
@@ -54,6 +55,7 @@ use crate::element::{Comparable, Element, Number};
 use crate::error::Result;
 use crate::kernel::{Addressed, Body, Contraction, Op, Program, Reducer, Scanning, Sorting};
 use std::mem::MaybeUninit;
+use std::ptr::NonNull;
 
 /// The host's processor and memory.
 ///
@@ -124,10 +126,17 @@ unsafe impl Device for Cpu {
         CpuBlock::new(nbytes, fresh)
     }
 
+    #[inline]
+    fn beside(&self, nbytes: usize) -> Option<unsafe fn(NonNull<u8>, usize) -> CpuBlock> {
+        // Larger ones are kept by the pool.
+        if nbytes < pool::POOLED { Some(CpuBlock::beside) } else { None }
+    }
+
     unsafe fn adopt(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<CpuBlock> {
         Ok(CpuBlock::external(address, nbytes, free))
     }
 
+    #[inline]
     fn address(block: &CpuBlock) -> *mut u8 {
         block.address()
     }
@@ -150,6 +159,7 @@ unsafe impl Device for Cpu {
         Ok(())
     }
 
+    #[inline(always)]
     unsafe fn map<P: Program>(&self, program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
         unsafe { map::run(program, sizes, row, outputs, inputs) }

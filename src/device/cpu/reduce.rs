@@ -34,7 +34,7 @@ pub(crate) struct ReduceKernel {
     join: unsafe fn(states: *const u8, stretches: usize, count: usize, out: *mut u8),
     /// Bytes of a state.
     state: usize,
-    short_rows: unsafe fn(body: *const (), rows: ShortRows),
+    short_rows: unsafe fn(body: *const (), rows: &ShortRows),
     pub(super) columns: unsafe fn(body: *const (), tiles: &mut Tiles<'_>, count: usize, out: *mut u8, out_step: isize),
 }
 
@@ -76,6 +76,10 @@ unsafe impl Sync for Job<'_> {}
 impl Job<'_> {
     unsafe fn drive(&self, axes: Reduction<'_>, output: Slot<'_>) {
         let count: usize = axes.reduced.iter().product();
+        if let Some(rows) = self.few_rows(axes, &output) {
+            // SAFETY: as the caller promises.
+            return unsafe { (self.kernel.short_rows)(self.body, &rows) };
+        }
         let operands = self.inputs.slots.len();
         let mut kept = [output; MAX_OPERANDS];
         let mut reduced = [output; MAX_OPERANDS];
@@ -95,13 +99,32 @@ impl Job<'_> {
         });
     }
 
+    /// The rows of a small reduction that are contiguous in every operand and stand at equal distances, if they are such:
+    /// then there is nothing to walk, and a tensor of a few elements does not pay for it.
+    fn few_rows(&self, axes: Reduction<'_>, output: &Slot<'_>) -> Option<ShortRows> {
+        let slots = self.inputs.slots;
+        let (rows, down) = walk::one_axis(axes.kept, 0, slots)?;
+        let (_, out_step) = walk::one_axis(axes.kept, 0, std::slice::from_ref(output))?;
+        let (count, along) = walk::one_axis(axes.reduced, axes.kept.len(), slots)?;
+        let contiguous = slots.iter().zip(&along).all(|(slot, &step)| count == 1 || step == slot.element as isize);
+        let sum = |steps: &[isize]| steps[..slots.len()].iter().map(|step| step.unsigned_abs()).sum();
+        let small = count <= LEAF && rows.saturating_mul(count) < walk::PART;
+        if !contiguous || !small || prefers_columns(count, [rows, rows], sum(&along), sum(&down)) {
+            return None;
+        }
+        let (mut pointers, mut steps) = ([std::ptr::null_mut(); MAX_OPERANDS + 1], [0; MAX_OPERANDS]);
+        for (k, &read) in self.inputs.reads.iter().enumerate() {
+            (pointers[k], steps[k]) = (slots[read as usize].address, down[read as usize]);
+        }
+        Some(ShortRows { pointers, steps, rows, count, out: output.address, out_step: out_step[0] })
+    }
+
     /// Whether a kept axis is the one to go along in memory.
     fn prefers_columns(&self, outer: &Walk, inner: &Walk, count: usize) -> bool {
         let step = |walk: &Walk, k: usize| walk.inner_step(k).unsigned_abs();
         let along: usize = (0..self.inputs.slots.len()).map(|k| step(inner, k)).sum();
         let across: usize = (0..self.inputs.slots.len()).map(|k| step(outer, k + 1)).sum();
-        let narrow = count < 2 * LANES && outer.numel() >= WIDTH;
-        outer.inner() >= NARROWEST && (narrow || (across != 0 && across < along))
+        prefers_columns(count, [outer.numel(), outer.inner()], along, across)
     }
 
     unsafe fn part(&self, outer: &Walk, inner: Option<&Walk>, count: usize, columns: bool) {
@@ -217,7 +240,7 @@ impl Job<'_> {
             let rows = if packed { 1 } else { outer.left_in_row(&index) };
             let (out, out_step) = (outer.address_at(0, &index), outer.inner_step(0));
             // SAFETY: `rows` rows of promised elements, and their outputs.
-            unsafe { (self.kernel.short_rows)(self.body, ShortRows { pointers: self.spread(&base), steps, rows, count, out, out_step }) };
+            unsafe { (self.kernel.short_rows)(self.body, &ShortRows { pointers: self.spread(&base), steps, rows, count, out, out_step }) };
             outer.advance(&mut index, rows);
             done += rows;
         }
@@ -231,6 +254,13 @@ impl Job<'_> {
         }
         pointers
     }
+}
+
+/// Whether rows of `count` values, of which there are so many in all and along the fastest axis, are reduced side by side;
+/// what the steps from value to value, and from row to row, come to.
+fn prefers_columns(count: usize, [rows, inner]: [usize; 2], along: usize, across: usize) -> bool {
+    let narrow = count < 2 * LANES && rows >= WIDTH;
+    inner >= NARROWEST && (narrow || (across != 0 && across < along))
 }
 
 /// The values of one row, a contiguous block at a time.
@@ -342,23 +372,23 @@ struct ShortRows {
 ///
 /// # Safety
 /// `body` points to a `B`; the rows hold its operands' elements; the outputs have room for one `R::Out` each.
-unsafe fn short_rows<B: Body, R: Reducer<B::Out>>(body: *const (), rows: ShortRows) {
+unsafe fn short_rows<B: Body, R: Reducer<B::Out>>(body: *const (), rows: &ShortRows) {
     // SAFETY: the caller's promise; bodies are `Copy`.
     let body = unsafe { body.cast::<B>().read() };
     simd::dispatch(AbsorbRows::<B, R> { body, rows, reducer: PhantomData });
 }
 
-struct AbsorbRows<B, R> {
+struct AbsorbRows<'a, B, R> {
     body: B,
-    rows: ShortRows,
+    rows: &'a ShortRows,
     reducer: PhantomData<R>,
 }
 
-impl<B: Body, R: Reducer<B::Out>> Loop for AbsorbRows<B, R> {
+impl<B: Body, R: Reducer<B::Out>> Loop for AbsorbRows<'_, B, R> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let ShortRows { mut pointers, steps, rows, count, mut out, out_step } = self.rows;
+        let ShortRows { mut pointers, steps, rows, count, mut out, out_step } = *self.rows;
         for _ in 0..rows {
             let state = leaf::<B, R, false>(self.body, &pointers, 0, 0..count, 0);
             let value = R::finish::<Run>(state, Lane(count as i64)).0;

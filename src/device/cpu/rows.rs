@@ -5,6 +5,7 @@
 //! Imports: `error`, `device`.
 
 use super::drive::{Job, Packed, together};
+use super::io::Words;
 use super::memory::CpuBlock;
 use super::pack;
 use super::walk::{self, Order, Walk};
@@ -49,6 +50,39 @@ pub(super) unsafe fn drive(
         });
     });
     result.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Bytes of what a program holds of a short row.
+const SHORT: usize = 4 << 10;
+
+/// Runs a few short rows that are contiguous in every operand and stand at equal distances; says whether they were such.
+///
+/// There is nothing to walk and to pack then, and a tensor of a few elements does not pay for it.
+///
+/// # Safety
+/// As [`drive`].
+pub(super) unsafe fn short(job: &Job<'_>, held: usize, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: &[Slot<'_>]) -> bool {
+    let slots = together(outputs, inputs);
+    let slots = &slots[..outputs.len() + inputs.len()];
+    let (outer, along) = sizes.split_at(sizes.len() - row);
+    let (Some((rows, down)), Some((count, steps))) = (walk::one_axis(outer, 0, slots), walk::one_axis(along, outer.len(), slots)) else {
+        return false;
+    };
+    let contiguous = slots.iter().zip(&steps).all(|(slot, &step)| count == 1 || step == slot.element as isize);
+    let room = held.saturating_mul(count.saturating_add(64));
+    if !contiguous || rows.saturating_mul(count) >= walk::PART || room > SHORT {
+        return false;
+    }
+    let mut words = Words::<{ SHORT / 8 + 8 }>::uninit();
+    let start = words.as_mut_ptr().cast::<u8>();
+    let (mut base, mut by) = ([std::ptr::null_mut(); MAX_OPERANDS + 1], [0; MAX_OPERANDS + 1]);
+    for (k, slot) in slots.iter().enumerate() {
+        (base[k], by[k]) = (slot.address, down[k]);
+    }
+    base[MAX_OPERANDS] = start.wrapping_add(start.addr().wrapping_neg() % 64);
+    // SAFETY: the caller's promise: rows of `count` elements; there is room for what is held of one, from a cache line on.
+    unsafe { job.each_row(&base, &by, rows, count) };
+    true
 }
 
 struct Rows<'a> {

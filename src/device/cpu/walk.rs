@@ -251,7 +251,7 @@ pub(super) struct Index {
 }
 
 /// Elements below which a part is not worth a thread of its own.
-const PART: usize = 1 << 16;
+pub(super) const PART: usize = 1 << 16;
 
 /// The number of indices inside `sizes`; the largest number where there are more.
 pub(super) fn numel(sizes: &[usize]) -> usize {
@@ -271,6 +271,24 @@ pub(super) fn small_run(sizes: &[usize], outputs: &[Slot<'_>], inputs: &[Slot<'_
     };
     let numel = numel(sizes);
     (numel < PART && outputs.iter().all(is_run) && inputs.iter().all(is_run)).then_some(numel)
+}
+
+/// The number of indices inside `sizes`, and the step of each operand along them in bytes, if they are one axis to every
+/// operand; the first of them is axis `first` of the operands.
+pub(super) fn one_axis(sizes: &[usize], first: usize, slots: &[Slot<'_>]) -> Option<(usize, [isize; MAX_OPERANDS])> {
+    let (mut total, mut steps) = (1usize, [0; MAX_OPERANDS]);
+    for (axis, &size) in sizes.iter().enumerate().rev().filter(|&(_, &size)| size != 1) {
+        for (steps, slot) in steps.iter_mut().zip(slots) {
+            let here = step(slot, first + axis);
+            if total == 1 {
+                *steps = here;
+            } else if here != steps.wrapping_mul(total as isize) {
+                return None;
+            }
+        }
+        total = total.saturating_mul(size);
+    }
+    (total > 0).then_some((total, steps))
 }
 
 /// Parts for each thread, so that one which is held up does not hold up the others for long.

@@ -3,6 +3,7 @@
 //! | file | |
 //! |---|---|
 //! | `axes.rs` | groups of axes: merged, ordered, walked |
+//! | `small.rs` | matrices of a few elements |
 //! | `vector.rs` | a matrix times a vector |
 //! | `library.rs` | the `gemm` crate, where matrices are plain and large |
 //! | `block.rs` | everything else: panels packed from any layout, tiles over them |
@@ -19,6 +20,7 @@ mod library;
 mod micro;
 mod pack;
 mod plain;
+mod small;
 mod tile;
 mod vector;
 
@@ -34,6 +36,7 @@ use half::{bf16, f16};
 use num_complex::Complex;
 use pack::*;
 use plain::Plain;
+use small::Small;
 use std::any::TypeId;
 use std::marker::PhantomData;
 
@@ -45,6 +48,15 @@ pub(super) unsafe fn run<T: Number, L: Number, R: Number>(
     left: Slot<'_>,
     right: Slot<'_>,
 ) -> Result<()> {
+    if is_own::<T>()
+        && is_own::<L>()
+        && is_own::<R>()
+        && let Some(small) = Small::planned(&plan, &output, &left, &right)
+        // SAFETY: the caller's promise, with elements that the names say.
+        && unsafe { small.run([T::DTYPE, L::DTYPE, R::DTYPE]) }
+    {
+        return Ok(());
+    }
     // SAFETY: the caller's promise.
     unsafe { batches(plan, output, left, right, one::<T, L, R>, one::<T, R, L>) }
 }
@@ -151,6 +163,12 @@ unsafe fn by_name(product: &Product, types: [DType; 3]) -> Result<bool> {
     let [out, left, right] = types;
     if product.k.total() == 0 {
         return Ok(false); // zeros
+    }
+    if let Some(small) = Small::of(product)
+        // SAFETY: the caller's promise.
+        && unsafe { small.run(types) }
+    {
+        return Ok(true);
     }
     // SAFETY: the caller's promise.
     if unsafe { vector::run(product, types) }? {
