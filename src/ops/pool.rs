@@ -28,18 +28,21 @@ pub struct Pool<const N: usize> {
     pub window: [usize; N],
     /// From window to window.
     pub stride: [usize; N],
-    /// Places before the first and after the last index of each axis, at most half a window.
+    /// Places before the first and after the last index of each axis, at most half of what a window reaches over.
     pub padding: [usize; N],
     /// From element to element inside a window.
     pub dilation: [usize; N],
     /// Whether a mean counts the padding, as zeros.
     pub count_padding: bool,
+    /// Whether a last window that starts inside, but leaves the input and its padding, counts too; what is beyond the
+    /// padding is never counted.
+    pub ceil: bool,
 }
 
 impl<const N: usize> Pool<N> {
     /// Windows side by side, no padding.
     pub const fn new(window: [usize; N]) -> Self {
-        Pool { window, stride: window, padding: [0; N], dilation: [1; N], count_padding: true }
+        Pool { window, stride: window, padding: [0; N], dilation: [1; N], count_padding: true, ceil: false }
     }
     /// With another stride.
     pub const fn stride(self, stride: [usize; N]) -> Self {
@@ -53,6 +56,10 @@ impl<const N: usize> Pool<N> {
     pub const fn dilation(self, dilation: [usize; N]) -> Self {
         Pool { dilation, ..self }
     }
+    /// With a last window that leaves the input, PyTorch's `ceil_mode`.
+    pub const fn ceil(self, ceil: bool) -> Self {
+        Pool { ceil, ..self }
+    }
     /// Whether a mean counts the padding.
     pub const fn count_padding(self, count_padding: bool) -> Self {
         Pool { count_padding, ..self }
@@ -62,18 +69,20 @@ impl<const N: usize> Pool<N> {
 macro_rules! pools {
     ($($max:ident $avg:ident $n:literal;)*) => { $(
         impl<T: Comparable, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-            /// The largest of each window; NaN if any is.
+            /// The largest of each window; NaN if any is. A window with gaps may have no place inside the input: its largest
+            /// is the lowest number, −∞ of floats.
             ///
             /// # Shapes
             /// `[batch, channel, n, …] → [batch, channel, n', …]`,
-            /// `n' = (n + 2 · padding − dilation · (window − 1) − 1) / stride + 1`.
+            /// `n' = (n + 2 · padding − dilation · (window − 1) − 1) / stride + 1`; with `ceil` the quotient is rounded up
+            /// where that window starts inside.
             ///
             /// # Cost
             /// One allocation; as many passes over it as a window has places.
             ///
             /// # Errors
-            /// [`Error::Value`] when a window does not fit or the padding is more than half of it,
-            /// [`Error::Unallocated`], [`Error::OutOfMemory`].
+            /// [`Error::Value`] when a window does not fit, the padding is more than half of what it reaches over, or an axis
+            /// has no places; [`Error::Unallocated`], [`Error::OutOfMemory`].
             ///
             /// # Source
             /// PyTorch's `max_pool1d` … `max_pool3d`.
@@ -97,7 +106,8 @@ macro_rules! pools {
             }
         }
         impl<T: Float, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-            /// The mean of each window, summed in f64. Padding counts as zeros unless `count_padding` is false.
+            /// The mean of each window, summed in f64. Padding counts as zeros unless `count_padding` is false; then a window
+            /// with no place inside the input, as gaps allow, gives NaN.
             ///
             /// Shapes, cost and errors are those of the largest; one more allocation, of f64.
             ///
@@ -142,11 +152,18 @@ fn result<T, const RANK: usize, const N: usize, D: Device>(
     let mut size = x.size().0;
     for axis in 0..N {
         let (window, padding) = (pool.window[axis], pool.padding[axis]);
-        if padding > window / 2 {
-            let what = format_args!("axis {}: padding {padding} is more than half a window of {window}", axis + 2);
+        let reach = window.saturating_sub(1).saturating_mul(pool.dilation[axis]).saturating_add(1);
+        if padding > reach / 2 {
+            let what = format_args!("axis {}: padding {padding} is more than half a window that reaches over {reach}", axis + 2);
             return Err(Error::Value { op, what: text(what) });
         }
-        size[axis + 2] = windows(op, axis + 2, size[axis + 2], window, [pool.stride[axis], padding, pool.dilation[axis]])?;
+        if size[axis + 2] == 0 {
+            return Err(Error::Value { op, what: text(format_args!("axis {} of sizes {} has no places", axis + 2, x.size())) });
+        }
+        let (n, stride) = (size[axis + 2], pool.stride[axis]);
+        let count = windows(op, axis + 2, n, window, [stride, padding, pool.dilation[axis]])?;
+        let (room, start) = (n + 2 * padding - reach, count.saturating_mul(stride));
+        size[axis + 2] = count + usize::from(pool.ceil && !room.is_multiple_of(stride) && start < n + padding);
     }
     let last = x.layout().is_dense_with_channel_fastest() && !x.layout().is_contiguous();
     Ok(if last { Layout::with_channel_fastest(Dim(size)) } else { Layout::row_major(Dim(size)) })
@@ -193,7 +210,8 @@ fn average<T: Float, const RANK: usize, const N: usize, D: Device>(
         let places = |window: usize| {
             let inside = |&at: &usize| {
                 let (first, end, _) = inside(&steps(&pool), axis, at, windows, n);
-                pool.count_padding || (first..end).contains(&window)
+                let place = window * pool.stride[axis] + at * pool.dilation[axis];
+                (first..end).contains(&window) || pool.count_padding && place < n + 2 * pool.padding[axis]
             };
             (0..pool.window[axis]).filter(inside).count() as f64
         };

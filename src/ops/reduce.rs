@@ -131,6 +131,13 @@ reducers! {
     of_slice |values, _from| moments(values);
     finish |s, count| s.2 / (count.cast::<Compute<T>>() - 1).max(Lane::zero()); // 0/0 for fewer than two
 
+    /// `ln Σ eˣ` without overflow: the state is the largest x and `Σ e^(x − largest)`. −∞ for no elements.
+    LogSumExp: "logsumexp", <T: Float, L> -> T, state (At<L, T>, At<L, T>);
+    identity (Lane::lowest(), Lane::zero());
+    absorb |s, x, _at| heap(s, (x, Lane::one()));
+    combine |a, b| heap(a, b);
+    finish |s, _count| s.0 + s.1.ln();
+
     /// Whether any is `true`; `false` for no elements.
     Any: "any", <T: Truth, L> -> bool, state Lane<L, bool>;
     identity Lane::literal(false);
@@ -218,6 +225,17 @@ fn joined(sums: &[f64; SUMS]) -> f64 {
     std::hint::black_box(&mut eight);
     let [a, b, c, d, e, f, g, h] = eight;
     ((a + e) + (c + g)) + ((b + f) + (d + h))
+}
+
+/// Joins two sums of powers, each beside its largest exponent, by one power: the larger one's sum stays.
+#[inline(always)]
+fn heap<L: Lanes, P: Real>(a: (Lane<L, P>, Lane<L, P>), b: (Lane<L, P>, Lane<L, P>)) -> (Lane<L, P>, Lane<L, P>) {
+    let largest = a.0.max(b.0);
+    let a_leads = b.0.le(a.0);
+    // Infinities of one sign have no difference, and count alike.
+    let apart = a.0.eq(b.0).select(Lane::zero(), -(a.0 - b.0).abs());
+    let (leader, other) = (a_leads.select(a.1, b.1), a_leads.select(b.1, a.1));
+    (largest, other.mul_add(apart.exp(), leader))
 }
 
 /// A score, and where the first of its kind stands. Both are 64 bits wide: lanes of two widths would not vectorise.
@@ -371,6 +389,8 @@ methods! {
     fn var, var_axis, var_along = Var where Float;
     /// The variance with Bessel's correction, `Σ (x − mean)² / (n − 1)`.
     fn sample_var, sample_var_axis, sample_var_along = SampleVar where Float;
+    /// `ln Σ eˣ`, without overflow on the way; −∞ for no elements, NaN if any is.
+    fn logsumexp, logsumexp_axis, logsumexp_along = LogSumExp where Float;
     /// Where the first of the largest stands, row-major over the reduced axes; the first NaN if there is one.
     fn argmax, argmax_axis, argmax_along = ArgMax where Comparable;
     /// Where the first of the smallest stands, row-major over the reduced axes; the first NaN if there is one.
