@@ -5,11 +5,13 @@
 //!            ├─▶ Allocation ──▶ block on the device (shared, counted)
 //!   Tensor ──┘   layout: other sizes, other strides (its own)
 //! ```
-//! Imports: `error`, `device`.
+//! Imports: `error`, `shared`, `device`.
 
-use crate::device::{Cpu, CpuBlock, Deleter, Device, Fresh, VecParts};
+use crate::device::{Cpu, CpuBlock, Deleter, Device, Fresh, VecParts, alignment};
 use crate::error::{Error, Result};
+use crate::shared::Shared;
 use std::fmt;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// One block of memory on a device: freed once, when it is dropped. Not `Clone`.
@@ -54,11 +56,32 @@ impl<D: Device> Allocation<D> {
     /// # Errors
     /// [`Error::OutOfMemory`].
     pub fn new(device: &D, nbytes: usize) -> Result<Self> {
-        Self::fresh(device, nbytes, Fresh::Zeroed)
+        Ok(Self::of(device.allocate(nbytes, Fresh::Zeroed)?, nbytes, device.clone()))
     }
 
-    pub(crate) fn fresh(device: &D, nbytes: usize, fresh: Fresh) -> Result<Self> {
-        Ok(Self::of(device.allocate(nbytes, fresh)?, nbytes, device.clone()))
+    /// Fresh memory and the first handle on it, in one heap block where the device allows that.
+    #[inline]
+    pub(crate) fn fresh(device: &D, nbytes: usize, fresh: Fresh) -> Result<Shared<Self>> {
+        match device.beside(nbytes) {
+            Some(block) => match Self::beside(device, nbytes, fresh, block) {
+                Some(shared) => Ok(shared),
+                None => Err(Error::OutOfMemory { op: "allocate", nbytes }),
+            },
+            None => Shared::new(Self::of(device.allocate(nbytes, fresh)?, nbytes, device.clone())),
+        }
+    }
+
+    /// In one heap block. Its result is a pointer, not a `Result`, which would go through memory.
+    fn beside(device: &D, nbytes: usize, fresh: Fresh, block: unsafe fn(NonNull<u8>, usize) -> D::Block) -> Option<Shared<Self>> {
+        Shared::with_room(nbytes, alignment(nbytes), |room| {
+            // SAFETY: the room has so many bytes, aligned as a device's are, which nobody else knows.
+            unsafe {
+                if fresh == Fresh::Zeroed {
+                    room.write_bytes(0, nbytes);
+                }
+                Self::of(block(room, nbytes), nbytes, device.clone())
+            }
+        })
     }
 
     /// Memory that somebody else owns; `free` gives it back when the last tensor on it is dropped.
@@ -87,12 +110,14 @@ impl<D: Device> Allocation<D> {
         Ok(Self::of(block, nbytes, device.clone()))
     }
 
+    #[inline]
     fn of(block: D::Block, nbytes: usize, device: D) -> Self {
         let policy = ResizePolicy::default();
         Allocation { block, nbytes, device, version: AtomicU64::new(0), max_kept: AtomicUsize::new(policy.max_kept_bytes) }
     }
 
     /// Where it starts, in the device's own address space.
+    #[inline]
     pub fn ptr(&self) -> *mut u8 {
         D::address(&self.block)
     }
@@ -103,21 +128,26 @@ impl<D: Device> Allocation<D> {
     }
 
     /// Its size in bytes.
+    #[inline]
     pub fn size(&self) -> usize {
         self.nbytes
     }
 
     /// The device it is on.
+    #[inline]
     pub fn device(&self) -> &D {
         &self.device
     }
 
+    #[inline]
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Relaxed)
     }
 
+    /// Counts one mutable access; who has it is the only one, so nobody counts at the same time.
+    #[inline]
     pub(crate) fn bump(&self) {
-        self.version.fetch_add(1, Ordering::Relaxed);
+        self.version.store(self.version().wrapping_add(1), Ordering::Relaxed);
     }
 
     pub(crate) fn policy(&self) -> ResizePolicy {
@@ -128,12 +158,6 @@ impl<D: Device> Allocation<D> {
     pub(crate) fn set_policy(&self, policy: ResizePolicy) {
         let kept = if policy.keep_on_shrink { policy.max_kept_bytes } else { 0 };
         self.max_kept.store(kept, Ordering::Relaxed);
-    }
-
-    /// New memory for the same tensor: the history and the policy go on.
-    pub(crate) fn succeed(self, before: &Self) -> Self {
-        self.inherit(before);
-        self
     }
 
     /// Goes on with the history and the policy of the memory before it.
@@ -168,15 +192,39 @@ impl Allocation<Cpu> {
         Self::of(CpuBlock::from_vec(values), nbytes, Cpu)
     }
 
-    /// The memory as the `Vec` that it came from, if it came from one with such elements.
-    pub(crate) fn into_vec_parts(self, element: std::alloc::Layout) -> std::result::Result<VecParts, Self> {
-        let Allocation { block, nbytes, device, version, max_kept } = self;
-        block.into_vec_parts(element).map_err(|block| Allocation { block, nbytes, device, version, max_kept })
+    /// The `Vec` that the memory came from, if it came from one with such elements; none is left here then.
+    pub(crate) fn take_vec_parts(&mut self, element: std::alloc::Layout) -> Option<VecParts> {
+        let parts = self.block.take_vec_parts(element)?;
+        self.nbytes = 0;
+        Some(parts)
     }
 }
 
 impl<D: Device> fmt::Debug for Allocation<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Allocation").field("ptr", &self.ptr()).field("size", &self.nbytes).field("device", &self.device).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fresh_memory_is_aligned_and_its_own_beside_its_counter_or_not() {
+        for nbytes in [0, 1, 15, 16, 64, 1000, 1023, 1024, 1025, 4096, (32 << 10) - 1, 32 << 10, 40_000] {
+            let memory = Allocation::fresh(&Cpu, nbytes, Fresh::Zeroed).unwrap();
+            let other = Allocation::fresh(&Cpu, nbytes, Fresh::Unspecified).unwrap();
+            assert_eq!((memory.size(), memory.ptr().addr() % if nbytes < 1024 { 16 } else { 64 }), (nbytes, 0), "{nbytes} bytes");
+            // SAFETY: two allocations of so many bytes, and nobody else has them.
+            let (bytes, others) = unsafe {
+                other.ptr().write_bytes(0xFF, nbytes);
+                (std::slice::from_raw_parts(memory.ptr(), nbytes), std::slice::from_raw_parts(other.ptr(), nbytes))
+            };
+            let second = memory.share();
+            drop(memory);
+            assert!(bytes.iter().all(|&byte| byte == 0) && others.iter().all(|&byte| byte == 0xFF), "{nbytes} bytes");
+            assert_eq!((second.handles(), second.version(), second.policy()), (1, 0, ResizePolicy::default()));
+        }
     }
 }

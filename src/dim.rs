@@ -44,16 +44,18 @@ impl<const RANK: usize> Dim<RANK> {
     ///
     /// # Errors
     /// [`Error::Overflow`] beyond that limit.
+    #[inline]
     pub fn numel_of(&self, op: &'static str, element: usize) -> Result<usize> {
-        let nonzero = self.0.iter().filter(|&&size| size != 0);
-        let bytes = nonzero.copied().try_fold(element.max(1), usize::checked_mul);
-        match bytes {
-            Some(bytes) if bytes <= isize::MAX as usize => Ok(self.0.iter().product()),
-            _ => Err(Error::Overflow { op, sizes: self.0.into(), element }),
+        let (mut numel, mut bytes, mut fits) = (1usize, element.max(1), true);
+        for &size in &self.0 {
+            let (product, overflows) = bytes.overflowing_mul(size.max(1));
+            (numel, bytes, fits) = (numel.wrapping_mul(size), product, fits && !overflows);
         }
+        if fits && bytes <= isize::MAX as usize { Ok(numel) } else { Err(Error::Overflow { op, sizes: self.0.into(), element }) }
     }
 
     /// Whether `index` lies inside these sizes: `index[a] < self[a]` for every axis `a`.
+    #[inline]
     pub fn contains(&self, index: impl Into<Dim<RANK>>) -> bool {
         let index = index.into();
         (0..RANK).all(|axis| index.0[axis] < self.0[axis])
@@ -62,6 +64,7 @@ impl<const RANK: usize> Dim<RANK> {
     /// The row-major number of `index`: `Σ index[a] · Π_{b>a} self[b]`, wrapping.
     ///
     /// Law: over all indices in row-major order it counts 0, 1, 2, …; [`Dim::delinearize`] is its inverse.
+    #[inline]
     pub fn linearize(&self, index: impl Into<Dim<RANK>>) -> usize {
         let index = index.into();
         (0..RANK).fold(0, |at: usize, axis| at.wrapping_mul(self.0[axis]).wrapping_add(index.0[axis]))

@@ -71,19 +71,19 @@ pub trait Comparable: Number<Compute: Ordered> + PartialOrd {}
 )]
 pub trait Float: Comparable<Compute: Real> + num_traits::Float {}
 
-/// Two elements whose products have a wider element of their own.
+/// An element whose products with the element `LEFT` have a wider element of their own.
 #[diagnostic::on_unimplemented(
-    message = "products of `{Self}` and `{RIGHT}` have no wider element",
+    message = "products of `{LEFT}` and `{Self}` have no wider element",
     label = "there are rows for i8 and u8 in every pair, and for i16, u16, i32, u32, f16, bf16 and f32 with themselves",
     note = "`matmul` sums in the element itself; other pairs are cast first: `.cast::<i8>()?`"
 )]
-pub trait Wider<RIGHT>: Number {
+pub trait Wider<LEFT>: Number {
     /// The wider element.
     type Wide: Number;
 }
 
 macro_rules! wider {
-    ($($left:ty, $right:ty => $out:ty;)*) => { $(impl Wider<$right> for $left { type Wide = $out; })* };
+    ($($left:ty, $right:ty => $out:ty;)*) => { $(impl Wider<$left> for $right { type Wide = $out; })* };
 }
 wider! {
     i8, i8 => i32;

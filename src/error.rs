@@ -287,12 +287,14 @@ impl Numbers {
 }
 
 impl<const N: usize> From<[usize; N]> for Numbers {
+    #[cold]
     fn from(values: [usize; N]) -> Self {
         Self::from(&values[..])
     }
 }
 
 impl<const N: usize> From<[isize; N]> for Numbers {
+    #[cold]
     fn from(values: [isize; N]) -> Self {
         Numbers::of(values.iter().map(|&v| v as i128))
     }

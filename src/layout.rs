@@ -49,21 +49,20 @@ impl<const RANK: usize> Layout<RANK> {
     }
 
     /// Row-major strides of sizes whose elements of `element` bytes can be counted.
+    #[inline]
     pub(crate) fn row_major_of(op: &'static str, size: Dim<RANK>, element: usize) -> Result<Self> {
         size.numel_of(op, element)?;
         Ok(Self::row_major(size))
     }
 
     /// Row-major strides of sizes that are known to be countable (invariant 2).
+    #[inline]
     pub(crate) fn row_major(size: Dim<RANK>) -> Self {
-        let mut order = [0; RANK];
-        for (place, axis) in order.iter_mut().enumerate() {
-            *axis = place;
-        }
-        Self::dense(size, order)
+        Self::dense(size, std::array::from_fn(|axis| axis))
     }
 
     /// No gaps, the axes stored in `order`, slowest first. Sizes below 1 step as 1 does.
+    #[inline]
     pub(crate) fn dense(size: Dim<RANK>, order: [usize; RANK]) -> Self {
         let (mut stride, mut step) = ([0; RANK], 1isize);
         for axis in order.into_iter().rev() {
@@ -109,32 +108,38 @@ impl<const RANK: usize> Layout<RANK> {
     }
 
     /// Sizes, first axis first.
+    #[inline]
     pub const fn size(&self) -> Dim<RANK> {
         self.size
     }
 
     /// Strides in elements.
+    #[inline]
     pub const fn stride(&self) -> Stride<RANK> {
         self.stride
     }
 
     /// Position of index `[0; RANK]`, in elements.
+    #[inline]
     pub const fn offset(&self) -> usize {
         self.offset
     }
 
     /// Number of indices.
+    #[inline]
     pub fn numel(&self) -> usize {
         self.size.0.iter().product()
     }
 
     /// The position of `index`, or `None` outside the sizes.
+    #[inline]
     pub fn position(&self, index: impl Into<Dim<RANK>>) -> Option<usize> {
         let index = index.into();
         self.size.contains(index).then(|| self.at(index.0))
     }
 
     /// The position of an index that is known to lie inside the sizes.
+    #[inline]
     pub(crate) fn at(&self, index: [usize; RANK]) -> usize {
         let steps = (0..RANK).map(|axis| (index[axis] as isize).wrapping_mul(self.stride.0[axis]));
         steps.fold(self.offset as isize, isize::wrapping_add) as usize
@@ -156,11 +161,13 @@ impl<const RANK: usize> Layout<RANK> {
     }
 
     /// Whether row-major order visits consecutive positions. Axes of size 1 never decide; empty layouts are contiguous.
+    #[inline]
     pub fn is_contiguous(&self) -> bool {
         self.is_dense_in(std::array::from_fn(|axis| axis))
     }
 
     /// Whether the axes, stored in `order`, slowest first, leave no gaps.
+    #[inline]
     fn is_dense_in(&self, order: [usize; RANK]) -> bool {
         if self.size.0.contains(&0) {
             return true;
@@ -245,6 +252,7 @@ impl<const RANK: usize> Layout<RANK> {
 ///
 /// # Errors
 /// [`Error::Sizes`] naming both.
+#[inline]
 pub fn joint_size<const RANK: usize>(op: &'static str, left: Dim<RANK>, right: Dim<RANK>) -> Result<Dim<RANK>> {
     let mut size = [0; RANK];
     for (axis, size) in size.iter_mut().enumerate() {

@@ -86,10 +86,10 @@ pub use tensor::{Metadata, Tensor, TensorView, TensorViewMut};
 /// Operators are methods of traits, so that one definition serves tensors, views and lazy expressions; without this
 /// line no operator is found.
 pub mod prelude {
-    pub use crate::expr::{Elementwise, Lazy, Operand, Reduce, Scan, Zip, apply, apply_many};
+    pub use crate::expr::{Elementwise, Lazy, Operand, Reduce, Scan, Zip, apply, apply_in_place, apply_many};
     pub use crate::ops::{
-        Activation, Arithmetic, Arrange, Cast, Comparisons, ComplexParts, Histogram, Indexing, Math, Norms, Reductions, Scans, Sorts,
-        Triangles, derivative,
+        Activation, Arithmetic, Arrange, Cast, Channels, ClassLosses, Comparisons, ComplexParts, Covariances, Histogram, Indexing, Lengths,
+        Losses, Math, Norms, Quantiles, Reductions, Resample, Runs, Scans, Sets, Sorts, Triangles, derivative,
     };
     pub use crate::rank::{NewAxis, Step};
     pub use crate::{All, Allocation, Axis, Cpu, Device, Dim, Layout, MemoryFormat, Meta, Stride, Tensor, TensorView, TensorViewMut};

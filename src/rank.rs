@@ -382,10 +382,12 @@ macro_rules! entries {
         impl SliceEntry for $entry {
             type Reads<D: Rank> = $reads;
             type Leaves<D: Rank> = $leaves;
+            #[inline]
             fn pick(&self) -> Pick { let $e = self; $pick }
         }
     )* };
 }
+#[inline]
 fn until(start: usize, last: usize) -> Pick {
     last.checked_add(1).map_or(Pick::Endless, |end| Pick::Range(start, Some(end), 1))
 }
@@ -403,6 +405,7 @@ impl<RANGE> sealed::Sealed for Stepped<RANGE> {}
 impl<RANGE: Step> SliceEntry for Stepped<RANGE> {
     type Reads<D: Rank> = D::Next;
     type Leaves<D: Rank> = D::Next;
+    #[inline]
     fn pick(&self) -> Pick {
         match self.range.pick() {
             Pick::Range(start, end, step) => Pick::Range(start, end, step.saturating_mul(self.step)),
@@ -412,6 +415,12 @@ impl<RANGE: Step> SliceEntry for Stepped<RANGE> {
 }
 macro_rules! steps { ($($range:ty)*) => { $(impl Step for $range {})* }; }
 steps!(RangeFull Range<usize> RangeFrom<usize> RangeTo<usize> RangeInclusive<usize> RangeToInclusive<usize>);
+
+/// Who takes the entries of a slice, one after the other.
+pub trait Picks {
+    /// Takes one; whether it fits.
+    fn take(&mut self, pick: Pick) -> bool;
+}
 
 /// A tuple of slice entries: `(1, .., 0..3, (..).step(-2), NewAxis)`.
 #[diagnostic::on_unimplemented(
@@ -424,8 +433,8 @@ pub trait SliceSpec: sealed::Sealed {
     type Reads: Rank;
     /// The rank it leaves.
     type Output: Rank;
-    /// The entries, in order.
-    fn picks(&self) -> impl AsRef<[Pick]>;
+    /// Gives the entries in order, up to the first that is refused: that one.
+    fn each(&self, picks: &mut impl Picks) -> Option<Pick>;
 }
 
 /// Says that a slice which reads `Self` fits a tensor of rank `RANK`.
@@ -446,7 +455,12 @@ macro_rules! slice_specs {
             type Reads = slice_specs!(@fold Reads Dim<0>; $($entry)+);
             type Output = slice_specs!(@fold Leaves Dim<0>; $($entry)+);
             #[allow(non_snake_case)]
-            fn picks(&self) -> impl AsRef<[Pick]> { let ($($entry,)+) = self; [$($entry.pick()),+] }
+            #[inline]
+            fn each(&self, picks: &mut impl Picks) -> Option<Pick> {
+                let ($($entry,)+) = self;
+                $(if !picks.take($entry.pick()) { return Some($entry.pick()); })+
+                None
+            }
         }
     )* };
 }

@@ -2,6 +2,7 @@
 //!
 //! `std::sync::Arc` aborts the process when memory runs out, and its fallible constructor is not stable; a tensor
 //! library must answer with an `Err`. There are no weak references, so "the only handle" is one load of the counter.
+//! A handle may bring room for bytes with it, in the same heap block: small tensors take one block, not two.
 //! Imports: `error`.
 
 use crate::error::{Error, Result};
@@ -13,12 +14,40 @@ use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
 struct Counted<T> {
     handles: AtomicUsize,
+    /// Bytes of the block behind this struct.
+    room: usize,
     value: T,
+}
+
+/// What every block, and the room in it, is aligned to at least: allocators do that without a detour.
+const ALIGNMENT: usize = 16;
+
+impl<T> Counted<T> {
+    /// Where the room begins in the block.
+    const HEAD: usize = size_of::<Self>().next_multiple_of(ALIGNMENT);
+
+    /// The block with `room` bytes behind the value.
+    fn block(room: usize) -> Option<Layout> {
+        Layout::from_size_align(Self::HEAD.checked_add(room)?, align_of::<Self>().max(ALIGNMENT)).ok()
+    }
+
+    /// Frees the block.
+    ///
+    /// # Safety
+    /// Invariant 1 of [`Shared`] held, and nobody uses the block any more.
+    unsafe fn free(this: NonNull<Self>) {
+        // SAFETY: the block was made with this layout, so it has one.
+        unsafe {
+            let layout = Self::block((*this.as_ptr()).room).unwrap_unchecked();
+            std::alloc::dealloc(this.as_ptr().cast(), layout);
+        }
+    }
 }
 
 /// A handle on a value that lives as long as its last handle.
 ///
-/// Invariant 1: `inner` points to a live `Counted<T>` from the global allocator, whose counter is the number of handles.
+/// Invariant 1: `inner` points to a live `Counted<T>` at the start of a block that the global allocator gave for the layout
+/// `Counted::block(room)`; its counter is the number of handles.
 pub(crate) struct Shared<T> {
     inner: NonNull<Counted<T>>,
     _owns: PhantomData<Counted<T>>,
@@ -35,27 +64,42 @@ impl<T> Shared<T> {
     /// # Errors
     /// [`Error::OutOfMemory`]; `value` is dropped.
     pub(crate) fn new(value: T) -> Result<Self> {
-        let layout = Layout::new::<Counted<T>>();
-        // SAFETY: the layout is not empty, it holds at least the counter.
-        let Some(inner) = NonNull::new(unsafe { std::alloc::alloc(layout) }.cast::<Counted<T>>()) else {
-            return Err(Error::OutOfMemory { op: "handle", nbytes: layout.size() });
-        };
-        // SAFETY: fresh memory of that layout.
-        unsafe { inner.write(Counted { handles: AtomicUsize::new(1), value }) };
-        Ok(Shared { inner, _owns: PhantomData })
+        Self::with_room(0, 1, |_| value).ok_or(Error::OutOfMemory { op: "handle", nbytes: size_of::<Counted<T>>() })
     }
 
+    /// The first handle on what `make` makes of room for `nbytes` bytes, which live as long as the value, at an address that
+    /// is a multiple of `alignment`, a power of two. One heap block; `None` when there is no memory for it.
+    #[inline]
+    pub(crate) fn with_room(nbytes: usize, alignment: usize, make: impl FnOnce(NonNull<u8>) -> T) -> Option<Self> {
+        let room = nbytes.checked_add(alignment.saturating_sub(ALIGNMENT))?;
+        let layout = Counted::<T>::block(room)?;
+        // SAFETY: the layout is not empty, it holds at least the counter.
+        let block = NonNull::new(unsafe { std::alloc::alloc(layout) })?;
+        // SAFETY: the room begins inside the block or at its end, and it has the bytes that aligning it passes over.
+        let start = unsafe {
+            let start = block.add(Counted::<T>::HEAD);
+            start.add(start.addr().get().wrapping_neg() & (alignment - 1))
+        };
+        let inner = block.cast::<Counted<T>>();
+        // SAFETY: fresh memory of that layout.
+        unsafe { inner.write(Counted { handles: AtomicUsize::new(1), room, value: make(start) }) };
+        Some(Shared { inner, _owns: PhantomData })
+    }
+
+    #[inline]
     fn counted(&self) -> &Counted<T> {
         // SAFETY: invariant 1; this handle keeps it alive.
         unsafe { self.inner.as_ref() }
     }
 
     /// How many handles there are, at this moment.
+    #[inline]
     pub(crate) fn handles(&self) -> usize {
         self.counted().handles.load(Ordering::Acquire)
     }
 
     /// Another handle.
+    #[inline]
     pub(crate) fn share(&self) -> Self {
         // More handles than isize::MAX cannot be held in memory unless they are leaked; stop before the counter wraps.
         if self.counted().handles.fetch_add(1, Ordering::Relaxed) > isize::MAX as usize {
@@ -65,47 +109,46 @@ impl<T> Shared<T> {
     }
 
     /// Whether this is the only handle; what other threads did with theirs is then visible here.
+    #[inline]
     pub(crate) fn is_unique(&self) -> bool {
         self.handles() == 1
     }
 
-    /// The value, if this is the only handle; the handle otherwise.
-    pub(crate) fn try_into_inner(self) -> std::result::Result<T, Self> {
-        if !self.is_unique() {
-            return Err(self);
-        }
-        let this = std::mem::ManuallyDrop::new(self);
-        // SAFETY: the only handle (acquired above) gives up the value and, by ManuallyDrop, never touches it again.
-        let value = unsafe { std::ptr::read(&this.inner.as_ref().value) };
-        // SAFETY: invariant 1: from the global allocator with this layout; the value has been moved out.
-        unsafe { std::alloc::dealloc(this.inner.as_ptr().cast(), Layout::new::<Counted<T>>()) };
-        Ok(value)
+    /// The value to write, if this is the only handle.
+    pub(crate) fn get_mut(&mut self) -> Option<&mut T> {
+        // SAFETY: the only handle (acquired here), borrowed exclusively.
+        self.is_unique().then(|| unsafe { &mut (*self.inner.as_ptr()).value })
     }
 }
 
 impl<T> Deref for Shared<T> {
     type Target = T;
+    #[inline]
     fn deref(&self) -> &T {
         &self.counted().value
     }
 }
 
 impl<T> Drop for Shared<T> {
+    #[inline]
     fn drop(&mut self) {
-        if self.counted().handles.fetch_sub(1, Ordering::Release) != 1 {
-            return;
+        // The only handle has nobody to agree with, and a load costs a fraction of a subtraction that is one step.
+        if !self.is_unique() {
+            if self.counted().handles.fetch_sub(1, Ordering::Release) != 1 {
+                return;
+            }
+            fence(Ordering::Acquire);
         }
-        fence(Ordering::Acquire);
         /// Frees the block even when the value's destructor panics.
         struct Free<T>(NonNull<Counted<T>>);
         impl<T> Drop for Free<T> {
             fn drop(&mut self) {
                 // SAFETY: invariant 1; the value has been dropped or its destructor has unwound.
-                unsafe { std::alloc::dealloc(self.0.as_ptr().cast(), Layout::new::<Counted<T>>()) }
+                unsafe { Counted::free(self.0) }
             }
         }
         let free = Free(self.inner);
-        // SAFETY: the counter reached 0 here, so this was the last handle; the fence orders all others' uses before.
+        // SAFETY: this was the last handle; the load or the fence orders all others' uses before.
         unsafe { std::ptr::drop_in_place(&raw mut (*free.0.as_ptr()).value) };
     }
 }

@@ -20,7 +20,7 @@ mod meta;
 
 pub use any::{AnyBlock, AnyDevice};
 pub use cpu::{Cpu, CpuBlock, MemoryStatistics, SteadyState};
-pub(crate) use cpu::{MapKernel, ReduceKernel, ScanKernel, VecParts};
+pub(crate) use cpu::{MapKernel, ReduceKernel, ScanKernel, VecParts, alignment};
 #[cfg(feature = "cuda")]
 pub use cuda::{Cuda, CudaBlock, CudaStatistics};
 pub use meta::Meta;
@@ -29,6 +29,7 @@ use crate::element::{Comparable, Element, Number};
 use crate::error::{Error, Result, text};
 use crate::kernel::{Addressed, Body, Contraction, Op, Program, Reducer, Scanning, Sorting};
 use std::fmt::Debug;
+use std::ptr::NonNull;
 
 /// How much one kernel may read and write: its loads and its outputs together.
 pub const MAX_OPERANDS: usize = 24;
@@ -103,6 +104,16 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     /// [`Error::OutOfMemory`].
     fn allocate(&self, nbytes: usize, fresh: Fresh) -> Result<Self::Block>;
 
+    /// How fresh memory of `nbytes` bytes becomes a block that stands in memory of the host, beside the count of its handles
+    /// and freed with it after the block is dropped: a small tensor then takes one block of the heap. `None`, as here, where
+    /// memory is not the host's, or is to come from [`allocate`](Device::allocate).
+    ///
+    /// What it gives is called with the address and `nbytes`; both are as safety 1 says, and nobody else uses these bytes.
+    fn beside(&self, nbytes: usize) -> Option<unsafe fn(NonNull<u8>, usize) -> Self::Block> {
+        let _ = nbytes;
+        None
+    }
+
     /// Memory that somebody else owns, given back through `free` when the block is dropped.
     ///
     /// # Errors
@@ -152,8 +163,9 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     ///
     /// # Safety
     /// Every slot reaches inside its memory and holds the elements that the program loads and stores there; no output
-    /// overlaps itself, but that it may have stride 0 along a row, where one element is then left; an output is an input
-    /// exactly (same address and strides) or not at all; nobody else writes.
+    /// overlaps itself, but that it may have stride 0 along a row, where one element is then left; outputs overlap no other
+    /// operand, but that those of a program in place ([`Program::IN_PLACE`]) are the operands of its first loads exactly,
+    /// in order (same address and strides), and of no other; nobody else writes.
     unsafe fn map<P: Program>(&self, program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()>;
 
     /// Reduces the values of a body over the axes `axes.reduced`; a count of 0 gives what `finish` makes of the identity.

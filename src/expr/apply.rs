@@ -3,7 +3,7 @@
 //! Imports: `error`, `layout`, `element`, `kernel`, `device`, `tensor`.
 
 use super::eval::{Gathered, rows};
-use super::operand::{Expr, Operand, RowAxes};
+use super::operand::{Expr, Leaves, Operand, RowAxes};
 use crate::device::{Device, MAX_OPERANDS};
 use crate::element::Element;
 use crate::error::Result;
@@ -25,10 +25,10 @@ pub trait Operands<IN: Elements, const RANK: usize, D: Device>: Sized {
     /// The bodies of the expressions.
     fn bodies(exprs: &Self::Exprs) -> Self::Bodies;
     #[doc(hidden)]
-    #[allow(private_interfaces)]
-    fn leaves<'s>(exprs: &'s Self::Exprs, visit: &mut dyn FnMut(Leaf<'s, RANK, D>));
+    #[allow(private_interfaces, private_bounds)]
+    fn leaves<'s>(exprs: &'s Self::Exprs, visit: &mut impl Leaves<'s, RANK, D>);
     #[doc(hidden)]
-    #[allow(private_interfaces)]
+    #[allow(private_interfaces, private_bounds)]
     fn rows(exprs: &Self::Exprs, rows: &mut RowAxes<RANK>);
     #[doc(hidden)]
     fn device(exprs: &Self::Exprs) -> &D;
@@ -52,12 +52,12 @@ macro_rules! operands {
             fn bodies(exprs: &Self::Exprs) -> Self::Bodies {
                 (Expr::<RANK, D>::body(&exprs.0), $(exprs.$index.body(),)*)
             }
-            #[allow(private_interfaces)]
-            fn leaves<'s>(exprs: &'s Self::Exprs, visit: &mut dyn FnMut(Leaf<'s, RANK, D>)) {
+            #[allow(private_interfaces, private_bounds)]
+            fn leaves<'s>(exprs: &'s Self::Exprs, visit: &mut impl Leaves<'s, RANK, D>) {
                 exprs.0.leaves(visit);
                 $(exprs.$index.leaves(visit);)*
             }
-            #[allow(private_interfaces, unused_variables)] // a tuple of one has no other operand
+            #[allow(private_interfaces, private_bounds, unused_variables)] // a tuple of one has no other operand
             fn rows(exprs: &Self::Exprs, rows: &mut RowAxes<RANK>) {
                 $(exprs.$index.rows(rows);)*
             }
@@ -106,7 +106,7 @@ where
     let exprs = operands.into_exprs();
     let device = O::device(&exprs);
     let mut gathered = Gathered::<RANK, D, MAX_OPERANDS>::new(F::NAME, device, 1);
-    O::leaves(&exprs, &mut |leaf| gathered.add(leaf));
+    O::leaves(&exprs, &mut gathered);
     let size = gathered.size()?;
     let rows = rows(Call::<F, O::Bodies>::BY_ROWS, F::NAME, size, |rows| O::rows(&exprs, rows))?;
     let mut out = Tensor::unwritten(F::NAME, gathered.preserved(size), device)?;
@@ -144,7 +144,7 @@ where
     let exprs = operands.into_exprs();
     let device = O::device(&exprs);
     let mut gathered = Gathered::<RANK, D, MAX_OPERANDS>::new(F::NAME, device, F::Out::COUNT);
-    O::leaves(&exprs, &mut |leaf| gathered.add(leaf));
+    O::leaves(&exprs, &mut gathered);
     let size = gathered.size()?;
     let rows = rows(StoreMany::<F, O::Bodies>::BY_ROWS, F::NAME, size, |rows| O::rows(&exprs, rows))?;
     let layout = gathered.preserved(size);
@@ -159,7 +159,7 @@ pub trait Outputs: Elements {
     /// One tensor for each.
     type Tensors<const RANK: usize, D: Device>;
     #[doc(hidden)]
-    #[allow(private_interfaces)]
+    #[allow(private_interfaces, private_bounds)]
     fn make<const RANK: usize, D: Device>(
         op: &'static str,
         layout: crate::layout::Layout<RANK>,
@@ -172,7 +172,7 @@ macro_rules! outputs {
     ($($($element:ident $tensor:ident)+;)*) => { $(
         impl<$($element: Element),+> Outputs for ($($element,)+) {
             type Tensors<const RANK: usize, DEVICE: Device> = ($(Tensor<$element, RANK, DEVICE>,)+);
-            #[allow(private_interfaces)]
+            #[allow(private_interfaces, private_bounds)]
             fn make<const RANK: usize, DEVICE: Device>(
                 op: &'static str,
                 layout: crate::layout::Layout<RANK>,

@@ -2,18 +2,17 @@
 //!
 //! Imports: `error`, `dim`, `layout`, `element`, `kernel`, `device`, `tensor`.
 
-use super::operand::{Expr, RowAxes};
+use super::operand::{Expr, Leaves, RowAxes};
+use super::runs::{FEW, Runs};
 use crate::device::{Device, Inputs, MAX_OPERANDS, MAX_REDUCED, Reduction, Slot, same_device};
 use crate::dim::{Dim, Stride};
 use crate::element::Element;
 use crate::error::{Error, Result, text};
-use crate::kernel::{Along, Body, Call, Input, Op, Program, Reducer, Scanning, Store};
+use crate::kernel::{Along, Body, Call, InPlace, Input, Op, Program, Reducer, Scanning, Store};
 use crate::layout::{Layout, joint_size};
 use crate::tensor::{Leaf, Tensor, TensorViewMut};
 use std::marker::PhantomData;
 
-/// How many operands most kernels have at most: a small tensor should not pay for room that a large program needs.
-const FEW: usize = 4;
 /// How many outputs one program has, at most.
 const MAX_OUTPUTS: usize = 6;
 
@@ -32,6 +31,16 @@ pub(super) struct Gathered<'a, const RANK: usize, D: Device, const MOST: usize> 
     error: Option<Error>,
 }
 
+impl<'a, const RANK: usize, D: Device, const MOST: usize> Leaves<'a, RANK, D> for Gathered<'a, RANK, D, MOST> {
+    fn add(&mut self, leaf: Leaf<'a, RANK, D>) {
+        if self.error.is_none()
+            && let Err(error) = self.try_add(leaf)
+        {
+            self.error = Some(error);
+        }
+    }
+}
+
 impl<'a, const RANK: usize, D: Device, const MOST: usize> Gathered<'a, RANK, D, MOST> {
     pub(super) fn new(op: &'static str, device: &'a D, outputs: usize) -> Self {
         Gathered {
@@ -45,14 +54,6 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Gathered<'a, RANK, D, 
             size: Dim([1; RANK]),
             flat: true,
             error: None,
-        }
-    }
-
-    pub(super) fn add(&mut self, leaf: Leaf<'a, RANK, D>) {
-        if self.error.is_none()
-            && let Err(error) = self.try_add(leaf)
-        {
-            self.error = Some(error);
         }
     }
 
@@ -106,7 +107,8 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Gathered<'a, RANK, D, 
     ///
     /// # Safety
     /// The leaves are the loads of `program` in order, and `outputs` its stores, with their element types; the outputs
-    /// have that size, and each is one of the inputs exactly or overlaps none. A program that is settled has `rows`.
+    /// have that size, and overlap no input, but that those of a program in place are its first leaves. A program that
+    /// is settled has `rows`.
     pub(super) unsafe fn map<P: Program>(
         &self,
         program: &P,
@@ -194,35 +196,47 @@ fn gather<'a, const RANK: usize, D: Device, E: Expr<RANK, D>, const MOST: usize>
     device: &'a D,
 ) -> Gathered<'a, RANK, D, MOST> {
     let mut gathered = Gathered::new(op, device, 1);
-    expr.leaves(&mut |leaf| gathered.add(leaf));
+    expr.leaves(&mut gathered);
     gathered
 }
 
 /// A fresh tensor with the values of an expression, in the format of its operands.
+#[inline]
 pub(crate) fn eval<T: Element, const RANK: usize, D: Device, E>(op: &'static str, expr: &E, device: &D) -> Result<Tensor<T, RANK, D>>
 where
     E: Expr<RANK, D, Body: Body<Out = T>>,
 {
+    let mut runs = Runs::new(device);
+    runs.take(expr);
+    if let Some(size) = runs.size
+        && runs.fits
+    {
+        let mut out = Tensor::unwritten(op, Layout::row_major(size), device)?;
+        // SAFETY: an expression visits its leaves in the order of its body's loads, with their types; the output is fresh.
+        unsafe { runs.map(&Store(expr.body()), &out.fresh_leaf())? };
+        return Ok(out);
+    }
     if const { E::Body::LOADS <= FEW } {
-        eval_few::<T, RANK, D, E, FEW>(op, expr, device)
+        eval_few::<T, RANK, D, E, FEW>(op, *expr, device)
     } else {
-        eval_few::<T, RANK, D, E, MAX_OPERANDS>(op, expr, device)
+        eval_few::<T, RANK, D, E, MAX_OPERANDS>(op, *expr, device)
     }
 }
 
+#[inline(never)] // rarer, and large; by value, so that what the common case reads need not be in memory
 fn eval_few<T: Element, const RANK: usize, D: Device, E, const MOST: usize>(
     op: &'static str,
-    expr: &E,
+    expr: E,
     device: &D,
 ) -> Result<Tensor<T, RANK, D>>
 where
     E: Expr<RANK, D, Body: Body<Out = T>>,
 {
-    let mut gathered = gather::<RANK, D, E, MOST>(op, expr, device);
+    let mut gathered = gather::<RANK, D, E, MOST>(op, &expr, device);
     let size = gathered.size()?;
     let rows = rows(E::Body::BY_ROWS, op, size, |rows| expr.rows(rows))?;
     let mut out = Tensor::unwritten(op, gathered.preserved(size), device)?;
-    let leaf = out.writable(op)?.leaf();
+    let leaf = out.fresh_leaf();
     // SAFETY: an expression visits its leaves in the order of its body's loads, with their types; the output is fresh.
     unsafe { gathered.map(&Store(expr.body()), size, rows, &[leaf])? };
     Ok(out)
@@ -231,6 +245,7 @@ where
 /// Writes the values of an expression, stretched to `out`'s sizes, into `out`.
 ///
 /// The borrow checker keeps `out` apart from every operand.
+#[inline]
 pub(crate) fn eval_into<T: Element, const RANK: usize, D: Device, E>(
     op: &'static str,
     expr: &E,
@@ -239,22 +254,29 @@ pub(crate) fn eval_into<T: Element, const RANK: usize, D: Device, E>(
 where
     E: Expr<RANK, D, Body: Body<Out = T>>,
 {
+    let mut runs = Runs::new(out.device());
+    runs.take(expr);
+    if runs.fit(out.size()) && out.layout().is_contiguous() {
+        // SAFETY: as in `eval`; an exclusive view overlaps no operand.
+        return unsafe { runs.map(&Store(expr.body()), &out.leaf()) };
+    }
     if const { E::Body::LOADS <= FEW } {
-        eval_into_few::<T, RANK, D, E, FEW>(op, expr, out)
+        eval_into_few::<T, RANK, D, E, FEW>(op, *expr, out)
     } else {
-        eval_into_few::<T, RANK, D, E, MAX_OPERANDS>(op, expr, out)
+        eval_into_few::<T, RANK, D, E, MAX_OPERANDS>(op, *expr, out)
     }
 }
 
+#[inline(never)]
 fn eval_into_few<T: Element, const RANK: usize, D: Device, E, const MOST: usize>(
     op: &'static str,
-    expr: &E,
+    expr: E,
     out: &mut TensorViewMut<'_, T, RANK, D>,
 ) -> Result<()>
 where
     E: Expr<RANK, D, Body: Body<Out = T>>,
 {
-    let mut gathered = gather::<RANK, D, E, MOST>(op, expr, out.device());
+    let mut gathered = gather::<RANK, D, E, MOST>(op, &expr, out.device());
     let (size, wanted) = (gathered.size()?, out.size());
     if joint_size(op, size, wanted)? != wanted {
         return Err(Error::Sizes { op, left: size.0.into(), right: wanted.0.into() });
@@ -265,18 +287,27 @@ where
 }
 
 /// `out ← F(out)`, in place.
+#[inline]
 pub(crate) fn update<F: Op<(T,), Out = T>, T: Element, const RANK: usize, D: Device>(
     out: &mut TensorViewMut<'_, T, RANK, D>,
 ) -> Result<()> {
     let leaf = out.leaf();
+    let mut runs = Runs::new(leaf.device());
+    runs.add(leaf);
+    let program = InPlace(Store(Call::<F, _>::new((Input::<T>(PhantomData),))));
+    if runs.fits {
+        // SAFETY: the program loads and stores `out` alone, at the same index.
+        return unsafe { runs.map(&program, &leaf) };
+    }
     let mut gathered = Gathered::<RANK, D, FEW>::new(F::NAME, leaf.device(), 1);
     gathered.add(leaf);
     gathered.size()?;
-    // SAFETY: the program loads and stores `out` alone, at the same index.
-    unsafe { gathered.map(&Store(Call::<F, _>::new((Input::<T>(PhantomData),))), leaf.layout().size(), None, &[leaf]) }
+    // SAFETY: as above.
+    unsafe { gathered.map(&program, leaf.layout().size(), None, &[leaf]) }
 }
 
 /// `out ← F(out, other)`, in place, with `other` stretched to `out`'s sizes.
+#[inline]
 pub(crate) fn update_with<F, T, U, const RANK: usize, D, E>(out: &mut TensorViewMut<'_, T, RANK, D>, other: &E) -> Result<()>
 where
     T: Element,
@@ -285,14 +316,23 @@ where
     F: Op<(T, U), Out = T>,
     E: Expr<RANK, D, Body: Body<Out = U>>,
 {
+    let leaf = out.leaf();
+    let mut runs = Runs::new(leaf.device());
+    runs.add(leaf);
+    runs.take(other);
+    if runs.fits {
+        // SAFETY: the first load is `out`, at the index that is stored; the borrow checker keeps the others apart from it.
+        return unsafe { runs.map(&InPlace(Store(Call::<F, _>::new((Input::<T>(PhantomData), other.body())))), &leaf) };
+    }
     if const { E::Body::LOADS < FEW } {
-        update_with_few::<F, T, U, RANK, D, E, FEW>(out, other)
+        update_with_few::<F, T, U, RANK, D, E, FEW>(out, *other)
     } else {
-        update_with_few::<F, T, U, RANK, D, E, MAX_OPERANDS>(out, other)
+        update_with_few::<F, T, U, RANK, D, E, MAX_OPERANDS>(out, *other)
     }
 }
 
-fn update_with_few<F, T, U, const RANK: usize, D, E, const MOST: usize>(out: &mut TensorViewMut<'_, T, RANK, D>, other: &E) -> Result<()>
+#[inline(never)]
+fn update_with_few<F, T, U, const RANK: usize, D, E, const MOST: usize>(out: &mut TensorViewMut<'_, T, RANK, D>, other: E) -> Result<()>
 where
     T: Element,
     U: Element,
@@ -303,19 +343,19 @@ where
     let leaf = out.leaf();
     let mut gathered = Gathered::<RANK, D, MOST>::new(F::NAME, leaf.device(), 1);
     gathered.add(leaf);
-    other.leaves(&mut |leaf| gathered.add(leaf));
+    other.leaves(&mut gathered);
     let (size, wanted) = (gathered.size()?, leaf.layout().size());
     if size != wanted {
         return Err(Error::Sizes { op: F::NAME, left: wanted.0.into(), right: size.0.into() });
     }
     let rows = rows(E::Body::BY_ROWS, F::NAME, wanted, |rows| other.rows(rows))?;
     // SAFETY: the first load is `out`, at the index that is stored; the borrow checker keeps the other leaves apart from it.
-    unsafe { gathered.map(&Store(Call::<F, _>::new((Input::<T>(PhantomData), other.body()))), wanted, rows, &[leaf]) }
+    unsafe { gathered.map(&InPlace(Store(Call::<F, _>::new((Input::<T>(PhantomData), other.body())))), wanted, rows, &[leaf]) }
 }
 
 /// A reduction of an expression over the marked axes, whose sizes are found.
-struct Reducing<'a, const RANK: usize, D: Device, E> {
-    gathered: Gathered<'a, RANK, D, MAX_OPERANDS>,
+struct Reducing<'a, const RANK: usize, D: Device, E, const MOST: usize> {
+    gathered: Gathered<'a, RANK, D, MOST>,
     expr: &'a E,
     gone: [bool; RANK],
     size: Dim<RANK>,
@@ -323,10 +363,10 @@ struct Reducing<'a, const RANK: usize, D: Device, E> {
     sizes: [usize; RANK],
 }
 
-impl<'a, const RANK: usize, D: Device, E: Expr<RANK, D>> Reducing<'a, RANK, D, E> {
+impl<'a, const RANK: usize, D: Device, E: Expr<RANK, D>, const MOST: usize> Reducing<'a, RANK, D, E, MOST> {
     fn new<Q: Reducer<<E::Body as Body>::Out>>(expr: &'a E, device: &'a D, gone: [bool; RANK]) -> Result<Self> {
         let op = Q::NAME;
-        let mut gathered = gather::<RANK, D, E, MAX_OPERANDS>(op, expr, device);
+        let mut gathered = gather::<RANK, D, E, MOST>(op, expr, device);
         let size = gathered.size()?;
         size.numel_of(op, size_of::<Q::Out>())?;
         let sizes = last(gone).map(|axis| size.0[axis]);
@@ -392,9 +432,26 @@ where
     E: Expr<RANK, D>,
     Q: Reducer<<E::Body as Body>::Out>,
 {
-    let reducing = Reducing::new::<Q>(expr, device, gone)?;
+    if const { E::Body::LOADS <= FEW } {
+        reduce_few::<Q, RANK, M, D, E, FEW>(reducer, expr, device, gone)
+    } else {
+        reduce_few::<Q, RANK, M, D, E, MAX_OPERANDS>(reducer, expr, device, gone)
+    }
+}
+
+fn reduce_few<Q, const RANK: usize, const M: usize, D: Device, E, const MOST: usize>(
+    reducer: Q,
+    expr: &E,
+    device: &D,
+    gone: [bool; RANK],
+) -> Result<Tensor<Q::Out, M, D>>
+where
+    E: Expr<RANK, D>,
+    Q: Reducer<<E::Body as Body>::Out>,
+{
+    let reducing = Reducing::<RANK, D, E, MOST>::new::<Q>(expr, device, gone)?;
     let mut out = Tensor::<Q::Out, M, D>::unwritten(Q::NAME, Layout::row_major(reducing.kept()), device)?;
-    let leaf = out.writable(Q::NAME)?.leaf();
+    let leaf = out.fresh_leaf();
     // SAFETY: a fresh tensor of the sizes that stay.
     unsafe { reducing.run(reducer, leaf)? };
     Ok(out)
@@ -412,7 +469,7 @@ where
     Q: Reducer<<E::Body as Body>::Out>,
 {
     let leaf = out.leaf();
-    let reducing = Reducing::new::<Q>(expr, leaf.device(), gone)?;
+    let reducing = Reducing::<RANK, D, E, MAX_OPERANDS>::new::<Q>(expr, leaf.device(), gone)?;
     let kept = reducing.kept::<M>();
     if kept != leaf.layout().size() {
         return Err(Error::Sizes { op: Q::NAME, left: kept.0.into(), right: leaf.layout().size().0.into() });
@@ -441,7 +498,7 @@ where
     let mut gathered = gather::<RANK, D, E, MAX_OPERANDS>(op, expr, device);
     let size = gathered.size()?;
     let mut out = Tensor::<Q::Out, RANK, D>::unwritten(op, gathered.preserved(size), device)?;
-    let leaf = out.writable(op)?.leaf();
+    let leaf = out.fresh_leaf();
     let order = last(std::array::from_fn(|a| a == axis));
     let sizes = order.map(|axis| size.0[axis]);
     let plan = Scanning { lines: &sizes[..RANK - 1], along: size.0[axis], exclusive };

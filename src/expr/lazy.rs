@@ -43,6 +43,7 @@ impl<T, const RANK: usize, D: Device, E: Copy> Copy for Lazy<'_, T, RANK, D, E> 
 
 impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// Begins an expression: operators on it are fused into one pass.
+    #[inline]
     pub fn lazy(&self) -> Lazy<'_, T, RANK, D, TensorView<'_, T, RANK, D>> {
         self.view().lazy()
     }
@@ -50,6 +51,7 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
 
 impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
     /// Begins an expression: operators on it are fused into one pass.
+    #[inline]
     pub fn lazy(self) -> Lazy<'a, T, RANK, D, TensorView<'a, T, RANK, D>> {
         Lazy { expr: self, device: self.device(), _element: PhantomData }
     }
@@ -57,6 +59,7 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
 
 impl<'a, T, const RANK: usize, D: Device, E> Lazy<'a, T, RANK, D, E> {
     /// The expression `make` builds around this one.
+    #[inline]
     pub(crate) fn then<U, X>(self, make: impl FnOnce(E) -> X) -> Lazy<'a, U, RANK, D, X> {
         Lazy { expr: make(self.expr), device: self.device, _element: PhantomData }
     }
@@ -72,6 +75,7 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
     /// [`Error::Sizes`](crate::Error::Sizes), [`Error::Device`](crate::Error::Device),
     /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::Operands`](crate::Error::Operands) beyond 23
     /// operands (one that occurs twice counts twice, and is loaded once), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+    #[inline]
     pub fn eval(self) -> Result<Tensor<T, RANK, D>> {
         eval("eval", &self.expr, self.device)
     }
@@ -96,6 +100,7 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
     ///
     /// # Errors
     /// As [`Lazy::eval`].
+    #[inline]
     pub fn eval_into(self, out: &mut TensorViewMut<'_, T, RANK, D>) -> Result<()> {
         eval_into("eval_into", &self.expr, out)
     }

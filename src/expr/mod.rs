@@ -6,18 +6,23 @@
 //! | `receiver.rs` | `Elementwise`, `Zip`, `Reduce`, `Scan`: implement `map`, `zip`, `reduce`, `scan`, get every operator |
 //! | `lazy.rs` | `Lazy`: an expression that has not run yet |
 //! | `eval.rs` | one pass over memory for a whole expression |
+//! | `runs.rs` | the short way of a small tensor |
 //! | `apply.rs` | operators on tuples of operands, with one or several outputs |
+//! | `in_place.rs` | operators that update several tensors |
 //!
 //! Imports: its own files.
 
 mod apply;
 mod eval;
+mod in_place;
 mod lazy;
 mod operand;
 mod receiver;
+mod runs;
 
 pub use apply::{Operands, apply, apply_many};
 pub(crate) use eval::{eval, eval_into, update, update_with};
+pub use in_place::{Updated, Updates, apply_in_place};
 pub use lazy::Lazy;
 pub use operand::{AlongRow, Expr, Operand, RightOperand, Stored};
 pub use receiver::{Elementwise, Reduce, Scan, Zip};

@@ -26,12 +26,23 @@ pub trait Expr<const RANK: usize, D: Device>: Copy + Sealed {
     /// The kernel with its run-time numbers.
     fn body(&self) -> Self::Body;
     #[doc(hidden)]
-    #[allow(private_interfaces)]
-    fn leaves<'s>(&'s self, visit: &mut dyn FnMut(Leaf<'s, RANK, D>));
+    #[allow(private_interfaces, private_bounds)]
+    fn leaves<'s>(&'s self, visit: &mut impl Leaves<'s, RANK, D>);
     /// Tells along which axes it is reduced on the way.
     #[doc(hidden)]
-    #[allow(private_interfaces)]
+    #[allow(private_interfaces, private_bounds)]
     fn rows(&self, _: &mut RowAxes<RANK>) {}
+}
+
+/// Who looks at the operands of an expression, one after the other.
+pub(crate) trait Leaves<'a, const RANK: usize, D: Device> {
+    fn add(&mut self, leaf: Leaf<'a, RANK, D>);
+}
+
+impl<'a, const RANK: usize, D: Device, F: FnMut(Leaf<'a, RANK, D>)> Leaves<'a, RANK, D> for F {
+    fn add(&mut self, leaf: Leaf<'a, RANK, D>) {
+        self(leaf);
+    }
 }
 
 /// The axes along which the parts of one expression are reduced: there is one set of them, or none.
@@ -94,18 +105,20 @@ where
     R: Reducer<<E::Body as Body>::Out>,
 {
     type Body = Along<R, E::Body>;
+    #[inline]
     fn body(&self) -> Self::Body {
         Along::new(self.expr.body())
     }
-    #[allow(private_interfaces)]
-    fn leaves<'s>(&'s self, visit: &mut dyn FnMut(Leaf<'s, RANK, D>)) {
+    #[inline(always)]
+    #[allow(private_interfaces, private_bounds)]
+    fn leaves<'s>(&'s self, visit: &mut impl Leaves<'s, RANK, D>) {
         self.expr.leaves(visit);
     }
-    #[allow(private_interfaces)]
+    #[allow(private_interfaces, private_bounds)]
     fn rows(&self, rows: &mut RowAxes<RANK>) {
         let mut size = Dim([1; RANK]);
         // Sizes that do not join were an error when the leaves were gathered.
-        self.expr.leaves(&mut |leaf| size = joint_size("", size, leaf.layout().size()).unwrap_or(size));
+        self.expr.leaves(&mut |leaf: Leaf<'_, RANK, D>| size = joint_size("", size, leaf.layout().size()).unwrap_or(size));
         rows.add(self.axes, size);
         self.expr.rows(rows);
     }
@@ -114,14 +127,16 @@ where
 impl<E> Sealed for Once<E> {}
 impl<const RANK: usize, D: Device, E: Expr<RANK, D>> Expr<RANK, D> for Once<E> {
     type Body = Once<E::Body>;
+    #[inline]
     fn body(&self) -> Self::Body {
         Once::new(self.inner().body())
     }
-    #[allow(private_interfaces)]
-    fn leaves<'s>(&'s self, visit: &mut dyn FnMut(Leaf<'s, RANK, D>)) {
+    #[inline(always)]
+    #[allow(private_interfaces, private_bounds)]
+    fn leaves<'s>(&'s self, visit: &mut impl Leaves<'s, RANK, D>) {
         self.inner().leaves(visit);
     }
-    #[allow(private_interfaces)]
+    #[allow(private_interfaces, private_bounds)]
     fn rows(&self, rows: &mut RowAxes<RANK>) {
         self.inner().rows(rows);
     }
@@ -130,23 +145,27 @@ impl<const RANK: usize, D: Device, E: Expr<RANK, D>> Expr<RANK, D> for Once<E> {
 impl<T, const RANK: usize, D: Device> Sealed for TensorView<'_, T, RANK, D> {}
 impl<T: Element, const RANK: usize, D: Device> Expr<RANK, D> for TensorView<'_, T, RANK, D> {
     type Body = Input<T>;
+    #[inline]
     fn body(&self) -> Input<T> {
         Input(PhantomData)
     }
-    #[allow(private_interfaces)]
-    fn leaves<'s>(&'s self, visit: &mut dyn FnMut(Leaf<'s, RANK, D>)) {
-        visit(self.leaf());
+    #[inline(always)]
+    #[allow(private_interfaces, private_bounds)]
+    fn leaves<'s>(&'s self, visit: &mut impl Leaves<'s, RANK, D>) {
+        visit.add(self.leaf());
     }
 }
 
 impl<T> Sealed for Param<T> {}
 impl<T: Element, const RANK: usize, D: Device> Expr<RANK, D> for Param<T> {
     type Body = Param<T>;
+    #[inline]
     fn body(&self) -> Param<T> {
         *self
     }
-    #[allow(private_interfaces)]
-    fn leaves<'s>(&'s self, _: &mut dyn FnMut(Leaf<'s, RANK, D>)) {}
+    #[inline(always)]
+    #[allow(private_interfaces, private_bounds)]
+    fn leaves<'s>(&'s self, _: &mut impl Leaves<'s, RANK, D>) {}
 }
 
 impl<F, A> Sealed for Call<F, A> {}
@@ -158,14 +177,16 @@ macro_rules! calls {
             $($expr: Expr<RANK, D>,)+
         {
             type Body = Call<F, ($($expr::Body,)+)>;
+            #[inline]
             fn body(&self) -> Self::Body {
                 Call::new(($(self.1.$index.body(),)+))
             }
-            #[allow(private_interfaces)]
-            fn leaves<'s>(&'s self, visit: &mut dyn FnMut(Leaf<'s, RANK, D>)) {
+            #[inline(always)]
+            #[allow(private_interfaces, private_bounds)]
+            fn leaves<'s>(&'s self, visit: &mut impl Leaves<'s, RANK, D>) {
                 $(self.1.$index.leaves(visit);)+
             }
-            #[allow(private_interfaces)]
+            #[allow(private_interfaces, private_bounds)]
             fn rows(&self, rows: &mut RowAxes<RANK>) {
                 $(self.1.$index.rows(rows);)+
             }
@@ -200,6 +221,7 @@ pub trait Operand<T: Element, const RANK: usize, D: Device>: Sized {
 
 impl<'a, T: Element, const RANK: usize, D: Device> Operand<T, RANK, D> for &'a Tensor<T, RANK, D> {
     type Expr = TensorView<'a, T, RANK, D>;
+    #[inline]
     fn into_expr(self) -> Self::Expr {
         self.view()
     }
@@ -208,6 +230,7 @@ impl<'a, T: Element, const RANK: usize, D: Device> Operand<T, RANK, D> for &'a T
 #[diagnostic::do_not_recommend]
 impl<T: Element, const RANK: usize, D: Device> Operand<T, RANK, D> for TensorView<'_, T, RANK, D> {
     type Expr = Self;
+    #[inline]
     fn into_expr(self) -> Self {
         self
     }
@@ -216,6 +239,7 @@ impl<T: Element, const RANK: usize, D: Device> Operand<T, RANK, D> for TensorVie
 #[diagnostic::do_not_recommend]
 impl<'a, T: Element, const RANK: usize, D: Device> Operand<T, RANK, D> for &TensorView<'a, T, RANK, D> {
     type Expr = TensorView<'a, T, RANK, D>;
+    #[inline]
     fn into_expr(self) -> Self::Expr {
         *self
     }
@@ -224,6 +248,7 @@ impl<'a, T: Element, const RANK: usize, D: Device> Operand<T, RANK, D> for &Tens
 #[diagnostic::do_not_recommend]
 impl<'a, T: Element, const RANK: usize, D: Device> Operand<T, RANK, D> for &'a TensorViewMut<'_, T, RANK, D> {
     type Expr = TensorView<'a, T, RANK, D>;
+    #[inline]
     fn into_expr(self) -> Self::Expr {
         self.as_view()
     }
@@ -231,6 +256,7 @@ impl<'a, T: Element, const RANK: usize, D: Device> Operand<T, RANK, D> for &'a T
 
 impl<T: Element, const RANK: usize, D: Device> Operand<T, RANK, D> for T {
     type Expr = Param<T>;
+    #[inline]
     fn into_expr(self) -> Param<T> {
         Param(self)
     }
@@ -259,6 +285,7 @@ impl<'a, T: Element, const RANK: usize, D: Device> RightOperand<T, RANK, D> for 
         = TensorView<'a, T, RANK, D>
     where
         Self: 'e;
+    #[inline]
     fn expr(&self) -> TensorView<'a, T, RANK, D> {
         self.view()
     }
@@ -269,6 +296,7 @@ macro_rules! right_operands {
         #[diagnostic::do_not_recommend]
         impl<$($life,)* T: Element, const RANK: usize, D: Device> RightOperand<T, RANK, D> for $operand {
             type Expr<'e> = <$operand as Operand<T, RANK, D>>::Expr where Self: 'e;
+            #[inline]
             fn expr(&self) -> Self::Expr<'_> {
                 Operand::<T, RANK, D>::into_expr(*self)
             }
@@ -285,6 +313,7 @@ right_operands! {
 #[diagnostic::do_not_recommend]
 impl<T: Element, const RANK: usize, D: Device> RightOperand<T, RANK, D> for Tensor<T, RANK, D> {
     type Expr<'a> = TensorView<'a, T, RANK, D>;
+    #[inline]
     fn expr(&self) -> TensorView<'_, T, RANK, D> {
         self.view()
     }
@@ -304,6 +333,7 @@ pub trait Stored<'a, T, const RANK: usize, D: Device> {
 }
 
 impl<'a, T, const RANK: usize, D: Device> Stored<'a, T, RANK, D> for &'a Tensor<T, RANK, D> {
+    #[inline]
     fn into_view(self) -> TensorView<'a, T, RANK, D> {
         self.view()
     }
@@ -311,6 +341,7 @@ impl<'a, T, const RANK: usize, D: Device> Stored<'a, T, RANK, D> for &'a Tensor<
 
 #[diagnostic::do_not_recommend]
 impl<'a, T, const RANK: usize, D: Device> Stored<'a, T, RANK, D> for TensorView<'a, T, RANK, D> {
+    #[inline]
     fn into_view(self) -> TensorView<'a, T, RANK, D> {
         self
     }

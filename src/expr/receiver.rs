@@ -177,6 +177,7 @@ macro_rules! eager {
     ($([$life:lifetime] $receiver:ty, |$x:ident| $view:expr;)*) => { $(
         impl<$life, T, const RANK: usize, D: Device> Elementwise<T, RANK, D> for $receiver {
             type Mapped<F: Op<(T,)>> = Result<Tensor<F::Out, RANK, D>> where T: Element;
+            #[inline]
             fn map<F: Op<(T,)>>(self, _: F) -> Self::Mapped<F> where T: Element {
                 let $x = self;
                 let view = $view;
@@ -185,6 +186,7 @@ macro_rules! eager {
         }
         impl<$life, T: Element, U: Element, const RANK: usize, D: Device, OTHER: Operand<U, RANK, D>> Zip<T, U, RANK, D, OTHER> for $receiver {
             type Zipped<F: Op<(T, U)>> = Result<Tensor<F::Out, RANK, D>>;
+            #[inline]
             fn zip<F: Op<(T, U)>>(self, _: F, other: OTHER) -> Self::Zipped<F> {
                 let $x = self;
                 let view = $view;
@@ -194,22 +196,26 @@ macro_rules! eager {
         impl<$life, T, const RANK: usize, D: Device> Reduce<T, RANK, D> for $receiver {
             type Reduced<U: Element, const M: usize> = Result<Tensor<U, M, D>>;
             type Along<Q: Reducer<T>> = Lazy<$life, Q::Out, RANK, D, AlongRow<Q, TensorView<$life, T, RANK, D>, RANK>> where T: Element;
+            #[inline]
             fn along<Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, axes: AXES) -> Self::Along<Q>
             where T: Element, Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>> {
                 let $x = self;
                 $view.lazy().along(reducer, axes)
             }
+            #[inline]
             fn reduce<Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, _: AXES) -> Self::Reduced<Q::Out, M>
             where T: Element, Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>> {
                 let $x = self;
                 let view = $view;
                 reduce(reducer, &view, view.device(), marked::<AXES, RANK>())
             }
+            #[inline]
             fn reduce_into<Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, _: AXES, out: &mut TensorViewMut<'_, Q::Out, M, D>) -> Result<()>
             where T: Element, Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>> {
                 let $x = self;
                 reduce_into(reducer, &$view, marked::<AXES, RANK>(), out)
             }
+            #[inline]
             fn reduce_axis<Q: Reducer<T>, const M: usize>(self, reducer: Q, axis: usize) -> Self::Reduced<Q::Out, M>
             where T: Element, Dim<RANK>: Smaller<Output = Dim<M>> {
                 let $x = self;
@@ -219,6 +225,7 @@ macro_rules! eager {
         }
         impl<$life, T, const RANK: usize, D: Device> Scan<T, RANK, D> for $receiver {
             type Scanned<U: Element> = Result<Tensor<U, RANK, D>>;
+            #[inline]
             fn scan_by<Q: Reducer<T>>(self, reducer: Q, axis: usize, exclusive: bool) -> Self::Scanned<Q::Out> where T: Element {
                 let $x = self;
                 let view = $view;

@@ -5,14 +5,16 @@
 //! Imports: `scalar`, `element`.
 
 mod contraction;
+mod in_place;
 mod movement;
 mod quick;
 mod reducer;
 mod traced;
 
 pub use contraction::{Contraction, MAX_GROUP};
+pub use in_place::InPlace;
 pub use movement::{Addressed, Scanning, Sorting};
-pub use quick::run_row;
+pub use quick::{run_row, run_row_in_place};
 pub use reducer::{Carried, EachLane, Reducer};
 pub use traced::{Numbers, Settled, TraceInputs, Traced, TracedReducer, numbers, trace_body, trace_op, trace_program, trace_reducer};
 
@@ -117,6 +119,8 @@ pub trait Body: Copy + Send + Sync + 'static {
     const FIXED: bool;
     /// Bytes that it holds for each element of a row.
     const HELD: usize;
+    /// Where its values along a row stand.
+    const SOURCE: Source = Source::Nowhere;
     /// Evaluates it at the current position.
     fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<Self::Out>>;
     /// Finds what is constant along a row, before it is evaluated there; moves on by its own loads.
@@ -126,6 +130,17 @@ pub trait Body: Copy + Send + Sync + 'static {
     fn compiled(_kernel: TypeId) -> Option<Compiled> {
         None
     }
+}
+
+/// Where the values of a body along a row stand before it is evaluated there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// They are an operand's elements.
+    Operand,
+    /// Where they are held, when the program has settled on the row; see [`Row::hold`].
+    Held,
+    /// They are computed.
+    Nowhere,
 }
 
 /// The element of an operand.
@@ -155,6 +170,7 @@ impl<F, A: Copy> Copy for Call<F, A> {}
 
 impl<T: Element> Body for Input<T> {
     type Out = T;
+    const SOURCE: Source = Source::Operand;
     const LOADS: usize = 1;
     const BY_ROWS: bool = false;
     const FIXED: bool = true;
@@ -242,6 +258,7 @@ impl<B> Once<B> {
 
 impl<B: Body> Body for Once<B> {
     type Out = B::Out;
+    const SOURCE: Source = Source::Held;
     const LOADS: usize = B::LOADS;
     const BY_ROWS: bool = B::BY_ROWS;
     const FIXED: bool = B::FIXED;
@@ -271,13 +288,17 @@ pub trait Program: Copy + Send + Sync + 'static {
     const BY_ROWS: bool;
     /// Bytes that it holds for each element of a row.
     const HELD: usize;
+    /// Whether its k-th output is the operand of its k-th load, for every output; see [`InPlace`].
+    const IN_PLACE: bool = false;
+    /// Whether it stores what it loads, and nothing else: a copy.
+    const COPY: bool = false;
     /// Finds what is constant along a row; see [`Body::settle`].
     fn settle(&mut self, row: &mut impl Row);
     /// Runs it at the current position.
     fn run<L: Lanes>(&self, io: &mut impl Io<L>);
     /// See [`Op::compiled`].
     #[doc(hidden)]
-    fn compiled() -> Option<Compiled> {
+    fn compiled(_kernel: TypeId) -> Option<Compiled> {
         None
     }
 }
@@ -290,6 +311,7 @@ impl<B: Body> Program for Store<B> {
     const OUTPUTS: usize = 1;
     const BY_ROWS: bool = B::BY_ROWS;
     const HELD: usize = B::HELD;
+    const COPY: bool = matches!(B::SOURCE, Source::Operand);
     #[inline(always)]
     fn settle(&mut self, row: &mut impl Row) {
         self.0.settle(row);
@@ -299,8 +321,8 @@ impl<B: Body> Program for Store<B> {
         let value = self.0.eval::<L>(io);
         io.store::<B::Out>(value);
     }
-    fn compiled() -> Option<Compiled> {
-        B::compiled(TypeId::of::<Self>())
+    fn compiled(kernel: TypeId) -> Option<Compiled> {
+        B::compiled(kernel)
     }
 }
 

@@ -5,6 +5,7 @@
 use super::{Io, Program};
 use crate::element::{Compute, Element};
 use crate::scalar::{Lane, Quick, Run};
+use std::ops::Range;
 
 /// Elements that are tried together. One of them in doubt makes all of them run in full.
 const BLOCK: usize = 512;
@@ -15,9 +16,24 @@ const BLOCK: usize = 512;
 /// function that has a quick form the compiler leaves one plain loop.
 #[inline(always)]
 pub fn run_row<P: Program, IO: Io<Run>>(program: &P, n: usize, at: impl Fn(usize) -> IO) {
+    run_row_in_place(program, n, BLOCK, at, |_| {}, |_| {});
+}
+
+/// As [`run_row`], where outputs may be inputs: `keep` saves what `block` positions hold before they are tried, and
+/// `restore` brings it back before they run in full. Where nothing can be in doubt, the compiler drops both.
+#[inline(always)]
+pub fn run_row_in_place<P: Program, IO: Io<Run>>(
+    program: &P,
+    n: usize,
+    block: usize,
+    at: impl Fn(usize) -> IO,
+    keep: impl Fn(Range<usize>),
+    restore: impl Fn(Range<usize>),
+) {
     let mut start = 0;
     while start < n {
-        let end = start + BLOCK.min(n - start);
+        let end = start + block.min(n - start);
+        keep(start..end);
         let mut doubt = false;
         for i in start..end {
             let mut tried = Tried { io: at(i), doubt: false };
@@ -25,6 +41,7 @@ pub fn run_row<P: Program, IO: Io<Run>>(program: &P, n: usize, at: impl Fn(usize
             doubt |= tried.doubt;
         }
         if doubt {
+            restore(start..end);
             for i in start..end {
                 program.run::<Run>(&mut at(i));
             }

@@ -3,7 +3,7 @@
 //! Imports: `scalar`, `element`.
 
 use crate::element::{Compute, Element};
-use crate::scalar::{Lane, Lanes, Prim};
+use crate::scalar::{Lane, Lanes, Prim, Run};
 
 /// What a reduction may carry along: a lane, or a tuple or array of such, so that a device can keep it lane by lane.
 #[diagnostic::on_unimplemented(
@@ -122,6 +122,16 @@ pub trait Reducer<T: Element>: Copy + Send + Sync + 'static {
     fn combine<L: Lanes>(a: Self::State<L>, b: Self::State<L>) -> Self::State<L>;
     /// The result, from the state that has absorbed all `count` values.
     fn finish<L: Lanes>(state: Self::State<L>, count: Lane<L, i64>) -> Lane<L, Compute<Self::Out>>;
+    /// Whether several values one behind the other are better taken by [`of_slice`](Reducer::of_slice).
+    #[doc(hidden)]
+    const BY_SLICE: bool = false;
+    /// The state that has absorbed some values one behind the other, whose first stands at number `at`.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn of_slice(values: &[Compute<T>], at: usize) -> Self::State<Run> {
+        let absorb = |state, (k, &x): (usize, _)| Self::absorb::<Run>(state, Lane(x), Lane(at.wrapping_add(k) as i64));
+        values.iter().enumerate().fold(Self::identity::<Run>(), absorb)
+    }
     /// See `Op::compiled`.
     #[doc(hidden)]
     fn compiled(_kernel: std::any::TypeId) -> Option<super::Compiled> {

@@ -2,12 +2,13 @@
 //!
 //! Imports: `error`, `dim`, `rank`, `layout`.
 
-use super::{Layout, joint_size};
+use super::Layout;
 use crate::dim::{Dim, Stride};
 use crate::error::{Error, Result, text};
-use crate::rank::{Fits, LiftTo, Pick, Rank, RemoveAxis, SliceSpec, Smaller};
+use crate::rank::{Fits, LiftTo, Pick, Picks, Rank, RemoveAxis, SliceSpec, Smaller};
 
 impl<const RANK: usize> Layout<RANK> {
+    #[inline]
     fn fits(&self, op: &'static str, axis: usize) -> Result<()> {
         if axis < RANK { Ok(()) } else { Err(Error::Axis { op, axis, sizes: self.size.0.into() }) }
     }
@@ -18,6 +19,7 @@ impl<const RANK: usize> Layout<RANK> {
     ///
     /// # Errors
     /// [`Error::Permutation`] unless `order` names every axis once.
+    #[inline]
     pub fn permuted(&self, order: [usize; RANK]) -> Result<Self> {
         let mut seen = [false; RANK];
         for axis in order {
@@ -28,11 +30,13 @@ impl<const RANK: usize> Layout<RANK> {
         Ok(self.reordered(order))
     }
 
+    #[inline]
     pub(crate) fn reordered(&self, order: [usize; RANK]) -> Self {
         Layout { size: Dim(order.map(|a| self.size.0[a])), stride: Stride(order.map(|a| self.stride.0[a])), offset: self.offset }
     }
 
     /// All axes in reverse order; the transpose of a matrix.
+    #[inline]
     pub fn transposed(&self) -> Self {
         self.reordered(std::array::from_fn(|axis| RANK - 1 - axis))
     }
@@ -43,6 +47,7 @@ impl<const RANK: usize> Layout<RANK> {
     ///
     /// # Errors
     /// [`Error::Axis`] when there is no such axis.
+    #[inline]
     pub fn reversed(&self, axis: usize) -> Result<Self> {
         self.fits("reversed", axis)?;
         let mut layout = *self;
@@ -58,16 +63,18 @@ impl<const RANK: usize> Layout<RANK> {
     ///
     /// # Errors
     /// [`Error::Sizes`] when another axis differs, [`Error::Overflow`] when the elements cannot be counted.
+    #[inline]
     pub fn broadcast_to(&self, size: impl Into<Dim<RANK>>) -> Result<Self> {
         let size = size.into();
         size.numel_of("broadcast_to", 1)?;
-        if joint_size("broadcast_to", self.size, size)? != size {
+        if (0..RANK).any(|axis| self.size.0[axis] != 1 && self.size.0[axis] != size.0[axis]) {
             return Err(Error::Sizes { op: "broadcast_to", left: self.size.0.into(), right: size.0.into() });
         }
         Ok(self.stretched(size))
     }
 
     /// As `broadcast_to`, for sizes known to fit.
+    #[inline]
     pub(crate) fn stretched(&self, size: Dim<RANK>) -> Self {
         let stride = std::array::from_fn(|axis| if self.size.0[axis] == size.0[axis] { self.stride.0[axis] } else { 0 });
         Layout { size, stride: Stride(stride), offset: self.offset }
@@ -81,6 +88,7 @@ impl<const RANK: usize> Layout<RANK> {
         self.raised()
     }
 
+    #[inline]
     fn raised<const N: usize>(&self) -> Layout<N> {
         let (mut size, mut stride) = ([1; N], [0; N]);
         size[N - RANK..].copy_from_slice(&self.size.0);
@@ -103,6 +111,7 @@ impl<const RANK: usize> Layout<RANK> {
     }
 
     /// A new axis of size 1 at `axis`, known to be at most `RANK`; `N = RANK + 1`.
+    #[inline]
     pub(crate) fn grown<const N: usize>(&self, axis: usize) -> Layout<N> {
         let mut layout = self.raised::<N>();
         layout.size.0[..=axis].rotate_left(1);
@@ -119,6 +128,7 @@ impl<const RANK: usize> Layout<RANK> {
     }
 
     /// Without `axis`, at position `at` of it, both known to exist; `M = RANK - 1`.
+    #[inline]
     pub(crate) fn indexed<const M: usize>(&self, axis: usize, at: usize) -> Layout<M> {
         let other = |a: usize| if a < axis { a } else { a + 1 };
         let step = (at as isize).wrapping_mul(self.stride.0[axis]);
@@ -133,6 +143,7 @@ impl<const RANK: usize> Layout<RANK> {
     ///
     /// # Errors
     /// [`Error::Axis`] when the axis has another size or does not exist.
+    #[inline]
     pub fn removed<const M: usize>(&self, axis: usize) -> Result<Layout<M>>
     where
         Dim<RANK>: Smaller<Output = Dim<M>>,
@@ -147,29 +158,20 @@ impl<const RANK: usize> Layout<RANK> {
     ///
     /// # Errors
     /// [`Error::Slice`] when they leave the axis or the step is 0.
+    #[inline]
     pub fn ranged(&self, op: &'static str, axis: usize, start: usize, end: usize, step: isize) -> Result<Self> {
         self.fits(op, axis)?;
-        let size = self.size.0[axis];
-        if start > end || end > size || step == 0 {
-            let entry = match step {
-                1 => text(format_args!("{start}..{end}")),
-                _ => text(format_args!("({start}..{end}).step({step})")),
-            };
-            return Err(Error::Slice { op, entry, axis, size });
-        }
-        let len = if step == 1 { end - start } else { (end - start).div_ceil(step.unsigned_abs()) };
-        let first = if step > 0 || len == 0 { start } else { end - 1 };
+        let (size, stride) = (self.size.0[axis], self.stride.0[axis]);
+        let Some(Cut { len, first, times }) = Cut::of(size, start, end, step) else {
+            return Err(Error::Slice { op, entry: entry(Pick::Range(start, Some(end), step), size), axis, size });
+        };
         let mut layout = *self;
         layout.size.0[axis] = len;
         if layout.size.0.contains(&0) {
             return Ok(layout); // no element is left, and none is pointed to
         }
-        let skip = (first as isize).wrapping_mul(self.stride.0[axis]);
-        layout.offset = (self.offset as isize).wrapping_add(skip) as usize;
-        layout.stride.0[axis] = match len {
-            1 => self.stride.0[axis], // one position: the stride is never used and must not overflow
-            _ => self.stride.0[axis].wrapping_mul(step),
-        };
+        layout.offset = (self.offset as isize).wrapping_add((first as isize).wrapping_mul(stride)) as usize;
+        layout.stride.0[axis] = stride.wrapping_mul(times);
         Ok(layout)
     }
 
@@ -177,38 +179,20 @@ impl<const RANK: usize> Layout<RANK> {
     ///
     /// # Errors
     /// [`Error::Slice`] when an entry leaves its axis or a step is 0.
+    #[inline]
     pub fn sliced<S: SliceSpec<Output = Dim<M>>, const M: usize>(&self, spec: &S) -> Result<Layout<M>>
     where
         S::Reads: Fits<RANK>,
     {
-        let (mut kept, mut layout) = (Layout { size: Dim([1; M]), stride: Stride([0; M]), offset: self.offset }, *self);
-        let (mut axis, mut out) = (0, 0);
-        for pick in spec.picks().as_ref() {
-            let size = self.size.0.get(axis).copied().unwrap_or(0);
-            match *pick {
-                Pick::New => {
-                    out += 1;
-                    continue;
-                }
-                Pick::Index(at) => {
-                    if at >= size {
-                        return Err(Error::Slice { op: "slice", entry: text(format_args!("{at}")), axis, size });
-                    }
-                    let step = (at as isize).wrapping_mul(layout.stride.0[axis]);
-                    layout.offset = (layout.offset as isize).wrapping_add(step) as usize;
-                }
-                Pick::Endless => return Err(Error::Slice { op: "slice", entry: text(format_args!("..=usize::MAX")), axis, size }),
-                Pick::Range(start, end, step) => {
-                    layout = layout.ranged("slice", axis, start, end.unwrap_or(size), step)?;
-                    kept.size.0[out] = layout.size.0[axis];
-                    kept.stride.0[out] = layout.stride.0[axis];
-                    out += 1;
-                }
-            }
-            axis += 1;
+        let mut slicing = Slicing { of: *self, size: [1; M], stride: [0; M], offset: self.offset as isize, axis: 0, out: 0 };
+        if let Some(pick) = spec.each(&mut slicing) {
+            let (axis, size) = (slicing.axis, self.size.0[slicing.axis]);
+            return Err(Error::Slice { op: "slice", entry: entry(pick, size), axis, size });
         }
-        kept.offset = if kept.size.0.contains(&0) { self.offset } else { layout.offset };
-        Ok(kept)
+        let Slicing { size, stride, offset, .. } = slicing;
+        // No element left: none is pointed to.
+        let offset = if size.contains(&0) { self.offset } else { offset as usize };
+        Ok(Layout { size: Dim(size), stride: Stride(stride), offset })
     }
 
     /// `axis` cut into windows of `len`, `step` apart; the new last axis runs inside a window.
@@ -267,15 +251,21 @@ impl<const RANK: usize> Layout<RANK> {
     /// # Errors
     /// [`Error::Length`] when the numbers of elements differ, [`Error::NeedsCopy`] when no strides fit,
     /// [`Error::Overflow`] when the elements of `to` cannot be counted.
+    #[inline]
     pub fn reshaped<const N: usize>(&self, to: impl Into<Dim<N>>) -> Result<Layout<N>> {
         let to: Dim<N> = to.into();
         let numel = to.numel_of("reshape", 1)?;
         if numel != self.numel() {
             return Err(Error::Length { op: "reshape", sizes: to.0.into(), expected: numel, found: self.numel() });
         }
-        if numel == 0 {
+        if self.is_contiguous() {
             return Ok(Layout { offset: self.offset, ..Layout::row_major(to) });
         }
+        (*self).restrided(to)
+    }
+
+    /// [`reshaped`](Layout::reshaped), to as many elements, of which there is one at least.
+    fn restrided<const N: usize>(self, to: Dim<N>) -> Result<Layout<N>> {
         // Walk both from the fastest axis: runs of old axes that are dense among themselves take the new axes in turn.
         let mut stride = [0isize; N];
         let mut new = N;
@@ -311,5 +301,76 @@ impl<const RANK: usize> Layout<RANK> {
     /// The same strides at another offset.
     pub(crate) fn moved(&self, offset: usize) -> Self {
         Layout { offset, ..*self }
+    }
+}
+
+/// Some positions of one axis: how many, the first, and what the stride is multiplied with.
+struct Cut {
+    len: usize,
+    first: usize,
+    times: isize,
+}
+
+impl Cut {
+    /// Positions `start..end`, every `step`-th, from the last when the step is negative; `None` when they leave the axis or
+    /// the step is 0.
+    #[inline]
+    fn of(size: usize, start: usize, end: usize, step: isize) -> Option<Cut> {
+        if start > end || end > size || step == 0 {
+            return None;
+        }
+        if step == 1 {
+            return Some(Cut { len: end - start, first: start, times: 1 });
+        }
+        let len = (end - start).div_ceil(step.unsigned_abs());
+        let first = if step > 0 || len == 0 { start } else { end - 1 };
+        // One position: the stride is never used and must not overflow.
+        Some(Cut { len, first, times: if len > 1 { step } else { 1 } })
+    }
+}
+
+/// A slice on its way: which axis is read next, and which of the result is next.
+struct Slicing<const RANK: usize, const M: usize> {
+    of: Layout<RANK>,
+    size: [usize; M],
+    stride: [isize; M],
+    offset: isize,
+    axis: usize,
+    out: usize,
+}
+
+impl<const RANK: usize, const M: usize> Picks for Slicing<RANK, M> {
+    #[inline(always)] // straight-line code, since what is picked is known from its type
+    fn take(&mut self, pick: Pick) -> bool {
+        if let Pick::New = pick {
+            self.out += 1;
+            return true;
+        }
+        let (size, stride) = (self.of.size.0[self.axis], self.of.stride.0[self.axis]);
+        let first = match pick {
+            Pick::Index(at) if at < size => at,
+            Pick::Range(start, end, step) => {
+                let Some(Cut { len, first, times }) = Cut::of(size, start, end.unwrap_or(size), step) else { return false };
+                (self.size[self.out], self.stride[self.out]) = (len, stride.wrapping_mul(times));
+                self.out += 1;
+                first
+            }
+            _ => return false,
+        };
+        self.offset = self.offset.wrapping_add((first as isize).wrapping_mul(stride));
+        self.axis += 1;
+        true
+    }
+}
+
+/// What an error says of an entry of a slice, its ends filled in.
+#[cold]
+fn entry(pick: Pick, size: usize) -> String {
+    match pick {
+        Pick::Index(at) => text(format_args!("{at}")),
+        Pick::Range(start, end, 1) => text(format_args!("{start}..{}", end.unwrap_or(size))),
+        Pick::Range(start, end, step) => text(format_args!("({start}..{}).step({step})", end.unwrap_or(size))),
+        Pick::Endless => text(format_args!("..=usize::MAX")),
+        Pick::New => text(format_args!("a new axis")),
     }
 }

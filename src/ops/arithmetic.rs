@@ -1,15 +1,9 @@
 //! Sums, products, remainders, extremes, bits.
 //!
-//! Imports: `error`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
+//! Imports: `scalar`.
 
 use super::operators;
-use crate::device::Device;
-use crate::element::{Comparable, Compute};
-use crate::error::Result;
-use crate::expr::{Expr, Lazy, Operand, apply};
-use crate::kernel::{Body, Call, Op};
 use crate::scalar::{Integer, Lane, Lanes, Ordered};
-use crate::tensor::{Tensor, TensorView};
 
 /// Whether a remainder `r` by `y` is on the other side of 0 than `y`.
 #[inline(always)]
@@ -26,6 +20,33 @@ fn shifted<L: Lanes, P: Integer>(x: Lane<L, P>, by: Lane<L, P>, step: impl Fn(La
         shifted = wanted.select(step(shifted, 1 << bit), shifted);
     }
     shifted
+}
+
+/// Whether a distance is below 0, or the width of the element and more.
+#[inline(always)]
+fn beyond<L: Lanes, P: Integer>(by: Lane<L, P>) -> Lane<L, bool> {
+    by.lt(Lane::zero()) | by.ge(Lane::int(8 * size_of::<P>() as i64))
+}
+
+/// Euclid's algorithm, as many steps as the longest pair of the width needs: neighbours in Fibonacci's sequence, of which
+/// fewer than 1.45 fit a bit.
+#[inline(always)]
+fn common_divisor<L: Lanes, P: Integer>(x: Lane<L, P>, y: Lane<L, P>) -> Lane<L, P> {
+    let (mut x, mut y) = (x, y);
+    for _ in 0..12 * size_of::<P>() {
+        // A divisor of 0 leaves 0; then the result stays where it is.
+        let rest = x % y;
+        let done = y.eq(Lane::zero());
+        (x, y) = (done.select(x, y), rest);
+    }
+    magnitude(x)
+}
+
+/// The absolute value; wraps for the smallest integer. An unsigned number is below its own negative.
+#[inline(always)]
+fn magnitude<L: Lanes, P: Ordered>(x: Lane<L, P>) -> Lane<L, P> {
+    // −0 and NaN take the second way.
+    x.gt(Lane::zero()).select(x, -x.min(-x))
 }
 
 /// `x` multiplied by itself `n` times, for every bit of `n` in turn.
@@ -86,6 +107,20 @@ operators! {
     /// The smaller; NaN if either is, −0 below +0 (IEEE 754-2019 `minimum`).
     #[doc(alias = "min")]
     fn minimum = Minimum(x, y) where Comparable { x.min(y) }
+    /// The larger, or the one that is a number where the other is NaN (IEEE 754-2019 `maximumNumber`).
+    fn fmax = Fmax(x, y) where Comparable { x.is_nan().select(y, y.is_nan().select(x, x.max(y))) }
+    /// The smaller, or the one that is a number where the other is NaN (IEEE 754-2019 `minimumNumber`).
+    fn fmin = Fmin(x, y) where Comparable { x.is_nan().select(y, y.is_nan().select(x, x.min(y))) }
+    /// The step of Heaviside: 0 below 0, 1 above, `other` at 0; NaN for NaN.
+    fn heaviside = Heaviside(x, at_zero) where Comparable {
+        let step = x.gt(Lane::zero()).select(Lane::one(), Lane::zero());
+        x.is_nan().select(x, x.eq(Lane::zero()).select(at_zero, step))
+    }
+    /// The greatest common divisor, not below 0; that of 0 and x is |x|. It wraps where it is the magnitude of the
+    /// smallest integer.
+    fn gcd = Gcd(x, y) where Whole { common_divisor(x, y) }
+    /// The least common multiple, not below 0; 0 where either is 0. It wraps.
+    fn lcm = Lcm(x, y) where Whole { magnitude(x / common_divisor(x, y) * y) }
     /// `−x`; wraps for the smallest integer and for unsigned ones.
     fn neg = Neg(x) where Number { -x }
     /// `x · x`.
@@ -94,10 +129,7 @@ operators! {
     #[doc(alias = "reciprocal")]
     fn recip = Recip(x) where Float { 1.0 / x }
     /// The absolute value; wraps for the smallest integer.
-    fn abs = Abs(x) where Comparable {
-        // An unsigned number is below its own negative; −0 and NaN take the second way.
-        x.gt(Lane::zero()).select(x, -x.min(-x))
-    }
+    fn abs = Abs(x) where Comparable { magnitude(x) }
     #[doc(alias = "sign")]
     /// −1, 0 or 1 by sign; NaN for NaN, 0 for both zeros.
     fn signum = Signum(x) where Comparable {
@@ -111,70 +143,16 @@ operators! {
     fn bit_or = BitOr(x, y) where Bitwise { x | y }
     /// `x ^ y`, bit by bit.
     fn bit_xor = BitXor(x, y) where Bitwise { x ^ y }
-    /// `x << y`; the distance counts modulo the width.
+    /// `x << y`; 0 for a distance below 0, or of the width and more.
     #[doc(alias = "bitwise_left_shift")]
-    fn shl = Shl(x, y) where Whole { shifted(x, y, |x, by| x.shl(by)) }
-    /// `x >> y`; the distance counts modulo the width, signed integers keep their sign.
+    fn shl = Shl(x, y) where Whole { beyond(y).select(Lane::zero(), shifted(x, y, |x, by| x.shl(by))) }
+    /// `x >> y`; signed integers keep their sign. For a distance below 0, or of the width and more, what is left in the end:
+    /// −1 for a negative integer, else 0.
     #[doc(alias = "bitwise_right_shift")]
-    fn shr = Shr(x, y) where Whole { shifted(x, y, |x, by| x.shr(by)) }
+    fn shr = Shr(x, y) where Whole {
+        let sign = x.lt(Lane::zero()).select(Lane::zero() - Lane::one(), Lane::zero());
+        beyond(y).select(sign, shifted(x, y, |x, by| x.shr(by)))
+    }
     /// `!x`, bit by bit; the other truth value of a boolean.
     fn not = Not(x) where Bitwise { !x }
-}
-
-/// The operator of `clamp`: at least one bound, at most the other.
-#[derive(Clone, Copy, Debug)]
-pub struct Clamp;
-
-impl<T: Comparable> Op<(T, T, T)> for Clamp {
-    const NAME: &'static str = "clamp";
-    type Out = T;
-    #[inline(always)]
-    fn call<L: Lanes>((x, low, high): (Lane<L, Compute<T>>, Lane<L, Compute<T>>, Lane<L, Compute<T>>)) -> Lane<L, Compute<T>> {
-        x.clamp(low, high)
-    }
-}
-
-impl<T: Comparable, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-    /// At least `low` and at most `high`, tensors or numbers; `high` wins where they cross, NaN if any of the three is.
-    /// For one bound alone: [`maximum`](Arithmetic::maximum), [`minimum`](Arithmetic::minimum).
-    ///
-    /// # Errors
-    /// As every elementwise operator: [`Error::Sizes`](crate::Error::Sizes), …
-    ///
-    /// # Examples
-    /// ```
-    /// use rankform::prelude::*;
-    /// let x = Tensor::from([-1.0, 0.5, 7.0]);
-    /// let high = Tensor::from([1.0, 0.25, 8.0]);
-    /// assert_eq!(x.clamp(0.0, 1.0)?.to_vec()?, [0.0, 0.5, 1.0]);
-    /// assert_eq!(x.clamp(0.0, &high)?.to_vec()?, [0.0, 0.25, 7.0]);
-    /// # Ok::<(), rankform::Error>(())
-    /// ```
-    #[doc(alias = "clip")]
-    pub fn clamp(&self, low: impl Operand<T, RANK, D>, high: impl Operand<T, RANK, D>) -> Result<Tensor<T, RANK, D>> {
-        self.view().clamp(low, high)
-    }
-}
-
-impl<T: Comparable, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
-    /// At least `low` and at most `high`; see [`Tensor::clamp`].
-    ///
-    /// # Errors
-    /// As every elementwise operator: [`Error::Sizes`](crate::Error::Sizes), …
-    #[doc(alias = "clip")]
-    pub fn clamp(self, low: impl Operand<T, RANK, D>, high: impl Operand<T, RANK, D>) -> Result<Tensor<T, RANK, D>> {
-        apply(Clamp, (self, low, high))
-    }
-}
-
-impl<'a, T: Comparable, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> Lazy<'a, T, RANK, D, E> {
-    /// At least `low` and at most `high`; see [`Tensor::clamp`].
-    #[doc(alias = "clip")]
-    pub fn clamp<LOW: Operand<T, RANK, D>, HIGH: Operand<T, RANK, D>>(
-        self,
-        low: LOW,
-        high: HIGH,
-    ) -> Lazy<'a, T, RANK, D, Call<Clamp, (E, LOW::Expr, HIGH::Expr)>> {
-        self.then(|x| Call::new((x, low.into_expr(), high.into_expr())))
-    }
 }

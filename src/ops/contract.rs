@@ -32,14 +32,49 @@ impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     ///
     /// # Errors
     /// As [`Tensor::matmul`].
-    pub fn matmul_wide<'b, U, const N: usize, const M: usize>(self, other: impl Stored<'b, U, N, D>) -> Result<Tensor<T::Wide, M, D>>
+    pub fn matmul_wide<'b, U, const N: usize, const M: usize>(self, other: impl Stored<'b, U, N, D>) -> Result<Tensor<U::Wide, M, D>>
     where
         D: 'b,
-        U: Number + 'b,
-        T: Wider<U>,
+        U: Wider<T> + 'b,
         Dim<RANK>: Matmul<Dim<N>, Output = Dim<M>>,
     {
         product("matmul_wide", self, other.into_view())
+    }
+
+    /// Writes the matrix product; see [`Tensor::matmul_into`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn matmul_into<'b, const N: usize, const M: usize>(
+        self,
+        other: impl Stored<'b, T, N, D>,
+        out: &mut TensorViewMut<'_, T, M, D>,
+    ) -> Result<()>
+    where
+        D: 'b,
+        T: 'b,
+        Dim<RANK>: Matmul<Dim<N>, Output = Dim<M>>,
+    {
+        let other = other.into_view();
+        labelled_into("matmul_into", labels::<RANK, N, M>(), out, self, other)
+    }
+
+    /// Writes the matrix product in a wider element; see [`Tensor::matmul_into`] and [`Tensor::matmul_wide`].
+    ///
+    /// # Errors
+    /// As [`Tensor::matmul_into`].
+    pub fn matmul_wide_into<'b, U, const N: usize, const M: usize>(
+        self,
+        other: impl Stored<'b, U, N, D>,
+        out: &mut TensorViewMut<'_, U::Wide, M, D>,
+    ) -> Result<()>
+    where
+        D: 'b,
+        U: Wider<T> + 'b,
+        Dim<RANK>: Matmul<Dim<N>, Output = Dim<M>>,
+    {
+        let other = other.into_view();
+        labelled_into("matmul_wide_into", labels::<RANK, N, M>(), out, self, other)
     }
 }
 
@@ -103,14 +138,74 @@ impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// assert_eq!(a.matmul_wide(&b)?[[1, 2]], -10_000_000_i32);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn matmul_wide<'b, U, const N: usize, const M: usize>(&self, other: impl Stored<'b, U, N, D>) -> Result<Tensor<T::Wide, M, D>>
+    pub fn matmul_wide<'b, U, const N: usize, const M: usize>(&self, other: impl Stored<'b, U, N, D>) -> Result<Tensor<U::Wide, M, D>>
     where
         D: 'b,
-        U: Number + 'b,
-        T: Wider<U>,
+        U: Wider<T> + 'b,
         Dim<RANK>: Matmul<Dim<N>, Output = Dim<M>>,
     {
         product("matmul_wide", self.view(), other.into_view())
+    }
+
+    /// The matrix product, written to memory that is there; what it held is not read.
+    ///
+    /// # Shapes
+    /// Those of [`matmul`](Tensor::matmul); `out` has the sizes of the result and any layout.
+    ///
+    /// # Cost
+    /// As `matmul`, without the allocation of a result. Panels of operands are blocks that the device keeps.
+    ///
+    /// # Errors
+    /// [`Error::Sizes`] when `out` has other sizes than the result, and those of `matmul`.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let a = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// let mut y = Tensor::from([[f64::NAN; 3]; 2]);
+    /// a.matmul_into(&a, &mut y.view_mut()?.slice((.., 1..))?)?; // two columns of three
+    /// assert_eq!(y.slice((.., 1..))?.to_vec()?, [7.0, 10.0, 15.0, 22.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn matmul_into<'b, const N: usize, const M: usize>(
+        &self,
+        other: impl Stored<'b, T, N, D>,
+        out: &mut TensorViewMut<'_, T, M, D>,
+    ) -> Result<()>
+    where
+        D: 'b,
+        T: 'b,
+        Dim<RANK>: Matmul<Dim<N>, Output = Dim<M>>,
+    {
+        self.view().matmul_into(other, out)
+    }
+
+    /// The matrix product in a wider element, written to memory that is there; see [`matmul_wide`](Tensor::matmul_wide) and
+    /// [`matmul_into`](Tensor::matmul_into).
+    ///
+    /// # Errors
+    /// As [`matmul_into`](Tensor::matmul_into).
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let (a, x) = (Tensor::from([[100_i8, 100]]), Tensor::from([100_i8, 100]));
+    /// let mut y = Tensor::from([0_i32]);
+    /// a.matmul_wide_into(&x, &mut y.view_mut()?)?;
+    /// assert_eq!(y.to_vec()?, [20_000]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn matmul_wide_into<'b, U, const N: usize, const M: usize>(
+        &self,
+        other: impl Stored<'b, U, N, D>,
+        out: &mut TensorViewMut<'_, U::Wide, M, D>,
+    ) -> Result<()>
+    where
+        D: 'b,
+        U: Wider<T> + 'b,
+        Dim<RANK>: Matmul<Dim<N>, Output = Dim<M>>,
+    {
+        self.view().matmul_wide_into(other, out)
     }
 }
 
@@ -119,9 +214,17 @@ fn product<T: Number, L: Number, R: Number, const RANK: usize, const N: usize, c
     left: TensorView<'_, L, RANK, D>,
     right: TensorView<'_, R, N, D>,
 ) -> Result<Tensor<T, M, D>> {
-    // The last labels of a stack of matrices; a vector has no row on the left and no column on the right.
-    let left_labels: &[u8] = if RANK == 1 { b"k" } else { b"abik" };
-    let right_labels: &[u8] = if N == 1 { b"k" } else { b"abkj" };
+    if RANK == 2 && N == 2 && M == 2 {
+        return matrices(op, left, right);
+    }
+    labelled(op, labels::<RANK, N, M>(), left, right)
+}
+
+/// The labels of a matrix product: the last ones of a stack of matrices; a vector has no row on the left and no column on
+/// the right.
+fn labels<const RANK: usize, const N: usize, const M: usize>() -> [&'static [u8]; 3] {
+    let left: &[u8] = if RANK == 1 { b"k" } else { b"abik" };
+    let right: &[u8] = if N == 1 { b"k" } else { b"abkj" };
     let out: &[u8] = match (RANK, N) {
         (1, 1) => b"",
         (_, 1) => b"i",
@@ -129,7 +232,32 @@ fn product<T: Number, L: Number, R: Number, const RANK: usize, const N: usize, c
         _ => b"abij",
     };
     let last = |labels: &'static [u8], rank: usize| &labels[labels.len() - rank..];
-    labelled(op, [last(left_labels, RANK), last(right_labels, N), last(out, M)], left, right)
+    [last(left, RANK), last(right, N), last(out, M)]
+}
+
+/// The product of two matrices, whose axes need no labels.
+fn matrices<T: Number, L: Number, R: Number, const RANK: usize, const N: usize, const M: usize, D: Device>(
+    op: &'static str,
+    left: TensorView<'_, L, RANK, D>,
+    right: TensorView<'_, R, N, D>,
+) -> Result<Tensor<T, M, D>> {
+    same_device(op, left.device(), right.device())?;
+    left.ready(op)?;
+    right.ready(op)?;
+    let (sizes, others) = (left.size().0, right.size().0);
+    if sizes[1] != others[0] {
+        return Err(Error::Inner { op, left: sizes.into(), right: others.into() });
+    }
+    let size = Dim(std::array::from_fn(|axis| [sizes[0], others[1]][axis]));
+    let mut out = Tensor::<T, M, D>::unwritten(op, Layout::row_major_of(op, size, size_of::<T>())?, left.device())?;
+    let (leaf, left_leaf, right_leaf) = (out.fresh_leaf(), left.leaf(), right.leaf());
+    let (stride, left_stride, right_stride) = (leaf.layout().stride().0, left.stride().0, right.stride().0);
+    let plan = Contraction { batch: &[], m: &sizes[..1], k: &sizes[1..2], n: &others[1..2] };
+    // SAFETY: two ready views and fresh memory, which overlaps neither, with their own strides.
+    unsafe {
+        left.device().contract::<T, L, R>(plan, leaf.slot(&stride), left_leaf.slot(&left_stride), right_leaf.slot(&right_stride))?;
+    }
+    Ok(out)
 }
 
 // ------------------------------------------------------------ labels
@@ -186,27 +314,66 @@ fn find<T, const RANK: usize, D: Device>(
     Ok(found)
 }
 
+/// What an axis of the result is in each operand: its size there and its step.
+type Found = [Option<(usize, isize)>; 2];
+
+/// What two labelled operands make: the sizes of the result, where its axes stand in the operands, and what is summed over.
+struct Joined<const M: usize> {
+    size: [usize; M],
+    found: [Found; M],
+    k: Group,
+}
+
 /// The product of two operands whose axes have labels: those of the left one, of the right one, of the result.
 ///
 /// A label of the result is one of an operand's and stands in it once. Where both operands have it, a size of 1 stretches.
 pub(super) fn labelled<T: Number, L: Number, R: Number, const A: usize, const B: usize, const M: usize, D: Device>(
     op: &'static str,
-    [left_labels, right_labels, out_labels]: [&[u8]; 3],
+    labels: [&[u8]; 3],
     left: TensorView<'_, L, A, D>,
     right: TensorView<'_, R, B, D>,
 ) -> Result<Tensor<T, M, D>> {
+    let joined = join::<L, R, A, B, M, D>(op, labels, &left, &right)?;
+    let layout = Layout::row_major_of(op, Dim(joined.size), size_of::<T>())?;
+    let mut out = Tensor::<T, M, D>::unwritten(op, layout, left.device())?;
+    write(op, &joined, &mut out.writable(op)?, left, right)?;
+    Ok(out)
+}
+
+/// As [`labelled`], into memory that is there.
+pub(super) fn labelled_into<T: Number, L: Number, R: Number, const A: usize, const B: usize, const M: usize, D: Device>(
+    op: &'static str,
+    labels: [&[u8]; 3],
+    out: &mut TensorViewMut<'_, T, M, D>,
+    left: TensorView<'_, L, A, D>,
+    right: TensorView<'_, R, B, D>,
+) -> Result<()> {
+    same_device(op, left.device(), out.device())?;
+    let joined = join::<L, R, A, B, M, D>(op, labels, &left, &right)?;
+    if out.size().0 != joined.size {
+        return Err(Error::Sizes { op, left: joined.size.into(), right: out.size().0.into() });
+    }
+    write(op, &joined, out, left, right)
+}
+
+fn join<L: Number, R: Number, const A: usize, const B: usize, const M: usize, D: Device>(
+    op: &'static str,
+    [left_labels, right_labels, out_labels]: [&[u8]; 3],
+    left: &TensorView<'_, L, A, D>,
+    right: &TensorView<'_, R, B, D>,
+) -> Result<Joined<M>> {
     same_device(op, left.device(), right.device())?;
     left.ready(op)?;
     right.ready(op)?;
     let sizes = |op| Error::Sizes { op, left: left.size().0.into(), right: right.size().0.into() };
-    let [mut batch, mut m, mut k, mut n] = [Group::NONE; 4];
+    let mut k = Group::NONE;
     // Summed labels first: what does not fit inside is said before what does not fit outside.
     for (at, &label) in left_labels.iter().chain(right_labels).enumerate() {
         let before = left_labels.iter().chain(right_labels).take(at);
         if out_labels.contains(&label) || before.into_iter().any(|&other| other == label) {
             continue;
         }
-        let found = (find(op, &left, left_labels, label)?, find(op, &right, right_labels, label)?);
+        let found = (find(op, left, left_labels, label)?, find(op, right, right_labels, label)?);
         let inner = match found {
             (Some((size, a)), Some((other, b))) if size == other => Label { size, step: [0, a, b] },
             (Some(_), Some(_)) => return Err(Error::Inner { op, left: left.size().0.into(), right: right.size().0.into() }),
@@ -218,34 +385,44 @@ pub(super) fn labelled<T: Number, L: Number, R: Number, const A: usize, const B:
     }
     Dim(k.sizes()).numel_of(op, 1)?;
     let mut size = [1; M];
-    let mut found = [(None, None); M];
+    let mut found = [[None, None]; M];
     for axis in 0..M {
-        found[axis] = (find(op, &left, left_labels, out_labels[axis])?, find(op, &right, right_labels, out_labels[axis])?);
+        found[axis] = [find(op, left, left_labels, out_labels[axis])?, find(op, right, right_labels, out_labels[axis])?];
         size[axis] = match found[axis] {
-            (Some((a, _)), Some((b, _))) if a == b || b == 1 => a,
-            (Some((1, _)), Some((b, _))) => b,
-            (Some(_), Some(_)) => return Err(sizes(op)),
-            (Some((size, _)), None) | (None, Some((size, _))) => size,
-            (None, None) => 1,
+            [Some((a, _)), Some((b, _))] if a == b || b == 1 => a,
+            [Some((1, _)), Some((b, _))] => b,
+            [Some(_), Some(_)] => return Err(sizes(op)),
+            [Some((size, _)), None] | [None, Some((size, _))] => size,
+            [None, None] => 1,
         };
     }
-    let mut out = Tensor::<T, M, D>::unwritten(op, Layout::row_major_of(op, Dim(size), size_of::<T>())?, left.device())?;
-    let mut view = out.writable(op)?;
-    let stride = view.stride().0;
+    Ok(Joined { size, found, k })
+}
+
+/// Computes what was joined into `out`, which has its sizes.
+fn write<T: Number, L: Number, R: Number, const A: usize, const B: usize, const M: usize, D: Device>(
+    op: &'static str,
+    Joined { size, found, k }: &Joined<M>,
+    out: &mut TensorViewMut<'_, T, M, D>,
+    left: TensorView<'_, L, A, D>,
+    right: TensorView<'_, R, B, D>,
+) -> Result<()> {
+    let [mut batch, mut m, mut n] = [Group::NONE; 3];
+    let stride = out.stride().0;
     for axis in 0..M {
         // A size of 1 stretches by a step of 0.
         let step = |(own, step): (usize, isize)| if own == size[axis] { step } else { 0 };
         let label = |a, b| Label { size: size[axis], step: [stride[axis], a, b] };
         match found[axis] {
-            (Some(a), Some(b)) => batch.push(op, label(step(a), step(b)))?,
-            (Some(a), None) => m.push(op, label(step(a), 0))?,
-            (None, Some(b)) => n.push(op, label(0, step(b)))?,
-            (None, None) => {}
+            [Some(a), Some(b)] => batch.push(op, label(step(a), step(b)))?,
+            [Some(a), None] => m.push(op, label(step(a), 0))?,
+            [None, Some(b)] => n.push(op, label(0, step(b)))?,
+            [None, None] => {}
         }
     }
-    // SAFETY: two ready views and fresh memory, with the steps of their own axes or 0.
-    unsafe { run(&mut view, left, right, [&batch, &m, &k, &n])? };
-    Ok(out)
+    // SAFETY: two ready views and memory of the sizes that they make, with the steps of their own axes or 0; an exclusive view
+    // overlaps neither itself nor an operand.
+    unsafe { run(out, left, right, [&batch, &m, k, &n]) }
 }
 
 /// # Safety
@@ -270,6 +447,6 @@ unsafe fn run<T: Number, L: Number, R: Number, const A: usize, const B: usize, c
     let out_slot = Slot { address: out.raw_ptr().cast(), stride: &out_steps, element: size_of::<T>() };
     let left_slot = Slot { address: left.raw_ptr().cast_mut().cast(), stride: &left_steps, element: size_of::<L>() };
     let right_slot = Slot { address: right.raw_ptr().cast_mut().cast(), stride: &right_steps, element: size_of::<R>() };
-    // SAFETY: the caller's promise; a fresh output overlaps no input.
+    // SAFETY: the caller's promise; the output overlaps no input.
     unsafe { left.device().contract::<T, L, R>(plan, out_slot, left_slot, right_slot) }
 }

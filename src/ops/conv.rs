@@ -3,15 +3,16 @@
 //!
 //! Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
+use super::Add;
 use crate::device::{Device, Slot, same_device};
 use crate::dim::Dim;
-use crate::element::Number;
+use crate::element::{Compute, Number};
 use crate::error::{Error, Result, text};
 use crate::expr::Stored;
 use crate::kernel::Contraction;
 use crate::layout::Layout;
 use crate::rank::Spatial;
-use crate::tensor::{Tensor, TensorView};
+use crate::tensor::{Tensor, TensorView, TensorViewMut};
 
 /// How the windows of a convolution over `N` axes move, and how channels are grouped.
 ///
@@ -74,9 +75,10 @@ macro_rules! convolutions {
             #[doc = $sizes]
             ///
             /// # Cost
-            /// One product, which reads the windows where they stand; one copy of the input, channels last, when there is
-            /// padding or the windows are larger than 1 and the channels not last. The output is channels last when the
-            /// input is. Sums as in [`matmul`](Tensor::matmul).
+            /// One product, which reads the windows where they stand; when there is padding, or the windows are larger than 1
+            /// and the channels not last, images are copied first, channels last, about 1 MiB at a time. The output is channels
+            /// last when the input is. Sums as in [`matmul`](Tensor::matmul); depthwise (groups of one channel in and out), one
+            /// pass over the output for each place of a window, without a copy.
             ///
             /// # Errors
             /// [`Error::Value`] when channels, groups or windows do not fit, [`Error::Device`], [`Error::Unallocated`],
@@ -195,6 +197,9 @@ fn framed<T: Number, const RANK: usize, const N: usize, D: Device>(
     Ok(out)
 }
 
+/// Bytes of images that are convolved together, where something is made for them or they are read many times.
+const NEAR: usize = 1 << 20;
+
 fn convolve<T: Number, const RANK: usize, const N: usize, D: Device>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
@@ -218,17 +223,72 @@ fn convolve<T: Number, const RANK: usize, const N: usize, D: Device>(
         out_size[axis + 2] = windows(op, axis + 2, n, kernel[axis + 2], steps)?;
         padded[axis] = n + 2 * conv.padding[axis];
     }
-    let last = is_channels_last(x.layout());
-    let point = kernel[2..].iter().all(|&len| len == 1);
-    let frame =
-        if conv.padding != [0; N] || !point && x.stride().0[1] != 1 { Some(framed(op, x, padded, conv.padding, [1; N])?) } else { None };
-    let x = frame.as_ref().map_or(x, |frame| frame.view());
     Dim(out_size).numel_of(op, size_of::<T>())?;
+    let last = is_channels_last(x.layout());
     let layout = if last { Layout::with_channel_fastest(Dim(out_size)) } else { Layout::row_major(Dim(out_size)) };
     let mut out = Tensor::<T, RANK, D>::unwritten(op, layout, x.device())?;
-    // SAFETY: windows that fit the padded input; channels that are cut into groups without a rest; fresh output.
-    unsafe { product(op, &mut out, x, w, conv, kernel)? };
+    // One channel in and one out: sums over the places of a window, where elements are what is summed in.
+    let depthwise = kernel[1] == 1 && kernel[0] == groups && size_of::<T>() == size_of::<Compute<T>>();
+    let point = kernel[2..].iter().all(|&len| len == 1);
+    let frames = !depthwise && (conv.padding != [0; N] || !point && x.stride().0[1] != 1);
+    // Images go through the caches in turn, each with what is made for it.
+    let image = padded.iter().fold(size_of::<T>().saturating_mul(size[1]), |bytes, &n| bytes.saturating_mul(n));
+    let together = if depthwise || frames { (NEAR / image.max(1)).max(1) } else { size[0].max(1) };
+    let mut whole = out.writable(op)?;
+    for first in (0..size[0]).step_by(together) {
+        let images = first..size[0].min(first + together);
+        let (mut out, x) = (whole.reborrow().slice_axis(0, images.clone(), 1)?, x.slice_axis(0, images, 1)?);
+        if depthwise {
+            out.fill(T::zero())?;
+            places(x, &mut out, &conv, std::array::from_fn(|axis| kernel[axis + 2]), |place: [usize; N], mut part, seen| {
+                let mut w = w;
+                for axis in 0..N {
+                    w = w.slice_axis(axis + 2, place[axis]..place[axis] + 1, 1)?;
+                }
+                let mut order: [usize; RANK] = std::array::from_fn(|axis| axis);
+                order.swap(0, 1);
+                part.zip_in_place(Add, seen.lazy() * w.permuted(order)?)
+            })?;
+            continue;
+        }
+        let frame = if frames { Some(framed(op, x, padded, conv.padding, [1; N])?) } else { None };
+        let x = frame.as_ref().map_or(x, |frame| frame.view());
+        // SAFETY: windows that fit the padded input; channels that are cut into groups without a rest; an output of our own.
+        unsafe { product(&mut out, x, w, conv, kernel)? };
+    }
     Ok(out)
+}
+
+/// Along one axis, the windows whose place `at` lies in the input: their range, and where the first of them is.
+pub(super) fn inside<const N: usize>(conv: &Conv<N>, axis: usize, at: usize, windows: usize, size: usize) -> (usize, usize, usize) {
+    let (stride, shift) = (conv.stride[axis], at * conv.dilation[axis]);
+    let padding = conv.padding[axis];
+    let first = padding.saturating_sub(shift).div_ceil(stride).min(windows);
+    let end = (size + padding).saturating_sub(shift).div_ceil(stride).min(windows).max(first);
+    // Where no window is left, a stride that is too large for the axis may be too large to count with.
+    (first, end, if first < end { first * stride + shift - padding } else { 0 })
+}
+
+/// Calls `f` for every place in a window, with the windows that have it inside and the part of the input that they see.
+pub(super) fn places<T, U, const RANK: usize, const N: usize, D: Device>(
+    x: TensorView<'_, T, RANK, D>,
+    out: &mut TensorViewMut<'_, U, RANK, D>,
+    conv: &Conv<N>,
+    window: [usize; N],
+    mut f: impl FnMut([usize; N], TensorViewMut<'_, U, RANK, D>, TensorView<'_, T, RANK, D>) -> Result<()>,
+) -> Result<()> {
+    for place in Dim(window).indices() {
+        let (mut part, mut seen) = (out.reborrow(), x);
+        for axis in 0..N {
+            let (size, windows) = (x.size().0[axis + 2], part.size().0[axis + 2]);
+            let (first, end, from) = inside(conv, axis, place[axis], windows, size);
+            let last = if end > first { from + (end - first - 1) * conv.stride[axis] + 1 } else { from };
+            part = part.slice_axis(axis + 2, first..end, 1)?;
+            seen = seen.slice_axis(axis + 2, from.min(size)..last.min(size), conv.stride[axis] as isize)?;
+        }
+        f(place, part, seen)?;
+    }
+    Ok(())
 }
 
 /// The product of the windows of `x` and the weights: the batch is the groups, `m` the places of windows, `k` what is in
@@ -237,8 +297,7 @@ fn convolve<T: Number, const RANK: usize, const N: usize, D: Device>(
 /// # Safety
 /// Every window lies inside `x`; the channels of `x`, `w` and `out` fit each other and the groups.
 unsafe fn product<T: Number, const RANK: usize, const N: usize, D: Device>(
-    op: &'static str,
-    out: &mut Tensor<T, RANK, D>,
+    out: &mut TensorViewMut<'_, T, RANK, D>,
     x: TensorView<'_, T, RANK, D>,
     w: TensorView<'_, T, RANK, D>,
     conv: Conv<N>,
@@ -264,7 +323,7 @@ unsafe fn product<T: Number, const RANK: usize, const N: usize, D: Device>(
     w_steps[1 + RANK] = ws[0];
     let plan = Contraction { batch: &[conv.groups], m: &m, k: &k, n: &[outputs] };
     let element = size_of::<T>();
-    let out_slot = Slot { address: out.writable(op)?.raw_ptr().cast(), stride: &out_steps, element };
+    let out_slot = Slot { address: out.raw_ptr().cast(), stride: &out_steps, element };
     let x_slot = Slot { address: x.raw_ptr().cast_mut().cast(), stride: &x_steps, element };
     let w_slot = Slot { address: w.raw_ptr().cast_mut().cast(), stride: &w_steps, element };
     // SAFETY: the caller's promise.

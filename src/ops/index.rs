@@ -5,7 +5,7 @@
 //! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::assign::in_place;
-use super::{NotEqual, Reductions, Select};
+use super::{Arithmetic as _, Cast as _, NotEqual, Reductions, Scans as _, Select};
 use crate::device::{Device, MAX_REDUCED, Slot, same_device};
 use crate::dim::{All, Axis, Dim};
 use crate::element::Element;
@@ -441,5 +441,40 @@ in_place! {
         exists("scatter", axis, view.size())?;
         let index = index.reshape(along::<RANK>(axis, index.numel()))?;
         scatter(operator, view, axis, index, values.into_view())
+    };
+
+    /// Writes values, in row-major order, where the mask holds; the mask stretches to these sizes.
+    ///
+    /// # Cost
+    /// Three passes, and one wait for the device: how many values are wanted is known only then.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for fewer values than places, and nothing is written; [`Error::Sizes`], [`Error::Device`],
+    /// [`Error::Unallocated`], [`Error::NoData`] on a device without data.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let mut x = Tensor::from([[1, 2], [3, 4]]);
+    /// x.masked_scatter(&Tensor::from([[true, false], [false, true]]), &Tensor::from([10, 20, 30]))?;
+    /// assert_eq!(x, Tensor::from([[10, 2], [3, 20]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn masked_scatter['b, 'c, const N: usize](mask: impl Stored<'b, bool, RANK, D>, values: impl Stored<'c, T, N, D>) = |view| {
+        let (op, size, values) = ("masked_scatter", view.size(), values.into_view());
+        let mask = mask.into_view().broadcast_to(size)?;
+        let (wanted, there) = (count(mask)?, values.numel());
+        if wanted > there {
+            return Err(Error::Value { op, what: text(format_args!("{there} values for {wanted} places")) });
+        }
+        if wanted == 0 {
+            return Ok(());
+        }
+        // How many places come before each, and what is not wanted reads any value.
+        let line = mask.to_shape([mask.numel()])?;
+        let before = line.lazy().cast::<i64>().cumsum(Axis::<0>)?;
+        let index = (before.lazy() - 1).maximum(0).eval()?.into_shape(size)?;
+        let chosen = eval(op, &Call::<Select, _>::new((mask, values.take(&index)?.view(), view.as_view())), values.device())?;
+        view.assign(&chosen)
     };
 }

@@ -165,6 +165,12 @@ operators! {
         let apart = x.eq(y).select(Lane::zero(), x - y);
         x.max(y) + (-apart.abs()).exp().ln_1p()
     }
+    /// log₂(2ˣ + 2ʸ), without overflow on the way.
+    #[doc(alias = "logaddexp2")]
+    fn log_add_exp2 = LogAddExp2(x, y) where Float {
+        let apart = x.eq(y).select(Lane::zero(), x - y);
+        x.max(y) + (-apart.abs()).exp2().ln_1p() * std::f64::consts::LOG2_E
+    }
     /// The magnitude of `self` with the sign of `other`, that of a zero or a NaN included.
     fn copysign = Copysign(x, y) where Float { sign(y).eq(sign(x.abs())).select(x.abs(), -x.abs()) }
 }

@@ -8,20 +8,28 @@
 //! | `symbols.rs` | `+ - * /`, `+=`, `& | ^`, of Rust |
 //! | `math.rs` | functions of one and two real numbers, rounding |
 //! | `activation.rs` | sigmoid, gelu, softplus, … |
+//! | `parametric.rs` | clamp, nan_to_num, isclose, …: operators with parameters |
 //! | `compare.rs` | comparisons, logic, select, casts |
 //! | `assign.rs` | writing into what exists: assign, fill, operators in place |
 //! | `complex.rs` | parts and conjugates |
 //! | `reduce.rs` | sums, extremes and where they stand, means, variances |
 //! | `sort.rs` | sort, argsort, topk, unique, searchsorted |
+//! | `runs.rs` | runs of equal neighbours, the most frequent element |
 //! | `scan.rs` | running sums, products, extremes |
-//! | `normalise.rs` | softmax, log-softmax, layer norm |
+//! | `normalise.rs` | softmax, log-softmax, layer norm, RMS norm |
+//! | `channels.rs` | group, instance and batch norm, gates, pixels and windows as channels |
+//! | `loss.rs` | losses, of elements and of classes |
 //! | `arrange.rs` | concat, stack, split, pad, roll, repeat, tile |
 //! | `grid.rs` | triangles, diagonals, grids, one-hot, counts by value |
+//! | `combine.rs` | products and combinations of lines, block-diagonal matrices |
 //! | `index.rs` | gather, scatter, take, what a mask picks |
+//! | `scatter_reduce.rs` | sums, means, extremes by index |
 //! | `contract.rs` | matrix products, and products of labelled axes |
 //! | `einsum.rs` | `einsum!`, tensordot |
 //! | `linalg.rs` | norms, dot and outer products, traces, powers |
-//! | `conv.rs` `pool.rs` | convolutions, pooling |
+//! | `sets.rs` | membership |
+//! | `statistics.rs` | covariances, correlations, quantiles |
+//! | `conv.rs` `pool.rs` `resample.rs` | convolutions, pooling, interpolation |
 //! | `attention.rs` | scaled dot-product attention |
 //! | `random.rs` | random numbers, the same on every device |
 //! | `operator.rs` | operators that need code of their own on each device |
@@ -35,6 +43,8 @@ mod arithmetic;
 mod arrange;
 mod assign;
 pub mod attention;
+mod channels;
+mod combine;
 mod compare;
 mod complex;
 mod contract;
@@ -44,30 +54,46 @@ pub mod functions;
 mod grid;
 mod index;
 mod linalg;
+mod loss;
 mod math;
 mod normalise;
 mod operator;
+mod parametric;
 pub mod pool;
 mod random;
 mod reduce;
+pub mod resample;
+mod runs;
 mod scan;
+mod scatter_reduce;
+mod sets;
 mod sort;
+mod statistics;
 mod symbols;
 mod table;
 
 pub use activation::*;
 pub use arithmetic::*;
 pub use arrange::{Arrange, Pad};
+pub use channels::Channels;
 pub use compare::*;
 pub use complex::*;
 pub use grid::{Histogram, Triangles};
 pub use index::{Indexing, Replace};
 pub use linalg::*;
+pub use loss::*;
 pub use math::*;
+pub use normalise::Lengths;
 pub use operator::{Operator, run};
+pub use parametric::*;
 pub use reduce::*;
+pub use resample::Resample;
+pub use runs::{Runs, UniqueParts};
 pub use scan::*;
+pub use scatter_reduce::Meeting;
+pub use sets::Sets;
 pub use sort::{Side, Sorts, Unique};
+pub use statistics::{Between, Cov, Covariances, Quantiles};
 pub use table::{OPERATORS, Row, Visit, each_operator};
 
 pub use crate::kernel::Derivative;
@@ -151,7 +177,7 @@ macro_rules! __operator {
     (@op $F:ident, $name:expr, $x:tt, [], [$class:ident], $extra:tt, $body:block) => {
         $crate::__operator!(@op $F, $name, $x, [T], [$class], $extra, $body);
     };
-    (@op $F:ident, $name:expr, ($($x:ident),+), [($($out:tt),+)], [$class:ident], [], $body:block) => {
+    (@op $F:ident, $name:expr, ($($x:ident),+), [($($out:tt),+ $(,)?)], [$class:ident], [], $body:block) => {
         impl<T: $crate::element::$class> $crate::kernel::OpMany<($($crate::__operator!(@element $x),)+)> for $F {
             const NAME: &'static str = $name;
             type Out = ($($out,)+);
@@ -259,12 +285,22 @@ use operators;
 
 /// Every file of operators: their kernels compiled in advance, and their rows.
 #[cfg(debug_assertions)]
-const COMPILED: &[fn(&mut table::Table)] =
-    &[arithmetic::compile, math::compile, activation::compile, compare::compile, reduce::compile, scan::compile, random::compile];
+const COMPILED: &[fn(&mut table::Table)] = &[
+    arithmetic::compile,
+    assign::compile,
+    math::compile,
+    activation::compile,
+    loss::compile,
+    compare::compile,
+    reduce::compile,
+    scan::compile,
+    random::compile,
+];
 fn visit(to: &mut impl Visit) {
     arithmetic::visit(to);
     math::visit(to);
     activation::visit(to);
+    loss::visit(to);
     compare::visit(to);
 }
-const ROWS: &[&[Row]] = &[arithmetic::ROWS, math::ROWS, activation::ROWS, compare::ROWS];
+const ROWS: &[&[Row]] = &[arithmetic::ROWS, math::ROWS, activation::ROWS, loss::ROWS, compare::ROWS];

@@ -1,13 +1,15 @@
-//! Normalisations along axes: softmax, log-softmax, layer norm.
+//! Normalisations along axes: softmax, log-softmax, layer norm, RMS norm, vectors of length 1.
 //!
 //! Each is one expression and one pass over memory: what is constant along a row is found while the row is in the cache.
-//! Imports: `error`, `dim`, `rank`, `element`, `device`, `tensor`.
+//! Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`.
 
-use super::{Arithmetic as _, Math as _, Reductions as _};
+use super::{Arithmetic as _, Math as _, Norm, Reductions as _};
 use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::Float;
 use crate::error::Result;
+use crate::expr::{Reduce as _, Stored};
+use crate::layout::joint_size;
 use crate::rank::RemoveAxes;
 use crate::tensor::{Tensor, TensorView};
 
@@ -23,7 +25,8 @@ impl<T: Float, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
         Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
     {
         let powers = (self.lazy() - self.max_along(axes)).exp().once();
-        (powers / powers.sum_along(axes)).eval()
+        // One division a row: a product costs a tenth of a quotient.
+        (powers * powers.sum_along(axes).recip()).eval()
     }
 
     /// `x − max − ln Σ e^(x − max)` along axes: one (`Axis::<1>`), several together, or `All`: the logarithm of [`softmax`](TensorView::softmax), exact where that
@@ -97,3 +100,79 @@ impl<T: Float, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         self.view().layer_norm(axes, epsilon)
     }
 }
+
+/// Vectors along axes brought to one length, of tensors and views.
+pub trait Lengths<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized {
+    /// `x / √(mean of x² + epsilon)` along axes: one (`Axis::<1>`), several together, or `All`; a weight is one more
+    /// expression.
+    ///
+    /// # Errors
+    /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// assert_eq!(Tensor::from([[2.0, -2.0]]).rms_norm(Axis::<1>, 12.0)?, Tensor::from([[0.5, -0.5]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn rms_norm<AXES: Copy, const M: usize>(self, axes: AXES, epsilon: T) -> Result<Tensor<T, RANK, D>>
+    where
+        T: Float,
+        Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+    {
+        let x = self.into_view().lazy();
+        (x * (x.square().mean_along(axes) + epsilon).rsqrt()).eval()
+    }
+
+    /// `x / max(‖x‖, epsilon)`, Euclid's norm along axes: vectors of length 1.
+    ///
+    /// # Errors
+    /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// assert_eq!(Tensor::from([[3.0, 4.0], [0.0, 0.0]]).normalize(Axis::<1>, 1e-12)?, Tensor::from([[0.6, 0.8], [0.0, 0.0]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn normalize<AXES: Copy, const M: usize>(self, axes: AXES, epsilon: T) -> Result<Tensor<T, RANK, D>>
+    where
+        T: Float,
+        Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+    {
+        let x = self.into_view().lazy();
+        (x / x.along(Norm, axes).maximum(epsilon)).eval()
+    }
+
+    /// The cosine of the angle between vectors along axes: `Σ x · y / (max(‖x‖, epsilon) · max(‖y‖, epsilon))`, in one pass.
+    /// Sizes of 1 stretch.
+    ///
+    /// # Errors
+    /// Those of [`Reductions`](super::Reductions).
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let (x, y) = (Tensor::from([[3.0, 4.0], [1.0, 0.0]]), Tensor::from([[4.0, -3.0], [7.0, 0.0]]));
+    /// assert_eq!(x.cosine_similarity(&y, Axis::<1>, 1e-8)?.to_vec()?, [0.0, 1.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn cosine_similarity<'b, AXES: Copy, const M: usize>(
+        self,
+        other: impl Stored<'b, T, RANK, D>,
+        axes: AXES,
+        epsilon: T,
+    ) -> Result<Tensor<T, M, D>>
+    where
+        T: Float + 'b,
+        D: 'b,
+        Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+    {
+        let (x, y) = (self.into_view(), other.into_view());
+        let size = joint_size("cosine_similarity", x.size(), y.size())?;
+        let (x, y) = (x.broadcast_to(size)?.lazy(), y.broadcast_to(size)?.lazy());
+        let unit = y / y.along(Norm, axes).maximum(epsilon);
+        (x / x.along(Norm, axes).maximum(epsilon) * unit).sum(axes)
+    }
+}
+impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Lengths<'a, T, RANK, D> for X {}

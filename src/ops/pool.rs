@@ -3,7 +3,7 @@
 //! One pass over the output for each place in a window, along rows of the input, with no copy of windows or padding.
 //! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `device`, `tensor`.
 
-use super::conv::windows;
+use super::conv::{Conv, inside, places, windows};
 use super::{Add, Cast as _, Div, Maximum};
 use crate::device::Device;
 use crate::dim::Dim;
@@ -12,7 +12,7 @@ use crate::error::{Error, Result, text};
 use crate::layout::Layout;
 use crate::rank::Spatial;
 use crate::scalar::Ordered;
-use crate::tensor::{Tensor, TensorView};
+use crate::tensor::{Tensor, TensorView, TensorViewMut};
 
 /// Which windows are pooled, over `N` axes.
 ///
@@ -28,18 +28,21 @@ pub struct Pool<const N: usize> {
     pub window: [usize; N],
     /// From window to window.
     pub stride: [usize; N],
-    /// Places before the first and after the last index of each axis, at most half a window.
+    /// Places before the first and after the last index of each axis, at most half of what a window reaches over.
     pub padding: [usize; N],
     /// From element to element inside a window.
     pub dilation: [usize; N],
     /// Whether a mean counts the padding, as zeros.
     pub count_padding: bool,
+    /// Whether a last window that starts inside, but leaves the input and its padding, counts too; what is beyond the
+    /// padding is never counted.
+    pub ceil: bool,
 }
 
 impl<const N: usize> Pool<N> {
     /// Windows side by side, no padding.
     pub const fn new(window: [usize; N]) -> Self {
-        Pool { window, stride: window, padding: [0; N], dilation: [1; N], count_padding: true }
+        Pool { window, stride: window, padding: [0; N], dilation: [1; N], count_padding: true, ceil: false }
     }
     /// With another stride.
     pub const fn stride(self, stride: [usize; N]) -> Self {
@@ -53,6 +56,10 @@ impl<const N: usize> Pool<N> {
     pub const fn dilation(self, dilation: [usize; N]) -> Self {
         Pool { dilation, ..self }
     }
+    /// With a last window that leaves the input, PyTorch's `ceil_mode`.
+    pub const fn ceil(self, ceil: bool) -> Self {
+        Pool { ceil, ..self }
+    }
     /// Whether a mean counts the padding.
     pub const fn count_padding(self, count_padding: bool) -> Self {
         Pool { count_padding, ..self }
@@ -62,18 +69,20 @@ impl<const N: usize> Pool<N> {
 macro_rules! pools {
     ($($max:ident $avg:ident $n:literal;)*) => { $(
         impl<T: Comparable, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-            /// The largest of each window; NaN if any is.
+            /// The largest of each window; NaN if any is. A window with gaps may have no place inside the input: its largest
+            /// is the lowest number, −∞ of floats.
             ///
             /// # Shapes
             /// `[batch, channel, n, …] → [batch, channel, n', …]`,
-            /// `n' = (n + 2 · padding − dilation · (window − 1) − 1) / stride + 1`.
+            /// `n' = (n + 2 · padding − dilation · (window − 1) − 1) / stride + 1`; with `ceil` the quotient is rounded up
+            /// where that window starts inside.
             ///
             /// # Cost
             /// One allocation; as many passes over it as a window has places.
             ///
             /// # Errors
-            /// [`Error::Value`] when a window does not fit or the padding is more than half of it,
-            /// [`Error::Unallocated`], [`Error::OutOfMemory`].
+            /// [`Error::Value`] when a window does not fit, the padding is more than half of what it reaches over, or an axis
+            /// has no places; [`Error::Unallocated`], [`Error::OutOfMemory`].
             ///
             /// # Source
             /// PyTorch's `max_pool1d` … `max_pool3d`.
@@ -97,7 +106,8 @@ macro_rules! pools {
             }
         }
         impl<T: Float, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-            /// The mean of each window, summed in f64. Padding counts as zeros unless `count_padding` is false.
+            /// The mean of each window, summed in f64. Padding counts as zeros unless `count_padding` is false; then a window
+            /// with no place inside the input, as gaps allow, gives NaN.
             ///
             /// Shapes, cost and errors are those of the largest; one more allocation, of f64.
             ///
@@ -142,47 +152,26 @@ fn result<T, const RANK: usize, const N: usize, D: Device>(
     let mut size = x.size().0;
     for axis in 0..N {
         let (window, padding) = (pool.window[axis], pool.padding[axis]);
-        if padding > window / 2 {
-            let what = format_args!("axis {}: padding {padding} is more than half a window of {window}", axis + 2);
+        let reach = window.saturating_sub(1).saturating_mul(pool.dilation[axis]).saturating_add(1);
+        if padding > reach / 2 {
+            let what = format_args!("axis {}: padding {padding} is more than half a window that reaches over {reach}", axis + 2);
             return Err(Error::Value { op, what: text(what) });
         }
-        size[axis + 2] = windows(op, axis + 2, size[axis + 2], window, [pool.stride[axis], padding, pool.dilation[axis]])?;
+        if size[axis + 2] == 0 {
+            return Err(Error::Value { op, what: text(format_args!("axis {} of sizes {} has no places", axis + 2, x.size())) });
+        }
+        let (n, stride) = (size[axis + 2], pool.stride[axis]);
+        let count = windows(op, axis + 2, n, window, [stride, padding, pool.dilation[axis]])?;
+        let (room, start) = (n + 2 * padding - reach, count.saturating_mul(stride));
+        size[axis + 2] = count + usize::from(pool.ceil && !room.is_multiple_of(stride) && start < n + padding);
     }
     let last = x.layout().is_dense_with_channel_fastest() && !x.layout().is_contiguous();
     Ok(if last { Layout::with_channel_fastest(Dim(size)) } else { Layout::row_major(Dim(size)) })
 }
 
-/// Along one axis, the windows whose place `at` lies in the input: their range, and where the first of them is.
-fn inside<const N: usize>(pool: &Pool<N>, axis: usize, at: usize, windows: usize, size: usize) -> (usize, usize, usize) {
-    let (stride, shift) = (pool.stride[axis], at * pool.dilation[axis]);
-    let padding = pool.padding[axis];
-    let first = padding.saturating_sub(shift).div_ceil(stride).min(windows);
-    let end = (size + padding).saturating_sub(shift).div_ceil(stride).min(windows).max(first);
-    // Where no window is left, a stride that is too large for the axis may be too large to count with.
-    (first, end, if first < end { first * stride + shift - padding } else { 0 })
-}
-
-/// Calls `f` for every place in a window, with the windows that have it inside and the part of the input that they see.
-fn places<T, U, const RANK: usize, const N: usize, D: Device>(
-    x: TensorView<'_, T, RANK, D>,
-    out: &mut Tensor<U, RANK, D>,
-    op: &'static str,
-    pool: &Pool<N>,
-    mut f: impl FnMut(crate::tensor::TensorViewMut<'_, U, RANK, D>, TensorView<'_, T, RANK, D>) -> Result<()>,
-) -> Result<()> {
-    let mut view = out.writable(op)?;
-    for place in Dim(pool.window).indices() {
-        let (mut part, mut seen) = (view.reborrow(), x);
-        for axis in 0..N {
-            let (size, windows) = (x.size().0[axis + 2], part.size().0[axis + 2]);
-            let (first, end, from) = inside(pool, axis, place[axis], windows, size);
-            let last = if end > first { from + (end - first - 1) * pool.stride[axis] + 1 } else { from };
-            part = part.slice_axis(axis + 2, first..end, 1)?;
-            seen = seen.slice_axis(axis + 2, from.min(size)..last.min(size), pool.stride[axis] as isize)?;
-        }
-        f(part, seen)?;
-    }
-    Ok(())
+/// How the windows move.
+fn steps<const N: usize>(pool: &Pool<N>) -> Conv<N> {
+    Conv::new().stride(pool.stride).padding(pool.padding).dilation(pool.dilation)
 }
 
 fn largest<T: Comparable, const RANK: usize, const N: usize, D: Device>(
@@ -195,7 +184,7 @@ fn largest<T: Comparable, const RANK: usize, const N: usize, D: Device>(
     layout.size().numel_of(op, size_of::<T>())?;
     let mut out = Tensor::<T, RANK, D>::unwritten(op, layout, x.device())?;
     out.fill(T::narrow(Ordered::LOWEST))?;
-    places(x, &mut out, op, &pool, |mut part, seen| part.zip_in_place(Maximum, seen))?;
+    places(x, &mut out.writable(op)?, &steps(&pool), pool.window, |_, mut part, seen| part.zip_in_place(Maximum, seen))?;
     Ok(out)
 }
 
@@ -210,7 +199,9 @@ fn average<T: Float, const RANK: usize, const N: usize, D: Device>(
     size.numel_of(op, size_of::<f64>())?;
     let mut sums = Tensor::<f64, RANK, D>::unwritten(op, layout, x.device())?;
     sums.fill(0.0)?;
-    places(x, &mut sums, op, &pool, |mut part, seen| part.zip_in_place(Add, seen.lazy().cast::<f64>()))?;
+    let add =
+        |_, mut part: TensorViewMut<'_, f64, RANK, D>, seen: TensorView<'_, T, RANK, D>| part.zip_in_place(Add, seen.lazy().cast::<f64>());
+    places(x, &mut sums.writable(op)?, &steps(&pool), pool.window, add)?;
     // Along each axis one divisor for every window: the places that count.
     for axis in 0..N {
         let (n, windows) = (x.size().0[axis + 2], size.0[axis + 2]);
@@ -218,8 +209,9 @@ fn average<T: Float, const RANK: usize, const N: usize, D: Device>(
         line[axis + 2] = windows;
         let places = |window: usize| {
             let inside = |&at: &usize| {
-                let (first, end, _) = inside(&pool, axis, at, windows, n);
-                pool.count_padding || (first..end).contains(&window)
+                let (first, end, _) = inside(&steps(&pool), axis, at, windows, n);
+                let place = window * pool.stride[axis] + at * pool.dilation[axis];
+                (first..end).contains(&window) || pool.count_padding && place < n + 2 * pool.padding[axis]
             };
             (0..pool.window[axis]).filter(inside).count() as f64
         };

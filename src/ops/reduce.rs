@@ -10,11 +10,13 @@ use crate::element::{Comparable, Compute, Element, Float, Number};
 use crate::expr::Reduce;
 use crate::kernel::{Compiled, Reducer};
 use crate::rank::{RemoveAxes, Smaller};
-use crate::scalar::{Lane, Lanes};
+use crate::scalar::{Lane, Lanes, Ordered, Real, Run};
 use std::any::TypeId;
 
 /// A lane of the machine type of `T`.
 type At<L, T> = Lane<L, Compute<T>>;
+/// What ranks a lane of the machine type of `T`.
+type Key<L, T> = Lane<L, <Compute<T> as Ordered>::Key>;
 /// Where a value stands along the reduced axes.
 type Place<L> = Lane<L, i64>;
 
@@ -26,6 +28,7 @@ macro_rules! reducers {
         identity $identity:expr;
         absorb |$s:ident, $x:ident, $at:ident| $absorb:expr;
         combine |$a:ident, $b:ident| $combine:expr;
+        $(of_slice |$values:ident, $from:ident| $of_slice:expr;)?
         finish |$f:ident, $count:ident| $finish:expr;
     )*) => { $(
         $(#[$doc])*
@@ -44,6 +47,9 @@ macro_rules! reducers {
             fn combine<$L: Lanes>($a: $state, $b: $state) -> $state { $combine }
             #[inline(always)]
             fn finish<$L: Lanes>($f: $state, $count: Place<$L>) -> At<$L, $out> { $finish }
+            $(const BY_SLICE: bool = true;
+            #[inline(always)]
+            fn of_slice($values: &[Compute<$T>], $from: usize) -> Self::State<Run> { $of_slice })?
             fn compiled(kernel: TypeId) -> Option<Compiled> { super::table::compiled(kernel) }
         }
     )* };
@@ -67,18 +73,18 @@ reducers! {
     finish |s, _count| s;
 
     /// The largest; NaN if any is.
-    Max: "max" needs elements, <T: Comparable, L> -> T, state At<L, T>;
+    Max: "max" needs elements, <T: Comparable, L> -> T, state Key<L, T>;
     identity Lane::lowest();
-    absorb |s, x, _at| s.max(x);
+    absorb |s, x, _at| s.max(x.order_key());
     combine |a, b| a.max(b);
-    finish |s, _count| s;
+    finish |s, _count| Lane::of_order_key(s);
 
     /// The smallest; NaN if any is.
-    Min: "min" needs elements, <T: Comparable, L> -> T, state At<L, T>;
-    identity Lane::highest();
-    absorb |s, x, _at| s.min(x);
-    combine |a, b| a.min(b);
-    finish |s, _count| s;
+    Min: "min" needs elements, <T: Comparable, L> -> T, state Key<L, T>;
+    identity Lane::lowest();
+    absorb |s, x, _at| s.max(x.reverse_key());
+    combine |a, b| a.max(b);
+    finish |s, _count| Lane::of_reverse_key(s);
 
     /// `Σ x / n`; NaN for no elements.
     Mean: "mean", <T: Float, L> -> T, state At<L, T>;
@@ -90,15 +96,17 @@ reducers! {
     /// Where the first of the largest stands; the first NaN if there is one.
     ArgMax: "argmax" needs elements, <T: Comparable, L> -> i64, state Found<L>;
     identity (Lane::lowest(), Lane::highest());
-    absorb |s, x, at| best(s, x.order_key(), x.is_nan(), at);
+    absorb |s, x, at| best(s, (x + Lane::zero()).order_key().cast(), x.is_nan(), at);
     combine |a, b| first(a, b);
+    of_slice |values, from| find::<T>(values, from, |x| x.order_key(), Lane::of_order_key);
     finish |s, _count| place(s);
 
     /// Where the first of the smallest stands; the first NaN if there is one.
     ArgMin: "argmin" needs elements, <T: Comparable, L> -> i64, state Found<L>;
     identity (Lane::lowest(), Lane::highest());
-    absorb |s, x, at| best(s, !x.order_key(), x.is_nan(), at);
+    absorb |s, x, at| best(s, (x + Lane::zero()).reverse_key().cast(), x.is_nan(), at);
     combine |a, b| first(a, b);
+    of_slice |values, from| find::<T>(values, from, |x| x.reverse_key(), Lane::of_reverse_key);
     finish |s, _count| place(s);
 
     /// `Σ (x − mean)² / n`, by Welford's update and Chan's combination: no cancellation for a large mean. NaN for no
@@ -112,6 +120,7 @@ reducers! {
         (n, mean, delta.mul_add(x - mean, s.2))
     };
     combine |a, b| join(a, b);
+    of_slice |values, _from| moments(values);
     finish |s, count| s.2 / count.cast();
 
     /// `Σ (x − mean)² / (n − 1)`: the variance of the population that a sample is from. NaN for fewer than two.
@@ -119,7 +128,15 @@ reducers! {
     identity (Lane::zero(), Lane::zero(), Lane::zero());
     absorb |s, x, at| <Var as Reducer<T>>::absorb::<L>(s, x, at);
     combine |a, b| join(a, b);
+    of_slice |values, _from| moments(values);
     finish |s, count| s.2 / (count.cast::<Compute<T>>() - 1).max(Lane::zero()); // 0/0 for fewer than two
+
+    /// `ln Σ eˣ` without overflow: the state is the largest x and `Σ e^(x − largest)`. −∞ for no elements.
+    LogSumExp: "logsumexp", <T: Float, L> -> T, state (At<L, T>, At<L, T>);
+    identity (Lane::lowest(), Lane::zero());
+    absorb |s, x, _at| heap(s, (x, Lane::one()));
+    combine |a, b| heap(a, b);
+    finish |s, _count| s.0 + s.1.ln();
 
     /// Whether any is `true`; `false` for no elements.
     Any: "any", <T: Truth, L> -> bool, state Lane<L, bool>;
@@ -148,11 +165,77 @@ type Moments<L, P> = (Lane<L, P>, Lane<L, P>, Lane<L, P>);
 
 /// Joins the moments of two sets (Chan, Golub, LeVeque 1979).
 #[inline(always)]
-fn join<L: Lanes, P: crate::scalar::Real>(a: Moments<L, P>, b: Moments<L, P>) -> Moments<L, P> {
+fn join<L: Lanes, P: Real>(a: Moments<L, P>, b: Moments<L, P>) -> Moments<L, P> {
     let n = a.0 + b.0;
     let weight = n.eq(Lane::zero()).select(Lane::zero(), b.0 / n);
     let delta = b.1 - a.1;
     (n, delta.mul_add(weight, a.1), a.2 + b.2 + delta * delta * a.0 * weight)
+}
+
+/// The moments of some values, from sums in f64 and without the division of Welford's update. The sums are of distances to
+/// the first value: where all are equal nothing is left, and the first one standing far off costs digits that f64 has to
+/// spare, but for values that are f64 themselves. Those are summed a second time, as distances to their mean.
+#[inline(always)]
+fn moments<P: Real>(values: &[P]) -> Moments<Run, P> {
+    let n = values.len() as f64;
+    let mut from = values.first().map_or(0.0, |x| x.cast::<f64>());
+    let (mut sum, mut squares) = distances(values, from);
+    if size_of::<P>() > 4 && n > 0.0 {
+        from += sum / n;
+        (sum, squares) = distances(values, from);
+    }
+    let (shift, n) = if n > 0.0 { (sum / n, n) } else { (0.0, 0.0) };
+    let squares = squares - sum * shift;
+    let squares = if squares < 0.0 { 0.0 } else { squares };
+    (Lane(P::from_f64(n)), Lane(P::from_f64(from + shift)), Lane(P::from_f64(squares)))
+}
+
+/// How many sums there are side by side.
+const SUMS: usize = 32;
+
+/// `Σ (x − from)` and `Σ (x − from)²`.
+#[inline(always)]
+fn distances<P: Real>(values: &[P], from: f64) -> (f64, f64) {
+    let (mut sums, mut squares) = ([0.0; SUMS], [0.0; SUMS]);
+    let (chunks, rest) = values.as_chunks::<SUMS>();
+    for chunk in chunks {
+        for j in 0..SUMS {
+            let x = chunk[j].cast::<f64>() - from;
+            sums[j] += x;
+            squares[j] += x * x;
+        }
+    }
+    // Apart: what is indexed by other than constants would put all sums in memory.
+    let mut last = (0.0, 0.0);
+    for x in rest {
+        let x = x.cast::<f64>() - from;
+        last = (last.0 + x, last.1 + x * x);
+    }
+    (joined(&sums) + last.0, joined(&squares) + last.1)
+}
+
+/// Some sums, added pairwise.
+#[inline(always)]
+fn joined(sums: &[f64; SUMS]) -> f64 {
+    let mut eight = [0.0; 8];
+    for j in 0..8 {
+        eight[j] = (sums[j] + sums[8 + j]) + (sums[16 + j] + sums[24 + j]);
+    }
+    // Written once, as a vector: otherwise the compiler takes the loop over values apart for the sake of what follows here.
+    std::hint::black_box(&mut eight);
+    let [a, b, c, d, e, f, g, h] = eight;
+    ((a + e) + (c + g)) + ((b + f) + (d + h))
+}
+
+/// Joins two sums of powers, each beside its largest exponent, by one power: the larger one's sum stays.
+#[inline(always)]
+fn heap<L: Lanes, P: Real>(a: (Lane<L, P>, Lane<L, P>), b: (Lane<L, P>, Lane<L, P>)) -> (Lane<L, P>, Lane<L, P>) {
+    let largest = a.0.max(b.0);
+    let a_leads = b.0.le(a.0);
+    // Infinities of one sign have no difference, and count alike.
+    let apart = a.0.eq(b.0).select(Lane::zero(), -(a.0 - b.0).abs());
+    let (leader, other) = (a_leads.select(a.1, b.1), a_leads.select(b.1, a.1));
+    (largest, other.mul_add(apart.exp(), leader))
 }
 
 /// A score, and where the first of its kind stands. Both are 64 bits wide: lanes of two widths would not vectorise.
@@ -171,6 +254,46 @@ fn best<L: Lanes>(state: Found<L>, score: Lane<L, i64>, is_nan: Lane<L, bool>, a
 fn first<L: Lanes>(a: Found<L>, b: Found<L>) -> Found<L> {
     let better = b.0.gt(a.0) | (b.0.eq(a.0) & b.1.lt(a.1));
     (better.select(b.0, a.0), better.select(b.1, a.1))
+}
+
+/// The best of some values, and then the first that equals it: two quick passes over what the first one brought into the
+/// cache. `key` is higher for the better, highest for NaN, and `of_key` gives the value back.
+#[inline(always)]
+fn find<T: Comparable>(
+    values: &[Compute<T>],
+    from: usize,
+    key: impl Fn(At<Run, T>) -> Key<Run, T>,
+    of_key: impl Fn(Key<Run, T>) -> At<Run, T>,
+) -> Found<Run> {
+    let top = values.iter().fold(Lane::lowest(), |top: Key<Run, T>, &x| top.max(key(Lane(x))));
+    // As `absorb` ranks them: zeros of two signs are equal, and so are all NaNs.
+    let value = of_key(top) + Lane::zero();
+    let at = if value.is_nan().value() {
+        first_of(values, |x| At::<Run, T>::is_nan(Lane(x)).value())
+    } else {
+        first_of(values, |x| x == value.0)
+    };
+    best((Lane::lowest(), Lane::highest()), key(value).cast(), value.is_nan(), Lane(from.wrapping_add(at) as i64))
+}
+
+/// Where the first value stands of which `is` holds; one does.
+#[inline(always)]
+fn first_of<P: Copy>(values: &[P], is: impl Fn(P) -> bool) -> usize {
+    const WIDTH: usize = 64;
+    let (chunks, rest) = values.as_chunks::<WIDTH>();
+    for (k, chunk) in chunks.iter().enumerate() {
+        if chunk.iter().fold(false, |any, &x| any | is(x)) {
+            // Eight marks are a word, whose lowest byte is the first of them.
+            let mut marks = [0u8; WIDTH];
+            for j in 0..WIDTH {
+                marks[j] = is(chunk[j]).into();
+            }
+            let words = marks.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).enumerate();
+            return words.rev().fold(0, |at, (w, word)| if word != 0 { 8 * w + word.trailing_zeros() as usize / 8 } else { at })
+                + k * WIDTH;
+        }
+    }
+    chunks.len() * WIDTH + rest.iter().position(|&x| is(x)).unwrap_or(0)
 }
 
 /// Where it stands. If nothing scored above the lowest, then all are equal, and the first of all is it.
@@ -266,6 +389,8 @@ methods! {
     fn var, var_axis, var_along = Var where Float;
     /// The variance with Bessel's correction, `Σ (x − mean)² / (n − 1)`.
     fn sample_var, sample_var_axis, sample_var_along = SampleVar where Float;
+    /// `ln Σ eˣ`, without overflow on the way; −∞ for no elements, NaN if any is.
+    fn logsumexp, logsumexp_axis, logsumexp_along = LogSumExp where Float;
     /// Where the first of the largest stands, row-major over the reduced axes; the first NaN if there is one.
     fn argmax, argmax_axis, argmax_along = ArgMax where Comparable;
     /// Where the first of the smallest stands, row-major over the reduced axes; the first NaN if there is one.

@@ -2,6 +2,7 @@
 //!
 //! Imports: `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `expr`.
 
+use super::LogSumExp;
 use crate::device::Device;
 use crate::dim::{Axis, Dim};
 use crate::element::{Comparable, Compute, Float, Number};
@@ -127,15 +128,10 @@ scans! {
     combine |a, b| a.min(b);
     finish |s| s;
 
-    /// `ln Σ eˣ` so far, without overflow: the state is the largest x and `Σ e^(x − largest)`.
-    fn logcumsumexp, logcumsumexp_axis = LogCumSumExp, <T: Float, L> state (At<L, T>, At<L, T>);
-    identity (Lane::lowest(), Lane::zero());
-    absorb |s, x| <Self as Reducer<T>>::combine::<L>(s, (x, Lane::one()));
-    combine |a, b| {
-        let largest = a.0.max(b.0);
-        // Where both are infinite their difference is NaN.
-        let [a, b] = [a, b].map(|(x, sum)| x.eq(largest).select(sum, sum * (x - largest).exp()));
-        (largest, a + b)
-    };
-    finish |s| s.0 + s.1.ln();
+    /// `ln Σ eˣ` so far, without overflow; see [`LogSumExp`].
+    fn logcumsumexp, logcumsumexp_axis = LogCumSumExp, <T: Float, L> state <LogSumExp as Reducer<T>>::State<L>;
+    identity <LogSumExp as Reducer<T>>::identity::<L>();
+    absorb |s, x| <LogSumExp as Reducer<T>>::absorb::<L>(s, x, Lane::zero());
+    combine |a, b| <LogSumExp as Reducer<T>>::combine::<L>(a, b);
+    finish |s| <LogSumExp as Reducer<T>>::finish::<L>(s, Lane::zero());
 }

@@ -1,11 +1,12 @@
 //! Elements in order: sort, argsort, the largest, unique ones, where one would stand.
 //!
-//! The order is that of `<`, with NaN after every number. Equal elements stay as they stand: −0 and 0 are equal here, and
+//! The order is that of `<` in the machine type, with NaN after every number. Equal elements stay as they stand: −0 and 0 are equal here, and
 //! all NaN are.
 //! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::index::{Line, exists, with};
-use super::{Cast, Comparisons, Indexing, Replace, Scans};
+use super::runs::{firsts, runs};
+use super::{Indexing, Replace};
 use crate::device::{Device, Slot};
 use crate::dim::{Axis, Dim};
 use crate::element::{Comparable, Compute};
@@ -16,21 +17,44 @@ use crate::layout::Layout;
 use crate::rank::RemoveAxis;
 use crate::scalar::{Lane, Lanes};
 use crate::tensor::{Tensor, TensorView};
+use std::any::TypeId;
 
 /// What is wanted of sorted lines.
 #[derive(Clone, Copy)]
-struct Wanted {
-    op: &'static str,
-    axis: usize,
+pub(super) struct Wanted {
+    pub(super) op: &'static str,
+    pub(super) axis: usize,
     /// How many of each line; `None` for all.
-    keep: Option<usize>,
-    descending: bool,
-    values: bool,
-    positions: bool,
+    pub(super) keep: Option<usize>,
+    pub(super) descending: bool,
+    pub(super) values: bool,
+    pub(super) positions: bool,
+}
+
+/// Whether devices know the order of these elements by their name; that of a user's own is in its machine type.
+fn is_known<T: 'static>() -> bool {
+    macro_rules! among {
+        ($($t:ty)*) => { [$(TypeId::of::<$t>()),*].contains(&TypeId::of::<T>()) };
+    }
+    among!(i8 i16 i32 i64 u8 u16 u32 u64 half::f16 half::bf16 f32 f64)
+}
+
+/// A whole number with the order of the element, the highest for NaN.
+#[derive(Clone, Copy, Debug)]
+struct OrderKey;
+
+impl<T: Comparable> Op<(T,)> for OrderKey {
+    const NAME: &'static str = "sort";
+    type Out = i64;
+    #[inline(always)]
+    fn call<L: Lanes>((x,): (Lane<L, Compute<T>>,)) -> Lane<L, i64> {
+        // −0 + 0 is 0: zeros of two signs are equal here.
+        x.is_nan().select(Lane::highest(), (x + Lane::zero()).order_key().cast())
+    }
 }
 
 /// The elements of each line in order, and where they stood; an output that is not wanted stays empty.
-fn ordered<T: Comparable, const RANK: usize, D: Device>(
+pub(super) fn ordered<T: Comparable, const RANK: usize, D: Device>(
     x: TensorView<'_, T, RANK, D>,
     wanted: Wanted,
 ) -> Result<(Tensor<T, RANK, D>, Tensor<i64, RANK, D>)> {
@@ -41,6 +65,12 @@ fn ordered<T: Comparable, const RANK: usize, D: Device>(
     let keep = keep.unwrap_or(n);
     if keep > n {
         return Err(Error::Value { op, what: text(format_args!("{keep} of the {n} elements along axis {axis}")) });
+    }
+    if !is_known::<T>() {
+        let keys = eval(op, &Call::<OrderKey, _>::new((x,)), x.device())?;
+        let (_, positions) = ordered(keys.view(), Wanted { values: false, positions: true, ..wanted })?;
+        let none = || Tensor::zeros(with(x.size(), axis, 0), x.device());
+        return Ok((if with_values { x.gather_axis(axis, &positions)? } else { none()? }, positions));
     }
     let size = |is_wanted: bool| if is_wanted { with(x.size(), axis, keep) } else { with(x.size(), axis, 0) };
     let fresh = |size: Dim<RANK>, element: usize| Layout::row_major_of(op, size, element);
@@ -125,7 +155,7 @@ macro_rules! sorts {
                 let line = Line::of(self.into_view())?;
                 let wanted = Wanted { op: "unique", axis: 0, keep: None, descending: false, values: true, positions: false };
                 let sorted = ordered(line.view(), wanted)?.0;
-                sorted.masked_select(&firsts(&sorted)?)
+                sorted.masked_select(&firsts(sorted.view(), 0)?)
             }
 
             /// The elements without repetition, in order, with the place and number of each and the way back.
@@ -151,14 +181,8 @@ macro_rules! sorts {
                 let line = Line::of(x)?;
                 let wanted = Wanted { op: "unique", axis: 0, keep: None, descending: false, values: true, positions: true };
                 let (sorted, order) = ordered(line.view(), wanted)?;
-                let first = firsts(&sorted)?;
-                let starts = first.nonzero()?.into_remove_axis(Axis::<1>)?;
-                let end = Tensor::from_slice(&[sorted.numel() as i64], [1], x.device())?;
-                let kept = starts.numel();
-                let ends = Tensor::concat(&[starts.slice((kept.min(1)..,))?, end.slice((1 - kept.min(1)..,))?], Axis::<0>)?;
-                let counts = eval("unique", &Call::<super::Sub, _>::new((ends.view(), starts.view())), x.device())?;
-                let group = (first.lazy().cast::<i64>()).cumsum(Axis::<0>)?;
-                let group = eval("unique", &Call::<super::Sub, _>::new((group.view(), Param(1))), x.device())?;
+                let first = firsts(sorted.view(), 0)?;
+                let [_, counts, group] = runs(&first)?;
                 let mut inverse = Tensor::<i64, 1, D>::zeros(group.size(), x.device())?;
                 inverse.scatter(Replace, Axis::<0>, &order, &group)?;
                 Ok(Unique {
@@ -209,17 +233,6 @@ pub struct Unique<T, const RANK: usize, D: Device> {
     pub inverse: Tensor<i64, RANK, D>,
     /// How often each occurs.
     pub counts: Tensor<i64, 1, D>,
-}
-
-/// Which elements of a sorted line differ from the one before.
-fn firsts<T: Comparable, D: Device>(sorted: &Tensor<T, 1, D>) -> Result<Tensor<bool, 1, D>> {
-    let n = sorted.numel();
-    let mut firsts = Tensor::full([n], true, sorted.device())?;
-    if n > 1 {
-        let differs = sorted.slice((1..,))?.lazy().not_equal(sorted.slice((..n - 1,))?);
-        differs.eval_into(&mut firsts.writable("unique")?.slice((1..,))?)?;
-    }
-    Ok(firsts)
 }
 
 /// On which side of equal elements a new one would stand.

@@ -34,6 +34,7 @@ where
 }
 
 /// The value, or a panic with the error's text at the place that called the operator (a closure would be that place).
+#[inline]
 #[track_caller]
 fn sure<T>(result: Result<T>) -> T {
     match result {
@@ -46,6 +47,7 @@ macro_rules! symbols {
     ($($class:ident: $op:ident $method:ident $assign:ident $assign_method:ident;)*) => { $(
         impl<T: $class, const RANK: usize, D: Device, O: RightOperand<T, RANK, D>> ops::$op<O> for &Tensor<T, RANK, D> {
             type Output = Tensor<T, RANK, D>;
+            #[inline]
             #[track_caller]
             fn $method(self, other: O) -> Self::Output {
                 ops::$op::$method(self.view(), other)
@@ -53,6 +55,7 @@ macro_rules! symbols {
         }
         impl<T: $class, const RANK: usize, D: Device, O: RightOperand<T, RANK, D>> ops::$op<O> for TensorView<'_, T, RANK, D> {
             type Output = Tensor<T, RANK, D>;
+            #[inline]
             #[track_caller]
             fn $method(self, other: O) -> Self::Output {
                 sure(eval(<$op as Op<(T, T)>>::NAME, &Call::<$op, _>::new((self, other.expr())), self.device()))
@@ -60,6 +63,7 @@ macro_rules! symbols {
         }
         impl<T: $class, const RANK: usize, D: Device, O: RightOperand<T, RANK, D>> ops::$op<O> for Tensor<T, RANK, D> {
             type Output = Tensor<T, RANK, D>;
+            #[inline]
             #[track_caller]
             fn $method(self, other: O) -> Self::Output {
                 sure(reuse::<$op, T, RANK, D, _>(self, other.expr()))
@@ -71,11 +75,13 @@ macro_rules! symbols {
             O: Operand<T, RANK, D>,
         {
             type Output = Lazy<'a, T, RANK, D, Call<$op, (E, O::Expr)>>;
+            #[inline]
             fn $method(self, other: O) -> Self::Output {
                 self.then(|expr| Call::new((expr, other.into_expr())))
             }
         }
         impl<T: $class, const RANK: usize, D: Device, O: RightOperand<T, RANK, D>> ops::$assign<O> for Tensor<T, RANK, D> {
+            #[inline]
             #[track_caller]
             fn $assign_method(&mut self, other: O) {
                 let mut view = sure(self.writable(<$op as Op<(T, T)>>::NAME));
@@ -83,6 +89,7 @@ macro_rules! symbols {
             }
         }
         impl<T: $class, const RANK: usize, D: Device, O: RightOperand<T, RANK, D>> ops::$assign<O> for TensorViewMut<'_, T, RANK, D> {
+            #[inline]
             #[track_caller]
             fn $assign_method(&mut self, other: O) {
                 sure(update_with::<$op, T, T, RANK, D, _>(self, &other.expr()));
@@ -117,6 +124,7 @@ macro_rules! prefixes {
     (@eager $class:ident $op:ident $method:ident: $([$receiver:ty, |$x:ident| $view:expr])*) => { $(
         impl<T: $class, const RANK: usize, D: Device> ops::$op for $receiver {
             type Output = Tensor<T, RANK, D>;
+            #[inline]
             #[track_caller]
             fn $method(self) -> Self::Output {
                 let $x = self;
@@ -136,6 +144,7 @@ macro_rules! left_numbers {
     (@ops $t:ty: $($op:ident $method:ident)*) => { $(
         impl<const RANK: usize, D: Device> ops::$op<TensorView<'_, $t, RANK, D>> for $t {
             type Output = Tensor<$t, RANK, D>;
+            #[inline]
             #[track_caller]
             fn $method(self, x: TensorView<'_, $t, RANK, D>) -> Self::Output {
                 sure(eval(stringify!($method), &Call::<$op, _>::new((Param(self), x)), x.device()))
@@ -143,6 +152,7 @@ macro_rules! left_numbers {
         }
         impl<const RANK: usize, D: Device> ops::$op<&Tensor<$t, RANK, D>> for $t {
             type Output = Tensor<$t, RANK, D>;
+            #[inline]
             #[track_caller]
             fn $method(self, x: &Tensor<$t, RANK, D>) -> Self::Output {
                 ops::$op::$method(self, x.view())
@@ -150,6 +160,7 @@ macro_rules! left_numbers {
         }
         impl<const RANK: usize, D: Device> ops::$op<Tensor<$t, RANK, D>> for $t {
             type Output = Tensor<$t, RANK, D>;
+            #[inline]
             #[track_caller]
             fn $method(self, x: Tensor<$t, RANK, D>) -> Self::Output {
                 ops::$op::$method(self, x.view())

@@ -8,7 +8,7 @@
 
 use crate::device::{MapKernel, ReduceKernel, ScanKernel};
 use crate::element::Element;
-use crate::kernel::{Call, Compiled, Input, Op, Program, Reducer, Store};
+use crate::kernel::{Call, Compiled, InPlace, Input, Op, Param, Program, Reducer, Store};
 use crate::scalar::{Dual, Lane, Run};
 use std::any::TypeId;
 use std::collections::HashMap;
@@ -34,7 +34,11 @@ impl Table {
     }
     pub(super) fn binary<F: Op<(T, T)>, T: Element>(&mut self) {
         self.map::<Store<Call<F, (Input<T>, Input<T>)>>>();
-        self.map::<Store<Call<F, (Input<T>, crate::kernel::Param<T>)>>>();
+        self.map::<Store<Call<F, (Input<T>, Param<T>)>>>();
+    }
+    pub(super) fn in_place<F: Op<(T, T), Out = T>, T: Element>(&mut self) {
+        self.map::<InPlace<Store<Call<F, (Input<T>, Input<T>)>>>>();
+        self.map::<InPlace<Store<Call<F, (Input<T>, Param<T>)>>>>();
     }
     pub(super) fn scan<R: Reducer<T>, T: Element>(&mut self) {
         self.keep(ScanKernel::key::<Input<T>, R>(), const { &ScanKernel::of::<Input<T>, R>() });
@@ -55,6 +59,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
 });
 
 /// The kernel of this type, if it was compiled in advance.
+#[inline]
 pub(super) fn compiled(kernel: TypeId) -> Option<Compiled> {
     if cfg!(debug_assertions) { TABLE.0.get(&kernel).copied() } else { None }
 }

@@ -165,11 +165,33 @@ impl<L: Lanes, P: Ordered> Lane<L, P> {
     pub fn clamp(self, low: impl IntoLane<L, P>, high: impl IntoLane<L, P>) -> Self {
         self.max(low).min(high)
     }
-    /// A whole number that is larger exactly where this number is, and equal where it is: zeros of two signs are equal. For
-    /// NaN it is any number.
+    /// A whole number that is larger exactly where this number is. −0 is below +0, and every NaN above all numbers.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::scalar::{Lane, Run};
+    /// let key = |x: f32| Lane::<Run, f32>::literal(x).order_key().value();
+    /// assert!(key(-2.0) < key(-0.0) && key(-0.0) < key(0.0) && key(0.0) < key(f32::INFINITY));
+    /// assert!(key(f32::INFINITY) < key(f32::NAN) && key(f32::INFINITY) < key(-f32::NAN));
+    /// ```
     #[inline(always)]
-    pub fn order_key(self) -> Lane<L, i64> {
+    pub fn order_key(self) -> Lane<L, P::Key> {
         P::order_key(self)
+    }
+    /// The number with this [`order_key`](Lane::order_key).
+    #[inline(always)]
+    pub fn of_order_key(key: Lane<L, P::Key>) -> Self {
+        P::of_order_key(key)
+    }
+    /// A whole number that is larger exactly where this number is smaller. −0 is above +0, and every NaN above all numbers.
+    #[inline(always)]
+    pub fn reverse_key(self) -> Lane<L, P::Key> {
+        P::reverse_key(self)
+    }
+    /// The number with this [`reverse_key`](Lane::reverse_key).
+    #[inline(always)]
+    pub fn of_reverse_key(key: Lane<L, P::Key>) -> Self {
+        P::of_reverse_key(key)
     }
     /// Whether it is a NaN; never so for an integer.
     #[inline(always)]

@@ -110,8 +110,16 @@ pub trait Ordered: Num {
     fn order(op: Order, a: Self, b: Self) -> Self;
     /// `a < b`, `a <= b`.
     fn compare(op: Compare, a: Self, b: Self) -> bool;
+    /// The signed integer of the same width.
+    type Key: Integer;
     /// See [`Lane::order_key`].
-    fn order_key<L: Lanes>(x: Lane<L, Self>) -> Lane<L, i64>;
+    fn order_key<L: Lanes>(x: Lane<L, Self>) -> Lane<L, Self::Key>;
+    /// See [`Lane::of_order_key`].
+    fn of_order_key<L: Lanes>(key: Lane<L, Self::Key>) -> Lane<L, Self>;
+    /// See [`Lane::reverse_key`].
+    fn reverse_key<L: Lanes>(x: Lane<L, Self>) -> Lane<L, Self::Key>;
+    /// See [`Lane::of_reverse_key`].
+    fn of_reverse_key<L: Lanes>(key: Lane<L, Self::Key>) -> Lane<L, Self>;
 }
 
 /// A machine type that is a row of bits: integers and booleans.
@@ -218,7 +226,7 @@ prim!(
 prim!(Complex<f64>, C64, |self| U::from_complex(self), |b| Complex::new(b as u8 as f64, 0.0), |v| Complex::new(v as f64, 0.0), |c| c);
 
 macro_rules! integers {
-    ($($t:ident, |$a:ident| $negate:expr;)*) => { $(
+    ($($t:ident, $key:ident, |$a:ident| $negate:expr;)*) => { $(
         impl Num for $t {
             #[inline(always)]
             fn arith(op: Arith, a: $t, b: $t) -> $t {
@@ -243,12 +251,20 @@ macro_rules! integers {
                     Order::Rem => if b == 0 { 0 } else { a.wrapping_rem(b) },
                 }
             }
+            type Key = $key;
             #[inline(always)]
-            fn order_key<L: Lanes>(x: Lane<L, $t>) -> Lane<L, i64> {
-                let wide = x.cast::<i64>();
-                // The upper half of u64 has wrapped below 0.
-                if $t::BITS == 64 && $t::MIN == 0 { wide ^ Lane::literal(i64::MIN) } else { wide }
+            fn order_key<L: Lanes>(x: Lane<L, $t>) -> Lane<L, $key> {
+                // The upper half of a type without a sign has wrapped below 0; 0 where there is a sign.
+                x.cast::<$key>() ^ Lane::literal(if $t::MIN == 0 { $key::MIN } else { 0 })
             }
+            #[inline(always)]
+            fn of_order_key<L: Lanes>(key: Lane<L, $key>) -> Lane<L, $t> {
+                (key ^ Lane::literal(if $t::MIN == 0 { $key::MIN } else { 0 })).cast()
+            }
+            #[inline(always)]
+            fn reverse_key<L: Lanes>(x: Lane<L, $t>) -> Lane<L, $key> { !x.order_key() }
+            #[inline(always)]
+            fn of_reverse_key<L: Lanes>(key: Lane<L, $key>) -> Lane<L, $t> { Lane::of_order_key(!key) }
             #[inline(always)]
             fn compare(op: Compare, a: $t, b: $t) -> bool {
                 match op { Compare::Lt => a < b, Compare::Le => a <= b }
@@ -270,14 +286,14 @@ macro_rules! integers {
     )* };
 }
 integers! {
-    i8, |a| a.wrapping_neg();
-    i16, |a| a.wrapping_neg();
-    i32, |a| a.wrapping_neg();
-    i64, |a| a.wrapping_neg();
-    u8, |a| a.wrapping_neg();
-    u16, |a| a.wrapping_neg();
-    u32, |a| a.wrapping_neg();
-    u64, |a| a.wrapping_neg();
+    i8, i8, |a| a.wrapping_neg();
+    i16, i16, |a| a.wrapping_neg();
+    i32, i32, |a| a.wrapping_neg();
+    i64, i64, |a| a.wrapping_neg();
+    u8, i8, |a| a.wrapping_neg();
+    u16, i16, |a| a.wrapping_neg();
+    u32, i32, |a| a.wrapping_neg();
+    u64, i64, |a| a.wrapping_neg();
 }
 
 impl Bits for bool {
@@ -326,12 +342,23 @@ macro_rules! reals {
                     Order::Rem => a % b,
                 }
             }
+            type Key = $signed;
             #[inline(always)]
-            fn order_key<L: Lanes>(x: Lane<L, $t>) -> Lane<L, i64> {
-                // Signed bits rise with a positive number and fall with a negative one; −0 + 0 is +0.
-                let bits = (x + 0.0).to_bits().cast::<$signed>();
-                (bits ^ (bits.shr($bits::BITS - 1) & Lane::literal($signed::MAX))).cast()
+            fn order_key<L: Lanes>(x: Lane<L, $t>) -> Lane<L, $signed> {
+                // Signed bits rise with a positive number and fall with a negative one. NaNs stand above +∞ and, those with a
+                // sign, below −∞: a step down by as many as these are takes them round to the top.
+                let bits = x.to_bits().cast::<$signed>();
+                (bits ^ (bits.shr($bits::BITS - 1) & Lane::literal($signed::MAX))) - Lane::literal((1 << $fraction) - 1)
             }
+            #[inline(always)]
+            fn of_order_key<L: Lanes>(key: Lane<L, $signed>) -> Lane<L, $t> {
+                let bits = key + Lane::literal((1 << $fraction) - 1);
+                Lane::from_bits((bits ^ (bits.shr($bits::BITS - 1) & Lane::literal($signed::MAX))).cast())
+            }
+            #[inline(always)]
+            fn reverse_key<L: Lanes>(x: Lane<L, $t>) -> Lane<L, $signed> { (-x).order_key() }
+            #[inline(always)]
+            fn of_reverse_key<L: Lanes>(key: Lane<L, $signed>) -> Lane<L, $t> { -Lane::of_order_key(key) }
             #[inline(always)]
             fn compare(op: Compare, a: $t, b: $t) -> bool {
                 match op { Compare::Lt => a < b, Compare::Le => a <= b }

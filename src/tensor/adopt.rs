@@ -58,16 +58,12 @@ impl<T: Send + Sync + 'static, const RANK: usize> Tensor<T, RANK, Cpu> {
         if !whole || size_of::<T>() == 0 || !self.is_unique() {
             return self.view().cloned_vec("into_vec");
         }
-        let (memory, layout) = self.into_memory();
-        let memory = match memory.try_into_inner() {
-            Ok(allocation) => match allocation.into_vec_parts(std::alloc::Layout::new::<T>()) {
-                // SAFETY: the parts of a vector whose element had this size and alignment; all `len` elements are valid
-                // `T`s by invariant 1 of the tensor.
-                Ok(parts) => return Ok(unsafe { Vec::from_raw_parts(parts.address.as_ptr().cast(), parts.len, parts.capacity) }),
-                Err(allocation) => Shared::new(allocation)?,
-            },
-            Err(shared) => shared,
-        };
+        let (mut memory, layout) = self.into_memory();
+        if let Some(parts) = memory.get_mut().and_then(|allocation| allocation.take_vec_parts(std::alloc::Layout::new::<T>())) {
+            // SAFETY: the parts of a vector whose element had this size and alignment; all `len` elements are valid `T`s by
+            // invariant 1 of the tensor.
+            return Ok(unsafe { Vec::from_raw_parts(parts.address.as_ptr().cast(), parts.len, parts.capacity) });
+        }
         // SAFETY: the memory and layout of this tensor.
         unsafe { Tensor::<T, RANK, Cpu>::assemble(memory, layout) }.view().cloned_vec("into_vec")
     }

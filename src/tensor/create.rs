@@ -1,28 +1,30 @@
 //! Where tensors come from: values, slices, arrays, functions, iterators, ranges.
 //!
 //! Vectors and foreign memory, taken over without a copy, are in `adopt.rs`.
-//! Imports: `error`, `shared`, `dim`, `layout`, `scalar`, `element`, `device`, `allocation`, `tensor`.
+//! Imports: `error`, `dim`, `layout`, `scalar`, `element`, `kernel`, `device`, `allocation`, `tensor`.
 
 use super::Tensor;
 use super::adopt::checked;
 use crate::allocation::Allocation;
-use crate::device::{Cpu, Device, Fresh};
+use crate::device::{Cpu, Device, Fresh, Inputs};
 use crate::dim::Dim;
 use crate::element::{Comparable, Compute, Element, Float, Number};
 use crate::error::{Error, Result, text};
+use crate::kernel::{Param, Store};
 use crate::layout::Layout;
 use crate::scalar::{DType, Prim};
-use crate::shared::Shared;
 
 impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// Memory for a dense layout that the caller is about to write, every element of it.
+    #[inline]
     pub(crate) fn unwritten(op: &'static str, layout: Layout<RANK>, device: &D) -> Result<Self> {
         Self::fresh(op, layout, device, Fresh::Unspecified)
     }
 
+    #[inline]
     fn fresh(op: &'static str, layout: Layout<RANK>, device: &D, fresh: Fresh) -> Result<Self> {
         let numel = layout.size().numel_of(op, size_of::<T>())?;
-        let memory = Shared::new(Allocation::fresh(device, numel * size_of::<T>(), fresh)?)?;
+        let memory = Allocation::fresh(device, numel * size_of::<T>(), fresh)?;
         // SAFETY: a dense layout of `numel` elements; zeros are valid elements, and unspecified bytes are written by the
         // caller before they are read.
         Ok(unsafe { Tensor::assemble(memory, layout) })
@@ -51,9 +53,6 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
 
     /// All elements `value`.
     ///
-    /// # Cost
-    /// One element goes to the device and is repeated there.
-    ///
     /// # Errors
     /// [`Error::Overflow`], [`Error::OutOfMemory`].
     ///
@@ -68,8 +67,12 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     }
 
     fn spread(op: &'static str, size: Dim<RANK>, value: T, device: &D) -> Result<Self> {
-        size.numel_of(op, size_of::<T>())?;
-        Self::from_slice(&[value], [1; RANK], device)?.broadcast_to(size)?.to_contiguous()
+        let numel = size.numel_of(op, size_of::<T>())?;
+        let mut tensor = Self::unwritten(op, Layout::row_major(size), device)?;
+        let to = tensor.fresh_leaf().slot(&[1]);
+        // SAFETY: fresh memory for `numel` elements, one run; the program loads nothing.
+        unsafe { device.map(&Store(Param(value)), &[numel], 0, &[to], Inputs { slots: &[], reads: &[] })? };
+        Ok(tensor)
     }
 
     /// The elements of `values`, in row-major order.
@@ -79,7 +82,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     pub fn from_slice(values: &[T], size: impl Into<Dim<RANK>>, device: &D) -> Result<Self> {
         let size = checked("from_slice", size.into(), values.len(), size_of::<T>())?;
         let mut tensor = Self::unwritten("from_slice", Layout::row_major(size), device)?;
-        let to = tensor.writable("from_slice")?.raw_ptr().cast();
+        let to = tensor.fresh_leaf().slot(&[]).address;
         // SAFETY: fresh memory for exactly these elements.
         unsafe { device.write(to, bytemuck::cast_slice(values))? };
         Ok(tensor)

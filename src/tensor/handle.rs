@@ -2,7 +2,7 @@
 //!
 //! Imports: `error`, `shared`, `dim`, `layout`, `device`, `allocation`.
 
-use super::view::TensorView;
+use super::view::{Leaf, TensorView};
 use super::view_mut::TensorViewMut;
 use crate::allocation::Allocation;
 use crate::device::{Cpu, Device};
@@ -55,6 +55,7 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     ///
     /// # Safety
     /// `memory` and `layout` satisfy invariants 1 and 2.
+    #[inline]
     pub(super) unsafe fn assemble(memory: Shared<Allocation<D>>, layout: Layout<RANK>) -> Self {
         debug_assert!(layout.span().end.saturating_mul(size_of::<T>()) <= memory.size());
         Tensor { memory, layout, born: 0, frozen: false, pending: false, _element: PhantomData }
@@ -64,6 +65,7 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     ///
     /// # Safety
     /// As [`Tensor::assemble`], for `U` and `layout`.
+    #[inline]
     pub(super) unsafe fn relay<U, const M: usize>(self, layout: Layout<M>) -> Tensor<U, M, D> {
         debug_assert!(self.pending || layout.span().end.saturating_mul(size_of::<U>()) <= self.memory.size());
         let Tensor { memory, born, frozen, pending, .. } = self;
@@ -74,6 +76,7 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     ///
     /// # Safety
     /// As [`Tensor::assemble`].
+    #[inline]
     pub(super) unsafe fn another<const M: usize>(&self, layout: Layout<M>) -> Tensor<T, M, D> {
         let Tensor { born, frozen, pending, .. } = *self;
         Tensor { memory: self.memory.share(), layout, born, frozen, pending, _element: PhantomData }
@@ -115,10 +118,12 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         self.pending
     }
 
+    #[inline]
     pub(super) fn memory(&self) -> &Shared<Allocation<D>> {
         &self.memory
     }
 
+    #[inline]
     pub(super) fn into_memory(self) -> (Shared<Allocation<D>>, Layout<RANK>) {
         (self.memory, self.layout)
     }
@@ -129,11 +134,13 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     }
 
     /// [`Error::MetadataFrozen`] when sizes and strides may not change.
+    #[inline]
     pub(super) fn thawed(&self, op: &'static str) -> Result<()> {
         if self.frozen { Err(Error::MetadataFrozen { op }) } else { Ok(()) }
     }
 
     /// [`Error::Shared`] unless this is the only handle.
+    #[inline]
     pub(super) fn unique(&self, op: &'static str) -> Result<()> {
         match self.memory.handles() {
             1 => Ok(()),
@@ -145,22 +152,26 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
 
     /// Sizes, first axis first: `let Dim([rows, columns]) = x.size();`.
     #[doc(alias = "shape")]
+    #[inline]
     pub fn size(&self) -> Dim<RANK> {
         self.layout.size()
     }
 
     /// Strides in elements.
+    #[inline]
     pub fn stride(&self) -> Stride<RANK> {
         self.layout.stride()
     }
 
     /// Sizes, strides and offset.
+    #[inline]
     pub fn layout(&self) -> &Layout<RANK> {
         &self.layout
     }
 
     /// Number of elements.
     #[doc(alias = "len")]
+    #[inline]
     pub fn numel(&self) -> usize {
         self.layout.numel()
     }
@@ -191,6 +202,7 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     }
 
     /// The device it is on.
+    #[inline]
     pub fn device(&self) -> &D {
         self.memory.device()
     }
@@ -201,6 +213,7 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     }
 
     /// The address of the element with index `[0; RANK]`, in the device's own address space.
+    #[inline]
     pub fn raw_ptr(&self) -> *const T {
         let byte = self.layout.offset().wrapping_mul(size_of::<T>());
         self.memory.ptr().wrapping_add(byte).cast_const().cast()
@@ -212,6 +225,7 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     }
 
     /// Whether this is the only handle: then it may be written.
+    #[inline]
     pub fn is_unique(&self) -> bool {
         self.memory.is_unique()
     }
@@ -229,6 +243,7 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     // ------------------------------------------------------------ views
 
     /// Borrows the whole tensor. A few nanoseconds; `Copy`.
+    #[inline]
     pub fn view(&self) -> TensorView<'_, T, RANK, D> {
         // SAFETY: invariants 1 and 2; the borrow keeps the memory, and nobody writes it: writing needs `&mut` and
         // the only handle.
@@ -240,10 +255,20 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// # Errors
     /// [`Error::Shared`] when other handles share the memory, [`Error::Unallocated`] before `mutable_data`,
     /// [`Error::Overlap`] when two indices name one element.
+    #[inline]
     pub fn view_mut(&mut self) -> Result<TensorViewMut<'_, T, RANK, D>> {
         self.writable("view_mut")
     }
 
+    /// The elements of a tensor that was just made, dense and with one handle, to be written the first time.
+    #[inline]
+    pub(crate) fn fresh_leaf(&mut self) -> Leaf<'_, RANK, D> {
+        debug_assert!(self.is_unique() && !self.pending && !self.layout.may_overlap());
+        self.memory.bump();
+        self.view().leaf()
+    }
+
+    #[inline]
     pub(crate) fn writable(&mut self, op: &'static str) -> Result<TensorViewMut<'_, T, RANK, D>> {
         self.unique(op)?;
         if self.pending {

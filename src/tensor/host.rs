@@ -9,6 +9,7 @@ use std::ops::{Index, IndexMut};
 
 impl<'a, T, const RANK: usize> TensorView<'a, T, RANK, Cpu> {
     /// The elements as a slice, if row-major order is the order of memory.
+    #[inline]
     pub fn as_slice(self) -> Option<&'a [T]> {
         if !self.layout().is_contiguous() || self.ready("as_slice").is_err() {
             return None;
@@ -18,6 +19,7 @@ impl<'a, T, const RANK: usize> TensorView<'a, T, RANK, Cpu> {
     }
 
     /// The element at `index`, or `None` outside the sizes or before there is memory.
+    #[inline]
     pub fn get(self, index: [usize; RANK]) -> Option<&'a T> {
         let position = self.layout().position(index)?;
         self.ready("get").ok()?;
@@ -26,6 +28,7 @@ impl<'a, T, const RANK: usize> TensorView<'a, T, RANK, Cpu> {
     }
 
     /// The address of the first element, never null.
+    #[inline]
     fn first(&self) -> *const T {
         if self.is_empty() { std::ptr::dangling() } else { self.raw_ptr() }
     }
@@ -33,6 +36,7 @@ impl<'a, T, const RANK: usize> TensorView<'a, T, RANK, Cpu> {
 
 impl<'a, T, const RANK: usize> TensorViewMut<'a, T, RANK, Cpu> {
     /// The elements as a slice, if row-major order is the order of memory.
+    #[inline]
     pub fn into_slice_mut(self) -> Option<&'a mut [T]> {
         let view = self.into_view();
         if !view.layout().is_contiguous() {
@@ -43,15 +47,18 @@ impl<'a, T, const RANK: usize> TensorViewMut<'a, T, RANK, Cpu> {
     }
 
     /// The elements as a slice, if row-major order is the order of memory.
+    #[inline]
     pub fn as_slice_mut(&mut self) -> Option<&mut [T]> {
         self.reborrow().into_slice_mut()
     }
 
     /// The element at `index`, or `None` outside the sizes.
+    #[inline]
     pub fn get_mut(&mut self, index: [usize; RANK]) -> Option<&mut T> {
         self.reborrow().into_element_mut(index)
     }
 
+    #[inline]
     fn into_element_mut(self, index: [usize; RANK]) -> Option<&'a mut T> {
         let view = self.into_view();
         let position = view.layout().position(index)?;
@@ -62,6 +69,7 @@ impl<'a, T, const RANK: usize> TensorViewMut<'a, T, RANK, Cpu> {
 
 impl<T, const RANK: usize> Tensor<T, RANK, Cpu> {
     /// The elements as a slice, if row-major order is the order of memory.
+    #[inline]
     pub fn as_slice(&self) -> Option<&[T]> {
         self.view().as_slice()
     }
@@ -70,6 +78,7 @@ impl<T, const RANK: usize> Tensor<T, RANK, Cpu> {
     ///
     /// # Errors
     /// [`Error::Shared`], [`Error::Unallocated`]; [`Error::NeedsCopy`] when row-major order is not the order of memory.
+    #[inline]
     pub fn data_mut(&mut self) -> Result<&mut [T]> {
         let (size, stride) = (self.size().0, self.stride().0);
         let needs_copy = || Error::NeedsCopy { op: "data_mut", sizes: size.into(), strides: stride.into(), to: size.into() };
@@ -77,6 +86,7 @@ impl<T, const RANK: usize> Tensor<T, RANK, Cpu> {
     }
 
     /// The element at `index`, or `None` outside the sizes or before there is memory.
+    #[inline]
     pub fn get(&self, index: [usize; RANK]) -> Option<&T> {
         self.view().get(index)
     }
@@ -84,31 +94,34 @@ impl<T, const RANK: usize> Tensor<T, RANK, Cpu> {
 
 #[cold]
 #[track_caller]
-fn out_of_range(index: &[usize], size: &[usize]) -> ! {
+fn out_of_range<const RANK: usize>(index: [usize; RANK], size: [usize; RANK]) -> ! {
     panic!("{}", Error::Index { op: "index", index: index.into(), sizes: size.into() })
 }
 
 impl<T, const RANK: usize> Index<[usize; RANK]> for Tensor<T, RANK, Cpu> {
     type Output = T;
+    #[inline]
     #[track_caller]
     fn index(&self, index: [usize; RANK]) -> &T {
-        self.view().get(index).unwrap_or_else(|| out_of_range(&index, &self.size().0))
+        self.view().get(index).unwrap_or_else(|| out_of_range(index, self.size().0))
     }
 }
 
 impl<T, const RANK: usize> Index<[usize; RANK]> for TensorView<'_, T, RANK, Cpu> {
     type Output = T;
+    #[inline]
     #[track_caller]
     fn index(&self, index: [usize; RANK]) -> &T {
-        self.get(index).unwrap_or_else(|| out_of_range(&index, &self.size().0))
+        self.get(index).unwrap_or_else(|| out_of_range(index, self.size().0))
     }
 }
 
 impl<T, const RANK: usize> Index<[usize; RANK]> for TensorViewMut<'_, T, RANK, Cpu> {
     type Output = T;
+    #[inline]
     #[track_caller]
     fn index(&self, index: [usize; RANK]) -> &T {
-        self.as_view().get(index).unwrap_or_else(|| out_of_range(&index, &self.size().0))
+        self.as_view().get(index).unwrap_or_else(|| out_of_range(index, self.size().0))
     }
 }
 
@@ -117,21 +130,23 @@ impl<T, const RANK: usize> IndexMut<[usize; RANK]> for Tensor<T, RANK, Cpu> {
     ///
     /// # Panics
     /// Outside the sizes; while other handles share the memory, or before there is any.
+    #[inline]
     #[track_caller]
     fn index_mut(&mut self, index: [usize; RANK]) -> &mut T {
         let size = self.size().0;
         match self.writable("index").map(|view| view.into_element_mut(index)) {
             Ok(Some(element)) => element,
-            Ok(None) => out_of_range(&index, &size),
+            Ok(None) => out_of_range(index, size),
             Err(error) => panic!("{error}"),
         }
     }
 }
 
 impl<T, const RANK: usize> IndexMut<[usize; RANK]> for TensorViewMut<'_, T, RANK, Cpu> {
+    #[inline]
     #[track_caller]
     fn index_mut(&mut self, index: [usize; RANK]) -> &mut T {
         let size = self.size().0;
-        self.get_mut(index).unwrap_or_else(|| out_of_range(&index, &size))
+        self.get_mut(index).unwrap_or_else(|| out_of_range(index, size))
     }
 }

@@ -19,6 +19,7 @@ macro_rules! views {
     )*) => {
         impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> { $(
             $(#[$doc])*
+            #[inline]
             pub fn $name $(<$($generics)*>)? (self, $($arg: $type),*) -> Result<TensorView<'a, T, $out, D>> $(where $($bound: $trait),+)? {
                 let $layout = *self.layout();
                 let layout = $body?;
@@ -28,10 +29,12 @@ macro_rules! views {
         )* }
         impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> { $(
             $(#[$doc])*
+            #[inline]
             pub fn $name $(<$($generics)*>)? (&self, $($arg: $type),*) -> Result<TensorView<'_, T, $out, D>> $(where $($bound: $trait),+)? {
                 self.view().$name($($arg),*)
             }
             #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "), keeping the memory alive instead of borrowing it.")]
+            #[inline]
             pub fn $into $(<$($generics)*>)? (self, $($arg: $type),*) -> Result<Tensor<T, $out, D>> $(where $($bound: $trait),+)? {
                 self.thawed(stringify!($into))?;
                 let $layout = *self.layout();
@@ -52,6 +55,7 @@ macro_rules! exclusive_views {
     )*) => {
         impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> { $(
             $(#[$doc])*
+            #[inline]
             pub fn $name $(<$($generics)*>)? (self, $($arg: $type),*) -> Result<TensorViewMut<'a, T, $out, D>> $(where $($bound: $trait),+)? {
                 let $layout = *self.layout();
                 let layout = $body?;
@@ -206,6 +210,7 @@ macro_rules! sure_views {
     )*) => {
         impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> { $(
             $(#[$doc])*
+            #[inline]
             pub fn $name $(<$($generics)*>)? (self, $($arg: $type),*) -> TensorView<'a, T, $out, D> $(where $($bound: $trait),+)? {
                 let $layout = *self.layout();
                 let layout = $body;
@@ -215,6 +220,7 @@ macro_rules! sure_views {
         )* }
         impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> { $(
             $(#[$doc])*
+            #[inline]
             pub fn $name $(<$($generics)*>)? (self, $($arg: $type),*) -> TensorViewMut<'a, T, $out, D> $(where $($bound: $trait),+)? {
                 let $layout = *self.layout();
                 let layout = $body;
@@ -224,6 +230,7 @@ macro_rules! sure_views {
         )* }
         impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> { $(
             $(#[$doc])*
+            #[inline]
             pub fn $name $(<$($generics)*>)? (&self, $($arg: $type),*) -> TensorView<'_, T, $out, D> $(where $($bound: $trait),+)? {
                 self.view().$name($($arg),*)
             }
@@ -231,6 +238,7 @@ macro_rules! sure_views {
             ///
             /// # Errors
             /// [`Error::MetadataFrozen`] on a handle whose metadata is frozen.
+            #[inline]
             pub fn $into $(<$($generics)*>)? (self, $($arg: $type),*) -> Result<Tensor<T, $out, D>> $(where $($bound: $trait),+)? {
                 self.thawed(stringify!($into))?;
                 let $layout = *self.layout();

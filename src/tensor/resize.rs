@@ -12,7 +12,7 @@
 
 use super::{Tensor, TensorViewMut};
 use crate::allocation::{Allocation, ResizePolicy};
-use crate::device::{Device, Slot};
+use crate::device::{Device, Fresh, Slot};
 use crate::dim::Dim;
 use crate::element::Element;
 use crate::error::{Error, Result};
@@ -50,7 +50,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     pub fn empty(size: impl Into<Dim<RANK>>, device: &D) -> Result<Self> {
         let size = size.into();
         size.numel_of("empty", size_of::<T>())?;
-        Ok(Tensor::waiting(Shared::new(Allocation::new(device, 0)?)?, Layout::row_major(size)))
+        Ok(Tensor::waiting(Allocation::fresh(device, 0, Fresh::Zeroed)?, Layout::row_major(size)))
     }
 
     // ------------------------------------------------------------ memory
@@ -125,7 +125,9 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// New memory of zeros for `numel` elements, with the device, policy and history of the present one.
     fn successor(&self, numel: usize) -> Result<Shared<Allocation<D>>> {
         let nbytes = numel.saturating_mul(size_of::<T>());
-        Shared::new(Allocation::new(self.device(), nbytes)?.succeed(self.memory()))
+        let memory = Allocation::fresh(self.device(), nbytes, Fresh::Zeroed)?;
+        memory.inherit(self.memory());
+        Ok(memory)
     }
 
     /// Moves to new memory for `capacity` elements, under a dense layout of the same sizes that fits in it.

@@ -46,6 +46,7 @@ impl<T, const RANK: usize, D: Device> Copy for TensorView<'_, T, RANK, D> {}
 impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
     /// # Safety
     /// Invariants 1 and 2.
+    #[inline]
     pub(super) unsafe fn new(base: *mut u8, layout: Layout<RANK>, ready: bool, device: &'a D) -> Self {
         TensorView { base, layout, ready, device, _elements: PhantomData }
     }
@@ -54,11 +55,13 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
     ///
     /// # Safety
     /// Invariant 1 for `layout`: every position of it is one of this view's memory.
+    #[inline]
     pub(super) unsafe fn relay<const M: usize>(self, layout: Layout<M>) -> TensorView<'a, T, M, D> {
         TensorView { base: self.base, layout, ready: self.ready, device: self.device, _elements: PhantomData }
     }
 
     /// [`Error::Unallocated`] when the elements have no memory yet.
+    #[inline]
     pub(crate) fn ready(&self, op: &'static str) -> Result<()> {
         if self.ready {
             return Ok(());
@@ -67,46 +70,55 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
     }
 
     /// Where the element at a position of the layout stands.
+    #[inline]
     pub(super) fn address_of(&self, position: usize) -> *mut u8 {
         self.base.wrapping_add(position.wrapping_mul(size_of::<T>()))
     }
 
     /// Sizes, first axis first.
+    #[inline]
     pub fn size(&self) -> Dim<RANK> {
         self.layout.size()
     }
 
     /// Strides in elements.
+    #[inline]
     pub fn stride(&self) -> Stride<RANK> {
         self.layout.stride()
     }
 
     /// Sizes, strides and offset.
+    #[inline]
     pub fn layout(&self) -> &Layout<RANK> {
         &self.layout
     }
 
     /// Number of elements.
+    #[inline]
     pub fn numel(&self) -> usize {
         self.layout.numel()
     }
 
     /// Whether there are no elements.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.numel() == 0
     }
 
     /// The device it is on.
+    #[inline]
     pub fn device(&self) -> &'a D {
         self.device
     }
 
     /// The address of the element with index `[0; RANK]`, in the device's own address space.
+    #[inline]
     pub fn raw_ptr(&self) -> *const T {
         self.address_of(self.layout.offset()).cast_const().cast()
     }
 
     /// The view with its element type erased: what a kernel reads.
+    #[inline]
     pub(crate) fn leaf(&self) -> Leaf<'a, RANK, D> {
         let address = self.address_of(self.layout.offset());
         Leaf { address, layout: self.layout, element: size_of::<T>(), ready: self.ready, device: self.device }
@@ -136,14 +148,17 @@ impl<'a, const RANK: usize, D: Device> Leaf<'a, RANK, D> {
     pub(crate) fn device(&self) -> &'a D {
         self.device
     }
+    #[inline]
     pub(crate) fn is_ready(&self) -> bool {
         self.ready
     }
     /// Whether both read the same elements in the same way.
+    #[inline]
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.address == other.address && self.element == other.element && self.layout == other.layout
     }
     /// As a kernel sees it, with `stride` in place of its own (for axes that are stretched or reordered).
+    #[inline]
     pub(crate) fn slot<'s>(&self, stride: &'s [isize]) -> Slot<'s> {
         Slot { address: self.address, stride, element: self.element }
     }

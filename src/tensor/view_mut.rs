@@ -33,6 +33,7 @@ unsafe impl<T: Sync, const RANK: usize, D: Device> Sync for TensorViewMut<'_, T,
 impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
     /// # Safety
     /// Those of [`TensorView::new`], and invariants 1 and 2.
+    #[inline]
     pub(super) unsafe fn new(base: *mut u8, layout: Layout<RANK>, device: &'a D) -> Self {
         // SAFETY: the caller's promise.
         TensorViewMut { view: unsafe { TensorView::new(base, layout, true, device) }, _elements: PhantomData }
@@ -42,6 +43,7 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
     ///
     /// # Safety
     /// Every position of `layout` is one of this view's, and no two of its indices name one element.
+    #[inline]
     pub(super) unsafe fn relay<const M: usize>(self, layout: Layout<M>) -> TensorViewMut<'a, T, M, D> {
         // SAFETY: the caller's promise.
         TensorViewMut { view: unsafe { self.view.relay(layout) }, _elements: PhantomData }
@@ -65,56 +67,67 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
     }
 
     /// Reads what it borrows.
+    #[inline]
     pub fn as_view(&self) -> TensorView<'_, T, RANK, D> {
         self.view
     }
 
     /// Lends it on, for a shorter time.
+    #[inline]
     pub fn reborrow(&mut self) -> TensorViewMut<'_, T, RANK, D> {
         TensorViewMut { view: self.view, _elements: PhantomData }
     }
 
     /// Gives up writing for the rest of the borrow.
+    #[inline]
     pub fn into_view(self) -> TensorView<'a, T, RANK, D> {
         self.view
     }
 
     /// Sizes, first axis first.
+    #[inline]
     pub fn size(&self) -> Dim<RANK> {
         self.view.size()
     }
 
     /// Strides in elements.
+    #[inline]
     pub fn stride(&self) -> Stride<RANK> {
         self.view.stride()
     }
 
     /// Sizes, strides and offset.
+    #[inline]
     pub fn layout(&self) -> &Layout<RANK> {
         self.view.layout()
     }
 
     /// Number of elements.
+    #[inline]
     pub fn numel(&self) -> usize {
         self.view.numel()
     }
 
     /// Whether there are no elements.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.view.is_empty()
     }
 
     /// The device it is on.
+    #[inline]
     pub fn device(&self) -> &'a D {
         self.view.device()
     }
 
     /// The address of the element with index `[0; RANK]`, in the device's own address space.
+    #[inline]
     pub fn raw_ptr(&mut self) -> *mut T {
         self.view.raw_ptr().cast_mut()
     }
 
     /// The view with its element type erased: what a kernel writes.
+    #[inline]
     pub(crate) fn leaf(&mut self) -> Leaf<'a, RANK, D> {
         self.view.leaf()
     }

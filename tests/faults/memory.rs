@@ -542,3 +542,36 @@ fn requests_that_nothing_can_serve_are_errors() {
     refused!(Tensor::linspace(0.0_f32, 1.0, MAX / 4, &Cpu), Error::OutOfMemory { .. });
     assert!(Tensor::<f64, 1, Meta>::zeros([MAX / 8], &Meta::new()).is_ok());
 }
+
+/// Counter and elements stand in one block of the heap, as long as the pool does not keep them.
+#[test]
+fn a_small_tensor_is_one_block_of_the_heap() -> Result<()> {
+    type Work = fn(&Tensor<f32, 2>) -> Result<Tensor<f32, 2>>;
+    let works: [(&str, Work); 7] = [
+        ("zeros", |x| Tensor::zeros(x.size(), &Cpu)),
+        ("full", |x| Tensor::full(x.size(), 2.0, &Cpu)),
+        ("copy", |x| x.copy()),
+        ("add", |x| x.add(1.0)),
+        ("lazy", |x| (x.lazy().exp() * x).eval()),
+        ("transposed", |x| x.add(x.transposed())),
+        ("sum", |x| x.sum(Axis::<1>)?.into_shape([x.size()[0], 1])),
+    ];
+    for n in [1, 4, 16, 17, 50] {
+        let x = Tensor::<f32, 2>::ones([n, n], &Cpu)?;
+        for (name, work) in works {
+            work(&x)?; // what is made once and stays
+            let armed = fail_from(1);
+            let y = work(&x);
+            drop(armed);
+            let y = y.map_err(|error| panic!("{name}, {n}: a second block: {error}"))?;
+            assert_eq!(y.raw_ptr() as usize % if y.nbytes() < 1024 { 16 } else { 64 }, 0, "{name}, {n}");
+        }
+        if n <= 16 {
+            let armed = fail_from(1);
+            let product = x.matmul(&x);
+            drop(armed);
+            assert_eq!(product?[[n - 1, 0]], n as f32);
+        }
+    }
+    Ok(())
+}

@@ -141,6 +141,20 @@ fn long_and_skinny_products_stay_within_their_bound() -> Result<()> {
     Ok(())
 }
 
+/// Sides up to 16 have a loop of their own, over 16, 8, 4 columns and single ones.
+#[test]
+fn small_products_are_right_for_every_number_of_columns() -> Result<()> {
+    for n in 1..=17 {
+        for kinds in [[0, 0], [1, 2], [3, 5], [6, 7]] {
+            products::<i32>([3, 5, n], kinds)?;
+            products::<u64>([16, 16, n], kinds)?;
+            products::<f32>([n, 4, 16], kinds)?;
+            products::<f64>([2, n, n], kinds)?;
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn stacks_of_matrices_stretch_where_a_batch_is_1() -> Result<()> {
     fn stacks<T: Value + Number>() -> Result<()> {
@@ -217,9 +231,9 @@ fn products_refuse_sizes_that_do_not_fit_and_have_their_sizes_without_data() -> 
 }
 
 /// Products in a wider element, against sums in 128 bits.
-fn wide<L: Value + Number + rankform::Wider<R>, R: Value + Number>(random: &mut Random)
+fn wide<L: Value + Number, R: Value + rankform::Wider<L>>(random: &mut Random)
 where
-    L::Wide: Value,
+    R::Wide: Value,
 {
     for [m, k, n] in [[1, 300, 1], [5, 70, 40], [13, 257, 33], [40, 5, 3], [2, 600, 64]] {
         for kinds in [[0, 0], [1, 3], [2, 1], [4, 5]] {
@@ -228,7 +242,7 @@ where
             let b = operand_of::<R>([k, n], kinds[1], |i| right[(i * 104_729 + from) % right.len()]);
             let c = a.matmul_wide(&b).unwrap();
             let value = |exact: Exact| if let Exact::Whole(x) = exact { x } else { unreachable!() };
-            let bits = 8 * size_of::<L::Wide>() as u32;
+            let bits = 8 * size_of::<R::Wide>() as u32;
             for [i, j] in c.size().indices() {
                 let truth: i128 = (0..k).map(|l| value(a[[i, l]].exact()) * value(b[[l, j]].exact())).sum();
                 assert_eq!(
@@ -299,5 +313,61 @@ fn a_product_never_reads_what_its_memory_held_before() -> Result<()> {
             assert!(a.matmul(&b)?.to_vec()?.iter().all(|&value| value == bf16::from_f64(k as f64)), "bf16 [{m}, {k}, {n}]");
         }
     }
+    Ok(())
+}
+
+/// `rows` · `columns` small whole numbers: every order of summation is exact.
+fn whole(size: [usize; 2]) -> Tensor<f32, 2> {
+    Tensor::from_fn(size, |[i, j]| ((i * 31 + j * 17 + i * j) % 13) as f32 - 6.0, &Cpu).unwrap()
+}
+
+/// Checks every seventh element of a product of whole numbers.
+fn exact(x: TensorView<f32, 2>, y: TensorView<f32, 2>, found: TensorView<f32, 2>, what: &str) {
+    for [i, j] in found.size().indices().step_by(7) {
+        let truth: f32 = (0..x.size()[1]).map(|l| x[[i, l]] * y[[l, j]]).sum();
+        assert_eq!(found[[i, j]], truth, "{what} [{i}, {j}]");
+    }
+}
+
+#[test]
+fn few_rows_and_long_vectors_read_their_matrix_where_it_stands() -> Result<()> {
+    // Beyond what is read as near; whole panels of columns and a rest; one and several tiles of rows, and one more row.
+    for [m, k, n] in [[16, 530, 300], [1, 200, 9001], [9001, 200, 1], [24, 257, 128], [25, 257, 100], [13, 1030, 33], [3, 70, 1024]] {
+        let (x, y, what) = (whole([m, k]), whole([k, n]), format!("[{m}, {k}, {n}]"));
+        exact(x.view(), y.view(), x.matmul(&y)?.view(), &what);
+        let (left, right) = (x.transposed().copy()?, y.transposed().copy()?);
+        exact(x.view(), y.view(), left.transposed().matmul(&y)?.view(), &format!("{what} of columns"));
+        exact(x.view(), y.view(), x.matmul(right.transposed())?.view(), &format!("{what} by columns"));
+    }
+    Ok(())
+}
+
+#[test]
+fn products_write_into_memory_of_any_layout_and_read_none_of_it() -> Result<()> {
+    for [m, k, n] in [[1, 1, 1], [4, 5, 3], [33, 40, 17], [70, 300, 90], [150, 160, 170], [5, 0, 6], [16, 300, 256]] {
+        let (x, y) = (whole([m, k]), whole([k, n]));
+        let what = format!("[{m}, {k}, {n}]");
+        let mut plain = Tensor::full([m, n], f32::NAN, &Cpu)?;
+        x.matmul_into(&y, &mut plain.view_mut()?)?;
+        exact(x.view(), y.view(), plain.view(), &what);
+        let mut columns = Tensor::full([n, m], f32::NAN, &Cpu)?.into_transposed()?;
+        x.view().matmul_into(y.view(), &mut columns.view_mut()?)?;
+        exact(x.view(), y.view(), columns.view(), &format!("{what} into columns"));
+        let mut part = Tensor::full([2 * m, 3 * n], f32::NAN, &Cpu)?;
+        x.matmul_into(&y, &mut part.view_mut()?.slice(((..).step(2), (2..).step(3)))?)?;
+        exact(x.view(), y.view(), part.slice(((..).step(2), (2..).step(3)))?, &format!("{what} into a part"));
+        assert!(part.slice((1, ..))?.to_vec()?.iter().all(|x| x.is_nan()), "{what}: beside the part");
+        let mut back = Tensor::full([m, n], f32::NAN, &Cpu)?.into_reversed(Axis::<0>)?.into_reversed(Axis::<1>)?;
+        x.matmul_into(&y, &mut back.view_mut()?)?;
+        exact(x.view(), y.view(), back.view(), &format!("{what} backwards"));
+    }
+    let (x, y) = (Tensor::full([2, 3], 100_i8, &Cpu)?, Tensor::full([3], -100_i8, &Cpu)?);
+    let mut sums = Tensor::zeros([2], &Cpu)?;
+    x.matmul_wide_into(&y, &mut sums.view_mut()?)?;
+    assert_eq!(sums.to_vec()?, [-30_000, -30_000]);
+    let error = x.matmul_wide_into(&y, &mut Tensor::zeros([3], &Cpu)?.view_mut()?).unwrap_err();
+    assert!(matches!(error, Error::Sizes { op: "matmul_wide_into", .. }), "{error}");
+    let error = x.matmul_wide_into(&x, &mut Tensor::zeros([2, 3], &Cpu)?.view_mut()?).unwrap_err();
+    assert_eq!(error.to_string(), "matmul_wide_into: inner sizes differ: [2, 3] · [2, 3]");
     Ok(())
 }

@@ -136,6 +136,23 @@ fn large_convolutions_run_through_every_block() -> Result<()> {
 }
 
 #[test]
+fn many_images_are_convolved_some_at_a_time() -> Result<()> {
+    let mut random = Random(9);
+    for (weights, c) in [([40, 40, 3, 3], Conv::new().padding([1, 1])), ([40, 1, 3, 3], Conv::new().padding([1, 1]).groups(40))] {
+        let w = operand::<f32, 4>(weights, 0, &mut random);
+        for kind in 0..3 {
+            let x = operand::<f32, 4>([5, 40, 50, 50], kind, &mut random);
+            let y = x.conv2d(&w, c)?;
+            for _ in 0..300 {
+                let at = [random.below(5), random.below(40), random.below(50), random.below(50)];
+                assert_eq!(y[at] as f64, convolved(&x, &w, &c, at), "{weights:?} kind {kind} {at:?}");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn convolutions_refuse_what_does_not_fit() -> Result<()> {
     let (x, w) = (Tensor::<f32, 4>::zeros([1, 4, 5, 5], &Cpu)?, Tensor::<f32, 4>::zeros([2, 4, 3, 3], &Cpu)?);
     let says = |c: Conv<2>, text: &str| assert_eq!(x.conv2d(&w, c).unwrap_err().to_string(), text);

@@ -12,6 +12,9 @@
 //! | `contract.rs` `einsum.rs` | matrix products of every pair of ranks; products by labels, and what is built on them |
 //! | `conv.rs` | convolutions, pooling, attention |
 //! | `normalise.rs` | softmax, log-softmax, layer norm |
+//! | `neural.rs` | losses, norms over channels, images in other sizes, covariances |
+//! | `parametric.rs` | operators with parameters; sums of powers |
+//! | `runs.rs` | runs, modes, reductions by index, combinations; orders of a user's own elements |
 //! | `convert.rs` | casts, comparisons, choices, complex parts |
 //! | `place.rs` | in place, operators of Rust, memory that operands give |
 //! | `own.rs` | operators of one's own: several outputs, run-time numbers, tuples of operands |
@@ -30,13 +33,16 @@ mod convert;
 mod einsum;
 mod indexing;
 mod movement;
+mod neural;
 mod normalise;
 mod ordering;
 mod own;
+mod parametric;
 mod place;
 mod positions;
 mod random;
 mod reduce;
+mod runs;
 mod scans;
 mod slopes;
 mod table;

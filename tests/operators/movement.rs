@@ -255,3 +255,78 @@ fn padding_of_nothing_walks_no_runs() -> Result<()> {
     assert_eq!(none.size(), [(1 << 50) + 2, 0]);
     Ok(())
 }
+
+/// Of each element, an odd rectangle whose results go past the caches, and one of squares that are not.
+fn crosswise<T: Value + Comparable>(large: [usize; 2]) -> Result<()> {
+    for [m, n] in [large, [70, 131], [33, 5], [5, 64]] {
+        let x = Tensor::<i64, 2>::from_fn([m, n], |[i, j]| ((i * 31 + j * 17) % 113) as i64, &Cpu)?.cast::<T>()?;
+        let values = x.to_vec()?;
+        let at = |i: usize, j: usize| values[i * n + j];
+        let check = |what: &str, found: Tensor<T, 2>, expected: &dyn Fn(usize, usize) -> T| {
+            let [rows, columns] = found.size().0;
+            let expected: Vec<T> = (0..rows * columns).map(|k| expected(k / columns, k % columns)).collect();
+            assert_eq!(differ(&found.to_vec().unwrap(), &expected), None, "{what}, {} {m} × {n}", T::DTYPE);
+        };
+        let turned = x.transposed().to_contiguous()?;
+        check("transposed", x.transposed().to_contiguous()?, &|i, j| at(j, i));
+        let mut kept = Tensor::<T, 2>::zeros([n, m], &Cpu)?;
+        kept.assign(x.transposed())?;
+        check("assigned", kept, &|i, j| at(j, i));
+        check("backwards", x.transposed().reversed(Axis::<1>).to_contiguous()?, &|i, j| at(m - 1 - j, i));
+        check("every second", x.slice((.., (..).step(2)))?.to_contiguous()?, &|i, j| at(i, 2 * j));
+        check("every third, backwards", x.slice((.., (..).step(-3)))?.to_contiguous()?, &|i, j| at(i, n - 1 - 3 * j));
+        check("a column", x.slice((.., 2..3))?.broadcast_to([m, n])?.to_contiguous()?, &|i, _| at(i, 2));
+        check("side by side", Tensor::concat(&[x.view(), x.view()], Axis::<1>)?, &|i, j| at(i, j % n));
+        // The same inside an expression.
+        let larger = |a: T, b: T| if a > b { a } else { b };
+        check("with the transposed", x.maximum(turned.transposed())?, &|i, j| at(i, j));
+        check("a transposed operand", turned.maximum(x.reversed(Axis::<1>).transposed())?, &|i, j| larger(at(j, i), at(j, n - 1 - i)));
+        check("with a column", x.maximum(x.slice((.., 1..2))?)?, &|i, j| larger(at(i, j), at(i, 1)));
+        check("with a row", x.maximum(x.slice((1..2, ..))?)?, &|i, j| larger(at(i, j), at(1, j)));
+        let steps = x.slice((.., (..).step(2)))?;
+        check("steps", steps.maximum(steps.reversed(Axis::<0>))?, &|i, j| larger(at(i, 2 * j), at(m - 1 - i, 2 * j)));
+    }
+    Ok(())
+}
+
+#[test]
+fn rows_that_stand_crosswise_are_moved_to_their_places_in_any_width() -> Result<()> {
+    crosswise::<f64>([1457, 1451])?;
+    crosswise::<f32>([300, 301])?;
+    crosswise::<bf16>([61, 207])?;
+    crosswise::<i16>([300, 301])?;
+    crosswise::<u8>([300, 301])
+}
+
+#[test]
+fn channels_go_to_the_last_axis_and_back() -> Result<()> {
+    for size in [[2, 64, 7, 9], [3, 3, 40, 50], [1, 200, 5, 5], [5, 70, 160, 80]] {
+        let x = Tensor::from_fn(size, |[n, c, h, w]| (n * 1000 + c * 100 + h * 10 + w) as f32, &Cpu)?;
+        let last = x.permuted([0, 2, 3, 1])?.to_contiguous()?;
+        let mut places = last.iter();
+        let [batch, channels, height, width] = size;
+        for n in 0..batch {
+            for h in 0..height {
+                for w in 0..width {
+                    assert!((0..channels).all(|c| *places.next().unwrap() == (n * 1000 + c * 100 + h * 10 + w) as f32), "{size:?}");
+                }
+            }
+        }
+        assert_eq!(last.permuted([0, 3, 1, 2])?.to_contiguous()?.to_vec()?, x.to_vec()?, "{size:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn outputs_past_the_caches_come_with_others_beside_them() -> Result<()> {
+    elementwise! { fn parts(x, y, z) -> (T, bool, T) where Number { (x * y + z, x.eq(y), x - z) } }
+    let [m, n] = [2051, 2050];
+    let x = Tensor::from_fn([m, n], |[i, j]| (i * 7 + j) as i32, &Cpu)?;
+    let (column, row) = (Tensor::from_fn([m, 1], |[i, _]| i as i32, &Cpu)?, Tensor::from_fn([1, n], |[_, j]| j as i32 * 3, &Cpu)?);
+    let (sum, equal, rest) = apply_many(parts, (&x, &column, &row))?;
+    for ([i, j], ((sum, equal), rest)) in Dim([m, n]).indices().zip(sum.iter().zip(equal.iter()).zip(rest.iter())) {
+        let (x, column, row) = ((i * 7 + j) as i32, i as i32, j as i32 * 3);
+        assert!((*sum, *equal, *rest) == (x * column + row, x == column, x - row), "{i}, {j}");
+    }
+    Ok(())
+}

@@ -302,3 +302,102 @@ fn concat_takes_empty_parts_views_and_meta_and_says_what_does_not_fit() -> Resul
     assert!(matches!(Tensor::concat(&[huge.view(), huge.view(), huge.view()], Axis::<0>), Err(Error::Overflow { .. })));
     Ok(())
 }
+
+elementwise! {
+    /// Three new values of three old ones and one more.
+    fn turned(a, b, c, d) -> (T, T, T) where Number { (b + d, c - a, a * d) }
+    fn phase(x, y) -> (T, T) { (x.sin(), y + x.cos()) }
+    fn moved(x) -> (T,) where Number { (x + x - 1,) }
+}
+
+#[test]
+fn several_tensors_are_updated_in_place_in_one_pass() -> Result<()> {
+    let mut random = Random(62);
+    for operand in arranged(SIZE, || f32::moderate(&mut random)) {
+        let d = operand.tensor.broadcast_to(SIZE)?.to_vec()?;
+        for Target { kind, size, part, at } in TARGETS {
+            let make = |by: f32| Tensor::from_fn(size, |[i, j, k]| (i * 100 + j * 10 + k) as f32 * by + 1.0, &Cpu);
+            let (mut a, mut b, mut c) = (make(0.5)?, make(0.25)?, Tensor::from_fn(SIZE, |[i, j, k]| (i + j + k) as f32, &Cpu)?);
+            let (mut x, mut y, mut z) = (a.copy()?, b.copy()?, c.copy()?);
+            for (index, d) in Dim(SIZE).indices().zip(&d) {
+                let there = at(index);
+                let old = (x[there], y[there], z[index]);
+                (x[there], y[there], z[index]) = (old.1 + d, old.2 - old.0, old.0 * d);
+            }
+            apply_in_place(turned, (part(a.view_mut()?)?, &mut part(b.view_mut()?)?, &mut c), (&operand.tensor,))?;
+            for (found, truth) in [(&a, &x), (&b, &y), (&c, &z)] {
+                assert_eq!(differ(&found.to_vec()?, &truth.to_vec()?), None, "into {kind} from {}", operand.kind);
+            }
+        }
+    }
+    for n in [0, 1, 31, 512, 1000, 40_003, 200_001] {
+        let make = |by: usize| Tensor::from_fn([n], |[i]| (i * by % 1013) as i32, &Cpu);
+        let (mut a, mut b, mut c, d) = (make(3)?, make(5)?, make(7)?, make(11)?);
+        let (x, y, z) = apply_many(turned, (&a, &b, &c, &d))?;
+        apply_in_place(turned, (&mut a, &mut b, &mut c), (&d,))?;
+        assert_eq!((a.to_vec()?, b.to_vec()?, c.to_vec()?), (x.to_vec()?, y.to_vec()?, z.to_vec()?), "{n}");
+        apply_in_place(moved, (&mut a,), ())?;
+        assert_eq!(a.to_vec()?, x.iter().map(|x| x + x - 1).collect::<Vec<_>>(), "{n}");
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_in_doubt_in_place_is_computed_from_what_was_there() -> Result<()> {
+    // Beyond 1600 the quick forms of sine and cosine do not hold: blocks with and without such a number, in rows and strides.
+    for every in [1, 7, 3001, 100_000] {
+        let make = || Tensor::from_fn([20_011], |[i]| if i % every == every / 2 { 1e6 + i as f32 } else { i as f32 * 0.05 }, &Cpu);
+        let (mut x, mut y) = (make()?, make()?);
+        let (sine, sum) = apply_many(phase, (&x, &y))?;
+        let mut wide = Tensor::<f32, 2>::zeros([20_011, 3], &Cpu)?;
+        wide.view_mut()?.slice((.., 1))?.assign(&x)?;
+        apply_in_place(phase, (wide.view_mut()?.slice((.., 1))?, &mut y.copy()?), ())?;
+        apply_in_place(phase, (&mut x, &mut y), ())?;
+        assert_eq!((x.to_vec()?, y.to_vec()?), (sine.to_vec()?, sum.to_vec()?), "{every}");
+        assert_eq!(wide.slice((.., 1))?.to_vec()?, sine.to_vec()?, "{every}");
+        let mut z = make()?;
+        z.map_in_place(ops::Sin)?;
+        assert_eq!(z.to_vec()?, sine.to_vec()?, "{every}");
+    }
+    Ok(())
+}
+
+#[test]
+fn updates_in_place_refuse_what_other_operators_in_place_do_and_write_nothing() -> Result<()> {
+    let (mut a, mut b) = (Tensor::from([1.0, 2.0]), Tensor::from([3.0, 4.0]));
+    let other = b.share_data();
+    let shared = apply_in_place(phase, (&mut a, &mut b), ()).unwrap_err();
+    assert!(matches!(shared, Error::Shared { .. }), "{shared}");
+    drop(other);
+    let longer = Tensor::from([1.0, 2.0, 3.0]);
+    let sizes = apply_in_place(turned, (&mut a, &mut b, &mut longer.copy()?), (&longer,)).unwrap_err();
+    assert!(matches!(sizes, Error::Sizes { .. }), "{sizes}");
+    // What is updated does not stretch, neither to another tensor that is nor to an operand.
+    let (mut one, mut two) = (Tensor::from([1.0]), Tensor::from([1.0]));
+    assert!(matches!(apply_in_place(phase, (&mut a, &mut one), ()), Err(Error::Sizes { .. })));
+    assert!(matches!(apply_in_place(turned, (&mut one, &mut two, &mut Tensor::from([0.0])), (&longer,)), Err(Error::Sizes { .. })));
+    let mut once = Tensor::from([5.0, 6.0]);
+    once.set_sizes_and_strides([2], [0])?;
+    let overlap = apply_in_place(phase, (&mut once, &mut a), ()).unwrap_err();
+    assert!(matches!(overlap, Error::Overlap { .. }), "{overlap}");
+    assert_eq!((a.to_vec()?, b.to_vec()?, one.to_vec()?), (vec![1.0, 2.0], vec![3.0, 4.0], vec![1.0]));
+    Ok(())
+}
+
+#[test]
+fn updates_in_place_run_on_every_device_and_settle_rows() -> Result<()> {
+    let device = Meta::tracing();
+    let (mut a, mut b) = (Tensor::<f32, 2, _>::zeros([3, 4], &device)?, Tensor::zeros([3, 4], &device)?);
+    apply_in_place(phase, (&mut a, &mut b), ())?;
+    assert_eq!(device.kernels().len(), 1);
+    let x = Tensor::from_fn([5, 300], |[i, j]| (i * 300 + j) as f64, &Cpu)?;
+    let mut n = Tensor::full([5, 300], 3, &Cpu)?;
+    let mut y = x.transposed().to_contiguous()?.into_transposed()?;
+    let expected = (&x + x.max_along(Axis::<1>)).to_vec()?;
+    elementwise! { fn raised(x, top) -> (T,) where Number { (x + top,) } }
+    apply_in_place(raised, (&mut y,), (x.max_along(Axis::<1>),))?;
+    assert_eq!(y.to_vec()?, expected);
+    apply_in_place(moved, (&mut n,), ())?;
+    assert_eq!(n.to_vec()?, [5; 1500]);
+    Ok(())
+}

@@ -252,6 +252,80 @@ fn the_variance_of_a_large_mean_keeps_its_digits() -> Result<()> {
 }
 
 #[test]
+fn extremes_and_their_places_know_nans_of_both_signs_and_zeros_of_both_signs() -> Result<()> {
+    fn check<T: Value + num_traits::Float + Float>(special: [T; 6]) -> Result<()> {
+        let [zero, minus_zero, nan, minus_nan, inf, minus_inf] = special;
+        for n in [2, 3, 63, 64, 65, 130, 300, 5000] {
+            for (low, high, value) in
+                [(zero, minus_zero, 0), (nan, minus_nan, 1), (minus_nan, nan, 1), (minus_inf, inf, 2), (minus_zero, zero, 3)]
+            {
+                let (first, second) = (n / 3, n - 1);
+                let x = Tensor::from_fn(
+                    [n],
+                    |[i]| {
+                        if i == first {
+                            low
+                        } else if i == second {
+                            high
+                        } else {
+                            low.min(high)
+                        }
+                    },
+                    &Cpu,
+                )?;
+                // What is read backwards is packed, and absorbed value by value.
+                let back = x.reversed(Axis::<0>).to_contiguous()?;
+                let [max, min] = [x.max(All)?.item()?, x.min(All)?.item()?];
+                let [max_back, min_back] = [back.reversed(Axis::<0>).max(All)?.item()?, back.reversed(Axis::<0>).min(All)?.item()?];
+                let places = (x.argmax(All)?.item()?, x.argmin(All)?.item()?);
+                assert_eq!(places, (back.reversed(Axis::<0>).argmax(All)?.item()?, back.reversed(Axis::<0>).argmin(All)?.item()?));
+                match value {
+                    0 | 3 => {
+                        assert!(max == zero && max.is_sign_positive() && max_back.is_sign_positive(), "{n}: {max}");
+                        assert!(min == zero && min.is_sign_negative() && min_back.is_sign_negative(), "{n}: {min}");
+                        assert_eq!(places, (0, 0), "{n}: zeros are equal");
+                    }
+                    1 => {
+                        assert!(max.is_nan() && min.is_nan() && max_back.is_nan() && min_back.is_nan());
+                        assert_eq!(places, (0, 0), "{n}: all are NaN");
+                    }
+                    _ => {
+                        assert!((max, min) == (inf, minus_inf) && (max_back, min_back) == (inf, minus_inf));
+                        assert_eq!(places, (second as i64, 0), "{n}");
+                    }
+                }
+                let one = Tensor::from_fn([n], |[i]| if i == first { nan } else { inf }, &Cpu)?;
+                assert_eq!((one.argmax(All)?.item()?, one.argmin(All)?.item()?), (first as i64, first as i64));
+                assert!(one.max(All)?.item()?.is_nan() && one.min(All)?.item()?.is_nan());
+            }
+        }
+        Ok(())
+    }
+    check([0.0, -0.0, f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY])?;
+    check([0.0, -0.0, f64::NAN, -f64::NAN, f64::INFINITY, f64::NEG_INFINITY])?;
+    check([f16::ZERO, f16::NEG_ZERO, f16::NAN, -f16::NAN, f16::INFINITY, f16::NEG_INFINITY])
+}
+
+#[test]
+fn the_variance_of_equal_values_is_0_and_one_far_off_costs_the_others_nothing() -> Result<()> {
+    for n in [1, 7, 31, 32, 33, 256, 4096, 4097, 10_000] {
+        assert_eq!(Tensor::full([n], 0.1_f32, &Cpu)?.var(All)?.item()?, 0.0);
+        assert_eq!(Tensor::full([n], 0.1_f64, &Cpu)?.var(All)?.item()?, 0.0);
+    }
+    let far = Tensor::from_fn([4000], |[i]| if i == 0 { 1e6_f32 } else { (i % 5) as f32 }, &Cpu)?;
+    let wide = far.cast::<f64>()?;
+    let mean = wide.mean(All)?.item()?;
+    let truth = (wide.lazy() - mean).square().mean(All)?.item()?;
+    assert!((f64::from(far.var(All)?.item()?) / truth - 1.0).abs() < 1e-7);
+    assert!((wide.var(All)?.item()? / truth - 1.0).abs() < 1e-12);
+    for bad in [f32::NAN, f32::INFINITY] {
+        let x = Tensor::from_fn([100], |[i]| if i == 50 { bad } else { 1.0 }, &Cpu)?;
+        assert!(x.var(All)?.item()?.is_nan() && x.reversed(Axis::<0>).var(All)?.item()?.is_nan());
+    }
+    Ok(())
+}
+
+#[test]
 fn whole_numbers_wrap_and_a_wider_sum_does_not() -> Result<()> {
     let x = Tensor::full([1000], 100_u8, &Cpu)?;
     assert_eq!((x.sum(All)?.item()?, x.lazy().cast::<i64>().sum(All)?.item()?), ((100_000 % 256) as u8, 100_000));
@@ -331,4 +405,26 @@ fn columns_of_many_strided_operands_fit_their_room() -> Result<()> {
     let truth: Vec<f64> = (0..300).map(|j| (0..9).map(|i| (20 * (i * 7 + 2 * j * 3) + 190) as f64).sum()).collect();
     assert_eq!(all.sum(Axis::<0>)?.to_vec()?, truth);
     Ok(())
+}
+
+/// Few rows at equal distances take a short way, which gives the same bits as the long one.
+#[test]
+fn rows_at_equal_distances_are_reduced_as_those_that_are_not() -> Result<()> {
+    fn same<T: Value + Float>() -> Result<()> {
+        let mut random = Random(91);
+        let is_same = |x: Vec<T>, y: Vec<T>| x.len() == y.len() && x.into_iter().zip(y).all(|(x, y)| x.same(y));
+        for count in [1, 2, 7, 31, 64, 65, 200, 5000] {
+            let x = Tensor::<T, 3>::from_fn([2, 5, count], |_| T::moderate(&mut random), &Cpu)?;
+            let apart = x.slice((.., 0..3, ..))?;
+            let (sums, powers) = (apart.sum(Axis::<2>)?, apart.softmax(Axis::<2>)?);
+            for i in 0..2 {
+                let few = x.slice((i, 0..3, ..))?;
+                assert!(is_same(few.sum(Axis::<1>)?.to_vec()?, sums.slice((i, ..))?.to_vec()?), "sum {count} {}", T::DTYPE);
+                assert!(is_same(few.softmax(Axis::<1>)?.to_vec()?, powers.slice((i, .., ..))?.to_vec()?), "softmax {count} {}", T::DTYPE);
+            }
+        }
+        Ok(())
+    }
+    same::<f32>()?;
+    same::<f64>()
 }

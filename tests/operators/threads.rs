@@ -30,6 +30,10 @@ fn results_do_not_depend_on_the_number_of_threads() {
     let (x, y) = (values([401, 700]), values([700, 401]));
     same_on_every_pool("an expression of mixed layouts", || bits((x.lazy() * y.transposed() + 0.5).eval().unwrap()));
     same_on_every_pool("a sum of all", || bits(x.sum(All).unwrap()));
+    // Several stretches of one long row, whole and packed.
+    same_on_every_pool("a sum of all, transposed", || bits((x.lazy() - y.transposed()).sum(All).unwrap()));
+    same_on_every_pool("a variance of all", || bits(x.var(All).unwrap()));
+    same_on_every_pool("the place of the largest", || bits(x.reversed(Axis::<1>).argmax(All).unwrap()));
     same_on_every_pool("a mean of rows", || bits(x.mean(Axis::<1>).unwrap()));
     same_on_every_pool("a variance of columns", || bits(x.var(Axis::<0>).unwrap()));
     same_on_every_pool("sums of a permuted operand", || bits(y.transposed().sum(Axis::<1>).unwrap()));
@@ -40,6 +44,29 @@ fn results_do_not_depend_on_the_number_of_threads() {
     let narrow = (x.cast::<half::bf16>().unwrap(), y.cast::<half::bf16>().unwrap());
     same_on_every_pool("a product of 16-bit floats", || bits(narrow.0.matmul(&narrow.1).unwrap()));
     same_on_every_pool("a matrix times a vector", || bits(values([700, 901]).matmul(values([901, 2]).slice((.., 0)).unwrap()).unwrap()));
+    for (name, [m, k, n]) in [
+        ("a large product", [260, 200, 300]),
+        ("few rows", [16, 270, 1000]),
+        ("few columns", [1000, 270, 16]),
+        ("a vector times a matrix", [1, 480, 9000]),
+        ("a long matrix times a vector", [9000, 480, 1]),
+    ] {
+        let (x, y) = (values([m, k]), values([k, n]));
+        same_on_every_pool(name, || bits(x.matmul(&y).unwrap()));
+    }
+    same_on_every_pool("a stack of products", || {
+        let (x, y) = (values([17 * 64, 64]), values([17 * 64, 64]));
+        bits(x.into_shape([17, 64, 64]).unwrap().matmul(&y.into_shape([17, 64, 64]).unwrap()).unwrap())
+    });
+    same_on_every_pool("attention", || {
+        let q = values([2 * 4 * 120, 32]).into_shape([2, 4, 120, 32]).unwrap();
+        bits(q.attention(&q, &q, None, rankform::ops::attention::Attention::new().causal(true)).unwrap())
+    });
+    same_on_every_pool("a depthwise convolution", || {
+        let image = values([3 * 10, 30 * 33]).into_shape([3, 10, 30, 33]).unwrap();
+        let weights = values([10, 9]).into_shape([10, 1, 3, 3]).unwrap();
+        bits(image.conv2d(&weights, rankform::ops::conv::Conv::new().padding([1, 1]).groups(10)).unwrap())
+    });
     same_on_every_pool("a convolution", || {
         let image = values([3 * 10, 30 * 33]).into_shape([3, 10, 30, 33]).unwrap();
         let weights = values([20, 10 * 9]).into_shape([20, 10, 3, 3]).unwrap();

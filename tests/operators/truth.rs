@@ -4,7 +4,6 @@
 //! An operator without a row here still passes through everything else in `table.rs`.
 
 use crate::value::{Exact, Value, unit};
-use rankform::ops::functions::TRIG_LIMIT_F64;
 use rankform::scalar::DType;
 
 /// What an operator should give: exactly, or within so many units in the last place.
@@ -30,7 +29,7 @@ pub fn truth<T: Value>(name: &str, x: T, y: T) -> Option<Truth> {
             if let Some(truth) = compared(name, x.partial_cmp(&y)).or((name == "is_nan").then_some(false)) {
                 return sure(Exact::Truth(truth));
             }
-            sure(Exact::Whole(wrapped::<T>(whole(name, x, y)?)))
+            sure(Exact::Whole(wrapped::<T>(whole(name, x, y, 8 * size_of::<T>() as i128)?)))
         }
         (Exact::Truth(x), Exact::Truth(y)) => sure(Exact::Truth(match name {
             "bit_and" => x && y,
@@ -81,8 +80,33 @@ fn classified(name: &str, x: f64) -> Option<bool> {
     })
 }
 
-fn whole(name: &str, x: i128, y: i128) -> Option<i128> {
+fn divisor(x: i128, y: i128) -> i128 {
+    if y == 0 { x.abs() } else { divisor(y, x % y) }
+}
+
+fn whole(name: &str, x: i128, y: i128, width: i128) -> Option<i128> {
     Some(match name {
+        "shl" if !(0..width).contains(&y) => 0,
+        "shl" => x << y,
+        "shr" => x >> if (0..width).contains(&y) { y } else { 127 },
+        "fmax" => x.max(y),
+        "fmin" => x.min(y),
+        "heaviside" => {
+            if x == 0 {
+                y
+            } else {
+                (x > 0) as i128
+            }
+        }
+        "gcd" => divisor(x, y),
+        "lcm" => {
+            if x == 0 || y == 0 {
+                0
+            } else {
+                let product = (x / divisor(x, y)).checked_mul(y)?.abs();
+                (product < 1 << (width - 1)).then_some(product)?
+            }
+        }
         "add" => x + y,
         "sub" => x - y,
         "mul" => x.wrapping_mul(y),
@@ -165,10 +189,7 @@ fn composed(name: &str, x: f64) -> Option<f64> {
 }
 
 /// Functions of the maths library.
-fn function(name: &str, x: f64, y: f64, trig_ends: bool) -> Option<f64> {
-    if trig_ends && ["sin", "cos", "tan"].contains(&name) && x.abs() > TRIG_LIMIT_F64 {
-        return Some(f64::NAN);
-    }
+fn function(name: &str, x: f64, y: f64) -> Option<f64> {
     Some(match name {
         "exp" => pxfm::f_exp(x),
         "exp2" => pxfm::f_exp2(x),
@@ -215,6 +236,20 @@ fn rounded_once(name: &str, x: f64, y: f64) -> Option<f64> {
         "rem" => x % y,
         "maximum" => maximum(x, y),
         "minimum" => -maximum(-x, -y),
+        "fmax" | "fmin" if x.is_nan() => y,
+        "fmax" | "fmin" if y.is_nan() => x,
+        "fmax" => maximum(x, y),
+        "fmin" => -maximum(-x, -y),
+        "heaviside" => {
+            if x.is_nan() {
+                x
+            } else if x == 0.0 {
+                y
+            } else {
+                (x > 0.0) as u8 as f64
+            }
+        }
+        "l1_loss" => (x - y).abs(),
         "neg" => -x,
         "square" => x * x,
         "recip" => 1.0 / x,
@@ -252,7 +287,7 @@ fn real<T: Value>(name: &str, x: f64, y: f64) -> Option<Truth> {
         let ulp = if T::DTYPE == DType::F64 { 0.0 } else { 0.5 + 1e-3 };
         return Some(Truth { exact: Exact::Real(truth), ulp });
     }
-    if let Some(truth) = function(name, x, y, T::DTYPE == DType::F64) {
+    if let Some(truth) = function(name, x, y) {
         return Some(Truth { exact: Exact::Real(truth), ulp: FUNCTION * narrow + at_end });
     }
     let truth = composed(name, x)?;

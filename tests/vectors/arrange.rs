@@ -346,7 +346,67 @@ fn scatter(case: &Case) -> Run {
     })
 }
 
+/// Powers at equal distances.
+fn logspace(case: &Case) -> Run {
+    by_type!(case.dtype()?, T in [f16 bf16 f32 f64] => {
+        let part = |at: usize, name: &str, default: f64| crate::case::real_or(case.get(at, name), default);
+        let (start, end, base) = (part(0, "start", 0.0)?, part(1, "end", 0.0)?, part(3, "base", 10.0)?);
+        let Some(n) = case.get(2, "steps").as_u64() else { return unrun("does not compile: no number of steps") };
+        let out = Out::of(Tensor::<T, 1>::logspace(start, end, n as usize, base, &Cpu)?.view());
+        // The reference finds powers in the element's own precision.
+        let sizes = out.values.iter().map(|x| x.magnitude() * (4.0 + start.abs().max(end.abs()) * base.abs().ln().abs())).collect();
+        Ok(vec![Out { magnitude: Some(sizes), ..out }.rounded(2.0)])
+    })
+}
+fn combinations(case: &Case) -> Run {
+    case.only(&["r", "with_replacement"])?;
+    let (r, again) = (case.get(1, "r").as_u64().unwrap_or(2), case.get(2, "with_replacement").as_bool() == Some(true));
+    by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => {
+        moved(case.tensor::<T>(case.arg(0))?.at::<1>()?.combinations(r as usize, again))
+    })
+}
+fn triangle_indices(case: &Case) -> Run {
+    let part = |at: usize, name: &str| case.get(at, name).as_i64();
+    let (Some(rows), Some(columns), offset) = (part(0, "row"), part(1, "col"), part(2, "offset").unwrap_or(0)) else {
+        return unrun("no sizes");
+    };
+    let (rows, columns) = (rows as usize, columns as usize);
+    let both = if case.op == "tril_indices" {
+        Tensor::tril_indices(rows, columns, offset, &Cpu)?
+    } else {
+        Tensor::triu_indices(rows, columns, offset, &Cpu)?
+    };
+    by_type!(case.dtype()?, T in [i64 i32] => moved(both.cast::<T>()))
+}
+/// Several arguments, each a tensor.
+fn blocks(case: &Case) -> Run {
+    by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => {
+        let parts = (0..case.args()).map(|at| case.tensor::<T>(case.arg(at))).collect::<Result<Vec<Operand<T>>, _>>()?;
+        if case.op == "block_diag" {
+            let views = parts.iter().map(|part| part.at::<2>()).collect::<Result<Vec<_>, _>>()?;
+            return moved(Tensor::block_diag(&views));
+        }
+        let line = |k: usize| parts[k].at::<1>();
+        match parts.len() {
+            1 => {
+                let out = Out::of(Tensor::cartesian_prod([line(0)?])?.view()).exact();
+                let size = vec![out.size[0]];
+                Ok(vec![out.sized(size)])
+            }
+            2 => moved(Tensor::cartesian_prod([line(0)?, line(1)?])),
+            3 => moved(Tensor::cartesian_prod([line(0)?, line(1)?, line(2)?])),
+            _ => unrun("more lines"),
+        }
+    })
+}
+
 pub const ROWS: &[Row] = &[
+    ("logspace", logspace),
+    ("combinations", combinations),
+    ("tril_indices", triangle_indices),
+    ("triu_indices", triangle_indices),
+    ("block_diag", blocks),
+    ("cartesian_prod", blocks),
     ("zeros", |c| made(c, None)),
     ("ones", |c| made(c, Some(&1.into()))),
     ("full", |c| made(c, Some(c.arg(1)))),

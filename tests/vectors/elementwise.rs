@@ -211,6 +211,7 @@ pub const REALS: &[Row] = &[
     ("nn.functional.tanhshrink", |c| function(c, TanhShrink)),
     ("signbit", |c| by_type!(float(c.spec(0)?.dtype), T in [f16 bf16 f32 f64] => one(c.operand::<T>(c.arg(0))?.view()?.sign_bit()))),
     ("xlogy", |c| function2(c, Xlogy)),
+    ("logaddexp2", |c| function2(c, LogAddExp2)),
     ("logaddexp", |c| {
         let mut out = function2(c, LogAddExp)?;
         if c.json.get("ulp").is_none() {
@@ -439,15 +440,14 @@ macro_rules! whole {
         fn $name(case: &Case) -> Run {
             by_type!(case.dtype()?, T in [i64 i32 u8] => {
                 let [x, y] = both::<T>(case)?;
-                if stringify!($op) != "Pow" && y.view()?.iter().any(|&by| !(0..8 * size_of::<T>() as i128).contains(&(by as i128))) {
-                    return unrun("a distance outside the width");
-                }
                 one(x.view()?.zip($op, y.view()?))
             })
         }
     };
 }
 whole!(whole_power, Pow);
+whole!(divisor, Gcd);
+whole!(multiple, Lcm);
 whole!(shift_left, Shl);
 whole!(shift_right, Shr);
 
@@ -524,6 +524,17 @@ pub const ROWS: &[Row] = &[
     ("bitwise_left_shift", shift_left),
     ("bitwise_right_shift", shift_right),
     ("fmod", |c| ordered2(c, Rem)),
+    ("fmax", |c| ordered2(c, Fmax)),
+    ("fmin", |c| ordered2(c, Fmin)),
+    ("heaviside", |c| ordered2(c, Heaviside)),
+    ("gcd", divisor),
+    ("lcm", multiple),
+    ("isclose", close),
+    ("allclose", close),
+    ("ldexp", scaled_by_two),
+    ("nan_to_num", numbers_for_nan),
+    ("round.decimals_0", decimals),
+    ("round.decimals_3", decimals),
     ("pow", power),
     ("float_power", double_power),
     ("maximum", |c| largest(c, true)),
@@ -549,6 +560,49 @@ pub const ROWS: &[Row] = &[
     ("where", chosen),
     ("masked_fill", filled),
 ];
+
+/// Which elements are close, or whether all are.
+fn close(case: &Case) -> Run {
+    case.only(&["rtol", "atol", "equal_nan"])?;
+    let (relative, absolute) = (real_or(case.get(2, "rtol"), 1e-5)?, real_or(case.get(3, "atol"), 1e-8)?);
+    let nan = case.get(4, "equal_nan").as_bool() == Some(true);
+    by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8] => {
+        let (x, y) = (case.tensor::<T>(case.arg(0))?, case.tensor::<T>(case.arg(1))?);
+        if case.op == "allclose" {
+            return one(Ok(Tensor::from(x.view()?.allclose(y.view()?, relative, absolute, nan)?)));
+        }
+        one(x.view()?.isclose(y.view()?, relative, absolute, nan))
+    })
+}
+fn scaled_by_two(case: &Case) -> Run {
+    by_type!(float(case.dtype()?), T in [f16 bf16 f32 f64] => {
+        let [x, y] = both::<T>(case)?;
+        if y.view()?.iter().any(|n| n.scalar().magnitude().fract() != 0.0) {
+            // A power that is no whole number is a product, whose power is rounded first.
+            let out = Out::of((x.view()?.lazy() * y.view()?.lazy().exp2()).eval()?.view());
+            let sizes = out.values.iter().map(|x| x.magnitude()).collect();
+            return Ok(vec![Out { magnitude: Some(sizes), ..out }.rounded(2.0)]);
+        }
+        one(x.view()?.ldexp(&y.view()?.cast::<i64>()?))
+    })
+}
+fn numbers_for_nan(case: &Case) -> Run {
+    case.only(&["nan", "posinf", "neginf"])?;
+    by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64] => {
+        let x = case.tensor::<T>(case.arg(0))?;
+        let (largest, least) = (<T as num_traits::Float>::max_value(), <T as num_traits::Float>::min_value());
+        let part = |at, name: &str, default: T| if case.get(at, name).is_null() { Ok(default) } else { number::<T>(case.get(at, name)) };
+        moved(x.view()?.nan_to_num(part(1, "nan", T::from_f64(0.0))?, part(2, "posinf", largest)?, part(3, "neginf", least)?))
+    })
+}
+/// Rounded at a decimal place, as the user writes it.
+fn decimals(case: &Case) -> Run {
+    by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64] => {
+        let ten = T::from_f64(10f64.powf(real_or(case.kw("decimals"), 0.0)?));
+        let x = case.tensor::<T>(case.arg(0))?;
+        one((((x.view()?.lazy() * ten).round()) / ten).eval())
+    })
+}
 
 fn largest(case: &Case, largest: bool) -> Run {
     match (case.dtype()?, largest) {

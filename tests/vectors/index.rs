@@ -3,7 +3,7 @@
 use crate::case::{Case, N, Operand, Out, Run, Seen, Stop, axis, axis_of, moved, number, one, real_or, size_of_number, unrun, wholes};
 use crate::{Row, by_rank, by_type};
 use rankform::kernel::Op;
-use rankform::ops::{self, Maximum, Minimum, Pad, Replace};
+use rankform::ops::{self, Maximum, Meeting, Minimum, Pad, Replace};
 use rankform::prelude::*;
 use rankform::scalar::DType;
 use serde_json::Value;
@@ -298,6 +298,66 @@ impl Scatter<'_> {
     }
 }
 
+/// Elements reduced with what comes, with and without what stood there.
+fn reduced(case: &Case) -> Run {
+    let spec = case.spec(0)?;
+    let word = case.get(4, "reduce").as_str().unwrap_or("");
+    let meeting = match word {
+        "sum" => Meeting::Sum,
+        "prod" => Meeting::Prod,
+        "mean" => Meeting::Mean,
+        "amax" => Meeting::Max,
+        "amin" => Meeting::Min,
+        _ => return unrun("does not compile: no such reduction"),
+    };
+    let whole = case.kw("include_self").as_bool() != Some(false);
+    let dim = axis_in(case.get(1, "dim"), spec.rank())?;
+    let largest = case.magnitude(case.arg(0))?.iter().copied().fold(1.0, f64::max) + case.magnitude(case.arg(3))?.iter().sum::<f64>();
+    by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8] => {
+        let (x, from) = (case.tensor::<T>(case.arg(0))?, case.tensor::<T>(case.arg(3))?);
+        let mut out = x.view()?.copy()?;
+        let size = out.size();
+        let index = positions(case, case.get(2, "index"), size[dim])?;
+        if case.op.starts_with("index") {
+            out.index_reduce_axis(meeting, dim, index.at::<1>()?, from.view()?, whole)?;
+        } else {
+            let index = index.view()?;
+            let from = cut(from.view()?, index.size().0, N)?;
+            let [a, b, c, d, e] = std::array::from_fn(|axis| if axis == dim { size[axis] } else { index.size()[axis] });
+            out.view_mut()?.slice((0..a, 0..b, 0..c, 0..d, 0..e))?.scatter_reduce_axis(meeting, dim, index, from, whole)?;
+        }
+        let out = Out::of(out.view());
+        let sizes = match meeting {
+            Meeting::Max | Meeting::Min => return Ok(vec![out.exact()]),
+            Meeting::Prod => out.values.iter().map(|x| x.magnitude() * 2.0).collect(),
+            _ => vec![largest; out.values.len()],
+        };
+        Ok(vec![Out { magnitude: Some(sizes), ..out }.rounded(8.0)])
+    })
+}
+
+/// Values in order where a mask holds.
+fn masked_scatter(case: &Case) -> Run {
+    let specs = [case.spec(0)?, case.spec(1)?];
+    if specs[1].dtype != DType::Bool {
+        return unrun("does not compile: a mask of numbers");
+    }
+    by_type!(specs[0].dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => {
+        let (x, mask, values) = (case.tensor::<T>(case.arg(0))?, case.tensor::<bool>(case.arg(1))?, case.tensor::<T>(case.arg(2))?);
+        // The reference stretches the cells as well.
+        let size = std::array::from_fn(|axis| x.view().unwrap().size()[axis].max(mask.view().unwrap().size()[axis]));
+        let mut cells = x.view()?.broadcast_to(size)?.to_contiguous()?;
+        cells.masked_scatter(mask.view()?, values.view()?)?;
+        moved(Ok(cells))
+    })
+}
+fn members(case: &Case) -> Run {
+    case.only(&["assume_unique", "invert"])?;
+    by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8] => {
+        one(case.tensor::<T>(case.arg(0))?.view()?.isin(case.tensor::<T>(case.arg(1))?.view()?))
+    })
+}
+
 /// More elements at the ends of axes; fewer where a width is below 0.
 fn pad(case: &Case) -> Run {
     let onnx = case.op == "Pad";
@@ -416,6 +476,13 @@ pub const ROWS: &[Row] = &[
     ("scatter_reduce.prod", scatter),
     ("scatter_reduce.amin", scatter),
     ("scatter_reduce.amax", scatter),
+    ("scatter_reduce.mean", reduced),
+    ("index_reduce.mean", reduced),
+    ("index_reduce.prod", reduced),
+    ("index_reduce.amin", reduced),
+    ("index_reduce.amax", reduced),
+    ("masked_scatter", masked_scatter),
+    ("isin", members),
     ("index_add", index_add),
     ("index_copy", index_copy),
     ("index_fill", index_fill),

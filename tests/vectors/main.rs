@@ -11,6 +11,7 @@
 //! | `case.rs` | one case, its operands as typed tensors; results |
 //! | `judge.rs` | whether a result is right |
 //! | `elementwise.rs` `reduce.rs` `views.rs` `contract.rs` `product.rs` `window.rs` `arrange.rs` `index.rs` `order.rs` `normalise.rs` | a row an operator of PyTorch |
+//! | `neural.rs` | losses, norms over channels, images |
 //! | `onnx.rs` | a row an operator of ONNX |
 //! | `select.rs` | how the selection is made |
 
@@ -20,6 +21,7 @@ mod contract;
 mod elementwise;
 mod index;
 mod judge;
+mod neural;
 mod normalise;
 mod onnx;
 mod order;
@@ -52,6 +54,7 @@ const TORCH: &[&[Row]] = &[
     index::ROWS,
     order::ROWS,
     normalise::ROWS,
+    neural::ROWS,
 ];
 
 /// The groups of files in a folder.
@@ -112,7 +115,7 @@ struct Report {
 
 /// The rows of a source, by the name of the operator.
 fn rows(source: &str) -> BTreeMap<&'static str, fn(&Case) -> Run> {
-    let all = if source == "torch" { TORCH } else { &[onnx::ROWS, index::ONNX, order::ONNX, product::ONNX, window::ONNX] };
+    let all = if source == "torch" { TORCH } else { &[onnx::ROWS, index::ONNX, order::ONNX, product::ONNX, window::ONNX, neural::ONNX] };
     let rows: BTreeMap<_, _> = all.iter().flat_map(|rows| rows.iter().copied()).collect();
     assert_eq!(rows.len(), all.iter().map(|rows| rows.len()).sum::<usize>(), "an operator of {source} has two rows");
     rows

@@ -131,6 +131,29 @@ ordered! {
         }
         Ok(out)
     };
+    most_frequent |case, x, T| {
+        let rank = x.spec().rank();
+        let dim = axis_or_last(case.get(1, "dim"), rank)?;
+        let (values, places) = x.view()?.mode_axis(dim)?;
+        let mut size = x.spec().size.clone();
+        if rank > 0 {
+            if case.get(2, "keepdim").as_bool() == Some(true) {
+                size[dim + rank - N] = 1;
+            } else {
+                size.remove(dim + rank - N);
+            }
+        }
+        let (values, mut places) = (Out::of(values.view()).exact().sized(size.clone()), Out::of(places.view()).sized(size));
+        // The reference may name another place of an element that is equal.
+        let given = case.expected().and_then(|all| all.into_iter().nth(1).flatten()).map(|spec| case.values(&spec)).unwrap_or_default();
+        if rank == 1 && let [crate::case::Scalar::Whole(at)] = given[..] {
+            let line = x.at::<1>()?;
+            if line.get([at as usize]).map(|x| x.scalar()) == Some(values.values[0]) {
+                places.values = given;
+            }
+        }
+        Ok(vec![values, places])
+    };
     bucketize |case, x, T| {
         let line = case.tensor::<T>(case.get(1, "boundaries"))?;
         if line.spec().rank() != 1 {
@@ -158,6 +181,33 @@ ordered! {
         }
         moved(x.view()?.histogram(bins, low, high)?.cast::<T>())
     };
+}
+/// Runs of equal neighbours, of any elements.
+fn neighbours(case: &Case) -> Run {
+    by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool] => {
+        let x = case.tensor::<T>(case.arg(0))?;
+        let wanted = |name: &str| case.kw(name).as_bool() == Some(true);
+        let rank = x.spec().rank();
+        let (mut out, inverse, counts) = match case.kw("dim").as_i64() {
+            Some(dim) => {
+                let parts = x.view()?.unique_consecutive_axis(axis(dim, rank)? + N - rank)?;
+                let out = Out::of(parts.values.view()).exact();
+                let size = out.size[N - rank..].to_vec();
+                (vec![out.sized(size)], Out::of(parts.inverse.view()), parts.counts)
+            }
+            None => {
+                let runs = x.view()?.unique_consecutive()?;
+                (vec![Out::of(runs.values.view()).exact()], Out::of(runs.inverse.view()).sized(x.spec().size.clone()), runs.counts)
+            }
+        };
+        if wanted("return_inverse") {
+            out.push(inverse);
+        }
+        if wanted("return_counts") {
+            out.push(Out::of(counts.view()));
+        }
+        Ok(out)
+    })
 }
 /// The `k`-th smallest of each line, and where it stands.
 fn nth<T: Seen + Comparable>(case: &Case, x: TensorView<'_, T, N>, dim: usize, k: usize, keep: &Value) -> Run {
@@ -218,6 +268,8 @@ pub const ROWS: &[Row] = &[
     ("median", median),
     ("nanmedian", median),
     ("unique", unique),
+    ("unique_consecutive", neighbours),
+    ("mode", most_frequent),
     ("searchsorted", search),
     ("bucketize", bucketize),
     ("histc", histogram),

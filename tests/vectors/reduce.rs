@@ -264,7 +264,87 @@ fn differences(case: &Case) -> Run {
     })
 }
 
+/// The logarithm of a sum of powers.
+fn log_sum_exp(case: &Case) -> Run {
+    case.only(&["dim", "keepdim"])?;
+    by_type!(crate::elementwise::float(case.spec(0)?.dtype), T in [f16 bf16 f32 f64] => {
+        let out = Axes::default(case)?.reduce(LogSumExp, case.operand::<T>(case.arg(0))?.view()?)?;
+        let largest = case.magnitude(case.arg(0))?.iter().copied().filter(|x| x.is_finite()).fold(1.0, f64::max);
+        let sizes = vec![largest; out.values.len()];
+        Ok(vec![Out { magnitude: Some(sizes), ..out }])
+    })
+}
+
+/// Covariances and correlations of rows.
+fn covariances(case: &Case) -> Run {
+    case.only(&["correction", "fweights", "aweights"])?;
+    if case.spec(0)?.rank() > 2 {
+        return unrun("does not compile: another rank than 2");
+    }
+    by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64] => {
+        let x = case.tensor::<T>(case.arg(0))?;
+        let part = |name: &str| Some(case.kw(name)).filter(|value| !value.is_null());
+        if part("fweights").and_then(crate::case::Spec::of).is_some_and(|spec| !spec.dtype.is_discrete()) {
+            return unrun("does not compile: counts that are no integers");
+        }
+        let times = part("fweights").map(|value| case.operand::<i64>(value)).transpose()?;
+        let weights = part("aweights").map(|value| case.tensor::<T>(value)).transpose()?;
+        let mut plan = Cov::new().correction(case.kw("correction").as_f64().unwrap_or(1.0));
+        if let Some(times) = &times {
+            plan = plan.frequencies(times.at::<1>()?);
+        }
+        if let Some(weights) = &weights {
+            plan = plan.weights(weights.at::<1>()?);
+        }
+        let x = x.at::<2>()?;
+        let out = Out::of(if case.op == "cov" { x.cov(plan)? } else { x.corrcoef()? }.view());
+        // The reference subtracts means in the element's own precision.
+        let largest = case.magnitude(case.arg(0))?.iter().copied().fold(1.0, f64::max);
+        let largest = if case.op == "cov" { largest * largest } else { largest };
+        let sizes = vec![largest; out.values.len()];
+        Ok(vec![Out { magnitude: Some(sizes), ..out }.rounded(8.0)])
+    })
+}
+
+fn quantile(case: &Case) -> Run {
+    case.only(&["dim", "keepdim", "interpolation"])?;
+    let (Some(q), spec) = (crate::case::real(case.arg(1)), case.spec(0)?) else { return unrun("several shares") };
+    let rank = spec.rank();
+    let between = match case.kw("interpolation").as_str() {
+        Some("linear") | None => Between::Linear,
+        Some("lower") => Between::Lower,
+        Some("higher") => Between::Higher,
+        Some("nearest") => Between::Nearest,
+        Some("midpoint") => Between::Midpoint,
+        _ => return unrun("does not compile: nothing between"),
+    };
+    by_type!(spec.dtype, T in [f32 f64] => {
+        let x = case.tensor::<T>(case.arg(0))?;
+        let largest = case.magnitude(case.arg(0))?.iter().copied().filter(|x| x.is_finite()).fold(0.0, f64::max);
+        let (out, size) = if case.kw("dim").is_null() {
+            (Out::of(x.view()?.to_shape([spec.numel()])?.quantile(q, Axis::<0>, between)?.view()), vec![1; if case.kw("keepdim").as_bool() == Some(true) { rank } else { 0 }])
+        } else {
+            let dim = axis(case.kw("dim").as_i64().unwrap_or(0), rank)?;
+            let mut size = spec.size.clone();
+            if rank > 0 {
+                if case.kw("keepdim").as_bool() == Some(true) {
+                    size[dim] = 1;
+                } else {
+                    size.remove(dim);
+                }
+            }
+            (Out::of(x.view()?.quantile_axis(q, dim + N - rank.max(1), between)?.view()), size)
+        };
+        let sizes = vec![largest; out.values.len()];
+        Ok(vec![Out { magnitude: Some(sizes), ..out }.sized(size)])
+    })
+}
+
 pub const ROWS: &[Row] = &[
+    ("quantile", quantile),
+    ("logsumexp", log_sum_exp),
+    ("cov", covariances),
+    ("corrcoef", covariances),
     ("sum", sum),
     ("prod", product),
     ("mean", mean),

@@ -236,6 +236,10 @@ fn step_of_adamw(n: usize, forms: &mut Forms) {
         let (mut p, mut m, mut v, g) = (matrix(n, 1), matrix(n, 2), above_zero(n, 3), matrix(n, 4));
         move || (p, m, v) = apply_many(adamw_step, (&p, &m, &v, &g)).unwrap()
     });
+    forms.add("apply_in_place", move || {
+        let (mut p, mut m, mut v, g) = (matrix(n, 1), matrix(n, 2), above_zero(n, 3), matrix(n, 4));
+        move || apply_in_place(adamw_step, (&mut p, &mut m, &mut v), (&g,)).unwrap()
+    });
 }
 
 fn own(n: usize, forms: &mut Forms) {
@@ -253,6 +257,14 @@ fn layer_norm(n: usize, forms: &mut Forms) {
     forms.add("layer_norm, then weight and bias", move || {
         let (x, weight, bias) = (matrix(n, 1), tensor([n], 2), tensor([n], 3));
         move || (x.layer_norm(Axis::<1>, 1e-5).unwrap().lazy() * weight.lift() + bias.lift()).eval().unwrap()
+    });
+    forms.add("lazy, new", move || {
+        let (x, weight, bias) = (matrix(n, 1), tensor([n], 2), tensor([n], 3));
+        move || {
+            let centred = x.lazy() - x.mean_along(Axis::<1>);
+            let scale = (centred.square().mean_along(Axis::<1>) + 1e-5).rsqrt();
+            (centred * scale * weight.lift() + bias.lift()).eval().unwrap()
+        }
     });
 }
 

@@ -9,7 +9,7 @@ use super::io::At;
 use super::walk::Addresses;
 use crate::device::MAX_OPERANDS;
 use crate::element::Compute;
-use crate::kernel::{Body, Input, Reducer};
+use crate::kernel::{Body, Input, Reducer, Source};
 use crate::scalar::{Lane, Run};
 use std::any::TypeId;
 use std::mem::MaybeUninit;
@@ -29,29 +29,69 @@ const BLOCK: usize = 256;
 /// What one reducer carries along.
 pub(super) type State<B, R> = <R as Reducer<<B as Body>::Out>>::State<Run>;
 
-/// The state of a whole row of `n` values. The body's first load is pointer `first`.
+/// The state of a whole row of `n` values, the first of which has number `at`. The body's first load is pointer `first`.
 #[inline(always)]
-pub(super) fn row<B: Body, R: Reducer<B::Out>, const HELD: bool>(body: B, pointers: &Addresses, first: usize, n: usize) -> State<B, R> {
+pub(super) fn row<B: Body, R: Reducer<B::Out>, const HELD: bool>(
+    body: B,
+    pointers: &Addresses,
+    first: usize,
+    n: usize,
+    at: usize,
+) -> State<B, R> {
     if n <= LEAF {
-        return leaf::<B, R, HELD>(body, pointers, first, 0..n);
+        return leaf::<B, R, HELD>(body, pointers, first, 0..n, at);
     }
     let mut cascade = Cascade::<_, 48>::new();
     for start in (0..n).step_by(LEAF) {
-        cascade.push(leaf::<B, R, HELD>(body, pointers, first, start..n.min(start + LEAF)), R::combine::<Run>);
+        cascade.push(leaf::<B, R, HELD>(body, pointers, first, start..n.min(start + LEAF), at.wrapping_add(start)), R::combine::<Run>);
     }
     cascade.join(R::identity::<Run>(), R::combine::<Run>)
 }
 
-/// The state of part of a row, of one leaf at most.
+/// The state of part of a row, of one leaf at most; its first value has number `at`.
 #[inline(always)]
 pub(super) fn leaf<B: Body, R: Reducer<B::Out>, const HELD: bool>(
     body: B,
     pointers: &Addresses,
     first: usize,
     part: Range<usize>,
+    at: usize,
 ) -> State<B, R> {
-    let at = part.start;
+    if R::BY_SLICE {
+        return by_slice::<B, R, HELD>(body, pointers, first, part, at);
+    }
     collapse::<B, R>(absorb::<B, R, HELD>(body, pointers, first, part, at, [R::identity::<Run>(); LANES]))
+}
+
+/// As [`leaf`], for a reducer that takes many values at once.
+#[inline(always)]
+fn by_slice<B: Body, R: Reducer<B::Out>, const HELD: bool>(
+    body: B,
+    pointers: &Addresses,
+    first: usize,
+    part: Range<usize>,
+    at: usize,
+) -> State<B, R> {
+    if TypeId::of::<B>() == TypeId::of::<Input<Compute<B::Out>>>() {
+        let start = pointers[first].cast::<Compute<B::Out>>().wrapping_add(part.start);
+        // SAFETY: whoever calls promised elements of `B::Out`, which is its own machine type, in the whole row.
+        return R::of_slice(unsafe { std::slice::from_raw_parts(start, part.len()) }, at);
+    }
+    let mut state = R::identity::<Run>();
+    let mut block = MaybeUninit::<[Compute<B::Out>; BLOCK]>::uninit();
+    let block = block.as_mut_ptr().cast::<Compute<B::Out>>();
+    for start in part.clone().step_by(BLOCK) {
+        let len = BLOCK.min(part.end - start);
+        for i in 0..len {
+            let value = body.eval::<Run>(&mut At::<HELD> { pointers, next: first, output: 0, i: start.wrapping_add(i) });
+            // SAFETY: `len` is at most `BLOCK`.
+            unsafe { block.add(i).write(value.0) };
+        }
+        // SAFETY: the loop above wrote `len` values.
+        let values = unsafe { std::slice::from_raw_parts(block, len) };
+        state = R::combine::<Run>(state, R::of_slice(values, at.wrapping_add(start - part.start)));
+    }
+    state
 }
 
 /// The states of a leaf as one, each half combined with the other.
@@ -83,29 +123,33 @@ pub(super) fn absorb<B: Body, R: Reducer<B::Out>, const HELD: bool>(
     // Wrapping sums: the checks of a debug build would keep these loops from vectorising there.
     let at = at.wrapping_sub(start);
     let at_lane = |i: usize| Lane(at.wrapping_add(i) as i64);
-    if TypeId::of::<B>() == TypeId::of::<Input<B::Out>>() {
-        // A plain operand is absorbed straight from memory.
-        while start + lanes <= n {
-            let mut here = [std::ptr::null_mut(); MAX_OPERANDS + 1];
-            here[0] = pointers[first].wrapping_add(start * size_of::<B::Out>());
-            for j in 0..lanes {
-                let x = body.eval::<Run>(&mut At::<HELD> { pointers: &here, next: 0, output: 0, i: j });
-                states[j] = R::absorb::<Run>(states[j], x, at_lane(start.wrapping_add(j)));
-            }
-            start += lanes;
-        }
-    }
     let value = |i: usize| body.eval::<Run>(&mut At::<HELD> { pointers, next: first, output: 0, i }).0;
-    // Anything else goes through a block, so that evaluation and absorption each vectorise.
+    let in_memory = const { matches!((B::SOURCE, HELD), (Source::Operand, _) | (Source::Held, true)) };
+    // What stands in memory is absorbed from there.
+    while in_memory && start + lanes <= n {
+        let mut here = *pointers;
+        here[first] = here[first].wrapping_add(start * size_of::<B::Out>());
+        here[MAX_OPERANDS] = here[MAX_OPERANDS].wrapping_add(start * size_of::<Compute<B::Out>>());
+        for j in 0..lanes {
+            let x = body.eval::<Run>(&mut At::<HELD> { pointers: &here, next: first, output: 0, i: j });
+            states[j] = R::absorb::<Run>(states[j], x, at_lane(start.wrapping_add(j)));
+        }
+        start += lanes;
+    }
+    // Anything else goes through a block, so that evaluation and absorption each vectorise. Nobody fills it first.
+    let mut block = MaybeUninit::<[Compute<B::Out>; BLOCK]>::uninit();
+    let block = block.as_mut_ptr().cast::<Compute<B::Out>>();
     while start + lanes <= n {
-        let mut buffer = [Compute::<B::Out>::default(); BLOCK];
         let len = BLOCK.min(n - start) / lanes * lanes;
         for i in 0..len {
-            buffer[i] = value(start.wrapping_add(i));
+            // SAFETY: `len` is at most `BLOCK`.
+            unsafe { block.add(i).write(value(start.wrapping_add(i))) };
         }
-        for (c, chunk) in buffer[..len].chunks_exact(lanes).enumerate() {
+        for chunk in (0..len).step_by(lanes) {
             for j in 0..lanes {
-                states[j] = R::absorb::<Run>(states[j], Lane(chunk[j]), at_lane(start.wrapping_add(c * lanes).wrapping_add(j)));
+                // SAFETY: `len` is a multiple of `lanes`, and the loop above wrote as many values.
+                let x = Lane(unsafe { block.add(chunk.wrapping_add(j)).read() });
+                states[j] = R::absorb::<Run>(states[j], x, at_lane(start.wrapping_add(chunk).wrapping_add(j)));
             }
         }
         start += len;
@@ -154,7 +198,7 @@ impl<S: Copy, const DIGITS: usize> Cascade<S, DIGITS> {
         self.leaves = (self.leaves >> digit | 1) << digit;
     }
     #[inline(always)]
-    pub(super) fn join(self, identity: S, combine: impl Fn(S, S) -> S) -> S {
+    pub(super) fn join(&self, identity: S, combine: impl Fn(S, S) -> S) -> S {
         let mut joined = None;
         for digit in (0..DIGITS).filter(|digit| self.leaves >> digit & 1 == 1) {
             // SAFETY: a set digit of the counter has its state.

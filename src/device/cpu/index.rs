@@ -3,7 +3,7 @@
 //! Every index is looked at before anything moves. Runs of elements with one index are copied as a whole.
 //! Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
-use super::map::is_large;
+use super::drive::is_large;
 use super::pack;
 use super::simd::{self, Loop};
 use super::walk::{self, Order, Walk};

@@ -1,80 +1,141 @@
 //! Programs over elements: one contiguous loop for each program, fed in blocks.
 //!
 //! Three formulations of that loop fail to vectorise without a word: pointers read through a slice inside it, an output
-//! that is also an input, lanes that are arrays. Hence: pointers in a local array, one scalar evaluation an index, and a
-//! block buffer where an output is an input.
+//! that is an input by another pointer, lanes that are arrays. Hence: pointers in a local array, one scalar evaluation an
+//! index, and programs in place store through the pointers of their loads.
 //! Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
-use super::io::{At, Scratch, Words};
-use super::pack;
+use super::drive::{Job, RowsFn, is_large};
+use super::io::{At, Words};
 use super::simd::{self, Loop};
-use super::walk::{self, Addresses, Order, Walk};
-use super::{fold, rows};
+use super::walk::{self, Addresses, Steps};
+use super::{copy, fold, rows};
 use crate::device::{Inputs, MAX_OPERANDS, Slot};
-use crate::element::Compute;
+use crate::element::{Compute, Element};
 use crate::error::Result;
-use crate::kernel::{Body, Once, Program, Reducer, Row, run_row};
+use crate::kernel::{Body, Io, Once, Program, Reducer, Row, run_row, run_row_in_place};
 use crate::scalar::{Lane, Run};
 use std::any::TypeId;
+use std::ops::Range;
 
-/// Elements of a row that are packed at a time, at most.
-const BLOCK: usize = 1024;
-/// Bytes that hold a block of outputs which are inputs too.
-const IN_PLACE: usize = 4096;
-/// Rows that are packed side by side where none stands crosswise.
-const ROWS: usize = 8;
-/// Outputs of this many bytes go past the caches: half of a large one.
-const STREAMED: usize = 16 << 20;
-/// Bytes of packed elements of all operands together: they stay in the first-level cache.
-const SCRATCH: usize = 32 * 1024;
+/// Bytes that hold what a block of a program in place was before.
+const BEFORE: usize = 16 << 10;
+/// Bytes of an element, at most.
+pub(super) const WIDEST: usize = 16;
 
-/// The contiguous loop of one program, with the program's type erased.
+/// The contiguous loop of one program, with the program's type erased: over some rows of some length, whose pointers move
+/// by steps from row to row.
 ///
-/// Its pointers are the outputs, then one for each load.
+/// Its pointers are the outputs, but those of a program in place, then one for each load.
 #[derive(Clone, Copy)]
 pub(crate) struct MapKernel {
     /// The program's type: hooks that hand out kernels are safe to write, so what they return is checked.
     program: TypeId,
-    row: unsafe fn(program: *const (), n: usize, pointers: &Addresses),
+    rows: RowsFn,
 }
 
 impl MapKernel {
     /// The kernel of program `P`.
     pub(crate) const fn of<P: Program>() -> Self {
-        MapKernel { program: TypeId::of::<P>(), row: row::<P> }
+        MapKernel { program: TypeId::of::<P>(), rows: rows_of::<P> }
     }
 }
 
 /// # Safety
-/// `program` points to a `P`; each pointer has `n` contiguous elements of the type that `P` loads or stores there; no
-/// output overlaps another operand.
-unsafe fn row<P: Program>(program: *const (), n: usize, pointers: &Addresses) {
+/// `program` points to a `P`; each pointer has rows of `n` contiguous elements of the type that `P` loads or stores there;
+/// no output overlaps another operand, nor the operand of any other load.
+unsafe fn rows_of<P: Program>(program: *const (), size: [usize; 2], pointers: &Addresses, down: &Steps) {
     // SAFETY: the caller's promise; programs are `Copy`.
     let program = unsafe { program.cast::<P>().read() };
-    simd::dispatch(Rows { program, n, pointers: *pointers });
+    simd::dispatch(Rows { program, size, pointers, down });
 }
 
-struct Rows<P> {
+struct Rows<'a, P> {
     program: P,
-    n: usize,
-    pointers: Addresses,
+    size: [usize; 2],
+    pointers: &'a Addresses,
+    down: &'a Steps,
 }
 
-impl<P: Program> Loop for Rows<P> {
+impl<P: Program> Loop for Rows<'_, P> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Rows { mut program, n, pointers } = self; // a local array: see the module's head
-        if P::BY_ROWS {
-            let (row, mut known) = (pointers, Known::default());
-            program.settle(&mut Settling { pointers: &row, first: P::OUTPUTS, next: 0, n, held: 0, known: &mut known });
+        let Rows { program, size: [rows, n], pointers, down } = self;
+        let (pointers, down, first) = (*pointers, *down, if P::IN_PLACE { 0 } else { P::OUTPUTS });
+        for row in 0..rows as isize {
+            let mut program = program;
+            // A local array: see the module's head.
+            let pointers: Addresses = std::array::from_fn(|k| pointers[k].wrapping_offset(row.wrapping_mul(down[k])));
+            if P::BY_ROWS {
+                let mut known = Known::default();
+                program.settle(&mut Settling { pointers: &pointers, first, next: 0, n, held: 0, known: &mut known });
+                along::<P, true>(&program, n, &pointers, first);
+            } else {
+                along::<P, false>(&program, n, &pointers, first);
+            }
         }
-        let (pointers, next) = (&pointers, P::OUTPUTS);
-        if P::BY_ROWS {
-            run_row(&program, n, |i| At::<true> { pointers, next, output: 0, i });
-        } else {
-            run_row(&program, n, |i| At::<false> { pointers, next, output: 0, i });
+    }
+}
+
+/// One row; the loads' pointers begin with the one at `next`.
+#[inline(always)]
+fn along<P: Program, const HELD: bool>(program: &P, n: usize, pointers: &Addresses, next: usize) {
+    let at = |i| At::<HELD> { pointers, next, output: 0, i };
+    if !P::IN_PLACE {
+        return run_row(program, n, at);
+    }
+    let mut words = Words::<{ BEFORE / 8 }>::uninit();
+    let before = words.as_mut_ptr().cast::<u8>();
+    let block = BEFORE / WIDEST / P::OUTPUTS.max(1) / 64 * 64;
+    let kept = |range: Range<usize>, back| {
+        for i in range.clone() {
+            // What a program stores says which elements it changes.
+            program.run::<Run>(&mut Kept { pointers, before, block, from: range.start, i, output: 0, back });
         }
+    };
+    run_row_in_place(program, n, block, at, |range| kept(range, false), |range| kept(range, true));
+}
+
+/// One position of a program in place whose outputs, unchanged, are copied to where they are kept, or back.
+struct Kept<'a> {
+    pointers: &'a Addresses,
+    before: *mut u8,
+    /// Elements that are kept of each output, and the position of the first.
+    block: usize,
+    from: usize,
+    i: usize,
+    output: usize,
+    back: bool,
+}
+
+impl Io<Run> for Kept<'_> {
+    #[inline(always)]
+    fn load<T: Element>(&mut self) -> Lane<Run, Compute<T>> {
+        Lane(Default::default())
+    }
+    #[inline(always)]
+    fn param<T: Element>(&mut self, _: T) -> Lane<Run, Compute<T>> {
+        Lane(Default::default())
+    }
+    #[inline(always)]
+    fn store<T: Element>(&mut self, _: Lane<Run, Compute<T>>) {
+        const { assert!(size_of::<T>() <= WIDEST) };
+        let kept = self.before.wrapping_add(self.output * self.block * WIDEST).cast::<T>();
+        let (at, kept) = (self.pointers[self.output].cast::<T>().wrapping_add(self.i), kept.wrapping_add(self.i - self.from));
+        self.output += 1;
+        let (to, from) = if self.back { (at, kept) } else { (kept, at) };
+        // SAFETY: elements of type T stand where the program stores them (`rows_of`); each output has room for a block of
+        // the widest elements, which `along` made on the stack, at a place for any.
+        unsafe { to.write_unaligned(from.read_unaligned()) };
+    }
+    #[inline(always)]
+    fn settled<T: Element>(&mut self, _: Compute<T>, _: usize) -> Lane<Run, Compute<T>> {
+        Lane(Default::default())
+    }
+    #[inline(always)]
+    fn held<T: Element>(&mut self, _: usize, _: usize) -> Option<Lane<Run, Compute<T>>> {
+        Some(Lane(Default::default()))
     }
 }
 
@@ -112,7 +173,7 @@ impl Row for Settling<'_> {
             return unsafe { std::ptr::from_ref(&bytes).cast::<Compute<R::Out>>().read_unaligned() };
         }
         let pointers = *self.pointers; // a local array, again
-        let state = fold::row::<B, R, true>(*body, &pointers, self.first + self.next, self.n);
+        let state = fold::row::<B, R, true>(*body, &pointers, self.first + self.next, self.n, 0);
         let value = R::finish::<Run>(state, Lane(self.n as i64)).0;
         let mut bytes = [0u64; 2];
         if remembers {
@@ -167,278 +228,61 @@ impl Settling<'_> {
 
 /// # Safety
 /// As [`Device::map`](crate::device::Device::map).
+#[inline(always)] // the little that a small run needs; the rest is apart
 pub(super) unsafe fn run<P: Program>(program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
-    let compiled = P::compiled().and_then(|kernel| kernel.downcast_ref::<MapKernel>());
-    let compiled = compiled.filter(|kernel| kernel.program == TypeId::of::<P>());
-    let kernel = compiled.copied().unwrap_or(MapKernel::of::<P>());
-    let job =
-        Job { row: kernel.row, program: std::ptr::from_ref(program).cast(), outputs: outputs.len(), reads: inputs.reads, streams: false };
-    if !P::BY_ROWS
-        && let Some(n) = walk::small_run(sizes, outputs, inputs.slots)
+    let one_axis = |slot: &Slot<'_>| matches!(slot.stride, [1]);
+    if let [n @ 0..walk::PART] = *sizes
+        && !P::BY_ROWS
+        && outputs.iter().all(one_axis)
+        && inputs.slots.iter().all(one_axis)
     {
+        let (job, apart) = job(program, outputs, inputs);
         // SAFETY: every operand is one run of `n` elements; the kernel is that of the program's type.
-        unsafe { job.one_run(n, outputs, inputs.slots) };
+        unsafe { job.one_run(n, apart, inputs.slots) };
         return Ok(());
     }
-    let streams = outputs.iter().any(|slot| is_large(sizes, slot));
+    // SAFETY: the caller's promise.
+    unsafe { drive(program, sizes, row, outputs, inputs) }
+}
+
+/// The work of a program, by the kernel that was compiled in advance if there is one; and the outputs that are no inputs.
+#[inline(always)]
+fn job<'a, 's, P: Program>(program: &P, outputs: &'s [Slot<'s>], inputs: Inputs<'a>) -> (Job<'a>, &'s [Slot<'s>]) {
+    let compiled = P::compiled(TypeId::of::<P>()).and_then(|kernel| kernel.downcast_ref::<MapKernel>());
+    let compiled = compiled.filter(|kernel| kernel.program == TypeId::of::<P>());
+    let kernel = compiled.copied().unwrap_or(MapKernel::of::<P>());
+    let first = if P::IN_PLACE { 0 } else { outputs.len() };
+    let program = std::ptr::from_ref(program).cast();
+    let job = Job { rows: kernel.rows, program, outputs: outputs.len(), first, reads: inputs.reads, streams: false };
+    (job, &outputs[..first])
+}
+
+#[inline(never)]
+unsafe fn drive<P: Program>(program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+    let (job, apart) = job(program, outputs, inputs);
+    if !P::BY_ROWS
+        && let Some(n) = walk::small_run(sizes, apart, inputs.slots)
+    {
+        // SAFETY: every operand is one run of `n` elements; the kernel is that of the program's type.
+        unsafe { job.one_run(n, apart, inputs.slots) };
+        return Ok(());
+    }
+    if let ([to], [from], true) = (apart, inputs.slots, P::COPY) {
+        // SAFETY: the caller's promise; both hold elements of one type.
+        unsafe { copy::copy(sizes, *to, *from) };
+        return Ok(());
+    }
+    let streams = apart.iter().any(|slot| is_large(sizes, slot));
     let job = Job { streams, ..job };
     // SAFETY: the caller's promise; the kernel is that of the program's type.
     unsafe {
         if P::BY_ROWS {
-            return rows::drive(&job, P::HELD, sizes, row, outputs, inputs.slots);
+            if rows::short(&job, P::HELD, sizes, row, apart, inputs.slots) {
+                return Ok(());
+            }
+            return rows::drive(&job, P::HELD, sizes, row, apart, inputs.slots);
         }
-        job.drive(sizes, outputs, inputs.slots);
+        job.drive(sizes, apart, inputs.slots);
     }
     Ok(())
-}
-
-/// Copies every element of `from` to the same index of `to`: a program whose elements may be of any type.
-///
-/// # Safety
-/// As [`Device::copy`](crate::device::Device::copy).
-pub(super) unsafe fn copy(sizes: &[usize], to: Slot<'_>, from: Slot<'_>) {
-    unsafe fn row(element: *const (), n: usize, pointers: &Addresses) {
-        // SAFETY: the job's program is the size of an element; `n` of them stand at each pointer.
-        unsafe { std::ptr::copy_nonoverlapping(pointers[1], pointers[0], n * element.cast::<usize>().read()) };
-    }
-    unsafe fn streamed_row(element: *const (), n: usize, pointers: &Addresses) {
-        // SAFETY: as above.
-        unsafe { pack::stream(pointers[0], pointers[1], n * element.cast::<usize>().read()) };
-    }
-    let element = to.element;
-    let row = if is_large(sizes, &to) { streamed_row } else { row };
-    let job = Job { row, program: std::ptr::from_ref(&element).cast(), outputs: 1, reads: &[0], streams: false };
-    // SAFETY: the caller's promise.
-    unsafe { job.drive(sizes, &[to], &[from]) }
-}
-
-/// Outputs, then inputs; and whether one is the other.
-pub(super) fn together<'a>(outputs: &[Slot<'a>], inputs: &[Slot<'a>]) -> ([Slot<'a>; MAX_OPERANDS], bool) {
-    let mut slots = [Slot { address: std::ptr::null_mut(), stride: &[], element: 0 }; MAX_OPERANDS];
-    slots[..outputs.len()].copy_from_slice(outputs);
-    slots[outputs.len()..outputs.len() + inputs.len()].copy_from_slice(inputs);
-    (slots, is_in_place(outputs, inputs))
-}
-
-/// Whether an output is an input.
-fn is_in_place(outputs: &[Slot<'_>], inputs: &[Slot<'_>]) -> bool {
-    outputs.iter().any(|out| inputs.iter().any(|input| input.address == out.address))
-}
-
-/// Whether an output is larger than the caches by far.
-pub(super) fn is_large(sizes: &[usize], output: &Slot<'_>) -> bool {
-    walk::numel(sizes).saturating_mul(output.element) >= STREAMED
-}
-
-/// A kernel and its program, without their type: everything from here on is compiled once.
-pub(super) struct Job<'a> {
-    /// The contiguous loop; see [`MapKernel`].
-    row: unsafe fn(program: *const (), n: usize, pointers: &Addresses),
-    program: *const (),
-    pub(super) outputs: usize,
-    reads: &'a [u8],
-    /// Whether outputs go past the caches.
-    pub(super) streams: bool,
-}
-// SAFETY: programs are `Send + Sync` by their trait's bounds and outlive the job.
-unsafe impl Sync for Job<'_> {}
-
-/// Where the elements of each operand are packed; `None` where they can be used as they stand.
-pub(super) type Packed = [Option<*mut u8>; MAX_OPERANDS];
-
-impl Job<'_> {
-    unsafe fn drive(&self, sizes: &[usize], outputs: &[Slot<'_>], inputs: &[Slot<'_>]) {
-        let (slots, in_place) = together(outputs, inputs);
-        let slots = &slots[..outputs.len() + inputs.len()];
-        walk::each(sizes, slots, Order::OfOutput, &mut |walk| {
-            walk::parallel(walk, 1, &|part| {
-                // SAFETY: the parts of the walk reach only what the caller promised, and each output once.
-                unsafe { self.part(&part, slots, in_place) }
-                pack::fence();
-            });
-        });
-    }
-
-    /// Operands that are one contiguous run each, without threads: nothing to walk.
-    unsafe fn one_run(&self, n: usize, outputs: &[Slot<'_>], inputs: &[Slot<'_>]) {
-        let mut pointers = [std::ptr::null_mut(); MAX_OPERANDS + 1];
-        let addresses = outputs.iter().map(|slot| slot.address).chain(self.reads.iter().map(|&read| inputs[read as usize].address));
-        for (pointer, address) in pointers.iter_mut().zip(addresses) {
-            *pointer = address;
-        }
-        if !is_in_place(outputs, inputs) {
-            // SAFETY: the caller's promise.
-            return unsafe { (self.row)(self.program, n, &pointers) };
-        }
-        // Outputs that are inputs: block by block through a buffer (see the module's head).
-        let mut words = Words::<{ IN_PLACE / 8 }>::uninit();
-        let room = Scratch::over(&mut words);
-        let block = (IN_PLACE - 8 * outputs.len()) / outputs.iter().map(|slot| slot.element).sum::<usize>().max(1);
-        let mut there = [std::ptr::null_mut(); MAX_OPERANDS];
-        for (k, slot) in outputs.iter().enumerate() {
-            there[k] = std::mem::replace(&mut pointers[k], room.take(block * slot.element));
-        }
-        for at in (0..n).step_by(block) {
-            let len = block.min(n - at);
-            // SAFETY: the caller's promise, for `len` elements from `at` on.
-            unsafe {
-                (self.row)(self.program, len, &pointers);
-                for (k, slot) in outputs.iter().enumerate() {
-                    std::ptr::copy_nonoverlapping(pointers[k], there[k], len * slot.element);
-                    there[k] = there[k].wrapping_add(len * slot.element);
-                }
-            }
-            for (pointer, &read) in pointers[outputs.len()..].iter_mut().zip(self.reads) {
-                *pointer = pointer.wrapping_add(len * inputs[read as usize].element);
-            }
-        }
-    }
-
-    /// What the program's outputs have, then what each of its loads has, from what each operand has.
-    fn spread<T: Copy>(&self, base: &[T; MAX_OPERANDS + 1]) -> [T; MAX_OPERANDS + 1] {
-        let mut pointers = *base;
-        for (pointer, &read) in pointers[self.outputs..].iter_mut().zip(self.reads) {
-            *pointer = base[self.outputs + read as usize];
-        }
-        pointers
-    }
-
-    /// Runs the kernel on `rows` rows of `n` elements, which begin at `base` and stand `down` bytes apart.
-    ///
-    /// # Safety
-    /// The kernel's promise, for every row.
-    pub(super) unsafe fn each_row(&self, base: &Addresses, down: &[isize; MAX_OPERANDS + 1], rows: usize, n: usize) {
-        let (mut pointers, down) = (self.spread(base), self.spread(down));
-        for _ in 0..rows {
-            // SAFETY: the caller's promise.
-            unsafe { (self.row)(self.program, n, &pointers) };
-            for (pointer, &down) in pointers.iter_mut().zip(&down).take(self.outputs + self.reads.len()) {
-                *pointer = pointer.wrapping_offset(down);
-            }
-        }
-    }
-
-    unsafe fn part(&self, walk: &Walk, slots: &[Slot<'_>], in_place: bool) {
-        let linear = |k: usize| walk.is_linear(k, slots[k].element);
-        let buffered = |k: usize| k < self.outputs && (in_place || self.streams);
-        let n = walk.numel();
-        if (0..slots.len()).all(|k| linear(k) && !buffered(k)) {
-            // SAFETY: every operand is one run of `n` elements.
-            return unsafe { (self.row)(self.program, n, &self.spread(&walk.address)) };
-        }
-        let mut words = Words::<{ SCRATCH / 8 }>::uninit();
-        let room = Scratch::over(&mut words);
-        // Rows that are long enough are taken whole, several side by side; short ones are gathered, several to a block.
-        let by_rows = walk.inner() >= 32;
-        let is_packed = |k: usize| {
-            let in_rows = by_rows && walk.inner_step(k) == slots[k].element as isize;
-            buffered(k) || !(in_rows || linear(k))
-        };
-        let widths: usize = (0..slots.len()).filter(|&k| is_packed(k)).map(|k| slots[k].element).sum();
-        let crosswise = (0..slots.len()).filter(|&k| by_rows && is_packed(k)).find_map(|k| walk.crosswise(k, slots[k].element));
-        let axis = crosswise.or(walk.second());
-        let (rows, block) = if widths == 0 {
-            (usize::MAX, usize::MAX)
-        } else {
-            // A tile is one cache line high where an operand stands crosswise.
-            let element = slots.iter().map(|slot| slot.element).max().unwrap_or(1);
-            let rows = match (crosswise, axis) {
-                (Some(_), _) => 64 / element.clamp(1, 16),
-                (_, Some(_)) => ROWS,
-                _ => 1,
-            };
-            let block = ((SCRATCH - 8 * MAX_OPERANDS) / (rows * widths)).min(BLOCK);
-            (rows, (block / 16 * 16).max(1))
-        };
-        let packed = std::array::from_fn(|k| (k < slots.len() && is_packed(k)).then(|| room.take(rows * block * slots[k].element)));
-        // SAFETY: the caller's promise; there is room for `rows · block` elements of each packed operand.
-        unsafe {
-            if by_rows {
-                self.in_rows(walk, slots, &packed, axis, [rows, block]);
-            } else {
-                self.gathered(walk, slots, &packed, block);
-            }
-        }
-    }
-
-    /// Tiles of some rows, which stand along `axis` if there is one, and up to `block` columns.
-    unsafe fn in_rows(&self, walk: &Walk, slots: &[Slot<'_>], packed: &Packed, axis: Option<usize>, [most, block]: [usize; 2]) {
-        let height = axis.map_or(1, |axis| walk.size(axis));
-        let step = |k: usize| axis.map_or(0, |axis| walk.step(axis, k));
-        let around = walk.around(axis);
-        let mut index = around.index_of(0);
-        for _ in 0..around.numel() {
-            for top in (0..height).step_by(most) {
-                let rows = most.min(height - top);
-                for left in (0..walk.inner()).step_by(block) {
-                    let columns = block.min(walk.inner() - left);
-                    let corner = |k: usize| {
-                        let to = (top as isize).wrapping_mul(step(k)).wrapping_add((left as isize).wrapping_mul(walk.inner_step(k)));
-                        around.address_at(k, &index).wrapping_offset(to)
-                    };
-                    let (mut base, mut down) = ([std::ptr::null_mut(); MAX_OPERANDS + 1], [0; MAX_OPERANDS + 1]);
-                    for (k, slot) in slots.iter().enumerate() {
-                        (base[k], down[k]) = match packed[k] {
-                            Some(room) => (room, (block * slot.element) as isize),
-                            None => (corner(k), step(k)),
-                        };
-                        if k >= self.outputs && packed[k].is_some() {
-                            let (room, steps) = ([down[k], slot.element as isize], [step(k), walk.inner_step(k)]);
-                            // SAFETY: a tile of this operand, which the caller promised, into room for it.
-                            unsafe { pack::rectangle(base[k], room, corner(k), steps, [rows, columns], slot.element) };
-                        }
-                    }
-                    // SAFETY: every pointer has rows of `columns` elements; outputs are packed or overlap nothing.
-                    unsafe { self.each_row(&base, &down, rows, columns) };
-                    for (k, slot) in slots.iter().enumerate().take(self.outputs) {
-                        let Some(room) = packed[k] else { continue };
-                        for row in 0..rows {
-                            let to = corner(k).wrapping_offset(row as isize * step(k));
-                            let from = room.wrapping_add(row * block * slot.element);
-                            // SAFETY: a row of the output's tile, which the caller promised, from where it was packed.
-                            unsafe { self.put(to, walk.inner_step(k), from, columns, slot.element) };
-                        }
-                    }
-                }
-            }
-            around.advance(&mut index, 1);
-        }
-    }
-
-    pub(super) unsafe fn put(&self, to: *mut u8, step: isize, from: *mut u8, n: usize, element: usize) {
-        // SAFETY: the caller's promise: `n` elements at both ends.
-        unsafe {
-            if self.streams && step == element as isize {
-                pack::stream(to, from, n * element);
-            } else {
-                pack::strided(to, step, from, element as isize, n, element);
-            }
-        }
-    }
-
-    /// Blocks of several short rows.
-    unsafe fn gathered(&self, walk: &Walk, slots: &[Slot<'_>], packed: &Packed, block: usize) {
-        let (mut index, mut done, n) = (walk.index_of(0), 0, walk.numel());
-        while done < n {
-            let len = block.min(n - done);
-            let mut base = [std::ptr::null_mut(); MAX_OPERANDS + 1];
-            for (k, slot) in slots.iter().enumerate() {
-                base[k] = packed[k].unwrap_or_else(|| walk.address_at(k, &index));
-                if k >= self.outputs && packed[k].is_some() {
-                    // SAFETY: `len` ≤ `block` elements of this operand, which the caller promised, into room for a block.
-                    unsafe { pack::gather(walk, k, index, len, slot.element, base[k]) };
-                }
-            }
-            // SAFETY: every pointer has `len` contiguous elements; outputs are packed or overlap nothing.
-            unsafe { (self.row)(self.program, len, &self.spread(&base)) };
-            for (k, slot) in slots.iter().enumerate().take(self.outputs) {
-                if packed[k].is_some() {
-                    // SAFETY: the block holds `len` elements; the caller promised the output's positions.
-                    unsafe { pack::scatter(walk, k, index, len, slot.element, base[k]) };
-                }
-            }
-            walk.advance(&mut index, len);
-            done += len;
-        }
-    }
 }

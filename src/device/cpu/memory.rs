@@ -18,13 +18,13 @@ pub struct CpuBlock {
 }
 
 enum Owner {
-    /// Nobody: the block is empty.
+    /// Nobody: the block is empty, or who gave it frees it.
     Nobody,
     /// The pool, which gave a block of this capacity.
     Pool(usize),
     Vec(VecParts),
     /// Whoever gave it: the deleter, and the address as given, which may be null when there are no bytes.
-    External(Option<(Deleter, *mut u8)>),
+    External(Deleter, *mut u8),
 }
 
 /// A `Vec` taken apart, its element type erased.
@@ -54,10 +54,20 @@ impl CpuBlock {
         Ok(CpuBlock { address, nbytes, owner: Owner::Pool(capacity) })
     }
 
+    /// A block in memory of the host that somebody else frees, after this is dropped; it counts as new memory.
+    ///
+    /// # Safety
+    /// `nbytes` bytes at `address` are this block's alone until then.
+    #[inline]
+    pub(super) unsafe fn beside(address: NonNull<u8>, nbytes: usize) -> Self {
+        if nbytes > 0 {
+            pool::count_fresh();
+        }
+        CpuBlock { address, nbytes, owner: Owner::Nobody }
+    }
+
     pub(crate) fn external(address: *mut u8, nbytes: usize, free: Deleter) -> Self {
-        let given = Some((free, address));
-        let address = NonNull::new(address).unwrap_or_else(dangling);
-        CpuBlock { address, nbytes, owner: Owner::External(given) }
+        CpuBlock { address: NonNull::new(address).unwrap_or_else(dangling), nbytes, owner: Owner::External(free, address) }
     }
 
     pub(crate) fn from_vec<T: Send + Sync + 'static>(values: Vec<T>) -> Self {
@@ -72,17 +82,21 @@ impl CpuBlock {
         CpuBlock { address, nbytes: len * size_of::<T>(), owner: Owner::Vec(parts) }
     }
 
-    /// The `Vec` that this block was taken over from, if its elements had this size and alignment; the block if not.
-    pub(crate) fn into_vec_parts(mut self, element: Layout) -> std::result::Result<VecParts, Self> {
+    /// The `Vec` that this block was taken over from, if its elements had this size and alignment; the block is then empty.
+    pub(crate) fn take_vec_parts(&mut self, element: Layout) -> Option<VecParts> {
         match std::mem::replace(&mut self.owner, Owner::Nobody) {
-            Owner::Vec(parts) if parts.element == element => Ok(parts),
+            Owner::Vec(parts) if parts.element == element => {
+                (self.address, self.nbytes) = (dangling(), 0);
+                Some(parts)
+            }
             other => {
                 self.owner = other;
-                Err(self)
+                None
             }
         }
     }
 
+    #[inline]
     pub(crate) fn address(&self) -> *mut u8 {
         self.address.as_ptr()
     }
@@ -96,18 +110,24 @@ fn dangling() -> NonNull<u8> {
 struct Aligned;
 
 impl Drop for CpuBlock {
+    #[inline]
     fn drop(&mut self) {
-        match &mut self.owner {
+        if !matches!(self.owner, Owner::Nobody) {
+            self.give_back();
+        }
+    }
+}
+
+impl CpuBlock {
+    #[inline(never)]
+    fn give_back(&mut self) {
+        match std::mem::replace(&mut self.owner, Owner::Nobody) {
             Owner::Nobody => {}
             // SAFETY: invariant 1: the pool gave it, and nobody else has it.
-            &mut Owner::Pool(capacity) => unsafe { pool::give(Block { address: self.address, capacity }) },
+            Owner::Pool(capacity) => unsafe { pool::give(Block { address: self.address, capacity }) },
             // SAFETY: invariant 1: these are the parts of a `Vec` of the type that `drop` was made for.
             Owner::Vec(parts) => unsafe { (parts.drop)(parts.address.as_ptr(), parts.len, parts.capacity) },
-            Owner::External(given) => {
-                if let Some((free, address)) = given.take() {
-                    free(address, self.nbytes);
-                }
-            }
+            Owner::External(free, address) => free(address, self.nbytes),
         }
     }
 }

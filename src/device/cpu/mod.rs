@@ -7,9 +7,12 @@
 //! | `simd.rs` | run-time dispatch to the widest instruction set |
 //! | `walk.rs` | from many axes and strides to few: joint coalescing, tiles |
 //! | `pack.rs` | strided elements to contiguous ones and back |
+//! | `turn.rs` | transposition |
+//! | `copy.rs` | copies between layouts |
 //! | `io.rs` | one position of contiguous operands |
 //! | `fold.rs` | a contiguous row, reduced |
 //! | `map.rs` | programs over elements |
+//! | `drive.rs` | what feeds them |
 //! | `rows.rs` | programs over rows |
 //! | `reduce.rs` | reducers over axes |
 //! | `scan.rs` | running states along an axis |
@@ -20,7 +23,10 @@
 //! Only the innermost loops are generic over the kernel; everything around them is compiled once, here.
 //! Imports: `error`, `element`, `kernel`.
 
+mod columns;
 mod contract;
+mod copy;
+mod drive;
 mod fold;
 mod index;
 mod io;
@@ -35,11 +41,13 @@ mod simd;
 mod sort;
 #[cfg(rankform_through_cuda)]
 mod through_cuda;
+mod turn;
 mod walk;
 
 pub(crate) use map::MapKernel;
 pub use memory::CpuBlock;
 pub(crate) use memory::VecParts;
+pub(crate) use pool::alignment;
 pub use pool::{MemoryStatistics, SteadyState};
 pub(crate) use reduce::ReduceKernel;
 pub(crate) use scan::ScanKernel;
@@ -49,6 +57,7 @@ use crate::element::{Comparable, Element, Number};
 use crate::error::Result;
 use crate::kernel::{Addressed, Body, Contraction, Op, Program, Reducer, Scanning, Sorting};
 use std::mem::MaybeUninit;
+use std::ptr::NonNull;
 
 /// The host's processor and memory.
 ///
@@ -120,10 +129,17 @@ unsafe impl Device for Cpu {
         CpuBlock::new(nbytes, fresh)
     }
 
+    #[inline]
+    fn beside(&self, nbytes: usize) -> Option<unsafe fn(NonNull<u8>, usize) -> CpuBlock> {
+        // Larger ones are kept by the pool.
+        if nbytes < pool::POOLED { Some(CpuBlock::beside) } else { None }
+    }
+
     unsafe fn adopt(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<CpuBlock> {
         Ok(CpuBlock::external(address, nbytes, free))
     }
 
+    #[inline]
     fn address(block: &CpuBlock) -> *mut u8 {
         block.address()
     }
@@ -142,10 +158,11 @@ unsafe impl Device for Cpu {
 
     unsafe fn copy(&self, sizes: &[usize], to: Slot<'_>, from: Slot<'_>) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
-        unsafe { map::copy(sizes, to, from) };
+        unsafe { copy::copy(sizes, to, from) };
         Ok(())
     }
 
+    #[inline(always)]
     unsafe fn map<P: Program>(&self, program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
         unsafe { map::run(program, sizes, row, outputs, inputs) }

@@ -2,6 +2,8 @@
 //!
 //! Imports: nothing.
 
+use super::simd::{self, Loop};
+use super::turn;
 use super::walk::{Index, Walk};
 use std::mem::MaybeUninit;
 
@@ -64,19 +66,27 @@ pub(super) unsafe fn strided(to: *mut u8, to_step: isize, from: *const u8, from_
     }
 }
 
+/// Elements from which on a row is worth a loop compiled for its step.
+const WORTH: isize = 16;
+
 /// `WORD` is as wide as an element. Words may be uninitialised, as padding is, and are moved at any address.
 unsafe fn each<WORD: Copy>(to: *mut u8, to_step: isize, from: *const u8, from_step: isize, n: usize) {
     let (to, from) = (to.cast::<MaybeUninit<WORD>>(), from.cast::<MaybeUninit<WORD>>());
+    if n as isize >= WORTH && to_step == size_of::<WORD>() as isize {
+        let row = (to, from, n);
+        match from_step / to_step {
+            _ if from_step % to_step != 0 => {}
+            -1 => return simd::dispatch(By::<WORD, -1>(row)),
+            0 => return simd::dispatch(By::<WORD, 0>(row)),
+            2 => return simd::dispatch(By::<WORD, 2>(row)),
+            3 => return simd::dispatch(By::<WORD, 3>(row)),
+            4 => return simd::dispatch(By::<WORD, 4>(row)),
+            _ => {}
+        }
+    }
     if from_step == 0 {
         // SAFETY: one element, read once for all.
         let value = unsafe { from.read_unaligned() };
-        if to_step == size_of::<WORD>() as isize {
-            for i in 0..n {
-                // SAFETY: as the caller of `strided` promises.
-                unsafe { to.add(i).write_unaligned(value) };
-            }
-            return;
-        }
         for i in 0..n as isize {
             // SAFETY: as the caller of `strided` promises.
             unsafe { to.byte_offset(i * to_step).write_unaligned(value) };
@@ -89,10 +99,29 @@ unsafe fn each<WORD: Copy>(to: *mut u8, to_step: isize, from: *const u8, from_st
     }
 }
 
+/// A row of words to contiguous ones, with a step that is a constant: such a loop vectorises.
+struct By<WORD: Copy, const STEP: isize>((*mut MaybeUninit<WORD>, *const MaybeUninit<WORD>, usize));
+
+impl<WORD: Copy, const STEP: isize> Loop for By<WORD, STEP> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let (to, from, n) = self.0;
+        // SAFETY: as the caller of `strided` promises: `n` words at both ends; the first is read once if it is all.
+        unsafe {
+            let first = from.read_unaligned();
+            for i in 0..n {
+                let value = if STEP == 0 { first } else { from.offset(i as isize * STEP).read_unaligned() };
+                to.add(i).write_unaligned(value);
+            }
+        }
+    }
+}
+
 /// Copies rows and columns of elements to others; each end has its steps from row to row and from column to column, in bytes.
 ///
-/// Where rows stand crosswise at one end, contiguous from row to row, they are copied column by column: a whole cache line
-/// at a time.
+/// Where rows stand crosswise at one end, contiguous from row to row, and along at the other, squares of them are turned;
+/// else such rows are copied column by column: a whole cache line at a time.
 ///
 /// # Safety
 /// Both ends are there, they do not overlap, and elements are `element` bytes.
@@ -104,7 +133,21 @@ pub(super) unsafe fn rectangle(
     [rows, columns]: [usize; 2],
     element: usize,
 ) {
-    if [to_steps[0], from_steps[0]].contains(&(element as isize)) {
+    let width = element as isize;
+    let still = from_steps[1] == 0; // one element a row, not a column
+    if from_steps[0] == width && to_steps[1] == width && !still {
+        // SAFETY: as the caller promises.
+        if unsafe { transposed(to, to_steps[0], from, from_steps[1], [rows, columns], element) } {
+            return;
+        }
+    }
+    if to_steps[0] == width && from_steps[1] == width {
+        // SAFETY: as the caller promises.
+        if unsafe { transposed(to, to_steps[1], from, from_steps[0], [columns, rows], element) } {
+            return;
+        }
+    }
+    if [to_steps[0], from_steps[0]].contains(&width) && !still {
         // SAFETY: as the caller promises.
         return unsafe { turned(to, to_steps, from, from_steps, [rows, columns], element) };
     }
@@ -112,6 +155,24 @@ pub(super) unsafe fn rectangle(
         // SAFETY: as the caller promises.
         unsafe { strided(to.offset(r * to_steps[0]), to_steps[1], from.offset(r * from_steps[0]), from_steps[1], columns, element) };
     }
+}
+
+/// Turns what stands crosswise; whether there are words of this width.
+///
+/// # Safety
+/// As [`turn::transpose`], for words of `element` bytes.
+unsafe fn transposed(to: *mut u8, to_pitch: isize, from: *const u8, from_pitch: isize, size: [usize; 2], element: usize) -> bool {
+    // SAFETY: as the caller promises.
+    unsafe {
+        match element {
+            1 => turn::transpose::<u8>(to, to_pitch, from, from_pitch, size),
+            2 => turn::transpose::<u16>(to, to_pitch, from, from_pitch, size),
+            4 => turn::transpose::<u32>(to, to_pitch, from, from_pitch, size),
+            8 => turn::transpose::<u64>(to, to_pitch, from, from_pitch, size),
+            _ => return false,
+        }
+    }
+    true
 }
 
 /// Copies rows that are columns at the other end, column by column; steps from row to row and from column to column.
@@ -174,16 +235,28 @@ unsafe fn columns_of<WORD: Copy, const LINE: usize>(
 /// # Safety
 /// As `copy_nonoverlapping`.
 pub(super) unsafe fn stream(to: *mut u8, from: *const u8, nbytes: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { stream_and_fetch(to, from, nbytes, &[]) }
+}
+
+/// As [`stream`]; meanwhile memory that is read next is fetched, as many bytes at each address of `ahead`.
+///
+/// # Safety
+/// As [`stream`]; what is `ahead` need not be there.
+pub(super) unsafe fn stream_and_fetch(to: *mut u8, from: *const u8, nbytes: usize, ahead: &[*mut u8]) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
-        use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
+        use std::arch::x86_64::{__m128i, _MM_HINT_T0, _mm_loadu_si128, _mm_prefetch, _mm_stream_si128};
         let head = to.align_offset(64).min(nbytes);
         let lines = (nbytes - head) / 64;
-        // SAFETY: inside both runs of bytes; streaming stores are aligned to a cache line.
+        // SAFETY: inside both runs of bytes; streaming stores are aligned to a cache line; a hint faults nowhere.
         unsafe {
             std::ptr::copy_nonoverlapping(from, to, head);
             let (mut to, mut from) = (to.add(head), from.add(head));
-            for _ in 0..lines {
+            for line in 0..lines {
+                for ahead in ahead {
+                    _mm_prefetch::<_MM_HINT_T0>(ahead.wrapping_add(64 * line).cast());
+                }
                 for part in 0..4 {
                     _mm_stream_si128(to.cast::<__m128i>().add(part), _mm_loadu_si128(from.cast::<__m128i>().add(part)));
                 }
@@ -195,6 +268,7 @@ pub(super) unsafe fn stream(to: *mut u8, from: *const u8, nbytes: usize) {
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     // SAFETY: the caller's promise.
     unsafe {
+        let _ = ahead;
         std::ptr::copy_nonoverlapping(from, to, nbytes)
     }
 }

@@ -18,7 +18,7 @@ const ALIGNMENT: usize = 64;
 const SMALL: usize = 1 << 10;
 const SMALL_ALIGNMENT: usize = 16;
 /// Blocks from here on are kept.
-const POOLED: usize = 32 << 10;
+pub(super) const POOLED: usize = 32 << 10;
 /// Blocks from here on are aligned to huge pages and ask for them.
 const HUGE: usize = 4 << 20;
 const HUGE_PAGE: usize = 2 << 20;
@@ -80,6 +80,22 @@ impl Drop for SteadyState {
     }
 }
 
+/// What a block of so many bytes is aligned to.
+#[inline]
+pub(crate) fn alignment(nbytes: usize) -> usize {
+    match nbytes {
+        0..SMALL => SMALL_ALIGNMENT,
+        SMALL..HUGE => ALIGNMENT,
+        _ => HUGE_PAGE,
+    }
+}
+
+/// This thread has had a block from the system.
+#[inline]
+pub(super) fn count_fresh() {
+    FRESH_HERE.set(FRESH_HERE.get() + 1);
+}
+
 /// A block of the global allocator. Its layout follows from its capacity.
 #[derive(Clone, Copy)]
 pub(super) struct Block {
@@ -91,12 +107,7 @@ unsafe impl Send for Block {}
 
 impl Block {
     fn layout(capacity: usize) -> Option<Layout> {
-        let alignment = match capacity {
-            0..SMALL => SMALL_ALIGNMENT,
-            SMALL..HUGE => ALIGNMENT,
-            _ => HUGE_PAGE,
-        };
-        Layout::from_size_align(capacity, alignment).ok()
+        Layout::from_size_align(capacity, alignment(capacity)).ok()
     }
 
     /// Fresh memory; nobody has written it.
@@ -104,7 +115,7 @@ impl Block {
         let layout = Block::layout(capacity)?;
         // SAFETY: the layout is not empty: capacities are those of `capacity_for`, of at least one byte.
         let address = NonNull::new(unsafe { std::alloc::alloc(layout) })?;
-        FRESH_HERE.set(FRESH_HERE.get() + 1);
+        count_fresh();
         #[cfg(all(target_os = "linux", not(miri)))]
         if capacity >= HUGE {
             // SAFETY: advice about our own fresh pages. A system without huge pages refuses, and nothing is lost.

@@ -1,35 +1,28 @@
 //! Reducers over axes: rows (the reduced axis is contiguous) and columns (a kept axis is).
 //!
-//! How one contiguous row is reduced stands in `fold.rs`.
+//! How one contiguous row is reduced stands in `fold.rs`, how columns are in `columns.rs`.
 //! Imports: `scalar`, `element`, `kernel`, `device`.
 
-use super::fold::{Cascade, LANES, LEAF, State, absorb, collapse, leaf};
-use super::io::{At, Scratch, Words};
+use super::columns::{Tiles, WIDTH, columns};
+use super::fold::{Cascade, LANES, LEAF, State, absorb, collapse, leaf, row};
+use super::io::{Scratch, Words};
+use super::memory::CpuBlock;
 use super::pack;
 use super::simd::{self, Loop};
 use super::walk::{self, Addresses, Index, Order, Walk};
-use crate::device::{Inputs, MAX_OPERANDS, Reduction, Slot};
-use crate::element::{Compute, Element};
+use crate::device::{Fresh, Inputs, MAX_OPERANDS, Reduction, Slot};
+use crate::element::Element;
 use crate::kernel::{Body, Reducer};
 use crate::scalar::{Lane, Run};
 use std::any::TypeId;
 use std::marker::PhantomData;
-use std::ops::Range;
 
-/// Columns that are reduced side by side, in registers.
-const WIDTH: usize = 64;
-/// How many times as many are taken together, some rows at a time, so that memory is read in longer runs.
-const STRIPS: usize = 4;
 /// Columns below which rows are the better choice.
 const NARROWEST: usize = 8;
-/// Leaves of columns are counted in this many binary digits: states of many columns take room on the stack.
-const DIGITS: usize = 16;
-/// Rows that one strip absorbs before the next strip has its turn.
-const TURN: usize = 16;
-/// Rows of columns that are absorbed before their states join the tree.
-const LEAF_ROWS: usize = 128;
+/// Values of a long row that one thread takes at a time: a power of two leaves, so that their state is a node of the tree.
+const STRETCH: usize = 16 * LEAF;
 /// Bytes of packed elements of all operands together.
-const SCRATCH: usize = 32 * 1024;
+pub(super) const SCRATCH: usize = 32 * 1024;
 
 /// The loops of one body and reducer, with their types erased.
 #[derive(Clone, Copy)]
@@ -37,14 +30,26 @@ pub(crate) struct ReduceKernel {
     /// The types of body and reducer, checked as [`MapKernel`](super::MapKernel)'s is.
     types: TypeId,
     rows: unsafe fn(body: *const (), blocks: &mut Blocks<'_>, count: usize, out: *mut u8),
-    short_rows: unsafe fn(body: *const (), rows: ShortRows),
-    columns: unsafe fn(body: *const (), tiles: &mut Tiles<'_>, count: usize, out: *mut u8, out_step: isize),
+    stretch: unsafe fn(body: *const (), blocks: &mut Blocks<'_>, at: usize, state: *mut u8),
+    join: unsafe fn(states: *const u8, stretches: usize, count: usize, out: *mut u8),
+    /// Bytes of a state.
+    state: usize,
+    short_rows: unsafe fn(body: *const (), rows: &ShortRows),
+    pub(super) columns: unsafe fn(body: *const (), tiles: &mut Tiles<'_>, count: usize, out: *mut u8, out_step: isize),
 }
 
 impl ReduceKernel {
     /// The kernel of reducer `R` over body `B`.
     pub(crate) const fn of<B: Body, R: Reducer<B::Out>>() -> Self {
-        ReduceKernel { types: TypeId::of::<(B, R)>(), rows: rows::<B, R>, short_rows: short_rows::<B, R>, columns: columns::<B, R> }
+        ReduceKernel {
+            types: TypeId::of::<(B, R)>(),
+            rows: rows::<B, R>,
+            stretch: stretch::<B, R>,
+            join: join::<B, R>,
+            state: size_of::<State<B, R>>(),
+            short_rows: short_rows::<B, R>,
+            columns: columns::<B, R>,
+        }
     }
 }
 
@@ -60,10 +65,10 @@ pub(super) unsafe fn run<B: Body, R: Reducer<B::Out>>(body: &B, _: R, axes: Redu
 }
 
 /// A kernel and its body, without their types: everything in `impl Job` is compiled once.
-struct Job<'a> {
-    kernel: ReduceKernel,
-    body: *const (),
-    inputs: Inputs<'a>,
+pub(super) struct Job<'a> {
+    pub(super) kernel: ReduceKernel,
+    pub(super) body: *const (),
+    pub(super) inputs: Inputs<'a>,
 }
 // SAFETY: bodies are `Send + Sync` by their trait's bounds and outlive the job; addresses are only followed as promised.
 unsafe impl Sync for Job<'_> {}
@@ -71,6 +76,10 @@ unsafe impl Sync for Job<'_> {}
 impl Job<'_> {
     unsafe fn drive(&self, axes: Reduction<'_>, output: Slot<'_>) {
         let count: usize = axes.reduced.iter().product();
+        if let Some(rows) = self.few_rows(axes, &output) {
+            // SAFETY: as the caller promises.
+            return unsafe { (self.kernel.short_rows)(self.body, &rows) };
+        }
         let operands = self.inputs.slots.len();
         let mut kept = [output; MAX_OPERANDS];
         let mut reduced = [output; MAX_OPERANDS];
@@ -90,13 +99,32 @@ impl Job<'_> {
         });
     }
 
+    /// The rows of a small reduction that are contiguous in every operand and stand at equal distances, if they are such:
+    /// then there is nothing to walk, and a tensor of a few elements does not pay for it.
+    fn few_rows(&self, axes: Reduction<'_>, output: &Slot<'_>) -> Option<ShortRows> {
+        let slots = self.inputs.slots;
+        let (rows, down) = walk::one_axis(axes.kept, 0, slots)?;
+        let (_, out_step) = walk::one_axis(axes.kept, 0, std::slice::from_ref(output))?;
+        let (count, along) = walk::one_axis(axes.reduced, axes.kept.len(), slots)?;
+        let contiguous = slots.iter().zip(&along).all(|(slot, &step)| count == 1 || step == slot.element as isize);
+        let sum = |steps: &[isize]| steps[..slots.len()].iter().map(|step| step.unsigned_abs()).sum();
+        let small = count <= LEAF && rows.saturating_mul(count) < walk::PART;
+        if !contiguous || !small || prefers_columns(count, [rows, rows], sum(&along), sum(&down)) {
+            return None;
+        }
+        let (mut pointers, mut steps) = ([std::ptr::null_mut(); MAX_OPERANDS + 1], [0; MAX_OPERANDS]);
+        for (k, &read) in self.inputs.reads.iter().enumerate() {
+            (pointers[k], steps[k]) = (slots[read as usize].address, down[read as usize]);
+        }
+        Some(ShortRows { pointers, steps, rows, count, out: output.address, out_step: out_step[0] })
+    }
+
     /// Whether a kept axis is the one to go along in memory.
     fn prefers_columns(&self, outer: &Walk, inner: &Walk, count: usize) -> bool {
         let step = |walk: &Walk, k: usize| walk.inner_step(k).unsigned_abs();
         let along: usize = (0..self.inputs.slots.len()).map(|k| step(inner, k)).sum();
         let across: usize = (0..self.inputs.slots.len()).map(|k| step(outer, k + 1)).sum();
-        let narrow = count < 2 * LANES && outer.numel() >= WIDTH;
-        outer.inner() >= NARROWEST && (narrow || (across != 0 && across < along))
+        prefers_columns(count, [outer.numel(), outer.inner()], along, across)
     }
 
     unsafe fn part(&self, outer: &Walk, inner: Option<&Walk>, count: usize, columns: bool) {
@@ -121,12 +149,12 @@ impl Job<'_> {
     }
 
     /// Where each input stands for the output at `index`.
-    fn addresses(&self, outer: &Walk, index: &Index) -> Addresses {
+    pub(super) fn addresses(&self, outer: &Walk, index: &Index) -> Addresses {
         std::array::from_fn(|k| if k < self.inputs.slots.len() { outer.address_at(k + 1, index) } else { std::ptr::null_mut() })
     }
 
     /// How many elements of every buffered operand fit the scratch.
-    fn block(&self, scratch: usize) -> usize {
+    pub(super) fn block(&self, scratch: usize) -> usize {
         let widths: usize = self.inputs.slots.iter().map(|slot| slot.element).sum();
         ((scratch - 8 * MAX_OPERANDS) / widths.max(1)) / LANES * LANES
     }
@@ -146,15 +174,51 @@ impl Job<'_> {
             // SAFETY: as the caller promises; there is room for a row of every packed operand.
             return unsafe { self.by_short_rows(outer, inner, count, &scratch, packed) };
         }
-        let block = if packed { block } else { LEAF };
+        let block = if packed { block } else { usize::MAX };
+        let shared = count >= 2 * STRETCH && outer.numel() < walk::threads();
         let mut index = outer.index_of(0);
         for _ in 0..outer.numel() {
-            let walk = inner.from(self.addresses(outer, &index));
-            let mut blocks = Blocks { job: self, walk: Some(walk), index: inner.index_of(0), left: count, scratch, block };
+            let (walk, out) = (inner.from(self.addresses(outer, &index)), outer.address_at(0, &index));
             // SAFETY: the blocks hold elements that the caller promised; so is this output's position.
-            unsafe { (self.kernel.rows)(self.body, &mut blocks, count, outer.address_at(0, &index)) };
+            let done = shared && unsafe { self.by_stretches(&walk, count, out) };
+            if !done {
+                let mut blocks = Blocks { job: self, walk: Some(walk), index: inner.index_of(0), left: count, scratch, block };
+                // SAFETY: as above.
+                unsafe { (self.kernel.rows)(self.body, &mut blocks, count, out) };
+            }
             outer.advance(&mut index, 1);
         }
+    }
+
+    /// One long row on every core; `false` where there is no memory for the states of its stretches.
+    unsafe fn by_stretches(&self, row: &Walk, count: usize, out: *mut u8) -> bool {
+        let (stretches, size) = (count.div_ceil(STRETCH), self.kernel.state);
+        let Ok(states) = CpuBlock::new(stretches * size, Fresh::Unspecified) else { return false };
+        walk::parallel_numbers(stretches, &|k| {
+            let at = k * STRETCH;
+            // SAFETY: the caller's promise for these of the row's values; each stretch has a state of its own.
+            unsafe { self.stretch(row, at, STRETCH.min(count - at), states.address().add(k * size)) }
+        });
+        // SAFETY: every stretch wrote its state; the caller's promise for the output.
+        unsafe { (self.kernel.join)(states.address(), stretches, count, out) };
+        true
+    }
+
+    /// The state of the `n` values of a row from number `at` on.
+    unsafe fn stretch(&self, row: &Walk, at: usize, n: usize, state: *mut u8) {
+        let mut words = Words::<{ SCRATCH / 8 }>::uninit();
+        let room = Scratch::over(&mut words);
+        let block = self.block(SCRATCH);
+        let mut scratch = [None; MAX_OPERANDS];
+        for (k, slot) in self.inputs.slots.iter().enumerate() {
+            if !row.is_linear(k, slot.element) {
+                scratch[k] = Some(room.take(block * slot.element));
+            }
+        }
+        let block = if scratch.iter().any(Option::is_some) { block } else { usize::MAX };
+        let mut blocks = Blocks { job: self, walk: Some(*row), index: row.index_of(at), left: n, scratch, block };
+        // SAFETY: the blocks hold elements that the caller promised, and there is room for a state.
+        unsafe { (self.kernel.stretch)(self.body, &mut blocks, at, state) };
     }
 
     /// Rows of one leaf at most: as many in one call as stand at equal distances.
@@ -176,46 +240,27 @@ impl Job<'_> {
             let rows = if packed { 1 } else { outer.left_in_row(&index) };
             let (out, out_step) = (outer.address_at(0, &index), outer.inner_step(0));
             // SAFETY: `rows` rows of promised elements, and their outputs.
-            unsafe { (self.kernel.short_rows)(self.body, ShortRows { pointers: self.spread(&base), steps, rows, count, out, out_step }) };
+            unsafe { (self.kernel.short_rows)(self.body, &ShortRows { pointers: self.spread(&base), steps, rows, count, out, out_step }) };
             outer.advance(&mut index, rows);
             done += rows;
         }
     }
 
-    unsafe fn by_columns(&self, outer: &Walk, inner: &Walk, count: usize) {
-        let mut words = Words::<{ SCRATCH / 8 }>::uninit();
-        let room = Scratch::over(&mut words);
-        let mut scratch = [None; MAX_OPERANDS];
-        // A strip of one row of every operand fits the scratch, several strips of many operands do not.
-        let block = self.block(SCRATCH);
-        let most = if block < STRIPS * WIDTH { WIDTH } else { STRIPS * WIDTH };
-        let rows = (block / most).clamp(1, LEAF_ROWS);
-        for (k, slot) in self.inputs.slots.iter().enumerate() {
-            if outer.inner_step(k + 1) != slot.element as isize {
-                scratch[k] = Some(room.take(rows * most * slot.element));
-            }
-        }
-        let rows = if scratch.iter().any(Option::is_some) { rows } else { LEAF_ROWS };
-        let (mut index, mut done) = (outer.index_of(0), 0);
-        while done < outer.numel() {
-            let width = outer.left_in_row(&index).min(most);
-            let walk = inner.from(self.addresses(outer, &index));
-            let mut tiles = Tiles { job: self, outer, walk, index: inner.index_of(0), left: count, width, most, rows, scratch };
-            // SAFETY: as for rows, for `width` outputs along the fastest kept axis.
-            unsafe { (self.kernel.columns)(self.body, &mut tiles, count, outer.address_at(0, &index), outer.inner_step(0)) };
-            outer.advance(&mut index, width);
-            done += width;
-        }
-    }
-
     /// One pointer for each load of the body.
-    fn spread(&self, base: &Addresses) -> Addresses {
+    pub(super) fn spread(&self, base: &Addresses) -> Addresses {
         let mut pointers = [std::ptr::null_mut(); MAX_OPERANDS + 1];
         for (pointer, &read) in pointers.iter_mut().zip(self.inputs.reads) {
             *pointer = base[read as usize];
         }
         pointers
     }
+}
+
+/// Whether rows of `count` values, of which there are so many in all and along the fastest axis, are reduced side by side;
+/// what the steps from value to value, and from row to row, come to.
+fn prefers_columns(count: usize, [rows, inner]: [usize; 2], along: usize, across: usize) -> bool {
+    let narrow = count < 2 * LANES && rows >= WIDTH;
+    inner >= NARROWEST && (narrow || (across != 0 && across < along))
 }
 
 /// The values of one row, a contiguous block at a time.
@@ -250,50 +295,27 @@ impl Blocks<'_> {
     }
 }
 
-/// The values of several rows side by side, some rows at a time.
-struct Tiles<'a> {
-    job: &'a Job<'a>,
-    outer: &'a Walk,
-    walk: Walk,
-    index: Index,
-    left: usize,
-    width: usize,
-    /// Columns that a packed row has room for.
-    most: usize,
-    rows: usize,
-    scratch: [Option<*mut u8>; MAX_OPERANDS],
-}
-
-impl Tiles<'_> {
-    /// The next rows: the pointers of the first, the steps from one to the next in bytes, and how many; 0 at the end.
-    fn next(&mut self, most: usize) -> (Addresses, [isize; MAX_OPERANDS], usize) {
-        let n = self.left.min(self.rows).min(most).min(self.walk.left_in_row(&self.index));
-        let mut base = [std::ptr::null_mut(); MAX_OPERANDS + 1];
-        let mut step = [0; MAX_OPERANDS];
-        for (k, slot) in self.job.inputs.slots.iter().enumerate() {
-            let from = self.walk.address_at(k, &self.index);
-            let Some(tile) = self.scratch[k] else {
-                (base[k], step[k]) = (from, self.walk.inner_step(k));
-                continue;
-            };
-            (base[k], step[k]) = (tile, (self.most * slot.element) as isize);
-            for row in 0..n as isize {
-                // SAFETY: `width` elements across the kept axis, promised by the caller of `drive`, into their tile row.
-                unsafe {
-                    let to = tile.offset(row * step[k]);
-                    let from = from.offset(row * self.walk.inner_step(k));
-                    pack::strided(to, slot.element as isize, from, self.outer.inner_step(k + 1), self.width, slot.element);
-                }
-            }
-        }
-        self.walk.advance(&mut self.index, n);
-        self.left -= n;
-        let mut steps = [0; MAX_OPERANDS];
-        for (to, &read) in steps.iter_mut().zip(self.job.inputs.reads) {
-            *to = step[read as usize];
-        }
-        (self.job.spread(&base), steps, n)
+/// The state of a row, or of a stretch of one, whose first value has number `at`.
+#[inline(always)]
+fn state_of<B: Body, R: Reducer<B::Out>>(body: B, blocks: &mut Blocks<'_>, mut at: usize) -> State<B, R> {
+    if blocks.block == usize::MAX {
+        let (pointers, n) = blocks.next(usize::MAX);
+        return simd::dispatch(WholeRow::<B, R> { body, pointers, n, at, reducer: PhantomData });
     }
+    // Packed blocks are shorter than a leaf: its states take in several.
+    let combine = R::combine::<Run>;
+    let mut cascade = Cascade::<State<B, R>, 48>::new();
+    while blocks.left > 0 {
+        let mut states = [R::identity::<Run>(); LANES];
+        let mut room = LEAF;
+        while room > 0 && blocks.left > 0 {
+            let (pointers, n) = blocks.next(room);
+            simd::dispatch(Absorb::<B, R> { body, pointers, n, at, states: &mut states });
+            (at, room) = (at + n, room - n);
+        }
+        cascade.push(collapse::<B, R>(states), combine);
+    }
+    cascade.join(R::identity::<Run>(), combine)
 }
 
 /// Reduces one row to one output.
@@ -303,28 +325,34 @@ impl Tiles<'_> {
 unsafe fn rows<B: Body, R: Reducer<B::Out>>(body: *const (), blocks: &mut Blocks<'_>, count: usize, out: *mut u8) {
     // SAFETY: the caller's promise; bodies are `Copy`.
     let body = unsafe { body.cast::<B>().read() };
+    let value = R::finish::<Run>(state_of::<B, R>(body, blocks, 0), Lane(count as i64)).0;
+    // SAFETY: the caller's promise.
+    unsafe { out.cast::<R::Out>().write(R::Out::narrow(value)) };
+}
+
+/// Reduces a stretch of a row, from number `at` on, to one state.
+///
+/// # Safety
+/// As `rows`; `state` has room for one of its states.
+unsafe fn stretch<B: Body, R: Reducer<B::Out>>(body: *const (), blocks: &mut Blocks<'_>, at: usize, state: *mut u8) {
+    // SAFETY: the caller's promise; bodies are `Copy`.
+    let body = unsafe { body.cast::<B>().read() };
+    // SAFETY: the caller's promise.
+    unsafe { state.cast::<State<B, R>>().write_unaligned(state_of::<B, R>(body, blocks, at)) };
+}
+
+/// Joins the states of a row's stretches, as the leaves would have been joined one by one.
+///
+/// # Safety
+/// `stretches` states stand at `states`; `out` has room for one `R::Out`.
+unsafe fn join<B: Body, R: Reducer<B::Out>>(states: *const u8, stretches: usize, count: usize, out: *mut u8) {
     let combine = R::combine::<Run>;
     let mut cascade = Cascade::<State<B, R>, 48>::new();
-    let (mut at, mut more) = (0, true);
-    while more {
-        let mut states = [R::identity::<Run>(); LANES];
-        let mut filled = 0;
-        while filled < LEAF {
-            let (pointers, n) = blocks.next(LEAF - filled);
-            if n == 0 {
-                more = false;
-                break;
-            }
-            simd::dispatch(Absorb::<B, R> { body, pointers, n, at, states: &mut states });
-            at += n;
-            filled += n;
-        }
-        if filled > 0 {
-            cascade.push(collapse::<B, R>(states), combine);
-        }
+    for k in 0..stretches {
+        // SAFETY: the caller's promise.
+        cascade.push(unsafe { states.cast::<State<B, R>>().add(k).read_unaligned() }, combine);
     }
-    let state = cascade.join(R::identity::<Run>(), combine);
-    let value = R::finish::<Run>(state, Lane(count as i64)).0;
+    let value = R::finish::<Run>(cascade.join(R::identity::<Run>(), combine), Lane(count as i64)).0;
     // SAFETY: the caller's promise.
     unsafe { out.cast::<R::Out>().write(R::Out::narrow(value)) };
 }
@@ -344,25 +372,25 @@ struct ShortRows {
 ///
 /// # Safety
 /// `body` points to a `B`; the rows hold its operands' elements; the outputs have room for one `R::Out` each.
-unsafe fn short_rows<B: Body, R: Reducer<B::Out>>(body: *const (), rows: ShortRows) {
+unsafe fn short_rows<B: Body, R: Reducer<B::Out>>(body: *const (), rows: &ShortRows) {
     // SAFETY: the caller's promise; bodies are `Copy`.
     let body = unsafe { body.cast::<B>().read() };
     simd::dispatch(AbsorbRows::<B, R> { body, rows, reducer: PhantomData });
 }
 
-struct AbsorbRows<B, R> {
+struct AbsorbRows<'a, B, R> {
     body: B,
-    rows: ShortRows,
+    rows: &'a ShortRows,
     reducer: PhantomData<R>,
 }
 
-impl<B: Body, R: Reducer<B::Out>> Loop for AbsorbRows<B, R> {
+impl<B: Body, R: Reducer<B::Out>> Loop for AbsorbRows<'_, B, R> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let ShortRows { mut pointers, steps, rows, count, mut out, out_step } = self.rows;
+        let ShortRows { mut pointers, steps, rows, count, mut out, out_step } = *self.rows;
         for _ in 0..rows {
-            let state = leaf::<B, R, false>(self.body, &pointers, 0, 0..count);
+            let state = leaf::<B, R, false>(self.body, &pointers, 0, 0..count, 0);
             let value = R::finish::<Run>(state, Lane(count as i64)).0;
             // SAFETY: whoever made the rows promised room for each output (`short_rows`).
             unsafe { out.cast::<R::Out>().write(R::Out::narrow(value)) };
@@ -371,6 +399,24 @@ impl<B: Body, R: Reducer<B::Out>> Loop for AbsorbRows<B, R> {
                 pointers[k] = pointers[k].wrapping_offset(steps[k]);
             }
         }
+    }
+}
+
+/// A contiguous row, or a stretch of one.
+struct WholeRow<B, R> {
+    body: B,
+    pointers: Addresses,
+    n: usize,
+    at: usize,
+    reducer: PhantomData<R>,
+}
+
+impl<B: Body, R: Reducer<B::Out>> Loop for WholeRow<B, R> {
+    type Output = State<B, R>;
+    #[inline(always)]
+    fn run(self) -> State<B, R> {
+        let WholeRow { body, pointers, n, at, .. } = self;
+        row::<B, R, false>(body, &pointers, 0, n, at)
     }
 }
 
@@ -389,115 +435,4 @@ impl<B: Body, R: Reducer<B::Out>> Loop for Absorb<'_, B, R> {
         let Absorb { body, pointers, n, at, states } = self;
         *states = absorb::<B, R, false>(body, &pointers, 0, 0..n, at, *states);
     }
-}
-
-/// Reduces several columns to as many outputs, `out_step` bytes apart.
-///
-/// # Safety
-/// `body` points to a `B`; the tiles hold its operands' elements; the outputs have room for one `R::Out` each.
-unsafe fn columns<B: Body, R: Reducer<B::Out>>(body: *const (), tiles: &mut Tiles<'_>, count: usize, out: *mut u8, out_step: isize) {
-    // SAFETY: the caller's promise; bodies are `Copy`.
-    let body = unsafe { body.cast::<B>().read() };
-    let combine = |mut a: [State<B, R>; WIDTH], b: [State<B, R>; WIDTH]| {
-        for j in 0..WIDTH {
-            a[j] = R::combine::<Run>(a[j], b[j]);
-        }
-        a
-    };
-    let identity = [R::identity::<Run>(); WIDTH];
-    let width = tiles.width;
-    let mut cascades: [_; STRIPS] = std::array::from_fn(|_| Cascade::<[State<B, R>; WIDTH], DIGITS>::new());
-    let used = width.div_ceil(WIDTH);
-    let (mut at, mut more) = (0, true);
-    while more {
-        let mut states = [identity; STRIPS];
-        let mut filled = 0;
-        while filled < LEAF_ROWS {
-            let (pointers, steps, n) = tiles.next(LEAF_ROWS - filled);
-            if n == 0 {
-                more = false;
-                break;
-            }
-            simd::dispatch(AbsorbColumns::<B, R> { body, pointers, steps, n, width, at, states: &mut states });
-            at += n;
-            filled += n;
-        }
-        if filled > 0 {
-            for (cascade, states) in cascades[..used].iter_mut().zip(states) {
-                cascade.push(states, combine);
-            }
-        }
-    }
-    for (strip, cascade) in cascades.into_iter().enumerate().take(used) {
-        let states = cascade.join(identity, combine);
-        for (j, state) in states.into_iter().enumerate().take(width - strip * WIDTH) {
-            let value = R::finish::<Run>(state, Lane(count as i64)).0;
-            // SAFETY: the caller's promise.
-            unsafe { out.offset((strip * WIDTH + j) as isize * out_step).cast::<R::Out>().write(R::Out::narrow(value)) };
-        }
-    }
-}
-
-struct AbsorbColumns<'a, B: Body, R: Reducer<B::Out>> {
-    body: B,
-    pointers: Addresses,
-    steps: [isize; MAX_OPERANDS],
-    n: usize,
-    width: usize,
-    at: usize,
-    states: &'a mut [[State<B, R>; WIDTH]; STRIPS],
-}
-
-impl<B: Body, R: Reducer<B::Out>> Loop for AbsorbColumns<'_, B, R> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        let AbsorbColumns { body, mut pointers, steps, n, width, at, states } = self;
-        for from in (0..n).step_by(TURN) {
-            let rows = TURN.min(n - from);
-            for (strip, result) in states.iter_mut().enumerate().take(width.div_ceil(WIDTH)) {
-                *result = strip_of::<B, R>(body, pointers, steps, rows, at + from, strip * WIDTH..width, *result);
-            }
-            for k in 0..B::LOADS {
-                pointers[k] = pointers[k].wrapping_offset(rows as isize * steps[k]);
-            }
-        }
-    }
-}
-
-/// Takes some rows of up to `WIDTH` of the columns into their states.
-#[inline(always)]
-fn strip_of<B: Body, R: Reducer<B::Out>>(
-    body: B,
-    mut pointers: Addresses,
-    steps: [isize; MAX_OPERANDS],
-    rows: usize,
-    at: usize,
-    columns: Range<usize>,
-    mut states: [State<B, R>; WIDTH],
-) -> [State<B, R>; WIDTH] {
-    for row in 0..rows {
-        let at = Lane((at + row) as i64);
-        let here = pointers;
-        let value = |i: usize| body.eval::<Run>(&mut At::<false> { pointers: &here, next: 0, output: 0, i });
-        if columns.len() >= WIDTH {
-            for j in 0..WIDTH {
-                states[j] = R::absorb::<Run>(states[j], value(columns.start.wrapping_add(j)), at);
-            }
-        } else {
-            // Every state absorbs and those beyond the last column forget it, as in `fold::absorb`.
-            let mut buffer = [Compute::<B::Out>::default(); WIDTH];
-            for j in 0..columns.len() {
-                buffer[j] = value(columns.start.wrapping_add(j)).0;
-            }
-            for j in 0..WIDTH {
-                let next = R::absorb::<Run>(states[j], Lane(buffer[j]), at);
-                states[j] = if j < columns.len() { next } else { states[j] };
-            }
-        }
-        for k in 0..B::LOADS {
-            pointers[k] = pointers[k].wrapping_offset(steps[k]);
-        }
-    }
-    states
 }

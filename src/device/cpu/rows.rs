@@ -4,7 +4,8 @@
 //! crosswise, so that memory is read and written a whole cache line at a time.
 //! Imports: `error`, `device`.
 
-use super::map::{Job, Packed, together};
+use super::drive::{Job, Packed, together};
+use super::io::Words;
 use super::memory::CpuBlock;
 use super::pack;
 use super::walk::{self, Order, Walk};
@@ -25,7 +26,7 @@ pub(super) unsafe fn drive(
     outputs: &[Slot<'_>],
     inputs: &[Slot<'_>],
 ) -> Result<()> {
-    let (slots, in_place) = together(outputs, inputs);
+    let slots = together(outputs, inputs);
     let slots = &slots[..outputs.len() + inputs.len()];
     let (outer_sizes, row_sizes) = sizes.split_at(sizes.len() - row);
     let (mut outer, mut along) = ([slots[0]; MAX_OPERANDS], [slots[0]; MAX_OPERANDS]);
@@ -36,7 +37,7 @@ pub(super) unsafe fn drive(
     }
     let Some(line) = walk::only(row_sizes, &along[..slots.len()], Order::RowMajor) else { return Ok(()) };
     let count = line.numel();
-    let rows = Rows { job, slots, line, count, in_place, held };
+    let rows = Rows { job, slots, line, count, held };
     let result = Mutex::new(Ok(()));
     walk::each(outer_sizes, &outer[..slots.len()], Order::OfOutput, &mut |walk| {
         walk::parallel(walk, count, &|part| {
@@ -51,21 +52,53 @@ pub(super) unsafe fn drive(
     result.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
+/// Bytes of what a program holds of a short row.
+const SHORT: usize = 4 << 10;
+
+/// Runs a few short rows that are contiguous in every operand and stand at equal distances; says whether they were such.
+///
+/// There is nothing to walk and to pack then, and a tensor of a few elements does not pay for it.
+///
+/// # Safety
+/// As [`drive`].
+pub(super) unsafe fn short(job: &Job<'_>, held: usize, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: &[Slot<'_>]) -> bool {
+    let slots = together(outputs, inputs);
+    let slots = &slots[..outputs.len() + inputs.len()];
+    let (outer, along) = sizes.split_at(sizes.len() - row);
+    let (Some((rows, down)), Some((count, steps))) = (walk::one_axis(outer, 0, slots), walk::one_axis(along, outer.len(), slots)) else {
+        return false;
+    };
+    let contiguous = slots.iter().zip(&steps).all(|(slot, &step)| count == 1 || step == slot.element as isize);
+    let room = held.saturating_mul(count.saturating_add(64));
+    if !contiguous || rows.saturating_mul(count) >= walk::PART || room > SHORT {
+        return false;
+    }
+    let mut words = Words::<{ SHORT / 8 + 8 }>::uninit();
+    let start = words.as_mut_ptr().cast::<u8>();
+    let (mut base, mut by) = ([std::ptr::null_mut(); MAX_OPERANDS + 1], [0; MAX_OPERANDS + 1]);
+    for (k, slot) in slots.iter().enumerate() {
+        (base[k], by[k]) = (slot.address, down[k]);
+    }
+    base[MAX_OPERANDS] = start.wrapping_add(start.addr().wrapping_neg() % 64);
+    // SAFETY: the caller's promise: rows of `count` elements; there is room for what is held of one, from a cache line on.
+    unsafe { job.each_row(&base, &by, rows, count) };
+    true
+}
+
 struct Rows<'a> {
     job: &'a Job<'a>,
     slots: &'a [Slot<'a>],
     /// One row, from no address.
     line: Walk,
     count: usize,
-    in_place: bool,
     /// Bytes that the program holds for each element of a row.
     held: usize,
 }
 
 impl Rows<'_> {
     unsafe fn part(&self, outer: &Walk) -> Result<()> {
-        let Rows { job, slots, line, count, in_place, held } = self;
-        let is_packed = |k: usize| !line.is_linear(k, slots[k].element) || (k < job.outputs && (*in_place || job.streams));
+        let Rows { job, slots, line, count, held } = self;
+        let is_packed = |k: usize| !line.is_linear(k, slots[k].element) || (k < job.outputs && job.streams);
         let widths: usize = (0..slots.len()).filter(|&k| is_packed(k)).map(|k| slots[k].element).sum();
         let crosswise = (0..slots.len()).any(|k| is_packed(k) && outer.inner_step(k) == slots[k].element as isize);
         let height = match widths {
@@ -95,7 +128,7 @@ impl Rows<'_> {
                     Some(room) => (room, self.pitch(k) as isize),
                     None => (from, outer.inner_step(k)),
                 };
-                if k >= job.outputs && packed[k].is_some() {
+                if k >= job.first && packed[k].is_some() {
                     // SAFETY: `rows` rows of this operand, which the caller promised, into room for them.
                     unsafe { self.pack(k, base[k], from, rows, outer.inner_step(k)) };
                 }
@@ -146,7 +179,7 @@ impl Rows<'_> {
             // SAFETY: the caller's promise, row by row.
             unsafe {
                 if self.line.is_line() {
-                    self.job.put(to, step, from, self.count, element);
+                    self.job.put(to, step, from, self.count, element, &[]);
                 } else {
                     let line = self.line_at(k, to);
                     pack::scatter(&line, k, line.index_of(0), self.count, element, from);

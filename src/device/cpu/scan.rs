@@ -6,8 +6,8 @@
 //! rows, or eight leaves of one row, are absorbed side by side; columns are side by side as they stand.
 //! Imports: `scalar`, `element`, `kernel`, `device`.
 
+use super::drive::is_large;
 use super::io::{At, Scratch, Words};
-use super::map::is_large;
 use super::pack;
 use super::simd::{self, Loop};
 use super::walk::{self, Addresses, Order, Walk};

@@ -13,6 +13,9 @@ const AXES: usize = MAX_REDUCED;
 /// One byte address for each operand, and last the room for what a row holds.
 pub(super) type Addresses = [*mut u8; MAX_OPERANDS + 1];
 
+/// One step in bytes for each address.
+pub(super) type Steps = [isize; MAX_OPERANDS + 1];
+
 /// Several operands of one size: axes from the slowest to the fastest, steps in bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Walk {
@@ -248,7 +251,7 @@ pub(super) struct Index {
 }
 
 /// Elements below which a part is not worth a thread of its own.
-const PART: usize = 1 << 16;
+pub(super) const PART: usize = 1 << 16;
 
 /// The number of indices inside `sizes`; the largest number where there are more.
 pub(super) fn numel(sizes: &[usize]) -> usize {
@@ -270,6 +273,24 @@ pub(super) fn small_run(sizes: &[usize], outputs: &[Slot<'_>], inputs: &[Slot<'_
     (numel < PART && outputs.iter().all(is_run) && inputs.iter().all(is_run)).then_some(numel)
 }
 
+/// The number of indices inside `sizes`, and the step of each operand along them in bytes, if they are one axis to every
+/// operand; the first of them is axis `first` of the operands.
+pub(super) fn one_axis(sizes: &[usize], first: usize, slots: &[Slot<'_>]) -> Option<(usize, [isize; MAX_OPERANDS])> {
+    let (mut total, mut steps) = (1usize, [0; MAX_OPERANDS]);
+    for (axis, &size) in sizes.iter().enumerate().rev().filter(|&(_, &size)| size != 1) {
+        for (steps, slot) in steps.iter_mut().zip(slots) {
+            let here = step(slot, first + axis);
+            if total == 1 {
+                *steps = here;
+            } else if here != steps.wrapping_mul(total as isize) {
+                return None;
+            }
+        }
+        total = total.saturating_mul(size);
+    }
+    (total > 0).then_some((total, steps))
+}
+
 /// Parts for each thread, so that one which is held up does not hold up the others for long.
 #[cfg(feature = "rayon")]
 const PARTS: usize = 4;
@@ -287,7 +308,7 @@ pub(super) fn parallel_by(walk: Walk, weight: usize, least: usize, f: &(dyn Fn(W
     {
         let worth = (walk.numel().saturating_mul(weight) / PART).min(walk.numel() / least);
         if worth >= 2 {
-            let threads = rayon::current_num_threads();
+            let threads = threads();
             return in_parts(walk, if threads > 1 { worth.min(PARTS * threads) } else { 1 }, f);
         }
     }
@@ -304,6 +325,33 @@ fn in_parts(walk: Walk, parts: usize, f: &(dyn Fn(Walk) + Sync)) {
         return;
     }
     f(walk);
+}
+
+/// How many threads there are to share work.
+pub(super) fn threads() -> usize {
+    #[cfg(feature = "rayon")]
+    {
+        rayon::current_num_threads()
+    }
+    #[cfg(not(feature = "rayon"))]
+    {
+        1
+    }
+}
+
+/// Runs `f` on every number below `count`, on every core.
+pub(super) fn parallel_numbers(count: usize, f: &(dyn Fn(usize) + Sync)) {
+    between(0..count, f);
+}
+
+fn between(numbers: Range<usize>, f: &(dyn Fn(usize) + Sync)) {
+    #[cfg(feature = "rayon")]
+    if numbers.len() > 1 {
+        let half = numbers.start + numbers.len() / 2;
+        rayon::join(|| between(numbers.start..half, f), || between(half..numbers.end, f));
+        return;
+    }
+    numbers.for_each(f);
 }
 
 #[cfg(test)]

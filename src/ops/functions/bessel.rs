@@ -10,6 +10,9 @@ use super::{by_f64, nan, poly, single};
 use crate::scalar::{Function, Lane, Lanes, Real};
 use std::f64::consts::FRAC_2_PI;
 
+/// The largest `|x|` for which the `f64` functions are defined here: beyond, they give NaN.
+pub const BESSEL_LIMIT_F64: f64 = super::trig::NEAR;
+
 /// The first zeros of `J₀` and `J₁`, each in two words.
 const ZEROS: [[[f64; 2]; 2]; 2] = [
     [[2.404825557695773, -1.176691651530894e-16], [5.520078110286311, 8.088597146146722e-17]],
@@ -225,7 +228,7 @@ macro_rules! bessel {
         impl $F {
             /// Error budget for `f32`, in units of the larger of the result and the amplitude.
             pub const ULP_F32: f64 = $f32;
-            /// Error budget for `f64`, likewise, up to [`TRIG_LIMIT_F64`](super::TRIG_LIMIT_F64).
+            /// Error budget for `f64`, likewise, up to [`BESSEL_LIMIT_F64`].
             pub const ULP_F64: f64 = $f64;
         }
         impl Function<1> for $F {
@@ -255,7 +258,7 @@ bessel! {
 impl<L: Lanes, P: Real> Lane<L, P> {
     /// The Bessel function `J₀`, to 1 (`f32`) or 16 (`f64`) units in the last place, from 8 on (`Y` from 1/4 on) of the larger of
     /// it and `√(2/πx)`, since near a zero any rounding of `x` moves it; `f64` up
-    /// to [`TRIG_LIMIT_F64`](crate::ops::functions::TRIG_LIMIT_F64) (NaN beyond).
+    /// to [`BESSEL_LIMIT_F64`](crate::ops::functions::BESSEL_LIMIT_F64) (NaN beyond).
     #[inline(always)]
     pub fn j0(self) -> Self {
         self.call::<J0Fn>()

@@ -7,6 +7,7 @@
 
 use super::exp::{Exponent, exp_double};
 use super::power::ln_double;
+use super::trig::{sin_near, tan_near};
 use super::{Double, by_f64, nan, poly};
 use crate::scalar::{Function, Lane, Lanes, Real};
 use std::f64::consts::PI;
@@ -162,9 +163,20 @@ fn stirling<L: Lanes>(z: Double<L, f64>) -> Double<L, f64> {
 /// `sin πx` with its sign, to a few units in the last place of itself: `x` less the nearest integer is exact.
 #[inline(always)]
 pub(in crate::ops) fn sin_pi<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
+    half_turns(x, Lane::sin)
+}
+
+/// The same inside a function, whose slope says what its derivative is.
+#[inline(always)]
+fn sin_pi_inside<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
+    half_turns(x, sin_near)
+}
+
+#[inline(always)]
+fn half_turns<L: Lanes, P: Real>(x: Lane<L, P>, sin: impl Fn(Lane<L, P>) -> Lane<L, P>) -> Lane<L, P> {
     let near = x.round();
     let half = near * 0.5;
-    let sine = ((x - near) * PI).sin();
+    let sine = sin((x - near) * PI);
     half.eq(half.round()).select(sine, -sine)
 }
 
@@ -190,7 +202,7 @@ fn gamma<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
     let (k, power) = exp_double(stirling(z));
     let value = power.normal().div(product.normal());
     let above = k.scale(value.value());
-    let sine = sin_pi(x);
+    let sine = sin_pi_inside(x);
     let below = Exponent::product(k.float, Lane::real(-1.0)).scale(PI / (sine * value.value()));
     let y = reflected.select(below, above);
     let y = x.eq(Lane::highest()).select(x, y);
@@ -218,7 +230,7 @@ fn ln_gamma<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
     let far = v.gt(Lane::real(2.5563e305)).select(Lane::highest(), far);
     let above = v.lt(Lane::real(2.5)).select(near, far);
     let tiny = x.gt(Lane::real(-1e-20)); // there 1/x
-    let below = tiny.select(-(-x).ln(), (PI / sin_pi(x).abs()).ln() - above);
+    let below = tiny.select(-(-x).ln(), (PI / sin_pi_inside(x).abs()).ln() - above);
     let y = negative.select(below, above) + 0.0; // −0 is nowhere
     let y = (is_pole(x) | x.abs().eq(Lane::highest())).select(Lane::highest(), y);
     x.is_nan().select(x, y)
@@ -245,7 +257,7 @@ fn psi<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
     let far = z.ln() - (steps + square.mul_add(poly(square, DIGAMMA), inverse * 0.5));
     let above = v.lt(Lane::real(3.0)).select(near, far);
     let turned = (x - x.round()) * PI;
-    let below = above - PI / turned.tan();
+    let below = above - PI / tan_near(turned);
     let y = reflected.select(below, above);
     let y = (x.lt(Lane::zero()) & (is_pole(x) | x.eq(Lane::lowest()))).select(nan(), y);
     let y = x.eq(Lane::highest()).select(x, y);
@@ -265,7 +277,7 @@ fn psi_1<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
     let inverse = 1.0 / z;
     let square = inverse * inverse;
     let above = steps + (inverse + square.mul_add(Lane::real(0.5), square * inverse * poly(square, TRIGAMMA)));
-    let ratio = PI / sin_pi(x);
+    let ratio = PI / sin_pi_inside(x);
     let y = reflected.select(ratio * ratio - above, above);
     let y = is_pole(x).select(Lane::highest(), y);
     x.eq(Lane::lowest()).select(nan(), y)

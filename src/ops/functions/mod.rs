@@ -24,7 +24,7 @@ mod power;
 mod root;
 mod trig;
 
-pub use bessel::{J0Fn, J1Fn, Y0Fn, Y1Fn};
+pub use bessel::{BESSEL_LIMIT_F64, J0Fn, J1Fn, Y0Fn, Y1Fn};
 pub use bessel_modified::{I0Fn, I0eFn, I1Fn, I1eFn};
 pub use error_function::{ErfFn, ErfcFn};
 pub use exp::{Exp2Fn, ExpFn, ExpM1Fn};
@@ -37,7 +37,7 @@ pub use logistic::{GeluFn, GeluTanhFn, SigmoidFn, SiluFn};
 pub use normal::{ErfInvFn, LogNdtrFn, NdtrFn};
 pub use power::PowFn;
 pub use root::{CbrtFn, HypotFn};
-pub use trig::{CosFn, SinFn, TRIG_LIMIT_F64, TanFn};
+pub use trig::{CosFn, SinFn, TanFn};
 
 pub(super) use gamma::sin_pi;
 

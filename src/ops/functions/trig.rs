@@ -1,15 +1,16 @@
 //! `sin`, `cos`, `tan`.
 //!
 //! `f32` is computed in `f64`, where three words of `1/2π` reduce every finite `f32` by whole turns without a table. `f64`
-//! subtracts multiples of `π/2` in three words (Cody and Waite), right for `|x| ≤ 2^45`; above that the result is NaN, since
-//! a reduction for the whole range needs a table of `1/π` and each element its own place in it.
+//! subtracts multiples of `π/2` in three words (Cody and Waite), right for `|x| ≤ 2^45`; beyond, it multiplies by `1/2π` in six
+//! words that depend on the exponent (Payne and Hanek), each product less its whole turns. Rows run by the first form, and
+//! again by both where a number is beyond.
 //! Imports: `scalar`.
 
 use super::{Double, nan, poly, shifter, sign, signed, single, word};
 use crate::scalar::{Function, Lane, Lanes, Real};
 
-/// The largest `|x|` for which the `f64` functions are defined here: beyond, they give NaN.
-pub const TRIG_LIMIT_F64: f64 = 35_184_372_088_832.0;
+/// The largest `|x|` of type `f64` that [`quarter`] reduces: 2^45.
+pub(super) const NEAR: f64 = 35_184_372_088_832.0;
 
 /// Where an `f32` is on the circle: `whole` parts and `rest` of a turn.
 struct Turn<L: Lanes> {
@@ -80,6 +81,123 @@ fn quarter<L: Lanes, P: Real>(x: Lane<L, P>) -> (Lane<L, P::Bits>, Double<L, P>)
     (shifted.to_bits(), Double::new(rest.hi, (-k).mul_add(third, rest.lo - product.lo)).normal())
 }
 
+/// `2^128k/2π` without its whole turns in six words, for `k` from 0: enough for numbers below `2^(180 + 128k)`, of which
+/// none comes nearer to a multiple of a quarter turn than 2^-61.
+const FAR_TURNS: [[f64; 6]; 8] = [
+    [
+        0.15915494309189535,
+        -9.839338337591243e-18,
+        -5.360718141446502e-34,
+        4.026781963297056e-50,
+        -7.801382953409857e-67,
+        1.4185069655957361e-83,
+    ],
+    [
+        0.21424325702452368,
+        8.94377744103428e-19,
+        -1.1024876734099253e-35,
+        2.031294154355459e-52,
+        -1.8190373095652232e-68,
+        -6.290214625825202e-85,
+    ],
+    [
+        0.42884990912041393,
+        9.97499275816504e-18,
+        -6.947428806792178e-34,
+        3.2850087894004273e-50,
+        -1.0031042675952219e-67,
+        -2.0395665840890445e-84,
+    ],
+    [
+        0.24816100466368032,
+        -2.6168813635855343e-18,
+        1.5733177308087007e-34,
+        -7.769045293444727e-51,
+        5.333188284269373e-67,
+        1.2295696386349813e-83,
+    ],
+    [
+        0.2281358264563944,
+        -6.054931925541655e-18,
+        1.553449663790413e-34,
+        -1.3542430212427635e-51,
+        -1.2307808327418446e-69,
+        -5.863805965008723e-86,
+    ],
+    [
+        0.1528487137834357,
+        8.012916365255464e-19,
+        -1.9548519314125474e-35,
+        -1.3091685446198322e-51,
+        -7.831600588137052e-69,
+        -7.7103449893192e-86,
+    ],
+    [
+        -0.016422010297437572,
+        4.259100231652291e-19,
+        1.8273865379440333e-36,
+        -8.374639407660452e-53,
+        -7.281412205768428e-70,
+        -4.2526051987381475e-87,
+    ],
+    [
+        -0.1725835889450594,
+        7.554959770248538e-18,
+        2.86158846486757e-34,
+        6.897439683249612e-51,
+        4.555206598784272e-67,
+        -2.6731615299960658e-83,
+    ],
+];
+
+/// As [`quarter`], for every `x ≥ 0` of type `f64`.
+#[inline(always)]
+fn quarter_far<L: Lanes, P: Real>(x: Lane<L, P>) -> (Lane<L, P::Bits>, Double<L, P>) {
+    // From 2^(52 + 128k) on, x is a multiple of 2^128k, which moves into the constant.
+    let mut turns = FAR_TURNS[0].map(Lane::<L, P>::real);
+    let mut scale = Lane::<L, P>::one();
+    for (k, words) in (1..).zip(&FAR_TURNS[1..]) {
+        let far = x.ge(Lane::real(2f64.powi(52 + 128 * k)));
+        scale = far.select(Lane::<L, P>::real(2f64.powi(-128 * k)), scale);
+        turns = std::array::from_fn(|i| far.select(Lane::<L, P>::real(words[i]), turns[i]));
+    }
+    let x = x * scale;
+    // Each product is exact in two floats; they lose their whole turns and are added in three words.
+    let fraction = |t: Lane<L, P>| t - t.round();
+    let mut sum = [Lane::<L, P>::zero(); 3];
+    let mut add = |term: Lane<L, P>| {
+        let first = Double::sum(sum[0], term);
+        let second = Double::sum(sum[1], first.lo);
+        sum = [first.hi, second.hi, sum[2] + second.lo];
+    };
+    for word in &turns[..5] {
+        let product = Double::product(x, *word);
+        add(fraction(product.hi));
+        add(fraction(product.lo));
+    }
+    add(x * turns[5]);
+    let [first, second, third] = sum;
+    let first = fraction(first) * 4.0;
+    let shifted = first + shifter::<P>();
+    let rest = Double::sum(first - (shifted - shifter::<P>()), second * 4.0);
+    let rest = Double::new(rest.hi, third.mul_add(Lane::real(4.0), rest.lo)).normal();
+    let half_pi = Double::new(Lane::real(HALF_PI[0]), Lane::real(HALF_PI[1]));
+    (shifted.to_bits(), rest.mul(half_pi).normal())
+}
+
+/// Whether `x ≥ 0` is beyond [`quarter`].
+#[inline(always)]
+fn is_far<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, bool> {
+    x.gt(Lane::real(NEAR))
+}
+
+/// By [`quarter`] where that holds, by [`quarter_far`] beyond.
+#[inline(always)]
+fn quarter_anywhere<L: Lanes, P: Real>(x: Lane<L, P>) -> (Lane<L, P::Bits>, Double<L, P>) {
+    let (far, (k, r), (far_k, far_r)) = (is_far(x), quarter(x), quarter_far(x));
+    (far.select(far_k, k), Double::new(far.select(far_r.hi, r.hi), far.select(far_r.lo, r.lo)))
+}
+
 /// `sin r` and `cos r` for `|r| ≤ π/4`, each in two words.
 #[inline(always)]
 fn sin_cos<L: Lanes, P: Real>(r: Double<L, P>) -> [Double<L, P>; 2] {
@@ -122,26 +240,20 @@ fn sign_place<P: Real>() -> u32 {
     8 * size_of::<P>() as u32 - 1
 }
 
-/// `y`, or NaN where `x` is beyond the range of the reduction.
-#[inline(always)]
-fn in_range<L: Lanes, P: Real>(x: Lane<L, P>, y: Lane<L, P>) -> Lane<L, P> {
-    x.le(Lane::real(TRIG_LIMIT_F64)).select(y, nan())
-}
-
 /// `sin(x + turns·2π)` for `x ≥ 0` of type `f32`, to 2^-35.
 #[inline(always)]
 pub(super) fn sin_shifted_f32<L: Lanes>(x: Lane<L, f64>, turns: f64) -> Lane<L, f64> {
     sin_turn(turn(x, 2.0, turns))
 }
 
-/// `sin(x + turns·2π)` for an odd number of eighths of a turn and `0 ≤ x ≤ TRIG_LIMIT_F64`, to a few units of 1.
+/// `sin(x + turns·2π)` for an odd number of eighths of a turn and `0 ≤ x ≤ NEAR`, to a few units of 1; NaN beyond.
 #[inline(always)]
 pub(super) fn sin_shifted<L: Lanes>(x: Lane<L, f64>, turns: f64) -> Lane<L, f64> {
     let (k, r) = quarter(x);
     // By a whole number of quarters, and an eighth.
     let k = k + word::<L, f64>((4.0 * turns) as u64);
     let sum = sin_quarter(k, r) + sin_quarter(k + word::<L, f64>(1), r);
-    in_range(x, sum * std::f64::consts::FRAC_1_SQRT_2)
+    is_far(x).select(nan(), sum * std::f64::consts::FRAC_1_SQRT_2)
 }
 
 /// `π/2` for `f32` in three words, the second so short that its product with 1024 quarter turns is exact.
@@ -172,10 +284,49 @@ fn sin_f32<L: Lanes, P: Real>(x: Lane<L, P>, turns: u64) -> Lane<L, P> {
     signed(odd.select(cos, sin), turns.shr(1).shl(sign_place::<P>()))
 }
 
-/// [`sin_f32`] and where it is in doubt; `f64` has one form only.
+/// `sin(x + turns·π/2)` for `x ≥ 0` by the form for numbers that are not large, and where it is in doubt.
 #[inline(always)]
-fn quick<L: Lanes, P: Real>(x: Lane<L, P>, turns: u64, full: impl Fn() -> Lane<L, P>) -> (Lane<L, P>, Lane<L, bool>) {
-    if single::<P>() { (sin_f32(x, turns), x.gt(Lane::real(QUICK_LIMIT_F32))) } else { (full(), Lane::literal(false)) }
+fn quick<L: Lanes, P: Real>(x: Lane<L, P>, turns: u64) -> (Lane<L, P>, Lane<L, bool>) {
+    if single::<P>() {
+        return (sin_f32(x, turns), x.gt(Lane::real(QUICK_LIMIT_F32)));
+    }
+    let (k, r) = quarter(x);
+    (sin_quarter(k + word::<L, P>(turns), r), is_far(x))
+}
+
+/// The same for every `x ≥ 0`. Where the quick form holds a number has its result, wherever and however it is computed.
+#[inline(always)]
+fn full<L: Lanes, P: Real>(x: Lane<L, P>, turns: u64) -> Lane<L, P> {
+    if single::<P>() {
+        let (y, doubt) = quick(x, turns);
+        return doubt.select(sin_turn(turn(x.cast(), 2.0, 0.25 * turns as f64)).cast(), y);
+    }
+    let (k, r) = quarter_anywhere(x);
+    sin_quarter(k + word::<L, P>(turns), r)
+}
+
+/// `tan(k·π/2 + r)`.
+#[inline(always)]
+fn tan_quarter<L: Lanes, P: Real>(k: Lane<L, P::Bits>, r: Double<L, P>) -> Lane<L, P> {
+    let [sin, cos] = sin_cos(r);
+    let odd = k.shl(sign_place::<P>());
+    let swap = odd.ne(Lane::zero());
+    let over = Double::new(swap.select(cos.hi, sin.hi), swap.select(cos.lo, sin.lo));
+    let under = Double::new(swap.select(sin.hi, cos.hi), swap.select(sin.lo, cos.lo));
+    signed(over.normal().div(under.normal()).value(), odd)
+}
+
+/// `sin x` for an `x` that is not large, inside other functions: their slopes say what their derivatives are.
+#[inline(always)]
+pub(super) fn sin_near<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
+    signed(quick(x.abs(), 0).0, sign(x))
+}
+
+/// `tan x` likewise, of type `f64`.
+#[inline(always)]
+pub(super) fn tan_near<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
+    let (k, r) = quarter(x.abs());
+    signed(tan_quarter(k, r), sign(x))
 }
 
 /// `sin x`; see [`Lane::sin`].
@@ -184,7 +335,7 @@ pub struct SinFn;
 impl SinFn {
     /// Error budget for `f32`.
     pub const ULP_F32: f64 = 1.0;
-    /// Error budget for `f64`, up to [`TRIG_LIMIT_F64`].
+    /// Error budget for `f64`.
     pub const ULP_F64: f64 = 1.0;
 }
 
@@ -192,20 +343,11 @@ impl Function<1> for SinFn {
     const NAME: &'static str = "sin";
     #[inline(always)]
     fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
-        let magnitude = x.abs();
-        let y = if single::<P>() {
-            // Both forms: where the quick one holds a number has its result wherever and however it is computed.
-            let (y, doubt) = Self::quick([magnitude]);
-            doubt.select(sin_turn(turn(magnitude.cast(), 2.0, 0.0)).cast(), y)
-        } else {
-            let (k, r) = quarter(magnitude);
-            in_range(magnitude, sin_quarter(k, r))
-        };
-        signed(y, sign(x))
+        signed(full(x.abs(), 0), sign(x))
     }
     #[inline(always)]
     fn quick<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
-        let (y, doubt) = quick(x.abs(), 0, || Self::value([x.abs()]));
+        let (y, doubt) = quick(x.abs(), 0);
         (signed(y, sign(x)), doubt)
     }
     #[inline(always)]
@@ -220,7 +362,7 @@ pub struct CosFn;
 impl CosFn {
     /// Error budget for `f32`.
     pub const ULP_F32: f64 = 1.0;
-    /// Error budget for `f64`, up to [`TRIG_LIMIT_F64`].
+    /// Error budget for `f64`.
     pub const ULP_F64: f64 = 1.0;
 }
 
@@ -228,18 +370,11 @@ impl Function<1> for CosFn {
     const NAME: &'static str = "cos";
     #[inline(always)]
     fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
-        let magnitude = x.abs();
-        if single::<P>() {
-            let (y, doubt) = Self::quick([x]);
-            doubt.select(sin_turn(turn(magnitude.cast(), 2.0, 0.25)).cast(), y)
-        } else {
-            let (k, r) = quarter(magnitude);
-            in_range(magnitude, sin_quarter(k + word::<L, P>(1), r))
-        }
+        full(x.abs(), 1)
     }
     #[inline(always)]
     fn quick<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
-        quick(x.abs(), 1, || Self::value([x]))
+        quick(x.abs(), 1)
     }
     #[inline(always)]
     fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
@@ -253,7 +388,7 @@ pub struct TanFn;
 impl TanFn {
     /// Error budget for `f32`.
     pub const ULP_F32: f64 = 1.0;
-    /// Error budget for `f64`, up to [`TRIG_LIMIT_F64`].
+    /// Error budget for `f64`.
     pub const ULP_F64: f64 = 1.0;
 }
 
@@ -265,15 +400,18 @@ impl Function<1> for TanFn {
         let y = if single::<P>() {
             tan_turn(turn(magnitude.cast(), 4.0, 0.0)).cast()
         } else {
-            let (k, r) = quarter(magnitude);
-            let [sin, cos] = sin_cos(r);
-            let odd = k.shl(sign_place::<P>());
-            let swap = odd.ne(Lane::zero());
-            let over = Double::new(swap.select(cos.hi, sin.hi), swap.select(cos.lo, sin.lo));
-            let under = Double::new(swap.select(sin.hi, cos.hi), swap.select(sin.lo, cos.lo));
-            in_range(magnitude, signed(over.normal().div(under.normal()).value(), odd))
+            let (k, r) = quarter_anywhere(magnitude);
+            tan_quarter(k, r)
         };
         signed(y, sign(x))
+    }
+    #[inline(always)]
+    fn quick<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
+        if single::<P>() {
+            return (Self::value([x]), Lane::literal(false));
+        }
+        let (k, r) = quarter(x.abs());
+        (signed(tan_quarter(k, r), sign(x)), is_far(x.abs()))
     }
     #[inline(always)]
     fn slope<L: Lanes, P: Real>(_: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
@@ -282,18 +420,17 @@ impl Function<1> for TanFn {
 }
 
 impl<L: Lanes, P: Real> Lane<L, P> {
-    /// The sine, to 1 unit in the last place: of every `f32`, and of `f64` up to [`TRIG_LIMIT_F64`](crate::ops::functions::TRIG_LIMIT_F64)
-    /// (NaN beyond).
+    /// The sine, to 1 unit in the last place, of every number; NaN for infinities.
     #[inline(always)]
     pub fn sin(self) -> Self {
         self.call::<SinFn>()
     }
-    /// The cosine, with the range and error of [`sin`](Lane::sin).
+    /// The cosine, with the error of [`sin`](Lane::sin).
     #[inline(always)]
     pub fn cos(self) -> Self {
         self.call::<CosFn>()
     }
-    /// The tangent, with the range and error of [`sin`](Lane::sin).
+    /// The tangent, with the error of [`sin`](Lane::sin).
     #[inline(always)]
     pub fn tan(self) -> Self {
         self.call::<TanFn>()

@@ -65,15 +65,15 @@ macro_rules! models {
                 other.join().unwrap();
             }
 
-            pub fn one_of_two_threads_takes_the_value_out() {
+            pub fn one_of_two_threads_has_the_value_alone() {
                 let first = shared();
                 let second = first.share();
-                let take = |handle: Shared<Plain>| match handle.try_into_inner() {
-                    Ok(value) => {
+                let take = |mut handle: Shared<Plain>| match handle.get_mut() {
+                    Some(value) => {
                         value.write();
                         true
                     }
-                    Err(handle) => {
+                    None => {
                         handle.read();
                         false
                     }
@@ -81,7 +81,7 @@ macro_rules! models {
                 let other = thread::spawn(move || take(second));
                 let here = take(first);
                 let there = other.join().unwrap();
-                assert!(!(here && there), "two threads took one value");
+                assert!(!(here && there), "two threads had one value alone");
             }
         }
     )* };
@@ -94,6 +94,6 @@ crate::holds!(the_last_of_three_handles_drops_once_and_after_the_others of share
 crate::holds!(the_only_handle_writes_and_nobody_reads of shared,
     not of shared_without_release: "Causality violation",
     not of shared_without_acquire: "Causality violation");
-crate::holds!(one_of_two_threads_takes_the_value_out of shared,
+crate::holds!(one_of_two_threads_has_the_value_alone of shared,
     not of shared_without_release: "Causality violation",
     not of shared_without_acquire: "Causality violation");

@@ -87,10 +87,15 @@ impl<const N: usize> Axes<N> {
 
     /// Writes the offsets in `operand` of the indices from `from` on.
     pub(super) fn offsets(&self, operand: usize, from: usize, to: &mut [isize]) {
+        self.each_offset(operand, from, to.iter_mut(), |to, offset| *to = offset);
+    }
+
+    /// Gives each of `to` the offset in `operand` of the next index, from `from` on.
+    pub(super) fn each_offset<P>(&self, operand: usize, from: usize, to: impl Iterator<Item = P>, give: impl Fn(P, isize)) {
         if self.count <= 1 {
             let step = self.step[0][operand];
-            for (i, offset) in to.iter_mut().enumerate() {
-                *offset = ((from + i) as isize).wrapping_mul(step);
+            for (i, to) in to.enumerate() {
+                give(to, ((from + i) as isize).wrapping_mul(step));
             }
             return;
         }
@@ -101,7 +106,7 @@ impl<const N: usize> Axes<N> {
             offset = offset.wrapping_add((index[axis] as isize).wrapping_mul(self.step[axis][operand]));
         }
         for to in to {
-            *to = offset;
+            give(to, offset);
             for axis in (0..self.count).rev() {
                 index[axis] += 1;
                 offset = offset.wrapping_add(self.step[axis][operand]);

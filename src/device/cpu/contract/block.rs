@@ -5,11 +5,12 @@
 
 use super::super::memory::CpuBlock;
 use super::axes::{Axes, is_run};
-use super::pack::Pack;
+use super::pack::{BEYOND, Pack};
 use super::tile::{Kernel, MOST_ROWS, Tile};
 use crate::device::Fresh;
 use crate::error::Result;
 use std::mem::MaybeUninit;
+use std::ops::Range;
 
 /// One product: three groups of axes and where index 0 of each operand stands. The output has elements.
 #[derive(Clone, Copy)]
@@ -52,28 +53,44 @@ pub(super) struct Transfer {
     pub(super) unload: unsafe fn(sums: *const u8, step: usize, to: *mut u8, offsets: &[isize]),
     /// Bytes of an element of the output.
     pub(super) element: usize,
-    /// Whether the elements of all operands are units of the kernel, and those of the output its sums.
+    /// Whether the elements of both operands are units of the kernel.
     pub(super) same: bool,
+    /// Whether the elements of the output are the kernel's sums.
+    pub(super) plain: bool,
 }
 
-/// Indices along `k` whose products are summed before they are added to what there is.
-const DEEP: usize = 256;
+/// Bytes of units along `k` of one lane whose products are summed before they are added to what there is: two rooms for
+/// sums, the output and the registers, cost the less the deeper a block is; blocks of the left operand fit the second cache.
+const DEEP_BYTES: usize = 2048;
+/// As many units of the smallest size.
+const DEEP: usize = DEEP_BYTES / 4;
 /// As above, where each row of the left operand is read once.
 const ONCE: usize = 4096;
-/// Units of the right operand that are packed together.
-const STRIP: usize = 64;
+/// Units that are packed together: few, so that the rows they are read from do not push each other out of the cache.
+const STRIP: usize = 16;
 /// Columns of the widest tile.
 const MOST_COLUMNS: usize = 32;
 /// Indices along `k` of the deepest unit.
 const MOST_DEPTH: usize = 4;
+/// Rows of a product whose right operand is read once, where it stands: no more than share what was read.
+const FEW_ROWS: usize = 24;
+/// Units of such a right operand that are summed before the next columns: their lines wait in the second cache, where rows
+/// that stand a power of two apart have few places.
+const STREAM: usize = 32;
+/// Panels of it that are asked for ahead.
+const AHEAD: usize = 2;
+/// Bytes of the sums of such a product that are kept near.
+const STREAM_BYTES: usize = 128 << 10;
 /// Rows of the left operand that are packed together; a multiple of every kernel's rows.
 const HIGH: usize = 240;
 /// Bytes of the right operand that are packed together, if one panel is not more.
 const RIGHT_BYTES: usize = 8 << 20;
 /// Bytes of a right operand that is read where it stands.
-const NEAR_BYTES: usize = 48 << 10;
+const NEAR_BYTES: usize = 64 << 10;
 /// Bytes of a left operand that is read where it stands.
 const LEFT_BYTES: usize = 256 << 10;
+/// Columns of a product whose left operand is read where it stands.
+const FEW_COLUMNS: usize = 256;
 /// Multiply-adds from which other threads help.
 pub(super) const PARALLEL: usize = 1 << 22;
 
@@ -85,22 +102,36 @@ pub(super) unsafe fn run<K: Kernel>(kernel: K, product: &Product, transfer: Tran
     let (m, n, k) = (product.m.total(), product.n.total(), product.k.total());
     let vectors = if n <= K::LANES { 1 } else { 2 };
     let many = product.work() >= PARALLEL;
-    let mut job = Job { kernel, product, transfer, vectors, units: k.div_ceil(K::DEPTH), first: 0, columns: n };
-    let size = size_of::<K::Unit>();
-    let near = transfer.same && k.saturating_mul(n).saturating_mul(size) <= NEAR_BYTES && n.is_multiple_of(K::LANES);
-    if let (true, Some([1, 1]), Some([_, step])) = (K::DIRECT && near, product.n.single(), product.k.single()) {
-        let right = Right { start: product.right.cast(), step, panel: vectors * K::LANES };
-        let rows = |block: usize| HIGH.min(m - block * HIGH);
-        // SAFETY: the caller's promise; the right operand stands in rows of `n`.
-        return each(m.div_ceil(HIGH), many, &|block| unsafe { job.rows(&right, block * HIGH, rows(block), 0..n) });
+    let mut job = Job { kernel, product, transfer, vectors, units: k.div_ceil(K::DEPTH), first: 0, columns: n, stream: false };
+    let (size, width) = (size_of::<K::Unit>(), vectors * K::LANES);
+    let near = k.saturating_mul(n).saturating_mul(size) <= NEAR_BYTES && n.is_multiple_of(K::LANES);
+    let mut done = 0;
+    if let (true, Some([1, 1]), Some([_, step])) = (K::DIRECT && transfer.same, product.n.single(), product.k.single()) {
+        let right = Right { start: product.right.cast(), step, panel: width };
+        if near {
+            let rows = |block: usize| HIGH.min(m - block * HIGH);
+            // SAFETY: the caller's promise; the right operand stands in rows of `n`.
+            return each(m.div_ceil(HIGH), many, &|block| unsafe { job.rows(&right, block * HIGH, rows(block), 0..n) });
+        }
+        if m <= FEW_ROWS && n >= width {
+            (job.stream, done) = (true, n / width * width);
+            let tasks = if many { 2 * threads() } else { 1 };
+            let most = (STREAM_BYTES / (m * size)).max(done.div_ceil(64));
+            let share = done.div_ceil(tasks).min(most).next_multiple_of(width);
+            // SAFETY: as above, of whole panels.
+            each(done.div_ceil(share), many, &|task| unsafe { job.rows(&right, 0, m, task * share..done.min((task + 1) * share)) })?;
+            job.stream = false;
+        }
     }
-    let width = vectors * K::LANES;
-    let whole = n.next_multiple_of(width);
+    if done == n {
+        return Ok(());
+    }
+    let whole = (n - done).next_multiple_of(width);
     // With few rows what is packed is used at once: it stays near.
     let bytes = if m <= HIGH { RIGHT_BYTES / 4 } else { RIGHT_BYTES };
     let columns = (bytes / job.units.saturating_mul(size).max(1) / width * width).clamp(width, whole);
     let room = Room::new(job.units, columns, size)?;
-    for first in (0..n).step_by(columns) {
+    for first in (done..n).step_by(columns) {
         (job.first, job.columns) = (first, columns.min(n - first));
         let panels = job.columns.div_ceil(width);
         // SAFETY: the caller's promise; the units of each panel have their place in the room.
@@ -133,6 +164,8 @@ struct Job<'a, K: Kernel> {
     /// The first of the columns that are packed, and how many they are.
     first: usize,
     columns: usize,
+    /// Whether the right operand is read once, where it stands.
+    stream: bool,
 }
 
 /// The right operand, packed or as it stands.
@@ -176,7 +209,7 @@ impl<K: Kernel> Job<'_, K> {
     ///
     /// # Safety
     /// As [`run`]; the right operand is packed, or stands in rows.
-    unsafe fn rows(&self, right: &Right<K::Unit>, row: usize, rows: usize, columns: std::ops::Range<usize>) -> Result<()> {
+    unsafe fn rows(&self, right: &Right<K::Unit>, row: usize, rows: usize, columns: Range<usize>) -> Result<()> {
         let Job { product, transfer, vectors, units, .. } = *self;
         let Right { start: right, step: right_step, panel: panel_step } = *right;
         let (width, size) = (vectors * K::LANES, size_of::<K::Unit>());
@@ -184,41 +217,51 @@ impl<K: Kernel> Job<'_, K> {
         // The left operand as it stands, in runs of its fastest axes.
         let ((run, [_, row_step]), (depth, [unit_step, _])) = (product.m.fastest(), product.k.fastest());
         let apart = |row_step: isize| row_step.unsigned_abs().saturating_mul(size) <= 2048;
-        let direct = K::DIRECT && transfer.same && {
+        let direct = K::DIRECT && transfer.same && !self.stream && {
             let plain = run >= rows && depth == units;
             let reach = rows.saturating_mul(row_step.unsigned_abs()).max(units.saturating_mul(unit_step.unsigned_abs()));
             let near = plain && (unit_step == 1 || row_step == 1) && reach.saturating_mul(size) <= LEFT_BYTES;
-            // Rows that do not meet in a few lines of the cache, or are read once.
+            // What is read by few panels is not worth packing; nor are windows whose rows meet in many lines of the cache.
+            let few = self.columns <= FEW_COLUMNS;
             let apart = apart(row_step);
-            near || unit_step == 1 && (plain && once || apart && (plain || run >= K::ROWS && depth >= 64))
+            near && few || unit_step == 1 && (plain && (once || apart && few) || !plain && apart && run >= K::ROWS && depth >= 64)
         };
         // Eight rows that are read once each: as many lines as meet in a set of the first cache.
         let highest = if direct && once && !apart(row_step) { K::ROWS.min(8) } else { K::ROWS };
-        let deep = if direct && once { ONCE } else { DEEP };
+        let deep = match (self.stream, direct && once) {
+            (true, _) => STREAM,
+            (_, true) => ONCE,
+            _ => DEEP_BYTES / size,
+        };
         let next = |unit: usize| deep.min(units - unit).min(if direct { depth - unit % depth } else { units });
-        // Tiles: their first row and the row after their last one.
-        let (mut tile_rows, mut tiles, mut at) = ([(0, 0); HIGH], 0, 0);
+        // Tiles: their first row and the row after their last one; `HIGH` rows are counted in a byte.
+        let (mut tile_rows, mut tiles, mut at) = ([[0u8; 2]; HIGH], 0, 0);
         while at < rows {
             let together = if direct { (run - (row + at) % run).min(rows - at) } else { rows };
             let parts = together.div_ceil(highest);
             for part in 0..parts {
-                tile_rows[tiles] = (at + part * together / parts, at + (part + 1) * together / parts);
+                tile_rows[tiles] = [part, part + 1].map(|part| (at + part * together / parts) as u8);
                 tiles += 1;
             }
             at += together;
         }
-        let tile_rows = &tile_rows[..tiles];
+        let tile_rows = || tile_rows[..tiles].iter().map(|&[first, end]| usize::from(first)..usize::from(end)).enumerate();
         let packed = if direct { None } else { Some(Room::new(deep.min(units), tiles * K::ROWS, size)?) };
+        let side_by_side = matches!(product.n.single(), Some([1, _]));
+        // Where the columns of a panel go, how many they are, and whether their sums can be written there as vectors; then
+        // the first place is enough.
         let across = |column: usize| {
             let (mut across, here) = ([0; MOST_COLUMNS], width.min(columns.end - column));
+            let fits = transfer.plain && (here == width || here == K::LANES);
+            if fits && side_by_side {
+                across[0] = (self.first + column) as isize;
+                return (across, here, true);
+            }
             product.n.offsets(0, self.first + column, &mut across[..here]);
-            // Whether the sums can be written where they belong, as vectors.
-            let whole = transfer.same && (here == width || here == K::LANES) && is_run(&across[..here]);
-            (across, here, whole)
+            (across, here, fits && is_run(&across[..here]))
         };
-        let (mut down, mut beside) = ([0; HIGH], [0; HIGH]);
-        product.m.offsets(0, row, &mut down[..rows]);
-        product.m.offsets(1, row, &mut beside[..rows]);
+        let (mut down, mut beside) = ([MaybeUninit::uninit(); HIGH], [MaybeUninit::uninit(); HIGH]);
+        let (down, beside) = (places(&product.m, 0, row, &mut down[..rows]), places(&product.m, 1, row, &mut beside[..rows]));
         let tile_size = K::ROWS * width;
         // Where sums wait for the rest of `k`, when the output cannot hold them.
         let waits = next(0) < units && columns.clone().step_by(width).any(|column| !across(column).2);
@@ -230,17 +273,16 @@ impl<K: Kernel> Job<'_, K> {
             let count = next(unit);
             let mut start_of_units = [0];
             if let Some(room) = &packed {
-                let mut along = [0; DEEP * MOST_DEPTH];
-                let from = unit * K::DEPTH;
-                let along = &mut along[..(count * K::DEPTH).min(product.k.total() - from)];
-                product.k.offsets(0, from, along);
-                for (tile, &(first, end)) in tile_rows.iter().enumerate() {
+                let panel = |tile: usize| room.at().wrapping_add(tile * count * K::ROWS * size);
+                let (mut along, from) = ([MaybeUninit::uninit(); DEEP * MOST_DEPTH], unit * K::DEPTH);
+                let along = places(&product.k, 0, from, &mut along[..(count * K::DEPTH).min(product.k.total() - from)]);
+                for (tile, rows) in tile_rows() {
                     // SAFETY: the caller's promise; each tile has its place in the room.
-                    unsafe {
-                        let panel = room.at().add(tile * count * K::ROWS * size);
-                        (transfer.left)(product.left, &beside[first..end], along, K::ROWS, panel);
-                        starts[tile] = K::start(panel.cast_const().cast(), count);
-                    }
+                    unsafe { (transfer.left)(product.left, &beside[rows], along, K::ROWS, panel(tile)) };
+                }
+                for (tile, start) in starts.iter_mut().enumerate().take(tiles) {
+                    // SAFETY: the panel was packed just now.
+                    *start = unsafe { K::start(panel(tile).cast_const().cast(), count) };
                 }
             } else {
                 product.k.offsets(0, unit, &mut start_of_units);
@@ -251,7 +293,10 @@ impl<K: Kernel> Job<'_, K> {
                 let across = &across[..here];
                 // A panel of the right operand, and in it the first of these units.
                 let right = right.wrapping_add(column / width * panel_step).wrapping_offset(unit as isize * right_step);
-                for (tile, &(first, end)) in tile_rows.iter().enumerate() {
+                if self.stream {
+                    self.kernel.fetch(right.wrapping_add(AHEAD * width), right_step, count);
+                }
+                for (tile, Range { start: first, end }) in tile_rows() {
                     let down = &down[first..end];
                     let (left, left_step, start) = match &packed {
                         Some(room) => {
@@ -305,6 +350,13 @@ impl<K: Kernel> Job<'_, K> {
     }
 }
 
+/// The places in an operand of the indices from `from` on, as many as `room` has.
+fn places<'a>(axes: &Axes<2>, operand: usize, from: usize, room: &'a mut [MaybeUninit<isize>]) -> &'a [isize] {
+    axes.each_offset(operand, from, room.iter_mut(), |to, offset| _ = to.write(offset));
+    // SAFETY: each was written.
+    unsafe { room.assume_init_ref() }
+}
+
 /// Calls `f` with each number below `count`, on several threads where there are `many` things to do.
 pub(super) fn each(count: usize, many: bool, f: &(dyn Fn(usize) -> Result<()> + Sync)) -> Result<()> {
     #[cfg(feature = "rayon")]
@@ -317,7 +369,7 @@ pub(super) fn each(count: usize, many: bool, f: &(dyn Fn(usize) -> Result<()> + 
 }
 
 /// How many threads there are; results do not depend on it.
-fn threads() -> usize {
+pub(super) fn threads() -> usize {
     #[cfg(feature = "rayon")]
     return rayon::current_num_threads();
     #[cfg(not(feature = "rayon"))]
@@ -328,9 +380,9 @@ fn threads() -> usize {
 pub(super) struct Room(CpuBlock);
 
 impl Room {
-    /// For `a · b` things of `size` bytes.
+    /// For `a · b` things of `size` bytes, and what packing writes beyond them.
     pub(super) fn new(a: usize, b: usize, size: usize) -> Result<Self> {
-        let nbytes = a.checked_mul(b).and_then(|n| n.checked_mul(size)).unwrap_or(usize::MAX);
+        let nbytes = a.checked_mul(b).and_then(|n| n.checked_mul(size)).and_then(|n| n.checked_add(BEYOND)).unwrap_or(usize::MAX);
         Ok(Room(CpuBlock::new(nbytes, Fresh::Unspecified)?))
     }
 

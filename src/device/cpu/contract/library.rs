@@ -21,8 +21,8 @@ pub(super) unsafe fn run(product: &Product, types: [DType; 3]) -> bool {
     // SAFETY: the caller's promise, with the element type that the name says.
     unsafe {
         match types[0] {
-            DType::F32 if prefers(product) => library(product, [m, n, k], 0f32, 1f32),
-            DType::F64 if prefers(product) => library(product, [m, n, k], 0f64, 1f64),
+            DType::F32 if alone() || prefers(product, 768) => library(product, [m, n, k], 0f32, 1f32),
+            DType::F64 if alone() || prefers(product, usize::MAX) => library(product, [m, n, k], 0f64, 1f64),
             DType::C32 => library(product, [m, n, k], Complex::new(0f32, 0.0), Complex::new(1f32, 0.0)),
             DType::C64 => library(product, [m, n, k], Complex::new(0f64, 0.0), Complex::new(1f64, 0.0)),
             _ => return false,
@@ -31,14 +31,19 @@ pub(super) unsafe fn run(product: &Product, types: [DType; 3]) -> bool {
     true
 }
 
-/// Whether the library is faster than this crate's own kernels for real numbers: not where it would pack what is read
-/// once or twice.
-fn prefers(product: &Product) -> bool {
+/// Whether this crate has no kernels of its own for real numbers here.
+fn alone() -> bool {
     #[cfg(target_arch = "x86_64")]
-    let own = super::micro::Float256::here().is_some();
+    return super::micro::Float256::here().is_none();
     #[cfg(not(target_arch = "x86_64"))]
-    let own = false;
-    !own || product.work() > 100 * 100 * 100 && product.m.total().min(product.n.total()) > 32
+    true
+}
+
+/// Whether the library is faster than this crate's kernels, for products with at least `large` rows and columns or not: it
+/// packs better, which counts between what is not packed at all and what is read so often that packing is forgotten.
+fn prefers(product: &Product, large: usize) -> bool {
+    let few = product.m.total().min(product.n.total());
+    product.work() > 140 * 140 * 140 && few > 32 && few < large
 }
 
 unsafe fn library<T: 'static + Copy>(product: &Product, [m, n, k]: [[isize; 2]; 3], zero: T, one: T) {

@@ -53,6 +53,12 @@ macro_rules! kernels {
                         sums[r] = [$first(start[r]); V];
                     }
                 }
+                for r in 0..R {
+                    for v in 0..V {
+                        // The output is on its way while the products are summed.
+                        _mm_prefetch::<_MM_HINT_T0>(tile.out[r].wrapping_add(v * $lanes).cast());
+                    }
+                }
                 let [row, unit] = if PACKED { [1, $rows] } else { tile.left_step };
                 let (mut left, mut right) = (tile.left, tile.right);
                 for _ in 0..tile.units {
@@ -103,6 +109,17 @@ macro_rules! kernels {
                 // SAFETY: the caller's promise.
                 #[allow(unused_unsafe)]
                 $start
+            }
+
+            #[inline]
+            fn fetch(self, from: *const $Unit, step: isize, units: usize) {
+                for unit in 0..units as isize {
+                    for vector in 0..2 {
+                        let line = from.wrapping_offset(unit.wrapping_mul(step)).wrapping_add(vector * $lanes);
+                        // SAFETY: a hint, which reads nothing.
+                        unsafe { _mm_prefetch::<_MM_HINT_T1>(line.cast()) };
+                    }
+                }
             }
 
             #[inline]
@@ -271,23 +288,31 @@ unsafe fn shifted_back(panel: *const u32, units: usize) -> [i32; MOST_ROWS] {
     sums.map(|sum| sum.wrapping_mul(-128))
 }
 
+/// Asks for a line that will be read soon, if it is there.
+#[inline(always)]
+pub(super) fn soon<T>(line: *const T) {
+    // SAFETY: a hint, which reads nothing; every x86-64 has it.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) };
+}
+
 /// Whether [`turn`] can be called.
 #[inline]
 pub(super) fn turns() -> bool {
     simd::level() == Level::Avx512
 }
 
-/// Transposes 16 rows of 16 words, `stride` words apart, and writes `count` columns of it: row `i` of the result at
-/// `to + i · width`.
+/// Transposes 16 rows of 16 words: row `i` of the result at `to + i · width`. They are written one after the other, so of
+/// narrower ones what is beyond `width` is written over by the next.
 ///
 /// # Safety
-/// [`turns`]; the rows are there, and room for 16 rows of `count` words.
+/// [`turns`]; the rows are there, and room for 15 rows of `width` words and 16 words.
 #[target_feature(enable = "avx512f")]
-pub(super) unsafe fn turn(rows: *const u32, stride: usize, count: usize, to: *mut u32, width: usize) {
+pub(super) unsafe fn turn(rows: [*const u32; 16], to: *mut u32, width: usize) {
     let mut a = [_mm512_setzero_si512(); 16];
     for (i, row) in a.iter_mut().enumerate() {
+        soon(rows[i].wrapping_add(4 * 16));
         // SAFETY: the caller's promise.
-        *row = unsafe { _mm512_loadu_si512(rows.add(i * stride).cast()) };
+        *row = unsafe { _mm512_loadu_si512(rows[i].cast()) };
     }
     let mut b = a;
     for i in 0..8 {
@@ -307,17 +332,14 @@ pub(super) unsafe fn turn(rows: *const u32, stride: usize, count: usize, to: *mu
         b[c + 8] = _mm512_shuffle_i32x4::<0x88>(a[c + 8], a[c + 12]);
         b[c + 12] = _mm512_shuffle_i32x4::<0xdd>(a[c + 8], a[c + 12]);
     }
-    let mask = ((1u32 << count) - 1) as u16;
     for c in 0..4 {
-        let columns = [
-            _mm512_shuffle_i32x4::<0x88>(b[c], b[c + 8]),
-            _mm512_shuffle_i32x4::<0x88>(b[c + 4], b[c + 12]),
-            _mm512_shuffle_i32x4::<0xdd>(b[c], b[c + 8]),
-            _mm512_shuffle_i32x4::<0xdd>(b[c + 4], b[c + 12]),
-        ];
-        for (quarter, column) in columns.into_iter().enumerate() {
-            // SAFETY: the caller's promise; the mask keeps what is beyond.
-            unsafe { _mm512_mask_storeu_epi32(to.add((4 * quarter + c) * width).cast(), mask, column) };
-        }
+        a[c] = _mm512_shuffle_i32x4::<0x88>(b[c], b[c + 8]);
+        a[4 + c] = _mm512_shuffle_i32x4::<0x88>(b[c + 4], b[c + 12]);
+        a[8 + c] = _mm512_shuffle_i32x4::<0xdd>(b[c], b[c + 8]);
+        a[12 + c] = _mm512_shuffle_i32x4::<0xdd>(b[c + 4], b[c + 12]);
+    }
+    for (i, &row) in a.iter().enumerate() {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_storeu_si512(to.add(i * width).cast(), row) };
     }
 }

@@ -3,6 +3,7 @@
 //! | file | |
 //! |---|---|
 //! | `axes.rs` | groups of axes: merged, ordered, walked |
+//! | `small.rs` | matrices of a few elements |
 //! | `vector.rs` | a matrix times a vector |
 //! | `library.rs` | the `gemm` crate, where matrices are plain and large |
 //! | `block.rs` | everything else: panels packed from any layout, tiles over them |
@@ -19,20 +20,23 @@ mod library;
 mod micro;
 mod pack;
 mod plain;
+mod small;
 mod tile;
 mod vector;
 
+use super::simd::{self, Loop};
 use crate::device::Slot;
 use crate::element::{Compute, Element, Number};
 use crate::error::Result;
 use crate::kernel::Contraction;
 use crate::scalar::{Arith, DType, Num, Prim};
-use axes::Axes;
+use axes::{Axes, is_run};
 use block::{Product, Transfer};
 use half::{bf16, f16};
 use num_complex::Complex;
 use pack::*;
 use plain::Plain;
+use small::Small;
 use std::any::TypeId;
 use std::marker::PhantomData;
 
@@ -44,6 +48,15 @@ pub(super) unsafe fn run<T: Number, L: Number, R: Number>(
     left: Slot<'_>,
     right: Slot<'_>,
 ) -> Result<()> {
+    if is_own::<T>()
+        && is_own::<L>()
+        && is_own::<R>()
+        && let Some(small) = Small::planned(&plan, &output, &left, &right)
+        // SAFETY: the caller's promise, with elements that the names say.
+        && unsafe { small.run([T::DTYPE, L::DTYPE, R::DTYPE]) }
+    {
+        return Ok(());
+    }
     // SAFETY: the caller's promise.
     unsafe { batches(plan, output, left, right, one::<T, L, R>, one::<T, R, L>) }
 }
@@ -151,6 +164,12 @@ unsafe fn by_name(product: &Product, types: [DType; 3]) -> Result<bool> {
     if product.k.total() == 0 {
         return Ok(false); // zeros
     }
+    if let Some(small) = Small::of(product)
+        // SAFETY: the caller's promise.
+        && unsafe { small.run(types) }
+    {
+        return Ok(true);
+    }
     // SAFETY: the caller's promise.
     if unsafe { vector::run(product, types) }? {
         return Ok(true);
@@ -164,9 +183,10 @@ unsafe fn by_name(product: &Product, types: [DType; 3]) -> Result<bool> {
     macro_rules! first {
         ($($kernel:expr, $left:ty, $right:ty, $sum:ty => $out:ty;)*) => { {
             $(if let Some(kernel) = $kernel {
-                let same = TypeId::of::<(Same<$sum>, Same<$sum>, $sum)>() == TypeId::of::<($left, $right, $out)>();
+                let same = TypeId::of::<(Same<$sum>, Same<$sum>)>() == TypeId::of::<($left, $right)>();
+                let plain = TypeId::of::<$sum>() == TypeId::of::<$out>();
                 let (left, right) = (pack::pack::<$left>, pack::pack::<$right>);
-                let transfer = Transfer { left, right, unload: unload::<$sum, $out>, element: size_of::<$out>(), same };
+                let transfer = Transfer { left, right, unload: unload::<$sum, $out>, element: size_of::<$out>(), same, plain };
                 // SAFETY: the caller's promise; panels are packed as the kernel reads them.
                 unsafe { block::run(kernel, product, transfer)? };
                 return Ok(true);
@@ -262,10 +282,38 @@ unsafe fn by_name(product: &Product, types: [DType; 3]) -> Result<bool> {
 
 /// Writes sums that stand `step` apart, narrowed to elements `T`, at some offsets.
 unsafe fn unload<S: Prim, T: Element>(sums: *const u8, step: usize, to: *mut u8, offsets: &[isize]) {
-    let (sums, to) = (sums.cast::<S>(), to.cast::<T>());
-    for (i, &offset) in offsets.iter().enumerate() {
-        // SAFETY: the caller promises as many sums as offsets, and each a place in the output.
-        unsafe { to.offset(offset).write(T::narrow(sums.add(i * step).read().cast())) };
+    simd::dispatch(Unload::<S, T> { sums: sums.cast(), step, to: to.cast(), offsets });
+}
+
+struct Unload<'a, S, T> {
+    sums: *const S,
+    step: usize,
+    to: *mut T,
+    offsets: &'a [isize],
+}
+
+impl<S: Prim, T: Element> Loop for Unload<'_, S, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        /// Sums that are narrowed together.
+        const TOGETHER: usize = 16;
+        let Unload { sums, step, to, offsets } = self;
+        let mut done = 0;
+        if step == 1 && is_run(offsets) {
+            while done + TOGETHER <= offsets.len() {
+                // SAFETY: the caller of `unload` promises as many sums as offsets, and each a place in the output.
+                unsafe {
+                    let sums = sums.add(done).cast::<[S; TOGETHER]>().read_unaligned();
+                    to.offset(offsets[done]).cast::<[T; TOGETHER]>().write_unaligned(sums.map(|sum| T::narrow(sum.cast())));
+                }
+                done += TOGETHER;
+            }
+        }
+        for (i, &offset) in offsets.iter().enumerate().skip(done) {
+            // SAFETY: as above.
+            unsafe { to.offset(offset).write(T::narrow(sums.add(i * step).read().cast())) };
+        }
     }
 }
 

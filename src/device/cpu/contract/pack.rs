@@ -18,38 +18,41 @@ pub(super) trait Convert: 'static {
     type To: Copy + Default;
     /// Elements of one lane in a unit.
     const DEPTH: usize;
+    /// Whether an element keeps its bits.
+    const KEEPS: bool;
     fn convert(value: Self::From) -> Self::To;
 }
 
 macro_rules! conversions {
-    ($($Name:ident: $from:ty => $to:ty, $depth:literal, |$x:ident| $convert:expr;)*) => { $(
+    ($($Name:ident: $from:ty => $to:ty, $depth:literal, keeps $keeps:literal, |$x:ident| $convert:expr;)*) => { $(
         pub(super) struct $Name;
         impl Convert for $Name {
             type From = $from;
             type To = $to;
             const DEPTH: usize = $depth;
+            const KEEPS: bool = $keeps;
             #[inline(always)]
             fn convert($x: $from) -> $to { $convert }
         }
     )* };
 }
 conversions! {
-    Bf16Pair: bf16 => u16, 2, |x| x.to_bits();
-    Bf16Float: bf16 => f32, 1, |x| f32::from_bits((x.to_bits() as u32) << 16);
-    F16Float: f16 => f32, 1, |x| widen_f16(x.to_bits());
-    FloatDouble: f32 => f64, 1, |x| x as f64;
-    SignedQuad: i8 => u8, 4, |x| x as u8;
-    SignedShifted: i8 => u8, 4, |x| x as u8 ^ 0x80;
-    UnsignedQuad: u8 => u8, 4, |x| x;
-    SignedShort: i8 => i16, 2, |x| x as i16;
-    UnsignedShort: u8 => i16, 2, |x| x as i16;
-    ShortPair: i16 => i16, 2, |x| x;
-    SignedInt: i8 => i32, 1, |x| x as i32;
-    UnsignedInt: u8 => i32, 1, |x| x as i32;
-    ShortInt: i16 => i32, 1, |x| x as i32;
-    UnsignedShortInt: u16 => i32, 1, |x| x as i32;
-    IntLong: i32 => i64, 1, |x| x as i64;
-    UnsignedIntLong: u32 => i64, 1, |x| x as i64;
+    Bf16Pair: bf16 => u16, 2, keeps true, |x| x.to_bits();
+    Bf16Float: bf16 => f32, 1, keeps false, |x| f32::from_bits((x.to_bits() as u32) << 16);
+    F16Float: f16 => f32, 1, keeps false, |x| widen_f16(x.to_bits());
+    FloatDouble: f32 => f64, 1, keeps false, |x| x as f64;
+    SignedQuad: i8 => u8, 4, keeps true, |x| x as u8;
+    SignedShifted: i8 => u8, 4, keeps false, |x| x as u8 ^ 0x80;
+    UnsignedQuad: u8 => u8, 4, keeps true, |x| x;
+    SignedShort: i8 => i16, 2, keeps false, |x| x as i16;
+    UnsignedShort: u8 => i16, 2, keeps false, |x| x as i16;
+    ShortPair: i16 => i16, 2, keeps true, |x| x;
+    SignedInt: i8 => i32, 1, keeps false, |x| x as i32;
+    UnsignedInt: u8 => i32, 1, keeps false, |x| x as i32;
+    ShortInt: i16 => i32, 1, keeps false, |x| x as i32;
+    UnsignedShortInt: u16 => i32, 1, keeps false, |x| x as i32;
+    IntLong: i32 => i64, 1, keeps false, |x| x as i64;
+    UnsignedIntLong: u32 => i64, 1, keeps false, |x| x as i64;
 }
 
 /// An element that goes into a panel as it is.
@@ -58,6 +61,7 @@ impl<T: Copy + Default + 'static> Convert for Same<T> {
     type From = T;
     type To = T;
     const DEPTH: usize = 1;
+    const KEEPS: bool = true;
     #[inline(always)]
     fn convert(value: T) -> T {
         value
@@ -79,7 +83,7 @@ pub(super) fn widen_f16(bits: u16) -> f32 {
 pub(super) type Pack = unsafe fn(from: *const u8, lanes: &[isize], k: &[isize], width: usize, to: *mut u8);
 
 /// # Safety
-/// Every lane plus every `k` offset is an element `C::From`; `to` has room for a panel.
+/// Every lane plus every `k` offset is an element `C::From`; `to` has room for a panel and [`BEYOND`] bytes.
 pub(super) unsafe fn pack<C: Convert>(from: *const u8, lanes: &[isize], k: &[isize], width: usize, to: *mut u8) {
     simd::dispatch(Panel::<C> { from: from.cast(), lanes, k, width, to: to.cast() });
 }
@@ -91,6 +95,9 @@ struct Panel<'a, C: Convert> {
     width: usize,
     to: *mut C::To,
 }
+
+/// What is written beyond a panel: a vector, whose first lane is in it.
+pub(super) const BEYOND: usize = 64;
 
 /// Units and lanes that are turned together.
 pub(super) const BLOCK: usize = 16;
@@ -127,6 +134,8 @@ impl<C: Convert> Panel<'_, C> {
                         let mut block = [C::To::default(); BLOCK * 4];
                         for d in 0..depth {
                             let values = rows[d].add(lane).cast::<[C::From; BLOCK]>().read_unaligned();
+                            #[cfg(target_arch = "x86_64")]
+                            micro::soon(rows[d].wrapping_add(lane + 2 * width)); // the next panels' lanes of this row
                             for t in 0..BLOCK {
                                 block[t * depth + d] = C::convert(values[t]);
                             }
@@ -180,6 +189,18 @@ impl<C: Convert> Panel<'_, C> {
             let start = along[0];
             for first in (0..width).step_by(BLOCK) {
                 let count = BLOCK.min(width - first);
+                #[cfg(target_arch = "x86_64")]
+                if C::KEEPS && size_of::<C::To>() * C::DEPTH == 4 && micro::turns() {
+                    let nothing = [C::To::default(); BLOCK * 4];
+                    let lane = |lane: usize| match lanes.get(first + lane) {
+                        Some(&offset) if lane < count => self.from.wrapping_offset(offset.wrapping_add(start)).cast(),
+                        _ => nothing.as_ptr().cast(),
+                    };
+                    let to = self.to.wrapping_add((block * BLOCK * width + first) * C::DEPTH);
+                    // SAFETY: lanes plus an offset of `k`, which is a run, or zeros; the processor has the instructions.
+                    unsafe { micro::turn(std::array::from_fn(lane), to.cast(), width) };
+                    continue;
+                }
                 for lane in 0..count {
                     let row = &mut rows[lane];
                     if let Some(&offset) = lanes.get(first + lane) {
@@ -233,13 +254,13 @@ fn first_of<T: Copy, const N: usize>(values: &[T; BLOCK * 4]) -> [T; N] {
 /// Writes row `lane` of `rows`, a run of units, as column `lane` of a panel.
 ///
 /// # Safety
-/// Room for `BLOCK` units at `to`, `width` lanes apart.
+/// Room for `BLOCK` units at `to`, `width` lanes apart, and for [`BEYOND`] bytes.
 #[inline(always)]
 unsafe fn turn<C: Convert>(rows: &[[C::To; BLOCK * 4]; BLOCK], count: usize, to: *mut C::To, width: usize) {
     #[cfg(target_arch = "x86_64")]
     if size_of::<C::To>() * C::DEPTH == 4 && micro::turns() {
         // SAFETY: units of 4 bytes, in rows of a fixed length; the processor has the instructions.
-        return unsafe { micro::turn(rows.as_ptr().cast(), size_of::<[C::To; BLOCK * 4]>() / 4, count, to.cast(), width) };
+        return unsafe { micro::turn(std::array::from_fn(|lane| rows[lane].as_ptr().cast()), to.cast(), width) };
     }
     for unit in 0..BLOCK {
         for lane in 0..count {

@@ -46,6 +46,9 @@ pub(super) trait Kernel: Copy + Send + Sync + 'static {
     /// The panel has `units` units.
     unsafe fn start(panel: *const Self::Unit, units: usize) -> Option<[Self::Sum; MOST_ROWS]>;
 
+    /// Asks for two vectors of each of some units, which will be read soon.
+    fn fetch(self, _from: *const Self::Unit, _step: isize, _units: usize) {}
+
     /// Computes one tile.
     ///
     /// # Safety

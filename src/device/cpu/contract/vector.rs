@@ -3,7 +3,7 @@
 //! Imports: `error`, `scalar`, `element`.
 
 use super::super::simd::{self, Loop};
-use super::block::{PARALLEL, Product, Room, each};
+use super::block::{PARALLEL, Product, Room, each, threads};
 use super::pack::*;
 use crate::error::Result;
 use crate::scalar::{Arith, DType, Num};
@@ -68,11 +68,11 @@ pub(super) unsafe fn run(product: &Product, types: [DType; 3]) -> Result<bool> {
     Ok(true)
 }
 
-/// Rows of the output that one task computes.
-const TASK: usize = 1024;
+/// Rows of the output that one task computes; tasks of columns read runs of this length.
+const TASK: usize = 4096;
 /// Rows that are read together.
 const ROWS: usize = 4;
-/// Sums that run side by side.
+/// Sums of one row that run side by side.
 const LANES: usize = 32;
 /// Terms that are summed before they are added to the rest.
 const LEAF: usize = 4096;
@@ -105,8 +105,9 @@ where
             unsafe { pack::<Flat<R>>(right, along, &[0], along.len(), vector.at().add(from * size_of::<L::To>())) };
         }
         let vector = Shared(vector.at().cast_const().cast::<L::To>());
-        let task = if rows <= TASK { rows.div_ceil(8).max(64) } else { TASK };
-        each(rows.div_ceil(task), rows.saturating_mul(deep) >= PARALLEL, &|index| {
+        let many = rows.saturating_mul(deep) >= PARALLEL;
+        let task = if many { rows.div_ceil(2 * threads()).clamp(64, TASK) } else { rows };
+        each(rows.div_ceil(task), many, &|index| {
             let (first, vector) = (index * task, vector.get());
             let count = task.min(rows - first);
             simd::dispatch(Part { matrix: self, vector, first, count });
@@ -132,6 +133,7 @@ impl<C: Convert> Convert for Flat<C> {
     type From = C::From;
     type To = C::To;
     const DEPTH: usize = 1;
+    const KEEPS: bool = C::KEEPS;
     #[inline(always)]
     fn convert(value: C::From) -> C::To {
         C::convert(value)
@@ -144,6 +146,18 @@ struct Part<'a, L: Convert, R, T> {
     vector: *const L::To,
     first: usize,
     count: usize,
+}
+
+/// The sum of all, by halves; arrays of constant lengths stay in registers.
+#[inline(always)]
+fn halved<P: Num>(sums: [P; LANES]) -> P {
+    macro_rules! halves {
+        ($sums:ident; $($half:literal)*) => { $(
+            let $sums: [P; $half] = std::array::from_fn(|lane| P::arith(Arith::Add, $sums[lane], $sums[lane + $half]));
+        )* };
+    }
+    halves!(sums; 16 8 4 2 1);
+    sums[0]
 }
 
 #[inline(always)]
@@ -159,7 +173,12 @@ where
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        if self.matrix.rows { self.by_rows() } else { self.by_columns() }
+        // Sums of this many rows stay in the first cache, and the longer the run of a column, the better it is read.
+        match self.matrix.rows {
+            true => self.by_rows(),
+            false if self.count <= 256 => self.by_columns::<256>(),
+            false => self.by_columns::<4096>(),
+        }
     }
 }
 
@@ -215,15 +234,8 @@ where
                     }
                     p += here;
                 }
-                for (total, sums) in totals.iter_mut().zip(&mut sums) {
-                    let mut half = LANES / 2;
-                    while half > 0 {
-                        for lane in 0..half {
-                            sums[lane] = L::To::arith(Arith::Add, sums[lane], sums[lane + half]);
-                        }
-                        half /= 2;
-                    }
-                    *total = L::To::arith(Arith::Add, *total, sums[0]);
+                for (total, sums) in totals.iter_mut().zip(sums) {
+                    *total = L::To::arith(Arith::Add, *total, halved(sums));
                 }
             }
             for (r, total) in totals.into_iter().enumerate().take(rows) {
@@ -235,10 +247,9 @@ where
     }
 
     #[inline(always)]
-    fn by_columns(&self) {
-        /// Columns that are read together, and rows whose sums stay in the first cache.
+    fn by_columns<const NEAR: usize>(&self) {
+        /// Columns that are read together.
         const COLUMNS: usize = 8;
-        const NEAR: usize = 512;
         let Product { k, left, out, .. } = self.matrix.product;
         let Some([along, _]) = k.single() else { return };
         let deep = k.total();

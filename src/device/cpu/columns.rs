@@ -1,0 +1,220 @@
+//! Columns, reduced side by side: a kept axis is the one to go along in memory.
+//!
+//! Imports: `scalar`, `element`, `kernel`, `device`.
+
+use super::fold::{Cascade, State};
+use super::io::{At, Scratch, Words};
+use super::pack;
+use super::reduce::{Job, SCRATCH};
+use super::simd::{self, Loop};
+use super::walk::{Addresses, Index, Walk};
+use crate::device::MAX_OPERANDS;
+use crate::element::{Compute, Element};
+use crate::kernel::{Body, Reducer};
+use crate::scalar::{Lane, Run};
+use std::ops::Range;
+
+/// Columns that are reduced side by side, in registers.
+pub(super) const WIDTH: usize = 64;
+/// How many times as many are taken together, some rows at a time, so that memory is read in longer runs.
+const STRIPS: usize = 4;
+/// Leaves of columns are counted in this many binary digits: states of many columns take room on the stack.
+const DIGITS: usize = 16;
+/// Rows that one strip absorbs before the next strip has its turn.
+const TURN: usize = 16;
+/// Rows of columns that are absorbed before their states join the tree.
+const LEAF_ROWS: usize = 128;
+
+impl Job<'_> {
+    /// # Safety
+    /// As the job's drive, for columns.
+    pub(super) unsafe fn by_columns(&self, outer: &Walk, inner: &Walk, count: usize) {
+        let mut words = Words::<{ SCRATCH / 8 }>::uninit();
+        let room = Scratch::over(&mut words);
+        let mut scratch = [None; MAX_OPERANDS];
+        // A strip of one row of every operand fits the scratch, several strips of many operands do not.
+        let block = self.block(SCRATCH);
+        let most = if block < STRIPS * WIDTH { WIDTH } else { STRIPS * WIDTH };
+        let rows = (block / most).clamp(1, LEAF_ROWS);
+        for (k, slot) in self.inputs.slots.iter().enumerate() {
+            if outer.inner_step(k + 1) != slot.element as isize {
+                scratch[k] = Some(room.take(rows * most * slot.element));
+            }
+        }
+        let rows = if scratch.iter().any(Option::is_some) { rows } else { LEAF_ROWS };
+        let (mut index, mut done) = (outer.index_of(0), 0);
+        while done < outer.numel() {
+            let width = outer.left_in_row(&index).min(most);
+            let walk = inner.from(self.addresses(outer, &index));
+            let mut tiles = Tiles { job: self, outer, walk, index: inner.index_of(0), left: count, width, most, rows, scratch };
+            // SAFETY: as for rows, for `width` outputs along the fastest kept axis.
+            unsafe { (self.kernel.columns)(self.body, &mut tiles, count, outer.address_at(0, &index), outer.inner_step(0)) };
+            outer.advance(&mut index, width);
+            done += width;
+        }
+    }
+}
+
+/// The values of several rows side by side, some rows at a time.
+pub(super) struct Tiles<'a> {
+    job: &'a Job<'a>,
+    outer: &'a Walk,
+    walk: Walk,
+    index: Index,
+    left: usize,
+    width: usize,
+    /// Columns that a packed row has room for.
+    most: usize,
+    rows: usize,
+    scratch: [Option<*mut u8>; MAX_OPERANDS],
+}
+
+impl Tiles<'_> {
+    /// The next rows: the pointers of the first, the steps from one to the next in bytes, and how many; 0 at the end.
+    fn next(&mut self, most: usize) -> (Addresses, [isize; MAX_OPERANDS], usize) {
+        let n = self.left.min(self.rows).min(most).min(self.walk.left_in_row(&self.index));
+        let mut base = [std::ptr::null_mut(); MAX_OPERANDS + 1];
+        let mut step = [0; MAX_OPERANDS];
+        for (k, slot) in self.job.inputs.slots.iter().enumerate() {
+            let from = self.walk.address_at(k, &self.index);
+            let Some(tile) = self.scratch[k] else {
+                (base[k], step[k]) = (from, self.walk.inner_step(k));
+                continue;
+            };
+            (base[k], step[k]) = (tile, (self.most * slot.element) as isize);
+            for row in 0..n as isize {
+                // SAFETY: `width` elements across the kept axis, promised by the caller of `drive`, into their tile row.
+                unsafe {
+                    let to = tile.offset(row * step[k]);
+                    let from = from.offset(row * self.walk.inner_step(k));
+                    pack::strided(to, slot.element as isize, from, self.outer.inner_step(k + 1), self.width, slot.element);
+                }
+            }
+        }
+        self.walk.advance(&mut self.index, n);
+        self.left -= n;
+        let mut steps = [0; MAX_OPERANDS];
+        for (to, &read) in steps.iter_mut().zip(self.job.inputs.reads) {
+            *to = step[read as usize];
+        }
+        (self.job.spread(&base), steps, n)
+    }
+}
+
+/// Reduces several columns to as many outputs, `out_step` bytes apart.
+///
+/// # Safety
+/// `body` points to a `B`; the tiles hold its operands' elements; the outputs have room for one `R::Out` each.
+pub(super) unsafe fn columns<B: Body, R: Reducer<B::Out>>(
+    body: *const (),
+    tiles: &mut Tiles<'_>,
+    count: usize,
+    out: *mut u8,
+    out_step: isize,
+) {
+    // SAFETY: the caller's promise; bodies are `Copy`.
+    let body = unsafe { body.cast::<B>().read() };
+    let combine = |mut a: [State<B, R>; WIDTH], b: [State<B, R>; WIDTH]| {
+        for j in 0..WIDTH {
+            a[j] = R::combine::<Run>(a[j], b[j]);
+        }
+        a
+    };
+    let identity = [R::identity::<Run>(); WIDTH];
+    let width = tiles.width;
+    let mut cascades: [_; STRIPS] = std::array::from_fn(|_| Cascade::<[State<B, R>; WIDTH], DIGITS>::new());
+    let used = width.div_ceil(WIDTH);
+    let (mut at, mut more) = (0, true);
+    while more {
+        let mut states = [identity; STRIPS];
+        let mut filled = 0;
+        while filled < LEAF_ROWS {
+            let (pointers, steps, n) = tiles.next(LEAF_ROWS - filled);
+            if n == 0 {
+                more = false;
+                break;
+            }
+            simd::dispatch(AbsorbColumns::<B, R> { body, pointers, steps, n, width, at, states: &mut states });
+            at += n;
+            filled += n;
+        }
+        if filled > 0 {
+            for (cascade, states) in cascades[..used].iter_mut().zip(states) {
+                cascade.push(states, combine);
+            }
+        }
+    }
+    // By reference: a move of all of them would take a third of the time that 256 columns of 256 do.
+    for (strip, cascade) in cascades.iter().enumerate().take(used) {
+        let states = cascade.join(identity, combine);
+        for (j, state) in states.into_iter().enumerate().take(width - strip * WIDTH) {
+            let value = R::finish::<Run>(state, Lane(count as i64)).0;
+            // SAFETY: the caller's promise.
+            unsafe { out.offset((strip * WIDTH + j) as isize * out_step).cast::<R::Out>().write(R::Out::narrow(value)) };
+        }
+    }
+}
+
+struct AbsorbColumns<'a, B: Body, R: Reducer<B::Out>> {
+    body: B,
+    pointers: Addresses,
+    steps: [isize; MAX_OPERANDS],
+    n: usize,
+    width: usize,
+    at: usize,
+    states: &'a mut [[State<B, R>; WIDTH]; STRIPS],
+}
+
+impl<B: Body, R: Reducer<B::Out>> Loop for AbsorbColumns<'_, B, R> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let AbsorbColumns { body, mut pointers, steps, n, width, at, states } = self;
+        for from in (0..n).step_by(TURN) {
+            let rows = TURN.min(n - from);
+            for (strip, result) in states.iter_mut().enumerate().take(width.div_ceil(WIDTH)) {
+                *result = strip_of::<B, R>(body, pointers, steps, rows, at + from, strip * WIDTH..width, *result);
+            }
+            for k in 0..B::LOADS {
+                pointers[k] = pointers[k].wrapping_offset(rows as isize * steps[k]);
+            }
+        }
+    }
+}
+
+/// Takes some rows of up to `WIDTH` of the columns into their states.
+#[inline(always)]
+fn strip_of<B: Body, R: Reducer<B::Out>>(
+    body: B,
+    mut pointers: Addresses,
+    steps: [isize; MAX_OPERANDS],
+    rows: usize,
+    at: usize,
+    columns: Range<usize>,
+    mut states: [State<B, R>; WIDTH],
+) -> [State<B, R>; WIDTH] {
+    for row in 0..rows {
+        let at = Lane((at + row) as i64);
+        let here = pointers;
+        let value = |i: usize| body.eval::<Run>(&mut At::<false> { pointers: &here, next: 0, output: 0, i });
+        if columns.len() >= WIDTH {
+            for j in 0..WIDTH {
+                states[j] = R::absorb::<Run>(states[j], value(columns.start.wrapping_add(j)), at);
+            }
+        } else {
+            // Every state absorbs and those beyond the last column forget it, as in `fold::absorb`.
+            let mut buffer = [Compute::<B::Out>::default(); WIDTH];
+            for j in 0..columns.len() {
+                buffer[j] = value(columns.start.wrapping_add(j)).0;
+            }
+            for j in 0..WIDTH {
+                let next = R::absorb::<Run>(states[j], Lane(buffer[j]), at);
+                states[j] = if j < columns.len() { next } else { states[j] };
+            }
+        }
+        for k in 0..B::LOADS {
+            pointers[k] = pointers[k].wrapping_offset(steps[k]);
+        }
+    }
+    states
+}

@@ -1,0 +1,90 @@
+//! Copies between layouts, for elements of any type.
+//!
+//! Rows that stand crosswise are turned, a strip of columns at a time: down a strip each source line is read in order, a
+//! cache line for every square, and the output a few lines a row. Large outputs go past the caches, from a tile in the
+//! first of them where they do not come as they are.
+//! Imports: `device`.
+
+use super::drive::{STREAM, STRIP, is_large};
+use super::io::{Scratch, Words};
+use super::pack;
+use super::walk::{self, Order, Walk};
+use crate::device::Slot;
+
+/// Bytes of a tile.
+const TILE: usize = 16 << 10;
+/// How far ahead a row that is streamed as it stands is fetched, in bytes.
+const AHEAD: usize = 1 << 10;
+
+/// Copies every element of `from` to the same index of `to`.
+///
+/// # Safety
+/// As [`Device::copy`](crate::device::Device::copy).
+pub(super) unsafe fn copy(sizes: &[usize], to: Slot<'_>, from: Slot<'_>) {
+    let large = is_large(sizes, &to);
+    walk::each(sizes, &[to, from], Order::OfOutput, &mut |walk| {
+        walk::parallel(walk, 1, &|part| {
+            // SAFETY: the parts of the walk reach only what the caller promised, and each element of `to` once.
+            unsafe { copy_part(&part, to.element, large) };
+            pack::fence();
+        });
+    });
+}
+
+unsafe fn copy_part(walk: &Walk, element: usize, large: bool) {
+    let [along_to, along_from] = [0, 1].map(|k| walk.inner_step(k));
+    let width = element as isize;
+    let crosswise = if along_from == width { None } else { walk.crosswise(1, element) };
+    let axis = crosswise.or(walk.second());
+    let (height, inner) = (axis.map_or(1, |axis| walk.size(axis)), walk.inner());
+    let [down_to, down_from] = [0, 1].map(|k| axis.map_or(0, |axis| walk.step(axis, k)));
+    let streams = large && along_to == width && 0 < element && element <= 16;
+    let (rows, columns) = match crosswise {
+        _ if streams && along_from == width => (1, inner),
+        _ if streams => tile(inner, element, crosswise.is_some()),
+        Some(_) => (height, STRIP),
+        None => (height, inner),
+    };
+    let mut words = Words::<{ TILE / 8 }>::uninit();
+    let room = Scratch::over(&mut words).take(TILE);
+    let around = walk.around(axis);
+    let mut index = around.index_of(0);
+    for _ in 0..around.numel() {
+        let [to, from] = [0, 1].map(|k| around.address_at(k, &index));
+        for left in (0..inner).step_by(columns) {
+            for top in (0..height).step_by(rows) {
+                let (rows, columns) = (rows.min(height - top), columns.min(inner - left));
+                let at = |down: isize, along: isize| (top as isize).wrapping_mul(down).wrapping_add((left as isize).wrapping_mul(along));
+                let to = to.wrapping_offset(at(down_to, along_to));
+                let from = from.wrapping_offset(at(down_from, along_from));
+                let nbytes = columns * element;
+                // SAFETY: a rectangle of both, as the caller promised; a tile has room for it.
+                unsafe {
+                    if !streams {
+                        pack::rectangle(to, [down_to, along_to], from, [down_from, along_from], [rows, columns], element);
+                    } else if along_from == width {
+                        pack::stream_and_fetch(to, from, nbytes, &[from.wrapping_add(AHEAD)]);
+                    } else {
+                        pack::rectangle(room, [nbytes as isize, width], from, [down_from, along_from], [rows, columns], element);
+                        if down_to == nbytes as isize {
+                            pack::stream(to, room, rows * nbytes);
+                        } else {
+                            for row in 0..rows {
+                                pack::stream(to.wrapping_offset(row as isize * down_to), room.wrapping_add(row * nbytes), nbytes);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        around.advance(&mut index, 1);
+    }
+}
+
+/// Rows and columns of a tile: whole cache lines of what stands crosswise, many rows where these are short.
+fn tile(inner: usize, element: usize, crosswise: bool) -> (usize, usize) {
+    let line = if crosswise { 64 / element } else { 1 };
+    let columns = inner.min(if crosswise { STRIP } else { STREAM / element });
+    let rows = if columns == inner { TILE / (columns * element) / line * line } else { line };
+    (rows, columns)
+}

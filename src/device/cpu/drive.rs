@@ -1,0 +1,316 @@
+//! What feeds a kernel: operands as they stand where they are runs, and in tiles where they are not.
+//!
+//! Nothing here is generic over the program: it is compiled once.
+//! Imports: `device`.
+
+use super::io::{Scratch, Words};
+use super::map::WIDEST;
+use super::pack;
+use super::walk::{self, Addresses, Order, Steps, Walk};
+use crate::device::{MAX_OPERANDS, Slot};
+
+/// Elements of a row that are packed at a time, at most.
+const BLOCK: usize = 1024;
+/// Rows that are packed side by side where none stands crosswise.
+const ROWS: usize = 8;
+/// The steps of one row.
+const STAY: Steps = [0; MAX_OPERANDS + 1];
+/// Columns of a tile where an operand stands crosswise: so many streams are read at a time, and rows written this long.
+pub(super) const STRIP: usize = 256;
+/// Bytes of a row that are streamed at a time: where reading and writing take turns, short pieces overlap best.
+pub(super) const STREAM: usize = 1536;
+/// How many operands are fetched ahead, at most: with four, what is fetched drives out what is read.
+const FETCHED: usize = 2;
+/// Outputs of this many bytes go past the caches: half of a large one.
+const STREAMED: usize = 16 << 20;
+/// Bytes of packed elements of all operands together: they stay in the first-level cache.
+const SCRATCH: usize = 32 * 1024;
+
+/// The contiguous loop of a program: `size` is how many rows, and of how many elements; see [`MapKernel`](super::MapKernel).
+pub(super) type RowsFn = unsafe fn(program: *const (), size: [usize; 2], pointers: &Addresses, down: &Steps);
+
+/// Outputs, then inputs.
+pub(super) fn together<'a>(outputs: &[Slot<'a>], inputs: &[Slot<'a>]) -> [Slot<'a>; MAX_OPERANDS] {
+    let mut slots = [Slot { address: std::ptr::null_mut(), stride: &[], element: 0 }; MAX_OPERANDS];
+    slots[..outputs.len()].copy_from_slice(outputs);
+    slots[outputs.len()..outputs.len() + inputs.len()].copy_from_slice(inputs);
+    slots
+}
+
+/// Whether an output is larger than the caches by far.
+pub(super) fn is_large(sizes: &[usize], output: &Slot<'_>) -> bool {
+    walk::numel(sizes).saturating_mul(output.element) >= STREAMED
+}
+
+/// A kernel and its program, without their type: so that what feeds it is compiled once.
+pub(super) struct Job<'a> {
+    /// The contiguous loop.
+    pub(super) rows: RowsFn,
+    pub(super) program: *const (),
+    /// How many operands are written: the first.
+    pub(super) outputs: usize,
+    /// The first operand that is read: in place they are the same.
+    pub(super) first: usize,
+    pub(super) reads: &'a [u8],
+    /// Whether outputs go past the caches.
+    pub(super) streams: bool,
+}
+// SAFETY: programs are `Send + Sync` by their trait's bounds and outlive the job.
+unsafe impl Sync for Job<'_> {}
+
+/// Where the elements of each operand are packed; `None` where they can be used as they stand.
+pub(super) type Packed = [Option<*mut u8>; MAX_OPERANDS];
+
+impl Job<'_> {
+    pub(super) unsafe fn drive(&self, sizes: &[usize], outputs: &[Slot<'_>], inputs: &[Slot<'_>]) {
+        let slots = together(outputs, inputs);
+        let slots = &slots[..outputs.len() + inputs.len()];
+        walk::each(sizes, slots, Order::OfOutput, &mut |walk| {
+            walk::parallel(walk, 1, &|part| {
+                // SAFETY: the parts of the walk reach only what the caller promised, and each output once.
+                unsafe { self.part(&part, slots) }
+                pack::fence();
+            });
+        });
+    }
+
+    /// Operands that are one contiguous run each, without threads: nothing to walk.
+    pub(super) unsafe fn one_run(&self, n: usize, outputs: &[Slot<'_>], inputs: &[Slot<'_>]) {
+        let mut pointers = [std::ptr::null_mut(); MAX_OPERANDS + 1];
+        let addresses = outputs.iter().map(|slot| slot.address).chain(self.reads.iter().map(|&read| inputs[read as usize].address));
+        for (pointer, address) in pointers.iter_mut().zip(addresses) {
+            *pointer = address;
+        }
+        // SAFETY: the caller's promise.
+        unsafe { (self.rows)(self.program, [1, n], &pointers, &STAY) };
+    }
+
+    /// What the program's outputs have, then what each of its loads has, from what each operand has.
+    fn spread<T: Copy>(&self, base: &[T; MAX_OPERANDS + 1]) -> [T; MAX_OPERANDS + 1] {
+        let mut pointers = *base;
+        for (pointer, &read) in pointers[self.first..].iter_mut().zip(self.reads) {
+            *pointer = base[self.first + read as usize];
+        }
+        pointers
+    }
+
+    /// Runs the kernel on `rows` rows of `n` elements, which begin at `base` and stand `down` bytes apart.
+    ///
+    /// # Safety
+    /// The kernel's promise, for every row.
+    pub(super) unsafe fn each_row(&self, base: &Addresses, down: &Steps, rows: usize, n: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { (self.rows)(self.program, [rows, n], &self.spread(base), &self.spread(down)) };
+    }
+
+    unsafe fn part(&self, walk: &Walk, slots: &[Slot<'_>]) {
+        let linear = |k: usize| walk.is_linear(k, slots[k].element);
+        let buffered = |k: usize| k < self.outputs && self.streams;
+        let n = walk.numel();
+        if (0..slots.len()).all(|k| linear(k) && !buffered(k)) {
+            // SAFETY: every operand is one run of `n` elements.
+            return unsafe { (self.rows)(self.program, [1, n], &self.spread(&walk.address), &STAY) };
+        }
+        let mut words = Words::<{ SCRATCH / 8 }>::uninit();
+        let room = Scratch::over(&mut words);
+        // Rows that are long enough are taken whole, several side by side; short ones are gathered, several to a block.
+        let by_rows = walk.inner() >= 32;
+        let is_packed = |k: usize| {
+            let in_rows = by_rows && walk.inner_step(k) == slots[k].element as isize;
+            buffered(k) || !(in_rows || linear(k))
+        };
+        let runs = |k: usize| walk.inner_step(k) == slots[k].element as isize || (k >= self.first && walk.inner_step(k) == 0);
+        if self.streams && by_rows && (0..slots.len()).all(runs) {
+            // SAFETY: the caller's promise; every operand is contiguous along rows, or stands still there.
+            return unsafe { self.streamed(walk, slots, &room) };
+        }
+        let widths: usize = (0..slots.len()).filter(|&k| is_packed(k)).map(|k| slots[k].element).sum();
+        let stands = |&k: &usize| by_rows && is_packed(k) && walk.inner_step(k) != 0;
+        let crosswise = (0..slots.len()).filter(stands).find_map(|k| walk.crosswise(k, slots[k].element));
+        let axis = crosswise.or(walk.second());
+        let (rows, block) = if widths == 0 {
+            (usize::MAX, usize::MAX)
+        } else {
+            // A tile is one cache line high where an operand stands crosswise.
+            let element = slots.iter().map(|slot| slot.element).max().unwrap_or(1).clamp(1, WIDEST);
+            let (rows, most) = match (crosswise, axis) {
+                (Some(_), _) => (64 / element, STRIP),
+                (_, Some(_)) if by_rows => ((SCRATCH / 2 / (walk.inner() * widths)).max(ROWS), BLOCK),
+                _ => (1, BLOCK),
+            };
+            let block = ((SCRATCH - 8 * MAX_OPERANDS) / (rows * widths)).min(most) / 16 * 16;
+            // Parts of one length, as far as it goes.
+            let parts = if by_rows { walk.inner().div_ceil(block.max(1)) } else { 1 };
+            (rows, if parts > 1 { walk.inner().div_ceil(parts).next_multiple_of(16) } else { block.max(1) })
+        };
+        let packed = std::array::from_fn(|k| (k < slots.len() && is_packed(k)).then(|| room.take(rows * block * slots[k].element)));
+        // SAFETY: the caller's promise; there is room for `rows · block` elements of each packed operand.
+        unsafe {
+            if by_rows {
+                self.in_rows(walk, slots, &packed, (axis, crosswise.is_some()), [rows, block]);
+            } else {
+                self.gathered(walk, slots, &packed, block);
+            }
+        }
+    }
+
+    /// Rows whose outputs go past the caches, a short piece at a time: while one is streamed, what the next reads is
+    /// fetched. Every operand is contiguous along rows, or an input that stands still.
+    unsafe fn streamed(&self, walk: &Walk, slots: &[Slot<'_>], room: &Scratch<'_>) {
+        let still = |k: usize| walk.inner_step(k) == 0;
+        let tiled = |k: usize| k < self.outputs || still(k);
+        let widths: usize = (0..slots.len()).filter(|&k| tiled(k)).map(|k| slots[k].element).sum();
+        let most = STREAM / slots[0].element;
+        let block = most.min((SCRATCH - 8 * MAX_OPERANDS) / widths).min(walk.inner());
+        let tiles: Packed = std::array::from_fn(|k| (k < slots.len() && tiled(k)).then(|| room.take(block * slots[k].element)));
+        let (mut base, mut step) = ([std::ptr::null_mut(); MAX_OPERANDS + 1], STAY);
+        for (k, slot) in slots.iter().enumerate() {
+            step[k] = if tiled(k) { 0 } else { (block * slot.element) as isize };
+        }
+        let (loads, step) = (self.first..self.first + self.reads.len(), self.spread(&step));
+        let around = walk.around(None);
+        let mut index = around.index_of(0);
+        for _ in 0..around.numel() {
+            let mut to = [std::ptr::null_mut(); MAX_OPERANDS];
+            for (k, slot) in slots.iter().enumerate() {
+                let at = around.address_at(k, &index);
+                base[k] = tiles[k].unwrap_or(at);
+                if k < self.outputs {
+                    to[k] = at;
+                } else if still(k) {
+                    // SAFETY: one element, and room for a block of it.
+                    unsafe { pack::strided(base[k], slot.element as isize, at, 0, block, slot.element) };
+                }
+            }
+            let mut pointers = self.spread(&base);
+            let mut left = walk.inner();
+            while left > 0 {
+                let n = block.min(left);
+                left -= n;
+                // SAFETY: `n` elements of every operand; outputs are tiles.
+                unsafe { (self.rows)(self.program, [1, n], &pointers, &STAY) };
+                let (mut ahead, mut count) = ([std::ptr::null_mut(); FETCHED], 0);
+                for k in loads.clone() {
+                    pointers[k] = pointers[k].wrapping_offset(step[k]);
+                    if step[k] != 0 && count < FETCHED {
+                        ahead[count] = pointers[k];
+                        count += 1;
+                    }
+                }
+                for k in 0..self.outputs {
+                    let nbytes = n * slots[k].element;
+                    // SAFETY: `n` elements of an output, from its tile.
+                    unsafe { pack::stream_and_fetch(to[k], pointers[k], nbytes, if k == 0 { &ahead[..count] } else { &[] }) };
+                    to[k] = to[k].wrapping_add(nbytes);
+                }
+            }
+            around.advance(&mut index, 1);
+        }
+    }
+
+    /// Tiles of some rows, which stand along `axis` if there is one, and up to `block` columns; those of one strip of
+    /// columns after each other where an operand stands crosswise, so that it is read in order.
+    unsafe fn in_rows(
+        &self,
+        walk: &Walk,
+        slots: &[Slot<'_>],
+        packed: &Packed,
+        (axis, strips): (Option<usize>, bool),
+        [most, block]: [usize; 2],
+    ) {
+        let height = axis.map_or(1, |axis| walk.size(axis));
+        let step = |k: usize| axis.map_or(0, |axis| walk.step(axis, k));
+        let around = walk.around(axis);
+        let mut index = around.index_of(0);
+        let (high, wide) = (height.div_ceil(most), walk.inner().div_ceil(block));
+        // The corner of the tile with some number.
+        let place = |tile: usize| {
+            let (down, along) = if strips { (tile % high, tile / high) } else { (tile / wide, tile % wide) };
+            [down * most, along * block]
+        };
+        for _ in 0..around.numel() {
+            let origin: [*mut u8; MAX_OPERANDS] =
+                std::array::from_fn(|k| if k < slots.len() { around.address_at(k, &index) } else { std::ptr::null_mut() });
+            for tile in 0..high * wide {
+                let [top, left] = place(tile);
+                let (rows, columns) = (most.min(height - top), block.min(walk.inner() - left));
+                let at = |k: usize, [top, left]: [usize; 2]| {
+                    let to = (top as isize).wrapping_mul(step(k)).wrapping_add((left as isize).wrapping_mul(walk.inner_step(k)));
+                    origin[k].wrapping_offset(to)
+                };
+                let corner = |k: usize| at(k, [top, left]);
+                let (mut base, mut down) = ([std::ptr::null_mut(); MAX_OPERANDS + 1], [0; MAX_OPERANDS + 1]);
+                for (k, slot) in slots.iter().enumerate() {
+                    (base[k], down[k]) = match packed[k] {
+                        Some(room) => (room, (block * slot.element) as isize),
+                        None => (corner(k), step(k)),
+                    };
+                    // What stands still along rows is the same in every block of columns.
+                    let is_there = !strips && left > 0 && walk.inner_step(k) == 0;
+                    if k >= self.first && packed[k].is_some() && !is_there {
+                        let (room, steps) = ([down[k], slot.element as isize], [step(k), walk.inner_step(k)]);
+                        // SAFETY: a tile of this operand, which the caller promised, into room for it.
+                        unsafe { pack::rectangle(base[k], room, corner(k), steps, [rows, columns], slot.element) };
+                    }
+                }
+                // SAFETY: every pointer has rows of `columns` elements; outputs are packed or overlap nothing.
+                unsafe { self.each_row(&base, &down, rows, columns) };
+                for (k, slot) in slots.iter().enumerate().take(self.outputs) {
+                    let Some(room) = packed[k] else { continue };
+                    // What the next tile reads as it stands is fetched while the first output of this one is streamed.
+                    let plain = |&j: &usize| packed[j].is_none() && slots[j].element == slot.element;
+                    let (mut next, mut count) = ([(std::ptr::null_mut(), 0); FETCHED], 0);
+                    for j in (self.first..slots.len()).filter(plain).take(if self.streams && k == 0 { FETCHED } else { 0 }) {
+                        next[count] = (at(j, place(tile + 1)), step(j));
+                        count += 1;
+                    }
+                    for row in 0..rows as isize {
+                        let to = corner(k).wrapping_offset(row * step(k));
+                        let from = room.wrapping_add(row as usize * block * slot.element);
+                        let ahead = next.map(|(at, down): (*mut u8, isize)| at.wrapping_offset(row.wrapping_mul(down)));
+                        // SAFETY: a row of the output's tile, which the caller promised, from where it was packed.
+                        unsafe { self.put(to, walk.inner_step(k), from, columns, slot.element, &ahead[..count]) };
+                    }
+                }
+            }
+            around.advance(&mut index, 1);
+        }
+    }
+
+    pub(super) unsafe fn put(&self, to: *mut u8, step: isize, from: *mut u8, n: usize, element: usize, ahead: &[*mut u8]) {
+        // SAFETY: the caller's promise: `n` elements at both ends.
+        unsafe {
+            if self.streams && step == element as isize {
+                pack::stream_and_fetch(to, from, n * element, ahead);
+            } else {
+                pack::strided(to, step, from, element as isize, n, element);
+            }
+        }
+    }
+
+    /// Blocks of several short rows.
+    unsafe fn gathered(&self, walk: &Walk, slots: &[Slot<'_>], packed: &Packed, block: usize) {
+        let (mut index, mut done, n) = (walk.index_of(0), 0, walk.numel());
+        while done < n {
+            let len = block.min(n - done);
+            let mut base = [std::ptr::null_mut(); MAX_OPERANDS + 1];
+            for (k, slot) in slots.iter().enumerate() {
+                base[k] = packed[k].unwrap_or_else(|| walk.address_at(k, &index));
+                if k >= self.first && packed[k].is_some() {
+                    // SAFETY: `len` ≤ `block` elements of this operand, which the caller promised, into room for a block.
+                    unsafe { pack::gather(walk, k, index, len, slot.element, base[k]) };
+                }
+            }
+            // SAFETY: every pointer has `len` contiguous elements; outputs are packed or overlap nothing.
+            unsafe { (self.rows)(self.program, [1, len], &self.spread(&base), &STAY) };
+            for (k, slot) in slots.iter().enumerate().take(self.outputs) {
+                if packed[k].is_some() {
+                    // SAFETY: the block holds `len` elements; the caller promised the output's positions.
+                    unsafe { pack::scatter(walk, k, index, len, slot.element, base[k]) };
+                }
+            }
+            walk.advance(&mut index, len);
+            done += len;
+        }
+    }
+}

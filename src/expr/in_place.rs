@@ -1,0 +1,174 @@
+//! Operators that update several tensors in place, in one pass.
+//!
+//! Imports: `error`, `dim`, `element`, `kernel`, `device`, `tensor`.
+
+use super::eval::{Gathered, rows};
+use super::operand::{Expr, Leaves, Operand, RowAxes};
+use crate::device::{Device, MAX_OPERANDS};
+use crate::dim::Dim;
+use crate::element::Element;
+use crate::error::{Error, Result};
+use crate::kernel::{Elements, InPlace, OpMany, Program, StoreMany};
+use crate::tensor::{Leaf, Tensor, TensorViewMut};
+
+/// What can be updated: `&mut Tensor`, or an exclusive view.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a tensor of element `{T}`, rank {RANK}, on `{D}`, that can be updated",
+    label = "expected `&mut Tensor` or an exclusive view of element `{T}`, rank {RANK}, on `{D}`"
+)]
+pub trait Updated<'a, T, const RANK: usize, D: Device> {
+    /// It, borrowed for writing.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::view_mut`].
+    fn into_view_mut(self, op: &'static str) -> Result<TensorViewMut<'a, T, RANK, D>>;
+}
+
+impl<'a, T, const RANK: usize, D: Device> Updated<'a, T, RANK, D> for &'a mut Tensor<T, RANK, D> {
+    fn into_view_mut(self, op: &'static str) -> Result<TensorViewMut<'a, T, RANK, D>> {
+        self.writable(op)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<'a, T, const RANK: usize, D: Device> Updated<'a, T, RANK, D> for TensorViewMut<'a, T, RANK, D> {
+    fn into_view_mut(self, _: &'static str) -> Result<TensorViewMut<'a, T, RANK, D>> {
+        Ok(self)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<'a, T, const RANK: usize, D: Device> Updated<'a, T, RANK, D> for &'a mut TensorViewMut<'_, T, RANK, D> {
+    fn into_view_mut(self, _: &'static str) -> Result<TensorViewMut<'a, T, RANK, D>> {
+        Ok(self.reborrow())
+    }
+}
+
+/// Two tuples: what is updated, and what is read beside it. Together they are the operands of an operator on `IN`, and the
+/// first is what it gives.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` are not the operands of an operator from `{IN}` to `{OUT}` in place",
+    label = "expected two tuples, what is updated and what is read beside it: `((&mut p, &mut m), (&g, 0.5))`"
+)]
+pub trait Updates<IN: Elements, OUT: Elements, const RANK: usize, D: Device> {
+    /// The bodies of all operands, as a tuple.
+    type Bodies: Copy + Send + Sync + 'static;
+    #[doc(hidden)]
+    fn run<F: OpMany<IN, Out = OUT>>(self, operator: F) -> Result<()>
+    where
+        StoreMany<F, Self::Bodies>: Program;
+}
+
+macro_rules! updates {
+    ($($($t:ident $updated:ident $view:ident $index:tt)+ => $($u:ident $operand:ident $expr:ident $place:tt)*;)*) => { $(
+        impl<'a, $($t: Element, $updated: Updated<'a, $t, RANK, DEVICE>,)+ $($u: Element, $operand: Operand<$u, RANK, DEVICE>,)* const RANK: usize, DEVICE: Device>
+            Updates<($($t,)+ $($u,)*), ($($t,)+), RANK, DEVICE> for (($($updated,)+), ($($operand,)*))
+        {
+            type Bodies = ($(crate::kernel::Input<$t>,)+ $(<$operand::Expr as Expr<RANK, DEVICE>>::Body,)*);
+            fn run<FUNCTION>(self, _: FUNCTION) -> Result<()>
+            where
+                FUNCTION: OpMany<($($t,)+ $($u,)*), Out = ($($t,)+)>,
+                StoreMany<FUNCTION, Self::Bodies>: Program,
+            {
+                $(let mut $view = self.0.$index.into_view_mut(FUNCTION::NAME)?;)+
+                $(let $expr = self.1.$place.into_expr();)*
+                let bodies = ($(crate::kernel::Input::<$t>(std::marker::PhantomData),)+ $($expr.body(),)*);
+                let program = InPlace(StoreMany::<FUNCTION, Self::Bodies>::new(bodies));
+                let updated = [$($view.leaf()),+];
+                let mut gathered = Gathered::new(FUNCTION::NAME, updated[0].device(), updated.len());
+                updated.iter().for_each(|leaf| gathered.add(*leaf));
+                $($expr.leaves(&mut gathered);)*
+                // SAFETY: the exclusive views are what the program loads first, with their elements; then come the loads
+                // of the bodies, in the order of the leaves.
+                unsafe { update(FUNCTION::NAME, &program, gathered, &updated, |_rows| { $($expr.rows(_rows);)* }) }
+            }
+        }
+    )* };
+}
+updates! {
+    A P a 0 => ;
+    A P a 0 => B Q b 0;
+    A P a 0 => B Q b 0 C R c 1;
+    A P a 0 => B Q b 0 C R c 1 D S d 2;
+    A P a 0 => B Q b 0 C R c 1 D S d 2 E T e 3;
+    A P a 0 => B Q b 0 C R c 1 D S d 2 E T e 3 F U f 4;
+    A P a 0 B Q b 1 => ;
+    A P a 0 B Q b 1 => C R c 0;
+    A P a 0 B Q b 1 => C R c 0 D S d 1;
+    A P a 0 B Q b 1 => C R c 0 D S d 1 E T e 2;
+    A P a 0 B Q b 1 => C R c 0 D S d 1 E T e 2 F U f 3;
+    A P a 0 B Q b 1 C R c 2 => ;
+    A P a 0 B Q b 1 C R c 2 => D S d 0;
+    A P a 0 B Q b 1 C R c 2 => D S d 0 E T e 1;
+    A P a 0 B Q b 1 C R c 2 => D S d 0 E T e 1 F U f 2;
+    A P a 0 B Q b 1 C R c 2 D S d 3 => ;
+    A P a 0 B Q b 1 C R c 2 D S d 3 => E T e 0;
+    A P a 0 B Q b 1 C R c 2 D S d 3 => E T e 0 F U f 1;
+    A P a 0 B Q b 1 C R c 2 D S d 3 E T e 4 => ;
+    A P a 0 B Q b 1 C R c 2 D S d 3 E T e 4 => F U f 0;
+    A P a 0 B Q b 1 C R c 2 D S d 3 E T e 4 F U f 5 => ;
+}
+
+/// # Safety
+/// The leaves that were gathered are the loads of the program, in order; `updated` are the first of them, those of
+/// exclusive views.
+unsafe fn update<P: Program, const RANK: usize, D: Device>(
+    op: &'static str,
+    program: &P,
+    mut gathered: Gathered<'_, RANK, D, MAX_OPERANDS>,
+    updated: &[Leaf<'_, RANK, D>],
+    settled: impl FnOnce(&mut RowAxes<RANK>),
+) -> Result<()> {
+    let wanted: Dim<RANK> = updated[0].layout().size();
+    let size = gathered.size()?;
+    if let Some(other) = updated.iter().map(|leaf| leaf.layout().size()).chain([size]).find(|&size| size != wanted) {
+        return Err(Error::Sizes { op, left: wanted.0.into(), right: other.0.into() });
+    }
+    let rows = rows(P::BY_ROWS, op, wanted, settled)?;
+    // SAFETY: the caller's promise; the borrow checker keeps exclusive views apart from each other and from the rest.
+    unsafe { gathered.map(program, wanted, rows, updated) }
+}
+
+/// Updates up to six tensors in place, in one pass: `apply_in_place(f, (&mut p, &mut m), (&g, 0.5))`.
+///
+/// The operator's first operands are the tensors of the first tuple, in order, and its outputs are their new elements; the
+/// second tuple is what it reads beside them, and may be empty: `()`. Operator and operands are those of
+/// [`apply_many`](super::apply_many), which makes new tensors.
+///
+/// # Shapes
+/// What is updated has one size; operands beside it stretch to that.
+///
+/// # Cost
+/// One pass over memory; no allocation.
+///
+/// # Errors
+/// [`Error::Shared`] when other handles share the memory of what is updated, [`Error::Overlap`] when two of its indices
+/// name one element, [`Error::Sizes`] when sizes differ or do not stretch. Nothing is written then.
+///
+/// # Examples
+/// ```
+/// use rankform::prelude::*;
+/// elementwise! {
+///     /// A step with momentum: the parameter and its velocity.
+///     fn momentum(p, v, g, rate) -> (T, T) {
+///         let v = v * 0.5 + g;
+///         (p - v * rate, v)
+///     }
+/// }
+/// let (mut p, mut v) = (Tensor::from([1.0, 2.0]), Tensor::from([4.0, 0.0]));
+/// let g = Tensor::from([1.0, 2.0]);
+/// apply_in_place(momentum, (&mut p, &mut v), (&g, 0.25))?;
+/// assert_eq!((p.to_vec()?, v.to_vec()?), (vec![0.25, 1.5], vec![3.0, 2.0]));
+/// # Ok::<(), rankform::Error>(())
+/// ```
+pub fn apply_in_place<F, IN, OUT, U, O, const RANK: usize, D>(operator: F, updated: U, operands: O) -> Result<()>
+where
+    F: OpMany<IN, Out = OUT>,
+    IN: Elements,
+    OUT: Elements,
+    D: Device,
+    (U, O): Updates<IN, OUT, RANK, D>,
+    StoreMany<F, <(U, O) as Updates<IN, OUT, RANK, D>>::Bodies>: Program,
+{
+    (updated, operands).run(operator)
+}

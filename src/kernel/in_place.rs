@@ -1,0 +1,32 @@
+//! Programs that change their first operands where they stand.
+//!
+//! Imports: `scalar`.
+
+use super::{Compiled, Io, Program, Row};
+use crate::scalar::Lanes;
+use std::any::TypeId;
+
+/// A program whose k-th output is the operand of its k-th load, for every output.
+///
+/// It is a type of its own because a loop that may write what it reads is another loop: told so, it needs no buffer
+/// between, and a device may leave the outputs' addresses aside.
+#[derive(Clone, Copy, Debug)]
+pub struct InPlace<P>(pub P);
+
+impl<P: Program> Program for InPlace<P> {
+    const OUTPUTS: usize = P::OUTPUTS;
+    const BY_ROWS: bool = P::BY_ROWS;
+    const HELD: usize = P::HELD;
+    const IN_PLACE: bool = true;
+    #[inline(always)]
+    fn settle(&mut self, row: &mut impl Row) {
+        self.0.settle(row);
+    }
+    #[inline(always)]
+    fn run<L: Lanes>(&self, io: &mut impl Io<L>) {
+        self.0.run::<L>(io);
+    }
+    fn compiled(kernel: TypeId) -> Option<Compiled> {
+        P::compiled(kernel)
+    }
+}

@@ -1,0 +1,182 @@
+//! Tensors made of lines and blocks: products and combinations of lines, block-diagonal matrices, indices of triangles,
+//! powers at equal distances.
+//!
+//! Imports: `error`, `dim`, `layout`, `element`, `device`, `tensor`, `ops`.
+
+use super::index::Line;
+use super::{Cast as _, Indexing as _, Math as _, Triangles as _};
+use crate::device::{Device, same_device};
+use crate::dim::{Axis, Dim};
+use crate::element::{Element, Float};
+use crate::error::{Error, Result, text};
+use crate::layout::Layout;
+use crate::tensor::{Tensor, TensorView};
+
+impl<T: Element, D: Device> Tensor<T, 2, D> {
+    /// The matrices one after the other along the diagonal, 0 elsewhere.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for no matrices at all; [`Error::Overflow`], [`Error::Device`], [`Error::Unallocated`],
+    /// [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let (x, y) = (Tensor::from([[1, 2]]), Tensor::from([[3], [4]]));
+    /// assert_eq!(Tensor::block_diag(&[x.view(), y.view()])?, Tensor::from([[1, 2, 0], [0, 0, 3], [0, 0, 4]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn block_diag(parts: &[TensorView<'_, T, 2, D>]) -> Result<Self> {
+        let op = "block_diag";
+        let first = parts.first().ok_or_else(|| Error::Value { op, what: text(format_args!("there are no parts")) })?;
+        let total = |axis: usize| parts.iter().fold(0usize, |sum, part| sum.saturating_add(part.size().0[axis]));
+        let mut out = Tensor::zeros([total(0), total(1)], first.device())?;
+        let [mut row, mut column] = [0; 2];
+        for part in parts {
+            let [rows, columns] = part.size().0;
+            same_device(op, first.device(), part.device())?;
+            out.writable(op)?.slice((row..row + rows, column..column + columns))?.assign(*part)?;
+            (row, column) = (row + rows, column + columns);
+        }
+        Ok(out)
+    }
+
+    /// All tuples of one element of each line, one a row; the last line varies fastest.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for no lines; [`Error::Overflow`], [`Error::Device`], [`Error::Unallocated`],
+    /// [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let (x, y) = (Tensor::from([1, 2]), Tensor::from([3, 4]));
+    /// assert_eq!(Tensor::cartesian_prod([x.view(), y.view()])?, Tensor::from([[1, 3], [1, 4], [2, 3], [2, 4]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn cartesian_prod<const N: usize>(lines: [TensorView<'_, T, 1, D>; N]) -> Result<Self> {
+        let op = "cartesian_prod";
+        let first = *lines.first().ok_or_else(|| Error::Value { op, what: text(format_args!("there are no lines")) })?;
+        let rows = Dim(lines.map(|line| line.numel())).numel_of(op, size_of::<T>())?;
+        let mut out = Tensor::unwritten(op, Layout::row_major_of(op, Dim([rows, N]), size_of::<T>())?, first.device())?;
+        for (k, grid) in TensorView::meshgrid(lines)?.into_iter().enumerate() {
+            same_device(op, first.device(), grid.device())?;
+            let column = Line::of(grid)?;
+            out.writable(op)?.slice((.., k))?.assign(column.view())?;
+        }
+        Ok(out)
+    }
+}
+
+/// The places of all combinations of `r` of `n`, row by row; `None` where memory has run out.
+fn places(n: usize, r: usize, repeat: bool, rows: usize) -> Option<Vec<i64>> {
+    let mut all = Vec::new();
+    all.try_reserve_exact(rows.checked_mul(r)?).ok()?;
+    let mut now = Vec::new();
+    now.try_reserve_exact(r).ok()?;
+    now.extend((0..r).map(|k| if repeat { 0 } else { k }));
+    // The last place that may move on does so, and those after it follow as close as they may.
+    let last = |k: usize| if repeat { n - 1 } else { n - r + k };
+    for row in 0..rows {
+        if row > 0
+            && let Some(k) = (0..r).rev().find(|&k| now[k] < last(k))
+        {
+            let start = now[k] + 1;
+            now[k..].iter_mut().enumerate().for_each(|(i, place)| *place = if repeat { start } else { start + i });
+        }
+        all.extend(now.iter().map(|&place| place as i64));
+    }
+    Some(all)
+}
+
+/// How many combinations there are.
+fn count(n: usize, r: usize, repeat: bool) -> Option<usize> {
+    let from = if repeat { (n + r).saturating_sub(usize::from(r > 0)) } else { n };
+    if r > from {
+        return Some(0);
+    }
+    // Every step divides evenly.
+    (0..r.min(from - r)).try_fold(1usize, |ways, k| usize::try_from(ways as u128 * (from - k) as u128 / (k as u128 + 1)).ok())
+}
+
+impl<T: Element, D: Device> TensorView<'_, T, 1, D> {
+    /// All combinations of `r` elements; see [`Tensor::combinations`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn combinations(self, r: usize, repeat: bool) -> Result<Tensor<T, 2, D>> {
+        let (op, n) = ("combinations", self.numel());
+        let too_many = || Error::Value { op, what: text(format_args!("more combinations of {r} of {n} elements than can be counted")) };
+        let rows = count(n, r, repeat).ok_or_else(too_many)?;
+        let size = Dim([rows, r]);
+        let numel = size.numel_of(op, size_of::<i64>())?;
+        let picked = places(n, r, repeat, rows).ok_or(Error::OutOfMemory { op, nbytes: numel.saturating_mul(size_of::<i64>()) })?;
+        let index = Tensor::from_slice(&picked, [numel], self.device())?;
+        self.index_select(Axis::<0>, &index)?.into_shape(size)
+    }
+}
+
+impl<T: Element, D: Device> Tensor<T, 1, D> {
+    /// All combinations of `r` elements, one a row, in the order of the line; with `repeat` an element may come again.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for more than can be counted; [`Error::Unallocated`], [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([1, 2, 3]);
+    /// assert_eq!(x.combinations(2, false)?, Tensor::from([[1, 2], [1, 3], [2, 3]]));
+    /// assert_eq!(x.combinations(2, true)?.size(), [6, 2]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn combinations(&self, r: usize, repeat: bool) -> Result<Tensor<T, 2, D>> {
+        self.view().combinations(r, repeat)
+    }
+}
+
+impl<T: Float, D: Device> Tensor<T, 1, D> {
+    /// `base` to the powers of [`linspace`](Tensor::linspace), computed in f64: the first is `base^start`, the last
+    /// `base^end`.
+    ///
+    /// # Errors
+    /// As [`linspace`](Tensor::linspace).
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// assert_eq!(Tensor::<f64, 1>::logspace(-1.0, 2.0, 4, 10.0, &Cpu)?.to_vec()?, [0.1, 1.0, 10.0, 100.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn logspace(start: f64, end: f64, n: usize, base: f64, device: &D) -> Result<Self> {
+        let powers = Tensor::<f64, 1, D>::linspace(start, end, n, device)?;
+        let base = Tensor::<f64, 1, D>::full([1], base, device)?;
+        base.lazy().powf(&powers).cast::<T>().eval()
+    }
+}
+
+impl<D: Device> Tensor<i64, 2, D> {
+    /// Rows and columns of what stands on a diagonal or below it, in row-major order: `[2, count]`.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`], [`Error::OutOfMemory`]; [`Error::NoData`] on a device without data.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// assert_eq!(Tensor::tril_indices(2, 3, 0, &Cpu)?, Tensor::from([[0, 1, 1], [0, 0, 1]]));
+    /// assert_eq!(Tensor::triu_indices(2, 3, 1, &Cpu)?, Tensor::from([[0, 0, 1], [1, 2, 2]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn tril_indices(rows: usize, columns: usize, diagonal: i64, device: &D) -> Result<Self> {
+        Tensor::full([rows, columns], true, device)?.tril(diagonal)?.nonzero()?.transposed().copy()
+    }
+
+    /// Rows and columns of what stands on a diagonal or above it; see [`tril_indices`](Tensor::tril_indices).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn triu_indices(rows: usize, columns: usize, diagonal: i64, device: &D) -> Result<Self> {
+        Tensor::full([rows, columns], true, device)?.triu(diagonal)?.nonzero()?.transposed().copy()
+    }
+}

@@ -1,0 +1,297 @@
+//! Losses: what predictions miss targets by. Of each element or each row; a sum or a mean is one more word, in the same
+//! pass: `x.lazy().mse_loss(&y).mean(All)`.
+//!
+//! Imports: `error`, `dim`, `rank`, `element`, `scalar`, `device`, `tensor`, `expr`, `ops`.
+
+use super::index::{along, with};
+use super::{Arithmetic as _, Cast as _, Comparisons as _, Indexing as _, Math as _, Reductions as _, operators};
+use crate::device::Device;
+use crate::dim::{All, Axis, Dim};
+use crate::element::Float;
+use crate::error::{Error, Result, text};
+use crate::expr::Stored;
+use crate::rank::RemoveAxes;
+use crate::scalar::{Lane, Lanes, Real};
+use crate::tensor::{Tensor, TensorView};
+
+/// `−(share of the target) · ln p` of one side, where a logarithm counts as −100 at least, as PyTorch has it.
+#[inline(always)]
+fn held<L: Lanes, P: Real>(log: Lane<L, P>) -> Lane<L, P> {
+    log.lt(-100.0).select(-100.0, log)
+}
+
+operators! {
+    /// Losses of predictions and targets, elementwise; `self` is the prediction.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let (x, y) = (Tensor::from([1.0, 2.0, 5.0]), Tensor::from([1.0, 4.0, 4.0]));
+    /// assert_eq!(x.mse_loss(&y)?.to_vec()?, [0.0, 4.0, 1.0]);
+    /// assert_eq!(x.lazy().l1_loss(&y).mean(All)?.item()?, 1.0);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub trait Losses;
+    /// `(x − y)²`.
+    fn mse_loss = MseLoss(x, y) where Float { (x - y) * (x - y) }
+    /// `|x − y|`.
+    fn l1_loss = L1Loss(x, y) where Float { (x - y).abs() }
+    /// `−y · ln x − (1 − y) · ln(1 − x)` of a probability `x`; a logarithm counts as −100 at least.
+    fn binary_cross_entropy = BinaryCrossEntropy(x, y) where Float {
+        (y - 1.0) * held((-x).ln_1p()) - y * held(x.ln())
+    }
+    /// The same of `sigmoid(x)`, exact in both tails: `max(x, 0) − x · y + ln(1 + e^(−|x|))`.
+    fn binary_cross_entropy_with_logits = BinaryCrossEntropyWithLogits(x, y) where Float {
+        let share = x.lt(Lane::zero()).select(-y, 1.0 - y);
+        // 0 · ∞ is the limit 0 here.
+        let line = share.eq(Lane::zero()).select(Lane::zero(), share * x);
+        line + (-x.abs()).exp().ln_1p()
+    }
+    /// The term of Kullback and Leibler's divergence, `y · (ln y − x)`, of a log-probability `x`; 0 where `y` is 0.
+    fn kl_div = KlDiv(x, y) where Float { y.eq(Lane::zero()).select(Lane::zero(), y * (y.ln() - x)) }
+    /// The same of a target that is a log-probability too: `e^y · (y − x)`.
+    fn kl_div_log_target = KlDivLogTarget(x, y) where Float { y.exp() * (y - x) }
+}
+
+/// How losses by classes count: weights of the classes, a class that is left out, smoothed labels.
+///
+/// # Examples
+/// ```
+/// use rankform::prelude::*;
+/// use rankform::ops::ClassLoss;
+/// let weight = Tensor::from([1.0, 2.0]);
+/// let plan = ClassLoss::new().weight(weight.view()).ignore(-1).smoothing(0.1);
+/// assert_eq!((plan.ignore, plan.smoothing), (-1, 0.1));
+/// ```
+#[derive(Clone, Copy)]
+pub struct ClassLoss<'a, T, D: Device> {
+    /// One weight a class; 1 each without.
+    pub weight: Option<TensorView<'a, T, 1, D>>,
+    /// The target that counts for nothing.
+    pub ignore: i64,
+    /// The share of a target that goes to all classes alike.
+    pub smoothing: f64,
+}
+
+impl<'a, T, D: Device> ClassLoss<'a, T, D> {
+    /// No weights, no smoothing; −100 is left out.
+    pub const fn new() -> Self {
+        ClassLoss { weight: None, ignore: -100, smoothing: 0.0 }
+    }
+    /// With a weight for each class.
+    pub fn weight(self, weight: TensorView<'a, T, 1, D>) -> Self {
+        ClassLoss { weight: Some(weight), ..self }
+    }
+    /// With another target that is left out.
+    pub fn ignore(self, ignore: i64) -> Self {
+        ClassLoss { ignore, ..self }
+    }
+    /// With smoothed labels.
+    pub fn smoothing(self, smoothing: f64) -> Self {
+        ClassLoss { smoothing, ..self }
+    }
+}
+
+impl<T, D: Device> Default for ClassLoss<'_, T, D> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Losses of all rows, and what each row weighs.
+struct Rows<T, const M: usize, D: Device> {
+    losses: Tensor<T, M, D>,
+    weights: Tensor<T, M, D>,
+}
+
+impl<T: Float, const M: usize, D: Device> Rows<T, M, D> {
+    /// `Σ loss / Σ weight`, in f64.
+    fn mean(&self) -> Result<Tensor<T, 0, D>> {
+        let total = self.losses.lazy().cast::<f64>().sum(All)?;
+        let weight = self.weights.lazy().cast::<f64>().sum(All)?;
+        (total.lazy() / &weight).cast::<T>().eval()
+    }
+}
+
+/// A number as an element.
+fn number<T: Float>(value: f64) -> T {
+    T::from(value).unwrap_or(T::zero())
+}
+
+/// The losses of log-probabilities, classes along axis `A`.
+fn class_losses<T: Float, const A: usize, const RANK: usize, const M: usize, D: Device>(
+    op: &'static str,
+    logs: TensorView<'_, T, RANK, D>,
+    target: TensorView<'_, i64, M, D>,
+    plan: ClassLoss<'_, T, D>,
+) -> Result<Rows<T, M, D>>
+where
+    Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
+{
+    let (size, classes) = (with(logs.size(), A, 1), logs.size().0[A]);
+    let kept: [usize; M] = std::array::from_fn(|a| size.0[a + usize::from(a >= A)]);
+    if target.size().0 != kept {
+        return Err(Error::Sizes { op, left: logs.size().0.into(), right: target.size().0.into() });
+    }
+    if let Some(weight) = plan.weight.filter(|weight| weight.numel() != classes) {
+        return Err(Error::Value { op, what: text(format_args!("{} weights of {classes} classes", weight.numel())) });
+    }
+    let ones = Tensor::<T, 1, D>::ones([1], logs.device())?;
+    let counts = target.not_equal(plan.ignore)?;
+    let target = counts.select(target, 0)?;
+    let weights = match plan.weight {
+        Some(weight) => counts.select(&weight.take(&target)?, T::zero())?,
+        None => counts.cast::<T>()?,
+    };
+    let picked = logs.gather_axis(A, target.reshape(size)?)?.into_shape(Dim(kept))?;
+    let mut losses = (picked.lazy().neg() * &weights).eval()?;
+    if plan.smoothing != 0.0 {
+        let line = match plan.weight {
+            Some(weight) => weight.reshape(along::<RANK>(A, classes))?,
+            None => ones.reshape([1; RANK])?,
+        };
+        let all = (logs.lazy() * line).sum(Axis::<A>)?;
+        let share = number::<T>(-plan.smoothing / classes.max(1) as f64);
+        losses = (losses.lazy() * number::<T>(1.0 - plan.smoothing) + all.lazy() * share).eval()?;
+    }
+    // What is left out is 0, whatever stood there.
+    Ok(Rows { losses: counts.select(&losses, T::zero())?, weights })
+}
+
+/// Losses by classes, of tensors and views. Classes stand along axis `A`; targets are numbers of classes, of the sizes
+/// without that axis.
+///
+/// # Errors
+/// [`Error::Index`] for a target that is no class and not left out; [`Error::Sizes`], [`Error::Value`] for weights of
+/// another number of classes; [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`].
+///
+/// # Source
+/// PyTorch's `nll_loss` and `cross_entropy`.
+pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized {
+    /// `−weight[y] · x[.., y, ..]` of log-probabilities, for each target `y`; 0 for one that is left out.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::ClassLoss;
+    /// let logs = Tensor::from([[-0.5, -1.0], [-2.0, -0.25]]);
+    /// let y = Tensor::from([1_i64, -100]);
+    /// assert_eq!(logs.nll_loss(Axis::<1>, &y, ClassLoss::new())?.to_vec()?, [1.0, 0.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn nll_loss<'b, const A: usize, const M: usize>(
+        self,
+        axis: Axis<A>,
+        target: impl Stored<'b, i64, M, D>,
+        plan: ClassLoss<'_, T, D>,
+    ) -> Result<Tensor<T, M, D>>
+    where
+        T: Float,
+        D: 'b,
+        Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
+    {
+        let _ = axis;
+        Ok(class_losses::<T, A, RANK, M, D>("nll_loss", self.into_view(), target.into_view(), plan)?.losses)
+    }
+
+    /// The mean of [`nll_loss`](ClassLosses::nll_loss), weighted by the classes; NaN where nothing counts.
+    fn nll_loss_mean<'b, const A: usize, const M: usize>(
+        self,
+        axis: Axis<A>,
+        target: impl Stored<'b, i64, M, D>,
+        plan: ClassLoss<'_, T, D>,
+    ) -> Result<Tensor<T, 0, D>>
+    where
+        T: Float,
+        D: 'b,
+        Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
+    {
+        let _ = axis;
+        class_losses::<T, A, RANK, M, D>("nll_loss", self.into_view(), target.into_view(), plan)?.mean()
+    }
+
+    /// [`nll_loss`](ClassLosses::nll_loss) of [`log_softmax`](Tensor::log_softmax); smoothed labels give a share of each
+    /// target to all classes.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::ClassLoss;
+    /// let scores = Tensor::from([[0.0, 0.0], [1000.0, 0.0]]);
+    /// let loss = scores.cross_entropy(Axis::<1>, &Tensor::from([1_i64, 0]), ClassLoss::new())?;
+    /// assert_eq!(loss.to_vec()?, [2f64.ln(), 0.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn cross_entropy<'b, const A: usize, const M: usize>(
+        self,
+        axis: Axis<A>,
+        target: impl Stored<'b, i64, M, D>,
+        plan: ClassLoss<'_, T, D>,
+    ) -> Result<Tensor<T, M, D>>
+    where
+        T: Float,
+        D: 'b,
+        Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
+    {
+        let logs = self.into_view().log_softmax(axis)?;
+        Ok(class_losses::<T, A, RANK, M, D>("cross_entropy", logs.view(), target.into_view(), plan)?.losses)
+    }
+
+    /// The mean of [`cross_entropy`](ClassLosses::cross_entropy), weighted by the classes; NaN where nothing counts.
+    fn cross_entropy_mean<'b, const A: usize, const M: usize>(
+        self,
+        axis: Axis<A>,
+        target: impl Stored<'b, i64, M, D>,
+        plan: ClassLoss<'_, T, D>,
+    ) -> Result<Tensor<T, 0, D>>
+    where
+        T: Float,
+        D: 'b,
+        Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
+    {
+        let logs = self.into_view().log_softmax(axis)?;
+        class_losses::<T, A, RANK, M, D>("cross_entropy", logs.view(), target.into_view(), plan)?.mean()
+    }
+
+    /// The cross entropy of targets that are probabilities of the classes, `−Σ weight · y · log_softmax(x)`, in one pass.
+    /// No class is left out here.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::ClassLoss;
+    /// let loss = Tensor::from([[0.0, 0.0]]).soft_cross_entropy(Axis::<1>, &Tensor::from([[0.25, 0.75]]), ClassLoss::new())?;
+    /// assert_eq!(loss.to_vec()?, [2f64.ln()]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn soft_cross_entropy<'b, const A: usize, const M: usize>(
+        self,
+        axis: Axis<A>,
+        target: impl Stored<'b, T, RANK, D>,
+        plan: ClassLoss<'_, T, D>,
+    ) -> Result<Tensor<T, M, D>>
+    where
+        T: Float + 'b,
+        D: 'b,
+        Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
+    {
+        let (op, x, target) = ("soft_cross_entropy", self.into_view(), target.into_view());
+        let classes = x.size().0[A];
+        if x.size() != target.size() {
+            return Err(Error::Sizes { op, left: x.size().0.into(), right: target.size().0.into() });
+        }
+        if let Some(weight) = plan.weight.filter(|weight| weight.numel() != classes) {
+            return Err(Error::Value { op, what: text(format_args!("{} weights of {classes} classes", weight.numel())) });
+        }
+        let ones = Tensor::<T, 1, D>::ones([1], x.device())?;
+        let line = match plan.weight {
+            Some(weight) => weight.reshape(along::<RANK>(A, classes))?,
+            None => ones.reshape([1; RANK])?,
+        };
+        let (kept, share) = (number::<T>(1.0 - plan.smoothing), number::<T>(plan.smoothing / classes.max(1) as f64));
+        let shifted = x.lazy() - x.max_along(axis);
+        let logs = shifted - shifted.exp().sum_along(axis).ln();
+        (logs * (target.lazy() * kept + share) * line).neg().sum(axis)
+    }
+}
+impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> ClassLosses<'a, T, RANK, D> for X {}

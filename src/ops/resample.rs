@@ -1,0 +1,272 @@
+//! Other numbers of places along the spatial axes: pooling to given sizes, nearest and linear interpolation.
+//!
+//! One axis after the other, by positions and weights of that axis: all are separable.
+//! Imports: `error`, `dim`, `rank`, `element`, `device`, `tensor`, `expr`, `ops`.
+
+use super::index::along;
+use super::{Cast as _, Indexing as _, Maximum};
+use crate::device::Device;
+use crate::dim::Dim;
+use crate::element::{Comparable, Element, Float};
+use crate::error::{Error, Result, text};
+use crate::expr::Stored;
+use crate::rank::Spatial;
+use crate::tensor::{Tensor, TensorView};
+
+/// Where an interpolation looks, over `N` axes.
+///
+/// # Examples
+/// ```
+/// use rankform::ops::resample::Interpolate;
+/// let plan = Interpolate::new([4, 6]).align_corners(true);
+/// assert_eq!((plan.size, plan.align_corners, plan.scale), ([4, 6], true, None));
+/// ```
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Interpolate<const N: usize> {
+    /// The sizes of the result.
+    pub size: [usize; N],
+    /// How many places of the result one of the input becomes; the ratio of the sizes without.
+    pub scale: Option<[f64; N]>,
+    /// Whether the first and last places of both stand on each other, for linear interpolation.
+    pub align_corners: bool,
+}
+
+impl<const N: usize> Interpolate<N> {
+    /// To these sizes; places are parts of the axis, whose ends stand on each other.
+    pub const fn new(size: [usize; N]) -> Self {
+        Interpolate { size, scale: None, align_corners: false }
+    }
+    /// With scales that are not the ratio of the sizes.
+    pub const fn scale(self, scale: [f64; N]) -> Self {
+        Interpolate { scale: Some(scale), ..self }
+    }
+    /// With the first and last places on each other.
+    pub const fn align_corners(self, align_corners: bool) -> Self {
+        Interpolate { align_corners, ..self }
+    }
+}
+
+/// `n` positions along an axis as a tensor.
+fn positions<D: Device>(n: usize, at: impl Fn(usize) -> usize, device: &D) -> Result<Tensor<i64, 1, D>> {
+    Tensor::from_fn([n], |[i]| at(i) as i64, device)
+}
+
+/// [`Error::Value`] for an axis of nothing that something is wanted of, or a scale that is none.
+fn wanted<const RANK: usize, const N: usize>(op: &'static str, size: Dim<RANK>, to: [usize; N], scale: Option<[f64; N]>) -> Result<()> {
+    for axis in 0..N {
+        if size.0[axis + 2] == 0 && to[axis] > 0 {
+            return Err(Error::Value { op, what: text(format_args!("{} places of axis {} of sizes {size}", to[axis], axis + 2)) });
+        }
+    }
+    match scale {
+        Some(scale) if !scale.iter().all(|&scale| scale > 0.0 && scale.is_finite()) => {
+            Err(Error::Value { op, what: text(format_args!("scales {scale:?}")) })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `⌊i · n / parts⌋`, exactly.
+fn part(i: usize, n: usize, parts: usize) -> usize {
+    (i as u128 * n as u128 / parts as u128) as usize
+}
+
+/// Where each of `parts` windows along an axis of `n` places starts and ends.
+fn window(i: usize, n: usize, parts: usize) -> (usize, usize) {
+    let end = (i as u128 + 1) * n as u128;
+    (part(i, n, parts), end.div_ceil(parts as u128) as usize)
+}
+
+/// Sizes changed by pooling and interpolation, of tensors and views `[batch, channel, …]` with `N` spatial axes, which the
+/// rank must have.
+pub trait Resample<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized {
+    /// The mean of each of `size` windows, which cut each axis into parts as equal as can be: place `i` of `m` is the mean of
+    /// places `⌊i · n / m⌋` to `⌈(i + 1) · n / m⌉ − 1` of `n`. Summed in f64.
+    ///
+    /// # Cost
+    /// As many gathers along each axis as its windows have places.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for an axis of nothing; [`Error::Overflow`], [`Error::Unallocated`], [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([[[1.0, 2.0, 3.0, 5.0]]]);
+    /// assert_eq!(x.adaptive_avg_pool([3])?, Tensor::from([[[1.5, 2.5, 4.0]]]));
+    /// assert_eq!(x.adaptive_max_pool([2])?, Tensor::from([[[2.0, 5.0]]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    ///
+    /// # Source
+    /// PyTorch's `adaptive_avg_pool1d` … `adaptive_avg_pool3d`.
+    fn adaptive_avg_pool<const N: usize>(self, size: [usize; N]) -> Result<Tensor<T, RANK, D>>
+    where
+        T: Float,
+        Dim<RANK>: Spatial<N>,
+    {
+        let x = self.into_view();
+        wanted("adaptive_avg_pool", x.size(), size, None)?;
+        let mut y = x.cast::<f64>()?;
+        for (axis, parts) in size.into_iter().enumerate() {
+            let (axis, n) = (axis + 2, y.size().0[axis + 2]);
+            let longest = (0..parts).map(|i| window(i, n, parts)).map(|(start, end)| end - start).max().unwrap_or(0);
+            let places = |place: usize| {
+                positions(
+                    parts,
+                    |i| {
+                        let (start, end) = window(i, n, parts);
+                        (start + place).min(end - 1)
+                    },
+                    x.device(),
+                )
+            };
+            let mut sums = y.index_select_axis(axis, &places(0)?)?;
+            for place in 1..longest {
+                // 0 · ∞ is NaN: what a shorter window lacks is chosen away.
+                let inside = |i: usize| {
+                    let (start, end) = window(i, n, parts);
+                    start + place < end
+                };
+                let inside = Tensor::from_fn(along::<RANK>(axis, parts), |index| inside(index[axis]), x.device())?;
+                let next = y.index_select_axis(axis, &places(place)?)?;
+                sums = (sums.lazy() + inside.lazy().select(&next, 0.0)).eval()?;
+            }
+            let count = |i: usize| {
+                let (start, end) = window(i, n, parts);
+                (end - start) as f64
+            };
+            let counts = Tensor::from_fn(along::<RANK>(axis, parts), |index| count(index[axis]), x.device())?;
+            y = (sums.lazy() / &counts).eval()?;
+        }
+        y.cast::<T>()
+    }
+
+    /// The largest of each of `size` windows, which are those of [`adaptive_avg_pool`](Resample::adaptive_avg_pool); NaN if
+    /// any is.
+    ///
+    /// # Errors
+    /// As there.
+    fn adaptive_max_pool<const N: usize>(self, size: [usize; N]) -> Result<Tensor<T, RANK, D>>
+    where
+        T: Comparable,
+        Dim<RANK>: Spatial<N>,
+    {
+        let x = self.into_view();
+        wanted("adaptive_max_pool", x.size(), size, None)?;
+        let mut y = None;
+        for (axis, parts) in size.into_iter().enumerate() {
+            let from: TensorView<'_, T, RANK, D> = y.as_ref().map_or(x, Tensor::view);
+            let (axis, n) = (axis + 2, from.size().0[axis + 2]);
+            let longest = (0..parts).map(|i| window(i, n, parts)).map(|(start, end)| end - start).max().unwrap_or(0);
+            let places = |place: usize| {
+                positions(
+                    parts,
+                    |i| {
+                        let (start, end) = window(i, n, parts);
+                        (start + place).min(end - 1)
+                    },
+                    x.device(),
+                )
+            };
+            let mut largest = from.index_select_axis(axis, &places(0)?)?;
+            for place in 1..longest {
+                largest.zip_in_place(Maximum, &from.index_select_axis(axis, &places(place)?)?)?;
+            }
+            y = Some(largest);
+        }
+        match y {
+            Some(y) => Ok(y),
+            None => x.copy(),
+        }
+    }
+
+    /// For each place of the result the element at `⌊i · n / m⌋` along each axis; with a scale, at `⌊i / scale⌋`.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for an axis of nothing or a scale that is none; [`Error::Overflow`], [`Error::Unallocated`],
+    /// [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::resample::Interpolate;
+    /// let x = Tensor::from([[[1, 2, 3]]]);
+    /// assert_eq!(x.interpolate_nearest(Interpolate::new([6]))?, Tensor::from([[[1, 1, 2, 2, 3, 3]]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    ///
+    /// # Source
+    /// PyTorch's `interpolate` with `mode='nearest'`.
+    fn interpolate_nearest<const N: usize>(self, plan: Interpolate<N>) -> Result<Tensor<T, RANK, D>>
+    where
+        T: Element,
+        Dim<RANK>: Spatial<N>,
+    {
+        let x = self.into_view();
+        wanted("interpolate_nearest", x.size(), plan.size, plan.scale)?;
+        let mut y = None;
+        for (k, m) in plan.size.into_iter().enumerate() {
+            let from: TensorView<'_, T, RANK, D> = y.as_ref().map_or(x, Tensor::view);
+            let n = from.size().0[k + 2];
+            let at = |i: usize| match plan.scale {
+                Some(scale) => ((i as f64 / scale[k]).floor() as usize).min(n - 1),
+                None => part(i, n, m),
+            };
+            y = Some(from.index_select_axis(k + 2, &positions(m, at, x.device())?)?);
+        }
+        match y {
+            Some(y) => Ok(y),
+            None => x.copy(),
+        }
+    }
+
+    /// Between the two nearest places along each axis, by distance, in f64: linear, bilinear, trilinear.
+    ///
+    /// Place `i` of `m` stands at `(i + ½) · n / m − ½` of `n`, not before the first place; with `align_corners` at
+    /// `i · (n − 1) / (m − 1)`, with a scale at `(i + ½) / scale − ½`.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for an axis of nothing or a scale that is none; [`Error::Overflow`], [`Error::Unallocated`],
+    /// [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::resample::Interpolate;
+    /// let x = Tensor::from([[[0.0, 4.0]]]);
+    /// assert_eq!(x.interpolate_linear(Interpolate::new([4]))?, Tensor::from([[[0.0, 1.0, 3.0, 4.0]]]));
+    /// let corners = Interpolate::new([5]).align_corners(true);
+    /// assert_eq!(x.interpolate_linear(corners)?, Tensor::from([[[0.0, 1.0, 2.0, 3.0, 4.0]]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    ///
+    /// # Source
+    /// PyTorch's `interpolate` with `mode='linear'`, `'bilinear'`, `'trilinear'`.
+    fn interpolate_linear<const N: usize>(self, plan: Interpolate<N>) -> Result<Tensor<T, RANK, D>>
+    where
+        T: Float,
+        Dim<RANK>: Spatial<N>,
+    {
+        let x = self.into_view();
+        wanted("interpolate_linear", x.size(), plan.size, plan.scale)?;
+        let mut y = x.cast::<f64>()?;
+        for (k, m) in plan.size.into_iter().enumerate() {
+            let (axis, n) = (k + 2, y.size().0[k + 2]);
+            let at = |i: usize| {
+                let place = match (plan.align_corners, plan.scale) {
+                    (true, _) => i as f64 * n.saturating_sub(1) as f64 / m.saturating_sub(1).max(1) as f64,
+                    (false, Some(scale)) => (i as f64 + 0.5) / scale[k] - 0.5,
+                    (false, None) => (i as f64 + 0.5) * n as f64 / m as f64 - 0.5,
+                };
+                place.clamp(0.0, n.saturating_sub(1) as f64)
+            };
+            let below = y.index_select_axis(axis, &positions(m, |i| at(i) as usize, x.device())?)?;
+            let above = y.index_select_axis(axis, &positions(m, |i| (at(i) as usize + 1).min(n - 1), x.device())?)?;
+            let weight = Tensor::from_fn(along::<RANK>(axis, m), |index| at(index[axis]).fract(), x.device())?;
+            y = (below.lazy() * (1.0 - weight.lazy()) + above.lazy() * &weight).eval()?;
+        }
+        y.cast::<T>()
+    }
+}
+impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Resample<'a, T, RANK, D> for X {}

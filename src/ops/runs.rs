@@ -1,0 +1,178 @@
+//! Runs of equal neighbours: unique ones where they stand, and the most frequent of each line.
+//!
+//! Imports: `error`, `dim`, `rank`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+
+use super::index::{Line, along, exists, with};
+use super::sort::{Unique, Wanted, ordered};
+use super::{Any, Arithmetic, Cast, Comparisons, Indexing, Scans, Select};
+use crate::device::Device;
+use crate::dim::{Axis, Dim};
+use crate::element::{Comparable, Element};
+use crate::error::Result;
+use crate::expr::{Reduce, Stored, eval};
+use crate::kernel::{Call, Param};
+use crate::rank::{RemoveAxis, Smaller};
+use crate::tensor::{Tensor, TensorView};
+
+/// Which elements differ from the one before along an axis that exists; the first does.
+pub(super) fn firsts<T: Element, const RANK: usize, D: Device>(
+    x: TensorView<'_, T, RANK, D>,
+    axis: usize,
+) -> Result<Tensor<bool, RANK, D>> {
+    let n = x.size().0[axis];
+    let mut firsts = Tensor::full(x.size(), true, x.device())?;
+    if n > 1 {
+        let differs = x.slice_axis(axis, 1..n, 1)?.lazy().not_equal(x.slice_axis(axis, 0..n - 1, 1)?);
+        differs.eval_into(&mut firsts.writable("unique")?.slice_axis(axis, 1..n, 1)?)?;
+    }
+    Ok(firsts)
+}
+
+/// Where the runs of a line start, how long they are, and which run each element is in; `first` marks their starts.
+pub(super) fn runs<D: Device>(first: &Tensor<bool, 1, D>) -> Result<[Tensor<i64, 1, D>; 3]> {
+    let starts = first.nonzero()?.into_remove_axis(Axis::<1>)?;
+    let end = Tensor::from_slice(&[first.numel() as i64], [1], first.device())?;
+    let kept = starts.numel();
+    let ends = Tensor::concat(&[starts.slice((kept.min(1)..,))?, end.slice((1 - kept.min(1)..,))?], Axis::<0>)?;
+    let counts = ends.sub(&starts)?;
+    let group = (first.lazy().cast::<i64>()).cumsum(Axis::<0>)?.sub(1)?;
+    Ok([starts, counts, group])
+}
+
+/// What [`Runs::unique_consecutive_along`] finds.
+pub struct UniqueParts<T, const RANK: usize, D: Device> {
+    /// One part of each run.
+    pub values: Tensor<T, RANK, D>,
+    /// Where the first part of each run stands.
+    pub positions: Tensor<i64, 1, D>,
+    /// Which of `values` each part is.
+    pub inverse: Tensor<i64, 1, D>,
+    /// How long each run is.
+    pub counts: Tensor<i64, 1, D>,
+}
+
+/// Runs of equal elements, of tensors and views. A NaN equals nothing and is a run of its own.
+pub trait Runs<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized {
+    /// One element of each run of equal neighbours, in row-major order, with its place, its length and the way back.
+    ///
+    /// # Errors
+    /// Those of [`masked_select`](Indexing::masked_select).
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([7, 7, 3, 3, 3, 7]);
+    /// let runs = x.unique_consecutive()?;
+    /// assert_eq!((runs.values.to_vec()?, runs.counts.to_vec()?), (vec![7, 3, 7], vec![2, 3, 1]));
+    /// assert_eq!((runs.positions.to_vec()?, runs.inverse.to_vec()?), (vec![0, 2, 5], vec![0, 0, 1, 1, 1, 2]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn unique_consecutive(self) -> Result<Unique<T, RANK, D>>
+    where
+        T: Element,
+    {
+        let x = self.into_view();
+        let line = Line::of(x)?;
+        let first = firsts(line.view(), 0)?;
+        let [positions, counts, inverse] = runs(&first)?;
+        Ok(Unique { values: line.view().masked_select(&first)?, positions, inverse: inverse.into_shape(x.size())?, counts })
+    }
+
+    /// As [`unique_consecutive`](Runs::unique_consecutive), of whole parts: the positions of axis `A`.
+    ///
+    /// # Errors
+    /// Those of [`masked_select`](Indexing::masked_select).
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([[1, 2], [1, 2], [1, 3]]);
+    /// let runs = x.unique_consecutive_along(Axis::<0>)?;
+    /// assert_eq!(runs.values, Tensor::from([[1, 2], [1, 3]]));
+    /// assert_eq!((runs.counts.to_vec()?, runs.inverse.to_vec()?), (vec![2, 1], vec![0, 0, 1]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn unique_consecutive_along<const A: usize>(self, axis: Axis<A>) -> Result<UniqueParts<T, RANK, D>>
+    where
+        T: Element,
+        Dim<RANK>: RemoveAxis<A>,
+    {
+        let _ = axis;
+        self.unique_consecutive_axis(A)
+    }
+
+    /// As [`unique_consecutive_along`](Runs::unique_consecutive_along), along an axis known at run time.
+    ///
+    /// # Errors
+    /// Also [`Error::Axis`](crate::Error::Axis).
+    fn unique_consecutive_axis(self, axis: usize) -> Result<UniqueParts<T, RANK, D>>
+    where
+        T: Element,
+    {
+        let (op, x) = ("unique_consecutive", self.into_view());
+        exists(op, axis, x.size())?;
+        x.ready(op)?;
+        let order: [usize; RANK] = std::array::from_fn(|a| if a == 0 { axis } else { a - usize::from(a <= axis) });
+        let differs = firsts(x, axis)?;
+        let n = x.size().0[axis];
+        let first = match x.numel() {
+            // No part has an element to differ in.
+            0 => Tensor::from_fn([n], |[i]| i == 0, x.device())?,
+            numel => differs.permuted(order)?.to_shape([n, numel / n])?.reduce(Any, Axis::<1>)?,
+        };
+        let [positions, counts, inverse] = runs(&first)?;
+        Ok(UniqueParts { values: x.index_select_axis(axis, &positions)?, positions, inverse, counts })
+    }
+
+    /// The element of each line along axis `A` that occurs most often, the smallest of several, and where the last such
+    /// element stands.
+    ///
+    /// # Cost
+    /// A sort of every line, and three passes over it.
+    ///
+    /// # Errors
+    /// [`Error::Empty`](crate::Error::Empty) for lines of no elements; [`Error::Unallocated`](crate::Error::Unallocated), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([[5, 1, 1, 5, 2], [4, 4, 3, 3, 4]]);
+    /// let (values, places) = x.mode(Axis::<1>)?;
+    /// assert_eq!((values.to_vec()?, places.to_vec()?), (vec![1, 4], vec![2, 4]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn mode<const A: usize, const M: usize>(self, axis: Axis<A>) -> Result<(Tensor<T, M, D>, Tensor<i64, M, D>)>
+    where
+        T: Comparable,
+        Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
+    {
+        let _ = axis;
+        self.mode_axis(A)
+    }
+
+    /// As [`mode`](Runs::mode), along an axis known at run time.
+    ///
+    /// # Errors
+    /// Also [`Error::Axis`](crate::Error::Axis).
+    fn mode_axis<const M: usize>(self, axis: usize) -> Result<(Tensor<T, M, D>, Tensor<i64, M, D>)>
+    where
+        T: Comparable,
+        Dim<RANK>: Smaller<Output = Dim<M>>,
+    {
+        let (op, x) = ("mode", self.into_view());
+        let wanted = Wanted { op, axis, keep: None, descending: false, values: true, positions: true };
+        let (sorted, places) = ordered(x, wanted)?;
+        let n = x.size().0[axis];
+        // How far each element stands from the start of its run; the first largest distance ends the run sought.
+        let numbers = Tensor::arange(0, n as i64, 1, x.device())?;
+        let numbers = numbers.reshape(along::<RANK>(axis, n))?;
+        let first = firsts(sorted.view(), axis)?;
+        let starts = eval(op, &Call::<Select, _>::new((first.view(), numbers, Param(0))), x.device())?.cummax_axis(axis)?;
+        let ends: Tensor<i64, M, D> = (numbers.lazy() - &starts).reduce_axis(super::ArgMax, axis)?;
+        let kept: [usize; M] = ends.size().0;
+        let ends = ends.into_shape(with(x.size(), axis, 1))?;
+        let size = Dim(kept);
+        Ok((sorted.gather_axis(axis, &ends)?.into_shape(size)?, places.gather_axis(axis, &ends)?.into_shape(size)?))
+    }
+}
+impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Runs<'a, T, RANK, D> for X {}

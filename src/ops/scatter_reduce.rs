@@ -1,0 +1,162 @@
+//! Elements that indices name, reduced with all values that come: sums, products, means, extremes, with or without what
+//! stood there.
+//!
+//! Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+
+use super::assign::in_place;
+use super::index::{along, exists};
+use super::{Add, Cast as _, Div, FloorDivide, Maximum, Minimum, Mul, Replace};
+use crate::device::Device;
+use crate::dim::{Axis, Dim};
+use crate::element::{Comparable, Element};
+use crate::error::Result;
+use crate::expr::Stored;
+use crate::kernel::Op;
+use crate::rank::RemoveAxis;
+use crate::scalar::{DType, Ordered};
+use crate::tensor::{Tensor, TensorView, TensorViewMut};
+
+/// How values that meet in one element become one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Meeting {
+    /// Their sum.
+    Sum,
+    /// Their product.
+    Prod,
+    /// Their mean: in f64 for floats, rounded down for integers.
+    Mean,
+    /// The largest; NaN if any is.
+    Max,
+    /// The smallest; NaN if any is.
+    Min,
+}
+
+/// One value for every element.
+fn everywhere<T: Element, const RANK: usize, D: Device>(value: T, device: &D) -> Result<Tensor<T, RANK, D>> {
+    Tensor::full([1; RANK], value, device)
+}
+
+/// The mean of what stands there, if it counts, and of what comes, summed in `S` and divided by `operator`.
+fn mean<S: Comparable, T: Comparable, F: Op<(S, S), Out = S>, const RANK: usize, D: Device>(
+    operator: F,
+    cells: &mut TensorViewMut<'_, T, RANK, D>,
+    (axis, index): (usize, TensorView<'_, i64, RANK, D>),
+    values: TensorView<'_, T, RANK, D>,
+    include_self: bool,
+) -> Result<()> {
+    let mut sums = cells.as_view().cast::<S>()?;
+    let mut counts = Tensor::full(cells.size(), if include_self { S::one() } else { S::zero() }, cells.device())?;
+    if !include_self {
+        sums.scatter_axis(Replace, axis, index, &everywhere(S::zero(), cells.device())?)?;
+    }
+    sums.scatter_axis(Add, axis, index, &values.cast::<S>()?)?;
+    // As many as come: values that stretch along the axis come once an index.
+    let one = everywhere(S::one(), cells.device())?;
+    let n = index.size().0[axis].max(values.size().0[axis]);
+    let ones = one.broadcast_to(Dim(along::<RANK>(axis, n)))?;
+    counts.scatter_axis(Add, axis, index, ones)?;
+    counts.zip_in_place(Maximum, S::one())?;
+    sums.zip_in_place(operator, &counts)?;
+    cells.assign(sums.lazy().cast::<T>())
+}
+
+fn reduce<T: Comparable, const RANK: usize, D: Device>(
+    cells: &mut TensorViewMut<'_, T, RANK, D>,
+    meeting: Meeting,
+    axis: usize,
+    index: TensorView<'_, i64, RANK, D>,
+    values: TensorView<'_, T, RANK, D>,
+    include_self: bool,
+) -> Result<()> {
+    let neutral = match meeting {
+        Meeting::Sum => T::zero(),
+        Meeting::Prod => T::one(),
+        Meeting::Max => T::narrow(Ordered::LOWEST),
+        Meeting::Min => T::narrow(Ordered::HIGHEST),
+        // Sums of integers in 64 bits, those of u64 in its own.
+        Meeting::Mean if !T::DTYPE.is_discrete() => return mean::<f64, T, _, RANK, D>(Div, cells, (axis, index), values, include_self),
+        Meeting::Mean if T::DTYPE == DType::U64 => {
+            return mean::<u64, T, _, RANK, D>(FloorDivide, cells, (axis, index), values, include_self);
+        }
+        Meeting::Mean => return mean::<i64, T, _, RANK, D>(FloorDivide, cells, (axis, index), values, include_self),
+    };
+    if !include_self {
+        cells.scatter_axis(Replace, axis, index, &everywhere(neutral, cells.device())?)?;
+    }
+    match meeting {
+        Meeting::Prod => cells.scatter_axis(Mul, axis, index, values),
+        Meeting::Max => cells.scatter_axis(Maximum, axis, index, values),
+        Meeting::Min => cells.scatter_axis(Minimum, axis, index, values),
+        Meeting::Sum | Meeting::Mean => cells.scatter_axis(Add, axis, index, values),
+    }
+}
+
+in_place! {
+    /// Each element that an index names becomes the sum, product, mean or extreme of all values that come to it, and of
+    /// what stood there if `include_self`: `self[.., index[.., i, ..], ..] ← values[.., i, ..]`. The others stay.
+    ///
+    /// Values come in the order of `i`, for any number of threads; sums of 16-bit floats round at every step, means do
+    /// not. For one's own operator see [`scatter`](Tensor::scatter).
+    ///
+    /// # Shapes
+    /// As [`scatter`](Tensor::scatter).
+    ///
+    /// # Errors
+    /// As [`scatter`](Tensor::scatter).
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::Meeting;
+    /// let (index, values) = (Tensor::from([0, 0, 2]), Tensor::from([2.0, 5.0, 7.0]));
+    /// let mut x = Tensor::from([10.0, 20.0, 30.0]);
+    /// x.scatter_reduce(Meeting::Mean, Axis::<0>, &index, &values, false)?;
+    /// assert_eq!(x.to_vec()?, [3.5, 20.0, 7.0]);
+    /// x.scatter_reduce(Meeting::Max, Axis::<0>, &index, &values, true)?;
+    /// assert_eq!(x.to_vec()?, [5.0, 20.0, 7.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn scatter_reduce['b, 'c, const A: usize](meeting: Meeting, axis: Axis<A>, index: impl Stored<'b, i64, RANK, D>, values: impl Stored<'c, T, RANK, D>, include_self: bool) where Dim<RANK>: RemoveAxis<A>, T: Comparable = |view| {
+        let _ = axis;
+        reduce(view, meeting, A, index.into_view(), values.into_view(), include_self)
+    };
+
+    /// As [`scatter_reduce`](Tensor::scatter_reduce), along an axis known at run time.
+    ///
+    /// # Errors
+    /// Also [`Error::Axis`](crate::Error::Axis).
+    fn scatter_reduce_axis['b, 'c](meeting: Meeting, axis: usize, index: impl Stored<'b, i64, RANK, D>, values: impl Stored<'c, T, RANK, D>, include_self: bool) where T: Comparable = |view| {
+        exists("scatter", axis, view.size())?;
+        reduce(view, meeting, axis, index.into_view(), values.into_view(), include_self)
+    };
+
+    /// As [`scatter_reduce`](Tensor::scatter_reduce), with one index for all elements of a position of axis `A`.
+    ///
+    /// # Errors
+    /// As [`scatter`](Tensor::scatter).
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::Meeting;
+    /// let mut x = Tensor::from([[1, 2], [3, 4]]);
+    /// x.index_reduce(Meeting::Prod, Axis::<0>, &Tensor::from([1, 1]), &Tensor::from([[2, 3], [5, 1]]), true)?;
+    /// assert_eq!(x, Tensor::from([[1, 2], [30, 12]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn index_reduce['b, 'c, const A: usize](meeting: Meeting, axis: Axis<A>, index: impl Stored<'b, i64, 1, D>, values: impl Stored<'c, T, RANK, D>, include_self: bool) where Dim<RANK>: RemoveAxis<A>, T: Comparable = |view| {
+        let _ = axis;
+        view.index_reduce_axis(meeting, A, index, values, include_self)
+    };
+
+    /// As [`index_reduce`](Tensor::index_reduce), along an axis known at run time.
+    ///
+    /// # Errors
+    /// Also [`Error::Axis`](crate::Error::Axis).
+    fn index_reduce_axis['b, 'c](meeting: Meeting, axis: usize, index: impl Stored<'b, i64, 1, D>, values: impl Stored<'c, T, RANK, D>, include_self: bool) where T: Comparable = |view| {
+        exists("scatter", axis, view.size())?;
+        let index = index.into_view();
+        let index = index.reshape(along::<RANK>(axis, index.numel()))?;
+        reduce(view, meeting, axis, index, values.into_view(), include_self)
+    };
+}

@@ -1,0 +1,44 @@
+//! Tensors as sets of their elements.
+//!
+//! Imports: `error`, `dim`, `element`, `device`, `tensor`, `expr`, `ops`.
+
+use super::index::Line;
+use super::{Arithmetic as _, Comparisons as _, Indexing as _, Side, Sorts as _};
+use crate::device::Device;
+use crate::dim::Axis;
+use crate::element::Comparable;
+use crate::error::Result;
+use crate::expr::Stored;
+use crate::tensor::Tensor;
+
+/// Membership, of tensors and views.
+pub trait Sets<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized {
+    /// Whether each element is one of `set`; a NaN never is.
+    ///
+    /// # Cost
+    /// A sort of the set, and as many gathers as its length has bits.
+    ///
+    /// # Errors
+    /// [`Error::Device`](crate::Error::Device), [`Error::Unallocated`](crate::Error::Unallocated),
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([[1, 5], [7, 2]]);
+    /// assert_eq!(x.isin(&Tensor::from([2, 7, 9]))?, Tensor::from([[false, false], [true, true]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn isin<'b, const N: usize>(self, set: impl Stored<'b, T, N, D>) -> Result<Tensor<bool, RANK, D>>
+    where
+        T: Comparable + 'b,
+        D: 'b,
+    {
+        let (x, set) = (self.into_view(), set.into_view());
+        let Some(last) = set.numel().checked_sub(1) else { return x.not_equal(x)?.bit_and(false) };
+        let sorted = Line::of(set)?.view().sort(Axis::<0>)?;
+        let at = sorted.searchsorted(x, Side::Left)?.minimum(last as i64)?;
+        sorted.take(&at)?.equal(x)
+    }
+}
+impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Sets<'a, T, RANK, D> for X {}

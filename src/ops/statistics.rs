@@ -1,0 +1,236 @@
+//! Covariances and correlations of the rows of a matrix; quantiles along an axis.
+//!
+//! Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+
+use super::index::exists;
+use super::{Arithmetic as _, Cast as _, Math as _, Reductions as _, Sorts as _};
+use crate::device::Device;
+use crate::dim::{All, Axis, Dim};
+use crate::element::{Compute, Float};
+use crate::error::{Error, Result, text};
+use crate::expr::{Stored, apply};
+use crate::kernel::Op;
+use crate::rank::{RemoveAxis, Smaller};
+use crate::scalar::{Lane, Lanes};
+use crate::tensor::{Tensor, TensorView};
+
+/// How observations count in a [`covariance`](Covariances::cov).
+///
+/// # Examples
+/// ```
+/// use rankform::prelude::*;
+/// use rankform::ops::Cov;
+/// let times = Tensor::from([1_i64, 2, 1]);
+/// let plan = Cov::<f64, Cpu>::new().correction(0.0).frequencies(times.view());
+/// assert_eq!(plan.correction, 0.0);
+/// ```
+#[derive(Clone, Copy)]
+pub struct Cov<'a, T, D: Device> {
+    /// What is taken off the number of observations: 1, Bessel's correction, or 0, as for a whole population.
+    pub correction: f64,
+    /// How often each observation was made.
+    pub frequencies: Option<TensorView<'a, i64, 1, D>>,
+    /// How much each observation weighs.
+    pub weights: Option<TensorView<'a, T, 1, D>>,
+}
+
+impl<'a, T, D: Device> Cov<'a, T, D> {
+    /// Each observation once, with Bessel's correction.
+    pub const fn new() -> Self {
+        Cov { correction: 1.0, frequencies: None, weights: None }
+    }
+    /// With another correction.
+    pub fn correction(self, correction: f64) -> Self {
+        Cov { correction, ..self }
+    }
+    /// With a count for each observation.
+    pub fn frequencies(self, frequencies: TensorView<'a, i64, 1, D>) -> Self {
+        Cov { frequencies: Some(frequencies), ..self }
+    }
+    /// With a weight for each observation.
+    pub fn weights(self, weights: TensorView<'a, T, 1, D>) -> Self {
+        Cov { weights: Some(weights), ..self }
+    }
+}
+
+impl<T, D: Device> Default for Cov<'_, T, D> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The covariance in f64, where it is computed: 16-bit floats would lose the deviations.
+fn covariance<T: Float, D: Device>(x: TensorView<'_, T, 2, D>, plan: Cov<'_, T, D>) -> Result<Tensor<f64, 2, D>> {
+    let (op, n) = ("cov", x.size().0[1]);
+    let sized = |size: [usize; 1]| match size[0] == n {
+        true => Ok(()),
+        false => Err(Error::Sizes { op, left: x.size().0.into(), right: size.into() }),
+    };
+    let device = x.device();
+    let frequencies = match plan.frequencies {
+        Some(times) => sized(times.size().0).and_then(|()| times.cast::<f64>())?,
+        None => Tensor::ones([n], device)?,
+    };
+    let weights = match plan.weights {
+        Some(weights) => sized(weights.size().0).and_then(|()| weights.cast::<f64>())?,
+        None => Tensor::ones([n], device)?,
+    };
+    let shares = frequencies.mul(&weights)?;
+    let total = shares.sum(All)?;
+    // Of the correction as much as the weights have of one observation.
+    let part = (shares.lazy() * &weights).sum(All)?;
+    let below = (total.lazy() - (part.lazy() / &total) * plan.correction).maximum(0.0).eval()?;
+    let line = shares.insert_axis(Axis::<0>);
+    let x = x.cast::<f64>()?;
+    let mean = (x.lazy() * line).sum(Axis::<1>)?.div(total.lift())?;
+    let centred = x.sub(mean.insert_axis(Axis::<1>))?;
+    let product = centred.mul(line)?.matmul(centred.transposed())?;
+    product.div(below.lift())
+}
+
+/// Covariances and correlations, of tensors and views `[variables, observations]`.
+pub trait Covariances<'a, T: 'a, D: Device>: Stored<'a, T, 2, D> + Sized {
+    /// The covariance of every pair of rows: `Σ (x − mean)(y − mean) / (n − correction)`, computed in f64.
+    ///
+    /// With weights, sums and means are weighted, as in NumPy and PyTorch. Where the divisor is not above 0 it is 0.
+    ///
+    /// # Errors
+    /// [`Error::Sizes`] for another number of weights than of observations; [`Error::Unallocated`], [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::{Cov, Covariances};
+    /// let x = Tensor::from([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]);
+    /// assert_eq!(x.cov(Cov::new())?, Tensor::from([[1.0, -1.0], [-1.0, 1.0]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn cov(self, plan: Cov<'_, T, D>) -> Result<Tensor<T, 2, D>>
+    where
+        T: Float,
+    {
+        covariance(self.into_view(), plan)?.cast()
+    }
+
+    /// The correlation of every pair of rows, their covariance over both deviations, held to −1 … 1; NaN for a constant row.
+    ///
+    /// # Errors
+    /// [`Error::Unallocated`], [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::Covariances;
+    /// let x = Tensor::from([[0.0, 1.0, 2.0], [4.0, 2.0, 0.0]]);
+    /// assert_eq!(x.corrcoef()?, Tensor::from([[1.0, -1.0], [-1.0, 1.0]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn corrcoef(self) -> Result<Tensor<T, 2, D>>
+    where
+        T: Float,
+    {
+        let cov = covariance(self.into_view(), Cov::new())?;
+        let deviations = cov.diagonal(Axis::<0>, Axis::<1>)?.sqrt()?;
+        let (rows, columns) = (deviations.insert_axis(Axis::<1>), deviations.insert_axis(Axis::<0>));
+        (cov.lazy() / rows / columns).clamp(-1.0, 1.0).cast::<T>().eval()
+    }
+}
+impl<'a, X: Stored<'a, T, 2, D>, T: 'a, D: Device> Covariances<'a, T, D> for X {}
+
+/// What stands between two neighbours of an order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Between {
+    /// The point of the line that joins them.
+    Linear,
+    /// The lower one.
+    Lower,
+    /// The higher one.
+    Higher,
+    /// The nearer one, of both the one at an even place.
+    Nearest,
+    /// Their middle.
+    Midpoint,
+}
+
+/// A point between two numbers, in f64; NaN if the last of the line is: `(low, high, last, part)`.
+#[derive(Clone, Copy, Debug)]
+struct Point;
+
+impl<T: Float> Op<(T, T, T, f64)> for Point {
+    const NAME: &'static str = "quantile";
+    type Out = T;
+    #[inline(always)]
+    fn call<L: Lanes>(
+        (low, high, last, part): (Lane<L, Compute<T>>, Lane<L, Compute<T>>, Lane<L, Compute<T>>, Lane<L, f64>),
+    ) -> Lane<L, Compute<T>> {
+        let (from, to) = (low.cast::<f64>(), high.cast::<f64>());
+        // Two equal infinities have no difference, and an end stays itself.
+        let between = (to - from).mul_add(part, from).cast();
+        let point = (low.eq(high) | part.eq(Lane::zero())).select(low, part.eq(Lane::one()).select(high, between));
+        last.is_nan().select(last, point)
+    }
+}
+
+/// Quantiles, of tensors and views.
+pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized {
+    /// The element at the share `q` of each line along axis `A` in order: place `q · (n − 1)`, and between two places as
+    /// `between` says. NaN for a line with one. `q = 0.5` is the median.
+    ///
+    /// # Cost
+    /// A sort of every line.
+    ///
+    /// # Errors
+    /// [`Error::Value`] unless `q` is between 0 and 1; [`Error::Empty`] for lines of no elements; [`Error::Unallocated`],
+    /// [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::Between;
+    /// let x = Tensor::from([[4.0, 1.0, 3.0, 2.0]]);
+    /// assert_eq!(x.quantile(0.5, Axis::<1>, Between::Linear)?.to_vec()?, [2.5]);
+    /// assert_eq!(x.quantile(0.5, Axis::<1>, Between::Lower)?.to_vec()?, [2.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn quantile<const A: usize, const M: usize>(self, q: f64, axis: Axis<A>, between: Between) -> Result<Tensor<T, M, D>>
+    where
+        T: Float,
+        Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
+    {
+        let _ = axis;
+        self.quantile_axis(q, A, between)
+    }
+
+    /// As [`quantile`](Quantiles::quantile), along an axis known at run time.
+    ///
+    /// # Errors
+    /// Also [`Error::Axis`].
+    fn quantile_axis<const M: usize>(self, q: f64, axis: usize, between: Between) -> Result<Tensor<T, M, D>>
+    where
+        T: Float,
+        Dim<RANK>: Smaller<Output = Dim<M>>,
+    {
+        let (op, x) = ("quantile", self.into_view());
+        exists(op, axis, x.size())?;
+        if !(0.0..=1.0).contains(&q) {
+            return Err(Error::Value { op, what: text(format_args!("a share of {q}")) });
+        }
+        let kept: [usize; M] = std::array::from_fn(|a| x.size().0[a + usize::from(a >= axis)]);
+        let Some(last) = x.size().0[axis].checked_sub(1) else {
+            return if kept.contains(&0) { Tensor::zeros(kept, x.device()) } else { Err(Error::Empty { op, sizes: x.size().0.into() }) };
+        };
+        let place = q * last as f64;
+        let (low, high) = (place.floor(), place.ceil());
+        let part = match between {
+            Between::Linear => place - low,
+            Between::Lower => 0.0,
+            Between::Higher => 1.0,
+            Between::Nearest => place.round_ties_even() - low,
+            Between::Midpoint => 0.5,
+        };
+        let sorted = x.sort_axis(axis)?;
+        let at = |place: usize| sorted.view().slice_axis(axis, place..place + 1, 1);
+        apply(Point, (at(low as usize)?, at((high as usize).min(last))?, at(last)?, part))?.into_shape(kept)
+    }
+}
+impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Quantiles<'a, T, RANK, D> for X {}
