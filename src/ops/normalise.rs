@@ -1,17 +1,33 @@
 //! Normalisations along axes: softmax, log-softmax, layer norm, RMS norm, vectors of length 1.
 //!
 //! Each is one expression and one pass over memory: what is constant along a row is found while the row is in the cache.
-//! Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`.
+//! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
+use super::functions::exp_difference;
 use super::{Arithmetic as _, Math as _, Norm, Reductions as _};
 use crate::device::Device;
 use crate::dim::Dim;
-use crate::element::Float;
+use crate::element::{Compute, Float};
 use crate::error::Result;
-use crate::expr::{Reduce as _, Stored};
+use crate::expr::{Reduce as _, Stored, Zip as _};
+use crate::kernel::Op;
 use crate::layout::joint_size;
 use crate::rank::RemoveAxes;
+use crate::scalar::{Lane, Lanes};
 use crate::tensor::{Tensor, TensorView};
+
+/// `e^(x − y)` to a unit in the last place, whatever rounding takes off the difference.
+#[derive(Clone, Copy, Debug)]
+struct ExpDifference;
+
+impl<T: Float> Op<(T, T)> for ExpDifference {
+    const NAME: &'static str = "softmax";
+    type Out = T;
+    #[inline(always)]
+    fn call<L: Lanes>((x, y): (Lane<L, Compute<T>>, Lane<L, Compute<T>>)) -> Lane<L, Compute<T>> {
+        exp_difference(x, y)
+    }
+}
 
 impl<T: Float, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     /// `e^(x − max) / Σ e^(x − max)` along axes: one (`Axis::<1>`), several together, or `All`.
@@ -24,7 +40,7 @@ impl<T: Float, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     where
         Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
     {
-        let powers = (self.lazy() - self.max_along(axes)).exp().once();
+        let powers = self.lazy().zip(ExpDifference, self.max_along(axes)).once();
         // One division a row: a product costs a tenth of a quotient.
         (powers * powers.sum_along(axes).recip()).eval()
     }

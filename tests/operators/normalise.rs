@@ -118,3 +118,21 @@ fn normalisations_of_nothing_are_nothing() -> Result<()> {
     assert_eq!((x.softmax(Axis::<1>)?.size(), x.layer_norm(Axis::<0>, 1e-5)?.size()), (dim![4, 5], dim![4, 5]));
     Ok(())
 }
+
+#[test]
+fn shares_in_the_tail_keep_their_digits() -> Result<()> {
+    // Differences of numbers of other sizes, which f32 rounds by up to 2^-18. Powers, their sum and the quotient round too.
+    let mut random = Random(43);
+    let x = Tensor::from_fn([64, 50], |_| (random.unit() * 45.0 - 15.0) as f32, &Cpu)?;
+    let y = x.softmax(Axis::<1>)?;
+    for i in 0..64 {
+        let row: Vec<f64> = (0..50).map(|j| f64::from(x[[i, j]])).collect();
+        let shares = softmax(&row).into_iter().enumerate();
+        for (j, truth) in shares.filter(|(_, truth)| *truth > f64::from(f32::MIN_POSITIVE)) {
+            let unit = 2f64.powi(truth.log2().floor() as i32 - 23);
+            let found = f64::from(y[[i, j]]);
+            assert!((found - truth).abs() <= 4.0 * unit, "{found:e} is {} units off", (found - truth).abs() / unit);
+        }
+    }
+    Ok(())
+}

@@ -123,6 +123,17 @@ pub(super) fn exp_double<L: Lanes, P: Real>(x: Double<L, P>) -> (Exponent<L, P>,
     (k, Double::new(head.hi, head.lo + exp_m1_tail(r)))
 }
 
+/// `e^(x − y)`, with what rounding takes off the difference: in the left tail of a softmax that is many units of the result.
+#[inline(always)]
+pub(in crate::ops) fn exp_difference<L: Lanes, P: Real>(x: Lane<L, P>, y: Lane<L, P>) -> Lane<L, P> {
+    let difference = Double::sum(x, -y);
+    // What an infinity loses is NaN.
+    let inside = difference.hi.abs().lt(pick(120.0, 800.0));
+    let (k, r) = reduce(clamp(difference.hi, pick(-104.0, -746.0), pick(89.0, 710.0)));
+    let r = Double::new(r.hi, r.lo + inside.select(difference.lo, Lane::zero()));
+    k.scale(exp_m1_short(r) + 1.0)
+}
+
 /// `(e^x − 1) / 2` in two words, for `x` up to where `e^x` ends; what 1/2 loses beside a large `2^k` comes third.
 #[inline(always)]
 pub(super) fn half_exp_m1<L: Lanes, P: Real>(x: Lane<L, P>) -> (Double<L, P>, Lane<L, P>) {
