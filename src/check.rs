@@ -145,7 +145,11 @@ impl<D: Device> Differential<D> {
             None => Ok(()),
             Some((at, (a, b))) => {
                 let size = expected.size();
-                differ(text(format_args!("element {at} of {size:?} ({}, {layout}) is {a:?} on the CPU and {b:?} on {:?}", T::DTYPE, self.device)))
+                differ(text(format_args!(
+                    "element {at} of {size:?} ({}, {layout}) is {a:?} on the CPU and {b:?} on {:?}",
+                    T::DTYPE,
+                    self.device
+                )))
             }
         }
     }
@@ -258,5 +262,8 @@ fn is_close<T: Element>(a: T, b: T, units: u32) -> bool {
         let x: Complex<f64> = x.widen().cast();
         [x.re, x.im]
     };
-    parts(a).into_iter().zip(parts(b)).all(|(a, b)| a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= f64::from(units) * unit * a.abs().max(b.abs()))
+    parts(a)
+        .into_iter()
+        .zip(parts(b))
+        .all(|(a, b)| a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= f64::from(units) * unit * a.abs().max(b.abs()))
 }

@@ -71,7 +71,8 @@ impl FromStr for AnyDevice {
 
     /// From `cpu`, `cuda` (the first card) or `cuda:1`.
     fn from_str(name: &str) -> Result<AnyDevice> {
-        let unknown = || Error::Value { op: "device", what: text(format_args!("{name:?} is none of `cpu`, `cuda`, `cuda:0`, `cuda:1`, …")) };
+        let unknown =
+            || Error::Value { op: "device", what: text(format_args!("{name:?} is none of `cpu`, `cuda`, `cuda:0`, `cuda:1`, …")) };
         let (kind, number) = name.split_once(':').unwrap_or((name, "0"));
         let ordinal: usize = number.parse().map_err(|_| unknown())?;
         match kind {

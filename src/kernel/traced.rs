@@ -24,7 +24,7 @@ pub enum Settled {
         /// The values.
         body: Graph,
         /// What becomes of them.
-        reducer: TracedReducer,
+        reducer: Box<TracedReducer>,
     },
     /// The values themselves, which several later graphs use.
     Held {
@@ -216,7 +216,7 @@ impl Row for RowRecorder<'_> {
     }
     fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, body: &B) -> Compute<R::Out> {
         let body = value_of(body, self.reads, self.next, &self.settled);
-        self.settled.push(((self.next, B::LOADS), Settled::Reduced { body, reducer: trace_reducer::<B::Out, R>() }));
+        self.settled.push(((self.next, B::LOADS), Settled::Reduced { body, reducer: Box::new(trace_reducer::<B::Out, R>()) }));
         Default::default()
     }
     fn hold<B: Body>(&mut self, body: &B) -> usize {

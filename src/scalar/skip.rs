@@ -2,9 +2,7 @@
 //!
 //! Imports: `scalar`'s traits.
 
-use super::{
-    Arith, Bits, Compare, ComplexPrim, Function, Integer, Lanes, Logic, Num, Order, Ordered, Part, Prim, Real, Shift, Unary,
-};
+use super::{Arith, Bits, Compare, ComplexPrim, Function, Integer, Lanes, Logic, Num, Order, Ordered, Part, Prim, Real, Shift, Unary};
 
 /// The interpretation that does nothing; a device collects the run-time numbers of a compiled kernel with it.
 pub struct Skip;

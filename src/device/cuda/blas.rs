@@ -100,7 +100,14 @@ impl Context {
     ///
     /// # Safety
     /// As [`Device::contract`](crate::device::Device::contract), for slots of these elements.
-    pub(super) unsafe fn by_library(&self, plain: &Plain, dtypes: [DType; 3], output: Slot<'_>, left: Slot<'_>, right: Slot<'_>) -> Result<bool> {
+    pub(super) unsafe fn by_library(
+        &self,
+        plain: &Plain,
+        dtypes: [DType; 3],
+        output: Slot<'_>,
+        left: Slot<'_>,
+        right: Slot<'_>,
+    ) -> Result<bool> {
         let Some((out, factor, sum)) = types(dtypes[0], dtypes[1], dtypes[2]) else { return Ok(false) };
         if library::open("cublas").is_err() {
             return Ok(false);

@@ -88,9 +88,16 @@ fn source([out, computed, left, right]: [DType; 4], wide: bool, [batch, rows, co
     head(&mut s, along.end() + 1, wide);
     let (c, each) = (c_type(computed), TILE / 16);
     s.line(format_args!("extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{"));
-    s.line(format_args!("  __shared__ __align__(16) u8 room[sizeof({c}) * {}];\n  {c}* const panel = ({c}*)room;\n  {c}* const other = panel + {};", 2 * DEPTH * TILE, DEPTH * TILE));
+    s.line(format_args!(
+        "  __shared__ __align__(16) u8 room[sizeof({c}) * {}];\n  {c}* const panel = ({c}*)room;\n  {c}* const other = panel + {};",
+        2 * DEPTH * TILE,
+        DEPTH * TILE
+    ));
     s.line(format_args!("  const idx height = (idx)a.v[0], width = (idx)a.v[1], depth = (idx)a.v[2];"));
-    s.line(format_args!("  const idx across = (width + {}) / {TILE}, top = (idx)blockIdx.x / across * {TILE}, side = (idx)blockIdx.x % across * {TILE};", TILE - 1));
+    s.line(format_args!(
+        "  const idx across = (width + {}) / {TILE}, top = (idx)blockIdx.x / across * {TILE}, side = (idx)blockIdx.x % across * {TILE};",
+        TILE - 1
+    ));
     s.line(format_args!("  const int t = threadIdx.x, x = t % 16, y = t / 16;\n  idx b0 = 0, b1 = 0, b2 = 0;"));
     batch.offsets(&mut s, &format!("((idx)a.v[{}] + (idx)blockIdx.y)", along.end()), &["b0", "b1", "b2"].map(String::from));
     // What this thread reads of the panels: rows of the left operand at one place of the sum, and one column of the right.
@@ -121,7 +128,9 @@ fn source([out, computed, left, right]: [DType; 4], wide: bool, [batch, rows, co
     let o = c_type(out);
     for i in 0..each {
         for j in 0..each {
-            s.line(format_args!("  {{ const idx i = top + y + 16 * {i}, j = side + x + 16 * {j};\n  if (i < height && j < width) {{ idx o = b0;"));
+            s.line(format_args!(
+                "  {{ const idx i = top + y + 16 * {i}, j = side + x + 16 * {j};\n  if (i < height && j < width) {{ idx o = b0;"
+            ));
             rows.offsets(&mut s, "i", &["o".to_string(), "unused".to_string()]);
             columns.offsets(&mut s, "j", &["o".to_string(), "unused".to_string()]);
             s.line(format_args!("    (({o}*)a.v[3])[o] = cast<{o}>(sum[{i}][{j}]); }} }}"));

@@ -90,10 +90,14 @@ impl Context {
             let mut s = Source::new();
             head(&mut s, place.end(), wide);
             s.line(format_args!("extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{"));
-            s.line(format_args!("  const idx p = (idx)blockIdx.x * {THREADS} + threadIdx.x;\n  if (p >= (idx)a.v[0]) return;\n  idx o = 0;"));
+            s.line(format_args!(
+                "  const idx p = (idx)blockIdx.x * {THREADS} + threadIdx.x;\n  if (p >= (idx)a.v[0]) return;\n  idx o = 0;"
+            ));
             place.offsets(&mut s, "p", &["o".to_string()]);
             s.line(format_args!("  const i64 index = ((const i64*)a.v[3])[o];"));
-            s.line(format_args!("  if ((u64)index >= (u64)a.v[1] && atomicExch((u64*)a.v[2], (u64)1) == 0) ((i64*)a.v[2])[1] = index;\n}}"));
+            s.line(format_args!(
+                "  if ((u64)index >= (u64)a.v[1] && atomicExch((u64*)a.v[2], (u64)1) == 0) ((i64*)a.v[2])[1] = index;\n}}"
+            ));
             s.text()
         })?;
         let found = CudaBlock::fresh(self, 16, Fresh::Zeroed)?;
@@ -187,8 +191,12 @@ impl Context {
             let graph = trace_op::<F, (T, T)>();
             let signature = s.function("body", &graph, 0);
             s.line(format_args!("extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{"));
-            s.line(format_args!("  const i64 thread = (i64)blockIdx.x * {THREADS} + threadIdx.x;\n  if (thread >= a.v[0] * a.v[1]) return;"));
-            s.line(format_args!("  const idx column = (idx)(thread % a.v[0]), group = (idx)(thread / a.v[0]);\n  idx cells = 0, from = 0, at = 0;"));
+            s.line(format_args!(
+                "  const i64 thread = (i64)blockIdx.x * {THREADS} + threadIdx.x;\n  if (thread >= a.v[0] * a.v[1]) return;"
+            ));
+            s.line(format_args!(
+                "  const idx column = (idx)(thread % a.v[0]), group = (idx)(thread / a.v[0]);\n  idx cells = 0, from = 0, at = 0;"
+            ));
             own_place.offsets(&mut s, "column", &["cells", "from", "at"].map(String::from));
             s.line(format_args!("  for (idx p = 0; p < (idx)a.v[2]; p++) {{\n    idx o0 = cells, o1 = from, o2 = at;"));
             lead_place.offsets(&mut s, "p", &["o0", "o1", "o2"].map(String::from));
@@ -255,17 +263,27 @@ fn compaction(pass: u32, place: Place, wide: bool, c: &str) -> String {
         return s.text();
     }
     let each = CHUNK / THREADS;
-    s.line(format_args!("  const idx first = (idx)blockIdx.x * {CHUNK} + t * {each};\n  i64 own = 0; bool picked[{each}]; idx at[{each}];"));
+    s.line(format_args!(
+        "  const idx first = (idx)blockIdx.x * {CHUNK} + t * {each};\n  i64 own = 0; bool picked[{each}]; idx at[{each}];"
+    ));
     s.line(format_args!("#pragma unroll\n  for (int u = 0; u < {each}; u++) {{\n    picked[u] = false; at[u] = 0;\n    if (first + u < (idx)a.v[0]) {{\n      idx from = 0, mask = 0;"));
     place.offsets(&mut s, "first + u", &["from", "mask"].map(String::from));
-    s.line(format_args!("      picked[u] = ((const bool*)a.v[5])[mask]; at[u] = from; own += picked[u];\n    }}\n  }}\n  shared[t] = own;\n{scan}"));
+    s.line(format_args!(
+        "      picked[u] = ((const bool*)a.v[5])[mask]; at[u] = from; own += picked[u];\n    }}\n  }}\n  shared[t] = own;\n{scan}"
+    ));
     if pass == 0 {
         s.line(format_args!("  if (t == 0) counts[blockIdx.x] = shared[{THREADS} - 1];\n}}"));
         return s.text();
     }
-    s.line(format_args!("  i64 to = counts[blockIdx.x] + shared[t] - own;\n  const i64 step = a.v[{}], words = a.v[{}];", place.end(), place.end() + 1));
+    s.line(format_args!(
+        "  i64 to = counts[blockIdx.x] + shared[t] - own;\n  const i64 step = a.v[{}], words = a.v[{}];",
+        place.end(),
+        place.end() + 1
+    ));
     s.line(format_args!("#pragma unroll\n  for (int u = 0; u < {each}; u++) if (picked[u]) {{"));
-    s.line(format_args!("    for (i64 w = 0; w < words; w++) (({c}*)a.v[3])[to * step * words + w] = ((const {c}*)a.v[4])[(i64)at[u] * words + w];"));
+    s.line(format_args!(
+        "    for (i64 w = 0; w < words; w++) (({c}*)a.v[3])[to * step * words + w] = ((const {c}*)a.v[4])[(i64)at[u] * words + w];"
+    ));
     s.line(format_args!("    to++;\n  }}\n}}"));
     s.text()
 }

@@ -161,7 +161,10 @@ fn source(graph: &Graph, outputs: usize, inner: &[Inner], count: usize, wide: bo
         s.line(format_args!("  idx rest = chunk / row;"));
         for axis in (0..last).rev() {
             let size = place.size(axis);
-            s.line(format_args!("  {{ const idx at = {}; rest /= {size};", if axis == 0 { "rest".to_string() } else { format!("rest % {size}") }));
+            s.line(format_args!(
+                "  {{ const idx at = {}; rest /= {size};",
+                if axis == 0 { "rest".to_string() } else { format!("rest % {size}") }
+            ));
             for (k, name) in names.iter().enumerate() {
                 s.line(format_args!("    {name} += at * {};", place.step(axis, k)));
             }
@@ -200,7 +203,10 @@ fn source(graph: &Graph, outputs: usize, inner: &[Inner], count: usize, wide: bo
             Inner::Constant => s.line(format_args!("    const {c} x{index} = *p{k};")),
             Inner::Contiguous => s.line(format_args!("    {c} x{index}[{count}]; load<{c}, {count}>(x{index}, p{k});")),
             Inner::Strided => {
-                s.line(format_args!("    {c} x{index}[{count}];\n#pragma unroll\n    for (int j = 0; j < {count}; j++) x{index}[j] = p{k}[j * {}];", place.step(last, k)));
+                s.line(format_args!(
+                    "    {c} x{index}[{count}];\n#pragma unroll\n    for (int j = 0; j < {count}; j++) x{index}[j] = p{k}[j * {}];",
+                    place.step(last, k)
+                ));
             }
         }
     }
@@ -215,7 +221,10 @@ fn source(graph: &Graph, outputs: usize, inner: &[Inner], count: usize, wide: bo
         if inner[index] == Inner::Contiguous {
             s.line(format_args!("    store<{c}, {count}>(p{index}, y{index});"));
         } else {
-            s.line(format_args!("#pragma unroll\n    for (int j = 0; j < {count}; j++) p{index}[j * {}] = y{index}[j];", place.step(last, index)));
+            s.line(format_args!(
+                "#pragma unroll\n    for (int j = 0; j < {count}; j++) p{index}[j * {}] = y{index}[j];",
+                place.step(last, index)
+            ));
         }
     }
     // Only a single axis may end within a chunk.
@@ -239,4 +248,3 @@ pub(super) fn operands(signature: &Signature, outputs: usize, count: usize) -> V
     let input = |k: usize| signature.inputs.get(&k).copied();
     (0..count).map(|k| if k < outputs { signature.outputs.get(k).copied() } else { input(k - outputs) }).collect()
 }
-

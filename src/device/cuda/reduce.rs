@@ -53,7 +53,8 @@ impl Context {
         let reduced = Axes::merged(axes.reduced, &reduced_strides, false);
         let (outputs, count) = (kept.numel(), if axes.reduced.contains(&0) { 0 } else { reduced.numel() });
         let wide = kept.is_wide() || reduced.is_wide() || count > (i32::MAX / 2) as usize;
-        let step = |axes: &Axes, k: usize| axes.strides.get(k).and_then(|steps| steps.last()).map_or(usize::MAX, |step| step.unsigned_abs());
+        let step =
+            |axes: &Axes, k: usize| axes.strides.get(k).and_then(|steps| steps.last()).map_or(usize::MAX, |step| step.unsigned_abs());
         let by_rows = kept.rank() == 0 || count <= 1 || reduced.rank() > 0 && step(&reduced, 0) <= step(&kept, 1);
         let along = if by_rows { count.next_power_of_two().clamp(1, THREADS) } else { 8.min(count.next_power_of_two()) };
         let across = THREADS / along;
@@ -123,13 +124,17 @@ fn source(graph: &Graph, reducer: &TracedReducer, out: DType, sharing: Sharing, 
     } else {
         (format!("threadIdx.x % {across}"), format!("threadIdx.x / {across}"))
     };
-    s.line(format_args!("  const int y = {y};\n  const idx output = (idx)blockIdx.x * {across} + {x};\n  const bool there = output < (idx)a.v[0];"));
+    s.line(format_args!(
+        "  const int y = {y};\n  const idx output = (idx)blockIdx.x * {across} + {x};\n  const bool there = output < (idx)a.v[0];"
+    ));
     let inputs = kept.operands - 1;
     let names: Vec<_> = (0..kept.operands).map(|k| format!("b{k}")).collect();
     names.iter().for_each(|name| s.line(format_args!("  idx {name} = 0;")));
     kept.offsets(&mut s, "output", &names);
     s.line(format_args!("  State state = identity(a);"));
-    s.line(format_args!("  const idx first = (idx)blockIdx.y * (idx)a.v[2], share = first + (idx)a.v[2], end = share < (idx)a.v[1] ? share : (idx)a.v[1];"));
+    s.line(format_args!(
+        "  const idx first = (idx)blockIdx.y * (idx)a.v[2], share = first + (idx)a.v[2], end = share < (idx)a.v[1] ? share : (idx)a.v[1];"
+    ));
     s.line(format_args!("  if (there) for (idx r = first + y; r < end; r += {along}) {{"));
     let steps: Vec<_> = (0..inputs).map(|k| format!("o{k}")).collect();
     steps.iter().enumerate().for_each(|(k, name)| s.line(format_args!("  idx {name} = b{};", k + 1)));

@@ -49,9 +49,8 @@ impl Context {
         class.push(u32::MAX);
         class.extend([threads, each, outer.rank(), line.rank(), usize::from(wide)].map(|n| n as u32));
         let key = Key { mechanism: "rows", types: [TypeId::of::<P>(); 2], class };
-        let kernel = self.kernel(key, || {
-            source(&trace_program(program, inputs.reads), outputs.len(), threads, each, wide, outer_place, line_place)
-        })?;
+        let kernel = self
+            .kernel(key, || source(&trace_program(program, inputs.reads), outputs.len(), threads, each, wide, outer_place, line_place))?;
         let mut words = vec![rows as i64, count as i64];
         words.extend(slots.iter().map(|slot| slot.address.addr() as i64));
         words.extend(outer.words());
@@ -75,7 +74,8 @@ fn widest(program: &Traced) -> usize {
 fn source(program: &Traced, outputs: usize, threads: usize, each: usize, wide: bool, outer: Place, line: Place) -> String {
     let mut s = Source::new();
     let numbers_at = line.end();
-    let words = numbers_at + program.settled.iter().map(|settled| number_words(settled.body())).sum::<usize>() + number_words(&program.graph);
+    let words =
+        numbers_at + program.settled.iter().map(|settled| number_words(settled.body())).sum::<usize>() + number_words(&program.graph);
     head(&mut s, words, wide);
     // A function for each step; run-time numbers stand one step after another.
     let (mut at, mut signatures) = (numbers_at, Vec::new());
@@ -114,7 +114,9 @@ fn source(program: &Traced, outputs: usize, threads: usize, each: usize, wide: b
         for (&index, &dtype) in &inputs.inputs {
             s.line(format_args!("  {} x{index}[{each}];", c_type(dtype)));
         }
-        s.line(format_args!("#pragma unroll\n  for (int u = 0; u < {each}; u++) {{\n    const idx c = threadIdx.x + u * {threads};\n    if (c < count) {{"));
+        s.line(format_args!(
+            "#pragma unroll\n  for (int u = 0; u < {each}; u++) {{\n    const idx c = threadIdx.x + u * {threads};\n    if (c < count) {{"
+        ));
         offsets(&mut s, "c", &|k| k >= outputs);
         for &index in inputs.inputs.keys() {
             let k = outputs + index;
@@ -146,7 +148,11 @@ fn source(program: &Traced, outputs: usize, threads: usize, each: usize, wide: b
         needed.sort_unstable();
         for held in needed {
             let of = &signatures[held];
-            s.line(format_args!("    {} g{held}; step{held}({});", c_type(of.outputs[0]), super::map::arguments(of, &x, &|_| format!("g{held}"))));
+            s.line(format_args!(
+                "    {} g{held}; step{held}({});",
+                c_type(of.outputs[0]),
+                super::map::arguments(of, &x, &|_| format!("g{held}"))
+            ));
         }
         s.line(format_args!("    {function}({});", super::map::arguments(signature, &x, y)));
     };

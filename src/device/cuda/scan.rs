@@ -124,7 +124,10 @@ fn source(
     s.line(format_args!("      shared[t] = t >= far ? combine(a, earlier, mine) : mine;\n    }}\n    __syncthreads();"));
     s.line(format_args!("    const State prefix = t > 0 ? combine(a, before, shared[t - 1]) : before;"));
     let number = if exclusive { "i" } else { "i + 1" };
-    s.line(format_args!("#pragma unroll\n    for (int u = 0; u < {EACH}; u++) {{ const idx i = first + u; if (i < count) {{ {} }} }}", put("combine(a, prefix, own[u])", number)));
+    s.line(format_args!(
+        "#pragma unroll\n    for (int u = 0; u < {EACH}; u++) {{ const idx i = first + u; if (i < count) {{ {} }} }}",
+        put("combine(a, prefix, own[u])", number)
+    ));
     s.line(format_args!("    before = combine(a, before, shared[{THREADS} - 1]);\n    __syncthreads();\n  }}\n}}"));
     s.text()
 }

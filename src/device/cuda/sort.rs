@@ -43,7 +43,9 @@ impl Context {
         let (keys, places) = (self.room(total * 8)?, self.room(total * 8)?);
         let place = Place { word: 15, rank: lines.rank(), operands: 3 };
         let mut words = vec![total as i64, padded as i64, plan.along as i64, plan.keep as i64, i64::from(plan.descending)];
-        words.extend([keys.address(), places.address(), slots[0].address, slots[1].address, slots[2].address].map(|address| address.addr() as i64));
+        words.extend(
+            [keys.address(), places.address(), slots[0].address, slots[1].address, slots[2].address].map(|address| address.addr() as i64),
+        );
         words.extend([0, 0]);
         words.extend(slots.map(|slot| slot.stride[rank] as i64));
         words.extend(lines.words());
@@ -80,7 +82,9 @@ fn source(part: &str, c: &str, values: bool, positions: bool, place: Place) -> S
     head(&mut s, place.end(), true);
     // Words: 0 items, 1 items of a line, 2 elements of a line, 3 kept, 4 descending, 5 keys, 6 places, 7 from, 8 values,
     // 9 positions, 10 and 11 the step of the network, 12 to 14 steps along a line.
-    s.line(format_args!("DI bool after(u64 key, i64 place, u64 other, i64 elsewhere) {{ return key > other || key == other && place > elsewhere; }}"));
+    s.line(format_args!(
+        "DI bool after(u64 key, i64 place, u64 other, i64 elsewhere) {{ return key > other || key == other && place > elsewhere; }}"
+    ));
     s.line(format_args!("extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{"));
     s.line(format_args!("  u64* const keys = (u64*)a.v[5]; i64* const places = (i64*)a.v[6];\n  const i64 thread = (i64)blockIdx.x * {THREADS} + threadIdx.x, inside = a.v[1] - 1;"));
     let bases = |s: &mut Source, line: &str| {
@@ -95,7 +99,9 @@ fn source(part: &str, c: &str, values: bool, positions: bool, place: Place) -> S
             s.line(format_args!("  keys[thread] = key; places[thread] = i;\n}}"));
         }
         "sort swap" => {
-            s.line(format_args!("  if (thread >= a.v[0] / 2) return;\n  const i64 far = a.v[11], i = thread / far * far * 2 + thread % far, j = i + far;"));
+            s.line(format_args!(
+                "  if (thread >= a.v[0] / 2) return;\n  const i64 far = a.v[11], i = thread / far * far * 2 + thread % far, j = i + far;"
+            ));
             s.line(format_args!("  const u64 ki = keys[i], kj = keys[j]; const i64 pi = places[i], pj = places[j];"));
             s.line(format_args!("  if (after(ki, pi, kj, pj) == ((i & inside & a.v[10]) == 0)) {{ keys[i] = kj; keys[j] = ki; places[i] = pj; places[j] = pi; }}\n}}"));
         }
@@ -104,12 +110,16 @@ fn source(part: &str, c: &str, values: bool, positions: bool, place: Place) -> S
             s.line(format_args!("  for (int t = threadIdx.x; t < {LOCAL}; t += {THREADS}) if (first + t < a.v[0]) {{ k[t] = keys[first + t]; p[t] = places[first + t]; }}"));
             s.line(format_args!("  for (i64 run = a.v[10]; run <= a.v[11]; run *= 2) for (int far = run / 2 < {} ? (int)(run / 2) : {}; far > 0; far /= 2) {{", LOCAL / 2, LOCAL / 2));
             s.line(format_args!("    __syncthreads();\n    for (int t = threadIdx.x; t < {}; t += {THREADS}) {{\n      const int i = t / far * far * 2 + t % far, j = i + far;", LOCAL / 2));
-            s.line(format_args!("      if (first + j < a.v[0] && after(k[i], p[i], k[j], p[j]) == (((first + i) & inside & run) == 0)) {{"));
+            s.line(format_args!(
+                "      if (first + j < a.v[0] && after(k[i], p[i], k[j], p[j]) == (((first + i) & inside & run) == 0)) {{"
+            ));
             s.line(format_args!("        const u64 key = k[i]; k[i] = k[j]; k[j] = key; const i64 place = p[i]; p[i] = p[j]; p[j] = place;\n      }}\n    }}\n  }}\n  __syncthreads();"));
             s.line(format_args!("  for (int t = threadIdx.x; t < {LOCAL}; t += {THREADS}) if (first + t < a.v[0]) {{ keys[first + t] = k[t]; places[first + t] = p[t]; }}\n}}"));
         }
         _ => {
-            s.line(format_args!("  if (thread >= a.v[0] / a.v[1] * a.v[3]) return;\n  const i64 line = thread / a.v[3], i = thread % a.v[3];"));
+            s.line(format_args!(
+                "  if (thread >= a.v[0] / a.v[1] * a.v[3]) return;\n  const i64 line = thread / a.v[3], i = thread % a.v[3];"
+            ));
             bases(&mut s, "line");
             s.line(format_args!("  const i64 at = places[line * a.v[1] + i];"));
             if values {

@@ -82,11 +82,17 @@ fn source(graph: &Graph, outputs: usize, turned: &[usize], wide: bool, place: Pl
     for &k in turned {
         if let Some(dtype) = types[k] {
             let c = c_type(dtype);
-            s.line(format_args!("  __shared__ __align__(16) u8 room{k}[sizeof({c}) * {}];\n  {c}* const tile{k} = ({c}*)room{k};", SIDE * (SIDE + 1)));
+            s.line(format_args!(
+                "  __shared__ __align__(16) u8 room{k}[sizeof({c}) * {}];\n  {c}* const tile{k} = ({c}*)room{k};",
+                SIDE * (SIDE + 1)
+            ));
         }
     }
     let (rows, columns) = (place.size(beside), place.size(last));
-    s.line(format_args!("  const int x = threadIdx.x % {SIDE}, y = threadIdx.x / {SIDE};\n  const idx across = ({columns} + {}) / {SIDE};", SIDE - 1));
+    s.line(format_args!(
+        "  const int x = threadIdx.x % {SIDE}, y = threadIdx.x / {SIDE};\n  const idx across = ({columns} + {}) / {SIDE};",
+        SIDE - 1
+    ));
     s.line(format_args!("  const idx top = (idx)blockIdx.x / across * {SIDE}, side = (idx)blockIdx.x % across * {SIDE};"));
     s.line(format_args!("  for (idx outer = blockIdx.y; outer < (idx)a.v[0]; outer += gridDim.y) {{"));
     let names: Vec<_> = (0..place.operands).map(|k| format!("b{k}")).collect();
