@@ -4,7 +4,7 @@
 //! Imports: `scalar`, `kernel`.
 
 use crate::kernel::TracedReducer;
-use crate::scalar::{Arith, Compare, DType, Graph, Logic, Node, Order, Part, Shift, Unary};
+use crate::scalar::{DType, Graph, Node};
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
@@ -47,14 +47,14 @@ pub(super) fn c_size(dtype: DType) -> (usize, usize) {
 /// A number of a body, bit by bit.
 fn literal(bytes: [u8; 16], dtype: DType) -> String {
     let word = |at: usize, n: usize| bytes[at..at + n].iter().rev().fold(0u64, |word, &byte| word << 8 | u64::from(byte));
-    let f32_at = |at| format!("from_bits((u32)0x{:08x}u)", word(at, 4));
-    let f64_at = |at| format!("from_bits((u64)0x{:016x}ull)", word(at, 8));
+    let f32_at = |at| format!("FromBits((u32)0x{:08x}u)", word(at, 4));
+    let f64_at = |at| format!("FromBits((u64)0x{:016x}ull)", word(at, 8));
     match dtype {
         DType::Bool => (bytes[0] != 0).to_string(),
         DType::F32 => f32_at(0),
         DType::F64 => f64_at(0),
-        DType::C32 => format!("complex({}, {})", f32_at(0), f32_at(4)),
-        DType::C64 => format!("complex({}, {})", f64_at(0), f64_at(8)),
+        DType::C32 => format!("Complex({}, {})", f32_at(0), f32_at(4)),
+        DType::C64 => format!("Complex({}, {})", f64_at(0), f64_at(8)),
         DType::F16 | DType::BF16 => format!("{}{{(u16)0x{:04x}}}", c_type(dtype), word(0, 2)),
         whole => format!("({})0x{:x}ull", c_type(whole), word(0, c_size(whole).0)),
     }
@@ -123,55 +123,18 @@ impl Source {
                     format!("number<{}>(a.v[{word}], a.v[{}])", c_type(dtype), word + 1)
                 }
                 Node::Literal(bytes) => literal(bytes, dtype),
-                Node::Arith(step) => call(match step {
-                    Arith::Add => "plus",
-                    Arith::Sub => "minus",
-                    Arith::Mul => "times",
-                    Arith::Div => "over",
-                }),
-                Node::Negate => call("negated"),
-                Node::Order(step) => call(match step {
-                    Order::Max => "maximum",
-                    Order::Min => "minimum",
-                    Order::Rem => "rem",
-                }),
-                Node::Compare(step) => call(match step {
-                    Compare::Lt => "less",
-                    Compare::Le => "at_most",
-                }),
-                Node::Equal => call("same"),
-                Node::Logic(step) => call(match step {
-                    Logic::And => "both",
-                    Logic::Or => "either",
-                    Logic::Xor => "one_of",
-                }),
-                Node::Shift(step, by) => {
-                    let function = match step {
-                        Shift::Left => "shl",
-                        Shift::Right => "shr",
-                    };
-                    format!("{function}({}, {by}u)", t(0))
-                }
-                Node::Unary(step) => call(match step {
-                    Unary::Round => "nearest",
-                    Unary::Floor => "below",
-                    Unary::Ceil => "above",
-                    Unary::Trunc => "whole",
-                    Unary::Abs => "magnitude",
-                    Unary::Sqrt => "root",
-                }),
-                Node::MulAdd => call("fused"),
+                Node::Arith(step) => call(&format!("{step:?}")),
+                Node::Order(step) => call(&format!("{step:?}")),
+                Node::Compare(step) => call(&format!("{step:?}")),
+                Node::Logic(step) => call(&format!("{step:?}")),
+                Node::Unary(step) => call(&format!("{step:?}")),
+                Node::Part(part) => call(&format!("{part:?}")),
+                Node::Shift(step, by) => format!("{step:?}({}, {by}u)", t(0)),
                 Node::Select => format!("{} ? {} : {}", t(0), t(1), t(2)),
                 Node::Cast => call(&format!("cast<{}>", c_type(dtype))),
-                Node::ToBits => call("to_bits"),
-                Node::FromBits => call("from_bits"),
-                Node::Part(part) => call(match part {
-                    Part::Re => "real",
-                    Part::Im => "imaginary",
-                }),
-                Node::Complex => call("complex"),
                 Node::Function(function, number) => call(&format!("{name}_f{number}_{function}")),
                 Node::Output { .. } => continue,
+                step => call(&format!("{step:?}")),
             };
             self.line(format_args!("  const {} t{id} = {value};", c_type(dtype)));
         }

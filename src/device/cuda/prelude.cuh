@@ -1,5 +1,5 @@
 // What generated kernels are written in: types by their Rust names, and one overloaded function for each step of the
-// operator language, with the meaning that `scalar` gives it. No header is needed.
+// operator language, by the step's own name and with the meaning that `scalar` gives it. No header is needed.
 typedef signed char i8; typedef short i16; typedef int i32; typedef long long i64;
 typedef unsigned char u8; typedef unsigned short u16; typedef unsigned int u32; typedef unsigned long long u64;
 typedef float f32; typedef double f64;
@@ -14,77 +14,77 @@ DI u16 to_f16(f32 f) { u16 h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f)); 
 #endif
 
 // ---- bits
-DI u32 to_bits(f32 x) { return __float_as_uint(x); }
-DI u64 to_bits(f64 x) { return (u64)__double_as_longlong(x); }
-DI f32 from_bits(u32 x) { return __uint_as_float(x); }
-DI f64 from_bits(u64 x) { return __longlong_as_double((i64)x); }
+DI u32 ToBits(f32 x) { return __float_as_uint(x); }
+DI u64 ToBits(f64 x) { return (u64)__double_as_longlong(x); }
+DI f32 FromBits(u32 x) { return __uint_as_float(x); }
+DI f64 FromBits(u64 x) { return __longlong_as_double((i64)x); }
 DI bool is_nan(f32 x) { return x != x; }
 DI bool is_nan(f64 x) { return x != x; }
 
 // ---- + - * / and the sign: integers wrap, and divided by 0 are 0
 #define INTEGER(T, U) \
-  DI T plus(T a, T b) { return (T)((U)a + (U)b); } \
-  DI T minus(T a, T b) { return (T)((U)a - (U)b); } \
-  DI T times(T a, T b) { return (T)((U)a * (U)b); } \
-  DI T negated(T a) { return (T)((U)0 - (U)a); } \
-  DI T maximum(T a, T b) { return a > b ? a : b; } \
-  DI T minimum(T a, T b) { return a < b ? a : b; } \
-  DI T both(T a, T b) { return (T)(a & b); } \
-  DI T either(T a, T b) { return (T)(a | b); } \
-  DI T one_of(T a, T b) { return (T)(a ^ b); }
+  DI T Add(T a, T b) { return (T)((U)a + (U)b); } \
+  DI T Sub(T a, T b) { return (T)((U)a - (U)b); } \
+  DI T Mul(T a, T b) { return (T)((U)a * (U)b); } \
+  DI T Negate(T a) { return (T)((U)0 - (U)a); } \
+  DI T Max(T a, T b) { return a > b ? a : b; } \
+  DI T Min(T a, T b) { return a < b ? a : b; } \
+  DI T And(T a, T b) { return (T)(a & b); } \
+  DI T Or(T a, T b) { return (T)(a | b); } \
+  DI T Xor(T a, T b) { return (T)(a ^ b); }
 INTEGER(i8, u32) INTEGER(i16, u32) INTEGER(i32, u32) INTEGER(i64, u64)
 INTEGER(u8, u32) INTEGER(u16, u32) INTEGER(u32, u32) INTEGER(u64, u64)
 #define SIGNED(T, U, BITS) \
-  DI T over(T a, T b) { return b == 0 ? (T)0 : b == (T)-1 ? negated(a) : (T)(a / b); } \
-  DI T rem(T a, T b) { return b == 0 || b == (T)-1 ? (T)0 : (T)(a % b); }
+  DI T Div(T a, T b) { return b == 0 ? (T)0 : b == (T)-1 ? Negate(a) : (T)(a / b); } \
+  DI T Rem(T a, T b) { return b == 0 || b == (T)-1 ? (T)0 : (T)(a % b); }
 SIGNED(i8, u8, 8) SIGNED(i16, u16, 16) SIGNED(i32, u32, 32) SIGNED(i64, u64, 64)
 #define UNSIGNED(T) \
-  DI T over(T a, T b) { return b == 0 ? (T)0 : (T)(a / b); } \
-  DI T rem(T a, T b) { return b == 0 ? (T)0 : (T)(a % b); }
+  DI T Div(T a, T b) { return b == 0 ? (T)0 : (T)(a / b); } \
+  DI T Rem(T a, T b) { return b == 0 ? (T)0 : (T)(a % b); }
 UNSIGNED(u8) UNSIGNED(u16) UNSIGNED(u32) UNSIGNED(u64)
 #define SHIFTS(T, U, BITS) \
-  DI T shl(T a, u32 by) { return (T)((U)a << (by & (BITS - 1))); } \
-  DI T shr(T a, u32 by) { return (T)(a >> (by & (BITS - 1))); }
+  DI T Left(T a, u32 by) { return (T)((U)a << (by & (BITS - 1))); } \
+  DI T Right(T a, u32 by) { return (T)(a >> (by & (BITS - 1))); }
 SHIFTS(i8, u32, 8) SHIFTS(i16, u32, 16) SHIFTS(i32, u32, 32) SHIFTS(i64, u64, 64)
 SHIFTS(u8, u32, 8) SHIFTS(u16, u32, 16) SHIFTS(u32, u32, 32) SHIFTS(u64, u64, 64)
-DI bool both(bool a, bool b) { return a & b; }
-DI bool either(bool a, bool b) { return a | b; }
-DI bool one_of(bool a, bool b) { return a != b; }
+DI bool And(bool a, bool b) { return a & b; }
+DI bool Or(bool a, bool b) { return a | b; }
+DI bool Xor(bool a, bool b) { return a != b; }
 
 // ---- reals: IEEE 754 steps, never contracted (kernels are compiled with --fmad=false)
 #define REAL(T, BITS, SIGN, F) \
-  DI T plus(T a, T b) { return a + b; } \
-  DI T minus(T a, T b) { return a - b; } \
-  DI T times(T a, T b) { return a * b; } \
-  DI T over(T a, T b) { return a / b; } \
-  DI T negated(T a) { return -a; } \
-  DI T maximum(T a, T b) { const T larger = b > a ? b : a; const T s = to_bits(b) == 0 ? from_bits(to_bits(larger) & ~(BITS)SIGN) : larger; return b != b ? b : s; } \
-  DI T minimum(T a, T b) { const T smaller = b < a ? b : a; const T s = to_bits(b) == (BITS)SIGN ? from_bits(to_bits(smaller) | (BITS)SIGN) : smaller; return b != b ? b : s; } \
-  DI T rem(T a, T b) { return fmod##F(a, b); } \
-  DI T fused(T a, T b, T c) { return fma##F(a, b, c); } \
-  DI T nearest(T a) { return rint##F(a); } \
-  DI T below(T a) { return floor##F(a); } \
-  DI T above(T a) { return ceil##F(a); } \
-  DI T whole(T a) { return trunc##F(a); } \
-  DI T magnitude(T a) { return fabs##F(a); } \
-  DI T root(T a) { return sqrt##F(a); }
+  DI T Add(T a, T b) { return a + b; } \
+  DI T Sub(T a, T b) { return a - b; } \
+  DI T Mul(T a, T b) { return a * b; } \
+  DI T Div(T a, T b) { return a / b; } \
+  DI T Negate(T a) { return -a; } \
+  DI T Max(T a, T b) { const T larger = b > a ? b : a; const T s = ToBits(b) == 0 ? FromBits(ToBits(larger) & ~(BITS)SIGN) : larger; return b != b ? b : s; } \
+  DI T Min(T a, T b) { const T smaller = b < a ? b : a; const T s = ToBits(b) == (BITS)SIGN ? FromBits(ToBits(smaller) | (BITS)SIGN) : smaller; return b != b ? b : s; } \
+  DI T Rem(T a, T b) { return fmod##F(a, b); } \
+  DI T MulAdd(T a, T b, T c) { return fma##F(a, b, c); } \
+  DI T Round(T a) { return rint##F(a); } \
+  DI T Floor(T a) { return floor##F(a); } \
+  DI T Ceil(T a) { return ceil##F(a); } \
+  DI T Trunc(T a) { return trunc##F(a); } \
+  DI T Abs(T a) { return fabs##F(a); } \
+  DI T Sqrt(T a) { return sqrt##F(a); }
 REAL(f32, u32, 0x80000000u, f) REAL(f64, u64, 0x8000000000000000ull, )
-template <class T> DI bool less(T a, T b) { return a < b; }
-template <class T> DI bool at_most(T a, T b) { return a <= b; }
-template <class T> DI bool same(T a, T b) { return a == b; }
+template <class T> DI bool Lt(T a, T b) { return a < b; }
+template <class T> DI bool Le(T a, T b) { return a <= b; }
+template <class T> DI bool Equal(T a, T b) { return a == b; }
 
 // ---- complex
 #define COMPLEX(C, T) \
-  DI C plus(C a, C b) { C c = {a.re + b.re, a.im + b.im}; return c; } \
-  DI C minus(C a, C b) { C c = {a.re - b.re, a.im - b.im}; return c; } \
-  DI C times(C a, C b) { C c = {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; return c; } \
-  DI C negated(C a) { C c = {-a.re, -a.im}; return c; } \
-  DI bool same(C a, C b) { return a.re == b.re && a.im == b.im; } \
-  DI T real(C a) { return a.re; } \
-  DI T imaginary(C a) { return a.im; } \
-  DI C complex(T re, T im) { C c = {re, im}; return c; } \
-  DI C over(C a, C b) { /* Smith 1962 */ \
-    const bool steep = magnitude(b.re) < magnitude(b.im); \
+  DI C Add(C a, C b) { C c = {a.re + b.re, a.im + b.im}; return c; } \
+  DI C Sub(C a, C b) { C c = {a.re - b.re, a.im - b.im}; return c; } \
+  DI C Mul(C a, C b) { C c = {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; return c; } \
+  DI C Negate(C a) { C c = {-a.re, -a.im}; return c; } \
+  DI bool Equal(C a, C b) { return a.re == b.re && a.im == b.im; } \
+  DI T Re(C a) { return a.re; } \
+  DI T Im(C a) { return a.im; } \
+  DI C Complex(T re, T im) { C c = {re, im}; return c; } \
+  DI C Div(C a, C b) { /* Smith 1962 */ \
+    const bool steep = Abs(b.re) < Abs(b.im); \
     const T large = steep ? b.im : b.re, small = steep ? b.re : b.im; \
     const T ratio = large == (T)0 ? large : small / large, below = small * ratio + large; \
     const T re = steep ? a.re * ratio + a.im : a.re + a.im * ratio, im = steep ? a.im * ratio - a.re : a.im - a.re * ratio; \
@@ -101,7 +101,7 @@ template <class TO> struct Cast;
   DI_MEMBER TO of(i8 x) { return (TO)x; } DI_MEMBER TO of(i16 x) { return (TO)x; } DI_MEMBER TO of(i32 x) { return (TO)x; } DI_MEMBER TO of(i64 x) { return (TO)x; } \
   DI_MEMBER TO of(u8 x) { return (TO)x; } DI_MEMBER TO of(u16 x) { return (TO)x; } DI_MEMBER TO of(u32 x) { return (TO)x; } DI_MEMBER TO of(u64 x) { return (TO)x; }
 #define FROM_OTHERS(TO) \
-  DI_MEMBER TO of(f16 x) { return of(of_f16(x.x)); } DI_MEMBER TO of(bf16 x) { return of(from_bits((u32)x.x << 16)); } \
+  DI_MEMBER TO of(f16 x) { return of(of_f16(x.x)); } DI_MEMBER TO of(bf16 x) { return of(FromBits((u32)x.x << 16)); } \
   DI_MEMBER TO of(c32 x) { return of((f64)x.re); } DI_MEMBER TO of(c64 x) { return of(x.re); }
 #define CAST_INTEGER(TO, LOW, HIGH, LEAST, MOST) \
   template <> struct Cast<TO> { FROM_PLAIN(TO) FROM_REAL(TO, LOW, HIGH, (TO)(LEAST), (TO)(MOST)) FROM_OTHERS(TO) };
@@ -116,7 +116,7 @@ CAST_INTEGER(u64, 0.0, 18446744073709551616.0, 0, 0xffffffffffffffffull)
 template <> struct Cast<bool> {
   template <class T> DI_MEMBER bool of(T x) { return x != (T)0; }
   DI_MEMBER bool of(bool x) { return x; }
-  DI_MEMBER bool of(f16 x) { return of_f16(x.x) != 0.0f; } DI_MEMBER bool of(bf16 x) { return from_bits((u32)x.x << 16) != 0.0f; }
+  DI_MEMBER bool of(f16 x) { return of_f16(x.x) != 0.0f; } DI_MEMBER bool of(bf16 x) { return FromBits((u32)x.x << 16) != 0.0f; }
   DI_MEMBER bool of(c32 x) { return x.re != 0.0f || x.im != 0.0f; } DI_MEMBER bool of(c64 x) { return x.re != 0.0 || x.im != 0.0; }
 };
 #define CAST_REAL(TO) \
@@ -124,7 +124,7 @@ template <> struct Cast<bool> {
 CAST_REAL(f32) CAST_REAL(f64)
 template <> struct Cast<f16> { template <class T> DI_MEMBER f16 of(T x) { f16 h; h.x = to_f16(Cast<f32>::of(x)); return h; } };
 template <> struct Cast<bf16> {
-  DI_MEMBER bf16 of(f32 x) { const u32 b = to_bits(x); bf16 h; h.x = is_nan(x) ? (u16)((b >> 16) | 0x40) : (u16)((b + 0x7fff + ((b >> 16) & 1)) >> 16); return h; }
+  DI_MEMBER bf16 of(f32 x) { const u32 b = ToBits(x); bf16 h; h.x = is_nan(x) ? (u16)((b >> 16) | 0x40) : (u16)((b + 0x7fff + ((b >> 16) & 1)) >> 16); return h; }
   template <class T> DI_MEMBER bf16 of(T x) { return of(Cast<f32>::of(x)); }
 };
 template <> struct Cast<c32> {
@@ -160,17 +160,17 @@ KEY_SIGNED(i8) KEY_SIGNED(i16) KEY_SIGNED(i32) KEY_SIGNED(i64)
 KEY_UNSIGNED(u8) KEY_UNSIGNED(u16) KEY_UNSIGNED(u32) KEY_UNSIGNED(u64)
 DI u64 order_key(f64 x) {
   if (is_nan(x)) return 0xffffffffffffffffull;
-  const u64 b = to_bits(x + 0.0);
+  const u64 b = ToBits(x + 0.0);
   return b & 0x8000000000000000ull ? ~b : b | 0x8000000000000000ull;
 }
 DI u64 order_key(f32 x) { return order_key((f64)x); }
 DI u64 order_key(f16 x) { return order_key((f64)of_f16(x.x)); }
-DI u64 order_key(bf16 x) { return order_key((f64)from_bits((u32)x.x << 16)); }
+DI u64 order_key(bf16 x) { return order_key((f64)FromBits((u32)x.x << 16)); }
 
 // ---- places
 template <class I> DI I place_in_row(I chunk, I row, bool several) { return several ? chunk % row : chunk; }
 
 // ---- a · b + c: with one rounding for reals
-template <class T> DI T product(T a, T b, T c) { return plus(times(a, b), c); }
-DI f32 product(f32 a, f32 b, f32 c) { return fused(a, b, c); }
-DI f64 product(f64 a, f64 b, f64 c) { return fused(a, b, c); }
+template <class T> DI T product(T a, T b, T c) { return Add(Mul(a, b), c); }
+DI f32 product(f32 a, f32 b, f32 c) { return MulAdd(a, b, c); }
+DI f64 product(f64 a, f64 b, f64 c) { return MulAdd(a, b, c); }
