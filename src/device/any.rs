@@ -16,9 +16,9 @@ use std::str::FromStr;
 macro_rules! on {
     ($any:expr, |$device:ident| $call:expr) => {
         match $any {
-            AnyDevice::Cpu($device) => $call,
+            AnyDevice::Host($device) => $call,
             #[cfg(feature = "cuda")]
-            AnyDevice::Cuda($device) => $call,
+            AnyDevice::Card($device) => $call,
         }
     };
 }
@@ -38,31 +38,31 @@ macro_rules! on {
 #[derive(Clone, PartialEq)]
 pub enum AnyDevice {
     /// The host.
-    Cpu(Cpu),
+    Host(Cpu),
     /// A graphics card.
     #[cfg(feature = "cuda")]
-    Cuda(Cuda),
+    Card(Cuda),
 }
 
 /// Memory of an [`AnyDevice`].
 pub enum AnyBlock {
     /// Of the host.
-    Cpu(<Cpu as Device>::Block),
+    Host(<Cpu as Device>::Block),
     /// Of a graphics card.
     #[cfg(feature = "cuda")]
-    Cuda(<Cuda as Device>::Block),
+    Card(<Cuda as Device>::Block),
 }
 
 impl From<Cpu> for AnyDevice {
     fn from(device: Cpu) -> AnyDevice {
-        AnyDevice::Cpu(device)
+        AnyDevice::Host(device)
     }
 }
 
 #[cfg(feature = "cuda")]
 impl From<Cuda> for AnyDevice {
     fn from(device: Cuda) -> AnyDevice {
-        AnyDevice::Cuda(device)
+        AnyDevice::Card(device)
     }
 }
 
@@ -76,9 +76,9 @@ impl FromStr for AnyDevice {
         let (kind, number) = name.split_once(':').unwrap_or((name, "0"));
         let ordinal: usize = number.parse().map_err(|_| unknown())?;
         match kind {
-            "cpu" if ordinal == 0 => Ok(AnyDevice::Cpu(Cpu)),
+            "cpu" if ordinal == 0 => Ok(AnyDevice::Host(Cpu)),
             #[cfg(feature = "cuda")]
-            "cuda" => Cuda::new(ordinal).map(AnyDevice::Cuda),
+            "cuda" => Cuda::new(ordinal).map(AnyDevice::Card),
             #[cfg(not(feature = "cuda"))]
             "cuda" => Err(Error::Value { op: "device", what: "this program was built without the feature `cuda`".into() }),
             _ => Err(unknown()),
@@ -98,9 +98,9 @@ unsafe impl Device for AnyDevice {
 
     fn allocate(&self, nbytes: usize, fresh: Fresh) -> Result<AnyBlock> {
         match self {
-            AnyDevice::Cpu(device) => device.allocate(nbytes, fresh).map(AnyBlock::Cpu),
+            AnyDevice::Host(device) => device.allocate(nbytes, fresh).map(AnyBlock::Host),
             #[cfg(feature = "cuda")]
-            AnyDevice::Cuda(device) => device.allocate(nbytes, fresh).map(AnyBlock::Cuda),
+            AnyDevice::Card(device) => device.allocate(nbytes, fresh).map(AnyBlock::Card),
         }
     }
 
@@ -108,18 +108,18 @@ unsafe impl Device for AnyDevice {
         // SAFETY: the caller's promise; so below.
         unsafe {
             match self {
-                AnyDevice::Cpu(device) => device.adopt(address, nbytes, free).map(AnyBlock::Cpu),
+                AnyDevice::Host(device) => device.adopt(address, nbytes, free).map(AnyBlock::Host),
                 #[cfg(feature = "cuda")]
-                AnyDevice::Cuda(device) => device.adopt(address, nbytes, free).map(AnyBlock::Cuda),
+                AnyDevice::Card(device) => device.adopt(address, nbytes, free).map(AnyBlock::Card),
             }
         }
     }
 
     fn address(block: &AnyBlock) -> *mut u8 {
         match block {
-            AnyBlock::Cpu(block) => Cpu::address(block),
+            AnyBlock::Host(block) => Cpu::address(block),
             #[cfg(feature = "cuda")]
-            AnyBlock::Cuda(block) => Cuda::address(block),
+            AnyBlock::Card(block) => Cuda::address(block),
         }
     }
 
