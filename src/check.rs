@@ -267,8 +267,9 @@ fn is_close<T: Element>(a: T, b: T, units: u32) -> bool {
         let x: Complex<f64> = x.widen().cast();
         [x.re, x.im]
     };
-    parts(a)
-        .into_iter()
-        .zip(parts(b))
-        .all(|(a, b)| a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= f64::from(units) * unit * a.abs().max(b.abs()))
+    parts(a).into_iter().zip(parts(b)).all(|(a, b)| {
+        a == b
+            || a.is_nan() && b.is_nan()
+            || a.is_finite() && b.is_finite() && (a - b).abs() <= f64::from(units) * unit * a.abs().max(b.abs())
+    })
 }

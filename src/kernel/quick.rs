@@ -32,7 +32,7 @@ pub fn run_row_in_place<P: Program, IO: Io<Run>>(
 ) {
     let mut start = 0;
     while start < n {
-        let end = start + block.min(n - start);
+        let end = start + block.max(1).min(n - start);
         keep(start..end);
         let mut doubt = false;
         for i in start..end {

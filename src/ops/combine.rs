@@ -70,6 +70,9 @@ impl<T: Element, D: Device> Tensor<T, 2, D> {
 
 /// The places of all combinations of `r` of `n`, row by row; `None` where memory has run out.
 fn places(n: usize, r: usize, repeat: bool, rows: usize) -> Option<Vec<i64>> {
+    if rows == 0 {
+        return Some(Vec::new());
+    }
     let mut all = Vec::new();
     all.try_reserve_exact(rows.checked_mul(r)?).ok()?;
     let mut now = Vec::new();
@@ -91,7 +94,7 @@ fn places(n: usize, r: usize, repeat: bool, rows: usize) -> Option<Vec<i64>> {
 
 /// How many combinations there are.
 fn count(n: usize, r: usize, repeat: bool) -> Option<usize> {
-    let from = if repeat { (n + r).saturating_sub(usize::from(r > 0)) } else { n };
+    let from = if repeat { n.checked_add(r)?.saturating_sub(usize::from(r > 0)) } else { n };
     if r > from {
         return Some(0);
     }

@@ -165,7 +165,7 @@ impl<T: Float> Op<(T, T, T, f64)> for Point {
     ) -> Lane<L, Compute<T>> {
         let (from, to) = (low.cast::<f64>(), high.cast::<f64>());
         // Two equal infinities have no difference, and an end stays itself.
-        let between = (to - from).mul_add(part, from).cast();
+        let between = to.mul_add(part, from * (1.0 - part)).cast(); // `to - from` could be beyond all numbers
         let point = (low.eq(high) | part.eq(Lane::zero())).select(low, part.eq(Lane::one()).select(high, between));
         last.is_nan().select(last, point)
     }

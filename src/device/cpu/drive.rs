@@ -138,6 +138,8 @@ impl Job<'_> {
                 (_, Some(_)) if by_rows => ((SCRATCH / 2 / (walk.inner() * widths)).max(ROWS), BLOCK),
                 _ => (1, BLOCK),
             };
+            // However many operands: there is room for 16 elements of each row.
+            let rows = rows.min(((SCRATCH - 8 * MAX_OPERANDS) / (16 * widths)).max(1));
             let block = ((SCRATCH - 8 * MAX_OPERANDS) / (rows * widths)).min(most) / 16 * 16;
             // Parts of one length, as far as it goes.
             let parts = if by_rows { walk.inner().div_ceil(block.max(1)) } else { 1 };

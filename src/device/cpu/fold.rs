@@ -72,6 +72,9 @@ fn by_slice<B: Body, R: Reducer<B::Out>, const HELD: bool>(
     part: Range<usize>,
     at: usize,
 ) -> State<B, R> {
+    if part.is_empty() {
+        return R::identity::<Run>();
+    }
     if TypeId::of::<B>() == TypeId::of::<Input<Compute<B::Out>>>() {
         let start = pointers[first].cast::<Compute<B::Out>>().wrapping_add(part.start);
         // SAFETY: whoever calls promised elements of `B::Out`, which is its own machine type, in the whole row.

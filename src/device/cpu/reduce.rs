@@ -124,7 +124,8 @@ impl Job<'_> {
         let step = |walk: &Walk, k: usize| walk.inner_step(k).unsigned_abs();
         let along: usize = (0..self.inputs.slots.len()).map(|k| step(inner, k)).sum();
         let across: usize = (0..self.inputs.slots.len()).map(|k| step(outer, k + 1)).sum();
-        prefers_columns(count, [outer.numel(), outer.inner()], along, across)
+        // Columns keep thousands of states on the stack.
+        self.kernel.state <= COLUMN_STATE && prefers_columns(count, [outer.numel(), outer.inner()], along, across)
     }
 
     unsafe fn part(&self, outer: &Walk, inner: Option<&Walk>, count: usize, columns: bool) {
@@ -262,6 +263,9 @@ fn prefers_columns(count: usize, [rows, inner]: [usize; 2], along: usize, across
     let narrow = count < 2 * LANES && rows >= WIDTH;
     inner >= NARROWEST && (narrow || (across != 0 && across < along))
 }
+
+/// Bytes of a state, at most, of which columns are reduced side by side.
+const COLUMN_STATE: usize = 64;
 
 /// The values of one row, a contiguous block at a time.
 struct Blocks<'a> {

@@ -41,6 +41,9 @@ struct Factor {
 fn factor(sizes: [usize; 2], steps: [isize; 2], matrix: isize) -> Option<Factor> {
     let [rows, columns] = sizes;
     let pitch = |step: isize, least: usize| i32::try_from(step).ok().filter(|&pitch| pitch as usize >= least.max(1) && pitch > 0);
+    if matrix < 0 {
+        return None;
+    }
     // A step along an axis of one element may be anything.
     let [down, along] = steps;
     if along == 1 || columns == 1 {
@@ -109,7 +112,9 @@ impl Context {
         right: Slot<'_>,
     ) -> Result<bool> {
         let Some((out, factor, sum)) = types(dtypes[0], dtypes[1], dtypes[2]) else { return Ok(false) };
-        if library::open("cublas").is_err() {
+        // The library reads elements whole, complex ones too.
+        let whole = [&output, &left, &right].iter().all(|slot| slot.address.addr().is_multiple_of(slot.element.max(1)));
+        if !whole || library::open("cublas").is_err() {
             return Ok(false);
         }
         let failed = |error: result::CublasError| Error::Fault { op: "matmul", what: text(format_args!("cuBLAS reports {error:?}")) };
@@ -167,7 +172,13 @@ impl Context {
                 Ok(())
             })
         }?;
-        done.map_err(failed)?;
-        Ok(true)
+        use sys::cublasStatus_t as Status;
+        match done {
+            Ok(()) => Ok(true),
+            // Then the kernels of `contract.rs` do it.
+            Err(result::CublasError(Status::CUBLAS_STATUS_NOT_SUPPORTED | Status::CUBLAS_STATUS_ARCH_MISMATCH)) => Ok(false),
+            Err(result::CublasError(Status::CUBLAS_STATUS_ALLOC_FAILED)) => Err(Error::OutOfMemory { op: "matmul", nbytes: 0 }),
+            Err(error) => Err(failed(error)),
+        }
     }
 }

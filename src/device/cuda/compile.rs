@@ -10,6 +10,7 @@ use cudarc::nvrtc::{result, sys};
 use std::ffi::{CStr, CString};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What NVRTC is told beside the architecture.
 const OPTIONS: &[&str] = &["--std=c++17", "--fmad=false"];
@@ -96,7 +97,9 @@ pub(super) fn kept(source: &str, architecture: &str) -> Option<Vec<u8>> {
 pub(super) fn keep(source: &str, architecture: &str, image: &[u8]) {
     let Some(path) = file(source, architecture) else { return };
     let Some(folder) = path.parent() else { return };
-    let beside = path.with_extension(format!("{}.new", std::process::id()));
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let beside = path.with_extension(format!("{}-{number}.new", std::process::id()));
     let _ = std::fs::create_dir_all(folder);
     if std::fs::write(&beside, image).and_then(|()| std::fs::rename(&beside, &path)).is_err() {
         let _ = std::fs::remove_file(&beside);

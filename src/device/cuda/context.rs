@@ -36,6 +36,11 @@ pub(super) struct Shape {
     pub(super) shared: u32,
 }
 
+/// A number of blocks; more than there can be where it cannot be said in 32 bits, which `launch` refuses.
+pub(super) fn count_of(blocks: usize) -> u32 {
+    u32::try_from(blocks).unwrap_or(u32::MAX)
+}
+
 /// One context for an ordinal in a process; see `Cuda`, which hands out handles.
 pub(super) struct Context {
     pub(super) ordinal: usize,
@@ -238,6 +243,9 @@ impl Context {
     /// # Safety
     /// The words are what the kernel's source takes, and it keeps to memory that is there.
     pub(super) unsafe fn launch(&self, op: &'static str, kernel: Kernel, shape: Shape, words: &[i64]) -> Result<()> {
+        if shape.blocks.0 > i32::MAX as u32 {
+            return Err(Error::Fault { op, what: "more blocks than a card counts; cut the operation in parts".into() });
+        }
         let mut arguments = [words.as_ptr().cast_mut().cast::<c_void>()];
         let (blocks, threads) = ((shape.blocks.0, shape.blocks.1, 1), (shape.threads, 1, 1));
         self.launches.fetch_add(1, Ordering::Relaxed);

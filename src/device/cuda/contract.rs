@@ -5,7 +5,7 @@
 //! Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
 use super::blas::Plain;
-use super::context::{Context, Key, Shape};
+use super::context::{Context, Key, Shape, count_of};
 use super::emit::{Source, c_type};
 use super::geometry::{Axes, Place};
 use super::map::head;
@@ -73,7 +73,7 @@ impl Context {
         while first < count {
             let part = (count - first).min(1 << 15);
             words.push(first as i64);
-            let shape = Shape { blocks: (tiles as u32, part as u32), threads: THREADS as u32, shared: 0 };
+            let shape = Shape { blocks: (count_of(tiles), part as u32), threads: THREADS as u32, shared: 0 };
             // SAFETY: the caller's promise; the words stand as `source` reads them.
             unsafe { self.launch("contract", kernel, shape, &words) }?;
             words.pop();

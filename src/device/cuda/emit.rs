@@ -222,5 +222,5 @@ pub(super) fn state_size(reducer: &TracedReducer) -> usize {
         end = end.next_multiple_of(alignment) + size;
         widest = widest.max(alignment);
     }
-    end.next_multiple_of(widest)
+    end.next_multiple_of(widest).max(1)
 }

@@ -4,7 +4,7 @@
 //! call that has it. Elements are moved as words of their size.
 //! Imports: `error`, `element`, `kernel`, `device`.
 
-use super::context::{Context, Key, Shape};
+use super::context::{Context, Key, Shape, count_of};
 use super::emit::{Source, c_type};
 use super::geometry::{Axes, Place};
 use super::map::head;
@@ -45,7 +45,7 @@ fn in_words(stride: &[isize], words: usize, own: isize) -> Vec<isize> {
 }
 
 fn blocks(threads: usize) -> Shape {
-    Shape { blocks: (threads.div_ceil(THREADS) as u32, 1), threads: THREADS as u32, shared: 0 }
+    Shape { blocks: (count_of(threads.div_ceil(THREADS)), 1), threads: THREADS as u32, shared: 0 }
 }
 
 impl Context {
@@ -236,7 +236,7 @@ impl Context {
             let key = Key { mechanism: "compact", types: [TypeId::of::<()>(); 2], class: class(pass) };
             self.kernel(key, || compaction(pass, place, wide, c_word(bytes)))
         };
-        let shape = |blocks: usize| Shape { blocks: (blocks as u32, 1), threads: THREADS as u32, shared: 0 };
+        let shape = |blocks: usize| Shape { blocks: (count_of(blocks), 1), threads: THREADS as u32, shared: 0 };
         // SAFETY: the caller's promise; the words stand as `compaction` reads them.
         unsafe {
             self.launch("compact", step(0)?, shape(chunks), &words)?;

@@ -5,7 +5,7 @@
 //! element. All inputs are read before an output is written, so an output may be an input.
 //! Imports: `error`, `scalar`, `kernel`, `device`.
 
-use super::context::{Context, Key, Shape};
+use super::context::{Context, Key, Shape, count_of};
 use super::emit::{Signature, Source, c_type};
 use super::geometry::{Axes, Place};
 use super::tiles;
@@ -124,7 +124,7 @@ impl Context {
         words.extend(slots.iter().map(|slot| slot.address.addr() as i64));
         words.extend(axes.words());
         words.extend(words_of(&numbers));
-        let shape = Shape { blocks: (chunks.div_ceil(THREADS) as u32, 1), threads: THREADS as u32, shared: 0 };
+        let shape = Shape { blocks: (count_of(chunks.div_ceil(THREADS)), 1), threads: THREADS as u32, shared: 0 };
         // SAFETY: the caller's promise; the words stand as `source` reads them.
         unsafe { self.launch("map", kernel, shape, &words) }
     }

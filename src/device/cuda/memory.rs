@@ -70,8 +70,13 @@ impl Context {
         if bytes.is_empty() {
             return Ok(());
         }
-        // SAFETY: the caller's promise. Pageable memory has been read when the call returns.
-        unsafe { self.with("write", |stream| result::memcpy_htod_async(to.addr() as u64, bytes, stream)) }
+        // SAFETY: the caller's promise. Bytes of memory that a card can read by itself are read later: they are waited for.
+        unsafe {
+            self.with("write", |stream| {
+                result::memcpy_htod_async(to.addr() as u64, bytes, stream)?;
+                result::stream::synchronize(stream)
+            })
+        }
     }
 
     /// # Safety

@@ -10,7 +10,7 @@
 //! | `contract.rs` `blas.rs` | products: of any axes, of plain matrices |
 //!
 //! All work of a card is queued on one stream, so it is done in the order of the calls. Steps of floating-point numbers are
-//! those of IEEE 754, as on the CPU, never contracted: what is computed element by element has the same bits there.
+//! those of IEEE 754, as on the CPU, never contracted: what is computed element by element has the same bits there, but for NaN.
 //! Imports: `error`, `element`, `kernel`, `device`.
 
 mod blas;

@@ -4,7 +4,7 @@
 //! whatever the first operand is contiguous in. How the values are shared out depends on sizes, strides and the card.
 //! Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
-use super::context::{Context, Key, Shape};
+use super::context::{Context, Key, Shape, count_of};
 use super::emit::{Source, c_type, state_size};
 use super::geometry::{Axes, Place};
 use super::map::{arguments, head, number_words, together, words_of};
@@ -82,7 +82,7 @@ impl Context {
         words.extend(kept.words());
         words.extend(reduced.words());
         words.extend(words_of(&numbers(&Store(*body))));
-        let shape = Shape { blocks: (blocks as u32, parts as u32), threads: THREADS as u32, shared: 0 };
+        let shape = Shape { blocks: (count_of(blocks), parts as u32), threads: THREADS as u32, shared: 0 };
         // SAFETY: the caller's promise; the words stand as `source` reads them.
         unsafe { self.launch("reduce", kernel, shape, &words) }?;
         if parts > 1 {
@@ -92,7 +92,7 @@ impl Context {
             let joined = self.kernel(key, || join(&traced(), <Compute<B::Out> as Prim>::DTYPE, <R::Out as Element>::DTYPE, wide, place))?;
             let mut words = vec![outputs as i64, count as i64, parts as i64, states, output.address.addr() as i64, 0];
             words.extend(Axes { sizes: kept.sizes.clone(), strides: kept.strides[..1].to_vec() }.words());
-            let shape = Shape { blocks: (outputs as u32, 1), threads: THREADS as u32, shared: 0 };
+            let shape = Shape { blocks: (count_of(outputs), 1), threads: THREADS as u32, shared: 0 };
             // SAFETY: as above, for `join`.
             unsafe { self.launch("reduce", joined, shape, &words) }?;
         }

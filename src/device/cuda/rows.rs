@@ -4,7 +4,7 @@
 //! where it fits. What a program holds is computed again where it is used: that costs less than room for it.
 //! Imports: `error`, `kernel`, `device`.
 
-use super::context::{Context, Key, Shape};
+use super::context::{Context, Key, Shape, count_of};
 use super::emit::{Signature, Source, c_type, state_size};
 use super::geometry::{Axes, Place};
 use super::map::{head, number_words, operands, together, words_of};
@@ -56,7 +56,7 @@ impl Context {
         words.extend(outer.words());
         words.extend(line.words());
         words.extend(words_of(&numbers(program)));
-        let shape = Shape { blocks: (rows as u32, 1), threads: threads as u32, shared: 0 };
+        let shape = Shape { blocks: (count_of(rows), 1), threads: threads as u32, shared: 0 };
         // SAFETY: the caller's promise; the words stand as `source` reads them.
         unsafe { self.launch("rows", kernel, shape, &words) }
     }

@@ -4,7 +4,7 @@
 //! with that of the tiles before. Lines that stand side by side in memory are taken by single threads instead.
 //! Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
-use super::context::{Context, Key, Shape};
+use super::context::{Context, Key, Shape, count_of};
 use super::emit::{Source, c_type};
 use super::geometry::{Axes, Place};
 use super::map::{arguments, head, number_words, together, words_of};
@@ -59,7 +59,7 @@ impl Context {
         words.extend(along.words());
         words.extend(words_of(&numbers(&Store(*body))));
         let blocks = if single { count.div_ceil(THREADS) } else { count };
-        let shape = Shape { blocks: (blocks as u32, 1), threads: THREADS as u32, shared: 0 };
+        let shape = Shape { blocks: (count_of(blocks), 1), threads: THREADS as u32, shared: 0 };
         // SAFETY: the caller's promise; the words stand as `source` reads them.
         unsafe { self.launch("scan", kernel, shape, &words) }
     }

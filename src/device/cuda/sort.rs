@@ -3,7 +3,7 @@
 //! Of equal keys the place decides, so the order is stable. A line is padded to a power of two with keys that come last.
 //! Imports: `error`, `element`, `kernel`, `device`.
 
-use super::context::{Context, Key, Shape};
+use super::context::{Context, Key, Shape, count_of};
 use super::emit::{Source, c_type};
 use super::geometry::{Axes, Place};
 use super::map::head;
@@ -54,7 +54,7 @@ impl Context {
             let key = Key { mechanism: part, types: [TypeId::of::<T>(); 2], class };
             self.kernel(key, || source(part, c_type(T::DTYPE), values.is_some(), positions.is_some(), place))
         };
-        let shape = |blocks: usize| Shape { blocks: (blocks as u32, 1), threads: THREADS as u32, shared: 0 };
+        let shape = |blocks: usize| Shape { blocks: (count_of(blocks), 1), threads: THREADS as u32, shared: 0 };
         let (apart, local, swap, leave) = (kernel("sort keys")?, kernel("sort local")?, kernel("sort swap")?, kernel("sort leave")?);
         let mut run = |part, blocks, from: usize, to: usize| {
             (words[10], words[11]) = (from as i64, to as i64);

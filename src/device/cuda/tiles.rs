@@ -4,7 +4,7 @@
 //! shared memory, and goes on from there in the order of the output: all memory is touched a whole line at a time.
 //! Imports: `error`, `scalar`, `device`.
 
-use super::context::{Context, Key, Shape};
+use super::context::{Context, Key, Shape, count_of};
 use super::emit::{Source, c_type};
 use super::geometry::{Axes, Place};
 use super::map::{arguments, head, number_words, operands, words_of};
@@ -66,7 +66,7 @@ impl Context {
         words.extend(axes.words());
         words.extend(words_of(numbers));
         let squares = axes.sizes[last].div_ceil(SIDE) * axes.sizes[last - 1].div_ceil(SIDE);
-        let shape = Shape { blocks: (squares as u32, outer.min(1 << 15) as u32), threads: (SIDE * DEEP) as u32, shared: 0 };
+        let shape = Shape { blocks: (count_of(squares), outer.min(1 << 15) as u32), threads: (SIDE * DEEP) as u32, shared: 0 };
         // SAFETY: the caller's promise; the words stand as `source` reads them.
         unsafe { self.launch("map", kernel, shape, &words) }
     }
