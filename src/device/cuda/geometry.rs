@@ -101,8 +101,13 @@ impl Place {
 
     /// Adds the steps of position `position` to variables: `into[k]` names that of operand `k`.
     pub(super) fn offsets(&self, source: &mut Source, position: &str, into: &[String]) {
+        self.offsets_before(self.rank, source, position, into);
+    }
+
+    /// As [`offsets`](Self::offsets), of a position within the axes before `end`.
+    pub(super) fn offsets_before(&self, end: usize, source: &mut Source, position: &str, into: &[String]) {
         source.line(format_args!("  {{ idx rest = {position};"));
-        for axis in (0..self.rank).rev() {
+        for axis in (0..end).rev() {
             if axis == 0 {
                 source.line(format_args!("    const idx c0 = rest;"));
             } else {

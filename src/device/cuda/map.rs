@@ -153,23 +153,13 @@ fn source(graph: &Graph, outputs: usize, inner: &[Inner], count: usize, wide: bo
     }
     // A row of chunks stands for the fastest axis.
     let last = place.rank - 1;
-    s.line(format_args!("  const idx row = {} / {count}, c = place_in_row(chunk, row, {}) * {count};", place.size(last), place.rank > 1));
+    let in_row = if last > 0 { "chunk % row" } else { "chunk" };
+    s.line(format_args!("  const idx row = {} / {count}, c = ({in_row}) * {count};", place.size(last)));
     for (k, name) in names.iter().enumerate() {
         s.line(format_args!("  {name} += c * {};", place.step(last, k)));
     }
     if last > 0 {
-        s.line(format_args!("  idx rest = chunk / row;"));
-        for axis in (0..last).rev() {
-            let size = place.size(axis);
-            s.line(format_args!(
-                "  {{ const idx at = {}; rest /= {size};",
-                if axis == 0 { "rest".to_string() } else { format!("rest % {size}") }
-            ));
-            for (k, name) in names.iter().enumerate() {
-                s.line(format_args!("    {name} += at * {};", place.step(axis, k)));
-            }
-            s.line(format_args!("  }}"));
-        }
+        place.offsets_before(last, &mut s, "chunk / row", &names);
     }
     for (k, dtype) in types.iter().enumerate() {
         let Some(dtype) = dtype else { continue };

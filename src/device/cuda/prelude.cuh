@@ -167,9 +167,6 @@ DI u64 order_key(f32 x) { return order_key((f64)x); }
 DI u64 order_key(f16 x) { return order_key((f64)of_f16(x.x)); }
 DI u64 order_key(bf16 x) { return order_key((f64)FromBits((u32)x.x << 16)); }
 
-// ---- places
-template <class I> DI I place_in_row(I chunk, I row, bool several) { return several ? chunk % row : chunk; }
-
 // ---- a · b + c: with one rounding for reals
 template <class T> DI T product(T a, T b, T c) { return Add(Mul(a, b), c); }
 DI f32 product(f32 a, f32 b, f32 c) { return MulAdd(a, b, c); }

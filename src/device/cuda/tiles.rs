@@ -97,16 +97,7 @@ fn source(graph: &Graph, outputs: usize, turned: &[usize], wide: bool, place: Pl
     s.line(format_args!("  for (idx outer = blockIdx.y; outer < (idx)a.v[0]; outer += gridDim.y) {{"));
     let names: Vec<_> = (0..place.operands).map(|k| format!("b{k}")).collect();
     names.iter().for_each(|name| s.line(format_args!("  idx {name} = 0;")));
-    if beside > 0 {
-        s.line(format_args!("  {{ idx rest = outer;"));
-        for axis in (0..beside).rev() {
-            let at = if axis == 0 { "rest".to_string() } else { format!("rest % {}", place.size(axis)) };
-            s.line(format_args!("    {{ const idx c = {at}; rest /= {};", place.size(axis)));
-            names.iter().enumerate().for_each(|(k, name)| s.line(format_args!("      {name} += c * {};", place.step(axis, k))));
-            s.line(format_args!("    }}"));
-        }
-        s.line(format_args!("  }}"));
-    }
+    place.offsets_before(beside, &mut s, "outer", &names);
     for (k, dtype) in types.iter().enumerate() {
         let Some(dtype) = dtype else { continue };
         let (c, constant) = (c_type(*dtype), if k < outputs { "" } else { "const " });
