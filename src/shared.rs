@@ -81,8 +81,19 @@ impl<T> Shared<T> {
             start.add(start.addr().get().wrapping_neg() & (alignment - 1))
         };
         let inner = block.cast::<Counted<T>>();
+        /// Frees the block if `make` unwinds.
+        struct Unmade(*mut u8, Layout);
+        impl Drop for Unmade {
+            fn drop(&mut self) {
+                // SAFETY: allocated above with this layout, and nobody else has it.
+                unsafe { std::alloc::dealloc(self.0, self.1) }
+            }
+        }
+        let unmade = Unmade(block.as_ptr(), layout);
+        let value = make(start);
+        std::mem::forget(unmade);
         // SAFETY: fresh memory of that layout.
-        unsafe { inner.write(Counted { handles: AtomicUsize::new(1), room, value: make(start) }) };
+        unsafe { inner.write(Counted { handles: AtomicUsize::new(1), room, value }) };
         Some(Shared { inner, _owns: PhantomData })
     }
 

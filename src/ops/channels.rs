@@ -27,9 +27,9 @@ fn shaped<T: Element, U, const RANK: usize, const N: usize, D: Device>(
     y.into_shape(x.size())
 }
 
-/// `[batch, channels, all the rest]`.
+/// `[batch, channels, all the rest]`; sizes whose product has no number are refused where memory is asked for.
 fn flat<const RANK: usize>(size: Dim<RANK>) -> [usize; 3] {
-    [size.0[0], size.0[1], size.0[2..].iter().product()]
+    [size.0[0], size.0[1], size.0[2..].iter().fold(1, |product, n| product.saturating_mul(*n))]
 }
 
 /// Operators on `[batch, channel, …]`, of tensors and views.
@@ -63,7 +63,7 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
         if groups == 0 || !channels.is_multiple_of(groups) {
             return Err(Error::Value { op: "group_norm", what: text(format_args!("{channels} channels in {groups} groups")) });
         }
-        shaped(x, [batch, groups, channels / groups * rest], |x| x.layer_norm(Axis::<2>, epsilon))
+        shaped(x, [batch, groups, (channels / groups).saturating_mul(rest)], |x| x.layer_norm(Axis::<2>, epsilon))
     }
 
     /// Each channel of each batch brought to mean 0 and variance 1; [`group_norm`](Channels::group_norm) with groups of one.
@@ -203,7 +203,7 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
         match factor.checked_mul(factor) {
             Some(block) if block > 0 && c.is_multiple_of(block) => {
                 let blocks = x.reshape([n, c / block, factor, factor, h, w])?.permuted([0, 1, 4, 2, 5, 3])?;
-                let size = [n, c / block, h * factor, w * factor];
+                let size = [n, c / block, h.saturating_mul(factor), w.saturating_mul(factor)];
                 blocks.to_shape::<RANK>(Dim(std::array::from_fn(|a| size[a])))
             }
             _ => Err(Error::Value { op, what: text(format_args!("{c} channels are no blocks of {factor} × {factor}")) }),
@@ -278,7 +278,11 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
         let times = |count: usize, axis: usize| (count as isize).wrapping_mul(step[axis]);
         let steps =
             [step[0], step[1], times(conv.dilation[0], 2), times(conv.dilation[1], 3), times(conv.stride[0], 2), times(conv.stride[1], 3)];
-        padded.as_strided(size, steps, 0)?.to_shape([n, c * kernel[0] * kernel[1], places[0] * places[1]])
+        padded.as_strided(size, steps, 0)?.to_shape([
+            n,
+            c.saturating_mul(kernel[0]).saturating_mul(kernel[1]),
+            places[0].saturating_mul(places[1]),
+        ])
     }
 }
 impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Channels<'a, T, RANK, D> for X {}

@@ -78,7 +78,7 @@ macro_rules! convolutions {
             /// One product, which reads the windows where they stand; when there is padding, or the windows are larger than 1
             /// and the channels not last, images are copied first, channels last, about 1 MiB at a time. The output is channels
             /// last when the input is. Sums as in [`matmul`](Tensor::matmul); depthwise (groups of one channel in and out), one
-            /// pass over the output for each place of a window, without a copy.
+            /// pass over the output for each place of a window, without a copy; outside the input nothing is added, whatever the weight.
             ///
             /// # Errors
             /// [`Error::Value`] when channels, groups or windows do not fit, [`Error::Device`], [`Error::Unallocated`],

@@ -80,15 +80,15 @@ fn gather<T: Element, const RANK: usize, D: Device>(
     Ok(out)
 }
 
-/// `cells[.., index[.., i, ..], ..] ← F(that, values[.., i, ..])`, in the order of `i`.
-fn scatter<F: Op<(T, T), Out = T>, T: Element, const RANK: usize, D: Device>(
-    operator: F,
-    cells: &mut TensorViewMut<'_, T, RANK, D>,
+/// The sizes of what is scattered: those of the cells, and along `axis` those of index and values together. Everything that
+/// a scatter can refuse is refused here, but for an index outside.
+pub(super) fn meeting<T: Element, const RANK: usize, D: Device>(
+    op: &'static str,
+    cells: &TensorViewMut<'_, T, RANK, D>,
     axis: usize,
-    index: TensorView<'_, i64, RANK, D>,
-    values: TensorView<'_, T, RANK, D>,
-) -> Result<()> {
-    let op = "scatter";
+    index: &TensorView<'_, i64, RANK, D>,
+    values: &TensorView<'_, T, RANK, D>,
+) -> Result<Dim<RANK>> {
     exists(op, axis, cells.size())?;
     same_device(op, cells.device(), index.device())?;
     same_device(op, cells.device(), values.device())?;
@@ -102,6 +102,19 @@ fn scatter<F: Op<(T, T), Out = T>, T: Element, const RANK: usize, D: Device>(
             return Err(Error::Sizes { op, left: size.0.into(), right: operand.0.into() });
         }
     }
+    Ok(size)
+}
+
+/// `cells[.., index[.., i, ..], ..] ← F(that, values[.., i, ..])`, in the order of `i`.
+fn scatter<F: Op<(T, T), Out = T>, T: Element, const RANK: usize, D: Device>(
+    operator: F,
+    cells: &mut TensorViewMut<'_, T, RANK, D>,
+    axis: usize,
+    index: TensorView<'_, i64, RANK, D>,
+    values: TensorView<'_, T, RANK, D>,
+) -> Result<()> {
+    let op = "scatter";
+    let size = meeting(op, cells, axis, &index, &values)?;
     // The axis along which elements may meet, then those of the cells.
     let order: [usize; RANK] = std::array::from_fn(|a| if a == 0 { axis } else { a - usize::from(a <= axis) });
     let mut stride = cells.layout().reordered(order).stride();

@@ -1,7 +1,7 @@
 //! Losses: what predictions miss targets by. Of each element or each row; a sum or a mean is one more word, in the same
 //! pass: `x.lazy().mse_loss(&y).mean(All)`.
 //!
-//! Imports: `error`, `dim`, `rank`, `element`, `scalar`, `device`, `tensor`, `expr`, `ops`.
+//! Imports: `error`, `dim`, `rank`, `element`, `scalar`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::index::{along, with};
 use super::{Arithmetic as _, Cast as _, Comparisons as _, Indexing as _, Math as _, Reductions as _, operators};
@@ -9,7 +9,8 @@ use crate::device::Device;
 use crate::dim::{All, Axis, Dim};
 use crate::element::Float;
 use crate::error::{Error, Result, text};
-use crate::expr::Stored;
+use crate::expr::{Stored, Zip as _};
+use crate::kernel::Op;
 use crate::rank::RemoveAxes;
 use crate::scalar::{Lane, Lanes, Real};
 use crate::tensor::{Tensor, TensorView};
@@ -50,7 +51,23 @@ operators! {
     /// The term of Kullback and Leibler's divergence, `y · (ln y − x)`, of a log-probability `x`; 0 where `y` is 0.
     fn kl_div = KlDiv(x, y) where Float { y.eq(Lane::zero()).select(Lane::zero(), y * (y.ln() - x)) }
     /// The same of a target that is a log-probability too: `e^y · (y − x)`.
-    fn kl_div_log_target = KlDivLogTarget(x, y) where Float { y.exp() * (y - x) }
+    fn kl_div_log_target = KlDivLogTarget(x, y) where Float {
+        let share = y.exp();
+        share.eq(Lane::zero()).select(Lane::zero(), share * (y - x))
+    }
+}
+
+/// A share of a value: 0 where the share is 0, of infinity too, which is the limit of every `y · ln p`.
+#[derive(Clone, Copy, Debug)]
+struct Share;
+
+impl<T: Float> Op<(T, T)> for Share {
+    const NAME: &'static str = "share";
+    type Out = T;
+    #[inline(always)]
+    fn call<L: Lanes>((value, share): (Lane<L, T::Compute>, Lane<L, T::Compute>)) -> Lane<L, T::Compute> {
+        share.eq(Lane::zero()).select(Lane::zero(), value * share)
+    }
 }
 
 /// How losses by classes count: weights of the classes, a class that is left out, smoothed labels.
@@ -144,15 +161,15 @@ where
         None => counts.cast::<T>()?,
     };
     let picked = logs.gather_axis(A, target.reshape(size)?)?.into_shape(Dim(kept))?;
-    let mut losses = (picked.lazy().neg() * &weights).eval()?;
+    let mut losses = picked.lazy().neg().zip(Share, &weights).eval()?;
     if plan.smoothing != 0.0 {
         let line = match plan.weight {
             Some(weight) => weight.reshape(along::<RANK>(A, classes))?,
             None => ones.reshape([1; RANK])?,
         };
-        let all = (logs.lazy() * line).sum(Axis::<A>)?;
+        let all = logs.lazy().zip(Share, line).sum(Axis::<A>)?;
         let share = number::<T>(-plan.smoothing / classes.max(1) as f64);
-        losses = (losses.lazy() * number::<T>(1.0 - plan.smoothing) + all.lazy() * share).eval()?;
+        losses = (losses.lazy().zip(Share, number::<T>(1.0 - plan.smoothing)) + all.lazy() * share).eval()?;
     }
     // What is left out is 0, whatever stood there.
     Ok(Rows { losses: counts.select(&losses, T::zero())?, weights })
@@ -291,7 +308,7 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RA
         let (kept, share) = (number::<T>(1.0 - plan.smoothing), number::<T>(plan.smoothing / classes.max(1) as f64));
         let shifted = x.lazy() - x.max_along(axis);
         let logs = shifted - shifted.exp().sum_along(axis).ln();
-        (logs * (target.lazy() * kept + share) * line).neg().sum(axis)
+        logs.zip(Share, (target.lazy() * kept + share) * line).neg().sum(axis)
     }
 }
 impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> ClassLosses<'a, T, RANK, D> for X {}

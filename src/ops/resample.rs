@@ -4,7 +4,7 @@
 //! Imports: `error`, `dim`, `rank`, `element`, `device`, `tensor`, `expr`, `ops`.
 
 use super::index::along;
-use super::{Cast as _, Indexing as _, Maximum};
+use super::{Cast as _, Comparisons as _, Indexing as _, Maximum};
 use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::{Comparable, Element, Float};
@@ -264,7 +264,9 @@ pub trait Resample<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
             let below = y.index_select_axis(axis, &positions(m, |i| at(i) as usize, x.device())?)?;
             let above = y.index_select_axis(axis, &positions(m, |i| (at(i) as usize + 1).min(n - 1), x.device())?)?;
             let weight = Tensor::from_fn(along::<RANK>(axis, m), |index| at(index[axis]).fract(), x.device())?;
-            y = (below.lazy() * (1.0 - weight.lazy()) + above.lazy() * &weight).eval()?;
+            // 0 · ∞ is NaN: a place that stands on another takes nothing of the next.
+            let next = weight.lazy().equal(0.0).select(0.0, above.lazy() * &weight);
+            y = (below.lazy() * (1.0 - weight.lazy()) + next).eval()?;
         }
         y.cast::<T>()
     }

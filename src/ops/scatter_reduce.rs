@@ -4,7 +4,7 @@
 //! Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::assign::in_place;
-use super::index::{along, exists};
+use super::index::{along, exists, meeting};
 use super::{Add, Cast as _, Div, FloorDivide, Maximum, Minimum, Mul, Replace};
 use crate::device::Device;
 use crate::dim::{Axis, Dim};
@@ -50,11 +50,7 @@ fn mean<S: Comparable, T: Comparable, F: Op<(S, S), Out = S>, const RANK: usize,
         sums.scatter_axis(Replace, axis, index, &everywhere(S::zero(), cells.device())?)?;
     }
     sums.scatter_axis(Add, axis, index, &values.cast::<S>()?)?;
-    // As many as come: values that stretch along the axis come once an index.
-    let one = everywhere(S::one(), cells.device())?;
-    let n = index.size().0[axis].max(values.size().0[axis]);
-    let ones = one.broadcast_to(Dim(along::<RANK>(axis, n)))?;
-    counts.scatter_axis(Add, axis, index, ones)?;
+    counts.scatter_axis(Add, axis, index, &everywhere(S::one(), cells.device())?)?;
     counts.zip_in_place(Maximum, S::one())?;
     sums.zip_in_place(operator, &counts)?;
     cells.assign(sums.lazy().cast::<T>())
@@ -62,13 +58,16 @@ fn mean<S: Comparable, T: Comparable, F: Op<(S, S), Out = S>, const RANK: usize,
 
 fn reduce<T: Comparable, const RANK: usize, D: Device>(
     cells: &mut TensorViewMut<'_, T, RANK, D>,
-    meeting: Meeting,
+    how: Meeting,
     axis: usize,
     index: TensorView<'_, i64, RANK, D>,
     values: TensorView<'_, T, RANK, D>,
     include_self: bool,
 ) -> Result<()> {
-    let neutral = match meeting {
+    // As many indices as values, so that each step below meets the same cells; and nothing is written if one of them cannot.
+    let size = meeting("scatter", cells, axis, &index, &values)?;
+    let index = index.broadcast_to(size)?;
+    let neutral = match how {
         Meeting::Sum => T::zero(),
         Meeting::Prod => T::one(),
         Meeting::Max => T::narrow(Ordered::LOWEST),
@@ -83,7 +82,7 @@ fn reduce<T: Comparable, const RANK: usize, D: Device>(
     if !include_self {
         cells.scatter_axis(Replace, axis, index, &everywhere(neutral, cells.device())?)?;
     }
-    match meeting {
+    match how {
         Meeting::Prod => cells.scatter_axis(Mul, axis, index, values),
         Meeting::Max => cells.scatter_axis(Maximum, axis, index, values),
         Meeting::Min => cells.scatter_axis(Minimum, axis, index, values),

@@ -49,6 +49,14 @@ fn losses_are_those_of_their_definition_and_exact_in_the_tails() -> Result<()> {
     let (x, y) = (Tensor::from([0.0, 1.0, 0.0, 1.0]), Tensor::from([1.0, 0.0, 0.0, 1.0]));
     assert_eq!(x.binary_cross_entropy(&y)?.to_vec()?, [100.0, 100.0, 0.0, 0.0]);
     assert_eq!(Tensor::from([-infinity]).kl_div(&Tensor::from([0.0]))?.to_vec()?, [0.0]);
+    assert_eq!(Tensor::from([0.0]).kl_div_log_target(&Tensor::from([-infinity]))?.to_vec()?, [0.0]);
+    // A class that is impossible and has no share costs nothing.
+    let (scores, share) = (Tensor::from([[0.0, 0.0, -infinity]]), Tensor::from([[0.5, 0.5, 0.0]]));
+    near(scores.soft_cross_entropy(Axis::<1>, &share, ClassLoss::new())?.item()?, 2f64.ln(), "soft");
+    let weight = Tensor::from([1.0, 1.0, 0.0]);
+    let plan = ClassLoss::new().weight(weight.view()).smoothing(0.3);
+    near(scores.cross_entropy(Axis::<1>, &Tensor::from([1_i64]), plan)?.item()?, (0.7 + 0.2) * 2f64.ln(), "smoothed");
+    assert_eq!(Tensor::from([[[1.0, infinity]]]).interpolate_linear(Interpolate::new([2]))?.to_vec()?, [1.0, infinity]);
     Ok(())
 }
 

@@ -186,6 +186,16 @@ fn means_by_index_are_rounded_down_and_do_not_wrap() -> Result<()> {
         ));
         assert_eq!(x.to_vec()?, [1.0, 2.0]);
     }
+    // Nor where sizes are, nor where values stretch to none.
+    let mut x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    let (none, row) = (Tensor::<f64, 2>::zeros([0, 2], &Cpu)?, Tensor::from([[0_i64, 0]]));
+    for kind in [Meeting::Sum, Meeting::Mean, Meeting::Max] {
+        let wrong = Tensor::<f64, 2>::zeros([1, 3], &Cpu)?;
+        let error = x.scatter_reduce(kind, Axis::<0>, &row, &wrong, false).unwrap_err();
+        assert!(matches!(error, Error::Sizes { .. }), "{error}");
+        x.scatter_reduce(kind, Axis::<0>, &row, &none, false)?;
+        assert_eq!(x.to_vec()?, [1.0, 2.0, 3.0, 4.0], "{kind:?}");
+    }
     let mut x = Tensor::<f32, 2, _>::zeros([4, 5], &Meta::new())?;
     let index = Tensor::<i64, 1, _>::zeros([3], &Meta::new())?;
     let values = Tensor::<f32, 2, _>::zeros([3, 5], &Meta::new())?;
