@@ -1,8 +1,15 @@
 //! What a tensor may hold for numeric work: the type in memory, the machine type it is computed in, and the way between.
 //!
-//! Imports: `scalar`.
+//! Imports: `dtype`, `scalar`.
 
-use crate::scalar::{Bits, ComplexPrim, DType, Integer, Num, Ordered, Prim, Real};
+mod narrow;
+mod quantised;
+
+pub use narrow::{F8E4M3, F8E5M2};
+pub use quantised::{QInt8, QInt32, QUInt8};
+
+use crate::dtype::DType;
+use crate::scalar::{Bits, ComplexPrim, Integer, Num, Ordered, Prim, Real};
 use half::{bf16, f16};
 use num_complex::Complex;
 use std::fmt;
@@ -11,10 +18,12 @@ use std::fmt;
 ///
 /// # Safety
 /// A value of zero bytes is valid, a value has no padding and 16 bytes at most, as has its [`Compute`] type, and `DTYPE`
-/// names the layout of the bytes. Kernels pack elements in blocks that are counted for this.
+/// names the layout of the bytes: size and alignment are those of the crate's own element of that name, and the bytes of
+/// every such element are a value of this one, as the other way round. Kernels pack elements in blocks that are counted for
+/// this.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a numeric element",
-    label = "kernels compute with bool, i8…i64, u8…u64, f16, bf16, f32, f64, Complex<f32> and Complex<f64>",
+    label = "kernels compute with bool, i8…i64, u8…u64, f16, bf16, f32, f64, Complex<f16>, Complex<f32> and Complex<f64>",
     note = "from a vector or slice of numbers: `Tensor::from_vec(values, [n])`, `Tensor::from_slice(&values, [n], &Cpu)`",
     note = "elements of any other type can be stored, viewed and shared on the CPU, but not computed with: `Tensor::from_vec`"
 )]
@@ -114,10 +123,7 @@ pub trait Whole: Comparable<Compute: Integer> {}
 pub trait Bitwise: Element<Compute: Bits> {}
 
 /// A complex element.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a complex element",
-    label = "this operator needs Complex<f32> or Complex<f64>, not `{Self}`"
-)]
+#[diagnostic::on_unimplemented(message = "`{Self}` is not a complex element", label = "this operator needs a complex number, not `{Self}`")]
 pub trait ComplexElement: Number<Compute: ComplexPrim<Part = Compute<Self::Part>>> {
     /// The element of its parts.
     type Part: Float;
@@ -170,6 +176,20 @@ unsafe impl Element for bf16 {
     }
 }
 
+// SAFETY: a pair of transparent u16: zeros are 0.0, there is no padding.
+unsafe impl Element for Complex<f16> {
+    type Compute = Complex<f32>;
+    const DTYPE: DType = DType::C16;
+    #[inline(always)]
+    fn widen(self) -> Complex<f32> {
+        Complex::new(self.re.to_f32(), self.im.to_f32())
+    }
+    #[inline(always)]
+    fn narrow(value: Complex<f32>) -> Self {
+        Complex::new(f16::from_f32(value.re), f16::from_f32(value.im))
+    }
+}
+
 macro_rules! classes {
     ($($class:ident: $($t:ty)*;)*) => { $($(impl $class for $t {})*)* };
 }
@@ -184,7 +204,7 @@ macro_rules! numbers {
 }
 numbers! {
     f64: f16 bf16 f32 f64;
-    Complex<f64>: Complex<f32> Complex<f64>;
+    Complex<f64>: Complex<f16> Complex<f32> Complex<f64>;
     i8: i8;
     i16: i16;
     i32: i32;
@@ -193,6 +213,9 @@ numbers! {
     u16: u16;
     u32: u32;
     u64: u64;
+}
+impl ComplexElement for Complex<f16> {
+    type Part = f16;
 }
 impl ComplexElement for Complex<f32> {
     type Part = f32;

@@ -148,6 +148,16 @@ pub enum Error {
         /// The sizes asked for.
         to: Numbers,
     },
+    /// A tensor whose types are known at run time is not of the types asked for.
+    #[error("{op}: expected {expected}, found {found}")]
+    Type {
+        /// The operation.
+        op: &'static str,
+        /// What was asked for: element, rank, device.
+        expected: String,
+        /// What there is.
+        found: String,
+    },
     /// Writing while other handles share the memory.
     #[error("{op}: the memory has {handles} handles and writing needs the only one; `make_unique` copies")]
     Shared {
@@ -302,6 +312,12 @@ impl<const N: usize> From<[isize; N]> for Numbers {
 
 impl From<&[usize]> for Numbers {
     fn from(values: &[usize]) -> Self {
+        Numbers::of(values.iter().map(|&v| v as i128))
+    }
+}
+
+impl From<&[isize]> for Numbers {
+    fn from(values: &[isize]) -> Self {
         Numbers::of(values.iter().map(|&v| v as i128))
     }
 }

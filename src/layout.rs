@@ -107,6 +107,12 @@ impl<const RANK: usize> Layout<RANK> {
         if low < 0 || high >= end { Err(outside()) } else { Ok(layout) }
     }
 
+    /// Parts of which somebody keeps the invariants.
+    #[inline]
+    pub(crate) const fn of_parts(size: Dim<RANK>, stride: Stride<RANK>, offset: usize) -> Self {
+        Layout { size, stride, offset }
+    }
+
     /// Sizes, first axis first.
     #[inline]
     pub const fn size(&self) -> Dim<RANK> {

@@ -41,6 +41,7 @@
 //! |---|---|
 //! | [`error`] | what can go wrong while a program runs |
 //! | [`dim`](mod@dim), [`rank`], [`layout`] | sizes, relations of ranks, from an index to a position: integers only |
+//! | [`dtype`] | names of element types at run time, their sizes, kinds and promotion |
 //! | [`scalar`], [`element`] | what an operator's body may say; what a tensor may hold |
 //! | [`kernel`] | what is to be computed: operators, bodies, reducers |
 //! | [`device`] | where bytes live and how kernels run: [`Cpu`], [`Meta`], or your own |
@@ -48,6 +49,7 @@
 //! | [`tensor`] | [`Tensor`], [`TensorView`], [`TensorViewMut`] |
 //! | [`expr`] | operands and lazy expressions |
 //! | [`ops`] | which operators exist |
+//! | [`dynamic`] | [`DynTensor`]: element, rank and device known at run time |
 //! | [`check`] | a device beside the CPU, for those who write one |
 //!
 //! # Features
@@ -58,6 +60,8 @@ pub mod allocation;
 pub mod check;
 pub mod device;
 pub mod dim;
+pub mod dtype;
+pub mod dynamic;
 pub mod element;
 pub mod error;
 pub mod expr;
@@ -74,7 +78,11 @@ pub use allocation::{Allocation, ResizePolicy};
 pub use device::Cuda;
 pub use device::{AnyDevice, Cpu, Device, Meta};
 pub use dim::{All, Axis, Dim, Stride};
-pub use element::{Bitwise, Comparable, ComplexElement, Compute, Element, Float, Number, Whole, Wider};
+pub use dtype::DType;
+pub use dynamic::DynTensor;
+pub use element::{
+    Bitwise, Comparable, ComplexElement, Compute, Element, F8E4M3, F8E5M2, Float, Number, QInt8, QInt32, QUInt8, Whole, Wider,
+};
 pub use error::{Error, Result};
 pub use layout::{Layout, MemoryFormat};
 pub use rank::NewAxis;

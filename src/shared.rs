@@ -97,6 +97,31 @@ impl<T> Shared<T> {
         Some(Shared { inner, _owns: PhantomData })
     }
 
+    /// This handle as a pointer, for [`Shared::from_raw`].
+    #[inline]
+    pub(crate) fn into_raw(self) -> NonNull<()> {
+        std::mem::ManuallyDrop::new(self).inner.cast()
+    }
+
+    /// The handle that [`Shared::into_raw`] gave away.
+    ///
+    /// # Safety
+    /// `raw` comes from `into_raw` of a `Shared<T>`, and is taken back once.
+    #[inline]
+    pub(crate) unsafe fn from_raw(raw: NonNull<()>) -> Self {
+        Shared { inner: raw.cast(), _owns: PhantomData }
+    }
+
+    /// The value of a handle that [`Shared::into_raw`] gave away.
+    ///
+    /// # Safety
+    /// As [`Shared::from_raw`], and the handle is taken back after `'a` only.
+    #[inline]
+    pub(crate) unsafe fn peek<'a>(raw: NonNull<()>) -> &'a T {
+        // SAFETY: invariant 1 of the handle, which keeps the value.
+        unsafe { &(*raw.cast::<Counted<T>>().as_ptr()).value }
+    }
+
     #[inline]
     fn counted(&self) -> &Counted<T> {
         // SAFETY: invariant 1; this handle keeps it alive.

@@ -4,7 +4,7 @@
 //! [`Run`] carries the steps out, and the compiler turns the loop around them into SIMD code; [`Trace`] writes them
 //! down once, as a graph from which other machines' code is made; [`Dual`] differentiates them. Masks are
 //! `Lane<L, bool>` and not `bool`, so that `if` on an element cannot compile; [`Lane::select`] stands for it.
-//! Imports: nothing but its own files.
+//! Imports: `dtype`.
 
 mod dual;
 mod lane;
@@ -14,9 +14,10 @@ mod run;
 mod skip;
 mod trace;
 
+pub use crate::dtype::DType;
 pub use dual::Dual;
 pub use lane::{IntoLane, Lane};
-pub use prim::{Bits, ComplexPrim, DType, Integer, Num, Ordered, Prim, Real};
+pub use prim::{Bits, ComplexPrim, Integer, Num, Ordered, Prim, Real};
 pub use quick::Quick;
 pub use run::Run;
 pub use skip::Skip;

@@ -1,69 +1,11 @@
 //! The machine types that bodies compute in, and what each class of them can do.
 //!
-//! Imports: `scalar`'s step names.
+//! Imports: `dtype`, and `scalar`'s step names.
 
 use super::{Arith, Compare, Lane, Lanes, Logic, Order, Part, Shift, Unary};
+use crate::dtype::DType;
 use num_complex::Complex;
 use std::fmt;
-
-/// The name of an element or machine type.
-#[allow(missing_docs)] // the names say it
-#[non_exhaustive]
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum DType {
-    Bool,
-    I8,
-    I16,
-    I32,
-    I64,
-    U8,
-    U16,
-    U32,
-    U64,
-    F16,
-    BF16,
-    F32,
-    F64,
-    C32,
-    C64,
-}
-
-impl DType {
-    /// Whether values are whole numbers or booleans.
-    pub fn is_discrete(self) -> bool {
-        self <= DType::U64
-    }
-    /// Whether it is a 16-bit float.
-    pub fn is_half(self) -> bool {
-        matches!(self, DType::F16 | DType::BF16)
-    }
-    /// Whether some of its numbers lose digits in an f32.
-    pub fn is_wider_than_f32(self) -> bool {
-        matches!(self, DType::I32 | DType::I64 | DType::U32 | DType::U64 | DType::F64 | DType::C64)
-    }
-}
-
-impl fmt::Display for DType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            DType::Bool => "bool",
-            DType::I8 => "i8",
-            DType::I16 => "i16",
-            DType::I32 => "i32",
-            DType::I64 => "i64",
-            DType::U8 => "u8",
-            DType::U16 => "u16",
-            DType::U32 => "u32",
-            DType::U64 => "u64",
-            DType::F16 => "f16",
-            DType::BF16 => "bf16",
-            DType::F32 => "f32",
-            DType::F64 => "f64",
-            DType::C32 => "Complex<f32>",
-            DType::C64 => "Complex<f64>",
-        })
-    }
-}
 
 /// A machine type that bodies compute in: 16 bytes at most.
 pub trait Prim: Copy + Default + PartialEq + Send + Sync + fmt::Debug + bytemuck::NoUninit + 'static {

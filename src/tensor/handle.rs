@@ -47,6 +47,20 @@ pub struct Tensor<T, const RANK: usize, D: Device = Cpu> {
     _element: PhantomData<Arc<T>>,
 }
 
+/// What a handle is, but for its layout and its element.
+pub(crate) struct Parts<D: Device> {
+    pub(crate) memory: Shared<Allocation<D>>,
+    pub(crate) state: State,
+}
+
+/// Its own small fields: see [`Tensor`].
+#[derive(Clone, Copy, Default)]
+pub(crate) struct State {
+    pub(crate) born: u32,
+    pub(crate) frozen: bool,
+    pub(crate) pending: bool,
+}
+
 const _: () = assert!(size_of::<Tensor<f32, 2>>() <= 56);
 const _: () = assert!(size_of::<Tensor<f32, 4>>() <= 88);
 
@@ -126,6 +140,23 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     #[inline]
     pub(super) fn into_memory(self) -> (Shared<Allocation<D>>, Layout<RANK>) {
         (self.memory, self.layout)
+    }
+
+    /// Taken apart, for a handle whose types are known at run time.
+    #[inline]
+    pub(crate) fn into_parts(self) -> (Parts<D>, Layout<RANK>) {
+        let Tensor { memory, layout, born, frozen, pending, .. } = self;
+        (Parts { memory, state: State { born, frozen, pending } }, layout)
+    }
+
+    /// Put together again.
+    ///
+    /// # Safety
+    /// Invariants 1 and 2.
+    #[inline]
+    pub(crate) unsafe fn of_parts(parts: Parts<D>, layout: Layout<RANK>) -> Self {
+        let Parts { memory, state: State { born, frozen, pending } } = parts;
+        Tensor { memory, layout, born, frozen, pending, _element: PhantomData }
     }
 
     pub(super) fn mark_detached(&mut self, frozen: bool) {

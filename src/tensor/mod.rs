@@ -34,6 +34,7 @@ mod view_mut;
 pub use adopt::AsAtomic;
 pub use create::Nested;
 pub use handle::Tensor;
+pub(crate) use handle::{Parts, State};
 #[cfg(feature = "rayon")]
 pub use iter::ParElements;
 pub use iter::{Elements, Iter, IterMut, Reference};

@@ -47,7 +47,7 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
     /// # Safety
     /// Invariants 1 and 2.
     #[inline]
-    pub(super) unsafe fn new(base: *mut u8, layout: Layout<RANK>, ready: bool, device: &'a D) -> Self {
+    pub(crate) unsafe fn new(base: *mut u8, layout: Layout<RANK>, ready: bool, device: &'a D) -> Self {
         TensorView { base, layout, ready, device, _elements: PhantomData }
     }
 

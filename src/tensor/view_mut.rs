@@ -34,7 +34,7 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
     /// # Safety
     /// Those of [`TensorView::new`], and invariants 1 and 2.
     #[inline]
-    pub(super) unsafe fn new(base: *mut u8, layout: Layout<RANK>, device: &'a D) -> Self {
+    pub(crate) unsafe fn new(base: *mut u8, layout: Layout<RANK>, device: &'a D) -> Self {
         // SAFETY: the caller's promise.
         TensorViewMut { view: unsafe { TensorView::new(base, layout, true, device) }, _elements: PhantomData }
     }

@@ -3,8 +3,8 @@
 typedef signed char i8; typedef short i16; typedef int i32; typedef long long i64;
 typedef unsigned char u8; typedef unsigned short u16; typedef unsigned int u32; typedef unsigned long long u64;
 typedef float f32; typedef double f64;
-struct f16 { u16 x; }; struct bf16 { u16 x; };
-struct c32 { f32 re, im; }; struct c64 { f64 re, im; };
+struct f16 { u16 x; }; struct bf16 { u16 x; }; struct f8e4m3 { u8 x; }; struct f8e5m2 { u8 x; };
+struct c16 { u16 re, im; }; struct c32 { f32 re, im; }; struct c64 { f64 re, im; };
 #ifndef RANKFORM_HOST
 #define DI static __device__ __forceinline__
 #define DI_MEMBER static __device__ __forceinline__
@@ -91,6 +91,21 @@ template <class T> DI bool Equal(T a, T b) { return a == b; }
     C c = {re / below, im / below}; return c; }
 COMPLEX(c32, f32) COMPLEX(c64, f64)
 
+// ---- 8-bit floats, as `element/narrow.rs` says: bits of the fraction, bias, largest code, what is beyond, NaN, infinity
+#define NARROW(T, M, BIAS, MOST, BEYOND, NAN_, INF_) \
+  DI f32 widen(T x) { \
+    const u32 code = x.x & 0x7f; \
+    const f32 finite = FromBits(code << (23 - M)) * FromBits((u32)(254 - BIAS) << 23); \
+    const f32 number = code > MOST ? FromBits(code == INF_ ? 0x7f800000u : 0x7fc00000u) : finite; \
+    return FromBits(ToBits(number) | (u32)(x.x >> 7) << 31); } \
+  DI T narrow_##T(f32 x) { \
+    const u32 bits = ToBits(x) & 0x7fffffffu, sign = ToBits(x) >> 31 << 7; \
+    const f32 steps = Round(FromBits(bits) * FromBits((u32)(126 + BIAS + M) << 23)); \
+    const u32 rounded = (bits + ((1u << (22 - M)) - 1) + (bits >> (23 - M) & 1)) >> (23 - M); \
+    const u32 code = bits < (u32)(128 - BIAS) << 23 ? (u32)steps : rounded - ((u32)(127 - BIAS) << M); \
+    T y; y.x = (u8)(sign | (bits > 0x7f800000u ? NAN_ : code > MOST ? BEYOND : code)); return y; }
+NARROW(f8e4m3, 3, 7, 0x7eu, 0x7fu, 0x7fu, 0x100u) NARROW(f8e5m2, 2, 15, 0x7bu, 0x7cu, 0x7eu, 0x7cu)
+
 // ---- the same number in another type: floats saturate on the way to integers, integers wrap
 template <class TO> struct Cast;
 #define FROM_REAL(TO, LOW, HIGH, LEAST, MOST) \
@@ -102,6 +117,7 @@ template <class TO> struct Cast;
   DI_MEMBER TO of(u8 x) { return (TO)x; } DI_MEMBER TO of(u16 x) { return (TO)x; } DI_MEMBER TO of(u32 x) { return (TO)x; } DI_MEMBER TO of(u64 x) { return (TO)x; }
 #define FROM_OTHERS(TO) \
   DI_MEMBER TO of(f16 x) { return of(of_f16(x.x)); } DI_MEMBER TO of(bf16 x) { return of(FromBits((u32)x.x << 16)); } \
+  DI_MEMBER TO of(f8e4m3 x) { return of(widen(x)); } DI_MEMBER TO of(f8e5m2 x) { return of(widen(x)); } DI_MEMBER TO of(c16 x) { return of(of_f16(x.re)); } \
   DI_MEMBER TO of(c32 x) { return of((f64)x.re); } DI_MEMBER TO of(c64 x) { return of(x.re); }
 #define CAST_INTEGER(TO, LOW, HIGH, LEAST, MOST) \
   template <> struct Cast<TO> { FROM_PLAIN(TO) FROM_REAL(TO, LOW, HIGH, (TO)(LEAST), (TO)(MOST)) FROM_OTHERS(TO) };
@@ -117,6 +133,8 @@ template <> struct Cast<bool> {
   template <class T> DI_MEMBER bool of(T x) { return x != (T)0; }
   DI_MEMBER bool of(bool x) { return x; }
   DI_MEMBER bool of(f16 x) { return of_f16(x.x) != 0.0f; } DI_MEMBER bool of(bf16 x) { return FromBits((u32)x.x << 16) != 0.0f; }
+  DI_MEMBER bool of(f8e4m3 x) { return widen(x) != 0.0f; } DI_MEMBER bool of(f8e5m2 x) { return widen(x) != 0.0f; }
+  DI_MEMBER bool of(c16 x) { return of_f16(x.re) != 0.0f || of_f16(x.im) != 0.0f; }
   DI_MEMBER bool of(c32 x) { return x.re != 0.0f || x.im != 0.0f; } DI_MEMBER bool of(c64 x) { return x.re != 0.0 || x.im != 0.0; }
 };
 #define CAST_REAL(TO) \
@@ -127,13 +145,20 @@ template <> struct Cast<bf16> {
   DI_MEMBER bf16 of(f32 x) { const u32 b = ToBits(x); bf16 h; h.x = is_nan(x) ? (u16)((b >> 16) | 0x40) : (u16)((b + 0x7fff + ((b >> 16) & 1)) >> 16); return h; }
   template <class T> DI_MEMBER bf16 of(T x) { return of(Cast<f32>::of(x)); }
 };
+template <> struct Cast<f8e4m3> { template <class T> DI_MEMBER f8e4m3 of(T x) { return narrow_f8e4m3(Cast<f32>::of(x)); } };
+template <> struct Cast<f8e5m2> { template <class T> DI_MEMBER f8e5m2 of(T x) { return narrow_f8e5m2(Cast<f32>::of(x)); } };
 template <> struct Cast<c32> {
   template <class T> DI_MEMBER c32 of(T x) { c32 c = {Cast<f32>::of(x), 0.0f}; return c; }
+  DI_MEMBER c32 of(c16 x) { c32 c = {of_f16(x.re), of_f16(x.im)}; return c; }
   DI_MEMBER c32 of(c32 x) { return x; } DI_MEMBER c32 of(c64 x) { c32 c = {(f32)x.re, (f32)x.im}; return c; }
 };
 template <> struct Cast<c64> {
   template <class T> DI_MEMBER c64 of(T x) { c64 c = {Cast<f64>::of(x), 0.0}; return c; }
+  DI_MEMBER c64 of(c16 x) { c64 c = {of_f16(x.re), of_f16(x.im)}; return c; }
   DI_MEMBER c64 of(c32 x) { c64 c = {x.re, x.im}; return c; } DI_MEMBER c64 of(c64 x) { return x; }
+};
+template <> struct Cast<c16> {
+  template <class T> DI_MEMBER c16 of(T x) { const c32 wide = Cast<c32>::of(x); c16 c = {to_f16(wide.re), to_f16(wide.im)}; return c; }
 };
 template <class TO, class FROM> DI TO cast(FROM x) { return Cast<TO>::of(x); }
 

@@ -1,10 +1,11 @@
 //! Elements as words of one width, digit for digit as NumPy 2.4 writes them.
 //!
 //! Floats have the fewest digits that tell them from their neighbours, cut off at the precision; all of an array are
-//! positional or all scientific. Imports: `scalar`, `element`.
+//! positional or all scientific. Imports: `dtype`, `scalar`, `element`.
 
-use crate::element::Element;
-use crate::scalar::{DType, Prim};
+use crate::dtype::DType;
+use crate::element::{Element, F8E4M3, F8E5M2};
+use crate::scalar::Prim;
 use half::{bf16, f16};
 use num_complex::Complex;
 
@@ -12,13 +13,13 @@ use num_complex::Complex;
 pub(super) fn words<T: Element>(values: &[T], precision: usize) -> Vec<String> {
     match T::DTYPE {
         DType::Bool => values.iter().map(|&value| if whole(value) == 0 { "False".into() } else { " True".into() }).collect(),
-        DType::C32 | DType::C64 => {
+        _ if T::DTYPE.is_complex() => {
             let (re, im): (Vec<f64>, Vec<f64>) = values.iter().map(|&value| parts(value)).unzip();
             let (left, right) = (Column::new(T::DTYPE, precision, false, &re), Column::new(T::DTYPE, precision, true, &im));
             let pairs = re.into_iter().zip(im).map(|(re, im)| (left.word(re), right.word(im)));
             pairs.map(|(re, im)| format!("{re}{:<width$}", format!("{}j", im.trim_end()), width = im.len() + 1)).collect()
         }
-        kind if kind.is_discrete() => {
+        kind if kind.is_discrete() || kind.is_quantised() => {
             let numbers: Vec<String> = values.iter().map(|&value| whole(value).to_string()).collect();
             let width = numbers.iter().map(String::len).max().unwrap_or(0);
             numbers.into_iter().map(|number| format!("{number:>width$}")).collect()
@@ -35,11 +36,11 @@ pub(super) fn words<T: Element>(values: &[T], precision: usize) -> Vec<String> {
 pub(super) fn scalar<T: Element>(value: T) -> String {
     match T::DTYPE {
         DType::Bool => if whole(value) == 0 { "False" } else { "True" }.into(),
-        kind @ (DType::C32 | DType::C64) => match parts(value) {
+        kind if kind.is_complex() => match parts(value) {
             (re, im) if re == 0.0 && re.is_sign_positive() => format!("{}j", lone(kind, im, "", false)),
             (re, im) => format!("({}{}j)", lone(kind, re, "", false), lone(kind, im, "", true)),
         },
-        kind if kind.is_discrete() => whole(value).to_string(),
+        kind if kind.is_discrete() || kind.is_quantised() => whole(value).to_string(),
         kind => lone(kind, parts(value).0, ".0", false),
     }
 }
@@ -77,8 +78,9 @@ fn not_finite(value: f64, plus: bool) -> String {
 /// How many decimal digits every number of this kind can keep.
 fn decimals(kind: DType) -> i32 {
     match kind {
+        DType::F8E4M3 | DType::F8E5M2 => 1,
         DType::BF16 => 2,
-        DType::F16 => 3,
+        DType::F16 | DType::C16 => 3,
         DType::F32 | DType::C32 => 6,
         _ => 15,
     }
@@ -92,7 +94,9 @@ fn limit(kind: DType) -> f64 {
 /// To the nearest number of this kind.
 fn rounded(kind: DType, value: f64) -> f64 {
     match kind {
-        DType::F16 => f16::from_f64(value).into(),
+        DType::F8E4M3 => F8E4M3::from_f32(value as f32).to_f32().into(),
+        DType::F8E5M2 => F8E5M2::from_f32(value as f32).to_f32().into(),
+        DType::F16 | DType::C16 => f16::from_f64(value).into(),
         DType::BF16 => bf16::from_f64(value).into(),
         DType::F32 | DType::C32 => value as f32 as f64,
         _ => value,
@@ -119,7 +123,7 @@ impl Decimal {
 /// The fewest digits that only this number rounds from, as `1.25e-7`; of two as good the nearer, then the even one.
 fn shortest(kind: DType, magnitude: f64) -> String {
     let is_it = |text: &str| text.parse().is_ok_and(|parsed| rounded(kind, parsed) == magnitude);
-    if !matches!(kind, DType::F16 | DType::BF16) {
+    if decimals(kind) > 3 {
         let found = if decimals(kind) == 6 { format!("{:e}", magnitude as f32) } else { format!("{magnitude:e}") };
         let digits = found.find('e').unwrap_or(0).saturating_sub(2);
         let even = format!("{magnitude:.digits$e}");

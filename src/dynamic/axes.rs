@@ -1,0 +1,127 @@
+//! Sizes and strides of a rank known at run time: without heap up to 8 axes.
+//!
+//! Imports: `error`, `shared`, `dim`, `layout`.
+
+use crate::dim::{Dim, Stride};
+use crate::error::{Error, Result, text};
+use crate::layout::Layout;
+use crate::shared::Shared;
+
+/// The most axes of a tensor whose rank is known at run time, as in NumPy and PyTorch.
+pub const MAX_RANK: usize = 64;
+/// Up to so many axes stand in the handle itself.
+pub(crate) const FEW: usize = 8;
+
+/// Sizes and strides; together with an offset they keep the invariants of a [`Layout`].
+pub(crate) enum Axes {
+    Few { rank: usize, size: [usize; FEW], stride: [isize; FEW] },
+    Many(Shared<(Vec<usize>, Vec<isize>)>),
+}
+
+impl Axes {
+    /// One axis of size 0: an undefined tensor's.
+    pub(crate) const NONE: Axes = Axes::Few { rank: 1, size: [0; FEW], stride: [1; FEW] };
+
+    /// # Errors
+    /// [`Error::Value`] for more than [`MAX_RANK`] axes or another number of strides, [`Error::OutOfMemory`].
+    pub(crate) fn new(op: &'static str, sizes: &[usize], strides: &[isize]) -> Result<Self> {
+        let rank = sizes.len();
+        if rank > MAX_RANK || strides.len() != rank {
+            return Err(Error::Value { op, what: text(format_args!("{rank} sizes and {} strides; at most {MAX_RANK}", strides.len())) });
+        }
+        if rank <= FEW {
+            let (mut size, mut stride) = ([0; FEW], [0; FEW]);
+            size[..rank].copy_from_slice(sizes);
+            stride[..rank].copy_from_slice(strides);
+            return Ok(Axes::Few { rank, size, stride });
+        }
+        Ok(Axes::Many(Shared::new((owned(op, sizes)?, owned(op, strides)?))?))
+    }
+
+    /// Of a layout with at most [`FEW`] axes.
+    #[inline]
+    pub(crate) fn few<const RANK: usize>(layout: &Layout<RANK>) -> Self {
+        const { assert!(RANK <= FEW, "a layout of few axes") };
+        let (mut size, mut stride) = ([0; FEW], [0; FEW]);
+        size[..RANK].copy_from_slice(&layout.size().0);
+        stride[..RANK].copy_from_slice(&layout.stride().0);
+        Axes::Few { rank: RANK, size, stride }
+    }
+
+    /// Of the last `rank` axes of a layout.
+    pub(crate) fn last<const N: usize>(op: &'static str, layout: &Layout<N>, rank: usize) -> Result<Self> {
+        Axes::new(op, &layout.size().0[N - rank..], &layout.stride().0[N - rank..])
+    }
+
+    /// The same axes; many are shared.
+    #[inline]
+    pub(crate) fn another(&self) -> Self {
+        match self {
+            Axes::Few { rank, size, stride } => Axes::Few { rank: *rank, size: *size, stride: *stride },
+            Axes::Many(many) => Axes::Many(many.share()),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn size(&self) -> &[usize] {
+        match self {
+            Axes::Few { rank, size, .. } => &size[..*rank],
+            Axes::Many(many) => &many.0,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn stride(&self) -> &[isize] {
+        match self {
+            Axes::Few { rank, stride, .. } => &stride[..*rank],
+            Axes::Many(many) => &many.1,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn rank(&self) -> usize {
+        self.size().len()
+    }
+
+    /// The layout at a constant rank, with new leading axes of size 1 if that is larger; `None` if it is smaller.
+    #[inline]
+    pub(crate) fn lifted<const N: usize>(&self, offset: usize) -> Option<Layout<N>> {
+        (self.rank() <= N).then(|| self.behind(offset))
+    }
+
+    /// The layout with all axes that there can be, the first of size 1.
+    pub(crate) fn all(&self, offset: usize) -> Layout<MAX_RANK> {
+        self.behind(offset)
+    }
+
+    #[inline]
+    fn behind<const N: usize>(&self, offset: usize) -> Layout<N> {
+        let (sizes, strides) = (self.size(), self.stride());
+        let (mut size, mut stride) = ([1; N], [0; N]);
+        size[N - sizes.len()..].copy_from_slice(sizes);
+        stride[N - sizes.len()..].copy_from_slice(strides);
+        Layout::of_parts(Dim(size), Stride(stride), offset)
+    }
+}
+
+/// A vector that may find no memory.
+pub(crate) fn owned<T: Copy>(op: &'static str, values: &[T]) -> Result<Vec<T>> {
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(values.len()).map_err(|_| Error::OutOfMemory { op, nbytes: size_of_val(values) })?;
+    copy.extend_from_slice(values);
+    Ok(copy)
+}
+
+/// An expression of a layout of constant rank, with leading axes of size 1: 8 axes for few, [`MAX_RANK`] for many.
+macro_rules! laid_out {
+    ($axes:expr, $offset:expr, |$layout:ident| $value:expr) => {
+        match $axes.lifted::<{ $crate::dynamic::axes::FEW }>($offset) {
+            Some($layout) => $value,
+            None => {
+                let $layout = $axes.all($offset);
+                $value
+            }
+        }
+    };
+}
+pub(crate) use laid_out;

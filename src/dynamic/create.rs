@@ -1,0 +1,253 @@
+//! Where tensors of types known at run time come from, and their copies: bytes, foreign memory, other devices.
+//!
+//! Imports: `error`, `shared`, `layout`, `dtype`, `device`, `allocation`, `tensor`.
+
+use super::axes::{Axes, laid_out};
+use super::memory::Memory;
+use super::tensor::DynTensor;
+use crate::allocation::Allocation;
+use crate::device::{Cpu, Device, Fresh, Slot};
+use crate::dtype::DType;
+use crate::error::{Error, Result, text};
+use crate::layout::Layout;
+use crate::shared::Shared;
+use crate::tensor::State;
+
+/// Sizes whose bytes can be counted: how many elements they hold.
+pub(super) fn counted(op: &'static str, size: &[usize], element: usize) -> Result<usize> {
+    let nonzero = size.iter().filter(|&&n| n > 0).try_fold(1usize, |all, &n| all.checked_mul(n));
+    let fits = nonzero.and_then(|all| all.checked_mul(element.max(1))).is_some_and(|nbytes| nbytes <= isize::MAX as usize);
+    if !fits {
+        return Err(Error::Overflow { op, sizes: size.into(), element });
+    }
+    Ok(size.iter().product())
+}
+
+/// Row-major sizes and strides.
+pub(super) fn row_major(op: &'static str, size: &[usize], element: usize) -> Result<Axes> {
+    counted(op, size, element)?;
+    let axes = Axes::new(op, size, &[0; super::MAX_RANK][..size.len().min(super::MAX_RANK)])?;
+    laid_out!(axes, 0, |layout| Axes::last(op, &Layout::row_major(layout.size()), size.len()))
+}
+
+/// The alignment of the elements of a name.
+fn aligned_to(dtype: DType) -> usize {
+    match dtype.part().size() {
+        8 => align_of::<u64>(),
+        size => size,
+    }
+}
+
+impl DynTensor {
+    /// All elements 0.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`], [`Error::OutOfMemory`]; [`Error::Value`] for more than 64 axes.
+    pub fn zeros<D: Device>(dtype: DType, size: &[usize], device: &D) -> Result<DynTensor> {
+        Self::fresh("zeros", dtype, size, device, Fresh::Zeroed)
+    }
+
+    fn fresh<D: Device>(op: &'static str, dtype: DType, size: &[usize], device: &D, fresh: Fresh) -> Result<DynTensor> {
+        let axes = row_major(op, size, dtype.size())?;
+        let nbytes = counted(op, size, dtype.size())? * dtype.size();
+        let memory = Memory::new(Allocation::fresh(device, nbytes, fresh)?);
+        // SAFETY: new memory of as many elements as the sizes hold; zeros are elements, and unspecified bytes are written by
+        // the caller before anybody reads them.
+        Ok(unsafe { DynTensor::assemble(memory, axes, 0, dtype, State::default()) })
+    }
+
+    /// Sizes now, memory at the first [`mutable_data`](DynTensor::mutable_data).
+    ///
+    /// # Errors
+    /// As [`DynTensor::zeros`].
+    pub fn empty<D: Device>(dtype: DType, size: &[usize], device: &D) -> Result<DynTensor> {
+        let axes = row_major("empty", size, dtype.size())?;
+        let memory = Memory::new(Allocation::fresh(device, 0, Fresh::Zeroed)?);
+        let state = State { pending: !size.contains(&0), ..State::default() };
+        // SAFETY: a tensor that waits for its memory.
+        Ok(unsafe { DynTensor::assemble(memory, axes, 0, dtype, state) })
+    }
+
+    /// On the CPU, with elements that `fill` writes as bytes: in native order, row-major. They are zeros before.
+    ///
+    /// # Errors
+    /// As [`DynTensor::zeros`]; what `fill` says; [`Error::Value`] for a byte of a boolean that is neither 0 nor 1.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::{Cpu, DType, DynTensor};
+    /// let x = DynTensor::from_bytes_with(DType::I16, &[2], |bytes| {
+    ///     bytes.copy_from_slice([1_i16.to_ne_bytes(), 2_i16.to_ne_bytes()].as_flattened());
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(x.downcast_ref::<i16, 1, Cpu>()?.to_vec()?, [1, 2]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn from_bytes_with(dtype: DType, size: &[usize], fill: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<DynTensor> {
+        let op = "from_bytes";
+        let tensor = Self::fresh(op, dtype, size, &Cpu, Fresh::Zeroed)?;
+        let nbytes = tensor.nbytes();
+        if let Some(memory) = tensor.memory() {
+            // SAFETY: so many bytes of memory that was just made, which nobody else knows.
+            let bytes = unsafe { std::slice::from_raw_parts_mut(memory.address(), nbytes) };
+            fill(bytes)?;
+            if dtype == DType::Bool
+                && let Some(at) = bytes.iter().position(|&byte| byte > 1)
+            {
+                return Err(Error::Value { op, what: text(format_args!("byte {} of element {at} is no bool", bytes[at])) });
+            }
+        }
+        Ok(tensor)
+    }
+
+    /// On the CPU, a copy of elements that stand as bytes, in native order and row-major.
+    ///
+    /// # Errors
+    /// As [`DynTensor::from_bytes_with`]; [`Error::Length`] when their number does not fit.
+    pub fn from_bytes(dtype: DType, size: &[usize], bytes: &[u8]) -> Result<DynTensor> {
+        let expected = counted("from_bytes", size, dtype.size())?;
+        if bytes.len() != expected * dtype.size() {
+            let found = bytes.len() / dtype.size();
+            return Err(Error::Length { op: "from_bytes", sizes: size.into(), expected, found });
+        }
+        Self::from_bytes_with(dtype, size, |to| {
+            to.copy_from_slice(bytes);
+            Ok(())
+        })
+    }
+
+    /// In memory that somebody else owns, with any strides, in elements; without `stride`, row-major. `address` is that of
+    /// the element with index 0. `free` gives the memory back when the last handle is gone, exactly once, also when this
+    /// fails; it is called with the address and the number of bytes up to the last element.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`], [`Error::Unsupported`] on a device without memory, [`Error::Value`] for an address that is not
+    /// aligned for the elements or a negative stride, [`Error::OutOfMemory`].
+    ///
+    /// # Safety
+    /// The elements that sizes and strides reach from `address` are valid, on `device`, and nobody else writes them, until
+    /// `free` is called.
+    pub unsafe fn from_external<D: Device>(
+        dtype: DType,
+        address: *mut u8,
+        size: &[usize],
+        stride: Option<&[isize]>,
+        device: &D,
+        free: impl FnOnce(*mut u8, usize) + Send + 'static,
+    ) -> Result<DynTensor> {
+        let op = "from_external";
+        let made = (|| {
+            let axes = match stride {
+                None => row_major(op, size, dtype.size())?,
+                Some(stride) => Axes::new(op, size, stride)?,
+            };
+            counted(op, size, 1)?;
+            let negative = axes.stride().iter().zip(size).any(|(&stride, &n)| stride < 0 && n > 1);
+            let alignment = aligned_to(dtype);
+            if negative || !address.addr().is_multiple_of(alignment) {
+                let what = match negative {
+                    true => text(format_args!("strides {:?} reach before {address:p}", axes.stride())),
+                    false => text(format_args!("{address:p} is not aligned to {alignment} bytes")),
+                };
+                return Err(Error::Value { op, what });
+            }
+            let span = laid_out!(axes, 0, |layout| Layout::within(op, layout.size(), layout.stride(), 0, isize::MAX as usize)?.span());
+            let too_many = || Error::Overflow { op, sizes: size.into(), element: dtype.size() };
+            let nbytes = span.end.checked_mul(dtype.size()).filter(|&n| n <= isize::MAX as usize).ok_or_else(too_many)?;
+            Ok((axes, nbytes))
+        })();
+        let (axes, nbytes) = match made {
+            Ok(made) => made,
+            Err(error) => {
+                free(address, 0);
+                return Err(error);
+            }
+        };
+        // SAFETY: the caller's promise.
+        let memory = Shared::new(unsafe { Allocation::external(device, address, nbytes, free)? })?;
+        // SAFETY: the caller's promise, as many bytes as the layout reaches.
+        Ok(unsafe { DynTensor::assemble(Memory::new(memory), axes, 0, dtype, State::default()) })
+    }
+
+    // ------------------------------------------------------------ copies
+
+    /// New memory on the same device with the same elements, in the same format if that is dense, else row-major.
+    ///
+    /// # Errors
+    /// [`Error::Unallocated`], [`Error::Overflow`], [`Error::OutOfMemory`].
+    pub fn copy(&self) -> Result<DynTensor> {
+        let axes = laid_out!(self.axes(), self.offset(), |layout| Axes::last("copy", &layout.preserved(), self.rank()))?;
+        self.copied("copy", axes)
+    }
+
+    /// New memory on the same device with the same elements, row-major.
+    ///
+    /// # Errors
+    /// [`Error::Unallocated`], [`Error::Overflow`], [`Error::OutOfMemory`].
+    pub fn to_contiguous(&self) -> Result<DynTensor> {
+        self.copied("to_contiguous", row_major("to_contiguous", self.size(), self.dtype().size())?)
+    }
+
+    /// New memory under axes that are dense.
+    fn copied(&self, op: &'static str, axes: Axes) -> Result<DynTensor> {
+        self.ready(op)?;
+        let nbytes = counted(op, self.size(), self.dtype().size())? * self.dtype().size();
+        let Some(memory) = self.memory() else { return Ok(DynTensor::undefined()) };
+        let fresh = memory.fresh(nbytes, Fresh::Unspecified)?;
+        if nbytes > 0 {
+            let element = self.dtype().size();
+            let to = Slot { address: fresh.address(), stride: axes.stride(), element };
+            let from = Slot { address: self.raw_ptr().cast_mut(), stride: self.stride(), element };
+            // SAFETY: new memory, dense under its axes and as large as they need, and this tensor's elements, which lie
+            // inside its memory by invariant 1; both of the same sizes.
+            unsafe { memory.copy(self.size(), to, from)? };
+        }
+        // SAFETY: new memory for these axes, which now holds elements of this name.
+        Ok(unsafe { DynTensor::assemble(fresh, axes, 0, self.dtype(), State::default()) })
+    }
+
+    /// The bytes of the elements, row-major and in native order, wherever and however they lie.
+    ///
+    /// # Errors
+    /// [`Error::Unallocated`], [`Error::NoData`] on a device without data, [`Error::Overflow`], [`Error::OutOfMemory`].
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let op = "to_bytes";
+        self.ready(op)?;
+        let nbytes = counted(op, self.size(), self.dtype().size())? * self.dtype().size();
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(nbytes).map_err(|_| Error::OutOfMemory { op, nbytes })?;
+        let packed = if self.is_contiguous() { self.share_data() } else { self.to_contiguous()? };
+        if let Some(memory) = packed.memory().filter(|_| nbytes > 0) {
+            memory.read(packed.offset() * self.dtype().size(), &mut bytes.spare_capacity_mut()[..nbytes])?;
+            // SAFETY: so many bytes were just written.
+            unsafe { bytes.set_len(nbytes) };
+        }
+        Ok(bytes)
+    }
+
+    /// The bytes of the elements, in native order, if they are on the CPU and row-major order is the order of memory.
+    pub fn as_bytes(&self) -> Option<&[u8]> {
+        let memory = self.memory()?.get::<Cpu>()?;
+        if self.ready("as_bytes").is_err() || !self.is_contiguous() {
+            return None;
+        }
+        let start = memory.ptr().wrapping_add(self.offset() * self.dtype().size());
+        // SAFETY: invariant 1: so many elements from there on, without padding; the borrow keeps the memory, and nobody
+        // writes it: writing needs `&mut` and the only handle.
+        Some(unsafe { std::slice::from_raw_parts(start, self.nbytes()) })
+    }
+
+    /// The same elements on another device, in new memory, row-major; on the same device too.
+    ///
+    /// # Errors
+    /// Those of [`DynTensor::to_bytes`] and [`DynTensor::zeros`].
+    pub fn to<E: Device>(&self, device: &E) -> Result<DynTensor> {
+        let bytes = self.to_bytes()?;
+        let there = Self::fresh("to", self.dtype(), self.size(), device, Fresh::Unspecified)?;
+        if !bytes.is_empty() {
+            // SAFETY: new memory of exactly so many bytes, which nobody else knows.
+            unsafe { device.write(there.raw_ptr().cast_mut(), &bytes)? };
+        }
+        Ok(there)
+    }
+}

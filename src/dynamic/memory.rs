@@ -1,0 +1,195 @@
+//! A handle on memory whose device is known at run time: `Shared<Allocation<D>>` without `D`.
+//!
+//! Imports: `error`, `shared`, `device`, `allocation`.
+
+use crate::allocation::Allocation;
+use crate::device::{Device, Fresh, Slot};
+use crate::error::{Result, text};
+use crate::shared::Shared;
+use std::any::TypeId;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::ptr::NonNull;
+
+/// What is done with an allocation, for one type of device.
+struct Table {
+    device: fn() -> TypeId,
+    name: fn() -> &'static str,
+    describe: unsafe fn(NonNull<()>) -> String,
+    share: unsafe fn(NonNull<()>),
+    release: unsafe fn(NonNull<()>),
+    handles: unsafe fn(NonNull<()>) -> usize,
+    address: unsafe fn(NonNull<()>) -> *mut u8,
+    nbytes: unsafe fn(NonNull<()>) -> usize,
+    version: unsafe fn(NonNull<()>) -> u64,
+    bump: unsafe fn(NonNull<()>),
+    fresh: unsafe fn(NonNull<()>, usize, Fresh) -> Result<Memory>,
+    inherit: unsafe fn(NonNull<()>, NonNull<()>),
+    copy: unsafe fn(NonNull<()>, &[usize], Slot<'_>, Slot<'_>) -> Result<()>,
+    read: unsafe fn(NonNull<()>, usize, &mut [MaybeUninit<u8>]) -> Result<()>,
+}
+
+/// A handle on an allocation of some device.
+///
+/// Invariant 1: `raw` is from `Shared::<Allocation<D>>::into_raw`, for the `D` that `table` was made of, and is given back
+/// when this is dropped.
+pub(crate) struct Memory {
+    raw: NonNull<()>,
+    table: &'static Table,
+}
+
+// SAFETY: `Shared<Allocation<D>>` is Send, as a device and its blocks are Send and Sync.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+/// Looks at the allocation through the handle, which stays where it is.
+///
+/// # Safety
+/// Invariant 1, for `D`.
+unsafe fn peek<D: Device, R>(raw: NonNull<()>, look: impl FnOnce(&Shared<Allocation<D>>) -> R) -> R {
+    // SAFETY: the caller's promise; the handle is not dropped here.
+    look(&ManuallyDrop::new(unsafe { Shared::from_raw(raw) }))
+}
+
+impl Table {
+    const fn of<D: Device>() -> Table {
+        // SAFETY of each: called with the handle that the table belongs to, by invariant 1.
+        Table {
+            device: TypeId::of::<D>,
+            name: std::any::type_name::<D>,
+            // SAFETY: as above.
+            describe: |raw| unsafe { peek::<D, _>(raw, |memory| text(format_args!("{:?}", memory.device()))) },
+            // SAFETY: as above.
+            share: |raw| unsafe { peek::<D, _>(raw, |memory| std::mem::forget(memory.share())) },
+            // SAFETY: as above; the handle is given up.
+            release: |raw| drop(unsafe { Shared::<Allocation<D>>::from_raw(raw) }),
+            // SAFETY: as above.
+            handles: |raw| unsafe { peek::<D, _>(raw, Shared::handles) },
+            // SAFETY: as above.
+            address: |raw| unsafe { peek::<D, _>(raw, |memory| memory.ptr()) },
+            // SAFETY: as above.
+            nbytes: |raw| unsafe { peek::<D, _>(raw, |memory| memory.size()) },
+            // SAFETY: as above.
+            version: |raw| unsafe { peek::<D, _>(raw, |memory| memory.version()) },
+            // SAFETY: as above.
+            bump: |raw| unsafe { peek::<D, _>(raw, |memory| memory.bump()) },
+            // SAFETY: as above.
+            fresh: |raw, nbytes, fresh| unsafe {
+                peek::<D, _>(raw, |memory| Ok(Memory::new(Allocation::fresh(memory.device(), nbytes, fresh)?)))
+            },
+            // SAFETY: as above, for both.
+            inherit: |raw, before| unsafe { peek::<D, _>(raw, |memory| memory.inherit(Shared::peek(before))) },
+            // SAFETY: as above; the caller answers for the slots.
+            copy: |raw, sizes, to, from| unsafe { peek::<D, _>(raw, |memory| memory.device().copy(sizes, to, from)) },
+            // SAFETY: as above; the caller answers for the bytes.
+            read: |raw, at, bytes| unsafe { peek::<D, _>(raw, |memory| memory.device().read(memory.ptr().wrapping_add(at), bytes)) },
+        }
+    }
+}
+
+impl Memory {
+    #[inline]
+    pub(crate) fn new<D: Device>(memory: Shared<Allocation<D>>) -> Self {
+        Memory { raw: memory.into_raw(), table: const { &Table::of::<D>() } }
+    }
+
+    /// Whether the device is a `D`.
+    #[inline]
+    pub(crate) fn is<D: Device>(&self) -> bool {
+        (self.table.device)() == TypeId::of::<D>()
+    }
+
+    /// The typed allocation, if the device is a `D`.
+    #[inline]
+    pub(crate) fn get<D: Device>(&self) -> Option<&Allocation<D>> {
+        // SAFETY: invariant 1, for `D`; this handle keeps the allocation for as long as it is borrowed.
+        self.is::<D>().then(|| unsafe { Shared::peek(self.raw) })
+    }
+
+    /// The typed handle, if the device is a `D`; this one otherwise.
+    #[inline]
+    pub(crate) fn downcast<D: Device>(self) -> std::result::Result<Shared<Allocation<D>>, Memory> {
+        if !self.is::<D>() {
+            return Err(self);
+        }
+        // SAFETY: invariant 1, for `D`; this handle is given up without being dropped.
+        Ok(unsafe { Shared::from_raw(ManuallyDrop::new(self).raw) })
+    }
+
+    /// Another handle.
+    #[inline]
+    pub(crate) fn share(&self) -> Self {
+        // SAFETY: invariant 1.
+        unsafe { (self.table.share)(self.raw) };
+        Memory { raw: self.raw, table: self.table }
+    }
+
+    pub(crate) fn handles(&self) -> usize {
+        // SAFETY: invariant 1; so below.
+        unsafe { (self.table.handles)(self.raw) }
+    }
+    pub(crate) fn address(&self) -> *mut u8 {
+        // SAFETY: as above.
+        unsafe { (self.table.address)(self.raw) }
+    }
+    pub(crate) fn nbytes(&self) -> usize {
+        // SAFETY: as above.
+        unsafe { (self.table.nbytes)(self.raw) }
+    }
+    pub(crate) fn version(&self) -> u64 {
+        // SAFETY: as above.
+        unsafe { (self.table.version)(self.raw) }
+    }
+    /// Counts one mutable access.
+    pub(crate) fn bump(&self) {
+        // SAFETY: as above.
+        unsafe { (self.table.bump)(self.raw) }
+    }
+    /// Fresh memory on the same device.
+    pub(crate) fn fresh(&self, nbytes: usize, fresh: Fresh) -> Result<Memory> {
+        // SAFETY: as above.
+        unsafe { (self.table.fresh)(self.raw, nbytes, fresh) }
+    }
+    /// Fresh memory of zeros on the same device, which goes on with the history and the policy of this.
+    pub(crate) fn successor(&self, nbytes: usize) -> Result<Memory> {
+        let memory = self.fresh(nbytes, Fresh::Zeroed)?;
+        // SAFETY: as above; both are of one table.
+        unsafe { (self.table.inherit)(memory.raw, self.raw) };
+        Ok(memory)
+    }
+    /// Copies elements between two layouts on the device.
+    ///
+    /// # Safety
+    /// As [`Device::copy`].
+    pub(crate) unsafe fn copy(&self, sizes: &[usize], to: Slot<'_>, from: Slot<'_>) -> Result<()> {
+        // SAFETY: as above, and the caller's promise.
+        unsafe { (self.table.copy)(self.raw, sizes, to, from) }
+    }
+    /// The bytes from byte `at` on, to the host; they lie inside the memory.
+    pub(crate) fn read(&self, at: usize, bytes: &mut [MaybeUninit<u8>]) -> Result<()> {
+        debug_assert!(at.saturating_add(bytes.len()) <= self.nbytes());
+        // SAFETY: as above; the bytes lie inside, and writing needs the only handle, borrowed exclusively.
+        unsafe { (self.table.read)(self.raw, at, bytes) }
+    }
+    /// The device as it prints itself.
+    pub(crate) fn device(&self) -> String {
+        // SAFETY: as above.
+        unsafe { (self.table.describe)(self.raw) }
+    }
+    /// The type of the device.
+    pub(crate) fn device_type(&self) -> &'static str {
+        (self.table.name)()
+    }
+    /// Whether both are handles on one memory.
+    pub(crate) fn is_same(&self, other: &Memory) -> bool {
+        self.raw == other.raw
+    }
+}
+
+impl Drop for Memory {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: invariant 1; the handle is not used any more.
+        unsafe { (self.table.release)(self.raw) };
+    }
+}

@@ -1,0 +1,25 @@
+//! Tensors whose types are known at run time: what files and other libraries bring, and the way to typed code and back.
+//!
+//! | file | |
+//! |---|---|
+//! | `axes.rs` | sizes and strides of any rank |
+//! | `memory.rs` | handles on memory of any device |
+//! | `tensor.rs` | [`DynTensor`] |
+//! | `create.rs` | where they come from, copies |
+//! | `views.rs` | other axes over the same memory |
+//! | `visit.rs` | generic code for types known at run time |
+//! | `display.rs` | printing |
+//!
+//! Imports: its own files.
+
+pub(crate) mod axes;
+mod create;
+mod display;
+mod memory;
+mod tensor;
+mod views;
+mod visit;
+
+pub use axes::MAX_RANK;
+pub use tensor::DynTensor;
+pub use visit::{ElementVisitor, NumberVisitor, TensorVisitor};

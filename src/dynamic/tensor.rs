@@ -1,0 +1,394 @@
+//! `DynTensor`: a tensor whose element, rank and device are known at run time.
+//!
+//! Imports: `error`, `dim`, `rank`, `dtype`, `element`, `device`, `tensor`.
+
+use super::axes::{Axes, FEW, laid_out};
+use super::create::row_major;
+use super::memory::Memory;
+use crate::device::{Device, Fresh, Slot};
+use crate::dim::Dim;
+use crate::dtype::DType;
+use crate::element::Element;
+use crate::error::{Error, Result, text};
+use crate::rank::Rank;
+use crate::tensor::{Parts, State, Tensor, TensorView, TensorViewMut};
+
+/// A tensor whose element type, rank and device are known at run time: what files and other libraries bring. It is another
+/// handle on the same memory as a [`Tensor`], under the same rules: nothing is copied on the way from one to the other, and
+/// writing needs the only handle.
+///
+/// # Examples
+/// ```
+/// use rankform::prelude::*;
+/// use rankform::{DType, DynTensor};
+/// let x = Tensor::from([[1.0_f32, 2.0], [3.0, 4.0]]);
+/// let y = DynTensor::from(x.share_data());
+/// assert_eq!((y.dtype(), y.size(), y.rank()), (DType::F32, &[2, 2][..], 2));
+/// let error = Tensor::<f64, 2>::try_from(y.share_data()).unwrap_err();
+/// assert_eq!(error.to_string(), "downcast: expected f64 of rank 2 on Cpu, found f32 of rank 2 on Cpu");
+/// let z: Tensor<f32, 2> = y.try_into()?; // no copy: the third handle on one memory
+/// assert_eq!((z.raw_ptr(), z.use_count()), (x.raw_ptr(), 2));
+/// # Ok::<(), rankform::Error>(())
+/// ```
+pub struct DynTensor {
+    /// `None` for an undefined tensor, which has no device either.
+    memory: Option<Memory>,
+    /// Invariant 1: `axes` and `offset` keep the invariants of a [`Layout`], which lies inside the memory unless the tensor
+    /// waits for it.
+    axes: Axes,
+    offset: usize,
+    /// Invariant 2: the memory holds only bytes that are valid elements of this name, and is aligned for them.
+    dtype: DType,
+    state: State,
+}
+
+fn described(dtype: DType, rank: usize, device: &str) -> String {
+    text(format_args!("{dtype} of rank {rank} on {device}"))
+}
+
+/// The last word of a path: `Cpu` of `rankform::device::cpu::Cpu`.
+fn last_word(path: &'static str) -> &'static str {
+    path.rsplit("::").next().unwrap_or(path)
+}
+
+impl DynTensor {
+    /// A tensor without elements, memory or device. Its element type is f32.
+    pub const fn undefined() -> DynTensor {
+        let state = State { born: 0, frozen: false, pending: false };
+        DynTensor { memory: None, axes: Axes::NONE, offset: 0, dtype: DType::F32, state }
+    }
+
+    /// Whether it is an undefined tensor: without elements or memory.
+    pub fn is_undefined(&self) -> bool {
+        self.memory.as_ref().is_none_or(|memory| memory.nbytes() == 0) && self.numel() == 0
+    }
+
+    /// Of a tensor of any rank: without heap up to 8 axes, and for these there is `From`.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for more than 64 axes, [`Error::OutOfMemory`] for more than 8.
+    pub fn from_tensor<T: Element, const RANK: usize, D: Device>(tensor: Tensor<T, RANK, D>) -> Result<DynTensor> {
+        let (parts, layout) = tensor.into_parts();
+        let axes = Axes::new("from_tensor", &layout.size().0, &layout.stride().0)?;
+        Ok(Self::of_parts::<T, D>(parts, axes, layout.offset()))
+    }
+
+    #[inline]
+    fn of_parts<T: Element, D: Device>(parts: Parts<D>, axes: Axes, offset: usize) -> DynTensor {
+        DynTensor { memory: Some(Memory::new(parts.memory)), axes, offset, dtype: T::DTYPE, state: parts.state }
+    }
+
+    /// # Safety
+    /// Invariants 1 and 2.
+    pub(super) unsafe fn assemble(memory: Memory, axes: Axes, offset: usize, dtype: DType, state: State) -> DynTensor {
+        DynTensor { memory: Some(memory), axes, offset, dtype, state }
+    }
+
+    #[inline]
+    pub(super) fn memory(&self) -> Option<&Memory> {
+        self.memory.as_ref()
+    }
+
+    // ------------------------------------------------------------ metadata
+
+    /// The element type.
+    #[inline]
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+    /// The number of axes.
+    #[doc(alias = "ndim")]
+    #[inline]
+    pub fn rank(&self) -> usize {
+        self.axes.rank()
+    }
+    /// Sizes, first axis first.
+    #[doc(alias = "shape")]
+    #[inline]
+    pub fn size(&self) -> &[usize] {
+        self.axes.size()
+    }
+    /// Strides in elements.
+    #[inline]
+    pub fn stride(&self) -> &[isize] {
+        self.axes.stride()
+    }
+    /// The position of index `[0, …]`, in elements.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+    /// Number of elements.
+    #[inline]
+    pub fn numel(&self) -> usize {
+        self.size().iter().product()
+    }
+    /// Number of elements × bytes of one; `usize::MAX` if a broadcast has more than can be counted.
+    pub fn nbytes(&self) -> usize {
+        self.numel().saturating_mul(self.dtype.size())
+    }
+    /// Bytes of the memory.
+    pub fn capacity_in_bytes(&self) -> usize {
+        self.memory.as_ref().map_or(0, Memory::nbytes)
+    }
+    /// The type of the device, as `rankform::device::cpu::Cpu`; empty for an undefined tensor.
+    pub fn device_type(&self) -> &'static str {
+        self.memory.as_ref().map_or("", Memory::device_type)
+    }
+    /// The device as it prints itself; `undefined` for an undefined tensor.
+    pub fn device_name(&self) -> String {
+        self.memory.as_ref().map_or_else(|| "undefined".into(), Memory::device)
+    }
+    /// The device, if it is a `D`.
+    pub fn device<D: Device>(&self) -> Option<&D> {
+        Some(self.memory.as_ref()?.get::<D>()?.device())
+    }
+    /// The address of the element with index `[0, …]`, in the device's own address space.
+    pub fn raw_ptr(&self) -> *const u8 {
+        let start = self.memory.as_ref().map_or(std::ptr::null_mut(), Memory::address);
+        start.wrapping_add(self.offset.wrapping_mul(self.dtype.size()))
+    }
+    /// How many handles share the memory; 0 for an undefined tensor.
+    pub fn use_count(&self) -> usize {
+        self.memory.as_ref().map_or(0, Memory::handles)
+    }
+    /// Whether this is the only handle: then it may be written.
+    pub fn is_unique(&self) -> bool {
+        self.use_count() <= 1
+    }
+    /// Whether both are handles on one memory.
+    pub fn shares_memory_with(&self, other: &DynTensor) -> bool {
+        self.memory.as_ref().zip(other.memory.as_ref()).is_some_and(|(left, right)| left.is_same(right))
+    }
+    /// How many mutable accesses the memory has seen, since this handle was detached.
+    pub fn version(&self) -> u64 {
+        self.memory.as_ref().map_or(0, |memory| (memory.version() as u32).wrapping_sub(self.state.born).into())
+    }
+    /// Whether the elements have their memory.
+    pub fn is_allocated(&self) -> bool {
+        !self.state.pending && self.capacity_in_bytes() > 0
+    }
+    /// Whether sizes and strides may no longer change; see [`Tensor::detach`].
+    pub fn is_frozen(&self) -> bool {
+        self.state.frozen
+    }
+    /// Whether row-major order is the order of memory.
+    pub fn is_contiguous(&self) -> bool {
+        laid_out!(self.axes, self.offset, |layout| layout.is_contiguous())
+    }
+    /// Whether every position in the span belongs to exactly one index.
+    pub fn is_non_overlapping_and_dense(&self) -> bool {
+        laid_out!(self.axes, self.offset, |layout| layout.is_non_overlapping_and_dense())
+    }
+
+    #[inline]
+    pub(super) fn axes(&self) -> &Axes {
+        &self.axes
+    }
+
+    /// What it is, in words: element, rank, device.
+    pub(crate) fn kind_in_words(&self) -> String {
+        described(self.dtype, self.rank(), &self.device_name())
+    }
+
+    // ------------------------------------------------------------ handles
+
+    /// Another handle on the same memory.
+    ///
+    /// # Cost
+    /// No heap up to 8 axes.
+    pub fn share_data(&self) -> DynTensor {
+        let memory = self.memory.as_ref().map(Memory::share);
+        DynTensor { memory, axes: self.axes.another(), offset: self.offset, dtype: self.dtype, state: self.state }
+    }
+
+    /// Another handle with other axes of the same memory.
+    ///
+    /// # Safety
+    /// Invariant 1.
+    pub(super) unsafe fn another(&self, axes: Axes, offset: usize) -> DynTensor {
+        DynTensor { memory: self.memory.as_ref().map(Memory::share), axes, offset, dtype: self.dtype, state: self.state }
+    }
+
+    fn mismatch<T: Element, const RANK: usize, D: Device>(&self, op: &'static str) -> Error {
+        let expected = described(T::DTYPE, RANK, last_word(std::any::type_name::<D>()));
+        let found = if self.memory.is_none() { "an undefined tensor".into() } else { self.kind_in_words() };
+        Error::Type { op, expected, found }
+    }
+
+    /// Whether it is a `Tensor<T, RANK, D>`.
+    #[inline]
+    pub fn is<T: Element, const RANK: usize, D: Device>(&self) -> bool {
+        self.dtype == T::DTYPE && self.rank() == RANK && self.memory.as_ref().is_some_and(Memory::is::<D>)
+    }
+
+    /// The same handle with its types known to the compiler. `Tensor::try_from` and `try_into` do this too.
+    ///
+    /// # Cost
+    /// A few nanoseconds; nothing is allocated or copied.
+    ///
+    /// # Errors
+    /// [`Error::Type`], which says what was expected and what was found.
+    #[inline]
+    pub fn downcast<T: Element, const RANK: usize, D: Device>(self) -> Result<Tensor<T, RANK, D>> {
+        let mismatch = |tensor: &DynTensor| tensor.mismatch::<T, RANK, D>("downcast");
+        let Some(layout) = self.axes.lifted::<RANK>(self.offset).filter(|_| self.is::<T, RANK, D>()) else {
+            return Err(mismatch(&self));
+        };
+        let DynTensor { memory, state, .. } = self;
+        match memory.map(Memory::downcast) {
+            // SAFETY: invariants 1 and 2: the bytes are elements of that name, as those of any `T` of that name.
+            Some(Ok(memory)) => Ok(unsafe { Tensor::of_parts(Parts { memory, state }, layout) }),
+            _ => Err(mismatch(&DynTensor::undefined())),
+        }
+    }
+
+    /// Borrows the whole tensor with its types known to the compiler.
+    ///
+    /// # Errors
+    /// [`Error::Type`], which says what was expected and what was found.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::DynTensor;
+    /// let x = DynTensor::from(Tensor::from([3, 4]));
+    /// assert_eq!(x.downcast_ref::<i32, 1, Cpu>()?.to_vec()?, [3, 4]);
+    /// assert!(x.downcast_ref::<i32, 1, Meta>().unwrap_err().to_string().ends_with("expected i32 of rank 1 on Meta, found i32 of rank 1 on Cpu"));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    #[inline]
+    pub fn downcast_ref<T: Element, const RANK: usize, D: Device>(&self) -> Result<TensorView<'_, T, RANK, D>> {
+        match self.lifted_ref() {
+            Some(view) if self.rank() == RANK => Ok(view),
+            _ => Err(self.mismatch::<T, RANK, D>("downcast_ref")),
+        }
+    }
+
+    /// As [`DynTensor::downcast_ref`], at a rank that may be larger: new leading axes have size 1.
+    #[inline]
+    pub(crate) fn lifted_ref<T: Element, const RANK: usize, D: Device>(&self) -> Option<TensorView<'_, T, RANK, D>> {
+        let memory = self.memory.as_ref().filter(|_| self.dtype == T::DTYPE)?.get::<D>()?;
+        let layout = self.axes.lifted::<RANK>(self.offset)?;
+        // SAFETY: invariants 1 and 2, as above; the borrow keeps the memory, and nobody writes it: writing needs `&mut`
+        // and the only handle.
+        Some(unsafe { TensorView::new(memory.ptr(), layout, !self.state.pending, memory.device()) })
+    }
+
+    /// Borrows the whole tensor for writing, with its types known to the compiler.
+    ///
+    /// # Errors
+    /// [`Error::Type`]; [`Error::Shared`], [`Error::Unallocated`], [`Error::Overlap`] as [`Tensor::view_mut`].
+    pub fn downcast_mut<T: Element, const RANK: usize, D: Device>(&mut self) -> Result<TensorViewMut<'_, T, RANK, D>> {
+        let op = "downcast_mut";
+        if !self.is::<T, RANK, D>() {
+            return Err(self.mismatch::<T, RANK, D>(op));
+        }
+        self.writable(op)?;
+        let mismatch = self.mismatch::<T, RANK, D>(op);
+        let typed = self.memory.as_ref().and_then(Memory::get::<D>).zip(self.axes.lifted::<RANK>(self.offset));
+        let Some((memory, layout)) = typed else { return Err(mismatch) };
+        // SAFETY: invariants 1 and 2; the only handle, borrowed exclusively; no two indices name one element.
+        Ok(unsafe { TensorViewMut::new(memory.ptr(), layout, memory.device()) })
+    }
+
+    /// [`Error::Shared`], [`Error::Unallocated`] or [`Error::Overlap`] unless the elements may be written; counts the access.
+    pub(super) fn writable(&mut self, op: &'static str) -> Result<()> {
+        if !self.is_unique() {
+            return Err(Error::Shared { op, handles: self.use_count() });
+        }
+        if self.state.pending {
+            return Err(Error::Unallocated { op, sizes: self.size().into() });
+        }
+        if laid_out!(self.axes, self.offset, |layout| !layout.is_contiguous() && layout.may_overlap()) {
+            return Err(Error::Overlap { op, sizes: self.size().into(), strides: self.stride().into() });
+        }
+        if let Some(memory) = &self.memory {
+            memory.bump();
+        }
+        Ok(())
+    }
+
+    /// All of the tensor for writing, as elements `T`: Caffe2's `mutable_data<T>()`. Of another element type before, it
+    /// becomes one of this, all zeros and row-major, in the same memory if that serves. Memory that is missing is allocated.
+    ///
+    /// # Errors
+    /// [`Error::Type`] for another rank or device, [`Error::Shared`], [`Error::MetadataFrozen`], [`Error::Overflow`],
+    /// [`Error::OutOfMemory`]; the tensor is then as before.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::{DType, DynTensor};
+    /// let mut x = DynTensor::from(Tensor::from([1.5_f32, 2.5]));
+    /// let address = x.raw_ptr();
+    /// x.mutable_data::<i16, 1, Cpu>()?.as_slice_mut().unwrap()[1] = 7;
+    /// assert_eq!((x.dtype(), x.raw_ptr()), (DType::I16, address));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn mutable_data<T: Element, const RANK: usize, D: Device>(&mut self) -> Result<TensorViewMut<'_, T, RANK, D>> {
+        let op = "mutable_data";
+        let typed = self.rank() == RANK && self.memory.as_ref().is_some_and(Memory::is::<D>);
+        let Some(memory) = self.memory.as_ref().filter(|_| typed) else {
+            return Err(self.mismatch::<T, RANK, D>(op));
+        };
+        if self.dtype != T::DTYPE || self.state.pending {
+            let changes = self.dtype != T::DTYPE;
+            if changes && self.state.frozen {
+                return Err(Error::MetadataFrozen { op });
+            }
+            let axes = if changes { row_major(op, self.size(), size_of::<T>())? } else { self.axes.another() };
+            let offset = if changes { 0 } else { self.offset };
+            let nbytes = laid_out!(axes, offset, |layout| layout.span().end).saturating_mul(size_of::<T>());
+            let serves = self.is_unique() && memory.nbytes() >= nbytes && memory.address().cast::<T>().is_aligned();
+            match serves {
+                true => {
+                    let zero = memory.fresh(1, Fresh::Zeroed)?;
+                    let to = Slot { address: memory.address(), stride: &[1], element: 1 };
+                    let from = Slot { address: zero.address(), stride: &[0], element: 1 };
+                    // SAFETY: all bytes of the memory, whose only handle this is, borrowed exclusively; one byte is read
+                    // over and over. Zeros are elements of any name.
+                    unsafe { memory.copy(&[memory.nbytes()], to, from)? };
+                }
+                false => self.memory = Some(memory.successor(nbytes)?),
+            }
+            self.axes = axes;
+            self.offset = offset;
+            self.dtype = T::DTYPE;
+            self.state.pending = false;
+        }
+        self.downcast_mut()
+    }
+
+    /// [`Error::Unallocated`] when the elements have no memory yet.
+    pub(super) fn ready(&self, op: &'static str) -> Result<()> {
+        if self.state.pending { Err(Error::Unallocated { op, sizes: self.size().into() }) } else { Ok(()) }
+    }
+}
+
+impl<T: Element, const RANK: usize, D: Device> From<Tensor<T, RANK, D>> for DynTensor
+where
+    Dim<RANK>: Rank,
+{
+    /// The same handle with its types known at run time. A few nanoseconds; nothing is allocated or copied.
+    #[inline]
+    fn from(tensor: Tensor<T, RANK, D>) -> DynTensor {
+        const { assert!(RANK <= FEW) };
+        let (parts, layout) = tensor.into_parts();
+        DynTensor::of_parts::<T, D>(parts, Axes::few(&layout), layout.offset())
+    }
+}
+
+impl<T: Element, const RANK: usize, D: Device> TryFrom<DynTensor> for Tensor<T, RANK, D> {
+    type Error = Error;
+    #[inline]
+    fn try_from(tensor: DynTensor) -> Result<Self> {
+        tensor.downcast()
+    }
+}
+
+/// An undefined tensor.
+impl Default for DynTensor {
+    fn default() -> DynTensor {
+        DynTensor::undefined()
+    }
+}

@@ -1,0 +1,229 @@
+//! Other axes over the same memory, chosen at run time. Each is another handle: nothing is copied, and none may write until
+//! the others are gone.
+//!
+//! Imports: `error`, `layout`, `dynamic`.
+
+use super::axes::{Axes, FEW, MAX_RANK, laid_out};
+use super::create::counted;
+use super::tensor::DynTensor;
+use crate::error::{Error, Numbers, Result};
+use crate::layout::Layout;
+
+impl DynTensor {
+    /// Some axes of this tensor's own layout, in `size` and `stride`.
+    ///
+    /// # Safety
+    /// Every position that they reach from `offset` is one of this tensor's.
+    unsafe fn part(&self, op: &'static str, size: &[usize], stride: &[isize], offset: usize) -> Result<DynTensor> {
+        let axes = Axes::new(op, size, stride)?;
+        // SAFETY: the caller's promise.
+        Ok(unsafe { self.another(axes, offset) })
+    }
+
+    fn axis_in(&self, op: &'static str, axis: usize) -> Result<()> {
+        if axis < self.rank() { Ok(()) } else { Err(Error::Axis { op, axis, sizes: self.size().into() }) }
+    }
+
+    /// The axes in another order.
+    ///
+    /// # Errors
+    /// [`Error::Permutation`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::DynTensor;
+    /// let x = DynTensor::from(Tensor::<f32, 3>::zeros([2, 3, 4], &Cpu)?);
+    /// assert_eq!(x.permuted(&[2, 0, 1])?.size(), [4, 2, 3]);
+    /// assert_eq!(x.reshaped(&[6, 4])?.size(), [6, 4]);
+    /// assert_eq!(x.at(1, 2)?.ranged(1, 0, 4, 2)?.size(), [2, 2]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn permuted(&self, order: &[usize]) -> Result<DynTensor> {
+        let op = "permuted";
+        let (mut seen, mut size, mut stride) = ([false; MAX_RANK], [0; MAX_RANK], [0; MAX_RANK]);
+        let rank = self.rank();
+        let fits = order.len() == rank && order.iter().all(|&axis| axis < rank && !std::mem::replace(&mut seen[axis], true));
+        if !fits {
+            return Err(Error::Permutation { op, order: order.into() });
+        }
+        for (at, &axis) in order.iter().enumerate() {
+            (size[at], stride[at]) = (self.size()[axis], self.stride()[axis]);
+        }
+        // SAFETY: the same axes.
+        unsafe { self.part(op, &size[..rank], &stride[..rank], self.offset()) }
+    }
+
+    /// Two axes exchanged.
+    ///
+    /// # Errors
+    /// [`Error::Axis`].
+    pub fn transposed(&self, first: usize, second: usize) -> Result<DynTensor> {
+        self.axis_in("transposed", first)?;
+        self.axis_in("transposed", second)?;
+        let mut order: [usize; MAX_RANK] = std::array::from_fn(|axis| axis);
+        order.swap(first, second);
+        self.permuted(&order[..self.rank()])
+    }
+
+    /// Positions `start..end` of an axis, every `step`-th; a negative step runs back from the last.
+    ///
+    /// # Errors
+    /// [`Error::Axis`], [`Error::Slice`].
+    pub fn ranged(&self, axis: usize, start: usize, end: usize, step: isize) -> Result<DynTensor> {
+        let op = "ranged";
+        self.axis_in(op, axis)?;
+        laid_out!(self.axes(), self.offset(), |layout| {
+            let new = layout.size().0.len() - self.rank();
+            let layout = match layout.ranged(op, axis + new, start, end, step) {
+                Err(Error::Slice { op, entry, size, .. }) => return Err(Error::Slice { op, entry, axis, size }),
+                layout => layout?,
+            };
+            // SAFETY: some of the same positions.
+            Ok(unsafe { self.another(Axes::last(op, &layout, self.rank())?, layout.offset()) })
+        })
+    }
+
+    /// One position of an axis, which goes.
+    ///
+    /// # Errors
+    /// [`Error::Axis`], [`Error::Index`].
+    pub fn at(&self, axis: usize, index: usize) -> Result<DynTensor> {
+        let op = "at";
+        self.axis_in(op, axis)?;
+        if index >= self.size()[axis] {
+            return Err(Error::Index { op, index: [index].into(), sizes: self.size().into() });
+        }
+        let one = self.ranged(axis, index, index + 1, 1)?;
+        one.without(op, axis)
+    }
+
+    /// Without an axis of size 1.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] when there is none such.
+    pub fn removed(&self, axis: usize) -> Result<DynTensor> {
+        match self.size().get(axis) {
+            Some(1) => self.without("removed", axis),
+            _ => Err(Error::Axis { op: "removed", axis, sizes: self.size().into() }),
+        }
+    }
+
+    fn without(&self, op: &'static str, axis: usize) -> Result<DynTensor> {
+        let (mut size, mut stride, rank) = ([0; MAX_RANK], [0; MAX_RANK], self.rank() - 1);
+        for to in 0..rank {
+            let from = to + usize::from(to >= axis);
+            (size[to], stride[to]) = (self.size()[from], self.stride()[from]);
+        }
+        // SAFETY: the axis has size 1, so the positions are the same.
+        unsafe { self.part(op, &size[..rank], &stride[..rank], self.offset()) }
+    }
+
+    /// With a new axis of size 1 at a place.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] for a place beyond the last, [`Error::Value`] for more than 64 axes.
+    pub fn inserted(&self, axis: usize) -> Result<DynTensor> {
+        let op = "inserted";
+        if axis > self.rank() {
+            return Err(Error::Axis { op, axis, sizes: self.size().into() });
+        }
+        let (mut size, mut stride, rank) = ([1; MAX_RANK + 1], [0; MAX_RANK + 1], self.rank() + 1);
+        for from in 0..rank - 1 {
+            let to = from + usize::from(from >= axis);
+            (size[to], stride[to]) = (self.size()[from], self.stride()[from]);
+        }
+        // SAFETY: an axis of size 1 reaches nothing more.
+        unsafe { self.part(op, &size[..rank], &stride[..rank], self.offset()) }
+    }
+
+    /// Stretched to other sizes: axes of size 1 to any, and new leading axes, as NumPy broadcasts.
+    ///
+    /// # Errors
+    /// [`Error::Sizes`], [`Error::Overflow`].
+    pub fn broadcast_to(&self, size: &[usize]) -> Result<DynTensor> {
+        let op = "broadcast_to";
+        counted(op, size, 1)?;
+        let differ = || Error::Sizes { op, left: size.into(), right: self.size().into() };
+        let (new, mut stride) = (size.len().checked_sub(self.rank()).ok_or_else(differ)?, [0; MAX_RANK]);
+        if size.len() > MAX_RANK {
+            return Err(differ());
+        }
+        for (axis, (&have, &step)) in self.size().iter().zip(self.stride()).enumerate() {
+            match (have, size[new + axis]) {
+                (have, want) if have == want => stride[new + axis] = step,
+                (1, _) => {}
+                _ => return Err(differ()),
+            }
+        }
+        // SAFETY: steps of 0 reach nothing more.
+        unsafe { self.part(op, size, &stride[..size.len()], self.offset()) }
+    }
+
+    /// The same elements, in row-major order, under other sizes of the same number; never a copy.
+    ///
+    /// # Errors
+    /// [`Error::Length`], [`Error::NeedsCopy`] when no strides fit: [`DynTensor::to_contiguous`] first.
+    pub fn reshaped(&self, size: &[usize]) -> Result<DynTensor> {
+        let op = "reshaped";
+        counted(op, size, 1)?;
+        let stripped = |error: Error| match error {
+            // The leading axes of size 1 are none of the caller's.
+            Error::Length { expected, found, .. } => Error::Length { op, sizes: size.into(), expected, found },
+            Error::NeedsCopy { .. } => Error::NeedsCopy { op, sizes: self.size().into(), strides: self.stride().into(), to: size.into() },
+            error => error,
+        };
+        let to = |size: &[usize], n: usize| -> Result<Axes> { Axes::new(op, size, &[0; MAX_RANK][..n.min(MAX_RANK)]) };
+        let wanted = to(size, size.len())?;
+        let (axes, offset) = match (self.axes().lifted::<FEW>(self.offset()), wanted.lifted::<FEW>(0)) {
+            (Some(from), Some(to)) => of_layout(op, from.reshaped(to.size()).map_err(stripped)?, size.len())?,
+            _ => of_layout(op, self.axes().all(self.offset()).reshaped(wanted.all(0).size()).map_err(stripped)?, size.len())?,
+        };
+        // SAFETY: the same positions.
+        Ok(unsafe { self.another(axes, offset) })
+    }
+
+    /// The diagonal of two axes, as a new last axis.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] for an axis that is not there, or for one twice.
+    pub fn diagonal(&self, first: usize, second: usize) -> Result<DynTensor> {
+        let op = "diagonal";
+        self.axis_in(op, first)?;
+        self.axis_in(op, second)?;
+        if first == second {
+            return Err(Error::Axis { op, axis: second, sizes: self.size().into() });
+        }
+        let (mut size, mut stride, mut rank) = ([0; MAX_RANK], [0; MAX_RANK], 0);
+        for axis in (0..self.rank()).filter(|&axis| axis != first && axis != second) {
+            (size[rank], stride[rank]) = (self.size()[axis], self.stride()[axis]);
+            rank += 1;
+        }
+        (size[rank], stride[rank]) = (self.size()[first].min(self.size()[second]), self.stride()[first] + self.stride()[second]);
+        // SAFETY: some of the same positions.
+        unsafe { self.part(op, &size[..rank + 1], &stride[..rank + 1], self.offset()) }
+    }
+
+    /// The sizes that two tensors stretch to, with the axes of the shorter one behind new ones of size 1.
+    ///
+    /// # Errors
+    /// [`Error::Sizes`].
+    pub fn joint_size(op: &'static str, left: &DynTensor, right: &DynTensor) -> Result<([usize; MAX_RANK], usize)> {
+        let rank = left.rank().max(right.rank());
+        let mut size = [1; MAX_RANK];
+        for (axis, size) in size[..rank].iter_mut().enumerate() {
+            let of = |x: &DynTensor| axis.checked_sub(rank - x.rank()).map_or(1, |axis| x.size()[axis]);
+            *size = match (of(left), of(right)) {
+                (l, r) if l == r => l,
+                (1, r) => r,
+                (l, 1) => l,
+                _ => return Err(Error::Sizes { op, left: Numbers::from(left.size()), right: Numbers::from(right.size()) }),
+            };
+        }
+        Ok((size, rank))
+    }
+}
+
+fn of_layout<const N: usize>(op: &'static str, layout: Layout<N>, rank: usize) -> Result<(Axes, usize)> {
+    Ok((Axes::last(op, &layout, rank)?, layout.offset()))
+}

@@ -1,0 +1,173 @@
+//! Generic code for types that are known at run time: one function serves them all.
+//!
+//! Imports: `error`, `dtype`, `element`, `device`, `tensor`, `dynamic`.
+
+use super::tensor::DynTensor;
+use crate::device::Device;
+use crate::dtype::DType;
+use crate::element::{Element, F8E4M3, F8E5M2, Number, QInt8, QInt32, QUInt8};
+use crate::error::{Error, Result};
+use crate::tensor::TensorView;
+use half::{bf16, f16};
+use num_complex::Complex;
+
+/// Code for any element; see [`DType::visit`].
+pub trait ElementVisitor {
+    /// What it gives.
+    type Output;
+    /// Called with the Rust type.
+    fn visit<T: Element>(self) -> Self::Output;
+}
+
+/// Code for any number; see [`DType::visit_number`].
+pub trait NumberVisitor {
+    /// What it gives.
+    type Output;
+    /// Called with the Rust type.
+    fn visit<T: Number>(self) -> Self::Output;
+}
+
+/// Code for a tensor of any element and rank; see [`DynTensor::visit`].
+pub trait TensorVisitor<D: Device> {
+    /// What it gives.
+    type Output;
+    /// Called with the tensor.
+    fn visit<T: Element, const RANK: usize>(self, tensor: TensorView<'_, T, RANK, D>) -> Self::Output;
+}
+
+/// An expression with `$T` as the Rust type of a name, out of some.
+macro_rules! by_dtype {
+    ($dtype:expr, $T:ident in [$($name:ident)*] => $value:expr, else $other:expr) => {
+        match $dtype {
+            $($crate::dtype::DType::$name => { type $T = $crate::dynamic::visit::by_dtype!(@ $name); $value })*
+            #[allow(unreachable_patterns)] // where all are listed
+            _ => $other,
+        }
+    };
+    (@ Bool) => { bool };
+    (@ I8) => { i8 };
+    (@ I16) => { i16 };
+    (@ I32) => { i32 };
+    (@ I64) => { i64 };
+    (@ U8) => { u8 };
+    (@ U16) => { u16 };
+    (@ U32) => { u32 };
+    (@ U64) => { u64 };
+    (@ F8E4M3) => { $crate::element::F8E4M3 };
+    (@ F8E5M2) => { $crate::element::F8E5M2 };
+    (@ F16) => { half::f16 };
+    (@ BF16) => { half::bf16 };
+    (@ F32) => { f32 };
+    (@ F64) => { f64 };
+    (@ C16) => { num_complex::Complex<half::f16> };
+    (@ C32) => { num_complex::Complex<f32> };
+    (@ C64) => { num_complex::Complex<f64> };
+    (@ QI8) => { $crate::element::QInt8 };
+    (@ QU8) => { $crate::element::QUInt8 };
+    (@ QI32) => { $crate::element::QInt32 };
+}
+pub(crate) use by_dtype;
+
+impl DType {
+    /// Calls generic code with the Rust type of this name.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::dynamic::ElementVisitor;
+    /// use rankform::{DType, Element};
+    /// struct Bytes;
+    /// impl ElementVisitor for Bytes {
+    ///     type Output = usize;
+    ///     fn visit<T: Element>(self) -> usize {
+    ///         size_of::<T>()
+    ///     }
+    /// }
+    /// assert!(DType::ALL.iter().all(|dtype| dtype.visit(Bytes) == dtype.size()));
+    /// ```
+    pub fn visit<V: ElementVisitor>(self, visitor: V) -> V::Output {
+        match self {
+            DType::Bool => visitor.visit::<bool>(),
+            DType::I8 => visitor.visit::<i8>(),
+            DType::I16 => visitor.visit::<i16>(),
+            DType::I32 => visitor.visit::<i32>(),
+            DType::I64 => visitor.visit::<i64>(),
+            DType::U8 => visitor.visit::<u8>(),
+            DType::U16 => visitor.visit::<u16>(),
+            DType::U32 => visitor.visit::<u32>(),
+            DType::U64 => visitor.visit::<u64>(),
+            DType::F8E4M3 => visitor.visit::<F8E4M3>(),
+            DType::F8E5M2 => visitor.visit::<F8E5M2>(),
+            DType::F16 => visitor.visit::<f16>(),
+            DType::BF16 => visitor.visit::<bf16>(),
+            DType::F32 => visitor.visit::<f32>(),
+            DType::F64 => visitor.visit::<f64>(),
+            DType::C16 => visitor.visit::<Complex<f16>>(),
+            DType::C32 => visitor.visit::<Complex<f32>>(),
+            DType::C64 => visitor.visit::<Complex<f64>>(),
+            DType::QI8 => visitor.visit::<QInt8>(),
+            DType::QU8 => visitor.visit::<QUInt8>(),
+            DType::QI32 => visitor.visit::<QInt32>(),
+        }
+    }
+
+    /// Calls generic code with the Rust type of this name, if that is a number: not for booleans, 8-bit floats and quantised
+    /// integers.
+    pub fn visit_number<V: NumberVisitor>(self, visitor: V) -> Option<V::Output> {
+        by_dtype!(self, T in [I8 I16 I32 I64 U8 U16 U32 U64 F16 BF16 F32 F64 C16 C32 C64] => Some(visitor.visit::<T>()), else None)
+    }
+}
+
+impl DynTensor {
+    /// Calls generic code with the tensor, its element and rank known to the compiler, on device `D`.
+    ///
+    /// # Errors
+    /// [`Error::Type`] on another device or for more than 8 axes.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::dynamic::TensorVisitor;
+    /// use rankform::prelude::*;
+    /// use rankform::DynTensor;
+    /// /// The largest absolute value.
+    /// struct Largest;
+    /// impl TensorVisitor<Cpu> for Largest {
+    ///     type Output = Result<f64>;
+    ///     fn visit<T: Element, const RANK: usize>(self, x: TensorView<'_, T, RANK>) -> Result<f64> {
+    ///         Ok(x.cast::<f64>()?.to_vec()?.into_iter().fold(0.0, |a, x| x.abs().max(a)))
+    ///     }
+    /// }
+    /// assert_eq!(DynTensor::from(Tensor::from([[1, -5], [2, 3]])).visit(Largest)??, 5.0);
+    /// assert_eq!(DynTensor::from(Tensor::from([-0.5_f32])).visit(Largest)??, 0.5);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn visit<D: Device, V: TensorVisitor<D>>(&self, visitor: V) -> Result<V::Output> {
+        struct Ranked<'a, V>(&'a DynTensor, V);
+        impl<V> Ranked<'_, V> {
+            fn at<T: Element, const RANK: usize, D: Device>(self) -> Result<V::Output>
+            where
+                V: TensorVisitor<D>,
+            {
+                Ok(self.1.visit(self.0.downcast_ref::<T, RANK, D>()?))
+            }
+        }
+        struct Typed<'a, V, D>(Ranked<'a, V>, std::marker::PhantomData<D>);
+        impl<D: Device, V: TensorVisitor<D>> ElementVisitor for Typed<'_, V, D> {
+            type Output = Result<V::Output>;
+            fn visit<T: Element>(self) -> Self::Output {
+                match self.0.0.rank() {
+                    0 => self.0.at::<T, 0, D>(),
+                    1 => self.0.at::<T, 1, D>(),
+                    2 => self.0.at::<T, 2, D>(),
+                    3 => self.0.at::<T, 3, D>(),
+                    4 => self.0.at::<T, 4, D>(),
+                    5 => self.0.at::<T, 5, D>(),
+                    6 => self.0.at::<T, 6, D>(),
+                    7 => self.0.at::<T, 7, D>(),
+                    8 => self.0.at::<T, 8, D>(),
+                    _ => Err(Error::Type { op: "visit", expected: "at most 8 axes".into(), found: self.0.0.kind_in_words() }),
+                }
+            }
+        }
+        self.dtype().visit(Typed(Ranked(self, visitor), std::marker::PhantomData))
+    }
+}
