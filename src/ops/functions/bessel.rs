@@ -1,105 +1,119 @@
 //! Bessel functions `J₀`, `J₁`, `Y₀`, `Y₁`.
 //!
 //! All are computed in `f64`, `f32` too. Up to 8 polynomials in `x²`, those of `J` with their zeros taken out; beyond, from
-//! modulus and phase, `√(2/πx)·(P·cos χ − Q·sin χ)` with `χ = x − (2n + 1)·π/4`, `P` and `Q` polynomials in `1/x²`.
-//! Errors are those of the amplitude `√(2/πx)`: at a zero of the function every `x` has neighbours that differ by more.
+//! modulus and phase, `√(2/πx)·(P·cos χ − Q·sin χ)` with `χ = x − (2n + 1)·π/4`, `P` and `Q` polynomials in `1/x²`. What
+//! cancels is carried in two words. Beyond 8 errors are those of the amplitude `√(2/πx)`: at a zero of the function every
+//! `x` has neighbours that differ by more.
 //! Imports: `scalar`.
 
-use super::trig::{sin_shifted, sin_shifted_f32};
-use super::{by_f64, nan, poly, single};
+use super::power::ln_double;
+use super::trig::{is_far, waves};
+use super::{Double, by_f64, long_poly, nan, poly, single};
 use crate::scalar::{Function, Lane, Lanes, Real};
 use std::f64::consts::FRAC_2_PI;
-
-/// The largest `|x|` for which the `f64` functions are defined here: beyond, they give NaN.
-pub const BESSEL_LIMIT_F64: f64 = super::trig::NEAR;
 
 /// The first zeros of `J₀` and `J₁`, each in two words.
 const ZEROS: [[[f64; 2]; 2]; 2] = [
     [[2.404825557695773, -1.176691651530894e-16], [5.520078110286311, 8.088597146146722e-17]],
     [[3.8317059702075125, -1.5269184090088067e-16], [7.015586669815619, -9.414165653410389e-17]],
 ];
-/// `J₀(x)` and `J₁(x)/x` without these zeros, in `x²/32 − 1`.
-const J: [[f64; 15]; 2] = [
+/// `J₀(x)` and `J₁(x)/x` without these zeros, in `x²/32 − 1`: the first coefficients in two words, and the others.
+const J: [[[f64; 2]; 7]; 2] = [
     [
-        0.0011434937743762545,
-        -0.002119794289479692,
-        0.0015636431645931661,
-        -0.0006415390646406127,
-        0.00016977200713998007,
-        -3.1573425402232216e-05,
-        4.366932324629997e-06,
-        -4.6771280214142983e-07,
-        3.998839348722941e-08,
-        -2.7948629485023962e-09,
-        1.627648448268298e-10,
-        -8.023488334137842e-12,
-        3.392709100062667e-13,
-        -1.2478057148081298e-14,
-        3.894895991216242e-16,
+        [0.0011434937743762545, 5.3372653576439715e-20],
+        [-0.002119794289479692, -1.0143527406202187e-19],
+        [0.0015636431645931661, 9.228404393558955e-20],
+        [-0.0006415390646406127, 3.647955578028532e-20],
+        [0.00016977200713997844, -1.2984115636411046e-20],
+        [-3.157342540223125e-05, -2.2455111570606965e-21],
+        [4.3669323246406834e-06, 1.173469812693523e-22],
     ],
     [
-        0.00019498936985895625,
-        -0.0002697522746716368,
-        0.0001586001679936987,
-        -5.4080032390855064e-05,
-        1.2242173653015645e-05,
-        -1.989093515914209e-06,
-        2.442522260749763e-07,
-        -2.3521922545945063e-08,
-        1.8268547702053065e-09,
-        -1.1696932493676135e-10,
-        6.28473281386626e-12,
-        -2.8755331402163576e-13,
-        1.13438793003031e-14,
-        -3.909717966279967e-16,
-        1.1592073938913965e-17,
+        [0.00019498936985895625, -1.0436654743797359e-20],
+        [-0.0002697522746716368, -2.362164735763309e-20],
+        [0.00015860016799369874, -1.2370245341921936e-20],
+        [-5.408003239085507e-05, 3.28255957136762e-21],
+        [1.224217365301561e-05, -3.994562668542367e-22],
+        [-1.98909351591414e-06, -2.480015450537972e-23],
+        [2.442522260752042e-07, 8.970941664409749e-24],
     ],
 ];
-/// `Y₀ − 2/π·ln x·J₀` and `(Y₁ − 2/π·(ln x·J₁ − 1/x)) / x`, in `x²/32 − 1`.
-const Y: [[f64; 17]; 2] = [
+const J_REST: [[f64; 9]; 2] = [
     [
-        -0.382250654459425,
-        -0.8284358903604587,
-        1.6470964788745466,
-        0.14412632369302475,
-        -1.0775477338215995,
-        0.6721770783431679,
-        -0.21895747096171617,
-        0.046367047681375125,
-        -0.007025741057271398,
-        0.0008061586059616393,
-        -7.279541882362821e-05,
-        5.321318810395319e-06,
-        -3.2185078553878525e-07,
-        1.6390875016900446e-08,
-        -7.130454820258376e-10,
-        2.6926937340385433e-11,
-        -8.841773840682438e-13,
+        -4.677128021500413e-07,
+        3.99883934547248e-08,
+        -2.7948629190252563e-09,
+        1.6276489491802434e-10,
+        -8.023536495592505e-12,
+        3.3923298939988384e-13,
+        -1.244037126995673e-14,
+        4.0068947189799594e-16,
+        -1.1358872733053948e-17,
     ],
     [
-        0.07075985882118005,
-        -0.24337743079193114,
-        0.023367571720993584,
-        0.23507209206669755,
-        -0.19639839859930425,
-        0.07854786922242532,
-        -0.01962875683309942,
-        0.0034224907399188495,
-        -0.00044381734351151036,
-        4.467433012646374e-05,
-        -3.600999874333036e-06,
-        2.380493042050242e-07,
-        -1.3153322580424039e-08,
-        6.169688029824418e-10,
-        -2.488749186856444e-11,
-        8.760000952282418e-13,
-        -2.6955899366164272e-14,
+        -2.3521922546334314e-08,
+        1.826854769532134e-09,
+        -1.1696932385923217e-10,
+        6.284733827928662e-12,
+        -2.8755486539015503e-13,
+        1.1343125417561167e-14,
+        -3.8985659874911057e-16,
+        1.1811464430757053e-17,
+        -3.1618386969569665e-19,
     ],
 ];
-/// `P` in `(8/x)²`.
-const P: [[f64; 12]; 2] = [
+/// `Y₀ − 2/π·ln x·J₀` and `(Y₁ − 2/π·(ln x·J₁ − 1/x)) / x`, likewise.
+const Y: [[[f64; 2]; 10]; 2] = [
     [
-        1.0,
+        [-0.382250654459425, 4.821480680857738e-18],
+        [-0.8284358903604587, -4.686801747165676e-17],
+        [1.6470964788745466, 9.628486023536068e-17],
+        [0.14412632369302442, 4.804884408363078e-18],
+        [-1.0775477338215995, -1.6138789481228235e-19],
+        [0.6721770783431723, 2.6557641321330994e-17],
+        [-0.21895747096171628, -8.715598505646776e-18],
+        [0.046367047681347105, -3.3296795558822144e-18],
+        [-0.0070257410572709695, -4.2622169195672197e-19],
+        [0.0008061586060550506, -4.28892845529727e-20],
+    ],
+    [
+        [0.07075985882118005, 3.881163678080901e-18],
+        [-0.24337743079193114, -2.381768087802779e-19],
+        [0.023367571720993584, 1.2550670687569214e-19],
+        [0.23507209206669755, -1.0900526376240035e-17],
+        [-0.19639839859930425, -3.0841295480682284e-18],
+        [0.07854786922242545, -2.599694832152643e-18],
+        [-0.019628756833099423, -4.536804534063632e-19],
+        [0.0034224907399180455, 1.6800593821146287e-19],
+        [-0.00044381734351149876, 1.857961549775495e-20],
+        [4.4674330129143775e-05, -2.5816672416815735e-21],
+    ],
+];
+const Y_REST: [[f64; 8]; 2] = [
+    [
+        -7.279541882454126e-05,
+        5.321318633761208e-06,
+        -3.218507844592323e-07,
+        1.6391065240160875e-08,
+        -7.130461466149226e-10,
+        2.6818237435502344e-11,
+        -8.840111900737966e-13,
+        2.5576616218907466e-14,
+    ],
+    [
+        -3.6009998743578177e-06,
+        2.3804929913727272e-07,
+        -1.3153322551124148e-08,
+        6.16974260611845e-10,
+        -2.488750990528334e-11,
+        8.728814257439169e-13,
+        -2.6951389107285232e-14,
+        7.338090945282559e-16,
+    ],
+];
+/// `P − 1` in `(8/x)²`, by which it is multiplied.
+const P: [[f64; 11]; 2] = [
+    [
         -0.0010986328124947843,
         2.738088342549617e-05,
         -2.1839141648272434e-06,
@@ -113,7 +127,6 @@ const P: [[f64; 12]; 2] = [
         -2.1622711588707783e-10,
     ],
     [
-        1.0,
         0.001831054687494465,
         -3.520399303592352e-05,
         2.5809901269395073e-06,
@@ -159,64 +172,94 @@ const Q: [[f64; 12]; 2] = [
     ],
 ];
 
-/// `J` of order `n` for `0 ≤ x ≤ 8`.
+/// `1/√π` and `2/π`, in two words.
+const ROOT: [f64; 2] = [0.5641895835477563, 7.66772980658294e-18];
+const TWO_OVER_PI: [f64; 2] = [0.6366197723675814, -3.935735335036497e-17];
+
+/// `[J, Y]` of order `n` for `0 ≤ x ≤ 8`.
 #[inline(always)]
-fn j_near<L: Lanes>(x: Lane<L, f64>, n: usize) -> Lane<L, f64> {
-    let rest = poly(x.mul_add(x * (1.0 / 32.0), Lane::real(-1.0)), J[n]);
-    let [first, second] = ZEROS[n].map(|[high, low]| ((x - high) - low) * (x + high));
-    let y = first * second * rest;
-    if n == 0 { y } else { y * x }
+fn near<L: Lanes, R: Real>(x: Lane<L, f64>, n: usize) -> [Lane<L, f64>; 2] {
+    let square = Double::product(x, x * (1.0 / 32.0));
+    let w = Double::sum(square.hi, Lane::real(-1.0));
+    let w = Double::new(w.hi, w.lo + square.lo);
+    let without = |[high, low]: [f64; 2]| {
+        let [below, above] = [-1.0, 1.0].map(|side| {
+            let sum = Double::sum(x, Lane::real(side * high));
+            Double::new(sum.hi, sum.lo + side * low)
+        });
+        below.mul(above)
+    };
+    let [first, second] = ZEROS[n].map(without);
+    let j = long_poly::<L, R, _, _>(w, J[n], J_REST[n]).mul(first).mul(second);
+    let regular = long_poly::<L, R, _, _>(w, Y[n], Y_REST[n]);
+    let [j, regular] = if n == 0 { [j, regular] } else { [j.mul_float(x), regular.mul_float(x)] };
+    let mut singular = ln_double(x).mul(j);
+    if n == 1 {
+        let pole = Double::new(Lane::one(), Lane::zero()).div(Double::new(x, Lane::zero()));
+        let sum = Double::sum(singular.hi, -pole.hi);
+        singular = Double::new(sum.hi, sum.lo + (singular.lo - pole.lo));
+    }
+    let singular = singular.mul(Double::literal(TWO_OVER_PI, TWO_OVER_PI));
+    let sum = Double::sum(regular.hi, singular.hi);
+    [j.value(), sum.hi + (sum.lo + (regular.lo + singular.lo))]
 }
 
-/// `[J, Y]` of order `n` for `x ≥ 8`; `sine(turns)` is `sin(x + turns·2π)`.
+/// `[J, Y]` of order `n` for finite `x ≥ 8`.
 #[inline(always)]
-fn far<L: Lanes>(x: Lane<L, f64>, n: usize, sine: impl Fn(f64) -> Lane<L, f64>) -> [Lane<L, f64>; 2] {
+fn far<L: Lanes, R: Real>(x: Lane<L, f64>, n: usize, anywhere: bool) -> [Lane<L, f64>; 2] {
     let inverse = 1.0 / x;
     let z = (inverse * 8.0) * (inverse * 8.0);
-    let (p, q) = (poly(z, P[n]), poly(z, Q[n]) * inverse);
-    // sin χ and cos χ; −π/4 is 7/8 of a turn.
-    let (sin, cos) = if n == 0 { (sine(0.875), sine(0.125)) } else { (sine(0.625), sine(0.875)) };
-    let size = (inverse * FRAC_2_PI).sqrt();
-    [(p * cos - q * sin) * size, (p * sin + q * cos) * size]
+    let p = Double::fast_sum(Lane::one(), z * poly(z, P[n]));
+    let q = poly(z, Q[n]) * inverse;
+    // √2·sin χ and √2·cos χ.
+    let [sin, cos] = waves::<L, R>(x, anywhere);
+    let add = |a: Double<L, f64>, b: Double<L, f64>| {
+        let sum = Double::sum(a.hi, b.hi);
+        Double::new(sum.hi, sum.lo + (a.lo + b.lo))
+    };
+    let minus = |a: Double<L, f64>| a.scale(Lane::real(-1.0));
+    let (sum, difference) = (add(sin, cos), add(sin, minus(cos)));
+    let (sin, cos) = if n == 0 { (difference, sum) } else { (minus(sum), difference) };
+    let size = Double::<L, f64>::literal(ROOT, ROOT).div(Double::new(x, Lane::zero()).sqrt());
+    let of = |wave: Double<L, f64>, bend: Lane<L, f64>| {
+        let main = wave.mul(p);
+        let sum = Double::sum(main.hi, bend);
+        Double::new(sum.hi, sum.lo + main.lo).mul(size).value()
+    };
+    [of(cos, -(q * sin.hi)), of(sin, q * cos.hi)]
 }
 
-/// `[J, Y]` of order `n` at `x ≥ 0`.
+/// `[J, Y]` of order `n` at `x ≥ 0`; where it is not `anywhere`, at `x` that are not large.
 #[inline(always)]
-fn both<L: Lanes, R: Real>(x: Lane<L, f64>, n: usize) -> [Lane<L, f64>; 2] {
+fn both<L: Lanes, R: Real>(x: Lane<L, f64>, n: usize, anywhere: bool) -> [Lane<L, f64>; 2] {
     let eight = Lane::real(8.0);
-    let inside = x.lt(eight).select(x, eight);
-    let outside = x.lt(eight).select(eight, x);
-    let j = j_near(inside, n);
-    let regular = poly(inside.mul_add(inside * (1.0 / 32.0), Lane::real(-1.0)), Y[n]);
-    let log = inside.ln();
-    let y = if n == 0 {
-        (log * j).mul_add(Lane::real(FRAC_2_PI), regular)
-    } else {
-        (log * j - 1.0 / inside).mul_add(Lane::real(FRAC_2_PI), regular * inside)
-    };
-    let [far_j, far_y] = if single::<R>() {
-        far(outside, n, |turns| sin_shifted_f32(outside, turns))
-    } else {
-        far(outside, n, |turns| sin_shifted(outside, turns))
-    };
-    let near = x.lt(eight);
+    let is_near = x.lt(eight);
+    let (inside, outside) = (is_near.select(x, eight), is_near.select(eight, x));
     let end = x.eq(Lane::highest());
-    [[j, far_j], [y, far_y]].map(|[near_y, far_y]| end.select(Lane::zero(), near.select(near_y, far_y)))
+    let (near, far) = (near::<L, R>(inside, n), far::<L, R>(outside, n, anywhere));
+    [0, 1].map(|i| end.select(Lane::zero(), is_near.select(near[i], far[i])))
 }
 
 /// `J` of order `n` at any `x`.
 #[inline(always)]
-fn j<L: Lanes, R: Real>(x: Lane<L, f64>, n: usize) -> Lane<L, f64> {
+fn j<L: Lanes, R: Real>(x: Lane<L, f64>, n: usize, anywhere: bool) -> Lane<L, f64> {
     let magnitude = x.abs();
-    let [y, _] = both::<L, R>(magnitude, n);
+    let [y, _] = both::<L, R>(magnitude, n, anywhere);
     let y = magnitude.is_nan().select(magnitude, y);
-    if n == 0 { y } else { x.lt(Lane::zero()).select(-y, x.eq(Lane::zero()).select(x, y)) }
+    if n == 0 {
+        return y;
+    }
+    // x/2 where its square is nothing beside 1.
+    let y = magnitude.lt(Lane::real(1e-9)).select(magnitude * 0.5, y);
+    x.lt(Lane::zero()).select(-y, x.eq(Lane::zero()).select(x, y))
 }
 
 /// `Y` of order `n`: NaN below 0, −∞ at 0.
 #[inline(always)]
-fn y<L: Lanes, R: Real>(x: Lane<L, f64>, n: usize) -> Lane<L, f64> {
-    let [_, y] = both::<L, R>(x, n);
+fn y<L: Lanes, R: Real>(x: Lane<L, f64>, n: usize, anywhere: bool) -> Lane<L, f64> {
+    let [_, y] = both::<L, R>(x, n, anywhere);
+    // All but the pole is nothing there.
+    let y = if n == 0 { y } else { x.lt(Lane::real(1e-9)).select(-FRAC_2_PI / x, y) };
     let y = x.ge(Lane::zero()).select(y, nan());
     x.eq(Lane::zero()).select(Lane::lowest(), y)
 }
@@ -228,14 +271,21 @@ macro_rules! bessel {
         impl $F {
             /// Error budget for `f32`, in units of the larger of the result and the amplitude.
             pub const ULP_F32: f64 = $f32;
-            /// Error budget for `f64`, likewise, up to [`BESSEL_LIMIT_F64`].
+            /// Error budget for `f64`, likewise.
             pub const ULP_F64: f64 = $f64;
         }
         impl Function<1> for $F {
             const NAME: &'static str = $name;
             #[inline(always)]
             fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
-                by_f64(x, |x| $body::<L, P>(x, $n))
+                by_f64(x, |x| $body::<L, P>(x, $n, true))
+            }
+            #[inline(always)]
+            fn quick<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
+                if single::<P>() {
+                    return (Self::value([x]), Lane::literal(false));
+                }
+                (by_f64(x, |x| $body::<L, P>(x, $n, false)), is_far(x.abs()))
             }
             #[inline(always)]
             fn slope<L: Lanes, P: Real>([$x]: [Lane<L, P>; 1], $y: Lane<L, P>) -> [Lane<L, P>; 1] {
@@ -246,19 +296,18 @@ macro_rules! bessel {
 }
 bessel! {
     /// `J₀(x)`; see [`Lane::j0`].
-    J0Fn "j0" j 0 [1.0 16.0], |x, _y| -x.j1();
+    J0Fn "j0" j 0 [1.0 1.5], |x, _y| -x.j1();
     /// `J₁(x)`; see [`Lane::j1`].
-    J1Fn "j1" j 1 [1.0 16.0], |x, y| x.j0() - x.eq(Lane::zero()).select(Lane::real(0.5), y / x);
+    J1Fn "j1" j 1 [1.0 1.5], |x, y| x.j0() - x.eq(Lane::zero()).select(Lane::real(0.5), y / x);
     /// `Y₀(x)`; see [`Lane::y0`].
-    Y0Fn "y0" y 0 [1.0 16.0], |x, _y| -x.y1();
+    Y0Fn "y0" y 0 [1.0 1.5], |x, _y| -x.y1();
     /// `Y₁(x)`; see [`Lane::y1`].
-    Y1Fn "y1" y 1 [1.0 16.0], |x, y| x.y0() - y / x;
+    Y1Fn "y1" y 1 [1.0 1.5], |x, y| x.y0() - y / x;
 }
 
 impl<L: Lanes, P: Real> Lane<L, P> {
-    /// The Bessel function `J₀`, to 1 (`f32`) or 16 (`f64`) units in the last place, from 8 on (`Y` from 1/4 on) of the larger of
-    /// it and `√(2/πx)`, since near a zero any rounding of `x` moves it; `f64` up
-    /// to [`BESSEL_LIMIT_F64`](crate::ops::functions::BESSEL_LIMIT_F64) (NaN beyond).
+    /// The Bessel function `J₀`, to 1 (`f32`) or 1.5 (`f64`) units in the last place, from 8 on (`Y` from 1/4 on) of the larger of
+    /// it and `√(2/πx)`, since near a zero any rounding of `x` moves it.
     #[inline(always)]
     pub fn j0(self) -> Self {
         self.call::<J0Fn>()

@@ -160,6 +160,15 @@ fn tail_f32<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
     over / (x + x + 1.0) * power * k.power(0)
 }
 
+/// `erfc x` in `f64`, to 2^-27 of itself.
+#[inline(always)]
+pub(super) fn erfc_short<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
+    let magnitude = x.abs();
+    let tail = tail_f32(magnitude);
+    let far = x.lt(Lane::zero()).select(2.0 - tail, tail);
+    magnitude.lt(Lane::real(0.5)).select(1.0 - x - excess(x), far)
+}
+
 /// `erf x`; see [`Lane::erf`].
 pub struct ErfFn;
 

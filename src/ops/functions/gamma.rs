@@ -7,7 +7,7 @@
 
 use super::exp::{Exponent, exp_double};
 use super::power::ln_double;
-use super::trig::{sin_near, tan_near};
+use super::trig::{sin_half_turns, sin_near, tan_near};
 use super::{Double, by_f64, nan, poly};
 use crate::scalar::{Function, Lane, Lanes, Real};
 use std::f64::consts::PI;
@@ -202,8 +202,9 @@ fn gamma<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
     let (k, power) = exp_double(stirling(z));
     let value = power.normal().div(product.normal());
     let above = k.scale(value.value());
-    let sine = sin_pi_inside(x);
-    let below = Exponent::product(k.float, Lane::real(-1.0)).scale(PI / (sine * value.value()));
+    let pi = Double::literal([PI, 0.0], [PI, 1.2246467991473532e-16]);
+    let below = pi.div(sin_half_turns(x).mul(value).normal()).value();
+    let below = Exponent::product(k.float, Lane::real(-1.0)).scale(below);
     let y = reflected.select(below, above);
     let y = x.eq(Lane::highest()).select(x, y);
     let y = (x.lt(Lane::zero()) & is_pole(x)).select(nan(), y);
@@ -308,7 +309,7 @@ macro_rules! gamma_functions {
 }
 gamma_functions! {
     /// `Γ(x)`; see [`Lane::gamma`].
-    GammaFn "tgamma" gamma [1.0 3.0], |x, y| y * x.digamma();
+    GammaFn "tgamma" gamma [1.0 1.5], |x, y| y * x.digamma();
     /// `ln |Γ(x)|`; see [`Lane::lgamma`].
     LgammaFn "lgamma" ln_gamma [1.0 5.0], |x, _y| x.digamma();
     /// `ψ(x)`; see [`Lane::digamma`].
@@ -316,7 +317,7 @@ gamma_functions! {
 }
 
 impl<L: Lanes, P: Real> Lane<L, P> {
-    /// `Γ(x)`, to 1 (`f32`) or 3 (`f64`) units in the last place. NaN at negative integers and −∞, ±∞ at ±0.
+    /// `Γ(x)`, to 1 (`f32`) or 1.5 (`f64`) units in the last place. NaN at negative integers and −∞, ±∞ at ±0.
     #[inline(always)]
     pub fn gamma(self) -> Self {
         self.call::<GammaFn>()

@@ -24,7 +24,7 @@ mod power;
 mod root;
 mod trig;
 
-pub use bessel::{BESSEL_LIMIT_F64, J0Fn, J1Fn, Y0Fn, Y1Fn};
+pub use bessel::{J0Fn, J1Fn, Y0Fn, Y1Fn};
 pub use bessel_modified::{I0Fn, I0eFn, I1Fn, I1eFn};
 pub use error_function::{ErfFn, ErfcFn};
 pub use exp::{Exp2Fn, ExpFn, ExpM1Fn};
@@ -95,6 +95,22 @@ fn one_bits<P: Real>() -> u64 {
 #[inline(always)]
 fn exponent_mask<P: Real>() -> u64 {
     (2 * P::BIAS as u64 + 1) << P::FRACTION
+}
+
+/// `lead[0] + lead[1]·x + … + x^K·(rest[0] + …)` in two words, or in one where the result is rounded to `f32`.
+#[inline(always)]
+fn long_poly<L: Lanes, R: Real, const K: usize, const N: usize>(x: Double<L, f64>, lead: [[f64; 2]; K], rest: [f64; N]) -> Double<L, f64> {
+    let mut sum = Double::new(poly(x.hi, rest), Lane::zero());
+    for [high, low] in lead.into_iter().rev() {
+        if single::<R>() {
+            sum.hi = sum.hi.mul_add(x.hi, Lane::real(high));
+            continue;
+        }
+        let product = sum.mul(x);
+        let next = Double::sum(Lane::real(high), product.hi);
+        sum = Double::new(next.hi, next.lo + (product.lo + low));
+    }
+    sum
 }
 
 /// The sign bit of `x`, the others 0.

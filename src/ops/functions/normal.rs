@@ -2,9 +2,9 @@
 //!
 //! Imports: `scalar`.
 
-use super::error_function::{erfc_scaled, excess};
+use super::error_function::{erfc_scaled, erfc_short, excess};
 use super::logistic::normal_tail;
-use super::{by_f64, nan, poly};
+use super::{by_f64, nan, poly, single};
 use crate::scalar::{Function, Lane, Lanes, Real};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
@@ -54,9 +54,12 @@ fn erf_inv<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
     super::signed(y, super::sign(x))
 }
 
-/// `Φ(x)`.
+/// `Φ(x)`; of `f32` in `f64`, by the short form of `erfc`.
 #[inline(always)]
 fn normal<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
+    if single::<P>() {
+        return (erfc_short(x.cast::<f64>() * -FRAC_1_SQRT_2) * 0.5).cast::<P>();
+    }
     let tail = normal_tail(x.abs(), false);
     x.lt(Lane::zero()).select(tail, 1.0 - tail)
 }
@@ -104,7 +107,7 @@ normal! {
     /// The inverse of `erf`; see [`Lane::erfinv`].
     ErfInvFn "erfinv" [1.0 2.5], |v| by_f64(v, erf_inv), |_x, y| (y * y).exp() * (1.0 / FRAC_2_SQRT_PI);
     /// `Φ(x)`; see [`Lane::ndtr`].
-    NdtrFn "ndtr" [5.5 3.0], |v| normal(v), |x, _y| (x * x * -0.5).exp() * 0.3989422804014327;
+    NdtrFn "ndtr" [1.0 3.0], |v| normal(v), |x, _y| (x * x * -0.5).exp() * 0.3989422804014327;
     /// `ln Φ(x)`; see [`Lane::log_ndtr`].
     LogNdtrFn "log_ndtr" [1.0 3.0], |v| by_f64(v, ln_normal), |x, y| (x.mul_add(x * -0.5, -y)).exp() * 0.3989422804014327;
 }
@@ -115,7 +118,7 @@ impl<L: Lanes, P: Real> Lane<L, P> {
     pub fn erfinv(self) -> Self {
         self.call::<ErfInvFn>()
     }
-    /// The normal distribution `Φ(x) = erfc(−x/√2)/2`, to 5.5 (`f32`) or 3 (`f64`) units in the last place, tails included.
+    /// The normal distribution `Φ(x) = erfc(−x/√2)/2`, to 1 (`f32`) or 3 (`f64`) units in the last place, tails included.
     #[inline(always)]
     pub fn ndtr(self) -> Self {
         self.call::<NdtrFn>()

@@ -6,7 +6,7 @@
 //! again by both where a number is beyond.
 //! Imports: `scalar`.
 
-use super::{Double, nan, poly, shifter, sign, signed, single, word};
+use super::{Double, poly, shifter, sign, signed, single, word};
 use crate::scalar::{Function, Lane, Lanes, Real};
 
 /// The largest `|x|` of type `f64` that [`quarter`] reduces: 2^45.
@@ -187,7 +187,7 @@ fn quarter_far<L: Lanes, P: Real>(x: Lane<L, P>) -> (Lane<L, P::Bits>, Double<L,
 
 /// Whether `x ≥ 0` is beyond [`quarter`].
 #[inline(always)]
-fn is_far<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, bool> {
+pub(super) fn is_far<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, bool> {
     x.gt(Lane::real(NEAR))
 }
 
@@ -240,20 +240,21 @@ fn sign_place<P: Real>() -> u32 {
     8 * size_of::<P>() as u32 - 1
 }
 
-/// `sin(x + turns·2π)` for `x ≥ 0` of type `f32`, to 2^-35.
+/// `sin x` and `cos x` for `x ≥ 0`, each in two words, for results of type `R`; where it is not `anywhere`, of `x` that are
+/// not large.
 #[inline(always)]
-pub(super) fn sin_shifted_f32<L: Lanes>(x: Lane<L, f64>, turns: f64) -> Lane<L, f64> {
-    sin_turn(turn(x, 2.0, turns))
-}
-
-/// `sin(x + turns·2π)` for an odd number of eighths of a turn and `0 ≤ x ≤ NEAR`, to a few units of 1; NaN beyond.
-#[inline(always)]
-pub(super) fn sin_shifted<L: Lanes>(x: Lane<L, f64>, turns: f64) -> Lane<L, f64> {
-    let (k, r) = quarter(x);
-    // By a whole number of quarters, and an eighth.
-    let k = k + word::<L, f64>((4.0 * turns) as u64);
-    let sum = sin_quarter(k, r) + sin_quarter(k + word::<L, f64>(1), r);
-    is_far(x).select(nan(), sum * std::f64::consts::FRAC_1_SQRT_2)
+pub(super) fn waves<L: Lanes, R: Real>(x: Lane<L, f64>, anywhere: bool) -> [Double<L, f64>; 2] {
+    if single::<R>() {
+        return [0.0, 0.25].map(|turns| Double::new(sin_turn(turn(x, 2.0, turns)), Lane::zero()));
+    }
+    let (k, r) = if anywhere { quarter_anywhere(x) } else { quarter(x) };
+    let [sin, cos] = sin_cos(r).map(Double::normal);
+    let odd = (k & word::<L, f64>(1)).ne(Lane::zero());
+    let choose = |a: Double<L, f64>, b: Double<L, f64>, k: Lane<L, u64>| {
+        let sign = k.shr(1).shl(sign_place::<f64>());
+        Double::new(signed(odd.select(b.hi, a.hi), sign), signed(odd.select(b.lo, a.lo), sign))
+    };
+    [choose(sin, cos, k), choose(cos, sin, k + word::<L, f64>(1))]
 }
 
 /// `π/2` for `f32` in three words, the second so short that its product with 1024 quarter turns is exact.
@@ -314,6 +315,22 @@ fn tan_quarter<L: Lanes, P: Real>(k: Lane<L, P::Bits>, r: Double<L, P>) -> Lane<
     let over = Double::new(swap.select(cos.hi, sin.hi), swap.select(cos.lo, sin.lo));
     let under = Double::new(swap.select(sin.hi, cos.hi), swap.select(sin.lo, cos.lo));
     signed(over.normal().div(under.normal()).value(), odd)
+}
+
+/// `sin πx` in two words.
+#[inline(always)]
+pub(super) fn sin_half_turns<L: Lanes>(x: Lane<L, f64>) -> Double<L, f64> {
+    // Whole turns go first, so that the number of quarters is small; all these differences are exact.
+    let x = x - (x * 0.5).round() * 2.0;
+    let shifted = (x + x) + shifter::<f64>();
+    let u = x - (shifted - shifter::<f64>()) * 0.5;
+    let [high, low] = [2.0 * HALF_PI[0], 2.0 * HALF_PI[1]].map(Lane::<L, f64>::real);
+    let product = Double::product(u, high);
+    let [sin, cos] = sin_cos(Double::new(product.hi, u.mul_add(low, product.lo))).map(Double::normal);
+    let k = shifted.to_bits();
+    let odd = (k & word::<L, f64>(1)).ne(Lane::zero());
+    let sign = k.shr(1).shl(sign_place::<f64>());
+    Double::new(signed(odd.select(cos.hi, sin.hi), sign), signed(odd.select(cos.lo, sin.lo), sign))
 }
 
 /// `sin x` for an `x` that is not large, inside other functions: their slopes say what their derivatives are.
