@@ -7,6 +7,8 @@
 //! | `tensor.rs` | [`DynTensor`] |
 //! | `create.rs` | where they come from, copies |
 //! | `views.rs` | other axes over the same memory |
+//! | `lazy.rs` | conjugates and negatives as lazy views; casts |
+//! | `extra.rs` | names of axes, data of a backend, errors of access |
 //! | `visit.rs` | generic code for types known at run time |
 //! | `display.rs` | printing |
 //!
@@ -15,10 +17,12 @@
 pub(crate) mod axes;
 mod create;
 mod display;
+mod extra;
+mod lazy;
 mod memory;
 mod tensor;
 mod views;
-mod visit;
+pub(crate) mod visit;
 
 pub use axes::MAX_RANK;
 pub use tensor::DynTensor;

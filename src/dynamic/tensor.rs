@@ -1,16 +1,19 @@
 //! `DynTensor`: a tensor whose element, rank and device are known at run time.
 //!
-//! Imports: `error`, `dim`, `rank`, `dtype`, `element`, `device`, `tensor`.
+//! Imports: `error`, `shared`, `dim`, `rank`, `layout`, `dtype`, `element`, `device`, `tensor`.
 
 use super::axes::{Axes, FEW, laid_out};
 use super::create::row_major;
+use super::extra::Extra;
 use super::memory::Memory;
 use crate::device::{Device, Fresh, Slot};
 use crate::dim::Dim;
 use crate::dtype::DType;
 use crate::element::Element;
 use crate::error::{Error, Result, text};
+use crate::layout::Layout;
 use crate::rank::Rank;
+use crate::shared::Shared;
 use crate::tensor::{Parts, State, Tensor, TensorView, TensorViewMut};
 
 /// A tensor whose element type, rank and device are known at run time: what files and other libraries bring. It is another
@@ -40,6 +43,21 @@ pub struct DynTensor {
     /// Invariant 2: the memory holds only bytes that are valid elements of this name, and is aligned for them.
     dtype: DType,
     state: State,
+    /// What is done to the elements once they are read.
+    pub(super) marks: Marks,
+    /// What few tensors have, shared by handles.
+    pub(super) extra: Option<Shared<Extra>>,
+}
+
+/// What a lazy view does to the elements: conjugates them, negates them.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(super) struct Marks {
+    pub(super) conjugate: bool,
+    pub(super) negative: bool,
+}
+
+impl Marks {
+    const NONE: Marks = Marks { conjugate: false, negative: false };
 }
 
 fn described(dtype: DType, rank: usize, device: &str) -> String {
@@ -55,7 +73,7 @@ impl DynTensor {
     /// A tensor without elements, memory or device. Its element type is f32.
     pub const fn undefined() -> DynTensor {
         let state = State { born: 0, frozen: false, pending: false };
-        DynTensor { memory: None, axes: Axes::NONE, offset: 0, dtype: DType::F32, state }
+        DynTensor { memory: None, axes: Axes::NONE, offset: 0, dtype: DType::F32, state, marks: Marks::NONE, extra: None }
     }
 
     /// Whether it is an undefined tensor: without elements or memory.
@@ -75,13 +93,13 @@ impl DynTensor {
 
     #[inline]
     fn of_parts<T: Element, D: Device>(parts: Parts<D>, axes: Axes, offset: usize) -> DynTensor {
-        DynTensor { memory: Some(Memory::new(parts.memory)), axes, offset, dtype: T::DTYPE, state: parts.state }
+        DynTensor { memory: Some(Memory::new(parts.memory)), axes, offset, dtype: T::DTYPE, state: parts.state, marks: Marks::NONE, extra: None }
     }
 
     /// # Safety
     /// Invariants 1 and 2.
     pub(super) unsafe fn assemble(memory: Memory, axes: Axes, offset: usize, dtype: DType, state: State) -> DynTensor {
-        DynTensor { memory: Some(memory), axes, offset, dtype, state }
+        DynTensor { memory: Some(memory), axes, offset, dtype, state, marks: Marks::NONE, extra: None }
     }
 
     #[inline]
@@ -197,8 +215,9 @@ impl DynTensor {
     /// # Cost
     /// No heap up to 8 axes.
     pub fn share_data(&self) -> DynTensor {
-        let memory = self.memory.as_ref().map(Memory::share);
-        DynTensor { memory, axes: self.axes.another(), offset: self.offset, dtype: self.dtype, state: self.state }
+        let DynTensor { offset, dtype, state, marks, .. } = *self;
+        let (memory, extra) = (self.memory.as_ref().map(Memory::share), self.extra.as_ref().map(Shared::share));
+        DynTensor { memory, axes: self.axes.another(), offset, dtype, state, marks, extra }
     }
 
     /// Another handle with other axes of the same memory.
@@ -206,19 +225,24 @@ impl DynTensor {
     /// # Safety
     /// Invariant 1.
     pub(super) unsafe fn another(&self, axes: Axes, offset: usize) -> DynTensor {
-        DynTensor { memory: self.memory.as_ref().map(Memory::share), axes, offset, dtype: self.dtype, state: self.state }
+        let DynTensor { dtype, state, marks, .. } = *self;
+        DynTensor { memory: self.memory.as_ref().map(Memory::share), axes, offset, dtype, state, marks, extra: None }
     }
 
     fn mismatch<T: Element, const RANK: usize, D: Device>(&self, op: &'static str) -> Error {
         let expected = described(T::DTYPE, RANK, last_word(std::any::type_name::<D>()));
-        let found = if self.memory.is_none() { "an undefined tensor".into() } else { self.kind_in_words() };
+        let found = match (self.memory.is_none(), self.marks == Marks::NONE) {
+            (true, _) => "an undefined tensor".into(),
+            (_, true) => self.kind_in_words(),
+            _ => text(format_args!("a lazy view of {}; `resolved` computes it", self.kind_in_words())),
+        };
         Error::Type { op, expected, found }
     }
 
     /// Whether it is a `Tensor<T, RANK, D>`.
     #[inline]
     pub fn is<T: Element, const RANK: usize, D: Device>(&self) -> bool {
-        self.dtype == T::DTYPE && self.rank() == RANK && self.memory.as_ref().is_some_and(Memory::is::<D>)
+        self.dtype == T::DTYPE && self.rank() == RANK && self.marks == Marks::NONE && self.memory.as_ref().is_some_and(Memory::is::<D>)
     }
 
     /// The same handle with its types known to the compiler. `Tensor::try_from` and `try_into` do this too.
@@ -234,6 +258,7 @@ impl DynTensor {
         let Some(layout) = self.axes.lifted::<RANK>(self.offset).filter(|_| self.is::<T, RANK, D>()) else {
             return Err(mismatch(&self));
         };
+        self.accessible("downcast")?;
         let DynTensor { memory, state, .. } = self;
         match memory.map(Memory::downcast) {
             // SAFETY: invariants 1 and 2: the bytes are elements of that name, as those of any `T` of that name.
@@ -258,6 +283,7 @@ impl DynTensor {
     /// ```
     #[inline]
     pub fn downcast_ref<T: Element, const RANK: usize, D: Device>(&self) -> Result<TensorView<'_, T, RANK, D>> {
+        self.accessible("downcast_ref")?;
         match self.lifted_ref() {
             Some(view) if self.rank() == RANK => Ok(view),
             _ => Err(self.mismatch::<T, RANK, D>("downcast_ref")),
@@ -267,9 +293,29 @@ impl DynTensor {
     /// As [`DynTensor::downcast_ref`], at a rank that may be larger: new leading axes have size 1.
     #[inline]
     pub(crate) fn lifted_ref<T: Element, const RANK: usize, D: Device>(&self) -> Option<TensorView<'_, T, RANK, D>> {
-        let memory = self.memory.as_ref().filter(|_| self.dtype == T::DTYPE)?.get::<D>()?;
         let layout = self.axes.lifted::<RANK>(self.offset)?;
-        // SAFETY: invariants 1 and 2, as above; the borrow keeps the memory, and nobody writes it: writing needs `&mut`
+        self.laid::<T, RANK, D>(layout)
+    }
+
+    /// As [`DynTensor::lifted_ref`], with the axes in any places, each once; the other places have size 1.
+    pub(crate) fn arranged_ref<T: Element, const N: usize, D: Device>(&self, places: [Option<usize>; N]) -> Option<TensorView<'_, T, N, D>> {
+        let mut used = 0u64;
+        for axis in places.into_iter().flatten() {
+            used |= 1 << u32::try_from(axis).ok().filter(|&axis| (axis as usize) < self.rank())?;
+        }
+        if used.count_ones() as usize != self.rank() || places.iter().flatten().count() != self.rank() {
+            return None;
+        }
+        let size = places.map(|axis| axis.map_or(1, |axis| self.size()[axis]));
+        let stride = places.map(|axis| axis.map_or(0, |axis| self.stride()[axis]));
+        self.laid(Layout::of_parts(size.into(), stride.into(), self.offset))
+    }
+
+    /// The elements under a layout that reaches the same positions as this tensor's.
+    fn laid<T: Element, const RANK: usize, D: Device>(&self, layout: Layout<RANK>) -> Option<TensorView<'_, T, RANK, D>> {
+        let typed = self.dtype == T::DTYPE && self.marks == Marks::NONE;
+        let memory = self.memory.as_ref().filter(|_| typed)?.get::<D>()?;
+        // SAFETY: invariants 1 and 2, as above, and the private callers keep the positions; the borrow keeps the memory, and nobody writes it: writing needs `&mut`
         // and the only handle.
         Some(unsafe { TensorView::new(memory.ptr(), layout, !self.state.pending, memory.device()) })
     }
@@ -293,6 +339,7 @@ impl DynTensor {
 
     /// [`Error::Shared`], [`Error::Unallocated`] or [`Error::Overlap`] unless the elements may be written; counts the access.
     pub(super) fn writable(&mut self, op: &'static str) -> Result<()> {
+        self.accessible(op)?;
         if !self.is_unique() {
             return Err(Error::Shared { op, handles: self.use_count() });
         }
@@ -327,6 +374,7 @@ impl DynTensor {
     /// ```
     pub fn mutable_data<T: Element, const RANK: usize, D: Device>(&mut self) -> Result<TensorViewMut<'_, T, RANK, D>> {
         let op = "mutable_data";
+        self.accessible(op)?;
         let typed = self.rank() == RANK && self.memory.as_ref().is_some_and(Memory::is::<D>);
         let Some(memory) = self.memory.as_ref().filter(|_| typed) else {
             return Err(self.mismatch::<T, RANK, D>(op));
@@ -359,8 +407,21 @@ impl DynTensor {
         self.downcast_mut()
     }
 
-    /// [`Error::Unallocated`] when the elements have no memory yet.
+    /// The tensor's own error, if its elements must not be reached.
+    #[inline]
+    pub(super) fn accessible(&self, op: &'static str) -> Result<()> {
+        match self.extra.as_ref().and_then(|extra| extra.access_error()) {
+            Some(what) => Err(Error::Value { op, what: text(format_args!("{what}")) }),
+            None => Ok(()),
+        }
+    }
+
+    /// [`Error::Unallocated`] when the elements have no memory yet; errors of lazy views and of tensors without access.
     pub(super) fn ready(&self, op: &'static str) -> Result<()> {
+        if self.marks != Marks::NONE {
+            return Err(Error::Type { op, expected: "elements as they lie in memory".into(), found: "a lazy view; `resolved` computes it".into() });
+        }
+        self.accessible(op)?;
         if self.state.pending { Err(Error::Unallocated { op, sizes: self.size().into() }) } else { Ok(()) }
     }
 }

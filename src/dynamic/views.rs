@@ -51,7 +51,8 @@ impl DynTensor {
             (size[at], stride[at]) = (self.size()[axis], self.stride()[axis]);
         }
         // SAFETY: the same axes.
-        unsafe { self.part(op, &size[..rank], &stride[..rank], self.offset()) }
+        let permuted = unsafe { self.part(op, &size[..rank], &stride[..rank], self.offset())? };
+        self.names_of(permuted, order.iter().map(|&axis| Some(axis)))
     }
 
     /// Two axes exchanged.
@@ -80,7 +81,8 @@ impl DynTensor {
                 layout => layout?,
             };
             // SAFETY: some of the same positions.
-            Ok(unsafe { self.another(Axes::last(op, &layout, self.rank())?, layout.offset()) })
+            let part = unsafe { self.another(Axes::last(op, &layout, self.rank())?, layout.offset()) };
+            self.names_of(part, (0..self.rank()).map(Some))
         })
     }
 
@@ -116,7 +118,8 @@ impl DynTensor {
             (size[to], stride[to]) = (self.size()[from], self.stride()[from]);
         }
         // SAFETY: the axis has size 1, so the positions are the same.
-        unsafe { self.part(op, &size[..rank], &stride[..rank], self.offset()) }
+        let rest = unsafe { self.part(op, &size[..rank], &stride[..rank], self.offset())? };
+        self.names_of(rest, (0..rank + 1).filter(|&own| own != axis).map(Some))
     }
 
     /// With a new axis of size 1 at a place.
@@ -134,7 +137,8 @@ impl DynTensor {
             (size[to], stride[to]) = (self.size()[from], self.stride()[from]);
         }
         // SAFETY: an axis of size 1 reaches nothing more.
-        unsafe { self.part(op, &size[..rank], &stride[..rank], self.offset()) }
+        let longer = unsafe { self.part(op, &size[..rank], &stride[..rank], self.offset())? };
+        self.names_of(longer, (0..rank).map(|to| if to == axis { None } else { Some(to - usize::from(to > axis)) }))
     }
 
     /// Stretched to other sizes: axes of size 1 to any, and new leading axes, as NumPy broadcasts.
@@ -157,7 +161,8 @@ impl DynTensor {
             }
         }
         // SAFETY: steps of 0 reach nothing more.
-        unsafe { self.part(op, size, &stride[..size.len()], self.offset()) }
+        let stretched = unsafe { self.part(op, size, &stride[..size.len()], self.offset())? };
+        self.names_of(stretched, (0..size.len()).map(|axis| axis.checked_sub(new)))
     }
 
     /// The same elements, in row-major order, under other sizes of the same number; never a copy.
@@ -180,7 +185,8 @@ impl DynTensor {
             _ => of_layout(op, self.axes().all(self.offset()).reshaped(wanted.all(0).size()).map_err(stripped)?, size.len())?,
         };
         // SAFETY: the same positions.
-        Ok(unsafe { self.another(axes, offset) })
+        let reshaped = unsafe { self.another(axes, offset) };
+        self.names_of(reshaped, (0..size.len()).map(|_| None))
     }
 
     /// The diagonal of two axes, as a new last axis.
@@ -201,7 +207,18 @@ impl DynTensor {
         }
         (size[rank], stride[rank]) = (self.size()[first].min(self.size()[second]), self.stride()[first] + self.stride()[second]);
         // SAFETY: some of the same positions.
-        unsafe { self.part(op, &size[..rank + 1], &stride[..rank + 1], self.offset()) }
+        let diagonal = unsafe { self.part(op, &size[..rank + 1], &stride[..rank + 1], self.offset())? };
+        let stay = (0..self.rank()).filter(|&axis| axis != first && axis != second).map(Some);
+        self.names_of(diagonal, stay.chain([None]))
+    }
+
+    /// Without leading axes.
+    ///
+    /// # Safety
+    /// They have size 1.
+    pub(super) unsafe fn without_leading(&self, new: usize) -> Result<DynTensor> {
+        // SAFETY: the caller's promise: the positions are the same.
+        unsafe { self.part("sizes", &self.size()[new..], &self.stride()[new..], self.offset()) }
     }
 
     /// The sizes that two tensors stretch to, with the axes of the shorter one behind new ones of size 1.

@@ -1,0 +1,180 @@
+//! What few tensors have, in a box of its own: names of axes, symbolic sizes, data of a backend, an error of access.
+//!
+//! Imports: `error`, `shared`, `dynamic`.
+
+use super::tensor::DynTensor;
+use crate::error::{Error, Result, text};
+use crate::shared::Shared;
+use std::any::Any;
+use std::sync::Arc;
+
+/// The box. Handles share it; a change makes a new one.
+#[derive(Clone, Default)]
+pub(crate) struct Extra {
+    /// One a axis, or none; `""` is no name.
+    names: Vec<String>,
+    backend: Option<Arc<dyn Any + Send + Sync>>,
+    access_error: Option<Arc<str>>,
+}
+
+impl Extra {
+    #[inline]
+    pub(super) fn access_error(&self) -> Option<&str> {
+        self.access_error.as_deref()
+    }
+}
+
+impl DynTensor {
+    fn with_extra(mut self, change: impl FnOnce(&mut Extra)) -> Result<DynTensor> {
+        let mut extra = self.extra.as_deref().cloned().unwrap_or_default();
+        change(&mut extra);
+        let empty = extra.names.is_empty() && extra.backend.is_none() && extra.access_error.is_none();
+        self.extra = if empty { None } else { Some(Shared::new(extra)?) };
+        Ok(self)
+    }
+
+    /// Whether the handle has any of what stands in the box, which is made only then.
+    pub fn has_extra(&self) -> bool {
+        self.extra.is_some()
+    }
+
+    // ------------------------------------------------------------ names
+
+    /// The names of the axes, `""` for one without; empty for a tensor without names.
+    pub fn names(&self) -> &[String] {
+        self.extra.as_ref().map_or(&[], |extra| &extra.names)
+    }
+
+    /// With names for its axes; `""` for one without, no names at all for `&[]`.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for another number of names than axes, a name twice or one that is no word; [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::DynTensor;
+    /// let images = DynTensor::from(Tensor::<f32, 3>::zeros([2, 4, 5], &Cpu)?).with_names(&["batch", "row", "column"])?;
+    /// assert_eq!(images.axis("row")?, 1);
+    /// assert_eq!(images.align_to(&["column", "batch", "channel", "row"])?.size(), [5, 2, 1, 4]);
+    /// assert!(images.axis("depth").unwrap_err().to_string().contains("batch, row, column"));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn with_names(self, names: &[&str]) -> Result<DynTensor> {
+        let op = "with_names";
+        let is_word = |name: &str| name.is_empty() || name.chars().all(|c| c.is_alphanumeric() || c == '_');
+        let twice = names.iter().enumerate().any(|(at, name)| !name.is_empty() && names[..at].contains(name));
+        if !(names.is_empty() || names.len() == self.rank()) || twice || !names.iter().all(|name| is_word(name)) {
+            return Err(Error::Value { op, what: text(format_args!("{names:?} do not name the axes of sizes {:?}", self.size())) });
+        }
+        self.with_extra(|extra| extra.names = names.iter().map(|name| (*name).into()).collect())
+    }
+
+    /// The axis with a name.
+    ///
+    /// # Errors
+    /// [`Error::Value`], which lists the names that there are.
+    pub fn axis(&self, name: &str) -> Result<usize> {
+        let found = self.names().iter().position(|own| own == name && !name.is_empty());
+        found.ok_or_else(|| Error::Value { op: "axis", what: text(format_args!("no axis {name:?} among {}", self.names().join(", "))) })
+    }
+
+    /// The axes in the order of these names; a name that the tensor does not have is a new axis of size 1.
+    ///
+    /// # Errors
+    /// [`Error::Value`] when an axis has no name or its name is missing in `names`.
+    pub fn align_to(&self, names: &[&str]) -> Result<DynTensor> {
+        let op = "align_to";
+        let unnamed = self.names().is_empty() && self.rank() > 0;
+        if let Some(missing) = self.names().iter().find(|own| !names.contains(&own.as_str())).map(String::as_str).or(unnamed.then_some("")) {
+            return Err(Error::Value { op, what: text(format_args!("axis {missing:?} of {:?} has no place in {names:?}", self.names())) });
+        }
+        let order: Vec<usize> = names.iter().filter_map(|name| self.axis(name).ok()).collect();
+        let mut aligned = self.permuted(&order)?;
+        for (at, name) in names.iter().enumerate() {
+            if self.axis(name).is_err() {
+                aligned = aligned.inserted(at)?;
+            }
+        }
+        aligned.with_names(names)
+    }
+
+    /// The names of a result with the axes `from` of this tensor, in order; `None` is a new axis.
+    pub(super) fn names_of(&self, result: DynTensor, from: impl Iterator<Item = Option<usize>>) -> Result<DynTensor> {
+        let backend = self.extra.as_ref().and_then(|extra| extra.backend.clone());
+        let access_error = self.extra.as_ref().and_then(|extra| extra.access_error.clone());
+        if self.extra.is_none() {
+            return Ok(result);
+        }
+        let names = if self.names().is_empty() {
+            Vec::new()
+        } else {
+            from.map(|axis| axis.map_or(String::new(), |axis| self.names()[axis].clone())).collect()
+        };
+        result.with_extra(|extra| *extra = Extra { names, backend, access_error })
+    }
+
+    /// The names of the result of an operator on two tensors, whose last axes stand over each other.
+    ///
+    /// # Errors
+    /// [`Error::Value`] when two axes that meet have different names, or a name would stand in two places.
+    pub fn joint_names(op: &'static str, left: &DynTensor, right: &DynTensor) -> Result<Vec<String>> {
+        if left.names().is_empty() && right.names().is_empty() {
+            return Ok(Vec::new());
+        }
+        let rank = left.rank().max(right.rank());
+        let of = |x: &DynTensor, axis: usize| -> String {
+            let own = axis.checked_sub(rank - x.rank());
+            own.and_then(|own| x.names().get(own)).cloned().unwrap_or_default()
+        };
+        let mut names: Vec<String> = Vec::new();
+        for axis in 0..rank {
+            let name = match (of(left, axis), of(right, axis)) {
+                (l, r) if l == r || r.is_empty() => l,
+                (l, r) if l.is_empty() => r,
+                (l, r) => {
+                    let what = text(format_args!("axis {l:?} of {:?} meets axis {r:?} of {:?}", left.names(), right.names()));
+                    return Err(Error::Value { op, what });
+                }
+            };
+            if !name.is_empty() && names.contains(&name) {
+                let what = text(format_args!("axis {name:?} would stand twice: {:?} and {:?}", left.names(), right.names()));
+                return Err(Error::Value { op, what });
+            }
+            names.push(name);
+        }
+        Ok(names)
+    }
+
+    // ------------------------------------------------------------ backend data, access
+
+    /// With data of a backend beside it, which handles and views share.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn with_backend_data<T: Any + Send + Sync>(self, data: T) -> Result<DynTensor> {
+        self.with_extra(|extra| extra.backend = Some(Arc::new(data)))
+    }
+    /// The data of a backend, if there is some of this type.
+    pub fn backend_data<T: Any + Send + Sync>(&self) -> Option<&T> {
+        self.extra.as_ref()?.backend.as_deref()?.downcast_ref()
+    }
+
+    /// With elements that must not be reached: whoever tries gets these words as an error. Sizes, strides and views stay.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::DynTensor;
+    /// let x = DynTensor::from(Tensor::from([1.0, 2.0])).without_access("a placeholder, bound when the graph runs")?;
+    /// assert_eq!(x.reshaped(&[2, 1])?.size(), [2, 1]);
+    /// assert_eq!(x.to_bytes().unwrap_err().to_string(), "to_bytes: a placeholder, bound when the graph runs");
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn without_access(self, why: &str) -> Result<DynTensor> {
+        self.with_extra(|extra| extra.access_error = Some(why.into()))
+    }
+}

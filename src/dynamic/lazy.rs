@@ -1,0 +1,164 @@
+//! Lazy views: conjugated and negated elements, computed when they are asked for.
+//!
+//! Imports: `error`, `dtype`, `element`, `device`, `tensor`, `ops`.
+
+use super::tensor::{DynTensor, Marks};
+use super::visit::by_dtype;
+use crate::device::Device;
+use crate::dtype::DType;
+use crate::element::{ComplexElement, Element, Number};
+use crate::error::{Error, Result};
+use crate::ops::{Arithmetic, Cast, ComplexParts};
+use crate::tensor::TensorView;
+
+impl DynTensor {
+    /// The complex conjugates, lazily: another handle on the same memory, marked. Of real numbers, the same.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::DynTensor;
+    /// use num_complex::Complex;
+    /// let x = DynTensor::from(Tensor::from([Complex::new(1.0, 2.0)]));
+    /// let y = x.conjugate();
+    /// assert!(y.is_conjugate() && y.shares_memory_with(&x) && !y.conjugate().is_conjugate());
+    /// let z: Tensor<Complex<f64>, 1> = y.resolved::<Cpu>()?.try_into()?;
+    /// assert_eq!(z[[0]], Complex::new(1.0, -2.0));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn conjugate(&self) -> DynTensor {
+        let mut other = self.share_data();
+        other.marks.conjugate ^= self.dtype().is_complex();
+        other
+    }
+
+    /// The negatives, lazily: another handle on the same memory, marked.
+    ///
+    /// # Errors
+    /// [`Error::Type`] for what is no number.
+    pub fn negative(&self) -> Result<DynTensor> {
+        if self.dtype() == DType::Bool || self.dtype().is_quantised() {
+            return Err(Error::Type { op: "negative", expected: "numbers".into(), found: self.kind_in_words() });
+        }
+        let mut other = self.share_data();
+        other.marks.negative ^= true;
+        Ok(other)
+    }
+
+    /// Whether it is a lazy view of conjugates.
+    pub fn is_conjugate(&self) -> bool {
+        self.marks.conjugate
+    }
+    /// Whether it is a lazy view of negatives.
+    pub fn is_negative(&self) -> bool {
+        self.marks.negative
+    }
+
+    /// The elements of a lazy view, computed, in new memory on the device `D` it is on; another handle of any other tensor.
+    ///
+    /// # Errors
+    /// [`Error::Type`] on another device or for more than 8 axes; those of the operators.
+    pub fn resolved<D: Device>(&self) -> Result<DynTensor> {
+        let Marks { conjugate, negative } = self.marks;
+        let mut plain = self.share_data();
+        plain.marks = Marks::default();
+        if conjugate {
+            fn conjugated<T: ComplexElement, D: Device>(x: TensorView<'_, T, 8, D>) -> Result<DynTensor> {
+                Ok(DynTensor::from(ComplexParts::conj(x)?))
+            }
+            plain = by_dtype!(self.dtype(), T in [C16 C32 C64] => conjugated::<T, D>(plain.at_8("resolved")?), else unreached(&plain))?
+                .with_rank(self.rank())?;
+        }
+        if negative {
+            fn negated<T: Number, D: Device>(x: TensorView<'_, T, 8, D>) -> Result<DynTensor> {
+                Ok(DynTensor::from(x.neg()?))
+            }
+            plain = by_dtype!(self.dtype(), T in [I8 I16 I32 I64 U8 U16 U32 U64 F16 BF16 F32 F64 C16 C32 C64]
+                => negated::<T, D>(plain.at_8("resolved")?), else unreached(&plain))?
+            .with_rank(self.rank())?;
+        }
+        Ok(plain)
+    }
+
+    /// The whole tensor at rank 8.
+    pub(crate) fn at_8<T: Element, D: Device>(&self, op: &'static str) -> Result<TensorView<'_, T, 8, D>> {
+        self.accessible(op)?;
+        self.lifted_ref().ok_or_else(|| Error::Type {
+            op,
+            expected: format!("{} of at most 8 axes on {}", T::DTYPE, std::any::type_name::<D>()),
+            found: self.kind_in_words(),
+        })
+    }
+
+    /// Without leading axes of size 1, of which there are enough.
+    pub(crate) fn with_rank(self, rank: usize) -> Result<DynTensor> {
+        let new = self.rank() - rank;
+        // SAFETY: axes of size 1 reach nothing.
+        unsafe { self.without_leading(new) }
+    }
+
+    /// The same numbers as other elements: exactly as a typed [`Cast::cast`].
+    ///
+    /// # Errors
+    /// [`Error::Type`] on another device than `D` or for more than 8 axes; those of the operators.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::{DType, DynTensor};
+    /// let x = DynTensor::from(Tensor::from([1.7_f32, -300.0]));
+    /// assert_eq!(x.cast::<Cpu>(DType::I8)?.downcast_ref::<i8, 1, Cpu>()?.to_vec()?, [1, -128]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn cast<D: Device>(&self, to: DType) -> Result<DynTensor> {
+        fn into<T: Element, U: Element, D: Device>(x: &DynTensor) -> Result<DynTensor> {
+            DynTensor::from(x.at_8::<T, D>("cast")?.cast::<U>()?).with_rank(x.rank())
+        }
+        /// By the widest element of its kind, which holds every number of a narrower one: so kernels are as many as
+        /// elements, not pairs of them.
+        fn widened<T: Element, D: Device>(x: &DynTensor) -> Result<DynTensor> {
+            match widest(T::DTYPE) {
+                DType::I64 => into::<T, i64, D>(x),
+                DType::U64 => into::<T, u64, D>(x),
+                DType::F64 => into::<T, f64, D>(x),
+                _ => into::<T, num_complex::Complex<f64>, D>(x),
+            }
+        }
+        fn narrowed<U: Element, D: Device>(x: &DynTensor) -> Result<DynTensor> {
+            match x.dtype() {
+                DType::I64 => into::<i64, U, D>(x),
+                DType::U64 => into::<u64, U, D>(x),
+                DType::F64 => into::<f64, U, D>(x),
+                _ => into::<num_complex::Complex<f64>, U, D>(x),
+            }
+        }
+        let x = self.resolved::<D>()?;
+        if x.dtype() == to {
+            return x.copy();
+        }
+        let wide = if x.dtype() == widest(x.dtype()) {
+            x
+        } else {
+            by_dtype!(x.dtype(), T in [Bool I8 I16 I32 I64 U8 U16 U32 U64 F8E4M3 F8E5M2 F16 BF16 F32 F64 C16 C32 C64 QI8 QU8 QI32]
+                => widened::<T, D>(&x), else unreached(&x))?
+        };
+        if wide.dtype() == to {
+            return Ok(wide);
+        }
+        by_dtype!(to, U in [Bool I8 I16 I32 I64 U8 U16 U32 U64 F8E4M3 F8E5M2 F16 BF16 F32 F64 C16 C32 C64 QI8 QU8 QI32]
+            => narrowed::<U, D>(&wide), else unreached(&wide))
+    }
+}
+
+fn widest(dtype: DType) -> DType {
+    match dtype {
+        DType::U64 => DType::U64,
+        dtype if dtype.is_complex() => DType::C64,
+        dtype if dtype.is_discrete() || dtype.is_quantised() => DType::I64,
+        _ => DType::F64,
+    }
+}
+
+fn unreached(x: &DynTensor) -> Result<DynTensor> {
+    Err(Error::Type { op: "dynamic", expected: "another element".into(), found: x.kind_in_words() })
+}
