@@ -49,7 +49,9 @@
 //! | [`tensor`] | [`Tensor`], [`TensorView`], [`TensorViewMut`] |
 //! | [`expr`] | operands and lazy expressions |
 //! | [`ops`] | which operators exist |
+//! | [`quantised`] | [`QuantizedTensor`](quantised::QuantizedTensor): integers that stand for real numbers |
 //! | [`dynamic`] | [`DynTensor`]: element, rank and device known at run time |
+//! | [`dispatch`] | operators by name on [`DynTensor`]s |
 //! | [`check`] | a device beside the CPU, for those who write one |
 //!
 //! # Features
@@ -60,6 +62,7 @@ pub mod allocation;
 pub mod check;
 pub mod device;
 pub mod dim;
+pub mod dispatch;
 pub mod dtype;
 pub mod dynamic;
 pub mod element;
@@ -68,6 +71,7 @@ pub mod expr;
 pub mod kernel;
 pub mod layout;
 pub mod ops;
+pub mod quantised;
 pub mod rank;
 pub mod scalar;
 mod shared;

@@ -26,7 +26,9 @@ const ORDER: &[&str] = &[
     "tensor",
     "expr",
     "ops",
+    "quantised",
     "dynamic",
+    "dispatch",
     "check",
     "prelude",
 ];

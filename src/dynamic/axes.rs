@@ -62,6 +62,19 @@ impl Axes {
         }
     }
 
+    /// Drops leading axes of size 1, of few axes, down to a rank.
+    #[inline]
+    pub(crate) fn drop_leading(&mut self, wanted: usize) {
+        if let Axes::Few { rank, size, stride } = self
+            && let Some(new) = rank.checked_sub(wanted)
+            && size[..new].iter().all(|&n| n == 1)
+        {
+            size.copy_within(new..*rank, 0);
+            stride.copy_within(new..*rank, 0);
+            *rank = wanted;
+        }
+    }
+
     #[inline]
     pub(crate) fn size(&self) -> &[usize] {
         match self {

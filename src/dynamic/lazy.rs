@@ -67,7 +67,7 @@ impl DynTensor {
                 Ok(DynTensor::from(ComplexParts::conj(x)?))
             }
             plain = by_dtype!(self.dtype(), T in [C16 C32 C64] => conjugated::<T, D>(plain.at_8("resolved")?), else unreached(&plain))?
-                .with_rank(self.rank())?;
+                .with_rank(self.rank());
         }
         if negative {
             fn negated<T: Number, D: Device>(x: TensorView<'_, T, 8, D>) -> Result<DynTensor> {
@@ -75,7 +75,7 @@ impl DynTensor {
             }
             plain = by_dtype!(self.dtype(), T in [I8 I16 I32 I64 U8 U16 U32 U64 F16 BF16 F32 F64 C16 C32 C64]
                 => negated::<T, D>(plain.at_8("resolved")?), else unreached(&plain))?
-            .with_rank(self.rank())?;
+            .with_rank(self.rank());
         }
         Ok(plain)
     }
@@ -88,13 +88,6 @@ impl DynTensor {
             expected: format!("{} of at most 8 axes on {}", T::DTYPE, std::any::type_name::<D>()),
             found: self.kind_in_words(),
         })
-    }
-
-    /// Without leading axes of size 1, of which there are enough.
-    pub(crate) fn with_rank(self, rank: usize) -> Result<DynTensor> {
-        let new = self.rank() - rank;
-        // SAFETY: axes of size 1 reach nothing.
-        unsafe { self.without_leading(new) }
     }
 
     /// The same numbers as other elements: exactly as a typed [`Cast::cast`].
@@ -112,7 +105,7 @@ impl DynTensor {
     /// ```
     pub fn cast<D: Device>(&self, to: DType) -> Result<DynTensor> {
         fn into<T: Element, U: Element, D: Device>(x: &DynTensor) -> Result<DynTensor> {
-            DynTensor::from(x.at_8::<T, D>("cast")?.cast::<U>()?).with_rank(x.rank())
+            Ok(DynTensor::from(x.at_8::<T, D>("cast")?.cast::<U>()?).with_rank(x.rank()))
         }
         /// By the widest element of its kind, which holds every number of a narrower one: so kernels are as many as
         /// elements, not pairs of them.

@@ -173,6 +173,11 @@ impl DynTensor {
     pub fn is_unique(&self) -> bool {
         self.use_count() <= 1
     }
+    /// Whether the device is a `D`.
+    #[inline]
+    pub fn is_on<D: Device>(&self) -> bool {
+        self.memory.as_ref().is_some_and(Memory::is::<D>)
+    }
     /// Whether both are handles on one memory.
     pub fn shares_memory_with(&self, other: &DynTensor) -> bool {
         self.memory.as_ref().zip(other.memory.as_ref()).is_some_and(|(left, right)| left.is_same(right))
@@ -196,6 +201,13 @@ impl DynTensor {
     /// Whether every position in the span belongs to exactly one index.
     pub fn is_non_overlapping_and_dense(&self) -> bool {
         laid_out!(self.axes, self.offset, |layout| layout.is_non_overlapping_and_dense())
+    }
+
+    /// Without leading axes of size 1, down to a rank.
+    #[inline]
+    pub(crate) fn with_rank(mut self, rank: usize) -> DynTensor {
+        self.axes.drop_leading(rank);
+        self
     }
 
     #[inline]
@@ -417,7 +429,7 @@ impl DynTensor {
     }
 
     /// [`Error::Unallocated`] when the elements have no memory yet; errors of lazy views and of tensors without access.
-    pub(super) fn ready(&self, op: &'static str) -> Result<()> {
+    pub(crate) fn ready(&self, op: &'static str) -> Result<()> {
         if self.marks != Marks::NONE {
             return Err(Error::Type { op, expected: "elements as they lie in memory".into(), found: "a lazy view; `resolved` computes it".into() });
         }

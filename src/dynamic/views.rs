@@ -212,15 +212,6 @@ impl DynTensor {
         self.names_of(diagonal, stay.chain([None]))
     }
 
-    /// Without leading axes.
-    ///
-    /// # Safety
-    /// They have size 1.
-    pub(super) unsafe fn without_leading(&self, new: usize) -> Result<DynTensor> {
-        // SAFETY: the caller's promise: the positions are the same.
-        unsafe { self.part("sizes", &self.size()[new..], &self.stride()[new..], self.offset()) }
-    }
-
     /// The sizes that two tensors stretch to, with the axes of the shorter one behind new ones of size 1.
     ///
     /// # Errors

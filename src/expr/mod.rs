@@ -21,7 +21,7 @@ mod receiver;
 mod runs;
 
 pub use apply::{Operands, apply, apply_many};
-pub(crate) use eval::{eval, eval_into, update, update_with};
+pub(crate) use eval::{eval, eval_into, reduce, update, update_with};
 pub use in_place::{Updated, Updates, apply_in_place};
 pub use lazy::Lazy;
 pub use operand::{AlongRow, Expr, Operand, RightOperand, Stored};

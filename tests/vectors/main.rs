@@ -12,7 +12,7 @@
 //! | `judge.rs` | whether a result is right |
 //! | `elementwise.rs` `reduce.rs` `views.rs` `contract.rs` `product.rs` `window.rs` `arrange.rs` `index.rs` `order.rs` `normalise.rs` | a row an operator of PyTorch |
 //! | `neural.rs` | losses, norms over channels, images |
-//! | `onnx.rs` | a row an operator of ONNX |
+//! | `onnx.rs` `quantised.rs` | a row an operator of ONNX |
 //! | `select.rs` | how the selection is made |
 
 mod arrange;
@@ -26,6 +26,7 @@ mod normalise;
 mod onnx;
 mod order;
 mod product;
+mod quantised;
 mod reduce;
 mod select;
 mod set;
@@ -115,7 +116,7 @@ struct Report {
 
 /// The rows of a source, by the name of the operator.
 fn rows(source: &str) -> BTreeMap<&'static str, fn(&Case) -> Run> {
-    let all = if source == "torch" { TORCH } else { &[onnx::ROWS, index::ONNX, order::ONNX, product::ONNX, window::ONNX, neural::ONNX] };
+    let all = if source == "torch" { TORCH } else { &[onnx::ROWS, quantised::ROWS, index::ONNX, order::ONNX, product::ONNX, window::ONNX, neural::ONNX] };
     let rows: BTreeMap<_, _> = all.iter().flat_map(|rows| rows.iter().copied()).collect();
     assert_eq!(rows.len(), all.iter().map(|rows| rows.len()).sum::<usize>(), "an operator of {source} has two rows");
     rows

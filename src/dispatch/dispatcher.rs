@@ -1,0 +1,206 @@
+//! `Dispatcher`: operators by name, their kernels by key, and what to do where there is none.
+//!
+//! Imports: `error`, `dtype`, `dynamic`, `dispatch`.
+
+use super::kernel::{Argument, Class, Kernel};
+use super::keys::{DispatchKey, DispatchKeySet};
+use crate::dtype::DType;
+use crate::dynamic::DynTensor;
+use crate::error::{Error, Result, text};
+use std::collections::BTreeMap;
+
+const KEYS: usize = DispatchKey::ALL.len();
+/// One place for each element type, and one for kernels of any.
+const TYPES: usize = DType::ALL.len() + 1;
+
+/// The kernels of one operator for one key.
+#[derive(Default)]
+struct Entry {
+    /// By the element type of the first tensor.
+    by_type: Vec<Vec<Kernel>>,
+    passes: bool,
+}
+
+/// One operator.
+struct Operator {
+    classes: Vec<Class>,
+    entries: [Entry; KEYS],
+}
+
+/// A function for any operator that has no kernel of its own for a key.
+type Fallback = Box<dyn for<'a> Fn(&Call<'_>, &[Argument<'a>]) -> Result<DynTensor> + Send + Sync>;
+
+/// What to do for a key where an operator has no kernel.
+enum Otherwise {
+    Fail,
+    Pass,
+    Run(Fallback),
+}
+
+/// Operators by name. Which kernel runs is found by the keys of the operands, the highest first; a kernel may call those
+/// below it.
+///
+/// # Examples
+/// ```
+/// use rankform::dispatch::Dispatcher;
+/// use rankform::prelude::*;
+/// use rankform::DynTensor;
+/// let dispatcher = Dispatcher::with_arithmetic::<Cpu>()?;
+/// let (x, y) = (DynTensor::from(Tensor::from([[1, 2], [3, 4]])), DynTensor::from(Tensor::from([10, 20])));
+/// let sum: Tensor<i32, 2> = dispatcher.call("add", &[(&x).into(), (&y).into()])?.try_into()?; // ranks stretch here
+/// assert_eq!(sum.to_vec()?, [11, 22, 13, 24]);
+/// let total = dispatcher.call("sum", &[(&x).into(), (&[0, 1][..]).into()])?;
+/// assert_eq!(total.downcast::<i32, 0, Cpu>()?.item()?, 10);
+/// # Ok::<(), rankform::Error>(())
+/// ```
+pub struct Dispatcher {
+    operators: BTreeMap<String, Operator>,
+    otherwise: [Otherwise; KEYS],
+}
+
+/// A call on its way down the keys.
+pub struct Call<'a> {
+    dispatcher: &'a Dispatcher,
+    name: &'a str,
+    operator: &'a Operator,
+    below: DispatchKeySet,
+}
+
+impl Call<'_> {
+    /// The operator's name.
+    pub fn name(&self) -> &str {
+        self.name
+    }
+    /// Runs the kernel of the next key below, with arguments that may be others.
+    ///
+    /// # Errors
+    /// Those of [`Dispatcher::call`].
+    pub fn below(&self, arguments: &[Argument<'_>]) -> Result<DynTensor> {
+        let possible = arguments.iter().filter_map(Argument::tensor).fold(DispatchKeySet::EMPTY, |keys, x| keys.union(x.key_set()));
+        let keys = possible.iter().filter(|&key| self.below.contains(key)).fold(DispatchKeySet::EMPTY, DispatchKeySet::with);
+        self.dispatcher.run(self.name, self.operator, keys, arguments)
+    }
+}
+
+impl Default for Dispatcher {
+    fn default() -> Self {
+        Dispatcher::new()
+    }
+}
+
+fn value(what: String) -> Error {
+    Error::Value { op: "dispatch", what }
+}
+
+impl Dispatcher {
+    /// Without operators. Keys of derivatives are passed by until there is a kernel.
+    pub fn new() -> Self {
+        let otherwise = DispatchKey::ALL.map(|key| if key.is_autograd() { Otherwise::Pass } else { Otherwise::Fail });
+        Dispatcher { operators: BTreeMap::new(), otherwise }
+    }
+
+    /// The names of the operators, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.operators.keys().map(String::as_str)
+    }
+
+    /// Adds a kernel. The first of a name says what the operator takes: tensors, operands (a tensor or a number), numbers,
+    /// axes, each in its place.
+    ///
+    /// # Errors
+    /// [`Error::Value`] when others of that name take something else, or one for these types is there.
+    pub fn register(&mut self, name: &str, key: DispatchKey, kernel: Kernel) -> Result<()> {
+        let classes: Vec<Class> = kernel.wanted.iter().map(|wanted| wanted.class).collect();
+        let operator = self
+            .operators
+            .entry(name.into())
+            .or_insert_with(|| Operator { classes: classes.clone(), entries: std::array::from_fn(|_| Entry::default()) });
+        if operator.classes != classes {
+            return Err(value(text(format_args!("{name} takes {:?}, and a kernel {kernel} does not", operator.classes))));
+        }
+        let first = kernel.wanted.iter().find(|wanted| matches!(wanted.class, Class::Tensor | Class::Operand));
+        let place = first.and_then(|wanted| wanted.dtype).map_or(TYPES - 1, |dtype| dtype as usize);
+        let entry = &mut operator.entries[key as usize];
+        entry.by_type.resize_with(TYPES, Vec::new);
+        let words = kernel.to_string();
+        if entry.by_type[place].iter().any(|other| other.to_string() == words) {
+            return Err(value(text(format_args!("{name} has a kernel {kernel} for {key:?}"))));
+        }
+        entry.by_type[place].push(kernel);
+        Ok(())
+    }
+
+    /// Makes an operator pass a key by, whatever others do.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for an operator that is not there.
+    pub fn fall_through(&mut self, name: &str, key: DispatchKey) -> Result<()> {
+        let unknown = self.unknown(name);
+        self.operators.get_mut(name).ok_or(unknown)?.entries[key as usize].passes = true;
+        Ok(())
+    }
+
+    /// What operators without a kernel do for a key: they pass it by.
+    pub fn fall_through_all(&mut self, key: DispatchKey) {
+        self.otherwise[key as usize] = Otherwise::Pass;
+    }
+
+    /// What operators without a kernel do for a key: they run this.
+    pub fn fallback(
+        &mut self,
+        key: DispatchKey,
+        run: impl for<'a> Fn(&Call<'_>, &[Argument<'a>]) -> Result<DynTensor> + Send + Sync + 'static,
+    ) {
+        self.otherwise[key as usize] = Otherwise::Run(Box::new(run));
+    }
+
+    /// Runs an operator.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for an operator that is not there or has no kernel for these operands, with what there is; those of
+    /// the kernel.
+    pub fn call(&self, name: &str, arguments: &[Argument<'_>]) -> Result<DynTensor> {
+        let operator = self.operators.get(name).ok_or_else(|| self.unknown(name))?;
+        let keys = arguments.iter().filter_map(Argument::tensor).fold(DispatchKeySet::EMPTY, |keys, x| keys.union(x.key_set()));
+        self.run(name, operator, keys, arguments)
+    }
+
+    fn run(&self, name: &str, operator: &Operator, keys: DispatchKeySet, arguments: &[Argument<'_>]) -> Result<DynTensor> {
+        let mut rest = keys;
+        let first = arguments.iter().find_map(Argument::tensor).map_or(TYPES - 1, |x| x.dtype() as usize);
+        while let Some(key) = rest.highest() {
+            rest = rest.without(key);
+            let call = Call { dispatcher: self, name, operator, below: rest };
+            let entry = &operator.entries[key as usize];
+            let of = |place: usize| entry.by_type.get(place).into_iter().flatten();
+            if let Some(kernel) = of(first).chain(of(TYPES - 1)).find(|kernel| kernel.takes(arguments)) {
+                return (kernel.run)(&call, arguments);
+            }
+            if entry.passes {
+                continue;
+            }
+            match &self.otherwise[key as usize] {
+                Otherwise::Pass => continue,
+                Otherwise::Run(run) => return run(&call, arguments),
+                Otherwise::Fail => break,
+            }
+        }
+        Err(self.missing(name, operator, keys, arguments))
+    }
+
+    #[cold]
+    fn unknown(&self, name: &str) -> Error {
+        let names: Vec<&str> = self.names().collect();
+        value(text(format_args!("no operator {name:?}; there are: {}", names.join(", "))))
+    }
+
+    #[cold]
+    fn missing(&self, name: &str, operator: &Operator, keys: DispatchKeySet, arguments: &[Argument<'_>]) -> Error {
+        let found: Vec<String> = arguments.iter().map(Argument::in_words).collect();
+        let mut there = Vec::new();
+        for (key, entry) in DispatchKey::ALL.iter().zip(&operator.entries) {
+            there.extend(entry.by_type.iter().flatten().map(|kernel| text(format_args!("{key:?} {kernel}"))));
+        }
+        value(text(format_args!("no kernel of {name} for ({}) with keys {keys}; there are: {}", found.join(", "), there.join(", "))))
+    }
+}

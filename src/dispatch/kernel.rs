@@ -1,0 +1,238 @@
+//! Typed functions with their types taken off, so that they stand in one table.
+//!
+//! Imports: `error`, `dtype`, `element`, `device`, `tensor`, `dynamic`, `dispatch`.
+
+use super::dispatcher::Call;
+use crate::device::{Cpu, Device};
+use crate::dtype::DType;
+use crate::dynamic::DynTensor;
+use crate::element::Element;
+use crate::error::{Error, Result, text};
+use crate::tensor::TensorView;
+use std::fmt;
+use std::marker::PhantomData;
+
+/// One argument of an operator.
+#[derive(Clone, Copy, Debug)]
+pub enum Argument<'a> {
+    /// A tensor.
+    Tensor(&'a DynTensor),
+    /// A number.
+    Number(f64),
+    /// Axes.
+    Axes(&'a [usize]),
+}
+impl<'a> From<&'a DynTensor> for Argument<'a> {
+    fn from(tensor: &'a DynTensor) -> Self {
+        Argument::Tensor(tensor)
+    }
+}
+impl From<f64> for Argument<'_> {
+    fn from(number: f64) -> Self {
+        Argument::Number(number)
+    }
+}
+impl<'a> From<&'a [usize]> for Argument<'a> {
+    fn from(axes: &'a [usize]) -> Self {
+        Argument::Axes(axes)
+    }
+}
+
+impl<'a> Argument<'a> {
+    /// The tensor, if it is one.
+    #[inline]
+    pub fn tensor(&self) -> Option<&'a DynTensor> {
+        match self {
+            Argument::Tensor(tensor) => Some(tensor),
+            _ => None,
+        }
+    }
+    /// What it is, in words.
+    pub(super) fn in_words(&self) -> String {
+        match self {
+            Argument::Tensor(tensor) => tensor.kind_in_words(),
+            Argument::Number(_) => "a number".into(),
+            Argument::Axes(_) => "axes".into(),
+        }
+    }
+}
+
+/// What may stand in one place of an operator, for all of its kernels.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Class {
+    /// A tensor.
+    Tensor,
+    /// A tensor or a number.
+    Operand,
+    /// A number.
+    Number,
+    /// Axes.
+    Axes,
+}
+
+/// What one kernel takes in one place.
+#[derive(Clone)]
+pub(super) struct Wanted {
+    pub(super) class: Class,
+    /// The element type, if only one will do.
+    pub(super) dtype: Option<DType>,
+    pub(super) words: String,
+    fits: fn(&DynTensor) -> bool,
+}
+
+impl Wanted {
+    pub(super) fn new(class: Class, dtype: Option<DType>, words: String, fits: fn(&DynTensor) -> bool) -> Self {
+        Wanted { class, dtype, words, fits }
+    }
+
+    fn takes(&self, argument: &Argument<'_>) -> bool {
+        match (self.class, argument) {
+            (Class::Tensor | Class::Operand, Argument::Tensor(tensor)) => (self.fits)(tensor),
+            (Class::Number | Class::Operand, Argument::Number(_)) | (Class::Axes, Argument::Axes(_)) => true,
+            _ => false,
+        }
+    }
+}
+
+/// A type that a typed kernel takes: [`View`], [`Any`] tensor, or `f64`.
+pub trait Parameter: 'static {
+    /// What the function gets.
+    type Value<'a>;
+    /// What stands in its place.
+    #[doc(hidden)]
+    fn wanted() -> (Class, Option<DType>, String, fn(&DynTensor) -> bool);
+    /// The argument as that type.
+    #[doc(hidden)]
+    fn take<'a>(argument: Argument<'a>) -> Result<Self::Value<'a>>;
+}
+
+/// A tensor of element `T` and rank `RANK` on device `D`: the function gets a [`TensorView`].
+pub struct View<T, const RANK: usize, D: Device = Cpu>(PhantomData<fn() -> (T, D)>);
+/// A tensor of any types: the function gets a `&DynTensor`.
+pub struct Any;
+
+fn mismatch(expected: &str, found: Argument<'_>) -> Error {
+    Error::Type { op: "kernel", expected: text(format_args!("{expected}")), found: found.in_words() }
+}
+
+impl<T: Element, const RANK: usize, D: Device> Parameter for View<T, RANK, D> {
+    type Value<'a> = TensorView<'a, T, RANK, D>;
+    fn wanted() -> (Class, Option<DType>, String, fn(&DynTensor) -> bool) {
+        (Class::Tensor, Some(T::DTYPE), text(format_args!("{} of rank {RANK}", T::DTYPE)), DynTensor::is::<T, RANK, D>)
+    }
+    fn take<'a>(argument: Argument<'a>) -> Result<TensorView<'a, T, RANK, D>> {
+        argument.tensor().ok_or_else(|| mismatch("a tensor", argument))?.downcast_ref()
+    }
+}
+impl Parameter for Any {
+    type Value<'a> = &'a DynTensor;
+    fn wanted() -> (Class, Option<DType>, String, fn(&DynTensor) -> bool) {
+        (Class::Tensor, None, "any tensor".into(), |_| true)
+    }
+    fn take<'a>(argument: Argument<'a>) -> Result<&'a DynTensor> {
+        argument.tensor().ok_or_else(|| mismatch("a tensor", argument))
+    }
+}
+impl Parameter for f64 {
+    type Value<'a> = f64;
+    fn wanted() -> (Class, Option<DType>, String, fn(&DynTensor) -> bool) {
+        (Class::Number, None, "number".into(), |_| false)
+    }
+    fn take<'a>(argument: Argument<'a>) -> Result<f64> {
+        match argument {
+            Argument::Number(number) => Ok(number),
+            other => Err(mismatch("a number", other)),
+        }
+    }
+}
+
+/// A function that an operator can run, with what it takes.
+pub struct Kernel {
+    pub(super) wanted: Vec<Wanted>,
+    pub(super) run: Box<dyn for<'a> Fn(&Call<'_>, &[Argument<'a>]) -> Result<DynTensor> + Send + Sync>,
+}
+
+fn wanted<P: Parameter>() -> Wanted {
+    let (class, dtype, words, fits) = P::wanted();
+    Wanted::new(class, dtype, words, fits)
+}
+
+fn argument<'a>(arguments: &[Argument<'a>], at: usize) -> Result<Argument<'a>> {
+    let missing = || Error::Value { op: "kernel", what: text(format_args!("{} arguments where one more is wanted", arguments.len())) };
+    arguments.get(at).copied().ok_or_else(missing)
+}
+
+impl Kernel {
+    /// Of a function of one argument.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::dispatch::{Dispatcher, DispatchKey, Kernel, View};
+    /// use rankform::prelude::*;
+    /// use rankform::DynTensor;
+    /// let mut dispatcher = Dispatcher::new();
+    /// let scale = Kernel::of_two::<View<f32, 2>, f64, _>(|x, factor| x.mul(factor as f32));
+    /// dispatcher.register("my::scale", DispatchKey::Cpu, scale)?;
+    /// // A kernel that does not take what the others take is refused.
+    /// let wrong = Kernel::of_one::<View<f64, 2>, _>(|x| x.neg());
+    /// assert!(dispatcher.register("my::scale", DispatchKey::Cpu, wrong).is_err());
+    ///
+    /// let x = DynTensor::from(Tensor::from([[1.0_f32, 2.0]]));
+    /// let y = dispatcher.call("my::scale", &[(&x).into(), 10.0.into()])?;
+    /// assert_eq!(y.downcast_ref::<f32, 2, Cpu>()?.to_vec()?, [10.0, 20.0]);
+    /// let error = dispatcher.call("my::scale", &[(&DynTensor::from(Tensor::from([1_i8]))).into(), 1.0.into()]).unwrap_err();
+    /// assert!(error.to_string().contains("there are: Cpu (f32 of rank 2, number)"));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn of_one<A: Parameter, O: Into<DynTensor>>(f: impl for<'a> Fn(A::Value<'a>) -> Result<O> + Send + Sync + 'static) -> Kernel {
+        Kernel { wanted: vec![wanted::<A>()], run: Box::new(move |_, x| Ok(f(A::take(argument(x, 0)?)?)?.into())) }
+    }
+
+    /// Of a function of two arguments.
+    pub fn of_two<A: Parameter, B: Parameter, O: Into<DynTensor>>(
+        f: impl for<'a> Fn(A::Value<'a>, B::Value<'a>) -> Result<O> + Send + Sync + 'static,
+    ) -> Kernel {
+        let run = move |_: &Call<'_>, x: &[Argument<'_>]| Ok(f(A::take(argument(x, 0)?)?, B::take(argument(x, 1)?)?)?.into());
+        Kernel { wanted: vec![wanted::<A>(), wanted::<B>()], run: Box::new(run) }
+    }
+
+    /// Of a function of three arguments.
+    pub fn of_three<A: Parameter, B: Parameter, C: Parameter, O: Into<DynTensor>>(
+        f: impl for<'a> Fn(A::Value<'a>, B::Value<'a>, C::Value<'a>) -> Result<O> + Send + Sync + 'static,
+    ) -> Kernel {
+        let run = move |_: &Call<'_>, x: &[Argument<'_>]| {
+            Ok(f(A::take(argument(x, 0)?)?, B::take(argument(x, 1)?)?, C::take(argument(x, 2)?)?)?.into())
+        };
+        Kernel { wanted: vec![wanted::<A>(), wanted::<B>(), wanted::<C>()], run: Box::new(run) }
+    }
+
+    /// Of a function that looks at its arguments itself, and may call the kernels below; `classes` says what they are.
+    pub fn boxed(
+        classes: &[Class],
+        run: impl for<'a> Fn(&Call<'_>, &[Argument<'a>]) -> Result<DynTensor> + Send + Sync + 'static,
+    ) -> Kernel {
+        let word = |class| match class {
+            Class::Tensor => "any tensor",
+            Class::Operand => "any operand",
+            Class::Number => "number",
+            Class::Axes => "axes",
+        };
+        let wanted = classes.iter().map(|&class| Wanted::new(class, None, word(class).into(), |_| true)).collect();
+        Kernel { wanted, run: Box::new(run) }
+    }
+
+    pub(super) fn takes(&self, arguments: &[Argument<'_>]) -> bool {
+        self.wanted.len() == arguments.len() && self.wanted.iter().zip(arguments).all(|(wanted, argument)| wanted.takes(argument))
+    }
+}
+
+/// What it takes: `(f32 of rank 2, number)`.
+impl fmt::Display for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(")?;
+        for (at, wanted) in self.wanted.iter().enumerate() {
+            write!(f, "{}{}", if at > 0 { ", " } else { "" }, wanted.words)?;
+        }
+        f.write_str(")")
+    }
+}

@@ -1,0 +1,187 @@
+//! What decides which kernel runs: a set of 64 bits, the highest first.
+//!
+//! Imports: `dtype`, `device`, `dynamic`.
+
+#[cfg(feature = "cuda")]
+use crate::device::Cuda;
+use crate::device::{Cpu, Meta};
+use crate::dynamic::DynTensor;
+use std::fmt;
+
+/// Something about the operands that a kernel may be made for. Of several, the last in this order decides.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum DispatchKey {
+    /// Elements on the host.
+    Cpu,
+    /// Elements on a graphics card.
+    Cuda,
+    /// Sizes without elements.
+    Meta,
+    /// Elements on any other device: one of a user, or one chosen at run time.
+    OtherDevice,
+    /// Quantised elements on the host.
+    QuantizedCpu,
+    /// Quantised elements on a graphics card.
+    QuantizedCuda,
+    /// Quantised elements elsewhere.
+    QuantizedOther,
+    /// Indices and values on the host.
+    SparseCpu,
+    /// Indices and values on a graphics card.
+    SparseCuda,
+    /// Indices and values elsewhere.
+    SparseOther,
+    /// Axes with names.
+    Named,
+    /// A lazy view of conjugates.
+    Conjugate,
+    /// A lazy view of negatives.
+    Negative,
+    /// Derivatives are recorded, on the host.
+    AutogradCpu,
+    /// Derivatives are recorded, on a graphics card.
+    AutogradCuda,
+    /// Derivatives are recorded, elsewhere.
+    AutogradOther,
+}
+
+impl DispatchKey {
+    /// Every key, in rising order.
+    pub const ALL: [DispatchKey; 16] = {
+        use DispatchKey::*;
+        [
+            Cpu,
+            Cuda,
+            Meta,
+            OtherDevice,
+            QuantizedCpu,
+            QuantizedCuda,
+            QuantizedOther,
+            SparseCpu,
+            SparseCuda,
+            SparseOther,
+            Named,
+            Conjugate,
+            Negative,
+            AutogradCpu,
+            AutogradCuda,
+            AutogradOther,
+        ]
+    };
+
+    /// Whether it records derivatives: without a kernel it is passed by.
+    pub fn is_autograd(self) -> bool {
+        self >= DispatchKey::AutogradCpu
+    }
+}
+
+/// A set of keys.
+///
+/// # Examples
+/// ```
+/// use rankform::dispatch::{DispatchKey, DispatchKeySet};
+/// let keys = DispatchKeySet::of(&[DispatchKey::Cpu, DispatchKey::Conjugate]);
+/// assert_eq!((keys.highest(), keys.to_string()), (Some(DispatchKey::Conjugate), "{Conjugate, Cpu}".to_string()));
+/// assert_eq!(keys.without(DispatchKey::Conjugate).highest(), Some(DispatchKey::Cpu));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct DispatchKeySet(u64);
+
+impl DispatchKeySet {
+    /// No key.
+    pub const EMPTY: DispatchKeySet = DispatchKeySet(0);
+
+    /// Of some keys.
+    pub fn of(keys: &[DispatchKey]) -> Self {
+        keys.iter().fold(Self::EMPTY, |set, &key| set.with(key))
+    }
+    /// With one more key.
+    #[inline]
+    pub const fn with(self, key: DispatchKey) -> Self {
+        DispatchKeySet(self.0 | 1 << key as u8)
+    }
+    /// Without a key.
+    #[inline]
+    pub const fn without(self, key: DispatchKey) -> Self {
+        DispatchKeySet(self.0 & !(1 << key as u8))
+    }
+    /// The keys of either.
+    #[inline]
+    pub const fn union(self, other: Self) -> Self {
+        DispatchKeySet(self.0 | other.0)
+    }
+    /// Whether a key is there.
+    pub const fn contains(self, key: DispatchKey) -> bool {
+        self.0 >> key as u8 & 1 == 1
+    }
+    /// The key that decides.
+    #[inline]
+    pub fn highest(self) -> Option<DispatchKey> {
+        DispatchKey::ALL.get(63usize.wrapping_sub(self.0.leading_zeros() as usize)).copied()
+    }
+    /// From the one that decides downwards.
+    pub fn iter(self) -> impl Iterator<Item = DispatchKey> {
+        let mut rest = self;
+        std::iter::from_fn(move || {
+            let key = rest.highest()?;
+            rest = rest.without(key);
+            Some(key)
+        })
+    }
+    /// The bits, of which number `key as u8` stands for a key.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for DispatchKeySet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("{")?;
+        for (at, key) in self.iter().enumerate() {
+            write!(f, "{}{key:?}", if at > 0 { ", " } else { "" })?;
+        }
+        f.write_str("}")
+    }
+}
+impl fmt::Debug for DispatchKeySet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl DynTensor {
+    /// What decides which kernel runs on it. An undefined tensor has no key.
+    pub fn key_set(&self) -> DispatchKeySet {
+        use DispatchKey as Key;
+        let [dense, quantised] = if self.is_on::<Cpu>() {
+            [Key::Cpu, Key::QuantizedCpu]
+        } else if self.is_on::<Meta>() {
+            [Key::Meta, Key::QuantizedOther]
+        } else if self.is_on_a_card() {
+            [Key::Cuda, Key::QuantizedCuda]
+        } else if self.device_type().is_empty() {
+            return DispatchKeySet::EMPTY;
+        } else {
+            [Key::OtherDevice, Key::QuantizedOther]
+        };
+        let mut keys = DispatchKeySet::EMPTY.with(if self.dtype().is_quantised() { quantised } else { dense });
+        if !self.names().is_empty() {
+            keys = keys.with(Key::Named);
+        }
+        if self.is_conjugate() {
+            keys = keys.with(Key::Conjugate);
+        }
+        if self.is_negative() {
+            keys = keys.with(Key::Negative);
+        }
+        keys
+    }
+
+    fn is_on_a_card(&self) -> bool {
+        #[cfg(feature = "cuda")]
+        return self.is_on::<Cuda>();
+        #[cfg(not(feature = "cuda"))]
+        false
+    }
+}

@@ -1,0 +1,19 @@
+//! Operators by name, on tensors whose types are known at run time: which kernel runs is found by what the operands are.
+//!
+//! | file | |
+//! |---|---|
+//! | `keys.rs` | [`DispatchKey`], [`DispatchKeySet`]: what decides, and in which order |
+//! | `kernel.rs` | [`Kernel`]: typed functions with their types taken off |
+//! | `dispatcher.rs` | [`Dispatcher`]: names, kernels, fallbacks |
+//! | `operators.rs` | the crate's own operators as kernels |
+//!
+//! Imports: its own files.
+
+mod dispatcher;
+mod kernel;
+mod keys;
+mod operators;
+
+pub use dispatcher::{Call, Dispatcher};
+pub use kernel::{Any, Argument, Class, Kernel, Parameter, View};
+pub use keys::{DispatchKey, DispatchKeySet};

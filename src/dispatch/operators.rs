@@ -1,0 +1,296 @@
+//! The crate's own operators as kernels: every row of the tables of elementwise operators, reductions, matrix products.
+//!
+//! Kernels are compiled where a dispatcher is filled, for the device that it is filled for, and only there.
+//! Imports: `error`, `dtype`, `element`, `kernel`, `scalar`, `device`, `tensor`, `expr`, `ops`, `dynamic`, `dispatch`.
+
+use super::dispatcher::{Call, Dispatcher};
+use super::kernel::{Argument, Class, Kernel, Wanted};
+use super::keys::DispatchKey;
+use crate::device::Device;
+use crate::dtype::DType;
+use crate::dynamic::{DynTensor, MAX_RANK};
+use crate::element::{Comparable, Compute, Element, Float, Number};
+use crate::error::{Error, Result, text};
+use crate::expr::{Elementwise, Zip};
+use crate::kernel::{Op, Reducer};
+use crate::ops::{ArgMax, ArgMin, LogSumExp, Max, Mean, Min, Prod, SampleVar, Sum, Var, Visit};
+use crate::scalar::Prim;
+use crate::tensor::Tensor;
+use half::{bf16, f16};
+use num_complex::Complex;
+use std::marker::PhantomData;
+
+/// A kernel of operands with element `T` on `D`.
+fn kernel<T: Element, D: Device>(
+    classes: &[Class],
+    run: impl for<'a> Fn(&[Argument<'a>]) -> Result<DynTensor> + Send + Sync + 'static,
+) -> Kernel {
+    let fits: fn(&DynTensor) -> bool = |x| x.dtype() == T::DTYPE && x.is_on::<D>();
+    let wanted = |&class: &Class| match class {
+        Class::Tensor | Class::Operand => Wanted::new(class, Some(T::DTYPE), text(format_args!("{}", T::DTYPE)), fits),
+        Class::Number => Wanted::new(class, None, "number".into(), |_| false),
+        Class::Axes => Wanted::new(class, None, "axes".into(), |_| false),
+    };
+    Kernel { wanted: classes.iter().map(wanted).collect(), run: Box::new(move |_, arguments| run(arguments)) }
+}
+
+fn unlike(op: &'static str, arguments: &[Argument<'_>]) -> Error {
+    let found: Vec<String> = arguments.iter().map(Argument::in_words).collect();
+    Error::Type { op, expected: "tensors of one device".into(), found: found.join(", ") }
+}
+
+/// Fills a dispatcher with operators: on all elements, or on those that are used most. A constant, so that no kernel is
+/// compiled for the others.
+struct Fill<'a, D, const ALL: bool> {
+    dispatcher: &'a mut Dispatcher,
+    key: DispatchKey,
+    result: Result<()>,
+    device: PhantomData<D>,
+}
+
+impl<D: Device, const ALL: bool> Fill<'_, D, ALL> {
+    fn add(&mut self, name: &'static str, kernel: Kernel) {
+        if self.result.is_ok() {
+            self.result = self.dispatcher.register(name, self.key, kernel);
+        }
+    }
+
+    fn one<F: Op<(T,)>, T: Element>(&mut self, operator: F) {
+        let run = move |arguments: &[Argument<'_>]| match arguments {
+            [Argument::Tensor(x)] => Ok(DynTensor::from(x.at_8::<T, D>(F::NAME)?.map(operator)?).with_rank(x.rank())),
+            _ => Err(unlike(F::NAME, arguments)),
+        };
+        self.add(F::NAME, kernel::<T, D>(&[Class::Tensor], run));
+    }
+
+    fn two<F: Op<(T, T)>, T: Element>(&mut self, operator: F) {
+        let number = |number: f64| T::narrow(number.cast::<Compute<T>>());
+        let run = move |arguments: &[Argument<'_>]| match arguments {
+            [Argument::Tensor(x), Argument::Tensor(y)] => {
+                let out = x.at_8::<T, D>(F::NAME)?.zip(operator, y.at_8::<T, D>(F::NAME)?)?;
+                Ok(DynTensor::from(out).with_rank(x.rank().max(y.rank())))
+            }
+            [Argument::Tensor(x), Argument::Number(y)] => {
+                Ok(DynTensor::from(x.at_8::<T, D>(F::NAME)?.zip(operator, number(*y))?).with_rank(x.rank()))
+            }
+            [Argument::Number(x), Argument::Tensor(y)] => {
+                let y8 = y.at_8::<T, D>(F::NAME)?;
+                let x8 = Tensor::<T, 8, D>::full([1; 8], number(*x), y8.device())?;
+                Ok(DynTensor::from(x8.view().zip(operator, y8)?).with_rank(y.rank()))
+            }
+            _ => Err(unlike(F::NAME, arguments)),
+        };
+        self.add(F::NAME, kernel::<T, D>(&[Class::Operand, Class::Operand], run));
+    }
+
+    /// A reduction over axes; none are no axes.
+    fn reduction<R: Reducer<T>, T: Element>(&mut self, reducer: R) {
+        let run = move |arguments: &[Argument<'_>]| {
+            let [Argument::Tensor(x), Argument::Axes(axes)] = arguments else { return Err(unlike(R::NAME, arguments)) };
+            let wrong = axes.iter().enumerate().find(|&(at, axis)| *axis >= x.rank() || axes[..at].contains(axis));
+            if let Some((_, &axis)) = wrong {
+                return Err(Error::Axis { op: R::NAME, axis, sizes: x.size().into() });
+            }
+            if x.rank() > 8 {
+                return Err(unlike(R::NAME, arguments));
+            }
+            // The axes that stay in places 0 to 7, those that go in 8 to 15.
+            let (mut places, kept) = ([None; 16], x.rank() - axes.len());
+            let (mut stay, mut go) = (8 - kept, 16 - axes.len());
+            for axis in 0..x.rank() {
+                let place = if axes.contains(&axis) { &mut go } else { &mut stay };
+                places[*place] = Some(axis);
+                *place += 1;
+            }
+            x.ready(R::NAME)?;
+            let view = x.arranged_ref::<T, 16, D>(places).ok_or_else(|| unlike(R::NAME, arguments))?;
+            let out = crate::expr::reduce::<R, 16, 8, D, _>(reducer, &view, view.device(), std::array::from_fn(|axis| axis >= 8))?;
+            Ok(DynTensor::from(out).with_rank(kept))
+        };
+        self.add(R::NAME, kernel::<T, D>(&[Class::Tensor, Class::Axes], run));
+    }
+
+    fn others(&mut self) {
+        self.floats::<f16>();
+        self.floats::<bf16>();
+        self.comparables::<i8>();
+        self.comparables::<i16>();
+        self.comparables::<u8>();
+        self.comparables::<u16>();
+        self.comparables::<u32>();
+        self.comparables::<u64>();
+        self.numbers::<Complex<f16>>();
+        self.numbers::<Complex<f32>>();
+        self.numbers::<Complex<f64>>();
+    }
+
+    fn numbers<T: Number>(&mut self) {
+        self.reduction::<Sum, T>(Sum);
+        self.reduction::<Prod, T>(Prod);
+        let run = |arguments: &[Argument<'_>]| match arguments {
+            [Argument::Tensor(x), Argument::Tensor(y)] => matmul::<T, D>(x, y),
+            _ => Err(unlike("matmul", arguments)),
+        };
+        self.add("matmul", kernel::<T, D>(&[Class::Tensor, Class::Tensor], run));
+    }
+
+    fn comparables<T: Comparable>(&mut self) {
+        self.numbers::<T>();
+        self.reduction::<Max, T>(Max);
+        self.reduction::<Min, T>(Min);
+        self.reduction::<ArgMax, T>(ArgMax);
+        self.reduction::<ArgMin, T>(ArgMin);
+    }
+
+    fn floats<T: Float>(&mut self) {
+        self.comparables::<T>();
+        self.reduction::<Mean, T>(Mean);
+        self.reduction::<Var, T>(Var);
+        self.reduction::<SampleVar, T>(SampleVar);
+        self.reduction::<LogSumExp, T>(LogSumExp);
+    }
+}
+
+impl<D: Device, const ALL: bool> Visit for Fill<'_, D, ALL> {
+    fn unary<F: Op<(T,)>, T: Element>(&mut self, operator: F) {
+        if const { ALL || is_common(T::DTYPE) } {
+            self.one::<F, T>(operator);
+        }
+    }
+    fn binary<F: Op<(T, T)>, T: Element>(&mut self, operator: F) {
+        if const { ALL || is_common(T::DTYPE) } {
+            self.two::<F, T>(operator);
+        }
+    }
+}
+
+/// The product of vectors, matrices or stacks of them, whose ranks stretch.
+fn matmul<T: Number, D: Device>(x: &DynTensor, y: &DynTensor) -> Result<DynTensor> {
+    let op = "matmul";
+    if (x.rank(), y.rank()) == (2, 2) {
+        return Ok(x.downcast_ref::<T, 2, D>()?.matmul(y.downcast_ref::<T, 2, D>()?)?.into());
+    }
+    let (m, n) = (x.rank() == 1, y.rank() == 1);
+    if x.rank() == 0 || y.rank() == 0 || x.rank() > 4 || y.rank() > 4 {
+        return Err(Error::Type { op, expected: "tensors of 1 to 4 axes".into(), found: text(format_args!("{x:?} and {y:?}")) });
+    }
+    let (left, right) = (if m { x.inserted(0)? } else { x.share_data() }, if n { y.inserted(1)? } else { y.share_data() });
+    let at_4 = |tensor: &DynTensor| -> Result<DynTensor> {
+        let mut tensor = tensor.share_data();
+        while tensor.rank() < 4 {
+            tensor = tensor.inserted(0)?;
+        }
+        Ok(tensor)
+    };
+    let (left4, right4) = (at_4(&left)?, at_4(&right)?);
+    let product: DynTensor = left4.downcast_ref::<T, 4, D>()?.matmul(right4.downcast_ref::<T, 4, D>()?)?.into();
+    let mut product = product.with_rank(left.rank().max(right.rank()));
+    if n {
+        product = product.removed(product.rank() - 1)?;
+    }
+    if m { product.removed(product.rank() - 1 - usize::from(!n)) } else { Ok(product) }
+}
+
+/// Whether an element is one of those that are used most.
+const fn is_common(dtype: DType) -> bool {
+    matches!(dtype, DType::F32 | DType::F64 | DType::I32 | DType::I64)
+}
+
+/// The key of dense tensors on a device, found as those of tensors are.
+fn key_of<D: Device>(device: &D) -> Result<DispatchKey> {
+    let keys = DynTensor::empty(DType::F32, &[0], device)?.key_set();
+    keys.highest().ok_or_else(|| Error::Value { op: "dispatch", what: "a device without a key".into() })
+}
+
+impl Dispatcher {
+    /// The crate's elementwise operators, reductions and matrix products, for f32, f64, i32 and i64.
+    ///
+    /// # Cost
+    /// The kernels of all of them are compiled in the crate that calls this.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn with_arithmetic<D: Device + Default>() -> Result<Dispatcher> {
+        Self::filled::<D, false>(&D::default())
+    }
+
+    /// Every elementwise operator of the crate, for every element that it takes, and reductions and matrix products.
+    ///
+    /// # Cost
+    /// The kernels of all operators are compiled in the crate that calls this: minutes.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn with_all_operators<D: Device>(device: &D) -> Result<Dispatcher> {
+        Self::filled::<D, true>(device)
+    }
+
+    fn filled<D: Device, const ALL: bool>(device: &D) -> Result<Dispatcher> {
+        let mut dispatcher = Dispatcher::new();
+        let key = key_of(device)?;
+        let mut fill = Fill::<D, ALL> { dispatcher: &mut dispatcher, key, result: Ok(()), device: PhantomData };
+        crate::ops::each_operator(&mut fill);
+        fill.floats::<f32>();
+        fill.floats::<f64>();
+        fill.comparables::<i32>();
+        fill.comparables::<i64>();
+        if const { ALL } {
+            fill.others();
+        }
+        fill.result?;
+        dispatcher.fallback(DispatchKey::Conjugate, |call, arguments| with_tensors(arguments, DynTensor::resolved::<D>, |x| call.below(x)));
+        dispatcher.fallback(DispatchKey::Negative, |call, arguments| with_tensors(arguments, DynTensor::resolved::<D>, |x| call.below(x)));
+        dispatcher.fallback(DispatchKey::Named, named);
+        dispatcher.register("matmul", DispatchKey::Named, Kernel::boxed(&[Class::Tensor, Class::Tensor], named_matmul))?;
+        Ok(dispatcher)
+    }
+}
+
+/// Calls with other tensors in the places of these.
+fn with_tensors(
+    arguments: &[Argument<'_>],
+    change: impl Fn(&DynTensor) -> Result<DynTensor>,
+    call: impl FnOnce(&[Argument<'_>]) -> Result<DynTensor>,
+) -> Result<DynTensor> {
+    let changed: Vec<Option<DynTensor>> = arguments.iter().map(|x| x.tensor().map(&change).transpose()).collect::<Result<_>>()?;
+    let others: Vec<Argument<'_>> =
+        changed.iter().zip(arguments).map(|(new, &old)| new.as_ref().map_or(old, Argument::Tensor)).collect();
+    call(&others)
+}
+
+fn without_names(x: &DynTensor) -> Result<DynTensor> {
+    x.share_data().with_names(&[])
+}
+
+/// Names of results: those of one operand, without the axes that go; of two operands those of both, which must agree.
+fn named(call: &Call<'_>, arguments: &[Argument<'_>]) -> Result<DynTensor> {
+    let gone = arguments.iter().find_map(|x| if let Argument::Axes(axes) = x { Some(*axes) } else { None }).unwrap_or_default();
+    let tensors: Vec<&DynTensor> = arguments.iter().filter_map(Argument::tensor).collect();
+    let names: Vec<String> = match tensors[..] {
+        [x] => x.names().iter().enumerate().filter(|(axis, _)| !gone.contains(axis)).map(|(_, name)| name.clone()).collect(),
+        [x, y] => DynTensor::joint_names("names", x, y)?,
+        _ => Vec::new(),
+    };
+    let result = with_tensors(arguments, without_names, |x| call.below(x))?;
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    if names.len() == result.rank() { result.with_names(&names) } else { Ok(result) }
+}
+
+/// The rows' name of the left matrix, the columns' of the right; the axes summed over must agree, as a stack's must.
+fn named_matmul(call: &Call<'_>, arguments: &[Argument<'_>]) -> Result<DynTensor> {
+    let [Some(x), Some(y)] = [0, 1].map(|at: usize| arguments.get(at).and_then(Argument::tensor)) else {
+        return Err(unlike("matmul", arguments));
+    };
+    let name = |x: &DynTensor, axis: usize| x.names().get(axis).cloned().unwrap_or_default();
+    let (inner, other) = (name(x, x.rank().saturating_sub(1)), name(y, y.rank().saturating_sub(2)));
+    if !inner.is_empty() && !other.is_empty() && inner != other {
+        return Err(Error::Value { op: "matmul", what: text(format_args!("axis {inner:?} of {:?} meets axis {other:?} of {:?}", x.names(), y.names())) });
+    }
+    let result = with_tensors(arguments, without_names, |x| call.below(x))?;
+    let stack = result.rank().saturating_sub(usize::from(x.rank() > 1) + usize::from(y.rank() > 1)).min(MAX_RANK);
+    let mut names: Vec<String> = (0..stack).map(|axis| if x.rank() >= y.rank() { name(x, axis) } else { name(y, axis) }).collect();
+    names.extend((x.rank() > 1).then(|| name(x, x.rank() - 2)));
+    names.extend((y.rank() > 1).then(|| name(y, y.rank() - 1)));
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    result.with_names(&names)
+}

@@ -1,0 +1,386 @@
+//! Quantised tensors: integers that stand for real numbers, `real = (stored − zero point) · scale`.
+//!
+//! Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+
+use crate::device::Device;
+use crate::dim::{All, Dim};
+use crate::element::{Compute, Element, QInt8, QInt32, QUInt8, Whole, Wider};
+use crate::error::{Error, Result, text};
+use crate::expr::apply;
+use crate::kernel::Op;
+use crate::ops::{Arithmetic, Cast, Reductions};
+use crate::rank::Matmul;
+use crate::scalar::{Lane, Lanes};
+use crate::tensor::Tensor;
+use std::marker::PhantomData;
+
+/// An element that stands for a real number: [`QInt8`], [`QUInt8`], [`QInt32`].
+pub trait Quantised: Element {
+    /// The integer that is stored.
+    type Int: Whole;
+    /// The smallest stored integer.
+    const LOW: i64;
+    /// The largest.
+    const HIGH: i64;
+}
+macro_rules! quantised {
+    ($($q:ty: $int:ident;)*) => { $(
+        impl Quantised for $q {
+            type Int = $int;
+            const LOW: i64 = $int::MIN as i64;
+            const HIGH: i64 = $int::MAX as i64;
+        }
+    )* };
+}
+quantised! {
+    QInt8: i8;
+    QUInt8: u8;
+    QInt32: i32;
+}
+
+/// How integers stand for real numbers: PyTorch's five schemes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scheme {
+    /// One scale, one zero point.
+    PerTensorAffine,
+    /// One scale; 0 stands for 0.
+    PerTensorSymmetric,
+    /// A scale and a zero point for each position of one axis.
+    PerChannelAffine,
+    /// A scale for each position of one axis; 0 stands for 0.
+    PerChannelSymmetric,
+    /// A scale and a zero point that is itself a real number, for each position of one axis.
+    PerChannelAffineFloat,
+}
+
+/// A scheme with its numbers.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Quantisation {
+    scheme: Scheme,
+    axis: Option<usize>,
+    scales: Vec<f32>,
+    zero_points: Vec<f64>,
+}
+
+fn refuse(what: std::fmt::Arguments<'_>) -> Error {
+    Error::Value { op: "quantisation", what: text(what) }
+}
+
+impl Quantisation {
+    fn new(scheme: Scheme, axis: Option<usize>, scales: &[f32], zero_points: Vec<f64>) -> Result<Self> {
+        if let Some(scale) = scales.iter().find(|scale| !(scale.is_finite() && **scale > 0.0)) {
+            return Err(refuse(format_args!("the scale {scale} is not positive and finite")));
+        }
+        if scales.len() != zero_points.len() || zero_points.iter().any(|zero| !zero.is_finite()) {
+            return Err(refuse(format_args!("{} scales and the zero points {zero_points:?}", scales.len())));
+        }
+        Ok(Quantisation { scheme, axis, scales: scales.into(), zero_points })
+    }
+
+    /// One scale and one zero point.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for a scale that is not positive and finite; so below.
+    pub fn per_tensor(scale: f32, zero_point: i64) -> Result<Self> {
+        Self::new(Scheme::PerTensorAffine, None, &[scale], vec![zero_point as f64])
+    }
+    /// One scale; 0 stands for 0.
+    ///
+    /// # Errors
+    /// As [`Quantisation::per_tensor`].
+    pub fn per_tensor_symmetric(scale: f32) -> Result<Self> {
+        Self::new(Scheme::PerTensorSymmetric, None, &[scale], vec![0.0])
+    }
+    /// A scale and a zero point for each position of `axis`.
+    ///
+    /// # Errors
+    /// As [`Quantisation::per_tensor`], and when there are not as many of both.
+    pub fn per_channel(axis: usize, scales: &[f32], zero_points: &[i64]) -> Result<Self> {
+        Self::new(Scheme::PerChannelAffine, Some(axis), scales, zero_points.iter().map(|&zero| zero as f64).collect())
+    }
+    /// A scale for each position of `axis`; 0 stands for 0.
+    ///
+    /// # Errors
+    /// As [`Quantisation::per_tensor`].
+    pub fn per_channel_symmetric(axis: usize, scales: &[f32]) -> Result<Self> {
+        Self::new(Scheme::PerChannelSymmetric, Some(axis), scales, vec![0.0; scales.len()])
+    }
+    /// A scale and a real zero point for each position of `axis`.
+    ///
+    /// # Errors
+    /// As [`Quantisation::per_channel`].
+    pub fn per_channel_float(axis: usize, scales: &[f32], zero_points: &[f32]) -> Result<Self> {
+        Self::new(Scheme::PerChannelAffineFloat, Some(axis), scales, zero_points.iter().map(|&zero| zero.into()).collect())
+    }
+
+    /// The affine scheme whose integers reach from the smallest of some numbers, or 0, to the largest, or 0.
+    ///
+    /// # Errors
+    /// [`Error::Value`] when one of them is not finite; those of the reduction.
+    ///
+    /// # Source
+    /// ONNX, `DynamicQuantizeLinear`.
+    pub fn spanning<Q: Quantised, const RANK: usize, D: Device>(x: &Tensor<f32, RANK, D>) -> Result<Self> {
+        let (low, high) = if x.is_empty() { (0.0, 0.0) } else { (x.min(All)?.item()?.min(0.0), x.max(All)?.item()?.max(0.0)) };
+        let scale = (high - low) / (Q::HIGH - Q::LOW) as f32;
+        if scale == 0.0 {
+            return Self::per_tensor(1.0, 0.clamp(Q::LOW, Q::HIGH));
+        }
+        let zero = Q::LOW as f32 - low / scale;
+        Self::per_tensor(scale, zero.clamp(Q::LOW as f32, Q::HIGH as f32).round_ties_even() as i64)
+    }
+
+    /// The scheme.
+    pub fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+    /// The axis along which scales differ.
+    pub fn axis(&self) -> Option<usize> {
+        self.axis
+    }
+    /// One scale, or one for each position of the axis.
+    pub fn scales(&self) -> &[f32] {
+        &self.scales
+    }
+    /// One zero point, or one for each position of the axis; whole numbers but in the scheme of floats.
+    pub fn zero_points(&self) -> &[f64] {
+        &self.zero_points
+    }
+
+    fn is_float(&self) -> bool {
+        self.scheme == Scheme::PerChannelAffineFloat
+    }
+
+    /// Whether it fits tensors of a size and an element.
+    fn fits<Q: Quantised>(&self, size: &[usize]) -> Result<()> {
+        if let Some(axis) = self.axis
+            && size.get(axis) != Some(&self.scales.len())
+        {
+            return Err(refuse(format_args!("{} scales along axis {axis} of sizes {size:?}", self.scales.len())));
+        }
+        let outside = |zero: &&f64| !self.is_float() && !(Q::LOW as f64..=Q::HIGH as f64).contains(*zero);
+        match self.zero_points.iter().find(outside) {
+            Some(zero) => Err(refuse(format_args!("the zero point {zero} is not in {}..={}", Q::LOW, Q::HIGH))),
+            None => Ok(()),
+        }
+    }
+
+    /// Scales and zero points as tensors that stretch over one of rank `RANK`.
+    fn operands<const RANK: usize, D: Device>(&self, device: &D) -> Result<(Tensor<f32, RANK, D>, Tensor<f64, RANK, D>)> {
+        let mut size = [1; RANK];
+        if let Some(axis) = self.axis {
+            size[axis] = self.scales.len();
+        }
+        Ok((Tensor::from_slice(&self.scales, size, device)?, Tensor::from_slice(&self.zero_points, size, device)?))
+    }
+}
+
+/// `saturate(round(x / scale) + zero)`, ties to even; a real zero point is added before rounding. NaN is the zero point.
+#[derive(Clone, Copy)]
+struct Store<Q, const FLOAT_ZERO: bool>(PhantomData<fn() -> Q>);
+impl<Q: Quantised, const FLOAT_ZERO: bool> Op<(f32, f32, f64)> for Store<Q, FLOAT_ZERO> {
+    const NAME: &'static str = "quantise";
+    type Out = Q::Int;
+    #[inline(always)]
+    fn call<L: Lanes>((x, scale, zero): (Lane<L, f32>, Lane<L, f32>, Lane<L, f64>)) -> Lane<L, Compute<Q::Int>> {
+        let steps = (x / scale).cast::<f64>();
+        let steps = steps.is_nan().select(0.0, steps);
+        let stored = if FLOAT_ZERO { (steps + zero).round() } else { steps.round() + zero };
+        stored.clamp(Lane::literal(Q::LOW as f64), Lane::literal(Q::HIGH as f64)).cast()
+    }
+}
+
+/// `(stored − zero) · scale`.
+#[derive(Clone, Copy)]
+struct Load<Q>(PhantomData<fn() -> Q>);
+impl<Q: Quantised> Op<(Q::Int, f32, f64)> for Load<Q> {
+    const NAME: &'static str = "dequantise";
+    type Out = f32;
+    #[inline(always)]
+    fn call<L: Lanes>((x, scale, zero): (Lane<L, Compute<Q::Int>>, Lane<L, f32>, Lane<L, f64>)) -> Lane<L, f32> {
+        (x.cast::<f64>() - zero).cast::<f32>() * scale
+    }
+}
+
+/// A sum of products to an integer of the result: `saturate(round(sum · factor) + zero)`, in f64.
+#[derive(Clone, Copy)]
+struct Rescale<Q>(PhantomData<fn() -> Q>);
+impl<Q: Quantised> Op<(i32, f64, f64)> for Rescale<Q> {
+    const NAME: &'static str = "requantise";
+    type Out = Q::Int;
+    #[inline(always)]
+    fn call<L: Lanes>((sum, factor, zero): (Lane<L, i32>, Lane<L, f64>, Lane<L, f64>)) -> Lane<L, Compute<Q::Int>> {
+        ((sum.cast::<f64>() * factor).round() + zero).clamp(Lane::literal(Q::LOW as f64), Lane::literal(Q::HIGH as f64)).cast()
+    }
+}
+
+/// A tensor of integers `Q` that stand for real numbers. Caffe2's int8 tensor is the per-tensor case.
+///
+/// # Examples
+/// ```
+/// use rankform::prelude::*;
+/// use rankform::{QUInt8, quantised::{Quantisation, QuantizedTensor}};
+/// let x = Tensor::from([-1.0_f32, 0.0, 0.26, 300.0]);
+/// let q = QuantizedTensor::<QUInt8, 1>::quantise(&x, Quantisation::per_tensor(0.5, 10)?)?;
+/// assert_eq!(q.int_repr().to_vec()?, [8, 10, 11, 255]); // 300 is more than there is
+/// assert_eq!(q.dequantise()?.to_vec()?, [-1.0, 0.0, 0.5, 122.5]);
+/// # Ok::<(), rankform::Error>(())
+/// ```
+pub struct QuantizedTensor<Q: Quantised, const RANK: usize, D: Device = crate::device::Cpu> {
+    /// The scheme fits these sizes and integers.
+    values: Tensor<Q::Int, RANK, D>,
+    quantisation: Quantisation,
+}
+
+impl<Q: Quantised, const RANK: usize, D: Device> QuantizedTensor<Q, RANK, D> {
+    /// The nearest integers, ties to even; what is beyond them saturates, and NaN is the zero point.
+    ///
+    /// # Errors
+    /// [`Error::Value`] when the scheme does not fit the sizes or the integers; those of operators.
+    pub fn quantise(x: &Tensor<f32, RANK, D>, quantisation: Quantisation) -> Result<Self> {
+        quantisation.fits::<Q>(&x.size().0)?;
+        let (scale, zero) = quantisation.operands(x.device())?;
+        let values = match quantisation.is_float() {
+            true => apply(Store::<Q, true>(PhantomData), (x, &scale, &zero))?,
+            false => apply(Store::<Q, false>(PhantomData), (x, &scale, &zero))?,
+        };
+        Ok(QuantizedTensor { values, quantisation })
+    }
+
+    /// Of integers that stand for real numbers already.
+    ///
+    /// # Errors
+    /// [`Error::Value`] when the scheme does not fit them.
+    pub fn from_integers(values: Tensor<Q::Int, RANK, D>, quantisation: Quantisation) -> Result<Self> {
+        quantisation.fits::<Q>(&values.size().0)?;
+        Ok(QuantizedTensor { values, quantisation })
+    }
+
+    /// The real numbers.
+    ///
+    /// # Errors
+    /// Those of operators.
+    pub fn dequantise(&self) -> Result<Tensor<f32, RANK, D>> {
+        let (scale, zero) = self.quantisation.operands(self.values.device())?;
+        apply(Load::<Q>(PhantomData), (&self.values, &scale, &zero))
+    }
+
+    /// The same real numbers by another scheme or other integers, as near as they come.
+    ///
+    /// # Errors
+    /// As [`QuantizedTensor::quantise`].
+    pub fn requantise<P: Quantised>(&self, quantisation: Quantisation) -> Result<QuantizedTensor<P, RANK, D>> {
+        QuantizedTensor::quantise(&self.dequantise()?, quantisation)
+    }
+
+    /// The sum, by a scheme of its own: of the real numbers, saturating. Sizes of 1 stretch.
+    ///
+    /// # Errors
+    /// As [`QuantizedTensor::quantise`].
+    pub fn add(&self, other: &Self, quantisation: Quantisation) -> Result<Self> {
+        Self::quantise(&self.dequantise()?.add(&other.dequantise()?)?, quantisation)
+    }
+
+    /// The product, by a scheme of its own: of the real numbers, saturating. Sizes of 1 stretch.
+    ///
+    /// # Errors
+    /// As [`QuantizedTensor::quantise`].
+    pub fn mul(&self, other: &Self, quantisation: Quantisation) -> Result<Self> {
+        Self::quantise(&self.dequantise()?.mul(&other.dequantise()?)?, quantisation)
+    }
+
+    /// The integers that are stored.
+    pub fn int_repr(&self) -> &Tensor<Q::Int, RANK, D> {
+        &self.values
+    }
+    /// How they stand for real numbers.
+    pub fn quantisation(&self) -> &Quantisation {
+        &self.quantisation
+    }
+    /// Sizes.
+    pub fn size(&self) -> Dim<RANK> {
+        self.values.size()
+    }
+
+    /// `Σ (a − zero_a) · (b − zero_b)`, exactly: the matrix product of the integers that are meant, before scales.
+    ///
+    /// The product of the stored integers runs in the processor's dot products where it has them; zero points are taken off
+    /// afterwards, by the sums of rows and columns.
+    ///
+    /// # Shapes
+    /// `[.., m, k] · [.., k, n] → [.., m, n]`, for ranks 2 to 4. Zero points may differ along `m` on the left and along `n` on
+    /// the right.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::matmul`]; [`Error::Value`] for zero points along another axis, or that are no whole numbers, and for
+    /// `k` above 32768, where a sum may be more than an i32 holds.
+    pub fn matmul_integer<R: Quantised>(&self, other: &QuantizedTensor<R, RANK, D>) -> Result<Tensor<i32, RANK, D>>
+    where
+        R::Int: Wider<Q::Int>,
+        Dim<RANK>: Matmul<Dim<RANK>, Output = Dim<RANK>>,
+    {
+        let (left, right) = (&self.quantisation, &other.quantisation);
+        let beside = |quantisation: &Quantisation, axis: usize| quantisation.axis.is_none_or(|own| own == axis) && !quantisation.is_float();
+        let k = self.size().0[RANK - 1];
+        if !beside(left, RANK - 2) || !beside(right, RANK - 1) || k > 1 << 15 {
+            return Err(refuse(format_args!("no product of {left:?} and {right:?} along {k} terms")));
+        }
+        let device = self.values.device();
+        let mut sum: Tensor<i32, RANK, D> = self.values.matmul_wide(&other.values)?.cast()?;
+        let zeros = |quantisation: &Quantisation| -> Result<Tensor<i32, RANK, D>> { quantisation.operands(device)?.1.cast() };
+        let has = |quantisation: &Quantisation| quantisation.zero_points.iter().any(|&zero| zero != 0.0);
+        let (zero_a, zero_b) = (zeros(left)?, zeros(right)?);
+        let mut size = [1; RANK];
+        size[RANK - 1] = k;
+        let ones = Tensor::<i32, RANK, D>::ones(size, device)?;
+        if has(right) {
+            // Σ a · zero_b: the rows' sums, as a column.
+            size.swap(RANK - 2, RANK - 1);
+            let rows = self.values.cast::<i32>()?.matmul(&Tensor::<i32, RANK, D>::ones(size, device)?)?;
+            sum = sum.sub(&rows.mul(&zero_b)?)?;
+        }
+        if has(left) {
+            // zero_a · Σ (b − zero_b): the columns' sums, as a row.
+            let columns = ones.matmul(&other.values.cast::<i32>()?.sub(&zero_b)?)?;
+            sum = sum.sub(&columns.mul(&zero_a)?)?;
+        }
+        Ok(sum)
+    }
+
+    /// The matrix product, by a scheme of its own, per tensor: integers are summed, scaled once, and saturate.
+    ///
+    /// # Errors
+    /// Those of [`QuantizedTensor::matmul_integer`]; [`Error::Value`] for a scheme per channel.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::{QInt8, quantised::{Quantisation, QuantizedTensor}};
+    /// let a = Tensor::from([[1.0_f32, -2.0], [0.5, 3.0]]);
+    /// let qa = QuantizedTensor::<QInt8, 2>::quantise(&a, Quantisation::per_tensor(0.25, 3)?)?;
+    /// let qy: QuantizedTensor<QInt8, 2> = qa.matmul(&qa, Quantisation::per_tensor(0.5, -7)?)?;
+    /// assert_eq!(qy.dequantise()?, a.matmul(&a)?); // every number is a multiple of 0.5 here
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn matmul<R: Quantised, O: Quantised>(
+        &self,
+        other: &QuantizedTensor<R, RANK, D>,
+        quantisation: Quantisation,
+    ) -> Result<QuantizedTensor<O, RANK, D>>
+    where
+        R::Int: Wider<Q::Int>,
+        Dim<RANK>: Matmul<Dim<RANK>, Output = Dim<RANK>>,
+    {
+        if quantisation.axis.is_some() {
+            return Err(refuse(format_args!("a product has one scale and one zero point, not {quantisation:?}")));
+        }
+        let sum = self.matmul_integer(other)?;
+        quantisation.fits::<O>(&sum.size().0)?;
+        let device = self.values.device();
+        let (out, zero) = quantisation.operands::<RANK, D>(device)?;
+        let (left, right) = (self.quantisation.operands::<RANK, D>(device)?.0, other.quantisation.operands::<RANK, D>(device)?.0);
+        let factor = left.cast::<f64>()?.mul(&right.cast::<f64>()?)?.div(&out.cast::<f64>()?)?;
+        let values = apply(Rescale::<O>(PhantomData), (&sum, &factor, &zero))?;
+        Ok(QuantizedTensor { values, quantisation })
+    }
+}

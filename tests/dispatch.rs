@@ -1,0 +1,211 @@
+//! Operators by name on tensors whose types are known at run time.
+
+use num_complex::Complex;
+use rankform::dispatch::{Any, Argument, Class, DispatchKey, DispatchKeySet, Dispatcher, Kernel, View};
+use rankform::prelude::*;
+use rankform::{DType, DynTensor};
+use std::sync::OnceLock;
+
+fn arithmetic() -> &'static Dispatcher {
+    static KEPT: OnceLock<Dispatcher> = OnceLock::new();
+    KEPT.get_or_init(|| Dispatcher::with_arithmetic::<Cpu>().unwrap())
+}
+
+#[track_caller]
+fn call(name: &str, arguments: &[Argument<'_>]) -> DynTensor {
+    arithmetic().call(name, arguments).unwrap()
+}
+
+#[test]
+fn an_operator_by_name_gives_what_the_typed_one_gives() {
+    let x = Tensor::from_vec((0..24).map(|i| i as f32 * 0.5 - 3.0).collect(), [2, 3, 4]).unwrap();
+    let y = Tensor::from_vec((0..12).map(|i| 1.5 - i as f32).collect(), [3, 4]).unwrap();
+    let (dx, dy) = (DynTensor::from(x.share_data()), DynTensor::from(y.share_data()));
+    let typed: [(&str, Tensor<f32, 3>); 4] = [
+        ("add", x.add(y.lift()).unwrap()),
+        ("sub", x.sub(y.lift()).unwrap()),
+        ("mul", x.mul(y.lift()).unwrap()),
+        ("maximum", x.maximum(y.lift()).unwrap()),
+    ];
+    for (name, wanted) in typed {
+        let found = call(name, &[(&dx).into(), (&dy).into()]);
+        assert_eq!(found.downcast_ref::<f32, 3, Cpu>().unwrap().to_vec().unwrap(), wanted.to_vec().unwrap(), "{name}");
+    }
+    let scaled = call("mul", &[(&dx).into(), 2.0.into()]);
+    assert_eq!(scaled.downcast_ref::<f32, 3, Cpu>().unwrap().to_vec().unwrap(), x.mul(2.0).unwrap().to_vec().unwrap());
+    let taken = call("sub", &[1.0.into(), (&dx).into()]);
+    assert_eq!(taken.downcast_ref::<f32, 3, Cpu>().unwrap().to_vec().unwrap()[23], 1.0 - 8.5);
+    let turned = dx.permuted(&[2, 0, 1]).unwrap();
+    let found = call("exp", &[(&turned).into()]);
+    assert_eq!(found.downcast_ref::<f32, 3, Cpu>().unwrap().to_vec().unwrap(), x.permuted([2, 0, 1]).unwrap().exp().unwrap().to_vec().unwrap());
+}
+
+#[test]
+fn reductions_take_any_set_of_axes() {
+    let x = Tensor::from_vec((0..24i64).collect(), [2, 3, 4]).unwrap();
+    let dx = DynTensor::from(x.share_data());
+    let sum = |axes: &[usize]| call("sum", &[(&dx).into(), axes.into()]);
+    assert_eq!(sum(&[1]).downcast::<i64, 2, Cpu>().unwrap(), x.sum(Axis::<1>).unwrap());
+    assert_eq!(sum(&[2, 0]).downcast::<i64, 1, Cpu>().unwrap(), x.sum((Axis::<0>, Axis::<2>)).unwrap());
+    assert_eq!(sum(&[0, 1, 2]).downcast::<i64, 0, Cpu>().unwrap().item().unwrap(), 276);
+    assert_eq!(sum(&[]).downcast::<i64, 3, Cpu>().unwrap(), x);
+    assert_eq!(call("argmax", &[(&dx).into(), (&[1usize][..]).into()]).downcast::<i64, 2, Cpu>().unwrap(), x.argmax(Axis::<1>).unwrap());
+    for (axes, text) in [(&[3usize][..], "sum: axis 3 does not fit sizes [2, 3, 4]"), (&[1, 1], "sum: axis 1 does not fit sizes [2, 3, 4]")] {
+        assert_eq!(arithmetic().call("sum", &[(&dx).into(), axes.into()]).unwrap_err().to_string(), text);
+    }
+}
+
+#[test]
+fn matrix_products_of_every_pair_of_ranks() {
+    let of = |size: &[usize]| {
+        let numel: usize = size.iter().product();
+        DynTensor::from(Tensor::from_vec((0..numel).map(|i| i as f64 - 2.0).collect(), [numel]).unwrap()).reshaped(size).unwrap()
+    };
+    for (left, right, wanted) in [
+        (&[3][..], &[3][..], &[][..]),
+        (&[2, 3], &[3], &[2]),
+        (&[3], &[3, 4], &[4]),
+        (&[2, 3], &[3, 4], &[2, 4]),
+        (&[5, 2, 3], &[3, 4], &[5, 2, 4]),
+        (&[5, 2, 3], &[5, 3, 4], &[5, 2, 4]),
+        (&[2, 5, 2, 3], &[5, 3, 4], &[2, 5, 2, 4]),
+        (&[5, 2, 3], &[3], &[5, 2]),
+    ] {
+        let (x, y) = (of(left), of(right));
+        let out = call("matmul", &[(&x).into(), (&y).into()]);
+        assert_eq!(out.size(), wanted, "{left:?} · {right:?}");
+        // The first element: the first row by the first column.
+        let k = *left.last().unwrap();
+        let step = if right.len() == 1 { 1 } else { right[right.len() - 1] };
+        let first: f64 = (0..k).map(|i| (i as f64 - 2.0) * ((i * step) as f64 - 2.0)).sum();
+        assert_eq!(f64::from_ne_bytes(out.to_bytes().unwrap()[..8].try_into().unwrap()), first, "{left:?} · {right:?}");
+    }
+    let error = arithmetic().call("matmul", &[(&of(&[2, 3])).into(), (&of(&[2, 3])).into()]).unwrap_err();
+    assert_eq!(error.to_string(), "matmul: inner sizes differ: [2, 3] · [2, 3]");
+}
+
+#[test]
+fn what_is_missing_is_said_with_what_there_is() {
+    let (x, y) = (DynTensor::from(Tensor::from([1.0_f32])), DynTensor::from(Tensor::from([1_i32])));
+    let error = arithmetic().call("add", &[(&x).into(), (&y).into()]).unwrap_err().to_string();
+    let (start, there) = ("dispatch: no kernel of add for (f32 of rank 1 on Cpu, i32 of rank 1 on Cpu) with keys {Cpu}; there are: ", "Cpu (f32, f32)");
+    assert!(error.starts_with(start) && error.contains(there), "{error}");
+    let error = arithmetic().call("ad", &[(&x).into()]).unwrap_err().to_string();
+    assert!(error.starts_with("dispatch: no operator \"ad\"; there are: ") && error.contains(" add, "), "{error}");
+    let meta = DynTensor::zeros(DType::F32, &[1], &Meta::new()).unwrap();
+    assert!(arithmetic().call("add", &[(&meta).into(), (&meta).into()]).unwrap_err().to_string().contains("keys {Meta}"));
+    assert!(arithmetic().call("add", &[DynTensor::undefined()].each_ref().map(Argument::from)).unwrap_err().to_string().contains("keys {}"));
+}
+
+#[test]
+fn kernels_stand_by_key_the_highest_first_and_may_call_those_below() {
+    let mut dispatcher = Dispatcher::with_arithmetic::<Cpu>().unwrap();
+    let x = DynTensor::from(Tensor::from([1.0_f32, 2.0]));
+    // A kernel above all others sees the call first, then lets it through.
+    let traced = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let seen = traced.clone();
+    let trace = Kernel::boxed(&[Class::Operand, Class::Operand], move |call, arguments| {
+        assert_eq!(call.name(), "add");
+        seen.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        call.below(arguments)
+    });
+    dispatcher.register("add", DispatchKey::Named, trace).unwrap();
+    let named = x.share_data().with_names(&["row"]).unwrap();
+    assert!(dispatcher.call("add", &[(&named).into(), (&named).into()]).is_ok());
+    assert_eq!(traced.load(std::sync::atomic::Ordering::SeqCst), 1);
+    dispatcher.call("add", &[(&x).into(), (&x).into()]).unwrap();
+    assert_eq!(traced.load(std::sync::atomic::Ordering::SeqCst), 1);
+    // Falling through.
+    dispatcher.fall_through("mul", DispatchKey::Named).unwrap();
+    let out = dispatcher.call("mul", &[(&named).into(), (&named).into()]).unwrap();
+    assert!(out.names().is_empty() && dispatcher.fall_through("no", DispatchKey::Named).is_err());
+    // What is registered must agree with what is there.
+    let one = Kernel::of_one::<View<f32, 1>, _>(|x| x.neg());
+    let error = dispatcher.register("add", DispatchKey::Cpu, one).unwrap_err().to_string();
+    assert_eq!(error, "dispatch: add takes [Operand, Operand], and a kernel (f32 of rank 1) does not");
+    let same = || Kernel::of_one::<View<f32, 1>, _>(|x| x.neg());
+    dispatcher.register("own", DispatchKey::Cpu, same()).unwrap();
+    assert_eq!(dispatcher.register("own", DispatchKey::Cpu, same()).unwrap_err().to_string(), "dispatch: own has a kernel (f32 of rank 1) for Cpu");
+    dispatcher.register("own", DispatchKey::Cpu, Kernel::of_one::<View<f32, 2>, _>(|x| x.exp())).unwrap();
+    dispatcher.register("own", DispatchKey::Cpu, Kernel::of_one::<Any, _>(|x: &DynTensor| x.copy())).unwrap();
+    let out = dispatcher.call("own", &[(&x).into()]).unwrap();
+    assert_eq!(out.downcast::<f32, 1, Cpu>().unwrap().to_vec().unwrap(), [-1.0, -2.0]);
+    assert_eq!(dispatcher.call("own", &[(&DynTensor::from(Tensor::from([true]))).into()]).unwrap().dtype(), DType::Bool);
+}
+
+#[test]
+fn conjugates_and_negatives_are_lazy_and_resolved_on_demand() {
+    let dispatcher = {
+        let mut dispatcher = Dispatcher::with_arithmetic::<Cpu>().unwrap();
+        let product = Kernel::of_two::<View<Complex<f64>, 1>, View<Complex<f64>, 1>, _>(|x, y| x.mul(y));
+        dispatcher.register("product", DispatchKey::Cpu, product).unwrap();
+        dispatcher
+    };
+    let mut dispatcher = dispatcher;
+    let values = [Complex::new(1.0, 2.0), Complex::new(0.0, -1.0)];
+    let x = DynTensor::from(Tensor::from(values));
+    let lazy = x.conjugate().negative().unwrap();
+    assert!(lazy.shares_memory_with(&x) && lazy.is_conjugate() && lazy.is_negative());
+    assert_eq!(lazy.key_set(), DispatchKeySet::of(&[DispatchKey::Cpu, DispatchKey::Conjugate, DispatchKey::Negative]));
+    assert_eq!(lazy.conjugate().negative().unwrap().key_set(), DispatchKeySet::of(&[DispatchKey::Cpu]));
+    // Nobody reads past the marks.
+    assert!(lazy.to_bytes().is_err() && lazy.copy().is_err() && lazy.as_bytes().is_none());
+    assert!(lazy.downcast_ref::<Complex<f64>, 1, Cpu>().unwrap_err().to_string().contains("a lazy view"));
+    let resolved = lazy.resolved::<Cpu>().unwrap().downcast::<Complex<f64>, 1, Cpu>().unwrap();
+    assert_eq!(resolved.to_vec().unwrap(), values.map(|v| -v.conj()));
+    // Views keep the marks, and operators see through them.
+    let second = lazy.ranged(0, 1, 2, 1).unwrap();
+    let out = dispatcher.call("product", &[(&second).into(), (&second).into()]).unwrap();
+    assert_eq!(out.downcast::<Complex<f64>, 1, Cpu>().unwrap().to_vec().unwrap(), [Complex::new(-1.0, 0.0)]);
+    // A kernel of the key itself is asked first: the conjugate of a product needs no resolving.
+    dispatcher.register("flag", DispatchKey::Conjugate, Kernel::of_one::<Any, _>(|x: &DynTensor| Ok::<_, Error>(x.conjugate()))).unwrap();
+    assert!(dispatcher.call("flag", &[(&x.conjugate()).into()]).unwrap().shares_memory_with(&x));
+    let real = DynTensor::from(Tensor::from([1.0_f32]));
+    assert!(!real.conjugate().is_conjugate() && DynTensor::from(Tensor::from([true])).negative().is_err());
+}
+
+#[test]
+fn casts_at_run_time_are_the_typed_ones() {
+    for from in DType::ALL {
+        let x = DynTensor::from(Tensor::from([0.0, 1.0, -1.0, 300.7, 1e10, f64::NAN])).cast::<Cpu>(*from).unwrap();
+        for to in DType::ALL {
+            struct Typed<'a>(&'a DynTensor, DType);
+            impl rankform::dynamic::ElementVisitor for Typed<'_> {
+                type Output = Vec<u8>;
+                fn visit<T: Element>(self) -> Vec<u8> {
+                    struct To<'a, T>(&'a DynTensor, std::marker::PhantomData<T>);
+                    impl<T: Element> rankform::dynamic::ElementVisitor for To<'_, T> {
+                        type Output = Vec<u8>;
+                        fn visit<U: Element>(self) -> Vec<u8> {
+                            DynTensor::from(self.0.downcast_ref::<T, 1, Cpu>().unwrap().cast::<U>().unwrap()).to_bytes().unwrap()
+                        }
+                    }
+                    self.1.visit(To::<T>(self.0, std::marker::PhantomData))
+                }
+            }
+            let wanted = x.dtype().visit(Typed(&x, *to));
+            assert_eq!(x.cast::<Cpu>(*to).unwrap().to_bytes().unwrap(), wanted, "{from} to {to}");
+        }
+    }
+}
+
+#[test]
+fn names_of_axes_are_checked_and_go_on() {
+    let of = |size: &[usize], names: &[&str]| DynTensor::zeros(DType::F32, size, &Cpu).unwrap().with_names(names).unwrap();
+    let (images, weights) = (of(&[2, 3, 4], &["batch", "row", "column"]), of(&[4], &["column"]));
+    let sum = call("add", &[(&images).into(), (&weights).into()]);
+    assert_eq!(sum.names(), ["batch", "row", "column"]);
+    let error = arithmetic().call("add", &[(&images).into(), (&of(&[4], &["row"])).into()]).unwrap_err();
+    assert_eq!(error.to_string(), "names: axis \"column\" of [\"batch\", \"row\", \"column\"] meets axis \"row\" of [\"row\"]");
+    let total = call("sum", &[(&images).into(), (&[images.axis("row").unwrap()][..]).into()]);
+    assert_eq!((total.names(), total.size()), (&["batch".to_string(), "column".into()][..], &[2, 4][..]));
+    let product = call("matmul", &[(&images).into(), (&of(&[4, 5], &["column", "unit"])).into()]);
+    assert_eq!(product.names(), ["batch", "row", "unit"]);
+    assert!(arithmetic().call("matmul", &[(&images).into(), (&of(&[4, 5], &["unit", "column"])).into()]).is_err());
+    let turned = images.permuted(&[2, 0, 1]).unwrap();
+    assert_eq!((turned.names(), images.at(1, 0).unwrap().names()), (&["column".to_string(), "batch".into(), "row".into()][..], &["batch".to_string(), "column".into()][..]));
+    assert_eq!(images.align_to(&["column", "channel", "row", "batch"]).unwrap().size(), [4, 1, 3, 2]);
+    assert!(images.align_to(&["row", "batch"]).is_err() && of(&[2], &[]).align_to(&["a"]).is_err());
+    assert!(DynTensor::zeros(DType::F32, &[2, 2], &Cpu).unwrap().with_names(&["a", "a"]).is_err());
+    assert!(!of(&[1], &[]).has_extra() && images.has_extra());
+}
