@@ -50,7 +50,10 @@
 //! | [`expr`] | operands and lazy expressions |
 //! | [`ops`] | which operators exist |
 //! | [`quantised`] | [`QuantizedTensor`](quantised::QuantizedTensor): integers that stand for real numbers |
+//! | [`sparse`] | [`SparseTensor`](sparse::SparseTensor): elements with their indices, rows as runs |
 //! | [`dynamic`] | [`DynTensor`]: element, rank and device known at run time |
+//! | [`symbolic`] | sizes that are expressions of names |
+//! | [`registry`] | PyTorch's tensor types by name |
 //! | [`dispatch`] | operators by name on [`DynTensor`]s |
 //! | [`check`] | a device beside the CPU, for those who write one |
 //!
@@ -73,8 +76,11 @@ pub mod layout;
 pub mod ops;
 pub mod quantised;
 pub mod rank;
+pub mod registry;
 pub mod scalar;
 mod shared;
+pub mod sparse;
+pub mod symbolic;
 pub mod tensor;
 
 pub use allocation::{Allocation, ResizePolicy};
@@ -90,7 +96,9 @@ pub use element::{
 pub use error::{Error, Result};
 pub use layout::{Layout, MemoryFormat};
 pub use rank::NewAxis;
+pub use quantised::QuantizedTensor;
 pub use scalar::{Lane, Lanes};
+pub use sparse::SparseTensor;
 pub use tensor::{Metadata, Tensor, TensorView, TensorViewMut};
 
 /// Everything that ordinary code uses: `use rankform::prelude::*;`

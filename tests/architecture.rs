@@ -27,7 +27,10 @@ const ORDER: &[&str] = &[
     "expr",
     "ops",
     "quantised",
+    "sparse",
+    "symbolic",
     "dynamic",
+    "registry",
     "dispatch",
     "check",
     "prelude",
@@ -83,6 +86,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/device/mod.rs", "the trait: addresses that only the device may follow"),
     ("src/dynamic/create.rs", "memory from outside and from bytes"),
     ("src/dynamic/memory.rs", "handles on memory whose device is known at run time"),
+    ("src/dynamic/raw.rs", "handles as pointers, for other languages"),
     ("src/dynamic/tensor.rs", "the invariants of a tensor whose types are known at run time"),
     ("src/dynamic/views.rs", "other axes over the same memory"),
     ("src/element/narrow.rs", "which bytes are valid elements"),
@@ -719,7 +723,7 @@ fn the_table_of_parity_names_items_and_tests_that_exist_and_leaves_none_out() {
     let design = read("DESIGN.md");
     let tables = design.split("## Where each ability of the ancestors is").nth(1).expect("the section with the tables");
     let (files, table) = (sources("src"), rows(tables));
-    let known: BTreeSet<String> = ["paddle", "caffe2", "c10"]
+    let known: BTreeSet<String> = ["paddle", "caffe2", "c10", "torch"]
         .iter()
         .flat_map(|from| {
             let path = format!("tests/parity_{from}.rs");

@@ -553,3 +553,100 @@ fn a_device_says_in_its_own_words_why_data_cannot_be_reached() {
     }
     assert_eq!((x.size(), x.transposed().is_contiguous()), (dim![2, 2], false), "metadata needs no data");
 }
+
+#[test]
+fn the_dispatch_key_set_says_which_kernel_runs() {
+    use rankform::dispatch::{DispatchKey, DispatchKeySet};
+    use rankform::{DType, DynTensor};
+    let keys = |keys: &[DispatchKey]| DispatchKeySet::of(keys);
+    let x = DynTensor::from(Tensor::from([num_complex::Complex::new(1.0_f32, 2.0)]));
+    assert_eq!(x.key_set(), keys(&[DispatchKey::Cpu]));
+    let named = x.conjugate().negative().unwrap().with_names(&["row"]).unwrap();
+    assert_eq!(named.key_set(), keys(&[DispatchKey::Negative, DispatchKey::Named, DispatchKey::Conjugate, DispatchKey::Cpu]));
+    assert_eq!(named.key_set().to_string(), "{Negative, Conjugate, Named, Cpu}");
+    assert_eq!(DynTensor::zeros(DType::QI8, &[1], &Cpu).unwrap().key_set(), keys(&[DispatchKey::QuantizedCpu]));
+    assert_eq!(DynTensor::zeros(DType::F32, &[1], &Meta::new()).unwrap().key_set(), keys(&[DispatchKey::Meta]));
+    assert_eq!(DynTensor::undefined().key_set(), DispatchKeySet::EMPTY);
+    // 64 bits: the highest decides, and sets are combined.
+    let all = keys(&DispatchKey::ALL);
+    assert_eq!((all.iter().count(), all.highest(), all.bits()), (16, Some(DispatchKey::AutogradOther), 0xffff));
+    assert!(all.iter().zip(all.iter().skip(1)).all(|(higher, lower)| higher > lower));
+    assert_eq!(keys(&[DispatchKey::Cpu]).union(keys(&[DispatchKey::Meta])).without(DispatchKey::Meta), keys(&[DispatchKey::Cpu]));
+}
+
+#[test]
+fn extra_metadata_is_kept_in_a_box_of_its_own() {
+    use rankform::symbolic::{Bindings, Extent};
+    use rankform::{DType, DynTensor};
+    let plain = DynTensor::zeros(DType::F32, &[2, 6], &Cpu).unwrap();
+    assert!(!plain.has_extra());
+    // Names go with their axes.
+    let named = plain.share_data().with_names(&["batch", "feature"]).unwrap();
+    assert!(named.has_extra() && !plain.has_extra());
+    assert_eq!(named.transposed(0, 1).unwrap().names(), ["feature", "batch"]);
+    assert_eq!(named.align_to(&["feature", "time", "batch"]).unwrap().size(), [6, 1, 2]);
+    // Symbolic sizes are solved when a tensor is bound.
+    let (batch, width) = (Extent::named("batch"), Extent::named("width"));
+    let traced = plain.share_data().with_symbolic_sizes(vec![batch.clone(), width.clone() * batch.clone()]).unwrap();
+    let mut sizes = Bindings::default();
+    traced.bind(&DynTensor::zeros(DType::F32, &[4, 20], &Cpu).unwrap(), &mut sizes).unwrap();
+    assert_eq!((sizes.get("batch"), sizes.get("width"), traced.symbolic_sizes().len()), (Some(4), Some(5), 2));
+    let wrong = traced.bind(&DynTensor::zeros(DType::F32, &[3, 20], &Cpu).unwrap(), &mut sizes).unwrap_err();
+    assert_eq!(wrong.to_string(), "bind: batch is 4, and axis 0 of sizes [3, 20] makes it 3");
+    let odd = |extents: &[Extent], found: &[usize]| Bindings::default().bind(extents, found).unwrap_err().to_string();
+    assert_eq!(odd(&[batch.clone() * 2], &[5]), "bind: (batch * 2) cannot be 5");
+    assert_eq!(odd(&[batch.clone() + width.clone()], &[5]), "bind: (batch + width) leaves several names open");
+    assert_eq!(odd(&[batch.clone() / 3 - 1], &[]), "bind: 1 symbolic sizes for sizes []");
+    let mut solved = Bindings::default();
+    solved.bind(&[(batch.clone() - 3) / 2, Extent::from(24) / width.clone()], &[5, 8]).unwrap();
+    assert_eq!((solved.get("batch"), solved.get("width")), (Some(13), Some(3)));
+    // Data of a backend goes with handles and views.
+    let held = plain.share_data().with_backend_data("a graph's node".to_string()).unwrap();
+    assert_eq!(held.at(0, 1).unwrap().backend_data::<String>().map(String::as_str), Some("a graph's node"));
+    assert!(held.backend_data::<u8>().is_none() && plain.backend_data::<String>().is_none());
+}
+
+#[test]
+fn storage_that_must_not_be_reached_says_so_in_the_tensors_own_words() {
+    use rankform::{DType, DynTensor};
+    let mut x = DynTensor::zeros(DType::F32, &[2, 2], &Cpu).unwrap().without_access("no storage: this is a placeholder").unwrap();
+    let says = |error: Error| assert!(error.to_string().ends_with(": no storage: this is a placeholder"), "{error}");
+    says(x.to_bytes().unwrap_err());
+    says(x.copy().unwrap_err());
+    says(x.downcast_ref::<f32, 2, Cpu>().map(drop).unwrap_err());
+    says(x.downcast_mut::<f32, 2, Cpu>().map(drop).unwrap_err());
+    says(x.mutable_data::<f32, 2, Cpu>().map(drop).unwrap_err());
+    says(x.at(0, 1).unwrap().to_contiguous().map(drop).unwrap_err());
+    says(x.cast::<Cpu>(DType::F64).unwrap_err());
+    assert!(x.as_bytes().is_none());
+    assert_eq!(x.transposed(0, 1).unwrap().size(), [2, 2]);
+    says(x.downcast::<f32, 2, Cpu>().map(drop).unwrap_err());
+}
+
+#[test]
+fn handles_of_tensors_typed_at_run_time_are_retained_and_released_through_c() {
+    use rankform::DynTensor;
+    use rankform::dynamic::*;
+    let header = include_str!("../include/rankform.h");
+    let typed = Tensor::from([[1.0_f32, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+    let raw = DynTensor::from(typed.share_data()).into_raw().unwrap();
+    // SAFETY: a handle from `into_raw`, retained once and released twice.
+    unsafe {
+        let raw = raw.as_ptr();
+        assert_eq!(rankform_tensor_retain(raw), raw);
+        let sizes = std::slice::from_raw_parts(rankform_tensor_sizes(raw), rankform_tensor_rank(raw));
+        let strides = std::slice::from_raw_parts(rankform_tensor_strides(raw), rankform_tensor_rank(raw));
+        assert_eq!((sizes, strides), (&[2, 3][..], &[3, 1][..]));
+        let mut name = [0xff_u8; 8];
+        assert_eq!((rankform_tensor_dtype(raw, name.as_mut_ptr(), 8), &name), (7, b"float32\0"));
+        assert_eq!((rankform_tensor_dtype(raw, name.as_mut_ptr(), 4), &name[..4]), (7, &b"flo\0"[..]));
+        assert_eq!(rankform_tensor_data(raw).cast::<f32>(), typed.raw_ptr());
+        rankform_tensor_release(raw);
+        assert_eq!(typed.use_count(), 2);
+        rankform_tensor_release(raw);
+    }
+    assert_eq!(typed.use_count(), 1);
+    for function in ["retain", "release", "rank", "sizes", "strides", "dtype", "data"] {
+        assert!(header.contains(&format!("rankform_tensor_{function}(rankform_tensor* tensor")), "{function}");
+    }
+}

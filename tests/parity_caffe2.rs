@@ -554,3 +554,17 @@ fn a_context_is_created_from_a_tensors_device() {
     }
     on_devices!(check);
 }
+
+#[test]
+fn int8_tensors_have_a_scale_and_a_zero_point() {
+    use rankform::quantised::Quantisation;
+    use rankform::{QUInt8, QuantizedTensor};
+    let (x, w) = (Tensor::from([[1.0_f32, -1.0, 0.5]]), Tensor::from([[2.0_f32], [1.0], [-4.0]]));
+    let qx = QuantizedTensor::<QUInt8, 2>::quantise(&x, Quantisation::per_tensor(0.5, 128).unwrap()).unwrap();
+    let qw = QuantizedTensor::<QUInt8, 2>::quantise(&w, Quantisation::per_tensor(1.0, 10).unwrap()).unwrap();
+    assert_eq!(qx.int_repr().to_vec().unwrap(), [130, 126, 129]);
+    assert_eq!((qx.quantisation().scales(), qx.quantisation().zero_points()), (&[0.5][..], &[128.0][..]));
+    assert_eq!((qx.dequantise().unwrap(), qw.dequantise().unwrap()), (x, w));
+    let y: QuantizedTensor<QUInt8, 2> = qx.matmul(&qw, Quantisation::per_tensor(0.25, 100).unwrap()).unwrap();
+    assert_eq!((y.int_repr().to_vec().unwrap(), y.dequantise().unwrap().to_vec().unwrap()), (vec![96], vec![-1.0]));
+}

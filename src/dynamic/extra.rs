@@ -1,10 +1,11 @@
 //! What few tensors have, in a box of its own: names of axes, symbolic sizes, data of a backend, an error of access.
 //!
-//! Imports: `error`, `shared`, `dynamic`.
+//! Imports: `error`, `shared`, `symbolic`.
 
 use super::tensor::DynTensor;
 use crate::error::{Error, Result, text};
 use crate::shared::Shared;
+use crate::symbolic::{Bindings, Extent};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use std::sync::Arc;
 pub(crate) struct Extra {
     /// One a axis, or none; `""` is no name.
     names: Vec<String>,
+    symbols: Vec<Extent>,
     backend: Option<Arc<dyn Any + Send + Sync>>,
     access_error: Option<Arc<str>>,
 }
@@ -28,7 +30,7 @@ impl DynTensor {
     fn with_extra(mut self, change: impl FnOnce(&mut Extra)) -> Result<DynTensor> {
         let mut extra = self.extra.as_deref().cloned().unwrap_or_default();
         change(&mut extra);
-        let empty = extra.names.is_empty() && extra.backend.is_none() && extra.access_error.is_none();
+        let empty = extra.names.is_empty() && extra.symbols.is_empty() && extra.backend.is_none() && extra.access_error.is_none();
         self.extra = if empty { None } else { Some(Shared::new(extra)?) };
         Ok(self)
     }
@@ -111,7 +113,7 @@ impl DynTensor {
         } else {
             from.map(|axis| axis.map_or(String::new(), |axis| self.names()[axis].clone())).collect()
         };
-        result.with_extra(|extra| *extra = Extra { names, backend, access_error })
+        result.with_extra(|extra| *extra = Extra { names, symbols: Vec::new(), backend, access_error })
     }
 
     /// The names of the result of an operator on two tensors, whose last axes stand over each other.
@@ -144,6 +146,46 @@ impl DynTensor {
             names.push(name);
         }
         Ok(names)
+    }
+
+    // ------------------------------------------------------------ symbolic sizes
+
+    /// With expressions for its sizes, one an axis. Views have none.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for another number of them than axes, [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::symbolic::{Bindings, Extent};
+    /// use rankform::{DType, DynTensor};
+    /// // What a program was traced with: a batch of 2, to be any.
+    /// let batch = Extent::named("batch");
+    /// let input = DynTensor::zeros(DType::F32, &[2, 8], &Meta::new())?.with_symbolic_sizes(vec![batch.clone(), 8.into()])?;
+    /// let mut sizes = Bindings::default();
+    /// input.bind(&DynTensor::zeros(DType::F32, &[64, 8], &Cpu)?, &mut sizes)?;
+    /// assert_eq!((batch * 3).eval(&sizes)?, 192);
+    /// assert!(input.bind(&DynTensor::zeros(DType::F32, &[64, 9], &Cpu)?, &mut sizes).is_err());
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn with_symbolic_sizes(self, sizes: Vec<Extent>) -> Result<DynTensor> {
+        if sizes.len() != self.rank() && !sizes.is_empty() {
+            let what = text(format_args!("{} symbolic sizes for sizes {:?}", sizes.len(), self.size()));
+            return Err(Error::Value { op: "with_symbolic_sizes", what });
+        }
+        self.with_extra(|extra| extra.symbols = sizes)
+    }
+    /// The expressions of its sizes; none for most tensors.
+    pub fn symbolic_sizes(&self) -> &[Extent] {
+        self.extra.as_ref().map_or(&[], |extra| &extra.symbols)
+    }
+    /// Solves its symbolic sizes for those of another tensor, which stands in its place.
+    ///
+    /// # Errors
+    /// [`Error::Value`] as [`Bindings::bind`].
+    pub fn bind(&self, other: &DynTensor, bindings: &mut Bindings) -> Result<()> {
+        bindings.bind(self.symbolic_sizes(), other.size())
     }
 
     // ------------------------------------------------------------ backend data, access

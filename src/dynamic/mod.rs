@@ -9,6 +9,7 @@
 //! | `views.rs` | other axes over the same memory |
 //! | `lazy.rs` | conjugates and negatives as lazy views; casts |
 //! | `extra.rs` | names of axes, data of a backend, errors of access |
+//! | `raw.rs` | handles for other languages: `include/rankform.h` |
 //! | `visit.rs` | generic code for types known at run time |
 //! | `display.rs` | printing |
 //!
@@ -19,11 +20,13 @@ mod create;
 mod display;
 mod extra;
 mod lazy;
+mod raw;
 mod memory;
 mod tensor;
 mod views;
 pub(crate) mod visit;
 
 pub use axes::MAX_RANK;
+pub use raw::*;
 pub use tensor::DynTensor;
 pub use visit::{ElementVisitor, NumberVisitor, TensorVisitor};

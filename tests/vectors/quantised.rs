@@ -3,7 +3,6 @@
 use crate::Row;
 use crate::by_type;
 use crate::case::{Case, N, Out, Run, Stop, axis_of, moved, number, unrun, wholes};
-use half::f16;
 use rankform::ops::Pad;
 use rankform::prelude::*;
 use rankform::quantised::{Quantisation, Quantised, QuantizedTensor};
@@ -95,7 +94,7 @@ fn sums(case: &Case, x: usize, w: usize, zero_x: i64, zero_w: i64) -> Result<Ten
     };
     let pads = wholes(case.kw("pads")).unwrap_or_else(|| vec![0; 4]);
     let padding = [0, 1].map(|axis: usize| (pads[axis] as usize, pads[axis + 2] as usize));
-    Ok(of(x, zero_x)?.pad([(0, 0), (0, 0), padding[0], padding[1]], Pad::Constant(0))?.conv2d(&of(w, zero_w)?, None, Default::default())?)
+    Ok(of(x, zero_x)?.pad([(0, 0), (0, 0), padding[0], padding[1]], Pad::Constant(0))?.conv2d(&of(w, zero_w)?, Default::default())?)
 }
 fn conv_integer(case: &Case) -> Run {
     let zeros = [zeros(case, 2, 1)?, zeros(case, 3, 1)?];

@@ -1,0 +1,146 @@
+//! Handles for other languages: a tensor as one pointer that is retained and released. `include/rankform.h` declares them.
+//!
+//! Imports: `error`, `shared`, `dynamic`.
+
+use super::tensor::DynTensor;
+use crate::error::Result;
+use crate::shared::Shared;
+use std::ptr::NonNull;
+
+/// A counted handle on a tensor, behind a pointer: what C calls `rankform_tensor`.
+pub struct RawTensor {
+    _opaque: [u8; 0],
+}
+
+impl DynTensor {
+    /// This handle as one thin pointer with a count of 1, which other languages keep, retain and release.
+    ///
+    /// # Cost
+    /// One heap block.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory); the handle is dropped.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::{DynTensor, dynamic::{rankform_tensor_rank, rankform_tensor_release, rankform_tensor_retain}};
+    /// let raw = DynTensor::from(Tensor::from([[1.0, 2.0]])).into_raw()?;
+    /// // SAFETY: a handle from `into_raw`, retained once and released twice, the second time by `from_raw`.
+    /// let x = unsafe {
+    ///     rankform_tensor_retain(raw.as_ptr());
+    ///     assert_eq!(rankform_tensor_rank(raw.as_ptr()), 2);
+    ///     rankform_tensor_release(raw.as_ptr());
+    ///     DynTensor::from_raw(raw)
+    /// };
+    /// assert_eq!(x.downcast::<f64, 2, Cpu>()?.to_vec()?, [1.0, 2.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn into_raw(self) -> Result<NonNull<RawTensor>> {
+        Ok(Shared::new(self)?.into_raw().cast())
+    }
+
+    /// A handle on the tensor behind a pointer, whose count goes down by one.
+    ///
+    /// # Safety
+    /// `raw` is from [`DynTensor::into_raw`] and not yet released as often as it was retained, this time counted.
+    pub unsafe fn from_raw(raw: NonNull<RawTensor>) -> DynTensor {
+        // SAFETY: the caller's promise.
+        let shared = unsafe { Shared::<DynTensor>::from_raw(raw.cast()) };
+        shared.share_data()
+    }
+}
+
+/// The tensor behind a pointer.
+///
+/// # Safety
+/// `raw` is from [`DynTensor::into_raw`] and lives as long as the borrow.
+unsafe fn tensor<'a>(raw: *mut RawTensor) -> &'a DynTensor {
+    // SAFETY: the caller's promise; such pointers are not null.
+    unsafe { Shared::peek(NonNull::new_unchecked(raw).cast()) }
+}
+
+/// Counts one more owner; gives the pointer back.
+///
+/// # Safety
+/// `raw` is a live pointer from [`DynTensor::into_raw`]; so of every function here.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankform_tensor_retain(raw: *mut RawTensor) -> *mut RawTensor {
+    // SAFETY: the caller's promise; the pointer's own owner stays, as does the new one.
+    unsafe {
+        let shared = Shared::<DynTensor>::from_raw(NonNull::new_unchecked(raw).cast());
+        std::mem::forget(shared.share());
+        std::mem::forget(shared);
+    }
+    raw
+}
+
+/// Counts one owner less; the last one frees the handle, and the memory if no other handle has it.
+///
+/// # Safety
+/// As [`rankform_tensor_retain`]; the pointer is not used after the last release.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankform_tensor_release(raw: *mut RawTensor) {
+    // SAFETY: the caller's promise.
+    drop(unsafe { Shared::<DynTensor>::from_raw(NonNull::new_unchecked(raw).cast()) });
+}
+
+/// The number of axes.
+///
+/// # Safety
+/// As [`rankform_tensor_retain`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankform_tensor_rank(raw: *mut RawTensor) -> usize {
+    // SAFETY: the caller's promise; so below.
+    unsafe { tensor(raw) }.rank()
+}
+
+/// Its sizes, as many as it has axes; they live as long as the handle.
+///
+/// # Safety
+/// As [`rankform_tensor_retain`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankform_tensor_sizes(raw: *mut RawTensor) -> *const usize {
+    // SAFETY: as above.
+    unsafe { tensor(raw) }.size().as_ptr()
+}
+
+/// Its strides, in elements, as many as it has axes; they live as long as the handle.
+///
+/// # Safety
+/// As [`rankform_tensor_retain`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankform_tensor_strides(raw: *mut RawTensor) -> *const isize {
+    // SAFETY: as above.
+    unsafe { tensor(raw) }.stride().as_ptr()
+}
+
+/// The name of its element type, `float32`, in `room` bytes at most, with a 0 at the end; says how many bytes the name has.
+///
+/// # Safety
+/// As [`rankform_tensor_retain`]; `to` has `room` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankform_tensor_dtype(raw: *mut RawTensor, to: *mut u8, room: usize) -> usize {
+    // SAFETY: as above.
+    let name = unsafe { tensor(raw) }.dtype().name().as_bytes();
+    if let Some(last) = room.checked_sub(1) {
+        let count = name.len().min(last);
+        // SAFETY: the caller's promise: so many bytes, and one for the 0.
+        unsafe {
+            to.copy_from_nonoverlapping(name.as_ptr(), count);
+            to.wrapping_add(count).write(0);
+        }
+    }
+    name.len()
+}
+
+/// The address of the element with index 0, for reading; null for a lazy view and where access is refused.
+///
+/// # Safety
+/// As [`rankform_tensor_retain`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankform_tensor_data(raw: *mut RawTensor) -> *const u8 {
+    // SAFETY: as above.
+    let tensor = unsafe { tensor(raw) };
+    if tensor.ready("data").is_ok() { tensor.raw_ptr() } else { std::ptr::null() }
+}

@@ -1,0 +1,282 @@
+//! Sparse tensors: the elements that are not 0, each with its index (COO), and rows of a matrix as runs (CSR).
+//!
+//! Indices are put in order on the host; values never leave their device.
+//! Imports: `error`, `dim`, `element`, `device`, `tensor`, `ops`.
+
+use crate::device::{Cpu, Device};
+use crate::dim::{Axis, Dim};
+use crate::element::{Element, Number};
+use crate::error::{Error, Result};
+use crate::ops::{Add, Arithmetic, Indexing};
+use crate::tensor::Tensor;
+
+/// A tensor of which only some elements are kept, each with its index; all others are 0. Several at one index count as
+/// their sum, until [`coalesce`](SparseTensor::coalesce) makes them one.
+///
+/// # Examples
+/// ```
+/// use rankform::prelude::*;
+/// use rankform::sparse::SparseTensor;
+/// // x[0, 2] = 3, x[1, 0] = 4, x[0, 2] += 5
+/// let x = SparseTensor::new(Tensor::from([[0, 1, 0], [2, 0, 2]]), Tensor::from([3.0, 4.0, 5.0]), [2, 3])?;
+/// assert_eq!(x.to_dense()?, Tensor::from([[0.0, 0.0, 8.0], [4.0, 0.0, 0.0]]));
+/// let x = x.coalesce()?;
+/// assert_eq!(x.values().to_vec()?, [8.0, 4.0]);
+/// assert_eq!(x.matmul(&Tensor::from([[1.0], [10.0], [100.0]]))?, Tensor::from([[800.0], [4.0]]));
+/// # Ok::<(), rankform::Error>(())
+/// ```
+pub struct SparseTensor<T: Element, const RANK: usize, D: Device = Cpu> {
+    /// `[RANK, n]`, each inside `size`, on the host.
+    indices: Tensor<i64, 2>,
+    /// `[n]`.
+    values: Tensor<T, 1, D>,
+    size: Dim<RANK>,
+    /// Whether indices rise in row-major order, each once.
+    coalesced: bool,
+}
+
+/// A vector with room for `n`.
+fn room<T>(n: usize) -> Result<Vec<T>> {
+    let mut room = Vec::new();
+    room.try_reserve_exact(n).map_err(|_| Error::OutOfMemory { op: "sparse", nbytes: n.saturating_mul(size_of::<T>()) })?;
+    Ok(room)
+}
+
+impl<T: Element, const RANK: usize, D: Device> SparseTensor<T, RANK, D> {
+    /// Of indices, `[RANK, n]`, and values, `[n]`.
+    ///
+    /// # Errors
+    /// [`Error::Sizes`] when there are not as many of both, [`Error::Index`] for one outside, [`Error::Overflow`] when all
+    /// elements, with the zeros, cannot be counted.
+    pub fn new(indices: Tensor<i64, 2>, values: Tensor<T, 1, D>, size: impl Into<Dim<RANK>>) -> Result<Self> {
+        let size = size.into();
+        size.numel_of("sparse", 1)?;
+        if indices.size().0 != [RANK, values.numel()] {
+            return Err(Error::Sizes { op: "sparse", left: [RANK, values.numel()].into(), right: indices.size().0.into() });
+        }
+        for ([axis, at], &index) in indices.view().indexed_iter() {
+            if !usize::try_from(index).is_ok_and(|index| index < size.0[axis]) {
+                let found = std::array::from_fn::<_, RANK, _>(|axis| indices[[axis, at]] as isize);
+                return Err(Error::Index { op: "sparse", index: found.into(), sizes: size.0.into() });
+            }
+        }
+        Ok(SparseTensor { indices, values, size, coalesced: false })
+    }
+
+    /// The elements of a dense tensor that are not 0, in row-major order.
+    ///
+    /// # Errors
+    /// Those of operators.
+    pub fn from_dense(x: &Tensor<T, RANK, D>) -> Result<Self>
+    where
+        T: Number,
+    {
+        let indices = x.nonzero()?.to(&Cpu)?;
+        let mut sparse = SparseTensor {
+            indices: indices.transposed().to_contiguous()?,
+            values: Tensor::zeros([0], x.device())?,
+            size: x.size(),
+            coalesced: true,
+        };
+        let places = Tensor::from_vec(sparse.places()?, [indices.size().0[0]])?.to(x.device())?;
+        sparse.values = x.take(&places)?;
+        Ok(sparse)
+    }
+
+    /// Sizes, with the zeros.
+    pub fn size(&self) -> Dim<RANK> {
+        self.size
+    }
+    /// How many elements are kept.
+    pub fn kept(&self) -> usize {
+        self.values.numel()
+    }
+    /// Their indices, `[RANK, n]`.
+    pub fn indices(&self) -> &Tensor<i64, 2> {
+        &self.indices
+    }
+    /// Their values, `[n]`.
+    pub fn values(&self) -> &Tensor<T, 1, D> {
+        &self.values
+    }
+    /// Whether indices rise in row-major order, each once.
+    pub fn is_coalesced(&self) -> bool {
+        self.coalesced
+    }
+
+    /// Where each element would stand in a dense tensor.
+    fn places(&self) -> Result<Vec<i64>> {
+        let mut places = room(self.indices.size().0[1])?;
+        for at in 0..self.indices.size().0[1] {
+            places.push(self.size.linearize(std::array::from_fn(|axis| self.indices[[axis, at]] as usize)) as i64);
+        }
+        Ok(places)
+    }
+
+    /// The same elements at indices that rise, several at one index summed in the order they had.
+    ///
+    /// # Cost
+    /// A sort of the indices on the host, one pass over the values.
+    ///
+    /// # Errors
+    /// Those of operators.
+    pub fn coalesce(&self) -> Result<Self>
+    where
+        T: Number,
+    {
+        let places = self.places()?;
+        let mut order: Vec<usize> = room(places.len())?;
+        order.extend(0..places.len());
+        order.sort_by_key(|&at| places[at]); // stable
+        let (mut unique, mut cells) = (room::<i64>(places.len())?, room::<i64>(places.len())?);
+        cells.resize(places.len(), 0);
+        for at in order {
+            if unique.last() != Some(&places[at]) {
+                unique.push(places[at]);
+            }
+            cells[at] = unique.len() as i64 - 1;
+        }
+        let count = unique.len();
+        let mut values = Tensor::zeros([count], self.values.device())?;
+        let cells = Tensor::from_vec(cells, [places.len()])?.to(self.values.device())?;
+        values.view_mut()?.scatter(Add, Axis::<0>, &cells, &self.values)?;
+        let indices = Tensor::from_fn([RANK, count], |[axis, at]| self.size.delinearize(unique[at] as usize).0[axis] as i64, &Cpu)?;
+        Ok(SparseTensor { indices, values, size: self.size, coalesced: true })
+    }
+
+    /// All elements, with the zeros.
+    ///
+    /// # Errors
+    /// Those of operators.
+    pub fn to_dense(&self) -> Result<Tensor<T, RANK, D>>
+    where
+        T: Number,
+    {
+        let count = self.kept();
+        let mut dense = Tensor::zeros([self.size.numel_of("to_dense", size_of::<T>())?], self.values.device())?;
+        let places = Tensor::from_vec(self.places()?, [count])?.to(self.values.device())?;
+        dense.view_mut()?.scatter(Add, Axis::<0>, &places, &self.values)?;
+        dense.into_shape(self.size)
+    }
+
+    /// The axes in another order.
+    ///
+    /// # Errors
+    /// [`Error::Permutation`], [`Error::OutOfMemory`].
+    pub fn permuted(&self, order: [usize; RANK]) -> Result<Self> {
+        let mut seen = [false; RANK];
+        if !order.iter().all(|&axis| axis < RANK && !std::mem::replace(&mut seen[axis], true)) {
+            return Err(Error::Permutation { op: "permuted", order: order.into() });
+        }
+        let rows = Tensor::from(order.map(|axis| axis as i64));
+        let indices = self.indices.index_select(Axis::<0>, &rows)?;
+        let size = Dim(order.map(|axis| self.size.0[axis]));
+        Ok(SparseTensor { indices, values: self.values.share_data(), size, coalesced: self.coalesced && order.is_sorted() })
+    }
+
+    /// The sum of two sparse tensors of one size, coalesced.
+    ///
+    /// # Errors
+    /// [`Error::Sizes`] when their sizes differ; those of operators.
+    pub fn add(&self, other: &Self) -> Result<Self>
+    where
+        T: Number,
+    {
+        if self.size != other.size {
+            return Err(Error::Sizes { op: "add", left: self.size.0.into(), right: other.size.0.into() });
+        }
+        let indices = Tensor::concat(&[self.indices.view(), other.indices.view()], Axis::<1>)?;
+        let values = Tensor::concat(&[self.values.view(), other.values.view()], Axis::<0>)?;
+        SparseTensor { indices, values, size: self.size, coalesced: false }.coalesce()
+    }
+
+    /// The product with a dense tensor of the same size, element by element: what is 0 here stays 0.
+    ///
+    /// # Errors
+    /// [`Error::Sizes`] when their sizes differ; those of operators.
+    pub fn mul(&self, dense: &Tensor<T, RANK, D>) -> Result<Self>
+    where
+        T: Number,
+    {
+        if self.size != dense.size() {
+            return Err(Error::Sizes { op: "mul", left: self.size.0.into(), right: dense.size().0.into() });
+        }
+        let places = Tensor::from_vec(self.places()?, [self.kept()])?.to(self.values.device())?;
+        let values = self.values.mul(&dense.take(&places)?)?;
+        Ok(SparseTensor { indices: self.indices.share_data(), values, size: self.size, coalesced: self.coalesced })
+    }
+}
+
+/// The rows of a sparse matrix: row `i` has the elements `starts[i]..starts[i + 1]`, with their columns in rising order.
+pub struct Rows<T: Element, D: Device = Cpu> {
+    /// `[rows + 1]`, rising from 0 to the number of elements.
+    pub starts: Tensor<i64, 1>,
+    /// `[n]`.
+    pub columns: Tensor<i64, 1>,
+    /// `[n]`.
+    pub values: Tensor<T, 1, D>,
+}
+
+impl<T: Number, D: Device> SparseTensor<T, 2, D> {
+    /// The rows as runs (CSR), for work row by row. Values are shared with the coalesced tensor.
+    ///
+    /// # Errors
+    /// Those of [`SparseTensor::coalesce`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::sparse::SparseTensor;
+    /// let x = SparseTensor::from_dense(&Tensor::from([[0.0, 1.0], [0.0, 0.0], [2.0, 3.0]]))?.rows()?;
+    /// assert_eq!((x.starts.to_vec()?, x.columns.to_vec()?), (vec![0, 1, 1, 3], vec![1, 0, 1]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn rows(&self) -> Result<Rows<T, D>> {
+        let sorted = if self.coalesced { None } else { Some(self.coalesce()?) };
+        let x = sorted.as_ref().unwrap_or(self);
+        let mut starts: Vec<i64> = room(x.size.0[0] + 1)?;
+        starts.resize(x.size.0[0] + 1, 0);
+        for &row in x.indices.slice((0, ..))?.iter() {
+            starts[row as usize + 1] += 1;
+        }
+        for row in 0..x.size.0[0] {
+            starts[row + 1] += starts[row];
+        }
+        let rows = starts.len();
+        let columns = x.indices.slice((1, ..))?.to_contiguous()?;
+        Ok(Rows { starts: Tensor::from_vec(starts, [rows])?, columns, values: x.values.share_data() })
+    }
+
+    /// The matrix product with a dense matrix, `[m, k] · [k, n] → [m, n]`, which is dense.
+    ///
+    /// # Cost
+    /// One row of `n` for each element that is kept, 4096 at a time.
+    ///
+    /// # Errors
+    /// [`Error::Inner`] when the inner sizes differ; those of operators.
+    pub fn matmul(&self, dense: &Tensor<T, 2, D>) -> Result<Tensor<T, 2, D>> {
+        let ([m, k], [inner, n]) = (self.size.0, dense.size().0);
+        if k != inner {
+            return Err(Error::Inner { op: "matmul", left: self.size.0.into(), right: dense.size().0.into() });
+        }
+        let mut out = Tensor::zeros([m, n], dense.device())?;
+        for start in (0..self.kept()).step_by(4096) {
+            let part = start..self.kept().min(start + 4096);
+            let line = |axis: usize| -> Result<Tensor<i64, 1, D>> {
+                self.indices.slice((axis, part.clone()))?.to(dense.device())
+            };
+            let values = self.values.slice((part.clone(),))?.insert_axis(Axis::<1>);
+            let rows = dense.index_select(Axis::<0>, &line(1)?)?.mul(values)?;
+            out.view_mut()?.index_scatter(Add, Axis::<0>, &line(0)?, &rows)?;
+        }
+        Ok(out)
+    }
+
+    /// The transposed matrix.
+    ///
+    /// # Errors
+    /// As [`SparseTensor::permuted`].
+    pub fn transposed(&self) -> Result<Self> {
+        self.permuted([1, 0])
+    }
+}
