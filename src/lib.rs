@@ -95,8 +95,8 @@ pub use element::{
 };
 pub use error::{Error, Result};
 pub use layout::{Layout, MemoryFormat};
-pub use rank::NewAxis;
 pub use quantised::QuantizedTensor;
+pub use rank::NewAxis;
 pub use scalar::{Lane, Lanes};
 pub use sparse::SparseTensor;
 pub use tensor::{Metadata, Tensor, TensorView, TensorViewMut};

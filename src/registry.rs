@@ -53,18 +53,8 @@ pub struct TensorType {
 }
 
 /// The elements of the registry, in its order.
-const ELEMENTS: [DType; 10] = [
-    DType::U8,
-    DType::I8,
-    DType::F64,
-    DType::F32,
-    DType::I32,
-    DType::I64,
-    DType::I16,
-    DType::F16,
-    DType::Bool,
-    DType::BF16,
-];
+const ELEMENTS: [DType; 10] =
+    [DType::U8, DType::I8, DType::F64, DType::F32, DType::I32, DType::I64, DType::I16, DType::F16, DType::Bool, DType::BF16];
 
 thread_local! {
     static DEFAULT: Cell<TensorType> =

@@ -262,9 +262,7 @@ impl<T: Number, D: Device> SparseTensor<T, 2, D> {
         let mut out = Tensor::zeros([m, n], dense.device())?;
         for start in (0..self.kept()).step_by(4096) {
             let part = start..self.kept().min(start + 4096);
-            let line = |axis: usize| -> Result<Tensor<i64, 1, D>> {
-                self.indices.slice((axis, part.clone()))?.to(dense.device())
-            };
+            let line = |axis: usize| -> Result<Tensor<i64, 1, D>> { self.indices.slice((axis, part.clone()))?.to(dense.device()) };
             let values = self.values.slice((part.clone(),))?.insert_axis(Axis::<1>);
             let rows = dense.index_select(Axis::<0>, &line(1)?)?.mul(values)?;
             out.view_mut()?.index_scatter(Add, Axis::<0>, &line(0)?, &rows)?;

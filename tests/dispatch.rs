@@ -37,7 +37,10 @@ fn an_operator_by_name_gives_what_the_typed_one_gives() {
     assert_eq!(taken.downcast_ref::<f32, 3, Cpu>().unwrap().to_vec().unwrap()[23], 1.0 - 8.5);
     let turned = dx.permuted(&[2, 0, 1]).unwrap();
     let found = call("exp", &[(&turned).into()]);
-    assert_eq!(found.downcast_ref::<f32, 3, Cpu>().unwrap().to_vec().unwrap(), x.permuted([2, 0, 1]).unwrap().exp().unwrap().to_vec().unwrap());
+    assert_eq!(
+        found.downcast_ref::<f32, 3, Cpu>().unwrap().to_vec().unwrap(),
+        x.permuted([2, 0, 1]).unwrap().exp().unwrap().to_vec().unwrap()
+    );
 }
 
 #[test]
@@ -50,7 +53,8 @@ fn reductions_take_any_set_of_axes() {
     assert_eq!(sum(&[0, 1, 2]).downcast::<i64, 0, Cpu>().unwrap().item().unwrap(), 276);
     assert_eq!(sum(&[]).downcast::<i64, 3, Cpu>().unwrap(), x);
     assert_eq!(call("argmax", &[(&dx).into(), (&[1usize][..]).into()]).downcast::<i64, 2, Cpu>().unwrap(), x.argmax(Axis::<1>).unwrap());
-    for (axes, text) in [(&[3usize][..], "sum: axis 3 does not fit sizes [2, 3, 4]"), (&[1, 1], "sum: axis 1 does not fit sizes [2, 3, 4]")] {
+    for (axes, text) in [(&[3usize][..], "sum: axis 3 does not fit sizes [2, 3, 4]"), (&[1, 1], "sum: axis 1 does not fit sizes [2, 3, 4]")]
+    {
         assert_eq!(arithmetic().call("sum", &[(&dx).into(), axes.into()]).unwrap_err().to_string(), text);
     }
 }
@@ -88,13 +92,16 @@ fn matrix_products_of_every_pair_of_ranks() {
 fn what_is_missing_is_said_with_what_there_is() {
     let (x, y) = (DynTensor::from(Tensor::from([1.0_f32])), DynTensor::from(Tensor::from([1_i32])));
     let error = arithmetic().call("add", &[(&x).into(), (&y).into()]).unwrap_err().to_string();
-    let (start, there) = ("dispatch: no kernel of add for (f32 of rank 1 on Cpu, i32 of rank 1 on Cpu) with keys {Cpu}; there are: ", "Cpu (f32, f32)");
+    let (start, there) =
+        ("dispatch: no kernel of add for (f32 of rank 1 on Cpu, i32 of rank 1 on Cpu) with keys {Cpu}; there are: ", "Cpu (f32, f32)");
     assert!(error.starts_with(start) && error.contains(there), "{error}");
     let error = arithmetic().call("ad", &[(&x).into()]).unwrap_err().to_string();
     assert!(error.starts_with("dispatch: no operator \"ad\"; there are: ") && error.contains(" add, "), "{error}");
     let meta = DynTensor::zeros(DType::F32, &[1], &Meta::new()).unwrap();
     assert!(arithmetic().call("add", &[(&meta).into(), (&meta).into()]).unwrap_err().to_string().contains("keys {Meta}"));
-    assert!(arithmetic().call("add", &[DynTensor::undefined()].each_ref().map(Argument::from)).unwrap_err().to_string().contains("keys {}"));
+    assert!(
+        arithmetic().call("add", &[DynTensor::undefined()].each_ref().map(Argument::from)).unwrap_err().to_string().contains("keys {}")
+    );
 }
 
 #[test]
@@ -125,7 +132,10 @@ fn kernels_stand_by_key_the_highest_first_and_may_call_those_below() {
     assert_eq!(error, "dispatch: add takes [Operand, Operand], and a kernel (f32 of rank 1) does not");
     let same = || Kernel::of_one::<View<f32, 1>, _>(|x| x.neg());
     dispatcher.register("own", DispatchKey::Cpu, same()).unwrap();
-    assert_eq!(dispatcher.register("own", DispatchKey::Cpu, same()).unwrap_err().to_string(), "dispatch: own has a kernel (f32 of rank 1) for Cpu");
+    assert_eq!(
+        dispatcher.register("own", DispatchKey::Cpu, same()).unwrap_err().to_string(),
+        "dispatch: own has a kernel (f32 of rank 1) for Cpu"
+    );
     dispatcher.register("own", DispatchKey::Cpu, Kernel::of_one::<View<f32, 2>, _>(|x| x.exp())).unwrap();
     dispatcher.register("own", DispatchKey::Cpu, Kernel::of_one::<Any, _>(|x: &DynTensor| x.copy())).unwrap();
     let out = dispatcher.call("own", &[(&x).into()]).unwrap();
@@ -203,7 +213,10 @@ fn names_of_axes_are_checked_and_go_on() {
     assert_eq!(product.names(), ["batch", "row", "unit"]);
     assert!(arithmetic().call("matmul", &[(&images).into(), (&of(&[4, 5], &["unit", "column"])).into()]).is_err());
     let turned = images.permuted(&[2, 0, 1]).unwrap();
-    assert_eq!((turned.names(), images.at(1, 0).unwrap().names()), (&["column".to_string(), "batch".into(), "row".into()][..], &["batch".to_string(), "column".into()][..]));
+    assert_eq!(
+        (turned.names(), images.at(1, 0).unwrap().names()),
+        (&["column".to_string(), "batch".into(), "row".into()][..], &["batch".to_string(), "column".into()][..])
+    );
     assert_eq!(images.align_to(&["column", "channel", "row", "batch"]).unwrap().size(), [4, 1, 3, 2]);
     assert!(images.align_to(&["row", "batch"]).is_err() && of(&[2], &[]).align_to(&["a"]).is_err());
     assert!(DynTensor::zeros(DType::F32, &[2, 2], &Cpu).unwrap().with_names(&["a", "a"]).is_err());

@@ -69,10 +69,16 @@ fn the_layouts_are_strided_and_sparse() {
     assert_eq!(sparse.matmul(&right).unwrap(), dense.matmul(&right).unwrap());
     assert_eq!(twice.matmul(&right).unwrap(), twice.to_dense().unwrap().matmul(&right).unwrap());
     let rows = twice.rows().unwrap();
-    assert_eq!((rows.starts.to_vec().unwrap(), rows.columns.to_vec().unwrap(), rows.values.to_vec().unwrap()), (vec![0, 1, 1, 3], vec![0, 1, 2], vec![2, 4, 4]));
+    assert_eq!(
+        (rows.starts.to_vec().unwrap(), rows.columns.to_vec().unwrap(), rows.values.to_vec().unwrap()),
+        (vec![0, 1, 1, 3], vec![0, 1, 2], vec![2, 4, 4])
+    );
     // Of any rank, empty too, more than one part of a product.
     let cube = Tensor::from_vec((0..60).map(|i| if i % 7 == 0 { i as f32 } else { 0.0 }).collect(), [3, 4, 5]).unwrap();
-    assert_eq!(SparseTensor::from_dense(&cube).unwrap().permuted([2, 0, 1]).unwrap().coalesce().unwrap().to_dense().unwrap(), cube.permuted([2, 0, 1]).unwrap().to_contiguous().unwrap());
+    assert_eq!(
+        SparseTensor::from_dense(&cube).unwrap().permuted([2, 0, 1]).unwrap().coalesce().unwrap().to_dense().unwrap(),
+        cube.permuted([2, 0, 1]).unwrap().to_contiguous().unwrap()
+    );
     let none = SparseTensor::from_dense(&Tensor::<f32, 2>::zeros([0, 3], &Cpu).unwrap()).unwrap();
     assert_eq!((none.kept(), none.matmul(&Tensor::zeros([3, 2], &Cpu).unwrap()).unwrap().size()), (0, dim![0, 2]));
     let large = Tensor::from_vec((0..90_000).map(|i| f64::from(i % 3)).collect(), [300, 300]).unwrap();
@@ -128,7 +134,10 @@ fn the_thirty_eight_tensor_types_have_their_names() {
     }
     let error = "sparse.BoolTensor".parse::<TensorType>().unwrap_err();
     assert_eq!(error.to_string(), "TensorType: \"sparse.BoolTensor\" is not the name of a tensor type");
-    assert!(TensorType::new(Place::Cpu, Arrangement::Sparse, DType::Bool).is_err() && TensorType::new(Place::Cpu, Arrangement::Strided, DType::C32).is_err());
+    assert!(
+        TensorType::new(Place::Cpu, Arrangement::Sparse, DType::Bool).is_err()
+            && TensorType::new(Place::Cpu, Arrangement::Strided, DType::C32).is_err()
+    );
 }
 
 #[test]

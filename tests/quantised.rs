@@ -100,14 +100,21 @@ fn products_of_integers_take_zero_points_off_exactly() {
             assert!((f64::from(*found) - wanted).abs() <= 20.001, "{found} {wanted}");
         }
     }
-    let (row, column) = (|| Quantisation::per_channel(0, &[0.5; 5], &[1, 2, 3, 4, 5]).unwrap(), || Quantisation::per_channel(1, &[0.25; 3], &[7, 0, 9]).unwrap());
+    let (row, column) = (
+        || Quantisation::per_channel(0, &[0.5; 5], &[1, 2, 3, 4, 5]).unwrap(),
+        || Quantisation::per_channel(1, &[0.25; 3], &[7, 0, 9]).unwrap(),
+    );
     let one = |zero| Quantisation::per_tensor(0.3, zero).unwrap();
     check::<QInt8, QInt8>(one(-7), one(5));
     check::<QUInt8, QUInt8>(one(128), one(100));
     check::<QUInt8, QInt8>(one(128), column());
     check::<QInt8, QUInt8>(row(), column());
     check::<QInt8, QInt8>(row(), one(0));
-    let x = QuantizedTensor::<QInt8, 2>::quantise(&Tensor::zeros([2, 2], &Cpu).unwrap(), Quantisation::per_channel(1, &[1.0, 2.0], &[0, 1]).unwrap()).unwrap();
+    let x = QuantizedTensor::<QInt8, 2>::quantise(
+        &Tensor::zeros([2, 2], &Cpu).unwrap(),
+        Quantisation::per_channel(1, &[1.0, 2.0], &[0, 1]).unwrap(),
+    )
+    .unwrap();
     assert!(x.matmul_integer(&x).is_err(), "zero points along the sum");
     let long = QuantizedTensor::<QInt8, 2>::quantise(&Tensor::zeros([1, 40_000], &Cpu).unwrap(), one(0)).unwrap();
     let tall = QuantizedTensor::<QInt8, 2>::quantise(&Tensor::zeros([40_000, 1], &Cpu).unwrap(), one(0)).unwrap();
@@ -126,7 +133,8 @@ fn a_tensor_is_quantised_again_and_added_within_half_a_step() {
     let again = q.requantise::<QInt8>(Quantisation::per_tensor_symmetric(0.1).unwrap()).unwrap();
     near(&again.dequantise().unwrap(), &q.dequantise().unwrap(), 0.1);
     let r = QuantizedTensor::<QUInt8, 2>::quantise(&y, scheme).unwrap();
-    let (sum, product) = (q.dequantise().unwrap().add(&r.dequantise().unwrap()).unwrap(), q.dequantise().unwrap().mul(&r.dequantise().unwrap()).unwrap());
+    let (sum, product) =
+        (q.dequantise().unwrap().add(&r.dequantise().unwrap()).unwrap(), q.dequantise().unwrap().mul(&r.dequantise().unwrap()).unwrap());
     near(&q.add(&r, Quantisation::per_tensor(0.05, 128).unwrap()).unwrap().dequantise().unwrap(), &sum, 0.05);
     near(&q.mul(&r, Quantisation::per_tensor(0.05, 128).unwrap()).unwrap().dequantise().unwrap(), &product, 0.05);
 }

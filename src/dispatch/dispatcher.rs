@@ -82,6 +82,25 @@ impl Call<'_> {
     }
 }
 
+/// An operator of a [`Dispatcher`]; see [`Dispatcher::operator`].
+#[derive(Clone, Copy)]
+pub struct Handle<'a> {
+    dispatcher: &'a Dispatcher,
+    name: &'a str,
+    operator: &'a Operator,
+}
+
+impl Handle<'_> {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// As [`Dispatcher::call`].
+    pub fn call(&self, arguments: &[Argument<'_>]) -> Result<DynTensor> {
+        let keys = arguments.iter().filter_map(Argument::tensor).fold(DispatchKeySet::EMPTY, |keys, x| keys.union(x.key_set()));
+        self.dispatcher.run(self.name, self.operator, keys, arguments)
+    }
+}
+
 impl Default for Dispatcher {
     fn default() -> Self {
         Dispatcher::new()
@@ -160,9 +179,16 @@ impl Dispatcher {
     /// [`Error::Value`] for an operator that is not there or has no kernel for these operands, with what there is; those of
     /// the kernel.
     pub fn call(&self, name: &str, arguments: &[Argument<'_>]) -> Result<DynTensor> {
-        let operator = self.operators.get(name).ok_or_else(|| self.unknown(name))?;
-        let keys = arguments.iter().filter_map(Argument::tensor).fold(DispatchKeySet::EMPTY, |keys, x| keys.union(x.key_set()));
-        self.run(name, operator, keys, arguments)
+        self.operator(name)?.call(arguments)
+    }
+
+    /// An operator, found once to be run often.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for an operator that is not there, with what there is.
+    pub fn operator(&self, name: &str) -> Result<Handle<'_>> {
+        let (name, operator) = self.operators.get_key_value(name).ok_or_else(|| self.unknown(name))?;
+        Ok(Handle { dispatcher: self, name, operator })
     }
 
     fn run(&self, name: &str, operator: &Operator, keys: DispatchKeySet, arguments: &[Argument<'_>]) -> Result<DynTensor> {

@@ -253,8 +253,7 @@ fn with_tensors(
     call: impl FnOnce(&[Argument<'_>]) -> Result<DynTensor>,
 ) -> Result<DynTensor> {
     let changed: Vec<Option<DynTensor>> = arguments.iter().map(|x| x.tensor().map(&change).transpose()).collect::<Result<_>>()?;
-    let others: Vec<Argument<'_>> =
-        changed.iter().zip(arguments).map(|(new, &old)| new.as_ref().map_or(old, Argument::Tensor)).collect();
+    let others: Vec<Argument<'_>> = changed.iter().zip(arguments).map(|(new, &old)| new.as_ref().map_or(old, Argument::Tensor)).collect();
     call(&others)
 }
 
@@ -284,7 +283,10 @@ fn named_matmul(call: &Call<'_>, arguments: &[Argument<'_>]) -> Result<DynTensor
     let name = |x: &DynTensor, axis: usize| x.names().get(axis).cloned().unwrap_or_default();
     let (inner, other) = (name(x, x.rank().saturating_sub(1)), name(y, y.rank().saturating_sub(2)));
     if !inner.is_empty() && !other.is_empty() && inner != other {
-        return Err(Error::Value { op: "matmul", what: text(format_args!("axis {inner:?} of {:?} meets axis {other:?} of {:?}", x.names(), y.names())) });
+        return Err(Error::Value {
+            op: "matmul",
+            what: text(format_args!("axis {inner:?} of {:?} meets axis {other:?} of {:?}", x.names(), y.names())),
+        });
     }
     let result = with_tensors(arguments, without_names, |x| call.below(x))?;
     let stack = result.rank().saturating_sub(usize::from(x.rank() > 1) + usize::from(y.rank() > 1)).min(MAX_RANK);

@@ -88,7 +88,8 @@ impl DynTensor {
     pub fn align_to(&self, names: &[&str]) -> Result<DynTensor> {
         let op = "align_to";
         let unnamed = self.names().is_empty() && self.rank() > 0;
-        if let Some(missing) = self.names().iter().find(|own| !names.contains(&own.as_str())).map(String::as_str).or(unnamed.then_some("")) {
+        if let Some(missing) = self.names().iter().find(|own| !names.contains(&own.as_str())).map(String::as_str).or(unnamed.then_some(""))
+        {
             return Err(Error::Value { op, what: text(format_args!("axis {missing:?} of {:?} has no place in {names:?}", self.names())) });
         }
         let order: Vec<usize> = names.iter().filter_map(|name| self.axis(name).ok()).collect();

@@ -93,7 +93,15 @@ impl DynTensor {
 
     #[inline]
     fn of_parts<T: Element, D: Device>(parts: Parts<D>, axes: Axes, offset: usize) -> DynTensor {
-        DynTensor { memory: Some(Memory::new(parts.memory)), axes, offset, dtype: T::DTYPE, state: parts.state, marks: Marks::NONE, extra: None }
+        DynTensor {
+            memory: Some(Memory::new(parts.memory)),
+            axes,
+            offset,
+            dtype: T::DTYPE,
+            state: parts.state,
+            marks: Marks::NONE,
+            extra: None,
+        }
     }
 
     /// # Safety
@@ -310,7 +318,10 @@ impl DynTensor {
     }
 
     /// As [`DynTensor::lifted_ref`], with the axes in any places, each once; the other places have size 1.
-    pub(crate) fn arranged_ref<T: Element, const N: usize, D: Device>(&self, places: [Option<usize>; N]) -> Option<TensorView<'_, T, N, D>> {
+    pub(crate) fn arranged_ref<T: Element, const N: usize, D: Device>(
+        &self,
+        places: [Option<usize>; N],
+    ) -> Option<TensorView<'_, T, N, D>> {
         let mut used = 0u64;
         for axis in places.into_iter().flatten() {
             used |= 1 << u32::try_from(axis).ok().filter(|&axis| (axis as usize) < self.rank())?;
@@ -431,7 +442,11 @@ impl DynTensor {
     /// [`Error::Unallocated`] when the elements have no memory yet; errors of lazy views and of tensors without access.
     pub(crate) fn ready(&self, op: &'static str) -> Result<()> {
         if self.marks != Marks::NONE {
-            return Err(Error::Type { op, expected: "elements as they lie in memory".into(), found: "a lazy view; `resolved` computes it".into() });
+            return Err(Error::Type {
+                op,
+                expected: "elements as they lie in memory".into(),
+                found: "a lazy view; `resolved` computes it".into(),
+            });
         }
         self.accessible(op)?;
         if self.state.pending { Err(Error::Unallocated { op, sizes: self.size().into() }) } else { Ok(()) }

@@ -116,7 +116,11 @@ struct Report {
 
 /// The rows of a source, by the name of the operator.
 fn rows(source: &str) -> BTreeMap<&'static str, fn(&Case) -> Run> {
-    let all = if source == "torch" { TORCH } else { &[onnx::ROWS, quantised::ROWS, index::ONNX, order::ONNX, product::ONNX, window::ONNX, neural::ONNX] };
+    let all = if source == "torch" {
+        TORCH
+    } else {
+        &[onnx::ROWS, quantised::ROWS, index::ONNX, order::ONNX, product::ONNX, window::ONNX, neural::ONNX]
+    };
     let rows: BTreeMap<_, _> = all.iter().flat_map(|rows| rows.iter().copied()).collect();
     assert_eq!(rows.len(), all.iter().map(|rows| rows.len()).sum::<usize>(), "an operator of {source} has two rows");
     rows

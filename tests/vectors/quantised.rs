@@ -37,8 +37,14 @@ fn scheme(case: &Case, at: usize, rank: usize) -> Result<Quantisation, Stop> {
 macro_rules! by_integer {
     ($dtype:expr, $Q:ident => $run:expr) => {
         match $dtype {
-            DType::I8 => { type $Q = QInt8; $run }
-            DType::U8 => { type $Q = QUInt8; $run }
+            DType::I8 => {
+                type $Q = QInt8;
+                $run
+            }
+            DType::U8 => {
+                type $Q = QUInt8;
+                $run
+            }
             other => unrun(format!("no quantised {other}")),
         }
     };
@@ -62,7 +68,8 @@ fn dynamic(case: &Case) -> Run {
     let x = case.tensor::<f32>(case.arg(0))?;
     let x = x.view()?.copy()?;
     let scheme = Quantisation::spanning::<QUInt8, N, Cpu>(&x)?;
-    let (scale, zero) = (Tensor::<f32, 0>::full([], scheme.scales()[0], &Cpu)?, Tensor::<u8, 0>::full([], scheme.zero_points()[0] as u8, &Cpu)?);
+    let (scale, zero) =
+        (Tensor::<f32, 0>::full([], scheme.scales()[0], &Cpu)?, Tensor::<u8, 0>::full([], scheme.zero_points()[0] as u8, &Cpu)?);
     let q = QuantizedTensor::<QUInt8, N>::quantise(&x, scheme)?;
     Ok(vec![Out::of(q.int_repr().view()).exact(), Out::of(scale.view()), Out::of(zero.view()).exact()])
 }
