@@ -11,7 +11,7 @@ use rankform::{QInt8, QUInt8};
 
 /// A scale, or one for each position of an axis, of f32 or f16.
 fn scales(case: &Case, at: usize) -> Result<Vec<f32>, Stop> {
-    by_type!(case.spec(at)?.dtype, T in [f16 f32] => Ok(case.tensor::<T>(case.arg(at))?.view()?.iter().map(|&x| x.into()).collect()))
+    by_type!(case.spec(at)?.dtype, T in [f16 f32] => Ok(case.tensor::<T>(case.arg(at))?.view()?.cast::<f32>()?.to_vec()?))
 }
 /// Zero points; 0 where there are none.
 fn zeros(case: &Case, at: usize, count: usize) -> Result<Vec<i64>, Stop> {
