@@ -51,6 +51,7 @@
 //! | [`ops`] | which operators exist |
 //! | [`dynamic`] | [`DynTensor`]: element, rank and device known at run time |
 //! | [`check`] | a device beside the CPU, for those who write one |
+//! | [`io`] | files |
 //!
 //! # Features
 //!
@@ -65,6 +66,7 @@ pub mod dynamic;
 pub mod element;
 pub mod error;
 pub mod expr;
+pub mod io;
 pub mod kernel;
 pub mod layout;
 pub mod ops;
