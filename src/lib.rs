@@ -56,6 +56,7 @@
 //! # Features
 //!
 //! `rayon` (default): large operations use every core. `gemm` (default): matrix products at the machine's peak.
+//! `npz`, `safetensors`: files of these kinds; `.npy` and raw bytes need no feature.
 #![deny(missing_docs)]
 pub mod allocation;
 pub mod check;

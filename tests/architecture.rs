@@ -28,6 +28,7 @@ const ORDER: &[&str] = &[
     "ops",
     "dynamic",
     "check",
+    "io",
     "prelude",
 ];
 
@@ -90,6 +91,8 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/expr/eval.rs", "hands the addresses of operands to a device"),
     ("src/expr/in_place.rs", "hands the addresses of operands to a device"),
     ("src/expr/runs.rs", "hands operands to a device"),
+    ("src/io/file.rs", "memory that is written before a reader sees it"),
+    ("src/io/safetensors.rs", "maps files"),
     ("src/ops/arrange.rs", "hands the addresses of operands to a device"),
     ("src/ops/contract.rs", "hands the addresses of operands to a device"),
     ("src/ops/index.rs", "hands the addresses of operands to a device"),
@@ -97,6 +100,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/ops/conv.rs", "hands the addresses of operands to a device"),
     ("src/shared.rs", "reference counting whose allocation can fail"),
     ("src/tensor/adopt.rs", "vectors, foreign pointers and cells as memory"),
+    ("src/tensor/bytes.rs", "elements as bytes, and bytes as elements"),
     ("src/tensor/create.rs", "fills fresh memory before it has elements"),
     ("src/tensor/handle.rs", "the invariants of a tensor"),
     ("src/tensor/host.rs", "references to elements on the CPU"),
@@ -164,14 +168,19 @@ const DEPENDENCIES: &[(&str, &str)] = &[
     ("bytemuck", "elements as bytes"),
     ("cudarc", "CUDA's driver and compiler; a feature"),
     ("libloading", "opens NVIDIA's libraries where `cudarc` would panic; a feature"),
+    ("flate2", "deflates and inflates, in Rust; a feature"),
     ("gemm", "matrix products at the machine's peak; a feature"),
     ("libc", "advice on huge pages, on Linux"),
     ("half", "16-bit floats"),
+    ("memmap2", "maps files; a feature"),
     ("num-complex", "complex numbers"),
     ("num-traits", "generic numeric code meets the crate"),
     ("rayon", "threads; a feature"),
+    ("serde", "what `serde_json` reads into; a feature"),
+    ("serde_json", "the headers of safetensors; a feature"),
     ("thiserror", "texts of errors"),
     ("typenum", "arithmetic of ranks in types"),
+    ("zip", "archives of tensors; a feature"),
 ];
 
 /// Crates that call a compiler or a library of the system when they are built.

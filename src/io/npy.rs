@@ -201,7 +201,7 @@ impl<R: Read> Npy<R> {
             self.descr = Descr::Known(T::DTYPE);
         }
         self.meaning()?;
-        self.about.expect::<T, RANK>(READ)?;
+        self.about.wanted::<T, RANK>(READ)?;
         let bytes = self.bytes(progress)?;
         self.about.tensor(READ, bytes)
     }

@@ -121,12 +121,7 @@ pub fn write(path: impl AsRef<Path>, tensors: &[(&str, &dyn Stored)], compressio
 ///
 /// # Errors
 /// As [`write()`].
-pub fn write_with(
-    path: impl AsRef<Path>,
-    tensors: &[(&str, &dyn Stored)],
-    compression: Compression,
-    progress: Progress<'_>,
-) -> Result<()> {
+pub fn write_with(path: impl AsRef<Path>, tensors: &[(&str, &dyn Stored)], compression: Compression, progress: Progress<'_>) -> Result<()> {
     let nbytes = |x: &dyn Stored| x.sizes().iter().product::<usize>() as u64 * width(x.dtype()).unwrap_or(1) as u64;
     let total = tensors.iter().map(|(_, x)| nbytes(*x)).sum();
     let method = match compression {

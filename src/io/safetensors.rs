@@ -146,7 +146,6 @@ impl SafeTensors {
             return format_error(READ, format_args!("a header of {size} bytes in a file of {length}; {LONGEST} are the most"));
         }
         let text = short(READ, &mut reader, size as usize)?;
-        drop(reader);
         let header = header::parse(READ, &text, length - 8 - size)?;
         self.shards.push(Shard { source, start: 8 + size });
         self.metadata.extend(header.metadata);
@@ -204,7 +203,7 @@ impl SafeTensors {
     /// As [`read`](SafeTensors::read).
     pub fn read_with<T: Element, const RANK: usize>(&self, name: &str, progress: Progress<'_>) -> Result<Tensor<T, RANK>> {
         let about = self.description(name)?;
-        about.expect::<T, RANK>(READ)?;
+        about.wanted::<T, RANK>(READ)?;
         about.tensor(READ, self.bytes(name, &about, progress)?)
     }
 

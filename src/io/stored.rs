@@ -161,7 +161,7 @@ impl Description {
     }
 
     /// [`Error::Type`] unless these are elements `T` with `RANK` axes.
-    pub(super) fn expect<T: Element, const RANK: usize>(&self, op: &'static str) -> Result<Dim<RANK>> {
+    pub(super) fn wanted<T: Element, const RANK: usize>(&self, op: &'static str) -> Result<Dim<RANK>> {
         match <[usize; RANK]>::try_from(self.size.as_slice()) {
             Ok(size) if self.dtype == T::DTYPE => {
                 Dim(size).numel_of(op, size_of::<T>())?;
@@ -176,7 +176,13 @@ impl Description {
     }
 
     /// The elements, read from where they begin.
-    pub(super) fn fill(&self, op: &'static str, reader: &mut dyn Read, known: bool, progress: Option<Progress<'_>>) -> Result<Tensor<u8, 1, Cpu>> {
+    pub(super) fn fill(
+        &self,
+        op: &'static str,
+        reader: &mut dyn Read,
+        known: bool,
+        progress: Option<Progress<'_>>,
+    ) -> Result<Tensor<u8, 1, Cpu>> {
         let nbytes = self.nbytes(op)?;
         let mut done = 0;
         let mut progress = progress;
@@ -192,8 +198,12 @@ impl Description {
     }
 
     /// Bytes that were read, as the tensor that they are.
-    pub(super) fn tensor<T: Element, const RANK: usize>(&self, op: &'static str, bytes: Tensor<u8, 1, Cpu>) -> Result<Tensor<T, RANK, Cpu>> {
-        let size = self.expect::<T, RANK>(op)?;
+    pub(super) fn tensor<T: Element, const RANK: usize>(
+        &self,
+        op: &'static str,
+        bytes: Tensor<u8, 1, Cpu>,
+    ) -> Result<Tensor<T, RANK, Cpu>> {
+        let size = self.wanted::<T, RANK>(op)?;
         let layout = match self.order {
             Order::RowMajor => Layout::row_major(size),
             Order::ColumnMajor => Layout::row_major(Dim(std::array::from_fn(|axis| size.0[RANK - 1 - axis]))).transposed(),

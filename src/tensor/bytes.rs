@@ -118,7 +118,11 @@ impl Tensor<u8, 1, Cpu> {
     /// # Errors
     /// [`Error::Length`] when there are fewer bytes, [`Error::Value`] when some are no `T` (a boolean is 0 or 1),
     /// [`Error::OutOfMemory`].
-    pub(crate) fn into_elements<T: Element, const RANK: usize>(self, op: &'static str, layout: Layout<RANK>) -> Result<Tensor<T, RANK, Cpu>> {
+    pub(crate) fn into_elements<T: Element, const RANK: usize>(
+        self,
+        op: &'static str,
+        layout: Layout<RANK>,
+    ) -> Result<Tensor<T, RANK, Cpu>> {
         let bytes = self.as_slice().unwrap_or_default();
         let wanted = layout.span().end.saturating_mul(size_of::<T>());
         let Some(bytes) = bytes.get(..wanted) else {
@@ -135,7 +139,7 @@ impl Tensor<u8, 1, Cpu> {
         // A tensor may grow into the rest of its memory, which must then hold elements too.
         let whole = any || self.allocation().size() == wanted;
         let first = self.layout().offset();
-        let aligned = first % size_of::<T>() == 0 && self.allocation().ptr().cast::<T>().is_aligned();
+        let aligned = first.is_multiple_of(size_of::<T>()) && self.allocation().ptr().cast::<T>().is_aligned();
         let (bytes, first) = if whole && aligned { (self, first / size_of::<T>()) } else { (self.view().slice((..wanted,))?.copy()?, 0) };
         // SAFETY: the span lies inside the bytes, which are aligned valid elements; so is all their memory.
         Ok(unsafe { bytes.relay(layout.moved(layout.offset() + first)) })

@@ -79,7 +79,8 @@ fn memory_grows_with_the_bytes_that_came_not_with_those_promised() {
         npy_bytes([1, 0], &format!("{{'shape': ({}), }}", "0,".repeat(20_000)), &[]),
         [&b"\x93NUMPY\x02\x00\xff\xff\x0f\x00"[..], &[b' '; 40]].concat(),
         [&(90_000_000_u64.to_le_bytes())[..], &[b'{'; 100]].concat(),
-        [&(60_000_u64.to_le_bytes())[..], format!("{:60000}", format!("{{\"x\":{{\"shape\":[{}0]}}}}", "0,".repeat(29_000))).as_bytes()].concat(),
+        [&(60_000_u64.to_le_bytes())[..], format!("{:60000}", format!("{{\"x\":{{\"shape\":[{}0]}}}}", "0,".repeat(29_000))).as_bytes()]
+            .concat(),
     ];
     Cpu.set_memory_limit(0);
     for file in files.iter().chain(&valid()) {
@@ -116,7 +117,7 @@ impl Read for Curious<'_> {
         // Fresh memory of the checking allocator is 0xA5: whoever sees a row of it sees memory that nobody wrote.
         assert!(!room.windows(16).any(|part| part == [0xA5; 16]), "memory that nobody wrote");
         self.calls += 1;
-        if self.calls % 3 == 0 {
+        if self.calls.is_multiple_of(3) {
             return Err(ErrorKind::Interrupted.into());
         }
         let count = self.calls.min(room.len()).min(self.bytes.len());

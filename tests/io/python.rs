@@ -18,7 +18,8 @@ fn say(text: &str) {
 /// A Python that has NumPy.
 fn python() -> Option<String> {
     let named = std::env::var("RANKFORM_PYTHON").ok();
-    let has_numpy = |python: &String| Command::new(python).args(["-c", "import numpy"]).output().is_ok_and(|output| output.status.success());
+    let has_numpy =
+        |python: &String| Command::new(python).args(["-c", "import numpy"]).output().is_ok_and(|output| output.status.success());
     named.into_iter().chain(["python3".into(), "python".into()]).find(has_numpy)
 }
 

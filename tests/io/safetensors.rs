@@ -128,7 +128,11 @@ fn a_header_that_does_not_fit_its_file_is_refused() {
         (one(r#""dtype":"F32","shape":[2]"#), 8, "lacks one of"),
         (one(r#""dtype":"F32","dtype":"F32","shape":[2],"data_offsets":[0,8]"#), 8, "twice"),
         (r#"{"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"x":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}"#.into(), 2, "twice"),
-        (r#"{"x":{"dtype":"U8","shape":[8],"data_offsets":[0,8]},"y":{"dtype":"U8","shape":[8],"data_offsets":[0,8]}}"#.into(), 8, "from byte 8"),
+        (
+            r#"{"x":{"dtype":"U8","shape":[8],"data_offsets":[0,8]},"y":{"dtype":"U8","shape":[8],"data_offsets":[0,8]}}"#.into(),
+            8,
+            "from byte 8",
+        ),
         (r#"{"__metadata__":{"a":1}}"#.into(), 0, "not valid"),
         (r#"{"__metadata__":{"a":"1","a":"2"}}"#.into(), 0, "twice"),
         ("[]".into(), 0, "not valid"),
