@@ -19,16 +19,17 @@
 //! # std::fs::remove_file(path).unwrap();
 //! # Ok::<(), rankform::Error>(())
 //! ```
-//! Imports: `error`, `scalar`, `element`, `device`, `tensor`, `io`.
+//! Imports: `error`, `dtype`, `element`, `device`, `tensor`, `dynamic`, `io`.
 
 mod header;
 
 use super::file::{Progress, ends, format_error, open as open_file, put, save};
-use super::stored::{Description, Order, Stored, each_little_endian, width};
+use super::stored::{Description, Order, Stored, each_little_endian};
 use crate::device::Cpu;
+use crate::dtype::DType;
+use crate::dynamic::DynTensor;
 use crate::element::Element;
 use crate::error::{Error, Result, text};
-use crate::scalar::DType;
 use crate::tensor::Tensor;
 use header::Descr;
 use std::fs::File;
@@ -48,6 +49,27 @@ use std::path::Path;
 /// Format: `numpy.lib.format`.
 pub fn read<T: Element, const RANK: usize>(path: impl AsRef<Path>) -> Result<Tensor<T, RANK>> {
     open(path)?.read()
+}
+
+/// Reads a file of elements and axes that are known when it is read.
+///
+/// # Errors
+/// As [`read()`].
+///
+/// # Examples
+/// ```
+/// use rankform::io::npy;
+/// use rankform::prelude::*;
+/// let path = std::env::temp_dir().join("rankform-npy-dyn.npy");
+/// npy::write(&path, &Tensor::from([[1_u8, 2]]))?;
+/// let x = npy::read_dyn(&path)?;
+/// assert_eq!((x.dtype().name(), x.size()), ("uint8", &[1, 2][..]));
+/// npy::write(&path, &x)?;
+/// # std::fs::remove_file(path).unwrap();
+/// # Ok::<(), rankform::Error>(())
+/// ```
+pub fn read_dyn(path: impl AsRef<Path>) -> Result<DynTensor> {
+    open(path)?.read_dyn()
 }
 
 /// Opens a file and reads its header: for one whose element is not known, or to see how reading goes on.
@@ -118,7 +140,7 @@ const WRITE: &str = "npy::write";
 pub(super) fn put_tensor(writer: &mut dyn Write, x: &dyn Stored, progress: Progress<'_>) -> Result<()> {
     let (dtype, sizes, order) = (x.dtype(), x.sizes(), x.order());
     put(WRITE, writer, &header::write(WRITE, dtype, &sizes, order)?)?;
-    let total = sizes.iter().product::<usize>() as u64 * width(dtype).unwrap_or(1) as u64;
+    let total = sizes.iter().product::<usize>() as u64 * dtype.size() as u64;
     let mut done = 0;
     each_little_endian(x, order, &mut |bytes| {
         put(WRITE, writer, bytes)?;
@@ -194,9 +216,27 @@ impl<R: Read> Npy<R> {
         self.elements::<T, RANK>(Some(progress))
     }
 
+    /// Reads the elements, whatever they are.
+    ///
+    /// # Errors
+    /// As [`read()`]; [`Error::Format`] for bytes that NumPy has no name for.
+    pub fn read_dyn(self) -> Result<DynTensor> {
+        self.read_dyn_with(&mut |_, _| {})
+    }
+
+    /// As [`read_dyn`](Npy::read_dyn), calling `progress` as it goes on.
+    ///
+    /// # Errors
+    /// As [`read_dyn`](Npy::read_dyn).
+    pub fn read_dyn_with(mut self, progress: Progress<'_>) -> Result<DynTensor> {
+        self.meaning()?;
+        let bytes = self.bytes(Some(progress))?;
+        self.about.dynamic(READ, bytes)
+    }
+
     fn elements<T: Element, const RANK: usize>(mut self, progress: Option<Progress<'_>>) -> Result<Tensor<T, RANK>> {
         // Bytes without a meaning mean what the caller says they do, if NumPy has no name for that.
-        if self.descr == Descr::Void(size_of::<T>()) && T::DTYPE == DType::BF16 {
+        if self.descr == Descr::Void(size_of::<T>()) && header::is_nameless(T::DTYPE) {
             self.about.dtype = T::DTYPE;
             self.descr = Descr::Known(T::DTYPE);
         }

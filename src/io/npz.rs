@@ -12,11 +12,12 @@
 //! # std::fs::remove_file(path).unwrap();
 //! # Ok::<(), rankform::Error>(())
 //! ```
-//! Imports: `error`, `element`, `tensor`, `io`.
+//! Imports: `error`, `element`, `tensor`, `dynamic`, `io`.
 
 use super::file::{Progress, io_error, no_such, open as open_file, save};
 use super::npy::{Npy, put_tensor};
-use super::stored::{Stored, width};
+use super::stored::Stored;
+use crate::dynamic::DynTensor;
 use crate::element::Element;
 use crate::error::{Error, Result, text};
 use crate::tensor::Tensor;
@@ -107,6 +108,14 @@ impl<R: Read + Seek> Npz<R> {
     pub fn read<T: Element, const RANK: usize>(&mut self, name: &str) -> Result<Tensor<T, RANK>> {
         self.entry(name)?.read()
     }
+
+    /// Reads one tensor, whatever its elements and axes are.
+    ///
+    /// # Errors
+    /// As [`read`](Npz::read).
+    pub fn read_dyn(&mut self, name: &str) -> Result<DynTensor> {
+        self.entry(name)?.read_dyn()
+    }
 }
 
 /// Writes an archive of tensors with names, whole or not at all.
@@ -122,7 +131,7 @@ pub fn write(path: impl AsRef<Path>, tensors: &[(&str, &dyn Stored)], compressio
 /// # Errors
 /// As [`write()`].
 pub fn write_with(path: impl AsRef<Path>, tensors: &[(&str, &dyn Stored)], compression: Compression, progress: Progress<'_>) -> Result<()> {
-    let nbytes = |x: &dyn Stored| x.sizes().iter().product::<usize>() as u64 * width(x.dtype()).unwrap_or(1) as u64;
+    let nbytes = |x: &dyn Stored| x.sizes().iter().product::<usize>() as u64 * x.dtype().size() as u64;
     let total = tensors.iter().map(|(_, x)| nbytes(*x)).sum();
     let method = match compression {
         Compression::Stored => CompressionMethod::Stored,

@@ -13,16 +13,17 @@
 //! # std::fs::remove_file(path).unwrap();
 //! # Ok::<(), rankform::Error>(())
 //! ```
-//! Imports: `error`, `scalar`, `element`, `device`, `tensor`, `io`.
+//! Imports: `error`, `dtype`, `element`, `device`, `tensor`, `dynamic`, `io`.
 
 mod header;
 
 use super::file::{Progress, exactly, format_error, io_error, no_such, open as open_file, put, save, short};
-use super::stored::{Description, Order, Stored, each_little_endian, width};
+use super::stored::{Description, Order, Stored, each_little_endian};
 use crate::device::Cpu;
+use crate::dtype::DType;
+use crate::dynamic::DynTensor;
 use crate::element::Element;
 use crate::error::{Error, Result, text};
-use crate::scalar::DType;
 use crate::tensor::Tensor;
 use header::Entry;
 use std::collections::BTreeMap;
@@ -207,6 +208,23 @@ impl SafeTensors {
         about.tensor(READ, self.bytes(name, &about, progress)?)
     }
 
+    /// One tensor, whatever its elements and axes are.
+    ///
+    /// # Errors
+    /// As [`read`](SafeTensors::read); [`Error::Format`] for elements that no tensor has.
+    pub fn read_dyn(&self, name: &str) -> Result<DynTensor> {
+        self.read_dyn_with(name, &mut |_, _| {})
+    }
+
+    /// As [`read_dyn`](SafeTensors::read_dyn), calling `progress` as it goes on.
+    ///
+    /// # Errors
+    /// As [`read_dyn`](SafeTensors::read_dyn).
+    pub fn read_dyn_with(&self, name: &str, progress: Progress<'_>) -> Result<DynTensor> {
+        let about = self.description(name)?;
+        about.dynamic(READ, self.bytes(name, &about, progress)?)
+    }
+
     fn description(&self, name: &str) -> Result<Description> {
         let (Entry { dtype, size, .. }, _) = self.find(name)?;
         let Some(known) = header::element(dtype) else {
@@ -297,7 +315,7 @@ pub fn write_with(
     progress: Progress<'_>,
 ) -> Result<()> {
     let mut tensors = tensors.to_vec();
-    tensors.sort_by_key(|(name, x)| (std::cmp::Reverse(width(x.dtype())), *name));
+    tensors.sort_by_key(|(name, x)| (std::cmp::Reverse(x.dtype().size()), *name));
     let mut names: Vec<&str> = tensors.iter().map(|(name, _)| *name).chain(["__metadata__"]).collect();
     let mut keys: Vec<&str> = metadata.iter().map(|(key, _)| *key).collect();
     for names in [&mut names, &mut keys] {
@@ -313,7 +331,7 @@ pub fn write_with(
         let Some(dtype_name) = header::name_of(dtype) else {
             return Err(Error::Value { op: WRITE, what: text(format_args!("safetensors has no name for {dtype}, of {name:?}")) });
         };
-        let nbytes = sizes.iter().product::<usize>() as u64 * width(dtype).unwrap_or(1) as u64;
+        let nbytes = sizes.iter().product::<usize>() as u64 * dtype.size() as u64;
         rows.push((*name, dtype_name, sizes, end..end + nbytes));
         end += nbytes;
     }

@@ -1,14 +1,15 @@
 //! What can be written to a file, and what was read from one, before its type is looked at.
 //!
-//! Imports: `error`, `dim`, `layout`, `scalar`, `element`, `device`, `tensor`.
+//! Imports: `error`, `dim`, `layout`, `dtype`, `element`, `device`, `tensor`, `dynamic`.
 
 use super::file::{Progress, fill};
 use crate::device::{Cpu, Device};
 use crate::dim::Dim;
+use crate::dtype::DType;
+use crate::dynamic::{DynTensor, ElementVisitor};
 use crate::element::Element;
 use crate::error::{Error, Numbers, Result, text};
 use crate::layout::Layout;
-use crate::scalar::DType;
 use crate::tensor::{Tensor, TensorView};
 use std::io::Read;
 
@@ -80,6 +81,44 @@ impl<T: Element, const RANK: usize, D: Device> Stored for Tensor<T, RANK, D> {
     }
 }
 
+/// A tensor of the host is written as a [`Tensor`] is; one of another device, or with more than 8 axes, is copied first.
+impl Stored for DynTensor {
+    fn dtype(&self) -> DType {
+        DynTensor::dtype(self)
+    }
+    fn sizes(&self) -> Vec<usize> {
+        self.size().to_vec()
+    }
+    fn order(&self) -> Order {
+        let turned = reversed(self).is_ok_and(|turned| turned.is_contiguous());
+        if !self.is_contiguous() && turned { Order::ColumnMajor } else { Order::RowMajor }
+    }
+    fn each_piece(&self, order: Order, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        if order == Order::ColumnMajor {
+            return reversed(self)?.each_piece(Order::RowMajor, each);
+        }
+        if self.device::<Cpu>().is_some() && self.rank() <= 8 {
+            return self.dtype().visit(Pieces(self, each));
+        }
+        let here = self.to(&Cpu)?.to_contiguous()?;
+        here.as_bytes().unwrap_or_default().chunks(4 << 20).try_for_each(each)
+    }
+}
+
+/// The axes in the other order.
+fn reversed(x: &DynTensor) -> Result<DynTensor> {
+    x.permuted(&(0..x.rank()).rev().collect::<Vec<_>>())
+}
+
+struct Pieces<'a, 'f>(&'a DynTensor, &'f mut dyn FnMut(&[u8]) -> Result<()>);
+impl ElementVisitor for Pieces<'_, '_> {
+    type Output = Result<()>;
+    fn visit<T: Element>(self) -> Result<()> {
+        // Leading axes of size 1 move no bytes, so one rank serves all.
+        self.0.lifted_ref::<T, 8, Cpu>().map_or(Ok(()), |view| view.pieces("write", self.1))
+    }
+}
+
 impl<X: Stored + ?Sized> Stored for &X {
     fn dtype(&self) -> DType {
         (**self).dtype()
@@ -110,24 +149,9 @@ pub(super) fn each_little_endian(x: &dyn Stored, order: Order, each: &mut dyn Fn
     })
 }
 
-/// Bytes of one element.
-pub(super) fn width(dtype: DType) -> Option<usize> {
-    Some(match dtype {
-        DType::Bool | DType::I8 | DType::U8 => 1,
-        DType::I16 | DType::U16 | DType::F16 | DType::BF16 => 2,
-        DType::I32 | DType::U32 | DType::F32 => 4,
-        DType::I64 | DType::U64 | DType::F64 | DType::C32 => 8,
-        DType::C64 => 16,
-    })
-}
-
 /// Bytes of what has a byte order: an element, or one part of a complex number.
 fn word(dtype: DType) -> usize {
-    match dtype {
-        DType::C32 => 4,
-        DType::C64 => 8,
-        other => width(other).unwrap_or(1),
-    }
+    dtype.part().size()
 }
 
 /// Turns the bytes of each word around.
@@ -153,7 +177,7 @@ pub(super) struct Description {
 impl Description {
     /// Bytes of all elements. The limit is over the sizes that are not 0, so that strides can be counted too.
     pub(super) fn nbytes(&self, op: &'static str) -> Result<usize> {
-        let element = width(self.dtype).unwrap_or(1);
+        let element = self.dtype.size();
         let overflow = || Error::Overflow { op, sizes: self.size.as_slice().into(), element };
         let bytes = self.size.iter().try_fold(element, |bytes, &size| bytes.checked_mul(size.max(1)));
         let bytes = bytes.filter(|&bytes| bytes <= isize::MAX as usize).ok_or_else(overflow)?;
@@ -195,6 +219,23 @@ impl Description {
                 progress(done, nbytes as u64);
             }
         })
+    }
+
+    /// Bytes that were read, as the tensor that the file says they are.
+    pub(super) fn dynamic(&self, op: &'static str, bytes: Tensor<u8, 1, Cpu>) -> Result<DynTensor> {
+        struct Elements(&'static str, Tensor<u8, 1, Cpu>);
+        impl ElementVisitor for Elements {
+            type Output = Result<DynTensor>;
+            fn visit<T: Element>(self) -> Result<DynTensor> {
+                let size = Dim([self.1.numel() / size_of::<T>()]);
+                Ok(self.1.into_elements::<T, 1>(self.0, Layout::row_major(size))?.into())
+            }
+        }
+        let elements = self.dtype.visit(Elements(op, bytes))?;
+        match self.order {
+            Order::RowMajor => elements.reshaped(&self.size),
+            Order::ColumnMajor => reversed(&elements.reshaped(&self.size.iter().rev().copied().collect::<Vec<_>>())?),
+        }
     }
 
     /// Bytes that were read, as the tensor that they are.

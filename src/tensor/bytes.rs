@@ -1,16 +1,15 @@
 //! Elements as bytes that come and go in pieces: what files and other processes see of a tensor.
 //!
-//! Imports: `error`, `dim`, `layout`, `element`, `device`.
+//! Imports: `error`, `dim`, `layout`, `dtype`, `element`, `device`.
 
 use super::{Tensor, TensorView};
 use crate::device::{Cpu, Device, Slot};
 use crate::dim::{Dim, Stride};
+use crate::dtype::DType;
 use crate::element::Element;
 use crate::error::{Error, Result, text};
 use crate::layout::Layout;
-use half::{bf16, f16};
-use num_complex::Complex;
-use std::any::{Any, TypeId};
+use std::any::Any;
 
 /// How many bytes are copied at a time on the host: what stays in the cache of one core.
 const PIECE: usize = 256 << 10;
@@ -102,14 +101,6 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     }
 }
 
-/// Whether every row of bytes is a `T`: known of the crate's own elements, not of a user's.
-fn takes_any_bytes<T: 'static>() -> bool {
-    macro_rules! is_one_of {
-        ($($t:ty)*) => { [$(TypeId::of::<$t>()),*].contains(&TypeId::of::<T>()) };
-    }
-    is_one_of!(u8 u16 u32 u64 i8 i16 i32 i64 f16 bf16 f32 f64 Complex<f32> Complex<f64>)
-}
-
 impl Tensor<u8, 1, Cpu> {
     /// These bytes as elements `T`, native, under a dense layout that is counted in elements from the first byte on.
     /// They stay where they are if they are aligned there and are all of their memory, or any bytes would be elements;
@@ -128,7 +119,7 @@ impl Tensor<u8, 1, Cpu> {
         let Some(bytes) = bytes.get(..wanted) else {
             return Err(Error::Length { op, sizes: layout.size().0.into(), expected: wanted, found: bytes.len() });
         };
-        let any = takes_any_bytes::<T>();
+        let any = T::DTYPE != DType::Bool; // as the contract of `Element` says
         if !any {
             let mut parts = bytes.chunks_exact(size_of::<T>());
             if let Some(at) = parts.position(|part| bytemuck::checked::try_pod_read_unaligned::<T>(part).is_err()) {

@@ -6,6 +6,7 @@ use num_complex::Complex;
 use rankform::io::npy::{self, Npy};
 use rankform::io::{Order, Stored};
 use rankform::prelude::*;
+use rankform::{DynTensor, F8E5M2};
 
 fn of_bytes<T: Element, const RANK: usize>(bytes: &[u8]) -> Result<Tensor<T, RANK>> {
     Npy::new(bytes)?.read()
@@ -57,6 +58,10 @@ fn every_element_comes_back_in_both_byte_orders() {
     assert!(header(&bytes).contains("'<V2'"));
     assert_eq!(of_bytes::<bf16, 1>(&bytes).unwrap().as_bytes(), x.as_bytes());
     refused!(of_bytes::<f16, 1>(&bytes), Error::Format { .. }, "2 bytes each, without a meaning");
+    refused!(Npy::new(&bytes[..]).unwrap().read_dyn().map(drop), Error::Format { .. }, "2 bytes each, without a meaning");
+    let small = Tensor::from([F8E5M2::from_bits(0x3c), F8E5M2::from_bits(0xff)]);
+    assert_eq!(of_bytes::<F8E5M2, 1>(&written(&small)).unwrap().as_bytes(), small.as_bytes());
+    refused!(npy::write_to(&mut Vec::new(), &Tensor::from(Complex::new(f16::ONE, f16::ONE))), Error::Value { .. }, "Complex<f16>");
 }
 
 #[test]
@@ -111,6 +116,23 @@ fn large_strided_tensors_are_written_in_pieces() {
 }
 
 #[test]
+fn tensors_of_run_time_types_are_written_and_read() {
+    let x = Tensor::from_fn([3, 4, 5], |[i, j, k]| (100 * i + 10 * j + k) as i16, &Cpu).unwrap();
+    let whole = DynTensor::from(x.share_data());
+    for y in [
+        whole.share_data(),
+        whole.permuted(&[2, 1, 0]).unwrap(),
+        whole.ranged(1, 0, 4, -2).unwrap(),
+        whole.reshaped(&[3, 1, 2, 1, 2, 1, 5, 1, 1, 1]).unwrap(),
+    ] {
+        let back = Npy::new(&written(&y)[..]).unwrap().read_dyn().unwrap();
+        assert_eq!((back.dtype(), back.size(), back.to_bytes().unwrap()), (y.dtype(), y.size(), y.to_bytes().unwrap()));
+        assert_eq!(Stored::order(&back), Stored::order(&y));
+    }
+    assert_eq!(written(&whole), written(&x));
+}
+
+#[test]
 fn headers_of_all_versions_and_spellings_are_read() {
     let data = [1_u8, 0, 2, 0, 3, 0];
     let x = Tensor::from([1_u16, 2, 3]);
@@ -128,7 +150,7 @@ fn headers_of_all_versions_and_spellings_are_read() {
 /// One element with so many axes of size 1, from outside the crate.
 struct Deep(usize);
 impl Stored for Deep {
-    fn dtype(&self) -> rankform::scalar::DType {
+    fn dtype(&self) -> rankform::DType {
         u8::DTYPE
     }
     fn sizes(&self) -> Vec<usize> {

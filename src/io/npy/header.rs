@@ -3,12 +3,12 @@
 //! ```text
 //! \x93NUMPY  major minor  length (2 bytes in version 1, else 4)  {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }  ␠…\n
 //! ```
-//! Imports: `error`, `scalar`, `io`.
+//! Imports: `error`, `dtype`, `io`.
 
+use crate::dtype::DType;
 use crate::error::{Error, Result, text};
 use crate::io::file::{exactly, format_error, short};
 use crate::io::stored::{Description, Order};
-use crate::scalar::DType;
 use std::io::Read;
 
 const MAGIC: [u8; 6] = *b"\x93NUMPY";
@@ -103,11 +103,18 @@ const NAMES: &[(DType, &str)] = &[
     (DType::U64, "<u8"),
     (DType::F16, "<f2"),
     (DType::BF16, "<V2"),
+    (DType::F8E4M3, "<V1"),
+    (DType::F8E5M2, "<V1"),
     (DType::F32, "<f4"),
     (DType::F64, "<f8"),
     (DType::C32, "<c8"),
     (DType::C64, "<c16"),
 ];
+
+/// Whether NumPy has no name for it, so that it is read where it is asked for only.
+pub(super) fn is_nameless(dtype: DType) -> bool {
+    matches!(dtype, DType::BF16 | DType::F8E4M3 | DType::F8E5M2)
+}
 
 /// The element that a name stands for, and whether it has the other byte order than this machine.
 fn element(op: &'static str, name: &[u8]) -> Result<(Descr, bool)> {
@@ -122,8 +129,8 @@ fn element(op: &'static str, name: &[u8]) -> Result<(Descr, bool)> {
         _ => false,
     };
     if let Some((dtype, known)) = NAMES.iter().find(|row| row.1.as_bytes()[1..] == *rest) {
-        if *dtype == DType::BF16 {
-            return Ok((Descr::Void(2), swapped));
+        if is_nameless(*dtype) {
+            return Ok((Descr::Void(dtype.size()), swapped && dtype.size() > 1));
         }
         if order == b'|' && !known.starts_with('|') {
             return refused("of several bytes and have no byte order");
@@ -134,6 +141,7 @@ fn element(op: &'static str, name: &[u8]) -> Result<(Descr, bool)> {
         [b'O', ..] => refused("Python objects; they are pickled code, which is never run"),
         [b'M' | b'm', ..] => refused("dates or durations; in NumPy, `.view('i8')` makes them integers"),
         [b'S' | b'a' | b'U' | b'T', ..] => refused("text, not numbers"),
+        b"f1" => Ok((Descr::Void(1), false)), // what `ml_dtypes` calls one of its 8-bit floats
         [b'f' | b'c', ..] => refused("floats of a size that no element has"),
         [b'V', digits @ ..] => match std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()) {
             Some(nbytes @ 1..) => Ok((Descr::Void(nbytes), false)),

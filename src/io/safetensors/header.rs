@@ -1,10 +1,10 @@
 //! The header of a safetensors file, and the index of a model in several: JSON, checked before it is believed.
 //!
-//! Imports: `error`, `scalar`, `io`.
+//! Imports: `error`, `dtype`, `io`.
 
+use crate::dtype::DType;
 use crate::error::Result;
 use crate::io::file::format_error;
-use crate::scalar::DType;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,6 +25,8 @@ const NAMES: &[(&str, Option<DType>, u64)] = &[
     ("U64", Some(DType::U64), 64),
     ("F64", Some(DType::F64), 64),
     ("C64", Some(DType::C32), 64),
+    ("F8_E4M3", Some(DType::F8E4M3), 8),
+    ("F8_E5M2", Some(DType::F8E5M2), 8),
     ("F8_E8M0", None, 8),
     ("F4", None, 4),
     ("F6_E2M3", None, 6),
