@@ -52,11 +52,13 @@
 //! | [`dynamic`] | [`DynTensor`]: element, rank and device known at run time |
 //! | [`check`] | a device beside the CPU, for those who write one |
 //! | [`io`] | files |
+//! | [`interop`] | other libraries |
 //!
 //! # Features
 //!
 //! `rayon` (default): large operations use every core. `gemm` (default): matrix products at the machine's peak.
 //! `npz`, `safetensors`: files of these kinds; `.npy` and raw bytes need no feature.
+//! `dlpack`: tensors of other libraries, without a copy.
 #![deny(missing_docs)]
 pub mod allocation;
 pub mod check;
@@ -67,6 +69,7 @@ pub mod dynamic;
 pub mod element;
 pub mod error;
 pub mod expr;
+pub mod interop;
 pub mod io;
 pub mod kernel;
 pub mod layout;

@@ -29,6 +29,7 @@ const ORDER: &[&str] = &[
     "dynamic",
     "check",
     "io",
+    "interop",
     "prelude",
 ];
 
@@ -91,6 +92,8 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/expr/eval.rs", "hands the addresses of operands to a device"),
     ("src/expr/in_place.rs", "hands the addresses of operands to a device"),
     ("src/expr/runs.rs", "hands operands to a device"),
+    ("src/interop/dlpack.rs", "memory and structs of other libraries"),
+    ("src/interop/dlpack/abi.rs", "the type of a deleter"),
     ("src/io/file.rs", "memory that is written before a reader sees it"),
     ("src/io/safetensors.rs", "maps files"),
     ("src/ops/arrange.rs", "hands the addresses of operands to a device"),
@@ -176,8 +179,6 @@ const DEPENDENCIES: &[(&str, &str)] = &[
     ("num-complex", "complex numbers"),
     ("num-traits", "generic numeric code meets the crate"),
     ("rayon", "threads; a feature"),
-    ("serde", "what `serde_json` reads into; a feature"),
-    ("serde_json", "the headers of safetensors; a feature"),
     ("thiserror", "texts of errors"),
     ("typenum", "arithmetic of ranks in types"),
     ("zip", "archives of tensors; a feature"),

@@ -16,6 +16,7 @@
 //! Imports: `error`, `dtype`, `element`, `device`, `tensor`, `dynamic`, `io`.
 
 mod header;
+mod json;
 
 use super::file::{Progress, exactly, format_error, io_error, no_such, open as open_file, put, save, short};
 use super::stored::{Description, Order, Stored, each_little_endian};

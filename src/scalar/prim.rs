@@ -156,12 +156,7 @@ real_prims! {
     f32, F32, from_f32, f32;
     f64, F64, from_f64, f64;
 }
-/// Compared with its own type: other crates compare numbers with theirs.
-#[inline(always)]
-fn is_not_zero<N: PartialEq + Default>(v: N) -> bool {
-    v != N::default()
-}
-prim!(bool, Bool, |self| U::from_bool(self), |b| b, |v| is_not_zero(v), |c| c.re != 0.0 || c.im != 0.0);
+prim!(bool, Bool, |self| U::from_bool(self), |b| b, |v| v != Default::default(), |c| c.re != 0.0 || c.im != 0.0);
 prim!(
     Complex<f32>,
     C32,

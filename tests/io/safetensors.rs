@@ -138,7 +138,7 @@ fn a_header_that_does_not_fit_its_file_is_refused() {
         ("[]".into(), 0, "not valid"),
         ("".into(), 0, "not valid"),
         ("{} {}".into(), 0, "not valid"),
-        (format!("{{\"x\":{}1{}}}", "[".repeat(10_000), "]".repeat(10_000)), 0, "not valid"),
+        (format!("{{\"x\":{{\"y\":{}1{}}}}}", "[".repeat(10_000), "]".repeat(10_000)), 0, "not valid"),
     ] {
         refused!(read(&header, data), Error::Format { .. }, words);
     }

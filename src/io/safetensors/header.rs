@@ -2,12 +2,11 @@
 //!
 //! Imports: `error`, `dtype`, `io`.
 
+use super::json::{Json, quoted};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::io::file::format_error;
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use std::collections::BTreeMap;
-use std::fmt;
 
 /// Elements, their names in a file, and bits of one: also of those that no tensor here has, so that a file can be listed.
 const NAMES: &[(&str, Option<DType>, u64)] = &[
@@ -60,8 +59,17 @@ pub(super) struct Header {
 
 /// Reads a header, and checks that its tensors follow each other without gaps and fill `length` bytes.
 pub(super) fn parse(op: &'static str, text: &[u8], length: u64) -> Result<Header> {
-    let parsed: Json = serde_json::from_slice(text).or_else(|error| format_error(op, format_args!("the header is not valid: {error}")))?;
-    let mut tensors = parsed.tensors;
+    let (mut metadata, mut tensors) = (None, Vec::new());
+    let mut json = Json::new(op, text)?;
+    json.object(|json, name| {
+        if name != "__metadata__" {
+            tensors.push(entry(op, json, name)?);
+            return Ok(());
+        }
+        once(op, &name, &mut metadata, pairs(op, json)?)
+    })?;
+    json.end()?;
+    unique(op, tensors.iter().map(|entry| entry.name.as_str()).collect())?;
     tensors.sort_by_key(|entry| (entry.range.start, entry.range.end));
     let mut end = 0;
     for entry in &tensors {
@@ -81,21 +89,73 @@ pub(super) fn parse(op: &'static str, text: &[u8], length: u64) -> Result<Header
     if end != length {
         return format_error(op, format_args!("the tensors take {end} bytes, the file has {length} for them"));
     }
-    Ok(Header { metadata: parsed.metadata, tensors })
+    Ok(Header { metadata: metadata.unwrap_or_default(), tensors })
 }
 
 /// The files of the tensors of a model, by the name of the tensor.
 pub(super) fn parse_index(op: &'static str, text: &[u8]) -> Result<BTreeMap<String, String>> {
-    let parsed: Index = serde_json::from_slice(text).or_else(|error| format_error(op, format_args!("the index is not valid: {error}")))?;
-    match parsed.0 {
+    let mut map = None;
+    let mut json = Json::new(op, text)?;
+    json.object(|json, key| match &*key {
+        "weight_map" => once(op, &key, &mut map, pairs(op, json)?),
+        _ => json.skip(),
+    })?;
+    json.end()?;
+    match map {
         Some(map) => Ok(map),
         None => format_error(op, format_args!("the index has no `weight_map`")),
     }
 }
 
+/// What may occur once.
+fn once<T>(op: &'static str, key: &str, place: &mut Option<T>, value: T) -> Result<()> {
+    match place.replace(value) {
+        Some(_) => format_error(op, format_args!("{key:?} occurs twice")),
+        None => Ok(()),
+    }
+}
+
+fn unique(op: &'static str, mut names: Vec<&str>) -> Result<()> {
+    names.sort_unstable();
+    match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => format_error(op, format_args!("{:?} occurs twice", pair[0])),
+        None => Ok(()),
+    }
+}
+
+fn pairs(op: &'static str, json: &mut Json<'_>) -> Result<BTreeMap<String, String>> {
+    let mut pairs = BTreeMap::new();
+    json.object(|json, key| {
+        let value = json.string()?;
+        if pairs.contains_key(&key) {
+            return format_error(op, format_args!("{key:?} occurs twice"));
+        }
+        pairs.insert(key, value);
+        Ok(())
+    })?;
+    Ok(pairs)
+}
+
+fn entry(op: &'static str, json: &mut Json<'_>, name: String) -> Result<Entry> {
+    let (mut dtype, mut shape, mut range) = (None, None, None);
+    json.object(|json, key| match &*key {
+        "dtype" => once(op, &key, &mut dtype, json.string()?),
+        "shape" => once(op, &key, &mut shape, json.numbers()?),
+        "data_offsets" => once(op, &key, &mut range, json.numbers()?),
+        _ => json.skip(),
+    })?;
+    let (Some(dtype), Some(shape), Some(range)) = (dtype, shape, range) else {
+        return format_error(op, format_args!("tensor {name:?} lacks one of `dtype`, `shape` and `data_offsets`"));
+    };
+    let size: Option<Vec<usize>> = shape.iter().map(|&size| size.try_into().ok()).collect();
+    match (size, &range[..]) {
+        (Some(size), &[start, end]) => Ok(Entry { name, dtype, size, range: start..end }),
+        _ => format_error(op, format_args!("tensor {name:?} has sizes {shape:?} and offsets {range:?}")),
+    }
+}
+
 /// The text of a header: tensors in the order of their bytes.
 pub(super) fn compose(metadata: &[(&str, &str)], tensors: &[(&str, &'static str, Vec<usize>, std::ops::Range<u64>)]) -> Vec<u8> {
-    let quoted = |text: &str| serde_json::Value::from(text).to_string();
     let mut parts = Vec::new();
     if !metadata.is_empty() {
         let pairs: Vec<String> = metadata.iter().map(|(key, value)| format!("{}:{}", quoted(key), quoted(value))).collect();
@@ -114,134 +174,4 @@ pub(super) fn compose(metadata: &[(&str, &str)], tensors: &[(&str, &'static str,
     let mut text = format!("{{{}}}", parts.join(",")).into_bytes();
     text.resize(text.len().next_multiple_of(8), b' '); // so that elements are aligned in a mapped file
     text
-}
-
-// ------------------------------------------------------------ JSON
-
-/// A visitor of objects by a function from a key and the rest to `()`.
-struct Object<T, F>(&'static str, T, F);
-
-impl<'de, T, F> Visitor<'de> for Object<T, F>
-where
-    F: FnMut(&mut T, String, &mut dyn Next<'de>) -> Result<(), String>,
-{
-    type Value = T;
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<T, A::Error> {
-        let Object(_, mut value, mut each) = self;
-        while let Some(key) = map.next_key::<String>()? {
-            each(&mut value, key, &mut Rest(&mut map)).map_err(serde::de::Error::custom)?;
-        }
-        Ok(value)
-    }
-}
-
-/// The value of an entry, as one of the types that occur.
-trait Next<'de> {
-    fn text(&mut self) -> Result<String, String>;
-    fn pairs(&mut self) -> Result<BTreeMap<String, String>, String>;
-    fn sizes(&mut self) -> Result<Vec<usize>, String>;
-    fn range(&mut self) -> Result<[u64; 2], String>;
-    fn tensor(&mut self) -> Result<Tensor, String>;
-    fn anything(&mut self) -> Result<(), String>;
-}
-
-struct Rest<'a, A>(&'a mut A);
-
-impl<'de, A: MapAccess<'de>> Next<'de> for Rest<'_, A> {
-    fn text(&mut self) -> Result<String, String> {
-        self.0.next_value().map_err(|error| error.to_string())
-    }
-    fn pairs(&mut self) -> Result<BTreeMap<String, String>, String> {
-        self.0.next_value::<Pairs>().map(|pairs| pairs.0).map_err(|error| error.to_string())
-    }
-    fn sizes(&mut self) -> Result<Vec<usize>, String> {
-        self.0.next_value().map_err(|error| error.to_string())
-    }
-    fn range(&mut self) -> Result<[u64; 2], String> {
-        self.0.next_value().map_err(|error| error.to_string())
-    }
-    fn tensor(&mut self) -> Result<Tensor, String> {
-        self.0.next_value().map_err(|error| error.to_string())
-    }
-    fn anything(&mut self) -> Result<(), String> {
-        self.0.next_value::<IgnoredAny>().map(drop).map_err(|error| error.to_string())
-    }
-}
-
-struct Pairs(BTreeMap<String, String>);
-impl<'de> Deserialize<'de> for Pairs {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        let each = |pairs: &mut BTreeMap<_, _>, key: String, next: &mut dyn Next<'de>| match pairs.insert(key.clone(), next.text()?) {
-            Some(_) => Err(format!("{key:?} occurs twice")),
-            None => Ok(()),
-        };
-        Ok(Pairs(input.deserialize_map(Object("an object of strings", BTreeMap::new(), each))?))
-    }
-}
-
-struct Tensor {
-    dtype: String,
-    size: Vec<usize>,
-    range: [u64; 2],
-}
-impl<'de> Deserialize<'de> for Tensor {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        type Parts = (Option<String>, Option<Vec<usize>>, Option<[u64; 2]>);
-        let each = |(dtype, size, range): &mut Parts, key: String, next: &mut dyn Next<'de>| {
-            let twice = match &*key {
-                "dtype" => dtype.replace(next.text()?).is_some(),
-                "shape" => size.replace(next.sizes()?).is_some(),
-                "data_offsets" => range.replace(next.range()?).is_some(),
-                _ => return next.anything(),
-            };
-            if twice { Err(format!("{key:?} occurs twice")) } else { Ok(()) }
-        };
-        match input.deserialize_map(Object("an object that describes a tensor", Parts::default(), each))? {
-            (Some(dtype), Some(size), Some(range)) => Ok(Tensor { dtype, size, range }),
-            _ => Err(serde::de::Error::custom("a tensor lacks one of `dtype`, `shape` and `data_offsets`")),
-        }
-    }
-}
-
-#[derive(Default)]
-struct Json {
-    metadata: BTreeMap<String, String>,
-    tensors: Vec<Entry>,
-}
-impl<'de> Deserialize<'de> for Json {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        let mut seen = std::collections::BTreeSet::new();
-        let each = |json: &mut Json, name: String, next: &mut dyn Next<'de>| {
-            if !seen.insert(name.clone()) {
-                return Err(format!("{name:?} occurs twice"));
-            }
-            if name == "__metadata__" {
-                json.metadata = next.pairs()?;
-            } else {
-                let Tensor { dtype, size, range: [start, end] } = next.tensor()?;
-                json.tensors.push(Entry { name, dtype, size, range: start..end });
-            }
-            Ok(())
-        };
-        input.deserialize_map(Object("an object of tensors", Json::default(), each))
-    }
-}
-
-struct Index(Option<BTreeMap<String, String>>);
-impl<'de> Deserialize<'de> for Index {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        let each = |map: &mut Option<_>, key: String, next: &mut dyn Next<'de>| {
-            if key != "weight_map" {
-                return next.anything();
-            }
-            match map.replace(next.pairs()?) {
-                Some(_) => Err("\"weight_map\" occurs twice".to_string()),
-                None => Ok(()),
-            }
-        };
-        Ok(Index(input.deserialize_map(Object("an object with a `weight_map`", None, each))?))
-    }
 }
