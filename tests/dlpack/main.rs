@@ -1,5 +1,5 @@
 //! DLPack both ways: who gives memory back, how often and when; what a stranger's struct may say; and NumPy and PyTorch on the
-//! other side, through `bridge.rs`, a library that Python opens, and `check.py`.
+//! other side, through `examples/dlpack_bridge.rs`, a library that Python opens, and `check.py`.
 
 #![cfg(feature = "dlpack")]
 
@@ -100,8 +100,9 @@ fn an_import_that_fails_at_any_step_calls_the_deleter_once() {
         ("-1 axes", |managed| managed.dl_tensor.ndim = -1),
         ("65 axes", |managed| managed.dl_tensor.ndim = 65),
         ("without sizes", |managed| managed.dl_tensor.shape = std::ptr::null_mut()),
-        // SAFETY of the next two: the first size.
+        // SAFETY: the first size.
         ("axis 0 has size -2", |managed| unsafe { managed.dl_tensor.shape.write(-2) }),
+        // SAFETY: as above.
         ("more than isize::MAX bytes", |managed| unsafe { managed.dl_tensor.shape.write(i64::MAX) }),
         ("no memory for sizes [2, 3]", |managed| managed.dl_tensor.data = std::ptr::null_mut()),
         ("not aligned", |managed| managed.dl_tensor.byte_offset = 1),
