@@ -6,6 +6,7 @@
 //! graphics card (with `--features cuda`).
 
 use rankform::AnyDevice;
+use rankform::io::npy;
 use rankform::prelude::*;
 use std::{fs, path::Path};
 
@@ -17,8 +18,8 @@ type AnyError = Box<dyn std::error::Error>;
 fn main() -> Result<(), AnyError> {
     let device = chosen_device()?;
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/data");
-    let images: Tensor<u8, 3> = read_npy(&data.join("digits_images.npy"))?; // (image, row, column)
-    let labels: Tensor<u8, 1> = read_npy(&data.join("digits_labels.npy"))?; // (image)
+    let images: Tensor<u8, 3> = npy::read(data.join("digits_images.npy"))?; // (image, row, column)
+    let labels: Tensor<u8, 1> = npy::read(data.join("digits_labels.npy"))?; // (image)
 
     let pixels = images.to_shape([images.size()[0], 64])?.to(&device)?.cast::<f32>()?; // (image, pixel)
     let labels = labels.to(&device)?;
@@ -94,30 +95,6 @@ fn vote<D: Device>(distances: &Tensor<f32, 2, D>, is_class: &Tensor<f32, 2, D>, 
         left = chosen.select(f32::INFINITY, &left)?;
     }
     votes.argmax(Axis::<1>)
-}
-
-/// Reads a `.npy` file of bytes in row-major order (NumPy's format, versions 1 to 3).
-fn read_npy<const RANK: usize>(path: &Path) -> Result<Tensor<u8, RANK>, AnyError> {
-    let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let wrong = |what: &str| format!("{}: {what}", path.display());
-    let [magic @ .., major, _minor] = bytes.first_chunk::<8>().ok_or_else(|| wrong("too short"))?;
-    if magic != b"\x93NUMPY" {
-        return Err(wrong("not a .npy file").into());
-    }
-    let (length, start) = match (major, &bytes[8..]) {
-        (1, [a, b, ..]) => (u16::from_le_bytes([*a, *b]) as usize, 10),
-        (2 | 3, [a, b, c, d, ..]) => (u32::from_le_bytes([*a, *b, *c, *d]) as usize, 12),
-        _ => return Err(wrong("unknown version").into()),
-    };
-    let header = bytes.get(start..start + length).ok_or_else(|| wrong("the header is cut off"))?;
-    let header = std::str::from_utf8(header)?;
-    if !header.contains("'descr': '|u1'") || !header.contains("'fortran_order': False") {
-        return Err(wrong("expected bytes in row-major order").into());
-    }
-    let shape = header.split_once("'shape': (").and_then(|(_, rest)| rest.split_once(')')).ok_or_else(|| wrong("no shape"))?.0;
-    let sizes = shape.split(',').map(str::trim).filter(|size| !size.is_empty()).map(str::parse).collect::<Result<Vec<usize>, _>>()?;
-    let sizes: [usize; RANK] = sizes.try_into().map_err(|sizes: Vec<usize>| wrong(&format!("rank {}, not {RANK}", sizes.len())))?;
-    Ok(Tensor::from_slice(&bytes[start + length..], sizes, &Cpu)?)
 }
 
 /// Draws the test images `which` beside each other, dark on light, eight times their size.

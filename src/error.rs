@@ -258,6 +258,24 @@ pub enum Error {
         /// The largest number of operands.
         limit: usize,
     },
+    /// What the system reports about a file, a reader or a writer.
+    #[error("{op}: {what}")]
+    Io {
+        /// The operation.
+        op: &'static str,
+        /// The kind of failure, as the standard library names it.
+        kind: std::io::ErrorKind,
+        /// The report, with the file's name where it has one.
+        what: String,
+    },
+    /// Bytes that are not what their format says.
+    #[error("{op}: {what}")]
+    Format {
+        /// The operation.
+        op: &'static str,
+        /// What is wrong, and where.
+        what: String,
+    },
     /// A value that the operation does not accept.
     #[error("{op}: {what}")]
     Value {

@@ -56,10 +56,14 @@
 //! | [`registry`] | PyTorch's tensor types by name |
 //! | [`dispatch`] | operators by name on [`DynTensor`]s |
 //! | [`check`] | a device beside the CPU, for those who write one |
+//! | [`io`] | files |
+//! | [`interop`] | other libraries |
 //!
 //! # Features
 //!
 //! `rayon` (default): large operations use every core. `gemm` (default): matrix products at the machine's peak.
+//! `npz`, `safetensors`: files of these kinds; `.npy` and raw bytes need no feature.
+//! `dlpack`: tensors of other libraries, without a copy.
 #![deny(missing_docs)]
 pub mod allocation;
 pub mod check;
@@ -71,6 +75,8 @@ pub mod dynamic;
 pub mod element;
 pub mod error;
 pub mod expr;
+pub mod interop;
+pub mod io;
 pub mod kernel;
 pub mod layout;
 pub mod ops;

@@ -33,6 +33,8 @@ const ORDER: &[&str] = &[
     "registry",
     "dispatch",
     "check",
+    "io",
+    "interop",
     "prelude",
 ];
 
@@ -96,6 +98,14 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/expr/eval.rs", "hands the addresses of operands to a device"),
     ("src/expr/in_place.rs", "hands the addresses of operands to a device"),
     ("src/expr/runs.rs", "hands operands to a device"),
+    ("src/interop/dlpack.rs", "memory and structs of other libraries"),
+    ("src/interop/dlpack/abi.rs", "the type of a deleter"),
+    ("src/interop/faer.rs", "memory of another library"),
+    ("src/interop/nalgebra.rs", "memory of another library"),
+    ("src/interop/ndarray.rs", "memory of another library"),
+    ("src/interop/shared_memory.rs", "memory of several processes"),
+    ("src/io/file.rs", "memory that is written before a reader sees it"),
+    ("src/io/safetensors.rs", "maps files"),
     ("src/ops/arrange.rs", "hands the addresses of operands to a device"),
     ("src/ops/contract.rs", "hands the addresses of operands to a device"),
     ("src/ops/index.rs", "hands the addresses of operands to a device"),
@@ -103,6 +113,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/ops/conv.rs", "hands the addresses of operands to a device"),
     ("src/shared.rs", "reference counting whose allocation can fail"),
     ("src/tensor/adopt.rs", "vectors, foreign pointers and cells as memory"),
+    ("src/tensor/bytes.rs", "elements as bytes, and bytes as elements"),
     ("src/tensor/create.rs", "fills fresh memory before it has elements"),
     ("src/tensor/handle.rs", "the invariants of a tensor"),
     ("src/tensor/host.rs", "references to elements on the CPU"),
@@ -143,6 +154,7 @@ const PANICS: &[(&str, &str, &str, &str)] = &[
     ("src/device/cpu/walk.rs", "assert", "the axes of a row fit one walk", "a second walk would be lost"),
     ("src/dynamic/axes.rs", "assert", "a layout of few axes", "checked by the compiler"),
     ("src/dynamic/tensor.rs", "assert", "", "checked by the compiler"),
+    ("src/interop/dlpack/abi.rs", "assert", "", "checked by the compiler: sizes and places in C's structs"),
     ("src/layout/view.rs", "expect", "the type says that axis A exists", "the bound of the function says so"),
     (
         "src/ops/grid.rs",
@@ -170,14 +182,22 @@ const DEPENDENCIES: &[(&str, &str)] = &[
     ("bytemuck", "elements as bytes"),
     ("cudarc", "CUDA's driver and compiler; a feature"),
     ("libloading", "opens NVIDIA's libraries where `cudarc` would panic; a feature"),
+    ("faer", "its matrices; a feature"),
+    ("flate2", "deflates and inflates, in Rust; a feature"),
     ("gemm", "matrix products at the machine's peak; a feature"),
     ("libc", "advice on huge pages, on Linux"),
     ("half", "16-bit floats"),
+    ("image", "its pictures; a feature"),
+    ("memmap2", "maps files; a feature"),
+    ("nalgebra", "its matrices; a feature"),
+    ("ndarray", "its arrays; a feature"),
     ("num-complex", "complex numbers"),
     ("num-traits", "generic numeric code meets the crate"),
     ("rayon", "threads; a feature"),
+    ("serde", "serialised tensors; a feature"),
     ("thiserror", "texts of errors"),
     ("typenum", "arithmetic of ranks in types"),
+    ("zip", "archives of tensors; a feature"),
 ];
 
 /// Crates that call a compiler or a library of the system when they are built.
@@ -646,6 +666,7 @@ fn adding_an_operator_is_a_patch_of_one_file() {
     let room = Path::new(env!("CARGO_TARGET_TMPDIR")).join("one_operator");
     let mut originals = sources("src");
     originals.extend(sources("benches"));
+    originals.extend(sources("examples"));
     originals.push(file("Cargo.toml", &read("Cargo.toml")));
     let present: BTreeSet<PathBuf> = originals.iter().map(|original| room.join("rankform").join(&original.path)).collect();
     if room.join("rankform/src").exists() {

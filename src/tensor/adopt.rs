@@ -6,7 +6,7 @@
 use super::{Tensor, TensorView, TensorViewMut};
 use crate::allocation::Allocation;
 use crate::device::{Cpu, Device};
-use crate::dim::Dim;
+use crate::dim::{Dim, Stride};
 use crate::error::{Error, Result, text};
 use crate::layout::Layout;
 use crate::shared::Shared;
@@ -149,6 +149,64 @@ impl<'a, T, const RANK: usize> TensorViewMut<'a, T, RANK, Cpu> {
         let size = checked("from_slice", size.into(), values.len(), size_of::<T>())?;
         // SAFETY: the slice's elements, row-major, borrowed exclusively for as long as the view.
         Ok(unsafe { TensorViewMut::new(values.as_mut_ptr().cast(), Layout::row_major(size), &Cpu) })
+    }
+}
+
+/// The element with the lowest address, and the layout that is counted from there.
+fn spread<T, const RANK: usize>(first: *const T, size: Dim<RANK>, stride: Stride<RANK>) -> Result<(*mut u8, Layout<RANK>)> {
+    let op = "from_raw_parts";
+    let nothing = size.0.contains(&0);
+    let behind = (0..RANK).map(|axis| stride.0[axis].min(0).unsigned_abs() as i128 * (size.0[axis] as i128 - 1)).sum::<i128>();
+    let layout = Layout::within(op, size, stride, if nothing { 0 } else { behind }, isize::MAX as usize / size_of::<T>().max(1))?;
+    let base = if nothing { std::ptr::dangling() } else { first.wrapping_sub(layout.offset()) };
+    if !base.is_aligned() || base.is_null() {
+        return Err(Error::Value { op, what: text(format_args!("{first:p} is null or not aligned to {} bytes", align_of::<T>())) });
+    }
+    Ok((base.cast_mut().cast(), layout))
+}
+
+impl<'a, T, const RANK: usize> TensorView<'a, T, RANK, Cpu> {
+    /// Borrows elements that stand at some steps from each other, from the address of the one with index 0 on, without a copy.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`], [`Error::Bounds`] for sizes and strides that reach beyond any memory, [`Error::Value`] for an address
+    /// that is null or not aligned, unless there are no elements.
+    ///
+    /// # Safety
+    /// Every element that sizes and strides reach is valid for `'a`, in one object, and nobody writes it.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let samples = [1, 2, 3, 4, 5, 6];
+    /// let last = samples.as_ptr().wrapping_add(5);
+    /// // SAFETY: every second element, from the last to the second.
+    /// let x = unsafe { TensorView::<i32, 1>::from_raw_parts(last, [3], [-2]) }?;
+    /// assert_eq!(x.to_vec()?, [6, 4, 2]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub unsafe fn from_raw_parts(first: *const T, size: impl Into<Dim<RANK>>, stride: impl Into<Stride<RANK>>) -> Result<Self> {
+        let (base, layout) = spread(first, size.into(), stride.into())?;
+        // SAFETY: the caller's promise; positions are counted from the lowest element.
+        Ok(unsafe { TensorView::new(base, layout, true, &Cpu) })
+    }
+}
+
+impl<'a, T, const RANK: usize> TensorViewMut<'a, T, RANK, Cpu> {
+    /// As [`TensorView::from_raw_parts`], for writing.
+    ///
+    /// # Errors
+    /// As there; [`Error::Overlap`] where two indices name one element.
+    ///
+    /// # Safety
+    /// Every element that sizes and strides reach is valid for `'a`, in one object, and nobody else reads or writes it.
+    pub unsafe fn from_raw_parts(first: *mut T, size: impl Into<Dim<RANK>>, stride: impl Into<Stride<RANK>>) -> Result<Self> {
+        let (base, layout) = spread(first.cast_const(), size.into(), stride.into())?;
+        if layout.may_overlap() {
+            return Err(Error::Overlap { op: "from_raw_parts", sizes: layout.size().0.into(), strides: layout.stride().0.into() });
+        }
+        // SAFETY: the caller's promise, as above; no two indices name one element.
+        Ok(unsafe { TensorViewMut::new(base, layout, &Cpu) })
     }
 }
 

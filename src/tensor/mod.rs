@@ -11,12 +11,14 @@
 //! | `resize.rs` | lazy allocation, resize, reserve, extend, shrink |
 //! | `create.rs` `adopt.rs` | where tensors come from |
 //! | `host.rs` `iter.rs` | elements on the CPU: slices, indexing, iterators |
+//! | `bytes.rs` | elements as bytes, in pieces |
 //! | `display.rs` | printing |
 //! | `compare.rs` | equality, exact and approximate; bytes |
 //!
 //! Imports: its own files.
 
 mod adopt;
+mod bytes;
 mod compare;
 mod create;
 mod display;

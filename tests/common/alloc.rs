@@ -52,6 +52,7 @@ enum Fail {
 }
 thread_local! {
     static LIVE_HERE: Cell<isize> = const { Cell::new(0) };
+    static PEAK_HERE: Cell<isize> = const { Cell::new(0) };
     static FAIL: Cell<Fail> = const { Cell::new(Fail::Never) };
     static LEFT: Cell<usize> = const { Cell::new(0) };
     static REFUSED: Cell<usize> = const { Cell::new(0) };
@@ -65,6 +66,14 @@ pub fn live() -> isize {
 /// Bytes that this thread has allocated and not freed.
 pub fn live_here() -> isize {
     LIVE_HERE.get()
+}
+
+/// The most bytes beyond those at first that this thread holds at one time while `work` runs; and what it returns.
+pub fn peak_here<T>(work: impl FnOnce() -> T) -> (isize, T) {
+    let before = live_here();
+    PEAK_HERE.set(before);
+    let result = work();
+    (PEAK_HERE.get() - before, result)
 }
 
 /// While it lives, allocations of its thread fail; see [`fail_once`] and [`fail_from`].
@@ -123,6 +132,7 @@ fn refuses(size: usize) -> bool {
 fn count(bytes: isize) {
     LIVE.fetch_add(bytes, Ordering::SeqCst);
     LIVE_HERE.set(LIVE_HERE.get() + bytes);
+    PEAK_HERE.set(PEAK_HERE.get().max(LIVE_HERE.get()));
 }
 
 /// The layout with header and guard, and where the block stands in it.

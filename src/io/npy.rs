@@ -1,0 +1,269 @@
+//! NumPy's `.npy`: one tensor in a file.
+//!
+//! Versions 1.0, 2.0 and 3.0, both byte orders, both orders of axes, and every element that NumPy and this crate share.
+//! A file in Fortran's order is read as it stands, and its tensor has the strides that say so. Python objects, dates, text
+//! and elements with fields are refused in words.
+//!
+//! NumPy has no name for bfloat16; the package `ml_dtypes` writes it as bytes without a meaning, `V2`. So does this, and
+//! such bytes are read where bf16 is asked for.
+//!
+//! ```
+//! use rankform::io::npy;
+//! use rankform::prelude::*;
+//! let path = std::env::temp_dir().join("rankform-npy-example.npy");
+//! let x = Tensor::from([[1.0_f32, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+//! npy::write(&path, &x.transposed())?;
+//! let y = npy::read::<f32, 2>(&path)?;
+//! assert_eq!(y, x.transposed());
+//! assert_eq!(y.stride(), x.transposed().stride()); // in the order in which it was
+//! # std::fs::remove_file(path).unwrap();
+//! # Ok::<(), rankform::Error>(())
+//! ```
+//! Imports: `error`, `dtype`, `element`, `device`, `tensor`, `dynamic`, `io`.
+
+mod header;
+
+use super::file::{Progress, ends, format_error, open as open_file, put, save};
+use super::stored::{Description, Order, Stored, each_little_endian};
+use crate::device::Cpu;
+use crate::dtype::DType;
+use crate::dynamic::DynTensor;
+use crate::element::Element;
+use crate::error::{Error, Result, text};
+use crate::tensor::Tensor;
+use header::Descr;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+
+/// Reads a file of elements `T` with `RANK` axes.
+///
+/// # Cost
+/// One allocation, and the bytes go there straight; those of the other byte order are turned on the way.
+///
+/// # Errors
+/// [`Error::Type`] when it holds another element or another number of axes, [`Error::Format`] when it is not such a file,
+/// is too short or too long, [`Error::Overflow`], [`Error::OutOfMemory`], [`Error::Io`].
+///
+/// # Source
+/// Format: `numpy.lib.format`.
+pub fn read<T: Element, const RANK: usize>(path: impl AsRef<Path>) -> Result<Tensor<T, RANK>> {
+    open(path)?.read()
+}
+
+/// Reads a file of elements and axes that are known when it is read.
+///
+/// # Errors
+/// As [`read()`].
+///
+/// # Examples
+/// ```
+/// use rankform::io::npy;
+/// use rankform::prelude::*;
+/// let path = std::env::temp_dir().join("rankform-npy-dyn.npy");
+/// npy::write(&path, &Tensor::from([[1_u8, 2]]))?;
+/// let x = npy::read_dyn(&path)?;
+/// assert_eq!((x.dtype().name(), x.size()), ("uint8", &[1, 2][..]));
+/// npy::write(&path, &x)?;
+/// # std::fs::remove_file(path).unwrap();
+/// # Ok::<(), rankform::Error>(())
+/// ```
+pub fn read_dyn(path: impl AsRef<Path>) -> Result<DynTensor> {
+    open(path)?.read_dyn()
+}
+
+/// Opens a file and reads its header: for one whose element is not known, or to see how reading goes on.
+///
+/// # Errors
+/// [`Error::Format`], [`Error::Io`].
+///
+/// # Examples
+/// ```
+/// use rankform::io::npy;
+/// use rankform::prelude::*;
+/// let path = std::env::temp_dir().join("rankform-npy-open.npy");
+/// npy::write(&path, &Tensor::<u8, 1>::zeros([1_000_000], &Cpu)?)?;
+/// let file = npy::open(&path)?;
+/// assert_eq!(file.sizes(), [1_000_000]);
+/// let mut last = 0;
+/// let x = file.read_with::<u8, 1>(&mut |done, of| last = 100 * done / of)?;
+/// assert_eq!((last, x.numel()), (100, 1_000_000));
+/// # std::fs::remove_file(path).unwrap();
+/// # Ok::<(), rankform::Error>(())
+/// ```
+pub fn open(path: impl AsRef<Path>) -> Result<Npy<File>> {
+    let (file, length) = open_file(READ, path.as_ref())?;
+    let mut npy = Npy::new(file)?;
+    npy.alone = true;
+    // The header has been read: what is left is the rest of the file.
+    if let Some(length) = length {
+        let at = std::io::Seek::stream_position(&mut npy.reader).map_err(|error| super::file::io_error(READ, path.as_ref(), error))?;
+        npy.left = Some(length.saturating_sub(at));
+    }
+    Ok(npy)
+}
+
+/// Writes a file, whole or not at all: under another name beside it first, which then is renamed.
+///
+/// Elements are written little-endian, in Fortran's order where that is the order in memory, else row-major.
+///
+/// # Cost
+/// None but the file's where elements stand without gaps in either order; other tensors are copied 256 KiB at a time. The
+/// data is on the disk when this returns.
+///
+/// # Errors
+/// [`Error::Io`], [`Error::Unallocated`], [`Error::NoData`] on a device without data; an old file of this name is then as it
+/// was.
+pub fn write(path: impl AsRef<Path>, x: &(impl Stored + ?Sized)) -> Result<()> {
+    write_with(path, x, &mut |_, _| {})
+}
+
+/// As [`write()`], calling `progress` as it goes on.
+///
+/// # Errors
+/// As [`write()`].
+pub fn write_with(path: impl AsRef<Path>, x: &(impl Stored + ?Sized), progress: Progress<'_>) -> Result<()> {
+    save(WRITE, path.as_ref(), |file| put_tensor(file, &x, progress))
+}
+
+/// Writes to anything that takes bytes. Several tensors may follow each other.
+///
+/// # Errors
+/// As [`write()`]; what was written before an error stays.
+pub fn write_to(writer: &mut impl Write, x: &(impl Stored + ?Sized)) -> Result<()> {
+    put_tensor(writer, &x, &mut |_, _| {})
+}
+
+const READ: &str = "npy::read";
+const WRITE: &str = "npy::write";
+
+pub(super) fn put_tensor(writer: &mut dyn Write, x: &dyn Stored, progress: Progress<'_>) -> Result<()> {
+    let (dtype, sizes, order) = (x.dtype(), x.sizes(), x.order());
+    put(WRITE, writer, &header::write(WRITE, dtype, &sizes, order)?)?;
+    let total = sizes.iter().product::<usize>() as u64 * dtype.size() as u64;
+    let mut done = 0;
+    each_little_endian(x, order, &mut |bytes| {
+        put(WRITE, writer, bytes)?;
+        done += bytes.len() as u64;
+        progress(done, total);
+        Ok(())
+    })?;
+    writer.flush().map_err(|error| Error::Io { op: WRITE, kind: error.kind(), what: text(format_args!("{error}")) })
+}
+
+/// A tensor in NumPy's format whose header has been read, and its elements not yet.
+pub struct Npy<R> {
+    reader: R,
+    descr: Descr,
+    about: Description,
+    /// How many bytes there are still, where that is known.
+    left: Option<u64>,
+    /// Whether nothing may follow the tensor.
+    alone: bool,
+}
+
+impl<R: Read> Npy<R> {
+    /// Reads the header from anything that gives bytes. The tensor ends where its header says; what follows is left.
+    ///
+    /// # Errors
+    /// [`Error::Format`], [`Error::Io`].
+    pub fn new(mut reader: R) -> Result<Self> {
+        let (descr, about) = header::read(READ, &mut reader)?;
+        Ok(Npy { reader, descr, about, left: None, alone: false })
+    }
+
+    /// A tensor in an archive, where it stands alone; it is believed to have `limit` bytes.
+    #[cfg(feature = "npz")]
+    pub(super) fn of_archive(reader: R, limit: u64) -> Result<Self> {
+        let mut npy = Npy::new(reader)?;
+        let nbytes = npy.about.nbytes(READ)? as u64;
+        npy.left = (nbytes <= limit).then_some(nbytes);
+        npy.alone = true;
+        Ok(npy)
+    }
+
+    /// The element; `None` of bytes that NumPy has no name for.
+    pub fn dtype(&self) -> Option<DType> {
+        match self.descr {
+            Descr::Known(dtype) => Some(dtype),
+            Descr::Void(_) => None,
+        }
+    }
+
+    /// The sizes, first axis first.
+    pub fn sizes(&self) -> &[usize] {
+        &self.about.size
+    }
+
+    /// The order in which the elements stand.
+    pub fn order(&self) -> Order {
+        self.about.order
+    }
+
+    /// Reads the elements.
+    ///
+    /// # Errors
+    /// As [`read()`].
+    pub fn read<T: Element, const RANK: usize>(self) -> Result<Tensor<T, RANK>> {
+        self.elements::<T, RANK>(None)
+    }
+
+    /// As [`read`](Npy::read), calling `progress` as it goes on.
+    ///
+    /// # Errors
+    /// As [`read()`].
+    pub fn read_with<T: Element, const RANK: usize>(self, progress: Progress<'_>) -> Result<Tensor<T, RANK>> {
+        self.elements::<T, RANK>(Some(progress))
+    }
+
+    /// Reads the elements, whatever they are.
+    ///
+    /// # Errors
+    /// As [`read()`]; [`Error::Format`] for bytes that NumPy has no name for.
+    pub fn read_dyn(self) -> Result<DynTensor> {
+        self.read_dyn_with(&mut |_, _| {})
+    }
+
+    /// As [`read_dyn`](Npy::read_dyn), calling `progress` as it goes on.
+    ///
+    /// # Errors
+    /// As [`read_dyn`](Npy::read_dyn).
+    pub fn read_dyn_with(mut self, progress: Progress<'_>) -> Result<DynTensor> {
+        self.meaning()?;
+        let bytes = self.bytes(Some(progress))?;
+        self.about.dynamic(READ, bytes)
+    }
+
+    fn elements<T: Element, const RANK: usize>(mut self, progress: Option<Progress<'_>>) -> Result<Tensor<T, RANK>> {
+        // Bytes without a meaning mean what the caller says they do, if NumPy has no name for that.
+        if self.descr == Descr::Void(size_of::<T>()) && header::is_nameless(T::DTYPE) {
+            self.about.dtype = T::DTYPE;
+            self.descr = Descr::Known(T::DTYPE);
+        }
+        self.meaning()?;
+        self.about.wanted::<T, RANK>(READ)?;
+        let bytes = self.bytes(progress)?;
+        self.about.tensor(READ, bytes)
+    }
+
+    fn meaning(&self) -> Result<DType> {
+        match self.descr {
+            Descr::Known(dtype) => Ok(dtype),
+            Descr::Void(nbytes) => format_error(READ, format_args!("elements are {nbytes} bytes each, without a meaning")),
+        }
+    }
+
+    /// The bytes of the elements, in this machine's order.
+    fn bytes(&mut self, progress: Option<Progress<'_>>) -> Result<Tensor<u8, 1, Cpu>> {
+        let nbytes = self.about.nbytes(READ)?;
+        if let Some(left) = self.left.filter(|&left| left < nbytes as u64) {
+            let sizes = &self.about.size;
+            return format_error(READ, format_args!("sizes {sizes:?} of {} need {nbytes} bytes, the file has {left}", self.about.dtype));
+        }
+        let bytes = self.about.fill(READ, &mut self.reader, self.left.is_some(), progress)?;
+        if self.alone {
+            ends(READ, &mut self.reader)?;
+        }
+        Ok(bytes)
+    }
+}

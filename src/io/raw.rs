@@ -1,0 +1,63 @@
+//! The bytes of elements alone, without a header: row-major, in this machine's byte order.
+//!
+//! ```
+//! use rankform::io::raw;
+//! use rankform::prelude::*;
+//! let path = std::env::temp_dir().join("rankform-raw-example.bin");
+//! raw::write(&path, &Tensor::from([[1_u16, 2], [3, 4]]).transposed())?;
+//! assert_eq!(raw::read::<u16, 2>(&path, [2, 2])?, Tensor::from([[1, 3], [2, 4]]));
+//! assert!(raw::read::<u16, 2>(&path, [2, 3]).is_err());
+//! # std::fs::remove_file(path).unwrap();
+//! # Ok::<(), rankform::Error>(())
+//! ```
+//! Imports: `error`, `dim`, `element`, `tensor`, `io`.
+
+use super::file::{Progress, ends, format_error, open, put, save};
+use super::stored::{Description, Order, Stored};
+use crate::dim::Dim;
+use crate::element::Element;
+use crate::error::Result;
+use crate::tensor::Tensor;
+use std::path::Path;
+
+const READ: &str = "raw::read";
+const WRITE: &str = "raw::write";
+
+/// Reads a file that holds exactly the elements of these sizes.
+///
+/// # Errors
+/// [`Error::Format`](crate::Error::Format) when it is shorter or longer, [`Error::Value`](crate::Error::Value) when some bytes
+/// are no `T`, [`Error::Overflow`](crate::Error::Overflow), [`Error::OutOfMemory`](crate::Error::OutOfMemory),
+/// [`Error::Io`](crate::Error::Io).
+pub fn read<T: Element, const RANK: usize>(path: impl AsRef<Path>, size: impl Into<Dim<RANK>>) -> Result<Tensor<T, RANK>> {
+    read_with(path, size, &mut |_, _| {})
+}
+
+/// As [`read()`], calling `progress` as it goes on.
+///
+/// # Errors
+/// As [`read()`].
+pub fn read_with<T: Element, const RANK: usize>(
+    path: impl AsRef<Path>,
+    size: impl Into<Dim<RANK>>,
+    progress: Progress<'_>,
+) -> Result<Tensor<T, RANK>> {
+    let (mut file, length) = open(READ, path.as_ref())?;
+    let size = size.into();
+    let about = Description { dtype: T::DTYPE, size: size.0.to_vec(), order: Order::RowMajor, swapped: false };
+    let nbytes = about.nbytes(READ)? as u64;
+    if let Some(length) = length.filter(|&length| length < nbytes) {
+        return format_error(READ, format_args!("sizes {size} of {} need {nbytes} bytes, the file has {length}", T::DTYPE));
+    }
+    let bytes = about.fill(READ, &mut file, length.is_some(), Some(progress))?;
+    ends(READ, &mut file)?;
+    about.tensor(READ, bytes)
+}
+
+/// Writes a file, whole or not at all.
+///
+/// # Errors
+/// As [`npy::write`](super::npy::write()).
+pub fn write(path: impl AsRef<Path>, x: &(impl Stored + ?Sized)) -> Result<()> {
+    save(WRITE, path.as_ref(), |file| x.each_piece(Order::RowMajor, &mut |bytes| put(WRITE, file, bytes)))
+}

@@ -1,0 +1,254 @@
+//! What can be written to a file, and what was read from one, before its type is looked at.
+//!
+//! Imports: `error`, `dim`, `layout`, `dtype`, `element`, `device`, `tensor`, `dynamic`.
+
+use super::file::{Progress, fill};
+use crate::device::{Cpu, Device};
+use crate::dim::Dim;
+use crate::dtype::DType;
+use crate::dynamic::{DynTensor, ElementVisitor};
+use crate::element::Element;
+use crate::error::{Error, Numbers, Result, text};
+use crate::layout::Layout;
+use crate::tensor::{Tensor, TensorView};
+use std::io::Read;
+
+/// In which order elements stand in a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// The last axis is fastest: C, and this crate.
+    RowMajor,
+    /// The first axis is fastest: Fortran.
+    ColumnMajor,
+}
+
+/// A tensor that can be written to a file, its type and rank not part of the type: any tensor or view of elements, on any
+/// device. Its bytes come in pieces, so that a strided tensor needs no copy as a whole.
+///
+/// # Examples
+/// ```
+/// use rankform::io::{Order, Stored};
+/// use rankform::prelude::*;
+/// let (x, y) = (Tensor::from([[1.0_f32, 2.0]]), Tensor::from([1_u8]));
+/// let tensors: [&dyn Stored; 2] = [&x.transposed(), &y];
+/// let rows: Vec<String> = tensors.iter().map(|x| format!("{} {:?}", x.dtype(), x.sizes())).collect();
+/// assert_eq!(rows, ["f32 [2, 1]", "u8 [1]"]);
+/// ```
+pub trait Stored {
+    /// The element.
+    fn dtype(&self) -> DType;
+    /// The sizes, first axis first.
+    fn sizes(&self) -> Vec<usize>;
+    /// The order in which the elements stand without gaps; row-major if in none.
+    fn order(&self) -> Order;
+    /// Calls `each` with the bytes of all elements, native and in this order, a piece of whole elements at a time.
+    ///
+    /// # Errors
+    /// Those of `each`; [`Error::Unallocated`], [`Error::OutOfMemory`], [`Error::NoData`] on a device without data.
+    fn each_piece(&self, order: Order, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
+}
+
+impl<T: Element, const RANK: usize, D: Device> Stored for TensorView<'_, T, RANK, D> {
+    fn dtype(&self) -> DType {
+        T::DTYPE
+    }
+    fn sizes(&self) -> Vec<usize> {
+        self.size().0.to_vec()
+    }
+    fn order(&self) -> Order {
+        if !self.layout().is_contiguous() && self.transposed().layout().is_contiguous() { Order::ColumnMajor } else { Order::RowMajor }
+    }
+    fn each_piece(&self, order: Order, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        match order {
+            Order::RowMajor => self.pieces("write", each),
+            Order::ColumnMajor => self.transposed().pieces("write", each),
+        }
+    }
+}
+
+impl<T: Element, const RANK: usize, D: Device> Stored for Tensor<T, RANK, D> {
+    fn dtype(&self) -> DType {
+        T::DTYPE
+    }
+    fn sizes(&self) -> Vec<usize> {
+        self.size().0.to_vec()
+    }
+    fn order(&self) -> Order {
+        self.view().order()
+    }
+    fn each_piece(&self, order: Order, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        Stored::each_piece(&self.view(), order, each)
+    }
+}
+
+/// A tensor of the host is written as a [`Tensor`] is; one of another device, or with more than 8 axes, is copied first.
+impl Stored for DynTensor {
+    fn dtype(&self) -> DType {
+        DynTensor::dtype(self)
+    }
+    fn sizes(&self) -> Vec<usize> {
+        self.size().to_vec()
+    }
+    fn order(&self) -> Order {
+        let turned = reversed(self).is_ok_and(|turned| turned.is_contiguous());
+        if !self.is_contiguous() && turned { Order::ColumnMajor } else { Order::RowMajor }
+    }
+    fn each_piece(&self, order: Order, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        if order == Order::ColumnMajor {
+            return reversed(self)?.each_piece(Order::RowMajor, each);
+        }
+        if self.device::<Cpu>().is_some() && self.rank() <= 8 {
+            return self.dtype().visit(Pieces(self, each));
+        }
+        let here = self.to(&Cpu)?.to_contiguous()?;
+        here.as_bytes().unwrap_or_default().chunks(4 << 20).try_for_each(each)
+    }
+}
+
+/// The axes in the other order.
+fn reversed(x: &DynTensor) -> Result<DynTensor> {
+    x.permuted(&(0..x.rank()).rev().collect::<Vec<_>>())
+}
+
+struct Pieces<'a, 'f>(&'a DynTensor, &'f mut dyn FnMut(&[u8]) -> Result<()>);
+impl ElementVisitor for Pieces<'_, '_> {
+    type Output = Result<()>;
+    fn visit<T: Element>(self) -> Result<()> {
+        // Leading axes of size 1 move no bytes, so one rank serves all.
+        self.0.lifted_ref::<T, 8, Cpu>().map_or(Ok(()), |view| view.pieces("write", self.1))
+    }
+}
+
+impl<X: Stored + ?Sized> Stored for &X {
+    fn dtype(&self) -> DType {
+        (**self).dtype()
+    }
+    fn sizes(&self) -> Vec<usize> {
+        (**self).sizes()
+    }
+    fn order(&self) -> Order {
+        (**self).order()
+    }
+    fn each_piece(&self, order: Order, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        (**self).each_piece(order, each)
+    }
+}
+
+/// Calls `each` with little-endian bytes, which is what files hold; copies on machines of the other order alone.
+pub(super) fn each_little_endian(x: &dyn Stored, order: Order, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    if cfg!(target_endian = "little") {
+        return x.each_piece(order, each);
+    }
+    let mut turned = Vec::new();
+    x.each_piece(order, &mut |bytes| {
+        turned.clear();
+        turned.try_reserve_exact(bytes.len()).map_err(|_| Error::OutOfMemory { op: "write", nbytes: bytes.len() })?;
+        turned.extend_from_slice(bytes);
+        swap(&mut turned, word(x.dtype()));
+        each(&turned)
+    })
+}
+
+/// Bytes of what has a byte order: an element, or one part of a complex number.
+fn word(dtype: DType) -> usize {
+    dtype.part().size()
+}
+
+/// Turns the bytes of each word around.
+fn swap(bytes: &mut [u8], word: usize) {
+    match word {
+        2 => bytes.as_chunks_mut::<2>().0.iter_mut().for_each(|word| word.reverse()),
+        4 => bytes.as_chunks_mut::<4>().0.iter_mut().for_each(|word| word.reverse()),
+        8 => bytes.as_chunks_mut::<8>().0.iter_mut().for_each(|word| word.reverse()),
+        _ => {}
+    }
+}
+
+/// What a file says of one tensor.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Description {
+    pub(super) dtype: DType,
+    pub(super) size: Vec<usize>,
+    pub(super) order: Order,
+    /// Whether the file has the other byte order than this machine.
+    pub(super) swapped: bool,
+}
+
+impl Description {
+    /// Bytes of all elements. The limit is over the sizes that are not 0, so that strides can be counted too.
+    pub(super) fn nbytes(&self, op: &'static str) -> Result<usize> {
+        let element = self.dtype.size();
+        let overflow = || Error::Overflow { op, sizes: self.size.as_slice().into(), element };
+        let bytes = self.size.iter().try_fold(element, |bytes, &size| bytes.checked_mul(size.max(1)));
+        let bytes = bytes.filter(|&bytes| bytes <= isize::MAX as usize).ok_or_else(overflow)?;
+        Ok(if self.size.contains(&0) { 0 } else { bytes })
+    }
+
+    /// [`Error::Type`] unless these are elements `T` with `RANK` axes.
+    pub(super) fn wanted<T: Element, const RANK: usize>(&self, op: &'static str) -> Result<Dim<RANK>> {
+        match <[usize; RANK]>::try_from(self.size.as_slice()) {
+            Ok(size) if self.dtype == T::DTYPE => {
+                Dim(size).numel_of(op, size_of::<T>())?;
+                Ok(Dim(size))
+            }
+            _ => {
+                let (found, sizes) = (self.dtype, Numbers::from(self.size.as_slice()));
+                let expected = text(format_args!("{} with {RANK} axes", T::DTYPE));
+                Err(Error::Type { op, expected, found: text(format_args!("{found} of sizes {sizes}")) })
+            }
+        }
+    }
+
+    /// The elements, read from where they begin.
+    pub(super) fn fill(
+        &self,
+        op: &'static str,
+        reader: &mut dyn Read,
+        known: bool,
+        progress: Option<Progress<'_>>,
+    ) -> Result<Tensor<u8, 1, Cpu>> {
+        let nbytes = self.nbytes(op)?;
+        let mut done = 0;
+        let mut progress = progress;
+        fill(op, reader, nbytes, known, &mut |piece| {
+            if self.swapped {
+                swap(piece, word(self.dtype));
+            }
+            done += piece.len() as u64;
+            if let Some(progress) = &mut progress {
+                progress(done, nbytes as u64);
+            }
+        })
+    }
+
+    /// Bytes that were read, as the tensor that the file says they are.
+    pub(super) fn dynamic(&self, op: &'static str, bytes: Tensor<u8, 1, Cpu>) -> Result<DynTensor> {
+        struct Elements(&'static str, Tensor<u8, 1, Cpu>);
+        impl ElementVisitor for Elements {
+            type Output = Result<DynTensor>;
+            fn visit<T: Element>(self) -> Result<DynTensor> {
+                let size = Dim([self.1.numel() / size_of::<T>()]);
+                Ok(self.1.into_elements::<T, 1>(self.0, Layout::row_major(size))?.into())
+            }
+        }
+        let elements = self.dtype.visit(Elements(op, bytes))?;
+        match self.order {
+            Order::RowMajor => elements.reshaped(&self.size),
+            Order::ColumnMajor => reversed(&elements.reshaped(&self.size.iter().rev().copied().collect::<Vec<_>>())?),
+        }
+    }
+
+    /// Bytes that were read, as the tensor that they are.
+    pub(super) fn tensor<T: Element, const RANK: usize>(
+        &self,
+        op: &'static str,
+        bytes: Tensor<u8, 1, Cpu>,
+    ) -> Result<Tensor<T, RANK, Cpu>> {
+        let size = self.wanted::<T, RANK>(op)?;
+        let layout = match self.order {
+            Order::RowMajor => Layout::row_major(size),
+            Order::ColumnMajor => Layout::row_major(Dim(std::array::from_fn(|axis| size.0[RANK - 1 - axis]))).transposed(),
+        };
+        bytes.into_elements(op, layout)
+    }
+}

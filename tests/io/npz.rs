@@ -1,0 +1,58 @@
+//! Archives of tensors.
+
+use crate::{refused, room};
+use rankform::io::npz::{self, Compression, Npz};
+use rankform::prelude::*;
+use std::io::Cursor;
+
+#[test]
+fn tensors_of_all_kinds_come_back_stored_and_deflated() {
+    let room = room("npz");
+    let x = Tensor::from_fn([300, 400], |[i, j]| (i * j) as f32, &Cpu).unwrap();
+    let (empty, scalar) = (Tensor::<i64, 2>::zeros([0, 3], &Cpu).unwrap(), Tensor::from(true));
+    for compression in [Compression::Stored, Compression::Deflated] {
+        let path = room.join("x.npz");
+        let mut last = (0, 1);
+        let tensors: &[(&str, &dyn rankform::io::Stored)] = &[("x", &x), ("turned", &x.transposed()), ("empty", &empty), ("a/b", &scalar)];
+        npz::write_with(&path, tensors, compression, &mut |done, of| last = (done, of)).unwrap();
+        assert_eq!(last, (960_001, 960_001));
+        let mut file = Npz::open(&path).unwrap();
+        assert_eq!(file.names().collect::<Vec<_>>(), ["x", "turned", "empty", "a/b"]);
+        assert_eq!(file.read::<f32, 2>("turned").unwrap(), x.transposed());
+        assert_eq!(file.read::<f32, 2>("x").unwrap(), x);
+        assert_eq!(file.read::<i64, 2>("empty").unwrap().size(), [0, 3]);
+        assert!(file.read::<bool, 0>("a/b").unwrap().item().unwrap());
+        refused!(file.read::<f32, 2>("y"), Error::Value { .. }, "no tensor \"y\"; there are [\"x\", \"turned\"");
+        refused!(file.read::<f64, 2>("x"), Error::Type { .. }, "expected f64");
+        let length = std::fs::metadata(&path).unwrap().len();
+        assert_eq!(length < 700_000, compression == Compression::Deflated, "{length} bytes");
+    }
+}
+
+#[test]
+fn a_changed_element_does_not_pass_the_checksum() {
+    let room = room("npz_crc");
+    let path = room.join("x.npz");
+    npz::write(&path, &[("x", &Tensor::from([1.0, 2.0, 3.0]))], Compression::Stored).unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    let at = bytes.windows(8).position(|part| part == 2.0_f64.to_le_bytes()).unwrap();
+    bytes[at] ^= 1;
+    let mut file = Npz::new(Cursor::new(bytes)).unwrap();
+    refused!(file.read::<f64, 1>("x"), Error::Io { .. }, "checksum");
+}
+
+#[test]
+fn two_tensors_of_one_name_are_refused_and_an_empty_archive_is_not() {
+    let room = room("npz_names");
+    let x = Tensor::from([1]);
+    assert!(npz::write(room.join("x.npz"), &[("x", &x), ("x", &x)], Compression::Stored).is_err());
+    assert!(!room.join("x.npz").exists());
+    npz::write(room.join("none.npz"), &[], Compression::Stored).unwrap();
+    assert_eq!(Npz::open(room.join("none.npz")).unwrap().names().count(), 0);
+}
+
+#[test]
+fn what_is_no_archive_is_refused() {
+    refused!(Npz::new(Cursor::new(b"not a zip".to_vec())).map(drop), Error::Format { .. }, "");
+    refused!(Npz::new(Cursor::new(Vec::new())).map(drop), Error::Format { .. }, "");
+}
