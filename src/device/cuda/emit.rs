@@ -1,10 +1,11 @@
 //! From graphs to CUDA C++: a function for each graph, a line for each node that is used.
 //!
 //! Every step is a call of an overloaded function of `prelude.cuh`; no operator is known by name.
-//! Imports: `scalar`, `kernel`.
+//! Imports: `scalar`, `element`, `kernel`.
 
-use crate::kernel::TracedReducer;
-use crate::scalar::{DType, Graph, Node};
+use crate::element::Element;
+use crate::kernel::{Carried, EachLane, Reducer, TracedReducer};
+use crate::scalar::{DType, Graph, Lane, Node, Prim, Run};
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
@@ -221,12 +222,18 @@ fn live(graph: &Graph) -> Vec<usize> {
 }
 
 /// Bytes of one state in memory, as the compiler of C++ lays it out.
-pub(super) fn state_size(reducer: &TracedReducer) -> usize {
-    let (mut end, mut widest) = (0usize, 1);
-    for &dtype in &reducer.state {
-        let (size, alignment) = c_size(dtype);
-        end = end.next_multiple_of(alignment) + size;
-        widest = widest.max(alignment);
+pub(super) fn state_size<T: Element, R: Reducer<T>>() -> usize {
+    /// Where the next field may begin, and the widest alignment so far.
+    struct Fields(usize, usize);
+    impl EachLane<Run> for Fields {
+        fn lane<P: Prim>(&mut self, lane: Lane<Run, P>) -> Lane<Run, P> {
+            let (size, alignment) = c_size(P::DTYPE);
+            self.0 = self.0.next_multiple_of(alignment) + size;
+            self.1 = self.1.max(alignment);
+            lane
+        }
     }
-    end.next_multiple_of(widest).max(1)
+    let mut fields = Fields(0, 1);
+    R::identity::<Run>().each(&mut fields);
+    fields.0.next_multiple_of(fields.1).max(1)
 }
