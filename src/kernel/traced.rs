@@ -4,7 +4,7 @@
 
 use super::{Body, Carried, EachLane, Elements, Io, Op, Program, Reducer, Row};
 use crate::element::{Compute, Element};
-use crate::scalar::{DType, Graph, Lane, Lanes, Prim, Skip, Storage, Trace, given, input, output, param, trace};
+use crate::scalar::{DType, Graph, Lane, Lanes, Prim, Skip, Storage, Trace, foreign, given, input, output, param, trace};
 use std::fmt;
 
 /// A program: what is settled on each row, in order, and what is then done with each element.
@@ -31,6 +31,13 @@ pub enum Settled {
         /// The values.
         body: Graph,
     },
+}
+
+impl Traced {
+    /// As [`Graph::foreign`], of all its graphs.
+    pub fn foreign(&self) -> Option<&'static str> {
+        self.settled.iter().map(Settled::body).chain([&self.graph]).find_map(Graph::foreign)
+    }
 }
 
 impl Settled {
@@ -163,6 +170,9 @@ trace_inputs! {
 // ---------------------------------------------------------------- how a trace is made
 
 fn storage<T: Element>() -> Storage {
+    if !T::PLAIN {
+        foreign(std::any::type_name::<T>());
+    }
     Storage { stored: T::DTYPE, computed: <Compute<T> as Prim>::DTYPE }
 }
 fn computed<P: Prim>() -> Storage {

@@ -6,7 +6,7 @@
 
 use super::blas::Plain;
 use super::context::{Context, Key, Shape, count_of};
-use super::emit::{Source, c_type};
+use super::emit::{Source, c_type, foreign, plain};
 use super::geometry::{Axes, Place, Word, Words, is_wide};
 use crate::device::Slot;
 use crate::element::{Compute, Number};
@@ -32,6 +32,7 @@ impl Context {
         left: Slot<'_>,
         right: Slot<'_>,
     ) -> Result<()> {
+        plain("contract", foreign::<T>().or(foreign::<L>()).or(foreign::<R>()))?;
         if [plan.batch, plan.m, plan.n].iter().any(|sizes| sizes.contains(&0)) {
             return Ok(());
         }

@@ -1,9 +1,11 @@
 //! From graphs to CUDA C++: a function for each graph, a line for each node that is used.
 //!
 //! Every step is a call of an overloaded function of `prelude.cuh`; no operator is known by name.
-//! Imports: `scalar`, `element`, `kernel`.
+//! Imports: `error`, `scalar`, `element`, `kernel`.
 
+use super::context::{Context, Kernel, Key};
 use crate::element::Element;
+use crate::error::{Error, Result, text};
 use crate::kernel::{Carried, EachLane, Reducer, TracedReducer};
 use crate::scalar::{DType, Graph, Lane, Node, Prim, Run};
 use std::collections::BTreeMap;
@@ -11,6 +13,30 @@ use std::fmt::{self, Write};
 
 /// What generated kernels begin with.
 pub(super) const PRELUDE: &str = include_str!("prelude.cuh");
+
+impl Context {
+    /// As [`Context::kernel`], of a source that may be refused.
+    pub(super) fn generated(&self, key: Key, source: impl FnOnce() -> Result<String>) -> Result<Kernel> {
+        let mut refused = None;
+        let source = || source().unwrap_or_else(|error| {
+            refused = Some(error);
+            "#error refused".to_string()
+        });
+        let kernel = self.kernel(key, source);
+        refused.map_or(kernel, Err)
+    }
+}
+
+/// Refuses elements that kernels cannot compute with: those that their name in C++ does not say whole.
+pub(super) fn plain(op: &'static str, foreign: Option<&'static str>) -> Result<()> {
+    let what = |name| text(format_args!("a card cannot compute with `{name}`, which has conversions of its own (it is not `PLAIN`)"));
+    foreign.map_or(Ok(()), |name| Err(Error::Value { op, what: what(name) }))
+}
+
+/// The name of an element that is not plain.
+pub(super) fn foreign<T: Element>() -> Option<&'static str> {
+    if T::PLAIN { None } else { Some(std::any::type_name::<T>()) }
+}
 
 /// The type in C++.
 pub(super) fn c_type(dtype: DType) -> &'static str {

@@ -5,7 +5,7 @@
 //! Imports: `error`, `element`, `kernel`, `device`.
 
 use super::context::{Context, Key, Shape, count_of};
-use super::emit::{Source, c_type};
+use super::emit::{Source, c_type, foreign, plain};
 use super::geometry::{Axes, Place, Word, Words, is_wide};
 use super::map::arguments;
 use super::memory::CudaBlock;
@@ -170,6 +170,7 @@ impl Context {
         from: Slot<'_>,
         index: Slot<'_>,
     ) -> Result<()> {
+        plain(plan.op, foreign::<T>())?;
         // SAFETY: the caller's promise.
         unsafe { self.check_indices(plan, index) }?;
         if plan.sizes.contains(&0) {

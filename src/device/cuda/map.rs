@@ -7,7 +7,7 @@
 //! Imports: `error`, `scalar`, `kernel`, `device`.
 
 use super::context::{Context, Key, Shape, count_of};
-use super::emit::{Signature, Source, c_type};
+use super::emit::{Signature, Source, c_type, plain};
 use super::geometry::{Axes, Place, Word, Words, is_wide, names};
 use super::tiles;
 use crate::device::{Inputs, Slot};
@@ -120,10 +120,12 @@ impl Context {
         let steps = (count > 1).then(|| (words.axes(&inner), kinds));
         let numbers = words.numbers(program);
         let key = Key { mechanism: "map", types: each.types, class: words.class.clone() };
-        let kernel = self.kernel(key, || {
+        let kernel = self.generated(key, || {
             let mut s = Source::new();
             words.head(&mut s);
-            let signature = s.function("body", &graph(), numbers);
+            let graph = graph();
+            plain("map", graph.foreign())?;
+            let signature = s.function("body", &graph, numbers);
             s.line(format_args!("extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{"));
             s.line(format_args!(
                 "  const idx chunk = (idx)blockIdx.x * {THREADS} + threadIdx.x;\n  if (chunk >= {}) return;",
@@ -135,7 +137,7 @@ impl Context {
                 Some((inner, kinds)) => vector(&mut s, &signature, &types, outputs.len(), count, kinds, *inner, chunks.rank() == 1),
             }
             s.line(format_args!("}}"));
-            s.text()
+            Ok(s.text())
         })?;
         let shape = Shape { blocks: (count_of(total.div_ceil(THREADS)), 1), threads: THREADS as u32, shared: 0 };
         // SAFETY: the caller's promise; the words stand as the source reads them.

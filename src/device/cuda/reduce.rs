@@ -6,7 +6,7 @@
 //! Imports: `error`, `element`, `kernel`, `device`.
 
 use super::context::{Context, Key, Shape, count_of};
-use super::emit::{Source, c_type, state_size};
+use super::emit::{Source, c_type, foreign, plain, state_size};
 use super::geometry::{Axes, Word, Words, all, is_wide, names};
 use super::map::{arguments, reads, together};
 use crate::device::{Inputs, Reduction, Slot};
@@ -71,10 +71,12 @@ impl Context {
         let types = [TypeId::of::<B>(), TypeId::of::<R>()];
         let out = c_type(<R::Out as Element>::DTYPE);
         let key = Key { mechanism: "reduce", types, class: words.class.clone() };
-        let kernel = self.kernel(key, || {
+        let kernel = self.generated(key, || {
             let mut s = Source::new();
             words.head(&mut s);
-            let signature = s.function("body", &trace_body(body, inputs.reads), numbers);
+            let graph = trace_body(body, inputs.reads);
+            plain(R::NAME, graph.foreign().or(foreign::<B::Out>()).or(foreign::<R::Out>()))?;
+            let signature = s.function("body", &graph, numbers);
             let value = signature.outputs[0];
             s.reducer("", &trace_reducer::<B::Out, R>(), value);
             begin(&mut s);
@@ -103,7 +105,7 @@ impl Context {
             s.line(format_args!("    if (parts > 1) ((State*)a.v[{states_at}])[(i64)output * parts + blockIdx.y] = shared[threadIdx.x];"));
             s.line(format_args!("    else (({out}*)a.v[{operands}])[b0] = cast<{out}>(finish(a, shared[threadIdx.x], a.v[{count_at}]));"));
             s.line(format_args!("  }}\n}}"));
-            s.text()
+            Ok(s.text())
         })?;
         let shape = Shape { blocks: (count_of(blocks), parts as u32), threads: THREADS as u32, shared: 0 };
         // SAFETY: the caller's promise; the words stand as the source reads them.

@@ -5,7 +5,7 @@
 //! Imports: `error`, `kernel`, `device`.
 
 use super::context::{Context, Key, Shape, count_of};
-use super::emit::{Signature, Source, c_type};
+use super::emit::{Signature, Source, c_type, plain};
 use super::geometry::{Axes, Place, Word, Words, is_wide, names};
 use super::map::{arguments, pointers, reads, together};
 use super::reduce::tree;
@@ -56,7 +56,11 @@ impl Context {
             numbers: words.numbers(program),
         };
         let key = Key { mechanism: "rows", types: [TypeId::of::<P>(); 2], class: words.class.clone() };
-        let kernel = self.kernel(key, || source(&trace_program(program, inputs.reads), &words, plan))?;
+        let kernel = self.generated(key, || {
+            let traced = trace_program(program, inputs.reads);
+            plain("rows", traced.foreign())?;
+            Ok(source(&traced, &words, plan))
+        })?;
         let shape = Shape { blocks: (count_of(rows), 1), threads: threads as u32, shared: 0 };
         // SAFETY: the caller's promise; the words stand as `source` reads them.
         unsafe { self.launch("rows", kernel, shape, &words.list) }

@@ -7,7 +7,7 @@
 //! Imports: `error`, `element`, `kernel`, `device`.
 
 use super::context::{Context, Key, Shape, count_of};
-use super::emit::{Source, c_type, state_size};
+use super::emit::{Source, c_type, foreign, plain, state_size};
 use super::geometry::{Axes, Place, Word, Words, all, is_wide, names};
 use super::map::{arguments, reads, together};
 use super::reduce::BUSY;
@@ -99,7 +99,7 @@ impl Context {
             let mut class = words.class.clone();
             class.push(pass as u32);
             let key = Key { mechanism: "scan", types: [TypeId::of::<B>(), TypeId::of::<R>()], class };
-            let kernel = self.kernel(key, || source::<B, R>(body, inputs, pass, &words, plan))?;
+            let kernel = self.generated(key, || source::<B, R>(body, inputs, pass, &words, plan))?;
             let shape = Shape { blocks: (count_of(blocks), parts as u32), threads: THREADS as u32, shared: 0 };
             // SAFETY: the caller's promise; the words stand as `source` reads them.
             unsafe { self.launch("scan", kernel, shape, &words.list) }
@@ -115,10 +115,12 @@ impl Context {
     }
 }
 
-fn source<B: Body, R: Reducer<B::Out>>(body: &B, inputs: Inputs<'_>, pass: Pass, words: &Words, plan: Plan) -> String {
+fn source<B: Body, R: Reducer<B::Out>>(body: &B, inputs: Inputs<'_>, pass: Pass, words: &Words, plan: Plan) -> Result<String> {
     let mut s = Source::new();
     words.head(&mut s);
-    let signature = s.function("body", &trace_body(body, inputs.reads), plan.numbers);
+    let graph = trace_body(body, inputs.reads);
+    plain(R::NAME, graph.foreign().or(foreign::<B::Out>()).or(foreign::<R::Out>()))?;
+    let signature = s.function("body", &graph, plan.numbers);
     let value = c_type(signature.outputs[0]);
     s.reducer("", &trace_reducer::<B::Out, R>(), signature.outputs[0]);
     let (step, operands) = (plan.step, plan.operands);
@@ -126,14 +128,15 @@ fn source<B: Body, R: Reducer<B::Out>>(body: &B, inputs: Inputs<'_>, pass: Pass,
     // The value at position `i`, and what is stored there.
     let fetch = format!("{value} value; body({});", arguments(&signature, &load, &|_| "value".to_string()));
     let c = c_type(<R::Out as Element>::DTYPE);
-    let put = |state: &str| {
-        let count = "(i64)(exclusive ? i : i + 1)";
-        format!("(({c}*)a.v[{operands}])[b0 + i * {}] = cast<{c}>(finish(a, {state}, {count}));", step.step(0))
+    let put = |at: &str, state: &str, count: &str| {
+        format!("(({c}*)a.v[{operands}])[b0 + ({at}) * {}] = cast<{c}>(finish(a, {state}, (i64)({count})));", step.step(0))
     };
+    // A position that leaves itself out has the bits of the one before it, which stores them there.
+    let first = put("0", "identity(a)", "0");
     s.line(format_args!("extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{"));
     let by_thread = matches!(pass, Pass::Single | Pass::Before);
     let line = if by_thread { format!("(idx)blockIdx.x * {THREADS} + threadIdx.x") } else { "(idx)blockIdx.x".to_string() };
-    s.line(format_args!("  const idx line = {line}, count = {};\n  const bool exclusive = a.v[{}] != 0;", Word(plan.along), plan.exclusive));
+    s.line(format_args!("  const idx line = {line}, count = {}, later = {};", Word(plan.along), Word(plan.exclusive)));
     s.line(format_args!("  State* const states = (State*)a.v[{}] + (i64)line * a.v[{}];", plan.states, plan.parts));
     if by_thread {
         s.line(format_args!("  if (line >= {}) return;", Word(plan.lines)));
@@ -141,16 +144,15 @@ fn source<B: Body, R: Reducer<B::Out>>(body: &B, inputs: Inputs<'_>, pass: Pass,
     if pass == Pass::Before {
         s.line(format_args!("  State before = identity(a);\n  for (i64 k = 0; k < a.v[{}]; k++) {{", plan.parts));
         s.line(format_args!("    const State own = states[k];\n    states[k] = before; before = combine(a, before, own);\n  }}\n}}"));
-        return s.text();
+        return Ok(s.text());
     }
     let bases = names("b", plan.line.operands);
     bases.iter().for_each(|name| s.line(format_args!("  idx {name} = 0;")));
     plan.line.offsets(&mut s, "line", &all(&bases));
     if pass == Pass::Single {
-        s.line(format_args!("  State state = identity(a);\n  for (idx i = 0; i < count; i++) {{"));
-        s.line(format_args!("    {fetch}\n    const State next = absorb(a, state, value, (i64)i), put = exclusive ? state : next;"));
-        s.line(format_args!("    {}\n    state = next;\n  }}\n}}", put("put")));
-        return s.text();
+        s.line(format_args!("  State state = identity(a);\n  if (later) {first}\n  for (idx i = 0; i + later < count; i++) {{"));
+        s.line(format_args!("    {fetch}\n    state = absorb(a, state, value, (i64)i);\n    {}\n  }}\n}}", put("i + later", "state", "i + 1")));
+        return Ok(s.text());
     }
     s.line(format_args!("  __shared__ __align__(16) u8 room[sizeof(State) * {THREADS}];\n  State* const shared = (State*)room;"));
     s.line(format_args!("  const idx begin = (idx)blockIdx.y * {}, share = begin + {};", Word(plan.share), Word(plan.share)));
@@ -160,7 +162,7 @@ fn source<B: Body, R: Reducer<B::Out>>(body: &B, inputs: Inputs<'_>, pass: Pass,
     s.line(format_args!("  State before = {before};\n  for (idx tile = begin; tile < end; tile += {TILE}) {{"));
     s.line(format_args!("    State own[{EACH}]; State state = identity(a); const idx first = tile + t * {EACH};"));
     s.line(format_args!("#pragma unroll\n    for (int u = 0; u < {EACH}; u++) {{ const idx i = first + u; if (i < end) {{"));
-    s.line(format_args!("      {fetch} const State next = absorb(a, state, value, (i64)i); own[u] = exclusive ? state : next; state = next; }} }}"));
+    s.line(format_args!("      {fetch} state = absorb(a, state, value, (i64)i); own[u] = state; }} }}"));
     s.line(format_args!("    shared[t] = state;"));
     // Hillis and Steele 1986: after the step of 2ⁿ each state covers 2ⁿ⁺¹ threads.
     s.line(format_args!("    for (int far = 1; far < {THREADS}; far *= 2) {{\n      __syncthreads();"));
@@ -168,13 +170,16 @@ fn source<B: Body, R: Reducer<B::Out>>(body: &B, inputs: Inputs<'_>, pass: Pass,
     s.line(format_args!("      shared[t] = t >= far ? combine(a, earlier, mine) : mine;\n    }}\n    __syncthreads();"));
     if !whole {
         s.line(format_args!("    const State prefix = t > 0 ? combine(a, before, shared[t - 1]) : before;"));
-        s.line(format_args!("#pragma unroll\n    for (int u = 0; u < {EACH}; u++) {{ const idx i = first + u; if (i < end) {{"));
-        s.line(format_args!("      {} }} }}", put("combine(a, prefix, own[u])")));
+        s.line(format_args!("#pragma unroll\n    for (int u = 0; u < {EACH}; u++) {{ const idx i = first + u; if (i < end && i + later < count) {{"));
+        s.line(format_args!("      {} }} }}", put("i + later", "combine(a, prefix, own[u])", "i + 1")));
     }
     s.line(format_args!("    before = combine(a, before, shared[{THREADS} - 1]);\n    __syncthreads();\n  }}"));
+    if !whole {
+        s.line(format_args!("  if (later && begin == 0 && t == 0) {first}"));
+    }
     if whole {
         s.line(format_args!("  if (t == 0) states[blockIdx.y] = before;"));
     }
     s.line(format_args!("}}"));
-    s.text()
+    Ok(s.text())
 }

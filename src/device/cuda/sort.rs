@@ -4,7 +4,7 @@
 //! Imports: `error`, `element`, `kernel`, `device`.
 
 use super::context::{Context, Key, Shape, count_of};
-use super::emit::{Source, c_type};
+use super::emit::{Source, c_type, foreign, plain};
 use super::geometry::{Axes, Place, Words};
 use super::memory::CudaBlock;
 use crate::device::Slot;
@@ -28,6 +28,7 @@ impl Context {
         positions: Option<Slot<'_>>,
         from: Slot<'_>,
     ) -> Result<()> {
+        plain("sort", foreign::<T>())?;
         if plan.lines.contains(&0) || plan.along == 0 || plan.keep == 0 {
             return Ok(());
         }

@@ -5,7 +5,7 @@
 //! Imports: `error`, `kernel`, `device`.
 
 use super::context::{Context, Key, Shape, count_of};
-use super::emit::{Source, c_type};
+use super::emit::{Source, c_type, plain};
 use super::geometry::{Axes, Word, Words, is_wide};
 use super::map::{Each, arguments, pointers};
 use crate::device::Slot;
@@ -59,10 +59,12 @@ impl Context {
         let (place, rows, columns) = (words.axes(&outer), words.axes(&down), words.axes(&along));
         let numbers = words.numbers(each.program);
         let key = Key { mechanism: "tiles", types: each.types, class: words.class.clone() };
-        let kernel = self.kernel(key, || {
+        let kernel = self.generated(key, || {
             let mut s = Source::new();
             words.head(&mut s);
-            let signature = s.function("body", &(each.graph)(), numbers);
+            let graph = (each.graph)();
+            plain("map", graph.foreign())?;
+            let signature = s.function("body", &graph, numbers);
             s.line(format_args!("extern \"C\" __global__ void __launch_bounds__({}) kernel(const Args a) {{", SIDE * DEEP));
             for &k in &turned {
                 let Some(c) = signature.inputs.get(&(k - outputs)).map(|&dtype| c_type(dtype)) else { continue };
@@ -95,7 +97,7 @@ impl Context {
                 s.line(format_args!("    p{index}[{}] = y{index};", at(index)));
             }
             s.line(format_args!("  }}\n  __syncthreads();\n  }}\n}}"));
-            s.text()
+            Ok(s.text())
         })?;
         let squares = down.numel().div_ceil(SIDE) * along.numel().div_ceil(SIDE);
         let shape = Shape { blocks: (count_of(squares), many.min(1 << 15) as u32), threads: (SIDE * DEEP) as u32, shared: 0 };
