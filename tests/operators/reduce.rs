@@ -8,8 +8,9 @@ use crate::value::{Exact, Random, Value};
 use half::{bf16, f16};
 use num_complex::Complex;
 use rankform::kernel::Reducer;
-use rankform::ops::{AllTrue, Any, ArgMax, ArgMin, Count, Max, Mean, Min, Prod, SampleVar, Sum, Var};
+use rankform::ops::{AllTrue, Any, ArgMax, ArgMin, Count, LogSumExp, Max, Mean, Min, Prod, SampleVar, Sum, Var};
 use rankform::prelude::*;
+use rankform::scalar::Run;
 
 /// Groups `values`, row-major of `size`, by their index on the axes that stay.
 fn groups<const RANK: usize>(values: &[Exact], size: [usize; RANK], gone: [bool; RANK]) -> Vec<Vec<Exact>> {
@@ -429,4 +430,30 @@ fn rows_at_equal_distances_are_reduced_as_those_that_are_not() -> Result<()> {
     }
     same::<f32>()?;
     same::<f64>()
+}
+
+/// `combine(a, b)` and `combine(b, a)` of states of random values mean the same, as the laws of [`Reducer`] ask.
+#[test]
+fn states_of_every_reducer_commute() {
+    fn commutes<T: Value, R: Reducer<T>>(_: R, units: f64) {
+        let mut random = Random(47);
+        for (first, second) in [(0, 0), (0, 3), (1, 1), (5, 2), (40, 70)] {
+            let mut state = |from: i64, count: i64| {
+                let absorb = |state, at: i64| R::absorb::<Run>(state, Lane(T::moderate(&mut random).widen()), Lane(at));
+                (from..from + count).fold(R::identity::<Run>(), absorb)
+            };
+            let (a, b, count) = (state(0, first), state(first, second), Lane(first + second));
+            let [x, y] = [R::combine::<Run>(a, b), R::combine::<Run>(b, a)].map(|state| R::Out::narrow(R::finish::<Run>(state, count).0));
+            let [p, q] = [x, y].map(|x| x.widen().cast::<f64>());
+            let close = (p - q).abs() <= units * f64::EPSILON * p.abs().max(1.0) * (first + second + 1) as f64;
+            assert!(x == y || p.is_nan() && q.is_nan() || close, "{} {}: {x:?} and {y:?}", R::NAME, T::DTYPE);
+        }
+    }
+    macro_rules! all {
+        ($($reducer:ident $units:literal: $($t:ty)*;)*) => { $($(commutes::<$t, _>($reducer, $units);)*)* };
+    }
+    all! {
+        Sum 1.0: f64 i8 u64; Prod 1e3: f64 i16; Max 0.0: f64 u8; Min 0.0: f64 i64; Mean 1.0: f64; ArgMax 0.0: f64 i32; ArgMin 0.0: f64;
+        Var 100.0: f64; SampleVar 100.0: f64; LogSumExp 10.0: f64; Any 0.0: bool; AllTrue 0.0: bool; Count 0.0: f64 bool;
+    }
 }
