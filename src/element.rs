@@ -187,6 +187,7 @@ unsafe impl Element for bf16 {
 unsafe impl Element for Complex<f16> {
     type Compute = Complex<f32>;
     const DTYPE: DType = DType::C16;
+    const PLAIN: bool = true;
     #[inline(always)]
     fn widen(self) -> Complex<f32> {
         Complex::new(self.re.to_f32(), self.im.to_f32())

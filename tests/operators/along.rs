@@ -140,7 +140,8 @@ fn parts_without_loads_are_found_in_the_order_in_which_they_were_settled() {
     let program = trace_program(&Store(Call::<Add, _>::new((left, right))), &[]);
     // 0: max 2; 1: sum (1 − given 0); 2: sum 3; 3: held given 2; 4: max of given 3.
     let given = |body: &rankform::scalar::Graph| {
-        let nodes = body.nodes().filter_map(|(node, ..)| if let rankform::scalar::Node::Given { index } = node { Some(index) } else { None });
+        let nodes =
+            body.nodes().filter_map(|(node, ..)| if let rankform::scalar::Node::Given { index } = node { Some(index) } else { None });
         nodes.collect::<Vec<_>>()
     };
     let kinds: Vec<_> = program.settled.iter().map(|settled| matches!(settled, Settled::Held { .. })).collect();

@@ -18,10 +18,12 @@ impl Context {
     /// As [`Context::kernel`], of a source that may be refused.
     pub(super) fn generated(&self, key: Key, source: impl FnOnce() -> Result<String>) -> Result<Kernel> {
         let mut refused = None;
-        let source = || source().unwrap_or_else(|error| {
-            refused = Some(error);
-            "#error refused".to_string()
-        });
+        let source = || {
+            source().unwrap_or_else(|error| {
+                refused = Some(error);
+                "#error refused".to_string()
+            })
+        };
         let kernel = self.kernel(key, source);
         refused.map_or(kernel, Err)
     }

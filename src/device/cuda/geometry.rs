@@ -35,7 +35,11 @@ impl Axes {
         for axis in order {
             let size = sizes[axis];
             let continues = !axes.sizes.is_empty()
-                && axes.strides.iter().zip(strides).all(|(merged, own)| merged.last() == Some(&step(own, axis).wrapping_mul(size as isize)));
+                && axes
+                    .strides
+                    .iter()
+                    .zip(strides)
+                    .all(|(merged, own)| merged.last() == Some(&step(own, axis).wrapping_mul(size as isize)));
             if continues && let Some(last) = axes.sizes.last_mut() {
                 *last *= size;
                 axes.strides.iter_mut().for_each(|merged| merged.truncate(merged.len() - 1));
@@ -212,7 +216,9 @@ impl Place {
                 source.line(format_args!("    if (a.v[{}] > {axis}) {{", self.word));
             }
             let (size, Word(divisor)) = (self.axis(axis, 0), self.axis(axis, 1));
-            source.line(format_args!("    const idx q{axis} = quotient(rest, {size}, a.v[{divisor}]), c{axis} = rest - q{axis} * {size}; rest = q{axis};"));
+            source.line(format_args!(
+                "    const idx q{axis} = quotient(rest, {size}, a.v[{divisor}]), c{axis} = rest - q{axis} * {size}; rest = q{axis};"
+            ));
             take(source, axis, &format!("c{axis}"));
         }
         source.line(format_args!("    {}", "}".repeat(self.room.saturating_sub(2))));

@@ -55,7 +55,10 @@ fn blocks(threads: usize) -> Shape {
 /// The head of a kernel with a thread for each of the positions that word `count` says.
 fn begin(s: &mut Source, position: &str, count: usize) {
     s.line(format_args!("extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{"));
-    s.line(format_args!("  const idx {position} = (idx)blockIdx.x * {THREADS} + threadIdx.x;\n  if ({position} >= {}) return;", Word(count)));
+    s.line(format_args!(
+        "  const idx {position} = (idx)blockIdx.x * {THREADS} + threadIdx.x;\n  if ({position} >= {}) return;",
+        Word(count)
+    ));
 }
 
 impl Context {
@@ -209,7 +212,10 @@ impl Context {
                 let x = |index: usize| ["*to".to_string(), format!("(({c}*)a.v[{}])[o1]", operands + 1)][index].clone();
                 // The cell of a position, and what becomes of it.
                 let cell = format!("o0 + (idx)((const i64*)a.v[{}])[o2] * {}", operands + 2, Word(step));
-                let apply = format!("{c}* const to = ({c}*)a.v[{operands}] + cell; {c} y0; body({}); *to = y0;", arguments(&signature, &x, &|_| "y0".to_string()));
+                let apply = format!(
+                    "{c}* const to = ({c}*)a.v[{operands}] + cell; {c} y0; body({}); *to = y0;",
+                    arguments(&signature, &x, &|_| "y0".to_string())
+                );
                 begin(&mut s, "thread", count);
                 text(&mut s, &cell, &apply);
                 s.text()
@@ -234,7 +240,9 @@ impl Context {
             });
         };
         run("scatter keys", pairs.total, 0, &|s, cell, _| {
-            s.line(format_args!("{WORDS}\n  u64 key = 0xffffffffffffffffull; (void)padded;\n  if (thread < along) {{\n    idx b0 = 0, b1 = 0, b2 = 0;"));
+            s.line(format_args!(
+                "{WORDS}\n  u64 key = 0xffffffffffffffffull; (void)padded;\n  if (thread < along) {{\n    idx b0 = 0, b1 = 0, b2 = 0;"
+            ));
             element(s, "thread");
             s.line(format_args!("    key = (u64)(i64)({cell}) ^ 0x8000000000000000ull; (void)o1;\n  }}\n  keys[thread] = key; places[thread] = thread; (void)total;\n}}"));
         })?;
@@ -246,7 +254,9 @@ impl Context {
             bases(s, &format!("(idx)(thread % {columns})"));
             s.line(format_args!("  for (i64 k = first; k < along && keys[k] == keys[first]; k++) {{"));
             element(s, "(idx)places[k]");
-            s.line(format_args!("    const idx cell = b0 + (idx)(i64)(keys[first] ^ 0x8000000000000000ull); (void)o0; (void)o2;\n    {apply}\n  }}\n}}"));
+            s.line(format_args!(
+                "    const idx cell = b0 + (idx)(i64)(keys[first] ^ 0x8000000000000000ull); (void)o0; (void)o2;\n    {apply}\n  }}\n}}"
+            ));
         })
     }
 
@@ -312,9 +322,7 @@ fn compaction(pass: u32, place: Place, words: &Words, c: &str) -> String {
         s.line(format_args!("  if (t == 0) counts[blockIdx.x] = shared[{THREADS} - 1];\n}}"));
         return s.text();
     }
-    s.line(format_args!(
-        "  i64 to = counts[blockIdx.x] + shared[t] - own;\n  const i64 step = a.v[3], words = a.v[4];"
-    ));
+    s.line(format_args!("  i64 to = counts[blockIdx.x] + shared[t] - own;\n  const i64 step = a.v[3], words = a.v[4];"));
     s.line(format_args!("#pragma unroll\n  for (int u = 0; u < {each}; u++) if (picked[u]) {{"));
     s.line(format_args!(
         "    for (i64 w = 0; w < words; w++) (({c}*)a.v[5])[to * step * words + w] = ((const {c}*)a.v[6])[(i64)at[u] * words + w];"

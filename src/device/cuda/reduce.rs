@@ -80,8 +80,12 @@ impl Context {
             let value = signature.outputs[0];
             s.reducer("", &trace_reducer::<B::Out, R>(), value);
             begin(&mut s);
-            s.line(format_args!("  const int along = (int)a.v[{along_at}], across = (int)a.v[{across_at}], by_rows = (int)a.v[{rows_at}];"));
-            s.line(format_args!("  const int t = threadIdx.x, x = by_rows ? t / along : t % across, y = by_rows ? t % along : t / across;"));
+            s.line(format_args!(
+                "  const int along = (int)a.v[{along_at}], across = (int)a.v[{across_at}], by_rows = (int)a.v[{rows_at}];"
+            ));
+            s.line(format_args!(
+                "  const int t = threadIdx.x, x = by_rows ? t / along : t % across, y = by_rows ? t % along : t / across;"
+            ));
             s.line(format_args!("  const idx output = (idx)blockIdx.x * across + x, count = {};", Word(count_at)));
             s.line(format_args!("  const bool there = output < {};", Word(outputs_at)));
             let bases = names("b", kept_place.operands);

@@ -150,11 +150,7 @@ fn source(program: &Traced, words: &Words, plan: Plan) -> String {
         needed.sort_unstable();
         for held in needed {
             let of = &signatures[held];
-            s.line(format_args!(
-                "    {} g{held}; step{held}({});",
-                c_type(of.outputs[0]),
-                arguments(of, &x, &|_| format!("g{held}"))
-            ));
+            s.line(format_args!("    {} g{held}; step{held}({});", c_type(of.outputs[0]), arguments(of, &x, &|_| format!("g{held}"))));
         }
         s.line(format_args!("    {function}({});", arguments(signature, &x, y)));
     };

@@ -124,7 +124,8 @@ fn source<B: Body, R: Reducer<B::Out>>(body: &B, inputs: Inputs<'_>, pass: Pass,
     let value = c_type(signature.outputs[0]);
     s.reducer("", &trace_reducer::<B::Out, R>(), signature.outputs[0]);
     let (step, operands) = (plan.step, plan.operands);
-    let load = |k: usize| format!("((const {}*)a.v[{}])[b{} + i * {}]", c_type(signature.inputs[&k]), operands + 1 + k, k + 1, step.step(k + 1));
+    let load =
+        |k: usize| format!("((const {}*)a.v[{}])[b{} + i * {}]", c_type(signature.inputs[&k]), operands + 1 + k, k + 1, step.step(k + 1));
     // The value at position `i`, and what is stored there.
     let fetch = format!("{value} value; body({});", arguments(&signature, &load, &|_| "value".to_string()));
     let c = c_type(<R::Out as Element>::DTYPE);
@@ -151,7 +152,10 @@ fn source<B: Body, R: Reducer<B::Out>>(body: &B, inputs: Inputs<'_>, pass: Pass,
     plan.line.offsets(&mut s, "line", &all(&bases));
     if pass == Pass::Single {
         s.line(format_args!("  State state = identity(a);\n  if (later) {first}\n  for (idx i = 0; i + later < count; i++) {{"));
-        s.line(format_args!("    {fetch}\n    state = absorb(a, state, value, (i64)i);\n    {}\n  }}\n}}", put("i + later", "state", "i + 1")));
+        s.line(format_args!(
+            "    {fetch}\n    state = absorb(a, state, value, (i64)i);\n    {}\n  }}\n}}",
+            put("i + later", "state", "i + 1")
+        ));
         return Ok(s.text());
     }
     s.line(format_args!("  __shared__ __align__(16) u8 room[sizeof(State) * {THREADS}];\n  State* const shared = (State*)room;"));
@@ -170,7 +174,9 @@ fn source<B: Body, R: Reducer<B::Out>>(body: &B, inputs: Inputs<'_>, pass: Pass,
     s.line(format_args!("      shared[t] = t >= far ? combine(a, earlier, mine) : mine;\n    }}\n    __syncthreads();"));
     if !whole {
         s.line(format_args!("    const State prefix = t > 0 ? combine(a, before, shared[t - 1]) : before;"));
-        s.line(format_args!("#pragma unroll\n    for (int u = 0; u < {EACH}; u++) {{ const idx i = first + u; if (i < end && i + later < count) {{"));
+        s.line(format_args!(
+            "#pragma unroll\n    for (int u = 0; u < {EACH}; u++) {{ const idx i = first + u; if (i < end && i + later < count) {{"
+        ));
         s.line(format_args!("      {} }} }}", put("i + later", "combine(a, prefix, own[u])", "i + 1")));
     }
     s.line(format_args!("    before = combine(a, before, shared[{THREADS} - 1]);\n    __syncthreads();\n  }}"));

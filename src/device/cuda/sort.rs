@@ -134,7 +134,9 @@ pub(super) const WORDS: &str = "  const i64 total = a.v[0], padded = a.v[1], alo
 
 /// The steps of the network: of items that are far apart in memory, or of those that a block holds.
 fn steps(s: &mut Source, part: &str) {
-    s.line(format_args!("DI bool after(u64 key, i64 place, u64 other, i64 elsewhere) {{ return key > other || key == other && place > elsewhere; }}"));
+    s.line(format_args!(
+        "DI bool after(u64 key, i64 place, u64 other, i64 elsewhere) {{ return key > other || key == other && place > elsewhere; }}"
+    ));
     s.line(format_args!("extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{\n{WORDS}"));
     s.line(format_args!("  const i64 from = a.v[5], to = a.v[6], inside = padded - 1; (void)along;"));
     if part != NEAR {
@@ -147,7 +149,9 @@ fn steps(s: &mut Source, part: &str) {
     let half = LOCAL / 2;
     s.line(format_args!("  __shared__ u64 k[{LOCAL}]; __shared__ i64 p[{LOCAL}];\n  const i64 first = (i64)blockIdx.x * {LOCAL};"));
     s.line(format_args!("  for (int t = threadIdx.x; t < {LOCAL}; t += {THREADS}) if (first + t < total) {{ k[t] = keys[first + t]; p[t] = places[first + t]; }}"));
-    s.line(format_args!("  for (i64 run = from; run <= to; run *= 2) for (int far = run / 2 < {half} ? (int)(run / 2) : {half}; far > 0; far /= 2) {{"));
+    s.line(format_args!(
+        "  for (i64 run = from; run <= to; run *= 2) for (int far = run / 2 < {half} ? (int)(run / 2) : {half}; far > 0; far /= 2) {{"
+    ));
     s.line(format_args!("    __syncthreads();\n    for (int t = threadIdx.x; t < {half}; t += {THREADS}) {{"));
     s.line(format_args!("      const int i = t / far * far * 2 + t % far, j = i + far;"));
     s.line(format_args!("      if (first + j < total && after(k[i], p[i], k[j], p[j]) == (((first + i) & inside & run) == 0)) {{"));
@@ -169,7 +173,9 @@ fn ends(s: &mut Source, part: &str, c: &str, values: bool, positions: bool, plac
         s.line(format_args!("  keys[thread] = key; places[thread] = i; (void)keep; (void)b1; (void)b2;\n}}"));
         return;
     }
-    s.line(format_args!("  if (thread >= total / padded * keep) return;\n  const i64 line = thread / keep, i = thread % keep; (void)keys; (void)along;"));
+    s.line(format_args!(
+        "  if (thread >= total / padded * keep) return;\n  const i64 line = thread / keep, i = thread % keep; (void)keys; (void)along;"
+    ));
     place.offsets(s, "line", &[Some("b0"), Some("b1"), Some("b2")]);
     s.line(format_args!("  const i64 at = places[line * padded + i];"));
     if values {
