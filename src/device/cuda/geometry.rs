@@ -10,6 +10,7 @@ use super::emit::Source;
 use crate::device::Slot;
 use crate::kernel::Program;
 use std::fmt;
+use std::sync::LazyLock;
 
 /// Positions and steps up to here are counted in 32 bits; some room is left for the last block.
 const NARROW: usize = (i32::MAX / 2) as usize;
@@ -84,12 +85,18 @@ impl Axes {
     }
 }
 
+/// Whether all positions have 64 bits, so that tests reach such kernels without tensors of gigabytes.
+fn always_wide() -> bool {
+    static WIDE: LazyLock<bool> = LazyLock::new(|| std::env::var_os("RANKFORM_CUDA_WIDE").is_some());
+    *WIDE
+}
+
 /// Whether positions in one of `groups`, or steps of an operand along all of them and `beyond`, need more than 31 bits.
 /// Every group has the same operands.
 pub(super) fn is_wide(groups: &[&Axes], beyond: usize) -> bool {
     let operands = groups.first().map_or(0, |axes| axes.strides.len());
     let reach = |operand| groups.iter().map(|axes| axes.reach(operand)).fold(beyond, usize::saturating_add);
-    groups.iter().any(|axes| axes.numel() > NARROW) || (0..operands).any(|operand| reach(operand) > NARROW)
+    always_wide() || groups.iter().any(|axes| axes.numel() > NARROW) || (0..operands).any(|operand| reach(operand) > NARROW)
 }
 
 /// What `rest / size` is multiplied by and shifted by, for `rest` below 2³¹ (Granlund and Montgomery 1994): with
