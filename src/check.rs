@@ -38,6 +38,7 @@ pub struct Differential<D> {
     device: D,
     state: u64,
     cases: usize,
+    large: bool,
 }
 
 /// The kinds of layout that are tried.
@@ -46,7 +47,13 @@ const KINDS: [&str; 7] = ["contiguous", "permuted", "transposed", "reversed", "e
 impl<D: Device> Differential<D> {
     /// Between this device and the CPU; the same seed gives the same tensors.
     pub fn new(device: &D, seed: u64) -> Self {
-        Differential { device: device.clone(), state: seed.wrapping_mul(2).wrapping_add(1), cases: 0 }
+        Differential { device: device.clone(), state: seed.wrapping_mul(2).wrapping_add(1), cases: 0, large: false }
+    }
+
+    /// With tensors of 16,384 elements and more from now on, which devices may take in other ways than small ones.
+    pub fn large(mut self) -> Self {
+        self.large = true;
+        self
     }
 
     /// How many pairs of results have been compared.
@@ -200,6 +207,11 @@ impl<D: Device> Differential<D> {
 
     /// Sizes, now and then 0 or 1, now and then large enough for several blocks.
     fn size(&mut self) -> [usize; 3] {
+        if self.large {
+            // Half of the rows have a length that many neighbours divide.
+            let ragged = self.below(2) * self.below(9);
+            return [8 + self.below(9), 8 + self.below(9), 16 * (16 + self.below(16)) + ragged];
+        }
         let mut size = std::array::from_fn(|_| self.below(9));
         match self.below(8) {
             0 => size[2] = 300 + self.below(1000),

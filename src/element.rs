@@ -20,7 +20,7 @@ use std::fmt;
 /// A value of zero bytes is valid, a value has no padding and 16 bytes at most, as has its [`Compute`] type, and `DTYPE`
 /// names the layout of the bytes: size and alignment are those of the crate's own element of that name, and the bytes of
 /// every such element are a value of this one, as the other way round. Kernels pack elements in blocks that are counted for
-/// this.
+/// this. `PLAIN` is set only as it says.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a numeric element",
     label = "kernels compute with bool, i8…i64, u8…u64, f16, bf16, f32, f64, Complex<f16>, Complex<f32> and Complex<f64>",
@@ -44,6 +44,10 @@ pub unsafe trait Element:
     type Compute: Prim;
     /// Its name.
     const DTYPE: DType;
+    /// Whether `DTYPE` says all of it: `widen` and `narrow` are the casts between `DTYPE` and the type of that name which
+    /// `Compute` is. A graphics card knows elements by that name alone, and refuses to compute with others
+    /// ([`Error::Value`](crate::Error::Value)).
+    const PLAIN: bool = false;
     /// To the machine type, exactly.
     fn widen(self) -> Self::Compute;
     /// From the machine type, rounded to nearest even.
@@ -135,6 +139,7 @@ macro_rules! elements {
         unsafe impl Element for $t {
             type Compute = $t;
             const DTYPE: DType = <$t as Prim>::DTYPE;
+            const PLAIN: bool = true;
             #[inline(always)]
             fn widen(self) -> $t { self }
             #[inline(always)]
@@ -148,6 +153,7 @@ elements!(bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 Complex<f32> Complex<f64>);
 unsafe impl Element for f16 {
     type Compute = f32;
     const DTYPE: DType = DType::F16;
+    const PLAIN: bool = true;
     #[inline(always)]
     fn widen(self) -> f32 {
         self.to_f32()
@@ -162,6 +168,7 @@ unsafe impl Element for f16 {
 unsafe impl Element for bf16 {
     type Compute = f32;
     const DTYPE: DType = DType::BF16;
+    const PLAIN: bool = true;
     #[inline(always)]
     fn widen(self) -> f32 {
         f32::from_bits((self.to_bits() as u32) << 16)
@@ -180,6 +187,7 @@ unsafe impl Element for bf16 {
 unsafe impl Element for Complex<f16> {
     type Compute = Complex<f32>;
     const DTYPE: DType = DType::C16;
+    const PLAIN: bool = true;
     #[inline(always)]
     fn widen(self) -> Complex<f32> {
         Complex::new(self.re.to_f32(), self.im.to_f32())

@@ -88,28 +88,44 @@ on_card!(moves_and_products, |card| {
     assert_eq!(y.masked_select(&y.greater(0.0)?)?.to_vec()?, x.masked_select(&x.greater(0.0)?)?.to_vec()?);
 });
 
-/// Every built-in operator of elements, on every element that it takes: the same bits as on the CPU.
+/// Every built-in operator of elements, on every element that it takes: the same bits as on the CPU. One of two visits takes
+/// every other operator.
 struct Elementwise {
     differences: Differential<Cuda>,
     wrong: Vec<String>,
+    skip: bool,
 }
 
 impl Visit for Elementwise {
     fn unary<F: Op<(T,)>, T: Element>(&mut self, operator: F) {
-        let done = self.differences.unary::<F, T>(operator, 0);
-        self.wrong.extend(done.err().map(|error| error.to_string()));
+        self.skip = !self.skip;
+        if !self.skip {
+            let done = self.differences.unary::<F, T>(operator, 0);
+            self.wrong.extend(done.err().map(|error| error.to_string()));
+        }
     }
     fn binary<F: Op<(T, T)>, T: Element>(&mut self, operator: F) {
-        let done = self.differences.binary::<F, T>(operator, 0);
-        self.wrong.extend(done.err().map(|error| error.to_string()));
+        self.skip = !self.skip;
+        if !self.skip {
+            let done = self.differences.binary::<F, T>(operator, 0);
+            self.wrong.extend(done.err().map(|error| error.to_string()));
+        }
     }
 }
 
 on_card!(every_operator_has_the_bits_of_the_cpu, |card| {
-    let mut visit = Elementwise { differences: Differential::new(card, 7), wrong: Vec::new() };
-    each_operator(&mut visit);
-    println!("{} cases", visit.differences.cases());
-    assert!(visit.wrong.is_empty(), "{} operators differ:\n{}", visit.wrong.len(), visit.wrong.join("\n"));
+    // Most of it is compiling, which two threads do in half the time.
+    let visit = |skip: bool| {
+        let mut visit = Elementwise { differences: Differential::new(card, 7), wrong: Vec::new(), skip };
+        each_operator(&mut visit);
+        println!("{} cases", visit.differences.cases());
+        visit.wrong
+    };
+    let wrong: Vec<String> = std::thread::scope(|scope| {
+        let threads = [false, true].map(|skip| scope.spawn(move || visit(skip)));
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    assert!(wrong.is_empty(), "{} operators differ:\n{}", wrong.len(), wrong.join("\n"));
 });
 
 on_card!(reductions_and_scans_agree, |card| {
@@ -189,4 +205,101 @@ on_card!(crosswise_operands_go_through_tiles, |card| {
     let (row, column) = (Tensor::from_vec(numbers(3 * 45 * 70), [3, 45, 70])?, x.permuted([0, 2, 1])?);
     assert_eq!(row.to(card)?.add(u)?.to_vec()?, row.add(column)?.to_vec()?);
     assert_eq!(y.permuted([1, 2, 0])?.copy()?.to_vec()?, x.permuted([1, 2, 0])?.copy()?.to_vec()?);
+});
+
+/// The bits of a tensor's elements.
+fn bits<T: Element, const RANK: usize, D: Device>(x: &Tensor<T, RANK, D>) -> Result<Vec<u8>> {
+    Ok(x.to_vec()?.iter().flat_map(|x| bytemuck::bytes_of(x).to_vec()).collect())
+}
+
+on_card!(neighbours_and_squares_are_taken_together_where_operands_are_large, |card| {
+    let mut differences = Differential::new(card, 23).large();
+    macro_rules! each {
+        ($($t:ty)*) => { $(
+            for _ in 0..4 {
+                differences.unary::<_, $t>(ops::Square, 0)?;
+                differences.binary::<_, $t>(ops::Add, 0)?;
+            }
+        )* };
+    }
+    each!(i8 u16 i32 u64 half::f16 half::bf16 f32 f64 num_complex::Complex<f64>);
+    println!("{} cases", differences.cases());
+});
+
+on_card!(long_lines_are_scanned_by_many_blocks, |card| {
+    for n in [1025, 4096 * 3 + 1, 100_000] {
+        let x = Tensor::from_fn([2, n], |[i, j]| ((i * 5 + j * j) % 13) as i64 - 6, &Cpu)?;
+        let y = x.to(card)?;
+        assert_eq!(y.cumsum(Axis::<1>)?.to_vec()?, x.cumsum(Axis::<1>)?.to_vec()?, "{n}");
+        assert_eq!(y.reversed(Axis::<1>).cumsum(Axis::<1>)?.to_vec()?, x.reversed(Axis::<1>).cumsum(Axis::<1>)?.to_vec()?, "{n}");
+        let before = (y.scan_exclusive(ops::Sum, Axis::<1>)?, x.scan_exclusive(ops::Sum, Axis::<1>)?);
+        assert_eq!(before.0.to_vec()?, before.1.to_vec()?, "{n}, exclusive");
+        // An operator whose states do not commute: the last value that is not 0.
+        assert_eq!(y.scan(Last, Axis::<1>)?.to_vec()?, x.scan(Last, Axis::<1>)?.to_vec()?, "{n}, in order");
+    }
+});
+
+/// The last value that is not 0: scans keep the order of states.
+#[derive(Clone, Copy)]
+struct Last;
+
+impl rankform::kernel::Reducer<i64> for Last {
+    const NAME: &'static str = "last";
+    type Out = i64;
+    type State<L: Lanes> = Lane<L, i64>;
+    fn identity<L: Lanes>() -> Lane<L, i64> {
+        Lane::zero()
+    }
+    fn absorb<L: Lanes>(state: Lane<L, i64>, x: Lane<L, i64>, _: Lane<L, i64>) -> Lane<L, i64> {
+        Self::combine::<L>(state, x)
+    }
+    fn combine<L: Lanes>(a: Lane<L, i64>, b: Lane<L, i64>) -> Lane<L, i64> {
+        b.eq(Lane::zero()).select(a, b)
+    }
+    fn finish<L: Lanes>(state: Lane<L, i64>, _: Lane<L, i64>) -> Lane<L, i64> {
+        state
+    }
+}
+
+on_card!(elements_that_meet_in_one_cell_come_in_order_however_many, |card| {
+    // Floating-point sums tell the order.
+    for (n, cells) in [(40, 3), (5000, 7), (3000, 2500)] {
+        let same = |index: &Tensor<i64, 2>, columns: usize| {
+            let values = Tensor::from_vec(numbers(n * columns), [n, columns])?;
+            let (mut x, mut y) = (Tensor::full([cells, columns], 0.5f32, &Cpu)?, Tensor::full([cells, columns], 0.5f32, card)?);
+            x.scatter(ops::Add, Axis::<0>, index, &values)?;
+            y.scatter(ops::Add, Axis::<0>, &index.to(card)?, &values.to(card)?)?;
+            assert_eq!(bits(&y)?, bits(&x)?, "{n} × {columns} in {cells}");
+            Ok::<(), Error>(())
+        };
+        // One column; whole rows of one index; an index for each element.
+        let line = Tensor::from_fn([n, 1], |[i, _]| (i * i % cells) as i64, &Cpu)?;
+        same(&line, 1)?;
+        same(&line, 3)?;
+        same(&Tensor::from_fn([n, 3], |[i, j]| ((i * i + j) % cells) as i64, &Cpu)?, 3)?;
+    }
+});
+
+on_card!(long_lines_are_sorted_and_equal_elements_stay_in_order, |card| {
+    let x = Tensor::from_fn([2, 9000], |[i, j]| ((i + j * 7919) % 501) as f32 - 250.0, &Cpu)?;
+    let y = x.to(card)?;
+    assert_eq!(y.sort(Axis::<1>)?.to_vec()?, x.sort(Axis::<1>)?.to_vec()?);
+    assert_eq!(y.argsort(Axis::<1>)?.to_vec()?, x.argsort(Axis::<1>)?.to_vec()?);
+    assert_eq!(y.argsort_descending(Axis::<1>)?.to_vec()?, x.argsort_descending(Axis::<1>)?.to_vec()?);
+});
+
+on_card!(random_numbers_are_those_of_the_cpu, |card| {
+    let (x, y) = (Tensor::<f32, 2>::random_normal([70, 130], 1.0, 2.0, 9, &Cpu)?, Tensor::random_normal([70, 130], 1.0, 2.0, 9, card)?);
+    assert_eq!(bits(&y)?, bits(&x)?);
+    let (x, y) = (Tensor::<f64, 1>::random_uniform([999], -1.0..3.0, 4, &Cpu)?, Tensor::random_uniform([999], -1.0..3.0, 4, card)?);
+    assert_eq!(bits(&y)?, bits(&x)?);
+});
+
+on_card!(rows_longer_than_a_block_holds_are_settled_too, |card| {
+    let x = Tensor::<f32, 2>::random_normal([2, 40_000], 0.0, 3.0, 2, &Cpu)?;
+    let y = x.to(card)?;
+    let close = |a: Vec<f32>, b: Vec<f32>, most: f32| a.iter().zip(&b).all(|(a, b)| (a - b).abs() <= most * b.abs().max(1e-9));
+    assert!(close(y.softmax(Axis::<1>)?.to_vec()?, x.softmax(Axis::<1>)?.to_vec()?, 1e-5));
+    let normal = |a: Vec<f32>, b: Vec<f32>| a.iter().zip(&b).all(|(a, b)| (a - b).abs() <= 1e-5);
+    assert!(normal(y.layer_norm(Axis::<1>, 1e-5)?.to_vec()?, x.layer_norm(Axis::<1>, 1e-5)?.to_vec()?));
 });

@@ -52,6 +52,7 @@ macro_rules! narrow {
         unsafe impl Element for $t {
             type Compute = f32;
             const DTYPE: DType = DType::$dtype;
+            const PLAIN: bool = true;
             #[inline(always)]
             fn widen(self) -> f32 { self.to_f32() }
             #[inline(always)]

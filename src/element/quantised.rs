@@ -23,6 +23,7 @@ macro_rules! quantised {
         unsafe impl Element for $t {
             type Compute = $int;
             const DTYPE: DType = DType::$dtype;
+            const PLAIN: bool = true;
             #[inline(always)]
             fn widen(self) -> $int { self.0 }
             #[inline(always)]

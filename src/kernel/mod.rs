@@ -286,6 +286,8 @@ pub trait Program: Copy + Send + Sync + 'static {
     const OUTPUTS: usize;
     /// Whether it is settled before each row.
     const BY_ROWS: bool;
+    /// Whether its type says all of it: it carries no run-time numbers.
+    const FIXED: bool;
     /// Bytes that it holds for each element of a row.
     const HELD: usize;
     /// Whether its k-th output is the operand of its k-th load, for every output; see [`InPlace`].
@@ -310,6 +312,7 @@ pub struct Store<B>(pub B);
 impl<B: Body> Program for Store<B> {
     const OUTPUTS: usize = 1;
     const BY_ROWS: bool = B::BY_ROWS;
+    const FIXED: bool = B::FIXED;
     const HELD: usize = B::HELD;
     const COPY: bool = matches!(B::SOURCE, Source::Operand);
     #[inline(always)]
@@ -375,6 +378,7 @@ macro_rules! arities {
         impl<FUNCTION: OpMany<($($element::Out,)*)>, $($element: Body),*> Program for StoreMany<FUNCTION, ($($element,)*)> {
             const OUTPUTS: usize = FUNCTION::Out::COUNT;
             const BY_ROWS: bool = false $(|| $element::BY_ROWS)*;
+            const FIXED: bool = true $(&& $element::FIXED)*;
             const HELD: usize = 0 $(+ $element::HELD)*;
             #[inline(always)]
             fn settle(&mut self, row: &mut impl Row) {

@@ -57,6 +57,9 @@ carried! {
 /// fixed size and combine the blocks' states pairwise, so results do not depend on the number of threads. Two states that
 /// have absorbed nothing are combined too.
 ///
+/// A reduction takes values in any order, so there `combine` must commute too, up to rounding; what depends on the order goes
+/// by the place of each value, as `argmax` does. A scan keeps the order.
+///
 /// # Examples
 /// A reducer of one's own, the largest absolute value:
 /// ```

@@ -4,7 +4,7 @@
 
 use super::{Body, Carried, EachLane, Elements, Io, Op, Program, Reducer, Row};
 use crate::element::{Compute, Element};
-use crate::scalar::{DType, Graph, Lane, Prim, Skip, Storage, Trace, given, input, output, param, trace};
+use crate::scalar::{DType, Graph, Lane, Lanes, Prim, Skip, Storage, Trace, foreign, given, input, output, param, trace};
 use std::fmt;
 
 /// A program: what is settled on each row, in order, and what is then done with each element.
@@ -31,6 +31,13 @@ pub enum Settled {
         /// The values.
         body: Graph,
     },
+}
+
+impl Traced {
+    /// As [`Graph::foreign`], of all its graphs.
+    pub fn foreign(&self) -> Option<&'static str> {
+        self.settled.iter().map(Settled::body).chain([&self.graph]).find_map(Graph::foreign)
+    }
 }
 
 impl Settled {
@@ -75,22 +82,23 @@ pub struct TracedReducer {
 /// The program, written down. `reads[k]` is the operand that its k-th load reads; equal operands are one.
 pub fn trace_program<P: Program>(program: &P, reads: &[u8]) -> Traced {
     let mut program = *program;
-    let mut rows = RowRecorder { reads, next: 0, settled: Vec::new() };
+    let mut rows = RowRecorder { reads, next: 0, settled: Vec::new(), firsts: Vec::new() };
     if P::BY_ROWS {
         program.settle(&mut rows);
     }
-    let graph = trace(|| program.run::<Trace>(&mut Recorder { reads, next: 0, settled: &rows.settled }));
-    Traced { settled: rows.settled.into_iter().map(|(_, settled)| settled).collect(), graph }
+    let graph = trace(|| program.run::<Trace>(&mut Recorder { reads, next: 0, firsts: &rows.firsts, from: 0 }));
+    Traced { settled: rows.settled, graph }
 }
 
-/// The value of a body, in its machine type: what a fused reduction absorbs.
+/// The value of a body, in its machine type: what a fused reduction absorbs. What would be settled on a row is taken as the
+/// body has it; of a body that is not settled, which is evaluated nowhere, that is 0.
 pub fn trace_body<B: Body>(body: &B, reads: &[u8]) -> Graph {
-    value_of(body, reads, 0, &[])
+    value_of(body, &mut Recorder { reads, next: 0, firsts: &[], from: 0 })
 }
 
-fn value_of<B: Body>(body: &B, reads: &[u8], next: usize, settled: &[(Loads, Settled)]) -> Graph {
+fn value_of<B: Body>(body: &B, recorder: &mut Recorder<'_>) -> Graph {
     trace(|| {
-        let value = body.eval::<Trace>(&mut Recorder { reads, next, settled });
+        let value = body.eval::<Trace>(recorder);
         output(value.0, computed::<Compute<B::Out>>());
     })
 }
@@ -132,7 +140,7 @@ pub fn trace_reducer<T: Element, R: Reducer<T>>() -> TracedReducer {
 /// ```
 pub fn trace_op<F: Op<IN>, IN: TraceInputs>() -> Graph {
     trace(|| {
-        let mut io = Recorder { reads: &[0, 1, 2, 3, 4, 5], next: 0, settled: &[] };
+        let mut io = Recorder { reads: &[0, 1, 2, 3, 4, 5], next: 0, firsts: &[], from: 0 };
         let value = F::call::<Trace>(IN::load(&mut io));
         io.store::<F::Out>(value);
     })
@@ -161,21 +169,24 @@ trace_inputs! {
 
 // ---------------------------------------------------------------- how a trace is made
 
-/// The first load of a body and how many it makes: by them a reduction along the row is found again, the last one where
-/// several fit, because what is inside a body is settled before the body is.
-type Loads = (usize, usize);
-
 fn storage<T: Element>() -> Storage {
+    if !T::PLAIN {
+        foreign(std::any::type_name::<T>());
+    }
     Storage { stored: T::DTYPE, computed: <Compute<T> as Prim>::DTYPE }
 }
 fn computed<P: Prim>() -> Storage {
     Storage { stored: P::DTYPE, computed: P::DTYPE }
 }
 
+/// What a body is evaluated with. Things are settled in the order in which they are evaluated, those inside of one before
+/// it: thing `k` and what is inside of it are those from `firsts[k]` on, up to itself. So the next that is evaluated is the
+/// last of those that begin at `from`.
 struct Recorder<'a> {
     reads: &'a [u8],
     next: usize,
-    settled: &'a [(Loads, Settled)],
+    firsts: &'a [usize],
+    from: usize,
 }
 
 impl Io<Trace> for Recorder<'_> {
@@ -190,16 +201,20 @@ impl Io<Trace> for Recorder<'_> {
     fn store<T: Element>(&mut self, value: Lane<Trace, Compute<T>>) {
         output(value.0, storage::<T>());
     }
-    fn settled<T: Element>(&mut self, _: Compute<T>, loads: usize) -> Lane<Trace, Compute<T>> {
-        let wanted = |(made, settled): &(Loads, Settled)| *made == (self.next, loads) && matches!(settled, Settled::Reduced { .. });
-        let number = self.settled.iter().rposition(wanted);
+    fn settled<T: Element>(&mut self, value: Compute<T>, loads: usize) -> Lane<Trace, Compute<T>> {
         self.next += loads;
-        // A program is settled before it runs, so it is there.
-        Lane(given(number.unwrap_or(usize::MAX), <Compute<T> as Prim>::DTYPE))
+        match self.firsts.iter().rposition(|&first| first == self.from) {
+            Some(number) => {
+                self.from = number + 1;
+                Lane(given(number, <Compute<T> as Prim>::DTYPE))
+            }
+            None => Lane(Trace::literal(value)),
+        }
     }
     fn held<T: Element>(&mut self, place: usize, loads: usize) -> Option<Lane<Trace, Compute<T>>> {
         let number = place.checked_sub(1)?;
         self.next += loads;
+        self.from = place;
         Some(Lane(given(number, <Compute<T> as Prim>::DTYPE)))
     }
 }
@@ -207,7 +222,21 @@ impl Io<Trace> for Recorder<'_> {
 struct RowRecorder<'a> {
     reads: &'a [u8],
     next: usize,
-    settled: Vec<(Loads, Settled)>,
+    settled: Vec<Settled>,
+    firsts: Vec<usize>,
+}
+
+impl RowRecorder<'_> {
+    /// The values of a body that is settled now, whose parts were the last that were; keeps where they begin.
+    fn values<B: Body>(&mut self, body: &B) -> Graph {
+        let mut inside = Parts { next: 0, count: 0 };
+        let mut copy = *body;
+        copy.settle(&mut inside);
+        let from = self.settled.len() - inside.count;
+        let graph = value_of(body, &mut Recorder { reads: self.reads, next: self.next, firsts: &self.firsts, from });
+        self.firsts.push(from);
+        graph
+    }
 }
 
 impl Row for RowRecorder<'_> {
@@ -215,14 +244,34 @@ impl Row for RowRecorder<'_> {
         &mut self.next
     }
     fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, body: &B) -> Compute<R::Out> {
-        let body = value_of(body, self.reads, self.next, &self.settled);
-        self.settled.push(((self.next, B::LOADS), Settled::Reduced { body, reducer: Box::new(trace_reducer::<B::Out, R>()) }));
+        let body = self.values(body);
+        self.settled.push(Settled::Reduced { body, reducer: Box::new(trace_reducer::<B::Out, R>()) });
         Default::default()
     }
     fn hold<B: Body>(&mut self, body: &B) -> usize {
-        let body = value_of(body, self.reads, self.next, &self.settled);
-        self.settled.push(((self.next, B::LOADS), Settled::Held { body }));
+        let body = self.values(body);
+        self.settled.push(Settled::Held { body });
         self.settled.len()
+    }
+}
+
+/// Counts what is settled inside of a body.
+struct Parts {
+    next: usize,
+    count: usize,
+}
+
+impl Row for Parts {
+    fn next(&mut self) -> &mut usize {
+        &mut self.next
+    }
+    fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, _: &B) -> Compute<R::Out> {
+        self.count += 1;
+        Default::default()
+    }
+    fn hold<B: Body>(&mut self, _: &B) -> usize {
+        self.count += 1;
+        self.count
     }
 }
 

@@ -17,7 +17,6 @@ use crate::layout::Layout;
 use crate::rank::RemoveAxis;
 use crate::scalar::{Lane, Lanes};
 use crate::tensor::{Tensor, TensorView};
-use std::any::TypeId;
 
 /// What is wanted of sorted lines.
 #[derive(Clone, Copy)]
@@ -29,14 +28,6 @@ pub(super) struct Wanted {
     pub(super) descending: bool,
     pub(super) values: bool,
     pub(super) positions: bool,
-}
-
-/// Whether devices know the order of these elements by their name; that of a user's own is in its machine type.
-fn is_known<T: 'static>() -> bool {
-    macro_rules! among {
-        ($($t:ty)*) => { [$(TypeId::of::<$t>()),*].contains(&TypeId::of::<T>()) };
-    }
-    among!(i8 i16 i32 i64 u8 u16 u32 u64 half::f16 half::bf16 f32 f64)
 }
 
 /// A whole number with the order of the element, the highest for NaN.
@@ -66,7 +57,8 @@ pub(super) fn ordered<T: Comparable, const RANK: usize, D: Device>(
     if keep > n {
         return Err(Error::Value { op, what: text(format_args!("{keep} of the {n} elements along axis {axis}")) });
     }
-    if !is_known::<T>() {
+    // Devices know the order of plain elements by their name; that of others is in their machine type.
+    if !T::PLAIN {
         let keys = eval(op, &Call::<OrderKey, _>::new((x,)), x.device())?;
         let (_, positions) = ordered(keys.view(), Wanted { values: false, positions: true, ..wanted })?;
         let none = || Tensor::zeros(with(x.size(), axis, 0), x.device());

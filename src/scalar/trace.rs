@@ -84,6 +84,7 @@ pub struct Graph {
     params: usize,
     outputs: usize,
     definitions: Vec<Definition>,
+    foreign: Option<&'static str>,
 }
 
 impl Graph {
@@ -103,6 +104,11 @@ impl Graph {
     /// The functions that occur, each after those that it uses.
     pub fn definitions(&self) -> &[Definition] {
         &self.definitions
+    }
+    /// The name of an element that it loads, stores or is given as a number, and that its nodes do not say all of: one that
+    /// is not [`PLAIN`](crate::Element::PLAIN).
+    pub fn foreign(&self) -> Option<&'static str> {
+        self.foreign
     }
     /// How many run-time numbers it takes.
     pub fn params(&self) -> usize {
@@ -216,6 +222,11 @@ pub(crate) struct Storage {
 
 fn widened(id: u32, storage: Storage) -> u32 {
     if storage.stored == storage.computed { id } else { record(Node::Cast, &[id], storage.computed) }
+}
+
+/// Notes that an element is not said whole by the types of nodes.
+pub(crate) fn foreign(name: &'static str) {
+    with_graph(|graph| graph.foreign = Some(name));
 }
 
 /// Records the load of operand `index`.

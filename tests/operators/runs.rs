@@ -397,6 +397,12 @@ impl Comparable for Strokes {}
 
 #[test]
 fn elements_of_a_users_own_are_sorted_by_their_own_order() -> Result<()> {
+    if cfg!(rankform_through_cuda) {
+        // Their conversions are the host's code: a card knows elements by their name, and refuses others.
+        let error = Tensor::from_slice(&[Strokes(3), Strokes(-3)], [2], &Cpu)?.max(All).unwrap_err();
+        assert!(matches!(&error, Error::Value { op: "max", what } if what.contains("Strokes")), "{error}");
+        return Ok(());
+    }
     let mut random = Random(103);
     let line: Vec<Strokes> = (0..500).map(|_| Strokes(random.below(90) as i32 - 45)).collect();
     let x = Tensor::from_slice(&line, [5, 100], &Cpu)?;

@@ -72,8 +72,8 @@ impl Plain {
             width: number(width)?,
             depth: number(depth)?,
             out: (out.pitch, out.matrix),
-            left: factor([height, depth], [down(1), along.inner_step(0)], batch.inner_step(1))?,
-            right: factor([depth, width], [along.inner_step(1), side(1)], batch.inner_step(2))?,
+            left: factor([height, depth], [down(1), along.inner_step(1)], batch.inner_step(1))?,
+            right: factor([depth, width], [along.inner_step(2), side(2)], batch.inner_step(2))?,
         })
     }
 }

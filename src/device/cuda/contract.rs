@@ -6,9 +6,8 @@
 
 use super::blas::Plain;
 use super::context::{Context, Key, Shape, count_of};
-use super::emit::{Source, c_type};
-use super::geometry::{Axes, Place};
-use super::map::head;
+use super::emit::{Source, c_type, foreign, plain};
+use super::geometry::{Axes, Place, Word, Words, is_wide};
 use crate::device::Slot;
 use crate::element::{Compute, Number};
 use crate::error::Result;
@@ -33,16 +32,18 @@ impl Context {
         left: Slot<'_>,
         right: Slot<'_>,
     ) -> Result<()> {
+        plain("contract", foreign::<T>().or(foreign::<L>()).or(foreign::<R>()))?;
         if [plan.batch, plan.m, plan.n].iter().any(|sizes| sizes.contains(&0)) {
             return Ok(());
         }
-        let (b, m, k) = (plan.batch.len(), plan.m.len(), plan.k.len());
-        let n = plan.n.len();
-        let batch = Axes::merged(plan.batch, &[&output.stride[..b], &left.stride[..b], &right.stride[..b]], false);
-        let rows = Axes::merged(plan.m, &[&output.stride[b..b + m], &left.stride[b..b + m]], false);
-        let columns = Axes::merged(plan.n, &[&output.stride[b + m..b + m + n], &right.stride[b + k..b + k + n]], false);
-        let along = Axes::merged(plan.k, &[&left.stride[b + m..b + m + k], &right.stride[b..b + k]], false);
-        let wide = [&batch, &rows, &columns, &along].iter().any(|axes| axes.is_wide());
+        let (b, m, k, n) = (plan.batch.len(), plan.m.len(), plan.k.len(), plan.n.len());
+        // Every group has all three operands; the one that it does not belong to stands still.
+        let none: &[isize] = &[];
+        let (o, l, r) = (output.stride, left.stride, right.stride);
+        let batch = Axes::merged(plan.batch, &[&o[..b], &l[..b], &r[..b]], false);
+        let rows = Axes::merged(plan.m, &[&o[b..b + m], &l[b..b + m], none], false);
+        let columns = Axes::merged(plan.n, &[&o[b + m..b + m + n], none, &r[b + k..b + k + n]], false);
+        let along = Axes::merged(plan.k, &[none, &l[b + m..b + m + k], &r[b..b + k]], false);
         let depth = if plan.k.contains(&0) { 0 } else { along.numel() };
         if depth > 0
             && let Some(plain) = Plain::of(&batch, &rows, &columns, &along)
@@ -52,40 +53,43 @@ impl Context {
             return Ok(());
         }
         let (height, width) = (rows.numel(), columns.numel());
-        let groups = [(&batch, 3), (&rows, 2), (&columns, 2), (&along, 2)];
-        let mut word = 6;
-        let places = groups.map(|(axes, operands)| {
-            let place = Place { word, rank: axes.rank(), operands };
-            word = place.end();
-            place
-        });
-        let mut class: Vec<u32> = places.iter().map(|place| place.rank as u32).collect();
-        class.extend([u32::from(wide), T::DTYPE as u32, L::DTYPE as u32, R::DTYPE as u32]);
-        let key = Key { mechanism: "contract", types: [TypeId::of::<T>(), TypeId::of::<(L, R)>()], class };
-        let kernel = self.kernel(key, || source([T::DTYPE, <Compute<T> as Prim>::DTYPE, L::DTYPE, R::DTYPE], wide, places))?;
-        let mut words = vec![height as i64, width as i64, depth as i64];
-        words.extend([output, left, right].map(|slot| slot.address.addr() as i64));
-        groups.iter().for_each(|(axes, _)| words.extend(axes.words()));
+        let mut words = Words::new(is_wide(&[&batch, &rows, &columns, &along], 0));
+        let [height_at, width_at, depth_at] = [height, width, depth].map(|word| words.push(word));
+        let operands = words.slots(&[output, left, right]);
+        let groups = [&batch, &rows, &columns, &along].map(|axes| words.axes(axes));
+        let first_at = words.push(0);
+        let plan = Plan { sizes: [height_at, width_at, depth_at], operands, groups, first: first_at };
+        let key = Key { mechanism: "contract", types: [TypeId::of::<T>(), TypeId::of::<(L, R)>()], class: words.class.clone() };
+        let kernel = self.kernel(key, || source([T::DTYPE, <Compute<T> as Prim>::DTYPE, L::DTYPE, R::DTYPE], &words, plan))?;
         let tiles = height.div_ceil(TILE) * width.div_ceil(TILE);
         // The second number of blocks is limited: a long batch takes several launches, from other addresses.
         let count = batch.numel();
         let mut first = 0;
         while first < count {
             let part = (count - first).min(1 << 15);
-            words.push(first as i64);
+            words.list[first_at] = first as i64;
             let shape = Shape { blocks: (count_of(tiles), part as u32), threads: THREADS as u32, shared: 0 };
             // SAFETY: the caller's promise; the words stand as `source` reads them.
-            unsafe { self.launch("contract", kernel, shape, &words) }?;
-            words.pop();
+            unsafe { self.launch("contract", kernel, shape, &words.list) }?;
             first += part;
         }
         Ok(())
     }
 }
 
-fn source([out, computed, left, right]: [DType; 4], wide: bool, [batch, rows, columns, along]: [Place; 4]) -> String {
+/// Where the words of a product stand: of its height, width and depth, the operands, batch, rows, columns and sum.
+#[derive(Clone, Copy)]
+struct Plan {
+    sizes: [usize; 3],
+    operands: usize,
+    groups: [Place; 4],
+    first: usize,
+}
+
+fn source([out, computed, left, right]: [DType; 4], words: &Words, plan: Plan) -> String {
     let mut s = Source::new();
-    head(&mut s, along.end() + 1, wide);
+    words.head(&mut s);
+    let Plan { sizes: [height, width, depth], operands, groups: [batch, rows, columns, along], first } = plan;
     let (c, each) = (c_type(computed), TILE / 16);
     s.line(format_args!("extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{"));
     s.line(format_args!(
@@ -93,34 +97,34 @@ fn source([out, computed, left, right]: [DType; 4], wide: bool, [batch, rows, co
         2 * DEPTH * TILE,
         DEPTH * TILE
     ));
-    s.line(format_args!("  const idx height = (idx)a.v[0], width = (idx)a.v[1], depth = (idx)a.v[2];"));
+    s.line(format_args!("  const idx height = {}, width = {}, depth = {};", Word(height), Word(width), Word(depth)));
     s.line(format_args!(
         "  const idx across = (width + {}) / {TILE}, top = (idx)blockIdx.x / across * {TILE}, side = (idx)blockIdx.x % across * {TILE};",
         TILE - 1
     ));
     s.line(format_args!("  const int t = threadIdx.x, x = t % 16, y = t / 16;\n  idx b0 = 0, b1 = 0, b2 = 0;"));
-    batch.offsets(&mut s, &format!("((idx)a.v[{}] + (idx)blockIdx.y)", along.end()), &["b0", "b1", "b2"].map(String::from));
+    batch.offsets(&mut s, &format!("({} + (idx)blockIdx.y)", Word(first)), &[Some("b0"), Some("b1"), Some("b2")]);
     // What this thread reads of the panels: rows of the left operand at one place of the sum, and one column of the right.
-    s.line(format_args!("  idx lefts[{each}], own = 0, unused = 0;"));
+    s.line(format_args!("  idx lefts[{each}], own = 0;"));
     for q in 0..each {
         s.line(format_args!("  {{ idx o = 0; const idx r = top + y + 16 * {q};"));
-        rows.offsets(&mut s, "(r < height ? r : 0)", &["unused".to_string(), "o".to_string()]);
+        rows.offsets(&mut s, "(r < height ? r : 0)", &[None, Some("o"), None]);
         s.line(format_args!("    lefts[{q}] = b1 + o; }}"));
     }
     s.line(format_args!("  const idx column = side + t % {TILE};"));
-    columns.offsets(&mut s, "(column < width ? column : 0)", &["unused".to_string(), "own".to_string()]);
+    columns.offsets(&mut s, "(column < width ? column : 0)", &[None, None, Some("own")]);
     s.line(format_args!("  own += b2;\n  {c} sum[{each}][{each}];\n#pragma unroll\n  for (int i = 0; i < {each}; i++)\n#pragma unroll\n    for (int j = 0; j < {each}; j++) sum[i][j] = cast<{c}>((i32)0);"));
     s.line(format_args!("  for (idx k0 = 0; k0 < depth; k0 += {DEPTH}) {{\n    {{ const idx k = k0 + x; idx l = 0;"));
-    along.offsets(&mut s, "(k < depth ? k : 0)", &["l".to_string(), "unused".to_string()]);
+    along.offsets(&mut s, "(k < depth ? k : 0)", &[None, Some("l"), None]);
     for q in 0..each {
-        s.line(format_args!("      panel[x * {TILE} + y + 16 * {q}] = k < depth && top + y + 16 * {q} < height ? cast<{c}>(((const {}*)a.v[4])[lefts[{q}] + l]) : cast<{c}>((i32)0);", c_type(left)));
+        s.line(format_args!("      panel[x * {TILE} + y + 16 * {q}] = k < depth && top + y + 16 * {q} < height ? cast<{c}>(((const {}*)a.v[{}])[lefts[{q}] + l]) : cast<{c}>((i32)0);", c_type(left), operands + 1));
     }
     s.line(format_args!("    }}"));
     let deep = THREADS / TILE;
     for q in 0..DEPTH / deep {
         s.line(format_args!("    {{ const int d = t / {TILE} + {deep} * {q}; const idx k = k0 + d; idx r = 0;"));
-        along.offsets(&mut s, "(k < depth ? k : 0)", &["unused".to_string(), "r".to_string()]);
-        s.line(format_args!("      other[d * {TILE} + t % {TILE}] = k < depth && column < width ? cast<{c}>(((const {}*)a.v[5])[own + r]) : cast<{c}>((i32)0);\n    }}", c_type(right)));
+        along.offsets(&mut s, "(k < depth ? k : 0)", &[None, None, Some("r")]);
+        s.line(format_args!("      other[d * {TILE} + t % {TILE}] = k < depth && column < width ? cast<{c}>(((const {}*)a.v[{}])[own + r]) : cast<{c}>((i32)0);\n    }}", c_type(right), operands + 2));
     }
     s.line(format_args!("    __syncthreads();\n#pragma unroll\n    for (int d = 0; d < {DEPTH}; d++) {{\n      {c} l[{each}], r[{each}];"));
     s.line(format_args!("#pragma unroll\n      for (int i = 0; i < {each}; i++) {{ l[i] = panel[d * {TILE} + y + 16 * i]; r[i] = other[d * {TILE} + x + 16 * i]; }}"));
@@ -131,11 +135,11 @@ fn source([out, computed, left, right]: [DType; 4], wide: bool, [batch, rows, co
             s.line(format_args!(
                 "  {{ const idx i = top + y + 16 * {i}, j = side + x + 16 * {j};\n  if (i < height && j < width) {{ idx o = b0;"
             ));
-            rows.offsets(&mut s, "i", &["o".to_string(), "unused".to_string()]);
-            columns.offsets(&mut s, "j", &["o".to_string(), "unused".to_string()]);
-            s.line(format_args!("    (({o}*)a.v[3])[o] = cast<{o}>(sum[{i}][{j}]); }} }}"));
+            rows.offsets(&mut s, "i", &[Some("o"), None, None]);
+            columns.offsets(&mut s, "j", &[Some("o"), None, None]);
+            s.line(format_args!("    (({o}*)a.v[{operands}])[o] = cast<{o}>(sum[{i}][{j}]); }} }}"));
         }
     }
-    s.line(format_args!("  (void)unused;\n}}"));
+    s.line(format_args!("}}"));
     s.text()
 }

@@ -1,15 +1,44 @@
 //! From graphs to CUDA C++: a function for each graph, a line for each node that is used.
 //!
 //! Every step is a call of an overloaded function of `prelude.cuh`; no operator is known by name.
-//! Imports: `scalar`, `kernel`.
+//! Imports: `error`, `scalar`, `element`, `kernel`.
 
-use crate::kernel::TracedReducer;
-use crate::scalar::{DType, Graph, Node};
+use super::context::{Context, Kernel, Key};
+use crate::element::Element;
+use crate::error::{Error, Result, text};
+use crate::kernel::{Carried, EachLane, Reducer, TracedReducer};
+use crate::scalar::{DType, Graph, Lane, Node, Prim, Run};
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
 /// What generated kernels begin with.
 pub(super) const PRELUDE: &str = include_str!("prelude.cuh");
+
+impl Context {
+    /// As [`Context::kernel`], of a source that may be refused.
+    pub(super) fn generated(&self, key: Key, source: impl FnOnce() -> Result<String>) -> Result<Kernel> {
+        let mut refused = None;
+        let source = || {
+            source().unwrap_or_else(|error| {
+                refused = Some(error);
+                "#error refused".to_string()
+            })
+        };
+        let kernel = self.kernel(key, source);
+        refused.map_or(kernel, Err)
+    }
+}
+
+/// Refuses elements that kernels cannot compute with: those that their name in C++ does not say whole.
+pub(super) fn plain(op: &'static str, foreign: Option<&'static str>) -> Result<()> {
+    let what = |name| text(format_args!("a card cannot compute with `{name}`, which has conversions of its own (it is not `PLAIN`)"));
+    foreign.map_or(Ok(()), |name| Err(Error::Value { op, what: what(name) }))
+}
+
+/// The name of an element that is not plain.
+pub(super) fn foreign<T: Element>() -> Option<&'static str> {
+    if T::PLAIN { None } else { Some(std::any::type_name::<T>()) }
+}
 
 /// The type in C++.
 pub(super) fn c_type(dtype: DType) -> &'static str {
@@ -221,12 +250,18 @@ fn live(graph: &Graph) -> Vec<usize> {
 }
 
 /// Bytes of one state in memory, as the compiler of C++ lays it out.
-pub(super) fn state_size(reducer: &TracedReducer) -> usize {
-    let (mut end, mut widest) = (0usize, 1);
-    for &dtype in &reducer.state {
-        let (size, alignment) = c_size(dtype);
-        end = end.next_multiple_of(alignment) + size;
-        widest = widest.max(alignment);
+pub(super) fn state_size<T: Element, R: Reducer<T>>() -> usize {
+    /// Where the next field may begin, and the widest alignment so far.
+    struct Fields(usize, usize);
+    impl EachLane<Run> for Fields {
+        fn lane<P: Prim>(&mut self, lane: Lane<Run, P>) -> Lane<Run, P> {
+            let (size, alignment) = c_size(P::DTYPE);
+            self.0 = self.0.next_multiple_of(alignment) + size;
+            self.1 = self.1.max(alignment);
+            lane
+        }
     }
-    end.next_multiple_of(widest).max(1)
+    let mut fields = Fields(0, 1);
+    R::identity::<Run>().each(&mut fields);
+    fields.0.next_multiple_of(fields.1).max(1)
 }

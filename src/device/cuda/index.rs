@@ -5,10 +5,11 @@
 //! Imports: `error`, `element`, `kernel`, `device`.
 
 use super::context::{Context, Key, Shape, count_of};
-use super::emit::{Source, c_type};
-use super::geometry::{Axes, Place};
-use super::map::head;
+use super::emit::{Source, c_type, foreign, plain};
+use super::geometry::{Axes, Place, Word, Words, is_wide};
+use super::map::arguments;
 use super::memory::CudaBlock;
+use super::sort::{Pairs, WORDS};
 use crate::device::{Fresh, Inputs, Slot};
 use crate::element::Element;
 use crate::error::{Error, Result};
@@ -20,6 +21,9 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 const THREADS: usize = 256;
+/// Elements of a column that a thread takes one after another without regret, and columns that keep a card busy.
+const ROWS: usize = 64;
+const COLUMNS: usize = 4096;
 /// Positions of a block that picks by mask.
 const CHUNK: usize = 1024;
 
@@ -46,6 +50,15 @@ fn in_words(stride: &[isize], words: usize, own: isize) -> Vec<isize> {
 
 fn blocks(threads: usize) -> Shape {
     Shape { blocks: (count_of(threads.div_ceil(THREADS)), 1), threads: THREADS as u32, shared: 0 }
+}
+
+/// The head of a kernel with a thread for each of the positions that word `count` says.
+fn begin(s: &mut Source, position: &str, count: usize) {
+    s.line(format_args!("extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{"));
+    s.line(format_args!(
+        "  const idx {position} = (idx)blockIdx.x * {THREADS} + threadIdx.x;\n  if ({position} >= {}) return;",
+        Word(count)
+    ));
 }
 
 impl Context {
@@ -82,31 +95,27 @@ impl Context {
             return Ok(());
         }
         let axes = Axes::of(&sizes, &[index], true);
-        let wide = axes.is_wide();
-        let place = Place { word: 4, rank: axes.rank(), operands: 1 };
-        let class = vec![axes.rank() as u32, u32::from(wide)];
-        let key = Key { mechanism: "check", types: [TypeId::of::<()>(); 2], class };
+        let found = CudaBlock::fresh(self, 16, Fresh::Zeroed)?;
+        let mut words = Words::new(is_wide(&[&axes], 0));
+        let [numel, bound, report] = [axes.numel(), plan.bound, found.address().addr()].map(|word| words.push(word));
+        let (at, place) = (words.slots(&[index]), words.axes(&axes));
+        let key = Key { mechanism: "check", types: [TypeId::of::<()>(); 2], class: words.class.clone() };
         let kernel = self.kernel(key, || {
             let mut s = Source::new();
-            head(&mut s, place.end(), wide);
-            s.line(format_args!("extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{"));
-            s.line(format_args!(
-                "  const idx p = (idx)blockIdx.x * {THREADS} + threadIdx.x;\n  if (p >= (idx)a.v[0]) return;\n  idx o = 0;"
-            ));
-            place.offsets(&mut s, "p", &["o".to_string()]);
-            s.line(format_args!("  const i64 index = ((const i64*)a.v[3])[o];"));
-            s.line(format_args!(
-                "  if ((u64)index >= (u64)a.v[1] && atomicExch((u64*)a.v[2], (u64)1) == 0) ((i64*)a.v[2])[1] = index;\n}}"
-            ));
+            words.head(&mut s);
+            begin(&mut s, "p", numel);
+            s.line(format_args!("  idx o = 0;"));
+            place.offsets(&mut s, "p", &[Some("o")]);
+            s.line(format_args!("  const i64 index = ((const i64*)a.v[{at}])[o];"));
+            // The largest of those outside, as numbers without a sign: the same one in any order.
+            s.line(format_args!("  u64* const report = (u64*)a.v[{report}];"));
+            s.line(format_args!("  if ((u64)index >= (u64)a.v[{bound}]) {{ report[0] = 1; atomicMax(report + 1, (u64)index); }}\n}}"));
             s.text()
         })?;
-        let found = CudaBlock::fresh(self, 16, Fresh::Zeroed)?;
-        let mut words = vec![axes.numel() as i64, plan.bound as i64, found.address().addr() as i64, index.address.addr() as i64];
-        words.extend(axes.words());
         let mut report = [MaybeUninit::new(0u8); 16];
         // SAFETY: the caller's promise; the words stand as the source reads them.
         unsafe {
-            self.launch(plan.op, kernel, blocks(axes.numel()), &words)?;
+            self.launch(plan.op, kernel, blocks(axes.numel()), &words.list)?;
             self.read(found.address(), &mut report)?;
         }
         // SAFETY: initialised above, and read since.
@@ -132,29 +141,28 @@ impl Context {
         let strides: Vec<&[isize]> = strides.iter().map(Vec::as_slice).collect();
         let axes = Axes::merged(&sizes, &strides, true);
         // Indexed steps may reach further than strides.
-        let wide = axes.is_wide() || plan.step.unsigned_abs().saturating_mul(plan.bound).saturating_mul(count) > (i32::MAX / 2) as usize;
-        let place = Place { word: 5, rank: axes.rank(), operands: 3 };
-        let class = vec![axes.rank() as u32, u32::from(wide), bytes as u32];
-        let key = Key { mechanism: "gather", types: [TypeId::of::<()>(); 2], class };
+        let beyond = plan.step.unsigned_abs().saturating_mul(plan.bound).saturating_mul(count);
+        let mut words = Words::new(is_wide(&[&axes], beyond));
+        words.depends([bytes]);
+        let (numel, step) = (words.push(axes.numel()), words.push(plan.step.wrapping_mul(count as isize) as usize));
+        let (operands, place) = (words.slots(&[to, cells, index]), words.axes(&axes));
+        let key = Key { mechanism: "gather", types: [TypeId::of::<()>(); 2], class: words.class.clone() };
         let kernel = self.kernel(key, || {
             let (mut s, c) = (Source::new(), c_word(bytes));
-            head(&mut s, place.end(), wide);
-            s.line(format_args!("extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{"));
-            s.line(format_args!("  const idx p = (idx)blockIdx.x * {THREADS} + threadIdx.x;\n  if (p >= (idx)a.v[0]) return;\n  idx to = 0, cell = 0, at = 0;"));
-            place.offsets(&mut s, "p", &["to", "cell", "at"].map(String::from));
-            s.line(format_args!("  const idx index = (idx)((const i64*)a.v[4])[at];"));
-            s.line(format_args!("  (({c}*)a.v[2])[to] = ((const {c}*)a.v[3])[cell + index * (idx)a.v[1]];\n}}"));
+            words.head(&mut s);
+            begin(&mut s, "p", numel);
+            s.line(format_args!("  idx to = 0, cell = 0, at = 0;"));
+            place.offsets(&mut s, "p", &[Some("to"), Some("cell"), Some("at")]);
+            s.line(format_args!("  const idx index = (idx)((const i64*)a.v[{}])[at];", operands + 2));
+            s.line(format_args!("  (({c}*)a.v[{operands}])[to] = ((const {c}*)a.v[{}])[cell + index * {}];\n}}", operands + 1, Word(step)));
             s.text()
         })?;
-        let mut words = vec![axes.numel() as i64, plan.step.wrapping_mul(count as isize) as i64];
-        words.extend([to, cells, index].map(|slot| slot.address.addr() as i64));
-        words.extend(axes.words());
         // SAFETY: the caller's promise; every index is in bounds.
-        unsafe { self.launch(plan.op, kernel, blocks(axes.numel()), &words) }
+        unsafe { self.launch(plan.op, kernel, blocks(axes.numel()), &words.list) }
     }
 
-    /// Each thread owns some cells, so those that meet in one come in order: it looks at every element of its columns, and
-    /// takes those that go to cells of its own.
+    /// Elements that meet in one cell come in row-major order, on one thread. A thread takes a column, which is what no other
+    /// meets; where columns are few and long, elements are sorted by their cells, and a thread takes those of one cell.
     ///
     /// # Safety
     /// As [`Device::scatter`](crate::device::Device::scatter).
@@ -165,6 +173,7 @@ impl Context {
         from: Slot<'_>,
         index: Slot<'_>,
     ) -> Result<()> {
+        plain(plan.op, foreign::<T>())?;
         // SAFETY: the caller's promise.
         unsafe { self.check_indices(plan, index) }?;
         if plan.sizes.contains(&0) {
@@ -172,47 +181,83 @@ impl Context {
         }
         let slots = [cells, from, index];
         let lead = plan.sizes.len() - plan.own;
-        let leading: Vec<&[isize]> = slots.iter().map(|slot| &slot.stride[..lead]).collect();
-        let own: Vec<&[isize]> = slots.iter().map(|slot| &slot.stride[lead..]).collect();
-        // Elements that meet in one cell come in row-major order.
-        let leading = Axes::merged(&plan.sizes[..lead], &leading, false);
-        let own = Axes::merged(&plan.sizes[lead..], &own, true);
+        let split = |at: usize| {
+            let (lead, own): (Vec<&[isize]>, Vec<&[isize]>) = slots.iter().map(|slot| slot.stride.split_at(at)).unzip();
+            (Axes::merged(&plan.sizes[..at], &lead, false), Axes::merged(&plan.sizes[at..], &own, true))
+        };
+        let (mut leading, mut own) = split(lead);
+        let sorted = leading.numel() > ROWS && own.numel() < COLUMNS;
+        // Elements of one row have one cell, and are sorted as one, if they have one index.
+        if sorted && own.strides[2].iter().any(|&step| step != 0) {
+            (leading, own) = split(plan.sizes.len());
+        }
         let (columns, along) = (own.numel(), leading.numel());
+        let threads = if sorted { along.saturating_mul(columns) } else { columns };
         let reach = plan.step.unsigned_abs().saturating_mul(plan.bound);
-        let wide = leading.is_wide() || own.is_wide() || reach > (i32::MAX / 2) as usize;
-        let groups = ((1 << 16) / columns.max(1)).clamp(1, along);
-        let own_place = Place { word: 7, rank: own.rank(), operands: 3 };
-        let lead_place = Place { word: own_place.end(), rank: leading.rank(), operands: 3 };
-        let class = [own.rank(), leading.rank(), usize::from(wide)].map(|n| n as u32).to_vec();
-        let key = Key { mechanism: "scatter", types: [TypeId::of::<F>(), TypeId::of::<T>()], class };
-        let kernel = self.kernel(key, || {
-            let (mut s, c) = (Source::new(), c_type(T::DTYPE));
-            head(&mut s, lead_place.end(), wide);
-            let graph = trace_op::<F, (T, T)>();
-            let signature = s.function("body", &graph, 0);
-            s.line(format_args!("extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{"));
+        let mut words = Words::new(is_wide(&[&leading, &own], reach.max(threads)));
+        let mut pairs = if sorted { Some(Pairs::new(self, plan.op, 1, along)?) } else { None };
+        if let Some(pairs) = &pairs {
+            pairs.words(&mut words);
+        }
+        let [threads_at, columns_at, along_at, step] = [threads, columns, along, plan.step as usize].map(|word| words.push(word));
+        let operands = words.slots(&slots);
+        let (own_place, lead_place) = (words.axes(&own), words.axes(&leading));
+        let c = c_type(T::DTYPE);
+        let run = |part: &'static str, threads: usize, count: usize, text: &dyn Fn(&mut Source, &str, &str)| {
+            let key = Key { mechanism: part, types: [TypeId::of::<F>(), TypeId::of::<T>()], class: words.class.clone() };
+            let kernel = self.kernel(key, || {
+                let mut s = Source::new();
+                words.head(&mut s);
+                let signature = s.function("body", &trace_op::<F, (T, T)>(), 0);
+                let x = |index: usize| ["*to".to_string(), format!("(({c}*)a.v[{}])[o1]", operands + 1)][index].clone();
+                // The cell of a position, and what becomes of it.
+                let cell = format!("o0 + (idx)((const i64*)a.v[{}])[o2] * {}", operands + 2, Word(step));
+                let apply = format!(
+                    "{c}* const to = ({c}*)a.v[{operands}] + cell; {c} y0; body({}); *to = y0;",
+                    arguments(&signature, &x, &|_| "y0".to_string())
+                );
+                begin(&mut s, "thread", count);
+                text(&mut s, &cell, &apply);
+                s.text()
+            })?;
+            // SAFETY: the caller's promise; every index is in bounds.
+            unsafe { self.launch(plan.op, kernel, blocks(threads), &words.list) }
+        };
+        let bases = |s: &mut Source, column: &str| {
+            s.line(format_args!("  idx b0 = 0, b1 = 0, b2 = 0;"));
+            own_place.offsets(s, column, &[Some("b0"), Some("b1"), Some("b2")]);
+        };
+        let element = |s: &mut Source, position: &str| {
+            s.line(format_args!("    idx o0 = b0, o1 = b1, o2 = b2;"));
+            lead_place.offsets(s, position, &[Some("o0"), Some("o1"), Some("o2")]);
+        };
+        let Some(pairs) = &mut pairs else {
+            return run("scatter", threads, threads_at, &|s, cell, apply| {
+                bases(s, "thread");
+                s.line(format_args!("  for (idx p = 0; p < {}; p++) {{", Word(along_at)));
+                element(s, "p");
+                s.line(format_args!("    const idx cell = {cell};\n    {apply}\n  }}\n}}"));
+            });
+        };
+        run("scatter keys", pairs.total, 0, &|s, cell, _| {
             s.line(format_args!(
-                "  const i64 thread = (i64)blockIdx.x * {THREADS} + threadIdx.x;\n  if (thread >= a.v[0] * a.v[1]) return;"
+                "{WORDS}\n  u64 key = 0xffffffffffffffffull; (void)padded;\n  if (thread < along) {{\n    idx b0 = 0, b1 = 0, b2 = 0;"
             ));
-            s.line(format_args!(
-                "  const idx column = (idx)(thread % a.v[0]), group = (idx)(thread / a.v[0]);\n  idx cells = 0, from = 0, at = 0;"
-            ));
-            own_place.offsets(&mut s, "column", &["cells", "from", "at"].map(String::from));
-            s.line(format_args!("  for (idx p = 0; p < (idx)a.v[2]; p++) {{\n    idx o0 = cells, o1 = from, o2 = at;"));
-            lead_place.offsets(&mut s, "p", &["o0", "o1", "o2"].map(String::from));
-            s.line(format_args!("    const idx cell = o0 + (idx)((const i64*)a.v[6])[o2] * (idx)a.v[3];"));
-            s.line(format_args!("    if ((u64)(i64)cell % (u64)a.v[1] != (u64)group) continue;"));
-            s.line(format_args!("    {c}* const to = ({c}*)a.v[4] + cell; {c} y0;"));
-            let x = |index: usize| ["*to".to_string(), format!("(({c}*)a.v[5])[o1]")][index].clone();
-            s.line(format_args!("    body({}); *to = y0;\n  }}\n}}", super::map::arguments(&signature, &x, &|_| "y0".to_string())));
-            s.text()
+            element(s, "thread");
+            s.line(format_args!("    key = (u64)(i64)({cell}) ^ 0x8000000000000000ull; (void)o1;\n  }}\n  keys[thread] = key; places[thread] = thread; (void)total;\n}}"));
         })?;
-        let mut words = vec![columns as i64, groups as i64, along as i64, plan.step as i64];
-        words.extend(slots.map(|slot| slot.address.addr() as i64));
-        words.extend(own.words());
-        words.extend(leading.words());
-        // SAFETY: the caller's promise; every index is in bounds.
-        unsafe { self.launch(plan.op, kernel, blocks(columns * groups), &words) }
+        pairs.order(self, plan.op)?;
+        run("scatter cells", threads, threads_at, &|s, _, apply| {
+            let columns = Word(columns_at);
+            s.line(format_args!("{WORDS}\n  const i64 first = thread / {columns}; (void)total; (void)padded;"));
+            s.line(format_args!("  if (first > 0 && keys[first - 1] == keys[first]) return;"));
+            bases(s, &format!("(idx)(thread % {columns})"));
+            s.line(format_args!("  for (i64 k = first; k < along && keys[k] == keys[first]; k++) {{"));
+            element(s, "(idx)places[k]");
+            s.line(format_args!(
+                "    const idx cell = b0 + (idx)(i64)(keys[first] ^ 0x8000000000000000ull); (void)o0; (void)o2;\n    {apply}\n  }}\n}}"
+            ));
+        })
     }
 
     /// # Safety
@@ -222,34 +267,36 @@ impl Context {
             return Ok(());
         }
         let axes = Axes::of(sizes, &[from, mask], false);
-        let wide = axes.is_wide();
         let (bytes, count) = word(to.element);
         let chunks = axes.numel().div_ceil(CHUNK);
-        let place = Place { word: 6, rank: axes.rank(), operands: 2 };
         let counts = self.room(chunks * 8)?;
-        let mut words = vec![axes.numel() as i64, chunks as i64, counts.address().addr() as i64];
-        words.extend([to, from, mask].map(|slot| slot.address.addr() as i64));
-        words.extend(axes.words());
-        words.extend([to.stride[0] as i64, count as i64]);
-        let class = |pass: u32| vec![pass, axes.rank() as u32, u32::from(wide), bytes as u32];
+        let mut words = Words::new(is_wide(&[&axes], 0));
+        words.depends([bytes]);
+        for word in [axes.numel(), chunks, counts.address().addr(), to.stride[0] as usize, count] {
+            words.push(word);
+        }
+        words.slots(&[to, from, mask]);
+        let place = words.axes(&axes);
         let step = |pass: u32| {
-            let key = Key { mechanism: "compact", types: [TypeId::of::<()>(); 2], class: class(pass) };
-            self.kernel(key, || compaction(pass, place, wide, c_word(bytes)))
+            let class = words.class.iter().copied().chain([pass]).collect();
+            let key = Key { mechanism: "compact", types: [TypeId::of::<()>(); 2], class };
+            self.kernel(key, || compaction(pass, place, &words, c_word(bytes)))
         };
         let shape = |blocks: usize| Shape { blocks: (count_of(blocks), 1), threads: THREADS as u32, shared: 0 };
         // SAFETY: the caller's promise; the words stand as `compaction` reads them.
         unsafe {
-            self.launch("compact", step(0)?, shape(chunks), &words)?;
-            self.launch("compact", step(1)?, shape(1), &words)?;
-            self.launch("compact", step(2)?, shape(chunks), &words)
+            self.launch("compact", step(0)?, shape(chunks), &words.list)?;
+            self.launch("compact", step(1)?, shape(1), &words.list)?;
+            self.launch("compact", step(2)?, shape(chunks), &words.list)
         }
     }
 }
 
-/// Three passes: how many each chunk has, how many come before it, and the move.
-fn compaction(pass: u32, place: Place, wide: bool, c: &str) -> String {
+/// Three passes: how many each chunk has, how many come before it, and the move. Words: 0 positions, 1 chunks, 2 their counts,
+/// 3 the step of the output, 4 the words of an element, 5 to 7 output, input and mask.
+fn compaction(pass: u32, place: Place, words: &Words, c: &str) -> String {
     let mut s = Source::new();
-    head(&mut s, place.end() + 2, wide);
+    words.head(&mut s);
     s.line(format_args!("extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{"));
     s.line(format_args!("  __shared__ i64 shared[{THREADS}];\n  i64* const counts = (i64*)a.v[2];\n  const int t = threadIdx.x;"));
     let scan = format!(
@@ -267,22 +314,18 @@ fn compaction(pass: u32, place: Place, wide: bool, c: &str) -> String {
         "  const idx first = (idx)blockIdx.x * {CHUNK} + t * {each};\n  i64 own = 0; bool picked[{each}]; idx at[{each}];"
     ));
     s.line(format_args!("#pragma unroll\n  for (int u = 0; u < {each}; u++) {{\n    picked[u] = false; at[u] = 0;\n    if (first + u < (idx)a.v[0]) {{\n      idx from = 0, mask = 0;"));
-    place.offsets(&mut s, "first + u", &["from", "mask"].map(String::from));
+    place.offsets(&mut s, "first + u", &[Some("from"), Some("mask")]);
     s.line(format_args!(
-        "      picked[u] = ((const bool*)a.v[5])[mask]; at[u] = from; own += picked[u];\n    }}\n  }}\n  shared[t] = own;\n{scan}"
+        "      picked[u] = ((const bool*)a.v[7])[mask]; at[u] = from; own += picked[u];\n    }}\n  }}\n  shared[t] = own;\n{scan}"
     ));
     if pass == 0 {
         s.line(format_args!("  if (t == 0) counts[blockIdx.x] = shared[{THREADS} - 1];\n}}"));
         return s.text();
     }
-    s.line(format_args!(
-        "  i64 to = counts[blockIdx.x] + shared[t] - own;\n  const i64 step = a.v[{}], words = a.v[{}];",
-        place.end(),
-        place.end() + 1
-    ));
+    s.line(format_args!("  i64 to = counts[blockIdx.x] + shared[t] - own;\n  const i64 step = a.v[3], words = a.v[4];"));
     s.line(format_args!("#pragma unroll\n  for (int u = 0; u < {each}; u++) if (picked[u]) {{"));
     s.line(format_args!(
-        "    for (i64 w = 0; w < words; w++) (({c}*)a.v[3])[to * step * words + w] = ((const {c}*)a.v[4])[(i64)at[u] * words + w];"
+        "    for (i64 w = 0; w < words; w++) (({c}*)a.v[5])[to * step * words + w] = ((const {c}*)a.v[6])[(i64)at[u] * words + w];"
     ));
     s.line(format_args!("    to++;\n  }}\n}}"));
     s.text()

@@ -1,34 +1,38 @@
 //! Programs element by element: what each thread loads, computes and stores.
 //!
-//! Axes are merged first. A thread takes a few neighbours along the fastest axis: an operand that is contiguous there is
-//! read or written as one access of up to 16 bytes, one that does not change there is read once, any other element by
-//! element. All inputs are read before an output is written, so an output may be an input.
+//! Axes are merged first. Large operands are read a few neighbours at a time along the fastest axis: one that is
+//! contiguous there as one access of up to 16 bytes, one that does not change there once, any other element by element.
+//! One kernel serves all small operands, and large ones that stand otherwise: it takes an element a thread.
+//! All inputs are read before an output is written, so an output may be an input.
 //! Imports: `error`, `scalar`, `kernel`, `device`.
 
 use super::context::{Context, Key, Shape, count_of};
-use super::emit::{Signature, Source, c_type};
-use super::geometry::{Axes, Place};
+use super::emit::{Signature, Source, c_type, plain};
+use super::geometry::{Axes, Place, Word, Words, is_wide, names};
 use super::tiles;
 use crate::device::{Inputs, Slot};
 use crate::error::Result;
-use crate::kernel::{Program, numbers, trace_program};
+use crate::kernel::{Program, trace_program};
 use crate::scalar::{DType, Graph};
 use std::any::TypeId;
 use std::sync::Arc;
 
 /// Threads of a block.
 const THREADS: usize = 256;
+/// From this many elements on, the layout of the operands may choose a kernel of its own: for fewer, compiling it takes
+/// longer than it ever saves.
+pub(super) const LARGE: usize = 8192;
 
 /// How an operand is reached along the fastest axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Inner {
+enum Inner {
     Constant,
     Contiguous,
     Strided,
 }
 
 impl Inner {
-    pub(super) fn of(step: isize) -> Inner {
+    fn of(step: isize) -> Inner {
         match step {
             0 => Inner::Constant,
             1 => Inner::Contiguous,
@@ -38,7 +42,7 @@ impl Inner {
 }
 
 /// The most neighbours that one access can take: whole 16 bytes at most, on addresses that allow it.
-pub(super) fn neighbours(axes: &Axes, slots: &[Slot<'_>]) -> usize {
+fn neighbours(axes: &Axes, slots: &[Slot<'_>]) -> usize {
     let widest = slots.iter().map(|slot| slot.element).max().unwrap_or(16).max(1);
     let mut most = (16 / widest).max(1);
     let inner = axes.sizes.last().copied().unwrap_or(1);
@@ -50,7 +54,7 @@ pub(super) fn neighbours(axes: &Axes, slots: &[Slot<'_>]) -> usize {
                 slot.address.addr().is_multiple_of(most * slot.element) && outer.iter().all(|step| step % most as isize == 0)
             })
     };
-    while most > 1 && (inner < most || !fits(most)) {
+    while most > 1 && (axes.numel() < LARGE || inner < most || !fits(most)) {
         most /= 2;
     }
     most
@@ -61,9 +65,17 @@ pub(super) fn together<'a>(outputs: &[Slot<'a>], inputs: &[Slot<'a>]) -> Vec<Slo
     outputs.iter().chain(inputs).copied().collect()
 }
 
-/// The words of run-time numbers.
-pub(super) fn words_of(numbers: &[[u8; 16]]) -> impl Iterator<Item = i64> + '_ {
-    numbers.iter().flat_map(|bytes| [0, 8].map(|at| i64::from_ne_bytes(std::array::from_fn(|k| bytes[at + k]))))
+/// What is run for each element: the types that name it, what they leave open, its graph and its numbers.
+pub(super) struct Each<'a, P> {
+    pub(super) types: [TypeId; 2],
+    pub(super) class: &'a [u32],
+    pub(super) graph: &'a dyn Fn() -> Graph,
+    pub(super) program: &'a P,
+}
+
+/// The operand that each load reads, for a key.
+pub(super) fn reads(inputs: Inputs<'_>) -> Vec<u32> {
+    inputs.reads.iter().map(|&read| u32::from(read)).chain([u32::MAX]).collect()
 }
 
 impl Context {
@@ -76,127 +88,122 @@ impl Context {
         outputs: &[Slot<'_>],
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        let slots = together(outputs, inputs.slots);
-        let class: Vec<u32> = inputs.reads.iter().map(|&read| u32::from(read)).collect();
-        let graph = || trace_program(program, inputs.reads).graph;
-        // SAFETY: the caller's promise.
-        unsafe { self.elementwise([TypeId::of::<P>(); 2], class, &graph, numbers(program), sizes, outputs.len(), &slots) }
-    }
-
-    /// Runs a graph once for every index inside `sizes`; `types` and `class` say all of it.
-    ///
-    /// # Safety
-    /// As [`Device::map`](crate::device::Device::map).
-    #[allow(clippy::too_many_arguments)]
-    pub(super) unsafe fn elementwise(
-        self: &Arc<Self>,
-        types: [TypeId; 2],
-        mut class: Vec<u32>,
-        graph: &dyn Fn() -> Graph,
-        numbers: Vec<[u8; 16]>,
-        sizes: &[usize],
-        outputs: usize,
-        slots: &[Slot<'_>],
-    ) -> Result<()> {
-        let mut axes = Axes::of(sizes, slots, true);
-        let numel = axes.numel();
         if sizes.contains(&0) {
             return Ok(());
         }
-        if axes.rank() == 0 {
-            axes.sizes.push(1);
-            axes.strides.iter_mut().for_each(|steps| steps.push(1));
-        }
-        if let Some(turned) = tiles::crosswise(&axes, slots, outputs) {
+        let slots = together(outputs, inputs.slots);
+        let graph = || trace_program(program, inputs.reads).graph;
+        let each = Each { types: [TypeId::of::<P>(); 2], class: &reads(inputs), graph: &graph, program };
+        let axes = Axes::of(sizes, &slots, true);
+        if axes.numel() >= LARGE
+            && let Some(turned) = tiles::crosswise(&axes, &slots, outputs.len())
+        {
             // SAFETY: the caller's promise.
-            return unsafe { self.tiles(types, class, graph, &numbers, axes, outputs, slots, turned) };
+            return unsafe { self.tiles(&each, axes, outputs.len(), &slots, turned) };
         }
-        let (count, wide) = (neighbours(&axes, slots), axes.is_wide());
-        let inner: Vec<_> = (0..slots.len()).map(|k| Inner::of(axes.inner_step(k))).collect();
-        let place = Place { word: 1 + slots.len(), rank: axes.rank(), operands: slots.len() };
-        class.push(u32::MAX);
-        class.extend([count, axes.rank(), usize::from(wide), outputs].map(|n| n as u32));
-        class.extend(inner.iter().map(|&inner| inner as u32));
-        let key = Key { mechanism: "map", types, class };
-        let kernel = self.kernel(key, || source(&graph(), outputs, &inner, count, wide, place))?;
-        let chunks = if axes.rank() == 1 { numel.div_ceil(count) } else { numel / count };
-        let mut words = vec![chunks as i64];
-        words.extend(slots.iter().map(|slot| slot.address.addr() as i64));
-        words.extend(axes.words());
-        words.extend(words_of(&numbers));
-        let shape = Shape { blocks: (count_of(chunks.div_ceil(THREADS)), 1), threads: THREADS as u32, shared: 0 };
-        // SAFETY: the caller's promise; the words stand as `source` reads them.
-        unsafe { self.launch("map", kernel, shape, &words) }
+        let count = neighbours(&axes, &slots);
+        let mut words = Words::new(is_wide(&[&axes], 0));
+        words.class.extend_from_slice(each.class);
+        words.depends([count, outputs.len(), slots.len()]);
+        let operands = words.slots(&slots);
+        // Some neighbours are one position.
+        let (mut chunks, inner) = (axes.clone(), axes.clone().pop());
+        if count > 1 {
+            chunks.sizes.iter_mut().rev().take(1).for_each(|size| *size = size.div_ceil(count));
+            chunks.strides.iter_mut().flat_map(|steps| steps.last_mut()).for_each(|step| *step = step.wrapping_mul(count as isize));
+            words.depends(inner.strides.iter().map(|steps| Inner::of(steps[0]) as usize));
+        }
+        let total = chunks.numel();
+        let total_at = words.push(total);
+        let place = words.axes(&chunks);
+        let kinds: Vec<Inner> = inner.strides.iter().map(|steps| Inner::of(steps[0])).collect();
+        let steps = (count > 1).then(|| (words.axes(&inner), kinds));
+        let numbers = words.numbers(program);
+        let key = Key { mechanism: "map", types: each.types, class: words.class.clone() };
+        let kernel = self.generated(key, || {
+            let mut s = Source::new();
+            words.head(&mut s);
+            let graph = graph();
+            plain("map", graph.foreign())?;
+            let signature = s.function("body", &graph, numbers);
+            s.line(format_args!("extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{"));
+            s.line(format_args!(
+                "  const idx chunk = (idx)blockIdx.x * {THREADS} + threadIdx.x;\n  if (chunk >= {}) return;",
+                Word(total_at)
+            ));
+            let types = pointers(&mut s, &signature, outputs.len(), slots.len(), operands, place, "chunk");
+            match &steps {
+                None => element(&mut s, &signature, outputs.len(), &|_| "0".to_string()),
+                Some((inner, kinds)) => vector(&mut s, &signature, &types, outputs.len(), count, kinds, *inner, chunks.rank() == 1),
+            }
+            s.line(format_args!("}}"));
+            Ok(s.text())
+        })?;
+        let shape = Shape { blocks: (count_of(total.div_ceil(THREADS)), 1), threads: THREADS as u32, shared: 0 };
+        // SAFETY: the caller's promise; the words stand as the source reads them.
+        unsafe { self.launch("map", kernel, shape, &words.list) }
     }
 }
 
-/// The head of every kernel: its words, and the type of positions.
-pub(super) fn head(source: &mut Source, words: usize, wide: bool) {
-    source.line(format_args!("typedef {} idx;\nstruct Args {{ i64 v[{words}]; }};", if wide { "i64" } else { "i32" }));
-}
-
-/// The words after sizes and strides that run-time numbers take.
-pub(super) fn number_words(graph: &Graph) -> usize {
-    2 * graph.params()
-}
-
-fn source(graph: &Graph, outputs: usize, inner: &[Inner], count: usize, wide: bool, place: Place) -> String {
-    let mut s = Source::new();
-    head(&mut s, place.end() + number_words(graph), wide);
-    let signature = s.function("body", graph, place.end());
-    let types = operands(&signature, outputs, inner.len());
-    s.line(format_args!("extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{"));
-    s.line(format_args!("  const idx chunk = (idx)blockIdx.x * {THREADS} + threadIdx.x;\n  if (chunk >= (idx)a.v[0]) return;"));
-    let names: Vec<_> = (0..inner.len()).map(|k| format!("o{k}")).collect();
-    for name in &names {
-        s.line(format_args!("  idx {name} = 0;"));
-    }
-    // A row of chunks stands for the fastest axis.
-    let last = place.rank - 1;
-    let in_row = if last > 0 { "chunk % row" } else { "chunk" };
-    s.line(format_args!("  const idx row = {} / {count}, c = ({in_row}) * {count};", place.size(last)));
-    for (k, name) in names.iter().enumerate() {
-        s.line(format_args!("  {name} += c * {};", place.step(last, k)));
-    }
-    if last > 0 {
-        place.offsets_before(last, &mut s, "chunk / row", &names);
-    }
+/// Declares the pointers `p0…` of operands at a position; their types.
+pub(super) fn pointers(
+    s: &mut Source,
+    signature: &Signature,
+    outputs: usize,
+    count: usize,
+    operands: usize,
+    place: Place,
+    position: &str,
+) -> Vec<Option<DType>> {
+    let types = self::operands(signature, outputs, count);
+    let own = names("b", count);
+    own.iter().for_each(|name| s.line(format_args!("  idx {name} = 0;")));
+    let wanted: Vec<_> = own.iter().zip(&types).map(|(name, dtype)| dtype.map(|_| name.as_str())).collect();
+    place.offsets(s, position, &wanted);
     for (k, dtype) in types.iter().enumerate() {
         let Some(dtype) = dtype else { continue };
         let (c, constant) = (c_type(*dtype), if k < outputs { "" } else { "const " });
-        s.line(format_args!("  {constant}{c}* const p{k} = ({constant}{c}*)a.v[{}] + o{k};", 1 + k));
+        s.line(format_args!("  {constant}{c}* const p{k} = ({constant}{c}*)a.v[{}] + b{k};", operands + k));
     }
-    let element = |s: &mut Source, at: &str| {
-        let x = |k: usize| match inner[outputs + k] {
-            Inner::Constant => format!("*p{}", outputs + k),
-            Inner::Contiguous => format!("p{}[{at}]", outputs + k),
-            Inner::Strided => format!("p{}[{at} * {}]", outputs + k, place.step(last, outputs + k)),
-        };
-        for (index, dtype) in signature.outputs.iter().enumerate() {
-            s.line(format_args!("    {} y{index};", c_type(*dtype)));
-        }
-        s.line(format_args!("    body({});", arguments(&signature, &x, &|index| format!("y{index}"))));
-        for index in 0..outputs {
-            s.line(format_args!("    p{index}[{at} * {}] = y{index};", place.step(last, index)));
-        }
-    };
-    if count == 1 {
-        s.line(format_args!("  {{"));
-        element(&mut s, "0");
-        s.line(format_args!("  }}\n}}"));
-        return s.text();
+    types
+}
+
+/// Computes and stores the element at `at(k)` from the pointer of operand `k`.
+fn element(s: &mut Source, signature: &Signature, outputs: usize, at: &dyn Fn(usize) -> String) {
+    for (index, dtype) in signature.outputs.iter().enumerate() {
+        s.line(format_args!("    {} y{index};", c_type(*dtype)));
     }
-    s.line(format_args!("  if (c + {count} <= {}) {{", place.size(last)));
+    let x = |k: usize| format!("p{}[{}]", outputs + k, at(outputs + k));
+    s.line(format_args!("    body({});", arguments(signature, &x, &|index| format!("y{index}"))));
+    for index in 0..outputs {
+        s.line(format_args!("    p{index}[{}] = y{index};", at(index)));
+    }
+}
+
+/// Computes `count` neighbours at once; the last of a single axis one by one.
+#[allow(clippy::too_many_arguments)]
+fn vector(
+    s: &mut Source,
+    signature: &Signature,
+    types: &[Option<DType>],
+    outputs: usize,
+    count: usize,
+    kinds: &[Inner],
+    inner: Place,
+    single: bool,
+) {
+    // Of several axes the fastest is a multiple of the count: only a single one may end within a chunk.
+    let left = if single { format!("{} - chunk * {count}", inner.size()) } else { count.to_string() };
+    s.line(format_args!("  const idx left = {left};\n  if (left >= {count}) {{"));
     for (&index, &dtype) in &signature.inputs {
         let (k, c) = (outputs + index, c_type(dtype));
-        match inner[k] {
+        match kinds[k] {
             Inner::Constant => s.line(format_args!("    const {c} x{index} = *p{k};")),
             Inner::Contiguous => s.line(format_args!("    {c} x{index}[{count}]; load<{c}, {count}>(x{index}, p{k});")),
             Inner::Strided => {
-                s.line(format_args!(
-                    "    {c} x{index}[{count}];\n#pragma unroll\n    for (int j = 0; j < {count}; j++) x{index}[j] = p{k}[j * {}];",
-                    place.step(last, k)
-                ));
+                let step = inner.step(k);
+                s.line(format_args!("    {c} x{index}[{count}];\n#pragma unroll"));
+                s.line(format_args!("    for (int j = 0; j < {count}; j++) x{index}[j] = p{k}[j * {step}];"));
             }
         }
     }
@@ -204,24 +211,20 @@ fn source(graph: &Graph, outputs: usize, inner: &[Inner], count: usize, wide: bo
         s.line(format_args!("    {} y{index}[{count}];", c_type(*dtype)));
     }
     s.line(format_args!("#pragma unroll\n    for (int j = 0; j < {count}; j++) {{"));
-    let x = |index: usize| if inner[outputs + index] == Inner::Constant { format!("x{index}") } else { format!("x{index}[j]") };
-    s.line(format_args!("      body({});\n    }}", arguments(&signature, &x, &|index| format!("y{index}[j]"))));
-    for (index, dtype) in signature.outputs.iter().enumerate() {
-        let c = c_type(*dtype);
-        if inner[index] == Inner::Contiguous {
+    let x = |index: usize| if kinds[outputs + index] == Inner::Constant { format!("x{index}") } else { format!("x{index}[j]") };
+    s.line(format_args!("      body({});\n    }}", arguments(signature, &x, &|index| format!("y{index}[j]"))));
+    for (index, dtype) in types[..outputs].iter().enumerate() {
+        let Some(c) = dtype.map(c_type) else { continue };
+        if kinds[index] == Inner::Contiguous {
             s.line(format_args!("    store<{c}, {count}>(p{index}, y{index});"));
         } else {
-            s.line(format_args!(
-                "#pragma unroll\n    for (int j = 0; j < {count}; j++) p{index}[j * {}] = y{index}[j];",
-                place.step(last, index)
-            ));
+            let step = inner.step(index);
+            s.line(format_args!("#pragma unroll\n    for (int j = 0; j < {count}; j++) p{index}[j * {step}] = y{index}[j];"));
         }
     }
-    // Only a single axis may end within a chunk.
-    s.line(format_args!("  }} else for (idx j = 0; c + j < {}; j++) {{", place.size(last)));
-    element(&mut s, "j");
-    s.line(format_args!("  }}\n}}"));
-    s.text()
+    s.line(format_args!("  }} else for (idx j = 0; j < left; j++) {{"));
+    element(s, signature, outputs, &|k| format!("j * {}", inner.step(k)));
+    s.line(format_args!("  }}"));
 }
 
 /// The arguments of a graph's function.
@@ -234,7 +237,7 @@ pub(super) fn arguments(signature: &Signature, x: &dyn Fn(usize) -> String, y: &
 }
 
 /// The types of operands in memory, outputs first; none of one that is not read.
-pub(super) fn operands(signature: &Signature, outputs: usize, count: usize) -> Vec<Option<DType>> {
+fn operands(signature: &Signature, outputs: usize, count: usize) -> Vec<Option<DType>> {
     let input = |k: usize| signature.inputs.get(&k).copied();
     (0..count).map(|k| if k < outputs { signature.outputs.get(k).copied() } else { input(k - outputs) }).collect()
 }

@@ -175,7 +175,17 @@ template <class T, int V> DI void store(T* to, const T* from) {
   for (int j = 0; j < V; j++) p.e[j] = from[j];
   *(Pack<T, V>*)to = p;
 }
-template <class T> DI T number(i64 low, i64 high) { struct { i64 a, b; } w = {low, high}; return *(const T*)&w; }
+template <class T> DI T number(i64 low, i64 high) {
+  const i64 words[2] = {low, high};
+  T value;
+  static_assert(sizeof(T) <= sizeof(words), "a number of 16 bytes at most");
+  memcpy(&value, words, sizeof(T));
+  return value;
+}
+
+// ---- rest / size, by a multiplication where positions have 32 bits: the factor, and how far to shift, are of the host's making
+DI i32 quotient(i32 rest, i32, i64 divisor) { return (i32)(((u64)(u32)rest * (u64)(u32)divisor) >> (divisor >> 32)); }
+DI i64 quotient(i64 rest, i64 size, i64) { return rest / size; }
 
 // ---- the order of sorts as whole numbers: −0 equals 0, NaN is the largest
 DI u64 order_key(bool x) { return x; }

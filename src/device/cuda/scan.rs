@@ -1,18 +1,20 @@
 //! Running states along an axis: a block goes along a line, tile by tile.
 //!
 //! Each thread absorbs a few neighbours from the identity; the threads' states are scanned in shared memory and combined
-//! with that of the tiles before. Lines that stand side by side in memory are taken by single threads instead.
-//! Imports: `error`, `scalar`, `element`, `kernel`, `device`.
+//! with that of the tiles before. A few long lines are cut in parts for many blocks, in three passes: the state of each
+//! part, that of all before it, and the scan from there. Lines that stand side by side in memory are taken by single
+//! threads instead.
+//! Imports: `error`, `element`, `kernel`, `device`.
 
 use super::context::{Context, Key, Shape, count_of};
-use super::emit::{Source, c_type};
-use super::geometry::{Axes, Place};
-use super::map::{arguments, head, number_words, together, words_of};
+use super::emit::{Source, c_type, foreign, plain, state_size};
+use super::geometry::{Axes, Place, Word, Words, all, is_wide, names};
+use super::map::{arguments, reads, together};
+use super::reduce::BUSY;
 use crate::device::{Inputs, Slot};
 use crate::element::Element;
 use crate::error::Result;
-use crate::kernel::{Body, Reducer, Scanning, Store, TracedReducer, numbers, trace_body, trace_reducer};
-use crate::scalar::{DType, Graph};
+use crate::kernel::{Body, Reducer, Scanning, Store, trace_body, trace_reducer};
 use std::any::TypeId;
 use std::sync::Arc;
 
@@ -20,6 +22,38 @@ use std::sync::Arc;
 const THREADS: usize = 256;
 /// Neighbours that a thread absorbs in a tile.
 const EACH: usize = 4;
+const TILE: usize = THREADS * EACH;
+/// Parts of a line, at most: one thread goes along their states.
+const PARTS: usize = 256;
+
+/// What a kernel of a scan does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Pass {
+    /// A line for each thread.
+    Single,
+    /// A part of a line for each block: the state of all of it.
+    Whole,
+    /// A line for each thread: the states of parts become those of what is before them.
+    Before,
+    /// A part of a line for each block, scanned.
+    Scan,
+}
+
+/// Where the words of a scan stand.
+#[derive(Clone, Copy)]
+struct Plan {
+    lines: usize,
+    along: usize,
+    exclusive: usize,
+    /// Parts of a line, how long they are, and their states.
+    parts: usize,
+    share: usize,
+    states: usize,
+    operands: usize,
+    line: Place,
+    step: Place,
+    numbers: usize,
+}
 
 impl Context {
     /// # Safety
@@ -39,95 +73,119 @@ impl Context {
         let strides: Vec<&[isize]> = slots.iter().map(|slot| &slot.stride[..rank]).collect();
         let lines = Axes::merged(plan.lines, &strides, true);
         let along = Axes { sizes: vec![plan.along], strides: slots.iter().map(|slot| vec![slot.stride[rank]]).collect() };
-        let wide = lines.is_wide() || along.is_wide();
         let count = lines.numel();
         // Threads side by side where the lines are, if there are enough of them.
         let single = lines.rank() > 0 && lines.inner_step(1.min(slots.len() - 1)) == 1 && count >= 1024 || plan.along <= EACH;
-        let line_place = Place { word: 2 + slots.len(), rank: lines.rank(), operands: slots.len() };
-        let along_place = Place { word: line_place.end(), rank: 1, operands: slots.len() };
-        let mut class: Vec<u32> = inputs.reads.iter().map(|&read| u32::from(read)).collect();
-        class.push(u32::MAX);
-        class.extend([usize::from(single), lines.rank(), usize::from(wide), usize::from(plan.exclusive)].map(|n| n as u32));
-        let key = Key { mechanism: "scan", types: [TypeId::of::<B>(), TypeId::of::<R>()], class };
-        let kernel = self.kernel(key, || {
-            let (graph, reducer) = (trace_body(body, inputs.reads), trace_reducer::<B::Out, R>());
-            source(&graph, &reducer, <R::Out as Element>::DTYPE, single, plan.exclusive, wide, line_place, along_place)
-        })?;
-        let mut words = vec![count as i64, plan.along as i64];
-        words.extend(slots.iter().map(|slot| slot.address.addr() as i64));
-        words.extend(lines.words());
-        words.extend(along.words());
-        words.extend(words_of(&numbers(&Store(*body))));
-        let blocks = if single { count.div_ceil(THREADS) } else { count };
-        let shape = Shape { blocks: (count_of(blocks), 1), threads: THREADS as u32, shared: 0 };
-        // SAFETY: the caller's promise; the words stand as `source` reads them.
-        unsafe { self.launch("scan", kernel, shape, &words) }
+        let most = plan.along.div_ceil(4 * TILE).min(PARTS);
+        let parts = if single { 1 } else { (BUSY * self.multiprocessors).div_ceil(count).clamp(1, most) };
+        let share = plan.along.div_ceil(parts).next_multiple_of(TILE);
+        let parts = plan.along.div_ceil(share);
+        let room = if parts > 1 { Some(self.room(count * parts * state_size::<B::Out, R>())?) } else { None };
+        let mut words = Words::new(is_wide(&[&lines, &along], 0));
+        words.class.extend(reads(inputs));
+        let plan = Plan {
+            lines: words.push(count),
+            along: words.push(plan.along),
+            exclusive: words.push(usize::from(plan.exclusive)),
+            parts: words.push(parts),
+            share: words.push(share),
+            states: words.push(room.as_ref().map_or(0, |room| room.address().addr())),
+            operands: words.slots(&slots),
+            line: words.axes(&lines),
+            step: words.axes(&along),
+            numbers: words.numbers(&Store(*body)),
+        };
+        let run = |pass: Pass, blocks: usize, parts: usize| {
+            let mut class = words.class.clone();
+            class.push(pass as u32);
+            let key = Key { mechanism: "scan", types: [TypeId::of::<B>(), TypeId::of::<R>()], class };
+            let kernel = self.generated(key, || source::<B, R>(body, inputs, pass, &words, plan))?;
+            let shape = Shape { blocks: (count_of(blocks), parts as u32), threads: THREADS as u32, shared: 0 };
+            // SAFETY: the caller's promise; the words stand as `source` reads them.
+            unsafe { self.launch("scan", kernel, shape, &words.list) }
+        };
+        if single {
+            return run(Pass::Single, count.div_ceil(THREADS), 1);
+        }
+        if parts > 1 {
+            run(Pass::Whole, count, parts)?;
+            run(Pass::Before, count.div_ceil(THREADS), 1)?;
+        }
+        run(Pass::Scan, count, parts)
     }
 }
 
-#[allow(clippy::too_many_arguments)]
-fn source(
-    graph: &Graph,
-    reducer: &TracedReducer,
-    out: DType,
-    single: bool,
-    exclusive: bool,
-    wide: bool,
-    lines: Place,
-    along: Place,
-) -> String {
+fn source<B: Body, R: Reducer<B::Out>>(body: &B, inputs: Inputs<'_>, pass: Pass, words: &Words, plan: Plan) -> Result<String> {
     let mut s = Source::new();
-    head(&mut s, along.end() + number_words(graph), wide);
-    let signature = s.function("body", graph, along.end());
+    words.head(&mut s);
+    let graph = trace_body(body, inputs.reads);
+    plain(R::NAME, graph.foreign().or(foreign::<B::Out>()).or(foreign::<R::Out>()))?;
+    let signature = s.function("body", &graph, plan.numbers);
     let value = c_type(signature.outputs[0]);
-    s.reducer("", reducer, signature.outputs[0]);
-    let load = |k: usize| format!("((const {}*)a.v[{}])[b{} + i * {}]", c_type(signature.inputs[&k]), 3 + k, k + 1, along.step(0, k + 1));
+    s.reducer("", &trace_reducer::<B::Out, R>(), signature.outputs[0]);
+    let (step, operands) = (plan.step, plan.operands);
+    let load =
+        |k: usize| format!("((const {}*)a.v[{}])[b{} + i * {}]", c_type(signature.inputs[&k]), operands + 1 + k, k + 1, step.step(k + 1));
     // The value at position `i`, and what is stored there.
     let fetch = format!("{value} value; body({});", arguments(&signature, &load, &|_| "value".to_string()));
-    let c = c_type(out);
-    let put = |state: &str, count: &str| {
-        format!("(({c}*)a.v[2])[b0 + i * {}] = cast<{c}>(finish(a, {state}, (i64)({count})));", along.step(0, 0))
+    let c = c_type(<R::Out as Element>::DTYPE);
+    let put = |at: &str, state: &str, count: &str| {
+        format!("(({c}*)a.v[{operands}])[b0 + ({at}) * {}] = cast<{c}>(finish(a, {state}, (i64)({count})));", step.step(0))
     };
+    // A position that leaves itself out has the bits of the one before it, which stores them there.
+    let first = put("0", "identity(a)", "0");
     s.line(format_args!("extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{"));
-    let names: Vec<_> = (0..lines.operands).map(|k| format!("b{k}")).collect();
-    let line = if single { format!("(idx)blockIdx.x * {THREADS} + threadIdx.x") } else { "(idx)blockIdx.x".to_string() };
-    s.line(format_args!("  const idx line = {line}, count = (idx)a.v[1];"));
-    if single {
-        s.line(format_args!("  if (line >= (idx)a.v[0]) return;"));
+    let by_thread = matches!(pass, Pass::Single | Pass::Before);
+    let line = if by_thread { format!("(idx)blockIdx.x * {THREADS} + threadIdx.x") } else { "(idx)blockIdx.x".to_string() };
+    s.line(format_args!("  const idx line = {line}, count = {}, later = {};", Word(plan.along), Word(plan.exclusive)));
+    s.line(format_args!("  State* const states = (State*)a.v[{}] + (i64)line * a.v[{}];", plan.states, plan.parts));
+    if by_thread {
+        s.line(format_args!("  if (line >= {}) return;", Word(plan.lines)));
     }
-    names.iter().for_each(|name| s.line(format_args!("  idx {name} = 0;")));
-    lines.offsets(&mut s, "line", &names);
-    if single {
-        s.line(format_args!("  State state = identity(a);\n  for (idx i = 0; i < count; i++) {{"));
-        if exclusive {
-            s.line(format_args!("    {{ {fetch} {} state = absorb(a, state, value, (i64)i); }}", put("state", "i")));
-        } else {
-            s.line(format_args!("    {{ {fetch} state = absorb(a, state, value, (i64)i); {} }}", put("state", "i + 1")));
-        }
-        s.line(format_args!("  }}\n}}"));
-        return s.text();
+    if pass == Pass::Before {
+        s.line(format_args!("  State before = identity(a);\n  for (i64 k = 0; k < a.v[{}]; k++) {{", plan.parts));
+        s.line(format_args!("    const State own = states[k];\n    states[k] = before; before = combine(a, before, own);\n  }}\n}}"));
+        return Ok(s.text());
+    }
+    let bases = names("b", plan.line.operands);
+    bases.iter().for_each(|name| s.line(format_args!("  idx {name} = 0;")));
+    plan.line.offsets(&mut s, "line", &all(&bases));
+    if pass == Pass::Single {
+        s.line(format_args!("  State state = identity(a);\n  if (later) {first}\n  for (idx i = 0; i + later < count; i++) {{"));
+        s.line(format_args!(
+            "    {fetch}\n    state = absorb(a, state, value, (i64)i);\n    {}\n  }}\n}}",
+            put("i + later", "state", "i + 1")
+        ));
+        return Ok(s.text());
     }
     s.line(format_args!("  __shared__ __align__(16) u8 room[sizeof(State) * {THREADS}];\n  State* const shared = (State*)room;"));
-    s.line(format_args!("  State before = identity(a);\n  const int t = threadIdx.x;"));
-    s.line(format_args!("  for (idx tile = 0; tile < count; tile += {}) {{", THREADS * EACH));
+    s.line(format_args!("  const idx begin = (idx)blockIdx.y * {}, share = begin + {};", Word(plan.share), Word(plan.share)));
+    s.line(format_args!("  const idx end = share < count ? share : count;\n  const int t = threadIdx.x;"));
+    let whole = pass == Pass::Whole;
+    let before = if whole { "identity(a)".to_string() } else { format!("a.v[{}] > 1 ? states[blockIdx.y] : identity(a)", plan.parts) };
+    s.line(format_args!("  State before = {before};\n  for (idx tile = begin; tile < end; tile += {TILE}) {{"));
     s.line(format_args!("    State own[{EACH}]; State state = identity(a); const idx first = tile + t * {EACH};"));
-    s.line(format_args!("#pragma unroll\n    for (int u = 0; u < {EACH}; u++) {{ const idx i = first + u; if (i < count) {{"));
-    if exclusive {
-        s.line(format_args!("      {fetch} own[u] = state; state = absorb(a, state, value, (i64)i); }} }}"));
-    } else {
-        s.line(format_args!("      {fetch} state = absorb(a, state, value, (i64)i); own[u] = state; }} }}"));
-    }
+    s.line(format_args!("#pragma unroll\n    for (int u = 0; u < {EACH}; u++) {{ const idx i = first + u; if (i < end) {{"));
+    s.line(format_args!("      {fetch} state = absorb(a, state, value, (i64)i); own[u] = state; }} }}"));
     s.line(format_args!("    shared[t] = state;"));
     // Hillis and Steele 1986: after the step of 2ⁿ each state covers 2ⁿ⁺¹ threads.
     s.line(format_args!("    for (int far = 1; far < {THREADS}; far *= 2) {{\n      __syncthreads();"));
     s.line(format_args!("      const State mine = shared[t], earlier = shared[t >= far ? t - far : 0];\n      __syncthreads();"));
     s.line(format_args!("      shared[t] = t >= far ? combine(a, earlier, mine) : mine;\n    }}\n    __syncthreads();"));
-    s.line(format_args!("    const State prefix = t > 0 ? combine(a, before, shared[t - 1]) : before;"));
-    let number = if exclusive { "i" } else { "i + 1" };
-    s.line(format_args!(
-        "#pragma unroll\n    for (int u = 0; u < {EACH}; u++) {{ const idx i = first + u; if (i < count) {{ {} }} }}",
-        put("combine(a, prefix, own[u])", number)
-    ));
-    s.line(format_args!("    before = combine(a, before, shared[{THREADS} - 1]);\n    __syncthreads();\n  }}\n}}"));
-    s.text()
+    if !whole {
+        s.line(format_args!("    const State prefix = t > 0 ? combine(a, before, shared[t - 1]) : before;"));
+        s.line(format_args!(
+            "#pragma unroll\n    for (int u = 0; u < {EACH}; u++) {{ const idx i = first + u; if (i < end && i + later < count) {{"
+        ));
+        s.line(format_args!("      {} }} }}", put("i + later", "combine(a, prefix, own[u])", "i + 1")));
+    }
+    s.line(format_args!("    before = combine(a, before, shared[{THREADS} - 1]);\n    __syncthreads();\n  }}"));
+    if !whole {
+        s.line(format_args!("  if (later && begin == 0 && t == 0) {first}"));
+    }
+    if whole {
+        s.line(format_args!("  if (t == 0) states[blockIdx.y] = before;"));
+    }
+    s.line(format_args!("}}"));
+    Ok(s.text())
 }

@@ -2,16 +2,15 @@
 //!
 //! A block takes a square of positions. It reads crosswise operands along the axis in which they are contiguous, into
 //! shared memory, and goes on from there in the order of the output: all memory is touched a whole line at a time.
-//! Imports: `error`, `scalar`, `device`.
+//! Imports: `error`, `kernel`, `device`.
 
 use super::context::{Context, Key, Shape, count_of};
-use super::emit::{Source, c_type};
-use super::geometry::{Axes, Place};
-use super::map::{arguments, head, number_words, operands, words_of};
+use super::emit::{Source, c_type, plain};
+use super::geometry::{Axes, Word, Words, is_wide};
+use super::map::{Each, arguments, pointers};
 use crate::device::Slot;
 use crate::error::Result;
-use crate::scalar::Graph;
-use std::any::TypeId;
+use crate::kernel::Program;
 use std::sync::Arc;
 
 /// Positions of a square along each side; threads of a block stand side by side along one of them.
@@ -36,92 +35,73 @@ pub(super) fn crosswise(axes: &Axes, slots: &[Slot<'_>], outputs: usize) -> Opti
 
 impl Context {
     /// # Safety
-    /// As [`Context::elementwise`], for axes whose crosswise operands are `turned`.
-    #[allow(clippy::too_many_arguments)]
-    pub(super) unsafe fn tiles(
+    /// As [`Device::map`](crate::device::Device::map), for axes whose crosswise operands are `turned`.
+    pub(super) unsafe fn tiles<P: Program>(
         self: &Arc<Self>,
-        types: [TypeId; 2],
-        mut class: Vec<u32>,
-        graph: &dyn Fn() -> Graph,
-        numbers: &[[u8; 16]],
-        mut axes: Axes,
+        each: &Each<'_, P>,
+        mut outer: Axes,
         outputs: usize,
         slots: &[Slot<'_>],
         (axis, turned): (usize, Vec<usize>),
     ) -> Result<()> {
+        let mut words = Words::new(is_wide(&[&outer], 0));
+        words.class.extend_from_slice(each.class);
+        words.depends([outputs, slots.len(), turned.len()]);
+        words.depends(turned.iter().copied());
         // The axis of the crosswise operands goes beside the fastest.
-        let last = axes.rank() - 1;
-        axes.sizes[axis..last].rotate_left(1);
-        axes.strides.iter_mut().for_each(|steps| steps[axis..last].rotate_left(1));
-        let wide = axes.is_wide();
-        let place = Place { word: 1 + slots.len(), rank: axes.rank(), operands: slots.len() };
-        class.push(u32::MAX);
-        class.extend([axes.rank(), usize::from(wide), outputs].map(|n| n as u32));
-        class.extend(turned.iter().map(|&k| k as u32));
-        let key = Key { mechanism: "tiles", types, class };
-        let kernel = self.kernel(key, || source(&graph(), outputs, &turned, wide, place))?;
-        let outer: usize = axes.sizes[..last - 1].iter().product();
-        let mut words = vec![outer as i64];
-        words.extend(slots.iter().map(|slot| slot.address.addr() as i64));
-        words.extend(axes.words());
-        words.extend(words_of(numbers));
-        let squares = axes.sizes[last].div_ceil(SIDE) * axes.sizes[last - 1].div_ceil(SIDE);
-        let shape = Shape { blocks: (count_of(squares), outer.min(1 << 15) as u32), threads: (SIDE * DEEP) as u32, shared: 0 };
-        // SAFETY: the caller's promise; the words stand as `source` reads them.
-        unsafe { self.launch("map", kernel, shape, &words) }
+        let last = outer.rank() - 1;
+        outer.sizes[axis..last].rotate_left(1);
+        outer.strides.iter_mut().for_each(|steps| steps[axis..last].rotate_left(1));
+        let (along, down) = (outer.pop(), outer.pop());
+        let operands = words.slots(slots);
+        let many = outer.numel();
+        let many_at = Word(words.push(many));
+        let (place, rows, columns) = (words.axes(&outer), words.axes(&down), words.axes(&along));
+        let numbers = words.numbers(each.program);
+        let key = Key { mechanism: "tiles", types: each.types, class: words.class.clone() };
+        let kernel = self.generated(key, || {
+            let mut s = Source::new();
+            words.head(&mut s);
+            let graph = (each.graph)();
+            plain("map", graph.foreign())?;
+            let signature = s.function("body", &graph, numbers);
+            s.line(format_args!("extern \"C\" __global__ void __launch_bounds__({}) kernel(const Args a) {{", SIDE * DEEP));
+            for &k in &turned {
+                let Some(c) = signature.inputs.get(&(k - outputs)).map(|&dtype| c_type(dtype)) else { continue };
+                s.line(format_args!("  __shared__ __align__(16) u8 room{k}[sizeof({c}) * {}];", SIDE * (SIDE + 1)));
+                s.line(format_args!("  {c}* const tile{k} = ({c}*)room{k};"));
+            }
+            s.line(format_args!("  const idx rows = {}, columns = {};", rows.size(), columns.size()));
+            s.line(format_args!("  const int x = threadIdx.x % {SIDE}, y = threadIdx.x / {SIDE};"));
+            s.line(format_args!("  const idx across = (columns + {}) / {SIDE};", SIDE - 1));
+            s.line(format_args!("  const idx top = (idx)blockIdx.x / across * {SIDE}, side = (idx)blockIdx.x % across * {SIDE};"));
+            s.line(format_args!("  for (idx outer = blockIdx.y; outer < {many_at}; outer += gridDim.y) {{"));
+            let types = pointers(&mut s, &signature, outputs, slots.len(), operands, place, "outer");
+            // Along the rows of the output, which are the crosswise operands' columns.
+            s.line(format_args!("  for (int q = y; q < {SIDE}; q += {DEEP}) if (top + x < rows && side + q < columns) {{"));
+            for &k in turned.iter().filter(|&&k| types[k].is_some()) {
+                s.line(format_args!("    tile{k}[q * {} + x] = p{k}[(top + x) + (side + q) * {}];", SIDE + 1, columns.step(k)));
+            }
+            s.line(format_args!("  }}\n  __syncthreads();"));
+            s.line(format_args!("  for (int q = y; q < {SIDE}; q += {DEEP}) if (top + q < rows && side + x < columns) {{"));
+            let at = |k: usize| format!("(top + q) * {} + (side + x) * {}", rows.step(k), columns.step(k));
+            let x = |index: usize| {
+                let k = outputs + index;
+                if turned.contains(&k) { format!("tile{k}[x * {} + q]", SIDE + 1) } else { format!("p{k}[{}]", at(k)) }
+            };
+            for (index, dtype) in signature.outputs.iter().enumerate() {
+                s.line(format_args!("    {} y{index};", c_type(*dtype)));
+            }
+            s.line(format_args!("    body({});", arguments(&signature, &x, &|index| format!("y{index}"))));
+            for index in 0..signature.outputs.len() {
+                s.line(format_args!("    p{index}[{}] = y{index};", at(index)));
+            }
+            s.line(format_args!("  }}\n  __syncthreads();\n  }}\n}}"));
+            Ok(s.text())
+        })?;
+        let squares = down.numel().div_ceil(SIDE) * along.numel().div_ceil(SIDE);
+        let shape = Shape { blocks: (count_of(squares), many.min(1 << 15) as u32), threads: (SIDE * DEEP) as u32, shared: 0 };
+        // SAFETY: the caller's promise; the words stand as the source reads them.
+        unsafe { self.launch("map", kernel, shape, &words.list) }
     }
-}
-
-fn source(graph: &Graph, outputs: usize, turned: &[usize], wide: bool, place: Place) -> String {
-    let mut s = Source::new();
-    head(&mut s, place.end() + number_words(graph), wide);
-    let signature = s.function("body", graph, place.end());
-    let types = operands(&signature, outputs, place.operands);
-    let (last, beside) = (place.rank - 1, place.rank - 2);
-    s.line(format_args!("extern \"C\" __global__ void __launch_bounds__({}) kernel(const Args a) {{", SIDE * DEEP));
-    for &k in turned {
-        if let Some(dtype) = types[k] {
-            let c = c_type(dtype);
-            s.line(format_args!(
-                "  __shared__ __align__(16) u8 room{k}[sizeof({c}) * {}];\n  {c}* const tile{k} = ({c}*)room{k};",
-                SIDE * (SIDE + 1)
-            ));
-        }
-    }
-    let (rows, columns) = (place.size(beside), place.size(last));
-    s.line(format_args!(
-        "  const int x = threadIdx.x % {SIDE}, y = threadIdx.x / {SIDE};\n  const idx across = ({columns} + {}) / {SIDE};",
-        SIDE - 1
-    ));
-    s.line(format_args!("  const idx top = (idx)blockIdx.x / across * {SIDE}, side = (idx)blockIdx.x % across * {SIDE};"));
-    s.line(format_args!("  for (idx outer = blockIdx.y; outer < (idx)a.v[0]; outer += gridDim.y) {{"));
-    let names: Vec<_> = (0..place.operands).map(|k| format!("b{k}")).collect();
-    names.iter().for_each(|name| s.line(format_args!("  idx {name} = 0;")));
-    place.offsets_before(beside, &mut s, "outer", &names);
-    for (k, dtype) in types.iter().enumerate() {
-        let Some(dtype) = dtype else { continue };
-        let (c, constant) = (c_type(*dtype), if k < outputs { "" } else { "const " });
-        s.line(format_args!("  {constant}{c}* const p{k} = ({constant}{c}*)a.v[{}] + b{k};", 1 + k));
-    }
-    // Along the rows of the output, which are the crosswise operands' columns.
-    s.line(format_args!("  for (int q = y; q < {SIDE}; q += {DEEP}) if (top + x < {rows} && side + q < {columns}) {{"));
-    for &k in turned.iter().filter(|&&k| types[k].is_some()) {
-        s.line(format_args!("    tile{k}[q * {} + x] = p{k}[(top + x) + (side + q) * {}];", SIDE + 1, place.step(last, k)));
-    }
-    s.line(format_args!("  }}\n  __syncthreads();"));
-    s.line(format_args!("  for (int q = y; q < {SIDE}; q += {DEEP}) if (top + q < {rows} && side + x < {columns}) {{"));
-    let at = |k: usize| format!("(top + q) * {} + (side + x) * {}", place.step(beside, k), place.step(last, k));
-    let x = |index: usize| {
-        let k = outputs + index;
-        if turned.contains(&k) { format!("tile{k}[x * {} + q]", SIDE + 1) } else { format!("p{k}[{}]", at(k)) }
-    };
-    for (index, dtype) in signature.outputs.iter().enumerate() {
-        s.line(format_args!("    {} y{index};", c_type(*dtype)));
-    }
-    s.line(format_args!("    body({});", arguments(&signature, &x, &|index| format!("y{index}"))));
-    for index in 0..signature.outputs.len() {
-        s.line(format_args!("    p{index}[{}] = y{index};", at(index)));
-    }
-    s.line(format_args!("  }}\n  __syncthreads();\n  }}\n}}"));
-    s.text()
 }

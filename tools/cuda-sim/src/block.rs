@@ -1,7 +1,11 @@
 //! A kernel's blocks, one after another; the threads of a block are fibres where they wait for each other.
+//!
+//! A card promises no order: blocks, and threads between two barriers, run in a shuffled one. With `CUDA_SIM_TWICE` a kernel
+//! runs in their own order first, and what is then in memory must be the same: threads that race for a value are found.
 
 use crate::memory;
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 #[repr(C)]
@@ -143,11 +147,56 @@ pub enum Outcome {
     Stuck,
     /// Something wrote beside an allocation.
     Marred,
+    /// Another order of blocks and threads gave something else.
+    Races,
+}
+
+/// An order of `0..count`: shuffled (Fisher and Yates 1938) by a number, or as it is where that is 0.
+struct Orders(u64);
+
+impl Orders {
+    fn shuffle(&mut self, order: &mut [usize]) {
+        if self.0 == 0 {
+            return;
+        }
+        for k in (1..order.len()).rev() {
+            // Xorshift (Marsaglia 2003).
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            order.swap(k, (self.0 >> 33) as usize % (k + 1));
+        }
+    }
 }
 
 /// # Safety
 /// `arguments` are those of the kernel.
 pub unsafe fn run(kernel: &Kernel, blocks: Dim, threads: Dim, shared: usize, arguments: *mut *mut c_void) -> Outcome {
+    static LAUNCHES: AtomicU64 = AtomicU64::new(1);
+    let seed = LAUNCHES.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    // SAFETY: the caller's promise; memory is put back between.
+    unsafe {
+        if std::env::var_os("CUDA_SIM_TWICE").is_none() {
+            return once(kernel, blocks, threads, shared, arguments, Orders(seed));
+        }
+        let before = memory::contents();
+        let outcome = once(kernel, blocks, threads, shared, arguments, Orders(0));
+        if outcome != Outcome::Done {
+            return outcome;
+        }
+        let after = memory::contents();
+        memory::restore(&before);
+        match once(kernel, blocks, threads, shared, arguments, Orders(seed)) {
+            Outcome::Done if memory::contents() != after => {
+                eprintln!("cuda-sim: {}: another order of {blocks:?} and {threads:?} gives another result", kernel.name);
+                Outcome::Races
+            }
+            outcome => outcome,
+        }
+    }
+}
+
+unsafe fn once(kernel: &Kernel, blocks: Dim, threads: Dim, shared: usize, arguments: *mut *mut c_void, mut orders: Orders) -> Outcome {
     let count = threads.count();
     if count == 0 || count > MOST || blocks.count() == 0 || blocks.y > 65535 || blocks.z > 65535 || shared > DYNAMIC {
         return Outcome::Refused;
@@ -159,7 +208,8 @@ pub unsafe fn run(kernel: &Kernel, blocks: Dim, threads: Dim, shared: usize, arg
     static STACKS: Mutex<Vec<u8>> = Mutex::new(Vec::new());
     let mut stacks = STACKS.lock().unwrap_or_else(PoisonError::into_inner);
     if kernel.waits && stacks.is_empty() {
-        stacks.resize(MOST * STACK, 0);
+        // Pages that nobody writes take no memory.
+        *stacks = vec![0; MOST * STACK];
     }
     NOW.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&kernel.name);
     let (x, y) = (threads.x as usize, threads.y as usize);
@@ -183,7 +233,9 @@ pub unsafe fn run(kernel: &Kernel, blocks: Dim, threads: Dim, shared: usize, arg
         barrier,
         fibres: &raw mut fibres,
     };
-    for number in 0..blocks.count() {
+    let (mut sequence, mut order): (Vec<usize>, Vec<usize>) = ((0..blocks.count()).collect(), (0..count).collect());
+    orders.shuffle(&mut sequence);
+    for number in sequence {
         let (x, y) = (blocks.x as usize, blocks.y as usize);
         sim.block = Dim { x: (number % x) as u32, y: (number / x % y) as u32, z: (number / (x * y)) as u32 };
         // SAFETY: the kernel's own shared memory, and its entry with its arguments.
@@ -191,13 +243,14 @@ pub unsafe fn run(kernel: &Kernel, blocks: Dim, threads: Dim, shared: usize, arg
             (kernel.forget)();
             dynamic.fill(u128::MAX);
             if !kernel.waits {
-                for thread in &mut all {
-                    sim.thread = thread;
+                orders.shuffle(&mut order);
+                for &t in &order {
+                    sim.thread = &raw mut all[t];
                     (kernel.entry)(&mut sim, arguments);
                 }
                 continue;
             }
-            if !block(kernel, &raw mut sim, &mut all, stacks.as_mut_ptr()) {
+            if !block(kernel, &raw mut sim, &mut all, stacks.as_mut_ptr(), &mut order, &mut orders) {
                 return Outcome::Stuck;
             }
         }
@@ -212,7 +265,7 @@ pub unsafe fn run(kernel: &Kernel, blocks: Dim, threads: Dim, shared: usize, arg
 }
 
 /// Runs the fibres of one block in turn until all are done; false where they wait in vain.
-unsafe fn block(kernel: &Kernel, sim: *mut Sim, all: &mut [Thread], stacks: *mut u8) -> bool {
+unsafe fn block(kernel: &Kernel, sim: *mut Sim, all: &mut [Thread], stacks: *mut u8, order: &mut [usize], orders: &mut Orders) -> bool {
     // SAFETY: `run` made all of it; each fibre has a stack of its own.
     unsafe {
         let fibres = (*sim).fibres;
@@ -230,7 +283,8 @@ unsafe fn block(kernel: &Kernel, sim: *mut Sim, all: &mut [Thread], stacks: *mut
             states.add(t).write(State::Ready);
         }
         loop {
-            for t in 0..all.len() {
+            orders.shuffle(order);
+            for &t in &*order {
                 if states.add(t).read() == State::Ready {
                     (*fibres).now = t;
                     (*sim).thread = &raw mut all[t];

@@ -195,7 +195,7 @@ calls! {
         match block::run(&*(function as *const Kernel), blocks, threads, shared as usize, arguments) {
             Outcome::Done => SUCCESS,
             Outcome::Refused => INVALID_VALUE,
-            Outcome::Stuck => LAUNCH_FAILED,
+            Outcome::Stuck | Outcome::Races => LAUNCH_FAILED,
             Outcome::Marred => ILLEGAL_ADDRESS,
         }
     }

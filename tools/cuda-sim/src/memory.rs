@@ -81,6 +81,23 @@ fn is_marked(address: usize, nbytes: usize) -> bool {
     margin(address - MARGIN) && margin(address + nbytes)
 }
 
+/// What all allocations hold.
+pub fn contents() -> Vec<(usize, Vec<u8>)> {
+    // SAFETY: allocations that are there while the map is locked; nothing runs meanwhile.
+    blocks().iter().map(|(&address, &(nbytes, _))| (address, unsafe { std::slice::from_raw_parts(address as *const u8, nbytes) }.to_vec())).collect()
+}
+
+/// Puts [`contents`] back.
+///
+/// # Safety
+/// The allocations are those that it was taken from.
+pub unsafe fn restore(contents: &[(usize, Vec<u8>)]) {
+    for (address, bytes) in contents {
+        // SAFETY: the caller's promise.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), *address as *mut u8, bytes.len()) };
+    }
+}
+
 /// The bytes of an allocation that somebody wrote beside; it is marked again, so that it is reported once.
 pub fn marred() -> Option<usize> {
     let blocks = blocks();

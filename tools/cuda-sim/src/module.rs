@@ -6,7 +6,20 @@ use std::process::Command;
 
 const HOST: &str = include_str!("host.h");
 /// Steps of floating-point numbers stay as they are written; no optimisation, which takes longer than kernels of tests.
-const OPTIONS: &[&str] = &["-std=c++17", "-O0", "-fPIC", "-shared", "-w", "-fno-strict-aliasing", "-ffp-contract=off", "-march=native"];
+const OPTIONS: &[&str] = &[
+    "-std=c++17",
+    "-O0",
+    "-fPIC",
+    "-shared",
+    "-nostdlib",
+    "-pipe",
+    "-w",
+    "-fno-exceptions",
+    "-fno-asynchronous-unwind-tables",
+    "-fno-strict-aliasing",
+    "-ffp-contract=off",
+    "-march=native",
+];
 
 /// The names of the kernels in a source.
 fn kernels(source: &str) -> Vec<String> {
@@ -52,7 +65,7 @@ pub fn compile(source: &str) -> Result<PathBuf, String> {
     }
     write(&code, &text)?;
     let compiler = std::env::var_os("CUDA_SIM_CXX").unwrap_or_else(|| "g++".into());
-    let done = Command::new(&compiler).args(OPTIONS).arg("-o").arg(&fresh).arg(&code).output();
+    let done = Command::new(&compiler).args(OPTIONS).arg("-o").arg(&fresh).arg(&code).arg("-lm").output();
     let done = done.map_err(|error| format!("{}: {error}", compiler.display()))?;
     if !done.status.success() {
         return Err(format!("{}\n{}", code.display(), String::from_utf8_lossy(&done.stderr)));
