@@ -7,7 +7,7 @@
 //! ```
 //! Imports: `error`, `shared`, `device`.
 
-use crate::device::{Cpu, CpuBlock, Deleter, Device, Fresh, VecParts, alignment};
+use crate::device::{Cpu, CpuBlock, Deleter, Device, Fresh, alignment};
 use crate::error::{Error, Result};
 use crate::shared::Shared;
 use std::fmt;
@@ -187,14 +187,18 @@ fn boxed<F: FnOnce(*mut u8, usize) + Send + 'static>(free: F) -> std::result::Re
 
 impl Allocation<Cpu> {
     /// The memory of a `Vec`, without a copy; its elements are dropped with it.
-    pub(crate) fn from_vec<T: Send + Sync + 'static>(values: Vec<T>) -> Self {
+    #[inline]
+    pub(crate) fn from_vec<T: Send + Sync + 'static>(values: Vec<T>) -> Result<Shared<Self>> {
         let nbytes = values.len() * size_of::<T>();
-        Self::of(CpuBlock::from_vec(values), nbytes, Cpu)
+        // Made where it stands, not moved there.
+        let shared = Shared::with_room(0, 1, |_| Self::of(CpuBlock::from_vec(values), nbytes, Cpu));
+        shared.ok_or(Error::OutOfMemory { op: "handle", nbytes: size_of::<Self>() })
     }
 
-    /// The `Vec` that the memory came from, if it came from one with such elements; none is left here then.
-    pub(crate) fn take_vec_parts(&mut self, element: std::alloc::Layout) -> Option<VecParts> {
-        let parts = self.block.take_vec_parts(element)?;
+    /// Address, length and capacity of the `Vec` that the memory came from, if it came from one with such elements; none is left here then.
+    #[inline]
+    pub(crate) fn take_vec(&mut self, element: std::alloc::Layout) -> Option<(NonNull<u8>, usize, usize)> {
+        let parts = self.block.take_vec(element)?;
         self.nbytes = 0;
         Some(parts)
     }

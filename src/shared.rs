@@ -151,6 +151,7 @@ impl<T> Shared<T> {
     }
 
     /// The value to write, if this is the only handle.
+    #[inline]
     pub(crate) fn get_mut(&mut self) -> Option<&mut T> {
         // SAFETY: the only handle (acquired here), borrowed exclusively.
         self.is_unique().then(|| unsafe { &mut (*self.inner.as_ptr()).value })

@@ -20,7 +20,7 @@ mod meta;
 
 pub use any::{AnyBlock, AnyDevice};
 pub use cpu::{Cpu, CpuBlock, MemoryStatistics, SteadyState};
-pub(crate) use cpu::{MapKernel, ReduceKernel, ScanKernel, VecParts, alignment};
+pub(crate) use cpu::{MapKernel, ReduceKernel, ScanKernel, alignment};
 #[cfg(feature = "cuda")]
 pub use cuda::{Cuda, CudaBlock, CudaStatistics};
 pub use meta::Meta;

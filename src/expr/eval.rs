@@ -189,7 +189,8 @@ pub(super) fn rows<const RANK: usize>(
     rows.found()
 }
 
-/// The operands of an expression.
+/// The operands of an expression. Inlined: they are many words, to be made where they stay.
+#[inline(always)]
 fn gather<'a, const RANK: usize, D: Device, E: Expr<RANK, D>, const MOST: usize>(
     op: &'static str,
     expr: &'a E,
@@ -364,6 +365,7 @@ struct Reducing<'a, const RANK: usize, D: Device, E, const MOST: usize> {
 }
 
 impl<'a, const RANK: usize, D: Device, E: Expr<RANK, D>, const MOST: usize> Reducing<'a, RANK, D, E, MOST> {
+    #[inline(always)] // as above
     fn new<Q: Reducer<<E::Body as Body>::Out>>(expr: &'a E, device: &'a D, gone: [bool; RANK]) -> Result<Self> {
         let op = Q::NAME;
         let mut gathered = gather::<RANK, D, E, MOST>(op, expr, device);

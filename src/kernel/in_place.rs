@@ -15,6 +15,7 @@ pub struct InPlace<P>(pub P);
 
 impl<P: Program> Program for InPlace<P> {
     const OUTPUTS: usize = P::OUTPUTS;
+    const LOADS: usize = P::LOADS;
     const BY_ROWS: bool = P::BY_ROWS;
     const FIXED: bool = P::FIXED;
     const HELD: usize = P::HELD;

@@ -14,7 +14,7 @@ mod traced;
 pub use contraction::{Contraction, MAX_GROUP};
 pub use in_place::InPlace;
 pub use movement::{Addressed, Scanning, Sorting};
-pub use quick::{run_row, run_row_in_place};
+pub use quick::{eval_row, run_row, run_row_in_place};
 pub use reducer::{Carried, EachLane, Reducer};
 pub use traced::{Numbers, Settled, TraceInputs, Traced, TracedReducer, numbers, trace_body, trace_op, trace_program, trace_reducer};
 
@@ -284,6 +284,8 @@ impl<B: Body> Body for Once<B> {
 pub trait Program: Copy + Send + Sync + 'static {
     /// How many outputs it stores.
     const OUTPUTS: usize;
+    /// How many loads it makes.
+    const LOADS: usize;
     /// Whether it is settled before each row.
     const BY_ROWS: bool;
     /// Whether its type says all of it: it carries no run-time numbers.
@@ -311,6 +313,7 @@ pub struct Store<B>(pub B);
 
 impl<B: Body> Program for Store<B> {
     const OUTPUTS: usize = 1;
+    const LOADS: usize = B::LOADS;
     const BY_ROWS: bool = B::BY_ROWS;
     const FIXED: bool = B::FIXED;
     const HELD: usize = B::HELD;
@@ -377,6 +380,7 @@ macro_rules! arities {
         }
         impl<FUNCTION: OpMany<($($element::Out,)*)>, $($element: Body),*> Program for StoreMany<FUNCTION, ($($element,)*)> {
             const OUTPUTS: usize = FUNCTION::Out::COUNT;
+            const LOADS: usize = 0 $(+ $element::LOADS)*;
             const BY_ROWS: bool = false $(|| $element::BY_ROWS)*;
             const FIXED: bool = true $(&& $element::FIXED)*;
             const HELD: usize = 0 $(+ $element::HELD)*;

@@ -2,7 +2,7 @@
 //!
 //! Imports: `scalar`, `element`, `kernel`.
 
-use super::{Io, Program};
+use super::{Body, Io, Program};
 use crate::element::{Compute, Element};
 use crate::scalar::{Lane, Quick, Run};
 use std::ops::Range;
@@ -47,6 +47,25 @@ pub fn run_row_in_place<P: Program, IO: Io<Run>>(
             }
         }
         start = end;
+    }
+}
+
+/// The values of `body` at the positions from 0 to `n`, as [`run_row`] computes them; `put` may be told one twice.
+#[inline(always)]
+pub fn eval_row<B: Body, IO: Io<Run>>(body: &B, n: usize, at: impl Fn(usize) -> IO, put: impl Fn(usize, Compute<B::Out>)) {
+    for start in (0..n).step_by(BLOCK) {
+        let end = start + BLOCK.min(n - start);
+        let mut doubt = false;
+        for i in start..end {
+            let value = body.eval::<Quick>(&mut Tried { io: at(i), doubt: false });
+            doubt |= value.in_doubt();
+            put(i, value.tried());
+        }
+        if doubt {
+            for i in start..end {
+                put(i, body.eval::<Run>(&mut at(i)).value());
+            }
+        }
     }
 }
 

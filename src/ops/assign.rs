@@ -19,6 +19,7 @@ macro_rules! in_place {
     )*) => {
         impl<T: Element, const RANK: usize, D: Device> TensorViewMut<'_, T, RANK, D> { $(
             $(#[$doc])*
+            #[inline]
             pub fn $name $(<$($generics)*>)? (&mut self, $($arg: $type),*) -> Result<()> $(where $($bound: $trait),+)? {
                 let $view = self;
                 $body
@@ -28,6 +29,7 @@ macro_rules! in_place {
             $(#[$doc])*
             ///
             /// Also [`Error::Shared`](crate::Error::Shared) when other handles share the memory.
+            #[inline]
             pub fn $name $(<$($generics)*>)? (&mut self, $($arg: $type),*) -> Result<()> $(where $($bound: $trait),+)? {
                 self.writable(stringify!($name))?.$name($($arg),*)
             }

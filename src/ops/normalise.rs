@@ -3,7 +3,7 @@
 //! Each is one expression and one pass over memory: what is constant along a row is found while the row is in the cache.
 //! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
-use super::functions::exp_difference;
+use super::functions::ExpDifferenceFn;
 use super::{Arithmetic as _, Math as _, Norm, Reductions as _};
 use crate::device::Device;
 use crate::dim::Dim;
@@ -25,7 +25,7 @@ impl<T: Float> Op<(T, T)> for ExpDifference {
     type Out = T;
     #[inline(always)]
     fn call<L: Lanes>((x, y): (Lane<L, Compute<T>>, Lane<L, Compute<T>>)) -> Lane<L, Compute<T>> {
-        exp_difference(x, y)
+        x.call2::<ExpDifferenceFn>(y)
     }
 }
 

@@ -14,6 +14,7 @@ use std::cell::Cell;
 use std::sync::atomic::*;
 
 /// Sizes that hold `found` elements.
+#[inline]
 pub(super) fn checked<const RANK: usize>(op: &'static str, size: Dim<RANK>, found: usize, element: usize) -> Result<Dim<RANK>> {
     let expected = size.numel_of(op, element)?;
     if expected != found {
@@ -36,9 +37,10 @@ impl<T: Send + Sync + 'static, const RANK: usize> Tensor<T, RANK, Cpu> {
     /// assert_eq!(names.into_vec()?, ["ada", "grace"]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
+    #[inline(always)] // a tensor on its way through memory costs as much as its allocation
     pub fn from_vec(values: Vec<T>, size: impl Into<Dim<RANK>>) -> Result<Self> {
         let size = checked("from_vec", size.into(), values.len(), size_of::<T>())?;
-        let memory = Shared::new(Allocation::from_vec(values))?;
+        let memory = Allocation::from_vec(values)?;
         // SAFETY: the vector's elements, row-major.
         Ok(unsafe { Tensor::assemble(memory, Layout::row_major(size)) })
     }
@@ -48,6 +50,7 @@ impl<T: Send + Sync + 'static, const RANK: usize> Tensor<T, RANK, Cpu> {
     ///
     /// # Errors
     /// [`Error::Unallocated`], [`Error::OutOfMemory`].
+    #[inline]
     pub fn into_vec(self) -> Result<Vec<T>>
     where
         T: Clone,
@@ -59,10 +62,11 @@ impl<T: Send + Sync + 'static, const RANK: usize> Tensor<T, RANK, Cpu> {
             return self.view().cloned_vec("into_vec");
         }
         let (mut memory, layout) = self.into_memory();
-        if let Some(parts) = memory.get_mut().and_then(|allocation| allocation.take_vec_parts(std::alloc::Layout::new::<T>())) {
+        let parts = memory.get_mut().and_then(|allocation| allocation.take_vec(std::alloc::Layout::new::<T>()));
+        if let Some((address, len, capacity)) = parts {
             // SAFETY: the parts of a vector whose element had this size and alignment; all `len` elements are valid `T`s by
             // invariant 1 of the tensor.
-            return Ok(unsafe { Vec::from_raw_parts(parts.address.as_ptr().cast(), parts.len, parts.capacity) });
+            return Ok(unsafe { Vec::from_raw_parts(address.as_ptr().cast(), len, capacity) });
         }
         // SAFETY: the memory and layout of this tensor.
         unsafe { Tensor::<T, RANK, Cpu>::assemble(memory, layout) }.view().cloned_vec("into_vec")
@@ -70,10 +74,11 @@ impl<T: Send + Sync + 'static, const RANK: usize> Tensor<T, RANK, Cpu> {
 }
 
 impl<T, const RANK: usize> TensorView<'_, T, RANK, Cpu> {
-    /// Clones of the elements, in row-major order; every element on the CPU has this.
+    /// Clones of the elements, in row-major order; every element on the CPU has this. Apart from what only takes a vector.
     ///
     /// # Errors
     /// [`Error::Unallocated`], [`Error::OutOfMemory`].
+    #[inline(never)]
     pub(super) fn cloned_vec(&self, op: &'static str) -> Result<Vec<T>>
     where
         T: Clone,

@@ -21,7 +21,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         Self::fresh(op, layout, device, Fresh::Unspecified)
     }
 
-    #[inline]
+    #[inline(always)] // a tensor on its way through memory costs as much as its allocation
     fn fresh(op: &'static str, layout: Layout<RANK>, device: &D, fresh: Fresh) -> Result<Self> {
         let numel = layout.size().numel_of(op, size_of::<T>())?;
         let memory = Allocation::fresh(device, numel * size_of::<T>(), fresh)?;
@@ -34,9 +34,9 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     ///
     /// # Errors
     /// [`Error::Overflow`], [`Error::OutOfMemory`].
+    #[inline]
     pub fn zeros(size: impl Into<Dim<RANK>>, device: &D) -> Result<Self> {
         let size = size.into();
-        size.numel_of("zeros", size_of::<T>())?;
         Self::fresh("zeros", Layout::row_major(size), device, Fresh::Zeroed)
     }
 
@@ -44,6 +44,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     ///
     /// # Errors
     /// [`Error::Overflow`], [`Error::OutOfMemory`].
+    #[inline]
     pub fn ones(size: impl Into<Dim<RANK>>, device: &D) -> Result<Self>
     where
         T: Number,
@@ -62,10 +63,12 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// assert_eq!(Tensor::full([2, 2], true, &Cpu)?.to_vec()?, [true; 4]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
+    #[inline]
     pub fn full(size: impl Into<Dim<RANK>>, value: T, device: &D) -> Result<Self> {
         Self::spread("full", size.into(), value, device)
     }
 
+    #[inline(always)]
     fn spread(op: &'static str, size: Dim<RANK>, value: T, device: &D) -> Result<Self> {
         let numel = size.numel_of(op, size_of::<T>())?;
         let mut tensor = Self::unwritten(op, Layout::row_major(size), device)?;

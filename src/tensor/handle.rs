@@ -299,8 +299,19 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         self.view().leaf()
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn writable(&mut self, op: &'static str) -> Result<TensorViewMut<'_, T, RANK, D>> {
+        // What most tensors are is seen at once; what else may be written, and why not, is apart.
+        if !(self.is_unique() && !self.pending && self.layout.is_contiguous()) {
+            self.may_be_written(op)?;
+        }
+        self.memory.bump();
+        // SAFETY: invariants 1 and 2; the only handle, borrowed exclusively; no two indices name one element.
+        Ok(unsafe { TensorViewMut::new(self.memory.ptr(), self.layout, self.memory.device()) })
+    }
+
+    #[inline(never)]
+    fn may_be_written(&self, op: &'static str) -> Result<()> {
         self.unique(op)?;
         if self.pending {
             return Err(Error::Unallocated { op, sizes: self.size().0.into() });
@@ -308,8 +319,6 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         if !self.layout.is_contiguous() && self.layout.may_overlap() {
             return Err(Error::Overlap { op, sizes: self.size().0.into(), strides: self.stride().0.into() });
         }
-        self.memory.bump();
-        // SAFETY: invariants 1 and 2; the only handle, borrowed exclusively; no two indices name one element.
-        Ok(unsafe { TensorViewMut::new(self.memory.ptr(), self.layout, self.memory.device()) })
+        Ok(())
     }
 }

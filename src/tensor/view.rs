@@ -20,12 +20,11 @@ use std::marker::PhantomData;
 /// # Ok::<(), rankform::Error>(())
 /// ```
 pub struct TensorView<'a, T, const RANK: usize, D: Device = Cpu> {
-    /// Where position 0 of the layout stands.
+    /// Where position 0 of the layout stands; null while the elements have no memory, see `Tensor::resize`.
     base: *mut u8,
-    /// Invariant 1: if `ready`, every position of `layout` stands in memory, at `base` and its size times the element's.
+    /// Invariant 1: if `base` is not null, every position of `layout` stands in memory, at `base` and its size times the
+    /// element's.
     layout: Layout<RANK>,
-    /// Whether the elements have their memory; see `Tensor::resize`.
-    ready: bool,
     device: &'a D,
     /// Invariant 2: for `'a` those elements are valid and nobody writes them (but through cells).
     _elements: PhantomData<&'a [T]>,
@@ -48,7 +47,9 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
     /// Invariants 1 and 2.
     #[inline]
     pub(crate) unsafe fn new(base: *mut u8, layout: Layout<RANK>, ready: bool, device: &'a D) -> Self {
-        TensorView { base, layout, ready, device, _elements: PhantomData }
+        // A device may say null where no bytes are.
+        let somewhere = if base.is_null() { std::ptr::without_provenance_mut(64) } else { base };
+        TensorView { base: if ready { somewhere } else { std::ptr::null_mut() }, layout, device, _elements: PhantomData }
     }
 
     /// The same memory under another layout.
@@ -57,13 +58,13 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
     /// Invariant 1 for `layout`: every position of it is one of this view's memory.
     #[inline]
     pub(super) unsafe fn relay<const M: usize>(self, layout: Layout<M>) -> TensorView<'a, T, M, D> {
-        TensorView { base: self.base, layout, ready: self.ready, device: self.device, _elements: PhantomData }
+        TensorView { base: self.base, layout, device: self.device, _elements: PhantomData }
     }
 
     /// [`Error::Unallocated`] when the elements have no memory yet.
     #[inline]
     pub(crate) fn ready(&self, op: &'static str) -> Result<()> {
-        if self.ready {
+        if !self.base.is_null() {
             return Ok(());
         }
         Err(Error::Unallocated { op, sizes: self.size().0.into() })
@@ -121,7 +122,7 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
     #[inline]
     pub(crate) fn leaf(&self) -> Leaf<'a, RANK, D> {
         let address = self.address_of(self.layout.offset());
-        Leaf { address, layout: self.layout, element: size_of::<T>(), ready: self.ready, device: self.device }
+        Leaf { address, layout: self.layout, element: size_of::<T>(), ready: !self.base.is_null(), device: self.device }
     }
 }
 

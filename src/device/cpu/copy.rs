@@ -25,7 +25,7 @@ pub(super) unsafe fn copy(sizes: &[usize], to: Slot<'_>, from: Slot<'_>) {
     walk::each(sizes, &[to, from], Order::OfOutput, &mut |walk| {
         walk::parallel(walk, 1, &|part| {
             // SAFETY: the parts of the walk reach only what the caller promised, and each element of `to` once.
-            unsafe { copy_part(&part, to.element, large) };
+            unsafe { copy_part(part, to.element, large) };
             pack::fence();
         });
     });

@@ -13,6 +13,8 @@ use crate::device::{MAX_OPERANDS, Slot};
 const BLOCK: usize = 1024;
 /// Rows that are packed side by side where none stands crosswise.
 const ROWS: usize = 8;
+/// Bytes that a step of the longest vector loops takes of an operand, at most.
+const NEAR: usize = 256;
 /// The steps of one row.
 const STAY: Steps = [0; MAX_OPERANDS + 1];
 /// Columns of a tile where an operand stands crosswise: so many streams are read at a time, and rows written this long.
@@ -26,8 +28,8 @@ const STREAMED: usize = 16 << 20;
 /// Bytes of packed elements of all operands together: they stay in the first-level cache.
 const SCRATCH: usize = 32 * 1024;
 
-/// The contiguous loop of a program: `size` is how many rows, and of how many elements; see [`MapKernel`](super::MapKernel).
-pub(super) type RowsFn = unsafe fn(program: *const (), size: [usize; 2], pointers: &Addresses, down: &Steps);
+/// The contiguous loop of a program: so many rows, each of `n` elements; see [`MapKernel`](super::MapKernel).
+pub(super) type RowsFn = unsafe fn(program: *const (), rows: usize, n: usize, pointers: *const *mut u8, down: *const isize);
 
 /// Outputs, then inputs.
 pub(super) fn together<'a>(outputs: &[Slot<'a>], inputs: &[Slot<'a>]) -> [Slot<'a>; MAX_OPERANDS] {
@@ -68,21 +70,56 @@ impl Job<'_> {
         walk::each(sizes, slots, Order::OfOutput, &mut |walk| {
             walk::parallel(walk, 1, &|part| {
                 // SAFETY: the parts of the walk reach only what the caller promised, and each output once.
-                unsafe { self.part(&part, slots) }
+                unsafe { self.part(part, slots) }
                 pack::fence();
             });
         });
     }
 
-    /// Operands that are one contiguous run each, without threads: nothing to walk.
-    pub(super) unsafe fn one_run(&self, n: usize, outputs: &[Slot<'_>], inputs: &[Slot<'_>]) {
-        let mut pointers = [std::ptr::null_mut(); MAX_OPERANDS + 1];
-        let addresses = outputs.iter().map(|slot| slot.address).chain(self.reads.iter().map(|&read| inputs[read as usize].address));
-        for (pointer, address) in pointers.iter_mut().zip(addresses) {
-            *pointer = address;
+    /// Operands that are one contiguous run each, without threads: nothing to walk. Fewer than `FEW` outputs and loads.
+    ///
+    /// Inlined, since the numbers of operands are known where it is called, and little is left then.
+    #[inline(always)]
+    pub(super) unsafe fn one_run<const FEW: usize>(&self, n: usize, outputs: &[Slot<'_>], inputs: &[Slot<'_>]) {
+        let mut pointers = [std::ptr::null_mut(); FEW];
+        for (pointer, slot) in pointers.iter_mut().zip(outputs) {
+            *pointer = slot.address;
+        }
+        for (pointer, &read) in pointers[outputs.len()..].iter_mut().zip(self.reads) {
+            *pointer = inputs[read as usize].address;
+        }
+        let in_place = outputs.is_empty();
+        if let (1, Some(output)) = (self.outputs, if in_place { inputs.first() } else { outputs.first() })
+            && n * output.element <= NEAR
+            && inputs.iter().skip(in_place as usize).any(|slot| output.address.addr().wrapping_sub(slot.address.addr()) < NEAR)
+        {
+            // SAFETY: the caller's promise.
+            return unsafe { self.aside(n, n * output.element, in_place, &mut pointers) };
         }
         // SAFETY: the caller's promise.
-        unsafe { (self.rows)(self.program, [1, n], &pointers, &STAY) };
+        unsafe { (self.rows)(self.program, 1, n, pointers.as_ptr(), STAY.as_ptr()) };
+    }
+
+    /// An output of at most `NEAR` bytes that begins near an input, which the vector loop would take for an overlap and go
+    /// element by element: it is computed elsewhere and copied, in half the time.
+    #[inline(never)]
+    unsafe fn aside(&self, n: usize, nbytes: usize, in_place: bool, pointers: &mut [*mut u8]) {
+        let mut room = Words::<{ NEAR / 8 }>::uninit();
+        let room = room.as_mut_ptr().cast::<u8>();
+        let output = std::mem::replace(&mut pointers[0], room);
+        // SAFETY: the caller's promise: an output of `nbytes` bytes, for which there is room.
+        unsafe {
+            if in_place {
+                std::ptr::copy_nonoverlapping(output, room, nbytes);
+            }
+            (self.rows)(self.program, 1, n, pointers.as_ptr(), STAY.as_ptr());
+            // Of common sizes in words: a longer vector than those just stored would wait until they have left the core.
+            match nbytes {
+                64 => output.cast::<[u64; 8]>().write_unaligned(room.cast::<[u64; 8]>().read()),
+                128 => output.cast::<[u64; 16]>().write_unaligned(room.cast::<[u64; 16]>().read()),
+                _ => std::ptr::copy_nonoverlapping(room, output, nbytes),
+            }
+        }
     }
 
     /// What the program's outputs have, then what each of its loads has, from what each operand has.
@@ -100,7 +137,7 @@ impl Job<'_> {
     /// The kernel's promise, for every row.
     pub(super) unsafe fn each_row(&self, base: &Addresses, down: &Steps, rows: usize, n: usize) {
         // SAFETY: the caller's promise.
-        unsafe { (self.rows)(self.program, [rows, n], &self.spread(base), &self.spread(down)) };
+        unsafe { (self.rows)(self.program, rows, n, self.spread(base).as_ptr(), self.spread(down).as_ptr()) };
     }
 
     unsafe fn part(&self, walk: &Walk, slots: &[Slot<'_>]) {
@@ -109,7 +146,7 @@ impl Job<'_> {
         let n = walk.numel();
         if (0..slots.len()).all(|k| linear(k) && !buffered(k)) {
             // SAFETY: every operand is one run of `n` elements.
-            return unsafe { (self.rows)(self.program, [1, n], &self.spread(&walk.address), &STAY) };
+            return unsafe { (self.rows)(self.program, 1, n, self.spread(&walk.address).as_ptr(), STAY.as_ptr()) };
         }
         let mut words = Words::<{ SCRATCH / 8 }>::uninit();
         let room = Scratch::over(&mut words);
@@ -135,7 +172,8 @@ impl Job<'_> {
             let element = slots.iter().map(|slot| slot.element).max().unwrap_or(1).clamp(1, WIDEST);
             let (rows, most) = match (crosswise, axis) {
                 (Some(_), _) => (64 / element, STRIP),
-                (_, Some(_)) if by_rows => ((SCRATCH / 2 / (walk.inner() * widths)).max(ROWS), BLOCK),
+                // What is streamed is read one row after the other: pieces of many rows would end each stream of reads.
+                (_, Some(_)) if by_rows && !self.streams => ((SCRATCH / 2 / (walk.inner() * widths)).max(ROWS), BLOCK),
                 _ => (1, BLOCK),
             };
             // However many operands: there is room for 16 elements of each row.
@@ -190,7 +228,7 @@ impl Job<'_> {
                 let n = block.min(left);
                 left -= n;
                 // SAFETY: `n` elements of every operand; outputs are tiles.
-                unsafe { (self.rows)(self.program, [1, n], &pointers, &STAY) };
+                unsafe { (self.rows)(self.program, 1, n, pointers.as_ptr(), STAY.as_ptr()) };
                 let (mut ahead, mut count) = ([std::ptr::null_mut(); FETCHED], 0);
                 for k in loads.clone() {
                     pointers[k] = pointers[k].wrapping_offset(step[k]);
@@ -259,12 +297,17 @@ impl Job<'_> {
                 unsafe { self.each_row(&base, &down, rows, columns) };
                 for (k, slot) in slots.iter().enumerate().take(self.outputs) {
                     let Some(room) = packed[k] else { continue };
-                    // What the next tile reads as it stands is fetched while the first output of this one is streamed.
-                    let plain = |&j: &usize| packed[j].is_none() && slots[j].element == slot.element;
-                    let (mut next, mut count) = ([(std::ptr::null_mut(), 0); FETCHED], 0);
+                    // What the next tile reads along rows is fetched while the first output of this one is streamed: as
+                    // many bytes as are streamed, twice as many where it is every second element.
+                    let apart = |j: usize| (walk.inner_step(j) / slot.element.max(1) as isize) as usize;
+                    let along = |&j: &usize| slots[j].element == slot.element && (1..=2).contains(&apart(j)) && !strips;
+                    let plain = |&j: &usize| packed[j].is_none() && slots[j].element == slot.element || along(&j);
+                    let (mut next, mut count) = ([(std::ptr::null_mut(), 0); 2 * FETCHED], 0);
                     for j in (self.first..slots.len()).filter(plain).take(if self.streams && k == 0 { FETCHED } else { 0 }) {
-                        next[count] = (at(j, place(tile + 1)), step(j));
-                        count += 1;
+                        for part in 0..apart(j).clamp(1, 2) {
+                            next[count] = (at(j, place(tile + 1)).wrapping_add(part * columns * slot.element), step(j));
+                            count += 1;
+                        }
                     }
                     for row in 0..rows as isize {
                         let to = corner(k).wrapping_offset(row * step(k));
@@ -304,7 +347,7 @@ impl Job<'_> {
                 }
             }
             // SAFETY: every pointer has `len` contiguous elements; outputs are packed or overlap nothing.
-            unsafe { (self.rows)(self.program, [1, len], &self.spread(&base), &STAY) };
+            unsafe { (self.rows)(self.program, 1, len, self.spread(&base).as_ptr(), STAY.as_ptr()) };
             for (k, slot) in slots.iter().enumerate().take(self.outputs) {
                 if packed[k].is_some() {
                     // SAFETY: the block holds `len` elements; the caller promised the output's positions.

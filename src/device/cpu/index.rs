@@ -94,7 +94,7 @@ pub(super) unsafe fn gather(plan: Addressed<'_>, to: Slot<'_>, cells: Slot<'_>, 
     walk::each(plan.sizes, &[to, cells, index], Order::OfOutput, &mut |walk| {
         walk::parallel(walk, 1, &|part| {
             // SAFETY: the parts of the walk reach only what the caller promised; every index is in bounds.
-            unsafe { gather_part(&part, step, to.element, streams) }
+            unsafe { gather_part(part, step, to.element, streams) }
             pack::fence();
         });
     });
@@ -219,7 +219,7 @@ pub(super) unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
         walk::each(&plan.sizes[meeting..], &outer, Order::OfOutput, &mut |outer| {
             walk::parallel(outer, inner.numel(), &|part| {
                 // SAFETY: the parts of the walk reach only what the caller promised, and other cells than one another.
-                unsafe { scatter_part::<T, F>(&part, &inner, step) }
+                unsafe { scatter_part::<T, F>(part, &inner, step) }
             });
         });
     });

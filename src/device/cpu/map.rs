@@ -7,19 +7,22 @@
 
 use super::drive::{Job, RowsFn, is_large};
 use super::io::{At, Words};
-use super::simd::{self, Loop};
-use super::walk::{self, Addresses, Steps};
+use super::simd::{self, Call};
+use super::walk::{self, Addresses};
 use super::{copy, fold, rows};
 use crate::device::{Inputs, MAX_OPERANDS, Slot};
 use crate::element::{Compute, Element};
 use crate::error::Result;
-use crate::kernel::{Body, Io, Once, Program, Reducer, Row, run_row, run_row_in_place};
+use crate::kernel::{Body, Io, Once, Program, Reducer, Row, eval_row, run_row, run_row_in_place};
 use crate::scalar::{Lane, Run};
 use std::any::TypeId;
+use std::marker::PhantomData;
 use std::ops::Range;
 
 /// Bytes that hold what a block of a program in place was before.
 const BEFORE: usize = 16 << 10;
+/// Outputs and loads of most programs.
+const FEW: usize = 6;
 /// Bytes of an element, at most.
 pub(super) const WIDEST: usize = 16;
 
@@ -42,31 +45,34 @@ impl MapKernel {
 }
 
 /// # Safety
-/// `program` points to a `P`; each pointer has rows of `n` contiguous elements of the type that `P` loads or stores there;
-/// no output overlaps another operand, nor the operand of any other load.
-unsafe fn rows_of<P: Program>(program: *const (), size: [usize; 2], pointers: &Addresses, down: &Steps) {
-    // SAFETY: the caller's promise; programs are `Copy`.
-    let program = unsafe { program.cast::<P>().read() };
-    simd::dispatch(Rows { program, size, pointers, down });
+/// `program` points to a `P`; each pointer has rows of `n` contiguous elements of the type that `P` loads or stores there,
+/// and the last of `Addresses` room for what it holds, if anything; no output overlaps another operand, nor the operand of
+/// any other load.
+unsafe fn rows_of<P: Program>(program: *const (), rows: usize, n: usize, pointers: *const *mut u8, down: *const isize) {
+    // SAFETY: the caller's promise.
+    unsafe { simd::dispatch_call::<Rows<P>, _, _, _>(program, rows, n, pointers, down) }
 }
 
-struct Rows<'a, P> {
-    program: P,
-    size: [usize; 2],
-    pointers: &'a Addresses,
-    down: &'a Steps,
-}
+struct Rows<P>(PhantomData<P>);
 
-impl<P: Program> Loop for Rows<'_, P> {
-    type Output = ();
+impl<P: Program> Call<*const (), *const *mut u8, *const isize> for Rows<P> {
     #[inline(always)]
-    fn run(self) {
-        let Rows { program, size: [rows, n], pointers, down } = self;
-        let (pointers, down, first) = (*pointers, *down, if P::IN_PLACE { 0 } else { P::OUTPUTS });
+    unsafe fn call(program: *const (), rows: usize, n: usize, from: *const *mut u8, down: *const isize) {
+        // SAFETY: the caller's promise; programs are `Copy`.
+        let program = unsafe { program.cast::<P>().read() };
+        let first = if P::IN_PLACE { 0 } else { P::OUTPUTS };
         for row in 0..rows as isize {
             let mut program = program;
             // A local array: see the module's head.
-            let pointers: Addresses = std::array::from_fn(|k| pointers[k].wrapping_offset(row.wrapping_mul(down[k])));
+            let mut pointers: Addresses = [std::ptr::null_mut(); MAX_OPERANDS + 1];
+            for k in 0..first + P::LOADS {
+                // SAFETY: the caller's promise: a pointer and a step for each output and load.
+                pointers[k] = unsafe { (*from.add(k)).wrapping_offset(row.wrapping_mul(*down.add(k))) };
+            }
+            if P::BY_ROWS && P::HELD > 0 {
+                // SAFETY: the caller's promise: room for what is held.
+                pointers[MAX_OPERANDS] = unsafe { *from.add(MAX_OPERANDS) };
+            }
             if P::BY_ROWS {
                 let mut known = Known::default();
                 program.settle(&mut Settling { pointers: &pointers, first, next: 0, n, held: 0, known: &mut known });
@@ -193,11 +199,11 @@ impl Row for Settling<'_> {
         self.held = place + self.n * size_of::<Compute<B::Out>>();
         let pointers = *self.pointers; // a local array, again
         let room = pointers[MAX_OPERANDS].wrapping_add(place).cast::<Compute<B::Out>>();
-        for i in 0..self.n {
-            let value = body.eval::<Run>(&mut At::<true> { pointers: &pointers, next: self.first + self.next, output: 0, i });
+        let at = |i| At::<true> { pointers: &pointers, next: self.first + self.next, output: 0, i };
+        eval_row(body, self.n, at, |i, value| {
             // SAFETY: the driver made room for every value that the program holds, each aligned to a cache line.
-            unsafe { room.add(i).write(value.0) };
-        }
+            unsafe { room.add(i).write(value) };
+        });
         self.remember(what, [place as u64, 0]);
         place
     }
@@ -233,12 +239,13 @@ pub(super) unsafe fn run<P: Program>(program: &P, sizes: &[usize], row: usize, o
     let one_axis = |slot: &Slot<'_>| matches!(slot.stride, [1]);
     if let [n @ 0..walk::PART] = *sizes
         && !P::BY_ROWS
+        && const { P::OUTPUTS + P::LOADS <= FEW }
         && outputs.iter().all(one_axis)
         && inputs.slots.iter().all(one_axis)
     {
         let (job, apart) = job(program, outputs, inputs);
         // SAFETY: every operand is one run of `n` elements; the kernel is that of the program's type.
-        unsafe { job.one_run(n, apart, inputs.slots) };
+        unsafe { job.one_run::<FEW>(n, apart, inputs.slots) };
         return Ok(());
     }
     // SAFETY: the caller's promise.
@@ -264,7 +271,7 @@ unsafe fn drive<P: Program>(program: &P, sizes: &[usize], row: usize, outputs: &
         && let Some(n) = walk::small_run(sizes, apart, inputs.slots)
     {
         // SAFETY: every operand is one run of `n` elements; the kernel is that of the program's type.
-        unsafe { job.one_run(n, apart, inputs.slots) };
+        unsafe { job.one_run::<MAX_OPERANDS>(n, apart, inputs.slots) };
         return Ok(());
     }
     if let ([to], [from], true) = (apart, inputs.slots, P::COPY) {

@@ -27,11 +27,15 @@ enum Owner {
     External(Deleter, *mut u8),
 }
 
-/// A `Vec` taken apart, its element type erased.
-pub(crate) struct VecParts {
-    pub(crate) address: NonNull<u8>,
-    pub(crate) len: usize,
-    pub(crate) capacity: usize,
+/// A `Vec` taken apart, but for its address, its element type erased.
+struct VecParts {
+    len: usize,
+    capacity: usize,
+    of: &'static VecType,
+}
+
+/// The elements of a `Vec`, and how it is dropped, from its address, length and capacity.
+struct VecType {
     element: Layout,
     drop: unsafe fn(*mut u8, usize, usize),
 }
@@ -70,30 +74,33 @@ impl CpuBlock {
         CpuBlock { address: NonNull::new(address).unwrap_or_else(dangling), nbytes, owner: Owner::External(free, address) }
     }
 
+    #[inline]
     pub(crate) fn from_vec<T: Send + Sync + 'static>(values: Vec<T>) -> Self {
         unsafe fn drop_vec<T>(address: *mut u8, len: usize, capacity: usize) {
             // SAFETY: called once, with the parts of the `Vec<T>` below.
             drop(unsafe { Vec::<T>::from_raw_parts(address.cast(), len, capacity) });
         }
+        struct Of<T>(T);
+        impl<T> Of<T> {
+            const TYPE: &VecType = &VecType { element: Layout::new::<T>(), drop: drop_vec::<T> };
+        }
         let mut values = std::mem::ManuallyDrop::new(values);
         let (len, capacity) = (values.len(), values.capacity());
         let address = NonNull::new(values.as_mut_ptr().cast()).unwrap_or_else(dangling);
-        let parts = VecParts { address, len, capacity, element: Layout::new::<T>(), drop: drop_vec::<T> };
-        CpuBlock { address, nbytes: len * size_of::<T>(), owner: Owner::Vec(parts) }
+        CpuBlock { address, nbytes: len * size_of::<T>(), owner: Owner::Vec(VecParts { len, capacity, of: Of::<T>::TYPE }) }
     }
 
-    /// The `Vec` that this block was taken over from, if its elements had this size and alignment; the block is then empty.
-    pub(crate) fn take_vec_parts(&mut self, element: Layout) -> Option<VecParts> {
-        match std::mem::replace(&mut self.owner, Owner::Nobody) {
-            Owner::Vec(parts) if parts.element == element => {
-                (self.address, self.nbytes) = (dangling(), 0);
-                Some(parts)
-            }
-            other => {
-                self.owner = other;
-                None
-            }
+    /// Address, length and capacity of the `Vec` that this block was taken over from, if its elements had this size and
+    /// alignment; the block is then empty.
+    #[inline]
+    pub(crate) fn take_vec(&mut self, element: Layout) -> Option<(NonNull<u8>, usize, usize)> {
+        let Owner::Vec(VecParts { len, capacity, of }) = self.owner else { return None };
+        if of.element != element {
+            return None;
         }
+        self.owner = Owner::Nobody;
+        self.nbytes = 0;
+        Some((std::mem::replace(&mut self.address, dangling()), len, capacity))
     }
 
     #[inline]
@@ -126,7 +133,7 @@ impl CpuBlock {
             // SAFETY: invariant 1: the pool gave it, and nobody else has it.
             Owner::Pool(capacity) => unsafe { pool::give(Block { address: self.address, capacity }) },
             // SAFETY: invariant 1: these are the parts of a `Vec` of the type that `drop` was made for.
-            Owner::Vec(parts) => unsafe { (parts.drop)(parts.address.as_ptr(), parts.len, parts.capacity) },
+            Owner::Vec(parts) => unsafe { (parts.of.drop)(self.address.as_ptr(), parts.len, parts.capacity) },
             Owner::External(free, address) => free(address, self.nbytes),
         }
     }

@@ -46,7 +46,6 @@ mod walk;
 
 pub(crate) use map::MapKernel;
 pub use memory::CpuBlock;
-pub(crate) use memory::VecParts;
 pub(crate) use pool::alignment;
 pub use pool::{MemoryStatistics, SteadyState};
 pub(crate) use reduce::ReduceKernel;

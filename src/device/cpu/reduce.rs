@@ -76,9 +76,9 @@ unsafe impl Sync for Job<'_> {}
 impl Job<'_> {
     unsafe fn drive(&self, axes: Reduction<'_>, output: Slot<'_>) {
         let count: usize = axes.reduced.iter().product();
-        if let Some(rows) = self.few_rows(axes, &output) {
-            // SAFETY: as the caller promises.
-            return unsafe { (self.kernel.short_rows)(self.body, &rows) };
+        // SAFETY: as the caller promises.
+        if unsafe { self.few_rows(axes, &output) } {
+            return;
         }
         let operands = self.inputs.slots.len();
         let mut kept = [output; MAX_OPERANDS];
@@ -91,32 +91,40 @@ impl Job<'_> {
         let inner = walk::only(axes.reduced, &reduced[..operands], Order::RowMajor);
         walk::each(axes.kept, &kept[..operands + 1], Order::OfOutput, &mut |outer| {
             // Rows and columns sum in another order: which they are may not depend on the parts, whose number is that of threads.
-            let columns = inner.as_ref().is_some_and(|inner| self.prefers_columns(&outer, inner, count));
+            let columns = inner.as_ref().is_some_and(|inner| self.prefers_columns(outer, inner, count));
             walk::parallel_by(outer, count, if columns { WIDTH } else { 1 }, &|part| {
                 // SAFETY: the parts of the walk reach only what the caller promised, and each output once.
-                unsafe { self.part(&part, inner.as_ref(), count, columns) }
+                unsafe { self.part(part, inner.as_ref(), count, columns) }
             });
         });
     }
 
-    /// The rows of a small reduction that are contiguous in every operand and stand at equal distances, if they are such:
-    /// then there is nothing to walk, and a tensor of a few elements does not pay for it.
-    fn few_rows(&self, axes: Reduction<'_>, output: &Slot<'_>) -> Option<ShortRows> {
+    /// Reduces the rows of a small reduction that are contiguous in every operand and stand at equal distances, if they are
+    /// such: then there is nothing to walk, and a tensor of a few elements does not pay for it. Says whether they were.
+    unsafe fn few_rows(&self, axes: Reduction<'_>, output: &Slot<'_>) -> bool {
         let slots = self.inputs.slots;
-        let (rows, down) = walk::one_axis(axes.kept, 0, slots)?;
-        let (_, out_step) = walk::one_axis(axes.kept, 0, std::slice::from_ref(output))?;
-        let (count, along) = walk::one_axis(axes.reduced, axes.kept.len(), slots)?;
+        let [mut down, mut out_step, mut along] = [[0; MAX_OPERANDS]; 3];
+        let (Some(rows), Some(_), Some(count)) = (
+            walk::one_axis(axes.kept, 0, slots, &mut down),
+            walk::one_axis(axes.kept, 0, std::slice::from_ref(output), &mut out_step),
+            walk::one_axis(axes.reduced, axes.kept.len(), slots, &mut along),
+        ) else {
+            return false;
+        };
         let contiguous = slots.iter().zip(&along).all(|(slot, &step)| count == 1 || step == slot.element as isize);
         let sum = |steps: &[isize]| steps[..slots.len()].iter().map(|step| step.unsigned_abs()).sum();
         let small = count <= LEAF && rows.saturating_mul(count) < walk::PART;
         if !contiguous || !small || prefers_columns(count, [rows, rows], sum(&along), sum(&down)) {
-            return None;
+            return false;
         }
         let (mut pointers, mut steps) = ([std::ptr::null_mut(); MAX_OPERANDS + 1], [0; MAX_OPERANDS]);
         for (k, &read) in self.inputs.reads.iter().enumerate() {
             (pointers[k], steps[k]) = (slots[read as usize].address, down[read as usize]);
         }
-        Some(ShortRows { pointers, steps, rows, count, out: output.address, out_step: out_step[0] })
+        let rows = ShortRows { pointers, steps, rows, count, out: output.address, out_step: out_step[0] };
+        // SAFETY: as the caller promises.
+        unsafe { (self.kernel.short_rows)(self.body, &rows) };
+        true
     }
 
     /// Whether a kept axis is the one to go along in memory.
@@ -392,7 +400,12 @@ impl<B: Body, R: Reducer<B::Out>> Loop for AbsorbRows<'_, B, R> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let ShortRows { mut pointers, steps, rows, count, mut out, out_step } = *self.rows;
+        let ShortRows { rows, count, mut out, out_step, .. } = *self.rows;
+        // What the body has no load for is not moved.
+        let (mut pointers, mut steps) = ([std::ptr::null_mut(); MAX_OPERANDS + 1], [0; MAX_OPERANDS]);
+        for k in 0..B::LOADS {
+            (pointers[k], steps[k]) = (self.rows.pointers[k], self.rows.steps[k]);
+        }
         for _ in 0..rows {
             let state = leaf::<B, R, false>(self.body, &pointers, 0, 0..count, 0);
             let value = R::finish::<Run>(state, Lane(count as i64)).0;

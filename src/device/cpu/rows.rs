@@ -42,7 +42,7 @@ pub(super) unsafe fn drive(
     walk::each(outer_sizes, &outer[..slots.len()], Order::OfOutput, &mut |walk| {
         walk::parallel(walk, count, &|part| {
             // SAFETY: the parts of the walk reach only what the caller promised, and each output once.
-            let done = unsafe { rows.part(&part) };
+            let done = unsafe { rows.part(part) };
             pack::fence();
             if done.is_err() {
                 *result.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = done;
@@ -65,7 +65,9 @@ pub(super) unsafe fn short(job: &Job<'_>, held: usize, sizes: &[usize], row: usi
     let slots = together(outputs, inputs);
     let slots = &slots[..outputs.len() + inputs.len()];
     let (outer, along) = sizes.split_at(sizes.len() - row);
-    let (Some((rows, down)), Some((count, steps))) = (walk::one_axis(outer, 0, slots), walk::one_axis(along, outer.len(), slots)) else {
+    let [mut down, mut steps] = [[0; MAX_OPERANDS]; 2];
+    let (Some(rows), Some(count)) = (walk::one_axis(outer, 0, slots, &mut down), walk::one_axis(along, outer.len(), slots, &mut steps))
+    else {
         return false;
     };
     let contiguous = slots.iter().zip(&steps).all(|(slot, &step)| count == 1 || step == slot.element as isize);

@@ -85,7 +85,7 @@ pub(super) unsafe fn run<B: Body, R: Reducer<B::Out>>(body: &B, _: R, plan: Scan
     walk::each(plan.lines, &slots[..job.operands], Order::OfOutput, &mut |lines| {
         walk::parallel(lines, plan.along, &|part| {
             // SAFETY: the parts of the walk reach only what the caller promised, and each output once.
-            unsafe { job.part(&part) }
+            unsafe { job.part(part) }
             pack::fence();
         });
     });

@@ -39,6 +39,54 @@ pub(super) fn dispatch<L: Loop>(looped: L) -> L::Output {
     }
 }
 
+/// A loop with few words for arguments, which stay in registers on the way to it: the choice of its copy is then a jump.
+pub(super) trait Call<A, B, C> {
+    /// The loop, inlined into each of its copies.
+    ///
+    /// # Safety
+    /// As it says.
+    unsafe fn call(a: A, m: usize, n: usize, b: B, c: C);
+}
+
+/// # Safety
+/// That of the loop.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(super) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(a: A, m: usize, n: usize, b: B, c: C) {
+    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
+    unsafe fn avx512<L: Call<A, B, C>, A, B, C>(a: A, m: usize, n: usize, b: B, c: C) {
+        // SAFETY: the caller's promise.
+        unsafe { L::call(a, m, n, b, c) }
+    }
+    #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
+    unsafe fn avx2<L: Call<A, B, C>, A, B, C>(a: A, m: usize, n: usize, b: B, c: C) {
+        // SAFETY: the caller's promise.
+        unsafe { L::call(a, m, n, b, c) }
+    }
+    #[inline(never)] // else its registers would be saved on the way to the others
+    unsafe fn baseline<L: Call<A, B, C>, A, B, C>(a: A, m: usize, n: usize, b: B, c: C) {
+        // SAFETY: the caller's promise.
+        unsafe { L::call(a, m, n, b, c) }
+    }
+    match level() {
+        // SAFETY: `level` found every feature that the function is compiled for; the caller's promise.
+        Level::Avx512 => unsafe { avx512::<L, A, B, C>(a, m, n, b, c) },
+        // SAFETY: as above.
+        Level::Avx2 => unsafe { avx2::<L, A, B, C>(a, m, n, b, c) },
+        // SAFETY: the caller's promise.
+        Level::Baseline => unsafe { baseline::<L, A, B, C>(a, m, n, b, c) },
+    }
+}
+
+/// # Safety
+/// That of the loop.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+pub(super) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(a: A, m: usize, n: usize, b: B, c: C) {
+    // SAFETY: the caller's promise.
+    unsafe { L::call(a, m, n, b, c) }
+}
+
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
 pub(super) fn dispatch<L: Loop>(looped: L) -> L::Output {

@@ -266,9 +266,9 @@ impl<T: Keyed> Lines<T> {
         let failed = AtomicUsize::new(0);
         walk::each(plan.lines, &outer, Order::RowMajor, &mut |lines| {
             walk::parallel(lines, n.saturating_mul(8), &|part| {
-                if let Some(mut lines) = Self::new(&part, plan, wanted, steps, &failed) {
+                if let Some(mut lines) = Self::new(part, plan, wanted, steps, &failed) {
                     // SAFETY: the parts of the walk reach only what the caller promised.
-                    unsafe { lines.part(&part, wanted) }
+                    unsafe { lines.part(part, wanted) }
                 }
             });
         });

@@ -42,8 +42,8 @@ pub(super) enum Order {
 
 /// Calls `f` with the walks that cover every index inside `sizes` once; none when a size is 0.
 ///
-/// One walk is enough up to 12 axes that do not merge.
-pub(super) fn each(sizes: &[usize], slots: &[Slot<'_>], order: Order, f: &mut dyn FnMut(Walk)) {
+/// One walk is enough up to 12 axes that do not merge. It is shown, not handed over: it has thousands of bytes.
+pub(super) fn each(sizes: &[usize], slots: &[Slot<'_>], order: Order, f: &mut dyn FnMut(&Walk)) {
     if sizes.contains(&0) {
         return;
     }
@@ -59,15 +59,15 @@ pub(super) fn each(sizes: &[usize], slots: &[Slot<'_>], order: Order, f: &mut dy
 pub(super) fn only(sizes: &[usize], slots: &[Slot<'_>], order: Order) -> Option<Walk> {
     let mut only = None;
     each(sizes, slots, order, &mut |walk| {
-        assert!(only.replace(walk).is_none(), "the axes of a row fit one walk");
+        assert!(only.replace(*walk).is_none(), "the axes of a row fit one walk");
     });
     only
 }
 
-fn outer(sizes: &[usize], slots: &[Slot<'_>], order: Order, address: Addresses, spare: Range<usize>, f: &mut dyn FnMut(Walk)) {
+fn outer(sizes: &[usize], slots: &[Slot<'_>], order: Order, address: Addresses, spare: Range<usize>, f: &mut dyn FnMut(&Walk)) {
     let Range { start: axis, end } = spare;
     if axis == end {
-        return f(Walk::new(sizes, slots, order, address, end));
+        return f(&Walk::new(sizes, slots, order, address, end));
     }
     for index in 0..sizes[axis] {
         let mut moved = address;
@@ -273,10 +273,10 @@ pub(super) fn small_run(sizes: &[usize], outputs: &[Slot<'_>], inputs: &[Slot<'_
     (numel < PART && outputs.iter().all(is_run) && inputs.iter().all(is_run)).then_some(numel)
 }
 
-/// The number of indices inside `sizes`, and the step of each operand along them in bytes, if they are one axis to every
-/// operand; the first of them is axis `first` of the operands.
-pub(super) fn one_axis(sizes: &[usize], first: usize, slots: &[Slot<'_>]) -> Option<(usize, [isize; MAX_OPERANDS])> {
-    let (mut total, mut steps) = (1usize, [0; MAX_OPERANDS]);
+/// The number of indices inside `sizes`, and, where there was 0, the step of each operand along them in bytes, if they are
+/// one axis to every operand; the first of them is axis `first` of the operands.
+pub(super) fn one_axis(sizes: &[usize], first: usize, slots: &[Slot<'_>], steps: &mut [isize; MAX_OPERANDS]) -> Option<usize> {
+    let mut total = 1usize;
     for (axis, &size) in sizes.iter().enumerate().rev().filter(|&(_, &size)| size != 1) {
         for (steps, slot) in steps.iter_mut().zip(slots) {
             let here = step(slot, first + axis);
@@ -288,7 +288,7 @@ pub(super) fn one_axis(sizes: &[usize], first: usize, slots: &[Slot<'_>]) -> Opt
         }
         total = total.saturating_mul(size);
     }
-    (total > 0).then_some((total, steps))
+    (total > 0).then_some(total)
 }
 
 /// Parts for each thread, so that one which is held up does not hold up the others for long.
@@ -298,12 +298,12 @@ const PARTS: usize = 4;
 /// Runs `f` over the parts of a walk, on every core when it is large; one index is the work of `weight` elements.
 ///
 /// Into how many parts depends on the number of threads: what `f` computes for an index must not depend on its part.
-pub(super) fn parallel(walk: Walk, weight: usize, f: &(dyn Fn(Walk) + Sync)) {
+pub(super) fn parallel(walk: &Walk, weight: usize, f: &(dyn Fn(&Walk) + Sync)) {
     parallel_by(walk, weight, 1, f);
 }
 
 /// As [`parallel`], in parts of some `least` indices and more.
-pub(super) fn parallel_by(walk: Walk, weight: usize, least: usize, f: &(dyn Fn(Walk) + Sync)) {
+pub(super) fn parallel_by(walk: &Walk, weight: usize, least: usize, f: &(dyn Fn(&Walk) + Sync)) {
     #[cfg(feature = "rayon")]
     {
         let worth = (walk.numel().saturating_mul(weight) / PART).min(walk.numel() / least);
@@ -317,11 +317,11 @@ pub(super) fn parallel_by(walk: Walk, weight: usize, least: usize, f: &(dyn Fn(W
 }
 
 #[cfg(feature = "rayon")]
-fn in_parts(walk: Walk, parts: usize, f: &(dyn Fn(Walk) + Sync)) {
+fn in_parts(walk: &Walk, parts: usize, f: &(dyn Fn(&Walk) + Sync)) {
     if parts >= 2
         && let Some((first, second)) = walk.split()
     {
-        rayon::join(|| in_parts(first, parts / 2, f), || in_parts(second, parts - parts / 2, f));
+        rayon::join(|| in_parts(&first, parts / 2, f), || in_parts(&second, parts - parts / 2, f));
         return;
     }
     f(walk);

@@ -123,15 +123,37 @@ pub(super) fn exp_double<L: Lanes, P: Real>(x: Double<L, P>) -> (Exponent<L, P>,
     (k, Double::new(head.hi, head.lo + exp_m1_tail(r)))
 }
 
-/// `e^(x − y)`, with what rounding takes off the difference: in the left tail of a softmax that is many units of the result.
+/// Whether `e^x`, and every power of 2 on the way to it, is a normal number.
 #[inline(always)]
-pub(in crate::ops) fn exp_difference<L: Lanes, P: Real>(x: Lane<L, P>, y: Lane<L, P>) -> Lane<L, P> {
-    let difference = Double::sum(x, -y);
-    // What an infinity loses is NaN.
-    let inside = difference.hi.abs().lt(pick(120.0, 800.0));
-    let (k, r) = reduce(clamp(difference.hi, pick(-104.0, -746.0), pick(89.0, 710.0)));
-    let r = Double::new(r.hi, r.lo + inside.select(difference.lo, Lane::zero()));
-    k.scale(exp_m1_short(r) + 1.0)
+fn is_plain<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, bool> {
+    x.abs().lt(pick(87.0, 708.0))
+}
+
+/// `e^(x − y)`, with what rounding takes off the difference: in the left tail of a softmax that is many units of the result.
+pub(in crate::ops) struct ExpDifferenceFn;
+
+impl Function<2> for ExpDifferenceFn {
+    const NAME: &'static str = "exp_difference";
+    #[inline(always)]
+    fn value<L: Lanes, P: Real>([x, y]: [Lane<L, P>; 2]) -> Lane<L, P> {
+        let difference = Double::sum(x, -y);
+        // What an infinity loses is NaN.
+        let inside = difference.hi.abs().lt(pick(120.0, 800.0));
+        let (k, r) = reduce(clamp(difference.hi, pick(-104.0, -746.0), pick(89.0, 710.0)));
+        let r = Double::new(r.hi, r.lo + inside.select(difference.lo, Lane::zero()));
+        k.scale(exp_m1_short(r) + 1.0)
+    }
+    #[inline(always)]
+    fn quick<L: Lanes, P: Real>([x, y]: [Lane<L, P>; 2]) -> (Lane<L, P>, Lane<L, bool>) {
+        let difference = Double::sum(x, -y);
+        let (k, r) = reduce(difference.hi);
+        let r = Double::new(r.hi, r.lo + difference.lo);
+        ((exp_m1_short(r) + 1.0) * k.power(0), !is_plain(difference.hi))
+    }
+    #[inline(always)]
+    fn slope<L: Lanes, P: Real>(_: [Lane<L, P>; 2], z: Lane<L, P>) -> [Lane<L, P>; 2] {
+        [z, -z]
+    }
 }
 
 /// `(e^x − 1) / 2` in two words, for `x` up to where `e^x` ends; what 1/2 loses beside a large `2^k` comes third.
@@ -160,6 +182,11 @@ impl Function<1> for ExpFn {
     fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
         let (k, r) = reduce(clamp(x, pick(-104.0, -746.0), pick(89.0, 710.0)));
         k.scale(exp_m1_short(r) + 1.0)
+    }
+    #[inline(always)]
+    fn quick<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
+        let (k, r) = reduce(x);
+        ((exp_m1_short(r) + 1.0) * k.power(0), !is_plain(x))
     }
     #[inline(always)]
     fn slope<L: Lanes, P: Real>(_: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {

@@ -151,6 +151,13 @@ impl Function<1> for LnFn {
         with_edges(x, finish(parts.exponent, f, beyond_linear(f)))
     }
     #[inline(always)]
+    fn quick<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
+        let parts = Parts::normal(x);
+        let f = parts.mantissa - 1.0;
+        let is_normal = x.gt(pick(f32::MIN_POSITIVE as f64, f64::MIN_POSITIVE)) & x.lt(Lane::highest());
+        (finish(parts.exponent, f, beyond_linear(f)), !is_normal)
+    }
+    #[inline(always)]
     fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         [1.0 / x]
     }

@@ -39,7 +39,7 @@ pub use power::PowFn;
 pub use root::{CbrtFn, HypotFn};
 pub use trig::{CosFn, SinFn, TanFn};
 
-pub(super) use exp::exp_difference;
+pub(super) use exp::ExpDifferenceFn;
 pub(super) use gamma::sin_pi;
 
 use crate::scalar::{DType, Lane, Lanes, Prim, Real};
