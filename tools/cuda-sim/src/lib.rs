@@ -197,7 +197,7 @@ calls! {
     }
     fn cuMemFree_v2(address: u64) {
         let mut machine = machine();
-        match machine.synchronize_all() {
+        match machine.synchronize_all(DEVICE.get()) {
             SUCCESS => freed(memory::free(address as usize)),
             fault => fault,
         }

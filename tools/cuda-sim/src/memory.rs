@@ -37,6 +37,23 @@ struct Block {
 /// By address.
 static BLOCKS: Mutex<BTreeMap<usize, Block>> = Mutex::new(BTreeMap::new());
 
+/// What was freed, by address, until the place is used again.
+static FREED: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
+
+fn freed() -> MutexGuard<'static, BTreeMap<usize, usize>> {
+    FREED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A complaint about an address in memory that was freed.
+pub fn gone(address: usize) -> Option<String> {
+    if block_of(&blocks(), address).is_some() {
+        return None;
+    }
+    let freed = freed();
+    let (&start, &nbytes) = freed.range(..=address).next_back()?;
+    (address < start + nbytes).then(|| format!("byte {} of an allocation of {nbytes} bytes that was freed before", address - start))
+}
+
 fn blocks() -> MutexGuard<'static, BTreeMap<usize, Block>> {
     BLOCKS.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -80,6 +97,11 @@ pub fn allocate(nbytes: usize, host: bool) -> Option<usize> {
         std::ptr::write_bytes(address as *mut u8, FRESH, nbytes);
         std::ptr::write_bytes((address + nbytes) as *mut u8, MARK, MARGIN);
     }
+    let mut gone = freed();
+    let over: Vec<usize> = gone.range(base..base + inside + 2 * GUARD).map(|(&address, _)| address).collect();
+    for address in over {
+        gone.remove(&address);
+    }
     blocks().insert(address, Block { nbytes, base, host, write: None, reads: Vec::new() });
     Some(address)
 }
@@ -96,6 +118,7 @@ pub enum Freed {
 pub fn free(address: usize) -> Freed {
     let Some(Block { nbytes, base, .. }) = blocks().remove(&address) else { return Freed::Unknown };
     let fine = is_marked(address, nbytes);
+    freed().insert(address, nbytes);
     // SAFETY: the whole mapping of this allocation, which nobody knows any more.
     unsafe { libc::munmap(base as *mut libc::c_void, room(nbytes) + 2 * GUARD) };
     if fine { Freed::Fine } else { Freed::Marred }

@@ -229,9 +229,10 @@ impl Machine {
         self.fault(device)
     }
 
-    /// Waits for all streams but those that record.
-    pub fn synchronize_all(&mut self) -> Status {
-        let streams: Vec<usize> = self.streams.iter().filter(|(_, queue)| queue.recording.is_none()).map(|(&stream, _)| stream).collect();
+    /// Waits for all streams of a device but those that record.
+    pub fn synchronize_all(&mut self, device: usize) -> Status {
+        let own = |queue: &Stream| queue.device == device && queue.recording.is_none();
+        let streams: Vec<usize> = self.streams.iter().filter(|(_, queue)| own(queue)).map(|(&stream, _)| stream).collect();
         let statuses: Vec<Status> = streams.into_iter().map(|stream| self.synchronize(stream)).collect();
         statuses.into_iter().find(|&status| status != SUCCESS).unwrap_or(SUCCESS)
     }
@@ -374,7 +375,10 @@ fn perform(stream: usize, work: &Work) -> Status {
         Action::Product { operands, bytes, .. } => operands.iter().zip(bytes).map(|(operand, &nbytes)| (operand.address, nbytes)).collect(),
         _ => Vec::new(),
     };
-    if let Some(complaint) = ranges.iter().find_map(|&(address, nbytes)| memory::outside(address, nbytes)) {
+    let words = if let Action::Launch { arguments, .. } = &work.action { &arguments[..] } else { &[] };
+    let used = words.iter().map(|&word| word as usize).chain(ranges.iter().map(|&(address, _)| address));
+    let late = used.into_iter().find_map(memory::gone);
+    if let Some(complaint) = late.or_else(|| ranges.iter().find_map(|&(address, nbytes)| memory::outside(address, nbytes))) {
         eprintln!("cuda-sim: {complaint}");
         return ILLEGAL_ADDRESS;
     }
