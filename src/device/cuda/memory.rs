@@ -99,15 +99,20 @@ unsafe impl Send for Queued {}
 unsafe impl Sync for Queued {}
 
 impl Queued {
-    fn behind(context: &Arc<Context>) -> Result<Queued> {
-        // SAFETY: an event of its own, recorded on a stream that stays.
-        let event = unsafe {
-            context.with("copy", |stream| {
-                let event = result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?;
-                result::event::record(event, stream).map(|()| event)
-            })
-        }?;
-        Ok(Queued { context: context.clone(), event })
+    /// Behind the copy that `copy` queues.
+    fn behind(context: &Arc<Context>, op: &'static str, copy: impl FnOnce(sys::CUstream) -> Result<(), DriverError>) -> Result<Queued> {
+        // SAFETY: an event of its own.
+        let event = unsafe { context.with(op, |_| result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)) }?;
+        let queued = Queued { context: context.clone(), event };
+        // SAFETY: the caller's copy.
+        unsafe { context.with(op, copy) }?;
+        // SAFETY: the event lives as long as this does.
+        if let Err(error) = unsafe { context.with(op, |stream| result::event::record(event, stream)) } {
+            // The copy must not outlive what it reads and writes.
+            context.synchronize()?;
+            return Err(error);
+        }
+        Ok(queued)
     }
 
     /// Waits for the copy.
@@ -189,11 +194,11 @@ impl Context {
     /// As [`Device::write`](crate::device::Device::write), with bytes that stay as they are until the copy is done.
     pub(super) unsafe fn write_later(self: &Arc<Self>, to: *mut u8, from: *const u8, nbytes: usize) -> Result<Queued> {
         self.reachable("upload")?;
-        if nbytes > 0 {
+        Queued::behind(self, "upload", |stream| match nbytes {
+            0 => Ok(()),
             // SAFETY: the caller's promise.
-            unsafe { self.with("upload", |stream| sys::cuMemcpyHtoDAsync_v2(to.addr() as u64, from.cast(), nbytes, stream).result()) }?;
-        }
-        Queued::behind(self)
+            _ => unsafe { sys::cuMemcpyHtoDAsync_v2(to.addr() as u64, from.cast(), nbytes, stream).result() },
+        })
     }
 
     /// Queues a copy to page-locked memory of the host.
@@ -202,11 +207,11 @@ impl Context {
     /// As [`Device::read`](crate::device::Device::read), with room that nobody looks at until the copy is done.
     pub(super) unsafe fn read_later(self: &Arc<Self>, from: *const u8, to: *mut u8, nbytes: usize) -> Result<Queued> {
         self.reachable("download")?;
-        if nbytes > 0 {
+        Queued::behind(self, "download", |stream| match nbytes {
+            0 => Ok(()),
             // SAFETY: the caller's promise.
-            unsafe { self.with("download", |stream| sys::cuMemcpyDtoHAsync_v2(to.cast(), from.addr() as u64, nbytes, stream).result()) }?;
-        }
-        Queued::behind(self)
+            _ => unsafe { sys::cuMemcpyDtoHAsync_v2(to.cast(), from.addr() as u64, nbytes, stream).result() },
+        })
     }
 
     /// Copies bytes within the card.
