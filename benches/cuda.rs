@@ -46,7 +46,8 @@ fn main() -> Result<()> {
         Ok(card) => card,
         Err(missing) => {
             assert!(std::env::var_os("RANKFORM_REQUIRE_CUDA").is_none(), "{missing}");
-            return Ok(println!("skipped: {missing}"));
+            println!("skipped: {missing}");
+            return Ok(());
         }
     };
     let torch: BTreeMap<String, f64> = std::env::var("RANKFORM_TORCH")
@@ -194,7 +195,8 @@ fn calls(card: &Cuda, torch: &BTreeMap<String, f64>) -> Result<()> {
     println!("\n| call | host | torch | torch ÷ ours |\n|---|---|---|---|");
     let row = |case: &str, ours: f64| {
         let other = torch.get(case);
-        let (other, ratio) = other.map_or(("—".into(), "—".into()), |other| (format!("{:.2} µs", other * 1e6), format!("{:.2}", other / ours)));
+        let (other, ratio) =
+            other.map_or(("—".into(), "—".into()), |other| (format!("{:.2} µs", other * 1e6), format!("{:.2}", other / ours)));
         println!("| {case} | {:.2} µs | {other} | {ratio} |", ours * 1e6);
     };
     let mut y = x.copy()?;

@@ -46,7 +46,10 @@ pub fn main() -> Result<()> {
 
     let card = match Cuda::new(0) {
         Ok(card) => card,
-        Err(missing) => return Ok(println!("skipped: {missing}")),
+        Err(missing) => {
+            println!("skipped: {missing}");
+            return Ok(());
+        }
     };
     // SAFETY: threads keep to the sizes of `x`, `cos`; `y` and `sin` get the same ones; each writes elements of its own.
     let rotary: Rotary = unsafe { Source::new("rotary", ["x", "cos", "sin", "y"], ROTARY) };

@@ -488,7 +488,8 @@ on_card!(a_kernel_from_source_finds_its_operands_in_any_layout, |card| {
 
 on_card!(source_that_does_not_compile_is_an_error_with_the_compilers_words, |card| {
     // SAFETY: it never runs.
-    let wrong: Source<(Out<i32, 0>,)> = unsafe { Source::new("wrong", ["y"], "__device__ void wrong(const Operands& a) { a.y() = nothing; }") };
+    let wrong: Source<(Out<i32, 0>,)> =
+        unsafe { Source::new("wrong", ["y"], "__device__ void wrong(const Operands& a) { a.y() = nothing; }") };
     let mut y = Tensor::<i32, 0, Cuda>::zeros([], card)?;
     let error = wrong.launch(Grid::over(1, 1), (&mut y,)).unwrap_err().to_string();
     assert!(error.starts_with("nvrtc: ") && error.contains("nothing"), "{error}");

@@ -170,9 +170,10 @@ unsafe impl Device for AnyDevice {
     }
 
     unsafe fn receive<E: Device>(&self, to: *mut u8, from: &E, address: *const u8, nbytes: usize) -> Result<bool> {
-        // SAFETY: as above.
         match (from as &dyn std::any::Any).downcast_ref::<AnyDevice>() {
+            // SAFETY: as above.
             Some(from) => on!(self, |device| on!(from, |from| unsafe { device.receive(to, from, address, nbytes) })),
+            // SAFETY: as above.
             None => on!(self, |device| unsafe { device.receive(to, from, address, nbytes) }),
         }
     }

@@ -165,33 +165,31 @@ impl Context {
         // SAFETY: the caller's promise. cuBLAS counts by columns: the transposed product, with its factors exchanged, is ours.
         unsafe {
             self.with("matmul", |_| {
-                done = (|| {
-                    result::gemm_strided_batched_ex(
-                        handle,
-                        operation(&plain.right),
-                        operation(&plain.left),
-                        plain.width,
-                        plain.height,
-                        plain.depth,
-                        scale(&one, &one_64),
-                        right.address.cast_const().cast(),
-                        factor,
-                        plain.right.pitch,
-                        plain.right.matrix,
-                        left.address.cast_const().cast(),
-                        factor,
-                        plain.left.pitch,
-                        plain.left.matrix,
-                        scale(&zero, &zero_64),
-                        output.address.cast(),
-                        out,
-                        plain.out.0,
-                        plain.out.1,
-                        plain.batch,
-                        sum,
-                        sys::cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT,
-                    )
-                })();
+                done = result::gemm_strided_batched_ex(
+                    handle,
+                    operation(&plain.right),
+                    operation(&plain.left),
+                    plain.width,
+                    plain.height,
+                    plain.depth,
+                    scale(&one, &one_64),
+                    right.address.cast_const().cast(),
+                    factor,
+                    plain.right.pitch,
+                    plain.right.matrix,
+                    left.address.cast_const().cast(),
+                    factor,
+                    plain.left.pitch,
+                    plain.left.matrix,
+                    scale(&zero, &zero_64),
+                    output.address.cast(),
+                    out,
+                    plain.out.0,
+                    plain.out.1,
+                    plain.batch,
+                    sum,
+                    sys::cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT,
+                );
                 Ok(())
             })
         }?;

@@ -2,7 +2,7 @@
 //!
 //! Imports: `error`.
 
-use super::context::{Context, Key, Kernel, locked};
+use super::context::{Context, Kernel, Key, locked};
 use super::pool::Memory;
 use super::{compile, library, report};
 use crate::error::{Error, Result, text};

@@ -301,12 +301,15 @@ impl Context {
             }
             let found = memory.reuse(nbytes, self.id);
             drop(memory);
-            let block = found.map_or_else(|| self.take(nbytes), |(block, uses)| {
-                // The graph waits for its last users each time that it runs.
-                let mut memory = locked(&self.card.memory);
-                uses.before(true).for_each(|mark| memory.note(block, mark, false));
-                Ok(block)
-            })?;
+            let block = found.map_or_else(
+                || self.take(nbytes),
+                |(block, uses)| {
+                    // The graph waits for its last users each time that it runs.
+                    let mut memory = locked(&self.card.memory);
+                    uses.before(true).for_each(|mark| memory.note(block, mark, false));
+                    Ok(block)
+                },
+            )?;
             locked(&self.card.memory).pin(block);
             capture.blocks.insert(block, true);
             capture.own.insert(block);

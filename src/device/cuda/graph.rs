@@ -118,9 +118,7 @@ impl Cuda {
         let mut recording = Recording { stream, open: true };
         // SAFETY: the stream is this graph's alone. Relaxed: kernels are loaded and memory is asked for meanwhile.
         let begun = unsafe {
-            stream.with("capture", |stream| {
-                result::stream::begin_capture(stream, sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)
-            })
+            stream.with("capture", |stream| result::stream::begin_capture(stream, sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED))
         };
         let value = begun.and_then(|()| here::on_stream(stream.clone(), work));
         let recorded = recording.end();

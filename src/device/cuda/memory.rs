@@ -46,7 +46,12 @@ impl CudaBlock {
     pub(super) unsafe fn adopt(context: &Arc<Context>, address: *mut u8, nbytes: usize, free: Deleter) -> CudaBlock {
         let known = nbytes > 0 && locked(&context.card.memory).adopted(address.addr(), nbytes);
         // Where it is a part of another block, uses are noted there.
-        CudaBlock { context: context.clone(), address, nbytes: if known { nbytes } else { 0 }, free: Mutex::new(Some(adopted(nbytes, free))) }
+        CudaBlock {
+            context: context.clone(),
+            address,
+            nbytes: if known { nbytes } else { 0 },
+            free: Mutex::new(Some(adopted(nbytes, free))),
+        }
     }
 
     pub(super) fn address(&self) -> *mut u8 {
@@ -242,9 +247,7 @@ impl Context {
         let (own, other) = (self.card.raw(), from.card.raw());
         // SAFETY: the caller's promise.
         unsafe {
-            self.with("to", |stream| {
-                result::memcpy_peer_async(own, to.addr() as u64, other, address.addr() as u64, nbytes, stream)
-            })
+            self.with("to", |stream| result::memcpy_peer_async(own, to.addr() as u64, other, address.addr() as u64, nbytes, stream))
         }?;
         from.follow(self)
     }

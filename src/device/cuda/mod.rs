@@ -36,9 +36,9 @@ mod sort;
 mod source;
 mod tiles;
 
+pub(crate) use emit::c_type as c_name;
 pub use graph::Graph;
 pub use memory::CudaBlock;
-pub(crate) use emit::c_type as c_name;
 pub(crate) use memory::Queued;
 pub(crate) use source::SourceKernel;
 
