@@ -49,6 +49,7 @@
 //! | [`tensor`] | [`Tensor`], [`TensorView`], [`TensorViewMut`] |
 //! | [`expr`] | operands and lazy expressions |
 //! | [`ops`] | which operators exist |
+//! | `cuda` | with that feature: copies that nobody waits for, graphs, kernels of one's own |
 //! | [`quantised`] | [`QuantizedTensor`](quantised::QuantizedTensor): integers that stand for real numbers |
 //! | [`sparse`] | [`SparseTensor`](sparse::SparseTensor): elements with their indices, rows as runs |
 //! | [`dynamic`] | [`DynTensor`]: element, rank and device known at run time |
@@ -67,6 +68,8 @@
 #![deny(missing_docs)]
 pub mod allocation;
 pub mod check;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 pub mod device;
 pub mod dim;
 pub mod dispatch;

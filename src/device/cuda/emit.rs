@@ -41,7 +41,7 @@ pub(super) fn foreign<T: Element>() -> Option<&'static str> {
 }
 
 /// The type in C++.
-pub(super) fn c_type(dtype: DType) -> &'static str {
+pub(crate) fn c_type(dtype: DType) -> &'static str {
     match dtype {
         DType::Bool => "bool",
         DType::I8 | DType::QI8 => "i8",

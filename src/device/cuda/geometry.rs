@@ -171,10 +171,10 @@ impl Words {
         first
     }
 
-    /// The head of the kernel's source: its words, and the type of positions.
+    /// The head of the kernel's source: its words, behind those of the launch, and the type of positions.
     pub(super) fn head(&self, source: &mut Source) {
         let idx = if self.wide { "i64" } else { "i32" };
-        source.line(format_args!("typedef {idx} idx;\nstruct Args {{ i64 v[{}]; }};", self.list.len().max(1)));
+        source.line(format_args!("typedef {idx} idx;\nstruct Args {{ i64 begun, operation, v[{}]; }};", self.list.len().max(1)));
     }
 }
 
