@@ -49,6 +49,7 @@ macro_rules! narrow {
         // SAFETY: a transparent u8, of which every value is a number.
         unsafe impl bytemuck::Pod for $t {}
         // SAFETY: a transparent u8: zeros are 0.0, there is no padding.
+        #[diagnostic::do_not_recommend] // few mean these
         unsafe impl Element for $t {
             type Compute = f32;
             const DTYPE: DType = DType::$dtype;

@@ -20,6 +20,7 @@ macro_rules! quantised {
         // SAFETY: a transparent integer.
         unsafe impl bytemuck::Pod for $t {}
         // SAFETY: a transparent integer: zeros are 0, there is no padding.
+        #[diagnostic::do_not_recommend] // few mean these
         unsafe impl Element for $t {
             type Compute = $int;
             const DTYPE: DType = DType::$dtype;
