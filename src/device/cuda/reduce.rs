@@ -3,7 +3,7 @@
 //! A block is `across × along` threads: that many outputs, that many threads for each. Neighbouring threads stand along
 //! whatever the first operand is contiguous in. How the values are shared out depends on sizes, strides and the card; a
 //! thread takes every so many values, so states come together in any order, which the laws of `Reducer` allow.
-//! Imports: `error`, `element`, `kernel`, `device`.
+//! Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
 use super::context::{Context, Key, Shape, count_of};
 use super::emit::{Source, c_type, foreign, plain, state_size};
