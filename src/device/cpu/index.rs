@@ -219,7 +219,7 @@ pub(super) unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
         walk::each(&plan.sizes[meeting..], &outer, Order::OfOutput, &mut |outer| {
             walk::parallel(outer, inner.numel(), &|part| {
                 // SAFETY: the parts of the walk reach only what the caller promised, and other cells than one another.
-                unsafe { scatter_part::<T, F>(part, &inner, step) }
+                unsafe { scatter_part::<T, F>(part, inner, step) }
             });
         });
     });
@@ -312,7 +312,7 @@ pub(super) unsafe fn compact(sizes: &[usize], count: usize, to: Slot<'_>, from: 
     walk::each(sizes, &[from, mask], Order::RowMajor, &mut |walk| {
         let start = to.address.wrapping_offset((done as isize).wrapping_mul(to_step));
         // SAFETY: the walks come in row-major order, and `done` places are taken.
-        done += unsafe { compact_walk(&walk, count - done, start, to_step, to.element) };
+        done += unsafe { compact_walk(walk, count - done, start, to_step, to.element) };
     });
 }
 
