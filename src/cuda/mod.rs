@@ -5,7 +5,7 @@
 //! | `transfer.rs` | page-locked tensors of the host, and copies that nobody waits for |
 //! | `source.rs` | CUDA source with typed operands |
 //!
-//! Imports: nothing.
+//! Imports: `device`.
 
 mod source;
 mod transfer;

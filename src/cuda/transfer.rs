@@ -1,11 +1,12 @@
 //! Page-locked tensors of the host, and copies between them and a card that are queued and not waited for.
 //!
-//! Imports: `error`, `dim`, `element`, `device`, `tensor`.
+//! Imports: `error`, `dim`, `layout`, `element`, `device`, `tensor`.
 
 use crate::device::{Cpu, Cuda, Queued};
 use crate::dim::Dim;
 use crate::element::Element;
 use crate::error::{Error, Result};
+use crate::layout::Layout;
 use crate::tensor::Tensor;
 use std::fmt;
 
@@ -100,7 +101,7 @@ impl<T: Element, const RANK: usize> Tensor<T, RANK, Cpu> {
     pub fn upload(self, card: &Cuda) -> Result<(Tensor<T, RANK, Cuda>, Pending<Self>)> {
         self.view().ready("upload")?;
         dense("upload", &self)?;
-        let mut copy = Tensor::<T, RANK, Cuda>::unwritten("upload", crate::layout::Layout::row_major(self.size()), card)?;
+        let mut copy = Tensor::<T, RANK, Cuda>::unwritten("upload", Layout::row_major(self.size()), card)?;
         let to = copy.writable("upload")?.raw_ptr().cast();
         // SAFETY: fresh memory for exactly these elements; `Pending` keeps the others, which nobody writes.
         let queued = unsafe { card.write_later(to, self.raw_ptr().cast(), self.nbytes())? };
