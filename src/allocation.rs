@@ -162,8 +162,30 @@ impl<D: Device> Allocation<D> {
 
     /// Goes on with the history and the policy of the memory before it.
     pub(crate) fn inherit(&self, before: &Self) {
-        self.version.store(before.version(), Ordering::Relaxed);
-        self.set_policy(before.policy());
+        self.go_on(before.version(), before.policy());
+    }
+
+    pub(crate) fn go_on(&self, version: u64, policy: ResizePolicy) {
+        self.version.store(version, Ordering::Relaxed);
+        self.set_policy(policy);
+    }
+
+    /// The memory of the only handle, as a block of another type of device.
+    ///
+    /// # Errors
+    /// [`Error::Shared`] when there are others, those of `block`, [`Error::OutOfMemory`] for the handle.
+    ///
+    /// # Safety
+    /// The block does not stand beside the counter of its handles, and `block` gives the same bytes.
+    pub(crate) unsafe fn moved<E: Device>(
+        memory: Shared<Self>,
+        device: E,
+        block: impl FnOnce(D::Block) -> Result<E::Block>,
+    ) -> Result<Shared<Allocation<E>>> {
+        let handles = memory.handles();
+        let Allocation { block: own, nbytes, version, max_kept, .. } =
+            memory.into_value().ok_or(Error::Shared { op: "into_device", handles })?;
+        Shared::new(Allocation { block: block(own)?, nbytes, device, version, max_kept })
     }
 }
 

@@ -50,6 +50,7 @@
 //! | [`expr`] | operands and lazy expressions |
 //! | [`ops`] | which operators exist |
 //! | [`dynamic`] | [`DynTensor`]: element, rank and device known at run time |
+//! | `cuda` | with that feature: copies that nobody waits for, graphs, kernels of one's own |
 //! | [`check`] | a device beside the CPU, for those who write one |
 //!
 //! # Features
@@ -58,6 +59,8 @@
 #![deny(missing_docs)]
 pub mod allocation;
 pub mod check;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 pub mod device;
 pub mod dim;
 pub mod dtype;

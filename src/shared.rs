@@ -150,6 +150,20 @@ impl<T> Shared<T> {
         self.handles() == 1
     }
 
+    /// The value itself, if this is the only handle; room that came with it is freed.
+    pub(crate) fn into_value(self) -> Option<T> {
+        if !self.is_unique() {
+            return None;
+        }
+        let this = std::mem::ManuallyDrop::new(self);
+        // SAFETY: the only handle (acquired here), which is not used again: the value is read once, and the block freed.
+        unsafe {
+            let value = (&raw const (*this.inner.as_ptr()).value).read();
+            Counted::free(this.inner);
+            Some(value)
+        }
+    }
+
     /// The value to write, if this is the only handle.
     pub(crate) fn get_mut(&mut self) -> Option<&mut T> {
         // SAFETY: the only handle (acquired here), borrowed exclusively.

@@ -26,6 +26,7 @@ const ORDER: &[&str] = &[
     "tensor",
     "expr",
     "ops",
+    "cuda",
     "dynamic",
     "check",
     "prelude",
@@ -65,7 +66,12 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/device/cpu/through_cuda.rs", "implements the trait, by calls of a card; for the suite alone"),
     ("src/device/cuda/blas.rs", "calls cuBLAS"),
     ("src/device/cuda/compile.rs", "calls NVRTC"),
+    ("src/cuda/source.rs", "queues a kernel that a program brings"),
+    ("src/cuda/transfer.rs", "page-locked memory as tensors; copies that are queued"),
+    ("src/device/cuda/card.rs", "calls the driver"),
     ("src/device/cuda/context.rs", "calls the driver"),
+    ("src/device/cuda/graph.rs", "calls the driver"),
+    ("src/device/cuda/source.rs", "queues a kernel that a program brings"),
     ("src/device/cuda/contract.rs", "queues kernels over addresses"),
     ("src/device/cuda/index.rs", "queues kernels over addresses"),
     ("src/device/cuda/library.rs", "opens NVIDIA's libraries"),
@@ -96,6 +102,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/ops/sort.rs", "hands the addresses of operands to a device"),
     ("src/ops/conv.rs", "hands the addresses of operands to a device"),
     ("src/shared.rs", "reference counting whose allocation can fail"),
+    ("src/tensor/any.rs", "the same memory under another type of device"),
     ("src/tensor/adopt.rs", "vectors, foreign pointers and cells as memory"),
     ("src/tensor/create.rs", "fills fresh memory before it has elements"),
     ("src/tensor/handle.rs", "the invariants of a tensor"),
@@ -113,12 +120,11 @@ const UNSAFE: &[(&str, &str)] = &[
 /// Where an address comes from a reference: of one whole value, never of an element for its neighbours.
 const ADDRESSES: &[(&str, &str, &str)] = &[
     ("src/device/cuda/blas.rs", "from_ref", "a scale factor, as one value"),
-    ("src/device/cuda/context.rs", "from_mut", "a number that the driver reads"),
     ("src/device/cpu/map.rs", "from_ref", "the program, read as one value; the bytes of a value that is remembered"),
     ("src/device/cpu/map.rs", "from_mut", "the bytes of a value that is remembered"),
     ("src/device/cpu/reduce.rs", "from_ref", "the body, read as one value"),
     ("src/device/cpu/scan.rs", "from_ref", "the body, read as one value"),
-    ("src/shared.rs", "raw", "the value beside its counter, dropped as one value"),
+    ("src/shared.rs", "raw", "the value beside its counter, dropped or moved as one value"),
 ];
 
 /// Words of mechanisms that are also names of operators, in the folders that know no operators.
@@ -640,6 +646,7 @@ fn adding_an_operator_is_a_patch_of_one_file() {
     let room = Path::new(env!("CARGO_TARGET_TMPDIR")).join("one_operator");
     let mut originals = sources("src");
     originals.extend(sources("benches"));
+    originals.extend(sources("examples"));
     originals.push(file("Cargo.toml", &read("Cargo.toml")));
     let present: BTreeSet<PathBuf> = originals.iter().map(|original| room.join("rankform").join(&original.path)).collect();
     if room.join("rankform/src").exists() {

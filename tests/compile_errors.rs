@@ -3,11 +3,19 @@
 //! The expected texts in `compile_fail/*.stderr` are reviewed like prose; `docs/compile_errors.md` explains each. They are
 //! those of the toolchain in `rust-toolchain.toml`; after a change of words, `TRYBUILD=overwrite cargo test` writes them anew.
 
+// What else would fit is a part of some messages, and cards are one more device.
+#[cfg(not(feature = "cuda"))]
 #[test]
 fn wrong_programs_do_not_compile_and_the_message_says_what_to_do() {
     let cases = trybuild::TestCases::new();
     cases.compile_fail("tests/compile_fail/*.rs");
     cases.pass("tests/compile_pass/*.rs");
+}
+
+#[cfg(feature = "cuda")]
+#[test]
+fn wrong_programs_for_cards_do_not_compile_and_the_message_says_what_to_do() {
+    trybuild::TestCases::new().compile_fail("tests/compile_fail/cuda/*.rs");
 }
 
 /// The parts of a page, one a case: its name, its first program, its message.
@@ -29,12 +37,12 @@ fn cases(page: &str) -> Vec<[String; 3]> {
 fn every_case_is_explained_with_its_program_and_its_message() {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"));
     let explained = cases(&read("docs/compile_errors.md"));
-    let files = std::fs::read_dir("tests/compile_fail").expect("the cases");
-    let mut names: Vec<String> = files
-        .map(|file| file.expect("a case").path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
-        .map(|path| path.file_stem().expect("a name").to_string_lossy().into_owned())
-        .collect();
+    let mut names = Vec::new();
+    for (folder, before) in [("tests/compile_fail", ""), ("tests/compile_fail/cuda", "cuda/")] {
+        let files = std::fs::read_dir(folder).expect("the cases").map(|file| file.expect("a case").path());
+        let programs = files.filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
+        names.extend(programs.map(|path| format!("{before}{}", path.file_stem().expect("a name").to_string_lossy())));
+    }
     names.sort();
     let mut named: Vec<&String> = explained.iter().map(|[name, ..]| name).collect();
     named.sort();

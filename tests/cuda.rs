@@ -37,7 +37,7 @@ macro_rules! on_card {
             }
             body(&$card)?;
             $card.synchronize()?;
-            assert_eq!($card.statistics().bytes, 0, "memory of the card that nobody gave back");
+            assert_eq!($card.memory().live, 0, "memory of the card that nobody gave back");
             Ok(())
         }
     };

@@ -66,6 +66,42 @@ impl From<Cuda> for AnyDevice {
     }
 }
 
+/// A device that an [`AnyDevice`] can be: `Cpu` or `Cuda`.
+pub trait OneOfAny: Device + Into<AnyDevice> {
+    /// Whether a block may be moved out of its handle, which it may not where it can stand beside it.
+    #[doc(hidden)]
+    const BLOCKS_MOVE: bool;
+    /// The device, if it is one of this type.
+    #[doc(hidden)]
+    fn of_any(any: &AnyDevice) -> Option<&Self>;
+    #[doc(hidden)]
+    fn into_any(block: Self::Block) -> AnyBlock;
+    #[doc(hidden)]
+    fn from_any(block: AnyBlock) -> Option<Self::Block>;
+}
+
+macro_rules! one_of_any {
+    ($device:ident, $variant:ident, $moves:literal) => {
+        impl OneOfAny for $device {
+            const BLOCKS_MOVE: bool = $moves;
+            fn of_any(any: &AnyDevice) -> Option<&Self> {
+                #[allow(irrefutable_let_patterns)]
+                if let AnyDevice::$variant(device) = any { Some(device) } else { None }
+            }
+            fn into_any(block: Self::Block) -> AnyBlock {
+                AnyBlock::$variant(block)
+            }
+            fn from_any(block: AnyBlock) -> Option<Self::Block> {
+                #[allow(irrefutable_let_patterns)]
+                if let AnyBlock::$variant(block) = block { Some(block) } else { None }
+            }
+        }
+    };
+}
+one_of_any!(Cpu, Host, false);
+#[cfg(feature = "cuda")]
+one_of_any!(Cuda, Card, true);
+
 impl FromStr for AnyDevice {
     type Err = Error;
 
@@ -131,6 +167,15 @@ unsafe impl Device for AnyDevice {
     unsafe fn read(&self, from: *const u8, bytes: &mut [MaybeUninit<u8>]) -> Result<()> {
         // SAFETY: as above.
         on!(self, |device| unsafe { device.read(from, bytes) })
+    }
+
+    unsafe fn receive<E: Device>(&self, to: *mut u8, from: &E, address: *const u8, nbytes: usize) -> Result<bool> {
+        match (from as &dyn std::any::Any).downcast_ref::<AnyDevice>() {
+            // SAFETY: as above.
+            Some(from) => on!(self, |device| on!(from, |from| unsafe { device.receive(to, from, address, nbytes) })),
+            // SAFETY: as above.
+            None => on!(self, |device| unsafe { device.receive(to, from, address, nbytes) }),
+        }
     }
 
     unsafe fn copy(&self, sizes: &[usize], to: Slot<'_>, from: Slot<'_>) -> Result<()> {

@@ -18,11 +18,13 @@ mod cpu;
 mod cuda;
 mod meta;
 
-pub use any::{AnyBlock, AnyDevice};
+pub use any::{AnyBlock, AnyDevice, OneOfAny};
 pub use cpu::{Cpu, CpuBlock, MemoryStatistics, SteadyState};
 pub(crate) use cpu::{MapKernel, ReduceKernel, ScanKernel, VecParts, alignment};
 #[cfg(feature = "cuda")]
-pub use cuda::{Cuda, CudaBlock, CudaStatistics};
+pub use cuda::{Cuda, CudaBlock, CudaStatistics, Graph};
+#[cfg(feature = "cuda")]
+pub(crate) use cuda::{Queued, SourceKernel, c_name};
 pub use meta::Meta;
 
 use crate::element::{Comparable, Element, Number};
@@ -143,6 +145,19 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     /// # Safety
     /// `from` holds that many bytes and nobody writes them; `bytes` may be uninitialised before.
     unsafe fn read(&self, from: *const u8, bytes: &mut [std::mem::MaybeUninit<u8>]) -> Result<()>;
+
+    /// Copies bytes from another device, where there is a way that does not lead through the host; says whether it did.
+    ///
+    /// # Errors
+    /// What the devices report.
+    ///
+    /// # Safety
+    /// `to` has room for `nbytes` bytes, which nobody else reads or writes; `address` holds as many on the device `from`, and
+    /// nobody writes them.
+    unsafe fn receive<E: Device>(&self, to: *mut u8, from: &E, address: *const u8, nbytes: usize) -> Result<bool> {
+        let _ = (to, from, address, nbytes);
+        Ok(false)
+    }
 
     /// Copies elements of any type between two layouts of the same sizes.
     ///

@@ -8,6 +8,7 @@
 //! | `share.rs` | copy, share, move between devices, uniqueness, cells |
 //! | `format.rs` | strides and memory formats: set, asked |
 //! | `raw.rs` | handles that cross a language border |
+//! | `any.rs` | the same memory on a device that is a type, or chosen at run time |
 //! | `resize.rs` | lazy allocation, resize, reserve, extend, shrink |
 //! | `create.rs` `adopt.rs` | where tensors come from |
 //! | `host.rs` `iter.rs` | elements on the CPU: slices, indexing, iterators |
@@ -17,6 +18,7 @@
 //! Imports: its own files.
 
 mod adopt;
+mod any;
 mod compare;
 mod create;
 mod display;

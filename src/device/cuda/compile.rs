@@ -1,7 +1,7 @@
 //! NVRTC: from source to machine code for the device at hand, kept on disk.
 //!
 //! Machine code, not PTX: the driver then compiles nothing, and may be older than NVRTC. A kept file is named by what it
-//! was made from, and written under another name first; whatever is wrong with it, it is made again.
+//! was made from, begins with a checksum, and is written under another name first; whatever is wrong with it, it is made again.
 //! Imports: `error`.
 
 use super::library;
@@ -88,9 +88,33 @@ fn file(source: &str, architecture: &str) -> Option<PathBuf> {
     Some(folder()?.join(format!("{:016x}{:016x}-{architecture}-{major}.{minor}.cubin", hash(1), hash(2))))
 }
 
-/// The machine code that is kept for a source, if there is any.
+/// The machine code that is kept for a source, if there is any and it is whole.
 pub(super) fn kept(source: &str, architecture: &str) -> Option<Vec<u8>> {
-    std::fs::read(file(source, architecture)?).ok()
+    opened(std::fs::read(file(source, architecture)?).ok()?)
+}
+
+/// Bytes of the checksum that a kept file begins with.
+const SEAL: usize = 8;
+
+fn checksum(image: &[u8]) -> [u8; SEAL] {
+    let mut hasher = DefaultHasher::new();
+    image.hash(&mut hasher);
+    hasher.finish().to_le_bytes()
+}
+
+/// Machine code behind its checksum.
+fn sealed(image: &[u8]) -> Vec<u8> {
+    [&checksum(image), image].concat()
+}
+
+/// What was sealed, if nothing has changed since.
+fn opened(mut file: Vec<u8>) -> Option<Vec<u8>> {
+    let (seal, image) = file.split_at_checked(SEAL)?;
+    if seal != checksum(image) {
+        return None;
+    }
+    file.drain(..SEAL);
+    Some(file)
 }
 
 /// Keeps machine code; where that fails, it is compiled again another time.
@@ -101,7 +125,26 @@ pub(super) fn keep(source: &str, architecture: &str, image: &[u8]) {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let beside = path.with_extension(format!("{}-{number}.new", std::process::id()));
     let _ = std::fs::create_dir_all(folder);
-    if std::fs::write(&beside, image).and_then(|()| std::fs::rename(&beside, &path)).is_err() {
+    if std::fs::write(&beside, sealed(image)).and_then(|()| std::fs::rename(&beside, &path)).is_err() {
         let _ = std::fs::remove_file(&beside);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kept_file_that_has_changed_is_none() {
+        let file = sealed(b"machine code");
+        assert_eq!(opened(file.clone()).as_deref(), Some(&b"machine code"[..]));
+        assert_eq!(opened(sealed(b"")).as_deref(), Some(&b""[..]));
+        for at in 0..file.len() {
+            let mut other = file.clone();
+            other[at] ^= 1;
+            assert_eq!(opened(other), None, "byte {at}");
+            assert_eq!(opened(file[..at].to_vec()), None, "cut to {at} bytes");
+        }
+        assert_eq!(opened([file, b"!".to_vec()].concat()), None);
     }
 }

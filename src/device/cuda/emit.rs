@@ -12,7 +12,7 @@ use std::fmt::{self, Write};
 pub(super) const PRELUDE: &str = include_str!("prelude.cuh");
 
 /// The type in C++.
-pub(super) fn c_type(dtype: DType) -> &'static str {
+pub(crate) fn c_type(dtype: DType) -> &'static str {
     match dtype {
         DType::Bool => "bool",
         DType::I8 | DType::QI8 => "i8",

@@ -130,9 +130,9 @@ impl Context {
     }
 }
 
-/// The head of every kernel: its words, and the type of positions.
+/// The head of every kernel: its words, behind those of [the launch], and the type of positions.
 pub(super) fn head(source: &mut Source, words: usize, wide: bool) {
-    source.line(format_args!("typedef {} idx;\nstruct Args {{ i64 v[{words}]; }};", if wide { "i64" } else { "i32" }));
+    source.line(format_args!("typedef {} idx;\nstruct Args {{ i64 begun, operation, v[{words}]; }};", if wide { "i64" } else { "i32" }));
 }
 
 /// The words after sizes and strides that run-time numbers take.

@@ -3,39 +3,52 @@
 //! | file | |
 //! |---|---|
 //! | `library.rs` `compile.rs` | finding NVIDIA's libraries; from source to machine code, kept on disk |
-//! | `context.rs` `memory.rs` | one card: its stream, its kernels, late errors; its memory |
+//! | `card.rs` `pool.rs` `memory.rs` | one card: its kernels, late errors; its memory |
+//! | `context.rs` `here.rs` `graph.rs` | a stream and its order beside others; what this thread does; recorded work |
 //! | `emit.rs` `prelude.cuh` `geometry.rs` | from graphs to source; what sources begin with; index arithmetic |
 //! | `map.rs` `tiles.rs` `rows.rs` `reduce.rs` `scan.rs` | kernels of bodies |
 //! | `index.rs` `sort.rs` | moves, orders |
 //! | `contract.rs` `blas.rs` | products: of any axes, of plain matrices |
+//! | `source.rs` | kernels whose source a program brings |
 //!
-//! All work of a card is queued on one stream, so it is done in the order of the calls. Steps of floating-point numbers are
+//! Work of a card is queued on one stream, unless a program asks for more, and done in the order of the calls. Steps of floating-point numbers are
 //! those of IEEE 754, as on the CPU, never contracted: what is computed element by element has the same bits there, but for NaN.
 //! Imports: `error`, `element`, `kernel`, `device`.
 
 mod blas;
+mod card;
 mod compile;
 mod context;
 mod contract;
 mod emit;
 mod geometry;
+mod graph;
+mod here;
 mod index;
 mod library;
 mod map;
 mod memory;
+mod pool;
 mod reduce;
 mod rows;
 mod scan;
 mod sort;
+mod source;
 mod tiles;
 
+pub(crate) use emit::c_type as c_name;
+pub use graph::Graph;
 pub use memory::CudaBlock;
+pub(crate) use memory::Queued;
+pub(crate) use source::SourceKernel;
 
-use super::{Deleter, Device, Fresh, Inputs, Reduction, Slot};
+use super::{Deleter, Device, Fresh, Inputs, MemoryStatistics, Reduction, Slot};
 use crate::element::{Comparable, Element, Number};
-use crate::error::Result;
+use crate::error::{Result, text};
 use crate::kernel::{Addressed, Body, Contraction, Op, Program, Reducer, Scanning, Sorting};
-use context::Context;
+use card::Card;
+use context::{Context, locked};
+use std::any::type_name;
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -58,19 +71,43 @@ use std::sync::atomic::Ordering;
 /// assert_eq!((x.lazy() * 2.0).sum(Axis::<1>)?.to_vec()?, [6.0, 14.0]);
 /// # Ok(())
 /// ```
+///
+/// # Order, waiting, errors
+/// Calls queue work and return; reading (`to_vec`, `item`) waits for it. Work is done in the order of the calls, and work
+/// of two [streams](Cuda::stream) in that order wherever it meets in memory. What goes wrong on the card itself comes later
+/// than the call: [`check`](Device::check), [`synchronize`](Device::synchronize) and reading return it, with the name of
+/// the operation that failed. Such an error ends the process's use of the card; other calls then refuse, and say why.
 #[derive(Clone)]
-pub struct Cuda(Arc<Context>);
+pub struct Cuda {
+    stream: Arc<Context>,
+    /// Of a stream that is somebody's own.
+    lease: Option<Arc<Lease>>,
+}
 
-/// What a card has done and holds; see [`Cuda::statistics`].
+/// A stream that is lent again when this is dropped.
+struct Lease(Arc<Context>);
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if !self.0.card.is_forked() {
+            locked(&self.0.card.idle).push(self.0.clone());
+        }
+    }
+}
+
+/// What a card has done; see [`Cuda::statistics`].
 #[non_exhaustive]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CudaStatistics {
-    /// Bytes that blocks hold now.
-    pub bytes: usize,
-    /// Kernels that were queued.
+    /// Kernels that were queued, graphs not counted.
     pub launches: usize,
     /// Kernels that were compiled, and not found on disk.
     pub compiled: usize,
+}
+
+/// What the driver reports, in words.
+fn report(error: &cudarc::driver::result::DriverError) -> String {
+    text(format_args!("the CUDA driver reports {error:?}"))
 }
 
 impl Cuda {
@@ -80,7 +117,7 @@ impl Cuda {
     /// [`Error::Library`](crate::Error::Library) without a driver, [`Error::NoDevice`](crate::Error::NoDevice) where there
     /// are fewer cards, [`Error::Fault`](crate::Error::Fault) with what the driver reports.
     pub fn new(ordinal: usize) -> Result<Cuda> {
-        Context::of(ordinal).map(Cuda)
+        Card::of(ordinal).map(|stream| Cuda { stream, lease: None })
     }
 
     /// How many cards there are.
@@ -88,7 +125,7 @@ impl Cuda {
     /// # Errors
     /// As [`Cuda::new`]; no card is 0 and no error.
     pub fn count() -> Result<usize> {
-        context::count()
+        card::count()
     }
 
     /// Whether there is a card to use.
@@ -98,43 +135,165 @@ impl Cuda {
 
     /// The number of this card.
     pub fn ordinal(&self) -> usize {
-        self.0.ordinal
+        self.stream.card.ordinal
     }
 
-    /// What it has done and holds, in this process.
-    pub fn statistics(&self) -> CudaStatistics {
-        CudaStatistics {
-            bytes: self.0.bytes.load(Ordering::Relaxed),
-            launches: self.0.launches.load(Ordering::Relaxed),
-            compiled: self.0.compiled.load(Ordering::Relaxed),
-        }
+    /// The same card with a stream of its own: what is queued on tensors of this device runs beside other streams' work.
+    ///
+    /// A tensor's work goes to the stream of its device, an operator's to that of its first operand; tensors of all streams
+    /// of a card mix. Where two streams meet in memory the later one waits, on the card, for what the earlier had queued: to
+    /// read what it wrote, to write what it read, to use memory again that it has given back. So results do not depend on
+    /// streams; what runs at the same time does. The stream begins after all that was queued on the main one when it was
+    /// made, and is used again when its last handle is gone.
+    ///
+    /// # Errors
+    /// What the driver reports.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::Cuda;
+    /// let Ok(card) = Cuda::new(0) else { return Ok::<(), rankform::Error>(()) };
+    /// let beside = card.stream()?;
+    /// let x = Tensor::full([1000], 1.0f32, &card)?;
+    /// let y = beside.scope(|| x.exp())?; // on the stream `beside`, after `x` is there
+    /// assert_eq!(x.add(&y)?.to_vec()?, x.exp()?.add(&x)?.to_vec()?); // on that of `x`, after `y` is there
+    /// # Ok(())
+    /// ```
+    pub fn stream(&self) -> Result<Cuda> {
+        let stream = Context::lend(self.stream.card)?;
+        Ok(Cuda { stream: stream.clone(), lease: Some(Arc::new(Lease(stream))) })
     }
+
+    /// Runs `work`, whose operations on this card, from this thread, go to this handle's stream.
+    pub fn scope<T>(&self, work: impl FnOnce() -> T) -> T {
+        here::on_stream(self.stream.clone(), work)
+    }
+
+    /// Runs `work` without its kernels: those that this card has not met are compiled and loaded, so that none is compiled
+    /// later. Memory is allocated and not written; what is read is zeros.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::Cuda;
+    /// let Ok(card) = Cuda::new(0) else { return Ok::<(), rankform::Error>(()) };
+    /// card.warm_up(|| Tensor::<f32, 2, Cuda>::zeros([64, 64], &card)?.softmax(Axis::<1>).map(|_| ()))?;
+    /// let compiled = card.statistics().compiled;
+    /// Tensor::full([64, 64], 1.0f32, &card)?.softmax(Axis::<1>)?;
+    /// assert_eq!(card.statistics().compiled, compiled);
+    /// # Ok(())
+    /// ```
+    pub fn warm_up<T>(&self, work: impl FnOnce() -> T) -> T {
+        here::dry(work)
+    }
+
+    /// What it has done in this process.
+    pub fn statistics(&self) -> CudaStatistics {
+        let count = |counter: &std::sync::atomic::AtomicUsize| counter.load(Ordering::Relaxed);
+        CudaStatistics { launches: count(&self.stream.card.launches), compiled: count(&self.stream.card.compiled) }
+    }
+
+    /// What the pool of this card's memory holds now. Blocks of every size are kept when they are given back.
+    pub fn memory(&self) -> MemoryStatistics {
+        locked(&self.stream.card.memory).statistics
+    }
+
+    /// How many bytes of this card's memory the process holds at most, in use and kept; no limit at first.
+    ///
+    /// An allocation beyond it gives back what is kept, and is [`Error::OutOfMemory`](crate::Error::OutOfMemory) if that
+    /// does not do. What is in use stays, and what is kept stays until then; [`trim`](Cuda::trim) gives it back now.
+    pub fn set_memory_limit(&self, nbytes: usize) {
+        locked(&self.stream.card.memory).statistics.limit = nbytes;
+    }
+
+    /// Gives all free memory back to the driver; how many bytes that were. Waits for all work.
+    ///
+    /// # Errors
+    /// Those of the work.
+    pub fn trim(&self) -> Result<usize> {
+        self.stream.card.trim()
+    }
+
+    /// The stream that this thread's work goes to.
+    fn stream_here(&self) -> Arc<Context> {
+        here::stream_of(self.ordinal()).unwrap_or_else(|| self.stream.clone())
+    }
+
+    /// Runs an operation on the stream that this thread's work goes to, in the order that its operands ask for.
+    fn run<T>(
+        &self,
+        name: &'static str,
+        writes: &[Slot<'_>],
+        reads: &[Slot<'_>],
+        work: impl FnOnce(&Arc<Context>) -> Result<T>,
+    ) -> Result<T> {
+        let stream = self.stream_here();
+        stream.ordered(name, writes, reads, || work(&stream))
+    }
+
+    /// Page-locked memory of the host; not empty.
+    pub(crate) fn host_memory(&self, nbytes: usize) -> Result<*mut u8> {
+        self.stream.host_memory(nbytes)
+    }
+
+    /// Gives back what `host_memory` gave.
+    ///
+    /// # Safety
+    /// Nobody uses it, and it is given back once.
+    pub(crate) unsafe fn free_host(&self, room: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe { self.stream.free_host(room) }
+    }
+
+    /// Queues a copy of bytes from the host.
+    ///
+    /// # Safety
+    /// As [`Device::write`]; the bytes stay as they are until the copy is done.
+    pub(crate) unsafe fn write_later(&self, to: *mut u8, from: *const u8, nbytes: usize) -> Result<Queued> {
+        // SAFETY: the caller's promise.
+        self.run("upload", &[bytes_at(to)], &[], |stream| unsafe { stream.write_later(to, from, nbytes) })
+    }
+
+    /// Queues a copy of bytes to the host.
+    ///
+    /// # Safety
+    /// As [`Device::read`]; nobody looks at `to` until the copy is done.
+    pub(crate) unsafe fn read_later(&self, from: *const u8, to: *mut u8, nbytes: usize) -> Result<Queued> {
+        // SAFETY: the caller's promise.
+        self.run("download", &[], &[bytes_at(from.cast_mut())], |stream| unsafe { stream.read_later(from, to, nbytes) })
+    }
+}
+
+/// Bytes as an operand.
+fn bytes_at(address: *mut u8) -> Slot<'static> {
+    Slot { address, stride: &[], element: 1 }
 }
 
 impl PartialEq for Cuda {
     fn eq(&self, other: &Cuda) -> bool {
-        self.0.ordinal == other.0.ordinal
+        self.ordinal() == other.ordinal()
     }
 }
 
 impl fmt::Debug for Cuda {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Cuda({})", self.0.ordinal)
+        write!(f, "Cuda({})", self.ordinal())
     }
 }
 
-// SAFETY: blocks come from the driver, aligned to 256 bytes; kernels keep to the sizes and strides that they are given; all
-// work goes to one stream, in order.
+// SAFETY: blocks come from the driver, aligned to 256 bytes; kernels keep to the sizes and strides that they are given; the
+// work of one stream is in order, and that of several wherever they meet (`Context::ordered`).
 unsafe impl Device for Cuda {
     type Block = CudaBlock;
 
     fn allocate(&self, nbytes: usize, fresh: Fresh) -> Result<CudaBlock> {
-        CudaBlock::fresh(&self.0, nbytes, fresh)
+        CudaBlock::fresh(&self.stream_here(), nbytes, fresh)
     }
 
     unsafe fn adopt(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<CudaBlock> {
         // SAFETY: the caller's promise.
-        Ok(unsafe { CudaBlock::adopt(&self.0, address, nbytes, free) })
+        Ok(unsafe { CudaBlock::adopt(&self.stream_here(), address, nbytes, free) })
     }
 
     fn address(block: &CudaBlock) -> *mut u8 {
@@ -143,27 +302,44 @@ unsafe impl Device for Cuda {
 
     unsafe fn write(&self, to: *mut u8, bytes: &[u8]) -> Result<()> {
         // SAFETY: the caller's promise; so below.
-        unsafe { self.0.write(to, bytes) }
+        self.run("write", &[bytes_at(to)], &[], |stream| unsafe { stream.write(to, bytes) })
     }
 
     unsafe fn read(&self, from: *const u8, bytes: &mut [MaybeUninit<u8>]) -> Result<()> {
         // SAFETY: as above.
-        unsafe { self.0.read(from, bytes) }
+        self.run("read", &[], &[bytes_at(from.cast_mut())], |stream| unsafe { stream.read(from, bytes) })
+    }
+
+    unsafe fn receive<E: Device>(&self, to: *mut u8, from: &E, address: *const u8, nbytes: usize) -> Result<bool> {
+        let Some(other) = (from as &dyn std::any::Any).downcast_ref::<Cuda>() else { return Ok(false) };
+        if other == self {
+            // SAFETY: as above.
+            self.run("to", &[bytes_at(to)], &[bytes_at(address.cast_mut())], |stream| unsafe { stream.copy_bytes(to, address, nbytes) })?;
+            return Ok(true);
+        }
+        // On the other card's side it is a use of these bytes: after what wrote them, and before what writes them next.
+        let from = other.stream_here();
+        let using = || from.ordered("to", &[], &[bytes_at(address.cast_mut())], || Ok(()));
+        using()?;
+        // SAFETY: as above.
+        self.run("to", &[bytes_at(to)], &[], |stream| unsafe { stream.copy_across(to, &from, address, nbytes) })?;
+        using()?;
+        Ok(true)
     }
 
     unsafe fn copy(&self, sizes: &[usize], to: Slot<'_>, from: Slot<'_>) -> Result<()> {
         // SAFETY: as above.
-        unsafe { self.0.copy(sizes, to, from) }
+        self.run("copy", &[to], &[from], |stream| unsafe { stream.copy(sizes, to, from) })
     }
 
     unsafe fn map<P: Program>(&self, program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
         // SAFETY: as above.
-        unsafe {
+        self.run(type_name::<P>(), outputs, inputs.slots, |stream| unsafe {
             match P::BY_ROWS {
-                true => self.0.rows(program, sizes, row, outputs, inputs),
-                false => self.0.map(program, sizes, outputs, inputs),
+                true => stream.rows(program, sizes, row, outputs, inputs),
+                false => stream.map(program, sizes, outputs, inputs),
             }
-        }
+        })
     }
 
     unsafe fn reduce<B: Body, R: Reducer<B::Out>>(
@@ -175,7 +351,7 @@ unsafe impl Device for Cuda {
         inputs: Inputs<'_>,
     ) -> Result<()> {
         // SAFETY: as above.
-        unsafe { self.0.reduce::<B, R>(body, axes, output, inputs) }
+        self.run(type_name::<(R, B)>(), &[output], inputs.slots, |stream| unsafe { stream.reduce::<B, R>(body, axes, output, inputs) })
     }
 
     unsafe fn contract<T: Number, L: Number, R: Number>(
@@ -186,7 +362,7 @@ unsafe impl Device for Cuda {
         right: Slot<'_>,
     ) -> Result<()> {
         // SAFETY: as above.
-        unsafe { self.0.contract::<T, L, R>(plan, output, left, right) }
+        self.run("contract", &[output], &[left, right], |stream| unsafe { stream.contract::<T, L, R>(plan, output, left, right) })
     }
 
     unsafe fn scan<B: Body, R: Reducer<B::Out>>(
@@ -198,12 +374,12 @@ unsafe impl Device for Cuda {
         inputs: Inputs<'_>,
     ) -> Result<()> {
         // SAFETY: as above.
-        unsafe { self.0.scan::<B, R>(body, plan, output, inputs) }
+        self.run(type_name::<(R, B)>(), &[output], inputs.slots, |stream| unsafe { stream.scan::<B, R>(body, plan, output, inputs) })
     }
 
     unsafe fn gather(&self, plan: Addressed<'_>, to: Slot<'_>, cells: Slot<'_>, index: Slot<'_>) -> Result<()> {
         // SAFETY: as above.
-        unsafe { self.0.gather(plan, to, cells, index) }
+        self.run(plan.op, &[to], &[cells, index], |stream| unsafe { stream.gather(plan, to, cells, index) })
     }
 
     unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
@@ -215,12 +391,12 @@ unsafe impl Device for Cuda {
         index: Slot<'_>,
     ) -> Result<()> {
         // SAFETY: as above.
-        unsafe { self.0.scatter::<T, F>(plan, cells, from, index) }
+        self.run(plan.op, &[cells], &[from, index], |stream| unsafe { stream.scatter::<T, F>(plan, cells, from, index) })
     }
 
     unsafe fn compact(&self, sizes: &[usize], _: usize, to: Slot<'_>, from: Slot<'_>, mask: Slot<'_>) -> Result<()> {
         // SAFETY: as above.
-        unsafe { self.0.compact(sizes, to, from, mask) }
+        self.run("compact", &[to], &[from, mask], |stream| unsafe { stream.compact(sizes, to, from, mask) })
     }
 
     unsafe fn sort<T: Comparable>(
@@ -230,16 +406,23 @@ unsafe impl Device for Cuda {
         positions: Option<Slot<'_>>,
         from: Slot<'_>,
     ) -> Result<()> {
+        let writes: Vec<_> = values.into_iter().chain(positions).collect();
         // SAFETY: as above.
-        unsafe { self.0.sort::<T>(plan, values, positions, from) }
+        self.run("sort", &writes, &[from], |stream| unsafe { stream.sort::<T>(plan, values, positions, from) })
     }
 
+    /// Waits for the work of this handle's stream; the card's main handle waits for all streams.
     fn synchronize(&self) -> Result<()> {
-        self.0.synchronize()?;
-        self.0.check()
+        let stream = self.stream_here();
+        stream.reachable("synchronize")?;
+        match self.lease {
+            Some(_) => stream.synchronize()?,
+            None => self.stream.card.synchronize()?,
+        }
+        self.check()
     }
 
     fn check(&self) -> Result<()> {
-        self.0.check()
+        self.stream.card.check()
     }
 }

@@ -3,6 +3,7 @@
 use std::ffi::c_int;
 
 /// One operand: address, the number of its type in `cudaDataType`, and its steps.
+#[derive(Clone)]
 pub struct Matrix {
     pub address: usize,
     pub kind: c_int,
@@ -79,6 +80,22 @@ fn to_half(value: f64) -> u16 {
 fn to_bfloat(value: f32) -> u16 {
     let bits = value.to_bits();
     if value.is_nan() { 0x7fff } else { ((u64::from(bits) + 0x7fff + u64::from(bits >> 16 & 1)) >> 16) as u16 }
+}
+
+/// How many bytes each operand reaches over; none where a type is not known.
+pub fn bytes(batch: i64, [m, n, k]: [i64; 3], a: &Matrix, b: &Matrix, c: &Matrix) -> Option<[usize; 3]> {
+    let of = |matrix: &Matrix, rows: i64, columns: i64| {
+        let element = match matrix.kind {
+            2 | 14 => 2,
+            0 => 4,
+            1 | 4 => 8,
+            5 => 16,
+            _ => return None,
+        };
+        let empty = batch * rows * columns == 0;
+        Some(if empty { 0 } else { (matrix.at(batch - 1, rows - 1, columns - 1) as usize + 1) * element })
+    };
+    Some([of(a, m, k)?, of(b, k, n)?, of(c, m, n)?])
 }
 
 /// `c = a · b`, `m` rows, `n` columns, `k` products each; none where a type is not known.

@@ -46,6 +46,9 @@ pub struct Kernel {
     pub forget: unsafe extern "C" fn(),
     /// Whether its threads wait for each other.
     pub waits: bool,
+    /// Bytes of its argument, and of shared memory that its source names.
+    pub arguments: usize,
+    pub shared: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -102,8 +105,9 @@ unsafe extern "C" {
 const STACK: usize = 256 << 10;
 /// The most threads of a block.
 const MOST: usize = 1024;
-/// The most bytes of shared memory that are not in the source.
-const DYNAMIC: usize = 227 << 10;
+/// The most bytes of shared memory without asking for more, which rankform does not; and of a kernel's argument.
+const SHARED: usize = 48 << 10;
+const ARGUMENTS: usize = 4 << 10;
 
 unsafe extern "C" fn run_fibre(sim: *mut Sim) {
     // SAFETY: the scheduler below made it for this.
@@ -145,11 +149,26 @@ pub enum Outcome {
     Marred,
 }
 
+/// Why no card takes such a launch.
+pub fn refused(kernel: &Kernel, blocks: Dim, threads: Dim, shared: usize) -> Option<String> {
+    let count = threads.count();
+    if count == 0 || count > MOST || threads.z > 64 {
+        return Some(format!("{count} threads in a block"));
+    }
+    if blocks.count() == 0 || blocks.x > i32::MAX as u32 || blocks.y > 65535 || blocks.z > 65535 {
+        return Some(format!("{blocks:?} blocks"));
+    }
+    if shared + kernel.shared > SHARED {
+        return Some(format!("{} bytes of shared memory", shared + kernel.shared));
+    }
+    (kernel.arguments > ARGUMENTS).then(|| format!("{} bytes of arguments", kernel.arguments))
+}
+
 /// # Safety
 /// `arguments` are those of the kernel.
 pub unsafe fn run(kernel: &Kernel, blocks: Dim, threads: Dim, shared: usize, arguments: *mut *mut c_void) -> Outcome {
     let count = threads.count();
-    if count == 0 || count > MOST || blocks.count() == 0 || blocks.y > 65535 || blocks.z > 65535 || shared > DYNAMIC {
+    if refused(kernel, blocks, threads, shared).is_some() {
         return Outcome::Refused;
     }
     if std::env::var_os("CUDA_SIM_TRACE").is_some() {

@@ -65,10 +65,12 @@ static inline unsigned short to_f16(float value) {
   return (unsigned short)(sign | (units + ((unsigned)(exponent + 14) << 10)));
 }
 
-// For each kernel the simulator calls `name__sim`, and asks for the size of its only argument.
+// For each kernel the simulator calls `name__sim`, and asks for the size of its only argument and of shared memory.
 extern "C" unsigned char __start_sim_shared[] __attribute__((weak));
 extern "C" unsigned char __stop_sim_shared[] __attribute__((weak));
 extern "C" void sim_forget() {
   if (__start_sim_shared) memset(__start_sim_shared, 0xff, __stop_sim_shared - __start_sim_shared);
 }
+extern "C" unsigned long sim_shared_size() { return __start_sim_shared ? __stop_sim_shared - __start_sim_shared : 0; }
+template <class A> static inline unsigned long sim_size(void (*)(A)) { return sizeof(A); }
 template <class A> static inline void sim_call(void (*kernel)(A), void** arguments) { kernel(*(A*)arguments[0]); }

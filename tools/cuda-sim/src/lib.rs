@@ -1,17 +1,19 @@
-//! The names of NVIDIA's driver, NVRTC and cuBLAS, as far as rankform calls them. Work is done when it is queued.
+//! The names of NVIDIA's driver, NVRTC and cuBLAS, as far as rankform calls them. Work is done when somebody waits for it.
 #![allow(non_snake_case, clippy::missing_safety_doc)]
 
 mod blas;
 mod block;
 mod memory;
 mod module;
+mod queue;
 
 use blas::Matrix;
-use block::{Dim, Kernel, Outcome};
+use block::{Dim, Kernel};
 use memory::Freed;
+use queue::{Action, machine};
+use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::Once;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The results that are used, by the numbers of `CUresult` and `nvrtcResult`.
 type Status = c_int;
@@ -25,6 +27,27 @@ const ILLEGAL_ADDRESS: Status = 700;
 const LAUNCH_FAILED: Status = 719;
 const COMPILATION: Status = 6;
 const CUBLAS_INVALID_VALUE: Status = 7;
+const CUBLAS_EXECUTION_FAILED: Status = 13;
+
+/// The number of the first device's context.
+const CONTEXT: usize = 0x1000;
+
+thread_local! {
+    /// Whose context is current.
+    static DEVICE: Cell<usize> = const { Cell::new(0) };
+}
+
+fn freed(found: Freed) -> Status {
+    match found {
+        Freed::Fine => SUCCESS,
+        Freed::Unknown => INVALID_VALUE,
+        Freed::Marred => {
+            eprintln!("cuda-sim: something wrote beside an allocation");
+            ILLEGAL_ADDRESS
+        }
+    }
+}
+
 
 fn setting(name: &str, otherwise: usize) -> usize {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
@@ -78,8 +101,6 @@ struct Program {
 /// How an image begins; whether its kernels wait, and the path of a library follow.
 const MAGIC: &str = "cuda-sim ";
 
-static NEXT: AtomicUsize = AtomicUsize::new(1);
-
 calls! {
     fn cuInit(_flags: c_uint) {
         report_faults();
@@ -106,58 +127,148 @@ calls! {
         SUCCESS
     }
     fn cuDevicePrimaryCtxRetain(context: *mut usize, device: c_int) {
-        *context = 0x1000 + device as usize;
+        *context = CONTEXT + device as usize;
         SUCCESS
     }
-    fn cuCtxSetCurrent(_context: usize) { SUCCESS }
-    fn cuDeviceGetDefaultMemPool(pool: *mut usize, _device: c_int) {
-        *pool = 1;
+    fn cuCtxSetCurrent(context: usize) {
+        DEVICE.set(context - CONTEXT);
         SUCCESS
     }
-    fn cuMemPoolSetAttribute(_pool: usize, _attribute: c_int, _value: *mut c_void) { SUCCESS }
+    fn cuCtxGetCurrent(context: *mut usize) {
+        *context = CONTEXT + DEVICE.get();
+        SUCCESS
+    }
+    fn cuDeviceCanAccessPeer(can: *mut c_int, device: c_int, other: c_int) {
+        *can = c_int::from(device != other);
+        SUCCESS
+    }
+    fn cuCtxEnablePeerAccess(_context: usize, _flags: c_uint) { SUCCESS }
     fn cuStreamCreate(stream: *mut usize, _flags: c_uint) {
-        *stream = NEXT.fetch_add(1, Ordering::Relaxed);
+        *stream = machine().create(DEVICE.get());
         SUCCESS
     }
-    fn cuStreamSynchronize(_stream: usize) { SUCCESS }
+    fn cuStreamSynchronize(stream: usize) { machine().synchronize(stream) }
+    fn cuStreamWaitEvent(stream: usize, event: usize, _flags: c_uint) { machine().wait(stream, event) }
+    fn cuEventCreate(event: *mut usize, _flags: c_uint) {
+        *event = machine().create_event();
+        SUCCESS
+    }
+    fn cuEventDestroy_v2(event: usize) { machine().destroy_event(event) }
+    fn cuEventRecord(event: usize, stream: usize) { machine().record(event, stream) }
+    fn cuEventQuery(event: usize) { machine().query(event) }
+    fn cuEventSynchronize(event: usize) { machine().synchronize_event(event) }
+    fn cuStreamBeginCapture_v2(stream: usize, _mode: c_uint) { machine().begin_capture(stream) }
+    fn cuStreamEndCapture(stream: usize, graph: *mut usize) {
+        *graph = 0;
+        match machine().end_capture(stream) {
+            Ok(made) => *graph = made,
+            Err(status) => return status,
+        }
+        SUCCESS
+    }
+    fn cuGraphInstantiateWithFlags(ready: *mut usize, graph: usize, _flags: u64) {
+        match machine().instantiate(graph) {
+            Ok(made) => *ready = made,
+            Err(status) => return status,
+        }
+        SUCCESS
+    }
+    fn cuGraphDestroy(graph: usize) { machine().destroy_graph(graph) }
+    fn cuGraphExecDestroy(graph: usize) { machine().destroy_graph(graph) }
+    fn cuGraphLaunch(graph: usize, stream: usize) { machine().launch_graph(graph, stream) }
 
-    fn cuMemAllocAsync(address: *mut u64, nbytes: usize, _stream: usize) {
-        if nbytes == 0 {
-            return INVALID_VALUE;
+    fn cuMemAlloc_v2(address: *mut u64, nbytes: usize) {
+        let mut machine = machine();
+        let status = match machine.fault(DEVICE.get()) {
+            SUCCESS => machine.planned_allocation(DEVICE.get()),
+            fault => fault,
+        };
+        if status != SUCCESS || nbytes == 0 {
+            return if status == SUCCESS { INVALID_VALUE } else { status };
         }
         if nbytes.saturating_add(memory::live()) > setting("CUDA_SIM_MEMORY", 8 << 30) {
             return OUT_OF_MEMORY;
         }
-        match memory::allocate(nbytes) {
+        match memory::allocate(nbytes, false) {
             Some(at) => *address = at as u64,
             None => return OUT_OF_MEMORY,
         }
         SUCCESS
     }
-    fn cuMemFreeAsync(address: u64, _stream: usize) {
-        match memory::free(address as usize) {
-            Freed::Fine => SUCCESS,
-            Freed::Unknown => INVALID_VALUE,
-            Freed::Marred => {
-                eprintln!("cuda-sim: something wrote beside an allocation");
-                ILLEGAL_ADDRESS
-            }
+    fn cuMemFree_v2(address: u64) {
+        let mut machine = machine();
+        match machine.synchronize_all(DEVICE.get()) {
+            SUCCESS => freed(memory::free(address as usize)),
+            fault => fault,
         }
     }
-    fn cuMemsetD8Async(to: u64, value: u8, nbytes: usize, _stream: usize) {
-        std::ptr::write_bytes(to as *mut u8, value, nbytes);
+    fn cuMemAllocAsync(address: *mut u64, nbytes: usize, stream: usize) {
+        match machine().refuse_recording(stream) {
+            SUCCESS => cuMemAlloc_v2(address, nbytes),
+            refused => refused,
+        }
+    }
+    fn cuMemFreeAsync(address: u64, stream: usize) { machine().push(stream, Action::Free { address: address as usize }) }
+    fn cuMemHostAlloc(address: *mut *mut u8, nbytes: usize, _flags: c_uint) {
+        let fault = machine().fault(DEVICE.get());
+        if fault != SUCCESS || nbytes == 0 {
+            return if fault == SUCCESS { INVALID_VALUE } else { fault };
+        }
+        match memory::allocate(nbytes, true) {
+            Some(at) => *address = at as *mut u8,
+            None => return OUT_OF_MEMORY,
+        }
         SUCCESS
     }
-    fn cuMemcpyHtoDAsync_v2(to: u64, from: *const u8, nbytes: usize, _stream: usize) {
-        std::ptr::copy(from, to as *mut u8, nbytes);
-        SUCCESS
+    fn cuMemFreeHost(address: *mut u8) {
+        let machine = machine();
+        if machine.is_pending(address as usize, 1) {
+            eprintln!("cuda-sim: page-locked memory is freed while a copy of it is queued");
+            return ILLEGAL_ADDRESS;
+        }
+        freed(memory::free(address as usize))
     }
-    fn cuMemcpyDtoHAsync_v2(to: *mut u8, from: u64, nbytes: usize, _stream: usize) {
-        std::ptr::copy(from as *const u8, to, nbytes);
-        SUCCESS
+    fn cuMemsetD8Async(to: u64, byte: u8, nbytes: usize, stream: usize) {
+        machine().push(stream, Action::Set { to: to as usize, byte, nbytes })
     }
-    fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, nbytes: usize, _stream: usize) {
-        std::ptr::copy(from as *const u8, to as *mut u8, nbytes);
+    fn cuMemsetD32Async(to: u64, word: u32, count: usize, stream: usize) {
+        machine().push(stream, Action::Set32 { to: to as usize, word, count })
+    }
+    fn cuMemcpyHtoDAsync_v2(to: u64, from: *const u8, nbytes: usize, stream: usize) {
+        let mut machine = machine();
+        if memory::is_host(from as usize) {
+            return machine.push(stream, Action::Copy { to: to as usize, from: from as usize, nbytes });
+        }
+        match machine.refuse_recording(stream) {
+            SUCCESS => machine.push(stream, Action::Write { to: to as usize, bytes: std::slice::from_raw_parts(from, nbytes).to_vec() }),
+            refused => refused,
+        }
+    }
+    fn cuMemcpyDtoHAsync_v2(to: *mut u8, from: u64, nbytes: usize, stream: usize) {
+        let mut machine = machine();
+        if memory::is_host(to as usize) {
+            return machine.push(stream, Action::Copy { to: to as usize, from: from as usize, nbytes });
+        }
+        match machine.refuse_recording(stream) {
+            SUCCESS => {}
+            refused => return refused,
+        }
+        match machine.push(stream, Action::Copy { to: to as usize, from: from as usize, nbytes }) {
+            SUCCESS => machine.synchronize(stream),
+            fault => fault,
+        }
+    }
+    fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, nbytes: usize, stream: usize) {
+        machine().push(stream, Action::Copy { to: to as usize, from: from as usize, nbytes })
+    }
+    fn cuMemcpyPeerAsync(to: u64, _own: usize, from: u64, _other: usize, nbytes: usize, stream: usize) {
+        machine().push(stream, Action::Copy { to: to as usize, from: from as usize, nbytes })
+    }
+
+    // What is no name of NVIDIA's: failures for tests. `kind` 0: the allocation after the next `skip`, and `times - 1` more;
+    // 1: kernels in the same way, when they run.
+    fn cudaSimFail(device: c_int, kind: c_int, skip: usize, times: usize, status: c_int) {
+        machine().plan(device as usize, kind, skip, times, status);
         SUCCESS
     }
 
@@ -178,26 +289,33 @@ calls! {
         let name = CStr::from_ptr(name).to_string_lossy().into_owned();
         let Ok(entry) = CString::new(format!("{name}__sim")) else { return NOT_FOUND };
         let entry = libc::dlsym(module.library, entry.as_ptr());
+        let Ok(size) = CString::new(format!("{name}__size")) else { return NOT_FOUND };
+        let size = libc::dlsym(module.library, size.as_ptr());
         let forget = libc::dlsym(module.library, c"sim_forget".as_ptr());
-        if entry.is_null() || forget.is_null() {
+        let shared = libc::dlsym(module.library, c"sim_shared_size".as_ptr());
+        if entry.is_null() || forget.is_null() || size.is_null() || shared.is_null() {
             return NOT_FOUND;
         }
+        let number = |function: *mut c_void| std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> usize>(function)();
+        let (arguments, shared) = (number(size), number(shared));
         let entry = std::mem::transmute::<*mut c_void, block::Entry>(entry);
         let forget = std::mem::transmute::<*mut c_void, unsafe extern "C" fn()>(forget);
-        *function = Box::into_raw(Box::new(Kernel { name, entry, forget, waits: module.waits })) as usize;
+        *function = Box::into_raw(Box::new(Kernel { name, entry, forget, waits: module.waits, arguments, shared })) as usize;
         SUCCESS
     }
     fn cuLaunchKernel(
-        function: usize, bx: c_uint, by: c_uint, bz: c_uint, tx: c_uint, ty: c_uint, tz: c_uint, shared: c_uint, _stream: usize,
+        function: usize, bx: c_uint, by: c_uint, bz: c_uint, tx: c_uint, ty: c_uint, tz: c_uint, shared: c_uint, stream: usize,
         arguments: *mut *mut c_void, _extra: *mut c_void
     ) {
         let (blocks, threads) = (Dim { x: bx, y: by, z: bz }, Dim { x: tx, y: ty, z: tz });
-        match block::run(&*(function as *const Kernel), blocks, threads, shared as usize, arguments) {
-            Outcome::Done => SUCCESS,
-            Outcome::Refused => INVALID_VALUE,
-            Outcome::Stuck => LAUNCH_FAILED,
-            Outcome::Marred => ILLEGAL_ADDRESS,
+        let kernel = &*(function as *const Kernel);
+        if let Some(refused) = block::refused(kernel, blocks, threads, shared as usize) {
+            eprintln!("cuda-sim: {}: {refused}", kernel.name);
+            return INVALID_VALUE;
         }
+        let mut words = vec![0u64; kernel.arguments.div_ceil(8)];
+        std::ptr::copy_nonoverlapping((*arguments).cast::<u8>(), words.as_mut_ptr().cast::<u8>(), kernel.arguments);
+        machine().push(stream, Action::Launch { kernel: function, blocks, threads, shared: shared as usize, arguments: words })
     }
 
     fn cuGetErrorName(status: Status, name: *mut *const c_char) {
@@ -210,6 +328,9 @@ calls! {
             NOT_FOUND => c"CUDA_ERROR_NOT_FOUND",
             ILLEGAL_ADDRESS => c"CUDA_ERROR_ILLEGAL_ADDRESS",
             LAUNCH_FAILED => c"CUDA_ERROR_LAUNCH_FAILED",
+            queue::CAPTURE_UNSUPPORTED => c"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+            queue::CAPTURE_INVALIDATED => c"CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+            queue::CAPTURE_ISOLATION => c"CUDA_ERROR_STREAM_CAPTURE_ISOLATION",
             _ => c"CUDA_ERROR_UNKNOWN",
         }.as_ptr();
         SUCCESS
@@ -267,21 +388,28 @@ calls! {
     }
 
     fn cublasCreate_v2(handle: *mut usize) {
-        *handle = NEXT.fetch_add(1, Ordering::Relaxed);
+        *handle = Box::into_raw(Box::new(0usize)) as usize;
         SUCCESS
     }
-    fn cublasSetStream_v2(_handle: usize, _stream: usize) { SUCCESS }
+    fn cublasSetStream_v2(handle: usize, stream: usize) {
+        *(handle as *mut usize) = stream;
+        SUCCESS
+    }
+    fn cublasSetMathMode(_handle: usize, _mode: c_uint) { SUCCESS }
     fn cublasGemmStridedBatchedEx(
-        _handle: usize, turn_a: c_int, turn_b: c_int, m: c_int, n: c_int, k: c_int, _alpha: *const c_void, a: usize, a_kind: c_int,
+        handle: usize, turn_a: c_int, turn_b: c_int, m: c_int, n: c_int, k: c_int, _alpha: *const c_void, a: usize, a_kind: c_int,
         a_pitch: c_int, a_matrix: i64, b: usize, b_kind: c_int, b_pitch: c_int, b_matrix: i64, _beta: *const c_void, c: usize,
         c_kind: c_int, c_pitch: c_int, c_matrix: i64, batch: c_int, _sum: c_int, _algorithm: c_int
     ) {
         let matrix = |address, kind, turn: c_int, pitch: c_int, matrix| Matrix { address, kind, turned: turn != 0, pitch: pitch.into(), matrix };
         let (a, b) = (matrix(a, a_kind, turn_a, a_pitch, a_matrix), matrix(b, b_kind, turn_b, b_pitch, b_matrix));
         let c = matrix(c, c_kind, 0, c_pitch, c_matrix);
-        match blas::product(batch.into(), [m, n, k].map(i64::from), &a, &b, &c) {
-            Some(()) => SUCCESS,
-            None => CUBLAS_INVALID_VALUE,
+        let ([m, n, k], batch) = ([m, n, k].map(i64::from), i64::from(batch));
+        let Some(bytes) = blas::bytes(batch, [m, n, k], &a, &b, &c) else { return CUBLAS_INVALID_VALUE };
+        let action = Action::Product { batch, sizes: [m, n, k], operands: [a, b, c], bytes };
+        match machine().push(*(handle as *const usize), action) {
+            SUCCESS => SUCCESS,
+            _ => CUBLAS_EXECUTION_FAILED,
         }
     }
 }

@@ -14,11 +14,54 @@ const FRESH: u8 = 0xff;
 const ALIGNMENT: usize = 256;
 const PAGE: usize = 4096;
 
-/// By address: bytes, and where the mapping begins.
-static BLOCKS: Mutex<BTreeMap<usize, (usize, usize)>> = Mutex::new(BTreeMap::new());
+/// One use of a block by a stream.
+#[derive(Clone, Copy, Debug)]
+pub struct Access {
+    pub address: usize,
+    pub write: bool,
+    pub stream: usize,
+    pub tick: u64,
+}
 
-fn blocks() -> MutexGuard<'static, BTreeMap<usize, (usize, usize)>> {
+struct Block {
+    nbytes: usize,
+    /// Where the mapping begins.
+    base: usize,
+    /// Page-locked memory of the host.
+    host: bool,
+    /// The last write and the reads since.
+    write: Option<Access>,
+    reads: Vec<Access>,
+}
+
+/// By address.
+static BLOCKS: Mutex<BTreeMap<usize, Block>> = Mutex::new(BTreeMap::new());
+
+/// What was freed, by address, until the place is used again.
+static FREED: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
+
+fn freed() -> MutexGuard<'static, BTreeMap<usize, usize>> {
+    FREED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A complaint about an address in memory that was freed.
+pub fn gone(address: usize) -> Option<String> {
+    if block_of(&blocks(), address).is_some() {
+        return None;
+    }
+    let freed = freed();
+    let (&start, &nbytes) = freed.range(..=address).next_back()?;
+    (address < start + nbytes).then(|| format!("byte {} of an allocation of {nbytes} bytes that was freed before", address - start))
+}
+
+fn blocks() -> MutexGuard<'static, BTreeMap<usize, Block>> {
     BLOCKS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The block that an address lies in.
+fn block_of(blocks: &BTreeMap<usize, Block>, address: usize) -> Option<(usize, &Block)> {
+    let (&start, block) = blocks.range(..=address).next_back()?;
+    (address < start + block.nbytes).then_some((start, block))
 }
 
 fn room(nbytes: usize) -> usize {
@@ -27,11 +70,11 @@ fn room(nbytes: usize) -> usize {
 
 /// Bytes that allocations hold now.
 pub fn live() -> usize {
-    blocks().values().map(|(nbytes, _)| nbytes).sum()
+    blocks().values().filter(|block| !block.host).map(|block| block.nbytes).sum()
 }
 
 /// Fresh memory, filled with what no program should read; none where the system has none.
-pub fn allocate(nbytes: usize) -> Option<usize> {
+pub fn allocate(nbytes: usize, host: bool) -> Option<usize> {
     let inside = room(nbytes);
     // SAFETY: asks for address space, and makes the middle of it accessible.
     let base = unsafe {
@@ -54,7 +97,12 @@ pub fn allocate(nbytes: usize) -> Option<usize> {
         std::ptr::write_bytes(address as *mut u8, FRESH, nbytes);
         std::ptr::write_bytes((address + nbytes) as *mut u8, MARK, MARGIN);
     }
-    blocks().insert(address, (nbytes, base));
+    let mut gone = freed();
+    let over: Vec<usize> = gone.range(base..base + inside + 2 * GUARD).map(|(&address, _)| address).collect();
+    for address in over {
+        gone.remove(&address);
+    }
+    blocks().insert(address, Block { nbytes, base, host, write: None, reads: Vec::new() });
     Some(address)
 }
 
@@ -68,11 +116,67 @@ pub enum Freed {
 }
 
 pub fn free(address: usize) -> Freed {
-    let Some((nbytes, base)) = blocks().remove(&address) else { return Freed::Unknown };
+    let Some(Block { nbytes, base, .. }) = blocks().remove(&address) else { return Freed::Unknown };
     let fine = is_marked(address, nbytes);
+    freed().insert(address, nbytes);
     // SAFETY: the whole mapping of this allocation, which nobody knows any more.
     unsafe { libc::munmap(base as *mut libc::c_void, room(nbytes) + 2 * GUARD) };
     if fine { Freed::Fine } else { Freed::Marred }
+}
+
+/// Whether an address lies in page-locked memory of the host.
+pub fn is_host(address: usize) -> bool {
+    block_of(&blocks(), address).is_some_and(|(_, block)| block.host)
+}
+
+/// The blocks of the card that words point into.
+pub fn blocks_of(words: &[u64]) -> Vec<usize> {
+    let blocks = blocks();
+    let found = words.iter().filter_map(|&word| block_of(&blocks, word as usize)).filter(|(_, block)| !block.host);
+    let mut found: Vec<usize> = found.map(|(start, _)| start).collect();
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// What stands in a block, in short.
+pub fn digest(address: usize) -> u64 {
+    let nbytes = blocks().get(&address).map_or(0, |block| block.nbytes);
+    // SAFETY: a block that is there; work is done by one thread at a time.
+    let bytes = unsafe { std::slice::from_raw_parts(address as *const u8, nbytes) };
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mix = |sum: u64, word: u64| (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
+    let sum = words.iter().fold(1, |sum, word| mix(sum, u64::from_ne_bytes(*word)));
+    rest.iter().fold(sum, |sum, &byte| mix(sum, u64::from(byte)))
+}
+
+/// A complaint about bytes that begin in a block and go beyond it.
+pub fn outside(address: usize, nbytes: usize) -> Option<String> {
+    let blocks = blocks();
+    let (start, block) = block_of(&blocks, address)?;
+    let end = start + block.nbytes;
+    (address + nbytes > end).then(|| format!("{nbytes} bytes from byte {} of an allocation of {} bytes", address - start, block.nbytes))
+}
+
+/// Notes a use; a complaint where it is not ordered behind another, and one of them writes.
+pub fn touch(access: Access, clock: &BTreeMap<usize, u64>) -> Option<String> {
+    let mut blocks = blocks();
+    let (start, _) = block_of(&blocks, access.address)?;
+    let block = blocks.get_mut(&start)?;
+    let is_before = |other: &Access| other.stream == access.stream || clock.get(&other.stream).is_some_and(|&tick| tick >= other.tick);
+    let earlier = block.write.iter().chain(block.reads.iter().filter(|_| access.write));
+    let mut unordered = earlier.filter(|other| !is_before(other));
+    let complaint = unordered.next().map(|other| {
+        let (own, theirs) = (if access.write { "writes" } else { "reads" }, if other.write { "wrote" } else { "read" });
+        format!("{own} an allocation of {} bytes that stream {:#x} {theirs}, and neither is ordered before the other", block.nbytes, other.stream)
+    });
+    if access.write {
+        (block.write, block.reads) = (Some(access), Vec::new());
+    } else {
+        block.reads.retain(|read| read.stream != access.stream);
+        block.reads.push(access);
+    }
+    complaint
 }
 
 fn is_marked(address: usize, nbytes: usize) -> bool {
@@ -84,7 +188,8 @@ fn is_marked(address: usize, nbytes: usize) -> bool {
 /// The bytes of an allocation that somebody wrote beside; it is marked again, so that it is reported once.
 pub fn marred() -> Option<usize> {
     let blocks = blocks();
-    let (&address, &(nbytes, _)) = blocks.iter().find(|(address, (nbytes, _))| !is_marked(**address, *nbytes))?;
+    let (&address, block) = blocks.iter().find(|(address, block)| !is_marked(**address, block.nbytes))?;
+    let nbytes = block.nbytes;
     // SAFETY: the margins of an allocation.
     unsafe {
         std::ptr::write_bytes((address - MARGIN) as *mut u8, MARK, MARGIN);
@@ -96,6 +201,7 @@ pub fn marred() -> Option<usize> {
 /// The allocation that an address is near to, as text; for a handler of signals, which may not wait.
 pub fn near(address: usize) -> Option<String> {
     let blocks = BLOCKS.try_lock().ok()?;
-    let (start, (nbytes, _)) = blocks.iter().find(|(start, (nbytes, _))| address + GUARD >= **start && address < **start + nbytes + GUARD)?;
+    let (start, block) = blocks.iter().find(|(start, block)| address + GUARD >= **start && address < **start + block.nbytes + GUARD)?;
+    let nbytes = block.nbytes;
     Some(format!("{} bytes from the start of an allocation of {nbytes} bytes", address as isize - *start as isize))
 }

@@ -26,7 +26,7 @@ fn folder() -> PathBuf {
 pub fn compile(source: &str) -> Result<PathBuf, String> {
     let entries: String = kernels(source)
         .iter()
-        .map(|name| format!("extern \"C\" void {name}__sim(Sim* to, void** arguments) {{ sim = to; sim_call({name}, arguments); }}\n"))
+        .map(|name| format!("extern \"C\" void {name}__sim(Sim* to, void** arguments) {{ sim = to; sim_call({name}, arguments); }}\nextern \"C\" unsigned long {name}__size() {{ return sim_size({name}); }}\n"))
         .collect();
     let text = format!("#include \"host.h\"\n{source}\n{entries}");
     let mut hasher = DefaultHasher::new();

@@ -1,0 +1,15 @@
+//! What programs for graphics cards need beside operators: memory that cards copy by themselves, and kernels of one's own.
+//!
+//! | file | |
+//! |---|---|
+//! | `transfer.rs` | page-locked tensors of the host, and copies that nobody waits for |
+//! | `source.rs` | CUDA source with typed operands |
+//!
+//! Imports: `device`.
+
+mod source;
+mod transfer;
+
+pub use crate::device::Graph;
+pub use source::{AllGiven, Call, Given, Grid, In, Operand, Operands, Out, Placed, Source, Value};
+pub use transfer::Pending;

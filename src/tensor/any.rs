@@ -1,0 +1,86 @@
+//! Tensors on a device that was chosen at run time, and on one that is a type: the same memory under either.
+//!
+//! Imports: `error`, `shared`, `device`, `allocation`.
+
+use super::handle::{Parts, Tensor};
+use crate::allocation::Allocation;
+use crate::device::{AnyDevice, Device, OneOfAny};
+use crate::error::{Error, Result, text};
+use crate::shared::Shared;
+
+impl<T, const RANK: usize, D: OneOfAny> Tensor<T, RANK, D> {
+    /// The same memory on an [`AnyDevice`], without a copy.
+    ///
+    /// # Errors
+    /// [`Error::Shared`] when other handles share the memory, [`Error::OutOfMemory`] for the handle.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::AnyDevice;
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let address = x.raw_ptr();
+    /// let any: Tensor<f64, 1, AnyDevice> = x.into_any()?;
+    /// assert_eq!((any.add(1.0)?.to_vec()?, any.raw_ptr()), (vec![2.0, 3.0], address));
+    /// let back = any.into_device::<Cpu>()?;
+    /// assert_eq!(back.as_slice(), Some(&[1.0, 2.0][..]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn into_any(self) -> Result<Tensor<T, RANK, AnyDevice>> {
+        self.unique("into_any")?;
+        // SAFETY: the same bytes, at the same address, on the same device.
+        unsafe {
+            self.rehoused(|memory| {
+                let device = memory.device().clone().into();
+                if D::BLOCKS_MOVE {
+                    return Allocation::moved(memory, device, |block| Ok(D::into_any(block)));
+                }
+                // Its bytes may stand beside the counter of its handles: the old handle goes when the new one does.
+                let (address, nbytes, version, policy) = (memory.ptr(), memory.size(), memory.version(), memory.policy());
+                let other = Allocation::external(&device, address, nbytes, move |_, _| drop(memory))?;
+                other.go_on(version, policy);
+                Shared::new(other)
+            })
+        }
+    }
+}
+
+impl<T, const RANK: usize> Tensor<T, RANK, AnyDevice> {
+    /// The same memory on the device that it is on, as a type; without a copy.
+    ///
+    /// # Errors
+    /// [`Error::Device`] when it is on another kind of device (`.to(&device)` copies), [`Error::Shared`] when other handles
+    /// share the memory, [`Error::OutOfMemory`] for the handle. The tensor is then gone: [`is_on`](Tensor::is_on) asks
+    /// before.
+    pub fn into_device<D: OneOfAny>(self) -> Result<Tensor<T, RANK, D>> {
+        let Some(device) = D::of_any(self.device()).cloned() else {
+            let right = std::any::type_name::<D>().rsplit("::").next().unwrap_or_default();
+            let left = text(format_args!("{:?}", self.device()));
+            return Err(Error::Device { op: "into_device", left, right: right.into() });
+        };
+        self.unique("into_device")?;
+        let other = || Error::Value { op: "into_device", what: "the memory is not its device's".into() };
+        // SAFETY: as above.
+        unsafe { self.rehoused(|memory| Allocation::moved(memory, device, |block| D::from_any(block).ok_or_else(other))) }
+    }
+
+    /// Whether it is on a device of this type.
+    pub fn is_on<D: OneOfAny>(&self) -> bool {
+        D::of_any(self.device()).is_some()
+    }
+}
+
+impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
+    /// The same handle, whose memory `house` puts under another type of device.
+    ///
+    /// # Safety
+    /// `house` gives the same bytes at the same address, and no other handle has them.
+    unsafe fn rehoused<E: Device>(
+        self,
+        house: impl FnOnce(Shared<Allocation<D>>) -> Result<Shared<Allocation<E>>>,
+    ) -> Result<Tensor<T, RANK, E>> {
+        let (Parts { memory, state }, layout) = self.into_parts();
+        // SAFETY: the same elements under the same layout.
+        Ok(unsafe { Tensor::of_parts(Parts { memory: house(memory)?, state }, layout) })
+    }
+}
