@@ -48,8 +48,8 @@ macro_rules! narrow {
         unsafe impl bytemuck::Zeroable for $t {}
         // SAFETY: a transparent u8, of which every value is a number.
         unsafe impl bytemuck::Pod for $t {}
-        // SAFETY: a transparent u8: zeros are 0.0, there is no padding.
         #[diagnostic::do_not_recommend] // few mean these
+        // SAFETY: a transparent u8: zeros are 0.0, there is no padding.
         unsafe impl Element for $t {
             type Compute = f32;
             const DTYPE: DType = DType::$dtype;

@@ -19,8 +19,8 @@ macro_rules! quantised {
         unsafe impl bytemuck::Zeroable for $t {}
         // SAFETY: a transparent integer.
         unsafe impl bytemuck::Pod for $t {}
-        // SAFETY: a transparent integer: zeros are 0, there is no padding.
         #[diagnostic::do_not_recommend] // few mean these
+        // SAFETY: a transparent integer: zeros are 0, there is no padding.
         unsafe impl Element for $t {
             type Compute = $int;
             const DTYPE: DType = DType::$dtype;
