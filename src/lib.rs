@@ -50,8 +50,8 @@
 //! | [`expr`] | operands and lazy expressions |
 //! | [`ops`] | which operators exist |
 //! | `cuda` | with that feature: copies that nobody waits for, graphs, kernels of one's own |
-//! | [`quantised`] | [`QuantizedTensor`](quantised::QuantizedTensor): integers that stand for real numbers |
-//! | [`sparse`] | [`SparseTensor`](sparse::SparseTensor): elements with their indices, rows as runs |
+//! | [`quantised`] | [`QuantizedTensor`]: integers that stand for real numbers |
+//! | [`sparse`] | [`SparseTensor`]: elements with their indices, rows as runs |
 //! | [`dynamic`] | [`DynTensor`]: element, rank and device known at run time |
 //! | [`symbolic`] | sizes that are expressions of names |
 //! | [`registry`] | PyTorch's tensor types by name |
