@@ -673,3 +673,23 @@ fn large_numbers_have_the_same_result_alone_and_among_small_ones() {
         assert!(ends.iter().zip(expected).all(|(y, is_nan)| y.is_nan() == is_nan && (is_nan || *y == 0.0)), "{}", case.name);
     }
 }
+
+#[test]
+fn what_is_not_normal_changes_no_neighbour_in_exp_and_log_and_softmax() {
+    // A block with one such value runs in full, a block without does not.
+    for case in UNARY.iter().filter(|case| ["exp", "log"].contains(&case.name)) {
+        let plain: Vec<f64> = (0..400).map(|i| 0.01 + f64::from(i) * 0.21).collect();
+        for special in [f64::INFINITY, f64::NAN, 0.0, 1e-310, 1e-40, 800.0] {
+            let mixed: Vec<f64> = plain.iter().copied().chain([special]).collect();
+            let [alone, among] = [&plain, &mixed].map(|x| (case.f64)(x));
+            assert_eq!(alone, among[..400], "{} of f64 beside {special}", case.name);
+            let [alone, among] = [&plain, &mixed].map(|x| (case.f32)(&x.iter().map(|&x| x as f32).collect::<Vec<_>>()));
+            assert_eq!(alone, among[..400], "{} of f32 beside {special}", case.name);
+        }
+    }
+    // What adds nothing to a row, but is so far below that the block runs in full.
+    let row = |last: f32| Tensor::from_fn([1, 300], |[_, i]| if i == 299 { last } else { (i as f32 * 0.37).sin() * 9.0 }, &Cpu);
+    let [near, far] = [-70.0, -300.0].map(|last| row(last).unwrap().softmax(Axis::<1>).unwrap().to_vec().unwrap());
+    assert_eq!(near[..299], far[..299]);
+    assert!(near[299] > 0.0 && far[299] == 0.0);
+}

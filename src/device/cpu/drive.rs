@@ -76,7 +76,7 @@ impl Job<'_> {
         });
     }
 
-    /// Operands that are one contiguous run each, without threads: nothing to walk. Fewer than `FEW` outputs and loads.
+    /// Operands that are one contiguous run each, without threads: nothing to walk. At most `FEW` outputs and loads.
     ///
     /// Inlined, since the numbers of operands are known where it is called, and little is left then.
     #[inline(always)]
@@ -101,7 +101,7 @@ impl Job<'_> {
     }
 
     /// An output of at most `NEAR` bytes that begins near an input, which the vector loop would take for an overlap and go
-    /// element by element: it is computed elsewhere and copied, in half the time.
+    /// element by element: it is computed elsewhere and copied.
     #[inline(never)]
     unsafe fn aside(&self, n: usize, nbytes: usize, in_place: bool, pointers: &mut [*mut u8]) {
         let mut room = Words::<{ NEAR / 8 }>::uninit();
@@ -172,8 +172,7 @@ impl Job<'_> {
             let element = slots.iter().map(|slot| slot.element).max().unwrap_or(1).clamp(1, WIDEST);
             let (rows, most) = match (crosswise, axis) {
                 (Some(_), _) => (64 / element, STRIP),
-                // What is streamed is read one row after the other: pieces of many rows would end each stream of reads.
-                (_, Some(_)) if by_rows && !self.streams => ((SCRATCH / 2 / (walk.inner() * widths)).max(ROWS), BLOCK),
+                (_, Some(_)) if by_rows => ((SCRATCH / 2 / (walk.inner() * widths)).max(ROWS), BLOCK),
                 _ => (1, BLOCK),
             };
             // However many operands: there is room for 16 elements of each row.
@@ -297,17 +296,12 @@ impl Job<'_> {
                 unsafe { self.each_row(&base, &down, rows, columns) };
                 for (k, slot) in slots.iter().enumerate().take(self.outputs) {
                     let Some(room) = packed[k] else { continue };
-                    // What the next tile reads along rows is fetched while the first output of this one is streamed: as
-                    // many bytes as are streamed, twice as many where it is every second element.
-                    let apart = |j: usize| (walk.inner_step(j) / slot.element.max(1) as isize) as usize;
-                    let along = |&j: &usize| slots[j].element == slot.element && (1..=2).contains(&apart(j)) && !strips;
-                    let plain = |&j: &usize| packed[j].is_none() && slots[j].element == slot.element || along(&j);
-                    let (mut next, mut count) = ([(std::ptr::null_mut(), 0); 2 * FETCHED], 0);
+                    // What the next tile reads as it stands is fetched while the first output of this one is streamed.
+                    let plain = |&j: &usize| packed[j].is_none() && slots[j].element == slot.element;
+                    let (mut next, mut count) = ([(std::ptr::null_mut(), 0); FETCHED], 0);
                     for j in (self.first..slots.len()).filter(plain).take(if self.streams && k == 0 { FETCHED } else { 0 }) {
-                        for part in 0..apart(j).clamp(1, 2) {
-                            next[count] = (at(j, place(tile + 1)).wrapping_add(part * columns * slot.element), step(j));
-                            count += 1;
-                        }
+                        next[count] = (at(j, place(tile + 1)), step(j));
+                        count += 1;
                     }
                     for row in 0..rows as isize {
                         let to = corner(k).wrapping_offset(row * step(k));
