@@ -6,6 +6,7 @@
 //! (`cudaSimFail`); a test that loses a card has a card of its own.
 
 use rankform::cuda::{Grid, In, Out, Source, Value};
+use rankform::kernel::Reducer;
 use rankform::prelude::*;
 use rankform::{AnyDevice, Cuda};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -530,6 +531,39 @@ on_card!(operands_that_are_expanded_flipped_or_every_other_give_what_copies_give
         // One element of a strided slice.
         assert_eq!(x.slice((2..3, 3..4, 1..2))?.exp()?.to_vec()?, c.slice((2..3, 3..4, 1..2))?.exp()?.to_vec()?, "{name}");
     }
+});
+
+// ------------------------------------------------------------ states
+
+/// A sum that carries `N` copies of itself.
+#[derive(Clone, Copy)]
+struct Copies<const N: usize>;
+impl<const N: usize> Reducer<f32> for Copies<N> {
+    const NAME: &'static str = "copies";
+    type Out = f32;
+    type State<L: Lanes> = [Lane<L, f32>; N];
+    fn identity<L: Lanes>() -> [Lane<L, f32>; N] {
+        [Lane::zero(); N]
+    }
+    fn absorb<L: Lanes>(state: [Lane<L, f32>; N], x: Lane<L, f32>, _: Lane<L, i64>) -> [Lane<L, f32>; N] {
+        state.map(|sum| sum + x)
+    }
+    fn combine<L: Lanes>(a: [Lane<L, f32>; N], b: [Lane<L, f32>; N]) -> [Lane<L, f32>; N] {
+        std::array::from_fn(|k| a[k] + b[k])
+    }
+    fn finish<L: Lanes>(state: [Lane<L, f32>; N], _: Lane<L, i64>) -> Lane<L, f32> {
+        state[N - 1]
+    }
+}
+
+on_card!(states_that_the_threads_of_a_block_cannot_share_are_refused, |card| {
+    let x = Tensor::from_fn([3, 500], |[i, j]| (i + j % 4) as f32, &Cpu)?;
+    let there = x.to(card)?;
+    assert_eq!(there.reduce(Copies::<48>, Axis::<1>)?.to_vec()?, x.sum(Axis::<1>)?.to_vec()?);
+    assert_eq!(there.scan(Copies::<48>, Axis::<1>)?.to_vec()?, x.cumsum(Axis::<1>)?.to_vec()?);
+    let error = Error::Value { op: "copies", what: "a state of 196 bytes: 256 threads share 49152 bytes of a card, 192 for each".into() };
+    assert_eq!(there.reduce(Copies::<49>, Axis::<1>).unwrap_err(), error);
+    assert_eq!(there.scan(Copies::<49>, Axis::<1>).unwrap_err(), error);
 });
 
 // ------------------------------------------------------------ kernels on disk

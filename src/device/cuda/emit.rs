@@ -249,6 +249,29 @@ fn live(graph: &Graph) -> Vec<usize> {
     (0..nodes.len()).filter(|&id| used[id]).collect()
 }
 
+/// What the threads of a block share at most, in bytes, without asking for more.
+const SHARED: usize = 48 << 10;
+
+/// [`Error::Value`] where so many threads cannot share a state each.
+pub(super) fn shares(op: &'static str, threads: usize, state: usize) -> Result<()> {
+    if threads * state <= SHARED {
+        return Ok(());
+    }
+    let what =
+        text(format_args!("a state of {state} bytes: {threads} threads share {SHARED} bytes of a card, {} for each", SHARED / threads));
+    Err(Error::Value { op, what })
+}
+
+/// Bytes of fields one behind the other, as the compiler of C++ lays them out.
+pub(super) fn size_of_fields(dtypes: &[DType]) -> usize {
+    let (mut end, mut widest) = (0usize, 1);
+    for &dtype in dtypes {
+        let (size, alignment) = c_size(dtype);
+        (end, widest) = (end.next_multiple_of(alignment) + size, widest.max(alignment));
+    }
+    end.next_multiple_of(widest).max(1)
+}
+
 /// Bytes of one state in memory, as the compiler of C++ lays it out.
 pub(super) fn state_size<T: Element, R: Reducer<T>>() -> usize {
     /// Where the next field may begin, and the widest alignment so far.

@@ -6,7 +6,7 @@
 //! Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
 use super::context::{Context, Key, Shape, count_of};
-use super::emit::{Source, c_type, foreign, plain, state_size};
+use super::emit::{Source, c_type, foreign, plain, shares, state_size};
 use super::geometry::{Axes, Word, Words, all, is_wide, names};
 use super::map::{arguments, reads, together};
 use crate::device::{Inputs, Reduction, Slot};
@@ -35,6 +35,7 @@ impl Context {
         if axes.kept.contains(&0) {
             return Ok(());
         }
+        shares(R::NAME, THREADS, state_size::<B::Out, R>())?;
         let slots = together(&[output], inputs.slots);
         let kept_rank = axes.kept.len();
         let kept_strides: Vec<&[isize]> = slots.iter().map(|slot| &slot.stride[..kept_rank]).collect();

@@ -5,7 +5,7 @@
 //! Imports: `error`, `kernel`, `device`.
 
 use super::context::{Context, Key, Shape, count_of};
-use super::emit::{Signature, Source, c_type, plain};
+use super::emit::{Signature, Source, c_type, plain, shares, size_of_fields};
 use super::geometry::{Axes, Place, Word, Words, is_wide, names};
 use super::map::{arguments, pointers, reads, together};
 use super::reduce::tree;
@@ -59,6 +59,11 @@ impl Context {
         let kernel = self.generated(key, || {
             let traced = trace_program(program, inputs.reads);
             plain("rows", traced.foreign())?;
+            for settled in &traced.settled {
+                if let Settled::Reduced { reducer, .. } = settled {
+                    shares(reducer.name, threads, size_of_fields(&reducer.state))?;
+                }
+            }
             Ok(source(&traced, &words, plan))
         })?;
         let shape = Shape { blocks: (count_of(rows), 1), threads: threads as u32, shared: 0 };

@@ -7,7 +7,7 @@
 //! Imports: `error`, `element`, `kernel`, `device`.
 
 use super::context::{Context, Key, Shape, count_of};
-use super::emit::{Source, c_type, foreign, plain, state_size};
+use super::emit::{Source, c_type, foreign, plain, shares, state_size};
 use super::geometry::{Axes, Place, Word, Words, all, is_wide, names};
 use super::map::{arguments, reads, together};
 use super::reduce::BUSY;
@@ -68,6 +68,7 @@ impl Context {
         if plan.lines.contains(&0) || plan.along == 0 {
             return Ok(());
         }
+        shares(R::NAME, THREADS, state_size::<B::Out, R>())?;
         let slots = together(&[output], inputs.slots);
         let rank = plan.lines.len();
         let strides: Vec<&[isize]> = slots.iter().map(|slot| &slot.stride[..rank]).collect();
