@@ -188,7 +188,7 @@ fn is_marked(address: usize, nbytes: usize) -> bool {
 /// What all allocations hold.
 pub fn contents() -> Vec<(usize, Vec<u8>)> {
     // SAFETY: allocations that are there while the map is locked; nothing runs meanwhile.
-    blocks().iter().map(|(&address, &(nbytes, _))| (address, unsafe { std::slice::from_raw_parts(address as *const u8, nbytes) }.to_vec())).collect()
+    blocks().iter().map(|(&address, block)| (address, unsafe { std::slice::from_raw_parts(address as *const u8, block.nbytes) }.to_vec())).collect()
 }
 
 /// Puts [`contents`] back.
