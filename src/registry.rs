@@ -18,9 +18,9 @@ use std::str::FromStr;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Place {
     /// On the host.
-    Cpu,
+    Host,
     /// On a graphics card.
-    Cuda,
+    Card,
 }
 
 /// How the elements of a tensor lie.
@@ -58,7 +58,7 @@ const ELEMENTS: [DType; 10] =
 
 thread_local! {
     static DEFAULT: Cell<TensorType> =
-        const { Cell::new(TensorType { place: Place::Cpu, arrangement: Arrangement::Strided, dtype: DType::F32 }) };
+        const { Cell::new(TensorType { place: Place::Host, arrangement: Arrangement::Strided, dtype: DType::F32 }) };
 }
 
 impl TensorType {
@@ -74,7 +74,7 @@ impl TensorType {
 
     /// All of them.
     pub fn all() -> impl Iterator<Item = TensorType> {
-        let places = [Place::Cpu, Place::Cuda].into_iter();
+        let places = [Place::Host, Place::Card].into_iter();
         let backends = places.flat_map(|place| [Arrangement::Strided, Arrangement::Sparse].map(|arrangement| (place, arrangement)));
         backends.flat_map(|(place, arrangement)| ELEMENTS.into_iter().filter_map(move |dtype| Self::new(place, arrangement, dtype).ok()))
     }
@@ -144,11 +144,11 @@ impl TensorType {
             return Err(Error::Type { op: "zeros", expected: "a strided tensor type".into(), found: text(format_args!("{self}")) });
         }
         match self.place {
-            Place::Cpu => DynTensor::zeros(self.dtype, size, &Cpu),
+            Place::Host => DynTensor::zeros(self.dtype, size, &Cpu),
             #[cfg(feature = "cuda")]
-            Place::Cuda => DynTensor::zeros(self.dtype, size, &crate::device::Cuda::new(0)?),
+            Place::Card => DynTensor::zeros(self.dtype, size, &crate::device::Cuda::new(0)?),
             #[cfg(not(feature = "cuda"))]
-            Place::Cuda => Err(Error::Unsupported { op: "zeros", device: "rankform without the feature `cuda`" }),
+            Place::Card => Err(Error::Unsupported { op: "zeros", device: "rankform without the feature `cuda`" }),
         }
     }
 }
@@ -171,9 +171,9 @@ fn place_of<D: Device>() -> Option<Place> {
     let of = std::any::TypeId::of::<D>();
     #[cfg(feature = "cuda")]
     if of == std::any::TypeId::of::<crate::device::Cuda>() {
-        return Some(Place::Cuda);
+        return Some(Place::Card);
     }
-    (of == std::any::TypeId::of::<Cpu>()).then_some(Place::Cpu)
+    (of == std::any::TypeId::of::<Cpu>()).then_some(Place::Host)
 }
 
 /// What has a tensor type.
@@ -195,16 +195,16 @@ impl Typed for DynTensor {
     fn tensor_type(&self) -> Option<TensorType> {
         #[cfg(feature = "cuda")]
         if self.is_on::<crate::device::Cuda>() {
-            return TensorType::new(Place::Cuda, Arrangement::Strided, self.dtype()).ok();
+            return TensorType::new(Place::Card, Arrangement::Strided, self.dtype()).ok();
         }
-        self.is_on::<Cpu>().then(|| TensorType::new(Place::Cpu, Arrangement::Strided, self.dtype()).ok())?
+        self.is_on::<Cpu>().then(|| TensorType::new(Place::Host, Arrangement::Strided, self.dtype()).ok())?
     }
 }
 
 /// The name: `FloatTensor`, `cuda.sparse.DoubleTensor`.
 impl fmt::Display for TensorType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = if self.place == Place::Cuda { "cuda." } else { "" };
+        let place = if self.place == Place::Card { "cuda." } else { "" };
         let layout = if self.arrangement == Arrangement::Sparse { "sparse." } else { "" };
         write!(f, "{place}{layout}{}Tensor", self.dtype.scalar_name())
     }

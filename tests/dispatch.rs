@@ -93,7 +93,7 @@ fn what_is_missing_is_said_with_what_there_is() {
     let (x, y) = (DynTensor::from(Tensor::from([1.0_f32])), DynTensor::from(Tensor::from([1_i32])));
     let error = arithmetic().call("add", &[(&x).into(), (&y).into()]).unwrap_err().to_string();
     let (start, there) =
-        ("dispatch: no kernel of add for (f32 of rank 1 on Cpu, i32 of rank 1 on Cpu) with keys {Cpu}; there are: ", "Cpu (f32, f32)");
+        ("dispatch: no kernel of add for (f32 of rank 1 on Cpu, i32 of rank 1 on Cpu) with keys {CPU}; there are: ", "CPU (f32, f32)");
     assert!(error.starts_with(start) && error.contains(there), "{error}");
     let error = arithmetic().call("ad", &[(&x).into()]).unwrap_err().to_string();
     assert!(error.starts_with("dispatch: no operator \"ad\"; there are: ") && error.contains(" add, "), "{error}");
@@ -128,16 +128,16 @@ fn kernels_stand_by_key_the_highest_first_and_may_call_those_below() {
     assert!(out.names().is_empty() && dispatcher.fall_through("no", DispatchKey::Named).is_err());
     // What is registered must agree with what is there.
     let one = Kernel::of_one::<View<f32, 1>, _>(|x| x.neg());
-    let error = dispatcher.register("add", DispatchKey::Cpu, one).unwrap_err().to_string();
+    let error = dispatcher.register("add", DispatchKey::CPU, one).unwrap_err().to_string();
     assert_eq!(error, "dispatch: add takes [Operand, Operand], and a kernel (f32 of rank 1) does not");
     let same = || Kernel::of_one::<View<f32, 1>, _>(|x| x.neg());
-    dispatcher.register("own", DispatchKey::Cpu, same()).unwrap();
+    dispatcher.register("own", DispatchKey::CPU, same()).unwrap();
     assert_eq!(
-        dispatcher.register("own", DispatchKey::Cpu, same()).unwrap_err().to_string(),
-        "dispatch: own has a kernel (f32 of rank 1) for Cpu"
+        dispatcher.register("own", DispatchKey::CPU, same()).unwrap_err().to_string(),
+        "dispatch: own has a kernel (f32 of rank 1) for CPU"
     );
-    dispatcher.register("own", DispatchKey::Cpu, Kernel::of_one::<View<f32, 2>, _>(|x| x.exp())).unwrap();
-    dispatcher.register("own", DispatchKey::Cpu, Kernel::of_one::<Any, _>(|x: &DynTensor| x.copy())).unwrap();
+    dispatcher.register("own", DispatchKey::CPU, Kernel::of_one::<View<f32, 2>, _>(|x| x.exp())).unwrap();
+    dispatcher.register("own", DispatchKey::CPU, Kernel::of_one::<Any, _>(|x: &DynTensor| x.copy())).unwrap();
     let out = dispatcher.call("own", &[(&x).into()]).unwrap();
     assert_eq!(out.downcast::<f32, 1, Cpu>().unwrap().to_vec().unwrap(), [-1.0, -2.0]);
     assert_eq!(dispatcher.call("own", &[(&DynTensor::from(Tensor::from([true]))).into()]).unwrap().dtype(), DType::Bool);
@@ -148,7 +148,7 @@ fn conjugates_and_negatives_are_lazy_and_resolved_on_demand() {
     let dispatcher = {
         let mut dispatcher = Dispatcher::with_arithmetic::<Cpu>().unwrap();
         let product = Kernel::of_two::<View<Complex<f64>, 1>, View<Complex<f64>, 1>, _>(|x, y| x.mul(y));
-        dispatcher.register("product", DispatchKey::Cpu, product).unwrap();
+        dispatcher.register("product", DispatchKey::CPU, product).unwrap();
         dispatcher
     };
     let mut dispatcher = dispatcher;
@@ -156,8 +156,8 @@ fn conjugates_and_negatives_are_lazy_and_resolved_on_demand() {
     let x = DynTensor::from(Tensor::from(values));
     let lazy = x.conjugate().negative().unwrap();
     assert!(lazy.shares_memory_with(&x) && lazy.is_conjugate() && lazy.is_negative());
-    assert_eq!(lazy.key_set(), DispatchKeySet::of(&[DispatchKey::Cpu, DispatchKey::Conjugate, DispatchKey::Negative]));
-    assert_eq!(lazy.conjugate().negative().unwrap().key_set(), DispatchKeySet::of(&[DispatchKey::Cpu]));
+    assert_eq!(lazy.key_set(), DispatchKeySet::of(&[DispatchKey::CPU, DispatchKey::Conjugate, DispatchKey::Negative]));
+    assert_eq!(lazy.conjugate().negative().unwrap().key_set(), DispatchKeySet::of(&[DispatchKey::CPU]));
     // Nobody reads past the marks.
     assert!(lazy.to_bytes().is_err() && lazy.copy().is_err() && lazy.as_bytes().is_none());
     assert!(lazy.downcast_ref::<Complex<f64>, 1, Cpu>().unwrap_err().to_string().contains("a lazy view"));

@@ -560,18 +560,18 @@ fn the_dispatch_key_set_says_which_kernel_runs() {
     use rankform::{DType, DynTensor};
     let keys = |keys: &[DispatchKey]| DispatchKeySet::of(keys);
     let x = DynTensor::from(Tensor::from([num_complex::Complex::new(1.0_f32, 2.0)]));
-    assert_eq!(x.key_set(), keys(&[DispatchKey::Cpu]));
+    assert_eq!(x.key_set(), keys(&[DispatchKey::CPU]));
     let named = x.conjugate().negative().unwrap().with_names(&["row"]).unwrap();
-    assert_eq!(named.key_set(), keys(&[DispatchKey::Negative, DispatchKey::Named, DispatchKey::Conjugate, DispatchKey::Cpu]));
+    assert_eq!(named.key_set(), keys(&[DispatchKey::Negative, DispatchKey::Named, DispatchKey::Conjugate, DispatchKey::CPU]));
     assert_eq!(named.key_set().to_string(), "{Negative, Conjugate, Named, Cpu}");
-    assert_eq!(DynTensor::zeros(DType::QI8, &[1], &Cpu).unwrap().key_set(), keys(&[DispatchKey::QuantizedCpu]));
+    assert_eq!(DynTensor::zeros(DType::QI8, &[1], &Cpu).unwrap().key_set(), keys(&[DispatchKey::QuantizedCPU]));
     assert_eq!(DynTensor::zeros(DType::F32, &[1], &Meta::new()).unwrap().key_set(), keys(&[DispatchKey::Meta]));
     assert_eq!(DynTensor::undefined().key_set(), DispatchKeySet::EMPTY);
     // 64 bits: the highest decides, and sets are combined.
     let all = keys(&DispatchKey::ALL);
     assert_eq!((all.iter().count(), all.highest(), all.bits()), (16, Some(DispatchKey::AutogradOther), 0xffff));
     assert!(all.iter().zip(all.iter().skip(1)).all(|(higher, lower)| higher > lower));
-    assert_eq!(keys(&[DispatchKey::Cpu]).union(keys(&[DispatchKey::Meta])).without(DispatchKey::Meta), keys(&[DispatchKey::Cpu]));
+    assert_eq!(keys(&[DispatchKey::CPU]).union(keys(&[DispatchKey::Meta])).without(DispatchKey::Meta), keys(&[DispatchKey::CPU]));
 }
 
 #[test]

@@ -135,8 +135,8 @@ fn the_thirty_eight_tensor_types_have_their_names() {
     let error = "sparse.BoolTensor".parse::<TensorType>().unwrap_err();
     assert_eq!(error.to_string(), "TensorType: \"sparse.BoolTensor\" is not the name of a tensor type");
     assert!(
-        TensorType::new(Place::Cpu, Arrangement::Sparse, DType::Bool).is_err()
-            && TensorType::new(Place::Cpu, Arrangement::Strided, DType::C32).is_err()
+        TensorType::new(Place::Host, Arrangement::Sparse, DType::Bool).is_err()
+            && TensorType::new(Place::Host, Arrangement::Strided, DType::C32).is_err()
     );
 }
 
@@ -155,7 +155,7 @@ fn a_tensor_is_an_instance_of_its_type_and_each_type_has_a_rust_type() {
     check(&sparse, "sparse.LongTensor");
     let complex = DynTensor::zeros(DType::C32, &[1], &Cpu).unwrap();
     assert!(complex.tensor_type().is_none() && TensorType::all().all(|kind| !kind.is_instance(&complex)));
-    for kind in TensorType::all().filter(|kind| (kind.place(), kind.arrangement()) == (Place::Cpu, Arrangement::Strided)) {
+    for kind in TensorType::all().filter(|kind| (kind.place(), kind.arrangement()) == (Place::Host, Arrangement::Strided)) {
         let zeros = kind.zeros(&[2, 3]).unwrap();
         assert!(kind.is_instance(&zeros) && zeros.size() == [2, 3]);
     }

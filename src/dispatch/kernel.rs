@@ -172,16 +172,16 @@ impl Kernel {
     /// use rankform::DynTensor;
     /// let mut dispatcher = Dispatcher::new();
     /// let scale = Kernel::of_two::<View<f32, 2>, f64, _>(|x, factor| x.mul(factor as f32));
-    /// dispatcher.register("my::scale", DispatchKey::Cpu, scale)?;
+    /// dispatcher.register("my::scale", DispatchKey::CPU, scale)?;
     /// // A kernel that does not take what the others take is refused.
     /// let wrong = Kernel::of_one::<View<f64, 2>, _>(|x| x.neg());
-    /// assert!(dispatcher.register("my::scale", DispatchKey::Cpu, wrong).is_err());
+    /// assert!(dispatcher.register("my::scale", DispatchKey::CPU, wrong).is_err());
     ///
     /// let x = DynTensor::from(Tensor::from([[1.0_f32, 2.0]]));
     /// let y = dispatcher.call("my::scale", &[(&x).into(), 10.0.into()])?;
     /// assert_eq!(y.downcast_ref::<f32, 2, Cpu>()?.to_vec()?, [10.0, 20.0]);
     /// let error = dispatcher.call("my::scale", &[(&DynTensor::from(Tensor::from([1_i8]))).into(), 1.0.into()]).unwrap_err();
-    /// assert!(error.to_string().contains("there are: Cpu (f32 of rank 2, number)"));
+    /// assert!(error.to_string().contains("there are: CPU (f32 of rank 2, number)"));
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn of_one<A: Parameter, O: Into<DynTensor>>(f: impl for<'a> Fn(A::Value<'a>) -> Result<O> + Send + Sync + 'static) -> Kernel {

@@ -11,25 +11,26 @@ use std::fmt;
 /// Something about the operands that a kernel may be made for. Of several, the last in this order decides.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
+#[allow(clippy::upper_case_acronyms)] // PyTorch's names
 pub enum DispatchKey {
     /// Elements on the host.
-    Cpu,
+    CPU,
     /// Elements on a graphics card.
-    Cuda,
+    CUDA,
     /// Sizes without elements.
     Meta,
     /// Elements on any other device: one of a user, or one chosen at run time.
     OtherDevice,
     /// Quantised elements on the host.
-    QuantizedCpu,
+    QuantizedCPU,
     /// Quantised elements on a graphics card.
-    QuantizedCuda,
+    QuantizedCUDA,
     /// Quantised elements elsewhere.
     QuantizedOther,
     /// Indices and values on the host.
-    SparseCpu,
+    SparseCPU,
     /// Indices and values on a graphics card.
-    SparseCuda,
+    SparseCUDA,
     /// Indices and values elsewhere.
     SparseOther,
     /// Axes with names.
@@ -39,9 +40,9 @@ pub enum DispatchKey {
     /// A lazy view of negatives.
     Negative,
     /// Derivatives are recorded, on the host.
-    AutogradCpu,
+    AutogradCPU,
     /// Derivatives are recorded, on a graphics card.
-    AutogradCuda,
+    AutogradCUDA,
     /// Derivatives are recorded, elsewhere.
     AutogradOther,
 }
@@ -51,28 +52,28 @@ impl DispatchKey {
     pub const ALL: [DispatchKey; 16] = {
         use DispatchKey::*;
         [
-            Cpu,
-            Cuda,
+            CPU,
+            CUDA,
             Meta,
             OtherDevice,
-            QuantizedCpu,
-            QuantizedCuda,
+            QuantizedCPU,
+            QuantizedCUDA,
             QuantizedOther,
-            SparseCpu,
-            SparseCuda,
+            SparseCPU,
+            SparseCUDA,
             SparseOther,
             Named,
             Conjugate,
             Negative,
-            AutogradCpu,
-            AutogradCuda,
+            AutogradCPU,
+            AutogradCUDA,
             AutogradOther,
         ]
     };
 
     /// Whether it records derivatives: without a kernel it is passed by.
     pub fn is_autograd(self) -> bool {
-        self >= DispatchKey::AutogradCpu
+        self >= DispatchKey::AutogradCPU
     }
 }
 
@@ -81,9 +82,9 @@ impl DispatchKey {
 /// # Examples
 /// ```
 /// use rankform::dispatch::{DispatchKey, DispatchKeySet};
-/// let keys = DispatchKeySet::of(&[DispatchKey::Cpu, DispatchKey::Conjugate]);
-/// assert_eq!((keys.highest(), keys.to_string()), (Some(DispatchKey::Conjugate), "{Conjugate, Cpu}".to_string()));
-/// assert_eq!(keys.without(DispatchKey::Conjugate).highest(), Some(DispatchKey::Cpu));
+/// let keys = DispatchKeySet::of(&[DispatchKey::CPU, DispatchKey::Conjugate]);
+/// assert_eq!((keys.highest(), keys.to_string()), (Some(DispatchKey::Conjugate), "{Conjugate, CPU}".to_string()));
+/// assert_eq!(keys.without(DispatchKey::Conjugate).highest(), Some(DispatchKey::CPU));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct DispatchKeySet(u64);
@@ -155,11 +156,11 @@ impl DynTensor {
     pub fn key_set(&self) -> DispatchKeySet {
         use DispatchKey as Key;
         let [dense, quantised] = if self.is_on::<Cpu>() {
-            [Key::Cpu, Key::QuantizedCpu]
+            [Key::CPU, Key::QuantizedCPU]
         } else if self.is_on::<Meta>() {
             [Key::Meta, Key::QuantizedOther]
         } else if self.is_on_a_card() {
-            [Key::Cuda, Key::QuantizedCuda]
+            [Key::CUDA, Key::QuantizedCUDA]
         } else if self.device_type().is_empty() {
             return DispatchKeySet::EMPTY;
         } else {
