@@ -563,7 +563,7 @@ fn the_dispatch_key_set_says_which_kernel_runs() {
     assert_eq!(x.key_set(), keys(&[DispatchKey::CPU]));
     let named = x.conjugate().negative().unwrap().with_names(&["row"]).unwrap();
     assert_eq!(named.key_set(), keys(&[DispatchKey::Negative, DispatchKey::Named, DispatchKey::Conjugate, DispatchKey::CPU]));
-    assert_eq!(named.key_set().to_string(), "{Negative, Conjugate, Named, Cpu}");
+    assert_eq!(named.key_set().to_string(), "{Negative, Conjugate, Named, CPU}");
     assert_eq!(DynTensor::zeros(DType::QI8, &[1], &Cpu).unwrap().key_set(), keys(&[DispatchKey::QuantizedCPU]));
     assert_eq!(DynTensor::zeros(DType::F32, &[1], &Meta::new()).unwrap().key_set(), keys(&[DispatchKey::Meta]));
     assert_eq!(DynTensor::undefined().key_set(), DispatchKeySet::EMPTY);

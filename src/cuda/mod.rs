@@ -11,5 +11,5 @@ mod source;
 mod transfer;
 
 pub use crate::device::Graph;
-pub use source::{AllGiven, Call, Given, Grid, In, Operand, Operands, Out, Placed, Source, Value};
+pub use source::{AllGiven, Given, Grid, In, Launching, Operand, Operands, Out, Placed, Source, Value};
 pub use transfer::Pending;

@@ -34,7 +34,7 @@ pub struct Placed<const RANK: usize> {
 
 /// What one launch hands to the kernel.
 #[derive(Debug)]
-pub struct Call<'a> {
+pub struct Launching<'a> {
     op: &'static str,
     card: Option<&'a Cuda>,
     words: Vec<i64>,
@@ -42,7 +42,7 @@ pub struct Call<'a> {
     reads: Vec<*mut u8>,
 }
 
-impl<'a> Call<'a> {
+impl<'a> Launching<'a> {
     fn on(&mut self, card: &'a Cuda) -> Result<()> {
         match self.card {
             Some(first) => same_device(self.op, first, card),
@@ -101,35 +101,35 @@ pub trait Given<'a, O: Operand> {
     /// # Errors
     /// [`Error::Device`] for another card than that of the operands before; [`Error::Unallocated`], [`Error::Shared`],
     /// [`Error::Overlap`].
-    fn give(self, call: &mut Call<'a>) -> Result<()>;
+    fn give(self, call: &mut Launching<'a>) -> Result<()>;
 }
 
 impl<'a, T: Element, const RANK: usize> Given<'a, In<T, RANK>> for TensorView<'a, T, RANK, Cuda> {
-    fn give(self, call: &mut Call<'a>) -> Result<()> {
+    fn give(self, call: &mut Launching<'a>) -> Result<()> {
         let address = call.place(&self)?;
         call.reads.push(address);
         Ok(())
     }
 }
 impl<'a, T: Element, const RANK: usize> Given<'a, In<T, RANK>> for &'a Tensor<T, RANK, Cuda> {
-    fn give(self, call: &mut Call<'a>) -> Result<()> {
+    fn give(self, call: &mut Launching<'a>) -> Result<()> {
         Given::<In<T, RANK>>::give(self.view(), call)
     }
 }
 impl<'a, T: Element, const RANK: usize> Given<'a, Out<T, RANK>> for TensorViewMut<'a, T, RANK, Cuda> {
-    fn give(self, call: &mut Call<'a>) -> Result<()> {
+    fn give(self, call: &mut Launching<'a>) -> Result<()> {
         let address = call.place(&self.into_view())?;
         call.writes.push(address);
         Ok(())
     }
 }
 impl<'a, T: Element, const RANK: usize> Given<'a, Out<T, RANK>> for &'a mut Tensor<T, RANK, Cuda> {
-    fn give(self, call: &mut Call<'a>) -> Result<()> {
+    fn give(self, call: &mut Launching<'a>) -> Result<()> {
         Given::<Out<T, RANK>>::give(self.writable(call.op)?, call)
     }
 }
 impl<'a, T: Element> Given<'a, Value<T>> for T {
-    fn give(self, call: &mut Call<'a>) -> Result<()> {
+    fn give(self, call: &mut Launching<'a>) -> Result<()> {
         let mut bytes = [0u8; 16];
         bytes[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&self));
         let words = bytes.chunks_exact(8).take(size_of::<T>().div_ceil(8));
@@ -157,7 +157,7 @@ pub trait AllGiven<'a, O: Operands> {
     ///
     /// # Errors
     /// Those of [`Given::give`].
-    fn give_all(self, call: &mut Call<'a>) -> Result<()>;
+    fn give_all(self, call: &mut Launching<'a>) -> Result<()>;
 }
 
 macro_rules! tuples {
@@ -169,7 +169,7 @@ macro_rules! tuples {
             }
         }
         impl<'a, $($O: Operand, $G: Given<'a, $O>),*> AllGiven<'a, ($($O,)*)> for ($($G,)*) {
-            fn give_all(self, call: &mut Call<'a>) -> Result<()> {
+            fn give_all(self, call: &mut Launching<'a>) -> Result<()> {
                 $(self.$at.give(call)?;)*
                 Ok(())
             }
@@ -284,9 +284,9 @@ impl<O: Operands> Source<O> {
     /// [`Error::Fault`] with the compiler's words, or what the driver reports.
     pub fn launch<'a>(&self, grid: Grid, operands: impl AllGiven<'a, O>) -> Result<()> {
         let op = self.name;
-        let mut call = Call { op, card: None, words: Vec::new(), writes: Vec::new(), reads: Vec::new() };
+        let mut call = Launching { op, card: None, words: Vec::new(), writes: Vec::new(), reads: Vec::new() };
         operands.give_all(&mut call)?;
-        let Call { card, words, writes, reads, .. } = call;
+        let Launching { card, words, writes, reads, .. } = call;
         let wrong = |what| Err(Error::Value { op, what });
         let Some(card) = card else { return wrong("no operand is a tensor, so there is no card to run on".into()) };
         if grid.blocks.contains(&0) {

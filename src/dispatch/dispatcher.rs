@@ -28,7 +28,7 @@ struct Operator {
 }
 
 /// A function for any operator that has no kernel of its own for a key.
-type Fallback = Box<dyn for<'a> Fn(&Call<'_>, &[Argument<'a>]) -> Result<DynTensor> + Send + Sync>;
+type Fallback = Box<dyn for<'a> Fn(&Dispatching<'_>, &[Argument<'a>]) -> Result<DynTensor> + Send + Sync>;
 
 /// What to do for a key where an operator has no kernel.
 enum Otherwise {
@@ -59,14 +59,14 @@ pub struct Dispatcher {
 }
 
 /// A call on its way down the keys.
-pub struct Call<'a> {
+pub struct Dispatching<'a> {
     dispatcher: &'a Dispatcher,
     name: &'a str,
     operator: &'a Operator,
     below: DispatchKeySet,
 }
 
-impl Call<'_> {
+impl Dispatching<'_> {
     /// The operator's name.
     pub fn name(&self) -> &str {
         self.name
@@ -168,7 +168,7 @@ impl Dispatcher {
     pub fn fallback(
         &mut self,
         key: DispatchKey,
-        run: impl for<'a> Fn(&Call<'_>, &[Argument<'a>]) -> Result<DynTensor> + Send + Sync + 'static,
+        run: impl for<'a> Fn(&Dispatching<'_>, &[Argument<'a>]) -> Result<DynTensor> + Send + Sync + 'static,
     ) {
         self.otherwise[key as usize] = Otherwise::Run(Box::new(run));
     }
@@ -196,7 +196,7 @@ impl Dispatcher {
         let first = arguments.iter().find_map(Argument::tensor).map_or(TYPES - 1, |x| x.dtype() as usize);
         while let Some(key) = rest.highest() {
             rest = rest.without(key);
-            let call = Call { dispatcher: self, name, operator, below: rest };
+            let call = Dispatching { dispatcher: self, name, operator, below: rest };
             let entry = &operator.entries[key as usize];
             let of = |place: usize| entry.by_type.get(place).into_iter().flatten();
             if let Some(kernel) = of(first).chain(of(TYPES - 1)).find(|kernel| kernel.takes(arguments)) {

