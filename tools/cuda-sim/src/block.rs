@@ -316,7 +316,13 @@ unsafe fn block(kernel: &Kernel, sim: *mut Sim, all: &mut [Thread], stacks: *mut
                 return true;
             }
             if waiting < all.len() || (1..all.len()).any(|t| state(t) != state(0)) {
-                eprintln!("cuda-sim: {}: {waiting} of {} threads of block {:?} wait, {:?} …", kernel.name, all.len(), (*sim).block, state(0));
+                eprintln!(
+                    "cuda-sim: {}: {waiting} of {} threads of block {:?} wait, {:?} …",
+                    kernel.name,
+                    all.len(),
+                    (*sim).block,
+                    state(0)
+                );
                 return false;
             }
             (0..all.len()).for_each(|t| states.add(t).write(State::Ready));

@@ -48,7 +48,6 @@ fn freed(found: Freed) -> Status {
     }
 }
 
-
 fn setting(name: &str, otherwise: usize) -> usize {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }

@@ -168,7 +168,10 @@ pub fn touch(access: Access, clock: &BTreeMap<usize, u64>) -> Option<String> {
     let mut unordered = earlier.filter(|other| !is_before(other));
     let complaint = unordered.next().map(|other| {
         let (own, theirs) = (if access.write { "writes" } else { "reads" }, if other.write { "wrote" } else { "read" });
-        format!("{own} an allocation of {} bytes that stream {:#x} {theirs}, and neither is ordered before the other", block.nbytes, other.stream)
+        format!(
+            "{own} an allocation of {} bytes that stream {:#x} {theirs}, and neither is ordered before the other",
+            block.nbytes, other.stream
+        )
     });
     if access.write {
         (block.write, block.reads) = (Some(access), Vec::new());
@@ -188,7 +191,10 @@ fn is_marked(address: usize, nbytes: usize) -> bool {
 /// What all allocations hold.
 pub fn contents() -> Vec<(usize, Vec<u8>)> {
     // SAFETY: allocations that are there while the map is locked; nothing runs meanwhile.
-    blocks().iter().map(|(&address, block)| (address, unsafe { std::slice::from_raw_parts(address as *const u8, block.nbytes) }.to_vec())).collect()
+    blocks()
+        .iter()
+        .map(|(&address, block)| (address, unsafe { std::slice::from_raw_parts(address as *const u8, block.nbytes) }.to_vec()))
+        .collect()
 }
 
 /// Puts [`contents`] back.

@@ -45,9 +45,10 @@ pub fn compile(source: &str) -> Result<PathBuf, String> {
     let mut hasher = DefaultHasher::new();
     (&text, HOST, OPTIONS).hash(&mut hasher);
     let (folder, name) = (folder(), format!("{:016x}", hasher.finish()));
-    // For whoever wants to see them, or compile them with the real NVRTC.
-    if let Some(sources) = std::env::var_os("CUDA_SIM_SOURCES").map(PathBuf::from) {
-        let _ = std::fs::create_dir_all(&sources).and_then(|()| std::fs::write(sources.join(&name).with_extension("cu"), source));
+    // For whoever wants to see them, or compile them with the real NVRTC: those that are none (tests have such) go again.
+    let shown = std::env::var_os("CUDA_SIM_SOURCES").map(|sources| PathBuf::from(sources).join(&name).with_extension("cu"));
+    if let Some(shown) = &shown {
+        let _ = shown.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(shown, source));
     }
     let library = folder.join(&name).with_extension("so");
     if library.exists() {
@@ -68,6 +69,7 @@ pub fn compile(source: &str) -> Result<PathBuf, String> {
     let done = Command::new(&compiler).args(OPTIONS).arg("-o").arg(&fresh).arg(&code).arg("-lm").output();
     let done = done.map_err(|error| format!("{}: {error}", compiler.display()))?;
     if !done.status.success() {
+        let _ = shown.map_or(Ok(()), std::fs::remove_file);
         return Err(format!("{}\n{}", code.display(), String::from_utf8_lossy(&done.stderr)));
     }
     let _ = std::fs::remove_file(&code);

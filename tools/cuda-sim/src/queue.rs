@@ -33,16 +33,47 @@ fn join(clock: &mut Clock, other: &Clock) {
 /// What a stream is asked to do.
 #[derive(Clone)]
 pub enum Action {
-    Launch { kernel: usize, blocks: Dim, threads: Dim, shared: usize, arguments: Vec<u64> },
-    Set { to: usize, byte: u8, nbytes: usize },
-    Set32 { to: usize, word: u32, count: usize },
-    Copy { to: usize, from: usize, nbytes: usize },
+    Launch {
+        kernel: usize,
+        blocks: Dim,
+        threads: Dim,
+        shared: usize,
+        arguments: Vec<u64>,
+    },
+    Set {
+        to: usize,
+        byte: u8,
+        nbytes: usize,
+    },
+    Set32 {
+        to: usize,
+        word: u32,
+        count: usize,
+    },
+    Copy {
+        to: usize,
+        from: usize,
+        nbytes: usize,
+    },
     /// Bytes of the host that were read when the copy was queued.
-    Write { to: usize, bytes: Vec<u8> },
-    Product { batch: i64, sizes: [i64; 3], operands: [blas::Matrix; 3], bytes: [usize; 3] },
-    Free { address: usize },
+    Write {
+        to: usize,
+        bytes: Vec<u8>,
+    },
+    Product {
+        batch: i64,
+        sizes: [i64; 3],
+        operands: [blas::Matrix; 3],
+        bytes: [usize; 3],
+    },
+    Free {
+        address: usize,
+    },
     /// Another stream must have come so far.
-    Wait { stream: usize, tick: u64 },
+    Wait {
+        stream: usize,
+        tick: u64,
+    },
 }
 
 struct Work {
@@ -331,9 +362,7 @@ impl Machine {
     /// Whether work that waits touches these bytes.
     pub fn is_pending(&self, address: usize, nbytes: usize) -> bool {
         let touches = |action: &Action| match *action {
-            Action::Copy { to, from, nbytes: count } => {
-                [to, from].iter().any(|&at| at < address + nbytes && address < at + count)
-            }
+            Action::Copy { to, from, nbytes: count } => [to, from].iter().any(|&at| at < address + nbytes && address < at + count),
             _ => false,
         };
         self.streams.values().any(|queue| queue.pending.iter().any(|work| touches(&work.action)))
@@ -362,9 +391,7 @@ fn perform(stream: usize, work: &Work) -> Status {
         Action::Launch { .. } | Action::Wait { .. } => Vec::new(),
         Action::Set { to, .. } | Action::Set32 { to, .. } | Action::Write { to, .. } => vec![touched(*to, true)],
         Action::Copy { to, from, .. } => vec![touched(*from, false), touched(*to, true)],
-        Action::Product { operands, .. } => {
-            operands.iter().enumerate().map(|(k, operand)| touched(operand.address, k == 2)).collect()
-        }
+        Action::Product { operands, .. } => operands.iter().enumerate().map(|(k, operand)| touched(operand.address, k == 2)).collect(),
         Action::Free { address } => vec![touched(*address, true)],
     };
     let ranges: Vec<(usize, usize)> = match &work.action {
@@ -427,7 +454,8 @@ fn perform(stream: usize, work: &Work) -> Status {
     };
     for access in &accesses {
         if let Some(complaint) = memory::touch(*access, &work.clock) {
-            let what = if let Action::Launch { kernel, .. } = &work.action { name(*kernel).name.clone() } else { "a copy or a free".into() };
+            let what =
+                if let Action::Launch { kernel, .. } = &work.action { name(*kernel).name.clone() } else { "a copy or a free".into() };
             eprintln!("cuda-sim: {what} of stream {stream:#x}: {complaint}");
             return ILLEGAL_ADDRESS;
         }

@@ -128,7 +128,9 @@ fn kernels_are_known_by_what_they_change_and_limits_are_those_of_a_card() {
         let mut words = [0u64, 1, case.memory];
         let mut arguments = [words.as_mut_ptr().cast::<c_void>()];
         // SAFETY: the kernel's argument.
-        unsafe { cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, shared, case.streams[0], arguments.as_mut_ptr(), std::ptr::null_mut()) }
+        unsafe {
+            cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, shared, case.streams[0], arguments.as_mut_ptr(), std::ptr::null_mut())
+        }
     };
     let (small, big) = (load(source), load(big));
     let case = Case::new(120);

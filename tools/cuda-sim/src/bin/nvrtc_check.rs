@@ -60,7 +60,8 @@ impl Nvrtc {
     /// What NVRTC says of a source, or why it does not compile.
     fn compile(&self, source: &str, architecture: &str) -> Result<String, String> {
         let source = CString::new(source).map_err(|error| error.to_string())?;
-        let options = [format!("--gpu-architecture={architecture}"), "--std=c++17".into(), "--fmad=false".into(), "--ptxas-options=-v".into()];
+        let options =
+            [format!("--gpu-architecture={architecture}"), "--std=c++17".into(), "--fmad=false".into(), "--ptxas-options=-v".into()];
         let options: Vec<_> = options.into_iter().filter_map(|option| CString::new(option).ok()).collect();
         let pointers: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
         let mut program = std::ptr::null_mut();
@@ -115,7 +116,8 @@ fn main() -> Result<(), String> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [library, folder, architectures @ ..] = arguments.as_slice() else { return Err("LIBNVRTC FOLDER ARCHITECTURE…".into()) };
     let nvrtc = Nvrtc::open(library)?;
-    let mut sources: Vec<PathBuf> = std::fs::read_dir(folder).map_err(|error| error.to_string())?.flatten().map(|file| file.path()).collect();
+    let mut sources: Vec<PathBuf> =
+        std::fs::read_dir(folder).map_err(|error| error.to_string())?.flatten().map(|file| file.path()).collect();
     sources.retain(|path| path.extension().is_some_and(|extension| extension == "cu"));
     sources.sort();
     let count = sources.len();
@@ -143,7 +145,9 @@ fn main() -> Result<(), String> {
             }
         }
         let chosen = sources.len();
-        println!("{architecture}: {chosen} of {count} kernels compiled by NVRTC, at most {most} registers; {spilling} spill, {spills} bytes in all");
+        println!(
+            "{architecture}: {chosen} of {count} kernels compiled by NVRTC, at most {most} registers; {spilling} spill, {spills} bytes in all"
+        );
     }
     if wrong > 0 { Err(format!("{wrong} kernels do not compile, or need too much")) } else { Ok(()) }
 }
