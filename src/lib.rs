@@ -64,7 +64,8 @@
 //!
 //! `rayon` (default): large operations use every core. `gemm` (default): matrix products at the machine's peak.
 //! `npz`, `safetensors`: files of these kinds; `.npy` and raw bytes need no feature.
-//! `dlpack`: tensors of other libraries, without a copy.
+//! `dlpack`: tensors of other libraries, without a copy. `ndarray`, `nalgebra`, `faer`, `image`, `serde`: beside these crates.
+//! `shared-memory`: tensors of several processes. `cuda`: NVIDIA's graphics cards.
 #![deny(missing_docs)]
 pub mod allocation;
 pub mod check;
