@@ -234,6 +234,14 @@ fn sin_quarter<L: Lanes, P: Real>(k: Lane<L, P::Bits>, r: Double<L, P>) -> Lane<
     signed(odd.select(cos, sin), k.shr(1).shl(sign_place::<P>()))
 }
 
+/// `sin(k·π/2 + r)` in two words, from those of `sin r` and `cos r`.
+#[inline(always)]
+fn sin_of<L: Lanes, P: Real>([sin, cos]: [Double<L, P>; 2], k: Lane<L, P::Bits>) -> Double<L, P> {
+    let odd = (k & word::<L, P>(1)).ne(Lane::zero());
+    let sign = k.shr(1).shl(sign_place::<P>());
+    Double::new(signed(odd.select(cos.hi, sin.hi), sign), signed(odd.select(cos.lo, sin.lo), sign))
+}
+
 /// The number of the sign bit.
 #[inline(always)]
 fn sign_place<P: Real>() -> u32 {
@@ -248,13 +256,8 @@ pub(super) fn waves<L: Lanes, R: Real>(x: Lane<L, f64>, anywhere: bool) -> [Doub
         return [0.0, 0.25].map(|turns| Double::new(sin_turn(turn(x, 2.0, turns)), Lane::zero()));
     }
     let (k, r) = if anywhere { quarter_anywhere(x) } else { quarter(x) };
-    let [sin, cos] = sin_cos(r).map(Double::normal);
-    let odd = (k & word::<L, f64>(1)).ne(Lane::zero());
-    let choose = |a: Double<L, f64>, b: Double<L, f64>, k: Lane<L, u64>| {
-        let sign = k.shr(1).shl(sign_place::<f64>());
-        Double::new(signed(odd.select(b.hi, a.hi), sign), signed(odd.select(b.lo, a.lo), sign))
-    };
-    [choose(sin, cos, k), choose(cos, sin, k + word::<L, f64>(1))]
+    let parts = sin_cos(r).map(Double::normal);
+    [sin_of(parts, k), sin_of(parts, k + word::<L, f64>(1))]
 }
 
 /// `π/2` for `f32` in three words, the second so short that its product with 1024 quarter turns is exact.
@@ -326,11 +329,8 @@ pub(super) fn sin_half_turns<L: Lanes>(x: Lane<L, f64>) -> Double<L, f64> {
     let u = x - (shifted - shifter::<f64>()) * 0.5;
     let [high, low] = [2.0 * HALF_PI[0], 2.0 * HALF_PI[1]].map(Lane::<L, f64>::real);
     let product = Double::product(u, high);
-    let [sin, cos] = sin_cos(Double::new(product.hi, u.mul_add(low, product.lo))).map(Double::normal);
-    let k = shifted.to_bits();
-    let odd = (k & word::<L, f64>(1)).ne(Lane::zero());
-    let sign = k.shr(1).shl(sign_place::<f64>());
-    Double::new(signed(odd.select(cos.hi, sin.hi), sign), signed(odd.select(cos.lo, sin.lo), sign))
+    let parts = sin_cos(Double::new(product.hi, u.mul_add(low, product.lo))).map(Double::normal);
+    sin_of(parts, shifted.to_bits())
 }
 
 /// `sin x` for an `x` that is not large, inside other functions: their slopes say what their derivatives are.
