@@ -131,12 +131,37 @@ fn a_block_has_one_owner_and_every_byte_is_counted_while_threads_take_give_and_c
     // Threads and channels leave a few bytes to the standard library, which counts them when it likes; a block is larger.
     assert!((alloc::live() - bytes).unsigned_abs() < POOLED / 8, "the system has the blocks back: {} bytes", alloc::live() - bytes);
 
-    // What is kept is exactly what can be freed.
     Cpu.set_memory_limit(limit);
+    fresh_memory_is_zero_whatever_was_there(POOLED / 8);
+    fresh_memory_is_zero_whatever_was_there((4 << 20) / 8);
+    Cpu.trim();
+
+    // What is kept is exactly what can be freed.
     let blocks: Vec<_> = (1..=20).map(|owner| Marked::new(&mut Dice::new(owner), owner)).collect();
     let live = Cpu.memory().live;
     assert!(live > 0);
     drop(blocks);
     assert_eq!((Cpu.memory().live, Cpu.memory().kept), (0, live));
     assert_eq!((Cpu.trim(), Cpu.memory().kept), (live, 0));
+}
+
+/// Zeros that nobody could write are zeros again for whoever asks next; all others are filled.
+fn fresh_memory_is_zero_whatever_was_there(numel: usize) {
+    let zeros = |numel| Tensor::<u64, 1>::zeros([numel], &Cpu).unwrap();
+    let write = |tensor: &mut Tensor<u64, 1>| tensor.view_mut().unwrap().as_slice_mut().unwrap().fill(u64::MAX);
+    for _ in 0..2 {
+        drop(zeros(numel)); // untouched
+        drop(zeros(numel - 8)); // untouched, and a little shorter: the rest is not known
+        write(&mut zeros(numel)); // written
+        drop(zeros(numel - 8));
+        let read = zeros(numel);
+        assert!(read.as_slice().unwrap().iter().all(|&x| x == 0));
+        drop(read);
+        write(&mut Tensor::full([numel], 7, &Cpu).unwrap()); // not zeros
+        drop((&zeros(numel)).add(1).unwrap()); // read by an operator, whose result takes what was untouched
+        let external = zeros(numel).into_raw().unwrap();
+        // SAFETY: from `into_raw`, once.
+        write(&mut unsafe { Tensor::<u64, 1>::from_raw(external) });
+        assert!(zeros(numel).as_slice().unwrap().iter().all(|&x| x == 0));
+    }
 }

@@ -401,3 +401,44 @@ fn updates_in_place_run_on_every_device_and_settle_rows() -> Result<()> {
     assert_eq!(n.to_vec()?, [5; 1500]);
     Ok(())
 }
+
+fn beside_columns<T: Value + Number>() -> Result<()> {
+    let mut random = Random(67);
+    for [m, n] in [[3, 31], [3, 32], [5, 100], [2, 1500], [70, 33]] {
+        let column = Tensor::from_fn([m, 1], |_| T::moderate(&mut random), &Cpu)?;
+        let whole = Tensor::from_fn([m, n], |_| T::moderate(&mut random), &Cpu)?;
+        let wider = Tensor::from_fn([m, 2 * n], |_| T::moderate(&mut random), &Cpu)?;
+        let rows = [
+            ("a run", whole.view()),
+            ("crosswise", whole.view().reshape([n, m])?.transposed()),
+            ("backwards", whole.reversed(Axis::<1>)),
+            ("every second", wider.slice((.., (..).step(2)))?),
+            ("one row", whole.slice((..1, ..))?),
+        ];
+        // A column of its own, and one whose elements stand apart, and backwards.
+        for column in [column.view(), whole.slice((.., 1..2))?, column.reversed(Axis::<0>)] {
+            let same = column.broadcast_to([m, n])?.to_contiguous()?;
+            for (kind, row) in &rows {
+                let full = row.broadcast_to([m, n])?.to_contiguous()?;
+                let kind = format!("{} {kind}, [{m}, {n}]", T::DTYPE);
+                assert_eq!(differ(&row.sub(column)?.to_vec()?, &full.sub(&same)?.to_vec()?), None, "{kind}");
+                assert_eq!(differ(&column.sub(row)?.to_vec()?, &same.sub(&full)?.to_vec()?), None, "{kind}, column first");
+                assert_eq!(row.equal(column)?.to_vec()?, full.equal(&same)?.to_vec()?, "{kind}");
+                let mut place = full.copy()?;
+                place.zip_in_place(ops::Sub, column)?;
+                assert_eq!(differ(&place.to_vec()?, &full.sub(&same)?.to_vec()?), None, "{kind} in place");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_column_beside_rows_is_read_as_one_element_a_row() -> Result<()> {
+    beside_columns::<f32>()?;
+    beside_columns::<f64>()?;
+    beside_columns::<half::f16>()?;
+    beside_columns::<i64>()?;
+    beside_columns::<u8>()?;
+    beside_columns::<num_complex::Complex<f64>>()
+}

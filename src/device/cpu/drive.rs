@@ -11,8 +11,6 @@ use crate::device::{MAX_OPERANDS, Slot};
 
 /// Elements of a row that are packed at a time, at most.
 const BLOCK: usize = 1024;
-/// Rows that are packed side by side where none stands crosswise.
-const ROWS: usize = 8;
 /// Bytes that a step of the longest vector loops takes of an operand, at most.
 const NEAR: usize = 256;
 /// The steps of one row.
@@ -31,6 +29,14 @@ const SCRATCH: usize = 32 * 1024;
 /// The contiguous loop of a program: so many rows, each of `n` elements; see [`MapKernel`](super::MapKernel).
 pub(super) type RowsFn = unsafe fn(program: *const (), rows: usize, n: usize, pointers: *const *mut u8, down: *const isize);
 
+/// The contiguous loops of a program.
+#[derive(Clone, Copy)]
+pub(super) struct Loops {
+    pub(super) rows: RowsFn,
+    /// The same for a program of two loads of which the first, or the second, has one element a row.
+    pub(super) still: [Option<RowsFn>; 2],
+}
+
 /// Outputs, then inputs.
 pub(super) fn together<'a>(outputs: &[Slot<'a>], inputs: &[Slot<'a>]) -> [Slot<'a>; MAX_OPERANDS] {
     let mut slots = [Slot { address: std::ptr::null_mut(), stride: &[], element: 0 }; MAX_OPERANDS];
@@ -46,8 +52,7 @@ pub(super) fn is_large(sizes: &[usize], output: &Slot<'_>) -> bool {
 
 /// A kernel and its program, without their type: so that what feeds it is compiled once.
 pub(super) struct Job<'a> {
-    /// The contiguous loop.
-    pub(super) rows: RowsFn,
+    pub(super) loops: Loops,
     pub(super) program: *const (),
     /// How many operands are written: the first.
     pub(super) outputs: usize,
@@ -97,7 +102,7 @@ impl Job<'_> {
             return unsafe { self.aside(n, n * output.element, in_place, &mut pointers) };
         }
         // SAFETY: the caller's promise.
-        unsafe { (self.rows)(self.program, 1, n, pointers.as_ptr(), STAY.as_ptr()) };
+        unsafe { (self.loops.rows)(self.program, 1, n, pointers.as_ptr(), STAY.as_ptr()) };
     }
 
     /// An output of at most `NEAR` bytes that begins near an input, which the vector loop would take for an overlap and go
@@ -112,7 +117,7 @@ impl Job<'_> {
             if in_place {
                 std::ptr::copy_nonoverlapping(output, room, nbytes);
             }
-            (self.rows)(self.program, 1, n, pointers.as_ptr(), STAY.as_ptr());
+            (self.loops.rows)(self.program, 1, n, pointers.as_ptr(), STAY.as_ptr());
             // Of common sizes in words: a longer vector than those just stored would wait until they have left the core.
             match nbytes {
                 64 => output.cast::<[u64; 8]>().write_unaligned(room.cast::<[u64; 8]>().read()),
@@ -137,7 +142,19 @@ impl Job<'_> {
     /// The kernel's promise, for every row.
     pub(super) unsafe fn each_row(&self, base: &Addresses, down: &Steps, rows: usize, n: usize) {
         // SAFETY: the caller's promise.
-        unsafe { (self.rows)(self.program, rows, n, self.spread(base).as_ptr(), self.spread(down).as_ptr()) };
+        unsafe { (self.loops.rows)(self.program, rows, n, self.spread(base).as_ptr(), self.spread(down).as_ptr()) };
+    }
+
+    /// The operand of one load of two that stands still along rows, if the other does not, and the loop for that.
+    fn still(&self, walk: &Walk) -> Option<(usize, RowsFn)> {
+        let &[left, right] = self.reads else { return None };
+        let [left, right] = [left, right].map(|read| self.first + read as usize);
+        let (load, operand) = match [left, right].map(|k| walk.inner_step(k) == 0) {
+            [true, false] => (0, left),
+            [false, true] => (1, right),
+            _ => return None,
+        };
+        self.loops.still[load].map(|rows| (operand, rows))
     }
 
     unsafe fn part(&self, walk: &Walk, slots: &[Slot<'_>]) {
@@ -146,15 +163,16 @@ impl Job<'_> {
         let n = walk.numel();
         if (0..slots.len()).all(|k| linear(k) && !buffered(k)) {
             // SAFETY: every operand is one run of `n` elements.
-            return unsafe { (self.rows)(self.program, 1, n, self.spread(&walk.address).as_ptr(), STAY.as_ptr()) };
+            return unsafe { (self.loops.rows)(self.program, 1, n, self.spread(&walk.address).as_ptr(), STAY.as_ptr()) };
         }
         let mut words = Words::<{ SCRATCH / 8 }>::uninit();
         let room = Scratch::over(&mut words);
         // Rows that are long enough are taken whole, several side by side; short ones are gathered, several to a block.
         let by_rows = walk.inner() >= 32;
+        let still = if by_rows { self.still(walk) } else { None };
         let is_packed = |k: usize| {
             let in_rows = by_rows && walk.inner_step(k) == slots[k].element as isize;
-            buffered(k) || !(in_rows || linear(k))
+            buffered(k) || !(in_rows || linear(k) || still.is_some_and(|(operand, _)| operand == k))
         };
         let runs = |k: usize| walk.inner_step(k) == slots[k].element as isize || (k >= self.first && walk.inner_step(k) == 0);
         if self.streams && by_rows && (0..slots.len()).all(runs) {
@@ -172,7 +190,7 @@ impl Job<'_> {
             let element = slots.iter().map(|slot| slot.element).max().unwrap_or(1).clamp(1, WIDEST);
             let (rows, most) = match (crosswise, axis) {
                 (Some(_), _) => (64 / element, STRIP),
-                (_, Some(_)) if by_rows => ((SCRATCH / 2 / (walk.inner() * widths)).max(ROWS), BLOCK),
+                (_, Some(_)) if by_rows => ((SCRATCH / 2 / (walk.inner() * widths)).max(1), BLOCK),
                 _ => (1, BLOCK),
             };
             // However many operands: there is room for 16 elements of each row.
@@ -183,10 +201,11 @@ impl Job<'_> {
             (rows, if parts > 1 { walk.inner().div_ceil(parts).next_multiple_of(16) } else { block.max(1) })
         };
         let packed = std::array::from_fn(|k| (k < slots.len() && is_packed(k)).then(|| room.take(rows * block * slots[k].element)));
+        let loops = still.map_or(self.loops, |(_, rows)| Loops { rows, ..self.loops });
         // SAFETY: the caller's promise; there is room for `rows · block` elements of each packed operand.
         unsafe {
             if by_rows {
-                self.in_rows(walk, slots, &packed, (axis, crosswise.is_some()), [rows, block]);
+                Job { loops, ..*self }.in_rows(walk, slots, &packed, (axis, crosswise.is_some()), [rows, block]);
             } else {
                 self.gathered(walk, slots, &packed, block);
             }
@@ -227,7 +246,7 @@ impl Job<'_> {
                 let n = block.min(left);
                 left -= n;
                 // SAFETY: `n` elements of every operand; outputs are tiles.
-                unsafe { (self.rows)(self.program, 1, n, pointers.as_ptr(), STAY.as_ptr()) };
+                unsafe { (self.loops.rows)(self.program, 1, n, pointers.as_ptr(), STAY.as_ptr()) };
                 let (mut ahead, mut count) = ([std::ptr::null_mut(); FETCHED], 0);
                 for k in loads.clone() {
                     pointers[k] = pointers[k].wrapping_offset(step[k]);
@@ -341,7 +360,7 @@ impl Job<'_> {
                 }
             }
             // SAFETY: every pointer has `len` contiguous elements; outputs are packed or overlap nothing.
-            unsafe { (self.rows)(self.program, 1, len, self.spread(&base).as_ptr(), STAY.as_ptr()) };
+            unsafe { (self.loops.rows)(self.program, 1, len, self.spread(&base).as_ptr(), STAY.as_ptr()) };
             for (k, slot) in slots.iter().enumerate().take(self.outputs) {
                 if packed[k].is_some() {
                     // SAFETY: the block holds `len` elements; the caller promised the output's positions.

@@ -11,12 +11,17 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
+/// No pointer.
+pub(super) const NONE: usize = usize::MAX;
+
 /// One position of contiguous operands; `HELD` when the program has settled on the row, and held what it holds.
 pub(super) struct At<'a, const HELD: bool = false> {
     /// Outputs, then one for each load; last the room for what the row holds.
     pub(super) pointers: &'a Addresses,
     /// The next load's pointer.
     pub(super) next: usize,
+    /// The pointer with one element for all positions, or [`NONE`].
+    pub(super) still: usize,
     /// The next store's pointer.
     pub(super) output: usize,
     /// The position.
@@ -27,9 +32,10 @@ impl<const HELD: bool> Io<Run> for At<'_, HELD> {
     #[inline(always)]
     fn load<T: Element>(&mut self) -> Lane<Run, Compute<T>> {
         let pointer = self.pointers[self.next].cast::<T>();
+        let at = if self.next == self.still { 0 } else { self.i };
         self.next += 1;
         // SAFETY: whoever made this `At` promised an element of type T here (`row`, `fold`, `columns`).
-        Lane(unsafe { pointer.add(self.i).read() }.widen())
+        Lane(unsafe { pointer.add(at).read() }.widen())
     }
     #[inline(always)]
     fn param<T: Element>(&mut self, value: T) -> Lane<Run, Compute<T>> {

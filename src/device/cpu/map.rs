@@ -5,8 +5,8 @@
 //! index, and programs in place store through the pointers of their loads.
 //! Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
-use super::drive::{Job, RowsFn, is_large};
-use super::io::{At, Words};
+use super::drive::{Job, Loops, RowsFn, is_large};
+use super::io::{At, NONE, Words};
 use super::simd::{self, Call};
 use super::walk::{self, Addresses};
 use super::{copy, fold, rows};
@@ -34,33 +34,43 @@ pub(super) const WIDEST: usize = 16;
 pub(crate) struct MapKernel {
     /// The program's type: hooks that hand out kernels are safe to write, so what they return is checked.
     program: TypeId,
-    rows: RowsFn,
+    loops: Loops,
 }
 
 impl MapKernel {
     /// The kernel of program `P`.
     pub(crate) const fn of<P: Program>() -> Self {
-        MapKernel { program: TypeId::of::<P>(), rows: rows_of::<P> }
+        let two = P::LOADS == 2 && !P::BY_ROWS;
+        let first: Option<RowsFn> = if two && !P::IN_PLACE { Some(rows_of::<P, 0>) } else { None };
+        let second: Option<RowsFn> = if two { Some(rows_of::<P, 1>) } else { None };
+        MapKernel { program: TypeId::of::<P>(), loops: Loops { rows: rows_of::<P, NONE>, still: [first, second] } }
     }
 }
 
 /// # Safety
 /// `program` points to a `P`; each pointer has rows of `n` contiguous elements of the type that `P` loads or stores there,
 /// and the last of `Addresses` room for what it holds, if anything; no output overlaps another operand, nor the operand of
-/// any other load.
-unsafe fn rows_of<P: Program>(program: *const (), rows: usize, n: usize, pointers: *const *mut u8, down: *const isize) {
+/// any other load. The load with the number `STILL`, if there is one, has one element a row.
+unsafe fn rows_of<P: Program, const STILL: usize>(
+    program: *const (),
+    rows: usize,
+    n: usize,
+    pointers: *const *mut u8,
+    down: *const isize,
+) {
     // SAFETY: the caller's promise.
-    unsafe { simd::dispatch_call::<Rows<P>, _, _, _>(program, rows, n, pointers, down) }
+    unsafe { simd::dispatch_call::<Rows<P, STILL>, _, _, _>(program, rows, n, pointers, down) }
 }
 
-struct Rows<P>(PhantomData<P>);
+struct Rows<P, const STILL: usize>(PhantomData<P>);
 
-impl<P: Program> Call<*const (), *const *mut u8, *const isize> for Rows<P> {
+impl<P: Program, const STILL: usize> Call<*const (), *const *mut u8, *const isize> for Rows<P, STILL> {
     #[inline(always)]
     unsafe fn call(program: *const (), rows: usize, n: usize, from: *const *mut u8, down: *const isize) {
         // SAFETY: the caller's promise; programs are `Copy`.
         let program = unsafe { program.cast::<P>().read() };
         let first = if P::IN_PLACE { 0 } else { P::OUTPUTS };
+        let still = if STILL == NONE { NONE } else { first + STILL };
         for row in 0..rows as isize {
             let mut program = program;
             // A local array: see the module's head.
@@ -76,18 +86,18 @@ impl<P: Program> Call<*const (), *const *mut u8, *const isize> for Rows<P> {
             if P::BY_ROWS {
                 let mut known = Known::default();
                 program.settle(&mut Settling { pointers: &pointers, first, next: 0, n, held: 0, known: &mut known });
-                along::<P, true>(&program, n, &pointers, first);
+                along::<P, true>(&program, n, &pointers, first, still);
             } else {
-                along::<P, false>(&program, n, &pointers, first);
+                along::<P, false>(&program, n, &pointers, first, still);
             }
         }
     }
 }
 
-/// One row; the loads' pointers begin with the one at `next`.
+/// One row; the loads' pointers begin with the one at `next`, and the one at `still` has one element.
 #[inline(always)]
-fn along<P: Program, const HELD: bool>(program: &P, n: usize, pointers: &Addresses, next: usize) {
-    let at = |i| At::<HELD> { pointers, next, output: 0, i };
+fn along<P: Program, const HELD: bool>(program: &P, n: usize, pointers: &Addresses, next: usize, still: usize) {
+    let at = |i| At::<HELD> { pointers, next, still, output: 0, i };
     if !P::IN_PLACE {
         return run_row(program, n, at);
     }
@@ -199,7 +209,7 @@ impl Row for Settling<'_> {
         self.held = place + self.n * size_of::<Compute<B::Out>>();
         let pointers = *self.pointers; // a local array, again
         let room = pointers[MAX_OPERANDS].wrapping_add(place).cast::<Compute<B::Out>>();
-        let at = |i| At::<true> { pointers: &pointers, next: self.first + self.next, output: 0, i };
+        let at = |i| At::<true> { pointers: &pointers, next: self.first + self.next, still: NONE, output: 0, i };
         eval_row(body, self.n, at, |i, value| {
             // SAFETY: the driver made room for every value that the program holds, each aligned to a cache line.
             unsafe { room.add(i).write(value) };
@@ -260,7 +270,7 @@ fn job<'a, 's, P: Program>(program: &P, outputs: &'s [Slot<'s>], inputs: Inputs<
     let kernel = compiled.copied().unwrap_or(MapKernel::of::<P>());
     let first = if P::IN_PLACE { 0 } else { outputs.len() };
     let program = std::ptr::from_ref(program).cast();
-    let job = Job { rows: kernel.rows, program, outputs: outputs.len(), first, reads: inputs.reads, streams: false };
+    let job = Job { loops: kernel.loops, program, outputs: outputs.len(), first, reads: inputs.reads, streams: false };
     (job, &outputs[..first])
 }
 

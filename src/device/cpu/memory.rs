@@ -7,6 +7,7 @@ use crate::device::{Deleter, Fresh};
 use crate::error::{Error, Result};
 use std::alloc::Layout;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A block of host memory.
 ///
@@ -20,8 +21,8 @@ pub struct CpuBlock {
 enum Owner {
     /// Nobody: the block is empty, or who gave it frees it.
     Nobody,
-    /// The pool, which gave a block of this capacity.
-    Pool(usize),
+    /// The pool, which gave a block of this capacity; and whether its bytes are zero still, since nobody was told the address.
+    Pool(usize, AtomicBool),
     Vec(VecParts),
     /// Whoever gave it: the deleter, and the address as given, which may be null when there are no bytes.
     External(Deleter, *mut u8),
@@ -50,12 +51,13 @@ impl CpuBlock {
         if nbytes == 0 {
             return Ok(CpuBlock { address: dangling(), nbytes, owner: Owner::Nobody });
         }
-        let Block { address, capacity } = pool::take(nbytes).ok_or(Error::OutOfMemory { op: "allocate", nbytes })?;
-        if fresh == Fresh::Zeroed {
+        let Block { address, capacity, zeros } = pool::take(nbytes).ok_or(Error::OutOfMemory { op: "allocate", nbytes })?;
+        let zeroed = fresh == Fresh::Zeroed;
+        if zeroed && zeros < nbytes {
             // SAFETY: the block has at least `nbytes` bytes and nobody else knows it.
             unsafe { address.write_bytes(0, nbytes) };
         }
-        Ok(CpuBlock { address, nbytes, owner: Owner::Pool(capacity) })
+        Ok(CpuBlock { address, nbytes, owner: Owner::Pool(capacity, AtomicBool::new(zeroed)) })
     }
 
     /// A block in memory of the host that somebody else frees, after this is dropped; it counts as new memory.
@@ -103,8 +105,14 @@ impl CpuBlock {
         Some((std::mem::replace(&mut self.address, dangling()), len, capacity))
     }
 
+    /// Where it starts; who is told may write there, until the block is dropped.
     #[inline]
     pub(crate) fn address(&self) -> *mut u8 {
+        if let Owner::Pool(_, zero) = &self.owner
+            && zero.load(Ordering::Relaxed)
+        {
+            zero.store(false, Ordering::Relaxed);
+        }
         self.address.as_ptr()
     }
 }
@@ -131,7 +139,10 @@ impl CpuBlock {
         match std::mem::replace(&mut self.owner, Owner::Nobody) {
             Owner::Nobody => {}
             // SAFETY: invariant 1: the pool gave it, and nobody else has it.
-            Owner::Pool(capacity) => unsafe { pool::give(Block { address: self.address, capacity }) },
+            Owner::Pool(capacity, zero) => unsafe {
+                let zeros = if zero.into_inner() { self.nbytes } else { 0 };
+                pool::give(Block { address: self.address, capacity, zeros })
+            },
             // SAFETY: invariant 1: these are the parts of a `Vec` of the type that `drop` was made for.
             Owner::Vec(parts) => unsafe { (parts.of.drop)(self.address.as_ptr(), parts.len, parts.capacity) },
             Owner::External(free, address) => free(address, self.nbytes),

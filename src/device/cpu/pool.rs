@@ -101,6 +101,8 @@ pub(super) fn count_fresh() {
 pub(super) struct Block {
     pub(super) address: NonNull<u8>,
     pub(super) capacity: usize,
+    /// How many bytes at its beginning are known to be zero.
+    pub(super) zeros: usize,
 }
 // SAFETY: an address and a number; whoever owns the block answers for its bytes.
 unsafe impl Send for Block {}
@@ -121,7 +123,7 @@ impl Block {
             // SAFETY: advice about our own fresh pages. A system without huge pages refuses, and nothing is lost.
             unsafe { libc::madvise(address.as_ptr().cast(), capacity, libc::MADV_HUGEPAGE) };
         }
-        Some(Block { address, capacity })
+        Some(Block { address, capacity, zeros: 0 })
     }
 
     /// # Safety
