@@ -5,6 +5,7 @@
 //! `driver report`: the tables and charts of the samples.
 
 mod cases;
+mod causes;
 mod chart;
 mod process;
 mod report;

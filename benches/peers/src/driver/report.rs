@@ -1,6 +1,7 @@
 //! The tables: ours beside the best peer and the limit, then everybody.
 
 use crate::cases::{chosen, is_bound_by_memory, what};
+use crate::causes::cause;
 use crate::samples::{Best, Measured, Standing, Statistic, TIE, read};
 use crate::{Result, chart, root};
 use std::collections::{BTreeMap, BTreeSet};
@@ -109,11 +110,16 @@ fn summary(cases: &[String], measured: &BTreeMap<String, Measured>) -> Result<St
         writeln!(text, "* Not yet in rankform: {}.", not_yet.join(", "))?;
     }
     let behind = cases.iter().filter_map(|case| Some((case, 1.0 / measured[case].advantage()?))).filter(|(_, times)| *times > TIE);
-    let behind: Vec<String> = behind.map(|(case, times)| format!("{case} ({times:.1}×)")).collect();
-    if !behind.is_empty() {
-        writeln!(text, "* Behind the best peer: {}.", behind.join(", "))?;
-    }
     text.push('\n');
+    let behind: Vec<_> = behind.collect();
+    if !behind.is_empty() {
+        text += "| behind the best peer | times | because |\n|---|---:|---|\n";
+        for (case, times) in behind {
+            let cause = cause(case).unwrap_or("not yet known");
+            writeln!(text, "| {case} | {times:.2} | {cause} |")?;
+        }
+        text.push('\n');
+    }
     Ok(text)
 }
 
