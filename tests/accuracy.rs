@@ -3,8 +3,9 @@
 //! The oracle of `f32` is `pxfm` in `f64` (for `pow` and `atan2` the standard library: `pxfm` 0.1.30 has NaN for pow(1e308, -0.5)),
 //! over every 509th bit pattern (every 262 147th in a debug build), and over every pattern where the environment has
 //! `RANKFORM_EXHAUSTIVE=1`; f16 and bf16 over every pattern always. `f64` is compared with `pxfm` on random inputs, with own
-//! oracles in two words where `pxfm` has none (`silu`, `gelu`, `ndtr`), and with `tests/hard_f64.txt`, where the truth has more digits: the inputs on which these bodies
-//! were found to err most, and some others, evaluated with MPFR to 160 bits; Bessel functions of large numbers to 1300.
+//! oracles in two words where `pxfm` has none (`silu`, `gelu`, `ndtr`), and with `tests/hard_f64.txt`, where the truth has
+//! more digits: the inputs on which these bodies were found to err most, the numbers next to the zeros of `lgamma` and
+//! `digamma`, and some others, evaluated with MPFR to 160 bits or more, or with Arb to 400; Bessel functions of large numbers to 1300.
 
 use rankform::kernel::Op;
 use rankform::ops::functions::*;
@@ -315,8 +316,9 @@ const UNARY: [Case; 40] = cases! { Case apply slope;
     "ndtr" NdtrFn ndtr, (-20.0, 1.6, 10.0);
     "log_ndtr" LogNdtrFn log_ndtr, (-20.0, 10.0, 10.0);
     "tgamma" GammaFn gamma, (-20.0, 2.3, 30.0);
-    "lgamma" LgammaFn lgamma, (-20.0, 300.0, 10.0), |x| if x < 0.0 { pxfm::f_lgamma(1.0 - x).max(1.0) } else { 0.0 };
-    "digamma" DigammaFn digamma, (-20.0, 10.0, 10.0), |x| if x < 0.0 { (-x).ln().max(1.0) } else { 0.0 };
+    "lgamma" LgammaFn lgamma, (-20.0, 300.0, 10.0);
+    // The oracle loses digits beside the zeros; the numbers next to them are in hard_f64.txt.
+    "digamma" DigammaFn digamma, (-20.0, 10.0, 10.0), |x| if x < 0.0 { 0.02 } else { 0.0 };
     "j0" J0Fn pxfm::f_j0, (-10.0, 308.0, 60.0), |x| amplitude(x, 8.0);
     "j1" J1Fn j1, (-10.0, 308.0, 60.0), |x| amplitude(x, 8.0);
     "y0" Y0Fn y0, (-10.0, 308.0, 60.0), |x| amplitude(x, 0.25);
@@ -596,7 +598,7 @@ fn f64_functions_stay_within_their_budgets_on_hard_inputs() {
         }
         worst.last_mut().unwrap().2.see(((y - truth) / F64.unit(truth) - residual).abs(), at);
     }
-    assert_eq!(worst.len(), 29, "functions of the file");
+    assert_eq!(worst.len(), 43, "functions of the file");
     assert_none(worst.iter().map(|(name, budget, worst)| worst.report(name, "f64", *budget)).collect());
 }
 

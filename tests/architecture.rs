@@ -161,6 +161,7 @@ const PANICS: &[(&str, &str, &str, &str)] = &[
     ("src/dynamic/axes.rs", "assert", "a layout of few axes", "checked by the compiler"),
     ("src/dynamic/tensor.rs", "assert", "", "checked by the compiler"),
     ("src/interop/dlpack/abi.rs", "assert", "", "checked by the compiler: sizes and places in C's structs"),
+    ("src/kernel/in_place.rs", "assert", "a program in place loads each of its outputs", "checked by the compiler"),
     ("src/layout/view.rs", "expect", "the type says that axis A exists", "the bound of the function says so"),
     (
         "src/ops/grid.rs",

@@ -147,24 +147,29 @@ pub(super) fn save(op: &'static str, path: &Path, write: impl FnOnce(&mut File) 
     let mut hidden = std::ffi::OsString::from(".");
     hidden.push(name);
     hidden.push(format!(".{}-{}.part", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
-    let part = Part(target.with_file_name(hidden));
-    let mut file = File::options().write(true).create_new(true).open(&part.0).map_err(|error| io_error(op, &part.0, error))?;
+    let mut part = Part { path: target.with_file_name(hidden), finished: false };
+    let mut file = File::options().write(true).create_new(true).open(&part.path).map_err(|error| io_error(op, &part.path, error))?;
     write(&mut file)?;
     if let Ok(about) = std::fs::metadata(&target) {
-        file.set_permissions(about.permissions()).map_err(|error| io_error(op, &part.0, error))?;
+        file.set_permissions(about.permissions()).map_err(|error| io_error(op, &part.path, error))?;
     }
     file.sync_data().map_err(|error| io_error(op, path, error))?;
     drop(file);
-    std::fs::rename(&part.0, &target).map_err(|error| io_error(op, path, error))?;
-    std::mem::forget(part); // it has another name now
+    std::fs::rename(&part.path, &target).map_err(|error| io_error(op, path, error))?;
+    part.finished = true; // it has another name now
     Ok(())
 }
 
 /// A file that is removed unless it was finished.
-struct Part(PathBuf);
+struct Part {
+    path: PathBuf,
+    finished: bool,
+}
 
 impl Drop for Part {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        if !self.finished {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }

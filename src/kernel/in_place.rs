@@ -9,12 +9,30 @@ use std::any::TypeId;
 /// A program whose k-th output is the operand of its k-th load, for every output.
 ///
 /// It is a type of its own because a loop that may write what it reads is another loop: told so, it needs no buffer
-/// between, and a device may leave the outputs' addresses aside.
+/// between, and a device may leave the outputs' addresses aside. That outputs and loads share addresses, and elements, is for
+/// whoever runs it to promise ([`Device::map`](crate::Device::map) is unsafe); that there is a load for each output is checked.
+///
+/// # Examples
+/// ```
+/// use rankform::kernel::{Call, InPlace, Input, Program, Store};
+/// type Doubled = Store<Call<rankform::ops::Neg, (Input<f32>,)>>;
+/// assert_eq!((InPlace::<Doubled>::OUTPUTS, InPlace::<Doubled>::LOADS), (1, 1));
+/// ```
+///
+/// What loads nothing cannot stand on what it loads:
+///
+/// ```compile_fail,E0080
+/// use rankform::kernel::{InPlace, Param, Program, Store};
+/// let _ = InPlace::<Store<Param<f32>>>::OUTPUTS;
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct InPlace<P>(pub P);
 
 impl<P: Program> Program for InPlace<P> {
-    const OUTPUTS: usize = P::OUTPUTS;
+    const OUTPUTS: usize = {
+        assert!(P::OUTPUTS <= P::LOADS, "a program in place loads each of its outputs");
+        P::OUTPUTS
+    };
     const LOADS: usize = P::LOADS;
     const BY_ROWS: bool = P::BY_ROWS;
     const FIXED: bool = P::FIXED;

@@ -155,6 +155,10 @@ where
     }
     let ones = Tensor::<T, 1, D>::ones([1], logs.device())?;
     let counts = target.not_equal(plan.ignore)?;
+    if classes == 0 && counts.any(All)?.item().is_ok_and(|any| !any) {
+        // There is nothing to pick, and nothing that asks for it.
+        return Ok(Rows { losses: Tensor::zeros(kept, logs.device())?, weights: Tensor::zeros(kept, logs.device())? });
+    }
     let target = counts.select(target, 0)?;
     let weights = match plan.weight {
         Some(weight) => counts.select(&weight.take(&target)?, T::zero())?,

@@ -176,6 +176,21 @@ fn a_writer_that_fails_at_any_call_is_an_error_with_its_report() {
     npy::write_to(&mut Fails(22), &x.transposed()).unwrap();
 }
 
+#[test]
+fn a_file_that_was_written_leaves_no_memory_behind() {
+    let path = crate::room("hostile_leaks").join("x");
+    let x = Tensor::from([1.0_f32, 2.0]);
+    let write = || {
+        npy::write(&path, &x).unwrap();
+        #[cfg(feature = "safetensors")]
+        rankform::io::safetensors::write(&path, &[("x", &x)], &[]).unwrap();
+    };
+    write();
+    let before = alloc::live_here();
+    (0..10).for_each(|_| write());
+    assert_eq!(alloc::live_here(), before);
+}
+
 /// Every allocation on the way of reading and writing fails in turn.
 #[test]
 fn memory_that_runs_out_is_an_error() {

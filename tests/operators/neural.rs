@@ -120,6 +120,15 @@ fn losses_by_classes_refuse_what_is_no_class() -> Result<()> {
     assert!(x.cross_entropy_mean(Axis::<1>, &Tensor::from([-100, -100]), ClassLoss::new())?.item()?.is_nan());
     let error = x.nll_loss(Axis::<1>, &Tensor::from([0_i64]), ClassLoss::new()).unwrap_err().to_string();
     assert_eq!(error, "nll_loss: sizes [2, 3] and [1] do not broadcast");
+    // Of no classes only what is left out can be a target.
+    let (none, plan) = (Tensor::<f32, 2>::zeros([2, 0], &Cpu)?, ClassLoss::new().smoothing(0.1));
+    let no_weights = Tensor::<f32, 1>::zeros([0], &Cpu)?;
+    for plan in [ClassLoss::new(), plan, plan.weight(no_weights.view())] {
+        assert_eq!(none.cross_entropy(Axis::<1>, &Tensor::from([-100, -100]), plan)?.to_vec()?, [0.0, 0.0]);
+        assert_eq!(none.nll_loss(Axis::<1>, &Tensor::from([-100, -100]), plan)?.to_vec()?, [0.0, 0.0]);
+        assert!(none.nll_loss_mean(Axis::<1>, &Tensor::from([-100, -100]), plan)?.item()?.is_nan());
+        assert!(matches!(none.nll_loss(Axis::<1>, &Tensor::from([-100, 0]), plan), Err(Error::Index { .. })));
+    }
     let two = Tensor::from([1.0_f32, 2.0]);
     let error = x.nll_loss(Axis::<1>, &Tensor::from([0_i64, 1]), ClassLoss::new().weight(two.view())).unwrap_err().to_string();
     assert_eq!(error, "nll_loss: 2 weights of 3 classes");

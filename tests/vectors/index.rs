@@ -3,7 +3,7 @@
 use crate::case::{Case, N, Operand, Out, Run, Seen, Stop, axis, axis_of, moved, number, one, real_or, size_of_number, unrun, wholes};
 use crate::{Row, by_rank, by_type};
 use rankform::kernel::Op;
-use rankform::ops::{self, Maximum, Meeting, Minimum, Pad, Replace};
+use rankform::ops::{self, FloorDivide, Maximum, Meeting, Minimum, Pad, Remainder, Replace};
 use rankform::prelude::*;
 use rankform::scalar::DType;
 use serde_json::Value;
@@ -146,6 +146,19 @@ elements! {
         let mut cells = x.at::<2>()?.copy()?;
         cells.index_scatter(Replace, Axis::<0>, &index, case.tensor::<T>(case.arg(2))?.at::<2>()?)?;
         moved(Ok(cells))
+    };
+    // Where a strided view of positions says.
+    as_strided_scatter [f16 bf16 f32 f64 i64 i32 u8 bool c64] |case, T| {
+        let (x, from) = (case.tensor::<T>(case.arg(0))?, case.tensor::<T>(case.arg(1))?);
+        let (size, stride) = (wholes(case.get(2, "size")).unwrap_or_default(), wholes(case.get(3, "stride")).unwrap_or_default());
+        let Some(new) = N.checked_sub(size.len()) else { return unrun(format!("rank {}", size.len())) };
+        let [size, stride] = [(size, 1), (stride, 0)].map(|(numbers, none)| std::array::from_fn::<_, N, _>(|axis| if axis < new { none } else { numbers[axis - new] as isize }));
+        let mut cells = x.memory().copy()?;
+        let all = Tensor::<i64, 1>::arange(0, cells.numel() as i64, 1, &Cpu)?;
+        let places = all.as_strided(size.map(|n| n as usize), stride, case.get(4, "storage_offset").as_u64().unwrap_or(0) as usize)?;
+        cells.scatter(Replace, Axis::<0>, &places.to_shape([places.numel()])?, &from.view()?.to_shape([from.spec().numel()])?)?;
+        let (size, stride) = (x.view()?.size(), x.view()?.stride());
+        moved(cells.as_strided(size, stride, x.spec().offset)?.copy())
     };
     tiled [f16 bf16 f32 f64 i64 i32 u8 bool c64] |case, T| {
         let x = case.tensor::<T>(case.arg(0))?;
@@ -423,6 +436,17 @@ pub fn pick(case: &Case, dim: usize, index: &Value) -> Run {
         moved(case.tensor::<T>(case.arg(0))?.view()?.index_select_axis(dim + N - spec.rank(), &index))
     })
 }
+/// The place on each axis of sizes, from a position counted through all of them.
+fn unravelled(case: &Case) -> Run {
+    let index = case.operand::<i64>(case.arg(0))?;
+    let Some(sizes) = wholes(case.get(1, "shape")) else { return unrun("sizes in a tensor") };
+    let place = |axis: usize| {
+        let below: i64 = sizes[axis + 1..].iter().product();
+        Ok(Out::of(index.view()?.zip(FloorDivide, below)?.zip(Remainder, sizes[axis])?.view()))
+    };
+    (0..sizes.len()).map(place).collect()
+}
+
 /// Of ONNX: rows by an index of any rank.
 fn rows(case: &Case) -> Run {
     let spec = case.spec(0)?;
@@ -486,6 +510,8 @@ pub const ROWS: &[Row] = &[
     ("index_add", index_add),
     ("index_copy", index_copy),
     ("index_fill", index_fill),
+    ("as_strided_scatter", as_strided_scatter),
+    ("unravel_index", unravelled),
     ("index_put", index_put),
     ("roll", roll),
     ("repeat_interleave", repeat_interleave),

@@ -3,7 +3,7 @@
 //! Their numbers come from NumPy in the element's own precision, so floats may be off by some roundings there too.
 
 use crate::arrange::{concat, whole};
-use crate::case::{Case, N, Operand, Out, Run, Stop, axis, moved, number, one, real_or, unrun, wholes};
+use crate::case::{Case, N, Operand, Out, Run, Scalar, Stop, axis, moved, number, one, real_or, unrun, wholes};
 use crate::elementwise::{self, function, gelu, ordered, rounding, truth};
 use crate::normalise::{rows_normalised, scaled};
 use crate::reduce::Axes;
@@ -261,14 +261,47 @@ fn extreme(case: &Case) -> Run {
     })
 }
 fn place(case: &Case) -> Run {
-    if real_or(case.kw("select_last_index"), 0.0)? != 0.0 {
-        return unrun("the last of equals");
-    }
+    // The last of equals is the first from the end.
+    let last = real_or(case.kw("select_last_index"), 0.0)? != 0.0;
     let dim = Value::from(case.kw("axis").as_i64().unwrap_or(0));
     let axes = Axes::of(case, &dim, &(real_or(case.kw("keepdims"), 1.0)? != 0.0).into())?;
     by_type!(case.spec(0)?.dtype, T in [f32] => {
-        let x = case.tensor::<T>(case.arg(0))?;
-        Ok(vec![if case.op == "ArgMax" { axes.reduce(ArgMax, x.view()?)? } else { axes.reduce(ArgMin, x.view()?)? }])
+        let operand = case.tensor::<T>(case.arg(0))?;
+        let along = axis(dim.as_i64().unwrap_or(0), operand.spec().rank())? + N - operand.spec().rank();
+        let x = if last { operand.view()?.reversed_axis(along)? } else { operand.view()? };
+        let mut out = if case.op == "ArgMax" { axes.reduce(ArgMax, x)? } else { axes.reduce(ArgMin, x)? };
+        for value in out.values.iter_mut().filter(|_| last) {
+            let Scalar::Whole(place) = value else { return unrun("not a place") };
+            *place = x.size()[along] as i128 - 1 - *place;
+        }
+        Ok(vec![out])
+    })
+}
+/// 1 where the first of the largest stands along an axis.
+fn hardmax(case: &Case) -> Run {
+    let x = case.tensor::<f32>(case.arg(0))?;
+    let along = axis(case.kw("axis").as_i64().unwrap_or(-1), x.spec().rank())? + N - x.spec().rank();
+    let mut order = std::array::from_fn::<_, N, _>(|k| k);
+    order.swap(along, N - 1);
+    let x = x.view()?.permuted(order)?;
+    moved(Ok(x.argmax(Axis::<{ N - 1 }>)?.one_hot::<f32, N>(x.size()[N - 1])?.into_permuted(order)?))
+}
+/// One of two values by whether a class is the place on a new axis; classes count from either end.
+fn one_hot(case: &Case) -> Run {
+    let index = case.operand::<i64>(case.arg(0))?;
+    let depth = case.operand::<i64>(case.arg(1))?.view()?[[0; N]];
+    let new = axis(case.kw("axis").as_i64().unwrap_or(-1), index.spec().rank() + 1)?;
+    let mut size = index.spec().size.clone();
+    size.insert(new, 1);
+    let classes = index.view()?.iter().map(|&k| if k < 0 { k + depth } else { k }).collect();
+    let classes = Operand::new(classes, &size)?;
+    size.fill(1);
+    size[new] = depth as usize;
+    let places = Operand::new((0..depth).collect(), &size)?;
+    by_type!(case.spec(2)?.dtype, T in [f32 bf16 i32] => {
+        let values = case.tensor::<T>(case.arg(2))?;
+        let values = values.at::<1>()?;
+        moved(classes.view()?.equal(places.view()?)?.select(values[[1]], values[[0]]))
     })
 }
 
@@ -547,6 +580,8 @@ pub const ROWS: &[Row] = &[
     ("ReduceMin", extreme),
     ("ArgMax", place),
     ("ArgMin", place),
+    ("Hardmax", hardmax),
+    ("OneHot", one_hot),
     ("Identity", itself),
     ("Transpose", transpose),
     ("Reshape", reshape),

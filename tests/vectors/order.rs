@@ -2,7 +2,7 @@
 
 use crate::case::{Case, N, Out, Run, Seen, Stop, axis, moved, one, real_or, unrun};
 use crate::{Row, by_type};
-use rankform::ops::Side;
+use rankform::ops::{BitOr, Side};
 use rankform::prelude::*;
 use serde_json::Value;
 
@@ -36,6 +36,20 @@ scans! {
     running_sum cumsum_axis [f16 bf16 f32 f64 i64 i32 u8 c64];
     running_product cumprod_axis [f16 bf16 f32 f64 i64 i32 u8 c64];
     running_logarithm logcumsumexp_axis [f16 bf16 f32 f64];
+}
+/// Running extremes, and the last place so far of one that equals them.
+fn running_extreme(case: &Case) -> Run {
+    case.only(&["dim"])?;
+    by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8] => {
+        let x = case.tensor::<T>(case.arg(0))?;
+        let dim = axis_or_last(case.get(1, "dim"), x.spec().rank())?;
+        let x = x.view()?;
+        let y = if case.op == "cummax" { x.cummax_axis(dim)? } else { x.cummin_axis(dim)? };
+        let places = Tensor::<i64, N>::from_fn(x.size(), |at| at[dim] as i64, &Cpu)?;
+        // What is not a number equals nothing, itself neither.
+        let is = x.equal(&y)?.zip(BitOr, &x.not_equal(x)?)?;
+        Ok(vec![Out::of(y.view()).exact(), Out::of(is.select(&places, -1)?.cummax_axis(dim)?.view())])
+    })
 }
 /// Of ONNX, from either end, with or without the element itself.
 fn running(case: &Case) -> Run {
@@ -260,6 +274,8 @@ pub const ROWS: &[Row] = &[
     ("cumsum", running_sum),
     ("cumprod", running_product),
     ("logcumsumexp", running_logarithm),
+    ("cummax", running_extreme),
+    ("cummin", running_extreme),
     ("sort", sort),
     ("argsort", sort),
     ("msort", sort),

@@ -121,18 +121,27 @@ impl<WORD: Copy, const STEP: isize> Loop for By<WORD, STEP> {
 /// Copies rows and columns of elements to others; each end has its steps from row to row and from column to column, in bytes.
 ///
 /// Where rows stand crosswise at one end, contiguous from row to row, and along at the other, squares of them are turned;
-/// else such rows are copied column by column: a whole cache line at a time.
+/// else such rows are copied column by column: a whole cache line at a time. Where an end of step 0 takes many elements the
+/// last one is left there.
 ///
 /// # Safety
 /// Both ends are there, they do not overlap, and elements are `element` bytes.
 pub(super) unsafe fn rectangle(
     to: *mut u8,
     to_steps: [isize; 2],
-    from: *const u8,
+    mut from: *const u8,
     from_steps: [isize; 2],
-    [rows, columns]: [usize; 2],
+    mut size: [usize; 2],
     element: usize,
 ) {
+    for axis in 0..2 {
+        // Squares write their edges in another order, so the others are left out.
+        if to_steps[axis] == 0 && size[axis] > 1 {
+            from = from.wrapping_offset((size[axis] as isize - 1).wrapping_mul(from_steps[axis]));
+            size[axis] = 1;
+        }
+    }
+    let [rows, columns] = size;
     let width = element as isize;
     let still = from_steps[1] == 0; // one element a row, not a column
     if from_steps[0] == width && to_steps[1] == width && !still {
@@ -279,5 +288,47 @@ pub(super) fn fence() {
     // SAFETY: every x86-64 processor has it.
     unsafe {
         std::arch::x86_64::_mm_sfence()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All kinds of steps at both ends, beside the obvious loop.
+    fn copies<WORD: Copy + PartialEq + std::fmt::Debug>(word: impl Fn(usize) -> WORD) {
+        let size = size_of::<WORD>() as isize;
+        for (rows, columns) in [(0, 3), (1, 1), (3, 1), (1, 40), (17, 33), (35, 50), (64, 16)] {
+            let (across, down) = (rows as isize, columns as isize);
+            let steps = [[down, 1], [1, across], [0, 1], [1, 0], [0, 0], [2 * down, 2], [2, 2 * across]];
+            let from: Vec<WORD> = (0..4 * rows * columns + 1).map(&word).collect();
+            for to_steps in steps {
+                for from_steps in steps {
+                    let mut to = vec![word(0); 4 * rows * columns + 1];
+                    let mut expected = to.clone();
+                    for r in 0..rows as isize {
+                        for c in 0..columns as isize {
+                            expected[(r * to_steps[0] + c * to_steps[1]) as usize] = from[(r * from_steps[0] + c * from_steps[1]) as usize];
+                        }
+                    }
+                    let [to_bytes, from_bytes] = [to_steps, from_steps].map(|steps| steps.map(|step| step * size));
+                    // SAFETY: rectangles inside both vectors.
+                    unsafe {
+                        rectangle(to.as_mut_ptr().cast(), to_bytes, from.as_ptr().cast(), from_bytes, [rows, columns], size as usize)
+                    };
+                    assert_eq!(to, expected, "{rows} × {columns}, {from_steps:?} to {to_steps:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rectangles_are_copied_in_order_for_all_steps_zero_too() {
+        copies(|i| i as u8);
+        copies(|i| i as u16);
+        copies(|i| i as u32);
+        copies(|i| i as u64);
+        copies(|i| i as u128);
+        copies(|i| [i as u8; 3]);
     }
 }

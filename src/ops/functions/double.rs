@@ -33,6 +33,12 @@ impl<L: Lanes, P: Real> Double<L, P> {
         Double::new(Lane::real(hi), Lane::real(lo))
     }
 
+    /// `a` where `mask` holds, `b` elsewhere.
+    #[inline(always)]
+    pub(super) fn select(mask: Lane<L, bool>, a: Self, b: Self) -> Self {
+        Double::new(mask.select(a.hi, b.hi), mask.select(a.lo, b.lo))
+    }
+
     /// `a + b` exactly.
     #[inline(always)]
     pub(super) fn sum(a: Lane<L, P>, b: Lane<L, P>) -> Self {

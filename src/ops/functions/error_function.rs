@@ -139,14 +139,21 @@ pub(super) fn erfc_scaled<L: Lanes, P: Real>(x: Lane<L, P>) -> Double<L, P> {
     over.div(Double::sum(Lane::one(), x + x))
 }
 
+/// `erfc x` for `0.45 ≤ x < 27.3` in `f64`, in two words where it is a normal number.
+#[inline(always)]
+pub(super) fn tail_words<L: Lanes, P: Real>(x: Lane<L, P>) -> Double<L, P> {
+    let square = Double::product(x, x);
+    let (k, power) = exp_double(Double::new(-square.hi, -square.lo));
+    let value = erfc_scaled(x).mul(power).normal();
+    Double::new(k.scale(value.hi), k.scale(value.lo))
+}
+
 /// `erfc x` for `x ≥ 0.45` in `f64`.
 #[inline(always)]
 fn tail<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
     let end = Lane::real(27.3);
     let x = end.lt(x).select(end, x);
-    let square = Double::product(x, x);
-    let (k, power) = exp_double(Double::new(-square.hi, -square.lo));
-    k.scale(erfc_scaled(x).mul(power).value())
+    tail_words(x).hi
 }
 
 /// `erfc x` for an `x ≥ 0.45` of type `f32`.

@@ -1,14 +1,16 @@
 //! `gamma`, `lgamma`, `digamma`, `trigamma`.
 //!
 //! All are computed in `f64`, `f32` too. Arguments are moved to where Stirling's series holds, `z ≥ 8`, by the recurrence
-//! `Γ(z + 1) = z·Γ(z)`, and those below 1/2 to above it by reflection, `Γ(x)·Γ(1 − x) = π / sin πx`. Near the zeros of
-//! `lgamma` and `digamma` above 0 polynomials keep the digits.
+//! `Γ(z + 1) = z·Γ(z)`, and negative ones (those of `Γ` below 1/2) are reflected, `Γ(x)·Γ(1 − x) = π / sin πx`. What
+//! cancels is carried in two words. Near the zeros of `lgamma` and `digamma` above 0 polynomials without these zeros keep the
+//! digits; below 0, where zeros are many, `below_zero` computes to 2^-100.
 //! Imports: `scalar`.
 
+use super::below_zero::{ln_gamma_below, psi_below};
 use super::exp::{Exponent, exp_double};
 use super::power::ln_double;
 use super::trig::{sin_half_turns, sin_near, tan_near};
-use super::{Double, by_f64, nan, poly};
+use super::{Double, by_f64, long_poly, nan, poly, single};
 use crate::scalar::{Function, Lane, Lanes, Real};
 use std::f64::consts::PI;
 
@@ -54,79 +56,89 @@ const TRIGAMMA: [f64; 9] = [
     30.23062719382508,
 ];
 
-/// `lnΓ(1 + e) / e` for `−0.3 ≤ e ≤ 0.5`.
-const NEAR_1: [f64; 22] = [
-    -0.5772156649015329,
-    0.8224670334241135,
-    -0.40068563438651705,
-    0.27058080842760035,
-    -0.20738555103218181,
-    0.1695571770314814,
-    -0.14404989645773233,
-    0.1255096666135032,
-    -0.11133427814048293,
-    0.10009959154361321,
-    -0.09095382892898067,
-    0.08335031305899504,
-    -0.0769311247502835,
-    0.07148560220424699,
-    -0.0667614745941642,
-    0.06210621165291634,
-    -0.05750527774772007,
-    0.05616520501767154,
-    -0.06021425321991089,
-    0.05900466419050844,
-    -0.03890490707516425,
-    0.011778815573344065,
+/// `lnΓ(1 + e) / e` for `−0.3 ≤ e ≤ 0.5`: the first coefficients in two words, and the others.
+const NEAR_1: [[f64; 2]; 3] = [
+    [-0.5772156649015329, 5.2575323411293235e-18],
+    [0.8224670334241132, 1.0564792869912821e-17],
+    [-0.40068563438653204, 1.470991236115382e-17],
 ];
-
-/// `lnΓ(2 + e) / e` for `|e| ≤ 0.5`.
-const NEAR_2: [f64; 18] = [
-    0.42278433509846713,
-    0.3224670334241133,
-    -0.06735230105319576,
-    0.02058080842776596,
-    -0.0073855510289252005,
-    0.0028905103318417626,
-    -0.0011927539013288698,
-    0.0005096694951100305,
-    -0.00022315497227342067,
-    9.945794422818356e-05,
-    -4.492377181694515e-05,
-    2.0503543623407032e-05,
-    -9.456079430349568e-06,
-    4.393522375598164e-06,
-    -1.974825150816159e-06,
-    8.998983187072228e-07,
-    -5.806134800895991e-07,
-    2.9770898509254445e-07,
+const NEAR_1_REST: [f64; 21] = [
+    0.2705808084277883,
+    -0.20738555102848874,
+    0.16955717699645445,
+    -0.14404989679065594,
+    0.12550966963735205,
+    -0.11133426461609001,
+    0.10009945032324984,
+    -0.09095405509713504,
+    0.08335410821497227,
+    -0.0769319649044932,
+    0.07142696709351769,
+    -0.06666927057470873,
+    0.06257947456129383,
+    -0.058927037431254686,
+    0.05501756518274934,
+    -0.0511433011614706,
+    0.050941985147466236,
+    -0.05574259156156904,
+    0.054101916303225694,
+    -0.03450550353611872,
+    0.010016839662016665,
 ];
-
-/// The zero of `ψ`, in two words, and `ψ(t + 1.5) / (t + 1.5 − zero)` for `|t| ≤ 0.5`.
+/// `lnΓ(2 + e) / e` for `|e| ≤ 0.5`, likewise.
+const NEAR_2: [[f64; 2]; 3] = [
+    [0.42278433509846713, 4.998234382459033e-18],
+    [0.3224670334241132, 1.5176930390577985e-17],
+    [-0.06735230105319814, 4.2673097680518815e-18],
+];
+const NEAR_2_REST: [f64; 17] = [
+    0.02058080842778457,
+    -0.0073855510286681535,
+    0.002890510330738737,
+    -0.0011927539120010226,
+    0.0005096695248853096,
+    -0.00022315475074520367,
+    9.945750909889392e-05,
+    -4.4926351103833334e-05,
+    2.050726741605779e-05,
+    -9.438458716242811e-06,
+    4.374374916915131e-06,
+    -2.0449201467015115e-06,
+    9.578663334114758e-07,
+    -4.303558760359961e-07,
+    2.0304806751615227e-07,
+    -1.3412819758517287e-07,
+    6.379047507619774e-08,
+];
+/// The zero of `ψ`, in two words, and `ψ(t + 1.5) / (t + 1.5 − zero)` for `|t| ≤ 0.5`, likewise.
 const ZERO: [f64; 2] = [1.4616321449683622, 9.549995429965697e-17];
-const NEAR_ZERO: [f64; 22] = [
-    0.951055876031833,
-    -0.4236274212814606,
-    0.24054248424077398,
-    -0.14840492305389008,
-    0.0949887244549726,
-    -0.06192213327469477,
-    0.04076083381080522,
-    -0.02697579669128354,
-    0.017907252481605723,
-    -0.011908219418891197,
-    0.007926944015079351,
-    -0.0052799462634983965,
-    0.0035190121552519586,
-    -0.0023454207281545566,
-    0.0015565993009934076,
-    -0.0010368423931079122,
-    0.0007234371771344396,
-    -0.00048472961143274963,
-    0.0002270246688958577,
-    -0.00014697875532038455,
-    0.0002598519207389204,
-    -0.0001765623691517096,
+const NEAR_ZERO: [[f64; 2]; 3] = [
+    [0.9510558760318328, 4.292118102788199e-17],
+    [-0.42362742128146047, -2.5922750428264427e-17],
+    [0.24054248424078736, -4.339580862911177e-18],
+];
+const NEAR_ZERO_REST: [f64; 21] = [
+    -0.14840492305391761,
+    0.09498872445283,
+    -0.06192213327165706,
+    0.04076083394462657,
+    -0.02697579684427536,
+    0.017907248195969127,
+    -0.011908215172584002,
+    0.007927024067961237,
+    -0.00528001782089874,
+    0.0035180800751066694,
+    -0.002344650082351321,
+    0.0015635679757533885,
+    -0.001042261556504223,
+    0.0006899717801166841,
+    -0.0004599625144612576,
+    0.0003268068044141764,
+    -0.0002178682145501451,
+    9.173383289174792e-05,
+    -6.11554261750751e-05,
+    0.00012230983055406747,
+    -8.153978973309418e-05,
 ];
 
 /// `z` moved up to `SERIES`, and the product of the steps, each in two words.
@@ -136,10 +148,9 @@ fn moved_up<L: Lanes>(start: Double<L, f64>) -> [Double<L, f64>; 2] {
     let mut product = Double::new(Lane::one(), Lane::zero());
     for step in 1..9 {
         let small = z.hi.lt(Lane::real(SERIES));
-        let choose = |a: Double<L, f64>, b: Double<L, f64>| Double::new(small.select(a.hi, b.hi), small.select(a.lo, b.lo));
-        product = choose(product.mul(z), product);
+        product = Double::select(small, product.mul(z), product);
         let next = Double::sum(start.hi, Lane::int(step));
-        z = choose(Double::new(next.hi, next.lo + start.lo), z);
+        z = Double::select(small, Double::new(next.hi, next.lo + start.lo), z);
     }
     [z, product]
 }
@@ -194,7 +205,7 @@ fn is_pole<L: Lanes>(x: Lane<L, f64>) -> Lane<L, bool> {
 
 /// `Γ(x)` in `f64`.
 #[inline(always)]
-fn gamma<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
+fn gamma<L: Lanes, R: Real>(x: Lane<L, f64>) -> Lane<L, f64> {
     let reflected = x.lt(Lane::real(0.5));
     // Where the result is 0 or ∞ at the latest.
     let held = super::clamp(x, Lane::real(-190.0), Lane::real(180.0));
@@ -211,58 +222,106 @@ fn gamma<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
     x.abs().lt(Lane::real(1e-20)).select(1.0 / x, y)
 }
 
-/// `ln |Γ(x)|` in `f64`.
+/// `Γ(x)` has one form.
 #[inline(always)]
-fn ln_gamma<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
-    let negative = x.lt(Lane::zero());
-    let v = negative.select(1.0 - x, x);
-    // Around 1 and 2. Below 0.7, by Γ(v) = Γ(1 + v) / v.
-    let low = v.lt(Lane::real(0.7));
-    let e = negative.select(-x, low.select(v, v - 1.0));
-    let f = low.select(v - 1.0, v - 2.0);
-    let f = negative.select(-x - 1.0, f);
-    let near = e.lt(Lane::real(0.5)).select(e * poly(e, NEAR_1), f * poly(f, NEAR_2));
-    let near = low.select(near - v.ln(), near);
-    let [z, product] = moved_up(Double::new(super::clamp(v, Lane::real(2.0), Lane::real(1e308)), turned(negative, x).lo));
+fn gamma_quick<L: Lanes, R: Real>(x: Lane<L, f64>) -> (Lane<L, f64>, Lane<L, bool>) {
+    (gamma::<L, R>(x), Lane::literal(false))
+}
+
+/// `e · p(e)` in two words.
+#[inline(always)]
+fn factor<L: Lanes, R: Real, const K: usize, const N: usize>(e: Double<L, f64>, lead: [[f64; 2]; K], rest: [f64; N]) -> Double<L, f64> {
+    long_poly::<L, R, K, N>(e, lead, rest).mul(e)
+}
+
+/// `lnΓ(v)` for `v > 0` in two words, to about 2^-58 for results of type `f64`.
+#[inline(always)]
+fn ln_gamma_above<L: Lanes, R: Real>(v: Double<L, f64>) -> Double<L, f64> {
+    // Around 1 and 2 without these zeros.
+    let [e, f] = [-1.0, -2.0].map(|end| Double::fast_sum(v.hi + end, v.lo));
+    let near = Double::select(
+        e.hi.lt(Lane::real(0.5)),
+        factor::<L, R, 3, 21>(e, NEAR_1, NEAR_1_REST),
+        factor::<L, R, 3, 17>(f, NEAR_2, NEAR_2_REST),
+    );
+    let end = Lane::real(1e308);
+    let [z, product] = moved_up(Double::new(end.lt(v.hi).select(end, v.hi), v.lo));
     let series = stirling(z);
     let steps = ln_double(product.hi);
     let difference = Double::sum(series.hi, -steps.hi);
-    let far = difference.hi + (difference.lo + (series.lo - steps.lo - product.lo / product.hi));
-    let far = v.gt(Lane::real(2.5563e305)).select(Lane::highest(), far);
-    let above = v.lt(Lane::real(2.5)).select(near, far);
-    let tiny = x.gt(Lane::real(-1e-20)); // there 1/x
-    let below = tiny.select(-(-x).ln(), (PI / sin_pi_inside(x).abs()).ln() - above);
-    let y = negative.select(below, above) + 0.0; // −0 is nowhere
-    let y = (is_pole(x) | x.abs().eq(Lane::highest())).select(Lane::highest(), y);
+    let far = Double::new(difference.hi, difference.lo + (series.lo - steps.lo - product.lo / product.hi));
+    Double::select(v.hi.gt(Lane::real(0.7)) & v.hi.lt(Lane::real(2.5)), near, far)
+}
+
+/// `ln |Γ(x)|` for results of type `R`.
+#[inline(always)]
+fn ln_gamma<L: Lanes, R: Real>(x: Lane<L, f64>) -> Lane<L, f64> {
+    let negative = x.lt(Lane::zero());
+    let y = if single::<R>() {
+        let above = ln_gamma_above::<L, R>(turned(negative, x)).value();
+        negative.select((PI / sin_pi_inside(x).abs()).ln() - above, above)
+    } else {
+        negative.select(ln_gamma_below(x), ln_gamma_above::<L, R>(Double::new(x, Lane::zero())).value())
+    };
+    // There 1/x, and what is too small for the steps on the way.
+    let y = x.abs().lt(Lane::real(1e-20)).select(-x.abs().ln(), y) + 0.0; // −0 is nowhere
+    let y = (is_pole(x) | x.abs().gt(Lane::real(2.5563e305))).select(Lane::highest(), y);
     x.is_nan().select(x, y)
 }
 
-/// `ψ(x) = Γ′(x)/Γ(x)` in `f64`.
+/// `ln |Γ(x)|` for `x > 0`, and whether it is not.
 #[inline(always)]
-fn psi<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
-    let reflected = x.lt(Lane::real(0.5));
-    let v = reflected.select(1.0 - x, x);
-    // Around the zero, from 1 to 2; by one step down to 1/2 and up to 3.
-    let (low, high) = (v.lt(Lane::one()), v.gt(Lane::real(2.0)));
-    let inner = low.select(v + 1.0, high.select(v - 1.0, v));
-    let near = ((inner - ZERO[0]) - ZERO[1]) * poly(inner - 1.5, NEAR_ZERO);
-    let near = low.select(near - 1.0 / v, high.select(near + 1.0 / inner, near));
-    let (mut z, mut steps) = (v, Lane::zero());
-    for _ in 0..6 {
-        let small = z.lt(Lane::real(SERIES));
-        steps = small.select(steps + 1.0 / z, steps);
-        z = small.select(z + 1.0, z);
+fn ln_gamma_quick<L: Lanes, R: Real>(x: Lane<L, f64>) -> (Lane<L, f64>, Lane<L, bool>) {
+    let y = ln_gamma_above::<L, R>(Double::new(x, Lane::zero())).value() + 0.0;
+    (y, !(x.gt(Lane::real(1e-20)) & x.lt(Lane::real(2.5563e305))))
+}
+
+/// `ψ(v)` for `v > 0` in two words, to about 2^-58 for results of type `f64`.
+#[inline(always)]
+fn psi_above<L: Lanes, R: Real>(v: Double<L, f64>) -> Double<L, f64> {
+    let zero = ZERO.map(Lane::<L, f64>::real);
+    let from_zero = Double::sum(v.hi - zero[0], v.lo - zero[1]);
+    let near = long_poly::<L, R, 3, 21>(Double::fast_sum(v.hi - 1.5, v.lo), NEAR_ZERO, NEAR_ZERO_REST).mul(from_zero);
+    let (mut z, mut steps) = (v, Double::new(Lane::zero(), Lane::zero()));
+    for step in 1..9 {
+        let small = z.hi.lt(Lane::real(SERIES));
+        let inverse = 1.0 / z.hi;
+        let rest = (-inverse).mul_add(z.lo, (-inverse).mul_add(z.hi, Lane::one())) * inverse;
+        let sum = Double::sum(steps.hi, inverse);
+        steps = Double::select(small, Double::new(sum.hi, steps.lo + (sum.lo + rest)), steps);
+        let next = Double::sum(v.hi, Lane::int(step));
+        z = Double::select(small, Double::new(next.hi, next.lo + v.lo), z);
     }
-    let inverse = 1.0 / z;
+    let inverse = 1.0 / z.hi;
     let square = inverse * inverse;
-    let far = z.ln() - (steps + square.mul_add(poly(square, DIGAMMA), inverse * 0.5));
-    let above = v.lt(Lane::real(3.0)).select(near, far);
-    let turned = (x - x.round()) * PI;
-    let below = above - PI / tan_near(turned);
-    let y = reflected.select(below, above);
+    let log = ln_double(z.hi);
+    let main = Double::sum(log.hi, -steps.hi);
+    let half = Double::sum(main.hi, inverse * -0.5);
+    let series = square * poly(square, DIGAMMA);
+    let rest = (-inverse).mul_add(z.hi, Lane::one()) * inverse * -0.5;
+    let far = Double::new(half.hi, half.lo + (main.lo + (log.lo - steps.lo + z.lo * inverse - (series - rest))));
+    Double::select(v.hi.ge(Lane::one()) & v.hi.le(Lane::real(2.0)), near, far)
+}
+
+/// `ψ(x) = Γ′(x)/Γ(x)` for results of type `R`.
+#[inline(always)]
+fn psi<L: Lanes, R: Real>(x: Lane<L, f64>) -> Lane<L, f64> {
+    let negative = x.lt(Lane::zero());
+    let y = if single::<R>() {
+        let above = psi_above::<L, R>(turned(negative, x)).value();
+        negative.select(above - PI / tan_near((x - x.round()) * PI), above)
+    } else {
+        negative.select(psi_below(x), psi_above::<L, R>(Double::new(x, Lane::zero())).value())
+    };
+    let y = x.abs().lt(Lane::real(1e-20)).select(-1.0 / x, y);
     let y = (x.lt(Lane::zero()) & (is_pole(x) | x.eq(Lane::lowest()))).select(nan(), y);
-    let y = x.eq(Lane::highest()).select(x, y);
-    x.eq(Lane::zero()).select(-1.0 / x, y)
+    x.eq(Lane::highest()).select(x, y)
+}
+
+/// `ψ(x)` for `x > 0`, and whether it is not.
+#[inline(always)]
+fn psi_quick<L: Lanes, R: Real>(x: Lane<L, f64>) -> (Lane<L, f64>, Lane<L, bool>) {
+    (psi_above::<L, R>(Double::new(x, Lane::zero())).value(), !(x.gt(Lane::real(1e-20)) & x.lt(Lane::highest())))
 }
 
 /// `ψ′(x)` in `f64`.
@@ -285,20 +344,25 @@ fn psi_1<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
 }
 
 macro_rules! gamma_functions {
-    ($($(#[$meta:meta])* $F:ident $name:literal $body:ident [$f32:literal $f64:literal], |$x:ident, $y:ident| $slope:expr;)*) => { $(
+    ($($(#[$meta:meta])* $F:ident $name:literal $body:ident $quick:ident [$f32:literal $f64:literal], |$x:ident, $y:ident| $slope:expr;)*) => { $(
         $(#[$meta])*
         pub struct $F;
         impl $F {
             /// Error budget for `f32`.
             pub const ULP_F32: f64 = $f32;
-            /// Error budget for `f64`, for `x > 0`.
+            /// Error budget for `f64`.
             pub const ULP_F64: f64 = $f64;
         }
         impl Function<1> for $F {
             const NAME: &'static str = $name;
             #[inline(always)]
             fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
-                by_f64(x, $body)
+                by_f64(x, $body::<L, P>)
+            }
+            #[inline(always)]
+            fn quick<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
+                let (y, doubt) = $quick::<L, P>(x.cast());
+                (y.cast(), doubt)
             }
             #[inline(always)]
             fn slope<L: Lanes, P: Real>([$x]: [Lane<L, P>; 1], $y: Lane<L, P>) -> [Lane<L, P>; 1] {
@@ -309,11 +373,11 @@ macro_rules! gamma_functions {
 }
 gamma_functions! {
     /// `Γ(x)`; see [`Lane::gamma`].
-    GammaFn "tgamma" gamma [1.0 1.5], |x, y| y * x.digamma();
+    GammaFn "tgamma" gamma gamma_quick [1.0 1.5], |x, y| y * x.digamma();
     /// `ln |Γ(x)|`; see [`Lane::lgamma`].
-    LgammaFn "lgamma" ln_gamma [1.0 5.0], |x, _y| x.digamma();
+    LgammaFn "lgamma" ln_gamma ln_gamma_quick [1.0 1.0], |x, _y| x.digamma();
     /// `ψ(x)`; see [`Lane::digamma`].
-    DigammaFn "digamma" psi [1.0 5.0], |x, _y| x.trigamma();
+    DigammaFn "digamma" psi psi_quick [1.0 1.0], |x, _y| x.trigamma();
 }
 
 impl<L: Lanes, P: Real> Lane<L, P> {
@@ -322,13 +386,12 @@ impl<L: Lanes, P: Real> Lane<L, P> {
     pub fn gamma(self) -> Self {
         self.call::<GammaFn>()
     }
-    /// `ln |Γ(x)|`, for `x > 0` to 1 (`f32`) or 5 (`f64`) units in the last place; below 0 as many units of
-    /// `lnΓ(1 − x)`, or of 1, since its zeros there are not representable. ∞ at 0, negative integers and ±∞.
+    /// `ln |Γ(x)|`, to 1 unit in the last place, near its zeros too. ∞ at 0, negative integers and ±∞.
     #[inline(always)]
     pub fn lgamma(self) -> Self {
         self.call::<LgammaFn>()
     }
-    /// `ψ(x) = Γ′(x)/Γ(x)`, to 1 (`f32`) or 5 (`f64`) units in the last place, below 0 of the larger of it and `ln |x|`. ∓∞ at ±0, NaN at negative integers and −∞.
+    /// `ψ(x) = Γ′(x)/Γ(x)`, to 1 unit in the last place, near its zeros too. ∓∞ at ±0, NaN at negative integers and −∞.
     #[inline(always)]
     pub fn digamma(self) -> Self {
         self.call::<DigammaFn>()

@@ -8,6 +8,7 @@
 
 #![allow(clippy::approx_constant, clippy::excessive_precision)] // words of double-double constants and coefficients
 
+mod below_zero;
 mod bessel;
 mod bessel_modified;
 mod double;

@@ -2,9 +2,10 @@
 //!
 //! Imports: `scalar`.
 
-use super::error_function::{erfc_scaled, erfc_short, excess};
-use super::logistic::normal_tail;
-use super::{by_f64, nan, poly, single};
+use super::error_function::{erfc_short, excess, tail_words};
+use super::log::ln_sum;
+use super::logistic::{erfc_scaled_words, normal_tail, over_root_2};
+use super::{Double, by_f64, nan, poly, single};
 use crate::scalar::{Function, Lane, Lanes, Real};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
@@ -37,6 +38,9 @@ const TAIL: [f64; 13] = [
     -3.5357128934629356e-07,
 ];
 
+/// `√π/2` in two words.
+const HALF_ROOT_PI: [f64; 2] = [0.886226925452758, -3.8332932499128993e-17];
+
 /// The inverse of `erf` in `f64`: a start, and one step of Halley's method, which cubes its error.
 #[inline(always)]
 fn erf_inv<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
@@ -44,11 +48,15 @@ fn erf_inv<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
     let rest = 1.0 - magnitude;
     let w = -(rest * (magnitude + 1.0)).ln();
     let start = w.lt(Lane::real(5.0)).select(poly(w - 2.5, CENTRE), poly(w.sqrt() - 4.0, TAIL)) * magnitude;
-    // erf(start) − x, in the tail by what is missing to 1, which is exact there.
-    let error = magnitude.lt(Lane::real(0.5)).select(start.erf() - magnitude, rest - start.erfc());
-    let step = error * (start * start).exp() * (1.0 / FRAC_2_SQRT_PI);
+    // erf(start) − x, in the tail by what is missing to 1, which is exact there; what rounding takes off counts.
+    let middle = Double::sum(start, -magnitude);
+    let tail = tail_words(start);
+    let error = magnitude.lt(Lane::real(0.65)).select(middle.hi + (middle.lo + excess(start)), (rest - tail.hi) - tail.lo);
+    let step = error * (start * start).exp() * HALF_ROOT_PI[0];
     let y = start - step / start.mul_add(step, Lane::one());
-    let y = magnitude.lt(Lane::real(1e-9)).select(magnitude * (1.0 / FRAC_2_SQRT_PI), y);
+    let line = Double::product(magnitude, Lane::real(HALF_ROOT_PI[0]));
+    let line = line.hi + magnitude.mul_add(Lane::real(HALF_ROOT_PI[1]), line.lo);
+    let y = magnitude.lt(Lane::real(1e-9)).select(line, y);
     let y = magnitude.eq(Lane::one()).select(Lane::highest(), y);
     let y = magnitude.le(Lane::one()).select(y, nan());
     super::signed(y, super::sign(x))
@@ -60,23 +68,35 @@ fn normal<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
     if single::<P>() {
         return (erfc_short(x.cast::<f64>() * -FRAC_1_SQRT_2) * 0.5).cast::<P>();
     }
-    let tail = normal_tail(x.abs(), false);
+    let tail = normal_tail(x.abs(), false).value();
     x.lt(Lane::zero()).select(tail, 1.0 - tail)
 }
+
+/// `1/√π`, and the other terms of the asymptotic series of `s·e^(s²)·erfc(s)` in `1/s²`, for `s ≥ 24`.
+const SCALED_FAR_0: f64 = 0.5641895835477563;
+const SCALED_FAR: [f64; 6] =
+    [-0.28209479177387814, 0.42314218766081724, -1.057855469152043, 3.7024941420321507, -16.661223639144676, 91.63673001529573];
 
 /// `ln Φ(x)` in `f64`.
 #[inline(always)]
 fn ln_normal<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
-    let s = x.abs() * FRAC_1_SQRT_2;
     let limit = Lane::real(1e150);
-    let held = limit.lt(s).select(limit, s);
+    let held = limit.lt(x.abs()).select(limit, x.abs());
+    let s = over_root_2(held);
     // Φ(−t) = e^(−t²/2)·(e^(s²)·erfc(s))/2: the square goes beside the logarithm, not through the exponential.
-    let scaled = erfc_scaled(held).value() * 0.5;
-    let left = (-0.5 * x).mul_add(x, scaled.ln());
-    let near = (x * FRAC_1_SQRT_2).mul_add(Lane::real(0.5), excess(x * FRAC_1_SQRT_2) * 0.5) + 0.5;
-    let right = (-normal_tail(x.abs(), false)).ln_1p();
+    let scaled = erfc_scaled_words(s);
+    let far = 1.0 / s.hi;
+    let far = far.mul_add(far * far * poly(far * far, SCALED_FAR), far * SCALED_FAR_0);
+    let scaled = Double::select(s.hi.gt(Lane::real(24.0)), Double::new(far, Lane::zero()), scaled);
+    let left = (-0.5 * x).mul_add(x, ln_sum(Lane::zero(), scaled.scale(Lane::real(0.5)), Lane::zero()));
+    // (1 + erf(x/√2))/2 around 0.
+    let erf = Double::fast_sum(s.hi, s.lo + excess(s.hi));
+    let near = ln_sum(Lane::one(), erf.scale(super::signed(Lane::one(), super::sign(x))), Lane::real(-1.0));
+    let tail = normal_tail(x.abs(), false);
+    let right = ln_sum(Lane::one(), tail.scale(Lane::real(-1.0)), Lane::zero());
+    let right = tail.hi.lt(Lane::real(1e-17)).select(-tail.value(), right);
     let y = x.lt(Lane::zero()).select(left, right);
-    let y = s.lt(Lane::real(0.5)).select(near.ln(), y);
+    let y = s.hi.lt(Lane::real(0.5)).select(near, y);
     x.eq(Lane::lowest()).select(x, y)
 }
 
@@ -105,25 +125,25 @@ macro_rules! normal {
 }
 normal! {
     /// The inverse of `erf`; see [`Lane::erfinv`].
-    ErfInvFn "erfinv" [1.0 2.5], |v| by_f64(v, erf_inv), |_x, y| (y * y).exp() * (1.0 / FRAC_2_SQRT_PI);
+    ErfInvFn "erfinv" [1.0 1.0], |v| by_f64(v, erf_inv), |_x, y| (y * y).exp() * (1.0 / FRAC_2_SQRT_PI);
     /// `Φ(x)`; see [`Lane::ndtr`].
-    NdtrFn "ndtr" [1.0 3.0], |v| normal(v), |x, _y| (x * x * -0.5).exp() * 0.3989422804014327;
+    NdtrFn "ndtr" [1.0 1.5], |v| normal(v), |x, _y| (x * x * -0.5).exp() * 0.3989422804014327;
     /// `ln Φ(x)`; see [`Lane::log_ndtr`].
-    LogNdtrFn "log_ndtr" [1.0 3.0], |v| by_f64(v, ln_normal), |x, y| (x.mul_add(x * -0.5, -y)).exp() * 0.3989422804014327;
+    LogNdtrFn "log_ndtr" [1.0 1.5], |v| by_f64(v, ln_normal), |x, y| (x.mul_add(x * -0.5, -y)).exp() * 0.3989422804014327;
 }
 
 impl<L: Lanes, P: Real> Lane<L, P> {
-    /// The inverse of [`erf`](Lane::erf), to 1 (`f32`) or 2.5 (`f64`) units in the last place; ±∞ at ±1, NaN beyond.
+    /// The inverse of [`erf`](Lane::erf), to 1 unit in the last place; ±∞ at ±1, NaN beyond.
     #[inline(always)]
     pub fn erfinv(self) -> Self {
         self.call::<ErfInvFn>()
     }
-    /// The normal distribution `Φ(x) = erfc(−x/√2)/2`, to 1 (`f32`) or 3 (`f64`) units in the last place, tails included.
+    /// The normal distribution `Φ(x) = erfc(−x/√2)/2`, to 1 (`f32`) or 1.5 (`f64`) units in the last place, tails included.
     #[inline(always)]
     pub fn ndtr(self) -> Self {
         self.call::<NdtrFn>()
     }
-    /// `ln Φ(x)`, to 1 (`f32`) or 3 (`f64`) units in the last place, in the left tail as accurate as elsewhere.
+    /// `ln Φ(x)`, to 1 (`f32`) or 1.5 (`f64`) units in the last place, in the left tail as accurate as elsewhere.
     #[inline(always)]
     pub fn log_ndtr(self) -> Self {
         self.call::<LogNdtrFn>()
