@@ -3,7 +3,8 @@
 //! Imports: `error`, `scalar`, `element`.
 
 use super::super::simd::{self, Loop};
-use super::block::{PARALLEL, Product, Room, each, threads};
+use super::axes::Axes;
+use super::block::{PARALLEL, Panels, Product, Room, each, threads};
 use super::pack::*;
 use crate::error::Result;
 use crate::scalar::{Arith, DType, Num};
@@ -95,15 +96,8 @@ where
     unsafe fn run(&self) -> Result<()> {
         let Product { m, k, right, .. } = self.product;
         let (rows, deep) = (m.total(), k.total());
-        // The vector, widened, side by side.
-        let vector = Room::new(deep, 1, size_of::<L::To>())?;
-        for from in (0..deep).step_by(256) {
-            let mut along = [0; 256];
-            let along = &mut along[..256.min(deep - from)];
-            k.offsets(1, from, along);
-            // SAFETY: the caller's promise, and room for all of `k`.
-            unsafe { pack::<Flat<R>>(right, along, &[0], along.len(), vector.at().add(from * size_of::<L::To>())) };
-        }
+        // SAFETY: the caller's promise.
+        let vector = unsafe { widened::<R>(right, &k, 1)? };
         let vector = Shared(vector.at().cast_const().cast::<L::To>());
         let many = rows.saturating_mul(deep) >= PARALLEL;
         let task = if many { rows.div_ceil(2 * threads()).clamp(64, TASK) } else { rows };
@@ -114,6 +108,23 @@ where
             Ok(())
         })
     }
+}
+
+/// A vector, widened, side by side: the elements of an operand along `k`.
+///
+/// # Safety
+/// The operand holds elements `C::From` there.
+unsafe fn widened<C: Convert>(from: *const u8, k: &Axes<2>, operand: usize) -> Result<Room> {
+    let deep = k.total();
+    let vector = Room::new(deep, 1, size_of::<C::To>())?;
+    for first in (0..deep).step_by(256) {
+        let mut along = [0; 256];
+        let along = &mut along[..256.min(deep - first)];
+        k.offsets(operand, first, along);
+        // SAFETY: the caller's promise, and room for all of `k`.
+        unsafe { pack::<Flat<C>>(from, along, &[0], along.len(), vector.at().add(first * size_of::<C::To>())) };
+    }
+    Ok(vector)
 }
 
 /// The vector, on several threads that only read it.
@@ -137,6 +148,10 @@ impl<C: Convert> Convert for Flat<C> {
     #[inline(always)]
     fn convert(value: C::From) -> C::To {
         C::convert(value)
+    }
+    #[inline(always)]
+    fn restore(value: C::To) -> C::From {
+        C::restore(value)
     }
 }
 
@@ -291,6 +306,97 @@ where
                 // SAFETY: one row of the output, which stand side by side.
                 unsafe { out.cast::<T>().offset(first + i as isize).write(T::narrow(crate::scalar::Prim::cast(sum))) };
             }
+        }
+    }
+}
+
+// ------------------------------------------------------------ a row by panels
+
+/// A product with one row by panels of the right operand, in the sums of a vector by a matrix that stands in rows.
+pub(super) type RowTimesPanels = unsafe fn(product: &Product, panels: *const u8, layout: Panels) -> Result<()>;
+
+/// # Safety
+/// As [`run`], with one row, and panels of `C` for the right operand.
+pub(super) unsafe fn row_times_panels<L, C, T>(product: &Product, panels: *const u8, layout: Panels) -> Result<()>
+where
+    L: Convert<To: Num, From = C::From>,
+    C: Convert,
+    T: crate::element::Element,
+{
+    // SAFETY: the caller's promise.
+    let vector = unsafe { widened::<L>(product.left, &product.k, 0)? };
+    let (vector, panels) = (Shared(vector.at().cast_const().cast::<L::To>()), Shared(panels));
+    let tasks = if product.work() >= PARALLEL { 2 * threads() } else { 1 };
+    let share = layout.count.div_ceil(tasks);
+    each(layout.count.div_ceil(share), true, &|task| {
+        for panel in task * share..layout.count.min((task + 1) * share) {
+            let at = panels.get().wrapping_add(panel * layout.nbytes);
+            simd::dispatch(RowTimesPanel::<L, C, T> {
+                product,
+                vector: vector.get(),
+                panel: at.cast(),
+                width: layout.width,
+                first: panel * layout.width,
+                _element: std::marker::PhantomData,
+            });
+        }
+        Ok(())
+    })
+}
+
+struct RowTimesPanel<'a, L: Convert, C: Convert, T> {
+    product: &'a Product,
+    vector: *const L::To,
+    panel: *const C::To,
+    width: usize,
+    first: usize,
+    _element: std::marker::PhantomData<fn() -> T>,
+}
+
+impl<L, C, T> Loop for RowTimesPanel<'_, L, C, T>
+where
+    L: Convert<To: Num, From = C::From>,
+    C: Convert,
+    T: crate::element::Element,
+{
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        match self.width {
+            32 => self.lanes::<32>(),
+            16 => self.lanes::<16>(),
+            8 => self.lanes::<8>(),
+            _ => self.lanes::<4>(),
+        }
+    }
+}
+
+impl<L, C, T> RowTimesPanel<'_, L, C, T>
+where
+    L: Convert<To: Num, From = C::From>,
+    C: Convert,
+    T: crate::element::Element,
+{
+    #[inline(always)]
+    fn lanes<const WIDTH: usize>(&self) {
+        debug_assert_eq!(self.width, WIDTH);
+        let Product { k, n, out, .. } = self.product;
+        let mut sums = [L::To::default(); WIDTH];
+        for index in 0..k.total() {
+            // SAFETY: an element of the vector.
+            let x = unsafe { self.vector.add(index).read() };
+            let unit = self.panel.wrapping_add(index / C::DEPTH * WIDTH * C::DEPTH + index % C::DEPTH);
+            for lane in 0..WIDTH {
+                // SAFETY: a lane of this unit of the panel.
+                let value = unsafe { unit.add(lane * C::DEPTH).read() };
+                sums[lane] = fused(sums[lane], L::convert(C::restore(value)), x);
+            }
+        }
+        let (mut across, here) = ([0; WIDTH], WIDTH.min(n.total() - self.first));
+        n.offsets(0, self.first, &mut across[..here]);
+        for (&offset, &sum) in across.iter().zip(&sums).take(here) {
+            // SAFETY: a column of the output.
+            unsafe { out.cast::<T>().offset(offset).write(T::narrow(crate::scalar::Prim::cast(sum))) };
         }
     }
 }
