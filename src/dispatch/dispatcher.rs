@@ -247,14 +247,7 @@ impl Dispatcher {
 
     /// Runs with all tensors as elements of one type, where they have several, or one that a number does not fit.
     #[cold]
-    fn promoted(
-        &self,
-        cast: Cast,
-        name: &str,
-        operator: &Operator,
-        keys: DispatchKeySet,
-        arguments: &[Argument<'_>],
-    ) -> Result<DynTensor> {
+    fn promoted(&self, cast: Cast, name: &str, operator: &Operator, keys: DispatchKeySet, arguments: &[Argument<'_>]) -> Result<DynTensor> {
         let dense = |x: &&DynTensor| x.opaque().is_none() && !x.dtype().is_quantised();
         let mut common: Option<DType> = None;
         for x in arguments.iter().filter_map(Argument::tensor).filter(dense) {

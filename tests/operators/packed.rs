@@ -3,8 +3,8 @@
 use crate::value::{Random, Value};
 use half::{bf16, f16};
 use num_complex::Complex;
-use rankform::ops::Packed;
 use rankform::Wider;
+use rankform::ops::Packed;
 use rankform::prelude::*;
 
 /// Sizes that go each way a product goes: small, vectors, read where they stand, streamed, packed, by several blocks.
@@ -119,7 +119,10 @@ fn a_packed_matrix_serves_any_number_of_axes_and_says_what_does_not_fit() {
     // Sizes without data, where rows serve.
     let meta = Tensor::<f32, 2, Meta>::zeros([1 << 20, 1 << 20], &Meta::new()).unwrap().pack().unwrap();
     assert!(!meta.is_blocked() && meta.unpack().unwrap().size() == dim![1 << 20, 1 << 20]);
-    assert_eq!(Tensor::<f32, 3, Meta>::zeros([2, 3, 1 << 20], &Meta::new()).unwrap().matmul_packed(&meta).unwrap().size(), dim![2, 3, 1 << 20]);
+    assert_eq!(
+        Tensor::<f32, 3, Meta>::zeros([2, 3, 1 << 20], &Meta::new()).unwrap().matmul_packed(&meta).unwrap().size(),
+        dim![2, 3, 1 << 20]
+    );
 }
 
 #[test]
