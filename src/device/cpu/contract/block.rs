@@ -150,7 +150,7 @@ impl Panels {
 pub(super) unsafe fn pack_all<K: Kernel>(kernel: K, product: &Product, transfer: Transfer, panels: Panels, to: Address) -> Result<()> {
     let Panels { vectors, units, .. } = panels;
     let columns = product.n.total();
-    let job = Job { kernel, product, transfer, vectors, units, first: 0, columns, stream: false };
+    let job = Job { kernel, product, transfer, vectors, units, first: 0, columns, stream: false, ready: false };
     let many = units.saturating_mul(columns) >= PARALLEL / 16;
     // SAFETY: the caller's promise; the units of each panel have their place.
     each(units.div_ceil(STRIP), many, &|strip| unsafe { job.pack_right(to.get(), strip * STRIP) })
@@ -179,7 +179,17 @@ pub(super) unsafe fn run<K: Kernel>(kernel: K, product: &Product, transfer: Tran
     let (m, n, k) = (product.m.total(), product.n.total(), product.k.total());
     let vectors = if n <= K::LANES { 1 } else { 2 };
     let many = product.work() >= PARALLEL;
-    let mut job = Job { kernel, product, transfer, vectors, units: k.div_ceil(K::DEPTH), first: 0, columns: n, stream: false };
+    let mut job = Job {
+        kernel,
+        product,
+        transfer,
+        vectors,
+        units: k.div_ceil(K::DEPTH),
+        first: 0,
+        columns: n,
+        stream: false,
+        ready: ready.is_some(),
+    };
     let (size, width) = (size_of::<K::Unit>(), vectors * K::LANES);
     let panel = job.units * width;
     let packed = |panels: *const u8| Right { start: panels.cast::<K::Unit>(), step: width as isize, panel };
@@ -256,8 +266,10 @@ struct Job<'a, K: Kernel> {
     /// The first of the columns that are packed, and how many they are.
     first: usize,
     columns: usize,
-    /// Whether the right operand is read once, where it stands.
+    /// Whether the right operand is read once: where it stands, or from panels that were there.
     stream: bool,
+    /// Whether panels were there.
+    ready: bool,
 }
 
 /// The right operand, packed or as it stands.
@@ -320,10 +332,12 @@ impl<K: Kernel> Job<'_, K> {
         };
         // Eight rows that are read once each: as many lines as meet in a set of the first cache.
         let highest = if direct && once && !apart(row_step) { K::ROWS.min(8) } else { K::ROWS };
-        let deep = match (self.stream, direct && once) {
-            (true, _) => STREAM,
-            (_, true) => ONCE,
-            _ => DEEP_BYTES / size,
+        // Units that are packed, and those that are summed, before the next columns. Panels are read in runs as long as can be.
+        let (deep, summed) = match (self.stream, direct && once) {
+            (true, _) if self.ready => (DEEP_BYTES / size / STREAM * STREAM, STREAM),
+            (true, _) => (STREAM, STREAM),
+            (_, true) => (ONCE, ONCE),
+            _ => (DEEP_BYTES / size, DEEP_BYTES / size),
         };
         let next = |unit: usize| deep.min(units - unit).min(if direct { depth - unit % depth } else { units });
         // Tiles: their first row and the row after their last one; `HIGH` rows are counted in a byte.
@@ -356,7 +370,7 @@ impl<K: Kernel> Job<'_, K> {
         let (down, beside) = (places(&product.m, 0, row, &mut down[..rows]), places(&product.m, 1, row, &mut beside[..rows]));
         let tile_size = K::ROWS * width;
         // Where sums wait for the rest of `k`, when the output cannot hold them.
-        let waits = next(0) < units && columns.clone().step_by(width).any(|column| !across(column).2);
+        let waits = next(0).min(summed) < units && columns.clone().step_by(width).any(|column| !across(column).2);
         let panels = columns.len().div_ceil(width);
         let waiting = if waits { Some(Room::new(tiles * panels, tile_size, size_of::<K::Sum>())?) } else { None };
         let mut starts = [None; HIGH / 4];
@@ -385,39 +399,44 @@ impl<K: Kernel> Job<'_, K> {
                 let across = &across[..here];
                 // A panel of the right operand, and in it the first of these units.
                 let right = right.wrapping_add(column / width * panel_step).wrapping_offset(unit as isize * right_step);
-                if self.stream {
+                if self.stream && !self.ready {
                     self.kernel.fetch(right.wrapping_add(AHEAD * panel_step), right_step, count);
                 }
-                for (tile, Range { start: first, end }) in tile_rows() {
-                    let down = &down[first..end];
-                    let (left, left_step, start) = match &packed {
-                        Some(room) => {
-                            let panel = room.at().cast_const().cast::<K::Unit>().wrapping_add(tile * count * K::ROWS);
-                            (panel, [1, K::ROWS as isize], starts[tile])
+                for sub in (0..count).step_by(summed) {
+                    let here_units = summed.min(count - sub);
+                    let right = right.wrapping_offset(sub as isize * right_step);
+                    let last = last && sub + here_units == count;
+                    for (tile, Range { start: first, end }) in tile_rows() {
+                        let down = &down[first..end];
+                        let (left, left_step, start) = match &packed {
+                            Some(room) => {
+                                let panel = room.at().cast_const().cast::<K::Unit>().wrapping_add((tile * count + sub) * K::ROWS);
+                                (panel, [1, K::ROWS as isize], if sub == 0 { starts[tile] } else { None })
+                            }
+                            None => {
+                                let offset = beside[first].wrapping_add(start_of_units[0]).wrapping_add(sub as isize * unit_step);
+                                (product.left.cast::<K::Unit>().wrapping_offset(offset), [row_step, unit_step], None)
+                            }
+                        };
+                        let mut local = [MaybeUninit::<K::Sum>::uninit(); MOST_ROWS * MOST_COLUMNS];
+                        let aside = match &waiting {
+                            Some(room) => room.at().cast::<K::Sum>().wrapping_add((panel * tiles + tile) * tile_size),
+                            None => local.as_mut_ptr().cast(),
+                        };
+                        let base = product.out.cast::<K::Sum>();
+                        let out = std::array::from_fn(|r| match down.get(r) {
+                            Some(down) if whole => base.wrapping_offset(down.wrapping_add(across[0])),
+                            _ => aside.wrapping_add(r * width),
+                        });
+                        let vectors = if here <= K::LANES { 1 } else { vectors };
+                        let (rows, units, add) = (down.len(), here_units, unit + sub > 0);
+                        let tile = Tile { rows, vectors, units, left, left_step, right, right_step, start, out, add };
+                        // SAFETY: the caller's promise: rows and units are there, and room for the tile.
+                        unsafe { self.kernel.tile(&tile) };
+                        if !whole && last {
+                            // SAFETY: the sums of a tile, and their places in the output.
+                            unsafe { self.unload(aside, width, down, across) };
                         }
-                        None => {
-                            let offset = beside[first].wrapping_add(start_of_units[0]);
-                            (product.left.cast::<K::Unit>().wrapping_offset(offset), [row_step, unit_step], None)
-                        }
-                    };
-                    let mut local = [MaybeUninit::<K::Sum>::uninit(); MOST_ROWS * MOST_COLUMNS];
-                    let aside = match &waiting {
-                        Some(room) => room.at().cast::<K::Sum>().wrapping_add((panel * tiles + tile) * tile_size),
-                        None => local.as_mut_ptr().cast(),
-                    };
-                    let base = product.out.cast::<K::Sum>();
-                    let out = std::array::from_fn(|r| match down.get(r) {
-                        Some(down) if whole => base.wrapping_offset(down.wrapping_add(across[0])),
-                        _ => aside.wrapping_add(r * width),
-                    });
-                    let vectors = if here <= K::LANES { 1 } else { vectors };
-                    let add = unit > 0;
-                    let tile = Tile { rows: down.len(), vectors, units: count, left, left_step, right, right_step, start, out, add };
-                    // SAFETY: the caller's promise: rows and units are there, and room for the tile.
-                    unsafe { self.kernel.tile(&tile) };
-                    if !whole && last {
-                        // SAFETY: the sums of a tile, and their places in the output.
-                        unsafe { self.unload(aside, width, down, across) };
                     }
                 }
             }

@@ -220,27 +220,27 @@ unsafe fn by_kernel<A: Task>(types: [DType; 3], task: &mut A) -> Result<bool> {
         ($left:ty, $right:ty, $out:ty) => {{
             #[cfg(target_arch = "x86_64")]
             first! {
-                Float512::here(), $left, $right, f32 => $out, vector::row_times_panels::<$left, $right, $out>;
-                Float256::here(), $left, $right, f32 => $out, vector::row_times_panels::<$left, $right, $out>;
+                Float512::here(), $left, $right, f32 => $out, vector::row_times_panels::<$left, vector::Alone<f32>, $out>;
+                Float256::here(), $left, $right, f32 => $out, vector::row_times_panels::<$left, vector::Alone<f32>, $out>;
             }
-            first! { plain::<f32>(), $left, $right, f32 => $out, vector::row_times_panels::<$left, $right, $out>; }
+            first! { plain::<f32>(), $left, $right, f32 => $out, vector::row_times_panels::<$left, vector::Alone<f32>, $out>; }
         }};
     }
     macro_rules! doubles {
         ($left:ty, $right:ty) => {{
             #[cfg(target_arch = "x86_64")]
             first! {
-                Double512::here(), $left, $right, f64 => f64, vector::row_times_panels::<$left, $right, f64>;
-                Double256::here(), $left, $right, f64 => f64, vector::row_times_panels::<$left, $right, f64>;
+                Double512::here(), $left, $right, f64 => f64, vector::row_times_panels::<$left, vector::Alone<f64>, f64>;
+                Double256::here(), $left, $right, f64 => f64, vector::row_times_panels::<$left, vector::Alone<f64>, f64>;
             }
-            first! { plain::<f64>(), $left, $right, f64 => f64, vector::row_times_panels::<$left, $right, f64>; }
+            first! { plain::<f64>(), $left, $right, f64 => f64, vector::row_times_panels::<$left, vector::Alone<f64>, f64>; }
         }};
     }
     macro_rules! brains {
         ($out:ty) => {{
             #[cfg(target_arch = "x86_64")]
             if let Some(kernel) = Brain512::here() {
-                first! { Some(kernel), Bf16Pair, Bf16Pair, f32 => $out, vector::row_times_panels::<Bf16Float, Bf16Pair, $out>; }
+                first! { Some(kernel), Bf16Pair, Bf16Pair, f32 => $out, vector::row_times_panels::<Bf16Float, vector::Brains, $out>; }
             }
             floats!(Bf16Float, Bf16Float, $out)
         }};

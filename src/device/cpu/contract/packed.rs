@@ -95,11 +95,16 @@ impl Task for Unpack {
     unsafe fn run<K: Kernel>(&mut self, _: K, transfer: Transfer) -> Result<()> {
         let Unpack { size: [k, n], to, packed, element } = *self;
         let Some(panels) = Panels::of::<K>(k, n) else { return Ok(()) }; // no memory has so many bytes
-        for panel in 0..panels.count {
-            let first = panel * panels.width;
-            let (from, to) = (packed.wrapping_add(panel * panels.nbytes), to.wrapping_add(first * element));
-            // SAFETY: the caller's promise.
-            unsafe { (transfer.back)(from, panels.width.min(n - first), k, panels.width, to, n) };
+        /// Rows that are written together: what is read and what is written are runs of a page.
+        const ROWS: usize = 16;
+        for row in (0..k).step_by(ROWS) {
+            for panel in 0..panels.count {
+                let first = panel * panels.width;
+                let from = packed.wrapping_add(panel * panels.nbytes + row / K::DEPTH * panels.width * size_of::<K::Unit>());
+                let to = to.wrapping_add((row * n + first) * element);
+                // SAFETY: the caller's promise; units have 1, 2 or 4 rows.
+                unsafe { (transfer.back)(from, panels.width.min(n - first), ROWS.min(k - row), panels.width, to, n) };
+            }
         }
         Ok(())
     }

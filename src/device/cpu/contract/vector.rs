@@ -315,23 +315,56 @@ where
 /// A product with one row by panels of the right operand, in the sums of a vector by a matrix that stands in rows.
 pub(super) type RowTimesPanels = unsafe fn(product: &Product, panels: *const u8, layout: Panels) -> Result<()>;
 
+/// How an element lies in the units of a panel.
+pub(super) trait Lies: 'static {
+    type Unit: Copy;
+    type Element: Num;
+    const DEPTH: usize;
+    /// Element `depth` of a unit.
+    fn of(unit: Self::Unit, depth: usize) -> Self::Element;
+}
+
+/// One element a unit.
+pub(super) struct Alone<P>(std::marker::PhantomData<P>);
+impl<P: Num> Lies for Alone<P> {
+    type Unit = P;
+    type Element = P;
+    const DEPTH: usize = 1;
+    #[inline(always)]
+    fn of(unit: P, _: usize) -> P {
+        unit
+    }
+}
+
+/// Two bf16 a unit, the first in the lower half.
+pub(super) struct Brains;
+impl Lies for Brains {
+    type Unit = u32;
+    type Element = f32;
+    const DEPTH: usize = 2;
+    #[inline(always)]
+    fn of(unit: u32, depth: usize) -> f32 {
+        f32::from_bits(if depth == 0 { unit << 16 } else { unit & 0xffff_0000 })
+    }
+}
+
 /// # Safety
-/// As [`run`], with one row, and panels of `C` for the right operand.
-pub(super) unsafe fn row_times_panels<L, C, T>(product: &Product, panels: *const u8, layout: Panels) -> Result<()>
+/// As [`run`], with one row, and panels that lie as `P` says for the right operand.
+pub(super) unsafe fn row_times_panels<L, P, T>(product: &Product, panels: *const u8, layout: Panels) -> Result<()>
 where
-    L: Convert<To: Num, From = C::From>,
-    C: Convert,
+    L: Convert<To = P::Element>,
+    P: Lies,
     T: crate::element::Element,
 {
     // SAFETY: the caller's promise.
     let vector = unsafe { widened::<L>(product.left, &product.k, 0)? };
-    let (vector, panels) = (Shared(vector.at().cast_const().cast::<L::To>()), Shared(panels));
+    let (vector, panels) = (Shared(vector.at().cast_const().cast::<P::Element>()), Shared(panels));
     let tasks = if product.work() >= PARALLEL { 2 * threads() } else { 1 };
     let share = layout.count.div_ceil(tasks);
     each(layout.count.div_ceil(share), true, &|task| {
         for panel in task * share..layout.count.min((task + 1) * share) {
             let at = panels.get().wrapping_add(panel * layout.nbytes);
-            simd::dispatch(RowTimesPanel::<L, C, T> {
+            simd::dispatch(RowTimesPanel::<P, T> {
                 product,
                 vector: vector.get(),
                 panel: at.cast(),
@@ -344,21 +377,16 @@ where
     })
 }
 
-struct RowTimesPanel<'a, L: Convert, C: Convert, T> {
+struct RowTimesPanel<'a, P: Lies, T> {
     product: &'a Product,
-    vector: *const L::To,
-    panel: *const C::To,
+    vector: *const P::Element,
+    panel: *const P::Unit,
     width: usize,
     first: usize,
     _element: std::marker::PhantomData<fn() -> T>,
 }
 
-impl<L, C, T> Loop for RowTimesPanel<'_, L, C, T>
-where
-    L: Convert<To: Num, From = C::From>,
-    C: Convert,
-    T: crate::element::Element,
-{
+impl<P: Lies, T: crate::element::Element> Loop for RowTimesPanel<'_, P, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
@@ -371,25 +399,22 @@ where
     }
 }
 
-impl<L, C, T> RowTimesPanel<'_, L, C, T>
-where
-    L: Convert<To: Num, From = C::From>,
-    C: Convert,
-    T: crate::element::Element,
-{
+impl<P: Lies, T: crate::element::Element> RowTimesPanel<'_, P, T> {
     #[inline(always)]
     fn lanes<const WIDTH: usize>(&self) {
         debug_assert_eq!(self.width, WIDTH);
         let Product { k, n, out, .. } = self.product;
-        let mut sums = [L::To::default(); WIDTH];
-        for index in 0..k.total() {
-            // SAFETY: an element of the vector.
-            let x = unsafe { self.vector.add(index).read() };
-            let unit = self.panel.wrapping_add(index / C::DEPTH * WIDTH * C::DEPTH + index % C::DEPTH);
-            for lane in 0..WIDTH {
-                // SAFETY: a lane of this unit of the panel.
-                let value = unsafe { unit.add(lane * C::DEPTH).read() };
-                sums[lane] = fused(sums[lane], L::convert(C::restore(value)), x);
+        let mut sums = [P::Element::default(); WIDTH];
+        let deep = k.total();
+        for unit in 0..deep.div_ceil(P::DEPTH) {
+            // SAFETY: a unit of each lane of the panel.
+            let values = unsafe { self.panel.add(unit * WIDTH).cast::<[P::Unit; WIDTH]>().read_unaligned() };
+            for depth in 0..P::DEPTH.min(deep - unit * P::DEPTH) {
+                // SAFETY: an element of the vector.
+                let x = unsafe { self.vector.add(unit * P::DEPTH + depth).read() };
+                for lane in 0..WIDTH {
+                    sums[lane] = fused(sums[lane], P::of(values[lane], depth), x);
+                }
             }
         }
         let (mut across, here) = ([0; WIDTH], WIDTH.min(n.total() - self.first));
