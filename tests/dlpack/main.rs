@@ -148,6 +148,13 @@ fn strides_offsets_and_no_axes_are_followed() {
 }
 
 #[test]
+fn an_axis_that_runs_backwards_for_more_bytes_than_128_bits_hold_is_refused() {
+    let (managed, deleted) = give(&[2, i64::MAX], Some(&[1, i64::MIN + 1]), |_| {});
+    assert!(tensor::<2>(managed).unwrap_err().to_string().contains("beyond any memory"));
+    assert_eq!(deleted.load(Ordering::SeqCst), 1);
+}
+
+#[test]
 fn a_deleter_that_is_null_is_not_called() {
     let (managed, deleted) = give(&[3], None, |managed| managed.deleter = None);
     drop(tensor::<1>(managed).unwrap());
