@@ -1,9 +1,10 @@
 //! Operators by name on tensors whose types are known at run time.
 
 use num_complex::Complex;
-use rankform::dispatch::{Any, Argument, Class, DispatchKey, DispatchKeySet, Dispatcher, Kernel, View};
+use rankform::dispatch::{Any, Argument, Class, DispatchKey, DispatchKeySet, Dispatcher, Kernel, Quantized, Sparse, View};
 use rankform::prelude::*;
-use rankform::{DType, DynTensor};
+use rankform::quantised::{Quantisation, QuantizedTensor};
+use rankform::{DType, DynTensor, QInt8, SparseTensor};
 use std::sync::OnceLock;
 
 fn arithmetic() -> &'static Dispatcher {
@@ -221,4 +222,81 @@ fn names_of_axes_are_checked_and_go_on() {
     assert!(images.align_to(&["row", "batch"]).is_err() && of(&[2], &[]).align_to(&["a"]).is_err());
     assert!(DynTensor::zeros(DType::F32, &[2, 2], &Cpu).unwrap().with_names(&["a", "a"]).is_err());
     assert!(!of(&[1], &[]).has_extra() && images.has_extra());
+}
+
+#[test]
+fn sparse_and_quantised_tensors_reach_the_kernels_of_their_keys() {
+    let dense = Tensor::from([[0.0_f32, 2.0, 0.0], [3.0, 0.0, 0.0]]);
+    let sparse = || DynTensor::from_sparse(SparseTensor::from_dense(&dense).unwrap()).unwrap();
+    let (x, y) = (sparse(), DynTensor::from(Tensor::from([[1.0_f32], [10.0], [100.0]])));
+    assert_eq!(x.key_set(), DispatchKeySet::of(&[DispatchKey::SparseCPU]));
+    assert_eq!((x.size(), x.dtype(), x.rank()), (&[2, 3][..], DType::F32, 2));
+    let product: Tensor<f32, 2> = call("matmul", &[(&x).into(), (&y).into()]).try_into().unwrap();
+    assert_eq!(product, Tensor::from([[20.0], [3.0]]));
+    let sum = call("add", &[(&x).into(), (&sparse()).into()]);
+    assert_eq!(sum.as_sparse::<f32, 2, Cpu>().unwrap().values().to_vec().unwrap(), [4.0, 6.0]);
+    let halves = DynTensor::from(Tensor::full([2, 3], 0.5_f32, &Cpu).unwrap());
+    let scaled = call("mul", &[(&x).into(), (&halves).into()]);
+    let whole: Tensor<f32, 2> = call("to_dense", &[(&scaled).into()]).try_into().unwrap();
+    assert_eq!(whole, Tensor::from([[0.0, 1.0, 0.0], [1.5, 0.0, 0.0]]));
+    // No kernel: the sparse key decides, and nobody reads what is not there.
+    let error = arithmetic().call("exp", &[(&x).into()]).unwrap_err().to_string();
+    assert!(error.starts_with("dispatch: no kernel of exp for (Sparse f32 of rank 2 on Cpu) with keys {SparseCPU}; "), "{error}");
+    assert!(x.to_bytes().unwrap_err().to_string().contains("no elements by strides"));
+    assert!(x.downcast_ref::<f32, 2, Cpu>().is_err() && x.share_data().downcast::<f32, 2, Cpu>().is_err() && x.copy().is_err());
+    assert!(x.reshaped(&[3, 2]).unwrap_err().to_string().contains("a handle on one that has none: Sparse"));
+    let mut writable = sparse();
+    assert!(writable.mutable_data::<f32, 2, Cpu>().is_err() && writable.is_frozen());
+    assert!(
+        x.as_sparse::<f64, 2, Cpu>().map(drop).unwrap_err().to_string().contains("expected a sparse tensor, f64 of rank 2, found a sparse")
+    );
+    // Names go on, by way of their own key.
+    let named = sparse().with_names(&["row", "column"]).unwrap();
+    assert_eq!(named.key_set(), DispatchKeySet::of(&[DispatchKey::SparseCPU, DispatchKey::Named]));
+    assert_eq!(call("matmul", &[(&named).into(), (&y).into()]).names(), ["row", ""]);
+
+    let real = Tensor::from([-1.0_f32, 0.5]);
+    let integers = QuantizedTensor::<QInt8, 1>::quantise(&real, Quantisation::per_tensor(0.5, 3).unwrap()).unwrap();
+    let q = DynTensor::from_quantised(integers).unwrap();
+    assert_eq!((q.key_set(), q.dtype()), (DispatchKeySet::of(&[DispatchKey::QuantizedCPU]), DType::QI8));
+    assert_eq!(call("dequantise", &[(&q).into()]).downcast::<f32, 1, Cpu>().unwrap(), real);
+    // Kernels of a user's own.
+    let mut dispatcher = Dispatcher::new();
+    let twice = Kernel::of_one::<Quantized<QInt8, 1>, _>(|x| DynTensor::from_quantised(x.add(x, Quantisation::per_tensor(1.0, 0)?)?));
+    dispatcher.register("twice", DispatchKey::QuantizedCPU, twice).unwrap();
+    dispatcher
+        .register("twice", DispatchKey::SparseCPU, Kernel::of_one::<Sparse<f32, 2>, _>(|x| DynTensor::from_sparse(x.add(x)?)))
+        .unwrap();
+    let out = dispatcher.call("twice", &[(&q).into()]).unwrap();
+    assert_eq!(out.as_quantised::<QInt8, 1, Cpu>().unwrap().int_repr().to_vec().unwrap(), [-2, 1]);
+    assert_eq!(dispatcher.call("twice", &[(&x).into()]).unwrap().as_sparse::<f32, 2, Cpu>().unwrap().kept(), 2);
+    let error = dispatcher.call("twice", &[(&y).into()]).unwrap_err().to_string();
+    assert!(error.contains("QuantizedCPU (quantised qi8 of rank 1), SparseCPU (sparse f32 of rank 2)"), "{error}");
+}
+
+#[test]
+fn elements_are_promoted_only_where_that_was_asked_for() {
+    let (whole, real) = (DynTensor::from(Tensor::from([1_i32, 2])), DynTensor::from(Tensor::from([0.5_f64, 0.25])));
+    let plain = arithmetic();
+    assert!(plain.call("add", &[(&whole).into(), (&real).into()]).is_err());
+    // Half of a whole number is no whole number, and 3e9 no i32.
+    let error = plain.call("mul", &[(&whole).into(), 0.5.into()]).unwrap_err().to_string();
+    assert!(error.contains("no kernel of mul for (i32 of rank 1 on Cpu, the number 0.5)"), "{error}");
+    assert!(plain.call("add", &[(&whole).into(), 3e9.into()]).is_err() && plain.call("add", &[(&whole).into(), f64::NAN.into()]).is_err());
+    assert_eq!(plain.call("add", &[(&whole).into(), 3.0.into()]).unwrap().downcast::<i32, 1, Cpu>().unwrap(), Tensor::from([4, 5]));
+    let mut dispatcher = Dispatcher::with_arithmetic::<Cpu>().unwrap();
+    dispatcher.promote::<Cpu>();
+    let out = dispatcher.call("add", &[(&whole).into(), (&real).into()]).unwrap();
+    assert_eq!(out.downcast::<f64, 1, Cpu>().unwrap(), Tensor::from([1.5, 2.25]));
+    let out = dispatcher.call("mul", &[(&whole).into(), 0.5.into()]).unwrap();
+    assert_eq!(out.downcast::<f32, 1, Cpu>().unwrap(), Tensor::from([0.5, 1.0]));
+    // What no type holds stays an error, and so does what has no kernel in the common type.
+    let wide = |dtype| DynTensor::zeros(dtype, &[2], &Cpu).unwrap();
+    let error = dispatcher.call("add", &[(&wide(DType::U64)).into(), (&whole).into()]).unwrap_err().to_string();
+    assert!(error.contains("no element type holds both"), "{error}");
+    assert!(
+        dispatcher.call("add", &[(&wide(DType::F16)).into(), (&wide(DType::U8)).into()]).unwrap_err().to_string().contains("no kernel")
+    );
+    let meta = DynTensor::zeros(DType::F32, &[2], &Meta::new()).unwrap();
+    assert!(dispatcher.call("add", &[(&meta).into(), (&whole).into()]).is_err());
 }

@@ -186,3 +186,22 @@ fn fresh_elements_of_every_kind_print_and_move() {
         assert_eq!(x.transposed(0, 1).unwrap().copy().unwrap().to_bytes().unwrap(), x.to_bytes().unwrap());
     }
 }
+
+#[test]
+fn the_opaque_layout_is_blocked_and_read_by_its_own_kernels_alone() {
+    let weights = Tensor::from_vec((0..40 * 50).map(|i| (i % 17) as f32 - 8.0).collect(), [40, 50]).unwrap();
+    let packed = weights.pack().unwrap();
+    assert_eq!(packed.size(), dim![40, 50]);
+    let x = Tensor::from_vec((0..3 * 40).map(|i| (i % 5) as f32).collect(), [3, 40]).unwrap();
+    assert_eq!(x.matmul_packed(&packed).unwrap(), x.matmul(&weights).unwrap());
+    assert_eq!(packed.unpack().unwrap(), weights);
+    // By type nothing else reads it: it is no operand, and no index leads to an element.
+    let words = format!("{packed:?}");
+    assert!(words.starts_with("Packed f32 [40, 50] for sums in f32, "), "{words}");
+    if packed.is_blocked() {
+        assert!(words.contains("blocked") && packed.nbytes() >= 40 * 50 * 4);
+    }
+    let bytes = weights.cast::<i8>().unwrap();
+    let wide: Tensor<i32, 2> = x.cast::<i8>().unwrap().matmul_packed(&bytes.pack_wide().unwrap()).unwrap();
+    assert_eq!(wide.cast::<f32>().unwrap(), x.matmul(&weights).unwrap());
+}

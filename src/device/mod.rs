@@ -2,7 +2,7 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | the contract, in some seventeen functions | this file |
+//! | the contract, in some twenty functions | this file |
 //! | the host | `cpu/` |
 //! | NVIDIA's graphics cards | `cuda/`, with the feature `cuda` |
 //! | either, chosen at run time | `any.rs` |
@@ -214,6 +214,56 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
         left: Slot<'_>,
         right: Slot<'_>,
     ) -> Result<()>;
+
+    /// Bytes of a matrix of `R`, of `size` rows and columns, in the layout in which products that sum in `T` read a right
+    /// operand best: panels, tiles, whatever serves the device, which alone can read it. `None`, as here, where a matrix in
+    /// rows serves as well; the other three functions are then not called.
+    fn packed_nbytes<T: Number, R: Number>(&self, size: [usize; 2]) -> Option<usize> {
+        let _ = size;
+        None
+    }
+
+    /// Brings a matrix into that layout.
+    ///
+    /// # Errors
+    /// What the device reports.
+    ///
+    /// # Safety
+    /// As [`Device::copy`]; `to` has room for [`packed_nbytes`](Device::packed_nbytes) of the same types and sizes.
+    unsafe fn pack<T: Number, R: Number>(&self, size: [usize; 2], to: *mut u8, matrix: Slot<'_>) -> Result<()> {
+        let _ = (size, to, matrix);
+        Err(Error::Value { op: "pack", what: text(format_args!("{self:?} has no layout of its own")) })
+    }
+
+    /// Brings a matrix back, into rows that stand one after the other.
+    ///
+    /// # Errors
+    /// What the device reports.
+    ///
+    /// # Safety
+    /// `packed` comes from [`pack`](Device::pack) with the same types and sizes; `to` has room for the elements.
+    unsafe fn unpack<T: Number, R: Number>(&self, size: [usize; 2], to: *mut u8, packed: *const u8) -> Result<()> {
+        let _ = (size, to, packed);
+        Err(Error::Value { op: "unpack", what: text(format_args!("{self:?} has no layout of its own")) })
+    }
+
+    /// As [`contract`](Device::contract), of operands `R`, where the right one was packed: no batch, one axis in `k` and in `n`.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Safety
+    /// As there; `packed` comes from [`pack`](Device::pack) with the same types and the sizes of `k` and `n`.
+    unsafe fn contract_packed<T: Number, R: Number>(
+        &self,
+        plan: Contraction<'_>,
+        output: Slot<'_>,
+        left: Slot<'_>,
+        packed: *const u8,
+    ) -> Result<()> {
+        let _ = (plan, output, left, packed);
+        Err(Error::Value { op: "contract_packed", what: text(format_args!("{self:?} has no layout of its own")) })
+    }
 
     /// The running states of a reducer along one axis, over the values of a body.
     ///

@@ -1,10 +1,11 @@
 //! `Dispatcher`: operators by name, their kernels by key, and what to do where there is none.
 //!
-//! Imports: `error`, `dtype`, `dynamic`, `dispatch`.
+//! Imports: `error`, `dtype`, `device`, `dynamic`, `dispatch`.
 
-use super::kernel::{Argument, Class, Kernel};
+use super::kernel::{Argument, Class, Kernel, with_tensors};
 use super::keys::{DispatchKey, DispatchKeySet};
-use crate::dtype::DType;
+use crate::device::Device;
+use crate::dtype::{DType, Wrapped};
 use crate::dynamic::DynTensor;
 use crate::error::{Error, Result, text};
 use std::collections::BTreeMap;
@@ -56,7 +57,11 @@ enum Otherwise {
 pub struct Dispatcher {
     operators: BTreeMap<String, Operator>,
     otherwise: [Otherwise; KEYS],
+    promotes: Option<Cast>,
 }
+
+/// The same numbers as other elements.
+type Cast = fn(&DynTensor, DType) -> Result<DynTensor>;
 
 /// A call on its way down the keys.
 pub struct Dispatching<'a> {
@@ -115,7 +120,7 @@ impl Dispatcher {
     /// Without operators. Keys of derivatives are passed by until there is a kernel.
     pub fn new() -> Self {
         let otherwise = DispatchKey::ALL.map(|key| if key.is_autograd() { Otherwise::Pass } else { Otherwise::Fail });
-        Dispatcher { operators: BTreeMap::new(), otherwise }
+        Dispatcher { operators: BTreeMap::new(), otherwise, promotes: None }
     }
 
     /// The names of the operators, in order.
@@ -134,7 +139,9 @@ impl Dispatcher {
             .operators
             .entry(name.into())
             .or_insert_with(|| Operator { classes: classes.clone(), entries: std::array::from_fn(|_| Entry::default()) });
-        if operator.classes != classes {
+        // Where operators take a tensor or a number, a kernel may take one of these alone.
+        let fits = |(&all, &own): (&Class, &Class)| all == own || all == Class::Operand && matches!(own, Class::Tensor | Class::Number);
+        if operator.classes.len() != classes.len() || !operator.classes.iter().zip(&classes).all(fits) {
             return Err(value(text(format_args!("{name} takes {:?}, and a kernel {kernel} does not", operator.classes))));
         }
         let first = kernel.wanted.iter().find(|wanted| matches!(wanted.class, Class::Tensor | Class::Operand));
@@ -171,6 +178,27 @@ impl Dispatcher {
         run: impl for<'a> Fn(&Dispatching<'_>, &[Argument<'a>]) -> Result<DynTensor> + Send + Sync + 'static,
     ) {
         self.otherwise[key as usize] = Otherwise::Run(Box::new(run));
+    }
+
+    /// Lets operators promote from now on: where an operator has no kernel for elements of several types, or for a number
+    /// beside whole ones, tensors on `D` are cast to the type that holds all ([`DType::promote`], [`DType::with_number`]).
+    /// Until it is called nothing is converted, as nowhere in this crate, and such a call is an error that says what there is.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::dispatch::Dispatcher;
+    /// use rankform::prelude::*;
+    /// use rankform::{DType, DynTensor};
+    /// let mut dispatcher = Dispatcher::with_arithmetic::<Cpu>()?;
+    /// let (x, y) = (DynTensor::from(Tensor::from([1_i32, 2])), DynTensor::from(Tensor::from([0.5_f64, 0.25])));
+    /// assert!(dispatcher.call("add", &[(&x).into(), (&y).into()]).is_err());
+    /// dispatcher.promote::<Cpu>();
+    /// assert_eq!(dispatcher.call("add", &[(&x).into(), (&y).into()])?.downcast::<f64, 1, Cpu>()?.to_vec()?, [1.5, 2.25]);
+    /// assert_eq!(dispatcher.call("mul", &[(&x).into(), 0.5.into()])?.dtype(), DType::F32);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn promote<D: Device>(&mut self) {
+        self.promotes = Some(DynTensor::cast::<D>);
     }
 
     /// Runs an operator.
@@ -211,7 +239,31 @@ impl Dispatcher {
                 Otherwise::Fail => break,
             }
         }
-        Err(self.missing(name, operator, keys, arguments))
+        match self.promotes {
+            Some(cast) => self.promoted(cast, name, operator, keys, arguments),
+            None => Err(self.missing(name, operator, keys, arguments)),
+        }
+    }
+
+    /// Runs with all tensors as elements of one type, where they have several, or one that a number does not fit.
+    #[cold]
+    fn promoted(&self, cast: Cast, name: &str, operator: &Operator, keys: DispatchKeySet, arguments: &[Argument<'_>]) -> Result<DynTensor> {
+        let dense = |x: &&DynTensor| x.opaque().is_none() && !x.dtype().is_quantised();
+        let mut common: Option<DType> = None;
+        for x in arguments.iter().filter_map(Argument::tensor).filter(dense) {
+            common = Some(common.map_or(Ok(x.dtype()), |common| common.promote(x.dtype()))?);
+        }
+        for argument in arguments {
+            if let (Argument::Number(number), Some(dtype)) = (argument, common) {
+                common = Some(dtype.with_number(if number.fract() == 0.0 { Wrapped::Whole } else { Wrapped::Real })?);
+            }
+        }
+        let tensors = || arguments.iter().filter_map(Argument::tensor);
+        let Some(common) = common.filter(|&common| tensors().any(|x| dense(&x) && x.dtype() != common)) else {
+            return Err(self.missing(name, operator, keys, arguments));
+        };
+        let change = |x: &DynTensor| if dense(&x) && x.dtype() != common { cast(x, common) } else { Ok(x.share_data()) };
+        with_tensors(arguments, change, |arguments| self.run(name, operator, keys, arguments))
     }
 
     #[cold]

@@ -1,13 +1,15 @@
 //! Typed functions with their types taken off, so that they stand in one table.
 //!
-//! Imports: `error`, `dtype`, `element`, `device`, `tensor`, `dynamic`, `dispatch`.
+//! Imports: `error`, `dtype`, `element`, `device`, `tensor`, `quantised`, `sparse`, `dynamic`, `dispatch`.
 
 use super::dispatcher::Dispatching;
 use crate::device::{Cpu, Device};
-use crate::dtype::DType;
+use crate::dtype::{DType, Kind};
 use crate::dynamic::DynTensor;
 use crate::element::Element;
 use crate::error::{Error, Result, text};
+use crate::quantised::{Quantised, QuantizedTensor};
+use crate::sparse::SparseTensor;
 use crate::tensor::TensorView;
 use std::fmt;
 use std::marker::PhantomData;
@@ -50,8 +52,11 @@ impl<'a> Argument<'a> {
     /// What it is, in words.
     pub(super) fn in_words(&self) -> String {
         match self {
-            Argument::Tensor(tensor) => tensor.kind_in_words(),
-            Argument::Number(_) => "a number".into(),
+            Argument::Tensor(tensor) => match tensor.opaque() {
+                Some(opaque) => text(format_args!("{opaque:?} {}", tensor.kind_in_words())),
+                None => tensor.kind_in_words(),
+            },
+            Argument::Number(number) => text(format_args!("the number {number}")),
             Argument::Axes(_) => "axes".into(),
         }
     }
@@ -88,13 +93,26 @@ impl Wanted {
     fn takes(&self, argument: &Argument<'_>) -> bool {
         match (self.class, argument) {
             (Class::Tensor | Class::Operand, Argument::Tensor(tensor)) => (self.fits)(tensor),
-            (Class::Number | Class::Operand, Argument::Number(_)) | (Class::Axes, Argument::Axes(_)) => true,
+            (Class::Operand, Argument::Number(number)) => self.dtype.is_none_or(|dtype| holds(dtype, *number)),
+            (Class::Number, Argument::Number(_)) | (Class::Axes, Argument::Axes(_)) => true,
             _ => false,
         }
     }
 }
 
-/// A type that a typed kernel takes: [`View`], [`Any`] tensor, or `f64`.
+/// Whether a number may stand beside elements of a type: a whole one that there is, for whole numbers.
+fn holds(dtype: DType, number: f64) -> bool {
+    let bits = 8 * dtype.size() as i32;
+    let (low, high) = match dtype.kind() {
+        Kind::Bool => (0.0, 2.0),
+        Kind::Unsigned => (0.0, 2f64.powi(bits)),
+        Kind::Signed => (-(2f64.powi(bits - 1)), 2f64.powi(bits - 1)),
+        _ => return true,
+    };
+    number.fract() == 0.0 && (low..high).contains(&number)
+}
+
+/// A type that a typed kernel takes: [`View`], [`Sparse`], [`Quantized`], [`Any`] tensor, or `f64`.
 pub trait Parameter: 'static {
     /// What the function gets.
     type Value<'a>;
@@ -108,6 +126,10 @@ pub trait Parameter: 'static {
 
 /// A tensor of element `T` and rank `RANK` on device `D`: the function gets a [`TensorView`].
 pub struct View<T, const RANK: usize, D: Device = Cpu>(PhantomData<fn() -> (T, D)>);
+/// A sparse tensor: the function gets a [`&SparseTensor`](SparseTensor). Its kernels stand under the keys `Sparse…`.
+pub struct Sparse<T, const RANK: usize, D: Device = Cpu>(PhantomData<fn() -> (T, D)>);
+/// A quantised tensor: the function gets a [`&QuantizedTensor`](QuantizedTensor). Its kernels stand under the keys `Quantized…`.
+pub struct Quantized<Q, const RANK: usize, D: Device = Cpu>(PhantomData<fn() -> (Q, D)>);
 /// A tensor of any types: the function gets a `&DynTensor`.
 pub struct Any;
 
@@ -122,6 +144,26 @@ impl<T: Element, const RANK: usize, D: Device> Parameter for View<T, RANK, D> {
     }
     fn take<'a>(argument: Argument<'a>) -> Result<TensorView<'a, T, RANK, D>> {
         argument.tensor().ok_or_else(|| mismatch("a tensor", argument))?.downcast_ref()
+    }
+}
+impl<T: Element, const RANK: usize, D: Device> Parameter for Sparse<T, RANK, D> {
+    type Value<'a> = &'a SparseTensor<T, RANK, D>;
+    fn wanted() -> (Class, Option<DType>, String, fn(&DynTensor) -> bool) {
+        let fits = |x: &DynTensor| x.backend_data::<SparseTensor<T, RANK, D>>().is_some();
+        (Class::Tensor, Some(T::DTYPE), text(format_args!("sparse {} of rank {RANK}", T::DTYPE)), fits)
+    }
+    fn take<'a>(argument: Argument<'a>) -> Result<&'a SparseTensor<T, RANK, D>> {
+        argument.tensor().ok_or_else(|| mismatch("a sparse tensor", argument))?.as_sparse()
+    }
+}
+impl<Q: Quantised, const RANK: usize, D: Device> Parameter for Quantized<Q, RANK, D> {
+    type Value<'a> = &'a QuantizedTensor<Q, RANK, D>;
+    fn wanted() -> (Class, Option<DType>, String, fn(&DynTensor) -> bool) {
+        let fits = |x: &DynTensor| x.backend_data::<QuantizedTensor<Q, RANK, D>>().is_some();
+        (Class::Tensor, Some(Q::DTYPE), text(format_args!("quantised {} of rank {RANK}", Q::DTYPE)), fits)
+    }
+    fn take<'a>(argument: Argument<'a>) -> Result<&'a QuantizedTensor<Q, RANK, D>> {
+        argument.tensor().ok_or_else(|| mismatch("a quantised tensor", argument))?.as_quantised()
     }
 }
 impl Parameter for Any {
@@ -235,4 +277,15 @@ impl fmt::Display for Kernel {
         }
         f.write_str(")")
     }
+}
+
+/// Calls with other tensors in the places of these.
+pub(super) fn with_tensors(
+    arguments: &[Argument<'_>],
+    change: impl Fn(&DynTensor) -> Result<DynTensor>,
+    call: impl FnOnce(&[Argument<'_>]) -> Result<DynTensor>,
+) -> Result<DynTensor> {
+    let changed: Vec<Option<DynTensor>> = arguments.iter().map(|x| x.tensor().map(&change).transpose()).collect::<Result<_>>()?;
+    let others: Vec<Argument<'_>> = changed.iter().zip(arguments).map(|(new, &old)| new.as_ref().map_or(old, Argument::Tensor)).collect();
+    call(&others)
 }

@@ -5,14 +5,27 @@
 #[cfg(feature = "cuda")]
 use crate::device::Cuda;
 use crate::device::{Cpu, Meta};
-use crate::dynamic::DynTensor;
+use crate::dynamic::{DynTensor, Opaque};
 use std::fmt;
 
-/// Something about the operands that a kernel may be made for. Of several, the last in this order decides.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[repr(u8)]
-#[allow(clippy::upper_case_acronyms)] // PyTorch's names
-pub enum DispatchKey {
+/// The keys, in rising order: an enum, and all of them as a constant.
+macro_rules! keys {
+    ($($(#[$doc:meta])* $key:ident,)*) => {
+        /// Something about the operands that a kernel may be made for. Of several, the last in this order decides.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[repr(u8)]
+        #[allow(clippy::upper_case_acronyms)] // PyTorch's names
+        pub enum DispatchKey {
+            $($(#[$doc])* $key,)*
+        }
+
+        impl DispatchKey {
+            /// Every key, in rising order.
+            pub const ALL: [DispatchKey; [$(DispatchKey::$key),*].len()] = [$(DispatchKey::$key),*];
+        }
+    };
+}
+keys! {
     /// Elements on the host.
     CPU,
     /// Elements on a graphics card.
@@ -48,32 +61,18 @@ pub enum DispatchKey {
 }
 
 impl DispatchKey {
-    /// Every key, in rising order.
-    pub const ALL: [DispatchKey; 16] = {
-        use DispatchKey::*;
-        [
-            CPU,
-            CUDA,
-            Meta,
-            OtherDevice,
-            QuantizedCPU,
-            QuantizedCUDA,
-            QuantizedOther,
-            SparseCPU,
-            SparseCUDA,
-            SparseOther,
-            Named,
-            Conjugate,
-            Negative,
-            AutogradCPU,
-            AutogradCUDA,
-            AutogradOther,
-        ]
-    };
-
     /// Whether it records derivatives: without a kernel it is passed by.
     pub fn is_autograd(self) -> bool {
         self >= DispatchKey::AutogradCPU
+    }
+
+    /// The keys of quantised and of sparse tensors on the device that a key of dense ones is for.
+    pub(super) fn beside(self) -> [DispatchKey; 2] {
+        match self {
+            DispatchKey::CPU => [DispatchKey::QuantizedCPU, DispatchKey::SparseCPU],
+            DispatchKey::CUDA => [DispatchKey::QuantizedCUDA, DispatchKey::SparseCUDA],
+            _ => [DispatchKey::QuantizedOther, DispatchKey::SparseOther],
+        }
     }
 }
 
@@ -154,27 +153,34 @@ impl fmt::Debug for DispatchKeySet {
 impl DynTensor {
     /// What decides which kernel runs on it. An undefined tensor has no key.
     pub fn key_set(&self) -> DispatchKeySet {
-        use DispatchKey as Key;
-        let [dense, quantised] = if self.is_on::<Cpu>() {
-            [Key::CPU, Key::QuantizedCPU]
+        let dense = if self.is_on::<Cpu>() {
+            DispatchKey::CPU
         } else if self.is_on::<Meta>() {
-            [Key::Meta, Key::QuantizedOther]
+            DispatchKey::Meta
         } else if self.is_on_a_card() {
-            [Key::CUDA, Key::QuantizedCUDA]
+            DispatchKey::CUDA
         } else if self.device_type().is_empty() {
             return DispatchKeySet::EMPTY;
         } else {
-            [Key::OtherDevice, Key::QuantizedOther]
+            DispatchKey::OtherDevice
         };
-        let mut keys = DispatchKeySet::EMPTY.with(if self.dtype().is_quantised() { quantised } else { dense });
+        let [quantised, sparse] = dense.beside();
+        let own = if self.opaque() == Some(Opaque::Sparse) {
+            sparse
+        } else if self.dtype().is_quantised() {
+            quantised
+        } else {
+            dense
+        };
+        let mut keys = DispatchKeySet::EMPTY.with(own);
         if !self.names().is_empty() {
-            keys = keys.with(Key::Named);
+            keys = keys.with(DispatchKey::Named);
         }
         if self.is_conjugate() {
-            keys = keys.with(Key::Conjugate);
+            keys = keys.with(DispatchKey::Conjugate);
         }
         if self.is_negative() {
-            keys = keys.with(Key::Negative);
+            keys = keys.with(DispatchKey::Negative);
         }
         keys
     }

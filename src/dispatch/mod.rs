@@ -15,5 +15,5 @@ mod keys;
 mod operators;
 
 pub use dispatcher::{Dispatcher, Dispatching, Handle};
-pub use kernel::{Any, Argument, Class, Kernel, Parameter, View};
+pub use kernel::{Any, Argument, Class, Kernel, Parameter, Quantized, Sparse, View};
 pub use keys::{DispatchKey, DispatchKeySet};

@@ -1,19 +1,23 @@
 //! The crate's own operators as kernels: every row of the tables of elementwise operators, reductions, matrix products.
 //!
 //! Kernels are compiled where a dispatcher is filled, for the device that it is filled for, and only there.
-//! Imports: `error`, `dtype`, `element`, `kernel`, `scalar`, `device`, `tensor`, `expr`, `ops`, `dynamic`, `dispatch`.
+//! Imports: `error`, `dim`, `rank`, `dtype`, `element`, `kernel`, `scalar`, `device`, `tensor`, `expr`, `ops`, `quantised`, `dynamic`,
+//! `dispatch`.
 
 use super::dispatcher::{Dispatcher, Dispatching};
-use super::kernel::{Argument, Class, Kernel, Wanted};
+use super::kernel::{Any, Argument, Class, Kernel, Quantized, Sparse, Wanted, with_tensors};
 use super::keys::DispatchKey;
 use crate::device::Device;
+use crate::dim::Dim;
 use crate::dtype::DType;
 use crate::dynamic::{DynTensor, MAX_RANK};
-use crate::element::{Comparable, Compute, Element, Float, Number};
+use crate::element::{Comparable, Compute, Element, Float, Number, QInt8, QInt32, QUInt8};
 use crate::error::{Error, Result, text};
 use crate::expr::{Elementwise, Zip};
 use crate::kernel::{Op, Reducer};
 use crate::ops::{ArgMax, ArgMin, LogSumExp, Max, Mean, Min, Prod, SampleVar, Sum, Var, Visit};
+use crate::quantised::Quantised;
+use crate::rank::Rank;
 use crate::scalar::Prim;
 use crate::tensor::Tensor;
 use half::{bf16, f16};
@@ -57,7 +61,8 @@ impl<D: Device, const ALL: bool> Fill<'_, D, ALL> {
 
     fn one<F: Op<(T,)>, T: Element>(&mut self, operator: F) {
         let run = move |arguments: &[Argument<'_>]| match arguments {
-            [Argument::Tensor(x)] => Ok(DynTensor::from(x.at_8::<T, D>(F::NAME)?.map(operator)?).with_rank(x.rank())),
+            [Argument::Tensor(x)] if x.rank() <= LOW => one::<F, T, LOW, D>(operator, x),
+            [Argument::Tensor(x)] => one::<F, T, 8, D>(operator, x),
             _ => Err(unlike(F::NAME, arguments)),
         };
         self.add(F::NAME, kernel::<T, D>(&[Class::Tensor], run));
@@ -66,10 +71,8 @@ impl<D: Device, const ALL: bool> Fill<'_, D, ALL> {
     fn two<F: Op<(T, T)>, T: Element>(&mut self, operator: F) {
         let number = |number: f64| T::narrow(number.cast::<Compute<T>>());
         let run = move |arguments: &[Argument<'_>]| match arguments {
-            [Argument::Tensor(x), Argument::Tensor(y)] => {
-                let out = x.at_8::<T, D>(F::NAME)?.zip(operator, y.at_8::<T, D>(F::NAME)?)?;
-                Ok(DynTensor::from(out).with_rank(x.rank().max(y.rank())))
-            }
+            [Argument::Tensor(x), Argument::Tensor(y)] if x.rank() <= LOW && y.rank() <= LOW => two::<F, T, LOW, D>(operator, x, y),
+            [Argument::Tensor(x), Argument::Tensor(y)] => two::<F, T, 8, D>(operator, x, y),
             [Argument::Tensor(x), Argument::Number(y)] => {
                 Ok(DynTensor::from(x.at_8::<T, D>(F::NAME)?.zip(operator, number(*y))?).with_rank(x.rank()))
             }
@@ -164,6 +167,24 @@ impl<D: Device, const ALL: bool> Visit for Fill<'_, D, ALL> {
     }
 }
 
+/// Up to so many axes operators run at this rank, whose views are small: a tensor of a few elements pays for each word.
+const LOW: usize = 2;
+
+fn one<F: Op<(T,)>, T: Element, const RANK: usize, D: Device>(operator: F, x: &DynTensor) -> Result<DynTensor>
+where
+    Dim<RANK>: Rank,
+{
+    Ok(DynTensor::from(x.at_most::<T, RANK, D>(F::NAME)?.map(operator)?).with_rank(x.rank()))
+}
+
+fn two<F: Op<(T, T)>, T: Element, const RANK: usize, D: Device>(operator: F, x: &DynTensor, y: &DynTensor) -> Result<DynTensor>
+where
+    Dim<RANK>: Rank,
+{
+    let out = x.at_most::<T, RANK, D>(F::NAME)?.zip(operator, y.at_most::<T, RANK, D>(F::NAME)?)?;
+    Ok(DynTensor::from(out).with_rank(x.rank().max(y.rank())))
+}
+
 /// The product of vectors, matrices or stacks of them, whose ranks stretch.
 fn matmul<T: Number, D: Device>(x: &DynTensor, y: &DynTensor) -> Result<DynTensor> {
     let op = "matmul";
@@ -238,6 +259,14 @@ impl Dispatcher {
             fill.others();
         }
         fill.result?;
+        let [quantised, sparse] = key.beside();
+        dispatcher.sparse_of::<f32, D>(sparse)?;
+        dispatcher.sparse_of::<f64, D>(sparse)?;
+        dispatcher.sparse_of::<i32, D>(sparse)?;
+        dispatcher.sparse_of::<i64, D>(sparse)?;
+        dispatcher.quantised_of::<QInt8, D>(quantised)?;
+        dispatcher.quantised_of::<QUInt8, D>(quantised)?;
+        dispatcher.quantised_of::<QInt32, D>(quantised)?;
         dispatcher.fallback(DispatchKey::Conjugate, |call, arguments| with_tensors(arguments, DynTensor::resolved::<D>, |x| call.below(x)));
         dispatcher.fallback(DispatchKey::Negative, |call, arguments| with_tensors(arguments, DynTensor::resolved::<D>, |x| call.below(x)));
         dispatcher.fallback(DispatchKey::Named, named);
@@ -246,15 +275,25 @@ impl Dispatcher {
     }
 }
 
-/// Calls with other tensors in the places of these.
-fn with_tensors(
-    arguments: &[Argument<'_>],
-    change: impl Fn(&DynTensor) -> Result<DynTensor>,
-    call: impl FnOnce(&[Argument<'_>]) -> Result<DynTensor>,
-) -> Result<DynTensor> {
-    let changed: Vec<Option<DynTensor>> = arguments.iter().map(|x| x.tensor().map(&change).transpose()).collect::<Result<_>>()?;
-    let others: Vec<Argument<'_>> = changed.iter().zip(arguments).map(|(new, &old)| new.as_ref().map_or(old, Argument::Tensor)).collect();
-    call(&others)
+impl Dispatcher {
+    /// Kernels of sparse matrices: `add` of two, `mul` and `matmul` by a dense one, `to_dense`.
+    fn sparse_of<T: Number, D: Device>(&mut self, key: DispatchKey) -> Result<()> {
+        type Matrix<T, D> = Sparse<T, 2, D>;
+        let dense = |x: &DynTensor| x.share_data().downcast::<T, 2, D>();
+        self.register("add", key, Kernel::of_two::<Matrix<T, D>, Matrix<T, D>, _>(|x, y| DynTensor::from_sparse(x.add(y)?)))?;
+        self.register("mul", key, Kernel::of_two::<Matrix<T, D>, Any, _>(move |x, y| DynTensor::from_sparse(x.mul(&dense(y)?)?)))?;
+        self.register("matmul", key, Kernel::of_two::<Matrix<T, D>, Any, _>(move |x, y| x.matmul(&dense(y)?)))?;
+        self.register("to_dense", key, Kernel::of_one::<Matrix<T, D>, _>(|x| x.to_dense()))
+    }
+
+    /// Kernels of quantised tensors: `dequantise`, for 1 to 4 axes. Sums and products need a scale of their own: these are a
+    /// user's to register.
+    fn quantised_of<Q: Quantised, D: Device>(&mut self, key: DispatchKey) -> Result<()> {
+        self.register("dequantise", key, Kernel::of_one::<Quantized<Q, 1, D>, _>(|x| x.dequantise()))?;
+        self.register("dequantise", key, Kernel::of_one::<Quantized<Q, 2, D>, _>(|x| x.dequantise()))?;
+        self.register("dequantise", key, Kernel::of_one::<Quantized<Q, 3, D>, _>(|x| x.dequantise()))?;
+        self.register("dequantise", key, Kernel::of_one::<Quantized<Q, 4, D>, _>(|x| x.dequantise()))
+    }
 }
 
 fn without_names(x: &DynTensor) -> Result<DynTensor> {

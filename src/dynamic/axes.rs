@@ -66,7 +66,7 @@ impl Axes {
     #[inline]
     pub(crate) fn drop_leading(&mut self, wanted: usize) {
         if let Axes::Few { rank, size, stride } = self
-            && let Some(new) = rank.checked_sub(wanted)
+            && let Some(new @ 1..) = rank.checked_sub(wanted)
             && size[..new].iter().all(|&n| n == 1)
         {
             size.copy_within(new..*rank, 0);

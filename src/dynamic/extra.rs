@@ -1,7 +1,8 @@
 //! What few tensors have, in a box of its own: names of axes, symbolic sizes, data of a backend, an error of access.
 //!
-//! Imports: `error`, `shared`, `symbolic`.
+//! Imports: `error`, `shared`, `symbolic`, `dynamic`.
 
+use super::opaque::Opaque;
 use super::tensor::DynTensor;
 use crate::error::{Error, Result, text};
 use crate::shared::Shared;
@@ -10,29 +11,64 @@ use std::any::Any;
 use std::sync::Arc;
 
 /// The box. Handles share it; a change makes a new one.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(crate) struct Extra {
     /// One a axis, or none; `""` is no name.
     names: Vec<String>,
     symbols: Vec<Extent>,
     backend: Option<Arc<dyn Any + Send + Sync>>,
     access_error: Option<Arc<str>>,
+    /// Whose sizes these are, when the elements have no strides.
+    opaque: Option<Opaque>,
 }
 
 impl Extra {
+    fn without_names(&self) -> Extra {
+        let Extra { symbols, backend, access_error, opaque, .. } = self;
+        Extra { names: Vec::new(), symbols: symbols.clone(), backend: backend.clone(), access_error: access_error.clone(), opaque: *opaque }
+    }
+
     #[inline]
     pub(super) fn access_error(&self) -> Option<&str> {
         self.access_error.as_deref()
     }
 }
 
+/// Words in memory of their own, which may not be there.
+fn owned_words<'a>(op: &'static str, words: impl Iterator<Item = &'a str>) -> Result<Vec<String>> {
+    let mut all = Vec::new();
+    for word in words {
+        let missing = |_| Error::OutOfMemory { op, nbytes: word.len() + size_of::<String>() };
+        let mut own = String::new();
+        own.try_reserve_exact(word.len()).and_then(|()| all.try_reserve(1)).map_err(missing)?;
+        own.push_str(word);
+        all.push(own);
+    }
+    Ok(all)
+}
+
 impl DynTensor {
     fn with_extra(mut self, change: impl FnOnce(&mut Extra)) -> Result<DynTensor> {
-        let mut extra = self.extra.as_deref().cloned().unwrap_or_default();
+        let mut extra = match self.extra.as_deref() {
+            None => Extra::default(),
+            Some(extra) => Extra { names: owned_words("names", extra.names.iter().map(String::as_str))?, ..extra.without_names() },
+        };
         change(&mut extra);
-        let empty = extra.names.is_empty() && extra.symbols.is_empty() && extra.backend.is_none() && extra.access_error.is_none();
+        let Extra { names, symbols, backend, access_error, opaque } = &extra;
+        let empty = names.is_empty() && symbols.is_empty() && backend.is_none() && access_error.is_none() && opaque.is_none();
         self.extra = if empty { None } else { Some(Shared::new(extra)?) };
         Ok(self)
+    }
+
+    /// What lies behind the handle, if it is no tensor with strides.
+    #[inline]
+    pub fn opaque(&self) -> Option<Opaque> {
+        self.extra.as_ref().and_then(|extra| extra.opaque)
+    }
+
+    /// A handle on something without strides: its sizes stay as they are.
+    pub(super) fn made_opaque(self, what: Opaque) -> Result<DynTensor> {
+        self.with_extra(|extra| extra.opaque = Some(what)).map(DynTensor::frozen)
     }
 
     /// Whether the handle has any of what stands in the box, which is made only then.
@@ -69,7 +105,8 @@ impl DynTensor {
         if !(names.is_empty() || names.len() == self.rank()) || twice || !names.iter().all(|name| is_word(name)) {
             return Err(Error::Value { op, what: text(format_args!("{names:?} do not name the axes of sizes {:?}", self.size())) });
         }
-        self.with_extra(|extra| extra.names = names.iter().map(|name| (*name).into()).collect())
+        let names = owned_words(op, names.iter().copied())?;
+        self.with_extra(|extra| extra.names = names)
     }
 
     /// The axis with a name.
@@ -109,12 +146,16 @@ impl DynTensor {
         if self.extra.is_none() {
             return Ok(result);
         }
+        if let Some(opaque) = self.opaque() {
+            let (expected, found) = ("a tensor with strides".into(), text(format_args!("a handle on one that has none: {opaque:?}")));
+            return Err(Error::Type { op: "view", expected, found });
+        }
         let names = if self.names().is_empty() {
             Vec::new()
         } else {
-            from.map(|axis| axis.map_or(String::new(), |axis| self.names()[axis].clone())).collect()
+            owned_words("names", from.map(|axis| axis.map_or("", |axis| self.names()[axis].as_str())))?
         };
-        result.with_extra(|extra| *extra = Extra { names, symbols: Vec::new(), backend, access_error })
+        result.with_extra(|extra| *extra = Extra { names, symbols: Vec::new(), backend, access_error, opaque: None })
     }
 
     /// The names of the result of an operator on two tensors, whose last axes stand over each other.
@@ -126,13 +167,14 @@ impl DynTensor {
             return Ok(Vec::new());
         }
         let rank = left.rank().max(right.rank());
-        let of = |x: &DynTensor, axis: usize| -> String {
+        fn of(x: &DynTensor, rank: usize, axis: usize) -> &str {
             let own = axis.checked_sub(rank - x.rank());
-            own.and_then(|own| x.names().get(own)).cloned().unwrap_or_default()
-        };
-        let mut names: Vec<String> = Vec::new();
+            own.and_then(|own| x.names().get(own)).map_or("", String::as_str)
+        }
+        let mut names: Vec<&str> = Vec::new();
+        names.try_reserve_exact(rank).map_err(|_| Error::OutOfMemory { op, nbytes: rank * size_of::<&str>() })?;
         for axis in 0..rank {
-            let name = match (of(left, axis), of(right, axis)) {
+            let name = match (of(left, rank, axis), of(right, rank, axis)) {
                 (l, r) if l == r || r.is_empty() => l,
                 (l, r) if l.is_empty() => r,
                 (l, r) => {
@@ -146,7 +188,7 @@ impl DynTensor {
             }
             names.push(name);
         }
-        Ok(names)
+        owned_words(op, names.into_iter())
     }
 
     // ------------------------------------------------------------ symbolic sizes

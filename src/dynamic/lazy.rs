@@ -82,12 +82,19 @@ impl DynTensor {
 
     /// The whole tensor at rank 8.
     pub(crate) fn at_8<T: Element, D: Device>(&self, op: &'static str) -> Result<TensorView<'_, T, 8, D>> {
+        self.at_most(op)
+    }
+
+    /// The whole tensor at a rank that is its own or larger: new leading axes have size 1.
+    #[inline]
+    pub(crate) fn at_most<T: Element, const RANK: usize, D: Device>(&self, op: &'static str) -> Result<TensorView<'_, T, RANK, D>> {
+        #[cold]
+        fn unlike<T: Element, D: Device>(x: &DynTensor, op: &'static str, most: usize) -> Error {
+            let expected = format!("{} of at most {most} axes on {}", T::DTYPE, std::any::type_name::<D>());
+            Error::Type { op, expected, found: x.kind_in_words() }
+        }
         self.accessible(op)?;
-        self.lifted_ref().ok_or_else(|| Error::Type {
-            op,
-            expected: format!("{} of at most 8 axes on {}", T::DTYPE, std::any::type_name::<D>()),
-            found: self.kind_in_words(),
-        })
+        self.lifted_ref().ok_or_else(|| unlike::<T, D>(self, op, RANK))
     }
 
     /// The same numbers as other elements: exactly as a typed [`Cast::cast`].

@@ -9,6 +9,7 @@
 //! | `views.rs` | other axes over the same memory |
 //! | `lazy.rs` | conjugates and negatives as lazy views; casts |
 //! | `extra.rs` | names of axes, data of a backend, errors of access |
+//! | `opaque.rs` | sparse and quantised tensors behind a handle |
 //! | `raw.rs` | handles for other languages: `include/rankform.h` |
 //! | `visit.rs` | generic code for types known at run time |
 //! | `display.rs` | printing |
@@ -21,12 +22,14 @@ mod display;
 mod extra;
 mod lazy;
 mod memory;
+mod opaque;
 mod raw;
 mod tensor;
 mod views;
 pub(crate) mod visit;
 
 pub use axes::MAX_RANK;
+pub use opaque::Opaque;
 pub use raw::*;
 pub use tensor::DynTensor;
 pub use visit::{ElementVisitor, NumberVisitor, TensorVisitor};

@@ -211,6 +211,12 @@ impl DynTensor {
         laid_out!(self.axes, self.offset, |layout| layout.is_non_overlapping_and_dense())
     }
 
+    /// With sizes and strides that may no longer change.
+    pub(super) fn frozen(mut self) -> DynTensor {
+        self.state.frozen = true;
+        self
+    }
+
     /// Without leading axes of size 1, down to a rank.
     #[inline]
     pub(crate) fn with_rank(mut self, rank: usize) -> DynTensor {

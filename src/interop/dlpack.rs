@@ -333,7 +333,8 @@ unsafe fn take<M: Managed + 'static>(about: DLTensor, owner: Owner<M>) -> Result
     let mut backwards = [false; MAX_RANK];
     for axis in 0..rank {
         if stride[axis] < 0 && size[axis] > 1 && !empty {
-            lowest += stride[axis] as i128 * (size[axis] as i128 - 1) * dtype.size() as i128;
+            let steps = stride[axis] as i128 * (size[axis] as i128 - 1); // 63 bits each
+            lowest = lowest.saturating_add(steps.saturating_mul(dtype.size() as i128));
             stride[axis] = match stride[axis].checked_neg() {
                 Some(forwards) => forwards,
                 None => return refused(IMPORT, format_args!("axis {axis} has stride {}", stride[axis])),

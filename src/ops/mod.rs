@@ -25,6 +25,7 @@
 //! | `index.rs` | gather, scatter, take, what a mask picks |
 //! | `scatter_reduce.rs` | sums, means, extremes by index |
 //! | `contract.rs` | matrix products, and products of labelled axes |
+//! | `packed.rs` | matrices packed once for many products |
 //! | `einsum.rs` | `einsum!`, tensordot |
 //! | `linalg.rs` | norms, dot and outer products, traces, powers |
 //! | `sets.rs` | membership |
@@ -58,6 +59,7 @@ mod loss;
 mod math;
 mod normalise;
 mod operator;
+mod packed;
 mod parametric;
 pub mod pool;
 mod random;
@@ -85,6 +87,7 @@ pub use loss::*;
 pub use math::*;
 pub use normalise::Lengths;
 pub use operator::{Operator, run};
+pub use packed::Packed;
 pub use parametric::*;
 pub use reduce::*;
 pub use resample::Resample;

@@ -5,16 +5,18 @@
 
 #[path = "../common/alloc.rs"]
 mod alloc;
+#[path = "../common/python.rs"]
+mod with_python;
 
 use rankform::interop::dlpack::{self, DLDataType, DLDevice, DLManagedTensorVersioned, DLPackVersion, DLTensor, Imported, READ_ONLY};
 use rankform::prelude::*;
 use rankform::{DType, DynTensor};
-use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use with_python::{python, say};
 
 /// A producer of another library: its struct, what that points to, and how often its deleter was called.
 struct Foreign {
@@ -146,6 +148,13 @@ fn strides_offsets_and_no_axes_are_followed() {
 }
 
 #[test]
+fn an_axis_that_runs_backwards_for_more_bytes_than_128_bits_hold_is_refused() {
+    let (managed, deleted) = give(&[2, i64::MAX], Some(&[1, i64::MIN + 1]), |_| {});
+    assert!(tensor::<2>(managed).unwrap_err().to_string().contains("beyond any memory"));
+    assert_eq!(deleted.load(Ordering::SeqCst), 1);
+}
+
+#[test]
 fn a_deleter_that_is_null_is_not_called() {
     let (managed, deleted) = give(&[3], None, |managed| managed.deleter = None);
     drop(tensor::<1>(managed).unwrap());
@@ -222,21 +231,9 @@ fn memory_that_runs_out_gives_everything_back() {
 
 // ------------------------------------------------------------ Python
 
-fn say(text: &str) {
-    let _ = writeln!(std::io::stderr(), "python: {text}");
-}
-
-/// A Python that has NumPy; `RANKFORM_PYTHON` may name one.
-fn python() -> Option<String> {
-    let named = std::env::var("RANKFORM_PYTHON").ok();
-    let has_numpy =
-        |python: &String| Command::new(python).args(["-c", "import numpy"]).output().is_ok_and(|output| output.status.success());
-    named.into_iter().chain(["python3".into(), "python".into()]).find(has_numpy)
-}
-
 #[test]
 fn numpy_and_pytorch_take_what_is_given_and_give_what_is_taken() {
-    let Some(python) = python() else { return say("skipped: there is no Python with NumPy; RANKFORM_PYTHON may name one") };
+    let Some(python) = python() else { return };
     let cargo = std::env::var("CARGO").unwrap_or("cargo".into());
     let mut build = Command::new(cargo);
     build.args(["build", "--quiet", "--example", "dlpack_bridge", "--features", "dlpack", "--message-format", "short"]);

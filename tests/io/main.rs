@@ -19,6 +19,8 @@ mod npz;
 mod python;
 #[cfg(feature = "safetensors")]
 mod safetensors;
+#[path = "../common/python.rs"]
+mod with_python;
 
 use std::path::PathBuf;
 

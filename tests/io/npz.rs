@@ -56,3 +56,23 @@ fn what_is_no_archive_is_refused() {
     refused!(Npz::new(Cursor::new(b"not a zip".to_vec())).map(drop), Error::Format { .. }, "");
     refused!(Npz::new(Cursor::new(Vec::new())).map(drop), Error::Format { .. }, "");
 }
+
+/// More entries than the first format of archives counts: the directory is one of zip64 then.
+#[test]
+fn an_archive_of_more_than_65535_tensors_comes_back() {
+    let room = room("npz_many");
+    const COUNT: usize = 65_540;
+    let tensors: Vec<Tensor<u8, 0>> = (0..4).map(Tensor::from).collect();
+    let names: Vec<String> = (0..COUNT).map(|i| format!("{i}")).collect();
+    let all: Vec<(&str, &dyn rankform::io::Stored)> =
+        names.iter().enumerate().map(|(i, name)| (name.as_str(), &tensors[i % 4] as &dyn rankform::io::Stored)).collect();
+    let path = room.join("many.npz");
+    npz::write(&path, &all, Compression::Stored).unwrap();
+    let end = std::fs::read(&path).unwrap();
+    assert!(end.windows(4).any(|word| word == b"PK\x06\x06"), "the record of zip64 is there");
+    let mut file = Npz::open(&path).unwrap();
+    assert_eq!(file.names().count(), COUNT);
+    for i in [0, 65_534, 65_535, 65_536, COUNT - 1] {
+        assert_eq!(file.read::<u8, 0>(&names[i]).unwrap().item().unwrap(), (i % 4) as u8);
+    }
+}

@@ -2,26 +2,13 @@
 //! `round_trip.py`. `RANKFORM_PYTHON` names a Python with NumPy, else `python3` or `python` is asked; without one the test
 //! says that it was skipped.
 
+use crate::with_python::{python, say};
 use half::f16;
 use num_complex::Complex;
 use rankform::io::{Stored, npy};
 use rankform::prelude::*;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// Writes past the harness, which keeps what passing tests print.
-fn say(text: &str) {
-    let _ = writeln!(std::io::stderr(), "python: {text}");
-}
-
-/// A Python that has NumPy.
-fn python() -> Option<String> {
-    let named = std::env::var("RANKFORM_PYTHON").ok();
-    let has_numpy =
-        |python: &String| Command::new(python).args(["-c", "import numpy"]).output().is_ok_and(|output| output.status.success());
-    named.into_iter().chain(["python3".into(), "python".into()]).find(has_numpy)
-}
 
 fn script(python: &str, mode: &str, room: &Path) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/io/round_trip.py");
@@ -113,7 +100,7 @@ impl Array<'_> {
 
 #[test]
 fn numpy_and_safetensors_read_what_is_written_here_and_the_other_way_round() {
-    let Some(python) = python() else { return say("skipped: there is no Python with NumPy; RANKFORM_PYTHON may name one") };
+    let Some(python) = python() else { return };
     let room: PathBuf = crate::room("python");
     say(&script(&python, "write", &room));
     std::fs::create_dir(room.join("back")).unwrap();

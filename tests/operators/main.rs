@@ -18,6 +18,7 @@
 //! | `convert.rs` | casts, comparisons, choices, complex parts |
 //! | `place.rs` | in place, operators of Rust, memory that operands give |
 //! | `own.rs` | operators of one's own: several outputs, run-time numbers, tuples of operands |
+//! | `packed.rs` | matrices packed before their products |
 //! | `threads.rs` | the same bits for any number of threads |
 //! | `random.rs` | random expressions on random views, fused and step by step |
 //!
@@ -37,6 +38,7 @@ mod neural;
 mod normalise;
 mod ordering;
 mod own;
+mod packed;
 mod parametric;
 mod place;
 mod positions;

@@ -5,8 +5,9 @@
 
 use super::super::memory::CpuBlock;
 use super::axes::{Axes, is_run};
-use super::pack::{BEYOND, Pack};
+use super::pack::{BEYOND, Pack, Restore};
 use super::tile::{Kernel, MOST_ROWS, Tile};
+use super::vector::RowTimesPanels;
 use crate::device::Fresh;
 use crate::error::Result;
 use std::mem::MaybeUninit;
@@ -49,6 +50,10 @@ impl Product {
 pub(super) struct Transfer {
     pub(super) left: Pack,
     pub(super) right: Pack,
+    /// From panels of the right operand to its elements.
+    pub(super) back: Restore,
+    /// One row by panels, where sums over `k` must be those of a vector by a matrix.
+    pub(super) row: Option<RowTimesPanels>,
     /// Writes sums that stand `step` apart, narrowed, at offsets of the output.
     pub(super) unload: unsafe fn(sums: *const u8, step: usize, to: *mut u8, offsets: &[isize]),
     /// Bytes of an element of the output.
@@ -94,23 +99,108 @@ const FEW_COLUMNS: usize = 256;
 /// Multiply-adds from which other threads help.
 pub(super) const PARALLEL: usize = 1 << 22;
 
-/// Computes a product with `k > 0`.
+/// Something to do with the kernel of some elements.
+pub(super) trait Task {
+    /// # Safety
+    /// As the task says.
+    unsafe fn run<K: Kernel>(&mut self, kernel: K, transfer: Transfer) -> Result<()>;
+}
+
+/// The product itself: the operands hold the elements of the transfer at every index; the output overlaps neither; `k` has
+/// indices.
+pub(super) struct Run<'a>(pub(super) &'a Product);
+
+impl Task for Run<'_> {
+    unsafe fn run<K: Kernel>(&mut self, kernel: K, transfer: Transfer) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { run(kernel, self.0, transfer, None) }
+    }
+}
+
+/// How the columns of a right operand lie in panels.
+#[derive(Clone, Copy)]
+pub(super) struct Panels {
+    /// Vectors of a panel.
+    vectors: usize,
+    /// Lanes of a panel.
+    pub(super) width: usize,
+    /// Units of a lane.
+    pub(super) units: usize,
+    /// Bytes of a panel.
+    pub(super) nbytes: usize,
+    pub(super) count: usize,
+}
+
+impl Panels {
+    /// For `k` rows and `n` columns; `None` when their bytes cannot be counted.
+    pub(super) fn of<K: Kernel>(k: usize, n: usize) -> Option<Panels> {
+        let vectors = if n <= K::LANES { 1 } else { 2 };
+        let (width, units) = (vectors * K::LANES, k.div_ceil(K::DEPTH));
+        let nbytes = units.checked_mul(width * size_of::<K::Unit>())?;
+        let count = n.div_ceil(width);
+        nbytes.checked_mul(count)?;
+        Some(Panels { vectors, width, units, nbytes, count })
+    }
+}
+
+/// Packs the whole right operand; `to` has room for its panels and [`BEYOND`] bytes.
 ///
 /// # Safety
-/// The operands hold the elements of the transfer at every index; the output overlaps neither.
-pub(super) unsafe fn run<K: Kernel>(kernel: K, product: &Product, transfer: Transfer) -> Result<()> {
+/// The right operand holds the elements of the transfer at every index.
+pub(super) unsafe fn pack_all<K: Kernel>(kernel: K, product: &Product, transfer: Transfer, panels: Panels, to: Address) -> Result<()> {
+    let Panels { vectors, units, .. } = panels;
+    let columns = product.n.total();
+    let job = Job { kernel, product, transfer, vectors, units, first: 0, columns, stream: false, ready: false };
+    let many = units.saturating_mul(columns) >= PARALLEL / 16;
+    // SAFETY: the caller's promise; the units of each panel have their place.
+    each(units.div_ceil(STRIP), many, &|strip| unsafe { job.pack_right(to.get(), strip * STRIP) })
+}
+
+/// An address that several threads write, each at its own places.
+#[derive(Clone, Copy)]
+pub(super) struct Address(pub(super) *mut u8);
+
+// SAFETY: an address only; whoever follows it answers for it.
+unsafe impl Sync for Address {}
+
+impl Address {
+    pub(super) fn get(&self) -> *mut u8 {
+        self.0
+    }
+}
+
+/// Computes a product with `k > 0`; `ready` are the panels of its right operand, if they were packed before. Sums are then
+/// those of a right operand that stands as the product says, which nobody reads.
+///
+/// # Safety
+/// The operands hold the elements of the transfer at every index; the output overlaps neither; panels are those of
+/// [`pack_all`].
+pub(super) unsafe fn run<K: Kernel>(kernel: K, product: &Product, transfer: Transfer, ready: Option<*const u8>) -> Result<()> {
     let (m, n, k) = (product.m.total(), product.n.total(), product.k.total());
     let vectors = if n <= K::LANES { 1 } else { 2 };
     let many = product.work() >= PARALLEL;
-    let mut job = Job { kernel, product, transfer, vectors, units: k.div_ceil(K::DEPTH), first: 0, columns: n, stream: false };
+    let mut job = Job {
+        kernel,
+        product,
+        transfer,
+        vectors,
+        units: k.div_ceil(K::DEPTH),
+        first: 0,
+        columns: n,
+        stream: false,
+        ready: ready.is_some(),
+    };
     let (size, width) = (size_of::<K::Unit>(), vectors * K::LANES);
+    let panel = job.units * width;
+    let packed = |panels: *const u8| Right { start: panels.cast::<K::Unit>(), step: width as isize, panel };
+    let ready = ready.map(packed);
     let near = k.saturating_mul(n).saturating_mul(size) <= NEAR_BYTES && n.is_multiple_of(K::LANES);
     let mut done = 0;
     if let (true, Some([1, 1]), Some([_, step])) = (K::DIRECT && transfer.same, product.n.single(), product.k.single()) {
-        let right = Right { start: product.right.cast(), step, panel: width };
+        let right = ready.unwrap_or(Right { start: product.right.cast(), step, panel: width });
         if near {
             let rows = |block: usize| HIGH.min(m - block * HIGH);
-            // SAFETY: the caller's promise; the right operand stands in rows of `n`.
+            // SAFETY: the caller's promise; the right operand stands in rows of `n`, or in panels.
             return each(m.div_ceil(HIGH), many, &|block| unsafe { job.rows(&right, block * HIGH, rows(block), 0..n) });
         }
         if m <= FEW_ROWS && n >= width {
@@ -130,13 +220,25 @@ pub(super) unsafe fn run<K: Kernel>(kernel: K, product: &Product, transfer: Tran
     // With few rows what is packed is used at once: it stays near.
     let bytes = if m <= HIGH { RIGHT_BYTES / 4 } else { RIGHT_BYTES };
     let columns = (bytes / job.units.saturating_mul(size).max(1) / width * width).clamp(width, whole);
-    let room = Room::new(job.units, columns, size)?;
+    enum Source<U> {
+        Before(Right<U>),
+        Now(Room),
+    }
+    let source = match ready {
+        Some(right) => Source::Before(right),
+        None => Source::Now(Room::new(job.units, columns, size)?),
+    };
     for first in (done..n).step_by(columns) {
         (job.first, job.columns) = (first, columns.min(n - first));
         let panels = job.columns.div_ceil(width);
-        // SAFETY: the caller's promise; the units of each panel have their place in the room.
-        each(job.units.div_ceil(STRIP), many, &|strip| unsafe { job.pack_right(room.at(), strip * STRIP) })?;
-        let right = Right { start: room.at().cast_const().cast(), step: width as isize, panel: job.units * width };
+        let right = match &source {
+            Source::Before(right) => Right { start: right.start.wrapping_add(first / width * panel), ..*right },
+            Source::Now(room) => {
+                // SAFETY: the caller's promise; the units of each panel have their place in the room.
+                each(job.units.div_ceil(STRIP), many, &|strip| unsafe { job.pack_right(room.at(), strip * STRIP) })?;
+                packed(room.at())
+            }
+        };
         let blocks = m.div_ceil(HIGH);
         // Few rows: groups of panels are the work of one thread.
         let groups = if many { (4 * threads()).div_ceil(blocks).min(panels) } else { 1 };
@@ -164,8 +266,10 @@ struct Job<'a, K: Kernel> {
     /// The first of the columns that are packed, and how many they are.
     first: usize,
     columns: usize,
-    /// Whether the right operand is read once, where it stands.
+    /// Whether the right operand is read once: where it stands, or from panels that were there.
     stream: bool,
+    /// Whether panels were there.
+    ready: bool,
 }
 
 /// The right operand, packed or as it stands.
@@ -228,10 +332,12 @@ impl<K: Kernel> Job<'_, K> {
         };
         // Eight rows that are read once each: as many lines as meet in a set of the first cache.
         let highest = if direct && once && !apart(row_step) { K::ROWS.min(8) } else { K::ROWS };
-        let deep = match (self.stream, direct && once) {
-            (true, _) => STREAM,
-            (_, true) => ONCE,
-            _ => DEEP_BYTES / size,
+        // Units that are packed, and those that are summed, before the next columns. Panels are read in runs as long as can be.
+        let (deep, summed) = match (self.stream, direct && once) {
+            (true, _) if self.ready => (DEEP_BYTES / size / STREAM * STREAM, STREAM),
+            (true, _) => (STREAM, STREAM),
+            (_, true) => (ONCE, ONCE),
+            _ => (DEEP_BYTES / size, DEEP_BYTES / size),
         };
         let next = |unit: usize| deep.min(units - unit).min(if direct { depth - unit % depth } else { units });
         // Tiles: their first row and the row after their last one; `HIGH` rows are counted in a byte.
@@ -264,7 +370,7 @@ impl<K: Kernel> Job<'_, K> {
         let (down, beside) = (places(&product.m, 0, row, &mut down[..rows]), places(&product.m, 1, row, &mut beside[..rows]));
         let tile_size = K::ROWS * width;
         // Where sums wait for the rest of `k`, when the output cannot hold them.
-        let waits = next(0) < units && columns.clone().step_by(width).any(|column| !across(column).2);
+        let waits = next(0).min(summed) < units && columns.clone().step_by(width).any(|column| !across(column).2);
         let panels = columns.len().div_ceil(width);
         let waiting = if waits { Some(Room::new(tiles * panels, tile_size, size_of::<K::Sum>())?) } else { None };
         let mut starts = [None; HIGH / 4];
@@ -293,39 +399,44 @@ impl<K: Kernel> Job<'_, K> {
                 let across = &across[..here];
                 // A panel of the right operand, and in it the first of these units.
                 let right = right.wrapping_add(column / width * panel_step).wrapping_offset(unit as isize * right_step);
-                if self.stream {
-                    self.kernel.fetch(right.wrapping_add(AHEAD * width), right_step, count);
+                if self.stream && !self.ready {
+                    self.kernel.fetch(right.wrapping_add(AHEAD * panel_step), right_step, count);
                 }
-                for (tile, Range { start: first, end }) in tile_rows() {
-                    let down = &down[first..end];
-                    let (left, left_step, start) = match &packed {
-                        Some(room) => {
-                            let panel = room.at().cast_const().cast::<K::Unit>().wrapping_add(tile * count * K::ROWS);
-                            (panel, [1, K::ROWS as isize], starts[tile])
+                for sub in (0..count).step_by(summed) {
+                    let here_units = summed.min(count - sub);
+                    let right = right.wrapping_offset(sub as isize * right_step);
+                    let last = last && sub + here_units == count;
+                    for (tile, Range { start: first, end }) in tile_rows() {
+                        let down = &down[first..end];
+                        let (left, left_step, start) = match &packed {
+                            Some(room) => {
+                                let panel = room.at().cast_const().cast::<K::Unit>().wrapping_add((tile * count + sub) * K::ROWS);
+                                (panel, [1, K::ROWS as isize], if sub == 0 { starts[tile] } else { None })
+                            }
+                            None => {
+                                let offset = beside[first].wrapping_add(start_of_units[0]).wrapping_add(sub as isize * unit_step);
+                                (product.left.cast::<K::Unit>().wrapping_offset(offset), [row_step, unit_step], None)
+                            }
+                        };
+                        let mut local = [MaybeUninit::<K::Sum>::uninit(); MOST_ROWS * MOST_COLUMNS];
+                        let aside = match &waiting {
+                            Some(room) => room.at().cast::<K::Sum>().wrapping_add((panel * tiles + tile) * tile_size),
+                            None => local.as_mut_ptr().cast(),
+                        };
+                        let base = product.out.cast::<K::Sum>();
+                        let out = std::array::from_fn(|r| match down.get(r) {
+                            Some(down) if whole => base.wrapping_offset(down.wrapping_add(across[0])),
+                            _ => aside.wrapping_add(r * width),
+                        });
+                        let vectors = if here <= K::LANES { 1 } else { vectors };
+                        let (rows, units, add) = (down.len(), here_units, unit + sub > 0);
+                        let tile = Tile { rows, vectors, units, left, left_step, right, right_step, start, out, add };
+                        // SAFETY: the caller's promise: rows and units are there, and room for the tile.
+                        unsafe { self.kernel.tile(&tile) };
+                        if !whole && last {
+                            // SAFETY: the sums of a tile, and their places in the output.
+                            unsafe { self.unload(aside, width, down, across) };
                         }
-                        None => {
-                            let offset = beside[first].wrapping_add(start_of_units[0]);
-                            (product.left.cast::<K::Unit>().wrapping_offset(offset), [row_step, unit_step], None)
-                        }
-                    };
-                    let mut local = [MaybeUninit::<K::Sum>::uninit(); MOST_ROWS * MOST_COLUMNS];
-                    let aside = match &waiting {
-                        Some(room) => room.at().cast::<K::Sum>().wrapping_add((panel * tiles + tile) * tile_size),
-                        None => local.as_mut_ptr().cast(),
-                    };
-                    let base = product.out.cast::<K::Sum>();
-                    let out = std::array::from_fn(|r| match down.get(r) {
-                        Some(down) if whole => base.wrapping_offset(down.wrapping_add(across[0])),
-                        _ => aside.wrapping_add(r * width),
-                    });
-                    let vectors = if here <= K::LANES { 1 } else { vectors };
-                    let add = unit > 0;
-                    let tile = Tile { rows: down.len(), vectors, units: count, left, left_step, right, right_step, start, out, add };
-                    // SAFETY: the caller's promise: rows and units are there, and room for the tile.
-                    unsafe { self.kernel.tile(&tile) };
-                    if !whole && last {
-                        // SAFETY: the sums of a tile, and their places in the output.
-                        unsafe { self.unload(aside, width, down, across) };
                     }
                 }
             }

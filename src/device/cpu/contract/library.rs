@@ -7,22 +7,37 @@ use super::block::{PARALLEL, Product};
 use crate::scalar::DType;
 use num_complex::Complex;
 
-/// Runs the product, if it is one of plain matrices for which the library is the fastest; says whether it did.
+/// Whether no kernel of this crate is better than the library, whatever the sizes.
+pub(super) fn always(element: DType) -> bool {
+    matches!(element, DType::C32 | DType::C64) || matches!(element, DType::F32 | DType::F64) && alone()
+}
+
+/// Whether the product is one of plain matrices for which the library is the fastest.
+pub(super) fn takes(product: &Product, types: [DType; 3]) -> bool {
+    let plain = [product.m, product.n, product.k].iter().all(|axes| axes.single().is_some());
+    plain
+        && types[1..] == [types[0]; 2]
+        && product.work() > 16 * 16 * 16
+        && match types[0] {
+            DType::F32 => alone() || prefers(product, 768),
+            DType::F64 => alone() || prefers(product, usize::MAX),
+            element => always(element),
+        }
+}
+
+/// Runs the product, if the library [`takes`] it; says whether it did.
 ///
 /// # Safety
 /// As [`Device::contract`](crate::device::Device::contract).
 pub(super) unsafe fn run(product: &Product, types: [DType; 3]) -> bool {
-    if types[1..] != [types[0]; 2] || product.work() <= 16 * 16 * 16 {
-        return false;
-    }
-    let (Some(m), Some(n), Some(k)) = (product.m.single(), product.n.single(), product.k.single()) else {
+    let (true, Some(m), Some(n), Some(k)) = (takes(product, types), product.m.single(), product.n.single(), product.k.single()) else {
         return false;
     };
     // SAFETY: the caller's promise, with the element type that the name says.
     unsafe {
         match types[0] {
-            DType::F32 if alone() || prefers(product, 768) => library(product, [m, n, k], 0f32, 1f32),
-            DType::F64 if alone() || prefers(product, usize::MAX) => library(product, [m, n, k], 0f64, 1f64),
+            DType::F32 => library(product, [m, n, k], 0f32, 1f32),
+            DType::F64 => library(product, [m, n, k], 0f64, 1f64),
             DType::C32 => library(product, [m, n, k], Complex::new(0f32, 0.0), Complex::new(1f32, 0.0)),
             DType::C64 => library(product, [m, n, k], Complex::new(0f64, 0.0), Complex::new(1f64, 0.0)),
             _ => return false,

@@ -7,6 +7,7 @@
 //! | `vector.rs` | a matrix times a vector |
 //! | `library.rs` | the `gemm` crate, where matrices are plain and large |
 //! | `block.rs` | everything else: panels packed from any layout, tiles over them |
+//! | `packed.rs` | the same, with panels that were packed before |
 //! | `pack.rs` `tile.rs` `micro.rs` `plain.rs` | panels; what a kernel is; kernels |
 //!
 //! Which kernel runs follows from the three elements; code is compiled once, here, not in the calling crate.
@@ -19,6 +20,7 @@ mod library;
 #[cfg(target_arch = "x86_64")]
 mod micro;
 mod pack;
+mod packed;
 mod plain;
 mod small;
 mod tile;
@@ -31,14 +33,16 @@ use crate::error::Result;
 use crate::kernel::Contraction;
 use crate::scalar::{Arith, DType, Num, Prim};
 use axes::{Axes, is_run};
-use block::{Product, Transfer};
+use block::{Product, Task, Transfer};
 use half::{bf16, f16};
 use num_complex::Complex;
 use pack::*;
+pub(super) use packed::{pack, packed_nbytes, run_packed, unpack};
 use plain::Plain;
 use small::Small;
 use std::any::TypeId;
 use std::marker::PhantomData;
+use vector::RowTimesPanels;
 
 /// # Safety
 /// As [`Device::contract`](crate::device::Device::contract).
@@ -159,8 +163,6 @@ unsafe fn each_of_batch(batch: Axes<3>, product: Product, elements: [usize; 3], 
 
 /// A product of elements of this crate, by the best kernel that the processor has; says whether there is one.
 unsafe fn by_name(product: &Product, types: [DType; 3]) -> Result<bool> {
-    use DType::*;
-    let [out, left, right] = types;
     if product.k.total() == 0 {
         return Ok(false); // zeros
     }
@@ -179,16 +181,31 @@ unsafe fn by_name(product: &Product, types: [DType; 3]) -> Result<bool> {
     if unsafe { library::run(product, types) } {
         return Ok(true);
     }
-    /// Runs the first kernel of those named that is there.
+    // SAFETY: the caller's promise.
+    unsafe { by_kernel(types, &mut block::Run(product)) }
+}
+
+/// Does something with the best kernel that the processor has for these elements; says whether there is one.
+///
+/// # Safety
+/// What the task asks for.
+unsafe fn by_kernel<A: Task>(types: [DType; 3], task: &mut A) -> Result<bool> {
+    use DType::*;
+    let [out, left, right] = types;
+    /// Takes the first kernel of those named that is there.
     macro_rules! first {
-        ($($kernel:expr, $left:ty, $right:ty, $sum:ty => $out:ty;)*) => { {
+        ($($kernel:expr, $left:ty, $right:ty, $sum:ty => $out:ty $(, $row:expr)?;)*) => { {
             $(if let Some(kernel) = $kernel {
                 let same = TypeId::of::<(Same<$sum>, Same<$sum>)>() == TypeId::of::<($left, $right)>();
                 let plain = TypeId::of::<$sum>() == TypeId::of::<$out>();
-                let (left, right) = (pack::pack::<$left>, pack::pack::<$right>);
-                let transfer = Transfer { left, right, unload: unload::<$sum, $out>, element: size_of::<$out>(), same, plain };
+                #[allow(unused_mut, unused_assignments)]
+                let mut row: Option<RowTimesPanels> = None;
+                $(row = Some($row);)?
+                let (left, back) = (pack::pack::<$left>, pack::restore::<$right>);
+                let transfer =
+                    Transfer { left, right: pack::pack::<$right>, back, row, unload: unload::<$sum, $out>, element: size_of::<$out>(), same, plain };
                 // SAFETY: the caller's promise; panels are packed as the kernel reads them.
-                unsafe { block::run(kernel, product, transfer)? };
+                unsafe { task.run(kernel, transfer)? };
                 return Ok(true);
             })*
         } };
@@ -202,22 +219,28 @@ unsafe fn by_name(product: &Product, types: [DType; 3]) -> Result<bool> {
     macro_rules! floats {
         ($left:ty, $right:ty, $out:ty) => {{
             #[cfg(target_arch = "x86_64")]
-            first! { Float512::here(), $left, $right, f32 => $out; Float256::here(), $left, $right, f32 => $out; }
-            first! { plain::<f32>(), $left, $right, f32 => $out; }
+            first! {
+                Float512::here(), $left, $right, f32 => $out, vector::row_times_panels::<$left, vector::Alone<f32>, $out>;
+                Float256::here(), $left, $right, f32 => $out, vector::row_times_panels::<$left, vector::Alone<f32>, $out>;
+            }
+            first! { plain::<f32>(), $left, $right, f32 => $out, vector::row_times_panels::<$left, vector::Alone<f32>, $out>; }
         }};
     }
     macro_rules! doubles {
         ($left:ty, $right:ty) => {{
             #[cfg(target_arch = "x86_64")]
-            first! { Double512::here(), $left, $right, f64 => f64; Double256::here(), $left, $right, f64 => f64; }
-            first! { plain::<f64>(), $left, $right, f64 => f64; }
+            first! {
+                Double512::here(), $left, $right, f64 => f64, vector::row_times_panels::<$left, vector::Alone<f64>, f64>;
+                Double256::here(), $left, $right, f64 => f64, vector::row_times_panels::<$left, vector::Alone<f64>, f64>;
+            }
+            first! { plain::<f64>(), $left, $right, f64 => f64, vector::row_times_panels::<$left, vector::Alone<f64>, f64>; }
         }};
     }
     macro_rules! brains {
         ($out:ty) => {{
             #[cfg(target_arch = "x86_64")]
             if let Some(kernel) = Brain512::here() {
-                first! { Some(kernel), Bf16Pair, Bf16Pair, f32 => $out; }
+                first! { Some(kernel), Bf16Pair, Bf16Pair, f32 => $out, vector::row_times_panels::<Bf16Float, vector::Brains, $out>; }
             }
             floats!(Bf16Float, Bf16Float, $out)
         }};

@@ -21,10 +21,12 @@ pub(super) trait Convert: 'static {
     /// Whether an element keeps its bits.
     const KEEPS: bool;
     fn convert(value: Self::From) -> Self::To;
+    /// The element that was converted.
+    fn restore(value: Self::To) -> Self::From;
 }
 
 macro_rules! conversions {
-    ($($Name:ident: $from:ty => $to:ty, $depth:literal, keeps $keeps:literal, |$x:ident| $convert:expr;)*) => { $(
+    ($($Name:ident: $from:ty => $to:ty, $depth:literal, keeps $keeps:literal, |$x:ident| $convert:expr, $restore:expr;)*) => { $(
         pub(super) struct $Name;
         impl Convert for $Name {
             type From = $from;
@@ -33,26 +35,28 @@ macro_rules! conversions {
             const KEEPS: bool = $keeps;
             #[inline(always)]
             fn convert($x: $from) -> $to { $convert }
+            #[inline(always)]
+            fn restore($x: $to) -> $from { $restore }
         }
     )* };
 }
 conversions! {
-    Bf16Pair: bf16 => u16, 2, keeps true, |x| x.to_bits();
-    Bf16Float: bf16 => f32, 1, keeps false, |x| f32::from_bits((x.to_bits() as u32) << 16);
-    F16Float: f16 => f32, 1, keeps false, |x| widen_f16(x.to_bits());
-    FloatDouble: f32 => f64, 1, keeps false, |x| x as f64;
-    SignedQuad: i8 => u8, 4, keeps true, |x| x as u8;
-    SignedShifted: i8 => u8, 4, keeps false, |x| x as u8 ^ 0x80;
-    UnsignedQuad: u8 => u8, 4, keeps true, |x| x;
-    SignedShort: i8 => i16, 2, keeps false, |x| x as i16;
-    UnsignedShort: u8 => i16, 2, keeps false, |x| x as i16;
-    ShortPair: i16 => i16, 2, keeps true, |x| x;
-    SignedInt: i8 => i32, 1, keeps false, |x| x as i32;
-    UnsignedInt: u8 => i32, 1, keeps false, |x| x as i32;
-    ShortInt: i16 => i32, 1, keeps false, |x| x as i32;
-    UnsignedShortInt: u16 => i32, 1, keeps false, |x| x as i32;
-    IntLong: i32 => i64, 1, keeps false, |x| x as i64;
-    UnsignedIntLong: u32 => i64, 1, keeps false, |x| x as i64;
+    Bf16Pair: bf16 => u16, 2, keeps true, |x| x.to_bits(), bf16::from_bits(x);
+    Bf16Float: bf16 => f32, 1, keeps false, |x| f32::from_bits((x.to_bits() as u32) << 16), bf16::from_bits((x.to_bits() >> 16) as u16);
+    F16Float: f16 => f32, 1, keeps false, |x| widen_f16(x.to_bits()), f16::from_f32(x);
+    FloatDouble: f32 => f64, 1, keeps false, |x| x as f64, x as f32;
+    SignedQuad: i8 => u8, 4, keeps true, |x| x as u8, x as i8;
+    SignedShifted: i8 => u8, 4, keeps false, |x| x as u8 ^ 0x80, (x ^ 0x80) as i8;
+    UnsignedQuad: u8 => u8, 4, keeps true, |x| x, x;
+    SignedShort: i8 => i16, 2, keeps false, |x| x as i16, x as i8;
+    UnsignedShort: u8 => i16, 2, keeps false, |x| x as i16, x as u8;
+    ShortPair: i16 => i16, 2, keeps true, |x| x, x;
+    SignedInt: i8 => i32, 1, keeps false, |x| x as i32, x as i8;
+    UnsignedInt: u8 => i32, 1, keeps false, |x| x as i32, x as u8;
+    ShortInt: i16 => i32, 1, keeps false, |x| x as i32, x as i16;
+    UnsignedShortInt: u16 => i32, 1, keeps false, |x| x as i32, x as u16;
+    IntLong: i32 => i64, 1, keeps false, |x| x as i64, x as i32;
+    UnsignedIntLong: u32 => i64, 1, keeps false, |x| x as i64, x as u32;
 }
 
 /// An element that goes into a panel as it is.
@@ -64,6 +68,10 @@ impl<T: Copy + Default + 'static> Convert for Same<T> {
     const KEEPS: bool = true;
     #[inline(always)]
     fn convert(value: T) -> T {
+        value
+    }
+    #[inline(always)]
+    fn restore(value: T) -> T {
         value
     }
 }
@@ -268,6 +276,22 @@ unsafe fn turn<C: Convert>(rows: &[[C::To; BLOCK * 4]; BLOCK], count: usize, to:
                 // SAFETY: inside the block.
                 unsafe { to.add((unit * width + lane) * C::DEPTH + d).write(rows[lane][unit * C::DEPTH + d]) };
             }
+        }
+    }
+}
+
+/// Writes what a panel of `width` lanes holds, `lanes` of them, as rows that stand `step` apart, one for each of `k` indices.
+pub(super) type Restore = unsafe fn(panel: *const u8, lanes: usize, k: usize, width: usize, to: *mut u8, step: usize);
+
+/// # Safety
+/// A panel of [`pack`] with that many lanes, and room for its rows.
+pub(super) unsafe fn restore<C: Convert>(panel: *const u8, lanes: usize, k: usize, width: usize, to: *mut u8, step: usize) {
+    let (panel, to) = (panel.cast::<C::To>(), to.cast::<C::From>());
+    for index in 0..k {
+        let unit = (index / C::DEPTH * width) * C::DEPTH + index % C::DEPTH;
+        for lane in 0..lanes {
+            // SAFETY: the caller's promise.
+            unsafe { to.add(index * step + lane).write(C::restore(panel.add(unit + lane * C::DEPTH).read())) };
         }
     }
 }

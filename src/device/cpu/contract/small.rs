@@ -54,6 +54,12 @@ impl Small {
         Some(Small { size: [m, n, k], row, column, term, out: product.out, left: product.left, right: product.right })
     }
 
+    /// Whether there is a loop for these elements.
+    pub(super) fn takes(types: [DType; 3]) -> bool {
+        use DType::*;
+        types[1..] == [types[0]; 2] && matches!(types[0], F32 | F64 | I32 | U32 | I64 | U64)
+    }
+
     /// Computes it, if there is a loop for its elements; says whether it did. Terms are added in order.
     ///
     /// # Safety

@@ -3,7 +3,8 @@
 //! Imports: `error`, `scalar`, `element`.
 
 use super::super::simd::{self, Loop};
-use super::block::{PARALLEL, Product, Room, each, threads};
+use super::axes::Axes;
+use super::block::{PARALLEL, Panels, Product, Room, each, threads};
 use super::pack::*;
 use crate::error::Result;
 use crate::scalar::{Arith, DType, Num};
@@ -95,15 +96,8 @@ where
     unsafe fn run(&self) -> Result<()> {
         let Product { m, k, right, .. } = self.product;
         let (rows, deep) = (m.total(), k.total());
-        // The vector, widened, side by side.
-        let vector = Room::new(deep, 1, size_of::<L::To>())?;
-        for from in (0..deep).step_by(256) {
-            let mut along = [0; 256];
-            let along = &mut along[..256.min(deep - from)];
-            k.offsets(1, from, along);
-            // SAFETY: the caller's promise, and room for all of `k`.
-            unsafe { pack::<Flat<R>>(right, along, &[0], along.len(), vector.at().add(from * size_of::<L::To>())) };
-        }
+        // SAFETY: the caller's promise.
+        let vector = unsafe { widened::<R>(right, &k, 1)? };
         let vector = Shared(vector.at().cast_const().cast::<L::To>());
         let many = rows.saturating_mul(deep) >= PARALLEL;
         let task = if many { rows.div_ceil(2 * threads()).clamp(64, TASK) } else { rows };
@@ -114,6 +108,23 @@ where
             Ok(())
         })
     }
+}
+
+/// A vector, widened, side by side: the elements of an operand along `k`.
+///
+/// # Safety
+/// The operand holds elements `C::From` there.
+unsafe fn widened<C: Convert>(from: *const u8, k: &Axes<2>, operand: usize) -> Result<Room> {
+    let deep = k.total();
+    let vector = Room::new(deep, 1, size_of::<C::To>())?;
+    for first in (0..deep).step_by(256) {
+        let mut along = [0; 256];
+        let along = &mut along[..256.min(deep - first)];
+        k.offsets(operand, first, along);
+        // SAFETY: the caller's promise, and room for all of `k`.
+        unsafe { pack::<Flat<C>>(from, along, &[0], along.len(), vector.at().add(first * size_of::<C::To>())) };
+    }
+    Ok(vector)
 }
 
 /// The vector, on several threads that only read it.
@@ -137,6 +148,10 @@ impl<C: Convert> Convert for Flat<C> {
     #[inline(always)]
     fn convert(value: C::From) -> C::To {
         C::convert(value)
+    }
+    #[inline(always)]
+    fn restore(value: C::To) -> C::From {
+        C::restore(value)
     }
 }
 
@@ -291,6 +306,122 @@ where
                 // SAFETY: one row of the output, which stand side by side.
                 unsafe { out.cast::<T>().offset(first + i as isize).write(T::narrow(crate::scalar::Prim::cast(sum))) };
             }
+        }
+    }
+}
+
+// ------------------------------------------------------------ a row by panels
+
+/// A product with one row by panels of the right operand, in the sums of a vector by a matrix that stands in rows.
+pub(super) type RowTimesPanels = unsafe fn(product: &Product, panels: *const u8, layout: Panels) -> Result<()>;
+
+/// How an element lies in the units of a panel.
+pub(super) trait Lies: 'static {
+    type Unit: Copy;
+    type Element: Num;
+    const DEPTH: usize;
+    /// Element `depth` of a unit.
+    fn of(unit: Self::Unit, depth: usize) -> Self::Element;
+}
+
+/// One element a unit.
+pub(super) struct Alone<P>(std::marker::PhantomData<P>);
+impl<P: Num> Lies for Alone<P> {
+    type Unit = P;
+    type Element = P;
+    const DEPTH: usize = 1;
+    #[inline(always)]
+    fn of(unit: P, _: usize) -> P {
+        unit
+    }
+}
+
+/// Two bf16 a unit, the first in the lower half.
+pub(super) struct Brains;
+impl Lies for Brains {
+    type Unit = u32;
+    type Element = f32;
+    const DEPTH: usize = 2;
+    #[inline(always)]
+    fn of(unit: u32, depth: usize) -> f32 {
+        f32::from_bits(if depth == 0 { unit << 16 } else { unit & 0xffff_0000 })
+    }
+}
+
+/// # Safety
+/// As [`run`], with one row, and panels that lie as `P` says for the right operand.
+pub(super) unsafe fn row_times_panels<L, P, T>(product: &Product, panels: *const u8, layout: Panels) -> Result<()>
+where
+    L: Convert<To = P::Element>,
+    P: Lies,
+    T: crate::element::Element,
+{
+    // SAFETY: the caller's promise.
+    let vector = unsafe { widened::<L>(product.left, &product.k, 0)? };
+    let (vector, panels) = (Shared(vector.at().cast_const().cast::<P::Element>()), Shared(panels));
+    let tasks = if product.work() >= PARALLEL { 2 * threads() } else { 1 };
+    let share = layout.count.div_ceil(tasks);
+    each(layout.count.div_ceil(share), true, &|task| {
+        for panel in task * share..layout.count.min((task + 1) * share) {
+            let at = panels.get().wrapping_add(panel * layout.nbytes);
+            simd::dispatch(RowTimesPanel::<P, T> {
+                product,
+                vector: vector.get(),
+                panel: at.cast(),
+                width: layout.width,
+                first: panel * layout.width,
+                _element: std::marker::PhantomData,
+            });
+        }
+        Ok(())
+    })
+}
+
+struct RowTimesPanel<'a, P: Lies, T> {
+    product: &'a Product,
+    vector: *const P::Element,
+    panel: *const P::Unit,
+    width: usize,
+    first: usize,
+    _element: std::marker::PhantomData<fn() -> T>,
+}
+
+impl<P: Lies, T: crate::element::Element> Loop for RowTimesPanel<'_, P, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        match self.width {
+            32 => self.lanes::<32>(),
+            16 => self.lanes::<16>(),
+            8 => self.lanes::<8>(),
+            _ => self.lanes::<4>(),
+        }
+    }
+}
+
+impl<P: Lies, T: crate::element::Element> RowTimesPanel<'_, P, T> {
+    #[inline(always)]
+    fn lanes<const WIDTH: usize>(&self) {
+        debug_assert_eq!(self.width, WIDTH);
+        let Product { k, n, out, .. } = self.product;
+        let mut sums = [P::Element::default(); WIDTH];
+        let deep = k.total();
+        for unit in 0..deep.div_ceil(P::DEPTH) {
+            // SAFETY: a unit of each lane of the panel.
+            let values = unsafe { self.panel.add(unit * WIDTH).cast::<[P::Unit; WIDTH]>().read_unaligned() };
+            for depth in 0..P::DEPTH.min(deep - unit * P::DEPTH) {
+                // SAFETY: an element of the vector.
+                let x = unsafe { self.vector.add(unit * P::DEPTH + depth).read() };
+                for lane in 0..WIDTH {
+                    sums[lane] = fused(sums[lane], P::of(values[lane], depth), x);
+                }
+            }
+        }
+        let (mut across, here) = ([0; WIDTH], WIDTH.min(n.total() - self.first));
+        n.offsets(0, self.first, &mut across[..here]);
+        for (&offset, &sum) in across.iter().zip(&sums).take(here) {
+            // SAFETY: a column of the output.
+            unsafe { out.cast::<T>().offset(offset).write(T::narrow(crate::scalar::Prim::cast(sum))) };
         }
     }
 }

@@ -1,0 +1,168 @@
+//! Right operands in the layout that the kernels read: panels, packed once and read by many products.
+//!
+//! What a panel holds follows from the three elements and the processor, so nothing but these kernels can read it. Products
+//! have the bits of the same products with the matrix in rows: where these would not go by panels, neither do they.
+//! Imports: `error`, `device`, `element`, `kernel`, `scalar`.
+
+use super::axes::Axes;
+use super::block::{self, Address, Panels, Product, Room, Task, Transfer};
+use super::pack::BEYOND;
+use super::small::Small;
+use super::tile::Kernel;
+use super::{by_kernel, is_own, run};
+use crate::device::Slot;
+use crate::element::Number;
+use crate::error::Result;
+use crate::kernel::Contraction;
+use crate::scalar::DType;
+
+/// The elements of a product of two operands of `R` in `T`, if there are kernels that pack them.
+fn types<T: Number, R: Number>() -> Option<[DType; 3]> {
+    #[cfg(feature = "gemm")]
+    if super::library::always(R::DTYPE) {
+        return None;
+    }
+    (is_own::<T>() && is_own::<R>()).then_some([T::DTYPE, R::DTYPE, R::DTYPE])
+}
+
+/// Rows of `n` that stand one after the other.
+fn in_rows([k, n]: [usize; 2], right: *const u8) -> Product {
+    let [mut columns, mut along] = [Axes::new(), Axes::new()];
+    columns.push(n, [1, 1]);
+    along.push(k, [1, n as isize]);
+    Product { m: Axes::new(), n: columns, k: along, out: std::ptr::null_mut(), left: std::ptr::null(), right }
+}
+
+/// Bytes of a right operand of `k` rows and `n` columns in panels; `None` where rows serve as well, or have no elements.
+pub(in super::super) fn packed_nbytes<T: Number, R: Number>([k, n]: [usize; 2]) -> Option<usize> {
+    struct Count([usize; 2], Option<usize>);
+    impl Task for Count {
+        unsafe fn run<K: Kernel>(&mut self, _: K, _: Transfer) -> Result<()> {
+            let Count([k, n], nbytes) = self;
+            *nbytes = Panels::of::<K>(*k, *n).and_then(|panels| (panels.nbytes * panels.count).checked_add(BEYOND));
+            Ok(())
+        }
+    }
+    let mut count = Count([k, n], None);
+    // SAFETY: nothing is asked for.
+    if k > 0 && n > 0 && unsafe { by_kernel(types::<T, R>()?, &mut count) } == Ok(true) { count.1 } else { None }
+}
+
+/// # Safety
+/// As [`Device::pack`](crate::device::Device::pack).
+pub(in super::super) unsafe fn pack<T: Number, R: Number>([k, n]: [usize; 2], to: *mut u8, right: Slot<'_>) -> Result<()> {
+    struct Pack<'a>(&'a Product, Address);
+    impl Task for Pack<'_> {
+        unsafe fn run<K: Kernel>(&mut self, kernel: K, transfer: Transfer) -> Result<()> {
+            let Pack(product, to) = *self;
+            match Panels::of::<K>(product.k.total(), product.n.total()) {
+                // SAFETY: the caller's promise.
+                Some(panels) => unsafe { block::pack_all(kernel, product, transfer, panels, to) },
+                None => Ok(()), // no memory has so many bytes
+            }
+        }
+    }
+    let mut product = in_rows([k, n], right.address);
+    let [mut columns, mut along] = [Axes::new(), Axes::new()];
+    columns.push(n, [1, right.stride[1]]);
+    along.push(k, [1, right.stride[0]]);
+    (product.n, product.k) = (columns, along);
+    if let Some(types) = types::<T, R>() {
+        // SAFETY: the caller's promise.
+        unsafe { by_kernel(types, &mut Pack(&product, Address(to)))? };
+    }
+    Ok(())
+}
+
+/// # Safety
+/// As [`Device::unpack`](crate::device::Device::unpack).
+pub(in super::super) unsafe fn unpack<T: Number, R: Number>(size: [usize; 2], to: *mut u8, packed: *const u8) -> Result<()> {
+    if let Some(types) = types::<T, R>() {
+        // SAFETY: the caller's promise.
+        unsafe { by_kernel(types, &mut Unpack { size, to, packed, element: size_of::<R>() })? };
+    }
+    Ok(())
+}
+
+struct Unpack {
+    size: [usize; 2],
+    to: *mut u8,
+    packed: *const u8,
+    element: usize,
+}
+
+impl Task for Unpack {
+    unsafe fn run<K: Kernel>(&mut self, _: K, transfer: Transfer) -> Result<()> {
+        let Unpack { size: [k, n], to, packed, element } = *self;
+        let Some(panels) = Panels::of::<K>(k, n) else { return Ok(()) }; // no memory has so many bytes
+        /// Rows that are written together: what is read and what is written are runs of a page.
+        const ROWS: usize = 16;
+        for row in (0..k).step_by(ROWS) {
+            for panel in 0..panels.count {
+                let first = panel * panels.width;
+                let from = packed.wrapping_add(panel * panels.nbytes + row / K::DEPTH * panels.width * size_of::<K::Unit>());
+                let to = to.wrapping_add((row * n + first) * element);
+                // SAFETY: the caller's promise; units have 1, 2 or 4 rows.
+                unsafe { (transfer.back)(from, panels.width.min(n - first), ROWS.min(k - row), panels.width, to, n) };
+            }
+        }
+        Ok(())
+    }
+}
+
+/// # Safety
+/// As [`Device::contract_packed`](crate::device::Device::contract_packed).
+pub(in super::super) unsafe fn run_packed<T: Number, R: Number>(
+    plan: Contraction<'_>,
+    output: Slot<'_>,
+    left: Slot<'_>,
+    packed: *const u8,
+) -> Result<()> {
+    let (Some(types), &[k], &[n]) = (types::<T, R>(), plan.k, plan.n) else { return Ok(()) }; // nothing else is packed
+    let mut product = in_rows([k, n], std::ptr::null());
+    let (mut rows, mut along, mut columns) = (Axes::new(), Axes::new(), Axes::new());
+    for (axis, &size) in plan.m.iter().enumerate() {
+        rows.push(size, [output.stride[axis], left.stride[axis]]);
+    }
+    let last = plan.m.len();
+    along.push(k, [left.stride[last], n as isize]);
+    columns.push(n, [output.stride[last], 1]);
+    (product.m, product.k, product.n) = (rows.settle(0), along, columns);
+    (product.out, product.left) = (output.address, left.address.cast_const());
+    if product.m.total() == 0 {
+        return Ok(());
+    }
+    #[allow(unused_mut)]
+    let mut plain = n == 1 || Small::of(&product).is_some() && Small::takes(types);
+    #[cfg(feature = "gemm")]
+    {
+        plain |= product.m.total() > 1 && super::library::takes(&product, types);
+    }
+    if plain {
+        let room = Room::new(k, n, size_of::<R>())?;
+        // SAFETY: the caller's promise, and room for every element.
+        unsafe { unpack::<T, R>([k, n], room.at(), packed)? };
+        let stride = [n as isize, 1];
+        // SAFETY: the caller's promise, and a right operand of all elements.
+        return unsafe { run::<T, R, R>(plan, output, left, Slot { address: room.at(), stride: &stride, element: size_of::<R>() }) };
+    }
+    // SAFETY: the caller's promise.
+    unsafe { by_kernel(types, &mut RunPacked { product: &product, packed })? };
+    Ok(())
+}
+
+struct RunPacked<'a> {
+    product: &'a Product,
+    packed: *const u8,
+}
+
+impl Task for RunPacked<'_> {
+    unsafe fn run<K: Kernel>(&mut self, kernel: K, transfer: Transfer) -> Result<()> {
+        let RunPacked { product, packed } = *self;
+        // SAFETY: (both) the caller's promise.
+        if let (1, Some(row), Some(panels)) = (product.m.total(), transfer.row, Panels::of::<K>(product.k.total(), product.n.total())) {
+            return unsafe { row(product, packed, panels) };
+        }
+        unsafe { block::run(kernel, product, transfer, Some(packed)) }
+    }
+}

@@ -1,0 +1,106 @@
+//! Tensors that have no strides, behind a handle that says their sizes: sparse and quantised ones, for dispatchers.
+//!
+//! Imports: `error`, `element`, `device`, `sparse`, `quantised`, `dynamic`.
+
+use super::tensor::DynTensor;
+use crate::device::Device;
+use crate::dtype::DType;
+use crate::element::Element;
+use crate::error::{Error, Result, text};
+use crate::quantised::{Quantised, QuantizedTensor};
+use crate::sparse::SparseTensor;
+use std::any::Any;
+
+/// What lies behind a handle whose elements have no strides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Opaque {
+    /// A [`SparseTensor`].
+    Sparse,
+    /// A [`QuantizedTensor`].
+    Quantised,
+}
+
+impl DynTensor {
+    /// A sparse tensor behind a handle: sizes, element and device are known at run time, and handles share it. Its elements are
+    /// reached by [`as_sparse`](DynTensor::as_sparse) alone; whatever else asks for them is told so.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`] when its sizes have more bytes than can be counted, [`Error::Value`] for more than 64 axes,
+    /// [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::{DynTensor, SparseTensor};
+    /// let x = SparseTensor::from_dense(&Tensor::from([[0.0, 2.0], [0.0, 0.0]]))?;
+    /// let x = DynTensor::from_sparse(x)?;
+    /// assert_eq!((x.size(), x.key_set().to_string().as_str()), (&[2, 2][..], "{SparseCPU}"));
+    /// assert_eq!(x.as_sparse::<f64, 2, Cpu>()?.kept(), 1);
+    /// assert!(x.to_bytes().unwrap_err().to_string().contains("a sparse tensor"));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn from_sparse<T: Element, const RANK: usize, D: Device>(x: SparseTensor<T, RANK, D>) -> Result<DynTensor> {
+        let handle = DynTensor::empty(T::DTYPE, &x.size().0, x.values().device())?;
+        handle.behind(Opaque::Sparse, x, "a sparse tensor has no elements by strides; `as_sparse` gives it")
+    }
+
+    /// The sparse tensor behind the handle.
+    ///
+    /// # Errors
+    /// [`Error::Type`], which says what was expected and what was found.
+    pub fn as_sparse<T: Element, const RANK: usize, D: Device>(&self) -> Result<&SparseTensor<T, RANK, D>> {
+        self.backend_data().ok_or_else(|| self.is_no("as_sparse", "sparse", T::DTYPE, RANK))
+    }
+
+    /// A quantised tensor behind a handle, as [`from_sparse`](DynTensor::from_sparse). (A `DynTensor` of an element such as
+    /// [`QInt8`](crate::QInt8) holds the integers without their scales.)
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::quantised::{Quantisation, QuantizedTensor};
+    /// use rankform::{DynTensor, QInt8};
+    /// let x = Tensor::from([-1.0_f32, 0.5]);
+    /// let q = QuantizedTensor::<QInt8, 1>::quantise(&x, Quantisation::per_tensor(0.5, 0)?)?;
+    /// let q = DynTensor::from_quantised(q)?;
+    /// assert_eq!(q.key_set().to_string(), "{QuantizedCPU}");
+    /// assert_eq!(q.as_quantised::<QInt8, 1, Cpu>()?.dequantise()?, x);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn from_quantised<Q: Quantised, const RANK: usize, D: Device>(x: QuantizedTensor<Q, RANK, D>) -> Result<DynTensor> {
+        let handle = DynTensor::empty(Q::DTYPE, &x.size().0, x.int_repr().device())?;
+        handle.behind(Opaque::Quantised, x, "a quantised tensor has a scale beside its integers; `as_quantised` gives it")
+    }
+
+    /// The quantised tensor behind the handle.
+    ///
+    /// # Errors
+    /// [`Error::Type`], which says what was expected and what was found.
+    pub fn as_quantised<Q: Quantised, const RANK: usize, D: Device>(&self) -> Result<&QuantizedTensor<Q, RANK, D>> {
+        self.backend_data().ok_or_else(|| self.is_no("as_quantised", "quantised", Q::DTYPE, RANK))
+    }
+
+    fn behind<X: Any + Send + Sync>(self, what: Opaque, x: X, why: &'static str) -> Result<DynTensor> {
+        self.with_backend_data(x)?.without_access(why)?.made_opaque(what)
+    }
+
+    fn is_no(&self, op: &'static str, layout: &str, dtype: DType, rank: usize) -> Error {
+        let found = match self.opaque() {
+            Some(opaque) => text(format_args!("{} of another element, rank or device: {}", opaque.in_words(), self.kind_in_words())),
+            None => self.kind_in_words(),
+        };
+        Error::Type { op, expected: text(format_args!("a {layout} tensor, {dtype} of rank {rank}")), found }
+    }
+}
+
+impl Opaque {
+    fn in_words(self) -> &'static str {
+        match self {
+            Opaque::Sparse => "a sparse tensor",
+            Opaque::Quantised => "a quantised tensor",
+        }
+    }
+}
