@@ -77,7 +77,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/cuda/source.rs", "queues a kernel that a program brings"),
     ("src/cuda/transfer.rs", "page-locked memory as tensors; copies that are queued"),
     ("src/device/cuda/card.rs", "calls the driver"),
-    ("src/device/cuda/context.rs", "calls the driver"),
+    ("src/device/cuda/stream.rs", "calls the driver"),
     ("src/device/cuda/graph.rs", "calls the driver"),
     ("src/device/cuda/source.rs", "queues a kernel that a program brings"),
     ("src/device/cuda/contract.rs", "queues kernels over addresses"),

@@ -88,65 +88,89 @@ on_card!(moves_and_products, |card| {
     assert_eq!(y.masked_select(&y.greater(0.0)?)?.to_vec()?, x.masked_select(&x.greater(0.0)?)?.to_vec()?);
 });
 
-/// Every built-in operator of elements, on every element that it takes: the same bits as on the CPU. One of two visits takes
-/// every other operator.
+/// Threads of a sweep. Most of it is compiling: the simulator's compiler takes what many threads ask for at a time as one.
+const THREADS: usize = 48;
+
+/// Every built-in operator of elements, on every element that it takes: the same bits as on the CPU. Each of [`THREADS`]
+/// visits takes its share of them.
 struct Elementwise {
     differences: Differential<Cuda>,
     wrong: Vec<String>,
-    skip: bool,
+    share: usize,
+    met: usize,
+}
+
+impl Elementwise {
+    /// Whether the next operator is this visit's; what comes of it.
+    fn next(&mut self, compare: impl FnOnce(&mut Differential<Cuda>) -> Result<()>) {
+        self.met += 1;
+        if self.met % THREADS == self.share {
+            let done = compare(&mut self.differences);
+            self.wrong.extend(done.err().map(|error| error.to_string()));
+        }
+    }
 }
 
 impl Visit for Elementwise {
     fn unary<F: Op<(T,)>, T: Element>(&mut self, operator: F) {
-        self.skip = !self.skip;
-        if !self.skip {
-            let done = self.differences.unary::<F, T>(operator, 0);
-            self.wrong.extend(done.err().map(|error| error.to_string()));
-        }
+        self.next(|differences| differences.unary::<F, T>(operator, 0));
     }
     fn binary<F: Op<(T, T)>, T: Element>(&mut self, operator: F) {
-        self.skip = !self.skip;
-        if !self.skip {
-            let done = self.differences.binary::<F, T>(operator, 0);
-            self.wrong.extend(done.err().map(|error| error.to_string()));
-        }
+        self.next(|differences| differences.binary::<F, T>(operator, 0));
     }
 }
 
 on_card!(every_operator_has_the_bits_of_the_cpu, |card| {
-    // Most of it is compiling, which two threads do in half the time.
-    let visit = |skip: bool| {
-        let mut visit = Elementwise { differences: Differential::new(card, 7), wrong: Vec::new(), skip };
+    let visit = |share: usize| {
+        let mut visit = Elementwise { differences: Differential::new(card, share as u64), wrong: Vec::new(), share, met: 0 };
         each_operator(&mut visit);
-        println!("{} cases", visit.differences.cases());
-        visit.wrong
+        (visit.wrong, visit.differences.cases(), visit.met)
     };
-    let wrong: Vec<String> = std::thread::scope(|scope| {
-        let threads = [false, true].map(|skip| scope.spawn(move || visit(skip)));
-        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    let done: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|share| scope.spawn(move || visit(share))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
-    assert!(wrong.is_empty(), "{} operators differ:\n{}", wrong.len(), wrong.join("\n"));
+    let wrong: Vec<&String> = done.iter().flat_map(|(wrong, _, _)| wrong).collect();
+    println!("{} cases of {} operators and elements", done.iter().map(|(_, cases, _)| cases).sum::<usize>(), done[0].2);
+    assert!(
+        wrong.is_empty(),
+        "{} operators differ:\n{}",
+        wrong.len(),
+        wrong.iter().map(|line| line.as_str()).collect::<Vec<_>>().join("\n")
+    );
 });
 
 on_card!(reductions_and_scans_agree, |card| {
-    let mut differences = Differential::new(card, 11);
-    macro_rules! each {
-        ($($reducer:ident: $($t:ty)*;)*) => { $($(
-            differences.reduce::<_, $t>(ops::$reducer, 0)?;
-            differences.scan::<_, $t>(ops::$reducer, 0)?;
-        )*)* };
-    }
-    each! {
-        Sum: i32 u8 i64 u64;
-        Prod: i16 u32;
-        Max: f32 f64 i8 u64;
-        Min: f32 f64 i32;
-        ArgMax: f32 f64 i16;
-        ArgMin: f32 u8;
-        Any: bool;
-        AllTrue: bool;
-    }
-    println!("{} cases", differences.cases());
+    let compare: Vec<(&str, fn(&mut Differential<Cuda>) -> Result<()>)> = {
+        macro_rules! each {
+            ($($reducer:ident: $($t:ty)*;)*) => { vec![$($(
+                (concat!(stringify!($reducer), " of ", stringify!($t)), |differences| differences.reduce::<_, $t>(ops::$reducer, 0)),
+                (concat!(stringify!($reducer), " along ", stringify!($t)), |differences| differences.scan::<_, $t>(ops::$reducer, 0)),
+            )*)*] };
+        }
+        each! {
+            Sum: i32 u8 i64 u64;
+            Prod: i16 u32;
+            Max: f32 f64 i8 u64;
+            Min: f32 f64 i32;
+            ArgMax: f32 f64 i16;
+            ArgMin: f32 u8;
+            Any: bool;
+            AllTrue: bool;
+        }
+    };
+    let done: Vec<(&str, Result<usize>)> = std::thread::scope(|scope| {
+        let one = |seed: usize, compare: fn(&mut Differential<Cuda>) -> Result<()>| {
+            let mut differences = Differential::new(card, seed as u64);
+            compare(&mut differences).map(|()| differences.cases())
+        };
+        let threads: Vec<_> =
+            compare.iter().enumerate().map(|(seed, &(name, compare))| (name, scope.spawn(move || one(seed, compare)))).collect();
+        threads.into_iter().map(|(name, thread)| (name, thread.join().unwrap())).collect()
+    });
+    let wrong: Vec<_> = done.iter().filter(|(_, done)| done.is_err()).collect();
+    println!("{} cases", done.iter().filter_map(|(_, done)| done.as_ref().ok()).sum::<usize>());
+    assert!(wrong.is_empty(), "{wrong:?}");
 });
 
 on_card!(what_cannot_be_had_is_an_error_with_the_reason, |card| {

@@ -564,6 +564,15 @@ on_card!(states_that_the_threads_of_a_block_cannot_share_are_refused, |card| {
     let error = Error::Value { op: "copies", what: "a state of 196 bytes: 256 threads share 49152 bytes of a card, 192 for each".into() };
     assert_eq!(there.reduce(Copies::<49>, Axis::<1>).unwrap_err(), error);
     assert_eq!(there.scan(Copies::<49>, Axis::<1>).unwrap_err(), error);
+    // Rows of 500 are settled by 128 threads, those of 5000 by 1024.
+    assert_eq!(there.along(Copies::<96>, Axis::<1>).eval()?.to_vec()?, x.sum_along(Axis::<1>).eval()?.to_vec()?);
+    let refused = |what: &str| Error::Value { op: "copies", what: what.into() };
+    let error = refused("a state of 388 bytes: 128 threads share 49152 bytes of a card, 384 for each");
+    assert_eq!(there.along(Copies::<97>, Axis::<1>).eval().unwrap_err(), error);
+    let long = Tensor::full([2, 5000], 1.0f32, card)?;
+    assert_eq!(long.along(Copies::<12>, Axis::<1>).eval()?.to_vec()?, vec![5000.0; 10_000]);
+    let error = refused("a state of 52 bytes: 1024 threads share 49152 bytes of a card, 48 for each");
+    assert_eq!(long.along(Copies::<13>, Axis::<1>).eval().unwrap_err(), error);
 });
 
 // ------------------------------------------------------------ kernels on disk

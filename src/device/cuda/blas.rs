@@ -3,8 +3,8 @@
 //! Products of f32 are computed in f32, not in TF32.
 //! Imports: `error`, `scalar`, `device`.
 
-use super::context::{Context, locked};
 use super::geometry::Axes;
+use super::stream::{Stream, locked};
 use super::{here, library};
 use crate::device::Slot;
 use crate::error::{Error, Result, text};
@@ -102,7 +102,7 @@ fn failed(error: result::CublasError) -> Error {
     Error::Fault { op: "matmul", what: text(format_args!("cuBLAS reports {error:?}")) }
 }
 
-impl Context {
+impl Stream {
     /// Makes this stream's handle, where it is not there yet.
     pub(super) fn open_blas(&self) -> Result<()> {
         let mut handle = locked(&self.blas);

@@ -2,8 +2,8 @@
 //!
 //! Imports: `error`.
 
-use super::context::{Context, Kernel, Key, locked};
 use super::pool::Memory;
+use super::stream::{Kernel, Key, Stream, locked};
 use super::{compile, library, report};
 use crate::error::{Error, Result, text};
 use cudarc::driver::result::{self, DriverError};
@@ -24,8 +24,8 @@ pub(super) struct Card {
     kernels: Mutex<HashMap<Key, Kernel>>,
     pub(super) memory: Mutex<Memory>,
     /// Every stream, by its number: 0 is the main one. They stay, and are lent again.
-    pub(super) streams: Mutex<Vec<Arc<Context>>>,
-    pub(super) idle: Mutex<Vec<Arc<Context>>>,
+    pub(super) streams: Mutex<Vec<Arc<Stream>>>,
+    pub(super) idle: Mutex<Vec<Arc<Stream>>>,
     /// Whether there is more than one stream, so that uses of memory must be noted; who works without holds the lock.
     notes: AtomicBool,
     alone: RwLock<()>,
@@ -81,8 +81,8 @@ fn is_late(error: &DriverError) -> bool {
 
 impl Card {
     /// The main stream of a card, made at the first call.
-    pub(super) fn of(ordinal: usize) -> Result<Arc<Context>> {
-        static CARDS: Mutex<BTreeMap<usize, Arc<Context>>> = Mutex::new(BTreeMap::new());
+    pub(super) fn of(ordinal: usize) -> Result<Arc<Stream>> {
+        static CARDS: Mutex<BTreeMap<usize, Arc<Stream>>> = Mutex::new(BTreeMap::new());
         let mut cards = locked(&CARDS);
         if let Some(main) = cards.get(&ordinal) {
             main.card.in_its_process()?;
@@ -93,7 +93,7 @@ impl Card {
             return Err(Error::NoDevice { op: "Cuda::new", ordinal, found });
         }
         let card = Card::make(ordinal).map_err(|error| Error::Fault { op: "Cuda::new", what: report(&error) })?;
-        let main = Context::new(Box::leak(Box::new(card)))?;
+        let main = Stream::new(Box::leak(Box::new(card)))?;
         cards.insert(ordinal, main.clone());
         Ok(main)
     }
@@ -259,7 +259,7 @@ impl Card {
         if let Some(&kernel) = locked(&self.kernels).get(&key) {
             return Ok(kernel);
         }
-        let kernel = self.load(&noted(source()))?;
+        let kernel = self.load(&noted(key.mechanism, source()))?;
         locked(&self.kernels).insert(key, kernel);
         Ok(kernel)
     }
@@ -300,11 +300,12 @@ fn refused(op: &'static str, lost: &Error) -> Error {
     Error::Fault { op, what: text(format_args!("the card stopped in an earlier operation, {earlier}; `check` says why")) }
 }
 
-/// The source with one line more: the first thread says, in memory of the host, which operation has begun.
+/// The source with its mechanism's name and one line more: the first thread says, in memory of the host, which operation has
+/// begun.
 ///
 /// The driver reports what goes wrong in a kernel at some later call, and not of which kernel it was.
-fn noted(source: String) -> String {
+fn noted(mechanism: &str, source: String) -> String {
     let begin = "kernel(const Args a) {";
     let note = "\n  if (threadIdx.x == 0 && blockIdx.x == 0 && blockIdx.y == 0) *(volatile i64*)a.begun = a.operation;";
-    source.replacen(begin, &format!("{begin}{note}"), 1)
+    source.replacen(begin, &format!("{begin} // {mechanism}{note}"), 1)
 }

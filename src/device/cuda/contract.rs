@@ -5,9 +5,9 @@
 //! Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
 use super::blas::Plain;
-use super::context::{Context, Key, Shape, count_of};
 use super::emit::{Source, c_type, foreign, plain};
 use super::geometry::{Axes, Place, Word, Words, is_wide};
+use super::stream::{Key, Shape, Stream, count_of};
 use crate::device::Slot;
 use crate::element::{Compute, Number};
 use crate::error::Result;
@@ -22,7 +22,7 @@ const TILE: usize = 64;
 /// How much of the sum a panel holds.
 const DEPTH: usize = 16;
 
-impl Context {
+impl Stream {
     /// # Safety
     /// As [`Device::contract`](crate::device::Device::contract).
     pub(super) unsafe fn contract<T: Number, L: Number, R: Number>(

@@ -3,7 +3,7 @@
 //! Every step is a call of an overloaded function of `prelude.cuh`; no operator is known by name.
 //! Imports: `error`, `scalar`, `element`, `kernel`.
 
-use super::context::{Context, Kernel, Key};
+use super::stream::{Kernel, Key, Stream};
 use crate::element::Element;
 use crate::error::{Error, Result, text};
 use crate::kernel::{Carried, EachLane, Reducer, TracedReducer};
@@ -14,8 +14,8 @@ use std::fmt::{self, Write};
 /// What generated kernels begin with.
 pub(super) const PRELUDE: &str = include_str!("prelude.cuh");
 
-impl Context {
-    /// As [`Context::kernel`], of a source that may be refused.
+impl Stream {
+    /// As [`Stream::kernel`], of a source that may be refused.
     pub(super) fn generated(&self, key: Key, source: impl FnOnce() -> Result<String>) -> Result<Kernel> {
         let mut refused = None;
         let source = || {

@@ -4,7 +4,7 @@
 //! in the graph.
 //! Imports: `error`.
 
-use super::context::{Capture, Context, locked};
+use super::stream::{Capture, Stream, locked};
 use super::{Cuda, Lease, here};
 use crate::error::{Error, Result};
 use cudarc::driver::result;
@@ -109,7 +109,7 @@ impl Cuda {
         if here::stream_of(self.ordinal()).is_some_and(|stream| locked(&stream.capture).is_some()) {
             return Err(Error::Value { op: "capture", what: "a graph is being made already by this thread".into() });
         }
-        let lease = Lease(Context::lend(self.stream.card)?);
+        let lease = Lease(Stream::lend(self.stream.card)?);
         let stream = &lease.0;
         // Nothing of what it did before can be waited for while it is recorded.
         stream.synchronize()?;
@@ -145,7 +145,7 @@ impl Cuda {
 
 /// A stream that records. Where the closure panics, it stops and nothing is kept.
 struct Recording<'a> {
-    stream: &'a Context,
+    stream: &'a Stream,
     open: bool,
 }
 

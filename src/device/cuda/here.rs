@@ -2,14 +2,14 @@
 //!
 //! Imports: nothing.
 
-use super::context::Context;
+use super::stream::Stream;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 thread_local! {
     static NAME: Cell<&'static str> = const { Cell::new("") };
-    static STREAMS: RefCell<Vec<Arc<Context>>> = const { RefCell::new(Vec::new()) };
+    static STREAMS: RefCell<Vec<Arc<Stream>>> = const { RefCell::new(Vec::new()) };
     static DRY: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -36,13 +36,13 @@ pub(super) fn named<T>(name: &'static str, work: impl FnOnce() -> T) -> T {
 }
 
 /// Runs `work`, whose operations go to `stream` where they would go to another of its card.
-pub(super) fn on_stream<T>(stream: Arc<Context>, work: impl FnOnce() -> T) -> T {
+pub(super) fn on_stream<T>(stream: Arc<Stream>, work: impl FnOnce() -> T) -> T {
     let back = || drop(STREAMS.with_borrow_mut(|streams| streams.pop()));
     during(|| STREAMS.with_borrow_mut(|streams| streams.push(stream)), back, work)
 }
 
 /// The stream of a card that work goes to, if it is another than its own.
-pub(super) fn stream_of(card: usize) -> Option<Arc<Context>> {
+pub(super) fn stream_of(card: usize) -> Option<Arc<Stream>> {
     STREAMS.with_borrow(|streams| streams.iter().rev().find(|stream| stream.card.ordinal == card).cloned())
 }
 

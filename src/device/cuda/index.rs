@@ -4,12 +4,12 @@
 //! call that has it. Elements are moved as words of their size.
 //! Imports: `error`, `element`, `kernel`, `device`.
 
-use super::context::{Context, Key, Shape, count_of};
 use super::emit::{Source, c_type, foreign, plain};
 use super::geometry::{Axes, Place, Word, Words, is_wide};
 use super::map::arguments;
 use super::memory::CudaBlock;
 use super::sort::{Pairs, WORDS};
+use super::stream::{Key, Shape, Stream, count_of};
 use crate::device::{Fresh, Inputs, Slot};
 use crate::element::Element;
 use crate::error::{Error, Result};
@@ -61,7 +61,7 @@ fn begin(s: &mut Source, position: &str, count: usize) {
     ));
 }
 
-impl Context {
+impl Stream {
     /// # Safety
     /// As [`Device::copy`](crate::device::Device::copy).
     pub(super) unsafe fn copy(self: &Arc<Self>, sizes: &[usize], to: Slot<'_>, from: Slot<'_>) -> Result<()> {

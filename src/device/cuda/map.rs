@@ -6,9 +6,9 @@
 //! All inputs are read before an output is written, so an output may be an input.
 //! Imports: `error`, `scalar`, `kernel`, `device`.
 
-use super::context::{Context, Key, Shape, count_of};
 use super::emit::{Signature, Source, c_type, plain};
 use super::geometry::{Axes, Place, Word, Words, is_wide, names};
+use super::stream::{Key, Shape, Stream, count_of};
 use super::tiles;
 use crate::device::{Inputs, Slot};
 use crate::error::Result;
@@ -78,7 +78,7 @@ pub(super) fn reads(inputs: Inputs<'_>) -> Vec<u32> {
     inputs.reads.iter().map(|&read| u32::from(read)).chain([u32::MAX]).collect()
 }
 
-impl Context {
+impl Stream {
     /// # Safety
     /// As [`Device::map`](crate::device::Device::map), for a program that is not settled by rows.
     pub(super) unsafe fn map<P: Program>(

@@ -2,8 +2,8 @@
 //!
 //! Imports: `error`, `device`.
 
-use super::context::{Context, locked};
 use super::here;
+use super::stream::{Stream, locked};
 use crate::device::{Deleter, Fresh};
 use crate::error::{Error, Result};
 use cudarc::driver::result::{self, DriverError};
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 
 /// Memory of a [`Cuda`](crate::Cuda), given back by its `Drop`; work that is queued may use it still.
 pub struct CudaBlock {
-    context: Arc<Context>,
+    stream: Arc<Stream>,
     address: *mut u8,
     nbytes: usize,
     /// Of memory that somebody else owns.
@@ -25,17 +25,17 @@ unsafe impl Send for CudaBlock {}
 unsafe impl Sync for CudaBlock {}
 
 impl CudaBlock {
-    pub(super) fn fresh(context: &Arc<Context>, nbytes: usize, fresh: Fresh) -> Result<CudaBlock> {
-        let mut block = CudaBlock { context: context.clone(), address: std::ptr::null_mut(), nbytes: 0, free: Mutex::new(None) };
+    pub(super) fn fresh(stream: &Arc<Stream>, nbytes: usize, fresh: Fresh) -> Result<CudaBlock> {
+        let mut block = CudaBlock { stream: stream.clone(), address: std::ptr::null_mut(), nbytes: 0, free: Mutex::new(None) };
         if nbytes > 0 {
-            (block.address, block.nbytes) = (context.allocate(nbytes)?, nbytes);
+            (block.address, block.nbytes) = (stream.allocate(nbytes)?, nbytes);
             // Nobody writes it where kernels do not run; what is read must be an element all the same. In debug builds
             // memory that is used again holds what no program should read: NaN, for floats.
             let zeroed = fresh == Fresh::Zeroed || here::is_dry();
             if let Some(byte) = if zeroed { Some(0) } else { cfg!(debug_assertions).then_some(0xff) } {
                 let at = block.address.addr() as u64;
                 // SAFETY: the bytes that were just allocated.
-                unsafe { context.with("zero", |stream| result::memset_d8_async(at, byte, nbytes, stream)) }?;
+                unsafe { stream.with("zero", |raw| result::memset_d8_async(at, byte, nbytes, raw)) }?;
             }
         }
         Ok(block)
@@ -43,15 +43,10 @@ impl CudaBlock {
 
     /// # Safety
     /// As [`Device::adopt`](crate::device::Device::adopt).
-    pub(super) unsafe fn adopt(context: &Arc<Context>, address: *mut u8, nbytes: usize, free: Deleter) -> CudaBlock {
-        let known = nbytes > 0 && locked(&context.card.memory).adopted(address.addr(), nbytes);
+    pub(super) unsafe fn adopt(stream: &Arc<Stream>, address: *mut u8, nbytes: usize, free: Deleter) -> CudaBlock {
+        let known = nbytes > 0 && locked(&stream.card.memory).adopted(address.addr(), nbytes);
         // Where it is a part of another block, uses are noted there.
-        CudaBlock {
-            context: context.clone(),
-            address,
-            nbytes: if known { nbytes } else { 0 },
-            free: Mutex::new(Some(adopted(nbytes, free))),
-        }
+        CudaBlock { stream: stream.clone(), address, nbytes: if known { nbytes } else { 0 }, free: Mutex::new(Some(adopted(nbytes, free))) }
     }
 
     pub(super) fn address(&self) -> *mut u8 {
@@ -67,22 +62,22 @@ fn adopted(nbytes: usize, free: Deleter) -> Deleter {
 impl Drop for CudaBlock {
     fn drop(&mut self) {
         // A child of `fork` has the handle and not the card: whose memory it is gives it back in the parent.
-        if self.context.card.is_forked() {
+        if self.stream.card.is_forked() {
             std::mem::forget(locked_in_child(&self.free));
             return;
         }
         match locked(&self.free).take() {
             Some(free) => {
                 // Whoever gets the memory back may use it at once.
-                if let Err(error) = self.context.card.synchronize() {
-                    self.context.card.remember(error);
+                if let Err(error) = self.stream.card.synchronize() {
+                    self.stream.card.remember(error);
                 }
                 if self.nbytes > 0 {
-                    self.context.free(self.address);
+                    self.stream.free(self.address);
                 }
                 free(self.address, self.nbytes);
             }
-            None if self.nbytes > 0 => self.context.free(self.address),
+            None if self.nbytes > 0 => self.stream.free(self.address),
             None => {}
         }
     }
@@ -95,7 +90,7 @@ fn locked_in_child(free: &Mutex<Option<Deleter>>) -> Option<Deleter> {
 
 /// A copy between host and card that was queued: an event behind it.
 pub(crate) struct Queued {
-    context: Arc<Context>,
+    stream: Arc<Stream>,
     event: sys::CUevent,
 }
 // SAFETY: a number that the driver gave; it may be used from any thread.
@@ -105,16 +100,16 @@ unsafe impl Sync for Queued {}
 
 impl Queued {
     /// Behind the copy that `copy` queues.
-    fn behind(context: &Arc<Context>, op: &'static str, copy: impl FnOnce(sys::CUstream) -> Result<(), DriverError>) -> Result<Queued> {
+    fn behind(stream: &Arc<Stream>, op: &'static str, copy: impl FnOnce(sys::CUstream) -> Result<(), DriverError>) -> Result<Queued> {
         // SAFETY: an event of its own.
-        let event = unsafe { context.with(op, |_| result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)) }?;
-        let queued = Queued { context: context.clone(), event };
+        let event = unsafe { stream.with(op, |_| result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)) }?;
+        let queued = Queued { stream: stream.clone(), event };
         // SAFETY: the caller's copy.
-        unsafe { context.with(op, copy) }?;
+        unsafe { stream.with(op, copy) }?;
         // SAFETY: the event lives as long as this does.
-        if let Err(error) = unsafe { context.with(op, |stream| result::event::record(event, stream)) } {
+        if let Err(error) = unsafe { stream.with(op, |raw| result::event::record(event, raw)) } {
             // The copy must not outlive what it reads and writes.
-            context.synchronize()?;
+            stream.synchronize()?;
             return Err(error);
         }
         Ok(queued)
@@ -125,7 +120,7 @@ impl Queued {
     /// # Errors
     /// That of the work.
     pub(crate) fn wait(&self) -> Result<()> {
-        let card = self.context.card;
+        let card = self.stream.card;
         // SAFETY: the event lives as long as this does.
         card.settled(unsafe { card.with("copy", || result::event::synchronize(self.event)) })
     }
@@ -135,7 +130,7 @@ impl Queued {
     /// # Errors
     /// That of the work.
     pub(crate) fn is_done(&self) -> Result<bool> {
-        let card = self.context.card;
+        let card = self.stream.card;
         // SAFETY: as above.
         let asked = unsafe {
             card.with("copy", || match result::event::query(self.event) {
@@ -150,13 +145,13 @@ impl Queued {
 impl Drop for Queued {
     fn drop(&mut self) {
         // SAFETY: made by `behind`, destroyed once.
-        if let Err(error) = unsafe { self.context.card.with("copy", || result::event::destroy(self.event)) } {
-            self.context.card.remember(error);
+        if let Err(error) = unsafe { self.stream.card.with("copy", || result::event::destroy(self.event)) } {
+            self.stream.card.remember(error);
         }
     }
 }
 
-impl Context {
+impl Stream {
     /// # Safety
     /// As [`Device::write`](crate::device::Device::write).
     pub(super) unsafe fn write(&self, to: *mut u8, bytes: &[u8]) -> Result<()> {
@@ -235,7 +230,7 @@ impl Context {
     ///
     /// # Safety
     /// Both addresses have so many bytes.
-    pub(super) unsafe fn copy_across(&self, to: *mut u8, from: &Context, address: *const u8, nbytes: usize) -> Result<()> {
+    pub(super) unsafe fn copy_across(&self, to: *mut u8, from: &Stream, address: *const u8, nbytes: usize) -> Result<()> {
         if nbytes == 0 || here::is_dry() {
             return Ok(());
         }

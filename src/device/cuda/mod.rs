@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `library.rs` `compile.rs` | finding NVIDIA's libraries; from source to machine code, kept on disk |
 //! | `card.rs` `pool.rs` `memory.rs` | one card: its kernels, late errors; its memory |
-//! | `context.rs` `here.rs` `graph.rs` | a stream and its order beside others; what this thread does; recorded work |
+//! | `stream.rs` `here.rs` `graph.rs` | a stream and its order beside others; what this thread does; recorded work |
 //! | `emit.rs` `prelude.cuh` `geometry.rs` | from graphs to source; what sources begin with; index arithmetic |
 //! | `map.rs` `tiles.rs` `rows.rs` `reduce.rs` `scan.rs` | kernels of bodies |
 //! | `index.rs` `sort.rs` | moves, orders |
@@ -18,7 +18,6 @@
 mod blas;
 mod card;
 mod compile;
-mod context;
 mod contract;
 mod emit;
 mod geometry;
@@ -34,6 +33,7 @@ mod rows;
 mod scan;
 mod sort;
 mod source;
+mod stream;
 mod tiles;
 
 pub(crate) use emit::c_type as c_name;
@@ -47,12 +47,12 @@ use crate::element::{Comparable, Element, Number};
 use crate::error::{Result, text};
 use crate::kernel::{Addressed, Body, Contraction, Op, Program, Reducer, Scanning, Sorting};
 use card::Card;
-use context::{Context, locked};
 use std::any::type_name;
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use stream::{Stream, locked};
 
 /// A graphics card of NVIDIA's.
 ///
@@ -79,13 +79,13 @@ use std::sync::atomic::Ordering;
 /// the operation that failed. Such an error ends the process's use of the card; other calls then refuse, and say why.
 #[derive(Clone)]
 pub struct Cuda {
-    stream: Arc<Context>,
+    stream: Arc<Stream>,
     /// Of a stream that is somebody's own.
     lease: Option<Arc<Lease>>,
 }
 
 /// A stream that is lent again when this is dropped.
-struct Lease(Arc<Context>);
+struct Lease(Arc<Stream>);
 
 impl Drop for Lease {
     fn drop(&mut self) {
@@ -161,7 +161,7 @@ impl Cuda {
     /// # Ok(())
     /// ```
     pub fn stream(&self) -> Result<Cuda> {
-        let stream = Context::lend(self.stream.card)?;
+        let stream = Stream::lend(self.stream.card)?;
         Ok(Cuda { stream: stream.clone(), lease: Some(Arc::new(Lease(stream))) })
     }
 
@@ -215,7 +215,7 @@ impl Cuda {
     }
 
     /// The stream that this thread's work goes to.
-    fn stream_here(&self) -> Arc<Context> {
+    fn stream_here(&self) -> Arc<Stream> {
         here::stream_of(self.ordinal()).unwrap_or_else(|| self.stream.clone())
     }
 
@@ -225,7 +225,7 @@ impl Cuda {
         name: &'static str,
         writes: &[Slot<'_>],
         reads: &[Slot<'_>],
-        work: impl FnOnce(&Arc<Context>) -> Result<T>,
+        work: impl FnOnce(&Arc<Stream>) -> Result<T>,
     ) -> Result<T> {
         let stream = self.stream_here();
         stream.ordered(name, writes, reads, || work(&stream))
@@ -282,7 +282,7 @@ impl fmt::Debug for Cuda {
 }
 
 // SAFETY: blocks come from the driver, aligned to 256 bytes; kernels keep to the sizes and strides that they are given; the
-// work of one stream is in order, and that of several wherever they meet (`Context::ordered`).
+// work of one stream is in order, and that of several wherever they meet (`Stream::ordered`).
 unsafe impl Device for Cuda {
     type Block = CudaBlock;
 

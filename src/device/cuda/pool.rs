@@ -1,6 +1,6 @@
 //! The memory of one card: which blocks there are, which are free to be used again, and who used them last.
 //!
-//! Pure bookkeeping: what is said here is done by `card.rs` and `context.rs`. A block that is given back may be handed
+//! Pure bookkeeping: what is said here is done by `card.rs` and `stream.rs`. A block that is given back may be handed
 //! out at once, since its next user waits on the card for the last ones, not on the host.
 //! Imports: `device`.
 

@@ -5,10 +5,10 @@
 //! thread takes every so many values, so states come together in any order, which the laws of `Reducer` allow.
 //! Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
-use super::context::{Context, Key, Shape, count_of};
 use super::emit::{Source, c_type, foreign, plain, shares, state_size};
 use super::geometry::{Axes, Word, Words, all, is_wide, names};
 use super::map::{arguments, reads, together};
+use super::stream::{Key, Shape, Stream, count_of};
 use crate::device::{Inputs, Reduction, Slot};
 use crate::element::{Compute, Element};
 use crate::error::{Error, Result};
@@ -22,7 +22,7 @@ const THREADS: usize = 256;
 /// Blocks for each multiprocessor that keep a card busy.
 pub(super) const BUSY: usize = 8;
 
-impl Context {
+impl Stream {
     /// # Safety
     /// As [`Device::reduce`](crate::device::Device::reduce).
     pub(super) unsafe fn reduce<B: Body, R: Reducer<B::Out>>(

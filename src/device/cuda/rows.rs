@@ -4,11 +4,11 @@
 //! where it fits. What a program holds is computed again where it is used: that costs less than room for it.
 //! Imports: `error`, `kernel`, `device`.
 
-use super::context::{Context, Key, Shape, count_of};
 use super::emit::{Signature, Source, c_type, plain, shares, size_of_fields};
 use super::geometry::{Axes, Place, Word, Words, is_wide, names};
 use super::map::{arguments, pointers, reads, together};
 use super::reduce::tree;
+use super::stream::{Key, Shape, Stream, count_of};
 use crate::device::{Inputs, Slot};
 use crate::error::Result;
 use crate::kernel::{Program, Settled, Traced, trace_program};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// Elements of a row that a thread holds: some at least, so that many lengths have one kernel, and some at most.
 const HELD: std::ops::RangeInclusive<usize> = 4..=16;
 
-impl Context {
+impl Stream {
     /// # Safety
     /// As [`Device::map`](crate::device::Device::map), for a program that is settled by rows.
     pub(super) unsafe fn rows<P: Program>(

@@ -6,11 +6,11 @@
 //! threads instead.
 //! Imports: `error`, `element`, `kernel`, `device`.
 
-use super::context::{Context, Key, Shape, count_of};
 use super::emit::{Source, c_type, foreign, plain, shares, state_size};
 use super::geometry::{Axes, Place, Word, Words, all, is_wide, names};
 use super::map::{arguments, reads, together};
 use super::reduce::BUSY;
+use super::stream::{Key, Shape, Stream, count_of};
 use crate::device::{Inputs, Slot};
 use crate::element::Element;
 use crate::error::Result;
@@ -55,7 +55,7 @@ struct Plan {
     numbers: usize,
 }
 
-impl Context {
+impl Stream {
     /// # Safety
     /// As [`Device::scan`](crate::device::Device::scan).
     pub(super) unsafe fn scan<B: Body, R: Reducer<B::Out>>(

@@ -3,10 +3,10 @@
 //! Of equal keys the place decides, so the order is stable. A line is padded to a power of two with keys that come last.
 //! Imports: `error`, `element`, `kernel`, `device`.
 
-use super::context::{Context, Key, Shape, count_of};
 use super::emit::{Source, c_type, foreign, plain};
 use super::geometry::{Axes, Place, Words};
 use super::memory::CudaBlock;
+use super::stream::{Key, Shape, Stream, count_of};
 use crate::device::Slot;
 use crate::element::Comparable;
 use crate::error::{Error, Result};
@@ -18,7 +18,7 @@ const THREADS: usize = 256;
 /// Items that one block sorts in shared memory.
 const LOCAL: usize = 2048;
 
-impl Context {
+impl Stream {
     /// # Safety
     /// As [`Device::sort`](crate::device::Device::sort).
     pub(super) unsafe fn sort<T: Comparable>(
@@ -77,11 +77,11 @@ pub(super) struct Pairs {
 
 impl Pairs {
     /// Room for `lines` lines of `along` keys.
-    pub(super) fn new(context: &Arc<Context>, op: &'static str, lines: usize, along: usize) -> Result<Pairs> {
+    pub(super) fn new(stream: &Arc<Stream>, op: &'static str, lines: usize, along: usize) -> Result<Pairs> {
         let padded = along.checked_next_power_of_two();
         let total = padded.and_then(|padded| lines.checked_mul(padded)).filter(|&total| total <= isize::MAX as usize / 16);
         let total = total.ok_or(Error::OutOfMemory { op, nbytes: usize::MAX })?;
-        let (keys, places) = (context.room(total * 8)?, context.room(total * 8)?);
+        let (keys, places) = (stream.room(total * 8)?, stream.room(total * 8)?);
         Ok(Pairs { keys, places, along, padded: total / lines.max(1), total })
     }
 
@@ -93,14 +93,14 @@ impl Pairs {
     }
 
     /// Puts every line in order.
-    pub(super) fn order(&mut self, context: &Arc<Context>, op: &'static str) -> Result<()> {
+    pub(super) fn order(&mut self, stream: &Arc<Stream>, op: &'static str) -> Result<()> {
         let mut words = Words::new(true);
         self.words(&mut words);
         words.list.extend([0, 0]);
         let mut run = |part: &'static str, blocks: usize, from: usize, to: usize| {
             words.list[5..].copy_from_slice(&[from as i64, to as i64]);
             let key = Key { mechanism: part, types: [TypeId::of::<()>(); 2], class: words.class.clone() };
-            let kernel = context.kernel(key, || {
+            let kernel = stream.kernel(key, || {
                 let mut s = Source::new();
                 words.head(&mut s);
                 steps(&mut s, part);
@@ -108,7 +108,7 @@ impl Pairs {
             })?;
             let shape = Shape { blocks: (count_of(blocks), 1), threads: THREADS as u32, shared: 0 };
             // SAFETY: keys and places are there; the words stand as `steps` reads them.
-            unsafe { context.launch(op, kernel, shape, &words.list) }
+            unsafe { stream.launch(op, kernel, shape, &words.list) }
         };
         let (local, padded) = (self.total.div_ceil(LOCAL), self.padded);
         run(NEAR, local, 2, padded.min(LOCAL))?;

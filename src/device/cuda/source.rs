@@ -2,8 +2,8 @@
 //!
 //! Imports: `error`, `device`.
 
-use super::context::Key;
 use super::emit::PRELUDE;
+use super::stream::Key;
 use super::{Cuda, bytes_at};
 use crate::error::{Error, Result, text};
 use std::any::TypeId;

@@ -4,10 +4,10 @@
 //! shared memory, and goes on from there in the order of the output: all memory is touched a whole line at a time.
 //! Imports: `error`, `kernel`, `device`.
 
-use super::context::{Context, Key, Shape, count_of};
 use super::emit::{Source, c_type, plain};
 use super::geometry::{Axes, Word, Words, is_wide};
 use super::map::{Each, arguments, pointers};
+use super::stream::{Key, Shape, Stream, count_of};
 use crate::device::Slot;
 use crate::error::Result;
 use crate::kernel::Program;
@@ -33,7 +33,7 @@ pub(super) fn crosswise(axes: &Axes, slots: &[Slot<'_>], outputs: usize) -> Opti
     (room <= ROOM).then_some((axis, all))
 }
 
-impl Context {
+impl Stream {
     /// # Safety
     /// As [`Device::map`](crate::device::Device::map), for axes whose crosswise operands are `turned`.
     pub(super) unsafe fn tiles<P: Program>(

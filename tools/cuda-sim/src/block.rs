@@ -107,6 +107,8 @@ unsafe extern "C" {
 }
 
 const STACK: usize = 256 << 10;
+/// Stacks that begin at equal distances would share a few lines of the cache.
+const SKEW: usize = 17 * 64;
 /// The most threads of a block.
 const MOST: usize = 1024;
 /// The most bytes of shared memory without asking for more, which rankform does not; and of a kernel's argument.
@@ -188,9 +190,11 @@ pub fn refused(kernel: &Kernel, blocks: Dim, threads: Dim, shared: usize) -> Opt
     (kernel.arguments > ARGUMENTS).then(|| format!("{} bytes of arguments", kernel.arguments))
 }
 
+/// Runs a kernel, whose arguments point into the blocks of memory at `reached`.
+///
 /// # Safety
 /// `arguments` are those of the kernel.
-pub unsafe fn run(kernel: &Kernel, blocks: Dim, threads: Dim, shared: usize, arguments: *mut *mut c_void) -> Outcome {
+pub unsafe fn run(kernel: &Kernel, blocks: Dim, threads: Dim, shared: usize, arguments: *mut *mut c_void, reached: &[usize]) -> Outcome {
     static LAUNCHES: AtomicU64 = AtomicU64::new(1);
     let seed = LAUNCHES.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     // SAFETY: the caller's promise; memory is put back between.
@@ -198,15 +202,15 @@ pub unsafe fn run(kernel: &Kernel, blocks: Dim, threads: Dim, shared: usize, arg
         if std::env::var_os("CUDA_SIM_TWICE").is_none() {
             return once(kernel, blocks, threads, shared, arguments, Orders(seed));
         }
-        let before = memory::contents();
+        let before = memory::contents(reached);
         let outcome = once(kernel, blocks, threads, shared, arguments, Orders(0));
         if outcome != Outcome::Done {
             return outcome;
         }
-        let after = memory::contents();
+        let after = memory::contents(reached);
         memory::restore(&before);
         match once(kernel, blocks, threads, shared, arguments, Orders(seed)) {
-            Outcome::Done if memory::contents() != after => {
+            Outcome::Done if memory::contents(reached) != after => {
                 eprintln!("cuda-sim: {}: another order of {blocks:?} and {threads:?} gives another result", kernel.name);
                 Outcome::Races
             }
@@ -292,7 +296,7 @@ unsafe fn block(kernel: &Kernel, sim: *mut Sim, all: &mut [Thread], stacks: *mut
         let tops = (*(&raw mut (*fibres).stacks)).as_mut_ptr();
         for t in 0..all.len() {
             // Popped by the first switch: r15 r14 r13 r12 rbx rbp, then where to go.
-            let top = (stacks.add((t + 1) * STACK) as usize & !63) as *mut usize;
+            let top = (stacks.add((t + 1) * STACK - t * SKEW % (STACK / 4)) as usize & !63) as *mut usize;
             let first = [0, 0, run_fibre as *const () as usize, sim as usize, 0, 0, cuda_sim_begin as *const () as usize];
             let start = top.sub(16);
             for (k, word) in first.into_iter().enumerate() {

@@ -28,7 +28,7 @@ static Sim* sim;
 #define __launch_bounds__(...)
 #define __restrict__
 #define __align__(n) __attribute__((aligned(n)))
-#define __shared__ static __attribute__((section("sim_shared")))
+#define __shared__ static __attribute__((section("sim_shared_" SOURCE)))
 #define DI static inline
 #define DI_MEMBER static inline
 #define DYNAMIC_SHARED(name) unsigned char* const name = sim->dynamic
@@ -68,12 +68,14 @@ static inline unsigned short to_f16(float value) {
   return (unsigned short)(sign | (units + ((unsigned)(exponent + 14) << 10)));
 }
 
-// For each kernel the simulator calls `name__sim`, and asks for the size of its only argument and of shared memory.
-extern "C" unsigned char __start_sim_shared[] __attribute__((weak));
-extern "C" unsigned char __stop_sim_shared[] __attribute__((weak));
-extern "C" void sim_forget() {
-  if (__start_sim_shared) memset(__start_sim_shared, 0xff, __stop_sim_shared - __start_sim_shared);
-}
-extern "C" unsigned long sim_shared_size() { return __start_sim_shared ? __stop_sim_shared - __start_sim_shared : 0; }
+// Of each source the simulator fills the shared memory that it names, and asks for its size. Of each kernel it calls `name__sim`
+// and asks for the size of its only argument.
+#define SIM_SHARED(name, start, stop) \
+  extern "C" unsigned char start[] __attribute__((weak)), stop[] __attribute__((weak)); \
+  extern "C" unsigned long name##__size() { return start ? stop - start : 0; } \
+  extern "C" void name##__forget() { if (start) memset(start, 0xff, stop - start); }
 template <class A> static inline unsigned long sim_size(void (*)(A)) { return sizeof(A); }
 template <class A> static inline void sim_call(void (*kernel)(A), void** arguments) { kernel(*(A*)arguments[0]); }
+#define SIM_ENTRY(name, kernel) \
+  extern "C" void name##__sim(Sim* to, void** arguments) { sim = to; sim_call(kernel, arguments); } \
+  extern "C" unsigned long name##__size() { return sim_size(kernel); }

@@ -4,12 +4,13 @@
 mod blas;
 mod block;
 mod memory;
-mod module;
+pub mod module;
 mod queue;
 
 use blas::Matrix;
 use block::{Dim, Kernel};
 use memory::Freed;
+use module::Source;
 use queue::{Action, machine};
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
@@ -88,6 +89,8 @@ macro_rules! calls {
 struct Module {
     library: *mut c_void,
     waits: bool,
+    /// The name of its source.
+    source: String,
 }
 
 /// An NVRTC program: its source, the image, and what the compiler said.
@@ -97,7 +100,7 @@ struct Program {
     log: String,
 }
 
-/// How an image begins; whether its kernels wait, and the path of a library follow.
+/// How an image begins; whether its kernels wait, the name of its source and the path of a library follow.
 const MAGIC: &str = "cuda-sim ";
 
 calls! {
@@ -273,25 +276,24 @@ calls! {
 
     fn cuModuleLoadData(module: *mut usize, image: *const c_char) {
         let text = CStr::from_ptr(image).to_string_lossy();
-        let Some((waits, path)) = text.strip_prefix(MAGIC).and_then(|rest| rest.split_once(' ')) else { return INVALID_IMAGE };
+        let parts: Vec<&str> = text.strip_prefix(MAGIC).map_or(Vec::new(), |rest| rest.splitn(3, ' ').collect());
+        let [waits, source, path] = parts[..] else { return INVALID_IMAGE };
         let Ok(path) = CString::new(path) else { return INVALID_IMAGE };
         let library = libc::dlopen(path.as_ptr(), libc::RTLD_NOW);
         if library.is_null() {
             eprintln!("cuda-sim: {}", CStr::from_ptr(libc::dlerror()).to_string_lossy());
             return INVALID_IMAGE;
         }
-        *module = Box::into_raw(Box::new(Module { library, waits: waits == "waits" })) as usize;
+        *module = Box::into_raw(Box::new(Module { library, waits: waits == "waits", source: source.into() })) as usize;
         SUCCESS
     }
     fn cuModuleGetFunction(function: *mut usize, module: usize, name: *const c_char) {
         let module = &*(module as *const Module);
         let name = CStr::from_ptr(name).to_string_lossy().into_owned();
-        let Ok(entry) = CString::new(format!("{name}__sim")) else { return NOT_FOUND };
-        let entry = libc::dlsym(module.library, entry.as_ptr());
-        let Ok(size) = CString::new(format!("{name}__size")) else { return NOT_FOUND };
-        let size = libc::dlsym(module.library, size.as_ptr());
-        let forget = libc::dlsym(module.library, c"sim_forget".as_ptr());
-        let shared = libc::dlsym(module.library, c"sim_shared_size".as_ptr());
+        let found = |symbol: String| CString::new(symbol).map_or(std::ptr::null_mut(), |symbol| libc::dlsym(module.library, symbol.as_ptr()));
+        let own = |what: &str| found(format!("{name}_{}__{what}", module.source));
+        let shared = |what: &str| found(format!("sim_shared_{}__{what}", module.source));
+        let (entry, size, forget, shared) = (own("sim"), own("size"), shared("forget"), shared("size"));
         if entry.is_null() || forget.is_null() || size.is_null() || shared.is_null() {
             return NOT_FOUND;
         }
@@ -349,10 +351,11 @@ calls! {
     }
     fn nvrtcCompileProgram(program: usize, _count: c_int, _options: *const *const c_char) {
         let program = &mut *(program as *mut Program);
-        match module::compile(&program.source) {
+        let source = Source::new(&program.source);
+        match module::compile(&source) {
             Ok(library) => {
-                let waits = if module::waits(&program.source) { "waits" } else { "runs" };
-                program.image = format!("{MAGIC}{waits} {}\0", library.display()).into_bytes();
+                let waits = if source.waits() { "waits" } else { "runs" };
+                program.image = format!("{MAGIC}{waits} {} {}\0", source.name, library.display()).into_bytes();
                 SUCCESS
             }
             Err(log) => {

@@ -188,13 +188,12 @@ fn is_marked(address: usize, nbytes: usize) -> bool {
     margin(address - MARGIN) && margin(address + nbytes)
 }
 
-/// What all allocations hold.
-pub fn contents() -> Vec<(usize, Vec<u8>)> {
+/// What these blocks hold.
+pub fn contents(starts: &[usize]) -> Vec<(usize, Vec<u8>)> {
+    let blocks = blocks();
+    let found = starts.iter().filter_map(|&start| Some((start, blocks.get(&start)?.nbytes)));
     // SAFETY: allocations that are there while the map is locked; nothing runs meanwhile.
-    blocks()
-        .iter()
-        .map(|(&address, block)| (address, unsafe { std::slice::from_raw_parts(address as *const u8, block.nbytes) }.to_vec()))
-        .collect()
+    found.map(|(start, nbytes)| (start, unsafe { std::slice::from_raw_parts(start as *const u8, nbytes) }.to_vec())).collect()
 }
 
 /// Puts [`contents`] back.

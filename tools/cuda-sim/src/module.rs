@@ -1,10 +1,16 @@
-//! From CUDA C++ to a library of this machine: `host.h`, the source, and an entry for each kernel.
+//! From CUDA C++ to a library of this machine: `host.h`, sources, and an entry for each kernel.
+//!
+//! A compiler needs longer to start and to read what every source begins with than for a kernel. So sources that several
+//! threads ask for at a time are compiled as one, each in a namespace of its own.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 const HOST: &str = include_str!("host.h");
+/// What the sources that rankform generates begin with.
+const PRELUDE: &str = include_str!("../../../src/device/cuda/prelude.cuh");
 /// Steps of floating-point numbers stay as they are written; no optimisation, which takes longer than kernels of tests.
 const OPTIONS: &[&str] = &[
     "-std=c++17",
@@ -20,6 +26,8 @@ const OPTIONS: &[&str] = &[
     "-ffp-contract=off",
     "-march=native",
 ];
+/// Sources that are compiled as one, at most.
+pub const TOGETHER: usize = 64;
 
 /// The names of the kernels in a source.
 fn kernels(source: &str) -> Vec<String> {
@@ -31,30 +39,160 @@ fn kernels(source: &str) -> Vec<String> {
     declared.filter_map(|(_, text)| after_bounds(text).split_once('(').map(|(name, _)| name.trim().to_string())).collect()
 }
 
+/// A source and what it is known by.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Source {
+    pub name: String,
+    pub text: String,
+}
+
+impl Source {
+    pub fn new(text: &str) -> Source {
+        let mut hasher = DefaultHasher::new();
+        (text, HOST, OPTIONS).hash(&mut hasher);
+        Source { name: format!("{:016x}", hasher.finish()), text: text.to_string() }
+    }
+
+    /// Whether it may stand beside others behind one prelude: it says nothing to the preprocessor that others would hear.
+    pub fn is_sociable(&self) -> bool {
+        let own = self.text.strip_prefix(PRELUDE);
+        own.is_some_and(|own| own.lines().all(|line| !line.trim_start().starts_with('#') || line.starts_with("#pragma unroll")))
+    }
+
+    /// Whether the threads of its kernels wait for each other.
+    pub fn waits(&self) -> bool {
+        self.text.contains("__syncthreads()")
+    }
+
+    /// The name of one of its kernels beside those of others.
+    pub fn symbol(&self, kernel: &str) -> String {
+        format!("{kernel}_{}", self.name)
+    }
+}
+
+/// One source of several; `each` says what follows each of them, outside its namespace.
+pub fn joined(sources: &[Source], each: impl Fn(&Source, &[String]) -> String) -> String {
+    let together = sources.len() > 1;
+    let prelude = if together { PRELUDE } else { "" };
+    let mut text = prelude.to_string();
+    for source in sources {
+        let (own, names) = (source.text.strip_prefix(prelude).unwrap_or(&source.text), kernels(&source.text));
+        names.iter().for_each(|name| text += &format!("#define {name} {}\n", source.symbol(name)));
+        let [open, close] = if together { [format!("namespace of_{} {{", source.name), "}".into()] } else { Default::default() };
+        text += &format!("#undef SOURCE\n#define SOURCE \"{}\"\n{open}\n{own}\n{close}\n", source.name);
+        names.iter().for_each(|name| text += &format!("#undef {name}\n"));
+        text += &each(source, &names);
+    }
+    text
+}
+
+/// How the simulator reaches the kernels of a source, and the shared memory that they name.
+fn entries(source: &Source, kernels: &[String], together: bool) -> String {
+    let (own, space) = (&source.name, if together { format!("of_{}::", source.name) } else { String::new() });
+    let mut text = format!("SIM_SHARED(sim_shared_{own}, __start_sim_shared_{own}, __stop_sim_shared_{own})\n");
+    for kernel in kernels {
+        let name = source.symbol(kernel);
+        text += &format!("SIM_ENTRY({name}, {space}{name})\n");
+    }
+    text
+}
+
 fn folder() -> PathBuf {
     std::env::var_os("CUDA_SIM_CACHE").map_or_else(|| std::env::temp_dir().join("cuda-sim"), PathBuf::from)
 }
 
-/// Compiles a source, unless it was before; the path of the library, or the compiler's words.
-pub fn compile(source: &str) -> Result<PathBuf, String> {
-    let entries: String = kernels(source)
-        .iter()
-        .map(|name| format!("extern \"C\" void {name}__sim(Sim* to, void** arguments) {{ sim = to; sim_call({name}, arguments); }}\nextern \"C\" unsigned long {name}__size() {{ return sim_size({name}); }}\n"))
-        .collect();
-    let text = format!("#include \"host.h\"\n{source}\n{entries}");
-    let mut hasher = DefaultHasher::new();
-    (&text, HOST, OPTIONS).hash(&mut hasher);
-    let (folder, name) = (folder(), format!("{:016x}", hasher.finish()));
+fn place(source: &Source) -> PathBuf {
+    folder().join(&source.name).with_extension("so")
+}
+
+/// Sources that nobody compiles yet, how many compilers run, and what came of others until it is asked for.
+struct Waiting {
+    sources: Vec<Source>,
+    compilers: usize,
+    failed: Vec<(Source, String)>,
+}
+
+static WAITING: Mutex<Waiting> = Mutex::new(Waiting { sources: Vec::new(), compilers: 0, failed: Vec::new() });
+static DONE: Condvar = Condvar::new();
+
+fn waiting() -> MutexGuard<'static, Waiting> {
+    WAITING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Compiles a source, unless it was before, with others that are asked for meanwhile; the path of the library, or the
+/// compiler's words.
+pub fn compile(source: &Source) -> Result<PathBuf, String> {
     // For whoever wants to see them, or compile them with the real NVRTC: those that are none (tests have such) go again.
-    let shown = std::env::var_os("CUDA_SIM_SOURCES").map(|sources| PathBuf::from(sources).join(&name).with_extension("cu"));
+    let shown = std::env::var_os("CUDA_SIM_SOURCES").map(|sources| PathBuf::from(sources).join(&source.name).with_extension("cu"));
     if let Some(shown) = &shown {
-        let _ = shown.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(shown, source));
+        let _ = shown.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(shown, &source.text));
     }
-    let library = folder.join(&name).with_extension("so");
+    let library = place(source);
     if library.exists() {
         return Ok(library);
     }
-    let own = |extension: &str| folder.join(format!("{name}-{}-{:?}.{extension}", std::process::id(), std::thread::current().id()));
+    let most = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut waiting = waiting();
+    waiting.sources.push(source.clone());
+    loop {
+        if let Some(at) = waiting.failed.iter().position(|(failed, _)| failed == source) {
+            let _ = shown.map_or(Ok(()), std::fs::remove_file);
+            return Err(waiting.failed.swap_remove(at).1);
+        }
+        if library.exists() {
+            return Ok(library);
+        }
+        if waiting.compilers == most || waiting.sources.is_empty() {
+            waiting = DONE.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+            continue;
+        }
+        // This thread compiles what has come together, its own source or others'.
+        waiting.sources.retain(|source| !place(source).exists());
+        if waiting.sources.is_empty() {
+            continue;
+        }
+        let alone = waiting.sources.iter().position(|source| !source.is_sociable());
+        let sources = match alone {
+            Some(at) => vec![waiting.sources.swap_remove(at)],
+            None => {
+                let count = waiting.sources.len().min(TOGETHER);
+                waiting.sources.drain(..count).collect()
+            }
+        };
+        waiting.compilers += 1;
+        drop(waiting);
+        let failed = build_each(&sources);
+        waiting = self::waiting();
+        waiting.compilers -= 1;
+        waiting.failed.extend(failed);
+        DONE.notify_all();
+    }
+}
+
+/// Builds sources as one, or each by itself if that fails; those that do not compile, with the compiler's words.
+fn build_each(sources: &[Source]) -> Vec<(Source, String)> {
+    let mut sources = sources.to_vec();
+    sources.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut failed = Vec::new();
+    // Two threads may want the same one, and each of them what came of it.
+    let mut different = sources.clone();
+    different.dedup();
+    if different.len() > 1 && build(&different).is_ok() {
+        return failed;
+    }
+    for source in &different {
+        if let Err(words) = build(std::slice::from_ref(source)) {
+            failed.extend(sources.iter().filter(|other| *other == source).map(|source| (source.clone(), words.clone())));
+        }
+    }
+    failed
+}
+
+/// Builds one library of these sources, and puts it where each of them is looked for.
+fn build(sources: &[Source]) -> Result<(), String> {
+    let folder = folder();
+    let own =
+        |extension: &str| folder.join(format!("{}-{}-{:?}.{extension}", sources[0].name, std::process::id(), std::thread::current().id()));
     let (code, fresh) = (own("cpp"), own("new"));
     let write = |path: &Path, text: &str| std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()));
     std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
@@ -64,20 +202,20 @@ pub fn compile(source: &str) -> Result<PathBuf, String> {
         write(&beside, HOST)?;
         std::fs::rename(&beside, &header).map_err(|error| error.to_string())?;
     }
-    write(&code, &text)?;
+    let text = joined(sources, |source, kernels| entries(source, kernels, sources.len() > 1));
+    write(&code, &format!("#include \"host.h\"\n{text}"))?;
     let compiler = std::env::var_os("CUDA_SIM_CXX").unwrap_or_else(|| "g++".into());
     let done = Command::new(&compiler).args(OPTIONS).arg("-o").arg(&fresh).arg(&code).arg("-lm").output();
     let done = done.map_err(|error| format!("{}: {error}", compiler.display()))?;
     if !done.status.success() {
-        let _ = shown.map_or(Ok(()), std::fs::remove_file);
         return Err(format!("{}\n{}", code.display(), String::from_utf8_lossy(&done.stderr)));
     }
     let _ = std::fs::remove_file(&code);
-    std::fs::rename(&fresh, &library).map_err(|error| error.to_string())?;
-    Ok(library)
-}
-
-/// Whether the threads of its kernels wait for each other.
-pub fn waits(source: &str) -> bool {
-    source.contains("__syncthreads()")
+    for source in sources {
+        match std::fs::hard_link(&fresh, place(source)) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error.to_string()),
+            _ => {}
+        }
+    }
+    std::fs::remove_file(&fresh).map_err(|error| error.to_string())
 }

@@ -416,7 +416,7 @@ fn perform(stream: usize, work: &Work) -> Status {
             let before: Vec<u64> = blocks_of.iter().map(|&block| memory::digest(block)).collect();
             let mut pointers = [arguments.as_ptr().cast_mut().cast::<c_void>()];
             // SAFETY: the arguments that were given with the launch, whose size the kernel says.
-            let outcome = unsafe { block::run(kernel, *blocks, *threads, *shared, pointers.as_mut_ptr()) };
+            let outcome = unsafe { block::run(kernel, *blocks, *threads, *shared, pointers.as_mut_ptr(), &blocks_of) };
             accesses = blocks_of.iter().zip(before).map(|(&block, before)| touched(block, memory::digest(block) != before)).collect();
             match outcome {
                 Outcome::Done => SUCCESS,

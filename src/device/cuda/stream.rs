@@ -1,4 +1,4 @@
-//! One stream of a card: what is queued on it, and its order beside what the other streams do.
+//! A stream of a card: what is queued on it, and its order beside what the other streams do.
 //!
 //! Work of one stream is done in the order in which it was queued. Streams wait for each other where they meet in memory:
 //! each block knows who wrote it and who has read it since (`pool.rs`), and an event stands for what had been queued.
@@ -58,11 +58,11 @@ pub(super) struct Capture {
 }
 
 /// A stream; see `Cuda`, which hands out handles.
-pub(super) struct Context {
+pub(super) struct Stream {
     pub(super) card: &'static Card,
     /// Its number on the card.
     id: usize,
-    stream: sys::CUstream,
+    raw: sys::CUstream,
     event: sys::CUevent,
     /// How much has been queued: a mark below this is of work that the driver has.
     ticket: AtomicU64,
@@ -81,29 +81,29 @@ pub(super) struct Context {
 }
 // SAFETY: numbers that the driver gave, which any thread may use; the driver locks for itself. `begun` is one word, which
 // only kernels write.
-unsafe impl Send for Context {}
+unsafe impl Send for Stream {}
 // SAFETY: as above.
-unsafe impl Sync for Context {}
+unsafe impl Sync for Stream {}
 
-impl Context {
+impl Stream {
     /// A stream of the card, after everything that was queued on the main one.
-    pub(super) fn new(card: &'static Card) -> Result<Arc<Context>> {
+    pub(super) fn new(card: &'static Card) -> Result<Arc<Stream>> {
         // SAFETY: makes a stream and an event, which stay for the rest of the process, as the word does. It is not the
         // default stream, which waits for others and cannot be captured.
-        let (stream, event, begun) = unsafe {
+        let (raw, event, begun) = unsafe {
             card.with("stream", || {
-                let stream = result::stream::create(StreamKind::NonBlocking)?;
+                let raw = result::stream::create(StreamKind::NonBlocking)?;
                 let event = result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?;
                 let begun = result::malloc_host(64, sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP)?.cast::<i64>();
                 begun.write(0);
-                Ok((stream, event, begun))
+                Ok((raw, event, begun))
             })
         }?;
         let mut streams = locked(&card.streams);
-        let context = Arc::new(Context {
+        let stream = Arc::new(Stream {
             card,
             id: streams.len(),
-            stream,
+            raw,
             event,
             ticket: AtomicU64::new(0),
             done: AtomicU64::new(0),
@@ -115,18 +115,18 @@ impl Context {
             multiprocessors: card.multiprocessors,
             blas: Mutex::default(),
         });
-        streams.push(context.clone());
-        Ok(context)
+        streams.push(stream.clone());
+        Ok(stream)
     }
 
     /// A stream for somebody's own: one that was given back, or a new one, after all that the main one has queued.
-    pub(super) fn lend(card: &'static Card) -> Result<Arc<Context>> {
+    pub(super) fn lend(card: &'static Card) -> Result<Arc<Stream>> {
         card.begin_noting();
         let idle = locked(&card.idle).pop();
         if let Some(idle) = idle {
             return Ok(idle);
         }
-        let new = Context::new(card)?;
+        let new = Stream::new(card)?;
         new.wait_for((0, u64::MAX))?;
         Ok(new)
     }
@@ -137,7 +137,7 @@ impl Context {
     /// That of the calls.
     pub(super) unsafe fn with<T>(&self, op: &'static str, calls: impl FnOnce(sys::CUstream) -> Result<T, DriverError>) -> Result<T> {
         // SAFETY: the caller's promise.
-        unsafe { self.card.with(op, || calls(self.stream)) }
+        unsafe { self.card.with(op, || calls(self.raw)) }
     }
 
     /// Which operation's kernel began last, if it is not known to be done.
@@ -273,7 +273,7 @@ impl Context {
         // SAFETY: streams and events live as long as the process.
         unsafe {
             self.with("stream", |own| {
-                result::event::record(other.event, other.stream)?;
+                result::event::record(other.event, other.raw)?;
                 result::stream::wait_event(own, other.event, sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT)
             })
         }?;
@@ -282,7 +282,7 @@ impl Context {
     }
 
     /// This stream goes on after all that a stream of any card has queued.
-    pub(super) fn follow(&self, other: &Context) -> Result<()> {
+    pub(super) fn follow(&self, other: &Stream) -> Result<()> {
         let _event = locked(&other.card.events);
         // SAFETY: as above; an event may be waited for by another card.
         unsafe {
