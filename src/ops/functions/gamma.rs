@@ -205,7 +205,7 @@ fn is_pole<L: Lanes>(x: Lane<L, f64>) -> Lane<L, bool> {
 
 /// `Γ(x)` in `f64`.
 #[inline(always)]
-fn gamma<L: Lanes, R: Real>(x: Lane<L, f64>) -> Lane<L, f64> {
+fn gamma<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
     let reflected = x.lt(Lane::real(0.5));
     // Where the result is 0 or ∞ at the latest.
     let held = super::clamp(x, Lane::real(-190.0), Lane::real(180.0));
@@ -220,12 +220,6 @@ fn gamma<L: Lanes, R: Real>(x: Lane<L, f64>) -> Lane<L, f64> {
     let y = x.eq(Lane::highest()).select(x, y);
     let y = (x.lt(Lane::zero()) & is_pole(x)).select(nan(), y);
     x.abs().lt(Lane::real(1e-20)).select(1.0 / x, y)
-}
-
-/// `Γ(x)` has one form.
-#[inline(always)]
-fn gamma_quick<L: Lanes, R: Real>(x: Lane<L, f64>) -> (Lane<L, f64>, Lane<L, bool>) {
-    (gamma::<L, R>(x), Lane::literal(false))
 }
 
 /// `e · p(e)` in two words.
@@ -344,7 +338,7 @@ fn psi_1<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
 }
 
 macro_rules! gamma_functions {
-    ($($(#[$meta:meta])* $F:ident $name:literal $body:ident $quick:ident [$f32:literal $f64:literal], |$x:ident, $y:ident| $slope:expr;)*) => { $(
+    ($($(#[$meta:meta])* $F:ident $name:literal ($body:expr, $quick:expr) [$f32:literal $f64:literal], |$x:ident, $y:ident| $slope:expr;)*) => { $(
         $(#[$meta])*
         pub struct $F;
         impl $F {
@@ -357,11 +351,11 @@ macro_rules! gamma_functions {
             const NAME: &'static str = $name;
             #[inline(always)]
             fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
-                by_f64(x, $body::<L, P>)
+                by_f64(x, $body)
             }
             #[inline(always)]
             fn quick<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
-                let (y, doubt) = $quick::<L, P>(x.cast());
+                let (y, doubt) = ($quick)(x.cast());
                 (y.cast(), doubt)
             }
             #[inline(always)]
@@ -373,11 +367,11 @@ macro_rules! gamma_functions {
 }
 gamma_functions! {
     /// `Γ(x)`; see [`Lane::gamma`].
-    GammaFn "tgamma" gamma gamma_quick [1.0 1.5], |x, y| y * x.digamma();
+    GammaFn "tgamma" (gamma, |x| (gamma(x), Lane::literal(false))) [1.0 1.5], |x, y| y * x.digamma();
     /// `ln |Γ(x)|`; see [`Lane::lgamma`].
-    LgammaFn "lgamma" ln_gamma ln_gamma_quick [1.0 1.0], |x, _y| x.digamma();
+    LgammaFn "lgamma" (ln_gamma::<L, P>, ln_gamma_quick::<L, P>) [1.0 1.0], |x, _y| x.digamma();
     /// `ψ(x)`; see [`Lane::digamma`].
-    DigammaFn "digamma" psi psi_quick [1.0 1.0], |x, _y| x.trigamma();
+    DigammaFn "digamma" (psi::<L, P>, psi_quick::<L, P>) [1.0 1.0], |x, _y| x.trigamma();
 }
 
 impl<L: Lanes, P: Real> Lane<L, P> {
