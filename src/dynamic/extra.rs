@@ -176,7 +176,7 @@ impl DynTensor {
         for axis in 0..rank {
             let name = match (of(left, rank, axis), of(right, rank, axis)) {
                 (l, r) if l == r || r.is_empty() => l,
-                (l, r) if l.is_empty() => r,
+                ("", r) => r,
                 (l, r) => {
                     let what = text(format_args!("axis {l:?} of {:?} meets axis {r:?} of {:?}", left.names(), right.names()));
                     return Err(Error::Value { op, what });

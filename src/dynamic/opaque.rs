@@ -1,6 +1,6 @@
 //! Tensors that have no strides, behind a handle that says their sizes: sparse and quantised ones, for dispatchers.
 //!
-//! Imports: `error`, `element`, `device`, `sparse`, `quantised`, `dynamic`.
+//! Imports: `error`, `dtype`, `element`, `device`, `quantised`, `sparse`, `dynamic`.
 
 use super::tensor::DynTensor;
 use crate::device::Device;

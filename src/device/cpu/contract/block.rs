@@ -402,19 +402,19 @@ impl<K: Kernel> Job<'_, K> {
                 if self.stream && !self.ready {
                     self.kernel.fetch(right.wrapping_add(AHEAD * panel_step), right_step, count);
                 }
-                for sub in (0..count).step_by(summed) {
-                    let here_units = summed.min(count - sub);
-                    let right = right.wrapping_offset(sub as isize * right_step);
-                    let last = last && sub + here_units == count;
+                for part in (0..count).step_by(summed) {
+                    let here_units = summed.min(count - part);
+                    let right = right.wrapping_offset(part as isize * right_step);
+                    let last = last && part + here_units == count;
                     for (tile, Range { start: first, end }) in tile_rows() {
                         let down = &down[first..end];
                         let (left, left_step, start) = match &packed {
                             Some(room) => {
-                                let panel = room.at().cast_const().cast::<K::Unit>().wrapping_add((tile * count + sub) * K::ROWS);
-                                (panel, [1, K::ROWS as isize], if sub == 0 { starts[tile] } else { None })
+                                let panel = room.at().cast_const().cast::<K::Unit>().wrapping_add((tile * count + part) * K::ROWS);
+                                (panel, [1, K::ROWS as isize], if part == 0 { starts[tile] } else { None })
                             }
                             None => {
-                                let offset = beside[first].wrapping_add(start_of_units[0]).wrapping_add(sub as isize * unit_step);
+                                let offset = beside[first].wrapping_add(start_of_units[0]).wrapping_add(part as isize * unit_step);
                                 (product.left.cast::<K::Unit>().wrapping_offset(offset), [row_step, unit_step], None)
                             }
                         };
@@ -429,7 +429,7 @@ impl<K: Kernel> Job<'_, K> {
                             _ => aside.wrapping_add(r * width),
                         });
                         let vectors = if here <= K::LANES { 1 } else { vectors };
-                        let (rows, units, add) = (down.len(), here_units, unit + sub > 0);
+                        let (rows, units, add) = (down.len(), here_units, unit + part > 0);
                         let tile = Tile { rows, vectors, units, left, left_step, right, right_step, start, out, add };
                         // SAFETY: the caller's promise: rows and units are there, and room for the tile.
                         unsafe { self.kernel.tile(&tile) };

@@ -159,10 +159,11 @@ struct RunPacked<'a> {
 impl Task for RunPacked<'_> {
     unsafe fn run<K: Kernel>(&mut self, kernel: K, transfer: Transfer) -> Result<()> {
         let RunPacked { product, packed } = *self;
-        // SAFETY: (both) the caller's promise.
         if let (1, Some(row), Some(panels)) = (product.m.total(), transfer.row, Panels::of::<K>(product.k.total(), product.n.total())) {
+            // SAFETY: the caller's promise.
             return unsafe { row(product, packed, panels) };
         }
+        // SAFETY: as above.
         unsafe { block::run(kernel, product, transfer, Some(packed)) }
     }
 }
