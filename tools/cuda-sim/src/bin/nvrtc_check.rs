@@ -169,8 +169,7 @@ const EXCEPTIONS: &[(&str, &str, usize, &str)] = &[
     ("", "typedef i64 idx;", 80, "positions of 64 bits, for operands of 2^30 elements and more, take two registers each: three blocks"),
     ("", " x16,", 128, "a program of more than 16 operands, with an address for each: two blocks"),
     ("contract", "", 128, "a thread keeps a square of sums, whose factors come from shared memory: two blocks keep it busy"),
-    ("scan", "struct State { i64 s0; i64 s1; };", 80, "five states of 16 bytes in a thread: three blocks"),
-    ("scan", "struct State { f64 s0; f64 s1; };", 80, "as above"),
+    ("scan", "", 80, "four states, that of the thread and that of all before, in each thread: three blocks"),
 ];
 
 impl Kernel {
