@@ -200,16 +200,16 @@ pub unsafe fn run(kernel: &Kernel, blocks: Dim, threads: Dim, shared: usize, arg
     // SAFETY: the caller's promise; memory is put back between.
     unsafe {
         if std::env::var_os("CUDA_SIM_TWICE").is_none() {
-            return once(kernel, blocks, threads, shared, arguments, Orders(seed));
+            return once(kernel, blocks, threads, shared, arguments, reached, Orders(seed));
         }
         let before = memory::contents(reached);
-        let outcome = once(kernel, blocks, threads, shared, arguments, Orders(0));
+        let outcome = once(kernel, blocks, threads, shared, arguments, reached, Orders(0));
         if outcome != Outcome::Done {
             return outcome;
         }
         let after = memory::contents(reached);
         memory::restore(&before);
-        match once(kernel, blocks, threads, shared, arguments, Orders(seed)) {
+        match once(kernel, blocks, threads, shared, arguments, reached, Orders(seed)) {
             Outcome::Done if memory::contents(reached) != after => {
                 eprintln!("cuda-sim: {}: another order of {blocks:?} and {threads:?} gives another result", kernel.name);
                 Outcome::Races
@@ -219,7 +219,15 @@ pub unsafe fn run(kernel: &Kernel, blocks: Dim, threads: Dim, shared: usize, arg
     }
 }
 
-unsafe fn once(kernel: &Kernel, blocks: Dim, threads: Dim, shared: usize, arguments: *mut *mut c_void, mut orders: Orders) -> Outcome {
+unsafe fn once(
+    kernel: &Kernel,
+    blocks: Dim,
+    threads: Dim,
+    shared: usize,
+    arguments: *mut *mut c_void,
+    reached: &[usize],
+    mut orders: Orders,
+) -> Outcome {
     let count = threads.count();
     if refused(kernel, blocks, threads, shared).is_some() {
         return Outcome::Refused;
@@ -278,7 +286,7 @@ unsafe fn once(kernel: &Kernel, blocks: Dim, threads: Dim, shared: usize, argume
             }
         }
     }
-    match memory::marred() {
+    match memory::marred(reached) {
         None => Outcome::Done,
         Some(nbytes) => {
             eprintln!("cuda-sim: {}: wrote beside an allocation of {nbytes} bytes", kernel.name);

@@ -207,11 +207,11 @@ pub unsafe fn restore(contents: &[(usize, Vec<u8>)]) {
     }
 }
 
-/// The bytes of an allocation that somebody wrote beside; it is marked again, so that it is reported once.
-pub fn marred() -> Option<usize> {
+/// The bytes of one of these blocks that somebody wrote beside; it is marked again, so that it is reported once.
+pub fn marred(starts: &[usize]) -> Option<usize> {
     let blocks = blocks();
-    let (&address, block) = blocks.iter().find(|(address, block)| !is_marked(**address, block.nbytes))?;
-    let nbytes = block.nbytes;
+    let mut reached = starts.iter().filter_map(|&start| Some((start, blocks.get(&start)?.nbytes)));
+    let (address, nbytes) = reached.find(|&(address, nbytes)| !is_marked(address, nbytes))?;
     // SAFETY: the margins of an allocation.
     unsafe {
         std::ptr::write_bytes((address - MARGIN) as *mut u8, MARK, MARGIN);
