@@ -51,13 +51,7 @@ impl MapKernel {
 /// `program` points to a `P`; each pointer has rows of `n` contiguous elements of the type that `P` loads or stores there,
 /// and the last of `Addresses` room for what it holds, if anything; no output overlaps another operand, nor the operand of
 /// any other load. The load with the number `STILL`, if there is one, has one element a row.
-unsafe fn rows_of<P: Program, const STILL: usize>(
-    program: *const (),
-    rows: usize,
-    n: usize,
-    pointers: *const *mut u8,
-    down: *const isize,
-) {
+unsafe fn rows_of<P: Program, const STILL: usize>(program: *const (), rows: usize, n: usize, pointers: *const *mut u8, down: *const isize) {
     // SAFETY: the caller's promise.
     unsafe { simd::dispatch_call::<Rows<P, STILL>, _, _, _>(program, rows, n, pointers, down) }
 }
