@@ -988,7 +988,23 @@ fn the_rows_of_a_rank_are_what_its_number_says() {
 /// Products that cannot be counted are errors, everything below is exact; nothing panics, with overflow checks or without.
 #[test]
 fn elements_are_counted_exactly_or_not_at_all() {
-    let edges = [0, 1, 2, 3, 7, (1 << 31) - 1, 1 << 31, 1 << 40, 1 << 62, MAX / 4, MAX / 4 + 1, MAX - 1, MAX, MAX + 1, usize::MAX];
+    let edges = [
+        0,
+        1,
+        2,
+        3,
+        7,
+        (1 << 31) - 1,
+        1 << 31,
+        1 << (usize::BITS * 5 / 8),
+        1 << (usize::BITS - 2),
+        MAX / 4,
+        MAX / 4 + 1,
+        MAX - 1,
+        MAX,
+        MAX + 1,
+        usize::MAX,
+    ];
     let product = |sizes: &[usize]| sizes.iter().try_fold(1u128, |product, &size| product.checked_mul(size as u128));
     for size in indices([edges.len(); 3]).into_iter().map(|at| at.map(|at| edges[at])) {
         let nonzero: Vec<usize> = size.into_iter().filter(|&n| n != 0).collect();
@@ -1039,23 +1055,23 @@ fn products_that_wrap_to_something_small_are_refused() {
     refused([3, 7, 29, 36_760_123, 823_996_703], 1); // 2⁶⁴ + 1
     refused([2, 13, 419, 691, 823, 2_977_518_503], 1); // 2⁶⁴ + 14
     refused([MAX / 4 + 1], 4);
-    refused([1 << 40, 1 << 40], 1);
+    refused([1 << (usize::BITS * 5 / 8), 1 << (usize::BITS * 5 / 8)], 1);
     refused([0, usize::MAX], 1);
     refused([usize::MAX, 0], 1);
-    refused([1 << 31, 0, 1 << 32], 1);
+    refused([1 << 31, 0, 1 << (usize::BITS / 2)], 1);
     refused([usize::MAX, usize::MAX, usize::MAX], 1);
     assert_eq!(Dim([MAX / 4]).numel_of("test", 4), Ok(MAX / 4));
     assert_eq!(Dim([0, usize::MAX]).checked_numel(), Some(0));
     assert_eq!(Layout::contiguous([0, (1 << 31) - 1]).unwrap().numel(), 0);
     assert!(matches!(Layout::channels_last([2, 1 << 31, 1, 1 << 31]), Err(Error::Overflow { .. })));
     assert!(matches!(Layout::channels_last_3d([2, 1 << 31, 1, 1, 1 << 31]), Err(Error::Overflow { .. })));
-    let long = Layout::new([1 << 40], [0], 0).unwrap();
-    assert!(matches!(long.windowed::<2>(0, 1 << 39, 1), Err(Error::Overflow { op: "windows", .. })));
+    let long = Layout::new([1 << (usize::BITS * 5 / 8)], [0], 0).unwrap();
+    assert!(matches!(long.windowed::<2>(0, 1 << (usize::BITS * 5 / 8 - 1), 1), Err(Error::Overflow { op: "windows", .. })));
 }
 
 #[test]
 fn an_unused_stride_may_be_anything_and_never_overflows() {
-    for stride in [1 << 62, isize::MAX, isize::MIN, isize::MIN + 1, -1] {
+    for stride in [1 << (usize::BITS - 2), isize::MAX, isize::MIN, isize::MIN + 1, -1] {
         let base = Layout::new([1, 3], [stride, 1], 0).unwrap();
         for step in [3, -3, isize::MAX, isize::MIN] {
             slices(&base, ((..).step(step), ..), &[range(0, 1, step, 1), range(0, 3, 1, 3)]);
@@ -1132,8 +1148,9 @@ fn everything_holds(base: &Layout<2>) {
 
 #[test]
 fn positions_at_the_edge_are_exact_or_refused() {
-    let sizes = [0, 1, 2, 3, 1 << 31, 1 << 62, MAX, usize::MAX];
-    let strides = [isize::MIN, isize::MIN + 1, -(1 << 62), -1, 0, 1, 3, 1 << 31, 1 << 62, isize::MAX - 1, isize::MAX];
+    let sizes = [0, 1, 2, 3, 1 << 31, 1 << (usize::BITS - 2), MAX, usize::MAX];
+    let strides =
+        [isize::MIN, isize::MIN + 1, -(1 << (usize::BITS - 2)), -1, 0, 1, 3, 1 << 31, 1 << (usize::BITS - 2), isize::MAX - 1, isize::MAX];
     let max = MAX as i128;
     let offsets = [i128::MIN, i64::MIN as i128, -1, 0, 1, 1 << 62, max - 1, max, max + 1, u64::MAX as i128, i128::MAX];
     let lens = [0, 1, MAX - 1, MAX, MAX + 1, usize::MAX];

@@ -26,7 +26,7 @@ pub struct Checked;
 /// Whether a sanitizer looks on, so that blocks must come from the system as they are.
 pub const PLAIN: bool = option_env!("RANKFORM_PLAIN_ALLOC").is_some();
 /// The largest request that is served: this test machine has 4 GiB.
-pub const LIMIT: usize = 1 << 32;
+pub const LIMIT: usize = if usize::BITS == 64 { 1 << (usize::BITS / 2) } else { 1 << 31 };
 
 const FRESH: u8 = 0xA5;
 const FREED: u8 = 0xDD;
