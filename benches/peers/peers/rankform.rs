@@ -69,14 +69,19 @@ fn cases(case: Case<'_>, forms: &mut Forms) {
     }
 }
 
+/// In rankform's own memory, as NumPy's and PyTorch's numbers are in theirs: large blocks stand on huge pages there, and the
+/// memory of a vector, which `from_vec` takes over, does not.
+fn ours<T: Copy + Send + Sync + 'static, const RANK: usize>(values: Vec<T>, size: [usize; RANK]) -> Tensor<T, RANK> {
+    Tensor::from_vec(values, size).unwrap().copy().unwrap()
+}
 fn tensor<const RANK: usize>(size: [usize; RANK], seed: u32) -> Tensor<f32, RANK> {
-    Tensor::from_vec(uniform(size.iter().product(), seed), size).unwrap()
+    ours(uniform(size.iter().product(), seed), size)
 }
 fn matrix(n: usize, seed: u32) -> Matrix {
     tensor([n, n], seed)
 }
 fn above_zero(n: usize, seed: u32) -> Matrix {
-    Tensor::from_vec(positive(n * n, seed), [n, n]).unwrap()
+    ours(positive(n * n, seed), [n, n])
 }
 
 /// An operator of one matrix: its result new, and its result kept.
@@ -278,7 +283,7 @@ fn product<T: Number>(rows: usize, n: usize, forms: &mut Forms, convert: fn(&Mat
 
 fn product_of_bytes(n: usize, forms: &mut Forms) {
     forms.add("matmul_wide", move || {
-        let (a, b) = (Tensor::from_vec(peers::bytes(n * n, 1), [n, n]).unwrap(), Tensor::from_vec(peers::bytes(n * n, 2), [n, n]).unwrap());
+        let (a, b) = (ours(peers::bytes(n * n, 1), [n, n]), ours(peers::bytes(n * n, 2), [n, n]));
         move || a.matmul_wide(&b).unwrap()
     });
 }

@@ -11,6 +11,8 @@ use crate::device::{MAX_OPERANDS, Slot};
 
 /// Elements of a row that are packed at a time, at most.
 const BLOCK: usize = 1024;
+/// Rows that are packed side by side where none stands crosswise.
+const ROWS: usize = 8;
 /// Bytes that a step of the longest vector loops takes of an operand, at most.
 const NEAR: usize = 256;
 /// The steps of one row.
@@ -190,7 +192,7 @@ impl Job<'_> {
             let element = slots.iter().map(|slot| slot.element).max().unwrap_or(1).clamp(1, WIDEST);
             let (rows, most) = match (crosswise, axis) {
                 (Some(_), _) => (64 / element, STRIP),
-                (_, Some(_)) if by_rows => ((SCRATCH / 2 / (walk.inner() * widths)).max(1), BLOCK),
+                (_, Some(_)) if by_rows => ((SCRATCH / 2 / (walk.inner() * widths)).max(ROWS), BLOCK),
                 _ => (1, BLOCK),
             };
             // However many operands: there is room for 16 elements of each row.
