@@ -71,7 +71,7 @@ fn cases(case: Case<'_>, forms: &mut Forms) {
 
 /// In rankform's own memory, as NumPy's and PyTorch's numbers are in theirs: large blocks stand on huge pages there, and the
 /// memory of a vector, which `from_vec` takes over, does not.
-fn ours<T: Copy + Send + Sync + 'static, const RANK: usize>(values: Vec<T>, size: [usize; RANK]) -> Tensor<T, RANK> {
+fn ours<T: Element, const RANK: usize>(values: Vec<T>, size: [usize; RANK]) -> Tensor<T, RANK> {
     Tensor::from_vec(values, size).unwrap().copy().unwrap()
 }
 fn tensor<const RANK: usize>(size: [usize; RANK], seed: u32) -> Tensor<f32, RANK> {
