@@ -211,6 +211,31 @@ unsafe impl Device for AnyDevice {
         on!(self, |device| unsafe { device.contract::<T, L, R>(plan, output, left, right) })
     }
 
+    fn packed_nbytes<T: Number, R: Number>(&self, size: [usize; 2]) -> Option<usize> {
+        on!(self, |device| device.packed_nbytes::<T, R>(size))
+    }
+
+    unsafe fn pack<T: Number, R: Number>(&self, size: [usize; 2], to: *mut u8, matrix: Slot<'_>) -> Result<()> {
+        // SAFETY: as above.
+        on!(self, |device| unsafe { device.pack::<T, R>(size, to, matrix) })
+    }
+
+    unsafe fn unpack<T: Number, R: Number>(&self, size: [usize; 2], to: *mut u8, packed: *const u8) -> Result<()> {
+        // SAFETY: as above.
+        on!(self, |device| unsafe { device.unpack::<T, R>(size, to, packed) })
+    }
+
+    unsafe fn contract_packed<T: Number, R: Number>(
+        &self,
+        plan: Contraction<'_>,
+        output: Slot<'_>,
+        left: Slot<'_>,
+        packed: *const u8,
+    ) -> Result<()> {
+        // SAFETY: as above.
+        on!(self, |device| unsafe { device.contract_packed::<T, R>(plan, output, left, packed) })
+    }
+
     unsafe fn scan<B: Body, R: Reducer<B::Out>>(
         &self,
         body: &B,

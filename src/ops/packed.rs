@@ -72,8 +72,8 @@ impl<T: Number, D: Device, OUT: Number> Packed<T, D, OUT> {
             Store::Rows(matrix) => matrix.device(),
         }
     }
-    /// Bytes that it takes: those of the matrix and some filling, twice as many for 16-bit floats where the processor has no
-    /// products of these.
+    /// Bytes that it takes: those of the matrix, with few columns filled up to 64, and two to four times as many where the
+    /// processor multiplies wider numbers than the elements are (16-bit floats, small integers, `pack_wide`).
     pub fn nbytes(&self) -> usize {
         match &self.store {
             Store::Blocked(panels) => panels.nbytes(),
@@ -85,7 +85,7 @@ impl<T: Number, D: Device, OUT: Number> Packed<T, D, OUT> {
         matches!(self.store, Store::Blocked(_))
     }
 
-    /// The matrix, in rows: the same elements, copied.
+    /// The matrix, in rows: the same elements, copied; NaNs come back as NaNs, quiet ones where 16-bit floats were widened.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].

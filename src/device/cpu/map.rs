@@ -261,7 +261,7 @@ pub(super) unsafe fn run<P: Program>(program: &P, sizes: &[usize], row: usize, o
 fn job<'a, 's, P: Program>(program: &P, outputs: &'s [Slot<'s>], inputs: Inputs<'a>) -> (Job<'a>, &'s [Slot<'s>]) {
     let compiled = P::compiled(TypeId::of::<P>()).and_then(|kernel| kernel.downcast_ref::<MapKernel>());
     let compiled = compiled.filter(|kernel| kernel.program == TypeId::of::<P>());
-    let kernel = compiled.copied().unwrap_or(MapKernel::of::<P>());
+    let kernel = compiled.copied().unwrap_or(const { MapKernel::of::<P>() });
     let first = if P::IN_PLACE { 0 } else { outputs.len() };
     let program = std::ptr::from_ref(program).cast();
     let job = Job { loops: kernel.loops, program, outputs: outputs.len(), first, reads: inputs.reads, streams: false };

@@ -16,8 +16,12 @@ use crate::error::Result;
 use crate::kernel::Contraction;
 use crate::scalar::DType;
 
-/// The elements of a product of two operands of `R` in `T`, if there are kernels that pack them.
+/// The elements of a product of two operands of `R` in `T`, if there are kernels that pack them. Complex ones go other ways,
+/// whose sums panels would add in another order.
 fn types<T: Number, R: Number>() -> Option<[DType; 3]> {
+    if matches!(R::DTYPE, DType::C32 | DType::C64) {
+        return None;
+    }
     #[cfg(feature = "gemm")]
     if super::library::always(R::DTYPE) {
         return None;
@@ -33,7 +37,8 @@ fn in_rows([k, n]: [usize; 2], right: *const u8) -> Product {
     Product { m: Axes::new(), n: columns, k: along, out: std::ptr::null_mut(), left: std::ptr::null(), right }
 }
 
-/// Bytes of a right operand of `k` rows and `n` columns in panels; `None` where rows serve as well, or have no elements.
+/// Bytes of a right operand of `k` rows and `n` columns in panels; `None` where rows serve as well: one column is read where it
+/// stands.
 pub(in super::super) fn packed_nbytes<T: Number, R: Number>([k, n]: [usize; 2]) -> Option<usize> {
     struct Count([usize; 2], Option<usize>);
     impl Task for Count {
@@ -45,7 +50,7 @@ pub(in super::super) fn packed_nbytes<T: Number, R: Number>([k, n]: [usize; 2]) 
     }
     let mut count = Count([k, n], None);
     // SAFETY: nothing is asked for.
-    if k > 0 && n > 0 && unsafe { by_kernel(types::<T, R>()?, &mut count) } == Ok(true) { count.1 } else { None }
+    if k > 0 && n > 1 && unsafe { by_kernel(types::<T, R>()?, &mut count) } == Ok(true) { count.1 } else { None }
 }
 
 /// # Safety
@@ -133,7 +138,7 @@ pub(in super::super) unsafe fn run_packed<T: Number, R: Number>(
         return Ok(());
     }
     #[allow(unused_mut)]
-    let mut plain = n == 1 || Small::of(&product).is_some() && Small::takes(types);
+    let mut plain = Small::of(&product).is_some() && Small::takes(types);
     #[cfg(feature = "gemm")]
     {
         plain |= product.m.total() > 1 && super::library::takes(&product, types);
