@@ -22,10 +22,6 @@ pub(super) const POOLED: usize = 32 << 10;
 /// Blocks from here on are aligned to huge pages and ask for them.
 const HUGE: usize = 4 << 20;
 const HUGE_PAGE: usize = 2 << 20;
-/// Blocks that are kept begin somewhere in their first page, so many bytes further each: operands of one size that stood at
-/// equal places of their pages would meet in the same sets of the first-level cache.
-const PAGE: usize = 4 << 10;
-const STAGGER: usize = 11 * ALIGNMENT;
 /// How many blocks are kept at most.
 const SLOTS: usize = 128;
 /// Bytes that are kept unless a program says otherwise.
@@ -89,7 +85,8 @@ impl Drop for SteadyState {
 pub(crate) fn alignment(nbytes: usize) -> usize {
     match nbytes {
         0..SMALL => SMALL_ALIGNMENT,
-        _ => ALIGNMENT,
+        SMALL..HUGE => ALIGNMENT,
+        _ => HUGE_PAGE,
     }
 }
 
@@ -111,14 +108,8 @@ pub(super) struct Block {
 unsafe impl Send for Block {}
 
 impl Block {
-    /// What the global allocator is asked for.
     fn layout(capacity: usize) -> Option<Layout> {
-        let (nbytes, alignment) = match capacity {
-            0..POOLED => (capacity, alignment(capacity)),
-            POOLED..HUGE => (capacity.checked_add(PAGE)?, PAGE),
-            _ => (capacity.checked_add(PAGE)?, HUGE_PAGE),
-        };
-        Layout::from_size_align(nbytes, alignment).ok()
+        Layout::from_size_align(capacity, alignment(capacity)).ok()
     }
 
     /// Fresh memory; nobody has written it.
@@ -126,24 +117,21 @@ impl Block {
         let layout = Block::layout(capacity)?;
         // SAFETY: the layout is not empty: capacities are those of `capacity_for`, of at least one byte.
         let address = NonNull::new(unsafe { std::alloc::alloc(layout) })?;
-        let start = if capacity < POOLED { 0 } else { (FRESH_HERE.get() as usize).wrapping_mul(STAGGER) % PAGE };
         count_fresh();
         #[cfg(all(target_os = "linux", not(miri)))]
         if capacity >= HUGE {
             // SAFETY: advice about our own fresh pages. A system without huge pages refuses, and nothing is lost.
             unsafe { libc::madvise(address.as_ptr().cast(), capacity, libc::MADV_HUGEPAGE) };
         }
-        // SAFETY: the layout has a page more than the capacity.
-        Some(Block { address: unsafe { address.add(start) }, capacity, zeros: 0 })
+        Some(Block { address, capacity, zeros: 0 })
     }
 
     /// # Safety
     /// It came from `fresh`, and nobody uses it any more.
     unsafe fn free(self) {
         if let Some(layout) = Block::layout(self.capacity) {
-            let start = if self.capacity < POOLED { 0 } else { self.address.as_ptr().addr() % PAGE };
-            // SAFETY: the layout that it was allocated with, and where it began: at a page.
-            unsafe { std::alloc::dealloc(self.address.as_ptr().sub(start), layout) }
+            // SAFETY: the layout that it was allocated with.
+            unsafe { std::alloc::dealloc(self.address.as_ptr(), layout) }
         }
     }
 }
