@@ -250,6 +250,19 @@ fn sparse_and_quantised_tensors_reach_the_kernels_of_their_keys() {
     assert!(
         x.as_sparse::<f64, 2, Cpu>().map(drop).unwrap_err().to_string().contains("expected a sparse tensor, f64 of rank 2, found a sparse")
     );
+    // Data of a backend stands beside what lies behind a handle, and is never taken for it.
+    let held = sparse().with_backend_data(7_u8).unwrap();
+    assert_eq!(call("add", &[(&held).into(), (&x).into()]).as_sparse::<f32, 2, Cpu>().unwrap().kept(), 2);
+    let posing = halves.share_data().with_backend_data(SparseTensor::from_dense(&dense).unwrap()).unwrap();
+    let error = arithmetic().call("add", &[(&x).into(), (&posing).into()]).unwrap_err().to_string();
+    assert!(error.contains("no kernel of add for (Sparse f32 of rank 2 on Cpu, f32 of rank 2 on Cpu)"), "{error}");
+    // Another element, or no dense matrix at all, beside a sparse one: no kernel, and which there are.
+    let double = DynTensor::zeros(DType::F64, &[2, 3], &Cpu).unwrap();
+    for (name, other) in [("mul", &double), ("matmul", &double), ("mul", &x)] {
+        let error = arithmetic().call(name, &[(&x).into(), other.into()]).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("dispatch: no kernel of {name} for (Sparse f32 of rank 2 on Cpu, ")), "{error}");
+        assert!(error.contains("SparseCPU (sparse f32 of rank 2, f32 of rank 2)"), "{error}");
+    }
     // Names go on, by way of their own key.
     let named = sparse().with_names(&["row", "column"]).unwrap();
     assert_eq!(named.key_set(), DispatchKeySet::of(&[DispatchKey::SparseCPU, DispatchKey::Named]));
@@ -294,9 +307,14 @@ fn elements_are_promoted_only_where_that_was_asked_for() {
     let wide = |dtype| DynTensor::zeros(dtype, &[2], &Cpu).unwrap();
     let error = dispatcher.call("add", &[(&wide(DType::U64)).into(), (&whole).into()]).unwrap_err().to_string();
     assert!(error.contains("no element type holds both"), "{error}");
-    assert!(
-        dispatcher.call("add", &[(&wide(DType::F16)).into(), (&wide(DType::U8)).into()]).unwrap_err().to_string().contains("no kernel")
-    );
+    // The error is about what was passed, whatever it was cast to in between.
+    let error = dispatcher.call("add", &[(&wide(DType::F16)).into(), (&wide(DType::U8)).into()]).unwrap_err().to_string();
+    assert!(error.contains("no kernel of add for (f16 of rank 1 on Cpu, u8 of rank 1 on Cpu)"), "{error}");
+    // A number counts by its kind, not by its value.
+    let out = dispatcher.call("mul", &[(&wide(DType::I64)).into(), 0.5.into()]).unwrap();
+    assert_eq!(out.dtype(), DType::F32);
+    let error = dispatcher.call("add", &[(&whole).into(), 3e9.into()]).unwrap_err().to_string();
+    assert!(error.contains("no kernel of add for (i32 of rank 1 on Cpu, the number 3000000000)"), "{error}");
     let meta = DynTensor::zeros(DType::F32, &[2], &Meta::new()).unwrap();
     assert!(dispatcher.call("add", &[(&meta).into(), (&whole).into()]).is_err());
 }

@@ -8,7 +8,8 @@ use num_complex::Complex;
 use rankform::dtype::{Kind, Wrapped};
 use rankform::dynamic::{ElementVisitor, TensorVisitor};
 use rankform::prelude::*;
-use rankform::{AnyDevice, DType, DynTensor, F8E4M3, F8E5M2, QInt8, QInt32, QUInt8};
+use rankform::quantised::{Quantisation, QuantizedTensor};
+use rankform::{AnyDevice, DType, DynTensor, F8E4M3, F8E5M2, QInt8, QInt32, QUInt8, SparseTensor};
 
 /// Calls a generic function with each built-in element.
 macro_rules! each_element {
@@ -244,6 +245,30 @@ fn mutable_data_changes_the_element_type_and_keeps_memory_that_serves() {
     assert_eq!(waiting.mutable_data::<f32, 2, Cpu>().unwrap().as_slice_mut().unwrap(), [0.0; 4]);
     let undefined = DynTensor::undefined();
     assert!(undefined.is_undefined() && undefined.share_data().copy().unwrap().is_undefined() && undefined.device_type().is_empty());
+}
+
+#[test]
+fn data_of_a_backend_is_never_what_lies_behind_a_handle() {
+    let dense = Tensor::from([[0.0_f32, 2.0, 0.0], [3.0, 0.0, 0.0]]);
+    let matrix = || SparseTensor::from_dense(&dense).unwrap();
+    let held = DynTensor::from_sparse(matrix()).unwrap().with_backend_data(7_u8).unwrap();
+    assert_eq!((held.backend_data::<u8>(), held.as_sparse::<f32, 2, Cpu>().unwrap().kept()), (Some(&7), 2));
+    assert!(held.backend_data::<SparseTensor<f32, 2>>().is_none() && held.to_bytes().is_err());
+    let posing = DynTensor::from(dense.share_data()).with_backend_data(matrix()).unwrap();
+    assert!(posing.opaque().is_none() && posing.to_bytes().is_ok());
+    let words = posing.as_sparse::<f32, 2, Cpu>().map(drop).unwrap_err().to_string();
+    assert!(words.contains("expected a sparse tensor, f32 of rank 2, found f32 of rank 2"), "{words}");
+    // Words of one's own stand in the place of those of the handle, for what lies behind it too.
+    let hidden = DynTensor::from_sparse(matrix()).unwrap().without_access("a placeholder").unwrap();
+    assert_eq!(hidden.as_sparse::<f32, 2, Cpu>().map(drop).unwrap_err().to_string(), "as_sparse: a placeholder");
+    assert_eq!(hidden.to_bytes().unwrap_err().to_string(), "to_bytes: a placeholder");
+
+    let integers =
+        || QuantizedTensor::<QInt8, 1>::quantise(&Tensor::from([-1.0_f32, 0.5]), Quantisation::per_tensor(0.5, 0).unwrap()).unwrap();
+    let held = DynTensor::from_quantised(integers()).unwrap().with_backend_data(integers()).unwrap();
+    assert_eq!(held.as_quantised::<QInt8, 1, Cpu>().unwrap().dequantise().unwrap().to_vec().unwrap(), [-1.0, 0.5]);
+    let posing = DynTensor::from(Tensor::from([1_i8])).with_backend_data(integers()).unwrap();
+    assert!(posing.as_quantised::<QInt8, 1, Cpu>().is_err());
 }
 
 #[test]

@@ -181,7 +181,10 @@ impl Dispatcher {
     }
 
     /// Lets operators promote from now on: where an operator has no kernel for elements of several types, or for a number
-    /// beside whole ones, tensors on `D` are cast to the type that holds all ([`DType::promote`], [`DType::with_number`]).
+    /// beside whole ones, tensors on `D` are cast to one type. It is the one that holds the elements of all of them
+    /// ([`DType::promote`]), and then a number counts by its kind, whatever its value, as in PyTorch ([`DType::with_number`]):
+    /// a real number makes f32 of bool and of every whole type (i64 too, of which f32 keeps 24 bits), a whole number makes i64
+    /// of bool, and any other pair leaves the type as it is. So 300 beside u8 stays an error: cast the tensor first.
     /// Until it is called nothing is converted, as nowhere in this crate, and such a call is an error that says what there is.
     ///
     /// # Examples
@@ -195,6 +198,7 @@ impl Dispatcher {
     /// dispatcher.promote::<Cpu>();
     /// assert_eq!(dispatcher.call("add", &[(&x).into(), (&y).into()])?.downcast::<f64, 1, Cpu>()?.to_vec()?, [1.5, 2.25]);
     /// assert_eq!(dispatcher.call("mul", &[(&x).into(), 0.5.into()])?.dtype(), DType::F32);
+    /// assert!(dispatcher.call("mul", &[(&x).into(), 3e9.into()]).is_err()); // a whole number, and no i32
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn promote<D: Device>(&mut self) {
@@ -220,6 +224,16 @@ impl Dispatcher {
     }
 
     fn run(&self, name: &str, operator: &Operator, keys: DispatchKeySet, arguments: &[Argument<'_>]) -> Result<DynTensor> {
+        match (self.attempt(name, operator, keys, arguments), self.promotes) {
+            (Some(result), _) => result,
+            (None, Some(cast)) => self.promoted(cast, name, operator, keys, arguments),
+            (None, None) => Err(self.missing(name, operator, keys, arguments)),
+        }
+    }
+
+    /// Runs what there is for arguments as they are; `None` where nothing is.
+    #[inline]
+    fn attempt(&self, name: &str, operator: &Operator, keys: DispatchKeySet, arguments: &[Argument<'_>]) -> Option<Result<DynTensor>> {
         let mut rest = keys;
         let first = arguments.iter().find_map(Argument::tensor).map_or(TYPES - 1, |x| x.dtype() as usize);
         while let Some(key) = rest.highest() {
@@ -228,21 +242,18 @@ impl Dispatcher {
             let entry = &operator.entries[key as usize];
             let of = |place: usize| entry.by_type.get(place).into_iter().flatten();
             if let Some(kernel) = of(first).chain(of(TYPES - 1)).find(|kernel| kernel.takes(arguments)) {
-                return (kernel.run)(&call, arguments);
+                return Some((kernel.run)(&call, arguments));
             }
             if entry.passes {
                 continue;
             }
             match &self.otherwise[key as usize] {
                 Otherwise::Pass => continue,
-                Otherwise::Run(run) => return run(&call, arguments),
+                Otherwise::Run(run) => return Some(run(&call, arguments)),
                 Otherwise::Fail => break,
             }
         }
-        match self.promotes {
-            Some(cast) => self.promoted(cast, name, operator, keys, arguments),
-            None => Err(self.missing(name, operator, keys, arguments)),
-        }
+        None
     }
 
     /// Runs with all tensors as elements of one type, where they have several, or one that a number does not fit.
@@ -259,11 +270,13 @@ impl Dispatcher {
             }
         }
         let tensors = || arguments.iter().filter_map(Argument::tensor);
+        // Of what the caller passed, not of what it was cast to.
+        let missing = || Err(self.missing(name, operator, keys, arguments));
         let Some(common) = common.filter(|&common| tensors().any(|x| dense(&x) && x.dtype() != common)) else {
-            return Err(self.missing(name, operator, keys, arguments));
+            return missing();
         };
         let change = |x: &DynTensor| if dense(&x) && x.dtype() != common { cast(x, common) } else { Ok(x.share_data()) };
-        with_tensors(arguments, change, |arguments| self.run(name, operator, keys, arguments))
+        with_tensors(arguments, change, |cast| self.attempt(name, operator, keys, cast).unwrap_or_else(missing))
     }
 
     #[cold]

@@ -140,7 +140,8 @@ fn mismatch(expected: &str, found: Argument<'_>) -> Error {
 impl<T: Element, const RANK: usize, D: Device> Parameter for View<T, RANK, D> {
     type Value<'a> = TensorView<'a, T, RANK, D>;
     fn wanted() -> (Class, Option<DType>, String, fn(&DynTensor) -> bool) {
-        (Class::Tensor, Some(T::DTYPE), text(format_args!("{} of rank {RANK}", T::DTYPE)), DynTensor::is::<T, RANK, D>)
+        let fits = |x: &DynTensor| x.is::<T, RANK, D>() && x.opaque().is_none();
+        (Class::Tensor, Some(T::DTYPE), text(format_args!("{} of rank {RANK}", T::DTYPE)), fits)
     }
     fn take<'a>(argument: Argument<'a>) -> Result<TensorView<'a, T, RANK, D>> {
         argument.tensor().ok_or_else(|| mismatch("a tensor", argument))?.downcast_ref()
@@ -149,7 +150,7 @@ impl<T: Element, const RANK: usize, D: Device> Parameter for View<T, RANK, D> {
 impl<T: Element, const RANK: usize, D: Device> Parameter for Sparse<T, RANK, D> {
     type Value<'a> = &'a SparseTensor<T, RANK, D>;
     fn wanted() -> (Class, Option<DType>, String, fn(&DynTensor) -> bool) {
-        let fits = |x: &DynTensor| x.backend_data::<SparseTensor<T, RANK, D>>().is_some();
+        let fits = |x: &DynTensor| x.behind::<SparseTensor<T, RANK, D>>().is_some();
         (Class::Tensor, Some(T::DTYPE), text(format_args!("sparse {} of rank {RANK}", T::DTYPE)), fits)
     }
     fn take<'a>(argument: Argument<'a>) -> Result<&'a SparseTensor<T, RANK, D>> {
@@ -159,7 +160,7 @@ impl<T: Element, const RANK: usize, D: Device> Parameter for Sparse<T, RANK, D> 
 impl<Q: Quantised, const RANK: usize, D: Device> Parameter for Quantized<Q, RANK, D> {
     type Value<'a> = &'a QuantizedTensor<Q, RANK, D>;
     fn wanted() -> (Class, Option<DType>, String, fn(&DynTensor) -> bool) {
-        let fits = |x: &DynTensor| x.backend_data::<QuantizedTensor<Q, RANK, D>>().is_some();
+        let fits = |x: &DynTensor| x.behind::<QuantizedTensor<Q, RANK, D>>().is_some();
         (Class::Tensor, Some(Q::DTYPE), text(format_args!("quantised {} of rank {RANK}", Q::DTYPE)), fits)
     }
     fn take<'a>(argument: Argument<'a>) -> Result<&'a QuantizedTensor<Q, RANK, D>> {

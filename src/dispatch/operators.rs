@@ -5,7 +5,7 @@
 //! `dispatch`.
 
 use super::dispatcher::{Dispatcher, Dispatching};
-use super::kernel::{Any, Argument, Class, Kernel, Quantized, Sparse, Wanted, with_tensors};
+use super::kernel::{Argument, Class, Kernel, Parameter, Quantized, Sparse, View, Wanted, with_tensors};
 use super::keys::DispatchKey;
 use crate::device::Device;
 use crate::dim::Dim;
@@ -275,14 +275,26 @@ impl Dispatcher {
     }
 }
 
+/// A matrix as [`View`] takes it: the function gets a handle on the same memory, for those that take a [`Tensor`].
+struct Dense<T, D>(PhantomData<fn() -> (T, D)>);
+
+impl<T: Element, D: Device> Parameter for Dense<T, D> {
+    type Value<'a> = Tensor<T, 2, D>;
+    fn wanted() -> (Class, Option<DType>, String, fn(&DynTensor) -> bool) {
+        View::<T, 2, D>::wanted()
+    }
+    fn take<'a>(argument: Argument<'a>) -> Result<Tensor<T, 2, D>> {
+        argument.tensor().ok_or_else(|| unlike("kernel", &[argument]))?.share_data().downcast()
+    }
+}
+
 impl Dispatcher {
     /// Kernels of sparse matrices: `add` of two, `mul` and `matmul` by a dense one, `to_dense`.
     fn sparse_of<T: Number, D: Device>(&mut self, key: DispatchKey) -> Result<()> {
         type Matrix<T, D> = Sparse<T, 2, D>;
-        let dense = |x: &DynTensor| x.share_data().downcast::<T, 2, D>();
         self.register("add", key, Kernel::of_two::<Matrix<T, D>, Matrix<T, D>, _>(|x, y| DynTensor::from_sparse(x.add(y)?)))?;
-        self.register("mul", key, Kernel::of_two::<Matrix<T, D>, Any, _>(move |x, y| DynTensor::from_sparse(x.mul(&dense(y)?)?)))?;
-        self.register("matmul", key, Kernel::of_two::<Matrix<T, D>, Any, _>(move |x, y| x.matmul(&dense(y)?)))?;
+        self.register("mul", key, Kernel::of_two::<Matrix<T, D>, Dense<T, D>, _>(|x, y| DynTensor::from_sparse(x.mul(&y)?)))?;
+        self.register("matmul", key, Kernel::of_two::<Matrix<T, D>, Dense<T, D>, _>(|x, y| x.matmul(&y)))?;
         self.register("to_dense", key, Kernel::of_one::<Matrix<T, D>, _>(|x| x.to_dense()))
     }
 

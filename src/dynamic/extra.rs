@@ -10,27 +10,32 @@ use crate::symbolic::{Bindings, Extent};
 use std::any::Any;
 use std::sync::Arc;
 
+/// Anything, shared by handles.
+type Data = Arc<dyn Any + Send + Sync>;
+
 /// The box. Handles share it; a change makes a new one.
 #[derive(Default)]
 pub(crate) struct Extra {
     /// One a axis, or none; `""` is no name.
     names: Vec<String>,
     symbols: Vec<Extent>,
-    backend: Option<Arc<dyn Any + Send + Sync>>,
+    backend: Option<Data>,
     access_error: Option<Arc<str>>,
-    /// Whose sizes these are, when the elements have no strides.
-    opaque: Option<Opaque>,
+    /// The tensor whose sizes these are, when its elements have no strides.
+    opaque: Option<(Opaque, Data)>,
 }
 
 impl Extra {
     fn without_names(&self) -> Extra {
         let Extra { symbols, backend, access_error, opaque, .. } = self;
-        Extra { names: Vec::new(), symbols: symbols.clone(), backend: backend.clone(), access_error: access_error.clone(), opaque: *opaque }
+        let (symbols, backend, access_error, opaque) = (symbols.clone(), backend.clone(), access_error.clone(), opaque.clone());
+        Extra { names: Vec::new(), symbols, backend, access_error, opaque }
     }
 
+    /// Why elements are not reached by strides.
     #[inline]
     pub(super) fn access_error(&self) -> Option<&str> {
-        self.access_error.as_deref()
+        self.access_error.as_deref().or_else(|| self.opaque.as_ref().map(|(what, _)| what.why()))
     }
 }
 
@@ -63,12 +68,25 @@ impl DynTensor {
     /// What lies behind the handle, if it is no tensor with strides.
     #[inline]
     pub fn opaque(&self) -> Option<Opaque> {
-        self.extra.as_ref().and_then(|extra| extra.opaque)
+        self.extra.as_ref()?.opaque.as_ref().map(|(what, _)| *what)
     }
 
     /// A handle on something without strides: its sizes stay as they are.
-    pub(super) fn made_opaque(self, what: Opaque) -> Result<DynTensor> {
-        self.with_extra(|extra| extra.opaque = Some(what)).map(DynTensor::frozen)
+    pub(super) fn made_opaque<X: Any + Send + Sync>(self, what: Opaque, tensor: X) -> Result<DynTensor> {
+        self.with_extra(|extra| extra.opaque = Some((what, Arc::new(tensor)))).map(DynTensor::frozen)
+    }
+
+    /// What lies behind the handle, if it is no tensor with strides and of this type.
+    pub(crate) fn behind<X: Any>(&self) -> Option<&X> {
+        self.extra.as_ref()?.opaque.as_ref()?.1.downcast_ref()
+    }
+
+    /// The error of [`without_access`](DynTensor::without_access), if it was called.
+    pub(super) fn permitted(&self, op: &'static str) -> Result<()> {
+        match self.extra.as_ref().and_then(|extra| extra.access_error.as_deref()) {
+            Some(why) => Err(Error::Value { op, what: text(format_args!("{why}")) }),
+            None => Ok(()),
+        }
     }
 
     /// Whether the handle has any of what stands in the box, which is made only then.
@@ -233,7 +251,8 @@ impl DynTensor {
 
     // ------------------------------------------------------------ backend data, access
 
-    /// With data of a backend beside it, which handles and views share.
+    /// With data of a backend beside it, which handles and views share; in the place of what was there. What lies behind the
+    /// handle of a sparse or quantised tensor stays.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
@@ -245,7 +264,8 @@ impl DynTensor {
         self.extra.as_ref()?.backend.as_deref()?.downcast_ref()
     }
 
-    /// With elements that must not be reached: whoever tries gets these words as an error. Sizes, strides and views stay.
+    /// With elements that must not be reached: whoever tries gets these words as an error, also from
+    /// [`as_sparse`](DynTensor::as_sparse) and [`as_quantised`](DynTensor::as_quantised). Sizes, strides and views stay.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].

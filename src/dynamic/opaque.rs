@@ -9,7 +9,6 @@ use crate::element::Element;
 use crate::error::{Error, Result, text};
 use crate::quantised::{Quantised, QuantizedTensor};
 use crate::sparse::SparseTensor;
-use std::any::Any;
 
 /// What lies behind a handle whose elements have no strides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,16 +39,16 @@ impl DynTensor {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn from_sparse<T: Element, const RANK: usize, D: Device>(x: SparseTensor<T, RANK, D>) -> Result<DynTensor> {
-        let handle = DynTensor::empty(T::DTYPE, &x.size().0, x.values().device())?;
-        handle.behind(Opaque::Sparse, x, "a sparse tensor has no elements by strides; `as_sparse` gives it")
+        DynTensor::empty(T::DTYPE, &x.size().0, x.values().device())?.made_opaque(Opaque::Sparse, x)
     }
 
     /// The sparse tensor behind the handle.
     ///
     /// # Errors
-    /// [`Error::Type`], which says what was expected and what was found.
+    /// [`Error::Type`], which says what was expected and what was found; that of [`without_access`](DynTensor::without_access).
     pub fn as_sparse<T: Element, const RANK: usize, D: Device>(&self) -> Result<&SparseTensor<T, RANK, D>> {
-        self.backend_data().ok_or_else(|| self.is_no("as_sparse", "sparse", T::DTYPE, RANK))
+        self.permitted("as_sparse")?;
+        self.behind().ok_or_else(|| self.is_no("as_sparse", "sparse", T::DTYPE, RANK))
     }
 
     /// A quantised tensor behind a handle, as [`from_sparse`](DynTensor::from_sparse). (A `DynTensor` of an element such as
@@ -71,20 +70,16 @@ impl DynTensor {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn from_quantised<Q: Quantised, const RANK: usize, D: Device>(x: QuantizedTensor<Q, RANK, D>) -> Result<DynTensor> {
-        let handle = DynTensor::empty(Q::DTYPE, &x.size().0, x.int_repr().device())?;
-        handle.behind(Opaque::Quantised, x, "a quantised tensor has a scale beside its integers; `as_quantised` gives it")
+        DynTensor::empty(Q::DTYPE, &x.size().0, x.int_repr().device())?.made_opaque(Opaque::Quantised, x)
     }
 
     /// The quantised tensor behind the handle.
     ///
     /// # Errors
-    /// [`Error::Type`], which says what was expected and what was found.
+    /// [`Error::Type`], which says what was expected and what was found; that of [`without_access`](DynTensor::without_access).
     pub fn as_quantised<Q: Quantised, const RANK: usize, D: Device>(&self) -> Result<&QuantizedTensor<Q, RANK, D>> {
-        self.backend_data().ok_or_else(|| self.is_no("as_quantised", "quantised", Q::DTYPE, RANK))
-    }
-
-    fn behind<X: Any + Send + Sync>(self, what: Opaque, x: X, why: &'static str) -> Result<DynTensor> {
-        self.with_backend_data(x)?.without_access(why)?.made_opaque(what)
+        self.permitted("as_quantised")?;
+        self.behind().ok_or_else(|| self.is_no("as_quantised", "quantised", Q::DTYPE, RANK))
     }
 
     fn is_no(&self, op: &'static str, layout: &str, dtype: DType, rank: usize) -> Error {
@@ -101,6 +96,14 @@ impl Opaque {
         match self {
             Opaque::Sparse => "a sparse tensor",
             Opaque::Quantised => "a quantised tensor",
+        }
+    }
+
+    /// Why its elements are not reached as those of other tensors.
+    pub(super) fn why(self) -> &'static str {
+        match self {
+            Opaque::Sparse => "a sparse tensor has no elements by strides; `as_sparse` gives it",
+            Opaque::Quantised => "a quantised tensor has a scale beside its integers; `as_quantised` gives it",
         }
     }
 }

@@ -48,9 +48,7 @@ pub struct Source {
 
 impl Source {
     pub fn new(text: &str) -> Source {
-        let mut hasher = DefaultHasher::new();
-        (text, HOST, OPTIONS).hash(&mut hasher);
-        Source { name: format!("{:016x}", hasher.finish()), text: text.to_string() }
+        Source { name: name(text, entries), text: text.to_string() }
     }
 
     /// Whether it may stand beside others behind one prelude: it says nothing to the preprocessor that others would hear.
@@ -68,6 +66,17 @@ impl Source {
     pub fn symbol(&self, kernel: &str) -> String {
         format!("{kernel}_{}", self.name)
     }
+}
+
+/// What a source is known by: a hash of all that its library is compiled from, alone and beside others, with `each` after it.
+/// A change here of what is generated gives other names, and no library of before is taken for one of now.
+fn name(text: &str, each: impl Fn(&Source, &[String], bool) -> String) -> String {
+    let nameless = Source { name: String::new(), text: text.to_string() };
+    let alone = joined(std::slice::from_ref(&nameless), |source, kernels| each(source, kernels, false));
+    let beside = joined(&[nameless.clone(), nameless], |source, kernels| each(source, kernels, true));
+    let mut hasher = DefaultHasher::new();
+    (alone, beside, HOST, OPTIONS).hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
 }
 
 /// One source of several; `each` says what follows each of them, outside its namespace.
@@ -188,34 +197,89 @@ fn build_each(sources: &[Source]) -> Vec<(Source, String)> {
     failed
 }
 
+/// A file that goes when this does, unless it was renamed before.
+struct Fleeting(PathBuf);
+
+impl Drop for Fleeting {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// A name in the folder that no other thread uses.
+fn own(source: &Source, extension: &str) -> PathBuf {
+    folder().join(format!("{}-{}-{:?}.{extension}", source.name, std::process::id(), std::thread::current().id()))
+}
+
+/// Gives a file another name at once and whole, unless there is one: by `link`, or by a copy where files have one name only.
+fn put(fresh: &Path, place: &Path, copy: PathBuf, link: impl Fn(&Path, &Path) -> std::io::Result<()>) -> Result<(), String> {
+    match link(fresh, place) {
+        Ok(()) => return Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(()),
+        Err(_) => {}
+    }
+    let copy = Fleeting(copy);
+    let done = std::fs::copy(fresh, &copy.0).and_then(|_| std::fs::rename(&copy.0, place));
+    done.map_err(|error| format!("{}: {error}", place.display()))
+}
+
 /// Builds one library of these sources, and puts it where each of them is looked for.
 fn build(sources: &[Source]) -> Result<(), String> {
     let folder = folder();
-    let own =
-        |extension: &str| folder.join(format!("{}-{}-{:?}.{extension}", sources[0].name, std::process::id(), std::thread::current().id()));
-    let (code, fresh) = (own("cpp"), own("new"));
+    let own = |extension: &str| own(&sources[0], extension);
+    let (code, fresh) = (own("cpp"), Fleeting(own("new")));
     let write = |path: &Path, text: &str| std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()));
     std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
     let header = folder.join("host.h");
     if std::fs::read_to_string(&header).ok().as_deref() != Some(HOST) {
-        let beside = own("h");
-        write(&beside, HOST)?;
-        std::fs::rename(&beside, &header).map_err(|error| error.to_string())?;
+        let beside = Fleeting(own("h"));
+        write(&beside.0, HOST)?;
+        std::fs::rename(&beside.0, &header).map_err(|error| error.to_string())?;
     }
     let text = joined(sources, |source, kernels| entries(source, kernels, sources.len() > 1));
     write(&code, &format!("#include \"host.h\"\n{text}"))?;
     let compiler = std::env::var_os("CUDA_SIM_CXX").unwrap_or_else(|| "g++".into());
-    let done = Command::new(&compiler).args(OPTIONS).arg("-o").arg(&fresh).arg(&code).arg("-lm").output();
+    let done = Command::new(&compiler).args(OPTIONS).arg("-o").arg(&fresh.0).arg(&code).arg("-lm").output();
     let done = done.map_err(|error| format!("{}: {error}", compiler.display()))?;
     if !done.status.success() {
         return Err(format!("{}\n{}", code.display(), String::from_utf8_lossy(&done.stderr)));
     }
     let _ = std::fs::remove_file(&code);
-    for source in sources {
-        match std::fs::hard_link(&fresh, place(source)) {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error.to_string()),
-            _ => {}
+    sources.iter().try_for_each(|source| put(&fresh.0, &place(source), own("copy"), |from, to| std::fs::hard_link(from, to)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_gets_its_place_also_where_files_have_one_name_only() {
+        let folder = std::env::temp_dir().join(format!("cuda-sim-put-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let at = |name: &str| folder.join(name);
+        let put = |place: &str, link: fn(&Path, &Path) -> std::io::Result<()>| put(&at("fresh"), &at(place), at("copy"), link);
+        let refused = |_: &Path, _: &Path| Err(std::io::ErrorKind::Unsupported.into());
+        std::fs::write(at("fresh"), "library").unwrap();
+        put("linked", |from, to| std::fs::hard_link(from, to)).unwrap();
+        put("copied", refused).unwrap();
+        for place in ["linked", "copied"] {
+            assert_eq!(std::fs::read_to_string(at(place)).unwrap(), "library", "{place}");
         }
+        // What is there stays, and what fails leaves nothing behind.
+        std::fs::write(at("fresh"), "another").unwrap();
+        put("copied", |_, _| Err(std::io::ErrorKind::AlreadyExists.into())).unwrap();
+        assert_eq!(std::fs::read_to_string(at("copied")).unwrap(), "library");
+        assert!(put("no folder/place", refused).unwrap_err().contains("no folder/place"));
+        assert!(!at("copy").exists());
+        std::fs::remove_dir_all(&folder).unwrap();
     }
-    std::fs::remove_file(&fresh).map_err(|error| error.to_string())
+
+    #[test]
+    fn a_name_covers_the_text_and_what_is_generated_of_it() {
+        let text = "__global__ void kernel(int* out) { *out = 1; }";
+        assert_eq!(name(text, entries), Source::new(text).name);
+        assert_ne!(name(text, entries), name(&text.replace('1', "2"), entries));
+        assert_ne!(name(text, entries), name(text, |source, kernels, together| entries(source, kernels, together) + "// other\n"));
+        assert_ne!(name(text, entries), name(text, |source, kernels, together| entries(source, kernels, !together)));
+    }
 }
