@@ -119,7 +119,7 @@ fn a_packed_matrix_serves_any_number_of_axes_and_says_what_does_not_fit() {
     // One column is read where it stands; a device that is chosen at run time packs as the device does.
     let column = matrix.slice((.., 1..2)).unwrap().pack().unwrap();
     assert!(!column.is_blocked() && matrix.transposed().matmul_packed(&column).unwrap().size() == dim![4, 1]);
-    let any = matrix.to(&AnyDevice::from(Cpu)).unwrap().pack().unwrap();
+    let any = matrix.to(&rankform::AnyDevice::from(Cpu)).unwrap().pack().unwrap();
     assert_eq!((any.is_blocked(), any.nbytes()), (packed.is_blocked(), packed.nbytes()));
     assert_eq!(any.unpack().unwrap().to_vec().unwrap(), matrix.to_vec().unwrap());
     // Sizes without data, where rows serve.
