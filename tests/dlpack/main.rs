@@ -155,6 +155,17 @@ fn an_axis_that_runs_backwards_for_more_bytes_than_128_bits_hold_is_refused() {
 }
 
 #[test]
+fn an_offset_that_leads_around_the_end_of_memory_is_refused() {
+    let around = |managed: &mut DLManagedTensorVersioned| {
+        managed.dl_tensor.byte_offset = (managed.dl_tensor.data.addr().wrapping_neg() & isize::MAX as usize) as u64;
+        managed.dl_tensor.data = std::ptr::without_provenance_mut(managed.dl_tensor.byte_offset.wrapping_neg() as usize);
+    };
+    let (managed, deleted) = give(&[3], None, around);
+    assert!(tensor::<1>(managed).unwrap_err().to_string().contains("beyond any memory"));
+    assert_eq!(deleted.load(Ordering::SeqCst), 1);
+}
+
+#[test]
 fn a_deleter_that_is_null_is_not_called() {
     let (managed, deleted) = give(&[3], None, |managed| managed.deleter = None);
     drop(tensor::<1>(managed).unwrap());
