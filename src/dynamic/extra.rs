@@ -34,8 +34,17 @@ impl Extra {
 
     /// Why elements are not reached by strides.
     #[inline]
-    pub(super) fn access_error(&self) -> Option<&str> {
+    fn access_error(&self) -> Option<&str> {
         self.access_error.as_deref().or_else(|| self.opaque.as_ref().map(|(what, _)| what.why()))
+    }
+}
+
+/// The error with these words, where there are any.
+#[inline]
+fn unless(op: &'static str, refused: Option<&str>) -> Result<()> {
+    match refused {
+        Some(why) => Err(Error::Value { op, what: text(format_args!("{why}")) }),
+        None => Ok(()),
     }
 }
 
@@ -82,11 +91,15 @@ impl DynTensor {
     }
 
     /// The error of [`without_access`](DynTensor::without_access), if it was called.
+    #[inline]
     pub(super) fn permitted(&self, op: &'static str) -> Result<()> {
-        match self.extra.as_ref().and_then(|extra| extra.access_error.as_deref()) {
-            Some(why) => Err(Error::Value { op, what: text(format_args!("{why}")) }),
-            None => Ok(()),
-        }
+        unless(op, self.extra.as_ref().and_then(|extra| extra.access_error.as_deref()))
+    }
+
+    /// The same, or that there are no elements with strides.
+    #[inline]
+    pub(super) fn accessible(&self, op: &'static str) -> Result<()> {
+        unless(op, self.extra.as_ref().and_then(|extra| extra.access_error()))
     }
 
     /// Whether the handle has any of what stands in the box, which is made only then.

@@ -436,15 +436,6 @@ impl DynTensor {
         self.downcast_mut()
     }
 
-    /// The tensor's own error, if its elements must not be reached.
-    #[inline]
-    pub(super) fn accessible(&self, op: &'static str) -> Result<()> {
-        match self.extra.as_ref().and_then(|extra| extra.access_error()) {
-            Some(what) => Err(Error::Value { op, what: text(format_args!("{what}")) }),
-            None => Ok(()),
-        }
-    }
-
     /// [`Error::Unallocated`] when the elements have no memory yet; errors of lazy views and of tensors without access.
     pub(crate) fn ready(&self, op: &'static str) -> Result<()> {
         if self.marks != Marks::NONE {

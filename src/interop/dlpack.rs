@@ -342,12 +342,12 @@ unsafe fn take<M: Managed + 'static>(about: DLTensor, owner: Owner<M>) -> Result
             backwards[axis] = true;
         }
     }
-    let Ok(lowest) = isize::try_from(lowest) else { return refused(IMPORT, format_args!("elements reach beyond any memory")) };
+    let exists = |&lowest: &isize| empty || data.addr().checked_add_signed(lowest).is_some_and(|address| address != 0);
+    let Some(lowest) = isize::try_from(lowest).ok().filter(exists) else {
+        return refused(IMPORT, format_args!("elements at {lowest} bytes from {data:?} reach beyond any memory"));
+    };
     // Without elements there is nothing at the address, which may then be anything.
     let address = if empty { std::ptr::without_provenance_mut(64) } else { data.cast::<u8>().wrapping_offset(lowest) };
-    if !empty && data.addr().checked_add_signed(lowest).is_none_or(|address| address == 0) {
-        return refused(IMPORT, format_args!("elements at {lowest} bytes from {data:?} reach beyond any memory"));
-    }
     let stride = (!about.strides.is_null() && !empty).then_some(&*stride);
     let free = move |_: *mut u8, _: usize| drop(owner);
     let mut tensor = match (device.device_type, device.device_id) {

@@ -3,7 +3,7 @@
 //! Imports: `scalar`, `element`, `kernel`, `device`.
 
 use super::fold::{Cascade, State};
-use super::io::{At, NONE, Scratch, Words};
+use super::io::{At, Scratch, Words};
 use super::pack;
 use super::reduce::{Job, SCRATCH};
 use super::simd::{self, Loop};
@@ -196,7 +196,7 @@ fn strip_of<B: Body, R: Reducer<B::Out>>(
     for row in 0..rows {
         let at = Lane((at + row) as i64);
         let here = pointers;
-        let value = |i: usize| body.eval::<Run>(&mut At::<false> { pointers: &here, next: 0, still: NONE, output: 0, i });
+        let value = |i: usize| body.eval::<Run>(&mut At::<false>::new(&here, 0, i));
         if columns.len() >= WIDTH {
             for j in 0..WIDTH {
                 states[j] = R::absorb::<Run>(states[j], value(columns.start.wrapping_add(j)), at);

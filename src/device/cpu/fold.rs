@@ -5,7 +5,7 @@
 //! Everything is inlined into the loop that calls it, and so compiled for that loop's instruction set.
 //! Imports: `element`, `kernel`, `device`, `scalar`.
 
-use super::io::{At, NONE};
+use super::io::At;
 use super::walk::Addresses;
 use crate::device::MAX_OPERANDS;
 use crate::element::Compute;
@@ -86,7 +86,7 @@ fn by_slice<B: Body, R: Reducer<B::Out>, const HELD: bool>(
     for start in part.clone().step_by(BLOCK) {
         let len = BLOCK.min(part.end - start);
         for i in 0..len {
-            let value = body.eval::<Run>(&mut At::<HELD> { pointers, next: first, still: NONE, output: 0, i: start.wrapping_add(i) });
+            let value = body.eval::<Run>(&mut At::<HELD>::new(pointers, first, start.wrapping_add(i)));
             // SAFETY: `len` is at most `BLOCK`.
             unsafe { block.add(i).write(value.0) };
         }
@@ -126,7 +126,7 @@ pub(super) fn absorb<B: Body, R: Reducer<B::Out>, const HELD: bool>(
     // Wrapping sums: the checks of a debug build would keep these loops from vectorising there.
     let at = at.wrapping_sub(start);
     let at_lane = |i: usize| Lane(at.wrapping_add(i) as i64);
-    let value = |i: usize| body.eval::<Run>(&mut At::<HELD> { pointers, next: first, still: NONE, output: 0, i }).0;
+    let value = |i: usize| body.eval::<Run>(&mut At::<HELD>::new(pointers, first, i)).0;
     let in_memory = const { matches!((B::SOURCE, HELD), (Source::Operand, _) | (Source::Held, true)) };
     // What stands in memory is absorbed from there.
     while in_memory && start + lanes <= n {
@@ -134,7 +134,7 @@ pub(super) fn absorb<B: Body, R: Reducer<B::Out>, const HELD: bool>(
         here[first] = here[first].wrapping_add(start * size_of::<B::Out>());
         here[MAX_OPERANDS] = here[MAX_OPERANDS].wrapping_add(start * size_of::<Compute<B::Out>>());
         for j in 0..lanes {
-            let x = body.eval::<Run>(&mut At::<HELD> { pointers: &here, next: first, still: NONE, output: 0, i: j });
+            let x = body.eval::<Run>(&mut At::<HELD>::new(&here, first, j));
             states[j] = R::absorb::<Run>(states[j], x, at_lane(start.wrapping_add(j)));
         }
         start += lanes;

@@ -28,6 +28,14 @@ pub(super) struct At<'a, const HELD: bool = false> {
     pub(super) i: usize,
 }
 
+impl<'a, const HELD: bool> At<'a, HELD> {
+    /// Position `i` of operands that all have an element for each; `next` is the pointer of the first load.
+    #[inline(always)]
+    pub(super) fn new(pointers: &'a Addresses, next: usize, i: usize) -> Self {
+        At { pointers, next, still: NONE, output: 0, i }
+    }
+}
+
 impl<const HELD: bool> Io<Run> for At<'_, HELD> {
     #[inline(always)]
     fn load<T: Element>(&mut self) -> Lane<Run, Compute<T>> {

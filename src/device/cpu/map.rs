@@ -203,7 +203,7 @@ impl Row for Settling<'_> {
         self.held = place + self.n * size_of::<Compute<B::Out>>();
         let pointers = *self.pointers; // a local array, again
         let room = pointers[MAX_OPERANDS].wrapping_add(place).cast::<Compute<B::Out>>();
-        let at = |i| At::<true> { pointers: &pointers, next: self.first + self.next, still: NONE, output: 0, i };
+        let at = |i| At::<true>::new(&pointers, self.first + self.next, i);
         eval_row(body, self.n, at, |i, value| {
             // SAFETY: the driver made room for every value that the program holds, each aligned to a cache line.
             unsafe { room.add(i).write(value) };

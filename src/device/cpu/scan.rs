@@ -7,7 +7,7 @@
 //! Imports: `scalar`, `element`, `kernel`, `device`.
 
 use super::drive::is_large;
-use super::io::{At, NONE, Scratch, Words};
+use super::io::{At, Scratch, Words};
 use super::pack;
 use super::simd::{self, Loop};
 use super::walk::{self, Addresses, Order, Walk};
@@ -399,7 +399,7 @@ impl<B: Body, R: Reducer<B::Out>> Loop for ScanRows<'_, B, R> {
         for values in &mut chains.values[..count] {
             let here = pointers;
             for (i, value) in values[..n].iter_mut().enumerate() {
-                value.write(body.eval::<Run>(&mut At::<false> { pointers: &here, next: 0, still: NONE, output: 0, i }).0);
+                value.write(body.eval::<Run>(&mut At::<false>::new(&here, 0, i)).0);
             }
             for (pointer, step) in pointers.iter_mut().zip(steps) {
                 *pointer = pointer.wrapping_offset(step);
@@ -510,7 +510,7 @@ impl<B: Body, R: Reducer<B::Out>, const FIRST: bool> Loop for ScanColumns<'_, B,
             let seen = Lane(at.wrapping_add(row).wrapping_add(usize::from(!exclusive)) as i64);
             let (here, to) = (pointers, out.cast::<R::Out>());
             for j in 0..width {
-                let value = body.eval::<Run>(&mut At::<false> { pointers: &here, next: 0, still: NONE, output: 0, i: j });
+                let value = body.eval::<Run>(&mut At::<false>::new(&here, 0, j));
                 let next = R::absorb::<Run>(local[j], value, place);
                 let state = if exclusive { local[j] } else { next };
                 let state = if FIRST { state } else { R::combine::<Run>(carry[j], state) };

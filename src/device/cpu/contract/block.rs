@@ -126,20 +126,17 @@ pub(super) struct Panels {
     pub(super) width: usize,
     /// Units of a lane.
     pub(super) units: usize,
-    /// Bytes of a panel.
+    /// Bytes of a panel, at most all that can be counted.
     pub(super) nbytes: usize,
     pub(super) count: usize,
 }
 
 impl Panels {
-    /// For `k` rows and `n` columns; `None` when their bytes cannot be counted.
-    pub(super) fn of<K: Kernel>(k: usize, n: usize) -> Option<Panels> {
+    /// For `k` rows and `n` columns.
+    pub(super) fn of<K: Kernel>(k: usize, n: usize) -> Panels {
         let vectors = if n <= K::LANES { 1 } else { 2 };
         let (width, units) = (vectors * K::LANES, k.div_ceil(K::DEPTH));
-        let nbytes = units.checked_mul(width * size_of::<K::Unit>())?;
-        let count = n.div_ceil(width);
-        nbytes.checked_mul(count)?;
-        Some(Panels { vectors, width, units, nbytes, count })
+        Panels { vectors, width, units, nbytes: units.saturating_mul(width * size_of::<K::Unit>()), count: n.div_ceil(width) }
     }
 }
 
@@ -148,12 +145,11 @@ impl Panels {
 /// # Safety
 /// The right operand holds the elements of the transfer at every index.
 pub(super) unsafe fn pack_all<K: Kernel>(kernel: K, product: &Product, transfer: Transfer, panels: Panels, to: Address) -> Result<()> {
-    let Panels { vectors, units, .. } = panels;
     let columns = product.n.total();
-    let job = Job { kernel, product, transfer, vectors, units, first: 0, columns, stream: false, ready: false };
-    let many = units.saturating_mul(columns) >= PARALLEL / 16;
+    let job = Job { kernel, product, transfer, panels, first: 0, columns, stream: false, ready: false };
+    let many = panels.units.saturating_mul(columns) >= PARALLEL / 16;
     // SAFETY: the caller's promise; the units of each panel have their place.
-    each(units.div_ceil(STRIP), many, &|strip| unsafe { job.pack_right(to.get(), strip * STRIP) })
+    each(panels.units.div_ceil(STRIP), many, &|strip| unsafe { job.pack_right(to.get(), strip * STRIP) })
 }
 
 /// An address that several threads write, each at its own places.
@@ -177,21 +173,11 @@ impl Address {
 /// [`pack_all`].
 pub(super) unsafe fn run<K: Kernel>(kernel: K, product: &Product, transfer: Transfer, ready: Option<*const u8>) -> Result<()> {
     let (m, n, k) = (product.m.total(), product.n.total(), product.k.total());
-    let vectors = if n <= K::LANES { 1 } else { 2 };
+    let panels = Panels::of::<K>(k, n);
     let many = product.work() >= PARALLEL;
-    let mut job = Job {
-        kernel,
-        product,
-        transfer,
-        vectors,
-        units: k.div_ceil(K::DEPTH),
-        first: 0,
-        columns: n,
-        stream: false,
-        ready: ready.is_some(),
-    };
-    let (size, width) = (size_of::<K::Unit>(), vectors * K::LANES);
-    let panel = job.units * width;
+    let mut job = Job { kernel, product, transfer, panels, first: 0, columns: n, stream: false, ready: ready.is_some() };
+    let Panels { width, units, .. } = panels;
+    let (size, panel) = (size_of::<K::Unit>(), units * width);
     let packed = |panels: *const u8| Right { start: panels.cast::<K::Unit>(), step: width as isize, panel };
     let ready = ready.map(packed);
     let near = k.saturating_mul(n).saturating_mul(size) <= NEAR_BYTES && n.is_multiple_of(K::LANES);
@@ -219,14 +205,14 @@ pub(super) unsafe fn run<K: Kernel>(kernel: K, product: &Product, transfer: Tran
     let whole = (n - done).next_multiple_of(width);
     // With few rows what is packed is used at once: it stays near.
     let bytes = if m <= HIGH { RIGHT_BYTES / 4 } else { RIGHT_BYTES };
-    let columns = (bytes / job.units.saturating_mul(size).max(1) / width * width).clamp(width, whole);
+    let columns = (bytes / units.saturating_mul(size).max(1) / width * width).clamp(width, whole);
     enum Source<U> {
         Before(Right<U>),
         Now(Room),
     }
     let source = match ready {
         Some(right) => Source::Before(right),
-        None => Source::Now(Room::new(job.units, columns, size)?),
+        None => Source::Now(Room::new(units, columns, size)?),
     };
     for first in (done..n).step_by(columns) {
         (job.first, job.columns) = (first, columns.min(n - first));
@@ -235,7 +221,7 @@ pub(super) unsafe fn run<K: Kernel>(kernel: K, product: &Product, transfer: Tran
             Source::Before(right) => Right { start: right.start.wrapping_add(first / width * panel), ..*right },
             Source::Now(room) => {
                 // SAFETY: the caller's promise; the units of each panel have their place in the room.
-                each(job.units.div_ceil(STRIP), many, &|strip| unsafe { job.pack_right(room.at(), strip * STRIP) })?;
+                each(units.div_ceil(STRIP), many, &|strip| unsafe { job.pack_right(room.at(), strip * STRIP) })?;
                 packed(room.at())
             }
         };
@@ -260,9 +246,8 @@ struct Job<'a, K: Kernel> {
     kernel: K,
     product: &'a Product,
     transfer: Transfer,
-    vectors: usize,
-    /// Units along `k`.
-    units: usize,
+    /// How the right operand is packed.
+    panels: Panels,
     /// The first of the columns that are packed, and how many they are.
     first: usize,
     columns: usize,
@@ -294,7 +279,7 @@ impl<K: Kernel> Job<'_, K> {
     /// # Safety
     /// `to` has room for the panels.
     unsafe fn pack_right(&self, to: *mut u8, unit: usize) -> Result<()> {
-        let (width, from) = (self.vectors * K::LANES, unit * K::DEPTH);
+        let (Panels { width, units, .. }, from) = (self.panels, unit * K::DEPTH);
         let mut along = [0; STRIP * MOST_DEPTH];
         let along = &mut along[..(STRIP * K::DEPTH).min(self.product.k.total() - from)];
         self.product.k.offsets(1, from, along);
@@ -302,7 +287,7 @@ impl<K: Kernel> Job<'_, K> {
             let mut lanes = [0; MOST_COLUMNS];
             let lanes = &mut lanes[..width.min(self.columns - first)];
             self.product.n.offsets(1, self.first + first, lanes);
-            let at = (panel * self.units + unit) * width * size_of::<K::Unit>();
+            let at = (panel * units + unit) * width * size_of::<K::Unit>();
             // SAFETY: the caller's promise.
             unsafe { (self.transfer.right)(self.product.right, lanes, along, width, to.add(at)) };
         }
@@ -314,9 +299,9 @@ impl<K: Kernel> Job<'_, K> {
     /// # Safety
     /// As [`run`]; the right operand is packed, or stands in rows.
     unsafe fn rows(&self, right: &Right<K::Unit>, row: usize, rows: usize, columns: Range<usize>) -> Result<()> {
-        let Job { product, transfer, vectors, units, .. } = *self;
+        let Job { product, transfer, panels: Panels { vectors, width, units, .. }, .. } = *self;
         let Right { start: right, step: right_step, panel: panel_step } = *right;
-        let (width, size) = (vectors * K::LANES, size_of::<K::Unit>());
+        let size = size_of::<K::Unit>();
         let once = self.columns <= width;
         // The left operand as it stands, in runs of its fastest axes.
         let ((run, [_, row_step]), (depth, [unit_step, _])) = (product.m.fastest(), product.k.fastest());

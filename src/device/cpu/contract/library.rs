@@ -4,7 +4,7 @@
 //! Imports: `scalar`.
 
 use super::block::{PARALLEL, Product};
-use crate::scalar::DType;
+use crate::scalar::{DType, Num};
 use num_complex::Complex;
 
 /// Whether no kernel of this crate is better than the library, whatever the sizes.
@@ -12,38 +12,36 @@ pub(super) fn always(element: DType) -> bool {
     matches!(element, DType::C32 | DType::C64) || matches!(element, DType::F32 | DType::F64) && alone()
 }
 
-/// Whether the product is one of plain matrices for which the library is the fastest.
-pub(super) fn takes(product: &Product, types: [DType; 3]) -> bool {
-    let plain = [product.m, product.n, product.k].iter().all(|axes| axes.single().is_some());
-    plain
-        && types[1..] == [types[0]; 2]
-        && product.work() > 16 * 16 * 16
-        && match types[0] {
-            DType::F32 => alone() || prefers(product, 768),
-            DType::F64 => alone() || prefers(product, usize::MAX),
-            element => always(element),
-        }
+/// A product of plain matrices for which the library is the fastest.
+pub(super) struct Matrices {
+    product: Product,
+    /// The steps of its three groups of axes.
+    steps: [[isize; 2]; 3],
+    run: unsafe fn(&Product, [[isize; 2]; 3]),
 }
 
-/// Runs the product, if the library [`takes`] it; says whether it did.
-///
-/// # Safety
-/// As [`Device::contract`](crate::device::Device::contract).
-pub(super) unsafe fn run(product: &Product, types: [DType; 3]) -> bool {
-    let (true, Some(m), Some(n), Some(k)) = (takes(product, types), product.m.single(), product.n.single(), product.k.single()) else {
-        return false;
-    };
-    // SAFETY: the caller's promise, with the element type that the name says.
-    unsafe {
-        match types[0] {
-            DType::F32 => library(product, [m, n, k], 0f32, 1f32),
-            DType::F64 => library(product, [m, n, k], 0f64, 1f64),
-            DType::C32 => library(product, [m, n, k], Complex::new(0f32, 0.0), Complex::new(1f32, 0.0)),
-            DType::C64 => library(product, [m, n, k], Complex::new(0f64, 0.0), Complex::new(1f64, 0.0)),
-            _ => return false,
-        }
+impl Matrices {
+    pub(super) fn of(product: &Product, types: [DType; 3]) -> Option<Matrices> {
+        let steps = [product.m.single()?, product.n.single()?, product.k.single()?];
+        let (fastest, run): (bool, unsafe fn(&Product, [[isize; 2]; 3])) = match types[0] {
+            DType::F32 => (alone() || prefers(product, 768), library::<f32>),
+            DType::F64 => (alone() || prefers(product, usize::MAX), library::<f64>),
+            DType::C32 => (true, library::<Complex<f32>>),
+            DType::C64 => (true, library::<Complex<f64>>),
+            _ => return None,
+        };
+        let fits = types[1..] == [types[0]; 2] && product.work() > 16 * 16 * 16;
+        (fits && fastest).then_some(Matrices { product: *product, steps, run })
     }
-    true
+
+    /// Computes it.
+    ///
+    /// # Safety
+    /// As [`Device::contract`](crate::device::Device::contract), with the elements that the names say.
+    pub(super) unsafe fn run(self) {
+        // SAFETY: the caller's promise.
+        unsafe { (self.run)(&self.product, self.steps) }
+    }
 }
 
 /// Whether this crate has no kernels of its own for real numbers here.
@@ -61,7 +59,7 @@ fn prefers(product: &Product, large: usize) -> bool {
     product.work() > 140 * 140 * 140 && few > 32 && few < large
 }
 
-unsafe fn library<T: 'static + Copy>(product: &Product, [m, n, k]: [[isize; 2]; 3], zero: T, one: T) {
+unsafe fn library<T: 'static + Num>(product: &Product, [m, n, k]: [[isize; 2]; 3]) {
     #[cfg(feature = "rayon")]
     let parallelism = if product.work() >= PARALLEL { gemm::Parallelism::Rayon(0) } else { gemm::Parallelism::None };
     #[cfg(not(feature = "rayon"))]
@@ -82,8 +80,8 @@ unsafe fn library<T: 'static + Copy>(product: &Product, [m, n, k]: [[isize; 2]; 
             product.right.cast(),
             n[1],
             k[1],
-            zero,
-            one,
+            T::from_i64(0),
+            T::from_i64(1),
             false,
             false,
             false,

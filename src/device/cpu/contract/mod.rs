@@ -35,6 +35,8 @@ use crate::scalar::{Arith, DType, Num, Prim};
 use axes::{Axes, is_run};
 use block::{Product, Task, Transfer};
 use half::{bf16, f16};
+#[cfg(feature = "gemm")]
+use library::Matrices;
 use num_complex::Complex;
 use pack::*;
 pub(super) use packed::{pack, packed_nbytes, run_packed, unpack};
@@ -42,7 +44,7 @@ use plain::Plain;
 use small::Small;
 use std::any::TypeId;
 use std::marker::PhantomData;
-use vector::RowTimesPanels;
+use vector::{RowTimesPanels, Vector};
 
 /// # Safety
 /// As [`Device::contract`](crate::device::Device::contract).
@@ -55,10 +57,10 @@ pub(super) unsafe fn run<T: Number, L: Number, R: Number>(
     if is_own::<T>()
         && is_own::<L>()
         && is_own::<R>()
-        && let Some(small) = Small::planned(&plan, &output, &left, &right)
-        // SAFETY: the caller's promise, with elements that the names say.
-        && unsafe { small.run([T::DTYPE, L::DTYPE, R::DTYPE]) }
+        && let Some(small) = Small::planned([T::DTYPE, L::DTYPE, R::DTYPE], &plan, &output, &left, &right)
     {
+        // SAFETY: the caller's promise, with elements that the names say.
+        unsafe { small.run() };
         return Ok(());
     }
     // SAFETY: the caller's promise.
@@ -161,28 +163,47 @@ unsafe fn each_of_batch(batch: Axes<3>, product: Product, elements: [usize; 3], 
     })
 }
 
+/// How a product of elements of this crate is computed.
+enum Way {
+    Small(Small),
+    Vector(Vector),
+    #[cfg(feature = "gemm")]
+    Library(Matrices),
+    Panels,
+}
+
+impl Way {
+    fn of(product: &Product, types: [DType; 3]) -> Way {
+        if let Some(small) = Small::of(product, types) {
+            return Way::Small(small);
+        }
+        if let Some(vector) = Vector::of(product) {
+            return Way::Vector(vector);
+        }
+        #[cfg(feature = "gemm")]
+        if let Some(matrices) = Matrices::of(product, types) {
+            return Way::Library(matrices);
+        }
+        Way::Panels
+    }
+}
+
 /// A product of elements of this crate, by the best kernel that the processor has; says whether there is one.
 unsafe fn by_name(product: &Product, types: [DType; 3]) -> Result<bool> {
     if product.k.total() == 0 {
         return Ok(false); // zeros
     }
-    if let Some(small) = Small::of(product)
-        // SAFETY: the caller's promise.
-        && unsafe { small.run(types) }
-    {
-        return Ok(true);
-    }
     // SAFETY: the caller's promise.
-    if unsafe { vector::run(product, types) }? {
-        return Ok(true);
+    unsafe {
+        match Way::of(product, types) {
+            Way::Small(small) => small.run(),
+            Way::Vector(vector) => return vector.run(types),
+            #[cfg(feature = "gemm")]
+            Way::Library(matrices) => matrices.run(),
+            Way::Panels => return by_kernel(types, &mut block::Run(product)),
+        }
     }
-    #[cfg(feature = "gemm")]
-    // SAFETY: the caller's promise.
-    if unsafe { library::run(product, types) } {
-        return Ok(true);
-    }
-    // SAFETY: the caller's promise.
-    unsafe { by_kernel(types, &mut block::Run(product)) }
+    Ok(true)
 }
 
 /// Does something with the best kernel that the processor has for these elements; says whether there is one.
@@ -194,13 +215,12 @@ unsafe fn by_kernel<A: Task>(types: [DType; 3], task: &mut A) -> Result<bool> {
     let [out, left, right] = types;
     /// Takes the first kernel of those named that is there.
     macro_rules! first {
-        ($($kernel:expr, $left:ty, $right:ty, $sum:ty => $out:ty $(, $row:expr)?;)*) => { {
+        ($($kernel:expr, $left:ty, $right:ty, $sum:ty => $out:ty;)*) => { first! { None; $($kernel, $left, $right, $sum => $out;)* } };
+        ($row:expr; $($kernel:expr, $left:ty, $right:ty, $sum:ty => $out:ty;)*) => { {
+            let row: Option<RowTimesPanels> = $row;
             $(if let Some(kernel) = $kernel {
                 let same = TypeId::of::<(Same<$sum>, Same<$sum>)>() == TypeId::of::<($left, $right)>();
                 let plain = TypeId::of::<$sum>() == TypeId::of::<$out>();
-                #[allow(unused_mut, unused_assignments)]
-                let mut row: Option<RowTimesPanels> = None;
-                $(row = Some($row);)?
                 let (left, back) = (pack::pack::<$left>, pack::restore::<$right>);
                 let transfer =
                     Transfer { left, right: pack::pack::<$right>, back, row, unload: unload::<$sum, $out>, element: size_of::<$out>(), same, plain };
@@ -218,29 +238,26 @@ unsafe fn by_kernel<A: Task>(types: [DType; 3], task: &mut A) -> Result<bool> {
     /// Kernels of floats, with `plain` where there is nothing better.
     macro_rules! floats {
         ($left:ty, $right:ty, $out:ty) => {{
+            let row: Option<RowTimesPanels> = Some(vector::row_times_panels::<$left, vector::Alone<f32>, $out>);
             #[cfg(target_arch = "x86_64")]
-            first! {
-                Float512::here(), $left, $right, f32 => $out, vector::row_times_panels::<$left, vector::Alone<f32>, $out>;
-                Float256::here(), $left, $right, f32 => $out, vector::row_times_panels::<$left, vector::Alone<f32>, $out>;
-            }
-            first! { plain::<f32>(), $left, $right, f32 => $out, vector::row_times_panels::<$left, vector::Alone<f32>, $out>; }
+            first! { row; Float512::here(), $left, $right, f32 => $out; Float256::here(), $left, $right, f32 => $out; }
+            first! { row; plain::<f32>(), $left, $right, f32 => $out; }
         }};
     }
     macro_rules! doubles {
         ($left:ty, $right:ty) => {{
+            let row: Option<RowTimesPanels> = Some(vector::row_times_panels::<$left, vector::Alone<f64>, f64>);
             #[cfg(target_arch = "x86_64")]
-            first! {
-                Double512::here(), $left, $right, f64 => f64, vector::row_times_panels::<$left, vector::Alone<f64>, f64>;
-                Double256::here(), $left, $right, f64 => f64, vector::row_times_panels::<$left, vector::Alone<f64>, f64>;
-            }
-            first! { plain::<f64>(), $left, $right, f64 => f64, vector::row_times_panels::<$left, vector::Alone<f64>, f64>; }
+            first! { row; Double512::here(), $left, $right, f64 => f64; Double256::here(), $left, $right, f64 => f64; }
+            first! { row; plain::<f64>(), $left, $right, f64 => f64; }
         }};
     }
     macro_rules! brains {
         ($out:ty) => {{
             #[cfg(target_arch = "x86_64")]
             if let Some(kernel) = Brain512::here() {
-                first! { Some(kernel), Bf16Pair, Bf16Pair, f32 => $out, vector::row_times_panels::<Bf16Float, vector::Brains, $out>; }
+                let row: RowTimesPanels = vector::row_times_panels::<Bf16Float, vector::Brains, $out>;
+                first! { Some(row); Some(kernel), Bf16Pair, Bf16Pair, f32 => $out; }
             }
             floats!(Bf16Float, Bf16Float, $out)
         }};

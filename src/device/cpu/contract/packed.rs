@@ -7,9 +7,8 @@
 use super::axes::Axes;
 use super::block::{self, Address, Panels, Product, Room, Task, Transfer};
 use super::pack::BEYOND;
-use super::small::Small;
 use super::tile::Kernel;
-use super::{by_kernel, is_own, run};
+use super::{Way, by_kernel, is_own, run};
 use crate::device::Slot;
 use crate::element::Number;
 use crate::error::Result;
@@ -17,16 +16,13 @@ use crate::kernel::Contraction;
 use crate::scalar::DType;
 
 /// The elements of a product of two operands of `R` in `T`, if there are kernels that pack them. Complex ones go other ways,
-/// whose sums panels would add in another order.
+/// whose sums panels would add in another order, and so do all where only the library has kernels.
 fn types<T: Number, R: Number>() -> Option<[DType; 3]> {
-    if matches!(R::DTYPE, DType::C32 | DType::C64) {
-        return None;
-    }
     #[cfg(feature = "gemm")]
-    if super::library::always(R::DTYPE) {
-        return None;
-    }
-    (is_own::<T>() && is_own::<R>()).then_some([T::DTYPE, R::DTYPE, R::DTYPE])
+    let packs = !super::library::always(R::DTYPE);
+    #[cfg(not(feature = "gemm"))]
+    let packs = !matches!(R::DTYPE, DType::C32 | DType::C64);
+    (packs && is_own::<T>() && is_own::<R>()).then_some([T::DTYPE, R::DTYPE, R::DTYPE])
 }
 
 /// Rows of `n` that stand one after the other.
@@ -44,7 +40,8 @@ pub(in super::super) fn packed_nbytes<T: Number, R: Number>([k, n]: [usize; 2]) 
     impl Task for Count {
         unsafe fn run<K: Kernel>(&mut self, _: K, _: Transfer) -> Result<()> {
             let Count([k, n], nbytes) = self;
-            *nbytes = Panels::of::<K>(*k, *n).and_then(|panels| (panels.nbytes * panels.count).checked_add(BEYOND));
+            let panels = Panels::of::<K>(*k, *n);
+            *nbytes = panels.nbytes.checked_mul(panels.count).and_then(|nbytes| nbytes.checked_add(BEYOND));
             Ok(())
         }
     }
@@ -60,11 +57,9 @@ pub(in super::super) unsafe fn pack<T: Number, R: Number>([k, n]: [usize; 2], to
     impl Task for Pack<'_> {
         unsafe fn run<K: Kernel>(&mut self, kernel: K, transfer: Transfer) -> Result<()> {
             let Pack(product, to) = *self;
-            match Panels::of::<K>(product.k.total(), product.n.total()) {
-                // SAFETY: the caller's promise.
-                Some(panels) => unsafe { block::pack_all(kernel, product, transfer, panels, to) },
-                None => Ok(()), // no memory has so many bytes
-            }
+            let panels = Panels::of::<K>(product.k.total(), product.n.total());
+            // SAFETY: the caller's promise.
+            unsafe { block::pack_all(kernel, product, transfer, panels, to) }
         }
     }
     let mut product = in_rows([k, n], right.address);
@@ -99,7 +94,7 @@ struct Unpack {
 impl Task for Unpack {
     unsafe fn run<K: Kernel>(&mut self, _: K, transfer: Transfer) -> Result<()> {
         let Unpack { size: [k, n], to, packed, element } = *self;
-        let Some(panels) = Panels::of::<K>(k, n) else { return Ok(()) }; // no memory has so many bytes
+        let panels = Panels::of::<K>(k, n);
         /// Rows that are written together: what is read and what is written are runs of a page.
         const ROWS: usize = 16;
         for row in (0..k).step_by(ROWS) {
@@ -137,13 +132,7 @@ pub(in super::super) unsafe fn run_packed<T: Number, R: Number>(
     if product.m.total() == 0 {
         return Ok(());
     }
-    #[allow(unused_mut)]
-    let mut plain = Small::of(&product).is_some() && Small::takes(types);
-    #[cfg(feature = "gemm")]
-    {
-        plain |= product.m.total() > 1 && super::library::takes(&product, types);
-    }
-    if plain {
+    if !matches!(Way::of(&product, types), Way::Vector(_) | Way::Panels) {
         let room = Room::new(k, n, size_of::<R>())?;
         // SAFETY: the caller's promise, and room for every element.
         unsafe { unpack::<T, R>([k, n], room.at(), packed)? };
@@ -164,9 +153,9 @@ struct RunPacked<'a> {
 impl Task for RunPacked<'_> {
     unsafe fn run<K: Kernel>(&mut self, kernel: K, transfer: Transfer) -> Result<()> {
         let RunPacked { product, packed } = *self;
-        if let (1, Some(row), Some(panels)) = (product.m.total(), transfer.row, Panels::of::<K>(product.k.total(), product.n.total())) {
+        if let (1, Some(row)) = (product.m.total(), transfer.row) {
             // SAFETY: the caller's promise.
-            return unsafe { row(product, packed, panels) };
+            return unsafe { row(product, packed, Panels::of::<K>(product.k.total(), product.n.total())) };
         }
         // SAFETY: as above.
         unsafe { block::run(kernel, product, transfer, Some(packed)) }

@@ -26,12 +26,14 @@ pub(super) struct Small {
     out: *mut u8,
     left: *const u8,
     right: *const u8,
+    sums: fn(Small),
 }
 
 impl Small {
-    /// The product, if its groups have one axis each, and few indices.
+    /// The product, if there is a loop for its elements, and its groups have one axis each, and few indices.
     #[inline]
-    pub(super) fn planned(plan: &Contraction<'_>, out: &Slot<'_>, left: &Slot<'_>, right: &Slot<'_>) -> Option<Small> {
+    pub(super) fn planned(types: [DType; 3], plan: &Contraction<'_>, out: &Slot<'_>, left: &Slot<'_>, right: &Slot<'_>) -> Option<Small> {
+        let sums = Small::sums(types)?;
         let ([], [m @ 0..=MOST], [n @ 0..=MOST], [k @ 0..=MOST]) = (plan.batch, plan.m, plan.n, plan.k) else { return None };
         let ([out_row, out_column], [left_row, left_term], [right_term, right_column]) = (out.stride, left.stride, right.stride) else {
             return None;
@@ -44,38 +46,43 @@ impl Small {
             out: out.address,
             left: left.address,
             right: right.address,
+            sums,
         })
     }
 
     /// As [`planned`](Small::planned), of one product of many.
-    pub(super) fn of(product: &Product) -> Option<Small> {
+    pub(super) fn of(product: &Product, types: [DType; 3]) -> Option<Small> {
+        let sums = Small::sums(types)?;
         let group = |axes: &Axes<2>| Some((axes.total(), axes.single()?)).filter(|&(size, _)| size <= MOST);
         let ((m, row), (n, column), (k, term)) = (group(&product.m)?, group(&product.n)?, group(&product.k)?);
-        Some(Small { size: [m, n, k], row, column, term, out: product.out, left: product.left, right: product.right })
+        Some(Small { size: [m, n, k], row, column, term, out: product.out, left: product.left, right: product.right, sums })
     }
 
-    /// Whether there is a loop for these elements.
-    pub(super) fn takes(types: [DType; 3]) -> bool {
+    /// The loop for these elements, if there is one. Terms are added in order.
+    #[inline]
+    fn sums(types: [DType; 3]) -> Option<fn(Small)> {
         use DType::*;
-        types[1..] == [types[0]; 2] && matches!(types[0], F32 | F64 | I32 | U32 | I64 | U64)
+        Some(match types {
+            [F32, F32, F32] => loops::<f32>,
+            [F64, F64, F64] => loops::<f64>,
+            // Sums wrap, so their lower bits do not depend on the sign.
+            [I32, I32, I32] | [U32, U32, U32] => loops::<i32>,
+            [I64, I64, I64] | [U64, U64, U64] => loops::<i64>,
+            _ => return None,
+        })
     }
 
-    /// Computes it, if there is a loop for its elements; says whether it did. Terms are added in order.
+    /// Computes it.
     ///
     /// # Safety
     /// As [`Device::contract`](crate::device::Device::contract), with the elements that the names say.
-    pub(super) unsafe fn run(self, types: [DType; 3]) -> bool {
-        use DType::*;
-        match types {
-            [F32, F32, F32] => simd::dispatch(Sums::<f32>(self, std::marker::PhantomData)),
-            [F64, F64, F64] => simd::dispatch(Sums::<f64>(self, std::marker::PhantomData)),
-            // Sums wrap, so their lower bits do not depend on the sign.
-            [I32, I32, I32] | [U32, U32, U32] => simd::dispatch(Sums::<i32>(self, std::marker::PhantomData)),
-            [I64, I64, I64] | [U64, U64, U64] => simd::dispatch(Sums::<i64>(self, std::marker::PhantomData)),
-            _ => return false,
-        }
-        true
+    pub(super) unsafe fn run(self) {
+        (self.sums)(self);
     }
+}
+
+fn loops<P: Num>(small: Small) {
+    simd::dispatch(Sums::<P>(small, std::marker::PhantomData));
 }
 
 struct Sums<P>(Small, std::marker::PhantomData<P>);
@@ -100,7 +107,7 @@ impl<P: Num> Sums<P> {
     /// `COLUMNS` columns of every row, from column `from` on; how many that are.
     #[inline(always)]
     fn columns<const COLUMNS: usize>(&self, from: usize) -> usize {
-        let Small { size: [rows, _, terms], row, column, term, out, left, right } = self.0;
+        let Small { size: [rows, _, terms], row, column, term, out, left, right, .. } = self.0;
         let (out, left, right) = (out.cast::<P>(), left.cast::<P>(), right.cast::<P>());
         let at = |index: usize, step: isize| (index as isize).wrapping_mul(step);
         let right = right.wrapping_offset(at(from, column[1]));

@@ -11,62 +11,75 @@ use crate::scalar::{Arith, DType, Num};
 use half::{bf16, f16};
 use num_complex::Complex;
 
-/// Runs the product, if one side is a vector and the matrix stands in rows or columns; says whether it did.
-///
-/// # Safety
-/// As [`Device::contract`](crate::device::Device::contract); `k` is not 0.
-pub(super) unsafe fn run(product: &Product, types: [DType; 3]) -> Result<bool> {
-    let [out, mut left, mut right] = types;
-    let mut product = *product;
-    if product.n.total() != 1 {
-        if product.m.total() != 1 {
-            return Ok(false);
+/// A product with a vector on the right.
+pub(super) struct Vector {
+    product: Product,
+    /// Whether its operands changed places: the vector was the left one.
+    turned: bool,
+    /// Whether the matrix stands in rows (its `k` is a run), or in columns.
+    rows: bool,
+}
+
+impl Vector {
+    /// The product, if one side is a vector and the matrix stands in rows or columns.
+    pub(super) fn of(product: &Product) -> Option<Vector> {
+        let turned = product.n.total() != 1;
+        if turned && product.m.total() != 1 {
+            return None;
         }
-        product = product.turned();
-        (left, right) = (right, left);
+        let product = if turned { product.turned() } else { *product };
+        let ([out_step, row_step], [along, _]) = (product.m.single()?, product.k.single()?);
+        let rows = match (along, row_step, product.m.total()) {
+            (1, ..) | (_, _, 1) => true,
+            (_, 1, _) if out_step == 1 => false,
+            _ => return None,
+        };
+        Some(Vector { product, turned, rows })
     }
-    let (Some([out_step, row_step]), Some([along, _])) = (product.m.single(), product.k.single()) else {
-        return Ok(false);
-    };
-    let rows = match (along, row_step, product.m.total()) {
-        (1, ..) | (_, _, 1) => true,
-        (_, 1, _) if out_step == 1 => false,
-        _ => return Ok(false),
-    };
-    macro_rules! of {
-        ($Left:ty, $Right:ty, $T:ty) => {{
-            let matrix = MatrixVector::<$Left, $Right, $T> { product, rows, _types: std::marker::PhantomData };
-            // SAFETY: the caller's promise, with the elements that the names say.
-            unsafe { matrix.run() }
-        }};
+
+    /// Computes it; says whether there is a kernel for its elements.
+    ///
+    /// # Safety
+    /// As [`Device::contract`](crate::device::Device::contract); `k` is not 0.
+    pub(super) unsafe fn run(self, types: [DType; 3]) -> Result<bool> {
+        let Vector { product, turned, rows } = self;
+        let [out, left, right] = types;
+        let (left, right) = if turned { (right, left) } else { (left, right) };
+        macro_rules! of {
+            ($Left:ty, $Right:ty, $T:ty) => {{
+                let matrix = MatrixVector::<$Left, $Right, $T> { product, rows, _types: std::marker::PhantomData };
+                // SAFETY: the caller's promise, with the elements that the names say.
+                unsafe { matrix.run() }
+            }};
+        }
+        use DType::*;
+        // Sums of integers wrap, so their lower bits do not depend on the sign of the factors.
+        match (left, right, out) {
+            (F32, F32, F32) => of!(Same<f32>, Same<f32>, f32),
+            (F64, F64, F64) => of!(Same<f64>, Same<f64>, f64),
+            (F32, F32, F64) => of!(FloatDouble, FloatDouble, f64),
+            (BF16, BF16, BF16) => of!(Bf16Float, Bf16Float, bf16),
+            (BF16, BF16, F32) => of!(Bf16Float, Bf16Float, f32),
+            (F16, F16, F16) => of!(F16Float, F16Float, f16),
+            (F16, F16, F32) => of!(F16Float, F16Float, f32),
+            (I8, I8, I8) | (U8, U8, U8) => of!(SignedInt, SignedInt, i8),
+            (I8, I8, I32) => of!(SignedInt, SignedInt, i32),
+            (U8, I8, I32) => of!(UnsignedInt, SignedInt, i32),
+            (I8, U8, I32) => of!(SignedInt, UnsignedInt, i32),
+            (U8, U8, I32 | U32) => of!(UnsignedInt, UnsignedInt, i32),
+            (I16, I16, I16) | (U16, U16, U16) => of!(ShortInt, ShortInt, i16),
+            (I16, I16, I32) => of!(ShortInt, ShortInt, i32),
+            (U16, U16, U32) => of!(UnsignedShortInt, UnsignedShortInt, i32),
+            (I32, I32, I32) | (U32, U32, U32) => of!(Same<i32>, Same<i32>, i32),
+            (I32, I32, I64) => of!(IntLong, IntLong, i64),
+            (U32, U32, U64) => of!(UnsignedIntLong, UnsignedIntLong, i64),
+            (I64, I64, I64) | (U64, U64, U64) => of!(Same<i64>, Same<i64>, i64),
+            (C32, C32, C32) => of!(Same<Complex<f32>>, Same<Complex<f32>>, Complex<f32>),
+            (C64, C64, C64) => of!(Same<Complex<f64>>, Same<Complex<f64>>, Complex<f64>),
+            _ => return Ok(false),
+        }?;
+        Ok(true)
     }
-    use DType::*;
-    // Sums of integers wrap, so their lower bits do not depend on the sign of the factors.
-    match (left, right, out) {
-        (F32, F32, F32) => of!(Same<f32>, Same<f32>, f32),
-        (F64, F64, F64) => of!(Same<f64>, Same<f64>, f64),
-        (F32, F32, F64) => of!(FloatDouble, FloatDouble, f64),
-        (BF16, BF16, BF16) => of!(Bf16Float, Bf16Float, bf16),
-        (BF16, BF16, F32) => of!(Bf16Float, Bf16Float, f32),
-        (F16, F16, F16) => of!(F16Float, F16Float, f16),
-        (F16, F16, F32) => of!(F16Float, F16Float, f32),
-        (I8, I8, I8) | (U8, U8, U8) => of!(SignedInt, SignedInt, i8),
-        (I8, I8, I32) => of!(SignedInt, SignedInt, i32),
-        (U8, I8, I32) => of!(UnsignedInt, SignedInt, i32),
-        (I8, U8, I32) => of!(SignedInt, UnsignedInt, i32),
-        (U8, U8, I32 | U32) => of!(UnsignedInt, UnsignedInt, i32),
-        (I16, I16, I16) | (U16, U16, U16) => of!(ShortInt, ShortInt, i16),
-        (I16, I16, I32) => of!(ShortInt, ShortInt, i32),
-        (U16, U16, U32) => of!(UnsignedShortInt, UnsignedShortInt, i32),
-        (I32, I32, I32) | (U32, U32, U32) => of!(Same<i32>, Same<i32>, i32),
-        (I32, I32, I64) => of!(IntLong, IntLong, i64),
-        (U32, U32, U64) => of!(UnsignedIntLong, UnsignedIntLong, i64),
-        (I64, I64, I64) | (U64, U64, U64) => of!(Same<i64>, Same<i64>, i64),
-        (C32, C32, C32) => of!(Same<Complex<f32>>, Same<Complex<f32>>, Complex<f32>),
-        (C64, C64, C64) => of!(Same<Complex<f64>>, Same<Complex<f64>>, Complex<f64>),
-        _ => return Ok(false),
-    }?;
-    Ok(true)
 }
 
 /// Rows of the output that one task computes; tasks of columns read runs of this length.
@@ -92,7 +105,7 @@ where
     T: crate::element::Element,
 {
     /// # Safety
-    /// As [`run`].
+    /// As [`Vector::run`].
     unsafe fn run(&self) -> Result<()> {
         let Product { m, k, right, .. } = self.product;
         let (rows, deep) = (m.total(), k.total());
