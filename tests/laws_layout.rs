@@ -852,8 +852,10 @@ fn reshaping_is_a_view_exactly_when_strides_exist_and_keeps_the_order() {
             }
         }
         let more = [old.len() + 1; N];
-        if more.iter().try_fold(1_usize, |all, &size| all.checked_mul(size)) != Some(old.len()) {
-            assert!(matches!(base.reshaped(more), Err(Error::Length { .. })));
+        match more.iter().try_fold(1_usize, |all, &size| all.checked_mul(size)) {
+            Some(numel) if numel == old.len() => {}
+            Some(_) => assert!(matches!(base.reshaped(more), Err(Error::Length { .. }))),
+            None => assert!(matches!(base.reshaped(more), Err(Error::Overflow { .. }))),
         }
     }
     fn check<const R: usize>() {
