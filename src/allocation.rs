@@ -30,6 +30,8 @@ pub struct Allocation<D: Device> {
     device: D,
     version: AtomicU64,
     max_kept: AtomicUsize,
+    /// Whether bytes between the elements belong to somebody else.
+    gaps: bool,
 }
 
 /// What `resize` does with memory that is more than it needs (Caffe2's keep-on-shrink flags, as a value).
@@ -113,7 +115,19 @@ impl<D: Device> Allocation<D> {
     #[inline]
     fn of(block: D::Block, nbytes: usize, device: D) -> Self {
         let policy = ResizePolicy::default();
-        Allocation { block, nbytes, device, version: AtomicU64::new(0), max_kept: AtomicUsize::new(policy.max_kept_bytes) }
+        let (version, max_kept) = (AtomicU64::new(0), AtomicUsize::new(policy.max_kept_bytes));
+        Allocation { block, nbytes, device, version, max_kept, gaps: false }
+    }
+
+    /// Of which the bytes between the elements belong to somebody else: no other layout may use it.
+    pub(crate) fn with_gaps(self, gaps: bool) -> Self {
+        Allocation { gaps, ..self }
+    }
+
+    /// How many bytes any layout may use: all of them, or none.
+    #[inline]
+    pub(crate) fn room(&self) -> usize {
+        if self.gaps { 0 } else { self.nbytes }
     }
 
     /// Where it starts, in the device's own address space.
@@ -183,9 +197,9 @@ impl<D: Device> Allocation<D> {
         block: impl FnOnce(D::Block) -> Result<E::Block>,
     ) -> Result<Shared<Allocation<E>>> {
         let handles = memory.handles();
-        let Allocation { block: own, nbytes, version, max_kept, .. } =
+        let Allocation { block: own, nbytes, version, max_kept, gaps, .. } =
             memory.into_value().ok_or(Error::Shared { op: "into_device", handles })?;
-        Shared::new(Allocation { block: block(own)?, nbytes, device, version, max_kept })
+        Shared::new(Allocation { block: block(own)?, nbytes, device, version, max_kept, gaps })
     }
 }
 

@@ -121,8 +121,12 @@ impl Quantisation {
     /// # Source
     /// ONNX, `DynamicQuantizeLinear`.
     pub fn spanning<Q: Quantised, const RANK: usize, D: Device>(x: &Tensor<f32, RANK, D>) -> Result<Self> {
-        let (low, high) = if x.is_empty() { (0.0, 0.0) } else { (x.min(All)?.item()?.min(0.0), x.max(All)?.item()?.max(0.0)) };
-        let scale = (high - low) / (Q::HIGH - Q::LOW) as f32;
+        let (low, high) = if x.is_empty() { (0.0, 0.0) } else { (x.min(All)?.item()?, x.max(All)?.item()?) };
+        if !low.is_finite() || !high.is_finite() {
+            return Err(refuse(format_args!("numbers from {low} to {high} are not all finite")));
+        }
+        let (low, high) = (low.min(0.0), high.max(0.0));
+        let scale = ((f64::from(high) - f64::from(low)) / (Q::HIGH - Q::LOW) as f64) as f32;
         if scale == 0.0 {
             return Self::per_tensor(1.0, 0.clamp(Q::LOW, Q::HIGH));
         }
@@ -312,8 +316,8 @@ impl<Q: Quantised, const RANK: usize, D: Device> QuantizedTensor<Q, RANK, D> {
     /// the right.
     ///
     /// # Errors
-    /// Those of [`Tensor::matmul`]; [`Error::Value`] for zero points along another axis, or that are no whole numbers, and for
-    /// `k` above 32768, where a sum may be more than an i32 holds.
+    /// Those of [`Tensor::matmul`]; [`Error::Value`] for zero points along another axis, or that are no whole numbers, and where
+    /// a sum may be more than an i32 holds: for integers of more than 8 bits, and for `k` above 32768.
     pub fn matmul_integer<R: Quantised>(&self, other: &QuantizedTensor<R, RANK, D>) -> Result<Tensor<i32, RANK, D>>
     where
         R::Int: Wider<Q::Int>,
@@ -322,8 +326,10 @@ impl<Q: Quantised, const RANK: usize, D: Device> QuantizedTensor<Q, RANK, D> {
         let (left, right) = (&self.quantisation, &other.quantisation);
         let beside = |quantisation: &Quantisation, axis: usize| quantisation.axis.is_none_or(|own| own == axis) && !quantisation.is_float();
         let k = self.size().0[RANK - 1];
-        if !beside(left, RANK - 2) || !beside(right, RANK - 1) || k > 1 << 15 {
-            return Err(refuse(format_args!("no product of {left:?} and {right:?} along {k} terms")));
+        let short = size_of::<Q::Int>() == 1 && size_of::<R::Int>() == 1;
+        if !short || !beside(left, RANK - 2) || !beside(right, RANK - 1) || k > 1 << 15 {
+            let (a, b) = (Q::DTYPE, R::DTYPE);
+            return Err(refuse(format_args!("no exact product of {a} by {left:?} and {b} by {right:?} along {k} terms")));
         }
         let device = self.values.device();
         let mut sum: Tensor<i32, RANK, D> = self.values.matmul_wide(&other.values)?.cast()?;

@@ -46,14 +46,16 @@ impl<T: Element, const RANK: usize, D: Device> SparseTensor<T, RANK, D> {
     /// Of indices, `[RANK, n]`, and values, `[n]`.
     ///
     /// # Errors
-    /// [`Error::Sizes`] when there are not as many of both, [`Error::Index`] for one outside, [`Error::Overflow`] when all
-    /// elements, with the zeros, cannot be counted.
+    /// [`Error::Sizes`] when there are not as many of both, [`Error::Index`] for one outside, [`Error::Unallocated`],
+    /// [`Error::Overflow`] when all elements, with the zeros, cannot be counted.
     pub fn new(indices: Tensor<i64, 2>, values: Tensor<T, 1, D>, size: impl Into<Dim<RANK>>) -> Result<Self> {
         let size = size.into();
         size.numel_of("sparse", 1)?;
         if indices.size().0 != [RANK, values.numel()] {
             return Err(Error::Sizes { op: "sparse", left: [RANK, values.numel()].into(), right: indices.size().0.into() });
         }
+        indices.view().ready("sparse")?;
+        values.view().ready("sparse")?;
         for ([axis, at], &index) in indices.view().indexed_iter() {
             if !usize::try_from(index).is_ok_and(|index| index < size.0[axis]) {
                 let found = std::array::from_fn::<_, RANK, _>(|axis| indices[[axis, at]] as isize);

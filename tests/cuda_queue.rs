@@ -158,6 +158,17 @@ on_card!(streams_wait_where_they_meet_in_memory, |card| {
     assert_eq!(z.to_vec()?, y.to_vec()?);
 });
 
+on_card!(fresh_zeros_are_there_before_another_stream_reads_or_writes_them, |card| {
+    let stream = card.stream()?;
+    for size in [1000, 100_000, 1 << 20] {
+        card.trim()?; // memory of the driver's, which nobody had before
+        let mut x = Tensor::<f32, 1, Cuda>::zeros([size], card)?;
+        let y = stream.scope(|| x.lazy().exp().eval())?;
+        stream.scope(|| (y.lazy() + 1.0).eval_into(&mut x.view_mut()?))?;
+        assert_eq!((y.max(All)?.item()?, x.min(All)?.item()?), (1.0, 2.0));
+    }
+});
+
 on_card!(memory_that_one_stream_gives_back_serves_another_in_order, |card| {
     card.trim()?;
     let streams = [card.clone(), card.stream()?, card.stream()?];

@@ -210,6 +210,63 @@ fn foreign_memory_with_any_strides_is_given_back_once_also_on_failure() {
 }
 
 #[test]
+fn what_lies_between_foreign_elements_is_neither_read_nor_written() {
+    let mut matrix = [1_i32, 2, 3, 4, 5, 6];
+    let address = matrix.as_mut_ptr().cast::<u8>();
+    // SAFETY: the first column of three rows, which nobody else touches until the tensor is gone.
+    let column = || unsafe { DynTensor::from_external(DType::I32, address, &[3], Some(&[2]), &Cpu, |_, _| {}) }.unwrap();
+    let typed = || Tensor::<i32, 1>::try_from(column()).unwrap();
+    assert_eq!((column().capacity_in_bytes(), typed().capacity()), (0, 0));
+    let mut x = column();
+    assert_eq!(x.mutable_data::<f32, 1, Cpu>().unwrap().as_slice_mut().unwrap(), [0.0; 3]); // in memory of its own
+    let mut x = column();
+    x.mutable_data::<i32, 1, Cpu>().unwrap().fill(7).unwrap(); // the same elements
+    drop(x);
+    assert_eq!(matrix, [7, 2, 7, 4, 7, 6]);
+    let mut x = typed();
+    x.resize([2]).unwrap();
+    assert!(!x.is_allocated() && x.mutable_data().unwrap().as_slice_mut().unwrap() == [0, 0]);
+    let mut x = typed();
+    x.restride(MemoryFormat::Contiguous).unwrap();
+    assert!(matches!(x.to_vec(), Err(Error::Unallocated { .. })));
+    let x = typed();
+    assert!(matches!(x.as_strided::<1>([5], [1], 0).map(drop), Err(Error::Bounds { .. })));
+    assert_eq!(x.into_element::<f32>().unwrap().mutable_data().unwrap().as_slice_mut().unwrap(), [0.0; 3]);
+    let mut x = typed();
+    x.shrink_to(2).unwrap(); // a part of the same elements
+    assert_eq!(x.to_vec().unwrap(), [7, 7]);
+    x.reserve([4]).unwrap();
+    x.extend(2, 0).unwrap();
+    assert_eq!(x.to_vec().unwrap(), [7, 7, 0, 0]);
+    assert_eq!(matrix, [7, 2, 7, 4, 7, 6]);
+}
+
+#[test]
+fn a_lazy_view_is_not_taken_for_what_lies_in_memory() {
+    let mut x = DynTensor::from(Tensor::from([1.0_f32, -2.0])).negative().unwrap();
+    assert!(matches!(x.mutable_data::<i32, 1, Cpu>().map(drop), Err(Error::Type { .. })));
+    assert_eq!((x.dtype(), x.resolved::<Cpu>().unwrap().to_bytes().unwrap().len()), (DType::F32, 8));
+    let plain: Tensor<f32, 1> = x.resolved::<Cpu>().unwrap().try_into().unwrap();
+    assert_eq!(plain.to_vec().unwrap(), [-1.0, 2.0]);
+    let sparse = SparseTensor::from_dense(&Tensor::from([[0.0, 2.0]])).unwrap();
+    let sparse = DynTensor::from_sparse(sparse).unwrap().negative().unwrap();
+    assert!(matches!(sparse.as_sparse::<f64, 2, Cpu>().map(drop), Err(Error::Type { .. })));
+    assert!(matches!(DynTensor::zeros(DType::F8E4M3, &[1], &Cpu).unwrap().negative().map(drop), Err(Error::Type { .. })));
+}
+
+#[test]
+fn strides_of_axes_of_size_1_may_be_anything() {
+    let mut row = [1_i32, 2];
+    let address = row.as_mut_ptr().cast::<u8>();
+    // SAFETY: two elements that nobody else touches.
+    let x = unsafe { DynTensor::from_external(DType::I32, address, &[1, 2], Some(&[isize::MAX, 1]), &Cpu, |_, _| {}) }.unwrap();
+    assert_eq!(x.diagonal(0, 1).unwrap().downcast_ref::<i32, 1, Cpu>().unwrap().to_vec().unwrap(), [1]);
+    let waiting = Tensor::<i64, 2>::empty([1, 3], &Cpu).unwrap();
+    let values = Tensor::from([1.0, 2.0, 3.0]);
+    assert!(matches!(SparseTensor::<f64, 1>::new(waiting, values, [9]).map(drop), Err(Error::Unallocated { .. })));
+}
+
+#[test]
 fn a_visitor_serves_every_element_and_rank() {
     struct Count;
     impl<D: Device> TensorVisitor<D> for Count {

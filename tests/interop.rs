@@ -220,6 +220,14 @@ mod shared {
     }
 
     #[test]
+    fn memory_that_the_system_does_not_have_is_an_error_now_and_not_a_signal_later() {
+        let name = format!("/rankform-test-large-{}", std::process::id());
+        assert!(matches!(SharedMemory::create(&name, 1 << 50), Err(Error::Io { .. })));
+        assert!(matches!(SharedMemory::open(&name), Err(Error::Io { kind: std::io::ErrorKind::NotFound, .. })));
+        assert!(matches!(SharedMemory::create(&name, 0), Err(Error::Value { .. })));
+    }
+
+    #[test]
     fn memory_without_a_name_is_handed_over_by_its_descriptor() {
         let memory = SharedMemory::anonymous(12).unwrap();
         let there = SharedMemory::from_descriptor(memory.as_fd().try_clone_to_owned().unwrap()).unwrap();

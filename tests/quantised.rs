@@ -119,6 +119,19 @@ fn products_of_integers_take_zero_points_off_exactly() {
     let long = QuantizedTensor::<QInt8, 2>::quantise(&Tensor::zeros([1, 40_000], &Cpu).unwrap(), one(0)).unwrap();
     let tall = QuantizedTensor::<QInt8, 2>::quantise(&Tensor::zeros([40_000, 1], &Cpu).unwrap(), one(0)).unwrap();
     assert!(long.matmul_integer(&tall).unwrap_err().to_string().contains("along 40000 terms"));
+    let wide = QuantizedTensor::<QInt32, 2>::quantise(&Tensor::from([[1e5]]), Quantisation::per_tensor(1.0, 0).unwrap()).unwrap();
+    assert!(wide.matmul_integer(&wide).unwrap_err().to_string().contains("no exact product of qi32"));
+}
+
+#[test]
+fn a_scheme_spans_numbers_that_are_finite() {
+    let spanning = |x: &[f32]| Quantisation::spanning::<QInt8, 1, Cpu>(&Tensor::from_vec(x.to_vec(), [x.len()]).unwrap());
+    for x in [[f32::NAN, 5.0], [5.0, f32::INFINITY], [f32::NEG_INFINITY, f32::NAN]] {
+        assert!(matches!(spanning(&x), Err(Error::Value { .. })), "{x:?}");
+    }
+    let all = spanning(&[-3e38, 3e38]).unwrap();
+    assert_eq!((all.scales(), all.zero_points()), (&[(6e38 / 255.0) as f32][..], &[0.0][..]));
+    assert_eq!(spanning(&[]).unwrap().scales(), [1.0]);
 }
 
 #[test]

@@ -3,7 +3,9 @@
 //! Imports: `error`, `dtype`, `element`, `device`, `tensor`, `quantised`, `sparse`, `dynamic`, `dispatch`.
 
 use super::dispatcher::Dispatching;
-use crate::device::{Cpu, Device};
+#[cfg(feature = "cuda")]
+use crate::device::Cuda;
+use crate::device::{Cpu, Device, Meta};
 use crate::dtype::{DType, Kind};
 use crate::dynamic::DynTensor;
 use crate::element::Element;
@@ -11,6 +13,7 @@ use crate::error::{Error, Result, text};
 use crate::quantised::{Quantised, QuantizedTensor};
 use crate::sparse::SparseTensor;
 use crate::tensor::TensorView;
+use std::any::TypeId;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -133,6 +136,18 @@ pub struct Quantized<Q, const RANK: usize, D: Device = Cpu>(PhantomData<fn() -> 
 /// A tensor of any types: the function gets a `&DynTensor`.
 pub struct Any;
 
+/// A parameter in words, with its device where a key does not say it: two devices of others have one key.
+fn described<D: Device>(layout: &str, dtype: DType, rank: usize) -> String {
+    let device = TypeId::of::<D>();
+    let has_key = device == TypeId::of::<Cpu>() || device == TypeId::of::<Meta>();
+    #[cfg(feature = "cuda")]
+    let has_key = has_key || device == TypeId::of::<Cuda>();
+    match has_key {
+        true => text(format_args!("{layout}{dtype} of rank {rank}")),
+        false => text(format_args!("{layout}{dtype} of rank {rank} on {}", std::any::type_name::<D>())),
+    }
+}
+
 fn mismatch(expected: &str, found: Argument<'_>) -> Error {
     Error::Type { op: "kernel", expected: text(format_args!("{expected}")), found: found.in_words() }
 }
@@ -141,7 +156,7 @@ impl<T: Element, const RANK: usize, D: Device> Parameter for View<T, RANK, D> {
     type Value<'a> = TensorView<'a, T, RANK, D>;
     fn wanted() -> (Class, Option<DType>, String, fn(&DynTensor) -> bool) {
         let fits = |x: &DynTensor| x.is::<T, RANK, D>() && x.opaque().is_none();
-        (Class::Tensor, Some(T::DTYPE), text(format_args!("{} of rank {RANK}", T::DTYPE)), fits)
+        (Class::Tensor, Some(T::DTYPE), described::<D>("", T::DTYPE, RANK), fits)
     }
     fn take<'a>(argument: Argument<'a>) -> Result<TensorView<'a, T, RANK, D>> {
         argument.tensor().ok_or_else(|| mismatch("a tensor", argument))?.downcast_ref()
@@ -151,7 +166,7 @@ impl<T: Element, const RANK: usize, D: Device> Parameter for Sparse<T, RANK, D> 
     type Value<'a> = &'a SparseTensor<T, RANK, D>;
     fn wanted() -> (Class, Option<DType>, String, fn(&DynTensor) -> bool) {
         let fits = |x: &DynTensor| x.behind::<SparseTensor<T, RANK, D>>().is_some();
-        (Class::Tensor, Some(T::DTYPE), text(format_args!("sparse {} of rank {RANK}", T::DTYPE)), fits)
+        (Class::Tensor, Some(T::DTYPE), described::<D>("sparse ", T::DTYPE, RANK), fits)
     }
     fn take<'a>(argument: Argument<'a>) -> Result<&'a SparseTensor<T, RANK, D>> {
         argument.tensor().ok_or_else(|| mismatch("a sparse tensor", argument))?.as_sparse()
@@ -161,7 +176,7 @@ impl<Q: Quantised, const RANK: usize, D: Device> Parameter for Quantized<Q, RANK
     type Value<'a> = &'a QuantizedTensor<Q, RANK, D>;
     fn wanted() -> (Class, Option<DType>, String, fn(&DynTensor) -> bool) {
         let fits = |x: &DynTensor| x.behind::<QuantizedTensor<Q, RANK, D>>().is_some();
-        (Class::Tensor, Some(Q::DTYPE), text(format_args!("quantised {} of rank {RANK}", Q::DTYPE)), fits)
+        (Class::Tensor, Some(Q::DTYPE), described::<D>("quantised ", Q::DTYPE, RANK), fits)
     }
     fn take<'a>(argument: Argument<'a>) -> Result<&'a QuantizedTensor<Q, RANK, D>> {
         argument.tensor().ok_or_else(|| mismatch("a quantised tensor", argument))?.as_quantised()

@@ -118,7 +118,8 @@ impl DynTensor {
 
     /// In memory that somebody else owns, with any strides, in elements; without `stride`, row-major. `address` is that of
     /// the element with index 0. `free` gives the memory back when the last handle is gone, exactly once, also when this
-    /// fails; it is called with the address and the number of bytes up to the last element.
+    /// fails; it is called with the address and the number of bytes up to the last element. What lies between elements is not
+    /// touched: where they have gaps, other sizes and other elements take new memory.
     ///
     /// # Errors
     /// [`Error::Overflow`], [`Error::Unsupported`] on a device without memory, [`Error::Value`] for an address that is not
@@ -152,11 +153,12 @@ impl DynTensor {
                 return Err(Error::Value { op, what });
             }
             let span = laid_out!(axes, 0, |layout| Layout::within(op, layout.size(), layout.stride(), 0, isize::MAX as usize)?.span());
+            let gaps = laid_out!(axes, 0, |layout| !layout.is_non_overlapping_and_dense());
             let too_many = || Error::Overflow { op, sizes: size.into(), element: dtype.size() };
             let nbytes = span.end.checked_mul(dtype.size()).filter(|&n| n <= isize::MAX as usize).ok_or_else(too_many)?;
-            Ok((axes, nbytes))
+            Ok((axes, nbytes, gaps))
         })();
-        let (axes, nbytes) = match made {
+        let (axes, nbytes, gaps) = match made {
             Ok(made) => made,
             Err(error) => {
                 free(address, 0);
@@ -164,7 +166,7 @@ impl DynTensor {
             }
         };
         // SAFETY: the caller's promise.
-        let memory = Shared::new(unsafe { Allocation::external(device, address, nbytes, free)? })?;
+        let memory = Shared::new(unsafe { Allocation::external(device, address, nbytes, free)? }.with_gaps(gaps))?;
         // SAFETY: the caller's promise, as many bytes as the layout reaches.
         Ok(unsafe { DynTensor::assemble(Memory::new(memory), axes, 0, dtype, State::default()) })
     }

@@ -85,8 +85,9 @@ impl DynTensor {
         self.with_extra(|extra| extra.opaque = Some((what, Arc::new(tensor)))).map(DynTensor::frozen)
     }
 
-    /// What lies behind the handle, if it is no tensor with strides and of this type.
+    /// What lies behind the handle, if it is no tensor with strides, of this type, and no lazy view of it.
     pub(crate) fn behind<X: Any>(&self) -> Option<&X> {
+        self.unmarked("behind").ok()?;
         self.extra.as_ref()?.opaque.as_ref()?.1.downcast_ref()
     }
 

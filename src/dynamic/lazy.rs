@@ -35,9 +35,10 @@ impl DynTensor {
     /// The negatives, lazily: another handle on the same memory, marked.
     ///
     /// # Errors
-    /// [`Error::Type`] for what is no number.
+    /// [`Error::Type`] for what is no number, and for 8-bit floats, which are numbers to be stored.
     pub fn negative(&self) -> Result<DynTensor> {
-        if self.dtype() == DType::Bool || self.dtype().is_quantised() {
+        let narrow = matches!(self.dtype(), DType::Bool | DType::F8E4M3 | DType::F8E5M2);
+        if narrow || self.dtype().is_quantised() {
             return Err(Error::Type { op: "negative", expected: "numbers".into(), found: self.kind_in_words() });
         }
         let mut other = self.share_data();

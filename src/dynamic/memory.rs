@@ -20,6 +20,7 @@ struct Table {
     handles: unsafe fn(NonNull<()>) -> usize,
     address: unsafe fn(NonNull<()>) -> *mut u8,
     nbytes: unsafe fn(NonNull<()>) -> usize,
+    room: unsafe fn(NonNull<()>) -> usize,
     version: unsafe fn(NonNull<()>) -> u64,
     bump: unsafe fn(NonNull<()>),
     fresh: unsafe fn(NonNull<()>, usize, Fresh) -> Result<Memory>,
@@ -69,6 +70,8 @@ impl Table {
             address: |raw| unsafe { peek::<D, _>(raw, |memory| memory.ptr()) },
             // SAFETY: as above.
             nbytes: |raw| unsafe { peek::<D, _>(raw, |memory| memory.size()) },
+            // SAFETY: as above.
+            room: |raw| unsafe { peek::<D, _>(raw, |memory| memory.room()) },
             // SAFETY: as above.
             version: |raw| unsafe { peek::<D, _>(raw, |memory| memory.version()) },
             // SAFETY: as above.
@@ -135,6 +138,11 @@ impl Memory {
     pub(crate) fn nbytes(&self) -> usize {
         // SAFETY: as above.
         unsafe { (self.table.nbytes)(self.raw) }
+    }
+    /// How many of them any layout may use.
+    pub(crate) fn room(&self) -> usize {
+        // SAFETY: as above.
+        unsafe { (self.table.room)(self.raw) }
     }
     pub(crate) fn version(&self) -> u64 {
         // SAFETY: as above.

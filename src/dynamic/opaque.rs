@@ -47,6 +47,7 @@ impl DynTensor {
     /// # Errors
     /// [`Error::Type`], which says what was expected and what was found; that of [`without_access`](DynTensor::without_access).
     pub fn as_sparse<T: Element, const RANK: usize, D: Device>(&self) -> Result<&SparseTensor<T, RANK, D>> {
+        self.unmarked("as_sparse")?;
         self.permitted("as_sparse")?;
         self.behind().ok_or_else(|| self.is_no("as_sparse", "sparse", T::DTYPE, RANK))
     }
@@ -78,6 +79,7 @@ impl DynTensor {
     /// # Errors
     /// [`Error::Type`], which says what was expected and what was found; that of [`without_access`](DynTensor::without_access).
     pub fn as_quantised<Q: Quantised, const RANK: usize, D: Device>(&self) -> Result<&QuantizedTensor<Q, RANK, D>> {
+        self.unmarked("as_quantised")?;
         self.permitted("as_quantised")?;
         self.behind().ok_or_else(|| self.is_no("as_quantised", "quantised", Q::DTYPE, RANK))
     }

@@ -152,9 +152,9 @@ impl DynTensor {
     pub fn nbytes(&self) -> usize {
         self.numel().saturating_mul(self.dtype.size())
     }
-    /// Bytes of the memory.
+    /// Bytes of the memory; 0 where elements of somebody else lie between these.
     pub fn capacity_in_bytes(&self) -> usize {
-        self.memory.as_ref().map_or(0, Memory::nbytes)
+        self.memory.as_ref().map_or(0, Memory::room)
     }
     /// The type of the device, as `rankform::device::cpu::Cpu`; empty for an undefined tensor.
     pub fn device_type(&self) -> &'static str {
@@ -205,6 +205,10 @@ impl DynTensor {
     /// Whether row-major order is the order of memory.
     pub fn is_contiguous(&self) -> bool {
         laid_out!(self.axes, self.offset, |layout| layout.is_contiguous())
+    }
+    /// Whether two indices may name one element; see [`Layout::may_overlap`].
+    pub fn may_overlap(&self) -> bool {
+        laid_out!(self.axes, self.offset, |layout| !layout.is_contiguous() && layout.may_overlap())
     }
     /// Whether every position in the span belongs to exactly one index.
     pub fn is_non_overlapping_and_dense(&self) -> bool {
@@ -375,7 +379,7 @@ impl DynTensor {
         if self.state.pending {
             return Err(Error::Unallocated { op, sizes: self.size().into() });
         }
-        if laid_out!(self.axes, self.offset, |layout| !layout.is_contiguous() && layout.may_overlap()) {
+        if self.may_overlap() {
             return Err(Error::Overlap { op, sizes: self.size().into(), strides: self.stride().into() });
         }
         if let Some(memory) = &self.memory {
@@ -388,7 +392,7 @@ impl DynTensor {
     /// becomes one of this, all zeros and row-major, in the same memory if that serves. Memory that is missing is allocated.
     ///
     /// # Errors
-    /// [`Error::Type`] for another rank or device, [`Error::Shared`], [`Error::MetadataFrozen`], [`Error::Overflow`],
+    /// [`Error::Type`] for another rank or device and for a lazy view, [`Error::Shared`], [`Error::MetadataFrozen`], [`Error::Overflow`],
     /// [`Error::OutOfMemory`]; the tensor is then as before.
     ///
     /// # Examples
@@ -404,7 +408,7 @@ impl DynTensor {
     pub fn mutable_data<T: Element, const RANK: usize, D: Device>(&mut self) -> Result<TensorViewMut<'_, T, RANK, D>> {
         let op = "mutable_data";
         self.accessible(op)?;
-        let typed = self.rank() == RANK && self.memory.as_ref().is_some_and(Memory::is::<D>);
+        let typed = self.rank() == RANK && self.marks == Marks::NONE && self.memory.as_ref().is_some_and(Memory::is::<D>);
         let Some(memory) = self.memory.as_ref().filter(|_| typed) else {
             return Err(self.mismatch::<T, RANK, D>(op));
         };
@@ -416,7 +420,7 @@ impl DynTensor {
             let axes = if changes { row_major(op, self.size(), size_of::<T>())? } else { self.axes.another() };
             let offset = if changes { 0 } else { self.offset };
             let nbytes = laid_out!(axes, offset, |layout| layout.span().end).saturating_mul(size_of::<T>());
-            let serves = self.is_unique() && memory.nbytes() >= nbytes && memory.address().cast::<T>().is_aligned();
+            let serves = self.is_unique() && memory.room() >= nbytes && memory.address().cast::<T>().is_aligned();
             match serves {
                 true => {
                     let zero = memory.fresh(1, Fresh::Zeroed)?;
@@ -424,7 +428,7 @@ impl DynTensor {
                     let from = Slot { address: zero.address(), stride: &[0], element: 1 };
                     // SAFETY: all bytes of the memory, whose only handle this is, borrowed exclusively; one byte is read
                     // over and over. Zeros are elements of any name.
-                    unsafe { memory.copy(&[memory.nbytes()], to, from)? };
+                    unsafe { memory.copy(&[memory.room()], to, from)? };
                 }
                 false => self.memory = Some(memory.successor(nbytes)?),
             }
@@ -436,15 +440,21 @@ impl DynTensor {
         self.downcast_mut()
     }
 
-    /// [`Error::Unallocated`] when the elements have no memory yet; errors of lazy views and of tensors without access.
-    pub(crate) fn ready(&self, op: &'static str) -> Result<()> {
-        if self.marks != Marks::NONE {
-            return Err(Error::Type {
+    /// [`Error::Type`] for a lazy view.
+    pub(super) fn unmarked(&self, op: &'static str) -> Result<()> {
+        match self.marks {
+            Marks::NONE => Ok(()),
+            _ => Err(Error::Type {
                 op,
                 expected: "elements as they lie in memory".into(),
                 found: "a lazy view; `resolved` computes it".into(),
-            });
+            }),
         }
+    }
+
+    /// [`Error::Unallocated`] when the elements have no memory yet; errors of lazy views and of tensors without access.
+    pub(crate) fn ready(&self, op: &'static str) -> Result<()> {
+        self.unmarked(op)?;
         self.accessible(op)?;
         if self.state.pending { Err(Error::Unallocated { op, sizes: self.size().into() }) } else { Ok(()) }
     }

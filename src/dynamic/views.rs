@@ -205,7 +205,8 @@ impl DynTensor {
             (size[rank], stride[rank]) = (self.size()[axis], self.stride()[axis]);
             rank += 1;
         }
-        (size[rank], stride[rank]) = (self.size()[first].min(self.size()[second]), self.stride()[first] + self.stride()[second]);
+        (size[rank], stride[rank]) =
+            (self.size()[first].min(self.size()[second]), self.stride()[first].wrapping_add(self.stride()[second]));
         // SAFETY: some of the same positions.
         let diagonal = unsafe { self.part(op, &size[..rank + 1], &stride[..rank + 1], self.offset())? };
         let stay = (0..self.rank()).filter(|&axis| axis != first && axis != second).map(Some);

@@ -163,8 +163,8 @@ impl<M: Managed> Drop for Exported<M> {
 /// One small heap block; on a card, waiting for it.
 ///
 /// # Errors
-/// [`Error::Unallocated`]; [`Error::Value`] for a quantised element or a device that DLPack has no number for;
-/// [`Error::OutOfMemory`]; the tensor is dropped.
+/// [`Error::Unallocated`]; [`Error::Type`] for a lazy view; [`Error::Value`] for a quantised element, a device that DLPack has no
+/// number for, or a tensor without access; [`Error::OutOfMemory`]; the tensor is dropped.
 ///
 /// # Source
 /// <https://dmlc.github.io/dlpack/latest/c_api.html>
@@ -175,18 +175,23 @@ pub fn export(tensor: impl Into<DynTensor>) -> Result<Exported> {
 /// As [`export`], for takers from before version 1.0. They cannot be told that they must not write.
 ///
 /// # Errors
-/// As [`export`]; [`Error::Shared`] where other handles share the memory.
+/// As [`export`]; [`Error::Shared`] where other handles share the memory, [`Error::Overlap`] where one element has several indices.
 pub fn export_unversioned(tensor: impl Into<DynTensor>) -> Result<Exported<DLManagedTensor>> {
     let tensor = tensor.into();
-    if !tensor.is_unique() && tensor.numel() > 0 {
-        return Err(Error::Shared { op: EXPORT, handles: tensor.use_count() });
+    if tensor.numel() > 0 {
+        if !tensor.is_unique() {
+            return Err(Error::Shared { op: EXPORT, handles: tensor.use_count() });
+        }
+        if tensor.may_overlap() {
+            return Err(Error::Overlap { op: EXPORT, sizes: tensor.size().into(), strides: tensor.stride().into() });
+        }
     }
     export_as(tensor)
 }
 
 fn export_as<M: Managed>(tensor: DynTensor) -> Result<Exported<M>> {
-    if !tensor.is_allocated() && tensor.numel() > 0 {
-        return Err(Error::Unallocated { op: EXPORT, sizes: tensor.size().into() });
+    if tensor.numel() > 0 {
+        tensor.ready(EXPORT)?;
     }
     let Some(&(_, code, bits)) = CODES.iter().find(|row| row.0 == tensor.dtype()) else {
         return refused(EXPORT, format_args!("DLPack has no name for {}", tensor.dtype()));
@@ -208,8 +213,7 @@ fn export_as<M: Managed>(tensor: DynTensor) -> Result<Exported<M>> {
         strides: shape.wrapping_add(ndim),
         byte_offset: 0,
     };
-    let repeats = tensor.stride().iter().zip(tensor.size()).any(|(&stride, &size)| stride == 0 && size > 1);
-    let flags = if tensor.is_unique() && !repeats { 0 } else { READ_ONLY };
+    let flags = if tensor.is_unique() && !tensor.may_overlap() { 0 } else { READ_ONLY };
     let layout = Layout::new::<Held<M>>();
     // SAFETY: the layout is not empty.
     let Some(held) = NonNull::new(unsafe { std::alloc::alloc(layout) }.cast::<Held<M>>()) else {
@@ -224,7 +228,7 @@ fn export_as<M: Managed>(tensor: DynTensor) -> Result<Exported<M>> {
 fn device_of(tensor: &DynTensor) -> Result<DLDevice> {
     #[cfg(feature = "cuda")]
     if let Some(cuda) = tensor.device::<Cuda>() {
-        cuda.synchronize()?;
+        Cuda::new(cuda.ordinal())?.synchronize()?; // a handle on a stream of its own waits for that alone
         return Ok(DLDevice { device_type: CUDA, device_id: cuda.ordinal() as i32 });
     }
     match tensor.device::<Cpu>() {

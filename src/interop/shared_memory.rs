@@ -64,6 +64,9 @@ impl SharedMemory {
     ///
     /// # Errors
     /// [`Error::Io`] when there is some of this name, or the system has none left; [`Error::Value`] for no bytes or no name.
+    ///
+    /// # Cost
+    /// All of the memory is taken now, as zeros, so that writing cannot fail later.
     pub fn create(name: &str, nbytes: usize) -> Result<Self> {
         let c_name = name_of(name)?;
         // SAFETY: a string that ends with 0.
@@ -124,7 +127,18 @@ impl SharedMemory {
 
     fn sized(descriptor: OwnedFd, nbytes: usize) -> Result<Self> {
         let file = File::from(descriptor);
-        file.set_len(nbytes as u64).map_err(|error| Error::Io { op: OP, kind: error.kind(), what: text(format_args!("{error}")) })?;
+        let failed = |error: std::io::Error| Error::Io { op: OP, kind: error.kind(), what: text(format_args!("{nbytes} bytes: {error}")) };
+        file.set_len(nbytes as u64).map_err(failed)?;
+        // A length alone reserves nothing: whoever writes would be stopped where there is no memory.
+        // SAFETY: a file of this length.
+        let reserve = || unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, nbytes.max(1) as libc::off_t) };
+        let mut code = reserve();
+        while code == libc::EINTR {
+            code = reserve();
+        }
+        if code != 0 {
+            return Err(failed(std::io::Error::from_raw_os_error(code)));
+        }
         Self::mapped(file.into(), nbytes)
     }
 

@@ -135,24 +135,24 @@ pub(super) fn save(op: &'static str, path: &Path, write: impl FnOnce(&mut File) 
     static COUNT: AtomicU64 = AtomicU64::new(0);
     // What a link points to is replaced, not the link.
     let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-    let Some(name) = target.file_name() else {
+    if target.file_name().is_none() {
         let what = text(format_args!("{}: not the name of a file", path.display()));
         return Err(Error::Io { op, kind: ErrorKind::InvalidInput, what });
-    };
+    }
     // A pipe, or a device such as /dev/full, cannot be replaced.
     if std::fs::metadata(&target).is_ok_and(|about| !about.is_file()) {
         let mut file = File::options().write(true).open(&target).map_err(|error| io_error(op, path, error))?;
         return write(&mut file);
     }
-    let mut hidden = std::ffi::OsString::from(".");
-    hidden.push(name);
-    hidden.push(format!(".{}-{}.part", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
+    // Short: a name may be as long as the system allows.
+    let hidden = format!(".rankform-{}-{}.part", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     let mut part = Part { path: target.with_file_name(hidden), finished: false };
-    let mut file = File::options().write(true).create_new(true).open(&part.path).map_err(|error| io_error(op, &part.path, error))?;
-    write(&mut file)?;
+    let mut file = File::options().write(true).create_new(true).open(&part.path).map_err(|error| io_error(op, path, error))?;
+    // Before there is anything to read.
     if let Ok(about) = std::fs::metadata(&target) {
-        file.set_permissions(about.permissions()).map_err(|error| io_error(op, &part.path, error))?;
+        file.set_permissions(about.permissions()).map_err(|error| io_error(op, path, error))?;
     }
+    write(&mut file)?;
     file.sync_data().map_err(|error| io_error(op, path, error))?;
     drop(file);
     std::fs::rename(&part.path, &target).map_err(|error| io_error(op, path, error))?;

@@ -24,7 +24,7 @@
 mod header;
 
 use super::file::{Progress, ends, format_error, open as open_file, put, save};
-use super::stored::{Description, Order, Stored, each_little_endian};
+use super::stored::{Description, Order, Stored, each_little_endian, nbytes_of};
 use crate::device::Cpu;
 use crate::dtype::DType;
 use crate::dynamic::DynTensor;
@@ -98,7 +98,7 @@ pub fn open(path: impl AsRef<Path>) -> Result<Npy<File>> {
     // The header has been read: what is left is the rest of the file.
     if let Some(length) = length {
         let at = std::io::Seek::stream_position(&mut npy.reader).map_err(|error| super::file::io_error(READ, path.as_ref(), error))?;
-        npy.left = Some(length.saturating_sub(at));
+        npy.left = Left::Exactly(length.saturating_sub(at));
     }
     Ok(npy)
 }
@@ -140,9 +140,9 @@ const WRITE: &str = "npy::write";
 pub(super) fn put_tensor(writer: &mut dyn Write, x: &dyn Stored, progress: Progress<'_>) -> Result<()> {
     let (dtype, sizes, order) = (x.dtype(), x.sizes(), x.order());
     put(WRITE, writer, &header::write(WRITE, dtype, &sizes, order)?)?;
-    let total = sizes.iter().product::<usize>() as u64 * dtype.size() as u64;
+    let total = nbytes_of(x);
     let mut done = 0;
-    each_little_endian(x, order, &mut |bytes| {
+    each_little_endian(WRITE, x, order, &mut |bytes| {
         put(WRITE, writer, bytes)?;
         done += bytes.len() as u64;
         progress(done, total);
@@ -151,13 +151,21 @@ pub(super) fn put_tensor(writer: &mut dyn Write, x: &dyn Stored, progress: Progr
     writer.flush().map_err(|error| Error::Io { op: WRITE, kind: error.kind(), what: text(format_args!("{error}")) })
 }
 
+/// How many bytes there are behind the header.
+#[derive(Clone, Copy)]
+enum Left {
+    Unknown,
+    Exactly(u64),
+    /// An archive says so many, of which as many are believed as could be in it.
+    Perhaps(u64),
+}
+
 /// A tensor in NumPy's format whose header has been read, and its elements not yet.
 pub struct Npy<R> {
     reader: R,
     descr: Descr,
     about: Description,
-    /// How many bytes there are still, where that is known.
-    left: Option<u64>,
+    left: Left,
     /// Whether nothing may follow the tensor.
     alone: bool,
 }
@@ -169,17 +177,13 @@ impl<R: Read> Npy<R> {
     /// [`Error::Format`], [`Error::Io`].
     pub fn new(mut reader: R) -> Result<Self> {
         let (descr, about) = header::read(READ, &mut reader)?;
-        Ok(Npy { reader, descr, about, left: None, alone: false })
+        Ok(Npy { reader, descr, about, left: Left::Unknown, alone: false })
     }
 
     /// A tensor in an archive, where it stands alone; it is believed to have `limit` bytes.
     #[cfg(feature = "npz")]
     pub(super) fn of_archive(reader: R, limit: u64) -> Result<Self> {
-        let mut npy = Npy::new(reader)?;
-        let nbytes = npy.about.nbytes(READ)? as u64;
-        npy.left = (nbytes <= limit).then_some(nbytes);
-        npy.alone = true;
-        Ok(npy)
+        Ok(Npy { left: Left::Perhaps(limit), alone: true, ..Npy::new(reader)? })
     }
 
     /// The element; `None` of bytes that NumPy has no name for.
@@ -256,11 +260,19 @@ impl<R: Read> Npy<R> {
     /// The bytes of the elements, in this machine's order.
     fn bytes(&mut self, progress: Option<Progress<'_>>) -> Result<Tensor<u8, 1, Cpu>> {
         let nbytes = self.about.nbytes(READ)?;
-        if let Some(left) = self.left.filter(|&left| left < nbytes as u64) {
-            let sizes = &self.about.size;
-            return format_error(READ, format_args!("sizes {sizes:?} of {} need {nbytes} bytes, the file has {left}", self.about.dtype));
-        }
-        let bytes = self.about.fill(READ, &mut self.reader, self.left.is_some(), progress)?;
+        let known = match self.left {
+            Left::Exactly(left) if left < nbytes as u64 => {
+                let sizes = &self.about.size;
+                return format_error(
+                    READ,
+                    format_args!("sizes {sizes:?} of {} need {nbytes} bytes, the file has {left}", self.about.dtype),
+                );
+            }
+            Left::Exactly(_) => true,
+            Left::Perhaps(limit) => nbytes as u64 <= limit,
+            Left::Unknown => false,
+        };
+        let bytes = self.about.fill(READ, &mut self.reader, known, progress)?;
         if self.alone {
             ends(READ, &mut self.reader)?;
         }

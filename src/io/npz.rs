@@ -16,7 +16,7 @@
 
 use super::file::{Progress, io_error, no_such, open as open_file, save};
 use super::npy::{Npy, put_tensor};
-use super::stored::Stored;
+use super::stored::{Stored, nbytes_of};
 use crate::dynamic::DynTensor;
 use crate::element::Element;
 use crate::error::{Error, Result, text};
@@ -131,8 +131,12 @@ pub fn write(path: impl AsRef<Path>, tensors: &[(&str, &dyn Stored)], compressio
 /// # Errors
 /// As [`write()`].
 pub fn write_with(path: impl AsRef<Path>, tensors: &[(&str, &dyn Stored)], compression: Compression, progress: Progress<'_>) -> Result<()> {
-    let nbytes = |x: &dyn Stored| x.sizes().iter().product::<usize>() as u64 * x.dtype().size() as u64;
-    let total = tensors.iter().map(|(_, x)| nbytes(*x)).sum();
+    let mut names: Vec<&str> = tensors.iter().map(|(name, _)| *name).collect();
+    names.sort_unstable();
+    if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(Error::Value { op: WRITE, what: text(format_args!("the name {:?} occurs twice", pair[0])) });
+    }
+    let total = tensors.iter().map(|(_, x)| nbytes_of(*x)).sum();
     let method = match compression {
         Compression::Stored => CompressionMethod::Stored,
         Compression::Deflated => CompressionMethod::Deflated,
@@ -142,11 +146,11 @@ pub fn write_with(path: impl AsRef<Path>, tensors: &[(&str, &dyn Stored)], compr
         let mut archive = ZipWriter::new(file);
         for (name, x) in tensors {
             // Room for sizes of 8 bytes where 4 might not do; the header of a tensor and what deflating adds are small.
-            let large = nbytes(*x) > u64::from(u32::MAX) - (64 << 20);
+            let large = nbytes_of(*x) > u64::from(u32::MAX) - (64 << 20);
             let options = SimpleFileOptions::default().compression_method(method).large_file(large);
             archive.start_file([*name, ENDING].concat(), options).map_err(|error| report(WRITE, error))?;
             put_tensor(&mut archive, *x, &mut |done, _| progress(before + done, total))?;
-            before += nbytes(*x);
+            before += nbytes_of(*x);
         }
         archive.finish().map_err(|error| report(WRITE, error))?;
         Ok(())

@@ -19,7 +19,7 @@ mod header;
 mod json;
 
 use super::file::{Progress, exactly, format_error, io_error, no_such, open as open_file, put, save, short};
-use super::stored::{Description, Order, Stored, each_little_endian};
+use super::stored::{Description, Order, Stored, each_little_endian, nbytes_of};
 use crate::device::Cpu;
 use crate::dtype::DType;
 use crate::dynamic::DynTensor;
@@ -332,7 +332,7 @@ pub fn write_with(
         let Some(dtype_name) = header::name_of(dtype) else {
             return Err(Error::Value { op: WRITE, what: text(format_args!("safetensors has no name for {dtype}, of {name:?}")) });
         };
-        let nbytes = sizes.iter().product::<usize>() as u64 * dtype.size() as u64;
+        let nbytes = nbytes_of(*x);
         rows.push((*name, dtype_name, sizes, end..end + nbytes));
         end += nbytes;
     }
@@ -342,7 +342,7 @@ pub fn write_with(
         put(WRITE, file, &(header.len() as u64).to_le_bytes())?;
         put(WRITE, file, &header)?;
         for (_, x) in &tensors {
-            each_little_endian(*x, Order::RowMajor, &mut |bytes| {
+            each_little_endian(WRITE, *x, Order::RowMajor, &mut |bytes| {
                 put(WRITE, file, bytes)?;
                 done += bytes.len() as u64;
                 progress(done, end);

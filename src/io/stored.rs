@@ -94,6 +94,7 @@ impl Stored for DynTensor {
         if !self.is_contiguous() && turned { Order::ColumnMajor } else { Order::RowMajor }
     }
     fn each_piece(&self, order: Order, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        self.ready("write")?;
         if order == Order::ColumnMajor {
             return reversed(self)?.each_piece(Order::RowMajor, each);
         }
@@ -115,7 +116,7 @@ impl ElementVisitor for Pieces<'_, '_> {
     type Output = Result<()>;
     fn visit<T: Element>(self) -> Result<()> {
         // Leading axes of size 1 move no bytes, so one rank serves all.
-        self.0.lifted_ref::<T, 8, Cpu>().map_or(Ok(()), |view| view.pieces("write", self.1))
+        self.0.at_8::<T, Cpu>("write")?.pieces("write", self.1)
     }
 }
 
@@ -134,19 +135,32 @@ impl<X: Stored + ?Sized> Stored for &X {
     }
 }
 
-/// Calls `each` with little-endian bytes, which is what files hold; copies on machines of the other order alone.
-pub(super) fn each_little_endian(x: &dyn Stored, order: Order, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-    if cfg!(target_endian = "little") {
-        return x.each_piece(order, each);
-    }
+/// Bytes of all elements, as the sizes say.
+pub(super) fn nbytes_of(x: &dyn Stored) -> u64 {
+    x.sizes().iter().product::<usize>() as u64 * x.dtype().size() as u64
+}
+
+/// Calls `each` with little-endian bytes, which is what files hold; copies on machines of the other order alone. As many as the
+/// sizes say, or it is an error.
+pub(super) fn each_little_endian(op: &'static str, x: &dyn Stored, order: Order, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    let mut left = nbytes_of(x);
     let mut turned = Vec::new();
     x.each_piece(order, &mut |bytes| {
+        let wrong = || Error::Value { op, what: text(format_args!("a tensor gave other bytes than its sizes {:?} have", x.sizes())) };
+        left = left.checked_sub(bytes.len() as u64).ok_or_else(wrong)?;
+        if cfg!(target_endian = "little") {
+            return each(bytes);
+        }
         turned.clear();
         turned.try_reserve_exact(bytes.len()).map_err(|_| Error::OutOfMemory { op: "write", nbytes: bytes.len() })?;
         turned.extend_from_slice(bytes);
         swap(&mut turned, word(x.dtype()));
         each(&turned)
-    })
+    })?;
+    match left {
+        0 => Ok(()),
+        _ => Err(Error::Value { op, what: text(format_args!("a tensor of sizes {:?} gave {left} bytes too few", x.sizes())) }),
+    }
 }
 
 /// Bytes of what has a byte order: an element, or one part of a complex number.

@@ -105,10 +105,15 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// Takes new sizes; whether memory serves is found out here.
     pub(super) fn set_layout(&mut self, layout: Layout<RANK>) {
         let nbytes = layout.span().end.saturating_mul(size_of::<T>());
-        let outside = nbytes > self.memory.size();
+        let outside = nbytes > self.memory.room();
         self.pending = outside && layout.numel() > 0;
         // No elements need no memory; where they would begin is inside it all the same.
         self.layout = if outside && !self.pending { layout.moved(0) } else { layout };
+    }
+
+    /// Takes a layout that reaches no other positions than the present one: where there is memory, it serves.
+    pub(super) fn set_part(&mut self, layout: Layout<RANK>) {
+        if self.pending { self.set_layout(layout) } else { self.layout = layout }
     }
 
     /// Takes new memory, in which the layout fits.
@@ -212,9 +217,9 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         self.numel().saturating_mul(size_of::<T>())
     }
 
-    /// How many elements the memory has room for.
+    /// How many elements the memory has room for; 0 where elements of somebody else lie between these.
     pub fn capacity(&self) -> usize {
-        self.memory.size() / size_of::<T>().max(1)
+        self.memory.room() / size_of::<T>().max(1)
     }
 
     /// Whether there are no elements.

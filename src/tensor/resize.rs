@@ -228,7 +228,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
             return Err(Error::Length { op, sizes: size.0.into(), expected, found });
         }
         self.contiguous(op, size)?;
-        self.set_layout(Layout::row_major(size).moved(self.layout().offset()));
+        self.set_part(Layout::row_major(size).moved(self.layout().offset()));
         Ok(())
     }
 
@@ -300,7 +300,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     {
         self.thawed("shrink_to")?;
         self.unique("shrink_to")?;
-        self.set_layout(self.layout().ranged("shrink_to", 0, 0, n, 1)?);
+        self.set_part(self.layout().ranged("shrink_to", 0, 0, n, 1)?);
         Ok(())
     }
 
@@ -320,7 +320,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     pub fn into_element<U: Element>(mut self) -> Result<Tensor<U, RANK, D>> {
         self.thawed("into_element")?;
         let nbytes = self.size().numel_of("into_element", size_of::<U>())? * size_of::<U>();
-        let (held, layout) = (self.memory().size(), Layout::row_major(self.size()));
+        let (held, layout) = (self.memory().room(), Layout::row_major(self.size()));
         if self.is_unique() && held >= nbytes && self.memory().ptr().cast::<U>().is_aligned() {
             self.memory().bump();
             // SAFETY: the only handle; all of the memory, and zeros are valid `T`s and `U`s.

@@ -219,6 +219,12 @@ fn shared_and_repeated_memory_is_exported_as_not_to_be_written() {
     assert!(matches!(dlpack::export_unversioned(x.share_data()), Err(Error::Shared { handles: 2, .. })));
     let wide = x.into_shape([1, 2]).unwrap().into_broadcast([3, 2]).unwrap();
     assert_eq!(dlpack::export(wide).unwrap().flags, READ_ONLY);
+    let windows = || Tensor::from([1.0_f32, 2.0, 3.0, 4.0]).into_windows(Axis::<0>, 2, 1).unwrap();
+    assert_eq!(dlpack::export(windows()).unwrap().flags, READ_ONLY);
+    assert!(matches!(dlpack::export_unversioned(windows()), Err(Error::Overlap { .. })));
+    let x = DynTensor::from(Tensor::from([1.0_f32, 2.0]));
+    assert!(matches!(dlpack::export(x.negative().unwrap()), Err(Error::Type { .. })));
+    assert!(dlpack::export(x.without_access("not here").unwrap()).unwrap_err().to_string().contains("not here"));
     assert!(dlpack::export(DynTensor::zeros(DType::QI8, &[2], &Cpu).unwrap()).unwrap_err().to_string().contains("no name for qi8"));
     assert!(dlpack::export(Tensor::<f32, 1, Meta>::zeros([2], &Meta::new()).unwrap()).unwrap_err().to_string().contains("no number"));
     let empty = dlpack::export(Tensor::<u8, 1>::zeros([0], &Cpu).unwrap()).unwrap();

@@ -6,7 +6,7 @@ use num_complex::Complex;
 use rankform::io::npy::{self, Npy};
 use rankform::io::{Order, Stored};
 use rankform::prelude::*;
-use rankform::{DynTensor, F8E5M2};
+use rankform::{DType, DynTensor, F8E5M2};
 
 fn of_bytes<T: Element, const RANK: usize>(bytes: &[u8]) -> Result<Tensor<T, RANK>> {
     Npy::new(bytes)?.read()
@@ -258,6 +258,23 @@ fn several_tensors_may_follow_each_other_in_a_stream_but_not_in_a_file() {
     refused!(npy::read::<u8, 1>(room.join("two.npy")), Error::Format { .. }, "goes on after the tensor");
 }
 
+/// Says that it has three elements, and gives one.
+struct TooFew;
+impl Stored for TooFew {
+    fn dtype(&self) -> DType {
+        DType::I32
+    }
+    fn sizes(&self) -> Vec<usize> {
+        vec![3]
+    }
+    fn order(&self) -> Order {
+        Order::RowMajor
+    }
+    fn each_piece(&self, _: Order, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        each(&[1, 0, 0, 0])
+    }
+}
+
 #[test]
 fn a_file_is_replaced_whole_or_stays_as_it_was() {
     let room = room("npy_atomic");
@@ -271,6 +288,15 @@ fn a_file_is_replaced_whole_or_stays_as_it_was() {
     refused!(npy::write(&path, &waiting), Error::Unallocated { .. }, "no memory yet");
     refused!(npy::write(&path, &Tensor::<i32, 1, Meta>::zeros([4], &Meta::new()).unwrap()), Error::NoData { .. }, "no data");
     assert_eq!(npy::read::<i32, 1>(&path).unwrap(), Tensor::from([1, 2, 3]));
+    let lazy = DynTensor::from(Tensor::from([1, 2])).negative().unwrap();
+    refused!(npy::write(&path, &lazy), Error::Type { .. }, "a lazy view");
+    let closed = DynTensor::from(Tensor::from([1, 2])).without_access("not to be read").unwrap();
+    refused!(npy::write(&path, &closed), Error::Value { .. }, "not to be read");
+    refused!(npy::write(&path, &TooFew), Error::Value { .. }, "8 bytes too few");
+    assert_eq!(npy::read::<i32, 1>(&path).unwrap(), Tensor::from([1, 2, 3]));
+    let long = room.join("x".repeat(251) + ".npy");
+    npy::write(&long, &Tensor::from([1])).unwrap();
+    std::fs::remove_file(long).unwrap();
     npy::write(&path, &Tensor::from([4.0])).unwrap();
     assert_eq!(npy::read::<f64, 1>(&path).unwrap(), Tensor::from([4.0]));
     assert_eq!(std::fs::read_dir(&room).unwrap().count(), 1, "nothing else is left in the folder");

@@ -4,6 +4,7 @@
 //! in the graph.
 //! Imports: `error`.
 
+use super::card::Card;
 use super::stream::{Capture, Stream, locked};
 use super::{Cuda, Lease, here};
 use crate::error::{Error, Result};
@@ -131,13 +132,7 @@ impl Cuda {
         let Some(recorded) = recorded? else { return Ok(Graph { value, work: graph }) };
         let flags = sys::CUgraphInstantiate_flags_enum(0);
         // SAFETY: a graph that was just recorded; what is made of it does not need it any more.
-        let ready = unsafe {
-            self.stream.card.with("capture", || {
-                let ready = result::graph::instantiate(recorded, flags);
-                result::graph::destroy(recorded)?;
-                ready
-            })
-        }?;
+        let ready = unsafe { recorded.card.with("capture", || result::graph::instantiate(recorded.graph, flags)) }?;
         graph.ready = Some(ready);
         Ok(Graph { value, work: graph })
     }
@@ -149,12 +144,25 @@ struct Recording<'a> {
     open: bool,
 }
 
+/// What was recorded, until something has been made of it.
+struct Recorded {
+    card: &'static Card,
+    graph: sys::CUgraph,
+}
+
+impl Drop for Recorded {
+    fn drop(&mut self) {
+        // SAFETY: recorded by `Recording::end`, and nobody else has it.
+        let _ = unsafe { self.card.with("capture", || result::graph::destroy(self.graph)) };
+    }
+}
+
 impl Recording<'_> {
-    fn end(&mut self) -> Result<Option<sys::CUgraph>> {
+    fn end(&mut self) -> Result<Option<Recorded>> {
         self.open = false;
         // SAFETY: the stream records since `capture`; the driver says so where it does not.
         let graph = unsafe { self.stream.with("capture", |stream| result::stream::end_capture(stream)) }?;
-        Ok((!graph.is_null()).then_some(graph))
+        Ok((!graph.is_null()).then_some(Recorded { card: self.stream.card, graph }))
     }
 }
 
@@ -163,10 +171,7 @@ impl Drop for Recording<'_> {
         if !self.open {
             return;
         }
-        if let Ok(Some(graph)) = self.end() {
-            // SAFETY: recorded above, and nobody else has it.
-            let _ = unsafe { self.stream.with("capture", |_| result::graph::destroy(graph)) };
-        }
+        let _ = self.end();
         if let Some(capture) = locked(&self.stream.capture).take() {
             let mut memory = locked(&self.stream.card.memory);
             capture.blocks.into_keys().for_each(|block| memory.unpin(block));

@@ -4,7 +4,7 @@
 
 use super::here;
 use super::stream::{Stream, locked};
-use crate::device::{Deleter, Fresh};
+use crate::device::{Deleter, Fresh, Slot};
 use crate::error::{Error, Result};
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
@@ -34,8 +34,11 @@ impl CudaBlock {
             let zeroed = fresh == Fresh::Zeroed || here::is_dry();
             if let Some(byte) = if zeroed { Some(0) } else { cfg!(debug_assertions).then_some(0xff) } {
                 let at = block.address.addr() as u64;
+                let whole = Slot { address: block.address, stride: &[1], element: 1 };
                 // SAFETY: the bytes that were just allocated.
-                unsafe { stream.with("zero", |raw| result::memset_d8_async(at, byte, nbytes, raw)) }?;
+                stream.ordered("zero", &[whole], &[], || unsafe {
+                    stream.with("zero", |raw| result::memset_d8_async(at, byte, nbytes, raw))
+                })?;
             }
         }
         Ok(block)

@@ -177,7 +177,7 @@ pub(super) unsafe fn run<K: Kernel>(kernel: K, product: &Product, transfer: Tran
     let many = product.work() >= PARALLEL;
     let mut job = Job { kernel, product, transfer, panels, first: 0, columns: n, stream: false, ready: ready.is_some() };
     let Panels { width, units, .. } = panels;
-    let (size, panel) = (size_of::<K::Unit>(), units * width);
+    let (size, panel) = (size_of::<K::Unit>(), units.saturating_mul(width));
     let packed = |panels: *const u8| Right { start: panels.cast::<K::Unit>(), step: width as isize, panel };
     let ready = ready.map(packed);
     let near = k.saturating_mul(n).saturating_mul(size) <= NEAR_BYTES && n.is_multiple_of(K::LANES);
