@@ -269,7 +269,7 @@ impl<Q: Quantised, const RANK: usize, D: Device> QuantizedTensor<Q, RANK, D> {
         apply(Load::<Q>(PhantomData), (&self.values, &scale, &zero))
     }
 
-    /// The same real numbers by another scheme or other integers, as near as they come.
+    /// The same real numbers, as f32, by another scheme or other integers, as near as they come.
     ///
     /// # Errors
     /// As [`QuantizedTensor::quantise`].

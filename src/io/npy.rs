@@ -157,6 +157,7 @@ enum Left {
     Unknown,
     Exactly(u64),
     /// An archive says so many, of which as many are believed as could be in it.
+    #[cfg(feature = "npz")]
     Perhaps(u64),
 }
 
@@ -269,6 +270,7 @@ impl<R: Read> Npy<R> {
                 );
             }
             Left::Exactly(_) => true,
+            #[cfg(feature = "npz")]
             Left::Perhaps(limit) => nbytes as u64 <= limit,
             Left::Unknown => false,
         };

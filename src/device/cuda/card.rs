@@ -220,13 +220,15 @@ impl Card {
 
     /// Gives kept memory back to the driver; how many bytes that were.
     pub(super) fn trim(&self) -> Result<usize> {
-        self.synchronize()?;
+        // From here on nobody gets them, and what was queued on them is waited for.
         let (blocks, nbytes) = locked(&self.memory).drain();
+        let mut done = self.synchronize();
         for block in blocks {
-            // SAFETY: a block that the driver gave, which nobody has; all work is done.
-            unsafe { self.with("trim", || result::free_sync(block as u64)) }?;
+            // SAFETY: a block that the driver gave, which nobody has; all work is done, or the card is lost.
+            let freed = unsafe { self.with("trim", || result::free_sync(block as u64)) };
+            done = done.and(freed);
         }
-        Ok(nbytes)
+        done.map(|()| nbytes)
     }
 
     /// Whether this card may reach the memory of another by itself; where it may, that is switched on.
