@@ -207,11 +207,11 @@ pub enum Error {
         device: &'static str,
     },
     /// A library of the system that could not be opened.
-    #[error("{op}: the library `{library}` could not be opened; looked in: {tried}")]
+    #[error("{op}: the library {library}, could not be opened; looked in: {tried}")]
     Library {
         /// The operation.
         op: &'static str,
-        /// The library, without what the system adds to its name.
+        /// The library, and what it comes with.
         library: &'static str,
         /// Where it was looked for, and why a file there did not do.
         tried: String,

@@ -104,7 +104,9 @@ pub use element::{
     Bitwise, Comparable, ComplexElement, Compute, Element, F8E4M3, F8E5M2, Float, Number, QInt8, QInt32, QUInt8, Whole, Wider,
 };
 pub use error::{Error, Result};
+pub use half::{bf16, f16};
 pub use layout::{Layout, MemoryFormat};
+pub use num_complex::Complex;
 pub use quantised::QuantizedTensor;
 pub use rank::NewAxis;
 pub use scalar::{Lane, Lanes};

@@ -74,7 +74,7 @@ pub trait Smaller: sealed::Sealed {
 #[diagnostic::on_unimplemented(
     message = "a tensor of rank `{Self}` has no axis {AXIS}",
     label = "axis {AXIS} is out of range",
-    note = "axes count from 0, so the last axis of a rank-R tensor is `Axis::<{{R - 1}}>`; for an axis known only at run time use the method that ends in `_axis`"
+    note = "axes count from 0, so the last axis of a rank-R tensor is `Axis::<{{R - 1}}>`; for an axis known only at run time use the method that ends in `_axis`, where there is one"
 )]
 pub trait RemoveAxis<const AXIS: usize>: Smaller {}
 
@@ -106,7 +106,7 @@ axes! {
     message = "a tensor of rank `{Self}` cannot be reduced over `{AXES}`",
     label = "`{AXES}` is not a set of axes of this tensor",
     note = "write `Axis::<A>` with `A` below the rank, a tuple of axes in rising order such as `(Axis::<0>, Axis::<2>)`, or `All`",
-    note = "for an axis known only at run time use the method that ends in `_axis`",
+    note = "for an axis known only at run time use the method that ends in `_axis`, where there is one",
     note = "in code for any rank add a bound that names the rank left: `Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>`"
 )]
 pub trait RemoveAxes<AXES>: sealed::Sealed {

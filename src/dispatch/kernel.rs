@@ -37,6 +37,16 @@ impl From<f64> for Argument<'_> {
         Argument::Number(number)
     }
 }
+impl From<i32> for Argument<'_> {
+    fn from(number: i32) -> Self {
+        Argument::Number(number.into())
+    }
+}
+impl<'a, const N: usize> From<&'a [usize; N]> for Argument<'a> {
+    fn from(axes: &'a [usize; N]) -> Self {
+        Argument::Axes(axes)
+    }
+}
 impl<'a> From<&'a [usize]> for Argument<'a> {
     fn from(axes: &'a [usize]) -> Self {
         Argument::Axes(axes)

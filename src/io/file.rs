@@ -26,6 +26,15 @@ pub(super) fn io_error(op: &'static str, path: &Path, error: std::io::Error) -> 
     Error::Io { op, kind: error.kind(), what: text(format_args!("{}: {error}", path.display())) }
 }
 
+/// The error with the name of the file or tensor that it is about.
+pub(super) fn about(name: impl std::fmt::Display, error: Error) -> Error {
+    match error {
+        Error::Type { op, expected, found } => Error::Type { op, expected, found: text(format_args!("{found} in {name}")) },
+        Error::Format { op, what } => Error::Format { op, what: text(format_args!("{name}: {what}")) },
+        other => other,
+    }
+}
+
 pub(super) fn format_error<T>(op: &'static str, what: std::fmt::Arguments<'_>) -> Result<T> {
     Err(Error::Format { op, what: text(what) })
 }

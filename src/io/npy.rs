@@ -23,7 +23,7 @@
 
 mod header;
 
-use super::file::{Progress, ends, format_error, open as open_file, put, save};
+use super::file::{Progress, about, ends, format_error, open as open_file, put, save};
 use super::stored::{Description, Order, Stored, each_little_endian, nbytes_of};
 use crate::device::Cpu;
 use crate::dtype::DType;
@@ -48,7 +48,8 @@ use std::path::Path;
 /// # Source
 /// Format: `numpy.lib.format`.
 pub fn read<T: Element, const RANK: usize>(path: impl AsRef<Path>) -> Result<Tensor<T, RANK>> {
-    open(path)?.read()
+    let name = path.as_ref().display();
+    open(&path)?.read().map_err(|error| about(name, error))
 }
 
 /// Reads a file of elements and axes that are known when it is read.
@@ -69,7 +70,8 @@ pub fn read<T: Element, const RANK: usize>(path: impl AsRef<Path>) -> Result<Ten
 /// # Ok::<(), rankform::Error>(())
 /// ```
 pub fn read_dyn(path: impl AsRef<Path>) -> Result<DynTensor> {
-    open(path)?.read_dyn()
+    let name = path.as_ref().display();
+    open(&path)?.read_dyn().map_err(|error| about(name, error))
 }
 
 /// Opens a file and reads its header: for one whose element is not known, or to see how reading goes on.
@@ -93,7 +95,7 @@ pub fn read_dyn(path: impl AsRef<Path>) -> Result<DynTensor> {
 /// ```
 pub fn open(path: impl AsRef<Path>) -> Result<Npy<File>> {
     let (file, length) = open_file(READ, path.as_ref())?;
-    let mut npy = Npy::new(file)?;
+    let mut npy = Npy::new(file).map_err(|error| about(path.as_ref().display(), error))?;
     npy.alone = true;
     // The header has been read: what is left is the rest of the file.
     if let Some(length) = length {
@@ -177,8 +179,8 @@ impl<R: Read> Npy<R> {
     /// # Errors
     /// [`Error::Format`], [`Error::Io`].
     pub fn new(mut reader: R) -> Result<Self> {
-        let (descr, about) = header::read(READ, &mut reader)?;
-        Ok(Npy { reader, descr, about, left: Left::Unknown, alone: false })
+        let (descr, described) = header::read(READ, &mut reader)?;
+        Ok(Npy { reader, descr, about: described, left: Left::Unknown, alone: false })
     }
 
     /// A tensor in an archive, where it stands alone; it is believed to have `limit` bytes.

@@ -14,7 +14,7 @@
 //! ```
 //! Imports: `error`, `element`, `tensor`, `dynamic`, `io`.
 
-use super::file::{Progress, io_error, no_such, open as open_file, save};
+use super::file::{Progress, about, io_error, no_such, open as open_file, save};
 use super::npy::{Npy, put_tensor};
 use super::stored::{Stored, nbytes_of};
 use crate::dynamic::DynTensor;
@@ -106,7 +106,7 @@ impl<R: Read + Seek> Npz<R> {
     /// # Errors
     /// As [`npy::read`](super::npy::read()); [`Error::Value`] when there is none of this name.
     pub fn read<T: Element, const RANK: usize>(&mut self, name: &str) -> Result<Tensor<T, RANK>> {
-        self.entry(name)?.read()
+        self.entry(name)?.read().map_err(|error| about(format_args!("{name:?}"), error))
     }
 
     /// Reads one tensor, whatever its elements and axes are.
@@ -114,7 +114,7 @@ impl<R: Read + Seek> Npz<R> {
     /// # Errors
     /// As [`read`](Npz::read).
     pub fn read_dyn(&mut self, name: &str) -> Result<DynTensor> {
-        self.entry(name)?.read_dyn()
+        self.entry(name)?.read_dyn().map_err(|error| about(format_args!("{name:?}"), error))
     }
 }
 

@@ -18,7 +18,7 @@
 mod header;
 mod json;
 
-use super::file::{Progress, exactly, format_error, io_error, no_such, open as open_file, put, save, short};
+use super::file::{Progress, about, exactly, format_error, io_error, no_such, open as open_file, put, save, short};
 use super::stored::{Description, Order, Stored, each_little_endian, nbytes_of};
 use crate::device::Cpu;
 use crate::dtype::DType;
@@ -204,9 +204,9 @@ impl SafeTensors {
     /// # Errors
     /// As [`read`](SafeTensors::read).
     pub fn read_with<T: Element, const RANK: usize>(&self, name: &str, progress: Progress<'_>) -> Result<Tensor<T, RANK>> {
-        let about = self.description(name)?;
-        about.wanted::<T, RANK>(READ)?;
-        about.tensor(READ, self.bytes(name, &about, progress)?)
+        let described = self.description(name)?;
+        described.wanted::<T, RANK>(READ).map_err(|error| about(format_args!("{name:?}"), error))?;
+        described.tensor(READ, self.bytes(name, &described, progress)?)
     }
 
     /// One tensor, whatever its elements and axes are.

@@ -103,7 +103,10 @@ impl<T, const RANK: usize> Index<[usize; RANK]> for Tensor<T, RANK, Cpu> {
     #[inline]
     #[track_caller]
     fn index(&self, index: [usize; RANK]) -> &T {
-        self.view().get(index).unwrap_or_else(|| out_of_range(index, self.size().0))
+        match self.view().get(index) {
+            Some(element) => element,
+            None => out_of_range(index, self.size().0), // no closure: it would be the place that is named
+        }
     }
 }
 
@@ -112,7 +115,10 @@ impl<T, const RANK: usize> Index<[usize; RANK]> for TensorView<'_, T, RANK, Cpu>
     #[inline]
     #[track_caller]
     fn index(&self, index: [usize; RANK]) -> &T {
-        self.get(index).unwrap_or_else(|| out_of_range(index, self.size().0))
+        match self.get(index) {
+            Some(element) => element,
+            None => out_of_range(index, self.size().0),
+        }
     }
 }
 
@@ -121,7 +127,10 @@ impl<T, const RANK: usize> Index<[usize; RANK]> for TensorViewMut<'_, T, RANK, C
     #[inline]
     #[track_caller]
     fn index(&self, index: [usize; RANK]) -> &T {
-        self.as_view().get(index).unwrap_or_else(|| out_of_range(index, self.size().0))
+        match self.as_view().get(index) {
+            Some(element) => element,
+            None => out_of_range(index, self.size().0),
+        }
     }
 }
 
@@ -147,6 +156,9 @@ impl<T, const RANK: usize> IndexMut<[usize; RANK]> for TensorViewMut<'_, T, RANK
     #[track_caller]
     fn index_mut(&mut self, index: [usize; RANK]) -> &mut T {
         let size = self.size().0;
-        self.get_mut(index).unwrap_or_else(|| out_of_range(index, size))
+        match self.get_mut(index) {
+            Some(element) => element,
+            None => out_of_range(index, size),
+        }
     }
 }

@@ -52,6 +52,16 @@ fn companions(library: &str) -> &'static [&'static str] {
     }
 }
 
+/// A library in words, and what it comes with.
+fn whose(library: &'static str) -> &'static str {
+    match library {
+        "cuda" => "libcuda, a part of NVIDIA's driver",
+        "nvrtc" => "libnvrtc, a part of the CUDA toolkit or of its Python wheel nvidia-cuda-nvrtc",
+        "cublas" => "libcublas, a part of the CUDA toolkit or of its Python wheel nvidia-cublas",
+        other => other,
+    }
+}
+
 /// Opens a library (`cuda`, `nvrtc`, `cublas`) for the rest of the process.
 ///
 /// # Errors
@@ -92,5 +102,8 @@ fn find(library: &'static str) -> Result<()> {
     if own && names.iter().any(|name| keep(name).is_ok()) {
         return Ok(());
     }
-    Err(Error::Library { op: "cuda", library, tried: tried.join(", ") })
+    if !own {
+        tried.push(format!("and no other folder, which {OWN} may name"));
+    }
+    Err(Error::Library { op: "cuda", library: whose(library), tried: tried.join(", ") })
 }
