@@ -46,6 +46,17 @@ pub(super) fn no_such(op: &'static str, name: &str, names: &[String]) -> Error {
     Error::Value { op, what: text(format_args!("there is no tensor {name:?}; there are {some:?}{more}")) }
 }
 
+/// [`Error::Value`] where a name occurs twice.
+#[cfg(any(feature = "npz", feature = "safetensors"))]
+pub(super) fn distinct<'a>(op: &'static str, names: impl Iterator<Item = &'a str>) -> Result<()> {
+    let mut names: Vec<&str> = names.collect();
+    names.sort_unstable();
+    match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(Error::Value { op, what: text(format_args!("the name {:?} occurs twice", pair[0])) }),
+        None => Ok(()),
+    }
+}
+
 /// Opens a file to be read; its length where it has one: a pipe has none.
 pub(super) fn open(op: &'static str, path: &Path) -> Result<(File, Option<u64>)> {
     let file = File::open(path).map_err(|error| io_error(op, path, error))?;

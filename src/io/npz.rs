@@ -14,7 +14,7 @@
 //! ```
 //! Imports: `error`, `element`, `tensor`, `dynamic`, `io`.
 
-use super::file::{Progress, about, io_error, no_such, open as open_file, save};
+use super::file::{Progress, about, distinct, io_error, no_such, open as open_file, save};
 use super::npy::{Npy, put_tensor};
 use super::stored::{Stored, nbytes_of};
 use crate::dynamic::DynTensor;
@@ -131,11 +131,7 @@ pub fn write(path: impl AsRef<Path>, tensors: &[(&str, &dyn Stored)], compressio
 /// # Errors
 /// As [`write()`].
 pub fn write_with(path: impl AsRef<Path>, tensors: &[(&str, &dyn Stored)], compression: Compression, progress: Progress<'_>) -> Result<()> {
-    let mut names: Vec<&str> = tensors.iter().map(|(name, _)| *name).collect();
-    names.sort_unstable();
-    if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(Error::Value { op: WRITE, what: text(format_args!("the name {:?} occurs twice", pair[0])) });
-    }
+    distinct(WRITE, tensors.iter().map(|(name, _)| *name))?;
     let total = tensors.iter().map(|(_, x)| nbytes_of(*x)).sum();
     let method = match compression {
         Compression::Stored => CompressionMethod::Stored,

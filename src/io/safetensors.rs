@@ -18,7 +18,7 @@
 mod header;
 mod json;
 
-use super::file::{Progress, about, exactly, format_error, io_error, no_such, open as open_file, put, save, short};
+use super::file::{Progress, about, distinct, exactly, format_error, io_error, no_such, open as open_file, put, save, short};
 use super::stored::{Description, Order, Stored, each_little_endian, nbytes_of};
 use crate::device::Cpu;
 use crate::dtype::DType;
@@ -317,14 +317,8 @@ pub fn write_with(
 ) -> Result<()> {
     let mut tensors = tensors.to_vec();
     tensors.sort_by_key(|(name, x)| (std::cmp::Reverse(x.dtype().size()), *name));
-    let mut names: Vec<&str> = tensors.iter().map(|(name, _)| *name).chain(["__metadata__"]).collect();
-    let mut keys: Vec<&str> = metadata.iter().map(|(key, _)| *key).collect();
-    for names in [&mut names, &mut keys] {
-        names.sort_unstable();
-        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(Error::Value { op: WRITE, what: text(format_args!("the name {:?} occurs twice", pair[0])) });
-        }
-    }
+    distinct(WRITE, tensors.iter().map(|(name, _)| *name).chain(["__metadata__"]))?;
+    distinct(WRITE, metadata.iter().map(|(key, _)| *key))?;
     let mut rows = Vec::new();
     let mut end = 0;
     for (name, x) in &tensors {
