@@ -2,6 +2,7 @@
 
 use half::{bf16, f16};
 use num_complex::Complex;
+use rankform::DynTensor;
 use rankform::prelude::*;
 
 /// One array, and what NumPy prints for it.
@@ -292,5 +293,31 @@ fn a_tensor_without_data_prints_its_sizes() -> Result<()> {
     assert_eq!(format!("{x:?}"), x.to_string());
     let scalar = Tensor::full([], 1.0, &Meta::new())?;
     assert_eq!(scalar.to_string(), "Tensor<f64, 0>(size=[], device=Meta)");
+    Ok(())
+}
+
+#[test]
+fn a_tensor_whose_types_are_known_at_run_time_prints_as_the_typed_one() -> Result<()> {
+    let x = Tensor::from_fn([40, 3, 7, 2], |[i, j, k, l]| (i * 1000 + j * 100 + k * 10 + l) as f32 * 0.5, &Cpu)?;
+    let dynamic = DynTensor::from(x.share_data());
+    assert_eq!(dynamic.to_string(), x.to_string());
+    assert!(x.to_string().lines().count() < 200 && x.to_string().contains("..."));
+    assert_eq!(format!("{dynamic:#.2}"), format!("{x:#.2}"));
+    assert_eq!(
+        dynamic.permuted(&[3, 2, 1, 0])?.ranged(1, 0, 7, -2)?.to_string(),
+        x.permuted([3, 2, 1, 0])?.slice((.., (..).step(-2), .., ..))?.to_string()
+    );
+    assert_eq!(DynTensor::from(Tensor::from(0.1)).to_string(), "0.1");
+    assert_eq!(DynTensor::from(Tensor::from([[0_u8; 0]; 2])).to_string(), "[]");
+    // More axes than a typed tensor has, and what has no elements to show.
+    let deep = DynTensor::from(Tensor::from([1, 2])).reshaped(&[1, 1, 1, 1, 1, 1, 1, 1, 2])?;
+    assert_eq!(deep.to_string(), format!("{}1 2{}", "[".repeat(9), "]".repeat(9)));
+    let lazy = DynTensor::from(Tensor::from([Complex::new(1.0_f32, 2.0)])).conjugate();
+    assert_eq!(lazy.to_string(), "DynTensor(Complex<f32>, sizes [1], on Cpu)");
+    assert_eq!(lazy.resolved::<Cpu>()?.to_string(), "[1.-2.j]");
+    assert_eq!(
+        DynTensor::zeros(rankform::DType::F64, &[1 << 30, 3], &Meta::new())?.to_string(),
+        "DynTensor(f64, sizes [1073741824, 3], on Meta)"
+    );
     Ok(())
 }

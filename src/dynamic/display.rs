@@ -1,29 +1,40 @@
 //! Printing: `Display` as of the typed tensor, `Debug` with its types.
 //!
-//! Imports: `element`, `device`, `tensor`, `dynamic`.
+//! Imports: `error`, `device`, `element`, `tensor`, `dynamic`.
 
 use super::tensor::DynTensor;
-use super::visit::TensorVisitor;
-use crate::device::{Cpu, Device};
+use super::visit::ElementVisitor;
+use crate::device::Cpu;
 use crate::element::Element;
-use crate::tensor::TensorView;
+use crate::error::Result;
+use crate::tensor::Cells;
 use std::fmt;
+use std::ops::Range;
 
-struct Print<'a, 'b>(&'a mut fmt::Formatter<'b>);
-impl<D: Device> TensorVisitor<D> for Print<'_, '_> {
-    type Output = fmt::Result;
-    fn visit<T: Element, const RANK: usize>(self, tensor: TensorView<'_, T, RANK, D>) -> fmt::Result {
-        fmt::Display::fmt(&tensor, self.0)
+/// Its elements, for one rank or another: a printer for each would be a fifth of this crate.
+struct Print<'a, 'b>(DynTensor, &'a fmt::Formatter<'b>);
+impl ElementVisitor for Print<'_, '_> {
+    type Output = Result<String>;
+    fn visit<T: Element>(self) -> Result<String> {
+        let part = |ranges: &[Range<usize>]| {
+            let mut part = self.0.share_data();
+            for (axis, range) in ranges.iter().enumerate() {
+                part = part.ranged(axis, range.start, range.end, 1)?;
+            }
+            let row = part.to_contiguous()?.reshaped(&[part.numel()])?;
+            row.downcast_ref::<T, 1, Cpu>()?.to_vec()
+        };
+        Cells { size: self.0.size(), part: &part }.display(self.1)
     }
 }
 
 /// The elements, as NumPy prints them; they come to the CPU for it. Without elements to print: what the tensor is.
 impl fmt::Display for DynTensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let here = if self.device::<Cpu>().is_some() { Ok(self.share_data()) } else { self.to(&Cpu) };
-        match here {
-            Ok(here) if here.rank() <= 8 && here.device::<Cpu>().is_some() => here.visit::<Cpu, _>(Print(f)).unwrap_or(Err(fmt::Error)),
-            _ => fmt::Debug::fmt(self, f),
+        let here = if self.is_on::<Cpu>() { Ok(self.share_data()) } else { self.to(&Cpu) };
+        match here.and_then(|here| here.dtype().visit(Print(here, f))) {
+            Ok(text) => f.write_str(&text),
+            Err(_) => fmt::Debug::fmt(self, f),
         }
     }
 }

@@ -260,7 +260,12 @@ impl DynTensor {
     }
 
     fn mismatch<T: Element, const RANK: usize, D: Device>(&self, op: &'static str) -> Error {
-        let expected = described(T::DTYPE, RANK, last_word(std::any::type_name::<D>()));
+        self.is_not(op, T::DTYPE, RANK, std::any::type_name::<D>())
+    }
+
+    #[cold]
+    fn is_not(&self, op: &'static str, dtype: DType, rank: usize, device: &'static str) -> Error {
+        let expected = described(dtype, rank, last_word(device));
         let found = match (self.memory.is_none(), self.marks == Marks::NONE) {
             (true, _) => "an undefined tensor".into(),
             (_, true) => self.kind_in_words(),

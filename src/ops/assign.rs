@@ -2,8 +2,6 @@
 //!
 //! Imports: `error`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
-#[cfg(debug_assertions)]
-use super::{Add, Div, Mul, Sub, table::Table};
 use crate::device::Device;
 use crate::element::Element;
 use crate::error::Result;
@@ -68,18 +66,4 @@ in_place! {
         let _ = operator;
         update_with::<F, T, U, RANK, D, _>(view, &other.into_expr())
     };
-}
-
-/// `+=` and its like are loops of their own, compiled in advance for common numbers (see `table.rs`).
-#[cfg(debug_assertions)]
-pub(super) fn compile(table: &mut Table) {
-    macro_rules! numbers {
-        ($($t:ty)*) => { $(
-            table.in_place::<Add, $t>();
-            table.in_place::<Sub, $t>();
-            table.in_place::<Mul, $t>();
-            table.in_place::<Div, $t>();
-        )* };
-    }
-    numbers!(f32 f64 half::f16 half::bf16 i32 i64);
 }

@@ -89,7 +89,7 @@ impl<T: Element, U: Element> Op<(T,)> for CastTo<U> {
         x.cast()
     }
     fn compiled(kernel: TypeId) -> Option<Compiled> {
-        super::table::compiled(kernel)
+        super::compiled::compiled(kernel)
     }
 }
 

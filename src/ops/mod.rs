@@ -34,7 +34,8 @@
 //! | `attention.rs` | scaled dot-product attention |
 //! | `random.rs` | random numbers, the same on every device |
 //! | `operator.rs` | operators that need code of their own on each device |
-//! | `table.rs` | kernels compiled in advance, rows for the tests |
+//! | `compiled.rs` | kernels of common operators, compiled in advance |
+//! | `table.rs` | every elementwise operator, for the tests |
 //!
 //! **Adding an elementwise operator** is one row: name, operands, class of elements, body.
 //! Imports: `scalar`, `element`, `kernel`, `device`, `expr`.
@@ -47,6 +48,7 @@ pub mod attention;
 mod channels;
 mod combine;
 mod compare;
+mod compiled;
 mod complex;
 mod contract;
 pub mod conv;
@@ -221,7 +223,7 @@ macro_rules! operators {
             pub struct $F;
             crate::__operator!(@op $F, stringify!($name), ($($x),+), [$($out)?], [$class], [
                 fn compiled(kernel: std::any::TypeId) -> Option<crate::kernel::Compiled> {
-                    crate::ops::table::compiled(kernel)
+                    crate::ops::compiled::compiled(kernel)
                 }
             ], $body);
         )*
@@ -232,11 +234,6 @@ macro_rules! operators {
         }
         impl<X: crate::expr::Elementwise<T, RANK, D>, T, const RANK: usize, D: crate::device::Device> $trait<T, RANK, D> for X {}
 
-        /// Kernels compiled in advance, for the element types that are used most.
-        #[cfg(debug_assertions)]
-        pub(super) fn compile(table: &mut crate::ops::table::Table) {
-            $(operators!(@compile table $F ($($x),+) $class);)*
-        }
         /// Shows every operator of this file, with every element of its class.
         pub(super) fn visit(visit: &mut impl crate::ops::table::Visit) {
             $(operators!(@visit visit $F ($($x),+) $class);)*
@@ -260,14 +257,6 @@ macro_rules! operators {
             self.zip($F, other)
         }
     };
-    (@compile $table:ident $F:ident $x:tt Whole) => { operators!(@each $table $F $x i32 i64 u8); };
-    (@compile $table:ident $F:ident $x:tt Bitwise) => { operators!(@each $table $F $x bool i32 i64 u8); };
-    (@compile $table:ident $F:ident $x:tt Float) => { operators!(@each $table $F $x f32 f64); };
-    (@compile $table:ident $F:ident $x:tt ComplexElement) => {};
-    (@compile $table:ident $F:ident $x:tt $class:ident) => { operators!(@each $table $F $x f32 f64 i32 i64); };
-    (@each $table:ident $F:ident $x:tt $($t:ty)+) => { $(operators!(@one $table $F $x $t);)+ };
-    (@one $table:ident $F:ident ($x:ident) $t:ty) => { $table.unary::<$F, $t>(); };
-    (@one $table:ident $F:ident ($x:ident, $y:ident) $t:ty) => { $table.binary::<$F, $t>(); };
     (@visit $visit:ident $F:ident $x:tt Float) => { operators!(@show $visit $F $x f16 bf16 f32 f64); };
     (@visit $visit:ident $F:ident $x:tt Whole) => { operators!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64); };
     (@visit $visit:ident $F:ident $x:tt Bitwise) => { operators!(@show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64); };
@@ -286,19 +275,7 @@ macro_rules! operators {
 }
 use operators;
 
-/// Every file of operators: their kernels compiled in advance, and their rows.
-#[cfg(debug_assertions)]
-const COMPILED: &[fn(&mut table::Table)] = &[
-    arithmetic::compile,
-    assign::compile,
-    math::compile,
-    activation::compile,
-    loss::compile,
-    compare::compile,
-    reduce::compile,
-    scan::compile,
-    random::compile,
-];
+/// Every file of operators.
 fn visit(to: &mut impl Visit) {
     arithmetic::visit(to);
     math::visit(to);

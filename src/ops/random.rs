@@ -10,8 +10,6 @@ use crate::element::{Compute, Element, Float};
 use crate::error::{Error, Result, text};
 use crate::expr::{Expr, eval_into};
 use crate::kernel::{Body, Call, Compiled, Op, Param};
-#[cfg(debug_assertions)]
-use crate::kernel::{Input, Store};
 use crate::layout::Layout;
 use crate::scalar::{DType, Lane, Lanes};
 use crate::tensor::{Tensor, TensorView, TensorViewMut};
@@ -67,7 +65,7 @@ fn fraction<L: Lanes, T: Float>(words: [Word<L>; 2]) -> Lane<L, Compute<T>> {
 
 /// Between two numbers: `(block, element in it, seed, low, high)`.
 #[derive(Clone, Copy, Debug)]
-struct Uniform<T>(PhantomData<T>);
+pub(super) struct Uniform<T>(PhantomData<T>);
 
 impl<T: Float> Op<(u64, u64, u64, T, T)> for Uniform<T> {
     const NAME: &'static str = "random_uniform";
@@ -81,13 +79,13 @@ impl<T: Float> Op<(u64, u64, u64, T, T)> for Uniform<T> {
         high * u + low * (1.0 - u)
     }
     fn compiled(kernel: TypeId) -> Option<Compiled> {
-        super::table::compiled(kernel)
+        super::compiled::compiled(kernel)
     }
 }
 
 /// Normally distributed, by Box and Muller: `(block, element in it, seed, mean, standard deviation)`.
 #[derive(Clone, Copy, Debug)]
-struct Normal<T>(PhantomData<T>);
+pub(super) struct Normal<T>(PhantomData<T>);
 
 impl<T: Float> Op<(u64, u64, u64, T, T)> for Normal<T> {
     const NAME: &'static str = "random_normal";
@@ -108,7 +106,7 @@ impl<T: Float> Op<(u64, u64, u64, T, T)> for Normal<T> {
         z * deviation + mean
     }
     fn compiled(kernel: TypeId) -> Option<Compiled> {
-        super::table::compiled(kernel)
+        super::compiled::compiled(kernel)
     }
 }
 
@@ -200,19 +198,6 @@ where
     D: Device,
 {
     eval_into(F::NAME, &Call::<F, _>::new((block, at, seed, a, b)), &mut out)
-}
-
-/// Kernels compiled in advance.
-#[cfg(debug_assertions)]
-pub(super) fn compile(table: &mut super::table::Table) {
-    fn of<F: Op<(u64, u64, u64, T, T)>, T: Float>(table: &mut super::table::Table) {
-        table.map::<Store<Call<F, (Input<u64>, Input<u64>, Param<u64>, Param<T>, Param<T>)>>>();
-        table.map::<Store<Call<F, (Param<u64>, Input<u64>, Param<u64>, Param<T>, Param<T>)>>>();
-    }
-    of::<Uniform<f32>, f32>(table);
-    of::<Uniform<f64>, f64>(table);
-    of::<Normal<f32>, f32>(table);
-    of::<Normal<f64>, f64>(table);
 }
 
 #[cfg(test)]

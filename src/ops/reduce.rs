@@ -50,7 +50,7 @@ macro_rules! reducers {
             $(const BY_SLICE: bool = true;
             #[inline(always)]
             fn of_slice($values: &[Compute<$T>], $from: usize) -> Self::State<Run> { $of_slice })?
-            fn compiled(kernel: TypeId) -> Option<Compiled> { super::table::compiled(kernel) }
+            fn compiled(kernel: TypeId) -> Option<Compiled> { super::compiled::compiled(kernel) }
         }
     )* };
     (@needs) => { false };
@@ -360,17 +360,6 @@ macro_rules! methods {
             }
         )* }
         impl<X: Reduce<T, RANK, D>, T, const RANK: usize, D: Device> Reductions<T, RANK, D> for X {}
-
-        /// Kernels compiled in advance.
-        #[cfg(debug_assertions)]
-        pub(super) fn compile(table: &mut super::table::Table) {
-            $(methods!(@compile table $R $class);)*
-        }
-    };
-    (@compile $table:ident $R:ident Truth) => { $table.reduce::<$R, bool>(); };
-    (@compile $table:ident $R:ident Float) => { $table.reduce::<$R, f32>(); $table.reduce::<$R, f64>(); };
-    (@compile $table:ident $R:ident $class:ident) => {
-        $table.reduce::<$R, f32>(); $table.reduce::<$R, f64>(); $table.reduce::<$R, i32>(); $table.reduce::<$R, i64>();
     };
 }
 methods! {

@@ -15,7 +15,7 @@ use std::any::TypeId;
 /// A lane of the machine type of `T`.
 type At<L, T> = Lane<L, Compute<T>>;
 
-/// Scans, one block each: the reducer, its methods, and the kernels compiled in advance.
+/// Scans, one block each: the reducer and its methods.
 macro_rules! scans {
     ($(
         $(#[$doc:meta])*
@@ -41,7 +41,7 @@ macro_rules! scans {
                 fn combine<$L: Lanes>($a: $state, $b: $state) -> $state { $combine }
                 #[inline(always)]
                 fn finish<$L: Lanes>($f: $state, _: Lane<$L, i64>) -> At<$L, $T> { $finish }
-                fn compiled(kernel: TypeId) -> Option<Compiled> { super::table::compiled(kernel) }
+                fn compiled(kernel: TypeId) -> Option<Compiled> { super::compiled::compiled(kernel) }
             }
         )*
         /// Running reductions along one axis: position `i` of the result holds that of positions `0..=i`.
@@ -86,16 +86,6 @@ macro_rules! scans {
             }
         )* }
         impl<X: Scan<T, RANK, D>, T, const RANK: usize, D: Device> Scans<T, RANK, D> for X {}
-
-        /// Kernels compiled in advance.
-        #[cfg(debug_assertions)]
-        pub(super) fn compile(table: &mut super::table::Table) {
-            $(scans!(@compile table $R $class);)*
-        }
-    };
-    (@compile $table:ident $R:ident Float) => { $table.scan::<$R, f32>(); $table.scan::<$R, f64>(); };
-    (@compile $table:ident $R:ident $class:ident) => {
-        $table.scan::<$R, f32>(); $table.scan::<$R, f64>(); $table.scan::<$R, i32>(); $table.scan::<$R, i64>();
     };
 }
 

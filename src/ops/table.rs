@@ -1,68 +1,11 @@
-//! Kernels compiled in advance, and rows for the tests; both are filled by the operators' own files.
+//! Every built-in elementwise operator, as the tests see it; the rows are in the operators' own files.
 //!
-//! Generic kernels are compiled in the crate that uses them, and in the dev profile without optimisation: 100 to 600
-//! times slower. So that built-in operators on common elements are fast there too, their kernels are compiled here,
-//! where `[profile.dev.package.rankform] opt-level = 3` reaches them, and found by type at run time. In a release build
-//! the kernels of the calling crate are as good, and this table is empty.
-//! Imports: `scalar`, `element`, `kernel`, `device`.
+//! Imports: `scalar`, `element`, `kernel`.
 
-use crate::device::{MapKernel, ReduceKernel, ScanKernel};
 use crate::element::Element;
-use crate::kernel::{Call, Compiled, InPlace, Input, Op, Param, Program, Reducer, Store};
+use crate::kernel::Op;
 use crate::scalar::{Dual, Lane, Run};
-use std::any::TypeId;
-use std::collections::HashMap;
 use std::sync::LazyLock;
-
-/// The kernels compiled in advance, by the type of their program, or of their body and reducer.
-#[derive(Default)]
-pub(crate) struct Table(HashMap<TypeId, Compiled>);
-
-#[cfg_attr(not(debug_assertions), allow(dead_code))] // then the table is empty
-impl Table {
-    /// Where memory has run out a kernel is left out, and found in the calling crate instead.
-    fn keep(&mut self, key: TypeId, kernel: Compiled) {
-        if self.0.try_reserve(1).is_ok() {
-            self.0.insert(key, kernel);
-        }
-    }
-    pub(super) fn map<P: Program>(&mut self) {
-        self.keep(TypeId::of::<P>(), const { &MapKernel::of::<P>() });
-    }
-    pub(super) fn unary<F: Op<(T,)>, T: Element>(&mut self) {
-        self.map::<Store<Call<F, (Input<T>,)>>>();
-    }
-    pub(super) fn binary<F: Op<(T, T)>, T: Element>(&mut self) {
-        self.map::<Store<Call<F, (Input<T>, Input<T>)>>>();
-        self.map::<Store<Call<F, (Input<T>, Param<T>)>>>();
-    }
-    pub(super) fn in_place<F: Op<(T, T), Out = T>, T: Element>(&mut self) {
-        self.map::<InPlace<Store<Call<F, (Input<T>, Input<T>)>>>>();
-        self.map::<InPlace<Store<Call<F, (Input<T>, Param<T>)>>>>();
-    }
-    pub(super) fn scan<R: Reducer<T>, T: Element>(&mut self) {
-        self.keep(ScanKernel::key::<Input<T>, R>(), const { &ScanKernel::of::<Input<T>, R>() });
-    }
-    pub(super) fn reduce<R: Reducer<T>, T: Element>(&mut self) {
-        self.keep(TypeId::of::<(Input<T>, R)>(), const { &ReduceKernel::of::<Input<T>, R>() });
-    }
-}
-
-static TABLE: LazyLock<Table> = LazyLock::new(|| {
-    #[allow(unused_mut)]
-    let mut table = Table::default();
-    #[cfg(debug_assertions)]
-    for compile in super::COMPILED {
-        compile(&mut table);
-    }
-    table
-});
-
-/// The kernel of this type, if it was compiled in advance.
-#[inline]
-pub(super) fn compiled(kernel: TypeId) -> Option<Compiled> {
-    if cfg!(debug_assertions) { TABLE.0.get(&kernel).copied() } else { None }
-}
 
 /// One operator, as tests see it: its name, and its value and slopes on f64 where it takes and gives numbers.
 #[derive(Clone, Copy, Debug)]

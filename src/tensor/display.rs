@@ -1,16 +1,16 @@
 //! Printing: `Display` as NumPy prints arrays, `Debug` as one would write the tensor down.
 //!
 //! Neither ever fails: a tensor without data prints its sizes.
-//! Imports: `error`, `dim`, `element`, `device`, `tensor`.
+//! Imports: `error`, `element`, `device`, `tensor`.
 
 mod words;
 
 use super::{Tensor, TensorView, TensorViewMut};
 use crate::device::Device;
-use crate::dim::Dim;
 use crate::element::Element;
 use crate::error::{Error, Result};
 use std::fmt;
+use std::ops::Range;
 
 /// Beyond so many elements, only the edges are printed.
 const THRESHOLD: usize = 1000;
@@ -63,53 +63,76 @@ impl Page<'_> {
     }
 }
 
-/// The elements that are printed, in row-major order: all, or the edges of the axes that are cut.
-fn shown<T: Element, const RANK: usize, D: Device>(view: TensorView<'_, T, RANK, D>, is_cut: [bool; RANK]) -> Result<Vec<T>> {
-    if !is_cut.contains(&true) {
-        return view.to_vec();
-    }
-    view.ready("display")?;
-    let size = view.size().0;
-    let shown = Dim(std::array::from_fn(|axis| if is_cut[axis] { 2 * EDGE } else { size[axis] }));
-    let mut cells = Vec::new();
-    let nbytes = shown.numel_of("display", size_of::<T>())? * size_of::<T>();
-    cells.try_reserve_exact(nbytes / size_of::<T>()).map_err(|_| Error::OutOfMemory { op: "display", nbytes })?;
-    cells.resize(nbytes / size_of::<T>(), T::default());
-    // Each corner is a view, and is read at once.
-    for corner in Dim(is_cut.map(|is_cut| 1 + is_cut as usize)).indices() {
-        let mut part = view;
-        for axis in (0..RANK).filter(|&axis| is_cut[axis]) {
-            let start = if corner[axis] == 0 { 0 } else { size[axis] - EDGE };
-            part = part.slice_axis(axis, start..start + EDGE, 1)?;
-        }
-        for (mut index, value) in part.size().indices().zip(part.to_vec()?) {
-            for axis in 0..RANK {
-                index[axis] += corner[axis] * EDGE;
-            }
-            cells[shown.linearize(index)] = value;
-        }
-    }
-    Ok(cells)
+/// What printing needs of a tensor of any rank: its sizes, and the elements of a part of it in row-major order.
+pub(crate) struct Cells<'a, T> {
+    pub(crate) size: &'a [usize],
+    pub(crate) part: &'a dyn Fn(&[Range<usize>]) -> Result<Vec<T>>,
 }
 
-impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
+impl<T: Element> Cells<'_, T> {
+    /// As `Display` prints them.
+    pub(crate) fn display(&self, f: &fmt::Formatter<'_>) -> Result<String> {
+        match f.precision() {
+            None if self.size.is_empty() => Ok((self.part)(&[])?.into_iter().map(words::scalar).collect()),
+            _ => self.page(f, " ", 0),
+        }
+    }
+
     /// The elements in brackets, `indent` characters to the right of where they begin.
-    fn page(self, f: &fmt::Formatter<'_>, separator: &'static str, indent: usize) -> Result<String> {
-        let size = self.size().0;
-        let is_long = self.numel() > THRESHOLD && !f.alternate();
-        let is_cut = size.map(|size| is_long && size > 2 * EDGE);
-        let cells = shown(self, is_cut)?;
+    fn page(&self, f: &fmt::Formatter<'_>, separator: &'static str, indent: usize) -> Result<String> {
+        let numel = |sizes: &mut dyn Iterator<Item = usize>| sizes.fold(1, usize::saturating_mul);
+        let is_long = numel(&mut self.size.iter().copied()) > THRESHOLD && !f.alternate();
+        let is_cut: Vec<bool> = self.size.iter().map(|&size| is_long && size > 2 * EDGE).collect();
+        let shown = numel(&mut self.size.iter().zip(&is_cut).map(|(&size, &is_cut)| if is_cut { 2 * EDGE } else { size }));
+        let mut cells = Vec::new();
+        let nbytes = shown.saturating_mul(size_of::<T>());
+        cells.try_reserve_exact(shown).map_err(|_| Error::OutOfMemory { op: "display", nbytes })?;
+        self.read(&is_cut, &mut Vec::new(), &mut cells)?;
         if cells.is_empty() {
             return Ok("[]".into());
         }
         let words = words::words(&cells, f.precision().unwrap_or(8)).into_iter();
-        let page = Page { words, size: &size, is_cut: &is_cut, separator }.text(0, indent + 1, WIDTH);
-        Ok(if RANK == 0 { page.trim_start().into() } else { page })
+        let page = Page { words, size: self.size, is_cut: &is_cut, separator }.text(0, indent + 1, WIDTH);
+        Ok(if self.size.is_empty() { page.trim_start().into() } else { page })
+    }
+
+    /// The elements that are printed: all, or the edges of the axes that are cut. The leading axes are at `part`.
+    fn read(&self, is_cut: &[bool], part: &mut Vec<Range<usize>>, cells: &mut Vec<T>) -> Result<()> {
+        let axis = part.len();
+        let first_whole = is_cut.iter().rposition(|&is_cut| is_cut).map_or(0, |last| last + 1);
+        if axis >= first_whole {
+            part.extend(self.size[axis..].iter().map(|&size| 0..size));
+            cells.extend((self.part)(part)?);
+            part.truncate(axis);
+            return Ok(());
+        }
+        let size = self.size[axis];
+        let edges = if is_cut[axis] { [0..EDGE, size - EDGE..size] } else { [0..size, size..size] };
+        // Behind the last axis that is cut, an edge is one piece.
+        let run = if axis + 1 == first_whole { EDGE } else { 1 };
+        for start in edges.into_iter().flat_map(|edge| edge.step_by(run)) {
+            part.push(start..start + run);
+            self.read(is_cut, part, cells)?;
+            part.pop();
+        }
+        Ok(())
+    }
+}
+
+impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
+    fn cells<R>(self, run: impl FnOnce(&Cells<'_, T>) -> R) -> R {
+        let part = |ranges: &[Range<usize>]| {
+            let mut part = self;
+            for (axis, range) in ranges.iter().enumerate() {
+                part = part.slice_axis(axis, range.clone(), 1)?;
+            }
+            part.to_vec()
+        };
+        run(&Cells { size: &self.size().0, part: &part })
     }
 
     fn display(self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = if RANK == 0 && f.precision().is_none() { self.item().map(words::scalar) } else { self.page(f, " ", 0) };
-        match text {
+        match self.cells(|cells| cells.display(f)) {
             Ok(text) => f.write_str(&text),
             Err(_) => self.describe(name, None, f),
         }
@@ -117,7 +140,7 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
 
     fn debug(self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let indent = format!("{name}<{}, {RANK}>(", T::DTYPE).len();
-        self.describe(name, self.page(f, ", ", indent).ok(), f)
+        self.describe(name, self.cells(|cells| cells.page(f, ", ", indent)).ok(), f)
     }
 
     fn describe(self, name: &str, page: Option<String>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -176,6 +199,7 @@ mod tests {
     use super::*;
     use crate::allocation::Allocation;
     use crate::device::Cpu;
+    use crate::dim::Dim;
     use crate::layout::Layout;
     use crate::shared::Shared;
 

@@ -37,6 +37,7 @@ mod view_mut;
 
 pub use adopt::AsAtomic;
 pub use create::Nested;
+pub(crate) use display::Cells;
 pub use handle::Tensor;
 pub(crate) use handle::{Parts, State};
 #[cfg(feature = "rayon")]

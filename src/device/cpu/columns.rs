@@ -3,7 +3,7 @@
 //! Imports: `scalar`, `element`, `kernel`, `device`.
 
 use super::fold::{Cascade, State};
-use super::io::{At, Scratch, Words};
+use super::io::{Scratch, Words, value};
 use super::pack;
 use super::reduce::{Job, SCRATCH};
 use super::simd::{self, Loop};
@@ -196,16 +196,15 @@ fn strip_of<B: Body, R: Reducer<B::Out>>(
     for row in 0..rows {
         let at = Lane((at + row) as i64);
         let here = pointers;
-        let value = |i: usize| body.eval::<Run>(&mut At::<false>::new(&here, 0, i));
         if columns.len() >= WIDTH {
             for j in 0..WIDTH {
-                states[j] = R::absorb::<Run>(states[j], value(columns.start.wrapping_add(j)), at);
+                states[j] = R::absorb::<Run>(states[j], value::<B, false>(&body, &here, 0, columns.start.wrapping_add(j)), at);
             }
         } else {
             // Every state absorbs and those beyond the last column forget it, as in `fold::absorb`.
             let mut buffer = [Compute::<B::Out>::default(); WIDTH];
             for j in 0..columns.len() {
-                buffer[j] = value(columns.start.wrapping_add(j)).0;
+                buffer[j] = value::<B, false>(&body, &here, 0, columns.start.wrapping_add(j)).0;
             }
             for j in 0..WIDTH {
                 let next = R::absorb::<Run>(states[j], Lane(buffer[j]), at);

@@ -5,7 +5,7 @@
 //! Everything is inlined into the loop that calls it, and so compiled for that loop's instruction set.
 //! Imports: `element`, `kernel`, `device`, `scalar`.
 
-use super::io::At;
+use super::io::value;
 use super::walk::Addresses;
 use crate::device::MAX_OPERANDS;
 use crate::element::Compute;
@@ -28,6 +28,12 @@ const BLOCK: usize = 256;
 
 /// What one reducer carries along.
 pub(super) type State<B, R> = <R as Reducer<<B as Body>::Out>>::State<Run>;
+
+/// The number of a value, as reducers are told it.
+#[inline(always)]
+fn lane(at: usize, i: usize) -> Lane<Run, i64> {
+    Lane(at.wrapping_add(i) as i64)
+}
 
 /// The state of a whole row of `n` values, the first of which has number `at`. The body's first load is pointer `first`.
 #[inline(always)]
@@ -86,9 +92,8 @@ fn by_slice<B: Body, R: Reducer<B::Out>, const HELD: bool>(
     for start in part.clone().step_by(BLOCK) {
         let len = BLOCK.min(part.end - start);
         for i in 0..len {
-            let value = body.eval::<Run>(&mut At::<HELD>::new(pointers, first, start.wrapping_add(i)));
             // SAFETY: `len` is at most `BLOCK`.
-            unsafe { block.add(i).write(value.0) };
+            unsafe { block.add(i).write(value::<B, HELD>(&body, pointers, first, start.wrapping_add(i)).0) };
         }
         // SAFETY: the loop above wrote `len` values.
         let values = unsafe { std::slice::from_raw_parts(block, len) };
@@ -125,8 +130,6 @@ pub(super) fn absorb<B: Body, R: Reducer<B::Out>, const HELD: bool>(
     let lanes = const { lanes::<State<B, R>>() };
     // Wrapping sums: the checks of a debug build would keep these loops from vectorising there.
     let at = at.wrapping_sub(start);
-    let at_lane = |i: usize| Lane(at.wrapping_add(i) as i64);
-    let value = |i: usize| body.eval::<Run>(&mut At::<HELD>::new(pointers, first, i)).0;
     let in_memory = const { matches!((B::SOURCE, HELD), (Source::Operand, _) | (Source::Held, true)) };
     // What stands in memory is absorbed from there.
     while in_memory && start + lanes <= n {
@@ -134,8 +137,8 @@ pub(super) fn absorb<B: Body, R: Reducer<B::Out>, const HELD: bool>(
         here[first] = here[first].wrapping_add(start * size_of::<B::Out>());
         here[MAX_OPERANDS] = here[MAX_OPERANDS].wrapping_add(start * size_of::<Compute<B::Out>>());
         for j in 0..lanes {
-            let x = body.eval::<Run>(&mut At::<HELD>::new(&here, first, j));
-            states[j] = R::absorb::<Run>(states[j], x, at_lane(start.wrapping_add(j)));
+            let x = value::<B, HELD>(&body, &here, first, j);
+            states[j] = R::absorb::<Run>(states[j], x, lane(at, start.wrapping_add(j)));
         }
         start += lanes;
     }
@@ -146,13 +149,13 @@ pub(super) fn absorb<B: Body, R: Reducer<B::Out>, const HELD: bool>(
         let len = BLOCK.min(n - start) / lanes * lanes;
         for i in 0..len {
             // SAFETY: `len` is at most `BLOCK`.
-            unsafe { block.add(i).write(value(start.wrapping_add(i))) };
+            unsafe { block.add(i).write(value::<B, HELD>(&body, pointers, first, start.wrapping_add(i)).0) };
         }
         for chunk in (0..len).step_by(lanes) {
             for j in 0..lanes {
                 // SAFETY: `len` is a multiple of `lanes`, and the loop above wrote as many values.
                 let x = Lane(unsafe { block.add(chunk.wrapping_add(j)).read() });
-                states[j] = R::absorb::<Run>(states[j], x, at_lane(start.wrapping_add(chunk).wrapping_add(j)));
+                states[j] = R::absorb::<Run>(states[j], x, lane(at, start.wrapping_add(chunk).wrapping_add(j)));
             }
         }
         start += len;
@@ -162,10 +165,10 @@ pub(super) fn absorb<B: Body, R: Reducer<B::Out>, const HELD: bool>(
         // in memory.
         let mut buffer = [Compute::<B::Out>::default(); LANES];
         for i in 0..n - start {
-            buffer[i] = value(start.wrapping_add(i));
+            buffer[i] = value::<B, HELD>(&body, pointers, first, start.wrapping_add(i)).0;
         }
         for j in 0..lanes {
-            let next = R::absorb::<Run>(states[j], Lane(buffer[j]), at_lane(start.wrapping_add(j)));
+            let next = R::absorb::<Run>(states[j], Lane(buffer[j]), lane(at, start.wrapping_add(j)));
             states[j] = if j < n - start { next } else { states[j] };
         }
     }

@@ -5,7 +5,7 @@
 use super::walk::Addresses;
 use crate::device::MAX_OPERANDS;
 use crate::element::{Compute, Element};
-use crate::kernel::Io;
+use crate::kernel::{Body, Io};
 use crate::scalar::{Lane, Run};
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -71,6 +71,13 @@ impl<const HELD: bool> Io<Run> for At<'_, HELD> {
         // SAFETY: `Settling::hold` wrote the values of the whole row there.
         Some(Lane(unsafe { room.add(self.i).read() }))
     }
+}
+
+/// The body's value at position `i` of a contiguous row; its first load is pointer `first`. A closure would stay a call where
+/// the user's crate is compiled incrementally.
+#[inline(always)]
+pub(super) fn value<B: Body, const HELD: bool>(body: &B, pointers: &Addresses, first: usize, i: usize) -> Lane<Run, Compute<B::Out>> {
+    body.eval::<Run>(&mut At::<HELD>::new(pointers, first, i))
 }
 
 /// Words on the stack that nobody has written.

@@ -7,7 +7,7 @@
 //! Imports: `scalar`, `element`, `kernel`, `device`.
 
 use super::drive::is_large;
-use super::io::{At, Scratch, Words};
+use super::io::{Scratch, Words, value};
 use super::pack;
 use super::simd::{self, Loop};
 use super::walk::{self, Addresses, Order, Walk};
@@ -362,6 +362,21 @@ struct Chains<B: Body, R: Reducer<B::Out>> {
     local: [State<B, R>; CHAINS],
 }
 
+impl<B: Body, R: Reducer<B::Out>> Chains<B, R> {
+    /// Takes value `i` of a chain, whose piece begins with number `first`, into its state, and keeps what stands there.
+    ///
+    /// # Safety
+    /// The value was written.
+    #[inline(always)]
+    unsafe fn absorb(&mut self, local: &mut [State<B, R>; CHAINS], chain: usize, i: usize, first: usize, exclusive: bool) {
+        // SAFETY: the caller's promise.
+        let value = Lane(unsafe { self.values[chain][i].assume_init() });
+        let next = R::absorb::<Run>(local[chain], value, Lane(first.wrapping_add(i) as i64));
+        self.states[chain][i].write(if exclusive { local[chain] } else { next });
+        local[chain] = next;
+    }
+}
+
 /// # Safety
 /// `body` points to a `B`; the strips give its operands' elements and room for `R::Out`.
 unsafe fn rows<B: Body, R: Reducer<B::Out>>(body: *const (), strips: &mut Strips<'_>) {
@@ -398,8 +413,8 @@ impl<B: Body, R: Reducer<B::Out>> Loop for ScanRows<'_, B, R> {
         let Strip { mut pointers, steps, chains: count, linked, n, at, out, out_chain, out_step } = strip;
         for values in &mut chains.values[..count] {
             let here = pointers;
-            for (i, value) in values[..n].iter_mut().enumerate() {
-                value.write(body.eval::<Run>(&mut At::<false>::new(&here, 0, i)).0);
+            for (i, to) in values[..n].iter_mut().enumerate() {
+                to.write(value::<B, false>(&body, &here, 0, i).0);
             }
             for (pointer, step) in pointers.iter_mut().zip(steps) {
                 *pointer = pointer.wrapping_offset(step);
@@ -410,24 +425,18 @@ impl<B: Body, R: Reducer<B::Out>> Loop for ScanRows<'_, B, R> {
         }
         let first = |chain: usize| if linked { at.wrapping_add(chain * LEAF) } else { at };
         let mut local = chains.local;
-        let mut absorb = |chain: usize, i: usize| {
-            let place = Lane(first(chain).wrapping_add(i) as i64);
-            // SAFETY: the first `n` values of the first `count` chains were written above.
-            let value = Lane(unsafe { chains.values[chain][i].assume_init() });
-            let next = R::absorb::<Run>(local[chain], value, place);
-            chains.states[chain][i].write(if exclusive { local[chain] } else { next });
-            local[chain] = next;
-        };
         if count == CHAINS {
             for i in 0..n {
                 for chain in 0..CHAINS {
-                    absorb(chain, i);
+                    // SAFETY: the first `n` values of the first `count` chains were written above.
+                    unsafe { chains.absorb(&mut local, chain, i, first(chain), exclusive) };
                 }
             }
         } else {
             for chain in 0..count {
                 for i in 0..n {
-                    absorb(chain, i);
+                    // SAFETY: as above.
+                    unsafe { chains.absorb(&mut local, chain, i, first(chain), exclusive) };
                 }
             }
         }
@@ -510,7 +519,7 @@ impl<B: Body, R: Reducer<B::Out>, const FIRST: bool> Loop for ScanColumns<'_, B,
             let seen = Lane(at.wrapping_add(row).wrapping_add(usize::from(!exclusive)) as i64);
             let (here, to) = (pointers, out.cast::<R::Out>());
             for j in 0..width {
-                let value = body.eval::<Run>(&mut At::<false>::new(&here, 0, j));
+                let value = value::<B, false>(&body, &here, 0, j);
                 let next = R::absorb::<Run>(local[j], value, place);
                 let state = if exclusive { local[j] } else { next };
                 let state = if FIRST { state } else { R::combine::<Run>(carry[j], state) };
