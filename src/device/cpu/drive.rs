@@ -23,6 +23,8 @@ pub(super) const STRIP: usize = 256;
 pub(super) const STREAM: usize = 1536;
 /// How many operands are fetched ahead, at most: with four, what is fetched drives out what is read.
 const FETCHED: usize = 2;
+/// A step of so many elements, at most, is streamed past; a longer one uses too little of what it fetches.
+const SHORT_STEP: usize = 4;
 /// Outputs of this many bytes go past the caches: half of a large one.
 const STREAMED: usize = 16 << 20;
 /// Bytes of packed elements of all operands together: they stay in the first-level cache.
@@ -176,9 +178,12 @@ impl Job<'_> {
             let in_rows = by_rows && walk.inner_step(k) == slots[k].element as isize;
             buffered(k) || !(in_rows || linear(k) || still.is_some_and(|(operand, _)| operand == k))
         };
-        let runs = |k: usize| walk.inner_step(k) == slots[k].element as isize || (k >= self.first && walk.inner_step(k) == 0);
+        let runs = |k: usize| match walk.inner_step(k) / slots[k].element as isize {
+            1 => true,
+            times => k >= self.first && times.unsigned_abs() <= SHORT_STEP,
+        };
         if self.streams && by_rows && (0..slots.len()).all(runs) {
-            // SAFETY: the caller's promise; every operand is contiguous along rows, or stands still there.
+            // SAFETY: the caller's promise; outputs are contiguous along rows, inputs too or by short steps.
             return unsafe { self.streamed(walk, slots, &room) };
         }
         let widths: usize = (0..slots.len()).filter(|&k| is_packed(k)).map(|k| slots[k].element).sum();
@@ -215,53 +220,57 @@ impl Job<'_> {
     }
 
     /// Rows whose outputs go past the caches, a short piece at a time: while one is streamed, what the next reads is
-    /// fetched. Every operand is contiguous along rows, or an input that stands still.
+    /// fetched. Every output is contiguous along rows; so is an input, or it stands still, or has a short step.
     unsafe fn streamed(&self, walk: &Walk, slots: &[Slot<'_>], room: &Scratch<'_>) {
-        let still = |k: usize| walk.inner_step(k) == 0;
-        let tiled = |k: usize| k < self.outputs || still(k);
+        let contiguous = |k: usize| walk.inner_step(k) == slots[k].element as isize;
+        let tiled = |k: usize| k < self.outputs || !contiguous(k);
+        let stepped = |&k: &usize| tiled(k) && walk.inner_step(k) != 0;
         let widths: usize = (0..slots.len()).filter(|&k| tiled(k)).map(|k| slots[k].element).sum();
         let most = STREAM / slots[0].element;
         let block = most.min((SCRATCH - 8 * MAX_OPERANDS) / widths).min(walk.inner());
         let tiles: Packed = std::array::from_fn(|k| (k < slots.len() && tiled(k)).then(|| room.take(block * slots[k].element)));
-        let (mut base, mut step) = ([std::ptr::null_mut(); MAX_OPERANDS + 1], STAY);
-        for (k, slot) in slots.iter().enumerate() {
-            step[k] = if tiled(k) { 0 } else { (block * slot.element) as isize };
-        }
-        let (loads, step) = (self.first..self.first + self.reads.len(), self.spread(&step));
         let around = walk.around(None);
         let mut index = around.index_of(0);
         for _ in 0..around.numel() {
-            let mut to = [std::ptr::null_mut(); MAX_OPERANDS];
-            for (k, slot) in slots.iter().enumerate() {
-                let at = around.address_at(k, &index);
-                base[k] = tiles[k].unwrap_or(at);
-                if k < self.outputs {
-                    to[k] = at;
-                } else if still(k) {
+            // Where the next piece of each operand stands, and where the program finds it.
+            let mut at: [*mut u8; MAX_OPERANDS] =
+                std::array::from_fn(|k| if k < slots.len() { around.address_at(k, &index) } else { std::ptr::null_mut() });
+            let mut base = [std::ptr::null_mut(); MAX_OPERANDS + 1];
+            for k in 0..slots.len() {
+                base[k] = tiles[k].unwrap_or(at[k]);
+                if k >= self.outputs && walk.inner_step(k) == 0 {
                     // SAFETY: one element, and room for a block of it.
-                    unsafe { pack::strided(base[k], slot.element as isize, at, 0, block, slot.element) };
+                    unsafe { pack::strided(base[k], slots[k].element as isize, at[k], 0, block, slots[k].element) };
                 }
             }
-            let mut pointers = self.spread(&base);
             let mut left = walk.inner();
             while left > 0 {
                 let n = block.min(left);
                 left -= n;
+                for k in (self.outputs..slots.len()).filter(stepped) {
+                    // SAFETY: `n` elements of an input, into its tile.
+                    unsafe { pack::strided(base[k], slots[k].element as isize, at[k], walk.inner_step(k), n, slots[k].element) };
+                }
                 // SAFETY: `n` elements of every operand; outputs are tiles.
-                unsafe { (self.loops.rows)(self.program, 1, n, pointers.as_ptr(), STAY.as_ptr()) };
-                let (mut ahead, mut count) = ([std::ptr::null_mut(); FETCHED], 0);
-                for k in loads.clone() {
-                    pointers[k] = pointers[k].wrapping_offset(step[k]);
-                    if step[k] != 0 && count < FETCHED {
-                        ahead[count] = pointers[k];
+                unsafe { (self.loops.rows)(self.program, 1, n, self.spread(&base).as_ptr(), STAY.as_ptr()) };
+                let (mut ahead, mut count) = ([std::ptr::null_mut(); FETCHED * SHORT_STEP], 0);
+                for (operand, k) in (self.outputs..slots.len()).filter(|&k| walk.inner_step(k) != 0).enumerate() {
+                    at[k] = at[k].wrapping_offset(walk.inner_step(k).wrapping_mul(n as isize));
+                    if contiguous(k) {
+                        base[k] = at[k];
+                    }
+                    // The bytes of a piece, several times for a step.
+                    let (piece, times) = ((n * slots[k].element) as isize, walk.inner_step(k) / slots[k].element as isize);
+                    for time in (times.min(0)..times.max(0)).filter(|_| operand < FETCHED) {
+                        ahead[count] = at[k].wrapping_offset(time.wrapping_mul(piece));
                         count += 1;
                     }
                 }
                 for k in 0..self.outputs {
                     let nbytes = n * slots[k].element;
                     // SAFETY: `n` elements of an output, from its tile.
-                    unsafe { pack::stream_and_fetch(to[k], pointers[k], nbytes, if k == 0 { &ahead[..count] } else { &[] }) };
-                    to[k] = to[k].wrapping_add(nbytes);
+                    unsafe { pack::stream_and_fetch(at[k], base[k], nbytes, if k == 0 { &ahead[..count] } else { &[] }) };
+                    at[k] = at[k].wrapping_add(nbytes);
                 }
             }
             around.advance(&mut index, 1);
