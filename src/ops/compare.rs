@@ -8,10 +8,9 @@ use crate::device::Device;
 use crate::element::{Compute, Element};
 use crate::error::Result;
 use crate::expr::{Elementwise, Expr, Lazy, Operand, eval};
-use crate::kernel::{Body, Call, Compiled, Op};
+use crate::kernel::{Body, Call, Op};
 use crate::scalar::{Lane, Lanes, Prim};
 use crate::tensor::{Tensor, TensorView};
-use std::any::TypeId;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -87,9 +86,6 @@ impl<T: Element, U: Element> Op<(T,)> for CastTo<U> {
             return to_odd(x.cast()).cast();
         }
         x.cast()
-    }
-    fn compiled(kernel: TypeId) -> Option<Compiled> {
-        super::compiled::compiled(kernel)
     }
 }
 

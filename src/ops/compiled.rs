@@ -27,7 +27,7 @@ mod debug {
     use std::collections::HashMap;
     use std::sync::LazyLock;
 
-    /// As the other of this name.
+    /// The kernel of this type, if it was compiled in advance.
     #[inline]
     pub(in crate::ops) fn compiled(kernel: TypeId) -> Option<Compiled> {
         TABLE.0.get(&kernel).copied()

@@ -8,7 +8,7 @@ mod words;
 use super::{Tensor, TensorView, TensorViewMut};
 use crate::device::Device;
 use crate::element::Element;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use std::fmt;
 use std::ops::Range;
 
@@ -80,14 +80,9 @@ impl<T: Element> Cells<'_, T> {
 
     /// The elements in brackets, `indent` characters to the right of where they begin.
     fn page(&self, f: &fmt::Formatter<'_>, separator: &'static str, indent: usize) -> Result<String> {
-        let numel = |sizes: &mut dyn Iterator<Item = usize>| sizes.fold(1, usize::saturating_mul);
-        let is_long = numel(&mut self.size.iter().copied()) > THRESHOLD && !f.alternate();
+        let is_long = self.size.iter().fold(1, |numel: usize, &size| numel.saturating_mul(size)) > THRESHOLD && !f.alternate();
         let is_cut: Vec<bool> = self.size.iter().map(|&size| is_long && size > 2 * EDGE).collect();
-        let shown = numel(&mut self.size.iter().zip(&is_cut).map(|(&size, &is_cut)| if is_cut { 2 * EDGE } else { size }));
-        let mut cells = Vec::new();
-        let nbytes = shown.saturating_mul(size_of::<T>());
-        cells.try_reserve_exact(shown).map_err(|_| Error::OutOfMemory { op: "display", nbytes })?;
-        self.read(&is_cut, &mut Vec::new(), &mut cells)?;
+        let cells = self.read(&is_cut, &mut Vec::new())?;
         if cells.is_empty() {
             return Ok("[]".into());
         }
@@ -97,25 +92,28 @@ impl<T: Element> Cells<'_, T> {
     }
 
     /// The elements that are printed: all, or the edges of the axes that are cut. The leading axes are at `part`.
-    fn read(&self, is_cut: &[bool], part: &mut Vec<Range<usize>>, cells: &mut Vec<T>) -> Result<()> {
-        let axis = part.len();
-        let first_whole = is_cut.iter().rposition(|&is_cut| is_cut).map_or(0, |last| last + 1);
-        if axis >= first_whole {
-            part.extend(self.size[axis..].iter().map(|&size| 0..size));
-            cells.extend((self.part)(part)?);
-            part.truncate(axis);
-            return Ok(());
-        }
-        let size = self.size[axis];
-        let edges = if is_cut[axis] { [0..EDGE, size - EDGE..size] } else { [0..size, size..size] };
-        // Behind the last axis that is cut, an edge is one piece.
-        let run = if axis + 1 == first_whole { EDGE } else { 1 };
-        for start in edges.into_iter().flat_map(|edge| edge.step_by(run)) {
-            part.push(start..start + run);
-            self.read(is_cut, part, cells)?;
+    fn read(&self, is_cut: &[bool], part: &mut Vec<Range<usize>>) -> Result<Vec<T>> {
+        let leading = part.len();
+        let whole = |axis: usize| 0..self.size[axis];
+        let Some(cut) = (leading..self.size.len()).find(|&axis| is_cut[axis]) else {
+            part.extend((leading..self.size.len()).map(whole));
+            let cells = (self.part)(part);
+            part.truncate(leading);
+            return cells;
+        };
+        part.extend((leading..cut).map(whole));
+        let outer: usize = part.iter().map(Range::len).product();
+        let mut edge = |edge: Range<usize>| {
+            part.push(edge);
+            let cells = self.read(is_cut, part);
             part.pop();
-        }
-        Ok(())
+            cells
+        };
+        let edges = [edge(0..EDGE)?, edge(self.size[cut] - EDGE..self.size[cut])?];
+        part.truncate(leading);
+        // Each position of the axes before has its share of one edge, then that of the other.
+        let share = edges[0].len().checked_div(outer).unwrap_or(0);
+        Ok((0..outer).flat_map(|at| edges.iter().flat_map(move |edge| edge[at * share..][..share].iter().copied())).collect())
     }
 }
 

@@ -318,6 +318,36 @@ fn channels_go_to_the_last_axis_and_back() -> Result<()> {
 }
 
 #[test]
+fn inputs_in_steps_stand_beside_outputs_past_the_caches() -> Result<()> {
+    elementwise! {
+        fn mixed(x, y, z) -> (T, bool) where Number { (x * y + z + x, x.eq(z)) }
+    }
+    // Elements of 16 bytes: fewer of them are past the caches.
+    fn check([m, n]: [usize; 2], step: isize) -> Result<()> {
+        let wide = step.unsigned_abs();
+        let at = |i: usize, j: usize| Complex::new((i * 7 + j) as f64, (j % 5) as f64);
+        let x = Tensor::from_fn([m, n * wide], |[i, j]| at(i, j), &Cpu)?;
+        let (stepped, row) = (x.slice((.., (..).step(step)))?, x.slice((.., ..n))?);
+        let (sum, same) = apply_many(mixed, (stepped, row, stepped))?;
+        for ([i, j], (sum, same)) in Dim([m, n]).indices().zip(sum.iter().zip(same.iter())) {
+            let x = at(i, if step > 0 { j * wide } else { n * wide - 1 - j * wide });
+            assert!(*sum == x * at(i, j) + x + x && *same, "{i}, {j} in steps of {step}");
+        }
+        Ok(())
+    }
+    for step in [2, 3, -1, -4, 5] {
+        check([515, 2050], step)?;
+    }
+    check([32_001, 33], 2)?;
+    // Elements of one row stand between those of another.
+    let pairs = Tensor::from_fn([520_001, 2], |[i, j]| Complex::new(i as f64, j as f64), &Cpu)?;
+    let sum = (pairs.lazy() * Complex::new(2.0, 0.0)).eval()?;
+    let turned = (pairs.transposed().lazy() * Complex::new(2.0, 0.0)).eval()?;
+    assert!(turned.transposed().iter().eq(sum.iter()));
+    Ok(())
+}
+
+#[test]
 fn outputs_past_the_caches_come_with_others_beside_them() -> Result<()> {
     elementwise! { fn parts(x, y, z) -> (T, bool, T) where Number { (x * y + z, x.eq(y), x - z) } }
     let [m, n] = [2051, 2050];

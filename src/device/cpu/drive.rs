@@ -23,7 +23,7 @@ pub(super) const STRIP: usize = 256;
 pub(super) const STREAM: usize = 1536;
 /// How many operands are fetched ahead, at most: with four, what is fetched drives out what is read.
 const FETCHED: usize = 2;
-/// A step of so many elements, at most, is streamed past; a longer one uses too little of what it fetches.
+/// Elements of a step that is still read in pieces: longer ones use too little of what is fetched.
 const SHORT_STEP: usize = 4;
 /// Outputs of this many bytes go past the caches: half of a large one.
 const STREAMED: usize = 16 << 20;
@@ -178,12 +178,17 @@ impl Job<'_> {
             let in_rows = by_rows && walk.inner_step(k) == slots[k].element as isize;
             buffered(k) || !(in_rows || linear(k) || still.is_some_and(|(operand, _)| operand == k))
         };
-        let runs = |k: usize| match walk.inner_step(k) / slots[k].element as isize {
+        let in_pieces = |k: usize| match walk.inner_step(k) / slots[k].element as isize {
             1 => true,
-            times => k >= self.first && times.unsigned_abs() <= SHORT_STEP,
+            0 => k >= self.outputs,
+            // Short rows, and rows among which others stand, are better packed several at a time.
+            times => {
+                let is_long = walk.inner() * slots[k].element >= 2 * STREAM;
+                k >= self.outputs && times.unsigned_abs() <= SHORT_STEP && is_long && !walk.interleaves(k)
+            }
         };
-        if self.streams && by_rows && (0..slots.len()).all(runs) {
-            // SAFETY: the caller's promise; outputs are contiguous along rows, inputs too or by short steps.
+        if self.streams && by_rows && (0..slots.len()).all(in_pieces) {
+            // SAFETY: the caller's promise; outputs are contiguous along rows, and inputs too, or still, or in short steps.
             return unsafe { self.streamed(walk, slots, &room) };
         }
         let widths: usize = (0..slots.len()).filter(|&k| is_packed(k)).map(|k| slots[k].element).sum();
@@ -254,16 +259,20 @@ impl Job<'_> {
                 // SAFETY: `n` elements of every operand; outputs are tiles.
                 unsafe { (self.loops.rows)(self.program, 1, n, self.spread(&base).as_ptr(), STAY.as_ptr()) };
                 let (mut ahead, mut count) = ([std::ptr::null_mut(); FETCHED * SHORT_STEP], 0);
+                // From each place as many bytes are fetched as the first output has.
+                let fetched = n * slots[0].element;
                 for (operand, k) in (self.outputs..slots.len()).filter(|&k| walk.inner_step(k) != 0).enumerate() {
-                    at[k] = at[k].wrapping_offset(walk.inner_step(k).wrapping_mul(n as isize));
+                    let span = walk.inner_step(k).wrapping_mul(n as isize);
+                    at[k] = at[k].wrapping_offset(span);
                     if contiguous(k) {
                         base[k] = at[k];
                     }
-                    // The bytes of a piece, several times for a step.
-                    let (piece, times) = ((n * slots[k].element) as isize, walk.inner_step(k) / slots[k].element as isize);
-                    for time in (times.min(0)..times.max(0)).filter(|_| operand < FETCHED) {
-                        ahead[count] = at[k].wrapping_offset(time.wrapping_mul(piece));
-                        count += 1;
+                    if operand < FETCHED {
+                        let lowest = at[k].wrapping_offset(span.min(0));
+                        for place in 0..span.unsigned_abs().div_ceil(fetched).min(SHORT_STEP) {
+                            ahead[count] = lowest.wrapping_add(place * fetched);
+                            count += 1;
+                        }
                     }
                 }
                 for k in 0..self.outputs {

@@ -98,16 +98,19 @@ fn along<P: Program, const HELD: bool>(program: &P, n: usize, pointers: &Address
     let mut words = Words::<{ BEFORE / 8 }>::uninit();
     let before = words.as_mut_ptr().cast::<u8>();
     let block = BEFORE / WIDEST / P::OUTPUTS.max(1) / 64 * 64;
-    let kept = |range: Range<usize>, back| {
-        for i in range.clone() {
-            // What a program stores says which elements it changes.
-            program.run::<Run>(&mut Kept { pointers, before, block, from: range.start, i, output: 0, back });
-        }
-    };
-    run_row_in_place(program, n, block, at, |range| kept(range, false), |range| kept(range, true));
+    let kept = |from: usize, back: bool| Kept { pointers, before, block, from, i: from, output: 0, back };
+    run_row_in_place(
+        program,
+        n,
+        block,
+        at,
+        |range| kept(range.start, false).each(program, range),
+        |range| kept(range.start, true).each(program, range),
+    );
 }
 
 /// One position of a program in place whose outputs, unchanged, are copied to where they are kept, or back.
+#[derive(Clone, Copy)]
 struct Kept<'a> {
     pointers: &'a Addresses,
     before: *mut u8,
@@ -117,6 +120,16 @@ struct Kept<'a> {
     i: usize,
     output: usize,
     back: bool,
+}
+
+impl Kept<'_> {
+    /// What a program stores says which elements it changes.
+    #[inline(always)]
+    fn each<P: Program>(self, program: &P, range: Range<usize>) {
+        for i in range {
+            program.run::<Run>(&mut Kept { i, ..self });
+        }
+    }
 }
 
 impl Io<Run> for Kept<'_> {

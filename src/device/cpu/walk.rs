@@ -162,6 +162,12 @@ impl Walk {
         (0..self.rank.saturating_sub(1)).rev().find(|&axis| self.steps[axis][k] == element as isize && self.sizes[axis] > 1)
     }
 
+    /// Whether other elements of operand `k` that the walk reaches stand between those of a row.
+    pub(super) fn interleaves(&self, k: usize) -> bool {
+        let inner = self.inner_step(k).unsigned_abs();
+        (0..self.rank.saturating_sub(1)).any(|axis| self.sizes[axis] > 1 && (1..inner).contains(&self.steps[axis][k].unsigned_abs()))
+    }
+
     /// The axis before the fastest, if there is one.
     pub(super) fn second(&self) -> Option<usize> {
         self.rank.checked_sub(2)
