@@ -5,7 +5,6 @@
 const CAUSES: &[(&str, &str)] = &[
     ("ew/add/4", "one heap block, taken and given back; nalgebra's matrix has its size in its type and stands on the stack"),
     ("ew/add_inplace/4", "sizes, handles and overlap are looked at in every call; nalgebra's sizes are in its type"),
-    ("ew/step2/4096", "strided operands are packed into tiles first; ndarray's loop reads them where they stand"),
     ("red/argmax1", "a piece of a row is read twice: for the largest, then for where it stands"),
     ("red/softmax", "e^(x − max) gets back what rounding took off the difference: 4 units in the tail, 60 without"),
     ("create/zeros/4", "one heap block; nalgebra's matrix stands on the stack"),
