@@ -44,11 +44,14 @@ mod through_cuda;
 mod turn;
 mod walk;
 
+#[cfg(debug_assertions)]
 pub(crate) use map::MapKernel;
 pub use memory::CpuBlock;
 pub(crate) use pool::alignment;
 pub use pool::{MemoryStatistics, SteadyState};
+#[cfg(debug_assertions)]
 pub(crate) use reduce::ReduceKernel;
+#[cfg(debug_assertions)]
 pub(crate) use scan::ScanKernel;
 
 use super::{Deleter, Device, Fresh, Inputs, Reduction, Slot};
