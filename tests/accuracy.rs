@@ -2,10 +2,11 @@
 //!
 //! The oracle of `f32` is `pxfm` in `f64` (for `pow` and `atan2` the standard library: `pxfm` 0.1.30 has NaN for pow(1e308, -0.5)),
 //! over every 509th bit pattern (every 262 147th in a debug build), and over every pattern where the environment has
-//! `RANKFORM_EXHAUSTIVE=1`; f16 and bf16 over every pattern always. `f64` is compared with `pxfm` on random inputs, with own
-//! oracles in two words where `pxfm` has none (`silu`, `gelu`, `ndtr`), and with `tests/hard_f64.txt`, where the truth has
-//! more digits: the inputs on which these bodies were found to err most, the numbers next to the zeros of `lgamma` and
-//! `digamma`, and some others, evaluated with MPFR to 160 bits or more, or with Arb to 400; Bessel functions of large numbers to 1300.
+//! `RANKFORM_EXHAUSTIVE=1`; f16 and bf16 over every pattern always. With `RANKFORM_FUNCTIONS="tanh erf"` these tests run for
+//! those functions alone. `f64` is compared with `pxfm` on random inputs, with own oracles in two words where `pxfm` has none
+//! (`silu`, `gelu`, `ndtr`), and with `tests/hard_f64.txt`, where the truth has more digits: the inputs on which these bodies
+//! were found to err most, the numbers next to the zeros of `lgamma` and `digamma`, and some others, evaluated with MPFR to
+//! 160 bits or more, or with Arb to 400; Bessel functions of large numbers to 1300.
 
 use rankform::kernel::Op;
 use rankform::ops::functions::*;
@@ -420,12 +421,16 @@ fn assert_none(failures: Vec<Option<String>>) {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// One result a unary case, on as many threads as there are.
+/// One result a unary case, on as many threads as there are; of the functions named by `RANKFORM_FUNCTIONS` alone, if it is set.
 fn in_threads(check: impl Fn(&Case) -> Option<String> + Sync) -> Vec<Option<String>> {
+    let chosen = std::env::var("RANKFORM_FUNCTIONS").ok();
+    let wanted = |case: &&Case| chosen.as_ref().is_none_or(|names| names.split_whitespace().any(|name| name == case.name));
+    let cases: Vec<&Case> = UNARY.iter().filter(wanted).collect();
+    assert!(!cases.is_empty(), "RANKFORM_FUNCTIONS={:?} names no function", chosen.unwrap_or_default());
     let next = std::sync::atomic::AtomicUsize::new(0);
     let work = || {
         let mut found = vec![];
-        while let Some(case) = UNARY.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
+        while let Some(case) = cases.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
             found.push(check(case));
         }
         found

@@ -368,9 +368,8 @@ impl DynTensor {
             return Err(self.mismatch::<T, RANK, D>(op));
         }
         self.writable(op)?;
-        let mismatch = self.mismatch::<T, RANK, D>(op);
         let typed = self.memory.as_ref().and_then(Memory::get::<D>).zip(self.axes.lifted::<RANK>(self.offset));
-        let Some((memory, layout)) = typed else { return Err(mismatch) };
+        let Some((memory, layout)) = typed else { return Err(self.mismatch::<T, RANK, D>(op)) };
         // SAFETY: invariants 1 and 2; the only handle, borrowed exclusively; no two indices name one element.
         Ok(unsafe { TensorViewMut::new(memory.ptr(), layout, memory.device()) })
     }

@@ -234,6 +234,12 @@ impl Job<'_> {
         let most = STREAM / slots[0].element;
         let block = most.min((SCRATCH - 8 * MAX_OPERANDS) / widths).min(walk.inner());
         let tiles: Packed = std::array::from_fn(|k| (k < slots.len() && tiled(k)).then(|| room.take(block * slots[k].element)));
+        // What a piece moves the program's pointers by: tiles stay where they are.
+        let mut step = STAY;
+        for (k, slot) in slots.iter().enumerate().filter(|&(k, _)| !tiled(k)) {
+            step[k] = (block * slot.element) as isize;
+        }
+        let (loads, step) = (self.first..self.first + self.reads.len(), self.spread(&step));
         let around = walk.around(None);
         let mut index = around.index_of(0);
         for _ in 0..around.numel() {
@@ -248,6 +254,7 @@ impl Job<'_> {
                     unsafe { pack::strided(base[k], slots[k].element as isize, at[k], 0, block, slots[k].element) };
                 }
             }
+            let mut pointers = self.spread(&base);
             let mut left = walk.inner();
             while left > 0 {
                 let n = block.min(left);
@@ -257,16 +264,16 @@ impl Job<'_> {
                     unsafe { pack::strided(base[k], slots[k].element as isize, at[k], walk.inner_step(k), n, slots[k].element) };
                 }
                 // SAFETY: `n` elements of every operand; outputs are tiles.
-                unsafe { (self.loops.rows)(self.program, 1, n, self.spread(&base).as_ptr(), STAY.as_ptr()) };
+                unsafe { (self.loops.rows)(self.program, 1, n, pointers.as_ptr(), STAY.as_ptr()) };
+                for k in loads.clone() {
+                    pointers[k] = pointers[k].wrapping_offset(step[k]);
+                }
                 let (mut ahead, mut count) = ([std::ptr::null_mut(); FETCHED * SHORT_STEP], 0);
                 // From each place as many bytes are fetched as the first output has.
                 let fetched = n * slots[0].element;
                 for (operand, k) in (self.outputs..slots.len()).filter(|&k| walk.inner_step(k) != 0).enumerate() {
                     let span = walk.inner_step(k).wrapping_mul(n as isize);
                     at[k] = at[k].wrapping_offset(span);
-                    if contiguous(k) {
-                        base[k] = at[k];
-                    }
                     if operand < FETCHED {
                         let lowest = at[k].wrapping_offset(span.min(0));
                         for place in 0..span.unsigned_abs().div_ceil(fetched).min(SHORT_STEP) {

@@ -91,7 +91,7 @@ impl Function<1> for CoshFn {
 #[inline(always)]
 fn tanh_f32<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
     let square = x * x;
-    let bend = poly(square, [-0.33333236, 0.13330841, -0.05375266, 0.020991333, -0.006969841, 0.0013550008]);
+    let bend = poly(square, [-0.33333322, 0.13332981, -0.053929474, 0.021664094, -0.008265465, 0.0025834409, -0.00045571788]);
     let near = (x * square).mul_add(bend, x);
     // x = k·ln2/2 + r, where large k need no more digits; then (e^{2r} − 1)/2.
     let end = Lane::real(9.1);
@@ -101,7 +101,7 @@ fn tanh_f32<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
     let quotient = poly(r, [1.0, 0.66666056, 0.33334448, 0.133912784, 0.0443000768]);
     let half = (r * r).mul_add(quotient, r);
     let far = 1.0 - 1.0 / k.power(0).mul_add(half, k.power(-1) + 0.5);
-    x.lt(Lane::real(0.88)).select(near, far)
+    x.lt(Lane::real(0.9)).select(near, far)
 }
 
 /// `tanh x`; see [`Lane::tanh`].
