@@ -229,7 +229,7 @@ impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     ///
     /// # Cost
     /// One allocation of the result. On the CPU the matrix is not brought into another order, except where `matmul` hands f32
-    /// and f64 to the crate `gemm` (more than 32 rows and columns), which reads rows.
+    /// and f64 to the crate `gemm` (more than 24 rows and columns), which reads rows.
     ///
     /// # Errors
     /// [`Error::Inner`] when the inner sizes differ; [`Error::Value`] for rank 0 or more than 9; [`Error::Device`],

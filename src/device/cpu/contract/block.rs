@@ -78,7 +78,7 @@ const MOST_COLUMNS: usize = 32;
 /// Indices along `k` of the deepest unit.
 const MOST_DEPTH: usize = 4;
 /// Rows of a product whose right operand is read once, where it stands: no more than share what was read.
-const FEW_ROWS: usize = 24;
+pub(super) const FEW_ROWS: usize = 24;
 /// Units of such a right operand that are summed before the next columns: their lines wait in the second cache, where rows
 /// that stand a power of two apart have few places.
 const STREAM: usize = 32;
@@ -92,6 +92,8 @@ const HIGH: usize = 240;
 const RIGHT_BYTES: usize = 8 << 20;
 /// Bytes of a right operand that is read where it stands.
 const NEAR_BYTES: usize = 64 << 10;
+/// As many for few rows of the left operand: packing would take longer than what it saves.
+const NEAR_FEW_BYTES: usize = 1 << 20;
 /// Bytes of a left operand that is read where it stands.
 const LEFT_BYTES: usize = 256 << 10;
 /// Columns of a product whose left operand is read where it stands.
@@ -180,7 +182,8 @@ pub(super) unsafe fn run<K: Kernel>(kernel: K, product: &Product, transfer: Tran
     let (size, panel) = (size_of::<K::Unit>(), units.saturating_mul(width));
     let packed = |panels: *const u8| Right { start: panels.cast::<K::Unit>(), step: width as isize, panel };
     let ready = ready.map(packed);
-    let near = k.saturating_mul(n).saturating_mul(size) <= NEAR_BYTES && n.is_multiple_of(K::LANES);
+    let most = if m <= FEW_ROWS { NEAR_FEW_BYTES } else { NEAR_BYTES };
+    let near = k.saturating_mul(n).saturating_mul(size) <= most && n.is_multiple_of(K::LANES);
     let mut done = 0;
     if let (true, Some([1, 1]), Some([_, step])) = (K::DIRECT && transfer.same, product.n.single(), product.k.single()) {
         let right = ready.unwrap_or(Right { start: product.right.cast(), step, panel: width });

@@ -3,7 +3,7 @@
 //!
 //! Imports: `scalar`.
 
-use super::block::{PARALLEL, Product};
+use super::block::{FEW_ROWS, PARALLEL, Product};
 use crate::scalar::{DType, Num};
 use num_complex::Complex;
 
@@ -23,9 +23,11 @@ pub(super) struct Matrices {
 impl Matrices {
     pub(super) fn of(product: &Product, types: [DType; 3]) -> Option<Matrices> {
         let steps = [product.m.single()?, product.n.single()?, product.k.single()?];
+        // Few rows or columns: this crate reads the other operand where it stands, the library packs it first.
+        let many = product.m.total().min(product.n.total()) > FEW_ROWS;
         let (fastest, run): (bool, unsafe fn(&Product, [[isize; 2]; 3])) = match types[0] {
-            DType::F32 => (alone() || prefers(product, 768), library::<f32>),
-            DType::F64 => (alone() || prefers(product, usize::MAX), library::<f64>),
+            DType::F32 => (many || alone(), library::<f32>),
+            DType::F64 => (many || alone(), library::<f64>),
             DType::C32 => (true, library::<Complex<f32>>),
             DType::C64 => (true, library::<Complex<f64>>),
             _ => return None,
@@ -50,13 +52,6 @@ fn alone() -> bool {
     return super::micro::Float256::here().is_none();
     #[cfg(not(target_arch = "x86_64"))]
     true
-}
-
-/// Whether the library is faster than this crate's kernels, for products with at least `large` rows and columns or not: it
-/// packs better, which counts between what is not packed at all and what is read so often that packing is forgotten.
-fn prefers(product: &Product, large: usize) -> bool {
-    let few = product.m.total().min(product.n.total());
-    product.work() > 140 * 140 * 140 && few > 32 && few < large
 }
 
 unsafe fn library<T: 'static + Num>(product: &Product, [m, n, k]: [[isize; 2]; 3]) {

@@ -8,6 +8,9 @@ use super::super::simd::{self, Level};
 use super::tile::{Kernel, MOST_ROWS, Tile};
 use std::arch::x86_64::*;
 
+/// Units of the right operand that are asked for ahead.
+const AHEAD: isize = 16;
+
 /// The level that a kernel of these features belongs to.
 const fn needed(features: &str) -> Level {
     let (name, mut at) = (features.as_bytes(), 0);
@@ -61,7 +64,12 @@ macro_rules! kernels {
                 }
                 let [row, unit] = if PACKED { [1, $rows] } else { tile.left_step };
                 let (mut left, mut right) = (tile.left, tile.right);
+                let ahead = tile.right_step.wrapping_mul(AHEAD);
                 for _ in 0..tile.units {
+                    for v in 0..V {
+                        // A panel is longer than the first cache.
+                        _mm_prefetch::<_MM_HINT_T0>(right.wrapping_offset(ahead).wrapping_add(v * $lanes).cast());
+                    }
                     let mut b = [$first(Default::default()); V].map(|_| {
                         let $pl = right;
                         // SAFETY: as above.
