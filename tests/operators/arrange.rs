@@ -38,3 +38,11 @@ pub fn read<T: Element, const RANK: usize>(tensor: &Tensor<T, RANK>, size: [usiz
     let at = |index: [usize; RANK]| std::array::from_fn(|axis| if tensor.size()[axis] == 1 { 0 } else { index[axis] });
     Dim(size).indices().map(|index| tensor[at(index)]).collect()
 }
+
+/// Runs `work` on as many threads as write large results past the caches on every processor.
+pub fn on_many_threads<R: Send>(work: impl FnOnce() -> R + Send) -> R {
+    #[cfg(feature = "rayon")]
+    return rayon::ThreadPoolBuilder::new().num_threads(4).build().unwrap().install(work);
+    #[cfg(not(feature = "rayon"))]
+    work()
+}

@@ -5,7 +5,7 @@
 //! first of them where they do not come as they are.
 //! Imports: `device`.
 
-use super::drive::{STREAM, STRIP, is_large};
+use super::drive::{STREAM, STRIP, goes_past_caches};
 use super::io::{Scratch, Words};
 use super::pack;
 use super::walk::{self, Order, Walk};
@@ -21,24 +21,24 @@ const AHEAD: usize = 1 << 10;
 /// # Safety
 /// As [`Device::copy`](crate::device::Device::copy).
 pub(super) unsafe fn copy(sizes: &[usize], to: Slot<'_>, from: Slot<'_>) {
-    let large = is_large(sizes, &to);
+    let past = goes_past_caches(sizes, &to);
     walk::each(sizes, &[to, from], Order::OfOutput, &mut |walk| {
         walk::parallel(walk, 1, &|part| {
             // SAFETY: the parts of the walk reach only what the caller promised, and each element of `to` once.
-            unsafe { copy_part(part, to.element, large) };
+            unsafe { copy_part(part, to.element, past) };
             pack::fence();
         });
     });
 }
 
-unsafe fn copy_part(walk: &Walk, element: usize, large: bool) {
+unsafe fn copy_part(walk: &Walk, element: usize, past: bool) {
     let [along_to, along_from] = [0, 1].map(|k| walk.inner_step(k));
     let width = element as isize;
     let crosswise = if along_from == width { None } else { walk.crosswise(1, element) };
     let axis = crosswise.or(walk.second());
     let (height, inner) = (axis.map_or(1, |axis| walk.size(axis)), walk.inner());
     let [down_to, down_from] = [0, 1].map(|k| axis.map_or(0, |axis| walk.step(axis, k)));
-    let streams = large && along_to == width && 0 < element && element <= 16;
+    let streams = past && along_to == width && 0 < element && element <= 16;
     let (rows, columns) = match crosswise {
         _ if streams && along_from == width => (1, inner),
         _ if streams => tile(inner, element, crosswise.is_some()),

@@ -6,6 +6,7 @@
 use super::io::{Scratch, Words};
 use super::map::WIDEST;
 use super::pack;
+use super::simd;
 use super::walk::{self, Addresses, Order, Steps, Walk};
 use crate::device::{MAX_OPERANDS, Slot};
 
@@ -27,6 +28,8 @@ const FETCHED: usize = 2;
 const SHORT_STEP: usize = 4;
 /// Outputs of this many bytes go past the caches: half of a large one.
 const STREAMED: usize = 16 << 20;
+/// Threads whose stores past the caches pay on every processor: lines are not read before they are written.
+const MANY_WRITERS: usize = 4;
 /// Bytes of packed elements of all operands together: they stay in the first-level cache.
 const SCRATCH: usize = 32 * 1024;
 
@@ -49,9 +52,10 @@ pub(super) fn together<'a>(outputs: &[Slot<'a>], inputs: &[Slot<'a>]) -> [Slot<'
     slots
 }
 
-/// Whether an output is larger than the caches by far.
-pub(super) fn is_large(sizes: &[usize], output: &Slot<'_>) -> bool {
-    walk::numel(sizes).saturating_mul(output.element) >= STREAMED
+/// Whether an output goes past the caches: it is larger than these by far, and its writers are faster so, or so many that
+/// memory is what they wait for.
+pub(super) fn goes_past_caches(sizes: &[usize], output: &Slot<'_>) -> bool {
+    walk::numel(sizes).saturating_mul(output.element) >= STREAMED && (walk::threads() >= MANY_WRITERS || simd::writes_past_caches())
 }
 
 /// A kernel and its program, without their type: so that what feeds it is compiled once.

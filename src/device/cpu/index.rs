@@ -3,7 +3,7 @@
 //! Every index is looked at before anything moves. Runs of elements with one index are copied as a whole.
 //! Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
-use super::drive::is_large;
+use super::drive::goes_past_caches;
 use super::pack;
 use super::simd::{self, Loop};
 use super::walk::{self, Order, Walk};
@@ -90,7 +90,7 @@ pub(super) unsafe fn gather(plan: Addressed<'_>, to: Slot<'_>, cells: Slot<'_>, 
     // SAFETY: the caller's promise.
     unsafe { check(plan, index)? };
     let step = plan.step.wrapping_mul(to.element as isize);
-    let streams = is_large(plan.sizes, &to);
+    let streams = goes_past_caches(plan.sizes, &to);
     walk::each(plan.sizes, &[to, cells, index], Order::OfOutput, &mut |walk| {
         walk::parallel(walk, 1, &|part| {
             // SAFETY: the parts of the walk reach only what the caller promised; every index is in bounds.

@@ -5,7 +5,7 @@
 //! index, and programs in place store through the pointers of their loads.
 //! Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
-use super::drive::{Job, Loops, RowsFn, is_large};
+use super::drive::{Job, Loops, RowsFn, goes_past_caches};
 use super::io::{At, NONE, Words};
 use super::simd::{self, Call};
 use super::walk::{self, Addresses};
@@ -296,7 +296,7 @@ unsafe fn drive<P: Program>(program: &P, sizes: &[usize], row: usize, outputs: &
         unsafe { copy::copy(sizes, *to, *from) };
         return Ok(());
     }
-    let streams = apart.iter().any(|slot| is_large(sizes, slot));
+    let streams = apart.iter().any(|slot| goes_past_caches(sizes, slot));
     let job = Job { streams, ..job };
     // SAFETY: the caller's promise; the kernel is that of the program's type.
     unsafe {

@@ -6,7 +6,7 @@
 //! rows, or eight leaves of one row, are absorbed side by side; columns are side by side as they stand.
 //! Imports: `scalar`, `element`, `kernel`, `device`.
 
-use super::drive::is_large;
+use super::drive::goes_past_caches;
 use super::io::{Scratch, Words, value};
 use super::pack;
 use super::simd::{self, Loop};
@@ -69,7 +69,7 @@ pub(super) unsafe fn run<B: Body, R: Reducer<B::Out>>(body: &B, _: R, plan: Scan
         element: [0; MAX_OPERANDS],
         count: plan.along,
         exclusive: plan.exclusive,
-        streams: is_large(plan.lines, &Slot { element: output.element.saturating_mul(plan.along), ..output }),
+        streams: goes_past_caches(plan.lines, &Slot { element: output.element.saturating_mul(plan.along), ..output }),
     };
     let mut slots = [output; MAX_OPERANDS];
     slots[1..job.operands].copy_from_slice(inputs.slots);

@@ -5,7 +5,10 @@
 //! Imports: nothing.
 
 #[cfg(target_arch = "x86_64")]
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{
+    LazyLock,
+    atomic::{AtomicU8, Ordering},
+};
 
 /// The variable of the environment that keeps to narrower instructions: `avx2` or `baseline`. For comparisons and tests.
 #[cfg(target_arch = "x86_64")]
@@ -141,4 +144,19 @@ fn find() -> Level {
     } else {
         Level::Baseline
     }
+}
+
+/// Whether one core writes large results faster past its caches than through them. Intel's do not: a buffer of a core waits for
+/// memory until a line that goes past the caches is there.
+pub(super) fn writes_past_caches() -> bool {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        static OTHERS: LazyLock<bool> = LazyLock::new(|| {
+            let name = std::arch::x86_64::__cpuid(0);
+            [name.ebx, name.edx, name.ecx].map(u32::to_le_bytes).concat() != b"GenuineIntel"
+        });
+        *OTHERS
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    true
 }
