@@ -2,8 +2,8 @@
 //!
 //! A line is cut into leaves of 256 positions. A leaf is absorbed from the identity, then each of its states is combined
 //! with the state of all leaves before: errors of sums grow with the number of leaves, not of elements, and the result
-//! is the same for rows and columns and any number of threads. A running state is one chain of dependent steps, so eight
-//! rows, or eight leaves of one row, are absorbed side by side; columns are side by side as they stand.
+//! is the same for rows and columns and any number of threads. A running state is one chain of dependent steps, so several
+//! are taken side by side: columns as they stand, rows turned in squares; a few rows, or leaves of one row, eight at a time.
 //! Imports: `scalar`, `element`, `kernel`, `device`.
 
 use super::drive::goes_past_caches;
@@ -24,6 +24,10 @@ const LEAF: usize = 256;
 const CHAINS: usize = 8;
 /// Columns side by side.
 const WIDTH: usize = 1024;
+/// Positions of rows that are turned together.
+const TURNED: usize = 128;
+/// Such rows, at most: so many streams are fetched ahead.
+const TURNED_ROWS: usize = 16;
 /// Bytes of packed elements of all operands together.
 const SCRATCH: usize = 64 * 1024;
 
@@ -117,16 +121,21 @@ impl Job<'_> {
         let widths: usize = self.element[..self.operands].iter().sum();
         let block = (SCRATCH - 8 * MAX_OPERANDS) / widths;
         let mut scratch = [None; MAX_OPERANDS];
-        if lines.inner() >= CHAINS && (across < along || narrow) {
-            let most = WIDTH.min(block);
-            let rows = (block / most).min(LEAF);
+        let columns = lines.inner() >= CHAINS && (across < along || narrow);
+        // Room for what is turned, and for the output turned back.
+        let most = (block * widths / (widths + self.element[0]) / TURNED / 16 * 16).min(TURNED_ROWS);
+        let turned = !columns && lines.inner() >= 2 * CHAINS && most > 0 && self.along[0] == self.element[0] as isize;
+        if columns || turned {
+            let most = if turned { most } else { WIDTH.min(block) };
+            let rows = if turned { TURNED } else { (block / most).min(LEAF) };
             for (k, scratch) in scratch[..self.operands].iter_mut().enumerate() {
                 if lines.inner_step(k) != self.element[k] as isize || (k == 0 && self.streams) {
                     *scratch = Some(room.take(rows * most * self.element[k]));
                 }
             }
+            let back = (turned && self.streams).then(|| room.take(rows * most * self.element[0]));
             let rows = if scratch.iter().any(Option::is_some) { rows } else { LEAF };
-            let mut tiles = Tiles { job: self, lines, done: 0, width: 0, most, rows, at: 0, scratch };
+            let mut tiles = Tiles { job: self, lines, done: 0, width: 0, most, rows, at: 0, scratch, back };
             // SAFETY: as the caller promises; the scratch has room for `rows` rows of every packed operand.
             return unsafe { (self.kernel.columns)(self.body, &mut tiles) };
         }
@@ -271,6 +280,8 @@ struct Tiles<'a> {
     /// Rows of it that are done.
     at: usize,
     scratch: [Option<*mut u8>; MAX_OPERANDS],
+    /// Where the output is turned back, if it goes past the caches along the columns.
+    back: Option<*mut u8>,
 }
 
 /// Rows of a tile: where each load's first row stands, and the steps from row to row, in bytes.
@@ -300,15 +311,16 @@ impl Tiles<'_> {
         let n = (job.count - self.at).min(self.rows).min(LEAF - self.at % LEAF);
         let (mut base, mut step) = ([std::ptr::null_mut(); MAX_OPERANDS + 1], job.along);
         for k in 0..job.operands {
-            base[k] = self.place(k, 0);
+            base[k] = self.place(k);
             let Some(room) = self.scratch[k] else { continue };
-            let width = job.element[k] as isize;
-            for row in (0..n).take_while(|_| k > 0) {
-                let to = room.wrapping_offset((row * self.width) as isize * width);
-                // SAFETY: `width` elements across the lines, promised by the caller, into their row of the tile.
-                unsafe { pack::strided(to, width, self.place(k, row), self.lines.inner_step(k), self.width, job.element[k]) };
+            let element = job.element[k];
+            let steps = [(self.width * element) as isize, element as isize];
+            if k > 0 {
+                let from = [job.along[k], self.lines.inner_step(k)];
+                // SAFETY: `n` positions of `width` lines, promised by the caller, into the tile.
+                unsafe { pack::rectangle(room, steps, base[k], from, [n, self.width], element) };
             }
-            (base[k], step[k]) = (room, self.width as isize * width);
+            (base[k], step[k]) = (room, steps[0]);
         }
         let tile = Tile {
             pointers: job.spread(&base, std::ptr::null_mut()),
@@ -322,10 +334,10 @@ impl Tiles<'_> {
         Some(tile)
     }
 
-    /// Where operand `k` stands, `row` rows after the current one.
-    fn place(&self, k: usize, row: usize) -> *mut u8 {
+    /// Where the current row of operand `k` stands.
+    fn place(&self, k: usize) -> *mut u8 {
         let index = self.lines.index_of(self.done);
-        self.lines.address_at(k, &index).wrapping_offset(((self.at + row) as isize).wrapping_mul(self.job.along[k]))
+        self.lines.address_at(k, &index).wrapping_offset((self.at as isize).wrapping_mul(self.job.along[k]))
     }
 
     /// Puts `n` computed rows where they belong.
@@ -334,17 +346,24 @@ impl Tiles<'_> {
     /// That of `Job::part`.
     unsafe fn finish(&mut self, n: usize) {
         if let Some(room) = self.scratch[0] {
-            let element = self.job.element[0];
-            for row in 0..n {
-                let from = room.wrapping_add(row * self.width * element);
-                let (to, step) = (self.place(0, row), self.lines.inner_step(0));
-                // SAFETY: a computed row, to the places that the caller promised.
-                unsafe {
-                    if self.job.streams && step == element as isize {
-                        pack::stream(to, from, self.width * element);
-                    } else {
-                        pack::strided(to, step, from, element as isize, self.width, element);
+            let (element, along, across) = (self.job.element[0], self.job.along[0], self.lines.inner_step(0));
+            let (to, steps) = (self.place(0), [(self.width * element) as isize, element as isize]);
+            // SAFETY: a computed tile, to the places that the caller promised; there is room to turn it.
+            unsafe {
+                if let Some(back) = self.back {
+                    let nbytes = n * element;
+                    pack::rectangle(back, [element as isize, nbytes as isize], room, steps, [n, self.width], element);
+                    for line in 0..self.width {
+                        let to = to.wrapping_offset((line as isize).wrapping_mul(across));
+                        pack::stream(to, back.wrapping_add(line * nbytes), nbytes);
                     }
+                } else if self.job.streams && across == element as isize {
+                    for row in 0..n {
+                        let to = to.wrapping_offset((row as isize).wrapping_mul(along));
+                        pack::stream(to, room.wrapping_add(row * self.width * element), self.width * element);
+                    }
+                } else {
+                    pack::rectangle(to, [along, across], room, steps, [n, self.width], element);
                 }
             }
         }
