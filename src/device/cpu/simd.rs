@@ -5,10 +5,7 @@
 //! Imports: nothing.
 
 #[cfg(target_arch = "x86_64")]
-use std::sync::{
-    LazyLock,
-    atomic::{AtomicU8, Ordering},
-};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// The variable of the environment that keeps to narrower instructions: `avx2` or `baseline`. For comparisons and tests.
 #[cfg(target_arch = "x86_64")]
@@ -151,7 +148,7 @@ fn find() -> Level {
 pub(super) fn writes_past_caches() -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
-        static OTHERS: LazyLock<bool> = LazyLock::new(|| {
+        static OTHERS: std::sync::LazyLock<bool> = std::sync::LazyLock::new(|| {
             let name = std::arch::x86_64::__cpuid(0);
             [name.ebx, name.edx, name.ecx].map(u32::to_le_bytes).concat() != b"GenuineIntel"
         });

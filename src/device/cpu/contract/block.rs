@@ -92,7 +92,7 @@ const HIGH: usize = 240;
 const RIGHT_BYTES: usize = 8 << 20;
 /// Bytes of a right operand that is read where it stands.
 const NEAR_BYTES: usize = 64 << 10;
-/// As many for few rows of the left operand: packing would take longer than what it saves.
+/// As many for few rows of the left operand that are one thread's: packing would take longer than what it saves.
 const NEAR_FEW_BYTES: usize = 1 << 20;
 /// Bytes of a left operand that is read where it stands.
 const LEFT_BYTES: usize = 256 << 10;
@@ -182,7 +182,7 @@ pub(super) unsafe fn run<K: Kernel>(kernel: K, product: &Product, transfer: Tran
     let (size, panel) = (size_of::<K::Unit>(), units.saturating_mul(width));
     let packed = |panels: *const u8| Right { start: panels.cast::<K::Unit>(), step: width as isize, panel };
     let ready = ready.map(packed);
-    let most = if m <= FEW_ROWS { NEAR_FEW_BYTES } else { NEAR_BYTES };
+    let most = if m <= FEW_ROWS && !many { NEAR_FEW_BYTES } else { NEAR_BYTES };
     let near = k.saturating_mul(n).saturating_mul(size) <= most && n.is_multiple_of(K::LANES);
     let mut done = 0;
     if let (true, Some([1, 1]), Some([_, step])) = (K::DIRECT && transfer.same, product.n.single(), product.k.single()) {
