@@ -76,7 +76,7 @@ pub trait Number: Element<Compute: Num> + num_traits::Num {
 )]
 pub trait Comparable: Number<Compute: Ordered> + PartialOrd {}
 
-/// A floating-point element: f16, bf16, f32, f64.
+/// A floating-point element: f16, bf16, f32, f64. In generic code a number is `T::from(2.0).unwrap()`, by `num_traits`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a floating-point element",
     label = "this operator needs f16, bf16, f32 or f64, not `{Self}`",

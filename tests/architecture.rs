@@ -61,6 +61,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/device/cpu/map.rs", "runs programs over addresses"),
     ("src/device/cpu/memory.rs", "takes memory from the pool, from vectors, from outside, and gives it back"),
     ("src/device/cpu/mod.rs", "implements the trait, whose kernels take addresses"),
+    ("src/device/cpu/network.rs", "the processor's instructions; rows of a matrix by their address"),
     ("src/device/cpu/pack.rs", "copies between layouts"),
     ("src/device/cpu/pool.rs", "allocates and frees"),
     ("src/device/cpu/reduce.rs", "runs reductions over addresses"),
@@ -158,7 +159,12 @@ const MECHANISMS: &[(&str, &str)] = &[
 const PANICS: &[(&str, &str, &str, &str)] = &[
     ("src/device/cpu/io.rs", "assert", "scratch: blocks are counted before they are taken", "a wrong count would write outside"),
     ("src/device/cpu/map.rs", "assert", "", "checked by the compiler: every element fits the room that is kept for it"),
-    ("src/device/cpu/pool.rs", "panic", "steady state: {allocations} new blocks of memory", "a guard of tests, which is made to panic"),
+    (
+        "src/device/cpu/pool.rs",
+        "panic",
+        "steady state: {allocations} new blocks of memory; see `Cpu::steady_state`",
+        "a guard of tests, which is made to panic",
+    ),
     ("src/device/cpu/walk.rs", "assert", "the axes of a row fit one walk", "a second walk would be lost"),
     ("src/dynamic/axes.rs", "assert", "a layout of few axes", "checked by the compiler"),
     ("src/dynamic/tensor.rs", "assert", "", "checked by the compiler"),

@@ -6,6 +6,7 @@
 #[path = "common/alloc.rs"]
 mod alloc;
 
+use rankform::ops::Sum;
 use rankform::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Barrier, mpsc};
@@ -143,6 +144,39 @@ fn a_block_has_one_owner_and_every_byte_is_counted_while_threads_take_give_and_c
     drop(blocks);
     assert_eq!((Cpu.memory().live, Cpu.memory().kept), (0, live));
     assert_eq!((Cpu.trim(), Cpu.memory().kept), (live, 0));
+
+    for n in [1, 8, 60, 200, 600] {
+        repeated_steps_take_no_new_memory(n).unwrap();
+    }
+}
+
+/// What operations need meanwhile is kept too. One thread: others take it as they come by.
+fn repeated_steps_take_no_new_memory(n: usize) -> Result<()> {
+    let x = Tensor::from_fn([n, n], |[i, j]| ((i * 7 + j * 3) % 11) as f32, &Cpu)?;
+    let (mut y, mut sums) = (Tensor::<f32, 2>::zeros([n, n], &Cpu)?, Tensor::<f32, 1>::zeros([n], &Cpu)?);
+    let mut step = || -> Result<()> {
+        (x.lazy() - x.mean_along(Axis::<0>)).eval_into(&mut y.view_mut()?)?;
+        let powers = (x.lazy() - x.max_along(Axis::<1>)).exp().once();
+        (powers / powers.sum_along(Axis::<1>)).eval_into(&mut y.view_mut()?)?;
+        let powers = (x.lazy() - x.max_along(Axis::<0>)).exp().once();
+        (powers / powers.sum_along(Axis::<0>)).eval_into(&mut y.view_mut()?)?;
+        (x.transposed().lazy() * 2.0).eval_into(&mut y.view_mut()?)?;
+        x.reduce_into(Sum, Axis::<0>, &mut sums.view_mut()?)?;
+        x.transposed().reduce_into(Sum, Axis::<1>, &mut sums.view_mut()?)?;
+        y *= 0.5;
+        Ok(())
+    };
+    let mut steps = || -> Result<()> {
+        step()?;
+        let steady = Cpu.steady_state();
+        (0..3).try_for_each(|_| step())?;
+        assert_eq!(steady.allocations(), 0, "{n} × {n}");
+        Ok(())
+    };
+    #[cfg(feature = "rayon")]
+    return rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap().install(steps);
+    #[cfg(not(feature = "rayon"))]
+    steps()
 }
 
 /// Zeros that nobody could write are zeros again for whoever asks next; all others are filled.

@@ -69,14 +69,20 @@ macro_rules! operands {
 }
 operands! {
     [];
-    [B P 1];
-    [B P 1 C Q 2];
-    [B P 1 C Q 2 E S 3];
-    [B P 1 C Q 2 E S 3 F U 4];
-    [B P 1 C Q 2 E S 3 F U 4 G V 5];
+    [B PB 1];
+    [B PB 1 C PC 2];
+    [B PB 1 C PC 2 E PE 3];
+    [B PB 1 C PC 2 E PE 3 F PF 4];
+    [B PB 1 C PC 2 E PE 3 F PF 4 G PG 5];
+    [B PB 1 C PC 2 E PE 3 F PF 4 G PG 5 H PH 6];
+    [B PB 1 C PC 2 E PE 3 F PF 4 G PG 5 H PH 6 I PI 7];
+    [B PB 1 C PC 2 E PE 3 F PF 4 G PG 5 H PH 6 I PI 7 J PJ 8];
+    [B PB 1 C PC 2 E PE 3 F PF 4 G PG 5 H PH 6 I PI 7 J PJ 8 K PK 9];
+    [B PB 1 C PC 2 E PE 3 F PF 4 G PG 5 H PH 6 I PI 7 J PJ 8 K PK 9 M PM 10];
+    [B PB 1 C PC 2 E PE 3 F PF 4 G PG 5 H PH 6 I PI 7 J PJ 8 K PK 9 M PM 10 N PN 11];
 }
 
-/// Applies an operator to a tuple of up to six operands: `apply(f, (&x, &y, 0.5))`.
+/// Applies an operator to a tuple of up to twelve operands, tensors and numbers: `apply(f, (&x, &y, 0.5))`.
 ///
 /// # Shapes
 /// Sizes of 1 stretch to the joint size.
@@ -116,7 +122,7 @@ where
     Ok(out)
 }
 
-/// Applies an operator with several outputs to a tuple of up to six operands, in one pass.
+/// Applies an operator with several outputs to a tuple of up to twelve operands, tensors and numbers, in one pass.
 ///
 /// # Errors
 /// As [`Lazy::eval`](super::Lazy::eval).

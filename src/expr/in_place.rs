@@ -86,27 +86,63 @@ macro_rules! updates {
     )* };
 }
 updates! {
-    A P a 0 => ;
-    A P a 0 => B Q b 0;
-    A P a 0 => B Q b 0 C R c 1;
-    A P a 0 => B Q b 0 C R c 1 D S d 2;
-    A P a 0 => B Q b 0 C R c 1 D S d 2 E T e 3;
-    A P a 0 => B Q b 0 C R c 1 D S d 2 E T e 3 F U f 4;
-    A P a 0 B Q b 1 => ;
-    A P a 0 B Q b 1 => C R c 0;
-    A P a 0 B Q b 1 => C R c 0 D S d 1;
-    A P a 0 B Q b 1 => C R c 0 D S d 1 E T e 2;
-    A P a 0 B Q b 1 => C R c 0 D S d 1 E T e 2 F U f 3;
-    A P a 0 B Q b 1 C R c 2 => ;
-    A P a 0 B Q b 1 C R c 2 => D S d 0;
-    A P a 0 B Q b 1 C R c 2 => D S d 0 E T e 1;
-    A P a 0 B Q b 1 C R c 2 => D S d 0 E T e 1 F U f 2;
-    A P a 0 B Q b 1 C R c 2 D S d 3 => ;
-    A P a 0 B Q b 1 C R c 2 D S d 3 => E T e 0;
-    A P a 0 B Q b 1 C R c 2 D S d 3 => E T e 0 F U f 1;
-    A P a 0 B Q b 1 C R c 2 D S d 3 E T e 4 => ;
-    A P a 0 B Q b 1 C R c 2 D S d 3 E T e 4 => F U f 0;
-    A P a 0 B Q b 1 C R c 2 D S d 3 E T e 4 F U f 5 => ;
+    A PA a 0 => ;
+    A PA a 0 => B PB b 0;
+    A PA a 0 => B PB b 0 C PC c 1;
+    A PA a 0 => B PB b 0 C PC c 1 D PD d 2;
+    A PA a 0 => B PB b 0 C PC c 1 D PD d 2 E PE e 3;
+    A PA a 0 => B PB b 0 C PC c 1 D PD d 2 E PE e 3 F PF f 4;
+    A PA a 0 => B PB b 0 C PC c 1 D PD d 2 E PE e 3 F PF f 4 G PG g 5;
+    A PA a 0 => B PB b 0 C PC c 1 D PD d 2 E PE e 3 F PF f 4 G PG g 5 H PH h 6;
+    A PA a 0 => B PB b 0 C PC c 1 D PD d 2 E PE e 3 F PF f 4 G PG g 5 H PH h 6 I PI i 7;
+    A PA a 0 => B PB b 0 C PC c 1 D PD d 2 E PE e 3 F PF f 4 G PG g 5 H PH h 6 I PI i 7 J PJ j 8;
+    A PA a 0 => B PB b 0 C PC c 1 D PD d 2 E PE e 3 F PF f 4 G PG g 5 H PH h 6 I PI i 7 J PJ j 8 K PK k 9;
+    A PA a 0 => B PB b 0 C PC c 1 D PD d 2 E PE e 3 F PF f 4 G PG g 5 H PH h 6 I PI i 7 J PJ j 8 K PK k 9 M PM m 10;
+    A PA a 0 B PB b 1 => ;
+    A PA a 0 B PB b 1 => C PC c 0;
+    A PA a 0 B PB b 1 => C PC c 0 D PD d 1;
+    A PA a 0 B PB b 1 => C PC c 0 D PD d 1 E PE e 2;
+    A PA a 0 B PB b 1 => C PC c 0 D PD d 1 E PE e 2 F PF f 3;
+    A PA a 0 B PB b 1 => C PC c 0 D PD d 1 E PE e 2 F PF f 3 G PG g 4;
+    A PA a 0 B PB b 1 => C PC c 0 D PD d 1 E PE e 2 F PF f 3 G PG g 4 H PH h 5;
+    A PA a 0 B PB b 1 => C PC c 0 D PD d 1 E PE e 2 F PF f 3 G PG g 4 H PH h 5 I PI i 6;
+    A PA a 0 B PB b 1 => C PC c 0 D PD d 1 E PE e 2 F PF f 3 G PG g 4 H PH h 5 I PI i 6 J PJ j 7;
+    A PA a 0 B PB b 1 => C PC c 0 D PD d 1 E PE e 2 F PF f 3 G PG g 4 H PH h 5 I PI i 6 J PJ j 7 K PK k 8;
+    A PA a 0 B PB b 1 => C PC c 0 D PD d 1 E PE e 2 F PF f 3 G PG g 4 H PH h 5 I PI i 6 J PJ j 7 K PK k 8 M PM m 9;
+    A PA a 0 B PB b 1 C PC c 2 => ;
+    A PA a 0 B PB b 1 C PC c 2 => D PD d 0;
+    A PA a 0 B PB b 1 C PC c 2 => D PD d 0 E PE e 1;
+    A PA a 0 B PB b 1 C PC c 2 => D PD d 0 E PE e 1 F PF f 2;
+    A PA a 0 B PB b 1 C PC c 2 => D PD d 0 E PE e 1 F PF f 2 G PG g 3;
+    A PA a 0 B PB b 1 C PC c 2 => D PD d 0 E PE e 1 F PF f 2 G PG g 3 H PH h 4;
+    A PA a 0 B PB b 1 C PC c 2 => D PD d 0 E PE e 1 F PF f 2 G PG g 3 H PH h 4 I PI i 5;
+    A PA a 0 B PB b 1 C PC c 2 => D PD d 0 E PE e 1 F PF f 2 G PG g 3 H PH h 4 I PI i 5 J PJ j 6;
+    A PA a 0 B PB b 1 C PC c 2 => D PD d 0 E PE e 1 F PF f 2 G PG g 3 H PH h 4 I PI i 5 J PJ j 6 K PK k 7;
+    A PA a 0 B PB b 1 C PC c 2 => D PD d 0 E PE e 1 F PF f 2 G PG g 3 H PH h 4 I PI i 5 J PJ j 6 K PK k 7 M PM m 8;
+    A PA a 0 B PB b 1 C PC c 2 D PD d 3 => ;
+    A PA a 0 B PB b 1 C PC c 2 D PD d 3 => E PE e 0;
+    A PA a 0 B PB b 1 C PC c 2 D PD d 3 => E PE e 0 F PF f 1;
+    A PA a 0 B PB b 1 C PC c 2 D PD d 3 => E PE e 0 F PF f 1 G PG g 2;
+    A PA a 0 B PB b 1 C PC c 2 D PD d 3 => E PE e 0 F PF f 1 G PG g 2 H PH h 3;
+    A PA a 0 B PB b 1 C PC c 2 D PD d 3 => E PE e 0 F PF f 1 G PG g 2 H PH h 3 I PI i 4;
+    A PA a 0 B PB b 1 C PC c 2 D PD d 3 => E PE e 0 F PF f 1 G PG g 2 H PH h 3 I PI i 4 J PJ j 5;
+    A PA a 0 B PB b 1 C PC c 2 D PD d 3 => E PE e 0 F PF f 1 G PG g 2 H PH h 3 I PI i 4 J PJ j 5 K PK k 6;
+    A PA a 0 B PB b 1 C PC c 2 D PD d 3 => E PE e 0 F PF f 1 G PG g 2 H PH h 3 I PI i 4 J PJ j 5 K PK k 6 M PM m 7;
+    A PA a 0 B PB b 1 C PC c 2 D PD d 3 E PE e 4 => ;
+    A PA a 0 B PB b 1 C PC c 2 D PD d 3 E PE e 4 => F PF f 0;
+    A PA a 0 B PB b 1 C PC c 2 D PD d 3 E PE e 4 => F PF f 0 G PG g 1;
+    A PA a 0 B PB b 1 C PC c 2 D PD d 3 E PE e 4 => F PF f 0 G PG g 1 H PH h 2;
+    A PA a 0 B PB b 1 C PC c 2 D PD d 3 E PE e 4 => F PF f 0 G PG g 1 H PH h 2 I PI i 3;
+    A PA a 0 B PB b 1 C PC c 2 D PD d 3 E PE e 4 => F PF f 0 G PG g 1 H PH h 2 I PI i 3 J PJ j 4;
+    A PA a 0 B PB b 1 C PC c 2 D PD d 3 E PE e 4 => F PF f 0 G PG g 1 H PH h 2 I PI i 3 J PJ j 4 K PK k 5;
+    A PA a 0 B PB b 1 C PC c 2 D PD d 3 E PE e 4 => F PF f 0 G PG g 1 H PH h 2 I PI i 3 J PJ j 4 K PK k 5 M PM m 6;
+    A PA a 0 B PB b 1 C PC c 2 D PD d 3 E PE e 4 F PF f 5 => ;
+    A PA a 0 B PB b 1 C PC c 2 D PD d 3 E PE e 4 F PF f 5 => G PG g 0;
+    A PA a 0 B PB b 1 C PC c 2 D PD d 3 E PE e 4 F PF f 5 => G PG g 0 H PH h 1;
+    A PA a 0 B PB b 1 C PC c 2 D PD d 3 E PE e 4 F PF f 5 => G PG g 0 H PH h 1 I PI i 2;
+    A PA a 0 B PB b 1 C PC c 2 D PD d 3 E PE e 4 F PF f 5 => G PG g 0 H PH h 1 I PI i 2 J PJ j 3;
+    A PA a 0 B PB b 1 C PC c 2 D PD d 3 E PE e 4 F PF f 5 => G PG g 0 H PH h 1 I PI i 2 J PJ j 3 K PK k 4;
+    A PA a 0 B PB b 1 C PC c 2 D PD d 3 E PE e 4 F PF f 5 => G PG g 0 H PH h 1 I PI i 2 J PJ j 3 K PK k 4 M PM m 5;
 }
 
 /// # Safety
@@ -129,7 +165,8 @@ unsafe fn update<P: Program, const RANK: usize, D: Device>(
     unsafe { gathered.map(program, wanted, rows, updated) }
 }
 
-/// Updates up to six tensors in place, in one pass: `apply_in_place(f, (&mut p, &mut m), (&g, 0.5))`.
+/// Updates up to six tensors in place, in one pass, of up to twelve operands in all, tensors and numbers:
+/// `apply_in_place(f, (&mut p, &mut m), (&g, 0.5))`.
 ///
 /// The operator's first operands are the tensors of the first tuple, in order, and its outputs are their new elements; the
 /// second tuple is what it reads beside them, and may be empty: `()`. Operator and operands are those of
@@ -149,16 +186,22 @@ unsafe fn update<P: Program, const RANK: usize, D: Device>(
 /// ```
 /// use rankform::prelude::*;
 /// elementwise! {
-///     /// A step with momentum: the parameter and its velocity.
-///     fn momentum(p, v, g, rate) -> (T, T) {
-///         let v = v * 0.5 + g;
-///         (p - v * rate, v)
+///     /// A step of AdamW: the parameter and its two moments. `c1` and `c2` are 1 − β₁ᵗ and 1 − β₂ᵗ.
+///     fn adamw(p, m, v, g, rate, decay, beta1, beta2, epsilon, c1, c2) -> (T, T, T) {
+///         let m = beta1 * m + (1.0 - beta1) * g;
+///         let v = beta2 * v + (1.0 - beta2) * g * g;
+///         (p - rate * (decay * p + m / c1 / ((v / c2).sqrt() + epsilon)), m, v)
 ///     }
 /// }
-/// let (mut p, mut v) = (Tensor::from([1.0, 2.0]), Tensor::from([4.0, 0.0]));
-/// let g = Tensor::from([1.0, 2.0]);
-/// apply_in_place(momentum, (&mut p, &mut v), (&g, 0.25))?;
-/// assert_eq!((p.to_vec()?, v.to_vec()?), (vec![0.25, 1.5], vec![3.0, 2.0]));
+/// let (mut p, g) = (Tensor::from([1.0, 2.0]), Tensor::from([0.5, -4.0]));
+/// let (mut m, mut v) = (Tensor::zeros([2], &Cpu)?, Tensor::zeros([2], &Cpu)?);
+/// let (rate, decay, beta1, beta2, epsilon) = (0.25, 0.0, 0.9, 0.999, 1e-8);
+/// for step in 1..=3 {
+///     let [c1, c2] = [beta1, beta2].map(|beta: f64| 1.0 - beta.powi(step));
+///     apply_in_place(adamw, (&mut p, &mut m, &mut v), (&g, rate, decay, beta1, beta2, epsilon, c1, c2))?;
+/// }
+/// // The same gradient three times: three steps of `rate` against its sign.
+/// assert!((p[[0]] - 0.25).abs() < 1e-6 && (p[[1]] - 2.75).abs() < 1e-6);
 /// # Ok::<(), rankform::Error>(())
 /// ```
 pub fn apply_in_place<F, IN, OUT, U, O, const RANK: usize, D>(operator: F, updated: U, operands: O) -> Result<()>

@@ -56,6 +56,11 @@ pub trait Row {
 }
 
 /// The element types of an operator's operands, or of its several outputs, as a tuple.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` are not the elements of an operator's operands",
+    label = "expected a tuple of up to twelve elements",
+    note = "tensors and numbers count alike; numbers that never change can be written into the operator's body"
+)]
 pub trait Elements: 'static {
     /// How many there are.
     const COUNT: usize;
@@ -404,6 +409,12 @@ arities! {
     4: A 0, B 1, C 2, D 3;
     5: A 0, B 1, C 2, D 3, E 4;
     6: A 0, B 1, C 2, D 3, E 4, F 5;
+    7: A 0, B 1, C 2, D 3, E 4, F 5, G 6;
+    8: A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7;
+    9: A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8;
+    10: A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9;
+    11: A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10;
+    12: A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, M 11;
 }
 
 // ---------------------------------------------------------------- derivatives of operators

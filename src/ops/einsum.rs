@@ -54,6 +54,9 @@ macro_rules! einsum {
         const RANKS: [usize; 3] = $crate::ops::einsum::ranks($labels, 2);
         $crate::ops::einsum::two::<{ RANKS[0] }, { RANKS[1] }, { RANKS[2] }, _, _>($labels, $x, $y)
     }};
+    ($($other:tt)*) => {
+        compile_error!("`einsum!` takes its letters as a literal and one or two operands: `einsum!(\"ij,jk->ik\", &a, &b)`; three operands are two calls")
+    };
 }
 
 /// What the letters of a literal say: those of two operands and of the result.

@@ -125,7 +125,8 @@ pub fn derivative<F, const INDEX: usize>(_: F) -> Derivative<F, INDEX> {
 /// Operators of one's own, from their bodies.
 ///
 /// A body is Rust over [`Lane`](crate::Lane)s: `+ - * /`, numbers on either side, methods such as `exp`, `max`, `lt`,
-/// and `mask.select(yes, no)` in place of `if`. Arguments may be numbers too: `x.max(0.0)`. The name becomes a value for `x.map(name)`, `x.zip(name, &y)` and
+/// and `mask.select(yes, no)` in place of `if`. Arguments may be numbers too: `x.max(0.0)`; a number that stands alone is
+/// `Lane::real(2.0)` or `Lane::int(2)`. The name becomes a value for `x.map(name)`, `x.zip(name, &y)` and
 /// [`apply`](crate::expr::apply), on every device, with [`derivative`].
 ///
 /// * The class of elements is [`Float`](crate::Float); another follows the operands: `fn f(x, y) where Number { … }`.
@@ -133,8 +134,8 @@ pub fn derivative<F, const INDEX: usize>(_: F) -> Derivative<F, INDEX> {
 ///   element. A tuple, `-> (T, bool)`, makes an operator with several outputs for
 ///   [`apply_many`](crate::expr::apply_many).
 /// * Run-time numbers are operands: `x.zip(scaled, 0.1)`.
-/// * A body calls functions over lanes, `fn f<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P>`, and other operators:
-///   `<Sigmoid as Op<(T,)>>::call::<L>((x,))`, where `L` is the interpretation.
+/// * A body calls functions over lanes, `fn f<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P>`, and other operators, which
+///   are not all methods of lanes (`relu`, `square`, `softplus` are not): `<Sigmoid as Op<(T,)>>::call::<L>((x,))`, where `L` is the interpretation.
 ///
 /// # Examples
 /// ```

@@ -8,7 +8,8 @@ use std::ops;
 /// One element's value inside an operator's body: machine type `P`, in interpretation `L`.
 ///
 /// Its operators are there exactly when `P` has them: a boolean has no `+`, a complex number no `<`, an integer no
-/// `exp`. Numbers may be written on either side (`x * 0.5`, `1.0 - x`, `x * 3`) and as arguments (`x.max(0.0)`).
+/// `exp`. Numbers may be written on either side (`x * 0.5`, `1.0 - x`, `x * 3`) and as arguments
+/// (`x.max(0.0)`); where a number stands alone, it is [`Lane::real`] or [`Lane::int`].
 pub struct Lane<L: Lanes, P: Prim>(pub(crate) L::Raw<P>);
 
 impl<L: Lanes, P: Prim> Clone for Lane<L, P> {
@@ -232,8 +233,8 @@ impl<L: Lanes, P: Real> Lane<L, P> {
     }
     /// `self · b + c`, rounded once.
     #[inline(always)]
-    pub fn mul_add(self, b: Self, c: Self) -> Self {
-        Lane(L::mul_add(self.0, b.0, c.0))
+    pub fn mul_add(self, b: impl IntoLane<L, P>, c: impl IntoLane<L, P>) -> Self {
+        Lane(L::mul_add(self.0, b.into_lane().0, c.into_lane().0))
     }
     /// Nearest integer, ties to even.
     #[inline(always)]

@@ -291,7 +291,7 @@ fn crosswise<T: Value + Comparable>(large: [usize; 2]) -> Result<()> {
 
 #[test]
 fn rows_that_stand_crosswise_are_moved_to_their_places_in_any_width() -> Result<()> {
-    crosswise::<f64>([1457, 1451])?;
+    on_many_threads(|| crosswise::<f64>([1457, 1451]))?;
     crosswise::<f32>([300, 301])?;
     crosswise::<bf16>([61, 207])?;
     crosswise::<i16>([300, 301])?;
@@ -339,13 +339,22 @@ fn inputs_in_steps_stand_beside_outputs_past_the_caches() -> Result<()> {
         for step in [2, 3, -1, -4, 5] {
             check([515, 2050], step)?;
         }
-        check([32_001, 33], 2)
-    })?;
-    // Elements of one row stand between those of another.
-    let pairs = Tensor::from_fn([520_001, 2], |[i, j]| Complex::new(i as f64, j as f64), &Cpu)?;
-    let sum = (pairs.lazy() * Complex::new(2.0, 0.0)).eval()?;
-    let turned = (pairs.transposed().lazy() * Complex::new(2.0, 0.0)).eval()?;
-    assert!(turned.transposed().iter().eq(sum.iter()));
+        check([32_001, 33], 2)?;
+        // Elements of one row stand between those of another.
+        let pairs = Tensor::from_fn([520_001, 2], |[i, j]| Complex::new(i as f64, j as f64), &Cpu)?;
+        let sum = (pairs.lazy() * Complex::new(2.0, 0.0)).eval()?;
+        let turned = (pairs.transposed().lazy() * Complex::new(2.0, 0.0)).eval()?;
+        assert!(turned.transposed().iter().eq(sum.iter()));
+        Ok(())
+    })
+}
+
+#[test]
+fn selected_rows_go_past_the_caches() -> Result<()> {
+    let x = Tensor::from_fn([50, 1101], |[i, j]| (i * 2000 + j) as f64, &Cpu)?;
+    let index = Tensor::from_fn([2001], |[k]| (k * 7 % 50) as i64, &Cpu)?;
+    let rows = on_many_threads(|| x.index_select(Axis::<0>, &index))?;
+    assert!(Dim([2001, 1101]).indices().zip(rows.iter()).all(|([k, j], &x)| x == (k * 7 % 50 * 2000 + j) as f64));
     Ok(())
 }
 

@@ -20,7 +20,7 @@ fn check<T: Value + Comparable, const RANK: usize>(x: TensorView<T, RANK>, kind:
         let what = |name: &str| format!("{name} {} along {axis} of {size:?}, {kind}", T::DTYPE);
         let (rising, falling) = (x.sort_axis(axis).unwrap(), x.sort_descending_axis(axis).unwrap());
         let (places, falling_places) = (x.argsort_axis(axis).unwrap(), x.argsort_descending_axis(axis).unwrap());
-        let ks = [0, 1, 3, n / 9, n / 2, n].map(|k| k.min(n));
+        let ks = [0, 1, 3, n / 40, n / 9, n / 2, n].map(|k| k.min(n));
         let tops = ks.map(|k| (x.topk_axis(axis, k).unwrap(), x.bottomk_axis(axis, k).unwrap()));
         let others = Dim(std::array::from_fn::<_, RANK, _>(|a| if a == axis { 1 } else { size[a] }));
         for at in others.indices() {
@@ -58,8 +58,8 @@ fn layouts<T: Value + Comparable>() {
             check(tensor.view(), kind);
         }
     }
-    // Long enough for digits, and for lines that are taken together.
-    for size in [[3, 1000], [900, 20], [1, 3001]] {
+    // Long enough for the network, for digits, and for lines that are taken together.
+    for size in [[40, 33], [2, 64], [3, 1000], [900, 20], [1, 3001], [1, 8200]] {
         let x = Tensor::from_fn(size, |_| mixed(&mut random, &samples), &Cpu).unwrap();
         check(x.view(), "contiguous");
         check(x.transposed().reversed(Axis::<0>), "transposed, reversed");

@@ -60,6 +60,12 @@ impl CpuBlock {
         Ok(CpuBlock { address, nbytes, owner: Owner::Pool(capacity, AtomicBool::new(zeroed)) })
     }
 
+    /// Room for what an operation needs meanwhile, which nobody has written: large enough to be kept, so that the same
+    /// operation takes no new memory the next time.
+    pub(super) fn scratch(nbytes: usize) -> Result<Self> {
+        CpuBlock::new(if nbytes == 0 { 0 } else { nbytes.max(pool::POOLED) }, Fresh::Unspecified)
+    }
+
     /// A block in memory of the host that somebody else frees, after this is dropped; it counts as new memory.
     ///
     /// # Safety

@@ -32,6 +32,7 @@ mod index;
 mod io;
 mod map;
 mod memory;
+mod network;
 mod pack;
 mod pool;
 mod reduce;
@@ -93,8 +94,13 @@ impl Cpu {
         pool::set_limit(nbytes);
     }
 
-    /// A guard that panics when it is dropped, if this thread's operations took new memory from the system meanwhile: for
-    /// tests of loops that should need none. Memory of the pool that is used again is not new.
+    /// A guard that panics when it is dropped, if this thread took new memory from the system meanwhile: for tests of loops
+    /// that should need none.
+    ///
+    /// What makes a tensor takes a block; from 32 KiB on it is one that the pool kept, if the step ran once before, and so is
+    /// what operations need meanwhile. Smaller tensors are new memory each time: write into those that are there, by
+    /// `eval_into`, `reduce_into`, `matmul_into`, `apply_in_place`, `assign`, `copy_to` or the operators in place. What other
+    /// threads take on behalf of an operation is not counted; it is kept likewise.
     ///
     /// # Examples
     /// ```
@@ -105,10 +111,15 @@ impl Cpu {
     /// x.lazy().exp().eval_into(&mut y.view_mut()?)?;
     /// y *= 2.0;
     /// drop(steady);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    /// ```should_panic
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([1.0, 2.0]);
     /// let steady = Cpu.steady_state();
     /// let z = x.exp()?;
     /// assert_eq!(steady.allocations(), 1);
-    /// # std::mem::forget(steady);
+    /// // Here `steady` is dropped, and panics.
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn steady_state(&self) -> SteadyState {

@@ -75,7 +75,7 @@ impl Drop for SteadyState {
     fn drop(&mut self) {
         let allocations = self.allocations();
         if allocations > 0 && !std::thread::panicking() {
-            panic!("steady state: {allocations} new blocks of memory");
+            panic!("steady state: {allocations} new blocks of memory; see `Cpu::steady_state`");
         }
     }
 }

@@ -10,7 +10,7 @@ use super::memory::CpuBlock;
 use super::pack;
 use super::simd::{self, Loop};
 use super::walk::{self, Addresses, Index, Order, Walk};
-use crate::device::{Fresh, Inputs, MAX_OPERANDS, Reduction, Slot};
+use crate::device::{Inputs, MAX_OPERANDS, Reduction, Slot};
 use crate::element::Element;
 use crate::kernel::{Body, Reducer};
 use crate::scalar::{Lane, Run};
@@ -202,7 +202,7 @@ impl Job<'_> {
     /// One long row on every core; `false` where there is no memory for the states of its stretches.
     unsafe fn by_stretches(&self, row: &Walk, count: usize, out: *mut u8) -> bool {
         let (stretches, size) = (count.div_ceil(STRETCH), self.kernel.state);
-        let Ok(states) = CpuBlock::new(stretches * size, Fresh::Unspecified) else { return false };
+        let Ok(states) = CpuBlock::scratch(stretches * size) else { return false };
         walk::parallel_numbers(stretches, &|k| {
             let at = k * STRETCH;
             // SAFETY: the caller's promise for these of the row's values; each stretch has a state of its own.

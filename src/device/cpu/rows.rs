@@ -9,7 +9,7 @@ use super::io::Words;
 use super::memory::CpuBlock;
 use super::pack;
 use super::walk::{self, Order, Walk};
-use crate::device::{Fresh, MAX_OPERANDS, Slot};
+use crate::device::{MAX_OPERANDS, Slot};
 use crate::error::Result;
 use std::sync::Mutex;
 
@@ -118,7 +118,7 @@ impl Rows<'_> {
         };
         let places: [Option<usize>; MAX_OPERANDS] = std::array::from_fn(|k| (k < slots.len() && is_packed(k)).then(|| room(k)));
         // Each of the values that are held begins at a cache line: a byte an element is the least that one takes.
-        let scratch = CpuBlock::new(used.saturating_add(held.saturating_mul(count + 64)), Fresh::Unspecified)?;
+        let scratch = CpuBlock::scratch(used.saturating_add(held.saturating_mul(count + 64)))?;
         let packed: Packed = places.map(|place| place.map(|place| scratch.address().wrapping_add(place)));
         let (mut index, mut done) = (outer.index_of(0), 0);
         while done < outer.numel() {

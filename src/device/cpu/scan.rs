@@ -26,10 +26,11 @@ const CHAINS: usize = 8;
 const WIDTH: usize = 1024;
 /// Positions of rows that are turned together.
 const TURNED: usize = 128;
-/// Such rows, at most: so many streams are fetched ahead.
+/// Such rows: so many streams are fetched ahead.
 const TURNED_ROWS: usize = 16;
-/// Bytes of packed elements of all operands together.
+/// Bytes of packed elements of all operands together, and of them without what lines them up to words.
 const SCRATCH: usize = 64 * 1024;
+const ROOM: usize = SCRATCH - 8 * MAX_OPERANDS;
 
 /// The loops of one body and reducer, with their types erased.
 #[derive(Clone, Copy)]
@@ -113,33 +114,69 @@ struct Job<'a> {
 unsafe impl Sync for Job<'_> {}
 
 impl Job<'_> {
+    /// # Safety
+    /// The lines reach only what the caller of [`run`] promised, and each output once.
     unsafe fn part(&self, lines: &Walk) {
         let (across, along) = (lines.inner_step(0).unsigned_abs(), self.along[0].unsigned_abs());
         let narrow = self.count < 32 && lines.inner() >= 32;
-        let mut words = Words::<{ SCRATCH / 8 }>::uninit();
-        let room = Scratch::over(&mut words);
-        let widths: usize = self.element[..self.operands].iter().sum();
-        let block = (SCRATCH - 8 * MAX_OPERANDS) / widths;
-        let mut scratch = [None; MAX_OPERANDS];
-        let columns = lines.inner() >= CHAINS && (across < along || narrow);
+        let widths = self.widths();
         // Room for what is turned, and for the output turned back.
-        let most = (block * widths / (widths + self.element[0]) / TURNED / 16 * 16).min(TURNED_ROWS);
-        let turned = !columns && lines.inner() >= 2 * CHAINS && most > 0 && self.along[0] == self.element[0] as isize;
-        if columns || turned {
-            let most = if turned { most } else { WIDTH.min(block) };
-            let rows = if turned { TURNED } else { (block / most).min(LEAF) };
-            for (k, scratch) in scratch[..self.operands].iter_mut().enumerate() {
-                if lines.inner_step(k) != self.element[k] as isize || (k == 0 && self.streams) {
-                    *scratch = Some(room.take(rows * most * self.element[k]));
+        let fits = TURNED * TURNED_ROWS * (widths + self.element[0]) <= ROOM;
+        let long = self.count >= TURNED / 2 && self.along[0] == self.element[0] as isize;
+        if lines.inner() >= CHAINS && (across < along || narrow) {
+            let most = WIDTH.min(ROOM / widths);
+            // SAFETY: the caller's promise.
+            unsafe { self.columns(lines, most, (ROOM / widths / most).min(LEAF), false) }
+        } else if fits && long && lines.inner() >= TURNED_ROWS {
+            let (turned, rest) = lines.cut_inner(lines.inner() / TURNED_ROWS * TURNED_ROWS);
+            // SAFETY: the caller's promise; parts of the lines are lines.
+            unsafe {
+                self.columns(&turned, TURNED_ROWS, TURNED, true);
+                if rest.inner() > 0 {
+                    self.rows(&rest);
                 }
             }
-            let back = (turned && self.streams).then(|| room.take(rows * most * self.element[0]));
-            let rows = if scratch.iter().any(Option::is_some) { rows } else { LEAF };
-            let mut tiles = Tiles { job: self, lines, done: 0, width: 0, most, rows, at: 0, scratch, back };
-            // SAFETY: as the caller promises; the scratch has room for `rows` rows of every packed operand.
-            return unsafe { (self.kernel.columns)(self.body, &mut tiles) };
+        } else {
+            // SAFETY: the caller's promise.
+            unsafe { self.rows(lines) }
         }
-        let leaf = LEAF.min(block / CHAINS);
+    }
+
+    /// Bytes of an element of all operands together.
+    fn widths(&self) -> usize {
+        self.element[..self.operands].iter().sum()
+    }
+
+    /// Lines side by side, at most so many, and at most so many positions of what is packed of them; `turned` says that the
+    /// output's lines are contiguous.
+    ///
+    /// # Safety
+    /// That of `part`.
+    unsafe fn columns(&self, lines: &Walk, most: usize, rows: usize, turned: bool) {
+        let mut words = Words::<{ SCRATCH / 8 }>::uninit();
+        let room = Scratch::over(&mut words);
+        let mut scratch = [None; MAX_OPERANDS];
+        for (k, scratch) in scratch[..self.operands].iter_mut().enumerate() {
+            if lines.inner_step(k) != self.element[k] as isize || (k == 0 && self.streams) {
+                *scratch = Some(room.take(rows * most * self.element[k]));
+            }
+        }
+        let back = (turned && self.streams).then(|| room.take(rows * most * self.element[0]));
+        let rows = if scratch.iter().any(Option::is_some) { rows } else { LEAF };
+        let mut tiles = Tiles { job: self, lines, done: 0, width: 0, most, rows, at: 0, scratch, back };
+        // SAFETY: the caller's promise; the scratch has room for `rows` rows of every packed operand.
+        unsafe { (self.kernel.columns)(self.body, &mut tiles) };
+    }
+
+    /// Lines one after the other, or eight at a time.
+    ///
+    /// # Safety
+    /// That of `part`.
+    unsafe fn rows(&self, lines: &Walk) {
+        let mut words = Words::<{ SCRATCH / 8 }>::uninit();
+        let room = Scratch::over(&mut words);
+        let mut scratch = [None; MAX_OPERANDS];
+        let leaf = LEAF.min(ROOM / self.widths() / CHAINS);
         for (k, scratch) in scratch[..self.operands].iter_mut().enumerate() {
             let direct = self.along[k] == self.element[k] as isize;
             if if k == 0 { direct && self.streams } else { !direct } {
@@ -148,7 +185,7 @@ impl Job<'_> {
         }
         let piece = if scratch.iter().any(Option::is_some) { leaf } else { LEAF };
         let mut strips = Strips { job: self, lines, done: 0, rows: 0, at: 0, piece, chains: 0, n: 0, linked: false, scratch };
-        // SAFETY: as the caller promises; the scratch has room for a piece of every packed operand.
+        // SAFETY: the caller's promise; the scratch has room for a piece of every packed operand.
         unsafe { (self.kernel.rows)(self.body, &mut strips) };
     }
 
@@ -268,7 +305,7 @@ impl Strips<'_> {
     }
 }
 
-/// Some rows of several columns, in order.
+/// Some rows of several columns, in order: a row is a position of each line, a column a line.
 struct Tiles<'a> {
     job: &'a Job<'a>,
     lines: &'a Walk,
@@ -489,10 +526,10 @@ impl<B: Body, R: Reducer<B::Out>> Loop for ScanRows<'_, B, R> {
     }
 }
 
-/// The states of some columns.
+/// The states of some columns: of the leaves before, written at the end of the first, and of this one, from its beginning.
 struct Columns<B: Body, R: Reducer<B::Out>> {
-    carry: [State<B, R>; WIDTH],
-    local: [State<B, R>; WIDTH],
+    carry: [MaybeUninit<State<B, R>>; WIDTH],
+    local: [MaybeUninit<State<B, R>>; WIDTH],
 }
 
 /// # Safety
@@ -500,8 +537,7 @@ struct Columns<B: Body, R: Reducer<B::Out>> {
 unsafe fn columns<B: Body, R: Reducer<B::Out>>(body: *const (), tiles: &mut Tiles<'_>) {
     // SAFETY: the caller's promise; bodies are `Copy`.
     let body = unsafe { body.cast::<B>().read() };
-    let identity = R::identity::<Run>();
-    let mut columns = Columns::<B, R> { carry: [identity; WIDTH], local: [identity; WIDTH] };
+    let mut columns = Columns::<B, R> { carry: [MaybeUninit::uninit(); WIDTH], local: [MaybeUninit::uninit(); WIDTH] };
     let exclusive = tiles.job.exclusive;
     // SAFETY: the caller's promise.
     while let Some(tile) = unsafe { tiles.next() } {
@@ -531,7 +567,7 @@ impl<B: Body, R: Reducer<B::Out>, const FIRST: bool> Loop for ScanColumns<'_, B,
         let Tile { mut pointers, steps, width, n, at, mut out, out_step } = tile;
         let (carry, local) = (&mut columns.carry[..width], &mut columns.local[..width]);
         if at % LEAF == 0 {
-            local.fill(R::identity::<Run>());
+            local.fill(MaybeUninit::new(R::identity::<Run>()));
         }
         for row in 0..n {
             let place = Lane(at.wrapping_add(row) as i64);
@@ -539,10 +575,12 @@ impl<B: Body, R: Reducer<B::Out>, const FIRST: bool> Loop for ScanColumns<'_, B,
             let (here, to) = (pointers, out.cast::<R::Out>());
             for j in 0..width {
                 let value = value::<B, false>(&body, &here, 0, j);
-                let next = R::absorb::<Run>(local[j], value, place);
-                let state = if exclusive { local[j] } else { next };
-                let state = if FIRST { state } else { R::combine::<Run>(carry[j], state) };
-                local[j] = next;
+                // SAFETY: the leaf began with an identity in each; the leaf before wrote what is carried.
+                let (before, carried) = unsafe { (local[j].assume_init(), (!FIRST).then(|| carry[j].assume_init())) };
+                let next = R::absorb::<Run>(before, value, place);
+                let state = if exclusive { before } else { next };
+                let state = carried.map_or(state, |carried| R::combine::<Run>(carried, state));
+                local[j].write(next);
                 // SAFETY: whoever made the tile promised room for each output (`columns`).
                 unsafe { to.wrapping_add(j).write(R::Out::narrow(R::finish::<Run>(state, seen).0)) };
             }
@@ -553,7 +591,9 @@ impl<B: Body, R: Reducer<B::Out>, const FIRST: bool> Loop for ScanColumns<'_, B,
         }
         if (at.wrapping_add(n)) % LEAF == 0 {
             for (carry, local) in carry.iter_mut().zip(local) {
-                *carry = if FIRST { *local } else { R::combine::<Run>(*carry, *local) };
+                // SAFETY: as above.
+                let (local, carried) = unsafe { (local.assume_init(), (!FIRST).then(|| carry.assume_init())) };
+                carry.write(carried.map_or(local, |carried| R::combine::<Run>(carried, local)));
             }
         }
     }

@@ -1,10 +1,11 @@
 //! Lines in order, by keys: whole numbers whose order is that of the elements.
 //!
-//! An element and its place become one item, so that equal keys stay as they stand. Items are sorted by their digits
-//! (LSD radix) where there are many, by the standard library where few; the first of a line are picked without sorting it.
+//! A key and its place become one item, so that equal keys stay as they stand. Items are sorted by a network of vectors where
+//! there are few, by their digits (LSD radix) where there are many; the first of a line are picked without sorting it.
 //! The element types are known by name here, so all of this is compiled once.
 //! Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
+use super::network::{Network, Sorted};
 use super::pack;
 use super::simd::{self, Loop};
 use super::walk::{self, Index, Order, Walk};
@@ -14,29 +15,91 @@ use crate::error::{Error, Result, text};
 use crate::kernel::Sorting;
 use crate::scalar::DType;
 use half::{bf16, f16};
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A whole number as wide as the machine type of the elements.
-trait Key: Copy + Ord + Default {
-    const BYTES: usize;
+/// What is sorted: a key alone, or above its place.
+trait Item: Sorted + Ord + Default {
     const HIGHEST: Self;
-    fn byte(self, digit: usize) -> usize;
-    fn reversed(self) -> Self;
+    fn digit(self, digit: usize) -> usize;
 }
 
-macro_rules! keys {
-    ($($key:ty)*) => { $(
-        impl Key for $key {
-            const BYTES: usize = size_of::<$key>();
-            const HIGHEST: Self = <$key>::MAX;
+macro_rules! items {
+    ($($item:ty)*) => { $(
+        impl Item for $item {
+            const HIGHEST: Self = <$item>::MAX;
             #[inline(always)]
-            fn byte(self, digit: usize) -> usize { (self >> (8 * digit)) as usize & 0xff }
-            #[inline(always)]
-            fn reversed(self) -> Self { !self }
+            fn digit(self, digit: usize) -> usize { (self >> (8 * digit)) as usize & 0xff }
         }
     )* };
 }
-keys!(u16 u32 u64);
+items!(u32 u64);
+
+/// A key that leaves no room for its place in a word.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+struct Placed {
+    key: u64,
+    place: u32,
+}
+
+impl Sorted for Placed {
+    fn network() -> Option<Network<Placed>> {
+        None
+    }
+}
+
+impl Item for Placed {
+    const HIGHEST: Self = Placed { key: u64::MAX, place: u32::MAX };
+    #[inline(always)]
+    fn digit(self, digit: usize) -> usize {
+        self.key.digit(digit)
+    }
+}
+
+/// A whole number at least as wide as the elements.
+trait Key: Item {
+    /// A key before its place; places differ, so no two are equal.
+    type Placed: Item;
+    /// The number there of the key's first digit.
+    const FIRST_DIGIT: usize;
+    fn reversed(self) -> Self;
+    fn placed(self, place: u32) -> Self::Placed;
+    fn place(placed: Self::Placed) -> u32;
+}
+
+impl Key for u32 {
+    type Placed = u64;
+    const FIRST_DIGIT: usize = 4;
+    #[inline(always)]
+    fn reversed(self) -> Self {
+        !self
+    }
+    #[inline(always)]
+    fn placed(self, place: u32) -> u64 {
+        u64::from(self) << 32 | u64::from(place)
+    }
+    #[inline(always)]
+    fn place(placed: u64) -> u32 {
+        placed as u32
+    }
+}
+
+impl Key for u64 {
+    type Placed = Placed;
+    const FIRST_DIGIT: usize = 0;
+    #[inline(always)]
+    fn reversed(self) -> Self {
+        !self
+    }
+    #[inline(always)]
+    fn placed(self, place: u32) -> Placed {
+        Placed { key: self, place }
+    }
+    #[inline(always)]
+    fn place(placed: Placed) -> u32 {
+        placed.place
+    }
+}
 
 /// An element and its key: `a < b` exactly when the key of `a` is less than that of `b`; NaN has the highest.
 trait Keyed: Element {
@@ -49,105 +112,114 @@ trait Keyed: Element {
 }
 
 macro_rules! whole {
-    ($($t:ty: $key:ty, $flip:expr;)*) => { $(
+    ($($t:ty: $bits:ty, $key:ty;)*) => { $(
         impl Keyed for $t {
             type Key = $key;
             #[inline(always)]
-            fn key(self) -> $key { (self as $key) ^ $flip }
+            fn key(self) -> $key { (self as $bits ^ <$t>::MIN as $bits) as $key }
             #[inline(always)]
-            fn of_key(key: $key) -> Self { (key ^ $flip) as $t }
+            fn of_key(key: $key) -> Self { (key as $bits ^ <$t>::MIN as $bits) as $t }
         }
     )* };
 }
 whole! {
-    u8: u16, 0;
-    u16: u16, 0;
-    u32: u32, 0;
-    u64: u64, 0;
-    i8: u16, 1 << 15;
-    i16: u16, 1 << 15;
-    i32: u32, 1 << 31;
-    i64: u64, 1 << 63;
+    u8: u8, u32;
+    u16: u16, u32;
+    u32: u32, u32;
+    u64: u64, u64;
+    i8: u8, u32;
+    i16: u16, u32;
+    i32: u32, u32;
+    i64: u64, u64;
 }
 
 macro_rules! floats {
-    ($($t:ty: $key:ty;)*) => { $(
+    ($($t:ty: $bits:ty, $key:ty;)*) => { $(
         impl Keyed for $t {
             type Key = $key;
             #[inline(always)]
             fn key(self) -> $key {
                 let bits = self.to_bits();
-                let sign = 1 << (<$key>::BITS - 1);
+                let sign = 1 << (<$bits>::BITS - 1);
                 let magnitude = bits & !sign;
                 // Negative numbers count down from the middle, and −0 is 0.
                 let key = if bits & sign == 0 { bits | sign } else { sign - magnitude };
                 let infinity = <$t>::INFINITY.to_bits();
-                if magnitude > infinity { <$key>::MAX } else { key }
+                (if magnitude > infinity { <$bits>::MAX } else { key }) as $key
             }
             #[inline(always)]
             fn of_key(key: $key) -> Self {
-                let sign = 1 << (<$key>::BITS - 1);
+                let (key, sign) = (key as $bits, 1 << (<$bits>::BITS - 1));
                 <$t>::from_bits(if key & sign != 0 { key & !sign } else { (sign - key) | sign })
             }
-            const SHARED: &[$key] = &[1 << (<$key>::BITS - 1), <$key>::MAX];
+            const SHARED: &[$key] = &[1 << (<$bits>::BITS - 1), <$bits>::MAX as $key];
         }
     )* };
 }
 floats! {
-    f16: u16;
-    bf16: u16;
-    f32: u32;
-    f64: u64;
-}
-
-/// What is sorted: a key alone, or with its place.
-trait Item: Copy + Ord + Default {
-    const DIGITS: usize;
-    fn digit(self, digit: usize) -> usize;
-}
-impl<K: Key> Item for K {
-    const DIGITS: usize = K::BYTES;
-    #[inline(always)]
-    fn digit(self, digit: usize) -> usize {
-        self.byte(digit)
-    }
-}
-
-/// A key and its place; places differ, so no two are equal.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-struct Placed<K> {
-    key: K,
-    place: u32,
-}
-impl<K: Key> Item for Placed<K> {
-    const DIGITS: usize = K::BYTES;
-    #[inline(always)]
-    fn digit(self, digit: usize) -> usize {
-        self.key.byte(digit)
-    }
+    f16: u16, u32;
+    bf16: u16, u32;
+    f32: u32, u32;
+    f64: u64, u64;
 }
 
 /// Elements of the lines that are taken together, at most.
 const TOGETHER: usize = 1 << 18;
+/// Items that the standard library sorts by insertion.
+const FEW: usize = 20;
 /// Items from which digits pay.
 const MANY: usize = 192;
 
-/// Sorts `items`; equal ones of the same place in the order stay as they stand. `spare` is as long.
-fn sort<I: Item>(items: &mut [I], spare: &mut [I]) {
+/// The network, if it sorts `n` items faster than counting so many digits of them.
+fn network<I: Item>(n: usize, digits: usize) -> Option<Network<I>> {
+    // A digit less saves as much of the work on each, and the network grows a little with each doubling.
+    let most = |network: &Network<I>| network.most * digits * digits / (size_of::<I>() * size_of::<I>());
+    I::network().filter(|network| n > FEW && n <= most(network))
+}
+
+/// Room that [`sort`] needs for `n` items that differ in so many digits.
+fn padded<I: Item>(n: usize, digits: usize) -> usize {
+    network::<I>(n, digits).map_or(n, |Network { lanes, .. }| n.div_ceil(lanes).next_power_of_two() * lanes)
+}
+
+/// Sorts `items`, which differ in these digits, and are in order where they do not; both have [`padded`] room.
+#[inline(always)] // the digits are constants then
+fn sort<I: Item>(items: &mut Vec<I>, spare: &mut Vec<I>, digits: Range<usize>) {
     let n = items.len();
-    if n < MANY * I::DIGITS / 4 {
-        return items.sort_unstable();
+    if let Some(Network { lanes, sort, .. }) = network::<I>(n, digits.len()) {
+        items.resize(padded::<I>(n, digits.len()), I::HIGHEST);
+        spare.resize(items.len(), I::HIGHEST);
+        let (rows, width) = (items.len() / lanes, size_of::<I>());
+        let [column, row, item] = [rows * width, lanes * width, width].map(|step| step as isize);
+        // SAFETY: there are `rows` rows of the network, and as much room to turn them.
+        unsafe {
+            sort(items.as_mut_ptr(), rows);
+            pack::rectangle(spare.as_mut_ptr().cast(), [column, item], items.as_ptr().cast(), [item, row], [lanes, rows], width);
+        }
+        std::mem::swap(items, spare);
+        items.truncate(n);
+    } else if n < MANY * digits.len() / 4 {
+        items.sort_unstable();
+    } else {
+        spare.resize(n, I::default());
+        if by_digits(items, spare, digits) {
+            std::mem::swap(items, spare);
+        }
     }
+}
+
+/// Sorts `items` by these digits, the last the most significant; whether the sorted ones are in `spare`, which is as long.
+#[inline(always)]
+fn by_digits<I: Item>(items: &mut [I], spare: &mut [I], digits: Range<usize>) -> bool {
     let mut counts = [[0u32; 256]; 8];
     for item in items.iter() {
-        for digit in 0..I::DIGITS {
-            counts[digit][item.digit(digit)] += 1;
+        for (counts, digit) in counts.iter_mut().zip(digits.clone()) {
+            counts[item.digit(digit)] += 1;
         }
     }
     let mut swapped = false;
-    for digit in 0..I::DIGITS {
-        let counts = &mut counts[digit];
-        if counts[items[0].digit(digit)] as usize == n {
+    for (counts, digit) in counts.iter_mut().zip(digits) {
+        if counts[items[0].digit(digit)] as usize == items.len() {
             continue; // all have this digit
         }
         let mut start = 0;
@@ -162,35 +234,53 @@ fn sort<I: Item>(items: &mut [I], spare: &mut [I]) {
         }
         swapped = !swapped;
     }
-    if swapped {
-        items.copy_from_slice(spare);
-    }
+    swapped
 }
 
-/// The least `keep` of the keys with their places, in order, into `best`, which has room for `2 · keep` and 64 more.
-fn least<K: Key>(keys: &[K], keep: usize, best: &mut Vec<Placed<K>>) {
-    const CHUNK: usize = 16;
-    best.clear();
-    let full = 2 * keep + 64 - CHUNK;
-    let mut limit = K::HIGHEST;
-    let mut limited = false;
-    for (chunk, start) in keys.chunks(CHUNK).zip((0u32..).step_by(CHUNK)) {
-        if limited && !chunk.iter().fold(false, |any, key| any | (*key < limit)) {
-            continue;
-        }
-        for (key, place) in chunk.iter().zip(start..) {
-            if !limited || *key < limit {
-                best.push(Placed { key: *key, place }); // room for a chunk beyond `full`
+/// Keys side by side of which the least is looked at first.
+const CHUNK: usize = 16;
+
+/// Puts into `found` the keys that may be among the least `keep`, with their places, at most [`candidates`] of them.
+///
+/// As many chunks have a key that is not above the `keep`th of the chunks' least keys: what is above it is none of them.
+struct Least<'a, K: Key> {
+    keys: &'a [K],
+    keep: usize,
+    minima: &'a mut Vec<K>,
+    found: &'a mut Vec<K::Placed>,
+}
+
+/// All keys of `keep - 1` chunks that have lesser ones, and as many equal ones as can be wanted.
+fn candidates(keep: usize) -> usize {
+    keep * (CHUNK + 1)
+}
+
+impl<K: Key> Loop for Least<'_, K> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Least { keys, keep, minima, found } = self;
+        let (chunks, rest) = keys.as_chunks::<CHUNK>();
+        minima.clear();
+        minima.extend(chunks.iter().map(|chunk| chunk.iter().fold(K::HIGHEST, |least, &key| least.min(key))));
+        let limit = *minima.select_nth_unstable(keep - 1).1;
+        found.clear();
+        let mut ties = 0;
+        let mut look = |keys: &[K], start: usize| {
+            for (&key, place) in keys.iter().zip(start as u32..) {
+                if key < limit || key == limit && ties < keep {
+                    ties += usize::from(key == limit);
+                    found.push(key.placed(place));
+                }
+            }
+        };
+        for (chunk, start) in chunks.iter().zip((0..).step_by(CHUNK)) {
+            if chunk.iter().fold(false, |any, key| any | (*key <= limit)) {
+                look(chunk, start);
             }
         }
-        if best.len() > full {
-            best.select_nth_unstable(keep - 1);
-            best.truncate(keep);
-            (limit, limited) = (best[keep - 1].key, true);
-        }
+        look(rest, keys.len() - rest.len());
     }
-    best.sort_unstable();
-    best.truncate(keep);
 }
 
 /// # Safety
@@ -220,8 +310,8 @@ struct Lines<T: Keyed> {
     lines: Vec<T>,
     keys: Vec<T::Key>,
     spare_keys: Vec<T::Key>,
-    items: Vec<Placed<T::Key>>,
-    spare_items: Vec<Placed<T::Key>>,
+    items: Vec<<T::Key as Key>::Placed>,
+    spare_items: Vec<<T::Key as Key>::Placed>,
     /// The first `keep` of each in order, and where they stood.
     sorted: Vec<T>,
     places: Vec<i64>,
@@ -280,7 +370,7 @@ impl<T: Keyed> Lines<T> {
 
     /// Whether few enough of a line are wanted to pick them without sorting it.
     fn picks(n: usize, keep: usize) -> bool {
-        keep <= n / 8
+        keep <= n / (2 * CHUNK)
     }
 
     fn new(part: &Walk, plan: Sorting<'_>, [_, places]: [bool; 2], steps: [isize; 3], failed: &AtomicUsize) -> Option<Self> {
@@ -290,17 +380,19 @@ impl<T: Keyed> Lines<T> {
         let (element, across) = (size_of::<T>(), part.inner_step(0));
         let crosswise = across == element as isize && steps[0] != across;
         let together = if crosswise { (64 / element).min((TOGETHER / n.max(1)).max(1)) } else { 1 };
-        let (spare_keys, items, spare_items) = match (picks, places) {
-            (true, _) => (0, 2 * keep + 64, 0),
-            (false, true) => (0, n, n),
-            (false, false) => (n, 0, 0),
+        let all_keys = padded::<T::Key>(n, element);
+        let all_items = padded::<<T::Key as Key>::Placed>(if picks { candidates(keep) } else { n }, element);
+        let (keys, spare_keys, items) = match (picks, places) {
+            (true, _) => (n, n / CHUNK, all_items),
+            (false, true) => (n, 0, all_items),
+            (false, false) => (all_keys, all_keys, 0),
         };
         Some(Lines {
             lines: room(n * together, failed)?,
-            keys: room(n, failed)?,
+            keys: room(keys, failed)?,
             spare_keys: room(spare_keys, failed)?,
             items: room(items, failed)?,
-            spare_items: room(spare_items, failed)?,
+            spare_items: room(items, failed)?,
             sorted: room(keep * together, failed)?,
             places: room(if places { keep * together } else { 0 }, failed)?,
             together,
@@ -371,9 +463,9 @@ impl<T: Keyed> Lines<T> {
         let turned = |key: T::Key| if *descending { key.reversed() } else { key };
         keys.resize(*n, T::Key::default());
         simd::dispatch(Keys { line, keys, descending: *descending });
+        let digits = 0..size_of::<T>();
         if !positions && !Self::picks(*n, *keep) {
-            spare_keys.resize(*n, T::Key::default());
-            sort(keys, spare_keys);
+            sort(keys, spare_keys, digits);
             let first = sorted.len();
             sorted.extend(keys[..*keep].iter().map(|&key| T::of_key(turned(key))));
             for &shared in T::SHARED {
@@ -391,18 +483,23 @@ impl<T: Keyed> Lines<T> {
             return;
         }
         if Self::picks(*n, *keep) {
-            least(keys, *keep, items);
+            simd::dispatch(Least { keys, keep: *keep, minima: spare_keys, found: items });
         } else {
             items.clear();
-            items.extend(keys.iter().zip(0..).map(|(&key, place)| Placed { key, place }));
-            spare_items.resize(*n, Placed::default());
-            sort(items, spare_items);
+            items.extend(keys.iter().zip(0..).map(|(&key, place)| key.placed(place)));
+            if *keep < *n / 2 {
+                spare_items.clear();
+                spare_items.extend_from_slice(items);
+                let first_not_wanted = *spare_items.select_nth_unstable(*keep).1;
+                items.retain(|item| *item < first_not_wanted);
+            }
         }
+        sort(items, spare_items, T::Key::FIRST_DIGIT..T::Key::FIRST_DIGIT + size_of::<T>());
         if values {
-            sorted.extend(items[..*keep].iter().map(|item| line[item.place as usize]));
+            sorted.extend(items[..*keep].iter().map(|&item| line[T::Key::place(item) as usize]));
         }
         if positions {
-            places.extend(items[..*keep].iter().map(|item| i64::from(item.place)));
+            places.extend(items[..*keep].iter().map(|&item| i64::from(T::Key::place(item))));
         }
     }
 }

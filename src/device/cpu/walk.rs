@@ -239,14 +239,22 @@ impl Walk {
     #[cfg(feature = "rayon")]
     pub(super) fn split(&self) -> Option<(Walk, Walk)> {
         let axis = (0..self.rank).find(|&axis| self.sizes[axis] > 1)?;
-        let half = self.sizes[axis] / 2;
+        Some(self.cut(axis, self.sizes[axis] / 2))
+    }
+
+    /// The first `first` indices of the fastest axis, and the others.
+    pub(super) fn cut_inner(&self, first: usize) -> (Walk, Walk) {
+        self.cut(self.rank - 1, first)
+    }
+
+    fn cut(&self, axis: usize, at: usize) -> (Walk, Walk) {
         let (mut first, mut second) = (*self, *self);
-        first.sizes[axis] = half;
-        second.sizes[axis] -= half;
+        first.sizes[axis] = at;
+        second.sizes[axis] -= at;
         for k in 0..self.operands {
-            second.address[k] = self.address[k].wrapping_offset((half as isize).wrapping_mul(self.steps[axis][k]));
+            second.address[k] = self.address[k].wrapping_offset((at as isize).wrapping_mul(self.steps[axis][k]));
         }
-        Some((first, second))
+        (first, second)
     }
 }
 

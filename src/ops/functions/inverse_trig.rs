@@ -5,7 +5,7 @@
 //! Imports: `scalar`.
 
 use super::{Double, exponent_mask, pick, poly, sign, signed, single, word};
-use crate::scalar::{Function, Lane, Lanes, Real};
+use crate::scalar::{Function, IntoLane, Lane, Lanes, Real};
 
 /// `π` in two words.
 const PI: [[f64; 2]; 2] = [[3.1415927410125732, -8.742277657347586e-08], [std::f64::consts::PI, 1.2246467991473532e-16]];
@@ -243,7 +243,7 @@ impl<L: Lanes, P: Real> Lane<L, P> {
     /// The angle of the point `(x, self)`, from −π to π, to 1 unit in the last place: `y.atan2(x)`. Zeros and infinities
     /// as in C.
     #[inline(always)]
-    pub fn atan2(self, x: Self) -> Self {
-        self.call2::<Atan2Fn>(x)
+    pub fn atan2(self, x: impl IntoLane<L, P>) -> Self {
+        self.call2::<Atan2Fn>(x.into_lane())
     }
 }

@@ -6,7 +6,7 @@
 use super::exp::exp_double;
 use super::log::Parts;
 use super::{Double, nan, poly, sign, signed, single, word};
-use crate::scalar::{Function, Lane, Lanes, Real};
+use crate::scalar::{Function, IntoLane, Lane, Lanes, Real};
 
 /// `ln x` in two words for a positive finite `x`: `k·ln2 + 2·artanh(s)` with `s = (m − 1) / (m + 1)`.
 #[inline(always)]
@@ -87,7 +87,7 @@ impl<L: Lanes, P: Real> Lane<L, P> {
     /// `self^exponent`, to 1 unit in the last place; special values as C's `pow` (1 for an exponent 0, NaN for a fractional
     /// power of a negative number).
     #[inline(always)]
-    pub fn powf(self, exponent: Self) -> Self {
-        self.call2::<PowFn>(exponent)
+    pub fn powf(self, exponent: impl IntoLane<L, P>) -> Self {
+        self.call2::<PowFn>(exponent.into_lane())
     }
 }

@@ -5,7 +5,7 @@
 use super::exp::Exponent;
 use super::log::Parts;
 use super::{Double, pick, poly, sign, signed, word};
-use crate::scalar::{Function, Lane, Lanes, Real};
+use crate::scalar::{Function, IntoLane, Lane, Lanes, Real};
 
 /// `∛x`; see [`Lane::cbrt`].
 pub struct CbrtFn;
@@ -92,7 +92,7 @@ impl<L: Lanes, P: Real> Lane<L, P> {
     }
     /// `√(x² + y²)`, to 0.6 units in the last place, without overflow on the way; ∞ if either is, even beside a NaN.
     #[inline(always)]
-    pub fn hypot(self, other: Self) -> Self {
-        self.call2::<HypotFn>(other)
+    pub fn hypot(self, other: impl IntoLane<L, P>) -> Self {
+        self.call2::<HypotFn>(other.into_lane())
     }
 }

@@ -4,11 +4,11 @@
 //! Imports: `error`, `device`.
 
 use super::super::memory::CpuBlock;
+use super::super::walk;
 use super::axes::{Axes, is_run};
 use super::pack::{BEYOND, Pack, Restore};
 use super::tile::{Kernel, MOST_ROWS, Tile};
 use super::vector::RowTimesPanels;
-use crate::device::Fresh;
 use crate::error::Result;
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -194,7 +194,7 @@ pub(super) unsafe fn run<K: Kernel>(kernel: K, product: &Product, transfer: Tran
         }
         if m <= FEW_ROWS && n >= width {
             (job.stream, done) = (true, n / width * width);
-            let tasks = if many { 2 * threads() } else { 1 };
+            let tasks = if many { 2 * walk::threads() } else { 1 };
             let most = (STREAM_BYTES / (m * size)).max(done.div_ceil(64));
             let share = done.div_ceil(tasks).min(most).next_multiple_of(width);
             // SAFETY: as above, of whole panels.
@@ -230,7 +230,7 @@ pub(super) unsafe fn run<K: Kernel>(kernel: K, product: &Product, transfer: Tran
         };
         let blocks = m.div_ceil(HIGH);
         // Few rows: groups of panels are the work of one thread.
-        let groups = if many { (4 * threads()).div_ceil(blocks).min(panels) } else { 1 };
+        let groups = if many { (4 * walk::threads()).div_ceil(blocks).min(panels) } else { 1 };
         let (height, share) = (m.div_ceil(blocks).next_multiple_of(K::ROWS), panels.div_ceil(groups) * width);
         each(m.div_ceil(height) * groups, many, &|task| {
             let (row, column) = (task / groups * height, task % groups * share);
@@ -459,20 +459,12 @@ fn places<'a>(axes: &Axes<2>, operand: usize, from: usize, room: &'a mut [MaybeU
 /// Calls `f` with each number below `count`, on several threads where there are `many` things to do.
 pub(super) fn each(count: usize, many: bool, f: &(dyn Fn(usize) -> Result<()> + Sync)) -> Result<()> {
     #[cfg(feature = "rayon")]
-    if many && count > 1 && rayon::current_num_threads() > 1 {
+    if many && count > 1 && walk::threads() > 1 {
         use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
         return (0..count).into_par_iter().with_max_len(1).try_for_each(f);
     }
     let _ = many;
     (0..count).try_for_each(f)
-}
-
-/// How many threads there are; results do not depend on it.
-pub(super) fn threads() -> usize {
-    #[cfg(feature = "rayon")]
-    return rayon::current_num_threads();
-    #[cfg(not(feature = "rayon"))]
-    1
 }
 
 /// Memory for panels, aligned to a cache line: blocks of the device, which are kept and used again.
@@ -482,7 +474,7 @@ impl Room {
     /// For `a · b` things of `size` bytes, and what packing writes beyond them.
     pub(super) fn new(a: usize, b: usize, size: usize) -> Result<Self> {
         let nbytes = a.checked_mul(b).and_then(|n| n.checked_mul(size)).and_then(|n| n.checked_add(BEYOND)).unwrap_or(usize::MAX);
-        Ok(Room(CpuBlock::new(nbytes, Fresh::Unspecified)?))
+        Ok(Room(CpuBlock::scratch(nbytes)?))
     }
 
     pub(super) fn at(&self) -> *mut u8 {

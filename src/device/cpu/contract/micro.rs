@@ -65,9 +65,10 @@ macro_rules! kernels {
                 let [row, unit] = if PACKED { [1, $rows] } else { tile.left_step };
                 let (mut left, mut right) = (tile.left, tile.right);
                 let ahead = tile.right_step.wrapping_mul(AHEAD);
-                for _ in 0..tile.units {
-                    for v in 0..V {
-                        // A panel is longer than the first cache.
+                // After a long panel the next one; what comes after a short strip was asked for by `fetch`.
+                let asks = if tile.units > 2 * AHEAD as usize { tile.units } else { tile.units.saturating_sub(AHEAD as usize) };
+                for done in 0..tile.units {
+                    for v in (0..V).take_while(|_| done < asks) {
                         _mm_prefetch::<_MM_HINT_T0>(right.wrapping_offset(ahead).wrapping_add(v * $lanes).cast());
                     }
                     let mut b = [$first(Default::default()); V].map(|_| {

@@ -1,0 +1,374 @@
+//! A bitonic sorting network over vectors (K. E. Batcher, "Sorting networks and their applications", 1968).
+//!
+//! Keys stand in a matrix whose rows are vectors and whose columns follow one another in the order: key `i` belongs to row
+//! `i mod rows` of column `i / rows`. Columns are sorted first, all at once, and then merged: two, four, eight side by side.
+//! Nearly every comparison is then one of whole vectors; only the first rounds of a merge of columns move lanes.
+//! Imports: nothing.
+
+/// The network for keys of one width, on this processor.
+pub(super) struct Network<K> {
+    /// Keys in a row.
+    pub lanes: usize,
+    /// Up to how many keys it is faster than counting all of their digits.
+    pub most: usize,
+    /// Sorts a matrix: its keys, and how many rows there are, a power of two.
+    ///
+    /// # Safety
+    /// The rows are there.
+    pub sort: unsafe fn(*mut K, usize),
+}
+
+/// Keys that a network may sort.
+pub(super) trait Sorted: Copy {
+    fn network() -> Option<Network<Self>>;
+}
+
+macro_rules! sorted {
+    ($($key:ty: $wide:ident, $wide_most:expr, $narrow:ident, $narrow_most:expr;)*) => { $(
+        impl Sorted for $key {
+            #[cfg(target_arch = "x86_64")]
+            fn network() -> Option<Network<$key>> {
+                use super::simd::{Level, level};
+                use vectors::{$narrow, $wide};
+                #[target_feature(enable = "avx512f")]
+                unsafe fn wide(keys: *mut $key, rows: usize) {
+                    // SAFETY: the caller's promise; whoever takes it from here has the instructions.
+                    unsafe { Matrix::<$wide> { start: keys.cast(), rows }.sort() }
+                }
+                #[target_feature(enable = "avx2")]
+                unsafe fn narrow(keys: *mut $key, rows: usize) {
+                    // SAFETY: as above.
+                    unsafe { Matrix::<$narrow> { start: keys.cast(), rows }.sort() }
+                }
+                match level() {
+                    Level::Avx512 => Some(Network { lanes: $wide::LANES, most: $wide_most, sort: wide }),
+                    Level::Avx2 => Some(Network { lanes: $narrow::LANES, most: $narrow_most, sort: narrow }),
+                    Level::Baseline => None,
+                }
+            }
+
+            #[cfg(not(target_arch = "x86_64"))]
+            fn network() -> Option<Network<$key>> {
+                None
+            }
+        }
+    )* };
+}
+// Random keys on Cascade Lake: 1024 are sorted 4 times as fast as by digits, u64 in AVX2 1.5 times.
+sorted! {
+    u32: U32x16, 1 << 15, U32x8, 1 << 15;
+    u64: U64x8, 1 << 16, U64x4, 1 << 12;
+}
+
+/// A vector of keys.
+///
+/// # Safety of its functions
+/// The processor has its instructions.
+trait Vector: Copy {
+    type Key;
+    const LANES: usize = size_of::<Self>() / size_of::<Self::Key>();
+    /// The lesser of each lane, and the other.
+    unsafe fn order(self, other: Self) -> [Self; 2];
+    /// Lane `i` is lane `i ^ FAR` of `self`.
+    unsafe fn swapped<const FAR: usize>(self) -> Self;
+    /// The lanes whose number has the bit are `high`'s, the others `low`'s.
+    unsafe fn mixed<const BIT: usize>(low: Self, high: Self) -> Self;
+}
+
+/// Orders some of an array of vectors two by two, written out: only then do they stay in registers.
+macro_rules! order {
+    ($rows:ident: $($i:literal $j:literal),*) => { $([$rows[$i], $rows[$j]] = $rows[$i].order($rows[$j]);)* };
+}
+
+/// A power of two of rows.
+struct Matrix<V> {
+    start: *mut V,
+    rows: usize,
+}
+
+/// # Safety of its functions
+/// The rows are there, the processor has the instructions, and numbers of rows are less than `rows`.
+impl<V: Vector> Matrix<V> {
+    #[inline(always)]
+    unsafe fn row(&self, row: usize) -> V {
+        // SAFETY: the caller's promise.
+        unsafe { self.start.add(row).read_unaligned() }
+    }
+
+    #[inline(always)]
+    unsafe fn set_row(&self, row: usize, to: V) {
+        // SAFETY: the caller's promise.
+        unsafe { self.start.add(row).write_unaligned(to) }
+    }
+
+    #[inline(always)]
+    unsafe fn rows<const N: usize>(&self, first: usize, step: usize) -> [V; N] {
+        // SAFETY: the caller's promise.
+        std::array::from_fn(|i| unsafe { self.row(first + i * step) })
+    }
+
+    #[inline(always)]
+    unsafe fn set_rows<const N: usize>(&self, first: usize, step: usize, to: [V; N]) {
+        for (i, row) in to.into_iter().enumerate() {
+            // SAFETY: the caller's promise.
+            unsafe { self.set_row(first + i * step, row) };
+        }
+    }
+
+    /// Orders rows `far` apart in each group of twice as many, then those half as far apart, and so on.
+    #[inline(always)]
+    unsafe fn halve(&self, mut far: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            while far >= 4 {
+                let step = far / 4;
+                for group in (0..self.rows).step_by(2 * far) {
+                    for row in group..group + step {
+                        let mut rows = self.rows::<8>(row, step);
+                        order!(rows: 0 4, 1 5, 2 6, 3 7, 0 2, 1 3, 4 6, 5 7, 0 1, 2 3, 4 5, 6 7);
+                        self.set_rows(row, step, rows);
+                    }
+                }
+                far /= 8;
+            }
+            for row in (0..self.rows).step_by(4).take_while(|_| far == 2) {
+                let mut rows = self.rows::<4>(row, 1);
+                order!(rows: 0 2, 1 3, 0 1, 2 3);
+                self.set_rows(row, 1, rows);
+            }
+            for row in (0..self.rows).step_by(2).take_while(|_| far == 1) {
+                let mut rows = self.rows::<2>(row, 1);
+                order!(rows: 0 1);
+                self.set_rows(row, 1, rows);
+            }
+        }
+    }
+
+    /// Merges columns, sorted in groups of `HALF`, to groups of twice as many: the second half of each is met backwards, which
+    /// lanes `MIRROR = 2·HALF − 1` apart do.
+    #[inline(always)]
+    unsafe fn merge<const HALF: usize, const MIRROR: usize>(&self) {
+        if HALF >= V::LANES {
+            return;
+        }
+        // SAFETY: the caller's promise.
+        unsafe {
+            for row in 0..self.rows.div_ceil(2) {
+                let opposite = self.rows - 1 - row;
+                let [low, high] = self.row(row).order(self.row(opposite).swapped::<MIRROR>());
+                self.set_row(row, Self::lanes::<HALF>(V::mixed::<HALF>(low, high)));
+                self.set_row(opposite, Self::lanes::<HALF>(V::mixed::<HALF>(high, low).swapped::<MIRROR>()));
+            }
+            self.halve(self.rows / 2);
+        }
+    }
+
+    /// Orders lanes less than `HALF` apart: the powers of two, the greatest first.
+    #[inline(always)]
+    unsafe fn lanes<const HALF: usize>(mut row: V) -> V {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if HALF > 4 {
+                row = Self::pairs::<4>(row);
+            }
+            if HALF > 2 {
+                row = Self::pairs::<2>(row);
+            }
+            if HALF > 1 {
+                row = Self::pairs::<1>(row);
+            }
+        }
+        row
+    }
+
+    /// Orders lanes `FAR` apart.
+    #[inline(always)]
+    unsafe fn pairs<const FAR: usize>(row: V) -> V {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let [low, high] = row.order(row.swapped::<FAR>());
+            V::mixed::<FAR>(low, high)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn sort(&self) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut sorted = 1;
+            if self.rows >= 8 {
+                for row in (0..self.rows).step_by(8) {
+                    let mut rows = self.rows::<8>(row, 1);
+                    order!(rows: 0 2, 1 3, 4 6, 5 7, 0 4, 1 5, 2 6, 3 7, 0 1, 2 3, 4 5, 6 7, 2 4, 3 5, 1 4, 3 6, 1 2, 3 4, 5 6);
+                    self.set_rows(row, 1, rows);
+                }
+                sorted = 8;
+            }
+            while sorted < self.rows {
+                for group in (0..self.rows).step_by(2 * sorted) {
+                    for row in 0..sorted {
+                        let (row, opposite) = (group + row, group + 2 * sorted - 1 - row);
+                        let [low, high] = self.row(row).order(self.row(opposite));
+                        self.set_row(row, low);
+                        self.set_row(opposite, high);
+                    }
+                }
+                self.halve(sorted / 2);
+                sorted *= 2;
+            }
+            self.merge::<1, 1>();
+            self.merge::<2, 3>();
+            self.merge::<4, 7>();
+            self.merge::<8, 15>();
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod vectors {
+    use super::Vector;
+    use std::arch::x86_64::*;
+
+    #[derive(Clone, Copy)]
+    pub(super) struct U32x16(__m512i);
+
+    impl Vector for U32x16 {
+        type Key = u32;
+
+        #[inline(always)]
+        unsafe fn order(self, other: Self) -> [Self; 2] {
+            // SAFETY: the caller's promise, here and below.
+            unsafe { [U32x16(_mm512_min_epu32(self.0, other.0)), U32x16(_mm512_max_epu32(self.0, other.0))] }
+        }
+
+        #[inline(always)]
+        unsafe fn swapped<const FAR: usize>(self) -> Self {
+            let lanes: [u32; 16] = std::array::from_fn(|lane| (lane ^ FAR) as u32);
+            // SAFETY: as above; the registers are as wide as the arrays.
+            unsafe { U32x16(_mm512_permutexvar_epi32(_mm512_loadu_si512(lanes.as_ptr().cast()), self.0)) }
+        }
+
+        #[inline(always)]
+        unsafe fn mixed<const BIT: usize>(low: Self, high: Self) -> Self {
+            let mask = (0..16).filter(|lane| lane & BIT != 0).fold(0, |mask, lane| mask | 1 << lane);
+            // SAFETY: as above.
+            unsafe { U32x16(_mm512_mask_blend_epi32(mask, low.0, high.0)) }
+        }
+    }
+
+    #[derive(Clone, Copy)]
+    pub(super) struct U64x8(__m512i);
+
+    impl Vector for U64x8 {
+        type Key = u64;
+
+        #[inline(always)]
+        unsafe fn order(self, other: Self) -> [Self; 2] {
+            // SAFETY: the caller's promise, here and below.
+            unsafe { [U64x8(_mm512_min_epu64(self.0, other.0)), U64x8(_mm512_max_epu64(self.0, other.0))] }
+        }
+
+        #[inline(always)]
+        unsafe fn swapped<const FAR: usize>(self) -> Self {
+            let lanes: [u64; 8] = std::array::from_fn(|lane| (lane ^ FAR) as u64);
+            // SAFETY: as above; the registers are as wide as the arrays.
+            unsafe { U64x8(_mm512_permutexvar_epi64(_mm512_loadu_si512(lanes.as_ptr().cast()), self.0)) }
+        }
+
+        #[inline(always)]
+        unsafe fn mixed<const BIT: usize>(low: Self, high: Self) -> Self {
+            let mask = (0..8).filter(|lane| lane & BIT != 0).fold(0, |mask, lane| mask | 1 << lane);
+            // SAFETY: as above.
+            unsafe { U64x8(_mm512_mask_blend_epi64(mask, low.0, high.0)) }
+        }
+    }
+
+    #[derive(Clone, Copy)]
+    pub(super) struct U32x8(__m256i);
+
+    impl Vector for U32x8 {
+        type Key = u32;
+
+        #[inline(always)]
+        unsafe fn order(self, other: Self) -> [Self; 2] {
+            // SAFETY: the caller's promise, here and below.
+            unsafe { [U32x8(_mm256_min_epu32(self.0, other.0)), U32x8(_mm256_max_epu32(self.0, other.0))] }
+        }
+
+        #[inline(always)]
+        unsafe fn swapped<const FAR: usize>(self) -> Self {
+            let lanes: [u32; 8] = std::array::from_fn(|lane| (lane ^ FAR) as u32);
+            // SAFETY: as above; the registers are as wide as the arrays.
+            unsafe { U32x8(_mm256_permutevar8x32_epi32(self.0, _mm256_loadu_si256(lanes.as_ptr().cast()))) }
+        }
+
+        #[inline(always)]
+        unsafe fn mixed<const BIT: usize>(low: Self, high: Self) -> Self {
+            let mask: [u32; 8] = std::array::from_fn(|lane| if lane & BIT != 0 { u32::MAX } else { 0 });
+            // SAFETY: as above.
+            unsafe { U32x8(_mm256_blendv_epi8(low.0, high.0, _mm256_loadu_si256(mask.as_ptr().cast()))) }
+        }
+    }
+
+    #[derive(Clone, Copy)]
+    pub(super) struct U64x4(__m256i);
+
+    impl Vector for U64x4 {
+        type Key = u64;
+
+        #[inline(always)]
+        unsafe fn order(self, other: Self) -> [Self; 2] {
+            // SAFETY: the caller's promise, here and below.
+            unsafe {
+                // There is only a comparison of signed words.
+                let top = _mm256_set1_epi64x(i64::MIN);
+                let swaps = _mm256_cmpgt_epi64(_mm256_xor_si256(self.0, top), _mm256_xor_si256(other.0, top));
+                [U64x4(_mm256_blendv_epi8(self.0, other.0, swaps)), U64x4(_mm256_blendv_epi8(other.0, self.0, swaps))]
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn swapped<const FAR: usize>(self) -> Self {
+            let halves: [u32; 8] = std::array::from_fn(|half| (half ^ (2 * FAR)) as u32);
+            // SAFETY: as above; the registers are as wide as the arrays.
+            unsafe { U64x4(_mm256_permutevar8x32_epi32(self.0, _mm256_loadu_si256(halves.as_ptr().cast()))) }
+        }
+
+        #[inline(always)]
+        unsafe fn mixed<const BIT: usize>(low: Self, high: Self) -> Self {
+            let mask: [u64; 4] = std::array::from_fn(|lane| if lane & BIT != 0 { u64::MAX } else { 0 });
+            // SAFETY: as above.
+            unsafe { U64x4(_mm256_blendv_epi8(low.0, high.0, _mm256_loadu_si256(mask.as_ptr().cast()))) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every power of two of rows, of keys that differ, repeat, and stand in order.
+    fn sorts<K: Sorted + Ord + std::fmt::Debug>(key: impl Fn(u64) -> K) {
+        let Some(Network { lanes, sort, .. }) = K::network() else { return println!("skipped: this processor has no network") };
+        for (rows, kinds) in (0..10).flat_map(|bits| [1, 2, 7, 1000, u64::MAX].map(|kinds| (1 << bits, kinds))) {
+            let mut seed = 1u64;
+            let mut keys: Vec<K> = Vec::new();
+            keys.resize_with(rows * lanes, || {
+                seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                key((seed >> 3) % kinds)
+            });
+            let mut expected = keys.clone();
+            expected.sort();
+            // SAFETY: there is a network, and these are rows of it.
+            unsafe { sort(keys.as_mut_ptr(), rows) };
+            let columns: Vec<K> = (0..keys.len()).map(|i| keys[i % rows * lanes + i / rows]).collect();
+            assert_eq!(columns, expected, "{rows} rows");
+        }
+    }
+
+    #[test]
+    fn matrices_are_sorted_by_columns() {
+        sorts(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        sorts(|n| (n as u32).wrapping_mul(0x9e37_79b9));
+    }
+}
