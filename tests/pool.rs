@@ -181,3 +181,24 @@ fn on_one_thread<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     #[cfg(not(feature = "rayon"))]
     work()
 }
+
+/// Zeros that nobody could write are zeros again for whoever asks next; all others are filled.
+fn fresh_memory_is_zero_whatever_was_there(numel: usize) {
+    let zeros = |numel| Tensor::<u64, 1>::zeros([numel], &Cpu).unwrap();
+    let write = |tensor: &mut Tensor<u64, 1>| tensor.view_mut().unwrap().as_slice_mut().unwrap().fill(u64::MAX);
+    for _ in 0..2 {
+        drop(zeros(numel)); // untouched
+        drop(zeros(numel - 8)); // untouched, and a little shorter: the rest is not known
+        write(&mut zeros(numel)); // written
+        drop(zeros(numel - 8));
+        let read = zeros(numel);
+        assert!(read.as_slice().unwrap().iter().all(|&x| x == 0));
+        drop(read);
+        write(&mut Tensor::full([numel], 7, &Cpu).unwrap()); // not zeros
+        drop((&zeros(numel)).add(1).unwrap()); // read by an operator, whose result takes what was untouched
+        let external = zeros(numel).into_raw().unwrap();
+        // SAFETY: from `into_raw`, once.
+        write(&mut unsafe { Tensor::<u64, 1>::from_raw(external) });
+        assert!(zeros(numel).as_slice().unwrap().iter().all(|&x| x == 0));
+    }
+}
