@@ -29,7 +29,7 @@ macro_rules! sorted {
             #[cfg(target_arch = "x86_64")]
             fn network() -> Option<Network<$key>> {
                 use super::simd::{Level, level};
-                use vectors::{$narrow, $wide};
+                use vectors::{$narrow, $wide, Matrix, Vector};
                 #[target_feature(enable = "avx512f")]
                 unsafe fn wide(keys: *mut $key, rows: usize) {
                     // SAFETY: the caller's promise; whoever takes it from here has the instructions.
@@ -60,174 +60,176 @@ sorted! {
     u64: U64x8, 1 << 16, U64x4, 1 << 12;
 }
 
-/// A vector of keys.
-///
-/// # Safety of its functions
-/// The processor has its instructions.
-trait Vector: Copy {
-    type Key;
-    const LANES: usize = size_of::<Self>() / size_of::<Self::Key>();
-    /// The lesser of each lane, and the other.
-    unsafe fn order(self, other: Self) -> [Self; 2];
-    /// Lane `i` is lane `i ^ FAR` of `self`.
-    unsafe fn swapped<const FAR: usize>(self) -> Self;
-    /// The lanes whose number has the bit are `high`'s, the others `low`'s.
-    unsafe fn mixed<const BIT: usize>(low: Self, high: Self) -> Self;
-}
-
-/// Orders some of an array of vectors two by two, written out: only then do they stay in registers.
-macro_rules! order {
-    ($rows:ident: $($i:literal $j:literal),*) => { $([$rows[$i], $rows[$j]] = $rows[$i].order($rows[$j]);)* };
-}
-
-/// A power of two of rows.
-struct Matrix<V> {
-    start: *mut V,
-    rows: usize,
-}
-
-/// # Safety of its functions
-/// The rows are there, the processor has the instructions, and numbers of rows are less than `rows`.
-impl<V: Vector> Matrix<V> {
-    #[inline(always)]
-    unsafe fn row(&self, row: usize) -> V {
-        // SAFETY: the caller's promise.
-        unsafe { self.start.add(row).read_unaligned() }
-    }
-
-    #[inline(always)]
-    unsafe fn set_row(&self, row: usize, to: V) {
-        // SAFETY: the caller's promise.
-        unsafe { self.start.add(row).write_unaligned(to) }
-    }
-
-    #[inline(always)]
-    unsafe fn rows<const N: usize>(&self, first: usize, step: usize) -> [V; N] {
-        // SAFETY: the caller's promise.
-        std::array::from_fn(|i| unsafe { self.row(first + i * step) })
-    }
-
-    #[inline(always)]
-    unsafe fn set_rows<const N: usize>(&self, first: usize, step: usize, to: [V; N]) {
-        for (i, row) in to.into_iter().enumerate() {
-            // SAFETY: the caller's promise.
-            unsafe { self.set_row(first + i * step, row) };
-        }
-    }
-
-    /// Orders rows `far` apart in each group of twice as many, then those half as far apart, and so on.
-    #[inline(always)]
-    unsafe fn halve(&self, mut far: usize) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            while far >= 4 {
-                let step = far / 4;
-                for group in (0..self.rows).step_by(2 * far) {
-                    for row in group..group + step {
-                        let mut rows = self.rows::<8>(row, step);
-                        order!(rows: 0 4, 1 5, 2 6, 3 7, 0 2, 1 3, 4 6, 5 7, 0 1, 2 3, 4 5, 6 7);
-                        self.set_rows(row, step, rows);
-                    }
-                }
-                far /= 8;
-            }
-            for row in (0..self.rows).step_by(4).take_while(|_| far == 2) {
-                let mut rows = self.rows::<4>(row, 1);
-                order!(rows: 0 2, 1 3, 0 1, 2 3);
-                self.set_rows(row, 1, rows);
-            }
-            for row in (0..self.rows).step_by(2).take_while(|_| far == 1) {
-                let mut rows = self.rows::<2>(row, 1);
-                order!(rows: 0 1);
-                self.set_rows(row, 1, rows);
-            }
-        }
-    }
-
-    /// Merges columns, sorted in groups of `HALF`, to groups of twice as many: the second half of each is met backwards, which
-    /// lanes `MIRROR = 2·HALF − 1` apart do.
-    #[inline(always)]
-    unsafe fn merge<const HALF: usize, const MIRROR: usize>(&self) {
-        if HALF >= V::LANES {
-            return;
-        }
-        // SAFETY: the caller's promise.
-        unsafe {
-            for row in 0..self.rows.div_ceil(2) {
-                let opposite = self.rows - 1 - row;
-                let [low, high] = self.row(row).order(self.row(opposite).swapped::<MIRROR>());
-                self.set_row(row, Self::lanes::<HALF>(V::mixed::<HALF>(low, high)));
-                self.set_row(opposite, Self::lanes::<HALF>(V::mixed::<HALF>(high, low).swapped::<MIRROR>()));
-            }
-            self.halve(self.rows / 2);
-        }
-    }
-
-    /// Orders lanes less than `HALF` apart: the powers of two, the greatest first.
-    #[inline(always)]
-    unsafe fn lanes<const HALF: usize>(mut row: V) -> V {
-        // SAFETY: the caller's promise.
-        unsafe {
-            if HALF > 4 {
-                row = Self::pairs::<4>(row);
-            }
-            if HALF > 2 {
-                row = Self::pairs::<2>(row);
-            }
-            if HALF > 1 {
-                row = Self::pairs::<1>(row);
-            }
-        }
-        row
-    }
-
-    /// Orders lanes `FAR` apart.
-    #[inline(always)]
-    unsafe fn pairs<const FAR: usize>(row: V) -> V {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let [low, high] = row.order(row.swapped::<FAR>());
-            V::mixed::<FAR>(low, high)
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn sort(&self) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let mut sorted = 1;
-            if self.rows >= 8 {
-                for row in (0..self.rows).step_by(8) {
-                    let mut rows = self.rows::<8>(row, 1);
-                    order!(rows: 0 2, 1 3, 4 6, 5 7, 0 4, 1 5, 2 6, 3 7, 0 1, 2 3, 4 5, 6 7, 2 4, 3 5, 1 4, 3 6, 1 2, 3 4, 5 6);
-                    self.set_rows(row, 1, rows);
-                }
-                sorted = 8;
-            }
-            while sorted < self.rows {
-                for group in (0..self.rows).step_by(2 * sorted) {
-                    for row in 0..sorted {
-                        let (row, opposite) = (group + row, group + 2 * sorted - 1 - row);
-                        let [low, high] = self.row(row).order(self.row(opposite));
-                        self.set_row(row, low);
-                        self.set_row(opposite, high);
-                    }
-                }
-                self.halve(sorted / 2);
-                sorted *= 2;
-            }
-            self.merge::<1, 1>();
-            self.merge::<2, 3>();
-            self.merge::<4, 7>();
-            self.merge::<8, 15>();
-        }
-    }
-}
-
 #[cfg(target_arch = "x86_64")]
 mod vectors {
-    use super::Vector;
     use std::arch::x86_64::*;
+
+    /// A vector of keys.
+    ///
+    /// # Safety of its functions
+    /// The processor has its instructions.
+    pub(super) trait Vector: Copy {
+        type Key;
+        const LANES: usize = size_of::<Self>() / size_of::<Self::Key>();
+        /// The lesser of each lane, and the other.
+        unsafe fn order(self, other: Self) -> [Self; 2];
+        /// Lane `i` is lane `i ^ FAR` of `self`.
+        unsafe fn swapped<const FAR: usize>(self) -> Self;
+        /// The lanes whose number has the bit are `high`'s, the others `low`'s.
+        unsafe fn mixed<const BIT: usize>(low: Self, high: Self) -> Self;
+    }
+
+    /// Orders some of an array of vectors two by two, written out: only then do they stay in registers.
+    macro_rules! order {
+        ($rows:ident: $($i:literal $j:literal),*) => { $([$rows[$i], $rows[$j]] = $rows[$i].order($rows[$j]);)* };
+    }
+
+    /// A power of two of rows.
+    pub(super) struct Matrix<V> {
+        pub(super) start: *mut V,
+        pub(super) rows: usize,
+    }
+
+    /// # Safety of its functions
+    /// The rows are there, the processor has the instructions, and numbers of rows are less than `rows`.
+    impl<V: Vector> Matrix<V> {
+        #[inline(always)]
+        unsafe fn row(&self, row: usize) -> V {
+            // SAFETY: the caller's promise.
+            unsafe { self.start.add(row).read_unaligned() }
+        }
+
+        #[inline(always)]
+        unsafe fn set_row(&self, row: usize, to: V) {
+            // SAFETY: the caller's promise.
+            unsafe { self.start.add(row).write_unaligned(to) }
+        }
+
+        #[inline(always)]
+        unsafe fn rows<const N: usize>(&self, first: usize, step: usize) -> [V; N] {
+            // SAFETY: the caller's promise.
+            std::array::from_fn(|i| unsafe { self.row(first + i * step) })
+        }
+
+        #[inline(always)]
+        unsafe fn set_rows<const N: usize>(&self, first: usize, step: usize, to: [V; N]) {
+            for (i, row) in to.into_iter().enumerate() {
+                // SAFETY: the caller's promise.
+                unsafe { self.set_row(first + i * step, row) };
+            }
+        }
+
+        /// Orders rows `far` apart in each group of twice as many, then those half as far apart, and so on.
+        #[inline(always)]
+        unsafe fn halve(&self, mut far: usize) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                while far >= 4 {
+                    let step = far / 4;
+                    for group in (0..self.rows).step_by(2 * far) {
+                        for row in group..group + step {
+                            let mut rows = self.rows::<8>(row, step);
+                            order!(rows: 0 4, 1 5, 2 6, 3 7, 0 2, 1 3, 4 6, 5 7, 0 1, 2 3, 4 5, 6 7);
+                            self.set_rows(row, step, rows);
+                        }
+                    }
+                    far /= 8;
+                }
+                if far == 2 {
+                    for row in (0..self.rows).step_by(4) {
+                        let mut rows = self.rows::<4>(row, 1);
+                        order!(rows: 0 2, 1 3, 0 1, 2 3);
+                        self.set_rows(row, 1, rows);
+                    }
+                } else if far == 1 {
+                    for row in (0..self.rows).step_by(2) {
+                        let mut rows = self.rows::<2>(row, 1);
+                        order!(rows: 0 1);
+                        self.set_rows(row, 1, rows);
+                    }
+                }
+            }
+        }
+
+        /// Merges columns, sorted in groups of `HALF`, to groups of twice as many: the second half of each is met backwards, which
+        /// lanes `MIRROR = 2·HALF − 1` apart do.
+        #[inline(always)]
+        unsafe fn merge<const HALF: usize, const MIRROR: usize>(&self) {
+            if HALF >= V::LANES {
+                return;
+            }
+            // SAFETY: the caller's promise.
+            unsafe {
+                for row in 0..self.rows.div_ceil(2) {
+                    let opposite = self.rows - 1 - row;
+                    let [low, high] = self.row(row).order(self.row(opposite).swapped::<MIRROR>());
+                    self.set_row(row, Self::lanes::<HALF>(V::mixed::<HALF>(low, high)));
+                    self.set_row(opposite, Self::lanes::<HALF>(V::mixed::<HALF>(high, low).swapped::<MIRROR>()));
+                }
+                self.halve(self.rows / 2);
+            }
+        }
+
+        /// Orders lanes less than `HALF` apart: the powers of two, the greatest first.
+        #[inline(always)]
+        unsafe fn lanes<const HALF: usize>(mut row: V) -> V {
+            // SAFETY: the caller's promise.
+            unsafe {
+                if HALF > 4 {
+                    row = Self::pairs::<4>(row);
+                }
+                if HALF > 2 {
+                    row = Self::pairs::<2>(row);
+                }
+                if HALF > 1 {
+                    row = Self::pairs::<1>(row);
+                }
+            }
+            row
+        }
+
+        /// Orders lanes `FAR` apart.
+        #[inline(always)]
+        unsafe fn pairs<const FAR: usize>(row: V) -> V {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let [low, high] = row.order(row.swapped::<FAR>());
+                V::mixed::<FAR>(low, high)
+            }
+        }
+
+        #[inline(always)]
+        pub(super) unsafe fn sort(&self) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let mut sorted = 1;
+                if self.rows >= 8 {
+                    for row in (0..self.rows).step_by(8) {
+                        let mut rows = self.rows::<8>(row, 1);
+                        order!(rows: 0 2, 1 3, 4 6, 5 7, 0 4, 1 5, 2 6, 3 7, 0 1, 2 3, 4 5, 6 7, 2 4, 3 5, 1 4, 3 6, 1 2, 3 4, 5 6);
+                        self.set_rows(row, 1, rows);
+                    }
+                    sorted = 8;
+                }
+                while sorted < self.rows {
+                    for group in (0..self.rows).step_by(2 * sorted) {
+                        for row in 0..sorted {
+                            let (row, opposite) = (group + row, group + 2 * sorted - 1 - row);
+                            let [low, high] = self.row(row).order(self.row(opposite));
+                            self.set_row(row, low);
+                            self.set_row(opposite, high);
+                        }
+                    }
+                    self.halve(sorted / 2);
+                    sorted *= 2;
+                }
+                self.merge::<1, 1>();
+                self.merge::<2, 3>();
+                self.merge::<4, 7>();
+                self.merge::<8, 15>();
+            }
+        }
+    }
 
     #[derive(Clone, Copy)]
     pub(super) struct U32x16(__m512i);
