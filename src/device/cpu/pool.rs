@@ -201,8 +201,7 @@ pub(super) fn take(nbytes: usize) -> Option<Block> {
     let found = pool().find(capacity);
     let block = found.or_else(|| Block::fresh(capacity)).or_else(|| {
         // What is kept may be what is missing.
-        trim();
-        Block::fresh(capacity)
+        if trim() > 0 { Block::fresh(capacity) } else { None }
     })?;
     let statistics = &mut pool().statistics;
     statistics.live += block.capacity;
