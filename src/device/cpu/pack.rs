@@ -252,44 +252,49 @@ pub(super) unsafe fn stream(to: *mut u8, from: *const u8, nbytes: usize) {
 ///
 /// # Safety
 /// As [`stream`]; what is `ahead` need not be there.
+#[cfg(all(target_arch = "x86_64", not(any(miri, rankform_plain_stores))))]
 pub(super) unsafe fn stream_and_fetch(to: *mut u8, from: *const u8, nbytes: usize, ahead: &[*mut u8]) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        use std::arch::x86_64::{__m128i, _MM_HINT_T0, _mm_loadu_si128, _mm_prefetch, _mm_stream_si128};
-        let head = to.align_offset(64).min(nbytes);
-        let lines = (nbytes - head) / 64;
-        // SAFETY: inside both runs of bytes; streaming stores are aligned to a cache line; a hint faults nowhere.
-        unsafe {
-            std::ptr::copy_nonoverlapping(from, to, head);
-            let (mut to, mut from) = (to.add(head), from.add(head));
-            for line in 0..lines {
-                for ahead in ahead {
-                    _mm_prefetch::<_MM_HINT_T0>(ahead.wrapping_add(64 * line).cast());
-                }
-                for part in 0..4 {
-                    _mm_stream_si128(to.cast::<__m128i>().add(part), _mm_loadu_si128(from.cast::<__m128i>().add(part)));
-                }
-                (to, from) = (to.add(64), from.add(64));
-            }
-            std::ptr::copy_nonoverlapping(from, to, nbytes - head - lines * 64);
-        }
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    // SAFETY: the caller's promise.
+    use std::arch::x86_64::{__m128i, _MM_HINT_T0, _mm_loadu_si128, _mm_prefetch, _mm_stream_si128};
+    let head = to.align_offset(64).min(nbytes);
+    let lines = (nbytes - head) / 64;
+    // SAFETY: inside both runs of bytes; streaming stores are aligned to a cache line; a hint faults nowhere.
     unsafe {
-        let _ = ahead;
-        std::ptr::copy_nonoverlapping(from, to, nbytes)
+        std::ptr::copy_nonoverlapping(from, to, head);
+        let (mut to, mut from) = (to.add(head), from.add(head));
+        for line in 0..lines {
+            for ahead in ahead {
+                _mm_prefetch::<_MM_HINT_T0>(ahead.wrapping_add(64 * line).cast());
+            }
+            for part in 0..4 {
+                _mm_stream_si128(to.cast::<__m128i>().add(part), _mm_loadu_si128(from.cast::<__m128i>().add(part)));
+            }
+            (to, from) = (to.add(64), from.add(64));
+        }
+        std::ptr::copy_nonoverlapping(from, to, nbytes - head - lines * 64);
     }
 }
 
 /// Orders what was streamed before what this thread does next.
+#[cfg(all(target_arch = "x86_64", not(any(miri, rankform_plain_stores))))]
 pub(super) fn fence() {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: every x86-64 processor has it.
-    unsafe {
-        std::arch::x86_64::_mm_sfence()
-    }
+    unsafe { std::arch::x86_64::_mm_sfence() }
 }
+
+/// As on x86-64, with common stores: also where a checker follows memory (Miri, and MemorySanitizer by `.ci/sanitize`), since
+/// stores past the caches are assembly that it does not see.
+///
+/// # Safety
+/// As [`stream`].
+#[cfg(not(all(target_arch = "x86_64", not(any(miri, rankform_plain_stores)))))]
+pub(super) unsafe fn stream_and_fetch(to: *mut u8, from: *const u8, nbytes: usize, _ahead: &[*mut u8]) {
+    // SAFETY: the caller's promise.
+    unsafe { std::ptr::copy_nonoverlapping(from, to, nbytes) }
+}
+
+/// Common stores are in order.
+#[cfg(not(all(target_arch = "x86_64", not(any(miri, rankform_plain_stores)))))]
+pub(super) fn fence() {}
 
 #[cfg(test)]
 mod tests {
