@@ -7,7 +7,7 @@ use rankform::prelude::*;
 use std::hint::black_box;
 use std::process::{Command, exit};
 
-const CASES: [&str; 10] = [
+const CASES: [&str; 13] = [
     "`a + b`",
     "`(a + b).eval_into(&mut c)`",
     "`c += b`",
@@ -18,6 +18,9 @@ const CASES: [&str; 10] = [
     "`Tensor::full`",
     "`a.slice((1..3, 0..2))`",
     "`a.transposed()`",
+    "`a.reshape([2, 8])`",
+    "`Tensor::zeros`",
+    "`Tensor::from_vec`, `into_vec`",
 ];
 const CALLS: usize = 5000;
 
@@ -25,6 +28,7 @@ const CALLS: usize = 5000;
 fn run(case: usize, calls: usize) -> Result<()> {
     let ones = || Tensor::<f32, 2>::ones([4, 4], &Cpu);
     let (a, b, mut c) = (ones()?, ones()?, ones()?);
+    let mut values = vec![1.0f32; 16];
     black_box((a.add(&b)?, a.sum(Axis::<1>)?, a.matmul(&b)?, a.softmax(Axis::<1>)?, a.exp()?));
     for _ in 0..calls {
         let (a, b) = (black_box(&a), black_box(&b));
@@ -38,7 +42,10 @@ fn run(case: usize, calls: usize) -> Result<()> {
             6 => drop(black_box(a.matmul(b)?)),
             7 => drop(black_box(Tensor::<f32, 2>::full([4, 4], 2.0, &Cpu)?)),
             8 => _ = black_box(a.slice((1..3, 0..2))?),
-            _ => _ = black_box(a.transposed()),
+            9 => _ = black_box(a.transposed()),
+            10 => _ = black_box(a.reshape([a.size()[0] / 2, a.size()[1] * 2])?),
+            11 => drop(black_box(Tensor::<f32, 2>::zeros([4, 4], &Cpu)?)),
+            _ => values = black_box(Tensor::from_vec(values, [4, 4])?).into_vec()?,
         }
     }
     Ok(())

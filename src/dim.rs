@@ -46,12 +46,18 @@ impl<const RANK: usize> Dim<RANK> {
     /// [`Error::Overflow`] beyond that limit.
     #[inline]
     pub fn numel_of(&self, op: &'static str, element: usize) -> Result<usize> {
+        self.counted(element).ok_or_else(|| Error::Overflow { op, sizes: self.0.into(), element })
+    }
+
+    /// [`numel_of`](Dim::numel_of), or `None`.
+    #[inline]
+    pub(crate) fn counted(&self, element: usize) -> Option<usize> {
         let (mut numel, mut bytes, mut fits) = (1usize, element.max(1), true);
         for &size in &self.0 {
             let (product, overflows) = bytes.overflowing_mul(size.max(1));
             (numel, bytes, fits) = (numel.wrapping_mul(size), product, fits && !overflows);
         }
-        if fits && bytes <= isize::MAX as usize { Ok(numel) } else { Err(Error::Overflow { op, sizes: self.0.into(), element }) }
+        (fits && bytes <= isize::MAX as usize).then_some(numel)
     }
 
     /// Whether `index` lies inside these sizes: `index[a] < self[a]` for every axis `a`.

@@ -59,8 +59,21 @@ pub trait Updates<IN: Elements, OUT: Elements, const RANK: usize, D: Device> {
         StoreMany<F, Self::Bodies>: Program;
 }
 
+/// From one list of names: for up to six tensors that are updated, the first of them, any number of operands beside, the next.
 macro_rules! updates {
-    ($($($t:ident $updated:ident $view:ident $index:tt)+ => $($u:ident $operand:ident $expr:ident $place:tt)*;)*) => { $(
+    (@updated [$($updated:tt)*] [] [$($name:tt)*]) => {};
+    (@updated [$($updated:tt)*] [$at:tt $($left:tt)*] [$name:tt $($names:tt)*]) => {
+        updates! { @beside [$($updated)* $name $at] [] [0 1 2 3 4 5 6 7 8 9 10] [$($names)*] }
+        updates! { @updated [$($updated)* $name $at] [$($left)*] [$($names)*] }
+    };
+    (@beside $updated:tt [$($beside:tt)*] [$at:tt $($left:tt)*] [$name:tt $($names:tt)*]) => {
+        updates! { @of $updated [$($beside)*] }
+        updates! { @beside $updated [$($beside)* $name $at] [$($left)*] [$($names)*] }
+    };
+    (@beside $updated:tt $beside:tt [$($left:tt)*] []) => {
+        updates! { @of $updated $beside }
+    };
+    (@of [$(($t:ident $updated:ident $view:ident) $index:tt)+] [$(($u:ident $operand:ident $expr:ident) $place:tt)*]) => {
         impl<'a, $($t: Element, $updated: Updated<'a, $t, RANK, DEVICE>,)+ $($u: Element, $operand: Operand<$u, RANK, DEVICE>,)* const RANK: usize, DEVICE: Device>
             Updates<($($t,)+ $($u,)*), ($($t,)+), RANK, DEVICE> for (($($updated,)+), ($($operand,)*))
         {
@@ -83,66 +96,11 @@ macro_rules! updates {
                 unsafe { update(FUNCTION::NAME, &program, gathered, &updated, |_rows| { $($expr.rows(_rows);)* }) }
             }
         }
-    )* };
+    };
 }
 updates! {
-    A PA a 0 => ;
-    A PA a 0 => B PB b 0;
-    A PA a 0 => B PB b 0 C PC c 1;
-    A PA a 0 => B PB b 0 C PC c 1 D PD d 2;
-    A PA a 0 => B PB b 0 C PC c 1 D PD d 2 E PE e 3;
-    A PA a 0 => B PB b 0 C PC c 1 D PD d 2 E PE e 3 F PF f 4;
-    A PA a 0 => B PB b 0 C PC c 1 D PD d 2 E PE e 3 F PF f 4 G PG g 5;
-    A PA a 0 => B PB b 0 C PC c 1 D PD d 2 E PE e 3 F PF f 4 G PG g 5 H PH h 6;
-    A PA a 0 => B PB b 0 C PC c 1 D PD d 2 E PE e 3 F PF f 4 G PG g 5 H PH h 6 I PI i 7;
-    A PA a 0 => B PB b 0 C PC c 1 D PD d 2 E PE e 3 F PF f 4 G PG g 5 H PH h 6 I PI i 7 J PJ j 8;
-    A PA a 0 => B PB b 0 C PC c 1 D PD d 2 E PE e 3 F PF f 4 G PG g 5 H PH h 6 I PI i 7 J PJ j 8 K PK k 9;
-    A PA a 0 => B PB b 0 C PC c 1 D PD d 2 E PE e 3 F PF f 4 G PG g 5 H PH h 6 I PI i 7 J PJ j 8 K PK k 9 M PM m 10;
-    A PA a 0 B PB b 1 => ;
-    A PA a 0 B PB b 1 => C PC c 0;
-    A PA a 0 B PB b 1 => C PC c 0 D PD d 1;
-    A PA a 0 B PB b 1 => C PC c 0 D PD d 1 E PE e 2;
-    A PA a 0 B PB b 1 => C PC c 0 D PD d 1 E PE e 2 F PF f 3;
-    A PA a 0 B PB b 1 => C PC c 0 D PD d 1 E PE e 2 F PF f 3 G PG g 4;
-    A PA a 0 B PB b 1 => C PC c 0 D PD d 1 E PE e 2 F PF f 3 G PG g 4 H PH h 5;
-    A PA a 0 B PB b 1 => C PC c 0 D PD d 1 E PE e 2 F PF f 3 G PG g 4 H PH h 5 I PI i 6;
-    A PA a 0 B PB b 1 => C PC c 0 D PD d 1 E PE e 2 F PF f 3 G PG g 4 H PH h 5 I PI i 6 J PJ j 7;
-    A PA a 0 B PB b 1 => C PC c 0 D PD d 1 E PE e 2 F PF f 3 G PG g 4 H PH h 5 I PI i 6 J PJ j 7 K PK k 8;
-    A PA a 0 B PB b 1 => C PC c 0 D PD d 1 E PE e 2 F PF f 3 G PG g 4 H PH h 5 I PI i 6 J PJ j 7 K PK k 8 M PM m 9;
-    A PA a 0 B PB b 1 C PC c 2 => ;
-    A PA a 0 B PB b 1 C PC c 2 => D PD d 0;
-    A PA a 0 B PB b 1 C PC c 2 => D PD d 0 E PE e 1;
-    A PA a 0 B PB b 1 C PC c 2 => D PD d 0 E PE e 1 F PF f 2;
-    A PA a 0 B PB b 1 C PC c 2 => D PD d 0 E PE e 1 F PF f 2 G PG g 3;
-    A PA a 0 B PB b 1 C PC c 2 => D PD d 0 E PE e 1 F PF f 2 G PG g 3 H PH h 4;
-    A PA a 0 B PB b 1 C PC c 2 => D PD d 0 E PE e 1 F PF f 2 G PG g 3 H PH h 4 I PI i 5;
-    A PA a 0 B PB b 1 C PC c 2 => D PD d 0 E PE e 1 F PF f 2 G PG g 3 H PH h 4 I PI i 5 J PJ j 6;
-    A PA a 0 B PB b 1 C PC c 2 => D PD d 0 E PE e 1 F PF f 2 G PG g 3 H PH h 4 I PI i 5 J PJ j 6 K PK k 7;
-    A PA a 0 B PB b 1 C PC c 2 => D PD d 0 E PE e 1 F PF f 2 G PG g 3 H PH h 4 I PI i 5 J PJ j 6 K PK k 7 M PM m 8;
-    A PA a 0 B PB b 1 C PC c 2 D PD d 3 => ;
-    A PA a 0 B PB b 1 C PC c 2 D PD d 3 => E PE e 0;
-    A PA a 0 B PB b 1 C PC c 2 D PD d 3 => E PE e 0 F PF f 1;
-    A PA a 0 B PB b 1 C PC c 2 D PD d 3 => E PE e 0 F PF f 1 G PG g 2;
-    A PA a 0 B PB b 1 C PC c 2 D PD d 3 => E PE e 0 F PF f 1 G PG g 2 H PH h 3;
-    A PA a 0 B PB b 1 C PC c 2 D PD d 3 => E PE e 0 F PF f 1 G PG g 2 H PH h 3 I PI i 4;
-    A PA a 0 B PB b 1 C PC c 2 D PD d 3 => E PE e 0 F PF f 1 G PG g 2 H PH h 3 I PI i 4 J PJ j 5;
-    A PA a 0 B PB b 1 C PC c 2 D PD d 3 => E PE e 0 F PF f 1 G PG g 2 H PH h 3 I PI i 4 J PJ j 5 K PK k 6;
-    A PA a 0 B PB b 1 C PC c 2 D PD d 3 => E PE e 0 F PF f 1 G PG g 2 H PH h 3 I PI i 4 J PJ j 5 K PK k 6 M PM m 7;
-    A PA a 0 B PB b 1 C PC c 2 D PD d 3 E PE e 4 => ;
-    A PA a 0 B PB b 1 C PC c 2 D PD d 3 E PE e 4 => F PF f 0;
-    A PA a 0 B PB b 1 C PC c 2 D PD d 3 E PE e 4 => F PF f 0 G PG g 1;
-    A PA a 0 B PB b 1 C PC c 2 D PD d 3 E PE e 4 => F PF f 0 G PG g 1 H PH h 2;
-    A PA a 0 B PB b 1 C PC c 2 D PD d 3 E PE e 4 => F PF f 0 G PG g 1 H PH h 2 I PI i 3;
-    A PA a 0 B PB b 1 C PC c 2 D PD d 3 E PE e 4 => F PF f 0 G PG g 1 H PH h 2 I PI i 3 J PJ j 4;
-    A PA a 0 B PB b 1 C PC c 2 D PD d 3 E PE e 4 => F PF f 0 G PG g 1 H PH h 2 I PI i 3 J PJ j 4 K PK k 5;
-    A PA a 0 B PB b 1 C PC c 2 D PD d 3 E PE e 4 => F PF f 0 G PG g 1 H PH h 2 I PI i 3 J PJ j 4 K PK k 5 M PM m 6;
-    A PA a 0 B PB b 1 C PC c 2 D PD d 3 E PE e 4 F PF f 5 => ;
-    A PA a 0 B PB b 1 C PC c 2 D PD d 3 E PE e 4 F PF f 5 => G PG g 0;
-    A PA a 0 B PB b 1 C PC c 2 D PD d 3 E PE e 4 F PF f 5 => G PG g 0 H PH h 1;
-    A PA a 0 B PB b 1 C PC c 2 D PD d 3 E PE e 4 F PF f 5 => G PG g 0 H PH h 1 I PI i 2;
-    A PA a 0 B PB b 1 C PC c 2 D PD d 3 E PE e 4 F PF f 5 => G PG g 0 H PH h 1 I PI i 2 J PJ j 3;
-    A PA a 0 B PB b 1 C PC c 2 D PD d 3 E PE e 4 F PF f 5 => G PG g 0 H PH h 1 I PI i 2 J PJ j 3 K PK k 4;
-    A PA a 0 B PB b 1 C PC c 2 D PD d 3 E PE e 4 F PF f 5 => G PG g 0 H PH h 1 I PI i 2 J PJ j 3 K PK k 4 M PM m 5;
+    @updated [] [0 1 2 3 4 5]
+    [(A PA a) (B PB b) (C PC c) (D PD d) (E PE e) (F PF f) (G PG g) (H PH h) (I PI i) (J PJ j) (K PK k) (M PM m)]
 }
 
 /// # Safety

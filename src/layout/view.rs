@@ -254,18 +254,20 @@ impl<const RANK: usize> Layout<RANK> {
     #[inline]
     pub fn reshaped<const N: usize>(&self, to: impl Into<Dim<N>>) -> Result<Layout<N>> {
         let to: Dim<N> = to.into();
-        let numel = to.numel_of("reshape", 1)?;
-        if numel != self.numel() {
-            return Err(Error::Length { op: "reshape", sizes: to.0.into(), expected: numel, found: self.numel() });
-        }
-        if self.is_contiguous() {
+        if self.is_contiguous() && to.counted(1) == Some(self.numel()) {
             return Ok(Layout { offset: self.offset, ..Layout::row_major(to) });
         }
         (*self).restrided(to)
     }
 
-    /// [`reshaped`](Layout::reshaped), to as many elements, of which there is one at least.
+    /// [`reshaped`](Layout::reshaped) where elements do not follow each other, or what is wrong with `to`. Apart: what is common
+    /// stays short.
+    #[inline(never)]
     fn restrided<const N: usize>(self, to: Dim<N>) -> Result<Layout<N>> {
+        let numel = to.numel_of("reshape", 1)?;
+        if numel != self.numel() {
+            return Err(Error::Length { op: "reshape", sizes: to.0.into(), expected: numel, found: self.numel() });
+        }
         // Walk both from the fastest axis: runs of old axes that are dense among themselves take the new axes in turn.
         let mut stride = [0isize; N];
         let mut new = N;

@@ -82,6 +82,26 @@ fn orders_of_every_element_and_layout_are_those_of_a_stable_sort() {
     layouts::<f64>();
 }
 
+/// Elements of 16 bits in a line that is longer than there are of them.
+#[test]
+fn long_lines_of_short_elements_are_in_order() {
+    fn check<T: Value + Comparable>() {
+        let (mut random, samples) = (Random(43), T::samples());
+        let mut values: Vec<T> = (0..70_001).map(|_| mixed(&mut random, &samples)).collect();
+        let x = Tensor::from_vec(values.clone(), [70_001]).unwrap();
+        let (rising, falling) = (x.sort(Axis::<0>).unwrap(), x.sort_descending(Axis::<0>).unwrap());
+        values.sort_by(|x, y| order(y, x));
+        assert_eq!(differ(&falling.to_vec().unwrap(), &values), None, "sort_descending {}", T::DTYPE);
+        let mut values = x.to_vec().unwrap();
+        values.sort_by(order);
+        assert_eq!(differ(&rising.to_vec().unwrap(), &values), None, "sort {}", T::DTYPE);
+    }
+    check::<u16>();
+    check::<i16>();
+    check::<f16>();
+    check::<bf16>();
+}
+
 #[test]
 fn unique_elements_come_with_their_places_counts_and_the_way_back() -> Result<()> {
     fn check<T: Value + Comparable>(x: TensorView<T, 2>) -> Result<()> {

@@ -18,6 +18,13 @@ pub(super) struct Network<K> {
     pub sort: unsafe fn(*mut K, usize),
 }
 
+impl<K> Network<K> {
+    /// Room that `n` keys need: whole rows, as many as the network sorts.
+    pub fn padded(&self, n: usize) -> usize {
+        n.div_ceil(self.lanes).next_power_of_two() * self.lanes
+    }
+}
+
 /// Keys that a network may sort.
 pub(super) trait Sorted: Copy {
     fn network() -> Option<Network<Self>>;

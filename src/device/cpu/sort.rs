@@ -24,16 +24,40 @@ trait Item: Sorted + Ord + Default {
     fn digit(self, digit: usize) -> usize;
 }
 
-macro_rules! items {
+/// An item that is a number.
+trait Whole: Item {
+    fn reversed(self) -> Self;
+    /// Sorts items that differ in this many of their lowest digits alone, by how many there are of each.
+    fn by_counts(items: &mut [Self], counts: &mut Vec<Self>, digits: usize);
+}
+
+macro_rules! whole_items {
     ($($item:ty)*) => { $(
         impl Item for $item {
             const HIGHEST: Self = <$item>::MAX;
             #[inline(always)]
             fn digit(self, digit: usize) -> usize { (self >> (8 * digit)) as usize & 0xff }
         }
+        impl Whole for $item {
+            #[inline(always)]
+            fn reversed(self) -> Self { !self }
+            fn by_counts(items: &mut [Self], counts: &mut Vec<Self>, digits: usize) {
+                counts.clear();
+                counts.resize(1 << (8 * digits), 0);
+                let lowest = counts.len() as Self - 1;
+                let highest = items.first().map_or(0, |item| item & !lowest);
+                items.iter().for_each(|item| counts[(item & lowest) as usize] += 1);
+                let mut rest = items;
+                for (lowest, &count) in counts.iter().enumerate() {
+                    let (equal, others) = rest.split_at_mut(count as usize);
+                    equal.fill(highest | lowest as Self);
+                    rest = others;
+                }
+            }
+        }
     )* };
 }
-items!(u32 u64);
+whole_items!(u32 u64);
 
 /// A key that leaves no room for its place in a word.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -57,12 +81,11 @@ impl Item for Placed {
 }
 
 /// A whole number at least as wide as the elements.
-trait Key: Item {
+trait Key: Whole {
     /// A key before its place; places differ, so no two are equal.
     type Placed: Item;
     /// The number there of the key's first digit.
     const FIRST_DIGIT: usize;
-    fn reversed(self) -> Self;
     fn placed(self, place: u32) -> Self::Placed;
     fn place(placed: Self::Placed) -> u32;
 }
@@ -70,10 +93,6 @@ trait Key: Item {
 impl Key for u32 {
     type Placed = u64;
     const FIRST_DIGIT: usize = 4;
-    #[inline(always)]
-    fn reversed(self) -> Self {
-        !self
-    }
     #[inline(always)]
     fn placed(self, place: u32) -> u64 {
         u64::from(self) << 32 | u64::from(place)
@@ -87,10 +106,6 @@ impl Key for u32 {
 impl Key for u64 {
     type Placed = Placed;
     const FIRST_DIGIT: usize = 0;
-    #[inline(always)]
-    fn reversed(self) -> Self {
-        !self
-    }
     #[inline(always)]
     fn placed(self, place: u32) -> Placed {
         Placed { key: self, place }
@@ -179,15 +194,16 @@ fn network<I: Item>(n: usize, digits: usize) -> Option<Network<I>> {
 
 /// Room that [`sort`] needs for `n` items that differ in so many digits.
 fn padded<I: Item>(n: usize, digits: usize) -> usize {
-    network::<I>(n, digits).map_or(n, |Network { lanes, .. }| n.div_ceil(lanes).next_power_of_two() * lanes)
+    network::<I>(n, digits).map_or(n, |network| network.padded(n))
 }
 
 /// Sorts `items`, which differ in these digits, and are in order where they do not; both have [`padded`] room.
 #[inline(always)] // the digits are constants then
 fn sort<I: Item>(items: &mut Vec<I>, spare: &mut Vec<I>, digits: Range<usize>) {
     let n = items.len();
-    if let Some(Network { lanes, sort, .. }) = network::<I>(n, digits.len()) {
-        items.resize(padded::<I>(n, digits.len()), I::HIGHEST);
+    if let Some(network) = network::<I>(n, digits.len()) {
+        let Network { lanes, sort, .. } = network;
+        items.resize(network.padded(n), I::HIGHEST);
         spare.resize(items.len(), I::HIGHEST);
         let (rows, width) = (items.len() / lanes, size_of::<I>());
         let [column, row, item] = [rows * width, lanes * width, width].map(|step| step as isize);
@@ -465,7 +481,11 @@ impl<T: Keyed> Lines<T> {
         simd::dispatch(Keys { line, keys, descending: *descending });
         let digits = 0..size_of::<T>();
         if !positions && !Self::picks(*n, *keep) {
-            sort(keys, spare_keys, digits);
+            if digits.len() <= 2 && *n >= 1 << (8 * digits.len()) {
+                T::Key::by_counts(keys, spare_keys, digits.len());
+            } else {
+                sort(keys, spare_keys, digits);
+            }
             let first = sorted.len();
             sorted.extend(keys[..*keep].iter().map(|&key| T::of_key(turned(key))));
             for &shared in T::SHARED {
