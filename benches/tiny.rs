@@ -34,7 +34,7 @@ fn run(case: usize, calls: usize) -> Result<()> {
         let (a, b) = (black_box(&a), black_box(&b));
         match case {
             0 => drop(black_box(a.add(b)?)),
-            1 => (a.lazy() + b).eval_into(&mut c.view_mut()?)?,
+            1 => (a.lazy() + b).eval_into(&mut c)?,
             2 => c += b,
             3 => drop(black_box(a.exp()?)),
             4 => drop(black_box(a.sum(Axis::<1>)?)),

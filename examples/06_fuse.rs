@@ -45,7 +45,7 @@ pub fn main() -> Result<()> {
     // Into memory that is there already: no allocation at all.
     let mut out = Tensor::<f32, 2>::zeros([3, 2], &Cpu)?;
     let address = out.raw_ptr();
-    (x.lazy() * 2.0 + 1.0).eval_into(&mut out.view_mut()?)?;
+    (x.lazy() * 2.0 + 1.0).eval_into(&mut out)?;
     println!("2x + 1:\n{out}");
     assert_eq!((out.to_vec()?, out.raw_ptr()), (vec![7.0, 9.0, 1.0, 3.0, 13.0, 17.0], address));
 

@@ -39,9 +39,9 @@ pub fn main() -> Result<()> {
     let (mut p, mut sums) = (p, Tensor::<f32, 1>::zeros([2], &Cpu)?);
     let steady = Cpu.steady_state();
     for _ in 0..3 {
-        (x.lazy() - x.mean_along(Axis::<1>)).eval_into(&mut p.view_mut()?)?;
+        (x.lazy() - x.mean_along(Axis::<1>)).eval_into(&mut p)?;
         p *= 0.5;
-        p.reduce_into(Sum, Axis::<1>, &mut sums.view_mut()?)?;
+        p.reduce_into(Sum, Axis::<1>, &mut sums)?;
     }
     assert_eq!((sums.to_vec()?, steady.allocations()), (vec![0.0, 0.0], 0));
     Ok(())

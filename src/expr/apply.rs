@@ -8,7 +8,7 @@ use crate::device::{Device, MAX_OPERANDS};
 use crate::element::Element;
 use crate::error::Result;
 use crate::kernel::{Body, Call, Elements, Op, OpMany, Program, Store, StoreMany};
-use crate::tensor::{Leaf, Tensor, TensorView};
+use crate::tensor::{Fresh, Leaf, Place, Tensor, TensorView, There, Writable};
 
 /// A tuple of operands of one rank and device, whose first is a tensor or view.
 #[diagnostic::on_unimplemented(
@@ -101,7 +101,46 @@ operands! {
 /// assert_eq!(apply(mix, (&a, &b, 0.5))?.to_vec()?, [0.5, 15.0]);
 /// # Ok::<(), rankform::Error>(())
 /// ```
-pub fn apply<F, IN, O, const RANK: usize, D>(_: F, operands: O) -> Result<Tensor<F::Out, RANK, D>>
+pub fn apply<F, IN, O, const RANK: usize, D>(operator: F, operands: O) -> Result<Tensor<F::Out, RANK, D>>
+where
+    F: Op<IN>,
+    IN: Elements,
+    D: Device,
+    O: Operands<IN, RANK, D>,
+    Call<F, O::Bodies>: Body<Out = F::Out>,
+{
+    applied(operator, operands, Fresh)
+}
+
+/// As [`apply`], into an existing tensor or exclusive view of the joint size: `apply_into(f, (&x, &y, 0.5), &mut z)`. No
+/// allocation.
+///
+/// # Errors
+/// As [`apply`]; [`Error::Sizes`](crate::Error::Sizes) when `out` has other sizes, [`Error::Shared`](crate::Error::Shared) when it has other handles.
+///
+/// # Examples
+/// ```
+/// use rankform::prelude::*;
+/// elementwise! {
+///     fn mix(a, b, t) { a + (b - a) * t }
+/// }
+/// let mut y = Tensor::<f64, 1>::zeros([2], &Cpu)?;
+/// apply_into(mix, (&Tensor::from([0.0, 10.0]), &Tensor::from([1.0, 20.0]), 0.5), &mut y)?;
+/// assert_eq!(y.to_vec()?, [0.5, 15.0]);
+/// # Ok::<(), rankform::Error>(())
+/// ```
+pub fn apply_into<'o, F, IN, O, const RANK: usize, D>(operator: F, operands: O, out: impl Writable<'o, F::Out, RANK, D>) -> Result<()>
+where
+    F: Op<IN>,
+    IN: Elements,
+    D: Device + 'o,
+    O: Operands<IN, RANK, D>,
+    Call<F, O::Bodies>: Body<Out = F::Out>,
+{
+    applied(operator, operands, There(out))
+}
+
+fn applied<F, IN, O, const RANK: usize, D, P: Place<F::Out, RANK, D>>(_: F, operands: O, place: P) -> Result<P::Done>
 where
     F: Op<IN>,
     IN: Elements,
@@ -115,11 +154,11 @@ where
     O::leaves(&exprs, &mut gathered);
     let size = gathered.size()?;
     let rows = rows(Call::<F, O::Bodies>::BY_ROWS, F::NAME, size, |rows| O::rows(&exprs, rows))?;
-    let mut out = Tensor::unwritten(F::NAME, gathered.preserved(size), device)?;
-    let leaf = out.writable(F::NAME)?.leaf();
-    // SAFETY: a tuple visits its leaves in the order of its bodies' loads; the output is fresh.
-    unsafe { gathered.map(&Store(Call::<F, _>::new(O::bodies(&exprs))), size, rows, &[leaf])? };
-    Ok(out)
+    place.put(F::NAME, gathered.preserved(size), device, |out| {
+        // SAFETY: a tuple visits its leaves in the order of its bodies' loads; an exclusive view overlaps neither itself nor an
+        // operand.
+        unsafe { gathered.map(&Store(Call::<F, _>::new(O::bodies(&exprs))), size, rows, &[out.leaf()]) }
+    })
 }
 
 /// Applies an operator with several outputs to a tuple of up to twelve operands, tensors and numbers, in one pass.

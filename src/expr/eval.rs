@@ -10,7 +10,7 @@ use crate::element::Element;
 use crate::error::{Error, Result, text};
 use crate::kernel::{Along, Body, Call, InPlace, Input, Op, Program, Reducer, Scanning, Store};
 use crate::layout::{Layout, joint_size};
-use crate::tensor::{Leaf, Tensor, TensorViewMut};
+use crate::tensor::{Leaf, Place, Tensor, TensorViewMut};
 use std::marker::PhantomData;
 
 /// How many outputs one program has, at most.
@@ -481,13 +481,13 @@ where
 }
 
 /// The running states of a reducer along `axis`, which exists, over the values of an expression, fused into one pass.
-pub(crate) fn scan<Q, const RANK: usize, D: Device, E>(
+pub(crate) fn scan<Q, const RANK: usize, D: Device, E, P: Place<Q::Out, RANK, D>>(
     reducer: Q,
     expr: &E,
     device: &D,
-    axis: usize,
-    exclusive: bool,
-) -> Result<Tensor<Q::Out, RANK, D>>
+    (axis, exclusive): (usize, bool),
+    place: P,
+) -> Result<P::Done>
 where
     E: Expr<RANK, D>,
     Q: Reducer<<E::Body as Body>::Out>,
@@ -495,20 +495,20 @@ where
     let op = Q::NAME;
     if E::Body::BY_ROWS {
         // What is reduced along a row is not known before the row has been read: it is computed first.
-        return scan(reducer, &eval(op, expr, device)?.view(), device, axis, exclusive);
+        return scan(reducer, &eval(op, expr, device)?.view(), device, (axis, exclusive), place);
     }
     let mut gathered = gather::<RANK, D, E, MAX_OPERANDS>(op, expr, device);
     let size = gathered.size()?;
-    let mut out = Tensor::<Q::Out, RANK, D>::unwritten(op, gathered.preserved(size), device)?;
-    let leaf = out.fresh_leaf();
-    let order = last(std::array::from_fn(|a| a == axis));
-    let sizes = order.map(|axis| size.0[axis]);
-    let plan = Scanning { lines: &sizes[..RANK - 1], along: size.0[axis], exclusive };
-    let strides = gathered.strides(|layout| layout.stretched(size).reordered(order).stride());
-    let slots = slots(gathered.all(), &strides);
-    let inputs = Inputs { slots: &slots[..gathered.count], reads: &gathered.reads[..gathered.loads] };
-    let stride = leaf.layout().reordered(order).stride();
-    // SAFETY: as in `eval`; strides stand in the order of the plan.
-    unsafe { device.scan(&expr.body(), reducer, plan, leaf.slot(&stride.0), inputs)? };
-    Ok(out)
+    place.put(op, gathered.preserved(size), device, |out| {
+        let leaf = out.leaf();
+        let order = last(std::array::from_fn(|a| a == axis));
+        let sizes = order.map(|axis| size.0[axis]);
+        let plan = Scanning { lines: &sizes[..RANK - 1], along: size.0[axis], exclusive };
+        let strides = gathered.strides(|layout| layout.stretched(size).reordered(order).stride());
+        let slots = slots(gathered.all(), &strides);
+        let inputs = Inputs { slots: &slots[..gathered.count], reads: &gathered.reads[..gathered.loads] };
+        let stride = leaf.layout().reordered(order).stride();
+        // SAFETY: as in `eval_into`; strides stand in the order of the plan.
+        unsafe { device.scan(&expr.body(), reducer, plan, leaf.slot(&stride.0), inputs) }
+    })
 }

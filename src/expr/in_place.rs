@@ -9,40 +9,7 @@ use crate::dim::Dim;
 use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::kernel::{Elements, InPlace, OpMany, Program, StoreMany};
-use crate::tensor::{Leaf, Tensor, TensorViewMut};
-
-/// What can be updated: `&mut Tensor`, or an exclusive view.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a tensor of element `{T}`, rank {RANK}, on `{D}`, that can be updated",
-    label = "expected `&mut Tensor` or an exclusive view of element `{T}`, rank {RANK}, on `{D}`"
-)]
-pub trait Updated<'a, T, const RANK: usize, D: Device> {
-    /// It, borrowed for writing.
-    ///
-    /// # Errors
-    /// Those of [`Tensor::view_mut`].
-    fn into_view_mut(self, op: &'static str) -> Result<TensorViewMut<'a, T, RANK, D>>;
-}
-
-impl<'a, T, const RANK: usize, D: Device> Updated<'a, T, RANK, D> for &'a mut Tensor<T, RANK, D> {
-    fn into_view_mut(self, op: &'static str) -> Result<TensorViewMut<'a, T, RANK, D>> {
-        self.writable(op)
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<'a, T, const RANK: usize, D: Device> Updated<'a, T, RANK, D> for TensorViewMut<'a, T, RANK, D> {
-    fn into_view_mut(self, _: &'static str) -> Result<TensorViewMut<'a, T, RANK, D>> {
-        Ok(self)
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<'a, T, const RANK: usize, D: Device> Updated<'a, T, RANK, D> for &'a mut TensorViewMut<'_, T, RANK, D> {
-    fn into_view_mut(self, _: &'static str) -> Result<TensorViewMut<'a, T, RANK, D>> {
-        Ok(self.reborrow())
-    }
-}
+use crate::tensor::{Leaf, Writable};
 
 /// Two tuples: what is updated, and what is read beside it. Together they are the operands of an operator on `IN`, and the
 /// first is what it gives.
@@ -74,7 +41,7 @@ macro_rules! updates {
         updates! { @of $updated $beside }
     };
     (@of [$(($t:ident $updated:ident $view:ident) $index:tt)+] [$(($u:ident $operand:ident $expr:ident) $place:tt)*]) => {
-        impl<'a, $($t: Element, $updated: Updated<'a, $t, RANK, DEVICE>,)+ $($u: Element, $operand: Operand<$u, RANK, DEVICE>,)* const RANK: usize, DEVICE: Device>
+        impl<'a, $($t: Element, $updated: Writable<'a, $t, RANK, DEVICE>,)+ $($u: Element, $operand: Operand<$u, RANK, DEVICE>,)* const RANK: usize, DEVICE: Device>
             Updates<($($t,)+ $($u,)*), ($($t,)+), RANK, DEVICE> for (($($updated,)+), ($($operand,)*))
         {
             type Bodies = ($(crate::kernel::Input<$t>,)+ $(<$operand::Expr as Expr<RANK, DEVICE>>::Body,)*);

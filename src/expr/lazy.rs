@@ -11,7 +11,7 @@ use crate::element::Element;
 use crate::error::Result;
 use crate::kernel::{Body, Call, Once, Op, Reducer};
 use crate::rank::{RemoveAxes, Smaller};
-use crate::tensor::{Tensor, TensorView, TensorViewMut};
+use crate::tensor::{Fresh, Tensor, TensorView, There, Writable};
 use std::marker::PhantomData;
 
 /// An elementwise computation that has not run yet: `eval` or a reduction runs all of it in one pass over memory.
@@ -96,13 +96,28 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
         self.then(Once::new)
     }
 
-    /// Computes it into an existing tensor of the same sizes, or of sizes that it stretches to. No allocation.
+    /// Computes it into an existing tensor or exclusive view of the same sizes, or of sizes that it stretches to. No
+    /// allocation.
     ///
     /// # Errors
-    /// As [`Lazy::eval`].
+    /// As [`Lazy::eval`]; [`Error::Shared`](crate::Error::Shared) when `out` has other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let mut y = Tensor::<f64, 2>::zeros([2, 2], &Cpu)?;
+    /// x.lift::<2>().lazy().eval_into(&mut y)?;
+    /// (x.lazy() * 10.0).eval_into(y.view_mut()?.index_axis(0, 1)?)?;
+    /// assert_eq!(y, Tensor::from([[1.0, 2.0], [10.0, 20.0]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
     #[inline]
-    pub fn eval_into(self, out: &mut TensorViewMut<'_, T, RANK, D>) -> Result<()> {
-        eval_into("eval_into", &self.expr, out)
+    pub fn eval_into<'o>(self, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    where
+        D: 'o,
+    {
+        eval_into("eval_into", &self.expr, &mut out.into_view_mut("eval_into")?)
     }
 }
 
@@ -163,11 +178,12 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
     {
         reduce(reducer, &self.expr, self.device, marked::<AXES, RANK>())
     }
-    fn reduce_into<Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, _: AXES, out: &mut TensorViewMut<'_, Q::Out, M, D>) -> Result<()>
+    fn reduce_into<'o, Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, _: AXES, out: impl Writable<'o, Q::Out, M, D>) -> Result<()>
     where
         Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+        D: 'o,
     {
-        reduce_into(reducer, &self.expr, marked::<AXES, RANK>(), out)
+        reduce_into(reducer, &self.expr, marked::<AXES, RANK>(), &mut out.into_view_mut(Q::NAME)?)
     }
     fn reduce_axis<Q: Reducer<T>, const M: usize>(self, reducer: Q, axis: usize) -> Self::Reduced<Q::Out, M>
     where
@@ -181,6 +197,19 @@ impl<T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out =
     type Scanned<U: Element> = Result<Tensor<U, RANK, D>>;
     fn scan_by<Q: Reducer<T>>(self, reducer: Q, axis: usize, exclusive: bool) -> Self::Scanned<Q::Out> {
         marked_axis(Q::NAME, axis, Dim([0; RANK]))?;
-        scan(reducer, &self.expr, self.device, axis, exclusive)
+        scan(reducer, &self.expr, self.device, (axis, exclusive), Fresh)
+    }
+    fn scan_by_into<'o, Q: Reducer<T>>(
+        self,
+        reducer: Q,
+        axis: usize,
+        exclusive: bool,
+        out: impl Writable<'o, Q::Out, RANK, D>,
+    ) -> Result<()>
+    where
+        D: 'o,
+    {
+        marked_axis(Q::NAME, axis, Dim([0; RANK]))?;
+        scan(reducer, &self.expr, self.device, (axis, exclusive), There(out))
     }
 }

@@ -20,9 +20,9 @@ mod operand;
 mod receiver;
 mod runs;
 
-pub use apply::{Operands, apply, apply_many};
+pub use apply::{Operands, apply, apply_into, apply_many};
 pub(crate) use eval::{eval, eval_into, reduce, update, update_with};
-pub use in_place::{Updated, Updates, apply_in_place};
+pub use in_place::{Updates, apply_in_place};
 pub use lazy::Lazy;
 pub use operand::{AlongRow, Expr, Operand, RightOperand, Stored};
 pub use receiver::{Elementwise, Reduce, Scan, Zip};

@@ -13,7 +13,7 @@ use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::kernel::{Call, Op, Reducer};
 use crate::rank::{RemoveAxes, RemoveAxis, Smaller};
-use crate::tensor::{Tensor, TensorView, TensorViewMut};
+use crate::tensor::{Fresh, Tensor, TensorView, There, Writable};
 
 /// Something that elementwise operators of one operand work on.
 #[diagnostic::on_unimplemented(
@@ -67,29 +67,30 @@ pub trait Reduce<T, const RANK: usize, D: Device>: Sized {
     where
         T: Element,
         Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>;
-    /// Reduces into an existing tensor of the sizes that stay. No allocation.
+    /// Reduces into an existing tensor or exclusive view of the sizes that stay. No allocation.
     ///
     /// # Errors
-    /// Those of the reduction; [`Error::Sizes`] when `out` has other sizes.
+    /// Those of the reduction; [`Error::Sizes`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
     ///
     /// # Examples
     /// ```
     /// use rankform::{ops::Sum, prelude::*};
     /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
     /// let mut sums = Tensor::<f64, 1>::zeros([2], &Cpu)?;
-    /// x.reduce_into(Sum, Axis::<1>, &mut sums.view_mut()?)?;
+    /// x.reduce_into(Sum, Axis::<1>, &mut sums)?;
     /// assert_eq!(sums.to_vec()?, [3.0, 7.0]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn reduce_into<Q: Reducer<T>, AXES, const M: usize>(
+    fn reduce_into<'o, Q: Reducer<T>, AXES, const M: usize>(
         self,
         reducer: Q,
         axes: AXES,
-        out: &mut TensorViewMut<'_, Q::Out, M, D>,
+        out: impl Writable<'o, Q::Out, M, D>,
     ) -> Result<()>
     where
         T: Element,
-        Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>;
+        Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+        D: 'o;
     /// Reduces over an axis known at run time.
     fn reduce_axis<Q: Reducer<T>, const M: usize>(self, reducer: Q, axis: usize) -> Self::Reduced<Q::Out, M>
     where
@@ -153,6 +154,42 @@ pub trait Scan<T, const RANK: usize, D: Device>: Sized {
     fn scan_by<Q: Reducer<T>>(self, reducer: Q, axis: usize, exclusive: bool) -> Self::Scanned<Q::Out>
     where
         T: Element;
+    /// As [`scan`](Scan::scan), into an existing tensor or exclusive view of the same sizes. No allocation of a result.
+    ///
+    /// # Errors
+    /// Those of the scan; [`Error::Sizes`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::{ops::CumSum, prelude::*};
+    /// let mut y = Tensor::<i32, 2>::zeros([2, 3], &Cpu)?;
+    /// Tensor::from([1, 2, 3]).scan_into(CumSum, Axis::<0>, y.view_mut()?.index_axis(0, 1)?)?;
+    /// assert_eq!(y, Tensor::from([[0, 0, 0], [1, 3, 6]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn scan_into<'o, Q: Reducer<T>, const A: usize>(self, reducer: Q, axis: Axis<A>, out: impl Writable<'o, Q::Out, RANK, D>) -> Result<()>
+    where
+        T: Element,
+        Dim<RANK>: RemoveAxis<A>,
+        D: 'o,
+    {
+        let _ = axis;
+        self.scan_by_into(reducer, A, false, out)
+    }
+    /// As [`scan_by`](Scan::scan_by), into an existing tensor or exclusive view of the same sizes. No allocation of a result.
+    ///
+    /// # Errors
+    /// Those of [`scan_into`](Scan::scan_into) and [`scan_by`](Scan::scan_by).
+    fn scan_by_into<'o, Q: Reducer<T>>(
+        self,
+        reducer: Q,
+        axis: usize,
+        exclusive: bool,
+        out: impl Writable<'o, Q::Out, RANK, D>,
+    ) -> Result<()>
+    where
+        T: Element,
+        D: 'o;
 }
 
 /// Which axes a set of axes takes away.
@@ -210,10 +247,10 @@ macro_rules! eager {
                 reduce(reducer, &view, view.device(), marked::<AXES, RANK>())
             }
             #[inline]
-            fn reduce_into<Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, _: AXES, out: &mut TensorViewMut<'_, Q::Out, M, D>) -> Result<()>
-            where T: Element, Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>> {
+            fn reduce_into<'o, Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, _: AXES, out: impl Writable<'o, Q::Out, M, D>) -> Result<()>
+            where T: Element, Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>, D: 'o {
                 let $x = self;
-                reduce_into(reducer, &$view, marked::<AXES, RANK>(), out)
+                reduce_into(reducer, &$view, marked::<AXES, RANK>(), &mut out.into_view_mut(Q::NAME)?)
             }
             #[inline]
             fn reduce_axis<Q: Reducer<T>, const M: usize>(self, reducer: Q, axis: usize) -> Self::Reduced<Q::Out, M>
@@ -230,7 +267,15 @@ macro_rules! eager {
                 let $x = self;
                 let view = $view;
                 marked_axis(Q::NAME, axis, view.size())?;
-                scan(reducer, &view, view.device(), axis, exclusive)
+                scan(reducer, &view, view.device(), (axis, exclusive), Fresh)
+            }
+            #[inline]
+            fn scan_by_into<'o, Q: Reducer<T>>(self, reducer: Q, axis: usize, exclusive: bool, out: impl Writable<'o, Q::Out, RANK, D>) -> Result<()>
+            where T: Element, D: 'o {
+                let $x = self;
+                let view = $view;
+                marked_axis(Q::NAME, axis, view.size())?;
+                scan(reducer, &view, view.device(), (axis, exclusive), There(out))
             }
         }
     )* };

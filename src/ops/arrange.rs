@@ -11,15 +11,16 @@ use crate::expr::{Stored, eval};
 use crate::kernel::Call;
 use crate::layout::Layout;
 use crate::rank::{InsertAxis, RemoveAxis};
-use crate::tensor::{Tensor, TensorView, TensorViewMut};
+use crate::tensor::{Fresh, Place, Tensor, TensorView, TensorViewMut, There, Writable};
 use std::ops::Range;
 
-/// The parts one after the other along an axis that exists, in new memory.
-fn joined<'a, T: Element, const RANK: usize, D: Device>(
+/// The parts one after the other along an axis that exists.
+fn joined<'a, T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
     op: &'static str,
     parts: impl Iterator<Item = TensorView<'a, T, RANK, D>> + Clone,
     axis: usize,
-) -> Result<Tensor<T, RANK, D>> {
+    place: P,
+) -> Result<P::Done> {
     let first = parts.clone().next().ok_or_else(|| Error::Value { op, what: text(format_args!("there are no parts")) })?;
     let mut size = with(first.size(), axis, 0);
     for part in parts.clone() {
@@ -30,14 +31,15 @@ fn joined<'a, T: Element, const RANK: usize, D: Device>(
         }
         size.0[axis] = size.0[axis].saturating_add(right.0[axis]);
     }
-    let mut out = Tensor::unwritten(op, Layout::row_major_of(op, size, size_of::<T>())?, first.device())?;
-    let mut start = 0;
-    for part in parts {
-        let end = start + part.size().0[axis];
-        out.writable(op)?.slice_axis(axis, start..end, 1)?.assign(part)?;
-        start = end;
-    }
-    Ok(out)
+    place.put(op, Layout::row_major_of(op, size, size_of::<T>())?, first.device(), |out| {
+        let mut start = 0;
+        for part in parts {
+            let end = start + part.size().0[axis];
+            out.reborrow().slice_axis(axis, start..end, 1)?.assign(part)?;
+            start = end;
+        }
+        Ok(())
+    })
 }
 
 impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
@@ -71,7 +73,34 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// Also [`Error::Axis`].
     pub fn concat_axis(parts: &[TensorView<'_, T, RANK, D>], axis: usize) -> Result<Self> {
         exists("concat", axis, parts.first().map_or(Dim([0; RANK]), |part| part.size()))?;
-        joined("concat", parts.iter().copied(), axis)
+        joined("concat", parts.iter().copied(), axis, Fresh)
+    }
+
+    /// As [`concat`](Tensor::concat), into an existing tensor or exclusive view. No allocation.
+    ///
+    /// # Errors
+    /// As [`concat`](Tensor::concat); [`Error::Sizes`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let (x, y) = (Tensor::from([1, 2]), Tensor::from([3]));
+    /// let mut both = Tensor::<i32, 1>::zeros([3], &Cpu)?;
+    /// Tensor::concat_into(&[x.view(), y.view()], Axis::<0>, &mut both)?;
+    /// assert_eq!(both.to_vec()?, [1, 2, 3]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn concat_into<'o, const A: usize>(
+        parts: &[TensorView<'_, T, RANK, D>],
+        axis: Axis<A>,
+        out: impl Writable<'o, T, RANK, D>,
+    ) -> Result<()>
+    where
+        D: 'o,
+        Dim<RANK>: RemoveAxis<A>,
+    {
+        let _ = axis;
+        joined("concat_into", parts.iter().copied(), A, There(out))
     }
 
     /// The parts, all of one size, along a new axis at place `A`, in new memory.
@@ -91,7 +120,23 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     where
         Dim<RANK>: InsertAxis<A, Output = Dim<N>>,
     {
-        joined("stack", parts.iter().map(|part| part.insert_axis(axis)), A)
+        joined("stack", parts.iter().map(|part| part.insert_axis(axis)), A, Fresh)
+    }
+
+    /// As [`stack`](Tensor::stack), into an existing tensor or exclusive view. No allocation.
+    ///
+    /// # Errors
+    /// As [`concat_into`](Tensor::concat_into).
+    pub fn stack_into<'o, const A: usize, const N: usize>(
+        parts: &[TensorView<'_, T, RANK, D>],
+        axis: Axis<A>,
+        out: impl Writable<'o, T, N, D>,
+    ) -> Result<()>
+    where
+        D: 'o,
+        Dim<RANK>: InsertAxis<A, Output = Dim<N>>,
+    {
+        joined("stack_into", parts.iter().map(|part| part.insert_axis(axis)), A, There(out))
     }
 }
 
@@ -171,40 +216,87 @@ fn paste<T: Element, const RANK: usize, D: Device>(
     Ok(())
 }
 
+/// `x` with something around it.
+fn padded<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    widths: [(usize, usize); RANK],
+    pad: Pad<T>,
+    place: P,
+) -> Result<P::Done> {
+    x.ready(op)?;
+    let size = Dim(std::array::from_fn(|a| x.size().0[a].saturating_add(widths[a].0).saturating_add(widths[a].1)));
+    let layout = Layout::row_major_of(op, size, size_of::<T>())?;
+    match (pad, (0..RANK).find(|&a| x.size().0[a] == 0 && size.0[a] > 0)) {
+        (Pad::Constant(value), Some(_)) => place.put(op, layout, x.device(), |out| out.fill(value)),
+        (_, Some(axis)) => Err(Error::Value { op, what: text(format_args!("axis {axis} of sizes {} has nothing to repeat", x.size())) }),
+        _ if size.0.contains(&0) => place.put(op, layout, x.device(), |_| Ok(())),
+        _ => place.put(op, layout, x.device(), |out| paste(out.reborrow(), x, 0, &widths, pad)),
+    }
+}
+
 /// `x` with each axis `a` repeated `whole[a]` times, each of its elements `each[a]` times.
-fn repeated<T: Element, const RANK: usize, D: Device>(
+fn repeated<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     whole: [usize; RANK],
     each: [usize; RANK],
-) -> Result<Tensor<T, RANK, D>> {
+    place: P,
+) -> Result<P::Done> {
     x.ready(op)?;
     let size = Dim(std::array::from_fn(|a| x.size().0[a].saturating_mul(whole[a]).saturating_mul(each[a])));
-    let mut out = Tensor::<T, RANK, D>::unwritten(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device())?;
-    if size.0.contains(&0) {
-        return Ok(out);
-    }
-    // Each axis becomes three: the repetitions of all, the elements, the repetitions of one.
-    let mut to = out.writable(op)?;
-    let (mut sizes, mut steps, mut axes) = ([1; 3 * MAX_REDUCED], [[0; 3 * MAX_REDUCED]; 2], 0);
-    for a in 0..RANK {
-        let (n, step) = (x.size().0[a], to.stride().0[a]);
-        let inner = step.wrapping_mul(each[a] as isize);
-        for (size, there, here) in [(whole[a], inner.wrapping_mul(n as isize), 0), (n, inner, x.stride().0[a]), (each[a], step, 0)] {
-            if size != 1 {
-                (sizes[axes], steps[0][axes], steps[1][axes]) = (size, there, here);
-                axes += 1;
+    place.put(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device(), |to| {
+        if size.0.contains(&0) {
+            return Ok(());
+        }
+        // Each axis becomes three: the repetitions of all, the elements, the repetitions of one.
+        let (mut sizes, mut steps, mut axes) = ([1; 3 * MAX_REDUCED], [[0; 3 * MAX_REDUCED]; 2], 0);
+        for a in 0..RANK {
+            let (n, step) = (x.size().0[a], to.stride().0[a]);
+            let inner = step.wrapping_mul(each[a] as isize);
+            for (size, there, here) in [(whole[a], inner.wrapping_mul(n as isize), 0), (n, inner, x.stride().0[a]), (each[a], step, 0)] {
+                if size != 1 {
+                    (sizes[axes], steps[0][axes], steps[1][axes]) = (size, there, here);
+                    axes += 1;
+                }
             }
         }
-    }
-    let to = Slot { address: to.raw_ptr().cast(), stride: &steps[0][..axes], element: size_of::<T>() };
-    let from = Slot { address: x.raw_ptr().cast_mut().cast(), stride: &steps[1][..axes], element: size_of::<T>() };
-    // SAFETY: every index of the fresh memory is whole · (n · each) + i · each + j of one axis, for an `i` of the ready view.
-    unsafe { x.device().copy(&sizes[..axes], to, from)? };
-    Ok(out)
+        let to = Slot { address: to.raw_ptr().cast(), stride: &steps[0][..axes], element: size_of::<T>() };
+        let from = Slot { address: x.raw_ptr().cast_mut().cast(), stride: &steps[1][..axes], element: size_of::<T>() };
+        // SAFETY: every index of the exclusive view is whole · (n · each) + i · each + j of one axis, for an `i` of the ready one.
+        unsafe { x.device().copy(&sizes[..axes], to, from) }
+    })
 }
 
-/// Tensors and views padded, turned, repeated and cut, in new memory.
+/// The whole `times[a]` times along each axis `a`.
+fn tiled<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    times: [usize; RANK],
+    place: P,
+) -> Result<P::Done> {
+    if RANK > 0 {
+        exists(op, 0, x.size())?;
+    }
+    repeated(op, x, times, [1; RANK], place)
+}
+
+/// Each element `shift` positions further along an axis.
+fn rolled<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    axis: usize,
+    shift: isize,
+    place: P,
+) -> Result<P::Done> {
+    exists(op, axis, x.size())?;
+    let n = x.size().0[axis];
+    let kept = n - shift.rem_euclid(n.max(1) as isize) as usize;
+    joined(op, [x.slice_axis(axis, kept.min(n)..n, 1)?, x.slice_axis(axis, 0..kept.min(n), 1)?].into_iter(), axis, place)
+}
+
+/// Tensors and views padded, turned, repeated and cut, in new memory or, by the functions that end in `_into`, in memory that
+/// is there.
 ///
 /// # Examples
 /// ```
@@ -232,23 +324,19 @@ pub trait Arrange<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, 
     where
         T: Element,
     {
-        let (op, x) = ("pad", self.into_view());
-        x.ready(op)?;
-        let padded = |a: usize| x.size().0[a].saturating_add(widths[a].0).saturating_add(widths[a].1);
-        let size = Dim(std::array::from_fn(padded));
-        let mut out = Tensor::unwritten(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device())?;
-        if let Pad::Constant(value) = pad {
-            if x.is_empty() {
-                out.writable(op)?.fill(value)?;
-                return Ok(out);
-            }
-        } else if let Some(axis) = (0..RANK).find(|&a| x.size().0[a] == 0 && size.0[a] > 0) {
-            return Err(Error::Value { op, what: text(format_args!("axis {axis} of sizes {} has nothing to repeat", x.size())) });
-        }
-        if !out.is_empty() {
-            paste(out.writable(op)?, x, 0, &widths, pad)?;
-        }
-        Ok(out)
+        padded("pad", self.into_view(), widths, pad, Fresh)
+    }
+
+    /// As [`pad`](Arrange::pad), into an existing tensor or exclusive view. No allocation.
+    ///
+    /// # Errors
+    /// As [`pad`](Arrange::pad); [`Error::Sizes`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    fn pad_into<'o>(self, widths: [(usize, usize); RANK], pad: Pad<T>, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    where
+        T: Element,
+        D: 'o,
+    {
+        padded("pad_into", self.into_view(), widths, pad, There(out))
     }
 
     /// Each element `shift` positions further along axis `A`; what leaves one end enters at the other.
@@ -272,11 +360,21 @@ pub trait Arrange<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, 
     where
         T: Element,
     {
-        let (op, x) = ("roll", self.into_view());
-        exists(op, axis, x.size())?;
-        let n = x.size().0[axis];
-        let kept = n - shift.rem_euclid(n.max(1) as isize) as usize;
-        joined(op, [x.slice_axis(axis, kept.min(n)..n, 1)?, x.slice_axis(axis, 0..kept.min(n), 1)?].into_iter(), axis)
+        rolled("roll", self.into_view(), axis, shift, Fresh)
+    }
+
+    /// As [`roll`](Arrange::roll), into an existing tensor or exclusive view. No allocation.
+    ///
+    /// # Errors
+    /// As [`pad_into`](Arrange::pad_into).
+    fn roll_into<'o, const A: usize>(self, axis: Axis<A>, shift: isize, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    where
+        T: Element,
+        D: 'o,
+        Dim<RANK>: RemoveAxis<A>,
+    {
+        let _ = axis;
+        rolled("roll_into", self.into_view(), A, shift, There(out))
     }
 
     /// Each position of axis `A` `times` times, one after the other.
@@ -303,7 +401,22 @@ pub trait Arrange<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, 
     {
         let x = self.into_view();
         exists("repeat", axis, x.size())?;
-        repeated("repeat", x, [1; RANK], along(axis, times))
+        repeated("repeat", x, [1; RANK], along(axis, times), Fresh)
+    }
+
+    /// As [`repeat`](Arrange::repeat), into an existing tensor or exclusive view. No allocation.
+    ///
+    /// # Errors
+    /// As [`pad_into`](Arrange::pad_into).
+    fn repeat_into<'o, const A: usize>(self, axis: Axis<A>, times: usize, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    where
+        T: Element,
+        D: 'o,
+        Dim<RANK>: RemoveAxis<A>,
+    {
+        let (_, x) = (axis, self.into_view());
+        exists("repeat_into", A, x.size())?;
+        repeated("repeat_into", x, [1; RANK], along(A, times), There(out))
     }
 
     /// The whole `times[a]` times along each axis `a`.
@@ -314,11 +427,19 @@ pub trait Arrange<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, 
     where
         T: Element,
     {
-        let x = self.into_view();
-        if RANK > 0 {
-            exists("tile", 0, x.size())?;
-        }
-        repeated("tile", x, times, [1; RANK])
+        tiled("tile", self.into_view(), times, Fresh)
+    }
+
+    /// As [`tile`](Arrange::tile), into an existing tensor or exclusive view. No allocation.
+    ///
+    /// # Errors
+    /// As [`pad_into`](Arrange::pad_into).
+    fn tile_into<'o>(self, times: [usize; RANK], out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    where
+        T: Element,
+        D: 'o,
+    {
+        tiled("tile_into", self.into_view(), times, There(out))
     }
 
     /// Consecutive parts along axis `A`, of these sizes: views.

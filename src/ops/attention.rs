@@ -12,7 +12,7 @@ use crate::expr::{Stored, apply};
 use crate::kernel::Op;
 use crate::layout::Layout;
 use crate::scalar::{Lane, Lanes};
-use crate::tensor::{Tensor, TensorView};
+use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
 use half::{bf16, f16};
 use std::marker::PhantomData;
 
@@ -153,6 +153,25 @@ impl<T: Scored, D: Device> Tensor<T, 4, D> {
     {
         self.view().attention(keys, values, mask, attention)
     }
+
+    /// As [`attention`](Tensor::attention), into an existing tensor or exclusive view, of any strides.
+    ///
+    /// # Errors
+    /// As [`attention`](Tensor::attention); [`Error::Shared`] when `out` has other handles.
+    pub fn attention_into<'b, 'o>(
+        &self,
+        keys: impl Stored<'b, T, 4, D>,
+        values: impl Stored<'b, T, 4, D>,
+        mask: Option<TensorView<'_, bool, 4, D>>,
+        attention: Attention,
+        out: impl Writable<'o, T, 4, D>,
+    ) -> Result<()>
+    where
+        T: 'b + 'o,
+        D: 'b + 'o,
+    {
+        self.view().attention_into(keys, values, mask, attention, out)
+    }
 }
 
 impl<T: Scored, D: Device> TensorView<'_, T, 4, D> {
@@ -171,37 +190,64 @@ impl<T: Scored, D: Device> TensorView<'_, T, 4, D> {
         T: 'b,
         D: 'b,
     {
-        let op = "attention";
-        let (q, k, v) = (self, keys.into_view(), values.into_view());
-        same_device(op, q.device(), k.device())?;
-        same_device(op, q.device(), v.device())?;
-        let (Dim([b, h, queries, d]), Dim([kb, kh, count, kd]), Dim([vb, vh, vcount, e])) = (q.size(), k.size(), v.size());
-        let stretches = |size: usize, whole: usize| size == whole || size == 1;
-        if kd != d {
-            return Err(Error::Inner { op, left: q.size().0.into(), right: k.size().0.into() });
-        }
-        if !(stretches(kb, b) && stretches(kh, h)) {
-            return Err(Error::Sizes { op, left: q.size().0.into(), right: k.size().0.into() });
-        }
-        if !(stretches(vb, b) && stretches(vh, h) && vcount == count) {
-            return Err(Error::Sizes { op, left: k.size().0.into(), right: v.size().0.into() });
-        }
-        let mask = mask.map(|mask| {
-            same_device(op, q.device(), mask.device())?;
-            mask.ready(op)?;
-            mask.broadcast_to([b, h, queries, count])
-        });
-        let mask = mask.transpose()?;
-        let scale = attention.scale.unwrap_or(1.0 / (d.max(1) as f64).sqrt());
-        if !(scale > 0.0 && scale.is_finite()) {
-            return Err(Error::Value { op, what: text(format_args!("the scale {scale} is not a positive number")) });
-        }
-        let scale = <T::Score as num_traits::NumCast>::from(scale).unwrap_or_else(num_traits::One::one);
-        let size = Dim([b, h, queries, e]);
-        let mut out = Tensor::<T, 4, D>::unwritten(op, Layout::row_major_of(op, size, size_of::<T>())?, q.device())?;
+        attend("attention", [self, keys.into_view(), values.into_view()], mask, attention, Fresh)
+    }
+
+    /// Attention into an existing tensor or exclusive view; see [`Tensor::attention_into`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn attention_into<'b, 'o>(
+        self,
+        keys: impl Stored<'b, T, 4, D>,
+        values: impl Stored<'b, T, 4, D>,
+        mask: Option<TensorView<'_, bool, 4, D>>,
+        attention: Attention,
+        out: impl Writable<'o, T, 4, D>,
+    ) -> Result<()>
+    where
+        T: 'b + 'o,
+        D: 'b + 'o,
+    {
+        attend("attention_into", [self, keys.into_view(), values.into_view()], mask, attention, There(out))
+    }
+}
+
+fn attend<T: Scored, D: Device, P: Place<T, 4, D>>(
+    op: &'static str,
+    [q, k, v]: [TensorView<'_, T, 4, D>; 3],
+    mask: Option<TensorView<'_, bool, 4, D>>,
+    attention: Attention,
+    place: P,
+) -> Result<P::Done> {
+    same_device(op, q.device(), k.device())?;
+    same_device(op, q.device(), v.device())?;
+    let (Dim([b, h, queries, d]), Dim([kb, kh, count, kd]), Dim([vb, vh, vcount, e])) = (q.size(), k.size(), v.size());
+    let stretches = |size: usize, whole: usize| size == whole || size == 1;
+    if kd != d {
+        return Err(Error::Inner { op, left: q.size().0.into(), right: k.size().0.into() });
+    }
+    if !(stretches(kb, b) && stretches(kh, h)) {
+        return Err(Error::Sizes { op, left: q.size().0.into(), right: k.size().0.into() });
+    }
+    if !(stretches(vb, b) && stretches(vh, h) && vcount == count) {
+        return Err(Error::Sizes { op, left: k.size().0.into(), right: v.size().0.into() });
+    }
+    let mask = mask.map(|mask| {
+        same_device(op, q.device(), mask.device())?;
+        mask.ready(op)?;
+        mask.broadcast_to([b, h, queries, count])
+    });
+    let mask = mask.transpose()?;
+    let scale = attention.scale.unwrap_or(1.0 / (d.max(1) as f64).sqrt());
+    if !(scale > 0.0 && scale.is_finite()) {
+        return Err(Error::Value { op, what: text(format_args!("the scale {scale} is not a positive number")) });
+    }
+    let scale = <T::Score as num_traits::NumCast>::from(scale).unwrap_or_else(num_traits::One::one);
+    let size = Dim([b, h, queries, e]);
+    place.put(op, Layout::row_major_of(op, size, size_of::<T>())?, q.device(), |out| {
         if count == 0 {
-            out.fill(T::zero())?;
-            return Ok(out);
+            return out.fill(T::zero());
         }
         let row = b.saturating_mul(h).saturating_mul(count).max(1);
         let block = (SCORES / row).max(FEWEST);
@@ -209,7 +255,7 @@ impl<T: Scored, D: Device> TensorView<'_, T, 4, D> {
             let end = queries.min(first + block);
             let seen = if attention.causal { count.min(end) } else { count };
             let (q, k, v) = (q.slice_axis(2, first..end, 1)?, k.slice_axis(2, 0..seen, 1)?, v.slice_axis(2, 0..seen, 1)?);
-            let mut scores: Tensor<T::Score, 4, D> = labelled(op, [b"bhqd", b"bhkd", b"bhqk"], q, k)?;
+            let mut scores: Tensor<T::Score, 4, D> = labelled(op, [b"bhqd", b"bhkd", b"bhqk"], q, k, Fresh)?;
             if let Some(mask) = mask {
                 scores.zip_in_place(Seen, mask.slice_axis(2, first..end, 1)?.slice_axis(3, 0..seen, 1)?)?;
             }
@@ -223,10 +269,10 @@ impl<T: Scored, D: Device> TensorView<'_, T, 4, D> {
             let weights: Tensor<T, 4, D> = apply(Weight::<T>(PhantomData), (&scores, largest.insert_axis(Axis::<3>), scale))?;
             drop(scores);
             let total = weights.lazy().cast::<T::Score>().sum(Axis::<3>)?;
-            let sums: Tensor<T::Score, 4, D> = labelled(op, [b"bhqk", b"bhke", b"bhqe"], weights.view(), v)?;
+            let sums: Tensor<T::Score, 4, D> = labelled(op, [b"bhqk", b"bhke", b"bhqe"], weights.view(), v, Fresh)?;
             let part = apply(Share::<T>(PhantomData), (&sums, total.insert_axis(Axis::<3>)))?;
-            out.writable(op)?.slice_axis(2, first..end, 1)?.assign(&part)?;
+            out.reborrow().slice_axis(2, first..end, 1)?.assign(&part)?;
         }
-        Ok(out)
-    }
+        Ok(())
+    })
 }

@@ -12,7 +12,7 @@ use crate::expr::Stored;
 use crate::kernel::{Contraction, MAX_GROUP};
 use crate::layout::Layout;
 use crate::rank::Matmul;
-use crate::tensor::{Tensor, TensorView, TensorViewMut};
+use crate::tensor::{Fresh, Place, Tensor, TensorView, TensorViewMut, There, Writable};
 
 impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     /// The matrix product; see [`Tensor::matmul`].
@@ -45,36 +45,36 @@ impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     ///
     /// # Errors
     /// As there.
-    pub fn matmul_into<'b, const N: usize, const M: usize>(
+    pub fn matmul_into<'b, 'o, const N: usize, const M: usize>(
         self,
         other: impl Stored<'b, T, N, D>,
-        out: &mut TensorViewMut<'_, T, M, D>,
+        out: impl Writable<'o, T, M, D>,
     ) -> Result<()>
     where
-        D: 'b,
-        T: 'b,
+        D: 'b + 'o,
+        T: 'b + 'o,
         Dim<RANK>: Matmul<Dim<N>, Output = Dim<M>>,
     {
         let other = other.into_view();
-        labelled_into("matmul_into", labels::<RANK, N, M>(), out, self, other)
+        labelled("matmul_into", labels::<RANK, N, M>(), self, other, There(out))
     }
 
     /// Writes the matrix product in a wider element; see [`Tensor::matmul_into`] and [`Tensor::matmul_wide`].
     ///
     /// # Errors
     /// As [`Tensor::matmul_into`].
-    pub fn matmul_wide_into<'b, U, const N: usize, const M: usize>(
+    pub fn matmul_wide_into<'b, 'o, U, const N: usize, const M: usize>(
         self,
         other: impl Stored<'b, U, N, D>,
-        out: &mut TensorViewMut<'_, U::Wide, M, D>,
+        out: impl Writable<'o, U::Wide, M, D>,
     ) -> Result<()>
     where
-        D: 'b,
-        U: Wider<T> + 'b,
+        D: 'b + 'o,
+        U: Wider<T, Wide: 'o> + 'b,
         Dim<RANK>: Matmul<Dim<N>, Output = Dim<M>>,
     {
         let other = other.into_view();
-        labelled_into("matmul_wide_into", labels::<RANK, N, M>(), out, self, other)
+        labelled("matmul_wide_into", labels::<RANK, N, M>(), self, other, There(out))
     }
 }
 
@@ -150,31 +150,32 @@ impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// The matrix product, written to memory that is there; what it held is not read.
     ///
     /// # Shapes
-    /// Those of [`matmul`](Tensor::matmul); `out` has the sizes of the result and any layout.
+    /// Those of [`matmul`](Tensor::matmul); `out`, a tensor or an exclusive view, has the sizes of the result and any layout.
     ///
     /// # Cost
     /// As `matmul`, without the allocation of a result. Panels of operands are blocks that the device keeps.
     ///
     /// # Errors
-    /// [`Error::Sizes`] when `out` has other sizes than the result, and those of `matmul`.
+    /// [`Error::Sizes`] when `out` has other sizes than the result, [`Error::Shared`] when it has other handles, and those of
+    /// `matmul`.
     ///
     /// # Examples
     /// ```
     /// use rankform::prelude::*;
     /// let a = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
     /// let mut y = Tensor::from([[f64::NAN; 3]; 2]);
-    /// a.matmul_into(&a, &mut y.view_mut()?.slice((.., 1..))?)?; // two columns of three
+    /// a.matmul_into(&a, y.view_mut()?.slice((.., 1..))?)?; // two columns of three
     /// assert_eq!(y.slice((.., 1..))?.to_vec()?, [7.0, 10.0, 15.0, 22.0]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn matmul_into<'b, const N: usize, const M: usize>(
+    pub fn matmul_into<'b, 'o, const N: usize, const M: usize>(
         &self,
         other: impl Stored<'b, T, N, D>,
-        out: &mut TensorViewMut<'_, T, M, D>,
+        out: impl Writable<'o, T, M, D>,
     ) -> Result<()>
     where
-        D: 'b,
-        T: 'b,
+        D: 'b + 'o,
+        T: 'b + 'o,
         Dim<RANK>: Matmul<Dim<N>, Output = Dim<M>>,
     {
         self.view().matmul_into(other, out)
@@ -191,18 +192,18 @@ impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// use rankform::prelude::*;
     /// let (a, x) = (Tensor::from([[100_i8, 100]]), Tensor::from([100_i8, 100]));
     /// let mut y = Tensor::from([0_i32]);
-    /// a.matmul_wide_into(&x, &mut y.view_mut()?)?;
+    /// a.matmul_wide_into(&x, &mut y)?;
     /// assert_eq!(y.to_vec()?, [20_000]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn matmul_wide_into<'b, U, const N: usize, const M: usize>(
+    pub fn matmul_wide_into<'b, 'o, U, const N: usize, const M: usize>(
         &self,
         other: impl Stored<'b, U, N, D>,
-        out: &mut TensorViewMut<'_, U::Wide, M, D>,
+        out: impl Writable<'o, U::Wide, M, D>,
     ) -> Result<()>
     where
-        D: 'b,
-        U: Wider<T> + 'b,
+        D: 'b + 'o,
+        U: Wider<T, Wide: 'o> + 'b,
         Dim<RANK>: Matmul<Dim<N>, Output = Dim<M>>,
     {
         self.view().matmul_wide_into(other, out)
@@ -217,7 +218,7 @@ fn product<T: Number, L: Number, R: Number, const RANK: usize, const N: usize, c
     if RANK == 2 && N == 2 && M == 2 {
         return matrices(op, left, right);
     }
-    labelled(op, labels::<RANK, N, M>(), left, right)
+    labelled(op, labels::<RANK, N, M>(), left, right, Fresh)
 }
 
 /// The labels of a matrix product: the last ones of a stack of matrices; a vector has no row on the left and no column on
@@ -327,33 +328,16 @@ struct Joined<const M: usize> {
 /// The product of two operands whose axes have labels: those of the left one, of the right one, of the result.
 ///
 /// A label of the result is one of an operand's and stands in it once. Where both operands have it, a size of 1 stretches.
-pub(super) fn labelled<T: Number, L: Number, R: Number, const A: usize, const B: usize, const M: usize, D: Device>(
+pub(super) fn labelled<T: Number, L: Number, R: Number, const A: usize, const B: usize, const M: usize, D: Device, P: Place<T, M, D>>(
     op: &'static str,
     labels: [&[u8]; 3],
     left: TensorView<'_, L, A, D>,
     right: TensorView<'_, R, B, D>,
-) -> Result<Tensor<T, M, D>> {
+    place: P,
+) -> Result<P::Done> {
     let joined = join::<L, R, A, B, M, D>(op, labels, &left, &right)?;
     let layout = Layout::row_major_of(op, Dim(joined.size), size_of::<T>())?;
-    let mut out = Tensor::<T, M, D>::unwritten(op, layout, left.device())?;
-    write(op, &joined, &mut out.writable(op)?, left, right)?;
-    Ok(out)
-}
-
-/// As [`labelled`], into memory that is there.
-pub(super) fn labelled_into<T: Number, L: Number, R: Number, const A: usize, const B: usize, const M: usize, D: Device>(
-    op: &'static str,
-    labels: [&[u8]; 3],
-    out: &mut TensorViewMut<'_, T, M, D>,
-    left: TensorView<'_, L, A, D>,
-    right: TensorView<'_, R, B, D>,
-) -> Result<()> {
-    same_device(op, left.device(), out.device())?;
-    let joined = join::<L, R, A, B, M, D>(op, labels, &left, &right)?;
-    if out.size().0 != joined.size {
-        return Err(Error::Sizes { op, left: joined.size.into(), right: out.size().0.into() });
-    }
-    write(op, &joined, out, left, right)
+    place.put(op, layout, left.device(), |out| write(op, &joined, out, left, right))
 }
 
 fn join<L: Number, R: Number, const A: usize, const B: usize, const M: usize, D: Device>(

@@ -12,7 +12,7 @@ use crate::expr::Stored;
 use crate::kernel::Contraction;
 use crate::layout::Layout;
 use crate::rank::Spatial;
-use crate::tensor::{Tensor, TensorView, TensorViewMut};
+use crate::tensor::{Fresh, Place, Tensor, TensorView, TensorViewMut, There, Writable};
 
 /// How the windows of a convolution over `N` axes move, and how channels are grouped.
 ///
@@ -64,7 +64,7 @@ impl<const N: usize> Default for Conv<N> {
 }
 
 macro_rules! convolutions {
-    ($($name:ident $transposed:ident $n:literal $sizes:literal;)*) => { $(
+    ($($name:ident $into:ident $transposed:ident $transposed_into:ident $n:literal $sizes:literal;)*) => { $(
         impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
             /// A convolution, as neural networks call it: the weights are not flipped.
             ///
@@ -95,6 +95,19 @@ macro_rules! convolutions {
                 self.view().$name(weight, conv)
             }
 
+            #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "), into an existing tensor or exclusive view, of any strides.")]
+            ///
+            /// # Errors
+            /// As there; [`Error::Sizes`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+            pub fn $into<'w, 'o>(&self, weight: impl Stored<'w, T, RANK, D>, conv: Conv<$n>, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+            where
+                T: 'w + 'o,
+                D: 'w + 'o,
+                Dim<RANK>: Spatial<$n>,
+            {
+                self.view().$into(weight, conv, out)
+            }
+
             /// The transposed convolution: the gradient by its input of the convolution with the same weights, which
             /// spreads every element of the input over a window of the output.
             ///
@@ -118,6 +131,25 @@ macro_rules! convolutions {
             {
                 self.view().$transposed(weight, conv, extra)
             }
+
+            #[doc = concat!("As [`", stringify!($transposed), "`](Tensor::", stringify!($transposed), "), into an existing tensor or exclusive view, of any strides.")]
+            ///
+            /// # Errors
+            /// As there; [`Error::Sizes`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+            pub fn $transposed_into<'w, 'o>(
+                &self,
+                weight: impl Stored<'w, T, RANK, D>,
+                conv: Conv<$n>,
+                extra: [usize; $n],
+                out: impl Writable<'o, T, RANK, D>,
+            ) -> Result<()>
+            where
+                T: 'w + 'o,
+                D: 'w + 'o,
+                Dim<RANK>: Spatial<$n>,
+            {
+                self.view().$transposed_into(weight, conv, extra, out)
+            }
         }
         impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
             #[doc = concat!("A convolution; see [`Tensor::", stringify!($name), "`].")]
@@ -130,7 +162,20 @@ macro_rules! convolutions {
                 D: 'w,
                 Dim<RANK>: Spatial<$n>,
             {
-                convolve(stringify!($name), self, weight.into_view(), conv)
+                convolve(stringify!($name), self, weight.into_view(), conv, Fresh)
+            }
+
+            #[doc = concat!("A convolution into an existing tensor or exclusive view; see [`Tensor::", stringify!($into), "`].")]
+            ///
+            /// # Errors
+            /// As there.
+            pub fn $into<'w, 'o>(self, weight: impl Stored<'w, T, RANK, D>, conv: Conv<$n>, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+            where
+                T: 'w + 'o,
+                D: 'w + 'o,
+                Dim<RANK>: Spatial<$n>,
+            {
+                convolve(stringify!($into), self, weight.into_view(), conv, There(out))
             }
 
             #[doc = concat!("A transposed convolution; see [`Tensor::", stringify!($transposed), "`].")]
@@ -143,15 +188,34 @@ macro_rules! convolutions {
                 D: 'w,
                 Dim<RANK>: Spatial<$n>,
             {
-                spread(stringify!($transposed), self, weight.into_view(), conv, extra)
+                spread(stringify!($transposed), self, weight.into_view(), conv, extra, Fresh)
+            }
+
+            #[doc = concat!("A transposed convolution into an existing tensor or exclusive view; see [`Tensor::", stringify!($transposed_into), "`].")]
+            ///
+            /// # Errors
+            /// As there.
+            pub fn $transposed_into<'w, 'o>(
+                self,
+                weight: impl Stored<'w, T, RANK, D>,
+                conv: Conv<$n>,
+                extra: [usize; $n],
+                out: impl Writable<'o, T, RANK, D>,
+            ) -> Result<()>
+            where
+                T: 'w + 'o,
+                D: 'w + 'o,
+                Dim<RANK>: Spatial<$n>,
+            {
+                spread(stringify!($transposed_into), self, weight.into_view(), conv, extra, There(out))
             }
         }
     )* };
 }
 convolutions! {
-    conv1d conv_transpose1d 1 "`[batch, inputs, n] * [outputs, inputs / groups, k] → [batch, outputs, n']`, `n' = (n + 2 · padding − dilation · (k − 1) − 1) / stride + 1`.";
-    conv2d conv_transpose2d 2 "`[batch, inputs, h, w] * [outputs, inputs / groups, kh, kw] → [batch, outputs, h', w']`; each axis as in [`conv1d`](Tensor::conv1d).";
-    conv3d conv_transpose3d 3 "`[batch, inputs, d, h, w] * [outputs, inputs / groups, kd, kh, kw] → [batch, outputs, d', h', w']`; each axis as in [`conv1d`](Tensor::conv1d).";
+    conv1d conv1d_into conv_transpose1d conv_transpose1d_into 1 "`[batch, inputs, n] * [outputs, inputs / groups, k] → [batch, outputs, n']`, `n' = (n + 2 · padding − dilation · (k − 1) − 1) / stride + 1`.";
+    conv2d conv2d_into conv_transpose2d conv_transpose2d_into 2 "`[batch, inputs, h, w] * [outputs, inputs / groups, kh, kw] → [batch, outputs, h', w']`; each axis as in [`conv1d`](Tensor::conv1d).";
+    conv3d conv3d_into conv_transpose3d conv_transpose3d_into 3 "`[batch, inputs, d, h, w] * [outputs, inputs / groups, kd, kh, kw] → [batch, outputs, d', h', w']`; each axis as in [`conv1d`](Tensor::conv1d).";
 }
 
 /// How many windows fit an axis.
@@ -200,12 +264,13 @@ fn framed<T: Number, const RANK: usize, const N: usize, D: Device>(
 /// Bytes of images that are convolved together, where something is made for them or they are read many times.
 const NEAR: usize = 1 << 20;
 
-fn convolve<T: Number, const RANK: usize, const N: usize, D: Device>(
+fn convolve<T: Number, const RANK: usize, const N: usize, D: Device, P: Place<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     w: TensorView<'_, T, RANK, D>,
     conv: Conv<N>,
-) -> Result<Tensor<T, RANK, D>> {
+    place: P,
+) -> Result<P::Done> {
     same_device(op, x.device(), w.device())?;
     x.ready(op)?;
     w.ready(op)?;
@@ -226,7 +291,6 @@ fn convolve<T: Number, const RANK: usize, const N: usize, D: Device>(
     Dim(out_size).numel_of(op, size_of::<T>())?;
     let last = is_channels_last(x.layout());
     let layout = if last { Layout::with_channel_fastest(Dim(out_size)) } else { Layout::row_major(Dim(out_size)) };
-    let mut out = Tensor::<T, RANK, D>::unwritten(op, layout, x.device())?;
     // One channel in and one out: sums over the places of a window, where elements are what is summed in.
     let depthwise = kernel[1] == 1 && kernel[0] == groups && size_of::<T>() == size_of::<Compute<T>>();
     let point = kernel[2..].iter().all(|&len| len == 1);
@@ -234,29 +298,30 @@ fn convolve<T: Number, const RANK: usize, const N: usize, D: Device>(
     // Images go through the caches in turn, each with what is made for it.
     let image = padded.iter().fold(size_of::<T>().saturating_mul(size[1]), |bytes, &n| bytes.saturating_mul(n));
     let together = if depthwise || frames { (NEAR / image.max(1)).max(1) } else { size[0].max(1) };
-    let mut whole = out.writable(op)?;
-    for first in (0..size[0]).step_by(together) {
-        let images = first..size[0].min(first + together);
-        let (mut out, x) = (whole.reborrow().slice_axis(0, images.clone(), 1)?, x.slice_axis(0, images, 1)?);
-        if depthwise {
-            out.fill(T::zero())?;
-            places(x, &mut out, &conv, std::array::from_fn(|axis| kernel[axis + 2]), |place: [usize; N], mut part, seen| {
-                let mut w = w;
-                for axis in 0..N {
-                    w = w.slice_axis(axis + 2, place[axis]..place[axis] + 1, 1)?;
-                }
-                let mut order: [usize; RANK] = std::array::from_fn(|axis| axis);
-                order.swap(0, 1);
-                part.zip_in_place(Add, seen.lazy() * w.permuted(order)?)
-            })?;
-            continue;
+    place.put(op, layout, x.device(), |whole| {
+        for first in (0..size[0]).step_by(together) {
+            let images = first..size[0].min(first + together);
+            let (mut out, x) = (whole.reborrow().slice_axis(0, images.clone(), 1)?, x.slice_axis(0, images, 1)?);
+            if depthwise {
+                out.fill(T::zero())?;
+                places(x, &mut out, &conv, std::array::from_fn(|axis| kernel[axis + 2]), |place: [usize; N], mut part, seen| {
+                    let mut w = w;
+                    for axis in 0..N {
+                        w = w.slice_axis(axis + 2, place[axis]..place[axis] + 1, 1)?;
+                    }
+                    let mut order: [usize; RANK] = std::array::from_fn(|axis| axis);
+                    order.swap(0, 1);
+                    part.zip_in_place(Add, seen.lazy() * w.permuted(order)?)
+                })?;
+                continue;
+            }
+            let frame = if frames { Some(framed(op, x, padded, conv.padding, [1; N])?) } else { None };
+            let x = frame.as_ref().map_or(x, |frame| frame.view());
+            // SAFETY: windows that fit the padded input; channels that are cut into groups without a rest; an exclusive output.
+            unsafe { product(&mut out, x, w, conv, kernel)? };
         }
-        let frame = if frames { Some(framed(op, x, padded, conv.padding, [1; N])?) } else { None };
-        let x = frame.as_ref().map_or(x, |frame| frame.view());
-        // SAFETY: windows that fit the padded input; channels that are cut into groups without a rest; an output of our own.
-        unsafe { product(&mut out, x, w, conv, kernel)? };
-    }
-    Ok(out)
+        Ok(())
+    })
 }
 
 /// Along one axis, the windows whose place `at` lies in the input: their range, and where the first of them is.
@@ -330,13 +395,14 @@ unsafe fn product<T: Number, const RANK: usize, const N: usize, D: Device>(
     unsafe { x.device().contract::<T, T, T>(plan, out_slot, x_slot, w_slot) }
 }
 
-fn spread<T: Number, const RANK: usize, const N: usize, D: Device>(
+fn spread<T: Number, const RANK: usize, const N: usize, D: Device, P: Place<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     w: TensorView<'_, T, RANK, D>,
     conv: Conv<N>,
     extra: [usize; N],
-) -> Result<Tensor<T, RANK, D>> {
+    place: P,
+) -> Result<P::Done> {
     let (size, kernel) = (x.size().0, w.size().0);
     let groups = conv.groups;
     let wrong = |what: std::fmt::Arguments<'_>| Error::Value { op, what: text(what) };
@@ -379,17 +445,17 @@ fn spread<T: Number, const RANK: usize, const N: usize, D: Device>(
     }
     let last = is_channels_last(x.layout());
     let layout = if last { Layout::with_channel_fastest(Dim(out_size)) } else { Layout::row_major(Dim(out_size)) };
-    let mut out = Tensor::<T, RANK, D>::unwritten(op, layout, x.device())?;
-    // Group by group, since the weights have the inputs first: `[inputs, outputs / groups, …]`.
-    let (inputs, outputs) = (kernel[0] / groups, kernel[1]);
-    let mut order: [usize; RANK] = std::array::from_fn(|axis| axis);
-    order.swap(0, 1);
-    for group in 0..groups {
-        let w = flipped.slice_axis(0, group * inputs..(group + 1) * inputs, 1)?.permuted(order)?;
-        let x = windows.slice_axis(1, group * inputs..(group + 1) * inputs, 1)?;
-        let plain = Conv { stride: [1; N], padding: [0; N], dilation: conv.dilation, groups: 1 };
-        let part = convolve(op, x, w, plain)?;
-        out.writable(op)?.slice_axis(1, group * outputs..(group + 1) * outputs, 1)?.assign(&part)?;
-    }
-    Ok(out)
+    place.put(op, layout, x.device(), |out| {
+        // Group by group, since the weights have the inputs first: `[inputs, outputs / groups, …]`.
+        let (inputs, outputs) = (kernel[0] / groups, kernel[1]);
+        let mut order: [usize; RANK] = std::array::from_fn(|axis| axis);
+        order.swap(0, 1);
+        for group in 0..groups {
+            let w = flipped.slice_axis(0, group * inputs..(group + 1) * inputs, 1)?.permuted(order)?;
+            let x = windows.slice_axis(1, group * inputs..(group + 1) * inputs, 1)?;
+            let plain = Conv { stride: [1; N], padding: [0; N], dilation: conv.dilation, groups: 1 };
+            convolve(op, x, w, plain, There(out.reborrow().slice_axis(1, group * outputs..(group + 1) * outputs, 1)?))?;
+        }
+        Ok(())
+    })
 }

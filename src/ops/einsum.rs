@@ -10,7 +10,7 @@ use crate::element::Number;
 use crate::error::{Error, Result, text};
 use crate::expr::Stored;
 use crate::rank::Tensordot;
-use crate::tensor::{Tensor, TensorView};
+use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
 
 /// A product of one or two tensors by labels, as in NumPy: `einsum!("bij,bjk->bik", &a, &b)?`.
 ///
@@ -56,6 +56,38 @@ macro_rules! einsum {
     }};
     ($($other:tt)*) => {
         compile_error!("`einsum!` takes its letters as a literal and one or two operands: `einsum!(\"ij,jk->ik\", &a, &b)`; three operands are two calls")
+    };
+}
+
+/// As [`einsum!`](crate::einsum), into an existing tensor or exclusive view: `einsum_into!("bij,bjk->bik", &a, &b, &mut c)?`. No
+/// allocation of a result.
+///
+/// # Errors
+/// As there; [`Error::Sizes`](crate::Error::Sizes) when what is written has other sizes, [`Error::Shared`](crate::Error::Shared)
+/// when it has other handles.
+///
+/// # Examples
+/// ```
+/// use rankform::prelude::*;
+/// let a = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+/// let mut traces = Tensor::<f64, 1>::zeros([2], &Cpu)?;
+/// einsum_into!("ii->", &a, traces.view_mut()?.index_axis(0, 0)?)?;
+/// einsum_into!("ij,ij->", &a, &a, traces.view_mut()?.index_axis(0, 1)?)?;
+/// assert_eq!(traces.to_vec()?, [5.0, 30.0]);
+/// # Ok::<(), rankform::Error>(())
+/// ```
+#[macro_export]
+macro_rules! einsum_into {
+    ($labels:literal, $x:expr, $out:expr $(,)?) => {{
+        const RANKS: [usize; 3] = $crate::ops::einsum::ranks($labels, 1);
+        $crate::ops::einsum::one_into::<{ RANKS[0] }, { RANKS[2] }, _, _>($labels, $x, $out)
+    }};
+    ($labels:literal, $x:expr, $y:expr, $out:expr $(,)?) => {{
+        const RANKS: [usize; 3] = $crate::ops::einsum::ranks($labels, 2);
+        $crate::ops::einsum::two_into::<{ RANKS[0] }, { RANKS[1] }, { RANKS[2] }, _, _>($labels, $x, $y, $out)
+    }};
+    ($($other:tt)*) => {
+        compile_error!("`einsum_into!` takes its letters as a literal, one or two operands, and what is written: `einsum_into!(\"ij,jk->ik\", &a, &b, &mut c)`")
     };
 }
 
@@ -150,9 +182,31 @@ fn read(labels: &str, operands: usize) -> Result<Labels> {
 /// As there.
 #[doc(hidden)]
 pub fn one<'a, const A: usize, const M: usize, T: Number, D: Device>(labels: &str, x: impl Stored<'a, T, A, D>) -> Result<Tensor<T, M, D>> {
-    let (x, labels) = (x.into_view(), read(labels, 1)?);
+    of_one("einsum", labels, x.into_view(), Fresh)
+}
+
+/// [`einsum_into!`](crate::einsum_into) of one operand.
+///
+/// # Errors
+/// As there.
+#[doc(hidden)]
+pub fn one_into<'a, 'o, const A: usize, const M: usize, T: Number + 'o, D: Device + 'o>(
+    labels: &str,
+    x: impl Stored<'a, T, A, D>,
+    out: impl Writable<'o, T, M, D>,
+) -> Result<()> {
+    of_one("einsum_into", labels, x.into_view(), There(out))
+}
+
+fn of_one<const A: usize, const M: usize, T: Number, D: Device, P: Place<T, M, D>>(
+    op: &'static str,
+    labels: &str,
+    x: TensorView<'_, T, A, D>,
+    place: P,
+) -> Result<P::Done> {
+    let labels = read(labels, 1)?;
     let unit = Tensor::<T, 0, D>::ones([], x.device())?;
-    labelled("einsum", [&labels.letters[0][..A], &[], &labels.letters[RESULT][..M]], x, unit.view())
+    labelled(op, [&labels.letters[0][..A], &[], &labels.letters[RESULT][..M]], x, unit.view(), place)
 }
 
 /// [`einsum!`](crate::einsum) of two operands.
@@ -165,8 +219,32 @@ pub fn two<'a, 'b, const A: usize, const B: usize, const M: usize, T: Number, D:
     x: impl Stored<'a, T, A, D>,
     y: impl Stored<'b, T, B, D>,
 ) -> Result<Tensor<T, M, D>> {
+    of_two("einsum", labels, x.into_view(), y.into_view(), Fresh)
+}
+
+/// [`einsum_into!`](crate::einsum_into) of two operands.
+///
+/// # Errors
+/// As there.
+#[doc(hidden)]
+pub fn two_into<'a, 'b, 'o, const A: usize, const B: usize, const M: usize, T: Number + 'o, D: Device + 'o>(
+    labels: &str,
+    x: impl Stored<'a, T, A, D>,
+    y: impl Stored<'b, T, B, D>,
+    out: impl Writable<'o, T, M, D>,
+) -> Result<()> {
+    of_two("einsum_into", labels, x.into_view(), y.into_view(), There(out))
+}
+
+fn of_two<const A: usize, const B: usize, const M: usize, T: Number, D: Device, P: Place<T, M, D>>(
+    op: &'static str,
+    labels: &str,
+    x: TensorView<'_, T, A, D>,
+    y: TensorView<'_, T, B, D>,
+    place: P,
+) -> Result<P::Done> {
     let labels = read(labels, 2)?;
-    labelled("einsum", [&labels.letters[0][..A], &labels.letters[1][..B], &labels.letters[RESULT][..M]], x.into_view(), y.into_view())
+    labelled(op, [&labels.letters[0][..A], &labels.letters[1][..B], &labels.letters[RESULT][..M]], x, y, place)
 }
 
 impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
@@ -243,6 +321,6 @@ impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
                 *place = letter;
             }
         }
-        labelled(op, [&left, &right, &out], self, other)
+        labelled(op, [&left, &right, &out], self, other, Fresh)
     }
 }

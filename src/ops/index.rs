@@ -15,7 +15,7 @@ use crate::kernel::{Addressed, Call, Op, Param};
 use crate::layout::{Layout, joint_size};
 use crate::rank::{Rank, RemoveAxis};
 use crate::scalar::{Lane, Lanes};
-use crate::tensor::{Tensor, TensorView, TensorViewMut};
+use crate::tensor::{Fresh, Place, Tensor, TensorView, TensorViewMut, There, Writable};
 
 /// The operator that takes the new value: what [`Tensor::scatter`] does without another.
 #[derive(Clone, Copy, Debug)]
@@ -56,28 +56,40 @@ fn slot<'s, T, const RANK: usize, D: Device>(view: &TensorView<'_, T, RANK, D>, 
 }
 
 /// `y[.., i, ..] = x[.., index[.., i, ..], ..]`; beside `axis`, sizes of 1 stretch.
-fn gather<T: Element, const RANK: usize, D: Device>(
+pub(super) fn gather<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     axis: usize,
     index: TensorView<'_, i64, RANK, D>,
-) -> Result<Tensor<T, RANK, D>> {
+    place: P,
+) -> Result<P::Done> {
     exists(op, axis, x.size())?;
     same_device(op, x.device(), index.device())?;
     x.ready(op)?;
     index.ready(op)?;
     let n = index.size().0[axis];
     let size = joint_size(op, with(x.size(), axis, n), index.size())?;
-    let mut out = Tensor::<T, RANK, D>::unwritten(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device())?;
-    let mut to = out.writable(op)?;
-    let from = x.layout().stretched(with(size, axis, x.size().0[axis])).stride();
-    let cells = std::array::from_fn::<_, RANK, _>(|a| if a == axis { 0 } else { from.0[a] });
-    let (to_stride, places) = (to.stride(), index.layout().stretched(size).stride());
-    let plan = Addressed { op, sizes: &size.0, own: 0, step: from.0[axis], bound: x.size().0[axis] };
-    let to = Slot { address: to.raw_ptr().cast(), stride: &to_stride.0, element: size_of::<T>() };
-    // SAFETY: fresh memory of these sizes; two ready views stretched to them, the cells beside the axis that indices name.
-    unsafe { x.device().gather(plan, to, slot(&x, &cells), slot(&index, &places.0))? };
-    Ok(out)
+    place.put(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device(), |to| {
+        let from = x.layout().stretched(with(size, axis, x.size().0[axis])).stride();
+        let cells = std::array::from_fn::<_, RANK, _>(|a| if a == axis { 0 } else { from.0[a] });
+        let (to_stride, places) = (to.stride(), index.layout().stretched(size).stride());
+        let plan = Addressed { op, sizes: &size.0, own: 0, step: from.0[axis], bound: x.size().0[axis] };
+        let to = Slot { address: to.raw_ptr().cast(), stride: &to_stride.0, element: size_of::<T>() };
+        // SAFETY: an exclusive view of these sizes; two ready ones stretched to them, the cells beside the axis that indices name.
+        unsafe { x.device().gather(plan, to, slot(&x, &cells), slot(&index, &places.0)) }
+    })
+}
+
+/// The positions `index` of an axis, in that order.
+fn selected<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    axis: usize,
+    index: TensorView<'_, i64, 1, D>,
+    place: P,
+) -> Result<P::Done> {
+    exists(op, axis, x.size())?;
+    gather(op, x, axis, index.reshape(along::<RANK>(axis, index.numel()))?, place)
 }
 
 /// The sizes of what is scattered: those of the cells, and along `axis` those of index and values together. Everything that
@@ -190,9 +202,36 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
         T: Element,
         D: 'b,
     {
-        let (x, index) = (self.into_view(), index.into_view());
-        exists("index_select", axis, x.size())?;
-        gather("index_select", x, axis, index.reshape(along::<RANK>(axis, index.numel()))?)
+        selected("index_select", self.into_view(), axis, index.into_view(), Fresh)
+    }
+
+    /// As [`index_select`](Indexing::index_select), into an existing tensor or exclusive view. No allocation of a result.
+    ///
+    /// # Errors
+    /// As [`index_select`](Indexing::index_select); [`Error::Sizes`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([[1, 2], [3, 4], [5, 6]]);
+    /// let mut batch = Tensor::<i32, 2>::zeros([2, 2], &Cpu)?;
+    /// x.index_select_into(Axis::<0>, &Tensor::from([2, 0]), &mut batch)?;
+    /// assert_eq!(batch, Tensor::from([[5, 6], [1, 2]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn index_select_into<'b, 'o, const A: usize>(
+        self,
+        axis: Axis<A>,
+        index: impl Stored<'b, i64, 1, D>,
+        out: impl Writable<'o, T, RANK, D>,
+    ) -> Result<()>
+    where
+        T: Element,
+        D: 'b + 'o,
+        Dim<RANK>: RemoveAxis<A>,
+    {
+        let _ = axis;
+        selected("index_select_into", self.into_view(), A, index.into_view(), There(out))
     }
 
     /// One index an element: `y[.., i, ..] = x[.., index[.., i, ..], ..]`, which undoes what `argsort` found.
@@ -222,7 +261,26 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
         T: Element,
         D: 'b,
     {
-        gather("gather", self.into_view(), axis, index.into_view())
+        gather("gather", self.into_view(), axis, index.into_view(), Fresh)
+    }
+
+    /// As [`gather`](Indexing::gather), into an existing tensor or exclusive view. No allocation of a result.
+    ///
+    /// # Errors
+    /// As [`gather`](Indexing::gather); [`Error::Sizes`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    fn gather_into<'b, 'o, const A: usize>(
+        self,
+        axis: Axis<A>,
+        index: impl Stored<'b, i64, RANK, D>,
+        out: impl Writable<'o, T, RANK, D>,
+    ) -> Result<()>
+    where
+        T: Element,
+        D: 'b + 'o,
+        Dim<RANK>: RemoveAxis<A>,
+    {
+        let _ = axis;
+        gather("gather_into", self.into_view(), A, index.into_view(), There(out))
     }
 
     /// The elements with these row-major numbers, in the sizes of `index`.
@@ -247,7 +305,24 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
     {
         let (x, index) = (self.into_view(), index.into_view());
         let (line, places) = (Line::of(x)?, Line::of(index)?);
-        gather("take", line.view(), 0, places.view())?.into_shape(index.size())
+        gather("take", line.view(), 0, places.view(), Fresh)?.into_shape(index.size())
+    }
+
+    /// As [`take`](Indexing::take), into an existing tensor or exclusive view whose elements are one line.
+    ///
+    /// # Errors
+    /// As [`take`](Indexing::take); [`Error::Sizes`] when `out` has other sizes, [`Error::Shared`] when it has other handles,
+    /// [`Error::NeedsCopy`] when its elements do not stand in steps of one length.
+    fn take_into<'b, 'o, const N: usize>(self, index: impl Stored<'b, i64, N, D>, out: impl Writable<'o, T, N, D>) -> Result<()>
+    where
+        T: Element,
+        D: 'b + 'o,
+    {
+        let (op, x, index) = ("take_into", self.into_view(), index.into_view());
+        There(out).put(op, Layout::row_major_of(op, index.size(), size_of::<T>())?, x.device(), |out| {
+            let (line, places) = (Line::of(x)?, Line::of(index)?);
+            gather(op, line.view(), 0, places.view(), There(out.reborrow().reshape([index.numel()])?))
+        })
     }
 
     /// `self` where the mask does not hold, `value` where it does; sizes of 1 stretch.
@@ -336,7 +411,7 @@ impl<T: Element, D: Device> TensorView<'_, T, 2, D> {
     {
         let index = index.into_view();
         let places = Line::of(index)?;
-        let rows = gather("embedding", self, 0, places.view().insert_axis(Axis::<1>))?;
+        let rows = gather("embedding", self, 0, places.view().insert_axis(Axis::<1>), Fresh)?;
         let size = std::array::from_fn(|a| index.size().0.get(a).copied().unwrap_or(self.size().0[1]));
         rows.into_shape(size)
     }

@@ -13,7 +13,7 @@ use crate::expr::{Reduce, Stored};
 use crate::kernel::Reducer;
 use crate::rank::{RemoveAxes, RemoveAxis};
 use crate::scalar::{Lane, Lanes};
-use crate::tensor::{Tensor, TensorView};
+use crate::tensor::{Fresh, Tensor, TensorView};
 
 macro_rules! norms {
     ($($(#[$doc:meta])* fn $name:ident = $R:ident; |$s:ident, $x:ident| $absorb:expr; |$a:ident, $b:ident| $combine:expr; |$f:ident| $finish:expr;)*) => {
@@ -181,7 +181,7 @@ impl<T: Number, D: Device> Tensor<T, 1, D> {
         T: 'b,
         D: 'b,
     {
-        labelled("outer", [b"i", b"j", b"ij"], self.view(), other.into_view())
+        labelled("outer", [b"i", b"j", b"ij"], self.view(), other.into_view(), Fresh)
     }
 }
 
@@ -223,7 +223,7 @@ impl<T: Number, D: Device> Tensor<T, 2, D> {
     {
         let (x, y) = (self.view(), other.into_view());
         let (Dim([m, n]), Dim([p, q])) = (x.size(), y.size());
-        let all: Tensor<T, 4, D> = labelled("kron", [b"ij", b"kl", b"ikjl"], x, y)?;
+        let all: Tensor<T, 4, D> = labelled("kron", [b"ij", b"kl", b"ikjl"], x, y, Fresh)?;
         all.into_shape([m * p, n * q])
     }
 

@@ -11,10 +11,10 @@ use crate::element::{Compute, Float};
 use crate::error::Result;
 use crate::expr::{Reduce as _, Stored, Zip as _};
 use crate::kernel::Op;
-use crate::layout::joint_size;
+use crate::layout::{Layout, joint_size};
 use crate::rank::RemoveAxes;
 use crate::scalar::{Lane, Lanes};
-use crate::tensor::{Tensor, TensorView};
+use crate::tensor::{Place as _, Tensor, TensorView, There, Writable};
 
 /// `e^(x − y)` to a unit in the last place, whatever rounding takes off the difference.
 #[derive(Clone, Copy, Debug)]
@@ -29,101 +29,103 @@ impl<T: Float> Op<(T, T)> for ExpDifference {
     }
 }
 
-impl<T: Float, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
+/// Normalisations, each an expression of a view and axes.
+macro_rules! normalisations {
+    ($(
+        $(#[$doc:meta])*
+        fn $name:ident, $into:ident($($arg:ident: $type:ty)?) = |$x:ident, $axes:ident| $body:block
+    )*) => {
+        impl<T: Float, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> { $(
+            #[doc = concat!("See [`Tensor::", stringify!($name), "`].")]
+            ///
+            /// # Errors
+            /// As there.
+            pub fn $name<AXES: Copy, const M: usize>(self, axes: AXES $(, $arg: $type)?) -> Result<Tensor<T, RANK, D>>
+            where
+                Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+            {
+                let ($x, $axes) = (self, axes);
+                $body.eval()
+            }
+
+            #[doc = concat!("See [`Tensor::", stringify!($into), "`].")]
+            ///
+            /// # Errors
+            /// As there.
+            pub fn $into<'o, AXES: Copy, const M: usize>(self, axes: AXES $(, $arg: $type)?, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+            where
+                Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+                D: 'o,
+            {
+                let ($x, $axes) = (self, axes);
+                There(out).put(stringify!($into), Layout::row_major($x.size()), $x.device(), |out| $body.eval_into(out))
+            }
+        )* }
+        impl<T: Float, const RANK: usize, D: Device> Tensor<T, RANK, D> { $(
+            $(#[$doc])*
+            ///
+            /// # Errors
+            /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+            pub fn $name<AXES: Copy, const M: usize>(&self, axes: AXES $(, $arg: $type)?) -> Result<Self>
+            where
+                Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+            {
+                self.view().$name(axes $(, $arg)?)
+            }
+
+            #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "), into an existing tensor or exclusive view. No allocation of a result.")]
+            ///
+            /// # Errors
+            /// [`Error::Sizes`](crate::Error::Sizes), [`Error::Device`](crate::Error::Device),
+            /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::Shared`](crate::Error::Shared) when `out` has other handles.
+            pub fn $into<'o, AXES: Copy, const M: usize>(&self, axes: AXES $(, $arg: $type)?, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+            where
+                Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+                D: 'o,
+            {
+                self.view().$into(axes $(, $arg)?, out)
+            }
+        )* }
+    };
+}
+normalisations! {
     /// `e^(x − max) / Σ e^(x − max)` along axes: one (`Axis::<1>`), several together, or `All`.
     ///
     /// A row of −∞ alone gives NaN, and so does a row with +∞ or NaN.
-    ///
-    /// # Errors
-    /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
-    pub fn softmax<AXES: Copy, const M: usize>(self, axes: AXES) -> Result<Tensor<T, RANK, D>>
-    where
-        Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
-    {
-        let powers = self.lazy().zip(ExpDifference, self.max_along(axes)).once();
-        // One division a row: a product costs a tenth of a quotient.
-        (powers * powers.sum_along(axes).recip()).eval()
-    }
-
-    /// `x − max − ln Σ e^(x − max)` along axes: one (`Axis::<1>`), several together, or `All`: the logarithm of [`softmax`](TensorView::softmax), exact where that
-    /// would be 0.
-    ///
-    /// # Errors
-    /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
-    pub fn log_softmax<AXES: Copy, const M: usize>(self, axes: AXES) -> Result<Tensor<T, RANK, D>>
-    where
-        Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
-    {
-        let shifted = self.lazy() - self.max_along(axes);
-        (shifted - shifted.exp().sum_along(axes).ln()).eval()
-    }
-
-    /// `(x − mean) / √(var + epsilon)` along axes: one (`Axis::<1>`), several together, or `All`, the variance from the centred values.
-    ///
-    /// # Errors
-    /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
-    pub fn layer_norm<AXES: Copy, const M: usize>(self, axes: AXES, epsilon: T) -> Result<Tensor<T, RANK, D>>
-    where
-        Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
-    {
-        let centred = self.lazy() - self.mean_along(axes);
-        (centred * (centred.square().mean_along(axes) + epsilon).rsqrt()).eval()
-    }
-}
-
-impl<T: Float, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-    /// `e^(x − max) / Σ e^(x − max)` along axes: one (`Axis::<1>`), several together, or `All`; see [`TensorView::softmax`].
-    ///
-    /// # Errors
-    /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
     ///
     /// # Examples
     /// ```
     /// use rankform::prelude::*;
     /// let scores = Tensor::from([[1000.0, 1000.0], [0.0, f64::ln(3.0)]]);
-    /// let p = scores.softmax(Axis::<1>)?;
+    /// let mut p = scores.softmax(Axis::<1>)?;
     /// assert_eq!(p.slice((0, ..))?.to_vec()?, [0.5, 0.5]);
     /// assert!((p[[1, 1]] - 0.75).abs() < 1e-15);
+    /// scores.softmax_into(Axis::<0>, &mut p)?; // no allocation
+    /// assert_eq!(p[[0, 1]], 1.0);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn softmax<AXES: Copy, const M: usize>(&self, axes: AXES) -> Result<Self>
-    where
-        Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
-    {
-        self.view().softmax(axes)
+    fn softmax, softmax_into() = |x, axes| {
+        let powers = x.lazy().zip(ExpDifference, x.max_along(axes)).once();
+        // One division a row: a product costs a tenth of a quotient.
+        powers * powers.sum_along(axes).recip()
     }
 
-    /// The logarithm of [`softmax`](Tensor::softmax), exact where that would be 0.
-    ///
-    /// # Errors
-    /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
-    pub fn log_softmax<AXES: Copy, const M: usize>(&self, axes: AXES) -> Result<Self>
-    where
-        Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
-    {
-        self.view().log_softmax(axes)
+    /// `x − max − ln Σ e^(x − max)` along axes: one (`Axis::<1>`), several together, or `All`: the logarithm of
+    /// [`softmax`](Tensor::softmax), exact where that would be 0.
+    fn log_softmax, log_softmax_into() = |x, axes| {
+        let shifted = x.lazy() - x.max_along(axes);
+        shifted - shifted.exp().sum_along(axes).ln()
     }
 
-    /// `(x − mean) / √(var + epsilon)` along axes: one (`Axis::<1>`), several together, or `All`; a weight and a bias are one more expression:
-    /// `x.layer_norm(Axis::<1>, 1e-5)? * weight.lift() + bias.lift()`.
-    ///
-    /// # Errors
-    /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
-    pub fn layer_norm<AXES: Copy, const M: usize>(&self, axes: AXES, epsilon: T) -> Result<Self>
-    where
-        Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
-    {
-        self.view().layer_norm(axes, epsilon)
+    /// `(x − mean) / √(var + epsilon)` along axes: one (`Axis::<1>`), several together, or `All`, the variance from the
+    /// centred values; a weight and a bias are one more expression: `x.layer_norm(Axis::<1>, 1e-5)? * weight.lift() + bias.lift()`.
+    fn layer_norm, layer_norm_into(epsilon: T) = |x, axes| {
+        let centred = x.lazy() - x.mean_along(axes);
+        centred * (centred.square().mean_along(axes) + epsilon).rsqrt()
     }
-}
 
-/// Vectors along axes brought to one length, of tensors and views.
-pub trait Lengths<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized {
     /// `x / √(mean of x² + epsilon)` along axes: one (`Axis::<1>`), several together, or `All`; a weight is one more
     /// expression.
-    ///
-    /// # Errors
-    /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
     ///
     /// # Examples
     /// ```
@@ -131,19 +133,12 @@ pub trait Lengths<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, 
     /// assert_eq!(Tensor::from([[2.0, -2.0]]).rms_norm(Axis::<1>, 12.0)?, Tensor::from([[0.5, -0.5]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn rms_norm<AXES: Copy, const M: usize>(self, axes: AXES, epsilon: T) -> Result<Tensor<T, RANK, D>>
-    where
-        T: Float,
-        Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
-    {
-        let x = self.into_view().lazy();
-        (x * (x.square().mean_along(axes) + epsilon).rsqrt()).eval()
+    fn rms_norm, rms_norm_into(epsilon: T) = |x, axes| {
+        let x = x.lazy();
+        x * (x.square().mean_along(axes) + epsilon).rsqrt()
     }
 
     /// `x / max(‖x‖, epsilon)`, Euclid's norm along axes: vectors of length 1.
-    ///
-    /// # Errors
-    /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
     ///
     /// # Examples
     /// ```
@@ -151,15 +146,14 @@ pub trait Lengths<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, 
     /// assert_eq!(Tensor::from([[3.0, 4.0], [0.0, 0.0]]).normalize(Axis::<1>, 1e-12)?, Tensor::from([[0.6, 0.8], [0.0, 0.0]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn normalize<AXES: Copy, const M: usize>(self, axes: AXES, epsilon: T) -> Result<Tensor<T, RANK, D>>
-    where
-        T: Float,
-        Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
-    {
-        let x = self.into_view().lazy();
-        (x / x.along(Norm, axes).maximum(epsilon)).eval()
+    fn normalize, normalize_into(epsilon: T) = |x, axes| {
+        let x = x.lazy();
+        x / x.along(Norm, axes).maximum(epsilon)
     }
+}
 
+/// Vectors along axes beside each other, of tensors and views.
+pub trait Lengths<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized {
     /// The cosine of the angle between vectors along axes: `Σ x · y / (max(‖x‖, epsilon) · max(‖y‖, epsilon))`, in one pass.
     /// Sizes of 1 stretch.
     ///

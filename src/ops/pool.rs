@@ -12,7 +12,7 @@ use crate::error::{Error, Result, text};
 use crate::layout::Layout;
 use crate::rank::Spatial;
 use crate::scalar::Ordered;
-use crate::tensor::{Tensor, TensorView, TensorViewMut};
+use crate::tensor::{Fresh, Place, Tensor, TensorView, TensorViewMut, There, Writable};
 
 /// Which windows are pooled, over `N` axes.
 ///
@@ -67,7 +67,7 @@ impl<const N: usize> Pool<N> {
 }
 
 macro_rules! pools {
-    ($($max:ident $avg:ident $n:literal;)*) => { $(
+    ($($max:ident $max_into:ident $avg:ident $avg_into:ident $n:literal;)*) => { $(
         impl<T: Comparable, const RANK: usize, D: Device> Tensor<T, RANK, D> {
             /// The largest of each window; NaN if any is. A window with gaps may have no place inside the input: its largest
             /// is the lowest number, −∞ of floats.
@@ -92,6 +92,19 @@ macro_rules! pools {
             {
                 self.view().$max(pool)
             }
+
+            #[doc = concat!("As [`", stringify!($max), "`](Tensor::", stringify!($max), "), into an existing tensor or exclusive view.")]
+            ///
+            /// # Errors
+            /// As there; [`Error::Sizes`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+            pub fn $max_into<'o>(&self, pool: Pool<$n>, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+            where
+                T: 'o,
+                D: 'o,
+                Dim<RANK>: Spatial<$n>,
+            {
+                self.view().$max_into(pool, out)
+            }
         }
         impl<T: Comparable, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
             #[doc = concat!("The largest of each window; see [`Tensor::", stringify!($max), "`].")]
@@ -102,7 +115,20 @@ macro_rules! pools {
             where
                 Dim<RANK>: Spatial<$n>,
             {
-                largest(stringify!($max), self, pool)
+                largest(stringify!($max), self, pool, Fresh)
+            }
+
+            #[doc = concat!("As [`", stringify!($max), "`](Tensor::", stringify!($max), "), into an existing tensor or exclusive view.")]
+            ///
+            /// # Errors
+            /// As there; [`Error::Sizes`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+            pub fn $max_into<'o>(self, pool: Pool<$n>, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+            where
+                T: 'o,
+                D: 'o,
+                Dim<RANK>: Spatial<$n>,
+            {
+                largest(stringify!($max_into), self, pool, There(out))
             }
         }
         impl<T: Float, const RANK: usize, D: Device> Tensor<T, RANK, D> {
@@ -122,6 +148,19 @@ macro_rules! pools {
             {
                 self.view().$avg(pool)
             }
+
+            #[doc = concat!("As [`", stringify!($avg), "`](Tensor::", stringify!($avg), "), into an existing tensor or exclusive view.")]
+            ///
+            /// # Errors
+            /// As there; [`Error::Sizes`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+            pub fn $avg_into<'o>(&self, pool: Pool<$n>, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+            where
+                T: 'o,
+                D: 'o,
+                Dim<RANK>: Spatial<$n>,
+            {
+                self.view().$avg_into(pool, out)
+            }
         }
         impl<T: Float, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
             #[doc = concat!("The mean of each window; see [`Tensor::", stringify!($avg), "`].")]
@@ -132,15 +171,28 @@ macro_rules! pools {
             where
                 Dim<RANK>: Spatial<$n>,
             {
-                average(stringify!($avg), self, pool)
+                average(stringify!($avg), self, pool, Fresh)
+            }
+
+            #[doc = concat!("As [`", stringify!($avg), "`](Tensor::", stringify!($avg), "), into an existing tensor or exclusive view.")]
+            ///
+            /// # Errors
+            /// As there; [`Error::Sizes`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+            pub fn $avg_into<'o>(self, pool: Pool<$n>, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+            where
+                T: 'o,
+                D: 'o,
+                Dim<RANK>: Spatial<$n>,
+            {
+                average(stringify!($avg_into), self, pool, There(out))
             }
         }
     )* };
 }
 pools! {
-    max_pool1d avg_pool1d 1;
-    max_pool2d avg_pool2d 2;
-    max_pool3d avg_pool3d 3;
+    max_pool1d max_pool1d_into avg_pool1d avg_pool1d_into 1;
+    max_pool2d max_pool2d_into avg_pool2d avg_pool2d_into 2;
+    max_pool3d max_pool3d_into avg_pool3d avg_pool3d_into 3;
 }
 
 /// The layout of the result, as the input's.
@@ -174,25 +226,27 @@ fn steps<const N: usize>(pool: &Pool<N>) -> Conv<N> {
     Conv::new().stride(pool.stride).padding(pool.padding).dilation(pool.dilation)
 }
 
-fn largest<T: Comparable, const RANK: usize, const N: usize, D: Device>(
+fn largest<T: Comparable, const RANK: usize, const N: usize, D: Device, P: Place<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     pool: Pool<N>,
-) -> Result<Tensor<T, RANK, D>> {
+    place: P,
+) -> Result<P::Done> {
     x.ready(op)?;
     let layout = result(op, &x, &pool)?;
     layout.size().numel_of(op, size_of::<T>())?;
-    let mut out = Tensor::<T, RANK, D>::unwritten(op, layout, x.device())?;
-    out.fill(T::narrow(Ordered::LOWEST))?;
-    places(x, &mut out.writable(op)?, &steps(&pool), pool.window, |_, mut part, seen| part.zip_in_place(Maximum, seen))?;
-    Ok(out)
+    place.put(op, layout, x.device(), |out| {
+        out.fill(T::narrow(Ordered::LOWEST))?;
+        places(x, out, &steps(&pool), pool.window, |_, mut part, seen| part.zip_in_place(Maximum, seen))
+    })
 }
 
-fn average<T: Float, const RANK: usize, const N: usize, D: Device>(
+fn average<T: Float, const RANK: usize, const N: usize, D: Device, P: Place<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     pool: Pool<N>,
-) -> Result<Tensor<T, RANK, D>> {
+    place: P,
+) -> Result<P::Done> {
     x.ready(op)?;
     let layout = result(op, &x, &pool)?;
     let size = layout.size();
@@ -218,5 +272,5 @@ fn average<T: Float, const RANK: usize, const N: usize, D: Device>(
         let divisors = Tensor::<f64, RANK, D>::from_fn(line, |index| places(index[axis + 2]), x.device())?;
         sums.zip_in_place(Div, &divisors)?;
     }
-    sums.cast::<T>()
+    place.put(op, layout, x.device(), |out| sums.lazy().cast::<T>().eval_into(out))
 }

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::expr::{Reduce, Stored, eval};
 use crate::kernel::{Call, Param};
 use crate::rank::{RemoveAxis, Smaller};
-use crate::tensor::{Tensor, TensorView};
+use crate::tensor::{Fresh, Tensor, TensorView};
 
 /// Which elements differ from the one before along an axis that exists; the first does.
 pub(super) fn firsts<T: Element, const RANK: usize, D: Device>(
@@ -160,8 +160,7 @@ pub trait Runs<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> 
         Dim<RANK>: Smaller<Output = Dim<M>>,
     {
         let (op, x) = ("mode", self.into_view());
-        let wanted = Wanted { op, axis, keep: None, descending: false, values: true, positions: true };
-        let (sorted, places) = ordered(x, wanted)?;
+        let (sorted, places) = ordered(x, Wanted { op, axis, keep: None, descending: false }, (Fresh, Fresh))?;
         let n = x.size().0[axis];
         // How far each element stands from the start of its run; the first largest distance ends the run sought.
         let numbers = Tensor::arange(0, n as i64, 1, x.device())?;

@@ -4,7 +4,7 @@
 //! all NaN are.
 //! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
-use super::index::{Line, exists, with};
+use super::index::{Line, exists, gather, with};
 use super::runs::{firsts, runs};
 use super::{Indexing, Replace};
 use crate::device::{Device, Slot};
@@ -16,7 +16,7 @@ use crate::kernel::{Call, Op, Param, Sorting};
 use crate::layout::Layout;
 use crate::rank::RemoveAxis;
 use crate::scalar::{Lane, Lanes};
-use crate::tensor::{Tensor, TensorView};
+use crate::tensor::{Fresh, Place, Tensor, TensorView, TensorViewMut, There, Writable};
 
 /// What is wanted of sorted lines.
 #[derive(Clone, Copy)]
@@ -26,8 +26,6 @@ pub(super) struct Wanted {
     /// How many of each line; `None` for all.
     pub(super) keep: Option<usize>,
     pub(super) descending: bool,
-    pub(super) values: bool,
-    pub(super) positions: bool,
 }
 
 /// A whole number with the order of the element, the highest for NaN.
@@ -44,46 +42,99 @@ impl<T: Comparable> Op<(T,)> for OrderKey {
     }
 }
 
-/// The elements of each line in order, and where they stood; an output that is not wanted stays empty.
-pub(super) fn ordered<T: Comparable, const RANK: usize, D: Device>(
+impl Wanted {
+    /// The sizes of what is wanted of lines.
+    fn size<T, const RANK: usize, D: Device>(&self, x: &TensorView<'_, T, RANK, D>) -> Result<Dim<RANK>> {
+        let Wanted { op, axis, keep, .. } = *self;
+        exists(op, axis, x.size())?;
+        x.ready(op)?;
+        let n = x.size().0[axis];
+        match keep {
+            Some(keep) if keep > n => Err(Error::Value { op, what: text(format_args!("{keep} of the {n} elements along axis {axis}")) }),
+            keep => Ok(with(x.size(), axis, keep.unwrap_or(n))),
+        }
+    }
+}
+
+/// The elements of each line in order.
+fn values<T: Comparable, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
     x: TensorView<'_, T, RANK, D>,
     wanted: Wanted,
-) -> Result<(Tensor<T, RANK, D>, Tensor<i64, RANK, D>)> {
-    let Wanted { op, axis, keep, descending, values: with_values, positions: with_positions } = wanted;
-    exists(op, axis, x.size())?;
-    x.ready(op)?;
+    place: P,
+) -> Result<P::Done> {
+    let layout = Layout::row_major_of(wanted.op, wanted.size(&x)?, size_of::<T>())?;
+    place.put(wanted.op, layout, x.device(), |values| write(x, wanted, Some(values), None))
+}
+
+/// Where the elements of each line in order stood.
+fn positions<T: Comparable, const RANK: usize, D: Device, P: Place<i64, RANK, D>>(
+    x: TensorView<'_, T, RANK, D>,
+    wanted: Wanted,
+    place: P,
+) -> Result<P::Done> {
+    let layout = Layout::row_major_of(wanted.op, wanted.size(&x)?, size_of::<i64>())?;
+    place.put(wanted.op, layout, x.device(), |positions| write(x, wanted, None, Some(positions)))
+}
+
+/// The elements of each line in order, and where they stood.
+pub(super) fn ordered<T: Comparable, const RANK: usize, D: Device, V: Place<T, RANK, D>, P: Place<i64, RANK, D>>(
+    x: TensorView<'_, T, RANK, D>,
+    wanted: Wanted,
+    (values, positions): (V, P),
+) -> Result<(V::Done, P::Done)> {
+    let (op, size) = (wanted.op, wanted.size(&x)?);
+    let fresh = |element: usize| Layout::row_major_of(op, size, element);
+    let (of_values, of_positions) = (fresh(size_of::<T>())?, fresh(size_of::<i64>())?);
+    values.put_with(op, of_values, x.device(), |values| {
+        positions.put(op, of_positions, x.device(), |positions| write(x, wanted, Some(values), Some(positions)))
+    })
+}
+
+/// Writes what is wanted of the lines of a ready view along an axis that exists: both have room for the same first of each.
+fn write<T: Comparable, const RANK: usize, D: Device>(
+    x: TensorView<'_, T, RANK, D>,
+    wanted: Wanted,
+    values: Option<&mut TensorViewMut<'_, T, RANK, D>>,
+    positions: Option<&mut TensorViewMut<'_, i64, RANK, D>>,
+) -> Result<()> {
+    let Wanted { op, axis, keep, descending } = wanted;
     let n = x.size().0[axis];
-    let keep = keep.unwrap_or(n);
-    if keep > n {
-        return Err(Error::Value { op, what: text(format_args!("{keep} of the {n} elements along axis {axis}")) });
-    }
     // Devices know the order of plain elements by their name; that of others is in their machine type.
     if !T::PLAIN {
         let keys = eval(op, &Call::<OrderKey, _>::new((x,)), x.device())?;
-        let (_, positions) = ordered(keys.view(), Wanted { values: false, positions: true, ..wanted })?;
-        let none = || Tensor::zeros(with(x.size(), axis, 0), x.device());
-        return Ok((if with_values { x.gather_axis(axis, &positions)? } else { none()? }, positions));
+        let mut fresh;
+        let mut places = match positions {
+            Some(positions) => positions.reborrow(),
+            None => {
+                fresh = Tensor::zeros(with(x.size(), axis, keep.unwrap_or(n)), x.device())?;
+                fresh.writable(op)?
+            }
+        };
+        write(keys.view(), wanted, None, Some(&mut places))?;
+        return values.map_or(Ok(()), |values| gather(op, x, axis, places.as_view(), There(values)));
     }
-    let size = |is_wanted: bool| if is_wanted { with(x.size(), axis, keep) } else { with(x.size(), axis, 0) };
-    let fresh = |size: Dim<RANK>, element: usize| Layout::row_major_of(op, size, element);
-    let mut values = Tensor::<T, RANK, D>::unwritten(op, fresh(size(with_values), size_of::<T>())?, x.device())?;
-    let mut positions = Tensor::<i64, RANK, D>::unwritten(op, fresh(size(with_positions), size_of::<i64>())?, x.device())?;
     // The axes of the lines, then the one along them.
     let order: [usize; RANK] = std::array::from_fn(|a| if a + 1 == RANK { axis } else { a + usize::from(a >= axis) });
     let sizes = order.map(|axis| x.size().0[axis]);
-    let plan = Sorting { lines: &sizes[..RANK - 1], along: n, keep, descending };
-    let [from, value, position] = [x.layout(), values.layout(), positions.layout()].map(|layout| layout.reordered(order).stride());
-    let value = Slot { address: values.writable(op)?.raw_ptr().cast(), stride: &value.0, element: size_of::<T>() };
-    let position = Slot { address: positions.writable(op)?.raw_ptr().cast(), stride: &position.0, element: size_of::<i64>() };
+    let plan = Sorting { lines: &sizes[..RANK - 1], along: n, keep: keep.unwrap_or(n), descending };
+    let steps = |layout: &Layout<RANK>| layout.reordered(order).stride();
+    let from = steps(x.layout());
+    let value = values.map(|values| (values.raw_ptr().cast(), steps(values.layout())));
+    let value = value.as_ref().map(|(address, stride)| Slot { address: *address, stride: &stride.0, element: size_of::<T>() });
+    let position = positions.map(|positions| (positions.raw_ptr().cast(), steps(positions.layout())));
+    let position = position.as_ref().map(|(address, stride)| Slot { address: *address, stride: &stride.0, element: size_of::<i64>() });
     let from = Slot { address: x.raw_ptr().cast_mut().cast(), stride: &from.0, element: size_of::<T>() };
-    // SAFETY: a ready view, and fresh memory for `keep` elements of each of its lines.
-    unsafe { x.device().sort::<T>(plan, with_values.then_some(value), with_positions.then_some(position), from)? };
-    Ok((values, positions))
+    // SAFETY: a ready view, and exclusive ones for `keep` elements of each of its lines.
+    unsafe { x.device().sort::<T>(plan, value, position, from) }
 }
 
 /// Methods that order the lines along one axis, each for an axis in the type and one known at run time.
 macro_rules! sorts {
-    ($($(#[$doc:meta])* fn $name:ident, $name_axis:ident($($arg:ident: $type:ty)?) -> $out:ty = |$x:ident, $axis:ident| $body:expr;)*) => {
+    ($(
+        $(#[$doc:meta])*
+        fn $name:ident, $name_axis:ident, $name_into:ident($($arg:ident: $type:ty)?) -> $out:ty, ($($place:ident: $element:ty),+)
+        = $run:ident($fresh:expr) |$axis:ident| $wanted:expr;
+    )*) => {
         /// Elements in order along one axis, of tensors and views.
         ///
         /// The order is that of `<`, and NaN stands after every number (before, in falling order). Every order is stable:
@@ -104,8 +155,9 @@ macro_rules! sorts {
         /// assert_eq!(x.sort(Axis::<1>)?, Tensor::from([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]));
         /// let order = x.argsort(Axis::<1>)?;
         /// assert_eq!(x.gather(Axis::<1>, &order)?, x.sort(Axis::<1>)?);
-        /// let (largest, places) = x.topk(Axis::<1>, 2)?;
+        /// let (mut largest, mut places) = x.topk(Axis::<1>, 2)?;
         /// assert_eq!((largest.to_vec()?, places.to_vec()?), (vec![3.0, 2.0, 6.0, 5.0], vec![0, 2, 1, 0]));
+        /// x.topk_into(Axis::<1>, 2, &mut largest, &mut places)?; // the same, into memory that is there
         /// # Ok::<(), rankform::Error>(())
         /// ```
         pub trait Sorts<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized { $(
@@ -123,8 +175,21 @@ macro_rules! sorts {
             where
                 T: Comparable,
             {
-                let ($x, $axis) = (self.into_view(), axis);
-                $body
+                let $axis = axis;
+                $run(self.into_view(), $wanted, $fresh)
+            }
+            #[doc = concat!("As [`", stringify!($name), "`](Sorts::", stringify!($name), "), into existing tensors or exclusive views.")]
+            ///
+            /// # Errors
+            /// Also [`Error::Sizes`] when what is written has other sizes, [`Error::Shared`] when it has other handles.
+            fn $name_into<'o, const A: usize>(self, axis: Axis<A> $(, $arg: $type)? $(, $place: impl Writable<'o, $element, RANK, D>)+) -> Result<()>
+            where
+                T: Comparable + 'o,
+                D: 'o,
+                Dim<RANK>: RemoveAxis<A>,
+            {
+                let ($axis, _) = (A, axis);
+                $run(self.into_view(), $wanted, ($(There($place)),+)).map(|_| ())
             }
         )*
             /// The elements without repetition, in order.
@@ -145,8 +210,7 @@ macro_rules! sorts {
                 T: Comparable,
             {
                 let line = Line::of(self.into_view())?;
-                let wanted = Wanted { op: "unique", axis: 0, keep: None, descending: false, values: true, positions: false };
-                let sorted = ordered(line.view(), wanted)?.0;
+                let sorted = values(line.view(), Wanted { op: "unique", axis: 0, keep: None, descending: false }, Fresh)?;
                 sorted.masked_select(&firsts(sorted.view(), 0)?)
             }
 
@@ -171,8 +235,8 @@ macro_rules! sorts {
             {
                 let x = self.into_view();
                 let line = Line::of(x)?;
-                let wanted = Wanted { op: "unique", axis: 0, keep: None, descending: false, values: true, positions: true };
-                let (sorted, order) = ordered(line.view(), wanted)?;
+                let wanted = Wanted { op: "unique", axis: 0, keep: None, descending: false };
+                let (sorted, order) = ordered(line.view(), wanted, (Fresh, Fresh))?;
                 let first = firsts(sorted.view(), 0)?;
                 let [_, counts, group] = runs(&first)?;
                 let mut inverse = Tensor::<i64, 1, D>::zeros(group.size(), x.device())?;
@@ -190,29 +254,23 @@ macro_rules! sorts {
 }
 sorts! {
     /// The elements of each line, rising.
-    fn sort, sort_axis() -> Tensor<T, RANK, D> = |x, axis| {
-        Ok(ordered(x, Wanted { op: "sort", axis, keep: None, descending: false, values: true, positions: false })?.0)
-    };
+    fn sort, sort_axis, sort_into() -> Tensor<T, RANK, D>, (out: T)
+    = values(Fresh) |axis| Wanted { op: "sort", axis, keep: None, descending: false };
     /// The elements of each line, falling.
-    fn sort_descending, sort_descending_axis() -> Tensor<T, RANK, D> = |x, axis| {
-        Ok(ordered(x, Wanted { op: "sort", axis, keep: None, descending: true, values: true, positions: false })?.0)
-    };
+    fn sort_descending, sort_descending_axis, sort_descending_into() -> Tensor<T, RANK, D>, (out: T)
+    = values(Fresh) |axis| Wanted { op: "sort", axis, keep: None, descending: true };
     /// Where the elements of each line stand, rising: [`gather`](Indexing::gather) takes them from there.
-    fn argsort, argsort_axis() -> Tensor<i64, RANK, D> = |x, axis| {
-        Ok(ordered(x, Wanted { op: "argsort", axis, keep: None, descending: false, values: false, positions: true })?.1)
-    };
+    fn argsort, argsort_axis, argsort_into() -> Tensor<i64, RANK, D>, (out: i64)
+    = positions(Fresh) |axis| Wanted { op: "argsort", axis, keep: None, descending: false };
     /// Where the elements of each line stand, falling.
-    fn argsort_descending, argsort_descending_axis() -> Tensor<i64, RANK, D> = |x, axis| {
-        Ok(ordered(x, Wanted { op: "argsort", axis, keep: None, descending: true, values: false, positions: true })?.1)
-    };
+    fn argsort_descending, argsort_descending_axis, argsort_descending_into() -> Tensor<i64, RANK, D>, (out: i64)
+    = positions(Fresh) |axis| Wanted { op: "argsort", axis, keep: None, descending: true };
     /// The `k` largest of each line, falling, and where they stand; NaN counts as the largest.
-    fn topk, topk_axis(k: usize) -> (Tensor<T, RANK, D>, Tensor<i64, RANK, D>) = |x, axis| {
-        ordered(x, Wanted { op: "topk", axis, keep: Some(k), descending: true, values: true, positions: true })
-    };
+    fn topk, topk_axis, topk_into(k: usize) -> (Tensor<T, RANK, D>, Tensor<i64, RANK, D>), (largest: T, places: i64)
+    = ordered((Fresh, Fresh)) |axis| Wanted { op: "topk", axis, keep: Some(k), descending: true };
     /// The `k` smallest of each line, rising, and where they stand.
-    fn bottomk, bottomk_axis(k: usize) -> (Tensor<T, RANK, D>, Tensor<i64, RANK, D>) = |x, axis| {
-        ordered(x, Wanted { op: "bottomk", axis, keep: Some(k), descending: false, values: true, positions: true })
-    };
+    fn bottomk, bottomk_axis, bottomk_into(k: usize) -> (Tensor<T, RANK, D>, Tensor<i64, RANK, D>), (smallest: T, places: i64)
+    = ordered((Fresh, Fresh)) |axis| Wanted { op: "bottomk", axis, keep: Some(k), descending: false };
 }
 
 /// What [`unique_all`](Sorts::unique_all) finds.

@@ -11,6 +11,7 @@
 //! | `any.rs` | the same memory on a device that is a type, or chosen at run time |
 //! | `resize.rs` | lazy allocation, resize, reserve, extend, shrink |
 //! | `create.rs` `adopt.rs` | where tensors come from |
+//! | `place.rs` | where results go: `Writable`, fresh memory or memory that is there |
 //! | `host.rs` `iter.rs` | elements on the CPU: slices, indexing, iterators |
 //! | `bytes.rs` | elements as bytes, in pieces |
 //! | `display.rs` | printing |
@@ -29,6 +30,7 @@ mod handle;
 mod host;
 mod iter;
 mod layouts;
+mod place;
 mod raw;
 mod resize;
 mod share;
@@ -43,6 +45,8 @@ pub(crate) use handle::{Parts, State};
 #[cfg(feature = "rayon")]
 pub use iter::ParElements;
 pub use iter::{Elements, Iter, IterMut, Reference};
+pub use place::Writable;
+pub(crate) use place::{Fresh, Place, There};
 pub use share::Metadata;
 pub(crate) use view::Leaf;
 pub use view::TensorView;

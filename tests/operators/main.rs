@@ -16,7 +16,7 @@
 //! | `parametric.rs` | operators with parameters; sums of powers |
 //! | `runs.rs` | runs, modes, reductions by index, combinations; orders of a user's own elements |
 //! | `convert.rs` | casts, comparisons, choices, complex parts |
-//! | `place.rs` | in place, operators of Rust, memory that operands give |
+//! | `place.rs` `into.rs` | in place, into memory that is there, operators of Rust, memory that operands give |
 //! | `own.rs` | operators of one's own: several outputs, run-time numbers, tuples of operands |
 //! | `packed.rs` | matrices packed before their products |
 //! | `threads.rs` | the same bits for any number of threads |
@@ -33,6 +33,7 @@ mod conv;
 mod convert;
 mod einsum;
 mod indexing;
+mod into;
 mod movement;
 mod neural;
 mod normalise;

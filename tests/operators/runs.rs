@@ -410,6 +410,13 @@ fn elements_of_a_users_own_are_sorted_by_their_own_order() -> Result<()> {
     expected.iter_mut().for_each(|row| row.sort_by(|a, b| a.partial_cmp(b).unwrap()));
     assert_eq!(x.sort(Axis::<1>)?.to_vec()?, expected.concat());
     assert_eq!(x.gather(Axis::<1>, &x.argsort(Axis::<1>)?)?, x.sort(Axis::<1>)?);
+    let mut sorted = x.copy()?;
+    x.sort_into(Axis::<1>, &mut sorted)?;
+    assert_eq!(sorted, x.sort(Axis::<1>)?);
+    let (largest, places) = x.topk(Axis::<1>, 2)?;
+    let (mut out, mut places_out) = (x.bottomk(Axis::<1>, 2)?.0, Tensor::zeros(places.size(), &Cpu)?);
+    x.topk_into(Axis::<1>, 2, &mut out, &mut places_out)?;
+    assert_eq!((out, places_out), (largest, places));
     let (best, places) = x.topk(Axis::<1>, 3)?;
     for row in 0..5 {
         let last: Vec<Strokes> = expected[row].iter().rev().take(3).copied().collect();

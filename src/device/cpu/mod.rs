@@ -99,8 +99,8 @@ impl Cpu {
     ///
     /// What makes a tensor takes a block; from 32 KiB on it is one that the pool kept, if the step ran once before, and so is
     /// what operations need meanwhile. Smaller tensors are new memory each time: write into those that are there, by
-    /// `eval_into`, `reduce_into`, `matmul_into`, `apply_in_place`, `assign`, `copy_to` or the operators in place. What other
-    /// threads take on behalf of an operation is not counted; it is kept likewise.
+    /// `eval_into`, `reduce_into`, `matmul_into` and whatever else ends in `_into`, by `apply_in_place`, `assign`, `copy_to` or
+    /// the operators in place. What other threads take on behalf of an operation is not counted; it is kept likewise.
     ///
     /// # Examples
     /// ```
@@ -108,7 +108,7 @@ impl Cpu {
     /// let x = Tensor::from([1.0, 2.0]);
     /// let mut y = x.copy()?;
     /// let steady = Cpu.steady_state();
-    /// x.lazy().exp().eval_into(&mut y.view_mut()?)?;
+    /// x.lazy().exp().eval_into(&mut y)?;
     /// y *= 2.0;
     /// drop(steady);
     /// # Ok::<(), rankform::Error>(())

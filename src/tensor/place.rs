@@ -1,0 +1,121 @@
+//! Where a result goes: into memory of its own, or into memory that is there.
+//!
+//! An operator is written once, for any [`Place`]; its function with `_into` in its name gives it what is there.
+//! Imports: `error`, `layout`, `element`, `device`, `tensor`.
+
+use super::{Tensor, TensorViewMut};
+use crate::device::{Device, same_device};
+use crate::element::Element;
+use crate::error::{Error, Result};
+use crate::layout::Layout;
+
+/// What can be written: `&mut Tensor`, or an exclusive view.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a tensor of element `{T}`, rank {RANK}, on `{D}`, that can be written",
+    label = "expected `&mut Tensor` or an exclusive view of element `{T}`, rank {RANK}, on `{D}`"
+)]
+pub trait Writable<'a, T, const RANK: usize, D: Device> {
+    /// It, borrowed for writing.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::view_mut`].
+    fn into_view_mut(self, op: &'static str) -> Result<TensorViewMut<'a, T, RANK, D>>;
+}
+
+impl<'a, T, const RANK: usize, D: Device> Writable<'a, T, RANK, D> for &'a mut Tensor<T, RANK, D> {
+    #[inline]
+    fn into_view_mut(self, op: &'static str) -> Result<TensorViewMut<'a, T, RANK, D>> {
+        self.writable(op)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<'a, T, const RANK: usize, D: Device> Writable<'a, T, RANK, D> for TensorViewMut<'a, T, RANK, D> {
+    #[inline]
+    fn into_view_mut(self, _: &'static str) -> Result<TensorViewMut<'a, T, RANK, D>> {
+        Ok(self)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<'a, T, const RANK: usize, D: Device> Writable<'a, T, RANK, D> for &'a mut TensorViewMut<'_, T, RANK, D> {
+    #[inline]
+    fn into_view_mut(self, _: &'static str) -> Result<TensorViewMut<'a, T, RANK, D>> {
+        Ok(self.reborrow())
+    }
+}
+
+/// Where an operator puts its result.
+pub(crate) trait Place<T, const RANK: usize, D: Device> {
+    /// What the operator returns.
+    type Done;
+    /// Has a result of these sizes written, and gives back what `write` does; fresh memory gets this layout, what is there
+    /// keeps its own.
+    ///
+    /// # Errors
+    /// Those of `write`, after which what is there holds anything; [`Error::OutOfMemory`], or [`Error::Sizes`] and those of
+    /// [`Writable::into_view_mut`].
+    fn put_with<R>(
+        self,
+        op: &'static str,
+        layout: Layout<RANK>,
+        device: &D,
+        write: impl FnOnce(&mut TensorViewMut<'_, T, RANK, D>) -> Result<R>,
+    ) -> Result<(Self::Done, R)>;
+    /// As [`put_with`](Place::put_with), of what gives nothing back.
+    fn put(
+        self,
+        op: &'static str,
+        layout: Layout<RANK>,
+        device: &D,
+        write: impl FnOnce(&mut TensorViewMut<'_, T, RANK, D>) -> Result<()>,
+    ) -> Result<Self::Done>
+    where
+        Self: Sized,
+    {
+        Ok(self.put_with(op, layout, device, write)?.0)
+    }
+}
+
+/// Memory of its own, which `write` writes whole.
+#[derive(Clone, Copy)]
+pub(crate) struct Fresh;
+
+impl<T: Element, const RANK: usize, D: Device> Place<T, RANK, D> for Fresh {
+    type Done = Tensor<T, RANK, D>;
+    fn put_with<R>(
+        self,
+        op: &'static str,
+        layout: Layout<RANK>,
+        device: &D,
+        write: impl FnOnce(&mut TensorViewMut<'_, T, RANK, D>) -> Result<R>,
+    ) -> Result<(Self::Done, R)> {
+        let mut out = Tensor::unwritten(op, layout, device)?;
+        let written = write(&mut out.writable(op)?)?;
+        Ok((out, written))
+    }
+}
+
+/// Memory that is there.
+pub(crate) struct There<W>(pub W);
+
+impl<'a, W: Writable<'a, T, RANK, D>, T, const RANK: usize, D: Device + 'a> Place<T, RANK, D> for There<W>
+where
+    T: 'a,
+{
+    type Done = ();
+    fn put_with<R>(
+        self,
+        op: &'static str,
+        layout: Layout<RANK>,
+        device: &D,
+        write: impl FnOnce(&mut TensorViewMut<'_, T, RANK, D>) -> Result<R>,
+    ) -> Result<((), R)> {
+        let mut out = self.0.into_view_mut(op)?;
+        same_device(op, device, out.device())?;
+        if out.size() != layout.size() {
+            return Err(Error::Sizes { op, left: layout.size().0.into(), right: out.size().0.into() });
+        }
+        Ok(((), write(&mut out)?))
+    }
+}
