@@ -118,7 +118,7 @@ pub use tensor::{Metadata, Tensor, TensorView, TensorViewMut};
 /// Operators are methods of traits, so that one definition serves tensors, views and lazy expressions; without this
 /// line no operator is found.
 pub mod prelude {
-    pub use crate::expr::{Elementwise, Lazy, Operand, Reduce, Scan, Zip, apply, apply_in_place, apply_into, apply_many};
+    pub use crate::expr::{Elementwise, Lazy, Operand, Reduce, Scan, Zip, apply, apply_in_place, apply_into, apply_many, apply_many_into};
     pub use crate::ops::{
         Activation, Arithmetic, Arrange, Cast, Channels, ClassLosses, Comparisons, ComplexParts, Covariances, Histogram, Indexing, Lengths,
         Losses, Math, Norms, Quantiles, Reductions, Resample, Runs, Scans, Sets, Sorts, Triangles, derivative,

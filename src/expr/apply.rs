@@ -8,6 +8,7 @@ use crate::device::{Device, MAX_OPERANDS};
 use crate::element::Element;
 use crate::error::Result;
 use crate::kernel::{Body, Call, Elements, Op, OpMany, Program, Store, StoreMany};
+use crate::layout::Layout;
 use crate::tensor::{Fresh, Leaf, Place, Tensor, TensorView, There, Writable};
 
 /// A tuple of operands of one rank and device, whose first is a tensor or view.
@@ -177,7 +178,7 @@ where
 /// assert_eq!((radius.to_vec()?, angle.to_vec()?[1]), (vec![5.0, 1.0], std::f64::consts::FRAC_PI_2));
 /// # Ok::<(), rankform::Error>(())
 /// ```
-pub fn apply_many<F, IN, O, const RANK: usize, D>(_: F, operands: O) -> Result<<F::Out as Outputs>::Tensors<RANK, D>>
+pub fn apply_many<F, IN, O, const RANK: usize, D>(operator: F, operands: O) -> Result<<F::Out as Outputs>::Tensors<RANK, D>>
 where
     F: OpMany<IN>,
     IN: Elements,
@@ -186,15 +187,62 @@ where
     F::Out: Outputs,
     StoreMany<F, O::Bodies>: Program,
 {
+    applied_many(operator, operands, |layout, device, run| <F::Out as Outputs>::make(F::NAME, layout, device, run))
+}
+
+/// As [`apply_many`], into a tuple of existing tensors or exclusive views of the joint size. No allocation.
+///
+/// # Errors
+/// As [`apply_many`]; [`Error::Sizes`](crate::Error::Sizes) when an output has other sizes,
+/// [`Error::Shared`](crate::Error::Shared) when it has other handles. Nothing is written then.
+///
+/// # Examples
+/// ```
+/// use rankform::prelude::*;
+/// elementwise! {
+///     fn both(x, y) -> (T, T) { (x + y, x - y) }
+/// }
+/// let (x, y) = (Tensor::from([3.0, 0.0]), Tensor::from([4.0, 1.0]));
+/// let (mut sums, mut differences) = (x.copy()?, x.copy()?);
+/// apply_many_into(both, (&x, &y), (&mut sums, &mut differences))?;
+/// assert_eq!((sums.to_vec()?, differences.to_vec()?), (vec![7.0, 1.0], vec![-1.0, -1.0]));
+/// # Ok::<(), rankform::Error>(())
+/// ```
+pub fn apply_many_into<F, IN, O, W, const RANK: usize, D>(operator: F, operands: O, outputs: W) -> Result<()>
+where
+    F: OpMany<IN>,
+    IN: Elements,
+    D: Device,
+    O: Operands<IN, RANK, D>,
+    W: WritableMany<F::Out, RANK, D>,
+    StoreMany<F, O::Bodies>: Program,
+{
+    applied_many(operator, operands, |layout, device, run| outputs.write(F::NAME, layout, device, run))
+}
+
+/// What writes the outputs of a program when it is told where they are.
+type Writes<'w, const RANK: usize, D> = &'w mut dyn FnMut(&[Leaf<'_, RANK, D>]) -> Result<()>;
+
+fn applied_many<F, IN, O, R, const RANK: usize, D>(
+    _: F,
+    operands: O,
+    place: impl FnOnce(Layout<RANK>, &D, Writes<'_, RANK, D>) -> Result<R>,
+) -> Result<R>
+where
+    F: OpMany<IN>,
+    IN: Elements,
+    D: Device,
+    O: Operands<IN, RANK, D>,
+    StoreMany<F, O::Bodies>: Program,
+{
     let exprs = operands.into_exprs();
     let device = O::device(&exprs);
     let mut gathered = Gathered::<RANK, D, MAX_OPERANDS>::new(F::NAME, device, F::Out::COUNT);
     O::leaves(&exprs, &mut gathered);
     let size = gathered.size()?;
     let rows = rows(StoreMany::<F, O::Bodies>::BY_ROWS, F::NAME, size, |rows| O::rows(&exprs, rows))?;
-    let layout = gathered.preserved(size);
-    <F::Out as Outputs>::make(F::NAME, layout, device, &mut |outputs| {
-        // SAFETY: as in `apply`; the outputs are fresh tensors of the program's elements, in order.
+    place(gathered.preserved(size), device, &mut |outputs| {
+        // SAFETY: as in `applied`; the outputs are exclusive views of the program's elements, in order.
         unsafe { gathered.map(&StoreMany::<F, _>::new(O::bodies(&exprs)), size, rows, outputs) }
     })
 }
@@ -207,35 +255,55 @@ pub trait Outputs: Elements {
     #[allow(private_interfaces, private_bounds)]
     fn make<const RANK: usize, D: Device>(
         op: &'static str,
-        layout: crate::layout::Layout<RANK>,
+        layout: Layout<RANK>,
         device: &D,
-        run: &mut dyn FnMut(&[Leaf<'_, RANK, D>]) -> Result<()>,
+        run: Writes<'_, RANK, D>,
     ) -> Result<Self::Tensors<RANK, D>>;
 }
 
+/// A tuple of what can be written, one for each output of an operator.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` are not the outputs of an operator that gives `{OUT}`, rank {RANK}, on `{D}`",
+    label = "expected a tuple of tensors to write: `(&mut x, &mut y)`"
+)]
+pub trait WritableMany<OUT: Elements, const RANK: usize, D: Device> {
+    #[doc(hidden)]
+    #[allow(private_interfaces, private_bounds)]
+    fn write(self, op: &'static str, layout: Layout<RANK>, device: &D, run: Writes<'_, RANK, D>) -> Result<()>;
+}
+
 macro_rules! outputs {
-    ($($($element:ident $tensor:ident)+;)*) => { $(
+    ($($($element:ident $place:ident $tensor:ident $index:tt)+;)*) => { $(
         impl<$($element: Element),+> Outputs for ($($element,)+) {
             type Tensors<const RANK: usize, DEVICE: Device> = ($(Tensor<$element, RANK, DEVICE>,)+);
             #[allow(private_interfaces, private_bounds)]
             fn make<const RANK: usize, DEVICE: Device>(
                 op: &'static str,
-                layout: crate::layout::Layout<RANK>,
+                layout: Layout<RANK>,
                 device: &DEVICE,
-                run: &mut dyn FnMut(&[Leaf<'_, RANK, DEVICE>]) -> Result<()>,
+                run: Writes<'_, RANK, DEVICE>,
             ) -> Result<Self::Tensors<RANK, DEVICE>> {
                 $(let mut $tensor = Tensor::<$element, RANK, DEVICE>::unwritten(op, layout, device)?;)+
                 run(&[$($tensor.writable(op)?.leaf()),+])?;
                 Ok(($($tensor,)+))
             }
         }
+        impl<'a, $($element: Element, $place: Writable<'a, $element, RANK, DEVICE>,)+ const RANK: usize, DEVICE: Device + 'a>
+            WritableMany<($($element,)+), RANK, DEVICE> for ($($place,)+)
+        {
+            #[allow(private_interfaces, private_bounds)]
+            fn write(self, op: &'static str, layout: Layout<RANK>, device: &DEVICE, run: Writes<'_, RANK, DEVICE>) -> Result<()> {
+                $(let mut $tensor = There(self.$index).open(op, layout, device)?;)+
+                run(&[$($tensor.leaf()),+])
+            }
+        }
     )* };
 }
 outputs! {
-    A a;
-    A a B b;
-    A a B b C c;
-    A a B b C c D d;
-    A a B b C c D d E e;
-    A a B b C c D d E e F f;
+    A PA a 0;
+    A PA a 0 B PB b 1;
+    A PA a 0 B PB b 1 C PC c 2;
+    A PA a 0 B PB b 1 C PC c 2 D PD d 3;
+    A PA a 0 B PB b 1 C PC c 2 D PD d 3 E PE e 4;
+    A PA a 0 B PB b 1 C PC c 2 D PD d 3 E PE e 4 F PF f 5;
 }

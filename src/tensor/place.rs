@@ -99,6 +99,26 @@ impl<T: Element, const RANK: usize, D: Device> Place<T, RANK, D> for Fresh {
 /// Memory that is there.
 pub(crate) struct There<W>(pub W);
 
+impl<W> There<W> {
+    /// It, if a result of these sizes fits.
+    pub(crate) fn open<'a, T, const RANK: usize, D: Device>(
+        self,
+        op: &'static str,
+        layout: Layout<RANK>,
+        device: &D,
+    ) -> Result<TensorViewMut<'a, T, RANK, D>>
+    where
+        W: Writable<'a, T, RANK, D>,
+    {
+        let out = self.0.into_view_mut(op)?;
+        same_device(op, device, out.device())?;
+        if out.size() != layout.size() {
+            return Err(Error::Sizes { op, left: layout.size().0.into(), right: out.size().0.into() });
+        }
+        Ok(out)
+    }
+}
+
 impl<'a, W: Writable<'a, T, RANK, D>, T, const RANK: usize, D: Device + 'a> Place<T, RANK, D> for There<W>
 where
     T: 'a,
@@ -111,11 +131,6 @@ where
         device: &D,
         write: impl FnOnce(&mut TensorViewMut<'_, T, RANK, D>) -> Result<R>,
     ) -> Result<((), R)> {
-        let mut out = self.0.into_view_mut(op)?;
-        same_device(op, device, out.device())?;
-        if out.size() != layout.size() {
-            return Err(Error::Sizes { op, left: layout.size().0.into(), right: out.size().0.into() });
-        }
-        Ok(((), write(&mut out)?))
+        Ok(((), write(&mut self.open(op, layout, device)?)?))
     }
 }

@@ -62,6 +62,8 @@ fn tensor<const RANK: usize>(random: &mut Random, size: [usize; RANK]) -> Tensor
 elementwise! {
     /// A sum of three.
     fn three(x, y, z) { x + y * z }
+    /// Sum and difference.
+    fn both(x, y) -> (T, T) { (x + y, x - y) }
 }
 
 #[test]
@@ -129,6 +131,9 @@ fn values_are_computed_into_what_is_there() -> Result<()> {
             check("eval", (x.lazy() * &y + 1.0).eval(), |out| (x.lazy() * &y + 1.0).eval_into(out));
         }
         check("apply", apply(three, (&x, &y, 0.5_f32)), |out| apply_into(three, (&x, &y, 0.5_f32), out));
+        let (sums, differences) = apply_many(both, (&x, &y))?;
+        check("apply_many", Ok(sums), |out| apply_many_into(both, (&x, &y), (out, &mut Tensor::zeros(size, &Cpu)?)));
+        check("apply_many", Ok(differences), |out| apply_many_into(both, (&x, &y), (&mut Tensor::zeros(size, &Cpu)?, out)));
         check("mean", x.mean(Axis::<1>), |out| x.reduce_into(Mean, Axis::<1>, out));
         check("softmax", x.softmax(Axis::<1>), |out| x.softmax_into(Axis::<1>, out));
         check("log_softmax", x.view().log_softmax(All), |out| x.view().log_softmax_into(All, out));
@@ -187,6 +192,8 @@ fn what_is_shared_is_not_written() -> Result<()> {
         x.roll_into(Axis::<1>, 1, &mut y),
         x.scan_into(CumSum, Axis::<1>, &mut y),
         einsum_into!("ij->ji", &x, &mut y),
+        apply_into(three, (&x, &x, 1.0), &mut y),
+        apply_many_into(both, (&x, &x), (&mut x.copy()?, &mut y)),
     ] {
         assert!(matches!(result, Err(Error::Shared { .. })), "{result:?}");
     }
