@@ -30,6 +30,16 @@ pub enum Error {
         /// The sizes of the right operand, or those found.
         right: Numbers,
     },
+    /// What a result is written into has other sizes.
+    #[error("{op}: a result of sizes {sizes} does not fit what is written, of sizes {found}")]
+    Output {
+        /// The operation.
+        op: &'static str,
+        /// The sizes of the result.
+        sizes: Numbers,
+        /// The sizes of what is written.
+        found: Numbers,
+    },
     /// A matrix product whose inner sizes differ.
     #[error("{op}: inner sizes differ: {left} · {right}")]
     Inner {

@@ -117,7 +117,7 @@ where
 /// allocation.
 ///
 /// # Errors
-/// As [`apply`]; [`Error::Sizes`](crate::Error::Sizes) when `out` has other sizes, [`Error::Shared`](crate::Error::Shared) when it has other handles.
+/// As [`apply`]; [`Error::Output`](crate::Error::Output) when `out` has other sizes, [`Error::Shared`](crate::Error::Shared) when it has other handles.
 ///
 /// # Examples
 /// ```
@@ -193,7 +193,7 @@ where
 /// As [`apply_many`], into a tuple of existing tensors or exclusive views of the joint size. No allocation.
 ///
 /// # Errors
-/// As [`apply_many`]; [`Error::Sizes`](crate::Error::Sizes) when an output has other sizes,
+/// As [`apply_many`]; [`Error::Output`](crate::Error::Output) when an output has other sizes,
 /// [`Error::Shared`](crate::Error::Shared) when it has other handles. Nothing is written then.
 ///
 /// # Examples

@@ -474,7 +474,7 @@ where
     let reducing = Reducing::<RANK, D, E, MAX_OPERANDS>::new::<Q>(expr, leaf.device(), gone)?;
     let kept = reducing.kept::<M>();
     if kept != leaf.layout().size() {
-        return Err(Error::Sizes { op: Q::NAME, left: kept.0.into(), right: leaf.layout().size().0.into() });
+        return Err(Error::Output { op: Q::NAME, sizes: kept.0.into(), found: leaf.layout().size().0.into() });
     }
     // SAFETY: of the sizes that stay, as was just seen; an exclusive view overlaps neither itself nor an operand.
     unsafe { reducing.run(reducer, leaf) }

@@ -108,7 +108,7 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
     /// let x = Tensor::from([1.0, 2.0]);
     /// let mut y = Tensor::<f64, 2>::zeros([2, 2], &Cpu)?;
     /// x.lift::<2>().lazy().eval_into(&mut y)?;
-    /// (x.lazy() * 10.0).eval_into(y.view_mut()?.index_axis(0, 1)?)?;
+    /// (x.lazy() * 10.0).eval_into(y.view_mut()?.slice((1, ..))?)?;
     /// assert_eq!(y, Tensor::from([[1.0, 2.0], [10.0, 20.0]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```

@@ -70,7 +70,7 @@ pub trait Reduce<T, const RANK: usize, D: Device>: Sized {
     /// Reduces into an existing tensor or exclusive view of the sizes that stay. No allocation.
     ///
     /// # Errors
-    /// Those of the reduction; [`Error::Sizes`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    /// Those of the reduction; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
     ///
     /// # Examples
     /// ```
@@ -157,13 +157,13 @@ pub trait Scan<T, const RANK: usize, D: Device>: Sized {
     /// As [`scan`](Scan::scan), into an existing tensor or exclusive view of the same sizes. No allocation of a result.
     ///
     /// # Errors
-    /// Those of the scan; [`Error::Sizes`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    /// Those of the scan; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
     ///
     /// # Examples
     /// ```
     /// use rankform::{ops::CumSum, prelude::*};
     /// let mut y = Tensor::<i32, 2>::zeros([2, 3], &Cpu)?;
-    /// Tensor::from([1, 2, 3]).scan_into(CumSum, Axis::<0>, y.view_mut()?.index_axis(0, 1)?)?;
+    /// Tensor::from([1, 2, 3]).scan_into(CumSum, Axis::<0>, y.view_mut()?.slice((1, ..))?)?;
     /// assert_eq!(y, Tensor::from([[0, 0, 0], [1, 3, 6]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```

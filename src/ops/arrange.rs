@@ -79,7 +79,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// As [`concat`](Tensor::concat), into an existing tensor or exclusive view. No allocation.
     ///
     /// # Errors
-    /// As [`concat`](Tensor::concat); [`Error::Sizes`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    /// As [`concat`](Tensor::concat); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
     ///
     /// # Examples
     /// ```
@@ -330,7 +330,7 @@ pub trait Arrange<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, 
     /// As [`pad`](Arrange::pad), into an existing tensor or exclusive view. No allocation.
     ///
     /// # Errors
-    /// As [`pad`](Arrange::pad); [`Error::Sizes`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    /// As [`pad`](Arrange::pad); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
     fn pad_into<'o>(self, widths: [(usize, usize); RANK], pad: Pad<T>, out: impl Writable<'o, T, RANK, D>) -> Result<()>
     where
         T: Element,

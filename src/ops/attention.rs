@@ -8,7 +8,7 @@ use crate::device::{Device, same_device};
 use crate::dim::{Axis, Dim};
 use crate::element::{Compute, Float};
 use crate::error::{Error, Result, text};
-use crate::expr::{Stored, apply};
+use crate::expr::{Stored, apply, apply_into};
 use crate::kernel::Op;
 use crate::layout::Layout;
 use crate::scalar::{Lane, Lanes};
@@ -157,7 +157,7 @@ impl<T: Scored, D: Device> Tensor<T, 4, D> {
     /// As [`attention`](Tensor::attention), into an existing tensor or exclusive view, of any strides.
     ///
     /// # Errors
-    /// As [`attention`](Tensor::attention); [`Error::Shared`] when `out` has other handles.
+    /// As [`attention`](Tensor::attention); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
     pub fn attention_into<'b, 'o>(
         &self,
         keys: impl Stored<'b, T, 4, D>,
@@ -270,8 +270,8 @@ fn attend<T: Scored, D: Device, P: Place<T, 4, D>>(
             drop(scores);
             let total = weights.lazy().cast::<T::Score>().sum(Axis::<3>)?;
             let sums: Tensor<T::Score, 4, D> = labelled(op, [b"bhqk", b"bhke", b"bhqe"], weights.view(), v, Fresh)?;
-            let part = apply(Share::<T>(PhantomData), (&sums, total.insert_axis(Axis::<3>)))?;
-            out.reborrow().slice_axis(2, first..end, 1)?.assign(&part)?;
+            let part = out.reborrow().slice_axis(2, first..end, 1)?;
+            apply_into(Share::<T>(PhantomData), (&sums, total.insert_axis(Axis::<3>)), part)?;
         }
         Ok(())
     })

@@ -156,7 +156,7 @@ impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// As `matmul`, without the allocation of a result. Panels of operands are blocks that the device keeps.
     ///
     /// # Errors
-    /// [`Error::Sizes`] when `out` has other sizes than the result, [`Error::Shared`] when it has other handles, and those of
+    /// [`Error::Output`] when `out` has other sizes than the result, [`Error::Shared`] when it has other handles, and those of
     /// `matmul`.
     ///
     /// # Examples

@@ -98,7 +98,7 @@ macro_rules! convolutions {
             #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "), into an existing tensor or exclusive view, of any strides.")]
             ///
             /// # Errors
-            /// As there; [`Error::Sizes`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
             pub fn $into<'w, 'o>(&self, weight: impl Stored<'w, T, RANK, D>, conv: Conv<$n>, out: impl Writable<'o, T, RANK, D>) -> Result<()>
             where
                 T: 'w + 'o,
@@ -135,7 +135,7 @@ macro_rules! convolutions {
             #[doc = concat!("As [`", stringify!($transposed), "`](Tensor::", stringify!($transposed), "), into an existing tensor or exclusive view, of any strides.")]
             ///
             /// # Errors
-            /// As there; [`Error::Sizes`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
             pub fn $transposed_into<'w, 'o>(
                 &self,
                 weight: impl Stored<'w, T, RANK, D>,
@@ -438,14 +438,14 @@ fn spread<T: Number, const RANK: usize, const N: usize, D: Device, P: Place<T, R
         flipped = flipped.reversed_axis(axis + 2)?;
     }
     Dim(out_size).numel_of(op, size_of::<T>())?;
-    let frame = framed(op, x, sizes, starts, conv.stride)?;
-    let mut windows = frame.view();
-    for axis in 0..N {
-        windows = windows.slice_axis(axis + 2, crops[axis]..sizes[axis] - crops[axis], 1)?;
-    }
     let last = is_channels_last(x.layout());
     let layout = if last { Layout::with_channel_fastest(Dim(out_size)) } else { Layout::row_major(Dim(out_size)) };
     place.put(op, layout, x.device(), |out| {
+        let frame = framed(op, x, sizes, starts, conv.stride)?;
+        let mut windows = frame.view();
+        for axis in 0..N {
+            windows = windows.slice_axis(axis + 2, crops[axis]..sizes[axis] - crops[axis], 1)?;
+        }
         // Group by group, since the weights have the inputs first: `[inputs, outputs / groups, …]`.
         let (inputs, outputs) = (kernel[0] / groups, kernel[1]);
         let mut order: [usize; RANK] = std::array::from_fn(|axis| axis);

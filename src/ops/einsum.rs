@@ -63,7 +63,7 @@ macro_rules! einsum {
 /// allocation of a result.
 ///
 /// # Errors
-/// As there; [`Error::Sizes`](crate::Error::Sizes) when what is written has other sizes, [`Error::Shared`](crate::Error::Shared)
+/// As there; [`Error::Output`](crate::Error::Output) when what is written has other sizes, [`Error::Shared`](crate::Error::Shared)
 /// when it has other handles.
 ///
 /// # Examples
@@ -71,8 +71,8 @@ macro_rules! einsum {
 /// use rankform::prelude::*;
 /// let a = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
 /// let mut traces = Tensor::<f64, 1>::zeros([2], &Cpu)?;
-/// einsum_into!("ii->", &a, traces.view_mut()?.index_axis(0, 0)?)?;
-/// einsum_into!("ij,ij->", &a, &a, traces.view_mut()?.index_axis(0, 1)?)?;
+/// einsum_into!("ii->", &a, traces.view_mut()?.slice((0,))?)?;
+/// einsum_into!("ij,ij->", &a, &a, traces.view_mut()?.slice((1,))?)?;
 /// assert_eq!(traces.to_vec()?, [5.0, 30.0]);
 /// # Ok::<(), rankform::Error>(())
 /// ```

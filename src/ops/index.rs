@@ -80,6 +80,56 @@ pub(super) fn gather<T: Element, const RANK: usize, D: Device, P: Place<T, RANK,
     })
 }
 
+/// The elements of `x` with these row-major numbers, in the sizes of `index`.
+fn taken<T: Element, const RANK: usize, const N: usize, D: Device, P: Place<T, N, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    index: TensorView<'_, i64, N, D>,
+    place: P,
+) -> Result<P::Done> {
+    same_device(op, x.device(), index.device())?;
+    x.ready(op)?;
+    index.ready(op)?;
+    let size = index.size();
+    if N > 0 {
+        exists(op, 0, size)?;
+    }
+    place.put(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device(), |to| {
+        let line = Line::of(x)?;
+        let line = line.view();
+        let (to_stride, places) = (to.stride(), index.stride());
+        let plan = Addressed { op, sizes: &size.0, own: 0, step: line.stride().0[0], bound: line.numel() };
+        let to = Slot { address: to.raw_ptr().cast(), stride: &to_stride.0, element: size_of::<T>() };
+        // SAFETY: an exclusive view of the index's sizes; a ready line, each of whose cells is one element.
+        unsafe { x.device().gather(plan, to, slot(&line, &[0; N]), slot(&index, &places.0)) }
+    })
+}
+
+/// A row of the table `x` for each index.
+fn embedded<T: Element, const N: usize, const M: usize, D: Device, P: Place<T, M, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, 2, D>,
+    index: TensorView<'_, i64, N, D>,
+    place: P,
+) -> Result<P::Done> {
+    same_device(op, x.device(), index.device())?;
+    x.ready(op)?;
+    index.ready(op)?;
+    let [rows, columns] = x.size().0;
+    let size = Dim(std::array::from_fn(|a| index.size().0.get(a).copied().unwrap_or(columns)));
+    exists(op, 0, size)?;
+    place.put(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device(), |to| {
+        let [step, along] = x.stride().0;
+        let cells = std::array::from_fn::<_, M, _>(|a| if a < N { 0 } else { along });
+        let places = std::array::from_fn::<_, M, _>(|a| index.stride().0.get(a).copied().unwrap_or(0));
+        let to_stride = to.stride();
+        let plan = Addressed { op, sizes: &size.0, own: 0, step, bound: rows };
+        let to = Slot { address: to.raw_ptr().cast(), stride: &to_stride.0, element: size_of::<T>() };
+        // SAFETY: an exclusive view of these sizes; a ready index that stands still along rows, and the first row of a ready table.
+        unsafe { x.device().gather(plan, to, slot(&x, &cells), slot(&index, &places)) }
+    })
+}
+
 /// The positions `index` of an axis, in that order.
 fn selected<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
     op: &'static str,
@@ -208,7 +258,7 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
     /// As [`index_select`](Indexing::index_select), into an existing tensor or exclusive view. No allocation of a result.
     ///
     /// # Errors
-    /// As [`index_select`](Indexing::index_select); [`Error::Sizes`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    /// As [`index_select`](Indexing::index_select); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
     ///
     /// # Examples
     /// ```
@@ -267,7 +317,7 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
     /// As [`gather`](Indexing::gather), into an existing tensor or exclusive view. No allocation of a result.
     ///
     /// # Errors
-    /// As [`gather`](Indexing::gather); [`Error::Sizes`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    /// As [`gather`](Indexing::gather); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
     fn gather_into<'b, 'o, const A: usize>(
         self,
         axis: Axis<A>,
@@ -303,26 +353,19 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
         T: Element,
         D: 'b,
     {
-        let (x, index) = (self.into_view(), index.into_view());
-        let (line, places) = (Line::of(x)?, Line::of(index)?);
-        gather("take", line.view(), 0, places.view(), Fresh)?.into_shape(index.size())
+        taken("take", self.into_view(), index.into_view(), Fresh)
     }
 
-    /// As [`take`](Indexing::take), into an existing tensor or exclusive view whose elements are one line.
+    /// As [`take`](Indexing::take), into an existing tensor or exclusive view.
     ///
     /// # Errors
-    /// As [`take`](Indexing::take); [`Error::Sizes`] when `out` has other sizes, [`Error::Shared`] when it has other handles,
-    /// [`Error::NeedsCopy`] when its elements do not stand in steps of one length.
+    /// As [`take`](Indexing::take); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
     fn take_into<'b, 'o, const N: usize>(self, index: impl Stored<'b, i64, N, D>, out: impl Writable<'o, T, N, D>) -> Result<()>
     where
         T: Element,
         D: 'b + 'o,
     {
-        let (op, x, index) = ("take_into", self.into_view(), index.into_view());
-        There(out).put(op, Layout::row_major_of(op, index.size(), size_of::<T>())?, x.device(), |out| {
-            let (line, places) = (Line::of(x)?, Line::of(index)?);
-            gather(op, line.view(), 0, places.view(), There(out.reborrow().reshape([index.numel()])?))
-        })
+        taken("take_into", self.into_view(), index.into_view(), There(out))
     }
 
     /// `self` where the mask does not hold, `value` where it does; sizes of 1 stretch.
@@ -409,11 +452,23 @@ impl<T: Element, D: Device> TensorView<'_, T, 2, D> {
         D: 'b,
         Dim<N>: Rank<Next = Dim<M>>,
     {
-        let index = index.into_view();
-        let places = Line::of(index)?;
-        let rows = gather("embedding", self, 0, places.view().insert_axis(Axis::<1>), Fresh)?;
-        let size = std::array::from_fn(|a| index.size().0.get(a).copied().unwrap_or(self.size().0[1]));
-        rows.into_shape(size)
+        embedded("embedding", self, index.into_view(), Fresh)
+    }
+
+    /// A row of this table for each index, into an existing tensor or exclusive view; see [`Tensor::embedding_into`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn embedding_into<'b, 'o, const N: usize, const M: usize>(
+        self,
+        index: impl Stored<'b, i64, N, D>,
+        out: impl Writable<'o, T, M, D>,
+    ) -> Result<()>
+    where
+        D: 'b + 'o,
+        Dim<N>: Rank<Next = Dim<M>>,
+    {
+        embedded("embedding_into", self, index.into_view(), There(out))
     }
 }
 
@@ -440,6 +495,23 @@ impl<T: Element, D: Device> Tensor<T, 2, D> {
         Dim<N>: Rank<Next = Dim<M>>,
     {
         self.view().embedding(index)
+    }
+
+    /// As [`embedding`](Tensor::embedding), into an existing tensor or exclusive view. No allocation of a result.
+    ///
+    /// # Errors
+    /// As [`embedding`](Tensor::embedding); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other
+    /// handles.
+    pub fn embedding_into<'b, 'o, const N: usize, const M: usize>(
+        &self,
+        index: impl Stored<'b, i64, N, D>,
+        out: impl Writable<'o, T, M, D>,
+    ) -> Result<()>
+    where
+        D: 'b + 'o,
+        Dim<N>: Rank<Next = Dim<M>>,
+    {
+        self.view().embedding_into(index, out)
     }
 }
 

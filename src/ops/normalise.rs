@@ -76,7 +76,7 @@ macro_rules! normalisations {
             #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "), into an existing tensor or exclusive view. No allocation of a result.")]
             ///
             /// # Errors
-            /// [`Error::Sizes`](crate::Error::Sizes), [`Error::Device`](crate::Error::Device),
+            /// [`Error::Output`](crate::Error::Output) when `out` has other sizes, [`Error::Device`](crate::Error::Device),
             /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::Shared`](crate::Error::Shared) when `out` has other handles.
             pub fn $into<'o, AXES: Copy, const M: usize>(&self, axes: AXES $(, $arg: $type)?, out: impl Writable<'o, T, RANK, D>) -> Result<()>
             where

@@ -96,7 +96,7 @@ macro_rules! pools {
             #[doc = concat!("As [`", stringify!($max), "`](Tensor::", stringify!($max), "), into an existing tensor or exclusive view.")]
             ///
             /// # Errors
-            /// As there; [`Error::Sizes`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
             pub fn $max_into<'o>(&self, pool: Pool<$n>, out: impl Writable<'o, T, RANK, D>) -> Result<()>
             where
                 T: 'o,
@@ -121,7 +121,7 @@ macro_rules! pools {
             #[doc = concat!("As [`", stringify!($max), "`](Tensor::", stringify!($max), "), into an existing tensor or exclusive view.")]
             ///
             /// # Errors
-            /// As there; [`Error::Sizes`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
             pub fn $max_into<'o>(self, pool: Pool<$n>, out: impl Writable<'o, T, RANK, D>) -> Result<()>
             where
                 T: 'o,
@@ -152,7 +152,7 @@ macro_rules! pools {
             #[doc = concat!("As [`", stringify!($avg), "`](Tensor::", stringify!($avg), "), into an existing tensor or exclusive view.")]
             ///
             /// # Errors
-            /// As there; [`Error::Sizes`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
             pub fn $avg_into<'o>(&self, pool: Pool<$n>, out: impl Writable<'o, T, RANK, D>) -> Result<()>
             where
                 T: 'o,
@@ -177,7 +177,7 @@ macro_rules! pools {
             #[doc = concat!("As [`", stringify!($avg), "`](Tensor::", stringify!($avg), "), into an existing tensor or exclusive view.")]
             ///
             /// # Errors
-            /// As there; [`Error::Sizes`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
             pub fn $avg_into<'o>(self, pool: Pool<$n>, out: impl Writable<'o, T, RANK, D>) -> Result<()>
             where
                 T: 'o,
@@ -251,26 +251,29 @@ fn average<T: Float, const RANK: usize, const N: usize, D: Device, P: Place<T, R
     let layout = result(op, &x, &pool)?;
     let size = layout.size();
     size.numel_of(op, size_of::<f64>())?;
-    let mut sums = Tensor::<f64, RANK, D>::unwritten(op, layout, x.device())?;
-    sums.fill(0.0)?;
-    let add =
-        |_, mut part: TensorViewMut<'_, f64, RANK, D>, seen: TensorView<'_, T, RANK, D>| part.zip_in_place(Add, seen.lazy().cast::<f64>());
-    places(x, &mut sums.writable(op)?, &steps(&pool), pool.window, add)?;
-    // Along each axis one divisor for every window: the places that count.
-    for axis in 0..N {
-        let (n, windows) = (x.size().0[axis + 2], size.0[axis + 2]);
-        let mut line = [1; RANK];
-        line[axis + 2] = windows;
-        let places = |window: usize| {
-            let inside = |&at: &usize| {
-                let (first, end, _) = inside(&steps(&pool), axis, at, windows, n);
-                let place = window * pool.stride[axis] + at * pool.dilation[axis];
-                (first..end).contains(&window) || pool.count_padding && place < n + 2 * pool.padding[axis]
-            };
-            (0..pool.window[axis]).filter(inside).count() as f64
+    place.put(op, layout, x.device(), |out| {
+        let mut sums = Tensor::<f64, RANK, D>::unwritten(op, layout, x.device())?;
+        sums.fill(0.0)?;
+        let add = |_, mut part: TensorViewMut<'_, f64, RANK, D>, seen: TensorView<'_, T, RANK, D>| {
+            part.zip_in_place(Add, seen.lazy().cast::<f64>())
         };
-        let divisors = Tensor::<f64, RANK, D>::from_fn(line, |index| places(index[axis + 2]), x.device())?;
-        sums.zip_in_place(Div, &divisors)?;
-    }
-    place.put(op, layout, x.device(), |out| sums.lazy().cast::<T>().eval_into(out))
+        places(x, &mut sums.writable(op)?, &steps(&pool), pool.window, add)?;
+        // Along each axis one divisor for every window: the places that count.
+        for axis in 0..N {
+            let (n, windows) = (x.size().0[axis + 2], size.0[axis + 2]);
+            let mut line = [1; RANK];
+            line[axis + 2] = windows;
+            let places = |window: usize| {
+                let inside = |&at: &usize| {
+                    let (first, end, _) = inside(&steps(&pool), axis, at, windows, n);
+                    let place = window * pool.stride[axis] + at * pool.dilation[axis];
+                    (first..end).contains(&window) || pool.count_padding && place < n + 2 * pool.padding[axis]
+                };
+                (0..pool.window[axis]).filter(inside).count() as f64
+            };
+            let divisors = Tensor::<f64, RANK, D>::from_fn(line, |index| places(index[axis + 2]), x.device())?;
+            sums.zip_in_place(Div, &divisors)?;
+        }
+        sums.lazy().cast::<T>().eval_into(out)
+    })
 }

@@ -106,7 +106,11 @@ fn write<T: Comparable, const RANK: usize, D: Device>(
         let mut places = match positions {
             Some(positions) => positions.reborrow(),
             None => {
-                fresh = Tensor::zeros(with(x.size(), axis, keep.unwrap_or(n)), x.device())?;
+                fresh = Tensor::unwritten(
+                    op,
+                    Layout::row_major_of(op, with(x.size(), axis, keep.unwrap_or(n)), size_of::<i64>())?,
+                    x.device(),
+                )?;
                 fresh.writable(op)?
             }
         };
@@ -133,7 +137,7 @@ macro_rules! sorts {
     ($(
         $(#[$doc:meta])*
         fn $name:ident, $name_axis:ident, $name_into:ident($($arg:ident: $type:ty)?) -> $out:ty, ($($place:ident: $element:ty),+)
-        = $run:ident($fresh:expr) |$axis:ident| $wanted:expr;
+        = $run:ident($fresh:expr) |$op:ident, $axis:ident| $wanted:expr;
     )*) => {
         /// Elements in order along one axis, of tensors and views.
         ///
@@ -175,20 +179,20 @@ macro_rules! sorts {
             where
                 T: Comparable,
             {
-                let $axis = axis;
+                let ($op, $axis) = (stringify!($name), axis);
                 $run(self.into_view(), $wanted, $fresh)
             }
             #[doc = concat!("As [`", stringify!($name), "`](Sorts::", stringify!($name), "), into existing tensors or exclusive views.")]
             ///
             /// # Errors
-            /// Also [`Error::Sizes`] when what is written has other sizes, [`Error::Shared`] when it has other handles.
+            /// Also [`Error::Output`] when what is written has other sizes, [`Error::Shared`] when it has other handles.
             fn $name_into<'o, const A: usize>(self, axis: Axis<A> $(, $arg: $type)? $(, $place: impl Writable<'o, $element, RANK, D>)+) -> Result<()>
             where
                 T: Comparable + 'o,
                 D: 'o,
                 Dim<RANK>: RemoveAxis<A>,
             {
-                let ($axis, _) = (A, axis);
+                let ($op, $axis, _) = (stringify!($name_into), A, axis);
                 $run(self.into_view(), $wanted, ($(There($place)),+)).map(|_| ())
             }
         )*
@@ -255,22 +259,22 @@ macro_rules! sorts {
 sorts! {
     /// The elements of each line, rising.
     fn sort, sort_axis, sort_into() -> Tensor<T, RANK, D>, (out: T)
-    = values(Fresh) |axis| Wanted { op: "sort", axis, keep: None, descending: false };
+    = values(Fresh) |op, axis| Wanted { op, axis, keep: None, descending: false };
     /// The elements of each line, falling.
     fn sort_descending, sort_descending_axis, sort_descending_into() -> Tensor<T, RANK, D>, (out: T)
-    = values(Fresh) |axis| Wanted { op: "sort", axis, keep: None, descending: true };
+    = values(Fresh) |op, axis| Wanted { op, axis, keep: None, descending: true };
     /// Where the elements of each line stand, rising: [`gather`](Indexing::gather) takes them from there.
     fn argsort, argsort_axis, argsort_into() -> Tensor<i64, RANK, D>, (out: i64)
-    = positions(Fresh) |axis| Wanted { op: "argsort", axis, keep: None, descending: false };
+    = positions(Fresh) |op, axis| Wanted { op, axis, keep: None, descending: false };
     /// Where the elements of each line stand, falling.
     fn argsort_descending, argsort_descending_axis, argsort_descending_into() -> Tensor<i64, RANK, D>, (out: i64)
-    = positions(Fresh) |axis| Wanted { op: "argsort", axis, keep: None, descending: true };
+    = positions(Fresh) |op, axis| Wanted { op, axis, keep: None, descending: true };
     /// The `k` largest of each line, falling, and where they stand; NaN counts as the largest.
     fn topk, topk_axis, topk_into(k: usize) -> (Tensor<T, RANK, D>, Tensor<i64, RANK, D>), (largest: T, places: i64)
-    = ordered((Fresh, Fresh)) |axis| Wanted { op: "topk", axis, keep: Some(k), descending: true };
+    = ordered((Fresh, Fresh)) |op, axis| Wanted { op, axis, keep: Some(k), descending: true };
     /// The `k` smallest of each line, rising, and where they stand.
     fn bottomk, bottomk_axis, bottomk_into(k: usize) -> (Tensor<T, RANK, D>, Tensor<i64, RANK, D>), (smallest: T, places: i64)
-    = ordered((Fresh, Fresh)) |axis| Wanted { op: "bottomk", axis, keep: Some(k), descending: false };
+    = ordered((Fresh, Fresh)) |op, axis| Wanted { op, axis, keep: Some(k), descending: false };
 }
 
 /// What [`unique_all`](Sorts::unique_all) finds.

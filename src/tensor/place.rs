@@ -9,7 +9,12 @@ use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 
-/// What can be written: `&mut Tensor`, or an exclusive view.
+/// What can be written: `&mut Tensor`, or an exclusive view; `&mut *x` where `x` is a `&mut Tensor` that is used again.
+///
+/// A function that ends in `_into` writes what its sibling would return, and needs exactly those sizes; `eval_into` stretches.
+/// Nothing is written where sizes, devices or handles are wrong ([`Error::Output`], [`Error::Device`], and those of
+/// [`Tensor::view_mut`]: [`Error::Shared`], [`Error::Overlap`], [`Error::Unallocated`]); after an error that an operand causes
+/// later, an index outside for example, the elements written may be of the result or what they were.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tensor of element `{T}`, rank {RANK}, on `{D}`, that can be written",
     label = "expected `&mut Tensor` or an exclusive view of element `{T}`, rank {RANK}, on `{D}`"
@@ -53,7 +58,7 @@ pub(crate) trait Place<T, const RANK: usize, D: Device> {
     /// keeps its own.
     ///
     /// # Errors
-    /// Those of `write`, after which what is there holds anything; [`Error::OutOfMemory`], or [`Error::Sizes`] and those of
+    /// Those of `write`, after which what is there holds anything; [`Error::OutOfMemory`], or [`Error::Output`] and those of
     /// [`Writable::into_view_mut`].
     fn put_with<R>(
         self,
@@ -113,7 +118,7 @@ impl<W> There<W> {
         let out = self.0.into_view_mut(op)?;
         same_device(op, device, out.device())?;
         if out.size() != layout.size() {
-            return Err(Error::Sizes { op, left: layout.size().0.into(), right: out.size().0.into() });
+            return Err(Error::Output { op, sizes: layout.size().0.into(), found: out.size().0.into() });
         }
         Ok(out)
     }

@@ -108,7 +108,7 @@ fn reductions_write_into_what_exists_on_every_layout() -> Result<()> {
     }
     let x = Tensor::<f32, 2>::ones([2, 3], &Cpu)?;
     let error = x.reduce_into(rankform::ops::Sum, Axis::<0>, &mut Tensor::<f32, 1>::ones([2], &Cpu)?.view_mut()?).unwrap_err();
-    assert_eq!(error.to_string(), "sum: sizes [3] and [2] do not broadcast");
+    assert_eq!(error.to_string(), "sum: a result of sizes [3] does not fit what is written, of sizes [2]");
     Ok(())
 }
 

@@ -27,7 +27,8 @@ trait Item: Sorted + Ord + Default {
 /// An item that is a number.
 trait Whole: Item {
     fn reversed(self) -> Self;
-    /// Sorts items that differ in this many of their lowest digits alone, by how many there are of each.
+    /// Sorts items that differ in this many of their lowest digits alone, one or two, by how many there are of each; `counts` has
+    /// room for one of each.
     fn by_counts(items: &mut [Self], counts: &mut Vec<Self>, digits: usize);
 }
 
@@ -42,6 +43,7 @@ macro_rules! whole_items {
             #[inline(always)]
             fn reversed(self) -> Self { !self }
             fn by_counts(items: &mut [Self], counts: &mut Vec<Self>, digits: usize) {
+                debug_assert!(digits <= 2);
                 counts.clear();
                 counts.resize(1 << (8 * digits), 0);
                 let lowest = counts.len() as Self - 1;
@@ -481,6 +483,7 @@ impl<T: Keyed> Lines<T> {
         simd::dispatch(Keys { line, keys, descending: *descending });
         let digits = 0..size_of::<T>();
         if !positions && !Self::picks(*n, *keep) {
+            // There is spare room for as many keys as the line has.
             if digits.len() <= 2 && *n >= 1 << (8 * digits.len()) {
                 T::Key::by_counts(keys, spare_keys, digits.len());
             } else {
