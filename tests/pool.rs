@@ -6,7 +6,7 @@
 #[path = "common/alloc.rs"]
 mod alloc;
 
-use rankform::ops::Sum;
+use rankform::ops::{CumSum, Sum};
 use rankform::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Barrier, mpsc};
@@ -154,15 +154,25 @@ fn a_block_has_one_owner_and_every_byte_is_counted_while_threads_take_give_and_c
 fn repeated_steps_take_no_new_memory(n: usize) -> Result<()> {
     let x = Tensor::from_fn([n, n], |[i, j]| ((i * 7 + j * 3) % 11) as f32, &Cpu)?;
     let (mut y, mut sums) = (Tensor::<f32, 2>::zeros([n, n], &Cpu)?, Tensor::<f32, 1>::zeros([n], &Cpu)?);
+    let order = Tensor::from_fn([n], |[i]| (n - 1 - i) as i64, &Cpu)?;
     let mut step = || -> Result<()> {
-        (x.lazy() - x.mean_along(Axis::<0>)).eval_into(&mut y.view_mut()?)?;
+        (x.lazy() - x.mean_along(Axis::<0>)).eval_into(&mut y)?;
         let powers = (x.lazy() - x.max_along(Axis::<1>)).exp().once();
-        (powers / powers.sum_along(Axis::<1>)).eval_into(&mut y.view_mut()?)?;
+        (powers / powers.sum_along(Axis::<1>)).eval_into(&mut y)?;
         let powers = (x.lazy() - x.max_along(Axis::<0>)).exp().once();
-        (powers / powers.sum_along(Axis::<0>)).eval_into(&mut y.view_mut()?)?;
-        (x.transposed().lazy() * 2.0).eval_into(&mut y.view_mut()?)?;
-        x.reduce_into(Sum, Axis::<0>, &mut sums.view_mut()?)?;
-        x.transposed().reduce_into(Sum, Axis::<1>, &mut sums.view_mut()?)?;
+        (powers / powers.sum_along(Axis::<0>)).eval_into(&mut y)?;
+        (x.transposed().lazy() * 2.0).eval_into(&mut y)?;
+        x.reduce_into(Sum, Axis::<0>, &mut sums)?;
+        x.transposed().reduce_into(Sum, Axis::<1>, &mut sums)?;
+        x.softmax_into(Axis::<0>, &mut y)?;
+        x.layer_norm_into(Axis::<1>, 1e-5, &mut y)?;
+        x.scan_into(CumSum, Axis::<0>, &mut y)?;
+        x.transposed().scan_into(CumSum, Axis::<1>, &mut y)?;
+        x.roll_into(Axis::<0>, 1, &mut y)?;
+        x.index_select_into(Axis::<1>, &order, &mut y)?;
+        Tensor::concat_into(&[x.slice((1.., ..))?, x.slice((..1, ..))?], Axis::<0>, &mut y)?;
+        x.matmul_into(x.transposed(), &mut y)?;
+        einsum_into!("ij,jk->ki", &x, &x, &mut y)?;
         y *= 0.5;
         Ok(())
     };
