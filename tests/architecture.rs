@@ -117,6 +117,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/ops/arrange.rs", "hands the addresses of operands to a device"),
     ("src/ops/contract.rs", "hands the addresses of operands to a device"),
     ("src/ops/index.rs", "hands the addresses of operands to a device"),
+    ("src/ops/scatter.rs", "hands the addresses of operands to a device"),
     ("src/ops/packed.rs", "hands the addresses of operands to a device"),
     ("src/ops/sort.rs", "hands the addresses of operands to a device"),
     ("src/ops/conv.rs", "hands the addresses of operands to a device"),

@@ -1,34 +1,19 @@
-//! Elements by index and by mask: gather, scatter, take, nonzero.
+//! Elements by index and by mask: gather, take, nonzero; what puts them there is in `scatter.rs`.
 //!
-//! Everything here is a sum of strides handed to one of three mechanisms of the device: gather, scatter, compact. Indices
+//! Everything here is a sum of strides handed to one of two mechanisms of the device: gather, compact. Indices
 //! are `i64` and count from 0; one outside, a negative one too, is [`Error::Index`] and nothing is written.
-//! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+//! Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
-use super::assign::in_place;
-use super::{Arithmetic as _, Cast as _, NotEqual, Reductions, Scans as _, Select};
+use super::{NotEqual, Reductions, Select};
 use crate::device::{Device, MAX_REDUCED, Slot, same_device};
 use crate::dim::{All, Axis, Dim};
 use crate::element::Element;
 use crate::error::{Error, Result, text};
 use crate::expr::{Stored, eval};
-use crate::kernel::{Addressed, Call, Op, Param};
+use crate::kernel::{Addressed, Call, Param};
 use crate::layout::{Layout, joint_size};
 use crate::rank::{Rank, RemoveAxis};
-use crate::scalar::{Lane, Lanes};
 use crate::tensor::{Fresh, Place, Tensor, TensorView, TensorViewMut, There, Writable};
-
-/// The operator that takes the new value: what [`Tensor::scatter`] does without another.
-#[derive(Clone, Copy, Debug)]
-pub struct Replace;
-
-impl<T: Element> Op<(T, T)> for Replace {
-    const NAME: &'static str = "replace";
-    type Out = T;
-    #[inline(always)]
-    fn call<L: Lanes>((_, new): (Lane<L, T::Compute>, Lane<L, T::Compute>)) -> Lane<L, T::Compute> {
-        new
-    }
-}
 
 /// Sizes in which axis `axis` has `n` and every other has 1.
 pub(super) fn along<const RANK: usize>(axis: usize, n: usize) -> [usize; RANK] {
@@ -51,7 +36,8 @@ pub(super) fn with<const RANK: usize>(size: Dim<RANK>, axis: usize, n: usize) ->
     Dim(std::array::from_fn(|a| if a == axis { n } else { size.0[a] }))
 }
 
-fn slot<'s, T, const RANK: usize, D: Device>(view: &TensorView<'_, T, RANK, D>, stride: &'s [isize]) -> Slot<'s> {
+/// A view as a device sees it, walked by `stride`.
+pub(super) fn slot<'s, T, const RANK: usize, D: Device>(view: &TensorView<'_, T, RANK, D>, stride: &'s [isize]) -> Slot<'s> {
     Slot { address: view.raw_ptr().cast_mut().cast(), stride, element: size_of::<T>() }
 }
 
@@ -142,54 +128,6 @@ fn selected<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
     gather(op, x, axis, index.reshape(along::<RANK>(axis, index.numel()))?, place)
 }
 
-/// The sizes of what is scattered: those of the cells, and along `axis` those of index and values together. Everything that
-/// a scatter can refuse is refused here, but for an index outside.
-pub(super) fn meeting<T: Element, const RANK: usize, D: Device>(
-    op: &'static str,
-    cells: &TensorViewMut<'_, T, RANK, D>,
-    axis: usize,
-    index: &TensorView<'_, i64, RANK, D>,
-    values: &TensorView<'_, T, RANK, D>,
-) -> Result<Dim<RANK>> {
-    exists(op, axis, cells.size())?;
-    same_device(op, cells.device(), index.device())?;
-    same_device(op, cells.device(), values.device())?;
-    index.ready(op)?;
-    values.ready(op)?;
-    // Only along the axis may there be other than as many elements as cells.
-    let n = joint_size(op, index.size(), values.size())?.0[axis];
-    let size = with(cells.size(), axis, n);
-    for operand in [index.size(), values.size()] {
-        if joint_size(op, operand, size)? != size {
-            return Err(Error::Sizes { op, left: size.0.into(), right: operand.0.into() });
-        }
-    }
-    Ok(size)
-}
-
-/// `cells[.., index[.., i, ..], ..] ← F(that, values[.., i, ..])`, in the order of `i`.
-fn scatter<F: Op<(T, T), Out = T>, T: Element, const RANK: usize, D: Device>(
-    operator: F,
-    cells: &mut TensorViewMut<'_, T, RANK, D>,
-    axis: usize,
-    index: TensorView<'_, i64, RANK, D>,
-    values: TensorView<'_, T, RANK, D>,
-) -> Result<()> {
-    let op = "scatter";
-    let size = meeting(op, cells, axis, &index, &values)?;
-    // The axis along which elements may meet, then those of the cells.
-    let order: [usize; RANK] = std::array::from_fn(|a| if a == 0 { axis } else { a - usize::from(a <= axis) });
-    let mut stride = cells.layout().reordered(order).stride();
-    let step = std::mem::replace(&mut stride.0[0], 0);
-    let (sizes, bound) = (order.map(|axis| size.0[axis]), cells.size().0[axis]);
-    let steps = |layout: &Layout<RANK>| layout.stretched(size).reordered(order).stride();
-    let (places, from) = (steps(index.layout()), steps(values.layout()));
-    let plan = Addressed { op, sizes: &sizes, own: RANK - 1, step, bound };
-    let to = Slot { address: cells.raw_ptr().cast(), stride: &stride.0, element: size_of::<T>() };
-    // SAFETY: an exclusive view, and two ready ones apart from it, stretched to the sizes of the elements.
-    unsafe { cells.device().scatter(operator, plan, to, slot(&values, &from.0), slot(&index, &places.0)) }
-}
-
 /// The elements of `from` where `mask` holds, `count` times, in row-major order, to the positions of `to`.
 fn compact<T: Element, const RANK: usize, D: Device>(
     from: TensorView<'_, T, RANK, D>,
@@ -204,7 +142,7 @@ fn compact<T: Element, const RANK: usize, D: Device>(
 }
 
 /// How many times a mask holds.
-fn count<const RANK: usize, D: Device>(mask: TensorView<'_, bool, RANK, D>) -> Result<usize> {
+pub(super) fn count<const RANK: usize, D: Device>(mask: TensorView<'_, bool, RANK, D>) -> Result<usize> {
     Ok(mask.count(All)?.item()? as usize)
 }
 
@@ -532,109 +470,4 @@ impl<'a, T: Element, D: Device> Line<'a, T, D> {
             Line::Copy(copy) => copy.view(),
         }
     }
-}
-
-in_place! {
-    /// Applies an operator to the elements that indices name: `self[.., index[.., i, ..], ..] ← operator(that, values[.., i, ..])`.
-    ///
-    /// `ops::Replace` sets, `ops::Add` sums, `ops::Maximum`, `ops::Minimum`, `ops::Mul` and one's own do what they say. Where
-    /// several indices name one element, their values come in the order of `i`, for any number of threads: the last one set
-    /// stays.
-    ///
-    /// # Shapes
-    /// Beside axis `A`, `index` and `values` have these sizes, or 1; along it they agree, or one has 1.
-    ///
-    /// # Errors
-    /// [`Error::Index`], and nothing is written; [`Error::Sizes`], [`Error::Device`], [`Error::Unallocated`].
-    ///
-    /// # Examples
-    /// ```
-    /// use rankform::prelude::*;
-    /// use rankform::ops;
-    /// let mut x = Tensor::from([[1, 1, 1], [2, 2, 2]]);
-    /// x.scatter(ops::Add, Axis::<1>, &Tensor::from([[0, 0], [2, 1]]), &Tensor::from([[10, 20], [30, 40]]))?;
-    /// assert_eq!(x, Tensor::from([[31, 1, 1], [2, 42, 32]]));
-    /// # Ok::<(), rankform::Error>(())
-    /// ```
-    #[doc(alias = "put_along_axis")]
-    fn scatter['b, 'c, F: Op<(T, T), Out = T>, const A: usize](operator: F, axis: Axis<A>, index: impl Stored<'b, i64, RANK, D>, values: impl Stored<'c, T, RANK, D>) where Dim<RANK>: RemoveAxis<A> = |view| {
-        let _ = axis;
-        view.scatter_axis(operator, A, index, values)
-    };
-
-    /// As [`scatter`](Tensor::scatter), along an axis known at run time.
-    ///
-    /// # Errors
-    /// Also [`Error::Axis`].
-    fn scatter_axis['b, 'c, F: Op<(T, T), Out = T>](operator: F, axis: usize, index: impl Stored<'b, i64, RANK, D>, values: impl Stored<'c, T, RANK, D>) = |view| {
-        scatter(operator, view, axis, index.into_view(), values.into_view())
-    };
-
-    /// Applies an operator to the positions `index` of axis `A`: `self[.., index[i], ..] ← operator(that, values[.., i, ..])`.
-    ///
-    /// As [`scatter`](Tensor::scatter), with one index for all elements of a position.
-    ///
-    /// # Errors
-    /// As [`scatter`](Tensor::scatter).
-    ///
-    /// # Examples
-    /// ```
-    /// use rankform::prelude::*;
-    /// use rankform::ops;
-    /// let mut x = Tensor::<f32, 2>::zeros([3, 2], &Cpu)?;
-    /// x.index_scatter(ops::Add, Axis::<0>, &Tensor::from([2, 0, 2]), &Tensor::from([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))?;
-    /// assert_eq!(x, Tensor::from([[3.0, 4.0], [0.0, 0.0], [6.0, 8.0]]));
-    /// # Ok::<(), rankform::Error>(())
-    /// ```
-    #[doc(alias = "index_add", alias = "index_copy")]
-    fn index_scatter['b, 'c, F: Op<(T, T), Out = T>, const A: usize](operator: F, axis: Axis<A>, index: impl Stored<'b, i64, 1, D>, values: impl Stored<'c, T, RANK, D>) where Dim<RANK>: RemoveAxis<A> = |view| {
-        let _ = axis;
-        view.index_scatter_axis(operator, A, index, values)
-    };
-
-    /// As [`index_scatter`](Tensor::index_scatter), along an axis known at run time.
-    ///
-    /// # Errors
-    /// Also [`Error::Axis`].
-    fn index_scatter_axis['b, 'c, F: Op<(T, T), Out = T>](operator: F, axis: usize, index: impl Stored<'b, i64, 1, D>, values: impl Stored<'c, T, RANK, D>) = |view| {
-        let index = index.into_view();
-        exists("scatter", axis, view.size())?;
-        let index = index.reshape(along::<RANK>(axis, index.numel()))?;
-        scatter(operator, view, axis, index, values.into_view())
-    };
-
-    /// Writes values, in row-major order, where the mask holds; the mask stretches to these sizes.
-    ///
-    /// # Cost
-    /// Three passes, and one wait for the device: how many values are wanted is known only then.
-    ///
-    /// # Errors
-    /// [`Error::Value`] for fewer values than places, and nothing is written; [`Error::Sizes`], [`Error::Device`],
-    /// [`Error::Unallocated`], [`Error::NoData`] on a device without data.
-    ///
-    /// # Examples
-    /// ```
-    /// use rankform::prelude::*;
-    /// let mut x = Tensor::from([[1, 2], [3, 4]]);
-    /// x.masked_scatter(&Tensor::from([[true, false], [false, true]]), &Tensor::from([10, 20, 30]))?;
-    /// assert_eq!(x, Tensor::from([[10, 2], [3, 20]]));
-    /// # Ok::<(), rankform::Error>(())
-    /// ```
-    fn masked_scatter['b, 'c, const N: usize](mask: impl Stored<'b, bool, RANK, D>, values: impl Stored<'c, T, N, D>) = |view| {
-        let (op, size, values) = ("masked_scatter", view.size(), values.into_view());
-        let mask = mask.into_view().broadcast_to(size)?;
-        let (wanted, there) = (count(mask)?, values.numel());
-        if wanted > there {
-            return Err(Error::Value { op, what: text(format_args!("{there} values for {wanted} places")) });
-        }
-        if wanted == 0 {
-            return Ok(());
-        }
-        // How many places come before each, and what is not wanted reads any value.
-        let line = mask.to_shape([mask.numel()])?;
-        let before = line.lazy().cast::<i64>().cumsum(Axis::<0>)?;
-        let index = (before.lazy() - 1).maximum(0).eval()?.into_shape(size)?;
-        let chosen = eval(op, &Call::<Select, _>::new((mask, values.take(&index)?.view(), view.as_view())), values.device())?;
-        view.assign(&chosen)
-    };
 }

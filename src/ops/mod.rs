@@ -22,7 +22,7 @@
 //! | `arrange.rs` | concat, stack, split, pad, roll, repeat, tile |
 //! | `grid.rs` | triangles, diagonals, grids, one-hot, counts by value |
 //! | `combine.rs` | products and combinations of lines, block-diagonal matrices |
-//! | `index.rs` | gather, scatter, take, what a mask picks |
+//! | `index.rs` `scatter.rs` | gather, take, what a mask picks; scatter, what a mask fills |
 //! | `scatter_reduce.rs` | sums, means, extremes by index |
 //! | `contract.rs` | matrix products, and products of labelled axes |
 //! | `packed.rs` | matrices packed once for many products |
@@ -69,6 +69,7 @@ mod reduce;
 pub mod resample;
 mod runs;
 mod scan;
+mod scatter;
 mod scatter_reduce;
 mod sets;
 mod sort;
@@ -83,7 +84,7 @@ pub use channels::Channels;
 pub use compare::*;
 pub use complex::*;
 pub use grid::{Histogram, Triangles};
-pub use index::{Indexing, Replace};
+pub use index::Indexing;
 pub use linalg::*;
 pub use loss::*;
 pub use math::*;
@@ -95,6 +96,7 @@ pub use reduce::*;
 pub use resample::Resample;
 pub use runs::{Runs, UniqueParts};
 pub use scan::*;
+pub use scatter::Replace;
 pub use scatter_reduce::Meeting;
 pub use sets::Sets;
 pub use sort::{Side, Sorts, Unique};

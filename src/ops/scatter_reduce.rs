@@ -4,7 +4,8 @@
 //! Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::assign::in_place;
-use super::index::{along, exists, meeting};
+use super::index::{along, exists};
+use super::scatter::meeting;
 use super::{Add, Cast as _, Div, FloorDivide, Maximum, Minimum, Mul, Replace};
 use crate::device::Device;
 use crate::dim::{Axis, Dim};

@@ -51,8 +51,8 @@ macro_rules! whole_items {
                 items.iter().for_each(|item| counts[(item & lowest) as usize] += 1);
                 let mut rest = items;
                 for (lowest, &count) in counts.iter().enumerate() {
-                    let (equal, others) = rest.split_at_mut(count as usize);
-                    equal.fill(highest | lowest as Self);
+                    let (same, others) = rest.split_at_mut(count as usize);
+                    same.fill(highest | lowest as Self);
                     rest = others;
                 }
             }
