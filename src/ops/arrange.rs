@@ -3,7 +3,7 @@
 //! Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::index::{along, exists, with};
-use crate::device::{Device, MAX_REDUCED, Slot, same_device};
+use crate::device::{Device, MAX_REDUCED, same_device};
 use crate::dim::{Axis, Dim};
 use crate::element::{Element, Number};
 use crate::error::{Error, Result, text};
@@ -261,8 +261,8 @@ fn repeated<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
                 }
             }
         }
-        let to = Slot { address: to.raw_ptr().cast(), stride: &steps[0][..axes], element: size_of::<T>() };
-        let from = Slot { address: x.raw_ptr().cast_mut().cast(), stride: &steps[1][..axes], element: size_of::<T>() };
+        let to = to.leaf().slot(&steps[0][..axes]);
+        let from = x.leaf().slot(&steps[1][..axes]);
         // SAFETY: every index of the exclusive view is whole · (n · each) + i · each + j of one axis, for an `i` of the ready one.
         unsafe { x.device().copy(&sizes[..axes], to, from) }
     })

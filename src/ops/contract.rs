@@ -4,7 +4,7 @@
 //! batch, what only the operands have is summed over; the device finds the rest.
 //! Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
-use crate::device::{Device, Slot, same_device};
+use crate::device::{Device, same_device};
 use crate::dim::Dim;
 use crate::element::{Number, Wider};
 use crate::error::{Error, Result, text};
@@ -428,9 +428,9 @@ unsafe fn run<T: Number, L: Number, R: Number, const A: usize, const B: usize, c
     let (out_steps, left_steps, right_steps) = (steps(0, [batch, m, n]), steps(1, [batch, m, k]), steps(2, [batch, k, n]));
     let sizes = [batch, m, k, n].map(Group::sizes);
     let plan = Contraction { batch: &sizes[0][..batch.count], m: &sizes[1][..m.count], k: &sizes[2][..k.count], n: &sizes[3][..n.count] };
-    let out_slot = Slot { address: out.raw_ptr().cast(), stride: &out_steps, element: size_of::<T>() };
-    let left_slot = Slot { address: left.raw_ptr().cast_mut().cast(), stride: &left_steps, element: size_of::<L>() };
-    let right_slot = Slot { address: right.raw_ptr().cast_mut().cast(), stride: &right_steps, element: size_of::<R>() };
+    let out_slot = out.leaf().slot(&out_steps);
+    let left_slot = left.leaf().slot(&left_steps);
+    let right_slot = right.leaf().slot(&right_steps);
     // SAFETY: the caller's promise; the output overlaps no input.
     unsafe { left.device().contract::<T, L, R>(plan, out_slot, left_slot, right_slot) }
 }

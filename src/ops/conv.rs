@@ -4,7 +4,7 @@
 //! Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use super::Add;
-use crate::device::{Device, Slot, same_device};
+use crate::device::{Device, same_device};
 use crate::dim::Dim;
 use crate::element::{Compute, Number};
 use crate::error::{Error, Result, text};
@@ -387,10 +387,9 @@ unsafe fn product<T: Number, const RANK: usize, const N: usize, D: Device>(
     out_steps[1 + RANK] = stride[1];
     w_steps[1 + RANK] = ws[0];
     let plan = Contraction { batch: &[conv.groups], m: &m, k: &k, n: &[outputs] };
-    let element = size_of::<T>();
-    let out_slot = Slot { address: out.raw_ptr().cast(), stride: &out_steps, element };
-    let x_slot = Slot { address: x.raw_ptr().cast_mut().cast(), stride: &x_steps, element };
-    let w_slot = Slot { address: w.raw_ptr().cast_mut().cast(), stride: &w_steps, element };
+    let out_slot = out.leaf().slot(&out_steps);
+    let x_slot = x.leaf().slot(&x_steps);
+    let w_slot = w.leaf().slot(&w_steps);
     // SAFETY: the caller's promise.
     unsafe { x.device().contract::<T, T, T>(plan, out_slot, x_slot, w_slot) }
 }

@@ -5,7 +5,7 @@
 //! Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::{NotEqual, Reductions, Select};
-use crate::device::{Device, MAX_REDUCED, Slot, same_device};
+use crate::device::{Device, MAX_REDUCED, same_device};
 use crate::dim::{All, Axis, Dim};
 use crate::element::Element;
 use crate::error::{Error, Result, text};
@@ -36,11 +36,6 @@ pub(super) fn with<const RANK: usize>(size: Dim<RANK>, axis: usize, n: usize) ->
     Dim(std::array::from_fn(|a| if a == axis { n } else { size.0[a] }))
 }
 
-/// A view as a device sees it, walked by `stride`.
-pub(super) fn slot<'s, T, const RANK: usize, D: Device>(view: &TensorView<'_, T, RANK, D>, stride: &'s [isize]) -> Slot<'s> {
-    Slot { address: view.raw_ptr().cast_mut().cast(), stride, element: size_of::<T>() }
-}
-
 /// `y[.., i, ..] = x[.., index[.., i, ..], ..]`; beside `axis`, sizes of 1 stretch.
 pub(super) fn gather<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
     op: &'static str,
@@ -60,9 +55,9 @@ pub(super) fn gather<T: Element, const RANK: usize, D: Device, P: Place<T, RANK,
         let cells = std::array::from_fn::<_, RANK, _>(|a| if a == axis { 0 } else { from.0[a] });
         let (to_stride, places) = (to.stride(), index.layout().stretched(size).stride());
         let plan = Addressed { op, sizes: &size.0, own: 0, step: from.0[axis], bound: x.size().0[axis] };
-        let to = Slot { address: to.raw_ptr().cast(), stride: &to_stride.0, element: size_of::<T>() };
+        let to = to.leaf().slot(&to_stride.0);
         // SAFETY: an exclusive view of these sizes; two ready ones stretched to them, the cells beside the axis that indices name.
-        unsafe { x.device().gather(plan, to, slot(&x, &cells), slot(&index, &places.0)) }
+        unsafe { x.device().gather(plan, to, x.leaf().slot(&cells), index.leaf().slot(&places.0)) }
     })
 }
 
@@ -85,9 +80,9 @@ fn taken<T: Element, const RANK: usize, const N: usize, D: Device, P: Place<T, N
         let line = line.view();
         let (to_stride, places) = (to.stride(), index.stride());
         let plan = Addressed { op, sizes: &size.0, own: 0, step: line.stride().0[0], bound: line.numel() };
-        let to = Slot { address: to.raw_ptr().cast(), stride: &to_stride.0, element: size_of::<T>() };
+        let to = to.leaf().slot(&to_stride.0);
         // SAFETY: an exclusive view of the index's sizes; a ready line, each of whose cells is one element.
-        unsafe { x.device().gather(plan, to, slot(&line, &[0; N]), slot(&index, &places.0)) }
+        unsafe { x.device().gather(plan, to, line.leaf().slot(&[0; N]), index.leaf().slot(&places.0)) }
     })
 }
 
@@ -110,9 +105,9 @@ fn embedded<T: Element, const N: usize, const M: usize, D: Device, P: Place<T, M
         let places = std::array::from_fn::<_, M, _>(|a| index.stride().0.get(a).copied().unwrap_or(0));
         let to_stride = to.stride();
         let plan = Addressed { op, sizes: &size.0, own: 0, step, bound: rows };
-        let to = Slot { address: to.raw_ptr().cast(), stride: &to_stride.0, element: size_of::<T>() };
+        let to = to.leaf().slot(&to_stride.0);
         // SAFETY: an exclusive view of these sizes; a ready index that stands still along rows, and the first row of a ready table.
-        unsafe { x.device().gather(plan, to, slot(&x, &cells), slot(&index, &places)) }
+        unsafe { x.device().gather(plan, to, x.leaf().slot(&cells), index.leaf().slot(&places)) }
     })
 }
 
@@ -136,9 +131,9 @@ fn compact<T: Element, const RANK: usize, D: Device>(
 ) -> Result<()> {
     let (from_stride, mask_stride, to_stride) = (from.stride(), mask.stride(), to.stride());
     let (size, count) = (mask.size(), to.numel());
-    let to = Slot { address: to.raw_ptr().cast(), stride: &to_stride.0, element: size_of::<T>() };
+    let to = to.leaf().slot(&to_stride.0);
     // SAFETY: private callers: two ready views of one size on one device, and room for as many elements as the mask picks.
-    unsafe { from.device().compact(&size.0, count, to, slot(&from, &from_stride.0), slot(&mask, &mask_stride.0)) }
+    unsafe { from.device().compact(&size.0, count, to, from.leaf().slot(&from_stride.0), mask.leaf().slot(&mask_stride.0)) }
 }
 
 /// How many times a mask holds.

@@ -4,9 +4,9 @@
 //! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::assign::in_place;
-use super::index::{along, count, exists, slot, with};
+use super::index::{along, count, exists, with};
 use super::{Arithmetic as _, Cast as _, Indexing as _, Scans as _, Select};
-use crate::device::{Device, Slot, same_device};
+use crate::device::{Device, same_device};
 use crate::dim::{Axis, Dim};
 use crate::element::Element;
 use crate::error::{Error, Result, text};
@@ -73,9 +73,9 @@ fn scatter<F: Op<(T, T), Out = T>, T: Element, const RANK: usize, D: Device>(
     let steps = |layout: &Layout<RANK>| layout.stretched(size).reordered(order).stride();
     let (places, from) = (steps(index.layout()), steps(values.layout()));
     let plan = Addressed { op, sizes: &sizes, own: RANK - 1, step, bound };
-    let to = Slot { address: cells.raw_ptr().cast(), stride: &stride.0, element: size_of::<T>() };
+    let to = cells.leaf().slot(&stride.0);
     // SAFETY: an exclusive view, and two ready ones apart from it, stretched to the sizes of the elements.
-    unsafe { cells.device().scatter(operator, plan, to, slot(&values, &from.0), slot(&index, &places.0)) }
+    unsafe { cells.device().scatter(operator, plan, to, values.leaf().slot(&from.0), index.leaf().slot(&places.0)) }
 }
 
 in_place! {

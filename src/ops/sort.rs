@@ -7,7 +7,7 @@
 use super::index::{Line, exists, gather, with};
 use super::runs::{firsts, runs};
 use super::{Indexing, Replace};
-use crate::device::{Device, Slot};
+use crate::device::Device;
 use crate::dim::{Axis, Dim};
 use crate::element::{Comparable, Compute};
 use crate::error::{Error, Result, text};
@@ -102,20 +102,12 @@ fn write<T: Comparable, const RANK: usize, D: Device>(
     // Devices know the order of plain elements by their name; that of others is in their machine type.
     if !T::PLAIN {
         let keys = eval(op, &Call::<OrderKey, _>::new((x,)), x.device())?;
-        let mut fresh;
-        let mut places = match positions {
-            Some(positions) => positions.reborrow(),
-            None => {
-                fresh = Tensor::unwritten(
-                    op,
-                    Layout::row_major_of(op, with(x.size(), axis, keep.unwrap_or(n)), size_of::<i64>())?,
-                    x.device(),
-                )?;
-                fresh.writable(op)?
-            }
-        };
-        write(keys.view(), wanted, None, Some(&mut places))?;
-        return values.map_or(Ok(()), |values| gather(op, x, axis, places.as_view(), There(values)));
+        if let Some(places) = positions {
+            write(keys.view(), wanted, None, Some(&mut *places))?;
+            return values.map_or(Ok(()), |values| gather(op, x, axis, places.as_view(), There(values)));
+        }
+        let places = self::positions(keys.view(), wanted, Fresh)?;
+        return values.map_or(Ok(()), |values| gather(op, x, axis, places.view(), There(values)));
     }
     // The axes of the lines, then the one along them.
     let order: [usize; RANK] = std::array::from_fn(|a| if a + 1 == RANK { axis } else { a + usize::from(a >= axis) });
@@ -123,11 +115,11 @@ fn write<T: Comparable, const RANK: usize, D: Device>(
     let plan = Sorting { lines: &sizes[..RANK - 1], along: n, keep: keep.unwrap_or(n), descending };
     let steps = |layout: &Layout<RANK>| layout.reordered(order).stride();
     let from = steps(x.layout());
-    let value = values.map(|values| (values.raw_ptr().cast(), steps(values.layout())));
-    let value = value.as_ref().map(|(address, stride)| Slot { address: *address, stride: &stride.0, element: size_of::<T>() });
-    let position = positions.map(|positions| (positions.raw_ptr().cast(), steps(positions.layout())));
-    let position = position.as_ref().map(|(address, stride)| Slot { address: *address, stride: &stride.0, element: size_of::<i64>() });
-    let from = Slot { address: x.raw_ptr().cast_mut().cast(), stride: &from.0, element: size_of::<T>() };
+    let value = values.map(|values| (values.leaf(), steps(values.layout())));
+    let value = value.as_ref().map(|(leaf, stride)| leaf.slot(&stride.0));
+    let position = positions.map(|positions| (positions.leaf(), steps(positions.layout())));
+    let position = position.as_ref().map(|(leaf, stride)| leaf.slot(&stride.0));
+    let from = x.leaf().slot(&from.0);
     // SAFETY: a ready view, and exclusive ones for `keep` elements of each of its lines.
     unsafe { x.device().sort::<T>(plan, value, position, from) }
 }
