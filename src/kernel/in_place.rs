@@ -37,6 +37,7 @@ impl<P: Program> Program for InPlace<P> {
     const BY_ROWS: bool = P::BY_ROWS;
     const FIXED: bool = P::FIXED;
     const HELD: usize = P::HELD;
+    const LIGHT: bool = P::LIGHT;
     const IN_PLACE: bool = true;
     #[inline(always)]
     fn settle(&mut self, row: &mut impl Row) {

@@ -6,6 +6,7 @@
 
 mod contraction;
 mod in_place;
+mod light;
 mod movement;
 mod quick;
 mod reducer;
@@ -13,6 +14,7 @@ mod traced;
 
 pub use contraction::{Contraction, MAX_GROUP};
 pub use in_place::InPlace;
+pub use light::is_light;
 pub use movement::{Addressed, Scanning, Sorting};
 pub use quick::{eval_row, run_row, run_row_in_place};
 pub use reducer::{Carried, EachLane, Reducer};
@@ -83,6 +85,8 @@ pub trait Elements: 'static {
 pub trait Op<IN: Elements>: Copy + Send + Sync + 'static {
     /// Its name, in error messages.
     const NAME: &'static str = "map";
+    /// Whether its body is a few instructions, so that loops over large operands wait for memory. For speed alone.
+    const LIGHT: bool = false;
     /// The element of the result.
     type Out: Element;
     /// The body.
@@ -102,6 +106,8 @@ pub trait Op<IN: Elements>: Copy + Send + Sync + 'static {
 pub trait OpMany<IN: Elements>: Copy + Send + Sync + 'static {
     /// Its name, in error messages.
     const NAME: &'static str = "map";
+    /// See [`Op::LIGHT`].
+    const LIGHT: bool = false;
     /// The elements of the results, as a tuple.
     type Out: Elements;
     /// The body.
@@ -124,6 +130,8 @@ pub trait Body: Copy + Send + Sync + 'static {
     const FIXED: bool;
     /// Bytes that it holds for each element of a row.
     const HELD: usize;
+    /// Whether all its operators are light ([`Op::LIGHT`]), and its elements are computed with as they stand in memory.
+    const LIGHT: bool;
     /// Where its values along a row stand.
     const SOURCE: Source = Source::Nowhere;
     /// Evaluates it at the current position.
@@ -180,6 +188,7 @@ impl<T: Element> Body for Input<T> {
     const BY_ROWS: bool = false;
     const FIXED: bool = true;
     const HELD: usize = 0;
+    const LIGHT: bool = size_of::<T>() == size_of::<Compute<T>>();
     #[inline(always)]
     fn settle(&mut self, row: &mut impl Row) {
         *row.next() += 1;
@@ -196,6 +205,7 @@ impl<T: Element> Body for Param<T> {
     const BY_ROWS: bool = false;
     const FIXED: bool = false;
     const HELD: usize = 0;
+    const LIGHT: bool = true;
     #[inline(always)]
     fn settle(&mut self, _: &mut impl Row) {}
     #[inline(always)]
@@ -230,6 +240,7 @@ impl<R: Reducer<B::Out>, B: Body> Body for Along<R, B> {
     const BY_ROWS: bool = true;
     const FIXED: bool = B::FIXED;
     const HELD: usize = B::HELD;
+    const LIGHT: bool = B::LIGHT;
     #[inline(always)]
     fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<R::Out>> {
         io.settled::<R::Out>(self.value, B::LOADS)
@@ -268,6 +279,7 @@ impl<B: Body> Body for Once<B> {
     const BY_ROWS: bool = B::BY_ROWS;
     const FIXED: bool = B::FIXED;
     const HELD: usize = B::HELD + size_of::<Compute<B::Out>>();
+    const LIGHT: bool = B::LIGHT;
     #[inline(always)]
     fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<B::Out>> {
         match io.held::<B::Out>(self.place, B::LOADS) {
@@ -297,6 +309,8 @@ pub trait Program: Copy + Send + Sync + 'static {
     const FIXED: bool;
     /// Bytes that it holds for each element of a row.
     const HELD: usize;
+    /// See [`Body::LIGHT`].
+    const LIGHT: bool;
     /// Whether its k-th output is the operand of its k-th load, for every output; see [`InPlace`].
     const IN_PLACE: bool = false;
     /// Whether it stores what it loads, and nothing else: a copy.
@@ -322,6 +336,7 @@ impl<B: Body> Program for Store<B> {
     const BY_ROWS: bool = B::BY_ROWS;
     const FIXED: bool = B::FIXED;
     const HELD: usize = B::HELD;
+    const LIGHT: bool = B::LIGHT;
     const COPY: bool = matches!(B::SOURCE, Source::Operand);
     #[inline(always)]
     fn settle(&mut self, row: &mut impl Row) {
@@ -370,6 +385,7 @@ macro_rules! arities {
             const BY_ROWS: bool = false $(|| $element::BY_ROWS)*;
             const FIXED: bool = true $(&& $element::FIXED)*;
             const HELD: usize = 0 $(+ $element::HELD)*;
+            const LIGHT: bool = FUNCTION::LIGHT $(&& $element::LIGHT)*;
             #[inline(always)]
             fn settle(&mut self, row: &mut impl Row) {
                 $(self.1.$index.settle(row);)*
@@ -389,6 +405,7 @@ macro_rules! arities {
             const BY_ROWS: bool = false $(|| $element::BY_ROWS)*;
             const FIXED: bool = true $(&& $element::FIXED)*;
             const HELD: usize = 0 $(+ $element::HELD)*;
+            const LIGHT: bool = FUNCTION::LIGHT $(&& $element::LIGHT)*;
             #[inline(always)]
             fn settle(&mut self, row: &mut impl Row) {
                 $(self.1.$index.settle(row);)*

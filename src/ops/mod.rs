@@ -188,6 +188,7 @@ macro_rules! __operator {
     (@op $F:ident, $name:expr, ($($x:ident),+), [($($out:tt),+ $(,)?)], [$class:ident], [], $body:block) => {
         impl<T: $crate::element::$class> $crate::kernel::OpMany<($($crate::__operator!(@element $x),)+)> for $F {
             const NAME: &'static str = $name;
+            const LIGHT: bool = $crate::kernel::is_light(stringify!($body));
             type Out = ($($out,)+);
             #[inline(always)]
             fn call<L: $crate::scalar::Lanes>(($($x,)+): ($($crate::__operator!(@lane $x),)+)) -> <Self::Out as $crate::kernel::Elements>::Lanes<L> {
@@ -200,6 +201,7 @@ macro_rules! __operator {
     (@op $F:ident, $name:expr, ($($x:ident),+), [$out:tt], [$class:ident], [$($extra:item)*], $body:block) => {
         impl<T: $crate::element::$class> $crate::kernel::Op<($($crate::__operator!(@element $x),)+)> for $F {
             const NAME: &'static str = $name;
+            const LIGHT: bool = $crate::kernel::is_light(stringify!($body));
             type Out = $out;
             #[inline(always)]
             fn call<L: $crate::scalar::Lanes>(($($x,)+): ($($crate::__operator!(@lane $x),)+)) -> $crate::scalar::Lane<L, $crate::element::Compute<$out>> {

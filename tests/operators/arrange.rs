@@ -39,7 +39,8 @@ pub fn read<T: Element, const RANK: usize>(tensor: &Tensor<T, RANK>, size: [usiz
     Dim(size).indices().map(|index| tensor[at(index)]).collect()
 }
 
-/// Runs `work` on as many threads as write large results past the caches on every processor; without rayon, on this one.
+/// Runs `work` on as many threads as write large results past the caches on every processor; without rayon, on this one. On
+/// fewer, some processors write them through the caches.
 pub fn on_many_threads<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     #[cfg(feature = "rayon")]
     return rayon::ThreadPoolBuilder::new().num_threads(4).build().unwrap().install(work);

@@ -318,7 +318,7 @@ fn channels_go_to_the_last_axis_and_back() -> Result<()> {
 }
 
 #[test]
-fn inputs_in_steps_stand_beside_outputs_past_the_caches() -> Result<()> {
+fn inputs_in_steps_stand_beside_large_outputs() -> Result<()> {
     elementwise! {
         fn mixed(x, y, z) -> (T, bool) where Number { (x * y + z + x, x.eq(z)) }
     }
@@ -335,7 +335,7 @@ fn inputs_in_steps_stand_beside_outputs_past_the_caches() -> Result<()> {
         }
         Ok(())
     }
-    on_many_threads(|| {
+    let work = || {
         for step in [2, 3, -1, -4, 5] {
             check([515, 2050], step)?;
         }
@@ -346,7 +346,9 @@ fn inputs_in_steps_stand_beside_outputs_past_the_caches() -> Result<()> {
         let turned = (pairs.transposed().lazy() * Complex::new(2.0, 0.0)).eval()?;
         assert!(turned.transposed().iter().eq(sum.iter()));
         Ok(())
-    })
+    };
+    work()?;
+    on_many_threads(work)
 }
 
 #[test]
@@ -359,15 +361,17 @@ fn selected_rows_go_past_the_caches() -> Result<()> {
 }
 
 #[test]
-fn outputs_past_the_caches_come_with_others_beside_them() -> Result<()> {
+fn large_outputs_come_with_others_beside_them() -> Result<()> {
     elementwise! { fn parts(x, y, z) -> (T, bool, T) where Number { (x * y + z, x.eq(y), x - z) } }
     let [m, n] = [2051, 2050];
     let x = Tensor::from_fn([m, n], |[i, j]| (i * 7 + j) as i32, &Cpu)?;
     let (column, row) = (Tensor::from_fn([m, 1], |[i, _]| i as i32, &Cpu)?, Tensor::from_fn([1, n], |[_, j]| j as i32 * 3, &Cpu)?);
-    let (sum, equal, rest) = on_many_threads(|| apply_many(parts, (&x, &column, &row)))?;
-    for ([i, j], ((sum, equal), rest)) in Dim([m, n]).indices().zip(sum.iter().zip(equal.iter()).zip(rest.iter())) {
-        let (x, column, row) = ((i * 7 + j) as i32, i as i32, j as i32 * 3);
-        assert!((*sum, *equal, *rest) == (x * column + row, x == column, x - row), "{i}, {j}");
+    let work = || apply_many(parts, (&x, &column, &row));
+    for (sum, equal, rest) in [work()?, on_many_threads(work)?] {
+        for ([i, j], ((sum, equal), rest)) in Dim([m, n]).indices().zip(sum.iter().zip(equal.iter()).zip(rest.iter())) {
+            let (x, column, row) = ((i * 7 + j) as i32, i as i32, j as i32 * 3);
+            assert!((*sum, *equal, *rest) == (x * column + row, x == column, x - row), "{i}, {j}");
+        }
     }
     Ok(())
 }

@@ -6,7 +6,7 @@
 use super::io::{Scratch, Words};
 use super::map::WIDEST;
 use super::pack;
-use super::simd;
+use super::simd::{self, Level};
 use super::walk::{self, Addresses, Order, Steps, Walk};
 use crate::device::{MAX_OPERANDS, Slot};
 
@@ -33,8 +33,8 @@ const MANY_WRITERS: usize = 4;
 /// Bytes of packed elements of all operands together: they stay in the first-level cache.
 const SCRATCH: usize = 32 * 1024;
 
-/// The contiguous loop of a program: so many rows, each of `n` elements; see [`MapKernel`](super::MapKernel).
-pub(super) type RowsFn = unsafe fn(program: *const (), rows: usize, n: usize, pointers: *const *mut u8, down: *const isize);
+/// The contiguous loop of a program, by some instructions: so many rows, each of `n` elements; see [`MapKernel`](super::MapKernel).
+pub(super) type RowsFn = unsafe fn(level: Level, program: *const (), rows: usize, n: usize, pointers: *const *mut u8, down: *const isize);
 
 /// The contiguous loops of a program.
 #[derive(Clone, Copy)]
@@ -55,7 +55,12 @@ pub(super) fn together<'a>(outputs: &[Slot<'a>], inputs: &[Slot<'a>]) -> [Slot<'
 /// Whether an output goes past the caches: it is larger than these by far, and its writers are faster so, or so many that
 /// memory is what they wait for.
 pub(super) fn goes_past_caches(sizes: &[usize], output: &Slot<'_>) -> bool {
-    walk::numel(sizes).saturating_mul(output.element) >= STREAMED && (walk::threads() >= MANY_WRITERS || simd::writes_past_caches())
+    is_larger_than_caches(sizes, output) && (walk::threads() >= MANY_WRITERS || simd::writes_past_caches())
+}
+
+/// Whether an output stays in no cache.
+pub(super) fn is_larger_than_caches(sizes: &[usize], output: &Slot<'_>) -> bool {
+    walk::numel(sizes).saturating_mul(output.element) >= STREAMED
 }
 
 /// A kernel and its program, without their type: so that what feeds it is compiled once.
@@ -67,8 +72,12 @@ pub(super) struct Job<'a> {
     /// The first operand that is read: in place they are the same.
     pub(super) first: usize,
     pub(super) reads: &'a [u8],
+    /// The instructions of its loops.
+    pub(super) level: Level,
     /// Whether outputs go past the caches.
     pub(super) streams: bool,
+    /// Whether outputs go through the caches, are larger than these, and little is computed: memory is what it waits for.
+    pub(super) waits: bool,
 }
 // SAFETY: programs are `Send + Sync` by their trait's bounds and outlive the job.
 unsafe impl Sync for Job<'_> {}
@@ -110,7 +119,7 @@ impl Job<'_> {
             return unsafe { self.aside(n, n * output.element, in_place, &mut pointers) };
         }
         // SAFETY: the caller's promise.
-        unsafe { (self.loops.rows)(self.program, 1, n, pointers.as_ptr(), STAY.as_ptr()) };
+        unsafe { (self.loops.rows)(self.level, self.program, 1, n, pointers.as_ptr(), STAY.as_ptr()) };
     }
 
     /// An output of at most `NEAR` bytes that begins near an input, which the vector loop would take for an overlap and go
@@ -125,7 +134,7 @@ impl Job<'_> {
             if in_place {
                 std::ptr::copy_nonoverlapping(output, room, nbytes);
             }
-            (self.loops.rows)(self.program, 1, n, pointers.as_ptr(), STAY.as_ptr());
+            (self.loops.rows)(self.level, self.program, 1, n, pointers.as_ptr(), STAY.as_ptr());
             // Of common sizes in words: a longer vector than those just stored would wait until they have left the core.
             match nbytes {
                 64 => output.cast::<[u64; 8]>().write_unaligned(room.cast::<[u64; 8]>().read()),
@@ -150,7 +159,7 @@ impl Job<'_> {
     /// The kernel's promise, for every row.
     pub(super) unsafe fn each_row(&self, base: &Addresses, down: &Steps, rows: usize, n: usize) {
         // SAFETY: the caller's promise.
-        unsafe { (self.loops.rows)(self.program, rows, n, self.spread(base).as_ptr(), self.spread(down).as_ptr()) };
+        unsafe { (self.loops.rows)(self.level, self.program, rows, n, self.spread(base).as_ptr(), self.spread(down).as_ptr()) };
     }
 
     /// The operand of one load of two that stands still along rows, if the other does not, and the loop for that.
@@ -171,7 +180,7 @@ impl Job<'_> {
         let n = walk.numel();
         if (0..slots.len()).all(|k| linear(k) && !buffered(k)) {
             // SAFETY: every operand is one run of `n` elements.
-            return unsafe { (self.loops.rows)(self.program, 1, n, self.spread(&walk.address).as_ptr(), STAY.as_ptr()) };
+            return unsafe { (self.loops.rows)(self.level, self.program, 1, n, self.spread(&walk.address).as_ptr(), STAY.as_ptr()) };
         }
         let mut words = Words::<{ SCRATCH / 8 }>::uninit();
         let room = Scratch::over(&mut words);
@@ -191,9 +200,11 @@ impl Job<'_> {
                 k >= self.outputs && times.unsigned_abs() <= SHORT_STEP && is_long && !walk.interleaves(k)
             }
         };
-        if self.streams && by_rows && (0..slots.len()).all(in_pieces) {
+        let in_steps = |k: usize| ![0, slots[k].element as isize].contains(&walk.inner_step(k));
+        let fetches = self.waits && self.first > 0 && (self.first..slots.len()).any(in_steps);
+        if (self.streams || fetches) && by_rows && (0..slots.len()).all(in_pieces) {
             // SAFETY: the caller's promise; outputs are contiguous along rows, and inputs too, or still, or in short steps.
-            return unsafe { self.streamed(walk, slots, &room) };
+            return unsafe { self.by_pieces(walk, slots, &room) };
         }
         let widths: usize = (0..slots.len()).filter(|&k| is_packed(k)).map(|k| slots[k].element).sum();
         let stands = |&k: &usize| by_rows && is_packed(k) && walk.inner_step(k) != 0;
@@ -228,11 +239,11 @@ impl Job<'_> {
         }
     }
 
-    /// Rows whose outputs go past the caches, a short piece at a time: while one is streamed, what the next reads is
-    /// fetched. Every output is contiguous along rows; so is an input, or it stands still, or has a short step.
-    unsafe fn streamed(&self, walk: &Walk, slots: &[Slot<'_>], room: &Scratch<'_>) {
+    /// Rows of large outputs, a short piece at a time: what the next reads is fetched, while this one goes past the caches if
+    /// outputs do. Every output is contiguous along rows; so is an input, or it stands still, or has a short step.
+    unsafe fn by_pieces(&self, walk: &Walk, slots: &[Slot<'_>], room: &Scratch<'_>) {
         let contiguous = |k: usize| walk.inner_step(k) == slots[k].element as isize;
-        let tiled = |k: usize| k < self.outputs || !contiguous(k);
+        let tiled = |k: usize| if k < self.outputs { self.streams } else { !contiguous(k) };
         let stepped = |&k: &usize| tiled(k) && walk.inner_step(k) != 0;
         let widths: usize = (0..slots.len()).filter(|&k| tiled(k)).map(|k| slots[k].element).sum();
         let most = STREAM / slots[0].element;
@@ -243,7 +254,7 @@ impl Job<'_> {
         for (k, slot) in slots.iter().enumerate().filter(|&(k, _)| !tiled(k)) {
             step[k] = (block * slot.element) as isize;
         }
-        let (loads, step) = (self.first..self.first + self.reads.len(), self.spread(&step));
+        let (operands, step) = (self.first + self.reads.len(), self.spread(&step));
         let around = walk.around(None);
         let mut index = around.index_of(0);
         for _ in 0..around.numel() {
@@ -267,9 +278,9 @@ impl Job<'_> {
                     // SAFETY: `n` elements of an input, into its tile.
                     unsafe { pack::strided(base[k], slots[k].element as isize, at[k], walk.inner_step(k), n, slots[k].element) };
                 }
-                // SAFETY: `n` elements of every operand; outputs are tiles.
-                unsafe { (self.loops.rows)(self.program, 1, n, pointers.as_ptr(), STAY.as_ptr()) };
-                for k in loads.clone() {
+                // SAFETY: `n` elements of every operand; outputs are tiles, or overlap nothing.
+                unsafe { (self.loops.rows)(self.level, self.program, 1, n, pointers.as_ptr(), STAY.as_ptr()) };
+                for k in 0..operands {
                     pointers[k] = pointers[k].wrapping_offset(step[k]);
                 }
                 let (mut ahead, mut count) = ([std::ptr::null_mut(); FETCHED * SHORT_STEP], 0);
@@ -285,6 +296,10 @@ impl Job<'_> {
                             count += 1;
                         }
                     }
+                }
+                if !self.streams {
+                    ahead[..count].iter().for_each(|&ahead| pack::fetch(ahead, fetched));
+                    continue;
                 }
                 for k in 0..self.outputs {
                     let nbytes = n * slots[k].element;
@@ -391,7 +406,7 @@ impl Job<'_> {
                 }
             }
             // SAFETY: every pointer has `len` contiguous elements; outputs are packed or overlap nothing.
-            unsafe { (self.loops.rows)(self.program, 1, len, self.spread(&base).as_ptr(), STAY.as_ptr()) };
+            unsafe { (self.loops.rows)(self.level, self.program, 1, len, self.spread(&base).as_ptr(), STAY.as_ptr()) };
             for (k, slot) in slots.iter().enumerate().take(self.outputs) {
                 if packed[k].is_some() {
                     // SAFETY: the block holds `len` elements; the caller promised the output's positions.

@@ -5,9 +5,9 @@
 //! index, and programs in place store through the pointers of their loads.
 //! Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
-use super::drive::{Job, Loops, RowsFn, goes_past_caches};
+use super::drive::{Job, Loops, RowsFn, goes_past_caches, is_larger_than_caches};
 use super::io::{At, NONE, Words};
-use super::simd::{self, Call};
+use super::simd::{self, Call, Level};
 use super::walk::{self, Addresses};
 use super::{copy, fold, rows};
 use crate::device::{Inputs, MAX_OPERANDS, Slot};
@@ -48,12 +48,19 @@ impl MapKernel {
 }
 
 /// # Safety
-/// `program` points to a `P`; each pointer has rows of `n` contiguous elements of the type that `P` loads or stores there,
+/// The processor has `level`; `program` points to a `P`; each pointer has rows of `n` contiguous elements of the type that `P` loads or stores there,
 /// and the last of `Addresses` room for what it holds, if anything; no output overlaps another operand, nor the operand of
 /// any other load. The load with the number `STILL`, if there is one, has one element a row.
-unsafe fn rows_of<P: Program, const STILL: usize>(program: *const (), rows: usize, n: usize, pointers: *const *mut u8, down: *const isize) {
+unsafe fn rows_of<P: Program, const STILL: usize>(
+    level: Level,
+    program: *const (),
+    rows: usize,
+    n: usize,
+    pointers: *const *mut u8,
+    down: *const isize,
+) {
     // SAFETY: the caller's promise.
-    unsafe { simd::dispatch_call::<Rows<P, STILL>, _, _, _>(program, rows, n, pointers, down) }
+    unsafe { simd::dispatch_call::<Rows<P, STILL>, _, _, _>(level, program, rows, n, pointers, down) }
 }
 
 struct Rows<P, const STILL: usize>(PhantomData<P>);
@@ -277,7 +284,8 @@ fn job<'a, 's, P: Program>(program: &P, outputs: &'s [Slot<'s>], inputs: Inputs<
     let kernel = compiled.copied().unwrap_or(const { MapKernel::of::<P>() });
     let first = if P::IN_PLACE { 0 } else { outputs.len() };
     let program = std::ptr::from_ref(program).cast();
-    let job = Job { loops: kernel.loops, program, outputs: outputs.len(), first, reads: inputs.reads, streams: false };
+    let level = simd::level();
+    let job = Job { loops: kernel.loops, program, outputs: outputs.len(), first, reads: inputs.reads, level, streams: false, waits: false };
     (job, &outputs[..first])
 }
 
@@ -297,7 +305,10 @@ unsafe fn drive<P: Program>(program: &P, sizes: &[usize], row: usize, outputs: &
         return Ok(());
     }
     let streams = apart.iter().any(|slot| goes_past_caches(sizes, slot));
-    let job = Job { streams, ..job };
+    let waits = P::LIGHT && !streams && outputs.iter().any(|slot| is_larger_than_caches(sizes, slot));
+    // What reads nothing waits for its stores.
+    let level = if waits || P::LOADS == 0 { simd::level_for_memory() } else { job.level };
+    let job = Job { level, streams, waits, ..job };
     // SAFETY: the caller's promise; the kernel is that of the program's type.
     unsafe {
         if P::BY_ROWS {

@@ -274,6 +274,16 @@ pub(super) unsafe fn stream_and_fetch(to: *mut u8, from: *const u8, nbytes: usiz
     }
 }
 
+/// Fetches memory that is read next; it need not be there.
+#[cfg(all(target_arch = "x86_64", not(any(miri, rankform_plain_stores))))]
+pub(super) fn fetch(at: *const u8, nbytes: usize) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    for line in (0..nbytes).step_by(64) {
+        // SAFETY: a hint faults nowhere.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(line).cast()) };
+    }
+}
+
 /// Orders what was streamed before what this thread does next.
 #[cfg(all(target_arch = "x86_64", not(any(miri, rankform_plain_stores))))]
 pub(super) fn fence() {
@@ -291,6 +301,10 @@ pub(super) unsafe fn stream_and_fetch(to: *mut u8, from: *const u8, nbytes: usiz
     // SAFETY: the caller's promise.
     unsafe { std::ptr::copy_nonoverlapping(from, to, nbytes) }
 }
+
+/// Elsewhere memory comes when it is read.
+#[cfg(not(all(target_arch = "x86_64", not(any(miri, rankform_plain_stores)))))]
+pub(super) fn fetch(_at: *const u8, _nbytes: usize) {}
 
 /// Common stores are in order.
 #[cfg(not(all(target_arch = "x86_64", not(any(miri, rankform_plain_stores)))))]

@@ -49,10 +49,10 @@ pub(super) trait Call<A, B, C> {
 }
 
 /// # Safety
-/// That of the loop.
+/// That of the loop; the processor has what `level` stands for.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-pub(super) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(a: A, m: usize, n: usize, b: B, c: C) {
+pub(super) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(level: Level, a: A, m: usize, n: usize, b: B, c: C) {
     #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
     unsafe fn avx512<L: Call<A, B, C>, A, B, C>(a: A, m: usize, n: usize, b: B, c: C) {
         // SAFETY: the caller's promise.
@@ -68,8 +68,8 @@ pub(super) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(a: A, m: usize, n:
         // SAFETY: the caller's promise.
         unsafe { L::call(a, m, n, b, c) }
     }
-    match level() {
-        // SAFETY: `level` found every feature that the function is compiled for; the caller's promise.
+    match level {
+        // SAFETY: the caller's promise.
         Level::Avx512 => unsafe { avx512::<L, A, B, C>(a, m, n, b, c) },
         // SAFETY: as above.
         Level::Avx2 => unsafe { avx2::<L, A, B, C>(a, m, n, b, c) },
@@ -82,7 +82,7 @@ pub(super) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(a: A, m: usize, n:
 /// That of the loop.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
-pub(super) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(a: A, m: usize, n: usize, b: B, c: C) {
+pub(super) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(_: Level, a: A, m: usize, n: usize, b: B, c: C) {
     // SAFETY: the caller's promise.
     unsafe { L::call(a, m, n, b, c) }
 }
@@ -93,12 +93,31 @@ pub(super) fn dispatch<L: Loop>(looped: L) -> L::Output {
     looped.run()
 }
 
-#[cfg(target_arch = "x86_64")]
+/// Instruction sets that loops are compiled for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd)]
 pub(super) enum Level {
     Baseline,
+    #[cfg(target_arch = "x86_64")]
     Avx2,
+    #[cfg(target_arch = "x86_64")]
     Avx512,
+}
+
+/// The widest level of this architecture.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+pub(super) fn level() -> Level {
+    Level::Baseline
+}
+
+/// The level for loops that wait for memory: on Intel's processors vectors of 256 bits, since longer ones lower the clock.
+#[inline]
+pub(super) fn level_for_memory() -> Level {
+    #[cfg(target_arch = "x86_64")]
+    if level() == Level::Avx512 && !writes_past_caches() {
+        return Level::Avx2;
+    }
+    level()
 }
 
 /// What this processor has and the environment allows, found once.
