@@ -164,7 +164,6 @@ where
 }
 
 impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> Reduce<T, RANK, D> for Lazy<'a, T, RANK, D, E> {
-    type Reduced<U: Element, const M: usize> = Result<Tensor<U, M, D>>;
     type Along<Q: Reducer<T>> = Lazy<'a, Q::Out, RANK, D, AlongRow<Q, E, RANK>>;
     fn along<Q: Reducer<T>, AXES, const M: usize>(self, _: Q, _: AXES) -> Self::Along<Q>
     where
@@ -172,7 +171,7 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
     {
         self.then(|expr| AlongRow::new(expr, marked::<AXES, RANK>()))
     }
-    fn reduce<Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, _: AXES) -> Self::Reduced<Q::Out, M>
+    fn reduce<Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, _: AXES) -> Result<Tensor<Q::Out, M, D>>
     where
         Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
     {
@@ -185,7 +184,7 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
     {
         reduce_into(reducer, &self.expr, marked::<AXES, RANK>(), &mut out.into_view_mut(Q::NAME)?)
     }
-    fn reduce_axis<Q: Reducer<T>, const M: usize>(self, reducer: Q, axis: usize) -> Self::Reduced<Q::Out, M>
+    fn reduce_axis<Q: Reducer<T>, const M: usize>(self, reducer: Q, axis: usize) -> Result<Tensor<Q::Out, M, D>>
     where
         Dim<RANK>: Smaller<Output = Dim<M>>,
     {
@@ -194,8 +193,7 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
 }
 
 impl<T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> Scan<T, RANK, D> for Lazy<'_, T, RANK, D, E> {
-    type Scanned<U: Element> = Result<Tensor<U, RANK, D>>;
-    fn scan_by<Q: Reducer<T>>(self, reducer: Q, axis: usize, exclusive: bool) -> Self::Scanned<Q::Out> {
+    fn scan_by<Q: Reducer<T>>(self, reducer: Q, axis: usize, exclusive: bool) -> Result<Tensor<Q::Out, RANK, D>> {
         marked_axis(Q::NAME, axis, Dim([0; RANK]))?;
         scan(reducer, &self.expr, self.device, (axis, exclusive), Fresh)
     }

@@ -50,14 +50,12 @@ pub trait Zip<T: Element, U: Element, const RANK: usize, D: Device, OTHER>: Elem
 /// Something that can be reduced over axes.
 #[diagnostic::on_unimplemented(message = "`{Self}` cannot be reduced", label = "expected `&Tensor`, a view or a lazy expression")]
 pub trait Reduce<T, const RANK: usize, D: Device>: Sized {
-    /// What a reduction gives.
-    type Reduced<U: Element, const M: usize>;
     /// What a reduction gives that keeps its axes.
     type Along<Q: Reducer<T>>
     where
         T: Element;
     /// Reduces over `Axis::<A>`, a tuple of axes in rising order, or `All`.
-    fn reduce<Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, axes: AXES) -> Self::Reduced<Q::Out, M>
+    fn reduce<Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, axes: AXES) -> Result<Tensor<Q::Out, M, D>>
     where
         T: Element,
         Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>;
@@ -92,7 +90,7 @@ pub trait Reduce<T, const RANK: usize, D: Device>: Sized {
         Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
         D: 'o;
     /// Reduces over an axis known at run time.
-    fn reduce_axis<Q: Reducer<T>, const M: usize>(self, reducer: Q, axis: usize) -> Self::Reduced<Q::Out, M>
+    fn reduce_axis<Q: Reducer<T>, const M: usize>(self, reducer: Q, axis: usize) -> Result<Tensor<Q::Out, M, D>>
     where
         T: Element,
         Dim<RANK>: Smaller<Output = Dim<M>>;
@@ -101,8 +99,6 @@ pub trait Reduce<T, const RANK: usize, D: Device>: Sized {
 /// Something whose running reductions along an axis can be taken.
 #[diagnostic::on_unimplemented(message = "`{Self}` cannot be scanned", label = "expected `&Tensor`, a view or a lazy expression")]
 pub trait Scan<T, const RANK: usize, D: Device>: Sized {
-    /// What a scan gives: the same sizes.
-    type Scanned<U: Element>;
     /// What the reducer makes of all elements up to and with each position of an axis.
     ///
     /// The elements of a line are absorbed in order, in leaves of a fixed length whose states are combined: the result
@@ -119,7 +115,7 @@ pub trait Scan<T, const RANK: usize, D: Device>: Sized {
     /// assert_eq!(x.scan(Mean, Axis::<1>)?, Tensor::from([[1.0, 2.0, 3.0], [2.0, 2.0, 4.0]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn scan<Q: Reducer<T>, const A: usize>(self, reducer: Q, axis: Axis<A>) -> Self::Scanned<Q::Out>
+    fn scan<Q: Reducer<T>, const A: usize>(self, reducer: Q, axis: Axis<A>) -> Result<Tensor<Q::Out, RANK, D>>
     where
         T: Element,
         Dim<RANK>: RemoveAxis<A>,
@@ -139,7 +135,7 @@ pub trait Scan<T, const RANK: usize, D: Device>: Sized {
     /// assert_eq!(Tensor::from([5, 7, 9]).scan_exclusive(Sum, Axis::<0>)?.to_vec()?, [0, 5, 12]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn scan_exclusive<Q: Reducer<T>, const A: usize>(self, reducer: Q, axis: Axis<A>) -> Self::Scanned<Q::Out>
+    fn scan_exclusive<Q: Reducer<T>, const A: usize>(self, reducer: Q, axis: Axis<A>) -> Result<Tensor<Q::Out, RANK, D>>
     where
         T: Element,
         Dim<RANK>: RemoveAxis<A>,
@@ -151,7 +147,7 @@ pub trait Scan<T, const RANK: usize, D: Device>: Sized {
     ///
     /// # Errors
     /// [`Error::Axis`](crate::Error::Axis) when there is no such axis.
-    fn scan_by<Q: Reducer<T>>(self, reducer: Q, axis: usize, exclusive: bool) -> Self::Scanned<Q::Out>
+    fn scan_by<Q: Reducer<T>>(self, reducer: Q, axis: usize, exclusive: bool) -> Result<Tensor<Q::Out, RANK, D>>
     where
         T: Element;
     /// As [`scan`](Scan::scan), into an existing tensor or exclusive view of the same sizes. No allocation of a result.
@@ -231,7 +227,6 @@ macro_rules! eager {
             }
         }
         impl<$life, T, const RANK: usize, D: Device> Reduce<T, RANK, D> for $receiver {
-            type Reduced<U: Element, const M: usize> = Result<Tensor<U, M, D>>;
             type Along<Q: Reducer<T>> = Lazy<$life, Q::Out, RANK, D, AlongRow<Q, TensorView<$life, T, RANK, D>, RANK>> where T: Element;
             #[inline]
             fn along<Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, axes: AXES) -> Self::Along<Q>
@@ -240,7 +235,7 @@ macro_rules! eager {
                 $view.lazy().along(reducer, axes)
             }
             #[inline]
-            fn reduce<Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, _: AXES) -> Self::Reduced<Q::Out, M>
+            fn reduce<Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, _: AXES) -> Result<Tensor<Q::Out, M, D>>
             where T: Element, Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>> {
                 let $x = self;
                 let view = $view;
@@ -253,7 +248,7 @@ macro_rules! eager {
                 reduce_into(reducer, &$view, marked::<AXES, RANK>(), &mut out.into_view_mut(Q::NAME)?)
             }
             #[inline]
-            fn reduce_axis<Q: Reducer<T>, const M: usize>(self, reducer: Q, axis: usize) -> Self::Reduced<Q::Out, M>
+            fn reduce_axis<Q: Reducer<T>, const M: usize>(self, reducer: Q, axis: usize) -> Result<Tensor<Q::Out, M, D>>
             where T: Element, Dim<RANK>: Smaller<Output = Dim<M>> {
                 let $x = self;
                 let view = $view;
@@ -261,9 +256,8 @@ macro_rules! eager {
             }
         }
         impl<$life, T, const RANK: usize, D: Device> Scan<T, RANK, D> for $receiver {
-            type Scanned<U: Element> = Result<Tensor<U, RANK, D>>;
             #[inline]
-            fn scan_by<Q: Reducer<T>>(self, reducer: Q, axis: usize, exclusive: bool) -> Self::Scanned<Q::Out> where T: Element {
+            fn scan_by<Q: Reducer<T>>(self, reducer: Q, axis: usize, exclusive: bool) -> Result<Tensor<Q::Out, RANK, D>> where T: Element {
                 let $x = self;
                 let view = $view;
                 marked_axis(Q::NAME, axis, view.size())?;

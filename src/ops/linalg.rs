@@ -58,7 +58,7 @@ macro_rules! norms {
         /// ```
         pub trait Norms<T, const RANK: usize, D: Device>: Reduce<T, RANK, D> { $(
             $(#[$doc])*
-            fn $name<AXES, const M: usize>(self, axes: AXES) -> Self::Reduced<T, M>
+            fn $name<AXES, const M: usize>(self, axes: AXES) -> Result<Tensor<T, M, D>>
             where
                 T: Float,
                 Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,

@@ -2,15 +2,19 @@
 //!
 //! A reducer is written once, over lanes. Sums are combined pairwise from blocks of a fixed size, so they do not depend
 //! on the number of threads; see [`Reducer`].
-//! Imports: `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `expr`.
+//! Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
+use super::{Cast as _, ComplexParts as _};
 use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::{Comparable, Compute, Element, Float, Number};
+use crate::error::Result;
 use crate::expr::Reduce;
 use crate::kernel::{Compiled, Reducer};
 use crate::rank::{RemoveAxes, Smaller};
 use crate::scalar::{Lane, Lanes, Ordered, Real, Run};
+use crate::tensor::Tensor;
+use num_complex::Complex;
 use std::any::TypeId;
 
 /// A lane of the machine type of `T`.
@@ -130,6 +134,18 @@ reducers! {
     combine |a, b| join(a, b);
     of_slice |values, _from| moments(values);
     finish |s, count| s.2 / (count.cast::<Compute<T>>() - 1).max(Lane::zero()); // 0/0 for fewer than two
+
+    /// The mean and `Σ (x − mean)² / n`, as the two parts of a complex number: [`Reductions::mean_var`] takes them apart.
+    MeanVar: "mean_var", <T: Float, L> -> Complex<f64>, state Moments<L, Compute<T>>;
+    identity (Lane::zero(), Lane::zero(), Lane::zero());
+    absorb |s, x, at| <Var as Reducer<T>>::absorb::<L>(s, x, at);
+    combine |a, b| join(a, b);
+    of_slice |values, _from| moments(values);
+    finish |s, count| {
+        let count = count.cast::<Compute<T>>();
+        // 0/0 for no elements.
+        Lane::complex((s.1 / (count / count)).cast(), (s.2 / count).cast())
+    };
 
     /// `ln Σ eˣ` without overflow: the state is the largest x and `Σ e^(x − largest)`. −∞ for no elements.
     LogSumExp: "logsumexp", <T: Float, L> -> T, state (At<L, T>, At<L, T>);
@@ -335,7 +351,7 @@ macro_rules! methods {
         /// ```
         pub trait Reductions<T, const RANK: usize, D: Device>: Reduce<T, RANK, D> { $(
             $(#[$doc])*
-            fn $name<AXES, const M: usize>(self, axes: AXES) -> Self::Reduced<<$R as Reducer<T>>::Out, M>
+            fn $name<AXES, const M: usize>(self, axes: AXES) -> Result<Tensor<<$R as Reducer<T>>::Out, M, D>>
             where
                 T: $class,
                 Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
@@ -343,7 +359,7 @@ macro_rules! methods {
                 self.reduce($R, axes)
             }
             #[doc = concat!("As [`", stringify!($name), "`](Reductions::", stringify!($name), "), over an axis known at run time.")]
-            fn $name_axis<const M: usize>(self, axis: usize) -> Self::Reduced<<$R as Reducer<T>>::Out, M>
+            fn $name_axis<const M: usize>(self, axis: usize) -> Result<Tensor<<$R as Reducer<T>>::Out, M, D>>
             where
                 T: $class,
                 Dim<RANK>: Smaller<Output = Dim<M>>,
@@ -358,7 +374,26 @@ macro_rules! methods {
             {
                 self.along($R, axes)
             }
-        )* }
+        )*
+            /// The mean and the variance, `Σ (x − mean)² / n`, in one pass over the elements. The variance is that of
+            /// [`var`](Reductions::var); the mean may differ from [`mean`](Reductions::mean) by rounding, as it is found with it.
+            ///
+            /// # Examples
+            /// ```
+            /// use rankform::prelude::*;
+            /// let (mean, var) = Tensor::from([[1.0, 3.0], [4.0, 10.0]]).mean_var(Axis::<1>)?;
+            /// assert_eq!((mean.to_vec()?, var.to_vec()?), (vec![2.0, 7.0], vec![1.0, 9.0]));
+            /// # Ok::<(), rankform::Error>(())
+            /// ```
+            fn mean_var<AXES, const M: usize>(self, axes: AXES) -> Result<(Tensor<T, M, D>, Tensor<T, M, D>)>
+            where
+                T: Float,
+                Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+            {
+                let both = self.reduce(MeanVar, axes)?;
+                Ok((both.lazy().re().cast::<T>().eval()?, both.lazy().im().cast::<T>().eval()?))
+            }
+        }
         impl<X: Reduce<T, RANK, D>, T, const RANK: usize, D: Device> Reductions<T, RANK, D> for X {}
     };
 }

@@ -1,15 +1,17 @@
 //! Running sums, products and extremes along an axis; any other reducer by `scan`.
 //!
-//! Imports: `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `expr`.
+//! Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use super::LogSumExp;
 use crate::device::Device;
 use crate::dim::{Axis, Dim};
 use crate::element::{Comparable, Compute, Float, Number};
+use crate::error::Result;
 use crate::expr::Scan;
 use crate::kernel::{Compiled, Reducer};
 use crate::rank::RemoveAxis;
 use crate::scalar::{Lane, Lanes};
+use crate::tensor::Tensor;
 use std::any::TypeId;
 
 /// A lane of the machine type of `T`.
@@ -70,7 +72,7 @@ macro_rules! scans {
         /// ```
         pub trait Scans<T, const RANK: usize, D: Device>: Scan<T, RANK, D> { $(
             $(#[$doc])*
-            fn $name<const A: usize>(self, axis: Axis<A>) -> Self::Scanned<T>
+            fn $name<const A: usize>(self, axis: Axis<A>) -> Result<Tensor<T, RANK, D>>
             where
                 T: $class,
                 Dim<RANK>: RemoveAxis<A>,
@@ -78,7 +80,7 @@ macro_rules! scans {
                 self.scan($R, axis)
             }
             #[doc = concat!("As [`", stringify!($name), "`](Scans::", stringify!($name), "), along an axis known at run time.")]
-            fn $name_axis(self, axis: usize) -> Self::Scanned<T>
+            fn $name_axis(self, axis: usize) -> Result<Tensor<T, RANK, D>>
             where
                 T: $class,
             {

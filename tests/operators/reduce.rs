@@ -313,6 +313,44 @@ fn extremes_and_their_places_know_nans_of_both_signs_and_zeros_of_both_signs() -
 }
 
 #[test]
+fn a_mean_and_a_variance_in_one_pass_are_those_of_two() -> Result<()> {
+    fn check<T: Value + Float>() -> Result<()> {
+        let mut random = Random(24);
+        for size in [[5, 6, 7], [2, 3, 70], [40, 2, 9], [1, 3, 5000], [5000, 1, 9], [1, 1, 1]] {
+            for Arranged { kind, tensor: x } in arranged(size, || T::moderate(&mut random)) {
+                let about = |name: &str| format!("{name} of {} {size:?}, {kind}", T::DTYPE);
+                macro_rules! along {
+                    ($axes:expr) => {
+                        let ((mean, var), wide) = (x.mean_var($axes)?, x.lazy().cast::<f64>());
+                        assert_eq!(var.to_vec()?, x.var($axes)?.to_vec()?, "{}", about("variance"));
+                        let (truth, sizes) = (wide.mean($axes)?.to_vec()?, wide.abs().mean($axes)?.to_vec()?);
+                        for ((mean, truth), size) in mean.to_vec()?.into_iter().zip(truth).zip(sizes) {
+                            let off = (Lane::from_raw(mean.widen()).cast::<f64>().value() - truth).abs();
+                            assert!(off <= 16.0 * 2f64.powi(-T::FRACTION) * size, "{}: {mean:?}, {truth}", about("mean"));
+                        }
+                    };
+                }
+                along!(Axis::<0>);
+                along!(Axis::<2>);
+                along!((Axis::<0>, Axis::<2>));
+                along!(All);
+            }
+        }
+        Ok(())
+    }
+    check::<f16>()?;
+    check::<bf16>()?;
+    check::<f32>()?;
+    check::<f64>()?;
+    let (mean, var) = Tensor::<f32, 2>::zeros([2, 0], &Cpu)?.mean_var(Axis::<1>)?;
+    assert!(mean.to_vec()?.iter().chain(&var.to_vec()?).all(|x| x.is_nan()));
+    let x = Tensor::from([[1.0, 2.0], [3.0, 8.0]]);
+    let (mean, var) = (x.lazy() * 2.0).mean_var(Axis::<1>)?;
+    assert_eq!((mean.to_vec()?, var.to_vec()?), (vec![3.0, 11.0], vec![1.0, 25.0]));
+    Ok(())
+}
+
+#[test]
 fn the_variance_of_equal_values_is_0_and_one_far_off_costs_the_others_nothing() -> Result<()> {
     for n in [1, 7, 31, 32, 33, 256, 4096, 4097, 10_000] {
         assert_eq!(Tensor::full([n], 0.1_f32, &Cpu)?.var(All)?.item()?, 0.0);

@@ -14,7 +14,6 @@ const CAUSES: &[(&str, &str)] = &[
     ("ew/add_inplace/4", "sizes, handles and overlap are looked at in every call; nalgebra's sizes are in its type"),
     ("trans/tanh", "PyTorch calls the vector functions of Intel's MKL"),
     ("trans/log", "PyTorch calls the vector functions of Intel's MKL"),
-    ("red/meanvar1", "two calls, hence two passes over memory; PyTorch's compiled function makes one"),
     ("red/argmax1", "a piece of a row is read twice: for the largest, then for where it stands"),
     ("red/softmax", "e^(x − max) gets back what rounding took off the difference: 4 units in the tail, 60 without"),
     ("mm/f32", "the crate `gemm` computes it"),
