@@ -142,9 +142,8 @@ reducers! {
     combine |a, b| join(a, b);
     of_slice |values, _from| moments(values);
     finish |s, count| {
-        let count = count.cast::<Compute<T>>();
-        // 0/0 for no elements.
-        Lane::complex((s.1 / (count / count)).cast(), (s.2 / count).cast())
+        let mean = count.eq(Lane::zero()).select(Lane::zero() / Lane::zero(), s.1);
+        Lane::complex(mean.cast(), (s.2 / count.cast()).cast())
     };
 
     /// `ln Σ eˣ` without overflow: the state is the largest x and `Σ e^(x − largest)`. −∞ for no elements.
