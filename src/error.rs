@@ -41,10 +41,12 @@ pub enum Error {
         found: Numbers,
     },
     /// A matrix product whose inner sizes differ.
-    #[error("{op}: inner sizes differ: {left} · {right}")]
+    #[error("{op}: inner sizes {} and {} differ: {left} · {right}", inner[0], inner[1])]
     Inner {
         /// The operation.
         op: &'static str,
+        /// The sizes that differ.
+        inner: [usize; 2],
         /// The sizes of the left operand.
         left: Numbers,
         /// The sizes of the right operand.
@@ -294,6 +296,44 @@ pub enum Error {
         /// What is wrong with it.
         what: String,
     },
+}
+
+impl Error {
+    /// The same error, of the operation that the caller knows by its name: what happened inside another.
+    pub(crate) fn of(mut self, op: &'static str) -> Self {
+        match &mut self {
+            Error::Sizes { op: before, .. }
+            | Error::Output { op: before, .. }
+            | Error::Inner { op: before, .. }
+            | Error::Length { op: before, .. }
+            | Error::NotOne { op: before, .. }
+            | Error::Overflow { op: before, .. }
+            | Error::Index { op: before, .. }
+            | Error::Axis { op: before, .. }
+            | Error::Slice { op: before, .. }
+            | Error::Permutation { op: before, .. }
+            | Error::Bounds { op: before, .. }
+            | Error::Overlap { op: before, .. }
+            | Error::NeedsCopy { op: before, .. }
+            | Error::Type { op: before, .. }
+            | Error::Shared { op: before, .. }
+            | Error::Unallocated { op: before, .. }
+            | Error::MetadataFrozen { op: before, .. }
+            | Error::Device { op: before, .. }
+            | Error::NoData { op: before, .. }
+            | Error::Unsupported { op: before, .. }
+            | Error::Library { op: before, .. }
+            | Error::NoDevice { op: before, .. }
+            | Error::Fault { op: before, .. }
+            | Error::OutOfMemory { op: before, .. }
+            | Error::Empty { op: before, .. }
+            | Error::Operands { op: before, .. }
+            | Error::Io { op: before, .. }
+            | Error::Format { op: before, .. }
+            | Error::Value { op: before, .. } => *before = op,
+        }
+        self
+    }
 }
 
 impl fmt::Debug for Error {

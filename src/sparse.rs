@@ -259,7 +259,7 @@ impl<T: Number, D: Device> SparseTensor<T, 2, D> {
     pub fn matmul(&self, dense: &Tensor<T, 2, D>) -> Result<Tensor<T, 2, D>> {
         let ([m, k], [inner, n]) = (self.size.0, dense.size().0);
         if k != inner {
-            return Err(Error::Inner { op: "matmul", left: self.size.0.into(), right: dense.size().0.into() });
+            return Err(Error::Inner { op: "matmul", inner: [k, inner], left: self.size.0.into(), right: dense.size().0.into() });
         }
         let mut out = Tensor::zeros([m, n], dense.device())?;
         for start in (0..self.kept()).step_by(4096) {

@@ -86,7 +86,7 @@ fn matrix_products_of_every_pair_of_ranks() {
         assert_eq!(f64::from_ne_bytes(out.to_bytes().unwrap()[..8].try_into().unwrap()), first, "{left:?} · {right:?}");
     }
     let error = arithmetic().call("matmul", &[(&of(&[2, 3])).into(), (&of(&[2, 3])).into()]).unwrap_err();
-    assert_eq!(error.to_string(), "matmul: inner sizes differ: [2, 3] · [2, 3]");
+    assert_eq!(error.to_string(), "matmul: inner sizes 3 and 2 differ: [2, 3] · [2, 3]");
 }
 
 #[test]

@@ -27,6 +27,29 @@ use std::marker::PhantomData;
 /// assert_eq!((y.to_vec()?[0], d), (5.0_f64.sqrt(), 27.0));
 /// # Ok::<(), rankform::Error>(())
 /// ```
+/// A function from expressions to an expression fuses with what its caller does; it names them by
+/// [`Expr`](crate::expr::Expr), or takes anything that operators are called on ([`Elementwise`](crate::expr::Elementwise)):
+/// ```
+/// use rankform::expr::{Elementwise, Expr, Lazy};
+/// use rankform::{kernel::Body, ops::Square, prelude::*};
+/// /// 1 where `x` is 0, and less beside it.
+/// fn bump<'a, const RANK: usize, E>(
+///     x: Lazy<'a, f32, RANK, Cpu, E>,
+/// ) -> Lazy<'a, f32, RANK, Cpu, impl Expr<RANK, Cpu, Body: Body<Out = f32>> + use<RANK, E>>
+/// where
+///     E: Expr<RANK, Cpu, Body: Body<Out = f32>>,
+/// {
+///     (-x.square()).exp()
+/// }
+/// /// A tensor's square is a tensor, an expression's a longer one.
+/// fn squared<const RANK: usize, X: Elementwise<f32, RANK, Cpu>>(x: X) -> X::Mapped<Square> {
+///     x.square()
+/// }
+/// let x = Tensor::from([0.0_f32, 1.0]);
+/// assert_eq!(bump(x.lazy() - 1.0).sum(All)?.item()?, bump(x.lazy()).sum(All)?.item()?); // one pass each
+/// assert_eq!((squared(&x)?.to_vec()?, squared(x.lazy() + 1.0).eval()?.to_vec()?), (vec![0.0, 1.0], vec![1.0, 4.0]));
+/// # Ok::<(), rankform::Error>(())
+/// ```
 #[must_use = "a lazy expression computes nothing until `eval`, `eval_into` or a reduction"]
 pub struct Lazy<'a, T, const RANK: usize, D: Device, E> {
     expr: E,

@@ -204,6 +204,20 @@ calls! {
 
 /// What an operator on a tensor of element `T`, rank `RANK` on device `D` can read beside it: `&Tensor`, a view, a lazy
 /// expression, a number.
+///
+/// # Examples
+/// ```
+/// use rankform::prelude::*;
+/// use rankform::expr::Operand;
+/// /// Takes whatever `x + y` takes.
+/// fn squared_distance(x: &Tensor<f64, 1>, y: impl Operand<f64, 1, Cpu>) -> Result<f64> {
+///     (x.lazy() - y).square().sum(All)?.item()
+/// }
+/// let (x, y) = (Tensor::from([3.0, 4.0]), Tensor::from([0.0, 8.0]));
+/// let found = [squared_distance(&x, &y)?, squared_distance(&x, y.lazy() * 0.5)?, squared_distance(&x, 0.0)?];
+/// assert_eq!(found, [25.0, 9.0, 25.0]);
+/// # Ok::<(), rankform::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be combined with a tensor of element `{T}`, rank {RANK}, on `{D}`",
     label = "expected element `{T}`, rank {RANK}, device `{D}`",
@@ -320,6 +334,21 @@ impl<T: Element, const RANK: usize, D: Device> RightOperand<T, RANK, D> for Tens
 }
 
 /// A tensor or a view: an operand that has memory, as products, indices and sorts need.
+///
+/// # Examples
+/// ```
+/// use rankform::prelude::*;
+/// use rankform::expr::Stored;
+/// /// The product of every pair of rows, of a tensor or a view.
+/// fn gram<'a>(x: impl Stored<'a, f64, 2, Cpu>) -> Result<Tensor<f64, 2>> {
+///     let x = x.into_view();
+///     x.matmul(x.transposed())
+/// }
+/// let x = Tensor::from([[1.0, 2.0], [0.0, 1.0]]);
+/// assert_eq!(gram(&x)?, Tensor::from([[5.0, 2.0], [2.0, 1.0]]));
+/// assert_eq!(gram(x.transposed())?, Tensor::from([[1.0, 2.0], [2.0, 5.0]]));
+/// # Ok::<(), rankform::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tensor or view of element `{T}`, rank {RANK}, on `{D}`",
     label = "expected `&Tensor` or a view of element `{T}`, rank {RANK}, on `{D}`",

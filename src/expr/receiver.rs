@@ -16,6 +16,16 @@ use crate::rank::{RemoveAxes, RemoveAxis, Smaller};
 use crate::tensor::{Fresh, Tensor, TensorView, There, Writable};
 
 /// Something that elementwise operators of one operand work on.
+///
+/// # Examples
+/// ```
+/// use rankform::prelude::*;
+/// elementwise! { fn cube(x) { x * x * x } }
+/// let x = Tensor::from([1.0, 2.0]);
+/// assert_eq!(x.map(cube)?.to_vec()?, [1.0, 8.0]);
+/// assert_eq!((x.lazy() + 1.0).map(cube).eval()?.to_vec()?, [8.0, 27.0]); // one pass
+/// # Ok::<(), rankform::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no elementwise operators",
     label = "expected `&Tensor`, a view or a lazy expression"
@@ -32,6 +42,16 @@ pub trait Elementwise<T, const RANK: usize, D: Device>: Sized {
 }
 
 /// Something that elementwise operators of two operands work on, with `OTHER` beside it.
+///
+/// # Examples
+/// ```
+/// use rankform::prelude::*;
+/// elementwise! { fn weighed(x, y) { x * 0.75 + y * 0.25 } }
+/// let (x, y) = (Tensor::from([[4.0, 8.0]]), Tensor::from([[0.0], [4.0]]));
+/// assert_eq!(x.zip(weighed, &y)?, Tensor::from([[3.0, 6.0], [4.0, 7.0]])); // sizes of 1 stretch
+/// assert_eq!(x.zip(weighed, 4.0)?.to_vec()?, [4.0, 7.0]);
+/// # Ok::<(), rankform::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be combined with `{OTHER}`",
     label = "expected element `{U}`, rank {RANK}, device `{D}`",

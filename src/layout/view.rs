@@ -24,7 +24,7 @@ impl<const RANK: usize> Layout<RANK> {
         let mut seen = [false; RANK];
         for axis in order {
             if axis >= RANK || std::mem::replace(&mut seen[axis], true) {
-                return Err(Error::Permutation { op: "permute", order: order.into() });
+                return Err(Error::Permutation { op: "permuted", order: order.into() });
             }
         }
         Ok(self.reordered(order))

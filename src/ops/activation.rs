@@ -13,6 +13,16 @@ fn log_one_plus_exp<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
 
 operators! {
     /// Activations of neural networks, elementwise.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([-1.0, 0.0, 2.0]);
+    /// assert_eq!(x.relu()?.to_vec()?, [0.0, 0.0, 2.0]);
+    /// let swiglu = (x.lazy().silu() * &x).eval()?; // one pass
+    /// assert_eq!((swiglu[[1]], x.sigmoid()?[[1]]), (0.0, 0.5));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
     pub trait Activation;
     /// max(x, 0).
     fn relu = Relu(x) where Comparable { x.le(Lane::zero()).select(Lane::zero(), x) }

@@ -65,6 +65,17 @@ fn whole_power<L: Lanes, P: Integer>(x: Lane<L, P>, n: Lane<L, P>) -> Lane<L, P>
 
 operators! {
     /// Operators of two numbers, and `neg`, `square`, `abs`. Integers wrap; an integer divided by 0 is 0.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let (x, y) = (Tensor::from([7, -7, 5]), Tensor::from([2, 2, 0]));
+    /// assert_eq!(x.add(&y)?, &x + &y); // `add` gives a `Result`, `+` panics where that is an error
+    /// assert_eq!(x.div(&y)?.to_vec()?, [3, -3, 0]);
+    /// assert_eq!(x.floor_divide(&y)?.to_vec()?, [3, -4, 0]);
+    /// assert_eq!(x.maximum(0)?.to_vec()?, [7, 0, 5]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
     pub trait Arithmetic;
     /// `x + y`.
     fn add = Add(x, y) where Number { x + y }

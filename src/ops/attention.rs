@@ -225,7 +225,7 @@ fn attend<T: Scored, D: Device, P: Place<T, 4, D>>(
     let (Dim([b, h, queries, d]), Dim([kb, kh, count, kd]), Dim([vb, vh, vcount, e])) = (q.size(), k.size(), v.size());
     let stretches = |size: usize, whole: usize| size == whole || size == 1;
     if kd != d {
-        return Err(Error::Inner { op, left: q.size().0.into(), right: k.size().0.into() });
+        return Err(Error::Inner { op, inner: [d, kd], left: q.size().0.into(), right: k.size().0.into() });
     }
     if !(stretches(kb, b) && stretches(kh, h)) {
         return Err(Error::Sizes { op, left: q.size().0.into(), right: k.size().0.into() });
@@ -236,7 +236,7 @@ fn attend<T: Scored, D: Device, P: Place<T, 4, D>>(
     let mask = mask.map(|mask| {
         same_device(op, q.device(), mask.device())?;
         mask.ready(op)?;
-        mask.broadcast_to([b, h, queries, count])
+        mask.broadcast_to([b, h, queries, count]).map_err(|error| error.of(op))
     });
     let mask = mask.transpose()?;
     let scale = attention.scale.unwrap_or(1.0 / (d.max(1) as f64).sqrt());

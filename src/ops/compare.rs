@@ -16,6 +16,15 @@ use std::marker::PhantomData;
 
 operators! {
     /// Comparisons: tensors of booleans. NaN compares false, and unequal to everything.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([-1.0, f64::NAN, 3.0]);
+    /// assert_eq!(x.greater(0.0)?.to_vec()?, [false, false, true]);
+    /// assert_eq!(x.is_nan()?.count(All)?.item()?, 1);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
     pub trait Comparisons;
     /// x = y.
     fn equal = Equal(x, y) -> bool where Element { x.eq(y) }

@@ -24,6 +24,15 @@ macro_rules! parts {
             }
         )*
         /// What a complex number is made of.
+        ///
+        /// # Examples
+        /// ```
+        /// use num_complex::Complex;
+        /// use rankform::prelude::*;
+        /// let z = Tensor::from([Complex::new(3.0, -4.0)]);
+        /// assert_eq!((z.re()?[[0]], z.im()?[[0]], z.modulus()?[[0]]), (3.0, -4.0, 5.0));
+        /// # Ok::<(), rankform::Error>(())
+        /// ```
         pub trait ComplexParts<T, const RANK: usize, D: Device>: Elementwise<T, RANK, D> { $(
             $(#[$doc])*
             fn $name(self) -> Self::Mapped<$F> where T: ComplexElement {

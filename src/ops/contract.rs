@@ -247,7 +247,7 @@ fn matrices<T: Number, L: Number, R: Number, const RANK: usize, const N: usize, 
     right.ready(op)?;
     let (sizes, others) = (left.size().0, right.size().0);
     if sizes[1] != others[0] {
-        return Err(Error::Inner { op, left: sizes.into(), right: others.into() });
+        return Err(Error::Inner { op, inner: [sizes[1], others[0]], left: sizes.into(), right: others.into() });
     }
     let size = Dim(std::array::from_fn(|axis| [sizes[0], others[1]][axis]));
     let mut out = Tensor::<T, M, D>::unwritten(op, Layout::row_major_of(op, size, size_of::<T>())?, left.device())?;
@@ -360,7 +360,9 @@ fn join<L: Number, R: Number, const A: usize, const B: usize, const M: usize, D:
         let found = (find(op, left, left_labels, label)?, find(op, right, right_labels, label)?);
         let inner = match found {
             (Some((size, a)), Some((other, b))) if size == other => Label { size, step: [0, a, b] },
-            (Some(_), Some(_)) => return Err(Error::Inner { op, left: left.size().0.into(), right: right.size().0.into() }),
+            (Some((size, _)), Some((other, _))) => {
+                return Err(Error::Inner { op, inner: [size, other], left: left.size().0.into(), right: right.size().0.into() });
+            }
             (Some((size, a)), None) => Label { size, step: [0, a, 0] },
             (None, Some((size, b))) => Label { size, step: [0, 0, b] },
             (None, None) => continue,

@@ -148,7 +148,7 @@ impl<const RANK: usize, D: Device> TensorView<'_, i64, RANK, D> {
         let index = self.reshape(std::array::from_fn::<_, N, _>(|a| self.size().0.get(a).copied().unwrap_or(1)))?;
         let mut out = Tensor::<T, N, D>::zeros(size, self.device())?;
         let one = Tensor::<T, N, D>::ones([1; N], self.device())?;
-        out.scatter_axis(Replace, N - 1, index, &one)?;
+        out.scatter_axis(Replace, N - 1, index, &one).map_err(|error| error.of("one_hot"))?;
         Ok(out)
     }
 }
@@ -193,7 +193,7 @@ impl<D: Device> TensorView<'_, i64, 1, D> {
         D: 'b,
     {
         let mut out = Tensor::<T, 1, D>::zeros([bins], self.device())?;
-        out.index_scatter(Add, Axis::<0>, self, weights)?;
+        out.index_scatter(Add, Axis::<0>, self, weights).map_err(|error| error.of("bincount"))?;
         Ok(out)
     }
 }

@@ -242,7 +242,12 @@ impl<T: Number, D: Device> Tensor<T, 2, D> {
     pub fn matrix_power(&self, n: u32) -> Result<Self> {
         let Dim([rows, columns]) = self.size();
         if rows != columns {
-            return Err(Error::Inner { op: "matrix_power", left: self.size().0.into(), right: self.size().0.into() });
+            return Err(Error::Inner {
+                op: "matrix_power",
+                inner: [columns, rows],
+                left: self.size().0.into(),
+                right: self.size().0.into(),
+            });
         }
         let mut power: Option<Self> = None;
         let mut square = self.copy()?;

@@ -38,6 +38,16 @@ fn next_after<L: Lanes, T: Float>(x: Lane<L, Compute<T>>, y: Lane<L, Compute<T>>
 
 operators! {
     /// Functions of real numbers, elementwise; special values as in C99 Annex F and IEEE 754-2019.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([0.0, 1.0, f64::INFINITY]);
+    /// assert_eq!(x.exp()?.to_vec()?, [1.0, std::f64::consts::E, f64::INFINITY]);
+    /// assert_eq!((x.lazy().sqrt() + 1.0).log2().eval()?.to_vec()?, [0.0, 1.0, f64::INFINITY]); // one pass
+    /// assert_eq!(x.xlogy(&x)?.to_vec()?, [0.0, 0.0, f64::INFINITY]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
     pub trait Math;
     /// eˣ.
     fn exp = Exp(x) where Float { x.exp() }

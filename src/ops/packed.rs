@@ -115,7 +115,7 @@ impl<T: Number, D: Device, OUT: Number> Packed<T, D, OUT> {
             return Err(Error::Value { op, what: text(format_args!("an operand of rank {RANK}, not 1 to {}", MAX_GROUP + 1)) });
         };
         if inner != k {
-            return Err(Error::Inner { op, left: sizes.into(), right: self.size.0.into() });
+            return Err(Error::Inner { op, inner: [inner, k], left: sizes.into(), right: self.size.0.into() });
         }
         let size = Dim(std::array::from_fn(|axis| if axis + 1 == RANK { n } else { sizes[axis] }));
         let mut out = Tensor::<OUT, RANK, D>::unwritten(op, Layout::row_major_of(op, size, size_of::<OUT>())?, left.device())?;

@@ -213,7 +213,7 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK
         let (op, x) = ("quantile", self.into_view());
         exists(op, axis, x.size())?;
         if !(0.0..=1.0).contains(&q) {
-            return Err(Error::Value { op, what: text(format_args!("a share of {q}")) });
+            return Err(Error::Value { op, what: text(format_args!("a share of {q}, not from 0 to 1")) });
         }
         let kept: [usize; M] = std::array::from_fn(|a| x.size().0[a + usize::from(a >= axis)]);
         let Some(last) = x.size().0[axis].checked_sub(1) else {

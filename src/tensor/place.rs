@@ -15,6 +15,17 @@ use crate::layout::Layout;
 /// Nothing is written where sizes, devices or handles are wrong ([`Error::Output`], [`Error::Device`], and those of
 /// [`Tensor::view_mut`]: [`Error::Shared`], [`Error::Overlap`], [`Error::Unallocated`]); after an error that an operand causes
 /// later, an index outside for example, the elements written may be of the result or what they were.
+///
+/// # Examples
+/// ```
+/// use rankform::{ops::CumSum, prelude::*};
+/// let x = Tensor::from([[3.0, 1.0], [2.0, 4.0]]);
+/// let mut both = Tensor::<f64, 3>::zeros([2, 2, 2], &Cpu)?;
+/// x.sort_into(Axis::<1>, both.view_mut()?.slice((0, .., ..))?)?; // a part of a larger tensor
+/// x.scan_into(CumSum, Axis::<0>, both.view_mut()?.slice((1, .., ..))?)?;
+/// assert_eq!(both, Tensor::from([[[1.0, 3.0], [2.0, 4.0]], [[3.0, 1.0], [5.0, 5.0]]]));
+/// # Ok::<(), rankform::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tensor of element `{T}`, rank {RANK}, on `{D}`, that can be written",
     label = "expected `&mut Tensor` or an exclusive view of element `{T}`, rank {RANK}, on `{D}`"

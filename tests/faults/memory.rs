@@ -467,7 +467,7 @@ fn an_error_is_made_without_memory() -> Result<()> {
     let armed = fail_from(0);
     let error = x.a.permuted([0, 0]).err().unwrap();
     drop(armed);
-    assert_eq!(error.to_string(), "permute: […] is not a permutation of the axes");
+    assert_eq!(error.to_string(), "permuted: […] is not a permutation of the axes");
     Ok(())
 }
 

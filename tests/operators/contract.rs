@@ -217,7 +217,7 @@ fn products_that_have_no_elements_take_no_time_however_large_their_batches() -> 
 #[test]
 fn products_refuse_sizes_that_do_not_fit_and_have_their_sizes_without_data() -> Result<()> {
     let (x, y) = (Tensor::<f32, 2>::zeros([2, 3], &Cpu)?, Tensor::<f32, 2>::zeros([4, 5], &Cpu)?);
-    assert_eq!(x.matmul(&y).unwrap_err().to_string(), "matmul: inner sizes differ: [2, 3] · [4, 5]");
+    assert_eq!(x.matmul(&y).unwrap_err().to_string(), "matmul: inner sizes 3 and 4 differ: [2, 3] · [4, 5]");
     let (x, y) = (Tensor::<f32, 3>::zeros([2, 2, 3], &Cpu)?, Tensor::<f32, 3>::zeros([3, 3, 2], &Cpu)?);
     assert_eq!(x.matmul(&y).unwrap_err().to_string(), "matmul: sizes [2, 2, 3] and [3, 3, 2] do not broadcast");
     let waiting = Tensor::<f32, 3>::empty([2, 2, 3], &Cpu)?;
@@ -368,6 +368,6 @@ fn products_write_into_memory_of_any_layout_and_read_none_of_it() -> Result<()> 
     let error = x.matmul_wide_into(&y, &mut Tensor::zeros([3], &Cpu)?.view_mut()?).unwrap_err();
     assert!(matches!(error, Error::Output { op: "matmul_wide_into", .. }), "{error}");
     let error = x.matmul_wide_into(&x, &mut Tensor::zeros([2, 3], &Cpu)?.view_mut()?).unwrap_err();
-    assert_eq!(error.to_string(), "matmul_wide_into: inner sizes differ: [2, 3] · [2, 3]");
+    assert_eq!(error.to_string(), "matmul_wide_into: inner sizes 3 and 2 differ: [2, 3] · [2, 3]");
     Ok(())
 }

@@ -121,9 +121,9 @@ fn one_operand_is_summed_transposed_and_its_diagonals_taken() -> Result<()> {
 #[test]
 fn products_by_labels_refuse_sizes_that_do_not_fit() -> Result<()> {
     let (x, y) = (Tensor::<f32, 2>::zeros([2, 3], &Cpu)?, Tensor::<f32, 2>::zeros([4, 5], &Cpu)?);
-    assert_eq!(einsum!("ij,jk->ik", &x, &y).unwrap_err().to_string(), "einsum: inner sizes differ: [2, 3] · [4, 5]");
+    assert_eq!(einsum!("ij,jk->ik", &x, &y).unwrap_err().to_string(), "einsum: inner sizes 3 and 4 differ: [2, 3] · [4, 5]");
     assert_eq!(einsum!("bi,bj->bij", &x, &y).unwrap_err().to_string(), "einsum: sizes [2, 3] and [4, 5] do not broadcast");
-    assert_eq!(x.tensordot(&y, [(1, 0)]).unwrap_err().to_string(), "tensordot: inner sizes differ: [2, 3] · [4, 5]");
+    assert_eq!(x.tensordot(&y, [(1, 0)]).unwrap_err().to_string(), "tensordot: inner sizes 3 and 4 differ: [2, 3] · [4, 5]");
     assert_eq!(x.tensordot(&y, [(2, 0)]).unwrap_err().to_string(), "tensordot: axis 2 does not fit sizes [2, 3]");
     assert!(x.tensordot(&x, [(0, 0), (0, 1)]).unwrap_err().to_string().contains("stands twice"));
     let waiting = Tensor::<f32, 2>::empty([2, 3], &Cpu)?;

@@ -109,7 +109,7 @@ fn a_packed_matrix_serves_any_number_of_axes_and_says_what_does_not_fit() {
     assert_eq!(turned.matmul_packed(&packed).unwrap(), wanted.into_shape([5, 2, 2, 4]).unwrap());
     assert_eq!(Tensor::from([1.0, 0.0, 2.0]).matmul_packed(&packed).unwrap().to_vec().unwrap(), [16.0, 19.0, 22.0, 25.0]);
     let error = |result: Result<Tensor<f64, 2>>| result.unwrap_err().to_string();
-    assert_eq!(error(matrix.matmul_packed(&packed)), "matmul_packed: inner sizes differ: [3, 4] · [3, 4]");
+    assert_eq!(error(matrix.matmul_packed(&packed)), "matmul_packed: inner sizes 4 and 3 differ: [3, 4] · [3, 4]");
     let scalar = Tensor::<f64, 0>::zeros([], &Cpu).unwrap();
     assert_eq!(scalar.matmul_packed(&packed).unwrap_err().to_string(), "matmul_packed: an operand of rank 0, not 1 to 9");
     let empty = Tensor::<f64, 2>::empty([3, 4], &Cpu).unwrap();

@@ -305,7 +305,7 @@ fn quantiles_stand_between_neighbours_of_the_order() -> Result<()> {
     let x = Tensor::from([[infinity, 1.0, infinity], [f64::NAN, 1.0, 2.0]]);
     let found = x.quantile(0.75, Axis::<1>, Between::Linear)?;
     assert!(found[[0]] == infinity && found[[1]].is_nan());
-    assert_eq!(x.quantile(1.5, Axis::<1>, Between::Linear).unwrap_err().to_string(), "quantile: a share of 1.5");
+    assert_eq!(x.quantile(1.5, Axis::<1>, Between::Linear).unwrap_err().to_string(), "quantile: a share of 1.5, not from 0 to 1");
     assert!(matches!(Tensor::<f32, 2>::zeros([2, 0], &Cpu)?.quantile(0.5, Axis::<1>, Between::Linear), Err(Error::Empty { .. })));
     assert_eq!(Tensor::<f32, 2>::zeros([0, 3], &Cpu)?.quantile(0.5, Axis::<1>, Between::Linear)?.size(), [0]);
     Ok(())
