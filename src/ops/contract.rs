@@ -110,7 +110,7 @@ impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// assert_eq!(a.matmul(&x)?.to_vec()?, [-1.0, -1.0]);
     /// assert_eq!(a.matmul(a.transposed())?.to_vec()?, [5.0, 11.0, 11.0, 25.0]);
     /// let error = a.matmul(Tensor::<f64, 2>::zeros([3, 1], &Cpu)?.view()).unwrap_err();
-    /// assert_eq!(error.to_string(), "matmul: inner sizes differ: [2, 2] · [3, 1]");
+    /// assert_eq!(error.to_string(), "matmul: inner sizes 2 and 3 differ: [2, 2] · [3, 1]");
     /// # Ok::<(), rankform::Error>(())
     /// ```
     #[doc(alias = "dot")]

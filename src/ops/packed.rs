@@ -242,7 +242,7 @@ impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// let x = Tensor::from([[[1, 0]], [[0, 1]], [[1, 1]]]); // three matrices of one row
     /// assert_eq!(x.matmul_packed(&packed)?.to_vec()?, [1, 2, 3, 4, 4, 6]);
     /// let error = Tensor::from([1, 2, 3]).matmul_packed(&packed).unwrap_err();
-    /// assert_eq!(error.to_string(), "matmul_packed: inner sizes differ: [3] · [2, 2]");
+    /// assert_eq!(error.to_string(), "matmul_packed: inner sizes 3 and 2 differ: [3] · [2, 2]");
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn matmul_packed<OUT: Number>(&self, right: &Packed<T, D, OUT>) -> Result<Tensor<OUT, RANK, D>> {
