@@ -300,7 +300,7 @@ pub enum Error {
 
 impl Error {
     /// The same error, of the operation that the caller knows by its name: what happened inside another.
-    pub(crate) fn of(mut self, op: &'static str) -> Self {
+    pub(crate) fn renamed(mut self, op: &'static str) -> Self {
         match &mut self {
             Error::Sizes { op: before, .. }
             | Error::Output { op: before, .. }

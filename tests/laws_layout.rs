@@ -420,7 +420,7 @@ fn a_permuted_layout_finds_the_same_elements() {
         }
         let base = Layout::contiguous([2; R]).unwrap();
         for order in indices([R + 1; R]).into_iter().filter(|order| !valid.contains(order)) {
-            assert_eq!(base.permuted(order), Err(Error::Permutation { op: "permute", order: order.into() }));
+            assert_eq!(base.permuted(order), Err(Error::Permutation { op: "permuted", order: order.into() }));
         }
     }
     each_rank!(check);

@@ -130,7 +130,7 @@ pub trait Body: Copy + Send + Sync + 'static {
     const FIXED: bool;
     /// Bytes that it holds for each element of a row.
     const HELD: usize;
-    /// Whether all its operators are light ([`Op::LIGHT`]), and its elements are computed with as they stand in memory.
+    /// Whether all its operators and reducers are light ([`Op::LIGHT`]), and its elements are computed with as they stand in memory.
     const LIGHT: bool;
     /// Where its values along a row stand.
     const SOURCE: Source = Source::Nowhere;
@@ -240,7 +240,7 @@ impl<R: Reducer<B::Out>, B: Body> Body for Along<R, B> {
     const BY_ROWS: bool = true;
     const FIXED: bool = B::FIXED;
     const HELD: usize = B::HELD;
-    const LIGHT: bool = B::LIGHT;
+    const LIGHT: bool = R::LIGHT && B::LIGHT;
     #[inline(always)]
     fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<R::Out>> {
         io.settled::<R::Out>(self.value, B::LOADS)

@@ -19,8 +19,8 @@ operators! {
     /// use rankform::prelude::*;
     /// let x = Tensor::from([-1.0, 0.0, 2.0]);
     /// assert_eq!(x.relu()?.to_vec()?, [0.0, 0.0, 2.0]);
-    /// let swiglu = (x.lazy().silu() * &x).eval()?; // one pass
-    /// assert_eq!((swiglu[[1]], x.sigmoid()?[[1]]), (0.0, 0.5));
+    /// let gated = (x.lazy().silu() * &x).eval()?; // one pass
+    /// assert_eq!((gated[[1]], x.sigmoid()?[[1]]), (0.0, 0.5));
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub trait Activation;

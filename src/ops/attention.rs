@@ -236,7 +236,7 @@ fn attend<T: Scored, D: Device, P: Place<T, 4, D>>(
     let mask = mask.map(|mask| {
         same_device(op, q.device(), mask.device())?;
         mask.ready(op)?;
-        mask.broadcast_to([b, h, queries, count]).map_err(|error| error.of(op))
+        mask.broadcast_to([b, h, queries, count]).map_err(|error| error.renamed(op))
     });
     let mask = mask.transpose()?;
     let scale = attention.scale.unwrap_or(1.0 / (d.max(1) as f64).sqrt());

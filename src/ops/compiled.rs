@@ -50,7 +50,7 @@ mod debug {
         rows!(binary for bool: LogicalAnd LogicalOr);
         rows!(in_place for f32 f64 i32 i64: Add Sub Mul Div);
         rows!(reduce for f32 f64 i32 i64: Sum Max Min);
-        rows!(reduce for f32 f64: Prod ArgMax ArgMin Mean Var LogSumExp);
+        rows!(reduce for f32 f64: Prod ArgMax ArgMin Mean Var MeanVar LogSumExp);
         rows!(reduce for bool: Any AllTrue Count);
         rows!(scan for f32 f64 i32 i64: CumSum);
         table.random::<Uniform<f32>, f32>();

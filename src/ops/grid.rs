@@ -146,10 +146,13 @@ impl<const RANK: usize, D: Device> TensorView<'_, i64, RANK, D> {
     {
         let size = std::array::from_fn(|a| self.size().0.get(a).copied().unwrap_or(classes));
         let index = self.reshape(std::array::from_fn::<_, N, _>(|a| self.size().0.get(a).copied().unwrap_or(1)))?;
-        let mut out = Tensor::<T, N, D>::zeros(size, self.device())?;
-        let one = Tensor::<T, N, D>::ones([1; N], self.device())?;
-        out.scatter_axis(Replace, N - 1, index, &one).map_err(|error| error.of("one_hot"))?;
-        Ok(out)
+        let filled = || {
+            let mut out = Tensor::<T, N, D>::zeros(size, self.device())?;
+            let one = Tensor::<T, N, D>::ones([1; N], self.device())?;
+            out.scatter_axis(Replace, N - 1, index, &one)?;
+            Ok(out)
+        };
+        filled().map_err(|error: Error| error.renamed("one_hot"))
     }
 }
 
@@ -181,7 +184,7 @@ impl<D: Device> TensorView<'_, i64, 1, D> {
     /// As [`Tensor::bincount`].
     pub fn bincount(self, bins: usize) -> Result<Tensor<i64, 1, D>> {
         let one = Tensor::<i64, 1, D>::ones([1], self.device())?;
-        self.bincount_of(one.view(), bins)
+        self.bincount_of(one.view(), bins).map_err(|error| error.renamed("bincount"))
     }
 
     /// The sum of the weights of each number; see [`Tensor::bincount_of`].
@@ -192,9 +195,12 @@ impl<D: Device> TensorView<'_, i64, 1, D> {
     where
         D: 'b,
     {
-        let mut out = Tensor::<T, 1, D>::zeros([bins], self.device())?;
-        out.index_scatter(Add, Axis::<0>, self, weights).map_err(|error| error.of("bincount"))?;
-        Ok(out)
+        let filled = || {
+            let mut out = Tensor::<T, 1, D>::zeros([bins], self.device())?;
+            out.index_scatter(Add, Axis::<0>, self, weights)?;
+            Ok(out)
+        };
+        filled().map_err(|error: Error| error.renamed("bincount_of"))
     }
 }
 

@@ -10,7 +10,7 @@ use crate::dim::Dim;
 use crate::element::{Comparable, Compute, Element, Float, Number};
 use crate::error::Result;
 use crate::expr::Reduce;
-use crate::kernel::{Compiled, Reducer};
+use crate::kernel::{Compiled, Reducer, is_light};
 use crate::rank::{RemoveAxes, Smaller};
 use crate::scalar::{Lane, Lanes, Ordered, Real, Run};
 use crate::tensor::Tensor;
@@ -41,6 +41,7 @@ macro_rules! reducers {
         impl<$T: $class> Reducer<$T> for $R {
             const NAME: &'static str = $name;
             const NEEDS_ELEMENTS: bool = reducers!(@needs $($needs)?);
+            const LIGHT: bool = is_light(stringify!($absorb));
             type Out = $out;
             type State<$L: Lanes> = $state;
             #[inline(always)]
@@ -136,14 +137,20 @@ reducers! {
     finish |s, count| s.2 / (count.cast::<Compute<T>>() - 1).max(Lane::zero()); // 0/0 for fewer than two
 
     /// The mean and `Σ (x − mean)² / n`, as the two parts of a complex number: [`Reductions::mean_var`] takes them apart.
-    MeanVar: "mean_var", <T: Float, L> -> Complex<f64>, state Moments<L, Compute<T>>;
-    identity (Lane::zero(), Lane::zero(), Lane::zero());
-    absorb |s, x, at| <Var as Reducer<T>>::absorb::<L>(s, x, at);
-    combine |a, b| join(a, b);
-    of_slice |values, _from| moments(values);
+    MeanVar: "mean_var", <T: Float, L> -> Complex<f64>, state (Moments<L, Compute<T>>, At<L, T>);
+    identity ((Lane::zero(), Lane::zero(), Lane::zero()), Lane::zero());
+    absorb |s, x, at| (<Var as Reducer<T>>::absorb::<L>(s.0, x, at), s.1 + x);
+    combine |a, b| (join(a.0, b.0), a.1 + b.1);
+    of_slice |values, _from| {
+        let (n, mean, squares) = moments(values);
+        // Distances to an infinity, and those that are one, have no mean: then the sum has it.
+        let sum = if is_finite(mean).value() { n * mean } else { Lane::real(distances(values, 0.0).0) };
+        ((n, mean, squares), sum)
+    };
     finish |s, count| {
-        let mean = count.eq(Lane::zero()).select(Lane::zero() / Lane::zero(), s.1);
-        Lane::complex(mean.cast(), (s.2 / count.cast()).cast())
+        let ((_, mean, squares), sum) = s;
+        let mean = (is_finite(mean) & count.gt(Lane::zero())).select(mean, sum / count.cast());
+        Lane::complex(mean.cast(), (squares / count.cast()).cast())
     };
 
     /// `ln Σ eˣ` without overflow: the state is the largest x and `Σ e^(x − largest)`. −∞ for no elements.
@@ -203,6 +210,12 @@ fn moments<P: Real>(values: &[P]) -> Moments<Run, P> {
     let squares = squares - sum * shift;
     let squares = if squares < 0.0 { 0.0 } else { squares };
     (Lane(P::from_f64(n)), Lane(P::from_f64(from + shift)), Lane(P::from_f64(squares)))
+}
+
+/// Whether a lane is a number, and no infinity.
+#[inline(always)]
+fn is_finite<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, bool> {
+    (x * Lane::zero()).eq(Lane::zero())
 }
 
 /// How many sums there are side by side.
@@ -317,6 +330,11 @@ fn place<L: Lanes>(found: Found<L>) -> Place<L> {
     found.1.eq(Lane::highest()).select(Lane::zero(), found.1)
 }
 
+/// Both parts, each a tensor.
+fn parts<T: Float, const M: usize, D: Device>(both: Tensor<Complex<f64>, M, D>) -> Result<(Tensor<T, M, D>, Tensor<T, M, D>)> {
+    Ok((both.lazy().re().cast().eval()?, both.lazy().im().cast().eval()?))
+}
+
 /// A truth value: `any`, `all` and `count` are of booleans.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a truth value",
@@ -375,7 +393,12 @@ macro_rules! methods {
             }
         )*
             /// The mean and the variance, `Σ (x − mean)² / n`, in one pass over the elements. The variance is that of
-            /// [`var`](Reductions::var); the mean may differ from [`mean`](Reductions::mean) by rounding, as it is found with it.
+            /// [`var`](Reductions::var); the mean may differ from [`mean`](Reductions::mean) by rounding, as it is found with
+            /// it, and stays finite where the sum does not.
+            ///
+            /// # Cost
+            /// Half the reading of the two one after the other, and two small passes over the results: of long rows and
+            /// columns that pays, of rows of a few elements it does not.
             ///
             /// # Examples
             /// ```
@@ -389,8 +412,15 @@ macro_rules! methods {
                 T: Float,
                 Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
             {
-                let both = self.reduce(MeanVar, axes)?;
-                Ok((both.lazy().re().cast::<T>().eval()?, both.lazy().im().cast::<T>().eval()?))
+                parts(self.reduce(MeanVar, axes)?)
+            }
+            /// As [`mean_var`](Reductions::mean_var), over an axis known at run time.
+            fn mean_var_axis<const M: usize>(self, axis: usize) -> Result<(Tensor<T, M, D>, Tensor<T, M, D>)>
+            where
+                T: Float,
+                Dim<RANK>: Smaller<Output = Dim<M>>,
+            {
+                parts(self.reduce_axis(MeanVar, axis)?)
             }
         }
         impl<X: Reduce<T, RANK, D>, T, const RANK: usize, D: Device> Reductions<T, RANK, D> for X {}

@@ -22,6 +22,7 @@ use crate::tensor::{Tensor, TensorView, TensorViewMut};
 pub struct Replace;
 
 impl<T: Element> Op<(T, T)> for Replace {
+    const LIGHT: bool = true;
     const NAME: &'static str = "replace";
     type Out = T;
     #[inline(always)]
@@ -166,7 +167,7 @@ in_place! {
     /// ```
     fn masked_scatter['b, 'c, const N: usize](mask: impl Stored<'b, bool, RANK, D>, values: impl Stored<'c, T, N, D>) = |view| {
         let (op, size, values) = ("masked_scatter", view.size(), values.into_view());
-        let mask = mask.into_view().broadcast_to(size)?;
+        let mask = mask.into_view().broadcast_to(size).map_err(|error| error.renamed(op))?;
         let (wanted, there) = (count(mask)?, values.numel());
         if wanted > there {
             return Err(Error::Value { op, what: text(format_args!("{there} values for {wanted} places")) });

@@ -1,6 +1,6 @@
 //! Tensors joined, cut, padded, turned, repeated and counted, on every kind of layout, against one loop over indices.
 
-use crate::arrange::{SIZE, arranged, on_many_threads};
+use crate::arrange::{SIZE, arranged, on_many_threads, on_one_thread};
 use crate::value::{Random, Value, differ};
 use half::bf16;
 use num_complex::Complex;
@@ -347,7 +347,7 @@ fn inputs_in_steps_stand_beside_large_outputs() -> Result<()> {
         assert!(turned.transposed().iter().eq(sum.iter()));
         Ok(())
     };
-    work()?;
+    on_one_thread(work)?;
     on_many_threads(work)
 }
 
@@ -367,7 +367,7 @@ fn large_outputs_come_with_others_beside_them() -> Result<()> {
     let x = Tensor::from_fn([m, n], |[i, j]| (i * 7 + j) as i32, &Cpu)?;
     let (column, row) = (Tensor::from_fn([m, 1], |[i, _]| i as i32, &Cpu)?, Tensor::from_fn([1, n], |[_, j]| j as i32 * 3, &Cpu)?);
     let work = || apply_many(parts, (&x, &column, &row));
-    for (sum, equal, rest) in [work()?, on_many_threads(work)?] {
+    for (sum, equal, rest) in [on_one_thread(work)?, on_many_threads(work)?] {
         for ([i, j], ((sum, equal), rest)) in Dim([m, n]).indices().zip(sum.iter().zip(equal.iter()).zip(rest.iter())) {
             let (x, column, row) = ((i * 7 + j) as i32, i as i32, j as i32 * 3);
             assert!((*sum, *equal, *rest) == (x * column + row, x == column, x - row), "{i}, {j}");

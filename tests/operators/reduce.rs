@@ -342,6 +342,16 @@ fn a_mean_and_a_variance_in_one_pass_are_those_of_two() -> Result<()> {
     check::<bf16>()?;
     check::<f32>()?;
     check::<f64>()?;
+    // What has no distances has a mean as elsewhere, in rows and in columns.
+    let inf = f64::INFINITY;
+    for pair in [[inf, 1.0], [1.0, inf], [-inf, -inf], [inf, -inf], [f64::NAN, 1.0], [1e308, -1e308]] {
+        let x = Tensor::from_fn([40, 2], |[_, j]| pair[j], &Cpu)?;
+        let columns = x.transposed().to_contiguous()?;
+        for (found, mean) in [(x.mean_var_axis(1)?.0, x.mean(Axis::<1>)?), (columns.mean_var(Axis::<0>)?.0, columns.mean(Axis::<0>)?)] {
+            let same = |(a, b): (&f64, &f64)| a == b || a.is_nan() && b.is_nan();
+            assert!(found.iter().zip(mean.iter()).all(same), "{pair:?}: {found}, {mean}");
+        }
+    }
     let (mean, var) = Tensor::<f32, 2>::zeros([2, 0], &Cpu)?.mean_var(Axis::<1>)?;
     assert!(mean.to_vec()?.iter().chain(&var.to_vec()?).all(|x| x.is_nan()));
     let x = Tensor::from([[1.0, 2.0], [3.0, 8.0]]);

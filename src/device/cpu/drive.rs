@@ -26,8 +26,8 @@ pub(super) const STREAM: usize = 1536;
 const FETCHED: usize = 2;
 /// Elements of a step that is still read in pieces: longer ones use too little of what is fetched.
 const SHORT_STEP: usize = 4;
-/// Outputs of this many bytes go past the caches: half of a large one.
-const STREAMED: usize = 16 << 20;
+/// Bytes of outputs that stay in no cache: half of a large one.
+const LARGE: usize = 16 << 20;
 /// Threads whose stores past the caches pay on every processor: lines are not read before they are written.
 const MANY_WRITERS: usize = 4;
 /// Bytes of packed elements of all operands together: they stay in the first-level cache.
@@ -60,7 +60,7 @@ pub(super) fn goes_past_caches(sizes: &[usize], output: &Slot<'_>) -> bool {
 
 /// Whether an output stays in no cache.
 pub(super) fn is_larger_than_caches(sizes: &[usize], output: &Slot<'_>) -> bool {
-    walk::numel(sizes).saturating_mul(output.element) >= STREAMED
+    walk::numel(sizes).saturating_mul(output.element) >= LARGE
 }
 
 /// A kernel and its program, without their type: so that what feeds it is compiled once.
@@ -72,7 +72,7 @@ pub(super) struct Job<'a> {
     /// The first operand that is read: in place they are the same.
     pub(super) first: usize,
     pub(super) reads: &'a [u8],
-    /// The instructions of its loops.
+    /// The instructions of its loops, which this processor has: `simd::level` or `simd::level_for_memory`.
     pub(super) level: Level,
     /// Whether outputs go past the caches.
     pub(super) streams: bool,
@@ -201,6 +201,7 @@ impl Job<'_> {
             }
         };
         let in_steps = |k: usize| ![0, slots[k].element as isize].contains(&walk.inner_step(k));
+        // In place the first inputs are outputs, and stay where they are.
         let fetches = self.waits && self.first > 0 && (self.first..slots.len()).any(in_steps);
         if (self.streams || fetches) && by_rows && (0..slots.len()).all(in_pieces) {
             // SAFETY: the caller's promise; outputs are contiguous along rows, and inputs too, or still, or in short steps.
@@ -289,19 +290,19 @@ impl Job<'_> {
                 for (operand, k) in (self.outputs..slots.len()).filter(|&k| walk.inner_step(k) != 0).enumerate() {
                     let span = walk.inner_step(k).wrapping_mul(n as isize);
                     at[k] = at[k].wrapping_offset(span);
-                    if operand < FETCHED {
-                        let lowest = at[k].wrapping_offset(span.min(0));
+                    let lowest = at[k].wrapping_offset(span.min(0));
+                    if !self.streams {
+                        if tiled(k) {
+                            pack::fetch(lowest, span.unsigned_abs());
+                        }
+                    } else if operand < FETCHED {
                         for place in 0..span.unsigned_abs().div_ceil(fetched).min(SHORT_STEP) {
                             ahead[count] = lowest.wrapping_add(place * fetched);
                             count += 1;
                         }
                     }
                 }
-                if !self.streams {
-                    ahead[..count].iter().for_each(|&ahead| pack::fetch(ahead, fetched));
-                    continue;
-                }
-                for k in 0..self.outputs {
+                for k in (0..self.outputs).filter(|_| self.streams) {
                     let nbytes = n * slots[k].element;
                     // SAFETY: `n` elements of an output, from its tile.
                     unsafe { pack::stream_and_fetch(at[k], base[k], nbytes, if k == 0 { &ahead[..count] } else { &[] }) };

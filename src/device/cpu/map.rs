@@ -48,9 +48,9 @@ impl MapKernel {
 }
 
 /// # Safety
-/// The processor has `level`; `program` points to a `P`; each pointer has rows of `n` contiguous elements of the type that `P` loads or stores there,
-/// and the last of `Addresses` room for what it holds, if anything; no output overlaps another operand, nor the operand of
-/// any other load. The load with the number `STILL`, if there is one, has one element a row.
+/// The processor has `level`; `program` points to a `P`; each pointer has rows of `n` contiguous elements of the type that
+/// `P` loads or stores there, and the last of `Addresses` room for what it holds, if anything; no output overlaps another
+/// operand, nor the operand of any other load. The load with the number `STILL`, if there is one, has one element a row.
 unsafe fn rows_of<P: Program, const STILL: usize>(
     level: Level,
     program: *const (),
