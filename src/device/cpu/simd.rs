@@ -1,5 +1,5 @@
-//! Run-time dispatch: the same loop, compiled for several instruction sets, and the widest one that this processor has, or one that suits it
-//! better.
+//! Run-time dispatch: the same loop, compiled for several instruction sets, and the widest one that this processor has, or
+//! one that suits it better.
 //!
 //! The loop is plain Rust and the compiler vectorises it; only the instructions that it may use change. On other
 //! architectures than x86-64 the target's own features are used (NEON is part of every 64-bit ARM).
