@@ -4,13 +4,13 @@
 //! on the number of threads; see [`Reducer`].
 //! Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
-use super::{Cast as _, ComplexParts as _};
+use super::{Cast as _, ComplexParts as _, IsFinite};
 use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::{Comparable, Compute, Element, Float, Number};
 use crate::error::Result;
 use crate::expr::Reduce;
-use crate::kernel::{Compiled, Reducer, is_light};
+use crate::kernel::{Compiled, Op, Reducer, is_light};
 use crate::rank::{RemoveAxes, Smaller};
 use crate::scalar::{Lane, Lanes, Ordered, Real, Run};
 use crate::tensor::Tensor;
@@ -144,12 +144,12 @@ reducers! {
     of_slice |values, _from| {
         let (n, mean, squares) = moments(values);
         // Distances to an infinity, and those that are one, have no mean: then the sum has it.
-        let sum = if is_finite(mean).value() { n * mean } else { Lane::real(distances(values, 0.0).0) };
+        let sum = if <IsFinite as Op<(T,)>>::call::<Run>((mean,)).value() { n * mean } else { Lane::real(distances(values, 0.0).0) };
         ((n, mean, squares), sum)
     };
     finish |s, count| {
         let ((_, mean, squares), sum) = s;
-        let mean = (is_finite(mean) & count.gt(Lane::zero())).select(mean, sum / count.cast());
+        let mean = (<IsFinite as Op<(T,)>>::call::<L>((mean,)) & count.gt(Lane::zero())).select(mean, sum / count.cast());
         Lane::complex(mean.cast(), (squares / count.cast()).cast())
     };
 
@@ -210,12 +210,6 @@ fn moments<P: Real>(values: &[P]) -> Moments<Run, P> {
     let squares = squares - sum * shift;
     let squares = if squares < 0.0 { 0.0 } else { squares };
     (Lane(P::from_f64(n)), Lane(P::from_f64(from + shift)), Lane(P::from_f64(squares)))
-}
-
-/// Whether a lane is a number, and no infinity.
-#[inline(always)]
-fn is_finite<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, bool> {
-    (x * Lane::zero()).eq(Lane::zero())
 }
 
 /// How many sums there are side by side.

@@ -41,16 +41,20 @@ pub fn read<T: Element, const RANK: usize>(tensor: &Tensor<T, RANK>, size: [usiz
 
 /// Runs `work` on as many threads as write large results past the caches on every processor; without rayon, on this one.
 pub fn on_many_threads<R: Send>(work: impl FnOnce() -> R + Send) -> R {
-    #[cfg(feature = "rayon")]
-    return rayon::ThreadPoolBuilder::new().num_threads(4).build().unwrap().install(work);
-    #[cfg(not(feature = "rayon"))]
-    work()
+    on_threads(4, work)
 }
 
 /// Runs `work` on one thread, where some processors write large results through the caches.
 pub fn on_one_thread<R: Send>(work: impl FnOnce() -> R + Send) -> R {
+    on_threads(1, work)
+}
+
+fn on_threads<R: Send>(threads: usize, work: impl FnOnce() -> R + Send) -> R {
     #[cfg(feature = "rayon")]
-    return rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap().install(work);
+    return rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(work);
     #[cfg(not(feature = "rayon"))]
-    work()
+    {
+        let _ = threads;
+        work()
+    }
 }
