@@ -141,6 +141,59 @@ fn long_and_skinny_products_stay_within_their_bound() -> Result<()> {
     Ok(())
 }
 
+/// Products of small whole numbers, which every order of summation gives exactly: tiles of one to four vectors, whole and cut,
+/// sums over several blocks of `k`, operands and results as they stand and in steps.
+#[test]
+fn products_of_every_width_are_exact_on_every_layout() -> Result<()> {
+    fn width<T: Value + Number>([m, k, n]: [usize; 3], kinds: [usize; 2], strided: bool) -> Result<()> {
+        let what = format!("{} [{m}, {k}, {n}] {kinds:?} {strided}", T::DTYPE);
+        let mut random = Random(41);
+        let mut whole = |size: [usize; 2]| Tensor::from_fn(size, |_| (random.bits() % 5) as f32 - 2.0, &Cpu)?.cast::<T>();
+        let mut operand = |[rows, columns]: [usize; 2], kind: usize| match kind {
+            0 => whole([rows, columns]),
+            1 => whole([columns, rows])?.into_transposed(),
+            2 => whole([rows, columns + 3])?.into_slice((.., 2..columns + 2)),
+            _ => whole([2 * rows, 3 * columns])?.into_slice(((..).step(2), (..).step(3)))?.into_reversed(Axis::<0>),
+        };
+        let (x, y) = (operand([m, k], kinds[0])?, operand([k, n], kinds[1])?);
+        let product = if strided {
+            let mut all = Tensor::<T, 2>::zeros([n, 2 * m], &Cpu)?;
+            x.matmul_into(&y, all.view_mut()?.slice((.., (..).step(2)))?.transposed())?;
+            all.into_slice((.., (..).step(2)))?.into_transposed()?.to_contiguous()?
+        } else {
+            x.matmul(&y)?
+        };
+        let (x, y, product) = (x.cast::<f32>()?.to_vec()?, y.cast::<f32>()?.to_vec()?, product.cast::<f32>()?.to_vec()?);
+        for (i, row) in product.chunks(n).enumerate() {
+            let mut sums = vec![0.0f32; n];
+            for (x, y) in x[i * k..(i + 1) * k].iter().zip(y.chunks(n)) {
+                sums.iter_mut().zip(y).for_each(|(sum, y)| *sum += x * y);
+            }
+            assert_eq!(row, sums, "{what}, row {i}");
+        }
+        Ok(())
+    }
+    for n in [33, 48, 50, 64, 65, 96, 112, 200] {
+        for (at, [m, k]) in [[2, 40], [6, 5], [13, 60], [30, 33], [47, 50]].into_iter().enumerate() {
+            for left in 0..4 {
+                width::<f32>([m, k, n], [left, (left + at) % 4], at == 2)?;
+                width::<f64>([m, k, n / 2], [left, (left + at) % 4], at == 2)?;
+                width::<f16>([m, k, n], [left, (left + at) % 4], at == 2)?;
+                width::<bf16>([m, k, n], [left, (left + at) % 4], at == 2)?;
+            }
+        }
+    }
+    // Sums that wait for the rest of `k`, blocks of rows, and right operands beyond the second cache.
+    for (at, size) in [[250, 700, 70], [7, 1100, 130], [29, 890, 900], [26, 2048, 1030]].into_iter().enumerate() {
+        for left in 0..4 {
+            width::<f32>(size, [left, (left + at) % 4], left == 1)?;
+            width::<f64>(size, [left, (left + at) % 4], left == 1)?;
+        }
+        width::<f32>(size, [0, 0], true)?;
+    }
+    Ok(())
+}
+
 /// Sides up to 16 have a loop of their own, over 16, 8, 4 columns and single ones.
 #[test]
 fn small_products_are_right_for_every_number_of_columns() -> Result<()> {

@@ -105,6 +105,8 @@ fn whole_matrix_products_do_not_depend_on_the_number_of_threads() {
     // Whole numbers in floats: every order of summation gives the same.
     let (x, y) = (x.cast::<f32>().unwrap(), y.cast::<f32>().unwrap());
     same_on_every_pool("of floats", || bits(x.matmul(&y).unwrap()));
+    let (x, y) = (values([30, 900]).cast::<f32>().unwrap(), values([900, 901]).cast::<f32>().unwrap());
+    same_on_every_pool("of large floats", || bits(x.matmul(&y).unwrap()));
 }
 
 #[test]

@@ -124,3 +124,15 @@ impl<const N: usize> Axes<N> {
 pub(super) fn is_run(offsets: &[isize]) -> bool {
     offsets.windows(2).all(|pair| pair[1] == pair[0].wrapping_add(1))
 }
+
+/// The end of the run that begins at `first`.
+pub(super) fn run_end(offsets: &[isize], first: usize) -> usize {
+    let next = |at: &usize| offsets.get(*at) != Some(&offsets[at - 1].wrapping_add(1));
+    (first + 1..offsets.len()).find(next).unwrap_or(offsets.len())
+}
+
+/// Whether each run of `offsets` is worth a call: windows cross from one row of an image to the next.
+pub(super) fn few_runs(offsets: &[isize]) -> bool {
+    let ends = offsets.windows(2).filter(|pair| pair[1] != pair[0].wrapping_add(1)).count();
+    ends == 0 || (ends + 1) * 8 <= offsets.len()
+}

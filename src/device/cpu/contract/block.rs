@@ -5,8 +5,8 @@
 
 use super::super::memory::CpuBlock;
 use super::super::walk;
-use super::axes::{Axes, is_run};
-use super::pack::{BEYOND, Pack, Restore};
+use super::axes::{Axes, few_runs, is_run, run_end};
+use super::pack::{BEYOND, Pack, Restore, WIDEST};
 use super::tile::{Kernel, MOST_ROWS, Tile};
 use super::vector::RowTimesPanels;
 use crate::error::Result;
@@ -54,8 +54,8 @@ pub(super) struct Transfer {
     pub(super) back: Restore,
     /// One row by panels, where sums over `k` must be those of a vector by a matrix.
     pub(super) row: Option<RowTimesPanels>,
-    /// Writes sums that stand `step` apart, narrowed, at offsets of the output.
-    pub(super) unload: unsafe fn(sums: *const u8, step: usize, to: *mut u8, offsets: &[isize]),
+    /// Writes sums that stand `step` apart, narrowed, at offsets of the output, which may be a run.
+    pub(super) unload: unsafe fn(sums: *const u8, step: usize, to: *mut u8, offsets: &[isize], run: bool),
     /// Bytes of an element of the output.
     pub(super) element: usize,
     /// Whether the elements of both operands are units of the kernel.
@@ -73,8 +73,6 @@ const DEEP: usize = DEEP_BYTES / 4;
 const ONCE: usize = 4096;
 /// Units that are packed together: few, so that the rows they are read from do not push each other out of the cache.
 const STRIP: usize = 16;
-/// Columns of the widest tile.
-const MOST_COLUMNS: usize = 32;
 /// Indices along `k` of the deepest unit.
 const MOST_DEPTH: usize = 4;
 /// Rows of a product whose right operand is read once, where it stands: no more than share what was read.
@@ -96,6 +94,8 @@ const NEAR_BYTES: usize = 64 << 10;
 const NEAR_FEW_BYTES: usize = 1 << 20;
 /// Bytes of a left operand that is read where it stands.
 const LEFT_BYTES: usize = 256 << 10;
+/// Rows that are read where they stand, however far apart: as many lines as meet in a set of the first cache.
+const FEW_LINES: usize = 8;
 /// Columns of a product whose left operand is read where it stands.
 const FEW_COLUMNS: usize = 256;
 /// Multiply-adds from which other threads help.
@@ -122,8 +122,8 @@ impl Task for Run<'_> {
 /// How the columns of a right operand lie in panels.
 #[derive(Clone, Copy)]
 pub(super) struct Panels {
-    /// Vectors of a panel.
-    vectors: usize,
+    /// Rows of a tile that is as wide.
+    rows: usize,
     /// Lanes of a panel.
     pub(super) width: usize,
     /// Units of a lane.
@@ -134,11 +134,13 @@ pub(super) struct Panels {
 }
 
 impl Panels {
-    /// For `k` rows and `n` columns.
-    pub(super) fn of<K: Kernel>(k: usize, n: usize) -> Panels {
-        let vectors = if n <= K::LANES { 1 } else { 2 };
+    /// For `k` rows and `n` columns, of which `run` stand in equal steps. Panels of many short runs are narrow: what crosses
+    /// the end of one is read and written element by element.
+    pub(super) fn of<K: Kernel>(k: usize, n: usize, run: usize) -> Panels {
+        let wide = K::WIDE_ROWS > 0 && n > 2 * K::LANES && run >= n.min(16 * K::LANES);
+        let (vectors, rows) = if wide { (4, K::WIDE_ROWS) } else { (n.div_ceil(K::LANES).clamp(1, 2), K::ROWS) };
         let (width, units) = (vectors * K::LANES, k.div_ceil(K::DEPTH));
-        Panels { vectors, width, units, nbytes: units.saturating_mul(width * size_of::<K::Unit>()), count: n.div_ceil(width) }
+        Panels { rows, width, units, nbytes: units.saturating_mul(width * size_of::<K::Unit>()), count: n.div_ceil(width) }
     }
 }
 
@@ -175,7 +177,7 @@ impl Address {
 /// [`pack_all`].
 pub(super) unsafe fn run<K: Kernel>(kernel: K, product: &Product, transfer: Transfer, ready: Option<*const u8>) -> Result<()> {
     let (m, n, k) = (product.m.total(), product.n.total(), product.k.total());
-    let panels = Panels::of::<K>(k, n);
+    let panels = Panels::of::<K>(k, n, product.n.fastest().0);
     let many = product.work() >= PARALLEL;
     let mut job = Job { kernel, product, transfer, panels, first: 0, columns: n, stream: false, ready: ready.is_some() };
     let Panels { width, units, .. } = panels;
@@ -231,7 +233,7 @@ pub(super) unsafe fn run<K: Kernel>(kernel: K, product: &Product, transfer: Tran
         let blocks = m.div_ceil(HIGH);
         // Few rows: groups of panels are the work of one thread.
         let groups = if many { (4 * walk::threads()).div_ceil(blocks).min(panels) } else { 1 };
-        let (height, share) = (m.div_ceil(blocks).next_multiple_of(K::ROWS), panels.div_ceil(groups) * width);
+        let (height, share) = (m.div_ceil(blocks).next_multiple_of(job.panels.rows), panels.div_ceil(groups) * width);
         each(m.div_ceil(height) * groups, many, &|task| {
             let (row, column) = (task / groups * height, task % groups * share);
             if column >= job.columns {
@@ -287,7 +289,7 @@ impl<K: Kernel> Job<'_, K> {
         let along = &mut along[..(STRIP * K::DEPTH).min(self.product.k.total() - from)];
         self.product.k.offsets(1, from, along);
         for (panel, first) in (0..self.columns).step_by(width).enumerate() {
-            let mut lanes = [0; MOST_COLUMNS];
+            let mut lanes = [0; WIDEST];
             let lanes = &mut lanes[..width.min(self.columns - first)];
             self.product.n.offsets(1, self.first + first, lanes);
             let at = (panel * units + unit) * width * size_of::<K::Unit>();
@@ -302,7 +304,7 @@ impl<K: Kernel> Job<'_, K> {
     /// # Safety
     /// As [`run`]; the right operand is packed, or stands in rows.
     unsafe fn rows(&self, right: &Right<K::Unit>, row: usize, rows: usize, columns: Range<usize>) -> Result<()> {
-        let Job { product, transfer, panels: Panels { vectors, width, units, .. }, .. } = *self;
+        let Job { product, transfer, panels: Panels { rows: most_rows, width, units, .. }, .. } = *self;
         let Right { start: right, step: right_step, panel: panel_step } = *right;
         let size = size_of::<K::Unit>();
         let once = self.columns <= width;
@@ -318,8 +320,7 @@ impl<K: Kernel> Job<'_, K> {
             let apart = apart(row_step);
             near && few || unit_step == 1 && (plain && (once || apart && few) || !plain && apart && run >= K::ROWS && depth >= 64)
         };
-        // Eight rows that are read once each: as many lines as meet in a set of the first cache.
-        let highest = if direct && once && !apart(row_step) { K::ROWS.min(8) } else { K::ROWS };
+        let highest = if direct && once && !apart(row_step) { most_rows.min(FEW_LINES) } else { most_rows };
         // Units that are packed, and those that are summed, before the next columns. Panels are read in runs as long as can be.
         let (deep, summed) = match (self.stream, direct && once) {
             (true, _) if self.ready => (DEEP_BYTES / size / STREAM * STREAM, STREAM),
@@ -340,13 +341,21 @@ impl<K: Kernel> Job<'_, K> {
             at += together;
         }
         let tile_rows = || tile_rows[..tiles].iter().map(|&[first, end]| usize::from(first)..usize::from(end)).enumerate();
-        let packed = if direct { None } else { Some(Room::new(deep.min(units), tiles * K::ROWS, size)?) };
+        // The few rows of a wide tile are packed as rows, a line apart: nothing is turned, or whole squares of 16.
+        let in_rows = width == 4 * K::LANES && (unit_step == 1 || row_step == 1 && run >= rows);
+        debug_assert!(!in_rows || K::DIRECT && K::DEPTH == 1);
+        let row_units = deep.min(units).next_multiple_of(64 / size) + 64 / size;
+        let packed = match (direct, in_rows) {
+            (true, _) => None,
+            (_, true) => Some(Room::new(row_units, rows, size)?),
+            _ => Some(Room::new(deep.min(units), tiles * most_rows, size)?),
+        };
         let side_by_side = matches!(product.n.single(), Some([1, _]));
         // Where the columns of a panel go, how many they are, and whether their sums can be written there as vectors; then
         // the first place is enough.
         let across = |column: usize| {
-            let (mut across, here) = ([0; MOST_COLUMNS], width.min(columns.end - column));
-            let fits = transfer.plain && (here == width || here == K::LANES);
+            let (mut across, here) = ([0; WIDEST], width.min(columns.end - column));
+            let fits = transfer.plain && here.is_multiple_of(K::LANES);
             if fits && side_by_side {
                 across[0] = (self.first + column) as isize;
                 return (across, here, true);
@@ -356,7 +365,7 @@ impl<K: Kernel> Job<'_, K> {
         };
         let (mut down, mut beside) = ([MaybeUninit::uninit(); HIGH], [MaybeUninit::uninit(); HIGH]);
         let (down, beside) = (places(&product.m, 0, row, &mut down[..rows]), places(&product.m, 1, row, &mut beside[..rows]));
-        let tile_size = K::ROWS * width;
+        let tile_size = most_rows * width;
         // Where sums wait for the rest of `k`, when the output cannot hold them.
         let waits = next(0).min(summed) < units && columns.clone().step_by(width).any(|column| !across(column).2);
         let panels = columns.len().div_ceil(width);
@@ -367,14 +376,18 @@ impl<K: Kernel> Job<'_, K> {
             let count = next(unit);
             let mut start_of_units = [0];
             if let Some(room) = &packed {
-                let panel = |tile: usize| room.at().wrapping_add(tile * count * K::ROWS * size);
+                let panel = |tile: usize| room.at().wrapping_add(tile * count * most_rows * size);
                 let (mut along, from) = ([MaybeUninit::uninit(); DEEP * MOST_DEPTH], unit * K::DEPTH);
                 let along = places(&product.k, 0, from, &mut along[..(count * K::DEPTH).min(product.k.total() - from)]);
-                for (tile, rows) in tile_rows() {
-                    // SAFETY: the caller's promise; each tile has its place in the room.
-                    unsafe { (transfer.left)(product.left, &beside[rows], along, K::ROWS, panel(tile)) };
+                if in_rows {
+                    // SAFETY: the caller's promise; there is room for the rows, whose units are lanes here.
+                    unsafe { (transfer.left)(product.left, along, beside, row_units, room.at()) };
                 }
-                for (tile, start) in starts.iter_mut().enumerate().take(tiles) {
+                for (tile, rows) in tile_rows().take_while(|_| !in_rows) {
+                    // SAFETY: the caller's promise; each tile has its place in the room.
+                    unsafe { (transfer.left)(product.left, &beside[rows], along, most_rows, panel(tile)) };
+                }
+                for (tile, start) in starts.iter_mut().enumerate().take(if in_rows { 0 } else { tiles }) {
                     // SAFETY: the panel was packed just now.
                     *start = unsafe { K::start(panel(tile).cast_const().cast(), count) };
                 }
@@ -388,7 +401,7 @@ impl<K: Kernel> Job<'_, K> {
                 // A panel of the right operand, and in it the first of these units.
                 let right = right.wrapping_add(column / width * panel_step).wrapping_offset(unit as isize * right_step);
                 if self.stream && !self.ready {
-                    self.kernel.fetch(right.wrapping_add(AHEAD * panel_step), right_step, count);
+                    self.kernel.fetch(right.wrapping_add(AHEAD * panel_step), right_step, count, width);
                 }
                 for part in (0..count).step_by(summed) {
                     let here_units = summed.min(count - part);
@@ -397,16 +410,20 @@ impl<K: Kernel> Job<'_, K> {
                     for (tile, Range { start: first, end }) in tile_rows() {
                         let down = &down[first..end];
                         let (left, left_step, start) = match &packed {
+                            Some(room) if in_rows => {
+                                let rows = room.at().cast_const().cast::<K::Unit>().wrapping_add(first * row_units + part);
+                                (rows, [row_units as isize, 1], None)
+                            }
                             Some(room) => {
-                                let panel = room.at().cast_const().cast::<K::Unit>().wrapping_add((tile * count + part) * K::ROWS);
-                                (panel, [1, K::ROWS as isize], if part == 0 { starts[tile] } else { None })
+                                let panel = room.at().cast_const().cast::<K::Unit>().wrapping_add((tile * count + part) * most_rows);
+                                (panel, [1, most_rows as isize], if part == 0 { starts[tile] } else { None })
                             }
                             None => {
                                 let offset = beside[first].wrapping_add(start_of_units[0]).wrapping_add(part as isize * unit_step);
                                 (product.left.cast::<K::Unit>().wrapping_offset(offset), [row_step, unit_step], None)
                             }
                         };
-                        let mut local = [MaybeUninit::<K::Sum>::uninit(); MOST_ROWS * MOST_COLUMNS];
+                        let mut local = [MaybeUninit::<K::Sum>::uninit(); MOST_ROWS * WIDEST];
                         let aside = match &waiting {
                             Some(room) => room.at().cast::<K::Sum>().wrapping_add((panel * tiles + tile) * tile_size),
                             None => local.as_mut_ptr().cast(),
@@ -416,7 +433,7 @@ impl<K: Kernel> Job<'_, K> {
                             Some(down) if whole => base.wrapping_offset(down.wrapping_add(across[0])),
                             _ => aside.wrapping_add(r * width),
                         });
-                        let vectors = if here <= K::LANES { 1 } else { vectors };
+                        let vectors = here.div_ceil(K::LANES);
                         let (rows, units, add) = (down.len(), here_units, unit + part > 0);
                         let tile = Tile { rows, vectors, units, left, left_step, right, right_step, start, out, add };
                         // SAFETY: the caller's promise: rows and units are there, and room for the tile.
@@ -441,10 +458,17 @@ impl<K: Kernel> Job<'_, K> {
         let Transfer { unload, element, .. } = self.transfer;
         let by_columns = is_run(down) && !is_run(across);
         let (outer, inner, outer_step, inner_step) = if by_columns { (across, down, 1, width) } else { (down, across, width, 1) };
-        for (i, &offset) in outer.iter().enumerate() {
-            let to = self.product.out.wrapping_offset(offset.wrapping_mul(element as isize));
-            // SAFETY: the caller's promise.
-            unsafe { unload(sums.wrapping_add(i * outer_step).cast(), inner_step, to, inner) };
+        let few = few_runs(inner);
+        let mut first = 0;
+        while first < inner.len() {
+            let end = if few { run_end(inner, first) } else { inner.len() };
+            for (i, &offset) in outer.iter().enumerate() {
+                let to = self.product.out.wrapping_offset(offset.wrapping_mul(element as isize));
+                let sums = sums.wrapping_add(i * outer_step + first * inner_step);
+                // SAFETY: the caller's promise.
+                unsafe { unload(sums.cast(), inner_step, to, &inner[first..end], few) };
+            }
+            first = end;
         }
     }
 }

@@ -25,9 +25,10 @@ impl Matrices {
         let steps = [product.m.single()?, product.n.single()?, product.k.single()?];
         // Few rows or columns: this crate reads the other operand where it stands, the library packs it first.
         let many = product.m.total().min(product.n.total()) > FEW_ROWS;
+        let best = || alone() || many && !(has_wide() && is_large(product, types[0].size()));
         let (fastest, run): (bool, unsafe fn(&Product, [[isize; 2]; 3])) = match types[0] {
-            DType::F32 => (many || alone(), library::<f32>),
-            DType::F64 => (many || alone(), library::<f64>),
+            DType::F32 => (best(), library::<f32>),
+            DType::F64 => (best(), library::<f64>),
             DType::C32 => (true, library::<Complex<f32>>),
             DType::C64 => (true, library::<Complex<f64>>),
             _ => return None,
@@ -44,6 +45,23 @@ impl Matrices {
         // SAFETY: the caller's promise.
         unsafe { (self.run)(&self.product, self.steps) }
     }
+}
+
+/// Bytes of a right operand that is large: packed, it leaves the second cache, where wide tiles use it more often.
+const LARGE_BYTES: usize = 3 << 20;
+
+/// Whether wide tiles are faster than the library: not over products deeper than wide, whose panels this crate packs whole.
+fn is_large(product: &Product, element: usize) -> bool {
+    let (n, k) = (product.n.total(), product.k.total());
+    k.saturating_mul(n).saturating_mul(element) >= LARGE_BYTES && k <= 2 * n
+}
+
+/// Whether this crate has tiles of four vectors here.
+fn has_wide() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return super::micro::Float512::here().is_some();
+    #[cfg(not(target_arch = "x86_64"))]
+    false
 }
 
 /// Whether this crate has no kernels of its own for real numbers here.

@@ -23,12 +23,13 @@ const fn needed(features: &str) -> Level {
     Level::Avx2
 }
 
-/// Kernels: instruction set; rows, and lanes of a vector; unit of a panel and its depth; sums; the steps.
+/// Kernels: instruction set; rows by one or two vectors, rows by three or four, and lanes of a vector; unit of a panel and its depth;
+/// sums; the steps.
 macro_rules! kernels {
     ($(
         $(#[$doc:meta])*
         $Name:ident where [$($feature:tt)*];
-        $features:literal, $rows:literal [$($r:literal)*] x $lanes:literal, $Unit:ty, $depth:literal, $Sum:ty, $Vector:ty, direct $direct:literal;
+        $features:literal, $rows:literal [$($r:literal)*], $wide_rows:literal [$($w:literal)*] x $lanes:literal, $Unit:ty, $depth:literal, $Sum:ty, $Vector:ty, direct $direct:literal;
         load |$pl:ident| $load:expr;
         splat |$ps:ident| $splat:expr;
         step |$s:ident, $a:ident, $b:ident| $step:expr;
@@ -62,13 +63,15 @@ macro_rules! kernels {
                         _mm_prefetch::<_MM_HINT_T0>(tile.out[r].wrapping_add(v * $lanes).cast());
                     }
                 }
-                let [row, unit] = if PACKED { [1, $rows] } else { tile.left_step };
+                let [row, unit] = if PACKED { [1, if V > 2 { $wide_rows } else { $rows }] } else { tile.left_step };
                 let (mut left, mut right) = (tile.left, tile.right);
                 let ahead = tile.right_step.wrapping_mul(AHEAD);
-                // After a long panel the next one; what comes after a short strip was asked for by `fetch`.
+                // After a long panel the next one; what comes after a short strip was asked for by `fetch`, so its last units
+                // ask for themselves.
                 let asks = if tile.units > 2 * AHEAD as usize { tile.units } else { tile.units.saturating_sub(AHEAD as usize) };
-                for done in 0..tile.units {
-                    for v in (0..V).take_while(|_| done < asks) {
+                for (units, ahead) in [(asks, ahead), (tile.units - asks, 0)] {
+                for _ in 0..units {
+                    for v in (0..V).step_by((64 / ($lanes * size_of::<$Unit>())).max(1)) {
                         _mm_prefetch::<_MM_HINT_T0>(right.wrapping_offset(ahead).wrapping_add(v * $lanes).cast());
                     }
                     let mut b = [$first(Default::default()); V].map(|_| {
@@ -93,6 +96,7 @@ macro_rules! kernels {
                     left = left.wrapping_offset(unit);
                     right = right.wrapping_offset(tile.right_step);
                 }
+                }
                 for r in 0..R {
                     for v in 0..V {
                         let out = tile.out[r].wrapping_add(v * $lanes);
@@ -110,6 +114,7 @@ macro_rules! kernels {
             type Unit = $Unit;
             type Sum = $Sum;
             const ROWS: usize = $rows;
+            const WIDE_ROWS: usize = $wide_rows;
             const LANES: usize = $lanes;
             const DEPTH: usize = $depth;
             const DIRECT: bool = $direct;
@@ -121,10 +126,10 @@ macro_rules! kernels {
             }
 
             #[inline]
-            fn fetch(self, from: *const $Unit, step: isize, units: usize) {
+            fn fetch(self, from: *const $Unit, step: isize, units: usize, width: usize) {
                 for unit in 0..units as isize {
-                    for vector in 0..2 {
-                        let line = from.wrapping_offset(unit.wrapping_mul(step)).wrapping_add(vector * $lanes);
+                    for first in (0..width).step_by(64 / size_of::<$Unit>()) {
+                        let line = from.wrapping_offset(unit.wrapping_mul(step)).wrapping_add(first);
                         // SAFETY: a hint, which reads nothing.
                         unsafe { _mm_prefetch::<_MM_HINT_T1>(line.cast()) };
                     }
@@ -133,7 +138,7 @@ macro_rules! kernels {
 
             #[inline]
             unsafe fn tile(self, tile: &Tile<$Unit, $Sum>) {
-                let packed = tile.left_step == [1, $rows];
+                let packed = tile.left_step == [1, if tile.vectors > 2 { $wide_rows } else { $rows }];
                 debug_assert!(packed || $direct);
                 // SAFETY: the caller's promise; `here` found the instructions.
                 unsafe {
@@ -143,6 +148,12 @@ macro_rules! kernels {
                             ($r, 1, true) => Self::tile::<$r, 1, true>(tile),
                             ($r, 2, false) => Self::tile::<$r, 2, { !$direct }>(tile),
                             ($r, 1, false) => Self::tile::<$r, 1, { !$direct }>(tile),
+                        )*
+                        $(
+                            ($w, 3, true) => Self::tile::<$w, 3, true>(tile),
+                            ($w, 3, false) => Self::tile::<$w, 3, { !$direct }>(tile),
+                            ($w, 4, true) => Self::tile::<$w, 4, true>(tile),
+                            ($w, 4, false) => Self::tile::<$w, 4, { !$direct }>(tile),
                         )*
                         _ => debug_assert!(false, "a tile of {} rows", tile.rows),
                     }
@@ -155,7 +166,7 @@ macro_rules! kernels {
 kernels! {
     /// f32, fused.
     Float512 where ["avx512f"];
-    "avx512f", 12 [1 2 3 4 5 6 7 8 9 10 11 12] x 16, f32, 1, f32, __m512, direct true;
+    "avx512f", 12 [1 2 3 4 5 6 7 8 9 10 11 12], 6 [1 2 3 4 5 6] x 16, f32, 1, f32, __m512, direct true;
     load |p| _mm512_loadu_ps(p);
     splat |p| _mm512_set1_ps(p.read());
     step |s, a, b| _mm512_fmadd_ps(a, b, s);
@@ -164,7 +175,7 @@ kernels! {
 
     /// f64, fused.
     Double512 where ["avx512f"];
-    "avx512f", 12 [1 2 3 4 5 6 7 8 9 10 11 12] x 8, f64, 1, f64, __m512d, direct true;
+    "avx512f", 12 [1 2 3 4 5 6 7 8 9 10 11 12], 6 [1 2 3 4 5 6] x 8, f64, 1, f64, __m512d, direct true;
     load |p| _mm512_loadu_pd(p);
     splat |p| _mm512_set1_pd(p.read());
     step |s, a, b| _mm512_fmadd_pd(a, b, s);
@@ -173,7 +184,7 @@ kernels! {
 
     /// Two products of bf16 a step, summed in f32. The instruction takes subnormal numbers for 0.
     Brain512 where ["avx512f" "avx512bf16"];
-    "avx512f,avx512bf16", 12 [1 2 3 4 5 6 7 8 9 10 11 12] x 16, u32, 2, f32, __m512, direct false;
+    "avx512f,avx512bf16", 12 [1 2 3 4 5 6 7 8 9 10 11 12], 0 [] x 16, u32, 2, f32, __m512, direct false;
     load |p| _mm512_loadu_si512(p.cast());
     splat |p| _mm512_set1_epi32(p.read() as i32);
     step |s, a, b| _mm512_dpbf16_ps(s, pairs(a), pairs(b));
@@ -182,7 +193,7 @@ kernels! {
 
     /// Two products of 16-bit integers a step, summed in i32.
     Short512 where ["avx512f" "avx512bw"];
-    "avx512f,avx512bw", 12 [1 2 3 4 5 6 7 8 9 10 11 12] x 16, u32, 2, i32, __m512i, direct false;
+    "avx512f,avx512bw", 12 [1 2 3 4 5 6 7 8 9 10 11 12], 0 [] x 16, u32, 2, i32, __m512i, direct false;
     load |p| _mm512_loadu_si512(p.cast());
     splat |p| _mm512_set1_epi32(p.read() as i32);
     step |s, a, b| _mm512_add_epi32(s, _mm512_madd_epi16(a, b));
@@ -192,7 +203,7 @@ kernels! {
     /// Four products i8 · i8 a step. The instruction multiplies signed by unsigned, so the right panel holds b + 128, and
     /// every row starts at −128 Σ a.
     Signed512 where ["avx512f" "avx512bw" "avx512vnni"];
-    "avx512f,avx512bw,avx512vnni", 12 [1 2 3 4 5 6 7 8 9 10 11 12] x 16, u32, 4, i32, __m512i, direct false;
+    "avx512f,avx512bw,avx512vnni", 12 [1 2 3 4 5 6 7 8 9 10 11 12], 0 [] x 16, u32, 4, i32, __m512i, direct false;
     load |p| _mm512_loadu_si512(p.cast());
     splat |p| _mm512_set1_epi32(p.read() as i32);
     step |s, a, b| _mm512_dpbusd_epi32(s, b, a);
@@ -202,7 +213,7 @@ kernels! {
 
     /// Four products u8 · i8 a step.
     LeftUnsigned512 where ["avx512f" "avx512bw" "avx512vnni"];
-    "avx512f,avx512bw,avx512vnni", 12 [1 2 3 4 5 6 7 8 9 10 11 12] x 16, u32, 4, i32, __m512i, direct false;
+    "avx512f,avx512bw,avx512vnni", 12 [1 2 3 4 5 6 7 8 9 10 11 12], 0 [] x 16, u32, 4, i32, __m512i, direct false;
     load |p| _mm512_loadu_si512(p.cast());
     splat |p| _mm512_set1_epi32(p.read() as i32);
     step |s, a, b| _mm512_dpbusd_epi32(s, a, b);
@@ -211,7 +222,7 @@ kernels! {
 
     /// Four products i8 · u8 a step.
     RightUnsigned512 where ["avx512f" "avx512bw" "avx512vnni"];
-    "avx512f,avx512bw,avx512vnni", 12 [1 2 3 4 5 6 7 8 9 10 11 12] x 16, u32, 4, i32, __m512i, direct false;
+    "avx512f,avx512bw,avx512vnni", 12 [1 2 3 4 5 6 7 8 9 10 11 12], 0 [] x 16, u32, 4, i32, __m512i, direct false;
     load |p| _mm512_loadu_si512(p.cast());
     splat |p| _mm512_set1_epi32(p.read() as i32);
     step |s, a, b| _mm512_dpbusd_epi32(s, b, a);
@@ -220,7 +231,7 @@ kernels! {
 
     /// i32; the products wrap.
     Int512 where ["avx512f"];
-    "avx512f", 12 [1 2 3 4 5 6 7 8 9 10 11 12] x 16, i32, 1, i32, __m512i, direct false;
+    "avx512f", 12 [1 2 3 4 5 6 7 8 9 10 11 12], 0 [] x 16, i32, 1, i32, __m512i, direct false;
     load |p| _mm512_loadu_si512(p.cast());
     splat |p| _mm512_set1_epi32(p.read());
     step |s, a, b| _mm512_add_epi32(s, _mm512_mullo_epi32(a, b));
@@ -229,7 +240,7 @@ kernels! {
 
     /// i64; the products wrap.
     Long512 where ["avx512f" "avx512dq"];
-    "avx512f,avx512dq", 12 [1 2 3 4 5 6 7 8 9 10 11 12] x 8, i64, 1, i64, __m512i, direct false;
+    "avx512f,avx512dq", 12 [1 2 3 4 5 6 7 8 9 10 11 12], 0 [] x 8, i64, 1, i64, __m512i, direct false;
     load |p| _mm512_loadu_si512(p.cast());
     splat |p| _mm512_set1_epi64(p.read());
     step |s, a, b| _mm512_add_epi64(s, _mm512_mullo_epi64(a, b));
@@ -238,7 +249,7 @@ kernels! {
 
     /// f32, fused, 256 bits.
     Float256 where ["avx2" "fma"];
-    "avx2,fma", 6 [1 2 3 4 5 6] x 8, f32, 1, f32, __m256, direct true;
+    "avx2,fma", 6 [1 2 3 4 5 6], 0 [] x 8, f32, 1, f32, __m256, direct true;
     load |p| _mm256_loadu_ps(p);
     splat |p| _mm256_set1_ps(p.read());
     step |s, a, b| _mm256_fmadd_ps(a, b, s);
@@ -247,7 +258,7 @@ kernels! {
 
     /// f64, fused, 256 bits.
     Double256 where ["avx2" "fma"];
-    "avx2,fma", 6 [1 2 3 4 5 6] x 4, f64, 1, f64, __m256d, direct true;
+    "avx2,fma", 6 [1 2 3 4 5 6], 0 [] x 4, f64, 1, f64, __m256d, direct true;
     load |p| _mm256_loadu_pd(p);
     splat |p| _mm256_set1_pd(p.read());
     step |s, a, b| _mm256_fmadd_pd(a, b, s);
@@ -256,7 +267,7 @@ kernels! {
 
     /// Two products of 16-bit integers a step, 256 bits.
     Short256 where ["avx2"];
-    "avx2", 6 [1 2 3 4 5 6] x 8, u32, 2, i32, __m256i, direct false;
+    "avx2", 6 [1 2 3 4 5 6], 0 [] x 8, u32, 2, i32, __m256i, direct false;
     load |p| _mm256_loadu_si256(p.cast());
     splat |p| _mm256_set1_epi32(p.read() as i32);
     step |s, a, b| _mm256_add_epi32(s, _mm256_madd_epi16(a, b));
@@ -265,7 +276,7 @@ kernels! {
 
     /// i32; the products wrap. 256 bits.
     Int256 where ["avx2"];
-    "avx2", 6 [1 2 3 4 5 6] x 8, i32, 1, i32, __m256i, direct false;
+    "avx2", 6 [1 2 3 4 5 6], 0 [] x 8, i32, 1, i32, __m256i, direct false;
     load |p| _mm256_loadu_si256(p.cast());
     splat |p| _mm256_set1_epi32(p.read());
     step |s, a, b| _mm256_add_epi32(s, _mm256_mullo_epi32(a, b));

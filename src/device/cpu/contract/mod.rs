@@ -35,7 +35,7 @@ use crate::element::{Compute, Element, Number};
 use crate::error::Result;
 use crate::kernel::Contraction;
 use crate::scalar::{Arith, DType, Num, Prim};
-use axes::{Axes, is_run};
+use axes::Axes;
 use block::{Product, Task, Transfer};
 use half::{bf16, f16};
 #[cfg(feature = "gemm")]
@@ -323,9 +323,9 @@ unsafe fn by_kernel<A: Task>(types: [DType; 3], task: &mut A) -> Result<bool> {
     Ok(false)
 }
 
-/// Writes sums that stand `step` apart, narrowed to elements `T`, at some offsets.
-unsafe fn unload<S: Prim, T: Element>(sums: *const u8, step: usize, to: *mut u8, offsets: &[isize]) {
-    simd::dispatch(Unload::<S, T> { sums: sums.cast(), step, to: to.cast(), offsets });
+/// Writes sums that stand `step` apart, narrowed to elements `T`, at some offsets, which may be a `run`.
+unsafe fn unload<S: Prim, T: Element>(sums: *const u8, step: usize, to: *mut u8, offsets: &[isize], run: bool) {
+    simd::dispatch(Unload::<S, T> { sums: sums.cast(), step, to: to.cast(), offsets, run });
 }
 
 struct Unload<'a, S, T> {
@@ -333,30 +333,43 @@ struct Unload<'a, S, T> {
     step: usize,
     to: *mut T,
     offsets: &'a [isize],
+    run: bool,
 }
 
 impl<S: Prim, T: Element> Loop for Unload<'_, S, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        /// Sums that are narrowed together.
-        const TOGETHER: usize = 16;
-        let Unload { sums, step, to, offsets } = self;
-        let mut done = 0;
-        if step == 1 && is_run(offsets) {
-            while done + TOGETHER <= offsets.len() {
-                // SAFETY: the caller of `unload` promises as many sums as offsets, and each a place in the output.
-                unsafe {
-                    let sums = sums.add(done).cast::<[S; TOGETHER]>().read_unaligned();
-                    to.offset(offsets[done]).cast::<[T; TOGETHER]>().write_unaligned(sums.map(|sum| T::narrow(sum.cast())));
-                }
-                done += TOGETHER;
+        let Unload { sums, step, to, offsets, run } = self;
+        if step == 1 && run {
+            // SAFETY: the caller of `unload` promises a place in the output at each offset.
+            let to = unsafe { to.offset(offsets[0]) };
+            let (many, few) = (offsets.len() / 16 * 16, offsets.len() / 4 * 4);
+            // SAFETY: and as many sums.
+            unsafe {
+                (0..many).step_by(16).for_each(|at| narrow::<S, T, 16>(sums.add(at), to.add(at)));
+                (many..few).step_by(4).for_each(|at| narrow::<S, T, 4>(sums.add(at), to.add(at)));
+                (few..offsets.len()).for_each(|at| narrow::<S, T, 1>(sums.add(at), to.add(at)));
             }
+            return;
         }
-        for (i, &offset) in offsets.iter().enumerate().skip(done) {
+        for (i, &offset) in offsets.iter().enumerate() {
             // SAFETY: as above.
-            unsafe { to.offset(offset).write(T::narrow(sums.add(i * step).read().cast())) };
+            unsafe { narrow::<S, T, 1>(sums.add(i * step), to.offset(offset)) };
         }
+    }
+}
+
+/// Writes neighbours, narrowed.
+///
+/// # Safety
+/// `N` sums, and places for them.
+#[inline(always)]
+unsafe fn narrow<S: Prim, T: Element, const N: usize>(sums: *const S, to: *mut T) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let sums = sums.cast::<[S; N]>().read_unaligned();
+        to.cast::<[T; N]>().write_unaligned(sums.map(|sum| T::narrow(sum.cast())));
     }
 }
 

@@ -5,10 +5,11 @@
 //! Imports: `device`.
 
 use super::super::simd::{self, Loop};
-use super::axes::is_run;
+use super::axes::{few_runs, is_run, run_end};
 #[cfg(target_arch = "x86_64")]
 use super::micro;
 use half::{bf16, f16};
+use std::ops::Range;
 
 /// How an element goes into a panel.
 pub(super) trait Convert: 'static {
@@ -107,6 +108,9 @@ struct Panel<'a, C: Convert> {
 /// What is written beyond a panel: a vector, whose first lane is in it.
 pub(super) const BEYOND: usize = 64;
 
+/// Lanes of the widest panel.
+pub(super) const WIDEST: usize = 64;
+
 /// Units and lanes that are turned together.
 pub(super) const BLOCK: usize = 16;
 
@@ -114,25 +118,30 @@ impl<C: Convert> Loop for Panel<'_, C> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        if is_run(self.lanes) {
-            self.along_lanes();
-        } else {
-            self.along_k();
+        if !few_runs(self.lanes) {
+            return self.along_k();
+        }
+        let mut first = 0;
+        while first < self.lanes.len() {
+            let end = run_end(self.lanes, first);
+            self.along_lanes(first..end);
+            first = end;
         }
     }
 }
 
 impl<C: Convert> Panel<'_, C> {
-    /// Lanes stand side by side in memory.
+    /// Some lanes stand side by side in memory; after the last of all come zeros.
     #[inline(always)]
-    fn along_lanes(&self) {
-        let Panel { lanes, k, width, .. } = *self;
-        let (n, depth) = (lanes.len(), C::DEPTH);
+    fn along_lanes(&self, range: Range<usize>) {
+        let Panel { k, width, .. } = *self;
+        let (lanes, depth) = (&self.lanes[range.clone()], C::DEPTH);
+        let (n, all) = (lanes.len(), if range.end == self.lanes.len() { width - range.start } else { 0 });
         for (unit, k) in k.chunks(depth).enumerate() {
             // SAFETY: lane 0 plus an offset of `k` (`each` of them below); a unit of the panel.
             let (rows, to) = unsafe {
                 let row = |d: usize| self.from.offset(lanes[0].wrapping_add(k[if d < k.len() { d } else { 0 }]));
-                ([row(0), row(1), row(2), row(3)], self.to.add(unit * width * depth))
+                ([row(0), row(1), row(2), row(3)], self.to.add((unit * width + range.start) * depth))
             };
             if k.len() == depth {
                 let mut lane = 0;
@@ -143,7 +152,7 @@ impl<C: Convert> Panel<'_, C> {
                         for d in 0..depth {
                             let values = rows[d].add(lane).cast::<[C::From; BLOCK]>().read_unaligned();
                             #[cfg(target_arch = "x86_64")]
-                            micro::soon(rows[d].wrapping_add(lane + 2 * width)); // the next panels' lanes of this row
+                            micro::soon(rows[d].wrapping_add(lane + 2 * width.min(WIDEST))); // the next panels' lanes of this row
                             for t in 0..BLOCK {
                                 block[t * depth + d] = C::convert(values[t]);
                             }
@@ -173,7 +182,7 @@ impl<C: Convert> Panel<'_, C> {
                     }
                 }
             }
-            for rest in n * depth..width * depth {
+            for rest in n * depth..all * depth {
                 // SAFETY: inside the unit.
                 unsafe { to.add(rest).write(C::To::default()) };
             }
@@ -234,7 +243,7 @@ impl<C: Convert> Panel<'_, C> {
 
     /// One element after the other.
     #[inline(always)]
-    fn each(&self, units: std::ops::Range<usize>) {
+    fn each(&self, units: Range<usize>) {
         let Panel { lanes, k, width, .. } = *self;
         for unit in units {
             for d in 0..C::DEPTH {

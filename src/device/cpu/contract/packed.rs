@@ -40,7 +40,7 @@ pub(in super::super) fn packed_nbytes<T: Number, R: Number>([k, n]: [usize; 2]) 
     impl Task for Count {
         unsafe fn run<K: Kernel>(&mut self, _: K, _: Transfer) -> Result<()> {
             let Count([k, n], nbytes) = self;
-            let panels = Panels::of::<K>(*k, *n);
+            let panels = Panels::of::<K>(*k, *n, *n);
             *nbytes = panels.nbytes.checked_mul(panels.count).and_then(|nbytes| nbytes.checked_add(BEYOND));
             Ok(())
         }
@@ -57,7 +57,7 @@ pub(in super::super) unsafe fn pack<T: Number, R: Number>([k, n]: [usize; 2], to
     impl Task for Pack<'_> {
         unsafe fn run<K: Kernel>(&mut self, kernel: K, transfer: Transfer) -> Result<()> {
             let Pack(product, to) = *self;
-            let panels = Panels::of::<K>(product.k.total(), product.n.total());
+            let panels = Panels::of::<K>(product.k.total(), product.n.total(), product.n.total());
             // SAFETY: the caller's promise.
             unsafe { block::pack_all(kernel, product, transfer, panels, to) }
         }
@@ -94,7 +94,7 @@ struct Unpack {
 impl Task for Unpack {
     unsafe fn run<K: Kernel>(&mut self, _: K, transfer: Transfer) -> Result<()> {
         let Unpack { size: [k, n], to, packed, element } = *self;
-        let panels = Panels::of::<K>(k, n);
+        let panels = Panels::of::<K>(k, n, n);
         /// Rows that are written together: what is read and what is written are runs of a page.
         const ROWS: usize = 16;
         for row in (0..k).step_by(ROWS) {
@@ -155,7 +155,7 @@ impl Task for RunPacked<'_> {
         let RunPacked { product, packed } = *self;
         if let (1, Some(row)) = (product.m.total(), transfer.row) {
             // SAFETY: the caller's promise.
-            return unsafe { row(product, packed, Panels::of::<K>(product.k.total(), product.n.total())) };
+            return unsafe { row(product, packed, Panels::of::<K>(product.k.total(), product.n.total(), product.n.total())) };
         }
         // SAFETY: as above.
         unsafe { block::run(kernel, product, transfer, Some(packed)) }

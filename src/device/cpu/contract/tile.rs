@@ -7,13 +7,13 @@ pub(super) const MOST_ROWS: usize = 12;
 
 /// One tile: `out[r][c] (+)= start[r] + Σ left[r] · right[c]` over some units.
 pub(super) struct Tile<U, S> {
-    /// 1 to `Kernel::ROWS`.
+    /// 1 to `Kernel::ROWS`, or to `Kernel::WIDE_ROWS` by more than two vectors.
     pub(super) rows: usize,
-    /// 1 or 2 vectors of columns.
+    /// 1 to 4 vectors of columns.
     pub(super) vectors: usize,
     pub(super) units: usize,
     pub(super) left: *const U,
-    /// From row to row and from unit to unit: `[1, ROWS]` in a panel.
+    /// From row to row and from unit to unit: `[1, rows of the largest tile]` in a panel.
     pub(super) left_step: [isize; 2],
     pub(super) right: *const U,
     /// From unit to unit.
@@ -31,8 +31,10 @@ pub(super) trait Kernel: Copy + Send + Sync + 'static {
     type Unit: Copy;
     /// What is summed in.
     type Sum: Copy + Default + 'static;
-    /// Rows of a tile, at most.
+    /// Rows of a tile of one or two vectors, at most.
     const ROWS: usize;
+    /// Rows of a tile of three or four vectors, at most; 0 where there is none.
+    const WIDE_ROWS: usize = 0;
     /// Columns of a vector.
     const LANES: usize;
     /// How many indices along `k` a unit has.
@@ -46,8 +48,8 @@ pub(super) trait Kernel: Copy + Send + Sync + 'static {
     /// The panel has `units` units.
     unsafe fn start(panel: *const Self::Unit, units: usize) -> Option<[Self::Sum; MOST_ROWS]>;
 
-    /// Asks for two vectors of each of some units, which will be read soon.
-    fn fetch(self, _from: *const Self::Unit, _step: isize, _units: usize) {}
+    /// Asks for `width` lanes of each of some units, which will be read soon.
+    fn fetch(self, _from: *const Self::Unit, _step: isize, _units: usize, _width: usize) {}
 
     /// Computes one tile.
     ///

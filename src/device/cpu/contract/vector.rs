@@ -405,6 +405,7 @@ impl<P: Lies, T: crate::element::Element> Loop for RowTimesPanel<'_, P, T> {
     #[inline(always)]
     fn run(self) {
         match self.width {
+            64 => self.lanes::<64>(),
             32 => self.lanes::<32>(),
             16 => self.lanes::<16>(),
             8 => self.lanes::<8>(),
