@@ -318,7 +318,7 @@ impl<K: Kernel> Job<'_, K> {
             // What is read by few panels is not worth packing; nor are windows whose rows meet in many lines of the cache.
             let few = self.columns <= FEW_COLUMNS;
             let apart = apart(row_step);
-            near && few || unit_step == 1 && (plain && (once || apart && few) || !plain && apart && run >= K::ROWS && depth >= 64)
+            near && few || unit_step == 1 && (plain && (once || apart && few) || !plain && apart && run >= most_rows && depth >= 64)
         };
         let highest = if direct && once && !apart(row_step) { most_rows.min(FEW_LINES) } else { most_rows };
         // Units that are packed, and those that are summed, before the next columns. Panels are read in runs as long as can be.
@@ -341,7 +341,7 @@ impl<K: Kernel> Job<'_, K> {
             at += together;
         }
         let tile_rows = || tile_rows[..tiles].iter().map(|&[first, end]| usize::from(first)..usize::from(end)).enumerate();
-        // The few rows of a wide tile are packed as rows, a line apart: nothing is turned, or whole squares of 16.
+        // The few rows of a wide tile are packed as rows, with a line between them: nothing is turned, or whole squares of 16.
         let in_rows = width == 4 * K::LANES && (unit_step == 1 || row_step == 1 && run >= rows);
         debug_assert!(!in_rows || K::DIRECT && K::DEPTH == 1);
         let row_units = deep.min(units).next_multiple_of(64 / size) + 64 / size;
@@ -423,7 +423,7 @@ impl<K: Kernel> Job<'_, K> {
                                 (product.left.cast::<K::Unit>().wrapping_offset(offset), [row_step, unit_step], None)
                             }
                         };
-                        let mut local = [MaybeUninit::<K::Sum>::uninit(); MOST_ROWS * WIDEST];
+                        let mut local = [MaybeUninit::<K::Sum>::uninit(); MOST_ROWS * WIDEST / 2];
                         let aside = match &waiting {
                             Some(room) => room.at().cast::<K::Sum>().wrapping_add((panel * tiles + tile) * tile_size),
                             None => local.as_mut_ptr().cast(),

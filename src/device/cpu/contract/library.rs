@@ -49,11 +49,13 @@ impl Matrices {
 
 /// Bytes of a right operand that is large: packed, it leaves the second cache, where wide tiles use it more often.
 const LARGE_BYTES: usize = 3 << 20;
+/// Rows that use it often enough.
+const LARGE_ROWS: usize = 256;
 
 /// Whether wide tiles are faster than the library: not over products deeper than wide, whose panels this crate packs whole.
 fn is_large(product: &Product, element: usize) -> bool {
-    let (n, k) = (product.n.total(), product.k.total());
-    k.saturating_mul(n).saturating_mul(element) >= LARGE_BYTES && k <= 2 * n
+    let (m, n, k) = (product.m.total(), product.n.total(), product.k.total());
+    m >= LARGE_ROWS && k.saturating_mul(n).saturating_mul(element) >= LARGE_BYTES && k <= n.saturating_mul(2)
 }
 
 /// Whether this crate has tiles of four vectors here.

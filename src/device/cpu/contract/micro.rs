@@ -70,32 +70,32 @@ macro_rules! kernels {
                 // ask for themselves.
                 let asks = if tile.units > 2 * AHEAD as usize { tile.units } else { tile.units.saturating_sub(AHEAD as usize) };
                 for (units, ahead) in [(asks, ahead), (tile.units - asks, 0)] {
-                for _ in 0..units {
-                    for v in (0..V).step_by((64 / ($lanes * size_of::<$Unit>())).max(1)) {
-                        _mm_prefetch::<_MM_HINT_T0>(right.wrapping_offset(ahead).wrapping_add(v * $lanes).cast());
-                    }
-                    let mut b = [$first(Default::default()); V].map(|_| {
-                        let $pl = right;
-                        // SAFETY: as above.
-                        unsafe { $load }
-                    });
-                    for v in 1..V {
-                        let $pl = right.wrapping_add(v * $lanes);
-                        // SAFETY: as above.
-                        b[v] = unsafe { $load };
-                    }
-                    for r in 0..R {
-                        let $ps = left.wrapping_offset(r as isize * row);
-                        // SAFETY: as above.
-                        let a = unsafe { $splat };
-                        for v in 0..V {
-                            let ($s, $a, $b) = (sums[r][v], a, b[v]);
-                            sums[r][v] = $step;
+                    for _ in 0..units {
+                        for v in (0..V).step_by((64 / ($lanes * size_of::<$Unit>())).max(1)) {
+                            _mm_prefetch::<_MM_HINT_T0>(right.wrapping_offset(ahead).wrapping_add(v * $lanes).cast());
                         }
+                        let mut b = [$first(Default::default()); V].map(|_| {
+                            let $pl = right;
+                            // SAFETY: as above.
+                            unsafe { $load }
+                        });
+                        for v in 1..V {
+                            let $pl = right.wrapping_add(v * $lanes);
+                            // SAFETY: as above.
+                            b[v] = unsafe { $load };
+                        }
+                        for r in 0..R {
+                            let $ps = left.wrapping_offset(r as isize * row);
+                            // SAFETY: as above.
+                            let a = unsafe { $splat };
+                            for v in 0..V {
+                                let ($s, $a, $b) = (sums[r][v], a, b[v]);
+                                sums[r][v] = $step;
+                            }
+                        }
+                        left = left.wrapping_offset(unit);
+                        right = right.wrapping_offset(tile.right_step);
                     }
-                    left = left.wrapping_offset(unit);
-                    right = right.wrapping_offset(tile.right_step);
-                }
                 }
                 for r in 0..R {
                     for v in 0..V {
@@ -208,7 +208,7 @@ kernels! {
     splat |p| _mm512_set1_epi32(p.read() as i32);
     step |s, a, b| _mm512_dpbusd_epi32(s, b, a);
     sums _mm512_set1_epi32 _mm512_loadu_si512 _mm512_add_epi32 _mm512_storeu_si512;
-    // SAFETY: the promise of `Kernel::start`.
+    // SAFETY: the promise of `Kernel::start`; `here` found the instructions.
     start |panel, units| Some(unsafe { shifted_back(panel, units) });
 
     /// Four products u8 · i8 a step.
@@ -296,16 +296,18 @@ fn pairs(bits: __m512i) -> __m512bh {
 ///
 /// # Safety
 /// The panel has `units` units of 12 rows.
+#[target_feature(enable = "avx512f,avx512vnni")]
 unsafe fn shifted_back(panel: *const u32, units: usize) -> [i32; MOST_ROWS] {
-    let mut sums = [0i32; MOST_ROWS];
+    let mut sums = _mm512_setzero_si512();
     for unit in 0..units {
-        for (row, sum) in sums.iter_mut().enumerate() {
-            // SAFETY: the caller's promise.
-            let quad = unsafe { panel.add(unit * MOST_ROWS + row).read() };
-            *sum = sum.wrapping_add(quad.to_le_bytes().iter().map(|&byte| byte as i8 as i32).sum::<i32>());
-        }
+        // SAFETY: the caller's promise.
+        let quads = unsafe { _mm512_maskz_loadu_epi32((1 << MOST_ROWS) - 1, panel.add(unit * MOST_ROWS).cast()) };
+        sums = _mm512_dpbusd_epi32(sums, _mm512_set1_epi8(1), quads);
     }
-    sums.map(|sum| sum.wrapping_mul(-128))
+    let mut rows = [0i32; 16];
+    // SAFETY: as many bytes.
+    unsafe { _mm512_storeu_si512(rows.as_mut_ptr().cast(), sums) };
+    std::array::from_fn(|row| rows[row].wrapping_mul(-128))
 }
 
 /// Asks for a line that will be read soon, if it is there.

@@ -167,6 +167,7 @@ unsafe fn each_of_batch(batch: Axes<3>, product: Product, elements: [usize; 3], 
 }
 
 /// How a product of elements of this crate is computed.
+#[allow(clippy::large_enum_variant)] // it is matched where it is made
 enum Way {
     Small(Small),
     Vector(Vector),

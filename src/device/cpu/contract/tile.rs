@@ -13,7 +13,7 @@ pub(super) struct Tile<U, S> {
     pub(super) vectors: usize,
     pub(super) units: usize,
     pub(super) left: *const U,
-    /// From row to row and from unit to unit: `[1, rows of the largest tile]` in a panel.
+    /// From row to row and from unit to unit: `[1, most rows of this width]` in a panel.
     pub(super) left_step: [isize; 2],
     pub(super) right: *const U,
     /// From unit to unit.
