@@ -158,6 +158,7 @@ const MECHANISMS: &[(&str, &str)] = &[
 
 /// Where a panic may start, by its text, and why it cannot or should.
 const PANICS: &[(&str, &str, &str, &str)] = &[
+    ("src/device/cpu/contract/block.rs", "assert", "", "checked by the compiler: the sums of each tile fit the room that is kept for them"),
     ("src/device/cpu/io.rs", "assert", "scratch: blocks are counted before they are taken", "a wrong count would write outside"),
     ("src/device/cpu/map.rs", "assert", "", "checked by the compiler: every element fits the room that is kept for it"),
     (

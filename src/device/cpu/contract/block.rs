@@ -7,7 +7,7 @@ use super::super::memory::CpuBlock;
 use super::super::walk;
 use super::axes::{Axes, few_runs, is_run, run_end};
 use super::pack::{BEYOND, Pack, Restore, WIDEST};
-use super::tile::{Kernel, MOST_ROWS, Tile};
+use super::tile::{Kernel, MOST_SUMS, Tile};
 use super::vector::RowTimesPanels;
 use crate::error::Result;
 use std::mem::MaybeUninit;
@@ -135,7 +135,7 @@ pub(super) struct Panels {
 
 impl Panels {
     /// For `k` rows and `n` columns, of which `run` stand in equal steps. Panels of many short runs are narrow: what crosses
-    /// the end of one is read and written element by element.
+    /// the end of one is read and written in parts.
     pub(super) fn of<K: Kernel>(k: usize, n: usize, run: usize) -> Panels {
         let wide = K::WIDE_ROWS > 0 && n > 2 * K::LANES && run >= n.min(16 * K::LANES);
         let (vectors, rows) = if wide { (4, K::WIDE_ROWS) } else { (n.div_ceil(K::LANES).clamp(1, 2), K::ROWS) };
@@ -366,6 +366,7 @@ impl<K: Kernel> Job<'_, K> {
         let (mut down, mut beside) = ([MaybeUninit::uninit(); HIGH], [MaybeUninit::uninit(); HIGH]);
         let (down, beside) = (places(&product.m, 0, row, &mut down[..rows]), places(&product.m, 1, row, &mut beside[..rows]));
         let tile_size = most_rows * width;
+        const { assert!(K::ROWS * 2 * K::LANES <= MOST_SUMS && K::WIDE_ROWS * 4 * K::LANES <= MOST_SUMS) };
         // Where sums wait for the rest of `k`, when the output cannot hold them.
         let waits = next(0).min(summed) < units && columns.clone().step_by(width).any(|column| !across(column).2);
         let panels = columns.len().div_ceil(width);
@@ -376,20 +377,20 @@ impl<K: Kernel> Job<'_, K> {
             let count = next(unit);
             let mut start_of_units = [0];
             if let Some(room) = &packed {
-                let panel = |tile: usize| room.at().wrapping_add(tile * count * most_rows * size);
                 let (mut along, from) = ([MaybeUninit::uninit(); DEEP * MOST_DEPTH], unit * K::DEPTH);
                 let along = places(&product.k, 0, from, &mut along[..(count * K::DEPTH).min(product.k.total() - from)]);
                 if in_rows {
                     // SAFETY: the caller's promise; there is room for the rows, whose units are lanes here.
                     unsafe { (transfer.left)(product.left, along, beside, row_units, room.at()) };
-                }
-                for (tile, rows) in tile_rows().take_while(|_| !in_rows) {
-                    // SAFETY: the caller's promise; each tile has its place in the room.
-                    unsafe { (transfer.left)(product.left, &beside[rows], along, most_rows, panel(tile)) };
-                }
-                for (tile, start) in starts.iter_mut().enumerate().take(if in_rows { 0 } else { tiles }) {
-                    // SAFETY: the panel was packed just now.
-                    *start = unsafe { K::start(panel(tile).cast_const().cast(), count) };
+                } else {
+                    for (tile, rows) in tile_rows() {
+                        let panel = room.at().wrapping_add(tile * count * most_rows * size);
+                        // SAFETY: the caller's promise; each tile has its place in the room, and is packed before it is summed.
+                        unsafe {
+                            (transfer.left)(product.left, &beside[rows], along, most_rows, panel);
+                            starts[tile] = K::start(panel.cast_const().cast(), count);
+                        }
+                    }
                 }
             } else {
                 product.k.offsets(0, unit, &mut start_of_units);
@@ -423,7 +424,7 @@ impl<K: Kernel> Job<'_, K> {
                                 (product.left.cast::<K::Unit>().wrapping_offset(offset), [row_step, unit_step], None)
                             }
                         };
-                        let mut local = [MaybeUninit::<K::Sum>::uninit(); MOST_ROWS * WIDEST / 2];
+                        let mut local = [MaybeUninit::<K::Sum>::uninit(); MOST_SUMS];
                         let aside = match &waiting {
                             Some(room) => room.at().cast::<K::Sum>().wrapping_add((panel * tiles + tile) * tile_size),
                             None => local.as_mut_ptr().cast(),

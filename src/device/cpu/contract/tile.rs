@@ -4,6 +4,8 @@
 
 /// Rows of the largest tile.
 pub(super) const MOST_ROWS: usize = 12;
+/// Sums of the largest tile: 12 rows by two vectors of 16, 6 by four.
+pub(super) const MOST_SUMS: usize = 384;
 
 /// One tile: `out[r][c] (+)= start[r] + Σ left[r] · right[c]` over some units.
 pub(super) struct Tile<U, S> {
