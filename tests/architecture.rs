@@ -42,6 +42,7 @@ const ORDER: &[&str] = &[
 /// The files with `unsafe`, and why each needs it.
 const UNSAFE: &[(&str, &str)] = &[
     ("src/allocation.rs", "adopts external memory; boxes a deleter where memory may run out"),
+    ("src/device/cpu/board.rs", "shows helpers a job on its owner's stack, who waits for them"),
     ("src/device/cpu/contract/block.rs", "runs products over addresses"),
     ("src/device/cpu/contract/library.rs", "calls the `gemm` crate"),
     ("src/device/cpu/contract/micro.rs", "the processor's instructions"),
@@ -141,6 +142,7 @@ const UNSAFE: &[(&str, &str)] = &[
 /// Where an address comes from a reference: of one whole value, never of an element for its neighbours.
 const ADDRESSES: &[(&str, &str, &str)] = &[
     ("src/device/cuda/blas.rs", "from_ref", "a scale factor, as one value"),
+    ("src/device/cpu/board.rs", "from_ref", "the job, read as one value"),
     ("src/device/cpu/map.rs", "from_ref", "the program, read as one value; the bytes of a value that is remembered"),
     ("src/device/cpu/map.rs", "from_mut", "the bytes of a value that is remembered"),
     ("src/device/cpu/reduce.rs", "from_ref", "the body, read as one value"),

@@ -58,4 +58,26 @@ fn main() {
     write("pool_over_its_limit.rs", &replaced(&pool, &[("    shed();\n}\n\n/// Frees what", "}\n\n/// Frees what")]));
     // A block that is freed stays in the pool.
     write("pool_freed_and_kept.rs", &replaced(&pool, &[("pool.remove(0) }", "pool.blocks[0] }")]));
+
+    let board = replaced(
+        &source("device/cpu/board.rs"),
+        &[
+            ("use std::sync::atomic::", "use loom::sync::atomic::"),
+            ("use std::cell::UnsafeCell;", "use loom::cell::UnsafeCell;"),
+            // loom's atomics cannot be made by the compiler, and its cell is used by closures.
+            ("pub(super) const fn new", "pub(super) fn new"),
+            ("unsafe { *self.job.get() = std::ptr::from_ref(&job).cast() }", "self.job.with_mut(|to| unsafe { *to = std::ptr::from_ref(&job).cast() })"),
+            ("unsafe { &**self.job.get() }", "self.job.with(|job| unsafe { &**job })"),
+            ("std::hint::spin_loop()", "loom::thread::yield_now()"),
+        ],
+    );
+    write("board.rs", &board);
+    // The owner has not seen what a helper did.
+    write("board_without_release.rs", &replaced(&board, &[("fetch_sub(HELPER, Ordering::Release)", "fetch_sub(HELPER, Ordering::Relaxed)")]));
+    // A helper has not seen the job.
+    write("board_without_acquire.rs", &replaced(&board, &[("fetch_update(Ordering::Acquire", "fetch_update(Ordering::Relaxed")]));
+    // A helper enters where the owner has begun to leave.
+    write("board_that_never_closes.rs", &replaced(&board, &[("(state & OPEN != 0)", "(state & OWNED != 0)")]));
+    // The next owner begins while a helper of the last one is inside.
+    write("board_without_waiting.rs", &replaced(&board, &[("while board.state.load(Ordering::Acquire) != OWNED {", "while false {")]));
 }

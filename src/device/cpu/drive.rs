@@ -7,6 +7,7 @@ use super::io::{Scratch, Words};
 use super::map::WIDEST;
 use super::pack;
 use super::simd::{self, Level};
+use super::threads;
 use super::walk::{self, Addresses, Order, Steps, Walk};
 use crate::device::{MAX_OPERANDS, Slot};
 
@@ -55,7 +56,7 @@ pub(super) fn together<'a>(outputs: &[Slot<'a>], inputs: &[Slot<'a>]) -> [Slot<'
 /// Whether an output goes past the caches: it is larger than these by far, and its writers are faster so, or so many that
 /// memory is what they wait for.
 pub(super) fn goes_past_caches(sizes: &[usize], output: &Slot<'_>) -> bool {
-    is_larger_than_caches(sizes, output) && (walk::threads() >= MANY_WRITERS || simd::writes_past_caches())
+    is_larger_than_caches(sizes, output) && (threads::count() >= MANY_WRITERS || simd::writes_past_caches())
 }
 
 /// Whether an output stays in no cache.

@@ -261,7 +261,7 @@ impl Settling<'_> {
 #[inline(always)] // the little that a small run needs; the rest is apart
 pub(super) unsafe fn run<P: Program>(program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
     let one_axis = |slot: &Slot<'_>| matches!(slot.stride, [1]);
-    if let [n @ 0..walk::PART] = *sizes
+    if let [n @ 0..walk::SHARED] = *sizes
         && !P::BY_ROWS
         && const { P::OUTPUTS + P::LOADS <= FEW }
         && outputs.iter().all(one_axis)

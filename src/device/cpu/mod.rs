@@ -5,6 +5,7 @@
 //! | `memory.rs` | blocks: owned, from a `Vec`, external |
 //! | `pool.rs` | large blocks, kept and used again |
 //! | `simd.rs` | run-time dispatch to the widest instruction set |
+//! | `threads.rs`, `board.rs` | parts of one operation on several threads |
 //! | `walk.rs` | from many axes and strides to few: joint coalescing, tiles |
 //! | `pack.rs` | strided elements to contiguous ones and back |
 //! | `turn.rs` | transposition |
@@ -23,6 +24,8 @@
 //! Only the innermost loops are generic over the kernel; everything around them is compiled once, here.
 //! Imports: `error`, `element`, `kernel`.
 
+#[cfg(feature = "rayon")]
+mod board;
 mod columns;
 mod contract;
 mod copy;
@@ -40,6 +43,7 @@ mod rows;
 mod scan;
 mod simd;
 mod sort;
+mod threads;
 #[cfg(rankform_through_cuda)]
 mod through_cuda;
 mod turn;
@@ -65,8 +69,8 @@ use std::ptr::NonNull;
 /// The host's processor and memory.
 ///
 /// Instruction sets are found at run time; `RANKFORM_SIMD=avx2` (or `baseline`) in the environment keeps to narrower ones,
-/// but in the `gemm` crate. With feature `rayon` large operations use every core; results do not depend
-/// on how many there are.
+/// but in the `gemm` crate. With feature `rayon` operations on 2¹⁵ elements and more are shared with the threads of rayon's
+/// pool (`RAYON_NUM_THREADS`), which look for more for 100 µs afterwards; results do not depend on how many there are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cpu;
 

@@ -9,6 +9,7 @@ use super::io::{Scratch, Words};
 use super::memory::CpuBlock;
 use super::pack;
 use super::simd::{self, Loop};
+use super::threads;
 use super::walk::{self, Addresses, Index, Order, Walk};
 use crate::device::{Inputs, MAX_OPERANDS, Reduction, Slot};
 use crate::element::Element;
@@ -34,6 +35,8 @@ pub(crate) struct ReduceKernel {
     join: unsafe fn(states: *const u8, stretches: usize, count: usize, out: *mut u8),
     /// Bytes of a state.
     state: usize,
+    /// How many elements are the work of one that a program computes and writes: little is done with what is only read.
+    light: usize,
     short_rows: unsafe fn(body: *const (), rows: &ShortRows),
     pub(super) columns: unsafe fn(body: *const (), tiles: &mut Tiles<'_>, count: usize, out: *mut u8, out_step: isize),
 }
@@ -47,6 +50,7 @@ impl ReduceKernel {
             stretch: stretch::<B, R>,
             join: join::<B, R>,
             state: size_of::<State<B, R>>(),
+            light: if B::LIGHT && R::LIGHT { 4 } else { 1 },
             short_rows: short_rows::<B, R>,
             columns: columns::<B, R>,
         }
@@ -92,7 +96,7 @@ impl Job<'_> {
         walk::each(axes.kept, &kept[..operands + 1], Order::OfOutput, &mut |outer| {
             // Rows and columns sum in another order: which they are may not depend on the parts, whose number is that of threads.
             let columns = inner.as_ref().is_some_and(|inner| self.prefers_columns(outer, inner, count));
-            walk::parallel_by(outer, count, if columns { WIDTH } else { 1 }, &|part| {
+            walk::parallel_by(outer, count.div_ceil(self.kernel.light), if columns { WIDTH } else { 1 }, &|part| {
                 // SAFETY: the parts of the walk reach only what the caller promised, and each output once.
                 unsafe { self.part(part, inner.as_ref(), count, columns) }
             });
@@ -113,7 +117,7 @@ impl Job<'_> {
         };
         let contiguous = slots.iter().zip(&along).all(|(slot, &step)| count == 1 || step == slot.element as isize);
         let sum = |steps: &[isize]| steps[..slots.len()].iter().map(|step| step.unsigned_abs()).sum();
-        let small = count <= LEAF && rows.saturating_mul(count) < walk::PART;
+        let small = count <= LEAF && rows.saturating_mul(count) / self.kernel.light < walk::SHARED;
         if !contiguous || !small || prefers_columns(count, [rows, rows], sum(&along), sum(&down)) {
             return false;
         }
@@ -184,7 +188,7 @@ impl Job<'_> {
             return unsafe { self.by_short_rows(outer, inner, count, &scratch, packed) };
         }
         let block = if packed { block } else { usize::MAX };
-        let shared = count >= 2 * STRETCH && outer.numel() < walk::threads();
+        let shared = count >= 2 * STRETCH && outer.numel() < threads::count();
         let mut index = outer.index_of(0);
         for _ in 0..outer.numel() {
             let (walk, out) = (inner.from(self.addresses(outer, &index)), outer.address_at(0, &index));
@@ -203,7 +207,7 @@ impl Job<'_> {
     unsafe fn by_stretches(&self, row: &Walk, count: usize, out: *mut u8) -> bool {
         let (stretches, size) = (count.div_ceil(STRETCH), self.kernel.state);
         let Ok(states) = CpuBlock::scratch(stretches * size) else { return false };
-        walk::parallel_numbers(stretches, &|k| {
+        threads::each(stretches, false, &|k| {
             let at = k * STRETCH;
             // SAFETY: the caller's promise for these of the row's values; each stretch has a state of its own.
             unsafe { self.stretch(row, at, STRETCH.min(count - at), states.address().add(k * size)) }

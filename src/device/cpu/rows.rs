@@ -72,7 +72,7 @@ pub(super) unsafe fn short(job: &Job<'_>, held: usize, sizes: &[usize], row: usi
     };
     let contiguous = slots.iter().zip(&steps).all(|(slot, &step)| count == 1 || step == slot.element as isize);
     let room = held.saturating_mul(count.saturating_add(64));
-    if !contiguous || rows.saturating_mul(count) >= walk::PART || room > SHORT {
+    if !contiguous || rows.saturating_mul(count) >= walk::SHARED || room > SHORT {
         return false;
     }
     let mut words = Words::<{ SHORT / 8 + 8 }>::uninit();

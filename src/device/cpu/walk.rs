@@ -4,6 +4,7 @@
 //! in order; neighbours that are one run in *every* operand become one axis. Most operations end with a single axis.
 //! Imports: `device`.
 
+use super::threads;
 use crate::device::{MAX_OPERANDS, MAX_REDUCED, Slot};
 use std::ops::Range;
 
@@ -235,26 +236,39 @@ impl Walk {
         if self.rank == 0 { 1 } else { self.sizes[self.rank - 1] - index.at[self.rank - 1] }
     }
 
-    /// The walk cut in two along the slowest axis that has two indices; `None` when there is none.
-    #[cfg(feature = "rayon")]
-    pub(super) fn split(&self) -> Option<(Walk, Walk)> {
-        let axis = (0..self.rank).find(|&axis| self.sizes[axis] > 1)?;
-        Some(self.cut(axis, self.sizes[axis] / 2))
+    /// The part of this number of `parts`, which differ by little in size; `None` where there are not so many indices.
+    ///
+    /// It is halved along the slowest axis that has two indices, until it is one part.
+    fn part(&self, mut part: usize, mut parts: usize) -> Option<Walk> {
+        let mut walk = *self;
+        while parts > 1 {
+            let Some(axis) = (0..walk.rank).find(|&axis| walk.sizes[axis] > 1) else { return (part == 0).then_some(walk) };
+            let (size, half) = (walk.sizes[axis] / 2, parts / 2);
+            if part < half {
+                (walk.sizes[axis], parts) = (size, half);
+            } else {
+                walk.sizes[axis] -= size;
+                walk.skip(axis, size);
+                (part, parts) = (part - half, parts - half);
+            }
+        }
+        Some(walk)
+    }
+
+    /// Moves the addresses by `count` indices of an axis.
+    fn skip(&mut self, axis: usize, count: usize) {
+        for k in 0..self.operands {
+            self.address[k] = self.address[k].wrapping_offset((count as isize).wrapping_mul(self.steps[axis][k]));
+        }
     }
 
     /// The first `first` indices of the fastest axis, and the others.
     pub(super) fn cut_inner(&self, first: usize) -> (Walk, Walk) {
-        self.cut(self.rank - 1, first)
-    }
-
-    fn cut(&self, axis: usize, at: usize) -> (Walk, Walk) {
-        let (mut first, mut second) = (*self, *self);
-        first.sizes[axis] = at;
-        second.sizes[axis] -= at;
-        for k in 0..self.operands {
-            second.address[k] = self.address[k].wrapping_offset((at as isize).wrapping_mul(self.steps[axis][k]));
-        }
-        (first, second)
+        let (axis, mut front, mut back) = (self.rank - 1, *self, *self);
+        front.sizes[axis] = first;
+        back.sizes[axis] -= first;
+        back.skip(axis, first);
+        (front, back)
     }
 }
 
@@ -265,7 +279,10 @@ pub(super) struct Index {
 }
 
 /// Elements below which a part is not worth a thread of its own.
-pub(super) const PART: usize = 1 << 16;
+const PART: usize = 1 << 14;
+
+/// Elements from which work is shared by threads.
+pub(super) const SHARED: usize = 2 * PART;
 
 /// The number of indices inside `sizes`; the largest number where there are more.
 pub(super) fn numel(sizes: &[usize]) -> usize {
@@ -284,7 +301,7 @@ pub(super) fn small_run(sizes: &[usize], outputs: &[Slot<'_>], inputs: &[Slot<'_
         })
     };
     let numel = numel(sizes);
-    (numel < PART && outputs.iter().all(is_run) && inputs.iter().all(is_run)).then_some(numel)
+    (numel < SHARED && outputs.iter().all(is_run) && inputs.iter().all(is_run)).then_some(numel)
 }
 
 /// The number of indices inside `sizes`, and, where there was 0, the step of each operand along them in bytes, if they are
@@ -305,9 +322,11 @@ pub(super) fn one_axis(sizes: &[usize], first: usize, slots: &[Slot<'_>], steps:
     (total > 0).then_some(total)
 }
 
-/// Parts for each thread, so that one which is held up does not hold up the others for long.
-#[cfg(feature = "rayon")]
+/// Parts of long work for each thread, so that one which is held up does not hold up the others for long.
 const PARTS: usize = 4;
+
+/// Work that is worth so many parts is long: worth to wake a thread for.
+const LONG: usize = 16;
 
 /// Runs `f` over the parts of a walk, on every core when it is large; one index is the work of `weight` elements.
 ///
@@ -318,54 +337,13 @@ pub(super) fn parallel(walk: &Walk, weight: usize, f: &(dyn Fn(&Walk) + Sync)) {
 
 /// As [`parallel`], in parts of some `least` indices and more.
 pub(super) fn parallel_by(walk: &Walk, weight: usize, least: usize, f: &(dyn Fn(&Walk) + Sync)) {
-    #[cfg(feature = "rayon")]
-    {
-        let worth = (walk.numel().saturating_mul(weight) / PART).min(walk.numel() / least);
-        if worth >= 2 {
-            let threads = threads();
-            return in_parts(walk, if threads > 1 { worth.min(PARTS * threads) } else { 1 }, f);
-        }
+    let worth = (walk.numel().saturating_mul(weight) / PART).min(walk.numel() / least);
+    let threads = if worth < 2 { 1 } else { threads::count() };
+    if threads == 1 {
+        return f(walk);
     }
-    let _ = (weight, least);
-    f(walk);
-}
-
-#[cfg(feature = "rayon")]
-fn in_parts(walk: &Walk, parts: usize, f: &(dyn Fn(&Walk) + Sync)) {
-    if parts >= 2
-        && let Some((first, second)) = walk.split()
-    {
-        rayon::join(|| in_parts(&first, parts / 2, f), || in_parts(&second, parts - parts / 2, f));
-        return;
-    }
-    f(walk);
-}
-
-/// How many threads there are to share work.
-pub(super) fn threads() -> usize {
-    #[cfg(feature = "rayon")]
-    {
-        rayon::current_num_threads()
-    }
-    #[cfg(not(feature = "rayon"))]
-    {
-        1
-    }
-}
-
-/// Runs `f` on every number below `count`, on every core.
-pub(super) fn parallel_numbers(count: usize, f: &(dyn Fn(usize) + Sync)) {
-    between(0..count, f);
-}
-
-fn between(numbers: Range<usize>, f: &(dyn Fn(usize) + Sync)) {
-    #[cfg(feature = "rayon")]
-    if numbers.len() > 1 {
-        let half = numbers.start + numbers.len() / 2;
-        rayon::join(|| between(numbers.start..half, f), || between(half..numbers.end, f));
-        return;
-    }
-    numbers.for_each(f);
+    let parts = worth.min(if worth < LONG { threads } else { PARTS * threads });
+    threads::each(parts, worth < LONG, &|part| walk.part(part, parts).iter().for_each(f));
 }
 
 #[cfg(test)]

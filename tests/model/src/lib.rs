@@ -1,4 +1,4 @@
-//! Models of the crate's reference counter and memory pool: `loom` runs each on every order of its threads' steps, and on
+//! Models of the crate's reference counter, memory pool and work of several threads: `loom` runs each on every order of its threads' steps, and on
 //! every value that the memory model lets a load see. `build.rs` makes the modules from the crate's own sources.
 
 #![cfg(test)]
@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
+mod board_models;
 mod memory;
 mod pool_models;
 mod shared_models;
@@ -19,7 +20,8 @@ macro_rules! source {
         }
     )* };
 }
-source! { error shared shared_without_fence shared_without_release shared_without_acquire pool pool_torn pool_freed_and_kept pool_over_its_limit }
+source! { error shared shared_without_fence shared_without_release shared_without_acquire pool pool_torn pool_freed_and_kept pool_over_its_limit
+board board_without_release board_without_acquire board_that_never_closes board_without_waiting }
 
 /// Runs `model` on every order of its threads: how many there were, or what went wrong in the first that fails.
 fn explore(model: impl Fn() + Send + Sync + 'static) -> Result<usize, String> {

@@ -4,7 +4,7 @@
 //! Imports: `error`, `device`.
 
 use super::super::memory::CpuBlock;
-use super::super::walk;
+use super::super::threads;
 use super::axes::{Axes, few_runs, is_run, run_end};
 use super::pack::{BEYOND, Pack, Restore, WIDEST};
 use super::tile::{Kernel, MOST_SUMS, Tile};
@@ -12,6 +12,7 @@ use super::vector::RowTimesPanels;
 use crate::error::Result;
 use std::mem::MaybeUninit;
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 /// One product: three groups of axes and where index 0 of each operand stands. The output has elements.
 #[derive(Clone, Copy)]
@@ -196,7 +197,7 @@ pub(super) unsafe fn run<K: Kernel>(kernel: K, product: &Product, transfer: Tran
         }
         if m <= FEW_ROWS && n >= width {
             (job.stream, done) = (true, n / width * width);
-            let tasks = if many { 2 * walk::threads() } else { 1 };
+            let tasks = if many { 2 * threads::count() } else { 1 };
             let most = (STREAM_BYTES / (m * size)).max(done.div_ceil(64));
             let share = done.div_ceil(tasks).min(most).next_multiple_of(width);
             // SAFETY: as above, of whole panels.
@@ -232,7 +233,7 @@ pub(super) unsafe fn run<K: Kernel>(kernel: K, product: &Product, transfer: Tran
         };
         let blocks = m.div_ceil(HIGH);
         // Few rows: groups of panels are the work of one thread.
-        let groups = if many { (4 * walk::threads()).div_ceil(blocks).min(panels) } else { 1 };
+        let groups = if many { (4 * threads::count()).div_ceil(blocks).min(panels) } else { 1 };
         let (height, share) = (m.div_ceil(blocks).next_multiple_of(job.panels.rows), panels.div_ceil(groups) * width);
         each(m.div_ceil(height) * groups, many, &|task| {
             let (row, column) = (task / groups * height, task % groups * share);
@@ -483,13 +484,16 @@ fn places<'a>(axes: &Axes<2>, operand: usize, from: usize, room: &'a mut [MaybeU
 
 /// Calls `f` with each number below `count`, on several threads where there are `many` things to do.
 pub(super) fn each(count: usize, many: bool, f: &(dyn Fn(usize) -> Result<()> + Sync)) -> Result<()> {
-    #[cfg(feature = "rayon")]
-    if many && count > 1 && walk::threads() > 1 {
-        use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
-        return (0..count).into_par_iter().with_max_len(1).try_for_each(f);
+    if !many {
+        return (0..count).try_for_each(f);
     }
-    let _ = many;
-    (0..count).try_for_each(f)
+    let result = Mutex::new(Ok(()));
+    threads::each(count, false, &|part| {
+        if let error @ Err(_) = f(part) {
+            *result.lock().unwrap_or_else(PoisonError::into_inner) = error;
+        }
+    });
+    result.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Memory for panels, aligned to a cache line: blocks of the device, which are kept and used again.

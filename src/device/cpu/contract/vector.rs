@@ -3,7 +3,7 @@
 //! Imports: `error`, `scalar`, `element`.
 
 use super::super::simd::{self, Loop};
-use super::super::walk;
+use super::super::threads;
 use super::axes::Axes;
 use super::block::{PARALLEL, Panels, Product, Room, each};
 use super::pack::*;
@@ -114,7 +114,7 @@ where
         let vector = unsafe { widened::<R>(right, &k, 1)? };
         let vector = Shared(vector.at().cast_const().cast::<L::To>());
         let many = rows.saturating_mul(deep) >= PARALLEL;
-        let task = if many { rows.div_ceil(2 * walk::threads()).clamp(64, TASK) } else { rows };
+        let task = if many { rows.div_ceil(2 * threads::count()).clamp(64, TASK) } else { rows };
         each(rows.div_ceil(task), many, &|index| {
             let (first, vector) = (index * task, vector.get());
             let count = task.min(rows - first);
@@ -373,7 +373,7 @@ where
     // SAFETY: the caller's promise.
     let vector = unsafe { widened::<L>(product.left, &product.k, 0)? };
     let (vector, panels) = (Shared(vector.at().cast_const().cast::<P::Element>()), Shared(panels));
-    let tasks = if product.work() >= PARALLEL { 2 * walk::threads() } else { 1 };
+    let tasks = if product.work() >= PARALLEL { 2 * threads::count() } else { 1 };
     let share = layout.count.div_ceil(tasks);
     each(layout.count.div_ceil(share), true, &|task| {
         for panel in task * share..layout.count.min((task + 1) * share) {

@@ -1,0 +1,68 @@
+//! Work of several threads: each part is done once, and done when the owner goes on.
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::thread;
+
+/// What a part writes, without a lock: `loom` reports two uses that no order separates.
+struct Part(UnsafeCell<u32>);
+// SAFETY: `loom` stops the model when two threads use it at once.
+unsafe impl Sync for Part {}
+impl Part {
+    fn write(&self) {
+        // SAFETY: `loom` stops the model when this is not so.
+        self.0.with_mut(|value| unsafe { *value += 1 })
+    }
+    fn read(&self) -> u32 {
+        // SAFETY: `loom` stops the model when this is not so.
+        self.0.with(|value| unsafe { *value })
+    }
+}
+
+macro_rules! models {
+    ($($code:ident)*) => { $(
+        #[allow(dead_code)]
+        mod $code {
+            use super::*;
+            use crate::$code::Board;
+
+            /// Does two parts on the board, or alone where it is taken.
+            fn work(board: &Board) {
+                let parts = [0; 2].map(|value| Part(UnsafeCell::new(value)));
+                if !board.run(parts.len(), &|part| parts[part].write(), || ()) {
+                    parts.iter().for_each(Part::write);
+                }
+                assert_eq!(parts.map(|part| part.read()), [1; 2]);
+            }
+
+            pub fn a_helper_comes_at_any_time() {
+                let board = Arc::new(Board::new());
+                let helper = thread::spawn({
+                    let board = board.clone();
+                    move || _ = board.help()
+                });
+                work(&board);
+                work(&board);
+                helper.join().unwrap();
+            }
+
+            pub fn two_owners_meet() {
+                let board = Arc::new(Board::new());
+                let other = thread::spawn({
+                    let board = board.clone();
+                    move || work(&board)
+                });
+                work(&board);
+                other.join().unwrap();
+            }
+        }
+    )* };
+}
+models! { board board_without_release board_without_acquire board_that_never_closes board_without_waiting }
+
+crate::holds!(a_helper_comes_at_any_time of board,
+    not of board_without_release: "Causality violation",
+    not of board_without_acquire: "Causality violation",
+    not of board_that_never_closes: "Causality violation",
+    not of board_without_waiting: "Causality violation");
+crate::holds!(two_owners_meet of board);
