@@ -80,4 +80,7 @@ fn main() {
     write("board_that_never_closes.rs", &replaced(&board, &[("(state & OPEN != 0)", "(state & OWNED != 0)")]));
     // The next owner begins while a helper of the last one is inside.
     write("board_without_waiting.rs", &replaced(&board, &[("while board.state.load(Ordering::Acquire) != OWNED {", "while false {")]));
+    // The next owner has not seen what the last one did.
+    write("board_left_without_release.rs", &replaced(&board, &[("state.store(0, Ordering::Release)", "state.store(0, Ordering::Relaxed)")]));
+    write("board_owned_without_acquire.rs", &replaced(&board, &[("compare_exchange(0, OWNED, Ordering::Acquire", "compare_exchange(0, OWNED, Ordering::Relaxed")]));
 }

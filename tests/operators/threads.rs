@@ -112,6 +112,20 @@ fn whole_matrix_products_do_not_depend_on_the_number_of_threads() {
 }
 
 #[test]
+fn few_columns_of_deep_products_have_the_same_bits_on_any_number_of_threads() {
+    // The crate `gemm` sums these in another order where rows are few: parts of the rows must not be.
+    let deep = if cfg!(rankform_through_cuda) { 70 } else { 7000 };
+    let number = |i: usize, j: usize| (((i * 7919 + j * 104_729) % 10_007) as f32 / 997.0) - 4.0;
+    let complex = |[i, j]: [usize; 2]| rankform::Complex::new(number(i, j), number(j + 5, i));
+    for columns in [1, 2, 3] {
+        let x = Tensor::from_fn([321, deep], complex, &Cpu).unwrap();
+        let y = Tensor::from_fn([columns, deep], complex, &Cpu).unwrap();
+        same_on_every_pool("complex rows by few columns", || bits(x.matmul(y.transposed()).unwrap()));
+        same_on_every_pool("few complex rows by columns", || bits(y.matmul(x.transposed()).unwrap()));
+    }
+}
+
+#[test]
 fn an_operator_called_from_inside_parallel_work_neither_waits_for_ever_nor_errs() {
     use rayon::prelude::*;
     let x = values([401, 700]);
@@ -147,4 +161,26 @@ fn few_columns_of_many_rows_sum_to_the_same_bits_on_any_number_of_threads() {
     }
     let x = values([100, 64 * 64]);
     same_on_every_pool("short columns", || bits(x.reshape([100, 64, 64]).unwrap().sum(Axis::<0>).unwrap()));
+}
+
+#[test]
+fn operators_inside_parallel_work_under_a_lock_or_in_a_cell_finish() {
+    use rayon::prelude::*;
+    use std::sync::{Mutex, OnceLock};
+    // Large enough for several threads; whoever works for others meanwhile must not come back for the same lock.
+    let x = values(if cfg!(rankform_through_cuda) { [40, 70] } else { [600, 700] });
+    let expected = bits((&x + 1.0).sum(Axis::<1>).unwrap());
+    let (locked, once) = (Mutex::new(0), OnceLock::new());
+    let work = || {
+        (0..16).into_par_iter().for_each(|_| {
+            let mut count = locked.lock().unwrap();
+            assert_eq!(bits((&x + 1.0).sum(Axis::<1>).unwrap()), expected);
+            *count += 1;
+            drop(count);
+            assert_eq!(once.get_or_init(|| bits((&x + 1.0).sum(Axis::<1>).unwrap())), &expected);
+        });
+    };
+    work();
+    rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap().install(work);
+    assert_eq!(*locked.lock().unwrap(), 32);
 }

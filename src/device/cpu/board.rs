@@ -46,8 +46,9 @@ impl Board {
     /// come. Says `false`, and does nothing, while the board has another owner.
     ///
     /// # Panics
-    /// When a part does, after all that have begun are done.
+    /// When a part does, after all that have begun are done; the others are not begun then.
     pub(super) fn run(&self, parts: usize, work: &(dyn Fn(usize) + Sync), call: impl FnOnce()) -> bool {
+        let Ok(left) = isize::try_from(parts) else { return false };
         if self.state.compare_exchange(0, OWNED, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return false;
         }
@@ -55,7 +56,7 @@ impl Board {
         // SAFETY: the owner's, and nobody is inside.
         unsafe { *self.job.get() = std::ptr::from_ref(&job).cast() };
         self.last.store(0, Ordering::Relaxed);
-        self.left.store(parts.min(isize::MAX as usize) as isize, Ordering::Relaxed);
+        self.left.store(left, Ordering::Relaxed);
         let owner = Owner(self);
         self.state.store(OWNED | OPEN, Ordering::Release);
         call();
@@ -73,7 +74,7 @@ impl Board {
 
     /// Takes parts of the job until none is left; says whether there was one to enter.
     pub(super) fn help(&self) -> bool {
-        if self.left.load(Ordering::Relaxed) <= 0 {
+        if !self.has_parts() {
             return false;
         }
         let enter = |state: usize| (state & OPEN != 0).then_some(state + HELPER);
@@ -88,10 +89,21 @@ impl Board {
             }
         };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(parts)) {
-            *job.panic.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic);
+            self.left.store(0, Ordering::Relaxed);
+            let mut first = job.panic.lock().unwrap_or_else(PoisonError::into_inner);
+            match *first {
+                None => *first = Some(panic),
+                // To drop it might panic.
+                Some(_) => std::mem::forget(panic),
+            }
         }
         self.state.fetch_sub(HELPER, Ordering::Release);
         true
+    }
+
+    /// Whether there may be parts that nobody has taken.
+    pub(super) fn has_parts(&self) -> bool {
+        self.left.load(Ordering::Relaxed) > 0
     }
 
     /// Takes a part: the first or the last of those that are left.

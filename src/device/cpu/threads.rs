@@ -1,19 +1,17 @@
 //! Work on several threads: the caller's, and those of `rayon` that have nothing to do.
 //!
-//! To sleep until others are done, and to be woken, takes longer than an operation on 2¹⁶ elements. So a caller from outside
-//! the pool works itself, and a thread that has helped it stays for a moment and looks for more. A caller inside the pool
-//! divides its work by `rayon::join`. Who does which part differs from call to call: what a part computes must not depend
-//! on it.
+//! To sleep until others are done, and to be woken, takes longer than an operation on 2¹⁶ elements; and to do other work of the
+//! pool meanwhile may ask for a lock that the caller holds. So a caller works itself, shows what is left on a board, and waits
+//! for nobody who has not begun. A thread that helps a caller from outside the pool stays for a moment and looks for more.
+//! Who does which part differs from call to call: what a part computes must not depend on it.
 //! Imports: nothing of the crate.
 
 #[cfg(feature = "rayon")]
 use super::board::Board;
 #[cfg(feature = "rayon")]
 use std::{
-    cell::Cell,
-    ops::Range,
     sync::LazyLock,
-    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence},
     time::{Duration, Instant},
 };
 
@@ -29,105 +27,126 @@ pub(super) fn count() -> usize {
     }
 }
 
-/// Runs `f` on every number below `parts`, on every core. Work that is `short` wakes nobody, unless it comes often.
+/// Runs `f` on every number below `parts`, on every core. Work that is `short` wakes nobody, unless it comes often, and is not
+/// shared inside a pool.
 pub(super) fn each(parts: usize, short: bool, f: &(dyn Fn(usize) + Sync)) {
     #[cfg(feature = "rayon")]
     if parts > 1 && count() > 1 {
-        if rayon::current_thread_index().is_some() {
-            return between(0..parts, f);
-        }
         let helpers = parts.min(count()) - 1;
-        if !short || HELPERS.load(Ordering::Relaxed) > 0 || often() {
-            if BOARD.run(parts, f, || call(helpers)) {
-                return;
+        let shared = match rayon::current_thread_index() {
+            Some(_) => !short && INSIDE.iter().any(|place| place.board.run(parts, f, || place.ask(helpers))),
+            None => {
+                let help = !short || often() || HELPERS.load(Ordering::Relaxed) > 0;
+                help && OUTSIDE.iter().any(|board| board.run(parts, f, || call(helpers)))
             }
-            // Another thread has the board.
-            if !short {
-                return between(0..parts, f);
-            }
+        };
+        if shared {
+            return;
         }
     }
     let _ = short;
     (0..parts).for_each(f);
 }
 
+/// For callers from outside the pool: as many of them find help at a time. Nested work takes another one.
 #[cfg(feature = "rayon")]
-fn between(parts: Range<usize>, f: &(dyn Fn(usize) + Sync)) {
-    if parts.len() > 1 {
-        let half = parts.start + parts.len() / 2;
-        rayon::join(|| between(parts.start..half, f), || between(half..parts.end, f));
-        return;
-    }
-    parts.for_each(f);
-}
+static OUTSIDE: [Board; 4] = [const { Board::new() }; 4];
 
-#[cfg(feature = "rayon")]
-static BOARD: Board = Board::new();
-
-/// Threads of the pool that help, or were called.
+/// Threads of the pool that look at those boards, or were called.
 #[cfg(feature = "rayon")]
 static HELPERS: AtomicUsize = AtomicUsize::new(0);
-/// How many are wanted for the present job.
-#[cfg(feature = "rayon")]
-static WANTED: AtomicUsize = AtomicUsize::new(0);
 
 /// How long a helper looks for more to do.
 #[cfg(feature = "rayon")]
 const MOMENT: Duration = Duration::from_micros(100);
 
-/// How often it looks before others have a turn: a few microseconds.
+/// How long it stays at most, whatever there is to do: it may stand in the way of other work of the pool.
+#[cfg(feature = "rayon")]
+const TURN: Duration = Duration::from_millis(1);
+
+/// How often it looks before it reads the clock, and the system may give its core to others: a few microseconds.
 #[cfg(feature = "rayon")]
 const LOOKS: usize = 100;
 
-/// Whether work like this was asked for a moment ago.
+/// Whether short work was asked for a moment ago.
 #[cfg(feature = "rayon")]
 fn often() -> bool {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     static BEFORE: AtomicU64 = AtomicU64::new(0);
-    let now = START.elapsed().as_nanos() as u64;
-    now - BEFORE.swap(now, Ordering::Relaxed).min(now) < MOMENT.as_nanos() as u64
+    let moment = MOMENT.as_nanos() as u64;
+    // The first comes long after none.
+    let now = START.elapsed().as_nanos() as u64 + 2 * moment;
+    now.saturating_sub(BEFORE.swap(now, Ordering::Relaxed)) < moment
 }
 
-/// Asks for helpers of the job on the board until there are `wanted`: each who comes asks again.
+/// Calls two threads of the pool, if fewer than `wanted` help; each of them calls two.
 #[cfg(feature = "rayon")]
 fn call(wanted: usize) {
-    WANTED.store(wanted, Ordering::Relaxed);
-    call_two();
-}
-
-#[cfg(feature = "rayon")]
-fn call_two() {
+    // Either this sees that a helper left, or that one sees the job that was shown before.
+    fence(Ordering::SeqCst);
     for _ in 0..2 {
-        let one_more = |helpers| (helpers < WANTED.load(Ordering::Relaxed)).then_some(helpers + 1);
+        let one_more = |helpers| (helpers < wanted).then_some(helpers + 1);
         if HELPERS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
             return;
         }
-        rayon::spawn(stay);
+        rayon::spawn(move || stay(wanted));
     }
 }
 
 /// What a helper does, as a job of the pool.
 #[cfg(feature = "rayon")]
-fn stay() {
-    thread_local! { static STAYS: Cell<bool> = const { Cell::new(false) } }
-    // One that stays may find another's call among the pool's jobs.
-    if !STAYS.replace(true) {
-        call_two();
-        let mut since = Instant::now();
-        while since.elapsed() < MOMENT {
-            for _ in 0..LOOKS {
-                if BOARD.help() {
-                    since = Instant::now();
-                }
-                std::hint::spin_loop();
+fn stay(wanted: usize) {
+    if OUTSIDE.iter().any(Board::has_parts) {
+        call(wanted);
+    }
+    let begun = Instant::now();
+    let mut since = begun;
+    while since.elapsed() < MOMENT && begun.elapsed() < TURN {
+        for _ in 0..LOOKS {
+            if OUTSIDE.iter().any(Board::help) {
+                since = Instant::now();
             }
-            // The pool's other work, and that of whoever has no core to itself.
-            rayon::yield_now();
-            std::thread::yield_now();
+            std::hint::spin_loop();
         }
-        STAYS.set(false);
+        std::thread::yield_now();
     }
     HELPERS.fetch_sub(1, Ordering::Relaxed);
+    fence(Ordering::SeqCst);
+    if OUTSIDE.iter().any(Board::has_parts) {
+        call(wanted);
+    }
+}
+
+/// A board for a caller inside a pool, of which there may be several.
+#[cfg(feature = "rayon")]
+struct Place {
+    board: Board,
+    /// Jobs of pools that were asked to come here, and have not begun.
+    asked: AtomicUsize,
+}
+
+#[cfg(feature = "rayon")]
+static INSIDE: [Place; 16] = [const { Place { board: Board::new(), asked: AtomicUsize::new(0) } }; 16];
+
+#[cfg(feature = "rayon")]
+impl Place {
+    /// Asks two threads of the caller's own pool to help, if fewer than `wanted` were asked and have not come; each of them asks
+    /// two. Who comes late helps whoever has the board then, or nobody.
+    fn ask(&'static self, wanted: usize) {
+        for _ in 0..2 {
+            let one_more = |asked| (asked < wanted).then_some(asked + 1);
+            if self.asked.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
+                return;
+            }
+            rayon::spawn(move || {
+                self.asked.fetch_sub(1, Ordering::Relaxed);
+                if self.board.has_parts() {
+                    self.ask(wanted);
+                    self.board.help();
+                }
+            });
+        }
+    }
 }
 
 #[cfg(test)]
@@ -160,19 +179,22 @@ mod tests {
         });
     }
 
-    /// Helpers may find other work of the pool while they wait, which takes locks; nobody waits for such a one.
+    /// Whoever wants the lock may be all of the pool, or do its work in a caller's place.
     #[test]
     #[cfg(feature = "rayon")]
     fn an_operation_under_a_lock_does_not_wait_for_those_who_want_it() {
         let lock = std::sync::Mutex::new(0);
+        let held = |part: usize| {
+            let mut held = lock.lock().unwrap();
+            each(8, part.is_multiple_of(2), &|_| std::hint::spin_loop());
+            *held += 1;
+        };
         rayon::in_place_scope(|scope| {
-            for _ in 0..100 {
-                let mut held = lock.lock().unwrap();
-                scope.spawn(|_| *lock.lock().unwrap() += 1);
-                each(8, false, &|_| std::hint::spin_loop());
-                *held += 1;
+            for part in 0..200 {
+                scope.spawn(move |_| held(part));
+                held(part);
             }
         });
-        assert_eq!(lock.into_inner().unwrap(), 200);
+        assert_eq!(lock.into_inner().unwrap(), 400);
     }
 }

@@ -236,14 +236,16 @@ impl Walk {
         if self.rank == 0 { 1 } else { self.sizes[self.rank - 1] - index.at[self.rank - 1] }
     }
 
-    /// The part of this number of `parts`, which differ by little in size; `None` where there are not so many indices.
+    /// The part of this number of `parts`, of about one size; `None` where there are not so many indices.
     ///
-    /// It is halved along the slowest axis that has two indices, until it is one part.
+    /// It is cut in two along the slowest axis that has two indices, until it is one part.
     fn part(&self, mut part: usize, mut parts: usize) -> Option<Walk> {
         let mut walk = *self;
         while parts > 1 {
             let Some(axis) = (0..walk.rank).find(|&axis| walk.sizes[axis] > 1) else { return (part == 0).then_some(walk) };
-            let (size, half) = (walk.sizes[axis] / 2, parts / 2);
+            let half = parts / 2;
+            let size = (walk.sizes[axis] as u128 * half as u128 / parts as u128) as usize;
+            let size = size.clamp(1, walk.sizes[axis] - 1);
             if part < half {
                 (walk.sizes[axis], parts) = (size, half);
             } else {

@@ -58,11 +58,14 @@ macro_rules! models {
         }
     )* };
 }
-models! { board board_without_release board_without_acquire board_that_never_closes board_without_waiting }
+models! { board board_without_release board_without_acquire board_that_never_closes board_without_waiting
+board_left_without_release board_owned_without_acquire }
 
 crate::holds!(a_helper_comes_at_any_time of board,
     not of board_without_release: "Causality violation",
     not of board_without_acquire: "Causality violation",
     not of board_that_never_closes: "Causality violation",
     not of board_without_waiting: "Causality violation");
-crate::holds!(two_owners_meet of board);
+crate::holds!(two_owners_meet of board,
+    not of board_left_without_release: "Causality violation",
+    not of board_owned_without_acquire: "Causality violation");

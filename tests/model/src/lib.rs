@@ -21,7 +21,8 @@ macro_rules! source {
     )* };
 }
 source! { error shared shared_without_fence shared_without_release shared_without_acquire pool pool_torn pool_freed_and_kept pool_over_its_limit
-board board_without_release board_without_acquire board_that_never_closes board_without_waiting }
+board board_without_release board_without_acquire board_that_never_closes board_without_waiting
+board_left_without_release board_owned_without_acquire }
 
 /// Runs `model` on every order of its threads: how many there were, or what went wrong in the first that fails.
 fn explore(model: impl Fn() + Send + Sync + 'static) -> Result<usize, String> {

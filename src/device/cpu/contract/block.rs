@@ -488,9 +488,12 @@ pub(super) fn each(count: usize, many: bool, f: &(dyn Fn(usize) -> Result<()> + 
         return (0..count).try_for_each(f);
     }
     let result = Mutex::new(Ok(()));
+    let lock = || result.lock().unwrap_or_else(PoisonError::into_inner);
     threads::each(count, false, &|part| {
-        if let error @ Err(_) = f(part) {
-            *result.lock().unwrap_or_else(PoisonError::into_inner) = error;
+        if lock().is_ok()
+            && let error @ Err(_) = f(part)
+        {
+            *lock() = error;
         }
     });
     result.into_inner().unwrap_or_else(PoisonError::into_inner)

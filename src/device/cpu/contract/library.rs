@@ -3,6 +3,7 @@
 //!
 //! Imports: `scalar`.
 
+use super::super::threads;
 use super::block::{FEW_ROWS, PARALLEL, Product};
 use crate::scalar::{DType, Num};
 use num_complex::Complex;
@@ -74,33 +75,60 @@ fn alone() -> bool {
     true
 }
 
-unsafe fn library<T: 'static + Num>(product: &Product, [m, n, k]: [[isize; 2]; 3]) {
-    #[cfg(feature = "rayon")]
-    let parallelism = if product.work() >= PARALLEL { gemm::Parallelism::Rayon(0) } else { gemm::Parallelism::None };
-    #[cfg(not(feature = "rayon"))]
-    let parallelism = gemm::Parallelism::None;
-    // SAFETY: the caller's promise; steps are (column, row) in elements.
-    unsafe {
-        gemm::gemm(
-            product.m.total(),
-            product.n.total(),
-            product.k.total(),
-            product.out.cast(),
-            n[0],
-            m[0],
-            false,
-            product.left.cast(),
-            k[0],
-            m[1],
-            product.right.cast(),
-            n[1],
-            k[1],
-            T::from_i64(0),
-            T::from_i64(1),
-            false,
-            false,
-            false,
-            parallelism,
-        )
+/// Rows or columns of a part: fewer pack too much of the other operand.
+const LEAST: usize = 48;
+
+/// Up to here in both sizes `gemm` cuts `k` into other blocks, and up to so many sums in all it may go along `k` by vectors:
+/// parts must not be so small where the whole is not, for their sums would have other bits.
+const SMALL: usize = 64;
+const FEW: usize = 16 * 16;
+
+/// Parts begin at multiples of this, as vectors do.
+const LANES: usize = 16;
+
+/// Into how many parts a product is cut along its rows or columns, whichever are more: `size`; the others are `other`.
+fn parts(work: usize, size: usize, other: usize) -> usize {
+    let least = if other > SMALL { LEAST } else { (SMALL + 1).max(FEW / other + 1) + LANES };
+    match (work / (PARALLEL / 4)).min(size / least) {
+        0 | 1 => 1,
+        most => threads::count().min(most),
     }
+}
+
+/// Each thread computes some rows, or columns, of its own: the bits do not depend on how many.
+unsafe fn library<T: 'static + Num>(product: &Product, [m, n, k]: [[isize; 2]; 3]) {
+    let (rows, columns) = (product.m.total(), product.n.total());
+    let by_rows = rows >= columns;
+    let (size, other) = if by_rows { (rows, columns) } else { (columns, rows) };
+    let parts = parts(product.work(), size, other);
+    threads::each(parts, product.work() < PARALLEL, &|part| {
+        let begin = |part: usize| if part == parts { size } else { size * part / parts / LANES * LANES };
+        let (first, count) = (begin(part), begin(part + 1) - begin(part));
+        let (row, rows, column, columns) = if by_rows { (first, count, 0, columns) } else { (0, rows, first, count) };
+        let (row, column) = (row as isize, column as isize);
+        // SAFETY: the caller's promise; each part writes rows or columns of its own. Steps are (column, row) in elements.
+        unsafe {
+            gemm::gemm(
+                rows,
+                columns,
+                product.k.total(),
+                product.out.cast::<T>().wrapping_offset(row * m[0] + column * n[0]),
+                n[0],
+                m[0],
+                false,
+                product.left.cast::<T>().wrapping_offset(row * m[1]),
+                k[0],
+                m[1],
+                product.right.cast::<T>().wrapping_offset(column * n[1]),
+                n[1],
+                k[1],
+                T::from_i64(0),
+                T::from_i64(1),
+                false,
+                false,
+                false,
+                gemm::Parallelism::None,
+            )
+        }
+    });
 }
