@@ -31,8 +31,7 @@ pub(super) fn count() -> usize {
 /// shared inside a pool.
 pub(super) fn each(parts: usize, short: bool, f: &(dyn Fn(usize) + Sync)) {
     #[cfg(feature = "rayon")]
-    if parts > 1 && count() > 1 {
-        let helpers = parts.min(count()) - 1;
+    if let helpers @ 1.. = parts.min(count()).saturating_sub(1) {
         let shared = match rayon::current_thread_index() {
             Some(_) => !short && INSIDE.iter().any(|place| place.board.run(parts, f, || place.ask(helpers))),
             None => {
@@ -84,12 +83,18 @@ fn often() -> bool {
 fn call(wanted: usize) {
     // Either this sees that a helper left, or that one sees the job that was shown before.
     fence(Ordering::SeqCst);
+    call_two(&HELPERS, wanted, move || stay(wanted));
+}
+
+/// Gives the pool a job twice, and counts it, while fewer than `wanted` are counted.
+#[cfg(feature = "rayon")]
+fn call_two(counted: &AtomicUsize, wanted: usize, job: impl FnOnce() + Copy + Send + 'static) {
+    let one_more = |count| (count < wanted).then_some(count + 1);
     for _ in 0..2 {
-        let one_more = |helpers| (helpers < wanted).then_some(helpers + 1);
-        if HELPERS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
+        if counted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
             return;
         }
-        rayon::spawn(move || stay(wanted));
+        rayon::spawn(job);
     }
 }
 
@@ -133,19 +138,13 @@ impl Place {
     /// Asks two threads of the caller's own pool to help, if fewer than `wanted` were asked and have not come; each of them asks
     /// two. Who comes late helps whoever has the board then, or nobody.
     fn ask(&'static self, wanted: usize) {
-        for _ in 0..2 {
-            let one_more = |asked| (asked < wanted).then_some(asked + 1);
-            if self.asked.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
-                return;
+        call_two(&self.asked, wanted, move || {
+            self.asked.fetch_sub(1, Ordering::Relaxed);
+            if self.board.has_parts() {
+                self.ask(wanted);
+                self.board.help();
             }
-            rayon::spawn(move || {
-                self.asked.fetch_sub(1, Ordering::Relaxed);
-                if self.board.has_parts() {
-                    self.ask(wanted);
-                    self.board.help();
-                }
-            });
-        }
+        });
     }
 }
 

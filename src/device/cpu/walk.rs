@@ -243,9 +243,9 @@ impl Walk {
         let mut walk = *self;
         while parts > 1 {
             let Some(axis) = (0..walk.rank).find(|&axis| walk.sizes[axis] > 1) else { return (part == 0).then_some(walk) };
-            let half = parts / 2;
-            let size = (walk.sizes[axis] as u128 * half as u128 / parts as u128) as usize;
-            let size = size.clamp(1, walk.sizes[axis] - 1);
+            let (size, half) = (walk.sizes[axis], parts / 2);
+            // size · half / parts, which a product could overflow.
+            let size = (size / parts * half + size % parts * half / parts).max(1);
             if part < half {
                 (walk.sizes[axis], parts) = (size, half);
             } else {

@@ -1,23 +1,8 @@
 //! Work of several threads: each part is done once, and done when the owner goes on.
 
-use loom::cell::UnsafeCell;
+use crate::memory::Plain;
 use loom::sync::Arc;
 use loom::thread;
-
-/// What a part writes, without a lock: `loom` reports two uses that no order separates.
-struct Part(UnsafeCell<u32>);
-// SAFETY: `loom` stops the model when two threads use it at once.
-unsafe impl Sync for Part {}
-impl Part {
-    fn write(&self) {
-        // SAFETY: `loom` stops the model when this is not so.
-        self.0.with_mut(|value| unsafe { *value += 1 })
-    }
-    fn read(&self) -> u32 {
-        // SAFETY: `loom` stops the model when this is not so.
-        self.0.with(|value| unsafe { *value })
-    }
-}
 
 macro_rules! models {
     ($($code:ident)*) => { $(
@@ -28,11 +13,12 @@ macro_rules! models {
 
             /// Does two parts on the board, or alone where it is taken.
             fn work(board: &Board) {
-                let parts = [0; 2].map(|value| Part(UnsafeCell::new(value)));
+                let parts = [Plain::new(), Plain::new()];
                 if !board.run(parts.len(), &|part| parts[part].write(), || ()) {
-                    parts.iter().for_each(Part::write);
+                    parts.iter().for_each(Plain::write);
                 }
-                assert_eq!(parts.map(|part| part.read()), [1; 2]);
+                // Each from 7.
+                assert_eq!(parts.each_ref().map(Plain::read), [8; 2]);
             }
 
             pub fn a_helper_comes_at_any_time() {

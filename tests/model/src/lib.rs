@@ -1,5 +1,5 @@
-//! Models of the crate's reference counter, memory pool and work of several threads: `loom` runs each on every order of its threads' steps, and on
-//! every value that the memory model lets a load see. `build.rs` makes the modules from the crate's own sources.
+//! Models of the crate's reference counter, memory pool and work of several threads: `loom` runs each on every order of its
+//! threads' steps, and on every value that the memory model lets a load see. `build.rs` makes the modules from the crate's own sources.
 
 #![cfg(test)]
 

@@ -1,4 +1,5 @@
-//! The allocator of the models: it knows which blocks are live and what was done with them, in the order that `loom` sees.
+//! Memory of the models: values that no lock guards, and the allocator, which knows which blocks are live and what was done
+//! with them, in the order that `loom` sees.
 
 pub use std::alloc::Layout;
 
@@ -51,3 +52,29 @@ pub fn write(block: *mut u8) {
     let bytes = LIVE.with_borrow(|live| live.get(&(block as usize)).expect("used after it was freed").1.clone());
     bytes.with_mut(|_| loom::thread::yield_now());
 }
+
+/// A value without a lock: `loom` reports a write that is not ordered with every other use.
+pub struct Plain(UnsafeCell<u32>);
+impl Plain {
+    pub fn new() -> Self {
+        Plain(UnsafeCell::new(7))
+    }
+    pub fn read(&self) -> u32 {
+        // SAFETY: `loom` stops the model when this is not so.
+        self.0.with(|value| unsafe { *value })
+    }
+    pub fn write(&self) {
+        // SAFETY: `loom` stops the model when this is not so.
+        self.0.with_mut(|value| unsafe { *value += 1 })
+    }
+}
+impl Drop for Plain {
+    fn drop(&mut self) {
+        // A model that has failed is left by unwinding, in which a second panic would stop the process.
+        if !std::thread::panicking() {
+            self.write();
+        }
+    }
+}
+// SAFETY: `loom` stops the model when two threads use it at once.
+unsafe impl Sync for Plain {}

@@ -1,33 +1,7 @@
 //! The reference counter: the last handle drops once and after all others, and the only handle may write.
 
-use loom::cell::UnsafeCell;
+use crate::memory::Plain;
 use loom::thread;
-
-/// A value without a lock: `loom` reports a write that is not ordered with every other use.
-struct Plain(UnsafeCell<u32>);
-impl Plain {
-    fn new() -> Self {
-        Plain(UnsafeCell::new(7))
-    }
-    fn read(&self) -> u32 {
-        // SAFETY: `loom` stops the model when this is not so.
-        self.0.with(|value| unsafe { *value })
-    }
-    fn write(&self) {
-        // SAFETY: `loom` stops the model when this is not so.
-        self.0.with_mut(|value| unsafe { *value += 1 })
-    }
-}
-impl Drop for Plain {
-    fn drop(&mut self) {
-        // A model that has failed is left by unwinding, in which a second panic would stop the process.
-        if !std::thread::panicking() {
-            self.write();
-        }
-    }
-}
-// SAFETY: `loom` stops the model when two threads use it at once.
-unsafe impl Sync for Plain {}
 
 macro_rules! models {
     ($($code:ident)*) => { $(
