@@ -2,6 +2,7 @@
 //!
 //! Imports: `dtype`, `scalar`.
 
+mod halves;
 mod narrow;
 mod quantised;
 
@@ -148,55 +149,6 @@ macro_rules! elements {
     )* };
 }
 elements!(bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 Complex<f32> Complex<f64>);
-
-// SAFETY: a transparent u16: zeros are 0.0, there is no padding.
-unsafe impl Element for f16 {
-    type Compute = f32;
-    const DTYPE: DType = DType::F16;
-    const PLAIN: bool = true;
-    #[inline(always)]
-    fn widen(self) -> f32 {
-        self.to_f32()
-    }
-    #[inline(always)]
-    fn narrow(value: f32) -> f16 {
-        f16::from_f32(value)
-    }
-}
-
-// SAFETY: a transparent u16: zeros are 0.0, there is no padding.
-unsafe impl Element for bf16 {
-    type Compute = f32;
-    const DTYPE: DType = DType::BF16;
-    const PLAIN: bool = true;
-    #[inline(always)]
-    fn widen(self) -> f32 {
-        f32::from_bits((self.to_bits() as u32) << 16)
-    }
-    #[inline(always)]
-    fn narrow(value: f32) -> bf16 {
-        // Round to nearest even by adding just under half; a NaN keeps its sign and stays quiet.
-        let bits = value.to_bits();
-        let rounded = (bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16) as u16;
-        let quiet = (bits >> 16) as u16 | 0x0040;
-        bf16::from_bits(if value.is_nan() { quiet } else { rounded })
-    }
-}
-
-// SAFETY: a pair of transparent u16: zeros are 0.0, there is no padding.
-unsafe impl Element for Complex<f16> {
-    type Compute = Complex<f32>;
-    const DTYPE: DType = DType::C16;
-    const PLAIN: bool = true;
-    #[inline(always)]
-    fn widen(self) -> Complex<f32> {
-        Complex::new(self.re.to_f32(), self.im.to_f32())
-    }
-    #[inline(always)]
-    fn narrow(value: Complex<f32>) -> Self {
-        Complex::new(f16::from_f32(value.re), f16::from_f32(value.im))
-    }
-}
 
 macro_rules! classes {
     ($($class:ident: $($t:ty)*;)*) => { $($(impl $class for $t {})*)* };

@@ -21,8 +21,10 @@ const NEAR: usize = 256;
 const STAY: Steps = [0; MAX_OPERANDS + 1];
 /// Columns of a tile where an operand stands crosswise: so many streams are read at a time, and rows written this long.
 pub(super) const STRIP: usize = 256;
-/// Bytes of a row that are streamed at a time: where reading and writing take turns, short pieces overlap best.
-pub(super) const STREAM: usize = 1536;
+/// Bytes of a row that are streamed at a time: a call and the beginning and end of its loop cost 25 ns.
+pub(super) const STREAM: usize = 4096;
+/// Bytes of a row at a time where only reading takes turns with computing: short pieces overlap best.
+const PIECE: usize = 1536;
 /// How many operands are fetched ahead, at most: with four, what is fetched drives out what is read.
 const FETCHED: usize = 2;
 /// Elements of a step that is still read in pieces: longer ones use too little of what is fetched.
@@ -197,7 +199,7 @@ impl Job<'_> {
             0 => k >= self.outputs,
             // Short rows, and rows among which others stand, are better packed several at a time.
             times => {
-                let is_long = walk.inner() * slots[k].element >= 2 * STREAM;
+                let is_long = walk.inner() * slots[k].element >= 2 * PIECE;
                 k >= self.outputs && times.unsigned_abs() <= SHORT_STEP && is_long && !walk.interleaves(k)
             }
         };
@@ -248,7 +250,7 @@ impl Job<'_> {
         let tiled = |k: usize| if k < self.outputs { self.streams } else { !contiguous(k) };
         let stepped = |&k: &usize| tiled(k) && walk.inner_step(k) != 0;
         let widths: usize = (0..slots.len()).filter(|&k| tiled(k)).map(|k| slots[k].element).sum();
-        let most = STREAM / slots[0].element;
+        let most = if self.streams { STREAM } else { PIECE } / slots[0].element;
         let block = most.min((SCRATCH - 8 * MAX_OPERANDS) / widths).min(walk.inner());
         let tiles: Packed = std::array::from_fn(|k| (k < slots.len() && tiled(k)).then(|| room.take(block * slots[k].element)));
         // What a piece moves the program's pointers by: tiles stay where they are.

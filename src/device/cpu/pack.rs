@@ -254,20 +254,48 @@ pub(super) unsafe fn stream(to: *mut u8, from: *const u8, nbytes: usize) {
 /// As [`stream`]; what is `ahead` need not be there.
 #[cfg(all(target_arch = "x86_64", not(any(miri, rankform_plain_stores))))]
 pub(super) unsafe fn stream_and_fetch(to: *mut u8, from: *const u8, nbytes: usize, ahead: &[*mut u8]) {
-    use std::arch::x86_64::{__m128i, _MM_HINT_T0, _mm_loadu_si128, _mm_prefetch, _mm_stream_si128};
+    use std::arch::x86_64::*;
+    // By 256 bits where the processor has them: by 128, four stores a line keep the next computation waiting (Zen 5, 4096²,
+    // one thread: exp 4.0 → 3.3 ms, a + row 4.1 → 3.1). By 512 nothing more is gained.
+    #[target_feature(enable = "avx")]
+    unsafe fn by_256(to: *mut u8, from: *const u8, nbytes: usize, ahead: &[*mut u8]) {
+        // SAFETY: the caller's promise; both halves of a line, of which the first is aligned to it.
+        unsafe {
+            by_lines(to, from, nbytes, ahead, |to, from| {
+                _mm256_stream_si256(to.cast(), _mm256_loadu_si256(from.cast()));
+                _mm256_stream_si256(to.add(32).cast(), _mm256_loadu_si256(from.add(32).cast()));
+            })
+        }
+    }
+    // SAFETY: the caller's promise, and the processor has the instructions; quarters of a line, of which the first is
+    // aligned to it.
+    unsafe {
+        if simd::level() >= simd::Level::Avx2 {
+            return by_256(to, from, nbytes, ahead);
+        }
+        by_lines(to, from, nbytes, ahead, |to, from| {
+            for part in 0..4 {
+                _mm_stream_si128(to.cast::<__m128i>().add(part), _mm_loadu_si128(from.cast::<__m128i>().add(part)));
+            }
+        });
+    }
+}
+
+/// As [`stream_and_fetch`], a whole line of 64 bytes by `stream`, whose first address is aligned to it.
+#[cfg(all(target_arch = "x86_64", not(any(miri, rankform_plain_stores))))]
+#[inline(always)]
+unsafe fn by_lines(to: *mut u8, from: *const u8, nbytes: usize, ahead: &[*mut u8], stream: impl Fn(*mut u8, *const u8)) {
     let head = to.align_offset(64).min(nbytes);
     let lines = (nbytes - head) / 64;
-    // SAFETY: inside both runs of bytes; streaming stores are aligned to a cache line; a hint faults nowhere.
+    // SAFETY: inside both runs of bytes; a hint faults nowhere.
     unsafe {
         std::ptr::copy_nonoverlapping(from, to, head);
         let (mut to, mut from) = (to.add(head), from.add(head));
         for line in 0..lines {
             for ahead in ahead {
-                _mm_prefetch::<_MM_HINT_T0>(ahead.wrapping_add(64 * line).cast());
+                std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(ahead.wrapping_add(64 * line).cast());
             }
-            for part in 0..4 {
-                _mm_stream_si128(to.cast::<__m128i>().add(part), _mm_loadu_si128(from.cast::<__m128i>().add(part)));
-            }
+            stream(to, from);
             (to, from) = (to.add(64), from.add(64));
         }
         std::ptr::copy_nonoverlapping(from, to, nbytes - head - lines * 64);

@@ -346,11 +346,19 @@ impl<S: Prim, T: Element> Loop for Unload<'_, S, T> {
             // SAFETY: the caller of `unload` promises a place in the output at each offset.
             let to = unsafe { to.offset(offsets[0]) };
             let (many, few) = (offsets.len() / 16 * 16, offsets.len() / 4 * 4);
+            // Closures given to an adapter here, and `map` of an array below, would be calls of code without this processor's
+            // instructions.
             // SAFETY: and as many sums.
             unsafe {
-                (0..many).step_by(16).for_each(|at| narrow::<S, T, 16>(sums.add(at), to.add(at)));
-                (many..few).step_by(4).for_each(|at| narrow::<S, T, 4>(sums.add(at), to.add(at)));
-                (few..offsets.len()).for_each(|at| narrow::<S, T, 1>(sums.add(at), to.add(at)));
+                for at in (0..many).step_by(16) {
+                    narrow::<S, T, 16>(sums.add(at), to.add(at));
+                }
+                for at in (many..few).step_by(4) {
+                    narrow::<S, T, 4>(sums.add(at), to.add(at));
+                }
+                for at in few..offsets.len() {
+                    narrow::<S, T, 1>(sums.add(at), to.add(at));
+                }
             }
             return;
         }
@@ -369,8 +377,11 @@ impl<S: Prim, T: Element> Loop for Unload<'_, S, T> {
 unsafe fn narrow<S: Prim, T: Element, const N: usize>(sums: *const S, to: *mut T) {
     // SAFETY: the caller's promise.
     unsafe {
+        // All are read before any is written, so that the loop is vectors.
         let sums = sums.cast::<[S; N]>().read_unaligned();
-        to.cast::<[T; N]>().write_unaligned(sums.map(|sum| T::narrow(sum.cast())));
+        for (i, sum) in sums.into_iter().enumerate() {
+            to.add(i).write(T::narrow(sum.cast()));
+        }
     }
 }
 

@@ -2,12 +2,13 @@
 //!
 //! A panel holds some lanes (rows of the left operand, columns of the right one) for all of `k`. Its *unit* is what one
 //! step of a kernel takes of a lane: `DEPTH` neighbours along `k`. Panels are `[unit][lane][depth]`; what is missing is 0.
-//! Imports: `device`.
+//! Imports: `element`, `device`.
 
 use super::super::simd::{self, Loop};
 use super::axes::{few_runs, is_run, run_end};
 #[cfg(target_arch = "x86_64")]
 use super::micro;
+use crate::element::Element;
 use half::{bf16, f16};
 use std::ops::Range;
 
@@ -43,8 +44,8 @@ macro_rules! conversions {
 }
 conversions! {
     Bf16Pair: bf16 => u16, 2, keeps true, |x| x.to_bits(), bf16::from_bits(x);
-    Bf16Float: bf16 => f32, 1, keeps false, |x| f32::from_bits((x.to_bits() as u32) << 16), bf16::from_bits((x.to_bits() >> 16) as u16);
-    F16Float: f16 => f32, 1, keeps false, |x| widen_f16(x.to_bits()), f16::from_f32(x);
+    Bf16Float: bf16 => f32, 1, keeps false, |x| x.widen(), bf16::narrow(x);
+    F16Float: f16 => f32, 1, keeps false, |x| x.widen(), f16::narrow(x);
     FloatDouble: f32 => f64, 1, keeps false, |x| x as f64, x as f32;
     SignedQuad: i8 => u8, 4, keeps true, |x| x as u8, x as i8;
     SignedShifted: i8 => u8, 4, keeps false, |x| x as u8 ^ 0x80, (x ^ 0x80) as i8;
@@ -75,17 +76,6 @@ impl<T: Copy + Default + 'static> Convert for Same<T> {
     fn restore(value: T) -> T {
         value
     }
-}
-
-/// f16 to f32, exactly, in steps that vectorise: normal numbers by their exponent, subnormal ones by a subtraction.
-#[inline(always)]
-pub(super) fn widen_f16(bits: u16) -> f32 {
-    let word = (bits as u32) << 16;
-    let twice = word.wrapping_add(word);
-    let normal = f32::from_bits((twice >> 4).wrapping_add(0xe0 << 23)) * f32::from_bits(0x0780_0000);
-    let subnormal = f32::from_bits((twice >> 17) | (126 << 23)) - 0.5;
-    let size = if twice < 1 << 27 { subnormal.to_bits() } else { normal.to_bits() };
-    f32::from_bits((word & 0x8000_0000) | size)
 }
 
 /// Packs the lanes at `lanes`, for the `k` offsets given, into a panel of `width` lanes.
@@ -159,8 +149,8 @@ impl<C: Convert> Panel<'_, C> {
                         }
                         let to = to.add(lane * depth);
                         match depth {
-                            1 => to.cast::<[C::To; BLOCK]>().write_unaligned(first_of(&block)),
-                            2 => to.cast::<[C::To; BLOCK * 2]>().write_unaligned(first_of(&block)),
+                            1 => to.cast::<[C::To; BLOCK]>().write_unaligned(block.as_ptr().cast::<[C::To; BLOCK]>().read()),
+                            2 => to.cast::<[C::To; BLOCK * 2]>().write_unaligned(block.as_ptr().cast::<[C::To; BLOCK * 2]>().read()),
                             _ => to.cast::<[C::To; BLOCK * 4]>().write_unaligned(block),
                         }
                     }
@@ -260,12 +250,6 @@ impl<C: Convert> Panel<'_, C> {
             }
         }
     }
-}
-
-/// The first of some values.
-#[inline(always)]
-fn first_of<T: Copy, const N: usize>(values: &[T; BLOCK * 4]) -> [T; N] {
-    std::array::from_fn(|i| values[i])
 }
 
 /// Writes row `lane` of `rows`, a run of units, as column `lane` of a panel.
