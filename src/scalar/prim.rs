@@ -119,7 +119,10 @@ pub trait ComplexPrim: Num {
 
 /// Casts into a type: one row a type, `$cast` says which `from_` carries it out of the type.
 macro_rules! prim {
-    ($t:ty, $dtype:ident, |$self:ident| $cast:expr, |$b:ident| $from_bool:expr, |$v:ident| $from:expr, |$c:ident| $from_complex:expr) => {
+    (
+        $t:ty, $dtype:ident,
+        |$self:ident| $cast:expr, |$b:ident| $from_bool:expr, |$v:ident| $from:expr, |$f:ident| $from_float:expr, |$c:ident| $from_complex:expr
+    ) => {
         impl Prim for $t {
             const DTYPE: DType = DType::$dtype;
             #[inline(always)]
@@ -131,41 +134,67 @@ macro_rules! prim {
             #[inline(always)]
             fn from_u64($v: u64) -> Self { $from }
             #[inline(always)]
-            fn from_f32($v: f32) -> Self { $from }
+            fn from_f32($f: f32) -> Self { $from_float }
             #[inline(always)]
-            fn from_f64($v: f64) -> Self { $from }
+            fn from_f64($f: f64) -> Self { $from_float }
             #[inline(always)]
             fn from_complex($c: Complex<f64>) -> Self { $from_complex }
         }
     };
 }
 macro_rules! real_prims {
-    ($($t:ty, $dtype:ident, $from:ident, $via:ty;)*) => { $(
-        prim!($t, $dtype, |self| U::$from(self as $via), |b| b as u8 as $t, |v| v as $t, |c| c.re as $t);
+    ($($t:ty, $dtype:ident, $from:ident, $via:ty, |$v:ident| $from_float:expr;)*) => { $(
+        prim!($t, $dtype, |self| U::$from(self as $via), |b| b as u8 as $t, |v| v as $t, |$v| $from_float, |c| <$t>::from_f64(c.re));
     )* };
 }
-real_prims! {
-    i8, I8, from_i64, i64;
-    i16, I16, from_i64, i64;
-    i32, I32, from_i64, i64;
-    i64, I64, from_i64, i64;
-    u8, U8, from_u64, u64;
-    u16, U16, from_u64, u64;
-    u32, U32, from_u64, u64;
-    u64, U64, from_u64, u64;
-    f32, F32, from_f32, f32;
-    f64, F64, from_f64, f64;
+/// `$v as $t`, in steps that vectorise: towards zero, the nearest end for what is beyond it, 0 for NaN.
+macro_rules! whole {
+    ($v:expr, $t:ty) => {{
+        let [value, least, half] = [$v, <$t>::MIN as _, (<$t>::MAX / 2 + 1) as _];
+        let beyond = 2.0 * half;
+        let inside = if value >= least && value < beyond { value } else { 0.0 };
+        // SAFETY: not NaN, not below the least and below one more than the largest.
+        let number = unsafe { inside.to_int_unchecked::<$t>() };
+        if value >= beyond {
+            <$t>::MAX
+        } else if value < least {
+            <$t>::MIN
+        } else {
+            number
+        }
+    }};
 }
-prim!(bool, Bool, |self| U::from_bool(self), |b| b, |v| v != Default::default(), |c| c.re != 0.0 || c.im != 0.0);
+real_prims! {
+    i8, I8, from_i64, i64, |v| whole!(v, i8);
+    i16, I16, from_i64, i64, |v| whole!(v, i16);
+    i32, I32, from_i64, i64, |v| whole!(v, i32);
+    i64, I64, from_i64, i64, |v| whole!(v, i64);
+    u8, U8, from_u64, u64, |v| whole!(v, u8);
+    u16, U16, from_u64, u64, |v| whole!(v, u16);
+    u32, U32, from_u64, u64, |v| whole!(v, u32);
+    u64, U64, from_u64, u64, |v| whole!(v, u64);
+    f32, F32, from_f32, f32, |v| v as f32;
+    f64, F64, from_f64, f64, |v| v as f64;
+}
+prim!(bool, Bool, |self| U::from_bool(self), |b| b, |v| v != Default::default(), |v| v != 0.0, |c| c.re != 0.0 || c.im != 0.0);
 prim!(
     Complex<f32>,
     C32,
     |self| U::from_complex(Complex::new(self.re as f64, self.im as f64)),
     |b| Complex::new(b as u8 as f32, 0.0),
     |v| Complex::new(v as f32, 0.0),
+    |v| Complex::new(v as f32, 0.0),
     |c| Complex::new(c.re as f32, c.im as f32)
 );
-prim!(Complex<f64>, C64, |self| U::from_complex(self), |b| Complex::new(b as u8 as f64, 0.0), |v| Complex::new(v as f64, 0.0), |c| c);
+prim!(
+    Complex<f64>,
+    C64,
+    |self| U::from_complex(self),
+    |b| Complex::new(b as u8 as f64, 0.0),
+    |v| Complex::new(v as f64, 0.0),
+    |v| Complex::new(v as f64, 0.0),
+    |c| c
+);
 
 macro_rules! integers {
     ($($t:ident, $key:ident, |$a:ident| $negate:expr;)*) => { $(
@@ -374,3 +403,52 @@ macro_rules! complexes {
     )* };
 }
 complexes!(f32 f64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_become_whole_numbers_as_casts_of_the_language_do() {
+        // Every sign and exponent, with fractions around their ends, and the neighbours of each type's ends.
+        fn casts<F: Prim + std::fmt::Debug>(value: F, expected: [i128; 8]) {
+            let [a, b, c, d] = [value.cast::<i8>() as i128, value.cast::<i16>() as _, value.cast::<i32>() as _, value.cast::<i64>() as _];
+            let [e, f, g, h] = [value.cast::<u8>() as i128, value.cast::<u16>() as _, value.cast::<u32>() as _, value.cast::<u64>() as _];
+            assert_eq!([a, b, c, d, e, f, g, h], expected, "{value:?}");
+        }
+        macro_rules! all {
+            ($value:expr) => {{
+                let v = $value;
+                casts(
+                    v,
+                    [
+                        v as i8 as i128,
+                        v as i16 as _,
+                        v as i32 as _,
+                        v as i64 as _,
+                        v as u8 as _,
+                        v as u16 as _,
+                        v as u32 as _,
+                        v as u64 as _,
+                    ],
+                );
+            }};
+        }
+        for head in 0..1 << 9 {
+            for tail in [0, 1, 2, 0x3f_ffff, 0x40_0000, 0x7f_fffe, 0x7f_ffff, 0x12_3456] {
+                all!(f32::from_bits(head << 23 | tail));
+            }
+        }
+        for head in 0..1 << 12 {
+            for tail in [0, 1, 2, (1 << 51) - 1, 1 << 51, (1 << 52) - 2, (1 << 52) - 1, 0x0001_2345_6789_abcd] {
+                all!(f64::from_bits(head << 52 | tail));
+            }
+        }
+        for end in [i8::MIN as f64, -1.0, 0.0, 127.0, 255.0, 32767.0, 65535.0, i32::MIN as f64, 2147483647.0, 4294967295.0] {
+            for step in [-1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75, 1.0] {
+                all!(end + step);
+                all!((end + step) as f32);
+            }
+        }
+    }
+}

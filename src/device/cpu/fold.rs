@@ -105,6 +105,11 @@ fn by_slice<B: Body, R: Reducer<B::Out>, const HELD: bool>(
 /// The states of a leaf as one, each half combined with the other.
 #[inline(always)]
 pub(super) fn collapse<B: Body, R: Reducer<B::Out>>(mut states: [State<B, R>; LANES]) -> State<B, R> {
+    // Else the compiler begins at the narrow end of this tree, and keeps states of the loop before it in pieces (4 times as
+    // long); those of other types it does not.
+    if TypeId::of::<State<B, R>>() == TypeId::of::<Lane<Run, f64>>() {
+        states = std::hint::black_box(states);
+    }
     let mut width = lanes::<State<B, R>>() / 2;
     while width > 0 {
         for j in 0..width {
@@ -133,6 +138,8 @@ pub(super) fn absorb<B: Body, R: Reducer<B::Out>, const HELD: bool>(
     let in_memory = const { matches!((B::SOURCE, HELD), (Source::Operand, _) | (Source::Held, true)) };
     // What stands in memory is absorbed from there.
     while in_memory && start + lanes <= n {
+        // Else the compiler may make vectors of several turns, with a gather for each state (i64: 8 times as long).
+        std::hint::black_box(());
         let mut here = *pointers;
         here[first] = here[first].wrapping_add(start * size_of::<B::Out>());
         here[MAX_OPERANDS] = here[MAX_OPERANDS].wrapping_add(start * size_of::<Compute<B::Out>>());

@@ -8,7 +8,7 @@
 
 use super::power::ln_double;
 use super::trig::{is_far, waves};
-use super::{Double, by_f64, long_poly, nan, poly, single};
+use super::{Double, long_poly, nan, poly, single};
 use crate::scalar::{Function, Lane, Lanes, Real};
 use std::f64::consts::FRAC_2_PI;
 
@@ -176,20 +176,20 @@ const Q: [[f64; 12]; 2] = [
 const ROOT: [f64; 2] = [0.5641895835477563, 7.66772980658294e-18];
 const TWO_OVER_PI: [f64; 2] = [0.6366197723675814, -3.935735335036497e-17];
 
+/// `(x − z)·(x + z)` for a zero `z` in two words.
+#[inline(always)]
+fn around_zero<L: Lanes>(x: Lane<L, f64>, [high, low]: [f64; 2]) -> Double<L, f64> {
+    let (below, above) = (Double::sum(x, Lane::real(-high)), Double::sum(x, Lane::real(high)));
+    Double::new(below.hi, below.lo - low).mul(Double::new(above.hi, above.lo + low))
+}
+
 /// `[J, Y]` of order `n` for `0 ≤ x ≤ 8`.
 #[inline(always)]
 fn near<L: Lanes, R: Real>(x: Lane<L, f64>, n: usize) -> [Lane<L, f64>; 2] {
     let square = Double::product(x, x * (1.0 / 32.0));
     let w = Double::sum(square.hi, Lane::real(-1.0));
     let w = Double::new(w.hi, w.lo + square.lo);
-    let without = |[high, low]: [f64; 2]| {
-        let [below, above] = [-1.0, 1.0].map(|side| {
-            let sum = Double::sum(x, Lane::real(side * high));
-            Double::new(sum.hi, sum.lo + side * low)
-        });
-        below.mul(above)
-    };
-    let [first, second] = ZEROS[n].map(without);
+    let [first, second] = [around_zero(x, ZEROS[n][0]), around_zero(x, ZEROS[n][1])];
     let j = long_poly::<L, R, _, _>(w, J[n], J_REST[n]).mul(first).mul(second);
     let regular = long_poly::<L, R, _, _>(w, Y[n], Y_REST[n]);
     let [j, regular] = if n == 0 { [j, regular] } else { [j.mul_float(x), regular.mul_float(x)] };
@@ -278,14 +278,14 @@ macro_rules! bessel {
             const NAME: &'static str = $name;
             #[inline(always)]
             fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
-                by_f64(x, |x| $body::<L, P>(x, $n, true))
+                $body::<L, P>(x.cast(), $n, true).cast()
             }
             #[inline(always)]
             fn quick<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
                 if single::<P>() {
                     return (Self::value([x]), Lane::literal(false));
                 }
-                (by_f64(x, |x| $body::<L, P>(x, $n, false)), is_far(x.abs()))
+                ($body::<L, P>(x.cast(), $n, false).cast(), is_far(x.abs()))
             }
             #[inline(always)]
             fn slope<L: Lanes, P: Real>([$x]: [Lane<L, P>; 1], $y: Lane<L, P>) -> [Lane<L, P>; 1] {

@@ -4,7 +4,7 @@
 //! Imports: `scalar`.
 
 use super::exp::exp_double;
-use super::{Double, by_f64, long_poly, poly};
+use super::{Double, long_poly, poly};
 use crate::scalar::{Function, Lane, Lanes, Real};
 
 /// `I₀(x)` and `I₁(x)·2/x` in `x²/4`, for `x ≤ 12`: the first coefficients in two words, and the others.
@@ -146,7 +146,7 @@ macro_rules! bessel {
             const NAME: &'static str = $name;
             #[inline(always)]
             fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
-                by_f64(x, |x| i::<L, P>(x, $n, $scaled))
+                i::<L, P>(x.cast(), $n, $scaled).cast()
             }
             #[inline(always)]
             fn slope<L: Lanes, P: Real>([$x]: [Lane<L, P>; 1], $y: Lane<L, P>) -> [Lane<L, P>; 1] {

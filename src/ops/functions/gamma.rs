@@ -10,7 +10,7 @@ use super::below_zero::{ln_gamma_below, psi_below};
 use super::exp::{Exponent, exp_double};
 use super::power::ln_double;
 use super::trig::{sin_half_turns, sin_near, tan_near};
-use super::{Double, by_f64, long_poly, nan, poly, single};
+use super::{Double, long_poly, nan, poly, single};
 use crate::scalar::{Function, Lane, Lanes, Real};
 use std::f64::consts::PI;
 
@@ -174,21 +174,25 @@ fn stirling<L: Lanes>(z: Double<L, f64>) -> Double<L, f64> {
 /// `sin πx` with its sign, to a few units in the last place of itself: `x` less the nearest integer is exact.
 #[inline(always)]
 pub(in crate::ops) fn sin_pi<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
-    half_turns(x, Lane::sin)
+    let (angle, even) = half_turns(x);
+    let sine = angle.sin();
+    even.select(sine, -sine)
 }
 
 /// The same inside a function, whose slope says what its derivative is.
 #[inline(always)]
 fn sin_pi_inside<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
-    half_turns(x, sin_near)
+    let (angle, even) = half_turns(x);
+    let sine = sin_near(angle);
+    even.select(sine, -sine)
 }
 
+/// `π·x` less the nearest half turns, and whether these are even.
 #[inline(always)]
-fn half_turns<L: Lanes, P: Real>(x: Lane<L, P>, sin: impl Fn(Lane<L, P>) -> Lane<L, P>) -> Lane<L, P> {
+fn half_turns<L: Lanes, P: Real>(x: Lane<L, P>) -> (Lane<L, P>, Lane<L, bool>) {
     let near = x.round();
     let half = near * 0.5;
-    let sine = sin((x - near) * PI);
-    half.eq(half.round()).select(sine, -sine)
+    ((x - near) * PI, half.eq(half.round()))
 }
 
 /// `1 − x` where it is reflected, in two words, or else `x`.
@@ -338,7 +342,7 @@ fn psi_1<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
 }
 
 macro_rules! gamma_functions {
-    ($($(#[$meta:meta])* $F:ident $name:literal ($body:expr, $quick:expr) [$f32:literal $f64:literal], |$x:ident, $y:ident| $slope:expr;)*) => { $(
+    ($($(#[$meta:meta])* $F:ident $name:literal (|$v:ident| $body:expr, |$q:ident| $quick:expr) [$f32:literal $f64:literal], |$x:ident, $y:ident| $slope:expr;)*) => { $(
         $(#[$meta])*
         pub struct $F;
         impl $F {
@@ -351,11 +355,13 @@ macro_rules! gamma_functions {
             const NAME: &'static str = $name;
             #[inline(always)]
             fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
-                by_f64(x, $body)
+                let $v = x.cast::<f64>();
+                $body.cast()
             }
             #[inline(always)]
             fn quick<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
-                let (y, doubt) = ($quick)(x.cast());
+                let $q = x.cast::<f64>();
+                let (y, doubt) = $quick;
                 (y.cast(), doubt)
             }
             #[inline(always)]
@@ -367,11 +373,11 @@ macro_rules! gamma_functions {
 }
 gamma_functions! {
     /// `Γ(x)`; see [`Lane::gamma`].
-    GammaFn "tgamma" (gamma, |x| (gamma(x), Lane::literal(false))) [1.0 1.5], |x, y| y * x.digamma();
+    GammaFn "tgamma" (|v| gamma(v), |v| (gamma(v), Lane::literal(false))) [1.0 1.5], |x, y| y * x.digamma();
     /// `ln |Γ(x)|`; see [`Lane::lgamma`].
-    LgammaFn "lgamma" (ln_gamma::<L, P>, ln_gamma_quick::<L, P>) [1.0 1.0], |x, _y| x.digamma();
+    LgammaFn "lgamma" (|v| ln_gamma::<L, P>(v), |v| ln_gamma_quick::<L, P>(v)) [1.0 1.0], |x, _y| x.digamma();
     /// `ψ(x)`; see [`Lane::digamma`].
-    DigammaFn "digamma" (psi::<L, P>, psi_quick::<L, P>) [1.0 1.0], |x, _y| x.trigamma();
+    DigammaFn "digamma" (|v| psi::<L, P>(v), |v| psi_quick::<L, P>(v)) [1.0 1.0], |x, _y| x.trigamma();
 }
 
 impl<L: Lanes, P: Real> Lane<L, P> {
@@ -393,6 +399,6 @@ impl<L: Lanes, P: Real> Lane<L, P> {
     /// `ψ′(x)`, the slope of [`digamma`](Lane::digamma): to about 4 units in the last place for `x > 0`.
     #[inline(always)]
     pub(crate) fn trigamma(self) -> Self {
-        by_f64(self, psi_1)
+        psi_1(self.cast()).cast()
     }
 }

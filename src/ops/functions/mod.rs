@@ -145,12 +145,6 @@ fn clamp<L: Lanes, P: Real>(x: Lane<L, P>, low: Lane<L, P>, high: Lane<L, P>) ->
     low.gt(x).select(low, x)
 }
 
-/// `f` of `x` in `f64`, rounded.
-#[inline(always)]
-fn by_f64<L: Lanes, P: Real>(x: Lane<L, P>, f: impl Fn(Lane<L, f64>) -> Lane<L, f64>) -> Lane<L, P> {
-    f(x.cast()).cast()
-}
-
 /// Not a number.
 #[inline(always)]
 fn nan<L: Lanes, P: Real>() -> Lane<L, P> {

@@ -5,7 +5,7 @@
 use super::error_function::{erfc_short, excess, tail_words};
 use super::log::ln_sum;
 use super::logistic::{erfc_scaled_words, normal_tail, over_root_2};
-use super::{Double, by_f64, nan, poly, single};
+use super::{Double, nan, poly, single};
 use crate::scalar::{Function, Lane, Lanes, Real};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
@@ -125,11 +125,11 @@ macro_rules! normal {
 }
 normal! {
     /// The inverse of `erf`; see [`Lane::erfinv`].
-    ErfInvFn "erfinv" [1.0 1.0], |v| by_f64(v, erf_inv), |_x, y| (y * y).exp() * (1.0 / FRAC_2_SQRT_PI);
+    ErfInvFn "erfinv" [1.0 1.0], |v| erf_inv(v.cast()).cast(), |_x, y| (y * y).exp() * (1.0 / FRAC_2_SQRT_PI);
     /// `Φ(x)`; see [`Lane::ndtr`].
     NdtrFn "ndtr" [1.0 1.5], |v| normal(v), |x, _y| (x * x * -0.5).exp() * 0.3989422804014327;
     /// `ln Φ(x)`; see [`Lane::log_ndtr`].
-    LogNdtrFn "log_ndtr" [1.0 1.5], |v| by_f64(v, ln_normal), |x, y| (x.mul_add(x * -0.5, -y)).exp() * 0.3989422804014327;
+    LogNdtrFn "log_ndtr" [1.0 1.5], |v| ln_normal(v.cast()).cast(), |x, y| (x.mul_add(x * -0.5, -y)).exp() * 0.3989422804014327;
 }
 
 impl<L: Lanes, P: Real> Lane<L, P> {

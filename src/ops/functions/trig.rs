@@ -253,7 +253,8 @@ fn sign_place<P: Real>() -> u32 {
 #[inline(always)]
 pub(super) fn waves<L: Lanes, R: Real>(x: Lane<L, f64>, anywhere: bool) -> [Double<L, f64>; 2] {
     if single::<R>() {
-        return [0.0, 0.25].map(|turns| Double::new(sin_turn(turn(x, 2.0, turns)), Lane::zero()));
+        let (sin, cos) = (sin_turn(turn(x, 2.0, 0.0)), sin_turn(turn(x, 2.0, 0.25)));
+        return [Double::new(sin, Lane::zero()), Double::new(cos, Lane::zero())];
     }
     let (k, r) = if anywhere { quarter_anywhere(x) } else { quarter(x) };
     let parts = sin_cos(r).map(Double::normal);
