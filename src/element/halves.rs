@@ -65,7 +65,8 @@ fn widen_f16(bits: u16) -> f32 {
     let normal = f32::from_bits((twice >> 4).wrapping_add(0xe0 << 23)) * f32::from_bits(0x0780_0000);
     let subnormal = f32::from_bits((twice >> 17) | (126 << 23)) - 0.5;
     let size = if twice < 1 << 27 { subnormal.to_bits() } else { normal.to_bits() };
-    f32::from_bits((word & 0x8000_0000) | size)
+    // A NaN that was multiplied may have any sign.
+    f32::from_bits((word & 0x8000_0000) | (size & 0x7fff_ffff))
 }
 
 /// f32 to f16, to nearest even: normal numbers by adding just under half of what is cut off, subnormal ones by an addition to
@@ -90,6 +91,10 @@ mod tests {
     fn every_f16_is_what_the_crate_half_says_and_comes_back() {
         for bits in 0..=u16::MAX {
             let (value, expected) = (f16::from_bits(bits), f16::from_bits(bits).to_f32());
+            if cfg!(miri) && value.is_nan() {
+                assert!(value.widen().is_nan()); // whose bits the language leaves open
+                continue;
+            }
             assert_eq!(value.widen().to_bits(), expected.to_bits(), "{bits:#x}");
             let back = if value.is_nan() { bits | 0x200 } else { bits };
             assert_eq!(f16::narrow(value.widen()).to_bits(), back, "{bits:#x}");
@@ -103,7 +108,12 @@ mod tests {
             let value = f32::from_bits(bits);
             assert_eq!(f16::narrow(value).to_bits(), f16::from_f32(value).to_bits(), "{value} {bits:#x}");
         };
-        for bits in 0..=u16::MAX {
+        // What rounds beyond the largest.
+        for bits in [65519.996f32, 65520.0, 65520.004, 65535.996, 65536.0, f32::MAX].map(f32::to_bits) {
+            same(bits);
+            same(bits | 1 << 31);
+        }
+        for bits in (0..=u16::MAX).step_by(if cfg!(miri) { 37 } else { 1 }) {
             let value = f16::from_bits(bits).to_f32();
             let next = f16::from_bits(bits.wrapping_add(1)).to_f32();
             for near in [value, (value + next) / 2.0] {

@@ -434,12 +434,12 @@ mod tests {
                 );
             }};
         }
-        for head in 0..1 << 9 {
+        for head in (0..1 << 9).step_by(if cfg!(miri) { 7 } else { 1 }) {
             for tail in [0, 1, 2, 0x3f_ffff, 0x40_0000, 0x7f_fffe, 0x7f_ffff, 0x12_3456] {
                 all!(f32::from_bits(head << 23 | tail));
             }
         }
-        for head in 0..1 << 12 {
+        for head in (0..1 << 12).step_by(if cfg!(miri) { 61 } else { 1 }) {
             for tail in [0, 1, 2, (1 << 51) - 1, 1 << 51, (1 << 52) - 2, (1 << 52) - 1, 0x0001_2345_6789_abcd] {
                 all!(f64::from_bits(head << 52 | tail));
             }

@@ -250,7 +250,8 @@ impl Job<'_> {
         let tiled = |k: usize| if k < self.outputs { self.streams } else { !contiguous(k) };
         let stepped = |&k: &usize| tiled(k) && walk.inner_step(k) != 0;
         let widths: usize = (0..slots.len()).filter(|&k| tiled(k)).map(|k| slots[k].element).sum();
-        let most = if self.streams { STREAM } else { PIECE } / slots[0].element;
+        let piece = if self.streams { STREAM } else { PIECE };
+        let most = piece / slots[0].element;
         let block = most.min((SCRATCH - 8 * MAX_OPERANDS) / widths).min(walk.inner());
         let tiles: Packed = std::array::from_fn(|k| (k < slots.len() && tiled(k)).then(|| room.take(block * slots[k].element)));
         // What a piece moves the program's pointers by: tiles stay where they are.

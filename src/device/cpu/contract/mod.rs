@@ -372,7 +372,7 @@ impl<S: Prim, T: Element> Loop for Unload<'_, S, T> {
 /// Writes neighbours, narrowed.
 ///
 /// # Safety
-/// `N` sums, and places for them.
+/// `N` sums, and aligned places for them.
 #[inline(always)]
 unsafe fn narrow<S: Prim, T: Element, const N: usize>(sums: *const S, to: *mut T) {
     // SAFETY: the caller's promise.

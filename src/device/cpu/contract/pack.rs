@@ -44,7 +44,7 @@ macro_rules! conversions {
 }
 conversions! {
     Bf16Pair: bf16 => u16, 2, keeps true, |x| x.to_bits(), bf16::from_bits(x);
-    Bf16Float: bf16 => f32, 1, keeps false, |x| x.widen(), bf16::narrow(x);
+    Bf16Float: bf16 => f32, 1, keeps false, |x| x.widen(), bf16::from_bits((x.to_bits() >> 16) as u16);
     F16Float: f16 => f32, 1, keeps false, |x| x.widen(), f16::narrow(x);
     FloatDouble: f32 => f64, 1, keeps false, |x| x as f64, x as f32;
     SignedQuad: i8 => u8, 4, keeps true, |x| x as u8, x as i8;
