@@ -3,22 +3,20 @@
 
 /// Counted in one program: a tile in registers, whose operands are in the second cache, multiplies and adds at the peak.
 const LARGE: &str = "tiles reach the peak of multiply-adds while operands come from the second cache, 0.83 to 0.88 of it from the third";
-/// Read off the time in place of the limit: 5 ns a row of 256.
-const ROWS: &str = "each row is a loop of its own, whose start and end cost 5 ns; who has sizes in types, or one operand less, has one loop";
 
 /// A case, or a family or group of cases, which ends before a slash or with one; and the cause.
 const CAUSES: &[(&str, &str)] = &[
     ("ew/add/4", "one heap block, taken and given back; nalgebra's matrix has its size in its type and stands on the stack"),
     ("ew/add_inplace/4", "sizes, handles and overlap are looked at in every call; nalgebra's sizes are in its type"),
-    ("ew/add_row/256", ROWS),
+    ("ew/add_row/256", "each row is a loop of its own, whose start and end cost 5 ns: the time beyond the limit, by rows"),
     ("ew/step2/4096", "every second element is packed, a piece at a time, before it is added: two passes through the first cache"),
-    ("trans/tanh", "PyTorch and NumPy have the vector functions of Intel (MKL, SVML), written in assembly and with tables in registers"),
+    ("trans/tanh", "PyTorch and NumPy have vector functions that come from Intel (MKL, SVML)"),
     ("trans/log", "PyTorch calls the vector functions of Intel's MKL"),
     ("trans/erf", "rten's error is up to 6.6e-7, by its documentation; here it is one unit in the last place, next to 0 too"),
     ("trans/sin", "rten's error is up to 3e-7, by its documentation; here it is one unit in the last place, for any number"),
     ("red/sum/256", "leaves of 4096 are summed by a tree, so that rounding stays small; rten adds in four chains, whose error grows with n"),
     ("red/sum0", "columns are summed by that tree too, in strips; NumPy adds row after row, nalgebra's columns are runs of memory"),
-    ("red/max1/4096", "a value is ranked as a whole number, for NaNs and both zeros: four instructions where JAX has one"),
+    ("red/max1/4096", "a value is ranked as a whole number, so that NaNs and both zeros are in their places: more than a maximum alone"),
     ("red/argmax1", "a piece of a row is read twice: for the largest, then for where it stands"),
     ("red/softmax", "e^(x − max) gets back what rounding took off the difference: 4 units in the tail, 60 without"),
     ("mm/f32/1024", LARGE),
