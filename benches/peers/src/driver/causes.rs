@@ -14,7 +14,10 @@ const CAUSES: &[(&str, &str)] = &[
     ("trans/log", "PyTorch calls the vector functions of Intel's MKL"),
     ("trans/erf", "rten's error is up to 6.6e-7, by its documentation; here it is one unit in the last place, next to 0 too"),
     ("trans/sin", "rten's error is up to 3e-7, by its documentation; here it is one unit in the last place, for any number"),
-    ("red/sum/256", "leaves of 4096 are summed by a tree, so that rounding stays small; rten adds in four chains, whose error grows with n"),
+    (
+        "red/sum/256",
+        "leaves of 4096 are summed by a tree, so that rounding stays small; rten adds in four chains, whose error grows with n",
+    ),
     ("red/sum0", "columns are summed by that tree too, in strips; NumPy adds row after row, nalgebra's columns are runs of memory"),
     ("red/max1/4096", "a value is ranked as a whole number, so that NaNs and both zeros are in their places: more than a maximum alone"),
     ("red/argmax1", "a piece of a row is read twice: for the largest, then for where it stands"),
