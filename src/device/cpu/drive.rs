@@ -26,7 +26,7 @@ pub(super) const STREAM: usize = 4096;
 /// Bytes of a row at a time where only reading takes turns with computing: short pieces overlap best.
 const PIECE: usize = 1536;
 /// How many operands are fetched ahead, at most: with four, what is fetched drives out what is read.
-const FETCHED: usize = 2;
+pub(super) const FETCHED: usize = 2;
 /// Elements of a step that is still read in pieces: longer ones use too little of what is fetched.
 const SHORT_STEP: usize = 4;
 /// Bytes of outputs that stay in no cache: half of a large one.

@@ -4,7 +4,7 @@
 //! crosswise, so that memory is read and written a whole cache line at a time.
 //! Imports: `error`, `device`.
 
-use super::drive::{Job, Packed, together};
+use super::drive::{FETCHED, Job, Packed, together};
 use super::io::Words;
 use super::memory::CpuBlock;
 use super::pack;
@@ -138,9 +138,17 @@ impl Rows<'_> {
             base[MAX_OPERANDS] = scratch.address().wrapping_add(used);
             // SAFETY: every pointer has contiguous rows; outputs are packed or overlap nothing.
             unsafe { job.each_row(&base, &down, rows, *count) };
+            // What the next row reads as it stands is fetched while the first output of this one is streamed.
+            let (mut next, mut count_next) = ([std::ptr::null_mut(); FETCHED], 0);
+            let plain = |&k: &usize| packed[k].is_none() && slots[k].element == slots[0].element;
+            for k in (job.first..slots.len()).filter(plain).take(if job.streams { FETCHED } else { 0 }) {
+                next[count_next] = base[k].wrapping_offset(down[k]);
+                count_next += 1;
+            }
             for k in (0..job.outputs).filter(|&k| packed[k].is_some()) {
+                let ahead = if k == 0 { &next[..count_next] } else { &[] };
                 // SAFETY: as for the inputs, the other way.
-                unsafe { self.unpack(k, outer.address_at(k, &index), base[k], rows, outer.inner_step(k)) };
+                unsafe { self.unpack(k, outer.address_at(k, &index), base[k], rows, outer.inner_step(k), ahead) };
             }
             outer.advance(&mut index, rows);
             done += rows;
@@ -168,8 +176,8 @@ impl Rows<'_> {
         }
     }
 
-    /// The other way.
-    unsafe fn unpack(&self, k: usize, to: *mut u8, from: *mut u8, rows: usize, down: isize) {
+    /// The other way; `ahead` is fetched meanwhile.
+    unsafe fn unpack(&self, k: usize, to: *mut u8, from: *mut u8, rows: usize, down: isize, ahead: &[*mut u8]) {
         let (element, step) = (self.slots[k].element, self.line.inner_step(k));
         if self.line.is_line() && step != element as isize {
             let room = [self.pitch(k) as isize, element as isize];
@@ -181,7 +189,7 @@ impl Rows<'_> {
             // SAFETY: the caller's promise, row by row.
             unsafe {
                 if self.line.is_line() {
-                    self.job.put(to, step, from, self.count, element, &[]);
+                    self.job.put(to, step, from, self.count, element, ahead);
                 } else {
                     let line = self.line_at(k, to);
                     pack::scatter(&line, k, line.index_of(0), self.count, element, from);
