@@ -8,20 +8,21 @@ use super::pack;
 use super::reduce::{Job, SCRATCH};
 use super::simd::{self, Loop};
 use super::walk::{Addresses, Index, Walk};
-use crate::device::MAX_OPERANDS;
+use crate::device::{MAX_OPERANDS, Slot};
 use crate::element::{Compute, Element};
 use crate::kernel::{Body, Reducer};
 use crate::scalar::{Lane, Run};
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// Columns that are reduced side by side, in registers.
 pub(super) const WIDTH: usize = 64;
-/// How many times as many are taken together, some rows at a time, so that memory is read in longer runs.
-const STRIPS: usize = 4;
-/// Leaves of columns are counted in this many binary digits: states of many columns take room on the stack.
-const DIGITS: usize = 16;
-/// Rows that one strip absorbs before the next strip has its turn.
-const TURN: usize = 16;
+/// How many times as many are taken together, some rows at a time, so that memory is read in longer runs; at most.
+const STRIPS: usize = 16;
+/// For the states of so many strips there is room on the stack, one for each binary digit that counts a strip's leaves.
+const ROOM: usize = 96;
+/// Rows that one strip absorbs before the next strip has its turn: as many runs are read at a time.
+const TURN: usize = 8;
 /// Rows of columns that are absorbed before their states join the tree.
 const LEAF_ROWS: usize = 128;
 
@@ -33,15 +34,17 @@ impl Job<'_> {
         let room = Scratch::over(&mut words);
         let mut scratch = [None; MAX_OPERANDS];
         // A strip of one row of every operand fits the scratch, several strips of many operands do not.
-        let block = self.block(SCRATCH);
-        let most = if block < STRIPS * WIDTH { WIDTH } else { STRIPS * WIDTH };
-        let rows = (block / most).clamp(1, LEAF_ROWS);
-        for (k, slot) in self.inputs.slots.iter().enumerate() {
-            if outer.inner_step(k + 1) != slot.element as isize {
-                scratch[k] = Some(room.take(rows * most * slot.element));
-            }
+        let is_packed = |(k, slot): (usize, &Slot<'_>)| outer.inner_step(k + 1) != slot.element as isize;
+        let (mut strips, mut rows) = (STRIPS.min(ROOM / digits(count)).max(1), LEAF_ROWS);
+        if self.inputs.slots.iter().enumerate().any(is_packed) {
+            let block = self.block(SCRATCH) / WIDTH;
+            strips = strips.min(block / TURN).max(1);
+            rows = (block / strips).clamp(1, LEAF_ROWS);
         }
-        let rows = if scratch.iter().any(Option::is_some) { rows } else { LEAF_ROWS };
+        let most = strips * WIDTH;
+        for (k, slot) in self.inputs.slots.iter().enumerate().filter(|&slot| is_packed(slot)) {
+            scratch[k] = Some(room.take(rows * most * slot.element));
+        }
         let (mut index, mut done) = (outer.index_of(0), 0);
         while done < outer.numel() {
             let width = outer.left_in_row(&index).min(most);
@@ -53,6 +56,11 @@ impl Job<'_> {
             done += width;
         }
     }
+}
+
+/// Binary digits that count the leaves of columns of `count` values.
+fn digits(count: usize) -> usize {
+    count.div_ceil(LEAF_ROWS).max(1).ilog2() as usize + 1
 }
 
 /// The values of several rows side by side, some rows at a time.
@@ -122,11 +130,18 @@ pub(super) unsafe fn columns<B: Body, R: Reducer<B::Out>>(
     };
     let identity = [R::identity::<Run>(); WIDTH];
     let width = tiles.width;
-    let mut cascades: [_; STRIPS] = std::array::from_fn(|_| Cascade::<[State<B, R>; WIDTH], DIGITS>::new());
     let used = width.div_ceil(WIDTH);
+    let mut room = [const { MaybeUninit::<[State<B, R>; WIDTH]>::uninit() }; ROOM];
+    let mut rooms = room.chunks_exact_mut(digits(count));
+    let mut cascades: [_; STRIPS] = std::array::from_fn(|_| Cascade::over(rooms.next().unwrap_or_default()));
+    let mut leaf = [const { MaybeUninit::<[State<B, R>; WIDTH]>::uninit() }; STRIPS];
     let (mut at, mut more) = (0, true);
     while more {
-        let mut states = [identity; STRIPS];
+        for state in &mut leaf[..used] {
+            state.write(identity);
+        }
+        // SAFETY: those that are used have just been written.
+        let states = unsafe { std::slice::from_raw_parts_mut(leaf.as_mut_ptr().cast::<[State<B, R>; WIDTH]>(), used) };
         let mut filled = 0;
         while filled < LEAF_ROWS {
             let (pointers, steps, n) = tiles.next(LEAF_ROWS - filled);
@@ -134,25 +149,33 @@ pub(super) unsafe fn columns<B: Body, R: Reducer<B::Out>>(
                 more = false;
                 break;
             }
-            simd::dispatch(AbsorbColumns::<B, R> { body, pointers, steps, n, width, at, states: &mut states });
+            simd::dispatch(AbsorbColumns::<B, R> { body, pointers, steps, n, width, at, states });
             at += n;
             filled += n;
         }
         if filled > 0 {
-            for (cascade, states) in cascades[..used].iter_mut().zip(states) {
-                cascade.push(states, combine);
+            for (cascade, state) in cascades.iter_mut().zip(states.iter()) {
+                cascade.push(*state, combine);
             }
         }
     }
     // By reference: a move of all of them would take a third of the time that 256 columns of 256 do.
     for (strip, cascade) in cascades.iter().enumerate().take(used) {
         let states = cascade.join(identity, combine);
-        for (j, state) in states.into_iter().enumerate().take(width - strip * WIDTH) {
+        let start = start_of(strip, width);
+        for (j, state) in states.into_iter().enumerate().take(width - start) {
             let value = R::finish::<Run>(state, Lane(count as i64)).0;
             // SAFETY: the caller's promise.
-            unsafe { out.offset((strip * WIDTH + j) as isize * out_step).cast::<R::Out>().write(R::Out::narrow(value)) };
+            unsafe { out.offset((start + j) as isize * out_step).cast::<R::Out>().write(R::Out::narrow(value)) };
         }
     }
+}
+
+/// The first column of a strip. The last of several ends where the columns do: what it shares with the one before is computed
+/// twice, and alike.
+#[inline(always)]
+fn start_of(strip: usize, width: usize) -> usize {
+    (strip * WIDTH).min(width.saturating_sub(WIDTH))
 }
 
 struct AbsorbColumns<'a, B: Body, R: Reducer<B::Out>> {
@@ -162,7 +185,8 @@ struct AbsorbColumns<'a, B: Body, R: Reducer<B::Out>> {
     n: usize,
     width: usize,
     at: usize,
-    states: &'a mut [[State<B, R>; WIDTH]; STRIPS],
+    /// Of each strip.
+    states: &'a mut [[State<B, R>; WIDTH]],
 }
 
 impl<B: Body, R: Reducer<B::Out>> Loop for AbsorbColumns<'_, B, R> {
@@ -172,8 +196,8 @@ impl<B: Body, R: Reducer<B::Out>> Loop for AbsorbColumns<'_, B, R> {
         let AbsorbColumns { body, mut pointers, steps, n, width, at, states } = self;
         for from in (0..n).step_by(TURN) {
             let rows = TURN.min(n - from);
-            for (strip, result) in states.iter_mut().enumerate().take(width.div_ceil(WIDTH)) {
-                *result = strip_of::<B, R>(body, pointers, steps, rows, at + from, strip * WIDTH..width, *result);
+            for (strip, result) in states.iter_mut().enumerate() {
+                *result = strip_of::<B, R>(body, pointers, steps, rows, at + from, start_of(strip, width)..width, *result);
             }
             for k in 0..B::LOADS {
                 pointers[k] = pointers[k].wrapping_offset(rows as isize * steps[k]);

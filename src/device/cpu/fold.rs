@@ -47,7 +47,8 @@ pub(super) fn row<B: Body, R: Reducer<B::Out>, const HELD: bool>(
     if n <= LEAF {
         return leaf::<B, R, HELD>(body, pointers, first, 0..n, at);
     }
-    let mut cascade = Cascade::<_, 48>::new();
+    let mut room = [const { MaybeUninit::uninit() }; DIGITS];
+    let mut cascade = Cascade::over(&mut room);
     for start in (0..n).step_by(LEAF) {
         cascade.push(leaf::<B, R, HELD>(body, pointers, first, start..n.min(start + LEAF), at.wrapping_add(start)), R::combine::<Run>);
     }
@@ -182,21 +183,25 @@ pub(super) fn absorb<B: Body, R: Reducer<B::Out>, const HELD: bool>(
     states
 }
 
+/// Binary digits that count the leaves of any row.
+pub(super) const DIGITS: usize = 48;
+
 /// States of leaves, combined pairwise as they come: a binary counter whose digits are states. With more leaves than
-/// `DIGITS` digits count, the last digit takes in all that are carried to it.
-pub(super) struct Cascade<S, const DIGITS: usize> {
-    states: [MaybeUninit<S>; DIGITS],
+/// there are digits for, the last digit takes in all that are carried to it.
+pub(super) struct Cascade<'a, S> {
+    states: &'a mut [MaybeUninit<S>],
     leaves: u64,
 }
 
-impl<S: Copy, const DIGITS: usize> Cascade<S, DIGITS> {
+impl<'a, S: Copy> Cascade<'a, S> {
+    /// No leaf yet, and room for the digits.
     #[inline(always)]
-    pub(super) fn new() -> Self {
-        Cascade { states: [const { MaybeUninit::uninit() }; DIGITS], leaves: 0 }
+    pub(super) fn over(states: &'a mut [MaybeUninit<S>]) -> Self {
+        Cascade { states, leaves: 0 }
     }
     #[inline(always)]
     pub(super) fn push(&mut self, mut state: S, combine: impl Fn(S, S) -> S) {
-        let last = DIGITS - 1;
+        let last = self.states.len() - 1;
         let mut digit = 0;
         while self.leaves >> digit & 1 == 1 {
             // SAFETY: a set digit of the counter has its state.
@@ -213,7 +218,7 @@ impl<S: Copy, const DIGITS: usize> Cascade<S, DIGITS> {
     #[inline(always)]
     pub(super) fn join(&self, identity: S, combine: impl Fn(S, S) -> S) -> S {
         let mut joined = None;
-        for digit in (0..DIGITS).filter(|digit| self.leaves >> digit & 1 == 1) {
+        for digit in (0..self.states.len()).filter(|digit| self.leaves >> digit & 1 == 1) {
             // SAFETY: a set digit of the counter has its state.
             let state = unsafe { self.states[digit].assume_init() };
             joined = Some(joined.map_or(state, |later| combine(state, later)));
@@ -225,11 +230,13 @@ impl<S: Copy, const DIGITS: usize> Cascade<S, DIGITS> {
 #[cfg(test)]
 mod tests {
     use super::Cascade;
+    use std::mem::MaybeUninit;
 
     #[test]
     fn leaves_are_combined_in_order_and_pairwise_as_far_as_digits_go() {
         for leaves in 0..40 {
-            let mut cascade = Cascade::<(u32, u32, u32), 3>::new();
+            let mut room = [const { MaybeUninit::uninit() }; 3];
+            let mut cascade = Cascade::over(&mut room);
             // From which leaf to which, and how deep the tree is.
             let combine = |a: (u32, u32, u32), b: (u32, u32, u32)| {
                 assert_eq!(a.1, b.0, "neighbours, in order");

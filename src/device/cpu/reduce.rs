@@ -4,7 +4,7 @@
 //! Imports: `scalar`, `element`, `kernel`, `device`.
 
 use super::columns::{Tiles, WIDTH, columns};
-use super::fold::{Cascade, LANES, LEAF, State, absorb, collapse, leaf, row};
+use super::fold::{Cascade, DIGITS, LANES, LEAF, State, absorb, collapse, leaf, row};
 use super::io::{Scratch, Words};
 use super::memory::CpuBlock;
 use super::pack;
@@ -17,6 +17,7 @@ use crate::kernel::{Body, Reducer};
 use crate::scalar::{Lane, Run};
 use std::any::TypeId;
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 
 /// Columns below which rows are the better choice.
 const NARROWEST: usize = 8;
@@ -320,7 +321,8 @@ fn state_of<B: Body, R: Reducer<B::Out>>(body: B, blocks: &mut Blocks<'_>, mut a
     }
     // Packed blocks are shorter than a leaf: its states take in several.
     let combine = R::combine::<Run>;
-    let mut cascade = Cascade::<State<B, R>, 48>::new();
+    let mut room = [const { MaybeUninit::uninit() }; DIGITS];
+    let mut cascade = Cascade::over(&mut room);
     while blocks.left > 0 {
         let mut states = [R::identity::<Run>(); LANES];
         let mut room = LEAF;
@@ -363,7 +365,8 @@ unsafe fn stretch<B: Body, R: Reducer<B::Out>>(body: *const (), blocks: &mut Blo
 /// `stretches` states stand at `states`; `out` has room for one `R::Out`.
 unsafe fn join<B: Body, R: Reducer<B::Out>>(states: *const u8, stretches: usize, count: usize, out: *mut u8) {
     let combine = R::combine::<Run>;
-    let mut cascade = Cascade::<State<B, R>, 48>::new();
+    let mut room = [const { MaybeUninit::uninit() }; DIGITS];
+    let mut cascade = Cascade::over(&mut room);
     for k in 0..stretches {
         // SAFETY: the caller's promise.
         cascade.push(unsafe { states.cast::<State<B, R>>().add(k).read_unaligned() }, combine);
