@@ -23,6 +23,8 @@ const STRIPS: usize = 16;
 const ROOM: usize = 96;
 /// Rows that one strip absorbs before the next strip has its turn: as many runs are read at a time.
 const TURN: usize = 8;
+/// The side of the squares in which narrow elements are turned.
+const SQUARE: usize = 16;
 /// Rows of columns that are absorbed before their states join the tree.
 const LEAF_ROWS: usize = 128;
 
@@ -38,8 +40,10 @@ impl Job<'_> {
         let (mut strips, mut rows) = (STRIPS.min(ROOM / digits(count)).max(1), LEAF_ROWS);
         if self.inputs.slots.iter().enumerate().any(is_packed) {
             let block = self.block(SCRATCH) / WIDTH;
-            strips = strips.min(block / TURN).max(1);
+            // Rows first: what stands crosswise is turned in squares.
+            strips = strips.min(block / count.clamp(1, 2 * SQUARE)).max(1);
             rows = (block / strips).clamp(1, LEAF_ROWS);
+            rows -= if rows > SQUARE { rows % SQUARE } else { 0 };
         }
         let most = strips * WIDTH;
         for (k, slot) in self.inputs.slots.iter().enumerate().filter(|&slot| is_packed(slot)) {
@@ -90,14 +94,10 @@ impl Tiles<'_> {
                 continue;
             };
             (base[k], step[k]) = (tile, (self.most * slot.element) as isize);
-            for row in 0..n as isize {
-                // SAFETY: `width` elements across the kept axis, promised by the caller of `drive`, into their tile row.
-                unsafe {
-                    let to = tile.offset(row * step[k]);
-                    let from = from.offset(row * self.walk.inner_step(k));
-                    pack::strided(to, slot.element as isize, from, self.outer.inner_step(k + 1), self.width, slot.element);
-                }
-            }
+            let to = [step[k], slot.element as isize];
+            let steps = [self.walk.inner_step(k), self.outer.inner_step(k + 1)];
+            // SAFETY: `n` rows of `width` elements across the kept axis, promised by the caller of `drive`, into their tile.
+            unsafe { pack::rectangle(tile, to, from, steps, [n, self.width], slot.element) };
         }
         self.walk.advance(&mut self.index, n);
         self.left -= n;

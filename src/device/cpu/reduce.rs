@@ -273,7 +273,7 @@ impl Job<'_> {
 /// Whether rows of `count` values, of which there are so many in all and along the fastest axis, are reduced side by side;
 /// what the steps from value to value, and from row to row, come to.
 fn prefers_columns(count: usize, [rows, inner]: [usize; 2], along: usize, across: usize) -> bool {
-    let narrow = count < 2 * LANES && rows >= WIDTH;
+    let narrow = count < LANES && rows >= WIDTH;
     inner >= NARROWEST && (narrow || (across != 0 && across < along))
 }
 
