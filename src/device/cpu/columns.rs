@@ -225,14 +225,8 @@ fn strip_of<B: Body, R: Reducer<B::Out>>(
                 states[j] = R::absorb::<Run>(states[j], value::<B, false>(&body, &here, 0, columns.start.wrapping_add(j)), at);
             }
         } else {
-            // Every state absorbs and those beyond the last column forget it, as in `fold::absorb`.
-            let mut buffer = [Compute::<B::Out>::default(); WIDTH];
             for j in 0..columns.len() {
-                buffer[j] = value::<B, false>(&body, &here, 0, columns.start.wrapping_add(j)).0;
-            }
-            for j in 0..WIDTH {
-                let next = R::absorb::<Run>(states[j], Lane(buffer[j]), at);
-                states[j] = if j < columns.len() { next } else { states[j] };
+                states[j] = R::absorb::<Run>(states[j], value::<B, false>(&body, &here, 0, columns.start.wrapping_add(j)), at);
             }
         }
         for k in 0..B::LOADS {
