@@ -352,6 +352,44 @@ fn inputs_in_steps_stand_beside_large_outputs() -> Result<()> {
 }
 
 #[test]
+fn large_results_are_those_of_small_ones() -> Result<()> {
+    elementwise! {
+        fn wave(x, y) -> (T, bool) where Float { (x.sin() * y, x.lt(y)) }
+    }
+    const PART: usize = 37;
+    fn check([m, n]: [usize; 2], kinds: &[&str]) -> Result<()> {
+        // Here and there a number whose sine needs the full form.
+        let at = |i: usize, j: usize| if (i * n + j) % 70_001 == 5 { 1e300 } else { ((i * 31 + j * 17) % 1009) as f64 - 500.0 };
+        let x = Tensor::from_fn([m, n], |[i, j]| at(i, j), &Cpu)?;
+        let (row, column) = (x.slice((m - 1..m, ..))?.broadcast_to([m, n])?, x.slice((.., n - 1..n))?.broadcast_to([m, n])?);
+        let one = x.slice((0..1, 3..4))?.broadcast_to([m, n])?;
+        let all = [("itself", x.view()), ("a row", row), ("a column", column), ("one element", one)];
+        for (what, y) in all.into_iter().filter(|(what, _)| kinds.contains(what)) {
+            let (values, less) = apply_many(wave, (x.view(), y))?;
+            // Lines that begin where cache lines do not.
+            let mut wide = Tensor::<f64, 2>::zeros([m, n + 1], &Cpu)?;
+            wide.view_mut()?.slice((.., 1..))?.assign(x.lazy().sin() * y)?;
+            for top in (0..m).step_by(PART) {
+                let part = top..m.min(top + PART);
+                let (expected, expected_less) = apply_many(wave, (x.slice((part.clone(), ..))?, y.slice((part.clone(), ..))?))?;
+                let same = |found: TensorView<f64, 2>| Ok(found.iter().zip(expected.iter()).all(|(a, b)| a.to_bits() == b.to_bits()));
+                assert!(same(values.slice((part.clone(), ..))?)?, "{m} × {n} with {what}, from {top}");
+                assert!(same(wide.slice((part.clone(), 1..))?)?, "{m} × {n} with {what}, beside a column, from {top}");
+                assert!(less.slice((part, ..))?.iter().eq(expected_less.iter()), "{m} × {n} below {what}, from {top}");
+            }
+            assert!(wide.slice((.., 0..1))?.iter().all(|&x| x == 0.0), "what stands between lines");
+        }
+        Ok(())
+    }
+    on_many_threads(|| {
+        check([1025, 2050], &["itself", "a row", "one element"])?;
+        check([16_400, 128], &["a row"])?;
+        check([7001, 301], &["a column"])?;
+        check([1, 2_097_200], &["itself"])
+    })
+}
+
+#[test]
 fn selected_rows_go_past_the_caches() -> Result<()> {
     let x = Tensor::from_fn([50, 1101], |[i, j]| (i * 2000 + j) as f64, &Cpu)?;
     let index = Tensor::from_fn([2001], |[k]| (k * 7 % 50) as i64, &Cpu)?;

@@ -9,7 +9,7 @@ use super::reduce::{Job, SCRATCH};
 use super::simd::{self, Loop};
 use super::walk::{Addresses, Index, Walk};
 use crate::device::{MAX_OPERANDS, Slot};
-use crate::element::{Compute, Element};
+use crate::element::Element;
 use crate::kernel::{Body, Reducer};
 use crate::scalar::{Lane, Run};
 use std::mem::MaybeUninit;

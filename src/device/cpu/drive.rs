@@ -18,7 +18,7 @@ const ROWS: usize = 8;
 /// Bytes that a step of the longest vector loops takes of an operand, at most.
 const NEAR: usize = 256;
 /// The steps of one row.
-const STAY: Steps = [0; MAX_OPERANDS + 1];
+pub(super) const STAY: Steps = [0; MAX_OPERANDS + 1];
 /// Columns of a tile where an operand stands crosswise: so many streams are read at a time, and rows written this long.
 pub(super) const STRIP: usize = 256;
 /// Bytes of a row that are streamed at a time: a call and the beginning and end of its loop cost 25 ns.
@@ -34,7 +34,7 @@ const LARGE: usize = 16 << 20;
 /// Threads whose stores past the caches pay on every processor: lines are not read before they are written.
 const MANY_WRITERS: usize = 4;
 /// Bytes of packed elements of all operands together: they stay in the first-level cache.
-const SCRATCH: usize = 32 * 1024;
+pub(super) const SCRATCH: usize = 32 * 1024;
 
 /// The contiguous loop of a program, by some instructions: so many rows, each of `n` elements; see [`MapKernel`](super::MapKernel).
 pub(super) type RowsFn = unsafe fn(level: Level, program: *const (), rows: usize, n: usize, pointers: *const *mut u8, down: *const isize);
@@ -45,6 +45,8 @@ pub(super) struct Loops {
     pub(super) rows: RowsFn,
     /// The same for a program of two loads of which the first, or the second, has one element a row.
     pub(super) still: [Option<RowsFn>; 2],
+    /// The same over chunks, whose outputs go past the caches; see [`past`](super::past).
+    pub(super) chunks: Option<RowsFn>,
 }
 
 /// Outputs, then inputs.
@@ -148,7 +150,7 @@ impl Job<'_> {
     }
 
     /// What the program's outputs have, then what each of its loads has, from what each operand has.
-    fn spread<T: Copy>(&self, base: &[T; MAX_OPERANDS + 1]) -> [T; MAX_OPERANDS + 1] {
+    pub(super) fn spread<T: Copy>(&self, base: &[T; MAX_OPERANDS + 1]) -> [T; MAX_OPERANDS + 1] {
         let mut pointers = *base;
         for (pointer, &read) in pointers[self.first..].iter_mut().zip(self.reads) {
             *pointer = base[self.first + read as usize];
@@ -187,6 +189,10 @@ impl Job<'_> {
         }
         let mut words = Words::<{ SCRATCH / 8 }>::uninit();
         let room = Scratch::over(&mut words);
+        if let Some(chunks) = self.chunks(walk, slots) {
+            // SAFETY: the caller's promise.
+            return unsafe { self.by_chunks(chunks, walk, slots, &room) };
+        }
         // Rows that are long enough are taken whole, several side by side; short ones are gathered, several to a block.
         let by_rows = walk.inner() >= 32;
         let still = if by_rows { self.still(walk) } else { None };

@@ -9,7 +9,7 @@ use super::drive::{Job, Loops, RowsFn, goes_past_caches, is_larger_than_caches};
 use super::io::{At, NONE, Words};
 use super::simd::{self, Call, Level};
 use super::walk::{self, Addresses};
-use super::{copy, fold, rows};
+use super::{copy, fold, past, rows};
 use crate::device::{Inputs, MAX_OPERANDS, Slot};
 use crate::element::{Compute, Element};
 use crate::error::Result;
@@ -43,7 +43,10 @@ impl MapKernel {
         let two = P::LOADS == 2 && !P::BY_ROWS;
         let first: Option<RowsFn> = if two && !P::IN_PLACE { Some(rows_of::<P, 0>) } else { None };
         let second: Option<RowsFn> = if two { Some(rows_of::<P, 1>) } else { None };
-        MapKernel { program: TypeId::of::<P>(), loops: Loops { rows: rows_of::<P, NONE>, still: [first, second] } }
+        MapKernel {
+            program: TypeId::of::<P>(),
+            loops: Loops { rows: rows_of::<P, NONE>, still: [first, second], chunks: past::chunks_of::<P>() },
+        }
     }
 }
 

@@ -37,6 +37,7 @@ mod map;
 mod memory;
 mod network;
 mod pack;
+mod past;
 mod pool;
 mod reduce;
 mod rows;

@@ -259,13 +259,8 @@ pub(super) unsafe fn stream_and_fetch(to: *mut u8, from: *const u8, nbytes: usiz
     // one thread: exp 4.0 → 3.3 ms, a + row 4.1 → 3.1). By 512 nothing more is gained.
     #[target_feature(enable = "avx")]
     unsafe fn by_256(to: *mut u8, from: *const u8, nbytes: usize, ahead: &[*mut u8]) {
-        // SAFETY: the caller's promise; both halves of a line, of which the first is aligned to it.
-        unsafe {
-            by_lines(to, from, nbytes, ahead, |to, from| {
-                _mm256_stream_si256(to.cast(), _mm256_loadu_si256(from.cast()));
-                _mm256_stream_si256(to.add(32).cast(), _mm256_loadu_si256(from.add(32).cast()));
-            })
-        }
+        // SAFETY: the caller's promise; each line is aligned.
+        unsafe { by_lines(to, from, nbytes, ahead, |to, from| stream_line(to, from)) }
     }
     // SAFETY: the caller's promise, and the processor has the instructions; quarters of a line, of which the first is
     // aligned to it.
@@ -302,6 +297,21 @@ unsafe fn by_lines(to: *mut u8, from: *const u8, nbytes: usize, ahead: &[*mut u8
     }
 }
 
+/// Copies a line of 64 bytes past the caches. For code that is compiled for AVX2.
+///
+/// # Safety
+/// As [`stream`]; `to` is aligned to a line.
+#[cfg(all(target_arch = "x86_64", not(any(miri, rankform_plain_stores))))]
+#[inline(always)]
+pub(super) unsafe fn stream_line(to: *mut u8, from: *const u8) {
+    use std::arch::x86_64::*;
+    // SAFETY: the caller's promise; both halves of a line.
+    unsafe {
+        _mm256_stream_si256(to.cast(), _mm256_loadu_si256(from.cast()));
+        _mm256_stream_si256(to.add(32).cast(), _mm256_loadu_si256(from.add(32).cast()));
+    }
+}
+
 /// Fetches memory that is read next; it need not be there.
 #[cfg(all(target_arch = "x86_64", not(any(miri, rankform_plain_stores))))]
 pub(super) fn fetch(at: *const u8, nbytes: usize) {
@@ -328,6 +338,16 @@ pub(super) fn fence() {
 pub(super) unsafe fn stream_and_fetch(to: *mut u8, from: *const u8, nbytes: usize, _ahead: &[*mut u8]) {
     // SAFETY: the caller's promise.
     unsafe { std::ptr::copy_nonoverlapping(from, to, nbytes) }
+}
+
+/// As on x86-64, with common stores.
+///
+/// # Safety
+/// As [`stream`].
+#[cfg(not(all(target_arch = "x86_64", not(any(miri, rankform_plain_stores)))))]
+pub(super) unsafe fn stream_line(to: *mut u8, from: *const u8) {
+    // SAFETY: the caller's promise.
+    unsafe { std::ptr::copy_nonoverlapping(from, to, 64) }
 }
 
 /// Elsewhere memory comes when it is read.
