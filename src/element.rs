@@ -116,7 +116,8 @@ wider! {
 /// A whole-number element.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an integer element",
-    label = "this operator needs i8…i64 or u8…u64, not `{Self}`"
+    label = "this operator needs i8…i64 or u8…u64, not `{Self}`",
+    note = "floats are raised to a power by `powf`"
 )]
 pub trait Whole: Comparable<Compute: Integer> {}
 
