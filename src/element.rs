@@ -117,7 +117,7 @@ wider! {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an integer element",
     label = "this operator needs i8…i64 or u8…u64, not `{Self}`",
-    note = "floats are raised to a power by `powf`"
+    note = "for a power of floats there is `powf`"
 )]
 pub trait Whole: Comparable<Compute: Integer> {}
 

@@ -341,7 +341,7 @@ fn inputs_in_steps_stand_beside_large_outputs() -> Result<()> {
         }
         check([32_001, 33], 2)?;
         // Elements of one row stand between those of another.
-        let pairs = Tensor::from_fn([520_001, 2], |[i, j]| Complex::new(i as f64, j as f64), &Cpu)?;
+        let pairs = Tensor::from_fn([525_001, 2], |[i, j]| Complex::new(i as f64, j as f64), &Cpu)?;
         let sum = (pairs.lazy() * Complex::new(2.0, 0.0)).eval()?;
         let turned = (pairs.transposed().lazy() * Complex::new(2.0, 0.0)).eval()?;
         assert!(turned.transposed().iter().eq(sum.iter()));
@@ -355,8 +355,8 @@ fn inputs_in_steps_stand_beside_large_outputs() -> Result<()> {
 fn large_results_are_those_of_small_ones() -> Result<()> {
     elementwise! {
         fn wave(x, y) -> (T, bool) where Float { (x.sin() * y, x.lt(y)) }
+        fn product(x, y) -> (bool, T) where Number { (x.eq(y), x * y) }
     }
-    const PART: usize = 37;
     fn check([m, n]: [usize; 2], kinds: &[&str]) -> Result<()> {
         // Here and there a number whose sine needs the full form.
         let at = |i: usize, j: usize| if (i * n + j) % 70_001 == 5 { 1e300 } else { ((i * 31 + j * 17) % 1009) as f64 - 500.0 };
@@ -369,13 +369,17 @@ fn large_results_are_those_of_small_ones() -> Result<()> {
             // Lines that begin where cache lines do not.
             let mut wide = Tensor::<f64, 2>::zeros([m, n + 1], &Cpu)?;
             wide.view_mut()?.slice((.., 1..))?.assign(x.lazy().sin() * y)?;
-            for top in (0..m).step_by(PART) {
-                let part = top..m.min(top + PART);
-                let (expected, expected_less) = apply_many(wave, (x.slice((part.clone(), ..))?, y.slice((part.clone(), ..))?))?;
-                let same = |found: TensorView<f64, 2>| Ok(found.iter().zip(expected.iter()).all(|(a, b)| a.to_bits() == b.to_bits()));
-                assert!(same(values.slice((part.clone(), ..))?)?, "{m} × {n} with {what}, from {top}");
-                assert!(same(wide.slice((part.clone(), 1..))?)?, "{m} × {n} with {what}, beside a column, from {top}");
-                assert!(less.slice((part, ..))?.iter().eq(expected_less.iter()), "{m} × {n} below {what}, from {top}");
+            // Pieces that stay in the caches.
+            let cuts = (0..m).step_by(37).flat_map(|top| (0..n).step_by(50_000).map(move |left| (top, left)));
+            for (top, left) in cuts {
+                let (rows, columns) = (top..m.min(top + 37), left..n.min(left + 50_000));
+                let part = (rows.clone(), columns.clone());
+                let (expected, expected_less) = apply_many(wave, (x.slice(part.clone())?, y.slice(part.clone())?))?;
+                let same = |found: TensorView<f64, 2>| found.iter().zip(expected.iter()).all(|(a, b)| a.to_bits() == b.to_bits());
+                assert!(same(values.slice(part.clone())?), "{m} × {n} with {what}, from {top}, {left}");
+                let beside = (rows, columns.start + 1..columns.end + 1);
+                assert!(same(wide.slice(beside)?), "{m} × {n} with {what}, beside a column, from {top}, {left}");
+                assert!(less.slice(part)?.iter().eq(expected_less.iter()), "{m} × {n} below {what}, from {top}, {left}");
             }
             assert!(wide.slice((.., 0..1))?.iter().all(|&x| x == 0.0), "what stands between lines");
         }
@@ -384,8 +388,16 @@ fn large_results_are_those_of_small_ones() -> Result<()> {
     on_many_threads(|| {
         check([1025, 2050], &["itself", "a row", "one element"])?;
         check([16_400, 128], &["a row"])?;
-        check([7001, 301], &["a column"])?;
-        check([1, 2_097_200], &["itself"])
+        check([1500, 1487], &["a column"])?;
+        check([1, 2_097_200], &["itself"])?;
+        // The widest elements, beside the narrowest, which come first.
+        let x = Tensor::from_fn([515, 2050], |[i, j]| Complex::new((i * 7 + j) as f64, (j % 5) as f64), &Cpu)?;
+        let (equal, times) = apply_many(product, (&x, x.reversed(Axis::<0>)))?;
+        for ([i, j], (equal, times)) in Dim([515, 2050]).indices().zip(equal.iter().zip(times.iter())) {
+            let (x, y) = (x[[i, j]], x[[514 - i, j]]);
+            assert!(*equal == (x == y) && *times == x * y, "{i}, {j}");
+        }
+        Ok(())
     })
 }
 

@@ -509,3 +509,21 @@ fn states_of_every_reducer_commute() {
         Var 100.0: f64; SampleVar 100.0: f64; LogSumExp 10.0: f64; Any 0.0: bool; AllTrue 0.0: bool; Count 0.0: bool;
     }
 }
+
+#[test]
+fn columns_of_many_leaves_are_summed_by_strips() -> Result<()> {
+    // Whole numbers that f32 holds. Strips that overlap, and as many digits as leave room for few of them.
+    for [m, n] in [[300, 130], [8100, 900], [70_000, 70]] {
+        let x = Tensor::from_fn([m, n], |[i, j]| (i % 5 + j % 3) as f32, &Cpu)?;
+        let column: usize = (0..m).map(|i| i % 5).sum();
+        let expected: Vec<f32> = (0..n).map(|j| (column + m * (j % 3)) as f32).collect();
+        assert_eq!(x.sum(Axis::<0>)?.to_vec()?, expected, "{m} × {n}");
+        let halves = x.slice((.., (..).step(2)))?.sum(Axis::<0>)?;
+        assert!(halves.iter().eq(expected.iter().step_by(2)), "every second of {m} × {n}");
+        let weight = Tensor::from_fn([m, 1], |[i, _]| (i % 2) as f32, &Cpu)?;
+        let odd: usize = (0..m).filter(|i| i % 2 == 1).map(|i| i % 5).sum();
+        let expected: Vec<f32> = (0..n).map(|j| (odd + m / 2 * (j % 3)) as f32).collect();
+        assert_eq!((x.lazy() * &weight).sum(Axis::<0>)?.to_vec()?, expected, "{m} × {n} by a column");
+    }
+    Ok(())
+}

@@ -8,19 +8,18 @@ use super::pack;
 use super::reduce::{Job, SCRATCH};
 use super::simd::{self, Loop};
 use super::walk::{Addresses, Index, Walk};
-use crate::device::{MAX_OPERANDS, Slot};
+use crate::device::MAX_OPERANDS;
 use crate::element::Element;
 use crate::kernel::{Body, Reducer};
 use crate::scalar::{Lane, Run};
 use std::mem::MaybeUninit;
-use std::ops::Range;
 
 /// Columns that are reduced side by side, in registers.
 pub(super) const WIDTH: usize = 64;
 /// How many times as many are taken together, some rows at a time, so that memory is read in longer runs; at most.
 const STRIPS: usize = 16;
-/// For the states of so many strips there is room on the stack, one for each binary digit that counts a strip's leaves.
-const ROOM: usize = 96;
+/// Bytes on the stack for the states of strips: of the leaf at hand, and one for each binary digit that counts the leaves.
+const ROOM: usize = 48 << 10;
 /// Rows that one strip absorbs before the next strip has its turn: as many runs are read at a time.
 const TURN: usize = 8;
 /// The side of the squares in which narrow elements are turned.
@@ -35,19 +34,21 @@ impl Job<'_> {
         let mut words = Words::<{ SCRATCH / 8 }>::uninit();
         let room = Scratch::over(&mut words);
         let mut scratch = [None; MAX_OPERANDS];
-        // A strip of one row of every operand fits the scratch, several strips of many operands do not.
-        let is_packed = |(k, slot): (usize, &Slot<'_>)| outer.inner_step(k + 1) != slot.element as isize;
-        let (mut strips, mut rows) = (STRIPS.min(ROOM / digits(count)).max(1), LEAF_ROWS);
-        if self.inputs.slots.iter().enumerate().any(is_packed) {
-            let block = self.block(SCRATCH) / WIDTH;
-            // Rows first: what stands crosswise is turned in squares.
-            strips = strips.min(block / count.clamp(1, 2 * SQUARE)).max(1);
+        let slots = self.inputs.slots;
+        let packed = || (0..slots.len()).filter(|&k| outer.inner_step(k + 1) != slots[k].element as isize);
+        let ((mut strips, _), mut rows) = (strips_and_digits(count, self.kernel.state), LEAF_ROWS);
+        let widths: usize = packed().map(|k| slots[k].element).sum();
+        if widths > 0 {
+            // Squares are turned where rows stand crosswise: these come first, runs of memory else.
+            let crosswise = packed().any(|k| inner.inner_step(k) == slots[k].element as isize);
+            let block = (SCRATCH - 8 * MAX_OPERANDS) / widths / WIDTH;
+            strips = strips.min(block / count.clamp(1, if crosswise { 2 * SQUARE } else { TURN })).max(1);
             rows = (block / strips).clamp(1, LEAF_ROWS);
-            rows -= if rows > SQUARE { rows % SQUARE } else { 0 };
+            rows -= if crosswise && rows > SQUARE { rows % SQUARE } else { 0 };
         }
         let most = strips * WIDTH;
-        for (k, slot) in self.inputs.slots.iter().enumerate().filter(|&slot| is_packed(slot)) {
-            scratch[k] = Some(room.take(rows * most * slot.element));
+        for k in packed() {
+            scratch[k] = Some(room.take(rows * most * slots[k].element));
         }
         let (mut index, mut done) = (outer.index_of(0), 0);
         while done < outer.numel() {
@@ -62,9 +63,12 @@ impl Job<'_> {
     }
 }
 
-/// Binary digits that count the leaves of columns of `count` values.
-fn digits(count: usize) -> usize {
-    count.div_ceil(LEAF_ROWS).max(1).ilog2() as usize + 1
+/// How many strips of columns of `count` values are taken together, and the binary digits that count their leaves; states
+/// have `state` bytes, at most [`COLUMN_STATE`].
+fn strips_and_digits(count: usize, state: usize) -> (usize, usize) {
+    let states = ROOM / (WIDTH * state.max(1));
+    let digits = (count.div_ceil(LEAF_ROWS).max(1).ilog2() as usize + 1).min(states - 1);
+    ((states / (digits + 1)).clamp(1, STRIPS), digits)
 }
 
 /// The values of several rows side by side, some rows at a time.
@@ -109,6 +113,9 @@ impl Tiles<'_> {
     }
 }
 
+#[repr(align(64))]
+struct Room(MaybeUninit<[u8; ROOM]>);
+
 /// Reduces several columns to as many outputs, `out_step` bytes apart.
 ///
 /// # Safety
@@ -131,16 +138,20 @@ pub(super) unsafe fn columns<B: Body, R: Reducer<B::Out>>(
     let identity = [R::identity::<Run>(); WIDTH];
     let width = tiles.width;
     let used = width.div_ceil(WIDTH);
-    let mut room = [const { MaybeUninit::<[State<B, R>; WIDTH]>::uninit() }; ROOM];
-    let mut rooms = room.chunks_exact_mut(digits(count));
-    let mut cascades: [_; STRIPS] = std::array::from_fn(|_| Cascade::over(rooms.next().unwrap_or_default()));
-    let mut leaf = [const { MaybeUninit::<[State<B, R>; WIDTH]>::uninit() }; STRIPS];
+    const { assert!(align_of::<State<B, R>>() <= align_of::<Room>()) };
+    let mut room = Room(MaybeUninit::uninit());
+    let states = ROOM / size_of::<[State<B, R>; WIDTH]>().max(1);
+    // SAFETY: so many of them have room, at a place for them; nobody says that they were written.
+    let room = unsafe { std::slice::from_raw_parts_mut(room.0.as_mut_ptr().cast::<MaybeUninit<[State<B, R>; WIDTH]>>(), states) };
+    let (leaf, trees) = room.split_at_mut(used);
+    let mut trees = trees.chunks_exact_mut(strips_and_digits(count, size_of::<State<B, R>>()).1);
+    let mut cascades: [_; STRIPS] = std::array::from_fn(|_| Cascade::over(trees.next().unwrap_or_default()));
     let (mut at, mut more) = (0, true);
     while more {
-        for state in &mut leaf[..used] {
+        for state in &mut *leaf {
             state.write(identity);
         }
-        // SAFETY: those that are used have just been written.
+        // SAFETY: they have just been written.
         let states = unsafe { std::slice::from_raw_parts_mut(leaf.as_mut_ptr().cast::<[State<B, R>; WIDTH]>(), used) };
         let mut filled = 0;
         while filled < LEAF_ROWS {
@@ -154,13 +165,12 @@ pub(super) unsafe fn columns<B: Body, R: Reducer<B::Out>>(
             filled += n;
         }
         if filled > 0 {
-            for (cascade, state) in cascades.iter_mut().zip(states.iter()) {
+            for (cascade, state) in cascades[..used].iter_mut().zip(states.iter()) {
                 cascade.push(*state, combine);
             }
         }
     }
-    // By reference: a move of all of them would take a third of the time that 256 columns of 256 do.
-    for (strip, cascade) in cascades.iter().enumerate().take(used) {
+    for (strip, cascade) in cascades[..used].iter().enumerate() {
         let states = cascade.join(identity, combine);
         let start = start_of(strip, width);
         for (j, state) in states.into_iter().enumerate().take(width - start) {
@@ -194,10 +204,13 @@ impl<B: Body, R: Reducer<B::Out>> Loop for AbsorbColumns<'_, B, R> {
     #[inline(always)]
     fn run(self) {
         let AbsorbColumns { body, mut pointers, steps, n, width, at, states } = self;
+        if width < WIDTH {
+            return narrow::<B, R>(body, pointers, steps, n, at, &mut states[0][..width]);
+        }
         for from in (0..n).step_by(TURN) {
             let rows = TURN.min(n - from);
             for (strip, result) in states.iter_mut().enumerate() {
-                *result = strip_of::<B, R>(body, pointers, steps, rows, at + from, start_of(strip, width)..width, *result);
+                *result = strip_of::<B, R>(body, pointers, steps, rows, at + from, start_of(strip, width), *result);
             }
             for k in 0..B::LOADS {
                 pointers[k] = pointers[k].wrapping_offset(rows as isize * steps[k]);
@@ -206,7 +219,7 @@ impl<B: Body, R: Reducer<B::Out>> Loop for AbsorbColumns<'_, B, R> {
     }
 }
 
-/// Takes some rows of up to `WIDTH` of the columns into their states.
+/// Takes some rows of `WIDTH` columns, the first of which is `start`, into their states.
 #[inline(always)]
 fn strip_of<B: Body, R: Reducer<B::Out>>(
     body: B,
@@ -214,24 +227,38 @@ fn strip_of<B: Body, R: Reducer<B::Out>>(
     steps: [isize; MAX_OPERANDS],
     rows: usize,
     at: usize,
-    columns: Range<usize>,
+    start: usize,
     mut states: [State<B, R>; WIDTH],
 ) -> [State<B, R>; WIDTH] {
     for row in 0..rows {
-        let at = Lane((at + row) as i64);
-        let here = pointers;
-        if columns.len() >= WIDTH {
-            for j in 0..WIDTH {
-                states[j] = R::absorb::<Run>(states[j], value::<B, false>(&body, &here, 0, columns.start.wrapping_add(j)), at);
-            }
-        } else {
-            for j in 0..columns.len() {
-                states[j] = R::absorb::<Run>(states[j], value::<B, false>(&body, &here, 0, columns.start.wrapping_add(j)), at);
-            }
+        let (at, here) = (Lane((at + row) as i64), pointers);
+        for j in 0..WIDTH {
+            states[j] = R::absorb::<Run>(states[j], value::<B, false>(&body, &here, 0, start.wrapping_add(j)), at);
         }
         for k in 0..B::LOADS {
             pointers[k] = pointers[k].wrapping_offset(steps[k]);
         }
     }
     states
+}
+
+/// Takes some rows of fewer columns into their states, which stay in memory.
+#[inline(always)]
+fn narrow<B: Body, R: Reducer<B::Out>>(
+    body: B,
+    mut pointers: Addresses,
+    steps: [isize; MAX_OPERANDS],
+    rows: usize,
+    at: usize,
+    states: &mut [State<B, R>],
+) {
+    for row in 0..rows {
+        let (at, here) = (Lane((at + row) as i64), pointers);
+        for (j, state) in states.iter_mut().enumerate() {
+            *state = R::absorb::<Run>(*state, value::<B, false>(&body, &here, 0, j), at);
+        }
+        for k in 0..B::LOADS {
+            pointers[k] = pointers[k].wrapping_offset(steps[k]);
+        }
+    }
 }

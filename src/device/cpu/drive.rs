@@ -46,7 +46,7 @@ pub(super) struct Loops {
     /// The same for a program of two loads of which the first, or the second, has one element a row.
     pub(super) still: [Option<RowsFn>; 2],
     /// The same over chunks, whose outputs go past the caches; see [`past`](super::past).
-    pub(super) chunks: Option<RowsFn>,
+    pub(super) past: Option<RowsFn>,
 }
 
 /// Outputs, then inputs.
@@ -189,9 +189,9 @@ impl Job<'_> {
         }
         let mut words = Words::<{ SCRATCH / 8 }>::uninit();
         let room = Scratch::over(&mut words);
-        if let Some(chunks) = self.chunks(walk, slots) {
+        if let Some(run) = self.past_caches(walk, slots) {
             // SAFETY: the caller's promise.
-            return unsafe { self.by_chunks(chunks, walk, slots, &room) };
+            return unsafe { self.by_chunks(run, walk, slots, &room) };
         }
         // Rows that are long enough are taken whole, several side by side; short ones are gathered, several to a block.
         let by_rows = walk.inner() >= 32;

@@ -45,7 +45,7 @@ impl MapKernel {
         let second: Option<RowsFn> = if two { Some(rows_of::<P, 1>) } else { None };
         MapKernel {
             program: TypeId::of::<P>(),
-            loops: Loops { rows: rows_of::<P, NONE>, still: [first, second], chunks: past::chunks_of::<P>() },
+            loops: Loops { rows: rows_of::<P, NONE>, still: [first, second], past: past::loop_of::<P>() },
         }
     }
 }

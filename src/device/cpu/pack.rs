@@ -300,7 +300,7 @@ unsafe fn by_lines(to: *mut u8, from: *const u8, nbytes: usize, ahead: &[*mut u8
 /// Copies a line of 64 bytes past the caches. For code that is compiled for AVX2.
 ///
 /// # Safety
-/// As [`stream`]; `to` is aligned to a line.
+/// As [`stream`]; `to` is aligned to a line, and the processor has AVX.
 #[cfg(all(target_arch = "x86_64", not(any(miri, rankform_plain_stores))))]
 #[inline(always)]
 pub(super) unsafe fn stream_line(to: *mut u8, from: *const u8) {

@@ -1,6 +1,6 @@
 //! Outputs that go past the caches, written by the very loop that computes them: memory then works while the processor
 //! computes. A chunk of elements is computed into a tile of a few cache lines, which follow each other out.
-//! Imports: `element`, `kernel`, `scalar`, `device`.
+//! Imports: `kernel`, `device`.
 
 use super::drive::{Job, Packed, RowsFn, SCRATCH, STAY};
 use super::io::{At, NONE, Scratch};
@@ -9,32 +9,32 @@ use super::pack;
 use super::simd::{self, Call, Level};
 use super::walk::{Addresses, Walk};
 use crate::device::{MAX_OPERANDS, Slot};
-use crate::element::{Compute, Element};
-use crate::kernel::{Io, Program, run_row_in_place};
-use crate::scalar::{Lane, Run};
+use crate::kernel::{Program, run_row_in_place};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 /// Elements of a chunk: of any width, they are whole cache lines.
 const CHUNK: usize = 64;
-/// Outputs that have a tile.
-const OUTPUTS: usize = 2;
-/// Chunks of a row that is worth this: one of whole chunks, or with ends that are computed aside.
-const WHOLE: usize = 2;
-const WITH_ENDS: usize = 20;
 const _: () = assert!(SCRATCH - 8 * MAX_OPERANDS >= MAX_OPERANDS * CHUNK * WIDEST, "a chunk of every operand fits");
+/// Outputs of a program that is taken in chunks, at most.
+const OUTPUTS: usize = 2;
+/// Elements of a row that is worth this: one of whole chunks, or with ends that are computed aside.
+const WHOLE: usize = 2 * CHUNK;
+const WITH_ENDS: usize = 20 * CHUNK;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
 /// The loop of a program over chunks, if it has one; as [`RowsFn`], where each row is a chunk. Its outputs are aligned to
 /// cache lines and go past the caches.
-pub(super) const fn chunks_of<P: Program>() -> Option<RowsFn> {
-    if P::IN_PLACE || P::BY_ROWS || P::COPY || P::OUTPUTS > OUTPUTS { None } else { Some(chunks::<P>) }
+pub(super) const fn loop_of<P: Program>() -> Option<RowsFn> {
+    let here = cfg!(all(target_arch = "x86_64", not(miri)));
+    if !here || P::IN_PLACE || P::BY_ROWS || P::COPY || P::OUTPUTS > OUTPUTS { None } else { Some(chunks_of::<P>) }
 }
 
 /// # Safety
-/// As [`RowsFn`], for rows of [`CHUNK`] elements; outputs are aligned to cache lines; the processor has AVX2.
-unsafe fn chunks<P: Program>(level: Level, program: *const (), chunks: usize, n: usize, from: *const *mut u8, down: *const isize) {
+/// As [`RowsFn`], for rows of [`CHUNK`] elements whose outputs begin at cache lines and follow each other; the processor
+/// has AVX2.
+unsafe fn chunks_of<P: Program>(level: Level, program: *const (), chunks: usize, n: usize, from: *const *mut u8, down: *const isize) {
     // SAFETY: the caller's promise.
     unsafe { simd::dispatch_call::<Chunks<P>, _, _, _>(level, program, chunks, n, from, down) }
 }
@@ -64,7 +64,13 @@ impl<P: Program> Call<*const (), *const *mut u8, *const isize> for Chunks<P> {
             }
             let at = |i| At::<false> { pointers: &pointers, next: P::OUTPUTS, still: NONE, output: 0, i };
             run_row_in_place(&program, CHUNK, CHUNK, at, |_| {}, |_| {});
-            program.run::<Run>(&mut Leave { from: &pointers, to: &next, output: 0 });
+            for k in 0..P::OUTPUTS {
+                // From chunk to chunk an output moves by the bytes of one.
+                for line in (0..step[k]).step_by(LINE) {
+                    // SAFETY: the caller's promise; the loop above wrote all of a chunk, which is `WIDEST` at most.
+                    unsafe { pack::stream_line(next[k].wrapping_offset(line), pointers[k].wrapping_offset(line)) };
+                }
+            }
             for k in 0..P::OUTPUTS + P::LOADS {
                 next[k] = next[k].wrapping_offset(step[k]);
             }
@@ -72,59 +78,35 @@ impl<P: Program> Call<*const (), *const *mut u8, *const isize> for Chunks<P> {
     }
 }
 
-/// What a program stores says how wide its outputs are: their tiles leave for where they belong.
-struct Leave<'a> {
-    from: &'a Addresses,
-    to: &'a Addresses,
-    output: usize,
-}
-
-impl Io<Run> for Leave<'_> {
-    #[inline(always)]
-    fn load<T: Element>(&mut self) -> Lane<Run, Compute<T>> {
-        Lane(Default::default())
-    }
-    #[inline(always)]
-    fn param<T: Element>(&mut self, _: T) -> Lane<Run, Compute<T>> {
-        Lane(Default::default())
-    }
-    #[inline(always)]
-    fn store<T: Element>(&mut self, _: Lane<Run, Compute<T>>) {
-        const { assert!(size_of::<T>() <= WIDEST) };
-        for at in (0..CHUNK * size_of::<T>()).step_by(LINE) {
-            // SAFETY: the promise of `chunks`: a chunk of elements, aligned to cache lines, which the tile holds.
-            unsafe { pack::stream_line(self.to[self.output].wrapping_add(at), self.from[self.output].wrapping_add(at)) };
-        }
-        self.output += 1;
-    }
-    #[inline(always)]
-    fn settled<T: Element>(&mut self, _: Compute<T>, _: usize) -> Lane<Run, Compute<T>> {
-        Lane(Default::default())
-    }
-    #[inline(always)]
-    fn held<T: Element>(&mut self, _: usize, _: usize) -> Option<Lane<Run, Compute<T>>> {
-        Some(Lane(Default::default()))
-    }
-}
-
 impl Job<'_> {
-    /// The loop over chunks, where outputs go past the caches and every operand is contiguous along rows, or stands still.
-    pub(super) fn chunks(&self, walk: &Walk, slots: &[Slot<'_>]) -> Option<RowsFn> {
-        let fits = |k: usize| {
-            let step = walk.inner_step(k);
-            step == slots[k].element as isize || (step == 0 && k >= self.outputs)
-        };
-        let chunks = if self.streams && self.level > Level::Baseline { self.loops.chunks } else { None };
+    /// The loop over chunks, if rows are worth it: outputs go past the caches, and every operand is contiguous along rows, or
+    /// is read and stands still.
+    pub(super) fn past_caches(&self, walk: &Walk, slots: &[Slot<'_>]) -> Option<RowsFn> {
+        if !self.streams || self.level == Level::Baseline {
+            return None;
+        }
+        let contiguous = |k: usize| walk.inner_step(k) == slots[k].element as isize;
+        let fits = |k: usize| contiguous(k) || (k >= self.outputs && walk.inner_step(k) == 0);
+        // Outputs whose first lines begin at one element do so in every row, if they move by as many elements.
+        let alike = |k: usize| walk.steps_as(k, slots[k].element, 0, slots[0].element);
         let n = walk.inner();
-        let worth = CHUNK * if n % CHUNK == 0 { WHOLE } else { WITH_ENDS };
-        chunks.filter(|_| n >= worth && (0..slots.len()).all(fits))
+        let ends = n % CHUNK != 0 || (0..self.outputs).any(|k| !walk.is_aligned(k, LINE));
+        let worth = n >= if ends { WITH_ENDS } else { WHOLE } && (0..slots.len()).all(fits) && (0..self.outputs).all(alike);
+        self.loops.past.filter(|_| worth && self.before(&walk.address, slots).is_some())
+    }
+
+    /// Elements of a row before all outputs begin a cache line, if they do so together.
+    fn before(&self, base: &Addresses, slots: &[Slot<'_>]) -> Option<usize> {
+        let narrowest = (0..self.outputs).min_by_key(|&k| slots[k].element)?;
+        let before = base[narrowest].align_offset(LINE) / slots[narrowest].element;
+        (0..self.outputs).all(|k| base[k].wrapping_add(before * slots[k].element).addr() % LINE == 0).then_some(before)
     }
 
     /// Rows in chunks; what comes before the first cache line, and after the last chunk, is computed aside.
     ///
     /// # Safety
-    /// `chunks` is what [`Job::chunks`] found; the walk reaches only what the caller of the device promised.
-    pub(super) unsafe fn by_chunks(&self, chunks: RowsFn, walk: &Walk, slots: &[Slot<'_>], room: &Scratch<'_>) {
+    /// `run` is what [`Job::past_caches`] found; the walk reaches only what the caller of the device promised.
+    pub(super) unsafe fn by_chunks(&self, run: RowsFn, walk: &Walk, slots: &[Slot<'_>], room: &Scratch<'_>) {
         let is_still = |k: usize| walk.inner_step(k) == 0;
         // A chunk of what stands still, so that to the program all operands are runs; and of outputs, for what is no chunk.
         let has_tile = |k: usize| k < self.outputs || is_still(k);
@@ -153,19 +135,13 @@ impl Job<'_> {
                     base[k] = tile;
                 }
             }
-            let before = base[0].align_offset(LINE) / slots[0].element;
-            let first = moved(&base, before);
-            // Rows whose outputs do not begin alike have no chunks.
-            let aligned = first[..self.outputs].iter().all(|to| to.addr() % LINE == 0);
-            let before = if aligned { before.min(n) } else { n };
-            let count = (n - before) / CHUNK;
             let aside = |from: usize, to: usize| {
                 for start in (from..to).step_by(CHUNK) {
                     // A whole one, which has no end that is computed one by one; what is wanted of it leaves.
                     let (chunk, wanted) = (start.min(n - CHUNK), CHUNK.min(to - start));
                     let mut here = moved(&base, chunk);
                     for k in 0..self.outputs {
-                        here[k] = tiles[k].unwrap_or(here[k]);
+                        here[k] = tiles[k].unwrap_or(std::ptr::null_mut());
                     }
                     let at = moved(&base, start);
                     // SAFETY: a chunk of every operand, which is inside the row, and its outputs from their tiles.
@@ -178,10 +154,13 @@ impl Job<'_> {
                     }
                 }
             };
+            let before = self.before(&base, slots).unwrap_or(n).min(n);
+            let chunks = (n - before) / CHUNK;
             aside(0, before);
-            // SAFETY: so many chunks of every operand, or one of what stands still; outputs are aligned.
-            unsafe { chunks(self.level, self.program, count, CHUNK, self.spread(&first).as_ptr(), down.as_ptr()) };
-            aside(before + count * CHUNK, n);
+            let first = self.spread(&moved(&base, before));
+            // SAFETY: so many chunks of every operand, or one of what stands still; outputs begin at cache lines.
+            unsafe { run(self.level, self.program, chunks, CHUNK, first.as_ptr(), down.as_ptr()) };
+            aside(before + chunks * CHUNK, n);
             around.advance(&mut index, 1);
         }
     }

@@ -35,7 +35,7 @@ pub(crate) struct ReduceKernel {
     stretch: unsafe fn(body: *const (), blocks: &mut Blocks<'_>, at: usize, state: *mut u8),
     join: unsafe fn(states: *const u8, stretches: usize, count: usize, out: *mut u8),
     /// Bytes of a state.
-    state: usize,
+    pub(super) state: usize,
     /// How many elements are the work of one that a program computes and writes: little is done with what is only read.
     light: usize,
     short_rows: unsafe fn(body: *const (), rows: &ShortRows),
@@ -321,8 +321,8 @@ fn state_of<B: Body, R: Reducer<B::Out>>(body: B, blocks: &mut Blocks<'_>, mut a
     }
     // Packed blocks are shorter than a leaf: its states take in several.
     let combine = R::combine::<Run>;
-    let mut room = [const { MaybeUninit::uninit() }; DIGITS];
-    let mut cascade = Cascade::over(&mut room);
+    let mut digits = [const { MaybeUninit::uninit() }; DIGITS];
+    let mut cascade = Cascade::over(&mut digits);
     while blocks.left > 0 {
         let mut states = [R::identity::<Run>(); LANES];
         let mut room = LEAF;

@@ -15,6 +15,8 @@ use std::sync::Mutex;
 
 /// Bytes of packed rows that are kept side by side: they stay in the second-level cache.
 const ROOM: usize = 256 << 10;
+/// Bytes of a row that is fetched before it is read, at most.
+const NEXT: usize = 64 << 10;
 
 /// # Safety
 /// As [`Device::map`](crate::device::Device::map); the job's kernel takes a whole row.
@@ -138,15 +140,16 @@ impl Rows<'_> {
             base[MAX_OPERANDS] = scratch.address().wrapping_add(used);
             // SAFETY: every pointer has contiguous rows; outputs are packed or overlap nothing.
             unsafe { job.each_row(&base, &down, rows, *count) };
-            // What the next row reads as it stands is fetched while the first output of this one is streamed.
-            let (mut next, mut count_next) = ([std::ptr::null_mut(); FETCHED], 0);
-            let plain = |&k: &usize| packed[k].is_none() && slots[k].element == slots[0].element;
-            for k in (job.first..slots.len()).filter(plain).take(if job.streams { FETCHED } else { 0 }) {
-                next[count_next] = base[k].wrapping_offset(down[k]);
-                count_next += 1;
+            // What the next rows read as it stands is fetched while the first output of these is streamed, if it stays in a cache.
+            let (mut next, mut fetched) = ([(std::ptr::null_mut(), 0); FETCHED], 0);
+            let plain = |&k: &usize| packed[k].is_none() && slots[k].element == slots[0].element && down[k] != 0;
+            let stays = count.saturating_mul(slots[0].element) <= NEXT && outer.left_in_row(&index) > rows;
+            for k in (job.first..slots.len()).filter(plain).take(if job.streams && stays { FETCHED } else { 0 }) {
+                next[fetched] = (base[k].wrapping_offset(rows as isize * down[k]), down[k]);
+                fetched += 1;
             }
             for k in (0..job.outputs).filter(|&k| packed[k].is_some()) {
-                let ahead = if k == 0 { &next[..count_next] } else { &[] };
+                let ahead = if k == 0 { &next[..fetched] } else { &[] };
                 // SAFETY: as for the inputs, the other way.
                 unsafe { self.unpack(k, outer.address_at(k, &index), base[k], rows, outer.inner_step(k), ahead) };
             }
@@ -176,8 +179,8 @@ impl Rows<'_> {
         }
     }
 
-    /// The other way; `ahead` is fetched meanwhile.
-    unsafe fn unpack(&self, k: usize, to: *mut u8, from: *mut u8, rows: usize, down: isize, ahead: &[*mut u8]) {
+    /// The other way; meanwhile rows of `ahead` are fetched, each where one begins and its step to the next.
+    unsafe fn unpack(&self, k: usize, to: *mut u8, from: *mut u8, rows: usize, down: isize, ahead: &[(*mut u8, isize)]) {
         let (element, step) = (self.slots[k].element, self.line.inner_step(k));
         if self.line.is_line() && step != element as isize {
             let room = [self.pitch(k) as isize, element as isize];
@@ -186,10 +189,14 @@ impl Rows<'_> {
         }
         for row in 0..rows {
             let (to, from) = (to.wrapping_offset(row as isize * down), from.wrapping_add(row * self.pitch(k)));
+            let mut next = [std::ptr::null_mut(); FETCHED];
+            for (next, &(at, down)) in next.iter_mut().zip(ahead) {
+                *next = at.wrapping_offset((row as isize).wrapping_mul(down));
+            }
             // SAFETY: the caller's promise, row by row.
             unsafe {
                 if self.line.is_line() {
-                    self.job.put(to, step, from, self.count, element, ahead);
+                    self.job.put(to, step, from, self.count, element, &next[..ahead.len()]);
                 } else {
                     let line = self.line_at(k, to);
                     pack::scatter(&line, k, line.index_of(0), self.count, element, from);

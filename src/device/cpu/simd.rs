@@ -42,7 +42,7 @@ pub(super) fn dispatch<L: Loop>(looped: L) -> L::Output {
 
 /// A loop with few words for arguments, which stay in registers on the way to it: the choice of its copy is then a jump.
 pub(super) trait Call<A, B, C> {
-    /// Whether it is for processors with AVX2 alone.
+    /// Whether it has copies for AVX2 and wider alone, and is called where the processor has these.
     const VECTORS: bool = false;
     /// The loop, inlined into each of its copies.
     ///
@@ -76,7 +76,7 @@ pub(super) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(level: Level, a: A
         Level::Avx512 => unsafe { avx512::<L, A, B, C>(a, m, n, b, c) },
         // SAFETY: as above.
         Level::Avx2 => unsafe { avx2::<L, A, B, C>(a, m, n, b, c) },
-        Level::Baseline if const { L::VECTORS } => {}
+        Level::Baseline if const { L::VECTORS } => unreachable!("a loop for wider instructions"),
         // SAFETY: the caller's promise.
         Level::Baseline => unsafe { baseline::<L, A, B, C>(a, m, n, b, c) },
     }

@@ -169,6 +169,17 @@ impl Walk {
         (0..self.rank.saturating_sub(1)).any(|axis| self.sizes[axis] > 1 && (1..inner).contains(&self.steps[axis][k].unsigned_abs()))
     }
 
+    /// Whether operand `k`, of elements of `element` bytes, moves by as many elements as operand `other` along every axis.
+    pub(super) fn steps_as(&self, k: usize, element: usize, other: usize, of_other: usize) -> bool {
+        self.steps[..self.rank].iter().all(|steps| steps[k].wrapping_mul(of_other as isize) == steps[other].wrapping_mul(element as isize))
+    }
+
+    /// Whether every row of operand `k` begins at a multiple of so many bytes.
+    pub(super) fn is_aligned(&self, k: usize, to: usize) -> bool {
+        let outer = &self.steps[..self.rank.saturating_sub(1)];
+        self.address[k].addr() % to == 0 && outer.iter().all(|steps| steps[k].unsigned_abs() % to == 0)
+    }
+
     /// The axis before the fastest, if there is one.
     pub(super) fn second(&self) -> Option<usize> {
         self.rank.checked_sub(2)
