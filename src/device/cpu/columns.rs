@@ -38,10 +38,10 @@ impl Job<'_> {
         let packed = || (0..slots.len()).filter(|&k| outer.inner_step(k + 1) != slots[k].element as isize);
         let ((mut strips, _), mut rows) = (strips_and_digits(count, self.kernel.state), LEAF_ROWS);
         let widths: usize = packed().map(|k| slots[k].element).sum();
-        if widths > 0 {
+        if let Some(elements) = (SCRATCH - 8 * MAX_OPERANDS).checked_div(widths) {
             // Squares are turned where rows stand crosswise: these come first, runs of memory else.
             let crosswise = packed().any(|k| inner.inner_step(k) == slots[k].element as isize);
-            let block = (SCRATCH - 8 * MAX_OPERANDS) / widths / WIDTH;
+            let block = elements / WIDTH;
             strips = strips.min(block / count.clamp(1, if crosswise { 2 * SQUARE } else { TURN })).max(1);
             rows = (block / strips).clamp(1, LEAF_ROWS);
             rows -= if crosswise && rows > SQUARE { rows % SQUARE } else { 0 };

@@ -90,7 +90,7 @@ impl Job<'_> {
         // Outputs whose first lines begin at one element do so in every row, if they move by as many elements.
         let alike = |k: usize| walk.steps_as(k, slots[k].element, 0, slots[0].element);
         let n = walk.inner();
-        let ends = n % CHUNK != 0 || (0..self.outputs).any(|k| !walk.is_aligned(k, LINE));
+        let ends = !n.is_multiple_of(CHUNK) || (0..self.outputs).any(|k| !walk.is_aligned(k, LINE));
         let worth = n >= if ends { WITH_ENDS } else { WHOLE } && (0..slots.len()).all(fits) && (0..self.outputs).all(alike);
         self.loops.past.filter(|_| worth && self.before(&walk.address, slots).is_some())
     }
@@ -99,7 +99,7 @@ impl Job<'_> {
     fn before(&self, base: &Addresses, slots: &[Slot<'_>]) -> Option<usize> {
         let narrowest = (0..self.outputs).min_by_key(|&k| slots[k].element)?;
         let before = base[narrowest].align_offset(LINE) / slots[narrowest].element;
-        (0..self.outputs).all(|k| base[k].wrapping_add(before * slots[k].element).addr() % LINE == 0).then_some(before)
+        (0..self.outputs).all(|k| base[k].wrapping_add(before * slots[k].element).addr().is_multiple_of(LINE)).then_some(before)
     }
 
     /// Rows in chunks; what comes before the first cache line, and after the last chunk, is computed aside.

@@ -177,7 +177,7 @@ impl Walk {
     /// Whether every row of operand `k` begins at a multiple of so many bytes.
     pub(super) fn is_aligned(&self, k: usize, to: usize) -> bool {
         let outer = &self.steps[..self.rank.saturating_sub(1)];
-        self.address[k].addr() % to == 0 && outer.iter().all(|steps| steps[k].unsigned_abs() % to == 0)
+        self.address[k].addr().is_multiple_of(to) && outer.iter().all(|steps| steps[k].unsigned_abs().is_multiple_of(to))
     }
 
     /// The axis before the fastest, if there is one.
