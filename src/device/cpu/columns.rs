@@ -138,7 +138,7 @@ pub(super) unsafe fn columns<B: Body, R: Reducer<B::Out>>(
     let identity = [R::identity::<Run>(); WIDTH];
     let width = tiles.width;
     let used = width.div_ceil(WIDTH);
-    const { assert!(align_of::<State<B, R>>() <= align_of::<Room>()) };
+    const { assert!(align_of::<State<B, R>>() <= align_of::<Room>(), "states have their places in the room") };
     let mut room = Room(MaybeUninit::uninit());
     let states = ROOM / size_of::<[State<B, R>; WIDTH]>().max(1);
     // SAFETY: so many of them have room, at a place for them; nobody says that they were written.
