@@ -47,8 +47,8 @@ pub(super) fn row<B: Body, R: Reducer<B::Out>, const HELD: bool>(
     if n <= LEAF {
         return leaf::<B, R, HELD>(body, pointers, first, 0..n, at);
     }
-    let mut room = [const { MaybeUninit::uninit() }; DIGITS];
-    let mut cascade = Cascade::over(&mut room);
+    let mut digits = [const { MaybeUninit::uninit() }; DIGITS];
+    let mut cascade = Cascade::over(&mut digits);
     for start in (0..n).step_by(LEAF) {
         cascade.push(leaf::<B, R, HELD>(body, pointers, first, start..n.min(start + LEAF), at.wrapping_add(start)), R::combine::<Run>);
     }

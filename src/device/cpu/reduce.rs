@@ -365,8 +365,8 @@ unsafe fn stretch<B: Body, R: Reducer<B::Out>>(body: *const (), blocks: &mut Blo
 /// `stretches` states stand at `states`; `out` has room for one `R::Out`.
 unsafe fn join<B: Body, R: Reducer<B::Out>>(states: *const u8, stretches: usize, count: usize, out: *mut u8) {
     let combine = R::combine::<Run>;
-    let mut room = [const { MaybeUninit::uninit() }; DIGITS];
-    let mut cascade = Cascade::over(&mut room);
+    let mut digits = [const { MaybeUninit::uninit() }; DIGITS];
+    let mut cascade = Cascade::over(&mut digits);
     for k in 0..stretches {
         // SAFETY: the caller's promise.
         cascade.push(unsafe { states.cast::<State<B, R>>().add(k).read_unaligned() }, combine);
