@@ -127,6 +127,23 @@ impl Job<'_> {
         unsafe { (self.loops.rows)(self.level, self.program, 1, n, pointers.as_ptr(), STAY.as_ptr()) };
     }
 
+    /// Operands that are one contiguous run each: threads take parts of it, and nobody walks.
+    ///
+    /// # Safety
+    /// The kernel's promise, for `n` elements.
+    pub(super) unsafe fn run(&self, n: usize, outputs: &[Slot<'_>], inputs: &[Slot<'_>]) {
+        let slots = together(outputs, inputs);
+        let slots = &slots[..outputs.len() + inputs.len()];
+        walk::parallel_run(n, &|part| {
+            let mut base = [std::ptr::null_mut::<u8>(); MAX_OPERANDS + 1];
+            for (base, slot) in base.iter_mut().zip(slots) {
+                *base = slot.address.wrapping_add(part.start * slot.element);
+            }
+            // SAFETY: the parts of a run reach each of its elements once.
+            unsafe { self.each_row(&base, &STAY, 1, part.len()) }
+        });
+    }
+
     /// An output of at most `NEAR` bytes that begins near an input, which the vector loop would take for an overlap and go
     /// element by element: it is computed elsewhere and copied.
     #[inline(never)]

@@ -295,9 +295,8 @@ fn job<'a, 's, P: Program>(program: &P, outputs: &'s [Slot<'s>], inputs: Inputs<
 #[inline(never)]
 unsafe fn drive<P: Program>(program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
     let (job, apart) = job(program, outputs, inputs);
-    if !P::BY_ROWS
-        && let Some(n) = walk::small_run(sizes, apart, inputs.slots)
-    {
+    let run = if P::BY_ROWS { None } else { walk::one_run(sizes, apart, inputs.slots) };
+    if let Some(n @ 0..walk::SHARED) = run {
         // SAFETY: every operand is one run of `n` elements; the kernel is that of the program's type.
         unsafe { job.one_run::<MAX_OPERANDS>(n, apart, inputs.slots) };
         return Ok(());
@@ -319,6 +318,10 @@ unsafe fn drive<P: Program>(program: &P, sizes: &[usize], row: usize, outputs: &
                 return Ok(());
             }
             return rows::drive(&job, P::HELD, sizes, row, apart, inputs.slots);
+        }
+        if let (Some(n), false) = (run, streams) {
+            job.run(n, apart, inputs.slots);
+            return Ok(());
         }
         job.drive(sizes, apart, inputs.slots);
     }

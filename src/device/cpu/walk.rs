@@ -302,9 +302,9 @@ pub(super) fn numel(sizes: &[usize]) -> usize {
     sizes.iter().fold(1, |product, &size| product.saturating_mul(size))
 }
 
-/// The number of indices, if it is too small for threads and every operand is one row-major run: then there is nothing
-/// to walk, and a tensor of a few elements does not pay for the making of a [`Walk`].
-pub(super) fn small_run(sizes: &[usize], outputs: &[Slot<'_>], inputs: &[Slot<'_>]) -> Option<usize> {
+/// The number of indices, if every operand is one row-major run: then there is nothing to walk, and nobody pays for the
+/// making of a [`Walk`].
+pub(super) fn one_run(sizes: &[usize], outputs: &[Slot<'_>], inputs: &[Slot<'_>]) -> Option<usize> {
     let is_run = |slot: &Slot<'_>| {
         let mut expected = 1;
         sizes.iter().zip(slot.stride).rev().all(|(&size, &stride)| {
@@ -313,8 +313,7 @@ pub(super) fn small_run(sizes: &[usize], outputs: &[Slot<'_>], inputs: &[Slot<'_
             fits
         })
     };
-    let numel = numel(sizes);
-    (numel < SHARED && outputs.iter().all(is_run) && inputs.iter().all(is_run)).then_some(numel)
+    (outputs.iter().all(is_run) && inputs.iter().all(is_run)).then(|| numel(sizes))
 }
 
 /// The number of indices inside `sizes`, and, where there was 0, the step of each operand along them in bytes, if they are
@@ -351,12 +350,30 @@ pub(super) fn parallel(walk: &Walk, weight: usize, f: &(dyn Fn(&Walk) + Sync)) {
 /// As [`parallel`], in parts of some `least` indices and more.
 pub(super) fn parallel_by(walk: &Walk, weight: usize, least: usize, f: &(dyn Fn(&Walk) + Sync)) {
     let worth = (walk.numel().saturating_mul(weight) / PART).min(walk.numel() / least);
-    let threads = if worth < 2 { 1 } else { threads::count() };
-    if threads == 1 {
-        return f(walk);
+    match parts(worth) {
+        1 => f(walk),
+        parts => threads::each(parts, worth < LONG, &|part| walk.part(part, parts).iter().for_each(f)),
     }
-    let parts = worth.min(if worth < LONG { threads } else { PARTS * threads });
-    threads::each(parts, worth < LONG, &|part| walk.part(part, parts).iter().for_each(f));
+}
+
+/// Runs `f` over the parts of a run of `n` indices, which begin at multiples of 64.
+pub(super) fn parallel_run(n: usize, f: &(dyn Fn(Range<usize>) + Sync)) {
+    let worth = n / PART;
+    let parts = parts(worth);
+    if parts == 1 {
+        return f(0..n);
+    }
+    // n · part / parts, which a product could overflow.
+    let start = |part| if part == parts { n } else { (n / parts * part + n % parts * part / parts) / 64 * 64 };
+    threads::each(parts, worth < LONG, &|part| f(start(part)..start(part + 1)));
+}
+
+/// Into how many parts work is cut that is worth so many.
+fn parts(worth: usize) -> usize {
+    match if worth < 2 { 1 } else { threads::count() } {
+        1 => 1,
+        threads => worth.min(if worth < LONG { threads } else { PARTS * threads }),
+    }
 }
 
 #[cfg(test)]
