@@ -64,6 +64,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/device/cpu/mod.rs", "implements the trait, whose kernels take addresses"),
     ("src/device/cpu/network.rs", "the processor's instructions; rows of a matrix by their address"),
     ("src/device/cpu/pack.rs", "copies between layouts"),
+    ("src/device/cpu/join.rs", "writes short rows out several times, into room on the stack"),
     ("src/device/cpu/past.rs", "computes chunks over addresses, and leaves them past the caches"),
     ("src/device/cpu/pool.rs", "allocates and frees"),
     ("src/device/cpu/reduce.rs", "runs reductions over addresses"),

@@ -402,6 +402,53 @@ fn large_results_are_those_of_small_ones() -> Result<()> {
 }
 
 #[test]
+fn a_short_row_that_repeats_gives_what_its_copies_give() -> Result<()> {
+    elementwise! {
+        fn both(x, y) -> (T, bool) where Float { (x * y + x, x.lt(y)) }
+    }
+    fn check<const RANK: usize>(size: [usize; RANK], of_row: [usize; RANK]) -> Result<()> {
+        let number = |index: [usize; RANK]| index.iter().fold(7, |sum, &i| (sum * 31 + i) % 4093) as f64 - 2000.0;
+        let (mut x, row) = (Tensor::from_fn(size, number, &Cpu)?, Tensor::from_fn(of_row, number, &Cpu)?);
+        // As it stands, and in steps: every second element, from the last on.
+        let doubled = Tensor::from_fn(of_row.map(|n| 2 * n), |index| number(index) - 1.0, &Cpu)?;
+        let mut stepped = doubled.view();
+        for (axis, n) in of_row.into_iter().enumerate() {
+            stepped = stepped.slice_axis(axis, 0..2 * n, 2)?.reversed_axis(axis)?;
+        }
+        for row in [row.view(), stepped] {
+            let wide = row.broadcast_to(size)?;
+            let copies = Tensor::from_fn(size, |index| wide[index], &Cpu)?;
+            let bits = |t: &Tensor<f64, RANK>| t.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+            let ((found, less), (expected, expected_less)) = (apply_many(both, (&x, wide))?, apply_many(both, (&x, &copies))?);
+            assert!(bits(&found) == bits(&expected) && less.iter().eq(expected_less.iter()), "{size:?} with {row:?}");
+            let narrow = (x.lazy().cast::<f32>() * row.lazy().cast::<f32>()).eval()?;
+            assert!(narrow.iter().eq((x.lazy().cast::<f32>() * copies.lazy().cast::<f32>()).eval()?.iter()), "narrow, {size:?}");
+            let two = ((x.lazy() - row) / (row.lazy().abs() + 1.0)).eval()?;
+            assert_eq!(bits(&two), bits(&((x.lazy() - &copies) / (copies.lazy().abs() + 1.0)).eval()?), "twice, {size:?}");
+            let mut there = x.copy()?;
+            there += row;
+            x = &x + &copies;
+            assert_eq!(bits(&there), bits(&x), "in place, {size:?}");
+        }
+        Ok(())
+    }
+    on_many_threads(|| {
+        for [m, n] in [[2, 1], [5, 3], [999, 7], [1023, 64], [77, 300], [3, 1024], [2, 1025]] {
+            check([m, n], [1, n])?;
+            check([n, m], [n, 1])?;
+        }
+        check([4, 300, 3], [4, 1, 3])?;
+        check([4, 300, 3], [1, 1, 3])?;
+        check([40, 5, 3], [40, 1, 3])?;
+        check([3, 2, 100, 5], [3, 1, 1, 5])?;
+        check([3, 2, 100, 5], [1, 2, 1, 5])?;
+        // Past the caches.
+        check([700_001, 3], [1, 3])?;
+        check([10_501, 200], [1, 200])
+    })
+}
+
+#[test]
 fn selected_rows_go_past_the_caches() -> Result<()> {
     let x = Tensor::from_fn([50, 1101], |[i, j]| (i * 2000 + j) as f64, &Cpu)?;
     let index = Tensor::from_fn([2001], |[k]| (k * 7 % 50) as i64, &Cpu)?;

@@ -3,7 +3,7 @@
 //! Imports: `scalar`, `element`, `kernel`, `device`.
 
 use super::fold::{Cascade, State};
-use super::io::{Scratch, Words, value};
+use super::io::{ROUNDING, Scratch, Words, value};
 use super::pack;
 use super::reduce::{Job, SCRATCH};
 use super::simd::{self, Loop};
@@ -38,7 +38,7 @@ impl Job<'_> {
         let packed = || (0..slots.len()).filter(|&k| outer.inner_step(k + 1) != slots[k].element as isize);
         let ((mut strips, _), mut rows) = (strips_and_digits(count, self.kernel.state), LEAF_ROWS);
         let widths: usize = packed().map(|k| slots[k].element).sum();
-        if let Some(elements) = (SCRATCH - 8 * MAX_OPERANDS).checked_div(widths) {
+        if let Some(elements) = (SCRATCH - ROUNDING).checked_div(widths) {
             // Squares are turned where rows stand crosswise: these come first, runs of memory else.
             let crosswise = packed().any(|k| inner.inner_step(k) == slots[k].element as isize);
             let block = elements / WIDTH;

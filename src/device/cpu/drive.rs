@@ -3,7 +3,7 @@
 //! Nothing here is generic over the program: it is compiled once.
 //! Imports: `device`.
 
-use super::io::{Scratch, Words};
+use super::io::{ROUNDING, Scratch, Words};
 use super::map::WIDEST;
 use super::pack;
 use super::simd::{self, Level};
@@ -96,8 +96,9 @@ impl Job<'_> {
         let slots = &slots[..outputs.len() + inputs.len()];
         walk::each(sizes, slots, Order::OfOutput, &mut |walk| {
             walk::parallel(walk, 1, &|part| {
+                let times = self.joins(part, slots);
                 // SAFETY: the parts of the walk reach only what the caller promised, and each output once.
-                unsafe { self.part(part, slots) }
+                unsafe { times.map_or_else(|| self.part(part, slots), |times| self.joined(part, slots, times)) }
                 pack::fence();
             });
         });
@@ -196,7 +197,9 @@ impl Job<'_> {
         self.loops.still[load].map(|rows| (operand, rows))
     }
 
-    unsafe fn part(&self, walk: &Walk, slots: &[Slot<'_>]) {
+    /// # Safety
+    /// The kernel's promise, for every index of the walk.
+    pub(super) unsafe fn part(&self, walk: &Walk, slots: &[Slot<'_>]) {
         let linear = |k: usize| walk.is_linear(k, slots[k].element);
         let buffered = |k: usize| k < self.outputs && self.streams;
         let n = walk.numel();
@@ -248,8 +251,8 @@ impl Job<'_> {
                 _ => (1, BLOCK),
             };
             // However many operands: there is room for 16 elements of each row.
-            let rows = rows.min(((SCRATCH - 8 * MAX_OPERANDS) / (16 * widths)).max(1));
-            let block = ((SCRATCH - 8 * MAX_OPERANDS) / (rows * widths)).min(most) / 16 * 16;
+            let rows = rows.min(((SCRATCH - ROUNDING) / (16 * widths)).max(1));
+            let block = ((SCRATCH - ROUNDING) / (rows * widths)).min(most) / 16 * 16;
             // Parts of one length, as far as it goes.
             let parts = if by_rows { walk.inner().div_ceil(block.max(1)) } else { 1 };
             (rows, if parts > 1 { walk.inner().div_ceil(parts).next_multiple_of(16) } else { block.max(1) })
@@ -275,7 +278,7 @@ impl Job<'_> {
         let widths: usize = (0..slots.len()).filter(|&k| tiled(k)).map(|k| slots[k].element).sum();
         let piece = if self.streams { STREAM } else { PIECE };
         let most = piece / slots[0].element;
-        let block = most.min((SCRATCH - 8 * MAX_OPERANDS) / widths).min(walk.inner());
+        let block = most.min((SCRATCH - ROUNDING) / widths).min(walk.inner());
         let tiles: Packed = std::array::from_fn(|k| (k < slots.len() && tiled(k)).then(|| room.take(block * slots[k].element)));
         // What a piece moves the program's pointers by: tiles stay where they are.
         let mut step = STAY;

@@ -14,6 +14,8 @@
 //! | `fold.rs` | a contiguous row, reduced |
 //! | `map.rs` | programs over elements |
 //! | `drive.rs` | what feeds them |
+//! | `past.rs` | outputs written past the caches |
+//! | `join.rs` | short rows, of which an operand is the same in each |
 //! | `rows.rs` | programs over rows |
 //! | `reduce.rs` | reducers over axes |
 //! | `scan.rs` | running states along an axis |
@@ -33,6 +35,7 @@ mod drive;
 mod fold;
 mod index;
 mod io;
+mod join;
 mod map;
 mod memory;
 mod network;

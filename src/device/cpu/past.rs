@@ -3,7 +3,7 @@
 //! Imports: `kernel`, `device`.
 
 use super::drive::{Job, Packed, RowsFn, SCRATCH, STAY};
-use super::io::{At, NONE, Scratch};
+use super::io::{At, LINE, NONE, ROUNDING, Scratch};
 use super::map::WIDEST;
 use super::pack;
 use super::simd::{self, Call, Level};
@@ -15,14 +15,12 @@ use std::mem::MaybeUninit;
 
 /// Elements of a chunk: of any width, they are whole cache lines.
 const CHUNK: usize = 64;
-const _: () = assert!(SCRATCH - 8 * MAX_OPERANDS >= MAX_OPERANDS * CHUNK * WIDEST, "a chunk of every operand fits");
+const _: () = assert!(SCRATCH - ROUNDING >= MAX_OPERANDS * CHUNK * WIDEST, "a chunk of every operand fits");
 /// Outputs of a program that is taken in chunks, at most.
 const OUTPUTS: usize = 2;
 /// Elements of a row that is worth this: one of whole chunks, or with ends that are computed aside.
 const WHOLE: usize = 2 * CHUNK;
 const WITH_ENDS: usize = 20 * CHUNK;
-/// Bytes of a cache line.
-const LINE: usize = 64;
 
 /// The loop of a program over chunks, if it has one; as [`RowsFn`], where each row is a chunk. Its outputs are aligned to
 /// cache lines and go past the caches.

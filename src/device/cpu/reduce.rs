@@ -5,14 +5,14 @@
 
 use super::columns::{Tiles, WIDTH, columns};
 use super::fold::{Cascade, DIGITS, LANES, LEAF, State, absorb, collapse, leaf, row};
-use super::io::{Scratch, Words};
+use super::io::{ROUNDING, Scratch, Words};
 use super::memory::CpuBlock;
 use super::pack;
 use super::simd::{self, Loop};
 use super::threads;
 use super::walk::{self, Addresses, Index, Order, Walk};
 use crate::device::{Inputs, MAX_OPERANDS, Reduction, Slot};
-use crate::element::Element;
+use crate::element::{Compute, Element};
 use crate::kernel::{Body, Reducer};
 use crate::scalar::{Lane, Run};
 use std::any::TypeId;
@@ -31,7 +31,8 @@ pub(super) const SCRATCH: usize = 32 * 1024;
 pub(crate) struct ReduceKernel {
     /// The types of body and reducer, checked as [`MapKernel`](super::MapKernel)'s is.
     types: TypeId,
-    rows: unsafe fn(body: *const (), blocks: &mut Blocks<'_>, count: usize, out: *mut u8),
+    row: unsafe fn(body: *const (), pointers: &Addresses, count: usize, out: *mut u8),
+    packed_row: unsafe fn(body: *const (), blocks: &mut Blocks<'_>, count: usize, out: *mut u8),
     stretch: unsafe fn(body: *const (), blocks: &mut Blocks<'_>, at: usize, state: *mut u8),
     join: unsafe fn(states: *const u8, stretches: usize, count: usize, out: *mut u8),
     /// Bytes of a state.
@@ -47,11 +48,16 @@ impl ReduceKernel {
     pub(crate) const fn of<B: Body, R: Reducer<B::Out>>() -> Self {
         ReduceKernel {
             types: TypeId::of::<(B, R)>(),
-            rows: rows::<B, R>,
+            row: whole_row::<B, R>,
+            packed_row: packed_row::<B, R>,
             stretch: stretch::<B, R>,
             join: join::<B, R>,
             state: size_of::<State<B, R>>(),
-            light: if B::LIGHT && R::LIGHT { 4 } else { 1 },
+            light: match size_of::<Compute<B::Out>>() {
+                _ if !B::LIGHT || !R::LIGHT => 1,
+                0..=4 => 8,
+                _ => 4,
+            },
             short_rows: short_rows::<B, R>,
             columns: columns::<B, R>,
         }
@@ -118,7 +124,7 @@ impl Job<'_> {
         };
         let contiguous = slots.iter().zip(&along).all(|(slot, &step)| count == 1 || step == slot.element as isize);
         let sum = |steps: &[isize]| steps[..slots.len()].iter().map(|step| step.unsigned_abs()).sum();
-        let small = count <= LEAF && rows.saturating_mul(count) / self.kernel.light < walk::SHARED;
+        let small = rows.saturating_mul(count) / self.kernel.light < walk::SHARED;
         if !contiguous || !small || prefers_columns(count, [rows, rows], sum(&along), sum(&down)) {
             return false;
         }
@@ -128,8 +134,22 @@ impl Job<'_> {
         }
         let rows = ShortRows { pointers, steps, rows, count, out: output.address, out_step: out_step[0] };
         // SAFETY: as the caller promises.
-        unsafe { (self.kernel.short_rows)(self.body, &rows) };
+        unsafe { if count <= LEAF { (self.kernel.short_rows)(self.body, &rows) } else { self.long_rows(&rows) } }
         true
+    }
+
+    /// As `short_rows`, of more than a leaf each.
+    #[inline(never)]
+    unsafe fn long_rows(&self, rows: &ShortRows) {
+        let ShortRows { mut pointers, steps, rows, count, mut out, out_step } = *rows;
+        for _ in 0..rows {
+            // SAFETY: as the caller promises.
+            unsafe { (self.kernel.row)(self.body, &pointers, count, out) };
+            out = out.wrapping_offset(out_step);
+            for (pointer, step) in pointers.iter_mut().zip(&steps) {
+                *pointer = pointer.wrapping_offset(*step);
+            }
+        }
     }
 
     /// Whether a kept axis is the one to go along in memory.
@@ -148,7 +168,7 @@ impl Job<'_> {
             for _ in 0..outer.numel() {
                 let mut none = Blocks { job: self, walk: None, index: outer.index_of(0), left: 0, scratch: [None; MAX_OPERANDS], block: 0 };
                 // SAFETY: the output's positions are promised; no element is read.
-                unsafe { (self.kernel.rows)(self.body, &mut none, 0, outer.address_at(0, &index)) };
+                unsafe { (self.kernel.packed_row)(self.body, &mut none, 0, outer.address_at(0, &index)) };
                 outer.advance(&mut index, 1);
             }
             return;
@@ -170,7 +190,7 @@ impl Job<'_> {
     /// How many elements of every buffered operand fit the scratch.
     pub(super) fn block(&self, scratch: usize) -> usize {
         let widths: usize = self.inputs.slots.iter().map(|slot| slot.element).sum();
-        ((scratch - 8 * MAX_OPERANDS) / widths.max(1)) / LANES * LANES
+        ((scratch - ROUNDING) / widths.max(1)) / LANES * LANES
     }
 
     unsafe fn by_rows(&self, outer: &Walk, inner: &Walk, count: usize) {
@@ -188,17 +208,20 @@ impl Job<'_> {
             // SAFETY: as the caller promises; there is room for a row of every packed operand.
             return unsafe { self.by_short_rows(outer, inner, count, &scratch, packed) };
         }
-        let block = if packed { block } else { usize::MAX };
         let shared = count >= 2 * STRETCH && outer.numel() < threads::count();
         let mut index = outer.index_of(0);
         for _ in 0..outer.numel() {
-            let (walk, out) = (inner.from(self.addresses(outer, &index)), outer.address_at(0, &index));
-            // SAFETY: the blocks hold elements that the caller promised; so is this output's position.
-            let done = shared && unsafe { self.by_stretches(&walk, count, out) };
-            if !done {
-                let mut blocks = Blocks { job: self, walk: Some(walk), index: inner.index_of(0), left: count, scratch, block };
-                // SAFETY: as above.
-                unsafe { (self.kernel.rows)(self.body, &mut blocks, count, out) };
+            let (base, out) = (self.addresses(outer, &index), outer.address_at(0, &index));
+            // SAFETY: the row and the blocks hold elements that the caller promised; so is this output's position.
+            unsafe {
+                if shared && self.by_stretches(&inner.from(base), count, out) {
+                } else if packed {
+                    let mut blocks =
+                        Blocks { job: self, walk: Some(inner.from(base)), index: inner.index_of(0), left: count, scratch, block };
+                    (self.kernel.packed_row)(self.body, &mut blocks, count, out);
+                } else {
+                    (self.kernel.row)(self.body, &self.spread(&base), count, out);
+                }
             }
             outer.advance(&mut index, 1);
         }
@@ -336,11 +359,23 @@ fn state_of<B: Body, R: Reducer<B::Out>>(body: B, blocks: &mut Blocks<'_>, mut a
     cascade.join(R::identity::<Run>(), combine)
 }
 
-/// Reduces one row to one output.
+/// Reduces one contiguous row to one output.
+///
+/// # Safety
+/// `body` points to a `B`; `count` elements stand at the pointer of each of its loads; `out` has room for one `R::Out`.
+unsafe fn whole_row<B: Body, R: Reducer<B::Out>>(body: *const (), pointers: &Addresses, count: usize, out: *mut u8) {
+    // SAFETY: the caller's promise; bodies are `Copy`.
+    let body = unsafe { body.cast::<B>().read() };
+    let state = simd::dispatch(WholeRow::<B, R> { body, pointers: *pointers, n: count, at: 0, reducer: PhantomData });
+    // SAFETY: the caller's promise.
+    unsafe { out.cast::<R::Out>().write(R::Out::narrow(R::finish::<Run>(state, Lane(count as i64)).0)) };
+}
+
+/// Reduces one row to one output, a block at a time.
 ///
 /// # Safety
 /// `body` points to a `B`; the blocks hold its operands' elements; `out` has room for one `R::Out`.
-unsafe fn rows<B: Body, R: Reducer<B::Out>>(body: *const (), blocks: &mut Blocks<'_>, count: usize, out: *mut u8) {
+unsafe fn packed_row<B: Body, R: Reducer<B::Out>>(body: *const (), blocks: &mut Blocks<'_>, count: usize, out: *mut u8) {
     // SAFETY: the caller's promise; bodies are `Copy`.
     let body = unsafe { body.cast::<B>().read() };
     let value = R::finish::<Run>(state_of::<B, R>(body, blocks, 0), Lane(count as i64)).0;
@@ -376,7 +411,7 @@ unsafe fn join<B: Body, R: Reducer<B::Out>>(states: *const u8, stretches: usize,
     unsafe { out.cast::<R::Out>().write(R::Out::narrow(value)) };
 }
 
-/// Contiguous rows of at most `LEAF` values each, one output a row.
+/// Contiguous rows, one output a row.
 struct ShortRows {
     /// The first row of each load, and the steps from row to row, in bytes.
     pointers: Addresses,

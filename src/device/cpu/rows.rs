@@ -77,13 +77,12 @@ pub(super) unsafe fn short(job: &Job<'_>, held: usize, sizes: &[usize], row: usi
     if !contiguous || rows.saturating_mul(count) >= walk::SHARED || room > SHORT {
         return false;
     }
-    let mut words = Words::<{ SHORT / 8 + 8 }>::uninit();
-    let start = words.as_mut_ptr().cast::<u8>();
+    let mut words = Words::<{ SHORT / 8 }>::uninit();
     let (mut base, mut by) = ([std::ptr::null_mut(); MAX_OPERANDS + 1], [0; MAX_OPERANDS + 1]);
     for (k, slot) in slots.iter().enumerate() {
         (base[k], by[k]) = (slot.address, down[k]);
     }
-    base[MAX_OPERANDS] = start.wrapping_add(start.addr().wrapping_neg() % 64);
+    base[MAX_OPERANDS] = words.as_mut_ptr().cast();
     // SAFETY: the caller's promise: rows of `count` elements; there is room for what is held of one, from a cache line on.
     unsafe { job.each_row(&base, &by, rows, count) };
     true

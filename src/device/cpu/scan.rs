@@ -7,7 +7,7 @@
 //! Imports: `scalar`, `element`, `kernel`, `device`.
 
 use super::drive::goes_past_caches;
-use super::io::{Scratch, Words, value};
+use super::io::{ROUNDING, Scratch, Words, value};
 use super::pack;
 use super::simd::{self, Loop};
 use super::walk::{self, Addresses, Order, Walk};
@@ -30,7 +30,7 @@ const TURNED: usize = 128;
 const TURNED_ROWS: usize = 16;
 /// Bytes of packed elements of all operands together, and of them without what lines them up to words.
 const SCRATCH: usize = 64 * 1024;
-const ROOM: usize = SCRATCH - 8 * MAX_OPERANDS;
+const ROOM: usize = SCRATCH - ROUNDING;
 
 /// The loops of one body and reducer, with their types erased.
 #[derive(Clone, Copy)]

@@ -212,6 +212,25 @@ impl Walk {
         self.rank <= 1
     }
 
+    /// The two fastest axes, where so many rows are one, and what is left of them. Operands are one run over both, or stay
+    /// along the slower one: these have such a row.
+    pub(super) fn joined(&self, times: usize, slots: &[Slot<'_>]) -> [Option<Walk>; 2] {
+        let (rows, n) = (self.sizes[self.rank - 2], self.sizes[self.rank - 1]);
+        let down = self.steps[self.rank - 2].map(|step| step.wrapping_mul(times as isize));
+        let steps = std::array::from_fn(|k| slots.get(k).map_or(0, |slot| slot.element as isize));
+        let (high, left) = (rows / times, rows % times);
+        let (mut whole, mut rest) = (Walk { rank: 0, ..*self }, Walk { rank: 0, ..*self });
+        if high > 1 {
+            whole.push(high, down);
+        }
+        whole.push(times * n, steps);
+        rest.push(left * n, steps);
+        for (address, down) in rest.address.iter_mut().zip(down) {
+            *address = address.wrapping_offset(down.wrapping_mul(high as isize));
+        }
+        [(high > 0).then_some(whole), (left > 0).then_some(rest)]
+    }
+
     /// The index of position `at`, axis by axis.
     pub(super) fn index_of(&self, mut at: usize) -> Index {
         let mut index = Index { at: [0; AXES] };

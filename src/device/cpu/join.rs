@@ -1,0 +1,88 @@
+//! Short rows of which an operand is the same in each: that is written out several times, so that as many rows are one.
+//!
+//! A row of a loop costs some 5 ns, and a very short one, which is packed, 30: three colours of a million pixels times three
+//! factors took twenty times as long as times one.
+//! Imports: `device`.
+
+use super::drive::Job;
+use super::io::{LINE, ROUNDING, Scratch, Words};
+use super::pack;
+use super::walk::Walk;
+use crate::device::{MAX_OPERANDS, Slot};
+
+/// Elements of a row that is worth it, at most.
+const SHORT: usize = 1024;
+/// Elements of several rows that are worth it, at least, where there are more axes than two.
+const WORTH: usize = 512;
+/// Bytes of all that is written out: it stays in the first-level cache, and leaves room.
+const ROOM: usize = 8 << 10;
+
+impl Job<'_> {
+    /// How many rows become one, if it is worth it: some operands are the same in each, and all others are runs over them.
+    pub(super) fn joins(&self, walk: &Walk, slots: &[Slot<'_>]) -> Option<usize> {
+        let (axis, n) = (walk.second()?, walk.inner());
+        let is_run = |k: usize| walk.inner_step(k) == slots[k].element as isize && walk.step(axis, k) == (n * slots[k].element) as isize;
+        if n > SHORT || !(0..slots.len()).all(|k| self.stays(walk, k) || is_run(k)) {
+            return None;
+        }
+        let widths: usize = (0..slots.len()).filter(|&k| self.stays(walk, k)).map(|k| slots[k].element).sum();
+        let times = (ROOM / (n * widths.max(1))).min(walk.size(axis));
+        // So many make whole cache lines of the narrowest elements.
+        let whole = LINE >> n.trailing_zeros().min(LINE.trailing_zeros());
+        let times = if times > whole { times / whole * whole } else { times };
+        (times > 1 && (times * n >= WORTH || axis == 0)).then_some(times)
+    }
+
+    /// Whether an operand is the same in each row. What is written is not: places that overlap are refused earlier.
+    fn stays(&self, walk: &Walk, k: usize) -> bool {
+        k >= self.outputs && walk.second().is_some_and(|axis| walk.step(axis, k) == 0)
+    }
+
+    /// Takes so many rows for one.
+    ///
+    /// # Safety
+    /// `times` is what [`Job::joins`] found; the walk reaches only what the caller of the device promised.
+    pub(super) unsafe fn joined(&self, walk: &Walk, slots: &[Slot<'_>], times: usize) {
+        let mut words = Words::<{ (ROOM + ROUNDING) / 8 }>::uninit();
+        let room = Scratch::over(&mut words);
+        let n = walk.inner();
+        let tile = |k: usize| (k < slots.len() && self.stays(walk, k)).then(|| room.take(times * n * slots[k].element));
+        let tiles: [_; MAX_OPERANDS] = std::array::from_fn(tile);
+        let around = walk.around(walk.second());
+        let mut index = around.index_of(0);
+        for _ in 0..around.numel() {
+            let mut base = [std::ptr::null_mut(); MAX_OPERANDS + 1];
+            for (k, slot) in slots.iter().enumerate() {
+                base[k] = around.address_at(k, &index);
+                if let Some(tile) = tiles[k] {
+                    // SAFETY: a row of an input, into room for as many as there are.
+                    unsafe { repeated(tile, base[k], walk.inner_step(k), n, times, slot.element) };
+                    base[k] = tile;
+                }
+            }
+            for part in walk.from(base).joined(times, slots).iter().flatten() {
+                // SAFETY: the same elements, and those written out in place of what stays.
+                unsafe { self.part(part, slots) };
+            }
+            around.advance(&mut index, 1);
+        }
+    }
+}
+
+/// Writes a row of `n` elements `times` times, one after the other; its step in bytes.
+///
+/// # Safety
+/// The row is there, and there is room for all of them.
+unsafe fn repeated(to: *mut u8, row: *const u8, step: isize, n: usize, times: usize, element: usize) {
+    let nbytes = times * n * element;
+    // SAFETY: the caller's promise; what is copied stands before where it goes.
+    unsafe {
+        pack::strided(to, element as isize, row, step, n, element);
+        let mut done = n * element;
+        while done < nbytes {
+            let more = done.min(nbytes - done);
+            std::ptr::copy_nonoverlapping(to, to.add(done), more);
+            done += more;
+        }
+    }
+}
