@@ -432,7 +432,25 @@ fn a_short_row_that_repeats_gives_what_its_copies_give() -> Result<()> {
         }
         Ok(())
     }
+    // Several that stay, of other widths, one of them a single element.
+    fn mixed([m, n]: [usize; 2]) -> Result<()> {
+        let x = Tensor::from_fn([m, n], |[i, j]| (i * 37 + j * 5) as u8, &Cpu)?;
+        let (narrow, wide) = (Tensor::from_fn([n], |[j]| j as u8, &Cpu)?, Tensor::from_fn([n], |[j]| j as f64 - 3.5, &Cpu)?);
+        let (one, complex) = (Tensor::from([[2.5f32]]), Tensor::from_fn([n], |[j]| Complex::new(j as f32, -1.0), &Cpu)?);
+        let one = one.broadcast_to([m, n])?;
+        let fused = ((x.lazy() + narrow.lift()).cast::<f64>() * wide.lift() - one.lazy().cast::<f64>()).eval()?;
+        let turned = Tensor::from_fn([m, n], |[i, j]| Complex::new(i as f32, j as f32), &Cpu)?;
+        let product = &turned * complex.lift();
+        for ([i, j], (found, product)) in Dim([m, n]).indices().zip(fused.iter().zip(product.iter())) {
+            assert_eq!(*found, f64::from(x[[i, j]].wrapping_add(narrow[[j]])) * wide[[j]] - 2.5, "{m} × {n} at {i}, {j}");
+            assert_eq!(*product, turned[[i, j]] * complex[[j]], "complex, {m} × {n} at {i}, {j}");
+        }
+        Ok(())
+    }
     on_many_threads(|| {
+        for size in [[50, 1], [1000, 3], [100, 65], [300, 127], [70, 250]] {
+            mixed(size)?;
+        }
         for [m, n] in [[2, 1], [5, 3], [999, 7], [1023, 64], [77, 300], [3, 1024], [2, 1025]] {
             check([m, n], [1, n])?;
             check([n, m], [n, 1])?;
@@ -440,8 +458,9 @@ fn a_short_row_that_repeats_gives_what_its_copies_give() -> Result<()> {
         check([4, 300, 3], [4, 1, 3])?;
         check([4, 300, 3], [1, 1, 3])?;
         check([40, 5, 3], [40, 1, 3])?;
-        check([3, 2, 100, 5], [3, 1, 1, 5])?;
-        check([3, 2, 100, 5], [1, 2, 1, 5])?;
+        check([3, 2, 200, 5], [3, 1, 1, 5])?;
+        check([3, 2, 200, 5], [1, 2, 1, 5])?;
+        check([3, 2, 2, 70, 9], [3, 1, 2, 1, 9])?;
         // Past the caches.
         check([700_001, 3], [1, 3])?;
         check([10_501, 200], [1, 200])

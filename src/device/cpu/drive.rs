@@ -128,7 +128,7 @@ impl Job<'_> {
         unsafe { (self.loops.rows)(self.level, self.program, 1, n, pointers.as_ptr(), STAY.as_ptr()) };
     }
 
-    /// Operands that are one contiguous run each: threads take parts of it, and nobody walks.
+    /// As [`one_run`](Job::one_run), shared by threads: each takes parts of the run.
     ///
     /// # Safety
     /// The kernel's promise, for `n` elements.

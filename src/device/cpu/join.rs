@@ -12,25 +12,26 @@ use crate::device::{MAX_OPERANDS, Slot};
 
 /// Elements of a row that is worth it, at most.
 const SHORT: usize = 1024;
-/// Elements of several rows that are worth it, at least, where there are more axes than two.
-const WORTH: usize = 512;
+/// Rows that are saved so, at least: to write an operand out, and to walk anew, takes as long as some thirty.
+const SAVED: usize = 32;
 /// Bytes of all that is written out: it stays in the first-level cache, and leaves room.
 const ROOM: usize = 8 << 10;
 
 impl Job<'_> {
     /// How many rows become one, if it is worth it: some operands are the same in each, and all others are runs over them.
     pub(super) fn joins(&self, walk: &Walk, slots: &[Slot<'_>]) -> Option<usize> {
-        let (axis, n) = (walk.second()?, walk.inner());
+        let axis = walk.second()?;
+        let (rows, n) = (walk.size(axis), walk.inner());
         let is_run = |k: usize| walk.inner_step(k) == slots[k].element as isize && walk.step(axis, k) == (n * slots[k].element) as isize;
         if n > SHORT || !(0..slots.len()).all(|k| self.stays(walk, k) || is_run(k)) {
             return None;
         }
         let widths: usize = (0..slots.len()).filter(|&k| self.stays(walk, k)).map(|k| slots[k].element).sum();
-        let times = (ROOM / (n * widths.max(1))).min(walk.size(axis));
+        let times = (ROOM / (n * widths.max(1))).min(rows);
         // So many make whole cache lines of the narrowest elements.
         let whole = LINE >> n.trailing_zeros().min(LINE.trailing_zeros());
         let times = if times > whole { times / whole * whole } else { times };
-        (times > 1 && (times * n >= WORTH || axis == 0)).then_some(times)
+        (times > 1 && rows - rows.div_ceil(times) >= SAVED).then_some(times)
     }
 
     /// Whether an operand is the same in each row. What is written is not: places that overlap are refused earlier.
@@ -48,7 +49,7 @@ impl Job<'_> {
         let n = walk.inner();
         let tile = |k: usize| (k < slots.len() && self.stays(walk, k)).then(|| room.take(times * n * slots[k].element));
         let tiles: [_; MAX_OPERANDS] = std::array::from_fn(tile);
-        let around = walk.around(walk.second());
+        let (parts, around) = (walk.joined(times, slots), walk.around(walk.second()));
         let mut index = around.index_of(0);
         for _ in 0..around.numel() {
             let mut base = [std::ptr::null_mut(); MAX_OPERANDS + 1];
@@ -60,9 +61,10 @@ impl Job<'_> {
                     base[k] = tile;
                 }
             }
-            for part in walk.from(base).joined(times, slots).iter().flatten() {
+            for part in parts.iter().flatten() {
+                let address = std::array::from_fn(|k| base[k].wrapping_add(part.address[k].addr().wrapping_sub(walk.address[k].addr())));
                 // SAFETY: the same elements, and those written out in place of what stays.
-                unsafe { self.part(part, slots) };
+                unsafe { self.part(&part.from(address), slots) };
             }
             around.advance(&mut index, 1);
         }

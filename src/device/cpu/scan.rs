@@ -28,7 +28,7 @@ const WIDTH: usize = 1024;
 const TURNED: usize = 128;
 /// Such rows: so many streams are fetched ahead.
 const TURNED_ROWS: usize = 16;
-/// Bytes of packed elements of all operands together, and of them without what lines them up to words.
+/// Bytes of packed elements of all operands together, and of them without what begins each at a cache line.
 const SCRATCH: usize = 64 * 1024;
 const ROOM: usize = SCRATCH - ROUNDING;
 

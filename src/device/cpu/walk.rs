@@ -401,6 +401,18 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
+    fn a_run_is_cut_at_multiples_of_64_and_whole() {
+        for n in [0, 1, 5, SHARED - 1, SHARED, SHARED + 1, 3 * PART + 77, 40 * PART + 1] {
+            let taken: Vec<AtomicUsize> = (0..n).map(|_| AtomicUsize::new(0)).collect();
+            parallel_run(n, &|part| {
+                assert!(part.start % 64 == 0 && (part.end % 64 == 0 || part.end == n) && (part.start < part.end || n == 0));
+                taken[part].iter().for_each(|count| _ = count.fetch_add(1, Ordering::Relaxed));
+            });
+            assert!(taken.into_iter().all(|count| count.into_inner() == 1), "{n}");
+        }
+    }
+
+    #[test]
     fn a_short_slow_axis_does_not_keep_the_others_whole() {
         let (sizes, stride) = ([3, 1 << 20], [1 << 21, 1]);
         let slot = Slot { address: std::ptr::null_mut(), stride: &stride, element: 4 };
