@@ -120,8 +120,8 @@ pub use tensor::{Metadata, Tensor, TensorView, TensorViewMut};
 pub mod prelude {
     pub use crate::expr::{Elementwise, Lazy, Operand, Reduce, Scan, Zip, apply, apply_in_place, apply_into, apply_many, apply_many_into};
     pub use crate::ops::{
-        Activation, Arithmetic, Arrange, Cast, Channels, ClassLosses, Comparisons, ComplexParts, Covariances, Histogram, Indexing, Lengths,
-        Losses, Math, Norms, Quantiles, Reductions, Resample, Runs, Scans, Sets, Sorts, Triangles, derivative,
+        Activation, Arithmetic, Arrange, Cast, Channels, ClassLoss, ClassLosses, Comparisons, ComplexParts, Covariances, Histogram,
+        Indexing, Lengths, Losses, Math, Norms, Quantiles, Reductions, Resample, Runs, Scans, Sets, Sorts, Triangles, derivative,
     };
     pub use crate::rank::{NewAxis, Step};
     pub use crate::{All, Allocation, Axis, Cpu, Device, Dim, Layout, MemoryFormat, Meta, Stride, Tensor, TensorView, TensorViewMut};

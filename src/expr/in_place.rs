@@ -127,6 +127,15 @@ unsafe fn update<P: Program, const RANK: usize, D: Device>(
 /// }
 /// // The same gradient three times: three steps of `rate` against its sign.
 /// assert!((p[[0]] - 0.25).abs() < 1e-6 && (p[[1]] - 2.75).abs() < 1e-6);
+///
+/// // One tensor: tuples of one.
+/// elementwise! {
+///     fn scaled(x, factor, bias) -> (T,) where Number { (x * factor + bias,) }
+/// }
+/// let mut pixels = Tensor::from([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+/// let factors = Tensor::from([2.0, 1.0, 0.5]);
+/// apply_in_place(scaled, (&mut pixels,), (&factors.lift(), 1.0))?;
+/// assert_eq!(pixels, Tensor::from([[3.0, 3.0, 2.5], [9.0, 6.0, 4.0]]));
 /// # Ok::<(), rankform::Error>(())
 /// ```
 pub fn apply_in_place<F, IN, OUT, U, O, const RANK: usize, D>(operator: F, updated: U, operands: O) -> Result<()>

@@ -215,12 +215,12 @@ impl Job<'_> {
             let (base, out) = (self.addresses(outer, &index), outer.address_at(0, &index));
             // SAFETY: the row and the blocks hold elements that the caller promised; so is this output's position.
             unsafe {
-                if shared && self.by_stretches(&inner.from(base), count, out) {
-                } else if packed {
-                    let mut blocks =
-                        Blocks { job: self, walk: Some(inner.from(base)), index: inner.index_of(0), left: count, scratch, block };
+                let is_done = shared && self.by_stretches(&inner.from(base), count, out);
+                if !is_done && packed {
+                    let walk = Some(inner.from(base));
+                    let mut blocks = Blocks { job: self, walk, index: inner.index_of(0), left: count, scratch, block };
                     (self.kernel.packed_row)(self.body, &mut blocks, count, out);
-                } else {
+                } else if !is_done {
                     (self.kernel.row)(self.body, &self.spread(&base), count, out);
                 }
             }
