@@ -13,7 +13,6 @@ const CAUSES: &[(&str, &str)] = &[
          limit's own program; 3.1 on one huge page",
     ),
     ("ew/add_inplace/4", "sizes, handles and overlap are looked at in every call; nalgebra's sizes are in its type"),
-    ("ew/add_row/256", "each row is a loop of its own, whose start and end cost 5 ns: the time beyond the limit, by rows"),
     ("ew/step2/4096", "every second element is packed, a piece at a time, before it is added: two passes through the first cache"),
     ("trans/tanh", "PyTorch and NumPy have vector functions that come from Intel (MKL, SVML)"),
     ("trans/log", "PyTorch calls the vector functions of Intel's MKL"),
