@@ -1,6 +1,6 @@
 //! Where tensors come from, and how they print.
 //!
-//! `cargo run --example 01_create`
+//! `cargo run --release --example 01_create`
 
 use rankform::prelude::*;
 

@@ -1,6 +1,6 @@
 //! Views: another look at the same memory. Slicing, turning, sliding and repeating move no element.
 //!
-//! `cargo run --example 02_views`
+//! `cargo run --release --example 02_views`
 
 use rankform::prelude::*;
 

@@ -1,6 +1,6 @@
 //! Who may write: reading needs `&Tensor`, writing needs `&mut Tensor` and the only handle on its memory.
 //!
-//! `cargo run --example 03_ownership`
+//! `cargo run --release --example 03_ownership`
 
 use rankform::prelude::*;
 use rankform::{Error, Metadata};

@@ -1,6 +1,6 @@
 //! Sizes now, memory later: a tensor is resized as often as one likes, and allocates when it is first written.
 //!
-//! `cargo run --example 04_resize`
+//! `cargo run --release --example 04_resize`
 
 use rankform::prelude::*;
 use rankform::{Error, ResizePolicy};

@@ -1,6 +1,6 @@
 //! Computing at once: every operator is a method that gives a new tensor or says what is wrong.
 //!
-//! `cargo run --example 05_compute`
+//! `cargo run --release --example 05_compute`
 
 use rankform::prelude::*;
 

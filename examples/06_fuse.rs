@@ -1,6 +1,6 @@
 //! Fusing: `lazy()` begins an expression that runs in one pass over memory, without a tensor in between.
 //!
-//! `cargo run --example 06_fuse`
+//! `cargo run --release --example 06_fuse`
 
 use rankform::prelude::*;
 

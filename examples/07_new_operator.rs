@@ -1,6 +1,6 @@
 //! An operator of one's own: write its body once; it runs vectorised, fuses with the others and differentiates itself.
 //!
-//! `cargo run --example 07_new_operator` fits a line to points of which one is far off.
+//! `cargo run --release --example 07_new_operator` fits a line to points of which one is far off.
 
 use rankform::kernel::Reducer;
 use rankform::prelude::*;

@@ -1,6 +1,6 @@
 //! A device of one's own, in one file: memory, a loop, and every operator runs on it unchanged.
 //!
-//! `cargo run --example 08_new_device`
+//! `cargo run --release --example 08_new_device`
 //!
 //! `Ledger` has an address space that the host cannot follow, as a graphics card has, and keeps a ledger of what it
 //! did. Its engine is the plainest one there is: for each index, run the body once. It names no operator; whatever a body

@@ -1,6 +1,6 @@
 //! Another meaning for the same body: an interpreter says what each step does, here how long one waits for its result.
 //!
-//! `cargo run --example 09_new_meaning`
+//! `cargo run --release --example 09_new_meaning`
 //!
 //! A body is generic over `Lanes`. The CPU computes it, `Meta` writes it down, `derivative` differentiates it; an
 //! interpreter of one's own is one `impl`. This one finds the longest chain of steps that wait for each other, which is

@@ -1,7 +1,7 @@
 //! Rows: reductions inside an expression. What is constant along a row is found first, then the row is computed while it
 //! is still in the cache: a normalisation is one pass over memory.
 //!
-//! `cargo run --example 10_rows`
+//! `cargo run --release --example 10_rows`
 
 use rankform::ops::Sum;
 use rankform::prelude::*;

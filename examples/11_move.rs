@@ -1,6 +1,6 @@
 //! Moving and ordering: by index, by mask, by value; running sums; products and windows over named axes.
 //!
-//! `cargo run --example 11_move`
+//! `cargo run --release --example 11_move`
 
 use rankform::ops::{Add, conv::Conv};
 use rankform::prelude::*;

@@ -1,9 +1,9 @@
 //! Handwritten digits, recognised by their neighbours: real data in, an answer and a picture out.
 //!
 //! `cargo run --release --example digits` reads 1 797 images of 8 × 8, learns from the first 1 437 and classifies the
-//! last 360 by the nearest image, by the three nearest, and by the nearest mean of a class. Every step is a typed tensor
-//! expression: the ranks of images, distances and votes are checked when this compiles. `-- --device cuda:0` computes on a
-//! graphics card (with `--features cuda`).
+//! last 360 by the nearest image, by the three nearest, by the nearest mean of a class, and by a layer that is trained. Every
+//! step is a typed tensor expression: the ranks of images, distances and votes are checked when this compiles.
+//! `-- --device cuda:0` computes on a graphics card (with `--features cuda`).
 
 use rankform::AnyDevice;
 use rankform::io::npy;
@@ -38,7 +38,10 @@ fn main() -> Result<(), AnyError> {
     let means = is_class.transposed().matmul(train)? / members.insert_axis(Axis::<1>); // (class, pixel)
     let nearest_mean = squared_distances(test, means.view())?.argmin(Axis::<1>)?;
 
-    for (name, guess) in [("1-NN", &nearest), ("3-NN", &three_nearest), ("nearest mean", &nearest_mean)] {
+    let (weight, bias) = trained(train, known, &is_class)?;
+    let layer = (test.matmul(&weight)? + bias.lift()).argmax(Axis::<1>)?;
+
+    for (name, guess) in [("1-NN", &nearest), ("3-NN", &three_nearest), ("nearest mean", &nearest_mean), ("layer", &layer)] {
         let right = guess.lazy().equal(&truth.cast::<i64>()?).count(All)?.item()?;
         let n = truth.numel();
         println!("{name:>12}: {right} of {n} right, {:.1} %", 100.0 * right as f64 / n as f64);
@@ -95,6 +98,38 @@ fn vote<D: Device>(distances: &Tensor<f32, 2, D>, is_class: &Tensor<f32, 2, D>, 
         left = chosen.select(f32::INFINITY, &left)?;
     }
     votes.argmax(Axis::<1>)
+}
+
+elementwise! {
+    /// A step of gradient descent with momentum: the parameter and its velocity.
+    fn descent(parameter, velocity, gradient, rate) -> (T, T) {
+        let velocity = 0.9 * velocity + gradient;
+        (parameter - rate * velocity, velocity)
+    }
+}
+
+/// Weight (pixel, class) and bias (class) of one layer, trained on all images at a time: softmax regression.
+fn trained<D: Device>(
+    x: TensorView<'_, f32, 2, D>,
+    labels: TensorView<'_, u8, 1, D>,
+    is_class: &Tensor<f32, 2, D>,
+) -> Result<(Tensor<f32, 2, D>, Tensor<f32, 1, D>)> {
+    let ([n, pixels], device) = (x.size().0, x.device());
+    let labels = labels.cast::<i64>()?;
+    let (mut weight, mut bias) = (Tensor::zeros([pixels, CLASSES], device)?, Tensor::zeros([CLASSES], device)?);
+    let (mut weight_velocity, mut bias_velocity) = (Tensor::zeros_like(&weight)?, Tensor::zeros_like(&bias)?);
+    for step in 0..60 {
+        let scores = x.matmul(&weight)? + bias.lift(); // (image, class)
+        if step % 20 == 0 {
+            println!("step {step:2}: cross entropy {:.3}", scores.cross_entropy_mean(Axis::<1>, &labels, ClassLoss::new())?.item()?);
+        }
+        // What the mean cross entropy is to the scores: probabilities less truth, over the number of images.
+        let slope = ((scores.softmax(Axis::<1>)?.lazy() - is_class) / n as f32).eval()?;
+        let (to_weight, to_bias) = (x.transposed().matmul(&slope)?, slope.sum(Axis::<0>)?);
+        apply_in_place(descent, (&mut weight, &mut weight_velocity), (&to_weight, 0.01))?;
+        apply_in_place(descent, (&mut bias, &mut bias_velocity), (&to_bias, 0.01))?;
+    }
+    Ok((weight, bias))
 }
 
 /// Draws the test images `which` beside each other, dark on light, eight times their size.

@@ -101,7 +101,8 @@ pub trait Op<IN: Elements>: Copy + Send + Sync + 'static {
 /// An operator with several outputs. `elementwise!` writes it when the result is a tuple.
 #[diagnostic::on_unimplemented(
     message = "the operator `{Self}` with several outputs is not defined for elements `{IN}`",
-    label = "no body for `{IN}`"
+    label = "no body for `{IN}`",
+    note = "of one output: `x.map_in_place(f)?`; where an operator must give a tuple, one of one element: `fn f(x, y) -> (T,)`"
 )]
 pub trait OpMany<IN: Elements>: Copy + Send + Sync + 'static {
     /// Its name, in error messages.

@@ -3,7 +3,7 @@
 //!
 //! Imports: `error`, `dim`, `rank`, `element`, `scalar`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
-use super::index::{along, with};
+use super::index::{along, gather, with};
 use super::{Arithmetic as _, Cast as _, Comparisons as _, Indexing as _, Math as _, Reductions as _, operators};
 use crate::device::Device;
 use crate::dim::{All, Axis, Dim};
@@ -13,7 +13,7 @@ use crate::expr::{Stored, Zip as _};
 use crate::kernel::Op;
 use crate::rank::RemoveAxes;
 use crate::scalar::{Lane, Lanes, Real};
-use crate::tensor::{Tensor, TensorView};
+use crate::tensor::{Fresh, Tensor, TensorView};
 
 /// `−(share of the target) · ln p` of one side, where a logarithm counts as −100 at least, as PyTorch has it.
 #[inline(always)]
@@ -148,7 +148,11 @@ where
     let (size, classes) = (with(logs.size(), A, 1), logs.size().0[A]);
     let kept: [usize; M] = std::array::from_fn(|a| size.0[a + usize::from(a >= A)]);
     if target.size().0 != kept {
-        return Err(Error::Sizes { op, left: logs.size().0.into(), right: target.size().0.into() });
+        let (x, found) = (logs.size(), target.size());
+        return Err(Error::Value {
+            op,
+            what: text(format_args!("targets of sizes {found:?}; {x:?} with classes along axis {A} want {kept:?}")),
+        });
     }
     if let Some(weight) = plan.weight.filter(|weight| weight.numel() != classes) {
         return Err(Error::Value { op, what: text(format_args!("{} weights of {classes} classes", weight.numel())) });
@@ -160,11 +164,11 @@ where
         return Ok(Rows { losses: Tensor::zeros(kept, logs.device())?, weights: Tensor::zeros(kept, logs.device())? });
     }
     let target = counts.select(target, 0)?;
+    let picked = gather(op, logs, A, target.view().reshape(size)?, Fresh)?.into_shape(Dim(kept))?;
     let weights = match plan.weight {
         Some(weight) => counts.select(&weight.take(&target)?, T::zero())?,
         None => counts.cast::<T>()?,
     };
-    let picked = logs.gather_axis(A, target.reshape(size)?)?.into_shape(Dim(kept))?;
     let mut losses = picked.lazy().neg().zip(Share, &weights).eval()?;
     if plan.smoothing != 0.0 {
         let line = match plan.weight {
@@ -183,8 +187,8 @@ where
 /// without that axis.
 ///
 /// # Errors
-/// [`Error::Index`] for a target that is no class and not left out; [`Error::Sizes`], [`Error::Value`] for weights of
-/// another number of classes; [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`].
+/// [`Error::Index`] for a target that is no class and not left out; [`Error::Value`] for targets of other sizes, and for
+/// weights of another number of classes; [`Error::Sizes`] where targets are probabilities and sizes differ; [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`].
 ///
 /// # Source
 /// PyTorch's `nll_loss` and `cross_entropy`.
@@ -228,7 +232,7 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RA
         Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
     {
         let _ = axis;
-        class_losses::<T, A, RANK, M, D>("nll_loss", self.into_view(), target.into_view(), plan)?.mean()
+        class_losses::<T, A, RANK, M, D>("nll_loss_mean", self.into_view(), target.into_view(), plan)?.mean()
     }
 
     /// [`nll_loss`](ClassLosses::nll_loss) of [`log_softmax`](Tensor::log_softmax); smoothed labels give a share of each
@@ -271,7 +275,7 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RA
         Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
     {
         let logs = self.into_view().log_softmax(axis)?;
-        class_losses::<T, A, RANK, M, D>("cross_entropy", logs.view(), target.into_view(), plan)?.mean()
+        class_losses::<T, A, RANK, M, D>("cross_entropy_mean", logs.view(), target.into_view(), plan)?.mean()
     }
 
     /// The cross entropy of targets that are probabilities of the classes, `−Σ weight · y · log_softmax(x)`, in one pass.

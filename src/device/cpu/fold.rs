@@ -137,15 +137,19 @@ pub(super) fn absorb<B: Body, R: Reducer<B::Out>, const HELD: bool>(
     // Wrapping sums: the checks of a debug build would keep these loops from vectorising there.
     let at = at.wrapping_sub(start);
     let in_memory = const { matches!((B::SOURCE, HELD), (Source::Operand, _) | (Source::Held, true)) };
-    // What stands in memory is absorbed from there.
-    while in_memory && start + lanes <= n {
+    let light = const { B::LIGHT && R::LIGHT };
+    // What stands in memory is absorbed from there, and what is computed in a few instructions as it is computed.
+    while (in_memory || light) && start + lanes <= n {
         // Else the compiler may make vectors of several turns, with a gather for each state (i64: 8 times as long).
         std::hint::black_box(());
-        let mut here = *pointers;
-        here[first] = here[first].wrapping_add(start * size_of::<B::Out>());
-        here[MAX_OPERANDS] = here[MAX_OPERANDS].wrapping_add(start * size_of::<Compute<B::Out>>());
+        let (mut here, mut from) = (*pointers, start);
+        if in_memory {
+            here[first] = here[first].wrapping_add(start * size_of::<B::Out>());
+            here[MAX_OPERANDS] = here[MAX_OPERANDS].wrapping_add(start * size_of::<Compute<B::Out>>());
+            from = 0;
+        }
         for j in 0..lanes {
-            let x = value::<B, HELD>(&body, &here, first, j);
+            let x = value::<B, HELD>(&body, &here, first, from.wrapping_add(j));
             states[j] = R::absorb::<Run>(states[j], x, lane(at, start.wrapping_add(j)));
         }
         start += lanes;
@@ -160,6 +164,8 @@ pub(super) fn absorb<B: Body, R: Reducer<B::Out>, const HELD: bool>(
             unsafe { block.add(i).write(value::<B, HELD>(&body, pointers, first, start.wrapping_add(i)).0) };
         }
         for chunk in (0..len).step_by(lanes) {
+            // As above.
+            std::hint::black_box(());
             for j in 0..lanes {
                 // SAFETY: `len` is a multiple of `lanes`, and the loop above wrote as many values.
                 let x = Lane(unsafe { block.add(chunk.wrapping_add(j)).read() });
@@ -217,11 +223,12 @@ impl<'a, S: Copy> Cascade<'a, S> {
     }
     #[inline(always)]
     pub(super) fn join(&self, identity: S, combine: impl Fn(S, S) -> S) -> S {
-        let mut joined = None;
-        for digit in (0..self.states.len()).filter(|digit| self.leaves >> digit & 1 == 1) {
+        let (mut joined, mut left) = (None, self.leaves);
+        while left != 0 {
             // SAFETY: a set digit of the counter has its state.
-            let state = unsafe { self.states[digit].assume_init() };
+            let state = unsafe { self.states[left.trailing_zeros() as usize].assume_init() };
             joined = Some(joined.map_or(state, |later| combine(state, later)));
+            left &= left - 1;
         }
         joined.unwrap_or(identity)
     }

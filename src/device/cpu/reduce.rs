@@ -31,7 +31,6 @@ pub(super) const SCRATCH: usize = 32 * 1024;
 pub(crate) struct ReduceKernel {
     /// The types of body and reducer, checked as [`MapKernel`](super::MapKernel)'s is.
     types: TypeId,
-    row: unsafe fn(body: *const (), pointers: &Addresses, count: usize, out: *mut u8),
     packed_row: unsafe fn(body: *const (), blocks: &mut Blocks<'_>, count: usize, out: *mut u8),
     stretch: unsafe fn(body: *const (), blocks: &mut Blocks<'_>, at: usize, state: *mut u8),
     join: unsafe fn(states: *const u8, stretches: usize, count: usize, out: *mut u8),
@@ -41,6 +40,7 @@ pub(crate) struct ReduceKernel {
     /// with what is narrow (two threads gain from 2¹⁸ elements of f32 on, and from 2¹⁷ of f64).
     light: usize,
     short_rows: unsafe fn(body: *const (), rows: &Rows),
+    long_rows: unsafe fn(body: *const (), rows: &Rows),
     pub(super) columns: unsafe fn(body: *const (), tiles: &mut Tiles<'_>, count: usize, out: *mut u8, out_step: isize),
 }
 
@@ -49,7 +49,6 @@ impl ReduceKernel {
     pub(crate) const fn of<B: Body, R: Reducer<B::Out>>() -> Self {
         ReduceKernel {
             types: TypeId::of::<(B, R)>(),
-            row: whole_row::<B, R>,
             packed_row: packed_row::<B, R>,
             stretch: stretch::<B, R>,
             join: join::<B, R>,
@@ -59,7 +58,8 @@ impl ReduceKernel {
                 0..=4 => 8,
                 _ => 4,
             },
-            short_rows: short_rows::<B, R>,
+            short_rows: rows::<B, R, false>,
+            long_rows: rows::<B, R, true>,
             columns: columns::<B, R>,
         }
     }
@@ -135,22 +135,15 @@ impl Job<'_> {
         }
         let rows = Rows { pointers, steps, rows, count, out: output.address, out_step: out_step[0] };
         // SAFETY: as the caller promises.
-        unsafe { if count <= LEAF { (self.kernel.short_rows)(self.body, &rows) } else { self.long_rows(&rows) } }
+        unsafe { self.rows(&rows) }
         true
     }
 
-    /// As `short_rows`, of more than a leaf each.
-    #[inline(never)]
-    unsafe fn long_rows(&self, rows: &Rows) {
-        let Rows { mut pointers, steps, rows, count, mut out, out_step } = *rows;
-        for _ in 0..rows {
-            // SAFETY: as the caller promises.
-            unsafe { (self.kernel.row)(self.body, &pointers, count, out) };
-            out = out.wrapping_offset(out_step);
-            for (pointer, step) in pointers.iter_mut().zip(&steps) {
-                *pointer = pointer.wrapping_offset(*step);
-            }
-        }
+    /// Reduces rows that stand at equal distances.
+    unsafe fn rows(&self, rows: &Rows) {
+        let kernel = if rows.count <= LEAF { self.kernel.short_rows } else { self.kernel.long_rows };
+        // SAFETY: as the caller promises.
+        unsafe { kernel(self.body, rows) }
     }
 
     /// Whether a kept axis is the one to go along in memory.
@@ -205,11 +198,11 @@ impl Job<'_> {
             }
         }
         let packed = scratch.iter().any(Option::is_some);
-        if inner.is_line() && count <= if packed { block } else { LEAF } {
-            // SAFETY: as the caller promises; there is room for a row of every packed operand.
-            return unsafe { self.by_short_rows(outer, inner, count, &scratch, packed) };
-        }
         let shared = count >= 2 * STRETCH && outer.numel() < threads::count();
+        if inner.is_line() && if packed { count <= block } else { !shared } {
+            // SAFETY: as the caller promises; there is room for a row of every packed operand.
+            return unsafe { self.by_lines(outer, inner, count, &scratch, packed) };
+        }
         let mut index = outer.index_of(0);
         for _ in 0..outer.numel() {
             let (base, out) = (self.addresses(outer, &index), outer.address_at(0, &index));
@@ -221,7 +214,7 @@ impl Job<'_> {
                     let mut blocks = Blocks { job: self, walk, index: inner.index_of(0), left: count, scratch, block };
                     (self.kernel.packed_row)(self.body, &mut blocks, count, out);
                 } else if !is_done {
-                    (self.kernel.row)(self.body, &self.spread(&base), count, out);
+                    self.rows(&Rows { pointers: self.spread(&base), steps: [0; MAX_OPERANDS], rows: 1, count, out, out_step: 0 });
                 }
             }
             outer.advance(&mut index, 1);
@@ -259,8 +252,8 @@ impl Job<'_> {
         unsafe { (self.kernel.stretch)(self.body, &mut blocks, at, state) };
     }
 
-    /// Rows of one leaf at most: as many in one call as stand at equal distances.
-    unsafe fn by_short_rows(&self, outer: &Walk, inner: &Walk, count: usize, scratch: &[Option<*mut u8>; MAX_OPERANDS], packed: bool) {
+    /// Rows that are contiguous, or are once packed: as many in one call as stand at equal distances.
+    unsafe fn by_lines(&self, outer: &Walk, inner: &Walk, count: usize, scratch: &[Option<*mut u8>; MAX_OPERANDS], packed: bool) {
         let (mut index, mut done) = (outer.index_of(0), 0);
         let mut steps = [0; MAX_OPERANDS];
         for (step, &read) in steps.iter_mut().zip(self.inputs.reads) {
@@ -278,7 +271,7 @@ impl Job<'_> {
             let rows = if packed { 1 } else { outer.left_in_row(&index) };
             let (out, out_step) = (outer.address_at(0, &index), outer.inner_step(0));
             // SAFETY: `rows` rows of promised elements, and their outputs.
-            unsafe { (self.kernel.short_rows)(self.body, &Rows { pointers: self.spread(&base), steps, rows, count, out, out_step }) };
+            unsafe { self.rows(&Rows { pointers: self.spread(&base), steps, rows, count, out, out_step }) };
             outer.advance(&mut index, rows);
             done += rows;
         }
@@ -360,16 +353,15 @@ fn state_of<B: Body, R: Reducer<B::Out>>(body: B, blocks: &mut Blocks<'_>, mut a
     cascade.join(R::identity::<Run>(), combine)
 }
 
-/// Reduces one contiguous row to one output.
+/// Writes what a row of `count` values with this state comes to.
 ///
 /// # Safety
-/// `body` points to a `B`; `count` elements stand at the pointer of each of its loads; `out` has room for one `R::Out`.
-unsafe fn whole_row<B: Body, R: Reducer<B::Out>>(body: *const (), pointers: &Addresses, count: usize, out: *mut u8) {
-    // SAFETY: the caller's promise; bodies are `Copy`.
-    let body = unsafe { body.cast::<B>().read() };
-    let state = simd::dispatch(WholeRow::<B, R> { body, pointers: *pointers, n: count, at: 0, reducer: PhantomData });
+/// `out` has room for one `R::Out`.
+#[inline(always)]
+unsafe fn finish<B: Body, R: Reducer<B::Out>>(state: State<B, R>, count: usize, out: *mut u8) {
+    let value = R::finish::<Run>(state, Lane(count as i64)).0;
     // SAFETY: the caller's promise.
-    unsafe { out.cast::<R::Out>().write(R::Out::narrow(R::finish::<Run>(state, Lane(count as i64)).0)) };
+    unsafe { out.cast::<R::Out>().write(R::Out::narrow(value)) };
 }
 
 /// Reduces one row to one output, a block at a time.
@@ -379,9 +371,8 @@ unsafe fn whole_row<B: Body, R: Reducer<B::Out>>(body: *const (), pointers: &Add
 unsafe fn packed_row<B: Body, R: Reducer<B::Out>>(body: *const (), blocks: &mut Blocks<'_>, count: usize, out: *mut u8) {
     // SAFETY: the caller's promise; bodies are `Copy`.
     let body = unsafe { body.cast::<B>().read() };
-    let value = R::finish::<Run>(state_of::<B, R>(body, blocks, 0), Lane(count as i64)).0;
     // SAFETY: the caller's promise.
-    unsafe { out.cast::<R::Out>().write(R::Out::narrow(value)) };
+    unsafe { finish::<B, R>(state_of::<B, R>(body, blocks, 0), count, out) };
 }
 
 /// Reduces a stretch of a row, from number `at` on, to one state.
@@ -407,9 +398,8 @@ unsafe fn join<B: Body, R: Reducer<B::Out>>(states: *const u8, stretches: usize,
         // SAFETY: the caller's promise.
         cascade.push(unsafe { states.cast::<State<B, R>>().add(k).read_unaligned() }, combine);
     }
-    let value = R::finish::<Run>(cascade.join(R::identity::<Run>(), combine), Lane(count as i64)).0;
     // SAFETY: the caller's promise.
-    unsafe { out.cast::<R::Out>().write(R::Out::narrow(value)) };
+    unsafe { finish::<B, R>(cascade.join(R::identity::<Run>(), combine), count, out) };
 }
 
 /// Contiguous rows, one output a row.
@@ -427,19 +417,20 @@ struct Rows {
 ///
 /// # Safety
 /// `body` points to a `B`; the rows hold its operands' elements; the outputs have room for one `R::Out` each.
-unsafe fn short_rows<B: Body, R: Reducer<B::Out>>(body: *const (), rows: &Rows) {
+unsafe fn rows<B: Body, R: Reducer<B::Out>, const LONG: bool>(body: *const (), rows: &Rows) {
     // SAFETY: the caller's promise; bodies are `Copy`.
     let body = unsafe { body.cast::<B>().read() };
-    simd::dispatch(AbsorbRows::<B, R> { body, rows, reducer: PhantomData });
+    simd::dispatch(AbsorbRows::<B, R, LONG> { body, rows, reducer: PhantomData });
 }
 
-struct AbsorbRows<'a, B, R> {
+/// Rows of one leaf each at most, or long ones.
+struct AbsorbRows<'a, B, R, const LONG: bool> {
     body: B,
     rows: &'a Rows,
     reducer: PhantomData<R>,
 }
 
-impl<B: Body, R: Reducer<B::Out>> Loop for AbsorbRows<'_, B, R> {
+impl<B: Body, R: Reducer<B::Out>, const LONG: bool> Loop for AbsorbRows<'_, B, R, LONG> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
@@ -450,10 +441,13 @@ impl<B: Body, R: Reducer<B::Out>> Loop for AbsorbRows<'_, B, R> {
             (pointers[k], steps[k]) = (self.rows.pointers[k], self.rows.steps[k]);
         }
         for _ in 0..rows {
-            let state = leaf::<B, R, false>(self.body, &pointers, 0, 0..count, 0);
-            let value = R::finish::<Run>(state, Lane(count as i64)).0;
-            // SAFETY: whoever made the rows promised room for each output (`short_rows`).
-            unsafe { out.cast::<R::Out>().write(R::Out::narrow(value)) };
+            let state = if LONG {
+                row::<B, R, false>(self.body, &pointers, 0, count, 0)
+            } else {
+                leaf::<B, R, false>(self.body, &pointers, 0, 0..count, 0)
+            };
+            // SAFETY: whoever made the rows promised room for each output (`rows`).
+            unsafe { finish::<B, R>(state, count, out) };
             out = out.wrapping_offset(out_step);
             for k in 0..B::LOADS {
                 pointers[k] = pointers[k].wrapping_offset(steps[k]);
