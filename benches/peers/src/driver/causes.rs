@@ -12,8 +12,14 @@ const CAUSES: &[(&str, &str)] = &[
         "768 KiB on pages of 4 KiB share a second cache of 1 MiB as their places fall: 3.0 to 4.2 µs from process to process, as the \
          limit's own program; 3.1 on one huge page",
     ),
+    ("ew/add_row/256", "a thread writes the row out 8 times for as many rows at a time, and makes a walk over them: 0.7 µs before the sum"),
     ("ew/add_inplace/4", "sizes, handles and overlap are looked at in every call; nalgebra's sizes are in its type"),
     ("ew/step2/4096", "every second element is packed, a piece at a time, before it is added: two passes through the first cache"),
+    ("fused/ratio/256", "five operands of 256 KiB are more than the second cache of 1 MiB: 9.8 to 10.9 µs from process to process"),
+    (
+        "fused/adamw/256",
+        "90 ns before the loop begins; four operands fill the second cache of 1 MiB: 7.7 to 8.3 µs from process to process",
+    ),
     ("trans/tanh", "PyTorch and NumPy have vector functions that come from Intel (MKL, SVML)"),
     ("trans/log", "PyTorch calls the vector functions of Intel's MKL"),
     ("trans/erf", "rten's error is up to 6.6e-7, by its documentation; here it is one unit in the last place, next to 0 too"),
@@ -23,6 +29,7 @@ const CAUSES: &[(&str, &str)] = &[
         "leaves of 4096 are summed by a tree, so that rounding stays small; rten adds in four chains, whose error grows with n",
     ),
     ("red/sum0", "columns are summed by that tree too, in strips; NumPy adds row after row, nalgebra's columns are runs of memory"),
+    ("red/sum1/4096", "rows are read as fast as the sum of all reads them, 1.06 to 1.10 ms side by side in one program"),
     ("red/max1/4096", "a value is ranked as a whole number, so that NaNs and both zeros are in their places: more than a maximum alone"),
     ("red/argmax1", "a piece of a row is read twice: for the largest, then for where it stands"),
     ("red/softmax", "e^(x − max) gets back what rounding took off the difference: 4 units in the tail, 60 without"),
