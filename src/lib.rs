@@ -6,8 +6,8 @@
 //! use rankform::prelude::*;
 //!
 //! elementwise! {
-//!     /// x · sigmoid(x)
-//!     fn swish(x) { x / ((-x).exp() + 1.0) }
+//!     /// SiLU.
+//!     fn swish(x) { x * x.sigmoid() }
 //! }
 //!
 //! let x = Tensor::from([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);      // Tensor<f64, 2>, on `Cpu`

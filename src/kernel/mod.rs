@@ -102,7 +102,7 @@ pub trait Op<IN: Elements>: Copy + Send + Sync + 'static {
 #[diagnostic::on_unimplemented(
     message = "the operator `{Self}` with several outputs is not defined for elements `{IN}`",
     label = "no body for `{IN}`",
-    note = "of one output: `x.map_in_place(f)?`; where an operator must give a tuple, one of one element: `fn f(x, y) -> (T,)`"
+    note = "of one output: `x.map_in_place(f)?`, `x.zip_in_place(f, &y)?`; of more operands, a tuple of one: `fn f(x, y, z) -> (T,)`"
 )]
 pub trait OpMany<IN: Elements>: Copy + Send + Sync + 'static {
     /// Its name, in error messages.

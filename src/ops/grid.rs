@@ -157,7 +157,7 @@ impl<const RANK: usize, D: Device> TensorView<'_, i64, RANK, D> {
 }
 
 impl<const RANK: usize, D: Device> Tensor<i64, RANK, D> {
-    /// 1 at the place of each class along a new last axis of `classes`, 0 elsewhere.
+    /// 1 at the place of each class along a new last axis of `classes`, 0 elsewhere; `T` is the element of the result.
     ///
     /// # Errors
     /// [`Error::Index`] for a class outside `0..classes`; [`Error::Overflow`], [`Error::Unallocated`],

@@ -107,6 +107,16 @@ impl<'a, T, D: Device> ClassLoss<'a, T, D> {
     pub fn smoothing(self, smoothing: f64) -> Self {
         ClassLoss { smoothing, ..self }
     }
+    /// Whether it is a plan for so many classes.
+    fn suits(&self, op: &'static str, classes: usize) -> Result<()> {
+        if let Some(weight) = self.weight.filter(|weight| weight.numel() != classes) {
+            return Err(Error::Value { op, what: text(format_args!("{} weights of {classes} classes", weight.numel())) });
+        }
+        if !(0.0..=1.0).contains(&self.smoothing) {
+            return Err(Error::Value { op, what: text(format_args!("a smoothing of {}, not from 0 to 1", self.smoothing)) });
+        }
+        Ok(())
+    }
 }
 
 impl<T, D: Device> Default for ClassLoss<'_, T, D> {
@@ -154,9 +164,7 @@ where
             what: text(format_args!("targets of sizes {found:?}; {x:?} with classes along axis {A} want {kept:?}")),
         });
     }
-    if let Some(weight) = plan.weight.filter(|weight| weight.numel() != classes) {
-        return Err(Error::Value { op, what: text(format_args!("{} weights of {classes} classes", weight.numel())) });
-    }
+    plan.suits(op, classes)?;
     let ones = Tensor::<T, 1, D>::ones([1], logs.device())?;
     let counts = target.not_equal(plan.ignore)?;
     if classes == 0 && counts.any(All)?.item().is_ok_and(|any| !any) {
@@ -187,8 +195,8 @@ where
 /// without that axis.
 ///
 /// # Errors
-/// [`Error::Index`] for a target that is no class and not left out; [`Error::Value`] for targets of other sizes, and for
-/// weights of another number of classes; [`Error::Sizes`] where targets are probabilities and sizes differ; [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`].
+/// [`Error::Index`] for a target that is no class and not left out; [`Error::Value`] for targets of other sizes, for
+/// weights of another number of classes, and for a smoothing that is not from 0 to 1; [`Error::Sizes`] where targets are probabilities and sizes differ; [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`].
 ///
 /// # Source
 /// PyTorch's `nll_loss` and `cross_entropy`.
@@ -305,9 +313,7 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RA
         if x.size() != target.size() {
             return Err(Error::Sizes { op, left: x.size().0.into(), right: target.size().0.into() });
         }
-        if let Some(weight) = plan.weight.filter(|weight| weight.numel() != classes) {
-            return Err(Error::Value { op, what: text(format_args!("{} weights of {classes} classes", weight.numel())) });
-        }
+        plan.suits(op, classes)?;
         let ones = Tensor::<T, 1, D>::ones([1], x.device())?;
         let line = match plan.weight {
             Some(weight) => weight.reshape(along::<RANK>(A, classes))?,

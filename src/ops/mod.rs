@@ -107,7 +107,9 @@ pub use crate::kernel::Derivative;
 
 /// The partial derivative of an elementwise operator by its operand `INDEX`, as an operator with the same operands.
 ///
-/// Found by running the body on dual numbers, to the first order; of a derivative it is the second.
+/// Found by running the body on dual numbers, to the first order; of a derivative it is the second. The body is differentiated as
+/// it is written: where something on the way overflows, the derivative can be NaN although the value is not. In f32, that of
+/// `x / ((-x).exp() + 1.0)` is NaN at −89 and below, that of `x * x.sigmoid()` is right.
 ///
 /// # Examples
 /// ```

@@ -135,6 +135,10 @@ fn losses_by_classes_refuse_what_is_no_class() -> Result<()> {
     let two = Tensor::from([1.0_f32, 2.0]);
     let error = x.nll_loss(Axis::<1>, &Tensor::from([0_i64, 1]), ClassLoss::new().weight(two.view())).unwrap_err().to_string();
     assert_eq!(error, "nll_loss: 2 weights of 3 classes");
+    for smoothing in [-0.5, 1.5, f64::NAN] {
+        let error = x.cross_entropy(Axis::<1>, &Tensor::from([0_i64, 1]), ClassLoss::new().smoothing(smoothing)).unwrap_err().to_string();
+        assert_eq!(error, format!("cross_entropy: a smoothing of {smoothing}, not from 0 to 1"));
+    }
     let meta = Meta::new();
     let (x, y) = (Tensor::<f32, 3, _>::zeros([2, 3, 4], &meta)?, Tensor::<i64, 2, _>::zeros([2, 4], &meta)?);
     assert_eq!(x.cross_entropy(Axis::<1>, &y, ClassLoss::new())?.size(), [2, 4]);
