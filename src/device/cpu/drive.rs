@@ -27,6 +27,8 @@ pub(super) const STREAM: usize = 4096;
 const PIECE: usize = 1536;
 /// How many operands are fetched ahead, at most: with four, what is fetched drives out what is read.
 pub(super) const FETCHED: usize = 2;
+/// Elements of a chunk: of any width, they are whole cache lines.
+pub(super) const CHUNK: usize = 64;
 /// Elements of a step that is still read in pieces: longer ones use too little of what is fetched.
 const SHORT_STEP: usize = 4;
 /// Bytes of outputs that stay in no cache: half of a large one.
@@ -277,7 +279,13 @@ impl Job<'_> {
         let stepped = |&k: &usize| tiled(k) && walk.inner_step(k) != 0;
         let widths: usize = (0..slots.len()).filter(|&k| tiled(k)).map(|k| slots[k].element).sum();
         let piece = if self.streams { STREAM } else { PIECE };
-        let most = piece / slots[0].element;
+        let mut most = piece / slots[0].element;
+        let moving = || (self.outputs..slots.len()).filter(|&k| walk.inner_step(k) != 0);
+        if self.streams && moving().count() > 1 && moving().any(|k| !contiguous(k)) {
+            // What several read, and what is fetched for the next piece, share the first cache with the tiles.
+            let read: usize = moving().map(|k| walk.inner_step(k).unsigned_abs()).sum();
+            most = most.min((STREAM / read / CHUNK * CHUNK).max(CHUNK));
+        }
         let block = most.min((SCRATCH - ROUNDING) / widths).min(walk.inner());
         let tiles: Packed = std::array::from_fn(|k| (k < slots.len() && tiled(k)).then(|| room.take(block * slots[k].element)));
         // What a piece moves the program's pointers by: tiles stay where they are.

@@ -2,7 +2,7 @@
 //! computes. A chunk of elements is computed into a tile of a few cache lines, which follow each other out.
 //! Imports: `kernel`, `device`.
 
-use super::drive::{Job, Packed, RowsFn, SCRATCH, STAY};
+use super::drive::{CHUNK, Job, Packed, RowsFn, SCRATCH, STAY};
 use super::io::{At, LINE, NONE, ROUNDING, Scratch};
 use super::map::WIDEST;
 use super::pack;
@@ -13,8 +13,6 @@ use crate::kernel::{Program, run_row_in_place};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
-/// Elements of a chunk: of any width, they are whole cache lines.
-const CHUNK: usize = 64;
 const _: () = assert!(SCRATCH - ROUNDING >= MAX_OPERANDS * CHUNK * WIDEST, "a chunk of every operand fits");
 /// Outputs of a program that is taken in chunks, at most.
 const OUTPUTS: usize = 2;
