@@ -3,6 +3,7 @@
 use rankform::prelude::*;
 
 /// A matrix under every layout that a view can have.
+#[cfg(any(feature = "ndarray", feature = "nalgebra", feature = "faer", feature = "serde"))]
 fn each_view(check: impl Fn(TensorView<'_, f64, 2>)) {
     let x = Tensor::from_fn([3, 4], |[i, j]| (10 * i + j) as f64, &Cpu).unwrap();
     let row = Tensor::from([[1.0, 2.0]]);

@@ -339,6 +339,8 @@ fn inputs_in_steps_stand_beside_large_outputs() -> Result<()> {
         for step in [2, 3, -1, -4, 5] {
             check([515, 2050], step)?;
         }
+        // Rows that begin anywhere in a cache line.
+        check([514, 2049], 3)?;
         check([32_001, 33], 2)?;
         // Elements of one row stand between those of another.
         let pairs = Tensor::from_fn([525_001, 2], |[i, j]| Complex::new(i as f64, j as f64), &Cpu)?;

@@ -488,6 +488,30 @@ fn rows_at_equal_distances_are_reduced_as_those_that_are_not() -> Result<()> {
     same::<f64>()
 }
 
+/// Variances beside a large mean, and places of extremes, of what is packed first: rows in steps, and parts of a matrix.
+#[test]
+fn what_is_packed_first_is_reduced_by_leaves_as_a_run_is() -> Result<()> {
+    let mut random = Random(92);
+    for count in [3, 4095, 4096, 4097, 7809, 9000, 20_000] {
+        let x = Tensor::from_fn([2, count], |_| 1e3 + f32::moderate(&mut random), &Cpu)?;
+        let mut wide = Tensor::<f32, 2>::zeros([2, 2 * count], &Cpu)?;
+        wide.view_mut()?.slice((.., (..).step(-2)))?.assign(&x)?;
+        let packed = wide.slice((.., (..).step(-2)))?;
+        assert_eq!(packed.var(Axis::<1>)?.to_vec()?, x.var(Axis::<1>)?.to_vec()?, "var {count}");
+        assert_eq!(packed.argmax(Axis::<1>)?.to_vec()?, x.argmax(Axis::<1>)?.to_vec()?, "argmax {count}");
+        let ((mean, var), (of_mean, of_var)) = (packed.mean_var(Axis::<1>)?, x.mean_var(Axis::<1>)?);
+        assert!(mean.iter().eq(of_mean.iter()) && var.iter().eq(of_var.iter()), "mean_var {count}");
+    }
+    let x = Tensor::from_fn([200, 100], |_| 1e3 + f32::moderate(&mut random), &Cpu)?;
+    let part = x.slice((.., 0..50))?;
+    let copied = part.copy()?;
+    assert_eq!(part.sample_var(All)?.item()?, copied.sample_var(All)?.item()?);
+    assert_eq!(part.argmin(All)?.item()?, copied.argmin(All)?.item()?);
+    let exact = copied.cast::<f64>()?.var(All)?.item()?;
+    assert!((f64::from(part.var(All)?.item()?) / exact - 1.0).abs() < 1e-6);
+    Ok(())
+}
+
 /// `combine(a, b)` and `combine(b, a)` of states of random values mean the same, as the laws of [`Reducer`] ask.
 #[test]
 fn states_of_every_reducer_commute() {

@@ -3,7 +3,7 @@
 //! Nothing here is generic over the program: it is compiled once.
 //! Imports: `device`.
 
-use super::io::{ROUNDING, Scratch, Words};
+use super::io::{LINE, ROUNDING, Scratch, Words};
 use super::map::WIDEST;
 use super::pack;
 use super::simd::{self, Level};
@@ -25,6 +25,9 @@ pub(super) const STRIP: usize = 256;
 pub(super) const STREAM: usize = 4096;
 /// Bytes of a row at a time where only reading takes turns with computing: short pieces overlap best.
 const PIECE: usize = 1536;
+/// Bytes that are read at a time of several inputs in steps: as much is fetched meanwhile, and the first cache has room for both
+/// and for the tiles.
+const READ: usize = 4096;
 /// How many operands are fetched ahead, at most: with four, what is fetched drives out what is read.
 pub(super) const FETCHED: usize = 2;
 /// Elements of a chunk: of any width, they are whole cache lines.
@@ -280,18 +283,17 @@ impl Job<'_> {
         let widths: usize = (0..slots.len()).filter(|&k| tiled(k)).map(|k| slots[k].element).sum();
         let piece = if self.streams { STREAM } else { PIECE };
         let mut most = piece / slots[0].element;
-        let moving = || (self.outputs..slots.len()).filter(|&k| walk.inner_step(k) != 0);
-        if self.streams && moving().count() > 1 && moving().any(|k| !contiguous(k)) {
-            // What several read, and what is fetched for the next piece, share the first cache with the tiles.
-            let read: usize = moving().map(|k| walk.inner_step(k).unsigned_abs()).sum();
-            most = most.min((STREAM / read / CHUNK * CHUNK).max(CHUNK));
+        let inputs = || (self.outputs..slots.len()).filter(|&k| walk.inner_step(k) != 0);
+        if self.streams && inputs().filter(|&k| !contiguous(k)).count() > 1 {
+            let read: usize = inputs().map(|k| walk.inner_step(k).unsigned_abs()).sum();
+            most = most.min((READ / read / CHUNK * CHUNK).max(CHUNK));
         }
         let block = most.min((SCRATCH - ROUNDING) / widths).min(walk.inner());
         let tiles: Packed = std::array::from_fn(|k| (k < slots.len() && tiled(k)).then(|| room.take(block * slots[k].element)));
-        // What a piece moves the program's pointers by: tiles stay where they are.
+        // What an element moves the program's pointers by: tiles stay where they are.
         let mut step = STAY;
         for (k, slot) in slots.iter().enumerate().filter(|&(k, _)| !tiled(k)) {
-            step[k] = (block * slot.element) as isize;
+            step[k] = slot.element as isize;
         }
         let (operands, step) = (self.first + self.reads.len(), self.spread(&step));
         let around = walk.around(None);
@@ -310,8 +312,13 @@ impl Job<'_> {
             }
             let mut pointers = self.spread(&base);
             let mut left = walk.inner();
+            // The first piece ends where a line of the first output does, so that all others are whole lines.
+            let mut n = match at[0].align_offset(LINE) / slots[0].element {
+                head @ 1.. if self.streams => head.min(block),
+                _ => block,
+            };
             while left > 0 {
-                let n = block.min(left);
+                n = n.min(left);
                 left -= n;
                 for k in (self.outputs..slots.len()).filter(stepped) {
                     // SAFETY: `n` elements of an input, into its tile.
@@ -320,7 +327,7 @@ impl Job<'_> {
                 // SAFETY: `n` elements of every operand; outputs are tiles, or overlap nothing.
                 unsafe { (self.loops.rows)(self.level, self.program, 1, n, pointers.as_ptr(), STAY.as_ptr()) };
                 for k in 0..operands {
-                    pointers[k] = pointers[k].wrapping_offset(step[k]);
+                    pointers[k] = pointers[k].wrapping_offset(step[k].wrapping_mul(n as isize));
                 }
                 let (mut ahead, mut count) = ([std::ptr::null_mut(); FETCHED * SHORT_STEP], 0);
                 // From each place as many bytes are fetched as the first output has.
@@ -346,6 +353,7 @@ impl Job<'_> {
                     unsafe { pack::stream_and_fetch(at[k], base[k], nbytes, if k == 0 { &ahead[..count] } else { &[] }) };
                     at[k] = at[k].wrapping_add(nbytes);
                 }
+                n = block;
             }
             around.advance(&mut index, 1);
         }

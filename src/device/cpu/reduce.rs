@@ -332,15 +332,22 @@ impl Blocks<'_> {
 /// The state of a row, or of a stretch of one, whose first value has number `at`.
 #[inline(always)]
 fn state_of<B: Body, R: Reducer<B::Out>>(body: B, blocks: &mut Blocks<'_>, mut at: usize) -> State<B, R> {
-    if blocks.block == usize::MAX {
-        let (pointers, n) = blocks.next(usize::MAX);
-        return simd::dispatch(WholeRow::<B, R> { body, pointers, n, at, reducer: PhantomData });
-    }
-    // Packed blocks are shorter than a leaf: its states take in several.
     let combine = R::combine::<Run>;
+    let contiguous = |(pointers, n), at| simd::dispatch(Contiguous::<B, R> { body, pointers, n, at, reducer: PhantomData });
+    if blocks.block == usize::MAX {
+        return contiguous(blocks.next(usize::MAX), at);
+    }
     let mut digits = [const { MaybeUninit::uninit() }; DIGITS];
     let mut cascade = Cascade::over(&mut digits);
     while blocks.left > 0 {
+        if R::BY_SLICE {
+            // A leaf, or as much of one as a block has room for.
+            let (pointers, n) = blocks.next(LEAF);
+            cascade.push(contiguous((pointers, n), at), combine);
+            at += n;
+            continue;
+        }
+        // A leaf of several blocks, which its states take in one after the other.
         let mut states = [R::identity::<Run>(); LANES];
         let mut room = LEAF;
         while room > 0 && blocks.left > 0 {
@@ -456,8 +463,8 @@ impl<B: Body, R: Reducer<B::Out>, const LONG: bool> Loop for AbsorbRows<'_, B, R
     }
 }
 
-/// A contiguous row, or a stretch of one.
-struct WholeRow<B, R> {
+/// A stretch of a row, or a block of one.
+struct Contiguous<B, R> {
     body: B,
     pointers: Addresses,
     n: usize,
@@ -465,11 +472,11 @@ struct WholeRow<B, R> {
     reducer: PhantomData<R>,
 }
 
-impl<B: Body, R: Reducer<B::Out>> Loop for WholeRow<B, R> {
+impl<B: Body, R: Reducer<B::Out>> Loop for Contiguous<B, R> {
     type Output = State<B, R>;
     #[inline(always)]
     fn run(self) -> State<B, R> {
-        let WholeRow { body, pointers, n, at, .. } = self;
+        let Contiguous { body, pointers, n, at, .. } = self;
         row::<B, R, false>(body, &pointers, 0, n, at)
     }
 }

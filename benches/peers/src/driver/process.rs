@@ -10,6 +10,11 @@ use std::time::{Duration, Instant};
 /// Longer than the slowest peer takes for one case, compiling included.
 const PATIENCE: Duration = Duration::from_secs(300);
 
+/// Some ticks of the system's clock: threads that spin are seen in it.
+const LOOK: Duration = Duration::from_millis(30);
+/// Longer than pools of threads spin before they sleep.
+const SPIN: Duration = Duration::from_secs(1);
+
 /// One peer: how it is started, and its process while it lives.
 pub struct Peer {
     pub name: String,
@@ -104,6 +109,8 @@ impl Peer {
         if !ended {
             self.stop();
             answers.push(failed("the process died or hung".to_string()));
+        } else if threads > 1 {
+            until_asleep(child.id());
         }
         answers
     }
@@ -114,5 +121,25 @@ impl Peer {
             _ = child.kill();
             _ = child.wait();
         }
+    }
+}
+
+/// Waits until the threads of a process sleep: those of some pools spin after work, on a core that the next peer needs.
+fn until_asleep(process: u32) {
+    // Time in the program and in the system, in ticks; the name before them may have spaces, and ends with the last bracket.
+    let used = || {
+        let line = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+        let words: Vec<&str> = line.rsplit_once(')')?.1.split_whitespace().collect();
+        Some(words.get(11..13)?.iter().map(|ticks| ticks.parse::<u64>().unwrap_or(0)).sum::<u64>())
+    };
+    let start = Instant::now();
+    let mut before = used();
+    while before.is_some() && start.elapsed() < SPIN {
+        std::thread::sleep(LOOK);
+        let now = used();
+        if now == before {
+            return;
+        }
+        before = now;
     }
 }

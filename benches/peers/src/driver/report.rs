@@ -1,7 +1,7 @@
 //! The tables: ours beside the best peer and the limit, then everybody.
 
 use crate::cases::{chosen, is_bound_by_memory, what};
-use crate::causes::cause;
+use crate::causes::{cause, cause_of_limit};
 use crate::samples::{Best, Measured, Standing, Statistic, TIE, read};
 use crate::{Result, chart, root};
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,6 +55,9 @@ pub fn time(ns: f64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
+/// The part of the limit that a case which memory bounds should reach.
+const NEAR_LIMIT: f64 = 0.8;
+
 fn cell(best: Option<&Best>) -> String {
     best.map_or(String::new(), |best| time(best.ns))
 }
@@ -99,9 +102,9 @@ fn summary(cases: &[String], measured: &BTreeMap<String, Measured>) -> Result<St
     let bound: Vec<f64> = cases.iter().filter(|case| is_bound_by_memory(case)).filter_map(|case| measured[case].of_limit()).collect();
     writeln!(
         text,
-        "* Of {} cases that memory bounds, {} reach 0.8 of the limit.",
+        "* Of {} cases that memory bounds, {} reach {NEAR_LIMIT} of the limit.",
         bound.len(),
-        bound.iter().filter(|of| **of >= 0.8).count()
+        bound.iter().filter(|of| **of >= NEAR_LIMIT).count()
     )?;
     let disturbed: Vec<&str> = cases.iter().filter(|case| measured[*case].is_disturbed()).map(String::as_str).collect();
     if !disturbed.is_empty() {
@@ -119,6 +122,16 @@ fn summary(cases: &[String], measured: &BTreeMap<String, Measured>) -> Result<St
         for (case, times) in behind {
             let cause = cause(case).unwrap_or("not yet known");
             writeln!(text, "| {case} | {times:.2} | {cause} |")?;
+        }
+        text.push('\n');
+    }
+    let far = cases.iter().filter(|case| is_bound_by_memory(case)).filter_map(|case| Some((case, measured[case].of_limit()?)));
+    let far: Vec<_> = far.filter(|(_, of)| *of < NEAR_LIMIT).collect();
+    if !far.is_empty() {
+        writeln!(text, "| bound by memory, below {NEAR_LIMIT} of the limit | of the limit | because |\n|---|---:|---|")?;
+        for (case, of) in far {
+            let cause = cause_of_limit(case).unwrap_or("not yet known");
+            writeln!(text, "| {case} | {of:.2} | {cause} |")?;
         }
         text.push('\n');
     }
