@@ -1,5 +1,13 @@
 //! Tensors beside other libraries: every layout both ways, at the same address where nothing needs to be copied.
 
+#[cfg(any(
+    feature = "ndarray",
+    feature = "nalgebra",
+    feature = "faer",
+    feature = "image",
+    feature = "serde",
+    feature = "shared-memory"
+))]
 use rankform::prelude::*;
 
 /// A matrix under every layout that a view can have.
@@ -17,6 +25,7 @@ fn each_view(check: impl Fn(TensorView<'_, f64, 2>)) {
     check(row.broadcast_to([5, 2]).unwrap());
 }
 
+#[cfg(feature = "nalgebra")]
 fn has_negative(x: &TensorView<'_, f64, 2>) -> bool {
     (0..2).any(|axis| x.stride()[axis] < 0 && x.size()[axis] > 1)
 }

@@ -1,5 +1,5 @@
 //! Why a case is behind its best peer, or far from the limit. A cause is a fact about what is computed, looked up in code or counted; a case that
-//! is behind and has none here is listed without one.
+//! is behind and has none here is listed as not yet known.
 
 /// Counted in one program: a tile in registers, whose operands are in the second cache, multiplies and adds at the peak.
 const LARGE: &str = "tiles reach the peak of multiply-adds while operands come from the second cache, 0.83 to 0.88 of it from the third";
@@ -52,30 +52,37 @@ const CAUSES: &[(&str, &str)] = &[
     ("view/", "a view has sizes, strides, device and whether its memory is there: two or three words more"),
 ];
 
-/// As above, for cases that memory bounds and that are below 0.8 of the limit. The limit moves the bytes of one long run.
+/// As above, for cases that memory bounds and that are below 0.8 of the limit.
 const OF_LIMIT: &[(&str, &str)] = &[
-    ("ew/add_t", "one operand is read crosswise: squares of it are turned in registers, one line of each of many rows at a time"),
+    ("ew/add_t", CROSSWISE),
     ("ew/add_row/256", "the row is written out 8 times for as many rows at a time, and a walk is made over them: 0.7 µs before the sum"),
-    ("ew/add_row/4096", "each of 4096 rows begins anew: its first chunk, a fetch of the row that stays, and a page that nobody has asked for"),
-    ("ew/add_col", "each row begins anew, with one element for all of it; rows of 4096 are a page or two, where fetching ahead ends"),
     ("ew/step2", "every second element is packed, a piece at a time, before it is added: two passes through the first cache"),
-    ("red/sum/256", "256 KiB in the second cache are read at its speed; the call, the tree of leaves and its end are 0.1 to 0.2 µs of it"),
-    ("red/sum0", "columns are summed by a tree, 8 rows of a strip at a time, and states go to the stack and back at every leaf"),
+    ("red/sum0", "columns are summed by a tree, and a strip's states leave the registers after every 8 rows"),
     ("red/max1", "a value is ranked as a whole number, three instructions more than a maximum, so that NaNs and zeros are in their places"),
-    ("mm/gemv", "four rows are read side by side, so that each element of the vector is read once for them: four streams, not one"),
-    ("dm/transpose", "lines of many rows are read at a time, in squares that are turned in registers: more places than a core fetches ahead of"),
-    ("dm/nhwc", "as a transposed copy, of 3136 places by 64 channels an image: rows of 256 bytes are written"),
-    ("dm/concat", "each part is a copy of its own, which begins and ends anew"),
+    ("dm/transpose", CROSSWISE),
+    ("dm/nhwc", CROSSWISE),
 ];
 
-/// The cause that is known for a case's being far from the limit.
-pub fn cause_of_limit(case: &str) -> Option<&'static str> {
-    find(OF_LIMIT, case)
+const CROSSWISE: &str = "an operand is read crosswise: lines of many rows at a time, in squares that are turned in registers";
+
+/// What is true with two threads, before what is true with one.
+const OF_TWO: &[(&str, &str)] =
+    &[("red/sum/256", NOT_SHARED), ("red/sum0/256", NOT_SHARED), ("red/sum1/256", NOT_SHARED), ("red/max1/256", NOT_SHARED)];
+
+const NOT_SHARED: &str = "2¹⁶ elements, of which little is done, are one thread's: to share them takes as long";
+
+/// The cause that is known for a case's being behind.
+pub fn cause(case: &str, threads: usize) -> Option<&'static str> {
+    of_two(case, threads).or(find(CAUSES, case))
 }
 
-/// The cause that is known for `case`.
-pub fn cause(case: &str) -> Option<&'static str> {
-    find(CAUSES, case)
+/// The cause that is known for a case's being far from the limit.
+pub fn cause_of_limit(case: &str, threads: usize) -> Option<&'static str> {
+    of_two(case, threads).or(find(OF_LIMIT, case))
+}
+
+fn of_two(case: &str, threads: usize) -> Option<&'static str> {
+    find(OF_TWO, case).filter(|_| threads > 1)
 }
 
 fn find(causes: &[(&str, &'static str)], case: &str) -> Option<&'static str> {

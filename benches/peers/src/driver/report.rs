@@ -21,7 +21,7 @@ pub fn write(directory: &Path) -> Result<()> {
         peers.extend(measured.values().flat_map(|of| of.best.keys().cloned()));
         let cases: Vec<String> = chosen(1, &[]).into_iter().filter(|case| measured.contains_key(case)).collect();
         writeln!(text, "## {threads} thread{}, {}\n", if threads > 1 { "s" } else { "" }, statistic.name())?;
-        text += &summary(&cases, &measured)?;
+        text += &summary(&cases, &measured, threads)?;
         text += &ours(&cases, &measured)?;
         text += &everybody(&cases, &measured)?;
         let name = if threads == 1 { "peers.svg".to_string() } else { format!("peers_{threads}_threads.svg") };
@@ -92,7 +92,7 @@ fn machine(peers: &BTreeSet<String>) -> String {
     format!("{cpu}, {cores} cores. {}.", libraries.join(", "))
 }
 
-fn summary(cases: &[String], measured: &BTreeMap<String, Measured>) -> Result<String> {
+fn summary(cases: &[String], measured: &BTreeMap<String, Measured>, threads: usize) -> Result<String> {
     let mut text = String::new();
     let Standing { cases: all, first, mean } = Standing::of(cases, measured);
     writeln!(text, "* {all} cases with a peer: rankform is first or within 3 % of the first in {first}.")?;
@@ -120,7 +120,7 @@ fn summary(cases: &[String], measured: &BTreeMap<String, Measured>) -> Result<St
     if !behind.is_empty() {
         text += "| behind the best peer | times | because |\n|---|---:|---|\n";
         for (case, times) in behind {
-            let cause = cause(case).unwrap_or("not yet known");
+            let cause = cause(case, threads).unwrap_or("not yet known");
             writeln!(text, "| {case} | {times:.2} | {cause} |")?;
         }
         text.push('\n');
@@ -130,8 +130,8 @@ fn summary(cases: &[String], measured: &BTreeMap<String, Measured>) -> Result<St
     if !far.is_empty() {
         writeln!(text, "| bound by memory, below {NEAR_LIMIT} of the limit | of the limit | because |\n|---|---:|---|")?;
         for (case, of) in far {
-            let cause = cause_of_limit(case).unwrap_or("not yet known");
-            writeln!(text, "| {case} | {of:.2} | {cause} |")?;
+            let cause = cause_of_limit(case, threads).unwrap_or("not yet known");
+            writeln!(text, "| {case} | {of:.3} | {cause} |")?;
         }
         text.push('\n');
     }
