@@ -16,6 +16,11 @@ fn the_right_operand_may_be_owned_borrowed_a_view_lazy_or_a_number() -> Result<(
     assert_eq!(&x + y.lazy() * 1.0, wanted);
     assert_eq!(x.view() + y.copy()?, wanted);
     assert_eq!(x.copy()? + y.copy()?, wanted);
+    let (left, right) = (x.view(), y.view());
+    assert_eq!(&left + &right, wanted);
+    assert_eq!(&left + &y, wanted);
+    assert_eq!(2.0 * &left - -&right, Tensor::from([12.0, 24.0]));
+    assert_eq!(left.matmul(&right)?.item()?, 50.0, "products take views by reference too");
     assert_eq!(&x + &y * 2.0 - 1.0 / (&x + 0.0), Tensor::from([20.0, 41.5]));
     assert_eq!(-(&x - 3.0) * (2.0 - y.view()), Tensor::from([-16.0, -18.0]));
     let mut z = x.copy()?;
@@ -35,6 +40,7 @@ fn bits_are_combined_by_the_symbols_of_rust() -> Result<()> {
         (y.copy()?, x.copy()?, Tensor::from([false, true, false]), Tensor::from([false, false, true]))
     );
     assert_eq!((x.lazy() & !y.lazy()).eval()?, Tensor::from([false, true, false]));
+    assert_eq!(&x.view() & !&y.view(), Tensor::from([false, true, false]));
     let mut z = Tensor::from([0b1100_u8, 0b1010]);
     z &= 0b1000;
     z |= Tensor::from([1_u8, 2]);

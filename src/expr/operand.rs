@@ -375,3 +375,11 @@ impl<'a, T, const RANK: usize, D: Device> Stored<'a, T, RANK, D> for TensorView<
         self
     }
 }
+
+#[diagnostic::do_not_recommend]
+impl<'a, T, const RANK: usize, D: Device> Stored<'a, T, RANK, D> for &TensorView<'a, T, RANK, D> {
+    #[inline]
+    fn into_view(self) -> TensorView<'a, T, RANK, D> {
+        *self
+    }
+}

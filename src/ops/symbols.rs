@@ -61,6 +61,14 @@ macro_rules! symbols {
                 sure(eval(<$op as Op<(T, T)>>::NAME, &Call::<$op, _>::new((self, other.expr())), self.device()))
             }
         }
+        impl<T: $class, const RANK: usize, D: Device, O: RightOperand<T, RANK, D>> ops::$op<O> for &TensorView<'_, T, RANK, D> {
+            type Output = Tensor<T, RANK, D>;
+            #[inline]
+            #[track_caller]
+            fn $method(self, other: O) -> Self::Output {
+                ops::$op::$method(*self, other)
+            }
+        }
         impl<T: $class, const RANK: usize, D: Device, O: RightOperand<T, RANK, D>> ops::$op<O> for Tensor<T, RANK, D> {
             type Output = Tensor<T, RANK, D>;
             #[inline]
@@ -113,7 +121,7 @@ symbols! {
 /// `-x` and `!x`.
 macro_rules! prefixes {
     ($($class:ident: $op:ident $method:ident;)*) => { $(
-        prefixes! { @eager $class $op $method: [&Tensor<T, RANK, D>, |x| x] [Tensor<T, RANK, D>, |x| &x] [TensorView<'_, T, RANK, D>, |x| x] }
+        prefixes! { @eager $class $op $method: [&Tensor<T, RANK, D>, |x| x] [Tensor<T, RANK, D>, |x| &x] [TensorView<'_, T, RANK, D>, |x| x] [&TensorView<'_, T, RANK, D>, |x| *x] }
         impl<'a, T: $class, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> ops::$op for Lazy<'a, T, RANK, D, E> {
             type Output = Lazy<'a, T, RANK, D, Call<$op, (E,)>>;
             fn $method(self) -> Self::Output {
@@ -148,6 +156,14 @@ macro_rules! left_numbers {
             #[track_caller]
             fn $method(self, x: TensorView<'_, $t, RANK, D>) -> Self::Output {
                 sure(eval(stringify!($method), &Call::<$op, _>::new((Param(self), x)), x.device()))
+            }
+        }
+        impl<const RANK: usize, D: Device> ops::$op<&TensorView<'_, $t, RANK, D>> for $t {
+            type Output = Tensor<$t, RANK, D>;
+            #[inline]
+            #[track_caller]
+            fn $method(self, x: &TensorView<'_, $t, RANK, D>) -> Self::Output {
+                ops::$op::$method(self, *x)
             }
         }
         impl<const RANK: usize, D: Device> ops::$op<&Tensor<$t, RANK, D>> for $t {

@@ -291,6 +291,7 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// # Errors
     /// [`Error::Shared`] when other handles share the memory, [`Error::Unallocated`] before `mutable_data`,
     /// [`Error::Overlap`] when two indices name one element.
+    #[doc(alias = "slice_mut")]
     #[inline]
     pub fn view_mut(&mut self) -> Result<TensorViewMut<'_, T, RANK, D>> {
         self.writable("view_mut")

@@ -28,7 +28,8 @@ use crate::layout::Layout;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tensor of element `{T}`, rank {RANK}, on `{D}`, that can be written",
-    label = "expected `&mut Tensor` or an exclusive view of element `{T}`, rank {RANK}, on `{D}`"
+    label = "expected `&mut Tensor` or an exclusive view of element `{T}`, rank {RANK}, on `{D}`",
+    note = "a whole tensor: `&mut out`; a part of one: `out.view_mut()?.slice((1..3, ..))?`"
 )]
 pub trait Writable<'a, T, const RANK: usize, D: Device> {
     /// It, borrowed for writing.
