@@ -28,7 +28,6 @@ const CAUSES: &[(&str, &str)] = &[
         "leaves of 4096 are summed by a tree, so that rounding stays small; rten adds in four chains, whose error grows with n",
     ),
     ("red/sum0", "columns are summed by that tree too, in strips; NumPy adds row after row, nalgebra's columns are runs of memory"),
-    ("red/sum1/4096", "rows are read as fast as the sum of all reads them, side by side in one program"),
     ("red/max1/4096", "a value is ranked as a whole number, so that NaNs and both zeros are in their places: more than a maximum alone"),
     ("red/argmax1", "a piece of a row is read twice: for the largest, then for where it stands"),
     ("red/softmax", "e^(x − max) gets back what rounding took off the difference: 4 units in the tail, 60 without"),
