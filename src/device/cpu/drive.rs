@@ -283,9 +283,9 @@ impl Job<'_> {
         let widths: usize = (0..slots.len()).filter(|&k| tiled(k)).map(|k| slots[k].element).sum();
         let piece = if self.streams { STREAM } else { PIECE };
         let mut most = piece / slots[0].element;
-        let inputs = || (self.outputs..slots.len()).filter(|&k| walk.inner_step(k) != 0);
-        if self.streams && inputs().filter(|&k| !contiguous(k)).count() > 1 {
-            let read: usize = inputs().map(|k| walk.inner_step(k).unsigned_abs()).sum();
+        let inputs = self.outputs..slots.len();
+        if self.streams && inputs.clone().filter(stepped).count() > 1 {
+            let read: usize = inputs.map(|k| walk.inner_step(k).unsigned_abs()).sum();
             most = most.min((READ / read / CHUNK * CHUNK).max(CHUNK));
         }
         let block = most.min((SCRATCH - ROUNDING) / widths).min(walk.inner());

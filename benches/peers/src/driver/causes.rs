@@ -1,5 +1,5 @@
-//! Why a case is behind its best peer, or far from the limit. A cause is a fact about what is computed, looked up in code or counted; a case that
-//! is behind and has none here is listed as not yet known.
+//! Why a case is behind its best peer, or far from the limit. A cause is a fact about what is computed, looked up in code or
+//! counted; a case that has none here is listed as not yet known.
 
 /// Counted in one program: a tile in registers, whose operands are in the second cache, multiplies and adds at the peak.
 const LARGE: &str = "tiles reach the peak of multiply-adds while operands come from the second cache, 0.83 to 0.88 of it from the third";
@@ -11,14 +11,11 @@ const CAUSES: &[(&str, &str)] = &[
         "ew/add/256",
         "768 KiB on pages of 4 KiB share a second cache of 1 MiB as their places fall, differently in every process, the limit's too",
     ),
-    ("ew/add_row/256", "a thread writes the row out 8 times for as many rows at a time, and makes a walk over them: 0.7 µs before the sum"),
+    ("ew/add_row/256", ROW),
     ("ew/add_inplace/4", "sizes, handles and overlap are looked at in every call; nalgebra's sizes are in its type"),
-    ("ew/step2/4096", "every second element is packed, a piece at a time, before it is added: two passes through the first cache"),
+    ("ew/step2/4096", STEPS),
     ("fused/ratio/256", "five operands of 256 KiB are more than the second cache of 1 MiB, and differ from process to process"),
-    (
-        "fused/adamw/256",
-        "a root and a division an element, which alone take nine tenths of the time (Zen 4); four operands fill the second cache of 1 MiB",
-    ),
+    ("fused/adamw/256", ROOT),
     ("trans/tanh", "PyTorch and NumPy have vector functions that come from Intel (MKL, SVML)"),
     ("trans/log", "PyTorch calls the vector functions of Intel's MKL"),
     ("trans/erf", "rten's error is up to 6.6e-7, by its documentation; here it is one unit in the last place, next to 0 too"),
@@ -57,14 +54,20 @@ const CAUSES: &[(&str, &str)] = &[
 /// As above, for cases that memory bounds and that are below 0.8 of the limit.
 const OF_LIMIT: &[(&str, &str)] = &[
     ("ew/add_t", CROSSWISE),
-    ("ew/add_row/256", "the row is written out 8 times for as many rows at a time, and a walk is made over them: 0.7 µs before the sum"),
-    ("ew/step2", "every second element is packed, a piece at a time, before it is added: two passes through the first cache"),
-    ("fused/adamw/256", "a root and a division an element, which alone take nine tenths of the time (Zen 4)"),
+    ("ew/add_row/256", ROW),
+    ("ew/step2", STEPS),
+    ("fused/adamw/256", ROOT),
     ("red/sum0", "columns are summed by a tree, and a strip's states leave the registers after every 8 rows"),
     ("red/max1", "a value is ranked as a whole number, three instructions more than a maximum, so that NaNs and zeros are in their places"),
     ("dm/transpose", CROSSWISE),
     ("dm/nhwc", CROSSWISE),
 ];
+
+const ROW: &str = "the row is written out 8 times for as many rows at a time, and a walk is made over them: 0.7 µs before the sum";
+
+const STEPS: &str = "every second element is packed, a piece at a time, before it is added: two passes through the first cache";
+
+const ROOT: &str = "a root and a division an element, which alone take nine tenths of the time (Zen 4)";
 
 const CROSSWISE: &str = "an operand is read crosswise: lines of many rows at a time, in squares that are turned in registers";
 
