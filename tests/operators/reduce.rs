@@ -508,7 +508,9 @@ fn what_is_packed_first_is_reduced_by_leaves_as_a_run_is() -> Result<()> {
     assert_eq!(part.sample_var(All)?.item()?, copied.sample_var(All)?.item()?);
     assert_eq!(part.argmin(All)?.item()?, copied.argmin(All)?.item()?);
     let exact = copied.cast::<f64>()?.var(All)?.item()?;
-    assert!((f64::from(part.var(All)?.item()?) / exact - 1.0).abs() < 1e-6);
+    // A card's threads keep f32 where the CPU's leaves keep f64.
+    let bound = if cfg!(rankform_through_cuda) { 1e-5 } else { 1e-6 };
+    assert!((f64::from(part.var(All)?.item()?) / exact - 1.0).abs() < bound);
     Ok(())
 }
 
