@@ -541,6 +541,26 @@ fn states_of_every_reducer_commute() {
     }
 }
 
+/// What no cache holds is fetched while it is read; what is fetched beyond its end is nobody's.
+#[test]
+fn what_no_cache_holds_is_reduced_as_anything_else() -> Result<()> {
+    let [m, n] = if cfg!(any(rankform_through_cuda, miri)) { [30, 29] } else { [3000, 2900] };
+    // Whole numbers that f32 holds, in sums of whichever order.
+    let x = Tensor::from_fn([m, n], |[i, j]| (i % 2 + j % 2) as f32, &Cpu)?;
+    let (down, along) = ((0..m).map(|i| i % 2).sum::<usize>(), (0..n).map(|j| j % 2).sum::<usize>());
+    let rows: Vec<f32> = (0..m).map(|i| (along + n * (i % 2)) as f32).collect();
+    let columns: Vec<f32> = (0..n).map(|j| (down + m * (j % 2)) as f32).collect();
+    assert_eq!(x.sum(Axis::<1>)?.to_vec()?, rows);
+    assert_eq!(x.sum(Axis::<0>)?.to_vec()?, columns);
+    assert_eq!(x.sum(All)?.item()?, rows.iter().sum::<f32>());
+    assert_eq!(x.max(All)?.item()?, 2.0);
+    assert_eq!(x.matmul(&Tensor::ones([n], &Cpu)?)?.to_vec()?, rows);
+    assert_eq!(Tensor::ones([m], &Cpu)?.matmul(&x)?.to_vec()?, columns);
+    let backwards = x.slice(((..).step(-1), (..).step(-1)))?;
+    assert_eq!(backwards.matmul(&Tensor::ones([n], &Cpu)?)?.to_vec()?, rows.iter().rev().copied().collect::<Vec<_>>());
+    Ok(())
+}
+
 #[test]
 fn columns_of_many_leaves_are_summed_by_strips() -> Result<()> {
     // Whole numbers that f32 holds. Strips that overlap, and as many digits as leave room for few of them.

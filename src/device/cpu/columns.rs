@@ -136,6 +136,7 @@ pub(super) unsafe fn columns<B: Body, R: Reducer<B::Out>>(
         a
     };
     let identity = [R::identity::<Run>(); WIDTH];
+    let far = tiles.job.early > 0 && tiles.scratch.iter().all(Option::is_none);
     let width = tiles.width;
     let used = width.div_ceil(WIDTH);
     const { assert!(align_of::<State<B, R>>() <= align_of::<Room>(), "states have their places in the room") };
@@ -160,7 +161,7 @@ pub(super) unsafe fn columns<B: Body, R: Reducer<B::Out>>(
                 more = false;
                 break;
             }
-            simd::dispatch(AbsorbColumns::<B, R> { body, pointers, steps, n, width, at, states });
+            simd::dispatch(AbsorbColumns::<B, R> { body, pointers, steps, n, width, at, far, states });
             at += n;
             filled += n;
         }
@@ -195,6 +196,8 @@ struct AbsorbColumns<'a, B: Body, R: Reducer<B::Out>> {
     n: usize,
     width: usize,
     at: usize,
+    /// Whether the next rows are fetched.
+    far: bool,
     /// Of each strip.
     states: &'a mut [[State<B, R>; WIDTH]],
 }
@@ -203,14 +206,21 @@ impl<B: Body, R: Reducer<B::Out>> Loop for AbsorbColumns<'_, B, R> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let AbsorbColumns { body, mut pointers, steps, n, width, at, states } = self;
+        let AbsorbColumns { body, mut pointers, steps, n, width, at, far, states } = self;
         if width < WIDTH {
             return narrow::<B, R>(body, pointers, steps, n, at, &mut states[0][..width]);
         }
         for from in (0..n).step_by(TURN) {
             let rows = TURN.min(n - from);
             for (strip, result) in states.iter_mut().enumerate() {
-                *result = strip_of::<B, R>(body, pointers, steps, rows, at + from, start_of(strip, width), *result);
+                let start = start_of(strip, width);
+                for k in 0..if far { B::LOADS } else { 0 } {
+                    for row in 0..rows {
+                        let next = pointers[k].wrapping_offset((row + TURN) as isize * steps[k]);
+                        simd::fetch_early(next.wrapping_add(start * size_of::<B::Out>()), WIDTH * size_of::<B::Out>());
+                    }
+                }
+                *result = strip_of::<B, R>(body, pointers, steps, rows, at + from, start, *result);
             }
             for k in 0..B::LOADS {
                 pointers[k] = pointers[k].wrapping_offset(rows as isize * steps[k]);

@@ -338,7 +338,7 @@ impl Job<'_> {
                     let lowest = at[k].wrapping_offset(span.min(0));
                     if !self.streams {
                         if tiled(k) {
-                            pack::fetch(lowest, span.unsigned_abs());
+                            simd::fetch(lowest, span.unsigned_abs());
                         }
                     } else if operand < FETCHED {
                         for place in 0..span.unsigned_abs().div_ceil(fetched).min(SHORT_STEP) {

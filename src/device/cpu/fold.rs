@@ -6,6 +6,7 @@
 //! Imports: `element`, `kernel`, `device`, `scalar`.
 
 use super::io::value;
+use super::simd;
 use super::walk::Addresses;
 use crate::device::MAX_OPERANDS;
 use crate::element::Compute;
@@ -35,7 +36,8 @@ fn lane(at: usize, i: usize) -> Lane<Run, i64> {
     Lane(at.wrapping_add(i) as i64)
 }
 
-/// The state of a whole row of `n` values, the first of which has number `at`. The body's first load is pointer `first`.
+/// The state of a whole row of `n` values, the first of which has number `at`. The body's first load is pointer `first`; what
+/// stands in memory `early` bytes on is fetched ([`simd::early`]).
 #[inline(always)]
 pub(super) fn row<B: Body, R: Reducer<B::Out>, const HELD: bool>(
     body: B,
@@ -43,14 +45,16 @@ pub(super) fn row<B: Body, R: Reducer<B::Out>, const HELD: bool>(
     first: usize,
     n: usize,
     at: usize,
+    early: usize,
 ) -> State<B, R> {
     if n <= LEAF {
-        return leaf::<B, R, HELD>(body, pointers, first, 0..n, at);
+        return leaf::<B, R, HELD>(body, pointers, first, 0..n, at, early);
     }
     let mut digits = [const { MaybeUninit::uninit() }; DIGITS];
     let mut cascade = Cascade::over(&mut digits);
     for start in (0..n).step_by(LEAF) {
-        cascade.push(leaf::<B, R, HELD>(body, pointers, first, start..n.min(start + LEAF), at.wrapping_add(start)), R::combine::<Run>);
+        cascade
+            .push(leaf::<B, R, HELD>(body, pointers, first, start..n.min(start + LEAF), at.wrapping_add(start), early), R::combine::<Run>);
     }
     cascade.join(R::identity::<Run>(), R::combine::<Run>)
 }
@@ -63,11 +67,12 @@ pub(super) fn leaf<B: Body, R: Reducer<B::Out>, const HELD: bool>(
     first: usize,
     part: Range<usize>,
     at: usize,
+    early: usize,
 ) -> State<B, R> {
     if R::BY_SLICE {
         return by_slice::<B, R, HELD>(body, pointers, first, part, at);
     }
-    collapse::<B, R>(absorb::<B, R, HELD>(body, pointers, first, part, at, [R::identity::<Run>(); LANES]))
+    collapse::<B, R>(absorb::<B, R, HELD>(body, pointers, first, part, at, early, [R::identity::<Run>(); LANES]))
 }
 
 /// As [`leaf`], for a reducer that takes many values at once.
@@ -130,6 +135,7 @@ pub(super) fn absorb<B: Body, R: Reducer<B::Out>, const HELD: bool>(
     first: usize,
     part: Range<usize>,
     at: usize,
+    early: usize,
     mut states: [State<B, R>; LANES],
 ) -> [State<B, R>; LANES] {
     let Range { mut start, end: n } = part;
@@ -147,6 +153,10 @@ pub(super) fn absorb<B: Body, R: Reducer<B::Out>, const HELD: bool>(
             here[first] = here[first].wrapping_add(start * size_of::<B::Out>());
             here[MAX_OPERANDS] = here[MAX_OPERANDS].wrapping_add(start * size_of::<Compute<B::Out>>());
             from = 0;
+        }
+        for k in 0..if light && early > 0 { B::LOADS } else { 0 } {
+            let ahead = pointers[first + k].wrapping_add(start * size_of::<B::Out>() + early);
+            simd::fetch_early(ahead, lanes * size_of::<B::Out>());
         }
         for j in 0..lanes {
             let x = value::<B, HELD>(&body, &here, first, from.wrapping_add(j));

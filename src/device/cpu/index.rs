@@ -118,7 +118,7 @@ unsafe fn gather_part(part: &Walk, step: isize, element: usize, streams: bool) {
             // SAFETY: a row of this part, whichever it is; one index for a whole row of cells, both rows promised.
             unsafe {
                 let next = part.address_at(2, &ahead).cast_const().cast::<i64>().read() as isize;
-                prefetch(part.address_at(1, &ahead).wrapping_offset(next.wrapping_mul(step)), n * element);
+                simd::fetch(part.address_at(1, &ahead).wrapping_offset(next.wrapping_mul(step)), (n * element).min(FETCHED));
                 let from = from.wrapping_offset((index.read() as isize).wrapping_mul(step));
                 if streams && to_step == width && from_step == width {
                     pack::stream(to, from, n * element);
@@ -143,20 +143,9 @@ unsafe fn gather_part(part: &Walk, step: isize, element: usize, streams: bool) {
     }
 }
 
-/// How many rows ahead one is fetched.
+/// How many rows ahead one is fetched, and how many bytes of it at most.
 const AHEAD: usize = 4;
-
-/// Asks for up to 1 KiB from memory before it is read; an address that is not there does no harm.
-fn prefetch(address: *const u8, nbytes: usize) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    for line in (0..nbytes.min(1024)).step_by(64) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a hint, of any address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.wrapping_add(line).cast()) };
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = (address, nbytes);
-}
+const FETCHED: usize = 1024;
 
 /// A row of cells with an index each; steps in bytes.
 #[derive(Clone, Copy)]

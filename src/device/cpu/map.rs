@@ -206,7 +206,7 @@ impl Row for Settling<'_> {
             return unsafe { std::ptr::from_ref(&bytes).cast::<Compute<R::Out>>().read_unaligned() };
         }
         let pointers = *self.pointers; // a local array, again
-        let state = fold::row::<B, R, true>(*body, &pointers, self.first + self.next, self.n, 0);
+        let state = fold::row::<B, R, true>(*body, &pointers, self.first + self.next, self.n, 0, 0);
         let value = R::finish::<Run>(state, Lane(self.n as i64)).0;
         let mut bytes = [0u64; 2];
         if remembers {

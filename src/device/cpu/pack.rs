@@ -288,7 +288,7 @@ unsafe fn by_lines(to: *mut u8, from: *const u8, nbytes: usize, ahead: &[*mut u8
         let (mut to, mut from) = (to.add(head), from.add(head));
         for line in 0..lines {
             for ahead in ahead {
-                std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(ahead.wrapping_add(64 * line).cast());
+                simd::fetch(ahead.wrapping_add(64 * line), 64);
             }
             stream(to, from);
             (to, from) = (to.add(64), from.add(64));
@@ -309,16 +309,6 @@ pub(super) unsafe fn stream_line(to: *mut u8, from: *const u8) {
     unsafe {
         _mm256_stream_si256(to.cast(), _mm256_loadu_si256(from.cast()));
         _mm256_stream_si256(to.add(32).cast(), _mm256_loadu_si256(from.add(32).cast()));
-    }
-}
-
-/// Fetches memory that is read next; it need not be there.
-#[cfg(all(target_arch = "x86_64", not(any(miri, rankform_plain_stores))))]
-pub(super) fn fetch(at: *const u8, nbytes: usize) {
-    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    for line in (0..nbytes).step_by(64) {
-        // SAFETY: a hint faults nowhere.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(line).cast()) };
     }
 }
 
@@ -349,10 +339,6 @@ pub(super) unsafe fn stream_line(to: *mut u8, from: *const u8) {
     // SAFETY: the caller's promise.
     unsafe { std::ptr::copy_nonoverlapping(from, to, 64) }
 }
-
-/// Elsewhere memory comes when it is read.
-#[cfg(not(all(target_arch = "x86_64", not(any(miri, rankform_plain_stores)))))]
-pub(super) fn fetch(_at: *const u8, _nbytes: usize) {}
 
 /// Common stores are in order.
 #[cfg(not(all(target_arch = "x86_64", not(any(miri, rankform_plain_stores)))))]

@@ -71,7 +71,9 @@ pub(super) unsafe fn run<B: Body, R: Reducer<B::Out>>(body: &B, _: R, axes: Redu
     let compiled = R::compiled(TypeId::of::<(B, R)>()).and_then(|kernel| kernel.downcast_ref::<ReduceKernel>());
     let compiled = compiled.filter(|kernel| kernel.types == TypeId::of::<(B, R)>());
     let kernel = compiled.copied().unwrap_or(ReduceKernel::of::<B, R>());
-    let job = Job { kernel, body: std::ptr::from_ref(body).cast(), inputs };
+    let numel = axes.kept.iter().chain(axes.reduced).product::<usize>();
+    let nbytes = inputs.slots.iter().map(|slot| slot.element).sum::<usize>().saturating_mul(numel);
+    let job = Job { kernel, body: std::ptr::from_ref(body).cast(), inputs, early: simd::early(nbytes) };
     // SAFETY: the caller's promise; the kernel is that of the types of body and reducer.
     unsafe { job.drive(axes, output) }
 }
@@ -81,6 +83,8 @@ pub(super) struct Job<'a> {
     pub(super) kernel: ReduceKernel,
     pub(super) body: *const (),
     pub(super) inputs: Inputs<'a>,
+    /// How far ahead contiguous rows are fetched, in bytes ([`simd::early`]).
+    pub(super) early: usize,
 }
 // SAFETY: bodies are `Send + Sync` by their trait's bounds and outlive the job; addresses are only followed as promised.
 unsafe impl Sync for Job<'_> {}
@@ -133,7 +137,7 @@ impl Job<'_> {
         for (k, &read) in self.inputs.reads.iter().enumerate() {
             (pointers[k], steps[k]) = (slots[read as usize].address, down[read as usize]);
         }
-        let rows = Rows { pointers, steps, rows, count, out: output.address, out_step: out_step[0] };
+        let rows = Rows { pointers, steps, rows, count, out: output.address, out_step: out_step[0], early: 0 };
         // SAFETY: as the caller promises.
         unsafe { self.rows(&rows) }
         true
@@ -214,7 +218,15 @@ impl Job<'_> {
                     let mut blocks = Blocks { job: self, walk, index: inner.index_of(0), left: count, scratch, block };
                     (self.kernel.packed_row)(self.body, &mut blocks, count, out);
                 } else if !is_done {
-                    self.rows(&Rows { pointers: self.spread(&base), steps: [0; MAX_OPERANDS], rows: 1, count, out, out_step: 0 });
+                    self.rows(&Rows {
+                        pointers: self.spread(&base),
+                        steps: [0; MAX_OPERANDS],
+                        rows: 1,
+                        count,
+                        out,
+                        out_step: 0,
+                        early: self.early,
+                    });
                 }
             }
             outer.advance(&mut index, 1);
@@ -271,7 +283,17 @@ impl Job<'_> {
             let rows = if packed { 1 } else { outer.left_in_row(&index) };
             let (out, out_step) = (outer.address_at(0, &index), outer.inner_step(0));
             // SAFETY: `rows` rows of promised elements, and their outputs.
-            unsafe { self.rows(&Rows { pointers: self.spread(&base), steps, rows, count, out, out_step }) };
+            unsafe {
+                self.rows(&Rows {
+                    pointers: self.spread(&base),
+                    steps,
+                    rows,
+                    count,
+                    out,
+                    out_step,
+                    early: if packed { 0 } else { self.early },
+                })
+            };
             outer.advance(&mut index, rows);
             done += rows;
         }
@@ -333,9 +355,10 @@ impl Blocks<'_> {
 #[inline(always)]
 fn state_of<B: Body, R: Reducer<B::Out>>(body: B, blocks: &mut Blocks<'_>, mut at: usize) -> State<B, R> {
     let combine = R::combine::<Run>;
-    let contiguous = |(pointers, n), at| simd::dispatch(Contiguous::<B, R> { body, pointers, n, at, reducer: PhantomData });
+    let early = blocks.job.early;
+    let contiguous = |(pointers, n), at, early| simd::dispatch(Contiguous::<B, R> { body, pointers, n, at, early, reducer: PhantomData });
     if blocks.block == usize::MAX {
-        return contiguous(blocks.next(usize::MAX), at);
+        return contiguous(blocks.next(usize::MAX), at, early);
     }
     let mut digits = [const { MaybeUninit::uninit() }; DIGITS];
     let mut cascade = Cascade::over(&mut digits);
@@ -343,7 +366,7 @@ fn state_of<B: Body, R: Reducer<B::Out>>(body: B, blocks: &mut Blocks<'_>, mut a
         if R::BY_SLICE {
             // A leaf, or as much of one as a block has room for.
             let (pointers, n) = blocks.next(LEAF);
-            cascade.push(contiguous((pointers, n), at), combine);
+            cascade.push(contiguous((pointers, n), at, 0), combine);
             at += n;
             continue;
         }
@@ -418,6 +441,8 @@ struct Rows {
     count: usize,
     out: *mut u8,
     out_step: isize,
+    /// How far ahead they are fetched, in bytes.
+    early: usize,
 }
 
 /// Reduces each of some rows to one output.
@@ -441,7 +466,7 @@ impl<B: Body, R: Reducer<B::Out>, const LONG: bool> Loop for AbsorbRows<'_, B, R
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Rows { rows, count, mut out, out_step, .. } = *self.rows;
+        let Rows { rows, count, mut out, out_step, early, .. } = *self.rows;
         // What the body has no load for is not moved.
         let (mut pointers, mut steps) = ([std::ptr::null_mut(); MAX_OPERANDS + 1], [0; MAX_OPERANDS]);
         for k in 0..B::LOADS {
@@ -449,9 +474,9 @@ impl<B: Body, R: Reducer<B::Out>, const LONG: bool> Loop for AbsorbRows<'_, B, R
         }
         for _ in 0..rows {
             let state = if LONG {
-                row::<B, R, false>(self.body, &pointers, 0, count, 0)
+                row::<B, R, false>(self.body, &pointers, 0, count, 0, early)
             } else {
-                leaf::<B, R, false>(self.body, &pointers, 0, 0..count, 0)
+                leaf::<B, R, false>(self.body, &pointers, 0, 0..count, 0, early)
             };
             // SAFETY: whoever made the rows promised room for each output (`rows`).
             unsafe { finish::<B, R>(state, count, out) };
@@ -469,6 +494,7 @@ struct Contiguous<B, R> {
     pointers: Addresses,
     n: usize,
     at: usize,
+    early: usize,
     reducer: PhantomData<R>,
 }
 
@@ -476,8 +502,8 @@ impl<B: Body, R: Reducer<B::Out>> Loop for Contiguous<B, R> {
     type Output = State<B, R>;
     #[inline(always)]
     fn run(self) -> State<B, R> {
-        let Contiguous { body, pointers, n, at, .. } = self;
-        row::<B, R, false>(body, &pointers, 0, n, at)
+        let Contiguous { body, pointers, n, at, early, .. } = self;
+        row::<B, R, false>(body, &pointers, 0, n, at, early)
     }
 }
 
@@ -494,6 +520,6 @@ impl<B: Body, R: Reducer<B::Out>> Loop for Absorb<'_, B, R> {
     #[inline(always)]
     fn run(self) {
         let Absorb { body, pointers, n, at, states } = self;
-        *states = absorb::<B, R, false>(body, &pointers, 0, 0..n, at, *states);
+        *states = absorb::<B, R, false>(body, &pointers, 0, 0..n, at, 0, *states);
     }
 }

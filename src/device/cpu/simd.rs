@@ -167,6 +167,40 @@ fn find() -> Level {
     }
 }
 
+/// Asks for memory that is read next. Nothing is read, and nothing need be there.
+#[inline(always)]
+pub(super) fn fetch(at: *const u8, nbytes: usize) {
+    ask::<true>(at, nbytes);
+}
+
+/// As [`fetch`], for what a loop reads some KiB later: it comes as far as the second cache.
+#[inline(always)]
+pub(super) fn fetch_early(at: *const u8, nbytes: usize) {
+    ask::<false>(at, nbytes);
+}
+
+#[inline(always)]
+fn ask<const NEXT: bool>(at: *const u8, nbytes: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    for line in (0..nbytes).step_by(64) {
+        use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
+        let line = at.wrapping_add(line).cast();
+        // SAFETY: a hint, of any address; every x86-64 has it.
+        unsafe { if NEXT { _mm_prefetch::<_MM_HINT_T0>(line) } else { _mm_prefetch::<_MM_HINT_T1>(line) } };
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = (at, nbytes);
+}
+
+/// How far ahead runs of memory, of `nbytes` in all, are fetched early, in bytes: 0 for what a third cache holds, of which
+/// sums would take a fifth longer. Zen 4, 64 MiB of f32 from memory: `sum` 1.9 ms without, 1.45 with 1 or 2 KiB; with 4 KiB `max`,
+/// which computes longer, lost a fifth.
+#[inline]
+pub(super) fn early(nbytes: usize) -> usize {
+    const THIRD_CACHE: usize = 32 << 20;
+    if nbytes > THIRD_CACHE { 2 << 10 } else { 0 }
+}
+
 /// Whether one core writes large results faster past its caches than through them. Intel's do not: a buffer of a core waits for
 /// memory until a line that goes past the caches is there.
 pub(super) fn writes_past_caches() -> bool {

@@ -130,8 +130,7 @@ macro_rules! kernels {
                 for unit in 0..units as isize {
                     for first in (0..width).step_by(64 / size_of::<$Unit>()) {
                         let line = from.wrapping_offset(unit.wrapping_mul(step)).wrapping_add(first);
-                        // SAFETY: a hint, which reads nothing.
-                        unsafe { _mm_prefetch::<_MM_HINT_T1>(line.cast()) };
+                        simd::fetch_early(line.cast(), 64);
                     }
                 }
             }
@@ -310,13 +309,6 @@ unsafe fn shifted_back(panel: *const u32, units: usize) -> [i32; MOST_ROWS] {
     std::array::from_fn(|row| rows[row].wrapping_mul(-128))
 }
 
-/// Asks for a line that will be read soon, if it is there.
-#[inline(always)]
-pub(super) fn soon<T>(line: *const T) {
-    // SAFETY: a hint, which reads nothing; every x86-64 has it.
-    unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) };
-}
-
 /// Whether [`turn`] can be called.
 #[inline]
 pub(super) fn turns() -> bool {
@@ -332,7 +324,7 @@ pub(super) fn turns() -> bool {
 pub(super) unsafe fn turn(rows: [*const u32; 16], to: *mut u32, width: usize) {
     let mut a = [_mm512_setzero_si512(); 16];
     for (i, row) in a.iter_mut().enumerate() {
-        soon(rows[i].wrapping_add(4 * 16));
+        simd::fetch(rows[i].wrapping_add(4 * 16).cast(), 64);
         // SAFETY: the caller's promise.
         *row = unsafe { _mm512_loadu_si512(rows[i].cast()) };
     }

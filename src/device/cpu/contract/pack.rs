@@ -142,7 +142,7 @@ impl<C: Convert> Panel<'_, C> {
                         for d in 0..depth {
                             let values = rows[d].add(lane).cast::<[C::From; BLOCK]>().read_unaligned();
                             #[cfg(target_arch = "x86_64")]
-                            micro::soon(rows[d].wrapping_add(lane + 2 * width.min(WIDEST))); // the next panels' lanes of this row
+                            simd::fetch(rows[d].wrapping_add(lane + 2 * width.min(WIDEST)).cast(), 64); // the next panels' lanes of this row
                             for t in 0..BLOCK {
                                 block[t * depth + d] = C::convert(values[t]);
                             }

@@ -91,6 +91,8 @@ const ROWS: usize = 4;
 const LANES: usize = 32;
 /// Terms that are summed before they are added to the rest.
 const LEAF: usize = 4096;
+/// Bytes of rows that are fetched while the rows before them are read, at most: the second cache holds both.
+const NEXT: usize = 256 << 10;
 
 struct MatrixVector<L, R, T> {
     product: Product,
@@ -204,7 +206,8 @@ where
     fn run(self) {
         // Sums of this many rows stay in the first cache, and the longer the run of a column, the better it is read.
         match self.matrix.rows {
-            true => self.by_rows(),
+            true if self.early() > 0 => self.by_rows::<true>(),
+            true => self.by_rows::<false>(),
             false if self.count <= 256 => self.by_columns::<256>(),
             false => self.by_columns::<4096>(),
         }
@@ -216,11 +219,20 @@ where
     L: Convert<To: Num>,
     T: crate::element::Element,
 {
+    /// How far ahead the matrix is fetched, in bytes ([`simd::early`]).
+    fn early(&self) -> usize {
+        let Product { m, k, .. } = self.matrix.product;
+        simd::early(m.total().saturating_mul(k.total()).saturating_mul(size_of::<L::From>()))
+    }
+
     #[inline(always)]
-    fn by_rows(&self) {
+    fn by_rows<const FAR: bool>(&self) {
         let Product { m, k, left, out, .. } = self.matrix.product;
         let (Some([out_step, row_step]), Some([along, _])) = (m.single(), k.single()) else { return };
         let deep = k.total();
+        // The next rows, if these are short; else what comes in these.
+        let is_short = deep.saturating_mul(ROWS * size_of::<L::From>()) <= NEXT;
+        let early = if is_short { (ROWS * size_of::<L::From>()) as isize * row_step } else { self.early() as isize };
         for from in (0..self.count).step_by(ROWS) {
             let rows = ROWS.min(self.count - from);
             // Rows beyond the last are the last again.
@@ -235,6 +247,10 @@ where
                 while along == 1 && p + LANES <= end {
                     // SAFETY: `LANES` elements of the vector and of each row.
                     let x = unsafe { self.vector.add(p).cast::<[L::To; LANES]>().read_unaligned() };
+                    for r in 0..if FAR { ROWS } else { 0 } {
+                        let ahead = starts[r].wrapping_add(p).wrapping_byte_offset(early);
+                        simd::fetch_early(ahead.cast(), LANES * size_of::<L::From>());
+                    }
                     for r in 0..ROWS {
                         // SAFETY: as above.
                         let a = unsafe { starts[r].add(p).cast::<[L::From; LANES]>().read_unaligned() };
@@ -281,7 +297,7 @@ where
         const COLUMNS: usize = 8;
         let Product { k, left, out, .. } = self.matrix.product;
         let Some([along, _]) = k.single() else { return };
-        let deep = k.total();
+        let (deep, far) = (k.total(), self.early() > 0);
         for from in (0..self.count).step_by(NEAR) {
             let rows = NEAR.min(self.count - from);
             let first = (self.first + from) as isize;
@@ -299,6 +315,10 @@ where
                 while columns == COLUMNS && i + LANES <= rows {
                     let mut sum = [L::To::default(); LANES];
                     sum.copy_from_slice(&sums[i..i + LANES]);
+                    for c in 0..if far { COLUMNS } else { 0 } {
+                        let next = column[c].wrapping_add(i).wrapping_offset(COLUMNS as isize * along);
+                        simd::fetch_early(next.cast(), LANES * size_of::<L::From>());
+                    }
                     for c in 0..COLUMNS {
                         // SAFETY: rows from `i` on, of column `p + c`.
                         let a = unsafe { column[c].add(i).cast::<[L::From; LANES]>().read_unaligned() };
