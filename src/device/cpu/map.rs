@@ -306,7 +306,7 @@ unsafe fn drive<P: Program>(program: &P, sizes: &[usize], row: usize, outputs: &
         unsafe { copy::copy(sizes, *to, *from) };
         return Ok(());
     }
-    let streams = apart.iter().any(|slot| goes_past_caches(sizes, slot));
+    let streams = apart.iter().any(|slot| goes_past_caches(sizes, slot)) && (P::LOADS > 0 || !simd::writes_whole_lines());
     let waits = P::LIGHT && !streams && outputs.iter().any(|slot| is_larger_than_caches(sizes, slot));
     // What reads nothing waits for its stores.
     let level = if waits || P::LOADS == 0 { simd::level_for_memory() } else { job.level };

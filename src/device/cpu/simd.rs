@@ -207,6 +207,15 @@ pub(super) fn writes_past_caches() -> bool {
     !is_intel()
 }
 
+/// Whether a store fills a line of the caches: what nothing is read for is then as well written through these (Zen 4, 64 MiB: 2.0 ms,
+/// past the caches 2.4).
+pub(super) fn writes_whole_lines() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return level() == Level::Avx512;
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
 fn is_intel() -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {

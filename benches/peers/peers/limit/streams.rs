@@ -16,13 +16,21 @@ const BLOCK: usize = TURN * LANES;
 /// The forms of a case that reads `R` arrays and writes `W`, of `len` elements each; `STEP` elements are read for one
 /// that is written. `IN_PLACE`: what is written are the first `W` of those that are read.
 pub fn stream<const R: usize, const W: usize, const STEP: usize, const IN_PLACE: bool>(len: usize, forms: &mut Forms) {
-    forms.add("stores", move || run::<R, W, STEP, IN_PLACE, false>(len));
+    forms.add("stores", move || run::<R, W, STEP, IN_PLACE, false, false>(len));
+    if R > 0 {
+        forms.add("stores, fetched ahead", move || run::<R, W, STEP, IN_PLACE, false, true>(len));
+    }
     if W > 0 && !IN_PLACE {
-        forms.add("stores past the caches", move || run::<R, W, STEP, IN_PLACE, true>(len));
+        forms.add("stores past the caches", move || run::<R, W, STEP, IN_PLACE, true, false>(len));
+        if R > 0 {
+            forms.add("stores past the caches, fetched ahead", move || run::<R, W, STEP, IN_PLACE, true, true>(len));
+        }
     }
 }
 
-fn run<const R: usize, const W: usize, const STEP: usize, const IN_PLACE: bool, const PAST: bool>(len: usize) -> impl FnMut() {
+fn run<const R: usize, const W: usize, const STEP: usize, const IN_PLACE: bool, const PAST: bool, const AHEAD: bool>(
+    len: usize,
+) -> impl FnMut() {
     let blocks = len.div_ceil(BLOCK);
     let from: [Pages; R] = std::array::from_fn(|_| Pages::new(blocks * BLOCK * STEP));
     let to: [Pages; W] = std::array::from_fn(|_| if IN_PLACE { Pages::new(0) } else { Pages::new(blocks * BLOCK) });
@@ -31,15 +39,27 @@ fn run<const R: usize, const W: usize, const STEP: usize, const IN_PLACE: bool, 
         let read = std::array::from_fn(|r| from[r].start().wrapping_add(begin * STEP).cast_const());
         let write = std::array::from_fn(|w| if IN_PLACE { from[w].start() } else { to[w].start() }.wrapping_add(begin));
         // SAFETY: the arrays have `blocks` blocks, and parts do not overlap.
-        black_box(unsafe { move_bytes::<R, W, STEP, PAST>(read, write, end - begin) });
+        black_box(unsafe { move_bytes::<R, W, STEP, PAST, AHEAD>(read, write, end - begin) });
     });
     move || team.run()
+}
+
+/// Asks for a line, as far as the second cache.
+fn fetch(line: *const f32) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, of any address.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T1>(line.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = line;
 }
 
 /// # Safety
 /// `from` have `len · STEP` elements and `to` have `len`, a multiple of `BLOCK`; nobody else writes either.
 #[inline(never)]
-unsafe fn move_bytes<const R: usize, const W: usize, const STEP: usize, const PAST: bool>(
+unsafe fn move_bytes<const R: usize, const W: usize, const STEP: usize, const PAST: bool, const AHEAD: bool>(
     from: [*const f32; R],
     to: [*mut f32; W],
     len: usize,
@@ -53,6 +73,9 @@ unsafe fn move_bytes<const R: usize, const W: usize, const STEP: usize, const PA
             let mut sum = if R == 0 || W == 0 { *total } else { [0.0; LANES] };
             for from in from {
                 for step in 0..STEP {
+                    if AHEAD {
+                        fetch(from.wrapping_add(place * STEP + step * LANES).wrapping_byte_add(if W == 0 { 4096 } else { 2048 }));
+                    }
                     // SAFETY: `place` is below `len`, and so is the end of its vector.
                     sum = add(sum, unsafe { from.add(place * STEP + step * LANES).cast::<V>().read() });
                 }
