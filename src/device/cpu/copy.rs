@@ -14,7 +14,7 @@ use crate::device::Slot;
 /// Bytes of a tile.
 const TILE: usize = 16 << 10;
 /// How far ahead a row that is streamed as it stands is fetched, in bytes.
-const AHEAD: usize = 1 << 10;
+const AHEAD: usize = 2 << 10;
 
 /// Copies every element of `from` to the same index of `to`.
 ///

@@ -19,6 +19,8 @@ const OUTPUTS: usize = 2;
 /// Elements of a row that is worth this: one of whole chunks, or with ends that are computed aside.
 const WHOLE: usize = 2 * CHUNK;
 const WITH_ENDS: usize = 20 * CHUNK;
+/// How far ahead a run is fetched, in bytes.
+pub(super) const AHEAD: usize = 2 << 10;
 
 /// The loop of a program over chunks, if it has one; as [`RowsFn`], where each row is a chunk. Its outputs are aligned to
 /// cache lines and go past the caches.
@@ -55,6 +57,10 @@ impl<P: Program> Call<*const (), *const *mut u8, *const isize> for Chunks<P> {
         }
         for _ in 0..chunks {
             let mut pointers = next;
+            // One run is fetched before the processor would (−x of 4096² on Zen 4: 3.0 → 2.65 ms); of two that gains nothing.
+            if P::LOADS == 1 {
+                simd::fetch(next[P::OUTPUTS].wrapping_add(AHEAD), step[P::OUTPUTS].unsigned_abs());
+            }
             for k in 0..P::OUTPUTS {
                 pointers[k] = tile.wrapping_add(k * CHUNK * WIDEST);
             }
