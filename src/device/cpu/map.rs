@@ -306,6 +306,10 @@ unsafe fn drive<P: Program>(program: &P, sizes: &[usize], row: usize, outputs: &
         unsafe { copy::copy(sizes, *to, *from) };
         return Ok(());
     }
+    // SAFETY: the caller's promise; the kernel is that of the program's type.
+    if !P::BY_ROWS && unsafe { job.few_rows(sizes, apart, inputs.slots) } {
+        return Ok(());
+    }
     let streams = apart.iter().any(|slot| goes_past_caches(sizes, slot)) && (P::LOADS > 0 || !simd::writes_whole_lines());
     let waits = P::LIGHT && !streams && outputs.iter().any(|slot| is_larger_than_caches(sizes, slot));
     // What reads nothing waits for its stores.
