@@ -291,3 +291,46 @@ fn the_table_holds_every_operator_once_and_its_values_are_those_of_the_bodies() 
         }
     }
 }
+
+/// Short rows and long ones, few and many, in the caches and past them: operands that stand still along rows, are the same in each,
+/// or are parts of larger ones; outputs too.
+#[test]
+fn rows_of_any_length_give_what_one_loop_gives() -> Result<()> {
+    let small = [[1, 1, 1], [2, 2, 2], [3, 70, 1], [70, 3, 2], [1, 200, 3], [65, 2, 5], [10, 10, 31], [4, 90, 33], [2, 3, 300]];
+    // Shared by threads, and past the caches.
+    let large = [[100, 111, 3], [150, 1, 257], [7, 90, 100], [1300, 1100, 3], [300, 150, 101]];
+    let sizes = if cfg!(any(miri, rankform_through_cuda)) { &small[..] } else { &[&small[..], &large].concat() };
+    for &[l, m, n] in sizes {
+        let value = |i: usize, j: usize, k: usize| (i * 7 + j * 3 + k) as f32;
+        let x = Tensor::from_fn([l, m, n], |[i, j, k]| value(i, j, k), &Cpu)?;
+        let column = Tensor::from_fn([l, m, 1], |[i, j, _]| (i + 2 * j) as f32, &Cpu)?;
+        let middle = Tensor::from_fn([l, 1, n], |[i, _, k]| (3 * i + k) as f32, &Cpu)?;
+        let row = Tensor::from_fn([1, 1, n], |[_, _, k]| (5 * k) as f32, &Cpu)?;
+        let wide = Tensor::from_fn([l + 1, m + 2, n + 3], |[i, j, k]| value(i, j, k), &Cpu)?;
+        let turned = Tensor::from_fn([m, l, n], |[j, i, k]| value(i, j, k), &Cpu)?;
+        let (part, turned) = (wide.slice((0..l, 0..m, 0..n))?, turned.permuted([1, 0, 2])?);
+        let expected = |f: &dyn Fn(usize, usize, usize) -> f32| {
+            let all = (0..l).flat_map(|i| (0..m).flat_map(move |j| (0..n).map(move |k| [i, j, k])));
+            all.map(|[i, j, k]| f(i, j, k)).collect::<Vec<f32>>()
+        };
+        let sums = expected(&|i, j, k| value(i, j, k) + (i + 2 * j) as f32);
+        let what = format!("{l} × {m} × {n}");
+        assert!((&x + &column).iter().eq(&sums), "a column, {what}");
+        assert!((&column + part).iter().eq(&sums), "a column and a part, {what}");
+        assert!((turned + &column).iter().eq(&sums), "a column and what is turned, {what}");
+        assert!((&x + &middle).iter().eq(&expected(&|i, j, k| value(i, j, k) + (3 * i + k) as f32)), "a matrix, {what}");
+        assert!((&x - &row).iter().eq(&expected(&|i, j, k| value(i, j, k) - (5 * k) as f32)), "a row, {what}");
+        let three = expected(&|i, j, k| value(i, j, k) * (i + 2 * j) as f32 + (5 * k) as f32);
+        assert!((x.lazy() * &column + &row).eval()?.iter().eq(&three), "three, {what}");
+        assert!((-part).iter().eq(&expected(&|i, j, k| -value(i, j, k))), "a part, {what}");
+        let mut out = Tensor::<f32, 3>::full([l + 1, m + 1, n + 1], -1.0, &Cpu)?;
+        (x.lazy() + &column).eval_into(&mut out.view_mut()?.slice((1.., 1.., 1..))?)?;
+        assert!(out.slice((1.., 1.., 1..))?.iter().eq(&sums), "into a part, {what}");
+        let untouched = l * m * n;
+        assert_eq!(out.iter().filter(|&&x| x == -1.0).count(), (l + 1) * (m + 1) * (n + 1) - untouched, "beside a part, {what}");
+        let mut place = x.copy()?;
+        place += &column;
+        assert!(place.iter().eq(&sums), "in place, {what}");
+    }
+    Ok(())
+}

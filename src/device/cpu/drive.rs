@@ -34,8 +34,14 @@ pub(super) const FETCHED: usize = 2;
 pub(super) const CHUNK: usize = 64;
 /// Elements of a step that is still read in pieces: longer ones use too little of what is fetched.
 const SHORT_STEP: usize = 4;
-/// So many rows, or rows as long as this, cost less one by one than to be taken together.
+/// So many rows, or rows as long, cost less one by one than to be walked and taken together.
 const FEW_ROWS: usize = 64;
+/// Bytes of a row, at most, that goes past the caches with others.
+const SHORT_ROW: usize = 2048;
+/// Elements of a row that is taken whole although operands are packed for it.
+const LONG_ENOUGH: usize = 32;
+/// As long are rows of more elements than one thread takes.
+const LONG_ROW: usize = 256;
 /// Bytes of outputs that stay in no cache: half of a large one.
 const LARGE: usize = 16 << 20;
 /// Threads whose stores past the caches pay on every processor: lines are not read before they are written.
@@ -192,17 +198,15 @@ impl Job<'_> {
         unsafe { (self.loops.rows)(self.level, self.program, rows, n, self.spread(base).as_ptr(), self.spread(down).as_ptr()) };
     }
 
-    /// Runs a small program over rows that stand at equal distances, each operand contiguous along them or still; says whether
-    /// they were such. Then there is nothing to walk, and a few elements do not pay for it (4 × 4 plus a row, Zen 4: 390 → 210 ns).
+    /// Runs a program over rows that stand at equal distances, each operand contiguous along them or still, if the caches hold
+    /// them; says whether they were such. Then there is nothing to walk, and a few elements do not pay
+    /// for it (4 × 4 plus a row, Zen 4: 390 → 210 ns).
     ///
     /// # Safety
     /// The kernel's promise, for every index of `sizes`.
-    pub(super) unsafe fn few_rows(&self, sizes: &[usize], outputs: &[Slot<'_>], inputs: &[Slot<'_>]) -> bool {
+    pub(super) unsafe fn equal_rows(&self, sizes: &[usize], outputs: &[Slot<'_>], inputs: &[Slot<'_>]) -> bool {
         let slots = together(outputs, inputs);
         let slots = &slots[..outputs.len() + inputs.len()];
-        if walk::numel(sizes) >= walk::SHARED {
-            return false;
-        }
         // The longest rows that are such.
         for axis in 0..sizes.len() {
             let (outer, row) = sizes.split_at(axis);
@@ -213,18 +217,41 @@ impl Job<'_> {
             if n == 1 || !(0..slots.len()).all(fits) {
                 continue;
             }
-            let Some(rows) = walk::one_axis(outer, 0, slots, &mut down) else { return false };
-            // Many short ones are better taken together.
-            if rows > FEW_ROWS && n <= FEW_ROWS {
+            // The longest outer axes that are one; those before them are gone through one by one.
+            let first = (0..axis).find(|&first| walk::one_axis(&outer[first..], first, slots, &mut down).is_some()).unwrap_or(axis);
+            let [planes, rows] = [&outer[..first], &outer[first..]].map(walk::numel);
+            let numel = walk::numel(sizes);
+            let small = numel < walk::SHARED && planes <= FEW_ROWS;
+            let holds = || rows > 1 && !slots[..self.outputs].iter().any(|slot| is_larger_than_caches(sizes, slot));
+            if numel == 0 || !(small || planes == 1 && holds()) {
                 return false;
             }
-            let (mut base, mut step) = ([std::ptr::null_mut(); MAX_OPERANDS + 1], STAY);
-            for (k, slot) in slots.iter().enumerate() {
-                (base[k], step[k]) = (slot.address, down[k]);
+            // Many short ones, of which an operand is the same in each, are better taken together (`join.rs`).
+            let repeats = (self.outputs..slots.len()).any(|k| down[k] == 0 && along[k] != 0);
+            let long = if small { FEW_ROWS } else { LONG_ROW };
+            if repeats && rows > FEW_ROWS && n < long {
+                return false;
             }
             let loops = still.map_or(self.loops, |(_, rows)| Loops { rows, ..self.loops });
-            // SAFETY: the caller's promise: rows of `n` elements of every operand, or of one that stands still.
-            unsafe { Job { loops, ..*self }.each_row(&base, &step, rows, n) };
+            for plane in 0..planes {
+                let mut from = [0isize; MAX_OPERANDS];
+                for (from, slot) in from.iter_mut().zip(slots) {
+                    let mut left = plane;
+                    for axis in (0..first).rev() {
+                        *from = from.wrapping_add(((left % outer[axis]) as isize).wrapping_mul(walk::step(slot, axis)));
+                        left /= outer[axis];
+                    }
+                }
+                walk::parallel_rows(rows, n, &|part| {
+                    let (mut base, mut step) = ([std::ptr::null_mut(); MAX_OPERANDS + 1], STAY);
+                    for (k, slot) in slots.iter().enumerate() {
+                        let to = from[k].wrapping_add((part.start as isize).wrapping_mul(down[k]));
+                        (base[k], step[k]) = (slot.address.wrapping_offset(to), down[k]);
+                    }
+                    // SAFETY: the caller's promise: rows of `n` elements of every operand, or of one that stands still.
+                    unsafe { Job { loops, ..*self }.each_row(&base, &step, part.len(), n) };
+                });
+            }
             return true;
         }
         false
@@ -258,13 +285,17 @@ impl Job<'_> {
             // SAFETY: the caller's promise.
             return unsafe { self.by_chunks(run, walk, slots, &room) };
         }
-        // Rows that are long enough are taken whole, several side by side; short ones are gathered, several to a block.
-        let by_rows = walk.inner() >= 32;
-        let still = if by_rows { self.still(|k| walk.inner_step(k) == 0) } else { None };
-        let is_packed = |k: usize| {
-            let in_rows = by_rows && walk.inner_step(k) == slots[k].element as isize;
-            buffered(k) || !(in_rows || linear(k) || still.is_some_and(|(operand, _)| operand == k))
-        };
+        // Rows that are long enough, or stand as the program takes them, are taken whole, several side by side; others are
+        // gathered, several to a block.
+        let still = self.still(|k| walk.inner_step(k) == 0);
+        let stands = |k: usize| walk.inner_step(k) == slots[k].element as isize || still.is_some_and(|(operand, _)| operand == k);
+        let by_rows = walk.inner() >= LONG_ENOUGH || (0..slots.len()).all(stands);
+        let still = still.filter(|_| by_rows);
+        // Short rows of outputs that follow each other go past the caches together.
+        let row = |k: usize| walk.inner() * slots[k].element;
+        let follows = |k: usize| row(k) <= SHORT_ROW && walk.second().is_some_and(|axis| walk.step(axis, k) == row(k) as isize);
+        let together = self.streams && (0..self.outputs).all(follows) && (0..slots.len()).all(stands);
+        let is_packed = |k: usize| buffered(k) || !(linear(k) || (by_rows && stands(k)));
         let in_pieces = |k: usize| match walk.inner_step(k) / slots[k].element as isize {
             1 => true,
             0 => k >= self.outputs,
@@ -277,16 +308,18 @@ impl Job<'_> {
         let in_steps = |k: usize| ![0, slots[k].element as isize].contains(&walk.inner_step(k));
         // In place the first inputs are outputs, and stay where they are.
         let fetches = self.waits && self.first > 0 && (self.first..slots.len()).any(in_steps);
-        if (self.streams || fetches) && by_rows && (0..slots.len()).all(in_pieces) {
+        if (self.streams || fetches) && by_rows && !together && (0..slots.len()).all(in_pieces) {
             // SAFETY: the caller's promise; outputs are contiguous along rows, and inputs too, or still, or in short steps.
             return unsafe { self.by_pieces(walk, slots, &room) };
         }
         let widths: usize = (0..slots.len()).filter(|&k| is_packed(k)).map(|k| slots[k].element).sum();
-        let stands = |&k: &usize| by_rows && is_packed(k) && walk.inner_step(k) != 0;
-        let crosswise = (0..slots.len()).filter(stands).find_map(|k| walk.crosswise(k, slots[k].element));
+        let turns = |&k: &usize| by_rows && is_packed(k) && walk.inner_step(k) != 0;
+        let crosswise = (0..slots.len()).filter(turns).find_map(|k| walk.crosswise(k, slots[k].element));
         let axis = crosswise.or(walk.second());
         let (rows, block) = if widths == 0 {
             (usize::MAX, usize::MAX)
+        } else if together {
+            ((SCRATCH / 2 / (walk.inner() * widths)).max(1), walk.inner())
         } else {
             // A tile is one cache line high where an operand stands crosswise.
             let element = slots.iter().map(|slot| slot.element).max().unwrap_or(1).clamp(1, WIDEST);
@@ -455,6 +488,8 @@ impl Job<'_> {
                         next[count] = (at(j, place(tile + 1)), step(j));
                         count += 1;
                     }
+                    // Rows that follow each other at both ends are one.
+                    let (rows, columns) = if columns == block && step(k) == down[k] { (1, rows * columns) } else { (rows, columns) };
                     for row in 0..rows as isize {
                         let to = corner(k).wrapping_offset(row * step(k));
                         let from = room.wrapping_add(row as usize * block * slot.element);

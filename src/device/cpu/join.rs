@@ -1,6 +1,6 @@
 //! Short rows of which an operand is the same in each: that is written out several times, so that as many rows are one.
 //!
-//! A row costs some 5 ns, whether it has a loop of its own or is packed: three colours of a million pixels times three factors
+//! A row costs some 3 ns, whether it has a loop of its own or is packed: three colours of a million pixels times three factors
 //! took twenty times as long as times one.
 //! Imports: `device`.
 

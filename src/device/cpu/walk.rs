@@ -79,7 +79,7 @@ fn outer(sizes: &[usize], slots: &[Slot<'_>], order: Order, address: Addresses, 
     }
 }
 
-fn step(slot: &Slot<'_>, axis: usize) -> isize {
+pub(super) fn step(slot: &Slot<'_>, axis: usize) -> isize {
     slot.stride[axis].wrapping_mul(slot.element as isize)
 }
 
@@ -377,13 +377,22 @@ pub(super) fn parallel_by(walk: &Walk, weight: usize, least: usize, f: &(dyn Fn(
 
 /// Runs `f` over the parts of a run of `n` indices, which begin at multiples of 64.
 pub(super) fn parallel_run(n: usize, f: &(dyn Fn(Range<usize>) + Sync)) {
-    let worth = n / PART;
+    parallel_ranges(n, n / PART, 64, f);
+}
+
+/// Runs `f` over ranges of `rows` rows of `n` elements each.
+pub(super) fn parallel_rows(rows: usize, n: usize, f: &(dyn Fn(Range<usize>) + Sync)) {
+    parallel_ranges(rows, (rows.saturating_mul(n) / PART).min(rows), 1, f);
+}
+
+/// Runs `f` over the ranges of `n` indices, worth so many parts, which begin at multiples of `unit`.
+fn parallel_ranges(n: usize, worth: usize, unit: usize, f: &(dyn Fn(Range<usize>) + Sync)) {
     let parts = parts(worth);
     if parts == 1 {
         return f(0..n);
     }
     // n · part / parts, which a product could overflow.
-    let start = |part| if part == parts { n } else { (n / parts * part + n % parts * part / parts) / 64 * 64 };
+    let start = |part| if part == parts { n } else { (n / parts * part + n % parts * part / parts) / unit * unit };
     threads::each(parts, worth < LONG, &|part| f(start(part)..start(part + 1)));
 }
 
