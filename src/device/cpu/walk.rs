@@ -252,12 +252,13 @@ impl Walk {
     pub(super) fn advance(&self, index: &mut Index, count: usize) {
         let mut carry = count;
         for axis in (0..self.rank).rev() {
-            index.at[axis] += carry;
-            carry = index.at[axis] / self.sizes[axis];
-            index.at[axis] %= self.sizes[axis];
-            if carry == 0 {
+            let (at, size) = (index.at[axis] + carry, self.sizes[axis]);
+            if at < size {
+                index.at[axis] = at;
                 return;
             }
+            // A quotient costs as much as a short row.
+            (index.at[axis], carry) = if at - size < size { (at - size, 1) } else { (at % size, at / size) };
         }
     }
 
