@@ -334,3 +334,45 @@ fn rows_of_any_length_give_what_one_loop_gives() -> Result<()> {
     }
     Ok(())
 }
+
+/// Outputs that run backwards or in steps, as wide as a tile of each element, between elements that stay as they are.
+#[test]
+fn what_is_written_backwards_stays_in_its_place() -> Result<()> {
+    macro_rules! check {
+        ($($t:ty: $($n:literal)*;)*) => { $( for n in [$($n),*] {
+            let m = 24;
+            let value = |i: usize, j: usize| ((i * 3 + j) % 50) as u8;
+            let x = Tensor::from_fn([m, n], |[i, j]| value(i, j) as $t, &Cpu)?;
+            let turned = Tensor::from_fn([n, m], |[j, i]| value(i, j) as $t, &Cpu)?;
+            let expected = |i: usize, j: usize| (2 * value(i, j)) as $t;
+            for (down, along) in [(1, -1), (-1, 1), (-1, -1), (1, 2), (2, -2)] {
+                for kind in ["run", "turned", "in place"] {
+                    let mut out = Tensor::<$t, 2>::full([3 * m, 3 * n], 120 as $t, &Cpu)?;
+                    let [rows, columns] = [(m, down as isize), (n, along as isize)].map(|(n, step)| (n..n + n * step.unsigned_abs()).step(step));
+                    let mut part = out.view_mut()?.slice((rows, columns))?;
+                    match kind {
+                        "run" => (x.lazy() + &x).eval_into(&mut part)?,
+                        "turned" => (x.lazy() + turned.transposed()).eval_into(&mut part)?,
+                        _ => {
+                            part.assign(&x)?;
+                            part += &x;
+                        }
+                    }
+                    let at = |from: isize, step: isize, n: usize, i: usize| {
+                        let last = n as isize + (n as isize - 1) * step.abs() + step.abs() - 1;
+                        (if step < 0 { last + from + step * i as isize } else { n as isize + from + step * i as isize }) as usize
+                    };
+                    let mut all = vec![120 as $t; 9 * m * n];
+                    for i in 0..m {
+                        for j in 0..n {
+                            all[at(0, down, m, i) * 3 * n + at(0, along, n, j)] = expected(i, j);
+                        }
+                    }
+                    assert_eq!(out.to_vec()?, all, "{} {n}, {kind}, steps {down} and {along}", stringify!($t));
+                }
+            }
+        } )* };
+    }
+    check! { f32: 240 320 480 976; f64: 240 480 976; u8: 976 1024; u16: 1024; }
+    Ok(())
+}

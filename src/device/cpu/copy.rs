@@ -8,13 +8,12 @@
 use super::drive::{STREAM, STRIP, goes_past_caches};
 use super::io::{Scratch, Words};
 use super::pack;
+use super::past::AHEAD;
 use super::walk::{self, Order, Walk};
 use crate::device::Slot;
 
 /// Bytes of a tile.
 const TILE: usize = 16 << 10;
-/// How far ahead a row that is streamed as it stands is fetched, in bytes.
-const AHEAD: usize = 2 << 10;
 
 /// Copies every element of `from` to the same index of `to`.
 ///

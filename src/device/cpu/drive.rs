@@ -34,13 +34,15 @@ pub(super) const FETCHED: usize = 2;
 pub(super) const CHUNK: usize = 64;
 /// Elements of a step that is still read in pieces: longer ones use too little of what is fetched.
 const SHORT_STEP: usize = 4;
-/// So many rows, or rows as long, cost less one by one than to be walked and taken together.
+/// So many rows that repeat an operand, or such rows as long as this, are not worth to be written out as one.
 const FEW_ROWS: usize = 64;
+/// So many planes of rows, at most, are gone through without a walk.
+const FEW_PLANES: usize = 8;
 /// Bytes of a row, at most, that goes past the caches with others.
 const SHORT_ROW: usize = 2048;
-/// Elements of a row that is taken whole although operands are packed for it.
+/// Elements of a row that is taken whole although operands are packed for it; of shorter ones a loop of vectors leaves many over.
 const LONG_ENOUGH: usize = 32;
-/// As long are rows of more elements than one thread takes.
+/// As [`FEW_ROWS`], the length of rows of more elements than one thread takes.
 const LONG_ROW: usize = 256;
 /// Bytes of outputs that stay in no cache: half of a large one.
 const LARGE: usize = 16 << 20;
@@ -92,6 +94,8 @@ pub(super) struct Job<'a> {
     pub(super) reads: &'a [u8],
     /// The instructions of its loops, which this processor has: `simd::level` or `simd::level_for_memory`.
     pub(super) level: Level,
+    /// Whether it computes in a few instructions.
+    pub(super) light: bool,
     /// Whether outputs go past the caches.
     pub(super) streams: bool,
     /// Whether outputs go through the caches, are larger than these, and little is computed: memory is what it waits for.
@@ -221,9 +225,12 @@ impl Job<'_> {
             let first = (0..axis).find(|&first| walk::one_axis(&outer[first..], first, slots, &mut down).is_some()).unwrap_or(axis);
             let [planes, rows] = [&outer[..first], &outer[first..]].map(walk::numel);
             let numel = walk::numel(sizes);
-            let small = numel < walk::SHARED && planes <= FEW_ROWS;
-            let holds = || rows > 1 && !slots[..self.outputs].iter().any(|slot| is_larger_than_caches(sizes, slot));
-            if numel == 0 || !(small || planes == 1 && holds()) {
+            let small = numel < walk::SHARED && planes <= FEW_PLANES;
+            let shared = || planes == 1 && walk::shares_rows(rows);
+            let holds = || !slots[..self.outputs].iter().any(|slot| is_larger_than_caches(sizes, slot));
+            // Of few elements a vector loop takes one by one: what computes long is gathered.
+            let vectors = self.light || n >= LONG_ENOUGH || numel <= LONG_ENOUGH;
+            if numel == 0 || !vectors || !(small || shared() && holds()) {
                 return false;
             }
             // Many short ones, of which an operand is the same in each, are better taken together (`join.rs`).
@@ -289,12 +296,14 @@ impl Job<'_> {
         // gathered, several to a block.
         let still = self.still(|k| walk.inner_step(k) == 0);
         let stands = |k: usize| walk.inner_step(k) == slots[k].element as isize || still.is_some_and(|(operand, _)| operand == k);
-        let by_rows = walk.inner() >= LONG_ENOUGH || (0..slots.len()).all(stands);
-        let still = still.filter(|_| by_rows);
+        let all_stand = (0..slots.len()).all(stands);
         // Short rows of outputs that follow each other go past the caches together.
         let row = |k: usize| walk.inner() * slots[k].element;
         let follows = |k: usize| row(k) <= SHORT_ROW && walk.second().is_some_and(|axis| walk.step(axis, k) == row(k) as isize);
-        let together = self.streams && (0..self.outputs).all(follows) && (0..slots.len()).all(stands);
+        let joint = self.streams && all_stand && (0..self.outputs).all(follows);
+        let many = walk.second().is_some_and(|axis| walk.size(axis) >= FEW_ROWS);
+        let by_rows = walk.inner() >= LONG_ENOUGH || (self.light && all_stand && many && (joint || !self.streams));
+        let still = still.filter(|_| by_rows);
         let is_packed = |k: usize| buffered(k) || !(linear(k) || (by_rows && stands(k)));
         let in_pieces = |k: usize| match walk.inner_step(k) / slots[k].element as isize {
             1 => true,
@@ -308,7 +317,7 @@ impl Job<'_> {
         let in_steps = |k: usize| ![0, slots[k].element as isize].contains(&walk.inner_step(k));
         // In place the first inputs are outputs, and stay where they are.
         let fetches = self.waits && self.first > 0 && (self.first..slots.len()).any(in_steps);
-        if (self.streams || fetches) && by_rows && !together && (0..slots.len()).all(in_pieces) {
+        if (self.streams || fetches) && by_rows && !joint && (0..slots.len()).all(in_pieces) {
             // SAFETY: the caller's promise; outputs are contiguous along rows, and inputs too, or still, or in short steps.
             return unsafe { self.by_pieces(walk, slots, &room) };
         }
@@ -318,7 +327,7 @@ impl Job<'_> {
         let axis = crosswise.or(walk.second());
         let (rows, block) = if widths == 0 {
             (usize::MAX, usize::MAX)
-        } else if together {
+        } else if joint && by_rows {
             ((SCRATCH / 2 / (walk.inner() * widths)).max(1), walk.inner())
         } else {
             // A tile is one cache line high where an operand stands crosswise.
@@ -489,7 +498,8 @@ impl Job<'_> {
                         count += 1;
                     }
                     // Rows that follow each other at both ends are one.
-                    let (rows, columns) = if columns == block && step(k) == down[k] { (1, rows * columns) } else { (rows, columns) };
+                    let one = columns == block && step(k) == down[k] && walk.inner_step(k) == slot.element as isize;
+                    let (rows, columns) = if one { (1, rows * columns) } else { (rows, columns) };
                     for row in 0..rows as isize {
                         let to = corner(k).wrapping_offset(row * step(k));
                         let from = room.wrapping_add(row as usize * block * slot.element);

@@ -154,6 +154,7 @@ pub(super) fn absorb<B: Body, R: Reducer<B::Out>, const HELD: bool>(
             here[MAX_OPERANDS] = here[MAX_OPERANDS].wrapping_add(start * size_of::<Compute<B::Out>>());
             from = 0;
         }
+        // Of operands of other widths a part is fetched, or more.
         for k in 0..if light && early > 0 { B::LOADS } else { 0 } {
             let ahead = pointers[first + k].wrapping_add(start * size_of::<B::Out>() + early);
             simd::fetch_early(ahead, lanes * size_of::<B::Out>());

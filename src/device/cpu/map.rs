@@ -301,7 +301,17 @@ fn job<'a, 's, P: Program>(program: &P, outputs: &'s [Slot<'s>], inputs: Inputs<
     let first = if P::IN_PLACE { 0 } else { outputs.len() };
     let program = std::ptr::from_ref(program).cast();
     let level = simd::level();
-    let job = Job { loops: kernel.loops, program, outputs: outputs.len(), first, reads: inputs.reads, level, streams: false, waits: false };
+    let job = Job {
+        loops: kernel.loops,
+        program,
+        outputs: outputs.len(),
+        first,
+        reads: inputs.reads,
+        level,
+        light: P::LIGHT,
+        streams: false,
+        waits: false,
+    };
     (job, &outputs[..first])
 }
 

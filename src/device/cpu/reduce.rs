@@ -71,7 +71,7 @@ pub(super) unsafe fn run<B: Body, R: Reducer<B::Out>>(body: &B, _: R, axes: Redu
     let compiled = R::compiled(TypeId::of::<(B, R)>()).and_then(|kernel| kernel.downcast_ref::<ReduceKernel>());
     let compiled = compiled.filter(|kernel| kernel.types == TypeId::of::<(B, R)>());
     let kernel = compiled.copied().unwrap_or(ReduceKernel::of::<B, R>());
-    let numel = axes.kept.iter().chain(axes.reduced).product::<usize>();
+    let numel = walk::numel(axes.kept).saturating_mul(walk::numel(axes.reduced));
     let nbytes = inputs.slots.iter().map(|slot| slot.element).sum::<usize>().saturating_mul(numel);
     let job = Job { kernel, body: std::ptr::from_ref(body).cast(), inputs, early: simd::early(nbytes) };
     // SAFETY: the caller's promise; the kernel is that of the types of body and reducer.

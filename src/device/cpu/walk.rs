@@ -383,13 +383,18 @@ pub(super) fn parallel_run(n: usize, f: &(dyn Fn(Range<usize>) + Sync)) {
 
 /// Runs `f` over ranges of `rows` rows of `n` elements each.
 pub(super) fn parallel_rows(rows: usize, n: usize, f: &(dyn Fn(Range<usize>) + Sync)) {
-    parallel_ranges(rows, (rows.saturating_mul(n) / PART).min(rows), 1, f);
+    parallel_ranges(rows, rows.saturating_mul(n) / PART, 1, f);
+}
+
+/// Whether rows are enough for all threads, none of which is cut.
+pub(super) fn shares_rows(rows: usize) -> bool {
+    rows >= PARTS * threads::count()
 }
 
 /// Runs `f` over the ranges of `n` indices, worth so many parts, which begin at multiples of `unit`.
 fn parallel_ranges(n: usize, worth: usize, unit: usize, f: &(dyn Fn(Range<usize>) + Sync)) {
-    let parts = parts(worth);
-    if parts == 1 {
+    let parts = parts(worth).min(n);
+    if parts <= 1 {
         return f(0..n);
     }
     // n · part / parts, which a product could overflow.
