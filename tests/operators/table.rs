@@ -326,8 +326,8 @@ fn rows_of_any_length_give_what_one_loop_gives() -> Result<()> {
         let mut out = Tensor::<f32, 3>::full([l + 1, m + 1, n + 1], -1.0, &Cpu)?;
         (x.lazy() + &column).eval_into(&mut out.view_mut()?.slice((1.., 1.., 1..))?)?;
         assert!(out.slice((1.., 1.., 1..))?.iter().eq(&sums), "into a part, {what}");
-        let untouched = l * m * n;
-        assert_eq!(out.iter().filter(|&&x| x == -1.0).count(), (l + 1) * (m + 1) * (n + 1) - untouched, "beside a part, {what}");
+        let beside = (l + 1) * (m + 1) * (n + 1) - l * m * n;
+        assert_eq!(out.iter().filter(|&&x| x == -1.0).count(), beside, "beside a part, {what}");
         let mut place = x.copy()?;
         place += &column;
         assert!(place.iter().eq(&sums), "in place, {what}");
@@ -358,14 +358,15 @@ fn what_is_written_backwards_stays_in_its_place() -> Result<()> {
                             part += &x;
                         }
                     }
-                    let at = |from: isize, step: isize, n: usize, i: usize| {
-                        let last = n as isize + (n as isize - 1) * step.abs() + step.abs() - 1;
-                        (if step < 0 { last + from + step * i as isize } else { n as isize + from + step * i as isize }) as usize
+                    // Element `i` of what lies from `n` to `n + n · |step|`.
+                    let at = |step: isize, n: usize, i: usize| {
+                        let far = i * step.unsigned_abs();
+                        if step < 0 { n + n * step.unsigned_abs() - 1 - far } else { n + far }
                     };
                     let mut all = vec![120 as $t; 9 * m * n];
                     for i in 0..m {
                         for j in 0..n {
-                            all[at(0, down, m, i) * 3 * n + at(0, along, n, j)] = expected(i, j);
+                            all[at(down, m, i) * 3 * n + at(along, n, j)] = expected(i, j);
                         }
                     }
                     assert_eq!(out.to_vec()?, all, "{} {n}, {kind}, steps {down} and {along}", stringify!($t));

@@ -203,14 +203,19 @@ impl Job<'_> {
     }
 
     /// Runs a program over rows that stand at equal distances, each operand contiguous along them or still, if the caches hold
-    /// them; says whether they were such. Then there is nothing to walk, and a few elements do not pay
-    /// for it (4 × 4 plus a row, Zen 4: 390 → 210 ns).
+    /// them; says whether they were such. Then there is nothing to walk, and a few elements do not pay for it (4 × 4 plus a row,
+    /// Zen 4: 390 → 210 ns).
     ///
     /// # Safety
     /// The kernel's promise, for every index of `sizes`.
     pub(super) unsafe fn equal_rows(&self, sizes: &[usize], outputs: &[Slot<'_>], inputs: &[Slot<'_>]) -> bool {
         let slots = together(outputs, inputs);
         let slots = &slots[..outputs.len() + inputs.len()];
+        let numel = walk::numel(sizes);
+        let small = numel < walk::SHARED;
+        if numel == 0 || (!small && slots[..self.outputs].iter().any(|slot| is_larger_than_caches(sizes, slot))) {
+            return false;
+        }
         // The longest rows that are such.
         for axis in 0..sizes.len() {
             let (outer, row) = sizes.split_at(axis);
@@ -224,13 +229,10 @@ impl Job<'_> {
             // The longest outer axes that are one; those before them are gone through one by one.
             let first = (0..axis).find(|&first| walk::one_axis(&outer[first..], first, slots, &mut down).is_some()).unwrap_or(axis);
             let [planes, rows] = [&outer[..first], &outer[first..]].map(walk::numel);
-            let numel = walk::numel(sizes);
-            let small = numel < walk::SHARED && planes <= FEW_PLANES;
-            let shared = || planes == 1 && walk::shares_rows(rows);
-            let holds = || !slots[..self.outputs].iter().any(|slot| is_larger_than_caches(sizes, slot));
+            let few = if small { planes <= FEW_PLANES } else { planes == 1 && walk::shares_rows(rows) };
             // Of few elements a vector loop takes one by one: what computes long is gathered.
             let vectors = self.light || n >= LONG_ENOUGH || numel <= LONG_ENOUGH;
-            if numel == 0 || !vectors || !(small || shared() && holds()) {
+            if !few || !vectors {
                 return false;
             }
             // Many short ones, of which an operand is the same in each, are better taken together (`join.rs`).
@@ -292,17 +294,18 @@ impl Job<'_> {
             // SAFETY: the caller's promise.
             return unsafe { self.by_chunks(run, walk, slots, &room) };
         }
-        // Rows that are long enough, or stand as the program takes them, are taken whole, several side by side; others are
-        // gathered, several to a block.
+        // Rows that are long enough, or many that stand as a light program takes them, are taken whole, several side by side;
+        // others are gathered, several to a block.
         let still = self.still(|k| walk.inner_step(k) == 0);
         let stands = |k: usize| walk.inner_step(k) == slots[k].element as isize || still.is_some_and(|(operand, _)| operand == k);
         let all_stand = (0..slots.len()).all(stands);
+        let many = walk.second().is_some_and(|axis| walk.size(axis) >= FEW_ROWS);
+        let whole = walk.inner() >= LONG_ENOUGH || (self.light && all_stand && many);
         // Short rows of outputs that follow each other go past the caches together.
         let row = |k: usize| walk.inner() * slots[k].element;
         let follows = |k: usize| row(k) <= SHORT_ROW && walk.second().is_some_and(|axis| walk.step(axis, k) == row(k) as isize);
-        let joint = self.streams && all_stand && (0..self.outputs).all(follows);
-        let many = walk.second().is_some_and(|axis| walk.size(axis) >= FEW_ROWS);
-        let by_rows = walk.inner() >= LONG_ENOUGH || (self.light && all_stand && many && (joint || !self.streams));
+        let joint = self.streams && all_stand && whole && (0..self.outputs).all(follows);
+        let by_rows = joint || (whole && (!self.streams || walk.inner() >= LONG_ENOUGH));
         let still = still.filter(|_| by_rows);
         let is_packed = |k: usize| buffered(k) || !(linear(k) || (by_rows && stands(k)));
         let in_pieces = |k: usize| match walk.inner_step(k) / slots[k].element as isize {
@@ -327,7 +330,7 @@ impl Job<'_> {
         let axis = crosswise.or(walk.second());
         let (rows, block) = if widths == 0 {
             (usize::MAX, usize::MAX)
-        } else if joint && by_rows {
+        } else if joint {
             ((SCRATCH / 2 / (walk.inner() * widths)).max(1), walk.inner())
         } else {
             // A tile is one cache line high where an operand stands crosswise.

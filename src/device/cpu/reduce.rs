@@ -355,10 +355,11 @@ impl Blocks<'_> {
 #[inline(always)]
 fn state_of<B: Body, R: Reducer<B::Out>>(body: B, blocks: &mut Blocks<'_>, mut at: usize) -> State<B, R> {
     let combine = R::combine::<Run>;
-    let early = blocks.job.early;
-    let contiguous = |(pointers, n), at, early| simd::dispatch(Contiguous::<B, R> { body, pointers, n, at, early, reducer: PhantomData });
-    if blocks.block == usize::MAX {
-        return contiguous(blocks.next(usize::MAX), at, early);
+    let is_packed = blocks.block != usize::MAX;
+    let early = if is_packed { 0 } else { blocks.job.early };
+    let contiguous = |(pointers, n), at| simd::dispatch(Contiguous::<B, R> { body, pointers, n, at, early, reducer: PhantomData });
+    if !is_packed {
+        return contiguous(blocks.next(usize::MAX), at);
     }
     let mut digits = [const { MaybeUninit::uninit() }; DIGITS];
     let mut cascade = Cascade::over(&mut digits);
@@ -366,7 +367,7 @@ fn state_of<B: Body, R: Reducer<B::Out>>(body: B, blocks: &mut Blocks<'_>, mut a
         if R::BY_SLICE {
             // A leaf, or as much of one as a block has room for.
             let (pointers, n) = blocks.next(LEAF);
-            cascade.push(contiguous((pointers, n), at, 0), combine);
+            cascade.push(contiguous((pointers, n), at), combine);
             at += n;
             continue;
         }
