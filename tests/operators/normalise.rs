@@ -136,3 +136,40 @@ fn shares_in_the_tail_keep_their_digits() -> Result<()> {
     }
     Ok(())
 }
+
+/// Rows of every length around those at which kernels change, dense or parts of wider ones, beside a row for all or one of their
+/// own, into whole tensors and parts of them: each as one loop has it, and nothing beside it is written.
+#[test]
+fn rows_of_any_length_are_normalised_alone() -> Result<()> {
+    let mut random = Random(43);
+    // A card takes rows of any length alike, and its simulator is slow.
+    let (lengths, most) = if cfg!(rankform_through_cuda) { (17, 100) } else { (1, 40_000) };
+    for count in (1..=70).step_by(lengths).chain([100, 127, 129, 200, 4100]) {
+        for rows in [1, 2, 7, (most / count).max(3)] {
+            let x = Tensor::from_fn([rows, count + 3], |_| f32::moderate(&mut random) * 3.0, &Cpu)?;
+            let weight = Tensor::from_fn([1, count], |_| f32::moderate(&mut random), &Cpu)?;
+            let dense = x.slice((.., 1..=count))?.to_contiguous()?;
+            let part = x.slice((.., 1..=count))?;
+            let what = format!("{rows} rows of {count}");
+            for view in [dense.view(), part] {
+                check(&view.softmax(Axis::<1>)?, view, 1, softmax, 16.0, &what);
+                check(&view.layer_norm(Axis::<1>, EPSILON as f32)?, view, 1, layer_norm, 1024.0, &what);
+                let scaled = view.layer_norm(Axis::<1>, EPSILON as f32)? * &weight;
+                let fused = {
+                    let centred = view.lazy() - view.mean_along(Axis::<1>);
+                    (centred * (centred.square().mean_along(Axis::<1>) + EPSILON as f32).rsqrt() * weight.lazy()).eval()?
+                };
+                for index in fused.size().indices() {
+                    assert!((fused[index] - scaled[index]).abs() <= 1e-5 * (1.0 + scaled[index].abs()), "{what} at {index:?}");
+                }
+                let mut wide = Tensor::full([rows, count + 2], 7.0_f32, &Cpu)?;
+                view.softmax_into(Axis::<1>, &mut wide.view_mut()?.slice((.., 1..=count))?)?;
+                check(&wide.slice((.., 1..=count))?.to_contiguous()?, view, 1, softmax, 16.0, &what);
+                for row in 0..rows {
+                    assert_eq!([wide[[row, 0]], wide[[row, count + 1]]], [7.0; 2], "{what}");
+                }
+            }
+        }
+    }
+    Ok(())
+}

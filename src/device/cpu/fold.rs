@@ -22,6 +22,8 @@ pub(super) const LANES: usize = 64;
 pub(super) const fn lanes<S>() -> usize {
     if size_of::<S>() <= 4 { LANES } else { LANES / 2 }
 }
+/// Values of a short row that are computed together, those beyond its end too.
+pub(super) const STEP: usize = 16;
 /// Values of a row that are absorbed before their states are collapsed.
 pub(super) const LEAF: usize = 4096;
 /// Values that are evaluated before they are absorbed.
@@ -111,19 +113,66 @@ fn by_slice<B: Body, R: Reducer<B::Out>, const HELD: bool>(
 /// The states of a leaf as one, each half combined with the other.
 #[inline(always)]
 pub(super) fn collapse<B: Body, R: Reducer<B::Out>>(mut states: [State<B, R>; LANES]) -> State<B, R> {
-    // Else the compiler begins at the narrow end of this tree, and keeps states of the loop before it in pieces (4 times as
-    // long); those of other types it does not.
-    if TypeId::of::<State<B, R>>() == TypeId::of::<Lane<Run, f64>>() {
-        states = std::hint::black_box(states);
-    }
-    let mut width = lanes::<State<B, R>>() / 2;
-    while width > 0 {
+    let mut width = lanes::<State<B, R>>();
+    while width > STEP {
+        width /= 2;
         for j in 0..width {
             states[j] = R::combine::<Run>(states[j], states[j + width]);
         }
+    }
+    collapse_step::<B, R>(std::array::from_fn(|j| states[j]))
+}
+
+/// As [`collapse`], of the states of one step.
+#[inline(always)]
+fn collapse_step<B: Body, R: Reducer<B::Out>>(mut states: [State<B, R>; STEP]) -> State<B, R> {
+    // Else the compiler begins at the narrow end of this tree, and takes all states before it apart: 126 instructions for 64 of
+    // f32. States of other types it leaves together.
+    let state = TypeId::of::<State<B, R>>();
+    if state == TypeId::of::<Lane<Run, f32>>() || state == TypeId::of::<Lane<Run, f64>>() {
+        states = std::hint::black_box(states);
+    }
+    let mut width = STEP;
+    while width > 1 {
         width /= 2;
+        for j in 0..width {
+            states[j] = R::combine::<Run>(states[j], states[j + width]);
+        }
     }
     states[0]
+}
+
+/// The state of a whole row of fewer than [`LANES`] values on which a program settles; what stands beyond it up to a whole step is
+/// read too. The body's first load is pointer `first`.
+#[inline(always)]
+pub(super) fn padded<B: Body, R: Reducer<B::Out>>(body: B, pointers: &Addresses, first: usize, n: usize) -> State<B, R> {
+    if R::BY_SLICE {
+        return by_slice::<B, R, true>(body, pointers, first, 0..n, 0);
+    }
+    let lanes = const { lanes::<State<B, R>>() };
+    let mut states = [R::identity::<Run>(); LANES];
+    let mut start = 0;
+    while start < n {
+        let mut from = 0;
+        while from < lanes {
+            let here = start.wrapping_add(from);
+            if here < n {
+                let mut values = [Compute::<B::Out>::default(); STEP];
+                for j in 0..STEP {
+                    values[j] = value::<B, true>(&body, pointers, first, here.wrapping_add(j)).0;
+                }
+                let left = (n - here) as u32;
+                for j in 0..STEP {
+                    let state = states[from + j];
+                    let next = R::absorb::<Run>(state, Lane(values[j]), lane(0, here.wrapping_add(j)));
+                    states[from + j] = if (j as u32) < left { next } else { state };
+                }
+            }
+            from += STEP;
+        }
+        start += lanes;
+    }
+    if n <= STEP { collapse_step::<B, R>(std::array::from_fn(|j| states[j])) } else { collapse::<B, R>(states) }
 }
 
 /// Takes a part of a contiguous row into the states; its first value has number `at`. The body's first load is pointer
@@ -186,15 +235,22 @@ pub(super) fn absorb<B: Body, R: Reducer<B::Out>, const HELD: bool>(
         start += len;
     }
     if start < n {
-        // Every state absorbs, and those beyond the end forget it: an index that is not constant would keep all of them
-        // in memory.
+        // Every state absorbs, and those before the rest forget it: an index that is not constant would keep all of them in memory.
+        let skipped = lanes - (n - start);
         let mut buffer = [Compute::<B::Out>::default(); LANES];
-        for i in 0..n - start {
-            buffer[i] = value::<B, HELD>(&body, pointers, first, start.wrapping_add(i)).0;
+        if n >= lanes {
+            for j in 0..lanes {
+                buffer[j] = value::<B, HELD>(&body, pointers, first, (n - lanes).wrapping_add(j)).0;
+            }
+        } else {
+            for i in 0..n - start {
+                buffer[skipped.wrapping_add(i)] = value::<B, HELD>(&body, pointers, first, start.wrapping_add(i)).0;
+            }
         }
+        let number = n.wrapping_sub(lanes);
         for j in 0..lanes {
-            let next = R::absorb::<Run>(states[j], Lane(buffer[j]), lane(at, start.wrapping_add(j)));
-            states[j] = if j < n - start { next } else { states[j] };
+            let next = R::absorb::<Run>(states[j], Lane(buffer[j]), lane(at, number.wrapping_add(j)));
+            states[j] = if j as u32 >= skipped as u32 { next } else { states[j] };
         }
     }
     states

@@ -6,10 +6,11 @@
 //! Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
 use super::drive::{Job, Loops, RowsFn, goes_past_caches, is_larger_than_caches};
+use super::fold::{self, STEP};
 use super::io::{At, NONE, Words};
 use super::simd::{self, Call, Level};
 use super::walk::{self, Addresses};
-use super::{copy, fold, past, rows};
+use super::{copy, past, rows};
 use crate::device::{Inputs, MAX_OPERANDS, Slot};
 use crate::element::{Compute, Element};
 use crate::error::Result;
@@ -54,6 +55,8 @@ impl MapKernel {
 /// The processor has `level`; `program` points to a `P`; each pointer has rows of `n` contiguous elements of the type that
 /// `P` loads or stores there, and the last of `Addresses` room for what it holds, if anything; no output overlaps another
 /// operand, nor the operand of any other load. The load with the number `STILL`, if there is one, has one element a row.
+/// Short rows of a program by rows ([`rows::is_short`]) go on up to a whole step: with elements that are initialised where it
+/// loads, and where it stores with room of its own or rows that it comes to later.
 unsafe fn rows_of<P: Program, const STILL: usize>(
     level: Level,
     program: *const (),
@@ -87,12 +90,18 @@ impl<P: Program, const STILL: usize> Call<*const (), *const *mut u8, *const isiz
                 // SAFETY: the caller's promise: room for what is held.
                 pointers[MAX_OPERANDS] = unsafe { *from.add(MAX_OPERANDS) };
             }
-            if P::BY_ROWS {
-                let mut known = [None; 8];
-                program.settle(&mut Settling { pointers: &pointers, first, next: 0, n, held: 0, count: 0, known: &mut known });
-                along::<P, true>(&program, n, &pointers, first, still);
-            } else {
+            if !P::BY_ROWS {
                 along::<P, false>(&program, n, &pointers, first, still);
+            } else if rows::is_short(n, P::IN_PLACE) {
+                let mut known = [None; 8];
+                program.settle(&mut Settling::<true>::new(&pointers, first, n, &mut known));
+                for start in (0..n).step_by(STEP) {
+                    run_row(&program, STEP, |i| At::<true>::new(&pointers, first, start.wrapping_add(i)));
+                }
+            } else {
+                let mut known = [None; 8];
+                program.settle(&mut Settling::<false>::new(&pointers, first, n, &mut known));
+                along::<P, true>(&program, n, &pointers, first, still);
             }
         }
     }
@@ -172,8 +181,8 @@ impl Io<Run> for Kept<'_> {
     }
 }
 
-/// A contiguous row, on which a program settles.
-struct Settling<'a> {
+/// A contiguous row, on which a program settles; a short one ([`rows::is_short`]) by whole steps.
+struct Settling<'a, const SHORT: bool> {
     pointers: &'a Addresses,
     /// The pointer of the first load.
     first: usize,
@@ -190,7 +199,7 @@ struct Settling<'a> {
 /// What was found on a row: of what, from which load on, and the value or the place. Parts of an expression recur.
 type Known = Option<(TypeId, usize, [u64; 2])>;
 
-impl Row for Settling<'_> {
+impl<const SHORT: bool> Row for Settling<'_, SHORT> {
     #[inline(always)]
     fn next(&mut self) -> &mut usize {
         &mut self.next
@@ -205,7 +214,12 @@ impl Row for Settling<'_> {
             return unsafe { std::ptr::from_ref(&bytes).cast::<Compute<R::Out>>().read_unaligned() };
         }
         let pointers = *self.pointers; // a local array, again
-        let state = fold::row::<B, R, true>(*body, &pointers, self.first + self.next, self.n, 0, 0);
+        let at = self.first + self.next;
+        let state = if SHORT {
+            fold::padded::<B, R>(*body, &pointers, at, self.n)
+        } else {
+            fold::row::<B, R, true>(*body, &pointers, at, self.n, 0, 0)
+        };
         let value = R::finish::<Run>(state, Lane(self.n as i64)).0;
         let mut bytes = [0u64; 2];
         if remembers {
@@ -223,20 +237,33 @@ impl Row for Settling<'_> {
             return place as usize;
         }
         let place = self.held.next_multiple_of(64);
-        self.held = place + self.n * size_of::<Compute<B::Out>>();
+        let n = if SHORT { self.n.next_multiple_of(STEP) } else { self.n };
+        self.held = place + n * size_of::<Compute<B::Out>>();
         let pointers = *self.pointers; // a local array, again
         let room = pointers[MAX_OPERANDS].wrapping_add(place).cast::<Compute<B::Out>>();
         let at = |i| At::<true>::new(&pointers, self.first + self.next, i);
-        eval_row(body, self.n, at, |i, value| {
+        let put = |i: usize, value| {
             // SAFETY: the driver made room for every value that the program holds, each aligned to a cache line.
             unsafe { room.add(i).write(value) };
-        });
+        };
+        if SHORT {
+            for start in (0..n).step_by(STEP) {
+                eval_row(body, STEP, |i| at(start.wrapping_add(i)), |i, value| put(start.wrapping_add(i), value));
+            }
+        } else {
+            eval_row(body, n, at, put);
+        }
         self.remember(what, [place as u64, 0]);
         place
     }
 }
 
-impl Settling<'_> {
+impl<'a, const SHORT: bool> Settling<'a, SHORT> {
+    #[inline(always)]
+    fn new(pointers: &'a Addresses, first: usize, n: usize, known: &'a mut [Known; 8]) -> Self {
+        Settling { pointers, first, next: 0, n, held: 0, count: 0, known }
+    }
+
     /// What was remembered of this row, made from the same operands as the next `B` would be.
     #[inline(always)]
     fn recall<B: Body>(&self, what: Option<TypeId>) -> Option<[u64; 2]> {
@@ -341,7 +368,7 @@ unsafe fn drive<P: Program>(program: &P, sizes: &[usize], row: usize, outputs: &
     // SAFETY: the caller's promise; the kernel is that of the program's type.
     unsafe {
         if P::BY_ROWS {
-            if rows::short(&job, P::HELD, sizes, row, apart, inputs.slots) {
+            if rows::small(&job, P::HELD, sizes, row, apart, inputs.slots) {
                 return Ok(());
             }
             return rows::drive(&job, P::HELD, sizes, row, apart, inputs.slots);
