@@ -74,7 +74,7 @@ pub(super) fn leaf<B: Body, R: Reducer<B::Out>, const HELD: bool>(
     if R::BY_SLICE {
         return by_slice::<B, R, HELD>(body, pointers, first, part, at);
     }
-    collapse::<B, R>(absorb::<B, R, HELD>(body, pointers, first, part, at, early, [R::identity::<Run>(); LANES]))
+    collapse::<B, R, HELD>(absorb::<B, R, HELD>(body, pointers, first, part, at, early, [R::identity::<Run>(); LANES]))
 }
 
 /// As [`leaf`], for a reducer that takes many values at once.
@@ -112,7 +112,7 @@ fn by_slice<B: Body, R: Reducer<B::Out>, const HELD: bool>(
 
 /// The states of a leaf as one, each half combined with the other.
 #[inline(always)]
-pub(super) fn collapse<B: Body, R: Reducer<B::Out>>(mut states: [State<B, R>; LANES]) -> State<B, R> {
+pub(super) fn collapse<B: Body, R: Reducer<B::Out>, const HELD: bool>(mut states: [State<B, R>; LANES]) -> State<B, R> {
     let mut width = lanes::<State<B, R>>();
     while width > STEP {
         width /= 2;
@@ -120,16 +120,16 @@ pub(super) fn collapse<B: Body, R: Reducer<B::Out>>(mut states: [State<B, R>; LA
             states[j] = R::combine::<Run>(states[j], states[j + width]);
         }
     }
-    collapse_step::<B, R>(std::array::from_fn(|j| states[j]))
+    collapse_step::<B, R, HELD>(std::array::from_fn(|j| states[j]))
 }
 
 /// As [`collapse`], of the states of one step.
 #[inline(always)]
-fn collapse_step<B: Body, R: Reducer<B::Out>>(mut states: [State<B, R>; STEP]) -> State<B, R> {
-    // Else the compiler begins at the narrow end of this tree, and takes all states before it apart: 126 instructions for 64 of
-    // f32. States of other types it leaves together.
+fn collapse_step<B: Body, R: Reducer<B::Out>, const HELD: bool>(mut states: [State<B, R>; STEP]) -> State<B, R> {
+    // Else the compiler begins at the narrow end of this tree, and takes all states before it apart: those of f64, and where a
+    // program settles those of f32 too (126 instructions for 64). Others it leaves together.
     let state = TypeId::of::<State<B, R>>();
-    if state == TypeId::of::<Lane<Run, f32>>() || state == TypeId::of::<Lane<Run, f64>>() {
+    if (HELD && state == TypeId::of::<Lane<Run, f32>>()) || state == TypeId::of::<Lane<Run, f64>>() {
         states = std::hint::black_box(states);
     }
     let mut width = STEP;
@@ -142,7 +142,7 @@ fn collapse_step<B: Body, R: Reducer<B::Out>>(mut states: [State<B, R>; STEP]) -
     states[0]
 }
 
-/// The state of a whole row of fewer than [`LANES`] values on which a program settles; what stands beyond it up to a whole step is
+/// The state of a whole short row on which a program settles; what stands beyond it up to a whole step is
 /// read too. The body's first load is pointer `first`.
 #[inline(always)]
 pub(super) fn padded<B: Body, R: Reducer<B::Out>>(body: B, pointers: &Addresses, first: usize, n: usize) -> State<B, R> {
@@ -172,7 +172,7 @@ pub(super) fn padded<B: Body, R: Reducer<B::Out>>(body: B, pointers: &Addresses,
         }
         start += lanes;
     }
-    if n <= STEP { collapse_step::<B, R>(std::array::from_fn(|j| states[j])) } else { collapse::<B, R>(states) }
+    if n <= STEP { collapse_step::<B, R, true>(std::array::from_fn(|j| states[j])) } else { collapse::<B, R, true>(states) }
 }
 
 /// Takes a part of a contiguous row into the states; its first value has number `at`. The body's first load is pointer

@@ -379,7 +379,7 @@ fn state_of<B: Body, R: Reducer<B::Out>>(body: B, blocks: &mut Blocks<'_>, mut a
             simd::dispatch(Absorb::<B, R> { body, pointers, n, at, states: &mut states });
             (at, room) = (at + n, room - n);
         }
-        cascade.push(collapse::<B, R>(states), combine);
+        cascade.push(collapse::<B, R, false>(states), combine);
     }
     cascade.join(R::identity::<Run>(), combine)
 }
