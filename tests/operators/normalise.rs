@@ -173,3 +173,24 @@ fn rows_of_any_length_are_normalised_alone() -> Result<()> {
     }
     Ok(())
 }
+
+fn settled_in_place<T: Value + Float>() -> Result<()> {
+    let mut random = Random(47);
+    elementwise! { fn raised(x, sum) -> (T,) where Number { (x + sum,) } }
+    let step = if cfg!(rankform_through_cuda) { 17 } else { 1 };
+    for count in (1..=130).step_by(step) {
+        let x = Tensor::from_fn([5, count], |_| T::moderate(&mut random), &Cpu)?;
+        let apart = (&x + x.sum_along(Axis::<1>)).to_vec()?;
+        let mut y = x.copy()?;
+        apply_in_place(raised, (&mut y,), (x.sum_along(Axis::<1>),))?;
+        assert_eq!(y.to_vec()?, apart, "{} in rows of {count}", T::DTYPE);
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_settled_in_place_has_the_bits_of_what_is_settled_apart() -> Result<()> {
+    settled_in_place::<f32>()?;
+    settled_in_place::<f64>()?;
+    settled_in_place::<f16>()
+}

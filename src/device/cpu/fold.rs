@@ -142,35 +142,31 @@ fn collapse_step<B: Body, R: Reducer<B::Out>, const HELD: bool>(mut states: [Sta
     states[0]
 }
 
-/// The state of a whole short row on which a program settles; what stands beyond it up to a whole step is
-/// read too. The body's first load is pointer `first`.
+/// The state of a whole short row on which a program settles: the same as [`row`]'s, for reducers that take states in any order.
+/// What stands beyond it up to a whole step is read too. The body's first load is pointer `first`.
 #[inline(always)]
 pub(super) fn padded<B: Body, R: Reducer<B::Out>>(body: B, pointers: &Addresses, first: usize, n: usize) -> State<B, R> {
-    if R::BY_SLICE {
-        return by_slice::<B, R, true>(body, pointers, first, 0..n, 0);
-    }
     let lanes = const { lanes::<State<B, R>>() };
+    if R::BY_SLICE || n >= lanes {
+        return leaf::<B, R, true>(body, pointers, first, 0..n, 0, 0);
+    }
     let mut states = [R::identity::<Run>(); LANES];
+    // Every step that there may be: a place that is not constant would keep the states in memory.
     let mut start = 0;
-    while start < n {
-        let mut from = 0;
-        while from < lanes {
-            let here = start.wrapping_add(from);
-            if here < n {
-                let mut values = [Compute::<B::Out>::default(); STEP];
-                for j in 0..STEP {
-                    values[j] = value::<B, true>(&body, pointers, first, here.wrapping_add(j)).0;
-                }
-                let left = (n - here) as u32;
-                for j in 0..STEP {
-                    let state = states[from + j];
-                    let next = R::absorb::<Run>(state, Lane(values[j]), lane(0, here.wrapping_add(j)));
-                    states[from + j] = if (j as u32) < left { next } else { state };
-                }
+    while start < lanes {
+        if start < n {
+            let mut values = [Compute::<B::Out>::default(); STEP];
+            for j in 0..STEP {
+                values[j] = value::<B, true>(&body, pointers, first, start.wrapping_add(j)).0;
             }
-            from += STEP;
+            let left = (n - start) as u32;
+            for j in 0..STEP {
+                let state = states[start + j];
+                let next = R::absorb::<Run>(state, Lane(values[j]), lane(0, start.wrapping_add(j)));
+                states[start + j] = if (j as u32) < left { next } else { state };
+            }
         }
-        start += lanes;
+        start += STEP;
     }
     if n <= STEP { collapse_step::<B, R, true>(std::array::from_fn(|j| states[j])) } else { collapse::<B, R, true>(states) }
 }

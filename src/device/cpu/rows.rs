@@ -212,15 +212,15 @@ impl Rows<'_> {
                     || (k < job.outputs && job.streams)
                     || !self.line.is_ready(k, outer.inner_step(k)))
         });
-        let pitch = |packed: bool| (0..slots.len()).filter(|&k| is_packed[k] == packed).map(|k| self.line.pitch(k)).sum::<usize>();
+        let pitch: usize = (0..slots.len()).filter(|&k| is_packed[k]).map(|k| self.line.pitch(k)).sum();
         let crosswise = (0..slots.len()).any(|k| is_packed[k] && outer.inner_step(k) == slots[k].element as isize);
-        let height = match pitch(true) {
+        let height = match pitch {
             0 => usize::MAX,
-            pitch if self.line.is_short() => (FEW / pitch).max(1),
-            pitch if crosswise => (64 / slots.iter().map(|slot| slot.element).max().unwrap_or(1).clamp(1, 16)).min(ROOM / pitch).max(1),
+            _ if self.line.is_short() => (FEW / pitch).max(1),
+            _ if crosswise => (64 / slots.iter().map(|slot| slot.element).max().unwrap_or(1).clamp(1, 16)).min(ROOM / pitch).max(1),
             _ => 1,
         };
-        // What is packed has room for so many rows, and where rows are longer for the kernel, the others for one.
+        // What is packed has room for so many rows; the others for one, where the kernel goes beyond it.
         let mut used = 0;
         let mut room = |rows: usize, k: usize| {
             let at = used;
@@ -235,7 +235,7 @@ impl Rows<'_> {
         let at = |place: usize| scratch.address().wrapping_add(place);
         let packed: Packed = std::array::from_fn(|k| places[k].filter(|_| is_packed[k]).map(at));
         let aside: Packed = std::array::from_fn(|k| places[k].filter(|_| !is_packed[k]).map(at));
-        if self.line.is_short() {
+        if self.line.beyond() > 0 {
             // SAFETY: what was counted above.
             unsafe { scratch.address().write_bytes(0, used) };
         }
