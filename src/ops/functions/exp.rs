@@ -129,6 +129,13 @@ fn is_plain<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, bool> {
     x.abs().lt(pick(87.0, 708.0))
 }
 
+/// Of a quick `e^x`: 0 where that is the result, which masks of −∞ or −1e9 ask for, and where the slow way has to be gone.
+#[inline(always)]
+fn quick_ends<L: Lanes, P: Real>(x: Lane<L, P>, power: Lane<L, P>) -> (Lane<L, P>, Lane<L, bool>) {
+    let vanishes = x.lt(pick(-104.0, -746.0));
+    (vanishes.select(Lane::zero(), power), !(is_plain(x) | vanishes))
+}
+
 /// `e^(x − y)`, with what rounding takes off the difference: in the left tail of a softmax that is many units of the result.
 pub(in crate::ops) struct ExpDifferenceFn;
 
@@ -148,7 +155,7 @@ impl Function<2> for ExpDifferenceFn {
         let difference = Double::sum(x, -y);
         let (k, r) = reduce(difference.hi);
         let r = Double::new(r.hi, r.lo + difference.lo);
-        ((exp_m1_short(r) + 1.0) * k.power(0), !is_plain(difference.hi))
+        quick_ends(difference.hi, (exp_m1_short(r) + 1.0) * k.power(0))
     }
     #[inline(always)]
     fn slope<L: Lanes, P: Real>(_: [Lane<L, P>; 2], z: Lane<L, P>) -> [Lane<L, P>; 2] {
@@ -186,7 +193,7 @@ impl Function<1> for ExpFn {
     #[inline(always)]
     fn quick<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
         let (k, r) = reduce(x);
-        ((exp_m1_short(r) + 1.0) * k.power(0), !is_plain(x))
+        quick_ends(x, (exp_m1_short(r) + 1.0) * k.power(0))
     }
     #[inline(always)]
     fn slope<L: Lanes, P: Real>(_: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
