@@ -3,6 +3,8 @@
 use crate::arrange::{SIZE, arranged};
 use crate::value::{Exact, Random, Value};
 use half::{bf16, f16};
+use rankform::element::Compute;
+use rankform::kernel::Reducer;
 use rankform::prelude::*;
 
 fn real<T: Value>(x: T) -> f64 {
@@ -174,16 +176,45 @@ fn rows_of_any_length_are_normalised_alone() -> Result<()> {
     Ok(())
 }
 
+/// The variance by Chan's combination, which commutes up to rounding alone.
+#[derive(Clone, Copy)]
+struct Spread;
+impl<T: Float> Reducer<T> for Spread {
+    const NAME: &'static str = "spread";
+    type Out = T;
+    type State<L: Lanes> = [Lane<L, Compute<T>>; 3];
+    fn identity<L: Lanes>() -> Self::State<L> {
+        [Lane::zero(); 3]
+    }
+    fn absorb<L: Lanes>(state: Self::State<L>, x: Lane<L, Compute<T>>, _: Lane<L, i64>) -> Self::State<L> {
+        <Self as Reducer<T>>::combine::<L>(state, [Lane::one(), x, Lane::zero()])
+    }
+    fn combine<L: Lanes>(a: Self::State<L>, b: Self::State<L>) -> Self::State<L> {
+        let n = a[0] + b[0];
+        let weight = n.eq(Lane::zero()).select(Lane::zero(), b[0] / n);
+        let apart = b[1] - a[1];
+        [n, apart.mul_add(weight, a[1]), a[2] + b[2] + apart * apart * a[0] * weight]
+    }
+    fn finish<L: Lanes>(state: Self::State<L>, count: Lane<L, i64>) -> Lane<L, Compute<T>> {
+        state[2] / count.cast()
+    }
+}
+
 fn settled_in_place<T: Value + Float>() -> Result<()> {
     let mut random = Random(47);
-    elementwise! { fn raised(x, sum) -> (T,) where Number { (x + sum,) } }
+    elementwise! { fn raised(x, sum, spread) -> (T,) where Number { (x + sum * spread,) } }
     let step = if cfg!(rankform_through_cuda) { 17 } else { 1 };
     for count in (1..=130).step_by(step) {
         let x = Tensor::from_fn([5, count], |_| T::moderate(&mut random), &Cpu)?;
-        let apart = (&x + x.sum_along(Axis::<1>)).to_vec()?;
+        let apart = (&x + x.sum_along(Axis::<1>) * x.along(Spread, Axis::<1>)).to_vec()?;
         let mut y = x.copy()?;
-        apply_in_place(raised, (&mut y,), (x.sum_along(Axis::<1>),))?;
+        apply_in_place(raised, (&mut y,), (x.sum_along(Axis::<1>), x.along(Spread, Axis::<1>)))?;
         assert_eq!(y.to_vec()?, apart, "{} in rows of {count}", T::DTYPE);
+        if size_of::<T>() > 2 {
+            let reduced = x.reduce(Spread, Axis::<1>)?;
+            let apart = (&x + x.sum_along(Axis::<1>) * reduced.insert_axis(Axis::<1>)).to_vec()?;
+            assert_eq!(y.to_vec()?, apart, "{} in rows of {count}, the spread reduced before", T::DTYPE);
+        }
     }
     Ok(())
 }

@@ -24,6 +24,8 @@ pub(super) const fn lanes<S>() -> usize {
 }
 /// Values of a short row that are computed together, those beyond its end too.
 pub(super) const STEP: usize = 16;
+/// Values of a short row, at most.
+pub(super) const SHORT: usize = 2 * STEP;
 /// Values of a row that are absorbed before their states are collapsed.
 pub(super) const LEAF: usize = 4096;
 /// Values that are evaluated before they are absorbed.
@@ -142,18 +144,17 @@ fn collapse_step<B: Body, R: Reducer<B::Out>, const HELD: bool>(mut states: [Sta
     states[0]
 }
 
-/// The state of a whole short row on which a program settles: the same as [`row`]'s, for reducers that take states in any order.
-/// What stands beyond it up to a whole step is read too. The body's first load is pointer `first`.
+/// The state of a whole short row on which a program settles: the same as [`row`]'s. What stands beyond it up to a whole step is read too. The body's first load is pointer `first`.
 #[inline(always)]
 pub(super) fn padded<B: Body, R: Reducer<B::Out>>(body: B, pointers: &Addresses, first: usize, n: usize) -> State<B, R> {
-    let lanes = const { lanes::<State<B, R>>() };
-    if R::BY_SLICE || n >= lanes {
+    debug_assert!(n <= SHORT, "a short row has {SHORT} elements at most");
+    if R::BY_SLICE {
         return leaf::<B, R, true>(body, pointers, first, 0..n, 0, 0);
     }
     let mut states = [R::identity::<Run>(); LANES];
     // Every step that there may be: a place that is not constant would keep the states in memory.
     let mut start = 0;
-    while start < lanes {
+    while start < SHORT {
         if start < n {
             let mut values = [Compute::<B::Out>::default(); STEP];
             for j in 0..STEP {
@@ -231,22 +232,25 @@ pub(super) fn absorb<B: Body, R: Reducer<B::Out>, const HELD: bool>(
         start += len;
     }
     if start < n {
-        // Every state absorbs, and those before the rest forget it: an index that is not constant would keep all of them in memory.
-        let skipped = lanes - (n - start);
+        // Every state absorbs, and those beside the rest forget it: an index that is not constant would keep all of them in memory.
+        // A whole row has the first states, as in `padded`; what follows other values the last ones.
+        let rest = n - start;
+        let first_of_row = n < lanes && at.wrapping_add(start) == 0;
+        let from = if first_of_row { 0 } else { lanes - rest };
         let mut buffer = [Compute::<B::Out>::default(); LANES];
         if n >= lanes {
             for j in 0..lanes {
                 buffer[j] = value::<B, HELD>(&body, pointers, first, (n - lanes).wrapping_add(j)).0;
             }
         } else {
-            for i in 0..n - start {
-                buffer[skipped.wrapping_add(i)] = value::<B, HELD>(&body, pointers, first, start.wrapping_add(i)).0;
+            for i in 0..rest {
+                buffer[from.wrapping_add(i)] = value::<B, HELD>(&body, pointers, first, start.wrapping_add(i)).0;
             }
         }
-        let number = n.wrapping_sub(lanes);
+        let number = start.wrapping_sub(from);
         for j in 0..lanes {
             let next = R::absorb::<Run>(states[j], Lane(buffer[j]), lane(at, number.wrapping_add(j)));
-            states[j] = if j as u32 >= skipped as u32 { next } else { states[j] };
+            states[j] = if (j as u32).wrapping_sub(from as u32) < rest as u32 { next } else { states[j] };
         }
     }
     states

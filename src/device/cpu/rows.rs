@@ -5,7 +5,7 @@
 //! Imports: `error`, `device`.
 
 use super::drive::{FETCHED, Job, Packed, STAY, together};
-use super::fold::{LANES, STEP};
+use super::fold::{LANES, SHORT, STEP};
 use super::io::Words;
 use super::memory::CpuBlock;
 use super::pack;
@@ -61,7 +61,7 @@ pub(super) unsafe fn drive(
 /// its loops are of a constant length (rows of 10, Zen 4: `x − mean` 28 → 11 ns, layer norm 58 → 31).
 #[inline(always)]
 pub(super) const fn is_short(n: usize, in_place: bool) -> bool {
-    n < LANES && !in_place
+    n <= SHORT && !in_place
 }
 
 /// Bytes on the stack for what a program holds of a row, and for a row of each operand.
@@ -143,15 +143,15 @@ impl Line<'_> {
     /// Whether the kernel takes rows of operand `k` as they stand, `down` bytes apart: what follows a short one is the next one, or
     /// they are one and the same.
     fn is_ready(&self, k: usize, down: isize) -> bool {
-        let dense = down == (self.count * self.slots[k].element) as isize;
-        self.beyond() == 0 || dense || (down == 0 && k >= self.job.first)
+        self.beyond() == 0 || down == (self.count * self.slots[k].element) as isize || (down == 0 && k >= self.job.first)
     }
 
     /// Runs the kernel on `rows` rows, which begin at `base` and stand `down` bytes apart. Operands with a room `aside` have nothing
     /// beyond their last rows, which are run there.
     ///
     /// # Safety
-    /// The kernel's promise, but for what is beyond a row of an operand with such a room, a row that is initialised.
+    /// The kernel's promise for operands without a room. Those with one are dense, or inputs whose rows are one and the same; their rooms
+    /// have a pitch of initialised bytes each.
     unsafe fn each(&self, base: &Addresses, down: &Steps, rows: usize, aside: &Packed) {
         let Line { job, slots, count, .. } = *self;
         let beyond = self.beyond();
@@ -171,7 +171,7 @@ impl Line<'_> {
                 last = beyond.div_ceil(count).min(rows);
             }
         }
-        // SAFETY: beyond these rows of an operand are others of it, which are written later.
+        // SAFETY: beyond these rows are others of the same operand, those of outputs written later, or a room.
         unsafe { job.each_row(&base, down, rows - last, count) };
         for row in rows - last..rows {
             let mut here = base;
@@ -209,7 +209,7 @@ impl Rows<'_> {
         let is_packed: [bool; MAX_OPERANDS] = std::array::from_fn(|k| {
             k < slots.len()
                 && (!self.walk.is_linear(k, slots[k].element)
-                    || (k < job.outputs && job.streams)
+                    || (k < job.outputs && job.streams && count >= LANES)
                     || !self.line.is_ready(k, outer.inner_step(k)))
         });
         let pitch: usize = (0..slots.len()).filter(|&k| is_packed[k]).map(|k| self.line.pitch(k)).sum();
