@@ -51,7 +51,7 @@ pub unsafe trait Element:
     const PLAIN: bool = false;
     /// To the machine type, exactly.
     fn widen(self) -> Self::Compute;
-    /// From the machine type, rounded to nearest even.
+    /// From the machine type, rounded to nearest even. Total, as `widen` is: loops go beyond what they were asked for.
     fn narrow(value: Self::Compute) -> Self;
 }
 
