@@ -168,7 +168,7 @@ const PANICS: &[(&str, &str, &str, &str)] = &[
     ("src/device/cpu/contract/block.rs", "assert", "", "checked by the compiler: the sums of each tile fit the room that is kept for them"),
     ("src/device/cpu/io.rs", "assert", "scratch: blocks are counted before they are taken", "a wrong count would write outside"),
     ("src/device/cpu/map.rs", "assert", "", "checked by the compiler: every element fits the room that is kept for it"),
-    ("src/device/cpu/map.rs", "assert", "the driver takes a program without outputs of its own for one in place", "checked by the compiler"),
+    ("src/device/cpu/map.rs", "assert", "without outputs a program is one in place", "checked by the compiler"),
     (
         "src/device/cpu/pool.rs",
         "panic",
