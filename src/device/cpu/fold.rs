@@ -144,7 +144,8 @@ fn collapse_step<B: Body, R: Reducer<B::Out>, const HELD: bool>(mut states: [Sta
     states[0]
 }
 
-/// The state of a whole short row on which a program settles: the same as [`row`]'s. What stands beyond it up to a whole step is read too. The body's first load is pointer `first`.
+/// The state of a whole short row on which a program settles: the same as [`row`]'s. What stands beyond it up to a
+/// whole step is read too. The body's first load is pointer `first`.
 #[inline(always)]
 pub(super) fn padded<B: Body, R: Reducer<B::Out>>(body: B, pointers: &Addresses, first: usize, n: usize) -> State<B, R> {
     debug_assert!(n <= SHORT, "a short row has {SHORT} elements at most");

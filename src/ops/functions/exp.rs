@@ -129,9 +129,10 @@ fn is_plain<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, bool> {
     x.abs().lt(pick(87.0, 708.0))
 }
 
-/// Of a quick `e^x`: 0 where that is the result, which masks of −∞ or −1e9 ask for, and where the slow way has to be gone.
+/// `e^x` of a reduced `x`, and whether it is in doubt. What vanishes is not: masks of −∞ or −1e9 ask for that.
 #[inline(always)]
-fn quick_ends<L: Lanes, P: Real>(x: Lane<L, P>, power: Lane<L, P>) -> (Lane<L, P>, Lane<L, bool>) {
+fn quick_power<L: Lanes, P: Real>(x: Lane<L, P>, k: Exponent<L, P>, r: Double<L, P>) -> (Lane<L, P>, Lane<L, bool>) {
+    let power = (exp_m1_short(r) + 1.0) * k.power(0);
     let vanishes = x.lt(pick(-104.0, -746.0));
     (vanishes.select(Lane::zero(), power), !(is_plain(x) | vanishes))
 }
@@ -155,7 +156,7 @@ impl Function<2> for ExpDifferenceFn {
         let difference = Double::sum(x, -y);
         let (k, r) = reduce(difference.hi);
         let r = Double::new(r.hi, r.lo + difference.lo);
-        quick_ends(difference.hi, (exp_m1_short(r) + 1.0) * k.power(0))
+        quick_power(difference.hi, k, r)
     }
     #[inline(always)]
     fn slope<L: Lanes, P: Real>(_: [Lane<L, P>; 2], z: Lane<L, P>) -> [Lane<L, P>; 2] {
@@ -193,7 +194,7 @@ impl Function<1> for ExpFn {
     #[inline(always)]
     fn quick<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
         let (k, r) = reduce(x);
-        quick_ends(x, (exp_m1_short(r) + 1.0) * k.power(0))
+        quick_power(x, k, r)
     }
     #[inline(always)]
     fn slope<L: Lanes, P: Real>(_: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
