@@ -127,9 +127,9 @@ pub trait Reducer<T: Element>: Copy + Send + Sync + 'static {
     fn combine<L: Lanes>(a: Self::State<L>, b: Self::State<L>) -> Self::State<L>;
     /// The result, from the state that has absorbed all `count` values.
     fn finish<L: Lanes>(state: Self::State<L>, count: Lane<L, i64>) -> Lane<L, Compute<Self::Out>>;
-    /// Whether several values one behind the other are better taken by [`of_slice`](Reducer::of_slice).
+    /// How many values one behind the other, at most, are better taken by [`of_slice`](Reducer::of_slice).
     #[doc(hidden)]
-    const BY_SLICE: bool = false;
+    const SLICE: usize = 0;
     /// The state that has absorbed some values one behind the other, whose first stands at number `at`.
     #[doc(hidden)]
     #[inline(always)]

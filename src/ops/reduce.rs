@@ -4,6 +4,7 @@
 //! on the number of threads; see [`Reducer`].
 //! Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
+use super::functions::exp_beside_one;
 use super::{Cast as _, ComplexParts as _, IsFinite};
 use crate::device::Device;
 use crate::dim::Dim;
@@ -13,7 +14,7 @@ use crate::expr::Reduce;
 use crate::kernel::{Compiled, Op, Reducer, is_light};
 use crate::rank::{RemoveAxes, Smaller};
 use crate::scalar::{Lane, Lanes, Ordered, Real, Run};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, Writable};
 use num_complex::Complex;
 use std::any::TypeId;
 
@@ -24,6 +25,10 @@ type Key<L, T> = Lane<L, <Compute<T> as Ordered>::Key>;
 /// Where a value stands along the reduced axes.
 type Place<L> = Lane<L, i64>;
 
+/// Up to how many values `of_slice` is the better way: any number, or few.
+const ALL: usize = usize::MAX;
+const FEW: usize = 512;
+
 /// Reducers, one block each: name, class of elements, result, state, and the four functions.
 macro_rules! reducers {
     ($(
@@ -32,7 +37,7 @@ macro_rules! reducers {
         identity $identity:expr;
         absorb |$s:ident, $x:ident, $at:ident| $absorb:expr;
         combine |$a:ident, $b:ident| $combine:expr;
-        $(of_slice |$values:ident, $from:ident| $of_slice:expr;)?
+        $(of_slice up to $most:ident |$values:ident, $from:ident| $of_slice:expr;)?
         finish |$f:ident, $count:ident| $finish:expr;
     )*) => { $(
         $(#[$doc])*
@@ -52,7 +57,7 @@ macro_rules! reducers {
             fn combine<$L: Lanes>($a: $state, $b: $state) -> $state { $combine }
             #[inline(always)]
             fn finish<$L: Lanes>($f: $state, $count: Place<$L>) -> At<$L, $out> { $finish }
-            $(const BY_SLICE: bool = true;
+            $(const SLICE: usize = $most;
             #[inline(always)]
             fn of_slice($values: &[Compute<$T>], $from: usize) -> Self::State<Run> { $of_slice })?
             fn compiled(kernel: TypeId) -> Option<Compiled> { super::compiled::compiled(kernel) }
@@ -103,7 +108,7 @@ reducers! {
     identity (Lane::lowest(), Lane::highest());
     absorb |s, x, at| best(s, (x + Lane::zero()).order_key().cast(), x.is_nan(), at);
     combine |a, b| first(a, b);
-    of_slice |values, from| find::<T>(values, from, |x| x.order_key(), Lane::of_order_key);
+    of_slice up to ALL |values, from| find::<T>(values, from, |x| x.order_key(), Lane::of_order_key);
     finish |s, _count| place(s);
 
     /// Where the first of the smallest stands; the first NaN if there is one.
@@ -111,7 +116,7 @@ reducers! {
     identity (Lane::lowest(), Lane::highest());
     absorb |s, x, at| best(s, (x + Lane::zero()).reverse_key().cast(), x.is_nan(), at);
     combine |a, b| first(a, b);
-    of_slice |values, from| find::<T>(values, from, |x| x.reverse_key(), Lane::of_reverse_key);
+    of_slice up to ALL |values, from| find::<T>(values, from, |x| x.reverse_key(), Lane::of_reverse_key);
     finish |s, _count| place(s);
 
     /// `Σ (x − mean)² / n`, by Welford's update and Chan's combination: no cancellation for a large mean. NaN for no
@@ -125,7 +130,7 @@ reducers! {
         (n, mean, delta.mul_add(x - mean, s.2))
     };
     combine |a, b| join(a, b);
-    of_slice |values, _from| moments(values);
+    of_slice up to ALL |values, _from| moments(values);
     finish |s, count| s.2 / count.cast();
 
     /// `Σ (x − mean)² / (n − 1)`: the variance of the population that a sample is from. NaN for fewer than two.
@@ -133,7 +138,7 @@ reducers! {
     identity (Lane::zero(), Lane::zero(), Lane::zero());
     absorb |s, x, at| <Var as Reducer<T>>::absorb::<L>(s, x, at);
     combine |a, b| join(a, b);
-    of_slice |values, _from| moments(values);
+    of_slice up to ALL |values, _from| moments(values);
     finish |s, count| s.2 / (count.cast::<Compute<T>>() - 1).max(Lane::zero()); // 0/0 for fewer than two
 
     /// The mean and `Σ (x − mean)² / n`, as the two parts of a complex number: [`Reductions::mean_var`] takes them apart.
@@ -141,7 +146,7 @@ reducers! {
     identity ((Lane::zero(), Lane::zero(), Lane::zero()), Lane::zero());
     absorb |s, x, at| (<Var as Reducer<T>>::absorb::<L>(s.0, x, at), s.1 + x);
     combine |a, b| (join(a.0, b.0), a.1 + b.1);
-    of_slice |values, _from| {
+    of_slice up to ALL |values, _from| {
         let (n, mean, squares) = moments(values);
         // Distances to an infinity, and those that are one, have no mean: then the sum has it.
         let sum = if <IsFinite as Op<(T,)>>::call::<Run>((mean,)).value() { n * mean } else { Lane::real(distances(values, 0.0).0) };
@@ -158,6 +163,7 @@ reducers! {
     identity (Lane::lowest(), Lane::zero());
     absorb |s, x, _at| heap(s, (x, Lane::one()));
     combine |a, b| heap(a, b);
+    of_slice up to FEW |values, _from| powers(values);
     finish |s, _count| s.0 + s.1.ln();
 
     /// Whether any is `true`; `false` for no elements.
@@ -257,7 +263,52 @@ fn heap<L: Lanes, P: Real>(a: (Lane<L, P>, Lane<L, P>), b: (Lane<L, P>, Lane<L, 
     // Infinities of one sign have no difference, and count alike.
     let apart = a.0.eq(b.0).select(Lane::zero(), -(a.0 - b.0).abs());
     let (leader, other) = (a_leads.select(a.1, b.1), a_leads.select(b.1, a.1));
-    (largest, other.mul_add(apart.exp(), leader))
+    (largest, other.mul_add(exp_beside_one(apart), leader))
+}
+
+/// Values whose powers are summed side by side.
+const POWERS: usize = 16;
+
+/// The largest of some values and `Σ e^(x − largest)`: two passes over what the first one brought into the cache.
+#[inline(always)]
+fn powers<P: Real>(values: &[P]) -> (Lane<Run, P>, Lane<Run, P>) {
+    let (mut keys, mut sums) = ([Lane::<Run, P>::lowest().order_key(); POWERS], [Lane::<Run, P>::zero(); POWERS]);
+    // Infinities of one sign have no difference, and count alike.
+    let power = |x: Lane<Run, P>, largest: Lane<Run, P>| exp_beside_one(x.eq(largest).select(Lane::zero(), x - largest));
+    if values.len() < POWERS {
+        let largest = Lane::of_order_key(values.iter().fold(keys[0], |key, &x| key.max(Lane(x).order_key())));
+        return (largest, values.iter().fold(sums[0], |sum, &x| sum + power(Lane(x), largest)));
+    }
+    // The last step reaches back over values that have had their turn. It is in one loop with the others: apart it would be
+    // computed one by one.
+    let (steps, last) = (values.len().div_ceil(POWERS), values.len() - POWERS);
+    let step = |k: usize| {
+        std::hint::black_box(()); // vectors along a step, not across
+        let from = (k * POWERS).min(last);
+        (*values[from..].first_chunk::<POWERS>().unwrap_or(&[P::LOWEST; POWERS]), k * POWERS - from)
+    };
+    for k in 0..steps {
+        let (some, _) = step(k);
+        for j in 0..POWERS {
+            keys[j] = keys[j].max(Lane(some[j]).order_key());
+        }
+    }
+    let largest = Lane::of_order_key(keys.into_iter().fold(keys[0], Lane::max));
+    for k in 0..steps {
+        let (some, again) = step(k);
+        for j in 0..POWERS {
+            let sum = sums[j] + power(Lane(some[j]), largest);
+            sums[j] = if j as u32 >= again as u32 { sum } else { sums[j] };
+        }
+    }
+    let mut width = POWERS;
+    while width > 1 {
+        width /= 2;
+        for j in 0..width {
+            sums[j] = sums[j] + sums[j + width];
+        }
+    }
+    (largest, sums[0])
 }
 
 /// A score, and where the first of its kind stands. Both are 64 bits wide: lanes of two widths would not vectorise.
@@ -338,16 +389,18 @@ fn parts<T: Float, const M: usize, D: Device>(both: Tensor<Complex<f64>, M, D>) 
 pub trait Truth: Element<Compute = bool> {}
 impl Truth for bool {}
 
-/// Methods of reductions: `x.sum(axes)` over axes known at compile time, `x.sum_axis(axis)` over one known at run time.
+/// Methods of reductions: `x.sum(axes)` over axes known at compile time, `x.sum_axis(axis)` over one known at run time, and
+/// `x.sum_into(axes, &mut out)`.
 macro_rules! methods {
-    ($($(#[$doc:meta])* fn $name:ident, $name_axis:ident, $name_along:ident = $R:ident where $class:ident;)*) => {
+    ($($(#[$doc:meta])* fn $name:ident, $name_axis:ident, $name_along:ident, $name_into:ident = $R:ident where $class:ident;)*) => {
         /// Reductions over one axis (`Axis::<1>`), several (`(Axis::<0>, Axis::<2>)`) or all (`All`).
         ///
         /// The axes disappear from the result; `insert_axis` puts one of size 1 back as a view.
         ///
         /// # Errors
         /// Those of elementwise operators; [`Error::Empty`](crate::Error::Empty) for extremes of no elements;
-        /// [`Error::Axis`](crate::Error::Axis) when an axis known at run time does not exist.
+        /// [`Error::Axis`](crate::Error::Axis) when an axis known at run time does not exist;
+        /// [`Error::Output`](crate::Error::Output) and [`Error::Shared`](crate::Error::Shared) of an output that is there.
         ///
         /// # Examples
         /// ```
@@ -358,6 +411,9 @@ macro_rules! methods {
         /// assert_eq!(x.mean_axis(0)?.to_vec()?, [2.5, 3.5, 6.0]);
         /// let centred = &x - x.mean(Axis::<1>)?.insert_axis(Axis::<1>);
         /// assert_eq!(centred.sum((Axis::<0>, Axis::<1>))?.item()?, 0.0);
+        /// let mut means = Tensor::zeros([2], &Cpu)?;
+        /// x.mean_into(Axis::<1>, &mut means)?; // no allocation
+        /// assert_eq!(means.to_vec()?, [2.0, 16.0 / 3.0]);
         /// # Ok::<(), rankform::Error>(())
         /// ```
         pub trait Reductions<T, const RANK: usize, D: Device>: Reduce<T, RANK, D> { $(
@@ -384,6 +440,15 @@ macro_rules! methods {
                 Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
             {
                 self.along($R, axes)
+            }
+            #[doc = concat!("As [`", stringify!($name), "`](Reductions::", stringify!($name), "), into an existing tensor or exclusive view of the sizes that stay; see [`reduce_into`](Reduce::reduce_into).")]
+            fn $name_into<'o, AXES, const M: usize>(self, axes: AXES, out: impl Writable<'o, <$R as Reducer<T>>::Out, M, D>) -> Result<()>
+            where
+                T: $class,
+                Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+                D: 'o,
+            {
+                self.reduce_into($R, axes, out)
             }
         )*
             /// The mean and the variance, `Σ (x − mean)² / n`, in one pass over the elements. The variance is that of
@@ -423,29 +488,29 @@ macro_rules! methods {
 methods! {
     /// `Σ x`; integers wrap, so sum small ones in a wider type, in the same pass: `x.lazy().cast::<i64>().sum(axes)`.
     /// 0 for no elements.
-    fn sum, sum_axis, sum_along = Sum where Number;
+    fn sum, sum_axis, sum_along, sum_into = Sum where Number;
     /// `Π x`; integers wrap. 1 for no elements.
-    fn prod, prod_axis, prod_along = Prod where Number;
+    fn prod, prod_axis, prod_along, prod_into = Prod where Number;
     /// The largest; NaN if any is.
-    fn max, max_axis, max_along = Max where Comparable;
+    fn max, max_axis, max_along, max_into = Max where Comparable;
     /// The smallest; NaN if any is.
-    fn min, min_axis, min_along = Min where Comparable;
+    fn min, min_axis, min_along, min_into = Min where Comparable;
     /// The arithmetic mean; NaN for no elements.
-    fn mean, mean_axis, mean_along = Mean where Float;
+    fn mean, mean_axis, mean_along, mean_into = Mean where Float;
     /// The variance, `Σ (x − mean)² / n`.
-    fn var, var_axis, var_along = Var where Float;
+    fn var, var_axis, var_along, var_into = Var where Float;
     /// The variance with Bessel's correction, `Σ (x − mean)² / (n − 1)`.
-    fn sample_var, sample_var_axis, sample_var_along = SampleVar where Float;
+    fn sample_var, sample_var_axis, sample_var_along, sample_var_into = SampleVar where Float;
     /// `ln Σ eˣ`, without overflow on the way; −∞ for no elements, NaN if any is.
-    fn logsumexp, logsumexp_axis, logsumexp_along = LogSumExp where Float;
+    fn logsumexp, logsumexp_axis, logsumexp_along, logsumexp_into = LogSumExp where Float;
     /// Where the first of the largest stands, row-major over the reduced axes; the first NaN if there is one.
-    fn argmax, argmax_axis, argmax_along = ArgMax where Comparable;
+    fn argmax, argmax_axis, argmax_along, argmax_into = ArgMax where Comparable;
     /// Where the first of the smallest stands, row-major over the reduced axes; the first NaN if there is one.
-    fn argmin, argmin_axis, argmin_along = ArgMin where Comparable;
+    fn argmin, argmin_axis, argmin_along, argmin_into = ArgMin where Comparable;
     /// Whether any is `true`.
-    fn any, any_axis, any_along = Any where Truth;
+    fn any, any_axis, any_along, any_into = Any where Truth;
     /// Whether all are `true`.
-    fn all, all_axis, all_along = AllTrue where Truth;
+    fn all, all_axis, all_along, all_into = AllTrue where Truth;
     /// How many are `true`.
-    fn count, count_axis, count_along = Count where Truth;
+    fn count, count_axis, count_along, count_into = Count where Truth;
 }

@@ -11,7 +11,7 @@ use crate::expr::Scan;
 use crate::kernel::{Compiled, Reducer};
 use crate::rank::RemoveAxis;
 use crate::scalar::{Lane, Lanes};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, Writable};
 use std::any::TypeId;
 
 /// A lane of the machine type of `T`.
@@ -21,7 +21,7 @@ type At<L, T> = Lane<L, Compute<T>>;
 macro_rules! scans {
     ($(
         $(#[$doc:meta])*
-        fn $name:ident, $name_axis:ident = $R:ident, <$T:ident: $class:ident, $L:ident> state $state:ty;
+        fn $name:ident, $name_axis:ident, $name_into:ident = $R:ident, <$T:ident: $class:ident, $L:ident> state $state:ty;
         identity $identity:expr;
         absorb |$s:ident, $x:ident| $absorb:expr;
         combine |$a:ident, $b:ident| $combine:expr;
@@ -57,7 +57,7 @@ macro_rules! scans {
         ///
         /// # Errors
         /// Those of elementwise operators; [`Error::Axis`](crate::Error::Axis) for an axis known at run time that does
-        /// not exist.
+        /// not exist; [`Error::Output`](crate::Error::Output) and [`Error::Shared`](crate::Error::Shared) of an output that is there.
         ///
         /// # Examples
         /// ```
@@ -86,6 +86,15 @@ macro_rules! scans {
             {
                 self.scan_by($R, axis, false)
             }
+            #[doc = concat!("As [`", stringify!($name), "`](Scans::", stringify!($name), "), into an existing tensor or exclusive view of the same sizes; see [`scan_into`](Scan::scan_into).")]
+            fn $name_into<'o, const A: usize>(self, axis: Axis<A>, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+            where
+                T: $class,
+                Dim<RANK>: RemoveAxis<A>,
+                D: 'o,
+            {
+                self.scan_into($R, axis, out)
+            }
         )* }
         impl<X: Scan<T, RANK, D>, T, const RANK: usize, D: Device> Scans<T, RANK, D> for X {}
     };
@@ -93,35 +102,35 @@ macro_rules! scans {
 
 scans! {
     /// `Σ x` so far. Floats are summed in f64 and rounded once a position; integers wrap.
-    fn cumsum, cumsum_axis = CumSum, <T: Number, L> state Lane<L, T::Running>;
+    fn cumsum, cumsum_axis, cumsum_into = CumSum, <T: Number, L> state Lane<L, T::Running>;
     identity Lane::zero();
     absorb |s, x| s + x.cast();
     combine |a, b| a + b;
     finish |s| s.cast();
 
     /// `Π x` so far. Floats are multiplied in f64 and rounded once a position; integers wrap.
-    fn cumprod, cumprod_axis = CumProd, <T: Number, L> state Lane<L, T::Running>;
+    fn cumprod, cumprod_axis, cumprod_into = CumProd, <T: Number, L> state Lane<L, T::Running>;
     identity Lane::one();
     absorb |s, x| s * x.cast();
     combine |a, b| a * b;
     finish |s| s.cast();
 
     /// The largest so far; NaN from the first NaN on.
-    fn cummax, cummax_axis = CumMax, <T: Comparable, L> state At<L, T>;
+    fn cummax, cummax_axis, cummax_into = CumMax, <T: Comparable, L> state At<L, T>;
     identity Lane::lowest();
     absorb |s, x| s.max(x);
     combine |a, b| a.max(b);
     finish |s| s;
 
     /// The smallest so far; NaN from the first NaN on.
-    fn cummin, cummin_axis = CumMin, <T: Comparable, L> state At<L, T>;
+    fn cummin, cummin_axis, cummin_into = CumMin, <T: Comparable, L> state At<L, T>;
     identity Lane::highest();
     absorb |s, x| s.min(x);
     combine |a, b| a.min(b);
     finish |s| s;
 
     /// `ln Σ eˣ` so far, without overflow; see [`LogSumExp`].
-    fn logcumsumexp, logcumsumexp_axis = LogCumSumExp, <T: Float, L> state <LogSumExp as Reducer<T>>::State<L>;
+    fn logcumsumexp, logcumsumexp_axis, logcumsumexp_into = LogCumSumExp, <T: Float, L> state <LogSumExp as Reducer<T>>::State<L>;
     identity <LogSumExp as Reducer<T>>::identity::<L>();
     absorb |s, x| <LogSumExp as Reducer<T>>::absorb::<L>(s, x, Lane::zero());
     combine |a, b| <LogSumExp as Reducer<T>>::combine::<L>(a, b);

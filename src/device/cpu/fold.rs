@@ -73,10 +73,16 @@ pub(super) fn leaf<B: Body, R: Reducer<B::Out>, const HELD: bool>(
     at: usize,
     early: usize,
 ) -> State<B, R> {
-    if R::BY_SLICE {
+    if takes_slice::<B, R>(part.len()) {
         return by_slice::<B, R, HELD>(body, pointers, first, part, at);
     }
     collapse::<B, R, HELD>(absorb::<B, R, HELD>(body, pointers, first, part, at, early, [R::identity::<Run>(); LANES]))
+}
+
+/// Whether the reducer takes so many values one behind the other at once.
+#[inline(always)]
+pub(super) fn takes_slice<B: Body, R: Reducer<B::Out>>(n: usize) -> bool {
+    R::SLICE > 0 && n <= R::SLICE
 }
 
 /// As [`leaf`], for a reducer that takes many values at once.
@@ -149,7 +155,7 @@ fn collapse_step<B: Body, R: Reducer<B::Out>, const HELD: bool>(mut states: [Sta
 #[inline(always)]
 pub(super) fn padded<B: Body, R: Reducer<B::Out>>(body: B, pointers: &Addresses, first: usize, n: usize) -> State<B, R> {
     debug_assert!(n <= SHORT, "a short row has {SHORT} elements at most");
-    if R::BY_SLICE {
+    if takes_slice::<B, R>(SHORT) {
         return leaf::<B, R, true>(body, pointers, first, 0..n, 0, 0);
     }
     let mut states = [R::identity::<Run>(); LANES];

@@ -4,7 +4,7 @@
 //! Imports: `scalar`, `element`, `kernel`, `device`.
 
 use super::columns::{Tiles, WIDTH, columns};
-use super::fold::{Cascade, DIGITS, LANES, LEAF, State, absorb, collapse, leaf, row};
+use super::fold::{Cascade, DIGITS, LANES, LEAF, State, absorb, collapse, leaf, row, takes_slice};
 use super::io::{ROUNDING, Scratch, Words};
 use super::memory::CpuBlock;
 use super::pack;
@@ -364,7 +364,7 @@ fn state_of<B: Body, R: Reducer<B::Out>>(body: B, blocks: &mut Blocks<'_>, mut a
     let mut digits = [const { MaybeUninit::uninit() }; DIGITS];
     let mut cascade = Cascade::over(&mut digits);
     while blocks.left > 0 {
-        if R::BY_SLICE {
+        if takes_slice::<B, R>(blocks.left.min(LEAF)) {
             // A leaf, or as much of one as a block has room for.
             let (pointers, n) = blocks.next(LEAF);
             cascade.push(contiguous((pointers, n), at), combine);

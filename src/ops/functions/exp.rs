@@ -137,6 +137,14 @@ fn quick_power<L: Lanes, P: Real>(x: Lane<L, P>, k: Exponent<L, P>, r: Double<L,
     (vanishes.select(Lane::zero(), power), !(is_plain(x) | vanishes))
 }
 
+/// `e^x` for `x ≤ 0` in a sum that holds a 1: below −80, where it adds nothing, `e^−80`. Quick, as nothing underflows.
+#[inline(always)]
+pub(in crate::ops) fn exp_beside_one<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
+    let least = Lane::real(-80.0);
+    let (k, r) = reduce(least.gt(x).select(least, x));
+    (exp_m1_short(r) + 1.0) * k.power(0)
+}
+
 /// `e^(x − y)`, with what rounding takes off the difference: in the left tail of a softmax that is many units of the result.
 pub(in crate::ops) struct ExpDifferenceFn;
 

@@ -40,7 +40,7 @@ pub use power::PowFn;
 pub use root::{CbrtFn, HypotFn};
 pub use trig::{CosFn, SinFn, TanFn};
 
-pub(super) use exp::ExpDifferenceFn;
+pub(super) use exp::{ExpDifferenceFn, exp_beside_one};
 pub(super) use gamma::sin_pi;
 
 use crate::scalar::{DType, Lane, Lanes, Prim, Real};
