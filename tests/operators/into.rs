@@ -4,7 +4,7 @@ use crate::value::Random;
 use rankform::ops::attention::Attention;
 use rankform::ops::conv::Conv;
 use rankform::ops::pool::Pool;
-use rankform::ops::{CumSum, Mean, Pad, Sum};
+use rankform::ops::{CumSum, Pad, Sum};
 use rankform::prelude::*;
 use std::fmt::Debug;
 
@@ -109,7 +109,7 @@ fn lines_are_ordered_and_scanned_into_what_is_there() -> Result<()> {
         check("topk", Ok(values.0.copy()?), |out| x.topk_into(Axis::<1>, 2, out, &mut Tensor::zeros(values.1.size(), &Cpu)?));
         check("topk", Ok(values.1.copy()?), |out| x.topk_into(Axis::<1>, 2, &mut Tensor::zeros(values.0.size(), &Cpu)?, out));
         check("bottomk", Ok(places.1.copy()?), |out| x.bottomk_into(Axis::<1>, 2, &mut Tensor::zeros(places.0.size(), &Cpu)?, out));
-        check("cumsum", x.cumsum(Axis::<1>), |out| x.scan_into(CumSum, Axis::<1>, out));
+        check("cumsum", x.cumsum(Axis::<1>), |out| x.cumsum_into(Axis::<1>, out));
         check("cumsum of an expression", (x.lazy() * 2.0).cumsum(Axis::<0>), |out| (x.lazy() * 2.0).scan_into(CumSum, Axis::<0>, out));
         check("scan_exclusive", x.scan_exclusive(Sum, Axis::<1>), |out| x.scan_by_into(Sum, 1, true, out));
         let centred = x.lazy() - x.mean_along(Axis::<1>);
@@ -134,7 +134,7 @@ fn values_are_computed_into_what_is_there() -> Result<()> {
         let (sums, differences) = apply_many(both, (&x, &y))?;
         check("apply_many", Ok(sums), |out| apply_many_into(both, (&x, &y), (out, &mut Tensor::zeros(size, &Cpu)?)));
         check("apply_many", Ok(differences), |out| apply_many_into(both, (&x, &y), (&mut Tensor::zeros(size, &Cpu)?, out)));
-        check("mean", x.mean(Axis::<1>), |out| x.reduce_into(Mean, Axis::<1>, out));
+        check("mean", x.mean(Axis::<1>), |out| x.mean_into(Axis::<1>, out));
         check("softmax", x.softmax(Axis::<1>), |out| x.softmax_into(Axis::<1>, out));
         check("log_softmax", x.view().log_softmax(All), |out| x.view().log_softmax_into(All, out));
         check("layer_norm", x.layer_norm(Axis::<0>, 1e-3), |out| x.layer_norm_into(Axis::<0>, 1e-3, out));

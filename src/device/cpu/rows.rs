@@ -17,7 +17,7 @@ use std::sync::Mutex;
 /// Bytes of packed rows that are kept side by side: they stay in the second-level cache.
 const ROOM: usize = 256 << 10;
 /// Bytes of packed rows that are short: they stay in the first-level cache.
-const FEW: usize = 16 << 10;
+const SHORT_ROOM: usize = 16 << 10;
 /// Bytes of a row that is fetched before it is read, at most.
 const NEXT: usize = 64 << 10;
 
@@ -42,7 +42,7 @@ pub(super) unsafe fn drive(
     }
     let Some(walk) = walk::only(row_sizes, &along[..slots.len()], Order::RowMajor) else { return Ok(()) };
     let count = walk.numel();
-    let rows = Rows { line: Line { job, slots, count, held }, walk };
+    let rows = Rows { kind: RowKind { job, slots, count, held }, walk };
     let result = Mutex::new(Ok(()));
     walk::each(outer_sizes, &outer[..slots.len()], Order::OfOutput, &mut |walk| {
         walk::parallel(walk, count, &|part| {
@@ -82,10 +82,10 @@ pub(super) unsafe fn small(job: &Job<'_>, held: usize, sizes: &[usize], row: usi
     else {
         return false;
     };
-    let line = Line { job, slots, count, held };
-    let stands = |k: usize| (count == 1 || steps[k] == slots[k].element as isize) && (rows == 1 || line.is_ready(k, down[k]));
-    let rooms = if line.beyond() > 0 { (0..slots.len()).map(|k| line.pitch(k)).sum() } else { 0 };
-    if rows.saturating_mul(count) >= walk::SHARED || !(0..slots.len()).all(stands) || line.held().saturating_add(rooms) > SMALL {
+    let kind = RowKind { job, slots, count, held };
+    let stands = |k: usize| (count == 1 || steps[k] == slots[k].element as isize) && (rows == 1 || kind.is_ready(k, down[k]));
+    let rooms = if kind.beyond() > 0 { (0..slots.len()).map(|k| kind.pitch(k)).sum() } else { 0 };
+    if rows.saturating_mul(count) >= walk::SHARED || !(0..slots.len()).all(stands) || kind.held_of_row().saturating_add(rooms) > SMALL {
         return false;
     }
     let mut words = Words::<{ SMALL / 8 }>::uninit();
@@ -96,7 +96,7 @@ pub(super) unsafe fn small(job: &Job<'_>, held: usize, sizes: &[usize], row: usi
         (base[k], by[k]) = (slot.address, down[k]);
         if rooms > 0 {
             aside[k] = Some(words.wrapping_add(used));
-            used += line.pitch(k);
+            used += kind.pitch(k);
         }
     }
     base[MAX_OPERANDS] = words.wrapping_add(used);
@@ -104,13 +104,13 @@ pub(super) unsafe fn small(job: &Job<'_>, held: usize, sizes: &[usize], row: usi
     // cache line on.
     unsafe {
         words.write_bytes(0, used);
-        line.each(&base, &by, rows, &aside);
+        kind.each(&base, &by, rows, &aside);
     }
     true
 }
 
 /// Rows of one length, contiguous in every operand.
-struct Line<'a> {
+struct RowKind<'a> {
     job: &'a Job<'a>,
     slots: &'a [Slot<'a>],
     count: usize,
@@ -118,10 +118,10 @@ struct Line<'a> {
     held: usize,
 }
 
-impl Line<'_> {
+impl RowKind<'_> {
     /// Bytes for what the program holds of a row. Each of the values begins at a cache line, and has whole steps: a byte an element
     /// is the least that one takes.
-    fn held(&self) -> usize {
+    fn held_of_row(&self) -> usize {
         self.held.saturating_mul(self.count.saturating_add(128))
     }
 
@@ -153,7 +153,7 @@ impl Line<'_> {
     /// The kernel's promise for operands without a room. Those with one are dense, or inputs whose rows are one and the same; their rooms
     /// have a pitch of initialised bytes each.
     unsafe fn each(&self, base: &Addresses, down: &Steps, rows: usize, aside: &Packed) {
-        let Line { job, slots, count, .. } = *self;
+        let RowKind { job, slots, count, .. } = *self;
         let beyond = self.beyond();
         if beyond == 0 {
             // SAFETY: the caller's promise.
@@ -198,25 +198,25 @@ impl Line<'_> {
 }
 
 struct Rows<'a> {
-    line: Line<'a>,
+    kind: RowKind<'a>,
     /// One row, from no address.
     walk: Walk,
 }
 
 impl Rows<'_> {
     unsafe fn part(&self, outer: &Walk) -> Result<()> {
-        let Line { job, slots, count, .. } = self.line;
+        let RowKind { job, slots, count, .. } = self.kind;
         let is_packed: [bool; MAX_OPERANDS] = std::array::from_fn(|k| {
             k < slots.len()
                 && (!self.walk.is_linear(k, slots[k].element)
                     || (k < job.outputs && job.streams && count >= LANES)
-                    || !self.line.is_ready(k, outer.inner_step(k)))
+                    || !self.kind.is_ready(k, outer.inner_step(k)))
         });
-        let pitch: usize = (0..slots.len()).filter(|&k| is_packed[k]).map(|k| self.line.pitch(k)).sum();
+        let pitch: usize = (0..slots.len()).filter(|&k| is_packed[k]).map(|k| self.kind.pitch(k)).sum();
         let crosswise = (0..slots.len()).any(|k| is_packed[k] && outer.inner_step(k) == slots[k].element as isize);
         let height = match pitch {
             0 => usize::MAX,
-            _ if self.line.is_short() => (FEW / pitch).max(1),
+            _ if self.kind.is_short() => (SHORT_ROOM / pitch).max(1),
             _ if crosswise => (64 / slots.iter().map(|slot| slot.element).max().unwrap_or(1).clamp(1, 16)).min(ROOM / pitch).max(1),
             _ => 1,
         };
@@ -224,18 +224,18 @@ impl Rows<'_> {
         let mut used = 0;
         let mut room = |rows: usize, k: usize| {
             let at = used;
-            used = rows.saturating_mul(self.line.pitch(k)).saturating_add(used);
+            used = rows.saturating_mul(self.kind.pitch(k)).saturating_add(used);
             at
         };
         let places: [Option<usize>; MAX_OPERANDS] = std::array::from_fn(|k| match is_packed[k] {
             true => Some(room(height, k)),
-            false => (k < slots.len() && self.line.beyond() > 0).then(|| room(1, k)),
+            false => (k < slots.len() && self.kind.beyond() > 0).then(|| room(1, k)),
         });
-        let scratch = CpuBlock::scratch(used.saturating_add(self.line.held()))?;
+        let scratch = CpuBlock::scratch(used.saturating_add(self.kind.held_of_row()))?;
         let at = |place: usize| scratch.address().wrapping_add(place);
         let packed: Packed = std::array::from_fn(|k| places[k].filter(|_| is_packed[k]).map(at));
         let aside: Packed = std::array::from_fn(|k| places[k].filter(|_| !is_packed[k]).map(at));
-        if self.line.beyond() > 0 {
+        if self.kind.beyond() > 0 {
             // SAFETY: what was counted above.
             unsafe { scratch.address().write_bytes(0, used) };
         }
@@ -246,7 +246,7 @@ impl Rows<'_> {
             for k in 0..slots.len() {
                 let from = outer.address_at(k, &index);
                 (base[k], down[k]) = match packed[k] {
-                    Some(room) => (room, self.line.pitch(k) as isize),
+                    Some(room) => (room, self.kind.pitch(k) as isize),
                     None => (from, outer.inner_step(k)),
                 };
                 if k >= job.first && packed[k].is_some() {
@@ -256,7 +256,7 @@ impl Rows<'_> {
             }
             base[MAX_OPERANDS] = at(used);
             // SAFETY: every pointer has contiguous rows; outputs are packed or overlap nothing.
-            unsafe { self.line.each(&base, &down, rows, &aside) };
+            unsafe { self.kind.each(&base, &down, rows, &aside) };
             // What the next rows read as it stands is fetched while the first output of these is streamed, if it stays in a cache.
             let (mut next, mut fetched) = ([(std::ptr::null_mut(), 0); FETCHED], 0);
             let plain = |&k: &usize| packed[k].is_none() && slots[k].element == slots[0].element && down[k] != 0;
@@ -278,29 +278,29 @@ impl Rows<'_> {
 
     /// Packs `rows` rows of operand `k`, which stand `down` bytes apart.
     unsafe fn pack(&self, k: usize, to: *mut u8, from: *mut u8, rows: usize, down: isize) {
-        let element = self.line.slots[k].element;
+        let element = self.kind.slots[k].element;
         if self.walk.is_line() {
-            let (room, steps) = ([self.line.pitch(k) as isize, element as isize], [down, self.walk.inner_step(k)]);
+            let (room, steps) = ([self.kind.pitch(k) as isize, element as isize], [down, self.walk.inner_step(k)]);
             // SAFETY: the caller's promise: rows of elements, and room for them.
-            return unsafe { pack::rectangle(to, room, from, steps, [rows, self.line.count], element) };
+            return unsafe { pack::rectangle(to, room, from, steps, [rows, self.kind.count], element) };
         }
         for row in 0..rows {
             let line = self.line_at(k, from.wrapping_offset(row as isize * down));
             // SAFETY: as above, row by row.
-            unsafe { pack::gather(&line, k, line.index_of(0), self.line.count, element, to.wrapping_add(row * self.line.pitch(k))) };
+            unsafe { pack::gather(&line, k, line.index_of(0), self.kind.count, element, to.wrapping_add(row * self.kind.pitch(k))) };
         }
     }
 
     /// The other way; meanwhile rows of `ahead` are fetched, each where one begins and its step to the next.
     unsafe fn unpack(&self, k: usize, to: *mut u8, from: *mut u8, rows: usize, down: isize, ahead: &[(*mut u8, isize)]) {
-        let (element, step) = (self.line.slots[k].element, self.walk.inner_step(k));
+        let (element, step) = (self.kind.slots[k].element, self.walk.inner_step(k));
         if self.walk.is_line() && step != element as isize {
-            let room = [self.line.pitch(k) as isize, element as isize];
+            let room = [self.kind.pitch(k) as isize, element as isize];
             // SAFETY: the caller's promise.
-            return unsafe { pack::rectangle(to, [down, step], from, room, [rows, self.line.count], element) };
+            return unsafe { pack::rectangle(to, [down, step], from, room, [rows, self.kind.count], element) };
         }
         for row in 0..rows {
-            let (to, from) = (to.wrapping_offset(row as isize * down), from.wrapping_add(row * self.line.pitch(k)));
+            let (to, from) = (to.wrapping_offset(row as isize * down), from.wrapping_add(row * self.kind.pitch(k)));
             let mut next = [std::ptr::null_mut(); FETCHED];
             for (next, &(at, down)) in next.iter_mut().zip(ahead) {
                 *next = at.wrapping_offset((row as isize).wrapping_mul(down));
@@ -308,10 +308,10 @@ impl Rows<'_> {
             // SAFETY: the caller's promise, row by row.
             unsafe {
                 if self.walk.is_line() {
-                    self.line.job.put(to, step, from, self.line.count, element, &next[..ahead.len()]);
+                    self.kind.job.put(to, step, from, self.kind.count, element, &next[..ahead.len()]);
                 } else {
                     let line = self.line_at(k, to);
-                    pack::scatter(&line, k, line.index_of(0), self.line.count, element, from);
+                    pack::scatter(&line, k, line.index_of(0), self.kind.count, element, from);
                 }
             }
         }

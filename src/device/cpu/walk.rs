@@ -207,6 +207,11 @@ impl Walk {
         around
     }
 
+    /// Whether there are several rows, and operand `k` has one for all of them.
+    pub(super) fn is_one_row(&self, k: usize) -> bool {
+        self.rank > 1 && (0..self.rank - 1).all(|axis| self.step(axis, k) == 0)
+    }
+
     /// Whether it has one axis at most.
     pub(super) fn is_line(&self) -> bool {
         self.rank <= 1
