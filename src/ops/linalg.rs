@@ -13,10 +13,10 @@ use crate::expr::{Reduce, Stored};
 use crate::kernel::Reducer;
 use crate::rank::{RemoveAxes, RemoveAxis};
 use crate::scalar::{Lane, Lanes};
-use crate::tensor::{Fresh, Tensor, TensorView};
+use crate::tensor::{Fresh, Tensor, TensorView, Writable};
 
 macro_rules! norms {
-    ($($(#[$doc:meta])* fn $name:ident = $R:ident; |$s:ident, $x:ident| $absorb:expr; |$a:ident, $b:ident| $combine:expr; |$f:ident| $finish:expr;)*) => {
+    ($($(#[$doc:meta])* fn $name:ident, $name_into:ident = $R:ident; |$s:ident, $x:ident| $absorb:expr; |$a:ident, $b:ident| $combine:expr; |$f:ident| $finish:expr;)*) => {
         $(
             #[doc = concat!("The reducer of [`Norms::", stringify!($name), "`]; its state is f64.")]
             #[derive(Clone, Copy, Debug)]
@@ -65,17 +65,26 @@ macro_rules! norms {
             {
                 self.reduce($R, axes)
             }
+            #[doc = concat!("As [`", stringify!($name), "`](Norms::", stringify!($name), "), into an existing tensor or exclusive view of the sizes that stay; see [`reduce_into`](Reduce::reduce_into).")]
+            fn $name_into<'o, AXES, const M: usize>(self, axes: AXES, out: impl Writable<'o, T, M, D>) -> Result<()>
+            where
+                T: Float,
+                Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+                D: 'o,
+            {
+                self.reduce_into($R, axes, out)
+            }
         )* }
         impl<X: Reduce<T, RANK, D>, T, const RANK: usize, D: Device> Norms<T, RANK, D> for X {}
     };
 }
 norms! {
     /// `√ Σ x²`: Euclid's, Frobenius'.
-    fn norm = Norm; |s, x| x.mul_add(x, s); |a, b| a + b; |s| s.sqrt();
+    fn norm, norm_into = Norm; |s, x| x.mul_add(x, s); |a, b| a + b; |s| s.sqrt();
     /// `Σ |x|`.
-    fn norm_one = NormOne; |s, x| s + x.abs(); |a, b| a + b; |s| s;
+    fn norm_one, norm_one_into = NormOne; |s, x| s + x.abs(); |a, b| a + b; |s| s;
     /// `max |x|`.
-    fn norm_max = NormMax; |s, x| s.max(x.abs()); |a, b| a.max(b); |s| s;
+    fn norm_max, norm_max_into = NormMax; |s, x| s.max(x.abs()); |a, b| a.max(b); |s| s;
 }
 
 /// Methods of views, and of tensors by way of them.
