@@ -17,6 +17,7 @@ pub use in_place::InPlace;
 pub use light::is_light;
 pub use movement::{Addressed, Scanning, Sorting};
 pub use quick::{eval_row, run_row, run_row_in_place};
+pub(crate) use reducer::PIECE;
 pub use reducer::{Carried, EachLane, Reducer};
 pub use traced::{Numbers, Settled, TraceInputs, Traced, TracedReducer, numbers, trace_body, trace_op, trace_program, trace_reducer};
 

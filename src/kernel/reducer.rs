@@ -50,6 +50,10 @@ carried! {
     A 0 B 1 C 2 D 3 E 4 F 5;
 }
 
+/// Values that [`Reducer::of_slice`] is handed at once, of those that are computed first. A reducer that takes more of them apart
+/// into as many has the same bits of both.
+pub(crate) const PIECE: usize = 1024;
+
 /// A reduction of values of element `T` to one value, written once for every device.
 ///
 /// Laws: `combine` is associative up to rounding, `identity` is its neutral element, and absorbing a value into a
@@ -127,9 +131,9 @@ pub trait Reducer<T: Element>: Copy + Send + Sync + 'static {
     fn combine<L: Lanes>(a: Self::State<L>, b: Self::State<L>) -> Self::State<L>;
     /// The result, from the state that has absorbed all `count` values.
     fn finish<L: Lanes>(state: Self::State<L>, count: Lane<L, i64>) -> Lane<L, Compute<Self::Out>>;
-    /// How many values one behind the other, at most, are better taken by [`of_slice`](Reducer::of_slice).
+    /// Whether several values one behind the other are better taken by [`of_slice`](Reducer::of_slice).
     #[doc(hidden)]
-    const SLICE: usize = 0;
+    const BY_SLICE: bool = false;
     /// The state that has absorbed some values one behind the other, whose first stands at number `at`.
     #[doc(hidden)]
     #[inline(always)]

@@ -11,7 +11,7 @@ use crate::dim::Dim;
 use crate::element::{Comparable, Compute, Element, Float, Number};
 use crate::error::Result;
 use crate::expr::Reduce;
-use crate::kernel::{Compiled, Op, Reducer, is_light};
+use crate::kernel::{Compiled, Op, PIECE, Reducer, is_light};
 use crate::rank::{RemoveAxes, Smaller};
 use crate::scalar::{Lane, Lanes, Ordered, Real, Run};
 use crate::tensor::{Tensor, Writable};
@@ -25,10 +25,6 @@ type Key<L, T> = Lane<L, <Compute<T> as Ordered>::Key>;
 /// Where a value stands along the reduced axes.
 type Place<L> = Lane<L, i64>;
 
-/// Up to how many values `of_slice` is the better way: any number, or few.
-const ALL: usize = usize::MAX;
-const FEW: usize = 512;
-
 /// Reducers, one block each: name, class of elements, result, state, and the four functions.
 macro_rules! reducers {
     ($(
@@ -37,7 +33,7 @@ macro_rules! reducers {
         identity $identity:expr;
         absorb |$s:ident, $x:ident, $at:ident| $absorb:expr;
         combine |$a:ident, $b:ident| $combine:expr;
-        $(of_slice up to $most:ident |$values:ident, $from:ident| $of_slice:expr;)?
+        $(of_slice |$values:ident, $from:ident| $of_slice:expr;)?
         finish |$f:ident, $count:ident| $finish:expr;
     )*) => { $(
         $(#[$doc])*
@@ -57,7 +53,7 @@ macro_rules! reducers {
             fn combine<$L: Lanes>($a: $state, $b: $state) -> $state { $combine }
             #[inline(always)]
             fn finish<$L: Lanes>($f: $state, $count: Place<$L>) -> At<$L, $out> { $finish }
-            $(const SLICE: usize = $most;
+            $(const BY_SLICE: bool = true;
             #[inline(always)]
             fn of_slice($values: &[Compute<$T>], $from: usize) -> Self::State<Run> { $of_slice })?
             fn compiled(kernel: TypeId) -> Option<Compiled> { super::compiled::compiled(kernel) }
@@ -108,7 +104,7 @@ reducers! {
     identity (Lane::lowest(), Lane::highest());
     absorb |s, x, at| best(s, (x + Lane::zero()).order_key().cast(), x.is_nan(), at);
     combine |a, b| first(a, b);
-    of_slice up to ALL |values, from| find::<T>(values, from, |x| x.order_key(), Lane::of_order_key);
+    of_slice |values, from| find::<T>(values, from, |x| x.order_key(), Lane::of_order_key);
     finish |s, _count| place(s);
 
     /// Where the first of the smallest stands; the first NaN if there is one.
@@ -116,7 +112,7 @@ reducers! {
     identity (Lane::lowest(), Lane::highest());
     absorb |s, x, at| best(s, (x + Lane::zero()).reverse_key().cast(), x.is_nan(), at);
     combine |a, b| first(a, b);
-    of_slice up to ALL |values, from| find::<T>(values, from, |x| x.reverse_key(), Lane::of_reverse_key);
+    of_slice |values, from| find::<T>(values, from, |x| x.reverse_key(), Lane::of_reverse_key);
     finish |s, _count| place(s);
 
     /// `Σ (x − mean)² / n`, by Welford's update and Chan's combination: no cancellation for a large mean. NaN for no
@@ -130,7 +126,7 @@ reducers! {
         (n, mean, delta.mul_add(x - mean, s.2))
     };
     combine |a, b| join(a, b);
-    of_slice up to ALL |values, _from| moments(values);
+    of_slice |values, _from| moments(values);
     finish |s, count| s.2 / count.cast();
 
     /// `Σ (x − mean)² / (n − 1)`: the variance of the population that a sample is from. NaN for fewer than two.
@@ -138,7 +134,7 @@ reducers! {
     identity (Lane::zero(), Lane::zero(), Lane::zero());
     absorb |s, x, at| <Var as Reducer<T>>::absorb::<L>(s, x, at);
     combine |a, b| join(a, b);
-    of_slice up to ALL |values, _from| moments(values);
+    of_slice |values, _from| moments(values);
     finish |s, count| s.2 / (count.cast::<Compute<T>>() - 1).max(Lane::zero()); // 0/0 for fewer than two
 
     /// The mean and `Σ (x − mean)² / n`, as the two parts of a complex number: [`Reductions::mean_var`] takes them apart.
@@ -146,7 +142,7 @@ reducers! {
     identity ((Lane::zero(), Lane::zero(), Lane::zero()), Lane::zero());
     absorb |s, x, at| (<Var as Reducer<T>>::absorb::<L>(s.0, x, at), s.1 + x);
     combine |a, b| (join(a.0, b.0), a.1 + b.1);
-    of_slice up to ALL |values, _from| {
+    of_slice |values, _from| {
         let (n, mean, squares) = moments(values);
         // Distances to an infinity, and those that are one, have no mean: then the sum has it.
         let sum = if <IsFinite as Op<(T,)>>::call::<Run>((mean,)).value() { n * mean } else { Lane::real(distances(values, 0.0).0) };
@@ -163,7 +159,13 @@ reducers! {
     identity (Lane::lowest(), Lane::zero());
     absorb |s, x, _at| heap(s, (x, Lane::one()));
     combine |a, b| heap(a, b);
-    of_slice up to FEW |values, _from| powers(values);
+    of_slice |values, _from| {
+        let mut state = <Self as Reducer<T>>::identity::<Run>();
+        for piece in values.chunks(PIECE) {
+            state = heap(state, powers(piece));
+        }
+        state
+    };
     finish |s, _count| s.0 + s.1.ln();
 
     /// Whether any is `true`; `false` for no elements.

@@ -268,41 +268,52 @@ fn the_logarithm_of_a_sum_of_powers_neither_overflows_nor_vanishes() -> Result<(
     Ok(())
 }
 
+/// Rows of five kinds, of so many elements, beside the truth.
+fn sums_of_powers<T: Value + Float>(n: usize, random: &mut Random) -> Result<()> {
+    let of = |x: f64| <T as num_traits::NumCast>::from(x).unwrap_or(T::zero());
+    let truth = |row: &[T]| {
+        let row: Vec<f64> = row.iter().map(|&x| real(x)).collect();
+        let largest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        largest + row.iter().map(|&x| if x == largest { 1.0 } else { (x - largest).exp() }).sum::<f64>().ln()
+    };
+    // Largest ones at both ends, values that vanish beside them, −∞, a row of nothing else, and ∞.
+    let mut rows = vec![vec![T::zero(); n]; 6];
+    for row in &mut rows {
+        row.fill_with(|| of(random.unit() * 8.0));
+    }
+    (rows[0][0], rows[1][n - 1]) = (of(60.0), of(300.0));
+    rows[2].iter_mut().step_by(3).for_each(|x| *x = of(f64::NEG_INFINITY));
+    rows[3].fill(of(f64::NEG_INFINITY));
+    rows[5][n / 2] = of(f64::INFINITY);
+    let x = Tensor::from_vec(rows.concat(), [6, n])?;
+    let found = x.logsumexp(Axis::<1>)?;
+    for (row, &found) in rows.iter().zip(found.iter()) {
+        let (found, truth) = (real(found), truth(row));
+        let unit = real(T::epsilon()).max(f64::EPSILON * 2.0);
+        assert!(found == truth || (found - truth).abs() <= 2.0 * unit * truth.abs().max(1.0), "{n}: {found}, not {truth}");
+    }
+    // The same bits where elements stand apart, where they are computed, and beside every element.
+    let mut apart = Tensor::<T, 3>::zeros([6, n, 2], &Cpu)?;
+    apart.view_mut()?.slice((.., .., 1))?.assign(&x)?;
+    assert_eq!(apart.slice((.., .., 1))?.logsumexp(Axis::<1>)?, found, "{n}");
+    assert_eq!((x.lazy() + T::zero()).logsumexp(Axis::<1>)?, found, "{n}");
+    assert_eq!(x.logsumexp_along(Axis::<1>).eval()?, found.insert_axis(Axis::<1>).broadcast_to([6, n])?.copy()?, "{n}");
+    // NaN wherever it stands.
+    let mut row = rows[4].clone();
+    row[random.below(n)] = of(f64::NAN);
+    assert!(real(Tensor::from_vec(row, [n])?.logsumexp(All)?.item()?).is_nan(), "{n}");
+    Ok(())
+}
+
 #[test]
 fn rows_of_any_length_have_the_logarithm_of_their_sum_of_powers() -> Result<()> {
     let mut random = Random(97);
-    let truth = |row: &[f32]| {
-        let largest = row.iter().fold(f64::NEG_INFINITY, |largest, &x| largest.max(x.into()));
-        let sum = row.iter().map(|&x| if f64::from(x) == largest { 1.0 } else { (f64::from(x) - largest).exp() }).sum::<f64>();
-        largest + sum.ln()
-    };
     // Around steps of 16, around what is taken at once, and around a leaf.
-    for n in (1..=70).chain(509..=515).chain(4090..=4100).chain([4096 + 100, 4096 + 513, 3 * 4096 + 7]) {
-        // Largest ones at both ends, values that vanish beside them, −∞, and a row of nothing else.
-        let mut rows = vec![vec![0.0; n]; 5];
-        for row in &mut rows {
-            row.fill_with(|| random.unit() as f32 * 8.0);
-        }
-        (rows[0][0], rows[1][n - 1]) = (60.0, 300.0);
-        rows[2].iter_mut().step_by(3).for_each(|x| *x = f32::NEG_INFINITY);
-        rows[3].fill(f32::NEG_INFINITY);
-        let x = Tensor::from_vec(rows.concat(), [5, n])?;
-        let found = x.logsumexp(Axis::<1>)?;
-        for (row, &found) in rows.iter().zip(found.iter()) {
-            let truth = truth(row);
-            let close = (f64::from(found) - truth).abs() <= 2.0 * f64::from(f32::EPSILON) * truth.abs().max(1.0);
-            assert!(close || f64::from(found) == truth, "{n}: {found}, not {truth}");
-        }
-        // The same bits where elements stand apart, and beside every element.
-        let mut apart = Tensor::<f32, 3>::zeros([5, n, 2], &Cpu)?;
-        apart.view_mut()?.slice((.., .., 1))?.assign(&x)?;
-        assert_eq!(apart.slice((.., .., 1))?.logsumexp(Axis::<1>)?, found, "{n}");
-        let along = x.logsumexp_along(Axis::<1>).eval()?;
-        assert_eq!(along, found.insert_axis(Axis::<1>).broadcast_to([5, n])?.copy()?, "{n}");
-        // NaN wherever it stands.
-        let mut row = rows[4].clone();
-        row[random.below(n)] = f32::NAN;
-        assert!(Tensor::from_vec(row, [n])?.logsumexp(All)?.item()?.is_nan(), "{n}");
+    for n in (1..=70).chain(254..=260).chain(1020..=1030).chain(4090..=4100).chain([4096 + 100, 4096 + 1025, 3 * 4096 + 7]) {
+        sums_of_powers::<f32>(n, &mut random)?;
+        sums_of_powers::<f64>(n, &mut random)?;
+        sums_of_powers::<f16>(n, &mut random)?;
+        sums_of_powers::<bf16>(n, &mut random)?;
     }
     Ok(())
 }

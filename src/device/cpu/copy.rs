@@ -8,7 +8,7 @@
 use super::drive::{STREAM, STRIP, goes_past_caches};
 use super::io::{Scratch, Words};
 use super::pack;
-use super::past::AHEAD;
+use super::past::{AHEAD, follows};
 use super::walk::{self, Order, Walk};
 use crate::device::Slot;
 
@@ -62,7 +62,8 @@ unsafe fn copy_part(walk: &Walk, element: usize, past: bool) {
                     if !streams {
                         pack::rectangle(to, [down_to, along_to], from, [down_from, along_from], [rows, columns], element);
                     } else if along_from == width {
-                        pack::stream_and_fetch(to, from, nbytes, &[from.wrapping_add(AHEAD)]);
+                        let ahead = [from.wrapping_add(AHEAD)];
+                        pack::stream_and_fetch(to, from, nbytes, if follows(nbytes, walk.down(1)) { &ahead } else { &[] });
                     } else {
                         pack::rectangle(room, [nbytes as isize, width], from, [down_from, along_from], [rows, columns], element);
                         if down_to == nbytes as isize {

@@ -10,7 +10,7 @@ use super::simd;
 use super::walk::Addresses;
 use crate::device::MAX_OPERANDS;
 use crate::element::Compute;
-use crate::kernel::{Body, Input, Reducer, Source};
+use crate::kernel::{Body, Input, PIECE, Reducer, Source};
 use crate::scalar::{Lane, Run};
 use std::any::TypeId;
 use std::mem::MaybeUninit;
@@ -73,16 +73,10 @@ pub(super) fn leaf<B: Body, R: Reducer<B::Out>, const HELD: bool>(
     at: usize,
     early: usize,
 ) -> State<B, R> {
-    if takes_slice::<B, R>(part.len()) {
+    if R::BY_SLICE {
         return by_slice::<B, R, HELD>(body, pointers, first, part, at);
     }
     collapse::<B, R, HELD>(absorb::<B, R, HELD>(body, pointers, first, part, at, early, [R::identity::<Run>(); LANES]))
-}
-
-/// Whether the reducer takes so many values one behind the other at once.
-#[inline(always)]
-pub(super) fn takes_slice<B: Body, R: Reducer<B::Out>>(n: usize) -> bool {
-    R::SLICE > 0 && n <= R::SLICE
 }
 
 /// As [`leaf`], for a reducer that takes many values at once.
@@ -103,12 +97,12 @@ fn by_slice<B: Body, R: Reducer<B::Out>, const HELD: bool>(
         return R::of_slice(unsafe { std::slice::from_raw_parts(start, part.len()) }, at);
     }
     let mut state = R::identity::<Run>();
-    let mut block = MaybeUninit::<[Compute<B::Out>; BLOCK]>::uninit();
+    let mut block = MaybeUninit::<[Compute<B::Out>; PIECE]>::uninit();
     let block = block.as_mut_ptr().cast::<Compute<B::Out>>();
-    for start in part.clone().step_by(BLOCK) {
-        let len = BLOCK.min(part.end - start);
+    for start in part.clone().step_by(PIECE) {
+        let len = PIECE.min(part.end - start);
         for i in 0..len {
-            // SAFETY: `len` is at most `BLOCK`.
+            // SAFETY: `len` is at most `PIECE`.
             unsafe { block.add(i).write(value::<B, HELD>(&body, pointers, first, start.wrapping_add(i)).0) };
         }
         // SAFETY: the loop above wrote `len` values.
@@ -155,7 +149,7 @@ fn collapse_step<B: Body, R: Reducer<B::Out>, const HELD: bool>(mut states: [Sta
 #[inline(always)]
 pub(super) fn padded<B: Body, R: Reducer<B::Out>>(body: B, pointers: &Addresses, first: usize, n: usize) -> State<B, R> {
     debug_assert!(n <= SHORT, "a short row has {SHORT} elements at most");
-    if takes_slice::<B, R>(SHORT) {
+    if R::BY_SLICE {
         return leaf::<B, R, true>(body, pointers, first, 0..n, 0, 0);
     }
     let mut states = [R::identity::<Run>(); LANES];

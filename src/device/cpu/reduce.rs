@@ -4,10 +4,11 @@
 //! Imports: `scalar`, `element`, `kernel`, `device`.
 
 use super::columns::{Tiles, WIDTH, columns};
-use super::fold::{Cascade, DIGITS, LANES, LEAF, State, absorb, collapse, leaf, row, takes_slice};
+use super::fold::{Cascade, DIGITS, LANES, LEAF, State, absorb, collapse, leaf, row};
 use super::io::{ROUNDING, Scratch, Words};
 use super::memory::CpuBlock;
 use super::pack;
+use super::past;
 use super::simd::{self, Loop};
 use super::threads;
 use super::walk::{self, Addresses, Index, Order, Walk};
@@ -271,6 +272,11 @@ impl Job<'_> {
         for (step, &read) in steps.iter_mut().zip(self.inputs.reads) {
             *step = outer.inner_step(read as usize + 1);
         }
+        let follows = |(k, slot): (usize, &Slot<'_>)| match outer.inner_step(k + 1) {
+            0 => true,
+            down => past::follows(count.saturating_mul(slot.element), down),
+        };
+        let follows = self.inputs.slots.iter().enumerate().all(follows);
         while done < outer.numel() {
             let mut base = self.addresses(outer, &index);
             for (k, slot) in self.inputs.slots.iter().enumerate() {
@@ -291,7 +297,7 @@ impl Job<'_> {
                     count,
                     out,
                     out_step,
-                    early: if packed { 0 } else { self.early },
+                    early: if packed || !follows { 0 } else { self.early },
                 })
             };
             outer.advance(&mut index, rows);
@@ -364,7 +370,7 @@ fn state_of<B: Body, R: Reducer<B::Out>>(body: B, blocks: &mut Blocks<'_>, mut a
     let mut digits = [const { MaybeUninit::uninit() }; DIGITS];
     let mut cascade = Cascade::over(&mut digits);
     while blocks.left > 0 {
-        if takes_slice::<B, R>(blocks.left.min(LEAF)) {
+        if R::BY_SLICE {
             // A leaf, or as much of one as a block has room for.
             let (pointers, n) = blocks.next(LEAF);
             cascade.push(contiguous((pointers, n), at), combine);

@@ -194,7 +194,7 @@ fn ask<const NEXT: bool>(at: *const u8, nbytes: usize) {
 
 /// How far ahead runs of memory, of `nbytes` in all, are fetched early, in bytes: 0 for what a third cache holds, of which
 /// sums would take a fifth longer. 64 MiB of f32 from memory, on two machines of Zen 4: `sum` took 1.95 ms without and 1.35 with
-/// 2 KiB on one; on the other 1.17 and 1.31, and 1.21 with 8 KiB, `max` 1.43, 1.49 and 1.25.
+/// 2 KiB on one, where 8 KiB were not timed; on the other 1.17 and 1.31, and 1.21 with 8 KiB, `max` 1.43, 1.49 and 1.25.
 #[inline]
 pub(super) fn early(nbytes: usize) -> usize {
     const THIRD_CACHE: usize = 32 << 20;

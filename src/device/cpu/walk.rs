@@ -212,6 +212,11 @@ impl Walk {
         self.rank > 1 && (0..self.rank - 1).all(|axis| self.step(axis, k) == 0)
     }
 
+    /// Bytes from one row of operand `k` to the next along the axis before the fastest; without one, the length of the row.
+    pub(super) fn down(&self, k: usize) -> isize {
+        self.second().map_or_else(|| self.inner_step(k).wrapping_mul(self.inner() as isize), |axis| self.step(axis, k))
+    }
+
     /// Whether it has one axis at most.
     pub(super) fn is_line(&self) -> bool {
         self.rank <= 1

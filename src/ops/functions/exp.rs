@@ -137,7 +137,7 @@ fn quick_power<L: Lanes, P: Real>(x: Lane<L, P>, k: Exponent<L, P>, r: Double<L,
     (vanishes.select(Lane::zero(), power), !(is_plain(x) | vanishes))
 }
 
-/// `e^x` for `x ≤ 0` in a sum that holds a 1: below −80, where it adds nothing, `e^−80`. Quick, as nothing underflows.
+/// `e^x` for `x ≤ 0` beside a 1: below −80 it is `e^−80`, of which 10¹⁸ add nothing to a 1. Quick, as nothing underflows; NaN stays.
 #[inline(always)]
 pub(in crate::ops) fn exp_beside_one<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
     let least = Lane::real(-80.0);
