@@ -415,7 +415,7 @@ macro_rules! methods {
         /// assert_eq!(centred.sum((Axis::<0>, Axis::<1>))?.item()?, 0.0);
         /// let mut means = Tensor::zeros([2], &Cpu)?;
         /// x.mean_into(Axis::<1>, &mut means)?; // no allocation
-        /// assert_eq!(means.to_vec()?, [2.0, 16.0 / 3.0]);
+        /// assert_eq!(means.to_vec()?, [2.0, 6.0]);
         /// # Ok::<(), rankform::Error>(())
         /// ```
         pub trait Reductions<T, const RANK: usize, D: Device>: Reduce<T, RANK, D> { $(
