@@ -268,7 +268,7 @@ fn the_logarithm_of_a_sum_of_powers_neither_overflows_nor_vanishes() -> Result<(
     Ok(())
 }
 
-/// Rows of five kinds, of so many elements, beside the truth.
+/// Rows of six kinds, of so many elements, beside the truth.
 fn sums_of_powers<T: Value + Float>(n: usize, random: &mut Random) -> Result<()> {
     let of = |x: f64| <T as num_traits::NumCast>::from(x).unwrap_or(T::zero());
     let truth = |row: &[T]| {
@@ -276,7 +276,7 @@ fn sums_of_powers<T: Value + Float>(n: usize, random: &mut Random) -> Result<()>
         let largest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         largest + row.iter().map(|&x| if x == largest { 1.0 } else { (x - largest).exp() }).sum::<f64>().ln()
     };
-    // Largest ones at both ends, values that vanish beside them, −∞, a row of nothing else, and ∞.
+    // Largest ones at both ends, values that vanish beside them, −∞, a row of nothing else, any values, and ∞.
     let mut rows = vec![vec![T::zero(); n]; 6];
     for row in &mut rows {
         row.fill_with(|| of(random.unit() * 8.0));

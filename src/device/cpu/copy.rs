@@ -8,7 +8,7 @@
 use super::drive::{STREAM, STRIP, goes_past_caches};
 use super::io::{Scratch, Words};
 use super::pack;
-use super::past::{AHEAD, follows};
+use super::simd;
 use super::walk::{self, Order, Walk};
 use crate::device::Slot;
 
@@ -44,6 +44,7 @@ unsafe fn copy_part(walk: &Walk, element: usize, past: bool) {
         Some(_) => (height, STRIP),
         None => (height, inner),
     };
+    let follows = streams && simd::follows(inner * element, walk.down(1));
     let mut words = Words::<{ TILE / 8 }>::uninit();
     let room = Scratch::over(&mut words).take(TILE);
     let around = walk.around(axis);
@@ -62,8 +63,8 @@ unsafe fn copy_part(walk: &Walk, element: usize, past: bool) {
                     if !streams {
                         pack::rectangle(to, [down_to, along_to], from, [down_from, along_from], [rows, columns], element);
                     } else if along_from == width {
-                        let ahead = [from.wrapping_add(AHEAD)];
-                        pack::stream_and_fetch(to, from, nbytes, if follows(nbytes, walk.down(1)) { &ahead } else { &[] });
+                        let ahead = [from.wrapping_add(simd::AHEAD)];
+                        pack::stream_and_fetch(to, from, nbytes, if follows { &ahead } else { &[] });
                     } else {
                         pack::rectangle(room, [nbytes as isize, width], from, [down_from, along_from], [rows, columns], element);
                         if down_to == nbytes as isize {

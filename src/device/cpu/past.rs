@@ -19,17 +19,8 @@ const OUTPUTS: usize = 2;
 /// Elements of a row that is worth this: one of whole chunks, or with ends that are computed aside.
 const WHOLE: usize = 2 * CHUNK;
 const WITH_ENDS: usize = 20 * CHUNK;
-/// How far ahead a run is fetched, in bytes (−x of 4096² on two machines of Zen 4: 3.0 → 2.65 ms by 2 KiB; 2.4 by 2 KiB and 2.1 by 8).
-pub(super) const AHEAD: usize = 8 << 10;
-
 /// Bytes of a row that stays in a cache while rows beside it are streamed.
 const CACHED: usize = 256 << 10;
-
-/// Whether rows of so many bytes, which begin `down` bytes apart, are worth fetching ahead: of short ones with something between
-/// them, that is most of what would be fetched.
-pub(super) fn follows(nbytes: usize, down: isize) -> bool {
-    down == nbytes as isize || nbytes >= 4 * AHEAD
-}
 
 /// The loop of a program over chunks, if it has one; as [`RowsFn`], where each row is a chunk, and instead of its length it is
 /// told the load that it fetches, a number beyond them for none. Its outputs are aligned to cache lines and go past the caches.
@@ -43,15 +34,12 @@ pub(super) const fn loop_of<P: Program>() -> Option<RowsFn> {
 /// has AVX2.
 unsafe fn chunks_of<P: Program>(level: Level, program: *const (), chunks: usize, fetched: usize, from: *const *mut u8, down: *const isize) {
     // Two loops only over two loads: that over two runs takes 5 % longer if it could fetch.
-    if const { P::LOADS == 1 } {
+    if const { P::LOADS == 1 } || (const { P::LOADS == 2 } && fetched < P::LOADS) {
         // SAFETY: the caller's promise.
         unsafe { simd::dispatch_call::<Chunks<P, true>, _, _, _>(level, program, chunks, fetched, from, down) }
-    } else if const { P::LOADS != 2 } || fetched >= P::LOADS {
+    } else {
         // SAFETY: as above.
         unsafe { simd::dispatch_call::<Chunks<P, false>, _, _, _>(level, program, chunks, fetched, from, down) }
-    } else if const { P::LOADS == 2 } {
-        // SAFETY: as above.
-        unsafe { simd::dispatch_call::<Chunks<P, true>, _, _, _>(level, program, chunks, fetched, from, down) }
     }
 }
 
@@ -76,7 +64,7 @@ impl<P: Program, const FETCHES: bool> Call<*const (), *const *mut u8, *const isi
         let (mut ahead, mut by) = (std::ptr::null_mut::<u8>(), 0);
         if FETCHES && fetched < P::LOADS {
             // SAFETY: as above.
-            (ahead, by) = unsafe { ((*from.add(P::OUTPUTS + fetched)).wrapping_add(AHEAD), *down.add(P::OUTPUTS + fetched)) };
+            (ahead, by) = unsafe { ((*from.add(P::OUTPUTS + fetched)).wrapping_add(simd::AHEAD), *down.add(P::OUTPUTS + fetched)) };
         }
         for _ in 0..chunks {
             let mut pointers = next;
@@ -150,9 +138,10 @@ impl Job<'_> {
         let (down, n) = (self.spread(&down), walk.inner());
         // What alone comes from memory is fetched before the processor would, beside a column or a row too (4096² 2.4 and 2.65 →
         // 2.15 ms); two runs would take longer (3.25 → 3.7).
-        let stays = |k: usize| is_still(k) || (walk.is_one_row(k) && n.saturating_mul(slots[k].element) <= CACHED);
+        let nbytes = |k: usize| n * slots[k].element;
+        let stays = |k: usize| is_still(k) || (walk.is_one_row(k) && nbytes(k) <= CACHED);
         let mut far = (self.outputs..slots.len()).filter(|&k| !stays(k));
-        let alone = far.next().filter(|&k| far.next().is_none() && follows(n * slots[k].element, walk.down(k)));
+        let alone = far.next().filter(|&k| far.next().is_none() && simd::follows(nbytes(k), walk.down(k)));
         let fetched = self.reads.iter().position(|&read| alone == Some(self.outputs + read as usize)).unwrap_or(usize::MAX);
         let around = walk.around(None);
         let mut index = around.index_of(0);

@@ -8,7 +8,6 @@ use super::fold::{Cascade, DIGITS, LANES, LEAF, State, absorb, collapse, leaf, r
 use super::io::{ROUNDING, Scratch, Words};
 use super::memory::CpuBlock;
 use super::pack;
-use super::past;
 use super::simd::{self, Loop};
 use super::threads;
 use super::walk::{self, Addresses, Index, Order, Walk};
@@ -274,9 +273,10 @@ impl Job<'_> {
         }
         let follows = |(k, slot): (usize, &Slot<'_>)| match outer.inner_step(k + 1) {
             0 => true,
-            down => past::follows(count.saturating_mul(slot.element), down),
+            down => simd::follows(count.saturating_mul(slot.element), down),
         };
-        let follows = self.inputs.slots.iter().enumerate().all(follows);
+        let is_fetched = !packed && self.early > 0 && self.inputs.slots.iter().enumerate().all(follows);
+        let early = if is_fetched { self.early } else { 0 };
         while done < outer.numel() {
             let mut base = self.addresses(outer, &index);
             for (k, slot) in self.inputs.slots.iter().enumerate() {
@@ -289,17 +289,7 @@ impl Job<'_> {
             let rows = if packed { 1 } else { outer.left_in_row(&index) };
             let (out, out_step) = (outer.address_at(0, &index), outer.inner_step(0));
             // SAFETY: `rows` rows of promised elements, and their outputs.
-            unsafe {
-                self.rows(&Rows {
-                    pointers: self.spread(&base),
-                    steps,
-                    rows,
-                    count,
-                    out,
-                    out_step,
-                    early: if packed || !follows { 0 } else { self.early },
-                })
-            };
+            unsafe { self.rows(&Rows { pointers: self.spread(&base), steps, rows, count, out, out_step, early }) };
             outer.advance(&mut index, rows);
             done += rows;
         }
