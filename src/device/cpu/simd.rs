@@ -202,12 +202,13 @@ pub(super) fn follows(nbytes: usize, down: isize) -> bool {
 }
 
 /// How far ahead runs of memory, of `nbytes` in all, are fetched early, in bytes: 0 for what a third cache holds, of which
-/// sums would take a fifth longer. 64 MiB of f32 from memory, on two machines of Zen 4: `sum` took 1.95 ms without and 1.35 with
-/// 2 KiB on one, where 8 KiB were not timed; on the other 1.17 and 1.31, and 1.21 with 8 KiB, `max` 1.43, 1.49 and 1.25.
+/// sums would take a fifth longer. 64 MiB of f32 from memory, on three machines of Zen 4: `sum` took 1.95, 1.17 and 2.2 ms without,
+/// and 1.35, 1.31 and 2.05 so; `max` 1.43, 1.49 and 1.95 on two of them. By 8 KiB both take a tenth less on the second, but
+/// `max` 3.3 on the third.
 #[inline]
 pub(super) fn early(nbytes: usize) -> usize {
     const THIRD_CACHE: usize = 32 << 20;
-    if nbytes > THIRD_CACHE { AHEAD } else { 0 }
+    if nbytes > THIRD_CACHE { 2 << 10 } else { 0 }
 }
 
 /// Whether one core writes large results faster past its caches than through them. Intel's do not: a buffer of a core waits for

@@ -39,7 +39,7 @@ pub fn draw(cases: &[String], measured: &BTreeMap<String, Measured>, threads: us
     put(format_args!(
         "<text class=\"title\" x=\"10\" y=\"22\">rankform's speed relative to the best peer of each case, {threads} thread{plural}</text>"
     ));
-    let Standing { cases: all, first, mean } = Standing::of(cases, measured);
+    let Standing { cases: all, first, mean, .. } = Standing::of(cases, measured);
     put(format_args!(
         "<text class=\"small right\" x=\"{}\" y=\"22\">first or within 3 % in {first} of {all}; geometric mean {mean:.2}×</text>",
         width - 10.0

@@ -94,11 +94,12 @@ fn machine(peers: &BTreeSet<String>) -> String {
 
 fn summary(cases: &[String], measured: &BTreeMap<String, Measured>, threads: usize) -> Result<String> {
     let mut text = String::new();
-    let Standing { cases: all, first, mean } = Standing::of(cases, measured);
+    let Standing { cases: all, first, mean, ceiling } = Standing::of(cases, measured);
     writeln!(text, "* {all} cases with a peer: rankform is first or within 3 % of the first in {first}.")?;
     let touched: Vec<String> = cases.iter().filter(|case| !case.starts_with("create/zeros/")).cloned().collect();
     let without = Standing::of(&touched, measured).mean;
     writeln!(text, "* Geometric mean of best peer ÷ rankform: {mean:.2}; {without:.2} without the zeros, which nobody reads or writes.")?;
+    writeln!(text, "* If rankform reached the limit in every case that has one, with no time for arithmetic, that mean would be {ceiling:.2}.")?;
     let bound: Vec<f64> = cases.iter().filter(|case| is_bound_by_memory(case)).filter_map(|case| measured[case].of_limit()).collect();
     writeln!(
         text,

@@ -57,15 +57,22 @@ pub struct Standing {
     pub first: usize,
     /// The geometric mean of the best peer's time over ours.
     pub mean: f64,
+    /// What that mean would be if ours ran at the limit of every case that has one.
+    pub ceiling: f64,
 }
 
 impl Standing {
     pub fn of(cases: &[String], measured: &BTreeMap<String, Measured>) -> Self {
         let advantages: Vec<f64> = cases.iter().filter_map(|case| measured[case].advantage()).collect();
         let first = advantages.iter().filter(|advantage| **advantage * TIE >= 1.0).count();
-        let mean = (advantages.iter().map(|advantage| advantage.ln()).sum::<f64>() / advantages.len().max(1) as f64).exp();
-        Self { cases: advantages.len(), first, mean }
+        let at_limit = |of: &Measured| Some(of.advantage()? / of.of_limit().unwrap_or(1.0).min(1.0));
+        let ceilings: Vec<f64> = cases.iter().filter_map(|case| at_limit(&measured[case])).collect();
+        Self { cases: advantages.len(), first, mean: geometric_mean(&advantages), ceiling: geometric_mean(&ceilings) }
     }
+}
+
+fn geometric_mean(of: &[f64]) -> f64 {
+    (of.iter().map(|x| x.ln()).sum::<f64>() / of.len().max(1) as f64).exp()
 }
 
 /// One number for several samples.
