@@ -9,7 +9,7 @@
 //!
 //! Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`.
 
-use super::{Tensor, TensorView, TensorViewMut};
+use super::{Tensor, TensorView, TensorViewMut, Writable};
 use crate::device::{Device, Slot};
 use crate::dim::Dim;
 use crate::element::Element;
@@ -196,19 +196,29 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
         Ok(copy)
     }
 
-    /// Copies the elements into an existing tensor of the same sizes, on any device.
+    /// Copies the elements into an existing tensor of the same sizes, or a part of one, on any device.
     ///
     /// # Errors
-    /// [`Error::Sizes`] when the sizes differ; those of [`to`](TensorView::to).
-    pub fn copy_to<E: Device>(&self, out: &mut TensorViewMut<'_, T, RANK, E>) -> Result<()> {
+    /// [`Error::Sizes`] when the sizes differ, those of [`view_mut`](Tensor::view_mut) and [`to`](TensorView::to).
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let (mut wide, row) = (Tensor::<f32, 2>::zeros([2, 2], &Cpu)?, Tensor::from([1.0, 2.0]));
+    /// row.copy_to(wide.view_mut()?.slice((1, ..))?)?;
+    /// assert_eq!(wide.to_vec()?, [0.0, 0.0, 1.0, 2.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn copy_to<'o, E: Device + 'o>(&self, out: impl Writable<'o, T, RANK, E>) -> Result<()> {
+        let out = out.into_view_mut("copy_to")?;
         if self.size() != out.size() {
             return Err(Error::Sizes { op: "copy_to", left: self.size().0.into(), right: out.size().0.into() });
         }
         if self.is_on(out.device()) {
-            return self.copy_within_device("copy_to", out.reborrow());
+            return self.copy_within_device("copy_to", out);
         }
         let there = self.to(out.device())?;
-        there.view().copy_within_device("copy_to", out.reborrow())
+        there.view().copy_within_device("copy_to", out)
     }
 
     fn is_on<E: Device>(&self, device: &E) -> bool {
@@ -277,12 +287,12 @@ through_view! {
 }
 
 impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-    /// Copies the elements into an existing tensor of the same sizes, on any device.
+    /// Copies the elements into an existing tensor of the same sizes, or a part of one; see [`TensorView::copy_to`].
     ///
     /// # Errors
-    /// [`Error::Sizes`], [`Error::Shared`]; those of [`to`](Tensor::to).
-    pub fn copy_to<E: Device>(&self, out: &mut Tensor<T, RANK, E>) -> Result<()> {
-        self.view().copy_to(&mut out.writable("copy_to")?)
+    /// [`Error::Sizes`] when the sizes differ, those of [`view_mut`](Tensor::view_mut) and [`to`](Tensor::to).
+    pub fn copy_to<'o, E: Device + 'o>(&self, out: impl Writable<'o, T, RANK, E>) -> Result<()> {
+        self.view().copy_to(out)
     }
 
     /// Copies if other handles share the memory, so that this one may write; says whether it did. Version and resize
