@@ -254,6 +254,15 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
     ///
     /// # Errors
     /// As [`group_norm_into`](Channels::group_norm_into).
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let mut y = Tensor::from([[[0.0; 2]; 2]]);
+    /// Tensor::from([[[1.0, 3.0], [10.0, 30.0]]]).instance_norm_into(0.0, &mut y)?;
+    /// assert_eq!(y, Tensor::from([[[-1.0, 1.0], [-1.0, 1.0]]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
     fn instance_norm_into<'o>(self, epsilon: T, out: impl Writable<'o, T, RANK, D>) -> Result<()>
     where
         T: Float,
@@ -292,6 +301,15 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
     ///
     /// # Errors
     /// As [`group_norm_into`](Channels::group_norm_into).
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let mut y = Tensor::from([[0.0; 2]; 2]);
+    /// Tensor::from([[1.0, 10.0], [3.0, 30.0]]).batch_norm_into(0.0, &mut y)?;
+    /// assert_eq!(y, Tensor::from([[-1.0, -1.0], [1.0, 1.0]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
     fn batch_norm_into<'o>(self, epsilon: T, out: impl Writable<'o, T, RANK, D>) -> Result<()>
     where
         T: Float,
@@ -467,6 +485,15 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
     ///
     /// # Errors
     /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let mut y = Tensor::<i32, 4>::zeros([1, 4, 1, 1], &Cpu)?;
+    /// Tensor::from([[[[1, 2], [3, 4]]]]).pixel_unshuffle_into(2, &mut y)?;
+    /// assert_eq!(y.to_vec()?, [1, 2, 3, 4]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
     fn pixel_unshuffle_into<'o>(self, factor: usize, out: impl Writable<'o, T, RANK, D>) -> Result<()>
     where
         T: Element,

@@ -403,6 +403,15 @@ impl<D: Device> Tensor<i64, 1, D> {
     /// # Errors
     /// As [`bincount_of`](Tensor::bincount_of); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has
     /// other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let mut sums = Tensor::from([9.0; 4]);
+    /// Tensor::from([1, 3, 1]).bincount_of_into(&Tensor::from([0.5, 2.0, 0.25]), 4, &mut sums)?;
+    /// assert_eq!(sums.to_vec()?, [0.0, 0.75, 0.0, 2.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
     pub fn bincount_of_into<'b, 'o, T: Number>(
         &self,
         weights: impl Stored<'b, T, 1, D>,

@@ -345,6 +345,16 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RA
     }
 
     /// As [`nll_loss`](ClassLosses::nll_loss), into an existing tensor or exclusive view.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::ClassLoss;
+    /// let (logs, mut loss) = (Tensor::from([[-0.5, -1.0], [-2.0, -0.25]]), Tensor::from([9.0, 9.0]));
+    /// logs.nll_loss_into(Axis::<1>, &Tensor::from([1_i64, -100]), ClassLoss::new(), &mut loss)?;
+    /// assert_eq!(loss.to_vec()?, [1.0, 0.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
     fn nll_loss_into<'b, 'o, const A: usize, const M: usize>(
         self,
         axis: Axis<A>,
@@ -362,6 +372,17 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RA
     }
 
     /// As [`nll_loss_mean`](ClassLosses::nll_loss_mean), into an existing tensor or exclusive view of rank 0.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::ClassLoss;
+    /// let (logs, mut losses) = (Tensor::from([[-0.5, -1.0], [-2.0, -0.25]]), Tensor::from([9.0, 9.0]));
+    /// let loss = losses.view_mut()?.slice((1,))?; // one step of a record
+    /// logs.nll_loss_mean_into(Axis::<1>, &Tensor::from([1_i64, 0]), ClassLoss::new(), loss)?;
+    /// assert_eq!(losses.to_vec()?, [9.0, 1.5]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
     fn nll_loss_mean_into<'b, 'o, const A: usize, const M: usize>(
         self,
         axis: Axis<A>,
@@ -406,6 +427,17 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RA
     }
 
     /// As [`cross_entropy_mean`](ClassLosses::cross_entropy_mean), into an existing tensor or exclusive view of rank 0.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::ClassLoss;
+    /// let mut losses = Tensor::from([9.0, 9.0]);
+    /// let (scores, loss) = (Tensor::from([[0.0, 0.0]]), losses.view_mut()?.slice((1,))?);
+    /// scores.cross_entropy_mean_into(Axis::<1>, &Tensor::from([1_i64]), ClassLoss::new(), loss)?;
+    /// assert_eq!(losses.to_vec()?, [9.0, 2f64.ln()]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
     fn cross_entropy_mean_into<'b, 'o, const A: usize, const M: usize>(
         self,
         axis: Axis<A>,
@@ -423,6 +455,16 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RA
     }
 
     /// As [`soft_cross_entropy`](ClassLosses::soft_cross_entropy), into an existing tensor or exclusive view.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::ClassLoss;
+    /// let (x, y, mut loss) = (Tensor::from([[0.0, 0.0]]), Tensor::from([[0.25, 0.75]]), Tensor::from([9.0]));
+    /// x.soft_cross_entropy_into(Axis::<1>, &y, ClassLoss::new(), &mut loss)?;
+    /// assert_eq!(loss.to_vec()?, [2f64.ln()]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
     fn soft_cross_entropy_into<'b, 'o, const A: usize, const M: usize>(
         self,
         axis: Axis<A>,

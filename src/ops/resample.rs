@@ -274,6 +274,15 @@ pub trait Resample<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
     ///
     /// # Errors
     /// As [`adaptive_avg_pool_into`](Resample::adaptive_avg_pool_into).
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let mut y = Tensor::from([[[0.0; 2]]]);
+    /// Tensor::from([[[1.0, 2.0, 3.0, 5.0]]]).adaptive_max_pool_into([2], &mut y)?;
+    /// assert_eq!(y, Tensor::from([[[2.0, 5.0]]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
     fn adaptive_max_pool_into<'o, const N: usize>(self, size: [usize; N], out: impl Writable<'o, T, RANK, D>) -> Result<()>
     where
         T: Comparable,
@@ -366,6 +375,16 @@ pub trait Resample<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
     ///
     /// # Errors
     /// As [`interpolate_nearest_into`](Resample::interpolate_nearest_into).
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::resample::Interpolate;
+    /// let mut y = Tensor::from([[[0.0; 4]]]);
+    /// Tensor::from([[[0.0, 4.0]]]).interpolate_linear_into(Interpolate::new([4]), &mut y)?;
+    /// assert_eq!(y, Tensor::from([[[0.0, 1.0, 3.0, 4.0]]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
     fn interpolate_linear_into<'o, const N: usize>(self, plan: Interpolate<N>, out: impl Writable<'o, T, RANK, D>) -> Result<()>
     where
         T: Float,

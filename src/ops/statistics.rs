@@ -172,6 +172,16 @@ pub trait Covariances<'a, T: 'a, D: Device>: Stored<'a, T, 2, D> + Sized {
     ///
     /// # Errors
     /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::Covariances;
+    /// let mut y = Tensor::from([[0.0; 2]; 2]);
+    /// Tensor::from([[0.0, 1.0, 2.0], [4.0, 2.0, 0.0]]).corrcoef_into(&mut y)?;
+    /// assert_eq!(y, Tensor::from([[1.0, -1.0], [-1.0, 1.0]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
     fn corrcoef_into<'o>(self, out: impl Writable<'o, T, 2, D>) -> Result<()>
     where
         T: Float,
