@@ -243,6 +243,29 @@ where
     Ok(out)
 }
 
+/// As [`eval`], wherever the result is to go.
+pub(crate) fn eval_at<T: Element, const RANK: usize, D: Device, E, P: Place<T, RANK, D>>(
+    op: &'static str,
+    expr: &E,
+    device: &D,
+    place: P,
+) -> Result<P::Done>
+where
+    E: Expr<RANK, D, Body: Body<Out = T>>,
+{
+    let mut runs = Runs::new(device);
+    runs.take(expr);
+    let layout = match runs.size {
+        Some(size) if runs.fits => Layout::row_major(size),
+        _ => {
+            let mut gathered = gather::<RANK, D, E, MAX_OPERANDS>(op, expr, device);
+            let size = gathered.size()?;
+            gathered.preserved(size)
+        }
+    };
+    place.put(op, layout, device, |out| eval_into(op, expr, out))
+}
+
 /// Writes the values of an expression, stretched to `out`'s sizes, into `out`.
 ///
 /// The borrow checker keeps `out` apart from every operand.
@@ -459,25 +482,23 @@ where
     Ok(out)
 }
 
-/// As [`reduce`], into `out`, which the borrow checker keeps apart from every operand.
-pub(crate) fn reduce_into<Q, const RANK: usize, const M: usize, D: Device, E>(
+/// As [`reduce`], wherever the result is to go.
+pub(crate) fn reduce_at<Q, const RANK: usize, const M: usize, D: Device, E, P: Place<Q::Out, M, D>>(
     reducer: Q,
     expr: &E,
+    device: &D,
     gone: [bool; RANK],
-    out: &mut TensorViewMut<'_, Q::Out, M, D>,
-) -> Result<()>
+    place: P,
+) -> Result<P::Done>
 where
     E: Expr<RANK, D>,
     Q: Reducer<<E::Body as Body>::Out>,
 {
-    let leaf = out.leaf();
-    let reducing = Reducing::<RANK, D, E, MAX_OPERANDS>::new::<Q>(expr, leaf.device(), gone)?;
-    let kept = reducing.kept::<M>();
-    if kept != leaf.layout().size() {
-        return Err(Error::Output { op: Q::NAME, sizes: kept.0.into(), found: leaf.layout().size().0.into() });
-    }
-    // SAFETY: of the sizes that stay, as was just seen; an exclusive view overlaps neither itself nor an operand.
-    unsafe { reducing.run(reducer, leaf) }
+    let reducing = Reducing::<RANK, D, E, MAX_OPERANDS>::new::<Q>(expr, device, gone)?;
+    place.put(Q::NAME, Layout::row_major(reducing.kept()), device, |out| {
+        // SAFETY: of the sizes that stay; an exclusive view overlaps neither itself nor an operand.
+        unsafe { reducing.run(reducer, out.leaf()) }
+    })
 }
 
 /// The running states of a reducer along `axis`, which exists, over the values of an expression, fused into one pass.

@@ -2,7 +2,7 @@
 //!
 //! Imports: `error`, `dim`, `rank`, `element`, `kernel`, `device`, `tensor`.
 
-use super::eval::{eval, eval_into, reduce, reduce_into, scan};
+use super::eval::{eval, eval_at, eval_into, reduce, reduce_at, scan};
 use super::operand::{AlongRow, Expr, Operand, RightOperand};
 use super::receiver::{Elementwise, Reduce, Scan, Zip, marked, marked_axis};
 use crate::device::Device;
@@ -11,7 +11,7 @@ use crate::element::Element;
 use crate::error::Result;
 use crate::kernel::{Body, Call, Once, Op, Reducer};
 use crate::rank::{RemoveAxes, Smaller};
-use crate::tensor::{Fresh, Tensor, TensorView, There, Writable};
+use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
 use std::marker::PhantomData;
 
 /// An elementwise computation that has not run yet: `eval` or a reduction runs all of it in one pass over memory.
@@ -101,6 +101,24 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
     #[inline]
     pub fn eval(self) -> Result<Tensor<T, RANK, D>> {
         eval("eval", &self.expr, self.device)
+    }
+
+    /// Computes it wherever it is to go, which has exactly its sizes.
+    pub(crate) fn eval_at<P: Place<T, RANK, D>>(self, op: &'static str, place: P) -> Result<P::Done> {
+        eval_at(op, &self.expr, self.device, place)
+    }
+
+    /// Reduces it wherever the result is to go.
+    pub(crate) fn reduce_at<Q: Reducer<T>, AXES, const M: usize, P: Place<Q::Out, M, D>>(
+        self,
+        reducer: Q,
+        _: AXES,
+        place: P,
+    ) -> Result<P::Done>
+    where
+        Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+    {
+        reduce_at(reducer, &self.expr, self.device, marked::<AXES, RANK>(), place)
     }
 
     /// The same expression, whose values along a row are computed once and held, though it occurs several times: for
@@ -200,12 +218,17 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
     {
         reduce(reducer, &self.expr, self.device, marked::<AXES, RANK>())
     }
-    fn reduce_into<'o, Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, _: AXES, out: impl Writable<'o, Q::Out, M, D>) -> Result<()>
+    fn reduce_into<'o, Q: Reducer<T>, AXES, const M: usize>(
+        self,
+        reducer: Q,
+        axes: AXES,
+        out: impl Writable<'o, Q::Out, M, D>,
+    ) -> Result<()>
     where
         Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
         D: 'o,
     {
-        reduce_into(reducer, &self.expr, marked::<AXES, RANK>(), &mut out.into_view_mut(Q::NAME)?)
+        self.reduce_at(reducer, axes, There(out))
     }
     fn reduce_axis<Q: Reducer<T>, const M: usize>(self, reducer: Q, axis: usize) -> Result<Tensor<Q::Out, M, D>>
     where

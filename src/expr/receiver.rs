@@ -4,7 +4,7 @@
 //! Implemented for `&Tensor`, never for `Tensor`: `x.exp()` does not consume `x`.
 //! Imports: `error`, `dim`, `rank`, `element`, `kernel`, `device`, `tensor`.
 
-use super::eval::{eval, reduce, reduce_into, scan};
+use super::eval::{eval, reduce, reduce_at, scan};
 use super::lazy::Lazy;
 use super::operand::{AlongRow, Operand};
 use crate::device::Device;
@@ -265,7 +265,8 @@ macro_rules! eager {
             fn reduce_into<'o, Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, _: AXES, out: impl Writable<'o, Q::Out, M, D>) -> Result<()>
             where T: Element, Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>, D: 'o {
                 let $x = self;
-                reduce_into(reducer, &$view, marked::<AXES, RANK>(), &mut out.into_view_mut(Q::NAME)?)
+                let view = $view;
+                reduce_at(reducer, &view, view.device(), marked::<AXES, RANK>(), There(out))
             }
             #[inline]
             fn reduce_axis<Q: Reducer<T>, const M: usize>(self, reducer: Q, axis: usize) -> Result<Tensor<Q::Out, M, D>>

@@ -7,7 +7,7 @@ use crate::device::{Device, MAX_REDUCED, same_device};
 use crate::dim::{Axis, Dim};
 use crate::element::{Element, Number};
 use crate::error::{Error, Result, text};
-use crate::expr::{Stored, eval};
+use crate::expr::{Stored, eval_at};
 use crate::kernel::Call;
 use crate::layout::Layout;
 use crate::rank::{InsertAxis, RemoveAxis};
@@ -295,6 +295,19 @@ fn rolled<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
     joined(op, [x.slice_axis(axis, kept.min(n)..n, 1)?, x.slice_axis(axis, 0..kept.min(n), 1)?].into_iter(), axis, place)
 }
 
+/// The differences of neighbours along an axis.
+fn differences<T: Number, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    axis: usize,
+    place: P,
+) -> Result<P::Done> {
+    exists(op, axis, x.size())?;
+    let n = x.size().0[axis];
+    let (after, before) = (x.slice_axis(axis, n.min(1)..n, 1)?, x.slice_axis(axis, 0..n.saturating_sub(1), 1)?);
+    eval_at(op, &Call::<super::Sub, _>::new((after, before)), x.device(), place)
+}
+
 /// Tensors and views padded, turned, repeated and cut, in new memory or, by the functions that end in `_into`, in memory that
 /// is there.
 ///
@@ -501,6 +514,29 @@ pub trait Arrange<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, 
         self.diff_axis(A)
     }
 
+    /// As [`diff`](Arrange::diff), into an existing tensor or exclusive view. No allocation.
+    ///
+    /// # Errors
+    /// As [`pad_into`](Arrange::pad_into).
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let mut steps = Tensor::from([0, 0, 0]);
+    /// Tensor::from([1, 4, 9]).diff_into(Axis::<0>, steps.view_mut()?.slice((1..,))?)?;
+    /// assert_eq!(steps.to_vec()?, [0, 3, 5]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn diff_into<'o, const A: usize>(self, axis: Axis<A>, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    where
+        T: Number,
+        D: 'o,
+        Dim<RANK>: RemoveAxis<A>,
+    {
+        let _ = axis;
+        differences("diff_into", self.into_view(), A, There(out))
+    }
+
     /// As [`diff`](Arrange::diff), along an axis known at run time.
     ///
     /// # Errors
@@ -509,11 +545,7 @@ pub trait Arrange<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, 
     where
         T: Number,
     {
-        let x = self.into_view();
-        exists("diff", axis, x.size())?;
-        let n = x.size().0[axis];
-        let (after, before) = (x.slice_axis(axis, n.min(1)..n, 1)?, x.slice_axis(axis, 0..n.saturating_sub(1), 1)?);
-        eval("diff", &Call::<super::Sub, _>::new((after, before)), x.device())
+        differences("diff", self.into_view(), axis, Fresh)
     }
 }
 impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Arrange<'a, T, RANK, D> for X {}

@@ -1,7 +1,7 @@
 //! Operators that know channels: normalisations by groups, instances and batches, gates, and pixels moved between channels
 //! and space.
 //!
-//! Imports: `error`, `dim`, `rank`, `element`, `device`, `tensor`, `expr`, `ops`.
+//! Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
 
 use super::conv::{Conv, windows};
 use super::index::{along, exists};
@@ -11,20 +11,165 @@ use crate::dim::{Axis, Dim};
 use crate::element::{Element, Float};
 use crate::error::{Error, Result, text};
 use crate::expr::Stored;
-use crate::rank::{RemoveAxis, Spatial};
-use crate::tensor::{Tensor, TensorView};
+use crate::layout::Layout;
+use crate::rank::{RemoveAxes, RemoveAxis, Spatial};
+use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
 
-/// `f` of the elements in other sizes: of a view where they stand so, of a copy elsewhere.
-fn shaped<T: Element, U, const RANK: usize, const N: usize, D: Device>(
+/// Each row of `x` in other sizes, along `axes` of these, brought to mean 0 and variance 1: read and written by views where the
+/// elements stand so, by copies elsewhere.
+fn normed<T: Float, AXES: Copy, const RANK: usize, const M: usize, D: Device, P: Place<T, RANK, D>>(
+    op: &'static str,
     x: TensorView<'_, T, RANK, D>,
-    size: [usize; N],
-    f: impl FnOnce(TensorView<'_, T, N, D>) -> Result<Tensor<U, N, D>>,
-) -> Result<Tensor<U, RANK, D>> {
-    let y = match x.reshape(size) {
-        Ok(view) => f(view)?,
-        Err(_) => f(x.to_shape(size)?.view())?,
+    (size, axes): ([usize; 3], AXES),
+    epsilon: T,
+    place: P,
+) -> Result<P::Done>
+where
+    Dim<3>: RemoveAxes<AXES, Output = Dim<M>>,
+{
+    let copy;
+    let (from, layout) = match x.reshape(size) {
+        Ok(view) => (view, x.layout().preserved()),
+        Err(_) => {
+            copy = x.to_shape(size)?;
+            (copy.view(), Layout::row_major(x.size()))
+        }
     };
-    y.into_shape(x.size())
+    place.put(op, layout, x.device(), |out| match out.reborrow().reshape(size) {
+        Ok(out) => from.layer_norm_into(axes, epsilon, out),
+        Err(_) => out.assign(from.layer_norm(axes, epsilon)?.reshape(x.size())?),
+    })
+}
+
+/// [`Channels::group_norm`], wherever the result is to go.
+fn grouped<T: Float, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    groups: usize,
+    epsilon: T,
+    place: P,
+) -> Result<P::Done> {
+    let [batch, channels, rest] = flat(x.size());
+    if groups == 0 || !channels.is_multiple_of(groups) {
+        return Err(Error::Value { op, what: text(format_args!("{channels} channels in {groups} groups")) });
+    }
+    normed(op, x, ([batch, groups, (channels / groups).saturating_mul(rest)], Axis::<2>), epsilon, place)
+}
+
+/// [`Channels::batch_norm_by`], wherever the result is to go.
+fn normed_by<T: Float, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    [mean, var]: [TensorView<'_, T, 1, D>; 2],
+    epsilon: T,
+    place: P,
+) -> Result<P::Done> {
+    let channels = x.size().0[1];
+    for line in [mean, var] {
+        if line.numel() != channels {
+            return Err(Error::Sizes { op, left: x.size().0.into(), right: line.size().0.into() });
+        }
+    }
+    let size = along::<RANK>(1, channels);
+    ((x.lazy() - mean.reshape(size)?) * (var.reshape(size)?.lazy() + epsilon).rsqrt()).eval_at(op, place)
+}
+
+/// [`Channels::glu`], wherever the result is to go.
+fn gated<T: Float, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    axis: usize,
+    place: P,
+) -> Result<P::Done> {
+    exists(op, axis, x.size())?;
+    let n = x.size().0[axis];
+    if !n.is_multiple_of(2) {
+        return Err(Error::Value { op, what: text(format_args!("axis {axis} of size {n} has no half")) });
+    }
+    let (value, gate) = (x.slice_axis(axis, 0..n / 2, 1)?, x.slice_axis(axis, n / 2..n, 1)?);
+    (value.lazy() * gate.lazy().sigmoid()).eval_at(op, place)
+}
+
+/// The elements of `x`, whose axes are cut into `cut` and then stand in the order `order`, joined to axes of these sizes.
+fn rearranged<T: Element, const RANK: usize, const N: usize, D: Device, P: Place<T, N, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    (cut, order, size): ([usize; 6], [usize; 6], [usize; N]),
+    place: P,
+) -> Result<P::Done> {
+    let parts = x.reshape(cut)?.permuted(order)?;
+    let layout = Layout::row_major_of(op, Dim(size), size_of::<T>())?;
+    place.put(op, layout, x.device(), |out| out.reborrow().reshape(parts.size())?.assign(parts))
+}
+
+/// [`Channels::pixel_shuffle`], wherever the result is to go.
+fn shuffled<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    factor: usize,
+    place: P,
+) -> Result<P::Done> {
+    x.ready(op)?;
+    let [n, c, h, w] = std::array::from_fn(|a| x.size().0[a]);
+    match factor.checked_mul(factor) {
+        Some(block) if block > 0 && c.is_multiple_of(block) => {
+            let size = [n, c / block, h.saturating_mul(factor), w.saturating_mul(factor)];
+            let cut = [n, c / block, factor, factor, h, w];
+            rearranged(op, x, (cut, [0, 1, 4, 2, 5, 3], std::array::from_fn(|a| size[a])), place)
+        }
+        _ => Err(Error::Value { op, what: text(format_args!("{c} channels are no blocks of {factor} × {factor}")) }),
+    }
+}
+
+/// [`Channels::pixel_unshuffle`], wherever the result is to go.
+fn unshuffled<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    factor: usize,
+    place: P,
+) -> Result<P::Done> {
+    x.ready(op)?;
+    let [n, c, h, w] = std::array::from_fn(|a| x.size().0[a]);
+    if factor == 0 || !h.is_multiple_of(factor) || !w.is_multiple_of(factor) {
+        return Err(Error::Value { op, what: text(format_args!("{h} × {w} pixels are no blocks of {factor} × {factor}")) });
+    }
+    let size = [n, c.saturating_mul(factor).saturating_mul(factor), h / factor, w / factor];
+    let cut = [n, c, h / factor, factor, w / factor, factor];
+    rearranged(op, x, (cut, [0, 1, 3, 5, 2, 4], std::array::from_fn(|a| size[a])), place)
+}
+
+/// [`Channels::unfold`], wherever the result is to go.
+fn unfolded<T: Element, const RANK: usize, D: Device, P: Place<T, 3, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    kernel: [usize; 2],
+    conv: Conv<2>,
+    place: P,
+) -> Result<P::Done> {
+    x.ready(op)?;
+    if conv.groups != 1 {
+        return Err(Error::Value { op, what: text(format_args!("{} groups: windows are of all channels", conv.groups)) });
+    }
+    let [n, c, h, w] = std::array::from_fn(|a| x.size().0[a]);
+    let count =
+        |axis: usize, size: usize| windows(op, axis + 2, size, kernel[axis], [conv.stride[axis], conv.padding[axis], conv.dilation[axis]]);
+    let places = [count(0, h)?, count(1, w)?];
+    let size = Dim([n, c, kernel[0], kernel[1], places[0], places[1]]);
+    size.numel_of(op, size_of::<T>())?;
+    let widths = std::array::from_fn(|a| match a {
+        0 | 1 => (0, 0),
+        _ => (conv.padding[a - 2], conv.padding[a - 2]),
+    });
+    let padded = x.pad(widths, Pad::Constant(T::default()))?;
+    let step = padded.stride().0;
+    // Windows that fit have steps that fit.
+    let times = |count: usize, axis: usize| (count as isize).wrapping_mul(step[axis]);
+    let steps =
+        [step[0], step[1], times(conv.dilation[0], 2), times(conv.dilation[1], 3), times(conv.stride[0], 2), times(conv.stride[1], 3)];
+    let seen = padded.as_strided(size, steps, 0)?;
+    let columns = Dim([n, c.saturating_mul(kernel[0]).saturating_mul(kernel[1]), places[0].saturating_mul(places[1])]);
+    let layout = Layout::row_major_of(op, columns, size_of::<T>())?;
+    place.put(op, layout, x.device(), |out| out.reborrow().reshape(size)?.assign(seen))
 }
 
 /// `[batch, channels, all the rest]`; sizes whose product has no number are refused where memory is asked for.
@@ -58,12 +203,30 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
         T: Float,
         Dim<RANK>: RemoveAxis<1>,
     {
-        let x = self.into_view();
-        let [batch, channels, rest] = flat(x.size());
-        if groups == 0 || !channels.is_multiple_of(groups) {
-            return Err(Error::Value { op: "group_norm", what: text(format_args!("{channels} channels in {groups} groups")) });
-        }
-        shaped(x, [batch, groups, (channels / groups).saturating_mul(rest)], |x| x.layer_norm(Axis::<2>, epsilon))
+        grouped("group_norm", self.into_view(), groups, epsilon, Fresh)
+    }
+
+    /// As [`group_norm`](Channels::group_norm), into an existing tensor or exclusive view; one copy more where its elements do
+    /// not stand in row-major order either.
+    ///
+    /// # Errors
+    /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let (x, mut y) = (Tensor::from([[1.0, 3.0, 10.0, 30.0]]), Tensor::from([[0.0; 4]]));
+    /// x.group_norm_into(2, 0.0, &mut y)?;
+    /// assert_eq!(y, Tensor::from([[-1.0, 1.0, -1.0, 1.0]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn group_norm_into<'o>(self, groups: usize, epsilon: T, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    where
+        T: Float,
+        D: 'o,
+        Dim<RANK>: RemoveAxis<1>,
+    {
+        grouped("group_norm_into", self.into_view(), groups, epsilon, There(out))
     }
 
     /// Each channel of each batch brought to mean 0 and variance 1; [`group_norm`](Channels::group_norm) with groups of one.
@@ -84,7 +247,30 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
         Dim<RANK>: RemoveAxis<1>,
     {
         let x = self.into_view();
-        x.group_norm(x.size().0[1].max(1), epsilon)
+        grouped("instance_norm", x, x.size().0[1].max(1), epsilon, Fresh)
+    }
+
+    /// As [`instance_norm`](Channels::instance_norm), into an existing tensor or exclusive view.
+    ///
+    /// # Errors
+    /// As [`group_norm_into`](Channels::group_norm_into).
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let mut y = Tensor::from([[[0.0; 2]; 2]]);
+    /// Tensor::from([[[1.0, 3.0], [10.0, 30.0]]]).instance_norm_into(0.0, &mut y)?;
+    /// assert_eq!(y, Tensor::from([[[-1.0, 1.0], [-1.0, 1.0]]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn instance_norm_into<'o>(self, epsilon: T, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    where
+        T: Float,
+        D: 'o,
+        Dim<RANK>: RemoveAxis<1>,
+    {
+        let x = self.into_view();
+        grouped("instance_norm_into", x, x.size().0[1].max(1), epsilon, There(out))
     }
 
     /// Each channel brought to mean 0 and variance 1 by its statistics in this batch, as in training.
@@ -108,7 +294,30 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
         Dim<RANK>: RemoveAxis<1>,
     {
         let x = self.into_view();
-        shaped(x, flat(x.size()), |x| x.layer_norm((Axis::<0>, Axis::<2>), epsilon))
+        normed("batch_norm", x, (flat(x.size()), (Axis::<0>, Axis::<2>)), epsilon, Fresh)
+    }
+
+    /// As [`batch_norm`](Channels::batch_norm), into an existing tensor or exclusive view.
+    ///
+    /// # Errors
+    /// As [`group_norm_into`](Channels::group_norm_into).
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let mut y = Tensor::from([[0.0; 2]; 2]);
+    /// Tensor::from([[1.0, 10.0], [3.0, 30.0]]).batch_norm_into(0.0, &mut y)?;
+    /// assert_eq!(y, Tensor::from([[-1.0, -1.0], [1.0, 1.0]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn batch_norm_into<'o>(self, epsilon: T, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    where
+        T: Float,
+        D: 'o,
+        Dim<RANK>: RemoveAxis<1>,
+    {
+        let x = self.into_view();
+        normed("batch_norm_into", x, (flat(x.size()), (Axis::<0>, Axis::<2>)), epsilon, There(out))
     }
 
     /// `(x − mean) / √(var + epsilon)` by a mean and a variance for each channel, as outside training.
@@ -129,14 +338,35 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
         D: 'b,
         Dim<RANK>: RemoveAxis<1>,
     {
-        let x = self.into_view();
-        let channels = x.size().0[1];
-        let line = |line: TensorView<'b, T, 1, D>| match line.numel() == channels {
-            true => line.reshape(along::<RANK>(1, channels)),
-            false => Err(Error::Sizes { op: "batch_norm_by", left: x.size().0.into(), right: line.size().0.into() }),
-        };
-        let (mean, var) = (line(mean.into_view())?, line(var.into_view())?);
-        ((x.lazy() - mean) * (var.lazy() + epsilon).rsqrt()).eval()
+        normed_by("batch_norm_by", self.into_view(), [mean.into_view(), var.into_view()], epsilon, Fresh)
+    }
+
+    /// As [`batch_norm_by`](Channels::batch_norm_by), into an existing tensor or exclusive view. No allocation.
+    ///
+    /// # Errors
+    /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let (mean, var, mut y) = (Tensor::from([2.0, 20.0]), Tensor::from([1.0, 100.0]), Tensor::from([[0.0, 0.0]]));
+    /// Tensor::from([[1.0, 10.0]]).batch_norm_by_into(&mean, &var, 0.0, &mut y)?;
+    /// assert_eq!(y, Tensor::from([[-1.0, -1.0]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn batch_norm_by_into<'b, 'o>(
+        self,
+        mean: impl Stored<'b, T, 1, D>,
+        var: impl Stored<'b, T, 1, D>,
+        epsilon: T,
+        out: impl Writable<'o, T, RANK, D>,
+    ) -> Result<()>
+    where
+        T: Float + 'b,
+        D: 'b + 'o,
+        Dim<RANK>: RemoveAxis<1>,
+    {
+        normed_by("batch_norm_by_into", self.into_view(), [mean.into_view(), var.into_view()], epsilon, There(out))
     }
 
     /// The first half along axis `A`, times the sigmoid of the second.
@@ -160,6 +390,29 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
         self.glu_axis(A)
     }
 
+    /// As [`glu`](Channels::glu), into an existing tensor or exclusive view. No allocation.
+    ///
+    /// # Errors
+    /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let mut y = Tensor::from([[0.0, 0.0]]);
+    /// Tensor::from([[1.0, 2.0, 0.0, f64::INFINITY]]).glu_into(Axis::<1>, &mut y)?;
+    /// assert_eq!(y, Tensor::from([[0.5, 2.0]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn glu_into<'o, const A: usize>(self, axis: Axis<A>, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    where
+        T: Float,
+        D: 'o,
+        Dim<RANK>: RemoveAxis<A>,
+    {
+        let _ = axis;
+        gated("glu_into", self.into_view(), A, There(out))
+    }
+
     /// As [`glu`](Channels::glu), along an axis known at run time.
     ///
     /// # Errors
@@ -168,14 +421,7 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
     where
         T: Float,
     {
-        let (op, x) = ("glu", self.into_view());
-        exists(op, axis, x.size())?;
-        let n = x.size().0[axis];
-        if !n.is_multiple_of(2) {
-            return Err(Error::Value { op, what: text(format_args!("axis {axis} of size {n} has no half")) });
-        }
-        let (value, gate) = (x.slice_axis(axis, 0..n / 2, 1)?, x.slice_axis(axis, n / 2..n, 1)?);
-        (value.lazy() * gate.lazy().sigmoid()).eval()
+        gated("glu", self.into_view(), axis, Fresh)
     }
 
     /// Blocks of `factor²` channels become blocks of pixels: `[n, c · f², h, w] → [n, c, h · f, w · f]`.
@@ -197,17 +443,29 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
         T: Element,
         Dim<RANK>: Spatial<2>,
     {
-        let (op, x) = ("pixel_shuffle", self.into_view());
-        x.ready(op)?;
-        let [n, c, h, w] = std::array::from_fn(|a| x.size().0[a]);
-        match factor.checked_mul(factor) {
-            Some(block) if block > 0 && c.is_multiple_of(block) => {
-                let blocks = x.reshape([n, c / block, factor, factor, h, w])?.permuted([0, 1, 4, 2, 5, 3])?;
-                let size = [n, c / block, h.saturating_mul(factor), w.saturating_mul(factor)];
-                blocks.to_shape::<RANK>(Dim(std::array::from_fn(|a| size[a])))
-            }
-            _ => Err(Error::Value { op, what: text(format_args!("{c} channels are no blocks of {factor} × {factor}")) }),
-        }
+        shuffled("pixel_shuffle", self.into_view(), factor, Fresh)
+    }
+
+    /// As [`pixel_shuffle`](Channels::pixel_shuffle), into an existing tensor or exclusive view. No allocation.
+    ///
+    /// # Errors
+    /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let mut y = Tensor::<i32, 4>::zeros([1, 1, 2, 2], &Cpu)?;
+    /// Tensor::from([[[[1]], [[2]], [[3]], [[4]]]]).pixel_shuffle_into(2, &mut y)?;
+    /// assert_eq!(y, Tensor::from([[[[1, 2], [3, 4]]]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn pixel_shuffle_into<'o>(self, factor: usize, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    where
+        T: Element,
+        D: 'o,
+        Dim<RANK>: Spatial<2>,
+    {
+        shuffled("pixel_shuffle_into", self.into_view(), factor, There(out))
     }
 
     /// Blocks of pixels become channels: `[n, c, h · f, w · f] → [n, c · f², h, w]`, as undoes
@@ -220,15 +478,29 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
         T: Element,
         Dim<RANK>: Spatial<2>,
     {
-        let (op, x) = ("pixel_unshuffle", self.into_view());
-        x.ready(op)?;
-        let [n, c, h, w] = std::array::from_fn(|a| x.size().0[a]);
-        if factor == 0 || !h.is_multiple_of(factor) || !w.is_multiple_of(factor) {
-            return Err(Error::Value { op, what: text(format_args!("{h} × {w} pixels are no blocks of {factor} × {factor}")) });
-        }
-        let blocks = x.reshape([n, c, h / factor, factor, w / factor, factor])?.permuted([0, 1, 3, 5, 2, 4])?;
-        let size = [n, c.saturating_mul(factor).saturating_mul(factor), h / factor, w / factor];
-        blocks.to_shape::<RANK>(Dim(std::array::from_fn(|a| size[a])))
+        unshuffled("pixel_unshuffle", self.into_view(), factor, Fresh)
+    }
+
+    /// As [`pixel_unshuffle`](Channels::pixel_unshuffle), into an existing tensor or exclusive view. No allocation.
+    ///
+    /// # Errors
+    /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let mut y = Tensor::<i32, 4>::zeros([1, 4, 1, 1], &Cpu)?;
+    /// Tensor::from([[[[1, 2], [3, 4]]]]).pixel_unshuffle_into(2, &mut y)?;
+    /// assert_eq!(y.to_vec()?, [1, 2, 3, 4]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn pixel_unshuffle_into<'o>(self, factor: usize, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    where
+        T: Element,
+        D: 'o,
+        Dim<RANK>: Spatial<2>,
+    {
+        unshuffled("pixel_unshuffle_into", self.into_view(), factor, There(out))
     }
 
     /// The windows of a convolution as columns: `[n, c, h, w] → [n, c · kh · kw, windows]`, also known as im2col. Outside
@@ -256,33 +528,30 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
         T: Element,
         Dim<RANK>: Spatial<2>,
     {
-        let (op, x) = ("unfold", self.into_view());
-        x.ready(op)?;
-        if conv.groups != 1 {
-            return Err(Error::Value { op, what: text(format_args!("{} groups: windows are of all channels", conv.groups)) });
-        }
-        let [n, c, h, w] = std::array::from_fn(|a| x.size().0[a]);
-        let count = |axis: usize, size: usize| {
-            windows(op, axis + 2, size, kernel[axis], [conv.stride[axis], conv.padding[axis], conv.dilation[axis]])
-        };
-        let places = [count(0, h)?, count(1, w)?];
-        let size = Dim([n, c, kernel[0], kernel[1], places[0], places[1]]);
-        size.numel_of(op, size_of::<T>())?;
-        let widths = std::array::from_fn(|a| match a {
-            0 | 1 => (0, 0),
-            _ => (conv.padding[a - 2], conv.padding[a - 2]),
-        });
-        let padded = x.pad(widths, Pad::Constant(T::default()))?;
-        let step = padded.stride().0;
-        // Windows that fit have steps that fit.
-        let times = |count: usize, axis: usize| (count as isize).wrapping_mul(step[axis]);
-        let steps =
-            [step[0], step[1], times(conv.dilation[0], 2), times(conv.dilation[1], 3), times(conv.stride[0], 2), times(conv.stride[1], 3)];
-        padded.as_strided(size, steps, 0)?.to_shape([
-            n,
-            c.saturating_mul(kernel[0]).saturating_mul(kernel[1]),
-            places[0].saturating_mul(places[1]),
-        ])
+        unfolded("unfold", self.into_view(), kernel, conv, Fresh)
+    }
+
+    /// As [`unfold`](Channels::unfold), into an existing tensor or exclusive view. The input with its padding is allocated.
+    ///
+    /// # Errors
+    /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::conv::Conv;
+    /// let mut columns = Tensor::<i32, 3>::zeros([1, 4, 2], &Cpu)?;
+    /// Tensor::from([[[[1, 2, 3], [4, 5, 6]]]]).unfold_into([2, 2], Conv::new(), &mut columns)?;
+    /// assert_eq!(columns, Tensor::from([[[1, 2], [2, 3], [4, 5], [5, 6]]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn unfold_into<'o>(self, kernel: [usize; 2], conv: Conv<2>, out: impl Writable<'o, T, 3, D>) -> Result<()>
+    where
+        T: Element,
+        D: 'o,
+        Dim<RANK>: Spatial<2>,
+    {
+        unfolded("unfold_into", self.into_view(), kernel, conv, There(out))
     }
 }
 impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Channels<'a, T, RANK, D> for X {}

@@ -3,14 +3,53 @@
 //!
 //! Imports: `error`, `dim`, `layout`, `element`, `device`, `tensor`, `ops`.
 
-use super::index::Line;
+use super::index::taken;
 use super::{Cast as _, Indexing as _, Math as _, Triangles as _};
 use crate::device::{Device, same_device};
-use crate::dim::{Axis, Dim};
+use crate::dim::Dim;
 use crate::element::{Element, Float};
 use crate::error::{Error, Result, text};
 use crate::layout::Layout;
-use crate::tensor::{Tensor, TensorView};
+use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
+
+/// The matrices one after the other along the diagonal.
+fn on_diagonal<T: Element, D: Device, P: Place<T, 2, D>>(op: &'static str, parts: &[TensorView<'_, T, 2, D>], place: P) -> Result<P::Done> {
+    let first = parts.first().ok_or_else(|| Error::Value { op, what: text(format_args!("there are no parts")) })?;
+    for part in parts {
+        same_device(op, first.device(), part.device())?;
+        part.ready(op)?;
+    }
+    let total = |axis: usize| parts.iter().fold(0usize, |sum, part| sum.saturating_add(part.size().0[axis]));
+    place.put(op, Layout::row_major_of(op, Dim([total(0), total(1)]), size_of::<T>())?, first.device(), |out| {
+        out.fill(T::default())?;
+        let [mut row, mut column] = [0; 2];
+        for part in parts {
+            let [rows, columns] = part.size().0;
+            out.reborrow().slice((row..row + rows, column..column + columns))?.assign(*part)?;
+            (row, column) = (row + rows, column + columns);
+        }
+        Ok(())
+    })
+}
+
+/// All tuples of one element of each line, one a row.
+fn tuples<T: Element, const N: usize, D: Device, P: Place<T, 2, D>>(
+    op: &'static str,
+    lines: [TensorView<'_, T, 1, D>; N],
+    place: P,
+) -> Result<P::Done> {
+    let first = *lines.first().ok_or_else(|| Error::Value { op, what: text(format_args!("there are no lines")) })?;
+    for line in lines {
+        same_device(op, first.device(), line.device())?;
+    }
+    let rows = Dim(lines.map(|line| line.numel())).numel_of(op, size_of::<T>())?;
+    place.put(op, Layout::row_major_of(op, Dim([rows, N]), size_of::<T>())?, first.device(), |out| {
+        for (k, grid) in TensorView::meshgrid(lines)?.into_iter().enumerate() {
+            out.reborrow().slice((.., k))?.reshape(grid.size())?.assign(grid)?;
+        }
+        Ok(())
+    })
+}
 
 impl<T: Element, D: Device> Tensor<T, 2, D> {
     /// The matrices one after the other along the diagonal, 0 elsewhere.
@@ -27,18 +66,27 @@ impl<T: Element, D: Device> Tensor<T, 2, D> {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn block_diag(parts: &[TensorView<'_, T, 2, D>]) -> Result<Self> {
-        let op = "block_diag";
-        let first = parts.first().ok_or_else(|| Error::Value { op, what: text(format_args!("there are no parts")) })?;
-        let total = |axis: usize| parts.iter().fold(0usize, |sum, part| sum.saturating_add(part.size().0[axis]));
-        let mut out = Tensor::zeros([total(0), total(1)], first.device())?;
-        let [mut row, mut column] = [0; 2];
-        for part in parts {
-            let [rows, columns] = part.size().0;
-            same_device(op, first.device(), part.device())?;
-            out.writable(op)?.slice((row..row + rows, column..column + columns))?.assign(*part)?;
-            (row, column) = (row + rows, column + columns);
-        }
-        Ok(out)
+        on_diagonal("block_diag", parts, Fresh)
+    }
+
+    /// As [`block_diag`](Tensor::block_diag), into an existing tensor or exclusive view. No allocation.
+    ///
+    /// # Errors
+    /// As [`block_diag`](Tensor::block_diag); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let (x, mut y) = (Tensor::from([[1, 2]]), Tensor::from([[9; 4]; 2]));
+    /// Tensor::block_diag_into(&[x.view(), x.view()], &mut y)?;
+    /// assert_eq!(y, Tensor::from([[1, 2, 0, 0], [0, 0, 1, 2]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn block_diag_into<'o>(parts: &[TensorView<'_, T, 2, D>], out: impl Writable<'o, T, 2, D>) -> Result<()>
+    where
+        D: 'o,
+    {
+        on_diagonal("block_diag_into", parts, There(out))
     }
 
     /// All tuples of one element of each line, one a row; the last line varies fastest.
@@ -55,16 +103,28 @@ impl<T: Element, D: Device> Tensor<T, 2, D> {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn cartesian_prod<const N: usize>(lines: [TensorView<'_, T, 1, D>; N]) -> Result<Self> {
-        let op = "cartesian_prod";
-        let first = *lines.first().ok_or_else(|| Error::Value { op, what: text(format_args!("there are no lines")) })?;
-        let rows = Dim(lines.map(|line| line.numel())).numel_of(op, size_of::<T>())?;
-        let mut out = Tensor::unwritten(op, Layout::row_major_of(op, Dim([rows, N]), size_of::<T>())?, first.device())?;
-        for (k, grid) in TensorView::meshgrid(lines)?.into_iter().enumerate() {
-            same_device(op, first.device(), grid.device())?;
-            let column = Line::of(grid)?;
-            out.writable(op)?.slice((.., k))?.assign(column.view())?;
-        }
-        Ok(out)
+        tuples("cartesian_prod", lines, Fresh)
+    }
+
+    /// As [`cartesian_prod`](Tensor::cartesian_prod), into an existing tensor or exclusive view. No allocation.
+    ///
+    /// # Errors
+    /// As [`cartesian_prod`](Tensor::cartesian_prod); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has
+    /// other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let (x, mut y) = (Tensor::from([1, 2]), Tensor::from([[0; 2]; 4]));
+    /// Tensor::cartesian_prod_into([x.view(), x.view()], &mut y)?;
+    /// assert_eq!(y, Tensor::from([[1, 1], [1, 2], [2, 1], [2, 2]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn cartesian_prod_into<'o, const N: usize>(lines: [TensorView<'_, T, 1, D>; N], out: impl Writable<'o, T, 2, D>) -> Result<()>
+    where
+        D: 'o,
+    {
+        tuples("cartesian_prod_into", lines, There(out))
     }
 }
 
@@ -102,20 +162,40 @@ fn count(n: usize, r: usize, repeat: bool) -> Option<usize> {
     (0..r.min(from - r)).try_fold(1usize, |ways, k| usize::try_from(ways as u128 * (from - k) as u128 / (k as u128 + 1)).ok())
 }
 
+/// All combinations of `r` elements of a line, one a row.
+fn combined<T: Element, D: Device, P: Place<T, 2, D>>(
+    op: &'static str,
+    line: TensorView<'_, T, 1, D>,
+    r: usize,
+    repeat: bool,
+    place: P,
+) -> Result<P::Done> {
+    let n = line.numel();
+    let too_many = || Error::Value { op, what: text(format_args!("more combinations of {r} of {n} elements than can be counted")) };
+    let size = Dim([count(n, r, repeat).ok_or_else(too_many)?, r]);
+    let numel = size.numel_of(op, size_of::<i64>())?;
+    let picked = places(n, r, repeat, size.0[0]).ok_or(Error::OutOfMemory { op, nbytes: numel.saturating_mul(size_of::<i64>()) })?;
+    taken(op, line, Tensor::from_slice(&picked, size, line.device())?.view(), place)
+}
+
 impl<T: Element, D: Device> TensorView<'_, T, 1, D> {
     /// All combinations of `r` elements; see [`Tensor::combinations`].
     ///
     /// # Errors
     /// As there.
     pub fn combinations(self, r: usize, repeat: bool) -> Result<Tensor<T, 2, D>> {
-        let (op, n) = ("combinations", self.numel());
-        let too_many = || Error::Value { op, what: text(format_args!("more combinations of {r} of {n} elements than can be counted")) };
-        let rows = count(n, r, repeat).ok_or_else(too_many)?;
-        let size = Dim([rows, r]);
-        let numel = size.numel_of(op, size_of::<i64>())?;
-        let picked = places(n, r, repeat, rows).ok_or(Error::OutOfMemory { op, nbytes: numel.saturating_mul(size_of::<i64>()) })?;
-        let index = Tensor::from_slice(&picked, [numel], self.device())?;
-        self.index_select(Axis::<0>, &index)?.into_shape(size)
+        combined("combinations", self, r, repeat, Fresh)
+    }
+
+    /// All combinations of `r` elements, into an existing tensor or exclusive view; see [`Tensor::combinations_into`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn combinations_into<'o>(self, r: usize, repeat: bool, out: impl Writable<'o, T, 2, D>) -> Result<()>
+    where
+        D: 'o,
+    {
+        combined("combinations_into", self, r, repeat, There(out))
     }
 }
 
@@ -135,6 +215,27 @@ impl<T: Element, D: Device> Tensor<T, 1, D> {
     /// ```
     pub fn combinations(&self, r: usize, repeat: bool) -> Result<Tensor<T, 2, D>> {
         self.view().combinations(r, repeat)
+    }
+
+    /// As [`combinations`](Tensor::combinations), into an existing tensor or exclusive view. Their places are allocated.
+    ///
+    /// # Errors
+    /// As [`combinations`](Tensor::combinations); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has
+    /// other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let mut pairs = Tensor::from([[0; 2]; 3]);
+    /// Tensor::from([1, 2, 3]).combinations_into(2, false, &mut pairs)?;
+    /// assert_eq!(pairs, Tensor::from([[1, 2], [1, 3], [2, 3]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn combinations_into<'o>(&self, r: usize, repeat: bool, out: impl Writable<'o, T, 2, D>) -> Result<()>
+    where
+        D: 'o,
+    {
+        self.view().combinations_into(r, repeat, out)
     }
 }
 

@@ -281,6 +281,34 @@ impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     {
         self.view().tensordot(other, pairs)
     }
+
+    /// As [`tensordot`](Tensor::tensordot), into an existing tensor or exclusive view. No allocation of a result.
+    ///
+    /// # Errors
+    /// As [`tensordot`](Tensor::tensordot); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other
+    /// handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let (x, mut y) = (Tensor::from([[1, 2], [3, 4]]), Tensor::from([[0, 0], [0, 0]]));
+    /// x.tensordot_into(&x, [(0, 0)], &mut y)?;
+    /// assert_eq!(y, Tensor::from([[10, 14], [14, 20]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn tensordot_into<'b, 'o, const N: usize, const K: usize, const M: usize>(
+        &self,
+        other: impl Stored<'b, T, N, D>,
+        pairs: [(usize, usize); K],
+        out: impl Writable<'o, T, M, D>,
+    ) -> Result<()>
+    where
+        D: 'b + 'o,
+        T: 'b,
+        Dim<RANK>: Tensordot<Dim<N>, K, Output = Dim<M>>,
+    {
+        self.view().tensordot_into(other, pairs, out)
+    }
 }
 
 impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
@@ -298,29 +326,56 @@ impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
         T: 'b,
         Dim<RANK>: Tensordot<Dim<N>, K, Output = Dim<M>>,
     {
-        let (op, other) = ("tensordot", other.into_view());
-        // Letters from `A` and `a` on for what stays, one of the left operand's for both axes of a pair.
-        let left: [u8; RANK] = std::array::from_fn(|axis| b'A' + axis as u8);
-        let mut right: [u8; N] = std::array::from_fn(|axis| b'a' + axis as u8);
-        let mut out = [0; M];
-        for (at, &(a, b)) in pairs.iter().enumerate() {
-            if a >= RANK {
-                return Err(Error::Axis { op, axis: a, sizes: self.size().0.into() });
-            }
-            if b >= N {
-                return Err(Error::Axis { op, axis: b, sizes: other.size().0.into() });
-            }
-            if pairs[..at].iter().any(|&(x, y)| x == a || y == b) {
-                return Err(Error::Value { op, what: text(format_args!("an axis stands twice in the pairs {pairs:?}")) });
-            }
-            right[b] = left[a];
-        }
-        let mut place = out.iter_mut();
-        for &letter in left.iter().filter(|letter| !right.contains(letter)).chain(right.iter().filter(|letter| !left.contains(letter))) {
-            if let Some(place) = place.next() {
-                *place = letter;
-            }
-        }
-        labelled(op, [&left, &right, &out], self, other, Fresh)
+        paired("tensordot", self, other.into_view(), pairs, Fresh)
     }
+
+    /// The product summed over pairs of axes, into an existing tensor or exclusive view; see [`Tensor::tensordot_into`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn tensordot_into<'b, 'o, const N: usize, const K: usize, const M: usize>(
+        self,
+        other: impl Stored<'b, T, N, D>,
+        pairs: [(usize, usize); K],
+        out: impl Writable<'o, T, M, D>,
+    ) -> Result<()>
+    where
+        D: 'b + 'o,
+        T: 'b,
+        Dim<RANK>: Tensordot<Dim<N>, K, Output = Dim<M>>,
+    {
+        paired("tensordot_into", self, other.into_view(), pairs, There(out))
+    }
+}
+
+fn paired<T: Number, const A: usize, const B: usize, const K: usize, const M: usize, D: Device, P: Place<T, M, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, A, D>,
+    y: TensorView<'_, T, B, D>,
+    pairs: [(usize, usize); K],
+    place: P,
+) -> Result<P::Done> {
+    // Letters from `A` and `a` on for what stays, one of the left operand's for both axes of a pair.
+    let left: [u8; A] = std::array::from_fn(|axis| b'A' + axis as u8);
+    let mut right: [u8; B] = std::array::from_fn(|axis| b'a' + axis as u8);
+    let mut out = [0; M];
+    for (at, &(a, b)) in pairs.iter().enumerate() {
+        if a >= A {
+            return Err(Error::Axis { op, axis: a, sizes: x.size().0.into() });
+        }
+        if b >= B {
+            return Err(Error::Axis { op, axis: b, sizes: y.size().0.into() });
+        }
+        if pairs[..at].iter().any(|before| before.0 == a || before.1 == b) {
+            return Err(Error::Value { op, what: text(format_args!("an axis stands twice in the pairs {pairs:?}")) });
+        }
+        right[b] = left[a];
+    }
+    let mut letters = out.iter_mut();
+    for &letter in left.iter().filter(|letter| !right.contains(letter)).chain(right.iter().filter(|letter| !left.contains(letter))) {
+        if let Some(last) = letters.next() {
+            *last = letter;
+        }
+    }
+    labelled(op, [&left, &right, &out], x, y, place)
 }

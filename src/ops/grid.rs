@@ -1,6 +1,6 @@
 //! Tensors that know where they stand: triangles, diagonals, grids; and counts by value.
 //!
-//! Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+//! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::index::{Line, along};
 use super::{Add, Replace};
@@ -8,11 +8,12 @@ use crate::device::Device;
 use crate::dim::{Axis, Dim};
 use crate::element::{Comparable, Compute, Element, Number};
 use crate::error::{Error, Result, text};
-use crate::expr::{Stored, eval};
+use crate::expr::{Stored, eval, eval_at};
 use crate::kernel::{Call, Op, Param};
+use crate::layout::Layout;
 use crate::rank::{Rank, RemoveAxis};
 use crate::scalar::{Lane, Lanes};
-use crate::tensor::{Tensor, TensorView};
+use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
 
 /// The elements of a triangle, 0 elsewhere: `(x, row, column, diagonal)`.
 #[derive(Clone, Copy, Debug)]
@@ -29,16 +30,18 @@ impl<T: Element, const UPPER: bool> Op<(T, i64, i64, i64)> for Triangle<UPPER> {
     }
 }
 
-fn triangle<T: Element, const UPPER: bool, const RANK: usize, D: Device>(
+fn triangle<T: Element, const UPPER: bool, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
+    op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     diagonal: i64,
-) -> Result<Tensor<T, RANK, D>> {
+    place: P,
+) -> Result<P::Done> {
     let (rows, columns) = (x.size().0[RANK - 2], x.size().0[RANK - 1]);
     let numbers = |n: usize| Tensor::arange(0, n as i64, 1, x.device());
     let (row, column) = (numbers(rows)?, numbers(columns)?);
     let (row, column) = (row.reshape(along::<RANK>(RANK - 2, rows))?, column.reshape(along::<RANK>(RANK - 1, columns))?);
     let call = Call::<Triangle<UPPER>, _>::new((x, row, column, Param(diagonal)));
-    eval(<Triangle<UPPER> as Op<(T, i64, i64, i64)>>::NAME, &call, x.device())
+    eval_at(op, &call, x.device(), place)
 }
 
 /// Triangles of the matrices in the last two axes, of tensors and views.
@@ -46,14 +49,17 @@ fn triangle<T: Element, const UPPER: bool, const RANK: usize, D: Device>(
 /// Diagonal 0 is the main one, positive ones stand above it. Rank 1 has none, and does not compile.
 ///
 /// # Errors
-/// Those of elementwise operators.
+/// Those of elementwise operators; [`Error::Output`] and [`Error::Shared`] of an output that is there.
 ///
 /// # Examples
 /// ```
 /// use rankform::prelude::*;
 /// let x = Tensor::from([[1, 2, 3], [4, 5, 6], [7, 8, 9]]);
 /// assert_eq!(x.tril(0)?, Tensor::from([[1, 0, 0], [4, 5, 0], [7, 8, 9]]));
-/// assert_eq!(x.triu(1)?, Tensor::from([[0, 2, 3], [0, 0, 6], [0, 0, 0]]));
+/// let mut y = x.triu(1)?;
+/// assert_eq!(y, Tensor::from([[0, 2, 3], [0, 0, 6], [0, 0, 0]]));
+/// x.tril_into(-1, &mut y)?; // no allocation of a result
+/// assert_eq!(y, Tensor::from([[0, 0, 0], [4, 0, 0], [7, 8, 0]]));
 /// # Ok::<(), rankform::Error>(())
 /// ```
 pub trait Triangles<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized {
@@ -63,7 +69,16 @@ pub trait Triangles<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK
         T: Element,
         Dim<RANK>: RemoveAxis<1>,
     {
-        triangle::<T, false, RANK, D>(self.into_view(), diagonal)
+        triangle::<T, false, RANK, D, _>("tril", self.into_view(), diagonal, Fresh)
+    }
+    /// As [`tril`](Triangles::tril), into an existing tensor or exclusive view.
+    fn tril_into<'o>(self, diagonal: i64, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    where
+        T: Element,
+        D: 'o,
+        Dim<RANK>: RemoveAxis<1>,
+    {
+        triangle::<T, false, RANK, D, _>("tril_into", self.into_view(), diagonal, There(out))
     }
     /// What stands on the diagonal or above it; 0 below.
     fn triu(self, diagonal: i64) -> Result<Tensor<T, RANK, D>>
@@ -71,10 +86,37 @@ pub trait Triangles<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK
         T: Element,
         Dim<RANK>: RemoveAxis<1>,
     {
-        triangle::<T, true, RANK, D>(self.into_view(), diagonal)
+        triangle::<T, true, RANK, D, _>("triu", self.into_view(), diagonal, Fresh)
+    }
+    /// As [`triu`](Triangles::triu), into an existing tensor or exclusive view.
+    fn triu_into<'o>(self, diagonal: i64, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    where
+        T: Element,
+        D: 'o,
+        Dim<RANK>: RemoveAxis<1>,
+    {
+        triangle::<T, true, RANK, D, _>("triu_into", self.into_view(), diagonal, There(out))
     }
 }
 impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Triangles<'a, T, RANK, D> for X {}
+
+/// A square matrix with a line on a diagonal.
+fn on_diagonal<T: Element, D: Device, P: Place<T, 2, D>>(
+    op: &'static str,
+    line: TensorView<'_, T, 1, D>,
+    diagonal: isize,
+    place: P,
+) -> Result<P::Done> {
+    line.ready(op)?;
+    let n = line.numel();
+    let side = n.saturating_add(diagonal.unsigned_abs());
+    place.put(op, Layout::row_major_of(op, Dim([side; 2]), size_of::<T>())?, line.device(), |out| {
+        out.fill(T::default())?;
+        let (down, right) = ((-diagonal).max(0) as usize, diagonal.max(0) as usize);
+        let corner = out.reborrow().slice((down..down + n, right..right + n))?;
+        corner.diagonal(Axis::<0>, Axis::<1>)?.assign(line)
+    })
+}
 
 impl<T: Element, D: Device> TensorView<'_, T, 1, D> {
     /// A matrix with this line on a diagonal; see [`Tensor::diag`].
@@ -82,13 +124,18 @@ impl<T: Element, D: Device> TensorView<'_, T, 1, D> {
     /// # Errors
     /// [`Error::Overflow`], [`Error::Unallocated`], [`Error::OutOfMemory`].
     pub fn diag(self, diagonal: isize) -> Result<Tensor<T, 2, D>> {
-        let n = self.numel();
-        let size = n.saturating_add(diagonal.unsigned_abs());
-        let mut out = Tensor::<T, 2, D>::zeros([size, size], self.device())?;
-        let (down, right) = ((-diagonal).max(0) as usize, diagonal.max(0) as usize);
-        let corner = out.writable("diag")?.slice((down..down + n, right..right + n))?;
-        corner.diagonal(Axis::<0>, Axis::<1>)?.assign(self)?;
-        Ok(out)
+        on_diagonal("diag", self, diagonal, Fresh)
+    }
+
+    /// As [`diag`](Tensor::diag), into an existing tensor or exclusive view; see [`Tensor::diag_into`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn diag_into<'o>(self, diagonal: isize, out: impl Writable<'o, T, 2, D>) -> Result<()>
+    where
+        D: 'o,
+    {
+        on_diagonal("diag_into", self, diagonal, There(out))
     }
 }
 
@@ -109,6 +156,26 @@ impl<T: Element, D: Device> Tensor<T, 1, D> {
     /// ```
     pub fn diag(&self, diagonal: isize) -> Result<Tensor<T, 2, D>> {
         self.view().diag(diagonal)
+    }
+
+    /// As [`diag`](Tensor::diag), into an existing tensor or exclusive view. No allocation.
+    ///
+    /// # Errors
+    /// As [`diag`](Tensor::diag); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let mut y = Tensor::from([[9, 9], [9, 9]]);
+    /// Tensor::from([1, 2]).diag_into(0, &mut y)?;
+    /// assert_eq!(y, Tensor::from([[1, 0], [0, 2]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn diag_into<'o>(&self, diagonal: isize, out: impl Writable<'o, T, 2, D>) -> Result<()>
+    where
+        D: 'o,
+    {
+        self.view().diag_into(diagonal, out)
     }
 }
 
@@ -135,6 +202,23 @@ impl<'a, T, D: Device> TensorView<'a, T, 1, D> {
     }
 }
 
+/// 1 at the place of each class along a new last axis.
+fn encoded<T: Number, const RANK: usize, const N: usize, D: Device, P: Place<T, N, D>>(
+    op: &'static str,
+    index: TensorView<'_, i64, RANK, D>,
+    classes: usize,
+    place: P,
+) -> Result<P::Done> {
+    index.ready(op)?;
+    let sizes = |last: usize| std::array::from_fn(|a| index.size().0.get(a).copied().unwrap_or(last));
+    let (device, column) = (index.device(), index.reshape::<N>(sizes(1))?);
+    place.put(op, Layout::row_major_of(op, Dim(sizes(classes)), size_of::<T>())?, device, |out| {
+        out.fill(T::zero())?;
+        let one = Tensor::<T, N, D>::ones([1; N], device)?;
+        out.scatter_axis(Replace, N - 1, column, &one).map_err(|error| error.renamed(op))
+    })
+}
+
 impl<const RANK: usize, D: Device> TensorView<'_, i64, RANK, D> {
     /// 1 at the place of each class, 0 elsewhere; see [`Tensor::one_hot`].
     ///
@@ -144,15 +228,19 @@ impl<const RANK: usize, D: Device> TensorView<'_, i64, RANK, D> {
     where
         Dim<RANK>: Rank<Next = Dim<N>>,
     {
-        let size = std::array::from_fn(|a| self.size().0.get(a).copied().unwrap_or(classes));
-        let index = self.reshape(std::array::from_fn::<_, N, _>(|a| self.size().0.get(a).copied().unwrap_or(1)))?;
-        let filled = || {
-            let mut out = Tensor::<T, N, D>::zeros(size, self.device())?;
-            let one = Tensor::<T, N, D>::ones([1; N], self.device())?;
-            out.scatter_axis(Replace, N - 1, index, &one)?;
-            Ok(out)
-        };
-        filled().map_err(|error: Error| error.renamed("one_hot"))
+        encoded("one_hot", self, classes, Fresh)
+    }
+
+    /// As [`one_hot`](Tensor::one_hot), into an existing tensor or exclusive view; see [`Tensor::one_hot_into`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn one_hot_into<'o, T: Number, const N: usize>(self, classes: usize, out: impl Writable<'o, T, N, D>) -> Result<()>
+    where
+        D: 'o,
+        Dim<RANK>: Rank<Next = Dim<N>>,
+    {
+        encoded("one_hot_into", self, classes, There(out))
     }
 }
 
@@ -175,6 +263,41 @@ impl<const RANK: usize, D: Device> Tensor<i64, RANK, D> {
     {
         self.view().one_hot(classes)
     }
+
+    /// As [`one_hot`](Tensor::one_hot), into an existing tensor or exclusive view. No allocation of a result.
+    ///
+    /// # Errors
+    /// As [`one_hot`](Tensor::one_hot); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let mut batch = Tensor::<f32, 2>::zeros([2, 3], &Cpu)?;
+    /// Tensor::from([2, 0]).one_hot_into(3, &mut batch)?;
+    /// assert_eq!(batch, Tensor::from([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn one_hot_into<'o, T: Number, const N: usize>(&self, classes: usize, out: impl Writable<'o, T, N, D>) -> Result<()>
+    where
+        D: 'o,
+        Dim<RANK>: Rank<Next = Dim<N>>,
+    {
+        self.view().one_hot_into(classes, out)
+    }
+}
+
+/// The sum of the weights of each of the numbers `0..bins`.
+fn counted<T: Number, D: Device, P: Place<T, 1, D>>(
+    op: &'static str,
+    numbers: TensorView<'_, i64, 1, D>,
+    weights: TensorView<'_, T, 1, D>,
+    bins: usize,
+    place: P,
+) -> Result<P::Done> {
+    place.put(op, Layout::row_major_of(op, Dim([bins]), size_of::<T>())?, numbers.device(), |out| {
+        out.fill(T::zero())?;
+        out.index_scatter(Add, Axis::<0>, numbers, weights).map_err(|error| error.renamed(op))
+    })
 }
 
 impl<D: Device> TensorView<'_, i64, 1, D> {
@@ -183,8 +306,18 @@ impl<D: Device> TensorView<'_, i64, 1, D> {
     /// # Errors
     /// As [`Tensor::bincount`].
     pub fn bincount(self, bins: usize) -> Result<Tensor<i64, 1, D>> {
-        let one = Tensor::<i64, 1, D>::ones([1], self.device())?;
-        self.bincount_of(one.view(), bins).map_err(|error| error.renamed("bincount"))
+        counted("bincount", self, Tensor::ones([1], self.device())?.view(), bins, Fresh)
+    }
+
+    /// As [`bincount`](Tensor::bincount), into an existing tensor or exclusive view; see [`Tensor::bincount_into`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn bincount_into<'o>(self, bins: usize, out: impl Writable<'o, i64, 1, D>) -> Result<()>
+    where
+        D: 'o,
+    {
+        counted("bincount_into", self, Tensor::ones([1], self.device())?.view(), bins, There(out))
     }
 
     /// The sum of the weights of each number; see [`Tensor::bincount_of`].
@@ -195,12 +328,23 @@ impl<D: Device> TensorView<'_, i64, 1, D> {
     where
         D: 'b,
     {
-        let filled = || {
-            let mut out = Tensor::<T, 1, D>::zeros([bins], self.device())?;
-            out.index_scatter(Add, Axis::<0>, self, weights)?;
-            Ok(out)
-        };
-        filled().map_err(|error: Error| error.renamed("bincount_of"))
+        counted("bincount_of", self, weights.into_view(), bins, Fresh)
+    }
+
+    /// As [`bincount_of`](Tensor::bincount_of), into an existing tensor or exclusive view; see [`Tensor::bincount_of_into`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn bincount_of_into<'b, 'o, T: Number>(
+        self,
+        weights: impl Stored<'b, T, 1, D>,
+        bins: usize,
+        out: impl Writable<'o, T, 1, D>,
+    ) -> Result<()>
+    where
+        D: 'b + 'o,
+    {
+        counted("bincount_of_into", self, weights.into_view(), bins, There(out))
     }
 }
 
@@ -222,6 +366,27 @@ impl<D: Device> Tensor<i64, 1, D> {
         self.view().bincount(bins)
     }
 
+    /// As [`bincount`](Tensor::bincount), into an existing tensor or exclusive view of `bins` elements, set anew.
+    ///
+    /// # Errors
+    /// As [`bincount`](Tensor::bincount); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other
+    /// handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let mut counts = Tensor::from([[7_i64; 4]; 2]);
+    /// Tensor::from([1, 3, 1]).bincount_into(4, counts.view_mut()?.slice((1, ..))?)?;
+    /// assert_eq!(counts, Tensor::from([[7, 7, 7, 7], [0, 2, 0, 1]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn bincount_into<'o>(&self, bins: usize, out: impl Writable<'o, i64, 1, D>) -> Result<()>
+    where
+        D: 'o,
+    {
+        self.view().bincount_into(bins, out)
+    }
+
     /// The sum of the weights of each of the numbers `0..bins`, in the order in which they stand.
     ///
     /// # Errors
@@ -231,6 +396,32 @@ impl<D: Device> Tensor<i64, 1, D> {
         D: 'b,
     {
         self.view().bincount_of(weights, bins)
+    }
+
+    /// As [`bincount_of`](Tensor::bincount_of), into an existing tensor or exclusive view of `bins` elements, set anew.
+    ///
+    /// # Errors
+    /// As [`bincount_of`](Tensor::bincount_of); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has
+    /// other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let mut sums = Tensor::from([9.0; 4]);
+    /// Tensor::from([1, 3, 1]).bincount_of_into(&Tensor::from([0.5, 2.0, 0.25]), 4, &mut sums)?;
+    /// assert_eq!(sums.to_vec()?, [0.0, 0.75, 0.0, 2.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn bincount_of_into<'b, 'o, T: Number>(
+        &self,
+        weights: impl Stored<'b, T, 1, D>,
+        bins: usize,
+        out: impl Writable<'o, T, 1, D>,
+    ) -> Result<()>
+    where
+        D: 'b + 'o,
+    {
+        self.view().bincount_of_into(weights, bins, out)
     }
 }
 

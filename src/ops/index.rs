@@ -9,7 +9,7 @@ use crate::device::{Device, MAX_REDUCED, same_device};
 use crate::dim::{All, Axis, Dim};
 use crate::element::Element;
 use crate::error::{Error, Result, text};
-use crate::expr::{Stored, eval};
+use crate::expr::{Stored, eval, eval_at};
 use crate::kernel::{Addressed, Call, Param};
 use crate::layout::{Layout, joint_size};
 use crate::rank::{Rank, RemoveAxis};
@@ -62,7 +62,7 @@ pub(super) fn gather<T: Element, const RANK: usize, D: Device, P: Place<T, RANK,
 }
 
 /// The elements of `x` with these row-major numbers, in the sizes of `index`.
-fn taken<T: Element, const RANK: usize, const N: usize, D: Device, P: Place<T, N, D>>(
+pub(super) fn taken<T: Element, const RANK: usize, const N: usize, D: Device, P: Place<T, N, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     index: TensorView<'_, i64, N, D>,
@@ -112,7 +112,7 @@ fn embedded<T: Element, const N: usize, const M: usize, D: Device, P: Place<T, M
 }
 
 /// The positions `index` of an axis, in that order.
-fn selected<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
+pub(super) fn selected<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     axis: usize,
@@ -121,6 +121,17 @@ fn selected<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
 ) -> Result<P::Done> {
     exists(op, axis, x.size())?;
     gather(op, x, axis, index.reshape(along::<RANK>(axis, index.numel()))?, place)
+}
+
+/// `x` where a mask does not hold, `value` where it does.
+fn masked<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    mask: TensorView<'_, bool, RANK, D>,
+    value: T,
+    place: P,
+) -> Result<P::Done> {
+    eval_at(op, &Call::<Select, _>::new((mask, Param(value), x)), x.device(), place)
 }
 
 /// The elements of `from` where `mask` holds, `count` times, in row-major order, to the positions of `to`.
@@ -318,8 +329,28 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
         T: Element,
         D: 'b,
     {
-        let x = self.into_view();
-        eval("masked_fill", &Call::<Select, _>::new((mask.into_view(), Param(value), x)), x.device())
+        masked("masked_fill", self.into_view(), mask.into_view(), value, Fresh)
+    }
+
+    /// As [`masked_fill`](Indexing::masked_fill), into an existing tensor or exclusive view. No allocation.
+    ///
+    /// # Errors
+    /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let (x, mut y) = (Tensor::from([1.0, f64::NAN, 3.0]), Tensor::from([9.0; 3]));
+    /// x.masked_fill_into(&x.is_nan()?, 0.0, &mut y)?;
+    /// assert_eq!(y.to_vec()?, [1.0, 0.0, 3.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn masked_fill_into<'b, 'o>(self, mask: impl Stored<'b, bool, RANK, D>, value: T, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    where
+        T: Element,
+        D: 'b + 'o,
+    {
+        masked("masked_fill_into", self.into_view(), mask.into_view(), value, There(out))
     }
 
     /// The elements where the mask holds, in row-major order; sizes of 1 stretch.

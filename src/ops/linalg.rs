@@ -1,19 +1,20 @@
 //! Small linear algebra: norms, dot, outer, cross and Kronecker products, traces, powers of a matrix.
 //!
 //! All are compositions of reductions and products.
-//! Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
+//! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use super::contract::labelled;
-use super::{Arithmetic as _, Cast as _, Math as _, Reductions};
+use super::{Arithmetic as _, Cast as _, Math as _, Reductions, Sum};
 use crate::device::Device;
 use crate::dim::{Axis, Dim};
 use crate::element::{Compute, Float, Number};
 use crate::error::{Error, Result};
 use crate::expr::{Reduce, Stored};
 use crate::kernel::Reducer;
+use crate::layout::{Layout, joint_size};
 use crate::rank::{RemoveAxes, RemoveAxis};
 use crate::scalar::{Lane, Lanes};
-use crate::tensor::{Fresh, Tensor, TensorView, Writable};
+use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
 
 macro_rules! norms {
     ($($(#[$doc:meta])* fn $name:ident, $name_into:ident = $R:ident; |$s:ident, $x:ident| $absorb:expr; |$a:ident, $b:ident| $combine:expr; |$f:ident| $finish:expr;)*) => {
@@ -87,13 +88,24 @@ norms! {
     fn norm_max, norm_max_into = NormMax; |s, x| s.max(x.abs()); |a, b| a.max(b); |s| s;
 }
 
-/// Methods of views, and of tensors by way of them.
+/// Methods of views, and of tensors by way of them, each with the one that writes into what is there.
 macro_rules! products {
-    ($($(#[$doc:meta])* fn $name:ident [$($generics:tt)*] ($($arg:ident: $type:ty),*) -> $out:ty where [$($bound:tt)*] = |$x:ident| $body:expr;)*) => { $(
+    ($(
+        $(#[$doc:meta])*
+        fn $name:ident, $into:ident [$($generics:tt)*] ($($arg:ident: $type:ty),*) -> $rank:tt where [$($bound:tt)*]
+        = |$op:ident, $x:ident, $place:ident| $body:expr;
+    )*) => { $(
         impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
             $(#[$doc])*
-            pub fn $name<$($generics)*>(&self, $($arg: $type),*) -> $out where $($bound)* {
+            pub fn $name<$($generics)*>(&self, $($arg: $type),*) -> Result<Tensor<T, $rank, D>> where $($bound)* {
                 self.view().$name($($arg),*)
+            }
+            #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "), into an existing tensor or exclusive view.")]
+            ///
+            /// # Errors
+            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+            pub fn $into<'o, $($generics)*>(&self, $($arg: $type,)* out: impl Writable<'o, T, $rank, D>) -> Result<()> where D: 'o, $($bound)* {
+                self.view().$into($($arg,)* out)
             }
         }
         impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
@@ -101,8 +113,16 @@ macro_rules! products {
             ///
             /// # Errors
             /// As there.
-            pub fn $name<$($generics)*>(self, $($arg: $type),*) -> $out where $($bound)* {
-                let $x = self;
+            pub fn $name<$($generics)*>(self, $($arg: $type),*) -> Result<Tensor<T, $rank, D>> where $($bound)* {
+                let ($op, $x, $place) = (stringify!($name), self, Fresh);
+                $body
+            }
+            #[doc = concat!("See [`Tensor::", stringify!($into), "`].")]
+            ///
+            /// # Errors
+            /// As there.
+            pub fn $into<'o, $($generics)*>(self, $($arg: $type,)* out: impl Writable<'o, T, $rank, D>) -> Result<()> where D: 'o, $($bound)* {
+                let ($op, $x, $place) = (stringify!($into), self, There(out));
                 $body
             }
         }
@@ -118,13 +138,17 @@ products! {
     /// ```
     /// use rankform::prelude::*;
     /// let x = Tensor::from([1.0, -1.0, 1.0, 1.0]);
-    /// assert!((x.norm_p(4.0, All)?.item()? - f64::sqrt(2.0)).abs() < 1e-14);
+    /// let mut y = x.norm_p(4.0, All)?;
+    /// assert!((y.item()? - f64::sqrt(2.0)).abs() < 1e-14);
+    /// x.norm_p_into(1.0, All, &mut y)?;
+    /// assert_eq!(y.item()?, 4.0);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn norm_p[AXES, const M: usize](p: T, axes: AXES) -> Result<Tensor<T, M, D>>
-    where [T: Float, Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>] = |x| {
+    fn norm_p, norm_p_into [AXES, const M: usize](p: T, axes: AXES) -> M
+    where [T: Float, Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>] = |op, x, place| {
         let p = num_traits::ToPrimitive::to_f64(&p).unwrap_or(f64::NAN);
-        x.lazy().cast::<f64>().abs().powf(p).sum(axes)?.powf(1.0 / p)?.cast::<T>()
+        let sums = x.lazy().cast::<f64>().abs().powf(p).sum(axes)?;
+        sums.lazy().powf(1.0 / p).cast::<T>().eval_at(op, place)
     };
 
     /// `Σ x · y` along axis `A`, fused; complex numbers are not conjugated: `x.conj()?.vecdot(…)`.
@@ -137,40 +161,117 @@ products! {
     /// ```
     /// use rankform::prelude::*;
     /// let x = Tensor::from([[1, 2], [3, 4]]);
-    /// assert_eq!(x.vecdot(&x, Axis::<1>)?.to_vec()?, [5, 25]);
+    /// let mut y = x.vecdot(&x, Axis::<1>)?;
+    /// assert_eq!(y.to_vec()?, [5, 25]);
+    /// x.vecdot_into(&x, Axis::<0>, &mut y)?; // no allocation
+    /// assert_eq!(y.to_vec()?, [10, 20]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn vecdot['b, const A: usize, const M: usize](other: impl Stored<'b, T, RANK, D>, axis: Axis<A>) -> Result<Tensor<T, M, D>>
-    where [T: 'b, D: 'b, Dim<RANK>: RemoveAxis<A> + RemoveAxes<Axis<A>, Output = Dim<M>>] = |x| (x.lazy() * other.into_view()).sum(axis);
+    fn vecdot, vecdot_into ['b, const A: usize, const M: usize](other: impl Stored<'b, T, RANK, D>, axis: Axis<A>) -> M
+    where [T: 'b, D: 'b, Dim<RANK>: RemoveAxis<A> + RemoveAxes<Axis<A>, Output = Dim<M>>] = |_op, x, place| {
+        (x.lazy() * other.into_view()).reduce_at(Sum, axis, place)
+    };
 
     /// The vector product along axis `A`, which has size 3.
     ///
     /// # Errors
-    /// [`Error::Axis`] when the axis has another size, [`Error::Sizes`] when the operands do not broadcast, and those of
-    /// [`Tensor::concat`].
+    /// [`Error::Axis`] when the axis has another size, [`Error::Sizes`] when the operands do not broadcast,
+    /// [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`].
     ///
     /// # Examples
     /// ```
     /// use rankform::prelude::*;
     /// let (x, y) = (Tensor::from([1.0, 0.0, 0.0]), Tensor::from([0.0, 1.0, 0.0]));
-    /// assert_eq!(x.cross(&y, Axis::<0>)?.to_vec()?, [0.0, 0.0, 1.0]);
+    /// let mut z = x.cross(&y, Axis::<0>)?;
+    /// assert_eq!(z.to_vec()?, [0.0, 0.0, 1.0]);
+    /// y.cross_into(&x, Axis::<0>, &mut z)?; // no allocation
+    /// assert_eq!(z.to_vec()?, [0.0, 0.0, -1.0]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn cross['b, const A: usize](other: impl Stored<'b, T, RANK, D>, axis: Axis<A>) -> Result<Tensor<T, RANK, D>>
-    where [T: 'b, D: 'b, Dim<RANK>: RemoveAxis<A>] = |x| {
-        let (op, y) = ("cross", other.into_view());
-        for v in [x, y] {
-            if v.size().0[A] != 3 {
-                return Err(Error::Axis { op, axis: A, sizes: v.size().0.into() });
-            }
-        }
-        let part = |i: usize, j: usize| {
-            let (x, y) = (|i: usize| x.slice_axis(A, i..i + 1, 1), |i: usize| y.slice_axis(A, i..i + 1, 1));
-            (x(i)?.lazy() * y(j)? - x(j)?.lazy() * y(i)?).eval()
-        };
-        let parts = [part(1, 2)?, part(2, 0)?, part(0, 1)?];
-        Tensor::concat(&parts.each_ref().map(|part| part.view()), axis)
+    fn cross, cross_into ['b, const A: usize](other: impl Stored<'b, T, RANK, D>, axis: Axis<A>) -> RANK
+    where [T: 'b, D: 'b, Dim<RANK>: RemoveAxis<A>] = |op, x, place| {
+        let _ = axis;
+        crossed(op, x, other.into_view(), A, place)
     };
+}
+
+/// The vector product along an axis that exists.
+fn crossed<T: Number, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    y: TensorView<'_, T, RANK, D>,
+    axis: usize,
+    place: P,
+) -> Result<P::Done> {
+    for sizes in [x.size().0, y.size().0] {
+        if sizes[axis] != 3 {
+            return Err(Error::Axis { op, axis, sizes: sizes.into() });
+        }
+    }
+    let size = joint_size(op, x.size(), y.size())?;
+    place.put(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device(), |out| {
+        let (x, y) = (|i: usize| x.slice_axis(axis, i..i + 1, 1), |i: usize| y.slice_axis(axis, i..i + 1, 1));
+        for (i, j, k) in [(0, 1, 2), (1, 2, 0), (2, 0, 1)] {
+            let part = out.reborrow().slice_axis(axis, i..i + 1, 1)?;
+            (x(j)?.lazy() * y(k)? - x(k)?.lazy() * y(j)?).eval_into(part)?;
+        }
+        Ok(())
+    })
+}
+
+/// `Σ x[i, i]`.
+fn traced<T: Number, D: Device, P: Place<T, 0, D>>(x: TensorView<'_, T, 2, D>, place: P) -> Result<P::Done> {
+    x.diagonal(Axis::<0>, Axis::<1>)?.lazy().reduce_at(Sum, Axis::<0>, place)
+}
+
+/// Kronecker's product.
+fn kronecker<T: Number, D: Device, P: Place<T, 2, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, 2, D>,
+    y: TensorView<'_, T, 2, D>,
+    place: P,
+) -> Result<P::Done> {
+    let (Dim([m, n]), Dim([p, q])) = (x.size(), y.size());
+    let size = Dim([m.saturating_mul(p), n.saturating_mul(q)]);
+    place.put(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device(), |out| {
+        let blocks = out.reborrow().reshape([m, p, n, q])?;
+        labelled(op, [b"ij", b"kl", b"ikjl"], x, y, There(blocks))
+    })
+}
+
+/// A square matrix times itself, `n` factors.
+fn power<T: Number, D: Device, P: Place<T, 2, D>>(op: &'static str, x: TensorView<'_, T, 2, D>, n: u32, place: P) -> Result<P::Done> {
+    x.ready(op)?;
+    let (sizes, device) = (x.size().0, x.device());
+    if sizes[0] != sizes[1] {
+        return Err(Error::Inner { op, inner: [sizes[1], sizes[0]], left: sizes.into(), right: sizes.into() });
+    }
+    place.put(op, Layout::row_major_of(op, x.size(), size_of::<T>())?, device, |out| {
+        if n == 0 {
+            out.fill(T::zero())?;
+            return out.reborrow().diagonal(Axis::<0>, Axis::<1>)?.fill(T::one());
+        }
+        // Squares for the bits of `n`, the product of those that are set; the last product of all goes to `out`.
+        let (mut square, mut product): (Option<Tensor<T, 2, D>>, Option<Tensor<T, 2, D>>) = (None, None);
+        for bit in 0..n.ilog2() {
+            let last = square.as_ref().map_or(x, Tensor::view);
+            if n >> bit & 1 == 1 {
+                product = Some(match &product {
+                    Some(product) => product.matmul(last)?,
+                    None => last.copy()?,
+                });
+            }
+            if n == 2 << bit {
+                return last.matmul_into(last, out);
+            }
+            square = Some(last.matmul(last)?);
+        }
+        let last = square.as_ref().map_or(x, Tensor::view);
+        match product {
+            Some(product) => product.matmul_into(last, out),
+            None => out.assign(last),
+        }
+    })
 }
 
 impl<T: Number, D: Device> Tensor<T, 1, D> {
@@ -192,6 +293,27 @@ impl<T: Number, D: Device> Tensor<T, 1, D> {
     {
         labelled("outer", [b"i", b"j", b"ij"], self.view(), other.into_view(), Fresh)
     }
+
+    /// As [`outer`](Tensor::outer), into an existing tensor or exclusive view. No allocation of a result.
+    ///
+    /// # Errors
+    /// As [`outer`](Tensor::outer); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let mut y = Tensor::<i32, 2>::zeros([2, 3], &Cpu)?;
+    /// Tensor::from([1, 2]).outer_into(&Tensor::from([3, 4, 5]), &mut y)?;
+    /// assert_eq!(y, Tensor::from([[3, 4, 5], [6, 8, 10]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn outer_into<'b, 'o>(&self, other: impl Stored<'b, T, 1, D>, out: impl Writable<'o, T, 2, D>) -> Result<()>
+    where
+        T: 'b,
+        D: 'b + 'o,
+    {
+        labelled("outer_into", [b"i", b"j", b"ij"], self.view(), other.into_view(), There(out))
+    }
 }
 
 impl<T: Number, D: Device> Tensor<T, 2, D> {
@@ -207,7 +329,27 @@ impl<T: Number, D: Device> Tensor<T, 2, D> {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn trace(&self) -> Result<Tensor<T, 0, D>> {
-        self.diagonal(Axis::<0>, Axis::<1>)?.sum(Axis::<0>)
+        traced(self.view(), Fresh)
+    }
+
+    /// As [`trace`](Tensor::trace), into an existing tensor or exclusive view of rank 0. No allocation.
+    ///
+    /// # Errors
+    /// [`Error::Unallocated`], [`Error::Shared`] when `out` has other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let mut traces = Tensor::from([0, 0]);
+    /// Tensor::from([[1, 2, 3], [4, 5, 6]]).trace_into(traces.view_mut()?.slice((1,))?)?;
+    /// assert_eq!(traces.to_vec()?, [0, 6]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn trace_into<'o>(&self, out: impl Writable<'o, T, 0, D>) -> Result<()>
+    where
+        D: 'o,
+    {
+        traced(self.view(), There(out))
     }
 
     /// Kronecker's product: every element of `self` times the matrix `other`.
@@ -230,10 +372,28 @@ impl<T: Number, D: Device> Tensor<T, 2, D> {
         T: 'b,
         D: 'b,
     {
-        let (x, y) = (self.view(), other.into_view());
-        let (Dim([m, n]), Dim([p, q])) = (x.size(), y.size());
-        let all: Tensor<T, 4, D> = labelled("kron", [b"ij", b"kl", b"ikjl"], x, y, Fresh)?;
-        all.into_shape([m * p, n * q])
+        kronecker("kron", self.view(), other.into_view(), Fresh)
+    }
+
+    /// As [`kron`](Tensor::kron), into an existing tensor or exclusive view. No allocation of a result.
+    ///
+    /// # Errors
+    /// As [`kron`](Tensor::kron); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let mut y = Tensor::<i32, 2>::zeros([2, 4], &Cpu)?;
+    /// Tensor::from([[1, 2]]).kron_into(&Tensor::from([[1, 0], [0, 1]]), &mut y)?;
+    /// assert_eq!(y, Tensor::from([[1, 0, 2, 0], [0, 1, 0, 2]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn kron_into<'b, 'o>(&self, other: impl Stored<'b, T, 2, D>, out: impl Writable<'o, T, 2, D>) -> Result<()>
+    where
+        T: 'b,
+        D: 'b + 'o,
+    {
+        kronecker("kron_into", self.view(), other.into_view(), There(out))
     }
 
     /// The matrix times itself, `n` factors, by squaring; the unit matrix for 0.
@@ -249,30 +409,27 @@ impl<T: Number, D: Device> Tensor<T, 2, D> {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn matrix_power(&self, n: u32) -> Result<Self> {
-        let Dim([rows, columns]) = self.size();
-        if rows != columns {
-            return Err(Error::Inner {
-                op: "matrix_power",
-                inner: [columns, rows],
-                left: self.size().0.into(),
-                right: self.size().0.into(),
-            });
-        }
-        let mut power: Option<Self> = None;
-        let mut square = self.copy()?;
-        let mut rest = n;
-        while rest > 0 {
-            if rest & 1 == 1 {
-                power = Some(match &power {
-                    Some(power) => power.matmul(&square)?,
-                    None => square.copy()?,
-                });
-            }
-            rest >>= 1;
-            if rest > 0 {
-                square = square.matmul(&square)?;
-            }
-        }
-        power.map_or_else(|| Tensor::eye(rows, self.device()), Ok)
+        power("matrix_power", self.view(), n, Fresh)
+    }
+
+    /// As [`matrix_power`](Tensor::matrix_power), into an existing tensor or exclusive view.
+    ///
+    /// # Errors
+    /// As [`matrix_power`](Tensor::matrix_power); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has
+    /// other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let mut y = Tensor::from([[0_u64; 2]; 2]);
+    /// Tensor::from([[1_u64, 1], [1, 0]]).matrix_power_into(10, &mut y)?;
+    /// assert_eq!(y, Tensor::from([[89, 55], [55, 34]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn matrix_power_into<'o>(&self, n: u32, out: impl Writable<'o, T, 2, D>) -> Result<()>
+    where
+        D: 'o,
+    {
+        power("matrix_power_into", self.view(), n, There(out))
     }
 }

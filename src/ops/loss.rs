@@ -4,7 +4,7 @@
 //! Imports: `error`, `dim`, `rank`, `element`, `scalar`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::index::{along, gather, with};
-use super::{Arithmetic as _, Cast as _, Comparisons as _, Indexing as _, Math as _, Reductions as _, operators};
+use super::{Arithmetic as _, Cast as _, Comparisons as _, Indexing as _, Math as _, Reductions as _, Sum, operators};
 use crate::device::Device;
 use crate::dim::{All, Axis, Dim};
 use crate::element::Float;
@@ -13,7 +13,7 @@ use crate::expr::{Stored, Zip as _};
 use crate::kernel::Op;
 use crate::rank::RemoveAxes;
 use crate::scalar::{Lane, Lanes, Real};
-use crate::tensor::{Fresh, Tensor, TensorView};
+use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
 
 /// `−(share of the target) · ln p` of one side, where a logarithm counts as −100 at least, as PyTorch has it.
 #[inline(always)]
@@ -125,19 +125,21 @@ impl<T, D: Device> Default for ClassLoss<'_, T, D> {
     }
 }
 
-/// Losses of all rows, and what each row weighs.
-struct Rows<T, const M: usize, D: Device> {
-    losses: Tensor<T, M, D>,
-    weights: Tensor<T, M, D>,
-}
-
-impl<T: Float, const M: usize, D: Device> Rows<T, M, D> {
-    /// `Σ loss / Σ weight`, in f64.
-    fn mean(&self) -> Result<Tensor<T, 0, D>> {
-        let total = self.losses.lazy().cast::<f64>().sum(All)?;
-        let weight = self.weights.lazy().cast::<f64>().sum(All)?;
-        (total.lazy() / &weight).cast::<T>().eval()
-    }
+/// The mean of the losses of log-probabilities: `Σ loss / Σ weight`, in f64.
+fn mean_loss<T: Float, const A: usize, const RANK: usize, const M: usize, D: Device, P: Place<T, 0, D>>(
+    op: &'static str,
+    logs: TensorView<'_, T, RANK, D>,
+    target: TensorView<'_, i64, M, D>,
+    plan: ClassLoss<'_, T, D>,
+    place: P,
+) -> Result<P::Done>
+where
+    Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
+{
+    let (losses, weights): (Tensor<T, M, D>, _) = class_losses::<T, A, RANK, M, D, _>(op, logs, target, plan, Fresh)?;
+    let total = losses.lazy().cast::<f64>().sum(All)?;
+    let weight = weights.lazy().cast::<f64>().sum(All)?;
+    (total.lazy() / &weight).cast::<T>().eval_at(op, place)
 }
 
 /// A number as an element.
@@ -145,13 +147,14 @@ fn number<T: Float>(value: f64) -> T {
     T::from(value).unwrap_or(T::zero())
 }
 
-/// The losses of log-probabilities, classes along axis `A`.
-fn class_losses<T: Float, const A: usize, const RANK: usize, const M: usize, D: Device>(
+/// The losses of log-probabilities, classes along axis `A`, and what each weighs.
+fn class_losses<T: Float, const A: usize, const RANK: usize, const M: usize, D: Device, P: Place<T, M, D>>(
     op: &'static str,
     logs: TensorView<'_, T, RANK, D>,
     target: TensorView<'_, i64, M, D>,
     plan: ClassLoss<'_, T, D>,
-) -> Result<Rows<T, M, D>>
+    place: P,
+) -> Result<(P::Done, Tensor<T, M, D>)>
 where
     Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
 {
@@ -169,7 +172,8 @@ where
     let counts = target.not_equal(plan.ignore)?;
     if classes == 0 && counts.any(All)?.item().is_ok_and(|any| !any) {
         // There is nothing to pick, and nothing that asks for it.
-        return Ok(Rows { losses: Tensor::zeros(kept, logs.device())?, weights: Tensor::zeros(kept, logs.device())? });
+        let weights = Tensor::zeros(kept, logs.device())?;
+        return Ok((weights.lazy().eval_at(op, place)?, weights));
     }
     let target = counts.select(target, 0)?;
     let picked = gather(op, logs, A, target.view().reshape(size)?, Fresh)?.into_shape(Dim(kept))?;
@@ -188,7 +192,35 @@ where
         losses = (losses.lazy().zip(Share, number::<T>(1.0 - plan.smoothing)) + all.lazy() * share).eval()?;
     }
     // What is left out is 0, whatever stood there.
-    Ok(Rows { losses: counts.select(&losses, T::zero())?, weights })
+    Ok((counts.lazy().select(&losses, T::zero()).eval_at(op, place)?, weights))
+}
+
+/// The cross entropy of targets that are probabilities.
+fn soft_losses<T: Float, const A: usize, const RANK: usize, const M: usize, D: Device, P: Place<T, M, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    target: TensorView<'_, T, RANK, D>,
+    axis: Axis<A>,
+    plan: ClassLoss<'_, T, D>,
+    place: P,
+) -> Result<P::Done>
+where
+    Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
+{
+    let classes = x.size().0[A];
+    if x.size() != target.size() {
+        return Err(Error::Sizes { op, left: x.size().0.into(), right: target.size().0.into() });
+    }
+    plan.suits(op, classes)?;
+    let ones = Tensor::<T, 1, D>::ones([1], x.device())?;
+    let line = match plan.weight {
+        Some(weight) => weight.reshape(along::<RANK>(A, classes))?,
+        None => ones.reshape([1; RANK])?,
+    };
+    let (kept, share) = (number::<T>(1.0 - plan.smoothing), number::<T>(plan.smoothing / classes.max(1) as f64));
+    let shifted = x.lazy() - x.max_along(axis);
+    let logs = shifted - shifted.exp().sum_along(axis).ln();
+    logs.zip(Share, (target.lazy() * kept + share) * line).neg().reduce_at(Sum, axis, place)
 }
 
 /// Losses by classes, of tensors and views. Classes stand along axis `A`; targets are numbers of classes, of the sizes
@@ -196,7 +228,8 @@ where
 ///
 /// # Errors
 /// [`Error::Index`] for a target that is no class and not left out; [`Error::Value`] for targets of other sizes, for
-/// weights of another number of classes, and for a smoothing that is not from 0 to 1; [`Error::Sizes`] where targets are probabilities and sizes differ; [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`].
+/// weights of another number of classes, and for a smoothing that is not from 0 to 1; [`Error::Sizes`] where targets are probabilities and sizes differ; [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`];
+/// [`Error::Output`] and [`Error::Shared`] of an output that is there.
 ///
 /// # Source
 /// PyTorch's `nll_loss` and `cross_entropy`.
@@ -224,7 +257,7 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RA
         Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
     {
         let _ = axis;
-        Ok(class_losses::<T, A, RANK, M, D>("nll_loss", self.into_view(), target.into_view(), plan)?.losses)
+        Ok(class_losses::<T, A, RANK, M, D, _>("nll_loss", self.into_view(), target.into_view(), plan, Fresh)?.0)
     }
 
     /// The mean of [`nll_loss`](ClassLosses::nll_loss), weighted by the classes; NaN where nothing counts.
@@ -240,7 +273,7 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RA
         Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
     {
         let _ = axis;
-        class_losses::<T, A, RANK, M, D>("nll_loss_mean", self.into_view(), target.into_view(), plan)?.mean()
+        mean_loss::<T, A, RANK, M, D, _>("nll_loss_mean", self.into_view(), target.into_view(), plan, Fresh)
     }
 
     /// [`nll_loss`](ClassLosses::nll_loss) of [`log_softmax`](Tensor::log_softmax); smoothed labels give a share of each
@@ -267,7 +300,7 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RA
         Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
     {
         let logs = self.into_view().log_softmax(axis)?;
-        Ok(class_losses::<T, A, RANK, M, D>("cross_entropy", logs.view(), target.into_view(), plan)?.losses)
+        Ok(class_losses::<T, A, RANK, M, D, _>("cross_entropy", logs.view(), target.into_view(), plan, Fresh)?.0)
     }
 
     /// The mean of [`cross_entropy`](ClassLosses::cross_entropy), weighted by the classes; NaN where nothing counts.
@@ -283,7 +316,7 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RA
         Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
     {
         let logs = self.into_view().log_softmax(axis)?;
-        class_losses::<T, A, RANK, M, D>("cross_entropy_mean", logs.view(), target.into_view(), plan)?.mean()
+        mean_loss::<T, A, RANK, M, D, _>("cross_entropy_mean", logs.view(), target.into_view(), plan, Fresh)
     }
 
     /// The cross entropy of targets that are probabilities of the classes, `−Σ weight · y · log_softmax(x)`, in one pass.
@@ -308,21 +341,143 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RA
         D: 'b,
         Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
     {
-        let (op, x, target) = ("soft_cross_entropy", self.into_view(), target.into_view());
-        let classes = x.size().0[A];
-        if x.size() != target.size() {
-            return Err(Error::Sizes { op, left: x.size().0.into(), right: target.size().0.into() });
-        }
-        plan.suits(op, classes)?;
-        let ones = Tensor::<T, 1, D>::ones([1], x.device())?;
-        let line = match plan.weight {
-            Some(weight) => weight.reshape(along::<RANK>(A, classes))?,
-            None => ones.reshape([1; RANK])?,
-        };
-        let (kept, share) = (number::<T>(1.0 - plan.smoothing), number::<T>(plan.smoothing / classes.max(1) as f64));
-        let shifted = x.lazy() - x.max_along(axis);
-        let logs = shifted - shifted.exp().sum_along(axis).ln();
-        logs.zip(Share, (target.lazy() * kept + share) * line).neg().sum(axis)
+        soft_losses("soft_cross_entropy", self.into_view(), target.into_view(), axis, plan, Fresh)
+    }
+
+    /// As [`nll_loss`](ClassLosses::nll_loss), into an existing tensor or exclusive view.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::ClassLoss;
+    /// let (logs, mut loss) = (Tensor::from([[-0.5, -1.0], [-2.0, -0.25]]), Tensor::from([9.0, 9.0]));
+    /// logs.nll_loss_into(Axis::<1>, &Tensor::from([1_i64, -100]), ClassLoss::new(), &mut loss)?;
+    /// assert_eq!(loss.to_vec()?, [1.0, 0.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn nll_loss_into<'b, 'o, const A: usize, const M: usize>(
+        self,
+        axis: Axis<A>,
+        target: impl Stored<'b, i64, M, D>,
+        plan: ClassLoss<'_, T, D>,
+        out: impl Writable<'o, T, M, D>,
+    ) -> Result<()>
+    where
+        T: Float,
+        D: 'b + 'o,
+        Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
+    {
+        let _ = axis;
+        class_losses::<T, A, RANK, M, D, _>("nll_loss_into", self.into_view(), target.into_view(), plan, There(out)).map(|_| ())
+    }
+
+    /// As [`nll_loss_mean`](ClassLosses::nll_loss_mean), into an existing tensor or exclusive view of rank 0.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::ClassLoss;
+    /// let (logs, mut losses) = (Tensor::from([[-0.5, -1.0], [-2.0, -0.25]]), Tensor::from([9.0, 9.0]));
+    /// let loss = losses.view_mut()?.slice((1,))?; // one step of a record
+    /// logs.nll_loss_mean_into(Axis::<1>, &Tensor::from([1_i64, 0]), ClassLoss::new(), loss)?;
+    /// assert_eq!(losses.to_vec()?, [9.0, 1.5]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn nll_loss_mean_into<'b, 'o, const A: usize, const M: usize>(
+        self,
+        axis: Axis<A>,
+        target: impl Stored<'b, i64, M, D>,
+        plan: ClassLoss<'_, T, D>,
+        out: impl Writable<'o, T, 0, D>,
+    ) -> Result<()>
+    where
+        T: Float,
+        D: 'b + 'o,
+        Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
+    {
+        let _ = axis;
+        mean_loss::<T, A, RANK, M, D, _>("nll_loss_mean_into", self.into_view(), target.into_view(), plan, There(out))
+    }
+
+    /// As [`cross_entropy`](ClassLosses::cross_entropy), into an existing tensor or exclusive view; logarithms are allocated.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::ClassLoss;
+    /// let (scores, mut loss) = (Tensor::from([[0.0, 0.0], [1000.0, 0.0]]), Tensor::from([9.0, 9.0]));
+    /// scores.cross_entropy_into(Axis::<1>, &Tensor::from([1_i64, 0]), ClassLoss::new(), &mut loss)?;
+    /// assert_eq!(loss.to_vec()?, [2f64.ln(), 0.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn cross_entropy_into<'b, 'o, const A: usize, const M: usize>(
+        self,
+        axis: Axis<A>,
+        target: impl Stored<'b, i64, M, D>,
+        plan: ClassLoss<'_, T, D>,
+        out: impl Writable<'o, T, M, D>,
+    ) -> Result<()>
+    where
+        T: Float,
+        D: 'b + 'o,
+        Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
+    {
+        let logs = self.into_view().log_softmax(axis)?;
+        class_losses::<T, A, RANK, M, D, _>("cross_entropy_into", logs.view(), target.into_view(), plan, There(out)).map(|_| ())
+    }
+
+    /// As [`cross_entropy_mean`](ClassLosses::cross_entropy_mean), into an existing tensor or exclusive view of rank 0.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::ClassLoss;
+    /// let mut losses = Tensor::from([9.0, 9.0]);
+    /// let (scores, loss) = (Tensor::from([[0.0, 0.0]]), losses.view_mut()?.slice((1,))?);
+    /// scores.cross_entropy_mean_into(Axis::<1>, &Tensor::from([1_i64]), ClassLoss::new(), loss)?;
+    /// assert_eq!(losses.to_vec()?, [9.0, 2f64.ln()]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn cross_entropy_mean_into<'b, 'o, const A: usize, const M: usize>(
+        self,
+        axis: Axis<A>,
+        target: impl Stored<'b, i64, M, D>,
+        plan: ClassLoss<'_, T, D>,
+        out: impl Writable<'o, T, 0, D>,
+    ) -> Result<()>
+    where
+        T: Float,
+        D: 'b + 'o,
+        Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
+    {
+        let logs = self.into_view().log_softmax(axis)?;
+        mean_loss::<T, A, RANK, M, D, _>("cross_entropy_mean_into", logs.view(), target.into_view(), plan, There(out))
+    }
+
+    /// As [`soft_cross_entropy`](ClassLosses::soft_cross_entropy), into an existing tensor or exclusive view.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::ClassLoss;
+    /// let (x, y, mut loss) = (Tensor::from([[0.0, 0.0]]), Tensor::from([[0.25, 0.75]]), Tensor::from([9.0]));
+    /// x.soft_cross_entropy_into(Axis::<1>, &y, ClassLoss::new(), &mut loss)?;
+    /// assert_eq!(loss.to_vec()?, [2f64.ln()]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn soft_cross_entropy_into<'b, 'o, const A: usize, const M: usize>(
+        self,
+        axis: Axis<A>,
+        target: impl Stored<'b, T, RANK, D>,
+        plan: ClassLoss<'_, T, D>,
+        out: impl Writable<'o, T, M, D>,
+    ) -> Result<()>
+    where
+        T: Float + 'b,
+        D: 'b + 'o,
+        Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
+    {
+        soft_losses("soft_cross_entropy_into", self.into_view(), target.into_view(), axis, plan, There(out))
     }
 }
 impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> ClassLosses<'a, T, RANK, D> for X {}

@@ -4,17 +4,17 @@
 //! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use super::functions::ExpDifferenceFn;
-use super::{Arithmetic as _, Math as _, Norm, Reductions as _};
+use super::{Arithmetic as _, Math as _, Norm, Reductions as _, Sum};
 use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::{Compute, Float};
 use crate::error::Result;
 use crate::expr::{Reduce as _, Stored, Zip as _};
 use crate::kernel::Op;
-use crate::layout::{Layout, joint_size};
+use crate::layout::joint_size;
 use crate::rank::RemoveAxes;
 use crate::scalar::{Lane, Lanes};
-use crate::tensor::{Place as _, Tensor, TensorView, There, Writable};
+use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
 
 /// `e^(x − y)` to a unit in the last place, whatever rounding takes off the difference.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +58,7 @@ macro_rules! normalisations {
                 D: 'o,
             {
                 let ($x, $axes) = (self, axes);
-                There(out).put(stringify!($into), Layout::row_major($x.size()), $x.device(), |out| $body.eval_into(out))
+                $body.eval_at(stringify!($into), There(out))
             }
         )* }
         impl<T: Float, const RANK: usize, D: Device> Tensor<T, RANK, D> { $(
@@ -152,6 +152,23 @@ normalisations! {
     }
 }
 
+/// The cosine of the angle between vectors along axes.
+fn cosine<T: Float, AXES: Copy, const RANK: usize, const M: usize, D: Device, P: Place<T, M, D>>(
+    op: &'static str,
+    (x, y): (TensorView<'_, T, RANK, D>, TensorView<'_, T, RANK, D>),
+    axes: AXES,
+    epsilon: T,
+    place: P,
+) -> Result<P::Done>
+where
+    Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+{
+    let size = joint_size(op, x.size(), y.size())?;
+    let (x, y) = (x.broadcast_to(size)?.lazy(), y.broadcast_to(size)?.lazy());
+    let unit = y / y.along(Norm, axes).maximum(epsilon);
+    (x / x.along(Norm, axes).maximum(epsilon) * unit).reduce_at(Sum, axes, place)
+}
+
 /// Vectors along axes beside each other, of tensors and views.
 pub trait Lengths<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized {
     /// The cosine of the angle between vectors along axes: `Σ x · y / (max(‖x‖, epsilon) · max(‖y‖, epsilon))`, in one pass.
@@ -178,11 +195,36 @@ pub trait Lengths<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, 
         D: 'b,
         Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
     {
-        let (x, y) = (self.into_view(), other.into_view());
-        let size = joint_size("cosine_similarity", x.size(), y.size())?;
-        let (x, y) = (x.broadcast_to(size)?.lazy(), y.broadcast_to(size)?.lazy());
-        let unit = y / y.along(Norm, axes).maximum(epsilon);
-        (x / x.along(Norm, axes).maximum(epsilon) * unit).sum(axes)
+        cosine("cosine_similarity", (self.into_view(), other.into_view()), axes, epsilon, Fresh)
+    }
+
+    /// As [`cosine_similarity`](Lengths::cosine_similarity), into an existing tensor or exclusive view. No allocation.
+    ///
+    /// # Errors
+    /// As there; [`Error::Output`](crate::Error::Output) when `out` has other sizes, [`Error::Shared`](crate::Error::Shared)
+    /// when it has other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let (x, mut y) = (Tensor::from([[3.0, 4.0], [1.0, 0.0]]), Tensor::from([9.0, 9.0]));
+    /// x.cosine_similarity_into(&x, Axis::<1>, 1e-8, &mut y)?;
+    /// assert_eq!(y.to_vec()?, [1.0, 1.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn cosine_similarity_into<'b, 'o, AXES: Copy, const M: usize>(
+        self,
+        other: impl Stored<'b, T, RANK, D>,
+        axes: AXES,
+        epsilon: T,
+        out: impl Writable<'o, T, M, D>,
+    ) -> Result<()>
+    where
+        T: Float + 'b,
+        D: 'b + 'o,
+        Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+    {
+        cosine("cosine_similarity_into", (self.into_view(), other.into_view()), axes, epsilon, There(out))
     }
 }
 impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Lengths<'a, T, RANK, D> for X {}

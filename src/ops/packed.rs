@@ -10,7 +10,7 @@ use crate::error::{Error, Result, text};
 use crate::expr::Stored;
 use crate::kernel::{Contraction, MAX_GROUP};
 use crate::layout::Layout;
-use crate::tensor::{Tensor, TensorView};
+use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -105,8 +105,12 @@ impl<T: Number, D: Device, OUT: Number> Packed<T, D, OUT> {
     }
 
     /// `left · self`, for any number of axes before the last.
-    fn product<const RANK: usize>(&self, left: TensorView<'_, T, RANK, D>) -> Result<Tensor<OUT, RANK, D>> {
-        let op = "matmul_packed";
+    fn product<const RANK: usize, P: Place<OUT, RANK, D>>(
+        &self,
+        op: &'static str,
+        left: TensorView<'_, T, RANK, D>,
+        place: P,
+    ) -> Result<P::Done> {
         same_device(op, left.device(), self.device())?;
         left.ready(op)?;
         let sizes = left.size().0;
@@ -118,24 +122,24 @@ impl<T: Number, D: Device, OUT: Number> Packed<T, D, OUT> {
             return Err(Error::Inner { op, inner: [inner, k], left: sizes.into(), right: self.size.0.into() });
         }
         let size = Dim(std::array::from_fn(|axis| if axis + 1 == RANK { n } else { sizes[axis] }));
-        let mut out = Tensor::<OUT, RANK, D>::unwritten(op, Layout::row_major_of(op, size, size_of::<OUT>())?, left.device())?;
-        let (leaf, left_leaf) = (out.fresh_leaf(), left.leaf());
-        let (stride, left_stride) = (leaf.layout().stride().0, left.stride().0);
-        let plan = Contraction { batch: &[], m: rows, k: &[k], n: &[n] };
-        let (to, from) = (leaf.slot(&stride), left_leaf.slot(&left_stride));
-        match &self.store {
-            Store::Blocked(panels) => {
-                // SAFETY: a ready view and fresh memory, with their own strides; panels of these types and sizes.
-                unsafe { left.device().contract_packed::<OUT, T>(plan, to, from, panels.raw_ptr().cast())? };
+        place.put(op, Layout::row_major_of(op, size, size_of::<OUT>())?, left.device(), |out| {
+            let (leaf, left_leaf) = (out.leaf(), left.leaf());
+            let (stride, left_stride) = (leaf.layout().stride().0, left.stride().0);
+            let plan = Contraction { batch: &[], m: rows, k: &[k], n: &[n] };
+            let (to, from) = (leaf.slot(&stride), left_leaf.slot(&left_stride));
+            match &self.store {
+                Store::Blocked(panels) => {
+                    // SAFETY: a ready view and an exclusive one, with their own strides; panels of these types and sizes.
+                    unsafe { left.device().contract_packed::<OUT, T>(plan, to, from, panels.raw_ptr().cast()) }
+                }
+                Store::Rows(matrix) => {
+                    let matrix = matrix.view();
+                    let (right, stride) = (matrix.leaf(), matrix.stride().0);
+                    // SAFETY: two ready views and an exclusive one, with their own strides.
+                    unsafe { left.device().contract::<OUT, T, T>(plan, to, from, right.slot(&stride)) }
+                }
             }
-            Store::Rows(matrix) => {
-                let matrix = matrix.view();
-                let (right, stride) = (matrix.leaf(), matrix.stride().0);
-                // SAFETY: two ready views and fresh memory, with their own strides.
-                unsafe { left.device().contract::<OUT, T, T>(plan, to, from, right.slot(&stride))? };
-            }
-        }
-        Ok(out)
+        })
     }
 }
 
@@ -215,7 +219,18 @@ impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     /// # Errors
     /// As there.
     pub fn matmul_packed<OUT: Number>(self, right: &Packed<T, D, OUT>) -> Result<Tensor<OUT, RANK, D>> {
-        right.product(self)
+        right.product("matmul_packed", self, Fresh)
+    }
+
+    /// The product by a packed matrix, into an existing tensor or exclusive view; see [`Tensor::matmul_packed_into`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn matmul_packed_into<'o, OUT: Number>(self, right: &Packed<T, D, OUT>, out: impl Writable<'o, OUT, RANK, D>) -> Result<()>
+    where
+        D: 'o,
+    {
+        right.product("matmul_packed_into", self, There(out))
     }
 }
 
@@ -246,6 +261,28 @@ impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn matmul_packed<OUT: Number>(&self, right: &Packed<T, D, OUT>) -> Result<Tensor<OUT, RANK, D>> {
-        right.product(self.view())
+        self.view().matmul_packed(right)
+    }
+
+    /// As [`matmul_packed`](Tensor::matmul_packed), into an existing tensor or exclusive view. No allocation of a result.
+    ///
+    /// # Errors
+    /// As [`matmul_packed`](Tensor::matmul_packed); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has
+    /// other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let packed = Tensor::from([[1, 2], [3, 4]]).pack()?;
+    /// let mut y = Tensor::from([[0, 0]]);
+    /// Tensor::from([[1, 1]]).matmul_packed_into(&packed, &mut y)?;
+    /// assert_eq!(y, Tensor::from([[4, 6]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn matmul_packed_into<'o, OUT: Number>(&self, right: &Packed<T, D, OUT>, out: impl Writable<'o, OUT, RANK, D>) -> Result<()>
+    where
+        D: 'o,
+    {
+        self.view().matmul_packed_into(right, out)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A reducer is written once, over lanes. Sums are combined pairwise from blocks of a fixed size, so they do not depend
 //! on the number of threads; see [`Reducer`].
-//! Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
+//! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use super::functions::exp_beside_one;
 use super::{Cast as _, ComplexParts as _, IsFinite};
@@ -12,9 +12,10 @@ use crate::element::{Comparable, Compute, Element, Float, Number};
 use crate::error::Result;
 use crate::expr::Reduce;
 use crate::kernel::{Compiled, Op, PIECE, Reducer, is_light};
+use crate::layout::Layout;
 use crate::rank::{RemoveAxes, Smaller};
 use crate::scalar::{Lane, Lanes, Ordered, Real, Run};
-use crate::tensor::{Tensor, Writable};
+use crate::tensor::{Fresh, Place as Put, Tensor, There, Writable};
 use num_complex::Complex;
 use std::any::TypeId;
 
@@ -377,9 +378,19 @@ fn place<L: Lanes>(found: Found<L>) -> Place<L> {
     found.1.eq(Lane::highest()).select(Lane::zero(), found.1)
 }
 
-/// Both parts, each a tensor.
-fn parts<T: Float, const M: usize, D: Device>(both: Tensor<Complex<f64>, M, D>) -> Result<(Tensor<T, M, D>, Tensor<T, M, D>)> {
-    Ok((both.lazy().re().cast().eval()?, both.lazy().im().cast().eval()?))
+/// Both parts, each in its place.
+fn parts<T: Float, const M: usize, D: Device, A: Put<T, M, D>, B: Put<T, M, D>>(
+    op: &'static str,
+    both: &Tensor<Complex<f64>, M, D>,
+    (mean, var): (A, B),
+) -> Result<(A::Done, B::Done)> {
+    let layout = Layout::row_major(both.size());
+    mean.put_with(op, layout, both.device(), |mean| {
+        var.put(op, layout, both.device(), |var| {
+            both.lazy().re().cast().eval_into(&mut *mean)?;
+            both.lazy().im().cast().eval_into(var)
+        })
+    })
 }
 
 /// A truth value: `any`, `all` and `count` are of booleans.
@@ -473,7 +484,31 @@ macro_rules! methods {
                 T: Float,
                 Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
             {
-                parts(self.reduce(MeanVar, axes)?)
+                parts("mean_var", &self.reduce(MeanVar, axes)?, (Fresh, Fresh))
+            }
+            /// As [`mean_var`](Reductions::mean_var), into two existing tensors or exclusive views of the sizes that stay: the
+            /// means, then the variances.
+            ///
+            /// # Examples
+            /// ```
+            /// use rankform::prelude::*;
+            /// let (mut mean, mut var) = (Tensor::from([0.0, 0.0]), Tensor::from([0.0, 0.0]));
+            /// Tensor::from([[1.0, 3.0], [4.0, 10.0]]).mean_var_into(Axis::<1>, &mut mean, &mut var)?;
+            /// assert_eq!((mean.to_vec()?, var.to_vec()?), (vec![2.0, 7.0], vec![1.0, 9.0]));
+            /// # Ok::<(), rankform::Error>(())
+            /// ```
+            fn mean_var_into<'o, AXES, const M: usize>(
+                self,
+                axes: AXES,
+                mean: impl Writable<'o, T, M, D>,
+                var: impl Writable<'o, T, M, D>,
+            ) -> Result<()>
+            where
+                T: Float,
+                Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+                D: 'o,
+            {
+                parts("mean_var_into", &self.reduce(MeanVar, axes)?, (There(mean), There(var))).map(|_| ())
             }
             /// As [`mean_var`](Reductions::mean_var), over an axis known at run time.
             fn mean_var_axis<const M: usize>(self, axis: usize) -> Result<(Tensor<T, M, D>, Tensor<T, M, D>)>
@@ -481,7 +516,7 @@ macro_rules! methods {
                 T: Float,
                 Dim<RANK>: Smaller<Output = Dim<M>>,
             {
-                parts(self.reduce_axis(MeanVar, axis)?)
+                parts("mean_var", &self.reduce_axis(MeanVar, axis)?, (Fresh, Fresh))
             }
         }
         impl<X: Reduce<T, RANK, D>, T, const RANK: usize, D: Device> Reductions<T, RANK, D> for X {}

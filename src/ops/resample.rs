@@ -1,17 +1,18 @@
 //! Other numbers of places along the spatial axes: pooling to given sizes, nearest and linear interpolation.
 //!
 //! One axis after the other, by positions and weights of that axis: all are separable.
-//! Imports: `error`, `dim`, `rank`, `element`, `device`, `tensor`, `expr`, `ops`.
+//! Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
 
-use super::index::along;
-use super::{Cast as _, Comparisons as _, Indexing as _, Maximum};
+use super::index::{along, selected, with};
+use super::{Add, Cast as _, Comparisons as _, Div, Indexing as _, Maximum};
 use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::{Comparable, Element, Float};
 use crate::error::{Error, Result, text};
 use crate::expr::Stored;
+use crate::layout::Layout;
 use crate::rank::Spatial;
-use crate::tensor::{Tensor, TensorView};
+use crate::tensor::{Fresh, Place, Tensor, TensorView, TensorViewMut, There, Writable};
 
 /// Where an interpolation looks, over `N` axes.
 ///
@@ -77,6 +78,132 @@ fn window(i: usize, n: usize, parts: usize) -> (usize, usize) {
     (part(i, n, parts), end.div_ceil(parts as u128) as usize)
 }
 
+/// Place `place` of each window as a position, the last where it has fewer places.
+fn of_windows<D: Device>(place: usize, n: usize, parts: usize, device: &D) -> Result<Tensor<i64, 1, D>> {
+    let at = |i: usize| {
+        let (start, end) = window(i, n, parts);
+        (start + place).min(end - 1)
+    };
+    positions(parts, at, device)
+}
+
+/// How many places the longest window has.
+fn longest(n: usize, parts: usize) -> usize {
+    (0..parts).map(|i| window(i, n, parts)).map(|(start, end)| end - start).max().unwrap_or(0)
+}
+
+/// One spatial axis after the other: what `step` writes of axis `k`, which gets the size `to[k]`; of the last, in its place.
+fn separably<T: Element, const RANK: usize, const N: usize, D: Device, P: Place<T, RANK, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    to: [usize; N],
+    place: P,
+    step: impl Fn(usize, TensorView<'_, T, RANK, D>, &mut TensorViewMut<'_, T, RANK, D>) -> Result<()>,
+) -> Result<P::Done> {
+    let layout = |from: Dim<RANK>, k: usize| Layout::row_major_of(op, with(from, k + 2, to[k]), size_of::<T>());
+    let mut y = None;
+    for k in 0..N - 1 {
+        let from: TensorView<'_, T, RANK, D> = y.as_ref().map_or(x, Tensor::view);
+        y = Some(Fresh.put(op, layout(from.size(), k)?, x.device(), |out| step(k, from, out))?);
+    }
+    let from = y.as_ref().map_or(x, Tensor::view);
+    place.put(op, layout(from.size(), N - 1)?, x.device(), |out| step(N - 1, from, out))
+}
+
+/// [`Resample::adaptive_avg_pool`], wherever the result is to go.
+fn averaged<T: Float, const RANK: usize, const N: usize, D: Device, P: Place<T, RANK, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    size: [usize; N],
+    place: P,
+) -> Result<P::Done> {
+    wanted(op, x.size(), size, None)?;
+    let means = separably(op, x.cast::<f64>()?.view(), size, Fresh, |k, y, out| {
+        let (axis, n, parts) = (k + 2, y.size().0[k + 2], size[k]);
+        selected(op, y, axis, of_windows(0, n, parts, x.device())?.view(), There(&mut *out))?;
+        for place in 1..longest(n, parts) {
+            // 0 · ∞ is NaN: what a shorter window lacks is chosen away.
+            let inside = |i: usize| {
+                let (start, end) = window(i, n, parts);
+                start + place < end
+            };
+            let inside = Tensor::from_fn(along::<RANK>(axis, parts), |index| inside(index[axis]), x.device())?;
+            let next = y.index_select_axis(axis, &of_windows(place, n, parts, x.device())?)?;
+            out.zip_in_place(Add, inside.lazy().select(&next, 0.0))?;
+        }
+        let count = |i: usize| {
+            let (start, end) = window(i, n, parts);
+            (end - start) as f64
+        };
+        out.zip_in_place(Div, &Tensor::from_fn(along::<RANK>(axis, parts), |index| count(index[axis]), x.device())?)
+    })?;
+    means.lazy().cast::<T>().eval_at(op, place)
+}
+
+/// [`Resample::adaptive_max_pool`], wherever the result is to go.
+fn largest<T: Comparable, const RANK: usize, const N: usize, D: Device, P: Place<T, RANK, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    size: [usize; N],
+    place: P,
+) -> Result<P::Done> {
+    wanted(op, x.size(), size, None)?;
+    separably(op, x, size, place, |k, y, out| {
+        let (axis, n, parts) = (k + 2, y.size().0[k + 2], size[k]);
+        selected(op, y, axis, of_windows(0, n, parts, x.device())?.view(), There(&mut *out))?;
+        for place in 1..longest(n, parts) {
+            out.zip_in_place(Maximum, &y.index_select_axis(axis, &of_windows(place, n, parts, x.device())?)?)?;
+        }
+        Ok(())
+    })
+}
+
+/// [`Resample::interpolate_nearest`], wherever the result is to go.
+fn nearest<T: Element, const RANK: usize, const N: usize, D: Device, P: Place<T, RANK, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    plan: Interpolate<N>,
+    place: P,
+) -> Result<P::Done> {
+    wanted(op, x.size(), plan.size, plan.scale)?;
+    separably(op, x, plan.size, place, |k, y, out| {
+        let (n, m) = (y.size().0[k + 2], plan.size[k]);
+        let at = |i: usize| match plan.scale {
+            Some(scale) => ((i as f64 / scale[k]).floor() as usize).min(n - 1),
+            None => part(i, n, m),
+        };
+        selected(op, y, k + 2, positions(m, at, x.device())?.view(), There(out))
+    })
+}
+
+/// [`Resample::interpolate_linear`], wherever the result is to go.
+fn linear<T: Float, const RANK: usize, const N: usize, D: Device, P: Place<T, RANK, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    plan: Interpolate<N>,
+    place: P,
+) -> Result<P::Done> {
+    wanted(op, x.size(), plan.size, plan.scale)?;
+    let between = separably(op, x.cast::<f64>()?.view(), plan.size, Fresh, |k, y, out| {
+        let (axis, n, m) = (k + 2, y.size().0[k + 2], plan.size[k]);
+        let at = |i: usize| {
+            let place = match (plan.align_corners, plan.scale) {
+                (true, _) => i as f64 * n.saturating_sub(1) as f64 / m.saturating_sub(1).max(1) as f64,
+                (false, Some(scale)) => (i as f64 + 0.5) / scale[k] - 0.5,
+                (false, None) => (i as f64 + 0.5) * n as f64 / m as f64 - 0.5,
+            };
+            place.clamp(0.0, n.saturating_sub(1) as f64)
+        };
+        let below = y.index_select_axis(axis, &positions(m, |i| at(i) as usize, x.device())?)?;
+        let above = y.index_select_axis(axis, &positions(m, |i| (at(i) as usize + 1).min(n - 1), x.device())?)?;
+        let weight = Tensor::from_fn(along::<RANK>(axis, m), |index| at(index[axis]).fract(), x.device())?;
+        // 0 · ∞ is NaN: a place that stands on another takes nothing of the next.
+        let next = weight.lazy().equal(0.0).select(0.0, above.lazy() * &weight);
+        (below.lazy() * (1.0 - weight.lazy()) + next).eval_into(out)
+    })?;
+    between.lazy().cast::<T>().eval_at(op, place)
+}
+
 /// Sizes changed by pooling and interpolation, of tensors and views `[batch, channel, …]` with `N` spatial axes, which the
 /// rank must have.
 pub trait Resample<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized {
@@ -105,41 +232,29 @@ pub trait Resample<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
         T: Float,
         Dim<RANK>: Spatial<N>,
     {
-        let x = self.into_view();
-        wanted("adaptive_avg_pool", x.size(), size, None)?;
-        let mut y = x.cast::<f64>()?;
-        for (axis, parts) in size.into_iter().enumerate() {
-            let (axis, n) = (axis + 2, y.size().0[axis + 2]);
-            let longest = (0..parts).map(|i| window(i, n, parts)).map(|(start, end)| end - start).max().unwrap_or(0);
-            let places = |place: usize| {
-                positions(
-                    parts,
-                    |i| {
-                        let (start, end) = window(i, n, parts);
-                        (start + place).min(end - 1)
-                    },
-                    x.device(),
-                )
-            };
-            let mut sums = y.index_select_axis(axis, &places(0)?)?;
-            for place in 1..longest {
-                // 0 · ∞ is NaN: what a shorter window lacks is chosen away.
-                let inside = |i: usize| {
-                    let (start, end) = window(i, n, parts);
-                    start + place < end
-                };
-                let inside = Tensor::from_fn(along::<RANK>(axis, parts), |index| inside(index[axis]), x.device())?;
-                let next = y.index_select_axis(axis, &places(place)?)?;
-                sums = (sums.lazy() + inside.lazy().select(&next, 0.0)).eval()?;
-            }
-            let count = |i: usize| {
-                let (start, end) = window(i, n, parts);
-                (end - start) as f64
-            };
-            let counts = Tensor::from_fn(along::<RANK>(axis, parts), |index| count(index[axis]), x.device())?;
-            y = (sums.lazy() / &counts).eval()?;
-        }
-        y.cast::<T>()
+        averaged("adaptive_avg_pool", self.into_view(), size, Fresh)
+    }
+
+    /// As [`adaptive_avg_pool`](Resample::adaptive_avg_pool), into an existing tensor or exclusive view. Sums are allocated.
+    ///
+    /// # Errors
+    /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let mut y = Tensor::from([[[0.0; 3]]]);
+    /// Tensor::from([[[1.0, 2.0, 3.0, 5.0]]]).adaptive_avg_pool_into([3], &mut y)?;
+    /// assert_eq!(y, Tensor::from([[[1.5, 2.5, 4.0]]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn adaptive_avg_pool_into<'o, const N: usize>(self, size: [usize; N], out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    where
+        T: Float,
+        D: 'o,
+        Dim<RANK>: Spatial<N>,
+    {
+        averaged("adaptive_avg_pool_into", self.into_view(), size, There(out))
     }
 
     /// The largest of each of `size` windows, which are those of [`adaptive_avg_pool`](Resample::adaptive_avg_pool); NaN if
@@ -152,33 +267,29 @@ pub trait Resample<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
         T: Comparable,
         Dim<RANK>: Spatial<N>,
     {
-        let x = self.into_view();
-        wanted("adaptive_max_pool", x.size(), size, None)?;
-        let mut y = None;
-        for (axis, parts) in size.into_iter().enumerate() {
-            let from: TensorView<'_, T, RANK, D> = y.as_ref().map_or(x, Tensor::view);
-            let (axis, n) = (axis + 2, from.size().0[axis + 2]);
-            let longest = (0..parts).map(|i| window(i, n, parts)).map(|(start, end)| end - start).max().unwrap_or(0);
-            let places = |place: usize| {
-                positions(
-                    parts,
-                    |i| {
-                        let (start, end) = window(i, n, parts);
-                        (start + place).min(end - 1)
-                    },
-                    x.device(),
-                )
-            };
-            let mut largest = from.index_select_axis(axis, &places(0)?)?;
-            for place in 1..longest {
-                largest.zip_in_place(Maximum, &from.index_select_axis(axis, &places(place)?)?)?;
-            }
-            y = Some(largest);
-        }
-        match y {
-            Some(y) => Ok(y),
-            None => x.copy(),
-        }
+        largest("adaptive_max_pool", self.into_view(), size, Fresh)
+    }
+
+    /// As [`adaptive_max_pool`](Resample::adaptive_max_pool), into an existing tensor or exclusive view.
+    ///
+    /// # Errors
+    /// As [`adaptive_avg_pool_into`](Resample::adaptive_avg_pool_into).
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let mut y = Tensor::from([[[0.0; 2]]]);
+    /// Tensor::from([[[1.0, 2.0, 3.0, 5.0]]]).adaptive_max_pool_into([2], &mut y)?;
+    /// assert_eq!(y, Tensor::from([[[2.0, 5.0]]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn adaptive_max_pool_into<'o, const N: usize>(self, size: [usize; N], out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    where
+        T: Comparable,
+        D: 'o,
+        Dim<RANK>: Spatial<N>,
+    {
+        largest("adaptive_max_pool_into", self.into_view(), size, There(out))
     }
 
     /// For each place of the result the element at `⌊i · n / m⌋` along each axis; with a scale, at `⌊i / scale⌋`.
@@ -203,22 +314,30 @@ pub trait Resample<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
         T: Element,
         Dim<RANK>: Spatial<N>,
     {
-        let x = self.into_view();
-        wanted("interpolate_nearest", x.size(), plan.size, plan.scale)?;
-        let mut y = None;
-        for (k, m) in plan.size.into_iter().enumerate() {
-            let from: TensorView<'_, T, RANK, D> = y.as_ref().map_or(x, Tensor::view);
-            let n = from.size().0[k + 2];
-            let at = |i: usize| match plan.scale {
-                Some(scale) => ((i as f64 / scale[k]).floor() as usize).min(n - 1),
-                None => part(i, n, m),
-            };
-            y = Some(from.index_select_axis(k + 2, &positions(m, at, x.device())?)?);
-        }
-        match y {
-            Some(y) => Ok(y),
-            None => x.copy(),
-        }
+        nearest("interpolate_nearest", self.into_view(), plan, Fresh)
+    }
+
+    /// As [`interpolate_nearest`](Resample::interpolate_nearest), into an existing tensor or exclusive view.
+    ///
+    /// # Errors
+    /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::resample::Interpolate;
+    /// let mut y = Tensor::from([[[0; 6]]]);
+    /// Tensor::from([[[1, 2, 3]]]).interpolate_nearest_into(Interpolate::new([6]), &mut y)?;
+    /// assert_eq!(y, Tensor::from([[[1, 1, 2, 2, 3, 3]]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn interpolate_nearest_into<'o, const N: usize>(self, plan: Interpolate<N>, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    where
+        T: Element,
+        D: 'o,
+        Dim<RANK>: Spatial<N>,
+    {
+        nearest("interpolate_nearest_into", self.into_view(), plan, There(out))
     }
 
     /// Between the two nearest places along each axis, by distance, in f64: linear, bilinear, trilinear.
@@ -248,27 +367,31 @@ pub trait Resample<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
         T: Float,
         Dim<RANK>: Spatial<N>,
     {
-        let x = self.into_view();
-        wanted("interpolate_linear", x.size(), plan.size, plan.scale)?;
-        let mut y = x.cast::<f64>()?;
-        for (k, m) in plan.size.into_iter().enumerate() {
-            let (axis, n) = (k + 2, y.size().0[k + 2]);
-            let at = |i: usize| {
-                let place = match (plan.align_corners, plan.scale) {
-                    (true, _) => i as f64 * n.saturating_sub(1) as f64 / m.saturating_sub(1).max(1) as f64,
-                    (false, Some(scale)) => (i as f64 + 0.5) / scale[k] - 0.5,
-                    (false, None) => (i as f64 + 0.5) * n as f64 / m as f64 - 0.5,
-                };
-                place.clamp(0.0, n.saturating_sub(1) as f64)
-            };
-            let below = y.index_select_axis(axis, &positions(m, |i| at(i) as usize, x.device())?)?;
-            let above = y.index_select_axis(axis, &positions(m, |i| (at(i) as usize + 1).min(n - 1), x.device())?)?;
-            let weight = Tensor::from_fn(along::<RANK>(axis, m), |index| at(index[axis]).fract(), x.device())?;
-            // 0 · ∞ is NaN: a place that stands on another takes nothing of the next.
-            let next = weight.lazy().equal(0.0).select(0.0, above.lazy() * &weight);
-            y = (below.lazy() * (1.0 - weight.lazy()) + next).eval()?;
-        }
-        y.cast::<T>()
+        linear("interpolate_linear", self.into_view(), plan, Fresh)
+    }
+
+    /// As [`interpolate_linear`](Resample::interpolate_linear), into an existing tensor or exclusive view. What stands between
+    /// is allocated, in f64.
+    ///
+    /// # Errors
+    /// As [`interpolate_nearest_into`](Resample::interpolate_nearest_into).
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::resample::Interpolate;
+    /// let mut y = Tensor::from([[[0.0; 4]]]);
+    /// Tensor::from([[[0.0, 4.0]]]).interpolate_linear_into(Interpolate::new([4]), &mut y)?;
+    /// assert_eq!(y, Tensor::from([[[0.0, 1.0, 3.0, 4.0]]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn interpolate_linear_into<'o, const N: usize>(self, plan: Interpolate<N>, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    where
+        T: Float,
+        D: 'o,
+        Dim<RANK>: Spatial<N>,
+    {
+        linear("interpolate_linear_into", self.into_view(), plan, There(out))
     }
 }
 impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Resample<'a, T, RANK, D> for X {}

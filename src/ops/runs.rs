@@ -1,8 +1,8 @@
 //! Runs of equal neighbours: unique ones where they stand, and the most frequent of each line.
 //!
-//! Imports: `error`, `dim`, `rank`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+//! Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
-use super::index::{Line, along, exists, with};
+use super::index::{Line, along, exists, gather, with};
 use super::sort::{Unique, Wanted, ordered};
 use super::{Any, Arithmetic, Cast, Comparisons, Indexing, Scans, Select};
 use crate::device::Device;
@@ -11,8 +11,9 @@ use crate::element::{Comparable, Element};
 use crate::error::Result;
 use crate::expr::{Reduce, Stored, eval};
 use crate::kernel::{Call, Param};
+use crate::layout::Layout;
 use crate::rank::{RemoveAxis, Smaller};
-use crate::tensor::{Fresh, Tensor, TensorView};
+use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
 
 /// Which elements differ from the one before along an axis that exists; the first does.
 pub(super) fn firsts<T: Element, const RANK: usize, D: Device>(
@@ -37,6 +38,34 @@ pub(super) fn runs<D: Device>(first: &Tensor<bool, 1, D>) -> Result<[Tensor<i64,
     let counts = ends.sub(&starts)?;
     let group = (first.lazy().cast::<i64>()).cumsum(Axis::<0>)?.sub(1)?;
     Ok([starts, counts, group])
+}
+
+/// The most frequent element of each line, and where the last of these stands.
+fn frequent<T: Comparable, const RANK: usize, const M: usize, D: Device, V: Place<T, M, D>, P: Place<i64, M, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    axis: usize,
+    (values, positions): (V, P),
+) -> Result<(V::Done, P::Done)>
+where
+    Dim<RANK>: Smaller<Output = Dim<M>>,
+{
+    let (sorted, places) = ordered(x, Wanted { op, axis, keep: None, descending: false }, (Fresh, Fresh))?;
+    let (n, device) = (x.size().0[axis], x.device());
+    // How far each element stands from the start of its run; the first largest distance ends the run sought.
+    let numbers = Tensor::arange(0, n as i64, 1, device)?;
+    let numbers = numbers.reshape(along::<RANK>(axis, n))?;
+    let first = firsts(sorted.view(), axis)?;
+    let starts = eval(op, &Call::<Select, _>::new((first.view(), numbers, Param(0))), device)?.cummax_axis(axis)?;
+    let ends: Tensor<i64, M, D> = (numbers.lazy() - &starts).reduce_axis(super::ArgMax, axis)?;
+    let (layout, beside) = (Layout::row_major(ends.size()), with(x.size(), axis, 1));
+    let ends = ends.view().reshape(beside)?;
+    values.put_with(op, layout, device, |values| {
+        positions.put(op, layout, device, |positions| {
+            gather(op, sorted.view(), axis, ends, There(values.reborrow().reshape(beside)?))?;
+            gather(op, places.view(), axis, ends, There(positions.reborrow().reshape(beside)?))
+        })
+    })
 }
 
 /// What [`Runs::unique_consecutive_along`] finds.
@@ -159,19 +188,36 @@ pub trait Runs<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> 
         T: Comparable,
         Dim<RANK>: Smaller<Output = Dim<M>>,
     {
-        let (op, x) = ("mode", self.into_view());
-        let (sorted, places) = ordered(x, Wanted { op, axis, keep: None, descending: false }, (Fresh, Fresh))?;
-        let n = x.size().0[axis];
-        // How far each element stands from the start of its run; the first largest distance ends the run sought.
-        let numbers = Tensor::arange(0, n as i64, 1, x.device())?;
-        let numbers = numbers.reshape(along::<RANK>(axis, n))?;
-        let first = firsts(sorted.view(), axis)?;
-        let starts = eval(op, &Call::<Select, _>::new((first.view(), numbers, Param(0))), x.device())?.cummax_axis(axis)?;
-        let ends: Tensor<i64, M, D> = (numbers.lazy() - &starts).reduce_axis(super::ArgMax, axis)?;
-        let kept: [usize; M] = ends.size().0;
-        let ends = ends.into_shape(with(x.size(), axis, 1))?;
-        let size = Dim(kept);
-        Ok((sorted.gather_axis(axis, &ends)?.into_shape(size)?, places.gather_axis(axis, &ends)?.into_shape(size)?))
+        frequent("mode", self.into_view(), axis, (Fresh, Fresh))
+    }
+
+    /// As [`mode`](Runs::mode), into two existing tensors or exclusive views: the elements, and where they stand.
+    ///
+    /// # Errors
+    /// As there; [`Error::Output`](crate::Error::Output) when one has other sizes, [`Error::Shared`](crate::Error::Shared) when
+    /// it has other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let (mut values, mut places) = (Tensor::from([0, 0]), Tensor::from([0_i64, 0]));
+    /// Tensor::from([[5, 1, 1, 5, 2], [4, 4, 3, 3, 4]]).mode_into(Axis::<1>, &mut values, &mut places)?;
+    /// assert_eq!((values.to_vec()?, places.to_vec()?), (vec![1, 4], vec![2, 4]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn mode_into<'o, const A: usize, const M: usize>(
+        self,
+        axis: Axis<A>,
+        values: impl Writable<'o, T, M, D>,
+        places: impl Writable<'o, i64, M, D>,
+    ) -> Result<()>
+    where
+        T: Comparable,
+        D: 'o,
+        Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
+    {
+        let _ = axis;
+        frequent("mode_into", self.into_view(), A, (There(values), There(places))).map(|_| ())
     }
 }
 impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Runs<'a, T, RANK, D> for X {}

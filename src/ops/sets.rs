@@ -9,7 +9,22 @@ use crate::dim::Axis;
 use crate::element::Comparable;
 use crate::error::Result;
 use crate::expr::Stored;
-use crate::tensor::Tensor;
+use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
+
+/// Whether each element is one of a set.
+fn among<T: Comparable, const RANK: usize, const N: usize, D: Device, P: Place<bool, RANK, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    set: TensorView<'_, T, N, D>,
+    place: P,
+) -> Result<P::Done> {
+    let Some(last) = set.numel().checked_sub(1) else {
+        return x.lazy().not_equal(x).bit_and(false).eval_at(op, place);
+    };
+    let sorted = Line::of(set)?.view().sort(Axis::<0>)?;
+    let at = sorted.searchsorted(x, Side::Left)?.minimum(last as i64)?;
+    sorted.take(&at)?.lazy().equal(x).eval_at(op, place)
+}
 
 /// Membership, of tensors and views.
 pub trait Sets<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized {
@@ -34,11 +49,29 @@ pub trait Sets<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> 
         T: Comparable + 'b,
         D: 'b,
     {
-        let (x, set) = (self.into_view(), set.into_view());
-        let Some(last) = set.numel().checked_sub(1) else { return x.not_equal(x)?.bit_and(false) };
-        let sorted = Line::of(set)?.view().sort(Axis::<0>)?;
-        let at = sorted.searchsorted(x, Side::Left)?.minimum(last as i64)?;
-        sorted.take(&at)?.equal(x)
+        among("isin", self.into_view(), set.into_view(), Fresh)
+    }
+
+    /// As [`isin`](Sets::isin), into an existing tensor or exclusive view. No allocation of a result.
+    ///
+    /// # Errors
+    /// As there; [`Error::Output`](crate::Error::Output) when `out` has other sizes, [`Error::Shared`](crate::Error::Shared)
+    /// when it has other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let mut found = Tensor::from([true, true]);
+    /// Tensor::from([1, 7]).isin_into(&Tensor::from([2, 7, 9]), &mut found)?;
+    /// assert_eq!(found.to_vec()?, [false, true]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn isin_into<'b, 'o, const N: usize>(self, set: impl Stored<'b, T, N, D>, out: impl Writable<'o, bool, RANK, D>) -> Result<()>
+    where
+        T: Comparable + 'b,
+        D: 'b + 'o,
+    {
+        among("isin_into", self.into_view(), set.into_view(), There(out))
     }
 }
 impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Sets<'a, T, RANK, D> for X {}

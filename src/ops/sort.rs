@@ -6,12 +6,12 @@
 
 use super::index::{Line, exists, gather, with};
 use super::runs::{firsts, runs};
-use super::{Indexing, Replace};
-use crate::device::Device;
+use super::{Add, Indexing, Replace};
+use crate::device::{Device, same_device};
 use crate::dim::{Axis, Dim};
 use crate::element::{Comparable, Compute};
 use crate::error::{Error, Result, text};
-use crate::expr::{Stored, eval};
+use crate::expr::{Stored, eval, update_with};
 use crate::kernel::{Call, Op, Param, Sorting};
 use crate::layout::Layout;
 use crate::rank::RemoveAxis;
@@ -290,19 +290,48 @@ pub enum Side {
     Right,
 }
 
-/// One step of the search: `from + by` where what stands before it is before `x`, else `from`; `AFTER` also where it equals.
+/// One step of the search: `by` where what stands here is before `x`, else 0; `AFTER` also where it equals.
 #[derive(Clone, Copy, Debug)]
 struct Onward<const AFTER: bool>;
 
-impl<T: Comparable, const AFTER: bool> Op<(T, T, i64, i64)> for Onward<AFTER> {
+impl<T: Comparable, const AFTER: bool> Op<(T, T, i64)> for Onward<AFTER> {
     const NAME: &'static str = "searchsorted";
     type Out = i64;
     #[inline(always)]
-    fn call<L: Lanes>((here, x, from, by): (Lane<L, Compute<T>>, Lane<L, Compute<T>>, Lane<L, i64>, Lane<L, i64>)) -> Lane<L, i64> {
+    fn call<L: Lanes>((here, x, by): (Lane<L, Compute<T>>, Lane<L, Compute<T>>, Lane<L, i64>)) -> Lane<L, i64> {
         let less = |a: Lane<L, Compute<T>>, b: Lane<L, Compute<T>>| a.lt(b) | (b.is_nan() & !a.is_nan());
         let passes = if AFTER { !less(x, here) } else { less(here, x) };
-        passes.select(from + by, from)
+        passes.select(by, Lane::zero())
     }
+}
+
+/// Where each of `values` would stand in a rising line.
+fn searched<T: Comparable, const N: usize, D: Device, P: Place<i64, N, D>>(
+    op: &'static str,
+    line: TensorView<'_, T, 1, D>,
+    values: TensorView<'_, T, N, D>,
+    side: Side,
+    place: P,
+) -> Result<P::Done> {
+    same_device(op, line.device(), values.device())?;
+    values.ready(op)?;
+    place.put(op, Layout::row_major_of(op, values.size(), size_of::<i64>())?, line.device(), |out| {
+        out.fill(0)?;
+        // The answer lies in `out ..= out + left`, for every value at once.
+        let mut left = line.numel();
+        while left > 0 {
+            let half = left.div_ceil(2) as i64;
+            let middle = eval(op, &Call::<Add, _>::new((out.as_view(), Param(half - 1))), line.device())?;
+            let here = line.take(&middle)?;
+            let call = (here.view(), values, Param(half));
+            match side {
+                Side::Left => update_with::<Add, i64, i64, N, D, _>(out, &Call::<Onward<false>, _>::new(call))?,
+                Side::Right => update_with::<Add, i64, i64, N, D, _>(out, &Call::<Onward<true>, _>::new(call))?,
+            }
+            left /= 2;
+        }
+        Ok(())
+    })
 }
 
 impl<T: Comparable, D: Device> TensorView<'_, T, 1, D> {
@@ -315,22 +344,25 @@ impl<T: Comparable, D: Device> TensorView<'_, T, 1, D> {
         T: 'b,
         D: 'b,
     {
-        let values = values.into_view();
-        let mut at = Tensor::<i64, N, D>::zeros(values.size(), self.device())?;
-        // The answer lies in `at ..= at + left`, for every value at once.
-        let mut left = self.numel();
-        while left > 0 {
-            let half = left.div_ceil(2) as i64;
-            let middle = eval("searchsorted", &Call::<super::Add, _>::new((at.view(), Param(half - 1))), self.device())?;
-            let here = self.take(&middle)?;
-            let call = (here.view(), values, at.view(), Param(half));
-            at = match side {
-                Side::Left => eval("searchsorted", &Call::<Onward<false>, _>::new(call), self.device())?,
-                Side::Right => eval("searchsorted", &Call::<Onward<true>, _>::new(call), self.device())?,
-            };
-            left /= 2;
-        }
-        Ok(at)
+        searched("searchsorted", self, values.into_view(), side, Fresh)
+    }
+
+    /// Where each of `values` would stand in this rising line, into an existing tensor or exclusive view; see
+    /// [`Tensor::searchsorted_into`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn searchsorted_into<'b, 'o, const N: usize>(
+        self,
+        values: impl Stored<'b, T, N, D>,
+        side: Side,
+        out: impl Writable<'o, i64, N, D>,
+    ) -> Result<()>
+    where
+        T: 'b,
+        D: 'b + 'o,
+    {
+        searched("searchsorted_into", self, values.into_view(), side, There(out))
     }
 }
 
@@ -360,5 +392,33 @@ impl<T: Comparable, D: Device> Tensor<T, 1, D> {
         D: 'b,
     {
         self.view().searchsorted(values, side)
+    }
+
+    /// As [`searchsorted`](Tensor::searchsorted), into an existing tensor or exclusive view. No allocation of a result.
+    ///
+    /// # Errors
+    /// As [`searchsorted`](Tensor::searchsorted); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has
+    /// other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::Side;
+    /// let mut places = Tensor::from([0_i64; 2]);
+    /// Tensor::from([1.0, 2.0, 2.0, 5.0]).searchsorted_into(&Tensor::from([2.0, 9.0]), Side::Left, &mut places)?;
+    /// assert_eq!(places.to_vec()?, [1, 4]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn searchsorted_into<'b, 'o, const N: usize>(
+        &self,
+        values: impl Stored<'b, T, N, D>,
+        side: Side,
+        out: impl Writable<'o, i64, N, D>,
+    ) -> Result<()>
+    where
+        T: 'b,
+        D: 'b + 'o,
+    {
+        self.view().searchsorted_into(values, side, out)
     }
 }

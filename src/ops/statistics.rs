@@ -1,18 +1,19 @@
 //! Covariances and correlations of the rows of a matrix; quantiles along an axis.
 //!
-//! Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+//! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
-use super::index::exists;
+use super::index::{exists, with};
 use super::{Arithmetic as _, Cast as _, Math as _, Reductions as _, Sorts as _};
 use crate::device::Device;
 use crate::dim::{All, Axis, Dim};
 use crate::element::{Compute, Float};
 use crate::error::{Error, Result, text};
-use crate::expr::{Stored, apply};
+use crate::expr::{Stored, apply_into};
 use crate::kernel::Op;
+use crate::layout::Layout;
 use crate::rank::{RemoveAxis, Smaller};
 use crate::scalar::{Lane, Lanes};
-use crate::tensor::{Tensor, TensorView};
+use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
 
 /// How observations count in a [`covariance`](Covariances::cov).
 ///
@@ -59,9 +60,14 @@ impl<T, D: Device> Default for Cov<'_, T, D> {
     }
 }
 
-/// The covariance in f64, where it is computed: 16-bit floats would lose the deviations.
-fn covariance<T: Float, D: Device>(x: TensorView<'_, T, 2, D>, plan: Cov<'_, T, D>) -> Result<Tensor<f64, 2, D>> {
-    let (op, n) = ("cov", x.size().0[1]);
+/// The covariance, computed in f64: 16-bit floats would lose the deviations.
+fn covariance<T: Float, U: Float, D: Device, P: Place<U, 2, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, 2, D>,
+    plan: Cov<'_, T, D>,
+    place: P,
+) -> Result<P::Done> {
+    let n = x.size().0[1];
     let sized = |size: [usize; 1]| match size[0] == n {
         true => Ok(()),
         false => Err(Error::Sizes { op, left: x.size().0.into(), right: size.into() }),
@@ -85,7 +91,15 @@ fn covariance<T: Float, D: Device>(x: TensorView<'_, T, 2, D>, plan: Cov<'_, T, 
     let mean = (x.lazy() * line).sum(Axis::<1>)?.div(total.lift())?;
     let centred = x.sub(mean.insert_axis(Axis::<1>))?;
     let product = centred.mul(line)?.matmul(centred.transposed())?;
-    product.div(below.lift())
+    (product.lazy() / below.lift()).cast::<U>().eval_at(op, place)
+}
+
+/// The correlation of every pair of rows.
+fn correlation<T: Float, D: Device, P: Place<T, 2, D>>(op: &'static str, x: TensorView<'_, T, 2, D>, place: P) -> Result<P::Done> {
+    let cov: Tensor<f64, 2, D> = covariance(op, x, Cov::new(), Fresh)?;
+    let deviations = cov.diagonal(Axis::<0>, Axis::<1>)?.sqrt()?;
+    let (rows, columns) = (deviations.insert_axis(Axis::<1>), deviations.insert_axis(Axis::<0>));
+    (cov.lazy() / rows / columns).clamp(-1.0, 1.0).cast::<T>().eval_at(op, place)
 }
 
 /// Covariances and correlations, of tensors and views `[variables, observations]`.
@@ -109,7 +123,29 @@ pub trait Covariances<'a, T: 'a, D: Device>: Stored<'a, T, 2, D> + Sized {
     where
         T: Float,
     {
-        covariance(self.into_view(), plan)?.cast()
+        covariance("cov", self.into_view(), plan, Fresh)
+    }
+
+    /// As [`cov`](Covariances::cov), into an existing tensor or exclusive view.
+    ///
+    /// # Errors
+    /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::{Cov, Covariances};
+    /// let mut y = Tensor::from([[0.0; 2]; 2]);
+    /// Tensor::from([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]).cov_into(Cov::new(), &mut y)?;
+    /// assert_eq!(y, Tensor::from([[1.0, -1.0], [-1.0, 1.0]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn cov_into<'o>(self, plan: Cov<'_, T, D>, out: impl Writable<'o, T, 2, D>) -> Result<()>
+    where
+        T: Float,
+        D: 'o,
+    {
+        covariance("cov_into", self.into_view(), plan, There(out))
     }
 
     /// The correlation of every pair of rows, their covariance over both deviations, held to −1 … 1; NaN for a constant row.
@@ -129,10 +165,29 @@ pub trait Covariances<'a, T: 'a, D: Device>: Stored<'a, T, 2, D> + Sized {
     where
         T: Float,
     {
-        let cov = covariance(self.into_view(), Cov::new())?;
-        let deviations = cov.diagonal(Axis::<0>, Axis::<1>)?.sqrt()?;
-        let (rows, columns) = (deviations.insert_axis(Axis::<1>), deviations.insert_axis(Axis::<0>));
-        (cov.lazy() / rows / columns).clamp(-1.0, 1.0).cast::<T>().eval()
+        correlation("corrcoef", self.into_view(), Fresh)
+    }
+
+    /// As [`corrcoef`](Covariances::corrcoef), into an existing tensor or exclusive view.
+    ///
+    /// # Errors
+    /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::Covariances;
+    /// let mut y = Tensor::from([[0.0; 2]; 2]);
+    /// Tensor::from([[0.0, 1.0, 2.0], [4.0, 2.0, 0.0]]).corrcoef_into(&mut y)?;
+    /// assert_eq!(y, Tensor::from([[1.0, -1.0], [-1.0, 1.0]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn corrcoef_into<'o>(self, out: impl Writable<'o, T, 2, D>) -> Result<()>
+    where
+        T: Float,
+        D: 'o,
+    {
+        correlation("corrcoef_into", self.into_view(), There(out))
     }
 }
 impl<'a, X: Stored<'a, T, 2, D>, T: 'a, D: Device> Covariances<'a, T, D> for X {}
@@ -169,6 +224,44 @@ impl<T: Float> Op<(T, T, T, f64)> for Point {
         let point = (low.eq(high) | part.eq(Lane::zero())).select(low, part.eq(Lane::one()).select(high, between));
         last.is_nan().select(last, point)
     }
+}
+
+/// The element at the share `q` of each line.
+fn shared<T: Float, const RANK: usize, const M: usize, D: Device, P: Place<T, M, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    (q, between): (f64, Between),
+    axis: usize,
+    place: P,
+) -> Result<P::Done> {
+    exists(op, axis, x.size())?;
+    if !(0.0..=1.0).contains(&q) {
+        return Err(Error::Value { op, what: text(format_args!("a share of {q}, not from 0 to 1")) });
+    }
+    let kept: [usize; M] = std::array::from_fn(|a| x.size().0[a + usize::from(a >= axis)]);
+    let layout = Layout::row_major(Dim(kept));
+    let Some(last) = x.size().0[axis].checked_sub(1) else {
+        return if kept.contains(&0) {
+            place.put(op, layout, x.device(), |_| Ok(()))
+        } else {
+            Err(Error::Empty { op, sizes: x.size().0.into() })
+        };
+    };
+    let at = q * last as f64;
+    let (low, high) = (at.floor(), at.ceil());
+    let part = match between {
+        Between::Linear => at - low,
+        Between::Lower => 0.0,
+        Between::Higher => 1.0,
+        Between::Nearest => at.round_ties_even() - low,
+        Between::Midpoint => 0.5,
+    };
+    let sorted = x.sort_axis(axis)?;
+    let at = |place: usize| sorted.view().slice_axis(axis, place..place + 1, 1);
+    place.put(op, layout, x.device(), |out| {
+        let out = out.reborrow().reshape(with(x.size(), axis, 1))?;
+        apply_into(Point, (at(low as usize)?, at((high as usize).min(last))?, at(last)?, part), out)
+    })
 }
 
 /// Quantiles, of tensors and views.
@@ -210,27 +303,37 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK
         T: Float,
         Dim<RANK>: Smaller<Output = Dim<M>>,
     {
-        let (op, x) = ("quantile", self.into_view());
-        exists(op, axis, x.size())?;
-        if !(0.0..=1.0).contains(&q) {
-            return Err(Error::Value { op, what: text(format_args!("a share of {q}, not from 0 to 1")) });
-        }
-        let kept: [usize; M] = std::array::from_fn(|a| x.size().0[a + usize::from(a >= axis)]);
-        let Some(last) = x.size().0[axis].checked_sub(1) else {
-            return if kept.contains(&0) { Tensor::zeros(kept, x.device()) } else { Err(Error::Empty { op, sizes: x.size().0.into() }) };
-        };
-        let place = q * last as f64;
-        let (low, high) = (place.floor(), place.ceil());
-        let part = match between {
-            Between::Linear => place - low,
-            Between::Lower => 0.0,
-            Between::Higher => 1.0,
-            Between::Nearest => place.round_ties_even() - low,
-            Between::Midpoint => 0.5,
-        };
-        let sorted = x.sort_axis(axis)?;
-        let at = |place: usize| sorted.view().slice_axis(axis, place..place + 1, 1);
-        apply(Point, (at(low as usize)?, at((high as usize).min(last))?, at(last)?, part))?.into_shape(kept)
+        shared("quantile", self.into_view(), (q, between), axis, Fresh)
+    }
+
+    /// As [`quantile`](Quantiles::quantile), into an existing tensor or exclusive view. The lines in order are allocated.
+    ///
+    /// # Errors
+    /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::Between;
+    /// let mut medians = Tensor::from([0.0]);
+    /// Tensor::from([[4.0, 1.0, 3.0, 2.0]]).quantile_into(0.5, Axis::<1>, Between::Linear, &mut medians)?;
+    /// assert_eq!(medians.to_vec()?, [2.5]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn quantile_into<'o, const A: usize, const M: usize>(
+        self,
+        q: f64,
+        axis: Axis<A>,
+        between: Between,
+        out: impl Writable<'o, T, M, D>,
+    ) -> Result<()>
+    where
+        T: Float,
+        D: 'o,
+        Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
+    {
+        let _ = axis;
+        shared("quantile_into", self.into_view(), (q, between), A, There(out))
     }
 }
 impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Quantiles<'a, T, RANK, D> for X {}

@@ -4,7 +4,8 @@ use crate::value::Random;
 use rankform::ops::attention::Attention;
 use rankform::ops::conv::Conv;
 use rankform::ops::pool::Pool;
-use rankform::ops::{CumSum, Pad, Sum};
+use rankform::ops::resample::Interpolate;
+use rankform::ops::{Between, ClassLoss, Cov, Covariances, CumSum, Pad, Side, Sum};
 use rankform::prelude::*;
 use std::fmt::Debug;
 
@@ -178,6 +179,150 @@ fn windows_are_computed_into_what_is_there() -> Result<()> {
 }
 
 #[test]
+fn what_knows_its_place_is_written_into_what_is_there() -> Result<()> {
+    let random = &mut Random(9);
+    let (x, y) = (tensor(random, [5, 7]), tensor(random, [5, 7]));
+    let classes = Tensor::from_fn([3, 4], |[i, j]| ((2 * i + 3 * j) % 6) as i64, &Cpu)?;
+    check("one_hot", classes.one_hot::<f32, _>(6), |out| classes.one_hot_into(6, out));
+    check("one_hot of one", classes.slice((1, 2))?.one_hot::<i32, _>(6), |out| classes.slice((1, 2))?.one_hot_into(6, out));
+    let numbers = classes.slice((1, ..))?;
+    check("bincount", numbers.bincount(7), |out| numbers.bincount_into(7, out));
+    let weights = x.slice((0, ..4))?;
+    check("bincount_of", numbers.bincount_of(weights, 6), |out| numbers.bincount_of_into(weights, 6, out));
+    for diagonal in [-9, -2, 0, 1, 9] {
+        check("tril", x.tril(diagonal), |out| x.tril_into(diagonal, out));
+        check("triu", x.transposed().triu(diagonal), |out| x.transposed().triu_into(diagonal, out));
+        let line = x.slice((.., 2))?;
+        check("diag", line.diag(diagonal as isize), |out| line.diag_into(diagonal as isize, out));
+    }
+    let mask = y.greater(0.0)?;
+    check("masked_fill", x.masked_fill(&mask, 8.5), |out| x.masked_fill_into(&mask, 8.5, out));
+    let column = mask.slice((.., 2..3))?;
+    check("masked_fill", x.masked_fill(column, 8.5), |out| x.masked_fill_into(column, 8.5, out));
+    check("diff", x.diff(Axis::<0>), |out| x.diff_into(Axis::<0>, out));
+    check("diff", x.transposed().diff(Axis::<0>), |out| x.transposed().diff_into(Axis::<0>, out));
+    check("diff of one", x.slice((.., 2..3))?.diff(Axis::<1>), |out| x.slice((.., 2..3))?.diff_into(Axis::<1>, out));
+    let parts = [x.view(), y.transposed(), x.slice((..0, 1..))?];
+    check("block_diag", Tensor::block_diag(&parts), |out| Tensor::block_diag_into(&parts, out));
+    let lines = [x.slice((0, ..))?, x.slice((.., 1))?, y.slice((1, ..2))?];
+    check("cartesian_prod", Tensor::cartesian_prod(lines), |out| Tensor::cartesian_prod_into(lines, out));
+    for (r, repeat) in [(0, false), (1, true), (3, false), (2, true), (8, false)] {
+        check("combinations", lines[0].combinations(r, repeat), |out| lines[0].combinations_into(r, repeat, out));
+    }
+    for line in [x.slice((0, ..))?.sort(Axis::<0>)?, Tensor::zeros([0], &Cpu)?] {
+        for side in [Side::Left, Side::Right] {
+            check("searchsorted", line.searchsorted(&y, side), |out| line.searchsorted_into(&y, side, out));
+        }
+        let mut found = Tensor::full([7, 5], true, &Cpu)?;
+        y.isin_into(&line, found.view_mut()?.transposed())?;
+        assert_eq!(found.into_transposed()?, y.isin(&line)?);
+    }
+    check("mode", Ok(x.mode(Axis::<1>)?.0), |out| x.mode_into(Axis::<1>, out, &mut Tensor::zeros([5], &Cpu)?));
+    check("mode", Ok(x.mode(Axis::<0>)?.1), |out| x.mode_into(Axis::<0>, &mut Tensor::zeros([7], &Cpu)?, out));
+    // What stands in the output counts for nothing, and an index outside leaves an error.
+    let mut out = Tensor::full([3, 4, 5], f32::NAN, &Cpu)?;
+    let error = classes.one_hot_into(5, &mut out).unwrap_err();
+    assert_eq!(error.to_string(), "one_hot_into: index [5] is outside sizes [5]");
+    Ok(())
+}
+
+#[test]
+fn products_of_all_kinds_are_computed_into_what_is_there() -> Result<()> {
+    let random = &mut Random(10);
+    let (x, y) = (tensor(random, [5, 3]), tensor(random, [5, 3]));
+    let (line, other) = (Tensor::from([1.0_f32, -2.0, 0.5]), Tensor::from([3.0_f32, 4.0]));
+    check("outer", line.outer(&other), |out| line.outer_into(&other, out));
+    check("kron", x.kron(y.transposed()), |out| x.kron_into(y.transposed(), out));
+    check("kron of none", x.kron(y.slice((..0, ..))?), |out| x.kron_into(y.slice((..0, ..))?, out));
+    check("trace", x.trace(), |out| x.trace_into(out));
+    check("cross", x.cross(&y, Axis::<1>), |out| x.cross_into(&y, Axis::<1>, out));
+    let row = y.slice((1..2, ..))?;
+    check("cross", row.cross(&x, Axis::<1>), |out| row.cross_into(&x, Axis::<1>, out));
+    let error = x.cross_into(&y, Axis::<0>, &mut y.copy()?).unwrap_err();
+    assert!(matches!(error, Error::Axis { op: "cross_into", axis: 0, .. }), "{error}");
+    check("vecdot", x.vecdot(&y, Axis::<0>), |out| x.vecdot_into(&y, Axis::<0>, out));
+    check("norm_p", x.norm_p(3.0, Axis::<1>), |out| x.norm_p_into(3.0, Axis::<1>, out));
+    check("tensordot", x.tensordot(&y, [(0, 0)]), |out| x.tensordot_into(&y, [(0, 0)], out));
+    let square = Tensor::from([[1_i64, 1], [1, 0]]);
+    for n in [0, 1, 2, 3, 6, 8, 13] {
+        check("matrix_power", square.matrix_power(n), |out| square.matrix_power_into(n, out));
+    }
+    let packed = y.transposed().pack()?;
+    check("matmul_packed", x.matmul_packed(&packed), |out| x.matmul_packed_into(&packed, out));
+    Ok(())
+}
+
+#[test]
+fn statistics_and_losses_are_computed_into_what_is_there() -> Result<()> {
+    let random = &mut Random(11);
+    let (x, y) = (tensor(random, [5, 7]), tensor(random, [5, 7]));
+    check("mean_var", Ok(x.mean_var(Axis::<1>)?.0), |out| x.mean_var_into(Axis::<1>, out, &mut Tensor::zeros([5], &Cpu)?));
+    check("mean_var", Ok(x.mean_var(Axis::<0>)?.1), |out| x.mean_var_into(Axis::<0>, &mut Tensor::zeros([7], &Cpu)?, out));
+    let (mut mean, mut var) = (Tensor::from([7.0; 5]), Tensor::from([7.0; 6]));
+    assert!(x.cast::<f64>()?.mean_var_into(Axis::<1>, &mut mean, &mut var).is_err());
+    assert_eq!(mean.to_vec()?, [7.0; 5], "the sizes of both are looked at first");
+    check("cosine_similarity", x.cosine_similarity(&y, Axis::<1>, 1e-8), |out| x.cosine_similarity_into(&y, Axis::<1>, 1e-8, out));
+    check("cov", x.cov(Cov::new()), |out| x.cov_into(Cov::new(), out));
+    check("corrcoef", x.corrcoef(), |out| x.corrcoef_into(out));
+    for between in [Between::Linear, Between::Lower, Between::Higher, Between::Nearest, Between::Midpoint] {
+        check("quantile", x.quantile(0.3, Axis::<1>, between), |out| x.quantile_into(0.3, Axis::<1>, between, out));
+        check("quantile", x.quantile(0.9, Axis::<0>, between), |out| x.quantile_into(0.9, Axis::<0>, between, out));
+    }
+    let target = Tensor::from([6_i64, 0, -100, 2, 2]);
+    let weights = y.slice((0, ..))?.abs()?;
+    for plan in [ClassLoss::new(), ClassLoss::new().weight(weights.view()).smoothing(0.1)] {
+        let (axis, share) = (Axis::<1>, y.softmax(Axis::<1>)?);
+        check("nll_loss", x.nll_loss(axis, &target, plan), |out| x.nll_loss_into(axis, &target, plan, out));
+        check("nll_loss_mean", x.nll_loss_mean(axis, &target, plan), |out| x.nll_loss_mean_into(axis, &target, plan, out));
+        check("cross_entropy", x.cross_entropy(axis, &target, plan), |out| x.cross_entropy_into(axis, &target, plan, out));
+        check("cross_entropy", x.cross_entropy_mean(axis, &target, plan), |out| x.cross_entropy_mean_into(axis, &target, plan, out));
+        check("soft_cross_entropy", x.soft_cross_entropy(axis, &share, plan), |out| x.soft_cross_entropy_into(axis, &share, plan, out));
+    }
+    let (nothing, none) = (Tensor::<f32, 2>::zeros([3, 0], &Cpu)?, Tensor::from([-100_i64; 3]));
+    let plan = ClassLoss::new();
+    check("nll_loss of none", nothing.nll_loss(Axis::<1>, &none, plan), |out| nothing.nll_loss_into(Axis::<1>, &none, plan, out));
+    Ok(())
+}
+
+#[test]
+fn channels_are_computed_into_what_is_there() -> Result<()> {
+    let random = &mut Random(12);
+    let x = tensor(random, [3, 4, 6, 5]);
+    let (mean, var) = (Tensor::from([0.5_f32, -1.0, 0.0, 2.0]), Tensor::from([1.0_f32, 4.0, 0.25, 2.0]));
+    let padded = Conv::new().stride([2, 1]).padding([1, 0]);
+    // Row-major, channels last, and a part of something larger.
+    for x in [x.view(), x.permuted([0, 2, 3, 1])?.copy()?.permuted([0, 3, 1, 2])?, tensor(random, [3, 8, 6, 9]).slice((.., ..4, .., 4..))?]
+    {
+        check("group_norm", x.group_norm(2, 1e-3), |out| x.group_norm_into(2, 1e-3, out));
+        check("instance_norm", x.instance_norm(1e-3), |out| x.instance_norm_into(1e-3, out));
+        check("batch_norm", x.batch_norm(1e-3), |out| x.batch_norm_into(1e-3, out));
+        check("batch_norm_by", x.batch_norm_by(&mean, &var, 1e-3), |out| x.batch_norm_by_into(&mean, &var, 1e-3, out));
+        check("glu", x.glu(Axis::<1>), |out| x.glu_into(Axis::<1>, out));
+        check("pixel_shuffle", x.pixel_shuffle(2), |out| x.pixel_shuffle_into(2, out));
+        let even = x.slice((.., .., .., ..4))?;
+        check("pixel_unshuffle", even.pixel_unshuffle(2), |out| even.pixel_unshuffle_into(2, out));
+        check("unfold", x.unfold([3, 2], padded), |out| x.unfold_into([3, 2], padded, out));
+        check("adaptive_avg_pool", x.adaptive_avg_pool([4, 2]), |out| x.adaptive_avg_pool_into([4, 2], out));
+        check("adaptive_max_pool", x.adaptive_max_pool([4, 2]), |out| x.adaptive_max_pool_into([4, 2], out));
+        for plan in [Interpolate::new([9, 3]), Interpolate::new([4, 10]).align_corners(true), Interpolate::new([3, 7]).scale([0.5, 1.5])] {
+            check("interpolate_nearest", x.interpolate_nearest(plan), |out| x.interpolate_nearest_into(plan, out));
+            check("interpolate_linear", x.interpolate_linear(plan), |out| x.interpolate_linear_into(plan, out));
+        }
+    }
+    let line = x.slice((.., .., 0, ..))?;
+    check("adaptive_max_pool", line.adaptive_max_pool([3]), |out| line.adaptive_max_pool_into([3], out));
+    Ok(())
+}
+
+#[test]
+fn channels_last_stay_so() -> Result<()> {
+    let x = tensor(&mut Random(13), [2, 4, 3, 5]).permuted([0, 2, 3, 1])?.copy()?.into_permuted([0, 3, 1, 2])?;
+    assert_eq!(x.batch_norm(1e-3)?.stride(), x.stride());
+    assert!(x.group_norm(2, 1e-3)?.is_contiguous());
+    Ok(())
+}
+
+#[test]
 fn what_is_shared_is_not_written() -> Result<()> {
     let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
     let mut y = x.copy()?;
@@ -191,6 +336,11 @@ fn what_is_shared_is_not_written() -> Result<()> {
         x.sort_into(Axis::<1>, &mut y),
         x.roll_into(Axis::<1>, 1, &mut y),
         x.scan_into(CumSum, Axis::<1>, &mut y),
+        x.tril_into(0, &mut y),
+        x.kron_into(&Tensor::from([[1.0]]), &mut y),
+        x.mean_var_into(Axis::<0>, &mut x.sum(Axis::<0>)?, &mut sums),
+        x.batch_norm_into(0.0, &mut y),
+        Tensor::from([1_i64, 0]).one_hot_into(2, &mut y),
         einsum_into!("ij->ji", &x, &mut y),
         apply_into(three, (&x, &x, 1.0), &mut y),
         apply_many_into(both, (&x, &x), (&mut x.copy()?, &mut y)),
