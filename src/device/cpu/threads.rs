@@ -68,7 +68,7 @@ thread_local! {
 }
 
 /// How long a helper looks for more to do. Who sleeps between the parts of an operation may be woken on its caller's core, and
-/// stay there: of products of 1024² a tenth to all took as long as on one thread with a moment of 0.1 ms, none with 0.3 or more.
+/// stay there: of 80 series of products on two cores 13 took as long as on one thread with 0.1 ms and turns of 1 ms, now 4 of 56.
 #[cfg(feature = "rayon")]
 const MOMENT: Duration = Duration::from_micros(500);
 
