@@ -76,6 +76,10 @@ const MOMENT: Duration = Duration::from_micros(500);
 #[cfg(feature = "rayon")]
 const TURN: Duration = Duration::from_millis(50);
 
+/// How long it leaves to others, while one of them is on its way, what else the pool has to do.
+#[cfg(feature = "rayon")]
+const PATIENCE: Duration = Duration::from_millis(1);
+
 /// What is asked for so soon after what was before comes often.
 #[cfg(feature = "rayon")]
 const SOON: Duration = Duration::from_micros(100);
@@ -118,15 +122,17 @@ fn call_two(counted: &AtomicUsize, wanted: usize, job: impl FnOnce() + Copy + Se
 /// What a helper does, as a job of the pool.
 #[cfg(feature = "rayon")]
 fn stay(wanted: usize) {
-    // A helper that does other work of the pool may find this there.
-    if !IS_HERE.replace(true) {
-        HERE.fetch_add(1, Ordering::Relaxed);
-        let comes_again = looks(wanted);
-        HERE.fetch_sub(1, Ordering::Relaxed);
-        IS_HERE.set(false);
-        if comes_again {
-            return rayon::spawn(move || stay(wanted));
-        }
+    if IS_HERE.replace(true) {
+        // It helps already, and found this while it looked for other work: somebody else is called the next time.
+        HELPERS.fetch_sub(1, Ordering::Relaxed);
+        return;
+    }
+    HERE.fetch_add(1, Ordering::Relaxed);
+    let comes_again = looks(wanted);
+    HERE.fetch_sub(1, Ordering::Relaxed);
+    IS_HERE.set(false);
+    if comes_again {
+        return rayon::spawn(move || stay(wanted));
     }
     HELPERS.fetch_sub(1, Ordering::Relaxed);
     fence(Ordering::SeqCst);
@@ -142,7 +148,7 @@ fn looks(wanted: usize) -> bool {
         call(wanted);
     }
     let begun = Instant::now();
-    let mut since = begun;
+    let (mut since, mut asked) = (begun, begun);
     while since.elapsed() < MOMENT {
         if begun.elapsed() > TURN {
             return true;
@@ -153,9 +159,10 @@ fn looks(wanted: usize) -> bool {
             }
             std::hint::spin_loop();
         }
-        // While a helper is on its way, that is what the pool has to do.
-        if HERE.load(Ordering::Relaxed) == HELPERS.load(Ordering::Relaxed) {
+        // While a helper is on its way, that is what the pool has to do; but all who could come may be waiting for others.
+        if HERE.load(Ordering::Relaxed) == HELPERS.load(Ordering::Relaxed) || asked.elapsed() > PATIENCE {
             rayon::yield_now();
+            asked = Instant::now();
         }
         std::thread::yield_now();
     }
