@@ -108,9 +108,10 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
         eval_at(op, &self.expr, self.device, place)
     }
 
-    /// Reduces it wherever the result is to go.
+    /// Reduces it wherever the result is to go; errors are `op`'s.
     pub(crate) fn reduce_at<Q: Reducer<T>, AXES, const M: usize, P: Place<Q::Out, M, D>>(
         self,
+        op: &'static str,
         reducer: Q,
         _: AXES,
         place: P,
@@ -118,7 +119,7 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
     where
         Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
     {
-        reduce_at(reducer, &self.expr, self.device, marked::<AXES, RANK>(), place)
+        reduce_at(reducer, &self.expr, self.device, marked::<AXES, RANK>(), place).map_err(|error| error.renamed(op))
     }
 
     /// The same expression, whose values along a row are computed once and held, though it occurs several times: for
@@ -228,7 +229,7 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
         Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
         D: 'o,
     {
-        self.reduce_at(reducer, axes, There(out))
+        self.reduce_at(Q::NAME, reducer, axes, There(out))
     }
     fn reduce_axis<Q: Reducer<T>, const M: usize>(self, reducer: Q, axis: usize) -> Result<Tensor<Q::Out, M, D>>
     where

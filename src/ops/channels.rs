@@ -97,7 +97,7 @@ fn rearranged<T: Element, const RANK: usize, const N: usize, D: Device, P: Place
     (cut, order, size): ([usize; 6], [usize; 6], [usize; N]),
     place: P,
 ) -> Result<P::Done> {
-    let parts = x.reshape(cut)?.permuted(order)?;
+    let parts = x.reshape(cut).map_err(|error| error.renamed(op))?.permuted(order)?;
     let layout = Layout::row_major_of(op, Dim(size), size_of::<T>())?;
     place.put(op, layout, x.device(), |out| out.reborrow().reshape(parts.size())?.assign(parts))
 }

@@ -168,8 +168,8 @@ products! {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     fn vecdot, vecdot_into ['b, const A: usize, const M: usize](other: impl Stored<'b, T, RANK, D>, axis: Axis<A>) -> M
-    where [T: 'b, D: 'b, Dim<RANK>: RemoveAxis<A> + RemoveAxes<Axis<A>, Output = Dim<M>>] = |_op, x, place| {
-        (x.lazy() * other.into_view()).reduce_at(Sum, axis, place)
+    where [T: 'b, D: 'b, Dim<RANK>: RemoveAxis<A> + RemoveAxes<Axis<A>, Output = Dim<M>>] = |op, x, place| {
+        (x.lazy() * other.into_view()).reduce_at(op, Sum, axis, place)
     };
 
     /// The vector product along axis `A`, which has size 3.
@@ -220,8 +220,8 @@ fn crossed<T: Number, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
 }
 
 /// `Σ x[i, i]`.
-fn traced<T: Number, D: Device, P: Place<T, 0, D>>(x: TensorView<'_, T, 2, D>, place: P) -> Result<P::Done> {
-    x.diagonal(Axis::<0>, Axis::<1>)?.lazy().reduce_at(Sum, Axis::<0>, place)
+fn traced<T: Number, D: Device, P: Place<T, 0, D>>(op: &'static str, x: TensorView<'_, T, 2, D>, place: P) -> Result<P::Done> {
+    x.diagonal(Axis::<0>, Axis::<1>)?.lazy().reduce_at(op, Sum, Axis::<0>, place)
 }
 
 /// Kronecker's product.
@@ -329,7 +329,7 @@ impl<T: Number, D: Device> Tensor<T, 2, D> {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn trace(&self) -> Result<Tensor<T, 0, D>> {
-        traced(self.view(), Fresh)
+        traced("trace", self.view(), Fresh)
     }
 
     /// As [`trace`](Tensor::trace), into an existing tensor or exclusive view of rank 0. No allocation.
@@ -349,7 +349,7 @@ impl<T: Number, D: Device> Tensor<T, 2, D> {
     where
         D: 'o,
     {
-        traced(self.view(), There(out))
+        traced("trace_into", self.view(), There(out))
     }
 
     /// Kronecker's product: every element of `self` times the matrix `other`.

@@ -220,7 +220,7 @@ where
     let (kept, share) = (number::<T>(1.0 - plan.smoothing), number::<T>(plan.smoothing / classes.max(1) as f64));
     let shifted = x.lazy() - x.max_along(axis);
     let logs = shifted - shifted.exp().sum_along(axis).ln();
-    logs.zip(Share, (target.lazy() * kept + share) * line).neg().reduce_at(Sum, axis, place)
+    logs.zip(Share, (target.lazy() * kept + share) * line).neg().reduce_at(op, Sum, axis, place)
 }
 
 /// Losses by classes, of tensors and views. Classes stand along axis `A`; targets are numbers of classes, of the sizes

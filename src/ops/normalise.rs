@@ -166,7 +166,7 @@ where
     let size = joint_size(op, x.size(), y.size())?;
     let (x, y) = (x.broadcast_to(size)?.lazy(), y.broadcast_to(size)?.lazy());
     let unit = y / y.along(Norm, axes).maximum(epsilon);
-    (x / x.along(Norm, axes).maximum(epsilon) * unit).reduce_at(Sum, axes, place)
+    (x / x.along(Norm, axes).maximum(epsilon) * unit).reduce_at(op, Sum, axes, place)
 }
 
 /// Vectors along axes beside each other, of tensors and views.

@@ -314,6 +314,7 @@ fn searched<T: Comparable, const N: usize, D: Device, P: Place<i64, N, D>>(
     place: P,
 ) -> Result<P::Done> {
     same_device(op, line.device(), values.device())?;
+    line.ready(op)?;
     values.ready(op)?;
     place.put(op, Layout::row_major_of(op, values.size(), size_of::<i64>())?, line.device(), |out| {
         out.fill(0)?;

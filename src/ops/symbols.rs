@@ -92,7 +92,7 @@ macro_rules! symbols {
             #[inline]
             #[track_caller]
             fn $assign_method(&mut self, other: O) {
-                let mut view = sure(self.writable(<$op as Op<(T, T)>>::NAME));
+                let mut view = sure(self.writable(stringify!($assign_method)));
                 ops::$assign::$assign_method(&mut view, other);
             }
         }
@@ -100,7 +100,8 @@ macro_rules! symbols {
             #[inline]
             #[track_caller]
             fn $assign_method(&mut self, other: O) {
-                sure(update_with::<$op, T, T, RANK, D, _>(self, &other.expr()));
+                let done = update_with::<$op, T, T, RANK, D, _>(self, &other.expr());
+                sure(done.map_err(|error| error.renamed(stringify!($assign_method))));
             }
         }
     )* };

@@ -350,3 +350,46 @@ fn what_is_shared_is_not_written() -> Result<()> {
     assert_eq!((others.0, others.1.to_vec()?), (x, vec![5.0, 6.0]));
     Ok(())
 }
+
+#[test]
+fn an_output_that_overlaps_itself_is_not_written() -> Result<()> {
+    let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    let y = Tensor::from([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]);
+    let mut once = Tensor::from([[5.0, 6.0], [7.0, 8.0]]);
+    once.set_sizes_and_strides([2, 2], [0, 1])?;
+    let mut thrice = Tensor::from([[5.0, 6.0, 7.0], [5.0, 6.0, 7.0]]);
+    thrice.set_sizes_and_strides([2, 3], [0, 1])?;
+    for result in [
+        x.triu_into(0, &mut once),
+        x.batch_norm_into(0.0, &mut once),
+        x.matmul_into(&x, &mut once),
+        x.matrix_power_into(3, &mut once),
+        x.sort_into(Axis::<1>, &mut once),
+        x.lazy().eval_into(&mut once),
+        x.cov_into(Cov::new(), &mut once),
+        y.cross_into(&y, Axis::<1>, &mut thrice),
+    ] {
+        assert!(matches!(result, Err(Error::Overlap { .. })), "{result:?}");
+    }
+    assert_eq!((once.to_vec()?, thrice.to_vec()?), (vec![5.0, 6.0, 5.0, 6.0], vec![5.0, 6.0, 7.0, 5.0, 6.0, 7.0]));
+    Ok(())
+}
+
+#[test]
+fn errors_name_the_operator_that_was_called() -> Result<()> {
+    let (x, none) = (Tensor::from([[1.0, 2.0], [3.0, 4.0]]), Tensor::<f64, 2>::empty([2, 2], &Cpu)?);
+    let (mut sums, other) = (Tensor::from([0.0; 3]), Tensor::from([[1.0, 2.0, 3.0]]));
+    let told = |result: Result<()>| result.expect_err("something is wrong here").to_string();
+    for (name, text) in [
+        ("vecdot", told(x.vecdot(&other, Axis::<1>).map(drop))),
+        ("vecdot_into", told(x.vecdot_into(&x, Axis::<1>, &mut sums))),
+        ("trace_into", told(none.trace_into(Tensor::from([0.0]).view_mut()?.slice((0,))?))),
+        ("cosine_similarity_into", told(x.cosine_similarity_into(&x, Axis::<1>, 1e-8, &mut sums))),
+        ("soft_cross_entropy_into", told(x.soft_cross_entropy_into(Axis::<1>, &x, ClassLoss::new(), &mut sums).map(drop))),
+        ("pixel_shuffle", told(Tensor::<f32, 4>::zeros([1, 0, 2, 2], &Cpu)?.pixel_shuffle(1 << 31).map(drop))),
+        ("searchsorted", told(Tensor::<f64, 1>::empty([2], &Cpu)?.searchsorted(&x, Side::Left).map(drop))),
+    ] {
+        assert!(text.starts_with(&format!("{name}: ")), "{name} says \"{text}\"");
+    }
+    Ok(())
+}

@@ -146,7 +146,7 @@ fn writing_refuses_sizes_that_do_not_stretch_to_the_target_and_memory_that_is_sh
     assert!(matches!(x.assign(&larger), Err(Error::Sizes { .. })));
     assert!(matches!(x.zip_in_place(ops::Add, &larger), Err(Error::Sizes { .. })));
     let message = catch_unwind(AssertUnwindSafe(|| x += &larger)).unwrap_err();
-    assert_eq!(message.downcast_ref::<String>().unwrap(), "add: sizes [1, 3] and [2, 3] do not broadcast");
+    assert_eq!(message.downcast_ref::<String>().unwrap(), "add_assign: sizes [1, 3] and [2, 3] do not broadcast");
     assert_eq!(x.to_vec()?, [0.0; 3]);
     let other = x.share_data();
     assert!(matches!(x.fill(1.0), Err(Error::Shared { .. })));
