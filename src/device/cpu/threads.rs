@@ -2,8 +2,8 @@
 //!
 //! To sleep until others are done, and to be woken, takes longer than an operation on 2¹⁶ elements; and to do other work of the
 //! pool meanwhile may ask for a lock that the caller holds. So a caller works itself, shows what is left on a board, and waits
-//! for nobody who has not begun. A thread that helps a caller from outside the pool stays for a moment and looks for more, and
-//! meanwhile does what else the pool has to do.
+//! for nobody who has not begun. A thread that helps a caller from outside the pool stays for a moment and looks for more; if the
+//! pool has other work meanwhile, it goes to do that, and others may be called in its place.
 //! Who does which part differs from call to call: what a part computes must not depend on it.
 //! Imports: nothing of the crate.
 
@@ -53,17 +53,17 @@ pub(super) fn each(parts: usize, short: bool, f: &(dyn Fn(usize) + Sync)) {
 #[cfg(feature = "rayon")]
 static OUTSIDE: [Board; 4] = [const { Board::new() }; 4];
 
-/// Threads of the pool that look at those boards, or were called.
+/// How many threads of the pool look at those boards, or were called to.
 #[cfg(feature = "rayon")]
 static HELPERS: AtomicUsize = AtomicUsize::new(0);
 
-/// Those that look.
+/// How many of them look: the others are on their way.
 #[cfg(feature = "rayon")]
 static HERE: AtomicUsize = AtomicUsize::new(0);
 
 #[cfg(feature = "rayon")]
 thread_local! {
-    /// Whether this thread is one of those.
+    /// Whether this thread looks at the boards, or will when it has done other work of the pool.
     static IS_HERE: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -76,7 +76,7 @@ const MOMENT: Duration = Duration::from_micros(500);
 #[cfg(feature = "rayon")]
 const TURN: Duration = Duration::from_millis(50);
 
-/// How long it leaves to others, while one of them is on its way, what else the pool has to do.
+/// How long a helper leaves other work to those who are on their way, who may not come: all of them may wait for others.
 #[cfg(feature = "rayon")]
 const PATIENCE: Duration = Duration::from_millis(1);
 
@@ -119,6 +119,17 @@ fn call_two(counted: &AtomicUsize, wanted: usize, job: impl FnOnce() + Copy + Se
     }
 }
 
+/// How a helper's stay ends.
+#[cfg(feature = "rayon")]
+enum End {
+    /// There was nothing to do for a moment.
+    Idle,
+    /// Its turn is over.
+    Turn,
+    /// Others are there, who came while it did other work of the pool.
+    Replaced,
+}
+
 /// What a helper does, as a job of the pool.
 #[cfg(feature = "rayon")]
 fn stay(wanted: usize) {
@@ -128,12 +139,22 @@ fn stay(wanted: usize) {
         return;
     }
     HERE.fetch_add(1, Ordering::Relaxed);
-    let comes_again = looks(wanted);
-    HERE.fetch_sub(1, Ordering::Relaxed);
+    let end = looks(wanted);
     IS_HERE.set(false);
-    if comes_again {
-        return rayon::spawn(move || stay(wanted));
+    match end {
+        End::Idle => leave(wanted),
+        End::Turn => {
+            HERE.fetch_sub(1, Ordering::Relaxed);
+            rayon::spawn(move || stay(wanted));
+        }
+        End::Replaced => {}
     }
+}
+
+/// One helper less; somebody else is called if there is work.
+#[cfg(feature = "rayon")]
+fn leave(wanted: usize) {
+    HERE.fetch_sub(1, Ordering::Relaxed);
     HELPERS.fetch_sub(1, Ordering::Relaxed);
     fence(Ordering::SeqCst);
     if OUTSIDE.iter().any(Board::has_parts) {
@@ -141,9 +162,22 @@ fn stay(wanted: usize) {
     }
 }
 
-/// Helps until there was nothing to do for a moment, or its turn is over; says whether it is that.
+/// Does other work of the pool, which may take long, and comes back; says whether there is still room.
 #[cfg(feature = "rayon")]
-fn looks(wanted: usize) -> bool {
+fn elsewhere(wanted: usize) -> bool {
+    leave(wanted);
+    rayon::yield_now();
+    let one_more = |count| (count < wanted).then_some(count + 1);
+    let room = HELPERS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok();
+    if room {
+        HERE.fetch_add(1, Ordering::Relaxed);
+    }
+    room
+}
+
+/// Helps until there was nothing to do for a moment, its turn is over, or others are there.
+#[cfg(feature = "rayon")]
+fn looks(wanted: usize) -> End {
     if OUTSIDE.iter().any(Board::has_parts) {
         call(wanted);
     }
@@ -151,7 +185,7 @@ fn looks(wanted: usize) -> bool {
     let (mut since, mut asked) = (begun, begun);
     while since.elapsed() < MOMENT {
         if begun.elapsed() > TURN {
-            return true;
+            return End::Turn;
         }
         for _ in 0..LOOKS {
             if OUTSIDE.iter().any(Board::help) {
@@ -159,14 +193,15 @@ fn looks(wanted: usize) -> bool {
             }
             std::hint::spin_loop();
         }
-        // While a helper is on its way, that is what the pool has to do; but all who could come may be waiting for others.
         if HERE.load(Ordering::Relaxed) == HELPERS.load(Ordering::Relaxed) || asked.elapsed() > PATIENCE {
-            rayon::yield_now();
+            if !elsewhere(wanted) {
+                return End::Replaced;
+            }
             asked = Instant::now();
         }
         std::thread::yield_now();
     }
-    false
+    End::Idle
 }
 
 /// A board for a caller inside a pool, of which there may be several.
@@ -242,5 +277,36 @@ mod tests {
             }
         });
         assert_eq!(lock.into_inner().unwrap(), 400);
+    }
+
+    /// A helper that looks for more finds a job of the pool that never seems to end: another one helps from then on.
+    #[test]
+    #[cfg(feature = "rayon")]
+    fn a_long_job_of_the_pool_does_not_keep_others_from_helping() {
+        if count() == 1 {
+            println!("skipped: there is one thread");
+            return;
+        }
+        for _ in 0..5 {
+            each(64, false, &|_| std::thread::sleep(Duration::from_micros(50)));
+            let (send, wait) = std::sync::mpsc::channel::<()>();
+            rayon::spawn(move || assert!(wait.recv().is_err()));
+            std::thread::sleep(Duration::from_micros(100));
+            // The first part waits for the second, which another thread must begin; again, where other tests had all boards.
+            let (together, start) = (AtomicUsize::new(0), Instant::now());
+            while together.load(Ordering::Relaxed) == 0 {
+                assert!(start.elapsed() < Duration::from_secs(20), "nobody helps");
+                let begun = AtomicUsize::new(0);
+                each(2, false, &|_| {
+                    let first = begun.fetch_add(1, Ordering::Relaxed) == 0;
+                    let waits = Instant::now();
+                    while first && waits.elapsed() < Duration::from_millis(20) && together.load(Ordering::Relaxed) == 0 {
+                        together.fetch_add(begun.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+                        std::thread::yield_now();
+                    }
+                });
+            }
+            drop(send);
+        }
     }
 }
