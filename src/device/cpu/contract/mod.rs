@@ -259,7 +259,7 @@ unsafe fn by_kernel<A: Task>(types: [DType; 3], task: &mut A) -> Result<bool> {
     macro_rules! brains {
         ($out:ty) => {{
             #[cfg(target_arch = "x86_64")]
-            if let Some(kernel) = Brain512::here() {
+            if let Some(kernel) = Brain512::here().filter(|_| simd::multiplies_pairs()) {
                 let row: RowTimesPanels = vector::row_times_panels::<Bf16Float, vector::Brains, $out>;
                 first! { Some(row); Some(kernel), Bf16Pair, Bf16Pair, f32 => $out; }
             }
