@@ -409,7 +409,7 @@ fn meta_tensors_have_sizes_and_no_data() {
     let z = (x.lazy() * y.lift() + 1.0).tanh().eval().unwrap();
     assert_eq!((z.size(), z.sum(Axis::<0>).unwrap().size(), z.matmul(&y).unwrap().size()), (x.size(), dim![1 << 20], dim![1 << 20]));
     assert_eq!(z.cast::<f64>().unwrap().nbytes(), 1 << 43);
-    assert_eq!(z.slice((0, ..)).unwrap().to_vec().unwrap_err().to_string(), "read: Meta keeps shapes only, no data");
+    assert_eq!(z.slice((0, ..)).unwrap().to_vec().unwrap_err().to_string(), "to_vec: Meta keeps shapes only, no data");
     assert!(matches!(z.sum(All).unwrap().item(), Err(Error::NoData { .. })));
     assert!(matches!(z.slice((0, ..)).unwrap().to(&Cpu), Err(Error::NoData { .. })), "nor does it become data elsewhere");
     assert!(matches!(x.add(y.reshape([1 << 10, 1 << 10]).unwrap()), Err(Error::Sizes { .. })), "errors are those of data");

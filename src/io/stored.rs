@@ -207,7 +207,7 @@ impl Description {
             }
             _ => {
                 let (found, sizes) = (self.dtype, Numbers::from(self.size.as_slice()));
-                let expected = text(format_args!("{} with {RANK} axes", T::DTYPE));
+                let expected = text(format_args!("{} of rank {RANK}", T::DTYPE));
                 Err(Error::Type { op, expected, found: text(format_args!("{found} of sizes {sizes}")) })
             }
         }

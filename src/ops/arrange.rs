@@ -26,6 +26,7 @@ fn joined<'a, T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
     for part in parts.clone() {
         let (left, right) = (first.size(), part.size());
         same_device(op, first.device(), part.device())?;
+        part.ready(op)?;
         if with(left, axis, 0) != with(right, axis, 0) {
             return Err(Error::Value { op, what: text(format_args!("sizes {left} and {right} differ beside axis {axis}")) });
         }
@@ -40,6 +41,24 @@ fn joined<'a, T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
         }
         Ok(())
     })
+}
+
+/// Parts of one size, one at each position of a new axis.
+fn stacked<T: Element, const A: usize, const RANK: usize, const N: usize, D: Device, P: Place<T, N, D>>(
+    op: &'static str,
+    parts: &[TensorView<'_, T, RANK, D>],
+    axis: Axis<A>,
+    place: P,
+) -> Result<P::Done>
+where
+    Dim<RANK>: InsertAxis<A, Output = Dim<N>>,
+{
+    if let [first, rest @ ..] = parts
+        && let Some(part) = rest.iter().find(|part| part.size() != first.size())
+    {
+        return Err(Error::Value { op, what: text(format_args!("sizes {} and {} differ", first.size(), part.size())) });
+    }
+    joined(op, parts.iter().map(|part| part.insert_axis(axis)), A, place)
 }
 
 impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
@@ -120,7 +139,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     where
         Dim<RANK>: InsertAxis<A, Output = Dim<N>>,
     {
-        joined("stack", parts.iter().map(|part| part.insert_axis(axis)), A, Fresh)
+        stacked("stack", parts, axis, Fresh)
     }
 
     /// As [`stack`](Tensor::stack), into an existing tensor or exclusive view. No allocation.
@@ -136,7 +155,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         D: 'o,
         Dim<RANK>: InsertAxis<A, Output = Dim<N>>,
     {
-        joined("stack_into", parts.iter().map(|part| part.insert_axis(axis)), A, There(out))
+        stacked("stack_into", parts, axis, There(out))
     }
 }
 

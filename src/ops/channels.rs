@@ -27,11 +27,12 @@ fn normed<T: Float, AXES: Copy, const RANK: usize, const M: usize, D: Device, P:
 where
     Dim<3>: RemoveAxes<AXES, Output = Dim<M>>,
 {
+    x.ready(op)?;
     let copy;
     let (from, layout) = match x.reshape(size) {
         Ok(view) => (view, x.layout().preserved()),
         Err(_) => {
-            copy = x.to_shape(size)?;
+            copy = x.to_shape(size).map_err(|error| error.renamed(op))?;
             (copy.view(), Layout::row_major(x.size()))
         }
     };

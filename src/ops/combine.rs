@@ -13,7 +13,11 @@ use crate::layout::Layout;
 use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
 
 /// The matrices one after the other along the diagonal.
-fn on_diagonal<T: Element, D: Device, P: Place<T, 2, D>>(op: &'static str, parts: &[TensorView<'_, T, 2, D>], place: P) -> Result<P::Done> {
+fn diagonal_blocks<T: Element, D: Device, P: Place<T, 2, D>>(
+    op: &'static str,
+    parts: &[TensorView<'_, T, 2, D>],
+    place: P,
+) -> Result<P::Done> {
     let first = parts.first().ok_or_else(|| Error::Value { op, what: text(format_args!("there are no parts")) })?;
     for part in parts {
         same_device(op, first.device(), part.device())?;
@@ -41,6 +45,7 @@ fn tuples<T: Element, const N: usize, D: Device, P: Place<T, 2, D>>(
     let first = *lines.first().ok_or_else(|| Error::Value { op, what: text(format_args!("there are no lines")) })?;
     for line in lines {
         same_device(op, first.device(), line.device())?;
+        line.ready(op)?;
     }
     let rows = Dim(lines.map(|line| line.numel())).numel_of(op, size_of::<T>())?;
     place.put(op, Layout::row_major_of(op, Dim([rows, N]), size_of::<T>())?, first.device(), |out| {
@@ -66,7 +71,7 @@ impl<T: Element, D: Device> Tensor<T, 2, D> {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn block_diag(parts: &[TensorView<'_, T, 2, D>]) -> Result<Self> {
-        on_diagonal("block_diag", parts, Fresh)
+        diagonal_blocks("block_diag", parts, Fresh)
     }
 
     /// As [`block_diag`](Tensor::block_diag), into an existing tensor or exclusive view. No allocation.
@@ -86,7 +91,7 @@ impl<T: Element, D: Device> Tensor<T, 2, D> {
     where
         D: 'o,
     {
-        on_diagonal("block_diag_into", parts, There(out))
+        diagonal_blocks("block_diag_into", parts, There(out))
     }
 
     /// All tuples of one element of each line, one a row; the last line varies fastest.

@@ -264,6 +264,12 @@ fn framed<T: Number, const RANK: usize, const N: usize, D: Device>(
 /// Bytes of images that are convolved together, where something is made for them or they are read many times.
 const NEAR: usize = 1 << 20;
 
+/// That weights do not fit so many channels.
+fn misfit(op: &'static str, weights: &[usize], channels: usize, groups: usize) -> Error {
+    let s = if groups == 1 { "" } else { "s" };
+    Error::Value { op, what: text(format_args!("weights {weights:?} do not fit {channels} channels in {groups} group{s}")) }
+}
+
 fn convolve<T: Number, const RANK: usize, const N: usize, D: Device, P: Place<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
@@ -277,8 +283,7 @@ fn convolve<T: Number, const RANK: usize, const N: usize, D: Device, P: Place<T,
     let (size, kernel) = (x.size().0, w.size().0);
     let groups = conv.groups;
     if groups == 0 || size[1] != kernel[1].saturating_mul(groups) || !kernel[0].is_multiple_of(groups) {
-        let what = format_args!("weights {:?} do not fit {} channels in {groups} groups", kernel, size[1]);
-        return Err(Error::Value { op, what: text(what) });
+        return Err(misfit(op, &kernel, size[1], groups));
     }
     let mut out_size = [size[0]; RANK];
     out_size[1] = kernel[0];
@@ -406,7 +411,7 @@ fn spread<T: Number, const RANK: usize, const N: usize, D: Device, P: Place<T, R
     let groups = conv.groups;
     let wrong = |what: std::fmt::Arguments<'_>| Error::Value { op, what: text(what) };
     if groups == 0 || size[1] != kernel[0] || !kernel[0].is_multiple_of(groups) {
-        return Err(wrong(format_args!("weights {kernel:?} do not fit {} channels in {groups} groups", size[1])));
+        return Err(misfit(op, &kernel, size[1], groups));
     }
     same_device(op, x.device(), w.device())?;
     x.ready(op)?;

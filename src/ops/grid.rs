@@ -3,6 +3,7 @@
 //! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::index::{Line, along};
+use super::scatter::meeting;
 use super::{Add, Replace};
 use crate::device::Device;
 use crate::dim::{Axis, Dim};
@@ -72,6 +73,9 @@ pub trait Triangles<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK
         triangle::<T, false, RANK, D, _>("tril", self.into_view(), diagonal, Fresh)
     }
     /// As [`tril`](Triangles::tril), into an existing tensor or exclusive view.
+    ///
+    /// # Errors
+    /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
     fn tril_into<'o>(self, diagonal: i64, out: impl Writable<'o, T, RANK, D>) -> Result<()>
     where
         T: Element,
@@ -89,6 +93,9 @@ pub trait Triangles<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK
         triangle::<T, true, RANK, D, _>("triu", self.into_view(), diagonal, Fresh)
     }
     /// As [`triu`](Triangles::triu), into an existing tensor or exclusive view.
+    ///
+    /// # Errors
+    /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
     fn triu_into<'o>(self, diagonal: i64, out: impl Writable<'o, T, RANK, D>) -> Result<()>
     where
         T: Element,
@@ -101,7 +108,7 @@ pub trait Triangles<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK
 impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Triangles<'a, T, RANK, D> for X {}
 
 /// A square matrix with a line on a diagonal.
-fn on_diagonal<T: Element, D: Device, P: Place<T, 2, D>>(
+fn diagonal_matrix<T: Element, D: Device, P: Place<T, 2, D>>(
     op: &'static str,
     line: TensorView<'_, T, 1, D>,
     diagonal: isize,
@@ -124,7 +131,7 @@ impl<T: Element, D: Device> TensorView<'_, T, 1, D> {
     /// # Errors
     /// [`Error::Overflow`], [`Error::Unallocated`], [`Error::OutOfMemory`].
     pub fn diag(self, diagonal: isize) -> Result<Tensor<T, 2, D>> {
-        on_diagonal("diag", self, diagonal, Fresh)
+        diagonal_matrix("diag", self, diagonal, Fresh)
     }
 
     /// As [`diag`](Tensor::diag), into an existing tensor or exclusive view; see [`Tensor::diag_into`].
@@ -135,7 +142,7 @@ impl<T: Element, D: Device> TensorView<'_, T, 1, D> {
     where
         D: 'o,
     {
-        on_diagonal("diag_into", self, diagonal, There(out))
+        diagonal_matrix("diag_into", self, diagonal, There(out))
     }
 }
 
@@ -295,6 +302,7 @@ fn counted<T: Number, D: Device, P: Place<T, 1, D>>(
     place: P,
 ) -> Result<P::Done> {
     place.put(op, Layout::row_major_of(op, Dim([bins]), size_of::<T>())?, numbers.device(), |out| {
+        meeting(op, out, 0, &numbers, &weights)?;
         out.fill(T::zero())?;
         out.index_scatter(Add, Axis::<0>, numbers, weights).map_err(|error| error.renamed(op))
     })

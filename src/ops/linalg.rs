@@ -5,7 +5,7 @@
 
 use super::contract::labelled;
 use super::{Arithmetic as _, Cast as _, Math as _, Reductions, Sum};
-use crate::device::Device;
+use crate::device::{Device, same_device};
 use crate::dim::{Axis, Dim};
 use crate::element::{Compute, Float, Number};
 use crate::error::{Error, Result};
@@ -73,7 +73,7 @@ macro_rules! norms {
                 Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
                 D: 'o,
             {
-                self.reduce_into($R, axes, out)
+                self.reduce_into($R, axes, out).map_err(|error| error.renamed(stringify!($name_into)))
             }
         )* }
         impl<X: Reduce<T, RANK, D>, T, const RANK: usize, D: Device> Norms<T, RANK, D> for X {}
@@ -131,6 +131,8 @@ macro_rules! products {
 products! {
     /// `(Σ |x|^p)^(1/p)` over some axes, for any `p > 0`, summed in f64; see [`Norms`] for `p` of 1, 2 and ∞.
     ///
+    /// [`norm_p_into`](Tensor::norm_p_into) allocates those sums.
+    ///
     /// # Errors
     /// Those of [`Reductions`].
     ///
@@ -147,7 +149,7 @@ products! {
     fn norm_p, norm_p_into [AXES, const M: usize](p: T, axes: AXES) -> M
     where [T: Float, Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>] = |op, x, place| {
         let p = num_traits::ToPrimitive::to_f64(&p).unwrap_or(f64::NAN);
-        let sums = x.lazy().cast::<f64>().abs().powf(p).sum(axes)?;
+        let sums = x.lazy().cast::<f64>().abs().powf(p).sum(axes).map_err(|error| error.renamed(op))?;
         sums.lazy().powf(1.0 / p).cast::<T>().eval_at(op, place)
     };
 
@@ -209,6 +211,9 @@ fn crossed<T: Number, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
         }
     }
     let size = joint_size(op, x.size(), y.size())?;
+    same_device(op, x.device(), y.device())?;
+    x.ready(op)?;
+    y.ready(op)?;
     place.put(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device(), |out| {
         let (x, y) = (|i: usize| x.slice_axis(axis, i..i + 1, 1), |i: usize| y.slice_axis(axis, i..i + 1, 1));
         for (i, j, k) in [(0, 1, 2), (1, 2, 0), (2, 0, 1)] {
@@ -220,7 +225,7 @@ fn crossed<T: Number, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
 }
 
 /// `Σ x[i, i]`.
-fn traced<T: Number, D: Device, P: Place<T, 0, D>>(op: &'static str, x: TensorView<'_, T, 2, D>, place: P) -> Result<P::Done> {
+fn diagonal_sum<T: Number, D: Device, P: Place<T, 0, D>>(op: &'static str, x: TensorView<'_, T, 2, D>, place: P) -> Result<P::Done> {
     x.diagonal(Axis::<0>, Axis::<1>)?.lazy().reduce_at(op, Sum, Axis::<0>, place)
 }
 
@@ -234,7 +239,7 @@ fn kronecker<T: Number, D: Device, P: Place<T, 2, D>>(
     let (Dim([m, n]), Dim([p, q])) = (x.size(), y.size());
     let size = Dim([m.saturating_mul(p), n.saturating_mul(q)]);
     place.put(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device(), |out| {
-        let blocks = out.reborrow().reshape([m, p, n, q])?;
+        let blocks = out.reborrow().reshape([m, p, n, q]).map_err(|error| error.renamed(op))?;
         labelled(op, [b"ij", b"kl", b"ikjl"], x, y, There(blocks))
     })
 }
@@ -329,7 +334,7 @@ impl<T: Number, D: Device> Tensor<T, 2, D> {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn trace(&self) -> Result<Tensor<T, 0, D>> {
-        traced("trace", self.view(), Fresh)
+        diagonal_sum("trace", self.view(), Fresh)
     }
 
     /// As [`trace`](Tensor::trace), into an existing tensor or exclusive view of rank 0. No allocation.
@@ -349,7 +354,7 @@ impl<T: Number, D: Device> Tensor<T, 2, D> {
     where
         D: 'o,
     {
-        traced("trace_into", self.view(), There(out))
+        diagonal_sum("trace_into", self.view(), There(out))
     }
 
     /// Kronecker's product: every element of `self` times the matrix `other`.
@@ -412,7 +417,7 @@ impl<T: Number, D: Device> Tensor<T, 2, D> {
         power("matrix_power", self.view(), n, Fresh)
     }
 
-    /// As [`matrix_power`](Tensor::matrix_power), into an existing tensor or exclusive view.
+    /// As [`matrix_power`](Tensor::matrix_power), into an existing tensor or exclusive view. Powers on the way are allocated.
     ///
     /// # Errors
     /// As [`matrix_power`](Tensor::matrix_power); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has

@@ -5,7 +5,7 @@
 
 use super::index::{along, gather, with};
 use super::{Arithmetic as _, Cast as _, Comparisons as _, Indexing as _, Math as _, Reductions as _, Sum, operators};
-use crate::device::Device;
+use crate::device::{Device, same_device};
 use crate::dim::{All, Axis, Dim};
 use crate::element::Float;
 use crate::error::{Error, Result, text};
@@ -108,9 +108,13 @@ impl<'a, T, D: Device> ClassLoss<'a, T, D> {
         ClassLoss { smoothing, ..self }
     }
     /// Whether it is a plan for so many classes.
-    fn suits(&self, op: &'static str, classes: usize) -> Result<()> {
-        if let Some(weight) = self.weight.filter(|weight| weight.numel() != classes) {
-            return Err(Error::Value { op, what: text(format_args!("{} weights of {classes} classes", weight.numel())) });
+    fn suits(&self, op: &'static str, classes: usize, device: &D) -> Result<()> {
+        if let Some(weight) = self.weight {
+            same_device(op, device, weight.device())?;
+            weight.ready(op)?;
+            if weight.numel() != classes {
+                return Err(Error::Value { op, what: text(format_args!("{} weights of {classes} classes", weight.numel())) });
+            }
         }
         if !(0.0..=1.0).contains(&self.smoothing) {
             return Err(Error::Value { op, what: text(format_args!("a smoothing of {}, not from 0 to 1", self.smoothing)) });
@@ -167,7 +171,10 @@ where
             what: text(format_args!("targets of sizes {found:?}; {x:?} with classes along axis {A} want {kept:?}")),
         });
     }
-    plan.suits(op, classes)?;
+    plan.suits(op, classes, logs.device())?;
+    same_device(op, logs.device(), target.device())?;
+    logs.ready(op)?;
+    target.ready(op)?;
     let ones = Tensor::<T, 1, D>::ones([1], logs.device())?;
     let counts = target.not_equal(plan.ignore)?;
     if classes == 0 && counts.any(All)?.item().is_ok_and(|any| !any) {
@@ -211,7 +218,7 @@ where
     if x.size() != target.size() {
         return Err(Error::Sizes { op, left: x.size().0.into(), right: target.size().0.into() });
     }
-    plan.suits(op, classes)?;
+    plan.suits(op, classes, x.device())?;
     let ones = Tensor::<T, 1, D>::ones([1], x.device())?;
     let line = match plan.weight {
         Some(weight) => weight.reshape(along::<RANK>(A, classes))?,
@@ -299,8 +306,9 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RA
         D: 'b,
         Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
     {
-        let logs = self.into_view().log_softmax(axis)?;
-        Ok(class_losses::<T, A, RANK, M, D, _>("cross_entropy", logs.view(), target.into_view(), plan, Fresh)?.0)
+        let op = "cross_entropy";
+        let logs = self.into_view().log_softmax(axis).map_err(|error| error.renamed(op))?;
+        Ok(class_losses::<T, A, RANK, M, D, _>(op, logs.view(), target.into_view(), plan, Fresh)?.0)
     }
 
     /// The mean of [`cross_entropy`](ClassLosses::cross_entropy), weighted by the classes; NaN where nothing counts.
@@ -315,8 +323,9 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RA
         D: 'b,
         Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
     {
-        let logs = self.into_view().log_softmax(axis)?;
-        mean_loss::<T, A, RANK, M, D, _>("cross_entropy_mean", logs.view(), target.into_view(), plan, Fresh)
+        let op = "cross_entropy_mean";
+        let logs = self.into_view().log_softmax(axis).map_err(|error| error.renamed(op))?;
+        mean_loss::<T, A, RANK, M, D, _>(op, logs.view(), target.into_view(), plan, Fresh)
     }
 
     /// The cross entropy of targets that are probabilities of the classes, `−Σ weight · y · log_softmax(x)`, in one pass.
@@ -344,7 +353,7 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RA
         soft_losses("soft_cross_entropy", self.into_view(), target.into_view(), axis, plan, Fresh)
     }
 
-    /// As [`nll_loss`](ClassLosses::nll_loss), into an existing tensor or exclusive view.
+    /// As [`nll_loss`](ClassLosses::nll_loss), into an existing tensor or exclusive view; weights of the targets are allocated.
     ///
     /// # Examples
     /// ```
@@ -422,8 +431,9 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RA
         D: 'b + 'o,
         Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
     {
-        let logs = self.into_view().log_softmax(axis)?;
-        class_losses::<T, A, RANK, M, D, _>("cross_entropy_into", logs.view(), target.into_view(), plan, There(out)).map(|_| ())
+        let op = "cross_entropy_into";
+        let logs = self.into_view().log_softmax(axis).map_err(|error| error.renamed(op))?;
+        class_losses::<T, A, RANK, M, D, _>(op, logs.view(), target.into_view(), plan, There(out)).map(|_| ())
     }
 
     /// As [`cross_entropy_mean`](ClassLosses::cross_entropy_mean), into an existing tensor or exclusive view of rank 0.
@@ -450,11 +460,13 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RA
         D: 'b + 'o,
         Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
     {
-        let logs = self.into_view().log_softmax(axis)?;
-        mean_loss::<T, A, RANK, M, D, _>("cross_entropy_mean_into", logs.view(), target.into_view(), plan, There(out))
+        let op = "cross_entropy_mean_into";
+        let logs = self.into_view().log_softmax(axis).map_err(|error| error.renamed(op))?;
+        mean_loss::<T, A, RANK, M, D, _>(op, logs.view(), target.into_view(), plan, There(out))
     }
 
-    /// As [`soft_cross_entropy`](ClassLosses::soft_cross_entropy), into an existing tensor or exclusive view.
+    /// As [`soft_cross_entropy`](ClassLosses::soft_cross_entropy), into an existing tensor or exclusive view; one element is
+    /// allocated.
     ///
     /// # Examples
     /// ```

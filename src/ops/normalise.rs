@@ -45,7 +45,7 @@ macro_rules! normalisations {
                 Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
             {
                 let ($x, $axes) = (self, axes);
-                $body.eval()
+                $body.eval().map_err(|error| error.renamed(stringify!($name)))
             }
 
             #[doc = concat!("See [`Tensor::", stringify!($into), "`].")]

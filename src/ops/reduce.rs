@@ -461,7 +461,7 @@ macro_rules! methods {
                 Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
                 D: 'o,
             {
-                self.reduce_into($R, axes, out)
+                self.reduce_into($R, axes, out).map_err(|error| error.renamed(stringify!($name_into)))
             }
         )*
             /// The mean and the variance, `Σ (x − mean)² / n`, in one pass over the elements. The variance is that of
@@ -508,7 +508,9 @@ macro_rules! methods {
                 Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
                 D: 'o,
             {
-                parts("mean_var_into", &self.reduce(MeanVar, axes)?, (There(mean), There(var))).map(|_| ())
+                let op = "mean_var_into";
+                let both = self.reduce(MeanVar, axes).map_err(|error| error.renamed(op))?;
+                parts(op, &both, (There(mean), There(var))).map(|_| ())
             }
             /// As [`mean_var`](Reductions::mean_var), over an axis known at run time.
             fn mean_var_axis<const M: usize>(self, axis: usize) -> Result<(Tensor<T, M, D>, Tensor<T, M, D>)>

@@ -118,7 +118,7 @@ fn averaged<T: Float, const RANK: usize, const N: usize, D: Device, P: Place<T, 
     place: P,
 ) -> Result<P::Done> {
     wanted(op, x.size(), size, None)?;
-    let means = separably(op, x.cast::<f64>()?.view(), size, Fresh, |k, y, out| {
+    let means = separably(op, x.cast::<f64>().map_err(|error| error.renamed(op))?.view(), size, Fresh, |k, y, out| {
         let (axis, n, parts) = (k + 2, y.size().0[k + 2], size[k]);
         selected(op, y, axis, of_windows(0, n, parts, x.device())?.view(), There(&mut *out))?;
         for place in 1..longest(n, parts) {
@@ -184,7 +184,7 @@ fn linear<T: Float, const RANK: usize, const N: usize, D: Device, P: Place<T, RA
     place: P,
 ) -> Result<P::Done> {
     wanted(op, x.size(), plan.size, plan.scale)?;
-    let between = separably(op, x.cast::<f64>()?.view(), plan.size, Fresh, |k, y, out| {
+    let between = separably(op, x.cast::<f64>().map_err(|error| error.renamed(op))?.view(), plan.size, Fresh, |k, y, out| {
         let (axis, n, m) = (k + 2, y.size().0[k + 2], plan.size[k]);
         let at = |i: usize| {
             let place = match (plan.align_corners, plan.scale) {
@@ -270,7 +270,8 @@ pub trait Resample<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
         largest("adaptive_max_pool", self.into_view(), size, Fresh)
     }
 
-    /// As [`adaptive_max_pool`](Resample::adaptive_max_pool), into an existing tensor or exclusive view.
+    /// As [`adaptive_max_pool`](Resample::adaptive_max_pool), into an existing tensor or exclusive view. What a place in each
+    /// window has is allocated.
     ///
     /// # Errors
     /// As [`adaptive_avg_pool_into`](Resample::adaptive_avg_pool_into).

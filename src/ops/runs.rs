@@ -57,7 +57,7 @@ where
     let numbers = numbers.reshape(along::<RANK>(axis, n))?;
     let first = firsts(sorted.view(), axis)?;
     let starts = eval(op, &Call::<Select, _>::new((first.view(), numbers, Param(0))), device)?.cummax_axis(axis)?;
-    let ends: Tensor<i64, M, D> = (numbers.lazy() - &starts).reduce_axis(super::ArgMax, axis)?;
+    let ends: Tensor<i64, M, D> = (numbers.lazy() - &starts).reduce_axis(super::ArgMax, axis).map_err(|error| error.renamed(op))?;
     let (layout, beside) = (Layout::row_major(ends.size()), with(x.size(), axis, 1));
     let ends = ends.view().reshape(beside)?;
     values.put_with(op, layout, device, |values| {
@@ -191,7 +191,8 @@ pub trait Runs<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> 
         frequent("mode", self.into_view(), axis, (Fresh, Fresh))
     }
 
-    /// As [`mode`](Runs::mode), into two existing tensors or exclusive views: the elements, and where they stand.
+    /// As [`mode`](Runs::mode), into two existing tensors or exclusive views: the elements, and where they stand. The lines in
+    /// order are allocated.
     ///
     /// # Errors
     /// As there; [`Error::Output`](crate::Error::Output) when one has other sizes, [`Error::Shared`](crate::Error::Shared) when

@@ -4,7 +4,7 @@
 
 use super::index::Line;
 use super::{Arithmetic as _, Comparisons as _, Indexing as _, Side, Sorts as _};
-use crate::device::Device;
+use crate::device::{Device, same_device};
 use crate::dim::Axis;
 use crate::element::Comparable;
 use crate::error::Result;
@@ -18,6 +18,9 @@ fn among<T: Comparable, const RANK: usize, const N: usize, D: Device, P: Place<b
     set: TensorView<'_, T, N, D>,
     place: P,
 ) -> Result<P::Done> {
+    same_device(op, x.device(), set.device())?;
+    x.ready(op)?;
+    set.ready(op)?;
     let Some(last) = set.numel().checked_sub(1) else {
         return x.lazy().not_equal(x).bit_and(false).eval_at(op, place);
     };

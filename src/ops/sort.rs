@@ -50,7 +50,9 @@ impl Wanted {
         x.ready(op)?;
         let n = x.size().0[axis];
         match keep {
-            Some(keep) if keep > n => Err(Error::Value { op, what: text(format_args!("{keep} of the {n} elements along axis {axis}")) }),
+            Some(keep) if keep > n => {
+                Err(Error::Value { op, what: text(format_args!("{keep} wanted of the {n} elements along axis {axis}")) })
+            }
             keep => Ok(with(x.size(), axis, keep.unwrap_or(n))),
         }
     }

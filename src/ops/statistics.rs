@@ -4,9 +4,9 @@
 
 use super::index::{exists, with};
 use super::{Arithmetic as _, Cast as _, Math as _, Reductions as _, Sorts as _};
-use crate::device::Device;
+use crate::device::{Device, same_device};
 use crate::dim::{All, Axis, Dim};
-use crate::element::{Compute, Float};
+use crate::element::{Compute, Element, Float};
 use crate::error::{Error, Result, text};
 use crate::expr::{Stored, apply_into};
 use crate::kernel::Op;
@@ -60,6 +60,22 @@ impl<T, D: Device> Default for Cov<'_, T, D> {
     }
 }
 
+/// A number for each observation of `x`; 1 without.
+fn observed<T: Element, U: Element, D: Device>(
+    op: &'static str,
+    x: TensorView<'_, T, 2, D>,
+    numbers: Option<TensorView<'_, U, 1, D>>,
+) -> Result<Tensor<f64, 1, D>> {
+    let n = x.size().0[1];
+    let Some(numbers) = numbers else { return Tensor::ones([n], x.device()) };
+    same_device(op, x.device(), numbers.device())?;
+    numbers.ready(op)?;
+    if numbers.numel() != n {
+        return Err(Error::Sizes { op, left: x.size().0.into(), right: numbers.size().0.into() });
+    }
+    numbers.cast::<f64>()
+}
+
 /// The covariance, computed in f64: 16-bit floats would lose the deviations.
 fn covariance<T: Float, U: Float, D: Device, P: Place<U, 2, D>>(
     op: &'static str,
@@ -67,27 +83,15 @@ fn covariance<T: Float, U: Float, D: Device, P: Place<U, 2, D>>(
     plan: Cov<'_, T, D>,
     place: P,
 ) -> Result<P::Done> {
-    let n = x.size().0[1];
-    let sized = |size: [usize; 1]| match size[0] == n {
-        true => Ok(()),
-        false => Err(Error::Sizes { op, left: x.size().0.into(), right: size.into() }),
-    };
-    let device = x.device();
-    let frequencies = match plan.frequencies {
-        Some(times) => sized(times.size().0).and_then(|()| times.cast::<f64>())?,
-        None => Tensor::ones([n], device)?,
-    };
-    let weights = match plan.weights {
-        Some(weights) => sized(weights.size().0).and_then(|()| weights.cast::<f64>())?,
-        None => Tensor::ones([n], device)?,
-    };
+    x.ready(op)?;
+    let (frequencies, weights) = (observed(op, x, plan.frequencies)?, observed(op, x, plan.weights)?);
     let shares = frequencies.mul(&weights)?;
     let total = shares.sum(All)?;
     // Of the correction as much as the weights have of one observation.
     let part = (shares.lazy() * &weights).sum(All)?;
     let below = (total.lazy() - (part.lazy() / &total) * plan.correction).maximum(0.0).eval()?;
     let line = shares.insert_axis(Axis::<0>);
-    let x = x.cast::<f64>()?;
+    let x = x.cast::<f64>().map_err(|error| error.renamed(op))?;
     let mean = (x.lazy() * line).sum(Axis::<1>)?.div(total.lift())?;
     let centred = x.sub(mean.insert_axis(Axis::<1>))?;
     let product = centred.mul(line)?.matmul(centred.transposed())?;
@@ -126,7 +130,7 @@ pub trait Covariances<'a, T: 'a, D: Device>: Stored<'a, T, 2, D> + Sized {
         covariance("cov", self.into_view(), plan, Fresh)
     }
 
-    /// As [`cov`](Covariances::cov), into an existing tensor or exclusive view.
+    /// As [`cov`](Covariances::cov), into an existing tensor or exclusive view. Deviations and products are allocated, in f64.
     ///
     /// # Errors
     /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
@@ -168,7 +172,8 @@ pub trait Covariances<'a, T: 'a, D: Device>: Stored<'a, T, 2, D> + Sized {
         correlation("corrcoef", self.into_view(), Fresh)
     }
 
-    /// As [`corrcoef`](Covariances::corrcoef), into an existing tensor or exclusive view.
+    /// As [`corrcoef`](Covariances::corrcoef), into an existing tensor or exclusive view. Deviations and products are allocated,
+    /// in f64.
     ///
     /// # Errors
     /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
@@ -227,7 +232,7 @@ impl<T: Float> Op<(T, T, T, f64)> for Point {
 }
 
 /// The element at the share `q` of each line.
-fn shared<T: Float, const RANK: usize, const M: usize, D: Device, P: Place<T, M, D>>(
+fn at_share<T: Float, const RANK: usize, const M: usize, D: Device, P: Place<T, M, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     (q, between): (f64, Between),
@@ -238,6 +243,7 @@ fn shared<T: Float, const RANK: usize, const M: usize, D: Device, P: Place<T, M,
     if !(0.0..=1.0).contains(&q) {
         return Err(Error::Value { op, what: text(format_args!("a share of {q}, not from 0 to 1")) });
     }
+    x.ready(op)?;
     let kept: [usize; M] = std::array::from_fn(|a| x.size().0[a + usize::from(a >= axis)]);
     let layout = Layout::row_major(Dim(kept));
     let Some(last) = x.size().0[axis].checked_sub(1) else {
@@ -303,7 +309,7 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK
         T: Float,
         Dim<RANK>: Smaller<Output = Dim<M>>,
     {
-        shared("quantile", self.into_view(), (q, between), axis, Fresh)
+        at_share("quantile", self.into_view(), (q, between), axis, Fresh)
     }
 
     /// As [`quantile`](Quantiles::quantile), into an existing tensor or exclusive view. The lines in order are allocated.
@@ -333,7 +339,7 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK
         Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
     {
         let _ = axis;
-        shared("quantile_into", self.into_view(), (q, between), A, There(out))
+        at_share("quantile_into", self.into_view(), (q, between), A, There(out))
     }
 }
 impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Quantiles<'a, T, RANK, D> for X {}

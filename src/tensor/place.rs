@@ -14,7 +14,7 @@ use crate::layout::Layout;
 /// A function that ends in `_into` writes what its sibling would return, and needs exactly those sizes; `eval_into` stretches.
 /// Nothing is written where sizes, devices or handles are wrong ([`Error::Output`], [`Error::Device`], and those of
 /// [`Tensor::view_mut`]: [`Error::Shared`], [`Error::Overlap`], [`Error::Unallocated`]); after an error that an operand causes
-/// later, an index outside for example, the elements written may be of the result or what they were.
+/// later, an index outside for example, the elements may hold anything, initialised.
 ///
 /// # Examples
 /// ```

@@ -136,7 +136,8 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
         let room = values.spare_capacity_mut().as_mut_ptr().cast();
         // SAFETY: the spare capacity has `nbytes` bytes, and a contiguous view as many; its elements are valid ones.
         unsafe {
-            self.device().read(self.raw_ptr().cast(), std::slice::from_raw_parts_mut(room, nbytes))?;
+            let room = std::slice::from_raw_parts_mut(room, nbytes);
+            self.device().read(self.raw_ptr().cast(), room).map_err(|error| error.renamed("to_vec"))?;
             values.set_len(numel);
         }
         Ok(values)
@@ -155,7 +156,7 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
         // SAFETY: room for one element; the view's only element stands at its offset and is a valid one.
         unsafe {
             let room = std::slice::from_raw_parts_mut(value.as_mut_ptr().cast(), size_of::<T>());
-            self.device().read(self.raw_ptr().cast(), room)?;
+            self.device().read(self.raw_ptr().cast(), room).map_err(|error| error.renamed("item"))?;
             Ok(value.assume_init())
         }
     }

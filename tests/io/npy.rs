@@ -221,8 +221,8 @@ fn what_is_no_header_is_refused_in_words() {
 fn another_element_or_rank_is_refused_before_anything_is_read() {
     let bytes = written(&Tensor::from([[1.0_f32, 2.0]]));
     let short = &bytes[..bytes.len() - 8];
-    refused!(of_bytes::<f64, 2>(short), Error::Type { .. }, "expected f64 with 2 axes, found f32 of sizes [1, 2]");
-    refused!(of_bytes::<f32, 1>(short), Error::Type { .. }, "expected f32 with 1 axes, found f32 of sizes [1, 2]");
+    refused!(of_bytes::<f64, 2>(short), Error::Type { .. }, "expected f64 of rank 2, found f32 of sizes [1, 2]");
+    refused!(of_bytes::<f32, 1>(short), Error::Type { .. }, "expected f32 of rank 1, found f32 of sizes [1, 2]");
     refused!(of_bytes::<f32, 2>(short), Error::Format { .. }, "8 bytes too early");
 }
 

@@ -379,6 +379,8 @@ fn an_output_that_overlaps_itself_is_not_written() -> Result<()> {
 fn errors_name_the_operator_that_was_called() -> Result<()> {
     let (x, none) = (Tensor::from([[1.0, 2.0], [3.0, 4.0]]), Tensor::<f64, 2>::empty([2, 2], &Cpu)?);
     let (mut sums, other) = (Tensor::from([0.0; 3]), Tensor::from([[1.0, 2.0, 3.0]]));
+    let (image, tall) = (Tensor::<f64, 4>::empty([1, 1, 4, 4], &Cpu)?, Tensor::<f64, 2>::zeros([1 << 40, 0], &Cpu)?);
+    let classes = Tensor::from([0_i64, 1]);
     let told = |result: Result<()>| result.expect_err("something is wrong here").to_string();
     for (name, text) in [
         ("vecdot", told(x.vecdot(&other, Axis::<1>).map(drop))),
@@ -388,8 +390,68 @@ fn errors_name_the_operator_that_was_called() -> Result<()> {
         ("soft_cross_entropy_into", told(x.soft_cross_entropy_into(Axis::<1>, &x, ClassLoss::new(), &mut sums).map(drop))),
         ("pixel_shuffle", told(Tensor::<f32, 4>::zeros([1, 0, 2, 2], &Cpu)?.pixel_shuffle(1 << 31).map(drop))),
         ("searchsorted", told(Tensor::<f64, 1>::empty([2], &Cpu)?.searchsorted(&x, Side::Left).map(drop))),
+        ("cross", told(Tensor::<f64, 2>::empty([2, 3], &Cpu)?.cross(&other, Axis::<1>).map(drop))),
+        ("cross_into", told(other.cross_into(&Tensor::<f64, 2>::empty([1, 3], &Cpu)?, Axis::<1>, &mut other.copy()?))),
+        ("group_norm", told(none.group_norm(1, 1e-5).map(drop))),
+        ("group_norm_into", told(none.group_norm_into(1, 1e-5, &mut x.copy()?))),
+        ("instance_norm", told(none.instance_norm(1e-5).map(drop))),
+        ("batch_norm_into", told(none.batch_norm_into(1e-5, &mut x.copy()?))),
+        ("softmax", told(none.softmax(Axis::<1>).map(drop))),
+        ("mean_var_into", told(none.mean_var_into(Axis::<1>, &mut sums.copy()?, &mut sums.copy()?))),
+        ("mean_into", told(none.mean_into(Axis::<1>, &mut sums))),
+        ("sum_into", told(x.sum_into(Axis::<1>, &mut sums))),
+        ("argmax_into", told(none.argmax_into(Axis::<1>, &mut Tensor::from([0_i64, 0])))),
+        ("norm_into", told(x.norm_into(Axis::<1>, &mut sums))),
+        ("cumsum_into", told(none.cumsum_into(Axis::<1>, &mut x.copy()?))),
+        ("norm_p", told(none.norm_p(3.0, Axis::<1>).map(drop))),
+        ("norm_p_into", told(none.norm_p_into(3.0, Axis::<1>, &mut sums))),
+        ("isin_into", told(x.isin_into(&none, &mut Tensor::from([[true; 2]; 2])))),
+        ("isin", told(none.isin(&x).map(drop))),
+        ("quantile", told(none.quantile(0.5, Axis::<1>, Between::Linear).map(drop))),
+        ("quantile_into", told(none.quantile_into(0.5, Axis::<1>, Between::Linear, &mut sums))),
+        ("cov", told(none.cov(Cov::new()).map(drop))),
+        ("cov_into", told(x.cov_into(Cov::new().weights(Tensor::empty([2], &Cpu)?.view()), &mut x.copy()?))),
+        ("corrcoef_into", told(none.corrcoef_into(&mut x.copy()?))),
+        ("adaptive_avg_pool_into", told(image.adaptive_avg_pool_into([1, 1], &mut Tensor::zeros([1, 1, 1, 1], &Cpu)?))),
+        ("interpolate_linear_into", told(image.interpolate_linear_into(Interpolate::new([2, 2]), &mut Tensor::zeros([1, 1, 2, 2], &Cpu)?))),
+        ("cross_entropy_into", told(none.cross_entropy_into(Axis::<1>, &classes, ClassLoss::new(), &mut sums))),
+        ("cross_entropy", told(x.cross_entropy(Axis::<1>, &Tensor::empty([2], &Cpu)?, ClassLoss::new()).map(drop))),
+        ("nll_loss", told(x.nll_loss(Axis::<1>, &classes, ClassLoss::new().weight(Tensor::empty([2], &Cpu)?.view())).map(drop))),
+        ("mode", told(Tensor::<f64, 2>::zeros([3, 0], &Cpu)?.mode(Axis::<1>).map(drop))),
+        ("kron", told(tall.kron(tall.transposed()).map(drop))),
+        ("stack", told(Tensor::stack(&[x.view(), none.view()], Axis::<0>).map(drop))),
+        ("to_vec", told(Tensor::<f64, 1, _>::zeros([2], &Meta::new())?.to_vec().map(drop))),
+        ("item", told(Tensor::<f64, 0, _>::zeros([], &Meta::new())?.item().map(drop))),
     ] {
         assert!(text.starts_with(&format!("{name}: ")), "{name} says \"{text}\"");
     }
+    Ok(())
+}
+
+#[test]
+fn operands_are_refused_before_anything_is_written() -> Result<()> {
+    let (numbers, weights) = (Tensor::from([0_i64, 1]), Tensor::from([1.0, 2.0]));
+    let (no_numbers, no_weights) = (Tensor::<i64, 1>::empty([2], &Cpu)?, Tensor::<f64, 1>::empty([2], &Cpu)?);
+    let mut counts = Tensor::from([9.0, 9.0]);
+    for (error, text) in [
+        (numbers.bincount_of_into(&Tensor::from([1.0, 2.0, 3.0]), 2, &mut counts), "sizes [2] and [3] do not broadcast"),
+        (numbers.bincount_of_into(&no_weights, 2, &mut counts), "the tensor of sizes [2] has no memory yet; `mutable_data` allocates it"),
+        (no_numbers.bincount_of_into(&weights, 2, &mut counts), "the tensor of sizes [2] has no memory yet; `mutable_data` allocates it"),
+    ] {
+        assert_eq!(error.unwrap_err().to_string(), format!("bincount_of_into: {text}"));
+    }
+    assert_eq!(counts.to_vec()?, [9.0, 9.0]);
+
+    let mut pairs = Tensor::from([[9.0; 2]; 4]);
+    let error = Tensor::cartesian_prod_into([weights.view(), no_weights.view()], &mut pairs).unwrap_err();
+    assert!(matches!(error, Error::Unallocated { op: "cartesian_prod_into", .. }), "{error}");
+    let mut line = Tensor::from([9.0; 4]);
+    let error = Tensor::concat_into(&[weights.view(), no_weights.view()], Axis::<0>, &mut line).unwrap_err();
+    assert!(matches!(error, Error::Unallocated { op: "concat_into", .. }), "{error}");
+    assert!(pairs.to_vec()?.into_iter().chain(line.to_vec()?).all(|element| element == 9.0));
+
+    let (x, y) = (Tensor::<f64, 2>::zeros([2, 3], &Cpu)?, Tensor::<f64, 2>::zeros([4, 3], &Cpu)?);
+    let error = Tensor::stack(&[x.view(), y.view()], Axis::<0>).unwrap_err();
+    assert_eq!(error.to_string(), "stack: sizes [2, 3] and [4, 3] differ");
     Ok(())
 }

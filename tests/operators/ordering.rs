@@ -168,7 +168,7 @@ fn orders_have_their_sizes_without_data_and_refuse_what_is_not_there() -> Result
     assert!(device.kernels()[1].starts_with("sort f32 [4] along 6, the first 2"), "{:?}", device.kernels());
     assert!(matches!(x.unique(), Err(Error::NoData { .. })));
     let x = Tensor::from([1.0, 2.0]);
-    assert_eq!(x.topk(Axis::<0>, 3).unwrap_err().to_string(), "topk: 3 of the 2 elements along axis 0");
+    assert_eq!(x.topk(Axis::<0>, 3).unwrap_err().to_string(), "topk: 3 wanted of the 2 elements along axis 0");
     assert!(matches!(x.sort_axis(1), Err(Error::Axis { axis: 1, .. })));
     Ok(())
 }
