@@ -15,7 +15,7 @@ use crate::element::{Comparable, Compute, Element, Float, Number, QInt8, QInt32,
 use crate::error::{Error, Result, text};
 use crate::expr::{Elementwise, Zip};
 use crate::kernel::{Op, Reducer};
-use crate::ops::{ArgMax, ArgMin, LogSumExp, Max, Mean, Min, Prod, SampleVar, Sum, Var, Visit};
+use crate::ops::{ArgMax, ArgMin, LogSumExp, Max, Mean, Min, Prod, SampleStd, SampleVar, Std, Sum, Var, Visit};
 use crate::quantised::Quantised;
 use crate::rank::Rank;
 use crate::scalar::Prim;
@@ -150,6 +150,8 @@ impl<D: Device, const ALL: bool> Fill<'_, D, ALL> {
         self.reduction::<Mean, T>(Mean);
         self.reduction::<Var, T>(Var);
         self.reduction::<SampleVar, T>(SampleVar);
+        self.reduction::<Std, T>(Std);
+        self.reduction::<SampleStd, T>(SampleStd);
         self.reduction::<LogSumExp, T>(LogSumExp);
     }
 }

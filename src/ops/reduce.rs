@@ -138,6 +138,22 @@ reducers! {
     of_slice |values, _from| moments(values);
     finish |s, count| s.2 / (count.cast::<Compute<T>>() - 1).max(Lane::zero()); // 0/0 for fewer than two
 
+    /// The root of [`Var`].
+    Std: "std", <T: Float, L> -> T, state Moments<L, Compute<T>>;
+    identity (Lane::zero(), Lane::zero(), Lane::zero());
+    absorb |s, x, at| <Var as Reducer<T>>::absorb::<L>(s, x, at);
+    combine |a, b| join(a, b);
+    of_slice |values, _from| moments(values);
+    finish |s, count| <Var as Reducer<T>>::finish::<L>(s, count).sqrt();
+
+    /// The root of [`SampleVar`].
+    SampleStd: "sample_std", <T: Float, L> -> T, state Moments<L, Compute<T>>;
+    identity (Lane::zero(), Lane::zero(), Lane::zero());
+    absorb |s, x, at| <Var as Reducer<T>>::absorb::<L>(s, x, at);
+    combine |a, b| join(a, b);
+    of_slice |values, _from| moments(values);
+    finish |s, count| <SampleVar as Reducer<T>>::finish::<L>(s, count).sqrt();
+
     /// The mean and `Σ (x − mean)² / n`, as the two parts of a complex number: [`Reductions::mean_var`] takes them apart.
     MeanVar: "mean_var", <T: Float, L> -> Complex<f64>, state (Moments<L, Compute<T>>, At<L, T>);
     identity ((Lane::zero(), Lane::zero(), Lane::zero()), Lane::zero());
@@ -540,6 +556,10 @@ methods! {
     fn var, var_axis, var_along, var_into = Var where Float;
     /// The variance with Bessel's correction, `Σ (x − mean)² / (n − 1)`.
     fn sample_var, sample_var_axis, sample_var_along, sample_var_into = SampleVar where Float;
+    /// The standard deviation, `√(Σ (x − mean)² / n)`.
+    fn std, std_axis, std_along, std_into = Std where Float;
+    /// The root of [`sample_var`](Reductions::sample_var): the standard deviation with Bessel's correction.
+    fn sample_std, sample_std_axis, sample_std_along, sample_std_into = SampleStd where Float;
     /// `ln Σ eˣ`, without overflow on the way; −∞ for no elements, NaN if any is.
     fn logsumexp, logsumexp_axis, logsumexp_along, logsumexp_into = LogSumExp where Float;
     /// Where the first of the largest stands, row-major over the reduced axes; the first NaN if there is one.

@@ -8,7 +8,7 @@ use crate::value::{Exact, Random, Value};
 use half::{bf16, f16};
 use num_complex::Complex;
 use rankform::kernel::Reducer;
-use rankform::ops::{AllTrue, Any, ArgMax, ArgMin, Count, LogSumExp, Max, Mean, Min, Prod, SampleVar, Sum, Var};
+use rankform::ops::{AllTrue, Any, ArgMax, ArgMin, Count, LogSumExp, Max, Mean, Min, Prod, SampleStd, SampleVar, Std, Sum, Var};
 use rankform::prelude::*;
 use rankform::scalar::Run;
 
@@ -62,13 +62,14 @@ fn truth(name: &str, group: &[Exact], zero: Exact) -> (Exact, f64) {
         "any" => (Exact::Truth(trues > 0), 0.0),
         "all" => (Exact::Truth(trues == group.len()), 0.0),
         "count" => (Exact::Whole(trues as i128), 0.0),
-        "sample_var" if n < 2.0 => (Exact::Real(f64::NAN), 0.0),
-        "var" | "sample_var" => {
+        "sample_var" | "sample_std" if n < 2.0 => (Exact::Real(f64::NAN), 0.0),
+        "var" | "sample_var" | "std" | "sample_std" => {
             let mean = compensated(real.iter().copied()) / n;
-            let by = if name == "var" { n } else { n - 1.0 };
+            let by = if name.starts_with("sample") { n - 1.0 } else { n };
             let var = compensated(real.iter().map(|x| (x - mean) * (x - mean))) / by;
             // Welford's bound: linear in the mean over the deviation, where the plain formula has its square.
-            (Exact::Real(var), 2.0 * (var * (var + mean * mean)).sqrt())
+            let (root, size) = (var.sqrt(), (var + mean * mean).sqrt());
+            if name.ends_with("var") { (Exact::Real(var), 2.0 * root * size) } else { (Exact::Real(root), size) }
         }
         "mean" => (Exact::Real(compensated(real.iter().copied()) / n), real.iter().map(|x| x.abs()).sum::<f64>() / n),
         "sum" if !whole.is_empty() => (Exact::Whole(whole.iter().sum()), 0.0),
@@ -209,7 +210,7 @@ macro_rules! all_elements {
 #[test]
 fn reductions_of_every_element_and_layout_are_those_of_one_loop_over_indices() {
     let numbers = all_elements!(layouts i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64: Sum Prod Max Min ArgMax ArgMin);
-    let floats = all_elements!(layouts f16 bf16 f32 f64: Mean Var SampleVar);
+    let floats = all_elements!(layouts f16 bf16 f32 f64: Mean Var SampleVar Std SampleStd);
     let complex = all_elements!(layouts Complex<f32> Complex<f64>: Sum Prod);
     println!("{} results", numbers + floats + complex + all_elements!(layouts bool: Any AllTrue Count));
 }
@@ -537,7 +538,7 @@ fn states_of_every_reducer_commute() {
     }
     all! {
         Sum 1.0: f64 i8 u64; Prod 1e3: f64 i16; Max 0.0: f64 u8; Min 0.0: f64 i64; Mean 1.0: f64; ArgMax 0.0: f64 i32; ArgMin 0.0: f64;
-        Var 100.0: f64; SampleVar 100.0: f64; LogSumExp 10.0: f64; Any 0.0: bool; AllTrue 0.0: bool; Count 0.0: bool;
+        Var 100.0: f64; SampleVar 100.0: f64; Std 100.0: f64; SampleStd 100.0: f64; LogSumExp 10.0: f64; Any 0.0: bool; AllTrue 0.0: bool; Count 0.0: bool;
     }
 }
 

@@ -144,7 +144,12 @@ fn spread(case: &Case, root: bool, with_mean: bool) -> Run {
     by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64] => {
         let x = case.operand::<T>(case.arg(0))?;
         let x = x.view()?;
-        let mut out = if correction == 1.0 { axes.reduce(SampleVar, x)? } else { axes.reduce(Var, x)? };
+        let mut out = match (root, correction) {
+            (true, 0.0) => axes.reduce(Std, x)?,
+            (true, 1.0) => axes.reduce(SampleStd, x)?,
+            (false, 1.0) => axes.reduce(SampleVar, x)?,
+            _ => axes.reduce(Var, x)?,
+        };
         if correction != 0.0 && correction != 1.0 {
             // The sum of squares over another number.
             let n = x.numel() as f64 / out.values.len() as f64;
@@ -153,10 +158,9 @@ fn spread(case: &Case, root: bool, with_mean: bool) -> Run {
             out.magnitude = Some(out.values.iter().map(|x| x.magnitude()).collect());
             out.roundings = 2.0;
         }
-        if root {
-            let rounded = out.magnitude.is_some();
+        if root && correction != 0.0 && correction != 1.0 {
             out = Out::of(values::<T>(&out)?.sqrt()?.view()).sized(out.size);
-            out.magnitude = rounded.then(|| out.values.iter().map(|x| x.magnitude()).collect());
+            out.magnitude = Some(out.values.iter().map(|x| x.magnitude()).collect());
             out.roundings = 2.0;
         }
         let mut all = vec![out];
