@@ -30,7 +30,7 @@ pub enum Error {
         /// The sizes of the right operand, or those found.
         right: Numbers,
     },
-    /// What a result is written into has other sizes.
+    /// What a result is written into has other sizes: it does not stretch.
     #[error("{op}: a result of sizes {sizes} does not fit what is written, of sizes {found}")]
     Output {
         /// The operation.

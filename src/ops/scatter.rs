@@ -49,8 +49,10 @@ pub(super) fn meeting<T: Element, const RANK: usize, D: Device>(
     let n = joint_size(op, index.size(), values.size())?.0[axis];
     let size = with(cells.size(), axis, n);
     for operand in [index.size(), values.size()] {
-        if joint_size(op, operand, size)? != size {
-            return Err(Error::Sizes { op, left: size.0.into(), right: operand.0.into() });
+        let joint = joint_size(op, operand, size)?;
+        if joint != size {
+            let sizes = with(joint, axis, cells.size().0[axis]).0.into();
+            return Err(Error::Output { op, sizes, found: cells.size().0.into() });
         }
     }
     Ok(size)
@@ -90,7 +92,8 @@ in_place! {
     /// Beside axis `A`, `index` and `values` have these sizes, or 1; along it they agree, or one has 1.
     ///
     /// # Errors
-    /// [`Error::Index`], and nothing is written; [`Error::Sizes`], [`Error::Device`], [`Error::Unallocated`].
+    /// [`Error::Index`], and nothing is written; [`Error::Sizes`] when sizes do not broadcast, [`Error::Output`] when these would
+    /// have to stretch; [`Error::Device`], [`Error::Unallocated`].
     ///
     /// # Examples
     /// ```
