@@ -78,7 +78,8 @@ fn scatter<F: Op<(T, T), Out = T>, T: Element, const RANK: usize, D: Device>(
     let plan = Addressed { op, sizes: &sizes, own: RANK - 1, step, bound };
     let to = cells.leaf().slot(&stride.0);
     // SAFETY: an exclusive view, and two ready ones apart from it, stretched to the sizes of the elements.
-    unsafe { cells.device().scatter(operator, plan, to, values.leaf().slot(&from.0), index.leaf().slot(&places.0)) }
+    let done = unsafe { cells.device().scatter(operator, plan, to, values.leaf().slot(&from.0), index.leaf().slot(&places.0)) };
+    done.map_err(|error| error.outside(Some(axis), &cells.size().0))
 }
 
 in_place! {
