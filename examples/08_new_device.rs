@@ -418,7 +418,7 @@ unsafe fn check(plan: Addressed<'_>, index: Slot<'_>) -> Result<()> {
             wrong.get_or_insert(found);
         }
     });
-    wrong.map_or(Ok(()), |wrong| Err(Error::Index { op: plan.op, index: [wrong as isize].into(), sizes: [plan.bound].into() }))
+    wrong.map_or(Ok(()), |wrong| Err(Error::Index { op: plan.op, index: [wrong as isize].into(), axis: None, sizes: [plan.bound].into() }))
 }
 
 /// The cell that the index at `place` names.

@@ -30,7 +30,7 @@ pub enum Error {
         /// The sizes of the right operand, or those found.
         right: Numbers,
     },
-    /// What a result is written into has other sizes.
+    /// What a result is written into has other sizes: it does not stretch.
     #[error("{op}: a result of sizes {sizes} does not fit what is written, of sizes {found}")]
     Output {
         /// The operation.
@@ -53,7 +53,7 @@ pub enum Error {
         right: Numbers,
     },
     /// A different number of elements than the sizes call for.
-    #[error("{op}: {sizes} holds {expected} elements, found {found}")]
+    #[error("{op}: {sizes} holds {expected} elements, found {found}{}", Of(of.as_ref()))]
     Length {
         /// The operation.
         op: &'static str,
@@ -63,6 +63,8 @@ pub enum Error {
         expected: usize,
         /// How many there are.
         found: usize,
+        /// The sizes that they stand in, where they stand in some.
+        of: Option<Numbers>,
     },
     /// A tensor of several elements, or of none, where one is wanted.
     #[error("{op}: sizes {sizes} hold {found} elements, not one")]
@@ -85,12 +87,14 @@ pub enum Error {
         element: usize,
     },
     /// An index outside the sizes.
-    #[error("{op}: index {index} is outside sizes {sizes}")]
+    #[error("{op}: {}", Outside(index, *axis, sizes))]
     Index {
         /// The operation.
         op: &'static str,
-        /// The index.
+        /// The index: one number an axis, one along `axis`, or one among all elements.
         index: Numbers,
+        /// The axis it is along, where it is along one.
+        axis: Option<usize>,
         /// The sizes it should lie in.
         sizes: Numbers,
     },
@@ -298,7 +302,43 @@ pub enum Error {
     },
 }
 
+/// The sizes that elements stand in, if any.
+struct Of<'a>(Option<&'a Numbers>);
+
+impl fmt::Display for Of<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |sizes| write!(f, " of sizes {sizes}"))
+    }
+}
+
+/// An index, the axis it is along, and the sizes it is outside.
+struct Outside<'a>(&'a Numbers, Option<usize>, &'a Numbers);
+
+impl fmt::Display for Outside<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let &Outside(index, axis, sizes) = self;
+        match (index.as_slice(), axis, sizes.as_slice()) {
+            (&[index], Some(axis), all @ [_, _, ..]) if axis < all.len() => {
+                write!(f, "index {index} is outside axis {axis} of size {}, of sizes {sizes}", all[axis])
+            }
+            (&[index], None, all @ [_, _, ..]) => {
+                write!(f, "index {index} is outside the {} elements of sizes {sizes}", all.iter().product::<i128>())
+            }
+            _ => write!(f, "index {index} is outside sizes {sizes}"),
+        }
+    }
+}
+
 impl Error {
+    /// An index that a device found outside, as the caller knows it: along an axis of these sizes, or among all elements.
+    #[cold]
+    pub(crate) fn outside(mut self, along: Option<usize>, size: &[usize]) -> Self {
+        if let Error::Index { axis, sizes, .. } = &mut self {
+            (*axis, *sizes) = (along, size.into());
+        }
+        self
+    }
+
     /// The same error, of the operation that the caller knows by its name: what happened inside another.
     pub(crate) fn renamed(mut self, op: &'static str) -> Self {
         match &mut self {

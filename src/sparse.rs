@@ -59,7 +59,7 @@ impl<T: Element, const RANK: usize, D: Device> SparseTensor<T, RANK, D> {
         for ([axis, at], &index) in indices.view().indexed_iter() {
             if !usize::try_from(index).is_ok_and(|index| index < size.0[axis]) {
                 let found = std::array::from_fn::<_, RANK, _>(|axis| indices[[axis, at]] as isize);
-                return Err(Error::Index { op: "sparse", index: found.into(), sizes: size.0.into() });
+                return Err(Error::Index { op: "sparse", index: found.into(), axis: None, sizes: size.0.into() });
             }
         }
         Ok(SparseTensor { indices, values, size, coalesced: false })

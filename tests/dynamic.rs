@@ -128,10 +128,10 @@ fn views_at_run_time_are_those_of_typed_tensors() {
     same("broadcast_to", row.broadcast_to(&[2, 3]).unwrap(), stretched);
     for (error, text) in [
         (y.permuted(&[0, 1, 1, 2]).unwrap_err(), "permuted: [0, 1, 1, 2] is not a permutation of the axes"),
-        (y.at(1, 3).unwrap_err(), "at: index [3] is outside sizes [2, 3, 4, 5]"),
+        (y.at(1, 3).unwrap_err(), "at: index 3 is outside axis 1 of size 3, of sizes [2, 3, 4, 5]"),
         (y.at(4, 0).unwrap_err(), "at: axis 4 does not fit sizes [2, 3, 4, 5]"),
         (y.ranged(1, 2, 4, 1).unwrap_err(), "ranged: 2..4 does not fit axis 1 of size 3"),
-        (y.reshaped(&[7]).unwrap_err(), "reshaped: [7] holds 7 elements, found 120"),
+        (y.reshaped(&[7]).unwrap_err(), "reshaped: [7] holds 7 elements, found 120 of sizes [2, 3, 4, 5]"),
         (row.broadcast_to(&[2, 4]).unwrap_err(), "broadcast_to: sizes [2, 4] and [3] do not broadcast"),
         (
             y.permuted(&[3, 2, 1, 0]).unwrap().reshaped(&[120]).unwrap_err(),

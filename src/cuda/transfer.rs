@@ -115,12 +115,12 @@ impl<T: Element, const RANK: usize> Tensor<T, RANK, Cuda> {
     /// Into memory that is not [pinned](Tensor::pinned) the copy is waited for here.
     ///
     /// # Errors
-    /// [`Error::Sizes`] when the sizes differ, [`Error::Shared`] when `into` has other handles, [`Error::NeedsCopy`] when
+    /// [`Error::Output`] when the sizes differ, [`Error::Shared`] when `into` has other handles, [`Error::NeedsCopy`] when
     /// its elements do not stand in row-major order; [`Error::Unallocated`], [`Error::OutOfMemory`]; what the driver
     /// reports.
     pub fn download(&self, mut into: Tensor<T, RANK, Cpu>) -> Result<Pending<Tensor<T, RANK, Cpu>>> {
         if self.size() != into.size() {
-            return Err(Error::Sizes { op: "download", left: self.size().0.into(), right: into.size().0.into() });
+            return Err(Error::Output { op: "download", sizes: self.size().0.into(), found: into.size().0.into() });
         }
         self.view().ready("download")?;
         if !self.layout().is_contiguous() {

@@ -108,7 +108,7 @@ impl DynTensor {
         let expected = counted("from_bytes", size, dtype.size())?;
         if bytes.len() != expected * dtype.size() {
             let found = bytes.len() / dtype.size();
-            return Err(Error::Length { op: "from_bytes", sizes: size.into(), expected, found });
+            return Err(Error::Length { op: "from_bytes", sizes: size.into(), expected, found, of: None });
         }
         Self::from_bytes_with(dtype, size, |to| {
             to.copy_from_slice(bytes);

@@ -94,7 +94,7 @@ impl DynTensor {
         let op = "at";
         self.axis_in(op, axis)?;
         if index >= self.size()[axis] {
-            return Err(Error::Index { op, index: [index].into(), sizes: self.size().into() });
+            return Err(Error::Index { op, index: [index].into(), axis: Some(axis), sizes: self.size().into() });
         }
         let one = self.ranged(axis, index, index + 1, 1)?;
         one.without(op, axis)
@@ -174,7 +174,9 @@ impl DynTensor {
         counted(op, size, 1)?;
         let stripped = |error: Error| match error {
             // The leading axes of size 1 are none of the caller's.
-            Error::Length { expected, found, .. } => Error::Length { op, sizes: size.into(), expected, found },
+            Error::Length { expected, found, .. } => {
+                Error::Length { op, sizes: size.into(), expected, found, of: Some(self.size().into()) }
+            }
             Error::NeedsCopy { .. } => Error::NeedsCopy { op, sizes: self.size().into(), strides: self.stride().into(), to: size.into() },
             error => error,
         };

@@ -302,8 +302,8 @@ where
 {
     let mut gathered = gather::<RANK, D, E, MOST>(op, &expr, out.device());
     let (size, wanted) = (gathered.size()?, out.size());
-    if joint_size(op, size, wanted)? != wanted {
-        return Err(Error::Sizes { op, left: size.0.into(), right: wanted.0.into() });
+    if !joint_size(op, size, wanted).is_ok_and(|joint| joint == wanted) {
+        return Err(Error::Output { op, sizes: size.0.into(), found: wanted.0.into() });
     }
     let rows = rows(E::Body::BY_ROWS, op, wanted, |rows| expr.rows(rows))?;
     // SAFETY: as in `eval`; an exclusive view overlaps neither itself nor an operand.
@@ -370,7 +370,7 @@ where
     other.leaves(&mut gathered);
     let (size, wanted) = (gathered.size()?, leaf.layout().size());
     if size != wanted {
-        return Err(Error::Sizes { op: F::NAME, left: wanted.0.into(), right: size.0.into() });
+        return Err(Error::Output { op: F::NAME, sizes: size.0.into(), found: wanted.0.into() });
     }
     let rows = rows(E::Body::BY_ROWS, F::NAME, wanted, |rows| other.rows(rows))?;
     // SAFETY: the first load is `out`, at the index that is stored; the borrow checker keeps the other leaves apart from it.

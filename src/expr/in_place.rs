@@ -82,8 +82,8 @@ unsafe fn update<P: Program, const RANK: usize, D: Device>(
 ) -> Result<()> {
     let wanted: Dim<RANK> = updated[0].layout().size();
     let size = gathered.size()?;
-    if let Some(other) = updated.iter().map(|leaf| leaf.layout().size()).chain([size]).find(|&size| size != wanted) {
-        return Err(Error::Sizes { op, left: wanted.0.into(), right: other.0.into() });
+    if let Some(other) = updated.iter().map(|leaf| leaf.layout().size()).find(|&other| other != size) {
+        return Err(Error::Output { op, sizes: size.0.into(), found: other.0.into() });
     }
     let rows = rows(P::BY_ROWS, op, wanted, settled)?;
     // SAFETY: the caller's promise; the borrow checker keeps exclusive views apart from each other and from the rest.
@@ -105,7 +105,8 @@ unsafe fn update<P: Program, const RANK: usize, D: Device>(
 ///
 /// # Errors
 /// [`Error::Shared`] when other handles share the memory of what is updated, [`Error::Overlap`] when two of its indices
-/// name one element, [`Error::Sizes`] when sizes differ or do not stretch. Nothing is written then.
+/// name one element, [`Error::Sizes`] when sizes do not broadcast, [`Error::Output`] when they stretch beyond what is updated.
+/// Nothing is written then.
 ///
 /// # Examples
 /// ```

@@ -142,7 +142,8 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
     /// allocation.
     ///
     /// # Errors
-    /// As [`Lazy::eval`]; [`Error::Shared`](crate::Error::Shared) when `out` has other handles.
+    /// As [`Lazy::eval`]; [`Error::Output`](crate::Error::Output) when it does not stretch to the sizes of `out`,
+    /// [`Error::Shared`](crate::Error::Shared) when `out` has other handles.
     ///
     /// # Examples
     /// ```

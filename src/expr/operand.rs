@@ -72,7 +72,11 @@ impl<const RANK: usize> RowAxes<RANK> {
             let what = text(format_args!("one expression is reduced along different axes; evaluate one of its parts first"));
             self.found = Err(Error::Value { op, what });
         } else if (0..RANK).any(|axis| along[axis] && size.0[axis] != self.size.0[axis]) {
-            self.found = Err(Error::Sizes { op, left: size.0.into(), right: self.size.0.into() });
+            let what = text(format_args!(
+                "a part of sizes {size} is reduced along an axis that has another size in the whole, of sizes {}; evaluate that part first",
+                self.size
+            ));
+            self.found = Err(Error::Value { op, what });
         } else {
             self.found = Ok(Some(along));
         }

@@ -179,7 +179,7 @@ impl SharedMemory {
         }
         let (numel, found) = (size.numel_of(OP, size_of::<T>())?, self.nbytes / size_of::<T>());
         if numel > found {
-            return Err(Error::Length { op: OP, sizes: size.0.into(), expected: numel, found });
+            return Err(Error::Length { op: OP, sizes: size.0.into(), expected: numel, found, of: None });
         }
         let address = self.address.as_ptr().cast();
         // SAFETY: the mapping has so many bytes, zeros or what a process wrote, of which any are a `T`; it lives until it is

@@ -490,6 +490,7 @@ macro_rules! derivatives {
         where
             ($($t,)+): HasOperand<INDEX>,
         {
+            const NAME: &'static str = FUNCTION::NAME;
             type Out = FUNCTION::Out;
             #[inline(always)]
             fn call<L: Lanes>(($($lane,)+): ($(Lane<L, Compute<$t>>,)+)) -> Lane<L, Compute<FUNCTION::Out>> {

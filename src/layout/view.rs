@@ -266,7 +266,8 @@ impl<const RANK: usize> Layout<RANK> {
     fn restrided<const N: usize>(self, to: Dim<N>) -> Result<Layout<N>> {
         let numel = to.numel_of("reshape", 1)?;
         if numel != self.numel() {
-            return Err(Error::Length { op: "reshape", sizes: to.0.into(), expected: numel, found: self.numel() });
+            let of = Some(self.size.0.into());
+            return Err(Error::Length { op: "reshape", sizes: to.0.into(), expected: numel, found: self.numel(), of });
         }
         // Walk both from the fastest axis: runs of old axes that are dense among themselves take the new axes in turn.
         let mut stride = [0isize; N];

@@ -40,7 +40,7 @@ in_place! {
     /// Writes the values of a tensor, view, expression or number here, stretching sizes of 1.
     ///
     /// # Errors
-    /// [`Error::Sizes`](crate::Error::Sizes) when they do not stretch to these sizes.
+    /// [`Error::Output`](crate::Error::Output) when they do not stretch to these sizes.
     fn assign(values: impl Operand<T, RANK, D>) = |view| eval_into("assign", &values.into_expr(), view);
 
     /// Sets every element.
@@ -61,7 +61,8 @@ in_place! {
     /// `self ← operator(self, other)`, in place; `other` stretches to these sizes.
     ///
     /// # Errors
-    /// [`Error::Sizes`](crate::Error::Sizes) when it does not.
+    /// [`Error::Sizes`](crate::Error::Sizes) when the sizes do not broadcast, [`Error::Output`](crate::Error::Output) when these
+    /// would have to stretch.
     fn zip_in_place[F: Op<(T, U), Out = T>, U: Element](operator: F, other: impl Operand<U, RANK, D>) = |view| {
         let _ = operator;
         update_with::<F, T, U, RANK, D, _>(view, &other.into_expr())

@@ -222,7 +222,7 @@ fn encoded<T: Number, const RANK: usize, const N: usize, D: Device, P: Place<T, 
     place.put(op, Layout::row_major_of(op, Dim(sizes(classes)), size_of::<T>())?, device, |out| {
         out.fill(T::zero())?;
         let one = Tensor::<T, N, D>::ones([1; N], device)?;
-        out.scatter_axis(Replace, N - 1, column, &one).map_err(|error| error.renamed(op))
+        out.scatter_axis(Replace, N - 1, column, &one).map_err(|error| error.outside(None, &[classes]).renamed(op))
     })
 }
 

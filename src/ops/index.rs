@@ -58,6 +58,7 @@ pub(super) fn gather<T: Element, const RANK: usize, D: Device, P: Place<T, RANK,
         let to = to.leaf().slot(&to_stride.0);
         // SAFETY: an exclusive view of these sizes; two ready ones stretched to them, the cells beside the axis that indices name.
         unsafe { x.device().gather(plan, to, x.leaf().slot(&cells), index.leaf().slot(&places.0)) }
+            .map_err(|error| error.outside(Some(axis), &x.size().0))
     })
 }
 
@@ -83,6 +84,7 @@ pub(super) fn taken<T: Element, const RANK: usize, const N: usize, D: Device, P:
         let to = to.leaf().slot(&to_stride.0);
         // SAFETY: an exclusive view of the index's sizes; a ready line, each of whose cells is one element.
         unsafe { x.device().gather(plan, to, line.leaf().slot(&[0; N]), index.leaf().slot(&places.0)) }
+            .map_err(|error| error.outside(None, &x.size().0))
     })
 }
 
@@ -108,6 +110,7 @@ fn embedded<T: Element, const N: usize, const M: usize, D: Device, P: Place<T, M
         let to = to.leaf().slot(&to_stride.0);
         // SAFETY: an exclusive view of these sizes; a ready index that stands still along rows, and the first row of a ready table.
         unsafe { x.device().gather(plan, to, x.leaf().slot(&cells), index.leaf().slot(&places)) }
+            .map_err(|error| error.outside(Some(0), &x.size().0))
     })
 }
 
@@ -166,7 +169,7 @@ pub(super) fn count<const RANK: usize, D: Device>(mask: TensorView<'_, bool, RAN
 /// assert_eq!(x.masked_select(&x.greater(2)?)?.to_vec()?, [3, 4, 5, 6]);
 /// assert_eq!(x.equal(5)?.nonzero()?, Tensor::from([[1_i64, 1]]));
 /// let error = x.index_select(Axis::<0>, &Tensor::from([0, 2])).unwrap_err();
-/// assert_eq!(error.to_string(), "index_select: index [2] is outside sizes [2]");
+/// assert_eq!(error.to_string(), "index_select: index 2 is outside axis 0 of size 2, of sizes [2, 3]");
 /// # Ok::<(), rankform::Error>(())
 /// ```
 pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized {

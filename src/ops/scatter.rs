@@ -49,8 +49,10 @@ pub(super) fn meeting<T: Element, const RANK: usize, D: Device>(
     let n = joint_size(op, index.size(), values.size())?.0[axis];
     let size = with(cells.size(), axis, n);
     for operand in [index.size(), values.size()] {
-        if joint_size(op, operand, size)? != size {
-            return Err(Error::Sizes { op, left: size.0.into(), right: operand.0.into() });
+        let joint = joint_size(op, operand, size)?;
+        if joint != size {
+            let sizes = with(joint, axis, cells.size().0[axis]).0.into();
+            return Err(Error::Output { op, sizes, found: cells.size().0.into() });
         }
     }
     Ok(size)
@@ -76,7 +78,8 @@ fn scatter<F: Op<(T, T), Out = T>, T: Element, const RANK: usize, D: Device>(
     let plan = Addressed { op, sizes: &sizes, own: RANK - 1, step, bound };
     let to = cells.leaf().slot(&stride.0);
     // SAFETY: an exclusive view, and two ready ones apart from it, stretched to the sizes of the elements.
-    unsafe { cells.device().scatter(operator, plan, to, values.leaf().slot(&from.0), index.leaf().slot(&places.0)) }
+    let done = unsafe { cells.device().scatter(operator, plan, to, values.leaf().slot(&from.0), index.leaf().slot(&places.0)) };
+    done.map_err(|error| error.outside(Some(axis), &cells.size().0))
 }
 
 in_place! {
@@ -90,7 +93,8 @@ in_place! {
     /// Beside axis `A`, `index` and `values` have these sizes, or 1; along it they agree, or one has 1.
     ///
     /// # Errors
-    /// [`Error::Index`], and nothing is written; [`Error::Sizes`], [`Error::Device`], [`Error::Unallocated`].
+    /// [`Error::Index`], and nothing is written; [`Error::Sizes`] when sizes do not broadcast, [`Error::Output`] when these would
+    /// have to stretch; [`Error::Device`], [`Error::Unallocated`].
     ///
     /// # Examples
     /// ```

@@ -18,7 +18,7 @@ use std::sync::atomic::*;
 pub(super) fn checked<const RANK: usize>(op: &'static str, size: Dim<RANK>, found: usize, element: usize) -> Result<Dim<RANK>> {
     let expected = size.numel_of(op, element)?;
     if expected != found {
-        return Err(Error::Length { op, sizes: size.0.into(), expected, found });
+        return Err(Error::Length { op, sizes: size.0.into(), expected, found, of: None });
     }
     Ok(size)
 }

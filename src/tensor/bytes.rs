@@ -117,7 +117,7 @@ impl Tensor<u8, 1, Cpu> {
         let bytes = self.as_slice().unwrap_or_default();
         let wanted = layout.span().end.saturating_mul(size_of::<T>());
         let Some(bytes) = bytes.get(..wanted) else {
-            return Err(Error::Length { op, sizes: layout.size().0.into(), expected: wanted, found: bytes.len() });
+            return Err(Error::Length { op, sizes: layout.size().0.into(), expected: wanted, found: bytes.len(), of: None });
         };
         let any = T::DTYPE != DType::Bool; // as the contract of `Element` says
         if !any {

@@ -95,7 +95,7 @@ impl<T, const RANK: usize> Tensor<T, RANK, Cpu> {
 #[cold]
 #[track_caller]
 fn out_of_range<const RANK: usize>(index: [usize; RANK], size: [usize; RANK]) -> ! {
-    panic!("{}", Error::Index { op: "index", index: index.into(), sizes: size.into() })
+    panic!("{}", Error::Index { op: "index", index: index.into(), axis: None, sizes: size.into() })
 }
 
 impl<T, const RANK: usize> Index<[usize; RANK]> for Tensor<T, RANK, Cpu> {

@@ -225,7 +225,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         self.thawed(op)?;
         let (expected, found) = (size.numel_of(op, size_of::<T>())?, self.numel());
         if expected != found {
-            return Err(Error::Length { op, sizes: size.0.into(), expected, found });
+            return Err(Error::Length { op, sizes: size.0.into(), expected, found, of: Some(self.size().0.into()) });
         }
         self.contiguous(op, size)?;
         self.set_part(Layout::row_major(size).moved(self.layout().offset()));

@@ -200,7 +200,7 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     /// Copies the elements into an existing tensor of the same sizes, or a part of one, on any device.
     ///
     /// # Errors
-    /// [`Error::Sizes`] when the sizes differ, those of [`view_mut`](Tensor::view_mut) and [`to`](TensorView::to).
+    /// [`Error::Output`] when the sizes differ, those of [`view_mut`](Tensor::view_mut) and [`to`](TensorView::to).
     ///
     /// # Examples
     /// ```
@@ -213,7 +213,7 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     pub fn copy_to<'o, E: Device + 'o>(&self, out: impl Writable<'o, T, RANK, E>) -> Result<()> {
         let out = out.into_view_mut("copy_to")?;
         if self.size() != out.size() {
-            return Err(Error::Sizes { op: "copy_to", left: self.size().0.into(), right: out.size().0.into() });
+            return Err(Error::Output { op: "copy_to", sizes: self.size().0.into(), found: out.size().0.into() });
         }
         if self.is_on(out.device()) {
             return self.copy_within_device("copy_to", out);
@@ -291,7 +291,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// Copies the elements into an existing tensor of the same sizes, or a part of one; see [`TensorView::copy_to`].
     ///
     /// # Errors
-    /// [`Error::Sizes`] when the sizes differ, those of [`view_mut`](Tensor::view_mut) and [`to`](Tensor::to).
+    /// [`Error::Output`] when the sizes differ, those of [`view_mut`](Tensor::view_mut) and [`to`](Tensor::to).
     pub fn copy_to<'o, E: Device + 'o>(&self, out: impl Writable<'o, T, RANK, E>) -> Result<()> {
         self.view().copy_to(out)
     }

@@ -137,7 +137,7 @@ fn an_index_outside_is_an_error_and_nothing_is_written() -> Result<()> {
     let x = Tensor::from_fn([3, 4], |[i, j]| (4 * i + j) as i32, &Cpu)?;
     for wrong in [-1, 3, i64::MIN, i64::MAX, 1 << 40] {
         let index = Tensor::from([0, wrong, 1]);
-        let message = format!("index_select: index [{wrong}] is outside sizes [3]");
+        let message = format!("index_select: index {wrong} is outside axis 0 of size 3, of sizes [3, 4]");
         assert_eq!(x.index_select(Axis::<0>, &index).unwrap_err().to_string(), message);
         assert!(matches!(x.gather(Axis::<0>, index.insert_axis(Axis::<1>)), Err(Error::Index { op: "gather", .. })));
         assert!(matches!(x.embedding(&index), Err(Error::Index { op: "embedding", .. })));
@@ -146,7 +146,10 @@ fn an_index_outside_is_an_error_and_nothing_is_written() -> Result<()> {
         assert!(matches!(y.index_scatter(ops::Add, Axis::<0>, &index, &values), Err(Error::Index { op: "scatter", .. })));
         assert_eq!(y, x);
     }
-    assert!(matches!(x.take(&Tensor::from([12])), Err(Error::Index { .. })));
+    let error = x.take(&Tensor::from([12])).unwrap_err().to_string();
+    assert_eq!(error, "take: index 12 is outside the 12 elements of sizes [3, 4]");
+    let error = x.reshape([12])?.take(&Tensor::from([12])).unwrap_err().to_string();
+    assert_eq!(error, "take: index [12] is outside sizes [12]");
     assert_eq!(x.take(&Tensor::from([11]))?.item()?, 11);
     // No position of an empty axis can be named; none need be.
     let empty = Tensor::<f32, 2>::zeros([0, 4], &Cpu)?;
@@ -157,7 +160,10 @@ fn an_index_outside_is_an_error_and_nothing_is_written() -> Result<()> {
     assert_eq!(x.take(&Tensor::<i64, 2>::zeros([0, 3], &Cpu)?)?.size(), [0, 3]);
     // A million indices, one of which is wrong.
     let many = Tensor::from_fn([1 << 20], |[i]| if i == 777_777 { 3 } else { (i % 3) as i64 }, &Cpu)?;
-    assert_eq!(x.index_select(Axis::<0>, &many).unwrap_err().to_string(), "index_select: index [3] is outside sizes [3]");
+    assert_eq!(
+        x.index_select(Axis::<0>, &many).unwrap_err().to_string(),
+        "index_select: index 3 is outside axis 0 of size 3, of sizes [3, 4]"
+    );
     Ok(())
 }
 

@@ -93,7 +93,7 @@ fn elements_are_moved_into_what_is_there() -> Result<()> {
     let outside = Tensor::from([0_i64, 5]);
     let mut out = Tensor::<f32, 2>::zeros([2, 7], &Cpu)?;
     let error = x.index_select_into(Axis::<0>, &outside, &mut out).unwrap_err();
-    assert_eq!(error.to_string(), "index_select_into: index [5] is outside sizes [5]");
+    assert_eq!(error.to_string(), "index_select_into: index 5 is outside axis 0 of size 5, of sizes [5, 7]");
     Ok(())
 }
 

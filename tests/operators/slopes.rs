@@ -142,6 +142,8 @@ fn derivatives_of_three_operands_of_integers_of_halves_and_of_complex_numbers() 
     assert_eq!(Tensor::from([2, 3]).zip(derivative::<_, 0>(ops::Mul), 5)?.to_vec()?, [0, 0]);
     let half = x.cast::<half::f16>()?;
     assert_eq!(half.map(derivative::<_, 0>(ops::Square))?.cast::<f64>()?.to_vec()?, [4.0, -2.0]);
+    let error = x.zip(derivative::<_, 0>(derivative::<_, 1>(hinge)), &Tensor::from([1.0, 2.0, 3.0])).unwrap_err();
+    assert_eq!(error.to_string(), "hinge: sizes [2] and [3] do not broadcast");
     assert_eq!(x.zip(derivative::<_, 0>(hinge), &y)?.to_vec()?, [3.0, -3.0]); // below y: −1 + 2x
     assert_eq!(x.zip(derivative::<_, 1>(hinge), &y)?.to_vec()?, [1.0, 1.0]);
     let root = y.zip(derivative::<_, 1>(fused), 3.0)?.to_vec()?; // y / (2 √(y · 3 + y))

@@ -44,7 +44,7 @@ unsafe fn check(plan: Addressed<'_>, index: Slot<'_>) -> Result<()> {
     // Index 0 lies outside an empty axis, and is what nothing found looks like; such a plan is refused whole.
     match found.into_inner() {
         0 if plan.bound > 0 || sizes.contains(&0) => Ok(()),
-        wrong => Err(Error::Index { op: plan.op, index: [wrong as isize].into(), sizes: [plan.bound].into() }),
+        wrong => Err(Error::Index { op: plan.op, index: [wrong as isize].into(), axis: None, sizes: [plan.bound].into() }),
     }
 }
 

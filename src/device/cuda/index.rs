@@ -123,7 +123,7 @@ impl Stream {
         let number = |at: usize| i64::from_ne_bytes(std::array::from_fn(|k| report[at + k]));
         match number(0) {
             0 => Ok(()),
-            _ => Err(Error::Index { op: plan.op, index: [number(8) as isize].into(), sizes: [plan.bound].into() }),
+            _ => Err(Error::Index { op: plan.op, index: [number(8) as isize].into(), axis: None, sizes: [plan.bound].into() }),
         }
     }
 
