@@ -548,7 +548,7 @@ fn a_device_says_in_its_own_words_why_data_cannot_be_reached() {
         x.to(&Cpu).map(drop).unwrap_err(),
         Tensor::from_slice(&[1.0f32], [1], &Sealed).map(drop).unwrap_err(),
     ];
-    for (refusal, op) in refusals.iter().zip(["to_vec", "copy", "map", "reduce", "contract", "scan", "sort", "read", "write"]) {
+    for (refusal, op) in refusals.iter().zip(["to_vec", "copy", "map", "reduce", "contract", "scan", "sort", "to", "write"]) {
         assert_eq!(refusal.to_string(), format!("{op}: this tensor lives in a sealed enclave; ask its owner"));
     }
     assert_eq!((x.size(), x.transposed().is_contiguous()), (dim![2, 2], false), "metadata needs no data");

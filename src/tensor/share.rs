@@ -190,7 +190,7 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
                 return Ok(copy);
             }
         }
-        let values = ordered.to_vec()?;
+        let values = ordered.to_vec().map_err(|error| error.renamed("to"))?;
         let to = copy.writable("to")?.raw_ptr().cast();
         // SAFETY: fresh memory for exactly these elements, which stand in its order.
         unsafe { device.write(to, bytemuck::cast_slice(&values))? };
