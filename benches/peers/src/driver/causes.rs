@@ -14,6 +14,10 @@ const CAUSES: &[(&str, &str)] = &[
     ),
     ("ew/add_row/256", ROWS),
     ("ew/add_inplace/4", "sizes, handles and overlap are looked at in every call; nalgebra's sizes are in its type"),
+    (
+        "ew/add_inplace/256",
+        "512 KiB on pages of 4 KiB, as their places fall: ndarray's two builds, of one loop, take 4.95 and 5.8 µs (Sapphire Rapids)",
+    ),
     ("ew/add_inplace/4096", FALL),
     ("ew/step2/4096", STEPS),
     ("fused/ratio/256", "five operands of 256 KiB are more than the second cache of 1 MiB, and differ from process to process"),
