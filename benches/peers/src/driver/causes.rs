@@ -97,7 +97,8 @@ const ROWS: &str = "every row begins anew, 2 to 4 ns: the same elements in 64 ro
 const ROW: &str = "a first cache of 32 KiB does not hold the row of 16 KiB beside what is streamed: it comes from the second in every row";
 
 /// Measured in six processes on Sapphire Rapids: 181 to 284 ns.
-const FULL: &str = "three operands of 16 KiB are all that a first cache of 48 KiB holds, and more than one of 32: differs from process to process";
+const FULL: &str =
+    "three operands of 16 KiB are all that a first cache of 48 KiB holds, and more than one of 32: differs from process to process";
 
 /// Measured in seven processes on Sapphire Rapids: `a += b` of 4096² 6.6 to 8.8 ms, the limit 5.6 to 7.4; `a + column` 5.2 to 7.6.
 const FALL: &str = "takes up to a third longer in one process than in another, as the limit does: pages of memory as their places fall";

@@ -99,7 +99,10 @@ fn summary(cases: &[String], measured: &BTreeMap<String, Measured>, threads: usi
     let touched: Vec<String> = cases.iter().filter(|case| !case.starts_with("create/zeros/")).cloned().collect();
     let without = Standing::of(&touched, measured).mean;
     writeln!(text, "* Geometric mean of best peer ÷ rankform: {mean:.2}; {without:.2} without the zeros, which nobody reads or writes.")?;
-    writeln!(text, "* If rankform reached the limit in every case that has one, with no time for arithmetic, that mean would be {ceiling:.2}.")?;
+    writeln!(
+        text,
+        "* If rankform reached the limit in every case that has one, with no time for arithmetic, that mean would be {ceiling:.2}."
+    )?;
     let bound: Vec<f64> = cases.iter().filter(|case| is_bound_by_memory(case)).filter_map(|case| measured[case].of_limit()).collect();
     writeln!(
         text,
