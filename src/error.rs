@@ -364,13 +364,14 @@ impl Error {
             | Error::Unsupported { op: before, .. }
             | Error::Library { op: before, .. }
             | Error::NoDevice { op: before, .. }
-            | Error::Fault { op: before, .. }
             | Error::OutOfMemory { op: before, .. }
             | Error::Empty { op: before, .. }
             | Error::Operands { op: before, .. }
             | Error::Io { op: before, .. }
             | Error::Format { op: before, .. }
             | Error::Value { op: before, .. } => *before = op,
+            // A device may report late: what failed may be an earlier operation, which it names.
+            Error::Fault { .. } => {}
         }
         self
     }
