@@ -226,8 +226,8 @@ pub(super) fn writes_whole_lines() -> bool {
     false
 }
 
-/// Whether the instruction for two products of bf16 takes no longer than that for one of f32. On Intel's it takes four times as
-/// long (Sapphire Rapids, 1024³: 20 ms, widened to f32 first 12).
+/// Whether products of bf16 are faster by their own instruction than widened to f32. On Intel's they are not (Sapphire Rapids, the
+/// only one measured, 1024³: 20 ms, widened 13).
 #[cfg(target_arch = "x86_64")]
 pub(super) fn multiplies_pairs() -> bool {
     !is_intel()

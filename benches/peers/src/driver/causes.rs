@@ -101,7 +101,7 @@ const FULL: &str =
     "three operands of 16 KiB are all that a first cache of 48 KiB holds, and more than one of 32: differs from process to process";
 
 /// Measured in seven processes on Sapphire Rapids: `a += b` of 4096² 6.6 to 8.8 ms, the limit 5.6 to 7.4; `a + column` 5.2 to 7.6.
-const FALL: &str = "takes up to a third longer in one process than in another, as the limit does: pages of memory as their places fall";
+const FALL: &str = "takes up to a third longer in one process than in another, as the limit does; why is not known, perhaps where pages fall";
 
 /// Measured: without, the limit takes 16.0 ms of 13.6 (4096²).
 const KEPT: &str = "what is updated in place is not fetched ahead";
