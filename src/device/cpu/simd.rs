@@ -233,31 +233,23 @@ pub(super) fn multiplies_pairs() -> bool {
     !is_intel()
 }
 
-fn is_intel() -> bool {
-    intel().is_some()
-}
-
 /// Whether this is a processor of Intel before Sapphire Rapids, the first one of AVX512-FP16.
 fn is_old_intel() -> bool {
-    intel() == Some(Intel { old: true })
+    #[cfg(target_arch = "x86_64")]
+    return is_intel() && !is_x86_feature_detected!("avx512fp16");
+    #[cfg(not(target_arch = "x86_64"))]
+    false
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Intel {
-    old: bool,
-}
-
-/// What kind of Intel's processors this is, if it is one.
-fn intel() -> Option<Intel> {
+fn is_intel() -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
-        static INTEL: std::sync::LazyLock<Option<Intel>> = std::sync::LazyLock::new(|| {
+        static IS_INTEL: std::sync::LazyLock<bool> = std::sync::LazyLock::new(|| {
             let name = std::arch::x86_64::__cpuid(0);
-            let is_intel = [name.ebx, name.edx, name.ecx].map(u32::to_le_bytes).concat() == b"GenuineIntel";
-            is_intel.then(|| Intel { old: !is_x86_feature_detected!("avx512fp16") })
+            [name.ebx, name.edx, name.ecx].map(u32::to_le_bytes).concat() == b"GenuineIntel"
         });
-        *INTEL
+        *IS_INTEL
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    None
+    false
 }

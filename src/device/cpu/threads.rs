@@ -110,13 +110,19 @@ fn call(wanted: usize) {
 /// Gives the pool a job twice, and counts it, while fewer than `wanted` are counted.
 #[cfg(feature = "rayon")]
 fn call_two(counted: &AtomicUsize, wanted: usize, job: impl FnOnce() + Copy + Send + 'static) {
-    let one_more = |count| (count < wanted).then_some(count + 1);
     for _ in 0..2 {
-        if counted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
+        if !count_one(counted, wanted) {
             return;
         }
         rayon::spawn(job);
     }
+}
+
+/// Counts one more, if fewer than `wanted` are counted; says whether it did.
+#[cfg(feature = "rayon")]
+fn count_one(counted: &AtomicUsize, wanted: usize) -> bool {
+    let one_more = |count| (count < wanted).then_some(count + 1);
+    counted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
 }
 
 /// How a helper's stay ends.
@@ -167,8 +173,7 @@ fn leave(wanted: usize) {
 fn elsewhere(wanted: usize) -> bool {
     leave(wanted);
     rayon::yield_now();
-    let one_more = |count| (count < wanted).then_some(count + 1);
-    let room = HELPERS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok();
+    let room = count_one(&HELPERS, wanted);
     if room {
         HERE.fetch_add(1, Ordering::Relaxed);
     }
