@@ -182,6 +182,7 @@ fn products_of_every_width_are_exact_on_every_layout() -> Result<()> {
                 width::<f64>([m, k, n / 2], [left, (left + at) % 4], at == 2)?;
                 width::<f16>([m, k, n], [left, (left + at) % 4], at == 2)?;
                 width::<bf16>([m, k, n], [left, (left + at) % 4], at == 2)?;
+                width::<i8>([m, k, n], [left, (left + at) % 4], at == 2)?;
             }
         }
     }
@@ -191,6 +192,46 @@ fn products_of_every_width_are_exact_on_every_layout() -> Result<()> {
         for left in 0..4 {
             width::<f32>(size, [left, (left + at) % 4], left == 1)?;
             width::<f64>(size, [left, (left + at) % 4], left == 1)?;
+        }
+    }
+    Ok(())
+}
+
+/// Products of bytes and of bf16 in wider elements, which are exact here: sizes beside those of tiles (16, 32 and 240 rows, 16 and
+/// 32 columns, 32 and 64 along `k`, blocks of 1024 and 2048), both operands in rows and in columns.
+#[test]
+fn wide_products_are_exact_beside_the_edges_of_tiles() -> Result<()> {
+    let (rows, columns) = ([1, 2, 15, 16, 17, 31, 32, 33, 50, 241], [2, 15, 16, 17, 31, 32, 33, 50, 65]);
+    let deep = [1, 2, 3, 5, 31, 32, 33, 63, 64, 65, 130, 1027, 2051];
+    let mut random = Random(43);
+    let mut case = 0;
+    for m in rows {
+        for n in columns {
+            case += 1;
+            let ks = if m * n < 300 { &deep[..] } else { &deep[case % 3..deep.len() - 2 + usize::from(case % 7 == 0)] };
+            for (at, &k) in ks.iter().enumerate().filter(|(at, _)| m * n < 300 || (at + case) % 3 == 0) {
+                let turned = [(case + at) % 2 == 1, (case + at) / 2 % 2 == 1];
+                let mut bytes = |[rows, columns]: [usize; 2], turned: bool| {
+                    let stands = if turned { [columns, rows] } else { [rows, columns] };
+                    Tensor::from_fn(stands, |_| random.bits() as i8, &Cpu)
+                };
+                let (x, y) = (bytes([m, k], turned[0])?, bytes([k, n], turned[1])?);
+                macro_rules! product {
+                    ($T:ty, $wide:ty) => {{
+                        let (x, y) = (x.cast::<$T>()?, y.cast::<$T>()?);
+                        let x = if turned[0] { x.transposed() } else { x.view() };
+                        let y = if turned[1] { y.transposed() } else { y.view() };
+                        let expected = x.cast::<f64>()?.matmul(&y.cast::<f64>()?)?;
+                        let product: Tensor<$wide, 2> = x.matmul_wide(y)?;
+                        assert!(product.cast::<f64>()?.to_vec()? == expected.to_vec()?, "{} [{m}, {k}, {n}] {turned:?}", <$T>::DTYPE);
+                    }};
+                }
+                product!(i8, i32);
+                product!(u8, u32);
+                if k < 900 {
+                    product!(bf16, f32); // sums below 2²⁴
+                }
+            }
         }
     }
     Ok(())

@@ -226,7 +226,7 @@ pub(super) fn writes_whole_lines() -> bool {
     false
 }
 
-/// Whether products of bf16 are faster by their own instruction than widened to f32. On Intel's they are not (Sapphire Rapids, the
+/// Whether products of bf16 are faster by their own instruction for vectors than widened to f32. On Intel's they are not (Sapphire Rapids, the
 /// only one measured, 1024³: 20 ms, widened 13).
 #[cfg(target_arch = "x86_64")]
 pub(super) fn multiplies_pairs() -> bool {

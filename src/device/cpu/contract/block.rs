@@ -7,7 +7,7 @@ use super::super::memory::CpuBlock;
 use super::super::threads;
 use super::axes::{Axes, few_runs, is_run, run_end};
 use super::pack::{BEYOND, Pack, Restore, WIDEST};
-use super::tile::{Kernel, MOST_SUMS, Tile};
+use super::tile::{Kernel, MOST_ROWS, MOST_SUMS, Tile};
 use super::vector::RowTimesPanels;
 use crate::error::Result;
 use std::mem::MaybeUninit;
@@ -85,7 +85,7 @@ const STREAM: usize = 32;
 const AHEAD: usize = 2;
 /// Bytes of the sums of such a product that are kept near.
 const STREAM_BYTES: usize = 128 << 10;
-/// Rows of the left operand that are packed together; a multiple of every kernel's rows.
+/// Rows of the left operand that are packed together, at most.
 const HIGH: usize = 240;
 /// Bytes of the right operand that are packed together, if one panel is not more.
 const RIGHT_BYTES: usize = 8 << 20;
@@ -231,7 +231,7 @@ pub(super) unsafe fn run<K: Kernel>(kernel: K, product: &Product, transfer: Tran
                 packed(room.at())
             }
         };
-        let blocks = m.div_ceil(HIGH);
+        let blocks = m.div_ceil(HIGH / job.panels.rows * job.panels.rows);
         // Few rows: groups of panels are the work of one thread.
         let groups = if many { (4 * threads::count()).div_ceil(blocks).min(panels) } else { 1 };
         let (height, share) = (m.div_ceil(blocks).next_multiple_of(job.panels.rows), panels.div_ceil(groups) * width);
@@ -342,13 +342,17 @@ impl<K: Kernel> Job<'_, K> {
             at += together;
         }
         let tile_rows = || tile_rows[..tiles].iter().map(|&[first, end]| usize::from(first)..usize::from(end)).enumerate();
-        // The few rows of a wide tile are packed as rows, with a line between them: nothing is turned, or whole squares of 16.
-        let in_rows = width == 4 * K::LANES && (unit_step == 1 || row_step == 1 && run >= rows);
-        debug_assert!(!in_rows || K::DIRECT && K::DEPTH == 1);
+        // Rows are packed as rows, with a line between them, for kernels that read such ones, and the few of a wide tile: nothing is
+        // turned, or whole squares of 16.
+        let in_rows = match K::IN_ROWS {
+            Some(pack) => (unit_step == 1).then_some(pack),
+            None => (width == 4 * K::LANES && (unit_step == 1 || row_step == 1 && run >= rows)).then_some(transfer.left),
+        };
+        debug_assert!(in_rows.is_none() || K::IN_ROWS.is_some() || K::DIRECT && K::DEPTH == 1);
         let row_units = deep.min(units).next_multiple_of(64 / size) + 64 / size;
         let packed = match (direct, in_rows) {
             (true, _) => None,
-            (_, true) => Some(Room::new(row_units, rows, size)?),
+            (_, Some(_)) => Some(Room::new(row_units, rows, size)?),
             _ => Some(Room::new(deep.min(units), tiles * most_rows, size)?),
         };
         let side_by_side = matches!(product.n.single(), Some([1, _]));
@@ -380,16 +384,16 @@ impl<K: Kernel> Job<'_, K> {
             if let Some(room) = &packed {
                 let (mut along, from) = ([MaybeUninit::uninit(); DEEP * MOST_DEPTH], unit * K::DEPTH);
                 let along = places(&product.k, 0, from, &mut along[..(count * K::DEPTH).min(product.k.total() - from)]);
-                if in_rows {
-                    // SAFETY: the caller's promise; there is room for the rows, whose units are lanes here.
-                    unsafe { (transfer.left)(product.left, along, beside, row_units, room.at()) };
+                if let Some(pack) = in_rows {
+                    // SAFETY: the caller's promise; there is room for the rows, whose elements are lanes here.
+                    unsafe { pack(product.left, along, beside, row_units * K::DEPTH, room.at()) };
                 } else {
                     for (tile, rows) in tile_rows() {
                         let panel = room.at().wrapping_add(tile * count * most_rows * size);
                         // SAFETY: the caller's promise; each tile has its place in the room, and is packed before it is summed.
                         unsafe {
                             (transfer.left)(product.left, &beside[rows], along, most_rows, panel);
-                            starts[tile] = K::start(panel.cast_const().cast(), count);
+                            starts[tile] = K::finish(panel.cast(), count);
                         }
                     }
                 }
@@ -412,7 +416,7 @@ impl<K: Kernel> Job<'_, K> {
                     for (tile, Range { start: first, end }) in tile_rows() {
                         let down = &down[first..end];
                         let (left, left_step, start) = match &packed {
-                            Some(room) if in_rows => {
+                            Some(room) if in_rows.is_some() => {
                                 let rows = room.at().cast_const().cast::<K::Unit>().wrapping_add(first * row_units + part);
                                 (rows, [row_units as isize, 1], None)
                             }
@@ -431,10 +435,10 @@ impl<K: Kernel> Job<'_, K> {
                             None => local.as_mut_ptr().cast(),
                         };
                         let base = product.out.cast::<K::Sum>();
-                        let out = std::array::from_fn(|r| match down.get(r) {
-                            Some(down) if whole => base.wrapping_offset(down.wrapping_add(across[0])),
-                            _ => aside.wrapping_add(r * width),
-                        });
+                        let mut out = [std::ptr::null_mut(); MOST_ROWS];
+                        for (r, (out, down)) in out.iter_mut().zip(down).enumerate() {
+                            *out = if whole { base.wrapping_offset(down.wrapping_add(across[0])) } else { aside.wrapping_add(r * width) };
+                        }
                         let vectors = here.div_ceil(K::LANES);
                         let (rows, units, add) = (down.len(), here_units, unit + part > 0);
                         let tile = Tile { rows, vectors, units, left, left_step, right, right_step, start, out, add };

@@ -5,7 +5,7 @@
 //! Imports: nothing.
 
 use super::super::simd::{self, Level};
-use super::tile::{Kernel, MOST_ROWS, Tile};
+use super::tile::{Kernel, STARTED_ROWS, Tile};
 use std::arch::x86_64::*;
 
 /// Units of the right operand that are asked for ahead.
@@ -119,7 +119,7 @@ macro_rules! kernels {
             const DEPTH: usize = $depth;
             const DIRECT: bool = $direct;
 
-            unsafe fn start($panel: *const $Unit, $units: usize) -> Option<[$Sum; MOST_ROWS]> {
+            unsafe fn finish($panel: *mut $Unit, $units: usize) -> Option<[$Sum; STARTED_ROWS]> {
                 // SAFETY: the caller's promise.
                 #[allow(unused_unsafe)]
                 $start
@@ -207,7 +207,7 @@ kernels! {
     splat |p| _mm512_set1_epi32(p.read() as i32);
     step |s, a, b| _mm512_dpbusd_epi32(s, b, a);
     sums _mm512_set1_epi32 _mm512_loadu_si512 _mm512_add_epi32 _mm512_storeu_si512;
-    // SAFETY: the promise of `Kernel::start`; `here` found the instructions.
+    // SAFETY: the promise of `Kernel::finish`; `here` found the instructions.
     start |panel, units| Some(unsafe { shifted_back(panel, units) });
 
     /// Four products u8 · i8 a step.
@@ -296,11 +296,11 @@ fn pairs(bits: __m512i) -> __m512bh {
 /// # Safety
 /// The panel has `units` units of 12 rows.
 #[target_feature(enable = "avx512f,avx512vnni")]
-unsafe fn shifted_back(panel: *const u32, units: usize) -> [i32; MOST_ROWS] {
+unsafe fn shifted_back(panel: *mut u32, units: usize) -> [i32; STARTED_ROWS] {
     let mut sums = _mm512_setzero_si512();
     for unit in 0..units {
         // SAFETY: the caller's promise.
-        let quads = unsafe { _mm512_maskz_loadu_epi32((1 << MOST_ROWS) - 1, panel.add(unit * MOST_ROWS).cast()) };
+        let quads = unsafe { _mm512_maskz_loadu_epi32((1 << STARTED_ROWS) - 1, panel.add(unit * STARTED_ROWS).cast()) };
         sums = _mm512_dpbusd_epi32(sums, _mm512_set1_epi8(1), quads);
     }
     let mut rows = [0i32; 16];

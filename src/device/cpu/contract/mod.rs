@@ -8,7 +8,7 @@
 //! | `library.rs` | the `gemm` crate, where matrices are plain and large |
 //! | `block.rs` | everything else: panels packed from any layout, tiles over them |
 //! | `packed.rs` | the same, with panels that were packed before |
-//! | `pack.rs` `tile.rs` `micro.rs` `plain.rs` | panels; what a kernel is; kernels |
+//! | `pack.rs` `tile.rs` `micro.rs` `amx.rs` `plain.rs` | panels; what a kernel is; kernels |
 //!
 //! Which kernel runs follows from the three elements; code is compiled once, here, not in the calling crate.
 //! Imports: `error`, `scalar`, `element`, `kernel`, `device`.
@@ -16,6 +16,8 @@
 // Panels have more forms than other processors have kernels for.
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 
+#[cfg(target_arch = "x86_64")]
+mod amx;
 mod axes;
 mod block;
 #[cfg(feature = "gemm")]
@@ -235,7 +237,7 @@ unsafe fn by_kernel<A: Task>(types: [DType; 3], task: &mut A) -> Result<bool> {
         } };
     }
     #[cfg(target_arch = "x86_64")]
-    use micro::*;
+    use {amx::Tiles, micro::*};
     fn plain<P>() -> Option<Plain<P>> {
         Some(Plain(PhantomData))
     }
@@ -259,9 +261,10 @@ unsafe fn by_kernel<A: Task>(types: [DType; 3], task: &mut A) -> Result<bool> {
     macro_rules! brains {
         ($out:ty) => {{
             #[cfg(target_arch = "x86_64")]
-            if let Some(kernel) = Brain512::here().filter(|_| simd::multiplies_pairs()) {
-                let row: RowTimesPanels = vector::row_times_panels::<Bf16Float, vector::Brains, $out>;
-                first! { Some(row); Some(kernel), Bf16Pair, Bf16Pair, f32 => $out; }
+            {
+                let row: Option<RowTimesPanels> = Some(vector::row_times_panels::<Bf16Float, vector::Brains, $out>);
+                first! { row; Tiles::<amx::Brains>::here(), Bf16Pair, Bf16Pair, f32 => $out; }
+                first! { row; Brain512::here().filter(|_| simd::multiplies_pairs()), Bf16Pair, Bf16Pair, f32 => $out; }
             }
             floats!(Bf16Float, Bf16Float, $out)
         }};
@@ -274,11 +277,9 @@ unsafe fn by_kernel<A: Task>(types: [DType; 3], task: &mut A) -> Result<bool> {
         }};
     }
     macro_rules! bytes {
-        ($kernel:ident, $left:ty, $right:ty, $out:ty; $($rest:tt)*) => { {
+        ($tiles:ident, $left:ty, $right:ty; $kernel:ident, $shifted:ty; $out:ty, $($rest:tt)*) => { {
             #[cfg(target_arch = "x86_64")]
-            if let Some(kernel) = $kernel::here() {
-                first! { Some(kernel), $left, $right, i32 => $out; }
-            }
+            first! { Tiles::<amx::$tiles>::here(), $left, $right, i32 => $out; $kernel::here(), $left, $shifted, i32 => $out; }
             shorts!($($rest)*)
         } };
     }
@@ -305,11 +306,23 @@ unsafe fn by_kernel<A: Task>(types: [DType; 3], task: &mut A) -> Result<bool> {
         (BF16, BF16, F32) => brains!(f32),
         (F16, F16, F16) => floats!(F16Float, F16Float, f16),
         (F16, F16, F32) => floats!(F16Float, F16Float, f32),
-        (I8, I8, I8) | (U8, U8, U8) => bytes!(Signed512, SignedQuad, SignedShifted, i8; SignedShort, SignedShort, i8; SignedInt, SignedInt),
-        (I8, I8, I32) => bytes!(Signed512, SignedQuad, SignedShifted, i32; SignedShort, SignedShort, i32; SignedInt, SignedInt),
-        (U8, I8, I32) => bytes!(LeftUnsigned512, UnsignedQuad, SignedQuad, i32; UnsignedShort, SignedShort, i32; UnsignedInt, SignedInt),
-        (I8, U8, I32) => bytes!(RightUnsigned512, SignedQuad, UnsignedQuad, i32; SignedShort, UnsignedShort, i32; SignedInt, UnsignedInt),
-        (U8, U8, I32 | U32) => shorts!(UnsignedShort, UnsignedShort, i32; UnsignedInt, UnsignedInt),
+        (I8, I8, I8) | (U8, U8, U8) => {
+            bytes!(Signed, SignedQuad, SignedQuad; Signed512, SignedShifted; i8, SignedShort, SignedShort, i8; SignedInt, SignedInt)
+        }
+        (I8, I8, I32) => {
+            bytes!(Signed, SignedQuad, SignedQuad; Signed512, SignedShifted; i32, SignedShort, SignedShort, i32; SignedInt, SignedInt)
+        }
+        (U8, I8, I32) => {
+            bytes!(LeftUnsigned, UnsignedQuad, SignedQuad; LeftUnsigned512, SignedQuad; i32, UnsignedShort, SignedShort, i32; UnsignedInt, SignedInt)
+        }
+        (I8, U8, I32) => {
+            bytes!(RightUnsigned, SignedQuad, UnsignedQuad; RightUnsigned512, UnsignedQuad; i32, SignedShort, UnsignedShort, i32; SignedInt, UnsignedInt)
+        }
+        (U8, U8, I32 | U32) => {
+            #[cfg(target_arch = "x86_64")]
+            first! { Tiles::<amx::Unsigned>::here(), UnsignedQuad, UnsignedQuad, i32 => i32; }
+            shorts!(UnsignedShort, UnsignedShort, i32; UnsignedInt, UnsignedInt)
+        }
         (I16, I16, I16) | (U16, U16, U16) => shorts!(ShortPair, ShortPair, i16; ShortInt, ShortInt),
         (I16, I16, I32) => shorts!(ShortPair, ShortPair, i32; ShortInt, ShortInt),
         (U16, U16, U32) => ints!(UnsignedShortInt),

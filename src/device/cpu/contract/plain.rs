@@ -3,7 +3,7 @@
 //! Imports: `scalar`.
 
 use super::super::simd::{self, Loop};
-use super::tile::{Kernel, MOST_ROWS, Tile};
+use super::tile::{Kernel, STARTED_ROWS, Tile};
 use crate::scalar::{Arith, Num};
 use std::marker::PhantomData;
 
@@ -28,7 +28,7 @@ impl<P: Num> Kernel for Plain<P> {
     const DEPTH: usize = 1;
     const DIRECT: bool = false;
 
-    unsafe fn start(_: *const P, _: usize) -> Option<[P; MOST_ROWS]> {
+    unsafe fn finish(_: *mut P, _: usize) -> Option<[P; STARTED_ROWS]> {
         None
     }
 

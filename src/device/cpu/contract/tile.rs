@@ -2,10 +2,14 @@
 //!
 //! Imports: nothing.
 
+use super::pack::Pack;
+
 /// Rows of the largest tile.
-pub(super) const MOST_ROWS: usize = 12;
-/// Sums of the largest tile: 12 rows by two vectors of 16, 6 by four.
-pub(super) const MOST_SUMS: usize = 384;
+pub(super) const MOST_ROWS: usize = 32;
+/// Sums of the largest tile: 32 rows by two vectors of 16.
+pub(super) const MOST_SUMS: usize = 1024;
+/// Rows of the largest tile whose sums may start with something.
+pub(super) const STARTED_ROWS: usize = 12;
 
 /// One tile: `out[r][c] (+)= start[r] + Σ left[r] · right[c]` over some units.
 pub(super) struct Tile<U, S> {
@@ -15,12 +19,12 @@ pub(super) struct Tile<U, S> {
     pub(super) vectors: usize,
     pub(super) units: usize,
     pub(super) left: *const U,
-    /// From row to row and from unit to unit: `[1, most rows of this width]` in a panel.
+    /// From row to row and from unit to unit: `[1, most rows of this width]` in a panel, `[_, 1]` in rows.
     pub(super) left_step: [isize; 2],
     pub(super) right: *const U,
     /// From unit to unit.
     pub(super) right_step: isize,
-    pub(super) start: Option<[S; MOST_ROWS]>,
+    pub(super) start: Option<[S; STARTED_ROWS]>,
     /// The rows of the output; its columns stand side by side.
     pub(super) out: [*mut S; MOST_ROWS],
     /// Whether the output already holds a part of the sum; it is not read otherwise.
@@ -41,14 +45,17 @@ pub(super) trait Kernel: Copy + Send + Sync + 'static {
     const LANES: usize;
     /// How many indices along `k` a unit has.
     const DEPTH: usize;
+    /// How the left operand is packed as rows, where its units stand side by side and the kernel reads such rows.
+    const IN_ROWS: Option<Pack> = None;
     /// Whether the left operand may be read where it stands.
     const DIRECT: bool;
 
-    /// What the rows of a left panel start with, if not 0.
+    /// Finishes a left panel that was packed: brings it into another order, if this kernel reads one, and says what its rows
+    /// start with, if not 0.
     ///
     /// # Safety
-    /// The panel has `units` units.
-    unsafe fn start(panel: *const Self::Unit, units: usize) -> Option<[Self::Sum; MOST_ROWS]>;
+    /// The panel has `units` units, and [`BEYOND`](super::pack::BEYOND) bytes that are packed later.
+    unsafe fn finish(panel: *mut Self::Unit, units: usize) -> Option<[Self::Sum; STARTED_ROWS]>;
 
     /// Asks for `width` lanes of each of some units, which will be read soon.
     fn fetch(self, _from: *const Self::Unit, _step: isize, _units: usize, _width: usize) {}
