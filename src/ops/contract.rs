@@ -96,7 +96,8 @@ impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// # Cost
     /// One allocation of the result; operands are read as they stand, transposed or not, packed in blocks. The order of
     /// every sum depends on sizes alone: results do not depend on the number of threads, but may differ in the last bits
-    /// between instruction sets. Where the processor multiplies bf16 itself (`avx512bf16`), subnormal factors count as 0.
+    /// between instruction sets. Where the processor multiplies bf16 itself (`avx512bf16`, `amx-bf16`), its subnormal factors and
+    /// sums may count as 0.
     ///
     /// # Errors
     /// [`Error::Inner`] when the inner sizes differ, [`Error::Sizes`] when the batches do not broadcast,

@@ -1,7 +1,7 @@
 //! The innermost loop on processors with tiles (Intel AMX): an instruction multiplies 16 rows by 16 columns, 64 bytes along `k`.
 //!
-//! The standard library has no stable functions for them, so the loop is assembly. It leaves the registers of tiles as it
-//! found them: unused. Instructions and their sums: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2
+//! The standard library has no stable functions for them, so the loop is assembly. It leaves the registers of tiles
+//! unused. Instructions and their sums: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2
 //! (TDPBF16PS, TDPBSSD); the shapes of registers: volume 1, chapter 18.
 //! Imports: nothing.
 
@@ -54,10 +54,12 @@ static INSTRUCTIONS: LazyLock<u32> = LazyLock::new(|| {
     if list & 1 << TILES != 0 && is_allowed() { list } else { 0 }
 });
 
-/// Asks the system for the state of tiles, which costs a thread 8 KiB once it uses them; Linux gives it to processes that ask.
+/// Asks the system for the state of tiles, for the whole process and for good: Linux gives it to those that ask. A thread that uses
+/// them costs 8 KiB more, and alternate stacks for signals need room for them (a thread that has a smaller one makes this fail).
+/// `RANKFORM_SIMD=avx2` keeps a process from asking.
 fn is_allowed() -> bool {
-    // Miri and MemorySanitizer do not see what assembly writes.
-    #[cfg(all(target_os = "linux", not(any(miri, rankform_plain_stores))))]
+    // Miri and MemorySanitizer do not see what assembly writes; addresses of 4 bytes (x32) would need other assembly.
+    #[cfg(all(target_os = "linux", target_pointer_width = "64", not(any(miri, rankform_plain_stores))))]
     {
         // arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA)
         let [call, request, tile_data]: [usize; 3] = [158, 0x1023, 18];
@@ -214,7 +216,7 @@ macro_rules! factors {
 }
 
 factors! {
-    /// Pairs of bf16, summed in f32. The instruction takes subnormal numbers for 0.
+    /// Pairs of bf16, summed in f32. The instruction takes subnormal numbers for 0, factors and sums.
     Brains: f32, 2, 22, "tdpbf16ps";
     /// Four products i8 · i8.
     Signed: i32, 4, 25, "tdpbssd";
@@ -282,7 +284,8 @@ impl<F: Factors> Kernel for Tiles<F> {
             if blocks * units == 0 {
                 continue;
             }
-            // From row to row, to the lower half, to the next block; and where the first one is.
+            // From row to row, to the lower half, to the next block; and where the first one is. The step of a panel says that it
+            // is one: `finish` has turned it.
             let [row, half, block, at] = match tile.left_step {
                 [1, _] if units == SIDE => [ROWS, SIDE, SIDE * ROWS, 0],
                 [1, _] => [units, SIDE * units, 0, first * ROWS],

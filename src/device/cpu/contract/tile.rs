@@ -19,7 +19,7 @@ pub(super) struct Tile<U, S> {
     pub(super) vectors: usize,
     pub(super) units: usize,
     pub(super) left: *const U,
-    /// From row to row and from unit to unit: `[1, most rows of this width]` in a panel, `[_, 1]` in rows.
+    /// From row to row and from unit to unit: `[1, most rows of this width]` in a panel, as it was packed, `[_, 1]` in rows.
     pub(super) left_step: [isize; 2],
     pub(super) right: *const U,
     /// From unit to unit.
@@ -54,7 +54,7 @@ pub(super) trait Kernel: Copy + Send + Sync + 'static {
     /// start with, if not 0.
     ///
     /// # Safety
-    /// The panel has `units` units, and [`BEYOND`](super::pack::BEYOND) bytes that are packed later.
+    /// The panel has `units` units, and [`BEYOND`](super::pack::BEYOND) bytes behind it hold nothing yet.
     unsafe fn finish(panel: *mut Self::Unit, units: usize) -> Option<[Self::Sum; STARTED_ROWS]>;
 
     /// Asks for `width` lanes of each of some units, which will be read soon.
