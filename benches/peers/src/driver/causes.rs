@@ -72,6 +72,7 @@ const OF_LIMIT: &[(&str, &str)] = &[
     ("ew/add_t", CROSSWISE),
     ("ew/add_row/256", ROWS),
     ("ew/add/4096", FALL),
+    ("ew/add_inplace/4096", FALL),
     ("ew/add_row/4096", ROW),
     ("ew/add_col/256", "every row begins anew, 1.7 ns: of 256 rows that is a sixth"),
     (
