@@ -45,6 +45,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/device/cpu/board.rs", "shows helpers a job on its owner's stack, who waits for them"),
     ("src/device/cpu/contract/block.rs", "runs products over addresses"),
     ("src/device/cpu/contract/library.rs", "calls the `gemm` crate"),
+    ("src/device/cpu/contract/amx.rs", "the processor's instructions, which the standard library does not have"),
     ("src/device/cpu/contract/micro.rs", "the processor's instructions"),
     ("src/device/cpu/contract/mod.rs", "runs products over addresses"),
     ("src/device/cpu/contract/pack.rs", "copies operands into panels"),

@@ -322,6 +322,6 @@ impl<F: Factors> Kernel for Tiles<F> {
 fn equal_step<S>(rows: &[*mut S]) -> Option<(*mut S, isize)> {
     let [first, second, ..] = *rows else { return Some((rows[0], 0)) };
     let step = (second as isize).wrapping_sub(first as isize);
-    let equal = rows.windows(2).all(|pair| (pair[1] as isize).wrapping_sub(pair[0] as isize) == step);
-    equal.then_some((first, step / size_of::<S>() as isize))
+    let in_steps = rows.windows(2).all(|pair| (pair[1] as isize).wrapping_sub(pair[0] as isize) == step);
+    in_steps.then_some((first, step / size_of::<S>() as isize))
 }
