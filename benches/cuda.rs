@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::time::Instant;
 
-type Bf16 = half::bf16;
+type Bf16 = rankform::bf16;
 
 fn setting(name: &str, otherwise: usize) -> usize {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)

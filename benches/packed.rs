@@ -3,9 +3,9 @@
 //!
 //! `RAYON_NUM_THREADS=1 cargo bench --bench packed`
 
-use half::{bf16, f16};
 use rankform::prelude::*;
 use rankform::{Number, Wider};
+use rankform::{bf16, f16};
 use std::hint::black_box;
 use std::time::Instant;
 

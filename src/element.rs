@@ -10,8 +10,8 @@ pub use narrow::{F8E4M3, F8E5M2};
 pub use quantised::{QInt8, QInt32, QUInt8};
 
 use crate::dtype::DType;
+use crate::half::{bf16, f16};
 use crate::scalar::{Bits, ComplexPrim, Integer, Num, Ordered, Prim, Real};
-use half::{bf16, f16};
 use num_complex::Complex;
 use std::fmt;
 

@@ -18,10 +18,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// ```
 /// `{:?}` is the same text, since that is what `fn main() -> Result<()>` and `unwrap` print.
 #[non_exhaustive]
-#[derive(Clone, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq)]
 pub enum Error {
     /// Two operands whose sizes neither agree nor stretch to each other.
-    #[error("{op}: sizes {left} and {right} do not broadcast")]
     Sizes {
         /// The operation.
         op: &'static str,
@@ -31,7 +30,6 @@ pub enum Error {
         right: Numbers,
     },
     /// What a result is written into has other sizes: it does not stretch.
-    #[error("{op}: a result of sizes {sizes} does not fit what is written, of sizes {found}")]
     Output {
         /// The operation.
         op: &'static str,
@@ -41,7 +39,6 @@ pub enum Error {
         found: Numbers,
     },
     /// A matrix product whose inner sizes differ.
-    #[error("{op}: inner sizes {} and {} differ: {left} · {right}", inner[0], inner[1])]
     Inner {
         /// The operation.
         op: &'static str,
@@ -53,7 +50,6 @@ pub enum Error {
         right: Numbers,
     },
     /// A different number of elements than the sizes call for.
-    #[error("{op}: {sizes} holds {expected} elements, found {found}{}", Of(of.as_ref()))]
     Length {
         /// The operation.
         op: &'static str,
@@ -67,7 +63,6 @@ pub enum Error {
         of: Option<Numbers>,
     },
     /// A tensor of several elements, or of none, where one is wanted.
-    #[error("{op}: sizes {sizes} hold {found} elements, not one")]
     NotOne {
         /// The operation.
         op: &'static str,
@@ -77,7 +72,6 @@ pub enum Error {
         found: usize,
     },
     /// Sizes whose elements or bytes cannot be counted in an `isize`.
-    #[error("{op}: {sizes} × {element} bytes is more than isize::MAX bytes")]
     Overflow {
         /// The operation.
         op: &'static str,
@@ -87,7 +81,6 @@ pub enum Error {
         element: usize,
     },
     /// An index outside the sizes.
-    #[error("{op}: {}", Outside(index, *axis, sizes))]
     Index {
         /// The operation.
         op: &'static str,
@@ -99,7 +92,6 @@ pub enum Error {
         sizes: Numbers,
     },
     /// An axis, known only at run time, that the tensor does not have; or one that is not of size 1.
-    #[error("{op}: axis {axis} does not fit sizes {sizes}")]
     Axis {
         /// The operation.
         op: &'static str,
@@ -109,7 +101,6 @@ pub enum Error {
         sizes: Numbers,
     },
     /// A range, step, window or chunk that does not fit its axis.
-    #[error("{op}: {entry} does not fit axis {axis} of size {size}")]
     Slice {
         /// The operation.
         op: &'static str,
@@ -121,7 +112,6 @@ pub enum Error {
         size: usize,
     },
     /// An order of axes that is not a permutation.
-    #[error("{op}: {order} is not a permutation of the axes")]
     Permutation {
         /// The operation.
         op: &'static str,
@@ -129,7 +119,6 @@ pub enum Error {
         order: Numbers,
     },
     /// A layout that would reach outside its memory.
-    #[error("{op}: sizes {sizes}, strides {strides}, offset {offset} reach outside {len} elements")]
     Bounds {
         /// The operation.
         op: &'static str,
@@ -143,7 +132,6 @@ pub enum Error {
         len: usize,
     },
     /// A mutable layout in which one element would have two indices.
-    #[error("{op}: with sizes {sizes} and strides {strides} two indices name one element")]
     Overlap {
         /// The operation.
         op: &'static str,
@@ -153,7 +141,6 @@ pub enum Error {
         strides: Numbers,
     },
     /// A layout that no view can express: copy first (`to_shape`, `to_contiguous`).
-    #[error("{op}: sizes {sizes} with strides {strides} are not a view of sizes {to}; `to_shape` copies")]
     NeedsCopy {
         /// The operation.
         op: &'static str,
@@ -165,7 +152,6 @@ pub enum Error {
         to: Numbers,
     },
     /// A tensor whose types are known at run time is not of the types asked for.
-    #[error("{op}: expected {expected}, found {found}")]
     Type {
         /// The operation.
         op: &'static str,
@@ -175,7 +161,6 @@ pub enum Error {
         found: String,
     },
     /// Writing while other handles share the memory.
-    #[error("{op}: the memory has {handles} handles and writing needs the only one; `make_unique` copies")]
     Shared {
         /// The operation.
         op: &'static str,
@@ -183,7 +168,6 @@ pub enum Error {
         handles: usize,
     },
     /// Reading a tensor that has sizes and no memory yet.
-    #[error("{op}: the tensor of sizes {sizes} has no memory yet; `mutable_data` allocates it")]
     Unallocated {
         /// The operation.
         op: &'static str,
@@ -191,13 +175,11 @@ pub enum Error {
         sizes: Numbers,
     },
     /// Changing the sizes or strides of a handle whose metadata is frozen.
-    #[error("{op}: the metadata of this detached tensor is frozen")]
     MetadataFrozen {
         /// The operation.
         op: &'static str,
     },
     /// Operands on two devices of one kind.
-    #[error("{op}: operands live on {left} and {right}; `.to(&device)` moves one")]
     Device {
         /// The operation.
         op: &'static str,
@@ -207,7 +189,6 @@ pub enum Error {
         right: String,
     },
     /// Reading from a device that keeps no data.
-    #[error("{op}: {device} keeps shapes only, no data")]
     NoData {
         /// The operation.
         op: &'static str,
@@ -215,7 +196,6 @@ pub enum Error {
         device: &'static str,
     },
     /// Something that the device cannot do, by its nature.
-    #[error("{op}: {device} cannot do this")]
     Unsupported {
         /// The operation.
         op: &'static str,
@@ -223,7 +203,6 @@ pub enum Error {
         device: &'static str,
     },
     /// A library of the system that could not be opened.
-    #[error("{op}: the library {library}, could not be opened; looked in: {tried}")]
     Library {
         /// The operation.
         op: &'static str,
@@ -233,7 +212,6 @@ pub enum Error {
         tried: String,
     },
     /// A device of a number that there is not.
-    #[error("{op}: there is no device {ordinal}; {found} found")]
     NoDevice {
         /// The operation.
         op: &'static str,
@@ -243,7 +221,6 @@ pub enum Error {
         found: usize,
     },
     /// What a device, its driver or its compiler reports.
-    #[error("{op}: {what}")]
     Fault {
         /// The operation.
         op: &'static str,
@@ -251,7 +228,6 @@ pub enum Error {
         what: String,
     },
     /// Memory that could not be had.
-    #[error("{op}: {nbytes} bytes could not be allocated")]
     OutOfMemory {
         /// The operation.
         op: &'static str,
@@ -259,7 +235,6 @@ pub enum Error {
         nbytes: usize,
     },
     /// A reduction over no elements that has no value for that, such as `max`.
-    #[error("{op}: no elements to reduce in sizes {sizes}")]
     Empty {
         /// The operation.
         op: &'static str,
@@ -267,7 +242,6 @@ pub enum Error {
         sizes: Numbers,
     },
     /// One fused expression with too many operands; one that occurs twice counts twice (`x.square()` instead of `x * x`).
-    #[error("{op}: an expression reads at most {limit} operands, each counted as often as it occurs; evaluate a part of it first")]
     Operands {
         /// The operation.
         op: &'static str,
@@ -275,7 +249,6 @@ pub enum Error {
         limit: usize,
     },
     /// What the system reports about a file, a reader or a writer.
-    #[error("{op}: {what}")]
     Io {
         /// The operation.
         op: &'static str,
@@ -285,7 +258,6 @@ pub enum Error {
         what: String,
     },
     /// Bytes that are not what their format says.
-    #[error("{op}: {what}")]
     Format {
         /// The operation.
         op: &'static str,
@@ -293,13 +265,69 @@ pub enum Error {
         what: String,
     },
     /// A value that the operation does not accept.
-    #[error("{op}: {what}")]
     Value {
         /// The operation.
         op: &'static str,
         /// What is wrong with it.
         what: String,
     },
+}
+
+impl std::error::Error for Error {}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Sizes { op, left, right } => write!(f, "{op}: sizes {left} and {right} do not broadcast"),
+            Error::Output { op, sizes, found } => {
+                write!(f, "{op}: a result of sizes {sizes} does not fit what is written, of sizes {found}")
+            }
+            Error::Inner { op, inner, left, right } => {
+                write!(f, "{op}: inner sizes {} and {} differ: {left} · {right}", inner[0], inner[1])
+            }
+            Error::Length { op, sizes, expected, found, of } => {
+                write!(f, "{op}: {sizes} holds {expected} elements, found {found}{}", Of(of.as_ref()))
+            }
+            Error::NotOne { op, sizes, found } => write!(f, "{op}: sizes {sizes} hold {found} elements, not one"),
+            Error::Overflow { op, sizes, element } => write!(f, "{op}: {sizes} × {element} bytes is more than isize::MAX bytes"),
+            Error::Index { op, index, axis, sizes } => write!(f, "{op}: {}", Outside(index, *axis, sizes)),
+            Error::Axis { op, axis, sizes } => write!(f, "{op}: axis {axis} does not fit sizes {sizes}"),
+            Error::Slice { op, entry, axis, size } => write!(f, "{op}: {entry} does not fit axis {axis} of size {size}"),
+            Error::Permutation { op, order } => write!(f, "{op}: {order} is not a permutation of the axes"),
+            Error::Bounds { op, sizes, strides, offset, len } => {
+                write!(f, "{op}: sizes {sizes}, strides {strides}, offset {offset} reach outside {len} elements")
+            }
+            Error::Overlap { op, sizes, strides } => {
+                write!(f, "{op}: with sizes {sizes} and strides {strides} two indices name one element")
+            }
+            Error::NeedsCopy { op, sizes, strides, to } => {
+                write!(f, "{op}: sizes {sizes} with strides {strides} are not a view of sizes {to}; `to_shape` copies")
+            }
+            Error::Type { op, expected, found } => write!(f, "{op}: expected {expected}, found {found}"),
+            Error::Shared { op, handles } => {
+                write!(f, "{op}: the memory has {handles} handles and writing needs the only one; `make_unique` copies")
+            }
+            Error::Unallocated { op, sizes } => {
+                write!(f, "{op}: the tensor of sizes {sizes} has no memory yet; `mutable_data` allocates it")
+            }
+            Error::MetadataFrozen { op } => write!(f, "{op}: the metadata of this detached tensor is frozen"),
+            Error::Device { op, left, right } => write!(f, "{op}: operands live on {left} and {right}; `.to(&device)` moves one"),
+            Error::NoData { op, device } => write!(f, "{op}: {device} keeps shapes only, no data"),
+            Error::Unsupported { op, device } => write!(f, "{op}: {device} cannot do this"),
+            Error::Library { op, library, tried } => write!(f, "{op}: the library {library}, could not be opened; looked in: {tried}"),
+            Error::NoDevice { op, ordinal, found } => write!(f, "{op}: there is no device {ordinal}; {found} found"),
+            Error::Fault { op, what } => write!(f, "{op}: {what}"),
+            Error::OutOfMemory { op, nbytes } => write!(f, "{op}: {nbytes} bytes could not be allocated"),
+            Error::Empty { op, sizes } => write!(f, "{op}: no elements to reduce in sizes {sizes}"),
+            Error::Operands { op, limit } => write!(
+                f,
+                "{op}: an expression reads at most {limit} operands, each counted as often as it occurs; evaluate a part of it first"
+            ),
+            Error::Io { op, what, .. } => write!(f, "{op}: {what}"),
+            Error::Format { op, what } => write!(f, "{op}: {what}"),
+            Error::Value { op, what } => write!(f, "{op}: {what}"),
+        }
+    }
 }
 
 /// The sizes that elements stand in, if any.

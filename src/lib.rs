@@ -79,6 +79,7 @@ pub mod dynamic;
 pub mod element;
 pub mod error;
 pub mod expr;
+mod half;
 pub mod interop;
 pub mod io;
 pub mod kernel;

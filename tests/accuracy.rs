@@ -463,13 +463,13 @@ fn every_half<T>(kind: &str, format: Format, of_bits: fn(u16) -> T, to_f32: fn(T
 #[test]
 fn f16_functions_are_rounded_once() {
     let format = Format { fraction: 10, least: 5.960464477539063e-8, end: 65504.0 };
-    every_half("f16", format, half::f16::from_bits, half::f16::to_f32, half::f16::from_f32);
+    every_half("f16", format, rankform::f16::from_bits, rankform::f16::to_f32, rankform::f16::from_f32);
 }
 
 #[test]
 fn bf16_functions_are_rounded_once() {
     let format = Format { fraction: 7, least: 9.183549615799121e-41, end: 3.3895313892515355e38 };
-    every_half("bf16", format, half::bf16::from_bits, half::bf16::to_f32, half::bf16::from_f32);
+    every_half("bf16", format, rankform::bf16::from_bits, rankform::bf16::to_f32, rankform::bf16::from_f32);
 }
 
 fn corners() -> Vec<f64> {

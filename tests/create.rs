@@ -1,8 +1,8 @@
 //! Where tensors come from: sizes, values, refusals, and that nothing is lost or dropped twice when a closure panics.
 
-use half::{bf16, f16};
 use num_complex::Complex;
 use rankform::prelude::*;
+use rankform::{bf16, f16};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -246,7 +246,7 @@ on_card!(neighbours_and_squares_are_taken_together_where_operands_are_large, |ca
             }
         )* };
     }
-    each!(i8 u16 i32 u64 half::f16 half::bf16 f32 f64 num_complex::Complex<f64>);
+    each!(i8 u16 i32 u64 rankform::f16 rankform::bf16 f32 f64 num_complex::Complex<f64>);
     println!("{} cases", differences.cases());
 });
 

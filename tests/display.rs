@@ -1,9 +1,9 @@
 //! Printing, against what NumPy 2.4.6 prints for the same arrays (`str(a)`, `np.array2string(a, precision=p)`), recorded here.
 
-use half::{bf16, f16};
 use num_complex::Complex;
 use rankform::DynTensor;
 use rankform::prelude::*;
+use rankform::{bf16, f16};
 
 /// One array, and what NumPy prints for it.
 #[derive(Debug)]

@@ -3,13 +3,13 @@
 #[path = "common/alloc.rs"]
 mod alloc;
 
-use half::{bf16, f16};
 use num_complex::Complex;
 use rankform::dtype::{Kind, Wrapped};
 use rankform::dynamic::{ElementVisitor, TensorVisitor};
 use rankform::prelude::*;
 use rankform::quantised::{Quantisation, QuantizedTensor};
 use rankform::{AnyDevice, DType, DynTensor, F8E4M3, F8E5M2, QInt8, QInt32, QUInt8, SparseTensor};
+use rankform::{bf16, f16};
 
 /// Calls a generic function with each built-in element.
 macro_rules! each_element {

@@ -51,8 +51,8 @@ fn of<T: Float>(x: f64) -> T {
 fn digest() -> Result<()> {
     all::<f32>()?;
     all::<f64>()?;
-    all::<half::f16>()?;
-    all::<half::bf16>()
+    all::<rankform::f16>()?;
+    all::<rankform::bf16>()
 }
 
 #[test]

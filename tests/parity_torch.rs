@@ -1,11 +1,11 @@
 //! PyTorch's registries: element types, layouts, memory formats, quantisation schemes, tensor types.
 
-use half::{bf16, f16};
 use num_complex::Complex;
 use rankform::prelude::*;
 use rankform::quantised::{Quantisation, Scheme};
 use rankform::registry::{Arrangement, Place, TensorType, Typed, types};
 use rankform::{DType, DynTensor, QInt8, QInt32, QUInt8, QuantizedTensor, SparseTensor};
+use rankform::{bf16, f16};
 
 #[test]
 fn the_sixteen_element_types_have_their_names_and_legacy_names() {

@@ -1,7 +1,7 @@
 //! Random numbers: reproducible, evenly and normally distributed, within their bounds.
 
-use half::{bf16, f16};
 use rankform::prelude::*;
+use rankform::{bf16, f16};
 
 fn uniform<T: Float>(n: usize, seed: u64) -> Vec<f64> {
     let x = Tensor::<T, 1>::random_uniform([n], T::zero()..T::one(), seed, &Cpu).unwrap();

@@ -14,13 +14,13 @@ use crate::dynamic::{DynTensor, MAX_RANK};
 use crate::element::{Comparable, Compute, Element, Float, Number, QInt8, QInt32, QUInt8};
 use crate::error::{Error, Result, text};
 use crate::expr::{Elementwise, Zip};
+use crate::half::{bf16, f16};
 use crate::kernel::{Op, Reducer};
 use crate::ops::{ArgMax, ArgMin, LogSumExp, Max, Mean, Min, Prod, SampleStd, SampleVar, Std, Sum, Var, Visit};
 use crate::quantised::Quantised;
 use crate::rank::Rank;
 use crate::scalar::Prim;
 use crate::tensor::Tensor;
-use half::{bf16, f16};
 use num_complex::Complex;
 use std::marker::PhantomData;
 

@@ -358,6 +358,17 @@ impl DynTensor {
         Some(unsafe { TensorView::new(memory.ptr(), layout, !self.state.pending, memory.device()) })
     }
 
+    /// The whole tensor at rank 8, its elements as words of as many bytes: code that moves them is compiled once for each width.
+    ///
+    /// # Safety
+    /// Words are as wide as elements, and any bytes are one.
+    pub(crate) unsafe fn words_8<W: Element, D: Device>(&self) -> Option<TensorView<'_, W, 8, D>> {
+        let layout = self.axes.lifted::<8>(self.offset)?;
+        let memory = self.memory.as_ref().filter(|_| self.marks == Marks::NONE)?.get::<D>()?;
+        // SAFETY: as in `laid`, and the caller's promise.
+        Some(unsafe { TensorView::new(memory.ptr().cast(), layout, !self.state.pending, memory.device()) })
+    }
+
     /// Borrows the whole tensor for writing, with its types known to the compiler.
     ///
     /// # Errors

@@ -5,7 +5,7 @@
 
 use super::Element;
 use crate::dtype::DType;
-use half::{bf16, f16};
+use crate::half::{bf16, f16};
 use num_complex::Complex;
 
 // SAFETY: a transparent u16: zeros are 0.0, there is no padding.

@@ -99,7 +99,22 @@ impl Stored for DynTensor {
             return reversed(self)?.each_piece(Order::RowMajor, each);
         }
         if self.device::<Cpu>().is_some() && self.rank() <= 8 {
-            return self.dtype().visit(Pieces(self, each));
+            macro_rules! words {
+                ($word:ty) => {
+                    // SAFETY: words as wide as the elements; they are only read.
+                    unsafe { self.words_8::<$word, Cpu>() }.map(|words| words.pieces("write", each))
+                };
+            }
+            let written = match self.dtype().size() {
+                1 => words!(u8),
+                2 => words!(u16),
+                4 => words!(u32),
+                8 => words!(u64),
+                _ => words!(num_complex::Complex<f64>),
+            };
+            if let Some(written) = written {
+                return written;
+            }
         }
         let here = self.to(&Cpu)?.to_contiguous()?;
         here.as_bytes().unwrap_or_default().chunks(4 << 20).try_for_each(each)
@@ -109,15 +124,6 @@ impl Stored for DynTensor {
 /// The axes in the other order.
 fn reversed(x: &DynTensor) -> Result<DynTensor> {
     x.permuted(&(0..x.rank()).rev().collect::<Vec<_>>())
-}
-
-struct Pieces<'a, 'f>(&'a DynTensor, &'f mut dyn FnMut(&[u8]) -> Result<()>);
-impl ElementVisitor for Pieces<'_, '_> {
-    type Output = Result<()>;
-    fn visit<T: Element>(self) -> Result<()> {
-        // Leading axes of size 1 move no bytes, so one rank serves all.
-        self.0.at_8::<T, Cpu>("write")?.pieces("write", self.1)
-    }
 }
 
 impl<X: Stored + ?Sized> Stored for &X {

@@ -9,11 +9,11 @@ use crate::dim::{Axis, Dim};
 use crate::element::{Compute, Float};
 use crate::error::{Error, Result, text};
 use crate::expr::{Stored, apply, apply_into};
+use crate::half::{bf16, f16};
 use crate::kernel::Op;
 use crate::layout::Layout;
 use crate::scalar::{Lane, Lanes};
 use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
-use half::{bf16, f16};
 use std::marker::PhantomData;
 
 /// How attention scales its scores and what it may see.

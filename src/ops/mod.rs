@@ -101,7 +101,7 @@ pub use scatter_reduce::Meeting;
 pub use sets::Sets;
 pub use sort::{Side, Sorts, Unique};
 pub use statistics::{Between, Cov, Covariances, Quantiles};
-pub use table::{OPERATORS, Row, Visit, each_operator};
+pub use table::{Row, Visit, built_in, each_operator};
 
 pub use crate::kernel::Derivative;
 

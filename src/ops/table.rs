@@ -5,7 +5,6 @@
 use crate::element::Element;
 use crate::kernel::Op;
 use crate::scalar::{Dual, Lane, Run};
-use std::sync::LazyLock;
 
 /// One operator, as tests see it: its name, and its value and slopes on f64 where it takes and gives numbers.
 #[derive(Clone, Copy, Debug)]
@@ -37,8 +36,12 @@ impl Row {
     }
 }
 
-/// Every built-in elementwise operator: what the suite iterates, so that a new operator is tested without a new test.
-pub static OPERATORS: LazyLock<Vec<Row>> = LazyLock::new(|| super::ROWS.concat());
+/// Every built-in elementwise operator: what the suite iterates, so that a new operator is tested without a new test. Compiled where
+/// it is called: a hundred operators and their slopes are nothing that other programs should pay for.
+#[inline]
+pub fn built_in() -> Vec<Row> {
+    super::ROWS.concat()
+}
 
 /// Something done to operators whose types a list of functions cannot hold: see [`each_operator`].
 pub trait Visit {
@@ -72,7 +75,7 @@ pub fn each_operator(visit: &mut impl Visit) {
 /// One word for each element, for the tables.
 #[allow(non_camel_case_types)]
 pub(super) mod names {
-    pub(in crate::ops) use half::{bf16, f16};
+    pub(in crate::ops) use crate::half::{bf16, f16};
     pub(in crate::ops) use std::primitive::{bool, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64};
     pub(in crate::ops) type c32 = num_complex::Complex<f32>;
     pub(in crate::ops) type c64 = num_complex::Complex<f64>;

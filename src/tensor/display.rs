@@ -7,6 +7,7 @@ mod words;
 
 use super::{Tensor, TensorView, TensorViewMut};
 use crate::device::Device;
+use crate::dtype::DType;
 use crate::element::Element;
 use crate::error::Result;
 use std::fmt;
@@ -63,17 +64,30 @@ impl Page<'_> {
     }
 }
 
-/// What printing needs of a tensor of any rank: its sizes, and the elements of a part of it in row-major order.
-pub(crate) struct Cells<'a, T> {
+/// What printing needs of a tensor of any element and rank: its sizes, and the elements of a part of it in row-major order.
+pub(crate) struct Cells<'a> {
+    pub(crate) kind: DType,
     pub(crate) size: &'a [usize],
-    pub(crate) part: &'a dyn Fn(&[Range<usize>]) -> Result<Vec<T>>,
+    pub(crate) part: &'a dyn Fn(&[Range<usize>]) -> Result<Vec<Cell>>,
 }
 
-impl<T: Element> Cells<'_, T> {
+/// An element, as printing reads it.
+#[derive(Clone, Copy)]
+pub(crate) struct Cell {
+    pub(crate) whole: i128,
+    pub(crate) parts: (f64, f64),
+}
+
+/// Elements to print.
+pub(crate) fn cells<T: Element>(values: Vec<T>) -> Vec<Cell> {
+    values.into_iter().map(words::cell).collect()
+}
+
+impl Cells<'_> {
     /// As `Display` prints them.
     pub(crate) fn display(&self, f: &fmt::Formatter<'_>) -> Result<String> {
         match f.precision() {
-            None if self.size.is_empty() => Ok((self.part)(&[])?.into_iter().map(words::scalar).collect()),
+            None if self.size.is_empty() => Ok((self.part)(&[])?.into_iter().map(|cell| words::scalar(self.kind, cell)).collect()),
             _ => self.page(f, " ", 0),
         }
     }
@@ -86,13 +100,13 @@ impl<T: Element> Cells<'_, T> {
         if cells.is_empty() {
             return Ok("[]".into());
         }
-        let words = words::words(&cells, f.precision().unwrap_or(8)).into_iter();
+        let words = words::words(self.kind, &cells, f.precision().unwrap_or(8)).into_iter();
         let page = Page { words, size: self.size, is_cut: &is_cut, separator }.text(0, indent + 1, WIDTH);
         Ok(if self.size.is_empty() { page.trim_start().into() } else { page })
     }
 
     /// The elements that are printed: all, or the edges of the axes that are cut. The leading axes are at `part`.
-    fn read(&self, is_cut: &[bool], part: &mut Vec<Range<usize>>) -> Result<Vec<T>> {
+    fn read(&self, is_cut: &[bool], part: &mut Vec<Range<usize>>) -> Result<Vec<Cell>> {
         let leading = part.len();
         let whole = |axis: usize| 0..self.size[axis];
         let Some(cut) = (leading..self.size.len()).find(|&axis| is_cut[axis]) else {
@@ -118,15 +132,15 @@ impl<T: Element> Cells<'_, T> {
 }
 
 impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
-    fn cells<R>(self, run: impl FnOnce(&Cells<'_, T>) -> R) -> R {
+    fn cells<R>(self, run: impl FnOnce(&Cells<'_>) -> R) -> R {
         let part = |ranges: &[Range<usize>]| {
             let mut part = self;
             for (axis, range) in ranges.iter().enumerate() {
                 part = part.slice_axis(axis, range.clone(), 1)?;
             }
-            part.to_vec()
+            part.to_vec().map(cells)
         };
-        run(&Cells { size: &self.size().0, part: &part })
+        run(&Cells { kind: T::DTYPE, size: &self.size().0, part: &part })
     }
 
     fn display(self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -39,7 +39,7 @@ mod view_mut;
 
 pub use adopt::AsAtomic;
 pub use create::Nested;
-pub(crate) use display::Cells;
+pub(crate) use display::{Cell, Cells, cells};
 pub use handle::Tensor;
 pub(crate) use handle::{Parts, State};
 #[cfg(feature = "rayon")]

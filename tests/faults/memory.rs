@@ -20,7 +20,7 @@ struct Inputs {
     whole: Tensor<i32, 2>,
     flags: Tensor<bool, 2>,
     complex: Tensor<num_complex::Complex<f32>, 1>,
-    half: Tensor<half::f16, 1>,
+    half: Tensor<rankform::f16, 1>,
 }
 
 impl Inputs {
@@ -33,7 +33,7 @@ impl Inputs {
             whole: Tensor::from([[1, -2, 3], [4, 5, -6]]),
             flags: Tensor::from([[true, false, true], [false, false, true]]),
             complex: Tensor::from([num_complex::Complex::new(3.0, 4.0), num_complex::Complex::new(-1.0, 0.5)]),
-            half: Tensor::from_vec([1.5, -2.25].map(half::f16::from_f32).to_vec(), [2])?,
+            half: Tensor::from_vec([1.5, -2.25].map(rankform::f16::from_f32).to_vec(), [2])?,
         })
     }
 

@@ -377,7 +377,7 @@ fn row_13_misaligned_addresses_are_refused_and_given_back() {
             assert_eq!(FREED.get(), before + 1, "given back once");
         })* };
     }
-    at_every_misalignment!(u8 i16 half::f16 half::bf16 f32 i32 u64 f64 num_complex::Complex<f32> num_complex::Complex<f64>);
+    at_every_misalignment!(u8 i16 rankform::f16 rankform::bf16 f32 i32 u64 f64 num_complex::Complex<f32> num_complex::Complex<f64>);
 }
 
 #[test]
@@ -407,8 +407,8 @@ fn row_14_counts_that_do_not_fit_the_sizes_are_refused_and_nothing_is_written_pa
     counts(|i| i as u32)?;
     counts(|i| i as i64)?;
     counts(|i| i % 3 == 0)?;
-    counts(|i| half::f16::from_f32(i as f32))?;
-    counts(|i| half::bf16::from_f32(i as f32))?;
+    counts(|i| rankform::f16::from_f32(i as f32))?;
+    counts(|i| rankform::bf16::from_f32(i as f32))?;
     counts(|i| i as f32)?;
     counts(|i| i as f64)?;
     counts(|i| num_complex::Complex::new(i as f32, 1.0))?;

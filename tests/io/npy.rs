@@ -1,12 +1,12 @@
 //! NumPy's format: headers, orders of axes and bytes, elements.
 
 use crate::{npy_bytes, refused, room};
-use half::{bf16, f16};
 use num_complex::Complex;
 use rankform::io::npy::{self, Npy};
 use rankform::io::{Order, Stored};
 use rankform::prelude::*;
 use rankform::{DType, DynTensor, F8E5M2};
+use rankform::{bf16, f16};
 
 fn of_bytes<T: Element, const RANK: usize>(bytes: &[u8]) -> Result<Tensor<T, RANK>> {
     Npy::new(bytes)?.read()

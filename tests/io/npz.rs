@@ -13,14 +13,14 @@ fn tensors_of_all_kinds_come_back_stored_and_deflated() {
     for compression in [Compression::Stored, Compression::Deflated] {
         let path = room.join("x.npz");
         let mut last = (0, 1);
-        let nameless = Tensor::from([half::bf16::ONE, half::bf16::NEG_ONE]);
+        let nameless = Tensor::from([rankform::bf16::ONE, rankform::bf16::NEG_ONE]);
         let tensors: &[(&str, &dyn rankform::io::Stored)] =
             &[("x", &x), ("turned", &x.transposed()), ("empty", &empty), ("a/b", &scalar), ("bf16", &nameless)];
         npz::write_with(&path, tensors, compression, &mut |done, of| last = (done, of)).unwrap();
         assert_eq!(last, (960_005, 960_005));
         let mut file = Npz::open(&path).unwrap();
         assert_eq!(file.names().collect::<Vec<_>>(), ["x", "turned", "empty", "a/b", "bf16"]);
-        assert_eq!(file.read::<half::bf16, 1>("bf16").unwrap(), nameless);
+        assert_eq!(file.read::<rankform::bf16, 1>("bf16").unwrap(), nameless);
         assert_eq!(file.read::<f32, 2>("turned").unwrap(), x.transposed());
         assert_eq!(file.read::<f32, 2>("x").unwrap(), x);
         assert_eq!(file.read::<i64, 2>("empty").unwrap().size(), [0, 3]);

@@ -3,8 +3,8 @@
 //! says that it was skipped.
 
 use crate::with_python::{python, say};
-use half::f16;
 use num_complex::Complex;
+use rankform::f16;
 use rankform::io::{Stored, npy};
 use rankform::prelude::*;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! Many tensors in one file, read and mapped.
 
 use crate::{refused, room};
-use half::bf16;
 use num_complex::Complex;
+use rankform::bf16;
 use rankform::io::safetensors::{self, SafeTensors};
 use rankform::prelude::*;
 

@@ -2,7 +2,7 @@
 
 use crate::arrange::{SIZE, arranged};
 use crate::value::{Random, Value};
-use half::f16;
+use rankform::f16;
 use rankform::prelude::*;
 
 fn same<T: Value>(found: &Tensor<T, 3>, expected: &Tensor<T, 3>, what: &str) {

@@ -4,9 +4,9 @@
 //! The same tests run with and without feature `gemm`.
 
 use crate::value::{Exact, Random, Value};
-use half::{bf16, f16};
 use num_complex::Complex;
 use rankform::prelude::*;
+use rankform::{bf16, f16};
 
 /// Complex numbers serve for all: whole and real ones have no imaginary part.
 fn number<T: Value>(x: T) -> Complex<f64> {
@@ -382,9 +382,9 @@ fn wide_products_of_whole_numbers_hold_every_extreme() {
 #[test]
 fn wide_products_of_floats_are_not_rounded_to_their_factors() -> Result<()> {
     let mut random = Random(13);
-    let x = Tensor::from_fn([20, 300], |_| half::bf16::from_f64(random.unit()), &Cpu)?;
+    let x = Tensor::from_fn([20, 300], |_| rankform::bf16::from_f64(random.unit()), &Cpu)?;
     let y = x.matmul_wide(x.transposed())?;
-    let (exact, half) = (x.cast::<f64>()?, x.cast::<half::f16>()?);
+    let (exact, half) = (x.cast::<f64>()?, x.cast::<rankform::f16>()?);
     let truth = exact.matmul(exact.transposed())?;
     let error = |y: Tensor<f32, 2>| (y.cast::<f64>()?.lazy() - &truth).abs().max(All)?.item();
     assert!(error(y)? < 1e-3 && error(half.matmul_wide(half.transposed())?)? < 1e-1);

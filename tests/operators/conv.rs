@@ -254,8 +254,8 @@ fn attention_is_a_mean_of_values_by_softmax_of_scores() -> Result<()> {
     }
     run::<f64>(1e-14, |x| x)?;
     run::<f32>(2e-6, |x| x as f32)?;
-    run::<half::f16>(2e-3, half::f16::from_f64)?;
-    run::<half::bf16>(1.2e-2, half::bf16::from_f64)
+    run::<rankform::f16>(2e-3, rankform::f16::from_f64)?;
+    run::<rankform::bf16>(1.2e-2, rankform::bf16::from_f64)
 }
 
 #[test]

@@ -2,9 +2,9 @@
 
 use crate::arrange::{SIZE, arranged, read};
 use crate::value::{Exact, Random, Value, differ};
-use half::{bf16, f16};
 use num_complex::Complex;
 use rankform::prelude::*;
+use rankform::{bf16, f16};
 
 /// What a cast should give, by the words of its documentation.
 fn cast_truth<U: Value>(x: Exact) -> Exact {

@@ -153,8 +153,8 @@ fn norms_neither_overflow_nor_vanish_in_single_precision() -> Result<()> {
     let none = Tensor::<f64, 2>::zeros([2, 0], &Cpu)?;
     assert_eq!((none.norm(Axis::<1>)?.to_vec()?, none.norm_max(All)?.item()?), (vec![0.0; 2], 0.0));
     assert!(Tensor::from([1.0, f64::NAN]).norm_max(All)?.item()?.is_nan());
-    let halves = Tensor::from([6.0, 6.0, -6.0]).cast::<half::f16>()?;
-    assert!((halves.norm_p(half::f16::from_f32(6.0), All)?.item()?.to_f64() - 6.0 * 3f64.powf(1.0 / 6.0)).abs() < 5e-3);
+    let halves = Tensor::from([6.0, 6.0, -6.0]).cast::<rankform::f16>()?;
+    assert!((halves.norm_p(rankform::f16::from_f32(6.0), All)?.item()?.to_f64() - 6.0 * 3f64.powf(1.0 / 6.0)).abs() < 5e-3);
     let row = Tensor::from([[1.0, -2.0, 2.0]]);
     assert_eq!((row.lazy() * 2.0).norm(All)?.item()?, 6.0);
     Ok(())

@@ -2,8 +2,8 @@
 
 use crate::arrange::{Arranged, SIZE, arranged, read};
 use crate::value::{Random, Value, differ};
-use half::f16;
 use num_complex::Complex;
+use rankform::f16;
 use rankform::ops::{self, Replace};
 use rankform::prelude::*;
 

@@ -2,8 +2,8 @@
 
 use crate::arrange::{SIZE, arranged, on_many_threads, on_one_thread};
 use crate::value::{Random, Value, differ};
-use half::bf16;
 use num_complex::Complex;
+use rankform::bf16;
 use rankform::ops::Pad;
 use rankform::prelude::*;
 

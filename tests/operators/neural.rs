@@ -2,7 +2,7 @@
 
 use crate::arrange::{arranged, read};
 use crate::value::Random;
-use half::f16;
+use rankform::f16;
 use rankform::ops::conv::Conv;
 use rankform::ops::pool::Pool;
 use rankform::ops::resample::Interpolate;

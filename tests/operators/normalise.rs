@@ -2,10 +2,10 @@
 
 use crate::arrange::{SIZE, arranged};
 use crate::value::{Exact, Random, Value};
-use half::{bf16, f16};
 use rankform::element::Compute;
 use rankform::kernel::Reducer;
 use rankform::prelude::*;
+use rankform::{bf16, f16};
 
 fn real<T: Value>(x: T) -> f64 {
     if let Exact::Real(x) = x.exact() { x } else { unreachable!() }

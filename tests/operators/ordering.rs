@@ -2,9 +2,9 @@
 
 use crate::arrange::{Arranged, arranged};
 use crate::value::{Random, Value, differ};
-use half::{bf16, f16};
 use rankform::ops::Side;
 use rankform::prelude::*;
+use rankform::{bf16, f16};
 use std::cmp::Ordering;
 
 /// The order of the crate: NaN, which equals itself here, after every number.

@@ -59,7 +59,7 @@ fn run_time_numbers_reach_their_operands_and_no_kernel_keeps_them() -> Result<()
         assert_eq!(z.to_vec()?, y.to_vec()?);
         assert_eq!((a * x.lazy() - b).eval()?[[7]], a * 7.0 - b);
     }
-    let half = half::f16::from_f32;
+    let half = rankform::f16::from_f32;
     let y = apply(scaled, (Tensor::from([half(1.0), half(3.0)]).view(), half(0.1), half(2.0)))?;
     assert_eq!(y.to_vec()?, [1.0, 3.0].map(|x| half(x * half(0.1).to_f32() + 2.0)));
     Ok(())

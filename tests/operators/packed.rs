@@ -1,11 +1,11 @@
 //! Matrices that were packed before their products: the bits of the plain product, and the matrix back.
 
 use crate::value::{Random, Value};
-use half::{bf16, f16};
 use num_complex::Complex;
 use rankform::Wider;
 use rankform::ops::Packed;
 use rankform::prelude::*;
+use rankform::{bf16, f16};
 
 /// Sizes that go each way a product goes: small, vectors, read where they stand, streamed, packed, by several blocks.
 const SIZES: &[[usize; 3]] = &[

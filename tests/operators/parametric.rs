@@ -3,8 +3,8 @@
 
 use crate::arrange::{SIZE, arranged, read};
 use crate::value::{Exact, Random, Value, differ};
-use half::{bf16, f16};
 use rankform::prelude::*;
+use rankform::{bf16, f16};
 
 fn real<T: Value>(x: T) -> f64 {
     match x.exact() {

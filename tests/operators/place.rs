@@ -279,8 +279,8 @@ fn in_place_on_every_element_type() -> Result<()> {
     twice::<i8>()?;
     twice::<u16>()?;
     twice::<i64>()?;
-    twice::<half::f16>()?;
-    twice::<half::bf16>()?;
+    twice::<rankform::f16>()?;
+    twice::<rankform::bf16>()?;
     twice::<f64>()?;
     twice::<num_complex::Complex<f32>>()?;
     twice::<num_complex::Complex<f64>>()
@@ -449,7 +449,7 @@ fn beside_columns<T: Value + Number>() -> Result<()> {
 fn a_column_beside_rows_is_read_as_one_element_a_row() -> Result<()> {
     beside_columns::<f32>()?;
     beside_columns::<f64>()?;
-    beside_columns::<half::f16>()?;
+    beside_columns::<rankform::f16>()?;
     beside_columns::<i64>()?;
     beside_columns::<u8>()?;
     beside_columns::<num_complex::Complex<f64>>()

@@ -1,6 +1,6 @@
 //! Extremes and where they stand, sums and truth values: ties, NaN, infinities, nothing at all.
 
-use half::f16;
+use rankform::f16;
 use rankform::prelude::*;
 
 /// Every place of a special value, in rows and in columns, at lengths around the engine's widths.

@@ -5,12 +5,12 @@
 
 use crate::arrange::{Arranged, arranged, read};
 use crate::value::{Exact, Random, Value};
-use half::{bf16, f16};
 use num_complex::Complex;
 use rankform::kernel::Reducer;
 use rankform::ops::{AllTrue, Any, ArgMax, ArgMin, Count, LogSumExp, Max, Mean, Min, Prod, SampleStd, SampleVar, Std, Sum, Var};
 use rankform::prelude::*;
 use rankform::scalar::Run;
+use rankform::{bf16, f16};
 
 /// Groups `values`, row-major of `size`, by their index on the axes that stay.
 fn groups<const RANK: usize>(values: &[Exact], size: [usize; RANK], gone: [bool; RANK]) -> Vec<Vec<Exact>> {

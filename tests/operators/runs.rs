@@ -4,7 +4,7 @@
 
 use crate::arrange::{SIZE, arranged, read};
 use crate::value::{Random, Value, differ};
-use half::f16;
+use rankform::f16;
 use rankform::ops::{Between, Meeting};
 use rankform::prelude::*;
 use std::collections::BTreeMap;
@@ -338,8 +338,13 @@ fn values_fill_the_places_of_a_mask_in_order() -> Result<()> {
 
 /// Strokes in golf: in memory an i32, in kernels its opposite, so that fewer are more.
 #[repr(transparent)]
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 struct Strokes(i32);
+
+// SAFETY: a transparent i32, for which any bits are a value.
+unsafe impl bytemuck::Zeroable for Strokes {}
+// SAFETY: as above.
+unsafe impl bytemuck::Pod for Strokes {}
 
 impl std::fmt::Display for Strokes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

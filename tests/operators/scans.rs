@@ -2,11 +2,11 @@
 
 use crate::arrange::{Arranged, arranged, on_many_threads};
 use crate::value::{Exact, Random, Value, differ};
-use half::{bf16, f16};
 use num_complex::Complex;
 use rankform::kernel::Reducer;
 use rankform::ops::{ArgMax, CumMax, CumMin, CumProd, CumSum, LogCumSumExp, Mean, Sum};
 use rankform::prelude::*;
+use rankform::{bf16, f16};
 
 /// The positions of each line along `axis`, in row-major order of the other axes.
 fn lines<const RANK: usize>(size: [usize; RANK], axis: usize) -> Vec<Vec<[usize; RANK]>> {

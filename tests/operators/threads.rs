@@ -41,7 +41,7 @@ fn results_do_not_depend_on_the_number_of_threads() {
     same_on_every_pool("softmax of rows", || bits(x.softmax(Axis::<1>).unwrap()));
     same_on_every_pool("layer norm of columns", || bits((x.lazy() * y.transposed()).eval().unwrap().layer_norm(Axis::<0>, 1e-5).unwrap()));
     same_on_every_pool("a matrix product", || bits(x.matmul(&y).unwrap()));
-    let narrow = (x.cast::<half::bf16>().unwrap(), y.cast::<half::bf16>().unwrap());
+    let narrow = (x.cast::<rankform::bf16>().unwrap(), y.cast::<rankform::bf16>().unwrap());
     same_on_every_pool("a product of 16-bit floats", || bits(narrow.0.matmul(&narrow.1).unwrap()));
     same_on_every_pool("a matrix times a vector", || bits(values([700, 901]).matmul(values([901, 2]).slice((.., 0)).unwrap()).unwrap()));
     for (name, [m, k, n]) in [

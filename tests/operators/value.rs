@@ -1,8 +1,8 @@
 //! Elements as tests see them: samples with every special value, equality of bits but for NaN, exact value, error in ulp.
 
-use half::{bf16, f16};
 use num_complex::Complex;
 use rankform::prelude::*;
+use rankform::{bf16, f16};
 
 /// Knuth's linear congruential generator, its high bits.
 pub struct Random(pub u64);

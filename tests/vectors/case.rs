@@ -1,10 +1,10 @@
 //! One case, and its operands as typed tensors: strides, offset and shared storage as the file has them.
 
 use crate::set::{Set, dtype};
-use half::{bf16, f16};
 use num_complex::Complex;
 use rankform::prelude::*;
 use rankform::scalar::DType;
+use rankform::{bf16, f16};
 use serde_json::Value;
 use std::any::Any;
 use std::cell::RefCell;
@@ -99,8 +99,8 @@ macro_rules! by_type {
     };
     (@ty c64) => { num_complex::Complex<f32> };
     (@ty c128) => { num_complex::Complex<f64> };
-    (@ty f16) => { half::f16 };
-    (@ty bf16) => { half::bf16 };
+    (@ty f16) => { rankform::f16 };
+    (@ty bf16) => { rankform::bf16 };
     (@ty $t:ident) => { $t };
 }
 

@@ -3,12 +3,12 @@
 use crate::Row;
 use crate::by_type;
 use crate::case::{Case, N, Operand, Out, Run, Seen, Stop, moved, number, one, real_or, slack, unrun};
-use half::{bf16, f16};
 use num_complex::Complex;
 use rankform::kernel::Op;
 use rankform::ops::{self, *};
 use rankform::prelude::*;
 use rankform::scalar::DType;
+use rankform::{bf16, f16};
 
 /// An operator on each of some elements that gives the same element.
 macro_rules! classes {

@@ -26,7 +26,7 @@
 //! Only the innermost loops are generic over the kernel; everything around them is compiled once, here.
 //! Imports: `error`, `element`, `kernel`.
 
-#[cfg(feature = "rayon")]
+#[cfg(feature = "threads")]
 mod board;
 mod columns;
 mod contract;

@@ -56,7 +56,6 @@ pub(super) unsafe fn strided(to: *mut u8, to_step: isize, from: *const u8, from_
             2 => each::<u16>(to, to_step, from, from_step, n),
             4 => each::<u32>(to, to_step, from, from_step, n),
             8 => each::<u64>(to, to_step, from, from_step, n),
-            16 => each::<u128>(to, to_step, from, from_step, n),
             _ => {
                 for i in 0..n as isize {
                     std::ptr::copy_nonoverlapping(from.offset(i * from_step), to.offset(i * to_step), element);
@@ -76,11 +75,11 @@ unsafe fn each<WORD: Copy>(to: *mut u8, to_step: isize, from: *const u8, from_st
         let row = (to, from, n);
         match from_step / to_step {
             _ if from_step % to_step != 0 => {}
-            -1 => return simd::dispatch(By::<WORD, -1>(row)),
-            0 => return simd::dispatch(By::<WORD, 0>(row)),
-            2 => return simd::dispatch(By::<WORD, 2>(row)),
-            3 => return simd::dispatch(By::<WORD, 3>(row)),
-            4 => return simd::dispatch(By::<WORD, 4>(row)),
+            -1 => return simd::dispatch_two(By::<WORD, -1>(row)),
+            0 => return simd::dispatch_two(By::<WORD, 0>(row)),
+            2 => return simd::dispatch_two(By::<WORD, 2>(row)),
+            3 => return simd::dispatch_two(By::<WORD, 3>(row)),
+            4 => return simd::dispatch_two(By::<WORD, 4>(row)),
             _ => {}
         }
     }

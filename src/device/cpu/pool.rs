@@ -120,8 +120,12 @@ impl Block {
         count_fresh();
         #[cfg(all(target_os = "linux", not(miri)))]
         if capacity >= HUGE {
+            unsafe extern "C" {
+                fn madvise(address: *mut u8, nbytes: usize, advice: i32) -> i32;
+            }
+            const MADV_HUGEPAGE: i32 = 14;
             // SAFETY: advice about our own fresh pages. A system without huge pages refuses, and nothing is lost.
-            unsafe { libc::madvise(address.as_ptr().cast(), capacity, libc::MADV_HUGEPAGE) };
+            unsafe { madvise(address.as_ptr(), capacity, MADV_HUGEPAGE) };
         }
         Some(Block { address, capacity, zeros: 0 })
     }

@@ -40,6 +40,27 @@ pub(super) fn dispatch<L: Loop>(looped: L) -> L::Output {
     }
 }
 
+/// As [`dispatch`], for loops that wait for memory or do little at a time: copies for AVX2 and for the target's own features alone.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(super) fn dispatch_two<L: Loop>(looped: L) -> L::Output {
+    #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
+    fn avx2<L: Loop>(looped: L) -> L::Output {
+        looped.run()
+    }
+    match level() {
+        Level::Baseline => looped.run(),
+        // SAFETY: `level` found every feature that the function is compiled for.
+        _ => unsafe { avx2(looped) },
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+pub(super) fn dispatch_two<L: Loop>(looped: L) -> L::Output {
+    looped.run()
+}
+
 /// A loop with few words for arguments, which stay in registers on the way to it: the choice of its copy is then a jump.
 pub(super) trait Call<A, B, C> {
     /// Whether it has copies for AVX2 and wider alone, and is called where the processor has these.

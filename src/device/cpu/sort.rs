@@ -12,9 +12,9 @@ use super::walk::{self, Index, Order, Walk};
 use crate::device::Slot;
 use crate::element::Element;
 use crate::error::{Error, Result, text};
+use crate::half::{bf16, f16};
 use crate::kernel::Sorting;
 use crate::scalar::DType;
-use half::{bf16, f16};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -83,7 +83,7 @@ impl Item for Placed {
 }
 
 /// A whole number at least as wide as the elements.
-trait Key: Whole {
+trait Key: Whole + Send + Sync + 'static {
     /// A key before its place; places differ, so no two are equal.
     type Placed: Item;
     /// The number there of the key's first digit.
@@ -200,8 +200,21 @@ fn padded<I: Item>(n: usize, digits: usize) -> usize {
 }
 
 /// Sorts `items`, which differ in these digits, and are in order where they do not; both have [`padded`] room.
-#[inline(always)] // the digits are constants then
 fn sort<I: Item>(items: &mut Vec<I>, spare: &mut Vec<I>, digits: Range<usize>) {
+    // The digits are constants then.
+    match (size_of::<I>(), digits.start, digits.len()) {
+        (4, 0, 1) => sort_by(items, spare, 0..1),
+        (4, 0, 2) => sort_by(items, spare, 0..2),
+        (4, ..) => sort_by(items, spare, 0..4),
+        (8, 4, 1) => sort_by(items, spare, 4..5),
+        (8, 4, 2) => sort_by(items, spare, 4..6),
+        (8, 4, _) => sort_by(items, spare, 4..8),
+        _ => sort_by(items, spare, 0..8),
+    }
+}
+
+#[inline(always)]
+fn sort_by<I: Item>(items: &mut Vec<I>, spare: &mut Vec<I>, digits: Range<usize>) {
     let n = items.len();
     if let Some(network) = network::<I>(n, digits.len()) {
         let Network { lanes, sort, .. } = network;
@@ -314,7 +327,7 @@ pub(super) unsafe fn run(
         ($($name:ident $t:ty,)*) => {
             match dtype {
                 // SAFETY: the caller's promise.
-                $(DType::$name => unsafe { Lines::<$t>::run(plan, values, positions, from) },)*
+                $(DType::$name => unsafe { Lines::run(Kind::of::<$t>(), plan, values, positions, from) },)*
                 _ => Err(Error::Unsupported { op: "sort", device: "Cpu" }),
             }
         };
@@ -322,16 +335,63 @@ pub(super) unsafe fn run(
     of!(Bool u8, I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, F16 f16, BF16 bf16, F32 f32, F64 f64,)
 }
 
+/// What depends on the elements: lines are sorted by code that knows their keys alone.
+#[derive(Clone, Copy)]
+struct Kind<K: Key> {
+    /// Bytes of an element.
+    element: usize,
+    /// Writes the keys of elements that stand side by side, the reverse of them for the reverse order.
+    keys: unsafe fn(line: *const u8, keys: &mut [K], descending: bool),
+    /// Writes the elements of such keys.
+    elements: unsafe fn(keys: &[K], to: *mut u8, descending: bool),
+    shared: &'static [K],
+}
+
+impl<K: Key> Kind<K> {
+    fn of<T: Keyed<Key = K>>() -> Self {
+        unsafe fn keys<T: Keyed>(line: *const u8, keys: &mut [T::Key], descending: bool) {
+            // SAFETY: the caller promises as many elements, aligned.
+            let line = unsafe { std::slice::from_raw_parts(line.cast::<T>(), keys.len()) };
+            simd::dispatch_two(Keys { line, keys, descending });
+        }
+        unsafe fn elements<T: Keyed>(keys: &[T::Key], to: *mut u8, descending: bool) {
+            // SAFETY: the caller promises room for as many elements.
+            let to = unsafe { std::slice::from_raw_parts_mut(to.cast::<std::mem::MaybeUninit<T>>(), keys.len()) };
+            simd::dispatch_two(Elements { keys, to, descending });
+        }
+        Kind { element: size_of::<T>(), keys: keys::<T>, elements: elements::<T>, shared: T::SHARED }
+    }
+}
+
+/// Copies one element.
+///
+/// # Safety
+/// It is there, and so is room for it.
+#[inline(always)]
+unsafe fn move_one(from: *const u8, to: *mut u8, element: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match element {
+            1 => to.write(from.read()),
+            2 => to.cast::<u16>().write_unaligned(from.cast::<u16>().read_unaligned()),
+            4 => to.cast::<u32>().write_unaligned(from.cast::<u32>().read_unaligned()),
+            _ => to.cast::<u64>().write_unaligned(from.cast::<u64>().read_unaligned()),
+        }
+    }
+}
+
 /// Room for one line, and the steps of the operands along it, in bytes.
-struct Lines<T: Keyed> {
-    /// Some lines as they stand.
-    lines: Vec<T>,
-    keys: Vec<T::Key>,
-    spare_keys: Vec<T::Key>,
-    items: Vec<<T::Key as Key>::Placed>,
-    spare_items: Vec<<T::Key as Key>::Placed>,
-    /// The first `keep` of each in order, and where they stood.
-    sorted: Vec<T>,
+struct Lines<K: Key> {
+    kind: Kind<K>,
+    /// Some lines as they stand, in words so that elements are aligned.
+    lines: Vec<u64>,
+    keys: Vec<K>,
+    spare_keys: Vec<K>,
+    items: Vec<K::Placed>,
+    spare_items: Vec<K::Placed>,
+    /// The first `keep` of each in order, and where they stood; how many the first are.
+    sorted: Vec<u64>,
+    count: usize,
     places: Vec<i64>,
     /// How many lines are taken together.
     together: usize,
@@ -352,10 +412,10 @@ fn room<X>(n: usize, nbytes: &AtomicUsize) -> Option<Vec<X>> {
     Some(room)
 }
 
-impl<T: Keyed> Lines<T> {
+impl<K: Key> Lines<K> {
     /// # Safety
-    /// As [`Device::sort`](crate::device::Device::sort), for elements `T`.
-    unsafe fn run(plan: Sorting<'_>, values: Option<Slot<'_>>, positions: Option<Slot<'_>>, from: Slot<'_>) -> Result<()> {
+    /// As [`Device::sort`](crate::device::Device::sort), for elements of this kind.
+    unsafe fn run(kind: Kind<K>, plan: Sorting<'_>, values: Option<Slot<'_>>, positions: Option<Slot<'_>>, from: Slot<'_>) -> Result<()> {
         let axis = plan.lines.len();
         let Sorting { along: n, keep, .. } = plan;
         if keep == 0 {
@@ -374,7 +434,7 @@ impl<T: Keyed> Lines<T> {
         let failed = AtomicUsize::new(0);
         walk::each(plan.lines, &outer, Order::RowMajor, &mut |lines| {
             walk::parallel(lines, n.saturating_mul(8), &|part| {
-                if let Some(mut lines) = Self::new(part, plan, wanted, steps, &failed) {
+                if let Some(mut lines) = Self::new(kind, part, plan, wanted, steps, &failed) {
                     // SAFETY: the parts of the walk reach only what the caller promised.
                     unsafe { lines.part(part, wanted) }
                 }
@@ -391,27 +451,29 @@ impl<T: Keyed> Lines<T> {
         keep <= n / (2 * CHUNK)
     }
 
-    fn new(part: &Walk, plan: Sorting<'_>, [_, places]: [bool; 2], steps: [isize; 3], failed: &AtomicUsize) -> Option<Self> {
+    fn new(kind: Kind<K>, part: &Walk, plan: Sorting<'_>, [_, places]: [bool; 2], steps: [isize; 3], failed: &AtomicUsize) -> Option<Self> {
         let Sorting { along: n, keep, descending, .. } = plan;
         let picks = Self::picks(n, keep);
         // Lines that stand side by side are read and written a cache line at a time, where they are not too long for it.
-        let (element, across) = (size_of::<T>(), part.inner_step(0));
+        let (element, across) = (kind.element, part.inner_step(0));
         let crosswise = across == element as isize && steps[0] != across;
         let together = if crosswise { (64 / element).min((TOGETHER / n.max(1)).max(1)) } else { 1 };
-        let all_keys = padded::<T::Key>(n, element);
-        let all_items = padded::<<T::Key as Key>::Placed>(if picks { candidates(keep) } else { n }, element);
+        let all_keys = padded::<K>(n, element);
+        let all_items = padded::<K::Placed>(if picks { candidates(keep) } else { n }, element);
         let (keys, spare_keys, items) = match (picks, places) {
             (true, _) => (n, n / CHUNK, all_items),
             (false, true) => (n, 0, all_items),
             (false, false) => (all_keys, all_keys, 0),
         };
         Some(Lines {
-            lines: room(n * together, failed)?,
+            kind,
+            count: 0,
+            lines: room((n * together * element).div_ceil(8), failed)?,
             keys: room(keys, failed)?,
             spare_keys: room(spare_keys, failed)?,
             items: room(items, failed)?,
             spare_items: room(items, failed)?,
-            sorted: room(keep * together, failed)?,
+            sorted: room((keep * together * element).div_ceil(8), failed)?,
             places: room(if places { keep * together } else { 0 }, failed)?,
             together,
             n,
@@ -424,7 +486,7 @@ impl<T: Keyed> Lines<T> {
     /// # Safety
     /// That of `run`, for some of the lines.
     unsafe fn part(&mut self, part: &Walk, [values, positions]: [bool; 2]) {
-        let (n, element) = (self.n, size_of::<T>());
+        let (n, element) = (self.n, self.kind.element);
         let (mut at, mut done) = (part.index_of(0), 0);
         while done < part.numel() {
             let rows = part.left_in_row(&at).min(self.together);
@@ -435,9 +497,8 @@ impl<T: Keyed> Lines<T> {
                 let (wide, narrow) = ((n * element) as isize, element as isize);
                 let steps = [part.inner_step(0), self.steps[0]];
                 pack::rectangle(room, [wide, narrow], part.address_at(0, &at), steps, [rows, n], element);
-                self.lines.set_len(n * rows);
             }
-            self.sorted.clear();
+            self.count = 0;
             self.places.clear();
             for row in 0..rows {
                 self.order(row * n, values, positions);
@@ -476,37 +537,45 @@ impl<T: Keyed> Lines<T> {
 
     /// Appends the first `keep` of the line at `start` to `sorted`, and where they stood to `places`.
     fn order(&mut self, start: usize, values: bool, positions: bool) {
-        let Lines { lines, keys, spare_keys, items, spare_items, sorted, places, n, keep, descending, .. } = self;
-        let line = &lines[start..start + *n];
-        let turned = |key: T::Key| if *descending { key.reversed() } else { key };
-        keys.resize(*n, T::Key::default());
-        simd::dispatch(Keys { line, keys, descending: *descending });
-        let digits = 0..size_of::<T>();
+        let Lines { kind, lines, keys, spare_keys, items, spare_items, sorted, count, places, n, keep, descending, .. } = self;
+        let Kind { element, .. } = *kind;
+        let line = lines.as_ptr().cast::<u8>().wrapping_add(start * element);
+        let to = sorted.as_mut_ptr().cast::<u8>().wrapping_add(*count * element);
+        let turned = |key: K| if *descending { key.reversed() } else { key };
+        keys.resize(*n, K::default());
+        // SAFETY: the line was read.
+        unsafe { (kind.keys)(line, keys, *descending) };
+        let digits = 0..element;
         if !positions && !Self::picks(*n, *keep) {
             // There is spare room for as many keys as the line has.
             if digits.len() <= 2 && *n >= 1 << (8 * digits.len()) {
-                T::Key::by_counts(keys, spare_keys, digits.len());
+                K::by_counts(keys, spare_keys, digits.len());
             } else {
                 sort(keys, spare_keys, digits);
             }
-            let first = sorted.len();
-            sorted.extend(keys[..*keep].iter().map(|&key| T::of_key(turned(key))));
-            for &shared in T::SHARED {
+            // SAFETY: there is room for `keep` elements of each line.
+            unsafe { (kind.elements)(&keys[..*keep], to, *descending) };
+            *count += *keep;
+            for &shared in kind.shared {
                 let shared = turned(shared);
                 let before = keys.partition_point(|&key| key < shared).min(*keep);
-                let count = keys[before..*keep].partition_point(|&key| key == shared);
-                if count > 0 {
+                let same = keys[before..*keep].partition_point(|&key| key == shared);
+                if same > 0 {
                     // Those that differ in spite of their key come as they stand in the line.
-                    let same = line.iter().filter(|element| turned(element.key()) == shared);
-                    for (to, from) in sorted[first + before..][..count].iter_mut().zip(same) {
-                        *to = *from;
+                    spare_keys.resize(*n, K::default());
+                    // SAFETY: as above.
+                    unsafe { (kind.keys)(line, spare_keys, *descending) };
+                    let found = spare_keys.iter().enumerate().filter(|&(_, &key)| key == shared);
+                    for (i, (place, _)) in found.take(same).enumerate() {
+                        // SAFETY: as above.
+                        unsafe { move_one(line.add(place * element), to.add((before + i) * element), element) };
                     }
                 }
             }
             return;
         }
         if Self::picks(*n, *keep) {
-            simd::dispatch(Least { keys, keep: *keep, minima: spare_keys, found: items });
+            simd::dispatch_two(Least { keys, keep: *keep, minima: spare_keys, found: items });
         } else {
             items.clear();
             items.extend(keys.iter().zip(0..).map(|(&key, place)| key.placed(place)));
@@ -517,12 +586,16 @@ impl<T: Keyed> Lines<T> {
                 items.retain(|item| *item < first_not_wanted);
             }
         }
-        sort(items, spare_items, T::Key::FIRST_DIGIT..T::Key::FIRST_DIGIT + size_of::<T>());
+        sort(items, spare_items, K::FIRST_DIGIT..K::FIRST_DIGIT + element);
         if values {
-            sorted.extend(items[..*keep].iter().map(|&item| line[T::Key::place(item) as usize]));
+            for (i, &item) in items[..*keep].iter().enumerate() {
+                // SAFETY: a place in the line, and room for `keep` elements of each.
+                unsafe { move_one(line.add(K::place(item) as usize * element), to.add(i * element), element) };
+            }
+            *count += *keep;
         }
         if positions {
-            places.extend(items[..*keep].iter().map(|&item| i64::from(T::Key::place(item))));
+            places.extend(items[..*keep].iter().map(|&item| i64::from(K::place(item))));
         }
     }
 }
@@ -532,6 +605,23 @@ struct Keys<'a, T: Keyed> {
     line: &'a [T],
     keys: &'a mut [T::Key],
     descending: bool,
+}
+
+/// The elements of some keys.
+struct Elements<'a, T: Keyed> {
+    keys: &'a [T::Key],
+    to: &'a mut [std::mem::MaybeUninit<T>],
+    descending: bool,
+}
+
+impl<T: Keyed> Loop for Elements<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        for (&key, to) in self.keys.iter().zip(self.to) {
+            to.write(T::of_key(if self.descending { key.reversed() } else { key }));
+        }
+    }
 }
 
 impl<T: Keyed> Loop for Keys<'_, T> {

@@ -7,9 +7,9 @@
 //! Who does which part differs from call to call: what a part computes must not depend on it.
 //! Imports: nothing of the crate.
 
-#[cfg(feature = "rayon")]
+#[cfg(feature = "threads")]
 use super::board::Board;
-#[cfg(feature = "rayon")]
+#[cfg(feature = "threads")]
 use std::{
     cell::Cell,
     sync::LazyLock,
@@ -19,11 +19,11 @@ use std::{
 
 /// How many threads there are to share work.
 pub(super) fn count() -> usize {
-    #[cfg(feature = "rayon")]
+    #[cfg(feature = "threads")]
     {
-        rayon::current_num_threads()
+        rayon_core::current_num_threads()
     }
-    #[cfg(not(feature = "rayon"))]
+    #[cfg(not(feature = "threads"))]
     {
         1
     }
@@ -32,9 +32,9 @@ pub(super) fn count() -> usize {
 /// Runs `f` on every number below `parts`, on every core. Work that is `short` wakes nobody, unless it comes often, and is not
 /// shared inside a pool.
 pub(super) fn each(parts: usize, short: bool, f: &(dyn Fn(usize) + Sync)) {
-    #[cfg(feature = "rayon")]
+    #[cfg(feature = "threads")]
     if let helpers @ 1.. = parts.min(count()).saturating_sub(1) {
-        let shared = match rayon::current_thread_index() {
+        let shared = match rayon_core::current_thread_index() {
             Some(_) => !short && INSIDE.iter().any(|place| place.board.run(parts, f, || place.ask(helpers))),
             None => {
                 let help = !short || often() || HELPERS.load(Ordering::Relaxed) > 0;
@@ -50,18 +50,18 @@ pub(super) fn each(parts: usize, short: bool, f: &(dyn Fn(usize) + Sync)) {
 }
 
 /// For callers from outside the pool: as many of them find help at a time. Nested work takes another one.
-#[cfg(feature = "rayon")]
+#[cfg(feature = "threads")]
 static OUTSIDE: [Board; 4] = [const { Board::new() }; 4];
 
 /// How many threads of the pool look at those boards, or were called to.
-#[cfg(feature = "rayon")]
+#[cfg(feature = "threads")]
 static HELPERS: AtomicUsize = AtomicUsize::new(0);
 
 /// How many of them look: the others are on their way.
-#[cfg(feature = "rayon")]
+#[cfg(feature = "threads")]
 static HERE: AtomicUsize = AtomicUsize::new(0);
 
-#[cfg(feature = "rayon")]
+#[cfg(feature = "threads")]
 thread_local! {
     /// Whether this thread looks at the boards, or will when it has done other work of the pool.
     static IS_HERE: Cell<bool> = const { Cell::new(false) };
@@ -69,27 +69,27 @@ thread_local! {
 
 /// How long a helper looks for more to do. Who sleeps between the parts of an operation may be woken on its caller's core, and
 /// stay there: of 80 series of products on two cores 13 took as long as on one thread with 0.1 ms and turns of 1 ms, now 4 of 56.
-#[cfg(feature = "rayon")]
+#[cfg(feature = "threads")]
 const MOMENT: Duration = Duration::from_micros(500);
 
 /// How long it stays at most before it begins anew: it may have come in the place of somebody who waits for other work to end.
-#[cfg(feature = "rayon")]
+#[cfg(feature = "threads")]
 const TURN: Duration = Duration::from_millis(50);
 
 /// How long a helper leaves other work to those who are on their way, who may not come: all of them may wait for others.
-#[cfg(feature = "rayon")]
+#[cfg(feature = "threads")]
 const PATIENCE: Duration = Duration::from_millis(1);
 
 /// What is asked for so soon after what was before comes often.
-#[cfg(feature = "rayon")]
+#[cfg(feature = "threads")]
 const SOON: Duration = Duration::from_micros(100);
 
 /// How often it looks before it reads the clock, and the system may give its core to others: a few microseconds.
-#[cfg(feature = "rayon")]
+#[cfg(feature = "threads")]
 const LOOKS: usize = 100;
 
 /// Whether short work was asked for a moment ago.
-#[cfg(feature = "rayon")]
+#[cfg(feature = "threads")]
 fn often() -> bool {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     static BEFORE: AtomicU64 = AtomicU64::new(0);
@@ -100,7 +100,7 @@ fn often() -> bool {
 }
 
 /// Calls two threads of the pool, if fewer than `wanted` help; each of them calls two.
-#[cfg(feature = "rayon")]
+#[cfg(feature = "threads")]
 fn call(wanted: usize) {
     // Either this sees that a helper left, or that one sees the job that was shown before.
     fence(Ordering::SeqCst);
@@ -108,25 +108,25 @@ fn call(wanted: usize) {
 }
 
 /// Gives the pool a job twice, and counts it, while fewer than `wanted` are counted.
-#[cfg(feature = "rayon")]
+#[cfg(feature = "threads")]
 fn call_two(counted: &AtomicUsize, wanted: usize, job: impl FnOnce() + Copy + Send + 'static) {
     for _ in 0..2 {
         if !count_one(counted, wanted) {
             return;
         }
-        rayon::spawn(job);
+        rayon_core::spawn(job);
     }
 }
 
 /// Counts one more, if fewer than `wanted` are counted; says whether it did.
-#[cfg(feature = "rayon")]
+#[cfg(feature = "threads")]
 fn count_one(counted: &AtomicUsize, wanted: usize) -> bool {
     let one_more = |count| (count < wanted).then_some(count + 1);
     counted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
 }
 
 /// How a helper's stay ends.
-#[cfg(feature = "rayon")]
+#[cfg(feature = "threads")]
 enum End {
     /// There was nothing to do for a moment.
     Idle,
@@ -137,7 +137,7 @@ enum End {
 }
 
 /// What a helper does, as a job of the pool.
-#[cfg(feature = "rayon")]
+#[cfg(feature = "threads")]
 fn stay(wanted: usize) {
     if IS_HERE.replace(true) {
         // It helps already, and found this while it looked for other work: somebody else is called the next time.
@@ -151,14 +151,14 @@ fn stay(wanted: usize) {
         End::Idle => leave(wanted),
         End::Turn => {
             HERE.fetch_sub(1, Ordering::Relaxed);
-            rayon::spawn(move || stay(wanted));
+            rayon_core::spawn(move || stay(wanted));
         }
         End::Replaced => {}
     }
 }
 
 /// One helper less; somebody else is called if there is work.
-#[cfg(feature = "rayon")]
+#[cfg(feature = "threads")]
 fn leave(wanted: usize) {
     HERE.fetch_sub(1, Ordering::Relaxed);
     HELPERS.fetch_sub(1, Ordering::Relaxed);
@@ -169,10 +169,10 @@ fn leave(wanted: usize) {
 }
 
 /// Does other work of the pool, which may take long, and comes back; says whether there is still room.
-#[cfg(feature = "rayon")]
+#[cfg(feature = "threads")]
 fn elsewhere(wanted: usize) -> bool {
     leave(wanted);
-    rayon::yield_now();
+    rayon_core::yield_now();
     let room = count_one(&HELPERS, wanted);
     if room {
         HERE.fetch_add(1, Ordering::Relaxed);
@@ -181,7 +181,7 @@ fn elsewhere(wanted: usize) -> bool {
 }
 
 /// Helps until there was nothing to do for a moment, its turn is over, or others are there.
-#[cfg(feature = "rayon")]
+#[cfg(feature = "threads")]
 fn looks(wanted: usize) -> End {
     if OUTSIDE.iter().any(Board::has_parts) {
         call(wanted);
@@ -210,17 +210,17 @@ fn looks(wanted: usize) -> End {
 }
 
 /// A board for a caller inside a pool, of which there may be several.
-#[cfg(feature = "rayon")]
+#[cfg(feature = "threads")]
 struct Place {
     board: Board,
     /// Jobs of pools that were asked to come here, and have not begun.
     asked: AtomicUsize,
 }
 
-#[cfg(feature = "rayon")]
+#[cfg(feature = "threads")]
 static INSIDE: [Place; 16] = [const { Place { board: Board::new(), asked: AtomicUsize::new(0) } }; 16];
 
-#[cfg(feature = "rayon")]
+#[cfg(feature = "threads")]
 impl Place {
     /// Asks two threads of the caller's own pool to help, if fewer than `wanted` were asked and have not come; each of them asks
     /// two. Who comes late helps whoever has the board then, or nobody.
@@ -260,14 +260,14 @@ mod tests {
             for nested in [false, true, false] {
                 scope.spawn(move || work(nested));
             }
-            #[cfg(feature = "rayon")]
-            rayon::join(|| work(true), || work(false));
+            #[cfg(feature = "threads")]
+            rayon_core::join(|| work(true), || work(false));
         });
     }
 
     /// Whoever wants the lock may be all of the pool, or do its work in a caller's place.
     #[test]
-    #[cfg(feature = "rayon")]
+    #[cfg(feature = "threads")]
     fn an_operation_under_a_lock_does_not_wait_for_those_who_want_it() {
         let lock = std::sync::Mutex::new(0);
         let held = |part: usize| {
@@ -275,7 +275,7 @@ mod tests {
             each(8, part.is_multiple_of(2), &|_| std::hint::spin_loop());
             *held += 1;
         };
-        rayon::in_place_scope(|scope| {
+        rayon_core::in_place_scope(|scope| {
             for part in 0..200 {
                 scope.spawn(move |_| held(part));
                 held(part);
@@ -286,7 +286,7 @@ mod tests {
 
     /// A helper that looks for more finds a job of the pool that never seems to end: another one helps from then on.
     #[test]
-    #[cfg(feature = "rayon")]
+    #[cfg(feature = "threads")]
     fn a_long_job_of_the_pool_does_not_keep_others_from_helping() {
         if count() == 1 {
             println!("skipped: there is one thread");
@@ -295,7 +295,7 @@ mod tests {
         for _ in 0..5 {
             each(64, false, &|_| std::thread::sleep(Duration::from_micros(50)));
             let (send, wait) = std::sync::mpsc::channel::<()>();
-            rayon::spawn(move || assert!(wait.recv().is_err()));
+            rayon_core::spawn(move || assert!(wait.recv().is_err()));
             std::thread::sleep(Duration::from_micros(100));
             // The first part waits for the second, which another thread must begin; again, where other tests had all boards.
             let (together, start) = (AtomicUsize::new(0), Instant::now());

@@ -449,7 +449,7 @@ mod tests {
             });
         });
         assert_eq!(indices.into_inner(), 3 << 20);
-        let single = cfg!(not(feature = "rayon")) || std::thread::available_parallelism().is_ok_and(|threads| threads.get() == 1);
+        let single = cfg!(not(feature = "threads")) || std::thread::available_parallelism().is_ok_and(|threads| threads.get() == 1);
         assert!(largest.into_inner() <= 1 << 20 || single);
     }
 }

@@ -3,29 +3,30 @@
 //! Floats have the fewest digits that tell them from their neighbours, cut off at the precision; all of an array are
 //! positional or all scientific. Imports: `dtype`, `scalar`, `element`.
 
+use super::Cell;
 use crate::dtype::DType;
 use crate::element::{Element, F8E4M3, F8E5M2};
+use crate::half::{bf16, f16};
 use crate::scalar::Prim;
-use half::{bf16, f16};
 use num_complex::Complex;
 
 /// The elements of one array, each as wide as the widest.
-pub(super) fn words<T: Element>(values: &[T], precision: usize) -> Vec<String> {
-    match T::DTYPE {
-        DType::Bool => values.iter().map(|&value| if whole(value) == 0 { "False".into() } else { " True".into() }).collect(),
-        _ if T::DTYPE.is_complex() => {
-            let (re, im): (Vec<f64>, Vec<f64>) = values.iter().map(|&value| parts(value)).unzip();
-            let (left, right) = (Column::new(T::DTYPE, precision, false, &re), Column::new(T::DTYPE, precision, true, &im));
+pub(super) fn words(kind: DType, values: &[Cell], precision: usize) -> Vec<String> {
+    match kind {
+        DType::Bool => values.iter().map(|&value| if value.whole == 0 { "False".into() } else { " True".into() }).collect(),
+        _ if kind.is_complex() => {
+            let (re, im): (Vec<f64>, Vec<f64>) = values.iter().map(|&value| value.parts).unzip();
+            let (left, right) = (Column::new(kind, precision, false, &re), Column::new(kind, precision, true, &im));
             let pairs = re.into_iter().zip(im).map(|(re, im)| (left.word(re), right.word(im)));
             pairs.map(|(re, im)| format!("{re}{:<width$}", format!("{}j", im.trim_end()), width = im.len() + 1)).collect()
         }
         kind if kind.is_discrete() || kind.is_quantised() => {
-            let numbers: Vec<String> = values.iter().map(|&value| whole(value).to_string()).collect();
+            let numbers: Vec<String> = values.iter().map(|&value| value.whole.to_string()).collect();
             let width = numbers.iter().map(String::len).max().unwrap_or(0);
             numbers.into_iter().map(|number| format!("{number:>width$}")).collect()
         }
         kind => {
-            let values: Vec<f64> = values.iter().map(|&value| parts(value).0).collect();
+            let values: Vec<f64> = values.iter().map(|&value| value.parts.0).collect();
             let column = Column::new(kind, precision, false, &values);
             values.into_iter().map(|value| column.word(value)).collect()
         }
@@ -33,15 +34,15 @@ pub(super) fn words<T: Element>(values: &[T], precision: usize) -> Vec<String> {
 }
 
 /// The only element of a tensor without axes, with all its digits.
-pub(super) fn scalar<T: Element>(value: T) -> String {
-    match T::DTYPE {
-        DType::Bool => if whole(value) == 0 { "False" } else { "True" }.into(),
-        kind if kind.is_complex() => match parts(value) {
+pub(super) fn scalar(kind: DType, value: Cell) -> String {
+    match kind {
+        DType::Bool => if value.whole == 0 { "False" } else { "True" }.into(),
+        kind if kind.is_complex() => match value.parts {
             (re, im) if re == 0.0 && re.is_sign_positive() => format!("{}j", lone(kind, im, "", false)),
             (re, im) => format!("({}{}j)", lone(kind, re, "", false), lone(kind, im, "", true)),
         },
-        kind if kind.is_discrete() || kind.is_quantised() => whole(value).to_string(),
-        kind => lone(kind, parts(value).0, ".0", false),
+        kind if kind.is_discrete() || kind.is_quantised() => value.whole.to_string(),
+        kind => lone(kind, value.parts.0, ".0", false),
     }
 }
 
@@ -60,14 +61,12 @@ fn lone(kind: DType, value: f64, end: &str, plus: bool) -> String {
     }
 }
 
-fn whole<T: Element>(value: T) -> i128 {
+/// What printing reads of an element.
+pub(super) fn cell<T: Element>(value: T) -> Cell {
     let value = value.widen();
-    if T::DTYPE == DType::U64 { value.cast::<u64>().into() } else { value.cast::<i64>().into() }
-}
-
-fn parts<T: Element>(value: T) -> (f64, f64) {
-    let value: Complex<f64> = value.widen().cast();
-    (value.re, value.im)
+    let whole = if T::DTYPE == DType::U64 { value.cast::<u64>().into() } else { value.cast::<i64>().into() };
+    let parts: Complex<f64> = value.cast();
+    Cell { whole, parts: (parts.re, parts.im) }
 }
 
 fn not_finite(value: f64, plus: bool) -> String {

@@ -238,7 +238,8 @@ impl<F: Factors> Kernel for Tiles<F> {
     const DIRECT: bool = false;
 
     /// Turns the panel, 16 units at a time: a left tile is read by rows. Of fewer units at the end the rows are as short.
-    unsafe fn finish(panel: *mut u32, units: usize) -> Option<[F::Sum; STARTED_ROWS]> {
+    unsafe fn finish(panel: *mut u8, units: usize) -> Option<[i32; STARTED_ROWS]> {
+        let panel = panel.cast::<u32>();
         let rows = |from: *const u32| std::array::from_fn(|lane| from.wrapping_add(lane * ROWS));
         let whole = units / SIDE * SIDE;
         for unit in (0..whole).step_by(SIDE) {
@@ -264,11 +265,11 @@ impl<F: Factors> Kernel for Tiles<F> {
         None
     }
 
-    unsafe fn tile(self, tile: &Tile<u32, F::Sum>) {
+    unsafe fn tile(tile: &Tile) {
         const LINE: usize = 2 * SIDE;
         static ZEROS: [u64; 16] = [0; 16];
         let (whole, rest) = (tile.units / SIDE, tile.units % SIDE);
-        let out = &tile.out[..tile.rows];
+        let out = &tile.out.map(|row| row.cast::<F::Sum>())[..tile.rows];
         let mut aside = [const { MaybeUninit::<F::Sum>::uninit() }; ROWS * LINE];
         let apart = aside.chunks_exact_mut(LINE).zip(out).map(|(aside, out)| (aside.as_mut_ptr().cast::<F::Sum>(), *out));
         let columns = tile.vectors * SIDE;
@@ -291,14 +292,14 @@ impl<F: Factors> Kernel for Tiles<F> {
                 [1, _] => [units, SIDE * units, 0, first * ROWS],
                 [row, _] => [row as usize, SIDE * row as usize, SIDE, first],
             };
-            let left = tile.left.wrapping_add(at);
+            let left = tile.left.cast::<u32>().wrapping_add(at);
             let pass = Pass {
                 shapes: Shapes::of(tile.rows, units),
                 blocks,
                 left: [left, left.wrapping_add(half)].map(|left| left.cast()),
                 left_step: 4 * row,
                 left_block: 4 * block,
-                right: tile.right.wrapping_offset(first as isize * tile.right_step).cast(),
+                right: tile.right.wrapping_offset(4 * first as isize * tile.right_step),
                 right_step: 4 * tile.right_step,
                 before: if add { after.map(|sums| sums.cast_const()) } else { [ZEROS.as_ptr().cast(); 2] },
                 before_step: if add { 4 * step } else { 0 },

@@ -7,7 +7,7 @@ use super::super::memory::CpuBlock;
 use super::super::threads;
 use super::axes::{Axes, few_runs, is_run, run_end};
 use super::pack::{BEYOND, Pack, Restore, WIDEST};
-use super::tile::{Kernel, MOST_ROWS, MOST_SUMS, Tile};
+use super::tile::{Form, MOST_ROWS, MOST_SUMS, Tile};
 use super::vector::RowTimesPanels;
 use crate::error::Result;
 use std::mem::MaybeUninit;
@@ -102,24 +102,6 @@ const FEW_COLUMNS: usize = 256;
 /// Multiply-adds from which other threads help.
 pub(super) const PARALLEL: usize = 1 << 22;
 
-/// Something to do with the kernel of some elements.
-pub(super) trait Task {
-    /// # Safety
-    /// As the task says.
-    unsafe fn run<K: Kernel>(&mut self, kernel: K, transfer: Transfer) -> Result<()>;
-}
-
-/// The product itself: the operands hold the elements of the transfer at every index; the output overlaps neither; `k` has
-/// indices.
-pub(super) struct Run<'a>(pub(super) &'a Product);
-
-impl Task for Run<'_> {
-    unsafe fn run<K: Kernel>(&mut self, kernel: K, transfer: Transfer) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { run(kernel, self.0, transfer, None) }
-    }
-}
-
 /// How the columns of a right operand lie in panels.
 #[derive(Clone, Copy)]
 pub(super) struct Panels {
@@ -137,11 +119,12 @@ pub(super) struct Panels {
 impl Panels {
     /// For `k` rows and `n` columns, of which `run` stand in equal steps. Panels of many short runs are narrow: what crosses
     /// the end of one is read and written in parts.
-    pub(super) fn of<K: Kernel>(k: usize, n: usize, run: usize) -> Panels {
-        let wide = K::WIDE_ROWS > 0 && n > 2 * K::LANES && run >= n.min(16 * K::LANES);
-        let (vectors, rows) = if wide { (4, K::WIDE_ROWS) } else { (n.div_ceil(K::LANES).clamp(1, 2), K::ROWS) };
-        let (width, units) = (vectors * K::LANES, k.div_ceil(K::DEPTH));
-        Panels { rows, width, units, nbytes: units.saturating_mul(width * size_of::<K::Unit>()), count: n.div_ceil(width) }
+    pub(super) fn of(form: Form, k: usize, n: usize, run: usize) -> Panels {
+        let Form { lanes, .. } = form;
+        let wide = form.wide_rows > 0 && n > 2 * lanes && run >= n.min(16 * lanes);
+        let (vectors, rows) = if wide { (4, form.wide_rows) } else { (n.div_ceil(lanes).clamp(1, 2), form.rows) };
+        let (width, units) = (vectors * lanes, k.div_ceil(form.depth));
+        Panels { rows, width, units, nbytes: units.saturating_mul(width * form.unit), count: n.div_ceil(width) }
     }
 }
 
@@ -149,9 +132,9 @@ impl Panels {
 ///
 /// # Safety
 /// The right operand holds the elements of the transfer at every index.
-pub(super) unsafe fn pack_all<K: Kernel>(kernel: K, product: &Product, transfer: Transfer, panels: Panels, to: Address) -> Result<()> {
+pub(super) unsafe fn pack_all(form: Form, product: &Product, transfer: Transfer, panels: Panels, to: Address) -> Result<()> {
     let columns = product.n.total();
-    let job = Job { kernel, product, transfer, panels, first: 0, columns, stream: false, ready: false };
+    let job = Job { form, product, transfer, panels, first: 0, columns, stream: false, ready: false };
     let many = panels.units.saturating_mul(columns) >= PARALLEL / 16;
     // SAFETY: the caller's promise; the units of each panel have their place.
     each(panels.units.div_ceil(STRIP), many, &|strip| unsafe { job.pack_right(to.get(), strip * STRIP) })
@@ -176,20 +159,20 @@ impl Address {
 /// # Safety
 /// The operands hold the elements of the transfer at every index; the output overlaps neither; panels are those of
 /// [`pack_all`].
-pub(super) unsafe fn run<K: Kernel>(kernel: K, product: &Product, transfer: Transfer, ready: Option<*const u8>) -> Result<()> {
+pub(super) unsafe fn run(form: Form, product: &Product, transfer: Transfer, ready: Option<*const u8>) -> Result<()> {
     let (m, n, k) = (product.m.total(), product.n.total(), product.k.total());
-    let panels = Panels::of::<K>(k, n, product.n.fastest().0);
+    let panels = Panels::of(form, k, n, product.n.fastest().0);
     let many = product.work() >= PARALLEL;
-    let mut job = Job { kernel, product, transfer, panels, first: 0, columns: n, stream: false, ready: ready.is_some() };
+    let mut job = Job { form, product, transfer, panels, first: 0, columns: n, stream: false, ready: ready.is_some() };
     let Panels { width, units, .. } = panels;
-    let (size, panel) = (size_of::<K::Unit>(), units.saturating_mul(width));
-    let packed = |panels: *const u8| Right { start: panels.cast::<K::Unit>(), step: width as isize, panel };
+    let (size, panel) = (form.unit, units.saturating_mul(width));
+    let packed = |panels: *const u8| Right { start: panels, step: width as isize, panel };
     let ready = ready.map(packed);
     let most = if m <= FEW_ROWS && !many { NEAR_FEW_BYTES } else { NEAR_BYTES };
-    let near = k.saturating_mul(n).saturating_mul(size) <= most && n.is_multiple_of(K::LANES);
+    let near = k.saturating_mul(n).saturating_mul(size) <= most && n.is_multiple_of(form.lanes);
     let mut done = 0;
-    if let (true, Some([1, 1]), Some([_, step])) = (K::DIRECT && transfer.same, product.n.single(), product.k.single()) {
-        let right = ready.unwrap_or(Right { start: product.right.cast(), step, panel: width });
+    if let (true, Some([1, 1]), Some([_, step])) = (form.direct && transfer.same, product.n.single(), product.k.single()) {
+        let right = ready.unwrap_or(Right { start: product.right, step, panel: width });
         if near {
             let rows = |block: usize| HIGH.min(m - block * HIGH);
             // SAFETY: the caller's promise; the right operand stands in rows of `n`, or in panels.
@@ -212,8 +195,8 @@ pub(super) unsafe fn run<K: Kernel>(kernel: K, product: &Product, transfer: Tran
     // With few rows what is packed is used at once: it stays near.
     let bytes = if m <= HIGH { RIGHT_BYTES / 4 } else { RIGHT_BYTES };
     let columns = (bytes / units.saturating_mul(size).max(1) / width * width).clamp(width, whole);
-    enum Source<U> {
-        Before(Right<U>),
+    enum Source {
+        Before(Right),
         Now(Room),
     }
     let source = match ready {
@@ -224,7 +207,7 @@ pub(super) unsafe fn run<K: Kernel>(kernel: K, product: &Product, transfer: Tran
         (job.first, job.columns) = (first, columns.min(n - first));
         let panels = job.columns.div_ceil(width);
         let right = match &source {
-            Source::Before(right) => Right { start: right.start.wrapping_add(first / width * panel), ..*right },
+            Source::Before(right) => Right { start: right.start.wrapping_add(first / width * panel * size), ..*right },
             Source::Now(room) => {
                 // SAFETY: the caller's promise; the units of each panel have their place in the room.
                 each(units.div_ceil(STRIP), many, &|strip| unsafe { job.pack_right(room.at(), strip * STRIP) })?;
@@ -248,8 +231,8 @@ pub(super) unsafe fn run<K: Kernel>(kernel: K, product: &Product, transfer: Tran
 }
 
 /// What the threads of one product share.
-struct Job<'a, K: Kernel> {
-    kernel: K,
+struct Job<'a> {
+    form: Form,
     product: &'a Product,
     transfer: Transfer,
     /// How the right operand is packed.
@@ -265,35 +248,36 @@ struct Job<'a, K: Kernel> {
 
 /// The right operand, packed or as it stands.
 #[derive(Clone, Copy)]
-struct Right<U> {
-    start: *const U,
-    /// From unit to unit.
+struct Right {
+    start: *const u8,
+    /// From unit to unit, in units.
     step: isize,
     /// From panel to panel.
     panel: usize,
 }
 
 // SAFETY: an address only; whoever follows it answers for it.
-unsafe impl<U> Sync for Right<U> {}
+unsafe impl Sync for Right {}
 
 // SAFETY: addresses only; whoever follows them answers for it.
-unsafe impl<K: Kernel> Sync for Job<'_, K> {}
+unsafe impl Sync for Job<'_> {}
 
-impl<K: Kernel> Job<'_, K> {
+impl Job<'_> {
     /// Packs some units of every panel of the right operand: rows that stand side by side are read one after the other.
     ///
     /// # Safety
     /// `to` has room for the panels.
     unsafe fn pack_right(&self, to: *mut u8, unit: usize) -> Result<()> {
-        let (Panels { width, units, .. }, from) = (self.panels, unit * K::DEPTH);
+        let (Panels { width, units, .. }, Form { depth, unit: size, .. }) = (self.panels, self.form);
+        let from = unit * depth;
         let mut along = [0; STRIP * MOST_DEPTH];
-        let along = &mut along[..(STRIP * K::DEPTH).min(self.product.k.total() - from)];
+        let along = &mut along[..(STRIP * depth).min(self.product.k.total() - from)];
         self.product.k.offsets(1, from, along);
         for (panel, first) in (0..self.columns).step_by(width).enumerate() {
             let mut lanes = [0; WIDEST];
             let lanes = &mut lanes[..width.min(self.columns - first)];
             self.product.n.offsets(1, self.first + first, lanes);
-            let at = (panel * units + unit) * width * size_of::<K::Unit>();
+            let at = (panel * units + unit) * width * size;
             // SAFETY: the caller's promise.
             unsafe { (self.transfer.right)(self.product.right, lanes, along, width, to.add(at)) };
         }
@@ -304,15 +288,15 @@ impl<K: Kernel> Job<'_, K> {
     ///
     /// # Safety
     /// As [`run`]; the right operand is packed, or stands in rows.
-    unsafe fn rows(&self, right: &Right<K::Unit>, row: usize, rows: usize, columns: Range<usize>) -> Result<()> {
-        let Job { product, transfer, panels: Panels { rows: most_rows, width, units, .. }, .. } = *self;
+    unsafe fn rows(&self, right: &Right, row: usize, rows: usize, columns: Range<usize>) -> Result<()> {
+        let Job { form, product, transfer, panels: Panels { rows: most_rows, width, units, .. }, .. } = *self;
         let Right { start: right, step: right_step, panel: panel_step } = *right;
-        let size = size_of::<K::Unit>();
+        let Form { unit: size, sum: sum_size, lanes, .. } = form;
         let once = self.columns <= width;
         // The left operand as it stands, in runs of its fastest axes.
         let ((run, [_, row_step]), (depth, [unit_step, _])) = (product.m.fastest(), product.k.fastest());
         let apart = |row_step: isize| row_step.unsigned_abs().saturating_mul(size) <= 2048;
-        let direct = K::DIRECT && transfer.same && !self.stream && {
+        let direct = form.direct && transfer.same && !self.stream && {
             let plain = run >= rows && depth == units;
             let reach = rows.saturating_mul(row_step.unsigned_abs()).max(units.saturating_mul(unit_step.unsigned_abs()));
             let near = plain && (unit_step == 1 || row_step == 1) && reach.saturating_mul(size) <= LEFT_BYTES;
@@ -344,11 +328,11 @@ impl<K: Kernel> Job<'_, K> {
         let tile_rows = || tile_rows[..tiles].iter().map(|&[first, end]| usize::from(first)..usize::from(end)).enumerate();
         // Rows are packed as rows, with a line between them, for kernels that read such ones, and the few of a wide tile: nothing is
         // turned, or whole squares of 16.
-        let in_rows = match K::IN_ROWS {
+        let in_rows = match form.in_rows {
             Some(pack) => (unit_step == 1).then_some(pack),
-            None => (width == 4 * K::LANES && (unit_step == 1 || row_step == 1 && run >= rows)).then_some(transfer.left),
+            None => (width == 4 * lanes && (unit_step == 1 || row_step == 1 && run >= rows)).then_some(transfer.left),
         };
-        debug_assert!(in_rows.is_none() || K::IN_ROWS.is_some() || K::DIRECT && K::DEPTH == 1);
+        debug_assert!(in_rows.is_none() || form.in_rows.is_some() || form.direct && form.depth == 1);
         let row_units = deep.min(units).next_multiple_of(64 / size) + 64 / size;
         let packed = match (direct, in_rows) {
             (true, _) => None,
@@ -360,7 +344,7 @@ impl<K: Kernel> Job<'_, K> {
         // the first place is enough.
         let across = |column: usize| {
             let (mut across, here) = ([0; WIDEST], width.min(columns.end - column));
-            let fits = transfer.plain && here.is_multiple_of(K::LANES);
+            let fits = transfer.plain && here.is_multiple_of(lanes);
             if fits && side_by_side {
                 across[0] = (self.first + column) as isize;
                 return (across, here, true);
@@ -371,29 +355,30 @@ impl<K: Kernel> Job<'_, K> {
         let (mut down, mut beside) = ([MaybeUninit::uninit(); HIGH], [MaybeUninit::uninit(); HIGH]);
         let (down, beside) = (places(&product.m, 0, row, &mut down[..rows]), places(&product.m, 1, row, &mut beside[..rows]));
         let tile_size = most_rows * width;
-        const { assert!(K::ROWS * 2 * K::LANES <= MOST_SUMS && K::WIDE_ROWS * 4 * K::LANES <= MOST_SUMS) };
         // Where sums wait for the rest of `k`, when the output cannot hold them.
         let waits = next(0).min(summed) < units && columns.clone().step_by(width).any(|column| !across(column).2);
         let panels = columns.len().div_ceil(width);
-        let waiting = if waits { Some(Room::new(tiles * panels, tile_size, size_of::<K::Sum>())?) } else { None };
+        let waiting = if waits { Some(Room::new(tiles * panels, tile_size, sum_size)?) } else { None };
         let mut starts = [None; HIGH / 4];
+        // Where sums of rows that are not there go.
+        let mut nowhere = [0u64; WIDEST];
         let mut unit = 0;
         while unit < units {
             let count = next(unit);
             let mut start_of_units = [0];
             if let Some(room) = &packed {
-                let (mut along, from) = ([MaybeUninit::uninit(); DEEP * MOST_DEPTH], unit * K::DEPTH);
-                let along = places(&product.k, 0, from, &mut along[..(count * K::DEPTH).min(product.k.total() - from)]);
+                let (mut along, from) = ([MaybeUninit::uninit(); DEEP * MOST_DEPTH], unit * form.depth);
+                let along = places(&product.k, 0, from, &mut along[..(count * form.depth).min(product.k.total() - from)]);
                 if let Some(pack) = in_rows {
                     // SAFETY: the caller's promise; there is room for the rows, whose elements are lanes here.
-                    unsafe { pack(product.left, along, beside, row_units * K::DEPTH, room.at()) };
+                    unsafe { pack(product.left, along, beside, row_units * form.depth, room.at()) };
                 } else {
                     for (tile, rows) in tile_rows() {
                         let panel = room.at().wrapping_add(tile * count * most_rows * size);
                         // SAFETY: the caller's promise; each tile has its place in the room, and is packed before it is summed.
                         unsafe {
                             (transfer.left)(product.left, &beside[rows], along, most_rows, panel);
-                            starts[tile] = K::finish(panel.cast(), count);
+                            starts[tile] = (form.finish)(panel, count);
                         }
                     }
                 }
@@ -405,45 +390,50 @@ impl<K: Kernel> Job<'_, K> {
                 let (across, here, whole) = across(column);
                 let across = &across[..here];
                 // A panel of the right operand, and in it the first of these units.
-                let right = right.wrapping_add(column / width * panel_step).wrapping_offset(unit as isize * right_step);
+                let right = right
+                    .wrapping_offset((column / width * panel_step) as isize * size as isize + unit as isize * right_step * size as isize);
                 if self.stream && !self.ready {
-                    self.kernel.fetch(right.wrapping_add(AHEAD * panel_step), right_step, count, width);
+                    fetch(right.wrapping_add(AHEAD * panel_step * size), right_step * size as isize, count, width * size);
                 }
                 for part in (0..count).step_by(summed) {
                     let here_units = summed.min(count - part);
-                    let right = right.wrapping_offset(part as isize * right_step);
+                    let right = right.wrapping_offset(part as isize * right_step * size as isize);
                     let last = last && part + here_units == count;
                     for (tile, Range { start: first, end }) in tile_rows() {
                         let down = &down[first..end];
                         let (left, left_step, start) = match &packed {
                             Some(room) if in_rows.is_some() => {
-                                let rows = room.at().cast_const().cast::<K::Unit>().wrapping_add(first * row_units + part);
+                                let rows = room.at().cast_const().wrapping_add((first * row_units + part) * size);
                                 (rows, [row_units as isize, 1], None)
                             }
                             Some(room) => {
-                                let panel = room.at().cast_const().cast::<K::Unit>().wrapping_add((tile * count + part) * most_rows);
+                                let panel = room.at().cast_const().wrapping_add((tile * count + part) * most_rows * size);
                                 (panel, [1, most_rows as isize], if part == 0 { starts[tile] } else { None })
                             }
                             None => {
                                 let offset = beside[first].wrapping_add(start_of_units[0]).wrapping_add(part as isize * unit_step);
-                                (product.left.cast::<K::Unit>().wrapping_offset(offset), [row_step, unit_step], None)
+                                (product.left.wrapping_offset(offset * size as isize), [row_step, unit_step], None)
                             }
                         };
-                        let mut local = [MaybeUninit::<K::Sum>::uninit(); MOST_SUMS];
+                        let mut local = [MaybeUninit::<u64>::uninit(); MOST_SUMS];
                         let aside = match &waiting {
-                            Some(room) => room.at().cast::<K::Sum>().wrapping_add((panel * tiles + tile) * tile_size),
-                            None => local.as_mut_ptr().cast(),
+                            Some(room) => room.at().wrapping_add((panel * tiles + tile) * tile_size * sum_size),
+                            None => local.as_mut_ptr().cast::<u8>(),
                         };
-                        let base = product.out.cast::<K::Sum>();
-                        let mut out = [std::ptr::null_mut(); MOST_ROWS];
+                        let base = product.out;
+                        let mut out = [nowhere.as_mut_ptr().cast::<u8>(); MOST_ROWS];
                         for (r, (out, down)) in out.iter_mut().zip(down).enumerate() {
-                            *out = if whole { base.wrapping_offset(down.wrapping_add(across[0])) } else { aside.wrapping_add(r * width) };
+                            *out = if whole {
+                                base.wrapping_offset(down.wrapping_add(across[0]).wrapping_mul(sum_size as isize))
+                            } else {
+                                aside.wrapping_add(r * width * sum_size)
+                            };
                         }
-                        let vectors = here.div_ceil(K::LANES);
+                        let vectors = here.div_ceil(lanes);
                         let (rows, units, add) = (down.len(), here_units, unit + part > 0);
                         let tile = Tile { rows, vectors, units, left, left_step, right, right_step, start, out, add };
                         // SAFETY: the caller's promise: rows and units are there, and room for the tile.
-                        unsafe { self.kernel.tile(&tile) };
+                        unsafe { (form.tile)(&tile) };
                         if !whole && last {
                             // SAFETY: the sums of a tile, and their places in the output.
                             unsafe { self.unload(aside, width, down, across) };
@@ -460,8 +450,8 @@ impl<K: Kernel> Job<'_, K> {
     ///
     /// # Safety
     /// A sum for each row and column, `width` apart from row to row, and a place for it in the output.
-    unsafe fn unload(&self, sums: *const K::Sum, width: usize, down: &[isize], across: &[isize]) {
-        let Transfer { unload, element, .. } = self.transfer;
+    unsafe fn unload(&self, sums: *const u8, width: usize, down: &[isize], across: &[isize]) {
+        let (Transfer { unload, element, .. }, size) = (self.transfer, self.form.sum);
         let by_columns = is_run(down) && !is_run(across);
         let (outer, inner, outer_step, inner_step) = if by_columns { (across, down, 1, width) } else { (down, across, width, 1) };
         let few = few_runs(inner);
@@ -470,12 +460,19 @@ impl<K: Kernel> Job<'_, K> {
             let end = if few { run_end(inner, first) } else { inner.len() };
             for (i, &offset) in outer.iter().enumerate() {
                 let to = self.product.out.wrapping_offset(offset.wrapping_mul(element as isize));
-                let sums = sums.wrapping_add(i * outer_step + first * inner_step);
+                let sums = sums.wrapping_add((i * outer_step + first * inner_step) * size);
                 // SAFETY: the caller's promise.
-                unsafe { unload(sums.cast(), inner_step, to, &inner[first..end], few) };
+                unsafe { unload(sums, inner_step, to, &inner[first..end], few) };
             }
             first = end;
         }
+    }
+}
+
+/// Asks for `nbytes` of each of some units, which will be read soon.
+fn fetch(from: *const u8, step: isize, units: usize, nbytes: usize) {
+    for unit in 0..units as isize {
+        super::super::simd::fetch_early(from.wrapping_offset(unit.wrapping_mul(step)), nbytes);
     }
 }
 

@@ -29,7 +29,7 @@ macro_rules! kernels {
     ($(
         $(#[$doc:meta])*
         $Name:ident where [$($feature:tt)*];
-        $features:literal, $rows:literal [$($r:literal)*], $wide_rows:literal [$($w:literal)*] x $lanes:literal, $Unit:ty, $depth:literal, $Sum:ty, $Vector:ty, direct $direct:literal;
+        $features:literal, $rows:literal by $step_rows:literal [$($r:literal)*] [$($d:literal)*], $wide_rows:literal [$($w:literal)*] x $lanes:literal, $Unit:ty, $depth:literal, $Sum:ty, $Vector:ty, direct $direct:literal;
         load |$pl:ident| $load:expr;
         splat |$ps:ident| $splat:expr;
         step |$s:ident, $a:ident, $b:ident| $step:expr;
@@ -49,22 +49,22 @@ macro_rules! kernels {
 
             /// `R` rows by `V` vectors; `PACKED` says that the left operand is a panel.
             #[target_feature(enable = $features)]
-            unsafe fn tile<const R: usize, const V: usize, const PACKED: bool>(tile: &Tile<$Unit, $Sum>) {
+            unsafe fn some_rows<const R: usize, const V: usize, const PACKED: bool>(tile: &Tile) {
                 // SAFETY: (all blocks) the caller of `Kernel::tile` promises these rows, columns and units.
                 let mut sums: [[$Vector; V]; R] = [[$first(Default::default()); V]; R];
                 if let Some(start) = &tile.start {
                     for r in 0..R {
-                        sums[r] = [$first(start[r]); V];
+                        sums[r] = [$first(start[r] as $Sum); V];
                     }
                 }
                 for r in 0..R {
                     for v in 0..V {
                         // The output is on its way while the products are summed.
-                        _mm_prefetch::<_MM_HINT_T0>(tile.out[r].wrapping_add(v * $lanes).cast());
+                        _mm_prefetch::<_MM_HINT_T0>(tile.out[r].cast::<$Sum>().wrapping_add(v * $lanes).cast());
                     }
                 }
                 let [row, unit] = if PACKED { [1, if V > 2 { $wide_rows } else { $rows }] } else { tile.left_step };
-                let (mut left, mut right) = (tile.left, tile.right);
+                let (mut left, mut right) = (tile.left.cast::<$Unit>(), tile.right.cast::<$Unit>());
                 let ahead = tile.right_step.wrapping_mul(AHEAD);
                 // After a long panel the next one; what comes after a short strip was asked for by `fetch`, so its last units
                 // ask for themselves.
@@ -74,11 +74,9 @@ macro_rules! kernels {
                         for v in (0..V).step_by((64 / ($lanes * size_of::<$Unit>())).max(1)) {
                             _mm_prefetch::<_MM_HINT_T0>(right.wrapping_offset(ahead).wrapping_add(v * $lanes).cast());
                         }
-                        let mut b = [$first(Default::default()); V].map(|_| {
-                            let $pl = right;
-                            // SAFETY: as above.
-                            unsafe { $load }
-                        });
+                        let $pl = right;
+                        // SAFETY: as above.
+                        let mut b = [unsafe { $load }; V];
                         for v in 1..V {
                             let $pl = right.wrapping_add(v * $lanes);
                             // SAFETY: as above.
@@ -99,7 +97,7 @@ macro_rules! kernels {
                 }
                 for r in 0..R {
                     for v in 0..V {
-                        let out = tile.out[r].wrapping_add(v * $lanes);
+                        let out = tile.out[r].cast::<$Sum>().wrapping_add(v * $lanes);
                         // SAFETY: as above; the output is read only where it was written before.
                         unsafe {
                             let sum = if tile.add { $add(sums[r][v], $fetch(out.cast())) } else { sums[r][v] };
@@ -119,40 +117,33 @@ macro_rules! kernels {
             const DEPTH: usize = $depth;
             const DIRECT: bool = $direct;
 
-            unsafe fn finish($panel: *mut $Unit, $units: usize) -> Option<[$Sum; STARTED_ROWS]> {
+            unsafe fn finish($panel: *mut u8, $units: usize) -> Option<[i32; STARTED_ROWS]> {
                 // SAFETY: the caller's promise.
                 #[allow(unused_unsafe)]
                 $start
             }
 
-            #[inline]
-            fn fetch(self, from: *const $Unit, step: isize, units: usize, width: usize) {
-                for unit in 0..units as isize {
-                    for first in (0..width).step_by(64 / size_of::<$Unit>()) {
-                        let line = from.wrapping_offset(unit.wrapping_mul(step)).wrapping_add(first);
-                        simd::fetch_early(line.cast(), 64);
-                    }
-                }
-            }
-
-            #[inline]
-            unsafe fn tile(self, tile: &Tile<$Unit, $Sum>) {
+            unsafe fn tile(tile: &Tile) {
                 let packed = tile.left_step == [1, if tile.vectors > 2 { $wide_rows } else { $rows }];
                 debug_assert!(packed || $direct);
+                // Panels have all rows, so one that is not there may be computed; of a left operand that is read where it stands, it may not.
+                let rows = if packed && tile.vectors <= 2 { tile.rows.next_multiple_of($step_rows) } else { tile.rows };
                 // SAFETY: the caller's promise; `here` found the instructions.
                 unsafe {
-                    match (tile.rows, tile.vectors, packed || !$direct) {
+                    match (rows, tile.vectors, packed || !$direct) {
                         $(
-                            ($r, 2, true) => Self::tile::<$r, 2, true>(tile),
-                            ($r, 1, true) => Self::tile::<$r, 1, true>(tile),
-                            ($r, 2, false) => Self::tile::<$r, 2, { !$direct }>(tile),
-                            ($r, 1, false) => Self::tile::<$r, 1, { !$direct }>(tile),
+                            ($r, 2, true) => Self::some_rows::<$r, 2, true>(tile),
+                            ($r, 1, true) => Self::some_rows::<$r, 1, true>(tile),
                         )*
                         $(
-                            ($w, 3, true) => Self::tile::<$w, 3, true>(tile),
-                            ($w, 3, false) => Self::tile::<$w, 3, { !$direct }>(tile),
-                            ($w, 4, true) => Self::tile::<$w, 4, true>(tile),
-                            ($w, 4, false) => Self::tile::<$w, 4, { !$direct }>(tile),
+                            ($d, 2, false) => Self::some_rows::<$d, 2, { !$direct }>(tile),
+                            ($d, 1, false) => Self::some_rows::<$d, 1, { !$direct }>(tile),
+                        )*
+                        $(
+                            ($w, 3, true) => Self::some_rows::<$w, 3, true>(tile),
+                            ($w, 3, false) => Self::some_rows::<$w, 3, { !$direct }>(tile),
+                            ($w, 4, true) => Self::some_rows::<$w, 4, true>(tile),
+                            ($w, 4, false) => Self::some_rows::<$w, 4, { !$direct }>(tile),
                         )*
                         _ => debug_assert!(false, "a tile of {} rows", tile.rows),
                     }
@@ -165,7 +156,7 @@ macro_rules! kernels {
 kernels! {
     /// f32, fused.
     Float512 where ["avx512f"];
-    "avx512f", 12 [1 2 3 4 5 6 7 8 9 10 11 12], 6 [1 2 3 4 5 6] x 16, f32, 1, f32, __m512, direct true;
+    "avx512f", 12 by 2 [2 4 6 8 10 12] [1 2 3 4 5 6 7 8 9 10 11 12], 6 [1 2 3 4 5 6] x 16, f32, 1, f32, __m512, direct true;
     load |p| _mm512_loadu_ps(p);
     splat |p| _mm512_set1_ps(p.read());
     step |s, a, b| _mm512_fmadd_ps(a, b, s);
@@ -174,7 +165,7 @@ kernels! {
 
     /// f64, fused.
     Double512 where ["avx512f"];
-    "avx512f", 12 [1 2 3 4 5 6 7 8 9 10 11 12], 6 [1 2 3 4 5 6] x 8, f64, 1, f64, __m512d, direct true;
+    "avx512f", 12 by 2 [2 4 6 8 10 12] [1 2 3 4 5 6 7 8 9 10 11 12], 6 [1 2 3 4 5 6] x 8, f64, 1, f64, __m512d, direct true;
     load |p| _mm512_loadu_pd(p);
     splat |p| _mm512_set1_pd(p.read());
     step |s, a, b| _mm512_fmadd_pd(a, b, s);
@@ -183,7 +174,7 @@ kernels! {
 
     /// Two products of bf16 a step, summed in f32. The instruction takes subnormal numbers for 0.
     Brain512 where ["avx512f" "avx512bf16"];
-    "avx512f,avx512bf16", 12 [1 2 3 4 5 6 7 8 9 10 11 12], 0 [] x 16, u32, 2, f32, __m512, direct false;
+    "avx512f,avx512bf16", 12 by 2 [2 4 6 8 10 12] [], 0 [] x 16, u32, 2, f32, __m512, direct false;
     load |p| _mm512_loadu_si512(p.cast());
     splat |p| _mm512_set1_epi32(p.read() as i32);
     step |s, a, b| _mm512_dpbf16_ps(s, pairs(a), pairs(b));
@@ -192,7 +183,7 @@ kernels! {
 
     /// Two products of 16-bit integers a step, summed in i32.
     Short512 where ["avx512f" "avx512bw"];
-    "avx512f,avx512bw", 12 [1 2 3 4 5 6 7 8 9 10 11 12], 0 [] x 16, u32, 2, i32, __m512i, direct false;
+    "avx512f,avx512bw", 12 by 2 [2 4 6 8 10 12] [], 0 [] x 16, u32, 2, i32, __m512i, direct false;
     load |p| _mm512_loadu_si512(p.cast());
     splat |p| _mm512_set1_epi32(p.read() as i32);
     step |s, a, b| _mm512_add_epi32(s, _mm512_madd_epi16(a, b));
@@ -202,17 +193,17 @@ kernels! {
     /// Four products i8 · i8 a step. The instruction multiplies signed by unsigned, so the right panel holds b + 128, and
     /// every row starts at −128 Σ a.
     Signed512 where ["avx512f" "avx512bw" "avx512vnni"];
-    "avx512f,avx512bw,avx512vnni", 12 [1 2 3 4 5 6 7 8 9 10 11 12], 0 [] x 16, u32, 4, i32, __m512i, direct false;
+    "avx512f,avx512bw,avx512vnni", 12 by 2 [2 4 6 8 10 12] [], 0 [] x 16, u32, 4, i32, __m512i, direct false;
     load |p| _mm512_loadu_si512(p.cast());
     splat |p| _mm512_set1_epi32(p.read() as i32);
     step |s, a, b| _mm512_dpbusd_epi32(s, b, a);
     sums _mm512_set1_epi32 _mm512_loadu_si512 _mm512_add_epi32 _mm512_storeu_si512;
     // SAFETY: the promise of `Kernel::finish`; `here` found the instructions.
-    start |panel, units| Some(unsafe { shifted_back(panel, units) });
+    start |panel, units| Some(unsafe { shifted_back(panel.cast(), units) });
 
     /// Four products u8 · i8 a step.
     LeftUnsigned512 where ["avx512f" "avx512bw" "avx512vnni"];
-    "avx512f,avx512bw,avx512vnni", 12 [1 2 3 4 5 6 7 8 9 10 11 12], 0 [] x 16, u32, 4, i32, __m512i, direct false;
+    "avx512f,avx512bw,avx512vnni", 12 by 2 [2 4 6 8 10 12] [], 0 [] x 16, u32, 4, i32, __m512i, direct false;
     load |p| _mm512_loadu_si512(p.cast());
     splat |p| _mm512_set1_epi32(p.read() as i32);
     step |s, a, b| _mm512_dpbusd_epi32(s, a, b);
@@ -221,7 +212,7 @@ kernels! {
 
     /// Four products i8 · u8 a step.
     RightUnsigned512 where ["avx512f" "avx512bw" "avx512vnni"];
-    "avx512f,avx512bw,avx512vnni", 12 [1 2 3 4 5 6 7 8 9 10 11 12], 0 [] x 16, u32, 4, i32, __m512i, direct false;
+    "avx512f,avx512bw,avx512vnni", 12 by 2 [2 4 6 8 10 12] [], 0 [] x 16, u32, 4, i32, __m512i, direct false;
     load |p| _mm512_loadu_si512(p.cast());
     splat |p| _mm512_set1_epi32(p.read() as i32);
     step |s, a, b| _mm512_dpbusd_epi32(s, b, a);
@@ -230,7 +221,7 @@ kernels! {
 
     /// i32; the products wrap.
     Int512 where ["avx512f"];
-    "avx512f", 12 [1 2 3 4 5 6 7 8 9 10 11 12], 0 [] x 16, i32, 1, i32, __m512i, direct false;
+    "avx512f", 12 by 2 [2 4 6 8 10 12] [], 0 [] x 16, i32, 1, i32, __m512i, direct false;
     load |p| _mm512_loadu_si512(p.cast());
     splat |p| _mm512_set1_epi32(p.read());
     step |s, a, b| _mm512_add_epi32(s, _mm512_mullo_epi32(a, b));
@@ -239,7 +230,7 @@ kernels! {
 
     /// i64; the products wrap.
     Long512 where ["avx512f" "avx512dq"];
-    "avx512f,avx512dq", 12 [1 2 3 4 5 6 7 8 9 10 11 12], 0 [] x 8, i64, 1, i64, __m512i, direct false;
+    "avx512f,avx512dq", 12 by 2 [2 4 6 8 10 12] [], 0 [] x 8, i64, 1, i64, __m512i, direct false;
     load |p| _mm512_loadu_si512(p.cast());
     splat |p| _mm512_set1_epi64(p.read());
     step |s, a, b| _mm512_add_epi64(s, _mm512_mullo_epi64(a, b));
@@ -248,7 +239,7 @@ kernels! {
 
     /// f32, fused, 256 bits.
     Float256 where ["avx2" "fma"];
-    "avx2,fma", 6 [1 2 3 4 5 6], 0 [] x 8, f32, 1, f32, __m256, direct true;
+    "avx2,fma", 6 by 2 [2 4 6] [1 2 3 4 5 6], 0 [] x 8, f32, 1, f32, __m256, direct true;
     load |p| _mm256_loadu_ps(p);
     splat |p| _mm256_set1_ps(p.read());
     step |s, a, b| _mm256_fmadd_ps(a, b, s);
@@ -257,7 +248,7 @@ kernels! {
 
     /// f64, fused, 256 bits.
     Double256 where ["avx2" "fma"];
-    "avx2,fma", 6 [1 2 3 4 5 6], 0 [] x 4, f64, 1, f64, __m256d, direct true;
+    "avx2,fma", 6 by 2 [2 4 6] [1 2 3 4 5 6], 0 [] x 4, f64, 1, f64, __m256d, direct true;
     load |p| _mm256_loadu_pd(p);
     splat |p| _mm256_set1_pd(p.read());
     step |s, a, b| _mm256_fmadd_pd(a, b, s);
@@ -266,7 +257,7 @@ kernels! {
 
     /// Two products of 16-bit integers a step, 256 bits.
     Short256 where ["avx2"];
-    "avx2", 6 [1 2 3 4 5 6], 0 [] x 8, u32, 2, i32, __m256i, direct false;
+    "avx2", 6 by 2 [2 4 6] [], 0 [] x 8, u32, 2, i32, __m256i, direct false;
     load |p| _mm256_loadu_si256(p.cast());
     splat |p| _mm256_set1_epi32(p.read() as i32);
     step |s, a, b| _mm256_add_epi32(s, _mm256_madd_epi16(a, b));
@@ -275,7 +266,7 @@ kernels! {
 
     /// i32; the products wrap. 256 bits.
     Int256 where ["avx2"];
-    "avx2", 6 [1 2 3 4 5 6], 0 [] x 8, i32, 1, i32, __m256i, direct false;
+    "avx2", 6 by 2 [2 4 6] [], 0 [] x 8, i32, 1, i32, __m256i, direct false;
     load |p| _mm256_loadu_si256(p.cast());
     splat |p| _mm256_set1_epi32(p.read());
     step |s, a, b| _mm256_add_epi32(s, _mm256_mullo_epi32(a, b));

@@ -5,7 +5,7 @@
 //! | `axes.rs` | groups of axes: merged, ordered, walked |
 //! | `small.rs` | matrices of a few elements |
 //! | `vector.rs` | a matrix times a vector |
-//! | `library.rs` | the `gemm` crate, where matrices are plain and large |
+//! | `complex.rs` | complex numbers, by their parts |
 //! | `block.rs` | everything else: panels packed from any layout, tiles over them |
 //! | `packed.rs` | the same, with panels that were packed before |
 //! | `pack.rs` `tile.rs` `micro.rs` `amx.rs` `plain.rs` | panels; what a kernel is; kernels |
@@ -20,8 +20,7 @@
 mod amx;
 mod axes;
 mod block;
-#[cfg(feature = "gemm")]
-mod library;
+mod complex;
 #[cfg(target_arch = "x86_64")]
 mod micro;
 mod pack;
@@ -35,13 +34,11 @@ use super::simd::{self, Loop};
 use crate::device::Slot;
 use crate::element::{Compute, Element, Number};
 use crate::error::Result;
+use crate::half::{bf16, f16};
 use crate::kernel::Contraction;
 use crate::scalar::{Arith, DType, Num, Prim};
 use axes::Axes;
-use block::{Product, Task, Transfer};
-use half::{bf16, f16};
-#[cfg(feature = "gemm")]
-use library::Matrices;
+use block::{Product, Transfer};
 use num_complex::Complex;
 use pack::*;
 pub(super) use packed::{pack, packed_nbytes, run_packed, unpack};
@@ -49,6 +46,7 @@ use plain::Plain;
 use small::Small;
 use std::any::TypeId;
 use std::marker::PhantomData;
+use tile::{Form, Kernel};
 use vector::{RowTimesPanels, Vector};
 
 /// # Safety
@@ -173,8 +171,7 @@ unsafe fn each_of_batch(batch: Axes<3>, product: Product, elements: [usize; 3], 
 enum Way {
     Small(Small),
     Vector(Vector),
-    #[cfg(feature = "gemm")]
-    Library(Matrices),
+    Complex,
     Panels,
 }
 
@@ -186,9 +183,8 @@ impl Way {
         if let Some(vector) = Vector::of(product) {
             return Way::Vector(vector);
         }
-        #[cfg(feature = "gemm")]
-        if let Some(matrices) = Matrices::of(product, types) {
-            return Way::Library(matrices);
+        if complex::has(types) && product.n.has_room() && product.k.has_room() {
+            return Way::Complex;
         }
         Way::Panels
     }
@@ -204,19 +200,24 @@ unsafe fn by_name(product: &Product, types: [DType; 3]) -> Result<bool> {
         match Way::of(product, types) {
             Way::Small(small) => small.run(),
             Way::Vector(vector) => return vector.run(types),
-            #[cfg(feature = "gemm")]
-            Way::Library(matrices) => matrices.run(),
-            Way::Panels => return by_kernel(types, &mut block::Run(product)),
+            Way::Complex => complex::run(product, types)?,
+            Way::Panels => return by_panels(types, product),
         }
     }
     Ok(true)
 }
 
-/// Does something with the best kernel that the processor has for these elements; says whether there is one.
-///
 /// # Safety
-/// What the task asks for.
-unsafe fn by_kernel<A: Task>(types: [DType; 3], task: &mut A) -> Result<bool> {
+/// As [`by_name`].
+unsafe fn by_panels(types: [DType; 3], product: &Product) -> Result<bool> {
+    let Some((form, transfer)) = kernel(types) else { return Ok(false) };
+    // SAFETY: the caller's promise.
+    unsafe { block::run(form, product, transfer, None)? };
+    Ok(true)
+}
+
+/// The best kernel that the processor has for these elements, if there is one.
+fn kernel(types: [DType; 3]) -> Option<(Form, Transfer)> {
     use DType::*;
     let [out, left, right] = types;
     /// Takes the first kernel of those named that is there.
@@ -224,17 +225,18 @@ unsafe fn by_kernel<A: Task>(types: [DType; 3], task: &mut A) -> Result<bool> {
         ($($kernel:expr, $left:ty, $right:ty, $sum:ty => $out:ty;)*) => { first! { None; $($kernel, $left, $right, $sum => $out;)* } };
         ($row:expr; $($kernel:expr, $left:ty, $right:ty, $sum:ty => $out:ty;)*) => { {
             let row: Option<RowTimesPanels> = $row;
-            $(if let Some(kernel) = $kernel {
+            $(if let Some(form) = $kernel.map(form) {
                 let same = TypeId::of::<(Same<$sum>, Same<$sum>)>() == TypeId::of::<($left, $right)>();
                 let plain = TypeId::of::<$sum>() == TypeId::of::<$out>();
-                let (left, back) = (pack::pack::<$left>, pack::restore::<$right>);
+                let (left, back) = (<$left>::PACK, <$right>::RESTORE);
                 let transfer =
-                    Transfer { left, right: pack::pack::<$right>, back, row, unload: unload::<$sum, $out>, element: size_of::<$out>(), same, plain };
-                // SAFETY: the caller's promise; panels are packed as the kernel reads them.
-                unsafe { task.run(kernel, transfer)? };
-                return Ok(true);
+                    Transfer { left, right: <$right>::PACK, back, row, unload: unload::<$sum, $out>, element: size_of::<$out>(), same, plain };
+                return Some((form, transfer));
             })*
         } };
+    }
+    fn form<K: Kernel>(_: K) -> Form {
+        K::FORM
     }
     #[cfg(target_arch = "x86_64")]
     use {amx::Tiles, micro::*};
@@ -330,16 +332,14 @@ unsafe fn by_kernel<A: Task>(types: [DType; 3], task: &mut A) -> Result<bool> {
         (I32, I32, I64) => longs!(IntLong),
         (U32, U32, U64) => longs!(UnsignedIntLong),
         (I64, I64, I64) | (U64, U64, U64) => longs!(Same<i64>),
-        (C32, C32, C32) => first! { plain::<Complex<f32>>(), Same<Complex<f32>>, Same<Complex<f32>>, Complex<f32> => Complex<f32>; },
-        (C64, C64, C64) => first! { plain::<Complex<f64>>(), Same<Complex<f64>>, Same<Complex<f64>>, Complex<f64> => Complex<f64>; },
         _ => {}
     }
-    Ok(false)
+    None
 }
 
 /// Writes sums that stand `step` apart, narrowed to elements `T`, at some offsets, which may be a `run`.
 unsafe fn unload<S: Prim, T: Element>(sums: *const u8, step: usize, to: *mut u8, offsets: &[isize], run: bool) {
-    simd::dispatch(Unload::<S, T> { sums: sums.cast(), step, to: to.cast(), offsets, run });
+    simd::dispatch_two(Unload::<S, T> { sums: sums.cast(), step, to: to.cast(), offsets, run });
 }
 
 struct Unload<'a, S, T> {

@@ -9,11 +9,11 @@ use super::axes::{few_runs, is_run, run_end};
 #[cfg(target_arch = "x86_64")]
 use super::micro;
 use crate::element::Element;
-use half::{bf16, f16};
+use crate::half::{bf16, f16};
 use std::ops::Range;
 
 /// How an element goes into a panel.
-pub(super) trait Convert: 'static {
+pub(super) trait Convert: Sized + 'static {
     /// The element in memory.
     type From: Copy;
     /// The element of a panel.
@@ -25,6 +25,38 @@ pub(super) trait Convert: 'static {
     fn convert(value: Self::From) -> Self::To;
     /// The element that was converted.
     fn restore(value: Self::To) -> Self::From;
+    /// Packs and restores such elements.
+    const PACK: Pack = match (Self::KEEPS, size_of::<Self::To>(), Self::DEPTH) {
+        (true, 1, 4) => pack::<Bits<u8, 4>>,
+        (true, 2, 2) => pack::<Bits<u16, 2>>,
+        (true, 4, 1) => pack::<Bits<u32, 1>>,
+        (true, 8, 1) => pack::<Bits<u64, 1>>,
+        _ => pack::<Self>,
+    };
+    const RESTORE: Restore = match (Self::KEEPS, size_of::<Self::To>(), Self::DEPTH) {
+        (true, 1, 4) => restore::<Bits<u8, 4>>,
+        (true, 2, 2) => restore::<Bits<u16, 2>>,
+        (true, 4, 1) => restore::<Bits<u32, 1>>,
+        (true, 8, 1) => restore::<Bits<u64, 1>>,
+        _ => restore::<Self>,
+    };
+}
+
+/// An element of that many bits, which goes into units as it is.
+pub(super) struct Bits<T, const DEPTH: usize>(std::marker::PhantomData<T>);
+impl<T: Copy + Default + 'static, const DEPTH: usize> Convert for Bits<T, DEPTH> {
+    type From = T;
+    type To = T;
+    const DEPTH: usize = DEPTH;
+    const KEEPS: bool = true;
+    #[inline(always)]
+    fn convert(value: T) -> T {
+        value
+    }
+    #[inline(always)]
+    fn restore(value: T) -> T {
+        value
+    }
 }
 
 macro_rules! conversions {
@@ -84,7 +116,7 @@ pub(super) type Pack = unsafe fn(from: *const u8, lanes: &[isize], k: &[isize], 
 /// # Safety
 /// Every lane plus every `k` offset is an element `C::From`; `to` has room for a panel and [`BEYOND`] bytes.
 pub(super) unsafe fn pack<C: Convert>(from: *const u8, lanes: &[isize], k: &[isize], width: usize, to: *mut u8) {
-    simd::dispatch(Panel::<C> { from: from.cast(), lanes, k, width, to: to.cast() });
+    simd::dispatch_two(Panel::<C> { from: from.cast(), lanes, k, width, to: to.cast() });
 }
 
 struct Panel<'a, C: Convert> {
@@ -205,7 +237,11 @@ impl<C: Convert> Panel<'_, C> {
                     };
                     let to = self.to.wrapping_add((block * BLOCK * width + first) * C::DEPTH);
                     // SAFETY: lanes plus an offset of `k`, which is a run, or zeros; the processor has the instructions.
-                    unsafe { micro::turn(std::array::from_fn(lane), to.cast(), width) };
+                    let mut starts = [std::ptr::null(); BLOCK];
+                    for (i, start) in starts.iter_mut().enumerate() {
+                        *start = lane(i);
+                    }
+                    unsafe { micro::turn(starts, to.cast(), width) };
                     continue;
                 }
                 for lane in 0..count {
@@ -261,7 +297,11 @@ unsafe fn turn<C: Convert>(rows: &[[C::To; BLOCK * 4]; BLOCK], count: usize, to:
     #[cfg(target_arch = "x86_64")]
     if size_of::<C::To>() * C::DEPTH == 4 && micro::turns() {
         // SAFETY: units of 4 bytes, in rows of a fixed length; the processor has the instructions.
-        return unsafe { micro::turn(std::array::from_fn(|lane| rows[lane].as_ptr().cast()), to.cast(), width) };
+        let mut starts = [std::ptr::null(); BLOCK];
+        for lane in 0..BLOCK {
+            starts[lane] = rows[lane].as_ptr().cast();
+        }
+        return unsafe { micro::turn(starts, to.cast(), width) };
     }
     for unit in 0..BLOCK {
         for lane in 0..count {

@@ -5,10 +5,9 @@
 //! Imports: `error`, `device`, `element`, `kernel`, `scalar`.
 
 use super::axes::Axes;
-use super::block::{self, Address, Panels, Product, Room, Task, Transfer};
+use super::block::{self, Address, Panels, Product, Room};
 use super::pack::BEYOND;
-use super::tile::Kernel;
-use super::{Way, by_kernel, is_own, run};
+use super::{Way, is_own, kernel, run};
 use crate::device::Slot;
 use crate::element::Number;
 use crate::error::Result;
@@ -18,9 +17,6 @@ use crate::scalar::DType;
 /// The elements of a product of two operands of `R` in `T`, if there are kernels that pack them. Complex ones go other ways,
 /// whose sums panels would add in another order, and so do all where only the library has kernels.
 fn types<T: Number, R: Number>() -> Option<[DType; 3]> {
-    #[cfg(feature = "gemm")]
-    let packs = !super::library::always(R::DTYPE);
-    #[cfg(not(feature = "gemm"))]
     let packs = !matches!(R::DTYPE, DType::C32 | DType::C64);
     (packs && is_own::<T>() && is_own::<R>()).then_some([T::DTYPE, R::DTYPE, R::DTYPE])
 }
@@ -36,40 +32,25 @@ fn in_rows([k, n]: [usize; 2], right: *const u8) -> Product {
 /// Bytes of a right operand of `k` rows and `n` columns in panels; `None` where rows serve as well: one column is read where it
 /// stands.
 pub(in super::super) fn packed_nbytes<T: Number, R: Number>([k, n]: [usize; 2]) -> Option<usize> {
-    struct Count([usize; 2], Option<usize>);
-    impl Task for Count {
-        unsafe fn run<K: Kernel>(&mut self, _: K, _: Transfer) -> Result<()> {
-            let Count([k, n], nbytes) = self;
-            let panels = Panels::of::<K>(*k, *n, *n);
-            *nbytes = panels.nbytes.checked_mul(panels.count).and_then(|nbytes| nbytes.checked_add(BEYOND));
-            Ok(())
-        }
+    if k == 0 || n <= 1 {
+        return None;
     }
-    let mut count = Count([k, n], None);
-    // SAFETY: nothing is asked for.
-    if k > 0 && n > 1 && unsafe { by_kernel(types::<T, R>()?, &mut count) } == Ok(true) { count.1 } else { None }
+    let (form, _) = kernel(types::<T, R>()?)?;
+    let panels = Panels::of(form, k, n, n);
+    panels.nbytes.checked_mul(panels.count).and_then(|nbytes| nbytes.checked_add(BEYOND))
 }
 
 /// # Safety
 /// As [`Device::pack`](crate::device::Device::pack).
 pub(in super::super) unsafe fn pack<T: Number, R: Number>([k, n]: [usize; 2], to: *mut u8, right: Slot<'_>) -> Result<()> {
-    struct Pack<'a>(&'a Product, Address);
-    impl Task for Pack<'_> {
-        unsafe fn run<K: Kernel>(&mut self, kernel: K, transfer: Transfer) -> Result<()> {
-            let Pack(product, to) = *self;
-            let panels = Panels::of::<K>(product.k.total(), product.n.total(), product.n.total());
-            // SAFETY: the caller's promise.
-            unsafe { block::pack_all(kernel, product, transfer, panels, to) }
-        }
-    }
     let mut product = in_rows([k, n], right.address);
     let [mut columns, mut along] = [Axes::new(), Axes::new()];
     columns.push(n, [1, right.stride[1]]);
     along.push(k, [1, right.stride[0]]);
     (product.n, product.k) = (columns, along);
-    if let Some(types) = types::<T, R>() {
+    if let Some((form, transfer)) = types::<T, R>().and_then(kernel) {
         // SAFETY: the caller's promise.
-        unsafe { by_kernel(types, &mut Pack(&product, Address(to)))? };
+        unsafe { block::pack_all(form, &product, transfer, Panels::of(form, k, n, n), Address(to))? };
     }
     Ok(())
 }
@@ -77,37 +58,21 @@ pub(in super::super) unsafe fn pack<T: Number, R: Number>([k, n]: [usize; 2], to
 /// # Safety
 /// As [`Device::unpack`](crate::device::Device::unpack).
 pub(in super::super) unsafe fn unpack<T: Number, R: Number>(size: [usize; 2], to: *mut u8, packed: *const u8) -> Result<()> {
-    if let Some(types) = types::<T, R>() {
-        // SAFETY: the caller's promise.
-        unsafe { by_kernel(types, &mut Unpack { size, to, packed, element: size_of::<R>() })? };
+    let Some((form, transfer)) = types::<T, R>().and_then(kernel) else { return Ok(()) };
+    let ([k, n], element) = (size, size_of::<R>());
+    let panels = Panels::of(form, k, n, n);
+    /// Rows that are written together: what is read and what is written are runs of a page.
+    const ROWS: usize = 16;
+    for row in (0..k).step_by(ROWS) {
+        for panel in 0..panels.count {
+            let first = panel * panels.width;
+            let from = packed.wrapping_add(panel * panels.nbytes + row / form.depth * panels.width * form.unit);
+            let to = to.wrapping_add((row * n + first) * element);
+            // SAFETY: the caller's promise; units have 1, 2 or 4 rows.
+            unsafe { (transfer.back)(from, panels.width.min(n - first), ROWS.min(k - row), panels.width, to, n) };
+        }
     }
     Ok(())
-}
-
-struct Unpack {
-    size: [usize; 2],
-    to: *mut u8,
-    packed: *const u8,
-    element: usize,
-}
-
-impl Task for Unpack {
-    unsafe fn run<K: Kernel>(&mut self, _: K, transfer: Transfer) -> Result<()> {
-        let Unpack { size: [k, n], to, packed, element } = *self;
-        let panels = Panels::of::<K>(k, n, n);
-        /// Rows that are written together: what is read and what is written are runs of a page.
-        const ROWS: usize = 16;
-        for row in (0..k).step_by(ROWS) {
-            for panel in 0..panels.count {
-                let first = panel * panels.width;
-                let from = packed.wrapping_add(panel * panels.nbytes + row / K::DEPTH * panels.width * size_of::<K::Unit>());
-                let to = to.wrapping_add((row * n + first) * element);
-                // SAFETY: the caller's promise; units have 1, 2 or 4 rows.
-                unsafe { (transfer.back)(from, panels.width.min(n - first), ROWS.min(k - row), panels.width, to, n) };
-            }
-        }
-        Ok(())
-    }
 }
 
 /// # Safety
@@ -140,24 +105,11 @@ pub(in super::super) unsafe fn run_packed<T: Number, R: Number>(
         // SAFETY: the caller's promise, and a right operand of all elements.
         return unsafe { run::<T, R, R>(plan, output, left, Slot { address: room.at(), stride: &stride, element: size_of::<R>() }) };
     }
-    // SAFETY: the caller's promise.
-    unsafe { by_kernel(types, &mut RunPacked { product: &product, packed })? };
-    Ok(())
-}
-
-struct RunPacked<'a> {
-    product: &'a Product,
-    packed: *const u8,
-}
-
-impl Task for RunPacked<'_> {
-    unsafe fn run<K: Kernel>(&mut self, kernel: K, transfer: Transfer) -> Result<()> {
-        let RunPacked { product, packed } = *self;
-        if let (1, Some(row)) = (product.m.total(), transfer.row) {
-            // SAFETY: the caller's promise.
-            return unsafe { row(product, packed, Panels::of::<K>(product.k.total(), product.n.total(), product.n.total())) };
-        }
-        // SAFETY: as above.
-        unsafe { block::run(kernel, product, transfer, Some(packed)) }
+    let Some((form, transfer)) = kernel(types) else { return Ok(()) };
+    if let (1, Some(row)) = (product.m.total(), transfer.row) {
+        // SAFETY: the caller's promise.
+        return unsafe { row(&product, packed, Panels::of(form, product.k.total(), product.n.total(), product.n.total())) };
     }
+    // SAFETY: as above.
+    unsafe { block::run(form, &product, transfer, Some(packed)) }
 }

@@ -3,7 +3,7 @@
 //! Imports: `scalar`.
 
 use super::super::simd::{self, Loop};
-use super::tile::{Kernel, STARTED_ROWS, Tile};
+use super::tile::{Kernel, Tile};
 use crate::scalar::{Arith, Num};
 use std::marker::PhantomData;
 
@@ -28,20 +28,23 @@ impl<P: Num> Kernel for Plain<P> {
     const DEPTH: usize = 1;
     const DIRECT: bool = false;
 
-    unsafe fn finish(_: *mut P, _: usize) -> Option<[P; STARTED_ROWS]> {
-        None
-    }
-
-    unsafe fn tile(self, tile: &Tile<P, P>) {
-        if tile.vectors == 1 {
-            simd::dispatch(Rows::<P, LANES>(tile));
+    unsafe fn tile(tile: &Tile) {
+        // With vectors of 256 bits only products of i64 come here.
+        if P::DTYPE == crate::scalar::DType::I64 || cfg!(not(target_arch = "x86_64")) {
+            if tile.vectors == 1 {
+                simd::dispatch_two(Rows::<P, LANES>(tile, PhantomData))
+            } else {
+                simd::dispatch_two(Rows::<P, { 2 * LANES }>(tile, PhantomData))
+            }
+        } else if tile.vectors == 1 {
+            Rows::<P, LANES>(tile, PhantomData).run();
         } else {
-            simd::dispatch(Rows::<P, { 2 * LANES }>(tile));
+            Rows::<P, { 2 * LANES }>(tile, PhantomData).run();
         }
     }
 }
 
-struct Rows<'a, P, const COLUMNS: usize>(&'a Tile<P, P>);
+struct Rows<'a, P, const COLUMNS: usize>(&'a Tile, PhantomData<P>);
 
 impl<P: Num, const COLUMNS: usize> Loop for Rows<'_, P, COLUMNS> {
     type Output = ();
@@ -50,8 +53,8 @@ impl<P: Num, const COLUMNS: usize> Loop for Rows<'_, P, COLUMNS> {
         let tile = self.0;
         let [mut s0, mut s1, mut s2, mut s3] = [[P::default(); COLUMNS]; ROWS];
         for unit in 0..tile.units {
-            let right = tile.right.wrapping_offset(unit as isize * tile.right_step).cast::<[P; COLUMNS]>();
-            let left = tile.left.wrapping_add(unit * ROWS).cast::<[P; ROWS]>();
+            let right = tile.right.cast::<P>().wrapping_offset(unit as isize * tile.right_step).cast::<[P; COLUMNS]>();
+            let left = tile.left.cast::<P>().wrapping_add(unit * ROWS).cast::<[P; ROWS]>();
             // SAFETY: the caller of `Kernel::tile` promises this row of the right panel; a left panel has `ROWS` rows,
             // whatever the tile has.
             let ([a0, a1, a2, a3], b) = unsafe { (left.read_unaligned(), right.read_unaligned()) };
@@ -71,7 +74,7 @@ impl<P: Num, const COLUMNS: usize> Loop for Rows<'_, P, COLUMNS> {
         let sums = [s0, s1, s2, s3];
         for (sums, out) in sums.iter().zip(&tile.out).take(tile.rows) {
             for (c, &sum) in sums.iter().enumerate() {
-                let out = out.wrapping_add(c);
+                let out = out.cast::<P>().wrapping_add(c);
                 // SAFETY: the caller promises this row of the output, written before where it is added to.
                 unsafe { out.write(if tile.add { P::arith(Arith::Add, out.read(), sum) } else { sum }) };
             }

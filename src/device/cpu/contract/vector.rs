@@ -8,8 +8,8 @@ use super::axes::Axes;
 use super::block::{PARALLEL, Panels, Product, Room, each};
 use super::pack::*;
 use crate::error::Result;
+use crate::half::{bf16, f16};
 use crate::scalar::{Arith, DType, Num};
-use half::{bf16, f16};
 use num_complex::Complex;
 
 /// A product with a vector on the right.
@@ -46,28 +46,28 @@ impl Vector {
         let Vector { product, turned, rows } = self;
         let [out, left, right] = types;
         let (left, right) = if turned { (right, left) } else { (left, right) };
-        macro_rules! of {
-            ($Left:ty, $Right:ty, $T:ty) => {{
-                let matrix = MatrixVector::<$Left, $Right, $T> { product, rows, _types: std::marker::PhantomData };
-                // SAFETY: the caller's promise, with the elements that the names say.
-                unsafe { matrix.run() }
-            }};
-        }
         use DType::*;
+        /// The loop over a matrix of such elements, and how a vector of them is widened.
+        macro_rules! of {
+            ($Left:ty, $Right:ty, $T:ty) => { of!(two $Left, $Right, $T) };
+            ($levels:ident $Left:ty, $Right:ty, $T:ty) => {
+                Loops { part: $levels::<$Left, { 128 / size_of::<<$Left as Convert>::To>() }>, widen: widen::<$Right>, store: store::<<$Left as Convert>::To, $T>, sum: size_of::<<$Left as Convert>::To>() }
+            };
+        }
         // Sums of integers wrap, so their lower bits do not depend on the sign of the factors.
-        match (left, right, out) {
-            (F32, F32, F32) => of!(Same<f32>, Same<f32>, f32),
-            (F64, F64, F64) => of!(Same<f64>, Same<f64>, f64),
+        let loops = match (left, right, out) {
+            (F32, F32, F32) => of!(three Same<f32>, Same<f32>, f32),
+            (F64, F64, F64) => of!(three Same<f64>, Same<f64>, f64),
             (F32, F32, F64) => of!(FloatDouble, FloatDouble, f64),
-            (BF16, BF16, BF16) => of!(Bf16Float, Bf16Float, bf16),
-            (BF16, BF16, F32) => of!(Bf16Float, Bf16Float, f32),
-            (F16, F16, F16) => of!(F16Float, F16Float, f16),
-            (F16, F16, F32) => of!(F16Float, F16Float, f32),
-            (I8, I8, I8) | (U8, U8, U8) => of!(SignedInt, SignedInt, i8),
-            (I8, I8, I32) => of!(SignedInt, SignedInt, i32),
-            (U8, I8, I32) => of!(UnsignedInt, SignedInt, i32),
-            (I8, U8, I32) => of!(SignedInt, UnsignedInt, i32),
-            (U8, U8, I32 | U32) => of!(UnsignedInt, UnsignedInt, i32),
+            (BF16, BF16, BF16) => of!(three Bf16Float, Bf16Float, bf16),
+            (BF16, BF16, F32) => of!(three Bf16Float, Bf16Float, f32),
+            (F16, F16, F16) => of!(three F16Float, F16Float, f16),
+            (F16, F16, F32) => of!(three F16Float, F16Float, f32),
+            (I8, I8, I8) | (U8, U8, U8) => of!(three SignedInt, SignedInt, i8),
+            (I8, I8, I32) => of!(three SignedInt, SignedInt, i32),
+            (U8, I8, I32) => of!(three UnsignedInt, SignedInt, i32),
+            (I8, U8, I32) => of!(three SignedInt, UnsignedInt, i32),
+            (U8, U8, I32 | U32) => of!(three UnsignedInt, UnsignedInt, i32),
             (I16, I16, I16) | (U16, U16, U16) => of!(ShortInt, ShortInt, i16),
             (I16, I16, I32) => of!(ShortInt, ShortInt, i32),
             (U16, U16, U32) => of!(UnsignedShortInt, UnsignedShortInt, i32),
@@ -78,8 +78,52 @@ impl Vector {
             (C32, C32, C32) => of!(Same<Complex<f32>>, Same<Complex<f32>>, Complex<f32>),
             (C64, C64, C64) => of!(Same<Complex<f64>>, Same<Complex<f64>>, Complex<f64>),
             _ => return Ok(false),
-        }?;
+        };
+        let (m, deep) = (product.m.total(), product.k.total());
+        // SAFETY: the caller's promise.
+        let vector = unsafe { widened(product.right, &product.k, 1, loops.widen, loops.sum)? };
+        let vector = Shared(vector.at().cast_const());
+        let many = m.saturating_mul(deep) >= PARALLEL;
+        let task = if many { m.div_ceil(2 * threads::count()).clamp(64, TASK) } else { m };
+        each(m.div_ceil(task), many, &|index| {
+            let (first, vector) = (index * task, vector.get());
+            let count = task.min(m - first);
+            // SAFETY: the caller's promise, with the elements that the names say.
+            unsafe { (loops.part)(&Part { product: &product, rows, vector, first, count, store: loops.store }) };
+            Ok(())
+        })?;
         Ok(true)
+    }
+}
+
+/// What depends on the elements.
+#[derive(Clone, Copy)]
+struct Loops {
+    part: unsafe fn(&Part<'_>),
+    widen: Widen,
+    store: Store,
+    /// Bytes of a sum.
+    sum: usize,
+}
+
+/// Writes elements at some offsets, widened, side by side.
+type Widen = unsafe fn(from: *const u8, along: &[isize], to: *mut u8);
+
+/// Writes sums, narrowed, `step` elements apart.
+type Store = unsafe fn(sums: *const u8, count: usize, to: *mut u8, first: isize, step: isize);
+
+unsafe fn widen<C: Convert>(from: *const u8, along: &[isize], to: *mut u8) {
+    for (i, &offset) in along.iter().enumerate() {
+        // SAFETY: the caller promises an element at each offset, and room for it.
+        unsafe { to.cast::<C::To>().add(i).write(C::convert(from.cast::<C::From>().offset(offset).read())) };
+    }
+}
+
+unsafe fn store<S: Num, T: crate::element::Element>(sums: *const u8, count: usize, to: *mut u8, first: isize, step: isize) {
+    for i in 0..count {
+        let offset = (first + i as isize).wrapping_mul(step);
+        // SAFETY: the caller promises a sum and a place for it.
+        unsafe { to.cast::<T>().offset(offset).write(T::narrow(crate::scalar::Prim::cast(sums.cast::<S>().add(i).read()))) };
     }
 }
 
@@ -87,58 +131,24 @@ impl Vector {
 const TASK: usize = 4096;
 /// Rows that are read together.
 const ROWS: usize = 4;
-/// Sums of one row that run side by side.
-const LANES: usize = 32;
 /// Terms that are summed before they are added to the rest.
 const LEAF: usize = 4096;
 /// Bytes of rows that are fetched while the rows before them are read, at most: the second cache holds both.
 const NEXT: usize = 256 << 10;
 
-struct MatrixVector<L, R, T> {
-    product: Product,
-    /// Whether the matrix stands in rows (its `k` is a run), or in columns.
-    rows: bool,
-    _types: std::marker::PhantomData<fn(L, R, T)>,
-}
-
-impl<L, R, T> MatrixVector<L, R, T>
-where
-    L: Convert<To: Num>,
-    R: Convert<To = L::To>,
-    T: crate::element::Element,
-{
-    /// # Safety
-    /// As [`Vector::run`].
-    unsafe fn run(&self) -> Result<()> {
-        let Product { m, k, right, .. } = self.product;
-        let (rows, deep) = (m.total(), k.total());
-        // SAFETY: the caller's promise.
-        let vector = unsafe { widened::<R>(right, &k, 1)? };
-        let vector = Shared(vector.at().cast_const().cast::<L::To>());
-        let many = rows.saturating_mul(deep) >= PARALLEL;
-        let task = if many { rows.div_ceil(2 * threads::count()).clamp(64, TASK) } else { rows };
-        each(rows.div_ceil(task), many, &|index| {
-            let (first, vector) = (index * task, vector.get());
-            let count = task.min(rows - first);
-            simd::dispatch(Part { matrix: self, vector, first, count });
-            Ok(())
-        })
-    }
-}
-
 /// A vector, widened, side by side: the elements of an operand along `k`.
 ///
 /// # Safety
-/// The operand holds elements `C::From` there.
-unsafe fn widened<C: Convert>(from: *const u8, k: &Axes<2>, operand: usize) -> Result<Room> {
+/// The operand holds the elements of `widen` there.
+unsafe fn widened(from: *const u8, k: &Axes<2>, operand: usize, widen: Widen, size: usize) -> Result<Room> {
     let deep = k.total();
-    let vector = Room::new(deep, 1, size_of::<C::To>())?;
+    let vector = Room::new(deep, 1, size)?;
     for first in (0..deep).step_by(256) {
         let mut along = [0; 256];
         let along = &mut along[..256.min(deep - first)];
         k.offsets(operand, first, along);
         // SAFETY: the caller's promise, and room for all of `k`.
-        unsafe { pack::<Flat<C>>(from, along, &[0], along.len(), vector.at().add(first * size_of::<C::To>())) };
+        unsafe { widen(from, along, vector.at().add(first * size)) };
     }
     Ok(vector)
 }
@@ -154,40 +164,37 @@ impl<P> Shared<P> {
     }
 }
 
-/// The elements of `C`, one a unit.
-struct Flat<C>(std::marker::PhantomData<C>);
-impl<C: Convert> Convert for Flat<C> {
-    type From = C::From;
-    type To = C::To;
-    const DEPTH: usize = 1;
-    const KEEPS: bool = C::KEEPS;
-    #[inline(always)]
-    fn convert(value: C::From) -> C::To {
-        C::convert(value)
-    }
-    #[inline(always)]
-    fn restore(value: C::To) -> C::From {
-        C::restore(value)
-    }
-}
-
 /// Some rows of the output.
-struct Part<'a, L: Convert, R, T> {
-    matrix: &'a MatrixVector<L, R, T>,
-    vector: *const L::To,
+struct Part<'a> {
+    product: &'a Product,
+    rows: bool,
+    vector: *const u8,
     first: usize,
     count: usize,
+    store: Store,
 }
 
-/// The sum of all, by halves; arrays of constant lengths stay in registers.
+/// Sums of one row, `LANES` of them, run side by side: two vectors of 512 bits, or four of 256.
+struct PartOf<'a, L, const LANES: usize>(&'a Part<'a>, std::marker::PhantomData<L>);
+
+unsafe fn three<L: Convert<To: Num>, const LANES: usize>(part: &Part<'_>) {
+    simd::dispatch(PartOf::<L, LANES>(part, std::marker::PhantomData));
+}
+
+unsafe fn two<L: Convert<To: Num>, const LANES: usize>(part: &Part<'_>) {
+    simd::dispatch_two(PartOf::<L, LANES>(part, std::marker::PhantomData));
+}
+
+/// The sum of all, by halves.
 #[inline(always)]
-fn halved<P: Num>(sums: [P; LANES]) -> P {
-    macro_rules! halves {
-        ($sums:ident; $($half:literal)*) => { $(
-            let $sums: [P; $half] = std::array::from_fn(|lane| P::arith(Arith::Add, $sums[lane], $sums[lane + $half]));
-        )* };
+fn halved<P: Num, const LANES: usize>(mut sums: [P; LANES]) -> P {
+    let mut half = LANES / 2;
+    while half > 0 {
+        for lane in 0..half {
+            sums[lane] = P::arith(Arith::Add, sums[lane], sums[lane + half]);
+        }
+        half /= 2;
     }
-    halves!(sums; 16 8 4 2 1);
     sums[0]
 }
 
@@ -196,151 +203,193 @@ fn fused<P: Num>(sum: P, a: P, b: P) -> P {
     P::arith(Arith::Add, sum, P::arith(Arith::Mul, a, b))
 }
 
-impl<L, R, T> Loop for Part<'_, L, R, T>
-where
-    L: Convert<To: Num>,
-    T: crate::element::Element,
-{
+impl<L: Convert<To: Num>, const LANES: usize> Loop for PartOf<'_, L, LANES> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        // Sums of this many rows stay in the first cache, and the longer the run of a column, the better it is read.
-        match self.matrix.rows {
-            true if self.early() > 0 => self.by_rows::<true>(),
-            true => self.by_rows::<false>(),
-            false if self.count <= 256 => self.by_columns::<256>(),
-            false => self.by_columns::<4096>(),
-        }
+        if self.0.rows { self.by_rows() } else { self.by_columns() }
     }
 }
 
-impl<L, R, T> Part<'_, L, R, T>
-where
-    L: Convert<To: Num>,
-    T: crate::element::Element,
-{
+impl<L: Convert<To: Num>, const LANES: usize> PartOf<'_, L, LANES> {
     /// How far ahead the matrix is fetched, in bytes ([`simd::early`]).
     fn early(&self) -> usize {
-        let Product { m, k, .. } = self.matrix.product;
+        let Product { m, k, .. } = self.0.product;
         simd::early(m.total().saturating_mul(k.total()).saturating_mul(size_of::<L::From>()))
     }
 
     #[inline(always)]
-    fn by_rows<const FAR: bool>(&self) {
-        let Product { m, k, left, out, .. } = self.matrix.product;
+    fn by_rows(&self) {
+        let &Part { product: &Product { m, k, left, out, .. }, vector, first, count, store, .. } = self.0;
         let (Some([out_step, row_step]), Some([along, _])) = (m.single(), k.single()) else { return };
-        let deep = k.total();
+        let (deep, vector, far) = (k.total(), vector.cast::<L::To>(), self.early());
         // The next rows, if these are short; else what comes in these.
         let is_short = deep.saturating_mul(ROWS * size_of::<L::From>()) <= NEXT;
-        let early = if is_short { (ROWS * size_of::<L::From>()) as isize * row_step } else { self.early() as isize };
-        for from in (0..self.count).step_by(ROWS) {
-            let rows = ROWS.min(self.count - from);
+        let early = if is_short { (ROWS * size_of::<L::From>()) as isize * row_step } else { far as isize };
+        for from in (0..count).step_by(ROWS) {
+            let rows = ROWS.min(count - from);
             // Rows beyond the last are the last again.
-            let row =
-                |r: usize| left.cast::<L::From>().wrapping_offset(((self.first + from + r.min(rows - 1)) as isize).wrapping_mul(row_step));
-            let starts: [*const L::From; ROWS] = std::array::from_fn(row);
+            let row = |r: usize| left.cast::<L::From>().wrapping_offset(((first + from + r.min(rows - 1)) as isize).wrapping_mul(row_step));
+            let starts: [*const L::From; ROWS] = [row(0), row(1), row(2), row(3)];
             let mut totals = [L::To::default(); ROWS];
             for leaf in (0..deep).step_by(LEAF) {
                 let end = deep.min(leaf + LEAF);
                 let mut sums = [[L::To::default(); LANES]; ROWS];
                 let mut p = leaf;
-                while along == 1 && p + LANES <= end {
-                    // SAFETY: `LANES` elements of the vector and of each row.
-                    let x = unsafe { self.vector.add(p).cast::<[L::To; LANES]>().read_unaligned() };
-                    for r in 0..if FAR { ROWS } else { 0 } {
-                        let ahead = starts[r].wrapping_add(p).wrapping_byte_offset(early);
-                        simd::fetch_early(ahead.cast(), LANES * size_of::<L::From>());
-                    }
-                    for r in 0..ROWS {
-                        // SAFETY: as above.
-                        let a = unsafe { starts[r].add(p).cast::<[L::From; LANES]>().read_unaligned() };
-                        for lane in 0..LANES {
-                            sums[r][lane] = fused(sums[r][lane], L::convert(a[lane]), x[lane]);
-                        }
-                    }
-                    p += LANES;
-                }
                 while p < end {
-                    let here = LANES.min(end - p);
-                    let mut x = [L::To::default(); LANES];
-                    for lane in 0..here {
-                        // SAFETY: an element of the vector.
-                        x[lane] = unsafe { self.vector.add(p + lane).read() };
-                    }
-                    for r in 0..ROWS {
-                        let mut a = [L::To::default(); LANES];
-                        for lane in 0..here {
-                            // SAFETY: an element of a row.
-                            a[lane] = L::convert(unsafe { starts[r].offset((p + lane) as isize * along).read() });
-                        }
-                        for lane in 0..LANES {
-                            sums[r][lane] = fused(sums[r][lane], a[lane], x[lane]);
+                    // Terms whose fetches come together.
+                    let ahead = 4 * LANES;
+                    let stop = if far > 0 && along == 1 { end.min(p + ahead) } else { end };
+                    if far > 0 && along == 1 {
+                        for r in 0..ROWS {
+                            simd::fetch_early(starts[r].wrapping_add(p).wrapping_byte_offset(early).cast(), ahead * size_of::<L::From>());
                         }
                     }
-                    p += here;
+                    while p < stop {
+                        // Elements that are missing, or do not stand side by side, are copied first.
+                        let whole = along == 1 && p + LANES <= end;
+                        let (mut x, mut a) = ([L::To::default(); LANES], [[std::mem::MaybeUninit::<L::From>::uninit(); LANES]; ROWS]);
+                        let here = LANES.min(end - p);
+                        let mut from_x = vector.wrapping_add(p);
+                        let mut from_a = starts.map_rows(p);
+                        if !whole {
+                            for lane in 0..here {
+                                // SAFETY: elements of the vector and of each row.
+                                unsafe {
+                                    x[lane] = vector.add(p + lane).read();
+                                    for r in 0..ROWS {
+                                        a[r][lane].write(starts[r].offset((p + lane) as isize * along).read());
+                                    }
+                                }
+                            }
+                            for lane in here..LANES {
+                                for r in 0..ROWS {
+                                    a[r][lane].write(L::restore(L::To::default()));
+                                }
+                            }
+                            from_x = x.as_ptr();
+                            from_a = [a[0].as_ptr().cast(), a[1].as_ptr().cast(), a[2].as_ptr().cast(), a[3].as_ptr().cast()];
+                        }
+                        // SAFETY: `LANES` elements of the vector and of each row, or of their copies.
+                        let x = unsafe { from_x.cast::<[L::To; LANES]>().read_unaligned() };
+                        for r in 0..ROWS {
+                            // SAFETY: as above.
+                            let a = unsafe { from_a[r].cast::<[L::From; LANES]>().read_unaligned() };
+                            for lane in 0..LANES {
+                                sums[r][lane] = fused(sums[r][lane], L::convert(a[lane]), x[lane]);
+                            }
+                        }
+                        p += here;
+                    }
                 }
-                for (total, sums) in totals.iter_mut().zip(sums) {
-                    *total = L::To::arith(Arith::Add, *total, halved(sums));
+                for r in 0..ROWS {
+                    totals[r] = L::To::arith(Arith::Add, totals[r], halved(sums[r]));
                 }
             }
-            for (r, total) in totals.into_iter().enumerate().take(rows) {
-                let offset = ((self.first + from + r) as isize).wrapping_mul(out_step);
-                // SAFETY: one row of the output.
-                unsafe { out.cast::<T>().offset(offset).write(T::narrow(crate::scalar::Prim::cast(total))) };
-            }
+            // SAFETY: rows of the output.
+            unsafe { store(totals.as_ptr().cast(), rows, out, (first + from) as isize, out_step) };
         }
     }
 
     #[inline(always)]
-    fn by_columns<const NEAR: usize>(&self) {
+    fn by_columns(&self) {
         /// Columns that are read together.
         const COLUMNS: usize = 8;
-        let Product { k, left, out, .. } = self.matrix.product;
+        /// Sums that stay in the first cache, and more of them, so that longer runs of a column are read.
+        const MOST: usize = 4096;
+        let &Part { product: &Product { k, left, out, .. }, vector, first: task, count, store, .. } = self.0;
         let Some([along, _]) = k.single() else { return };
-        let (deep, far) = (k.total(), self.early() > 0);
-        for from in (0..self.count).step_by(NEAR) {
-            let rows = NEAR.min(self.count - from);
-            let first = (self.first + from) as isize;
+        let (deep, far, vector) = (k.total(), self.early() > 0, vector.cast::<L::To>());
+        let near = if count <= 256 { 256 } else { MOST };
+        let mut room = [const { std::mem::MaybeUninit::<L::To>::uninit() }; MOST];
+        let sums = room.as_mut_ptr().cast::<L::To>();
+        for from in (0..count).step_by(near) {
+            let rows = near.min(count - from);
+            let first = (task + from) as isize;
             let start = left.cast::<L::From>().wrapping_offset(first);
-            let mut sums = [L::To::default(); NEAR];
-            for p in (0..deep).step_by(COLUMNS) {
-                let columns = COLUMNS.min(deep - p);
-                // Columns beyond the last are not read.
-                let x: [L::To; COLUMNS] = std::array::from_fn(|c| {
-                    // SAFETY: an element of the vector.
-                    unsafe { self.vector.add(p + c.min(columns - 1)).read() }
-                });
-                let column: [*const L::From; COLUMNS] = std::array::from_fn(|c| start.wrapping_offset((p + c) as isize * along));
-                let mut i = 0;
-                while columns == COLUMNS && i + LANES <= rows {
-                    let mut sum = [L::To::default(); LANES];
-                    sum.copy_from_slice(&sums[i..i + LANES]);
-                    for c in 0..if far { COLUMNS } else { 0 } {
-                        let next = column[c].wrapping_add(i).wrapping_offset(COLUMNS as isize * along);
-                        simd::fetch_early(next.cast(), LANES * size_of::<L::From>());
-                    }
-                    for c in 0..COLUMNS {
-                        // SAFETY: rows from `i` on, of column `p + c`.
-                        let a = unsafe { column[c].add(i).cast::<[L::From; LANES]>().read_unaligned() };
-                        for lane in 0..LANES {
-                            sum[lane] = fused(sum[lane], L::convert(a[lane]), x[c]);
-                        }
-                    }
-                    sums[i..i + LANES].copy_from_slice(&sum);
-                    i += LANES;
-                }
-                for i in i..rows {
-                    for c in 0..columns {
-                        // SAFETY: row `i` of column `p + c`.
-                        sums[i] = fused(sums[i], L::convert(unsafe { column[c].add(i).read() }), x[c]);
+            for i in 0..rows.next_multiple_of(LANES) {
+                // SAFETY: there is room for `MOST`.
+                unsafe { sums.add(i).write(L::To::default()) };
+            }
+            let mut p = 0;
+            while p < deep {
+                // SAFETY: columns `p` and on, rows from `start` on.
+                unsafe {
+                    if p + COLUMNS <= deep {
+                        Self::columns::<COLUMNS>(start, along, vector, p, rows, sums, far);
+                        p += COLUMNS;
+                    } else {
+                        Self::columns::<1>(start, along, vector, p, rows, sums, false);
+                        p += 1;
                     }
                 }
             }
-            for (i, &sum) in sums.iter().enumerate().take(rows) {
-                // SAFETY: one row of the output, which stand side by side.
-                unsafe { out.cast::<T>().offset(first + i as isize).write(T::narrow(crate::scalar::Prim::cast(sum))) };
+            // SAFETY: rows of the output, which stand side by side.
+            unsafe { store(sums.cast(), rows, out, first, 1) };
+        }
+    }
+
+    /// Adds some columns to the sums.
+    ///
+    /// # Safety
+    /// `N` columns of `rows` elements, as many elements of the vector; room for whole `LANES` of sums.
+    #[inline(always)]
+    unsafe fn columns<const N: usize>(
+        start: *const L::From,
+        along: isize,
+        vector: *const L::To,
+        p: usize,
+        rows: usize,
+        sums: *mut L::To,
+        far: bool,
+    ) {
+        let mut x = [L::To::default(); N];
+        let mut column = [start; N];
+        for c in 0..N {
+            // SAFETY: an element of the vector.
+            x[c] = unsafe { vector.add(p + c).read() };
+            column[c] = start.wrapping_offset((p + c) as isize * along);
+        }
+        for i in (0..rows).step_by(LANES) {
+            if far {
+                for c in 0..N {
+                    let next = column[c].wrapping_add(i).wrapping_offset(N as isize * along);
+                    simd::fetch_early(next.cast(), LANES * size_of::<L::From>());
+                }
+            }
+            let here = LANES.min(rows - i);
+            let mut copy = [[std::mem::MaybeUninit::<L::From>::uninit(); LANES]; N];
+            // SAFETY: rows from `i` on, or copies of those that are there; room for the sums.
+            unsafe {
+                if here < LANES {
+                    for c in 0..N {
+                        for lane in here..LANES {
+                            copy[c][lane].write(L::restore(L::To::default()));
+                        }
+                        column[c].add(i).copy_to_nonoverlapping(copy[c].as_mut_ptr().cast(), here);
+                    }
+                }
+                let mut sum = sums.add(i).cast::<[L::To; LANES]>().read();
+                for c in 0..N {
+                    let from = if here < LANES { copy[c].as_ptr().cast() } else { column[c].add(i) };
+                    let a = from.cast::<[L::From; LANES]>().read_unaligned();
+                    for lane in 0..LANES {
+                        sum[lane] = fused(sum[lane], L::convert(a[lane]), x[c]);
+                    }
+                }
+                sums.add(i).cast::<[L::To; LANES]>().write(sum);
             }
         }
+    }
+}
+
+trait MapRows {
+    fn map_rows(self, by: usize) -> Self;
+}
+impl<T> MapRows for [*const T; ROWS] {
+    #[inline(always)]
+    fn map_rows(self, by: usize) -> Self {
+        [self[0].wrapping_add(by), self[1].wrapping_add(by), self[2].wrapping_add(by), self[3].wrapping_add(by)]
     }
 }
 
@@ -391,36 +440,36 @@ where
     T: crate::element::Element,
 {
     // SAFETY: the caller's promise.
-    let vector = unsafe { widened::<L>(product.left, &product.k, 0)? };
+    let vector = unsafe { widened(product.left, &product.k, 0, widen::<L>, size_of::<P::Element>())? };
     let (vector, panels) = (Shared(vector.at().cast_const().cast::<P::Element>()), Shared(panels));
     let tasks = if product.work() >= PARALLEL { 2 * threads::count() } else { 1 };
     let share = layout.count.div_ceil(tasks);
     each(layout.count.div_ceil(share), true, &|task| {
         for panel in task * share..layout.count.min((task + 1) * share) {
             let at = panels.get().wrapping_add(panel * layout.nbytes);
-            simd::dispatch(RowTimesPanel::<P, T> {
+            simd::dispatch(RowTimesPanel::<P> {
                 product,
                 vector: vector.get(),
                 panel: at.cast(),
                 width: layout.width,
                 first: panel * layout.width,
-                _element: std::marker::PhantomData,
+                store: store::<P::Element, T>,
             });
         }
         Ok(())
     })
 }
 
-struct RowTimesPanel<'a, P: Lies, T> {
+struct RowTimesPanel<'a, P: Lies> {
     product: &'a Product,
     vector: *const P::Element,
     panel: *const P::Unit,
     width: usize,
     first: usize,
-    _element: std::marker::PhantomData<fn() -> T>,
+    store: Store,
 }
 
-impl<P: Lies, T: crate::element::Element> Loop for RowTimesPanel<'_, P, T> {
+impl<P: Lies> Loop for RowTimesPanel<'_, P> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
@@ -434,7 +483,7 @@ impl<P: Lies, T: crate::element::Element> Loop for RowTimesPanel<'_, P, T> {
     }
 }
 
-impl<P: Lies, T: crate::element::Element> RowTimesPanel<'_, P, T> {
+impl<P: Lies> RowTimesPanel<'_, P> {
     #[inline(always)]
     fn lanes<const WIDTH: usize>(&self) {
         debug_assert_eq!(self.width, WIDTH);
@@ -454,9 +503,9 @@ impl<P: Lies, T: crate::element::Element> RowTimesPanel<'_, P, T> {
         }
         let (mut across, here) = ([0; WIDTH], WIDTH.min(n.total() - self.first));
         n.offsets(0, self.first, &mut across[..here]);
-        for (&offset, &sum) in across.iter().zip(&sums).take(here) {
+        for (i, &offset) in across.iter().enumerate().take(here) {
             // SAFETY: a column of the output.
-            unsafe { out.cast::<T>().offset(offset).write(T::narrow(crate::scalar::Prim::cast(sum))) };
+            unsafe { (self.store)(sums.as_ptr().add(i).cast(), 1, *out, offset, 1) };
         }
     }
 }
