@@ -1,4 +1,3 @@
-#![cfg(feature = "cuda")]
 //! Operators on a graphics card give what they give on the CPU. Without a card it says that it was skipped, and fails where
 //! `RANKFORM_REQUIRE_CUDA` is set.
 

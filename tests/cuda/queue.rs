@@ -1,4 +1,3 @@
-#![cfg(feature = "cuda")]
 //! What is queued on a graphics card: its memory, its order on several streams, its errors, which come late; graphs, copies
 //! that nobody waits for, kernels of one's own. Without a card it says that it was skipped.
 //!
@@ -609,7 +608,7 @@ fn kernels_are_kept_on_disk_and_a_file_that_is_damaged_is_made_again() {
     let folder = std::env::temp_dir().join(format!("rankform-kept-{}", std::process::id()));
     let compiled = || {
         let mut run = std::process::Command::new(std::env::current_exe().unwrap());
-        run.args(["--exact", "with_a_folder_of_kernels", "--nocapture"]).env("RANKFORM_TEST_FOLDER", "1");
+        run.args(["--exact", "queue::with_a_folder_of_kernels", "--nocapture"]).env("RANKFORM_TEST_FOLDER", "1");
         let done = run.env("RANKFORM_KERNEL_CACHE", &folder).output().unwrap();
         let text = String::from_utf8_lossy(&done.stdout).into_owned();
         assert!(done.status.success(), "{text}");
