@@ -42,7 +42,7 @@ pub fn read<T: Element, const RANK: usize>(tensor: &Tensor<T, RANK>, size: [usiz
 /// So many rows of `columns` elements of this size go past the caches. They begin anywhere in a vector's lanes: one row more
 /// than needed, and an odd number.
 pub const fn rows_past_caches(columns: usize, element: usize) -> usize {
-    let large = if cfg!(debug_assertions) { 1 << 20 } else { 16 << 20 };
+    let large = if cfg!(rankform_unoptimised) { 1 << 20 } else { 16 << 20 };
     (large / (columns * element) + 1) | 1
 }
 

@@ -2,7 +2,8 @@
 //! one that suits it better.
 //!
 //! The loop is plain Rust and the compiler vectorises it; only the instructions that it may use change. On other
-//! architectures than x86-64 the target's own features are used (NEON is part of every 64-bit ARM).
+//! architectures than x86-64 the target's own features are used (NEON is part of every 64-bit ARM), and in builds that are not
+//! optimised (`rankform_unoptimised`, of `build.rs`), in which nothing is vectorised: one copy serves every level.
 //! Imports: nothing.
 
 #[cfg(target_arch = "x86_64")]
@@ -20,7 +21,7 @@ pub(super) trait Loop {
     fn run(self) -> Self::Output;
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(rankform_unoptimised)))]
 #[inline]
 pub(super) fn dispatch<L: Loop>(looped: L) -> L::Output {
     #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
@@ -41,7 +42,7 @@ pub(super) fn dispatch<L: Loop>(looped: L) -> L::Output {
 }
 
 /// As [`dispatch`], for loops that wait for memory or do little at a time: copies for AVX2 and for the target's own features alone.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(rankform_unoptimised)))]
 #[inline]
 pub(super) fn dispatch_two<L: Loop>(looped: L) -> L::Output {
     #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
@@ -55,7 +56,7 @@ pub(super) fn dispatch_two<L: Loop>(looped: L) -> L::Output {
     }
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(any(not(target_arch = "x86_64"), rankform_unoptimised))]
 #[inline]
 pub(super) fn dispatch_two<L: Loop>(looped: L) -> L::Output {
     looped.run()
@@ -64,6 +65,7 @@ pub(super) fn dispatch_two<L: Loop>(looped: L) -> L::Output {
 /// A loop with few words for arguments, which stay in registers on the way to it: the choice of its copy is then a jump.
 pub(super) trait Call<A, B, C> {
     /// Whether it has copies for AVX2 and wider alone, and is called where the processor has these.
+    #[cfg_attr(rankform_unoptimised, allow(dead_code))]
     const VECTORS: bool = false;
     /// The loop, inlined into each of its copies.
     ///
@@ -74,7 +76,7 @@ pub(super) trait Call<A, B, C> {
 
 /// # Safety
 /// That of the loop; the processor has what `level` stands for.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(rankform_unoptimised)))]
 #[inline(always)]
 pub(super) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(level: Level, a: A, m: usize, n: usize, b: B, c: C) {
     #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
@@ -105,14 +107,14 @@ pub(super) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(level: Level, a: A
 
 /// # Safety
 /// That of the loop.
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(any(not(target_arch = "x86_64"), rankform_unoptimised))]
 #[inline]
 pub(super) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(_: Level, a: A, m: usize, n: usize, b: B, c: C) {
     // SAFETY: the caller's promise.
     unsafe { L::call(a, m, n, b, c) }
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(any(not(target_arch = "x86_64"), rankform_unoptimised))]
 #[inline]
 pub(super) fn dispatch<L: Loop>(looped: L) -> L::Output {
     looped.run()
