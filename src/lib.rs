@@ -79,7 +79,6 @@ pub mod dynamic;
 pub mod element;
 pub mod error;
 pub mod expr;
-mod half;
 pub mod interop;
 pub mod io;
 pub mod kernel;
@@ -102,10 +101,9 @@ pub use dim::{All, Axis, Dim, Stride};
 pub use dtype::DType;
 pub use dynamic::DynTensor;
 pub use element::{
-    Bitwise, Comparable, ComplexElement, Compute, Element, F8E4M3, F8E5M2, Float, Number, QInt8, QInt32, QUInt8, Whole, Wider,
+    Bitwise, Comparable, ComplexElement, Compute, Element, F8E4M3, F8E5M2, Float, Number, QInt8, QInt32, QUInt8, Whole, Wider, bf16, f16,
 };
 pub use error::{Error, Result};
-pub use half::{bf16, f16};
 pub use layout::{Layout, MemoryFormat};
 pub use num_complex::Complex;
 pub use quantised::QuantizedTensor;

@@ -6,7 +6,7 @@
 use super::Cell;
 use crate::dtype::DType;
 use crate::element::{Element, F8E4M3, F8E5M2};
-use crate::half::{bf16, f16};
+use crate::element::{bf16, f16};
 use crate::scalar::Prim;
 use num_complex::Complex;
 
