@@ -20,7 +20,7 @@
 //! | `reduce.rs` | reducers over axes |
 //! | `scan.rs` | running states along an axis |
 //! | `index.rs` | moves by index and by mask |
-//! | `sort.rs` | lines in order |
+//! | `sort.rs`, `keys.rs`, `network.rs` | lines in order |
 //! | `contract/` | products that sum over axes |
 //!
 //! Only the innermost loops are generic over the kernel; everything around them is compiled once, here.
@@ -36,6 +36,7 @@ mod fold;
 mod index;
 mod io;
 mod join;
+mod keys;
 mod map;
 mod memory;
 mod network;
