@@ -62,9 +62,10 @@
 //!
 //! # Features
 //!
-//! `rayon` (default): large operations use every core. `gemm` (default): matrix products at the machine's peak.
+//! `threads` (default): large operations use every core. `rayon`: parallel iterators.
 //! `npz`, `safetensors`: files of these kinds; `.npy` and raw bytes need no feature.
-//! `dlpack`: tensors of other libraries, without a copy. `ndarray`, `nalgebra`, `faer`, `image`, `serde`: beside these crates.
+//! `dlpack`: tensors of other libraries, without a copy. `ndarray`, `nalgebra`, `faer`, `half`, `image`, `serde`: interop
+//! with these crates.
 //! `shared-memory`: tensors of several processes. `cuda`: NVIDIA's graphics cards.
 #![deny(missing_docs)]
 pub mod allocation;
