@@ -187,7 +187,7 @@ fn repeated_steps_take_no_new_memory(n: usize) -> Result<()> {
 
 fn on_one_thread<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     #[cfg(feature = "threads")]
-    return rayon_core::ThreadPoolBuilder::new().num_threads(1).build().unwrap().install(work);
+    return rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap().install(work);
     #[cfg(not(feature = "threads"))]
     work()
 }

@@ -39,14 +39,7 @@ pub fn read<T: Element, const RANK: usize>(tensor: &Tensor<T, RANK>, size: [usiz
     Dim(size).indices().map(|index| tensor[at(index)]).collect()
 }
 
-/// So many rows of `columns` elements of this size go past the caches. They begin anywhere in a vector's lanes: one row more
-/// than needed, and an odd number.
-pub const fn rows_past_caches(columns: usize, element: usize) -> usize {
-    let large = if cfg!(rankform_unoptimised) { 1 << 20 } else { 16 << 20 };
-    (large / (columns * element) + 1) | 1
-}
-
-/// Runs `work` on as many threads as write large results past the caches on every processor; without threads, on this one.
+/// Runs `work` on as many threads as write large results past the caches on every processor; without the feature `threads`, on this one.
 pub fn on_many_threads<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     on_threads(4, work)
 }
@@ -58,7 +51,7 @@ pub fn on_one_thread<R: Send>(work: impl FnOnce() -> R + Send) -> R {
 
 fn on_threads<R: Send>(threads: usize, work: impl FnOnce() -> R + Send) -> R {
     #[cfg(feature = "threads")]
-    return rayon_core::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(work);
+    return rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(work);
     #[cfg(not(feature = "threads"))]
     {
         let _ = threads;

@@ -2,8 +2,6 @@
 #![cfg(feature = "threads")]
 
 use rankform::prelude::*;
-use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A result as text that tells any two floats apart, NaN aside.
 fn bits<T: Element, const RANK: usize>(x: Tensor<T, RANK>) -> Vec<u8> {
@@ -15,22 +13,12 @@ fn text<T: Element>(values: &[T]) -> Vec<u8> {
 
 /// Runs `work` on pools of 1, 2, 3 and 7 threads: all results are the first.
 fn same_on_every_pool(name: &str, work: impl Fn() -> Vec<u8> + Sync) {
-    let on = |threads| rayon_core::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(&work);
+    let on = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(&work);
     let first = on(1);
     for threads in [2, 3, 7] {
         assert!(on(threads) == first, "{name} on {threads} threads");
     }
     assert!(work() == first, "{name} on the pool of the process");
-}
-
-/// Runs `work` for each number, as parallel iterators do: halves of the range on two threads, and so on.
-fn in_parallel(range: Range<usize>, work: &(impl Fn(usize) + Sync)) {
-    let middle = (range.start + range.end) / 2;
-    if range.len() > 1 {
-        rayon_core::join(|| in_parallel(range.start..middle, work), || in_parallel(middle..range.end, work));
-    } else {
-        range.for_each(work);
-    }
 }
 
 fn values(size: [usize; 2]) -> Tensor<f32, 2> {
@@ -139,15 +127,12 @@ fn few_columns_of_deep_products_have_the_same_bits_on_any_number_of_threads() {
 
 #[test]
 fn an_operator_called_from_inside_parallel_work_neither_waits_for_ever_nor_errs() {
+    use rayon::prelude::*;
     let x = values([401, 700]);
     let expected = bits((&x + 1.0).sum(Axis::<1>).unwrap());
-    let pool = rayon_core::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
-    let right = AtomicUsize::new(0);
-    let work = |_| {
-        right.fetch_add(usize::from(bits((&x + 1.0).sum(Axis::<1>).unwrap()) == expected), Ordering::SeqCst);
-    };
-    pool.install(|| in_parallel(0..8, &work));
-    assert_eq!(right.into_inner(), 8);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    let all: Vec<bool> = pool.install(|| (0..8).into_par_iter().map(|_| bits((&x + 1.0).sum(Axis::<1>).unwrap()) == expected).collect());
+    assert_eq!(all, [true; 8]);
 }
 
 #[test]
@@ -180,13 +165,14 @@ fn few_columns_of_many_rows_sum_to_the_same_bits_on_any_number_of_threads() {
 
 #[test]
 fn operators_inside_parallel_work_under_a_lock_or_in_a_cell_finish() {
+    use rayon::prelude::*;
     use std::sync::{Mutex, OnceLock};
     // Large enough for several threads; whoever works for others meanwhile must not come back for the same lock.
     let x = values(if cfg!(rankform_through_cuda) { [40, 70] } else { [600, 700] });
     let expected = bits((&x + 1.0).sum(Axis::<1>).unwrap());
     let (locked, once) = (Mutex::new(0), OnceLock::new());
     let work = || {
-        in_parallel(0..16, &|_| {
+        (0..16).into_par_iter().for_each(|_| {
             let mut count = locked.lock().unwrap();
             assert_eq!(bits((&x + 1.0).sum(Axis::<1>).unwrap()), expected);
             *count += 1;
@@ -195,6 +181,6 @@ fn operators_inside_parallel_work_under_a_lock_or_in_a_cell_finish() {
         });
     };
     work();
-    rayon_core::ThreadPoolBuilder::new().num_threads(3).build().unwrap().install(work);
+    rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap().install(work);
     assert_eq!(*locked.lock().unwrap(), 32);
 }

@@ -56,7 +56,8 @@ impl Artifacts {
     /// A compiler of this edition that finds the dependencies of `crates`, and these by their names.
     pub fn rustc(&self, crates: &[&str]) -> Command {
         let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or("rustc".into()));
-        rustc.args(["--edition=2024", "--color=never", "--diagnostic-width=140"]).args(&self.target);
+        // In full: otherwise types that are alike are `_`.
+        rustc.args(["--edition=2024", "--color=never", "--diagnostic-width=140", "--verbose"]).args(&self.target);
         rustc.arg("-L").arg(["dependency=".as_ref(), self.folder.as_os_str()].into_iter().collect::<OsString>());
         for (name, file) in self.libraries.iter().filter(|(name, _)| crates.contains(&name.as_str())) {
             rustc.arg("--extern").arg([format!("{name}=").as_ref(), file.as_os_str()].into_iter().collect::<OsString>());

@@ -1,14 +1,15 @@
 //! A compiler's messages as `compile_fail/*.stderr` keep them: the same on every machine, and after changes elsewhere.
 //!
 //! Paths begin at the crate or at Rust's sources. Files other than the case have no line numbers. Lines are as far left as
-//! the numbers that remain allow. What is said of the number of errors, and of where more is to read, is left out.
+//! the numbers that remain allow. Of long lists eight lines remain. What is said of the number of errors, and of where more is to read, is left out.
 
 /// The message of a case: what the compiler printed, the file of the case, the crate's folder.
 pub fn normalised(printed: &str, case: &str, root: &str) -> String {
     let root = format!("{root}/");
     let mut lines: Vec<String> = Vec::new();
     let mut elsewhere = false; // whether the excerpt is of another file than the case
-    for line in printed.lines().map(str::trim_end).filter(|line| !is_left_out(line)) {
+    for line in few_of_many(printed).into_iter().filter(|line| !is_left_out(line)) {
+        let line = line.as_str();
         let content = line.trim_start();
         let space = &line[..line.len() - content.len()];
         let place = ["--> ", "::: "].iter().find_map(|arrow| Some((arrow, content.strip_prefix(arrow)?)));
@@ -19,7 +20,7 @@ pub fn normalised(printed: &str, case: &str, root: &str) -> String {
         } else {
             elsewhere &= content.starts_with(|c: char| c.is_ascii_digit() || c == '|' || c == '.');
             let line = line.replace(&root, "$DIR/");
-            if elsewhere { without_line_number(&line) } else { others(line) }
+            if elsewhere { without_line_number(&line) } else { line }
         };
         // Messages stand one empty line apart.
         if !(line.is_empty() && lines.last().is_none_or(|last| last.is_empty())) {
@@ -30,7 +31,7 @@ pub fn normalised(printed: &str, case: &str, root: &str) -> String {
         lines.pop();
     }
     let mut text = String::new();
-    for message in lines.chunk_by(|_, next| !is_heading(next)) {
+    for message in lines.chunk_by(|line, _| !line.is_empty()) {
         to_the_left(message).for_each(|line| text.extend([&line, "\n"]));
     }
     text
@@ -73,17 +74,25 @@ fn without_line_number(line: &str) -> String {
     format!("{}{}", " ".repeat(number), &line[number..])
 }
 
-/// The number of implementations that are not listed changes with every new one.
-fn others(line: String) -> String {
-    let counted = line.trim_start().strip_prefix("and ").and_then(|rest| rest.strip_suffix(" others"));
-    match counted {
-        Some(number) if number.bytes().all(|digit| digit.is_ascii_digit()) => line.replace(number, "$N"),
-        _ => line,
+/// The lines, of long lists of implementations eight: how many there are changes with every new one.
+fn few_of_many(printed: &str) -> Vec<String> {
+    let lines: Vec<&str> = printed.lines().map(str::trim_end).collect();
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let mut kept = Vec::new();
+    let mut at = 0;
+    while at < lines.len() {
+        kept.push(lines[at].to_string());
+        let is_list = lines[at].contains("= help: the following ") && lines[at].contains("types implement trait ");
+        at += 1;
+        let listed = lines[at..].iter().take_while(|line| is_list && indent(line) >= 12).count();
+        let shown = if listed > 9 { 8 } else { listed };
+        kept.extend(lines[at..at + shown].iter().map(|line| line.to_string()));
+        if listed > shown {
+            kept.push(format!("{}and $N others", " ".repeat(indent(lines[at]) - 2)));
+        }
+        at += listed;
     }
-}
-
-fn is_heading(line: &str) -> bool {
-    ["error", "warning"].iter().any(|word| line.strip_prefix(word).is_some_and(|rest| rest.starts_with([':', '['])))
+    kept
 }
 
 /// The width of the margin of a line that has one: the spaces before its bar, arrow or sign, or around its line number.
