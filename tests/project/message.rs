@@ -92,7 +92,15 @@ fn few_of_many(printed: &str) -> Vec<String> {
         }
         at += listed;
     }
-    kept
+    kept.into_iter().map(without_their_number).collect()
+}
+
+/// A line without the number of those that the compiler leaves out itself.
+fn without_their_number(line: String) -> String {
+    match line.trim_start().strip_prefix("and ").and_then(|rest| rest.strip_suffix(" others")) {
+        Some(number) if number.bytes().all(|digit| digit.is_ascii_digit()) => line.replace(number, "$N"),
+        _ => line,
+    }
 }
 
 /// The width of the margin of a line that has one: the spaces before its bar, arrow or sign, or around its line number.
