@@ -212,8 +212,7 @@ impl<const RANK: usize> Layout<RANK> {
     /// Law: `numel = span().len()` and all positions differ, with no negative stride. Axes of size 1 never decide;
     /// empty layouts are dense.
     pub fn is_non_overlapping_and_dense(&self) -> bool {
-        let mut axes: [usize; RANK] = std::array::from_fn(|axis| axis);
-        axes.sort_unstable_by_key(|&axis| std::cmp::Reverse(self.stride.0[axis].unsigned_abs()));
+        let axes = sorted(|axis| std::cmp::Reverse(self.stride.0[axis].unsigned_abs()));
         self.size.0.contains(&0) || (self.stride.0.iter().zip(&self.size.0).all(|(&s, &n)| s >= 0 || n == 1) && self.is_dense_in(axes))
     }
 
@@ -224,11 +223,11 @@ impl<const RANK: usize> Layout<RANK> {
         if self.size.0.contains(&0) {
             return false;
         }
-        let mut axes: [(usize, usize); RANK] = std::array::from_fn(|axis| (self.stride.0[axis].unsigned_abs(), self.size.0[axis]));
-        axes.sort_unstable();
+        let axes: [usize; RANK] = sorted(|axis| (self.stride.0[axis].unsigned_abs(), self.size.0[axis]));
         let mut reach = 0usize; // the farthest that the faster axes go
         let mut nested = true;
-        for (step, size) in axes {
+        for axis in axes {
+            let (step, size) = (self.stride.0[axis].unsigned_abs(), self.size.0[axis]);
             if size > 1 {
                 nested &= step > reach;
                 reach = reach.saturating_add(step.saturating_mul(size - 1));
@@ -237,7 +236,7 @@ impl<const RANK: usize> Layout<RANK> {
         if nested {
             return false;
         }
-        self.numel() > MEETINGS || self.meets()
+        self.numel() > MEETINGS || (Self::meets as fn(_) -> _)(self)
     }
 
     /// Whether two of at most `MEETINGS` positions are one: sorted on the stack, since this must not want memory.
@@ -252,6 +251,18 @@ impl<const RANK: usize> Layout<RANK> {
         positions.sort_unstable();
         positions.windows(2).any(|pair| pair[0] == pair[1])
     }
+}
+
+/// The axes by rising keys, ties in axis order: insertion sort, since they are few.
+fn sorted<K: PartialOrd, const RANK: usize>(key: impl Fn(usize) -> K) -> [usize; RANK] {
+    let mut axes = std::array::from_fn(|axis| axis);
+    for mut at in 1..RANK {
+        while at > 0 && key(axes[at]) < key(axes[at - 1]) {
+            axes.swap(at - 1, at);
+            at -= 1;
+        }
+    }
+    axes
 }
 
 /// The sizes that two operands of one rank stretch to: equal sizes, or 1 against anything.

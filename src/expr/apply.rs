@@ -110,7 +110,7 @@ where
     O: Operands<IN, RANK, D>,
     Call<F, O::Bodies>: Body<Out = F::Out>,
 {
-    applied(operator, operands, Fresh)
+    (applied_at::<F, IN, O, RANK, D, Fresh> as fn(_, _, _) -> _)(operator, operands, Fresh)
 }
 
 /// As [`apply`], into an existing tensor or exclusive view of the joint size: `apply_into(f, (&x, &y, 0.5), &mut z)`. No
@@ -138,10 +138,10 @@ where
     O: Operands<IN, RANK, D>,
     Call<F, O::Bodies>: Body<Out = F::Out>,
 {
-    applied(operator, operands, There(out))
+    (applied_at::<F, IN, O, RANK, D, _> as fn(_, _, _) -> _)(operator, operands, There(out))
 }
 
-fn applied<F, IN, O, const RANK: usize, D, P: Place<F::Out, RANK, D>>(_: F, operands: O, place: P) -> Result<P::Done>
+fn applied_at<F, IN, O, const RANK: usize, D, P: Place<F::Out, RANK, D>>(_: F, operands: O, place: P) -> Result<P::Done>
 where
     F: Op<IN>,
     IN: Elements,
@@ -242,7 +242,7 @@ where
     let size = gathered.size()?;
     let rows = rows(StoreMany::<F, O::Bodies>::BY_ROWS, F::NAME, size, |rows| O::rows(&exprs, rows))?;
     place(gathered.preserved(size), device, &mut |outputs| {
-        // SAFETY: as in `applied`; the outputs are exclusive views of the program's elements, in order.
+        // SAFETY: as in `applied_at`; the outputs are exclusive views of the program's elements, in order.
         unsafe { gathered.map(&StoreMany::<F, _>::new(O::bodies(&exprs)), size, rows, outputs) }
     })
 }
