@@ -506,11 +506,8 @@ where
     E: Expr<RANK, D>,
     Q: Reducer<<E::Body as Body>::Out>,
 {
-    let reduce: fn(_, _, _, _) -> _ = if const { E::Body::LOADS <= FEW } {
-        reduce_few::<Q, RANK, M, D, E, FEW>
-    } else {
-        reduce_few::<Q, RANK, M, D, E, MAX_OPERANDS>
-    };
+    let reduce: fn(_, _, _, _) -> _ =
+        if const { E::Body::LOADS <= FEW } { reduce_few::<Q, RANK, M, D, E, FEW> } else { reduce_few::<Q, RANK, M, D, E, MAX_OPERANDS> };
     reduce(reducer, expr, device, gone)
 }
 
