@@ -271,8 +271,8 @@ fn is_close<T: Element>(a: T, b: T, units: u32) -> bool {
     let unit = match T::DTYPE {
         DType::F8E4M3 => 0.125,
         DType::F8E5M2 => 0.25,
-        DType::F16 | DType::C16 => f64::from(crate::half::f16::EPSILON),
-        DType::BF16 => f64::from(crate::half::bf16::EPSILON),
+        DType::F16 | DType::C16 => f64::from(crate::element::f16::EPSILON),
+        DType::BF16 => f64::from(crate::element::bf16::EPSILON),
         DType::F32 | DType::C32 => f64::from(f32::EPSILON),
         DType::F64 | DType::C64 => f64::EPSILON,
         _ => return false,

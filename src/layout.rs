@@ -4,15 +4,13 @@
 //! Imports: `error`, `dim`.   Laws: see each function, checked in `tests/laws_layout.rs`.
 
 mod format;
+mod overlap;
 mod view;
 
 pub use format::MemoryFormat;
 
 use crate::dim::{Dim, Stride};
 use crate::error::{Error, Result};
-
-/// Up to how many elements `may_overlap` looks at each.
-const MEETINGS: usize = 4096;
 
 /// Sizes, strides and offset: the function `index ↦ offset + Σ index[a] · stride[a]`, in elements.
 ///
@@ -225,57 +223,25 @@ impl<const RANK: usize> Layout<RANK> {
     /// Law: `numel = span().len()` and all positions differ, with no negative stride. Axes of size 1 never decide;
     /// empty layouts are dense.
     pub fn is_non_overlapping_and_dense(&self) -> bool {
-        let axes = sorted(|axis| std::cmp::Reverse(self.stride.0[axis].unsigned_abs()));
-        self.size.0.contains(&0) || (self.stride.0.iter().zip(&self.size.0).all(|(&s, &n)| s >= 0 || n == 1) && self.is_dense_in(axes))
+        let forward = self.stride.0.iter().zip(&self.size.0).all(|(&stride, &size)| stride >= 0 || size == 1);
+        self.size.0.contains(&0) || forward && (overlap::is_dense as fn(&mut [_]) -> _)(&mut self.steps())
+    }
+
+    /// The absolute value of each stride, beside the size of its axis.
+    fn steps(&self) -> [(usize, usize); RANK] {
+        let mut steps = [(0, 0); RANK];
+        for axis in 0..RANK {
+            steps[axis] = (self.stride.0[axis].unsigned_abs(), self.size.0[axis]);
+        }
+        steps
     }
 
     /// Whether two indices may name one element. `false` is a proof that they do not; a stride pattern that interleaves
     /// without meeting (`[2, 3]` with strides `[2, 1]` meets, `[2, 3]` with `[3, 2]` does not) is decided exactly up to
     /// 4 096 elements, and reported as overlapping beyond that.
     pub fn may_overlap(&self) -> bool {
-        if self.size.0.contains(&0) {
-            return false;
-        }
-        let axes: [usize; RANK] = sorted(|axis| (self.stride.0[axis].unsigned_abs(), self.size.0[axis]));
-        let mut reach = 0usize; // the farthest that the faster axes go
-        let mut nested = true;
-        for axis in axes {
-            let (step, size) = (self.stride.0[axis].unsigned_abs(), self.size.0[axis]);
-            if size > 1 {
-                nested &= step > reach;
-                reach = reach.saturating_add(step.saturating_mul(size - 1));
-            }
-        }
-        if nested {
-            return false;
-        }
-        self.numel() > MEETINGS || (Self::meets as fn(_) -> _)(self)
+        !self.size.0.contains(&0) && (overlap::may_overlap as fn(&mut [_]) -> _)(&mut self.steps())
     }
-
-    /// Whether two of at most `MEETINGS` positions are one: sorted on the stack, since this must not want memory.
-    #[cold]
-    #[inline(never)]
-    fn meets(&self) -> bool {
-        let mut positions = [0; MEETINGS];
-        let positions = &mut positions[..self.numel()];
-        for (position, index) in positions.iter_mut().zip(self.size.indices()) {
-            *position = self.at(index);
-        }
-        positions.sort_unstable();
-        positions.windows(2).any(|pair| pair[0] == pair[1])
-    }
-}
-
-/// The axes by rising keys, ties in axis order: insertion sort, since they are few.
-fn sorted<K: PartialOrd, const RANK: usize>(key: impl Fn(usize) -> K) -> [usize; RANK] {
-    let mut axes = std::array::from_fn(|axis| axis);
-    for mut at in 1..RANK {
-        while at > 0 && key(axes[at]) < key(axes[at - 1]) {
-            axes.swap(at - 1, at);
-            at -= 1;
-        }
-    }
-    axes
 }
 
 /// The sizes that two operands of one rank stretch to: equal sizes, or 1 against anything.

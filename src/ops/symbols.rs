@@ -227,4 +227,4 @@ macro_rules! left_numbers {
         }
     )* };
 }
-left_numbers!(f32 f64 crate::half::f16 crate::half::bf16 i8 i16 i32 i64 u8 u16 u32 u64 num_complex::Complex<f32> num_complex::Complex<f64>);
+left_numbers!(f32 f64 crate::element::f16 crate::element::bf16 i8 i16 i32 i64 u8 u16 u32 u64 num_complex::Complex<f32> num_complex::Complex<f64>);

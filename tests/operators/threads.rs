@@ -1,5 +1,5 @@
 //! The same bits for any number of threads, for parts of a tensor as for all of it, and again on every run.
-#![cfg(feature = "rayon")]
+#![cfg(feature = "threads")]
 
 use rankform::prelude::*;
 
