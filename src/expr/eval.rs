@@ -207,6 +207,14 @@ pub(crate) fn eval<T: Element, const RANK: usize, D: Device, E>(op: &'static str
 where
     E: Expr<RANK, D, Body: Body<Out = T>>,
 {
+    (eval_runs::<T, RANK, D, E> as fn(_, _, _) -> _)(op, expr, device)
+}
+
+#[inline]
+fn eval_runs<T: Element, const RANK: usize, D: Device, E>(op: &'static str, expr: &E, device: &D) -> Result<Tensor<T, RANK, D>>
+where
+    E: Expr<RANK, D, Body: Body<Out = T>>,
+{
     let mut runs = Runs::new(device);
     runs.take(expr);
     if let Some(size) = runs.size
@@ -253,6 +261,18 @@ pub(crate) fn eval_at<T: Element, const RANK: usize, D: Device, E, P: Place<T, R
 where
     E: Expr<RANK, D, Body: Body<Out = T>>,
 {
+    (eval_placed::<T, RANK, D, E, P> as fn(_, _, _, _) -> _)(op, expr, device, place)
+}
+
+fn eval_placed<T: Element, const RANK: usize, D: Device, E, P: Place<T, RANK, D>>(
+    op: &'static str,
+    expr: &E,
+    device: &D,
+    place: P,
+) -> Result<P::Done>
+where
+    E: Expr<RANK, D, Body: Body<Out = T>>,
+{
     let mut runs = Runs::new(device);
     runs.take(expr);
     let layout = match runs.size {
@@ -271,6 +291,18 @@ where
 /// The borrow checker keeps `out` apart from every operand.
 #[inline]
 pub(crate) fn eval_into<T: Element, const RANK: usize, D: Device, E>(
+    op: &'static str,
+    expr: &E,
+    out: &mut TensorViewMut<'_, T, RANK, D>,
+) -> Result<()>
+where
+    E: Expr<RANK, D, Body: Body<Out = T>>,
+{
+    (eval_runs_into::<T, RANK, D, E> as fn(_, _, _) -> _)(op, expr, out)
+}
+
+#[inline]
+fn eval_runs_into<T: Element, const RANK: usize, D: Device, E>(
     op: &'static str,
     expr: &E,
     out: &mut TensorViewMut<'_, T, RANK, D>,
@@ -315,6 +347,11 @@ where
 pub(crate) fn update<F: Op<(T,), Out = T>, T: Element, const RANK: usize, D: Device>(
     out: &mut TensorViewMut<'_, T, RANK, D>,
 ) -> Result<()> {
+    (update_runs::<F, T, RANK, D> as fn(_) -> _)(out)
+}
+
+#[inline]
+fn update_runs<F: Op<(T,), Out = T>, T: Element, const RANK: usize, D: Device>(out: &mut TensorViewMut<'_, T, RANK, D>) -> Result<()> {
     let leaf = out.leaf();
     let mut runs = Runs::new(leaf.device());
     runs.add(leaf);
@@ -333,6 +370,18 @@ pub(crate) fn update<F: Op<(T,), Out = T>, T: Element, const RANK: usize, D: Dev
 /// `out ← F(out, other)`, in place, with `other` stretched to `out`'s sizes.
 #[inline]
 pub(crate) fn update_with<F, T, U, const RANK: usize, D, E>(out: &mut TensorViewMut<'_, T, RANK, D>, other: &E) -> Result<()>
+where
+    T: Element,
+    U: Element,
+    D: Device,
+    F: Op<(T, U), Out = T>,
+    E: Expr<RANK, D, Body: Body<Out = U>>,
+{
+    (update_runs_with::<F, T, U, RANK, D, E> as fn(_, _) -> _)(out, other)
+}
+
+#[inline]
+fn update_runs_with<F, T, U, const RANK: usize, D, E>(out: &mut TensorViewMut<'_, T, RANK, D>, other: &E) -> Result<()>
 where
     T: Element,
     U: Element,
@@ -457,11 +506,9 @@ where
     E: Expr<RANK, D>,
     Q: Reducer<<E::Body as Body>::Out>,
 {
-    if const { E::Body::LOADS <= FEW } {
-        reduce_few::<Q, RANK, M, D, E, FEW>(reducer, expr, device, gone)
-    } else {
-        reduce_few::<Q, RANK, M, D, E, MAX_OPERANDS>(reducer, expr, device, gone)
-    }
+    let reduce: fn(_, _, _, _) -> _ =
+        if const { E::Body::LOADS <= FEW } { reduce_few::<Q, RANK, M, D, E, FEW> } else { reduce_few::<Q, RANK, M, D, E, MAX_OPERANDS> };
+    reduce(reducer, expr, device, gone)
 }
 
 fn reduce_few<Q, const RANK: usize, const M: usize, D: Device, E, const MOST: usize>(
@@ -494,6 +541,20 @@ where
     E: Expr<RANK, D>,
     Q: Reducer<<E::Body as Body>::Out>,
 {
+    (reduce_placed::<Q, RANK, M, D, E, P> as fn(_, _, _, _, _) -> _)(reducer, expr, device, gone, place)
+}
+
+fn reduce_placed<Q, const RANK: usize, const M: usize, D: Device, E, P: Place<Q::Out, M, D>>(
+    reducer: Q,
+    expr: &E,
+    device: &D,
+    gone: [bool; RANK],
+    place: P,
+) -> Result<P::Done>
+where
+    E: Expr<RANK, D>,
+    Q: Reducer<<E::Body as Body>::Out>,
+{
     let reducing = Reducing::<RANK, D, E, MAX_OPERANDS>::new::<Q>(expr, device, gone)?;
     place.put(Q::NAME, Layout::row_major(reducing.kept()), device, |out| {
         // SAFETY: of the sizes that stay; an exclusive view overlaps neither itself nor an operand.
@@ -503,6 +564,20 @@ where
 
 /// The running states of a reducer along `axis`, which exists, over the values of an expression, fused into one pass.
 pub(crate) fn scan<Q, const RANK: usize, D: Device, E, P: Place<Q::Out, RANK, D>>(
+    reducer: Q,
+    expr: &E,
+    device: &D,
+    along: (usize, bool),
+    place: P,
+) -> Result<P::Done>
+where
+    E: Expr<RANK, D>,
+    Q: Reducer<<E::Body as Body>::Out>,
+{
+    (scan_placed::<Q, RANK, D, E, P> as fn(_, _, _, _, _) -> _)(reducer, expr, device, along, place)
+}
+
+fn scan_placed<Q, const RANK: usize, D: Device, E, P: Place<Q::Out, RANK, D>>(
     reducer: Q,
     expr: &E,
     device: &D,
