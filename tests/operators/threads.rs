@@ -4,7 +4,10 @@
 use rankform::prelude::*;
 
 /// The bits of a result.
-fn bits<T: Element, const RANK: usize>(x: Tensor<T, RANK>) -> Vec<u8> {
+fn bits<T: Element, const RANK: usize>(x: Tensor<T, RANK>) -> Vec<u8>
+where
+    Dim<RANK>: rankform::rank::Rank,
+{
     rankform::DynTensor::from(x).to_bytes().unwrap()
 }
 
