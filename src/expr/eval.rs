@@ -1,5 +1,7 @@
 //! One pass over memory for a whole expression: sizes are joined, memory is found, the device runs the kernel.
 //!
+//! Entry points call their bodies through pointers: rustc's inliner for generic code, which visits all that lies below each
+//! function, stops there, and LLVM sees a direct call (`DESIGN.md`, "What a user's build costs").
 //! Imports: `error`, `dim`, `layout`, `element`, `kernel`, `device`, `tensor`.
 
 use super::operand::{Expr, Leaves, RowAxes};
