@@ -51,21 +51,27 @@ pub(super) fn row<B: Body, R: Reducer<B::Out>, const HELD: bool>(
     at: usize,
     early: usize,
 ) -> State<B, R> {
-    if n <= LEAF {
-        return leaf::<B, R, HELD>(body, pointers, first, 0..n, at, early);
-    }
     let mut digits = [const { MaybeUninit::uninit() }; DIGITS];
     let mut cascade = Cascade::over(&mut digits);
-    for start in (0..n).step_by(LEAF) {
-        cascade
-            .push(leaf::<B, R, HELD>(body, pointers, first, start..n.min(start + LEAF), at.wrapping_add(start), early), R::combine::<Run>);
+    let mut start = 0;
+    // One place for the leaf's loops: a row of one leaf, which most are, is done after the first.
+    loop {
+        let end = n.min(start + LEAF);
+        let state = leaf::<B, R, HELD>(body, pointers, first, start..end, at.wrapping_add(start), early);
+        if n <= LEAF {
+            return state;
+        }
+        cascade.push(state, R::combine::<Run>);
+        if end == n {
+            return cascade.join(R::identity::<Run>(), R::combine::<Run>);
+        }
+        start = end;
     }
-    cascade.join(R::identity::<Run>(), R::combine::<Run>)
 }
 
 /// The state of part of a row, of one leaf at most; its first value has number `at`.
 #[inline(always)]
-pub(super) fn leaf<B: Body, R: Reducer<B::Out>, const HELD: bool>(
+fn leaf<B: Body, R: Reducer<B::Out>, const HELD: bool>(
     body: B,
     pointers: &Addresses,
     first: usize,
@@ -114,7 +120,7 @@ fn by_slice<B: Body, R: Reducer<B::Out>, const HELD: bool>(
 
 /// The states of a leaf as one, each half combined with the other.
 #[inline(always)]
-pub(super) fn collapse<B: Body, R: Reducer<B::Out>, const HELD: bool>(mut states: [State<B, R>; LANES]) -> State<B, R> {
+fn collapse<B: Body, R: Reducer<B::Out>, const HELD: bool>(mut states: [State<B, R>; LANES]) -> State<B, R> {
     let mut width = lanes::<State<B, R>>();
     while width > STEP {
         width /= 2;
@@ -176,7 +182,7 @@ pub(super) fn padded<B: Body, R: Reducer<B::Out>>(body: B, pointers: &Addresses,
 /// Takes a part of a contiguous row into the states; its first value has number `at`. The body's first load is pointer
 /// `first`.
 #[inline(always)]
-pub(super) fn absorb<B: Body, R: Reducer<B::Out>, const HELD: bool>(
+fn absorb<B: Body, R: Reducer<B::Out>, const HELD: bool>(
     body: B,
     pointers: &Addresses,
     first: usize,

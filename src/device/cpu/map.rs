@@ -10,7 +10,7 @@ use super::fold::{self, SHORT, STEP};
 use super::io::{At, NONE, Words};
 use super::simd::{self, Call, Level};
 use super::walk::{self, Addresses};
-use super::{copy, past, rows};
+use super::{copy, rows};
 use crate::device::{Inputs, MAX_OPERANDS, Slot};
 use crate::element::{Compute, Element};
 use crate::error::Result;
@@ -36,18 +36,39 @@ pub(crate) struct MapKernel {
     /// The program's type: hooks that hand out kernels are safe to write, so what they return is checked.
     program: TypeId,
     loops: Loops,
+    /// What the program says of itself; see [`Program`].
+    loads: usize,
+    by_rows: bool,
+    held: usize,
+    light: bool,
+    in_place: bool,
+    copy: bool,
 }
 
 impl MapKernel {
     /// The kernel of program `P`.
     pub(crate) const fn of<P: Program>() -> Self {
-        let two = P::LOADS == 2 && !P::BY_ROWS;
+        // What computes long is worth packing the operand that stands still.
+        let two = P::LOADS == 2 && !P::BY_ROWS && P::LIGHT;
         let first: Option<RowsFn> = if two && !P::IN_PLACE { Some(rows_of::<P, 0>) } else { None };
         let second: Option<RowsFn> = if two { Some(rows_of::<P, 1>) } else { None };
         MapKernel {
             program: TypeId::of::<P>(),
-            loops: Loops { rows: rows_of::<P, NONE>, still: [first, second], past: past::loop_of::<P>() },
+            loops: Loops { rows: rows_of::<P, NONE>, still: [first, second] },
+            loads: P::LOADS,
+            by_rows: P::BY_ROWS,
+            held: P::HELD,
+            light: P::LIGHT,
+            in_place: P::IN_PLACE,
+            copy: P::COPY,
         }
+    }
+
+    /// The kernel of program `P`: the one that was compiled in advance, if there is one.
+    #[inline(always)]
+    fn find<P: Program>() -> &'static Self {
+        let compiled = P::compiled(TypeId::of::<P>()).and_then(|kernel| kernel.downcast_ref::<MapKernel>());
+        compiled.filter(|kernel| kernel.program == TypeId::of::<P>()).unwrap_or(const { &MapKernel::of::<P>() })
     }
 }
 
@@ -318,68 +339,71 @@ pub(super) unsafe fn run<P: Program>(program: &P, sizes: &[usize], row: usize, o
         && outputs.iter().all(one_axis)
         && inputs.slots.iter().all(one_axis)
     {
-        let (job, apart) = job(program, outputs, inputs);
+        let (job, apart) = job(MapKernel::find::<P>(), std::ptr::from_ref(program).cast(), outputs, inputs);
         // SAFETY: every operand is one run of `n` elements; the kernel is that of the program's type.
         unsafe { job.one_run::<FEW>(n, apart, inputs.slots) };
         return Ok(());
     }
-    // SAFETY: the caller's promise.
-    unsafe { drive(program, sizes, row, outputs, inputs) }
+    // SAFETY: the caller's promise; the kernel is that of the program's type.
+    unsafe { drive(MapKernel::find::<P>(), std::ptr::from_ref(program).cast(), sizes, row, outputs, inputs) }
 }
 
-/// The work of a program, by the kernel that was compiled in advance if there is one; and the outputs that are no inputs.
+/// The work of a program, and the outputs that are no inputs.
 #[inline(always)]
-fn job<'a, 's, P: Program>(program: &P, outputs: &'s [Slot<'s>], inputs: Inputs<'a>) -> (Job<'a>, &'s [Slot<'s>]) {
-    let compiled = P::compiled(TypeId::of::<P>()).and_then(|kernel| kernel.downcast_ref::<MapKernel>());
-    let compiled = compiled.filter(|kernel| kernel.program == TypeId::of::<P>());
-    let kernel = compiled.copied().unwrap_or(const { MapKernel::of::<P>() });
-    let first = if P::IN_PLACE { 0 } else { outputs.len() };
-    let program = std::ptr::from_ref(program).cast();
-    let level = simd::level();
+fn job<'a, 's>(kernel: &MapKernel, program: *const (), outputs: &'s [Slot<'s>], inputs: Inputs<'a>) -> (Job<'a>, &'s [Slot<'s>]) {
+    let first = if kernel.in_place { 0 } else { outputs.len() };
     let job = Job {
         loops: kernel.loops,
         program,
         outputs: outputs.len(),
         first,
         reads: inputs.reads,
-        level,
-        light: P::LIGHT,
+        level: simd::level(),
+        light: kernel.light,
         streams: false,
         waits: false,
     };
     (job, &outputs[..first])
 }
 
-#[inline(never)]
-unsafe fn drive<P: Program>(program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
-    let (job, apart) = job(program, outputs, inputs);
-    let run = if P::BY_ROWS { None } else { walk::one_run(sizes, apart, inputs.slots) };
+/// # Safety
+/// As [`run`]; `program` points to a program of the kernel's type.
+unsafe fn drive(
+    kernel: &MapKernel,
+    program: *const (),
+    sizes: &[usize],
+    row: usize,
+    outputs: &[Slot<'_>],
+    inputs: Inputs<'_>,
+) -> Result<()> {
+    let (job, apart) = job(kernel, program, outputs, inputs);
+    let run = if kernel.by_rows { None } else { walk::one_run(sizes, apart, inputs.slots) };
     if let Some(n @ 0..walk::SHARED) = run {
         // SAFETY: every operand is one run of `n` elements; the kernel is that of the program's type.
         unsafe { job.one_run::<MAX_OPERANDS>(n, apart, inputs.slots) };
         return Ok(());
     }
-    if let ([to], [from], true) = (apart, inputs.slots, P::COPY) {
+    if let ([to], [from], true) = (apart, inputs.slots, kernel.copy) {
         // SAFETY: the caller's promise; both hold elements of one type.
         unsafe { copy::copy(sizes, *to, *from) };
         return Ok(());
     }
     // SAFETY: the caller's promise; the kernel is that of the program's type.
-    if !P::BY_ROWS && unsafe { job.equal_rows(sizes, apart, inputs.slots) } {
+    if !kernel.by_rows && unsafe { job.equal_rows(sizes, apart, inputs.slots) } {
         return Ok(());
     }
-    let streams = apart.iter().any(|slot| goes_past_caches(sizes, slot)) && (P::LOADS > 0 || !simd::writes_whole_lines());
-    let waits = P::LIGHT && !streams && outputs.iter().any(|slot| is_larger_than_caches(sizes, slot));
+    let streams = apart.iter().any(|slot| goes_past_caches(sizes, slot)) && (kernel.loads > 0 || !simd::writes_whole_lines());
+    let waits = kernel.light && !streams && outputs.iter().any(|slot| is_larger_than_caches(sizes, slot));
     // What reads nothing waits for its stores.
-    let level = if waits || P::LOADS == 0 { simd::level_for_memory() } else { job.level };
+    let level = if waits || kernel.loads == 0 { simd::level_for_memory() } else { job.level };
     let job = Job { level, streams, waits, ..job };
     // SAFETY: the caller's promise; the kernel is that of the program's type.
     unsafe {
-        if P::BY_ROWS {
-            if rows::small(&job, P::HELD, sizes, row, apart, inputs.slots) {
+        if kernel.by_rows {
+            if rows::small(&job, kernel.held, sizes, row, apart, inputs.slots) {
                 return Ok(());
             }
-            return rows::drive(&job, P::HELD, sizes, row, apart, inputs.slots);
+            return rows::drive(&job, kernel.held, sizes, row, apart, inputs.slots);
         }
         if let (Some(n), false) = (run, streams) {
             job.run(n, apart, inputs.slots);

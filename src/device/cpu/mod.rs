@@ -198,8 +198,7 @@ unsafe impl Device for Cpu {
         inputs: Inputs<'_>,
     ) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
-        unsafe { reduce::run(body, reducer, axes, output, inputs) };
-        Ok(())
+        unsafe { reduce::run(body, reducer, axes, output, inputs) }
     }
 
     unsafe fn contract<T: Number, L: Number, R: Number>(
