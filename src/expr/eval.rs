@@ -5,7 +5,7 @@
 use super::operand::{Expr, Leaves, RowAxes};
 use super::runs::{FEW, Runs};
 use crate::device::{Device, Inputs, MAX_OPERANDS, MAX_REDUCED, Reduction, Slot, same_device};
-use crate::dim::{Dim, Stride};
+use crate::dim::Dim;
 use crate::element::Element;
 use crate::error::{Error, Result, text};
 use crate::kernel::{Along, Body, Call, InPlace, Input, Op, Program, Reducer, Scanning, Store};
@@ -116,49 +116,108 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Gathered<'a, RANK, D, 
         rows: Option<[bool; RANK]>,
         outputs: &[Leaf<'_, RANK, D>],
     ) -> Result<()> {
-        let reads = &self.reads[..self.loads];
-        if rows.is_none() && self.flat && self.size == size && outputs.iter().all(|out| out.layout().is_contiguous()) {
-            // One run of memory each: to the device it is one axis.
-            let numel = Layout::row_major(size).numel();
-            let (ones, out_ones) = ([Stride([1]); MOST], [Stride([1]); MAX_OUTPUTS]);
-            let slots_in = slots(self.all(), &ones);
-            let outs = slots(outputs.iter().copied(), &out_ones);
-            let inputs = Inputs { slots: &slots_in[..self.count], reads };
-            // SAFETY: the caller's promise, under a shorter name for the same elements.
-            return unsafe { self.device.map(program, &[numel], 0, &outs[..outputs.len()], inputs) };
-        }
-        let order = rows.map(last);
-        let ordered = |layout: Layout<RANK>| order.map_or(layout, |order| layout.reordered(order));
-        let strides = self.strides(|layout| ordered(layout.stretched(size)).stride());
-        let outs: [Stride<RANK>; MAX_OUTPUTS] =
-            std::array::from_fn(|k| outputs.get(k).map_or(Stride([0; RANK]), |out| ordered(*out.layout()).stride()));
-        let (slots, out_slots) = (slots(self.all(), &strides), slots(outputs.iter().copied(), &outs));
-        let inputs = Inputs { slots: &slots[..self.count], reads };
-        let sizes = order.map_or(size.0, |order| order.map(|axis| size.0[axis]));
-        let row = rows.map_or(0, |rows| rows.iter().filter(|&&of_row| of_row).count());
         // SAFETY: the caller's promise; views reach inside their memory, which their borrows keep and protect.
-        unsafe { self.device.map(program, &sizes, row, &out_slots[..outputs.len()], inputs) }
+        self.mapped(size, rows, outputs, &mut |laid| unsafe {
+            self.device.map(program, laid.sizes, laid.row, laid.outputs, laid.inputs)
+        })
     }
 
-    fn strides(&self, stretch: impl Fn(&Layout<RANK>) -> Stride<RANK>) -> [Stride<RANK>; MOST] {
-        let mut strides = [Stride([0; RANK]); MOST];
-        for (stride, leaf) in strides.iter_mut().zip(self.all()) {
-            *stride = stretch(leaf.layout());
+    /// Tells `run` what a program is to be told of its operands. It is the same for every program, and compiled once.
+    #[inline(never)]
+    fn mapped(&self, size: Dim<RANK>, rows: Option<[bool; RANK]>, outputs: &[Leaf<'_, RANK, D>], run: &mut Run<'_>) -> Result<()> {
+        let mut slots = [NO_SLOT; MAX_OUTPUTS];
+        if rows.is_none() && self.flat && self.size == size && outputs.iter().all(|out| out.layout().is_contiguous()) {
+            // One run of memory each: to the device it is one axis.
+            for (slot, out) in slots.iter_mut().zip(outputs) {
+                *slot = out.slot(&[1]);
+            }
+            let mut inputs = [NO_SLOT; MOST];
+            for (slot, leaf) in inputs.iter_mut().zip(self.all()) {
+                *slot = leaf.slot(&[1]);
+            }
+            let inputs = Inputs { slots: &inputs[..self.count], reads: &self.reads[..self.loads] };
+            return run(Laid { sizes: &[Layout::row_major(size).numel()], row: 0, outputs: &slots[..outputs.len()], inputs });
         }
-        strides
+        let mut strides = [[0; RANK]; MAX_OUTPUTS];
+        let order = rows.map(last);
+        for (stride, out) in strides.iter_mut().zip(outputs) {
+            *stride = in_order(out.layout().stride().0, order);
+        }
+        for ((slot, stride), out) in slots.iter_mut().zip(&strides).zip(outputs) {
+            *slot = out.slot(stride);
+        }
+        let row = rows.map_or(0, |rows| rows.iter().filter(|&&of_row| of_row).count());
+        self.laid_out(size, order, row, &slots[..outputs.len()], run)
+    }
+
+    /// Tells `run` where the operands stand for every index inside `size`, whose axes come in this order; so do those of the
+    /// outputs. The last `row` of them are told apart.
+    #[inline(never)]
+    fn laid_out(&self, size: Dim<RANK>, order: Option<[usize; RANK]>, row: usize, outputs: &[Slot<'_>], run: &mut Run<'_>) -> Result<()> {
+        let mut strides = [[0; RANK]; MOST];
+        for (stride, leaf) in strides.iter_mut().zip(self.all()) {
+            *stride = in_order(leaf.layout().stretched(size).stride().0, order);
+        }
+        let mut slots = [NO_SLOT; MOST];
+        for ((slot, stride), leaf) in slots.iter_mut().zip(&strides).zip(self.all()) {
+            *slot = leaf.slot(stride);
+        }
+        let inputs = Inputs { slots: &slots[..self.count], reads: &self.reads[..self.loads] };
+        run(Laid { sizes: &in_order(size.0, order), row, outputs, inputs })
+    }
+
+    /// A fresh tensor of `size`, in the format of the operands, which `run` writes; `rows` as for [`map`](Self::map).
+    #[inline(never)]
+    fn eval<T: Element>(&self, size: Dim<RANK>, rows: Option<[bool; RANK]>, run: &mut Run<'_>) -> Result<Tensor<T, RANK, D>> {
+        let mut out = Tensor::unwritten(self.op, self.preserved(size), self.device)?;
+        let leaf = out.fresh_leaf();
+        self.mapped(size, rows, &[leaf], run)?;
+        Ok(out)
+    }
+
+    /// Checks that the joint size stretches to `wanted`.
+    #[inline(never)]
+    fn fits_into(&mut self, wanted: Dim<RANK>) -> Result<()> {
+        let size = self.size()?;
+        if !joint_size(self.op, size, wanted).is_ok_and(|joint| joint == wanted) {
+            return Err(Error::Output { op: self.op, sizes: size.0.into(), found: wanted.0.into() });
+        }
+        Ok(())
+    }
+
+    /// Checks that the joint size is `wanted`.
+    #[inline(never)]
+    fn updates(&mut self, wanted: Dim<RANK>) -> Result<()> {
+        let size = self.size()?;
+        if size != wanted {
+            return Err(Error::Output { op: self.op, sizes: size.0.into(), found: wanted.0.into() });
+        }
+        Ok(())
     }
 }
 
-/// What a device sees of some leaves, walked by `strides`; empty slots after them.
-fn slots<'s, 'l, const RANK: usize, const AXES: usize, D: Device + 'l, const MOST: usize>(
-    leaves: impl Iterator<Item = Leaf<'l, RANK, D>>,
-    strides: &'s [Stride<AXES>; MOST],
-) -> [Slot<'s>; MOST] {
-    let mut slots = [Slot { address: std::ptr::null_mut(), stride: &[], element: 0 }; MOST];
-    for (slot, (leaf, stride)) in slots.iter_mut().zip(leaves.zip(strides)) {
-        *slot = leaf.slot(&stride.0);
+/// What a device is told of a program, reduction or scan, but what it computes.
+pub(super) struct Laid<'a> {
+    sizes: &'a [usize],
+    /// How many of the axes, the last, are those of a row, or are reduced.
+    row: usize,
+    outputs: &'a [Slot<'a>],
+    inputs: Inputs<'a>,
+}
+
+/// What hands it to the device, with a kernel.
+type Run<'r> = dyn FnMut(Laid<'_>) -> Result<()> + 'r;
+
+const NO_SLOT: Slot<'static> = Slot { address: std::ptr::null_mut(), stride: &[], element: 0 };
+
+/// What each axis has, with the axes in this order.
+fn in_order<V: Copy + Default, const RANK: usize>(values: [V; RANK], order: Option<[usize; RANK]>) -> [V; RANK] {
+    let Some(order) = order else { return values };
+    let mut ordered = [V::default(); RANK];
+    for (place, &axis) in order.iter().enumerate() {
+        ordered[place] = values[axis];
     }
-    slots
+    ordered
 }
 
 /// The axes, the marked ones last.
@@ -236,11 +295,9 @@ where
     let mut gathered = gather::<RANK, D, E, MOST>(op, &expr, device);
     let size = gathered.size()?;
     let rows = rows(E::Body::BY_ROWS, op, size, |rows| expr.rows(rows))?;
-    let mut out = Tensor::unwritten(op, gathered.preserved(size), device)?;
-    let leaf = out.fresh_leaf();
+    let program = Store(expr.body());
     // SAFETY: an expression visits its leaves in the order of its body's loads, with their types; the output is fresh.
-    unsafe { gathered.map(&Store(expr.body()), size, rows, &[leaf])? };
-    Ok(out)
+    gathered.eval(size, rows, &mut |laid| unsafe { device.map(&program, laid.sizes, laid.row, laid.outputs, laid.inputs) })
 }
 
 /// As [`eval`], wherever the result is to go.
@@ -300,14 +357,14 @@ fn eval_into_few<T: Element, const RANK: usize, D: Device, E, const MOST: usize>
 where
     E: Expr<RANK, D, Body: Body<Out = T>>,
 {
-    let mut gathered = gather::<RANK, D, E, MOST>(op, &expr, out.device());
-    let (size, wanted) = (gathered.size()?, out.size());
-    if !joint_size(op, size, wanted).is_ok_and(|joint| joint == wanted) {
-        return Err(Error::Output { op, sizes: size.0.into(), found: wanted.0.into() });
-    }
+    let leaf = out.leaf();
+    let device = leaf.device();
+    let mut gathered = gather::<RANK, D, E, MOST>(op, &expr, device);
+    let wanted = leaf.layout().size();
+    gathered.fits_into(wanted)?;
     let rows = rows(E::Body::BY_ROWS, op, wanted, |rows| expr.rows(rows))?;
     // SAFETY: as in `eval`; an exclusive view overlaps neither itself nor an operand.
-    unsafe { gathered.map(&Store(expr.body()), wanted, rows, &[out.leaf()]) }
+    unsafe { gathered.map(&Store(expr.body()), wanted, rows, &[leaf]) }
 }
 
 /// `out ← F(out)`, in place.
@@ -368,82 +425,98 @@ where
     let mut gathered = Gathered::<RANK, D, MOST>::new(F::NAME, leaf.device(), 1);
     gathered.add(leaf);
     other.leaves(&mut gathered);
-    let (size, wanted) = (gathered.size()?, leaf.layout().size());
-    if size != wanted {
-        return Err(Error::Output { op: F::NAME, sizes: size.0.into(), found: wanted.0.into() });
-    }
+    let wanted = leaf.layout().size();
+    gathered.updates(wanted)?;
     let rows = rows(E::Body::BY_ROWS, F::NAME, wanted, |rows| other.rows(rows))?;
     // SAFETY: the first load is `out`, at the index that is stored; the borrow checker keeps the other leaves apart from it.
     unsafe { gathered.map(&InPlace(Store(Call::<F, _>::new((Input::<T>(PhantomData), other.body())))), wanted, rows, &[leaf]) }
 }
 
-/// A reduction of an expression over the marked axes, whose sizes are found.
-struct Reducing<'a, const RANK: usize, D: Device, E, const MOST: usize> {
+/// A reduction over the marked axes, whose sizes are found.
+struct Reducing<'a, const RANK: usize, D: Device, const MOST: usize> {
     gathered: Gathered<'a, RANK, D, MOST>,
-    expr: &'a E,
     gone: [bool; RANK],
     size: Dim<RANK>,
-    /// Sizes of the axes that stay, then of those that go.
-    sizes: [usize; RANK],
 }
 
-impl<'a, const RANK: usize, D: Device, E: Expr<RANK, D>, const MOST: usize> Reducing<'a, RANK, D, E, MOST> {
+impl<'a, const RANK: usize, D: Device, const MOST: usize> Reducing<'a, RANK, D, MOST> {
     #[inline(always)] // as above
-    fn new<Q: Reducer<<E::Body as Body>::Out>>(expr: &'a E, device: &'a D, gone: [bool; RANK]) -> Result<Self> {
-        let op = Q::NAME;
-        let mut gathered = gather::<RANK, D, E, MOST>(op, expr, device);
-        let size = gathered.size()?;
-        size.numel_of(op, size_of::<Q::Out>())?;
-        let sizes = last(gone).map(|axis| size.0[axis]);
-        let reducing = Reducing { gathered, expr, gone, size, sizes };
-        let (kept, reduced) = reducing.axes();
-        if reduced.len() > MAX_REDUCED {
-            let what = text(format_args!("{} axes, of which at most {MAX_REDUCED} go at once", reduced.len()));
-            return Err(Error::Value { op, what });
-        }
-        if Q::NEEDS_ELEMENTS && reduced.contains(&0) && !kept.contains(&0) {
-            return Err(Error::Empty { op, sizes: size.0.into() });
-        }
+    fn new<Q: Reducer<<E::Body as Body>::Out>, E: Expr<RANK, D>>(expr: &'a E, device: &'a D, gone: [bool; RANK]) -> Result<Self> {
+        let mut reducing = Reducing { gathered: gather(Q::NAME, expr, device), gone, size: Dim([1; RANK]) };
+        reducing.check(size_of::<Q::Out>(), Q::NEEDS_ELEMENTS)?;
         if E::Body::BY_ROWS {
-            let mut along = RowAxes::new(op, size);
-            along.add(gone, size);
+            let mut along = RowAxes::new(Q::NAME, reducing.size);
+            along.add(gone, reducing.size);
             expr.rows(&mut along);
             along.found()?;
         }
         Ok(reducing)
     }
 
-    /// Sizes of the axes that stay, and of those that go.
-    fn axes(&self) -> (&[usize], &[usize]) {
-        self.sizes.split_at(self.gone.iter().filter(|&&gone| !gone).count())
+    #[inline(never)]
+    fn check(&mut self, nbytes: usize, needs_elements: bool) -> Result<()> {
+        let op = self.gathered.op;
+        let size = self.gathered.size()?;
+        self.size = size;
+        size.numel_of(op, nbytes)?;
+        let reduced = self.gone.iter().filter(|&&gone| gone).count();
+        if reduced > MAX_REDUCED {
+            let what = text(format_args!("{reduced} axes, of which at most {MAX_REDUCED} go at once"));
+            return Err(Error::Value { op, what });
+        }
+        let is_empty = |of_gone: bool| (0..RANK).any(|axis| self.gone[axis] == of_gone && size.0[axis] == 0);
+        if needs_elements && is_empty(true) && !is_empty(false) {
+            return Err(Error::Empty { op, sizes: size.0.into() });
+        }
+        Ok(())
     }
 
     /// The sizes of the result.
     fn kept<const M: usize>(&self) -> Dim<M> {
-        Dim(std::array::from_fn(|axis| self.axes().0[axis]))
+        let (mut kept, mut place) = (Dim([0; M]), 0);
+        for axis in (0..RANK).filter(|&axis| !self.gone[axis]) {
+            kept.0[place] = self.size.0[axis];
+            place += 1;
+        }
+        kept
     }
 
-    /// # Safety
-    /// `out` has the sizes that stay, overlaps neither itself nor an operand, and nobody else uses it.
-    unsafe fn run<Q: Reducer<<E::Body as Body>::Out>, const M: usize>(&self, reducer: Q, out: Leaf<'_, M, D>) -> Result<()> {
-        let Reducing { gathered, expr, size, sizes, .. } = self;
-        let (kept, reduced) = self.axes();
-        let order = last(self.gone);
-        let strides = gathered.strides(|layout| layout.stretched(*size).reordered(order).stride());
-        let slots = slots(gathered.all(), &strides);
-        let inputs = Inputs { slots: &slots[..gathered.count], reads: &gathered.reads[..gathered.loads] };
-        let stride = out.layout().stride();
-        if E::Body::BY_ROWS && !reduced.contains(&0) {
-            // What is settled along a row and reduced along it is settled itself: one value a row, written to one place.
-            let stride: [isize; RANK] = std::array::from_fn(|axis| stride.0.get(axis).copied().unwrap_or(0));
-            let program = Store(Along::<Q, _>::new(expr.body()));
-            // SAFETY: as below; the output does not move along a row.
-            return unsafe { gathered.device.map(&program, sizes, reduced.len(), &[out.slot(&stride)], inputs) };
-        }
-        // SAFETY: an expression visits its leaves in the order of its body's loads, with their types; strides stand in the
-        // order of `kept` and `reduced`; the output is as the caller promises.
-        unsafe { gathered.device.reduce(&expr.body(), reducer, Reduction { kept, reduced }, out.slot(&stride.0), inputs) }
+    /// Tells `run` where operands and output stand; the output does not move along the axes that go.
+    #[inline(never)]
+    fn laid_out<const M: usize>(&self, out: Leaf<'_, M, D>, run: &mut Run<'_>) -> Result<()> {
+        let mut stride = [0; RANK];
+        stride[..M].copy_from_slice(&out.layout().stride().0);
+        let row = self.gone.iter().filter(|&&gone| gone).count();
+        self.gathered.laid_out(self.size, Some(last(self.gone)), row, &[out.slot(&stride)], run)
     }
+
+    /// A fresh result, which `run` writes.
+    #[inline(never)]
+    fn eval<T: Element, const M: usize>(&self, run: &mut Run<'_>) -> Result<Tensor<T, M, D>> {
+        let mut out = Tensor::unwritten(self.gathered.op, Layout::row_major(self.kept()), self.gathered.device)?;
+        let leaf = out.fresh_leaf();
+        self.laid_out(leaf, run)?;
+        Ok(out)
+    }
+}
+
+/// Runs the reduction of a body.
+///
+/// # Safety
+/// The inputs are the loads of `body` in order, with their types; the output has the sizes that stay, overlaps neither itself
+/// nor an operand, and nobody else uses it.
+unsafe fn reduced<Q: Reducer<B::Out>, B: Body, D: Device>(device: &D, body: &B, reducer: Q, laid: Laid<'_>) -> Result<()> {
+    let Laid { sizes, row, outputs, inputs } = laid;
+    let (kept, reduced) = sizes.split_at(sizes.len() - row);
+    if B::BY_ROWS && !reduced.contains(&0) {
+        // What is settled along a row and reduced along it is settled itself: one value a row, written to one place.
+        let program = Store(Along::<Q, _>::new(*body));
+        // SAFETY: the caller's promise; the output does not move along a row.
+        return unsafe { device.map(&program, sizes, row, outputs, inputs) };
+    }
+    let output = Slot { stride: &outputs[0].stride[..kept.len()], ..outputs[0] };
+    // SAFETY: the caller's promise; strides stand in the order of `kept` and `reduced`.
+    unsafe { device.reduce(body, reducer, Reduction { kept, reduced }, output, inputs) }
 }
 
 /// Reduces an expression over the marked axes, fused into one pass.
@@ -474,12 +547,11 @@ where
     E: Expr<RANK, D>,
     Q: Reducer<<E::Body as Body>::Out>,
 {
-    let reducing = Reducing::<RANK, D, E, MOST>::new::<Q>(expr, device, gone)?;
-    let mut out = Tensor::<Q::Out, M, D>::unwritten(Q::NAME, Layout::row_major(reducing.kept()), device)?;
-    let leaf = out.fresh_leaf();
-    // SAFETY: a fresh tensor of the sizes that stay.
-    unsafe { reducing.run(reducer, leaf)? };
-    Ok(out)
+    let reducing = Reducing::<RANK, D, MOST>::new::<Q, E>(expr, device, gone)?;
+    let body = expr.body();
+    // SAFETY: an expression visits its leaves in the order of its body's loads, with their types; a fresh tensor of the sizes
+    // that stay.
+    reducing.eval(&mut |laid| unsafe { reduced(device, &body, reducer, laid) })
 }
 
 /// As [`reduce`], wherever the result is to go.
@@ -494,10 +566,11 @@ where
     E: Expr<RANK, D>,
     Q: Reducer<<E::Body as Body>::Out>,
 {
-    let reducing = Reducing::<RANK, D, E, MAX_OPERANDS>::new::<Q>(expr, device, gone)?;
+    let reducing = Reducing::<RANK, D, MAX_OPERANDS>::new::<Q, E>(expr, device, gone)?;
+    let body = expr.body();
     place.put(Q::NAME, Layout::row_major(reducing.kept()), device, |out| {
-        // SAFETY: of the sizes that stay; an exclusive view overlaps neither itself nor an operand.
-        unsafe { reducing.run(reducer, out.leaf()) }
+        // SAFETY: as in `reduce_few`; an exclusive view overlaps neither itself nor an operand.
+        reducing.laid_out(out.leaf(), &mut |laid| unsafe { reduced(device, &body, reducer, laid) })
     })
 }
 
@@ -520,16 +593,18 @@ where
     }
     let mut gathered = gather::<RANK, D, E, MAX_OPERANDS>(op, expr, device);
     let size = gathered.size()?;
+    let body = expr.body();
     place.put(op, gathered.preserved(size), device, |out| {
         let leaf = out.leaf();
-        let order = last(std::array::from_fn(|a| a == axis));
-        let sizes = order.map(|axis| size.0[axis]);
-        let plan = Scanning { lines: &sizes[..RANK - 1], along: size.0[axis], exclusive };
-        let strides = gathered.strides(|layout| layout.stretched(size).reordered(order).stride());
-        let slots = slots(gathered.all(), &strides);
-        let inputs = Inputs { slots: &slots[..gathered.count], reads: &gathered.reads[..gathered.loads] };
-        let stride = leaf.layout().reordered(order).stride();
-        // SAFETY: as in `eval_into`; strides stand in the order of the plan.
-        unsafe { device.scan(&expr.body(), reducer, plan, leaf.slot(&stride.0), inputs) }
+        let mut marked = [false; RANK];
+        marked[axis] = true;
+        let order = Some(last(marked));
+        let stride = in_order(leaf.layout().stride().0, order);
+        gathered.laid_out(size, order, 1, &[leaf.slot(&stride)], &mut |laid| {
+            let (lines, along) = laid.sizes.split_at(RANK - 1);
+            let plan = Scanning { lines, along: along[0], exclusive };
+            // SAFETY: as in `eval_into`; strides stand in the order of the plan.
+            unsafe { device.scan(&body, reducer, plan, laid.outputs[0], laid.inputs) }
+        })
     })
 }
