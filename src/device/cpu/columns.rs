@@ -3,7 +3,7 @@
 //! Imports: `scalar`, `element`, `kernel`, `device`.
 
 use super::fold::State;
-use super::io::{ROUNDING, Scratch, Words, value};
+use super::io::{By, Mode, ROUNDING, Scratch, Words, value};
 use super::pack;
 use super::reduce::{Cascade, Job, SCRATCH};
 use super::simd::{self, Loop};
@@ -196,12 +196,23 @@ impl<B: Body, R: Reducer<B::Out>> Loop for AbsorbColumns<'_, B, R> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
+        self.each::<By<false, false>>();
+    }
+    #[inline(always)]
+    fn run_plain(self) {
+        self.each::<By<false, true>>();
+    }
+}
+
+impl<B: Body, R: Reducer<B::Out>> AbsorbColumns<'_, B, R> {
+    #[inline(always)]
+    fn each<M: Mode>(self) {
         let (body, Strips { mut pointers, steps, n, width, at, far, states }) = (self.body, *self.strips);
         let strips = states.cast::<[State<B, R>; WIDTH]>();
         if width < WIDTH {
             // SAFETY: whoever made the strips promised states for each (`absorb`).
             let states = unsafe { std::slice::from_raw_parts_mut(states.cast(), width) };
-            return narrow::<B, R>(body, pointers, steps, n, at, states);
+            return narrow::<B, R, M>(body, pointers, steps, n, at, states);
         }
         for from in (0..n).step_by(TURN) {
             let rows = TURN.min(n - from);
@@ -216,7 +227,7 @@ impl<B: Body, R: Reducer<B::Out>> Loop for AbsorbColumns<'_, B, R> {
                 // SAFETY: as above.
                 unsafe {
                     let states = strips.add(strip);
-                    states.write(strip_of::<B, R>(body, pointers, steps, rows, at + from, start, states.read()));
+                    states.write(strip_of::<B, R, M>(body, pointers, steps, rows, at + from, start, states.read()));
                 }
             }
             for k in 0..B::LOADS {
@@ -228,7 +239,7 @@ impl<B: Body, R: Reducer<B::Out>> Loop for AbsorbColumns<'_, B, R> {
 
 /// Takes some rows of `WIDTH` columns, the first of which is `start`, into their states.
 #[inline(always)]
-fn strip_of<B: Body, R: Reducer<B::Out>>(
+fn strip_of<B: Body, R: Reducer<B::Out>, M: Mode>(
     body: B,
     mut pointers: Addresses,
     steps: [isize; MAX_OPERANDS],
@@ -240,7 +251,7 @@ fn strip_of<B: Body, R: Reducer<B::Out>>(
     for row in 0..rows {
         let (at, here) = (Lane((at + row) as i64), pointers);
         for j in 0..WIDTH {
-            states[j] = R::absorb::<Run>(states[j], value::<B, false>(&body, &here, 0, start.wrapping_add(j)), at);
+            states[j] = R::absorb::<Run>(states[j], value::<B, M>(&body, &here, 0, start.wrapping_add(j)), at);
         }
         for k in 0..B::LOADS {
             pointers[k] = pointers[k].wrapping_offset(steps[k]);
@@ -251,7 +262,7 @@ fn strip_of<B: Body, R: Reducer<B::Out>>(
 
 /// Takes some rows of fewer columns into their states, which stay in memory.
 #[inline(always)]
-fn narrow<B: Body, R: Reducer<B::Out>>(
+fn narrow<B: Body, R: Reducer<B::Out>, M: Mode>(
     body: B,
     mut pointers: Addresses,
     steps: [isize; MAX_OPERANDS],
@@ -262,7 +273,7 @@ fn narrow<B: Body, R: Reducer<B::Out>>(
     for row in 0..rows {
         let (at, here) = (Lane((at + row) as i64), pointers);
         for (j, state) in states.iter_mut().enumerate() {
-            *state = R::absorb::<Run>(*state, value::<B, false>(&body, &here, 0, j), at);
+            *state = R::absorb::<Run>(*state, value::<B, M>(&body, &here, 0, j), at);
         }
         for k in 0..B::LOADS {
             pointers[k] = pointers[k].wrapping_offset(steps[k]);

@@ -7,7 +7,7 @@
 
 use super::drive::{Job, Loops, RowsFn, goes_past_caches, is_larger_than_caches};
 use super::fold::{self, SHORT, STEP};
-use super::io::{At, NONE, Words};
+use super::io::{At, By, Mode, NONE, Words};
 use super::simd::{self, Call, Level};
 use super::walk::{self, Addresses};
 use super::{copy, rows};
@@ -94,7 +94,7 @@ struct Rows<P, const STILL: usize>(PhantomData<P>);
 
 impl<P: Program, const STILL: usize> Call<*const (), *const *mut u8, *const isize> for Rows<P, STILL> {
     #[inline(always)]
-    unsafe fn call(program: *const (), rows: usize, n: usize, from: *const *mut u8, down: *const isize) {
+    unsafe fn call<const PLAIN: bool>(program: *const (), rows: usize, n: usize, from: *const *mut u8, down: *const isize) {
         // SAFETY: the caller's promise; programs are `Copy`.
         let program = unsafe { program.cast::<P>().read() };
         let first = if P::IN_PLACE { 0 } else { P::OUTPUTS };
@@ -112,13 +112,13 @@ impl<P: Program, const STILL: usize> Call<*const (), *const *mut u8, *const isiz
                 pointers[MAX_OPERANDS] = unsafe { *from.add(MAX_OPERANDS) };
             }
             if !P::BY_ROWS {
-                along::<P, false>(&program, n, &pointers, first, still);
-            } else if rows::is_short(n, P::IN_PLACE) {
-                by_steps(program, n, &pointers, first);
+                along::<P, By<false, PLAIN>>(&program, n, &pointers, first, still);
+            } else if !PLAIN && rows::is_short(n, P::IN_PLACE) {
+                by_steps::<P, By<true, PLAIN>>(program, n, &pointers, first);
             } else {
                 let mut known = [None; 8];
-                program.settle(&mut Settling::<false>::new(&pointers, first, n, &mut known));
-                along::<P, true>(&program, n, &pointers, first, still);
+                program.settle(&mut Settling::<By<true, PLAIN>, false>::new(&pointers, first, n, &mut known));
+                along::<P, By<true, PLAIN>>(&program, n, &pointers, first, still);
             }
         }
     }
@@ -126,20 +126,27 @@ impl<P: Program, const STILL: usize> Call<*const (), *const *mut u8, *const isiz
 
 /// One short row, by whole steps.
 #[inline(always)]
-fn by_steps<P: Program>(mut program: P, n: usize, pointers: &Addresses, first: usize) {
+fn by_steps<P: Program, M: Mode>(mut program: P, n: usize, pointers: &Addresses, first: usize) {
     const { assert!(P::OUTPUTS > 0, "without outputs a program is one in place") };
     let n = n.min(SHORT); // for the compiler, which leaves out what never runs (softmax, rows of 10: 68 → 42 ns)
     let mut known = [None; 8];
-    program.settle(&mut Settling::<true>::new(pointers, first, n, &mut known));
+    program.settle(&mut Settling::<M, true>::new(pointers, first, n, &mut known));
     for start in (0..n).step_by(STEP) {
-        run_row(&program, STEP, |i| At::<true>::new(pointers, first, start.wrapping_add(i)));
+        run_row(&program, STEP, |i| At::<M>::new(pointers, first, start.wrapping_add(i)));
     }
 }
 
 /// One row; the loads' pointers begin with the one at `next`, and the one at `still` has one element.
 #[inline(always)]
-fn along<P: Program, const HELD: bool>(program: &P, n: usize, pointers: &Addresses, next: usize, still: usize) {
-    let at = |i| At::<HELD> { pointers, next, still, output: 0, i };
+fn along<P: Program, M: Mode>(program: &P, n: usize, pointers: &Addresses, next: usize, still: usize) {
+    let at = |i| At::<M>::beside(pointers, next, still, i);
+    if M::PLAIN {
+        // The full form alone: where a quick one holds, it has the same bits.
+        for i in 0..n {
+            program.run::<Run>(&mut at(i));
+        }
+        return;
+    }
     if !P::IN_PLACE {
         return run_row(program, n, at);
     }
@@ -211,7 +218,7 @@ impl Io<Run> for Kept<'_> {
 }
 
 /// A contiguous row, on which a program settles; a short one ([`rows::is_short`]) by whole steps.
-struct Settling<'a, const SHORT: bool> {
+struct Settling<'a, M, const SHORT: bool> {
     pointers: &'a Addresses,
     /// The pointer of the first load.
     first: usize,
@@ -223,12 +230,13 @@ struct Settling<'a, const SHORT: bool> {
     count: usize,
     /// Elsewhere: an index that is not constant would keep the numbers above in memory, and loops from vectorising.
     known: &'a mut [Known; 8],
+    mode: PhantomData<M>,
 }
 
 /// What was found on a row: of what, from which load on, and the value or the place. Parts of an expression recur.
 type Known = Option<(TypeId, usize, [u64; 2])>;
 
-impl<const SHORT: bool> Row for Settling<'_, SHORT> {
+impl<M: Mode, const SHORT: bool> Row for Settling<'_, M, SHORT> {
     #[inline(always)]
     fn next(&mut self) -> &mut usize {
         &mut self.next
@@ -245,9 +253,9 @@ impl<const SHORT: bool> Row for Settling<'_, SHORT> {
         let pointers = *self.pointers; // a local array, again
         let at = self.first + self.next;
         let state = if SHORT {
-            fold::padded::<B, R>(*body, &pointers, at, self.n)
+            fold::padded::<B, R, M>(*body, &pointers, at, self.n)
         } else {
-            fold::row::<B, R, true>(*body, &pointers, at, self.n, 0, 0)
+            fold::row::<B, R, M>(*body, &pointers, at, self.n, 0, 0)
         };
         let value = R::finish::<Run>(state, Lane(self.n as i64)).0;
         let mut bytes = [0u64; 2];
@@ -270,12 +278,16 @@ impl<const SHORT: bool> Row for Settling<'_, SHORT> {
         self.held = place + n * size_of::<Compute<B::Out>>();
         let pointers = *self.pointers; // a local array, again
         let room = pointers[MAX_OPERANDS].wrapping_add(place).cast::<Compute<B::Out>>();
-        let at = |i| At::<true>::new(&pointers, self.first + self.next, i);
+        let at = |i| At::<M>::new(&pointers, self.first + self.next, i);
         let put = |i: usize, value| {
             // SAFETY: the driver made room for every value that the program holds, each aligned to a cache line.
             unsafe { room.add(i).write(value) };
         };
-        if SHORT {
+        if M::PLAIN {
+            for i in 0..n {
+                put(i, body.eval::<Run>(&mut at(i)).value());
+            }
+        } else if SHORT {
             for start in (0..n).step_by(STEP) {
                 eval_row(body, STEP, |i| at(start.wrapping_add(i)), |i, value| put(start.wrapping_add(i), value));
             }
@@ -287,10 +299,10 @@ impl<const SHORT: bool> Row for Settling<'_, SHORT> {
     }
 }
 
-impl<'a, const SHORT: bool> Settling<'a, SHORT> {
+impl<'a, M: Mode, const SHORT: bool> Settling<'a, M, SHORT> {
     #[inline(always)]
     fn new(pointers: &'a Addresses, first: usize, n: usize, known: &'a mut [Known; 8]) -> Self {
-        Settling { pointers, first, next: 0, n, held: 0, count: 0, known }
+        Settling { pointers, first, next: 0, n, held: 0, count: 0, known, mode: PhantomData }
     }
 
     /// What was remembered of this row, made from the same operands as the next `B` would be.

@@ -4,8 +4,8 @@
 //! Imports: `scalar`, `element`, `kernel`, `device`.
 
 use super::columns::{self, Strips, WIDTH};
-use super::fold::{DIGITS, LANES, LEAF, State, row};
-use super::io::{LINE, ROUNDING, Scratch, Words};
+use super::fold::{DIGITS, LANES, LEAF, State, leaf};
+use super::io::{By, LINE, Mode, ROUNDING, Scratch, Words};
 use super::memory::CpuBlock;
 use super::pack;
 use super::simd::{self, Loop};
@@ -24,6 +24,8 @@ use std::sync::{Mutex, PoisonError};
 const NARROWEST: usize = 8;
 /// Values of a long row that one thread takes at a time: a power of two leaves, so that their state is a node of the tree.
 const STRETCH: usize = 16 * LEAF;
+/// Leaves of a long row that are reduced in one call.
+const LEAVES: usize = 16;
 /// Bytes of packed elements of all operands together.
 pub(super) const SCRATCH: usize = 32 * 1024;
 
@@ -121,7 +123,7 @@ impl Job<'_> {
     unsafe fn drive(&self, axes: Reduction<'_>, output: Slot<'_>) -> Result<()> {
         let count: usize = axes.reduced.iter().product();
         // SAFETY: as the caller promises.
-        if unsafe { self.few_rows(axes, &output) } {
+        if unsafe { self.few_rows(axes, &output)? } {
             return Ok(());
         }
         let operands = self.inputs.slots.len();
@@ -150,7 +152,7 @@ impl Job<'_> {
 
     /// Reduces the rows of a small reduction that are contiguous in every operand and stand at equal distances, if they are
     /// such: then there is nothing to walk, and a tensor of a few elements does not pay for it. Says whether they were.
-    unsafe fn few_rows(&self, axes: Reduction<'_>, output: &Slot<'_>) -> bool {
+    unsafe fn few_rows(&self, axes: Reduction<'_>, output: &Slot<'_>) -> Result<bool> {
         let slots = self.inputs.slots;
         let [mut down, mut out_step, mut along] = [[0; MAX_OPERANDS]; 3];
         let (Some(rows), Some(_), Some(count)) = (
@@ -158,13 +160,13 @@ impl Job<'_> {
             walk::one_axis(axes.kept, 0, std::slice::from_ref(output), &mut out_step),
             walk::one_axis(axes.reduced, axes.kept.len(), slots, &mut along),
         ) else {
-            return false;
+            return Ok(false);
         };
         let contiguous = slots.iter().zip(&along).all(|(slot, &step)| count == 1 || step == slot.element as isize);
         let sum = |steps: &[isize]| steps[..slots.len()].iter().map(|step| step.unsigned_abs()).sum();
         let small = rows.saturating_mul(count) / self.kernel.light < walk::SHARED;
         if !contiguous || !small || prefers_columns(count, [rows, rows], sum(&along), sum(&down)) {
-            return false;
+            return Ok(false);
         }
         let (mut pointers, mut steps) = ([std::ptr::null_mut(); MAX_OPERANDS + 1], [0; MAX_OPERANDS]);
         for (k, &read) in self.inputs.reads.iter().enumerate() {
@@ -172,8 +174,71 @@ impl Job<'_> {
         }
         let out = Output { address: output.address, step: out_step[0], is_state: false };
         // SAFETY: as the caller promises.
-        unsafe { (self.kernel.rows)(self.body, &Rows { pointers, steps, rows, count, at: 0, out, early: 0 }) };
-        true
+        unsafe { self.rows(&Rows { pointers, steps, rows, count, at: [0; 2], out, early: 0 })? };
+        Ok(true)
+    }
+
+    /// Reduces rows that stand at equal distances.
+    #[inline]
+    unsafe fn rows(&self, rows: &Rows) -> Result<()> {
+        if rows.count > LEAF {
+            // SAFETY: as the caller promises.
+            return unsafe { self.long_rows(rows) };
+        }
+        // SAFETY: as the caller promises.
+        unsafe { (self.kernel.rows)(self.body, rows) };
+        Ok(())
+    }
+
+    /// As [`rows`](Job::rows), of more than a leaf each: to the kernel some leaves are as many rows, whose states are wanted.
+    unsafe fn long_rows(&self, rows: &Rows) -> Result<()> {
+        let states = &self.kernel.states;
+        let whole = rows.count / LEAF;
+        let digits = whole.ilog2() as usize + 2;
+        let most = (DIGITS * COLUMN_STATE / states.size.max(1)).saturating_sub(digits).clamp(1, LEAVES);
+        let mut room = StateRoom::new((most + digits) * states.size)?;
+        let leaves = room.address();
+        let (mut pointers, mut out) = (rows.pointers, rows.out);
+        let mut steps = [0; MAX_OPERANDS];
+        for (step, &read) in steps.iter_mut().zip(self.inputs.reads) {
+            *step = (LEAF * self.inputs.slots[read as usize].element) as isize;
+        }
+        for _ in 0..rows.rows {
+            let mut cascade = Cascade::over(states, leaves.wrapping_add(most * states.size), digits, 1);
+            let mut done = 0;
+            while done < rows.count {
+                let n = (whole - done / LEAF).min(most);
+                let (n, count) = if n > 0 { (n, LEAF) } else { (1, rows.count - done) };
+                let mut from = pointers;
+                for (from, step) in from.iter_mut().zip(steps) {
+                    *from = from.wrapping_offset(step.wrapping_mul((done / LEAF) as isize));
+                }
+                let to = Output { address: leaves, step: states.size as isize, is_state: true };
+                let part = Rows { pointers: from, steps, rows: n, count, at: [rows.at[0] + done, LEAF], out: to, early: rows.early };
+                // SAFETY: as the caller promises; there is room for the states of the leaves, and for the digits.
+                unsafe {
+                    (self.kernel.rows)(self.body, &part);
+                    for k in 0..n {
+                        cascade.push(leaves.add(k * states.size));
+                    }
+                }
+                done += n * count;
+            }
+            // SAFETY: as above; the caller's promise for the output.
+            unsafe {
+                if out.is_state {
+                    cascade.join(out.address);
+                } else {
+                    cascade.join(leaves);
+                    (states.finish)(leaves, 1, rows.count, out.address, 0);
+                }
+            }
+            out.address = out.address.wrapping_offset(out.step);
+            for (pointer, step) in pointers.iter_mut().zip(rows.steps) {
+                *pointer = pointer.wrapping_offset(step);
+            }
+        }
+        Ok(())
     }
 
     /// Whether a kept axis is the one to go along in memory.
@@ -226,8 +291,7 @@ impl Job<'_> {
         let shared = count >= 2 * STRETCH && outer.numel() < threads::count();
         if inner.is_line() && if packed { count <= self.block(SCRATCH) } else { !shared } {
             // SAFETY: as the caller promises.
-            unsafe { self.by_lines(outer, inner, count, packed) };
-            return Ok(());
+            return unsafe { self.by_lines(outer, inner, count, packed) };
         }
         let mut state = StateRoom::new(self.kernel.states.size)?;
         let state = state.address();
@@ -283,14 +347,13 @@ impl Job<'_> {
         let mut index = row.index_of(at);
         let leaf = |base: &Addresses, at: usize, n: usize, early: usize, state: *mut u8| {
             let out = Output { address: state, step: 0, is_state: true };
-            let rows = Rows { pointers: self.spread(base), steps: [0; MAX_OPERANDS], rows: 1, count: n, at, out, early };
+            let rows = Rows { pointers: self.spread(base), steps: [0; MAX_OPERANDS], rows: 1, count: n, at: [at, 0], out, early };
             // SAFETY: the caller's promise: elements of every operand, and room for a state.
-            unsafe { (self.kernel.rows)(self.body, &rows) };
+            unsafe { self.rows(&rows) }
         };
         if !self.packs(row) {
             let base = std::array::from_fn(|k| if k < self.inputs.slots.len() { row.address_at(k, &index) } else { std::ptr::null_mut() });
-            leaf(&base, at, n, self.early, state);
-            return Ok(());
+            return leaf(&base, at, n, self.early, state);
         }
         // Leaf by leaf. What takes many values at once is handed no more of them than ever had room on the stack.
         let size = if self.kernel.by_slice { LEAF.min(self.block(SCRATCH)) } else { LEAF };
@@ -318,7 +381,7 @@ impl Job<'_> {
                 }
             }
             row.advance(&mut index, count);
-            leaf(&base, at + done, count, 0, state);
+            leaf(&base, at + done, count, 0, state)?;
             // SAFETY: it was written just now.
             unsafe { cascade.push(state) };
         }
@@ -328,7 +391,7 @@ impl Job<'_> {
     }
 
     /// Rows that are contiguous, or are once packed: as many in one call as stand at equal distances.
-    unsafe fn by_lines(&self, outer: &Walk, inner: &Walk, count: usize, packed: bool) {
+    unsafe fn by_lines(&self, outer: &Walk, inner: &Walk, count: usize, packed: bool) -> Result<()> {
         let mut words = Words::<{ SCRATCH / 8 }>::uninit();
         let room = Scratch::over(&mut words);
         let mut scratch = [None; MAX_OPERANDS];
@@ -358,10 +421,11 @@ impl Job<'_> {
             let rows = if packed { 1 } else { outer.left_in_row(&index) };
             let out = Output { address: outer.address_at(0, &index), step: outer.inner_step(0), is_state: false };
             // SAFETY: `rows` rows of promised elements, and their outputs.
-            unsafe { (self.kernel.rows)(self.body, &Rows { pointers: self.spread(&base), steps, rows, count, at: 0, out, early }) };
+            unsafe { self.rows(&Rows { pointers: self.spread(&base), steps, rows, count, at: [0; 2], out, early })? };
             outer.advance(&mut index, rows);
             done += rows;
         }
+        Ok(())
     }
 
     /// One pointer for each load of the body.
@@ -504,15 +568,15 @@ unsafe fn finish<B: Body, R: Reducer<B::Out>>(state: State<B, R>, count: usize, 
     unsafe { out.cast::<R::Out>().write(R::Out::narrow(value)) };
 }
 
-/// Contiguous rows, one output a row.
+/// Contiguous rows, one output a row; to a kernel they are of one leaf at most.
 pub(super) struct Rows {
     /// The first row of each load, and the steps from row to row, in bytes.
     pointers: Addresses,
     steps: [isize; MAX_OPERANDS],
     rows: usize,
     count: usize,
-    /// The number of a row's first value: not 0 where it is part of a longer one.
-    at: usize,
+    /// The number of the first row's first value, and the step to that of the next: not 0 where they are parts of a longer one.
+    at: [usize; 2],
     out: Output,
     /// How far ahead they are fetched, in bytes.
     early: usize,
@@ -547,14 +611,25 @@ impl<B: Body, R: Reducer<B::Out>> Loop for AbsorbRows<'_, B, R> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Rows { rows, count, at, mut out, early, .. } = *self.rows;
+        self.each::<By<false, false>>();
+    }
+    #[inline(always)]
+    fn run_plain(self) {
+        self.each::<By<false, true>>();
+    }
+}
+
+impl<B: Body, R: Reducer<B::Out>> AbsorbRows<'_, B, R> {
+    #[inline(always)]
+    fn each<M: Mode>(self) {
+        let Rows { rows, count, at: [mut at, at_step], mut out, early, .. } = *self.rows;
         // What the body has no load for is not moved.
         let (mut pointers, mut steps) = ([std::ptr::null_mut(); MAX_OPERANDS + 1], [0; MAX_OPERANDS]);
         for k in 0..B::LOADS {
             (pointers[k], steps[k]) = (self.rows.pointers[k], self.rows.steps[k]);
         }
         for _ in 0..rows {
-            let state = row::<B, R, false>(self.body, &pointers, 0, count, at, early);
+            let state = leaf::<B, R, M>(self.body, &pointers, 0, 0..count, at, early);
             // SAFETY: whoever made the rows promised room for each output (`rows`).
             unsafe {
                 if out.is_state {
@@ -564,6 +639,7 @@ impl<B: Body, R: Reducer<B::Out>> Loop for AbsorbRows<'_, B, R> {
                 }
             }
             out.address = out.address.wrapping_offset(out.step);
+            at = at.wrapping_add(at_step);
             for k in 0..B::LOADS {
                 pointers[k] = pointers[k].wrapping_offset(steps[k]);
             }

@@ -7,7 +7,7 @@
 //! Imports: `scalar`, `element`, `kernel`, `device`.
 
 use super::drive::goes_past_caches;
-use super::io::{ROUNDING, Scratch, Words, value};
+use super::io::{By, Mode, ROUNDING, Scratch, Words, value};
 use super::pack;
 use super::simd::{self, Loop};
 use super::walk::{self, Addresses, Order, Walk};
@@ -465,12 +465,23 @@ impl<B: Body, R: Reducer<B::Out>> Loop for ScanRows<'_, B, R> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
+        self.each::<By<false, false>>();
+    }
+    #[inline(always)]
+    fn run_plain(self) {
+        self.each::<By<false, true>>();
+    }
+}
+
+impl<B: Body, R: Reducer<B::Out>> ScanRows<'_, B, R> {
+    #[inline(always)]
+    fn each<M: Mode>(self) {
         let ScanRows { body, strip, exclusive, chains } = self;
         let Strip { mut pointers, steps, chains: count, linked, n, at, out, out_chain, out_step } = strip;
         for values in &mut chains.values[..count] {
             let here = pointers;
             for (i, to) in values[..n].iter_mut().enumerate() {
-                to.write(value::<B, false>(&body, &here, 0, i).0);
+                to.write(value::<B, M>(&body, &here, 0, i).0);
             }
             for (pointer, step) in pointers.iter_mut().zip(steps) {
                 *pointer = pointer.wrapping_offset(step);
@@ -563,6 +574,17 @@ impl<B: Body, R: Reducer<B::Out>, const FIRST: bool> Loop for ScanColumns<'_, B,
     type Output = ();
     #[inline(always)]
     fn run(self) {
+        self.each::<By<false, false>>();
+    }
+    #[inline(always)]
+    fn run_plain(self) {
+        self.each::<By<false, true>>();
+    }
+}
+
+impl<B: Body, R: Reducer<B::Out>, const FIRST: bool> ScanColumns<'_, B, R, FIRST> {
+    #[inline(always)]
+    fn each<M: Mode>(self) {
         let ScanColumns { body, tile, exclusive, columns } = self;
         let Tile { mut pointers, steps, width, n, at, mut out, out_step } = tile;
         let (carry, local) = (&mut columns.carry[..width], &mut columns.local[..width]);
@@ -574,7 +596,7 @@ impl<B: Body, R: Reducer<B::Out>, const FIRST: bool> Loop for ScanColumns<'_, B,
             let seen = Lane(at.wrapping_add(row).wrapping_add(usize::from(!exclusive)) as i64);
             let (here, to) = (pointers, out.cast::<R::Out>());
             for j in 0..width {
-                let value = value::<B, false>(&body, &here, 0, j);
+                let value = value::<B, M>(&body, &here, 0, j);
                 // SAFETY: the leaf began with an identity in each; the leaf before wrote what is carried.
                 let (before, carried) = unsafe { (local[j].assume_init(), (!FIRST).then(|| carry[j].assume_init())) };
                 let next = R::absorb::<Run>(before, value, place);
