@@ -75,23 +75,22 @@ impl Job<'_> {
         let mut cascades: [Cascade<'_>; STRIPS] =
             std::array::from_fn(|k| Cascade::over(states, leaf.wrapping_add((used + k * digits) * strip), digits, WIDTH));
         let far = self.early > 0 && tiles.scratch.iter().all(Option::is_none);
-        let (mut at, mut more) = (0, true);
-        while more {
+        let mut at = 0;
+        loop {
             // SAFETY: so many states have room.
             unsafe { (states.identity)(leaf, used * WIDTH) };
             let mut filled = 0;
-            while filled < LEAF_ROWS {
+            while filled < LEAF_ROWS && at < count {
                 let (pointers, steps, n) = tiles.next(LEAF_ROWS - filled);
-                if n == 0 {
-                    more = false;
-                    break;
-                }
                 // SAFETY: the caller's promise; the states were written above.
                 unsafe { (self.kernel.columns)(self.body, &Strips { pointers, steps, n, width, at, far, states: leaf }) };
                 at += n;
                 filled += n;
             }
-            for (k, cascade) in cascades[..used].iter_mut().enumerate().take(if filled > 0 { used } else { 0 }) {
+            if at == count {
+                break;
+            }
+            for (k, cascade) in cascades[..used].iter_mut().enumerate() {
                 // SAFETY: the states of a strip, and room for as many as it has digits ([`strips_and_digits`]).
                 unsafe { cascade.push(leaf.add(k * strip)) };
             }
@@ -100,8 +99,9 @@ impl Job<'_> {
             let start = start_of(k, width);
             // SAFETY: as above; the caller's promise for the outputs.
             unsafe {
-                cascade.join(leaf);
-                (states.finish)(leaf, WIDTH.min(width - start), count, out.wrapping_offset(start as isize * out_step), out_step);
+                let last = leaf.add(k * strip);
+                cascade.join(last);
+                (states.finish)(last, WIDTH.min(width - start), count, out.wrapping_offset(start as isize * out_step), out_step);
             }
         }
     }
@@ -183,7 +183,9 @@ pub(super) struct Strips {
 pub(super) unsafe fn absorb<B: Body, R: Reducer<B::Out>>(body: *const (), strips: &Strips) {
     // SAFETY: the caller's promise; bodies are `Copy`.
     let body = unsafe { body.cast::<B>().read() };
-    simd::dispatch(AbsorbColumns::<B, R> { body, strips, reducer: PhantomData });
+    let absorb = AbsorbColumns::<B, R> { body, strips, reducer: PhantomData };
+    // Light columns wait for memory, however wide vectors are.
+    if const { B::LIGHT && R::LIGHT } { simd::dispatch_two(absorb) } else { simd::dispatch(absorb) }
 }
 
 struct AbsorbColumns<'a, B, R> {
@@ -209,7 +211,8 @@ impl<B: Body, R: Reducer<B::Out>> AbsorbColumns<'_, B, R> {
     fn each<M: Mode>(self) {
         let (body, Strips { mut pointers, steps, n, width, at, far, states }) = (self.body, *self.strips);
         let strips = states.cast::<[State<B, R>; WIDTH]>();
-        if width < WIDTH {
+        // States of several lanes are no vectors: they may as well stay in memory.
+        if width < WIDTH || const { size_of::<State<B, R>>() > size_of::<u64>() } {
             // SAFETY: whoever made the strips promised states for each (`absorb`).
             let states = unsafe { std::slice::from_raw_parts_mut(states.cast(), width) };
             return narrow::<B, R, M>(body, pointers, steps, n, at, states);

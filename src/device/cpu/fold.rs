@@ -129,7 +129,17 @@ fn collapse<B: Body, R: Reducer<B::Out>, M: Mode>(mut states: [State<B, R>; LANE
             states[j] = R::combine::<Run>(states[j], states[j + width]);
         }
     }
-    collapse_step::<B, R, M>(std::array::from_fn(|j| states[j]))
+    collapse_step::<B, R, M>(first_step(&states))
+}
+
+/// The first states, of one step.
+#[inline(always)]
+fn first_step<S: Copy>(states: &[S; LANES]) -> [S; STEP] {
+    let mut first = [states[0]; STEP];
+    for j in 0..STEP {
+        first[j] = states[j];
+    }
+    first
 }
 
 /// As [`collapse`], of the states of one step.
@@ -178,7 +188,7 @@ pub(super) fn padded<B: Body, R: Reducer<B::Out>, M: Mode>(body: B, pointers: &A
         }
         start += STEP;
     }
-    if n <= STEP { collapse_step::<B, R, M>(std::array::from_fn(|j| states[j])) } else { collapse::<B, R, M>(states) }
+    if n <= STEP { collapse_step::<B, R, M>(first_step(&states)) } else { collapse::<B, R, M>(states) }
 }
 
 /// Takes a part of a contiguous row into the states; its first value has number `at`. The body's first load is pointer

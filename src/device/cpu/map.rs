@@ -86,6 +86,8 @@ unsafe fn rows_of<P: Program, const STILL: usize>(
     pointers: *const *mut u8,
     down: *const isize,
 ) {
+    // Beside what stands still, vectors of 512 bits gain nothing (light programs alone have such a loop).
+    let level = if STILL == NONE { level } else { simd::at_most_avx2(level) };
     // SAFETY: the caller's promise.
     unsafe { simd::dispatch_call::<Rows<P, STILL>, _, _, _>(level, program, rows, n, pointers, down) }
 }
@@ -93,6 +95,7 @@ unsafe fn rows_of<P: Program, const STILL: usize>(
 struct Rows<P, const STILL: usize>(PhantomData<P>);
 
 impl<P: Program, const STILL: usize> Call<*const (), *const *mut u8, *const isize> for Rows<P, STILL> {
+    const WIDEST: bool = STILL == NONE;
     #[inline(always)]
     unsafe fn call<const PLAIN: bool>(program: *const (), rows: usize, n: usize, from: *const *mut u8, down: *const isize) {
         // SAFETY: the caller's promise; programs are `Copy`.
@@ -310,15 +313,13 @@ impl<'a, M: Mode, const SHORT: bool> Settling<'a, M, SHORT> {
     fn recall<B: Body>(&self, what: Option<TypeId>) -> Option<[u64; 2]> {
         let what = what?;
         let at = self.first + self.next;
-        // What is settled inside a fixed body follows from the same loads, so these say all.
-        let same = |from: usize| (0..B::LOADS).all(|k| self.pointers[from + k] == self.pointers[at + k]);
         // Written out, without closures: what a loop looks through stays in memory, and types are compared where this is compiled
         // (rows of 64, softmax: 52 → 45 µs).
         macro_rules! first_of {
             ($($place:literal)*) => { $(
                 if let Some((of, from, bytes)) = self.known[$place]
                     && of == what
-                    && same(from)
+                    && self.reads_alike::<B>(from, at)
                 {
                     return Some(bytes);
                 }
@@ -326,6 +327,20 @@ impl<'a, M: Mode, const SHORT: bool> Settling<'a, M, SHORT> {
         }
         first_of!(0 1 2 3 4 5 6 7);
         None
+    }
+
+    /// Whether the loads of a body stand in the same places from two pointers on. What is settled inside a fixed body follows from
+    /// its loads, so these say all.
+    #[inline(always)]
+    fn reads_alike<B: Body>(&self, from: usize, at: usize) -> bool {
+        let mut k = 0;
+        while k < B::LOADS {
+            if self.pointers[from + k] != self.pointers[at + k] {
+                return false;
+            }
+            k += 1;
+        }
+        true
     }
 
     #[inline(always)]

@@ -69,8 +69,8 @@ pub(super) struct States {
     pub(super) size: usize,
     /// Writes so many states that have absorbed nothing.
     pub(super) identity: unsafe fn(to: *mut u8, n: usize),
-    /// Combines each of `n` states with the one beside it, the earlier one first; the result may replace either.
-    pub(super) combine: unsafe fn(to: *mut u8, earlier: *const u8, later: *const u8, n: usize),
+    /// Combines each of `n` states with a later one, which takes the result.
+    pub(super) combine: unsafe fn(earlier: *const u8, later: *mut u8, n: usize),
     /// Writes what `n` states that have absorbed `count` values each come to, `step` bytes apart.
     pub(super) finish: unsafe fn(states: *const u8, n: usize, count: usize, out: *mut u8, step: isize),
 }
@@ -79,6 +79,24 @@ impl States {
     const fn of<B: Body, R: Reducer<B::Out>>() -> Self {
         assert!(align_of::<State<B, R>>() <= LINE, "states have their places in rooms that begin at cache lines");
         States { size: size_of::<State<B, R>>(), identity: identity::<B, R>, combine: combine::<B, R>, finish: finish_all::<B, R> }
+    }
+
+    /// The state of `n` leaves, pairwise; it stands in the place of the last.
+    ///
+    /// # Safety
+    /// So many states stand there.
+    unsafe fn tree(&self, leaves: *mut u8, n: usize) -> *mut u8 {
+        // A node stands in the place of its last leaf.
+        let node = |last: usize| leaves.wrapping_add(last * self.size);
+        let mut half = 1;
+        while half < n {
+            for from in (0..n - half).step_by(2 * half) {
+                // SAFETY: the caller's promise.
+                unsafe { (self.combine)(node(from + half - 1), node((from + 2 * half).min(n) - 1), 1) };
+            }
+            half *= 2;
+        }
+        node(n - 1)
     }
 }
 
@@ -193,9 +211,9 @@ impl Job<'_> {
     /// As [`rows`](Job::rows), of more than a leaf each: to the kernel some leaves are as many rows, whose states are wanted.
     unsafe fn long_rows(&self, rows: &Rows) -> Result<()> {
         let states = &self.kernel.states;
-        let whole = rows.count / LEAF;
-        let digits = whole.ilog2() as usize + 2;
-        let most = (DIGITS * COLUMN_STATE / states.size.max(1)).saturating_sub(digits).clamp(1, LEAVES);
+        let most = (DIGITS * COLUMN_STATE / 2 / states.size.max(1)).clamp(1, LEAVES);
+        let most = 1 << most.ilog2();
+        let digits = (rows.count / LEAF / most + 1).ilog2() as usize + 1;
         let mut room = StateRoom::new((most + digits) * states.size)?;
         let leaves = room.address();
         let (mut pointers, mut out) = (rows.pointers, rows.out);
@@ -203,35 +221,48 @@ impl Job<'_> {
         for (step, &read) in steps.iter_mut().zip(self.inputs.reads) {
             *step = (LEAF * self.inputs.slots[read as usize].element) as isize;
         }
+        // Some leaves one behind the other, whose states go to the places from `place` on.
+        let reduce = |pointers: &Addresses, from: usize, leaf: usize, count: usize, place: usize| {
+            let mut here = *pointers;
+            for (here, step) in here.iter_mut().zip(steps) {
+                *here = here.wrapping_offset(step.wrapping_mul((from / LEAF) as isize));
+            }
+            let to = Output { address: leaves.wrapping_add(place * states.size), step: states.size as isize, is_state: true };
+            let at = [rows.at[0].wrapping_add(from), LEAF];
+            let part = Rows { pointers: here, steps, rows: leaf, count, at, out: to, early: rows.early };
+            // SAFETY: as the caller promises; there is room for so many states.
+            unsafe { (self.kernel.rows)(self.body, &part) };
+        };
         for _ in 0..rows.rows {
             let mut cascade = Cascade::over(states, leaves.wrapping_add(most * states.size), digits, 1);
             let mut done = 0;
-            while done < rows.count {
-                let n = (whole - done / LEAF).min(most);
-                let (n, count) = if n > 0 { (n, LEAF) } else { (1, rows.count - done) };
-                let mut from = pointers;
-                for (from, step) in from.iter_mut().zip(steps) {
-                    *from = from.wrapping_offset(step.wrapping_mul((done / LEAF) as isize));
+            loop {
+                let whole = ((rows.count - done) / LEAF).min(most);
+                if whole > 0 {
+                    reduce(&pointers, done, whole, LEAF, 0);
+                    done += whole * LEAF;
                 }
-                let to = Output { address: leaves, step: states.size as isize, is_state: true };
-                let part = Rows { pointers: from, steps, rows: n, count, at: [rows.at[0] + done, LEAF], out: to, early: rows.early };
-                // SAFETY: as the caller promises; there is room for the states of the leaves, and for the digits.
+                let rest = rows.count - done;
+                let n = whole + usize::from(whole < most && rest > 0);
+                if n > whole {
+                    reduce(&pointers, done, 1, rest, whole);
+                    done += rest;
+                }
+                // SAFETY: the states of the leaves were written, and there is room for the digits; the caller's promise for the output.
                 unsafe {
-                    (self.kernel.rows)(self.body, &part);
-                    for k in 0..n {
-                        cascade.push(leaves.add(k * states.size));
+                    let node = states.tree(leaves, n);
+                    if done < rows.count {
+                        cascade.push(node);
+                        continue;
+                    }
+                    cascade.join(node);
+                    if out.is_state {
+                        std::ptr::copy_nonoverlapping(node, out.address, states.size);
+                    } else {
+                        (states.finish)(node, 1, rows.count, out.address, 0);
                     }
                 }
-                done += n * count;
-            }
-            // SAFETY: as above; the caller's promise for the output.
-            unsafe {
-                if out.is_state {
-                    cascade.join(out.address);
-                } else {
-                    cascade.join(leaves);
-                    (states.finish)(leaves, 1, rows.count, out.address, 0);
-                }
+                break;
             }
             out.address = out.address.wrapping_offset(out.step);
             for (pointer, step) in pointers.iter_mut().zip(rows.steps) {
@@ -329,15 +360,16 @@ impl Job<'_> {
             }
         });
         result.into_inner().unwrap_or_else(PoisonError::into_inner)?;
-        // SAFETY: every stretch wrote its state, the first of which takes the result; the caller's promise for the output.
+        // SAFETY: every stretch wrote its state; the caller's promise for the output.
         unsafe {
             let mut digits = StateRoom::new(DIGITS * size)?;
             let mut cascade = Cascade::over(&self.kernel.states, digits.address(), DIGITS, 1);
-            for k in 0..stretches {
+            for k in 0..stretches - 1 {
                 cascade.push(states.address().add(k * size));
             }
-            cascade.join(states.address());
-            (self.kernel.states.finish)(states.address(), 1, count, out, 0);
+            let last = states.address().add((stretches - 1) * size);
+            cascade.join(last);
+            (self.kernel.states.finish)(last, 1, count, out, 0);
         }
         Ok(true)
     }
@@ -383,10 +415,8 @@ impl Job<'_> {
             row.advance(&mut index, count);
             leaf(&base, at + done, count, 0, state)?;
             // SAFETY: it was written just now.
-            unsafe { cascade.push(state) };
+            unsafe { if done + count < n { cascade.push(state) } else { cascade.join(state) } };
         }
-        // SAFETY: the caller's promise: room for a state.
-        unsafe { cascade.join(state) };
         Ok(())
     }
 
@@ -496,7 +526,7 @@ impl<'a> Cascade<'a> {
         let mut digit = 0;
         while self.leaves >> digit & 1 == 1 {
             // SAFETY: a set digit of the counter has its states.
-            unsafe { (self.states.combine)(leaf, self.digit(digit), leaf, self.width) };
+            unsafe { (self.states.combine)(self.digit(digit), leaf, self.width) };
             if digit + 1 == self.digits {
                 break;
             }
@@ -508,23 +538,16 @@ impl<'a> Cascade<'a> {
         self.leaves = (self.leaves >> digit | 1) << digit;
     }
 
-    /// Writes the states of all leaves.
+    /// Takes in the states of the last leaf, and makes them those of all leaves.
     ///
     /// # Safety
-    /// As for [`push`](Cascade::push): `to` has room for as many states as stand side by side, apart from the digits.
-    pub(super) unsafe fn join(&self, to: *mut u8) {
+    /// As for [`push`](Cascade::push).
+    pub(super) unsafe fn join(&self, last: *mut u8) {
         let mut left = self.leaves;
-        // SAFETY: a set digit of the counter has its states; the caller's promise for `to`.
-        unsafe {
-            if left == 0 {
-                return (self.states.identity)(to, self.width);
-            }
-            std::ptr::copy_nonoverlapping(self.digit(left.trailing_zeros() as usize), to, self.width * self.states.size);
+        while left != 0 {
+            // SAFETY: a set digit of the counter has its states; the caller's promise for `last`.
+            unsafe { (self.states.combine)(self.digit(left.trailing_zeros() as usize), last, self.width) };
             left &= left - 1;
-            while left != 0 {
-                (self.states.combine)(to, self.digit(left.trailing_zeros() as usize), to, self.width);
-                left &= left - 1;
-            }
         }
     }
 }
@@ -540,11 +563,11 @@ unsafe fn identity<B: Body, R: Reducer<B::Out>>(to: *mut u8, n: usize) {
 
 /// # Safety
 /// See [`States::combine`]; states stand at places for them.
-unsafe fn combine<B: Body, R: Reducer<B::Out>>(to: *mut u8, earlier: *const u8, later: *const u8, n: usize) {
-    let (to, earlier, later) = (to.cast::<State<B, R>>(), earlier.cast::<State<B, R>>(), later.cast::<State<B, R>>());
+unsafe fn combine<B: Body, R: Reducer<B::Out>>(earlier: *const u8, later: *mut u8, n: usize) {
+    let (earlier, later) = (earlier.cast::<State<B, R>>(), later.cast::<State<B, R>>());
     for k in 0..n {
         // SAFETY: the caller's promise.
-        unsafe { to.add(k).write(R::combine::<Run>(earlier.add(k).read(), later.add(k).read())) };
+        unsafe { later.add(k).write(R::combine::<Run>(earlier.add(k).read(), later.add(k).read())) };
     }
 }
 

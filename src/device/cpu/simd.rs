@@ -57,7 +57,7 @@ pub(super) fn dispatch_two<L: Loop>(looped: L) -> L::Output {
         looped.run()
     }
     match level() {
-        Level::Baseline => looped.run(),
+        Level::Baseline => looped.run_plain(),
         // SAFETY: `level` found every feature that the function is compiled for.
         _ => unsafe { avx2(looped) },
     }
@@ -71,6 +71,8 @@ pub(super) fn dispatch_two<L: Loop>(looped: L) -> L::Output {
 
 /// A loop with few words for arguments, which stay in registers on the way to it: the choice of its copy is then a jump.
 pub(super) trait Call<A, B, C> {
+    /// Whether it has a copy for AVX-512; without one it is not called at that level.
+    const WIDEST: bool;
     /// The loop, inlined into each of its copies; see [`Loop::run_plain`].
     ///
     /// # Safety
@@ -99,6 +101,7 @@ pub(super) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(level: Level, a: A
         unsafe { L::call::<true>(a, m, n, b, c) }
     }
     match level {
+        Level::Avx512 if const { !L::WIDEST } => unreachable!("a loop that is called by AVX2 at most"),
         // SAFETY: the caller's promise.
         Level::Avx512 => unsafe { avx512::<L, A, B, C>(a, m, n, b, c) },
         // SAFETY: as above.
@@ -149,6 +152,16 @@ pub(super) fn level_for_memory() -> Level {
         return Level::Avx2;
     }
     level()
+}
+
+/// The level, without AVX-512.
+#[inline(always)]
+pub(super) fn at_most_avx2(level: Level) -> Level {
+    #[cfg(target_arch = "x86_64")]
+    if level == Level::Avx512 {
+        return Level::Avx2;
+    }
+    level
 }
 
 /// What this processor has and the environment allows, found once.
