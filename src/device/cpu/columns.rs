@@ -210,27 +210,28 @@ impl<B: Body, R: Reducer<B::Out>> AbsorbColumns<'_, B, R> {
     #[inline(always)]
     fn each<M: Mode>(self) {
         let (body, Strips { mut pointers, steps, n, width, at, far, states }) = (self.body, *self.strips);
-        let strips = states.cast::<[State<B, R>; WIDTH]>();
-        // States of several lanes are no vectors: they may as well stay in memory.
-        if width < WIDTH || const { size_of::<State<B, R>>() > size_of::<u64>() } {
-            // SAFETY: whoever made the strips promised states for each (`absorb`).
-            let states = unsafe { std::slice::from_raw_parts_mut(states.cast(), width) };
-            return narrow::<B, R, M>(body, pointers, steps, n, at, states);
-        }
-        for from in (0..n).step_by(TURN) {
-            let rows = TURN.min(n - from);
+        // States of several lanes are no vectors: they may as well stay in memory, as those of few columns.
+        let in_memory = width < WIDTH || const { size_of::<State<B, R>>() > size_of::<u64>() };
+        let turn = if width < WIDTH { n } else { TURN };
+        for from in (0..n).step_by(turn.max(1)) {
+            let rows = turn.min(n - from);
             for strip in 0..width.div_ceil(WIDTH) {
                 let start = start_of(strip, width);
-                for k in 0..if far { B::LOADS } else { 0 } {
+                for k in 0..if far && width >= WIDTH { B::LOADS } else { 0 } {
                     for row in 0..rows {
                         let next = pointers[k].wrapping_offset((row + TURN) as isize * steps[k]);
                         simd::fetch_early(next.wrapping_add(start * size_of::<B::Out>()), WIDTH * size_of::<B::Out>());
                     }
                 }
-                // SAFETY: as above.
+                let states = states.cast::<[State<B, R>; WIDTH]>().wrapping_add(strip);
+                // SAFETY: whoever made the strips promised states for each (`absorb`).
                 unsafe {
-                    let states = strips.add(strip);
-                    states.write(strip_of::<B, R, M>(body, pointers, steps, rows, at + from, start, states.read()));
+                    if in_memory {
+                        let states = std::slice::from_raw_parts_mut(states.cast(), width.min(WIDTH));
+                        narrow::<B, R, M>(body, pointers, steps, rows, at + from, start, states);
+                    } else {
+                        states.write(strip_of::<B, R, M>(body, pointers, steps, rows, at + from, start, states.read()));
+                    }
                 }
             }
             for k in 0..B::LOADS {
@@ -263,7 +264,7 @@ fn strip_of<B: Body, R: Reducer<B::Out>, M: Mode>(
     states
 }
 
-/// Takes some rows of fewer columns into their states, which stay in memory.
+/// Takes some rows of columns, the first of which is `start`, into their states, which stay in memory.
 #[inline(always)]
 fn narrow<B: Body, R: Reducer<B::Out>, M: Mode>(
     body: B,
@@ -271,12 +272,13 @@ fn narrow<B: Body, R: Reducer<B::Out>, M: Mode>(
     steps: [isize; MAX_OPERANDS],
     rows: usize,
     at: usize,
+    start: usize,
     states: &mut [State<B, R>],
 ) {
     for row in 0..rows {
         let (at, here) = (Lane((at + row) as i64), pointers);
         for (j, state) in states.iter_mut().enumerate() {
-            *state = R::absorb::<Run>(*state, value::<B, M>(&body, &here, 0, j), at);
+            *state = R::absorb::<Run>(*state, value::<B, M>(&body, &here, 0, start.wrapping_add(j)), at);
         }
         for k in 0..B::LOADS {
             pointers[k] = pointers[k].wrapping_offset(steps[k]);
