@@ -171,13 +171,21 @@ pub(super) fn padded<B: Body, R: Reducer<B::Out>, M: Mode>(body: B, pointers: &A
         return leaf::<B, R, M>(body, pointers, first, 0..n, 0, 0);
     }
     let mut states = [R::identity::<Run>(); LANES];
+    // What computes long is evaluated by one loop.
+    let light = const { B::LIGHT };
+    let mut computed = [Compute::<B::Out>::default(); SHORT];
+    for step in (0..if light { 0 } else { n.min(SHORT) }).step_by(STEP) {
+        for j in 0..STEP {
+            computed[step + j] = value::<B, M>(&body, pointers, first, step.wrapping_add(j)).0;
+        }
+    }
     // Every step that there may be: a place that is not constant would keep the states in memory.
     let mut start = 0;
     while start < SHORT {
         if start < n {
             let mut values = [Compute::<B::Out>::default(); STEP];
             for j in 0..STEP {
-                values[j] = value::<B, M>(&body, pointers, first, start.wrapping_add(j)).0;
+                values[j] = if light { value::<B, M>(&body, pointers, first, start.wrapping_add(j)).0 } else { computed[start + j] };
             }
             let left = (n - start) as u32;
             for j in 0..STEP {
@@ -209,6 +217,21 @@ fn absorb<B: Body, R: Reducer<B::Out>, M: Mode>(
     let at = at.wrapping_sub(start);
     let in_memory = const { matches!((B::SOURCE, M::HELD), (Source::Operand, _) | (Source::Held, true)) };
     let light = const { B::LIGHT && R::LIGHT };
+    if M::PLAIN {
+        let (length, whole) = (n - start, (n - start) / lanes * lanes);
+        let first_of_row = n < lanes && at.wrapping_add(start.wrapping_add(whole)) == 0;
+        for i in 0..length {
+            // As below: a place for each of whole turns, and the first or the last ones for what is left.
+            let j = match i {
+                _ if i < whole => i % lanes,
+                _ if first_of_row => i - whole,
+                _ => lanes - (length - i),
+            };
+            let x = value::<B, M>(&body, pointers, first, start.wrapping_add(i));
+            states[j] = R::absorb::<Run>(states[j], x, lane(at, start.wrapping_add(i)));
+        }
+        return states;
+    }
     // What stands in memory is absorbed from there, and what is computed in a few instructions as it is computed.
     while (in_memory || light) && start + lanes <= n {
         // Else the compiler may make vectors of several turns, with a gather for each state (i64: 8 times as long).
@@ -230,26 +253,8 @@ fn absorb<B: Body, R: Reducer<B::Out>, M: Mode>(
         }
         start += lanes;
     }
-    // Anything else goes through a block, so that evaluation and absorption each vectorise. Nobody fills it first.
-    let mut block = MaybeUninit::<[Compute<B::Out>; BLOCK]>::uninit();
-    let block = block.as_mut_ptr().cast::<Compute<B::Out>>();
-    while start + lanes <= n {
-        let len = BLOCK.min(n - start) / lanes * lanes;
-        for i in 0..len {
-            // SAFETY: `len` is at most `BLOCK`.
-            unsafe { block.add(i).write(value::<B, M>(&body, pointers, first, start.wrapping_add(i)).0) };
-        }
-        for chunk in (0..len).step_by(lanes) {
-            // As above.
-            std::hint::black_box(());
-            for j in 0..lanes {
-                M::keep_plain();
-                // SAFETY: `len` is a multiple of `lanes`, and the loop above wrote as many values.
-                let x = Lane(unsafe { block.add(chunk.wrapping_add(j)).read() });
-                states[j] = R::absorb::<Run>(states[j], x, lane(at, start.wrapping_add(chunk).wrapping_add(j)));
-            }
-        }
-        start += len;
+    if !(in_memory || light) {
+        return absorb_blocks::<B, R, M>(&body, pointers, first, start..n, at, states);
     }
     if start < n {
         // Every state absorbs, and those beside the rest forget it: an index that is not constant would keep all of them in memory.
@@ -269,10 +274,64 @@ fn absorb<B: Body, R: Reducer<B::Out>, M: Mode>(
         }
         let number = start.wrapping_sub(from);
         for j in 0..lanes {
-            M::keep_plain();
             let next = R::absorb::<Run>(states[j], Lane(buffer[j]), lane(at, number.wrapping_add(j)));
             states[j] = if (j as u32).wrapping_sub(from as u32) < rest as u32 { next } else { states[j] };
         }
+    }
+    states
+}
+
+/// As [`absorb`], for what is not computed in a few instructions: it goes through a block, so that evaluation and absorption each
+/// vectorise, and there is one loop that evaluates. Before the block and behind its beginning is what nothing is made of.
+#[inline(always)]
+fn absorb_blocks<B: Body, R: Reducer<B::Out>, M: Mode>(
+    body: &B,
+    pointers: &Addresses,
+    first: usize,
+    part: Range<usize>,
+    at: usize,
+    mut states: [State<B, R>; LANES],
+) -> [State<B, R>; LANES] {
+    let Range { mut start, end: n } = part;
+    let lanes = const { lanes::<State<B, R>>() };
+    let mut room = MaybeUninit::<[Compute<B::Out>; LANES + BLOCK]>::uninit();
+    let room = room.as_mut_ptr().cast::<Compute<B::Out>>();
+    for j in 0..2 * LANES {
+        // SAFETY: a block is longer than that.
+        unsafe { room.add(j).write(Default::default()) };
+    }
+    let block = room.wrapping_add(LANES);
+    while start < n {
+        let len = BLOCK.min(n - start);
+        for i in 0..len {
+            // SAFETY: `len` is at most `BLOCK`.
+            unsafe { block.add(i).write(value::<B, M>(body, pointers, first, start.wrapping_add(i)).0) };
+        }
+        let mut done = 0;
+        while done + lanes <= len {
+            // Else the compiler may make vectors of several turns.
+            std::hint::black_box(());
+            for j in 0..lanes {
+                // SAFETY: the loop above wrote as many values.
+                let x = Lane(unsafe { block.add(done.wrapping_add(j)).read() });
+                states[j] = R::absorb::<Run>(states[j], x, lane(at, start.wrapping_add(done).wrapping_add(j)));
+            }
+            done += lanes;
+        }
+        if done < len {
+            // As in `absorb`.
+            let rest = len - done;
+            let first_of_row = n < lanes && at.wrapping_add(start) == 0;
+            let from = if first_of_row { 0 } else { lanes - rest };
+            let (values, number) = (block.wrapping_add(done).wrapping_sub(from), start.wrapping_add(done).wrapping_sub(from));
+            for j in 0..lanes {
+                // SAFETY: the room before the block, its beginning, which was filled, or values that were written.
+                let x = Lane(unsafe { values.add(j).read() });
+                let next = R::absorb::<Run>(states[j], x, lane(at, number.wrapping_add(j)));
+                states[j] = if (j as u32).wrapping_sub(from as u32) < rest as u32 { next } else { states[j] };
+            }
+        }
+        start += len;
     }
     states
 }
