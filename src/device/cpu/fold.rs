@@ -109,7 +109,7 @@ fn by_slice<B: Body, R: Reducer<B::Out>, M: Mode>(
         let len = PIECE.min(part.end - start);
         for i in 0..len {
             // SAFETY: `len` is at most `PIECE`.
-            unsafe { block.add(i).write(value::<B, M>(&body, pointers, first, start.wrapping_add(i)).0) };
+            unsafe { *block.wrapping_add(i) = value::<B, M>(&body, pointers, first, start.wrapping_add(i)).0 };
         }
         // SAFETY: the loop above wrote `len` values.
         let values = unsafe { std::slice::from_raw_parts(block, len) };
@@ -135,11 +135,7 @@ fn collapse<B: Body, R: Reducer<B::Out>, M: Mode>(mut states: [State<B, R>; LANE
 /// The first states, of one step.
 #[inline(always)]
 fn first_step<S: Copy>(states: &[S; LANES]) -> [S; STEP] {
-    let mut first = [states[0]; STEP];
-    for j in 0..STEP {
-        first[j] = states[j];
-    }
-    first
+    *states.first_chunk().expect("there are more")
 }
 
 /// As [`collapse`], of the states of one step.
@@ -298,14 +294,14 @@ fn absorb_blocks<B: Body, R: Reducer<B::Out>, M: Mode>(
     let room = room.as_mut_ptr().cast::<Compute<B::Out>>();
     for j in 0..2 * LANES {
         // SAFETY: a block is longer than that.
-        unsafe { room.add(j).write(Default::default()) };
+        unsafe { *room.wrapping_add(j) = Default::default() };
     }
     let block = room.wrapping_add(LANES);
     while start < n {
         let len = BLOCK.min(n - start);
         for i in 0..len {
             // SAFETY: `len` is at most `BLOCK`.
-            unsafe { block.add(i).write(value::<B, M>(body, pointers, first, start.wrapping_add(i)).0) };
+            unsafe { *block.wrapping_add(i) = value::<B, M>(body, pointers, first, start.wrapping_add(i)).0 };
         }
         let mut done = 0;
         while done + lanes <= len {
@@ -313,7 +309,7 @@ fn absorb_blocks<B: Body, R: Reducer<B::Out>, M: Mode>(
             std::hint::black_box(());
             for j in 0..lanes {
                 // SAFETY: the loop above wrote as many values.
-                let x = Lane(unsafe { block.add(done.wrapping_add(j)).read() });
+                let x = Lane(unsafe { *block.wrapping_add(done.wrapping_add(j)) });
                 states[j] = R::absorb::<Run>(states[j], x, lane(at, start.wrapping_add(done).wrapping_add(j)));
             }
             done += lanes;
@@ -326,7 +322,7 @@ fn absorb_blocks<B: Body, R: Reducer<B::Out>, M: Mode>(
             let (values, number) = (block.wrapping_add(done).wrapping_sub(from), start.wrapping_add(done).wrapping_sub(from));
             for j in 0..lanes {
                 // SAFETY: the room before the block, its beginning, which was filled, or values that were written.
-                let x = Lane(unsafe { values.add(j).read() });
+                let x = Lane(unsafe { *values.wrapping_add(j) });
                 let next = R::absorb::<Run>(states[j], x, lane(at, number.wrapping_add(j)));
                 states[j] = if (j as u32).wrapping_sub(from as u32) < rest as u32 { next } else { states[j] };
             }

@@ -70,6 +70,8 @@ impl<'a, M: Mode> At<'a, M> {
     }
 }
 
+// Pointers are followed by `*`: the standard library's functions check them where the *user's* crate is compiled with debug
+// assertions, element by element, and such a loop takes ten times as long.
 impl<M: Mode> Io<Run> for At<'_, M> {
     #[inline(always)]
     fn load<T: Element>(&mut self) -> Lane<Run, Compute<T>> {
@@ -77,7 +79,7 @@ impl<M: Mode> Io<Run> for At<'_, M> {
         let at = if self.next == self.still { 0 } else { self.i };
         self.next += 1;
         // SAFETY: whoever made this `At` promised an element of type T here (`row`, `fold`, `columns`).
-        Lane(unsafe { pointer.add(at).read() }.widen())
+        Lane(unsafe { *pointer.wrapping_add(at) }.widen())
     }
     #[inline(always)]
     fn param<T: Element>(&mut self, value: T) -> Lane<Run, Compute<T>> {
@@ -88,7 +90,7 @@ impl<M: Mode> Io<Run> for At<'_, M> {
         let pointer = self.pointers[self.output].cast::<T>();
         self.output += 1;
         // SAFETY: as for `load`; stores go to outputs.
-        unsafe { pointer.add(self.i).write(T::narrow(value.0)) };
+        unsafe { *pointer.wrapping_add(self.i) = T::narrow(value.0) };
     }
     #[inline(always)]
     fn settled<T: Element>(&mut self, value: Compute<T>, loads: usize) -> Lane<Run, Compute<T>> {
@@ -103,7 +105,7 @@ impl<M: Mode> Io<Run> for At<'_, M> {
         self.next += loads;
         let room = self.pointers[MAX_OPERANDS].wrapping_add(place).cast::<Compute<T>>();
         // SAFETY: `Settling::hold` wrote the values of the whole row there.
-        Some(Lane(unsafe { room.add(self.i).read() }))
+        Some(Lane(unsafe { *room.wrapping_add(self.i) }))
     }
 }
 

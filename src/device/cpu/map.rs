@@ -202,13 +202,13 @@ impl Io<Run> for Kept<'_> {
     #[inline(always)]
     fn store<T: Element>(&mut self, _: Lane<Run, Compute<T>>) {
         const { assert!(size_of::<T>() <= WIDEST) };
-        let kept = self.before.wrapping_add(self.output * self.block * WIDEST).cast::<T>();
-        let (at, kept) = (self.pointers[self.output].cast::<T>().wrapping_add(self.i), kept.wrapping_add(self.i - self.from));
+        let kept = self.before.wrapping_add(self.output.wrapping_mul(self.block).wrapping_mul(WIDEST)).cast::<T>();
+        let (at, kept) = (self.pointers[self.output].cast::<T>().wrapping_add(self.i), kept.wrapping_add(self.i.wrapping_sub(self.from)));
         self.output += 1;
         let (to, from) = if self.back { (at, kept) } else { (kept, at) };
         // SAFETY: elements of type T stand where the program stores them (`rows_of`); each output has room for a block of
         // the widest elements, which `along` made on the stack, at a place for any.
-        unsafe { to.write_unaligned(from.read_unaligned()) };
+        unsafe { *to = *from };
     }
     #[inline(always)]
     fn settled<T: Element>(&mut self, _: Compute<T>, _: usize) -> Lane<Run, Compute<T>> {
@@ -284,7 +284,7 @@ impl<M: Mode, const SHORT: bool> Row for Settling<'_, M, SHORT> {
         let at = |i| At::<M>::new(&pointers, self.first + self.next, i);
         let put = |i: usize, value| {
             // SAFETY: the driver made room for every value that the program holds, each aligned to a cache line.
-            unsafe { room.add(i).write(value) };
+            unsafe { *room.wrapping_add(i) = value };
         };
         if M::PLAIN {
             for i in 0..n {

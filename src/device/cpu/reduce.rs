@@ -588,7 +588,7 @@ unsafe fn finish_all<B: Body, R: Reducer<B::Out>>(states: *const u8, n: usize, c
 unsafe fn finish<B: Body, R: Reducer<B::Out>>(state: State<B, R>, count: usize, out: *mut u8) {
     let value = R::finish::<Run>(state, Lane(count as i64)).0;
     // SAFETY: the caller's promise.
-    unsafe { out.cast::<R::Out>().write(R::Out::narrow(value)) };
+    unsafe { *out.cast::<R::Out>() = R::Out::narrow(value) };
 }
 
 /// Contiguous rows, one output a row; to a kernel they are of one leaf at most.

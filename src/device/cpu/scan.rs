@@ -520,12 +520,12 @@ impl<B: Body, R: Reducer<B::Out>> ScanRows<'_, B, R> {
             if first < LEAF {
                 for (i, state) in states.iter().enumerate() {
                     // SAFETY: written just now; whoever made the strip promised room for each output (`rows`).
-                    unsafe { place(i).write(R::Out::narrow(R::finish::<Run>(state.assume_init(), seen(i)).0)) };
+                    unsafe { *place(i) = R::Out::narrow(R::finish::<Run>(state.assume_init(), seen(i)).0) };
                 }
             } else {
                 for (i, state) in states.iter().enumerate() {
                     // SAFETY: as above.
-                    unsafe { place(i).write(R::Out::narrow(R::finish::<Run>(R::combine::<Run>(before, state.assume_init()), seen(i)).0)) };
+                    unsafe { *place(i) = R::Out::narrow(R::finish::<Run>(R::combine::<Run>(before, state.assume_init()), seen(i)).0) };
                 }
             }
             if (first.wrapping_add(n)) % LEAF == 0 {
@@ -604,7 +604,7 @@ impl<B: Body, R: Reducer<B::Out>, const FIRST: bool> ScanColumns<'_, B, R, FIRST
                 let state = carried.map_or(state, |carried| R::combine::<Run>(carried, state));
                 local[j].write(next);
                 // SAFETY: whoever made the tile promised room for each output (`columns`).
-                unsafe { to.wrapping_add(j).write(R::Out::narrow(R::finish::<Run>(state, seen).0)) };
+                unsafe { *to.wrapping_add(j) = R::Out::narrow(R::finish::<Run>(state, seen).0) };
             }
             out = out.wrapping_offset(out_step);
             for (pointer, step) in pointers.iter_mut().zip(steps) {
