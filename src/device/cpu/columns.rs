@@ -1,12 +1,13 @@
 //! Columns, reduced side by side: a kept axis is the one to go along in memory.
 //!
-//! Imports: `scalar`, `element`, `kernel`, `device`.
+//! Imports: `scalar`, `kernel`, `device`.
 
 use super::fold::State;
 use super::io::{By, Mode, ROUNDING, Scratch, Words, value};
 use super::pack;
-use super::reduce::{Cascade, Job, SCRATCH};
+use super::reduce::{Job, SCRATCH};
 use super::simd::{self, Loop};
+use super::states::Cascade;
 use super::walk::{Addresses, Index, Walk};
 use crate::device::MAX_OPERANDS;
 use crate::kernel::{Body, Reducer};
