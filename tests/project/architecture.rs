@@ -51,6 +51,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/device/cpu/contract/small.rs", "runs products over addresses"),
     ("src/device/cpu/contract/tile.rs", "the trait of kernels, which take addresses"),
     ("src/device/cpu/contract/vector.rs", "runs products over addresses"),
+    ("src/device/cpu/chains.rs", "runs scans over addresses"),
     ("src/device/cpu/columns.rs", "reduces columns over addresses"),
     ("src/device/cpu/copy.rs", "copies between layouts"),
     ("src/device/cpu/drive.rs", "feeds programs with addresses"),
@@ -70,6 +71,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/device/cpu/scan.rs", "runs scans over addresses"),
     ("src/device/cpu/simd.rs", "calls loops compiled for instruction sets that were found at run time"),
     ("src/device/cpu/sort.rs", "reads and writes lines by address"),
+    ("src/device/cpu/states.rs", "states of reducers by address, their type erased"),
     ("src/device/cpu/turn.rs", "the processor's instructions; copies between layouts"),
     ("src/device/cpu/walk.rs", "moves addresses to other threads"),
     ("src/device/any.rs", "implements the trait, by calls of another device"),
@@ -162,6 +164,7 @@ const MECHANISMS: &[(&str, &str)] = &[
 
 /// Where a panic may start, by its text, and why it cannot or should.
 const PANICS: &[(&str, &str, &str, &str)] = &[
+    ("src/device/cpu/chains.rs", "runs scans over addresses"),
     ("src/device/cpu/columns.rs", "assert", "states have their places in the room", "checked by the compiler"),
     ("src/device/cpu/contract/block.rs", "assert", "", "checked by the compiler: the sums of each tile fit the room that is kept for them"),
     ("src/device/cpu/io.rs", "assert", "scratch: blocks are counted before they are taken", "a wrong count would write outside"),

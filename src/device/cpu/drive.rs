@@ -60,8 +60,6 @@ pub(super) struct Loops {
     pub(super) rows: RowsFn,
     /// The same for a program of two loads of which the first, or the second, has one element a row.
     pub(super) still: [Option<RowsFn>; 2],
-    /// The same over chunks, whose outputs go past the caches; see [`past`](super::past).
-    pub(super) past: Option<RowsFn>,
 }
 
 /// Outputs, then inputs.
@@ -290,9 +288,9 @@ impl Job<'_> {
         }
         let mut words = Words::<{ SCRATCH / 8 }>::uninit();
         let room = Scratch::over(&mut words);
-        if let Some(run) = self.past_caches(walk, slots) {
+        if self.past_caches(walk, slots) {
             // SAFETY: the caller's promise.
-            return unsafe { self.by_chunks(run, walk, slots, &room) };
+            return unsafe { self.by_chunks(walk, slots, &room) };
         }
         // Rows that are long enough, or many that stand as a light program takes them, are taken whole, several side by side;
         // others are gathered, several to a block.
