@@ -8,11 +8,11 @@ pub(super) use super::gathered::{Gathered, rows};
 use super::gathered::{Laid, Run, in_order, last};
 use super::operand::{Expr, Leaves, RowAxes};
 use super::runs::{FEW, Runs};
-use crate::device::{Device, MAX_OPERANDS, MAX_REDUCED, Reduction, Slot};
+use crate::device::{Device, Inputs, MAX_OPERANDS, MAX_REDUCED, Reduction, Slot};
 use crate::dim::Dim;
 use crate::element::Element;
 use crate::error::{Error, Result, text};
-use crate::kernel::{Along, Body, Call, InPlace, Input, Op, Reducer, Scanning, Store};
+use crate::kernel::{Along, Body, Call, InPlace, Input, Op, Param, Reducer, Scanning, Store};
 use crate::layout::Layout;
 use crate::tensor::{Leaf, Place, Tensor, TensorViewMut};
 use std::marker::PhantomData;
@@ -103,11 +103,8 @@ where
     runs.take(expr);
     let layout = match runs.size {
         Some(size) if runs.fits => Layout::row_major(size),
-        _ => {
-            let mut gathered = gather::<RANK, D, E, MAX_OPERANDS>(op, expr, device);
-            let size = gathered.size()?;
-            gathered.preserved(size)
-        }
+        _ if const { E::Body::LOADS <= FEW } => gather::<RANK, D, E, FEW>(op, expr, device).layout()?,
+        _ => gather::<RANK, D, E, MAX_OPERANDS>(op, expr, device).layout()?,
     };
     place.put(op, layout, device, |out| eval_into(op, expr, out))
 }
@@ -326,13 +323,19 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Reducing<'a, RANK, D, 
 unsafe fn reduced<Q: Reducer<B::Out>, B: Body, D: Device>(device: &D, body: &B, reducer: Q, laid: Laid<'_>) -> Result<()> {
     let Laid { sizes, row, outputs, inputs } = laid;
     let (kept, reduced) = sizes.split_at(sizes.len() - row);
-    if B::BY_ROWS && !reduced.contains(&0) {
+    let output = Slot { stride: &outputs[0].stride[..kept.len()], ..outputs[0] };
+    if B::BY_ROWS {
+        if reduced.contains(&0) {
+            // Of nothing, whatever it is: no kernel for this body.
+            let body = Param(B::Out::narrow(Default::default()));
+            // SAFETY: the caller's promise for the output; nothing is read.
+            return unsafe { device.reduce(&body, reducer, Reduction { kept, reduced }, output, Inputs { slots: &[], reads: &[] }) };
+        }
         // What is settled along a row and reduced along it is settled itself: one value a row, written to one place.
         let program = Store(Along::<Q, _>::new(*body));
         // SAFETY: the caller's promise; the output does not move along a row.
         return unsafe { device.map(&program, sizes, row, outputs, inputs) };
     }
-    let output = Slot { stride: &outputs[0].stride[..kept.len()], ..outputs[0] };
     // SAFETY: the caller's promise; strides stand in the order of `kept` and `reduced`.
     unsafe { device.reduce(body, reducer, Reduction { kept, reduced }, output, inputs) }
 }
@@ -382,10 +385,15 @@ where
     E: Expr<RANK, D>,
     Q: Reducer<<E::Body as Body>::Out>,
 {
-    (reduce_placed::<Q, RANK, M, D, E, P> as fn(_, _, _, _, _) -> _)(reducer, expr, device, gone, place)
+    let reduce: fn(_, _, _, _, _) -> _ = if const { E::Body::LOADS <= FEW } {
+        reduce_at_few::<Q, RANK, M, D, E, P, FEW>
+    } else {
+        reduce_at_few::<Q, RANK, M, D, E, P, MAX_OPERANDS>
+    };
+    reduce(reducer, expr, device, gone, place)
 }
 
-fn reduce_placed<Q, const RANK: usize, const M: usize, D: Device, E, P: Place<Q::Out, M, D>>(
+fn reduce_at_few<Q, const RANK: usize, const M: usize, D: Device, E, P: Place<Q::Out, M, D>, const MOST: usize>(
     reducer: Q,
     expr: &E,
     device: &D,
@@ -396,7 +404,7 @@ where
     E: Expr<RANK, D>,
     Q: Reducer<<E::Body as Body>::Out>,
 {
-    let reducing = Reducing::<RANK, D, MAX_OPERANDS>::new::<Q, E>(expr, device, gone)?;
+    let reducing = Reducing::<RANK, D, MOST>::new::<Q, E>(expr, device, gone)?;
     let body = expr.body();
     place.put(Q::NAME, Layout::row_major(reducing.kept()), device, |out| {
         // SAFETY: as in `reduce_few`; an exclusive view overlaps neither itself nor an operand.
@@ -416,10 +424,16 @@ where
     E: Expr<RANK, D>,
     Q: Reducer<<E::Body as Body>::Out>,
 {
-    (scan_placed::<Q, RANK, D, E, P> as fn(_, _, _, _, _) -> _)(reducer, expr, device, along, place)
+    if E::Body::BY_ROWS {
+        // What is reduced along a row is not known before the row has been read: it is computed first.
+        return scan(reducer, &eval(Q::NAME, expr, device)?.view(), device, along, place);
+    }
+    let scan: fn(_, _, _, _, _) -> _ =
+        if const { E::Body::LOADS <= FEW } { scan_few::<Q, RANK, D, E, P, FEW> } else { scan_few::<Q, RANK, D, E, P, MAX_OPERANDS> };
+    scan(reducer, expr, device, along, place)
 }
 
-fn scan_placed<Q, const RANK: usize, D: Device, E, P: Place<Q::Out, RANK, D>>(
+fn scan_few<Q, const RANK: usize, D: Device, E, P: Place<Q::Out, RANK, D>, const MOST: usize>(
     reducer: Q,
     expr: &E,
     device: &D,
@@ -431,11 +445,7 @@ where
     Q: Reducer<<E::Body as Body>::Out>,
 {
     let op = Q::NAME;
-    if E::Body::BY_ROWS {
-        // What is reduced along a row is not known before the row has been read: it is computed first.
-        return scan(reducer, &eval(op, expr, device)?.view(), device, (axis, exclusive), place);
-    }
-    let mut gathered = gather::<RANK, D, E, MAX_OPERANDS>(op, expr, device);
+    let mut gathered = gather::<RANK, D, E, MOST>(op, expr, device);
     let size = gathered.size()?;
     let body = expr.body();
     place.put(op, gathered.preserved(size), device, |out| {

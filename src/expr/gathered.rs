@@ -31,6 +31,7 @@ pub(super) struct Gathered<'a, const RANK: usize, D: Device, const MOST: usize> 
 }
 
 impl<'a, const RANK: usize, D: Device, const MOST: usize> Leaves<'a, RANK, D> for Gathered<'a, RANK, D, MOST> {
+    #[inline(never)]
     fn add(&mut self, leaf: Leaf<'a, RANK, D>) {
         if self.error.is_none()
             && let Err(error) = self.try_add(leaf)
@@ -91,6 +92,12 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Gathered<'a, RANK, D, 
             Some(error) => Err(error),
             None => Ok(self.size),
         }
+    }
+
+    /// The layout of a fresh result of the joint size, or what was wrong with an operand.
+    pub(super) fn layout(mut self) -> Result<Layout<RANK>> {
+        let size = self.size()?;
+        Ok(self.preserved(size))
     }
 
     /// The layout of a fresh result: that of the first operand of full size that is dense, row-major otherwise.

@@ -164,8 +164,6 @@ const MECHANISMS: &[(&str, &str)] = &[
 
 /// Where a panic may start, by its text, and why it cannot or should.
 const PANICS: &[(&str, &str, &str, &str)] = &[
-    ("src/device/cpu/chains.rs", "runs scans over addresses"),
-    ("src/device/cpu/columns.rs", "assert", "states have their places in the room", "checked by the compiler"),
     ("src/device/cpu/contract/block.rs", "assert", "", "checked by the compiler: the sums of each tile fit the room that is kept for them"),
     ("src/device/cpu/io.rs", "assert", "scratch: blocks are counted before they are taken", "a wrong count would write outside"),
     ("src/device/cpu/map.rs", "assert", "", "checked by the compiler: every element fits the room that is kept for it"),
@@ -176,8 +174,8 @@ const PANICS: &[(&str, &str, &str, &str)] = &[
         "steady state: {allocations} new blocks of memory; see `Cpu::steady_state`",
         "a guard of tests, which is made to panic",
     ),
-    ("src/device/cpu/past.rs", "assert", "a chunk of every operand fits", "checked by the compiler"),
-    ("src/device/cpu/simd.rs", "unreachable", "a loop for wider instructions", "a result would be left unwritten"),
+    ("src/device/cpu/simd.rs", "unreachable", "a loop that is called by AVX2 at most", "a result would be left unwritten"),
+    ("src/device/cpu/states.rs", "assert", "states have their places in rooms that begin at cache lines", "checked by the compiler"),
     ("src/device/cpu/walk.rs", "assert", "the axes of a row fit one walk", "a second walk would be lost"),
     ("src/dynamic/axes.rs", "assert", "a layout of few axes", "checked by the compiler"),
     ("src/dynamic/tensor.rs", "assert", "", "checked by the compiler"),

@@ -135,7 +135,7 @@ fn collapse<B: Body, R: Reducer<B::Out>, M: Mode>(mut states: [State<B, R>; LANE
 /// The first states, of one step.
 #[inline(always)]
 fn first_step<S: Copy>(states: &[S; LANES]) -> [S; STEP] {
-    *states.first_chunk().expect("there are more")
+    states.first_chunk().copied().unwrap_or([states[0]; STEP])
 }
 
 /// As [`collapse`], of the states of one step.
