@@ -245,7 +245,7 @@ half_precision! {
     /// ```
     /// use rankform::bf16;
     /// let x = bf16::from_f32(1e38) * bf16::from_f32(0.5);
-    /// assert_eq!(x.to_f32(), 4.9917507e37);
+    /// assert_eq!(x.to_f32(), 4.984605e37);
     /// ```
     bf16, BF16: widen_bf16, narrow_bf16;
     ONE 0x3f80, INFINITY 0x7f80, NAN 0x7fc0, MAX 0x7f7f, MIN_POSITIVE 0x0080, EPSILON 0x3c00, DIGITS 8
