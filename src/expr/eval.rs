@@ -4,192 +4,18 @@
 //! function, stops there, and LLVM sees a direct call (`DESIGN.md`, "What a user's build costs").
 //! Imports: `error`, `dim`, `layout`, `element`, `kernel`, `device`, `tensor`.
 
+pub(super) use super::gathered::{Gathered, rows};
+use super::gathered::{Laid, Run, in_order, last};
 use super::operand::{Expr, Leaves, RowAxes};
 use super::runs::{FEW, Runs};
-use crate::device::{Device, Inputs, MAX_OPERANDS, MAX_REDUCED, Reduction, Slot, same_device};
-use crate::dim::{Dim, Stride};
+use crate::device::{Device, Inputs, MAX_OPERANDS, MAX_REDUCED, Reduction, Slot};
+use crate::dim::Dim;
 use crate::element::Element;
 use crate::error::{Error, Result, text};
-use crate::kernel::{Along, Body, Call, InPlace, Input, Op, Program, Reducer, Scanning, Store};
-use crate::layout::{Layout, joint_size};
+use crate::kernel::{Along, Body, Call, InPlace, Input, Op, Param, Reducer, Scanning, Store};
+use crate::layout::Layout;
 use crate::tensor::{Leaf, Place, Tensor, TensorViewMut};
 use std::marker::PhantomData;
-
-/// How many outputs one program has, at most.
-const MAX_OUTPUTS: usize = 6;
-
-/// The operands of one kernel, `MOST` of them at most: each different one once, and which of them each load reads.
-pub(super) struct Gathered<'a, const RANK: usize, D: Device, const MOST: usize> {
-    op: &'static str,
-    device: &'a D,
-    leaves: [Option<Leaf<'a, RANK, D>>; MOST],
-    count: usize,
-    reads: [u8; MOST],
-    loads: usize,
-    limit: usize,
-    size: Dim<RANK>,
-    /// Whether all of them so far have one size and are row-major.
-    flat: bool,
-    error: Option<Error>,
-}
-
-impl<'a, const RANK: usize, D: Device, const MOST: usize> Leaves<'a, RANK, D> for Gathered<'a, RANK, D, MOST> {
-    fn add(&mut self, leaf: Leaf<'a, RANK, D>) {
-        if self.error.is_none()
-            && let Err(error) = self.try_add(leaf)
-        {
-            self.error = Some(error);
-        }
-    }
-}
-
-impl<'a, const RANK: usize, D: Device, const MOST: usize> Gathered<'a, RANK, D, MOST> {
-    pub(super) fn new(op: &'static str, device: &'a D, outputs: usize) -> Self {
-        Gathered {
-            op,
-            device,
-            leaves: [None; MOST],
-            count: 0,
-            reads: [0; MOST],
-            loads: 0,
-            limit: MAX_OPERANDS - outputs,
-            size: Dim([1; RANK]),
-            flat: true,
-            error: None,
-        }
-    }
-
-    fn try_add(&mut self, leaf: Leaf<'a, RANK, D>) -> Result<()> {
-        let op = self.op;
-        same_device(op, self.device, leaf.device())?;
-        if !leaf.is_ready() {
-            return Err(Error::Unallocated { op, sizes: leaf.layout().size().0.into() });
-        }
-        let size = leaf.layout().size();
-        self.flat &= leaf.layout().is_contiguous() && (self.count == 0 || self.size == size);
-        if self.size != size {
-            self.size = joint_size(op, self.size, size)?;
-        }
-        let known = self.leaves[..self.count].iter().position(|known| known.is_some_and(|known| known.is_same(&leaf)));
-        if self.loads == self.limit {
-            return Err(Error::Operands { op, limit: self.limit });
-        }
-        let at = known.unwrap_or(self.count);
-        if known.is_none() {
-            self.leaves[at] = Some(leaf);
-            self.count += 1;
-        }
-        self.reads[self.loads] = at as u8;
-        self.loads += 1;
-        Ok(())
-    }
-
-    fn all(&self) -> impl Iterator<Item = Leaf<'a, RANK, D>> {
-        self.leaves[..self.count].iter().copied().flatten()
-    }
-
-    /// The sizes of the result, or what was wrong with an operand.
-    pub(super) fn size(&mut self) -> Result<Dim<RANK>> {
-        match self.error.take() {
-            Some(error) => Err(error),
-            None => Ok(self.size),
-        }
-    }
-
-    /// The layout of a fresh result: that of the first operand of full size that is dense, row-major otherwise.
-    pub(super) fn preserved(&self, size: Dim<RANK>) -> Layout<RANK> {
-        if self.flat {
-            return Layout::row_major(size);
-        }
-        let full = self.all().find(|leaf| leaf.layout().size() == size && leaf.layout().is_non_overlapping_and_dense());
-        full.map_or(Layout::row_major(size), |leaf| leaf.layout().preserved())
-    }
-
-    /// Runs `program` for every index inside `size`, along `rows` if there are any.
-    ///
-    /// # Safety
-    /// The leaves are the loads of `program` in order, and `outputs` its stores, with their element types; the outputs
-    /// have that size, and overlap no input, but that those of a program in place are its first leaves. A program that
-    /// is settled has `rows`.
-    pub(super) unsafe fn map<P: Program>(
-        &self,
-        program: &P,
-        size: Dim<RANK>,
-        rows: Option<[bool; RANK]>,
-        outputs: &[Leaf<'_, RANK, D>],
-    ) -> Result<()> {
-        let reads = &self.reads[..self.loads];
-        if rows.is_none() && self.flat && self.size == size && outputs.iter().all(|out| out.layout().is_contiguous()) {
-            // One run of memory each: to the device it is one axis.
-            let numel = Layout::row_major(size).numel();
-            let (ones, out_ones) = ([Stride([1]); MOST], [Stride([1]); MAX_OUTPUTS]);
-            let slots_in = slots(self.all(), &ones);
-            let outs = slots(outputs.iter().copied(), &out_ones);
-            let inputs = Inputs { slots: &slots_in[..self.count], reads };
-            // SAFETY: the caller's promise, under a shorter name for the same elements.
-            return unsafe { self.device.map(program, &[numel], 0, &outs[..outputs.len()], inputs) };
-        }
-        let order = rows.map(last);
-        let ordered = |layout: Layout<RANK>| order.map_or(layout, |order| layout.reordered(order));
-        let strides = self.strides(|layout| ordered(layout.stretched(size)).stride());
-        let outs: [Stride<RANK>; MAX_OUTPUTS] =
-            std::array::from_fn(|k| outputs.get(k).map_or(Stride([0; RANK]), |out| ordered(*out.layout()).stride()));
-        let (slots, out_slots) = (slots(self.all(), &strides), slots(outputs.iter().copied(), &outs));
-        let inputs = Inputs { slots: &slots[..self.count], reads };
-        let sizes = order.map_or(size.0, |order| order.map(|axis| size.0[axis]));
-        let row = rows.map_or(0, |rows| rows.iter().filter(|&&of_row| of_row).count());
-        // SAFETY: the caller's promise; views reach inside their memory, which their borrows keep and protect.
-        unsafe { self.device.map(program, &sizes, row, &out_slots[..outputs.len()], inputs) }
-    }
-
-    fn strides(&self, stretch: impl Fn(&Layout<RANK>) -> Stride<RANK>) -> [Stride<RANK>; MOST] {
-        let mut strides = [Stride([0; RANK]); MOST];
-        for (stride, leaf) in strides.iter_mut().zip(self.all()) {
-            *stride = stretch(leaf.layout());
-        }
-        strides
-    }
-}
-
-/// What a device sees of some leaves, walked by `strides`; empty slots after them.
-fn slots<'s, 'l, const RANK: usize, const AXES: usize, D: Device + 'l, const MOST: usize>(
-    leaves: impl Iterator<Item = Leaf<'l, RANK, D>>,
-    strides: &'s [Stride<AXES>; MOST],
-) -> [Slot<'s>; MOST] {
-    let mut slots = [Slot { address: std::ptr::null_mut(), stride: &[], element: 0 }; MOST];
-    for (slot, (leaf, stride)) in slots.iter_mut().zip(leaves.zip(strides)) {
-        *slot = leaf.slot(&stride.0);
-    }
-    slots
-}
-
-/// The axes, the marked ones last.
-fn last<const RANK: usize>(marked: [bool; RANK]) -> [usize; RANK] {
-    let mut order = [0; RANK];
-    let mut place = 0;
-    for pass in [false, true] {
-        for axis in (0..RANK).filter(|&axis| marked[axis] == pass) {
-            order[place] = axis;
-            place += 1;
-        }
-    }
-    order
-}
-
-/// The axes along which parts of the expression of a program are reduced.
-pub(super) fn rows<const RANK: usize>(
-    by_rows: bool,
-    op: &'static str,
-    size: Dim<RANK>,
-    tell: impl FnOnce(&mut RowAxes<RANK>),
-) -> Result<Option<[bool; RANK]>> {
-    if !by_rows {
-        return Ok(None);
-    }
-    let mut rows = RowAxes::new(op, size);
-    tell(&mut rows);
-    rows.found()
-}
 
 /// The operands of an expression. Inlined: they are many words, to be made where they stay.
 #[inline(always)]
@@ -246,11 +72,9 @@ where
     let mut gathered = gather::<RANK, D, E, MOST>(op, &expr, device);
     let size = gathered.size()?;
     let rows = rows(E::Body::BY_ROWS, op, size, |rows| expr.rows(rows))?;
-    let mut out = Tensor::unwritten(op, gathered.preserved(size), device)?;
-    let leaf = out.fresh_leaf();
+    let program = Store(expr.body());
     // SAFETY: an expression visits its leaves in the order of its body's loads, with their types; the output is fresh.
-    unsafe { gathered.map(&Store(expr.body()), size, rows, &[leaf])? };
-    Ok(out)
+    gathered.eval(size, rows, &mut |laid| unsafe { device.map(&program, laid.sizes, laid.row, laid.outputs, laid.inputs) })
 }
 
 /// As [`eval`], wherever the result is to go.
@@ -267,11 +91,8 @@ where
     runs.take(expr);
     let layout = match runs.size {
         Some(size) if runs.fits => Layout::row_major(size),
-        _ => {
-            let mut gathered = gather::<RANK, D, E, MAX_OPERANDS>(op, expr, device);
-            let size = gathered.size()?;
-            gathered.preserved(size)
-        }
+        _ if const { E::Body::LOADS <= FEW } => gather::<RANK, D, E, FEW>(op, expr, device).layout()?,
+        _ => gather::<RANK, D, E, MAX_OPERANDS>(op, expr, device).layout()?,
     };
     place.put(op, layout, device, |out| eval_into(op, expr, out))
 }
@@ -322,14 +143,14 @@ fn eval_into_few<T: Element, const RANK: usize, D: Device, E, const MOST: usize>
 where
     E: Expr<RANK, D, Body: Body<Out = T>>,
 {
-    let mut gathered = gather::<RANK, D, E, MOST>(op, &expr, out.device());
-    let (size, wanted) = (gathered.size()?, out.size());
-    if !joint_size(op, size, wanted).is_ok_and(|joint| joint == wanted) {
-        return Err(Error::Output { op, sizes: size.0.into(), found: wanted.0.into() });
-    }
+    let leaf = out.leaf();
+    let device = leaf.device();
+    let mut gathered = gather::<RANK, D, E, MOST>(op, &expr, device);
+    let wanted = leaf.layout().size();
+    gathered.fits_into(wanted)?;
     let rows = rows(E::Body::BY_ROWS, op, wanted, |rows| expr.rows(rows))?;
     // SAFETY: as in `eval`; an exclusive view overlaps neither itself nor an operand.
-    unsafe { gathered.map(&Store(expr.body()), wanted, rows, &[out.leaf()]) }
+    unsafe { gathered.map(&Store(expr.body()), wanted, rows, &[leaf]) }
 }
 
 /// `out ← F(out)`, in place.
@@ -407,82 +228,104 @@ where
     let mut gathered = Gathered::<RANK, D, MOST>::new(F::NAME, leaf.device(), 1);
     gathered.add(leaf);
     other.leaves(&mut gathered);
-    let (size, wanted) = (gathered.size()?, leaf.layout().size());
-    if size != wanted {
-        return Err(Error::Output { op: F::NAME, sizes: size.0.into(), found: wanted.0.into() });
-    }
+    let wanted = leaf.layout().size();
+    gathered.updates(wanted)?;
     let rows = rows(E::Body::BY_ROWS, F::NAME, wanted, |rows| other.rows(rows))?;
     // SAFETY: the first load is `out`, at the index that is stored; the borrow checker keeps the other leaves apart from it.
     unsafe { gathered.map(&InPlace(Store(Call::<F, _>::new((Input::<T>(PhantomData), other.body())))), wanted, rows, &[leaf]) }
 }
 
-/// A reduction of an expression over the marked axes, whose sizes are found.
-struct Reducing<'a, const RANK: usize, D: Device, E, const MOST: usize> {
+/// A reduction over the marked axes, whose sizes are found.
+struct Reducing<'a, const RANK: usize, D: Device, const MOST: usize> {
     gathered: Gathered<'a, RANK, D, MOST>,
-    expr: &'a E,
     gone: [bool; RANK],
     size: Dim<RANK>,
-    /// Sizes of the axes that stay, then of those that go.
-    sizes: [usize; RANK],
 }
 
-impl<'a, const RANK: usize, D: Device, E: Expr<RANK, D>, const MOST: usize> Reducing<'a, RANK, D, E, MOST> {
+impl<'a, const RANK: usize, D: Device, const MOST: usize> Reducing<'a, RANK, D, MOST> {
     #[inline(always)] // as above
-    fn new<Q: Reducer<<E::Body as Body>::Out>>(expr: &'a E, device: &'a D, gone: [bool; RANK]) -> Result<Self> {
-        let op = Q::NAME;
-        let mut gathered = gather::<RANK, D, E, MOST>(op, expr, device);
-        let size = gathered.size()?;
-        size.numel_of(op, size_of::<Q::Out>())?;
-        let sizes = last(gone).map(|axis| size.0[axis]);
-        let reducing = Reducing { gathered, expr, gone, size, sizes };
-        let (kept, reduced) = reducing.axes();
-        if reduced.len() > MAX_REDUCED {
-            let what = text(format_args!("{} axes, of which at most {MAX_REDUCED} go at once", reduced.len()));
-            return Err(Error::Value { op, what });
-        }
-        if Q::NEEDS_ELEMENTS && reduced.contains(&0) && !kept.contains(&0) {
-            return Err(Error::Empty { op, sizes: size.0.into() });
-        }
+    fn new<Q: Reducer<<E::Body as Body>::Out>, E: Expr<RANK, D>>(expr: &'a E, device: &'a D, gone: [bool; RANK]) -> Result<Self> {
+        let mut reducing = Reducing { gathered: gather(Q::NAME, expr, device), gone, size: Dim([1; RANK]) };
+        reducing.check(size_of::<Q::Out>(), Q::NEEDS_ELEMENTS)?;
         if E::Body::BY_ROWS {
-            let mut along = RowAxes::new(op, size);
-            along.add(gone, size);
+            let mut along = RowAxes::new(Q::NAME, reducing.size);
+            along.add(gone, reducing.size);
             expr.rows(&mut along);
             along.found()?;
         }
         Ok(reducing)
     }
 
-    /// Sizes of the axes that stay, and of those that go.
-    fn axes(&self) -> (&[usize], &[usize]) {
-        self.sizes.split_at(self.gone.iter().filter(|&&gone| !gone).count())
+    #[inline(never)]
+    fn check(&mut self, nbytes: usize, needs_elements: bool) -> Result<()> {
+        let op = self.gathered.op;
+        let size = self.gathered.size()?;
+        self.size = size;
+        size.numel_of(op, nbytes)?;
+        let reduced = self.gone.iter().filter(|&&gone| gone).count();
+        if reduced > MAX_REDUCED {
+            let what = text(format_args!("{reduced} axes, of which at most {MAX_REDUCED} go at once"));
+            return Err(Error::Value { op, what });
+        }
+        let is_empty = |of_gone: bool| (0..RANK).any(|axis| self.gone[axis] == of_gone && size.0[axis] == 0);
+        if needs_elements && is_empty(true) && !is_empty(false) {
+            return Err(Error::Empty { op, sizes: size.0.into() });
+        }
+        Ok(())
     }
 
     /// The sizes of the result.
     fn kept<const M: usize>(&self) -> Dim<M> {
-        Dim(std::array::from_fn(|axis| self.axes().0[axis]))
+        let (mut kept, mut place) = (Dim([0; M]), 0);
+        for axis in (0..RANK).filter(|&axis| !self.gone[axis]) {
+            kept.0[place] = self.size.0[axis];
+            place += 1;
+        }
+        kept
     }
 
-    /// # Safety
-    /// `out` has the sizes that stay, overlaps neither itself nor an operand, and nobody else uses it.
-    unsafe fn run<Q: Reducer<<E::Body as Body>::Out>, const M: usize>(&self, reducer: Q, out: Leaf<'_, M, D>) -> Result<()> {
-        let Reducing { gathered, expr, size, sizes, .. } = self;
-        let (kept, reduced) = self.axes();
-        let order = last(self.gone);
-        let strides = gathered.strides(|layout| layout.stretched(*size).reordered(order).stride());
-        let slots = slots(gathered.all(), &strides);
-        let inputs = Inputs { slots: &slots[..gathered.count], reads: &gathered.reads[..gathered.loads] };
-        let stride = out.layout().stride();
-        if E::Body::BY_ROWS && !reduced.contains(&0) {
-            // What is settled along a row and reduced along it is settled itself: one value a row, written to one place.
-            let stride: [isize; RANK] = std::array::from_fn(|axis| stride.0.get(axis).copied().unwrap_or(0));
-            let program = Store(Along::<Q, _>::new(expr.body()));
-            // SAFETY: as below; the output does not move along a row.
-            return unsafe { gathered.device.map(&program, sizes, reduced.len(), &[out.slot(&stride)], inputs) };
-        }
-        // SAFETY: an expression visits its leaves in the order of its body's loads, with their types; strides stand in the
-        // order of `kept` and `reduced`; the output is as the caller promises.
-        unsafe { gathered.device.reduce(&expr.body(), reducer, Reduction { kept, reduced }, out.slot(&stride.0), inputs) }
+    /// Tells `run` where operands and output stand; the output does not move along the axes that go.
+    #[inline(never)]
+    fn laid_out<const M: usize>(&self, out: Leaf<'_, M, D>, run: &mut Run<'_>) -> Result<()> {
+        let mut stride = [0; RANK];
+        stride[..M].copy_from_slice(&out.layout().stride().0);
+        let row = self.gone.iter().filter(|&&gone| gone).count();
+        self.gathered.laid_out(self.size, Some(last(self.gone)), row, &[out.slot(&stride)], run)
     }
+
+    /// A fresh result, which `run` writes.
+    #[inline(never)]
+    fn eval<T: Element, const M: usize>(&self, run: &mut Run<'_>) -> Result<Tensor<T, M, D>> {
+        let mut out = Tensor::unwritten(self.gathered.op, Layout::row_major(self.kept()), self.gathered.device)?;
+        let leaf = out.fresh_leaf();
+        self.laid_out(leaf, run)?;
+        Ok(out)
+    }
+}
+
+/// Runs the reduction of a body.
+///
+/// # Safety
+/// The inputs are the loads of `body` in order, with their types; the output has the sizes that stay, overlaps neither itself
+/// nor an operand, and nobody else uses it.
+unsafe fn reduced<Q: Reducer<B::Out>, B: Body, D: Device>(device: &D, body: &B, reducer: Q, laid: Laid<'_>) -> Result<()> {
+    let Laid { sizes, row, outputs, inputs } = laid;
+    let (kept, reduced) = sizes.split_at(sizes.len() - row);
+    let output = Slot { stride: &outputs[0].stride[..kept.len()], ..outputs[0] };
+    if B::BY_ROWS {
+        if reduced.contains(&0) {
+            // Of nothing, whatever it is: no kernel for this body.
+            let body = Param(B::Out::narrow(Default::default()));
+            // SAFETY: the caller's promise for the output; nothing is read.
+            return unsafe { device.reduce(&body, reducer, Reduction { kept, reduced }, output, Inputs { slots: &[], reads: &[] }) };
+        }
+        // What is settled along a row and reduced along it is settled itself: one value a row, written to one place.
+        let program = Store(Along::<Q, _>::new(*body));
+        // SAFETY: the caller's promise; the output does not move along a row.
+        return unsafe { device.map(&program, sizes, row, outputs, inputs) };
+    }
+    // SAFETY: the caller's promise; strides stand in the order of `kept` and `reduced`.
+    unsafe { device.reduce(body, reducer, Reduction { kept, reduced }, output, inputs) }
 }
 
 /// Reduces an expression over the marked axes, fused into one pass.
@@ -511,12 +354,11 @@ where
     E: Expr<RANK, D>,
     Q: Reducer<<E::Body as Body>::Out>,
 {
-    let reducing = Reducing::<RANK, D, E, MOST>::new::<Q>(expr, device, gone)?;
-    let mut out = Tensor::<Q::Out, M, D>::unwritten(Q::NAME, Layout::row_major(reducing.kept()), device)?;
-    let leaf = out.fresh_leaf();
-    // SAFETY: a fresh tensor of the sizes that stay.
-    unsafe { reducing.run(reducer, leaf)? };
-    Ok(out)
+    let reducing = Reducing::<RANK, D, MOST>::new::<Q, E>(expr, device, gone)?;
+    let body = expr.body();
+    // SAFETY: an expression visits its leaves in the order of its body's loads, with their types; a fresh tensor of the sizes
+    // that stay.
+    reducing.eval(&mut |laid| unsafe { reduced(device, &body, reducer, laid) })
 }
 
 /// As [`reduce`], wherever the result is to go.
@@ -531,10 +373,15 @@ where
     E: Expr<RANK, D>,
     Q: Reducer<<E::Body as Body>::Out>,
 {
-    (reduce_placed::<Q, RANK, M, D, E, P> as fn(_, _, _, _, _) -> _)(reducer, expr, device, gone, place)
+    let reduce: fn(_, _, _, _, _) -> _ = if const { E::Body::LOADS <= FEW } {
+        reduce_at_few::<Q, RANK, M, D, E, P, FEW>
+    } else {
+        reduce_at_few::<Q, RANK, M, D, E, P, MAX_OPERANDS>
+    };
+    reduce(reducer, expr, device, gone, place)
 }
 
-fn reduce_placed<Q, const RANK: usize, const M: usize, D: Device, E, P: Place<Q::Out, M, D>>(
+fn reduce_at_few<Q, const RANK: usize, const M: usize, D: Device, E, P: Place<Q::Out, M, D>, const MOST: usize>(
     reducer: Q,
     expr: &E,
     device: &D,
@@ -545,10 +392,11 @@ where
     E: Expr<RANK, D>,
     Q: Reducer<<E::Body as Body>::Out>,
 {
-    let reducing = Reducing::<RANK, D, E, MAX_OPERANDS>::new::<Q>(expr, device, gone)?;
+    let reducing = Reducing::<RANK, D, MOST>::new::<Q, E>(expr, device, gone)?;
+    let body = expr.body();
     place.put(Q::NAME, Layout::row_major(reducing.kept()), device, |out| {
-        // SAFETY: of the sizes that stay; an exclusive view overlaps neither itself nor an operand.
-        unsafe { reducing.run(reducer, out.leaf()) }
+        // SAFETY: as in `reduce_few`; an exclusive view overlaps neither itself nor an operand.
+        reducing.laid_out(out.leaf(), &mut |laid| unsafe { reduced(device, &body, reducer, laid) })
     })
 }
 
@@ -564,10 +412,16 @@ where
     E: Expr<RANK, D>,
     Q: Reducer<<E::Body as Body>::Out>,
 {
-    (scan_placed::<Q, RANK, D, E, P> as fn(_, _, _, _, _) -> _)(reducer, expr, device, along, place)
+    if E::Body::BY_ROWS {
+        // What is reduced along a row is not known before the row has been read: it is computed first.
+        return scan(reducer, &eval(Q::NAME, expr, device)?.view(), device, along, place);
+    }
+    let scan: fn(_, _, _, _, _) -> _ =
+        if const { E::Body::LOADS <= FEW } { scan_few::<Q, RANK, D, E, P, FEW> } else { scan_few::<Q, RANK, D, E, P, MAX_OPERANDS> };
+    scan(reducer, expr, device, along, place)
 }
 
-fn scan_placed<Q, const RANK: usize, D: Device, E, P: Place<Q::Out, RANK, D>>(
+fn scan_few<Q, const RANK: usize, D: Device, E, P: Place<Q::Out, RANK, D>, const MOST: usize>(
     reducer: Q,
     expr: &E,
     device: &D,
@@ -579,22 +433,20 @@ where
     Q: Reducer<<E::Body as Body>::Out>,
 {
     let op = Q::NAME;
-    if E::Body::BY_ROWS {
-        // What is reduced along a row is not known before the row has been read: it is computed first.
-        return scan(reducer, &eval(op, expr, device)?.view(), device, (axis, exclusive), place);
-    }
-    let mut gathered = gather::<RANK, D, E, MAX_OPERANDS>(op, expr, device);
+    let mut gathered = gather::<RANK, D, E, MOST>(op, expr, device);
     let size = gathered.size()?;
+    let body = expr.body();
     place.put(op, gathered.preserved(size), device, |out| {
         let leaf = out.leaf();
-        let order = last(std::array::from_fn(|a| a == axis));
-        let sizes = order.map(|axis| size.0[axis]);
-        let plan = Scanning { lines: &sizes[..RANK - 1], along: size.0[axis], exclusive };
-        let strides = gathered.strides(|layout| layout.stretched(size).reordered(order).stride());
-        let slots = slots(gathered.all(), &strides);
-        let inputs = Inputs { slots: &slots[..gathered.count], reads: &gathered.reads[..gathered.loads] };
-        let stride = leaf.layout().reordered(order).stride();
-        // SAFETY: as in `eval_into`; strides stand in the order of the plan.
-        unsafe { device.scan(&expr.body(), reducer, plan, leaf.slot(&stride.0), inputs) }
+        let mut marked = [false; RANK];
+        marked[axis] = true;
+        let order = Some(last(marked));
+        let stride = in_order(leaf.layout().stride().0, order);
+        gathered.laid_out(size, order, 1, &[leaf.slot(&stride)], &mut |laid| {
+            let (lines, along) = laid.sizes.split_at(RANK - 1);
+            let plan = Scanning { lines, along: along[0], exclusive };
+            // SAFETY: as in `eval_into`; strides stand in the order of the plan.
+            unsafe { device.scan(&body, reducer, plan, laid.outputs[0], laid.inputs) }
+        })
     })
 }

@@ -5,7 +5,7 @@
 //! | `operand.rs` | `Operand`: what may stand beside a tensor; `Expr`: a tree of operators over tensors and numbers |
 //! | `receiver.rs` | `Elementwise`, `Zip`, `Reduce`, `Scan`: implement `map`, `zip`, `reduce`, `scan`, get every operator |
 //! | `lazy.rs` | `Lazy`: an expression that has not run yet |
-//! | `eval.rs` | one pass over memory for a whole expression |
+//! | `eval.rs`, `gathered.rs` | one pass over memory for a whole expression; its operands |
 //! | `runs.rs` | the short way of a small tensor |
 //! | `apply.rs` | operators on tuples of operands, with one or several outputs |
 //! | `in_place.rs` | operators that update several tensors |
@@ -14,6 +14,7 @@
 
 mod apply;
 mod eval;
+mod gathered;
 mod in_place;
 mod lazy;
 mod operand;

@@ -8,8 +8,8 @@ use crate::device::Device;
 use crate::dim::{Axis, Dim};
 use crate::element::{Compute, Element, Float};
 use crate::error::{Error, Result, text};
-use crate::expr::{Expr, eval_into};
-use crate::kernel::{Body, Call, Compiled, Op, Param};
+use crate::expr::eval_into;
+use crate::kernel::{Call, Compiled, Op, Param};
 use crate::layout::Layout;
 use crate::scalar::{DType, Lane, Lanes};
 use crate::tensor::{Tensor, TensorView, TensorViewMut};
@@ -179,18 +179,23 @@ where
     if whole > 0 {
         let blocks = Tensor::arange(0, whole as u64, BLOCK as u64, device)?;
         let most = most.reshape([whole / BLOCK, BLOCK])?;
-        fill::<F, T, 2, D>(blocks.insert_axis(Axis::<1>), at.lift(), parameters, most)?;
+        fill::<F, T, D>(blocks.insert_axis(Axis::<1>), at.lift(), parameters, most)?;
     }
-    let at = at.slice((..numel - whole,))?;
-    fill::<F, T, 1, D>(Param(whole as u64), at, parameters, rest)?;
+    if numel > whole {
+        // As one more block, which is shorter: by the same kernel.
+        let block = Tensor::arange(whole as u64, whole as u64 + 1, 1, device)?;
+        let at = at.slice((..numel - whole,))?;
+        let rest = rest.reshape([1, numel - whole])?;
+        fill::<F, T, D>(block.insert_axis(Axis::<1>), at.lift(), parameters, rest)?;
+    }
     out.into_shape(size)
 }
 
-fn fill<F, T, const RANK: usize, D>(
-    block: impl Expr<RANK, D, Body: Body<Out = u64>>,
-    at: TensorView<'_, u64, RANK, D>,
+fn fill<F, T, D>(
+    block: TensorView<'_, u64, 2, D>,
+    at: TensorView<'_, u64, 2, D>,
     (seed, a, b): (Param<u64>, Param<T>, Param<T>),
-    mut out: TensorViewMut<'_, T, RANK, D>,
+    mut out: TensorViewMut<'_, T, 2, D>,
 ) -> Result<()>
 where
     F: Op<(u64, u64, u64, T, T), Out = T>,

@@ -39,6 +39,12 @@ pub fn read<T: Element, const RANK: usize>(tensor: &Tensor<T, RANK>, size: [usiz
     Dim(size).indices().map(|index| tensor[at(index)]).collect()
 }
 
+/// So many rows of `columns` elements of this size go past the caches: an odd number of them.
+pub const fn rows_past_caches(columns: usize, element: usize) -> usize {
+    let large = if cfg!(rankform_unoptimised) { 1 << 20 } else { 16 << 20 };
+    (large / (columns * element) + 1) | 1
+}
+
 /// Runs `work` on as many threads as write large results past the caches on every processor; without the feature `threads`, on this one.
 pub fn on_many_threads<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     on_threads(4, work)

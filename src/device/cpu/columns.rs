@@ -1,18 +1,18 @@
 //! Columns, reduced side by side: a kept axis is the one to go along in memory.
 //!
-//! Imports: `scalar`, `element`, `kernel`, `device`.
+//! Imports: `scalar`, `kernel`, `device`.
 
-use super::fold::{Cascade, State};
-use super::io::{ROUNDING, Scratch, Words, value};
+use super::fold::State;
+use super::io::{By, Mode, ROUNDING, Scratch, Words, value};
 use super::pack;
 use super::reduce::{Job, SCRATCH};
 use super::simd::{self, Loop};
+use super::states::Cascade;
 use super::walk::{Addresses, Index, Walk};
 use crate::device::MAX_OPERANDS;
-use crate::element::Element;
 use crate::kernel::{Body, Reducer};
 use crate::scalar::{Lane, Run};
-use std::mem::MaybeUninit;
+use std::marker::PhantomData;
 
 /// Columns that are reduced side by side, in registers.
 pub(super) const WIDTH: usize = 64;
@@ -36,7 +36,7 @@ impl Job<'_> {
         let mut scratch = [None; MAX_OPERANDS];
         let slots = self.inputs.slots;
         let packed = || (0..slots.len()).filter(|&k| outer.inner_step(k + 1) != slots[k].element as isize);
-        let ((mut strips, _), mut rows) = (strips_and_digits(count, self.kernel.state), LEAF_ROWS);
+        let ((mut strips, _), mut rows) = (strips_and_digits(count, self.kernel.states.size), LEAF_ROWS);
         let widths: usize = packed().map(|k| slots[k].element).sum();
         if let Some(elements) = (SCRATCH - ROUNDING).checked_div(widths) {
             // Squares are turned where rows stand crosswise: these come first, runs of memory else.
@@ -56,9 +56,54 @@ impl Job<'_> {
             let walk = inner.from(self.addresses(outer, &index));
             let mut tiles = Tiles { job: self, outer, walk, index: inner.index_of(0), left: count, width, most, rows, scratch };
             // SAFETY: as for rows, for `width` outputs along the fastest kept axis.
-            unsafe { (self.kernel.columns)(self.body, &mut tiles, count, outer.address_at(0, &index), outer.inner_step(0)) };
+            unsafe { self.columns(&mut tiles, count, outer.address_at(0, &index), outer.inner_step(0)) };
             outer.advance(&mut index, width);
             done += width;
+        }
+    }
+
+    /// Reduces several columns to as many outputs, `out_step` bytes apart.
+    ///
+    /// # Safety
+    /// The tiles hold the operands' elements; each output has room for its element.
+    unsafe fn columns(&self, tiles: &mut Tiles<'_>, count: usize, out: *mut u8, out_step: isize) {
+        let (states, width) = (&self.kernel.states, tiles.width);
+        let (used, strip) = (width.div_ceil(WIDTH), WIDTH * states.size);
+        let digits = strips_and_digits(count, states.size).1;
+        let mut room = Words::<{ ROOM / 8 }>::uninit();
+        // First the states of the leaf at hand, strip by strip, then the digits of each strip.
+        let leaf = room.as_mut_ptr().cast::<u8>();
+        let mut cascades: [Cascade<'_>; STRIPS] =
+            std::array::from_fn(|k| Cascade::over(states, leaf.wrapping_add((used + k * digits) * strip), digits, WIDTH));
+        let far = self.early > 0 && tiles.scratch.iter().all(Option::is_none);
+        let mut at = 0;
+        loop {
+            // SAFETY: so many states have room.
+            unsafe { (states.identity)(leaf, used * WIDTH) };
+            let mut filled = 0;
+            while filled < LEAF_ROWS && at < count {
+                let (pointers, steps, n) = tiles.next(LEAF_ROWS - filled);
+                // SAFETY: the caller's promise; the states were written above.
+                unsafe { (self.kernel.columns)(self.body, &Strips { pointers, steps, n, width, at, far, states: leaf }) };
+                at += n;
+                filled += n;
+            }
+            if at == count {
+                break;
+            }
+            for (k, cascade) in cascades[..used].iter_mut().enumerate() {
+                // SAFETY: the states of a strip, and room for as many as it has digits ([`strips_and_digits`]).
+                unsafe { cascade.push(leaf.add(k * strip)) };
+            }
+        }
+        for (k, cascade) in cascades[..used].iter().enumerate() {
+            let start = start_of(k, width);
+            // SAFETY: as above; the caller's promise for the outputs.
+            unsafe {
+                let last = leaf.add(k * strip);
+                cascade.join(last);
+                (states.finish)(last, WIDTH.min(width - start), count, out.wrapping_offset(start as isize * out_step), out_step);
+            }
         }
     }
 }
@@ -113,75 +158,6 @@ impl Tiles<'_> {
     }
 }
 
-#[repr(align(64))]
-struct Room(MaybeUninit<[u8; ROOM]>);
-
-/// Reduces several columns to as many outputs, `out_step` bytes apart.
-///
-/// # Safety
-/// `body` points to a `B`; the tiles hold its operands' elements; the outputs have room for one `R::Out` each.
-pub(super) unsafe fn columns<B: Body, R: Reducer<B::Out>>(
-    body: *const (),
-    tiles: &mut Tiles<'_>,
-    count: usize,
-    out: *mut u8,
-    out_step: isize,
-) {
-    // SAFETY: the caller's promise; bodies are `Copy`.
-    let body = unsafe { body.cast::<B>().read() };
-    let combine = |mut a: [State<B, R>; WIDTH], b: [State<B, R>; WIDTH]| {
-        for j in 0..WIDTH {
-            a[j] = R::combine::<Run>(a[j], b[j]);
-        }
-        a
-    };
-    let identity = [R::identity::<Run>(); WIDTH];
-    let far = tiles.job.early > 0 && tiles.scratch.iter().all(Option::is_none);
-    let width = tiles.width;
-    let used = width.div_ceil(WIDTH);
-    const { assert!(align_of::<State<B, R>>() <= align_of::<Room>(), "states have their places in the room") };
-    let mut room = Room(MaybeUninit::uninit());
-    let states = ROOM / size_of::<[State<B, R>; WIDTH]>().max(1);
-    // SAFETY: so many of them have room, at a place for them; nobody says that they were written.
-    let room = unsafe { std::slice::from_raw_parts_mut(room.0.as_mut_ptr().cast::<MaybeUninit<[State<B, R>; WIDTH]>>(), states) };
-    let (leaf, trees) = room.split_at_mut(used);
-    let mut trees = trees.chunks_exact_mut(strips_and_digits(count, size_of::<State<B, R>>()).1);
-    let mut cascades: [_; STRIPS] = std::array::from_fn(|_| Cascade::over(trees.next().unwrap_or_default()));
-    let (mut at, mut more) = (0, true);
-    while more {
-        for state in &mut *leaf {
-            state.write(identity);
-        }
-        // SAFETY: they have just been written.
-        let states = unsafe { std::slice::from_raw_parts_mut(leaf.as_mut_ptr().cast::<[State<B, R>; WIDTH]>(), used) };
-        let mut filled = 0;
-        while filled < LEAF_ROWS {
-            let (pointers, steps, n) = tiles.next(LEAF_ROWS - filled);
-            if n == 0 {
-                more = false;
-                break;
-            }
-            simd::dispatch(AbsorbColumns::<B, R> { body, pointers, steps, n, width, at, far, states });
-            at += n;
-            filled += n;
-        }
-        if filled > 0 {
-            for (cascade, state) in cascades[..used].iter_mut().zip(states.iter()) {
-                cascade.push(*state, combine);
-            }
-        }
-    }
-    for (strip, cascade) in cascades[..used].iter().enumerate() {
-        let states = cascade.join(identity, combine);
-        let start = start_of(strip, width);
-        for (j, state) in states.into_iter().enumerate().take(width - start) {
-            let value = R::finish::<Run>(state, Lane(count as i64)).0;
-            // SAFETY: the caller's promise.
-            unsafe { out.offset((start + j) as isize * out_step).cast::<R::Out>().write(R::Out::narrow(value)) };
-        }
-    }
-}
-
 /// The first column of a strip. The last of several ends where the columns do: what it shares with the one before is computed
 /// twice, and alike.
 #[inline(always)]
@@ -189,8 +165,9 @@ fn start_of(strip: usize, width: usize) -> usize {
     (strip * WIDTH).min(width.saturating_sub(WIDTH))
 }
 
-struct AbsorbColumns<'a, B: Body, R: Reducer<B::Out>> {
-    body: B,
+/// Some rows of columns, and the states that absorb them.
+#[derive(Clone, Copy)]
+pub(super) struct Strips {
     pointers: Addresses,
     steps: [isize; MAX_OPERANDS],
     n: usize,
@@ -199,28 +176,64 @@ struct AbsorbColumns<'a, B: Body, R: Reducer<B::Out>> {
     /// Whether the next rows are fetched.
     far: bool,
     /// Of each strip.
-    states: &'a mut [[State<B, R>; WIDTH]],
+    states: *mut u8,
+}
+
+/// # Safety
+/// `body` points to a `B`; the strips hold its operands' elements, and have states.
+pub(super) unsafe fn absorb<B: Body, R: Reducer<B::Out>>(body: *const (), strips: &Strips) {
+    // SAFETY: the caller's promise; bodies are `Copy`.
+    let body = unsafe { body.cast::<B>().read() };
+    let absorb = AbsorbColumns::<B, R> { body, strips, reducer: PhantomData };
+    // Light columns wait for memory, however wide vectors are.
+    if const { B::LIGHT && R::LIGHT } { simd::dispatch_two(absorb) } else { simd::dispatch(absorb) }
+}
+
+struct AbsorbColumns<'a, B, R> {
+    body: B,
+    strips: &'a Strips,
+    reducer: PhantomData<R>,
 }
 
 impl<B: Body, R: Reducer<B::Out>> Loop for AbsorbColumns<'_, B, R> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let AbsorbColumns { body, mut pointers, steps, n, width, at, far, states } = self;
-        if width < WIDTH {
-            return narrow::<B, R>(body, pointers, steps, n, at, &mut states[0][..width]);
-        }
-        for from in (0..n).step_by(TURN) {
-            let rows = TURN.min(n - from);
-            for (strip, result) in states.iter_mut().enumerate() {
+        self.each::<By<false, false>>();
+    }
+    #[inline(always)]
+    fn run_plain(self) {
+        self.each::<By<false, true>>();
+    }
+}
+
+impl<B: Body, R: Reducer<B::Out>> AbsorbColumns<'_, B, R> {
+    #[inline(always)]
+    fn each<M: Mode>(self) {
+        let (body, Strips { mut pointers, steps, n, width, at, far, states }) = (self.body, *self.strips);
+        // States of several lanes are no vectors: they may as well stay in memory, as those of few columns.
+        let in_memory = width < WIDTH || const { size_of::<State<B, R>>() > size_of::<u64>() };
+        let turn = if width < WIDTH { n } else { TURN };
+        for from in (0..n).step_by(turn.max(1)) {
+            let rows = turn.min(n - from);
+            for strip in 0..width.div_ceil(WIDTH) {
                 let start = start_of(strip, width);
-                for k in 0..if far { B::LOADS } else { 0 } {
+                for k in 0..if far && width >= WIDTH { B::LOADS } else { 0 } {
                     for row in 0..rows {
                         let next = pointers[k].wrapping_offset((row + TURN) as isize * steps[k]);
                         simd::fetch_early(next.wrapping_add(start * size_of::<B::Out>()), WIDTH * size_of::<B::Out>());
                     }
                 }
-                *result = strip_of::<B, R>(body, pointers, steps, rows, at + from, start, *result);
+                let states = states.cast::<[State<B, R>; WIDTH]>().wrapping_add(strip);
+                // SAFETY: whoever made the strips promised states for each (`absorb`).
+                unsafe {
+                    if in_memory {
+                        let states = std::slice::from_raw_parts_mut(states.cast(), width.min(WIDTH));
+                        narrow::<B, R, M>(body, pointers, steps, rows, at + from, start, states);
+                    } else {
+                        states.write(strip_of::<B, R, M>(body, pointers, steps, rows, at + from, start, states.read()));
+                    }
+                }
             }
             for k in 0..B::LOADS {
                 pointers[k] = pointers[k].wrapping_offset(rows as isize * steps[k]);
@@ -231,7 +244,7 @@ impl<B: Body, R: Reducer<B::Out>> Loop for AbsorbColumns<'_, B, R> {
 
 /// Takes some rows of `WIDTH` columns, the first of which is `start`, into their states.
 #[inline(always)]
-fn strip_of<B: Body, R: Reducer<B::Out>>(
+fn strip_of<B: Body, R: Reducer<B::Out>, M: Mode>(
     body: B,
     mut pointers: Addresses,
     steps: [isize; MAX_OPERANDS],
@@ -243,7 +256,7 @@ fn strip_of<B: Body, R: Reducer<B::Out>>(
     for row in 0..rows {
         let (at, here) = (Lane((at + row) as i64), pointers);
         for j in 0..WIDTH {
-            states[j] = R::absorb::<Run>(states[j], value::<B, false>(&body, &here, 0, start.wrapping_add(j)), at);
+            states[j] = R::absorb::<Run>(states[j], value::<B, M>(&body, &here, 0, start.wrapping_add(j)), at);
         }
         for k in 0..B::LOADS {
             pointers[k] = pointers[k].wrapping_offset(steps[k]);
@@ -252,20 +265,21 @@ fn strip_of<B: Body, R: Reducer<B::Out>>(
     states
 }
 
-/// Takes some rows of fewer columns into their states, which stay in memory.
+/// Takes some rows of columns, the first of which is `start`, into their states, which stay in memory.
 #[inline(always)]
-fn narrow<B: Body, R: Reducer<B::Out>>(
+fn narrow<B: Body, R: Reducer<B::Out>, M: Mode>(
     body: B,
     mut pointers: Addresses,
     steps: [isize; MAX_OPERANDS],
     rows: usize,
     at: usize,
+    start: usize,
     states: &mut [State<B, R>],
 ) {
     for row in 0..rows {
         let (at, here) = (Lane((at + row) as i64), pointers);
         for (j, state) in states.iter_mut().enumerate() {
-            *state = R::absorb::<Run>(*state, value::<B, false>(&body, &here, 0, j), at);
+            *state = R::absorb::<Run>(*state, value::<B, M>(&body, &here, 0, start.wrapping_add(j)), at);
         }
         for k in 0..B::LOADS {
             pointers[k] = pointers[k].wrapping_offset(steps[k]);

@@ -44,8 +44,8 @@ const SHORT_ROW: usize = 2048;
 const LONG_ENOUGH: usize = 32;
 /// As [`FEW_ROWS`], the length of rows of more elements than one thread takes.
 const LONG_ROW: usize = 256;
-/// Bytes of outputs that stay in no cache: half of a large one.
-const LARGE: usize = 16 << 20;
+/// Bytes of outputs that stay in no cache: half of a large one. Unoptimised builds get there with fewer, so that tests do.
+const LARGE: usize = if cfg!(rankform_unoptimised) { 1 << 20 } else { 16 << 20 };
 /// Threads whose stores past the caches pay on every processor: lines are not read before they are written.
 const MANY_WRITERS: usize = 4;
 /// Bytes of packed elements of all operands together: they stay in the first-level cache.
@@ -60,8 +60,6 @@ pub(super) struct Loops {
     pub(super) rows: RowsFn,
     /// The same for a program of two loads of which the first, or the second, has one element a row.
     pub(super) still: [Option<RowsFn>; 2],
-    /// The same over chunks, whose outputs go past the caches; see [`past`](super::past).
-    pub(super) past: Option<RowsFn>,
 }
 
 /// Outputs, then inputs.
@@ -290,9 +288,9 @@ impl Job<'_> {
         }
         let mut words = Words::<{ SCRATCH / 8 }>::uninit();
         let room = Scratch::over(&mut words);
-        if let Some(run) = self.past_caches(walk, slots) {
+        if self.past_caches(walk, slots) {
             // SAFETY: the caller's promise.
-            return unsafe { self.by_chunks(run, walk, slots, &room) };
+            return unsafe { self.by_chunks(walk, slots, &room) };
         }
         // Rows that are long enough, or many that stand as a light program takes them, are taken whole, several side by side;
         // others are gathered, several to a block.

@@ -5,7 +5,7 @@
 //! Everything is inlined into the loop that calls it, and so compiled for that loop's instruction set.
 //! Imports: `element`, `kernel`, `device`, `scalar`.
 
-use super::io::value;
+use super::io::{Mode, value};
 use super::simd;
 use super::walk::Addresses;
 use crate::device::MAX_OPERANDS;
@@ -43,7 +43,7 @@ fn lane(at: usize, i: usize) -> Lane<Run, i64> {
 /// The state of a whole row of `n` values, the first of which has number `at`. The body's first load is pointer `first`; what
 /// stands in memory `early` bytes on is fetched ([`simd::early`]).
 #[inline(always)]
-pub(super) fn row<B: Body, R: Reducer<B::Out>, const HELD: bool>(
+pub(super) fn row<B: Body, R: Reducer<B::Out>, M: Mode>(
     body: B,
     pointers: &Addresses,
     first: usize,
@@ -51,21 +51,27 @@ pub(super) fn row<B: Body, R: Reducer<B::Out>, const HELD: bool>(
     at: usize,
     early: usize,
 ) -> State<B, R> {
-    if n <= LEAF {
-        return leaf::<B, R, HELD>(body, pointers, first, 0..n, at, early);
-    }
     let mut digits = [const { MaybeUninit::uninit() }; DIGITS];
     let mut cascade = Cascade::over(&mut digits);
-    for start in (0..n).step_by(LEAF) {
-        cascade
-            .push(leaf::<B, R, HELD>(body, pointers, first, start..n.min(start + LEAF), at.wrapping_add(start), early), R::combine::<Run>);
+    let mut start = 0;
+    // One place for the leaf's loops: a row of one leaf, which most are, is done after the first.
+    loop {
+        let end = n.min(start + LEAF);
+        let state = leaf::<B, R, M>(body, pointers, first, start..end, at.wrapping_add(start), early);
+        if n <= LEAF {
+            return state;
+        }
+        cascade.push(state, R::combine::<Run>);
+        if end == n {
+            return cascade.join(R::identity::<Run>(), R::combine::<Run>);
+        }
+        start = end;
     }
-    cascade.join(R::identity::<Run>(), R::combine::<Run>)
 }
 
 /// The state of part of a row, of one leaf at most; its first value has number `at`.
 #[inline(always)]
-pub(super) fn leaf<B: Body, R: Reducer<B::Out>, const HELD: bool>(
+pub(super) fn leaf<B: Body, R: Reducer<B::Out>, M: Mode>(
     body: B,
     pointers: &Addresses,
     first: usize,
@@ -74,14 +80,14 @@ pub(super) fn leaf<B: Body, R: Reducer<B::Out>, const HELD: bool>(
     early: usize,
 ) -> State<B, R> {
     if R::BY_SLICE {
-        return by_slice::<B, R, HELD>(body, pointers, first, part, at);
+        return by_slice::<B, R, M>(body, pointers, first, part, at);
     }
-    collapse::<B, R, HELD>(absorb::<B, R, HELD>(body, pointers, first, part, at, early, [R::identity::<Run>(); LANES]))
+    collapse::<B, R, M>(absorb::<B, R, M>(body, pointers, first, part, at, early, [R::identity::<Run>(); LANES]))
 }
 
 /// As [`leaf`], for a reducer that takes many values at once.
 #[inline(always)]
-fn by_slice<B: Body, R: Reducer<B::Out>, const HELD: bool>(
+fn by_slice<B: Body, R: Reducer<B::Out>, M: Mode>(
     body: B,
     pointers: &Addresses,
     first: usize,
@@ -103,7 +109,7 @@ fn by_slice<B: Body, R: Reducer<B::Out>, const HELD: bool>(
         let len = PIECE.min(part.end - start);
         for i in 0..len {
             // SAFETY: `len` is at most `PIECE`.
-            unsafe { block.add(i).write(value::<B, HELD>(&body, pointers, first, start.wrapping_add(i)).0) };
+            unsafe { *block.wrapping_add(i) = value::<B, M>(&body, pointers, first, start.wrapping_add(i)).0 };
         }
         // SAFETY: the loop above wrote `len` values.
         let values = unsafe { std::slice::from_raw_parts(block, len) };
@@ -114,30 +120,38 @@ fn by_slice<B: Body, R: Reducer<B::Out>, const HELD: bool>(
 
 /// The states of a leaf as one, each half combined with the other.
 #[inline(always)]
-pub(super) fn collapse<B: Body, R: Reducer<B::Out>, const HELD: bool>(mut states: [State<B, R>; LANES]) -> State<B, R> {
+fn collapse<B: Body, R: Reducer<B::Out>, M: Mode>(mut states: [State<B, R>; LANES]) -> State<B, R> {
     let mut width = lanes::<State<B, R>>();
     while width > STEP {
         width /= 2;
         for j in 0..width {
+            M::keep_plain();
             states[j] = R::combine::<Run>(states[j], states[j + width]);
         }
     }
-    collapse_step::<B, R, HELD>(std::array::from_fn(|j| states[j]))
+    collapse_step::<B, R, M>(first_step(&states))
+}
+
+/// The first states, of one step.
+#[inline(always)]
+fn first_step<S: Copy>(states: &[S; LANES]) -> [S; STEP] {
+    states.first_chunk().copied().unwrap_or([states[0]; STEP])
 }
 
 /// As [`collapse`], of the states of one step.
 #[inline(always)]
-fn collapse_step<B: Body, R: Reducer<B::Out>, const HELD: bool>(mut states: [State<B, R>; STEP]) -> State<B, R> {
+fn collapse_step<B: Body, R: Reducer<B::Out>, M: Mode>(mut states: [State<B, R>; STEP]) -> State<B, R> {
     // Else the compiler begins at the narrow end of this tree, and takes all states before it apart: those of f64, and where a
     // program settles those of f32 too (126 instructions for 64). Others it leaves together.
     let state = TypeId::of::<State<B, R>>();
-    if (HELD && state == TypeId::of::<Lane<Run, f32>>()) || state == TypeId::of::<Lane<Run, f64>>() {
+    if (M::HELD && state == TypeId::of::<Lane<Run, f32>>()) || state == TypeId::of::<Lane<Run, f64>>() {
         states = std::hint::black_box(states);
     }
     let mut width = STEP;
     while width > 1 {
         width /= 2;
         for j in 0..width {
+            M::keep_plain();
             states[j] = R::combine::<Run>(states[j], states[j + width]);
         }
     }
@@ -147,19 +161,27 @@ fn collapse_step<B: Body, R: Reducer<B::Out>, const HELD: bool>(mut states: [Sta
 /// The state of a whole short row on which a program settles: the same as [`row`]'s. What stands beyond it up to a
 /// whole step is read too. The body's first load is pointer `first`.
 #[inline(always)]
-pub(super) fn padded<B: Body, R: Reducer<B::Out>>(body: B, pointers: &Addresses, first: usize, n: usize) -> State<B, R> {
+pub(super) fn padded<B: Body, R: Reducer<B::Out>, M: Mode>(body: B, pointers: &Addresses, first: usize, n: usize) -> State<B, R> {
     debug_assert!(n <= SHORT, "a short row has {SHORT} elements at most");
     if R::BY_SLICE {
-        return leaf::<B, R, true>(body, pointers, first, 0..n, 0, 0);
+        return leaf::<B, R, M>(body, pointers, first, 0..n, 0, 0);
     }
     let mut states = [R::identity::<Run>(); LANES];
+    // What computes long is evaluated by one loop.
+    let light = const { B::LIGHT };
+    let mut computed = [Compute::<B::Out>::default(); SHORT];
+    for step in (0..if light { 0 } else { n.min(SHORT) }).step_by(STEP) {
+        for j in 0..STEP {
+            computed[step + j] = value::<B, M>(&body, pointers, first, step.wrapping_add(j)).0;
+        }
+    }
     // Every step that there may be: a place that is not constant would keep the states in memory.
     let mut start = 0;
     while start < SHORT {
         if start < n {
             let mut values = [Compute::<B::Out>::default(); STEP];
             for j in 0..STEP {
-                values[j] = value::<B, true>(&body, pointers, first, start.wrapping_add(j)).0;
+                values[j] = if light { value::<B, M>(&body, pointers, first, start.wrapping_add(j)).0 } else { computed[start + j] };
             }
             let left = (n - start) as u32;
             for j in 0..STEP {
@@ -170,13 +192,13 @@ pub(super) fn padded<B: Body, R: Reducer<B::Out>>(body: B, pointers: &Addresses,
         }
         start += STEP;
     }
-    if n <= STEP { collapse_step::<B, R, true>(std::array::from_fn(|j| states[j])) } else { collapse::<B, R, true>(states) }
+    if n <= STEP { collapse_step::<B, R, M>(first_step(&states)) } else { collapse::<B, R, M>(states) }
 }
 
 /// Takes a part of a contiguous row into the states; its first value has number `at`. The body's first load is pointer
 /// `first`.
 #[inline(always)]
-pub(super) fn absorb<B: Body, R: Reducer<B::Out>, const HELD: bool>(
+fn absorb<B: Body, R: Reducer<B::Out>, M: Mode>(
     body: B,
     pointers: &Addresses,
     first: usize,
@@ -189,8 +211,23 @@ pub(super) fn absorb<B: Body, R: Reducer<B::Out>, const HELD: bool>(
     let lanes = const { lanes::<State<B, R>>() };
     // Wrapping sums: the checks of a debug build would keep these loops from vectorising there.
     let at = at.wrapping_sub(start);
-    let in_memory = const { matches!((B::SOURCE, HELD), (Source::Operand, _) | (Source::Held, true)) };
+    let in_memory = const { matches!((B::SOURCE, M::HELD), (Source::Operand, _) | (Source::Held, true)) };
     let light = const { B::LIGHT && R::LIGHT };
+    if M::PLAIN {
+        let (length, whole) = (n - start, (n - start) / lanes * lanes);
+        let first_of_row = n < lanes && at.wrapping_add(start.wrapping_add(whole)) == 0;
+        for i in 0..length {
+            // As below: a place for each of whole turns, and the first or the last ones for what is left.
+            let j = match i {
+                _ if i < whole => i % lanes,
+                _ if first_of_row => i - whole,
+                _ => lanes - (length - i),
+            };
+            let x = value::<B, M>(&body, pointers, first, start.wrapping_add(i));
+            states[j] = R::absorb::<Run>(states[j], x, lane(at, start.wrapping_add(i)));
+        }
+        return states;
+    }
     // What stands in memory is absorbed from there, and what is computed in a few instructions as it is computed.
     while (in_memory || light) && start + lanes <= n {
         // Else the compiler may make vectors of several turns, with a gather for each state (i64: 8 times as long).
@@ -207,30 +244,13 @@ pub(super) fn absorb<B: Body, R: Reducer<B::Out>, const HELD: bool>(
             simd::fetch_early(ahead, lanes * size_of::<B::Out>());
         }
         for j in 0..lanes {
-            let x = value::<B, HELD>(&body, &here, first, from.wrapping_add(j));
+            let x = value::<B, M>(&body, &here, first, from.wrapping_add(j));
             states[j] = R::absorb::<Run>(states[j], x, lane(at, start.wrapping_add(j)));
         }
         start += lanes;
     }
-    // Anything else goes through a block, so that evaluation and absorption each vectorise. Nobody fills it first.
-    let mut block = MaybeUninit::<[Compute<B::Out>; BLOCK]>::uninit();
-    let block = block.as_mut_ptr().cast::<Compute<B::Out>>();
-    while start + lanes <= n {
-        let len = BLOCK.min(n - start) / lanes * lanes;
-        for i in 0..len {
-            // SAFETY: `len` is at most `BLOCK`.
-            unsafe { block.add(i).write(value::<B, HELD>(&body, pointers, first, start.wrapping_add(i)).0) };
-        }
-        for chunk in (0..len).step_by(lanes) {
-            // As above.
-            std::hint::black_box(());
-            for j in 0..lanes {
-                // SAFETY: `len` is a multiple of `lanes`, and the loop above wrote as many values.
-                let x = Lane(unsafe { block.add(chunk.wrapping_add(j)).read() });
-                states[j] = R::absorb::<Run>(states[j], x, lane(at, start.wrapping_add(chunk).wrapping_add(j)));
-            }
-        }
-        start += len;
+    if !(in_memory || light) {
+        return absorb_blocks::<B, R, M>(&body, pointers, first, start..n, at, states);
     }
     if start < n {
         // Every state absorbs, and those beside the rest forget it: an index that is not constant would keep all of them in memory.
@@ -241,11 +261,11 @@ pub(super) fn absorb<B: Body, R: Reducer<B::Out>, const HELD: bool>(
         let mut buffer = [Compute::<B::Out>::default(); LANES];
         if n >= lanes {
             for j in 0..lanes {
-                buffer[j] = value::<B, HELD>(&body, pointers, first, (n - lanes).wrapping_add(j)).0;
+                buffer[j] = value::<B, M>(&body, pointers, first, (n - lanes).wrapping_add(j)).0;
             }
         } else {
             for i in 0..rest {
-                buffer[from.wrapping_add(i)] = value::<B, HELD>(&body, pointers, first, start.wrapping_add(i)).0;
+                buffer[from.wrapping_add(i)] = value::<B, M>(&body, pointers, first, start.wrapping_add(i)).0;
             }
         }
         let number = start.wrapping_sub(from);
@@ -253,6 +273,61 @@ pub(super) fn absorb<B: Body, R: Reducer<B::Out>, const HELD: bool>(
             let next = R::absorb::<Run>(states[j], Lane(buffer[j]), lane(at, number.wrapping_add(j)));
             states[j] = if (j as u32).wrapping_sub(from as u32) < rest as u32 { next } else { states[j] };
         }
+    }
+    states
+}
+
+/// As [`absorb`], for what is not computed in a few instructions: it goes through a block, so that evaluation and absorption each
+/// vectorise, and there is one loop that evaluates. Before the block and behind its beginning is what nothing is made of.
+#[inline(always)]
+fn absorb_blocks<B: Body, R: Reducer<B::Out>, M: Mode>(
+    body: &B,
+    pointers: &Addresses,
+    first: usize,
+    part: Range<usize>,
+    at: usize,
+    mut states: [State<B, R>; LANES],
+) -> [State<B, R>; LANES] {
+    let Range { mut start, end: n } = part;
+    let lanes = const { lanes::<State<B, R>>() };
+    let mut room = MaybeUninit::<[Compute<B::Out>; LANES + BLOCK]>::uninit();
+    let room = room.as_mut_ptr().cast::<Compute<B::Out>>();
+    for j in 0..2 * LANES {
+        // SAFETY: a block is longer than that.
+        unsafe { *room.wrapping_add(j) = Default::default() };
+    }
+    let block = room.wrapping_add(LANES);
+    while start < n {
+        let len = BLOCK.min(n - start);
+        for i in 0..len {
+            // SAFETY: `len` is at most `BLOCK`.
+            unsafe { *block.wrapping_add(i) = value::<B, M>(body, pointers, first, start.wrapping_add(i)).0 };
+        }
+        let mut done = 0;
+        while done + lanes <= len {
+            // Else the compiler may make vectors of several turns.
+            std::hint::black_box(());
+            for j in 0..lanes {
+                // SAFETY: the loop above wrote as many values.
+                let x = Lane(unsafe { *block.wrapping_add(done.wrapping_add(j)) });
+                states[j] = R::absorb::<Run>(states[j], x, lane(at, start.wrapping_add(done).wrapping_add(j)));
+            }
+            done += lanes;
+        }
+        if done < len {
+            // As in `absorb`.
+            let rest = len - done;
+            let first_of_row = n < lanes && at.wrapping_add(start) == 0;
+            let from = if first_of_row { 0 } else { lanes - rest };
+            let (values, number) = (block.wrapping_add(done).wrapping_sub(from), start.wrapping_add(done).wrapping_sub(from));
+            for j in 0..lanes {
+                // SAFETY: the room before the block, its beginning, which was filled, or values that were written.
+                let x = Lane(unsafe { *values.wrapping_add(j) });
+                let next = R::absorb::<Run>(states[j], x, lane(at, number.wrapping_add(j)));
+                states[j] = if (j as u32).wrapping_sub(from as u32) < rest as u32 { next } else { states[j] };
+            }
+        }
+        start += len;
     }
     states
 }

@@ -14,8 +14,34 @@ use std::mem::MaybeUninit;
 /// No pointer.
 pub(super) const NONE: usize = usize::MAX;
 
-/// One position of contiguous operands; `HELD` when the program has settled on the row, and held what it holds.
-pub(super) struct At<'a, const HELD: bool = false> {
+/// What a loop finds on a row, and how it is compiled.
+pub(super) trait Mode: Copy {
+    /// Whether the program has settled on the row, and held what it holds.
+    const HELD: bool;
+    /// Whether it goes element by element, in few instructions: for processors of x86-64 without AVX2, which are rare, and whose
+    /// copies of every loop cost as much to compile as the others.
+    const PLAIN: bool;
+
+    /// What the compiler cannot look through makes no vectors, and is not repeated.
+    #[inline(always)]
+    fn keep_plain() {
+        if Self::PLAIN {
+            std::hint::black_box(());
+        }
+    }
+}
+
+/// A [`Mode`].
+#[derive(Clone, Copy)]
+pub(super) struct By<const HELD: bool, const PLAIN: bool>;
+
+impl<const HELD: bool, const PLAIN: bool> Mode for By<HELD, PLAIN> {
+    const HELD: bool = HELD;
+    const PLAIN: bool = PLAIN;
+}
+
+/// One position of contiguous operands.
+pub(super) struct At<'a, M> {
     /// Outputs, then one for each load; last the room for what the row holds.
     pub(super) pointers: &'a Addresses,
     /// The next load's pointer.
@@ -26,24 +52,34 @@ pub(super) struct At<'a, const HELD: bool = false> {
     pub(super) output: usize,
     /// The position.
     pub(super) i: usize,
+    pub(super) mode: PhantomData<M>,
 }
 
-impl<'a, const HELD: bool> At<'a, HELD> {
+impl<'a, M: Mode> At<'a, M> {
     /// Position `i` of operands that all have an element for each; `next` is the pointer of the first load.
     #[inline(always)]
     pub(super) fn new(pointers: &'a Addresses, next: usize, i: usize) -> Self {
-        At { pointers, next, still: NONE, output: 0, i }
+        Self::beside(pointers, next, NONE, i)
+    }
+
+    /// Position `i`, where the pointer at `still` has one element for all.
+    #[inline(always)]
+    pub(super) fn beside(pointers: &'a Addresses, next: usize, still: usize, i: usize) -> Self {
+        M::keep_plain();
+        At { pointers, next, still, output: 0, i, mode: PhantomData }
     }
 }
 
-impl<const HELD: bool> Io<Run> for At<'_, HELD> {
+// Pointers are followed by `*`: the standard library's functions check them where the *user's* crate is compiled with debug
+// assertions, element by element, and such a loop takes ten times as long.
+impl<M: Mode> Io<Run> for At<'_, M> {
     #[inline(always)]
     fn load<T: Element>(&mut self) -> Lane<Run, Compute<T>> {
         let pointer = self.pointers[self.next].cast::<T>();
         let at = if self.next == self.still { 0 } else { self.i };
         self.next += 1;
         // SAFETY: whoever made this `At` promised an element of type T here (`row`, `fold`, `columns`).
-        Lane(unsafe { pointer.add(at).read() }.widen())
+        Lane(unsafe { *pointer.wrapping_add(at) }.widen())
     }
     #[inline(always)]
     fn param<T: Element>(&mut self, value: T) -> Lane<Run, Compute<T>> {
@@ -54,7 +90,7 @@ impl<const HELD: bool> Io<Run> for At<'_, HELD> {
         let pointer = self.pointers[self.output].cast::<T>();
         self.output += 1;
         // SAFETY: as for `load`; stores go to outputs.
-        unsafe { pointer.add(self.i).write(T::narrow(value.0)) };
+        unsafe { *pointer.wrapping_add(self.i) = T::narrow(value.0) };
     }
     #[inline(always)]
     fn settled<T: Element>(&mut self, value: Compute<T>, loads: usize) -> Lane<Run, Compute<T>> {
@@ -63,21 +99,21 @@ impl<const HELD: bool> Io<Run> for At<'_, HELD> {
     }
     #[inline(always)]
     fn held<T: Element>(&mut self, place: usize, loads: usize) -> Option<Lane<Run, Compute<T>>> {
-        if !HELD {
+        if !M::HELD {
             return None;
         }
         self.next += loads;
         let room = self.pointers[MAX_OPERANDS].wrapping_add(place).cast::<Compute<T>>();
         // SAFETY: `Settling::hold` wrote the values of the whole row there.
-        Some(Lane(unsafe { room.add(self.i).read() }))
+        Some(Lane(unsafe { *room.wrapping_add(self.i) }))
     }
 }
 
 /// The body's value at position `i` of a contiguous row; its first load is pointer `first`. A closure would stay a call where
 /// the user's crate is compiled incrementally.
 #[inline(always)]
-pub(super) fn value<B: Body, const HELD: bool>(body: &B, pointers: &Addresses, first: usize, i: usize) -> Lane<Run, Compute<B::Out>> {
-    body.eval::<Run>(&mut At::<HELD>::new(pointers, first, i))
+pub(super) fn value<B: Body, M: Mode>(body: &B, pointers: &Addresses, first: usize, i: usize) -> Lane<Run, Compute<B::Out>> {
+    body.eval::<Run>(&mut At::<M>::new(pointers, first, i))
 }
 
 /// Words on the stack that nobody has written, from a cache line on: vectors that lie across two take twice as long.

@@ -7,10 +7,10 @@
 
 use super::drive::{Job, Loops, RowsFn, goes_past_caches, is_larger_than_caches};
 use super::fold::{self, SHORT, STEP};
-use super::io::{At, NONE, Words};
+use super::io::{At, By, Mode, NONE, Words};
 use super::simd::{self, Call, Level};
 use super::walk::{self, Addresses};
-use super::{copy, past, rows};
+use super::{copy, rows};
 use crate::device::{Inputs, MAX_OPERANDS, Slot};
 use crate::element::{Compute, Element};
 use crate::error::Result;
@@ -36,18 +36,39 @@ pub(crate) struct MapKernel {
     /// The program's type: hooks that hand out kernels are safe to write, so what they return is checked.
     program: TypeId,
     loops: Loops,
+    /// What the program says of itself; see [`Program`].
+    loads: usize,
+    by_rows: bool,
+    held: usize,
+    light: bool,
+    in_place: bool,
+    copy: bool,
 }
 
 impl MapKernel {
     /// The kernel of program `P`.
     pub(crate) const fn of<P: Program>() -> Self {
-        let two = P::LOADS == 2 && !P::BY_ROWS;
+        // What computes long is worth packing the operand that stands still.
+        let two = P::LOADS == 2 && !P::BY_ROWS && P::LIGHT;
         let first: Option<RowsFn> = if two && !P::IN_PLACE { Some(rows_of::<P, 0>) } else { None };
         let second: Option<RowsFn> = if two { Some(rows_of::<P, 1>) } else { None };
         MapKernel {
             program: TypeId::of::<P>(),
-            loops: Loops { rows: rows_of::<P, NONE>, still: [first, second], past: past::loop_of::<P>() },
+            loops: Loops { rows: rows_of::<P, NONE>, still: [first, second] },
+            loads: P::LOADS,
+            by_rows: P::BY_ROWS,
+            held: P::HELD,
+            light: P::LIGHT,
+            in_place: P::IN_PLACE,
+            copy: P::COPY,
         }
+    }
+
+    /// The kernel of program `P`: the one that was compiled in advance, if there is one.
+    #[inline(always)]
+    fn find<P: Program>() -> &'static Self {
+        let compiled = P::compiled(TypeId::of::<P>()).and_then(|kernel| kernel.downcast_ref::<MapKernel>());
+        compiled.filter(|kernel| kernel.program == TypeId::of::<P>()).unwrap_or(const { &MapKernel::of::<P>() })
     }
 }
 
@@ -65,6 +86,8 @@ unsafe fn rows_of<P: Program, const STILL: usize>(
     pointers: *const *mut u8,
     down: *const isize,
 ) {
+    // Beside what stands still, vectors of 512 bits gain nothing (light programs alone have such a loop).
+    let level = if STILL == NONE { level } else { simd::at_most_avx2(level) };
     // SAFETY: the caller's promise.
     unsafe { simd::dispatch_call::<Rows<P, STILL>, _, _, _>(level, program, rows, n, pointers, down) }
 }
@@ -72,8 +95,9 @@ unsafe fn rows_of<P: Program, const STILL: usize>(
 struct Rows<P, const STILL: usize>(PhantomData<P>);
 
 impl<P: Program, const STILL: usize> Call<*const (), *const *mut u8, *const isize> for Rows<P, STILL> {
+    const WIDEST: bool = STILL == NONE;
     #[inline(always)]
-    unsafe fn call(program: *const (), rows: usize, n: usize, from: *const *mut u8, down: *const isize) {
+    unsafe fn call<const PLAIN: bool>(program: *const (), rows: usize, n: usize, from: *const *mut u8, down: *const isize) {
         // SAFETY: the caller's promise; programs are `Copy`.
         let program = unsafe { program.cast::<P>().read() };
         let first = if P::IN_PLACE { 0 } else { P::OUTPUTS };
@@ -91,13 +115,13 @@ impl<P: Program, const STILL: usize> Call<*const (), *const *mut u8, *const isiz
                 pointers[MAX_OPERANDS] = unsafe { *from.add(MAX_OPERANDS) };
             }
             if !P::BY_ROWS {
-                along::<P, false>(&program, n, &pointers, first, still);
-            } else if rows::is_short(n, P::IN_PLACE) {
-                by_steps(program, n, &pointers, first);
+                along::<P, By<false, PLAIN>>(&program, n, &pointers, first, still);
+            } else if !PLAIN && rows::is_short(n, P::IN_PLACE) {
+                by_steps::<P, By<true, PLAIN>>(program, n, &pointers, first);
             } else {
                 let mut known = [None; 8];
-                program.settle(&mut Settling::<false>::new(&pointers, first, n, &mut known));
-                along::<P, true>(&program, n, &pointers, first, still);
+                program.settle(&mut Settling::<By<true, PLAIN>, false>::new(&pointers, first, n, &mut known));
+                along::<P, By<true, PLAIN>>(&program, n, &pointers, first, still);
             }
         }
     }
@@ -105,20 +129,27 @@ impl<P: Program, const STILL: usize> Call<*const (), *const *mut u8, *const isiz
 
 /// One short row, by whole steps.
 #[inline(always)]
-fn by_steps<P: Program>(mut program: P, n: usize, pointers: &Addresses, first: usize) {
+fn by_steps<P: Program, M: Mode>(mut program: P, n: usize, pointers: &Addresses, first: usize) {
     const { assert!(P::OUTPUTS > 0, "without outputs a program is one in place") };
     let n = n.min(SHORT); // for the compiler, which leaves out what never runs (softmax, rows of 10: 68 → 42 ns)
     let mut known = [None; 8];
-    program.settle(&mut Settling::<true>::new(pointers, first, n, &mut known));
+    program.settle(&mut Settling::<M, true>::new(pointers, first, n, &mut known));
     for start in (0..n).step_by(STEP) {
-        run_row(&program, STEP, |i| At::<true>::new(pointers, first, start.wrapping_add(i)));
+        run_row(&program, STEP, |i| At::<M>::new(pointers, first, start.wrapping_add(i)));
     }
 }
 
 /// One row; the loads' pointers begin with the one at `next`, and the one at `still` has one element.
 #[inline(always)]
-fn along<P: Program, const HELD: bool>(program: &P, n: usize, pointers: &Addresses, next: usize, still: usize) {
-    let at = |i| At::<HELD> { pointers, next, still, output: 0, i };
+fn along<P: Program, M: Mode>(program: &P, n: usize, pointers: &Addresses, next: usize, still: usize) {
+    let at = |i| At::<M>::beside(pointers, next, still, i);
+    if M::PLAIN {
+        // The full form alone: where a quick one holds, it has the same bits.
+        for i in 0..n {
+            program.run::<Run>(&mut at(i));
+        }
+        return;
+    }
     if !P::IN_PLACE {
         return run_row(program, n, at);
     }
@@ -171,13 +202,13 @@ impl Io<Run> for Kept<'_> {
     #[inline(always)]
     fn store<T: Element>(&mut self, _: Lane<Run, Compute<T>>) {
         const { assert!(size_of::<T>() <= WIDEST) };
-        let kept = self.before.wrapping_add(self.output * self.block * WIDEST).cast::<T>();
-        let (at, kept) = (self.pointers[self.output].cast::<T>().wrapping_add(self.i), kept.wrapping_add(self.i - self.from));
+        let kept = self.before.wrapping_add(self.output.wrapping_mul(self.block).wrapping_mul(WIDEST)).cast::<T>();
+        let (at, kept) = (self.pointers[self.output].cast::<T>().wrapping_add(self.i), kept.wrapping_add(self.i.wrapping_sub(self.from)));
         self.output += 1;
         let (to, from) = if self.back { (at, kept) } else { (kept, at) };
         // SAFETY: elements of type T stand where the program stores them (`rows_of`); each output has room for a block of
         // the widest elements, which `along` made on the stack, at a place for any.
-        unsafe { to.write_unaligned(from.read_unaligned()) };
+        unsafe { *to = *from };
     }
     #[inline(always)]
     fn settled<T: Element>(&mut self, _: Compute<T>, _: usize) -> Lane<Run, Compute<T>> {
@@ -190,7 +221,7 @@ impl Io<Run> for Kept<'_> {
 }
 
 /// A contiguous row, on which a program settles; a short one ([`rows::is_short`]) by whole steps.
-struct Settling<'a, const SHORT: bool> {
+struct Settling<'a, M, const SHORT: bool> {
     pointers: &'a Addresses,
     /// The pointer of the first load.
     first: usize,
@@ -202,12 +233,13 @@ struct Settling<'a, const SHORT: bool> {
     count: usize,
     /// Elsewhere: an index that is not constant would keep the numbers above in memory, and loops from vectorising.
     known: &'a mut [Known; 8],
+    mode: PhantomData<M>,
 }
 
 /// What was found on a row: of what, from which load on, and the value or the place. Parts of an expression recur.
 type Known = Option<(TypeId, usize, [u64; 2])>;
 
-impl<const SHORT: bool> Row for Settling<'_, SHORT> {
+impl<M: Mode, const SHORT: bool> Row for Settling<'_, M, SHORT> {
     #[inline(always)]
     fn next(&mut self) -> &mut usize {
         &mut self.next
@@ -224,9 +256,9 @@ impl<const SHORT: bool> Row for Settling<'_, SHORT> {
         let pointers = *self.pointers; // a local array, again
         let at = self.first + self.next;
         let state = if SHORT {
-            fold::padded::<B, R>(*body, &pointers, at, self.n)
+            fold::padded::<B, R, M>(*body, &pointers, at, self.n)
         } else {
-            fold::row::<B, R, true>(*body, &pointers, at, self.n, 0, 0)
+            fold::row::<B, R, M>(*body, &pointers, at, self.n, 0, 0)
         };
         let value = R::finish::<Run>(state, Lane(self.n as i64)).0;
         let mut bytes = [0u64; 2];
@@ -249,12 +281,16 @@ impl<const SHORT: bool> Row for Settling<'_, SHORT> {
         self.held = place + n * size_of::<Compute<B::Out>>();
         let pointers = *self.pointers; // a local array, again
         let room = pointers[MAX_OPERANDS].wrapping_add(place).cast::<Compute<B::Out>>();
-        let at = |i| At::<true>::new(&pointers, self.first + self.next, i);
+        let at = |i| At::<M>::new(&pointers, self.first + self.next, i);
         let put = |i: usize, value| {
             // SAFETY: the driver made room for every value that the program holds, each aligned to a cache line.
-            unsafe { room.add(i).write(value) };
+            unsafe { *room.wrapping_add(i) = value };
         };
-        if SHORT {
+        if M::PLAIN {
+            for i in 0..n {
+                put(i, body.eval::<Run>(&mut at(i)).value());
+            }
+        } else if SHORT {
             for start in (0..n).step_by(STEP) {
                 eval_row(body, STEP, |i| at(start.wrapping_add(i)), |i, value| put(start.wrapping_add(i), value));
             }
@@ -266,10 +302,10 @@ impl<const SHORT: bool> Row for Settling<'_, SHORT> {
     }
 }
 
-impl<'a, const SHORT: bool> Settling<'a, SHORT> {
+impl<'a, M: Mode, const SHORT: bool> Settling<'a, M, SHORT> {
     #[inline(always)]
     fn new(pointers: &'a Addresses, first: usize, n: usize, known: &'a mut [Known; 8]) -> Self {
-        Settling { pointers, first, next: 0, n, held: 0, count: 0, known }
+        Settling { pointers, first, next: 0, n, held: 0, count: 0, known, mode: PhantomData }
     }
 
     /// What was remembered of this row, made from the same operands as the next `B` would be.
@@ -277,15 +313,13 @@ impl<'a, const SHORT: bool> Settling<'a, SHORT> {
     fn recall<B: Body>(&self, what: Option<TypeId>) -> Option<[u64; 2]> {
         let what = what?;
         let at = self.first + self.next;
-        // What is settled inside a fixed body follows from the same loads, so these say all.
-        let same = |from: usize| (0..B::LOADS).all(|k| self.pointers[from + k] == self.pointers[at + k]);
         // Written out, without closures: what a loop looks through stays in memory, and types are compared where this is compiled
         // (rows of 64, softmax: 52 → 45 µs).
         macro_rules! first_of {
             ($($place:literal)*) => { $(
                 if let Some((of, from, bytes)) = self.known[$place]
                     && of == what
-                    && same(from)
+                    && self.reads_alike::<B>(from, at)
                 {
                     return Some(bytes);
                 }
@@ -293,6 +327,20 @@ impl<'a, const SHORT: bool> Settling<'a, SHORT> {
         }
         first_of!(0 1 2 3 4 5 6 7);
         None
+    }
+
+    /// Whether the loads of a body stand in the same places from two pointers on. What is settled inside a fixed body follows from
+    /// its loads, so these say all.
+    #[inline(always)]
+    fn reads_alike<B: Body>(&self, from: usize, at: usize) -> bool {
+        let mut k = 0;
+        while k < B::LOADS {
+            if self.pointers[from + k] != self.pointers[at + k] {
+                return false;
+            }
+            k += 1;
+        }
+        true
     }
 
     #[inline(always)]
@@ -318,68 +366,71 @@ pub(super) unsafe fn run<P: Program>(program: &P, sizes: &[usize], row: usize, o
         && outputs.iter().all(one_axis)
         && inputs.slots.iter().all(one_axis)
     {
-        let (job, apart) = job(program, outputs, inputs);
+        let (job, apart) = job(MapKernel::find::<P>(), std::ptr::from_ref(program).cast(), outputs, inputs);
         // SAFETY: every operand is one run of `n` elements; the kernel is that of the program's type.
         unsafe { job.one_run::<FEW>(n, apart, inputs.slots) };
         return Ok(());
     }
-    // SAFETY: the caller's promise.
-    unsafe { drive(program, sizes, row, outputs, inputs) }
+    // SAFETY: the caller's promise; the kernel is that of the program's type.
+    unsafe { drive(MapKernel::find::<P>(), std::ptr::from_ref(program).cast(), sizes, row, outputs, inputs) }
 }
 
-/// The work of a program, by the kernel that was compiled in advance if there is one; and the outputs that are no inputs.
+/// The work of a program, and the outputs that are no inputs.
 #[inline(always)]
-fn job<'a, 's, P: Program>(program: &P, outputs: &'s [Slot<'s>], inputs: Inputs<'a>) -> (Job<'a>, &'s [Slot<'s>]) {
-    let compiled = P::compiled(TypeId::of::<P>()).and_then(|kernel| kernel.downcast_ref::<MapKernel>());
-    let compiled = compiled.filter(|kernel| kernel.program == TypeId::of::<P>());
-    let kernel = compiled.copied().unwrap_or(const { MapKernel::of::<P>() });
-    let first = if P::IN_PLACE { 0 } else { outputs.len() };
-    let program = std::ptr::from_ref(program).cast();
-    let level = simd::level();
+fn job<'a, 's>(kernel: &MapKernel, program: *const (), outputs: &'s [Slot<'s>], inputs: Inputs<'a>) -> (Job<'a>, &'s [Slot<'s>]) {
+    let first = if kernel.in_place { 0 } else { outputs.len() };
     let job = Job {
         loops: kernel.loops,
         program,
         outputs: outputs.len(),
         first,
         reads: inputs.reads,
-        level,
-        light: P::LIGHT,
+        level: simd::level(),
+        light: kernel.light,
         streams: false,
         waits: false,
     };
     (job, &outputs[..first])
 }
 
-#[inline(never)]
-unsafe fn drive<P: Program>(program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
-    let (job, apart) = job(program, outputs, inputs);
-    let run = if P::BY_ROWS { None } else { walk::one_run(sizes, apart, inputs.slots) };
+/// # Safety
+/// As [`run`]; `program` points to a program of the kernel's type.
+unsafe fn drive(
+    kernel: &MapKernel,
+    program: *const (),
+    sizes: &[usize],
+    row: usize,
+    outputs: &[Slot<'_>],
+    inputs: Inputs<'_>,
+) -> Result<()> {
+    let (job, apart) = job(kernel, program, outputs, inputs);
+    let run = if kernel.by_rows { None } else { walk::one_run(sizes, apart, inputs.slots) };
     if let Some(n @ 0..walk::SHARED) = run {
         // SAFETY: every operand is one run of `n` elements; the kernel is that of the program's type.
         unsafe { job.one_run::<MAX_OPERANDS>(n, apart, inputs.slots) };
         return Ok(());
     }
-    if let ([to], [from], true) = (apart, inputs.slots, P::COPY) {
+    if let ([to], [from], true) = (apart, inputs.slots, kernel.copy) {
         // SAFETY: the caller's promise; both hold elements of one type.
         unsafe { copy::copy(sizes, *to, *from) };
         return Ok(());
     }
     // SAFETY: the caller's promise; the kernel is that of the program's type.
-    if !P::BY_ROWS && unsafe { job.equal_rows(sizes, apart, inputs.slots) } {
+    if !kernel.by_rows && unsafe { job.equal_rows(sizes, apart, inputs.slots) } {
         return Ok(());
     }
-    let streams = apart.iter().any(|slot| goes_past_caches(sizes, slot)) && (P::LOADS > 0 || !simd::writes_whole_lines());
-    let waits = P::LIGHT && !streams && outputs.iter().any(|slot| is_larger_than_caches(sizes, slot));
+    let streams = apart.iter().any(|slot| goes_past_caches(sizes, slot)) && (kernel.loads > 0 || !simd::writes_whole_lines());
+    let waits = kernel.light && !streams && outputs.iter().any(|slot| is_larger_than_caches(sizes, slot));
     // What reads nothing waits for its stores.
-    let level = if waits || P::LOADS == 0 { simd::level_for_memory() } else { job.level };
+    let level = if waits || kernel.loads == 0 { simd::level_for_memory() } else { job.level };
     let job = Job { level, streams, waits, ..job };
     // SAFETY: the caller's promise; the kernel is that of the program's type.
     unsafe {
-        if P::BY_ROWS {
-            if rows::small(&job, P::HELD, sizes, row, apart, inputs.slots) {
+        if kernel.by_rows {
+            if rows::small(&job, kernel.held, sizes, row, apart, inputs.slots) {
                 return Ok(());
             }
-            return rows::drive(&job, P::HELD, sizes, row, apart, inputs.slots);
+            return rows::drive(&job, kernel.held, sizes, row, apart, inputs.slots);
         }
         if let (Some(n), false) = (run, streams) {
             job.run(n, apart, inputs.slots);

@@ -18,7 +18,8 @@
 //! | `join.rs` | short rows, of which an operand is the same in each |
 //! | `rows.rs` | programs over rows |
 //! | `reduce.rs` | reducers over axes |
-//! | `scan.rs` | running states along an axis |
+//! | `states.rs` | what they carry along |
+//! | `scan.rs`, `chains.rs` | running states along an axis |
 //! | `index.rs` | moves by index and by mask |
 //! | `sort.rs`, `keys.rs`, `network.rs` | lines in order |
 //! | `contract/` | products that sum over axes |
@@ -28,6 +29,7 @@
 
 #[cfg(feature = "threads")]
 mod board;
+mod chains;
 mod columns;
 mod contract;
 mod copy;
@@ -48,6 +50,7 @@ mod rows;
 mod scan;
 mod simd;
 mod sort;
+mod states;
 mod threads;
 #[cfg(rankform_through_cuda)]
 mod through_cuda;
@@ -199,8 +202,7 @@ unsafe impl Device for Cpu {
         inputs: Inputs<'_>,
     ) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
-        unsafe { reduce::run(body, reducer, axes, output, inputs) };
-        Ok(())
+        unsafe { reduce::run(body, reducer, axes, output, inputs) }
     }
 
     unsafe fn contract<T: Number, L: Number, R: Number>(

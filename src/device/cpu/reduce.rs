@@ -1,47 +1,47 @@
 //! Reducers over axes: rows (the reduced axis is contiguous) and columns (a kept axis is).
 //!
-//! How one contiguous row is reduced stands in `fold.rs`, how columns are in `columns.rs`.
-//! Imports: `scalar`, `element`, `kernel`, `device`.
+//! How one contiguous row is reduced stands in `fold.rs`, how columns are in `columns.rs`, what becomes of states in `states.rs`.
+//! Imports: `error`, `element`, `kernel`, `device`.
 
-use super::columns::{Tiles, WIDTH, columns};
-use super::fold::{Cascade, DIGITS, LANES, LEAF, State, absorb, collapse, leaf, row};
-use super::io::{ROUNDING, Scratch, Words};
+use super::columns::{self, Strips, WIDTH};
+use super::fold::{DIGITS, LANES, LEAF, State, leaf};
+use super::io::{By, Mode, ROUNDING, Scratch, Words};
 use super::memory::CpuBlock;
 use super::pack;
 use super::simd::{self, Loop};
+use super::states::{COLUMN_STATE, Cascade, StateRoom, States, finish};
 use super::threads;
 use super::walk::{self, Addresses, Index, Order, Walk};
 use crate::device::{Inputs, MAX_OPERANDS, Reduction, Slot};
-use crate::element::{Compute, Element};
+use crate::element::Compute;
+use crate::error::Result;
 use crate::kernel::{Body, Reducer};
-use crate::scalar::{Lane, Run};
 use std::any::TypeId;
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
+use std::sync::{Mutex, PoisonError};
 
 /// Columns below which rows are the better choice.
 const NARROWEST: usize = 8;
 /// Values of a long row that one thread takes at a time: a power of two leaves, so that their state is a node of the tree.
 const STRETCH: usize = 16 * LEAF;
+/// Leaves of a long row that are reduced in one call.
+const LEAVES: usize = 16;
 /// Bytes of packed elements of all operands together.
 pub(super) const SCRATCH: usize = 32 * 1024;
 
-/// The loops of one body and reducer, with their types erased.
+/// The loops of one body and reducer, with their types erased: one over rows, one over columns, and what is done with states.
 #[derive(Clone, Copy)]
 pub(crate) struct ReduceKernel {
     /// The types of body and reducer, checked as [`MapKernel`](super::MapKernel)'s is.
     types: TypeId,
-    packed_row: unsafe fn(body: *const (), blocks: &mut Blocks<'_>, count: usize, out: *mut u8),
-    stretch: unsafe fn(body: *const (), blocks: &mut Blocks<'_>, at: usize, state: *mut u8),
-    join: unsafe fn(states: *const u8, stretches: usize, count: usize, out: *mut u8),
-    /// Bytes of a state.
-    pub(super) state: usize,
+    rows: unsafe fn(body: *const (), rows: &Rows),
+    pub(super) columns: unsafe fn(body: *const (), strips: &Strips),
+    pub(super) states: States,
     /// How many elements are the work of one that a program computes and writes: little is done with what is only read, least
     /// with what is narrow (two threads gain from 2¹⁸ elements of f32 on, and from 2¹⁷ of f64).
     light: usize,
-    short_rows: unsafe fn(body: *const (), rows: &Rows),
-    long_rows: unsafe fn(body: *const (), rows: &Rows),
-    pub(super) columns: unsafe fn(body: *const (), tiles: &mut Tiles<'_>, count: usize, out: *mut u8, out_step: isize),
+    /// See [`Reducer::BY_SLICE`].
+    by_slice: bool,
 }
 
 impl ReduceKernel {
@@ -49,38 +49,48 @@ impl ReduceKernel {
     pub(crate) const fn of<B: Body, R: Reducer<B::Out>>() -> Self {
         ReduceKernel {
             types: TypeId::of::<(B, R)>(),
-            packed_row: packed_row::<B, R>,
-            stretch: stretch::<B, R>,
-            join: join::<B, R>,
-            state: size_of::<State<B, R>>(),
+            rows: rows::<B, R>,
+            columns: columns::absorb::<B, R>,
+            states: States::of::<B, R>(),
             light: match size_of::<Compute<B::Out>>() {
                 _ if !B::LIGHT || !R::LIGHT => 1,
                 0..=4 => 8,
                 _ => 4,
             },
-            short_rows: rows::<B, R, false>,
-            long_rows: rows::<B, R, true>,
-            columns: columns::<B, R>,
+            by_slice: R::BY_SLICE,
         }
     }
 }
 
 /// # Safety
 /// As [`Device::reduce`](crate::device::Device::reduce).
-pub(super) unsafe fn run<B: Body, R: Reducer<B::Out>>(body: &B, _: R, axes: Reduction<'_>, output: Slot<'_>, inputs: Inputs<'_>) {
+pub(super) unsafe fn run<B: Body, R: Reducer<B::Out>>(
+    body: &B,
+    _: R,
+    axes: Reduction<'_>,
+    output: Slot<'_>,
+    inputs: Inputs<'_>,
+) -> Result<()> {
     let compiled = R::compiled(TypeId::of::<(B, R)>()).and_then(|kernel| kernel.downcast_ref::<ReduceKernel>());
     let compiled = compiled.filter(|kernel| kernel.types == TypeId::of::<(B, R)>());
-    let kernel = compiled.copied().unwrap_or(ReduceKernel::of::<B, R>());
+    let kernel = compiled.unwrap_or(const { &ReduceKernel::of::<B, R>() });
+    // SAFETY: the caller's promise; the kernel is that of the types of body and reducer.
+    unsafe { drive(kernel, std::ptr::from_ref(body).cast(), axes, output, inputs) }
+}
+
+/// # Safety
+/// As [`run`]; `body` points to a body of the kernel's type.
+unsafe fn drive(kernel: &ReduceKernel, body: *const (), axes: Reduction<'_>, output: Slot<'_>, inputs: Inputs<'_>) -> Result<()> {
     let numel = walk::numel(axes.kept).saturating_mul(walk::numel(axes.reduced));
     let nbytes = inputs.slots.iter().map(|slot| slot.element).sum::<usize>().saturating_mul(numel);
-    let job = Job { kernel, body: std::ptr::from_ref(body).cast(), inputs, early: simd::early(nbytes) };
-    // SAFETY: the caller's promise; the kernel is that of the types of body and reducer.
+    let job = Job { kernel, body, inputs, early: simd::early(nbytes) };
+    // SAFETY: the caller's promise.
     unsafe { job.drive(axes, output) }
 }
 
 /// A kernel and its body, without their types: everything in `impl Job` is compiled once.
 pub(super) struct Job<'a> {
-    pub(super) kernel: ReduceKernel,
+    pub(super) kernel: &'a ReduceKernel,
     pub(super) body: *const (),
     pub(super) inputs: Inputs<'a>,
     /// How far ahead contiguous rows are fetched, in bytes ([`simd::early`]).
@@ -90,11 +100,11 @@ pub(super) struct Job<'a> {
 unsafe impl Sync for Job<'_> {}
 
 impl Job<'_> {
-    unsafe fn drive(&self, axes: Reduction<'_>, output: Slot<'_>) {
+    unsafe fn drive(&self, axes: Reduction<'_>, output: Slot<'_>) -> Result<()> {
         let count: usize = axes.reduced.iter().product();
         // SAFETY: as the caller promises.
-        if unsafe { self.few_rows(axes, &output) } {
-            return;
+        if unsafe { self.few_rows(axes, &output)? } {
+            return Ok(());
         }
         let operands = self.inputs.slots.len();
         let mut kept = [output; MAX_OPERANDS];
@@ -105,19 +115,24 @@ impl Job<'_> {
             reduced[k] = Slot { stride: inner, address: std::ptr::null_mut(), ..*slot };
         }
         let inner = walk::only(axes.reduced, &reduced[..operands], Order::RowMajor);
+        let result = Mutex::new(Ok(()));
         walk::each(axes.kept, &kept[..operands + 1], Order::OfOutput, &mut |outer| {
             // Rows and columns sum in another order: which they are may not depend on the parts, whose number is that of threads.
             let columns = inner.as_ref().is_some_and(|inner| self.prefers_columns(outer, inner, count));
             walk::parallel_by(outer, count.div_ceil(self.kernel.light), if columns { WIDTH } else { 1 }, &|part| {
                 // SAFETY: the parts of the walk reach only what the caller promised, and each output once.
-                unsafe { self.part(part, inner.as_ref(), count, columns) }
+                let done = unsafe { self.part(part, inner.as_ref(), count, columns) };
+                if done.is_err() {
+                    *result.lock().unwrap_or_else(PoisonError::into_inner) = done;
+                }
             });
         });
+        result.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reduces the rows of a small reduction that are contiguous in every operand and stand at equal distances, if they are
     /// such: then there is nothing to walk, and a tensor of a few elements does not pay for it. Says whether they were.
-    unsafe fn few_rows(&self, axes: Reduction<'_>, output: &Slot<'_>) -> bool {
+    unsafe fn few_rows(&self, axes: Reduction<'_>, output: &Slot<'_>) -> Result<bool> {
         let slots = self.inputs.slots;
         let [mut down, mut out_step, mut along] = [[0; MAX_OPERANDS]; 3];
         let (Some(rows), Some(_), Some(count)) = (
@@ -125,29 +140,98 @@ impl Job<'_> {
             walk::one_axis(axes.kept, 0, std::slice::from_ref(output), &mut out_step),
             walk::one_axis(axes.reduced, axes.kept.len(), slots, &mut along),
         ) else {
-            return false;
+            return Ok(false);
         };
         let contiguous = slots.iter().zip(&along).all(|(slot, &step)| count == 1 || step == slot.element as isize);
         let sum = |steps: &[isize]| steps[..slots.len()].iter().map(|step| step.unsigned_abs()).sum();
         let small = rows.saturating_mul(count) / self.kernel.light < walk::SHARED;
         if !contiguous || !small || prefers_columns(count, [rows, rows], sum(&along), sum(&down)) {
-            return false;
+            return Ok(false);
         }
         let (mut pointers, mut steps) = ([std::ptr::null_mut(); MAX_OPERANDS + 1], [0; MAX_OPERANDS]);
         for (k, &read) in self.inputs.reads.iter().enumerate() {
             (pointers[k], steps[k]) = (slots[read as usize].address, down[read as usize]);
         }
-        let rows = Rows { pointers, steps, rows, count, out: output.address, out_step: out_step[0], early: 0 };
+        let out = Output { address: output.address, step: out_step[0], is_state: false };
         // SAFETY: as the caller promises.
-        unsafe { self.rows(&rows) }
-        true
+        unsafe { self.rows(&Rows { pointers, steps, rows, count, at: [0; 2], out, early: 0 })? };
+        Ok(true)
     }
 
     /// Reduces rows that stand at equal distances.
-    unsafe fn rows(&self, rows: &Rows) {
-        let kernel = if rows.count <= LEAF { self.kernel.short_rows } else { self.kernel.long_rows };
+    #[inline]
+    unsafe fn rows(&self, rows: &Rows) -> Result<()> {
+        if rows.count > LEAF {
+            // SAFETY: as the caller promises.
+            return unsafe { self.long_rows(rows) };
+        }
         // SAFETY: as the caller promises.
-        unsafe { kernel(self.body, rows) }
+        unsafe { (self.kernel.rows)(self.body, rows) };
+        Ok(())
+    }
+
+    /// As [`rows`](Job::rows), of more than a leaf each: to the kernel some leaves are as many rows, whose states are wanted.
+    unsafe fn long_rows(&self, rows: &Rows) -> Result<()> {
+        let states = &self.kernel.states;
+        let most = (DIGITS * COLUMN_STATE / 2 / states.size.max(1)).clamp(1, LEAVES);
+        let most = 1 << most.ilog2();
+        let digits = (rows.count / LEAF / most + 1).ilog2() as usize + 1;
+        let mut room = StateRoom::new((most + digits) * states.size)?;
+        let leaves = room.address();
+        let (mut pointers, mut out) = (rows.pointers, rows.out);
+        let mut steps = [0; MAX_OPERANDS];
+        for (step, &read) in steps.iter_mut().zip(self.inputs.reads) {
+            *step = (LEAF * self.inputs.slots[read as usize].element) as isize;
+        }
+        // Some leaves one behind the other, whose states go to the places from `place` on.
+        let reduce = |pointers: &Addresses, from: usize, leaf: usize, count: usize, place: usize| {
+            let mut here = *pointers;
+            for (here, step) in here.iter_mut().zip(steps) {
+                *here = here.wrapping_offset(step.wrapping_mul((from / LEAF) as isize));
+            }
+            let to = Output { address: leaves.wrapping_add(place * states.size), step: states.size as isize, is_state: true };
+            let at = [rows.at[0].wrapping_add(from), LEAF];
+            let part = Rows { pointers: here, steps, rows: leaf, count, at, out: to, early: rows.early };
+            // SAFETY: as the caller promises; there is room for so many states.
+            unsafe { (self.kernel.rows)(self.body, &part) };
+        };
+        for _ in 0..rows.rows {
+            let mut cascade = Cascade::over(states, leaves.wrapping_add(most * states.size), digits, 1);
+            let mut done = 0;
+            loop {
+                let whole = ((rows.count - done) / LEAF).min(most);
+                if whole > 0 {
+                    reduce(&pointers, done, whole, LEAF, 0);
+                    done += whole * LEAF;
+                }
+                let rest = rows.count - done;
+                let n = whole + usize::from(whole < most && rest > 0);
+                if n > whole {
+                    reduce(&pointers, done, 1, rest, whole);
+                    done += rest;
+                }
+                // SAFETY: the states of the leaves were written, and there is room for the digits; the caller's promise for the output.
+                unsafe {
+                    let node = states.tree(leaves, n);
+                    if done < rows.count {
+                        cascade.push(node);
+                        continue;
+                    }
+                    cascade.join(node);
+                    if out.is_state {
+                        std::ptr::copy_nonoverlapping(node, out.address, states.size);
+                    } else {
+                        (states.finish)(node, 1, rows.count, out.address, 0);
+                    }
+                }
+                break;
+            }
+            out.address = out.address.wrapping_offset(out.step);
+            for (pointer, step) in pointers.iter_mut().zip(rows.steps) {
+                *pointer = pointer.wrapping_offset(step);
+            }
+        }
+        Ok(())
     }
 
     /// Whether a kept axis is the one to go along in memory.
@@ -156,28 +240,32 @@ impl Job<'_> {
         let along: usize = (0..self.inputs.slots.len()).map(|k| step(inner, k)).sum();
         let across: usize = (0..self.inputs.slots.len()).map(|k| step(outer, k + 1)).sum();
         // Columns keep thousands of states on the stack.
-        self.kernel.state <= COLUMN_STATE && prefers_columns(count, [outer.numel(), outer.inner()], along, across)
+        self.kernel.states.size <= COLUMN_STATE && prefers_columns(count, [outer.numel(), outer.inner()], along, across)
     }
 
-    unsafe fn part(&self, outer: &Walk, inner: Option<&Walk>, count: usize, columns: bool) {
+    unsafe fn part(&self, outer: &Walk, inner: Option<&Walk>, count: usize, columns: bool) -> Result<()> {
         let Some(inner) = inner else {
             // Nothing to reduce: what `finish` makes of the identity, everywhere.
+            let mut identity = StateRoom::new(self.kernel.states.size)?;
+            let identity = identity.address();
             let mut index = outer.index_of(0);
             for _ in 0..outer.numel() {
-                let mut none = Blocks { job: self, walk: None, index: outer.index_of(0), left: 0, scratch: [None; MAX_OPERANDS], block: 0 };
-                // SAFETY: the output's positions are promised; no element is read.
-                unsafe { (self.kernel.packed_row)(self.body, &mut none, 0, outer.address_at(0, &index)) };
+                // SAFETY: room for a state; the output's positions are promised, and no element is read.
+                unsafe {
+                    (self.kernel.states.identity)(identity, 1);
+                    (self.kernel.states.finish)(identity, 1, 0, outer.address_at(0, &index), 0);
+                }
                 outer.advance(&mut index, 1);
             }
-            return;
+            return Ok(());
         };
         if columns {
             // SAFETY: as the caller promises.
-            unsafe { self.by_columns(outer, inner, count) }
-        } else {
-            // SAFETY: as the caller promises.
-            unsafe { self.by_rows(outer, inner, count) }
+            unsafe { self.by_columns(outer, inner, count) };
+            return Ok(());
         }
+        // SAFETY: as the caller promises.
+        unsafe { self.by_rows(outer, inner, count) }
     }
 
     /// Where each input stands for the output at `index`.
@@ -191,81 +279,117 @@ impl Job<'_> {
         ((scratch - ROUNDING) / widths.max(1)) / LANES * LANES
     }
 
-    unsafe fn by_rows(&self, outer: &Walk, inner: &Walk, count: usize) {
-        let mut words = Words::<{ SCRATCH / 8 }>::uninit();
-        let room = Scratch::over(&mut words);
-        let mut scratch = [None; MAX_OPERANDS];
-        let block = self.block(SCRATCH);
-        for (k, slot) in self.inputs.slots.iter().enumerate() {
-            if !inner.is_linear(k, slot.element) {
-                scratch[k] = Some(room.take(block * slot.element));
-            }
-        }
-        let packed = scratch.iter().any(Option::is_some);
+    unsafe fn by_rows(&self, outer: &Walk, inner: &Walk, count: usize) -> Result<()> {
+        let packed = self.packs(inner);
         let shared = count >= 2 * STRETCH && outer.numel() < threads::count();
-        if inner.is_line() && if packed { count <= block } else { !shared } {
-            // SAFETY: as the caller promises; there is room for a row of every packed operand.
-            return unsafe { self.by_lines(outer, inner, count, &scratch, packed) };
+        if inner.is_line() && if packed { count <= self.block(SCRATCH) } else { !shared } {
+            // SAFETY: as the caller promises.
+            return unsafe { self.by_lines(outer, inner, count, packed) };
         }
+        let mut state = StateRoom::new(self.kernel.states.size)?;
+        let state = state.address();
         let mut index = outer.index_of(0);
         for _ in 0..outer.numel() {
             let (base, out) = (self.addresses(outer, &index), outer.address_at(0, &index));
-            // SAFETY: the row and the blocks hold elements that the caller promised; so is this output's position.
+            // SAFETY: the row holds elements that the caller promised; so is this output's position, and a state has room.
             unsafe {
-                let is_done = shared && self.by_stretches(&inner.from(base), count, out);
-                if !is_done && packed {
-                    let walk = Some(inner.from(base));
-                    let mut blocks = Blocks { job: self, walk, index: inner.index_of(0), left: count, scratch, block };
-                    (self.kernel.packed_row)(self.body, &mut blocks, count, out);
-                } else if !is_done {
-                    self.rows(&Rows {
-                        pointers: self.spread(&base),
-                        steps: [0; MAX_OPERANDS],
-                        rows: 1,
-                        count,
-                        out,
-                        out_step: 0,
-                        early: self.early,
-                    });
+                if !shared || !self.by_stretches(&inner.from(base), count, out)? {
+                    self.stretch(&inner.from(base), 0, count, state)?;
+                    (self.kernel.states.finish)(state, 1, count, out, 0);
                 }
             }
             outer.advance(&mut index, 1);
         }
+        Ok(())
+    }
+
+    /// Whether an operand is not one run along a row.
+    fn packs(&self, row: &Walk) -> bool {
+        self.inputs.slots.iter().enumerate().any(|(k, slot)| !row.is_linear(k, slot.element))
     }
 
     /// One long row on every core; `false` where there is no memory for the states of its stretches.
-    unsafe fn by_stretches(&self, row: &Walk, count: usize, out: *mut u8) -> bool {
-        let (stretches, size) = (count.div_ceil(STRETCH), self.kernel.state);
-        let Ok(states) = CpuBlock::scratch(stretches * size) else { return false };
+    unsafe fn by_stretches(&self, row: &Walk, count: usize, out: *mut u8) -> Result<bool> {
+        let (stretches, size) = (count.div_ceil(STRETCH), self.kernel.states.size);
+        let Ok(states) = CpuBlock::scratch(stretches * size) else { return Ok(false) };
+        let result = Mutex::new(Ok(()));
         threads::each(stretches, false, &|k| {
             let at = k * STRETCH;
             // SAFETY: the caller's promise for these of the row's values; each stretch has a state of its own.
-            unsafe { self.stretch(row, at, STRETCH.min(count - at), states.address().add(k * size)) }
+            let done = unsafe { self.stretch(row, at, STRETCH.min(count - at), states.address().add(k * size)) };
+            if done.is_err() {
+                *result.lock().unwrap_or_else(PoisonError::into_inner) = done;
+            }
         });
+        result.into_inner().unwrap_or_else(PoisonError::into_inner)?;
         // SAFETY: every stretch wrote its state; the caller's promise for the output.
-        unsafe { (self.kernel.join)(states.address(), stretches, count, out) };
-        true
+        unsafe {
+            let mut digits = StateRoom::new(DIGITS * size)?;
+            let mut cascade = Cascade::over(&self.kernel.states, digits.address(), DIGITS, 1);
+            for k in 0..stretches - 1 {
+                cascade.push(states.address().add(k * size));
+            }
+            let last = states.address().add((stretches - 1) * size);
+            cascade.join(last);
+            (self.kernel.states.finish)(last, 1, count, out, 0);
+        }
+        Ok(true)
     }
 
     /// The state of the `n` values of a row from number `at` on.
-    unsafe fn stretch(&self, row: &Walk, at: usize, n: usize, state: *mut u8) {
-        let mut words = Words::<{ SCRATCH / 8 }>::uninit();
-        let room = Scratch::over(&mut words);
-        let block = self.block(SCRATCH);
-        let mut scratch = [None; MAX_OPERANDS];
-        for (k, slot) in self.inputs.slots.iter().enumerate() {
-            if !row.is_linear(k, slot.element) {
-                scratch[k] = Some(room.take(block * slot.element));
-            }
+    unsafe fn stretch(&self, row: &Walk, at: usize, n: usize, state: *mut u8) -> Result<()> {
+        let mut index = row.index_of(at);
+        let leaf = |base: &Addresses, at: usize, n: usize, early: usize, state: *mut u8| {
+            let out = Output { address: state, step: 0, is_state: true };
+            let rows = Rows { pointers: self.spread(base), steps: [0; MAX_OPERANDS], rows: 1, count: n, at: [at, 0], out, early };
+            // SAFETY: the caller's promise: elements of every operand, and room for a state.
+            unsafe { self.rows(&rows) }
+        };
+        if !self.packs(row) {
+            let base = std::array::from_fn(|k| if k < self.inputs.slots.len() { row.address_at(k, &index) } else { std::ptr::null_mut() });
+            return leaf(&base, at, n, self.early, state);
         }
-        let block = if scratch.iter().any(Option::is_some) { block } else { usize::MAX };
-        let mut blocks = Blocks { job: self, walk: Some(*row), index: row.index_of(at), left: n, scratch, block };
-        // SAFETY: the blocks hold elements that the caller promised, and there is room for a state.
-        unsafe { (self.kernel.stretch)(self.body, &mut blocks, at, state) };
+        // Leaf by leaf. What takes many values at once is handed no more of them than ever had room on the stack.
+        let size = if self.kernel.by_slice { LEAF.min(self.block(SCRATCH)) } else { LEAF };
+        let is_packed = |k: &usize| !row.is_linear(*k, self.inputs.slots[*k].element);
+        let nbytes = |k: usize| (size * self.inputs.slots[k].element).next_multiple_of(64);
+        let mut words = Words::<{ SCRATCH / 8 }>::uninit();
+        let total: usize = (0..self.inputs.slots.len()).filter(is_packed).map(nbytes).sum();
+        let block = if total > SCRATCH { Some(CpuBlock::scratch(total)?) } else { None };
+        let mut room = block.as_ref().map_or(words.as_mut_ptr().cast(), CpuBlock::address);
+        let mut scratch = [None; MAX_OPERANDS];
+        for k in (0..self.inputs.slots.len()).filter(is_packed) {
+            scratch[k] = Some(room);
+            room = room.wrapping_add(nbytes(k));
+        }
+        let mut digits = StateRoom::new(DIGITS * self.kernel.states.size)?;
+        let mut cascade = Cascade::over(&self.kernel.states, digits.address(), DIGITS, 1);
+        for done in (0..n).step_by(size) {
+            let count = size.min(n - done);
+            let mut base = [std::ptr::null_mut(); MAX_OPERANDS + 1];
+            for (k, slot) in self.inputs.slots.iter().enumerate() {
+                base[k] = scratch[k].unwrap_or_else(|| row.address_at(k, &index));
+                if scratch[k].is_some() {
+                    // SAFETY: `count` elements of this operand, promised by the caller, into room for as many.
+                    unsafe { pack::gather(row, k, index, count, slot.element, base[k]) };
+                }
+            }
+            row.advance(&mut index, count);
+            leaf(&base, at + done, count, 0, state)?;
+            // SAFETY: it was written just now.
+            unsafe { if done + count < n { cascade.push(state) } else { cascade.join(state) } };
+        }
+        Ok(())
     }
 
     /// Rows that are contiguous, or are once packed: as many in one call as stand at equal distances.
-    unsafe fn by_lines(&self, outer: &Walk, inner: &Walk, count: usize, scratch: &[Option<*mut u8>; MAX_OPERANDS], packed: bool) {
+    unsafe fn by_lines(&self, outer: &Walk, inner: &Walk, count: usize, packed: bool) -> Result<()> {
+        let mut words = Words::<{ SCRATCH / 8 }>::uninit();
+        let room = Scratch::over(&mut words);
+        let mut scratch = [None; MAX_OPERANDS];
+        for (k, slot) in self.inputs.slots.iter().enumerate().filter(|&(k, slot)| !inner.is_linear(k, slot.element)) {
+            scratch[k] = Some(room.take(count * slot.element));
+        }
         let (mut index, mut done) = (outer.index_of(0), 0);
         let mut steps = [0; MAX_OPERANDS];
         for (step, &read) in steps.iter_mut().zip(self.inputs.reads) {
@@ -287,12 +411,13 @@ impl Job<'_> {
                 }
             }
             let rows = if packed { 1 } else { outer.left_in_row(&index) };
-            let (out, out_step) = (outer.address_at(0, &index), outer.inner_step(0));
+            let out = Output { address: outer.address_at(0, &index), step: outer.inner_step(0), is_state: false };
             // SAFETY: `rows` rows of promised elements, and their outputs.
-            unsafe { self.rows(&Rows { pointers: self.spread(&base), steps, rows, count, out, out_step, early }) };
+            unsafe { self.rows(&Rows { pointers: self.spread(&base), steps, rows, count, at: [0; 2], out, early })? };
             outer.advance(&mut index, rows);
             done += rows;
         }
+        Ok(())
     }
 
     /// One pointer for each load of the body.
@@ -312,211 +437,81 @@ fn prefers_columns(count: usize, [rows, inner]: [usize; 2], along: usize, across
     inner >= NARROWEST && (narrow || (across != 0 && across < along))
 }
 
-/// Bytes of a state, at most, of which columns are reduced side by side.
-const COLUMN_STATE: usize = 64;
-
-/// The values of one row, a contiguous block at a time.
-struct Blocks<'a> {
-    job: &'a Job<'a>,
-    walk: Option<Walk>,
-    index: Index,
-    left: usize,
-    scratch: [Option<*mut u8>; MAX_OPERANDS],
-    block: usize,
-}
-
-impl Blocks<'_> {
-    /// The next block of at most `most` values: their pointers and how many; 0 at the end.
-    fn next(&mut self, most: usize) -> (Addresses, usize) {
-        let n = self.left.min(self.block).min(most);
-        let mut base = [std::ptr::null_mut(); MAX_OPERANDS + 1];
-        if let Some(walk) = &self.walk
-            && n > 0
-        {
-            for (k, slot) in self.job.inputs.slots.iter().enumerate() {
-                base[k] = self.scratch[k].unwrap_or_else(|| walk.address_at(k, &self.index));
-                if self.scratch[k].is_some() {
-                    // SAFETY: `n` elements of this operand, promised by the caller of `drive`, into room for a block.
-                    unsafe { pack::gather(walk, k, self.index, n, slot.element, base[k]) };
-                }
-            }
-            walk.advance(&mut self.index, n);
-        }
-        self.left -= n;
-        (self.job.spread(&base), n)
-    }
-}
-
-/// The state of a row, or of a stretch of one, whose first value has number `at`.
-#[inline(always)]
-fn state_of<B: Body, R: Reducer<B::Out>>(body: B, blocks: &mut Blocks<'_>, mut at: usize) -> State<B, R> {
-    let combine = R::combine::<Run>;
-    let is_packed = blocks.block != usize::MAX;
-    let early = if is_packed { 0 } else { blocks.job.early };
-    let contiguous = |(pointers, n), at| simd::dispatch(Contiguous::<B, R> { body, pointers, n, at, early, reducer: PhantomData });
-    if !is_packed {
-        return contiguous(blocks.next(usize::MAX), at);
-    }
-    let mut digits = [const { MaybeUninit::uninit() }; DIGITS];
-    let mut cascade = Cascade::over(&mut digits);
-    while blocks.left > 0 {
-        if R::BY_SLICE {
-            // A leaf, or as much of one as a block has room for.
-            let (pointers, n) = blocks.next(LEAF);
-            cascade.push(contiguous((pointers, n), at), combine);
-            at += n;
-            continue;
-        }
-        // A leaf of several blocks, which its states take in one after the other.
-        let mut states = [R::identity::<Run>(); LANES];
-        let mut room = LEAF;
-        while room > 0 && blocks.left > 0 {
-            let (pointers, n) = blocks.next(room);
-            simd::dispatch(Absorb::<B, R> { body, pointers, n, at, states: &mut states });
-            (at, room) = (at + n, room - n);
-        }
-        cascade.push(collapse::<B, R, false>(states), combine);
-    }
-    cascade.join(R::identity::<Run>(), combine)
-}
-
-/// Writes what a row of `count` values with this state comes to.
-///
-/// # Safety
-/// `out` has room for one `R::Out`.
-#[inline(always)]
-unsafe fn finish<B: Body, R: Reducer<B::Out>>(state: State<B, R>, count: usize, out: *mut u8) {
-    let value = R::finish::<Run>(state, Lane(count as i64)).0;
-    // SAFETY: the caller's promise.
-    unsafe { out.cast::<R::Out>().write(R::Out::narrow(value)) };
-}
-
-/// Reduces one row to one output, a block at a time.
-///
-/// # Safety
-/// `body` points to a `B`; the blocks hold its operands' elements; `out` has room for one `R::Out`.
-unsafe fn packed_row<B: Body, R: Reducer<B::Out>>(body: *const (), blocks: &mut Blocks<'_>, count: usize, out: *mut u8) {
-    // SAFETY: the caller's promise; bodies are `Copy`.
-    let body = unsafe { body.cast::<B>().read() };
-    // SAFETY: the caller's promise.
-    unsafe { finish::<B, R>(state_of::<B, R>(body, blocks, 0), count, out) };
-}
-
-/// Reduces a stretch of a row, from number `at` on, to one state.
-///
-/// # Safety
-/// As `packed_row`; `state` has room for one of its states.
-unsafe fn stretch<B: Body, R: Reducer<B::Out>>(body: *const (), blocks: &mut Blocks<'_>, at: usize, state: *mut u8) {
-    // SAFETY: the caller's promise; bodies are `Copy`.
-    let body = unsafe { body.cast::<B>().read() };
-    // SAFETY: the caller's promise.
-    unsafe { state.cast::<State<B, R>>().write_unaligned(state_of::<B, R>(body, blocks, at)) };
-}
-
-/// Joins the states of a row's stretches, as the leaves would have been joined one by one.
-///
-/// # Safety
-/// `stretches` states stand at `states`; `out` has room for one `R::Out`.
-unsafe fn join<B: Body, R: Reducer<B::Out>>(states: *const u8, stretches: usize, count: usize, out: *mut u8) {
-    let combine = R::combine::<Run>;
-    let mut digits = [const { MaybeUninit::uninit() }; DIGITS];
-    let mut cascade = Cascade::over(&mut digits);
-    for k in 0..stretches {
-        // SAFETY: the caller's promise.
-        cascade.push(unsafe { states.cast::<State<B, R>>().add(k).read_unaligned() }, combine);
-    }
-    // SAFETY: the caller's promise.
-    unsafe { finish::<B, R>(cascade.join(R::identity::<Run>(), combine), count, out) };
-}
-
-/// Contiguous rows, one output a row.
-struct Rows {
+/// Contiguous rows, one output a row; to a kernel they are of one leaf at most.
+pub(super) struct Rows {
     /// The first row of each load, and the steps from row to row, in bytes.
     pointers: Addresses,
     steps: [isize; MAX_OPERANDS],
     rows: usize,
     count: usize,
-    out: *mut u8,
-    out_step: isize,
+    /// The number of the first row's first value, and the step to that of the next: not 0 where they are parts of a longer one.
+    at: [usize; 2],
+    out: Output,
     /// How far ahead they are fetched, in bytes.
     early: usize,
+}
+
+/// Where the result of a row goes, and the step to that of the next, in bytes.
+#[derive(Clone, Copy)]
+struct Output {
+    address: *mut u8,
+    step: isize,
+    /// Whether the state is wanted, and not yet what it comes to.
+    is_state: bool,
 }
 
 /// Reduces each of some rows to one output.
 ///
 /// # Safety
-/// `body` points to a `B`; the rows hold its operands' elements; the outputs have room for one `R::Out` each.
-unsafe fn rows<B: Body, R: Reducer<B::Out>, const LONG: bool>(body: *const (), rows: &Rows) {
+/// `body` points to a `B`; the rows hold its operands' elements; the outputs have room for one `R::Out` each, or for a state.
+unsafe fn rows<B: Body, R: Reducer<B::Out>>(body: *const (), rows: &Rows) {
     // SAFETY: the caller's promise; bodies are `Copy`.
     let body = unsafe { body.cast::<B>().read() };
-    simd::dispatch(AbsorbRows::<B, R, LONG> { body, rows, reducer: PhantomData });
+    simd::dispatch(AbsorbRows::<B, R> { body, rows, reducer: PhantomData });
 }
 
-/// Rows of one leaf each at most, or long ones.
-struct AbsorbRows<'a, B, R, const LONG: bool> {
+struct AbsorbRows<'a, B, R> {
     body: B,
     rows: &'a Rows,
     reducer: PhantomData<R>,
 }
 
-impl<B: Body, R: Reducer<B::Out>, const LONG: bool> Loop for AbsorbRows<'_, B, R, LONG> {
+impl<B: Body, R: Reducer<B::Out>> Loop for AbsorbRows<'_, B, R> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Rows { rows, count, mut out, out_step, early, .. } = *self.rows;
+        self.each::<By<false, false>>();
+    }
+    #[inline(always)]
+    fn run_plain(self) {
+        self.each::<By<false, true>>();
+    }
+}
+
+impl<B: Body, R: Reducer<B::Out>> AbsorbRows<'_, B, R> {
+    #[inline(always)]
+    fn each<M: Mode>(self) {
+        let Rows { rows, count, at: [mut at, at_step], mut out, early, .. } = *self.rows;
         // What the body has no load for is not moved.
         let (mut pointers, mut steps) = ([std::ptr::null_mut(); MAX_OPERANDS + 1], [0; MAX_OPERANDS]);
         for k in 0..B::LOADS {
             (pointers[k], steps[k]) = (self.rows.pointers[k], self.rows.steps[k]);
         }
         for _ in 0..rows {
-            let state = if LONG {
-                row::<B, R, false>(self.body, &pointers, 0, count, 0, early)
-            } else {
-                leaf::<B, R, false>(self.body, &pointers, 0, 0..count, 0, early)
-            };
+            let state = leaf::<B, R, M>(self.body, &pointers, 0, 0..count, at, early);
             // SAFETY: whoever made the rows promised room for each output (`rows`).
-            unsafe { finish::<B, R>(state, count, out) };
-            out = out.wrapping_offset(out_step);
+            unsafe {
+                if out.is_state {
+                    out.address.cast::<State<B, R>>().write(state);
+                } else {
+                    finish::<B, R>(state, count, out.address);
+                }
+            }
+            out.address = out.address.wrapping_offset(out.step);
+            at = at.wrapping_add(at_step);
             for k in 0..B::LOADS {
                 pointers[k] = pointers[k].wrapping_offset(steps[k]);
             }
         }
-    }
-}
-
-/// A stretch of a row, or a block of one.
-struct Contiguous<B, R> {
-    body: B,
-    pointers: Addresses,
-    n: usize,
-    at: usize,
-    early: usize,
-    reducer: PhantomData<R>,
-}
-
-impl<B: Body, R: Reducer<B::Out>> Loop for Contiguous<B, R> {
-    type Output = State<B, R>;
-    #[inline(always)]
-    fn run(self) -> State<B, R> {
-        let Contiguous { body, pointers, n, at, early, .. } = self;
-        row::<B, R, false>(body, &pointers, 0, n, at, early)
-    }
-}
-
-struct Absorb<'a, B: Body, R: Reducer<B::Out>> {
-    body: B,
-    pointers: Addresses,
-    n: usize,
-    at: usize,
-    states: &'a mut [State<B, R>; LANES],
-}
-
-impl<B: Body, R: Reducer<B::Out>> Loop for Absorb<'_, B, R> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        let Absorb { body, pointers, n, at, states } = self;
-        *states = absorb::<B, R, false>(body, &pointers, 0, 0..n, at, 0, *states);
     }
 }

@@ -4,26 +4,24 @@
 //! with the state of all leaves before: errors of sums grow with the number of leaves, not of elements, and the result
 //! is the same for rows and columns and any number of threads. A running state is one chain of dependent steps, so several
 //! are taken side by side: columns as they stand, rows turned in squares; a few rows, or leaves of one row, eight at a time.
-//! Imports: `scalar`, `element`, `kernel`, `device`.
+//! Imports: `scalar`, `kernel`, `device`.
 
+use super::chains::{columns, rows};
 use super::drive::goes_past_caches;
-use super::io::{ROUNDING, Scratch, Words, value};
+use super::io::{ROUNDING, Scratch, Words};
 use super::pack;
-use super::simd::{self, Loop};
 use super::walk::{self, Addresses, Order, Walk};
 use crate::device::{Inputs, MAX_OPERANDS, Slot};
-use crate::element::{Compute, Element};
 use crate::kernel::{Body, Reducer, Scanning};
-use crate::scalar::{Lane, Run};
+use crate::scalar::Run;
 use std::any::TypeId;
-use std::mem::MaybeUninit;
 
 /// Positions of a line that are absorbed before they are combined with what came before.
-const LEAF: usize = 256;
+pub(super) const LEAF: usize = 256;
 /// Chains of states side by side.
-const CHAINS: usize = 8;
+pub(super) const CHAINS: usize = 8;
 /// Columns side by side.
-const WIDTH: usize = 1024;
+pub(super) const WIDTH: usize = 1024;
 /// Positions of rows that are turned together.
 const TURNED: usize = 128;
 /// Such rows: so many streams are fetched ahead.
@@ -56,7 +54,7 @@ impl ScanKernel {
     }
 }
 
-type State<B, R> = <R as Reducer<<B as Body>::Out>>::State<Run>;
+pub(super) type State<B, R> = <R as Reducer<<B as Body>::Out>>::State<Run>;
 
 /// # Safety
 /// As [`Device::scan`](crate::device::Device::scan).
@@ -97,7 +95,7 @@ pub(super) unsafe fn run<B: Body, R: Reducer<B::Out>>(body: &B, _: R, plan: Scan
 }
 
 /// A kernel, its body and the axis that is scanned, without their types. Operand 0 is the output.
-struct Job<'a> {
+pub(super) struct Job<'a> {
     kernel: ScanKernel,
     body: *const (),
     reads: &'a [u8],
@@ -106,7 +104,7 @@ struct Job<'a> {
     along: [isize; MAX_OPERANDS],
     element: [usize; MAX_OPERANDS],
     count: usize,
-    exclusive: bool,
+    pub(super) exclusive: bool,
     /// Whether the output goes past the caches.
     streams: bool,
 }
@@ -200,42 +198,42 @@ impl Job<'_> {
 }
 
 /// Pieces of several rows, or of one, in order.
-struct Strips<'a> {
-    job: &'a Job<'a>,
-    lines: &'a Walk,
+pub(super) struct Strips<'a> {
+    pub(super) job: &'a Job<'a>,
+    pub(super) lines: &'a Walk,
     /// Lines that are done.
-    done: usize,
+    pub(super) done: usize,
     /// Lines of the current group; 0 before the first.
-    rows: usize,
+    pub(super) rows: usize,
     /// Positions of them that are done.
-    at: usize,
+    pub(super) at: usize,
     /// Positions of a chain at a time, at most: a leaf, or less where operands are packed in little room.
-    piece: usize,
+    pub(super) piece: usize,
     /// The strip that is being computed.
-    chains: usize,
-    n: usize,
-    linked: bool,
-    scratch: [Option<*mut u8>; MAX_OPERANDS],
+    pub(super) chains: usize,
+    pub(super) n: usize,
+    pub(super) linked: bool,
+    pub(super) scratch: [Option<*mut u8>; MAX_OPERANDS],
 }
 
 /// Some chains of values: rows at the same positions, or `linked` leaves of one row.
-struct Strip {
-    pointers: Addresses,
+pub(super) struct Strip {
+    pub(super) pointers: Addresses,
     /// From chain to chain, in bytes.
-    steps: [isize; MAX_OPERANDS],
-    chains: usize,
-    linked: bool,
-    n: usize,
-    at: usize,
-    out: *mut u8,
-    out_chain: isize,
-    out_step: isize,
+    pub(super) steps: [isize; MAX_OPERANDS],
+    pub(super) chains: usize,
+    pub(super) linked: bool,
+    pub(super) n: usize,
+    pub(super) at: usize,
+    pub(super) out: *mut u8,
+    pub(super) out_chain: isize,
+    pub(super) out_step: isize,
 }
 
 impl Strips<'_> {
     /// # Safety
     /// That of `Job::part`.
-    unsafe fn next(&mut self) -> Option<Strip> {
+    pub(super) unsafe fn next(&mut self) -> Option<Strip> {
         let job = self.job;
         if self.rows == 0 || self.at == job.count {
             self.done += self.rows;
@@ -288,7 +286,7 @@ impl Strips<'_> {
     ///
     /// # Safety
     /// That of `Job::part`.
-    unsafe fn finish(&mut self) {
+    pub(super) unsafe fn finish(&mut self) {
         let (job, n) = (self.job, self.n);
         if let Some(room) = self.scratch[0] {
             let index = self.lines.index_of(self.done);
@@ -306,36 +304,36 @@ impl Strips<'_> {
 }
 
 /// Some rows of several columns, in order: a row is a position of each line, a column a line.
-struct Tiles<'a> {
-    job: &'a Job<'a>,
-    lines: &'a Walk,
-    done: usize,
+pub(super) struct Tiles<'a> {
+    pub(super) job: &'a Job<'a>,
+    pub(super) lines: &'a Walk,
+    pub(super) done: usize,
     /// Columns of the current group; 0 before the first.
-    width: usize,
-    most: usize,
-    rows: usize,
+    pub(super) width: usize,
+    pub(super) most: usize,
+    pub(super) rows: usize,
     /// Rows of it that are done.
-    at: usize,
-    scratch: [Option<*mut u8>; MAX_OPERANDS],
+    pub(super) at: usize,
+    pub(super) scratch: [Option<*mut u8>; MAX_OPERANDS],
     /// Where the output is turned back, if it goes past the caches along the columns.
-    back: Option<*mut u8>,
+    pub(super) back: Option<*mut u8>,
 }
 
 /// Rows of a tile: where each load's first row stands, and the steps from row to row, in bytes.
-struct Tile {
-    pointers: Addresses,
-    steps: [isize; MAX_OPERANDS],
-    width: usize,
-    n: usize,
-    at: usize,
-    out: *mut u8,
-    out_step: isize,
+pub(super) struct Tile {
+    pub(super) pointers: Addresses,
+    pub(super) steps: [isize; MAX_OPERANDS],
+    pub(super) width: usize,
+    pub(super) n: usize,
+    pub(super) at: usize,
+    pub(super) out: *mut u8,
+    pub(super) out_step: isize,
 }
 
 impl Tiles<'_> {
     /// # Safety
     /// That of `Job::part`; what `next` gave before has been computed, and goes to its place.
-    unsafe fn next(&mut self) -> Option<Tile> {
+    pub(super) unsafe fn next(&mut self) -> Option<Tile> {
         let job = self.job;
         if self.width == 0 || self.at == job.count {
             self.done += self.width;
@@ -381,7 +379,7 @@ impl Tiles<'_> {
     ///
     /// # Safety
     /// That of `Job::part`.
-    unsafe fn finish(&mut self, n: usize) {
+    pub(super) unsafe fn finish(&mut self, n: usize) {
         if let Some(room) = self.scratch[0] {
             let (element, along, across) = (self.job.element[0], self.job.along[0], self.lines.inner_step(0));
             let (to, steps) = (self.place(0), [(self.width * element) as isize, element as isize]);
@@ -405,196 +403,5 @@ impl Tiles<'_> {
             }
         }
         self.at += n;
-    }
-}
-
-/// The states of some chains within one piece, and what their leaves began with.
-struct Chains<B: Body, R: Reducer<B::Out>> {
-    values: [[MaybeUninit<Compute<B::Out>>; LEAF]; CHAINS],
-    states: [[MaybeUninit<State<B, R>>; LEAF]; CHAINS],
-    /// Of the leaves before.
-    carry: [State<B, R>; CHAINS],
-    /// Of this leaf, up to the piece.
-    local: [State<B, R>; CHAINS],
-}
-
-impl<B: Body, R: Reducer<B::Out>> Chains<B, R> {
-    /// Takes value `i` of a chain, whose piece begins with number `first`, into its state, and keeps what stands there.
-    ///
-    /// # Safety
-    /// The value was written.
-    #[inline(always)]
-    unsafe fn absorb(&mut self, local: &mut [State<B, R>; CHAINS], chain: usize, i: usize, first: usize, exclusive: bool) {
-        // SAFETY: the caller's promise.
-        let value = Lane(unsafe { self.values[chain][i].assume_init() });
-        let next = R::absorb::<Run>(local[chain], value, Lane(first.wrapping_add(i) as i64));
-        self.states[chain][i].write(if exclusive { local[chain] } else { next });
-        local[chain] = next;
-    }
-}
-
-/// # Safety
-/// `body` points to a `B`; the strips give its operands' elements and room for `R::Out`.
-unsafe fn rows<B: Body, R: Reducer<B::Out>>(body: *const (), strips: &mut Strips<'_>) {
-    // SAFETY: the caller's promise; bodies are `Copy`.
-    let body = unsafe { body.cast::<B>().read() };
-    let identity = R::identity::<Run>();
-    let mut chains = Chains::<B, R> {
-        values: [[MaybeUninit::uninit(); LEAF]; CHAINS],
-        states: [[MaybeUninit::uninit(); LEAF]; CHAINS],
-        carry: [identity; CHAINS],
-        local: [identity; CHAINS],
-    };
-    // SAFETY: the caller's promise.
-    while let Some(strip) = unsafe { strips.next() } {
-        let exclusive = strips.job.exclusive;
-        simd::dispatch(ScanRows::<B, R> { body, strip, exclusive, chains: &mut chains });
-        // SAFETY: the caller's promise; the strip is computed.
-        unsafe { strips.finish() };
-    }
-}
-
-struct ScanRows<'a, B: Body, R: Reducer<B::Out>> {
-    body: B,
-    strip: Strip,
-    exclusive: bool,
-    chains: &'a mut Chains<B, R>,
-}
-
-impl<B: Body, R: Reducer<B::Out>> Loop for ScanRows<'_, B, R> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        let ScanRows { body, strip, exclusive, chains } = self;
-        let Strip { mut pointers, steps, chains: count, linked, n, at, out, out_chain, out_step } = strip;
-        for values in &mut chains.values[..count] {
-            let here = pointers;
-            for (i, to) in values[..n].iter_mut().enumerate() {
-                to.write(value::<B, false>(&body, &here, 0, i).0);
-            }
-            for (pointer, step) in pointers.iter_mut().zip(steps) {
-                *pointer = pointer.wrapping_offset(step);
-            }
-        }
-        if at % LEAF == 0 {
-            chains.local = [R::identity::<Run>(); CHAINS];
-        }
-        let first = |chain: usize| if linked { at.wrapping_add(chain * LEAF) } else { at };
-        let mut local = chains.local;
-        if count == CHAINS {
-            for i in 0..n {
-                for chain in 0..CHAINS {
-                    // SAFETY: the first `n` values of the first `count` chains were written above.
-                    unsafe { chains.absorb(&mut local, chain, i, first(chain), exclusive) };
-                }
-            }
-        } else {
-            for chain in 0..count {
-                for i in 0..n {
-                    // SAFETY: as above.
-                    unsafe { chains.absorb(&mut local, chain, i, first(chain), exclusive) };
-                }
-            }
-        }
-        for chain in 0..count {
-            let first = first(chain);
-            let before = chains.carry[if linked { 0 } else { chain }];
-            let states = &chains.states[chain][..n];
-            let out = out.wrapping_offset((chain as isize).wrapping_mul(out_chain));
-            let seen = |i: usize| Lane(first.wrapping_add(i).wrapping_add(usize::from(!exclusive)) as i64);
-            let place = |i: usize| match out_step == size_of::<R::Out>() as isize {
-                true => out.cast::<R::Out>().wrapping_add(i),
-                false => out.wrapping_offset((i as isize).wrapping_mul(out_step)).cast::<R::Out>(),
-            };
-            if first < LEAF {
-                for (i, state) in states.iter().enumerate() {
-                    // SAFETY: written just now; whoever made the strip promised room for each output (`rows`).
-                    unsafe { place(i).write(R::Out::narrow(R::finish::<Run>(state.assume_init(), seen(i)).0)) };
-                }
-            } else {
-                for (i, state) in states.iter().enumerate() {
-                    // SAFETY: as above.
-                    unsafe { place(i).write(R::Out::narrow(R::finish::<Run>(R::combine::<Run>(before, state.assume_init()), seen(i)).0)) };
-                }
-            }
-            if (first.wrapping_add(n)) % LEAF == 0 {
-                let after = if first < LEAF { local[chain] } else { R::combine::<Run>(before, local[chain]) };
-                chains.carry[if linked { 0 } else { chain }] = after;
-            }
-        }
-        chains.local = local;
-    }
-}
-
-/// The states of some columns: of the leaves before, written at the end of the first, and of this one, from its beginning.
-struct Columns<B: Body, R: Reducer<B::Out>> {
-    carry: [MaybeUninit<State<B, R>>; WIDTH],
-    local: [MaybeUninit<State<B, R>>; WIDTH],
-}
-
-/// # Safety
-/// `body` points to a `B`; the tiles give its operands' elements and room for `R::Out`.
-unsafe fn columns<B: Body, R: Reducer<B::Out>>(body: *const (), tiles: &mut Tiles<'_>) {
-    // SAFETY: the caller's promise; bodies are `Copy`.
-    let body = unsafe { body.cast::<B>().read() };
-    let mut columns = Columns::<B, R> { carry: [MaybeUninit::uninit(); WIDTH], local: [MaybeUninit::uninit(); WIDTH] };
-    let exclusive = tiles.job.exclusive;
-    // SAFETY: the caller's promise.
-    while let Some(tile) = unsafe { tiles.next() } {
-        let n = tile.n;
-        if tile.at < LEAF {
-            simd::dispatch(ScanColumns::<B, R, true> { body, tile, exclusive, columns: &mut columns });
-        } else {
-            simd::dispatch(ScanColumns::<B, R, false> { body, tile, exclusive, columns: &mut columns });
-        }
-        // SAFETY: the caller's promise; the rows are computed.
-        unsafe { tiles.finish(n) };
-    }
-}
-
-struct ScanColumns<'a, B: Body, R: Reducer<B::Out>, const FIRST: bool> {
-    body: B,
-    tile: Tile,
-    exclusive: bool,
-    columns: &'a mut Columns<B, R>,
-}
-
-impl<B: Body, R: Reducer<B::Out>, const FIRST: bool> Loop for ScanColumns<'_, B, R, FIRST> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        let ScanColumns { body, tile, exclusive, columns } = self;
-        let Tile { mut pointers, steps, width, n, at, mut out, out_step } = tile;
-        let (carry, local) = (&mut columns.carry[..width], &mut columns.local[..width]);
-        if at % LEAF == 0 {
-            local.fill(MaybeUninit::new(R::identity::<Run>()));
-        }
-        for row in 0..n {
-            let place = Lane(at.wrapping_add(row) as i64);
-            let seen = Lane(at.wrapping_add(row).wrapping_add(usize::from(!exclusive)) as i64);
-            let (here, to) = (pointers, out.cast::<R::Out>());
-            for j in 0..width {
-                let value = value::<B, false>(&body, &here, 0, j);
-                // SAFETY: the leaf began with an identity in each; the leaf before wrote what is carried.
-                let (before, carried) = unsafe { (local[j].assume_init(), (!FIRST).then(|| carry[j].assume_init())) };
-                let next = R::absorb::<Run>(before, value, place);
-                let state = if exclusive { before } else { next };
-                let state = carried.map_or(state, |carried| R::combine::<Run>(carried, state));
-                local[j].write(next);
-                // SAFETY: whoever made the tile promised room for each output (`columns`).
-                unsafe { to.wrapping_add(j).write(R::Out::narrow(R::finish::<Run>(state, seen).0)) };
-            }
-            out = out.wrapping_offset(out_step);
-            for (pointer, step) in pointers.iter_mut().zip(steps) {
-                *pointer = pointer.wrapping_offset(step);
-            }
-        }
-        if (at.wrapping_add(n)) % LEAF == 0 {
-            for (carry, local) in carry.iter_mut().zip(local) {
-                // SAFETY: as above.
-                let (local, carried) = unsafe { (local.assume_init(), (!FIRST).then(|| carry.assume_init())) };
-                carry.write(carried.map_or(local, |carried| R::combine::<Run>(carried, local)));
-            }
-        }
     }
 }

@@ -2,7 +2,8 @@
 //! one that suits it better.
 //!
 //! The loop is plain Rust and the compiler vectorises it; only the instructions that it may use change. On other
-//! architectures than x86-64 the target's own features are used (NEON is part of every 64-bit ARM).
+//! architectures than x86-64 the target's own features are used (NEON is part of every 64-bit ARM), and in builds that are not
+//! optimised (`rankform_unoptimised`, of `build.rs`), in which nothing is vectorised: one copy serves every level.
 //! Imports: nothing.
 
 #[cfg(target_arch = "x86_64")]
@@ -18,9 +19,18 @@ pub(super) trait Loop {
     type Output;
     /// The loop, inlined into each of its copies.
     fn run(self) -> Self::Output;
+    /// The loop for processors of x86-64 without AVX2, where that is another: one of few instructions.
+    #[cfg_attr(any(rankform_unoptimised, not(target_arch = "x86_64")), allow(dead_code))]
+    #[inline(always)]
+    fn run_plain(self) -> Self::Output
+    where
+        Self: Sized,
+    {
+        self.run()
+    }
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(rankform_unoptimised)))]
 #[inline]
 pub(super) fn dispatch<L: Loop>(looped: L) -> L::Output {
     #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
@@ -36,12 +46,12 @@ pub(super) fn dispatch<L: Loop>(looped: L) -> L::Output {
         Level::Avx512 => unsafe { avx512(looped) },
         // SAFETY: as above.
         Level::Avx2 => unsafe { avx2(looped) },
-        Level::Baseline => looped.run(),
+        Level::Baseline => looped.run_plain(),
     }
 }
 
 /// As [`dispatch`], for loops that wait for memory or do little at a time: copies for AVX2 and for the target's own features alone.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(rankform_unoptimised)))]
 #[inline]
 pub(super) fn dispatch_two<L: Loop>(looped: L) -> L::Output {
     #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
@@ -49,13 +59,13 @@ pub(super) fn dispatch_two<L: Loop>(looped: L) -> L::Output {
         looped.run()
     }
     match level() {
-        Level::Baseline => looped.run(),
+        Level::Baseline => looped.run_plain(),
         // SAFETY: `level` found every feature that the function is compiled for.
         _ => unsafe { avx2(looped) },
     }
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(any(not(target_arch = "x86_64"), rankform_unoptimised))]
 #[inline]
 pub(super) fn dispatch_two<L: Loop>(looped: L) -> L::Output {
     looped.run()
@@ -63,41 +73,42 @@ pub(super) fn dispatch_two<L: Loop>(looped: L) -> L::Output {
 
 /// A loop with few words for arguments, which stay in registers on the way to it: the choice of its copy is then a jump.
 pub(super) trait Call<A, B, C> {
-    /// Whether it has copies for AVX2 and wider alone, and is called where the processor has these.
-    const VECTORS: bool = false;
-    /// The loop, inlined into each of its copies.
+    /// Whether it has a copy for AVX-512; without one it is not called at that level.
+    #[cfg_attr(any(rankform_unoptimised, not(target_arch = "x86_64")), allow(dead_code))]
+    const WIDEST: bool;
+    /// The loop, inlined into each of its copies; see [`Loop::run_plain`].
     ///
     /// # Safety
     /// As it says.
-    unsafe fn call(a: A, m: usize, n: usize, b: B, c: C);
+    unsafe fn call<const PLAIN: bool>(a: A, m: usize, n: usize, b: B, c: C);
 }
 
 /// # Safety
 /// That of the loop; the processor has what `level` stands for.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(rankform_unoptimised)))]
 #[inline(always)]
 pub(super) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(level: Level, a: A, m: usize, n: usize, b: B, c: C) {
     #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
     unsafe fn avx512<L: Call<A, B, C>, A, B, C>(a: A, m: usize, n: usize, b: B, c: C) {
         // SAFETY: the caller's promise.
-        unsafe { L::call(a, m, n, b, c) }
+        unsafe { L::call::<false>(a, m, n, b, c) }
     }
     #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
     unsafe fn avx2<L: Call<A, B, C>, A, B, C>(a: A, m: usize, n: usize, b: B, c: C) {
         // SAFETY: the caller's promise.
-        unsafe { L::call(a, m, n, b, c) }
+        unsafe { L::call::<false>(a, m, n, b, c) }
     }
     #[inline(never)] // else its registers would be saved on the way to the others
     unsafe fn baseline<L: Call<A, B, C>, A, B, C>(a: A, m: usize, n: usize, b: B, c: C) {
         // SAFETY: the caller's promise.
-        unsafe { L::call(a, m, n, b, c) }
+        unsafe { L::call::<true>(a, m, n, b, c) }
     }
     match level {
+        Level::Avx512 if const { !L::WIDEST } => unreachable!("a loop that is called by AVX2 at most"),
         // SAFETY: the caller's promise.
         Level::Avx512 => unsafe { avx512::<L, A, B, C>(a, m, n, b, c) },
         // SAFETY: as above.
         Level::Avx2 => unsafe { avx2::<L, A, B, C>(a, m, n, b, c) },
-        Level::Baseline if const { L::VECTORS } => unreachable!("a loop for wider instructions"),
         // SAFETY: the caller's promise.
         Level::Baseline => unsafe { baseline::<L, A, B, C>(a, m, n, b, c) },
     }
@@ -105,14 +116,14 @@ pub(super) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(level: Level, a: A
 
 /// # Safety
 /// That of the loop.
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(any(not(target_arch = "x86_64"), rankform_unoptimised))]
 #[inline]
 pub(super) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(_: Level, a: A, m: usize, n: usize, b: B, c: C) {
     // SAFETY: the caller's promise.
-    unsafe { L::call(a, m, n, b, c) }
+    unsafe { L::call::<false>(a, m, n, b, c) }
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(any(not(target_arch = "x86_64"), rankform_unoptimised))]
 #[inline]
 pub(super) fn dispatch<L: Loop>(looped: L) -> L::Output {
     looped.run()
@@ -144,6 +155,16 @@ pub(super) fn level_for_memory() -> Level {
         return Level::Avx2;
     }
     level()
+}
+
+/// The level, without AVX-512.
+#[inline(always)]
+pub(super) fn at_most_avx2(level: Level) -> Level {
+    #[cfg(target_arch = "x86_64")]
+    if level == Level::Avx512 {
+        return Level::Avx2;
+    }
+    level
 }
 
 /// What this processor has and the environment allows, found once.

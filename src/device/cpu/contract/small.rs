@@ -63,11 +63,11 @@ impl Small {
     fn sums(types: [DType; 3]) -> Option<fn(Small)> {
         use DType::*;
         Some(match types {
-            [F32, F32, F32] => loops::<f32>,
-            [F64, F64, F64] => loops::<f64>,
+            [F32, F32, F32] => floats,
+            [F64, F64, F64] => doubles,
             // Sums wrap, so their lower bits do not depend on the sign.
-            [I32, I32, I32] | [U32, U32, U32] => loops::<i32>,
-            [I64, I64, I64] | [U64, U64, U64] => loops::<i64>,
+            [I32, I32, I32] | [U32, U32, U32] => ints,
+            [I64, I64, I64] | [U64, U64, U64] => longs,
             _ => return None,
         })
     }
@@ -81,9 +81,15 @@ impl Small {
     }
 }
 
-fn loops<P: Num>(small: Small) {
-    simd::dispatch(Sums::<P>(small, std::marker::PhantomData));
+/// Functions that are not generic are compiled here, and not where a product is called.
+macro_rules! loops {
+    ($($name:ident $p:ty;)*) => { $(
+        fn $name(small: Small) {
+            simd::dispatch(Sums::<$p>(small, std::marker::PhantomData));
+        }
+    )* };
 }
+loops! { floats f32; doubles f64; ints i32; longs i64; }
 
 struct Sums<P>(Small, std::marker::PhantomData<P>);
 

@@ -223,7 +223,7 @@ mod shared {
         x.data_mut().unwrap().copy_from_slice(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
         drop(x);
         let program = std::env::current_exe().unwrap();
-        let test = "shared::memory_is_handed_to_another_process_by_name_and_back";
+        let test = "interop::shared::memory_is_handed_to_another_process_by_name_and_back";
         let child = Command::new(program).args(["--exact", test]).env(NAME, &name).output().unwrap();
         SharedMemory::unlink(&name).unwrap();
         assert!(child.status.success(), "{child:?}");

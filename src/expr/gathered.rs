@@ -1,0 +1,260 @@
+//! The operands of one kernel: sizes are joined, memory is found, the device is told where everything stands.
+//!
+//! Nothing here is generic over the expression: it is compiled once for each rank and device.
+//! Imports: `error`, `dim`, `layout`, `element`, `kernel`, `device`, `tensor`.
+
+use super::operand::{Leaves, RowAxes};
+use crate::device::{Device, Inputs, MAX_OPERANDS, Slot, same_device};
+use crate::dim::Dim;
+use crate::element::Element;
+use crate::error::{Error, Result};
+use crate::kernel::Program;
+use crate::layout::{Layout, joint_size};
+use crate::tensor::{Leaf, Tensor};
+
+/// How many outputs one program has, at most.
+const MAX_OUTPUTS: usize = 6;
+
+/// The operands of one kernel, `MOST` of them at most: each different one once, and which of them each load reads.
+pub(super) struct Gathered<'a, const RANK: usize, D: Device, const MOST: usize> {
+    pub(super) op: &'static str,
+    pub(super) device: &'a D,
+    leaves: [Option<Leaf<'a, RANK, D>>; MOST],
+    count: usize,
+    reads: [u8; MOST],
+    loads: usize,
+    limit: usize,
+    size: Dim<RANK>,
+    /// Whether all of them so far have one size and are row-major.
+    flat: bool,
+    error: Option<Error>,
+}
+
+impl<'a, const RANK: usize, D: Device, const MOST: usize> Leaves<'a, RANK, D> for Gathered<'a, RANK, D, MOST> {
+    #[inline(never)]
+    fn add(&mut self, leaf: Leaf<'a, RANK, D>) {
+        if self.error.is_none()
+            && let Err(error) = self.try_add(leaf)
+        {
+            self.error = Some(error);
+        }
+    }
+}
+
+impl<'a, const RANK: usize, D: Device, const MOST: usize> Gathered<'a, RANK, D, MOST> {
+    pub(super) fn new(op: &'static str, device: &'a D, outputs: usize) -> Self {
+        Gathered {
+            op,
+            device,
+            leaves: [None; MOST],
+            count: 0,
+            reads: [0; MOST],
+            loads: 0,
+            limit: MAX_OPERANDS - outputs,
+            size: Dim([1; RANK]),
+            flat: true,
+            error: None,
+        }
+    }
+
+    fn try_add(&mut self, leaf: Leaf<'a, RANK, D>) -> Result<()> {
+        let op = self.op;
+        same_device(op, self.device, leaf.device())?;
+        if !leaf.is_ready() {
+            return Err(Error::Unallocated { op, sizes: leaf.layout().size().0.into() });
+        }
+        let size = leaf.layout().size();
+        self.flat &= leaf.layout().is_contiguous() && (self.count == 0 || self.size == size);
+        if self.size != size {
+            self.size = joint_size(op, self.size, size)?;
+        }
+        let known = self.leaves[..self.count].iter().position(|known| known.is_some_and(|known| known.is_same(&leaf)));
+        if self.loads == self.limit {
+            return Err(Error::Operands { op, limit: self.limit });
+        }
+        let at = known.unwrap_or(self.count);
+        if known.is_none() {
+            self.leaves[at] = Some(leaf);
+            self.count += 1;
+        }
+        self.reads[self.loads] = at as u8;
+        self.loads += 1;
+        Ok(())
+    }
+
+    fn all(&self) -> impl Iterator<Item = Leaf<'a, RANK, D>> {
+        self.leaves[..self.count].iter().copied().flatten()
+    }
+
+    /// The sizes of the result, or what was wrong with an operand.
+    pub(super) fn size(&mut self) -> Result<Dim<RANK>> {
+        match self.error.take() {
+            Some(error) => Err(error),
+            None => Ok(self.size),
+        }
+    }
+
+    /// The layout of a fresh result of the joint size, or what was wrong with an operand.
+    pub(super) fn layout(mut self) -> Result<Layout<RANK>> {
+        let size = self.size()?;
+        Ok(self.preserved(size))
+    }
+
+    /// The layout of a fresh result: that of the first operand of full size that is dense, row-major otherwise.
+    pub(super) fn preserved(&self, size: Dim<RANK>) -> Layout<RANK> {
+        if self.flat {
+            return Layout::row_major(size);
+        }
+        let full = self.all().find(|leaf| leaf.layout().size() == size && leaf.layout().is_non_overlapping_and_dense());
+        full.map_or(Layout::row_major(size), |leaf| leaf.layout().preserved())
+    }
+
+    /// Runs `program` for every index inside `size`, along `rows` if there are any.
+    ///
+    /// # Safety
+    /// The leaves are the loads of `program` in order, and `outputs` its stores, with their element types; the outputs
+    /// have that size, and overlap no input, but that those of a program in place are its first leaves. A program that
+    /// is settled has `rows`.
+    pub(super) unsafe fn map<P: Program>(
+        &self,
+        program: &P,
+        size: Dim<RANK>,
+        rows: Option<[bool; RANK]>,
+        outputs: &[Leaf<'_, RANK, D>],
+    ) -> Result<()> {
+        // SAFETY: the caller's promise; views reach inside their memory, which their borrows keep and protect.
+        self.mapped(size, rows, outputs, &mut |laid| unsafe { self.device.map(program, laid.sizes, laid.row, laid.outputs, laid.inputs) })
+    }
+
+    /// Tells `run` what a program is to be told of its operands. It is the same for every program, and compiled once.
+    #[inline(never)]
+    fn mapped(&self, size: Dim<RANK>, rows: Option<[bool; RANK]>, outputs: &[Leaf<'_, RANK, D>], run: &mut Run<'_>) -> Result<()> {
+        let mut slots = [NO_SLOT; MAX_OUTPUTS];
+        if rows.is_none() && self.flat && self.size == size && outputs.iter().all(|out| out.layout().is_contiguous()) {
+            // One run of memory each: to the device it is one axis.
+            for (slot, out) in slots.iter_mut().zip(outputs) {
+                *slot = out.slot(&[1]);
+            }
+            let mut inputs = [NO_SLOT; MOST];
+            for (slot, leaf) in inputs.iter_mut().zip(self.all()) {
+                *slot = leaf.slot(&[1]);
+            }
+            let inputs = Inputs { slots: &inputs[..self.count], reads: &self.reads[..self.loads] };
+            return run(Laid { sizes: &[Layout::row_major(size).numel()], row: 0, outputs: &slots[..outputs.len()], inputs });
+        }
+        let mut strides = [[0; RANK]; MAX_OUTPUTS];
+        let order = rows.map(last);
+        for (stride, out) in strides.iter_mut().zip(outputs) {
+            *stride = in_order(out.layout().stride().0, order);
+        }
+        for ((slot, stride), out) in slots.iter_mut().zip(&strides).zip(outputs) {
+            *slot = out.slot(stride);
+        }
+        let row = rows.map_or(0, |rows| rows.iter().filter(|&&of_row| of_row).count());
+        self.laid_out(size, order, row, &slots[..outputs.len()], run)
+    }
+
+    /// Tells `run` where the operands stand for every index inside `size`, whose axes come in this order; so do those of the
+    /// outputs. The last `row` of them are told apart.
+    #[inline(never)]
+    pub(super) fn laid_out(
+        &self,
+        size: Dim<RANK>,
+        order: Option<[usize; RANK]>,
+        row: usize,
+        outputs: &[Slot<'_>],
+        run: &mut Run<'_>,
+    ) -> Result<()> {
+        let mut strides = [[0; RANK]; MOST];
+        for (stride, leaf) in strides.iter_mut().zip(self.all()) {
+            *stride = in_order(leaf.layout().stretched(size).stride().0, order);
+        }
+        let mut slots = [NO_SLOT; MOST];
+        for ((slot, stride), leaf) in slots.iter_mut().zip(&strides).zip(self.all()) {
+            *slot = leaf.slot(stride);
+        }
+        let inputs = Inputs { slots: &slots[..self.count], reads: &self.reads[..self.loads] };
+        run(Laid { sizes: &in_order(size.0, order), row, outputs, inputs })
+    }
+
+    /// A fresh tensor of `size`, in the format of the operands, which `run` writes; `rows` as for [`map`](Self::map).
+    #[inline(never)]
+    pub(super) fn eval<T: Element>(&self, size: Dim<RANK>, rows: Option<[bool; RANK]>, run: &mut Run<'_>) -> Result<Tensor<T, RANK, D>> {
+        let mut out = Tensor::unwritten(self.op, self.preserved(size), self.device)?;
+        let leaf = out.fresh_leaf();
+        self.mapped(size, rows, &[leaf], run)?;
+        Ok(out)
+    }
+
+    /// Checks that the joint size stretches to `wanted`.
+    #[inline(never)]
+    pub(super) fn fits_into(&mut self, wanted: Dim<RANK>) -> Result<()> {
+        let size = self.size()?;
+        if !joint_size(self.op, size, wanted).is_ok_and(|joint| joint == wanted) {
+            return Err(Error::Output { op: self.op, sizes: size.0.into(), found: wanted.0.into() });
+        }
+        Ok(())
+    }
+
+    /// Checks that the joint size is `wanted`.
+    #[inline(never)]
+    pub(super) fn updates(&mut self, wanted: Dim<RANK>) -> Result<()> {
+        let size = self.size()?;
+        if size != wanted {
+            return Err(Error::Output { op: self.op, sizes: size.0.into(), found: wanted.0.into() });
+        }
+        Ok(())
+    }
+}
+
+/// What a device is told of a program, reduction or scan, but what it computes.
+pub(super) struct Laid<'a> {
+    pub(super) sizes: &'a [usize],
+    /// How many of the axes, the last, are those of a row, or are reduced.
+    pub(super) row: usize,
+    pub(super) outputs: &'a [Slot<'a>],
+    pub(super) inputs: Inputs<'a>,
+}
+
+/// What hands it to the device, with a kernel.
+pub(super) type Run<'r> = dyn FnMut(Laid<'_>) -> Result<()> + 'r;
+
+const NO_SLOT: Slot<'static> = Slot { address: std::ptr::null_mut(), stride: &[], element: 0 };
+
+/// What each axis has, with the axes in this order.
+pub(super) fn in_order<V: Copy + Default, const RANK: usize>(values: [V; RANK], order: Option<[usize; RANK]>) -> [V; RANK] {
+    let Some(order) = order else { return values };
+    let mut ordered = [V::default(); RANK];
+    for (place, &axis) in order.iter().enumerate() {
+        ordered[place] = values[axis];
+    }
+    ordered
+}
+
+/// The axes, the marked ones last.
+pub(super) fn last<const RANK: usize>(marked: [bool; RANK]) -> [usize; RANK] {
+    let mut order = [0; RANK];
+    let mut place = 0;
+    for pass in [false, true] {
+        for axis in (0..RANK).filter(|&axis| marked[axis] == pass) {
+            order[place] = axis;
+            place += 1;
+        }
+    }
+    order
+}
+
+/// The axes along which parts of the expression of a program are reduced.
+pub(super) fn rows<const RANK: usize>(
+    by_rows: bool,
+    op: &'static str,
+    size: Dim<RANK>,
+    tell: impl FnOnce(&mut RowAxes<RANK>),
+) -> Result<Option<[bool; RANK]>> {
+    if !by_rows {
+        return Ok(None);
+    }
+    let mut rows = RowAxes::new(op, size);
+    tell(&mut rows);
+    rows.found()
+}
