@@ -173,14 +173,15 @@ impl<const RANK: usize> Layout<RANK> {
     /// Whether row-major order visits consecutive positions. Axes of size 1 never decide; empty layouts are contiguous.
     #[inline]
     pub fn is_contiguous(&self) -> bool {
-        let (mut step, mut dense, mut empty) = (1, true, false);
+        let mut step = 1;
         for axis in (0..RANK).rev() {
             let size = self.size.0[axis];
-            dense &= size == 1 || self.stride.0[axis] == step;
-            empty |= size == 0;
+            if size != 1 && self.stride.0[axis] != step {
+                return self.size.0.contains(&0);
+            }
             step *= size as isize;
         }
-        dense || empty
+        true
     }
 
     /// Whether the axes, stored in `order`, slowest first, leave no gaps.

@@ -87,18 +87,6 @@ pub(crate) fn eval_at<T: Element, const RANK: usize, D: Device, E, P: Place<T, R
 where
     E: Expr<RANK, D, Body: Body<Out = T>>,
 {
-    (eval_placed::<T, RANK, D, E, P> as fn(_, _, _, _) -> _)(op, expr, device, place)
-}
-
-fn eval_placed<T: Element, const RANK: usize, D: Device, E, P: Place<T, RANK, D>>(
-    op: &'static str,
-    expr: &E,
-    device: &D,
-    place: P,
-) -> Result<P::Done>
-where
-    E: Expr<RANK, D, Body: Body<Out = T>>,
-{
     let mut runs = Runs::new(device);
     runs.take(expr);
     let layout = match runs.size {
