@@ -41,6 +41,11 @@ pub struct Differential<D> {
     large: bool,
 }
 
+/// An operator on a device: of one operand, of two, of one and a number.
+type One<'a, T, U, D> = &'a dyn Fn(&Tensor<T, 3, D>) -> Result<Tensor<U, 3, D>>;
+type Two<'a, T, U, D> = &'a dyn Fn(&Tensor<T, 3, D>, &Tensor<T, 3, D>) -> Result<Tensor<U, 3, D>>;
+type Beside<'a, T, U, D> = &'a dyn Fn(&Tensor<T, 3, D>, T) -> Result<Tensor<U, 3, D>>;
+
 /// The kinds of layout that are tried.
 const KINDS: [&str; 7] = ["contiguous", "permuted", "transposed", "reversed", "every other", "cut", "stretched"];
 
@@ -66,11 +71,16 @@ impl<D: Device> Differential<D> {
     /// # Errors
     /// [`Error::Value`] where results differ; what the device reports.
     pub fn unary<F: Op<(T,)>, T: Element>(&mut self, operator: F, units: u32) -> Result<()> {
+        let value: fn(T) -> F::Out = |x| F::Out::narrow(F::call::<Run>((Lane(x.widen()),)).value());
+        self.unary_of(F::NAME, value, &|x| x.map(operator), units)
+    }
+
+    /// [`unary`](Self::unary) for all operators of one type: one such function is compiled for many operators.
+    fn unary_of<T: Element, U: Element>(&mut self, name: &'static str, value: fn(T) -> U, run: One<T, U, D>, units: u32) -> Result<()> {
         for kind in self.some_kinds() {
             let (x, y) = self.pair::<T>(kind)?;
-            let value = |x: T| F::Out::narrow(F::call::<Run>((Lane(x.widen()),)).value());
             let expected = Tensor::from_vec(x.to_vec()?.into_iter().map(value).collect(), x.size())?;
-            self.compare(F::NAME, KINDS[kind], &expected, &y.map(operator)?, units)?;
+            self.compare(name, KINDS[kind], &expected, &run(&y)?, units)?;
         }
         Ok(())
     }
@@ -80,17 +90,29 @@ impl<D: Device> Differential<D> {
     /// # Errors
     /// As [`unary`](Self::unary).
     pub fn binary<F: Op<(T, T)>, T: Element>(&mut self, operator: F, units: u32) -> Result<()> {
+        let value: fn(T, T) -> F::Out = |x, v| F::Out::narrow(F::call::<Run>((Lane(x.widen()), Lane(v.widen()))).value());
+        self.binary_of(F::NAME, value, &|x, v| x.zip(operator, v), &|x, number| x.zip(operator, number), units)
+    }
+
+    /// [`binary`](Self::binary) for all operators of one type.
+    fn binary_of<T: Element, U: Element>(
+        &mut self,
+        name: &'static str,
+        value: fn(T, T) -> U,
+        run: Two<T, U, D>,
+        beside: Beside<T, U, D>,
+        units: u32,
+    ) -> Result<()> {
         for kind in self.some_kinds() {
             let size = self.size();
             let (x, y) = self.pair_of::<T>(kind, size)?;
             let other = self.below(KINDS.len());
             let (v, w) = self.pair_of::<T>(other, size)?;
-            let value = |x: T, v: T| F::Out::narrow(F::call::<Run>((Lane(x.widen()), Lane(v.widen()))).value());
             let (x, v, number) = (x.to_vec()?, v.to_vec()?, self.element::<T>());
             let expected = Tensor::from_vec(x.iter().zip(v).map(|(&x, v)| value(x, v)).collect(), size)?;
-            self.compare(F::NAME, KINDS[kind], &expected, &y.zip(operator, &w)?, units)?;
+            self.compare(name, KINDS[kind], &expected, &run(&y, &w)?, units)?;
             let expected = Tensor::from_vec(x.iter().map(|&x| value(x, number)).collect(), size)?;
-            self.compare(F::NAME, KINDS[kind], &expected, &y.zip(operator, number)?, units)?;
+            self.compare(name, KINDS[kind], &expected, &beside(&y, number)?, units)?;
         }
         Ok(())
     }
@@ -271,8 +293,8 @@ fn is_close<T: Element>(a: T, b: T, units: u32) -> bool {
     let unit = match T::DTYPE {
         DType::F8E4M3 => 0.125,
         DType::F8E5M2 => 0.25,
-        DType::F16 | DType::C16 => f64::from(crate::half::f16::EPSILON),
-        DType::BF16 => f64::from(crate::half::bf16::EPSILON),
+        DType::F16 | DType::C16 => f64::from(crate::element::f16::EPSILON),
+        DType::BF16 => f64::from(crate::element::bf16::EPSILON),
         DType::F32 | DType::C32 => f64::from(f32::EPSILON),
         DType::F64 | DType::C64 => f64::EPSILON,
         _ => return false,

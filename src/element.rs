@@ -2,15 +2,15 @@
 //!
 //! Imports: `dtype`, `scalar`.
 
-mod halves;
+mod half;
 mod narrow;
 mod quantised;
 
+pub use half::{bf16, f16};
 pub use narrow::{F8E4M3, F8E5M2};
 pub use quantised::{QInt8, QInt32, QUInt8};
 
 use crate::dtype::DType;
-use crate::half::{bf16, f16};
 use crate::scalar::{Bits, ComplexPrim, Integer, Num, Ordered, Prim, Real};
 use num_complex::Complex;
 use std::fmt;

@@ -431,31 +431,39 @@ impl Numbers {
             numbers
         }))
     }
+
+    fn of_sizes(values: &[usize]) -> Self {
+        Numbers::of(values.iter().map(|&v| v as i128))
+    }
+
+    fn of_strides(values: &[isize]) -> Self {
+        Numbers::of(values.iter().map(|&v| v as i128))
+    }
 }
 
 impl<const N: usize> From<[usize; N]> for Numbers {
     #[cold]
     fn from(values: [usize; N]) -> Self {
-        Self::from(&values[..])
+        (Numbers::of_sizes as fn(_) -> _)(&values[..])
     }
 }
 
 impl<const N: usize> From<[isize; N]> for Numbers {
     #[cold]
     fn from(values: [isize; N]) -> Self {
-        Numbers::of(values.iter().map(|&v| v as i128))
+        (Numbers::of_strides as fn(_) -> _)(&values[..])
     }
 }
 
 impl From<&[usize]> for Numbers {
     fn from(values: &[usize]) -> Self {
-        Numbers::of(values.iter().map(|&v| v as i128))
+        (Numbers::of_sizes as fn(_) -> _)(values)
     }
 }
 
 impl From<&[isize]> for Numbers {
     fn from(values: &[isize]) -> Self {
-        Numbers::of(values.iter().map(|&v| v as i128))
+        (Numbers::of_strides as fn(_) -> _)(values)
     }
 }
 
@@ -476,6 +484,10 @@ impl fmt::Debug for Numbers {
 
 /// Text for an error, cut short where memory runs out: `format!` would abort.
 pub(crate) fn text(arguments: fmt::Arguments<'_>) -> String {
+    (written as fn(_) -> _)(arguments)
+}
+
+fn written(arguments: fmt::Arguments<'_>) -> String {
     struct Fallible(String);
     impl fmt::Write for Fallible {
         fn write_str(&mut self, part: &str) -> fmt::Result {

@@ -1,18 +1,16 @@
 //! Where an element lives: `Layout<RANK>` maps an index to a position, in elements.
 //!
 //! Pure integer arithmetic: no memory, no device, no `unsafe`.
-//! Imports: `error`, `dim`.   Laws: see each function, checked in `tests/laws_layout.rs`.
+//! Imports: `error`, `dim`.   Laws: see each function, checked in `tests/tensors/laws_layout.rs`.
 
 mod format;
+mod overlap;
 mod view;
 
 pub use format::MemoryFormat;
 
 use crate::dim::{Dim, Stride};
 use crate::error::{Error, Result};
-
-/// Up to how many elements `may_overlap` looks at each.
-const MEETINGS: usize = 4096;
 
 /// Sizes, strides and offset: the function `index ↦ offset + Σ index[a] · stride[a]`, in elements.
 ///
@@ -58,14 +56,20 @@ impl<const RANK: usize> Layout<RANK> {
     /// Row-major strides of sizes that are known to be countable (invariant 2).
     #[inline]
     pub(crate) fn row_major(size: Dim<RANK>) -> Self {
-        Self::dense(size, std::array::from_fn(|axis| axis))
+        let (mut stride, mut step) = ([0; RANK], 1isize);
+        for axis in (0..RANK).rev() {
+            stride[axis] = step;
+            step = step.saturating_mul(size.0[axis].max(1) as isize);
+        }
+        Layout { size, stride: Stride(stride), offset: 0 }
     }
 
     /// No gaps, the axes stored in `order`, slowest first. Sizes below 1 step as 1 does.
     #[inline]
     pub(crate) fn dense(size: Dim<RANK>, order: [usize; RANK]) -> Self {
         let (mut stride, mut step) = ([0; RANK], 1isize);
-        for axis in order.into_iter().rev() {
+        for place in (0..RANK).rev() {
+            let axis = order[place];
             stride[axis] = step;
             step = step.saturating_mul(size.0[axis].max(1) as isize);
         }
@@ -169,7 +173,14 @@ impl<const RANK: usize> Layout<RANK> {
     /// Whether row-major order visits consecutive positions. Axes of size 1 never decide; empty layouts are contiguous.
     #[inline]
     pub fn is_contiguous(&self) -> bool {
-        self.is_dense_in(std::array::from_fn(|axis| axis))
+        let (mut step, mut dense, mut empty) = (1, true, false);
+        for axis in (0..RANK).rev() {
+            let size = self.size.0[axis];
+            dense &= size == 1 || self.stride.0[axis] == step;
+            empty |= size == 0;
+            step *= size as isize;
+        }
+        dense || empty
     }
 
     /// Whether the axes, stored in `order`, slowest first, leave no gaps.
@@ -178,13 +189,13 @@ impl<const RANK: usize> Layout<RANK> {
         if self.size.0.contains(&0) {
             return true;
         }
-        let mut step = 1;
-        order.into_iter().rev().all(|axis| {
-            let size = self.size.0[axis];
-            let fits = size == 1 || self.stride.0[axis] == step;
+        let (mut step, mut dense) = (1, true);
+        for place in (0..RANK).rev() {
+            let (size, stride) = (self.size.0[order[place]], self.stride.0[order[place]]);
+            dense &= size == 1 || stride == step;
             step *= size as isize;
-            fits
-        })
+        }
+        dense
     }
 
     /// Axes from the slowest to the fastest: by falling |stride|, ties in axis order; axes of size 1 where they stand.
@@ -212,45 +223,24 @@ impl<const RANK: usize> Layout<RANK> {
     /// Law: `numel = span().len()` and all positions differ, with no negative stride. Axes of size 1 never decide;
     /// empty layouts are dense.
     pub fn is_non_overlapping_and_dense(&self) -> bool {
-        let mut axes: [usize; RANK] = std::array::from_fn(|axis| axis);
-        axes.sort_unstable_by_key(|&axis| std::cmp::Reverse(self.stride.0[axis].unsigned_abs()));
-        self.size.0.contains(&0) || (self.stride.0.iter().zip(&self.size.0).all(|(&s, &n)| s >= 0 || n == 1) && self.is_dense_in(axes))
+        let forward = self.stride.0.iter().zip(&self.size.0).all(|(&stride, &size)| stride >= 0 || size == 1);
+        self.size.0.contains(&0) || forward && (overlap::is_dense as fn(&mut [_]) -> _)(&mut self.steps())
+    }
+
+    /// The absolute value of each stride, beside the size of its axis.
+    fn steps(&self) -> [(usize, usize); RANK] {
+        let mut steps = [(0, 0); RANK];
+        for axis in 0..RANK {
+            steps[axis] = (self.stride.0[axis].unsigned_abs(), self.size.0[axis]);
+        }
+        steps
     }
 
     /// Whether two indices may name one element. `false` is a proof that they do not; a stride pattern that interleaves
     /// without meeting (`[2, 3]` with strides `[2, 1]` meets, `[2, 3]` with `[3, 2]` does not) is decided exactly up to
     /// 4 096 elements, and reported as overlapping beyond that.
     pub fn may_overlap(&self) -> bool {
-        if self.size.0.contains(&0) {
-            return false;
-        }
-        let mut axes: [(usize, usize); RANK] = std::array::from_fn(|axis| (self.stride.0[axis].unsigned_abs(), self.size.0[axis]));
-        axes.sort_unstable();
-        let mut reach = 0usize; // the farthest that the faster axes go
-        let mut nested = true;
-        for (step, size) in axes {
-            if size > 1 {
-                nested &= step > reach;
-                reach = reach.saturating_add(step.saturating_mul(size - 1));
-            }
-        }
-        if nested {
-            return false;
-        }
-        self.numel() > MEETINGS || self.meets()
-    }
-
-    /// Whether two of at most `MEETINGS` positions are one: sorted on the stack, since this must not want memory.
-    #[cold]
-    #[inline(never)]
-    fn meets(&self) -> bool {
-        let mut positions = [0; MEETINGS];
-        let positions = &mut positions[..self.numel()];
-        for (position, index) in positions.iter_mut().zip(self.size.indices()) {
-            *position = self.at(index);
-        }
-        positions.sort_unstable();
-        positions.windows(2).any(|pair| pair[0] == pair[1])
+        !self.size.0.contains(&0) && (overlap::may_overlap as fn(&mut [_]) -> _)(&mut self.steps())
     }
 }
 

@@ -62,9 +62,10 @@
 //!
 //! # Features
 //!
-//! `rayon` (default): large operations use every core. `gemm` (default): matrix products at the machine's peak.
+//! `threads` (default): large operations use every core. `rayon`: parallel iterators.
 //! `npz`, `safetensors`: files of these kinds; `.npy` and raw bytes need no feature.
-//! `dlpack`: tensors of other libraries, without a copy. `ndarray`, `nalgebra`, `faer`, `image`, `serde`: beside these crates.
+//! `dlpack`: tensors of other libraries, without a copy. `ndarray`, `nalgebra`, `faer`, `half`, `image`, `serde`: interop
+//! with these crates.
 //! `shared-memory`: tensors of several processes. `cuda`: NVIDIA's graphics cards.
 #![deny(missing_docs)]
 pub mod allocation;
@@ -79,7 +80,6 @@ pub mod dynamic;
 pub mod element;
 pub mod error;
 pub mod expr;
-mod half;
 pub mod interop;
 pub mod io;
 pub mod kernel;
@@ -102,10 +102,9 @@ pub use dim::{All, Axis, Dim, Stride};
 pub use dtype::DType;
 pub use dynamic::DynTensor;
 pub use element::{
-    Bitwise, Comparable, ComplexElement, Compute, Element, F8E4M3, F8E5M2, Float, Number, QInt8, QInt32, QUInt8, Whole, Wider,
+    Bitwise, Comparable, ComplexElement, Compute, Element, F8E4M3, F8E5M2, Float, Number, QInt8, QInt32, QUInt8, Whole, Wider, bf16, f16,
 };
 pub use error::{Error, Result};
-pub use half::{bf16, f16};
 pub use layout::{Layout, MemoryFormat};
 pub use num_complex::Complex;
 pub use quantised::QuantizedTensor;

@@ -238,8 +238,8 @@ macro_rules! module {
             IntTensor i32;
             LongTensor i64;
             ShortTensor i16;
-            HalfTensor crate::half::f16;
-            BFloat16Tensor crate::half::bf16;
+            HalfTensor crate::element::f16;
+            BFloat16Tensor crate::element::bf16;
         }
         $(aliases! { $tensor, $device; $bool bool; })?
     };

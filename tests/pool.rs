@@ -186,9 +186,9 @@ fn repeated_steps_take_no_new_memory(n: usize) -> Result<()> {
 }
 
 fn on_one_thread<R: Send>(work: impl FnOnce() -> R + Send) -> R {
-    #[cfg(feature = "rayon")]
+    #[cfg(feature = "threads")]
     return rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap().install(work);
-    #[cfg(not(feature = "rayon"))]
+    #[cfg(not(feature = "threads"))]
     work()
 }
 

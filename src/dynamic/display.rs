@@ -6,30 +6,24 @@ use super::tensor::DynTensor;
 use super::visit::ElementVisitor;
 use crate::device::Cpu;
 use crate::element::Element;
-use crate::error::Result;
-use crate::tensor::{Cell, Cells, cells};
+use crate::error::{Error, Result};
+use crate::tensor::{Cell, Cells, decode};
 use std::fmt;
-use std::ops::Range;
 
-/// The elements of a row.
-struct Row(DynTensor);
-impl ElementVisitor for Row {
-    type Output = Result<Vec<Cell>>;
+/// How printing reads elements of a type.
+struct Decode;
+impl ElementVisitor for Decode {
+    type Output = fn(&[u8]) -> Cell;
     fn visit<T: Element>(self) -> Self::Output {
-        self.0.downcast_ref::<T, 1, Cpu>()?.to_vec().map(cells)
+        decode::<T>
     }
 }
 
 fn print(here: &DynTensor, f: &fmt::Formatter<'_>) -> Result<String> {
-    let part = |ranges: &[Range<usize>]| {
-        let mut part = here.share_data();
-        for (axis, range) in ranges.iter().enumerate() {
-            part = part.ranged(axis, range.start, range.end, 1)?;
-        }
-        let row = part.to_contiguous()?.reshaped(&[part.numel()])?;
-        row.dtype().visit(Row(row))
-    };
-    Cells { kind: here.dtype(), size: here.size(), part: &part }.display(f)
+    let (op, kind) = ("display", here.dtype());
+    here.ready(op)?;
+    let elements = here.strided::<Cpu>().ok_or(Error::NoData { op, device: "another device" })?;
+    Cells { kind, decode: kind.visit(Decode), elements }.display(f)
 }
 
 /// The elements, as NumPy prints them; they come to the CPU for it. Without elements to print: what the tensor is.

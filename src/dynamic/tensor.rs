@@ -6,7 +6,7 @@ use super::axes::{Axes, FEW, laid_out};
 use super::create::row_major;
 use super::extra::Extra;
 use super::memory::Memory;
-use crate::device::{Device, Fresh, Slot};
+use crate::device::{Cpu, Device, Fresh, Slot};
 use crate::dim::Dim;
 use crate::dtype::DType;
 use crate::element::Element;
@@ -14,7 +14,7 @@ use crate::error::{Error, Result, text};
 use crate::layout::Layout;
 use crate::rank::Rank;
 use crate::shared::Shared;
-use crate::tensor::{Parts, State, Tensor, TensorView, TensorViewMut};
+use crate::tensor::{Parts, State, Strided, Tensor, TensorView, TensorViewMut};
 
 /// A tensor whose element type, rank and device are known at run time: what files and other libraries bring. It is another
 /// handle on the same memory as a [`Tensor`], under the same rules: nothing is copied on the way from one to the other, and
@@ -358,15 +358,25 @@ impl DynTensor {
         Some(unsafe { TensorView::new(memory.ptr(), layout, !self.state.pending, memory.device()) })
     }
 
-    /// The whole tensor at rank 8, its elements as words of as many bytes: code that moves them is compiled once for each width.
+    /// The elements, if they are on a device of this type and may be read as they stand.
+    pub(crate) fn strided<D: Device>(&self) -> Option<Strided<'_>> {
+        let memory = self.memory.as_ref().filter(|_| self.marks == Marks::NONE && !self.state.pending)?.get::<D>()?;
+        let element = self.dtype.size();
+        let slot = Slot { address: memory.ptr().wrapping_add(self.offset * element), stride: self.stride(), element };
+        Some(Strided { device: memory.device(), size: self.size(), slot })
+    }
+
+    /// Bytes that are elements of a type, one after another.
     ///
-    /// # Safety
-    /// Words are as wide as elements, and any bytes are one.
-    pub(crate) unsafe fn words_8<W: Element, D: Device>(&self) -> Option<TensorView<'_, W, 8, D>> {
-        let layout = self.axes.lifted::<8>(self.offset)?;
-        let memory = self.memory.as_ref().filter(|_| self.marks == Marks::NONE)?.get::<D>()?;
-        // SAFETY: as in `laid`, and the caller's promise.
-        Some(unsafe { TensorView::new(memory.ptr().cast(), layout, !self.state.pending, memory.device()) })
+    /// # Errors
+    /// [`Error::Value`] when some are not (a boolean is 0 or 1), [`Error::OutOfMemory`].
+    pub(crate) fn of_bytes(op: &'static str, dtype: DType, bytes: Tensor<u8, 1, Cpu>) -> Result<DynTensor> {
+        let numel = bytes.numel() / dtype.size();
+        let (bytes, first) = bytes.of_elements(op, dtype, &[numel], numel * dtype.size())?;
+        let mut tensor = DynTensor::from(bytes);
+        // Elements of this type stand there, as many as there are bytes for: invariants 1 and 2 hold.
+        (tensor.dtype, tensor.offset, tensor.axes) = (dtype, first, Axes::new(op, &[numel], &[1])?);
+        Ok(tensor)
     }
 
     /// Borrows the whole tensor for writing, with its types known to the compiler.

@@ -6,8 +6,8 @@ use super::tensor::DynTensor;
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::element::{Element, F8E4M3, F8E5M2, Number, QInt8, QInt32, QUInt8};
+use crate::element::{bf16, f16};
 use crate::error::{Error, Result};
-use crate::half::{bf16, f16};
 use crate::tensor::TensorView;
 use num_complex::Complex;
 
@@ -55,11 +55,11 @@ macro_rules! by_dtype {
     (@ U64) => { u64 };
     (@ F8E4M3) => { $crate::element::F8E4M3 };
     (@ F8E5M2) => { $crate::element::F8E5M2 };
-    (@ F16) => { crate::half::f16 };
-    (@ BF16) => { crate::half::bf16 };
+    (@ F16) => { crate::element::f16 };
+    (@ BF16) => { crate::element::bf16 };
     (@ F32) => { f32 };
     (@ F64) => { f64 };
-    (@ C16) => { num_complex::Complex<crate::half::f16> };
+    (@ C16) => { num_complex::Complex<crate::element::f16> };
     (@ C32) => { num_complex::Complex<f32> };
     (@ C64) => { num_complex::Complex<f64> };
     (@ QI8) => { $crate::element::QInt8 };

@@ -111,7 +111,7 @@ mod tests {
         for code in 0..=255u8 {
             assert!(four(code).is_nan() == (code & 0x7f == 0x7f) && five(code).is_nan() == (code & 0x7f > 0x7c), "{code:#x}");
             // An f16 is the same number with zeros behind.
-            let upper = crate::half::f16::from_bits(u16::from(code) << 8).to_f32();
+            let upper = crate::element::f16::from_bits(u16::from(code) << 8).to_f32();
             assert!(five(code).to_bits() == upper.to_bits() || five(code).is_nan(), "{code:#x}");
             for (there, back) in
                 [(four(code), F8E4M3::from_f32(four(code)).to_bits()), (five(code), F8E5M2::from_f32(five(code)).to_bits())]

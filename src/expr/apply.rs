@@ -7,16 +7,17 @@ use super::operand::{Expr, Leaves, Operand, RowAxes};
 use crate::device::{Device, MAX_OPERANDS};
 use crate::element::Element;
 use crate::error::Result;
-use crate::kernel::{Body, Call, Elements, Op, OpMany, Program, Store, StoreMany};
+use crate::kernel::{Body, Call, Elements, Input, Op, OpMany, Program, Store, StoreMany};
 use crate::layout::Layout;
 use crate::tensor::{Fresh, Leaf, Place, Tensor, TensorView, There, Writable};
+use std::marker::PhantomData;
 
-/// A tuple of operands of one rank and device, whose first is a tensor or view.
+/// A tuple of up to twelve operands of one rank and device.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tuple of operands with elements `{IN}`, rank {RANK}, on `{D}`",
-    label = "expected a tuple that begins with a tensor or view: `(&x, &y, 0.5)`"
+    label = "expected a tuple of tensors, views, lazy expressions and numbers: `(&x, &y, 0.5)`"
 )]
-pub trait Operands<IN: Elements, const RANK: usize, D: Device>: Sized {
+pub trait OperandTuple<IN, const RANK: usize, D: Device>: Sized {
     /// The expressions, as a tuple.
     type Exprs: Copy;
     /// The bodies, as a tuple.
@@ -31,56 +32,75 @@ pub trait Operands<IN: Elements, const RANK: usize, D: Device>: Sized {
     #[doc(hidden)]
     #[allow(private_interfaces, private_bounds)]
     fn rows(exprs: &Self::Exprs, rows: &mut RowAxes<RANK>);
+}
+
+/// A tuple of operands of one rank and device, whose first is a tensor or view.
+pub trait Operands<IN: Elements, const RANK: usize, D: Device>: OperandTuple<IN, RANK, D> {
     #[doc(hidden)]
     fn device(exprs: &Self::Exprs) -> &D;
 }
 
+impl<IN: Elements, O: OperandTuple<IN, RANK, D, Exprs: BeginsWithView<D>>, const RANK: usize, D: Device> Operands<IN, RANK, D> for O {
+    fn device(exprs: &Self::Exprs) -> &D {
+        exprs.device()
+    }
+}
+
+/// Expressions of which the first is a view, which knows the device.
+#[diagnostic::on_unimplemented(
+    message = "the first operand is not a tensor or view on `{D}`",
+    label = "expected a tuple that begins with a tensor or view: `(&x, &y, 0.5)`"
+)]
+pub trait BeginsWithView<D> {
+    fn device(&self) -> &D;
+}
+
 macro_rules! operands {
-    ($($arity:tt;)*) => { $(
-        operands! { @of [TensorView<'a, FIRST, RANK, D>, |view| view] $arity }
-        operands! { @of [&'a Tensor<FIRST, RANK, D>, |tensor| tensor.view()] $arity }
-    )* };
-    (@of [$receiver:ty, |$x:ident| $view:expr] [$($t:ident $operand:ident $index:tt)*]) => {
-        impl<'a, FIRST: Element, $($t: Element, $operand: Operand<$t, RANK, D>,)* const RANK: usize, D: Device>
-            Operands<(FIRST, $($t,)*), RANK, D> for ($receiver, $($operand,)*)
-        {
-            type Exprs = (TensorView<'a, FIRST, RANK, D>, $($operand::Expr,)*);
-            type Bodies = (crate::kernel::Input<FIRST>, $(<$operand::Expr as Expr<RANK, D>>::Body,)*);
+    ($([$($t:ident $operand:ident $index:tt)*];)*) => { $(
+        impl<$($t: Element, $operand: Operand<$t, RANK, D>,)* const RANK: usize, D: Device> OperandTuple<($($t,)*), RANK, D> for ($($operand,)*) {
+            type Exprs = ($($operand::Expr,)*);
+            type Bodies = ($(<$operand::Expr as Expr<RANK, D>>::Body,)*);
             fn into_exprs(self) -> Self::Exprs {
-                let $x = self.0;
-                ($view, $(self.$index.into_expr(),)*)
+                ($(self.$index.into_expr(),)*)
             }
+            #[allow(clippy::unused_unit, unused_variables)] // a tuple of none
             fn bodies(exprs: &Self::Exprs) -> Self::Bodies {
-                (Expr::<RANK, D>::body(&exprs.0), $(exprs.$index.body(),)*)
+                ($(exprs.$index.body(),)*)
             }
-            #[allow(private_interfaces, private_bounds)]
+            #[allow(private_interfaces, private_bounds, unused_variables)]
             fn leaves<'s>(exprs: &'s Self::Exprs, visit: &mut impl Leaves<'s, RANK, D>) {
-                exprs.0.leaves(visit);
                 $(exprs.$index.leaves(visit);)*
             }
-            #[allow(private_interfaces, private_bounds, unused_variables)] // a tuple of one has no other operand
+            #[allow(private_interfaces, private_bounds, unused_variables)]
             fn rows(exprs: &Self::Exprs, rows: &mut RowAxes<RANK>) {
                 $(exprs.$index.rows(rows);)*
             }
-            fn device(exprs: &Self::Exprs) -> &D {
-                exprs.0.device()
+        }
+        operands! { @first [$($operand)*] }
+    )* };
+    (@first []) => {};
+    (@first [$first:ident $($more:ident)*]) => {
+        impl<T, $($more,)* const RANK: usize, D: Device> BeginsWithView<D> for (TensorView<'_, T, RANK, D>, $($more,)*) {
+            fn device(&self) -> &D {
+                self.0.device()
             }
         }
     };
 }
 operands! {
     [];
-    [B PB 1];
-    [B PB 1 C PC 2];
-    [B PB 1 C PC 2 E PE 3];
-    [B PB 1 C PC 2 E PE 3 F PF 4];
-    [B PB 1 C PC 2 E PE 3 F PF 4 G PG 5];
-    [B PB 1 C PC 2 E PE 3 F PF 4 G PG 5 H PH 6];
-    [B PB 1 C PC 2 E PE 3 F PF 4 G PG 5 H PH 6 I PI 7];
-    [B PB 1 C PC 2 E PE 3 F PF 4 G PG 5 H PH 6 I PI 7 J PJ 8];
-    [B PB 1 C PC 2 E PE 3 F PF 4 G PG 5 H PH 6 I PI 7 J PJ 8 K PK 9];
-    [B PB 1 C PC 2 E PE 3 F PF 4 G PG 5 H PH 6 I PI 7 J PJ 8 K PK 9 M PM 10];
-    [B PB 1 C PC 2 E PE 3 F PF 4 G PG 5 H PH 6 I PI 7 J PJ 8 K PK 9 M PM 10 N PN 11];
+    [A PA 0];
+    [A PA 0 B PB 1];
+    [A PA 0 B PB 1 C PC 2];
+    [A PA 0 B PB 1 C PC 2 E PE 3];
+    [A PA 0 B PB 1 C PC 2 E PE 3 F PF 4];
+    [A PA 0 B PB 1 C PC 2 E PE 3 F PF 4 G PG 5];
+    [A PA 0 B PB 1 C PC 2 E PE 3 F PF 4 G PG 5 H PH 6];
+    [A PA 0 B PB 1 C PC 2 E PE 3 F PF 4 G PG 5 H PH 6 I PI 7];
+    [A PA 0 B PB 1 C PC 2 E PE 3 F PF 4 G PG 5 H PH 6 I PI 7 J PJ 8];
+    [A PA 0 B PB 1 C PC 2 E PE 3 F PF 4 G PG 5 H PH 6 I PI 7 J PJ 8 K PK 9];
+    [A PA 0 B PB 1 C PC 2 E PE 3 F PF 4 G PG 5 H PH 6 I PI 7 J PJ 8 K PK 9 M PM 10];
+    [A PA 0 B PB 1 C PC 2 E PE 3 F PF 4 G PG 5 H PH 6 I PI 7 J PJ 8 K PK 9 M PM 10 N PN 11];
 }
 
 /// Applies an operator to a tuple of up to twelve operands, tensors and numbers: `apply(f, (&x, &y, 0.5))`.
@@ -110,7 +130,7 @@ where
     O: Operands<IN, RANK, D>,
     Call<F, O::Bodies>: Body<Out = F::Out>,
 {
-    applied(operator, operands, Fresh)
+    (applied_at::<F, IN, O, RANK, D, Fresh> as fn(_, _, _) -> _)(operator, operands, Fresh)
 }
 
 /// As [`apply`], into an existing tensor or exclusive view of the joint size: `apply_into(f, (&x, &y, 0.5), &mut z)`. No
@@ -138,10 +158,10 @@ where
     O: Operands<IN, RANK, D>,
     Call<F, O::Bodies>: Body<Out = F::Out>,
 {
-    applied(operator, operands, There(out))
+    (applied_at::<F, IN, O, RANK, D, _> as fn(_, _, _) -> _)(operator, operands, There(out))
 }
 
-fn applied<F, IN, O, const RANK: usize, D, P: Place<F::Out, RANK, D>>(_: F, operands: O, place: P) -> Result<P::Done>
+fn applied_at<F, IN, O, const RANK: usize, D, P: Place<F::Out, RANK, D>>(_: F, operands: O, place: P) -> Result<P::Done>
 where
     F: Op<IN>,
     IN: Elements,
@@ -221,7 +241,7 @@ where
 }
 
 /// What writes the outputs of a program when it is told where they are.
-type Writes<'w, const RANK: usize, D> = &'w mut dyn FnMut(&[Leaf<'_, RANK, D>]) -> Result<()>;
+pub(super) type Writes<'w, const RANK: usize, D> = &'w mut dyn FnMut(&[Leaf<'_, RANK, D>]) -> Result<()>;
 
 fn applied_many<F, IN, O, R, const RANK: usize, D>(
     _: F,
@@ -242,7 +262,7 @@ where
     let size = gathered.size()?;
     let rows = rows(StoreMany::<F, O::Bodies>::BY_ROWS, F::NAME, size, |rows| O::rows(&exprs, rows))?;
     place(gathered.preserved(size), device, &mut |outputs| {
-        // SAFETY: as in `applied`; the outputs are exclusive views of the program's elements, in order.
+        // SAFETY: as in `applied_at`; the outputs are exclusive views of the program's elements, in order.
         unsafe { gathered.map(&StoreMany::<F, _>::new(O::bodies(&exprs)), size, rows, outputs) }
     })
 }
@@ -251,6 +271,11 @@ where
 pub trait Outputs: Elements {
     /// One tensor for each.
     type Tensors<const RANK: usize, D: Device>;
+    /// The bodies that load what is updated.
+    #[doc(hidden)]
+    type Loads: Copy + Send + Sync + 'static;
+    #[doc(hidden)]
+    const LOADS: Self::Loads;
     #[doc(hidden)]
     #[allow(private_interfaces, private_bounds)]
     fn make<const RANK: usize, D: Device>(
@@ -270,12 +295,18 @@ pub trait WritableMany<OUT: Elements, const RANK: usize, D: Device> {
     #[doc(hidden)]
     #[allow(private_interfaces, private_bounds)]
     fn write(self, op: &'static str, layout: Layout<RANK>, device: &D, run: Writes<'_, RANK, D>) -> Result<()>;
+    /// As they are, to be updated.
+    #[doc(hidden)]
+    #[allow(private_interfaces, private_bounds)]
+    fn update(self, op: &'static str, run: Writes<'_, RANK, D>) -> Result<()>;
 }
 
 macro_rules! outputs {
     ($($($element:ident $place:ident $tensor:ident $index:tt)+;)*) => { $(
         impl<$($element: Element),+> Outputs for ($($element,)+) {
             type Tensors<const RANK: usize, DEVICE: Device> = ($(Tensor<$element, RANK, DEVICE>,)+);
+            type Loads = ($(Input<$element>,)+);
+            const LOADS: Self::Loads = ($(Input::<$element>(PhantomData),)+);
             #[allow(private_interfaces, private_bounds)]
             fn make<const RANK: usize, DEVICE: Device>(
                 op: &'static str,
@@ -294,6 +325,11 @@ macro_rules! outputs {
             #[allow(private_interfaces, private_bounds)]
             fn write(self, op: &'static str, layout: Layout<RANK>, device: &DEVICE, run: Writes<'_, RANK, DEVICE>) -> Result<()> {
                 $(let mut $tensor = There(self.$index).open(op, layout, device)?;)+
+                run(&[$($tensor.leaf()),+])
+            }
+            #[allow(private_interfaces, private_bounds)]
+            fn update(self, op: &'static str, run: Writes<'_, RANK, DEVICE>) -> Result<()> {
+                $(let mut $tensor = self.$index.into_view_mut(op)?;)+
                 run(&[$($tensor.leaf()),+])
             }
         }

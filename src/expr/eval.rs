@@ -1,5 +1,7 @@
 //! One pass over memory for a whole expression: sizes are joined, memory is found, the device runs the kernel.
 //!
+//! Entry points call their bodies through pointers: rustc's inliner for generic code, which visits all that lies below each
+//! function, stops there, and LLVM sees a direct call (`DESIGN.md`, "What a user's build costs").
 //! Imports: `error`, `dim`, `layout`, `element`, `kernel`, `device`, `tensor`.
 
 pub(super) use super::gathered::{Gathered, rows};
@@ -30,6 +32,14 @@ fn gather<'a, const RANK: usize, D: Device, E: Expr<RANK, D>, const MOST: usize>
 /// A fresh tensor with the values of an expression, in the format of its operands.
 #[inline]
 pub(crate) fn eval<T: Element, const RANK: usize, D: Device, E>(op: &'static str, expr: &E, device: &D) -> Result<Tensor<T, RANK, D>>
+where
+    E: Expr<RANK, D, Body: Body<Out = T>>,
+{
+    (eval_runs::<T, RANK, D, E> as fn(_, _, _) -> _)(op, expr, device)
+}
+
+#[inline]
+fn eval_runs<T: Element, const RANK: usize, D: Device, E>(op: &'static str, expr: &E, device: &D) -> Result<Tensor<T, RANK, D>>
 where
     E: Expr<RANK, D, Body: Body<Out = T>>,
 {
@@ -77,6 +87,18 @@ pub(crate) fn eval_at<T: Element, const RANK: usize, D: Device, E, P: Place<T, R
 where
     E: Expr<RANK, D, Body: Body<Out = T>>,
 {
+    (eval_placed::<T, RANK, D, E, P> as fn(_, _, _, _) -> _)(op, expr, device, place)
+}
+
+fn eval_placed<T: Element, const RANK: usize, D: Device, E, P: Place<T, RANK, D>>(
+    op: &'static str,
+    expr: &E,
+    device: &D,
+    place: P,
+) -> Result<P::Done>
+where
+    E: Expr<RANK, D, Body: Body<Out = T>>,
+{
     let mut runs = Runs::new(device);
     runs.take(expr);
     let layout = match runs.size {
@@ -92,6 +114,18 @@ where
 /// The borrow checker keeps `out` apart from every operand.
 #[inline]
 pub(crate) fn eval_into<T: Element, const RANK: usize, D: Device, E>(
+    op: &'static str,
+    expr: &E,
+    out: &mut TensorViewMut<'_, T, RANK, D>,
+) -> Result<()>
+where
+    E: Expr<RANK, D, Body: Body<Out = T>>,
+{
+    (eval_runs_into::<T, RANK, D, E> as fn(_, _, _) -> _)(op, expr, out)
+}
+
+#[inline]
+fn eval_runs_into<T: Element, const RANK: usize, D: Device, E>(
     op: &'static str,
     expr: &E,
     out: &mut TensorViewMut<'_, T, RANK, D>,
@@ -136,6 +170,11 @@ where
 pub(crate) fn update<F: Op<(T,), Out = T>, T: Element, const RANK: usize, D: Device>(
     out: &mut TensorViewMut<'_, T, RANK, D>,
 ) -> Result<()> {
+    (update_runs::<F, T, RANK, D> as fn(_) -> _)(out)
+}
+
+#[inline]
+fn update_runs<F: Op<(T,), Out = T>, T: Element, const RANK: usize, D: Device>(out: &mut TensorViewMut<'_, T, RANK, D>) -> Result<()> {
     let leaf = out.leaf();
     let mut runs = Runs::new(leaf.device());
     runs.add(leaf);
@@ -154,6 +193,18 @@ pub(crate) fn update<F: Op<(T,), Out = T>, T: Element, const RANK: usize, D: Dev
 /// `out ← F(out, other)`, in place, with `other` stretched to `out`'s sizes.
 #[inline]
 pub(crate) fn update_with<F, T, U, const RANK: usize, D, E>(out: &mut TensorViewMut<'_, T, RANK, D>, other: &E) -> Result<()>
+where
+    T: Element,
+    U: Element,
+    D: Device,
+    F: Op<(T, U), Out = T>,
+    E: Expr<RANK, D, Body: Body<Out = U>>,
+{
+    (update_runs_with::<F, T, U, RANK, D, E> as fn(_, _) -> _)(out, other)
+}
+
+#[inline]
+fn update_runs_with<F, T, U, const RANK: usize, D, E>(out: &mut TensorViewMut<'_, T, RANK, D>, other: &E) -> Result<()>
 where
     T: Element,
     U: Element,
@@ -300,11 +351,9 @@ where
     E: Expr<RANK, D>,
     Q: Reducer<<E::Body as Body>::Out>,
 {
-    if const { E::Body::LOADS <= FEW } {
-        reduce_few::<Q, RANK, M, D, E, FEW>(reducer, expr, device, gone)
-    } else {
-        reduce_few::<Q, RANK, M, D, E, MAX_OPERANDS>(reducer, expr, device, gone)
-    }
+    let reduce: fn(_, _, _, _) -> _ =
+        if const { E::Body::LOADS <= FEW } { reduce_few::<Q, RANK, M, D, E, FEW> } else { reduce_few::<Q, RANK, M, D, E, MAX_OPERANDS> };
+    reduce(reducer, expr, device, gone)
 }
 
 fn reduce_few<Q, const RANK: usize, const M: usize, D: Device, E, const MOST: usize>(
@@ -336,14 +385,16 @@ where
     E: Expr<RANK, D>,
     Q: Reducer<<E::Body as Body>::Out>,
 {
-    if const { E::Body::LOADS <= FEW } {
-        reduce_at_few::<Q, RANK, M, D, E, P, FEW>(reducer, expr, device, gone, place)
+    // As `eval`: by a pointer.
+    let run: fn(_, _, _, _, _) -> _ = if const { E::Body::LOADS <= FEW } {
+        reduce_placed::<Q, RANK, M, D, E, P, FEW>
     } else {
-        reduce_at_few::<Q, RANK, M, D, E, P, MAX_OPERANDS>(reducer, expr, device, gone, place)
-    }
+        reduce_placed::<Q, RANK, M, D, E, P, MAX_OPERANDS>
+    };
+    run(reducer, expr, device, gone, place)
 }
 
-fn reduce_at_few<Q, const RANK: usize, const M: usize, D: Device, E, P: Place<Q::Out, M, D>, const MOST: usize>(
+fn reduce_placed<Q, const RANK: usize, const M: usize, D: Device, E, P: Place<Q::Out, M, D>, const MOST: usize>(
     reducer: Q,
     expr: &E,
     device: &D,
@@ -367,25 +418,19 @@ pub(crate) fn scan<Q, const RANK: usize, D: Device, E, P: Place<Q::Out, RANK, D>
     reducer: Q,
     expr: &E,
     device: &D,
-    how: (usize, bool),
+    along: (usize, bool),
     place: P,
 ) -> Result<P::Done>
 where
     E: Expr<RANK, D>,
     Q: Reducer<<E::Body as Body>::Out>,
 {
-    if E::Body::BY_ROWS {
-        // What is reduced along a row is not known before the row has been read: it is computed first.
-        return scan(reducer, &eval(Q::NAME, expr, device)?.view(), device, how, place);
-    }
-    if const { E::Body::LOADS <= FEW } {
-        scan_few::<Q, RANK, D, E, P, FEW>(reducer, expr, device, how, place)
-    } else {
-        scan_few::<Q, RANK, D, E, P, MAX_OPERANDS>(reducer, expr, device, how, place)
-    }
+    let run: fn(_, _, _, _, _) -> _ =
+        if const { E::Body::LOADS <= FEW } { scan_placed::<Q, RANK, D, E, P, FEW> } else { scan_placed::<Q, RANK, D, E, P, MAX_OPERANDS> };
+    run(reducer, expr, device, along, place)
 }
 
-fn scan_few<Q, const RANK: usize, D: Device, E, P: Place<Q::Out, RANK, D>, const MOST: usize>(
+fn scan_placed<Q, const RANK: usize, D: Device, E, P: Place<Q::Out, RANK, D>, const MOST: usize>(
     reducer: Q,
     expr: &E,
     device: &D,
@@ -397,6 +442,10 @@ where
     Q: Reducer<<E::Body as Body>::Out>,
 {
     let op = Q::NAME;
+    if E::Body::BY_ROWS {
+        // What is reduced along a row is not known before the row has been read: it is computed first.
+        return scan(reducer, &eval(op, expr, device)?.view(), device, (axis, exclusive), place);
+    }
     let mut gathered = gather::<RANK, D, E, MOST>(op, expr, device);
     let size = gathered.size()?;
     let body = expr.body();

@@ -1,15 +1,15 @@
 //! Operators that update several tensors in place, in one pass.
 //!
-//! Imports: `error`, `dim`, `element`, `kernel`, `device`, `tensor`.
+//! Imports: `error`, `dim`, `kernel`, `device`, `tensor`.
 
+use super::apply::{OperandTuple, Outputs, WritableMany};
 use super::eval::{Gathered, rows};
-use super::operand::{Expr, Leaves, Operand, RowAxes};
+use super::operand::{Leaves, RowAxes};
 use crate::device::{Device, MAX_OPERANDS};
 use crate::dim::Dim;
-use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::kernel::{Elements, InPlace, OpMany, Program, StoreMany};
-use crate::tensor::{Leaf, Writable};
+use crate::tensor::Leaf;
 
 /// Two tuples: what is updated, and what is read beside it. Together they are the operands of an operator on `IN`, and the
 /// first is what it gives.
@@ -26,49 +26,78 @@ pub trait Updates<IN: Elements, OUT: Elements, const RANK: usize, D: Device> {
         StoreMany<F, Self::Bodies>: Program;
 }
 
-/// From one list of names: for up to six tensors that are updated, the first of them, any number of operands beside, the next.
-macro_rules! updates {
-    (@updated [$($updated:tt)*] [] [$($name:tt)*]) => {};
-    (@updated [$($updated:tt)*] [$at:tt $($left:tt)*] [$name:tt $($names:tt)*]) => {
-        updates! { @beside [$($updated)* $name $at] [] [0 1 2 3 4 5 6 7 8 9 10] [$($names)*] }
-        updates! { @updated [$($updated)* $name $at] [$($left)*] [$($names)*] }
+impl<IN, OUT, BESIDE, BODIES, U, O, const RANK: usize, D: Device> Updates<IN, OUT, RANK, D> for (U, O)
+where
+    IN: Elements + Split<OUT, Rest = BESIDE>,
+    OUT: Outputs<Loads: Join<O::Bodies, Joined = BODIES>>,
+    BODIES: Copy + Send + Sync + 'static,
+    U: WritableMany<OUT, RANK, D>,
+    O: OperandTuple<BESIDE, RANK, D>,
+{
+    type Bodies = BODIES;
+    fn run<F: OpMany<IN, Out = OUT>>(self, _: F) -> Result<()>
+    where
+        StoreMany<F, BODIES>: Program,
+    {
+        let exprs = self.1.into_exprs();
+        let program = InPlace(StoreMany::<F, BODIES>::new(OUT::LOADS.join(O::bodies(&exprs))));
+        self.0.update(F::NAME, &mut |updated| {
+            let mut gathered = Gathered::new(F::NAME, updated[0].device(), updated.len());
+            updated.iter().for_each(|leaf| gathered.add(*leaf));
+            O::leaves(&exprs, &mut gathered);
+            // SAFETY: the exclusive views are what the program loads first, with their elements; then come the loads
+            // of the bodies, in the order of the leaves.
+            unsafe { update(F::NAME, &program, gathered, updated, |rows| O::rows(&exprs, rows)) }
+        })
+    }
+}
+
+/// A tuple that begins with `FIRST`.
+#[diagnostic::on_unimplemented(
+    message = "an operator on `{Self}` does not update `{FIRST}` in place",
+    label = "its first operands are what it updates, at most six of twelve"
+)]
+pub trait Split<FIRST> {
+    /// What comes after it.
+    type Rest;
+}
+
+/// A tuple that is followed by another, to one of at most twelve.
+pub trait Join<REST> {
+    /// Both.
+    type Joined;
+    /// One after the other.
+    fn join(self, rest: REST) -> Self::Joined;
+}
+
+/// From one list of names: for up to six that come first, any number of others, the next.
+macro_rules! joins {
+    (@first [$($first:tt)*] [] [$($name:tt)*]) => {};
+    (@first [$($first:tt)*] [$at:tt $($left:tt)*] [$name:tt $($names:tt)*]) => {
+        joins! { @rest [$($first)* $name $at] [] [0 1 2 3 4 5 6 7 8 9 10] [$($names)*] }
+        joins! { @first [$($first)* $name $at] [$($left)*] [$($names)*] }
     };
-    (@beside $updated:tt [$($beside:tt)*] [$at:tt $($left:tt)*] [$name:tt $($names:tt)*]) => {
-        updates! { @of $updated [$($beside)*] }
-        updates! { @beside $updated [$($beside)* $name $at] [$($left)*] [$($names)*] }
+    (@rest $first:tt [$($rest:tt)*] [$at:tt $($left:tt)*] [$name:tt $($names:tt)*]) => {
+        joins! { @of $first [$($rest)*] }
+        joins! { @rest $first [$($rest)* $name $at] [$($left)*] [$($names)*] }
     };
-    (@beside $updated:tt $beside:tt [$($left:tt)*] []) => {
-        updates! { @of $updated $beside }
+    (@rest $first:tt $rest:tt [$($left:tt)*] []) => {
+        joins! { @of $first $rest }
     };
-    (@of [$(($t:ident $updated:ident $view:ident) $index:tt)+] [$(($u:ident $operand:ident $expr:ident) $place:tt)*]) => {
-        impl<'a, $($t: Element, $updated: Writable<'a, $t, RANK, DEVICE>,)+ $($u: Element, $operand: Operand<$u, RANK, DEVICE>,)* const RANK: usize, DEVICE: Device>
-            Updates<($($t,)+ $($u,)*), ($($t,)+), RANK, DEVICE> for (($($updated,)+), ($($operand,)*))
-        {
-            type Bodies = ($(crate::kernel::Input<$t>,)+ $(<$operand::Expr as Expr<RANK, DEVICE>>::Body,)*);
-            fn run<FUNCTION>(self, _: FUNCTION) -> Result<()>
-            where
-                FUNCTION: OpMany<($($t,)+ $($u,)*), Out = ($($t,)+)>,
-                StoreMany<FUNCTION, Self::Bodies>: Program,
-            {
-                $(let mut $view = self.0.$index.into_view_mut(FUNCTION::NAME)?;)+
-                $(let $expr = self.1.$place.into_expr();)*
-                let bodies = ($(crate::kernel::Input::<$t>(std::marker::PhantomData),)+ $($expr.body(),)*);
-                let program = InPlace(StoreMany::<FUNCTION, Self::Bodies>::new(bodies));
-                let updated = [$($view.leaf()),+];
-                let mut gathered = Gathered::new(FUNCTION::NAME, updated[0].device(), updated.len());
-                updated.iter().for_each(|leaf| gathered.add(*leaf));
-                $($expr.leaves(&mut gathered);)*
-                // SAFETY: the exclusive views are what the program loads first, with their elements; then come the loads
-                // of the bodies, in the order of the leaves.
-                unsafe { update(FUNCTION::NAME, &program, gathered, &updated, |_rows| { $($expr.rows(_rows);)* }) }
+    (@of [$($first:ident $index:tt)+] [$($rest:ident $place:tt)*]) => {
+        impl<$($first,)+ $($rest,)*> Split<($($first,)+)> for ($($first,)+ $($rest,)*) {
+            type Rest = ($($rest,)*);
+        }
+        impl<$($first,)+ $($rest,)*> Join<($($rest,)*)> for ($($first,)+) {
+            type Joined = ($($first,)+ $($rest,)*);
+            #[inline]
+            fn join(self, _rest: ($($rest,)*)) -> Self::Joined {
+                ($(self.$index,)+ $(_rest.$place,)*)
             }
         }
     };
 }
-updates! {
-    @updated [] [0 1 2 3 4 5]
-    [(A PA a) (B PB b) (C PC c) (D PD d) (E PE e) (F PF f) (G PG g) (H PH h) (I PI i) (J PJ j) (K PK k) (M PM m)]
-}
+joins! { @first [] [0 1 2 3 4 5] [A B C D E F G H I J K M] }
 
 /// # Safety
 /// The leaves that were gathered are the loads of the program, in order; `updated` are the first of them, those of

@@ -21,7 +21,7 @@ mod operand;
 mod receiver;
 mod runs;
 
-pub use apply::{Operands, Outputs, WritableMany, apply, apply_into, apply_many, apply_many_into};
+pub use apply::{OperandTuple, Operands, Outputs, WritableMany, apply, apply_into, apply_many, apply_many_into};
 pub(crate) use eval::{eval, eval_at, eval_into, reduce, update, update_with};
 pub use in_place::{Updates, apply_in_place};
 pub use lazy::Lazy;

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `dlpack.rs` | `dlpack` | DLPack, which NumPy, PyTorch and others speak |
 //! | `faer.rs` `nalgebra.rs` | of that name | matrices |
+//! | `half.rs` | `half` | 16-bit floats |
 //! | `image.rs` | `image` | pictures |
 //! | `ndarray.rs` | `ndarray` | arrays |
 //! | `serde.rs` | `serde` | `Serialize`, `Deserialize` |
@@ -16,6 +17,8 @@
 pub mod dlpack;
 #[cfg(feature = "faer")]
 pub mod faer;
+#[cfg(feature = "half")]
+mod half;
 #[cfg(feature = "image")]
 pub mod image;
 #[cfg(feature = "nalgebra")]

@@ -10,8 +10,9 @@
 //! assert!(serde_json::from_str::<Tensor<i32, 2>>(r#"{"size":[2,2],"data":[1,3,2]}"#).is_err());
 //! # Ok::<(), rankform::Error>(())
 //! ```
-//! Imports: `tensor`.
+//! Imports: `element`, `tensor`.
 
+use crate::element::{bf16, f16};
 use crate::tensor::{Tensor, TensorView};
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeStruct, Serializer};
@@ -87,3 +88,21 @@ fn assembled<T: Send + Sync + 'static, E: Error, const RANK: usize>(size: Vec<us
         size.try_into().map_err(|size: Vec<usize>| E::custom(format_args!("{} sizes, expected {RANK}", size.len())))?;
     Tensor::from_vec(data, size).map_err(E::custom)
 }
+
+macro_rules! as_f32 {
+    ($($t:ty)*) => { $(
+        /// As the same number in `f32`.
+        impl Serialize for $t {
+            fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
+                output.serialize_f32((*self).into())
+            }
+        }
+        /// Rounded to the nearest.
+        impl<'de> Deserialize<'de> for $t {
+            fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+                f64::deserialize(input).map(Self::from_f64)
+            }
+        }
+    )* };
+}
+as_f32!(f16 bf16);

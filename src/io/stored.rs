@@ -6,7 +6,7 @@ use super::file::{Progress, fill};
 use crate::device::{Cpu, Device};
 use crate::dim::Dim;
 use crate::dtype::DType;
-use crate::dynamic::{DynTensor, ElementVisitor};
+use crate::dynamic::DynTensor;
 use crate::element::Element;
 use crate::error::{Error, Numbers, Result, text};
 use crate::layout::Layout;
@@ -98,23 +98,9 @@ impl Stored for DynTensor {
         if order == Order::ColumnMajor {
             return reversed(self)?.each_piece(Order::RowMajor, each);
         }
-        if self.device::<Cpu>().is_some() && self.rank() <= 8 {
-            macro_rules! words {
-                ($word:ty) => {
-                    // SAFETY: words as wide as the elements; they are only read.
-                    unsafe { self.words_8::<$word, Cpu>() }.map(|words| words.pieces("write", each))
-                };
-            }
-            let written = match self.dtype().size() {
-                1 => words!(u8),
-                2 => words!(u16),
-                4 => words!(u32),
-                8 => words!(u64),
-                _ => words!(num_complex::Complex<f64>),
-            };
-            if let Some(written) = written {
-                return written;
-            }
+        if let Some(elements) = self.strided::<Cpu>().filter(|_| self.rank() <= 8) {
+            // SAFETY: this tensor's elements, which it borrows.
+            return unsafe { elements.pieces(each) };
         }
         let here = self.to(&Cpu)?.to_contiguous()?;
         here.as_bytes().unwrap_or_default().chunks(4 << 20).try_for_each(each)
@@ -243,15 +229,7 @@ impl Description {
 
     /// Bytes that were read, as the tensor that the file says they are.
     pub(super) fn dynamic(&self, op: &'static str, bytes: Tensor<u8, 1, Cpu>) -> Result<DynTensor> {
-        struct Elements(&'static str, Tensor<u8, 1, Cpu>);
-        impl ElementVisitor for Elements {
-            type Output = Result<DynTensor>;
-            fn visit<T: Element>(self) -> Result<DynTensor> {
-                let size = Dim([self.1.numel() / size_of::<T>()]);
-                Ok(self.1.into_elements::<T, 1>(self.0, Layout::row_major(size))?.into())
-            }
-        }
-        let elements = self.dtype.visit(Elements(op, bytes))?;
+        let elements = DynTensor::of_bytes(op, self.dtype, bytes)?;
         match self.order {
             Order::RowMajor => elements.reshaped(&self.size),
             Order::ColumnMajor => reversed(&elements.reshaped(&self.size.iter().rev().copied().collect::<Vec<_>>())?),

@@ -43,6 +43,44 @@ fn sure<T>(result: Result<T>) -> T {
     }
 }
 
+/// `F(x, other)` in new memory.
+#[inline]
+#[track_caller]
+fn both<F, T, const RANK: usize, D, O>(x: TensorView<'_, T, RANK, D>, other: O) -> Tensor<T, RANK, D>
+where
+    T: Element,
+    D: Device,
+    F: Op<(T, T), Out = T>,
+    O: RightOperand<T, RANK, D>,
+{
+    sure(eval(F::NAME, &Call::<F, _>::new((x, other.expr())), x.device()))
+}
+
+/// `F(x, other)` in the memory of `x`.
+#[inline]
+#[track_caller]
+fn assign<F, T, const RANK: usize, D, O>(op: &'static str, x: &mut TensorViewMut<'_, T, RANK, D>, other: O)
+where
+    T: Element,
+    D: Device,
+    F: Op<(T, T), Out = T>,
+    O: RightOperand<T, RANK, D>,
+{
+    sure(update_with::<F, T, T, RANK, D, _>(x, &other.expr()).map_err(|error| error.renamed(op)))
+}
+
+/// `F(number, x)`.
+#[inline]
+#[track_caller]
+fn after<F, T, const RANK: usize, D>(number: T, x: TensorView<'_, T, RANK, D>) -> Tensor<T, RANK, D>
+where
+    T: Element,
+    D: Device,
+    F: Op<(T, T), Out = T>,
+{
+    sure(eval(F::NAME, &Call::<F, _>::new((Param(number), x)), x.device()))
+}
+
 macro_rules! symbols {
     ($($class:ident: $op:ident $method:ident $assign:ident $assign_method:ident;)*) => { $(
         impl<T: $class, const RANK: usize, D: Device, O: RightOperand<T, RANK, D>> ops::$op<O> for &Tensor<T, RANK, D> {
@@ -50,7 +88,7 @@ macro_rules! symbols {
             #[inline]
             #[track_caller]
             fn $method(self, other: O) -> Self::Output {
-                ops::$op::$method(self.view(), other)
+                both::<$op, T, RANK, D, O>(self.view(), other)
             }
         }
         impl<T: $class, const RANK: usize, D: Device, O: RightOperand<T, RANK, D>> ops::$op<O> for TensorView<'_, T, RANK, D> {
@@ -58,7 +96,7 @@ macro_rules! symbols {
             #[inline]
             #[track_caller]
             fn $method(self, other: O) -> Self::Output {
-                sure(eval(<$op as Op<(T, T)>>::NAME, &Call::<$op, _>::new((self, other.expr())), self.device()))
+                both::<$op, T, RANK, D, O>(self, other)
             }
         }
         impl<T: $class, const RANK: usize, D: Device, O: RightOperand<T, RANK, D>> ops::$op<O> for &TensorView<'_, T, RANK, D> {
@@ -66,7 +104,7 @@ macro_rules! symbols {
             #[inline]
             #[track_caller]
             fn $method(self, other: O) -> Self::Output {
-                ops::$op::$method(*self, other)
+                both::<$op, T, RANK, D, O>(*self, other)
             }
         }
         impl<T: $class, const RANK: usize, D: Device, O: RightOperand<T, RANK, D>> ops::$op<O> for Tensor<T, RANK, D> {
@@ -92,16 +130,14 @@ macro_rules! symbols {
             #[inline]
             #[track_caller]
             fn $assign_method(&mut self, other: O) {
-                let mut view = sure(self.writable(stringify!($assign_method)));
-                ops::$assign::$assign_method(&mut view, other);
+                assign::<$op, T, RANK, D, O>(stringify!($assign_method), &mut sure(self.writable(stringify!($assign_method))), other);
             }
         }
         impl<T: $class, const RANK: usize, D: Device, O: RightOperand<T, RANK, D>> ops::$assign<O> for TensorViewMut<'_, T, RANK, D> {
             #[inline]
             #[track_caller]
             fn $assign_method(&mut self, other: O) {
-                let done = update_with::<$op, T, T, RANK, D, _>(self, &other.expr());
-                sure(done.map_err(|error| error.renamed(stringify!($assign_method))));
+                assign::<$op, T, RANK, D, O>(stringify!($assign_method), self, other);
             }
         }
     )* };
@@ -156,7 +192,7 @@ macro_rules! left_numbers {
             #[inline]
             #[track_caller]
             fn $method(self, x: TensorView<'_, $t, RANK, D>) -> Self::Output {
-                sure(eval(stringify!($method), &Call::<$op, _>::new((Param(self), x)), x.device()))
+                after::<$op, $t, RANK, D>(self, x)
             }
         }
         impl<const RANK: usize, D: Device> ops::$op<&TensorView<'_, $t, RANK, D>> for $t {
@@ -164,7 +200,7 @@ macro_rules! left_numbers {
             #[inline]
             #[track_caller]
             fn $method(self, x: &TensorView<'_, $t, RANK, D>) -> Self::Output {
-                ops::$op::$method(self, *x)
+                after::<$op, $t, RANK, D>(self, *x)
             }
         }
         impl<const RANK: usize, D: Device> ops::$op<&Tensor<$t, RANK, D>> for $t {
@@ -172,7 +208,7 @@ macro_rules! left_numbers {
             #[inline]
             #[track_caller]
             fn $method(self, x: &Tensor<$t, RANK, D>) -> Self::Output {
-                ops::$op::$method(self, x.view())
+                after::<$op, $t, RANK, D>(self, x.view())
             }
         }
         impl<const RANK: usize, D: Device> ops::$op<Tensor<$t, RANK, D>> for $t {
@@ -180,7 +216,7 @@ macro_rules! left_numbers {
             #[inline]
             #[track_caller]
             fn $method(self, x: Tensor<$t, RANK, D>) -> Self::Output {
-                ops::$op::$method(self, x.view())
+                after::<$op, $t, RANK, D>(self, x.view())
             }
         }
         impl<'a, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = $t>>> ops::$op<Lazy<'a, $t, RANK, D, E>> for $t {
@@ -191,4 +227,4 @@ macro_rules! left_numbers {
         }
     )* };
 }
-left_numbers!(f32 f64 crate::half::f16 crate::half::bf16 i8 i16 i32 i64 u8 u16 u32 u64 num_complex::Complex<f32> num_complex::Complex<f64>);
+left_numbers!(f32 f64 crate::element::f16 crate::element::bf16 i8 i16 i32 i64 u8 u16 u32 u64 num_complex::Complex<f32> num_complex::Complex<f64>);

@@ -75,7 +75,7 @@ pub fn each_operator(visit: &mut impl Visit) {
 /// One word for each element, for the tables.
 #[allow(non_camel_case_types)]
 pub(super) mod names {
-    pub(in crate::ops) use crate::half::{bf16, f16};
+    pub(in crate::ops) use crate::element::{bf16, f16};
     pub(in crate::ops) use std::primitive::{bool, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64};
     pub(in crate::ops) type c32 = num_complex::Complex<f32>;
     pub(in crate::ops) type c64 = num_complex::Complex<f64>;

@@ -24,7 +24,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     #[inline(always)] // a tensor on its way through memory costs as much as its allocation
     fn fresh(op: &'static str, layout: Layout<RANK>, device: &D, fresh: Fresh) -> Result<Self> {
         let numel = layout.size().numel_of(op, size_of::<T>())?;
-        let memory = Allocation::fresh(device, numel * size_of::<T>(), fresh)?;
+        let memory = (Allocation::fresh as fn(_, _, _) -> _)(device, numel * size_of::<T>(), fresh)?;
         // SAFETY: a dense layout of `numel` elements; zeros are valid elements, and unspecified bytes are written by the
         // caller before they are read.
         Ok(unsafe { Tensor::assemble(memory, layout) })

@@ -1,15 +1,18 @@
 //! Printing: `Display` as NumPy prints arrays, `Debug` as one would write the tensor down.
 //!
 //! Neither ever fails: a tensor without data prints its sizes.
-//! Imports: `error`, `element`, `device`, `tensor`.
+//! Imports: `error`, `dtype`, `scalar`, `element`, `device`, `tensor`.
 
 mod words;
 
+use super::bytes::Strided;
 use super::{Tensor, TensorView, TensorViewMut};
-use crate::device::Device;
+use crate::device::{Device, Slot};
 use crate::dtype::DType;
 use crate::element::Element;
 use crate::error::Result;
+use crate::scalar::Prim;
+use num_complex::Complex;
 use std::fmt;
 use std::ops::Range;
 
@@ -64,54 +67,58 @@ impl Page<'_> {
     }
 }
 
-/// What printing needs of a tensor of any element and rank: its sizes, and the elements of a part of it in row-major order.
+/// A tensor of any element, rank and device, as printing reads it.
 pub(crate) struct Cells<'a> {
     pub(crate) kind: DType,
-    pub(crate) size: &'a [usize],
-    pub(crate) part: &'a dyn Fn(&[Range<usize>]) -> Result<Vec<Cell>>,
+    /// The value of the bytes of one element.
+    pub(crate) decode: fn(&[u8]) -> Cell,
+    pub(crate) elements: Strided<'a>,
 }
 
-/// An element, as printing reads it.
+/// The value of one element: as an integer, and as a complex number.
 #[derive(Clone, Copy)]
 pub(crate) struct Cell {
     pub(crate) whole: i128,
     pub(crate) parts: (f64, f64),
 }
 
-/// Elements to print.
-pub(crate) fn cells<T: Element>(values: Vec<T>) -> Vec<Cell> {
-    values.into_iter().map(words::cell).collect()
+/// The value of the bytes of an element `T`.
+pub(crate) fn decode<T: Element>(bytes: &[u8]) -> Cell {
+    let value = bytemuck::checked::pod_read_unaligned::<T>(bytes).widen();
+    let whole = if T::DTYPE == DType::U64 { value.cast::<u64>().into() } else { value.cast::<i64>().into() };
+    let parts: Complex<f64> = value.cast();
+    Cell { whole, parts: (parts.re, parts.im) }
 }
 
 impl Cells<'_> {
     /// As `Display` prints them.
     pub(crate) fn display(&self, f: &fmt::Formatter<'_>) -> Result<String> {
         match f.precision() {
-            None if self.size.is_empty() => Ok((self.part)(&[])?.into_iter().map(|cell| words::scalar(self.kind, cell)).collect()),
+            None if self.size().is_empty() => Ok(self.part(&[])?.into_iter().map(|cell| words::scalar(self.kind, cell)).collect()),
             _ => self.page(f, " ", 0),
         }
     }
 
     /// The elements in brackets, `indent` characters to the right of where they begin.
     fn page(&self, f: &fmt::Formatter<'_>, separator: &'static str, indent: usize) -> Result<String> {
-        let is_long = self.size.iter().fold(1, |numel: usize, &size| numel.saturating_mul(size)) > THRESHOLD && !f.alternate();
-        let is_cut: Vec<bool> = self.size.iter().map(|&size| is_long && size > 2 * EDGE).collect();
+        let is_long = self.size().iter().fold(1, |numel: usize, &size| numel.saturating_mul(size)) > THRESHOLD && !f.alternate();
+        let is_cut: Vec<bool> = self.size().iter().map(|&size| is_long && size > 2 * EDGE).collect();
         let cells = self.read(&is_cut, &mut Vec::new())?;
         if cells.is_empty() {
             return Ok("[]".into());
         }
         let words = words::words(self.kind, &cells, f.precision().unwrap_or(8)).into_iter();
-        let page = Page { words, size: self.size, is_cut: &is_cut, separator }.text(0, indent + 1, WIDTH);
-        Ok(if self.size.is_empty() { page.trim_start().into() } else { page })
+        let page = Page { words, size: self.size(), is_cut: &is_cut, separator }.text(0, indent + 1, WIDTH);
+        Ok(if self.size().is_empty() { page.trim_start().into() } else { page })
     }
 
     /// The elements that are printed: all, or the edges of the axes that are cut. The leading axes are at `part`.
     fn read(&self, is_cut: &[bool], part: &mut Vec<Range<usize>>) -> Result<Vec<Cell>> {
         let leading = part.len();
-        let whole = |axis: usize| 0..self.size[axis];
-        let Some(cut) = (leading..self.size.len()).find(|&axis| is_cut[axis]) else {
-            part.extend((leading..self.size.len()).map(whole));
-            let cells = (self.part)(part);
+        let whole = |axis: usize| 0..self.size()[axis];
+        let Some(cut) = (leading..self.size().len()).find(|&axis| is_cut[axis]) else {
+            part.extend((leading..self.size().len()).map(whole));
+            let cells = self.part(part);
             part.truncate(leading);
             return cells;
         };
@@ -123,24 +130,38 @@ impl Cells<'_> {
             part.pop();
             cells
         };
-        let edges = [edge(0..EDGE)?, edge(self.size[cut] - EDGE..self.size[cut])?];
+        let edges = [edge(0..EDGE)?, edge(self.size()[cut] - EDGE..self.size()[cut])?];
         part.truncate(leading);
         // Each position of the axes before has its share of one edge, then that of the other.
         let share = edges[0].len().checked_div(outer).unwrap_or(0);
         Ok((0..outer).flat_map(|at| edges.iter().flat_map(move |edge| edge[at * share..][..share].iter().copied())).collect())
     }
+
+    fn size(&self) -> &[usize] {
+        self.elements.size
+    }
+
+    /// The elements inside ranges of the axes, in row-major order.
+    fn part(&self, ranges: &[Range<usize>]) -> Result<Vec<Cell>> {
+        let Slot { address, stride, element } = self.elements.slot;
+        let first: isize = ranges.iter().zip(stride).map(|(range, &step)| range.start as isize * step).sum();
+        let size: Vec<usize> = ranges.iter().map(Range::len).collect();
+        let slot = Slot { address: address.wrapping_offset(first * element as isize), stride, element };
+        let mut cells = Vec::with_capacity(size.iter().product());
+        // SAFETY: some of the elements.
+        unsafe {
+            Strided { size: &size, slot, ..self.elements }.pieces(&mut |bytes| {
+                cells.extend(bytes.chunks_exact(element).map(self.decode));
+                Ok(())
+            })?;
+        }
+        Ok(cells)
+    }
 }
 
 impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
-    fn cells<R>(self, run: impl FnOnce(&Cells<'_>) -> R) -> R {
-        let part = |ranges: &[Range<usize>]| {
-            let mut part = self;
-            for (axis, range) in ranges.iter().enumerate() {
-                part = part.slice_axis(axis, range.clone(), 1)?;
-            }
-            part.to_vec().map(cells)
-        };
-        run(&Cells { kind: T::DTYPE, size: &self.size().0, part: &part })
+    fn cells(self, run: impl FnOnce(&Cells<'_>) -> Result<String>) -> Result<String> {
+        self.erased("display", |elements| run(&Cells { kind: T::DTYPE, decode: decode::<T>, elements }))
     }
 
     fn display(self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {

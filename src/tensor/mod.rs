@@ -38,8 +38,9 @@ mod view;
 mod view_mut;
 
 pub use adopt::AsAtomic;
+pub(crate) use bytes::Strided;
 pub use create::Nested;
-pub(crate) use display::{Cell, Cells, cells};
+pub(crate) use display::{Cell, Cells, decode};
 pub use handle::Tensor;
 pub(crate) use handle::{Parts, State};
 #[cfg(feature = "rayon")]

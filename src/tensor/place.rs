@@ -94,6 +94,10 @@ pub(crate) trait Place<T, const RANK: usize, D: Device> {
     }
 }
 
+fn written<V, R>(write: impl FnOnce(V) -> R, out: V) -> R {
+    write(out)
+}
+
 /// Memory of its own, which `write` writes whole.
 #[derive(Clone, Copy)]
 pub(crate) struct Fresh;
@@ -108,7 +112,7 @@ impl<T: Element, const RANK: usize, D: Device> Place<T, RANK, D> for Fresh {
         write: impl FnOnce(&mut TensorViewMut<'_, T, RANK, D>) -> Result<R>,
     ) -> Result<(Self::Done, R)> {
         let mut out = Tensor::unwritten(op, layout, device)?;
-        let written = write(&mut out.writable(op)?)?;
+        let written = (written as fn(_, _) -> Result<R>)(write, &mut out.writable(op)?)?;
         Ok((out, written))
     }
 }
@@ -148,6 +152,7 @@ where
         device: &D,
         write: impl FnOnce(&mut TensorViewMut<'_, T, RANK, D>) -> Result<R>,
     ) -> Result<((), R)> {
-        Ok(((), write(&mut self.open(op, layout, device)?)?))
+        let mut out = self.open(op, layout, device)?;
+        Ok(((), (written as fn(_, _) -> Result<R>)(write, &mut out)?))
     }
 }

@@ -39,7 +39,13 @@ pub fn read<T: Element, const RANK: usize>(tensor: &Tensor<T, RANK>, size: [usiz
     Dim(size).indices().map(|index| tensor[at(index)]).collect()
 }
 
-/// Runs `work` on as many threads as write large results past the caches on every processor; without rayon, on this one.
+/// So many rows of `columns` elements of this size go past the caches: an odd number of them.
+pub const fn rows_past_caches(columns: usize, element: usize) -> usize {
+    let large = if cfg!(rankform_unoptimised) { 1 << 20 } else { 16 << 20 };
+    (large / (columns * element) + 1) | 1
+}
+
+/// Runs `work` on as many threads as write large results past the caches on every processor; without the feature `threads`, on this one.
 pub fn on_many_threads<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     on_threads(4, work)
 }
@@ -50,9 +56,9 @@ pub fn on_one_thread<R: Send>(work: impl FnOnce() -> R + Send) -> R {
 }
 
 fn on_threads<R: Send>(threads: usize, work: impl FnOnce() -> R + Send) -> R {
-    #[cfg(feature = "rayon")]
+    #[cfg(feature = "threads")]
     return rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(work);
-    #[cfg(not(feature = "rayon"))]
+    #[cfg(not(feature = "threads"))]
     {
         let _ = threads;
         work()

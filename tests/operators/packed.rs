@@ -50,12 +50,13 @@ fn check<T: Value + Number, U: Number>(
         };
         let (x, y) = (of([m, k]), of([k, n]));
         let (x_turned, y_turned) = (x.transposed().to_contiguous().unwrap(), y.transposed().to_contiguous().unwrap());
+        let lefts = [x.view(), x_turned.transposed()].map(|left| (left, bytes(&plain(left, y.view()))));
         for matrix in [y.view(), y_turned.transposed()] {
             let packed = pack(matrix);
             blocked += usize::from(packed.is_blocked());
             assert_eq!(packed.size(), dim![k, n], "{what}");
-            for left in [x.view(), x_turned.transposed()] {
-                assert_eq!(bytes(&left.matmul_packed(&packed).unwrap()), bytes(&plain(left, y.view())), "{what}");
+            for (left, expected) in &lefts {
+                assert_eq!(&bytes(&left.matmul_packed(&packed).unwrap()), expected, "{what}");
             }
             assert_eq!(bytes(&packed.unpack().unwrap()), bytes(&y), "{what}");
         }

@@ -1,14 +1,14 @@
 //! The same bits for any number of threads, for parts of a tensor as for all of it, and again on every run.
-#![cfg(feature = "rayon")]
+#![cfg(feature = "threads")]
 
 use rankform::prelude::*;
 
-/// A result as text that tells any two floats apart, NaN aside.
-fn bits<T: Element, const RANK: usize>(x: Tensor<T, RANK>) -> Vec<u8> {
-    text(&x.to_vec().unwrap())
-}
-fn text<T: Element>(values: &[T]) -> Vec<u8> {
-    values.iter().flat_map(|value| format!("{value:?} ").into_bytes()).collect()
+/// The bits of a result.
+fn bits<T: Element, const RANK: usize>(x: Tensor<T, RANK>) -> Vec<u8>
+where
+    Dim<RANK>: rankform::rank::Rank,
+{
+    rankform::DynTensor::from(x).to_bytes().unwrap()
 }
 
 /// Runs `work` on pools of 1, 2, 3 and 7 threads: all results are the first.

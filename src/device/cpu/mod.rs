@@ -21,7 +21,7 @@
 //! | `states.rs` | what they carry along |
 //! | `scan.rs`, `chains.rs` | running states along an axis |
 //! | `index.rs` | moves by index and by mask |
-//! | `sort.rs` | lines in order |
+//! | `sort.rs`, `keys.rs`, `network.rs` | lines in order |
 //! | `contract/` | products that sum over axes |
 //!
 //! Only the innermost loops are generic over the kernel; everything around them is compiled once, here.
@@ -38,6 +38,7 @@ mod fold;
 mod index;
 mod io;
 mod join;
+mod keys;
 mod map;
 mod memory;
 mod network;
@@ -75,9 +76,9 @@ use std::ptr::NonNull;
 
 /// The host's processor and memory.
 ///
-/// Instruction sets are found at run time; `RANKFORM_SIMD=avx2` (or `baseline`) in the environment keeps to narrower ones,
-/// but in the `gemm` crate. With feature `rayon` operations on 2¹⁵ elements and more are shared with the threads of rayon's
-/// pool (`RAYON_NUM_THREADS`), which look for more for 100 µs afterwards; results do not depend on how many there are.
+/// Instruction sets are found at run time; `RANKFORM_SIMD=avx2` (or `baseline`) in the environment keeps to narrower ones.
+/// With the feature `threads`, operations on 2¹⁵ elements and more are shared with the threads of rayon's pool
+/// (`RAYON_NUM_THREADS`), which look for more for 500 µs afterwards. Results do not depend on the number of threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cpu;
 

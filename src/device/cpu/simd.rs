@@ -2,7 +2,8 @@
 //! one that suits it better.
 //!
 //! The loop is plain Rust and the compiler vectorises it; only the instructions that it may use change. On other
-//! architectures than x86-64 the target's own features are used (NEON is part of every 64-bit ARM).
+//! architectures than x86-64 the target's own features are used (NEON is part of every 64-bit ARM), and in builds that are not
+//! optimised (`rankform_unoptimised`, of `build.rs`), in which nothing is vectorised: one copy serves every level.
 //! Imports: nothing.
 
 #[cfg(target_arch = "x86_64")]
@@ -19,6 +20,7 @@ pub(super) trait Loop {
     /// The loop, inlined into each of its copies.
     fn run(self) -> Self::Output;
     /// The loop for processors of x86-64 without AVX2, where that is another: one of few instructions.
+    #[cfg_attr(any(rankform_unoptimised, not(target_arch = "x86_64")), allow(dead_code))]
     #[inline(always)]
     fn run_plain(self) -> Self::Output
     where
@@ -28,7 +30,7 @@ pub(super) trait Loop {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(rankform_unoptimised)))]
 #[inline]
 pub(super) fn dispatch<L: Loop>(looped: L) -> L::Output {
     #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
@@ -49,7 +51,7 @@ pub(super) fn dispatch<L: Loop>(looped: L) -> L::Output {
 }
 
 /// As [`dispatch`], for loops that wait for memory or do little at a time: copies for AVX2 and for the target's own features alone.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(rankform_unoptimised)))]
 #[inline]
 pub(super) fn dispatch_two<L: Loop>(looped: L) -> L::Output {
     #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
@@ -63,7 +65,7 @@ pub(super) fn dispatch_two<L: Loop>(looped: L) -> L::Output {
     }
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(any(not(target_arch = "x86_64"), rankform_unoptimised))]
 #[inline]
 pub(super) fn dispatch_two<L: Loop>(looped: L) -> L::Output {
     looped.run()
@@ -72,6 +74,7 @@ pub(super) fn dispatch_two<L: Loop>(looped: L) -> L::Output {
 /// A loop with few words for arguments, which stay in registers on the way to it: the choice of its copy is then a jump.
 pub(super) trait Call<A, B, C> {
     /// Whether it has a copy for AVX-512; without one it is not called at that level.
+    #[cfg_attr(any(rankform_unoptimised, not(target_arch = "x86_64")), allow(dead_code))]
     const WIDEST: bool;
     /// The loop, inlined into each of its copies; see [`Loop::run_plain`].
     ///
@@ -82,7 +85,7 @@ pub(super) trait Call<A, B, C> {
 
 /// # Safety
 /// That of the loop; the processor has what `level` stands for.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(rankform_unoptimised)))]
 #[inline(always)]
 pub(super) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(level: Level, a: A, m: usize, n: usize, b: B, c: C) {
     #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
@@ -113,14 +116,14 @@ pub(super) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(level: Level, a: A
 
 /// # Safety
 /// That of the loop.
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(any(not(target_arch = "x86_64"), rankform_unoptimised))]
 #[inline]
 pub(super) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(_: Level, a: A, m: usize, n: usize, b: B, c: C) {
     // SAFETY: the caller's promise.
     unsafe { L::call::<false>(a, m, n, b, c) }
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(any(not(target_arch = "x86_64"), rankform_unoptimised))]
 #[inline]
 pub(super) fn dispatch<L: Loop>(looped: L) -> L::Output {
     looped.run()

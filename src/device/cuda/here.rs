@@ -98,7 +98,7 @@ fn operations(name: &str) -> String {
         ["Store", "StoreMany", "Input", "Param", "Call", "Along", "Once", "InPlace", "PhantomData", "Complex", "Derivative"];
     let paths = name.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'));
     let last = |path: &str| path.rsplit("::").next().unwrap_or_default().to_string();
-    // Paths have modules; elements (`f32`) have none, and numbers (`crate::half::f16`) no operator's name.
+    // Paths have modules; elements (`f32`) have none, and numbers (`crate::element::f16`) no operator's name.
     let named = paths.filter(|path| path.contains("::")).map(last).filter(|word| !AROUND.contains(&word.as_str()));
     let words: Vec<String> = named.filter(|word| !matches!(word.as_str(), "f16" | "bf16")).map(|word| in_words(&word)).collect();
     if words.is_empty() { "copy".into() } else { words.join(", ") }

@@ -1,14 +1,11 @@
 //! Elements as words of one width, digit for digit as NumPy 2.4 writes them.
 //!
 //! Floats have the fewest digits that tell them from their neighbours, cut off at the precision; all of an array are
-//! positional or all scientific. Imports: `dtype`, `scalar`, `element`.
+//! positional or all scientific. Imports: `dtype`, `element`.
 
 use super::Cell;
 use crate::dtype::DType;
-use crate::element::{Element, F8E4M3, F8E5M2};
-use crate::half::{bf16, f16};
-use crate::scalar::Prim;
-use num_complex::Complex;
+use crate::element::{F8E4M3, F8E5M2, bf16, f16};
 
 /// The elements of one array, each as wide as the widest.
 pub(super) fn words(kind: DType, values: &[Cell], precision: usize) -> Vec<String> {
@@ -59,14 +56,6 @@ fn lone(kind: DType, value: f64, end: &str, plus: bool) -> String {
         (false, true) => format!("{int}e{exp:+03}"),
         (false, false) => format!("{int}.{frac}e{exp:+03}"),
     }
-}
-
-/// What printing reads of an element.
-pub(super) fn cell<T: Element>(value: T) -> Cell {
-    let value = value.widen();
-    let whole = if T::DTYPE == DType::U64 { value.cast::<u64>().into() } else { value.cast::<i64>().into() };
-    let parts: Complex<f64> = value.cast();
-    Cell { whole, parts: (parts.re, parts.im) }
 }
 
 fn not_finite(value: f64, plus: bool) -> String {

@@ -9,7 +9,7 @@ use super::axes::{few_runs, is_run, run_end};
 #[cfg(target_arch = "x86_64")]
 use super::micro;
 use crate::element::Element;
-use crate::half::{bf16, f16};
+use crate::element::{bf16, f16};
 use std::ops::Range;
 
 /// How an element goes into a panel.

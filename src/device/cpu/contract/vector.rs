@@ -7,8 +7,8 @@ use super::super::threads;
 use super::axes::Axes;
 use super::block::{PARALLEL, Panels, Product, Room, each};
 use super::pack::*;
+use crate::element::{bf16, f16};
 use crate::error::Result;
-use crate::half::{bf16, f16};
 use crate::scalar::{Arith, DType, Num};
 use num_complex::Complex;
 

@@ -4,11 +4,7 @@
 //! outside the device crashes; its engine is the most obvious loop, so it is an oracle too. All numbers are small whole
 //! ones, on which the order of sums does not matter.
 
-#[path = "../examples/08_new_device.rs"]
-#[allow(dead_code)]
-mod new_device;
-
-use new_device::Ledger;
+use crate::examples::new_device::Ledger;
 use rankform::prelude::*;
 use rankform::{MemoryFormat, ResizePolicy};
 

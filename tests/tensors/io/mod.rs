@@ -7,11 +7,7 @@
 //! | `safetensors.rs` | many tensors in one file, read and mapped |
 //! | `hostile.rs` | every prefix and every changed byte of valid files; readers and writers that fail or lie |
 //! | `python.rs` | both ways beside NumPy and the package of safetensors |
-//!
-//! All of it runs under the checking allocator of `common/alloc.rs`.
 
-#[path = "../common/alloc.rs"]
-mod alloc;
 mod hostile;
 mod npy;
 #[cfg(feature = "npz")]
@@ -19,8 +15,6 @@ mod npz;
 mod python;
 #[cfg(feature = "safetensors")]
 mod safetensors;
-#[path = "../common/python.rs"]
-mod with_python;
 
 use std::path::PathBuf;
 

@@ -2,9 +2,7 @@
 //!
 //! Where c10 and this crate answer differently the test says so.
 
-#[path = "common/alloc.rs"]
-mod alloc;
-
+use crate::alloc;
 use rankform::device::{Deleter, Fresh, Inputs, Reduction, Slot};
 use rankform::kernel::{Addressed, Body, Contraction, Op, Program, Reducer, Scanning, Sorting};
 use rankform::prelude::*;
@@ -627,7 +625,7 @@ fn storage_that_must_not_be_reached_says_so_in_the_tensors_own_words() {
 fn handles_of_tensors_typed_at_run_time_are_retained_and_released_through_c() {
     use rankform::DynTensor;
     use rankform::dynamic::*;
-    let header = include_str!("../include/rankform.h");
+    let header = include_str!("../../include/rankform.h");
     let typed = Tensor::from([[1.0_f32, 2.0, 3.0], [4.0, 5.0, 6.0]]);
     let raw = DynTensor::from(typed.share_data()).into_raw().unwrap();
     // SAFETY: a handle from `into_raw`, retained once and released twice.

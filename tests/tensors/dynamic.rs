@@ -1,8 +1,6 @@
 //! Tensors whose types are known at run time: conversion both ways without a copy or an allocation, views, errors.
 
-#[path = "common/alloc.rs"]
-mod alloc;
-
+use crate::alloc;
 use num_complex::Complex;
 use rankform::dtype::{Kind, Wrapped};
 use rankform::dynamic::{ElementVisitor, TensorVisitor};

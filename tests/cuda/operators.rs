@@ -1,51 +1,13 @@
-#![cfg(feature = "cuda")]
 //! Operators on a graphics card give what they give on the CPU. Without a card it says that it was skipped, and fails where
 //! `RANKFORM_REQUIRE_CUDA` is set.
 
+use crate::{numbers, on_card};
 use rankform::AnyDevice;
 use rankform::Cuda;
 use rankform::check::Differential;
 use rankform::kernel::Op;
 use rankform::ops::{self, Visit, each_operator};
 use rankform::prelude::*;
-use std::sync::{Mutex, PoisonError};
-
-fn card() -> Option<Cuda> {
-    match Cuda::new(0) {
-        Ok(card) => Some(card),
-        Err(missing) => {
-            assert!(std::env::var_os("RANKFORM_REQUIRE_CUDA").is_none(), "{missing}");
-            println!("skipped: {missing}");
-            None
-        }
-    }
-}
-
-/// Who holds it has the card for itself, so that its bytes can be counted.
-static CARD: Mutex<()> = Mutex::new(());
-
-/// A test on the first card, after which nothing is left there.
-macro_rules! on_card {
-    ($name:ident, |$card:ident| $body:block) => {
-        #[test]
-        fn $name() -> Result<()> {
-            let _mine = CARD.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some($card) = card() else { return Ok(()) };
-            fn body($card: &Cuda) -> Result<()> {
-                $body
-                Ok(())
-            }
-            body(&$card)?;
-            $card.synchronize()?;
-            assert_eq!($card.memory().live, 0, "memory of the card that nobody gave back");
-            Ok(())
-        }
-    };
-}
-
-fn numbers(n: usize) -> Vec<f32> {
-    (0..n).map(|i| ((i * 2654435761 % 1000) as f32 - 500.0) / 37.0).collect()
-}
 
 on_card!(elementwise, |card| {
     let x = Tensor::from_vec(numbers(35), [5, 7])?;

@@ -1,6 +1,7 @@
 //! NumPy's format: headers, orders of axes and bytes, elements.
 
-use crate::{npy_bytes, refused, room};
+use super::{npy_bytes, room};
+use crate::refused;
 use num_complex::Complex;
 use rankform::io::npy::{self, Npy};
 use rankform::io::{Order, Stored};

@@ -1,6 +1,7 @@
 //! Archives of tensors.
 
-use crate::{refused, room};
+use super::room;
+use crate::refused;
 use rankform::io::npz::{self, Compression, Npz};
 use rankform::prelude::*;
 use std::io::Cursor;

@@ -1,28 +1,16 @@
-#![cfg(feature = "cuda")]
 //! What is queued on a graphics card: its memory, its order on several streams, its errors, which come late; graphs, copies
 //! that nobody waits for, kernels of one's own. Without a card it says that it was skipped.
 //!
 //! On the simulator every kernel's use of memory is checked for its order beside other streams', and failures are planned
 //! (`cudaSimFail`); a test that loses a card has a card of its own.
 
+use crate::{card, numbers, on_card};
 use rankform::cuda::{Grid, In, Out, Source, Value};
 use rankform::kernel::Reducer;
 use rankform::prelude::*;
 use rankform::{AnyDevice, Cuda};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, PoisonError};
-
-/// The card of this number; none where there is none.
-fn card(ordinal: usize) -> Option<Cuda> {
-    match Cuda::new(ordinal) {
-        Ok(card) => Some(card),
-        Err(missing) => {
-            assert!(ordinal > 0 || std::env::var_os("RANKFORM_REQUIRE_CUDA").is_none(), "{missing}");
-            println!("skipped: {missing}");
-            None
-        }
-    }
-}
 
 /// Plans a failure of the simulator's: of allocations (0), or of kernels when they run (1). False on a real card.
 fn fail(card: &Cuda, kind: i32, skip: usize, times: usize, status: i32) -> bool {
@@ -40,32 +28,6 @@ const ALLOCATIONS: i32 = 0;
 const KERNELS: i32 = 1;
 const OUT_OF_MEMORY: i32 = 2;
 const LAUNCH_FAILED: i32 = 719;
-
-/// Who holds it has the first card for itself, so that its bytes can be counted.
-static CARD: Mutex<()> = Mutex::new(());
-
-/// A test on the first card, after which nothing is left there.
-macro_rules! on_card {
-    ($name:ident, |$card:ident| $body:block) => {
-        #[test]
-        fn $name() -> Result<()> {
-            let _mine = CARD.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some($card) = card(0) else { return Ok(()) };
-            fn body($card: &Cuda) -> Result<()> {
-                $body
-                Ok(())
-            }
-            body(&$card)?;
-            $card.synchronize()?;
-            assert_eq!($card.memory().live, 0, "memory of the card that nobody gave back");
-            Ok(())
-        }
-    };
-}
-
-fn numbers(n: usize) -> Vec<f32> {
-    (0..n).map(|i| ((i * 2654435761 % 1000) as f32 - 500.0) / 37.0).collect()
-}
 
 // ------------------------------------------------------------ memory
 
@@ -408,7 +370,7 @@ on_card!(copies_to_and_from_pinned_memory_are_not_waited_for, |card| {
 });
 
 on_card!(cards_copy_to_each_other, |card| {
-    let Some(other) = self::card(1) else { return Ok(()) };
+    let Some(other) = crate::card(1) else { return Ok(()) };
     let x = Tensor::from_vec(numbers(600), [20, 30])?;
     let stream = other.stream()?;
     for _ in 0..3 {
@@ -492,7 +454,7 @@ on_card!(a_kernel_from_source_finds_its_operands_in_any_layout, |card| {
     assert!(too_many.to_string().starts_with("scaled: no card takes Grid"), "{too_many}");
     grid.blocks[0] = 0;
     scaled.launch(grid, (one.broadcast_to([6, 8])?, &rows.to(card)?, 1.0, false, &mut y))?;
-    if let Some(other) = self::card(1) {
+    if let Some(other) = crate::card(1) {
         let elsewhere = scaled.launch(Grid::over(48, 64), (one.broadcast_to([6, 8])?, &rows.to(&other)?, 1.0, false, &mut y));
         assert!(matches!(elsewhere, Err(Error::Device { op: "scaled", .. })));
     }
@@ -609,7 +571,7 @@ fn kernels_are_kept_on_disk_and_a_file_that_is_damaged_is_made_again() {
     let folder = std::env::temp_dir().join(format!("rankform-kept-{}", std::process::id()));
     let compiled = || {
         let mut run = std::process::Command::new(std::env::current_exe().unwrap());
-        run.args(["--exact", "with_a_folder_of_kernels", "--nocapture"]).env("RANKFORM_TEST_FOLDER", "1");
+        run.args(["--exact", "queue::with_a_folder_of_kernels", "--nocapture"]).env("RANKFORM_TEST_FOLDER", "1");
         let done = run.env("RANKFORM_KERNEL_CACHE", &folder).output().unwrap();
         let text = String::from_utf8_lossy(&done.stdout).into_owned();
         assert!(done.status.success(), "{text}");

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn script(python: &str, mode: &str, room: &Path) -> String {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/io/round_trip.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tensors/io/round_trip.py");
     let output = Command::new(python).arg(script).arg(mode).arg(room).output().unwrap();
     let (text, errors) = (String::from_utf8_lossy(&output.stdout).trim().to_string(), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{mode}: {text}\n{errors}");
@@ -101,7 +101,7 @@ impl Array<'_> {
 #[test]
 fn numpy_and_safetensors_read_what_is_written_here_and_the_other_way_round() {
     let Some(python) = python() else { return };
-    let room: PathBuf = crate::room("python");
+    let room: PathBuf = super::room("python");
     say(&script(&python, "write", &room));
     std::fs::create_dir(room.join("back")).unwrap();
     let mut all = Found::new();

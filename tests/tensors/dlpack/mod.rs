@@ -1,13 +1,7 @@
 //! DLPack both ways: who gives memory back, how often and when; what a stranger's struct may say; and NumPy and PyTorch on the
 //! other side, through `examples/dlpack_bridge.rs`, a library that Python opens, and `check.py`.
 
-#![cfg(feature = "dlpack")]
-
-#[path = "../common/alloc.rs"]
-mod alloc;
-#[path = "../common/python.rs"]
-mod with_python;
-
+use crate::with_python::{python, say};
 use rankform::interop::dlpack::{self, DLDataType, DLDevice, DLManagedTensorVersioned, DLPackVersion, DLTensor, Imported, READ_ONLY};
 use rankform::prelude::*;
 use rankform::{DType, DynTensor};
@@ -16,7 +10,6 @@ use std::process::Command;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use with_python::{python, say};
 
 /// A producer of another library: its struct, what that points to, and how often its deleter was called.
 struct Foreign {
@@ -262,7 +255,7 @@ fn numpy_and_pytorch_take_what_is_given_and_give_what_is_taken() {
     // …/target/debug/deps/dlpack-… is this program.
     let folder = std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().join("examples");
     let library = folder.join(format!("{}dlpack_bridge{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX));
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dlpack/check.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tensors/dlpack/check.py");
     let output = Command::new(python).arg(script).arg(library).output().unwrap();
     let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{text}\n{errors}");

@@ -59,7 +59,7 @@ fn digest() -> Result<()> {
 fn the_bits_are_the_same_on_every_instruction_set() {
     let on = |level: &str| {
         let run = Command::new(std::env::current_exe().unwrap())
-            .args(["digest", "--exact", "--ignored", "--nocapture"])
+            .args(["levels::digest", "--exact", "--ignored", "--nocapture"])
             .env("RANKFORM_SIMD", level)
             .output()
             .unwrap();

@@ -169,6 +169,10 @@ fn tensors_are_serialised_by_their_elements_and_what_does_not_fit_is_refused() {
         let text = serde_json::to_string(&x).unwrap();
         assert_eq!(serde_json::from_str::<Tensor<f64, 2>>(&text).unwrap(), x);
     });
+    let halves = Tensor::from([rankform::f16::ONE, rankform::f16::MAX]);
+    let text = serde_json::to_string(&halves).unwrap();
+    assert_eq!(text, r#"{"size":[2],"data":[1.0,65504.0]}"#);
+    assert_eq!(serde_json::from_str::<Tensor<rankform::f16, 1>>(&text).unwrap(), halves);
     let scalar: Tensor<f64, 0> = serde_json::from_str(r#"{"data":[1.5],"size":[],"more":null}"#).unwrap();
     assert_eq!(scalar.item().unwrap(), 1.5);
     assert_eq!(serde_json::from_str::<Tensor<u8, 1>>("[[2],[3,4]]").unwrap(), Tensor::from([3, 4]), "as formats without names write it");
@@ -219,7 +223,7 @@ mod shared {
         x.data_mut().unwrap().copy_from_slice(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
         drop(x);
         let program = std::env::current_exe().unwrap();
-        let test = "shared::memory_is_handed_to_another_process_by_name_and_back";
+        let test = "interop::shared::memory_is_handed_to_another_process_by_name_and_back";
         let child = Command::new(program).args(["--exact", test]).env(NAME, &name).output().unwrap();
         SharedMemory::unlink(&name).unwrap();
         assert!(child.status.success(), "{child:?}");

@@ -1,6 +1,7 @@
 //! Many tensors in one file, read and mapped.
 
-use crate::{refused, room};
+use super::room;
+use crate::refused;
 use num_complex::Complex;
 use rankform::bf16;
 use rankform::io::safetensors::{self, SafeTensors};
@@ -80,7 +81,7 @@ fn a_mapped_file_that_is_cut_short_stops_the_process_that_reads_it() {
     }
     let path = room("safetensors_cut").join("x.safetensors");
     safetensors::write(&path, &[("x", &Tensor::<f32, 1>::ones([1 << 20], &Cpu).unwrap())], &[]).unwrap();
-    let name = "safetensors::a_mapped_file_that_is_cut_short_stops_the_process_that_reads_it";
+    let name = "io::safetensors::a_mapped_file_that_is_cut_short_stops_the_process_that_reads_it";
     let child = std::process::Command::new(std::env::current_exe().unwrap()).args(["--exact", name]).env(NAME, &path).output().unwrap();
     const SIGBUS: i32 = 7;
     assert_eq!(child.status.signal(), Some(SIGBUS), "{child:?}");

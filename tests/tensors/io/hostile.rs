@@ -1,6 +1,7 @@
 //! Files of strangers, and readers and writers that fail or lie: rows 12, 13, 17 and 29 of the catalogue of bugs.
 
-use crate::{alloc, npy_bytes, refused};
+use super::npy_bytes;
+use crate::{alloc, refused};
 use rankform::io::npy::{self, Npy};
 use rankform::prelude::*;
 use std::io::{ErrorKind, Read, Write};
@@ -26,7 +27,7 @@ fn read_as_all(bytes: &[u8]) {
 
 /// One valid file of each format.
 fn valid() -> Vec<Vec<u8>> {
-    let room = crate::room(&format!("hostile_{:?}", std::thread::current().id()));
+    let room = super::room(&format!("hostile_{:?}", std::thread::current().id()));
     let (x, flags) = (Tensor::from([[1.0_f32, 2.0, 3.0], [4.0, 5.0, 6.0]]), Tensor::from([true, false]));
     npy::write(room.join("x.npy"), &x.transposed()).unwrap();
     npy::write(room.join("flags.npy"), &flags).unwrap();
@@ -93,7 +94,7 @@ fn memory_grows_with_the_bytes_that_came_not_with_those_promised() {
 #[cfg(feature = "npz")]
 #[test]
 fn an_archive_that_promises_more_than_it_holds_takes_what_it_holds() {
-    let room = crate::room("hostile_bomb");
+    let room = super::room("hostile_bomb");
     let zeros = Tensor::<u8, 1>::zeros([4 << 20], &Cpu).unwrap();
     rankform::io::npz::write(room.join("x.npz"), &[("x", &zeros)], rankform::io::npz::Compression::Deflated).unwrap();
     let file = std::fs::read(room.join("x.npz")).unwrap();
@@ -178,7 +179,7 @@ fn a_writer_that_fails_at_any_call_is_an_error_with_its_report() {
 
 #[test]
 fn a_file_that_was_written_leaves_no_memory_behind() {
-    let path = crate::room("hostile_leaks").join("x");
+    let path = super::room("hostile_leaks").join("x");
     let x = Tensor::from([1.0_f32, 2.0]);
     let write = || {
         npy::write(&path, &x).unwrap();

@@ -4,7 +4,7 @@
 //! over every 509th bit pattern (every 262 147th in a debug build), and over every pattern where the environment has
 //! `RANKFORM_EXHAUSTIVE=1`; f16 and bf16 over every pattern always. With `RANKFORM_FUNCTIONS="tanh erf"` these tests run for
 //! those functions alone. `f64` is compared with `pxfm` on random inputs, with own oracles in two words where `pxfm` has none
-//! (`silu`, `gelu`, `ndtr`), and with `tests/hard_f64.txt`, where the truth has more digits: the inputs on which these bodies
+//! (`silu`, `gelu`, `ndtr`), and with `hard_f64.txt`, where the truth has more digits: the inputs on which these bodies
 //! were found to err most, the numbers next to the zeros of `lgamma` and `digamma`, and some others, evaluated with MPFR to
 //! 160 bits or more, or with Arb to 400; Bessel functions of large numbers to 1300.
 

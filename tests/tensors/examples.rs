@@ -1,26 +1,26 @@
 //! The numbered examples run, and what they assert holds.
 
-#[path = "../examples/05_compute.rs"]
+#[path = "../../examples/05_compute.rs"]
 mod compute;
-#[path = "../examples/01_create.rs"]
+#[path = "../../examples/01_create.rs"]
 mod create;
-#[path = "../examples/06_fuse.rs"]
+#[path = "../../examples/06_fuse.rs"]
 mod fuse;
-#[path = "../examples/11_move.rs"]
+#[path = "../../examples/11_move.rs"]
 mod moving;
-#[path = "../examples/08_new_device.rs"]
-mod new_device;
-#[path = "../examples/09_new_meaning.rs"]
+#[path = "../../examples/08_new_device.rs"]
+pub mod new_device;
+#[path = "../../examples/09_new_meaning.rs"]
 mod new_meaning;
-#[path = "../examples/07_new_operator.rs"]
+#[path = "../../examples/07_new_operator.rs"]
 mod new_operator;
-#[path = "../examples/03_ownership.rs"]
+#[path = "../../examples/03_ownership.rs"]
 mod ownership;
-#[path = "../examples/04_resize.rs"]
+#[path = "../../examples/04_resize.rs"]
 mod resize;
-#[path = "../examples/10_rows.rs"]
+#[path = "../../examples/10_rows.rs"]
 mod rows;
-#[path = "../examples/02_views.rs"]
+#[path = "../../examples/02_views.rs"]
 mod views;
 
 macro_rules! runs {

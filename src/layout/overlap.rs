@@ -1,0 +1,59 @@
+//! Whether strides leave gaps, or make two indices name one position. Not generic in the rank, so compiled once.
+//!
+//! An axis is a pair: the absolute value of its stride, and its size, which is not 0. The sign of a stride changes neither answer.
+//! Imports: nothing.
+
+/// Up to this many elements [`may_overlap`] compares all positions.
+const EXACT: usize = 4096;
+
+/// Whether the axes, in some order, leave no gaps.
+pub(super) fn is_dense(axes: &mut [(usize, usize)]) -> bool {
+    sort(axes);
+    let mut step = 1;
+    axes.iter().all(|&(stride, size)| {
+        let fits = size == 1 || stride == step;
+        step *= size;
+        fits
+    })
+}
+
+/// Whether two indices may name one position; exact up to [`EXACT`] elements.
+pub(super) fn may_overlap(axes: &mut [(usize, usize)]) -> bool {
+    sort(axes);
+    let (mut nested, mut numel) = (true, 1);
+    let mut reach = 0usize; // the farthest position of the faster axes
+    for &(stride, size) in axes.iter().filter(|(_, size)| *size > 1) {
+        nested &= stride > reach;
+        reach = reach.saturating_add(stride.saturating_mul(size - 1));
+        numel *= size;
+    }
+    !nested && (numel > EXACT || meet(axes))
+}
+
+/// Whether two of at most [`EXACT`] positions are one. They are sorted on the stack: this must not allocate.
+#[cold]
+fn meet(axes: &[(usize, usize)]) -> bool {
+    let (mut positions, mut count) = ([0; EXACT], 1);
+    for &(stride, size) in axes {
+        for at in 1..size {
+            for k in 0..count {
+                positions[at * count + k] = positions[k] + at * stride;
+            }
+        }
+        count *= size;
+    }
+    let positions = &mut positions[..count];
+    positions.sort_unstable();
+    positions.windows(2).any(|pair| pair[0] == pair[1])
+}
+
+/// By rising stride: an insertion sort, since axes are few.
+fn sort(axes: &mut [(usize, usize)]) {
+    for end in 1..axes.len() {
+        let mut at = end;
+        while at > 0 && axes[at - 1] > axes[at] {
+            axes.swap(at - 1, at);
+            at -= 1;
+        }
+    }
+}

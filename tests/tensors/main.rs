@@ -1,0 +1,39 @@
+//! Tensors: where they come from, what they share, how they are read, written and handed on; and the abilities of the
+//! ancestors, one by one.
+//!
+//! | file | |
+//! |---|---|
+//! | `laws_layout.rs` | the laws of sizes, strides and layouts |
+//! | `create.rs` `random.rs` | where tensors come from |
+//! | `compare.rs` `display.rs` `iter.rs` `symbols.rs` | equality, printing, iterators, the operators of Rust |
+//! | `dynamic.rs` `dispatch.rs` `quantised.rs` | types at run time, operators by name, quantised tensors |
+//! | `io/` `dlpack/` `interop.rs` | files, and other libraries |
+//! | `new_device.rs` `examples.rs` | a device that somebody else wrote; the numbered examples |
+//! | `parity_c10.rs` `parity_caffe2.rs` `parity_paddle.rs` `parity_torch.rs` | a test an ability of the ancestors |
+//!
+//! All of it runs under the checking allocator of `common/alloc.rs`.
+
+#[path = "../common/alloc.rs"]
+mod alloc;
+mod compare;
+mod create;
+mod dispatch;
+mod display;
+#[cfg(feature = "dlpack")]
+mod dlpack;
+mod dynamic;
+mod examples;
+mod interop;
+mod io;
+mod iter;
+mod laws_layout;
+mod new_device;
+mod parity_c10;
+mod parity_caffe2;
+mod parity_paddle;
+mod parity_torch;
+mod quantised;
+mod random;
+mod symbols;
+#[path = "../common/python.rs"]
+mod with_python;
