@@ -412,10 +412,6 @@ where
     E: Expr<RANK, D>,
     Q: Reducer<<E::Body as Body>::Out>,
 {
-    if E::Body::BY_ROWS {
-        // What is reduced along a row is not known before the row has been read: it is computed first.
-        return scan(reducer, &eval(Q::NAME, expr, device)?.view(), device, along, place);
-    }
     let scan: fn(_, _, _, _, _) -> _ =
         if const { E::Body::LOADS <= FEW } { scan_few::<Q, RANK, D, E, P, FEW> } else { scan_few::<Q, RANK, D, E, P, MAX_OPERANDS> };
     scan(reducer, expr, device, along, place)
@@ -433,6 +429,10 @@ where
     Q: Reducer<<E::Body as Body>::Out>,
 {
     let op = Q::NAME;
+    if E::Body::BY_ROWS {
+        // What is reduced along a row is not known before the row has been read: it is computed first.
+        return scan(reducer, &eval(op, expr, device)?.view(), device, (axis, exclusive), place);
+    }
     let mut gathered = gather::<RANK, D, E, MOST>(op, expr, device);
     let size = gathered.size()?;
     let body = expr.body();

@@ -34,6 +34,9 @@ fn results_do_not_depend_on_the_number_of_threads() {
     same_on_every_pool("a sum of all, transposed", || bits((x.lazy() - y.transposed()).sum(All).unwrap()));
     same_on_every_pool("a variance of all", || bits(x.var(All).unwrap()));
     same_on_every_pool("the place of the largest", || bits(x.reversed(Axis::<1>).argmax(All).unwrap()));
+    // Values of 8 bytes: a packed leaf has no room on the stack.
+    let wide = x.cast::<f64>().unwrap();
+    same_on_every_pool("a variance of all, backwards", || bits(wide.reversed(Axis::<1>).var(All).unwrap()));
     same_on_every_pool("a mean of rows", || bits(x.mean(Axis::<1>).unwrap()));
     same_on_every_pool("a variance of columns", || bits(x.var(Axis::<0>).unwrap()));
     same_on_every_pool("sums of a permuted operand", || bits(y.transposed().sum(Axis::<1>).unwrap()));

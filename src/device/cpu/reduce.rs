@@ -40,8 +40,6 @@ pub(crate) struct ReduceKernel {
     /// How many elements are the work of one that a program computes and writes: little is done with what is only read, least
     /// with what is narrow (two threads gain from 2¹⁸ elements of f32 on, and from 2¹⁷ of f64).
     light: usize,
-    /// See [`Reducer::BY_SLICE`].
-    by_slice: bool,
 }
 
 impl ReduceKernel {
@@ -57,7 +55,6 @@ impl ReduceKernel {
                 0..=4 => 8,
                 _ => 4,
             },
-            by_slice: R::BY_SLICE,
         }
     }
 }
@@ -349,10 +346,9 @@ impl Job<'_> {
             let base = std::array::from_fn(|k| if k < self.inputs.slots.len() { row.address_at(k, &index) } else { std::ptr::null_mut() });
             return leaf(&base, at, n, self.early, state);
         }
-        // Leaf by leaf. What takes many values at once is handed no more of them than ever had room on the stack.
-        let size = if self.kernel.by_slice { LEAF.min(self.block(SCRATCH)) } else { LEAF };
+        // Leaf by leaf, whatever room they take: so stretches are nodes of the tree, and bits do not depend on who takes them.
         let is_packed = |k: &usize| !row.is_linear(*k, self.inputs.slots[*k].element);
-        let nbytes = |k: usize| (size * self.inputs.slots[k].element).next_multiple_of(64);
+        let nbytes = |k: usize| (LEAF * self.inputs.slots[k].element).next_multiple_of(64);
         let mut words = Words::<{ SCRATCH / 8 }>::uninit();
         let total: usize = (0..self.inputs.slots.len()).filter(is_packed).map(nbytes).sum();
         let block = if total > SCRATCH { Some(CpuBlock::scratch(total)?) } else { None };
@@ -364,8 +360,8 @@ impl Job<'_> {
         }
         let mut digits = StateRoom::new(DIGITS * self.kernel.states.size)?;
         let mut cascade = Cascade::over(&self.kernel.states, digits.address(), DIGITS, 1);
-        for done in (0..n).step_by(size) {
-            let count = size.min(n - done);
+        for done in (0..n).step_by(LEAF) {
+            let count = LEAF.min(n - done);
             let mut base = [std::ptr::null_mut(); MAX_OPERANDS + 1];
             for (k, slot) in self.inputs.slots.iter().enumerate() {
                 base[k] = scratch[k].unwrap_or_else(|| row.address_at(k, &index));
