@@ -431,6 +431,7 @@ impl Job<'_> {
                         }
                         let vectors = here.div_ceil(lanes);
                         let (rows, units, add) = (down.len(), here_units, unit + part > 0);
+                        let start = start.unwrap_or_default();
                         let tile = Tile { rows, vectors, units, left, left_step, right, right_step, start, out, add };
                         // SAFETY: the caller's promise: rows and units are there, and room for the tile.
                         unsafe { (form.tile)(&tile) };

@@ -1,40 +1,223 @@
-//! The innermost loops on x86-64: a tile of the output in registers, one broadcast and a few multiply-adds a step.
+//! The innermost loops on x86-64: a tile of the output in registers, a broadcast and a few multiply-adds for each row and unit.
 //!
-//! They are written with the processor's instructions, because the compiler keeps no tile of this size in registers by
-//! itself. All are rows of one table. Kernels for other machines are in `plain.rs`.
+//! They are assembly, one text with the instructions of a table: the compiler keeps no tile of this size in registers by itself, and
+//! each size would cost it more time than the rest of a product. Kernels for other machines are in `plain.rs`.
 //! Imports: nothing.
 
 use super::super::simd::{self, Level};
 use super::tile::{Kernel, STARTED_ROWS, Tile};
+use std::arch::asm;
 use std::arch::x86_64::*;
+use std::mem::offset_of;
 
 /// Units of the right operand that are asked for ahead.
-const AHEAD: isize = 16;
+const AHEAD: usize = 16;
 
-/// The level that a kernel of these features belongs to.
-const fn needed(features: &str) -> Level {
-    let (name, mut at) = (features.as_bytes(), 0);
-    while at + 4 <= name.len() {
-        if let [b'v', b'x', b'5', b'1'] = [name[at], name[at + 1], name[at + 2], name[at + 3]] {
-            return Level::Avx512;
-        }
-        at += 1;
-    }
-    Level::Avx2
+/// Whether kernels may be called. Miri and MemorySanitizer do not see what assembly reads and writes; addresses of 4 bytes (x32)
+/// would need other registers.
+const CALLED: bool = cfg!(all(target_pointer_width = "64", not(any(miri, rankform_plain_stores))));
+
+/// The level that a kernel of registers of so many bits belongs to.
+const fn level(bits: usize) -> Level {
+    if bits == 512 { Level::Avx512 } else { Level::Avx2 }
 }
 
-/// Kernels: instruction set; rows by one or two vectors, rows by three or four, and lanes of a vector; unit of a panel and its depth;
-/// sums; the steps.
+/// What the text of every tile reads.
+struct Walk<'a> {
+    tile: &'a Tile,
+    /// The units of rows 0, 4 and 8.
+    left: [*const u8; 3],
+    /// From row to row, and from unit to unit, in bytes.
+    row: isize,
+    unit: isize,
+    right: *const u8,
+    right_step: isize,
+    /// How far ahead the right operand is asked for, in bytes, by how many units, and how many there are after them.
+    ahead: isize,
+    asks: usize,
+    rest: usize,
+}
+
+impl Walk<'_> {
+    fn of(tile: &Tile, size: usize) -> Walk<'_> {
+        let size = size as isize;
+        let [row, unit] = tile.left_step.map(|step| step.wrapping_mul(size));
+        let right_step = tile.right_step.wrapping_mul(size);
+        // After a long panel the next one; what comes after a short strip was asked for by `fetch`, so its last units ask for
+        // themselves.
+        let asks = if tile.units > 2 * AHEAD { tile.units } else { tile.units.saturating_sub(AHEAD) };
+        let (asks, rest, ahead) = match asks {
+            0 => (tile.units, 0, 0),
+            asks => (asks, tile.units - asks, right_step.wrapping_mul(AHEAD as isize)),
+        };
+        let left = [0, 4, 8].map(|first: isize| tile.left.wrapping_offset(row.wrapping_mul(first)));
+        Walk { tile, left, row, unit, right: tile.right, right_step, ahead, asks, rest }
+    }
+}
+
+/// The products of a row's unit and a vector of the right operand, added to their sums: by one instruction, which takes its
+/// factors in either order, or by two.
+macro_rules! step {
+    ([$multiply_add:literal] $kind:literal $sum:literal $left:literal $right:literal $spare:literal) => {
+        concat!($multiply_add, " ", $kind, $sum, ", ", $kind, $left, ", ", $kind, $right, "\n")
+    };
+    ([right $multiply_add:literal] $kind:literal $sum:literal $left:literal $right:literal $spare:literal) => {
+        concat!($multiply_add, " ", $kind, $sum, ", ", $kind, $right, ", ", $kind, $left, "\n")
+    };
+    ([$multiply:literal $add:literal] $kind:literal $sum:literal $left:literal $right:literal $spare:literal) => {
+        concat!(
+            $multiply, " ", $kind, $spare, ", ", $kind, $left, ", ", $kind, $right, "\n", $add, " ", $kind, $sum, ", ", $kind, $sum, ", ",
+            $kind, $spare, "\n"
+        )
+    };
+}
+
+/// The text of a tile of `R` rows by `V` vectors: of each row its number, where its unit stands, and for each vector its number, the
+/// register of its sums, and that of the right operand's vector.
+macro_rules! tile {
+    (
+        $walk:ident $R:ident $V:ident [$broadcast:literal $step:tt $add:literal $started:literal]
+        $kind:literal $nbytes:literal zero $zero:literal left $left:literal spare $spare:literal [$($register:tt)*];
+        [$([$at:literal $vector:literal])*]
+        $([$row:literal $unit:literal $([$v:literal $sum:literal $right:literal])*])*
+    ) => {
+        asm!(
+            // Sums, while the output is on its way.
+            concat!($(
+                ".if {rows} > ", $row, "\n mov {to}, [{tile} + {out} + 8 * ", $row, "]\n",
+                $(
+                    ".if {vectors} > ", $v, "\n prefetcht0 [{to} + ", $nbytes, " * ", $v, "]\n",
+                    ".if {started}\n vpbroadcastd ", $kind, $sum, ", [{tile} + {start} + 4 * ", $row, "]\n",
+                    ".else\n", $zero, " ", $kind, $sum, ", ", $kind, $sum, ", ", $kind, $sum, "\n.endif\n.endif\n",
+                )*
+                ".endif\n",
+            )*),
+            "2:",
+            concat!($(
+                ".if {vectors} > ", $at, "\n prefetcht0 [{right} + {ahead} + ", $nbytes, " * ", $at, "]\n",
+                "vmovups ", $kind, $vector, ", [{right} + ", $nbytes, " * ", $at, "]\n.endif\n",
+            )*),
+            concat!($(
+                ".if {rows} > ", $row, "\n", $broadcast, " ", $kind, $left, ", [", $unit, "]\n",
+                $(".if {vectors} > ", $v, "\n", step!($step $kind $sum $left $right $spare), ".endif\n",)*
+                ".endif\n",
+            )*),
+            "add {right}, [{walk} + {right_step}]",
+            "add {left}, {unit}",
+            ".if {rows} > 4",
+            "add {left4}, {unit}",
+            ".endif",
+            ".if {rows} > 8",
+            "add {left8}, {unit}",
+            ".endif",
+            "dec {units}",
+            "jnz 2b",
+            "xor {ahead:e}, {ahead:e}",
+            "mov {units}, [{walk} + {rest}]",
+            "mov qword ptr [{walk} + {rest}], 0",
+            "test {units}, {units}",
+            "jnz 2b",
+            "cmp byte ptr [{tile} + {add}], 0",
+            "je 3f",
+            concat!($(
+                ".if {rows} > ", $row, "\n mov {to}, [{tile} + {out} + 8 * ", $row, "]\n",
+                $(
+                    ".if {vectors} > ", $v, "\n",
+                    $add, " ", $kind, $sum, ", ", $kind, $sum, ", [{to} + ", $nbytes, " * ", $v, "]\n.endif\n",
+                )*
+                ".endif\n",
+            )*),
+            "3:",
+            concat!($(
+                ".if {rows} > ", $row, "\n mov {to}, [{tile} + {out} + 8 * ", $row, "]\n",
+                $(".if {vectors} > ", $v, "\n vmovups [{to} + ", $nbytes, " * ", $v, "], ", $kind, $sum, "\n.endif\n",)*
+                ".endif\n",
+            )*),
+            rows = const R,
+            vectors = const V,
+            started = const $started,
+            tile = in(reg) $walk.tile,
+            walk = in(reg) &raw mut *$walk,
+            out = const offset_of!(Tile, out),
+            add = const offset_of!(Tile, add),
+            start = const offset_of!(Tile, start),
+            to = out(reg) _,
+            right = inout(reg) $walk.right => _,
+            right_step = const offset_of!(Walk, right_step),
+            rest = const offset_of!(Walk, rest),
+            ahead = inout(reg) $walk.ahead => _,
+            left = inout(reg) $walk.left[0] => _,
+            left4 = inout(reg) $walk.left[1] => _,
+            left8 = inout(reg) $walk.left[2] => _,
+            row = in(reg) $walk.row,
+            row3 = in(reg) $walk.row.wrapping_mul(3),
+            unit = in(reg) $walk.unit,
+            units = inout(reg) $walk.asks => _,
+            $(out($register) _,)*
+            options(nostack),
+        )
+    };
+}
+
+/// Up to 12 rows by two vectors of 512 bits, 6 by four, and 6 by two of 256.
+macro_rules! narrow_tile {
+    (512 $($what:tt)*) => {
+        tile! {
+            $($what)* "zmm" 64 zero "vpxord" left 28 spare 29 [
+                "zmm0" "zmm1" "zmm2" "zmm3" "zmm4" "zmm5" "zmm6" "zmm7" "zmm8" "zmm9" "zmm10" "zmm11" "zmm12" "zmm13" "zmm14" "zmm15" "zmm16" "zmm17" "zmm18" "zmm19" "zmm20" "zmm21" "zmm22" "zmm23" "zmm24" "zmm25" "zmm26" "zmm27" "zmm28" "zmm29"]; [[0 24] [1 25]]
+            [0 "{left}" [0 0 24] [1 1 25]]
+            [1 "{left} + {row}" [0 2 24] [1 3 25]]
+            [2 "{left} + 2 * {row}" [0 4 24] [1 5 25]]
+            [3 "{left} + {row3}" [0 6 24] [1 7 25]]
+            [4 "{left4}" [0 8 24] [1 9 25]]
+            [5 "{left4} + {row}" [0 10 24] [1 11 25]]
+            [6 "{left4} + 2 * {row}" [0 12 24] [1 13 25]]
+            [7 "{left4} + {row3}" [0 14 24] [1 15 25]]
+            [8 "{left8}" [0 16 24] [1 17 25]]
+            [9 "{left8} + {row}" [0 18 24] [1 19 25]]
+            [10 "{left8} + 2 * {row}" [0 20 24] [1 21 25]]
+            [11 "{left8} + {row3}" [0 22 24] [1 23 25]]
+        }
+    };
+    (256 $($what:tt)*) => {
+        tile! {
+            $($what)* "ymm" 32 zero "vxorps" left 14 spare 15 [
+                "ymm0" "ymm1" "ymm2" "ymm3" "ymm4" "ymm5" "ymm6" "ymm7" "ymm8" "ymm9" "ymm10" "ymm11" "ymm12" "ymm13" "ymm14" "ymm15"]; [[0 12] [1 13]]
+            [0 "{left}" [0 0 12] [1 1 13]]
+            [1 "{left} + {row}" [0 2 12] [1 3 13]]
+            [2 "{left} + 2 * {row}" [0 4 12] [1 5 13]]
+            [3 "{left} + {row3}" [0 6 12] [1 7 13]]
+            [4 "{left4}" [0 8 12] [1 9 13]]
+            [5 "{left4} + {row}" [0 10 12] [1 11 13]]
+        }
+    };
+}
+macro_rules! wide_tile {
+    ($($what:tt)*) => {
+        tile! {
+            $($what)* "zmm" 64 zero "vpxord" left 28 spare 29 [
+                "zmm0" "zmm1" "zmm2" "zmm3" "zmm4" "zmm5" "zmm6" "zmm7" "zmm8" "zmm9" "zmm10" "zmm11" "zmm12" "zmm13" "zmm14" "zmm15" "zmm16" "zmm17" "zmm18" "zmm19" "zmm20" "zmm21" "zmm22" "zmm23" "zmm24" "zmm25" "zmm26" "zmm27" "zmm28" "zmm29"]; [[0 24] [1 25] [2 26] [3 27]]
+            [0 "{left}" [0 0 24] [1 1 25] [2 2 26] [3 3 27]]
+            [1 "{left} + {row}" [0 4 24] [1 5 25] [2 6 26] [3 7 27]]
+            [2 "{left} + 2 * {row}" [0 8 24] [1 9 25] [2 10 26] [3 11 27]]
+            [3 "{left} + {row3}" [0 12 24] [1 13 25] [2 14 26] [3 15 27]]
+            [4 "{left4}" [0 16 24] [1 17 25] [2 18 26] [3 19 27]]
+            [5 "{left4} + {row}" [0 20 24] [1 21 25] [2 22 26] [3 23 27]]
+        }
+    };
+}
+
+/// Kernels: their instructions, bits of a register, rows by one or two vectors (those that there are texts for), a unit of a panel and
+/// its depth, a sum; the instructions of the text: how a unit is broadcast, multiplied and added, how sums are added, whether
+/// they start with something.
 macro_rules! kernels {
+    (starts [$broadcast:tt $step:tt $add:tt $started:literal]) => {
+        $started != 0
+    };
     ($(
         $(#[$doc:meta])*
-        $Name:ident where [$($feature:tt)*];
-        $features:literal, $rows:literal by $step_rows:literal [$($r:literal)*] [$($d:literal)*], $wide_rows:literal [$($w:literal)*] x $lanes:literal, $Unit:ty, $depth:literal, $Sum:ty, $Vector:ty, direct $direct:literal;
-        load |$pl:ident| $load:expr;
-        splat |$ps:ident| $splat:expr;
-        step |$s:ident, $a:ident, $b:ident| $step:expr;
-        sums $first:ident $fetch:ident $add:ident $store:ident;
-        start |$panel:ident, $units:ident| $start:expr;
+        $Name:ident [$feature:tt $($more:tt)*] $bits:tt, $rows:literal [$($r:literal)*] $(by four $wide_rows:literal [$($w:literal)*])?,
+        $Unit:ty, $depth:literal, $Sum:ty, direct $direct:literal, $text:tt;
     )*) => { $(
         $(#[$doc])*
         #[derive(Clone, Copy)]
@@ -42,109 +225,51 @@ macro_rules! kernels {
 
         impl $Name {
             /// The kernel, where this processor has its instructions.
-            #[inline]
             pub(super) fn here() -> Option<Self> {
-                (simd::level() >= needed($features) $(&& is_x86_feature_detected!($feature))*).then_some($Name)
+                (CALLED && simd::level() >= level($bits) $(&& is_x86_feature_detected!($more))*).then_some($Name)
             }
 
-            /// `R` rows by `V` vectors; `PACKED` says that the left operand is a panel.
-            #[target_feature(enable = $features)]
-            unsafe fn some_rows<const R: usize, const V: usize, const PACKED: bool>(tile: &Tile) {
-                // SAFETY: (all blocks) the caller of `Kernel::tile` promises these rows, columns and units.
-                let mut sums: [[$Vector; V]; R] = [[$first(Default::default()); V]; R];
-                if let Some(start) = &tile.start {
-                    for r in 0..R {
-                        sums[r] = [$first(start[r] as $Sum); V];
-                    }
-                }
-                for r in 0..R {
-                    for v in 0..V {
-                        // The output is on its way while the products are summed.
-                        _mm_prefetch::<_MM_HINT_T0>(tile.out[r].cast::<$Sum>().wrapping_add(v * $lanes).cast());
-                    }
-                }
-                let [row, unit] = if PACKED { [1, if V > 2 { $wide_rows } else { $rows }] } else { tile.left_step };
-                let (mut left, mut right) = (tile.left.cast::<$Unit>(), tile.right.cast::<$Unit>());
-                let ahead = tile.right_step.wrapping_mul(AHEAD);
-                // After a long panel the next one; what comes after a short strip was asked for by `fetch`, so its last units
-                // ask for themselves.
-                let asks = if tile.units > 2 * AHEAD as usize { tile.units } else { tile.units.saturating_sub(AHEAD as usize) };
-                for (units, ahead) in [(asks, ahead), (tile.units - asks, 0)] {
-                    for _ in 0..units {
-                        for v in (0..V).step_by((64 / ($lanes * size_of::<$Unit>())).max(1)) {
-                            _mm_prefetch::<_MM_HINT_T0>(right.wrapping_offset(ahead).wrapping_add(v * $lanes).cast());
-                        }
-                        let $pl = right;
-                        // SAFETY: as above.
-                        let mut b = [unsafe { $load }; V];
-                        for v in 1..V {
-                            let $pl = right.wrapping_add(v * $lanes);
-                            // SAFETY: as above.
-                            b[v] = unsafe { $load };
-                        }
-                        for r in 0..R {
-                            let $ps = left.wrapping_offset(r as isize * row);
-                            // SAFETY: as above.
-                            let a = unsafe { $splat };
-                            for v in 0..V {
-                                let ($s, $a, $b) = (sums[r][v], a, b[v]);
-                                sums[r][v] = $step;
-                            }
-                        }
-                        left = left.wrapping_offset(unit);
-                        right = right.wrapping_offset(tile.right_step);
-                    }
-                }
-                for r in 0..R {
-                    for v in 0..V {
-                        let out = tile.out[r].cast::<$Sum>().wrapping_add(v * $lanes);
-                        // SAFETY: as above; the output is read only where it was written before.
-                        unsafe {
-                            let sum = if tile.add { $add(sums[r][v], $fetch(out.cast())) } else { sums[r][v] };
-                            $store(out.cast(), sum);
-                        }
-                    }
-                }
+            /// `R` rows by one vector or two.
+            #[target_feature(enable = $feature)]
+            unsafe fn narrow<const R: usize, const V: usize>(walk: &mut Walk<'_>) {
+                // SAFETY: the promise of `Kernel::tile`; `here` found the instructions.
+                unsafe { narrow_tile!($bits walk R V $text) }
             }
+            $(
+                /// `R` rows by three or four.
+                #[target_feature(enable = $feature)]
+                unsafe fn wide<const R: usize, const V: usize>(walk: &mut Walk<'_>) {
+                    const { assert!(R <= $wide_rows) };
+                    // SAFETY: as above.
+                    unsafe { wide_tile!(walk R V $text) }
+                }
+            )?
         }
 
         impl Kernel for $Name {
             type Unit = $Unit;
             type Sum = $Sum;
             const ROWS: usize = $rows;
-            const WIDE_ROWS: usize = $wide_rows;
-            const LANES: usize = $lanes;
+            $(const WIDE_ROWS: usize = $wide_rows;)?
+            const LANES: usize = $bits / 8 / size_of::<$Sum>();
             const DEPTH: usize = $depth;
             const DIRECT: bool = $direct;
 
-            unsafe fn finish($panel: *mut u8, $units: usize) -> Option<[i32; STARTED_ROWS]> {
-                // SAFETY: the caller's promise.
-                #[allow(unused_unsafe)]
-                $start
+            unsafe fn finish(panel: *mut u8, units: usize) -> Option<[i32; STARTED_ROWS]> {
+                // SAFETY: the caller's promise; `here` found the instructions.
+                if kernels!(starts $text) { Some(unsafe { shifted_back(panel.cast(), units) }) } else { None }
             }
 
             unsafe fn tile(tile: &Tile) {
-                let packed = tile.left_step == [1, if tile.vectors > 2 { $wide_rows } else { $rows }];
-                debug_assert!(packed || $direct);
-                // Panels have all rows, so one that is not there may be computed; of a left operand that is read where it stands, it may not.
-                let rows = if packed && tile.vectors <= 2 { tile.rows.next_multiple_of($step_rows) } else { tile.rows };
-                // SAFETY: the caller's promise; `here` found the instructions.
+                let mut walk = Walk::of(tile, size_of::<$Unit>());
+                // Panels have all rows, so one that is not there may be computed; of a left operand that is read where it stands,
+                // it may not.
+                let rows = if $direct { tile.rows } else { tile.rows.next_multiple_of(2) };
+                // SAFETY: the caller's promise.
                 unsafe {
-                    match (rows, tile.vectors, packed || !$direct) {
-                        $(
-                            ($r, 2, true) => Self::some_rows::<$r, 2, true>(tile),
-                            ($r, 1, true) => Self::some_rows::<$r, 1, true>(tile),
-                        )*
-                        $(
-                            ($d, 2, false) => Self::some_rows::<$d, 2, { !$direct }>(tile),
-                            ($d, 1, false) => Self::some_rows::<$d, 1, { !$direct }>(tile),
-                        )*
-                        $(
-                            ($w, 3, true) => Self::some_rows::<$w, 3, true>(tile),
-                            ($w, 3, false) => Self::some_rows::<$w, 3, { !$direct }>(tile),
-                            ($w, 4, true) => Self::some_rows::<$w, 4, true>(tile),
-                            ($w, 4, false) => Self::some_rows::<$w, 4, { !$direct }>(tile),
-                        )*
+                    match (rows, tile.vectors) {
+                        $(($r, 1) => Self::narrow::<$r, 1>(&mut walk), ($r, 2) => Self::narrow::<$r, 2>(&mut walk),)*
+                        $($(($w, 3) => Self::wide::<$w, 3>(&mut walk), ($w, 4) => Self::wide::<$w, 4>(&mut walk),)*)?
                         _ => debug_assert!(false, "a tile of {} rows", tile.rows),
                     }
                 }
@@ -155,131 +280,45 @@ macro_rules! kernels {
 
 kernels! {
     /// f32, fused.
-    Float512 where ["avx512f"];
-    "avx512f", 12 by 2 [2 4 6 8 10 12] [1 2 3 4 5 6 7 8 9 10 11 12], 6 [1 2 3 4 5 6] x 16, f32, 1, f32, __m512, direct true;
-    load |p| _mm512_loadu_ps(p);
-    splat |p| _mm512_set1_ps(p.read());
-    step |s, a, b| _mm512_fmadd_ps(a, b, s);
-    sums _mm512_set1_ps _mm512_loadu_ps _mm512_add_ps _mm512_storeu_ps;
-    start |_p, _n| None;
-
+    Float512 ["avx512f"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12] by four 6 [1 2 3 4 5 6],
+        f32, 1, f32, direct true, ["vbroadcastss" ["vfmadd231ps"] "vaddps" 0];
     /// f64, fused.
-    Double512 where ["avx512f"];
-    "avx512f", 12 by 2 [2 4 6 8 10 12] [1 2 3 4 5 6 7 8 9 10 11 12], 6 [1 2 3 4 5 6] x 8, f64, 1, f64, __m512d, direct true;
-    load |p| _mm512_loadu_pd(p);
-    splat |p| _mm512_set1_pd(p.read());
-    step |s, a, b| _mm512_fmadd_pd(a, b, s);
-    sums _mm512_set1_pd _mm512_loadu_pd _mm512_add_pd _mm512_storeu_pd;
-    start |_p, _n| None;
-
+    Double512 ["avx512f"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12] by four 6 [1 2 3 4 5 6],
+        f64, 1, f64, direct true, ["vbroadcastsd" ["vfmadd231pd"] "vaddpd" 0];
     /// Two products of bf16 a step, summed in f32. The instruction takes subnormal numbers for 0.
-    Brain512 where ["avx512f" "avx512bf16"];
-    "avx512f,avx512bf16", 12 by 2 [2 4 6 8 10 12] [], 0 [] x 16, u32, 2, f32, __m512, direct false;
-    load |p| _mm512_loadu_si512(p.cast());
-    splat |p| _mm512_set1_epi32(p.read() as i32);
-    step |s, a, b| _mm512_dpbf16_ps(s, pairs(a), pairs(b));
-    sums _mm512_set1_ps _mm512_loadu_ps _mm512_add_ps _mm512_storeu_ps;
-    start |_p, _n| None;
-
+    Brain512 ["avx512f" "avx512bf16"] 512, 12 [2 4 6 8 10 12],
+        u32, 2, f32, direct false, ["vbroadcastss" ["vdpbf16ps"] "vaddps" 0];
     /// Two products of 16-bit integers a step, summed in i32.
-    Short512 where ["avx512f" "avx512bw"];
-    "avx512f,avx512bw", 12 by 2 [2 4 6 8 10 12] [], 0 [] x 16, u32, 2, i32, __m512i, direct false;
-    load |p| _mm512_loadu_si512(p.cast());
-    splat |p| _mm512_set1_epi32(p.read() as i32);
-    step |s, a, b| _mm512_add_epi32(s, _mm512_madd_epi16(a, b));
-    sums _mm512_set1_epi32 _mm512_loadu_si512 _mm512_add_epi32 _mm512_storeu_si512;
-    start |_p, _n| None;
-
-    /// Four products i8 · i8 a step. The instruction multiplies signed by unsigned, so the right panel holds b + 128, and
-    /// every row starts at −128 Σ a.
-    Signed512 where ["avx512f" "avx512bw" "avx512vnni"];
-    "avx512f,avx512bw,avx512vnni", 12 by 2 [2 4 6 8 10 12] [], 0 [] x 16, u32, 4, i32, __m512i, direct false;
-    load |p| _mm512_loadu_si512(p.cast());
-    splat |p| _mm512_set1_epi32(p.read() as i32);
-    step |s, a, b| _mm512_dpbusd_epi32(s, b, a);
-    sums _mm512_set1_epi32 _mm512_loadu_si512 _mm512_add_epi32 _mm512_storeu_si512;
-    // SAFETY: the promise of `Kernel::finish`; `here` found the instructions.
-    start |panel, units| Some(unsafe { shifted_back(panel.cast(), units) });
-
+    Short512 ["avx512f"] 512, 12 [2 4 6 8 10 12],
+        u32, 2, i32, direct false, ["vpbroadcastd" ["vpmaddwd" "vpaddd"] "vpaddd" 0];
+    /// Four products i8 · i8 a step. The instruction multiplies unsigned by signed, so the right panel holds b + 128, and every row
+    /// starts at −128 Σ a.
+    Signed512 ["avx512f" "avx512vnni"] 512, 12 [2 4 6 8 10 12],
+        u32, 4, i32, direct false, ["vpbroadcastd" [right "vpdpbusd"] "vpaddd" 1];
     /// Four products u8 · i8 a step.
-    LeftUnsigned512 where ["avx512f" "avx512bw" "avx512vnni"];
-    "avx512f,avx512bw,avx512vnni", 12 by 2 [2 4 6 8 10 12] [], 0 [] x 16, u32, 4, i32, __m512i, direct false;
-    load |p| _mm512_loadu_si512(p.cast());
-    splat |p| _mm512_set1_epi32(p.read() as i32);
-    step |s, a, b| _mm512_dpbusd_epi32(s, a, b);
-    sums _mm512_set1_epi32 _mm512_loadu_si512 _mm512_add_epi32 _mm512_storeu_si512;
-    start |_p, _n| None;
-
+    LeftUnsigned512 ["avx512f" "avx512vnni"] 512, 12 [2 4 6 8 10 12],
+        u32, 4, i32, direct false, ["vpbroadcastd" ["vpdpbusd"] "vpaddd" 0];
     /// Four products i8 · u8 a step.
-    RightUnsigned512 where ["avx512f" "avx512bw" "avx512vnni"];
-    "avx512f,avx512bw,avx512vnni", 12 by 2 [2 4 6 8 10 12] [], 0 [] x 16, u32, 4, i32, __m512i, direct false;
-    load |p| _mm512_loadu_si512(p.cast());
-    splat |p| _mm512_set1_epi32(p.read() as i32);
-    step |s, a, b| _mm512_dpbusd_epi32(s, b, a);
-    sums _mm512_set1_epi32 _mm512_loadu_si512 _mm512_add_epi32 _mm512_storeu_si512;
-    start |_p, _n| None;
-
+    RightUnsigned512 ["avx512f" "avx512vnni"] 512, 12 [2 4 6 8 10 12],
+        u32, 4, i32, direct false, ["vpbroadcastd" [right "vpdpbusd"] "vpaddd" 0];
     /// i32; the products wrap.
-    Int512 where ["avx512f"];
-    "avx512f", 12 by 2 [2 4 6 8 10 12] [], 0 [] x 16, i32, 1, i32, __m512i, direct false;
-    load |p| _mm512_loadu_si512(p.cast());
-    splat |p| _mm512_set1_epi32(p.read());
-    step |s, a, b| _mm512_add_epi32(s, _mm512_mullo_epi32(a, b));
-    sums _mm512_set1_epi32 _mm512_loadu_si512 _mm512_add_epi32 _mm512_storeu_si512;
-    start |_p, _n| None;
-
+    Int512 ["avx512f"] 512, 12 [2 4 6 8 10 12],
+        i32, 1, i32, direct false, ["vpbroadcastd" ["vpmulld" "vpaddd"] "vpaddd" 0];
     /// i64; the products wrap.
-    Long512 where ["avx512f" "avx512dq"];
-    "avx512f,avx512dq", 12 by 2 [2 4 6 8 10 12] [], 0 [] x 8, i64, 1, i64, __m512i, direct false;
-    load |p| _mm512_loadu_si512(p.cast());
-    splat |p| _mm512_set1_epi64(p.read());
-    step |s, a, b| _mm512_add_epi64(s, _mm512_mullo_epi64(a, b));
-    sums _mm512_set1_epi64 _mm512_loadu_si512 _mm512_add_epi64 _mm512_storeu_si512;
-    start |_p, _n| None;
-
+    Long512 ["avx512f"] 512, 12 [2 4 6 8 10 12],
+        i64, 1, i64, direct false, ["vpbroadcastq" ["vpmullq" "vpaddq"] "vpaddq" 0];
     /// f32, fused, 256 bits.
-    Float256 where ["avx2" "fma"];
-    "avx2,fma", 6 by 2 [2 4 6] [1 2 3 4 5 6], 0 [] x 8, f32, 1, f32, __m256, direct true;
-    load |p| _mm256_loadu_ps(p);
-    splat |p| _mm256_set1_ps(p.read());
-    step |s, a, b| _mm256_fmadd_ps(a, b, s);
-    sums _mm256_set1_ps _mm256_loadu_ps _mm256_add_ps _mm256_storeu_ps;
-    start |_p, _n| None;
-
+    Float256 ["avx2"] 256, 6 [1 2 3 4 5 6],
+        f32, 1, f32, direct true, ["vbroadcastss" ["vfmadd231ps"] "vaddps" 0];
     /// f64, fused, 256 bits.
-    Double256 where ["avx2" "fma"];
-    "avx2,fma", 6 by 2 [2 4 6] [1 2 3 4 5 6], 0 [] x 4, f64, 1, f64, __m256d, direct true;
-    load |p| _mm256_loadu_pd(p);
-    splat |p| _mm256_set1_pd(p.read());
-    step |s, a, b| _mm256_fmadd_pd(a, b, s);
-    sums _mm256_set1_pd _mm256_loadu_pd _mm256_add_pd _mm256_storeu_pd;
-    start |_p, _n| None;
-
+    Double256 ["avx2"] 256, 6 [1 2 3 4 5 6],
+        f64, 1, f64, direct true, ["vbroadcastsd" ["vfmadd231pd"] "vaddpd" 0];
     /// Two products of 16-bit integers a step, 256 bits.
-    Short256 where ["avx2"];
-    "avx2", 6 by 2 [2 4 6] [], 0 [] x 8, u32, 2, i32, __m256i, direct false;
-    load |p| _mm256_loadu_si256(p.cast());
-    splat |p| _mm256_set1_epi32(p.read() as i32);
-    step |s, a, b| _mm256_add_epi32(s, _mm256_madd_epi16(a, b));
-    sums _mm256_set1_epi32 _mm256_loadu_si256 _mm256_add_epi32 _mm256_storeu_si256;
-    start |_p, _n| None;
-
+    Short256 ["avx2"] 256, 6 [2 4 6],
+        u32, 2, i32, direct false, ["vpbroadcastd" ["vpmaddwd" "vpaddd"] "vpaddd" 0];
     /// i32; the products wrap. 256 bits.
-    Int256 where ["avx2"];
-    "avx2", 6 by 2 [2 4 6] [], 0 [] x 8, i32, 1, i32, __m256i, direct false;
-    load |p| _mm256_loadu_si256(p.cast());
-    splat |p| _mm256_set1_epi32(p.read());
-    step |s, a, b| _mm256_add_epi32(s, _mm256_mullo_epi32(a, b));
-    sums _mm256_set1_epi32 _mm256_loadu_si256 _mm256_add_epi32 _mm256_storeu_si256;
-    start |_p, _n| None;
-}
-
-/// The same bits as pairs of bf16.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bf16")]
-fn pairs(bits: __m512i) -> __m512bh {
-    // SAFETY: two names of one register; every bit pattern is valid.
-    unsafe { std::mem::transmute(bits) }
+    Int256 ["avx2"] 256, 6 [2 4 6],
+        i32, 1, i32, direct false, ["vpbroadcastd" ["vpmulld" "vpaddd"] "vpaddd" 0];
 }
 
 /// −128 times the sum of each row of a left panel of i8.
@@ -297,7 +336,11 @@ unsafe fn shifted_back(panel: *mut u32, units: usize) -> [i32; STARTED_ROWS] {
     let mut rows = [0i32; 16];
     // SAFETY: as many bytes.
     unsafe { _mm512_storeu_si512(rows.as_mut_ptr().cast(), sums) };
-    std::array::from_fn(|row| rows[row].wrapping_mul(-128))
+    let mut start = [0; STARTED_ROWS];
+    for row in 0..STARTED_ROWS {
+        start[row] = rows[row].wrapping_mul(-128);
+    }
+    start
 }
 
 /// Whether [`turn`] can be called.

@@ -25,8 +25,8 @@ pub(super) struct Tile {
     pub(super) right: *const u8,
     /// From unit to unit.
     pub(super) right_step: isize,
-    /// What sums that are whole numbers of 32 bits start with, if not 0.
-    pub(super) start: Option<[i32; STARTED_ROWS]>,
+    /// What sums that are whole numbers of 32 bits start with.
+    pub(super) start: [i32; STARTED_ROWS],
     /// The rows of the output; its columns stand side by side. Of the rows that are not there, an even number is in all, some place
     /// that nobody reads.
     pub(super) out: [*mut u8; MOST_ROWS],
