@@ -11,7 +11,7 @@ use std::arch::x86_64::*;
 use std::mem::offset_of;
 
 /// Units of the right operand that are asked for ahead.
-const AHEAD: usize = 16;
+const AHEAD: isize = 16;
 
 /// Whether kernels may be called. Miri and MemorySanitizer do not see what assembly reads and writes; addresses of 4 bytes (x32)
 /// would need other registers.
@@ -24,7 +24,7 @@ const fn level(bits: usize) -> Level {
 
 /// What the text of every tile reads.
 struct Walk<'a> {
-    tile: &'a Tile,
+    tile: &'a Tile<'a>,
     /// The units of rows 0, 4 and 8.
     left: [*const u8; 3],
     /// From row to row, and from unit to unit, in bytes.
@@ -32,26 +32,19 @@ struct Walk<'a> {
     unit: isize,
     right: *const u8,
     right_step: isize,
-    /// How far ahead the right operand is asked for, in bytes, by how many units, and how many there are after them.
+    /// How far ahead the right operand is asked for: what follows a panel is the next one.
     ahead: isize,
-    asks: usize,
-    rest: usize,
+    units: usize,
 }
 
 impl Walk<'_> {
-    fn of(tile: &Tile, size: usize) -> Walk<'_> {
+    fn of<'a>(tile: &'a Tile<'a>, size: usize) -> Walk<'a> {
         let size = size as isize;
-        let [row, unit] = tile.left_step.map(|step| step.wrapping_mul(size));
+        let [row, unit] = [tile.left_step[0].wrapping_mul(size), tile.left_step[1].wrapping_mul(size)];
         let right_step = tile.right_step.wrapping_mul(size);
-        // After a long panel the next one; what comes after a short strip was asked for by `fetch`, so its last units ask for
-        // themselves.
-        let asks = if tile.units > 2 * AHEAD { tile.units } else { tile.units.saturating_sub(AHEAD) };
-        let (asks, rest, ahead) = match asks {
-            0 => (tile.units, 0, 0),
-            asks => (asks, tile.units - asks, right_step.wrapping_mul(AHEAD as isize)),
-        };
-        let left = [0, 4, 8].map(|first: isize| tile.left.wrapping_offset(row.wrapping_mul(first)));
-        Walk { tile, left, row, unit, right: tile.right, right_step, ahead, asks, rest }
+        let from = |first: isize| tile.left.wrapping_offset(row.wrapping_mul(first));
+        let (left, ahead) = ([from(0), from(4), from(8)], right_step.wrapping_mul(AHEAD));
+        Walk { tile, left, row, unit, right: tile.right, right_step, ahead, units: tile.units }
     }
 }
 
@@ -73,28 +66,34 @@ macro_rules! step {
 }
 
 /// The text of a tile of `R` rows by `V` vectors: of each row its number, where its unit stands, and for each vector its number, the
-/// register of its sums, and that of the right operand's vector.
+/// register of its sums, and that of the right operand's vector; of these before whether they begin a line of the cache.
 macro_rules! tile {
     (
         $walk:ident $R:ident $V:ident [$broadcast:literal $step:tt $add:literal $started:literal]
         $kind:literal $nbytes:literal zero $zero:literal left $left:literal spare $spare:literal [$($register:tt)*];
-        [$([$at:literal $vector:literal])*]
+        [$([$at:literal $line:literal $vector:literal])*]
         $([$row:literal $unit:literal $([$v:literal $sum:literal $right:literal])*])*
     ) => {
         asm!(
             // Sums, while the output is on its way.
+            "mov {to}, [{tile} + {out}]",
             concat!($(
-                ".if {rows} > ", $row, "\n mov {to}, [{tile} + {out} + 8 * ", $row, "]\n",
+                ".if {rows} > ", $row, "\n", $(".if {vectors} > ", $v, "\n prefetcht0 [{to} + ", $nbytes, " * ", $v, "]\n.endif\n",)*
+                "add {to}, [{tile} + {out_step}]\n.endif\n",
+            )*),
+            "mov {to}, [{tile} + {start}]",
+            concat!($(
+                ".if {rows} > ", $row, "\n",
                 $(
-                    ".if {vectors} > ", $v, "\n prefetcht0 [{to} + ", $nbytes, " * ", $v, "]\n",
-                    ".if {started}\n vpbroadcastd ", $kind, $sum, ", [{tile} + {start} + 4 * ", $row, "]\n",
+                    ".if {vectors} > ", $v, "\n",
+                    ".if {started}\n vpbroadcastd ", $kind, $sum, ", [{to} + 4 * ", $row, "]\n",
                     ".else\n", $zero, " ", $kind, $sum, ", ", $kind, $sum, ", ", $kind, $sum, "\n.endif\n.endif\n",
                 )*
                 ".endif\n",
             )*),
             "2:",
             concat!($(
-                ".if {vectors} > ", $at, "\n prefetcht0 [{right} + {ahead} + ", $nbytes, " * ", $at, "]\n",
+                ".if {vectors} > ", $at, "\n.if ", $line, "\n prefetcht0 [{right} + {ahead} + ", $nbytes, " * ", $at, "]\n.endif\n",
                 "vmovups ", $kind, $vector, ", [{right} + ", $nbytes, " * ", $at, "]\n.endif\n",
             )*),
             concat!($(
@@ -112,59 +111,56 @@ macro_rules! tile {
             ".endif",
             "dec {units}",
             "jnz 2b",
-            "xor {ahead:e}, {ahead:e}",
-            "mov {units}, [{walk} + {rest}]",
-            "mov qword ptr [{walk} + {rest}], 0",
-            "test {units}, {units}",
-            "jnz 2b",
             "cmp byte ptr [{tile} + {add}], 0",
             "je 3f",
+            "mov {to}, [{tile} + {out}]",
             concat!($(
-                ".if {rows} > ", $row, "\n mov {to}, [{tile} + {out} + 8 * ", $row, "]\n",
+                ".if {rows} > ", $row, "\n",
                 $(
                     ".if {vectors} > ", $v, "\n",
                     $add, " ", $kind, $sum, ", ", $kind, $sum, ", [{to} + ", $nbytes, " * ", $v, "]\n.endif\n",
                 )*
-                ".endif\n",
+                "add {to}, [{tile} + {out_step}]\n.endif\n",
             )*),
             "3:",
+            "mov {to}, [{tile} + {out}]",
             concat!($(
-                ".if {rows} > ", $row, "\n mov {to}, [{tile} + {out} + 8 * ", $row, "]\n",
+                ".if {rows} > ", $row, "\n",
                 $(".if {vectors} > ", $v, "\n vmovups [{to} + ", $nbytes, " * ", $v, "], ", $kind, $sum, "\n.endif\n",)*
-                ".endif\n",
+                "add {to}, [{tile} + {out_step}]\n.endif\n",
             )*),
             rows = const R,
             vectors = const V,
             started = const $started,
             tile = in(reg) $walk.tile,
-            walk = in(reg) &raw mut *$walk,
+            walk = in(reg) $walk,
             out = const offset_of!(Tile, out),
+            out_step = const offset_of!(Tile, out_step),
             add = const offset_of!(Tile, add),
             start = const offset_of!(Tile, start),
             to = out(reg) _,
             right = inout(reg) $walk.right => _,
             right_step = const offset_of!(Walk, right_step),
-            rest = const offset_of!(Walk, rest),
-            ahead = inout(reg) $walk.ahead => _,
+            ahead = in(reg) $walk.ahead,
             left = inout(reg) $walk.left[0] => _,
             left4 = inout(reg) $walk.left[1] => _,
             left8 = inout(reg) $walk.left[2] => _,
             row = in(reg) $walk.row,
             row3 = in(reg) $walk.row.wrapping_mul(3),
             unit = in(reg) $walk.unit,
-            units = inout(reg) $walk.asks => _,
+            units = inout(reg) $walk.units => _,
             $(out($register) _,)*
             options(nostack),
         )
     };
 }
 
-/// Up to 12 rows by two vectors of 512 bits, 6 by four, and 6 by two of 256.
-macro_rules! narrow_tile {
+/// Up to 12 rows by two vectors of 512 bits, and 6 by two of 256.
+macro_rules! sized_tile {
     (512 $($what:tt)*) => {
         tile! {
             $($what)* "zmm" 64 zero "vpxord" left 28 spare 29 [
-                "zmm0" "zmm1" "zmm2" "zmm3" "zmm4" "zmm5" "zmm6" "zmm7" "zmm8" "zmm9" "zmm10" "zmm11" "zmm12" "zmm13" "zmm14" "zmm15" "zmm16" "zmm17" "zmm18" "zmm19" "zmm20" "zmm21" "zmm22" "zmm23" "zmm24" "zmm25" "zmm26" "zmm27" "zmm28" "zmm29"]; [[0 24] [1 25]]
+                "zmm0" "zmm1" "zmm2" "zmm3" "zmm4" "zmm5" "zmm6" "zmm7" "zmm8" "zmm9" "zmm10" "zmm11" "zmm12" "zmm13" "zmm14" "zmm15" "zmm16" "zmm17" "zmm18" "zmm19" "zmm20" "zmm21" "zmm22" "zmm23" "zmm24" "zmm25" "zmm26" "zmm27" "zmm28" "zmm29"]; [[0 1 24] [1 1 25]]
             [0 "{left}" [0 0 24] [1 1 25]]
             [1 "{left} + {row}" [0 2 24] [1 3 25]]
             [2 "{left} + 2 * {row}" [0 4 24] [1 5 25]]
@@ -182,7 +178,7 @@ macro_rules! narrow_tile {
     (256 $($what:tt)*) => {
         tile! {
             $($what)* "ymm" 32 zero "vxorps" left 14 spare 15 [
-                "ymm0" "ymm1" "ymm2" "ymm3" "ymm4" "ymm5" "ymm6" "ymm7" "ymm8" "ymm9" "ymm10" "ymm11" "ymm12" "ymm13" "ymm14" "ymm15"]; [[0 12] [1 13]]
+                "ymm0" "ymm1" "ymm2" "ymm3" "ymm4" "ymm5" "ymm6" "ymm7" "ymm8" "ymm9" "ymm10" "ymm11" "ymm12" "ymm13" "ymm14" "ymm15"]; [[0 1 12] [1 0 13]]
             [0 "{left}" [0 0 12] [1 1 13]]
             [1 "{left} + {row}" [0 2 12] [1 3 13]]
             [2 "{left} + 2 * {row}" [0 4 12] [1 5 13]]
@@ -192,22 +188,7 @@ macro_rules! narrow_tile {
         }
     };
 }
-macro_rules! wide_tile {
-    ($($what:tt)*) => {
-        tile! {
-            $($what)* "zmm" 64 zero "vpxord" left 28 spare 29 [
-                "zmm0" "zmm1" "zmm2" "zmm3" "zmm4" "zmm5" "zmm6" "zmm7" "zmm8" "zmm9" "zmm10" "zmm11" "zmm12" "zmm13" "zmm14" "zmm15" "zmm16" "zmm17" "zmm18" "zmm19" "zmm20" "zmm21" "zmm22" "zmm23" "zmm24" "zmm25" "zmm26" "zmm27" "zmm28" "zmm29"]; [[0 24] [1 25] [2 26] [3 27]]
-            [0 "{left}" [0 0 24] [1 1 25] [2 2 26] [3 3 27]]
-            [1 "{left} + {row}" [0 4 24] [1 5 25] [2 6 26] [3 7 27]]
-            [2 "{left} + 2 * {row}" [0 8 24] [1 9 25] [2 10 26] [3 11 27]]
-            [3 "{left} + {row3}" [0 12 24] [1 13 25] [2 14 26] [3 15 27]]
-            [4 "{left4}" [0 16 24] [1 17 25] [2 18 26] [3 19 27]]
-            [5 "{left4} + {row}" [0 20 24] [1 21 25] [2 22 26] [3 23 27]]
-        }
-    };
-}
-
-/// Kernels: their instructions, bits of a register, rows by one or two vectors (those that there are texts for), a unit of a panel and
+/// Kernels: their instructions, bits of a register, rows by one or two vectors, a unit of a panel and
 /// its depth, a sum; the instructions of the text: how a unit is broadcast, multiplied and added, how sums are added, whether
 /// they start with something.
 macro_rules! kernels {
@@ -216,8 +197,8 @@ macro_rules! kernels {
     };
     ($(
         $(#[$doc:meta])*
-        $Name:ident [$feature:tt $($more:tt)*] $bits:tt, $rows:literal [$($r:literal)*] $(by four $wide_rows:literal [$($w:literal)*])?,
-        $Unit:ty, $depth:literal, $Sum:ty, direct $direct:literal, $text:tt;
+        $Name:ident [$feature:tt $($more:tt)*] $bits:tt, $rows:literal [$($r:literal)*],
+        $Unit:ty, $depth:literal, $Sum:ty, $text:tt;
     )*) => { $(
         $(#[$doc])*
         #[derive(Clone, Copy)]
@@ -231,45 +212,32 @@ macro_rules! kernels {
 
             /// `R` rows by one vector or two.
             #[target_feature(enable = $feature)]
-            unsafe fn narrow<const R: usize, const V: usize>(walk: &mut Walk<'_>) {
+            unsafe fn rows<const R: usize, const V: usize>(walk: &Walk<'_>) {
                 // SAFETY: the promise of `Kernel::tile`; `here` found the instructions.
-                unsafe { narrow_tile!($bits walk R V $text) }
+                unsafe { sized_tile!($bits walk R V $text) }
             }
-            $(
-                /// `R` rows by three or four.
-                #[target_feature(enable = $feature)]
-                unsafe fn wide<const R: usize, const V: usize>(walk: &mut Walk<'_>) {
-                    const { assert!(R <= $wide_rows) };
-                    // SAFETY: as above.
-                    unsafe { wide_tile!(walk R V $text) }
-                }
-            )?
         }
 
         impl Kernel for $Name {
             type Unit = $Unit;
             type Sum = $Sum;
             const ROWS: usize = $rows;
-            $(const WIDE_ROWS: usize = $wide_rows;)?
             const LANES: usize = $bits / 8 / size_of::<$Sum>();
             const DEPTH: usize = $depth;
-            const DIRECT: bool = $direct;
+            const DIRECT: bool = $depth == 1;
+            const STARTS: bool = kernels!(starts $text);
 
             unsafe fn finish(panel: *mut u8, units: usize) -> Option<[i32; STARTED_ROWS]> {
                 // SAFETY: the caller's promise; `here` found the instructions.
-                if kernels!(starts $text) { Some(unsafe { shifted_back(panel.cast(), units) }) } else { None }
+                if Self::STARTS { Some(unsafe { shifted_back(panel.cast(), units) }) } else { None }
             }
 
-            unsafe fn tile(tile: &Tile) {
-                let mut walk = Walk::of(tile, size_of::<$Unit>());
-                // Panels have all rows, so one that is not there may be computed; of a left operand that is read where it stands,
-                // it may not.
-                let rows = if $direct { tile.rows } else { tile.rows.next_multiple_of(2) };
+            unsafe fn tile(tile: &Tile<'_>) {
+                let walk = Walk::of(tile, size_of::<$Unit>());
                 // SAFETY: the caller's promise.
                 unsafe {
-                    match (rows, tile.vectors) {
-                        $(($r, 1) => Self::narrow::<$r, 1>(&mut walk), ($r, 2) => Self::narrow::<$r, 2>(&mut walk),)*
-                        $($(($w, 3) => Self::wide::<$w, 3>(&mut walk), ($w, 4) => Self::wide::<$w, 4>(&mut walk),)*)?
+                    match (tile.rows, tile.vectors) {
+                        $(($r, 1) => Self::rows::<$r, 1>(&walk), ($r, 2) => Self::rows::<$r, 2>(&walk),)*
                         _ => debug_assert!(false, "a tile of {} rows", tile.rows),
                     }
                 }
@@ -280,45 +248,45 @@ macro_rules! kernels {
 
 kernels! {
     /// f32, fused.
-    Float512 ["avx512f"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12] by four 6 [1 2 3 4 5 6],
-        f32, 1, f32, direct true, ["vbroadcastss" ["vfmadd231ps"] "vaddps" 0];
+    Float512 ["avx512f"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
+        f32, 1, f32, ["vbroadcastss" ["vfmadd231ps"] "vaddps" 0];
     /// f64, fused.
-    Double512 ["avx512f"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12] by four 6 [1 2 3 4 5 6],
-        f64, 1, f64, direct true, ["vbroadcastsd" ["vfmadd231pd"] "vaddpd" 0];
+    Double512 ["avx512f"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
+        f64, 1, f64, ["vbroadcastsd" ["vfmadd231pd"] "vaddpd" 0];
     /// Two products of bf16 a step, summed in f32. The instruction takes subnormal numbers for 0.
-    Brain512 ["avx512f" "avx512bf16"] 512, 12 [2 4 6 8 10 12],
-        u32, 2, f32, direct false, ["vbroadcastss" ["vdpbf16ps"] "vaddps" 0];
+    Brain512 ["avx512f" "avx512bf16"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
+        u32, 2, f32, ["vbroadcastss" ["vdpbf16ps"] "vaddps" 0];
     /// Two products of 16-bit integers a step, summed in i32.
-    Short512 ["avx512f"] 512, 12 [2 4 6 8 10 12],
-        u32, 2, i32, direct false, ["vpbroadcastd" ["vpmaddwd" "vpaddd"] "vpaddd" 0];
+    Short512 ["avx512f"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
+        u32, 2, i32, ["vpbroadcastd" ["vpmaddwd" "vpaddd"] "vpaddd" 0];
     /// Four products i8 · i8 a step. The instruction multiplies unsigned by signed, so the right panel holds b + 128, and every row
     /// starts at −128 Σ a.
-    Signed512 ["avx512f" "avx512vnni"] 512, 12 [2 4 6 8 10 12],
-        u32, 4, i32, direct false, ["vpbroadcastd" [right "vpdpbusd"] "vpaddd" 1];
+    Signed512 ["avx512f" "avx512vnni"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
+        u32, 4, i32, ["vpbroadcastd" [right "vpdpbusd"] "vpaddd" 1];
     /// Four products u8 · i8 a step.
-    LeftUnsigned512 ["avx512f" "avx512vnni"] 512, 12 [2 4 6 8 10 12],
-        u32, 4, i32, direct false, ["vpbroadcastd" ["vpdpbusd"] "vpaddd" 0];
+    LeftUnsigned512 ["avx512f" "avx512vnni"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
+        u32, 4, i32, ["vpbroadcastd" ["vpdpbusd"] "vpaddd" 0];
     /// Four products i8 · u8 a step.
-    RightUnsigned512 ["avx512f" "avx512vnni"] 512, 12 [2 4 6 8 10 12],
-        u32, 4, i32, direct false, ["vpbroadcastd" [right "vpdpbusd"] "vpaddd" 0];
+    RightUnsigned512 ["avx512f" "avx512vnni"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
+        u32, 4, i32, ["vpbroadcastd" [right "vpdpbusd"] "vpaddd" 0];
     /// i32; the products wrap.
-    Int512 ["avx512f"] 512, 12 [2 4 6 8 10 12],
-        i32, 1, i32, direct false, ["vpbroadcastd" ["vpmulld" "vpaddd"] "vpaddd" 0];
+    Int512 ["avx512f"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
+        i32, 1, i32, ["vpbroadcastd" ["vpmulld" "vpaddd"] "vpaddd" 0];
     /// i64; the products wrap.
-    Long512 ["avx512f"] 512, 12 [2 4 6 8 10 12],
-        i64, 1, i64, direct false, ["vpbroadcastq" ["vpmullq" "vpaddq"] "vpaddq" 0];
+    Long512 ["avx512f"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
+        i64, 1, i64, ["vpbroadcastq" ["vpmullq" "vpaddq"] "vpaddq" 0];
     /// f32, fused, 256 bits.
     Float256 ["avx2"] 256, 6 [1 2 3 4 5 6],
-        f32, 1, f32, direct true, ["vbroadcastss" ["vfmadd231ps"] "vaddps" 0];
+        f32, 1, f32, ["vbroadcastss" ["vfmadd231ps"] "vaddps" 0];
     /// f64, fused, 256 bits.
     Double256 ["avx2"] 256, 6 [1 2 3 4 5 6],
-        f64, 1, f64, direct true, ["vbroadcastsd" ["vfmadd231pd"] "vaddpd" 0];
+        f64, 1, f64, ["vbroadcastsd" ["vfmadd231pd"] "vaddpd" 0];
     /// Two products of 16-bit integers a step, 256 bits.
-    Short256 ["avx2"] 256, 6 [2 4 6],
-        u32, 2, i32, direct false, ["vpbroadcastd" ["vpmaddwd" "vpaddd"] "vpaddd" 0];
+    Short256 ["avx2"] 256, 6 [1 2 3 4 5 6],
+        u32, 2, i32, ["vpbroadcastd" ["vpmaddwd" "vpaddd"] "vpaddd" 0];
     /// i32; the products wrap. 256 bits.
-    Int256 ["avx2"] 256, 6 [2 4 6],
-        i32, 1, i32, direct false, ["vpbroadcastd" ["vpmulld" "vpaddd"] "vpaddd" 0];
+    Int256 ["avx2"] 256, 6 [1 2 3 4 5 6],
+        i32, 1, i32, ["vpbroadcastd" ["vpmulld" "vpaddd"] "vpaddd" 0];
 }
 
 /// −128 times the sum of each row of a left panel of i8.

@@ -14,7 +14,7 @@ use std::ops::Range;
 
 /// How an element goes into a panel.
 pub(super) trait Convert: Sized + 'static {
-    /// The element in memory.
+    /// The element in memory, at any address.
     type From: Copy;
     /// The element of a panel.
     type To: Copy + Default;
@@ -31,6 +31,7 @@ pub(super) trait Convert: Sized + 'static {
         (true, 2, 2) => pack::<Bits<u16, 2>>,
         (true, 4, 1) => pack::<Bits<u32, 1>>,
         (true, 8, 1) => pack::<Bits<u64, 1>>,
+        (true, 16, 1) => pack::<Bits<u128, 1>>,
         _ => pack::<Self>,
     };
     const RESTORE: Restore = match (Self::KEEPS, size_of::<Self::To>(), Self::DEPTH) {
@@ -38,6 +39,7 @@ pub(super) trait Convert: Sized + 'static {
         (true, 2, 2) => restore::<Bits<u16, 2>>,
         (true, 4, 1) => restore::<Bits<u32, 1>>,
         (true, 8, 1) => restore::<Bits<u64, 1>>,
+        (true, 16, 1) => restore::<Bits<u128, 1>>,
         _ => restore::<Self>,
     };
 }
@@ -191,14 +193,14 @@ impl<C: Convert> Panel<'_, C> {
                 for lane in lane..n {
                     for d in 0..depth {
                         // SAFETY: element `lane` of each row, and room for `width` lanes.
-                        unsafe { to.add(lane * depth + d).write(C::convert(rows[d].add(lane).read())) };
+                        unsafe { to.add(lane * depth + d).write(C::convert(rows[d].add(lane).read_unaligned())) };
                     }
                 }
             } else {
                 for lane in 0..n {
                     for d in 0..depth {
                         // SAFETY: as above.
-                        let value = if d < k.len() { unsafe { C::convert(rows[d].add(lane).read()) } } else { C::To::default() };
+                        let value = if d < k.len() { unsafe { C::convert(rows[d].add(lane).read_unaligned()) } } else { C::To::default() };
                         // SAFETY: as above.
                         unsafe { to.add(lane * depth + d).write(value) };
                     }
@@ -277,7 +279,7 @@ impl<C: Convert> Panel<'_, C> {
                 for lane in 0..width {
                     let value = match (along, lanes.get(lane)) {
                         // SAFETY: a lane plus an offset of `k`.
-                        (Some(&along), Some(&lane)) => C::convert(unsafe { self.from.offset(lane.wrapping_add(along)).read() }),
+                        (Some(&along), Some(&lane)) => C::convert(unsafe { self.from.offset(lane.wrapping_add(along)).read_unaligned() }),
                         _ => C::To::default(),
                     };
                     // SAFETY: inside the panel.
@@ -324,7 +326,7 @@ pub(super) unsafe fn restore<C: Convert>(panel: *const u8, lanes: usize, k: usiz
         let unit = (index / C::DEPTH * width) * C::DEPTH + index % C::DEPTH;
         for lane in 0..lanes {
             // SAFETY: the caller's promise.
-            unsafe { to.add(index * step + lane).write(C::restore(panel.add(unit + lane * C::DEPTH).read())) };
+            unsafe { to.add(index * step + lane).write_unaligned(C::restore(panel.add(unit + lane * C::DEPTH).read())) };
         }
     }
 }
