@@ -284,9 +284,9 @@ impl<F: Factors> Kernel for Tiles<F> {
             // From row to row, to the lower half, to the next block; and where the first one is. The step of a panel says that it
             // is one: `finish` has turned it.
             let [row, half, block, at] = match tile.left_step {
-                [1, _] if units == SIDE => [ROWS, SIDE, SIDE * ROWS, 0],
-                [1, _] => [units, SIDE * units, 0, first * ROWS],
-                [row, _] => [row as usize, SIDE * row as usize, SIDE, first],
+                [4, _] if units == SIDE => [ROWS, SIDE, SIDE * ROWS, 0],
+                [4, _] => [units, SIDE * units, 0, first * ROWS],
+                [row, _] => [row as usize / 4, SIDE * (row as usize / 4), SIDE, first],
             };
             let left = tile.left.cast::<u32>().wrapping_add(at);
             let pass = Pass {
@@ -295,8 +295,8 @@ impl<F: Factors> Kernel for Tiles<F> {
                 left: [left.cast(), left.wrapping_add(half).cast()],
                 left_step: 4 * row,
                 left_block: 4 * block,
-                right: tile.right.wrapping_offset(4 * first as isize * tile.right_step),
-                right_step: 4 * tile.right_step,
+                right: tile.right.wrapping_offset(first as isize * tile.right_step),
+                right_step: tile.right_step,
                 before: if add { [after[0].cast_const(), after[1].cast_const()] } else { [ZEROS.as_ptr().cast(); 2] },
                 before_step: if add { step } else { 0 },
                 after,

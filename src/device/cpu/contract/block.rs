@@ -438,15 +438,15 @@ impl Job<'_> {
                         let (left, left_step, started) = match &packed {
                             Some(room) if in_rows.is_some() => {
                                 let rows = room.at().cast_const().wrapping_add((first * row_units + part) * size);
-                                (rows, [row_units as isize, 1], false)
+                                (rows, [row_units, 1].map(|step| (step * size) as isize), false)
                             }
                             Some(room) => {
                                 let panel = room.at().cast_const().wrapping_add((tile * count + part) * most_rows * size);
-                                (panel, [1, most_rows as isize], form.starts && part == 0)
+                                (panel, [1, most_rows].map(|step| (step * size) as isize), form.starts && part == 0)
                             }
                             None => {
                                 let offset = beside[first].wrapping_add(start_of_units[0]).wrapping_add(part as isize * unit_step);
-                                (product.left.wrapping_offset(offset * size as isize), [row_step, unit_step], false)
+                                (product.left.wrapping_offset(offset * size as isize), [row_step, unit_step].map(|step| step.wrapping_mul(size as isize)), false)
                             }
                         };
                         let mut local = [MaybeUninit::<u64>::uninit(); MOST_BYTES / 8];
@@ -468,7 +468,7 @@ impl Job<'_> {
                             left,
                             left_step,
                             right,
-                            right_step,
+                            right_step: right_step.wrapping_mul(size as isize),
                             start: if started { &starts[tile] } else { &ZEROS },
                             out,
                             out_step,

@@ -34,8 +34,7 @@ impl<K: Kernel<Unit = <K as Kernel>::Sum, Sum: Num>> Kernel for Pairs<K> {
         let step = tile.vectors * K::LANES * size_of::<K::Sum>();
         let parts = Tile {
             rows: 2 * tile.rows,
-            left_step: [1, 2 * tile.left_step[1]],
-            right_step: 2 * tile.right_step,
+            left_step: [size_of::<K::Sum>() as isize, tile.left_step[1]],
             out: sums,
             out_step: step as isize,
             add: false,

@@ -22,32 +22,6 @@ const fn level(bits: usize) -> Level {
     if bits == 512 { Level::Avx512 } else { Level::Avx2 }
 }
 
-/// What the text of every tile reads.
-struct Walk<'a> {
-    tile: &'a Tile<'a>,
-    /// The units of rows 0, 4 and 8.
-    left: [*const u8; 3],
-    /// From row to row, and from unit to unit, in bytes.
-    row: isize,
-    unit: isize,
-    right: *const u8,
-    right_step: isize,
-    /// How far ahead the right operand is asked for: what follows a panel is the next one.
-    ahead: isize,
-    units: usize,
-}
-
-impl Walk<'_> {
-    fn of<'a>(tile: &'a Tile<'a>, size: usize) -> Walk<'a> {
-        let size = size as isize;
-        let [row, unit] = [tile.left_step[0].wrapping_mul(size), tile.left_step[1].wrapping_mul(size)];
-        let right_step = tile.right_step.wrapping_mul(size);
-        let from = |first: isize| tile.left.wrapping_offset(row.wrapping_mul(first));
-        let (left, ahead) = ([from(0), from(4), from(8)], right_step.wrapping_mul(AHEAD));
-        Walk { tile, left, row, unit, right: tile.right, right_step, ahead, units: tile.units }
-    }
-}
-
 /// The products of a row's unit and a vector of the right operand, added to their sums: by one instruction, which takes its
 /// factors in either order, or by two.
 macro_rules! step {
@@ -59,8 +33,8 @@ macro_rules! step {
     };
     ([$multiply:literal $add:literal] $kind:literal $sum:literal $left:literal $right:literal $spare:literal) => {
         concat!(
-            $multiply, " ", $kind, $spare, ", ", $kind, $left, ", ", $kind, $right, "\n", $add, " ", $kind, $sum, ", ", $kind, $sum, ", ",
-            $kind, $spare, "\n"
+            $multiply, " ", $kind, $spare, ", ", $kind, $left, ", ", $kind, $right, "\n",
+            $add, " ", $kind, $sum, ", ", $kind, $sum, ", ", $kind, $spare, "\n"
         )
     };
 }
@@ -69,7 +43,7 @@ macro_rules! step {
 /// register of its sums, and that of the right operand's vector; of these before whether they begin a line of the cache.
 macro_rules! tile {
     (
-        $walk:ident $R:ident $V:ident [$broadcast:literal $step:tt $add:literal $started:literal]
+        $tile:ident $R:ident $V:ident [$broadcast:literal $step:tt $add:literal $started:literal]
         $kind:literal $nbytes:literal zero $zero:literal left $left:literal spare $spare:literal [$($register:tt)*];
         [$([$at:literal $line:literal $vector:literal])*]
         $([$row:literal $unit:literal $([$v:literal $sum:literal $right:literal])*])*
@@ -101,7 +75,7 @@ macro_rules! tile {
                 $(".if {vectors} > ", $v, "\n", step!($step $kind $sum $left $right $spare), ".endif\n",)*
                 ".endif\n",
             )*),
-            "add {right}, [{walk} + {right_step}]",
+            "add {right}, [{tile} + {right_step}]",
             "add {left}, {unit}",
             ".if {rows} > 4",
             "add {left4}, {unit}",
@@ -129,26 +103,26 @@ macro_rules! tile {
                 $(".if {vectors} > ", $v, "\n vmovups [{to} + ", $nbytes, " * ", $v, "], ", $kind, $sum, "\n.endif\n",)*
                 "add {to}, [{tile} + {out_step}]\n.endif\n",
             )*),
+            "vzeroupper",
             rows = const R,
             vectors = const V,
             started = const $started,
-            tile = in(reg) $walk.tile,
-            walk = in(reg) $walk,
+            tile = in(reg) $tile,
             out = const offset_of!(Tile, out),
             out_step = const offset_of!(Tile, out_step),
             add = const offset_of!(Tile, add),
             start = const offset_of!(Tile, start),
+            right_step = const offset_of!(Tile, right_step),
             to = out(reg) _,
-            right = inout(reg) $walk.right => _,
-            right_step = const offset_of!(Walk, right_step),
-            ahead = in(reg) $walk.ahead,
-            left = inout(reg) $walk.left[0] => _,
-            left4 = inout(reg) $walk.left[1] => _,
-            left8 = inout(reg) $walk.left[2] => _,
-            row = in(reg) $walk.row,
-            row3 = in(reg) $walk.row.wrapping_mul(3),
-            unit = in(reg) $walk.unit,
-            units = inout(reg) $walk.units => _,
+            right = inout(reg) $tile.right => _,
+            ahead = in(reg) $tile.right_step.wrapping_mul(AHEAD), // after a panel the next one
+            left = inout(reg) $tile.left => _,
+            left4 = inout(reg) $tile.left.wrapping_offset($tile.left_step[0].wrapping_mul(4)) => _,
+            left8 = inout(reg) $tile.left.wrapping_offset($tile.left_step[0].wrapping_mul(8)) => _,
+            row = in(reg) $tile.left_step[0],
+            row3 = in(reg) $tile.left_step[0].wrapping_mul(3),
+            unit = in(reg) $tile.left_step[1],
+            units = inout(reg) $tile.units => _,
             $(out($register) _,)*
             options(nostack),
         )
@@ -212,9 +186,9 @@ macro_rules! kernels {
 
             /// `R` rows by one vector or two.
             #[target_feature(enable = $feature)]
-            unsafe fn rows<const R: usize, const V: usize>(walk: &Walk<'_>) {
+            unsafe fn rows<const R: usize, const V: usize>(tile: &Tile<'_>) {
                 // SAFETY: the promise of `Kernel::tile`; `here` found the instructions.
-                unsafe { sized_tile!($bits walk R V $text) }
+                unsafe { sized_tile!($bits tile R V $text) }
             }
         }
 
@@ -233,11 +207,10 @@ macro_rules! kernels {
             }
 
             unsafe fn tile(tile: &Tile<'_>) {
-                let walk = Walk::of(tile, size_of::<$Unit>());
                 // SAFETY: the caller's promise.
                 unsafe {
                     match (tile.rows, tile.vectors) {
-                        $(($r, 1) => Self::rows::<$r, 1>(&walk), ($r, 2) => Self::rows::<$r, 2>(&walk),)*
+                        $(($r, 1) => Self::rows::<$r, 1>(tile), ($r, 2) => Self::rows::<$r, 2>(tile),)*
                         _ => debug_assert!(false, "a tile of {} rows", tile.rows),
                     }
                 }

@@ -47,7 +47,7 @@ impl<P: Num> Loop for Rows<'_, P> {
         let Rows(tile, column, _) = self;
         let [mut s0, mut s1, mut s2, mut s3] = [[P::default(); LANES]; ROWS];
         for unit in 0..tile.units {
-            let right = tile.right.cast::<P>().wrapping_offset(unit as isize * tile.right_step).wrapping_add(column).cast::<[P; LANES]>();
+            let right = tile.right.wrapping_offset(unit as isize * tile.right_step).cast::<P>().wrapping_add(column).cast::<[P; LANES]>();
             let left = tile.left.cast::<P>().wrapping_add(unit * ROWS).cast::<[P; ROWS]>();
             // SAFETY: the caller of `Kernel::tile` promises this row of the right panel; a left panel has `ROWS` rows,
             // whatever the tile has.

@@ -11,8 +11,8 @@ pub(super) const STARTED_ROWS: usize = 12;
 /// Where they start with nothing.
 pub(super) static ZEROS: [i32; STARTED_ROWS] = [0; STARTED_ROWS];
 
-/// One tile: `out[r][c] (+)= start[r] + Σ left[r] · right[c]` over some units. Addresses are those of units and of sums, steps are
-/// in units.
+/// One tile: `out[r][c] (+)= start[r] + Σ left[r] · right[c]` over some units. Addresses are those of units and of sums, steps
+/// are in bytes.
 pub(super) struct Tile<'a> {
     /// 1 to `Form::rows`.
     pub(super) rows: usize,
@@ -20,14 +20,15 @@ pub(super) struct Tile<'a> {
     pub(super) vectors: usize,
     pub(super) units: usize,
     pub(super) left: *const u8,
-    /// From row to row and from unit to unit: `[1, Form::rows]` in a panel, as it was packed, `[_, 1]` in rows.
+    /// From row to row and from unit to unit: the steps of a panel, as it was packed, or `[_, Form::unit]` in
+    /// rows.
     pub(super) left_step: [isize; 2],
     pub(super) right: *const u8,
     /// From unit to unit.
     pub(super) right_step: isize,
     /// What sums that are whole numbers of 32 bits start with.
     pub(super) start: &'a [i32; STARTED_ROWS],
-    /// The first row of the output, whose columns stand side by side, and from row to row, in bytes.
+    /// The first row of the output, whose columns stand side by side, and from row to row.
     pub(super) out: *mut u8,
     pub(super) out_step: isize,
     /// Whether the output already holds a part of the sum; it is not read otherwise.
