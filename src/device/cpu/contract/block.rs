@@ -162,7 +162,7 @@ pub(super) unsafe fn run(form: Form, product: &Product, transfer: Transfer, read
     let (size, panel) = (form.unit, units.saturating_mul(width));
     let packed = |panels: *const u8| Right { start: panels, step: width as isize, panel };
     let ready = ready.map(packed);
-    let most = if m <= FEW_ROWS && !many { NEAR_FEW_BYTES } else { NEAR_BYTES };
+    let most = if m <= knob(1) { knob(2) } else { knob(0) };
     let near = k.saturating_mul(n).saturating_mul(size) <= most && n.is_multiple_of(form.lanes);
     let mut done = 0;
     if let (true, Some([1, 1]), Some([_, step])) = (form.depth == 1 && transfer.same, product.n.single(), product.k.single()) {
@@ -342,7 +342,6 @@ impl Job<'_> {
             }
             at += together;
         }
-        let tile_rows = || tile_rows[..tiles].iter().map(|&[first, end]| usize::from(first)..usize::from(end)).enumerate();
         // Rows are packed as rows, with a line between them, where they stand so and the kernel reads them: nothing is turned.
         let in_rows = match form.in_rows {
             Some(pack) => (unit_step == 1).then_some(pack),
@@ -364,21 +363,22 @@ impl Job<'_> {
         let side_by_side = matches!(product.n.single(), Some([1, _]));
         // Where the columns of a panel go, how many they are, and whether their sums can be written there as vectors; then
         // the first place is enough.
-        let across = |column: usize| {
-            let (mut across, here) = ([0; WIDEST], width.min(columns.end - column));
+        let across = |column: usize, across: &mut [isize; WIDEST]| {
+            let here = width.min(columns.end - column);
             let fits = transfer.plain && here.is_multiple_of(lanes) && out_step.is_some();
             if fits && side_by_side {
                 across[0] = (self.first + column) as isize;
-                return (across, here, true);
+                return (here, true);
             }
             product.n.offsets(0, self.first + column, &mut across[..here]);
-            (across, here, fits && is_run(&across[..here]))
+            (here, fits && is_run(&across[..here]))
         };
+        let mut places_across = [0; WIDEST];
         let (mut down, mut beside) = ([MaybeUninit::uninit(); HIGH], [MaybeUninit::uninit(); HIGH]);
         let (down, beside) = (places(&product.m, 0, row, &mut down[..rows]), places(&product.m, 1, row, &mut beside[..rows]));
         let tile_size = most_rows * width;
         // Where sums wait for the rest of `k`, when the output cannot hold them.
-        let waits = next(0).min(summed) < units && columns.clone().step_by(width).any(|column| !across(column).2);
+        let waits = next(0).min(summed) < units && columns.clone().step_by(width).any(|column| !across(column, &mut places_across).1);
         let panels = columns.len().div_ceil(width);
         let waiting = if waits { Some(Room::new(tiles * panels, tile_size, sum_size)?) } else { None };
         let mut starts = [ZEROS; HIGH / STARTED_ROWS];
@@ -393,7 +393,8 @@ impl Job<'_> {
                     // SAFETY: the caller's promise; there is room for the rows, whose elements are lanes here.
                     unsafe { pack(product.left, along, beside, row_units * form.depth, room.at()) };
                 } else {
-                    for (tile, rows) in tile_rows() {
+                    for (tile, rows) in tile_rows[..tiles].iter().enumerate() {
+                        let rows = usize::from(rows[0])..usize::from(rows[1]);
                         let panel = room.at().wrapping_add(tile * count * most_rows * size);
                         // SAFETY: the caller's promise; each tile has its place in the room, and is packed before it is summed.
                         unsafe {
@@ -408,9 +409,18 @@ impl Job<'_> {
                 product.k.offsets(0, unit, &mut start_of_units);
             }
             let last = unit + count == units;
-            for (panel, column) in columns.clone().step_by(width).enumerate() {
-                let (across, here, whole) = across(column);
-                let across = &across[..here];
+            // Sums go to a large output row by row, past all panels, where these are near; else all rows go past a panel.
+            let by_rows = right.is_some()
+                && !self.stream
+                && count * columns.len() * size <= knob(3)
+                && rows * columns.len() * sum_size > knob(4);
+            let sweeps = if by_rows { tiles } else { 1 };
+            for (sweep, (panel, column)) in
+                (0..sweeps).flat_map(|sweep| columns.clone().step_by(width).enumerate().map(move |panel| (sweep, panel)))
+            {
+                let tiles_here = if by_rows { sweep..sweep + 1 } else { 0..tiles };
+                let (here, whole) = across(column, &mut places_across);
+                let across = &places_across[..here];
                 // A panel of the right operand, from the first of these units on.
                 let (right, right_step) = match (right, &panel_of) {
                     (Some(&Right { start, step, panel }), _) => {
@@ -433,7 +443,8 @@ impl Job<'_> {
                     let here_units = summed.min(count - part);
                     let right = right.wrapping_offset(part as isize * right_step * size as isize);
                     let last = last && part + here_units == count;
-                    for (tile, Range { start: first, end }) in tile_rows() {
+                    for tile in tiles_here.clone() {
+                        let [first, end] = tile_rows[tile].map(usize::from);
                         let down = &down[first..end];
                         let (left, left_step, started) = match &packed {
                             Some(room) if in_rows.is_some() => {
@@ -555,4 +566,12 @@ impl Room {
     pub(super) fn at(&self) -> *mut u8 {
         self.0.address()
     }
+}
+
+pub(super) fn knob(i: usize) -> usize {
+    static K: std::sync::LazyLock<[usize; 6]> = std::sync::LazyLock::new(|| {
+        let d = [1 << 20, 72, 1 << 20, 512 << 10, 256 << 10, 0];
+        std::array::from_fn(|i| std::env::var(format!("K{i}")).ok().and_then(|s| s.parse().ok()).unwrap_or(d[i]))
+    });
+    K[i]
 }

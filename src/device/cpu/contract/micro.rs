@@ -52,7 +52,7 @@ macro_rules! tile {
             // Sums, while the output is on its way.
             "mov {to}, [{tile} + {out}]",
             concat!($(
-                ".if {rows} > ", $row, "\n", $(".if {vectors} > ", $v, "\n prefetcht0 [{to} + ", $nbytes, " * ", $v, "]\n.endif\n",)*
+                ".if {rows} > ", $row, "\n", $(".if {vectors} > ", $v, "\n prefetchw [{to} + ", $nbytes, " * ", $v, "]\n.endif\n",)*
                 "add {to}, [{tile} + {out_step}]\n.endif\n",
             )*),
             "mov {to}, [{tile} + {start}]",

@@ -169,6 +169,13 @@ impl<C: Convert> Panel<'_, C> {
             };
             if k.len() == depth {
                 let mut lane = 0;
+                if C::KEEPS && depth == 1 {
+                    #[cfg(target_arch = "x86_64")]
+                    simd::fetch(rows[0].wrapping_add(2 * width.min(WIDEST)).cast(), n * size_of::<C::From>()); // the next panels' lanes of this row
+                    // SAFETY: lanes side by side, and room for them.
+                    unsafe { copy(rows[0].cast(), to.cast(), n * size_of::<C::From>()) };
+                    lane = n;
+                }
                 while lane + BLOCK <= n {
                     // SAFETY: `BLOCK` elements side by side in each row, and room for them.
                     unsafe {
@@ -286,6 +293,22 @@ impl<C: Convert> Panel<'_, C> {
                     unsafe { self.to.add((unit * width + lane) * C::DEPTH + d).write(value) };
                 }
             }
+        }
+    }
+}
+
+/// Copies bytes, of which most often there are as many as in a line or two.
+///
+/// # Safety
+/// As `copy_nonoverlapping`.
+#[inline(always)]
+unsafe fn copy(from: *const u8, to: *mut u8, nbytes: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match nbytes {
+            128 => to.cast::<[u8; 128]>().write_unaligned(from.cast::<[u8; 128]>().read_unaligned()),
+            64 => to.cast::<[u8; 64]>().write_unaligned(from.cast::<[u8; 64]>().read_unaligned()),
+            _ => to.copy_from_nonoverlapping(from, nbytes),
         }
     }
 }
