@@ -72,6 +72,8 @@ const DEEP_BYTES: usize = 2048;
 const DEEP: usize = DEEP_BYTES / 4;
 /// As above, where each row of the left operand is read once.
 const ONCE: usize = 4096;
+/// Panels that are packed together, where they are used at once.
+const TOGETHER: usize = 4;
 /// Units that are packed together: few, so that the rows they are read from do not push each other out of the cache.
 const STRIP: usize = 16;
 /// Indices along `k` of the deepest unit.
@@ -87,10 +89,12 @@ const AHEAD: usize = 2;
 const STREAM_BYTES: usize = 128 << 10;
 /// Rows of the left operand that are packed together, at most.
 const HIGH: usize = 240;
+/// Units of a tile that are summed faster than its output comes: what is asked for is that of the next one.
+const SHORT: usize = 128;
 /// Bytes of the right operand that are packed together, if one panel is not more.
 const RIGHT_BYTES: usize = 8 << 20;
 /// Bytes of a right operand that is read where it stands.
-const NEAR_BYTES: usize = 64 << 10;
+const NEAR_BYTES: usize = 1 << 20;
 /// As many for few rows of the left operand that are one thread's: packing would take longer than what it saves.
 const NEAR_FEW_BYTES: usize = 1 << 20;
 /// Bytes of a left operand that is read where it stands.
@@ -163,16 +167,16 @@ pub(super) unsafe fn run(form: Form, product: &Product, transfer: Transfer, read
     let packed = |panels: *const u8| Right { start: panels, step: width as isize, panel };
     let ready = ready.map(packed);
     let most = if m <= knob(1) { knob(2) } else { knob(0) };
-    let near = k.saturating_mul(n).saturating_mul(size) <= most && n.is_multiple_of(form.lanes);
+    let near = k.saturating_mul(n).saturating_mul(size) <= most;
     let mut done = 0;
     if let (true, Some([1, 1]), Some([_, step])) = (form.depth == 1 && transfer.same, product.n.single(), product.k.single()) {
         let right = ready.unwrap_or(Right { start: product.right, step, panel: width });
         if near {
+            done = if ready.is_some() { n } else { n / form.lanes * form.lanes };
             let rows = |block: usize| HIGH.min(m - block * HIGH);
-            // SAFETY: the caller's promise; the right operand stands in rows of `n`, or in panels.
-            return each(m.div_ceil(HIGH), many, &|block| unsafe { job.rows(Some(&right), block * HIGH, rows(block), 0..n) });
-        }
-        if m <= FEW_ROWS && n >= width {
+            // SAFETY: the caller's promise; the right operand stands in rows, of which whole vectors are read, or in panels.
+            each(m.div_ceil(HIGH), many, &|block| unsafe { job.rows(Some(&right), block * HIGH, rows(block), 0..done) })?;
+        } else if m <= FEW_ROWS && n >= width {
             (job.stream, done) = (true, n / width * width);
             let tasks = if many { 2 * threads::count() } else { 1 };
             let most = (STREAM_BYTES / (m * size)).max(done.div_ceil(64));
@@ -282,22 +286,24 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Packs some units of one panel of the right operand.
+    /// Packs some units of a few panels of the right operand.
     ///
     /// # Safety
     /// `to` has room for them.
-    unsafe fn pack_panel(&self, panel: usize, unit: usize, units: usize, to: *mut u8) {
+    unsafe fn pack_panels(&self, columns: Range<usize>, unit: usize, units: usize, to: *mut u8) {
         let (width, Form { depth, unit: size, .. }) = (self.panels.width, self.form);
-        let (first, mut lanes) = (panel * width, [0; WIDEST]);
-        let lanes = &mut lanes[..width.min(self.columns - first)];
-        self.product.n.offsets(1, self.first + first, lanes);
         for done in (0..units).step_by(STRIP) {
             let from = (unit + done) * depth;
             let mut along = [0; STRIP * MOST_DEPTH];
             let along = &mut along[..(STRIP.min(units - done) * depth).min(self.product.k.total() - from)];
             self.product.k.offsets(1, from, along);
-            // SAFETY: the caller's promise.
-            unsafe { (self.transfer.right)(self.product.right, lanes, along, width, to.wrapping_add(done * width * size)) };
+            for (panel, column) in columns.clone().step_by(width).enumerate() {
+                let mut lanes = [0; WIDEST];
+                let lanes = &mut lanes[..width.min(self.columns - column)];
+                self.product.n.offsets(1, self.first + column, lanes);
+                // SAFETY: the caller's promise.
+                unsafe { (self.transfer.right)(self.product.right, lanes, along, width, to.wrapping_add((panel * units + done) * width * size)) };
+            }
         }
     }
 
@@ -309,7 +315,8 @@ impl Job<'_> {
     unsafe fn rows(&self, right: Option<&Right>, row: usize, rows: usize, columns: Range<usize>) -> Result<()> {
         let Job { form, product, transfer, panels: Panels { width, units, .. }, .. } = *self;
         let Form { unit: size, sum: sum_size, rows: most_rows, lanes, .. } = form;
-        let once = self.columns <= width;
+        let all = product.n.total();
+        let once = all <= 2 * width;
         // The left operand as it stands, in runs of its fastest axes.
         let ((run, [_, row_step]), (depth, [unit_step, _])) = (product.m.fastest(), product.k.fastest());
         let apart = |row_step: isize| row_step.unsigned_abs().saturating_mul(size) <= 2048;
@@ -318,7 +325,7 @@ impl Job<'_> {
             let reach = rows.saturating_mul(row_step.unsigned_abs()).max(units.saturating_mul(unit_step.unsigned_abs()));
             let near = plain && (unit_step == 1 || row_step == 1) && reach.saturating_mul(size) <= LEFT_BYTES;
             // What is read by few panels is not worth packing; nor are windows whose rows meet in many lines of the cache.
-            let few = self.columns <= FEW_COLUMNS;
+            let few = all <= FEW_COLUMNS;
             let apart = apart(row_step);
             near && few || unit_step == 1 && (plain && (once || apart && few) || !plain && apart && run >= most_rows && depth >= 64)
         };
@@ -355,7 +362,7 @@ impl Job<'_> {
             _ => Some(Room::new(deep.min(units), tiles * most_rows, size)?),
         };
         let panel_of = match right {
-            None => Some(Room::new(deep.min(units), width, size)?),
+            None => Some(Room::new(deep.min(units), TOGETHER * width, size)?),
             _ => None,
         };
         // Rows of the output that stand in equal steps, of which a tile may write any.
@@ -415,6 +422,11 @@ impl Job<'_> {
                 && count * columns.len() * size <= knob(3)
                 && rows * columns.len() * sum_size > knob(4);
             let sweeps = if by_rows { tiles } else { 1 };
+            let next_out = match out_step {
+                Some(_) if by_rows => (width * sum_size) as isize,
+                Some(step) => most_rows as isize * step,
+                None => 0,
+            };
             for (sweep, (panel, column)) in
                 (0..sweeps).flat_map(|sweep| columns.clone().step_by(width).enumerate().map(move |panel| (sweep, panel)))
             {
@@ -434,9 +446,11 @@ impl Job<'_> {
                     }
                     (None, room) => {
                         let room = room.as_ref().map_or(std::ptr::null_mut(), Room::at);
-                        // SAFETY: the caller's promise, and room for the panel's units.
-                        unsafe { self.pack_panel(column / width, unit, count, room) };
-                        (room.cast_const(), width as isize)
+                        if panel.is_multiple_of(TOGETHER) {
+                            // SAFETY: the caller's promise, and room for the units of these panels.
+                            unsafe { self.pack_panels(column..columns.end.min(column + TOGETHER * width), unit, count, room) };
+                        }
+                        (room.cast_const().wrapping_add(panel % TOGETHER * count * width * size), width as isize)
                     }
                 };
                 for part in (0..count).step_by(summed) {
@@ -483,6 +497,7 @@ impl Job<'_> {
                             start: if started { &starts[tile] } else { &ZEROS },
                             out,
                             out_step,
+                            soon: if here_units <= SHORT { out.wrapping_offset(next_out) } else { out },
                             add: unit + part > 0,
                         };
                         // SAFETY: the caller's promise: rows and units are there, and room for the tile.

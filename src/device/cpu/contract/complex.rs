@@ -4,7 +4,7 @@
 //! Imports: `scalar`.
 
 use super::super::simd::{self, Loop};
-use super::tile::{Kernel, MOST_BYTES, Tile};
+use super::tile::{Kernel, MOST_BYTES, Parts, Tile};
 use crate::scalar::{Arith, Num};
 use num_complex::Complex;
 use std::marker::PhantomData;
@@ -14,34 +14,33 @@ use std::mem::MaybeUninit;
 #[derive(Clone, Copy)]
 pub(super) struct Pairs<K>(PhantomData<K>);
 
-impl<K: Kernel> Pairs<K> {
+impl<K: Parts> Pairs<K> {
     pub(super) fn of(_: K) -> Self {
         Pairs(PhantomData)
     }
 }
 
-impl<K: Kernel<Unit = <K as Kernel>::Sum, Sum: Num>> Kernel for Pairs<K> {
+impl<K: Parts<Unit = <K as Kernel>::Sum, Sum: Num>> Kernel for Pairs<K> {
     type Unit = Complex<K::Sum>;
     type Sum = Complex<K::Sum>;
     const ROWS: usize = K::ROWS / 2;
     const LANES: usize = K::LANES / 2;
     const DEPTH: usize = 1;
-    const DIRECT: bool = false;
+    const DIRECT: bool = K::DIRECT;
 
     unsafe fn tile(tile: &Tile<'_>) {
         let mut sums = [MaybeUninit::<u64>::uninit(); MOST_BYTES / 8];
         let sums = sums.as_mut_ptr().cast::<u8>();
         let step = tile.vectors * K::LANES * size_of::<K::Sum>();
         let parts = Tile {
-            rows: 2 * tile.rows,
-            left_step: [size_of::<K::Sum>() as isize, tile.left_step[1]],
             out: sums,
             out_step: step as isize,
+            soon: sums,
             add: false,
             ..*tile
         };
         // SAFETY: the caller's promise, of numbers whose parts stand side by side; the room holds a tile.
-        unsafe { K::tile(&parts) };
+        unsafe { K::both(&parts) };
         simd::dispatch_two(Joined::<K::Sum> { tile, sums: sums.cast(), columns: tile.vectors * Self::LANES, part: PhantomData });
     }
 }
@@ -61,7 +60,7 @@ impl<P: Num> Loop for Joined<'_, P> {
         let Joined { tile, sums, columns, .. } = self;
         for row in 0..tile.rows {
             let out = tile.out.wrapping_offset(row as isize * tile.out_step).cast::<[P; 2]>();
-            let (by_real, by_imaginary) = (sums.wrapping_add(2 * row * columns), sums.wrapping_add((2 * row + 1) * columns));
+            let (by_real, by_imaginary) = (sums.wrapping_add(row * columns), sums.wrapping_add((tile.rows + row) * columns));
             for column in 0..columns {
                 // SAFETY: a kernel wrote these rows of sums; the caller promises the row of the output, written before where it is added to.
                 unsafe {

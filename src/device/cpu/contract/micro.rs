@@ -5,7 +5,7 @@
 //! Imports: nothing.
 
 use super::super::simd::{self, Level};
-use super::tile::{Kernel, STARTED_ROWS, Tile};
+use super::tile::{Kernel, Parts, STARTED_ROWS, Tile};
 use std::arch::asm;
 use std::arch::x86_64::*;
 use std::mem::offset_of;
@@ -39,25 +39,25 @@ macro_rules! step {
     };
 }
 
-/// The text of a tile of `R` rows by `V` vectors: of each row its number, where its unit stands, and for each vector its number, the
+/// The text of a tile of `V` vectors: of each row whether it is there, its number, where its unit stands, and for each vector its number, the
 /// register of its sums, and that of the right operand's vector; of these before whether they begin a line of the cache.
 macro_rules! tile {
     (
-        $tile:ident $R:ident $V:ident [$broadcast:literal $step:tt $add:literal $started:literal]
+        $tile:ident [$left3:ident $left6:ident $left9:ident] [$broadcast:literal $step:tt $add:literal $started:literal]
         $kind:literal $nbytes:literal zero $zero:literal left $left:literal spare $spare:literal [$($register:tt)*];
         [$([$at:literal $line:literal $vector:literal])*]
-        $([$row:literal $unit:literal $([$v:literal $sum:literal $right:literal])*])*
+        $([$here:literal $row:literal $unit:literal $([$v:literal $sum:literal $right:literal])*])*
     ) => {
         asm!(
             // Sums, while the output is on its way.
-            "mov {to}, [{tile} + {out}]",
+            "mov {to}, [{tile} + {soon}]",
             concat!($(
-                ".if {rows} > ", $row, "\n", $(".if {vectors} > ", $v, "\n prefetchw [{to} + ", $nbytes, " * ", $v, "]\n.endif\n",)*
+                ".if ", $here, "\n", $(".if {vectors} > ", $v, "\n prefetchw [{to} + ", $nbytes, " * ", $v, "]\n.endif\n",)*
                 "add {to}, [{tile} + {out_step}]\n.endif\n",
             )*),
             "mov {to}, [{tile} + {start}]",
             concat!($(
-                ".if {rows} > ", $row, "\n",
+                ".if ", $here, "\n",
                 $(
                     ".if {vectors} > ", $v, "\n",
                     ".if {started}\n vpbroadcastd ", $kind, $sum, ", [{to} + 4 * ", $row, "]\n",
@@ -71,17 +71,16 @@ macro_rules! tile {
                 "vmovups ", $kind, $vector, ", [{right} + ", $nbytes, " * ", $at, "]\n.endif\n",
             )*),
             concat!($(
-                ".if {rows} > ", $row, "\n", $broadcast, " ", $kind, $left, ", [", $unit, "]\n",
+                ".if ", $here, "\n", $broadcast, " ", $kind, $left, ", [", $unit, "]\n",
                 $(".if {vectors} > ", $v, "\n", step!($step $kind $sum $left $right $spare), ".endif\n",)*
                 ".endif\n",
             )*),
             "add {right}, [{tile} + {right_step}]",
             "add {left}, {unit}",
-            ".if {rows} > 4",
-            "add {left4}, {unit}",
-            ".endif",
-            ".if {rows} > 8",
-            "add {left8}, {unit}",
+            "add {left3}, {unit}",
+            ".if {lower} > 6",
+            "add {left6}, {unit}",
+            "add {left9}, {unit}",
             ".endif",
             "dec {units}",
             "jnz 2b",
@@ -89,7 +88,7 @@ macro_rules! tile {
             "je 3f",
             "mov {to}, [{tile} + {out}]",
             concat!($(
-                ".if {rows} > ", $row, "\n",
+                ".if ", $here, "\n",
                 $(
                     ".if {vectors} > ", $v, "\n",
                     $add, " ", $kind, $sum, ", ", $kind, $sum, ", [{to} + ", $nbytes, " * ", $v, "]\n.endif\n",
@@ -99,17 +98,19 @@ macro_rules! tile {
             "3:",
             "mov {to}, [{tile} + {out}]",
             concat!($(
-                ".if {rows} > ", $row, "\n",
+                ".if ", $here, "\n",
                 $(".if {vectors} > ", $v, "\n vmovups [{to} + ", $nbytes, " * ", $v, "], ", $kind, $sum, "\n.endif\n",)*
                 "add {to}, [{tile} + {out_step}]\n.endif\n",
             )*),
             "vzeroupper",
-            rows = const R,
+            upper = const U,
+            lower = const L,
             vectors = const V,
             started = const $started,
             tile = in(reg) $tile,
             out = const offset_of!(Tile, out),
             out_step = const offset_of!(Tile, out_step),
+            soon = const offset_of!(Tile, soon),
             add = const offset_of!(Tile, add),
             start = const offset_of!(Tile, start),
             right_step = const offset_of!(Tile, right_step),
@@ -117,10 +118,10 @@ macro_rules! tile {
             right = inout(reg) $tile.right => _,
             ahead = in(reg) $tile.right_step.wrapping_mul(AHEAD), // after a panel the next one
             left = inout(reg) $tile.left => _,
-            left4 = inout(reg) $tile.left.wrapping_offset($tile.left_step[0].wrapping_mul(4)) => _,
-            left8 = inout(reg) $tile.left.wrapping_offset($tile.left_step[0].wrapping_mul(8)) => _,
+            left3 = inout(reg) $left3 => _,
+            left6 = inout(reg) $left6 => _,
+            left9 = inout(reg) $left9 => _,
             row = in(reg) $tile.left_step[0],
-            row3 = in(reg) $tile.left_step[0].wrapping_mul(3),
             unit = in(reg) $tile.left_step[1],
             units = inout(reg) $tile.units => _,
             $(out($register) _,)*
@@ -135,30 +136,30 @@ macro_rules! sized_tile {
         tile! {
             $($what)* "zmm" 64 zero "vpxord" left 28 spare 29 [
                 "zmm0" "zmm1" "zmm2" "zmm3" "zmm4" "zmm5" "zmm6" "zmm7" "zmm8" "zmm9" "zmm10" "zmm11" "zmm12" "zmm13" "zmm14" "zmm15" "zmm16" "zmm17" "zmm18" "zmm19" "zmm20" "zmm21" "zmm22" "zmm23" "zmm24" "zmm25" "zmm26" "zmm27" "zmm28" "zmm29"]; [[0 1 24] [1 1 25]]
-            [0 "{left}" [0 0 24] [1 1 25]]
-            [1 "{left} + {row}" [0 2 24] [1 3 25]]
-            [2 "{left} + 2 * {row}" [0 4 24] [1 5 25]]
-            [3 "{left} + {row3}" [0 6 24] [1 7 25]]
-            [4 "{left4}" [0 8 24] [1 9 25]]
-            [5 "{left4} + {row}" [0 10 24] [1 11 25]]
-            [6 "{left4} + 2 * {row}" [0 12 24] [1 13 25]]
-            [7 "{left4} + {row3}" [0 14 24] [1 15 25]]
-            [8 "{left8}" [0 16 24] [1 17 25]]
-            [9 "{left8} + {row}" [0 18 24] [1 19 25]]
-            [10 "{left8} + 2 * {row}" [0 20 24] [1 21 25]]
-            [11 "{left8} + {row3}" [0 22 24] [1 23 25]]
+            ["{upper} > 0" 0 "{left}" [0 0 24] [1 1 25]]
+            ["{upper} > 1" 1 "{left} + {row}" [0 2 24] [1 3 25]]
+            ["{upper} > 2" 2 "{left} + 2 * {row}" [0 4 24] [1 5 25]]
+            ["{upper} > 3" 3 "{left3}" [0 6 24] [1 7 25]]
+            ["{upper} > 4" 4 "{left3} + {row}" [0 8 24] [1 9 25]]
+            ["{upper} > 5" 5 "{left3} + 2 * {row}" [0 10 24] [1 11 25]]
+            ["{lower} > 6" 6 "{left6}" [0 12 24] [1 13 25]]
+            ["{lower} > 7" 7 "{left6} + {row}" [0 14 24] [1 15 25]]
+            ["{lower} > 8" 8 "{left6} + 2 * {row}" [0 16 24] [1 17 25]]
+            ["{lower} > 9" 9 "{left9}" [0 18 24] [1 19 25]]
+            ["{lower} > 10" 10 "{left9} + {row}" [0 20 24] [1 21 25]]
+            ["{lower} > 11" 11 "{left9} + 2 * {row}" [0 22 24] [1 23 25]]
         }
     };
     (256 $($what:tt)*) => {
         tile! {
             $($what)* "ymm" 32 zero "vxorps" left 14 spare 15 [
                 "ymm0" "ymm1" "ymm2" "ymm3" "ymm4" "ymm5" "ymm6" "ymm7" "ymm8" "ymm9" "ymm10" "ymm11" "ymm12" "ymm13" "ymm14" "ymm15"]; [[0 1 12] [1 0 13]]
-            [0 "{left}" [0 0 12] [1 1 13]]
-            [1 "{left} + {row}" [0 2 12] [1 3 13]]
-            [2 "{left} + 2 * {row}" [0 4 12] [1 5 13]]
-            [3 "{left} + {row3}" [0 6 12] [1 7 13]]
-            [4 "{left4}" [0 8 12] [1 9 13]]
-            [5 "{left4} + {row}" [0 10 12] [1 11 13]]
+            ["{upper} > 0" 0 "{left}" [0 0 12] [1 1 13]]
+            ["{upper} > 1" 1 "{left} + {row}" [0 2 12] [1 3 13]]
+            ["{upper} > 2" 2 "{left} + 2 * {row}" [0 4 12] [1 5 13]]
+            ["{lower} > 3" 3 "{left3}" [0 6 12] [1 7 13]]
+            ["{lower} > 4" 4 "{left3} + {row}" [0 8 12] [1 9 13]]
+            ["{lower} > 5" 5 "{left3} + 2 * {row}" [0 10 12] [1 11 13]]
         }
     };
 }
@@ -186,9 +187,11 @@ macro_rules! kernels {
 
             /// `R` rows by one vector or two.
             #[target_feature(enable = $feature)]
-            unsafe fn rows<const R: usize, const V: usize>(tile: &Tile<'_>) {
+            unsafe fn rows<const U: usize, const L: usize, const V: usize>(tile: &Tile<'_>) {
+                let row = |row: isize| tile.left.wrapping_offset(row.wrapping_mul(tile.left_step[0]));
+                let (left3, left6, left9) = (row(3), row(6), row(9));
                 // SAFETY: the promise of `Kernel::tile`; `here` found the instructions.
-                unsafe { sized_tile!($bits tile R V $text) }
+                unsafe { sized_tile!($bits tile [left3 left6 left9] $text) }
             }
         }
 
@@ -210,13 +213,52 @@ macro_rules! kernels {
                 // SAFETY: the caller's promise.
                 unsafe {
                     match (tile.rows, tile.vectors) {
-                        $(($r, 1) => Self::rows::<$r, 1>(tile), ($r, 2) => Self::rows::<$r, 2>(tile),)*
+                        $(($r, 1) => Self::rows::<$r, $r, 1>(tile), ($r, 2) => Self::rows::<$r, $r, 2>(tile),)*
                         _ => debug_assert!(false, "a tile of {} rows", tile.rows),
                     }
                 }
             }
         }
     )* };
+}
+
+/// Kernels of floats that multiply the parts of complex numbers: the first half of a tile's rows are real parts, the second half
+/// imaginary ones.
+macro_rules! parts {
+    ($($Name:ident $feature:literal $bits:tt, $half:literal [$($r:literal)*], $text:tt;)*) => { $(
+        impl $Name {
+            #[target_feature(enable = $feature)]
+            unsafe fn both<const U: usize, const L: usize, const V: usize>(tile: &Tile<'_>) {
+                let part = tile.left.wrapping_add(size_of::<<Self as Kernel>::Unit>());
+                let third = |part: *const u8| part.wrapping_offset(3 * tile.left_step[0]);
+                let (left3, left6, left9) = if $half == 6 { (third(tile.left), part, third(part)) } else { (part, part, part) };
+                // SAFETY: the promise of `Parts::both`; `here` found the instructions.
+                unsafe { sized_tile!($bits tile [left3 left6 left9] $text) }
+            }
+        }
+
+        impl Parts for $Name {
+            unsafe fn both(tile: &Tile<'_>) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    match (tile.rows, tile.vectors) {
+                        $(
+                            ($r, 1) => Self::both::<$r, { $r + $half }, 1>(tile),
+                            ($r, 2) => Self::both::<$r, { $r + $half }, 2>(tile),
+                        )*
+                        _ => debug_assert!(false, "a tile of {} rows", tile.rows),
+                    }
+                }
+            }
+        }
+    )* };
+}
+
+parts! {
+    Float512 "avx512f" 512, 6 [1 2 3 4 5 6], ["vbroadcastss" ["vfmadd231ps"] "vaddps" 0];
+    Double512 "avx512f" 512, 6 [1 2 3 4 5 6], ["vbroadcastsd" ["vfmadd231pd"] "vaddpd" 0];
+    Float256 "avx2" 256, 3 [1 2 3], ["vbroadcastss" ["vfmadd231ps"] "vaddps" 0];
+    Double256 "avx2" 256, 3 [1 2 3], ["vbroadcastsd" ["vfmadd231pd"] "vaddpd" 0];
 }
 
 kernels! {

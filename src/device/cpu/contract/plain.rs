@@ -3,7 +3,7 @@
 //! Imports: `scalar`.
 
 use super::super::simd::{self, Loop};
-use super::tile::{Kernel, Tile};
+use super::tile::{Kernel, Parts, Tile};
 use crate::scalar::{Arith, Num};
 use std::marker::PhantomData;
 
@@ -29,22 +29,40 @@ impl<P: Num> Kernel for Plain<P> {
     const DIRECT: bool = false;
 
     unsafe fn tile(tile: &Tile<'_>) {
-        for column in (0..tile.vectors * LANES).step_by(LANES) {
-            let rows = Rows::<P>(tile, column, PhantomData);
-            // With vectors of 256 bits only products of i64 come here.
-            if P::DTYPE == crate::scalar::DType::I64 || cfg!(not(target_arch = "x86_64")) { simd::dispatch_two(rows) } else { rows.run() }
-        }
+        run::<P>(tile, tile.rows, [0, 1, 2, 3]);
     }
 }
 
+impl<P: Num> Parts for Plain<P> {
+    unsafe fn both(tile: &Tile<'_>) {
+        // Parts stand beside each other in the panel.
+        run::<P>(tile, 2 * tile.rows, if tile.rows == 1 { [0, 1, 2, 3] } else { [0, 2, 1, 3] });
+    }
+}
+
+/// Writes `rows` rows of sums in this order.
+fn run<P: Num>(tile: &Tile<'_>, rows: usize, order: [usize; ROWS]) {
+        for column in (0..tile.vectors * LANES).step_by(LANES) {
+            let rows = Rows::<P> { tile, rows, order, column, sum: PhantomData };
+            // With vectors of 256 bits only products of i64 come here.
+            if P::DTYPE == crate::scalar::DType::I64 || cfg!(not(target_arch = "x86_64")) { simd::dispatch_two(rows) } else { rows.run() }
+        }
+}
+
 /// `LANES` columns from the one given on.
-struct Rows<'a, P>(&'a Tile<'a>, usize, PhantomData<P>);
+struct Rows<'a, P> {
+    tile: &'a Tile<'a>,
+    rows: usize,
+    order: [usize; ROWS],
+    column: usize,
+    sum: PhantomData<P>,
+}
 
 impl<P: Num> Loop for Rows<'_, P> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Rows(tile, column, _) = self;
+        let Rows { tile, rows, order, column, .. } = self;
         let [mut s0, mut s1, mut s2, mut s3] = [[P::default(); LANES]; ROWS];
         for unit in 0..tile.units {
             let right = tile.right.wrapping_offset(unit as isize * tile.right_step).cast::<P>().wrapping_add(column).cast::<[P; LANES]>();
@@ -66,7 +84,8 @@ impl<P: Num> Loop for Rows<'_, P> {
             }
         }
         let sums = [s0, s1, s2, s3];
-        for (row, sums) in sums.iter().enumerate().take(tile.rows) {
+        for (row, &from) in order.iter().enumerate().take(rows) {
+            let sums = &sums[from];
             let out = tile.out.wrapping_offset(row as isize * tile.out_step).cast::<P>().wrapping_add(column);
             for (c, &sum) in sums.iter().enumerate() {
                 let out = out.wrapping_add(c);

@@ -31,6 +31,8 @@ pub(super) struct Tile<'a> {
     /// The first row of the output, whose columns stand side by side, and from row to row.
     pub(super) out: *mut u8,
     pub(super) out_step: isize,
+    /// The first row of what is asked for meanwhile: the output of this tile, or of the next one.
+    pub(super) soon: *mut u8,
     /// Whether the output already holds a part of the sum; it is not read otherwise.
     pub(super) add: bool,
 }
@@ -100,4 +102,14 @@ pub(super) trait Kernel: Copy + Send + Sync + 'static {
             tile: Self::tile,
         }
     };
+}
+
+/// A kernel that multiplies the parts of complex numbers by vectors of parts.
+pub(super) trait Parts: Kernel {
+    /// Computes a tile of `rows` rows of the left operand's real parts, and below it as many of its imaginary ones, which stand
+    /// beside them.
+    ///
+    /// # Safety
+    /// As [`Kernel::tile`], with twice the rows of the output.
+    unsafe fn both(tile: &Tile<'_>);
 }
