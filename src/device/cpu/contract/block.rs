@@ -79,7 +79,7 @@ const STRIP: usize = 16;
 /// Indices along `k` of the deepest unit.
 const MOST_DEPTH: usize = 4;
 /// Rows of a product whose right operand is read once, where it stands: no more than share what was read.
-pub(super) const FEW_ROWS: usize = 24;
+const FEW_ROWS: usize = 24;
 /// Units of such a right operand that are summed before the next columns: their lines wait in the second cache, where rows
 /// that stand a power of two apart have few places.
 const STREAM: usize = 32;
@@ -93,10 +93,13 @@ const HIGH: usize = 240;
 const SHORT: usize = 128;
 /// Bytes of the right operand that are packed together, if one panel is not more.
 const RIGHT_BYTES: usize = 8 << 20;
-/// Bytes of a right operand that is read where it stands.
-const NEAR_BYTES: usize = 1 << 20;
-/// As many for few rows of the left operand that are one thread's: packing would take longer than what it saves.
+/// Bytes of a right operand that is read where it stands, whatever reads it: with registers of 512 bits the second cache keeps it, and
+/// with others the first one; and of few rows of the left operand that are one thread's: packing would take longer than what it saves.
+const NEAR_BYTES: usize = 64 << 10;
 const NEAR_FEW_BYTES: usize = 1 << 20;
+/// Bytes of a right operand whose panels are read again for each few rows, and of an output that is worth it.
+const SWEPT_BYTES: usize = 512 << 10;
+const LARGE_BYTES: usize = 256 << 10;
 /// Bytes of a left operand that is read where it stands.
 const LEFT_BYTES: usize = 256 << 10;
 /// Rows that are read where they stand, however far apart: as many lines as meet in a set of the first cache.
@@ -166,7 +169,7 @@ pub(super) unsafe fn run(form: Form, product: &Product, transfer: Transfer, read
     let (size, panel) = (form.unit, units.saturating_mul(width));
     let packed = |panels: *const u8| Right { start: panels, step: width as isize, panel };
     let ready = ready.map(packed);
-    let most = if m <= knob(1) { knob(2) } else { knob(0) };
+    let most = if form.lanes * form.sum >= 64 || m <= FEW_ROWS && !many { NEAR_FEW_BYTES } else { NEAR_BYTES };
     let near = k.saturating_mul(n).saturating_mul(size) <= most;
     let mut done = 0;
     if let (true, Some([1, 1]), Some([_, step])) = (form.depth == 1 && transfer.same, product.n.single(), product.k.single()) {
@@ -302,7 +305,9 @@ impl Job<'_> {
                 let lanes = &mut lanes[..width.min(self.columns - column)];
                 self.product.n.offsets(1, self.first + column, lanes);
                 // SAFETY: the caller's promise.
-                unsafe { (self.transfer.right)(self.product.right, lanes, along, width, to.wrapping_add((panel * units + done) * width * size)) };
+                unsafe {
+                    (self.transfer.right)(self.product.right, lanes, along, width, to.wrapping_add((panel * units + done) * width * size))
+                };
             }
         }
     }
@@ -419,8 +424,8 @@ impl Job<'_> {
             // Sums go to a large output row by row, past all panels, where these are near; else all rows go past a panel.
             let by_rows = right.is_some()
                 && !self.stream
-                && count * columns.len() * size <= knob(3)
-                && rows * columns.len() * sum_size > knob(4);
+                && count * columns.len() * size <= SWEPT_BYTES
+                && rows * columns.len() * sum_size > LARGE_BYTES;
             let sweeps = if by_rows { tiles } else { 1 };
             let next_out = match out_step {
                 Some(_) if by_rows => (width * sum_size) as isize,
@@ -471,7 +476,11 @@ impl Job<'_> {
                             }
                             None => {
                                 let offset = beside[first].wrapping_add(start_of_units[0]).wrapping_add(part as isize * unit_step);
-                                (product.left.wrapping_offset(offset * size as isize), [row_step, unit_step].map(|step| step.wrapping_mul(size as isize)), false)
+                                (
+                                    product.left.wrapping_offset(offset * size as isize),
+                                    [row_step, unit_step].map(|step| step.wrapping_mul(size as isize)),
+                                    false,
+                                )
                             }
                         };
                         let mut local = [MaybeUninit::<u64>::uninit(); MOST_BYTES / 8];
@@ -581,12 +590,4 @@ impl Room {
     pub(super) fn at(&self) -> *mut u8 {
         self.0.address()
     }
-}
-
-pub(super) fn knob(i: usize) -> usize {
-    static K: std::sync::LazyLock<[usize; 6]> = std::sync::LazyLock::new(|| {
-        let d = [1 << 20, 72, 1 << 20, 512 << 10, 256 << 10, 0];
-        std::array::from_fn(|i| std::env::var(format!("K{i}")).ok().and_then(|s| s.parse().ok()).unwrap_or(d[i]))
-    });
-    K[i]
 }

@@ -33,26 +33,48 @@ macro_rules! step {
     };
     ([$multiply:literal $add:literal] $kind:literal $sum:literal $left:literal $right:literal $spare:literal) => {
         concat!(
-            $multiply, " ", $kind, $spare, ", ", $kind, $left, ", ", $kind, $right, "\n",
-            $add, " ", $kind, $sum, ", ", $kind, $sum, ", ", $kind, $spare, "\n"
+            $multiply, " ", $kind, $spare, ", ", $kind, $left, ", ", $kind, $right, "\n", $add, " ", $kind, $sum, ", ", $kind, $sum, ", ",
+            $kind, $spare, "\n"
         )
     };
 }
 
+/// Of complex numbers, the sums by real parts and those by imaginary ones as one: the second ones' parts change places, and are
+/// subtracted from the real parts and added to the imaginary ones, which are multiplied by 1.
+macro_rules! join {
+    ([] $($rest:tt)*) => {
+        ""
+    };
+    ([$one:literal $broadcast:literal $swap:literal $how:literal $add:literal] $kind:literal $left:literal $spare:literal
+        [$([$here:literal $([$v:literal $sum:literal $other:literal])*])*]) => {
+        concat!(
+            "mov {to}, ", $one, "\nvmovq xmm", $left, ", {to}\n", $broadcast, " ", $kind, $left, ", xmm", $left, "\n",
+            $(
+                ".if ", $here, "\n",
+                $(
+                    ".if {vectors} > ", $v, "\n.if ", $sum, " != ", $other, "\n",
+                    $swap, " ", $kind, $spare, ", ", $kind, $other, ", ", $how, "\n",
+                    $add, " ", $kind, $sum, ", ", $kind, $left, ", ", $kind, $spare, "\n.endif\n.endif\n",
+                )*
+                ".endif\n",
+            )*
+        )
+    };
+}
 /// The text of a tile of `V` vectors: of each row whether it is there, its number, where its unit stands, and for each vector its number, the
 /// register of its sums, and that of the right operand's vector; of these before whether they begin a line of the cache.
 macro_rules! tile {
     (
-        $tile:ident [$left3:ident $left6:ident $left9:ident] [$broadcast:literal $step:tt $add:literal $started:literal]
+        $tile:ident $join:tt [$left3:ident $left6:ident $left9:ident] [$broadcast:literal $step:tt $add:literal $started:literal]
         $kind:literal $nbytes:literal zero $zero:literal left $left:literal spare $spare:literal [$($register:tt)*];
         [$([$at:literal $line:literal $vector:literal])*]
-        $([$here:literal $row:literal $unit:literal $([$v:literal $sum:literal $right:literal])*])*
+        $([$here:literal $stored:literal $row:literal $unit:literal $([$v:literal $sum:literal $other:literal $right:literal])*])*
     ) => {
         asm!(
             // Sums, while the output is on its way.
             "mov {to}, [{tile} + {soon}]",
             concat!($(
-                ".if ", $here, "\n", $(".if {vectors} > ", $v, "\n prefetchw [{to} + ", $nbytes, " * ", $v, "]\n.endif\n",)*
+                ".if ", $stored, "\n", $(".if {vectors} > ", $v, "\n prefetchw [{to} + ", $nbytes, " * ", $v, "]\n.endif\n",)*
                 "add {to}, [{tile} + {out_step}]\n.endif\n",
             )*),
             "mov {to}, [{tile} + {start}]",
@@ -84,11 +106,12 @@ macro_rules! tile {
             ".endif",
             "dec {units}",
             "jnz 2b",
+            join!($join $kind $left $spare [$([$here $([$v $sum $other])*])*]),
             "cmp byte ptr [{tile} + {add}], 0",
             "je 3f",
             "mov {to}, [{tile} + {out}]",
             concat!($(
-                ".if ", $here, "\n",
+                ".if ", $stored, "\n",
                 $(
                     ".if {vectors} > ", $v, "\n",
                     $add, " ", $kind, $sum, ", ", $kind, $sum, ", [{to} + ", $nbytes, " * ", $v, "]\n.endif\n",
@@ -98,13 +121,14 @@ macro_rules! tile {
             "3:",
             "mov {to}, [{tile} + {out}]",
             concat!($(
-                ".if ", $here, "\n",
+                ".if ", $stored, "\n",
                 $(".if {vectors} > ", $v, "\n vmovups [{to} + ", $nbytes, " * ", $v, "], ", $kind, $sum, "\n.endif\n",)*
                 "add {to}, [{tile} + {out_step}]\n.endif\n",
             )*),
             "vzeroupper",
             upper = const U,
             lower = const L,
+            stored = const if U == L { L } else { 0 },
             vectors = const V,
             started = const $started,
             tile = in(reg) $tile,
@@ -136,30 +160,30 @@ macro_rules! sized_tile {
         tile! {
             $($what)* "zmm" 64 zero "vpxord" left 28 spare 29 [
                 "zmm0" "zmm1" "zmm2" "zmm3" "zmm4" "zmm5" "zmm6" "zmm7" "zmm8" "zmm9" "zmm10" "zmm11" "zmm12" "zmm13" "zmm14" "zmm15" "zmm16" "zmm17" "zmm18" "zmm19" "zmm20" "zmm21" "zmm22" "zmm23" "zmm24" "zmm25" "zmm26" "zmm27" "zmm28" "zmm29"]; [[0 1 24] [1 1 25]]
-            ["{upper} > 0" 0 "{left}" [0 0 24] [1 1 25]]
-            ["{upper} > 1" 1 "{left} + {row}" [0 2 24] [1 3 25]]
-            ["{upper} > 2" 2 "{left} + 2 * {row}" [0 4 24] [1 5 25]]
-            ["{upper} > 3" 3 "{left3}" [0 6 24] [1 7 25]]
-            ["{upper} > 4" 4 "{left3} + {row}" [0 8 24] [1 9 25]]
-            ["{upper} > 5" 5 "{left3} + 2 * {row}" [0 10 24] [1 11 25]]
-            ["{lower} > 6" 6 "{left6}" [0 12 24] [1 13 25]]
-            ["{lower} > 7" 7 "{left6} + {row}" [0 14 24] [1 15 25]]
-            ["{lower} > 8" 8 "{left6} + 2 * {row}" [0 16 24] [1 17 25]]
-            ["{lower} > 9" 9 "{left9}" [0 18 24] [1 19 25]]
-            ["{lower} > 10" 10 "{left9} + {row}" [0 20 24] [1 21 25]]
-            ["{lower} > 11" 11 "{left9} + 2 * {row}" [0 22 24] [1 23 25]]
+            ["{upper} > 0" "{upper} > 0" 0 "{left}" [0 0 12 24] [1 1 13 25]]
+            ["{upper} > 1" "{upper} > 1" 1 "{left} + {row}" [0 2 14 24] [1 3 15 25]]
+            ["{upper} > 2" "{upper} > 2" 2 "{left} + 2 * {row}" [0 4 16 24] [1 5 17 25]]
+            ["{upper} > 3" "{upper} > 3" 3 "{left3}" [0 6 18 24] [1 7 19 25]]
+            ["{upper} > 4" "{upper} > 4" 4 "{left3} + {row}" [0 8 20 24] [1 9 21 25]]
+            ["{upper} > 5" "{upper} > 5" 5 "{left3} + 2 * {row}" [0 10 22 24] [1 11 23 25]]
+            ["{lower} > 6" "{stored} > 6" 6 "{left6}" [0 12 12 24] [1 13 13 25]]
+            ["{lower} > 7" "{stored} > 7" 7 "{left6} + {row}" [0 14 14 24] [1 15 15 25]]
+            ["{lower} > 8" "{stored} > 8" 8 "{left6} + 2 * {row}" [0 16 16 24] [1 17 17 25]]
+            ["{lower} > 9" "{stored} > 9" 9 "{left9}" [0 18 18 24] [1 19 19 25]]
+            ["{lower} > 10" "{stored} > 10" 10 "{left9} + {row}" [0 20 20 24] [1 21 21 25]]
+            ["{lower} > 11" "{stored} > 11" 11 "{left9} + 2 * {row}" [0 22 22 24] [1 23 23 25]]
         }
     };
     (256 $($what:tt)*) => {
         tile! {
             $($what)* "ymm" 32 zero "vxorps" left 14 spare 15 [
                 "ymm0" "ymm1" "ymm2" "ymm3" "ymm4" "ymm5" "ymm6" "ymm7" "ymm8" "ymm9" "ymm10" "ymm11" "ymm12" "ymm13" "ymm14" "ymm15"]; [[0 1 12] [1 0 13]]
-            ["{upper} > 0" 0 "{left}" [0 0 12] [1 1 13]]
-            ["{upper} > 1" 1 "{left} + {row}" [0 2 12] [1 3 13]]
-            ["{upper} > 2" 2 "{left} + 2 * {row}" [0 4 12] [1 5 13]]
-            ["{lower} > 3" 3 "{left3}" [0 6 12] [1 7 13]]
-            ["{lower} > 4" 4 "{left3} + {row}" [0 8 12] [1 9 13]]
-            ["{lower} > 5" 5 "{left3} + 2 * {row}" [0 10 12] [1 11 13]]
+            ["{upper} > 0" "{upper} > 0" 0 "{left}" [0 0 6 12] [1 1 7 13]]
+            ["{upper} > 1" "{upper} > 1" 1 "{left} + {row}" [0 2 8 12] [1 3 9 13]]
+            ["{upper} > 2" "{upper} > 2" 2 "{left} + 2 * {row}" [0 4 10 12] [1 5 11 13]]
+            ["{lower} > 3" "{stored} > 3" 3 "{left3}" [0 6 6 12] [1 7 7 13]]
+            ["{lower} > 4" "{stored} > 4" 4 "{left3} + {row}" [0 8 8 12] [1 9 9 13]]
+            ["{lower} > 5" "{stored} > 5" 5 "{left3} + 2 * {row}" [0 10 10 12] [1 11 11 13]]
         }
     };
 }
@@ -191,7 +215,7 @@ macro_rules! kernels {
                 let row = |row: isize| tile.left.wrapping_offset(row.wrapping_mul(tile.left_step[0]));
                 let (left3, left6, left9) = (row(3), row(6), row(9));
                 // SAFETY: the promise of `Kernel::tile`; `here` found the instructions.
-                unsafe { sized_tile!($bits tile [left3 left6 left9] $text) }
+                unsafe { sized_tile!($bits tile [] [left3 left6 left9] $text) }
             }
         }
 
@@ -225,7 +249,7 @@ macro_rules! kernels {
 /// Kernels of floats that multiply the parts of complex numbers: the first half of a tile's rows are real parts, the second half
 /// imaginary ones.
 macro_rules! parts {
-    ($($Name:ident $feature:literal $bits:tt, $half:literal [$($r:literal)*], $text:tt;)*) => { $(
+    ($($Name:ident $feature:literal $bits:tt, $half:literal [$($r:literal)*], $text:tt, $join:tt;)*) => { $(
         impl $Name {
             #[target_feature(enable = $feature)]
             unsafe fn both<const U: usize, const L: usize, const V: usize>(tile: &Tile<'_>) {
@@ -233,7 +257,7 @@ macro_rules! parts {
                 let third = |part: *const u8| part.wrapping_offset(3 * tile.left_step[0]);
                 let (left3, left6, left9) = if $half == 6 { (third(tile.left), part, third(part)) } else { (part, part, part) };
                 // SAFETY: the promise of `Parts::both`; `here` found the instructions.
-                unsafe { sized_tile!($bits tile [left3 left6 left9] $text) }
+                unsafe { sized_tile!($bits tile $join [left3 left6 left9] $text) }
             }
         }
 
@@ -255,10 +279,10 @@ macro_rules! parts {
 }
 
 parts! {
-    Float512 "avx512f" 512, 6 [1 2 3 4 5 6], ["vbroadcastss" ["vfmadd231ps"] "vaddps" 0];
-    Double512 "avx512f" 512, 6 [1 2 3 4 5 6], ["vbroadcastsd" ["vfmadd231pd"] "vaddpd" 0];
-    Float256 "avx2" 256, 3 [1 2 3], ["vbroadcastss" ["vfmadd231ps"] "vaddps" 0];
-    Double256 "avx2" 256, 3 [1 2 3], ["vbroadcastsd" ["vfmadd231pd"] "vaddpd" 0];
+    Float512 "avx512f" 512, 6 [1 2 3 4 5 6], ["vbroadcastss" ["vfmadd231ps"] "vaddps" 0], [0x3f800000 "vbroadcastss" "vpermilps" 0xb1 "vfmaddsub213ps"];
+    Double512 "avx512f" 512, 6 [1 2 3 4 5 6], ["vbroadcastsd" ["vfmadd231pd"] "vaddpd" 0], [0x3ff0000000000000 "vbroadcastsd" "vpermilpd" 0x55 "vfmaddsub213pd"];
+    Float256 "avx2" 256, 3 [1 2 3], ["vbroadcastss" ["vfmadd231ps"] "vaddps" 0], [0x3f800000 "vbroadcastss" "vpermilps" 0xb1 "vfmaddsub213ps"];
+    Double256 "avx2" 256, 3 [1 2 3], ["vbroadcastsd" ["vfmadd231pd"] "vaddpd" 0], [0x3ff0000000000000 "vbroadcastsd" "vpermilpd" 0x55 "vfmaddsub213pd"];
 }
 
 kernels! {
@@ -372,5 +396,47 @@ pub(super) unsafe fn turn(rows: [*const u32; 16], to: *mut u32, width: usize) {
     for (i, &row) in a.iter().enumerate() {
         // SAFETY: the caller's promise.
         unsafe { _mm512_storeu_si512(to.add(i * width).cast(), row) };
+    }
+}
+
+/// As [`turn`], 16 rows of 8 words of 8 bytes, of which `rows` have places: column `i` of the rows at `to + i · width`.
+///
+/// # Safety
+/// As [`turn`].
+#[target_feature(enable = "avx512f")]
+pub(super) unsafe fn turn_doubles(rows: [*const u64; 16], count: usize, to: *mut u64, width: usize) {
+    let mut turned = [[_mm512_setzero_si512(); 8]; 2];
+    for half in 0..count.div_ceil(8) {
+        let mut a = [_mm512_setzero_si512(); 8];
+        for i in 0..8 {
+            simd::fetch(rows[8 * half + i].wrapping_add(4 * 8).cast(), 64);
+            // SAFETY: the caller's promise.
+            a[i] = unsafe { _mm512_loadu_si512(rows[8 * half + i].cast()) };
+        }
+        let mut b = a;
+        for i in 0..4 {
+            b[2 * i] = _mm512_unpacklo_epi64(a[2 * i], a[2 * i + 1]);
+            b[2 * i + 1] = _mm512_unpackhi_epi64(a[2 * i], a[2 * i + 1]);
+        }
+        // b[2 i + c] holds columns c, c + 2, c + 4, c + 6 of rows 2 i and 2 i + 1, one in each quarter.
+        for c in 0..2 {
+            a[c] = _mm512_shuffle_i64x2::<0x88>(b[c], b[c + 2]);
+            a[c + 2] = _mm512_shuffle_i64x2::<0xdd>(b[c], b[c + 2]);
+            a[c + 4] = _mm512_shuffle_i64x2::<0x88>(b[c + 4], b[c + 6]);
+            a[c + 6] = _mm512_shuffle_i64x2::<0xdd>(b[c + 4], b[c + 6]);
+        }
+        // a[c] holds columns c and c + 4 of rows 0 … 3, a[c + 2] columns c + 2 and c + 6, a[c + 4] and a[c + 6] those of rows 4 … 7.
+        for c in 0..2 {
+            turned[half][c] = _mm512_shuffle_i64x2::<0x88>(a[c], a[c + 4]);
+            turned[half][c + 4] = _mm512_shuffle_i64x2::<0xdd>(a[c], a[c + 4]);
+            turned[half][c + 2] = _mm512_shuffle_i64x2::<0x88>(a[c + 2], a[c + 6]);
+            turned[half][c + 6] = _mm512_shuffle_i64x2::<0xdd>(a[c + 2], a[c + 6]);
+        }
+    }
+    for i in 0..8 {
+        for half in 0..count.div_ceil(8) {
+            // SAFETY: the caller's promise; what is beyond `width` is written over by the next row.
+            unsafe { _mm512_storeu_si512(to.add(i * width + 8 * half).cast(), turned[half][i]) };
+        }
     }
 }

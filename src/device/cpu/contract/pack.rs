@@ -171,7 +171,7 @@ impl<C: Convert> Panel<'_, C> {
                 let mut lane = 0;
                 if C::KEEPS && depth == 1 {
                     #[cfg(target_arch = "x86_64")]
-                    simd::fetch(rows[0].wrapping_add(2 * width.min(WIDEST)).cast(), n * size_of::<C::From>()); // the next panels' lanes of this row
+                    simd::fetch(rows[0].wrapping_add(4 * width.min(WIDEST)).cast(), n * size_of::<C::From>()); // the next panels' lanes of this row
                     // SAFETY: lanes side by side, and room for them.
                     unsafe { copy(rows[0].cast(), to.cast(), n * size_of::<C::From>()) };
                     lane = n;
@@ -183,7 +183,7 @@ impl<C: Convert> Panel<'_, C> {
                         for d in 0..depth {
                             let values = rows[d].add(lane).cast::<[C::From; BLOCK]>().read_unaligned();
                             #[cfg(target_arch = "x86_64")]
-                            simd::fetch(rows[d].wrapping_add(lane + 2 * width.min(WIDEST)).cast(), 64); // the next panels' lanes of this row
+                            simd::fetch(rows[d].wrapping_add(lane + 4 * width.min(WIDEST)).cast(), 64); // the next panels' lanes of this row
                             for t in 0..BLOCK {
                                 block[t * depth + d] = C::convert(values[t]);
                             }
@@ -225,8 +225,7 @@ impl<C: Convert> Panel<'_, C> {
     fn along_k(&self) {
         let Panel { lanes, k, width, .. } = *self;
         let whole = k.len() / (BLOCK * C::DEPTH);
-        // A block of at most 16 × 16 units of 4 elements, or of 16 bytes.
-        let mut rows = [[C::To::default(); BLOCK * 4]; BLOCK];
+        let nothing = [C::To::default(); BLOCK * 4];
         for block in 0..whole {
             let units = block * BLOCK..(block + 1) * BLOCK;
             let along = &k[units.start * C::DEPTH..units.end * C::DEPTH];
@@ -238,21 +237,21 @@ impl<C: Convert> Panel<'_, C> {
             for first in (0..width).step_by(BLOCK) {
                 let count = BLOCK.min(width - first);
                 #[cfg(target_arch = "x86_64")]
-                if C::KEEPS && size_of::<C::To>() * C::DEPTH == 4 && micro::turns() {
-                    let nothing = [C::To::default(); BLOCK * 4];
-                    let lane = |lane: usize| match lanes.get(first + lane) {
-                        Some(&offset) if lane < count => self.from.wrapping_offset(offset.wrapping_add(start)).cast(),
-                        _ => nothing.as_ptr().cast(),
-                    };
+                if C::KEEPS && matches!(size_of::<C::To>() * C::DEPTH, 4 | 8) && micro::turns() {
+                    let mut starts = [nothing.as_ptr().cast::<u8>(); BLOCK];
+                    for (lane, start_of) in starts.iter_mut().enumerate() {
+                        *start_of = match lanes.get(first + lane) {
+                            Some(&offset) if lane < count => self.from.wrapping_offset(offset.wrapping_add(start)).cast(),
+                            _ => nothing.as_ptr().cast(),
+                        };
+                    }
                     let to = self.to.wrapping_add((block * BLOCK * width + first) * C::DEPTH);
                     // SAFETY: lanes plus an offset of `k`, which is a run, or zeros; the processor has the instructions.
-                    let mut starts = [std::ptr::null(); BLOCK];
-                    for (i, start) in starts.iter_mut().enumerate() {
-                        *start = lane(i);
-                    }
-                    unsafe { micro::turn(starts, to.cast(), width) };
+                    unsafe { turn_runs(&starts, count, to.cast(), width, size_of::<C::To>() * C::DEPTH) };
                     continue;
                 }
+                // A block of at most 16 × 16 units of 4 elements, or of 16 bytes.
+                let mut rows = [[C::To::default(); BLOCK * 4]; BLOCK];
                 for lane in 0..count {
                     let row = &mut rows[lane];
                     if let Some(&offset) = lanes.get(first + lane) {
@@ -309,6 +308,31 @@ unsafe fn copy(from: *const u8, to: *mut u8, nbytes: usize) {
             128 => to.cast::<[u8; 128]>().write_unaligned(from.cast::<[u8; 128]>().read_unaligned()),
             64 => to.cast::<[u8; 64]>().write_unaligned(from.cast::<[u8; 64]>().read_unaligned()),
             _ => to.copy_from_nonoverlapping(from, nbytes),
+        }
+    }
+}
+
+/// Writes runs of `BLOCK` units of 4 bytes or of 8 as columns of a panel.
+///
+/// # Safety
+/// As [`turn`], and [`micro::turns`].
+#[cfg(target_arch = "x86_64")]
+unsafe fn turn_runs(starts: &[*const u8; BLOCK], count: usize, to: *mut u8, width: usize, size: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if size == 4 {
+            let mut rows = [std::ptr::null(); BLOCK];
+            for lane in 0..BLOCK {
+                rows[lane] = starts[lane].cast();
+            }
+            return micro::turn(rows, to.cast(), width);
+        }
+        for half in [0, 8] {
+            let mut rows = [std::ptr::null::<u64>(); BLOCK];
+            for lane in 0..BLOCK {
+                rows[lane] = starts[lane].cast::<u64>().wrapping_add(half);
+            }
+            micro::turn_doubles(rows, count, to.cast::<u64>().wrapping_add(half * width), width);
         }
     }
 }

@@ -29,31 +29,29 @@ impl<P: Num> Kernel for Plain<P> {
     const DIRECT: bool = false;
 
     unsafe fn tile(tile: &Tile<'_>) {
-        run::<P>(tile, tile.rows, [0, 1, 2, 3]);
+        run::<P>(tile, false);
     }
 }
 
 impl<P: Num> Parts for Plain<P> {
     unsafe fn both(tile: &Tile<'_>) {
-        // Parts stand beside each other in the panel.
-        run::<P>(tile, 2 * tile.rows, if tile.rows == 1 { [0, 1, 2, 3] } else { [0, 2, 1, 3] });
+        run::<P>(tile, true);
     }
 }
 
-/// Writes `rows` rows of sums in this order.
-fn run<P: Num>(tile: &Tile<'_>, rows: usize, order: [usize; ROWS]) {
-        for column in (0..tile.vectors * LANES).step_by(LANES) {
-            let rows = Rows::<P> { tile, rows, order, column, sum: PhantomData };
-            // With vectors of 256 bits only products of i64 come here.
-            if P::DTYPE == crate::scalar::DType::I64 || cfg!(not(target_arch = "x86_64")) { simd::dispatch_two(rows) } else { rows.run() }
-        }
+fn run<P: Num>(tile: &Tile<'_>, pairs: bool) {
+    for column in (0..tile.vectors * LANES).step_by(LANES) {
+        let rows = Rows::<P> { tile, pairs, column, sum: PhantomData };
+        // With vectors of 256 bits only products of i64 come here.
+        if P::DTYPE == crate::scalar::DType::I64 || cfg!(not(target_arch = "x86_64")) { simd::dispatch_two(rows) } else { rows.run() }
+    }
 }
 
 /// `LANES` columns from the one given on.
 struct Rows<'a, P> {
     tile: &'a Tile<'a>,
-    rows: usize,
-    order: [usize; ROWS],
+    /// Whether rows are parts of complex numbers, which stand beside each other in both panels.
+    pairs: bool,
     column: usize,
     sum: PhantomData<P>,
 }
@@ -62,7 +60,7 @@ impl<P: Num> Loop for Rows<'_, P> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Rows { tile, rows, order, column, .. } = self;
+        let Rows { tile, pairs, column, .. } = self;
         let [mut s0, mut s1, mut s2, mut s3] = [[P::default(); LANES]; ROWS];
         for unit in 0..tile.units {
             let right = tile.right.wrapping_offset(unit as isize * tile.right_step).cast::<P>().wrapping_add(column).cast::<[P; LANES]>();
@@ -83,9 +81,17 @@ impl<P: Num> Loop for Rows<'_, P> {
                 s3[c] = P::arith(Arith::Add, s3[c], P::arith(Arith::Mul, a3, b[c]));
             }
         }
-        let sums = [s0, s1, s2, s3];
-        for (row, &from) in order.iter().enumerate().take(rows) {
-            let sums = &sums[from];
+        let mut sums = [s0, s1, s2, s3];
+        if pairs {
+            for row in 0..ROWS / 2 {
+                let (by_real, by_imaginary) = (sums[2 * row], sums[2 * row + 1]);
+                for c in (0..LANES).step_by(2) {
+                    sums[row][c] = P::arith(Arith::Sub, by_real[c], by_imaginary[c + 1]);
+                    sums[row][c + 1] = P::arith(Arith::Add, by_real[c + 1], by_imaginary[c]);
+                }
+            }
+        }
+        for (row, sums) in sums.iter().enumerate().take(tile.rows) {
             let out = tile.out.wrapping_offset(row as isize * tile.out_step).cast::<P>().wrapping_add(column);
             for (c, &sum) in sums.iter().enumerate() {
                 let out = out.wrapping_add(c);

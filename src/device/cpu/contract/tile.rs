@@ -104,12 +104,12 @@ pub(super) trait Kernel: Copy + Send + Sync + 'static {
     };
 }
 
-/// A kernel that multiplies the parts of complex numbers by vectors of parts.
+/// A kernel that can multiply complex numbers.
 pub(super) trait Parts: Kernel {
-    /// Computes a tile of `rows` rows of the left operand's real parts, and below it as many of its imaginary ones, which stand
-    /// beside them.
+    /// Computes a tile of complex numbers, whose real and imaginary parts are units and sums of this kernel, by half as many rows and
+    /// columns.
     ///
     /// # Safety
-    /// As [`Kernel::tile`], with twice the rows of the output.
+    /// As [`Kernel::tile`].
     unsafe fn both(tile: &Tile<'_>);
 }
