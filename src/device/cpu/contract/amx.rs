@@ -7,7 +7,7 @@
 
 use super::super::simd::{self, Level};
 use super::micro::turn;
-use super::pack::{Pack, Same, pack};
+use super::pack::{Pack, bits};
 use super::tile::{Kernel, STARTED_ROWS, Tile};
 use std::arch::asm;
 use std::arch::x86_64::__cpuid_count;
@@ -234,7 +234,7 @@ impl<F: Factors> Kernel for Tiles<F> {
     const ROWS: usize = ROWS;
     const LANES: usize = SIDE;
     const DEPTH: usize = F::DEPTH;
-    const IN_ROWS: Option<Pack> = Some(if F::DEPTH == 2 { pack::<Same<u16>> } else { pack::<Same<u8>> });
+    const IN_ROWS: Option<Pack> = Some(bits(4 / F::DEPTH, 1));
     const DIRECT: bool = false;
 
     /// Turns the panel, 16 units at a time: a left tile is read by rows. Of fewer units at the end the rows are as short.

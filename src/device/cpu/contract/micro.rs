@@ -350,17 +350,11 @@ unsafe fn shifted_back(panel: *mut u32, units: usize) -> [i32; STARTED_ROWS] {
     start
 }
 
-/// Whether [`turn`] can be called.
-#[inline]
-pub(super) fn turns() -> bool {
-    simd::level() == Level::Avx512
-}
-
 /// Transposes 16 rows of 16 words: row `i` of the result at `to + i · width`. They are written one after the other, so of
 /// narrower ones what is beyond `width` is written over by the next.
 ///
 /// # Safety
-/// [`turns`]; the rows are there, and room for 15 rows of `width` words and 16 words.
+/// The processor has the instructions, the rows are there, and room for 15 rows of `width` words and 16 words.
 #[target_feature(enable = "avx512f")]
 pub(super) unsafe fn turn(rows: [*const u32; 16], to: *mut u32, width: usize) {
     let mut a = [_mm512_setzero_si512(); 16];
@@ -396,47 +390,5 @@ pub(super) unsafe fn turn(rows: [*const u32; 16], to: *mut u32, width: usize) {
     for (i, &row) in a.iter().enumerate() {
         // SAFETY: the caller's promise.
         unsafe { _mm512_storeu_si512(to.add(i * width).cast(), row) };
-    }
-}
-
-/// As [`turn`], 16 rows of 8 words of 8 bytes, of which `rows` have places: column `i` of the rows at `to + i · width`.
-///
-/// # Safety
-/// As [`turn`].
-#[target_feature(enable = "avx512f")]
-pub(super) unsafe fn turn_doubles(rows: [*const u64; 16], count: usize, to: *mut u64, width: usize) {
-    let mut turned = [[_mm512_setzero_si512(); 8]; 2];
-    for half in 0..count.div_ceil(8) {
-        let mut a = [_mm512_setzero_si512(); 8];
-        for i in 0..8 {
-            simd::fetch(rows[8 * half + i].wrapping_add(4 * 8).cast(), 64);
-            // SAFETY: the caller's promise.
-            a[i] = unsafe { _mm512_loadu_si512(rows[8 * half + i].cast()) };
-        }
-        let mut b = a;
-        for i in 0..4 {
-            b[2 * i] = _mm512_unpacklo_epi64(a[2 * i], a[2 * i + 1]);
-            b[2 * i + 1] = _mm512_unpackhi_epi64(a[2 * i], a[2 * i + 1]);
-        }
-        // b[2 i + c] holds columns c, c + 2, c + 4, c + 6 of rows 2 i and 2 i + 1, one in each quarter.
-        for c in 0..2 {
-            a[c] = _mm512_shuffle_i64x2::<0x88>(b[c], b[c + 2]);
-            a[c + 2] = _mm512_shuffle_i64x2::<0xdd>(b[c], b[c + 2]);
-            a[c + 4] = _mm512_shuffle_i64x2::<0x88>(b[c + 4], b[c + 6]);
-            a[c + 6] = _mm512_shuffle_i64x2::<0xdd>(b[c + 4], b[c + 6]);
-        }
-        // a[c] holds columns c and c + 4 of rows 0 … 3, a[c + 2] columns c + 2 and c + 6, a[c + 4] and a[c + 6] those of rows 4 … 7.
-        for c in 0..2 {
-            turned[half][c] = _mm512_shuffle_i64x2::<0x88>(a[c], a[c + 4]);
-            turned[half][c + 4] = _mm512_shuffle_i64x2::<0xdd>(a[c], a[c + 4]);
-            turned[half][c + 2] = _mm512_shuffle_i64x2::<0x88>(a[c + 2], a[c + 6]);
-            turned[half][c + 6] = _mm512_shuffle_i64x2::<0xdd>(a[c + 2], a[c + 6]);
-        }
-    }
-    for i in 0..8 {
-        for half in 0..count.div_ceil(8) {
-            // SAFETY: the caller's promise; what is beyond `width` is written over by the next row.
-            unsafe { _mm512_storeu_si512(to.add(i * width + 8 * half).cast(), turned[half][i]) };
-        }
     }
 }
