@@ -97,7 +97,7 @@ unsafe fn converted<C: Convert>(from: *const u8, lanes: &[isize], k: &[isize], w
 /// # Safety
 /// `count` elements, and room for them.
 pub(super) unsafe fn convert_run<C: Convert>(from: *const u8, count: usize, to: *mut u8) {
-    simd::dispatch_two(Converted::<C> { from: from.cast(), count, to: to.cast() });
+    simd::dispatch(Converted::<C> { from: from.cast(), count, to: to.cast() });
 }
 
 /// Elements side by side.
@@ -245,16 +245,18 @@ impl<T: Copy + Default, const DEPTH: usize> Panel<'_, T, DEPTH> {
                 lane = n;
             }
             while k.len() == DEPTH && lane + BLOCK <= n {
-                let mut block = [[T::default(); DEPTH]; BLOCK];
+                let mut block = [T::default(); BLOCK * 4];
                 for d in 0..DEPTH {
                     // SAFETY: `BLOCK` elements side by side in each row.
                     let values = unsafe { rows[d].add(lane).cast::<[T; BLOCK]>().read_unaligned() };
                     for t in 0..BLOCK {
-                        block[t][d] = values[t];
+                        block[t * DEPTH + d] = values[t];
                     }
                 }
                 // SAFETY: room for them.
-                unsafe { to.add(lane * DEPTH).cast::<[[T; DEPTH]; BLOCK]>().write_unaligned(block) };
+                unsafe {
+                    to.add(lane * DEPTH).cast::<[[T; DEPTH]; BLOCK]>().write_unaligned(block.as_ptr().cast::<[[T; DEPTH]; BLOCK]>().read())
+                };
                 lane += BLOCK;
             }
             for lane in lane..n {

@@ -87,9 +87,9 @@ impl Vector {
             (U8, I8, I32) => of!(wide UnsignedInt, SignedInt, i32, two i32),
             (I8, U8, I32) => of!(wide SignedInt, UnsignedInt, i32, two i32),
             (U8, U8, I32 | U32) => of!(wide UnsignedInt, UnsignedInt, i32, two i32),
-            (I16, I16, I16) | (U16, U16, U16) => of!(converted ShortInt, ShortInt, i16, two i32),
-            (I16, I16, I32) => of!(converted ShortInt, ShortInt, i32, two i32),
-            (U16, U16, U32) => of!(converted UnsignedShortInt, UnsignedShortInt, i32, two i32),
+            (I16, I16, I16) | (U16, U16, U16) => of!(wide ShortInt, ShortInt, i16, two i32),
+            (I16, I16, I32) => of!(wide ShortInt, ShortInt, i32, two i32),
+            (U16, U16, U32) => of!(wide UnsignedShortInt, UnsignedShortInt, i32, two i32),
             (I32, I32, I32) | (U32, U32, U32) => of!(two Same<i32>, Same<i32>, i32),
             (I32, I32, I64) => of!(converted IntLong, IntLong, i64, two i64),
             (U32, U32, U64) => of!(converted UnsignedIntLong, UnsignedIntLong, i64, two i64),
@@ -213,13 +213,13 @@ impl Part<'_> {
     /// # Safety
     /// As that of the loop, for elements that are converted so.
     unsafe fn converted(&self, loops: Loops, convert: ConvertRun) -> Result<()> {
-        /// Bytes of rows that are converted together, and rows, at least.
+        /// Bytes of rows that are converted together, and rows, at least, where they stand as such, or across columns.
         const NEAR: usize = 32 << 10;
-        const LEAST: usize = 16;
+        const LEAST: [usize; 2] = [ROWS, 64];
         let Product { m, k, left, .. } = *self.product;
         let (Some([out_step, row_step]), Some([along, vector_step])) = (m.single(), k.single()) else { return Ok(()) };
         let (deep, Loops { from: size, sum, .. }) = (k.total(), loops);
-        let together = (NEAR / (deep * sum)).max(LEAST).min(self.count);
+        let together = (NEAR / (deep * sum)).max(LEAST[usize::from(!self.rows)]).min(self.count);
         let room = Room::new(together, deep, sum)?;
         for first in (self.first..self.first + self.count).step_by(together) {
             let count = together.min(self.first + self.count - first);
@@ -320,40 +320,30 @@ impl<L: Convert<To: Num>, const LANES: usize> PartOf<'_, L, LANES> {
             for leaf in (0..deep).step_by(LEAF) {
                 let end = deep.min(leaf + LEAF);
                 let mut sums = [[L::To::default(); LANES]; ROWS];
-                let mut p = leaf;
+                let (mut p, mut x, mut a) = (leaf, [L::To::default(); LANES], [[L::restore(L::To::default()); LANES]; ROWS]);
                 while p < end {
-                    // Terms whose fetches come together.
-                    let ahead = 4 * LANES;
-                    let stop = if far > 0 && along == 1 { end.min(p + ahead) } else { end };
-                    if far > 0 && along == 1 {
-                        for r in 0..ROWS {
-                            simd::fetch_early(starts[r].wrapping_add(p).wrapping_byte_offset(early).cast(), ahead * size_of::<L::From>());
-                        }
-                    }
-                    while p < stop {
-                        // Elements that are missing, or do not stand side by side, are copied first.
-                        let whole = along == 1 && p + LANES <= end;
-                        let (mut x, mut a) = ([L::To::default(); LANES], [[std::mem::MaybeUninit::<L::From>::uninit(); LANES]; ROWS]);
-                        let here = LANES.min(end - p);
-                        let mut from_x = vector.wrapping_add(p);
-                        let mut from_a = starts.map_rows(p);
-                        if !whole {
-                            for lane in 0..here {
-                                // SAFETY: elements of the vector and of each row.
-                                unsafe {
-                                    x[lane] = vector.add(p + lane).read();
-                                    for r in 0..ROWS {
-                                        a[r][lane].write(starts[r].offset((p + lane) as isize * along).read());
-                                    }
-                                }
-                            }
-                            for lane in here..LANES {
+                    // Elements that are missing, or do not stand side by side, are copied first, one block of them.
+                    let whole = if along == 1 { (end - p) / LANES } else { 0 };
+                    let (mut from_x, mut from_a) = (vector.wrapping_add(p), starts.map_rows(p));
+                    if whole == 0 {
+                        (x, a) = ([L::To::default(); LANES], [[L::restore(L::To::default()); LANES]; ROWS]);
+                        for lane in 0..LANES.min(end - p) {
+                            // SAFETY: elements of the vector and of each row.
+                            unsafe {
+                                x[lane] = vector.add(p + lane).read();
                                 for r in 0..ROWS {
-                                    a[r][lane].write(L::restore(L::To::default()));
+                                    a[r][lane] = starts[r].offset((p + lane) as isize * along).read();
                                 }
                             }
-                            from_x = x.as_ptr();
-                            from_a = [a[0].as_ptr().cast(), a[1].as_ptr().cast(), a[2].as_ptr().cast(), a[3].as_ptr().cast()];
+                        }
+                        from_x = x.as_ptr();
+                        from_a = [a[0].as_ptr(), a[1].as_ptr(), a[2].as_ptr(), a[3].as_ptr()];
+                    }
+                    for _ in 0..whole.max(1) {
+                        if far > 0 {
+                            for r in 0..ROWS {
+                                simd::fetch_early(from_a[r].wrapping_byte_offset(early).cast(), LANES * size_of::<L::From>());
+                            }
                         }
                         // SAFETY: `LANES` elements of the vector and of each row, or of their copies.
                         let x = unsafe { from_x.cast::<[L::To; LANES]>().read_unaligned() };
@@ -364,8 +354,9 @@ impl<L: Convert<To: Num>, const LANES: usize> PartOf<'_, L, LANES> {
                                 sums[r][lane] = fused(sums[r][lane], L::convert(a[lane]), x[lane]);
                             }
                         }
-                        p += here;
+                        (from_x, from_a) = (from_x.wrapping_add(LANES), from_a.map_rows(LANES));
                     }
+                    p += (whole.max(1) * LANES).min(end - p);
                 }
                 for r in 0..ROWS {
                     totals[r] = L::To::arith(Arith::Add, totals[r], halved(sums[r]));
@@ -435,34 +426,37 @@ impl<L: Convert<To: Num>, const LANES: usize> PartOf<'_, L, LANES> {
             x[c] = unsafe { vector.add(p + c).read() };
             column[c] = start.wrapping_offset((p + c) as isize * along);
         }
-        for i in (0..rows).step_by(LANES) {
-            if far {
-                for c in 0..N {
-                    let next = column[c].wrapping_add(i).wrapping_offset(N as isize * along);
-                    simd::fetch_early(next.cast(), LANES * size_of::<L::From>());
+        let mut copy = [[L::restore(L::To::default()); LANES]; N];
+        let mut i = 0;
+        while i < rows {
+            // Rows that are missing are copied first, one block of them.
+            let whole = (rows - i) / LANES;
+            let mut from = [start; N];
+            for c in 0..N {
+                from[c] = column[c].wrapping_add(i);
+                if whole == 0 {
+                    // SAFETY: rows from `i` on.
+                    unsafe { from[c].copy_to_nonoverlapping(copy[c].as_mut_ptr(), rows - i) };
+                    from[c] = copy[c].as_ptr();
                 }
             }
-            let here = LANES.min(rows - i);
-            let mut copy = [[std::mem::MaybeUninit::<L::From>::uninit(); LANES]; N];
-            // SAFETY: rows from `i` on, or copies of those that are there; room for the sums.
-            unsafe {
-                if here < LANES {
+            for _ in 0..whole.max(1) {
+                // SAFETY: rows from `i` on, or copies of those that are there; room for the sums.
+                unsafe {
+                    let mut sum = sums.add(i).cast::<[L::To; LANES]>().read();
                     for c in 0..N {
-                        for lane in here..LANES {
-                            copy[c][lane].write(L::restore(L::To::default()));
+                        if far {
+                            simd::fetch_early(from[c].wrapping_offset(N as isize * along).cast(), LANES * size_of::<L::From>());
                         }
-                        column[c].add(i).copy_to_nonoverlapping(copy[c].as_mut_ptr().cast(), here);
+                        let a = from[c].cast::<[L::From; LANES]>().read_unaligned();
+                        for lane in 0..LANES {
+                            sum[lane] = fused(sum[lane], L::convert(a[lane]), x[c]);
+                        }
+                        from[c] = from[c].wrapping_add(LANES);
                     }
+                    sums.add(i).cast::<[L::To; LANES]>().write(sum);
                 }
-                let mut sum = sums.add(i).cast::<[L::To; LANES]>().read();
-                for c in 0..N {
-                    let from = if here < LANES { copy[c].as_ptr().cast() } else { column[c].add(i) };
-                    let a = from.cast::<[L::From; LANES]>().read_unaligned();
-                    for lane in 0..LANES {
-                        sum[lane] = fused(sum[lane], L::convert(a[lane]), x[c]);
-                    }
-                }
-                sums.add(i).cast::<[L::To; LANES]>().write(sum);
+                i += LANES;
             }
         }
     }
