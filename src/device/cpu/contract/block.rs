@@ -171,10 +171,15 @@ pub(super) unsafe fn run(form: Form, product: &Product, transfer: Transfer, read
     let ready = ready.map(packed);
     let most = if form.lanes * form.sum >= 64 || m <= FEW_ROWS && !many { NEAR_FEW_BYTES } else { NEAR_BYTES };
     let near = k.saturating_mul(n).saturating_mul(size) <= most;
+    // Panels that are all read again for each few rows are packed, since rows of a right operand meet in the first cache.
+    let swept = units <= SHORT / 4
+        && units.saturating_mul(n).saturating_mul(size) <= SWEPT_BYTES
+        && m >= 8 * form.rows
+        && m.saturating_mul(n).saturating_mul(form.sum) > LARGE_BYTES;
     let mut done = 0;
     if let (true, Some([1, 1]), Some([_, step])) = (form.depth == 1 && transfer.same, product.n.single(), product.k.single()) {
         let right = ready.unwrap_or(Right { start: product.right, step, panel: width });
-        if near {
+        if near && !swept {
             done = if ready.is_some() { n } else { n / form.lanes * form.lanes };
             let rows = |block: usize| HIGH.min(m - block * HIGH);
             // SAFETY: the caller's promise; the right operand stands in rows, of which whole vectors are read, or in panels.
@@ -195,7 +200,7 @@ pub(super) unsafe fn run(form: Form, product: &Product, transfer: Transfer, read
     let highest = HIGH / form.rows * form.rows;
     let blocks = m.div_ceil(highest);
     // Where all rows are one block, a panel is packed when it is used.
-    let at_once = ready.is_none() && blocks == 1;
+    let at_once = ready.is_none() && blocks == 1 && !swept;
     let whole = (n - done).next_multiple_of(width);
     let columns = if at_once { whole } else { (RIGHT_BYTES / units.saturating_mul(size).max(1) / width * width).clamp(width, whole) };
     enum Source {

@@ -159,7 +159,10 @@ macro_rules! sized_tile {
     (512 $($what:tt)*) => {
         tile! {
             $($what)* "zmm" 64 zero "vpxord" left 28 spare 29 [
-                "zmm0" "zmm1" "zmm2" "zmm3" "zmm4" "zmm5" "zmm6" "zmm7" "zmm8" "zmm9" "zmm10" "zmm11" "zmm12" "zmm13" "zmm14" "zmm15" "zmm16" "zmm17" "zmm18" "zmm19" "zmm20" "zmm21" "zmm22" "zmm23" "zmm24" "zmm25" "zmm26" "zmm27" "zmm28" "zmm29"]; [[0 1 24] [1 1 25]]
+                "zmm0" "zmm1" "zmm2" "zmm3" "zmm4" "zmm5" "zmm6" "zmm7" "zmm8" "zmm9"
+                "zmm10" "zmm11" "zmm12" "zmm13" "zmm14" "zmm15" "zmm16" "zmm17" "zmm18" "zmm19"
+                "zmm20" "zmm21" "zmm22" "zmm23" "zmm24" "zmm25" "zmm26" "zmm27" "zmm28" "zmm29"
+            ]; [[0 1 24] [1 1 25]]
             ["{upper} > 0" "{upper} > 0" 0 "{left}" [0 0 12 24] [1 1 13 25]]
             ["{upper} > 1" "{upper} > 1" 1 "{left} + {row}" [0 2 14 24] [1 3 15 25]]
             ["{upper} > 2" "{upper} > 2" 2 "{left} + 2 * {row}" [0 4 16 24] [1 5 17 25]]
@@ -177,7 +180,9 @@ macro_rules! sized_tile {
     (256 $($what:tt)*) => {
         tile! {
             $($what)* "ymm" 32 zero "vxorps" left 14 spare 15 [
-                "ymm0" "ymm1" "ymm2" "ymm3" "ymm4" "ymm5" "ymm6" "ymm7" "ymm8" "ymm9" "ymm10" "ymm11" "ymm12" "ymm13" "ymm14" "ymm15"]; [[0 1 12] [1 0 13]]
+                "ymm0" "ymm1" "ymm2" "ymm3" "ymm4" "ymm5" "ymm6" "ymm7" "ymm8" "ymm9"
+                "ymm10" "ymm11" "ymm12" "ymm13" "ymm14" "ymm15"
+            ]; [[0 1 12] [1 0 13]]
             ["{upper} > 0" "{upper} > 0" 0 "{left}" [0 0 6 12] [1 1 7 13]]
             ["{upper} > 1" "{upper} > 1" 1 "{left} + {row}" [0 2 8 12] [1 3 9 13]]
             ["{upper} > 2" "{upper} > 2" 2 "{left} + 2 * {row}" [0 4 10 12] [1 5 11 13]]
@@ -279,10 +284,18 @@ macro_rules! parts {
 }
 
 parts! {
-    Float512 "avx512f" 512, 6 [1 2 3 4 5 6], ["vbroadcastss" ["vfmadd231ps"] "vaddps" 0], [0x3f800000 "vbroadcastss" "vpermilps" 0xb1 "vfmaddsub213ps"];
-    Double512 "avx512f" 512, 6 [1 2 3 4 5 6], ["vbroadcastsd" ["vfmadd231pd"] "vaddpd" 0], [0x3ff0000000000000 "vbroadcastsd" "vpermilpd" 0x55 "vfmaddsub213pd"];
-    Float256 "avx2" 256, 3 [1 2 3], ["vbroadcastss" ["vfmadd231ps"] "vaddps" 0], [0x3f800000 "vbroadcastss" "vpermilps" 0xb1 "vfmaddsub213ps"];
-    Double256 "avx2" 256, 3 [1 2 3], ["vbroadcastsd" ["vfmadd231pd"] "vaddpd" 0], [0x3ff0000000000000 "vbroadcastsd" "vpermilpd" 0x55 "vfmaddsub213pd"];
+    Float512 "avx512f" 512, 6 [1 2 3 4 5 6],
+        ["vbroadcastss" ["vfmadd231ps"] "vaddps" 0],
+        [0x3f800000 "vbroadcastss" "vpermilps" 0xb1 "vfmaddsub213ps"];
+    Double512 "avx512f" 512, 6 [1 2 3 4 5 6],
+        ["vbroadcastsd" ["vfmadd231pd"] "vaddpd" 0],
+        [0x3ff0000000000000 "vbroadcastsd" "vpermilpd" 0x55 "vfmaddsub213pd"];
+    Float256 "avx2" 256, 3 [1 2 3],
+        ["vbroadcastss" ["vfmadd231ps"] "vaddps" 0],
+        [0x3f800000 "vbroadcastss" "vpermilps" 0xb1 "vfmaddsub213ps"];
+    Double256 "avx2" 256, 3 [1 2 3],
+        ["vbroadcastsd" ["vfmadd231pd"] "vaddpd" 0],
+        [0x3ff0000000000000 "vbroadcastsd" "vpermilpd" 0x55 "vfmaddsub213pd"];
 }
 
 kernels! {

@@ -320,7 +320,8 @@ impl<L: Convert<To: Num>, const LANES: usize> PartOf<'_, L, LANES> {
             for leaf in (0..deep).step_by(LEAF) {
                 let end = deep.min(leaf + LEAF);
                 let mut sums = [[L::To::default(); LANES]; ROWS];
-                let (mut p, mut x, mut a) = (leaf, [L::To::default(); LANES], [[L::restore(L::To::default()); LANES]; ROWS]);
+                let mut p = leaf;
+                let (mut x, mut a);
                 while p < end {
                     // Elements that are missing, or do not stand side by side, are copied first, one block of them.
                     let whole = if along == 1 { (end - p) / LANES } else { 0 };
