@@ -42,7 +42,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/allocation.rs", "adopts external memory; boxes a deleter where memory may run out"),
     ("src/device/cpu/board.rs", "shows helpers a job on its owner's stack, who waits for them"),
     ("src/device/cpu/contract/block.rs", "runs products over addresses"),
-    ("src/device/cpu/contract/complex.rs", "runs products over addresses"),
+    ("src/device/cpu/contract/complex.rs", "a kernel, which takes addresses"),
     ("src/device/cpu/contract/amx.rs", "the processor's instructions, which the standard library does not have"),
     ("src/device/cpu/contract/micro.rs", "the processor's instructions"),
     ("src/device/cpu/contract/mod.rs", "runs products over addresses"),
@@ -165,11 +165,14 @@ const MECHANISMS: &[(&str, &str)] = &[
     ("Add", "is a step of `scalar::Arith`, of which products are made"),
     ("Neg", "turns parts of complex numbers, as `std::ops` has it"),
     ("Mul", "is a step of `scalar::Arith`, of which products are made"),
+    ("Sub", "is a step of `scalar::Arith`, of which complex products are made"),
 ];
 
 /// Where a panic may start, by its text, and why it cannot or should.
 const PANICS: &[(&str, &str, &str, &str)] = &[
-    ("src/device/cpu/contract/tile.rs", "assert", "", "checked by the compiler: the sums of a tile fit the room that is kept for them"),
+    ("src/device/cpu/contract/block.rs", "assert", "", "checked by the compiler: the sums of each tile fit the room that is kept for them"),
+    ("src/device/cpu/contract/pack.rs", "panic", "no panels of such units", "checked by the compiler"),
+    ("src/device/cpu/contract/pack.rs", "assert", "rows of a panel are short", "what is converted would be written outside"),
     ("src/device/cpu/io.rs", "assert", "scratch: blocks are counted before they are taken", "a wrong count would write outside"),
     ("src/device/cpu/map.rs", "assert", "", "checked by the compiler: every element fits the room that is kept for it"),
     ("src/device/cpu/map.rs", "assert", "without outputs a program is one in place", "checked by the compiler"),

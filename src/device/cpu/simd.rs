@@ -50,6 +50,33 @@ pub(super) fn dispatch<L: Loop>(looped: L) -> L::Output {
     }
 }
 
+/// As [`dispatch`], for loops that are called only where the processor has AVX2.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(super) fn dispatch_wide<L: Loop>(looped: L) -> L::Output {
+    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
+    fn avx512<L: Loop>(looped: L) -> L::Output {
+        looped.run()
+    }
+    #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
+    fn avx2<L: Loop>(looped: L) -> L::Output {
+        looped.run()
+    }
+    match level() {
+        // SAFETY: `level` found every feature that the function is compiled for.
+        Level::Avx512 => unsafe { avx512(looped) },
+        // SAFETY: as above.
+        Level::Avx2 => unsafe { avx2(looped) },
+        Level::Baseline => unreachable!("a loop for wider instructions"),
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+pub(super) fn dispatch_wide<L: Loop>(looped: L) -> L::Output {
+    looped.run()
+}
+
 /// As [`dispatch`], for loops that wait for memory or do little at a time: copies for AVX2 and for the target's own features alone.
 #[cfg(all(target_arch = "x86_64", not(rankform_unoptimised)))]
 #[inline]

@@ -7,12 +7,12 @@
 
 use super::super::simd::{self, Level};
 use super::micro::turn;
-use super::pack::{Pack, Same, pack};
+use super::pack::{Pack, bits};
 use super::tile::{Kernel, STARTED_ROWS, Tile};
 use std::arch::asm;
 use std::arch::x86_64::__cpuid_count;
 use std::marker::PhantomData;
-use std::mem::{MaybeUninit, offset_of};
+use std::mem::offset_of;
 use std::sync::LazyLock;
 
 /// Rows and lanes of a tile register, and units along `k`.
@@ -234,13 +234,19 @@ impl<F: Factors> Kernel for Tiles<F> {
     const ROWS: usize = ROWS;
     const LANES: usize = SIDE;
     const DEPTH: usize = F::DEPTH;
-    const IN_ROWS: Option<Pack> = Some(if F::DEPTH == 2 { pack::<Same<u16>> } else { pack::<Same<u8>> });
+    const IN_ROWS: Option<Pack> = Some(bits(4 / F::DEPTH, 1));
     const DIRECT: bool = false;
 
     /// Turns the panel, 16 units at a time: a left tile is read by rows. Of fewer units at the end the rows are as short.
     unsafe fn finish(panel: *mut u8, units: usize) -> Option<[i32; STARTED_ROWS]> {
         let panel = panel.cast::<u32>();
-        let rows = |from: *const u32| std::array::from_fn(|lane| from.wrapping_add(lane * ROWS));
+        let rows = |from: *const u32| {
+            let mut rows = [from; SIDE];
+            for lane in 0..SIDE {
+                rows[lane] = from.wrapping_add(lane * ROWS);
+            }
+            rows
+        };
         let whole = units / SIDE * SIDE;
         for unit in (0..whole).step_by(SIDE) {
             for half in [0, SIDE] {
@@ -265,21 +271,11 @@ impl<F: Factors> Kernel for Tiles<F> {
         None
     }
 
-    unsafe fn tile(tile: &Tile) {
-        const LINE: usize = 2 * SIDE;
+    unsafe fn tile(tile: &Tile<'_>) {
         static ZEROS: [u64; 16] = [0; 16];
         let (whole, rest) = (tile.units / SIDE, tile.units % SIDE);
-        let out = &tile.out.map(|row| row.cast::<F::Sum>())[..tile.rows];
-        let mut aside = [const { MaybeUninit::<F::Sum>::uninit() }; ROWS * LINE];
-        let apart = aside.chunks_exact_mut(LINE).zip(out).map(|(aside, out)| (aside.as_mut_ptr().cast::<F::Sum>(), *out));
-        let columns = tile.vectors * SIDE;
-        let in_steps = equal_step(out);
-        if in_steps.is_none() && tile.add {
-            // SAFETY: the caller promises these rows of the output, written before where they are added to.
-            apart.for_each(|(aside, out)| unsafe { aside.copy_from_nonoverlapping(out, columns) });
-        }
-        let (sums, step) = in_steps.unwrap_or((aside.as_mut_ptr().cast(), LINE as isize));
-        let after = [sums, sums.wrapping_offset(SIDE as isize * step)].map(|sums| sums.cast::<u8>());
+        let (sums, step) = (tile.out, tile.out_step);
+        let after = [sums, sums.wrapping_offset(SIDE as isize * step)];
         let mut add = tile.add;
         for (first, blocks, units) in [(0, whole, SIDE), (whole * SIDE, 1, rest)] {
             if blocks * units == 0 {
@@ -288,41 +284,28 @@ impl<F: Factors> Kernel for Tiles<F> {
             // From row to row, to the lower half, to the next block; and where the first one is. The step of a panel says that it
             // is one: `finish` has turned it.
             let [row, half, block, at] = match tile.left_step {
-                [1, _] if units == SIDE => [ROWS, SIDE, SIDE * ROWS, 0],
-                [1, _] => [units, SIDE * units, 0, first * ROWS],
-                [row, _] => [row as usize, SIDE * row as usize, SIDE, first],
+                [4, _] if units == SIDE => [ROWS, SIDE, SIDE * ROWS, 0],
+                [4, _] => [units, SIDE * units, 0, first * ROWS],
+                [row, _] => [row as usize / 4, SIDE * (row as usize / 4), SIDE, first],
             };
             let left = tile.left.cast::<u32>().wrapping_add(at);
             let pass = Pass {
                 shapes: Shapes::of(tile.rows, units),
                 blocks,
-                left: [left, left.wrapping_add(half)].map(|left| left.cast()),
+                left: [left.cast(), left.wrapping_add(half).cast()],
                 left_step: 4 * row,
                 left_block: 4 * block,
-                right: tile.right.wrapping_offset(4 * first as isize * tile.right_step),
-                right_step: 4 * tile.right_step,
-                before: if add { after.map(|sums| sums.cast_const()) } else { [ZEROS.as_ptr().cast(); 2] },
-                before_step: if add { 4 * step } else { 0 },
+                right: tile.right.wrapping_offset(first as isize * tile.right_step),
+                right_step: tile.right_step,
+                before: if add { [after[0].cast_const(), after[1].cast_const()] } else { [ZEROS.as_ptr().cast(); 2] },
+                before_step: if add { step } else { 0 },
                 after,
-                after_step: 4 * step,
+                after_step: step,
             };
-            // SAFETY: the caller's promise: rows of units, or a panel that `finish` has turned; the output has these rows, and
-            // so has the room aside. `here` found the instruction.
+            // SAFETY: the caller's promise: rows of units, or a panel that `finish` has turned; the output has these rows. `here`
+            // found the instruction.
             unsafe { F::run(&pass, tile.rows > SIDE, tile.vectors > 1) };
             add = true;
         }
-        if in_steps.is_none() {
-            let apart = aside.chunks_exact(LINE).zip(out);
-            // SAFETY: as above; the sums were written.
-            apart.for_each(|(aside, out)| unsafe { out.copy_from_nonoverlapping(aside.as_ptr().cast(), columns) });
-        }
     }
-}
-
-/// The first of some rows and the step to the next ones, if it is the same for all.
-fn equal_step<S>(rows: &[*mut S]) -> Option<(*mut S, isize)> {
-    let [first, second, ..] = *rows else { return Some((rows[0], 0)) };
-    let step = (second as isize).wrapping_sub(first as isize);
-    let in_steps = rows.windows(2).all(|pair| (pair[1] as isize).wrapping_sub(pair[0] as isize) == step);
-    in_steps.then_some((first, step / size_of::<S>() as isize))
 }

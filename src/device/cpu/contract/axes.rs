@@ -60,11 +60,6 @@ impl<const N: usize> Axes<N> {
         }
     }
 
-    /// Whether one axis more fits.
-    pub(super) fn has_room(&self) -> bool {
-        self.count < AXES
-    }
-
     /// The number of indices.
     pub(super) fn total(&self) -> usize {
         self.size[..self.count].iter().product()
@@ -122,43 +117,6 @@ impl<const N: usize> Axes<N> {
                 index[axis] = 0;
             }
         }
-    }
-}
-
-impl Axes<2> {
-    /// Of complex numbers, the axes of their parts: in the first operand as they stand; in the second `row` from number to number, and
-    /// `part` from part to part.
-    pub(super) fn parts(&self, row: isize, part: isize) -> Axes<2> {
-        let mut axes = Axes::new();
-        let mut step = row;
-        for axis in (0..self.count).rev() {
-            (axes.size[axis], axes.step[axis]) = (self.size[axis], [2 * self.step[axis][0], step]);
-            step = step.wrapping_mul(self.size[axis] as isize);
-        }
-        axes.count = self.count;
-        axes.push(2, [1, part]);
-        axes.settle_in_order()
-    }
-
-    /// Merges neighbours that are one run in both operands.
-    fn settle_in_order(self) -> Self {
-        let mut merged = Axes::<2>::new();
-        for (&size, &step) in self.size.iter().zip(&self.step).take(self.count) {
-            let last = merged.count.wrapping_sub(1);
-            if merged.count > 0 && (0..2).all(|op| merged.step[last][op] == step[op].wrapping_mul(size as isize)) {
-                (merged.size[last], merged.step[last]) = (merged.size[last] * size, step);
-            } else {
-                merged.push(size, step);
-            }
-        }
-        merged
-    }
-
-    /// All steps twice as long.
-    pub(super) fn doubled(&self) -> Axes<2> {
-        let mut axes = *self;
-        axes.step.iter_mut().flatten().for_each(|step| *step *= 2);
-        axes
     }
 }
 

@@ -7,7 +7,7 @@ use super::super::memory::CpuBlock;
 use super::super::threads;
 use super::axes::{Axes, few_runs, is_run, run_end};
 use super::pack::{BEYOND, Pack, Restore, WIDEST};
-use super::tile::{Form, MOST_ROWS, MOST_SUMS, Tile};
+use super::tile::{Form, MOST_BYTES, STARTED_ROWS, Tile, ZEROS};
 use super::vector::RowTimesPanels;
 use crate::error::Result;
 use std::mem::MaybeUninit;
@@ -72,12 +72,14 @@ const DEEP_BYTES: usize = 2048;
 const DEEP: usize = DEEP_BYTES / 4;
 /// As above, where each row of the left operand is read once.
 const ONCE: usize = 4096;
+/// Panels that are packed together, where they are used at once.
+const TOGETHER: usize = 4;
 /// Units that are packed together: few, so that the rows they are read from do not push each other out of the cache.
 const STRIP: usize = 16;
 /// Indices along `k` of the deepest unit.
 const MOST_DEPTH: usize = 4;
 /// Rows of a product whose right operand is read once, where it stands: no more than share what was read.
-pub(super) const FEW_ROWS: usize = 24;
+const FEW_ROWS: usize = 24;
 /// Units of such a right operand that are summed before the next columns: their lines wait in the second cache, where rows
 /// that stand a power of two apart have few places.
 const STREAM: usize = 32;
@@ -87,12 +89,17 @@ const AHEAD: usize = 2;
 const STREAM_BYTES: usize = 128 << 10;
 /// Rows of the left operand that are packed together, at most.
 const HIGH: usize = 240;
+/// Units of a tile that are summed faster than its output comes: what is asked for is that of the next one.
+const SHORT: usize = 128;
 /// Bytes of the right operand that are packed together, if one panel is not more.
 const RIGHT_BYTES: usize = 8 << 20;
-/// Bytes of a right operand that is read where it stands.
+/// Bytes of a right operand that is read where it stands, whatever reads it: with registers of 512 bits the second cache keeps it, and
+/// with others the first one; and of few rows of the left operand that are one thread's: packing would take longer than what it saves.
 const NEAR_BYTES: usize = 64 << 10;
-/// As many for few rows of the left operand that are one thread's: packing would take longer than what it saves.
 const NEAR_FEW_BYTES: usize = 1 << 20;
+/// Bytes of a right operand whose panels are read again for each few rows, and of an output that is worth it.
+const SWEPT_BYTES: usize = 512 << 10;
+const LARGE_BYTES: usize = 256 << 10;
 /// Bytes of a left operand that is read where it stands.
 const LEFT_BYTES: usize = 256 << 10;
 /// Rows that are read where they stand, however far apart: as many lines as meet in a set of the first cache.
@@ -105,8 +112,6 @@ pub(super) const PARALLEL: usize = 1 << 22;
 /// How the columns of a right operand lie in panels.
 #[derive(Clone, Copy)]
 pub(super) struct Panels {
-    /// Rows of a tile that is as wide.
-    rows: usize,
     /// Lanes of a panel.
     pub(super) width: usize,
     /// Units of a lane.
@@ -117,14 +122,10 @@ pub(super) struct Panels {
 }
 
 impl Panels {
-    /// For `k` rows and `n` columns, of which `run` stand in equal steps. Panels of many short runs are narrow: what crosses
-    /// the end of one is read and written in parts.
-    pub(super) fn of(form: Form, k: usize, n: usize, run: usize) -> Panels {
-        let Form { lanes, .. } = form;
-        let wide = form.wide_rows > 0 && n > 2 * lanes && run >= n.min(16 * lanes);
-        let (vectors, rows) = if wide { (4, form.wide_rows) } else { (n.div_ceil(lanes).clamp(1, 2), form.rows) };
-        let (width, units) = (vectors * lanes, k.div_ceil(form.depth));
-        Panels { rows, width, units, nbytes: units.saturating_mul(width * form.unit), count: n.div_ceil(width) }
+    /// For `k` rows and `n` columns.
+    pub(super) fn of(form: Form, k: usize, n: usize) -> Panels {
+        let (width, units) = (n.div_ceil(form.lanes).clamp(1, 2) * form.lanes, k.div_ceil(form.depth));
+        Panels { width, units, nbytes: units.saturating_mul(width * form.unit), count: n.div_ceil(width) }
     }
 }
 
@@ -161,70 +162,79 @@ impl Address {
 /// [`pack_all`].
 pub(super) unsafe fn run(form: Form, product: &Product, transfer: Transfer, ready: Option<*const u8>) -> Result<()> {
     let (m, n, k) = (product.m.total(), product.n.total(), product.k.total());
-    let panels = Panels::of(form, k, n, product.n.fastest().0);
+    let panels = Panels::of(form, k, n);
     let many = product.work() >= PARALLEL;
     let mut job = Job { form, product, transfer, panels, first: 0, columns: n, stream: false, ready: ready.is_some() };
     let Panels { width, units, .. } = panels;
     let (size, panel) = (form.unit, units.saturating_mul(width));
     let packed = |panels: *const u8| Right { start: panels, step: width as isize, panel };
     let ready = ready.map(packed);
-    let most = if m <= FEW_ROWS && !many { NEAR_FEW_BYTES } else { NEAR_BYTES };
-    let near = k.saturating_mul(n).saturating_mul(size) <= most && n.is_multiple_of(form.lanes);
+    let most = if form.lanes * form.sum >= 64 || m <= FEW_ROWS && !many { NEAR_FEW_BYTES } else { NEAR_BYTES };
+    let near = k.saturating_mul(n).saturating_mul(size) <= most;
+    // Panels that are all read again for each few rows are packed, since rows of a right operand meet in the first cache.
+    let swept = units <= SHORT / 4
+        && units.saturating_mul(n).saturating_mul(size) <= SWEPT_BYTES
+        && m >= 8 * form.rows
+        && m.saturating_mul(n).saturating_mul(form.sum) > LARGE_BYTES;
     let mut done = 0;
-    if let (true, Some([1, 1]), Some([_, step])) = (form.direct && transfer.same, product.n.single(), product.k.single()) {
+    if let (true, Some([1, 1]), Some([_, step])) = (form.depth == 1 && transfer.same, product.n.single(), product.k.single()) {
         let right = ready.unwrap_or(Right { start: product.right, step, panel: width });
-        if near {
+        if near && !swept {
+            done = if ready.is_some() { n } else { n / form.lanes * form.lanes };
             let rows = |block: usize| HIGH.min(m - block * HIGH);
-            // SAFETY: the caller's promise; the right operand stands in rows of `n`, or in panels.
-            return each(m.div_ceil(HIGH), many, &|block| unsafe { job.rows(&right, block * HIGH, rows(block), 0..n) });
-        }
-        if m <= FEW_ROWS && n >= width {
+            // SAFETY: the caller's promise; the right operand stands in rows, of which whole vectors are read, or in panels.
+            each(m.div_ceil(HIGH), many, &|block| unsafe { job.rows(Some(&right), block * HIGH, rows(block), 0..done) })?;
+        } else if m <= FEW_ROWS && n >= width {
             (job.stream, done) = (true, n / width * width);
             let tasks = if many { 2 * threads::count() } else { 1 };
             let most = (STREAM_BYTES / (m * size)).max(done.div_ceil(64));
             let share = done.div_ceil(tasks).min(most).next_multiple_of(width);
             // SAFETY: as above, of whole panels.
-            each(done.div_ceil(share), many, &|task| unsafe { job.rows(&right, 0, m, task * share..done.min((task + 1) * share)) })?;
+            each(done.div_ceil(share), many, &|task| unsafe { job.rows(Some(&right), 0, m, task * share..done.min((task + 1) * share)) })?;
             job.stream = false;
         }
     }
     if done == n {
         return Ok(());
     }
+    let highest = HIGH / form.rows * form.rows;
+    let blocks = m.div_ceil(highest);
+    // Where all rows are one block, a panel is packed when it is used.
+    let at_once = ready.is_none() && blocks == 1 && !swept;
     let whole = (n - done).next_multiple_of(width);
-    // With few rows what is packed is used at once: it stays near.
-    let bytes = if m <= HIGH { RIGHT_BYTES / 4 } else { RIGHT_BYTES };
-    let columns = (bytes / units.saturating_mul(size).max(1) / width * width).clamp(width, whole);
+    let columns = if at_once { whole } else { (RIGHT_BYTES / units.saturating_mul(size).max(1) / width * width).clamp(width, whole) };
     enum Source {
         Before(Right),
         Now(Room),
+        Later,
     }
     let source = match ready {
         Some(right) => Source::Before(right),
+        None if at_once => Source::Later,
         None => Source::Now(Room::new(units, columns, size)?),
     };
     for first in (done..n).step_by(columns) {
         (job.first, job.columns) = (first, columns.min(n - first));
         let panels = job.columns.div_ceil(width);
         let right = match &source {
-            Source::Before(right) => Right { start: right.start.wrapping_add(first / width * panel * size), ..*right },
+            Source::Before(right) => Some(Right { start: right.start.wrapping_add(first / width * panel * size), ..*right }),
+            Source::Later => None,
             Source::Now(room) => {
                 // SAFETY: the caller's promise; the units of each panel have their place in the room.
                 each(units.div_ceil(STRIP), many, &|strip| unsafe { job.pack_right(room.at(), strip * STRIP) })?;
-                packed(room.at())
+                Some(packed(room.at()))
             }
         };
-        let blocks = m.div_ceil(HIGH / job.panels.rows * job.panels.rows);
         // Few rows: groups of panels are the work of one thread.
         let groups = if many { (4 * threads::count()).div_ceil(blocks).min(panels) } else { 1 };
-        let (height, share) = (m.div_ceil(blocks).next_multiple_of(job.panels.rows), panels.div_ceil(groups) * width);
+        let (height, share) = (m.div_ceil(blocks).next_multiple_of(form.rows), panels.div_ceil(groups) * width);
         each(m.div_ceil(height) * groups, many, &|task| {
             let (row, column) = (task / groups * height, task % groups * share);
             if column >= job.columns {
                 return Ok(());
             }
-            // SAFETY: the caller's promise; the right panels are packed.
-            unsafe { job.rows(&right, row, height.min(m - row), column..(column + share).min(job.columns)) }
+            // SAFETY: the caller's promise; the right panels are packed, or will be.
+            unsafe { job.rows(right.as_ref(), row, height.min(m - row), column..(column + share).min(job.columns)) }
         })?;
     }
     Ok(())
@@ -284,15 +294,39 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Computes some rows and columns (those from `self.first` on).
+    /// Packs some units of a few panels of the right operand.
     ///
     /// # Safety
-    /// As [`run`]; the right operand is packed, or stands in rows.
-    unsafe fn rows(&self, right: &Right, row: usize, rows: usize, columns: Range<usize>) -> Result<()> {
-        let Job { form, product, transfer, panels: Panels { rows: most_rows, width, units, .. }, .. } = *self;
-        let Right { start: right, step: right_step, panel: panel_step } = *right;
-        let Form { unit: size, sum: sum_size, lanes, .. } = form;
-        let once = self.columns <= width;
+    /// `to` has room for them.
+    unsafe fn pack_panels(&self, columns: Range<usize>, unit: usize, units: usize, to: *mut u8) {
+        let (width, Form { depth, unit: size, .. }) = (self.panels.width, self.form);
+        for done in (0..units).step_by(STRIP) {
+            let from = (unit + done) * depth;
+            let mut along = [0; STRIP * MOST_DEPTH];
+            let along = &mut along[..(STRIP.min(units - done) * depth).min(self.product.k.total() - from)];
+            self.product.k.offsets(1, from, along);
+            for (panel, column) in columns.clone().step_by(width).enumerate() {
+                let mut lanes = [0; WIDEST];
+                let lanes = &mut lanes[..width.min(self.columns - column)];
+                self.product.n.offsets(1, self.first + column, lanes);
+                // SAFETY: the caller's promise.
+                unsafe {
+                    (self.transfer.right)(self.product.right, lanes, along, width, to.wrapping_add((panel * units + done) * width * size))
+                };
+            }
+        }
+    }
+
+    /// Computes some rows and columns (those from `self.first` on); where there is no right operand that can be read, its panels are
+    /// packed one after the other.
+    ///
+    /// # Safety
+    /// As [`run`]; the right operand that is given is packed, or stands in rows.
+    unsafe fn rows(&self, right: Option<&Right>, row: usize, rows: usize, columns: Range<usize>) -> Result<()> {
+        let Job { form, product, transfer, panels: Panels { width, units, .. }, .. } = *self;
+        let Form { unit: size, sum: sum_size, rows: most_rows, lanes, .. } = form;
+        let all = product.n.total();
+        let once = all <= 2 * width;
         // The left operand as it stands, in runs of its fastest axes.
         let ((run, [_, row_step]), (depth, [unit_step, _])) = (product.m.fastest(), product.k.fastest());
         let apart = |row_step: isize| row_step.unsigned_abs().saturating_mul(size) <= 2048;
@@ -301,7 +335,7 @@ impl Job<'_> {
             let reach = rows.saturating_mul(row_step.unsigned_abs()).max(units.saturating_mul(unit_step.unsigned_abs()));
             let near = plain && (unit_step == 1 || row_step == 1) && reach.saturating_mul(size) <= LEFT_BYTES;
             // What is read by few panels is not worth packing; nor are windows whose rows meet in many lines of the cache.
-            let few = self.columns <= FEW_COLUMNS;
+            let few = all <= FEW_COLUMNS;
             let apart = apart(row_step);
             near && few || unit_step == 1 && (plain && (once || apart && few) || !plain && apart && run >= most_rows && depth >= 64)
         };
@@ -325,12 +359,10 @@ impl Job<'_> {
             }
             at += together;
         }
-        let tile_rows = || tile_rows[..tiles].iter().map(|&[first, end]| usize::from(first)..usize::from(end)).enumerate();
-        // Rows are packed as rows, with a line between them, for kernels that read such ones, and the few of a wide tile: nothing is
-        // turned, or whole squares of 16.
+        // Rows are packed as rows, with a line between them, where they stand so and the kernel reads them: nothing is turned.
         let in_rows = match form.in_rows {
             Some(pack) => (unit_step == 1).then_some(pack),
-            None => (width == 4 * lanes && (unit_step == 1 || row_step == 1 && run >= rows)).then_some(transfer.left),
+            None => (form.direct && unit_step == 1).then_some(transfer.left),
         };
         debug_assert!(in_rows.is_none() || form.in_rows.is_some() || form.direct && form.depth == 1);
         let row_units = deep.min(units).next_multiple_of(64 / size) + 64 / size;
@@ -339,29 +371,34 @@ impl Job<'_> {
             (_, Some(_)) => Some(Room::new(row_units, rows, size)?),
             _ => Some(Room::new(deep.min(units), tiles * most_rows, size)?),
         };
+        let panel_of = match right {
+            None => Some(Room::new(deep.min(units), TOGETHER * width, size)?),
+            _ => None,
+        };
+        // Rows of the output that stand in equal steps, of which a tile may write any.
+        let out_step = product.m.single().map(|[step, _]| step.wrapping_mul(sum_size as isize));
         let side_by_side = matches!(product.n.single(), Some([1, _]));
         // Where the columns of a panel go, how many they are, and whether their sums can be written there as vectors; then
         // the first place is enough.
-        let across = |column: usize| {
-            let (mut across, here) = ([0; WIDEST], width.min(columns.end - column));
-            let fits = transfer.plain && here.is_multiple_of(lanes);
+        let across = |column: usize, across: &mut [isize; WIDEST]| {
+            let here = width.min(columns.end - column);
+            let fits = transfer.plain && here.is_multiple_of(lanes) && out_step.is_some();
             if fits && side_by_side {
                 across[0] = (self.first + column) as isize;
-                return (across, here, true);
+                return (here, true);
             }
             product.n.offsets(0, self.first + column, &mut across[..here]);
-            (across, here, fits && is_run(&across[..here]))
+            (here, fits && is_run(&across[..here]))
         };
+        let mut places_across = [0; WIDEST];
         let (mut down, mut beside) = ([MaybeUninit::uninit(); HIGH], [MaybeUninit::uninit(); HIGH]);
         let (down, beside) = (places(&product.m, 0, row, &mut down[..rows]), places(&product.m, 1, row, &mut beside[..rows]));
         let tile_size = most_rows * width;
         // Where sums wait for the rest of `k`, when the output cannot hold them.
-        let waits = next(0).min(summed) < units && columns.clone().step_by(width).any(|column| !across(column).2);
+        let waits = next(0).min(summed) < units && columns.clone().step_by(width).any(|column| !across(column, &mut places_across).1);
         let panels = columns.len().div_ceil(width);
         let waiting = if waits { Some(Room::new(tiles * panels, tile_size, sum_size)?) } else { None };
-        let mut starts = [None; HIGH / 4];
-        // Where sums of rows that are not there go.
-        let mut nowhere = [0u64; WIDEST];
+        let mut starts = [ZEROS; HIGH / STARTED_ROWS];
         let mut unit = 0;
         while unit < units {
             let count = next(unit);
@@ -373,12 +410,15 @@ impl Job<'_> {
                     // SAFETY: the caller's promise; there is room for the rows, whose elements are lanes here.
                     unsafe { pack(product.left, along, beside, row_units * form.depth, room.at()) };
                 } else {
-                    for (tile, rows) in tile_rows() {
+                    for (tile, rows) in tile_rows[..tiles].iter().enumerate() {
+                        let rows = usize::from(rows[0])..usize::from(rows[1]);
                         let panel = room.at().wrapping_add(tile * count * most_rows * size);
                         // SAFETY: the caller's promise; each tile has its place in the room, and is packed before it is summed.
                         unsafe {
                             (transfer.left)(product.left, &beside[rows], along, most_rows, panel);
-                            starts[tile] = (form.finish)(panel, count);
+                            if let Some(start) = (form.finish)(panel, count) {
+                                starts[tile] = start;
+                            }
                         }
                     }
                 }
@@ -386,52 +426,94 @@ impl Job<'_> {
                 product.k.offsets(0, unit, &mut start_of_units);
             }
             let last = unit + count == units;
-            for (panel, column) in columns.clone().step_by(width).enumerate() {
-                let (across, here, whole) = across(column);
-                let across = &across[..here];
-                // A panel of the right operand, and in it the first of these units.
-                let right = right
-                    .wrapping_offset((column / width * panel_step) as isize * size as isize + unit as isize * right_step * size as isize);
-                if self.stream && !self.ready {
-                    fetch(right.wrapping_add(AHEAD * panel_step * size), right_step * size as isize, count, width * size);
-                }
+            // Sums go to a large output row by row, past all panels, where these are near; else all rows go past a panel.
+            let by_rows = right.is_some()
+                && !self.stream
+                && count * columns.len() * size <= SWEPT_BYTES
+                && rows * columns.len() * sum_size > LARGE_BYTES;
+            let sweeps = if by_rows { tiles } else { 1 };
+            let next_out = match out_step {
+                Some(_) if by_rows => (width * sum_size) as isize,
+                Some(step) => most_rows as isize * step,
+                None => 0,
+            };
+            for (sweep, (panel, column)) in
+                (0..sweeps).flat_map(|sweep| columns.clone().step_by(width).enumerate().map(move |panel| (sweep, panel)))
+            {
+                let tiles_here = if by_rows { sweep..sweep + 1 } else { 0..tiles };
+                let (here, whole) = across(column, &mut places_across);
+                let across = &places_across[..here];
+                // A panel of the right operand, from the first of these units on.
+                let (right, right_step) = match (right, &panel_of) {
+                    (Some(&Right { start, step, panel }), _) => {
+                        let right = start
+                            .wrapping_add(column / width * panel * size)
+                            .wrapping_offset((unit as isize).wrapping_mul(step).wrapping_mul(size as isize));
+                        if self.stream && !self.ready {
+                            fetch(right.wrapping_add(AHEAD * panel * size), step.wrapping_mul(size as isize), count, width * size);
+                        }
+                        (right, step)
+                    }
+                    (None, room) => {
+                        let room = room.as_ref().map_or(std::ptr::null_mut(), Room::at);
+                        if panel.is_multiple_of(TOGETHER) {
+                            // SAFETY: the caller's promise, and room for the units of these panels.
+                            unsafe { self.pack_panels(column..columns.end.min(column + TOGETHER * width), unit, count, room) };
+                        }
+                        (room.cast_const().wrapping_add(panel % TOGETHER * count * width * size), width as isize)
+                    }
+                };
                 for part in (0..count).step_by(summed) {
                     let here_units = summed.min(count - part);
                     let right = right.wrapping_offset(part as isize * right_step * size as isize);
                     let last = last && part + here_units == count;
-                    for (tile, Range { start: first, end }) in tile_rows() {
+                    for tile in tiles_here.clone() {
+                        let [first, end] = tile_rows[tile].map(usize::from);
                         let down = &down[first..end];
-                        let (left, left_step, start) = match &packed {
+                        let (left, left_step, started) = match &packed {
                             Some(room) if in_rows.is_some() => {
                                 let rows = room.at().cast_const().wrapping_add((first * row_units + part) * size);
-                                (rows, [row_units as isize, 1], None)
+                                (rows, [row_units, 1].map(|step| (step * size) as isize), false)
                             }
                             Some(room) => {
                                 let panel = room.at().cast_const().wrapping_add((tile * count + part) * most_rows * size);
-                                (panel, [1, most_rows as isize], if part == 0 { starts[tile] } else { None })
+                                (panel, [1, most_rows].map(|step| (step * size) as isize), form.starts && part == 0)
                             }
                             None => {
                                 let offset = beside[first].wrapping_add(start_of_units[0]).wrapping_add(part as isize * unit_step);
-                                (product.left.wrapping_offset(offset * size as isize), [row_step, unit_step], None)
+                                (
+                                    product.left.wrapping_offset(offset * size as isize),
+                                    [row_step, unit_step].map(|step| step.wrapping_mul(size as isize)),
+                                    false,
+                                )
                             }
                         };
-                        let mut local = [MaybeUninit::<u64>::uninit(); MOST_SUMS];
+                        let mut local = [MaybeUninit::<u64>::uninit(); MOST_BYTES / 8];
                         let aside = match &waiting {
                             Some(room) => room.at().wrapping_add((panel * tiles + tile) * tile_size * sum_size),
                             None => local.as_mut_ptr().cast::<u8>(),
                         };
-                        let base = product.out;
-                        let mut out = [nowhere.as_mut_ptr().cast::<u8>(); MOST_ROWS];
-                        for (r, (out, down)) in out.iter_mut().zip(down).enumerate() {
-                            *out = if whole {
-                                base.wrapping_offset(down.wrapping_add(across[0]).wrapping_mul(sum_size as isize))
-                            } else {
-                                aside.wrapping_add(r * width * sum_size)
-                            };
-                        }
-                        let vectors = here.div_ceil(lanes);
-                        let (rows, units, add) = (down.len(), here_units, unit + part > 0);
-                        let tile = Tile { rows, vectors, units, left, left_step, right, right_step, start, out, add };
+                        let (out, out_step) = match out_step {
+                            Some(step) if whole => {
+                                let offset = down[0].wrapping_add(across[0]).wrapping_mul(sum_size as isize);
+                                (product.out.wrapping_offset(offset), step)
+                            }
+                            _ => (aside, (width * sum_size) as isize),
+                        };
+                        let tile = Tile {
+                            rows: down.len(),
+                            vectors: here.div_ceil(lanes),
+                            units: here_units,
+                            left,
+                            left_step,
+                            right,
+                            right_step: right_step.wrapping_mul(size as isize),
+                            start: if started { &starts[tile] } else { &ZEROS },
+                            out,
+                            out_step,
+                            soon: if here_units <= SHORT { out.wrapping_offset(next_out) } else { out },
+                            add: unit + part > 0,
+                        };
                         // SAFETY: the caller's promise: rows and units are there, and room for the tile.
                         unsafe { (form.tile)(&tile) };
                         if !whole && last {

@@ -1,40 +1,208 @@
-//! The innermost loops on x86-64: a tile of the output in registers, one broadcast and a few multiply-adds a step.
+//! The innermost loops on x86-64: a tile of the output in registers, a broadcast and a few multiply-adds for each row and unit.
 //!
-//! They are written with the processor's instructions, because the compiler keeps no tile of this size in registers by
-//! itself. All are rows of one table. Kernels for other machines are in `plain.rs`.
+//! They are assembly, one text with the instructions of a table: the compiler keeps no tile of this size in registers by itself, and
+//! each size would cost it more time than the rest of a product. Kernels for other machines are in `plain.rs`.
 //! Imports: nothing.
 
 use super::super::simd::{self, Level};
-use super::tile::{Kernel, STARTED_ROWS, Tile};
+use super::tile::{Kernel, Parts, STARTED_ROWS, Tile};
+use std::arch::asm;
 use std::arch::x86_64::*;
+use std::mem::offset_of;
 
 /// Units of the right operand that are asked for ahead.
 const AHEAD: isize = 16;
 
-/// The level that a kernel of these features belongs to.
-const fn needed(features: &str) -> Level {
-    let (name, mut at) = (features.as_bytes(), 0);
-    while at + 4 <= name.len() {
-        if let [b'v', b'x', b'5', b'1'] = [name[at], name[at + 1], name[at + 2], name[at + 3]] {
-            return Level::Avx512;
-        }
-        at += 1;
-    }
-    Level::Avx2
+/// Whether kernels may be called. Miri and MemorySanitizer do not see what assembly reads and writes; addresses of 4 bytes (x32)
+/// would need other registers.
+const CALLED: bool = cfg!(all(target_pointer_width = "64", not(any(miri, rankform_plain_stores))));
+
+/// The level that a kernel of registers of so many bits belongs to.
+const fn level(bits: usize) -> Level {
+    if bits == 512 { Level::Avx512 } else { Level::Avx2 }
 }
 
-/// Kernels: instruction set; rows by one or two vectors, rows by three or four, and lanes of a vector; unit of a panel and its depth;
-/// sums; the steps.
+/// The products of a row's unit and a vector of the right operand, added to their sums: by one instruction, which takes its
+/// factors in either order, or by two.
+macro_rules! step {
+    ([$multiply_add:literal] $kind:literal $sum:literal $left:literal $right:literal $spare:literal) => {
+        concat!($multiply_add, " ", $kind, $sum, ", ", $kind, $left, ", ", $kind, $right, "\n")
+    };
+    ([right $multiply_add:literal] $kind:literal $sum:literal $left:literal $right:literal $spare:literal) => {
+        concat!($multiply_add, " ", $kind, $sum, ", ", $kind, $right, ", ", $kind, $left, "\n")
+    };
+    ([$multiply:literal $add:literal] $kind:literal $sum:literal $left:literal $right:literal $spare:literal) => {
+        concat!(
+            $multiply, " ", $kind, $spare, ", ", $kind, $left, ", ", $kind, $right, "\n", $add, " ", $kind, $sum, ", ", $kind, $sum, ", ",
+            $kind, $spare, "\n"
+        )
+    };
+}
+
+/// Of complex numbers, the sums by real parts and those by imaginary ones as one: the second ones' parts change places, and are
+/// subtracted from the real parts and added to the imaginary ones, which are multiplied by 1.
+macro_rules! join {
+    ([] $($rest:tt)*) => {
+        ""
+    };
+    ([$one:literal $broadcast:literal $swap:literal $how:literal $add:literal] $kind:literal $left:literal $spare:literal
+        [$([$here:literal $([$v:literal $sum:literal $other:literal])*])*]) => {
+        concat!(
+            "mov {to}, ", $one, "\nvmovq xmm", $left, ", {to}\n", $broadcast, " ", $kind, $left, ", xmm", $left, "\n",
+            $(
+                ".if ", $here, "\n",
+                $(
+                    ".if {vectors} > ", $v, "\n.if ", $sum, " != ", $other, "\n",
+                    $swap, " ", $kind, $spare, ", ", $kind, $other, ", ", $how, "\n",
+                    $add, " ", $kind, $sum, ", ", $kind, $left, ", ", $kind, $spare, "\n.endif\n.endif\n",
+                )*
+                ".endif\n",
+            )*
+        )
+    };
+}
+/// The text of a tile of `V` vectors: of each row whether it is there, its number, where its unit stands, and for each vector its number, the
+/// register of its sums, and that of the right operand's vector; of these before whether they begin a line of the cache.
+macro_rules! tile {
+    (
+        $tile:ident $join:tt [$left3:ident $left6:ident $left9:ident] [$broadcast:literal $step:tt $add:literal $started:literal]
+        $kind:literal $nbytes:literal zero $zero:literal left $left:literal spare $spare:literal [$($register:tt)*];
+        [$([$at:literal $line:literal $vector:literal])*]
+        $([$here:literal $stored:literal $row:literal $unit:literal $([$v:literal $sum:literal $other:literal $right:literal])*])*
+    ) => {
+        asm!(
+            // Sums, while the output is on its way.
+            "mov {to}, [{tile} + {soon}]",
+            concat!($(
+                ".if ", $stored, "\n", $(".if {vectors} > ", $v, "\n prefetchw [{to} + ", $nbytes, " * ", $v, "]\n.endif\n",)*
+                "add {to}, [{tile} + {out_step}]\n.endif\n",
+            )*),
+            "mov {to}, [{tile} + {start}]",
+            concat!($(
+                ".if ", $here, "\n",
+                $(
+                    ".if {vectors} > ", $v, "\n",
+                    ".if {started}\n vpbroadcastd ", $kind, $sum, ", [{to} + 4 * ", $row, "]\n",
+                    ".else\n", $zero, " ", $kind, $sum, ", ", $kind, $sum, ", ", $kind, $sum, "\n.endif\n.endif\n",
+                )*
+                ".endif\n",
+            )*),
+            "2:",
+            concat!($(
+                ".if {vectors} > ", $at, "\n.if ", $line, "\n prefetcht0 [{right} + {ahead} + ", $nbytes, " * ", $at, "]\n.endif\n",
+                "vmovups ", $kind, $vector, ", [{right} + ", $nbytes, " * ", $at, "]\n.endif\n",
+            )*),
+            concat!($(
+                ".if ", $here, "\n", $broadcast, " ", $kind, $left, ", [", $unit, "]\n",
+                $(".if {vectors} > ", $v, "\n", step!($step $kind $sum $left $right $spare), ".endif\n",)*
+                ".endif\n",
+            )*),
+            "add {right}, [{tile} + {right_step}]",
+            "add {left}, {unit}",
+            "add {left3}, {unit}",
+            ".if {lower} > 6",
+            "add {left6}, {unit}",
+            "add {left9}, {unit}",
+            ".endif",
+            "dec {units}",
+            "jnz 2b",
+            join!($join $kind $left $spare [$([$here $([$v $sum $other])*])*]),
+            "cmp byte ptr [{tile} + {add}], 0",
+            "je 3f",
+            "mov {to}, [{tile} + {out}]",
+            concat!($(
+                ".if ", $stored, "\n",
+                $(
+                    ".if {vectors} > ", $v, "\n",
+                    $add, " ", $kind, $sum, ", ", $kind, $sum, ", [{to} + ", $nbytes, " * ", $v, "]\n.endif\n",
+                )*
+                "add {to}, [{tile} + {out_step}]\n.endif\n",
+            )*),
+            "3:",
+            "mov {to}, [{tile} + {out}]",
+            concat!($(
+                ".if ", $stored, "\n",
+                $(".if {vectors} > ", $v, "\n vmovups [{to} + ", $nbytes, " * ", $v, "], ", $kind, $sum, "\n.endif\n",)*
+                "add {to}, [{tile} + {out_step}]\n.endif\n",
+            )*),
+            "vzeroupper",
+            upper = const U,
+            lower = const L,
+            stored = const if U == L { L } else { 0 },
+            vectors = const V,
+            started = const $started,
+            tile = in(reg) $tile,
+            out = const offset_of!(Tile, out),
+            out_step = const offset_of!(Tile, out_step),
+            soon = const offset_of!(Tile, soon),
+            add = const offset_of!(Tile, add),
+            start = const offset_of!(Tile, start),
+            right_step = const offset_of!(Tile, right_step),
+            to = out(reg) _,
+            right = inout(reg) $tile.right => _,
+            ahead = in(reg) $tile.right_step.wrapping_mul(AHEAD), // after a panel the next one
+            left = inout(reg) $tile.left => _,
+            left3 = inout(reg) $left3 => _,
+            left6 = inout(reg) $left6 => _,
+            left9 = inout(reg) $left9 => _,
+            row = in(reg) $tile.left_step[0],
+            unit = in(reg) $tile.left_step[1],
+            units = inout(reg) $tile.units => _,
+            $(out($register) _,)*
+            options(nostack),
+        )
+    };
+}
+
+/// Up to 12 rows by two vectors of 512 bits, and 6 by two of 256.
+macro_rules! sized_tile {
+    (512 $($what:tt)*) => {
+        tile! {
+            $($what)* "zmm" 64 zero "vpxord" left 28 spare 29 [
+                "zmm0" "zmm1" "zmm2" "zmm3" "zmm4" "zmm5" "zmm6" "zmm7" "zmm8" "zmm9"
+                "zmm10" "zmm11" "zmm12" "zmm13" "zmm14" "zmm15" "zmm16" "zmm17" "zmm18" "zmm19"
+                "zmm20" "zmm21" "zmm22" "zmm23" "zmm24" "zmm25" "zmm26" "zmm27" "zmm28" "zmm29"
+            ]; [[0 1 24] [1 1 25]]
+            ["{upper} > 0" "{upper} > 0" 0 "{left}" [0 0 12 24] [1 1 13 25]]
+            ["{upper} > 1" "{upper} > 1" 1 "{left} + {row}" [0 2 14 24] [1 3 15 25]]
+            ["{upper} > 2" "{upper} > 2" 2 "{left} + 2 * {row}" [0 4 16 24] [1 5 17 25]]
+            ["{upper} > 3" "{upper} > 3" 3 "{left3}" [0 6 18 24] [1 7 19 25]]
+            ["{upper} > 4" "{upper} > 4" 4 "{left3} + {row}" [0 8 20 24] [1 9 21 25]]
+            ["{upper} > 5" "{upper} > 5" 5 "{left3} + 2 * {row}" [0 10 22 24] [1 11 23 25]]
+            ["{lower} > 6" "{stored} > 6" 6 "{left6}" [0 12 12 24] [1 13 13 25]]
+            ["{lower} > 7" "{stored} > 7" 7 "{left6} + {row}" [0 14 14 24] [1 15 15 25]]
+            ["{lower} > 8" "{stored} > 8" 8 "{left6} + 2 * {row}" [0 16 16 24] [1 17 17 25]]
+            ["{lower} > 9" "{stored} > 9" 9 "{left9}" [0 18 18 24] [1 19 19 25]]
+            ["{lower} > 10" "{stored} > 10" 10 "{left9} + {row}" [0 20 20 24] [1 21 21 25]]
+            ["{lower} > 11" "{stored} > 11" 11 "{left9} + 2 * {row}" [0 22 22 24] [1 23 23 25]]
+        }
+    };
+    (256 $($what:tt)*) => {
+        tile! {
+            $($what)* "ymm" 32 zero "vxorps" left 14 spare 15 [
+                "ymm0" "ymm1" "ymm2" "ymm3" "ymm4" "ymm5" "ymm6" "ymm7" "ymm8" "ymm9"
+                "ymm10" "ymm11" "ymm12" "ymm13" "ymm14" "ymm15"
+            ]; [[0 1 12] [1 0 13]]
+            ["{upper} > 0" "{upper} > 0" 0 "{left}" [0 0 6 12] [1 1 7 13]]
+            ["{upper} > 1" "{upper} > 1" 1 "{left} + {row}" [0 2 8 12] [1 3 9 13]]
+            ["{upper} > 2" "{upper} > 2" 2 "{left} + 2 * {row}" [0 4 10 12] [1 5 11 13]]
+            ["{lower} > 3" "{stored} > 3" 3 "{left3}" [0 6 6 12] [1 7 7 13]]
+            ["{lower} > 4" "{stored} > 4" 4 "{left3} + {row}" [0 8 8 12] [1 9 9 13]]
+            ["{lower} > 5" "{stored} > 5" 5 "{left3} + 2 * {row}" [0 10 10 12] [1 11 11 13]]
+        }
+    };
+}
+/// Kernels: their instructions, bits of a register, rows by one or two vectors, a unit of a panel and
+/// its depth, a sum; the instructions of the text: how a unit is broadcast, multiplied and added, how sums are added, whether
+/// they start with something.
 macro_rules! kernels {
+    (starts [$broadcast:tt $step:tt $add:tt $started:literal]) => {
+        $started != 0
+    };
     ($(
         $(#[$doc:meta])*
-        $Name:ident where [$($feature:tt)*];
-        $features:literal, $rows:literal by $step_rows:literal [$($r:literal)*] [$($d:literal)*], $wide_rows:literal [$($w:literal)*] x $lanes:literal, $Unit:ty, $depth:literal, $Sum:ty, $Vector:ty, direct $direct:literal;
-        load |$pl:ident| $load:expr;
-        splat |$ps:ident| $splat:expr;
-        step |$s:ident, $a:ident, $b:ident| $step:expr;
-        sums $first:ident $fetch:ident $add:ident $store:ident;
-        start |$panel:ident, $units:ident| $start:expr;
+        $Name:ident [$feature:tt $($more:tt)*] $bits:tt, $rows:literal [$($r:literal)*],
+        $Unit:ty, $depth:literal, $Sum:ty, $text:tt;
     )*) => { $(
         $(#[$doc])*
         #[derive(Clone, Copy)]
@@ -42,69 +210,17 @@ macro_rules! kernels {
 
         impl $Name {
             /// The kernel, where this processor has its instructions.
-            #[inline]
             pub(super) fn here() -> Option<Self> {
-                (simd::level() >= needed($features) $(&& is_x86_feature_detected!($feature))*).then_some($Name)
+                (CALLED && simd::level() >= level($bits) $(&& is_x86_feature_detected!($more))*).then_some($Name)
             }
 
-            /// `R` rows by `V` vectors; `PACKED` says that the left operand is a panel.
-            #[target_feature(enable = $features)]
-            unsafe fn some_rows<const R: usize, const V: usize, const PACKED: bool>(tile: &Tile) {
-                // SAFETY: (all blocks) the caller of `Kernel::tile` promises these rows, columns and units.
-                let mut sums: [[$Vector; V]; R] = [[$first(Default::default()); V]; R];
-                if let Some(start) = &tile.start {
-                    for r in 0..R {
-                        sums[r] = [$first(start[r] as $Sum); V];
-                    }
-                }
-                for r in 0..R {
-                    for v in 0..V {
-                        // The output is on its way while the products are summed.
-                        _mm_prefetch::<_MM_HINT_T0>(tile.out[r].cast::<$Sum>().wrapping_add(v * $lanes).cast());
-                    }
-                }
-                let [row, unit] = if PACKED { [1, if V > 2 { $wide_rows } else { $rows }] } else { tile.left_step };
-                let (mut left, mut right) = (tile.left.cast::<$Unit>(), tile.right.cast::<$Unit>());
-                let ahead = tile.right_step.wrapping_mul(AHEAD);
-                // After a long panel the next one; what comes after a short strip was asked for by `fetch`, so its last units
-                // ask for themselves.
-                let asks = if tile.units > 2 * AHEAD as usize { tile.units } else { tile.units.saturating_sub(AHEAD as usize) };
-                for (units, ahead) in [(asks, ahead), (tile.units - asks, 0)] {
-                    for _ in 0..units {
-                        for v in (0..V).step_by((64 / ($lanes * size_of::<$Unit>())).max(1)) {
-                            _mm_prefetch::<_MM_HINT_T0>(right.wrapping_offset(ahead).wrapping_add(v * $lanes).cast());
-                        }
-                        let $pl = right;
-                        // SAFETY: as above.
-                        let mut b = [unsafe { $load }; V];
-                        for v in 1..V {
-                            let $pl = right.wrapping_add(v * $lanes);
-                            // SAFETY: as above.
-                            b[v] = unsafe { $load };
-                        }
-                        for r in 0..R {
-                            let $ps = left.wrapping_offset(r as isize * row);
-                            // SAFETY: as above.
-                            let a = unsafe { $splat };
-                            for v in 0..V {
-                                let ($s, $a, $b) = (sums[r][v], a, b[v]);
-                                sums[r][v] = $step;
-                            }
-                        }
-                        left = left.wrapping_offset(unit);
-                        right = right.wrapping_offset(tile.right_step);
-                    }
-                }
-                for r in 0..R {
-                    for v in 0..V {
-                        let out = tile.out[r].cast::<$Sum>().wrapping_add(v * $lanes);
-                        // SAFETY: as above; the output is read only where it was written before.
-                        unsafe {
-                            let sum = if tile.add { $add(sums[r][v], $fetch(out.cast())) } else { sums[r][v] };
-                            $store(out.cast(), sum);
-                        }
-                    }
-                }
+            /// `R` rows by one vector or two.
+            #[target_feature(enable = $feature)]
+            unsafe fn rows<const U: usize, const L: usize, const V: usize>(tile: &Tile<'_>) {
+                let row = |row: isize| tile.left.wrapping_offset(row.wrapping_mul(tile.left_step[0]));
+                let (left3, left6, left9) = (row(3), row(6), row(9));
+                // SAFETY: the promise of `Kernel::tile`; `here` found the instructions.
+                unsafe { sized_tile!($bits tile [] [left3 left6 left9] $text) }
             }
         }
 
@@ -112,38 +228,52 @@ macro_rules! kernels {
             type Unit = $Unit;
             type Sum = $Sum;
             const ROWS: usize = $rows;
-            const WIDE_ROWS: usize = $wide_rows;
-            const LANES: usize = $lanes;
+            const LANES: usize = $bits / 8 / size_of::<$Sum>();
             const DEPTH: usize = $depth;
-            const DIRECT: bool = $direct;
+            const DIRECT: bool = $depth == 1;
+            const STARTS: bool = kernels!(starts $text);
 
-            unsafe fn finish($panel: *mut u8, $units: usize) -> Option<[i32; STARTED_ROWS]> {
-                // SAFETY: the caller's promise.
-                #[allow(unused_unsafe)]
-                $start
+            unsafe fn finish(panel: *mut u8, units: usize) -> Option<[i32; STARTED_ROWS]> {
+                // SAFETY: the caller's promise; `here` found the instructions.
+                if Self::STARTS { Some(unsafe { shifted_back(panel.cast(), units) }) } else { None }
             }
 
-            unsafe fn tile(tile: &Tile) {
-                let packed = tile.left_step == [1, if tile.vectors > 2 { $wide_rows } else { $rows }];
-                debug_assert!(packed || $direct);
-                // Panels have all rows, so one that is not there may be computed; of a left operand that is read where it stands, it may not.
-                let rows = if packed && tile.vectors <= 2 { tile.rows.next_multiple_of($step_rows) } else { tile.rows };
-                // SAFETY: the caller's promise; `here` found the instructions.
+            unsafe fn tile(tile: &Tile<'_>) {
+                // SAFETY: the caller's promise.
                 unsafe {
-                    match (rows, tile.vectors, packed || !$direct) {
+                    match (tile.rows, tile.vectors) {
+                        $(($r, 1) => Self::rows::<$r, $r, 1>(tile), ($r, 2) => Self::rows::<$r, $r, 2>(tile),)*
+                        _ => debug_assert!(false, "a tile of {} rows", tile.rows),
+                    }
+                }
+            }
+        }
+    )* };
+}
+
+/// Kernels of floats that multiply the parts of complex numbers: the first half of a tile's rows are real parts, the second half
+/// imaginary ones.
+macro_rules! parts {
+    ($($Name:ident $feature:literal $bits:tt, $half:literal [$($r:literal)*], $text:tt, $join:tt;)*) => { $(
+        impl $Name {
+            #[target_feature(enable = $feature)]
+            unsafe fn both<const U: usize, const L: usize, const V: usize>(tile: &Tile<'_>) {
+                let part = tile.left.wrapping_add(size_of::<<Self as Kernel>::Unit>());
+                let third = |part: *const u8| part.wrapping_offset(3 * tile.left_step[0]);
+                let (left3, left6, left9) = if $half == 6 { (third(tile.left), part, third(part)) } else { (part, part, part) };
+                // SAFETY: the promise of `Parts::both`; `here` found the instructions.
+                unsafe { sized_tile!($bits tile $join [left3 left6 left9] $text) }
+            }
+        }
+
+        impl Parts for $Name {
+            unsafe fn both(tile: &Tile<'_>) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    match (tile.rows, tile.vectors) {
                         $(
-                            ($r, 2, true) => Self::some_rows::<$r, 2, true>(tile),
-                            ($r, 1, true) => Self::some_rows::<$r, 1, true>(tile),
-                        )*
-                        $(
-                            ($d, 2, false) => Self::some_rows::<$d, 2, { !$direct }>(tile),
-                            ($d, 1, false) => Self::some_rows::<$d, 1, { !$direct }>(tile),
-                        )*
-                        $(
-                            ($w, 3, true) => Self::some_rows::<$w, 3, true>(tile),
-                            ($w, 3, false) => Self::some_rows::<$w, 3, { !$direct }>(tile),
-                            ($w, 4, true) => Self::some_rows::<$w, 4, true>(tile),
-                            ($w, 4, false) => Self::some_rows::<$w, 4, { !$direct }>(tile),
+                            ($r, 1) => Self::both::<$r, { $r + $half }, 1>(tile),
+                            ($r, 2) => Self::both::<$r, { $r + $half }, 2>(tile),
                         )*
                         _ => debug_assert!(false, "a tile of {} rows", tile.rows),
                     }
@@ -153,133 +283,62 @@ macro_rules! kernels {
     )* };
 }
 
-kernels! {
-    /// f32, fused.
-    Float512 where ["avx512f"];
-    "avx512f", 12 by 2 [2 4 6 8 10 12] [1 2 3 4 5 6 7 8 9 10 11 12], 6 [1 2 3 4 5 6] x 16, f32, 1, f32, __m512, direct true;
-    load |p| _mm512_loadu_ps(p);
-    splat |p| _mm512_set1_ps(p.read());
-    step |s, a, b| _mm512_fmadd_ps(a, b, s);
-    sums _mm512_set1_ps _mm512_loadu_ps _mm512_add_ps _mm512_storeu_ps;
-    start |_p, _n| None;
-
-    /// f64, fused.
-    Double512 where ["avx512f"];
-    "avx512f", 12 by 2 [2 4 6 8 10 12] [1 2 3 4 5 6 7 8 9 10 11 12], 6 [1 2 3 4 5 6] x 8, f64, 1, f64, __m512d, direct true;
-    load |p| _mm512_loadu_pd(p);
-    splat |p| _mm512_set1_pd(p.read());
-    step |s, a, b| _mm512_fmadd_pd(a, b, s);
-    sums _mm512_set1_pd _mm512_loadu_pd _mm512_add_pd _mm512_storeu_pd;
-    start |_p, _n| None;
-
-    /// Two products of bf16 a step, summed in f32. The instruction takes subnormal numbers for 0.
-    Brain512 where ["avx512f" "avx512bf16"];
-    "avx512f,avx512bf16", 12 by 2 [2 4 6 8 10 12] [], 0 [] x 16, u32, 2, f32, __m512, direct false;
-    load |p| _mm512_loadu_si512(p.cast());
-    splat |p| _mm512_set1_epi32(p.read() as i32);
-    step |s, a, b| _mm512_dpbf16_ps(s, pairs(a), pairs(b));
-    sums _mm512_set1_ps _mm512_loadu_ps _mm512_add_ps _mm512_storeu_ps;
-    start |_p, _n| None;
-
-    /// Two products of 16-bit integers a step, summed in i32.
-    Short512 where ["avx512f" "avx512bw"];
-    "avx512f,avx512bw", 12 by 2 [2 4 6 8 10 12] [], 0 [] x 16, u32, 2, i32, __m512i, direct false;
-    load |p| _mm512_loadu_si512(p.cast());
-    splat |p| _mm512_set1_epi32(p.read() as i32);
-    step |s, a, b| _mm512_add_epi32(s, _mm512_madd_epi16(a, b));
-    sums _mm512_set1_epi32 _mm512_loadu_si512 _mm512_add_epi32 _mm512_storeu_si512;
-    start |_p, _n| None;
-
-    /// Four products i8 · i8 a step. The instruction multiplies signed by unsigned, so the right panel holds b + 128, and
-    /// every row starts at −128 Σ a.
-    Signed512 where ["avx512f" "avx512bw" "avx512vnni"];
-    "avx512f,avx512bw,avx512vnni", 12 by 2 [2 4 6 8 10 12] [], 0 [] x 16, u32, 4, i32, __m512i, direct false;
-    load |p| _mm512_loadu_si512(p.cast());
-    splat |p| _mm512_set1_epi32(p.read() as i32);
-    step |s, a, b| _mm512_dpbusd_epi32(s, b, a);
-    sums _mm512_set1_epi32 _mm512_loadu_si512 _mm512_add_epi32 _mm512_storeu_si512;
-    // SAFETY: the promise of `Kernel::finish`; `here` found the instructions.
-    start |panel, units| Some(unsafe { shifted_back(panel.cast(), units) });
-
-    /// Four products u8 · i8 a step.
-    LeftUnsigned512 where ["avx512f" "avx512bw" "avx512vnni"];
-    "avx512f,avx512bw,avx512vnni", 12 by 2 [2 4 6 8 10 12] [], 0 [] x 16, u32, 4, i32, __m512i, direct false;
-    load |p| _mm512_loadu_si512(p.cast());
-    splat |p| _mm512_set1_epi32(p.read() as i32);
-    step |s, a, b| _mm512_dpbusd_epi32(s, a, b);
-    sums _mm512_set1_epi32 _mm512_loadu_si512 _mm512_add_epi32 _mm512_storeu_si512;
-    start |_p, _n| None;
-
-    /// Four products i8 · u8 a step.
-    RightUnsigned512 where ["avx512f" "avx512bw" "avx512vnni"];
-    "avx512f,avx512bw,avx512vnni", 12 by 2 [2 4 6 8 10 12] [], 0 [] x 16, u32, 4, i32, __m512i, direct false;
-    load |p| _mm512_loadu_si512(p.cast());
-    splat |p| _mm512_set1_epi32(p.read() as i32);
-    step |s, a, b| _mm512_dpbusd_epi32(s, b, a);
-    sums _mm512_set1_epi32 _mm512_loadu_si512 _mm512_add_epi32 _mm512_storeu_si512;
-    start |_p, _n| None;
-
-    /// i32; the products wrap.
-    Int512 where ["avx512f"];
-    "avx512f", 12 by 2 [2 4 6 8 10 12] [], 0 [] x 16, i32, 1, i32, __m512i, direct false;
-    load |p| _mm512_loadu_si512(p.cast());
-    splat |p| _mm512_set1_epi32(p.read());
-    step |s, a, b| _mm512_add_epi32(s, _mm512_mullo_epi32(a, b));
-    sums _mm512_set1_epi32 _mm512_loadu_si512 _mm512_add_epi32 _mm512_storeu_si512;
-    start |_p, _n| None;
-
-    /// i64; the products wrap.
-    Long512 where ["avx512f" "avx512dq"];
-    "avx512f,avx512dq", 12 by 2 [2 4 6 8 10 12] [], 0 [] x 8, i64, 1, i64, __m512i, direct false;
-    load |p| _mm512_loadu_si512(p.cast());
-    splat |p| _mm512_set1_epi64(p.read());
-    step |s, a, b| _mm512_add_epi64(s, _mm512_mullo_epi64(a, b));
-    sums _mm512_set1_epi64 _mm512_loadu_si512 _mm512_add_epi64 _mm512_storeu_si512;
-    start |_p, _n| None;
-
-    /// f32, fused, 256 bits.
-    Float256 where ["avx2" "fma"];
-    "avx2,fma", 6 by 2 [2 4 6] [1 2 3 4 5 6], 0 [] x 8, f32, 1, f32, __m256, direct true;
-    load |p| _mm256_loadu_ps(p);
-    splat |p| _mm256_set1_ps(p.read());
-    step |s, a, b| _mm256_fmadd_ps(a, b, s);
-    sums _mm256_set1_ps _mm256_loadu_ps _mm256_add_ps _mm256_storeu_ps;
-    start |_p, _n| None;
-
-    /// f64, fused, 256 bits.
-    Double256 where ["avx2" "fma"];
-    "avx2,fma", 6 by 2 [2 4 6] [1 2 3 4 5 6], 0 [] x 4, f64, 1, f64, __m256d, direct true;
-    load |p| _mm256_loadu_pd(p);
-    splat |p| _mm256_set1_pd(p.read());
-    step |s, a, b| _mm256_fmadd_pd(a, b, s);
-    sums _mm256_set1_pd _mm256_loadu_pd _mm256_add_pd _mm256_storeu_pd;
-    start |_p, _n| None;
-
-    /// Two products of 16-bit integers a step, 256 bits.
-    Short256 where ["avx2"];
-    "avx2", 6 by 2 [2 4 6] [], 0 [] x 8, u32, 2, i32, __m256i, direct false;
-    load |p| _mm256_loadu_si256(p.cast());
-    splat |p| _mm256_set1_epi32(p.read() as i32);
-    step |s, a, b| _mm256_add_epi32(s, _mm256_madd_epi16(a, b));
-    sums _mm256_set1_epi32 _mm256_loadu_si256 _mm256_add_epi32 _mm256_storeu_si256;
-    start |_p, _n| None;
-
-    /// i32; the products wrap. 256 bits.
-    Int256 where ["avx2"];
-    "avx2", 6 by 2 [2 4 6] [], 0 [] x 8, i32, 1, i32, __m256i, direct false;
-    load |p| _mm256_loadu_si256(p.cast());
-    splat |p| _mm256_set1_epi32(p.read());
-    step |s, a, b| _mm256_add_epi32(s, _mm256_mullo_epi32(a, b));
-    sums _mm256_set1_epi32 _mm256_loadu_si256 _mm256_add_epi32 _mm256_storeu_si256;
-    start |_p, _n| None;
+parts! {
+    Float512 "avx512f" 512, 6 [1 2 3 4 5 6],
+        ["vbroadcastss" ["vfmadd231ps"] "vaddps" 0],
+        [0x3f800000 "vbroadcastss" "vpermilps" 0xb1 "vfmaddsub213ps"];
+    Double512 "avx512f" 512, 6 [1 2 3 4 5 6],
+        ["vbroadcastsd" ["vfmadd231pd"] "vaddpd" 0],
+        [0x3ff0000000000000 "vbroadcastsd" "vpermilpd" 0x55 "vfmaddsub213pd"];
+    Float256 "avx2" 256, 3 [1 2 3],
+        ["vbroadcastss" ["vfmadd231ps"] "vaddps" 0],
+        [0x3f800000 "vbroadcastss" "vpermilps" 0xb1 "vfmaddsub213ps"];
+    Double256 "avx2" 256, 3 [1 2 3],
+        ["vbroadcastsd" ["vfmadd231pd"] "vaddpd" 0],
+        [0x3ff0000000000000 "vbroadcastsd" "vpermilpd" 0x55 "vfmaddsub213pd"];
 }
 
-/// The same bits as pairs of bf16.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bf16")]
-fn pairs(bits: __m512i) -> __m512bh {
-    // SAFETY: two names of one register; every bit pattern is valid.
-    unsafe { std::mem::transmute(bits) }
+kernels! {
+    /// f32, fused.
+    Float512 ["avx512f"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
+        f32, 1, f32, ["vbroadcastss" ["vfmadd231ps"] "vaddps" 0];
+    /// f64, fused.
+    Double512 ["avx512f"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
+        f64, 1, f64, ["vbroadcastsd" ["vfmadd231pd"] "vaddpd" 0];
+    /// Two products of bf16 a step, summed in f32. The instruction takes subnormal numbers for 0.
+    Brain512 ["avx512f" "avx512bf16"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
+        u32, 2, f32, ["vbroadcastss" ["vdpbf16ps"] "vaddps" 0];
+    /// Two products of 16-bit integers a step, summed in i32.
+    Short512 ["avx512f"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
+        u32, 2, i32, ["vpbroadcastd" ["vpmaddwd" "vpaddd"] "vpaddd" 0];
+    /// Four products i8 · i8 a step. The instruction multiplies unsigned by signed, so the right panel holds b + 128, and every row
+    /// starts at −128 Σ a.
+    Signed512 ["avx512f" "avx512vnni"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
+        u32, 4, i32, ["vpbroadcastd" [right "vpdpbusd"] "vpaddd" 1];
+    /// Four products u8 · i8 a step.
+    LeftUnsigned512 ["avx512f" "avx512vnni"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
+        u32, 4, i32, ["vpbroadcastd" ["vpdpbusd"] "vpaddd" 0];
+    /// Four products i8 · u8 a step.
+    RightUnsigned512 ["avx512f" "avx512vnni"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
+        u32, 4, i32, ["vpbroadcastd" [right "vpdpbusd"] "vpaddd" 0];
+    /// i32; the products wrap.
+    Int512 ["avx512f"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
+        i32, 1, i32, ["vpbroadcastd" ["vpmulld" "vpaddd"] "vpaddd" 0];
+    /// i64; the products wrap.
+    Long512 ["avx512f"] 512, 12 [1 2 3 4 5 6 7 8 9 10 11 12],
+        i64, 1, i64, ["vpbroadcastq" ["vpmullq" "vpaddq"] "vpaddq" 0];
+    /// f32, fused, 256 bits.
+    Float256 ["avx2"] 256, 6 [1 2 3 4 5 6],
+        f32, 1, f32, ["vbroadcastss" ["vfmadd231ps"] "vaddps" 0];
+    /// f64, fused, 256 bits.
+    Double256 ["avx2"] 256, 6 [1 2 3 4 5 6],
+        f64, 1, f64, ["vbroadcastsd" ["vfmadd231pd"] "vaddpd" 0];
+    /// Two products of 16-bit integers a step, 256 bits.
+    Short256 ["avx2"] 256, 6 [1 2 3 4 5 6],
+        u32, 2, i32, ["vpbroadcastd" ["vpmaddwd" "vpaddd"] "vpaddd" 0];
+    /// i32; the products wrap. 256 bits.
+    Int256 ["avx2"] 256, 6 [1 2 3 4 5 6],
+        i32, 1, i32, ["vpbroadcastd" ["vpmulld" "vpaddd"] "vpaddd" 0];
 }
 
 /// −128 times the sum of each row of a left panel of i8.
@@ -297,20 +356,18 @@ unsafe fn shifted_back(panel: *mut u32, units: usize) -> [i32; STARTED_ROWS] {
     let mut rows = [0i32; 16];
     // SAFETY: as many bytes.
     unsafe { _mm512_storeu_si512(rows.as_mut_ptr().cast(), sums) };
-    std::array::from_fn(|row| rows[row].wrapping_mul(-128))
-}
-
-/// Whether [`turn`] can be called.
-#[inline]
-pub(super) fn turns() -> bool {
-    simd::level() == Level::Avx512
+    let mut start = [0; STARTED_ROWS];
+    for row in 0..STARTED_ROWS {
+        start[row] = rows[row].wrapping_mul(-128);
+    }
+    start
 }
 
 /// Transposes 16 rows of 16 words: row `i` of the result at `to + i · width`. They are written one after the other, so of
 /// narrower ones what is beyond `width` is written over by the next.
 ///
 /// # Safety
-/// [`turns`]; the rows are there, and room for 15 rows of `width` words and 16 words.
+/// The processor has the instructions, the rows are there, and room for 15 rows of `width` words and 16 words.
 #[target_feature(enable = "avx512f")]
 pub(super) unsafe fn turn(rows: [*const u32; 16], to: *mut u32, width: usize) {
     let mut a = [_mm512_setzero_si512(); 16];

@@ -39,6 +39,7 @@ use crate::kernel::Contraction;
 use crate::scalar::{Arith, DType, Num, Prim};
 use axes::Axes;
 use block::{Product, Transfer};
+use complex::Pairs;
 use num_complex::Complex;
 use pack::*;
 pub(super) use packed::{pack, packed_nbytes, run_packed, unpack};
@@ -171,7 +172,6 @@ unsafe fn each_of_batch(batch: Axes<3>, product: Product, elements: [usize; 3], 
 enum Way {
     Small(Small),
     Vector(Vector),
-    Complex,
     Panels,
 }
 
@@ -182,9 +182,6 @@ impl Way {
         }
         if let Some(vector) = Vector::of(product) {
             return Way::Vector(vector);
-        }
-        if complex::has(types) && product.n.has_room() && product.k.has_room() {
-            return Way::Complex;
         }
         Way::Panels
     }
@@ -200,7 +197,6 @@ unsafe fn by_name(product: &Product, types: [DType; 3]) -> Result<bool> {
         match Way::of(product, types) {
             Way::Small(small) => small.run(),
             Way::Vector(vector) => return vector.run(types),
-            Way::Complex => complex::run(product, types)?,
             Way::Panels => return by_panels(types, product),
         }
     }
@@ -258,6 +254,16 @@ fn kernel(types: [DType; 3]) -> Option<(Form, Transfer)> {
             #[cfg(target_arch = "x86_64")]
             first! { row; Double512::here(), $left, $right, f64 => f64; Double256::here(), $left, $right, f64 => f64; }
             first! { row; plain::<f64>(), $left, $right, f64 => f64; }
+        }};
+    }
+    macro_rules! pairs {
+        ($part:ty, $wide:ident, $narrow:ident) => {{
+            #[cfg(target_arch = "x86_64")]
+            first! {
+                $wide::here().map(Pairs::of), Same<Complex<$part>>, Same<Complex<$part>>, Complex<$part> => Complex<$part>;
+                $narrow::here().map(Pairs::of), Same<Complex<$part>>, Same<Complex<$part>>, Complex<$part> => Complex<$part>;
+            }
+            first! { plain::<$part>().map(Pairs::of), Same<Complex<$part>>, Same<Complex<$part>>, Complex<$part> => Complex<$part>; }
         }};
     }
     macro_rules! brains {
@@ -332,6 +338,8 @@ fn kernel(types: [DType; 3]) -> Option<(Form, Transfer)> {
         (I32, I32, I64) => longs!(IntLong),
         (U32, U32, U64) => longs!(UnsignedIntLong),
         (I64, I64, I64) | (U64, U64, U64) => longs!(Same<i64>),
+        (C32, C32, C32) => pairs!(f32, Float512, Float256),
+        (C64, C64, C64) => pairs!(f64, Double512, Double256),
         _ => {}
     }
     None

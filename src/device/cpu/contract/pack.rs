@@ -5,17 +5,17 @@
 //! Imports: `element`, `device`.
 
 use super::super::simd::{self, Loop};
-use super::axes::{few_runs, is_run, run_end};
-#[cfg(target_arch = "x86_64")]
-use super::micro;
+use super::super::turn::transpose;
+use super::axes::{few_runs, run_end};
 use crate::element::Element;
 use crate::element::{bf16, f16};
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// How an element goes into a panel.
 pub(super) trait Convert: Sized + 'static {
-    /// The element in memory.
-    type From: Copy;
+    /// The element in memory, at any address.
+    type From: Copy + Default;
     /// The element of a panel.
     type To: Copy + Default;
     /// Elements of one lane in a unit.
@@ -26,18 +26,13 @@ pub(super) trait Convert: Sized + 'static {
     /// The element that was converted.
     fn restore(value: Self::To) -> Self::From;
     /// Packs and restores such elements.
-    const PACK: Pack = match (Self::KEEPS, size_of::<Self::To>(), Self::DEPTH) {
-        (true, 1, 4) => pack::<Bits<u8, 4>>,
-        (true, 2, 2) => pack::<Bits<u16, 2>>,
-        (true, 4, 1) => pack::<Bits<u32, 1>>,
-        (true, 8, 1) => pack::<Bits<u64, 1>>,
-        _ => pack::<Self>,
-    };
+    const PACK: Pack = if Self::KEEPS { bits(size_of::<Self::From>(), Self::DEPTH) } else { converted::<Self> };
     const RESTORE: Restore = match (Self::KEEPS, size_of::<Self::To>(), Self::DEPTH) {
         (true, 1, 4) => restore::<Bits<u8, 4>>,
         (true, 2, 2) => restore::<Bits<u16, 2>>,
         (true, 4, 1) => restore::<Bits<u32, 1>>,
         (true, 8, 1) => restore::<Bits<u64, 1>>,
+        (true, 16, 1) => restore::<Bits<u128, 1>>,
         _ => restore::<Self>,
     };
 }
@@ -56,6 +51,83 @@ impl<T: Copy + Default + 'static, const DEPTH: usize> Convert for Bits<T, DEPTH>
     #[inline(always)]
     fn restore(value: T) -> T {
         value
+    }
+}
+
+/// Packs elements of `size` bytes as they are.
+pub(super) const fn bits(size: usize, depth: usize) -> Pack {
+    match (size, depth) {
+        (1, 1) => pack::<u8, 1>,
+        (1, 2) => pack::<u8, 2>,
+        (1, 4) => pack::<u8, 4>,
+        (2, 1) => pack::<u16, 1>,
+        (2, 2) => pack::<u16, 2>,
+        (4, 1) => pack::<u32, 1>,
+        (8, 1) => pack::<u64, 1>,
+        (16, 1) => pack::<u128, 1>,
+        _ => panic!("no panels of such units"),
+    }
+}
+
+/// Packs elements as they are, a few units at a time, and converts what was packed.
+///
+/// # Safety
+/// As [`pack`].
+unsafe fn converted<C: Convert>(from: *const u8, lanes: &[isize], k: &[isize], width: usize, to: *mut u8) {
+    const ROOM: usize = 8 << 10;
+    let mut room = [MaybeUninit::<u64>::uninit(); (ROOM + BEYOND) / 8];
+    let (room, unit) = (room.as_mut_ptr().cast::<u8>(), width * C::DEPTH);
+    let together = ROOM / (unit * size_of::<C::From>());
+    assert!(together > 0, "rows of a panel are short");
+    let raw = const { bits(size_of::<C::From>(), C::DEPTH) };
+    let mut to = to.cast::<C::To>();
+    for k in k.chunks(together * C::DEPTH) {
+        let count = k.len().div_ceil(C::DEPTH) * unit;
+        // SAFETY: the caller's promise, and room for these units, which are converted to their place.
+        unsafe {
+            raw(from, lanes, k, width, room);
+            convert_run::<C>(room, count, to.cast());
+        }
+        to = to.wrapping_add(count);
+    }
+}
+
+/// Converts elements that stand side by side.
+///
+/// # Safety
+/// `count` elements, and room for them.
+pub(super) unsafe fn convert_run<C: Convert>(from: *const u8, count: usize, to: *mut u8) {
+    simd::dispatch(Converted::<C> { from: from.cast(), count, to: to.cast() });
+}
+
+/// Elements side by side.
+struct Converted<C: Convert> {
+    from: *const C::From,
+    count: usize,
+    to: *mut C::To,
+}
+
+impl<C: Convert> Loop for Converted<C> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Converted { from, count, to } = self;
+        let whole = count / BLOCK * BLOCK;
+        for i in (0..whole).step_by(BLOCK) {
+            // SAFETY: `count` elements, and room for them.
+            unsafe {
+                let values = from.add(i).cast::<[C::From; BLOCK]>().read_unaligned();
+                let mut block = [C::To::default(); BLOCK];
+                for t in 0..BLOCK {
+                    block[t] = C::convert(values[t]);
+                }
+                to.add(i).cast::<[C::To; BLOCK]>().write_unaligned(block);
+            }
+        }
+        for i in whole..count {
+            // SAFETY: as above.
+            unsafe { to.add(i).write(C::convert(from.add(i).read())) };
+        }
     }
 }
 
@@ -114,17 +186,17 @@ impl<T: Copy + Default + 'static> Convert for Same<T> {
 pub(super) type Pack = unsafe fn(from: *const u8, lanes: &[isize], k: &[isize], width: usize, to: *mut u8);
 
 /// # Safety
-/// Every lane plus every `k` offset is an element `C::From`; `to` has room for a panel and [`BEYOND`] bytes.
-pub(super) unsafe fn pack<C: Convert>(from: *const u8, lanes: &[isize], k: &[isize], width: usize, to: *mut u8) {
-    simd::dispatch_two(Panel::<C> { from: from.cast(), lanes, k, width, to: to.cast() });
+/// Every lane plus every `k` offset is an element of as many bytes as a `T`; `to` has room for a panel and [`BEYOND`] bytes.
+unsafe fn pack<T: Copy + Default, const DEPTH: usize>(from: *const u8, lanes: &[isize], k: &[isize], width: usize, to: *mut u8) {
+    simd::dispatch_two(Panel::<T, DEPTH> { from: from.cast(), lanes, k, width, to: to.cast() });
 }
 
-struct Panel<'a, C: Convert> {
-    from: *const C::From,
+struct Panel<'a, T, const DEPTH: usize> {
+    from: *const T,
     lanes: &'a [isize],
     k: &'a [isize],
     width: usize,
-    to: *mut C::To,
+    to: *mut T,
 }
 
 /// What is written beyond a panel: a vector, whose first lane is in it.
@@ -133,10 +205,10 @@ pub(super) const BEYOND: usize = 64;
 /// Lanes of the widest panel.
 pub(super) const WIDEST: usize = 64;
 
-/// Units and lanes that are turned together.
-pub(super) const BLOCK: usize = 16;
+/// Lanes that are interleaved together, and converted.
+const BLOCK: usize = 16;
 
-impl<C: Convert> Loop for Panel<'_, C> {
+impl<T: Copy + Default, const DEPTH: usize> Loop for Panel<'_, T, DEPTH> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
@@ -152,162 +224,145 @@ impl<C: Convert> Loop for Panel<'_, C> {
     }
 }
 
-impl<C: Convert> Panel<'_, C> {
+impl<T: Copy + Default, const DEPTH: usize> Panel<'_, T, DEPTH> {
     /// Some lanes stand side by side in memory; after the last of all come zeros.
     #[inline(always)]
     fn along_lanes(&self, range: Range<usize>) {
         let Panel { k, width, .. } = *self;
-        let (lanes, depth) = (&self.lanes[range.clone()], C::DEPTH);
+        let lanes = &self.lanes[range.clone()];
         let (n, all) = (lanes.len(), if range.end == self.lanes.len() { width - range.start } else { 0 });
-        for (unit, k) in k.chunks(depth).enumerate() {
-            // SAFETY: lane 0 plus an offset of `k` (`each` of them below); a unit of the panel.
-            let (rows, to) = unsafe {
-                let row = |d: usize| self.from.offset(lanes[0].wrapping_add(k[if d < k.len() { d } else { 0 }]));
-                ([row(0), row(1), row(2), row(3)], self.to.add((unit * width + range.start) * depth))
-            };
-            if k.len() == depth {
-                let mut lane = 0;
-                while lane + BLOCK <= n {
-                    // SAFETY: `BLOCK` elements side by side in each row, and room for them.
-                    unsafe {
-                        let mut block = [C::To::default(); BLOCK * 4];
-                        for d in 0..depth {
-                            let values = rows[d].add(lane).cast::<[C::From; BLOCK]>().read_unaligned();
-                            #[cfg(target_arch = "x86_64")]
-                            simd::fetch(rows[d].wrapping_add(lane + 2 * width.min(WIDEST)).cast(), 64); // the next panels' lanes of this row
-                            for t in 0..BLOCK {
-                                block[t * depth + d] = C::convert(values[t]);
-                            }
-                        }
-                        let to = to.add(lane * depth);
-                        match depth {
-                            1 => to.cast::<[C::To; BLOCK]>().write_unaligned(block.as_ptr().cast::<[C::To; BLOCK]>().read()),
-                            2 => to.cast::<[C::To; BLOCK * 2]>().write_unaligned(block.as_ptr().cast::<[C::To; BLOCK * 2]>().read()),
-                            _ => to.cast::<[C::To; BLOCK * 4]>().write_unaligned(block),
-                        }
-                    }
-                    lane += BLOCK;
-                }
-                for lane in lane..n {
-                    for d in 0..depth {
-                        // SAFETY: element `lane` of each row, and room for `width` lanes.
-                        unsafe { to.add(lane * depth + d).write(C::convert(rows[d].add(lane).read())) };
+        for (unit, k) in k.chunks(DEPTH).enumerate() {
+            let mut rows = [self.from; DEPTH];
+            for (row, &k) in rows.iter_mut().zip(k) {
+                *row = self.from.wrapping_offset(lanes[0].wrapping_add(k));
+                simd::fetch(row.wrapping_add(4 * width.min(WIDEST)).cast(), n * size_of::<T>()); // the next panels' lanes
+            }
+            let to = self.to.wrapping_add((unit * width + range.start) * DEPTH);
+            let mut lane = 0;
+            if DEPTH == 1 {
+                // SAFETY: lanes side by side, and room for them.
+                unsafe { copy(rows[0].cast(), to.cast(), n * size_of::<T>()) };
+                lane = n;
+            }
+            while k.len() == DEPTH && lane + BLOCK <= n {
+                let mut block = [T::default(); BLOCK * 4];
+                for d in 0..DEPTH {
+                    // SAFETY: `BLOCK` elements side by side in each row.
+                    let values = unsafe { rows[d].add(lane).cast::<[T; BLOCK]>().read_unaligned() };
+                    for t in 0..BLOCK {
+                        block[t * DEPTH + d] = values[t];
                     }
                 }
-            } else {
-                for lane in 0..n {
-                    for d in 0..depth {
-                        // SAFETY: as above.
-                        let value = if d < k.len() { unsafe { C::convert(rows[d].add(lane).read()) } } else { C::To::default() };
-                        // SAFETY: as above.
-                        unsafe { to.add(lane * depth + d).write(value) };
-                    }
+                // SAFETY: room for them.
+                unsafe {
+                    to.add(lane * DEPTH).cast::<[[T; DEPTH]; BLOCK]>().write_unaligned(block.as_ptr().cast::<[[T; DEPTH]; BLOCK]>().read())
+                };
+                lane += BLOCK;
+            }
+            for lane in lane..n {
+                for d in 0..DEPTH {
+                    // SAFETY: element `lane` of each row that there is, and room for `width` lanes.
+                    unsafe { to.add(lane * DEPTH + d).write(if d < k.len() { rows[d].add(lane).read_unaligned() } else { T::default() }) };
                 }
             }
-            for rest in n * depth..all * depth {
+            for rest in n * DEPTH..all * DEPTH {
                 // SAFETY: inside the unit.
-                unsafe { to.add(rest).write(C::To::default()) };
+                unsafe { to.add(rest).write(T::default()) };
             }
         }
     }
 
-    /// Where `k` is a run in memory, blocks of lanes are read as they stand and turned.
+    /// Where `k` is a run in memory, units are read as they stand and turned.
     #[inline(always)]
     fn along_k(&self) {
         let Panel { lanes, k, width, .. } = *self;
-        let whole = k.len() / (BLOCK * C::DEPTH);
-        // A block of at most 16 × 16 units of 4 elements, or of 16 bytes.
-        let mut rows = [[C::To::default(); BLOCK * 4]; BLOCK];
-        for block in 0..whole {
-            let units = block * BLOCK..(block + 1) * BLOCK;
-            let along = &k[units.start * C::DEPTH..units.end * C::DEPTH];
-            if !is_run(along) {
-                self.each(units);
+        let mut unit = 0;
+        while unit * DEPTH < k.len() {
+            let from = unit * DEPTH;
+            let units = (run_end(k, from) - from) / DEPTH;
+            let to = self.to.wrapping_add(from * width);
+            if units < 4 {
+                self.each(unit);
+                unit += 1;
                 continue;
             }
-            let start = along[0];
-            for first in (0..width).step_by(BLOCK) {
-                let count = BLOCK.min(width - first);
-                #[cfg(target_arch = "x86_64")]
-                if C::KEEPS && size_of::<C::To>() * C::DEPTH == 4 && micro::turns() {
-                    let nothing = [C::To::default(); BLOCK * 4];
-                    let lane = |lane: usize| match lanes.get(first + lane) {
-                        Some(&offset) if lane < count => self.from.wrapping_offset(offset.wrapping_add(start)).cast(),
-                        _ => nothing.as_ptr().cast(),
-                    };
-                    let to = self.to.wrapping_add((block * BLOCK * width + first) * C::DEPTH);
-                    // SAFETY: lanes plus an offset of `k`, which is a run, or zeros; the processor has the instructions.
-                    let mut starts = [std::ptr::null(); BLOCK];
-                    for (i, start) in starts.iter_mut().enumerate() {
-                        *start = lane(i);
-                    }
-                    unsafe { micro::turn(starts, to.cast(), width) };
-                    continue;
+            // Lanes that stand in equal steps.
+            let (mut first, size) = (0, size_of::<[T; DEPTH]>());
+            while first < lanes.len() {
+                let step = lanes.get(first + 1).map_or(0, |next| next.wrapping_sub(lanes[first]));
+                let mut end = first + 1;
+                while end < lanes.len() && lanes[end].wrapping_sub(lanes[end - 1]) == step {
+                    end += 1;
                 }
-                for lane in 0..count {
-                    let row = &mut rows[lane];
-                    if let Some(&offset) = lanes.get(first + lane) {
-                        for (depth, row) in row.chunks_exact_mut(BLOCK).take(C::DEPTH).enumerate() {
-                            // SAFETY: a lane plus an offset of `k`, which is a run.
-                            let values = unsafe {
-                                self.from.offset(offset.wrapping_add(start)).add(depth * BLOCK).cast::<[C::From; BLOCK]>().read_unaligned()
-                            };
-                            for t in 0..BLOCK {
-                                row[t] = C::convert(values[t]);
-                            }
-                        }
-                    } else {
-                        row.fill(C::To::default());
-                    }
-                }
-                // SAFETY: `BLOCK` units from this block's first, their lanes from `first` on.
-                unsafe { turn::<C>(&rows, count, self.to.add((block * BLOCK * width + first) * C::DEPTH), width) };
+                let start = self.from.wrapping_offset(lanes[first].wrapping_add(k[from]));
+                let (step, pitch) = (step.wrapping_mul(size_of::<T>() as isize), (width * size) as isize);
+                // SAFETY: units side by side in each lane, and their places in the panel.
+                unsafe { turn(to.wrapping_add(first * DEPTH).cast(), pitch, start.cast(), step, [units, end - first], size) };
+                first = end;
             }
+            for unit in 0..units {
+                for rest in lanes.len() * DEPTH..width * DEPTH {
+                    // SAFETY: inside the unit.
+                    unsafe { to.add(unit * width * DEPTH + rest).write(T::default()) };
+                }
+            }
+            unit += units;
         }
-        self.each(whole * BLOCK..k.len().div_ceil(C::DEPTH));
     }
 
-    /// One element after the other.
+    /// A unit, one element after the other.
     #[inline(always)]
-    fn each(&self, units: Range<usize>) {
+    fn each(&self, unit: usize) {
         let Panel { lanes, k, width, .. } = *self;
-        for unit in units {
-            for d in 0..C::DEPTH {
-                let along = k.get(unit * C::DEPTH + d);
-                for lane in 0..width {
-                    let value = match (along, lanes.get(lane)) {
-                        // SAFETY: a lane plus an offset of `k`.
-                        (Some(&along), Some(&lane)) => C::convert(unsafe { self.from.offset(lane.wrapping_add(along)).read() }),
-                        _ => C::To::default(),
-                    };
-                    // SAFETY: inside the panel.
-                    unsafe { self.to.add((unit * width + lane) * C::DEPTH + d).write(value) };
-                }
+        for lane in 0..width {
+            for d in 0..DEPTH {
+                let value = match (k.get(unit * DEPTH + d), lanes.get(lane)) {
+                    // SAFETY: a lane plus an offset of `k`.
+                    (Some(&along), Some(&lane)) => unsafe { self.from.offset(lane.wrapping_add(along)).read_unaligned() },
+                    _ => T::default(),
+                };
+                // SAFETY: inside the panel.
+                unsafe { self.to.add((unit * width + lane) * DEPTH + d).write(value) };
             }
         }
     }
 }
 
-/// Writes row `lane` of `rows`, a run of units, as column `lane` of a panel.
+/// Copies bytes, of which most often there are as many as in a line or two.
 ///
 /// # Safety
-/// Room for `BLOCK` units at `to`, `width` lanes apart, and for [`BEYOND`] bytes.
+/// As `copy_nonoverlapping`.
 #[inline(always)]
-unsafe fn turn<C: Convert>(rows: &[[C::To; BLOCK * 4]; BLOCK], count: usize, to: *mut C::To, width: usize) {
-    #[cfg(target_arch = "x86_64")]
-    if size_of::<C::To>() * C::DEPTH == 4 && micro::turns() {
-        // SAFETY: units of 4 bytes, in rows of a fixed length; the processor has the instructions.
-        let mut starts = [std::ptr::null(); BLOCK];
-        for lane in 0..BLOCK {
-            starts[lane] = rows[lane].as_ptr().cast();
+unsafe fn copy(from: *const u8, to: *mut u8, nbytes: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match nbytes {
+            128 => to.cast::<[u8; 128]>().write_unaligned(from.cast::<[u8; 128]>().read_unaligned()),
+            64 => to.cast::<[u8; 64]>().write_unaligned(from.cast::<[u8; 64]>().read_unaligned()),
+            _ => to.copy_from_nonoverlapping(from, nbytes),
         }
-        return unsafe { micro::turn(starts, to.cast(), width) };
     }
-    for unit in 0..BLOCK {
-        for lane in 0..count {
-            for d in 0..C::DEPTH {
-                // SAFETY: inside the block.
-                unsafe { to.add((unit * width + lane) * C::DEPTH + d).write(rows[lane][unit * C::DEPTH + d]) };
+}
+
+/// Turns units of `size` bytes: those of a lane stand side by side at `from`, and a pitch apart at `to`.
+///
+/// # Safety
+/// As [`transpose`], and [`BEYOND`] bytes at `to`.
+unsafe fn turn(to: *mut u8, to_pitch: isize, from: *const u8, from_pitch: isize, [units, lanes]: [usize; 2], size: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match size {
+            1 => transpose::<u8>(to, to_pitch, from, from_pitch, [units, lanes]),
+            2 => transpose::<u16>(to, to_pitch, from, from_pitch, [units, lanes]),
+            4 => transpose::<u32>(to, to_pitch, from, from_pitch, [units, lanes]),
+            8 => transpose::<u64>(to, to_pitch, from, from_pitch, [units, lanes]),
+            _ => {
+                for lane in 0..lanes {
+                    for unit in 0..units {
+                        let from = from.wrapping_offset(lane as isize * from_pitch).wrapping_add(unit * size);
+                        to.wrapping_offset(unit as isize * to_pitch).add(lane * size).copy_from_nonoverlapping(from, size);
+                    }
+                }
             }
         }
     }
@@ -324,7 +379,7 @@ pub(super) unsafe fn restore<C: Convert>(panel: *const u8, lanes: usize, k: usiz
         let unit = (index / C::DEPTH * width) * C::DEPTH + index % C::DEPTH;
         for lane in 0..lanes {
             // SAFETY: the caller's promise.
-            unsafe { to.add(index * step + lane).write(C::restore(panel.add(unit + lane * C::DEPTH).read())) };
+            unsafe { to.add(index * step + lane).write_unaligned(C::restore(panel.add(unit + lane * C::DEPTH).read())) };
         }
     }
 }

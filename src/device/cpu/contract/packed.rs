@@ -36,7 +36,7 @@ pub(in super::super) fn packed_nbytes<T: Number, R: Number>([k, n]: [usize; 2]) 
         return None;
     }
     let (form, _) = kernel(types::<T, R>()?)?;
-    let panels = Panels::of(form, k, n, n);
+    let panels = Panels::of(form, k, n);
     panels.nbytes.checked_mul(panels.count).and_then(|nbytes| nbytes.checked_add(BEYOND))
 }
 
@@ -50,7 +50,7 @@ pub(in super::super) unsafe fn pack<T: Number, R: Number>([k, n]: [usize; 2], to
     (product.n, product.k) = (columns, along);
     if let Some((form, transfer)) = types::<T, R>().and_then(kernel) {
         // SAFETY: the caller's promise.
-        unsafe { block::pack_all(form, &product, transfer, Panels::of(form, k, n, n), Address(to))? };
+        unsafe { block::pack_all(form, &product, transfer, Panels::of(form, k, n), Address(to))? };
     }
     Ok(())
 }
@@ -60,7 +60,7 @@ pub(in super::super) unsafe fn pack<T: Number, R: Number>([k, n]: [usize; 2], to
 pub(in super::super) unsafe fn unpack<T: Number, R: Number>(size: [usize; 2], to: *mut u8, packed: *const u8) -> Result<()> {
     let Some((form, transfer)) = types::<T, R>().and_then(kernel) else { return Ok(()) };
     let ([k, n], element) = (size, size_of::<R>());
-    let panels = Panels::of(form, k, n, n);
+    let panels = Panels::of(form, k, n);
     /// Rows that are written together: what is read and what is written are runs of a page.
     const ROWS: usize = 16;
     for row in (0..k).step_by(ROWS) {
@@ -108,7 +108,7 @@ pub(in super::super) unsafe fn run_packed<T: Number, R: Number>(
     let Some((form, transfer)) = kernel(types) else { return Ok(()) };
     if let (1, Some(row)) = (product.m.total(), transfer.row) {
         // SAFETY: the caller's promise.
-        return unsafe { row(&product, packed, Panels::of(form, product.k.total(), product.n.total(), product.n.total())) };
+        return unsafe { row(&product, packed, Panels::of(form, product.k.total(), product.n.total())) };
     }
     // SAFETY: as above.
     unsafe { block::run(form, &product, transfer, Some(packed)) }

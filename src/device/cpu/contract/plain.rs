@@ -3,7 +3,7 @@
 //! Imports: `scalar`.
 
 use super::super::simd::{self, Loop};
-use super::tile::{Kernel, Tile};
+use super::tile::{Kernel, Parts, Tile};
 use crate::scalar::{Arith, Num};
 use std::marker::PhantomData;
 
@@ -28,53 +28,73 @@ impl<P: Num> Kernel for Plain<P> {
     const DEPTH: usize = 1;
     const DIRECT: bool = false;
 
-    unsafe fn tile(tile: &Tile) {
-        // With vectors of 256 bits only products of i64 come here.
-        if P::DTYPE == crate::scalar::DType::I64 || cfg!(not(target_arch = "x86_64")) {
-            if tile.vectors == 1 {
-                simd::dispatch_two(Rows::<P, LANES>(tile, PhantomData))
-            } else {
-                simd::dispatch_two(Rows::<P, { 2 * LANES }>(tile, PhantomData))
-            }
-        } else if tile.vectors == 1 {
-            Rows::<P, LANES>(tile, PhantomData).run();
-        } else {
-            Rows::<P, { 2 * LANES }>(tile, PhantomData).run();
-        }
+    unsafe fn tile(tile: &Tile<'_>) {
+        run::<P>(tile, false);
     }
 }
 
-struct Rows<'a, P, const COLUMNS: usize>(&'a Tile, PhantomData<P>);
+impl<P: Num> Parts for Plain<P> {
+    unsafe fn both(tile: &Tile<'_>) {
+        run::<P>(tile, true);
+    }
+}
 
-impl<P: Num, const COLUMNS: usize> Loop for Rows<'_, P, COLUMNS> {
+fn run<P: Num>(tile: &Tile<'_>, pairs: bool) {
+    for column in (0..tile.vectors * LANES).step_by(LANES) {
+        let rows = Rows::<P> { tile, pairs, column, sum: PhantomData };
+        // With vectors of 256 bits only products of i64 come here.
+        if P::DTYPE == crate::scalar::DType::I64 || cfg!(not(target_arch = "x86_64")) { simd::dispatch_two(rows) } else { rows.run() }
+    }
+}
+
+/// `LANES` columns from the one given on.
+struct Rows<'a, P> {
+    tile: &'a Tile<'a>,
+    /// Whether rows are parts of complex numbers, which stand beside each other in both panels.
+    pairs: bool,
+    column: usize,
+    sum: PhantomData<P>,
+}
+
+impl<P: Num> Loop for Rows<'_, P> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let tile = self.0;
-        let [mut s0, mut s1, mut s2, mut s3] = [[P::default(); COLUMNS]; ROWS];
+        let Rows { tile, pairs, column, .. } = self;
+        let [mut s0, mut s1, mut s2, mut s3] = [[P::default(); LANES]; ROWS];
         for unit in 0..tile.units {
-            let right = tile.right.cast::<P>().wrapping_offset(unit as isize * tile.right_step).cast::<[P; COLUMNS]>();
+            let right = tile.right.wrapping_offset(unit as isize * tile.right_step).cast::<P>().wrapping_add(column).cast::<[P; LANES]>();
             let left = tile.left.cast::<P>().wrapping_add(unit * ROWS).cast::<[P; ROWS]>();
             // SAFETY: the caller of `Kernel::tile` promises this row of the right panel; a left panel has `ROWS` rows,
             // whatever the tile has.
             let ([a0, a1, a2, a3], b) = unsafe { (left.read_unaligned(), right.read_unaligned()) };
-            for c in 0..COLUMNS {
+            for c in 0..LANES {
                 s0[c] = P::arith(Arith::Add, s0[c], P::arith(Arith::Mul, a0, b[c]));
             }
-            for c in 0..COLUMNS {
+            for c in 0..LANES {
                 s1[c] = P::arith(Arith::Add, s1[c], P::arith(Arith::Mul, a1, b[c]));
             }
-            for c in 0..COLUMNS {
+            for c in 0..LANES {
                 s2[c] = P::arith(Arith::Add, s2[c], P::arith(Arith::Mul, a2, b[c]));
             }
-            for c in 0..COLUMNS {
+            for c in 0..LANES {
                 s3[c] = P::arith(Arith::Add, s3[c], P::arith(Arith::Mul, a3, b[c]));
             }
         }
-        let sums = [s0, s1, s2, s3];
-        for (sums, out) in sums.iter().zip(&tile.out).take(tile.rows) {
+        let mut sums = [s0, s1, s2, s3];
+        if pairs {
+            for row in 0..ROWS / 2 {
+                let (by_real, by_imaginary) = (sums[2 * row], sums[2 * row + 1]);
+                for c in (0..LANES).step_by(2) {
+                    sums[row][c] = P::arith(Arith::Sub, by_real[c], by_imaginary[c + 1]);
+                    sums[row][c + 1] = P::arith(Arith::Add, by_real[c + 1], by_imaginary[c]);
+                }
+            }
+        }
+        for (row, sums) in sums.iter().enumerate().take(tile.rows) {
+            let out = tile.out.wrapping_offset(row as isize * tile.out_step).cast::<P>().wrapping_add(column);
             for (c, &sum) in sums.iter().enumerate() {
-                let out = out.cast::<P>().wrapping_add(c);
+                let out = out.wrapping_add(c);
                 // SAFETY: the caller promises this row of the output, written before where it is added to.
                 unsafe { out.write(if tile.add { P::arith(Arith::Add, out.read(), sum) } else { sum }) };
             }

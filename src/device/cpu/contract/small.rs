@@ -128,8 +128,12 @@ impl<P: Num> Sums<P> {
                     // SAFETY: as above, of `COLUMNS` columns that stand side by side.
                     unsafe { b.cast::<[P; COLUMNS]>().read_unaligned() }
                 } else {
-                    // SAFETY: as above.
-                    std::array::from_fn(|j| unsafe { b.wrapping_offset(at(j, column[1])).read() })
+                    let mut row = [P::default(); COLUMNS];
+                    for j in 0..COLUMNS {
+                        // SAFETY: as above.
+                        row[j] = unsafe { b.wrapping_offset(at(j, column[1])).read() };
+                    }
+                    row
                 };
                 for j in 0..COLUMNS {
                     sums[j] = P::arith(Arith::Add, sums[j], P::arith(Arith::Mul, a, b[j]));

@@ -4,32 +4,35 @@
 
 use super::pack::Pack;
 
-/// Rows of the largest tile.
-pub(super) const MOST_ROWS: usize = 32;
-/// Sums of the largest tile: 32 rows by two vectors of 16.
-pub(super) const MOST_SUMS: usize = 1024;
+/// Bytes of the sums of the largest tile: 32 rows by two vectors of 64 bytes.
+pub(super) const MOST_BYTES: usize = 32 * 2 * 64;
 /// Rows of the largest tile whose sums may start with something.
 pub(super) const STARTED_ROWS: usize = 12;
+/// Where they start with nothing.
+pub(super) static ZEROS: [i32; STARTED_ROWS] = [0; STARTED_ROWS];
 
-/// One tile: `out[r][c] (+)= start[r] + Σ left[r] · right[c]` over some units. Addresses are those of units and of sums, steps are
-/// in units.
-pub(super) struct Tile {
-    /// 1 to `Form::rows`, or to `Form::wide_rows` by more than two vectors.
+/// One tile: `out[r][c] (+)= start[r] + Σ left[r] · right[c]` over some units. Addresses are those of units and of sums, steps
+/// are in bytes.
+pub(super) struct Tile<'a> {
+    /// 1 to `Form::rows`.
     pub(super) rows: usize,
-    /// 1 to 4 vectors of columns.
+    /// 1 or 2 vectors of columns.
     pub(super) vectors: usize,
     pub(super) units: usize,
     pub(super) left: *const u8,
-    /// From row to row and from unit to unit: `[1, most rows of this width]` in a panel, as it was packed, `[_, 1]` in rows.
+    /// From row to row and from unit to unit: the steps of a panel, as it was packed, or `[_, Form::unit]` in
+    /// rows.
     pub(super) left_step: [isize; 2],
     pub(super) right: *const u8,
     /// From unit to unit.
     pub(super) right_step: isize,
-    /// What sums that are whole numbers of 32 bits start with, if not 0.
-    pub(super) start: Option<[i32; STARTED_ROWS]>,
-    /// The rows of the output; its columns stand side by side. Of the rows that are not there, an even number is in all, some place
-    /// that nobody reads.
-    pub(super) out: [*mut u8; MOST_ROWS],
+    /// What sums that are whole numbers of 32 bits start with.
+    pub(super) start: &'a [i32; STARTED_ROWS],
+    /// The first row of the output, whose columns stand side by side, and from row to row.
+    pub(super) out: *mut u8,
+    pub(super) out_step: isize,
+    /// The first row of what is asked for meanwhile: the output of this tile, or of the next one.
+    pub(super) soon: *mut u8,
     /// Whether the output already holds a part of the sum; it is not read otherwise.
     pub(super) add: bool,
 }
@@ -40,10 +43,8 @@ pub(super) struct Form {
     /// Bytes of a unit, and of a sum.
     pub(super) unit: usize,
     pub(super) sum: usize,
-    /// Rows of a tile of one or two vectors, at most.
+    /// Rows of a tile, at most.
     pub(super) rows: usize,
-    /// Rows of a tile of three or four vectors, at most; 0 where there is none.
-    pub(super) wide_rows: usize,
     /// Columns of a vector.
     pub(super) lanes: usize,
     /// How many indices along `k` a unit has.
@@ -52,8 +53,10 @@ pub(super) struct Form {
     pub(super) in_rows: Option<Pack>,
     /// Whether the left operand may be read where it stands.
     pub(super) direct: bool,
+    /// Whether sums may start with something.
+    pub(super) starts: bool,
     pub(super) finish: unsafe fn(panel: *mut u8, units: usize) -> Option<[i32; STARTED_ROWS]>,
-    pub(super) tile: unsafe fn(tile: &Tile),
+    pub(super) tile: unsafe fn(tile: &Tile<'_>),
 }
 
 /// A way to multiply panels.
@@ -63,11 +66,11 @@ pub(super) trait Kernel: Copy + Send + Sync + 'static {
     /// What is summed in.
     type Sum: Copy + Default + 'static;
     const ROWS: usize;
-    const WIDE_ROWS: usize = 0;
     const LANES: usize;
     const DEPTH: usize;
     const IN_ROWS: Option<Pack> = None;
     const DIRECT: bool;
+    const STARTS: bool = false;
 
     /// Finishes a left panel that was packed: brings it into another order, if this kernel reads one, and says what its rows
     /// start with, if not 0.
@@ -82,21 +85,31 @@ pub(super) trait Kernel: Copy + Send + Sync + 'static {
     ///
     /// # Safety
     /// Rows, columns and units of the tile are there; with `add` the output has been written.
-    unsafe fn tile(tile: &Tile);
+    unsafe fn tile(tile: &Tile<'_>);
 
     const FORM: Form = {
-        assert!(Self::ROWS * 2 * Self::LANES <= MOST_SUMS && Self::WIDE_ROWS * 4 * Self::LANES <= MOST_SUMS && size_of::<Self::Sum>() <= 8);
+        assert!(Self::ROWS * 2 * Self::LANES * size_of::<Self::Sum>() <= MOST_BYTES);
         Form {
             unit: size_of::<Self::Unit>(),
             sum: size_of::<Self::Sum>(),
             rows: Self::ROWS,
-            wide_rows: Self::WIDE_ROWS,
             lanes: Self::LANES,
             depth: Self::DEPTH,
             in_rows: Self::IN_ROWS,
             direct: Self::DIRECT,
+            starts: Self::STARTS,
             finish: Self::finish,
             tile: Self::tile,
         }
     };
+}
+
+/// A kernel that can multiply complex numbers.
+pub(super) trait Parts: Kernel {
+    /// Computes a tile of complex numbers, whose real and imaginary parts are units and sums of this kernel, by half as many rows and
+    /// columns.
+    ///
+    /// # Safety
+    /// As [`Kernel::tile`].
+    unsafe fn both(tile: &Tile<'_>);
 }

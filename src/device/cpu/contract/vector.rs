@@ -2,7 +2,7 @@
 //!
 //! Imports: `error`, `scalar`, `element`.
 
-use super::super::simd::{self, Loop};
+use super::super::simd::{self, Level, Loop};
 use super::super::threads;
 use super::axes::Axes;
 use super::block::{PARALLEL, Panels, Product, Room, each};
@@ -47,36 +47,55 @@ impl Vector {
         let [out, left, right] = types;
         let (left, right) = if turned { (right, left) } else { (left, right) };
         use DType::*;
-        /// The loop over a matrix of such elements, and how a vector of them is widened.
+        /// The loop over a matrix of such elements, and how a vector of them is widened: `three` instruction sets or `two`; `wide` ones
+        /// beside the loop over what elements are `converted` to, or that alone.
         macro_rules! of {
-            ($Left:ty, $Right:ty, $T:ty) => { of!(two $Left, $Right, $T) };
-            ($levels:ident $Left:ty, $Right:ty, $T:ty) => {
-                Loops { part: $levels::<$Left, { 128 / size_of::<<$Left as Convert>::To>() }>, widen: widen::<$Right>, store: store::<<$Left as Convert>::To, $T>, sum: size_of::<<$Left as Convert>::To>() }
+            (three $Left:ty, $Right:ty, $T:ty) => { of!(@ three::<$Left, { lanes::<$Left>() }>, None, $Left, $Right, $T) };
+            (two $Left:ty, $Right:ty, $T:ty) => { of!(@ two::<$Left, { lanes::<$Left>() }>, None, $Left, $Right, $T) };
+            (wide $Left:ty, $Right:ty, $T:ty, $many:ident $Sum:ty) => {
+                if simd::level() == Level::Baseline {
+                    of!(converted $Left, $Right, $T, $many $Sum)
+                } else {
+                    of!(@ wide::<$Left, { lanes::<$Left>() }>, None, $Left, $Right, $T)
+                }
+            };
+            (converted $Left:ty, $Right:ty, $T:ty, $many:ident $Sum:ty) => {
+                of!(@ $many::<Same<$Sum>, { lanes::<$Left>() }>, Some(convert_run::<$Left>), $Left, $Right, $T)
+            };
+            (@ $part:expr, $convert:expr, $Left:ty, $Right:ty, $T:ty) => {
+                Loops {
+                    part: $part,
+                    convert: $convert,
+                    from: size_of::<<$Left as Convert>::From>(),
+                    widen: widen::<$Right>,
+                    store: store::<<$Left as Convert>::To, $T>,
+                    sum: size_of::<<$Left as Convert>::To>(),
+                }
             };
         }
         // Sums of integers wrap, so their lower bits do not depend on the sign of the factors.
         let loops = match (left, right, out) {
             (F32, F32, F32) => of!(three Same<f32>, Same<f32>, f32),
             (F64, F64, F64) => of!(three Same<f64>, Same<f64>, f64),
-            (F32, F32, F64) => of!(FloatDouble, FloatDouble, f64),
-            (BF16, BF16, BF16) => of!(three Bf16Float, Bf16Float, bf16),
-            (BF16, BF16, F32) => of!(three Bf16Float, Bf16Float, f32),
-            (F16, F16, F16) => of!(three F16Float, F16Float, f16),
-            (F16, F16, F32) => of!(three F16Float, F16Float, f32),
-            (I8, I8, I8) | (U8, U8, U8) => of!(three SignedInt, SignedInt, i8),
-            (I8, I8, I32) => of!(three SignedInt, SignedInt, i32),
-            (U8, I8, I32) => of!(three UnsignedInt, SignedInt, i32),
-            (I8, U8, I32) => of!(three SignedInt, UnsignedInt, i32),
-            (U8, U8, I32 | U32) => of!(three UnsignedInt, UnsignedInt, i32),
-            (I16, I16, I16) | (U16, U16, U16) => of!(ShortInt, ShortInt, i16),
-            (I16, I16, I32) => of!(ShortInt, ShortInt, i32),
-            (U16, U16, U32) => of!(UnsignedShortInt, UnsignedShortInt, i32),
-            (I32, I32, I32) | (U32, U32, U32) => of!(Same<i32>, Same<i32>, i32),
-            (I32, I32, I64) => of!(IntLong, IntLong, i64),
-            (U32, U32, U64) => of!(UnsignedIntLong, UnsignedIntLong, i64),
-            (I64, I64, I64) | (U64, U64, U64) => of!(Same<i64>, Same<i64>, i64),
-            (C32, C32, C32) => of!(Same<Complex<f32>>, Same<Complex<f32>>, Complex<f32>),
-            (C64, C64, C64) => of!(Same<Complex<f64>>, Same<Complex<f64>>, Complex<f64>),
+            (F32, F32, F64) => of!(converted FloatDouble, FloatDouble, f64, three f64),
+            (BF16, BF16, BF16) => of!(wide Bf16Float, Bf16Float, bf16, three f32),
+            (BF16, BF16, F32) => of!(wide Bf16Float, Bf16Float, f32, three f32),
+            (F16, F16, F16) => of!(wide F16Float, F16Float, f16, three f32),
+            (F16, F16, F32) => of!(wide F16Float, F16Float, f32, three f32),
+            (I8, I8, I8) | (U8, U8, U8) => of!(wide SignedInt, SignedInt, i8, two i32),
+            (I8, I8, I32) => of!(wide SignedInt, SignedInt, i32, two i32),
+            (U8, I8, I32) => of!(wide UnsignedInt, SignedInt, i32, two i32),
+            (I8, U8, I32) => of!(wide SignedInt, UnsignedInt, i32, two i32),
+            (U8, U8, I32 | U32) => of!(wide UnsignedInt, UnsignedInt, i32, two i32),
+            (I16, I16, I16) | (U16, U16, U16) => of!(wide ShortInt, ShortInt, i16, two i32),
+            (I16, I16, I32) => of!(wide ShortInt, ShortInt, i32, two i32),
+            (U16, U16, U32) => of!(wide UnsignedShortInt, UnsignedShortInt, i32, two i32),
+            (I32, I32, I32) | (U32, U32, U32) => of!(two Same<i32>, Same<i32>, i32),
+            (I32, I32, I64) => of!(converted IntLong, IntLong, i64, two i64),
+            (U32, U32, U64) => of!(converted UnsignedIntLong, UnsignedIntLong, i64, two i64),
+            (I64, I64, I64) | (U64, U64, U64) => of!(two Same<i64>, Same<i64>, i64),
+            (C32, C32, C32) => of!(two Same<Complex<f32>>, Same<Complex<f32>>, Complex<f32>),
+            (C64, C64, C64) => of!(two Same<Complex<f64>>, Same<Complex<f64>>, Complex<f64>),
             _ => return Ok(false),
         };
         let (m, deep) = (product.m.total(), product.k.total());
@@ -88,8 +107,14 @@ impl Vector {
         each(m.div_ceil(task), many, &|index| {
             let (first, vector) = (index * task, vector.get());
             let count = task.min(m - first);
+            let part = Part { product: &product, rows, vector, first, count, store: loops.store };
             // SAFETY: the caller's promise, with the elements that the names say.
-            unsafe { (loops.part)(&Part { product: &product, rows, vector, first, count, store: loops.store }) };
+            unsafe {
+                match loops.convert {
+                    None => (loops.part)(&part),
+                    Some(convert) => part.converted(loops, convert)?,
+                }
+            }
             Ok(())
         })?;
         Ok(true)
@@ -100,11 +125,18 @@ impl Vector {
 #[derive(Clone, Copy)]
 struct Loops {
     part: unsafe fn(&Part<'_>),
+    /// How elements become those that the loop reads, where it does not read them.
+    convert: Option<ConvertRun>,
+    /// Bytes of an element.
+    from: usize,
     widen: Widen,
     store: Store,
     /// Bytes of a sum.
     sum: usize,
 }
+
+/// Converts elements that stand side by side.
+type ConvertRun = unsafe fn(from: *const u8, count: usize, to: *mut u8);
 
 /// Writes elements at some offsets, widened, side by side.
 type Widen = unsafe fn(from: *const u8, along: &[isize], to: *mut u8);
@@ -174,11 +206,64 @@ struct Part<'a> {
     store: Store,
 }
 
+impl Part<'_> {
+    /// Computes it some rows at a time, whose elements are converted first, or those of a single row or column a few at a time, where
+    /// they do not stand side by side.
+    ///
+    /// # Safety
+    /// As that of the loop, for elements that are converted so.
+    unsafe fn converted(&self, loops: Loops, convert: ConvertRun) -> Result<()> {
+        /// Bytes of rows that are converted together, and rows, at least, where they stand as such, or across columns.
+        const NEAR: usize = 32 << 10;
+        const LEAST: [usize; 2] = [ROWS, 64];
+        let Product { m, k, left, .. } = *self.product;
+        let (Some([out_step, row_step]), Some([along, vector_step])) = (m.single(), k.single()) else { return Ok(()) };
+        let (deep, Loops { from: size, sum, .. }) = (k.total(), loops);
+        let together = (NEAR / (deep * sum)).max(LEAST[usize::from(!self.rows)]).min(self.count);
+        let room = Room::new(together, deep, sum)?;
+        for first in (self.first..self.first + self.count).step_by(together) {
+            let count = together.min(self.first + self.count - first);
+            // Lines of elements that stand side by side: rows, or parts of columns.
+            let (lines, length, line_step, step) = if self.rows { (count, deep, row_step, along) } else { (deep, count, along, 1) };
+            let start = left.wrapping_offset((first as isize).wrapping_mul(row_step).wrapping_mul(size as isize));
+            for line in 0..lines {
+                let from = start.wrapping_offset((line as isize).wrapping_mul(line_step).wrapping_mul(size as isize));
+                let to = room.at().wrapping_add(line * length * sum);
+                let (runs, run) = if step == 1 { (1, length) } else { (length, 1) };
+                for at in 0..runs {
+                    let from = from.wrapping_offset((at as isize).wrapping_mul(step).wrapping_mul(size as isize));
+                    // SAFETY: the caller's promise, and room for every element.
+                    unsafe { convert(from, run, to.wrapping_add(at * sum)) };
+                }
+            }
+            let mut product = *self.product;
+            (product.m, product.k) = (Axes::new(), Axes::new());
+            let (row, term) = if self.rows { (deep, 1) } else { (1, count) };
+            product.m.push(m.total(), [out_step, row as isize]);
+            product.k.push(deep, [term as isize, vector_step]);
+            product.left = room.at().cast_const().wrapping_sub(first * row * sum);
+            // SAFETY: the rows from `first` on, converted.
+            unsafe { (loops.part)(&Part { product: &product, first, count, ..*self }) };
+        }
+        Ok(())
+    }
+}
+
+/// Sums of one row that run side by side: 128 bytes.
+const fn lanes<L: Convert>() -> usize {
+    128 / size_of::<L::To>()
+}
+
 /// Sums of one row, `LANES` of them, run side by side: two vectors of 512 bits, or four of 256.
 struct PartOf<'a, L, const LANES: usize>(&'a Part<'a>, std::marker::PhantomData<L>);
 
 unsafe fn three<L: Convert<To: Num>, const LANES: usize>(part: &Part<'_>) {
     simd::dispatch(PartOf::<L, LANES>(part, std::marker::PhantomData));
+}
+
+/// Where the processor has AVX2.
+unsafe fn wide<L: Convert<To: Num>, const LANES: usize>(part: &Part<'_>) {
+    simd::dispatch_wide(PartOf::<L, LANES>(part, std::marker::PhantomData));
 }
 
 unsafe fn two<L: Convert<To: Num>, const LANES: usize>(part: &Part<'_>) {
@@ -236,39 +321,30 @@ impl<L: Convert<To: Num>, const LANES: usize> PartOf<'_, L, LANES> {
                 let end = deep.min(leaf + LEAF);
                 let mut sums = [[L::To::default(); LANES]; ROWS];
                 let mut p = leaf;
+                let (mut x, mut a);
                 while p < end {
-                    // Terms whose fetches come together.
-                    let ahead = 4 * LANES;
-                    let stop = if far > 0 && along == 1 { end.min(p + ahead) } else { end };
-                    if far > 0 && along == 1 {
-                        for r in 0..ROWS {
-                            simd::fetch_early(starts[r].wrapping_add(p).wrapping_byte_offset(early).cast(), ahead * size_of::<L::From>());
-                        }
-                    }
-                    while p < stop {
-                        // Elements that are missing, or do not stand side by side, are copied first.
-                        let whole = along == 1 && p + LANES <= end;
-                        let (mut x, mut a) = ([L::To::default(); LANES], [[std::mem::MaybeUninit::<L::From>::uninit(); LANES]; ROWS]);
-                        let here = LANES.min(end - p);
-                        let mut from_x = vector.wrapping_add(p);
-                        let mut from_a = starts.map_rows(p);
-                        if !whole {
-                            for lane in 0..here {
-                                // SAFETY: elements of the vector and of each row.
-                                unsafe {
-                                    x[lane] = vector.add(p + lane).read();
-                                    for r in 0..ROWS {
-                                        a[r][lane].write(starts[r].offset((p + lane) as isize * along).read());
-                                    }
-                                }
-                            }
-                            for lane in here..LANES {
+                    // Elements that are missing, or do not stand side by side, are copied first, one block of them.
+                    let whole = if along == 1 { (end - p) / LANES } else { 0 };
+                    let (mut from_x, mut from_a) = (vector.wrapping_add(p), starts.map_rows(p));
+                    if whole == 0 {
+                        (x, a) = ([L::To::default(); LANES], [[L::restore(L::To::default()); LANES]; ROWS]);
+                        for lane in 0..LANES.min(end - p) {
+                            // SAFETY: elements of the vector and of each row.
+                            unsafe {
+                                x[lane] = vector.add(p + lane).read();
                                 for r in 0..ROWS {
-                                    a[r][lane].write(L::restore(L::To::default()));
+                                    a[r][lane] = starts[r].offset((p + lane) as isize * along).read();
                                 }
                             }
-                            from_x = x.as_ptr();
-                            from_a = [a[0].as_ptr().cast(), a[1].as_ptr().cast(), a[2].as_ptr().cast(), a[3].as_ptr().cast()];
+                        }
+                        from_x = x.as_ptr();
+                        from_a = [a[0].as_ptr(), a[1].as_ptr(), a[2].as_ptr(), a[3].as_ptr()];
+                    }
+                    for _ in 0..whole.max(1) {
+                        if far > 0 {
+                            for r in 0..ROWS {
+                                simd::fetch_early(from_a[r].wrapping_byte_offset(early).cast(), LANES * size_of::<L::From>());
+                            }
                         }
                         // SAFETY: `LANES` elements of the vector and of each row, or of their copies.
                         let x = unsafe { from_x.cast::<[L::To; LANES]>().read_unaligned() };
@@ -279,8 +355,9 @@ impl<L: Convert<To: Num>, const LANES: usize> PartOf<'_, L, LANES> {
                                 sums[r][lane] = fused(sums[r][lane], L::convert(a[lane]), x[lane]);
                             }
                         }
-                        p += here;
+                        (from_x, from_a) = (from_x.wrapping_add(LANES), from_a.map_rows(LANES));
                     }
+                    p += (whole.max(1) * LANES).min(end - p);
                 }
                 for r in 0..ROWS {
                     totals[r] = L::To::arith(Arith::Add, totals[r], halved(sums[r]));
@@ -350,34 +427,37 @@ impl<L: Convert<To: Num>, const LANES: usize> PartOf<'_, L, LANES> {
             x[c] = unsafe { vector.add(p + c).read() };
             column[c] = start.wrapping_offset((p + c) as isize * along);
         }
-        for i in (0..rows).step_by(LANES) {
-            if far {
-                for c in 0..N {
-                    let next = column[c].wrapping_add(i).wrapping_offset(N as isize * along);
-                    simd::fetch_early(next.cast(), LANES * size_of::<L::From>());
+        let mut copy = [[L::restore(L::To::default()); LANES]; N];
+        let mut i = 0;
+        while i < rows {
+            // Rows that are missing are copied first, one block of them.
+            let whole = (rows - i) / LANES;
+            let mut from = [start; N];
+            for c in 0..N {
+                from[c] = column[c].wrapping_add(i);
+                if whole == 0 {
+                    // SAFETY: rows from `i` on.
+                    unsafe { from[c].copy_to_nonoverlapping(copy[c].as_mut_ptr(), rows - i) };
+                    from[c] = copy[c].as_ptr();
                 }
             }
-            let here = LANES.min(rows - i);
-            let mut copy = [[std::mem::MaybeUninit::<L::From>::uninit(); LANES]; N];
-            // SAFETY: rows from `i` on, or copies of those that are there; room for the sums.
-            unsafe {
-                if here < LANES {
+            for _ in 0..whole.max(1) {
+                // SAFETY: rows from `i` on, or copies of those that are there; room for the sums.
+                unsafe {
+                    let mut sum = sums.add(i).cast::<[L::To; LANES]>().read();
                     for c in 0..N {
-                        for lane in here..LANES {
-                            copy[c][lane].write(L::restore(L::To::default()));
+                        if far {
+                            simd::fetch_early(from[c].wrapping_offset(N as isize * along).cast(), LANES * size_of::<L::From>());
                         }
-                        column[c].add(i).copy_to_nonoverlapping(copy[c].as_mut_ptr().cast(), here);
+                        let a = from[c].cast::<[L::From; LANES]>().read_unaligned();
+                        for lane in 0..LANES {
+                            sum[lane] = fused(sum[lane], L::convert(a[lane]), x[c]);
+                        }
+                        from[c] = from[c].wrapping_add(LANES);
                     }
+                    sums.add(i).cast::<[L::To; LANES]>().write(sum);
                 }
-                let mut sum = sums.add(i).cast::<[L::To; LANES]>().read();
-                for c in 0..N {
-                    let from = if here < LANES { copy[c].as_ptr().cast() } else { column[c].add(i) };
-                    let a = from.cast::<[L::From; LANES]>().read_unaligned();
-                    for lane in 0..LANES {
-                        sum[lane] = fused(sum[lane], L::convert(a[lane]), x[c]);
-                    }
-                }
-                sums.add(i).cast::<[L::To; LANES]>().write(sum);
+                i += LANES;
             }
         }
     }
@@ -474,7 +554,6 @@ impl<P: Lies> Loop for RowTimesPanel<'_, P> {
     #[inline(always)]
     fn run(self) {
         match self.width {
-            64 => self.lanes::<64>(),
             32 => self.lanes::<32>(),
             16 => self.lanes::<16>(),
             8 => self.lanes::<8>(),
