@@ -120,6 +120,7 @@ impl<D: Device> Allocation<D> {
     }
 
     /// Of which the bytes between the elements belong to somebody else: no other layout may use it.
+    #[cfg(feature = "dynamic")]
     pub(crate) fn with_gaps(self, gaps: bool) -> Self {
         Allocation { gaps, ..self }
     }

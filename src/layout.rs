@@ -112,6 +112,7 @@ impl<const RANK: usize> Layout<RANK> {
     }
 
     /// Parts of which somebody keeps the invariants.
+    #[cfg(feature = "dynamic")]
     #[inline]
     pub(crate) const fn of_parts(size: Dim<RANK>, stride: Stride<RANK>, offset: usize) -> Self {
         Layout { size, stride, offset }

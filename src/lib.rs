@@ -52,10 +52,8 @@
 //! | `cuda` | with that feature: copies that nobody waits for, graphs, kernels of one's own |
 //! | [`quantised`] | [`QuantizedTensor`]: integers that stand for real numbers |
 //! | [`sparse`] | [`SparseTensor`]: elements with their indices, rows as runs |
-//! | [`dynamic`] | [`DynTensor`]: element, rank and device known at run time |
-//! | [`symbolic`] | sizes that are expressions of names |
-//! | [`registry`] | PyTorch's tensor types by name |
-//! | [`dispatch`] | operators by name on [`DynTensor`]s |
+//! | `dynamic` | with that feature: `DynTensor`, whose element, rank and device are known at run time |
+//! | `symbolic` `registry` `dispatch` | with `dynamic`: sizes as expressions of names; PyTorch's tensor types by name; operators by name |
 //! | [`check`] | a device beside the CPU, for those who write one |
 //! | [`io`] | files |
 //! | [`interop`] | other libraries |
@@ -63,7 +61,7 @@
 //! # Features
 //!
 //! `threads` (default): large operations use every core. `rayon`: parallel iterators.
-//! `npz`, `safetensors`: files of these kinds; `.npy` and raw bytes need no feature.
+//! `dynamic`: types known at run time. `npz`, `safetensors`: files of these kinds; `.npy` and raw bytes need no feature.
 //! `dlpack`: tensors of other libraries, without a copy. `ndarray`, `nalgebra`, `faer`, `half`, `image`, `serde`: interop
 //! with these crates.
 //! `shared-memory`: tensors of several processes. `cuda`: NVIDIA's graphics cards.
@@ -74,8 +72,10 @@ pub mod check;
 pub mod cuda;
 pub mod device;
 pub mod dim;
+#[cfg(feature = "dynamic")]
 pub mod dispatch;
 pub mod dtype;
+#[cfg(feature = "dynamic")]
 pub mod dynamic;
 pub mod element;
 pub mod error;
@@ -87,10 +87,12 @@ pub mod layout;
 pub mod ops;
 pub mod quantised;
 pub mod rank;
+#[cfg(feature = "dynamic")]
 pub mod registry;
 pub mod scalar;
 mod shared;
 pub mod sparse;
+#[cfg(feature = "dynamic")]
 pub mod symbolic;
 pub mod tensor;
 
@@ -100,6 +102,7 @@ pub use device::Cuda;
 pub use device::{AnyDevice, Cpu, Device, Meta};
 pub use dim::{All, Axis, Dim, Stride};
 pub use dtype::DType;
+#[cfg(feature = "dynamic")]
 pub use dynamic::DynTensor;
 pub use element::{
     Bitwise, Comparable, ComplexElement, Compute, Element, F8E4M3, F8E5M2, Float, Number, QInt8, QInt32, QUInt8, Whole, Wider, bf16, f16,

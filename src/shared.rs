@@ -98,6 +98,7 @@ impl<T> Shared<T> {
     }
 
     /// This handle as a pointer, for [`Shared::from_raw`].
+    #[cfg(feature = "dynamic")]
     #[inline]
     pub(crate) fn into_raw(self) -> NonNull<()> {
         std::mem::ManuallyDrop::new(self).inner.cast()
@@ -107,6 +108,7 @@ impl<T> Shared<T> {
     ///
     /// # Safety
     /// `raw` comes from `into_raw` of a `Shared<T>`, and is taken back once.
+    #[cfg(feature = "dynamic")]
     #[inline]
     pub(crate) unsafe fn from_raw(raw: NonNull<()>) -> Self {
         Shared { inner: raw.cast(), _owns: PhantomData }
@@ -116,6 +118,7 @@ impl<T> Shared<T> {
     ///
     /// # Safety
     /// As [`Shared::from_raw`], and the handle is taken back after `'a` only.
+    #[cfg(feature = "dynamic")]
     #[inline]
     pub(crate) unsafe fn peek<'a>(raw: NonNull<()>) -> &'a T {
         // SAFETY: invariant 1 of the handle, which keeps the value.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `stored.rs` | `Stored`: what can be written; what was read, its type not yet looked at |
 //! | `file.rs` | files that are there whole or not at all; bytes that come in pieces |
+//! | `dynamic.rs` | tensors whose types are known when they are read; feature `dynamic` |
 //! | `npy.rs` | NumPy's `.npy` |
 //! | `npz.rs` | NumPy's `.npz`, an archive of them; feature `npz` |
 //! | `safetensors.rs` | many named tensors in one file, read or mapped; feature `safetensors` |
@@ -12,6 +13,8 @@
 //! Every reader takes bytes from strangers: what a header claims is compared with what is there before anything follows
 //! it, and memory grows with the bytes that came, not with those that were promised. Imports: its own files.
 
+#[cfg(feature = "dynamic")]
+mod dynamic;
 mod file;
 pub mod npy;
 #[cfg(feature = "npz")]

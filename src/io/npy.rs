@@ -27,6 +27,7 @@ use super::file::{Progress, about, ends, format_error, open as open_file, put, s
 use super::stored::{Description, Order, Stored, each_little_endian, nbytes_of};
 use crate::device::Cpu;
 use crate::dtype::DType;
+#[cfg(feature = "dynamic")]
 use crate::dynamic::DynTensor;
 use crate::element::Element;
 use crate::error::{Error, Result, text};
@@ -69,6 +70,7 @@ pub fn read<T: Element, const RANK: usize>(path: impl AsRef<Path>) -> Result<Ten
 /// # std::fs::remove_file(path).unwrap();
 /// # Ok::<(), rankform::Error>(())
 /// ```
+#[cfg(feature = "dynamic")]
 pub fn read_dyn(path: impl AsRef<Path>) -> Result<DynTensor> {
     let name = path.as_ref().display();
     open(&path)?.read_dyn().map_err(|error| about(name, error))
@@ -227,6 +229,7 @@ impl<R: Read> Npy<R> {
     ///
     /// # Errors
     /// As [`read()`]; [`Error::Format`] for bytes that NumPy has no name for.
+    #[cfg(feature = "dynamic")]
     pub fn read_dyn(self) -> Result<DynTensor> {
         self.read_dyn_with(&mut |_, _| {})
     }
@@ -235,6 +238,7 @@ impl<R: Read> Npy<R> {
     ///
     /// # Errors
     /// As [`read_dyn`](Npy::read_dyn).
+    #[cfg(feature = "dynamic")]
     pub fn read_dyn_with(mut self, progress: Progress<'_>) -> Result<DynTensor> {
         self.meaning()?;
         let bytes = self.bytes(Some(progress))?;

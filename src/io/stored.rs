@@ -1,12 +1,11 @@
 //! What can be written to a file, and what was read from one, before its type is looked at.
 //!
-//! Imports: `error`, `dim`, `layout`, `dtype`, `element`, `device`, `tensor`, `dynamic`.
+//! Imports: `error`, `dim`, `layout`, `dtype`, `element`, `device`, `tensor`.
 
 use super::file::{Progress, fill};
 use crate::device::{Cpu, Device};
 use crate::dim::Dim;
 use crate::dtype::DType;
-use crate::dynamic::DynTensor;
 use crate::element::Element;
 use crate::error::{Error, Numbers, Result, text};
 use crate::layout::Layout;
@@ -79,37 +78,6 @@ impl<T: Element, const RANK: usize, D: Device> Stored for Tensor<T, RANK, D> {
     fn each_piece(&self, order: Order, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         Stored::each_piece(&self.view(), order, each)
     }
-}
-
-/// A tensor of the host is written as a [`Tensor`] is; one of another device, or with more than 8 axes, is copied first.
-impl Stored for DynTensor {
-    fn dtype(&self) -> DType {
-        DynTensor::dtype(self)
-    }
-    fn sizes(&self) -> Vec<usize> {
-        self.size().to_vec()
-    }
-    fn order(&self) -> Order {
-        let turned = reversed(self).is_ok_and(|turned| turned.is_contiguous());
-        if !self.is_contiguous() && turned { Order::ColumnMajor } else { Order::RowMajor }
-    }
-    fn each_piece(&self, order: Order, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        self.ready("write")?;
-        if order == Order::ColumnMajor {
-            return reversed(self)?.each_piece(Order::RowMajor, each);
-        }
-        if let Some(elements) = self.strided::<Cpu>().filter(|_| self.rank() <= 8) {
-            // SAFETY: this tensor's elements, which it borrows.
-            return unsafe { elements.pieces(each) };
-        }
-        let here = self.to(&Cpu)?.to_contiguous()?;
-        here.as_bytes().unwrap_or_default().chunks(4 << 20).try_for_each(each)
-    }
-}
-
-/// The axes in the other order.
-fn reversed(x: &DynTensor) -> Result<DynTensor> {
-    x.permuted(&(0..x.rank()).rev().collect::<Vec<_>>())
 }
 
 impl<X: Stored + ?Sized> Stored for &X {
@@ -225,15 +193,6 @@ impl Description {
                 progress(done, nbytes as u64);
             }
         })
-    }
-
-    /// Bytes that were read, as the tensor that the file says they are.
-    pub(super) fn dynamic(&self, op: &'static str, bytes: Tensor<u8, 1, Cpu>) -> Result<DynTensor> {
-        let elements = DynTensor::of_bytes(op, self.dtype, bytes)?;
-        match self.order {
-            Order::RowMajor => elements.reshaped(&self.size),
-            Order::ColumnMajor => reversed(&elements.reshaped(&self.size.iter().rev().copied().collect::<Vec<_>>())?),
-        }
     }
 
     /// Bytes that were read, as the tensor that they are.

@@ -38,10 +38,13 @@ mod view;
 mod view_mut;
 
 pub use adopt::AsAtomic;
+#[cfg(feature = "dynamic")]
 pub(crate) use bytes::Strided;
 pub use create::Nested;
+#[cfg(feature = "dynamic")]
 pub(crate) use display::{Cell, Cells, decode};
 pub use handle::Tensor;
+#[cfg(feature = "dynamic")]
 pub(crate) use handle::{Parts, State};
 #[cfg(feature = "rayon")]
 pub use iter::ParElements;

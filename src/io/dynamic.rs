@@ -1,0 +1,52 @@
+//! Files whose elements and sizes are known when they are read.
+//!
+//! Imports: `error`, `dtype`, `device`, `tensor`, `dynamic`.
+
+use super::stored::{Description, Order, Stored};
+use crate::device::Cpu;
+use crate::dtype::DType;
+use crate::dynamic::DynTensor;
+use crate::error::Result;
+use crate::tensor::Tensor;
+
+/// A tensor of the host is written as a [`Tensor`] is; one of another device, or with more than 8 axes, is copied first.
+impl Stored for DynTensor {
+    fn dtype(&self) -> DType {
+        DynTensor::dtype(self)
+    }
+    fn sizes(&self) -> Vec<usize> {
+        self.size().to_vec()
+    }
+    fn order(&self) -> Order {
+        let turned = reversed(self).is_ok_and(|turned| turned.is_contiguous());
+        if !self.is_contiguous() && turned { Order::ColumnMajor } else { Order::RowMajor }
+    }
+    fn each_piece(&self, order: Order, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        self.ready("write")?;
+        if order == Order::ColumnMajor {
+            return reversed(self)?.each_piece(Order::RowMajor, each);
+        }
+        if let Some(elements) = self.strided::<Cpu>().filter(|_| self.rank() <= 8) {
+            // SAFETY: this tensor's elements, which it borrows.
+            return unsafe { elements.pieces(each) };
+        }
+        let here = self.to(&Cpu)?.to_contiguous()?;
+        here.as_bytes().unwrap_or_default().chunks(4 << 20).try_for_each(each)
+    }
+}
+
+/// The axes in the other order.
+fn reversed(x: &DynTensor) -> Result<DynTensor> {
+    x.permuted(&(0..x.rank()).rev().collect::<Vec<_>>())
+}
+
+impl Description {
+    /// Bytes that were read, as the tensor that the file says they are.
+    pub(super) fn dynamic(&self, op: &'static str, bytes: Tensor<u8, 1, Cpu>) -> Result<DynTensor> {
+        let elements = DynTensor::of_bytes(op, self.dtype, bytes)?;
+        match self.order {
+            Order::RowMajor => elements.reshaped(&self.size),
+            Order::ColumnMajor => reversed(&elements.reshaped(&self.size.iter().rev().copied().collect::<Vec<_>>())?),
+        }
+    }
+}
