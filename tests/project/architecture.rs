@@ -163,14 +163,13 @@ const MECHANISMS: &[(&str, &str)] = &[
     ("add", "advances an address"),
     ("not", "is a word of `cfg`"),
     ("Add", "is a step of `scalar::Arith`, of which products are made"),
-    ("Neg", "turns parts of complex numbers, as `std::ops` has it"),
     ("Mul", "is a step of `scalar::Arith`, of which products are made"),
     ("Sub", "is a step of `scalar::Arith`, of which complex products are made"),
 ];
 
 /// Where a panic may start, by its text, and why it cannot or should.
 const PANICS: &[(&str, &str, &str, &str)] = &[
-    ("src/device/cpu/contract/block.rs", "assert", "", "checked by the compiler: the sums of each tile fit the room that is kept for them"),
+    ("src/device/cpu/contract/tile.rs", "assert", "", "checked by the compiler: the sums of each tile fit the room that is kept for them"),
     ("src/device/cpu/contract/pack.rs", "panic", "no panels of such units", "checked by the compiler"),
     ("src/device/cpu/contract/pack.rs", "assert", "rows of a panel are short", "what is converted would be written outside"),
     ("src/device/cpu/io.rs", "assert", "scratch: blocks are counted before they are taken", "a wrong count would write outside"),
@@ -182,6 +181,7 @@ const PANICS: &[(&str, &str, &str, &str)] = &[
         "steady state: {allocations} new blocks of memory; see `Cpu::steady_state`",
         "a guard of tests, which is made to panic",
     ),
+    ("src/device/cpu/simd.rs", "unreachable", "a loop for wider instructions", "a result would be left unwritten"),
     ("src/device/cpu/simd.rs", "unreachable", "a loop that is called by AVX2 at most", "a result would be left unwritten"),
     ("src/device/cpu/states.rs", "assert", "states have their places in rooms that begin at cache lines", "checked by the compiler"),
     ("src/device/cpu/walk.rs", "assert", "the axes of a row fit one walk", "a second walk would be lost"),

@@ -43,8 +43,8 @@ impl Artifacts {
         for line in String::from_utf8_lossy(&output.stdout).lines() {
             let message: serde_json::Value = serde_json::from_str(line).expect("a message of cargo");
             found |= message["executable"].as_str().is_some_and(|path| Path::new(path) == program);
-            let files = message["filenames"].as_array().into_iter().flatten().filter_map(|file| file.as_str());
-            let library = files.filter(|file| [".rlib", ".so", ".dylib", ".dll"].iter().any(|end| file.ends_with(end))).next_back();
+            let mut files = message["filenames"].as_array().into_iter().flatten().filter_map(|file| file.as_str());
+            let library = files.rfind(|file| [".rlib", ".so", ".dylib", ".dll"].iter().any(|end| file.ends_with(end)));
             if let (Some(file), Some(name)) = (library, message["target"]["name"].as_str()) {
                 libraries.push((name.replace('-', "_"), PathBuf::from(file)));
             }
