@@ -57,21 +57,21 @@ pub trait BeginsWithView<D> {
 
 macro_rules! operands {
     ($([$($t:ident $operand:ident $index:tt)*];)*) => { $(
+        #[allow(clippy::unused_unit, unused_variables)] // a tuple of none
         impl<$($t: Element, $operand: Operand<$t, RANK, D>,)* const RANK: usize, D: Device> OperandTuple<($($t,)*), RANK, D> for ($($operand,)*) {
             type Exprs = ($($operand::Expr,)*);
             type Bodies = ($(<$operand::Expr as Expr<RANK, D>>::Body,)*);
             fn into_exprs(self) -> Self::Exprs {
                 ($(self.$index.into_expr(),)*)
             }
-            #[allow(clippy::unused_unit, unused_variables)] // a tuple of none
             fn bodies(exprs: &Self::Exprs) -> Self::Bodies {
                 ($(exprs.$index.body(),)*)
             }
-            #[allow(private_interfaces, private_bounds, unused_variables)]
+            #[allow(private_interfaces, private_bounds)]
             fn leaves<'s>(exprs: &'s Self::Exprs, visit: &mut impl Leaves<'s, RANK, D>) {
                 $(exprs.$index.leaves(visit);)*
             }
-            #[allow(private_interfaces, private_bounds, unused_variables)]
+            #[allow(private_interfaces, private_bounds)]
             fn rows(exprs: &Self::Exprs, rows: &mut RowAxes<RANK>) {
                 $(exprs.$index.rows(rows);)*
             }
