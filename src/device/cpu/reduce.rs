@@ -183,7 +183,7 @@ impl Job<'_> {
         // Some leaves one behind the other, whose states go to the places from `place` on.
         let reduce = |pointers: &Addresses, from: usize, leaf: usize, count: usize, place: usize| {
             let mut here = *pointers;
-            for (here, step) in here.iter_mut().zip(steps) {
+            for (here, step) in here.iter_mut().zip(steps).take(self.inputs.reads.len()) {
                 *here = here.wrapping_offset(step.wrapping_mul((from / LEAF) as isize));
             }
             let to = Output { address: leaves.wrapping_add(place * states.size), step: states.size as isize, is_state: true };
@@ -224,7 +224,7 @@ impl Job<'_> {
                 break;
             }
             out.address = out.address.wrapping_offset(out.step);
-            for (pointer, step) in pointers.iter_mut().zip(rows.steps) {
+            for (pointer, step) in pointers.iter_mut().zip(rows.steps).take(self.inputs.reads.len()) {
                 *pointer = pointer.wrapping_offset(step);
             }
         }
