@@ -167,7 +167,7 @@ const MECHANISMS: &[(&str, &str)] = &[
 /// Where a panic may start, by its text, and why it cannot or should.
 const PANICS: &[(&str, &str, &str, &str)] = &[
     ("src/device/cpu/columns.rs", "assert", "states have their places in the room", "checked by the compiler"),
-    ("src/device/cpu/contract/block.rs", "assert", "", "checked by the compiler: the sums of each tile fit the room that is kept for them"),
+    ("src/device/cpu/contract/tile.rs", "assert", "", "checked by the compiler: the sums of each tile fit the room that is kept for them"),
     ("src/device/cpu/contract/pack.rs", "panic", "no panels of such units", "checked by the compiler"),
     ("src/device/cpu/contract/pack.rs", "assert", "rows of a panel are short", "what is converted would be written outside"),
     ("src/device/cpu/io.rs", "assert", "scratch: blocks are counted before they are taken", "a wrong count would write outside"),
