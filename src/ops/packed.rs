@@ -243,8 +243,8 @@ impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// `[.., k] · [k, n] → [.., n]`, for 1 to 9 axes.
     ///
     /// # Cost
-    /// One allocation of the result. On the CPU the matrix is not brought into another order, except where `matmul` hands f32
-    /// and f64 to the crate `gemm` (more than 24 rows and columns), which reads rows.
+    /// One allocation of the result. On the CPU the matrix is not brought into another order, except for products of at most 16 rows,
+    /// columns and terms, which read rows.
     ///
     /// # Errors
     /// [`Error::Inner`] when the inner sizes differ; [`Error::Value`] for rank 0 or more than 9; [`Error::Device`],

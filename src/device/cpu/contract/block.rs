@@ -372,7 +372,7 @@ impl Job<'_> {
             _ => Some(Room::new(deep.min(units), tiles * most_rows, size)?),
         };
         let panel_of = match right {
-            None => Some(Room::new(deep.min(units), TOGETHER * width, size)?),
+            None => Some(Room::new(deep.min(units), (TOGETHER * width).min(columns.len().next_multiple_of(width)), size)?),
             _ => None,
         };
         // Rows of the output that stand in equal steps, of which a tile may write any.

@@ -61,8 +61,10 @@ macro_rules! join {
         )
     };
 }
-/// The text of a tile of `V` vectors: of each row whether it is there, its number, where its unit stands, and for each vector its number, the
-/// register of its sums, and that of the right operand's vector; of these before whether they begin a line of the cache.
+
+/// The text of a tile. Of each vector of the right operand it is told the number, whether it begins a line of the cache, and the register;
+/// of each row of the left one whether it is there, whether it has a row of the output, its number, where its unit stands, and for each
+/// vector the number, the register of the sums, that of the sums that are joined with them, and the right operand's register.
 macro_rules! tile {
     (
         $tile:ident $join:tt [$left3:ident $left6:ident $left9:ident] [$broadcast:literal $step:tt $add:literal $started:literal]
@@ -192,9 +194,9 @@ macro_rules! sized_tile {
         }
     };
 }
-/// Kernels: their instructions, bits of a register, rows by one or two vectors, a unit of a panel and
-/// its depth, a sum; the instructions of the text: how a unit is broadcast, multiplied and added, how sums are added, whether
-/// they start with something.
+
+/// Kernels: their instructions, bits of a register, rows by one or two vectors, a unit of a panel and its depth, a sum; the
+/// instructions of the text: how a unit is broadcast, multiplied and added, how sums are added, whether they start with something.
 macro_rules! kernels {
     (starts [$broadcast:tt $step:tt $add:tt $started:literal]) => {
         $started != 0
@@ -214,7 +216,7 @@ macro_rules! kernels {
                 (CALLED && simd::level() >= level($bits) $(&& is_x86_feature_detected!($more))*).then_some($Name)
             }
 
-            /// `R` rows by one vector or two.
+            /// `U` rows, of which `L` is the number as well, by `V` vectors.
             #[target_feature(enable = $feature)]
             unsafe fn rows<const U: usize, const L: usize, const V: usize>(tile: &Tile<'_>) {
                 let row = |row: isize| tile.left.wrapping_offset(row.wrapping_mul(tile.left_step[0]));
@@ -256,6 +258,7 @@ macro_rules! kernels {
 macro_rules! parts {
     ($($Name:ident $feature:literal $bits:tt, $half:literal [$($r:literal)*], $text:tt, $join:tt;)*) => { $(
         impl $Name {
+            /// `U` rows of complex numbers by `V` vectors; below `L` end those of imaginary parts.
             #[target_feature(enable = $feature)]
             unsafe fn both<const U: usize, const L: usize, const V: usize>(tile: &Tile<'_>) {
                 let part = tile.left.wrapping_add(size_of::<<Self as Kernel>::Unit>());

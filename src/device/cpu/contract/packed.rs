@@ -14,8 +14,7 @@ use crate::error::Result;
 use crate::kernel::Contraction;
 use crate::scalar::DType;
 
-/// The elements of a product of two operands of `R` in `T`, if there are kernels that pack them. Complex ones go other ways,
-/// whose sums panels would add in another order, and so do all where only the library has kernels.
+/// The elements of a product of two operands of `R` in `T`, if there are kernels that pack them. Complex ones read rows as well.
 fn types<T: Number, R: Number>() -> Option<[DType; 3]> {
     let packs = !matches!(R::DTYPE, DType::C32 | DType::C64);
     (packs && is_own::<T>() && is_own::<R>()).then_some([T::DTYPE, R::DTYPE, R::DTYPE])
