@@ -183,11 +183,11 @@ fn what_must_not_be_written_is_viewed_or_copied() {
 #[test]
 fn an_export_that_nobody_takes_frees_its_memory_and_one_that_is_taken_when_it_is_given_back() {
     Cpu.set_memory_limit(0);
-    let before = alloc::live_here();
+    let before = crate::alloc::live_here();
     let exported = dlpack::export(Tensor::<f64, 2>::ones([100, 100], &Cpu).unwrap()).unwrap();
     assert_eq!((exported.version.major, exported.flags, exported.dl_tensor.ndim), (1, 0, 2));
     drop(exported);
-    assert_eq!(alloc::live_here(), before, "never consumed");
+    assert_eq!(crate::alloc::live_here(), before, "never consumed");
     let x = Tensor::from_fn([3, 4], |[i, j]| (10 * i + j) as f32, &Cpu).unwrap();
     let address = x.raw_ptr();
     let turned = x.into_reversed_axis(1).unwrap().into_transposed().unwrap();
@@ -197,8 +197,8 @@ fn an_export_that_nobody_takes_frees_its_memory_and_one_that_is_taken_when_it_is
     assert_eq!(unsafe { std::slice::from_raw_parts(exported.dl_tensor.strides, 2) }, [-1, 4]);
     let y = tensor::<2>(exported.into_raw()).unwrap();
     assert_eq!((y.to_vec().unwrap(), y.raw_ptr()), (expected, address.wrapping_add(3)));
-    drop((y, alloc::live_here()));
-    assert_eq!(alloc::live_here(), before, "consumed");
+    drop((y, crate::alloc::live_here()));
+    assert_eq!(crate::alloc::live_here(), before, "consumed");
     let x = Tensor::from([1_i32, 2]);
     // SAFETY: from the export, taken once.
     let y = unsafe { dlpack::import_unversioned(dlpack::export_unversioned(x).unwrap().into_raw()) }.unwrap();
@@ -228,12 +228,12 @@ fn shared_and_repeated_memory_is_exported_as_not_to_be_written() {
 fn memory_that_runs_out_gives_everything_back() {
     for n in 0..4 {
         let (managed, deleted) = give(&[2, 3], None, |_| {});
-        let armed = alloc::fail_from(n);
+        let armed = crate::alloc::fail_from(n);
         let taken = import(managed);
         let refused = armed.refused();
         assert_eq!((taken.is_err(), deleted.load(Ordering::SeqCst)), (refused > 0, usize::from(refused > 0)), "{n}");
         let x = Tensor::from([1.0]);
-        let armed = alloc::fail_from(n);
+        let armed = crate::alloc::fail_from(n);
         let given = dlpack::export(x);
         assert_eq!(given.is_err(), armed.refused() > 0);
     }
