@@ -21,8 +21,6 @@ mod meta;
 pub use any::{AnyBlock, AnyDevice, OneOfAny};
 pub(crate) use cpu::alignment;
 pub use cpu::{Cpu, CpuBlock, MemoryStatistics, SteadyState};
-#[cfg(debug_assertions)]
-pub(crate) use cpu::{MapKernel, ReduceKernel, ScanKernel};
 #[cfg(feature = "cuda")]
 pub use cuda::{Cuda, CudaBlock, CudaStatistics, Graph};
 #[cfg(feature = "cuda")]

@@ -141,9 +141,4 @@ pub trait Reducer<T: Element>: Copy + Send + Sync + 'static {
         let absorb = |state, (k, &x): (usize, _)| Self::absorb::<Run>(state, Lane(x), Lane(at.wrapping_add(k) as i64));
         values.iter().enumerate().fold(Self::identity::<Run>(), absorb)
     }
-    /// See `Op::compiled`.
-    #[doc(hidden)]
-    fn compiled(_kernel: std::any::TypeId) -> Option<super::Compiled> {
-        None
-    }
 }

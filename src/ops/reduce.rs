@@ -11,13 +11,12 @@ use crate::dim::Dim;
 use crate::element::{Comparable, Compute, Element, Float, Number};
 use crate::error::Result;
 use crate::expr::Reduce;
-use crate::kernel::{Compiled, Op, PIECE, Reducer, is_light};
+use crate::kernel::{Op, PIECE, Reducer, is_light};
 use crate::layout::Layout;
 use crate::rank::{RemoveAxes, Smaller};
 use crate::scalar::{Lane, Lanes, Ordered, Real, Run};
 use crate::tensor::{Fresh, Place as Put, Tensor, There, Writable};
 use num_complex::Complex;
-use std::any::TypeId;
 
 /// A lane of the machine type of `T`.
 type At<L, T> = Lane<L, Compute<T>>;
@@ -57,7 +56,6 @@ macro_rules! reducers {
             $(const BY_SLICE: bool = true;
             #[inline(always)]
             fn of_slice($values: &[Compute<$T>], $from: usize) -> Self::State<Run> { $of_slice })?
-            fn compiled(kernel: TypeId) -> Option<Compiled> { super::compiled::compiled(kernel) }
         }
     )* };
     (@needs) => { false };

@@ -73,6 +73,8 @@ pub struct Definition {
     pub arguments: usize,
     /// The value; its functions are numbered in the graph that this definition belongs to.
     pub value: Graph,
+    /// Its cheaper form, if it has one: the value, and whether it is in doubt.
+    pub quick: Option<Graph>,
     function: TypeId,
 }
 
@@ -247,16 +249,29 @@ fn defined<F: Function<N>, P: Real, const N: usize>() -> usize {
         return number;
     }
     // The functions that it uses are numbered in the graph that takes it in: they go there first.
-    let before = with_graph(|graph| std::mem::take(&mut graph.definitions));
-    let mut value = trace(|| {
-        with_graph(|graph| graph.definitions = before);
-        let arguments = std::array::from_fn(|index| Lane::<Trace, P>(given(index, P::DTYPE)));
-        let value = F::value::<Trace, P>(arguments);
-        output(value.0, Storage { stored: P::DTYPE, computed: P::DTYPE });
+    let mut definitions = with_graph(|graph| std::mem::take(&mut graph.definitions));
+    let mut within = |body: &dyn Fn([Lane<Trace, P>; N])| {
+        let mut graph = trace(|| {
+            with_graph(|graph| graph.definitions = std::mem::take(&mut definitions));
+            body(std::array::from_fn(|index| Lane(given(index, P::DTYPE))));
+        });
+        definitions = std::mem::take(&mut graph.definitions);
+        graph
+    };
+    let store = |id: u32, dtype: DType| output(id, Storage { stored: dtype, computed: dtype });
+    let value = within(&|x| store(F::value::<Trace, P>(x).0, P::DTYPE));
+    let quick = within(&|x| {
+        let (value, doubt) = F::quick::<Trace, P>(x);
+        store(value.0, P::DTYPE);
+        store(doubt.0, DType::Bool);
     });
+    // One that is never in doubt is the value itself.
+    let doubt = quick.outputs().nth(1).and_then(|(_, id)| quick.nodes().nth(id as usize));
+    let is_certain = matches!(doubt, None | Some((Node::Literal(_), ..)));
     with_graph(|graph| {
-        graph.definitions = std::mem::take(&mut value.definitions);
-        graph.definitions.push(Definition { name: F::NAME, dtype: P::DTYPE, arguments: N, value, function });
+        graph.definitions = definitions;
+        let quick = (!is_certain).then_some(quick);
+        graph.definitions.push(Definition { name: F::NAME, dtype: P::DTYPE, arguments: N, value, quick, function });
         graph.definitions.len() - 1
     })
 }

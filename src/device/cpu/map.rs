@@ -10,7 +10,7 @@ use super::fold::{self, SHORT, STEP};
 use super::io::{At, NONE, Words};
 use super::simd::{self, Call, Level};
 use super::walk::{self, Addresses};
-use super::{copy, past, rows};
+use super::{copy, interpret, past, rows};
 use crate::device::{Inputs, MAX_OPERANDS, Slot};
 use crate::element::{Compute, Element};
 use crate::error::Result;
@@ -27,28 +27,15 @@ const FEW: usize = 6;
 /// Bytes of an element, at most.
 pub(super) const WIDEST: usize = 16;
 
-/// The contiguous loop of one program, with the program's type erased: over some rows of some length, whose pointers move
-/// by steps from row to row.
+/// The contiguous loops of program `P`, with its type erased: over some rows of some length, whose pointers move by steps from
+/// row to row.
 ///
-/// Its pointers are the outputs, but those of a program in place, then one for each load.
-#[derive(Clone, Copy)]
-pub(crate) struct MapKernel {
-    /// The program's type: hooks that hand out kernels are safe to write, so what they return is checked.
-    program: TypeId,
-    loops: Loops,
-}
-
-impl MapKernel {
-    /// The kernel of program `P`.
-    pub(crate) const fn of<P: Program>() -> Self {
-        let two = P::LOADS == 2 && !P::BY_ROWS;
-        let first: Option<RowsFn> = if two && !P::IN_PLACE { Some(rows_of::<P, 0>) } else { None };
-        let second: Option<RowsFn> = if two { Some(rows_of::<P, 1>) } else { None };
-        MapKernel {
-            program: TypeId::of::<P>(),
-            loops: Loops { rows: rows_of::<P, NONE>, still: [first, second], past: past::loop_of::<P>() },
-        }
-    }
+/// Their pointers are the outputs, but those of a program in place, then one for each load.
+const fn loops_of<P: Program>() -> Loops {
+    let two = P::LOADS == 2 && !P::BY_ROWS;
+    let first: Option<RowsFn> = if two && !P::IN_PLACE { Some(rows_of::<P, 0>) } else { None };
+    let second: Option<RowsFn> = if two { Some(rows_of::<P, 1>) } else { None };
+    Loops { rows: rows_of::<P, NONE>, still: [first, second], past: past::loop_of::<P>() }
 }
 
 /// # Safety
@@ -307,79 +294,107 @@ impl<'a, const SHORT: bool> Settling<'a, SHORT> {
     }
 }
 
+/// What is known of a program without its type.
+pub(super) struct Shape {
+    outputs: usize,
+    pub(super) loads: usize,
+    pub(super) by_rows: bool,
+    pub(super) held: usize,
+    pub(super) in_place: bool,
+    copy: bool,
+    light: bool,
+}
+
+impl Shape {
+    pub(super) const fn of<P: Program>() -> Shape {
+        Shape {
+            outputs: P::OUTPUTS,
+            loads: P::LOADS,
+            by_rows: P::BY_ROWS,
+            held: P::HELD,
+            in_place: P::IN_PLACE,
+            copy: P::COPY,
+            light: P::LIGHT,
+        }
+    }
+}
+
 /// # Safety
 /// As [`Device::map`](crate::device::Device::map).
 #[inline(always)] // the little that a small run needs; the rest is apart
 pub(super) unsafe fn run<P: Program>(program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+    if const { interpret::IS_CHOSEN && P::PLAIN && !P::BY_ROWS } {
+        // SAFETY: the caller's promise.
+        return unsafe { interpret::map(program, sizes, row, outputs, inputs) };
+    }
+    let loops = const { loops_of::<P>() };
+    // SAFETY: the caller's promise; the kernel is that of the program's type.
+    unsafe { run_job(loops, std::ptr::from_ref(program).cast(), const { &Shape::of::<P>() }, sizes, row, outputs, inputs) }
+}
+
+/// Runs a program by its loops.
+///
+/// # Safety
+/// As [`Device::map`](crate::device::Device::map); the loops take what is at `program`, and are those of a program of this shape.
+#[inline(always)]
+pub(super) unsafe fn run_job(
+    loops: Loops,
+    program: *const (),
+    shape: &Shape,
+    sizes: &[usize],
+    row: usize,
+    outputs: &[Slot<'_>],
+    inputs: Inputs<'_>,
+) -> Result<()> {
+    let first = if shape.in_place { 0 } else { outputs.len() };
+    let (outs, reads, level, light) = (outputs.len(), inputs.reads, simd::level(), shape.light);
+    let job = Job { loops, program, outputs: outs, first, reads, level, light, streams: false, waits: false };
     let one_axis = |slot: &Slot<'_>| matches!(slot.stride, [1]);
     if let [n @ 0..walk::SHARED] = *sizes
-        && !P::BY_ROWS
-        && const { P::OUTPUTS + P::LOADS <= FEW }
+        && !shape.by_rows
+        && shape.outputs + shape.loads <= FEW
         && outputs.iter().all(one_axis)
         && inputs.slots.iter().all(one_axis)
     {
-        let (job, apart) = job(program, outputs, inputs);
-        // SAFETY: every operand is one run of `n` elements; the kernel is that of the program's type.
-        unsafe { job.one_run::<FEW>(n, apart, inputs.slots) };
+        // SAFETY: every operand is one run of `n` elements; the kernel is that of the program.
+        unsafe { job.one_run::<FEW>(n, &outputs[..first], inputs.slots) };
         return Ok(());
     }
     // SAFETY: the caller's promise.
-    unsafe { drive(program, sizes, row, outputs, inputs) }
+    unsafe { drive(job, shape, sizes, row, outputs, inputs) }
 }
 
-/// The work of a program, by the kernel that was compiled in advance if there is one; and the outputs that are no inputs.
-#[inline(always)]
-fn job<'a, 's, P: Program>(program: &P, outputs: &'s [Slot<'s>], inputs: Inputs<'a>) -> (Job<'a>, &'s [Slot<'s>]) {
-    let compiled = P::compiled(TypeId::of::<P>()).and_then(|kernel| kernel.downcast_ref::<MapKernel>());
-    let compiled = compiled.filter(|kernel| kernel.program == TypeId::of::<P>());
-    let kernel = compiled.copied().unwrap_or(const { MapKernel::of::<P>() });
-    let first = if P::IN_PLACE { 0 } else { outputs.len() };
-    let program = std::ptr::from_ref(program).cast();
-    let level = simd::level();
-    let job = Job {
-        loops: kernel.loops,
-        program,
-        outputs: outputs.len(),
-        first,
-        reads: inputs.reads,
-        level,
-        light: P::LIGHT,
-        streams: false,
-        waits: false,
-    };
-    (job, &outputs[..first])
-}
-
+/// As [`run_job`], of what is no small run.
 #[inline(never)]
-unsafe fn drive<P: Program>(program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
-    let (job, apart) = job(program, outputs, inputs);
-    let run = if P::BY_ROWS { None } else { walk::one_run(sizes, apart, inputs.slots) };
+unsafe fn drive(job: Job<'_>, shape: &Shape, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+    let apart = &outputs[..job.first];
+    let run = if shape.by_rows { None } else { walk::one_run(sizes, apart, inputs.slots) };
     if let Some(n @ 0..walk::SHARED) = run {
-        // SAFETY: every operand is one run of `n` elements; the kernel is that of the program's type.
+        // SAFETY: every operand is one run of `n` elements; the kernel is that of the program.
         unsafe { job.one_run::<MAX_OPERANDS>(n, apart, inputs.slots) };
         return Ok(());
     }
-    if let ([to], [from], true) = (apart, inputs.slots, P::COPY) {
+    if let ([to], [from], true) = (apart, inputs.slots, shape.copy) {
         // SAFETY: the caller's promise; both hold elements of one type.
         unsafe { copy::copy(sizes, *to, *from) };
         return Ok(());
     }
-    // SAFETY: the caller's promise; the kernel is that of the program's type.
-    if !P::BY_ROWS && unsafe { job.equal_rows(sizes, apart, inputs.slots) } {
+    // SAFETY: the caller's promise; the kernel is that of the program.
+    if !shape.by_rows && unsafe { job.equal_rows(sizes, apart, inputs.slots) } {
         return Ok(());
     }
-    let streams = apart.iter().any(|slot| goes_past_caches(sizes, slot)) && (P::LOADS > 0 || !simd::writes_whole_lines());
-    let waits = P::LIGHT && !streams && outputs.iter().any(|slot| is_larger_than_caches(sizes, slot));
+    let streams = apart.iter().any(|slot| goes_past_caches(sizes, slot)) && (shape.loads > 0 || !simd::writes_whole_lines());
+    let waits = shape.light && !streams && outputs.iter().any(|slot| is_larger_than_caches(sizes, slot));
     // What reads nothing waits for its stores.
-    let level = if waits || P::LOADS == 0 { simd::level_for_memory() } else { job.level };
+    let level = if waits || shape.loads == 0 { simd::level_for_memory() } else { job.level };
     let job = Job { level, streams, waits, ..job };
-    // SAFETY: the caller's promise; the kernel is that of the program's type.
+    // SAFETY: the caller's promise; the kernel is that of the program.
     unsafe {
-        if P::BY_ROWS {
-            if rows::small(&job, P::HELD, sizes, row, apart, inputs.slots) {
+        if shape.by_rows {
+            if rows::small(&job, shape.held, sizes, row, apart, inputs.slots) {
                 return Ok(());
             }
-            return rows::drive(&job, P::HELD, sizes, row, apart, inputs.slots);
+            return rows::drive(&job, shape.held, sizes, row, apart, inputs.slots);
         }
         if let (Some(n), false) = (run, streams) {
             job.run(n, apart, inputs.slots);

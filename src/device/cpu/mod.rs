@@ -11,6 +11,7 @@
 //! | `turn.rs` | transposition |
 //! | `copy.rs` | copies between layouts |
 //! | `io.rs` | one position of contiguous operands |
+//! | `interpret/` | programs without loops of their own |
 //! | `fold.rs` | a contiguous row, reduced |
 //! | `map.rs` | programs over elements |
 //! | `drive.rs` | what feeds them |
@@ -34,6 +35,7 @@ mod copy;
 mod drive;
 mod fold;
 mod index;
+mod interpret;
 mod io;
 mod join;
 mod map;
@@ -53,15 +55,9 @@ mod through_cuda;
 mod turn;
 mod walk;
 
-#[cfg(debug_assertions)]
-pub(crate) use map::MapKernel;
 pub use memory::CpuBlock;
 pub(crate) use pool::alignment;
 pub use pool::{MemoryStatistics, SteadyState};
-#[cfg(debug_assertions)]
-pub(crate) use reduce::ReduceKernel;
-#[cfg(debug_assertions)]
-pub(crate) use scan::ScanKernel;
 
 use super::{Deleter, Device, Fresh, Inputs, Reduction, Slot};
 use crate::element::{Comparable, Element, Number};

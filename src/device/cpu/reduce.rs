@@ -15,7 +15,6 @@ use crate::device::{Inputs, MAX_OPERANDS, Reduction, Slot};
 use crate::element::{Compute, Element};
 use crate::kernel::{Body, Reducer};
 use crate::scalar::{Lane, Run};
-use std::any::TypeId;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
@@ -29,8 +28,6 @@ pub(super) const SCRATCH: usize = 32 * 1024;
 /// The loops of one body and reducer, with their types erased.
 #[derive(Clone, Copy)]
 pub(crate) struct ReduceKernel {
-    /// The types of body and reducer, checked as [`MapKernel`](super::MapKernel)'s is.
-    types: TypeId,
     packed_row: unsafe fn(body: *const (), blocks: &mut Blocks<'_>, count: usize, out: *mut u8),
     stretch: unsafe fn(body: *const (), blocks: &mut Blocks<'_>, at: usize, state: *mut u8),
     join: unsafe fn(states: *const u8, stretches: usize, count: usize, out: *mut u8),
@@ -48,7 +45,6 @@ impl ReduceKernel {
     /// The kernel of reducer `R` over body `B`.
     pub(crate) const fn of<B: Body, R: Reducer<B::Out>>() -> Self {
         ReduceKernel {
-            types: TypeId::of::<(B, R)>(),
             packed_row: packed_row::<B, R>,
             stretch: stretch::<B, R>,
             join: join::<B, R>,
@@ -68,9 +64,7 @@ impl ReduceKernel {
 /// # Safety
 /// As [`Device::reduce`](crate::device::Device::reduce).
 pub(super) unsafe fn run<B: Body, R: Reducer<B::Out>>(body: &B, _: R, axes: Reduction<'_>, output: Slot<'_>, inputs: Inputs<'_>) {
-    let compiled = R::compiled(TypeId::of::<(B, R)>()).and_then(|kernel| kernel.downcast_ref::<ReduceKernel>());
-    let compiled = compiled.filter(|kernel| kernel.types == TypeId::of::<(B, R)>());
-    let kernel = compiled.copied().unwrap_or(ReduceKernel::of::<B, R>());
+    let kernel = const { ReduceKernel::of::<B, R>() };
     let numel = walk::numel(axes.kept).saturating_mul(walk::numel(axes.reduced));
     let nbytes = inputs.slots.iter().map(|slot| slot.element).sum::<usize>().saturating_mul(numel);
     let job = Job { kernel, body: std::ptr::from_ref(body).cast(), inputs, early: simd::early(nbytes) };

@@ -15,7 +15,6 @@ use crate::device::{Inputs, MAX_OPERANDS, Slot};
 use crate::element::{Compute, Element};
 use crate::kernel::{Body, Reducer, Scanning};
 use crate::scalar::{Lane, Run};
-use std::any::TypeId;
 use std::mem::MaybeUninit;
 
 /// Positions of a line that are absorbed before they are combined with what came before.
@@ -35,24 +34,14 @@ const ROOM: usize = SCRATCH - ROUNDING;
 /// The loops of one body and reducer, with their types erased.
 #[derive(Clone, Copy)]
 pub(crate) struct ScanKernel {
-    /// The types of body and reducer, checked as [`MapKernel`](super::MapKernel)'s is.
-    types: TypeId,
     rows: unsafe fn(body: *const (), strips: &mut Strips<'_>),
     columns: unsafe fn(body: *const (), tiles: &mut Tiles<'_>),
 }
 
-/// Names the kernel of a scan apart from that of a reduction.
-struct Scanned<B, R>(B, R);
-
 impl ScanKernel {
     /// The kernel of reducer `R` over body `B`.
     pub(crate) const fn of<B: Body, R: Reducer<B::Out>>() -> Self {
-        ScanKernel { types: TypeId::of::<Scanned<B, R>>(), rows: rows::<B, R>, columns: columns::<B, R> }
-    }
-
-    /// What it is found by among the kernels compiled in advance.
-    pub(crate) fn key<B: Body, R: Reducer<B::Out>>() -> TypeId {
-        TypeId::of::<Scanned<B, R>>()
+        ScanKernel { rows: rows::<B, R>, columns: columns::<B, R> }
     }
 }
 
@@ -61,9 +50,7 @@ type State<B, R> = <R as Reducer<<B as Body>::Out>>::State<Run>;
 /// # Safety
 /// As [`Device::scan`](crate::device::Device::scan).
 pub(super) unsafe fn run<B: Body, R: Reducer<B::Out>>(body: &B, _: R, plan: Scanning<'_>, output: Slot<'_>, inputs: Inputs<'_>) {
-    let key = ScanKernel::key::<B, R>();
-    let compiled = R::compiled(key).and_then(|kernel| kernel.downcast_ref::<ScanKernel>());
-    let kernel = compiled.filter(|kernel| kernel.types == key).copied().unwrap_or(ScanKernel::of::<B, R>());
+    let kernel = const { ScanKernel::of::<B, R>() };
     let axis = plan.lines.len();
     let mut job = Job {
         kernel,
