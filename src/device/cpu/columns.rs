@@ -25,7 +25,7 @@ const TURN: usize = 8;
 /// The side of the squares in which narrow elements are turned.
 const SQUARE: usize = 16;
 /// Rows of columns that are absorbed before their states join the tree.
-const LEAF_ROWS: usize = 128;
+pub(super) const LEAF_ROWS: usize = 128;
 
 impl Job<'_> {
     /// # Safety
@@ -65,7 +65,7 @@ impl Job<'_> {
 
 /// How many strips of columns of `count` values are taken together, and the binary digits that count their leaves; states
 /// have `state` bytes, at most [`COLUMN_STATE`].
-fn strips_and_digits(count: usize, state: usize) -> (usize, usize) {
+pub(super) fn strips_and_digits(count: usize, state: usize) -> (usize, usize) {
     let states = ROOM / (WIDTH * state.max(1));
     let digits = (count.div_ceil(LEAF_ROWS).max(1).ilog2() as usize + 1).min(states - 1);
     ((states / (digits + 1)).clamp(1, STRIPS), digits)
@@ -78,7 +78,7 @@ pub(super) struct Tiles<'a> {
     walk: Walk,
     index: Index,
     left: usize,
-    width: usize,
+    pub(super) width: usize,
     /// Columns that a packed row has room for.
     most: usize,
     rows: usize,
@@ -87,7 +87,7 @@ pub(super) struct Tiles<'a> {
 
 impl Tiles<'_> {
     /// The next rows: the pointers of the first, the steps from one to the next in bytes, and how many; 0 at the end.
-    fn next(&mut self, most: usize) -> (Addresses, [isize; MAX_OPERANDS], usize) {
+    pub(super) fn next(&mut self, most: usize) -> (Addresses, [isize; MAX_OPERANDS], usize) {
         let n = self.left.min(self.rows).min(most).min(self.walk.left_in_row(&self.index));
         let mut base = [std::ptr::null_mut(); MAX_OPERANDS + 1];
         let mut step = [0; MAX_OPERANDS];

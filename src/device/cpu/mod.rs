@@ -56,6 +56,8 @@ mod turn;
 mod walk;
 
 pub use memory::CpuBlock;
+#[cfg(debug_assertions)]
+pub(crate) use interpret::slice_of;
 pub(crate) use pool::alignment;
 pub use pool::{MemoryStatistics, SteadyState};
 
@@ -193,7 +195,11 @@ unsafe impl Device for Cpu {
         output: Slot<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        // SAFETY: the caller's promise is the one asked for.
+        if const { interpret::IS_CHOSEN && B::PLAIN && !B::BY_ROWS && R::Out::PLAIN } {
+            // SAFETY: the caller's promise is the one asked for.
+            return unsafe { interpret::reduce::<B, R>(body, axes, output, inputs) };
+        }
+        // SAFETY: as above.
         unsafe { reduce::run(body, reducer, axes, output, inputs) };
         Ok(())
     }

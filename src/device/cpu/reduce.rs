@@ -28,16 +28,16 @@ pub(super) const SCRATCH: usize = 32 * 1024;
 /// The loops of one body and reducer, with their types erased.
 #[derive(Clone, Copy)]
 pub(crate) struct ReduceKernel {
-    packed_row: unsafe fn(body: *const (), blocks: &mut Blocks<'_>, count: usize, out: *mut u8),
-    stretch: unsafe fn(body: *const (), blocks: &mut Blocks<'_>, at: usize, state: *mut u8),
-    join: unsafe fn(states: *const u8, stretches: usize, count: usize, out: *mut u8),
+    pub(super) packed_row: unsafe fn(body: *const (), blocks: &mut Blocks<'_>, count: usize, out: *mut u8),
+    pub(super) stretch: unsafe fn(body: *const (), blocks: &mut Blocks<'_>, at: usize, state: *mut u8),
+    pub(super) join: unsafe fn(body: *const (), states: *const u8, stretches: usize, count: usize, out: *mut u8),
     /// Bytes of a state.
     pub(super) state: usize,
     /// How many elements are the work of one that a program computes and writes: little is done with what is only read, least
     /// with what is narrow (two threads gain from 2¹⁸ elements of f32 on, and from 2¹⁷ of f64).
-    light: usize,
-    short_rows: unsafe fn(body: *const (), rows: &Rows),
-    long_rows: unsafe fn(body: *const (), rows: &Rows),
+    pub(super) light: usize,
+    pub(super) short_rows: unsafe fn(body: *const (), rows: &Rows),
+    pub(super) long_rows: unsafe fn(body: *const (), rows: &Rows),
     pub(super) columns: unsafe fn(body: *const (), tiles: &mut Tiles<'_>, count: usize, out: *mut u8, out_step: isize),
 }
 
@@ -49,14 +49,18 @@ impl ReduceKernel {
             stretch: stretch::<B, R>,
             join: join::<B, R>,
             state: size_of::<State<B, R>>(),
-            light: match size_of::<Compute<B::Out>>() {
-                _ if !B::LIGHT || !R::LIGHT => 1,
-                0..=4 => 8,
-                _ => 4,
-            },
+            light: Self::light::<B, R>(),
             short_rows: rows::<B, R, false>,
             long_rows: rows::<B, R, true>,
             columns: columns::<B, R>,
+        }
+    }
+
+    pub(super) const fn light<B: Body, R: Reducer<B::Out>>() -> usize {
+        match size_of::<Compute<B::Out>>() {
+            _ if !B::LIGHT || !R::LIGHT => 1,
+            0..=4 => 8,
+            _ => 4,
         }
     }
 }
@@ -65,10 +69,19 @@ impl ReduceKernel {
 /// As [`Device::reduce`](crate::device::Device::reduce).
 pub(super) unsafe fn run<B: Body, R: Reducer<B::Out>>(body: &B, _: R, axes: Reduction<'_>, output: Slot<'_>, inputs: Inputs<'_>) {
     let kernel = const { ReduceKernel::of::<B, R>() };
+    // SAFETY: the caller's promise; the kernel is that of the types of body and reducer.
+    unsafe { run_job(kernel, std::ptr::from_ref(body).cast(), axes, output, inputs) }
+}
+
+/// Reduces by a kernel.
+///
+/// # Safety
+/// As [`Device::reduce`](crate::device::Device::reduce); the kernel takes what is at `body`.
+pub(super) unsafe fn run_job(kernel: ReduceKernel, body: *const (), axes: Reduction<'_>, output: Slot<'_>, inputs: Inputs<'_>) {
     let numel = walk::numel(axes.kept).saturating_mul(walk::numel(axes.reduced));
     let nbytes = inputs.slots.iter().map(|slot| slot.element).sum::<usize>().saturating_mul(numel);
-    let job = Job { kernel, body: std::ptr::from_ref(body).cast(), inputs, early: simd::early(nbytes) };
-    // SAFETY: the caller's promise; the kernel is that of the types of body and reducer.
+    let job = Job { kernel, body, inputs, early: simd::early(nbytes) };
+    // SAFETY: the caller's promise.
     unsafe { job.drive(axes, output) }
 }
 
@@ -237,7 +250,7 @@ impl Job<'_> {
             unsafe { self.stretch(row, at, STRETCH.min(count - at), states.address().add(k * size)) }
         });
         // SAFETY: every stretch wrote its state; the caller's promise for the output.
-        unsafe { (self.kernel.join)(states.address(), stretches, count, out) };
+        unsafe { (self.kernel.join)(self.body, states.address(), stretches, count, out) };
         true
     }
 
@@ -310,18 +323,18 @@ fn prefers_columns(count: usize, [rows, inner]: [usize; 2], along: usize, across
 const COLUMN_STATE: usize = 64;
 
 /// The values of one row, a contiguous block at a time.
-struct Blocks<'a> {
+pub(super) struct Blocks<'a> {
     job: &'a Job<'a>,
     walk: Option<Walk>,
     index: Index,
-    left: usize,
+    pub(super) left: usize,
     scratch: [Option<*mut u8>; MAX_OPERANDS],
-    block: usize,
+    pub(super) block: usize,
 }
 
 impl Blocks<'_> {
     /// The next block of at most `most` values: their pointers and how many; 0 at the end.
-    fn next(&mut self, most: usize) -> (Addresses, usize) {
+    pub(super) fn next(&mut self, most: usize) -> (Addresses, usize) {
         let n = self.left.min(self.block).min(most);
         let mut base = [std::ptr::null_mut(); MAX_OPERANDS + 1];
         if let Some(walk) = &self.walk
@@ -411,7 +424,7 @@ unsafe fn stretch<B: Body, R: Reducer<B::Out>>(body: *const (), blocks: &mut Blo
 ///
 /// # Safety
 /// `stretches` states stand at `states`; `out` has room for one `R::Out`.
-unsafe fn join<B: Body, R: Reducer<B::Out>>(states: *const u8, stretches: usize, count: usize, out: *mut u8) {
+unsafe fn join<B: Body, R: Reducer<B::Out>>(_: *const (), states: *const u8, stretches: usize, count: usize, out: *mut u8) {
     let combine = R::combine::<Run>;
     let mut digits = [const { MaybeUninit::uninit() }; DIGITS];
     let mut cascade = Cascade::over(&mut digits);
@@ -424,14 +437,14 @@ unsafe fn join<B: Body, R: Reducer<B::Out>>(states: *const u8, stretches: usize,
 }
 
 /// Contiguous rows, one output a row.
-struct Rows {
+pub(super) struct Rows {
     /// The first row of each load, and the steps from row to row, in bytes.
-    pointers: Addresses,
-    steps: [isize; MAX_OPERANDS],
-    rows: usize,
-    count: usize,
-    out: *mut u8,
-    out_step: isize,
+    pub(super) pointers: Addresses,
+    pub(super) steps: [isize; MAX_OPERANDS],
+    pub(super) rows: usize,
+    pub(super) count: usize,
+    pub(super) out: *mut u8,
+    pub(super) out_step: isize,
     /// How far ahead they are fetched, in bytes.
     early: usize,
 }

@@ -200,11 +200,6 @@ impl Writer {
         Some(())
     }
 
-    /// A mask of the positions where `a` stands, `b` elsewhere.
-    pub(super) fn choose(&mut self, mask: Value, a: Value, b: Value) -> Option<Value> {
-        Some(self.step(steps::select(a.dtype.size())?, [mask, a, b], 0, a.dtype))
-    }
-
     /// The program that writes these values; `direct` says that it may write outputs before all is read.
     pub(super) fn finish(self, outputs: &[Value], direct: bool) -> Option<Code> {
         let doubt = self.doubt.filter(|doubt| !matches!(self.values[doubt.id as usize].source, Source::Constant(_)));

@@ -7,6 +7,7 @@
 //! | `code.rs` | from a graph to steps and registers |
 //! | `frame.rs` | a running program's memory |
 //! | `map.rs` | programs over elements |
+//! | `reduce.rs` | reductions |
 //!
 //! The steps are the same as those of compiled loops, and so are the bits of their results.
 //! Imports: `error`, `kernel`.
@@ -14,9 +15,12 @@
 mod code;
 mod frame;
 mod map;
+mod reduce;
 mod steps;
 
 pub(super) use map::map;
+pub(super) use reduce::reduce;
+pub(crate) use reduce::slice_of;
 
 /// Whether programs are interpreted rather than compiled where they are used: where debug assertions are on, as in the dev profile, unless
 /// the feature `compiled` says otherwise.

@@ -1,0 +1,898 @@
+//! Reductions, interpreted: the same trees as those of compiled loops, so that results have the same bits.
+//!
+//! As there a row is absorbed by 64 states side by side (32 wide ones), a leaf's states are collapsed by halves, and leaves are
+//! combined pairwise. A step takes the states of several rows, or of several leaves of one, at a time.
+//! Imports: `error`, `element`, `scalar`, `kernel`, `device`.
+
+use super::Cache;
+use super::code::{Value, Writer, bytes_of};
+use super::frame::{Both, Memory, Operand, Room, Running, splat, sweep};
+use super::map::{loads, operands};
+use super::steps::{Place, WIDTH};
+use crate::device::cpu::columns::{LEAF_ROWS, Tiles, strips_and_digits};
+use crate::device::cpu::fold::{DIGITS, LEAF, lanes};
+use crate::device::cpu::reduce::{Blocks, ReduceKernel, Rows, run_job};
+use crate::device::cpu::simd::{self, Loop};
+use crate::device::{Inputs, Reduction, Slot};
+use crate::element::{Compute, Element};
+use crate::error::Result;
+use crate::kernel::{Body, Carried, EachLane, Input, Numbers, PIECE, Reducer, SliceFn, Store, TracedReducer, numbers, trace_body, trace_reducer};
+use crate::scalar::{DType, Graph, Lane, Node, Prim, Run};
+use std::any::TypeId;
+
+/// Rows, or leaves of one row, side by side.
+pub(super) const LINES: usize = 8;
+
+/// The [`SliceFn`] of a reducer that takes many values at once.
+///
+/// # Safety
+/// There are `n` values of the machine type of `T`, and room for a state.
+pub(crate) unsafe fn slice_of<T: Element, R: Reducer<T>>(values: *const u8, n: usize, at: usize, state: *mut u8) {
+    struct Slice<'a, T: Element, R>(&'a [Compute<T>], usize, std::marker::PhantomData<R>);
+    impl<T: Element, R: Reducer<T>> Loop for Slice<'_, T, R> {
+        type Output = R::State<Run>;
+        #[inline(always)]
+        fn run(self) -> R::State<Run> {
+            R::of_slice(self.0, self.1)
+        }
+    }
+    struct Lanes(*mut u8);
+    impl EachLane<Run> for Lanes {
+        fn lane<P: Prim>(&mut self, lane: Lane<Run, P>) -> Lane<Run, P> {
+            // SAFETY: the caller promised room for every lane.
+            unsafe { self.0.cast::<P>().write_unaligned(lane.value()) };
+            self.0 = self.0.wrapping_add(size_of::<P>());
+            lane
+        }
+    }
+    // SAFETY: the caller's promise.
+    let values = unsafe { std::slice::from_raw_parts(values.cast::<Compute<T>>(), n) };
+    simd::dispatch(Slice::<T, R>(values, at, std::marker::PhantomData)).each(&mut Lanes(state));
+}
+
+/// What is known of a reducer over a body without their types.
+pub(super) struct Shape {
+    /// Bytes of a compiled state: what the tree goes by.
+    state: usize,
+    lanes: usize,
+    light: usize,
+    out: DType,
+}
+
+impl Shape {
+    pub(super) const fn of<B: Body, R: Reducer<B::Out>>() -> Shape {
+        let kernel = ReduceKernel::light::<B, R>();
+        Shape { state: size_of::<R::State<Run>>(), lanes: lanes::<R::State<Run>>(), light: kernel, out: R::Out::DTYPE }
+    }
+}
+
+/// A reducer over a body, written for columns.
+pub(super) struct Folded {
+    /// Of what comes from outside, a state and the number of a value; to a state.
+    absorb: Both,
+    /// Of two states.
+    combine: Both,
+    /// Of a state and the number of values.
+    finish: Both,
+    /// The values alone, for a reducer that takes many at once, and that one; `None` for values that are an operand's elements.
+    values: Option<Both>,
+    slice: Option<SliceFn>,
+    identity: Vec<[u8; 16]>,
+    /// Bytes of the lanes of a state, and of a value and the result.
+    widths: Vec<usize>,
+    value: usize,
+    out: usize,
+    lanes: usize,
+    counts: bool,
+}
+
+impl Folded {
+    /// `outside` are the types of what comes from outside, operands first, and whether each is still; those after `operands` are
+    /// what the row has settled. Run-time numbers of the body count from `param` on; the result is of type `out`.
+    pub(super) fn new(
+        body: &Graph,
+        reducer: &TracedReducer,
+        (outside, operands): (&[(DType, bool)], usize),
+        param: usize,
+        (lanes, out): (usize, DType),
+        (slice, in_memory): (Option<SliceFn>, bool),
+    ) -> Option<Folded> {
+        let state = |writer: &mut Writer| -> Vec<Value> { reducer.state.iter().map(|&dtype| writer.outside(dtype, false)).collect() };
+        let values = |writer: &mut Writer| -> Option<Value> {
+            let all: Vec<Value> = outside.iter().map(|&(dtype, still)| writer.outside(dtype, still)).collect();
+            let (inputs, given) = all.split_at(operands);
+            writer.graph(body, inputs, given, param)?.first().copied()
+        };
+        let one = Both::new(false, &|writer| writer.graph(&reducer.identity, &[], &[], 0))?;
+        let identity = constants(&one, &reducer.state);
+        let counts = reducer.absorb.nodes().any(|(node, ..)| node == Node::Given { index: reducer.state.len() + 1 });
+        Some(Folded {
+            absorb: Both::new(true, &|writer| {
+                let value = values(writer)?;
+                let mut given = state(writer);
+                given.push(value);
+                given.push(writer.outside(DType::I64, false));
+                writer.graph(&reducer.absorb, &[], &given, 0)
+            })?,
+            combine: Both::new(true, &|writer| {
+                let mut given = state(writer);
+                given.extend(state(writer));
+                writer.graph(&reducer.combine, &[], &given, 0)
+            })?,
+            finish: Both::new(true, &|writer| {
+                let mut given = state(writer);
+                given.push(writer.outside(DType::I64, false));
+                let value = writer.graph(&reducer.finish, &[], &given, 0)?.first().copied()?;
+                Some(vec![writer.cast(value, out)?])
+            })?,
+            values: match slice {
+                Some(_) if !in_memory => Some(Both::new(true, &|writer| Some(vec![values(writer)?]))?),
+                _ => None,
+            },
+            slice,
+            identity,
+            widths: reducer.state.iter().map(|dtype| dtype.size()).collect(),
+            value: body.outputs().next()?.0.size(),
+            out: out.size(),
+            lanes,
+            counts,
+        })
+    }
+
+    /// Bytes of a state, its lanes one behind the other.
+    fn state(&self) -> usize {
+        self.widths.iter().sum()
+    }
+}
+
+/// What a program without operands gives.
+fn constants(program: &Both, types: &[DType]) -> Vec<[u8; 16]> {
+    let mut memory = Memory::new(types.len() * 16 * WIDTH);
+    let mut room = Room::new(memory.start());
+    let places: Vec<Place> = types.iter().map(|_| Place { at: room.take(16 * WIDTH), along: 0, down: 0 }).collect();
+    let none = Numbers::new();
+    // SAFETY: room for a chunk of each output.
+    unsafe { Running::exactly(program, &none, 1).run(&places, 1, 1) };
+    // SAFETY: the first value of each, written just now.
+    let first = |(place, dtype): (&Place, &DType)| bytes_of(unsafe { std::slice::from_raw_parts(place.at, dtype.size()) });
+    places.iter().zip(types).map(first).collect()
+}
+
+/// A reduction that runs: the states of some lines, and room beside.
+pub(super) struct Fold<'a> {
+    of: &'a Folded,
+    absorb: Running<'a>,
+    combine: Running<'a>,
+    finish: Running<'a>,
+    values: Option<Running<'a>>,
+    /// Columns of the lanes of states, as they are and as they become.
+    states: Vec<*mut u8>,
+    next: Vec<*mut u8>,
+    /// Numbers of values; chunks of operands; a chunk of each lane, three times; a chunk of results; values of a piece.
+    numbers: *mut u8,
+    aside: Vec<*mut u8>,
+    chunks: [Vec<*mut u8>; 3],
+    results: *mut u8,
+    piece: *mut u8,
+    outside: Vec<Place>,
+    _memory: Memory,
+}
+
+static NONE: Numbers = Numbers::new();
+
+impl<'a> Fold<'a> {
+    /// For lines of these operands, at most `lines` chunks of states side by side.
+    pub(super) fn new(of: &'a Folded, numbers: &'a Numbers, widths: &[usize], chunks: usize) -> Fold<'a> {
+        let column = |width: usize| width * WIDTH * (chunks + 1);
+        let total: usize = of.widths.iter().map(|&width| 2 * column(width) + 3 * 16 * WIDTH + 5 * 64).sum::<usize>()
+            + column(8)
+            + widths.iter().map(|&width| column(width) + 64).sum::<usize>()
+            + 16 * WIDTH
+            + PIECE * 16
+            + 512;
+        let mut memory = Memory::new(total);
+        let mut room = Room::new(memory.start());
+        let mut columns = |widths: &[usize]| -> Vec<*mut u8> { widths.iter().map(|&width| room.take(column(width))).collect() };
+        let (states, next, aside) = (columns(&of.widths), columns(&of.widths), columns(widths));
+        let counts = room.take(column(8));
+        let chunk = |room: &mut Room| -> Vec<*mut u8> { of.widths.iter().map(|_| room.take(16 * WIDTH)).collect() };
+        let three = [chunk(&mut room), chunk(&mut room), chunk(&mut room)];
+        Fold {
+            of,
+            absorb: Running::exactly(&of.absorb, numbers, chunks),
+            combine: Running::exactly(&of.combine, &NONE, chunks),
+            finish: Running::exactly(&of.finish, &NONE, chunks),
+            values: of.values.as_ref().map(|values| Running::new(values, numbers, PIECE / WIDTH)),
+            states,
+            next,
+            numbers: counts,
+            aside,
+            chunks: three,
+            results: room.take(16 * WIDTH),
+            piece: room.take(PIECE * 16),
+            outside: Vec::new(),
+            _memory: memory,
+        }
+    }
+
+    /// Some chunks of states that have absorbed nothing.
+    fn begin(&mut self, chunks: usize) {
+        for ((&to, bytes), &width) in self.states.iter().zip(&self.of.identity).zip(&self.of.widths) {
+            for chunk in 0..chunks {
+                // SAFETY: room for as many chunks.
+                unsafe { splat(to.wrapping_add(chunk * width * WIDTH), bytes.as_ptr(), width) };
+            }
+        }
+    }
+
+    /// Absorbs what stands at `places` into the states, `rows` rows of `chunks` chunks; `number` is where the numbers of the values
+    /// stand. The states after are those in `next`.
+    ///
+    /// # Safety
+    /// That of the steps.
+    unsafe fn take(&mut self, places: &[Place], number: Place, rows: usize, chunks: usize) {
+        let place = |(&at, &width): (&*mut u8, &usize)| Place { at, along: (width * WIDTH) as isize, down: (width * WIDTH * chunks) as isize };
+        self.outside.clear();
+        self.outside.extend_from_slice(places);
+        self.outside.extend(self.states.iter().zip(&self.of.widths).map(place));
+        self.outside.push(number);
+        self.outside.extend(self.next.iter().zip(&self.of.widths).map(place));
+        // SAFETY: the caller's promise; states have room for as many chunks.
+        unsafe { self.absorb.run(&self.outside, rows, chunks) };
+    }
+
+    /// Takes `n` values of some lines into their states; the first of line `l` has number `at + l · step`. `follows` says that
+    /// values of the same row stand before.
+    ///
+    /// # Safety
+    /// The lines have as many elements of every operand.
+    unsafe fn absorb(&mut self, operands: &[Operand], lines: usize, n: usize, (at, step): (usize, usize), follows: bool) {
+        let (lanes, chunks) = (self.of.lanes, self.of.lanes / WIDTH);
+        let mut places = vec![Place::NONE; operands.len()];
+        let numbers = self.numbers;
+        let count = |from: usize| {
+            for k in 0..lines * lanes {
+                let number = from.wrapping_add(k / lanes * step).wrapping_add(k % lanes) as i64;
+                // SAFETY: room for the lanes of every line.
+                unsafe { numbers.cast::<i64>().add(k).write(number) };
+            }
+        };
+        let number = Place { at: numbers, along: (8 * WIDTH) as isize, down: (8 * lanes) as isize };
+        for (k, operand) in operands.iter().enumerate() {
+            let step = (operand.width * WIDTH) as isize;
+            places[k] = Place { at: operand.at, along: step, down: operand.down };
+            if operand.still {
+                // SAFETY: an element of each line, and room for a chunk.
+                unsafe { operand.gather(self.aside[k], lines, 0, 0, 1) };
+                places[k] = Place { at: self.aside[k], along: 0, down: step };
+            }
+        }
+        for start in (0..n / lanes * lanes).step_by(lanes) {
+            if self.of.counts {
+                count(at.wrapping_add(start));
+            }
+            // SAFETY: the caller's promise.
+            unsafe { self.take(&places, number, lines, chunks) };
+            std::mem::swap(&mut self.states, &mut self.next);
+            for place in &mut places {
+                place.at = place.at.wrapping_offset(place.along * chunks as isize);
+            }
+        }
+        let rest = n % lanes;
+        if rest == 0 {
+            return;
+        }
+        // A whole row has the first states; what follows other values has the last ones.
+        let from = if n < lanes && !follows && at == 0 { 0 } else { lanes - rest };
+        for (k, operand) in operands.iter().enumerate().filter(|(_, operand)| !operand.still) {
+            if n >= lanes || follows {
+                places[k].at = operand.at.wrapping_add(n * operand.width).wrapping_sub(lanes * operand.width);
+            } else {
+                // SAFETY: `rest` elements of each line, and room for the chunks of all.
+                unsafe { operand.after(n - rest).gather(self.aside[k], lines, rest, from, chunks) };
+                places[k] = Place { at: self.aside[k], along: (operand.width * WIDTH) as isize, down: (operand.width * lanes) as isize };
+            }
+        }
+        if self.of.counts {
+            count(at.wrapping_add(n - rest).wrapping_sub(from));
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.take(&places, number, lines, chunks) };
+        // The states beside the rest stay.
+        for ((&to, &from_next), &width) in self.states.iter().zip(&self.next).zip(&self.of.widths) {
+            for line in 0..lines {
+                let place = (line * lanes + from) * width;
+                // SAFETY: inside both columns.
+                unsafe { std::ptr::copy_nonoverlapping(from_next.wrapping_add(place), to.wrapping_add(place), rest * width) };
+            }
+        }
+    }
+
+    /// Combines the states of each line, each half with the other; the first of each line is then that of all.
+    fn collapse(&mut self, lines: usize) {
+        let lanes = self.of.lanes;
+        let mut width = lanes;
+        while width > 1 {
+            width /= 2;
+            let place = |(&at, &bytes): (&*mut u8, &usize), from: usize| Place {
+                at: at.wrapping_add(from * bytes),
+                along: (bytes * WIDTH) as isize,
+                down: (bytes * lanes) as isize,
+            };
+            self.outside.clear();
+            self.outside.extend(self.states.iter().zip(&self.of.widths).map(|of| place(of, 0)));
+            self.outside.extend(self.states.iter().zip(&self.of.widths).map(|of| place(of, width)));
+            self.outside.extend(self.next.iter().zip(&self.of.widths).map(|of| place(of, 0)));
+            // SAFETY: columns of states, with a chunk of room behind them.
+            unsafe { self.combine.run(&self.outside, lines, (width / WIDTH).max(1)) };
+            std::mem::swap(&mut self.states, &mut self.next);
+        }
+    }
+
+    /// The state of a line, its lanes one behind the other.
+    fn state(&self, line: usize) -> Vec<u8> {
+        let mut state = Vec::with_capacity(self.of.state());
+        for (&at, &width) in self.states.iter().zip(&self.of.widths) {
+            // SAFETY: the first lane of a line.
+            state.extend_from_slice(unsafe { std::slice::from_raw_parts(at.wrapping_add(line * self.of.lanes * width), width) });
+        }
+        state
+    }
+
+    /// Puts a state where that of a line stands.
+    fn put(&mut self, line: usize, state: &[u8]) {
+        let mut from = 0;
+        for (&at, &width) in self.states.iter().zip(&self.of.widths) {
+            // SAFETY: the first lane of a line.
+            unsafe { std::ptr::copy_nonoverlapping(state[from..].as_ptr(), at.wrapping_add(line * self.of.lanes * width), width) };
+            from += width;
+        }
+    }
+
+    /// The state that has absorbed nothing.
+    fn identity(&self) -> Vec<u8> {
+        self.of.identity.iter().zip(&self.of.widths).flat_map(|(bytes, &width)| bytes[..width].iter().copied()).collect()
+    }
+
+    /// Joins two states.
+    fn join(&mut self, a: &[u8], b: &[u8]) -> Vec<u8> {
+        join(&mut self.combine, &self.of.widths, &self.chunks, a, b)
+    }
+
+    /// The state of one row of `n` values, the first of which has number `at`.
+    ///
+    /// # Safety
+    /// The operands' first rows have as many elements.
+    unsafe fn row(&mut self, operands: &[Operand], n: usize, at: usize) -> Vec<u8> {
+        if n <= LEAF {
+            // SAFETY: the caller's promise.
+            return unsafe { self.leaf(operands, n, at, false) };
+        }
+        let mut tree = Tree::new(DIGITS);
+        let leaves = if self.of.slice.is_some() { 0 } else { n / LEAF };
+        for leaf in (0..leaves).step_by(LINES) {
+            let lines = LINES.min(leaves - leaf);
+            let step = |operand: &Operand| Operand {
+                down: if operand.still { 0 } else { (LEAF * operand.width) as isize },
+                ..operand.after(leaf * LEAF)
+            };
+            let here: Vec<Operand> = operands.iter().map(step).collect();
+            self.begin(lines * self.of.lanes / WIDTH);
+            // SAFETY: the caller's promise: so many whole leaves.
+            unsafe { self.absorb(&here, lines, LEAF, (at.wrapping_add(leaf * LEAF), LEAF), leaf > 0) };
+            self.collapse(lines);
+            for line in 0..lines {
+                let state = self.state(line);
+                tree.push(state, |a, b| self.join(a, b));
+            }
+        }
+        for start in (leaves * LEAF..n).step_by(LEAF) {
+            let here: Vec<Operand> = operands.iter().map(|operand| operand.after(start)).collect();
+            // SAFETY: the caller's promise.
+            let state = unsafe { self.leaf(&here, LEAF.min(n - start), at.wrapping_add(start), start > 0) };
+            tree.push(state, |a, b| self.join(a, b));
+        }
+        tree.join(|a, b| self.join(a, b)).unwrap_or_else(|| self.identity())
+    }
+
+    /// As `row`, of one leaf at most; `follows` as `absorb` has it.
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn leaf(&mut self, operands: &[Operand], n: usize, at: usize, follows: bool) -> Vec<u8> {
+        let Some(slice) = self.of.slice else {
+            self.begin(self.of.lanes / WIDTH);
+            // SAFETY: the caller's promise.
+            unsafe { self.absorb(operands, 1, n, (at, 0), follows) };
+            self.collapse(1);
+            return self.state(0);
+        };
+        let mut state = self.identity();
+        if n == 0 {
+            return state;
+        }
+        let Some(values) = &mut self.values else {
+            // SAFETY: the caller's promise: the first operand's elements are the values.
+            unsafe { slice(operands[0].at, n, at, state.as_mut_ptr()) };
+            return state;
+        };
+        let mut found = state.clone();
+        for start in (0..n).step_by(PIECE) {
+            let len = PIECE.min(n - start);
+            let mut here: Vec<Operand> = operands.iter().map(|operand| operand.after(start)).collect();
+            here.push(Operand { at: self.piece, down: 0, width: self.of.value, still: false });
+            // SAFETY: the caller's promise; there is room for a piece of values, and for a state.
+            unsafe {
+                sweep(values, &here, 1, 1, len);
+                slice(self.piece, len, at.wrapping_add(start), found.as_mut_ptr());
+            }
+            // The programs are apart, so that one runs while the other is borrowed.
+            state = join(&mut self.combine, &self.of.widths, &self.chunks, &state, &found);
+        }
+        state
+    }
+
+    /// Reduces `rows` rows of `n` values each, and writes a result of each to `out` and every `step` bytes on.
+    ///
+    /// # Safety
+    /// The operands have as many elements, and `out` room for the results.
+    pub(super) unsafe fn rows(&mut self, operands: &[Operand], rows: usize, n: usize, out: *mut u8, step: isize) {
+        for row in (0..rows).step_by(LINES) {
+            let lines = LINES.min(rows - row);
+            let here: Vec<Operand> = operands.iter().map(|operand| operand.from(row)).collect();
+            if n <= LEAF && self.of.slice.is_none() {
+                self.begin(lines * self.of.lanes / WIDTH);
+                // SAFETY: the caller's promise.
+                unsafe { self.absorb(&here, lines, n, (0, 0), false) };
+                self.collapse(lines);
+            } else {
+                let mut found = Vec::with_capacity(lines);
+                for line in 0..lines {
+                    let one: Vec<Operand> = here.iter().map(|operand| operand.from(line)).collect();
+                    // SAFETY: the caller's promise.
+                    found.push(unsafe { self.row(&one, n, 0) });
+                }
+                found.iter().enumerate().for_each(|(line, state)| self.put(line, state));
+            }
+            // SAFETY: the caller's promise.
+            unsafe { self.finish(lines, n, out.wrapping_offset((row as isize).wrapping_mul(step)), step) };
+        }
+    }
+
+    /// Writes what the states of some lines come to, which have absorbed `n` values each.
+    ///
+    /// # Safety
+    /// `out` has room.
+    unsafe fn finish(&mut self, lines: usize, n: usize, out: *mut u8, step: isize) {
+        self.outside.clear();
+        for ((&from, &to), &width) in self.states.iter().zip(&self.chunks[0]).zip(&self.of.widths) {
+            for line in 0..WIDTH {
+                let line_from = from.wrapping_add(if line < lines { line * self.of.lanes * width } else { 0 });
+                // SAFETY: a state, and room for a chunk.
+                unsafe { std::ptr::copy_nonoverlapping(line_from, to.wrapping_add(line * width), width) };
+            }
+            self.outside.push(Place { at: to, along: 0, down: 0 });
+        }
+        let count = n as i64;
+        // SAFETY: room for a chunk of numbers.
+        unsafe { splat(self.numbers, count.to_ne_bytes().as_ptr(), 8) };
+        self.outside.push(Place { at: self.numbers, along: 0, down: 0 });
+        self.outside.push(Place { at: self.results, along: 0, down: 0 });
+        // SAFETY: chunks of every lane; the results are the caller's promise.
+        unsafe {
+            self.finish.run(&self.outside, 1, 1);
+            for line in 0..lines {
+                let to = out.wrapping_offset((line as isize).wrapping_mul(step));
+                std::ptr::copy_nonoverlapping(self.results.wrapping_add(line * self.of.out), to, self.of.out);
+            }
+        }
+    }
+
+    /// As [`finish`](Self::finish), of one state.
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn finish_one(&mut self, state: &[u8], n: usize, out: *mut u8) {
+        self.put(0, state);
+        // SAFETY: the caller's promise.
+        unsafe { self.finish(1, n, out, 0) };
+    }
+}
+
+/// Joins two states by chunks of their lanes.
+fn join(combine: &mut Running<'_>, widths: &[usize], chunks: &[Vec<*mut u8>; 3], a: &[u8], b: &[u8]) -> Vec<u8> {
+    let mut outside = Vec::new();
+    for (state, columns) in [(Some(a), &chunks[0]), (Some(b), &chunks[1]), (None, &chunks[2])] {
+        let mut from = 0;
+        for (&at, &width) in columns.iter().zip(widths) {
+            if let Some(state) = state {
+                // SAFETY: room for a chunk, which every value fills.
+                unsafe { splat(at, state[from..].as_ptr(), width) };
+            }
+            outside.push(Place { at, along: 0, down: 0 });
+            from += width;
+        }
+    }
+    // SAFETY: chunks of every lane.
+    unsafe { combine.run(&outside, 1, 1) };
+    let mut joined = Vec::with_capacity(a.len());
+    for (&at, &width) in chunks[2].iter().zip(widths) {
+        // SAFETY: written just now.
+        joined.extend_from_slice(unsafe { std::slice::from_raw_parts(at, width) });
+    }
+    joined
+}
+
+/// States of leaves, combined pairwise as they come, in the order of [`Cascade`](crate::device::cpu::fold::Cascade).
+struct Tree {
+    digits: Vec<Vec<u8>>,
+    leaves: u64,
+}
+
+impl Tree {
+    fn new(digits: usize) -> Tree {
+        Tree { digits: vec![Vec::new(); digits], leaves: 0 }
+    }
+
+    fn push(&mut self, mut state: Vec<u8>, mut combine: impl FnMut(&[u8], &[u8]) -> Vec<u8>) {
+        let last = self.digits.len() - 1;
+        let mut digit = 0;
+        while self.leaves >> digit & 1 == 1 {
+            state = combine(&self.digits[digit], &state);
+            if digit == last {
+                break;
+            }
+            digit += 1;
+        }
+        self.digits[digit] = state;
+        self.leaves = (self.leaves >> digit | 1) << digit;
+    }
+
+    fn join(&self, mut combine: impl FnMut(&[u8], &[u8]) -> Vec<u8>) -> Option<Vec<u8>> {
+        let (mut joined, mut left) = (None, self.leaves);
+        while left != 0 {
+            let state = &self.digits[left.trailing_zeros() as usize];
+            joined = Some(joined.map_or_else(|| state.clone(), |later: Vec<u8>| combine(state, &later)));
+            left &= left - 1;
+        }
+        joined
+    }
+}
+
+// ---------------------------------------------------------------- as a kernel
+
+/// A reducer over a body with its operands.
+struct Reduced {
+    folded: Folded,
+    /// For each operand the first load that reads it, and bytes of an element.
+    inputs: Vec<(usize, usize)>,
+    /// Bytes of a compiled state.
+    state: usize,
+}
+
+/// What the kernels are handed.
+struct Handed {
+    reduced: &'static Reduced,
+    numbers: Numbers,
+}
+
+static WRITTEN: Cache<Reduced> = Cache::new();
+
+/// Reduces as [`Device::reduce`](crate::Device::reduce) does.
+///
+/// # Errors
+/// What that reports.
+///
+/// # Safety
+/// As there.
+pub(in crate::device::cpu) unsafe fn reduce<B: Body, R: Reducer<B::Out>>(
+    body: &B,
+    axes: Reduction<'_>,
+    output: Slot<'_>,
+    inputs: Inputs<'_>,
+) -> Result<()> {
+    let shape = const { &Shape::of::<B, R>() };
+    let slice = if const { !R::BY_SLICE } {
+        None
+    } else if const { R::SLICES } {
+        R::slice()
+    } else {
+        Some(slice_of::<B::Out, R> as SliceFn)
+    };
+    let in_memory = TypeId::of::<B>() == TypeId::of::<Input<Compute<B::Out>>>();
+    let mut trace = || (trace_body(body, inputs.reads), trace_reducer::<B::Out, R>());
+    // SAFETY: the caller's promise.
+    unsafe { run(TypeId::of::<(B, R)>(), &mut trace, numbers(&Store(*body)), shape, (slice, in_memory), axes, output, inputs) }
+}
+
+/// # Safety
+/// As [`reduce`], of the body and reducer that are traced.
+#[allow(clippy::too_many_arguments)] // those of a reduction, and what is known of it
+unsafe fn run(
+    types: TypeId,
+    trace: &mut dyn FnMut() -> (Graph, TracedReducer),
+    numbers: Numbers,
+    shape: &Shape,
+    slice: (Option<SliceFn>, bool),
+    axes: Reduction<'_>,
+    output: Slot<'_>,
+    inputs: Inputs<'_>,
+) -> Result<()> {
+    let reduced = WRITTEN.get("reduce", types, inputs.reads, &mut || {
+        let (body, reducer) = trace();
+        let types = operands([&body].into_iter(), inputs.reads);
+        let outside: Vec<(DType, bool)> = types.iter().map(|&dtype| (dtype, false)).collect();
+        let folded = Folded::new(&body, &reducer, (&outside, outside.len()), 0, (shape.lanes, shape.out), slice)?;
+        Some(Reduced { folded, inputs: loads(&types, inputs.reads), state: shape.state })
+    })?;
+    let handed = Handed { reduced, numbers };
+    let kernel = ReduceKernel {
+        packed_row,
+        stretch,
+        join: join_stretches,
+        state: shape.state,
+        light: shape.light,
+        short_rows: rows,
+        long_rows: rows,
+        columns,
+    };
+    // SAFETY: the caller's promise; the kernel is that of what it is handed.
+    unsafe { run_job(kernel, std::ptr::from_ref(&handed).cast(), axes, output, inputs) };
+    Ok(())
+}
+
+impl Handed {
+    fn fold(&self, chunks: usize) -> Fold<'_> {
+        let widths: Vec<usize> = self.reduced.inputs.iter().map(|&(_, width)| width).collect();
+        Fold::new(&self.reduced.folded, &self.numbers, &widths, chunks)
+    }
+
+    /// Chunks of the states of some lines.
+    fn of_lines(&self, lines: usize) -> usize {
+        lines * self.reduced.folded.lanes / WIDTH
+    }
+
+    /// The operands, from what each load has.
+    fn operands(&self, pointers: &[*mut u8], steps: &[isize]) -> Vec<Operand> {
+        let of = |&(load, width): &(usize, usize)| Operand {
+            at: pointers[load],
+            down: steps.get(load).copied().unwrap_or(0),
+            width,
+            still: false,
+        };
+        self.reduced.inputs.iter().map(of).collect()
+    }
+
+    /// The state of a row, or of a stretch of one, whose first value has number `at`.
+    fn state_of(&self, fold: &mut Fold<'_>, blocks: &mut Blocks<'_>, mut at: usize) -> Vec<u8> {
+        if blocks.block == usize::MAX {
+            let (pointers, n) = blocks.next(usize::MAX);
+            // SAFETY: the blocks hold elements that whoever made them promised; so below.
+            return unsafe { fold.row(&self.operands(&pointers, &[]), n, at) };
+        }
+        let mut tree = Tree::new(DIGITS);
+        while blocks.left > 0 {
+            if self.reduced.folded.slice.is_some() {
+                let (pointers, n) = blocks.next(LEAF);
+                // SAFETY: as above.
+                let state = unsafe { fold.row(&self.operands(&pointers, &[]), n, at) };
+                tree.push(state, |a, b| fold.join(a, b));
+                at += n;
+                continue;
+            }
+            fold.begin(self.of_lines(1));
+            let mut room = LEAF;
+            while room > 0 && blocks.left > 0 {
+                let (pointers, n) = blocks.next(room);
+                // SAFETY: as above.
+                unsafe { fold.absorb(&self.operands(&pointers, &[]), 1, n, (at, 0), false) };
+                (at, room) = (at + n, room - n);
+            }
+            fold.collapse(1);
+            let state = fold.state(0);
+            tree.push(state, |a, b| fold.join(a, b));
+        }
+        tree.join(|a, b| fold.join(a, b)).unwrap_or_else(|| fold.identity())
+    }
+}
+
+/// # Safety
+/// `handed` points to a [`Handed`]; the rest as the kernel has it, and so below.
+unsafe fn packed_row(handed: *const (), blocks: &mut Blocks<'_>, count: usize, out: *mut u8) {
+    // SAFETY: the caller's promise.
+    let handed = unsafe { &*handed.cast::<Handed>() };
+    let mut fold = handed.fold(handed.of_lines(LINES));
+    let state = handed.state_of(&mut fold, blocks, 0);
+    // SAFETY: the caller's promise.
+    unsafe { fold.finish_one(&state, count, out) };
+}
+
+/// # Safety
+/// As `packed_row`; there is room for a state.
+unsafe fn stretch(handed: *const (), blocks: &mut Blocks<'_>, at: usize, to: *mut u8) {
+    // SAFETY: the caller's promise.
+    let handed = unsafe { &*handed.cast::<Handed>() };
+    let mut fold = handed.fold(handed.of_lines(LINES));
+    let state = handed.state_of(&mut fold, blocks, at);
+    // SAFETY: lanes one behind the other take no more room than a state has.
+    unsafe { std::ptr::copy_nonoverlapping(state.as_ptr(), to, state.len()) };
+}
+
+/// # Safety
+/// As `packed_row`; `stretches` states stand at `states`.
+unsafe fn join_stretches(handed: *const (), states: *const u8, stretches: usize, count: usize, out: *mut u8) {
+    // SAFETY: the caller's promise.
+    let handed = unsafe { &*handed.cast::<Handed>() };
+    let mut fold = handed.fold(handed.of_lines(1));
+    let mut tree = Tree::new(DIGITS);
+    for k in 0..stretches {
+        // SAFETY: the caller's promise: states in the room of compiled ones.
+        let state = unsafe { std::slice::from_raw_parts(states.wrapping_add(k * handed.reduced.state), handed.reduced.folded.state()) };
+        tree.push(state.to_vec(), |a, b| fold.join(a, b));
+    }
+    let state = tree.join(|a, b| fold.join(a, b)).unwrap_or_else(|| fold.identity());
+    // SAFETY: the caller's promise.
+    unsafe { fold.finish_one(&state, count, out) };
+}
+
+/// # Safety
+/// As `packed_row`, of several rows.
+unsafe fn rows(handed: *const (), rows: &Rows) {
+    // SAFETY: the caller's promise.
+    let handed = unsafe { &*handed.cast::<Handed>() };
+    let mut fold = handed.fold(handed.of_lines(LINES));
+    let operands = handed.operands(&rows.pointers, &rows.steps);
+    // SAFETY: the caller's promise.
+    unsafe { fold.rows(&operands, rows.rows, rows.count, rows.out, rows.out_step) };
+}
+
+/// # Safety
+/// As `packed_row`, of columns side by side.
+unsafe fn columns(handed: *const (), tiles: &mut Tiles<'_>, count: usize, out: *mut u8, out_step: isize) {
+    // SAFETY: the caller's promise.
+    let handed = unsafe { &*handed.cast::<Handed>() };
+    let (width, of) = (tiles.width, &handed.reduced.folded);
+    let (full, chunks) = (width / WIDTH, width.div_ceil(WIDTH));
+    let mut fold = handed.fold(chunks);
+    // The last chunk begins where it ends with the columns; what it shares with the one before is computed twice, and alike.
+    let last = if full == chunks { None } else { Some(width.saturating_sub(WIDTH)) };
+    let mut tree = Tree::new(strips_and_digits(count, handed.reduced.state).1);
+    let (mut at, mut more) = (0, true);
+    while more {
+        fold.begin(chunks);
+        let mut filled = 0;
+        while filled < LEAF_ROWS {
+            let (pointers, steps, n) = tiles.next(LEAF_ROWS - filled);
+            if n == 0 {
+                more = false;
+                break;
+            }
+            let operands = handed.operands(&pointers, &steps);
+            for row in 0..n {
+                // SAFETY: the caller's promise: a row of every operand.
+                unsafe { fold.beside(&operands, row, (full, last, width), at + row) };
+            }
+            at += n;
+            filled += n;
+        }
+        if filled > 0 {
+            let state = fold.all(chunks);
+            tree.push(state, |a, b| fold.join_all(chunks, a, b));
+        }
+    }
+    let state = tree.join(|a, b| fold.join_all(chunks, a, b));
+    fold.begin(chunks);
+    if let Some(state) = state {
+        fold.put_all(chunks, &state);
+    }
+    let results = fold.results_of(chunks, count);
+    for j in 0..width {
+        let place = if j < full * WIDTH { j } else { full * WIDTH + j - last.unwrap_or(0) };
+        // SAFETY: a result for each column, and room for it.
+        unsafe {
+            let to = out.wrapping_offset((j as isize).wrapping_mul(out_step));
+            std::ptr::copy_nonoverlapping(results[place * of.out..].as_ptr(), to, of.out);
+        }
+    }
+}
+
+/// Columns side by side.
+impl Fold<'_> {
+    /// Takes a row of values, each into the state of its column: whole chunks, then a last one.
+    ///
+    /// # Safety
+    /// There is such a row of every operand.
+    unsafe fn beside(&mut self, operands: &[Operand], row: usize, (full, last, width): (usize, Option<usize>, usize), at: usize) {
+        if self.of.counts {
+            // SAFETY: room for a chunk of numbers.
+            unsafe { splat(self.numbers, (at as i64).to_ne_bytes().as_ptr(), 8) };
+        }
+        let number = Place { at: self.numbers, along: 0, down: 0 };
+        let along = |operand: &Operand| (operand.width * WIDTH) as isize;
+        if full > 0 {
+            let places: Vec<Place> =
+                operands.iter().map(|operand| Place { at: operand.row(row), along: along(operand), down: 0 }).collect();
+            // SAFETY: the caller's promise.
+            unsafe { self.take(&places, number, 1, full) };
+        }
+        if let Some(last) = last {
+            let mut places = Vec::with_capacity(operands.len());
+            for (k, operand) in operands.iter().enumerate() {
+                let here = operand.from(row);
+                if full == 0 {
+                    // SAFETY: the caller's promise, and room for a chunk.
+                    unsafe { here.gather(self.aside[k], 1, width, 0, 1) };
+                }
+                let at = if full == 0 { self.aside[k] } else { here.after(last).at };
+                places.push(Place { at, along: along(operand), down: 0 });
+            }
+            self.shift(full as isize);
+            // SAFETY: the caller's promise.
+            unsafe { self.take(&places, number, 1, 1) };
+            self.shift(-(full as isize));
+        }
+        std::mem::swap(&mut self.states, &mut self.next);
+    }
+
+    /// Moves to the states of other chunks.
+    fn shift(&mut self, chunks: isize) {
+        for columns in [&mut self.states, &mut self.next] {
+            for (at, &width) in columns.iter_mut().zip(&self.of.widths) {
+                *at = at.wrapping_offset(chunks * (width * WIDTH) as isize);
+            }
+        }
+    }
+
+    /// The states of all columns, lane by lane.
+    fn all(&self, chunks: usize) -> Vec<u8> {
+        let mut all = Vec::with_capacity(self.of.state() * chunks * WIDTH);
+        for (&at, &width) in self.states.iter().zip(&self.of.widths) {
+            // SAFETY: so many states.
+            all.extend_from_slice(unsafe { std::slice::from_raw_parts(at, chunks * WIDTH * width) });
+        }
+        all
+    }
+
+    fn put_all(&mut self, chunks: usize, states: &[u8]) {
+        let mut from = 0;
+        for (&at, &width) in self.states.iter().zip(&self.of.widths) {
+            let nbytes = chunks * WIDTH * width;
+            // SAFETY: room for as many states.
+            unsafe { std::ptr::copy_nonoverlapping(states[from..].as_ptr(), at, nbytes) };
+            from += nbytes;
+        }
+    }
+
+    /// Joins the states of columns, each with its own.
+    fn join_all(&mut self, chunks: usize, a: &[u8], b: &[u8]) -> Vec<u8> {
+        let mut joined = vec![0; a.len()];
+        let along = |width: usize| (width * WIDTH) as isize;
+        self.outside.clear();
+        let to = joined.as_mut_ptr();
+        for base in [a.as_ptr().cast_mut(), b.as_ptr().cast_mut(), to] {
+            let mut from = 0;
+            for &width in &self.of.widths {
+                self.outside.push(Place { at: base.wrapping_add(from), along: along(width), down: 0 });
+                from += width * WIDTH * chunks;
+            }
+        }
+        // SAFETY: so many states of each lane.
+        unsafe { self.combine.run(&self.outside, 1, chunks) };
+        joined
+    }
+
+    /// What the states of columns come to, which have absorbed `n` values each.
+    fn results_of(&mut self, chunks: usize, n: usize) -> Vec<u8> {
+        let mut results = vec![0; chunks * WIDTH * self.of.out];
+        self.outside.clear();
+        let along = |width: usize| (width * WIDTH) as isize;
+        self.outside.extend(self.states.iter().zip(&self.of.widths).map(|(&at, &width)| Place { at, along: along(width), down: 0 }));
+        // SAFETY: room for a chunk of numbers.
+        unsafe { splat(self.numbers, (n as i64).to_ne_bytes().as_ptr(), 8) };
+        self.outside.push(Place { at: self.numbers, along: 0, down: 0 });
+        self.outside.push(Place { at: results.as_mut_ptr(), along: along(self.of.out), down: 0 });
+        // SAFETY: so many states of each lane, and room for the results.
+        unsafe { self.finish.run(&self.outside, 1, chunks) };
+        results
+    }
+}
