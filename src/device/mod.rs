@@ -20,7 +20,6 @@ mod meta;
 
 pub use any::{AnyBlock, AnyDevice, OneOfAny};
 pub(crate) use cpu::alignment;
-#[cfg(debug_assertions)]
 pub(crate) use cpu::slice_of;
 pub use cpu::{Cpu, CpuBlock, MemoryStatistics, SteadyState};
 #[cfg(feature = "cuda")]

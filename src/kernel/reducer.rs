@@ -146,10 +146,7 @@ pub trait Reducer<T: Element>: Copy + Send + Sync + 'static {
         let absorb = |state, (k, &x): (usize, _)| Self::absorb::<Run>(state, Lane(x), Lane(at.wrapping_add(k) as i64));
         values.iter().enumerate().fold(Self::identity::<Run>(), absorb)
     }
-    /// Whether [`slice`](Reducer::slice) has that function for the machine type of every element.
-    #[doc(hidden)]
-    const SLICES: bool = false;
-    /// That function, compiled in advance.
+    /// That function, if several values are better taken by it.
     #[doc(hidden)]
     fn slice() -> Option<SliceFn> {
         None

@@ -6,7 +6,7 @@
 
 use super::functions::exp_beside_one;
 use super::{Cast as _, ComplexParts as _, IsFinite};
-use crate::device::Device;
+use crate::device::{Device, slice_of};
 use crate::dim::Dim;
 use crate::element::{Comparable, Compute, Element, Float, Number};
 use crate::error::Result;
@@ -14,7 +14,9 @@ use crate::expr::Reduce;
 use crate::kernel::{Op, PIECE, Reducer, SliceFn, is_light};
 use crate::layout::Layout;
 use crate::rank::{RemoveAxes, Smaller};
-use crate::scalar::{DType, Lane, Lanes, Ordered, Prim, Real, Run};
+use crate::scalar::{Lane, Lanes, Ordered, Real, Run};
+#[cfg(debug_assertions)]
+use crate::scalar::{DType, Prim};
 use crate::tensor::{Fresh, Place as Put, Tensor, There, Writable};
 use num_complex::Complex;
 
@@ -56,8 +58,10 @@ macro_rules! reducers {
             $(const BY_SLICE: bool = true;
             #[inline(always)]
             fn of_slice($values: &[Compute<$T>], $from: usize) -> Self::State<Run> { $of_slice }
-            const SLICES: bool = cfg!(debug_assertions);
-            fn slice() -> Option<SliceFn> { compiled::$slices(<Compute<$T> as Prim>::DTYPE) })?
+            #[cfg(debug_assertions)]
+            fn slice() -> Option<SliceFn> { compiled::$slices(<Compute<$T> as Prim>::DTYPE) }
+            #[cfg(not(debug_assertions))]
+            fn slice() -> Option<SliceFn> { Some(slice_of::<$T, Self>) })?
         }
     )* };
     (@needs) => { false };
@@ -207,18 +211,17 @@ reducers! {
     finish |s, _count| s;
 }
 
-/// The functions of many values at once, compiled here for interpreted reductions: in a crate that is not optimised they would be slow.
+/// The functions of many values at once, compiled here for builds with debug assertions: a crate that is not optimised would be slow.
+#[cfg(debug_assertions)]
 mod compiled {
     use super::*;
-    #[cfg(debug_assertions)]
-    use crate::device::slice_of;
 
     macro_rules! slices {
         ($($name:ident $R:ident: $($dtype:ident $t:ty),*;)*) => { $(
             #[inline(never)]
             pub(super) fn $name(dtype: DType) -> Option<SliceFn> {
                 match dtype {
-                    $(#[cfg(debug_assertions)] DType::$dtype => Some(slice_of::<$t, $R>),)*
+                    $(DType::$dtype => Some(slice_of::<$t, $R>),)*
                     _ => None,
                 }
             }

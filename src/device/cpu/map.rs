@@ -323,7 +323,7 @@ impl Shape {
 /// As [`Device::map`](crate::device::Device::map).
 #[inline(always)] // the little that a small run needs; the rest is apart
 pub(super) unsafe fn run<P: Program>(program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
-    if const { interpret::IS_CHOSEN && P::PLAIN && !P::BY_ROWS } {
+    if const { interpret::IS_CHOSEN && P::PLAIN } {
         // SAFETY: the caller's promise.
         return unsafe { interpret::map(program, sizes, row, outputs, inputs) };
     }

@@ -56,7 +56,6 @@ mod turn;
 mod walk;
 
 pub use memory::CpuBlock;
-#[cfg(debug_assertions)]
 pub(crate) use interpret::slice_of;
 pub(crate) use pool::alignment;
 pub use pool::{MemoryStatistics, SteadyState};
@@ -248,7 +247,11 @@ unsafe impl Device for Cpu {
         output: Slot<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        // SAFETY: the caller's promise is the one asked for.
+        if const { interpret::IS_CHOSEN && B::PLAIN && !B::BY_ROWS && R::Out::PLAIN } {
+            // SAFETY: the caller's promise is the one asked for.
+            return unsafe { interpret::scan::<B, R>(body, plan, output, inputs) };
+        }
+        // SAFETY: as above.
         unsafe { scan::run(body, reducer, plan, output, inputs) };
         Ok(())
     }

@@ -18,7 +18,7 @@ use crate::scalar::{Lane, Run};
 use std::mem::MaybeUninit;
 
 /// Positions of a line that are absorbed before they are combined with what came before.
-const LEAF: usize = 256;
+pub(super) const LEAF: usize = 256;
 /// Chains of states side by side.
 const CHAINS: usize = 8;
 /// Columns side by side.
@@ -33,9 +33,9 @@ const ROOM: usize = SCRATCH - ROUNDING;
 
 /// The loops of one body and reducer, with their types erased.
 #[derive(Clone, Copy)]
-pub(crate) struct ScanKernel {
-    rows: unsafe fn(body: *const (), strips: &mut Strips<'_>),
-    columns: unsafe fn(body: *const (), tiles: &mut Tiles<'_>),
+pub(super) struct ScanKernel {
+    pub(super) rows: unsafe fn(body: *const (), strips: &mut Strips<'_>),
+    pub(super) columns: unsafe fn(body: *const (), tiles: &mut Tiles<'_>),
 }
 
 impl ScanKernel {
@@ -51,10 +51,19 @@ type State<B, R> = <R as Reducer<<B as Body>::Out>>::State<Run>;
 /// As [`Device::scan`](crate::device::Device::scan).
 pub(super) unsafe fn run<B: Body, R: Reducer<B::Out>>(body: &B, _: R, plan: Scanning<'_>, output: Slot<'_>, inputs: Inputs<'_>) {
     let kernel = const { ScanKernel::of::<B, R>() };
+    // SAFETY: the caller's promise; the kernel is that of the types of body and reducer.
+    unsafe { run_job(kernel, std::ptr::from_ref(body).cast(), plan, output, inputs) }
+}
+
+/// Scans by a kernel.
+///
+/// # Safety
+/// As [`Device::scan`](crate::device::Device::scan); the kernel takes what is at `body`.
+pub(super) unsafe fn run_job(kernel: ScanKernel, body: *const (), plan: Scanning<'_>, output: Slot<'_>, inputs: Inputs<'_>) {
     let axis = plan.lines.len();
     let mut job = Job {
         kernel,
-        body: std::ptr::from_ref(body).cast(),
+        body,
         reads: inputs.reads,
         operands: inputs.slots.len() + 1,
         along: [0; MAX_OPERANDS],
@@ -187,7 +196,7 @@ impl Job<'_> {
 }
 
 /// Pieces of several rows, or of one, in order.
-struct Strips<'a> {
+pub(super) struct Strips<'a> {
     job: &'a Job<'a>,
     lines: &'a Walk,
     /// Lines that are done.
@@ -206,23 +215,23 @@ struct Strips<'a> {
 }
 
 /// Some chains of values: rows at the same positions, or `linked` leaves of one row.
-struct Strip {
-    pointers: Addresses,
+pub(super) struct Strip {
+    pub(super) pointers: Addresses,
     /// From chain to chain, in bytes.
-    steps: [isize; MAX_OPERANDS],
-    chains: usize,
-    linked: bool,
-    n: usize,
-    at: usize,
-    out: *mut u8,
-    out_chain: isize,
-    out_step: isize,
+    pub(super) steps: [isize; MAX_OPERANDS],
+    pub(super) chains: usize,
+    pub(super) linked: bool,
+    pub(super) n: usize,
+    pub(super) at: usize,
+    pub(super) out: *mut u8,
+    pub(super) out_chain: isize,
+    pub(super) out_step: isize,
 }
 
 impl Strips<'_> {
     /// # Safety
     /// That of `Job::part`.
-    unsafe fn next(&mut self) -> Option<Strip> {
+    pub(super) unsafe fn next(&mut self) -> Option<Strip> {
         let job = self.job;
         if self.rows == 0 || self.at == job.count {
             self.done += self.rows;
@@ -275,7 +284,7 @@ impl Strips<'_> {
     ///
     /// # Safety
     /// That of `Job::part`.
-    unsafe fn finish(&mut self) {
+    pub(super) unsafe fn finish(&mut self) {
         let (job, n) = (self.job, self.n);
         if let Some(room) = self.scratch[0] {
             let index = self.lines.index_of(self.done);
@@ -293,13 +302,13 @@ impl Strips<'_> {
 }
 
 /// Some rows of several columns, in order: a row is a position of each line, a column a line.
-struct Tiles<'a> {
+pub(super) struct Tiles<'a> {
     job: &'a Job<'a>,
     lines: &'a Walk,
     done: usize,
     /// Columns of the current group; 0 before the first.
     width: usize,
-    most: usize,
+    pub(super) most: usize,
     rows: usize,
     /// Rows of it that are done.
     at: usize,
@@ -309,20 +318,20 @@ struct Tiles<'a> {
 }
 
 /// Rows of a tile: where each load's first row stands, and the steps from row to row, in bytes.
-struct Tile {
-    pointers: Addresses,
-    steps: [isize; MAX_OPERANDS],
-    width: usize,
-    n: usize,
-    at: usize,
-    out: *mut u8,
-    out_step: isize,
+pub(super) struct Tile {
+    pub(super) pointers: Addresses,
+    pub(super) steps: [isize; MAX_OPERANDS],
+    pub(super) width: usize,
+    pub(super) n: usize,
+    pub(super) at: usize,
+    pub(super) out: *mut u8,
+    pub(super) out_step: isize,
 }
 
 impl Tiles<'_> {
     /// # Safety
     /// That of `Job::part`; what `next` gave before has been computed, and goes to its place.
-    unsafe fn next(&mut self) -> Option<Tile> {
+    pub(super) unsafe fn next(&mut self) -> Option<Tile> {
         let job = self.job;
         if self.width == 0 || self.at == job.count {
             self.done += self.width;
@@ -368,7 +377,7 @@ impl Tiles<'_> {
     ///
     /// # Safety
     /// That of `Job::part`.
-    unsafe fn finish(&mut self, n: usize) {
+    pub(super) unsafe fn finish(&mut self, n: usize) {
         if let Some(room) = self.scratch[0] {
             let (element, along, across) = (self.job.element[0], self.job.along[0], self.lines.inner_step(0));
             let (to, steps) = (self.place(0), [(self.width * element) as isize, element as isize]);

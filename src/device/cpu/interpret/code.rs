@@ -65,6 +65,8 @@ pub(super) struct Code {
     pub(super) copies: Vec<Step>,
     /// The place that says whether a value is in doubt.
     pub(super) doubt: Option<u16>,
+    /// Which places from outside are read.
+    pub(super) reads: Vec<bool>,
     /// How many places there are.
     pub(super) places: usize,
     /// Places of constants, with their bytes, and of run-time numbers: their values' width.
@@ -220,6 +222,7 @@ impl Writer {
             steps: Vec::new(),
             copies: Vec::new(),
             doubt: None,
+            reads: vec![false; self.outside.into()],
             places: first.into(),
             constants: Vec::new(),
             params: Vec::new(),
@@ -234,7 +237,10 @@ impl Writer {
         let mut places = vec![u16::MAX; self.values.len()];
         for (id, known) in self.values.iter().enumerate().filter(|&(id, _)| last[id].is_some()) {
             match known.source {
-                Source::Outside(place) => places[id] = place,
+                Source::Outside(place) => {
+                    places[id] = place;
+                    code.reads[place as usize] = true;
+                }
                 Source::Constant(bytes) => {
                     places[id] = next(&mut code);
                     code.constants.push((places[id], bytes, known.width));

@@ -185,6 +185,11 @@ impl Both {
         let quick = code(true)?;
         Some(Both { quick: quick.doubt.is_some().then_some(quick), full: code(false)? })
     }
+
+    /// Whether it reads the place from outside with this number.
+    pub(super) fn reads(&self, place: usize) -> bool {
+        self.full.reads[place]
+    }
 }
 
 /// Such a program with its places.

@@ -4,20 +4,25 @@
 
 use super::Cache;
 use super::code::Value;
-use super::frame::{Both, Operand, Running, sweep};
+use super::frame::{Both, Memory, Operand, Room, Running, sweep};
+use super::reduce::{Fold, Folded, LINES};
 use super::steps::WIDTH;
 use crate::device::cpu::drive::Loops;
+use crate::device::cpu::fold::LEAF;
 use crate::device::cpu::io::NONE;
 use crate::device::cpu::map::{Shape, run_job};
 use crate::device::cpu::simd::Level;
 use crate::device::{Inputs, Slot};
 use crate::error::Result;
-use crate::kernel::{Numbers, Program, Traced, numbers, trace_program};
+use crate::kernel::{Numbers, Program, Settled, Traced, numbers, trace_program};
 use crate::scalar::{DType, Graph, Node};
 use std::any::TypeId;
 
 /// A program over elements, written for columns.
 pub(super) struct Mapped {
+    /// What is settled on a row, in order.
+    settled: Vec<Settle>,
+    /// Of operands, then of what is settled.
     program: Both,
     /// For each operand the first load that reads it, and bytes of an element.
     inputs: Vec<(usize, usize)>,
@@ -26,6 +31,12 @@ pub(super) struct Mapped {
     /// The operand of each load.
     reads: Vec<u8>,
     in_place: bool,
+}
+
+/// One thing that is settled on a row, and bytes of its value, or of each.
+enum Settle {
+    Reduced(Box<Folded>, usize),
+    Held(Both, usize),
 }
 
 static WRITTEN: Cache<Mapped> = Cache::new();
@@ -83,12 +94,36 @@ pub(super) fn operands<'a>(graphs: impl Iterator<Item = &'a Graph>, reads: &[u8]
 
 impl Mapped {
     fn new(traced: &Traced, reads: &[u8], shape: &Shape) -> Option<Mapped> {
-        let types = operands([&traced.graph].into_iter(), reads);
-        let program = Both::new(!shape.in_place, &|writer| {
-            let inputs: Vec<Value> = types.iter().map(|&dtype| writer.outside(dtype, false)).collect();
-            writer.graph(&traced.graph, &inputs, &[], 0)
-        })?;
+        let types = operands(traced.settled.iter().map(Settled::body).chain([&traced.graph]), reads);
+        // Operands, then what is settled, as far as it is.
+        let mut outside: Vec<(DType, bool)> = types.iter().map(|&dtype| (dtype, false)).collect();
+        let (mut settled, mut param) = (Vec::new(), 0);
+        let write = |body: &Graph, outside: &[(DType, bool)], param: usize, direct: bool| {
+            Both::new(direct, &|writer| {
+                let all: Vec<Value> = outside.iter().map(|&(dtype, still)| writer.outside(dtype, still)).collect();
+                let (inputs, given) = all.split_at(types.len());
+                writer.graph(body, inputs, given, param)
+            })
+        };
+        for one in &traced.settled {
+            let (thing, dtype) = match one {
+                Settled::Held { body } => {
+                    let dtype = body.outputs().next()?.0;
+                    (Settle::Held(write(body, &outside, param, true)?, dtype.size()), dtype)
+                }
+                Settled::Reduced { body, reducer, is_operand } => {
+                    let dtype = reducer.finish.outputs().next()?.0;
+                    let folded = Folded::new(body, reducer, (&outside, types.len()), param, dtype, *is_operand)?;
+                    (Settle::Reduced(Box::new(folded), dtype.size()), dtype)
+                }
+            };
+            param += one.body().params();
+            settled.push(thing);
+            outside.push((dtype, false));
+        }
+        let program = write(&traced.graph, &outside, param, !shape.in_place)?;
         Some(Mapped {
+            settled,
             program,
             inputs: loads(&types, reads),
             outputs: traced.graph.outputs().map(|(dtype, _)| dtype.size()).collect(),
@@ -124,14 +159,78 @@ unsafe fn rows<const STILL: usize>(
 ) {
     // SAFETY: the caller's promise.
     let Handed { mapped, numbers } = unsafe { &*program.cast::<Handed>() };
-    let Mapped { program, inputs, outputs, reads, in_place } = *mapped;
+    let Mapped { settled, program, inputs, outputs, reads, in_place } = *mapped;
     let first = if *in_place { 0 } else { outputs.len() };
     let still = reads.get(STILL).map_or(NONE, |&operand| operand as usize);
     // SAFETY: the caller's promise: a pointer and a step for each output and load; in place the first loads are the outputs.
     let of = |k: usize, width: usize, still: bool| unsafe { Operand { at: *pointers.add(k), down: *down.add(k), width, still } };
     let read = inputs.iter().enumerate().map(|(k, &(load, width))| of(first + load, width, k == still));
     let operands: Vec<Operand> = read.chain(outputs.iter().enumerate().map(|(k, &width)| of(k, width, false))).collect();
-    let mut running = Running::new(program, numbers, rows.saturating_mul(n / WIDTH).max(rows));
+    if settled.is_empty() {
+        let mut running = Running::new(program, numbers, rows.saturating_mul(n / WIDTH).max(rows));
+        // SAFETY: the caller's promise.
+        return unsafe { sweep(&mut running, &operands, outputs.len(), rows, n) };
+    }
     // SAFETY: the caller's promise.
-    unsafe { sweep(&mut running, &operands, outputs.len(), rows, n) };
+    unsafe { by_rows(mapped, numbers, &operands, rows, n) };
+}
+
+/// A part of a program by rows that runs.
+enum Settling<'a> {
+    Reduced(Fold<'a>),
+    Held(Running<'a>),
+}
+
+/// Rows on each of which something is settled before the program runs there, some side by side.
+///
+/// # Safety
+/// That of [`sweep`], for the program's operands and outputs.
+unsafe fn by_rows(mapped: &Mapped, numbers: &Numbers, operands: &[Operand], rows: usize, n: usize) {
+    let side = if n <= LEAF { LINES } else { 1 };
+    let (inputs, outputs) = operands.split_at(mapped.inputs.len());
+    let mut widths: Vec<usize> = inputs.iter().map(|operand| operand.width).collect();
+    let mut total = 0;
+    let mut parts = Vec::with_capacity(mapped.settled.len());
+    for one in &mapped.settled {
+        let (part, width, nbytes) = match one {
+            Settle::Reduced(folded, width) => {
+                (Settling::Reduced(Fold::new(folded, numbers, &widths, folded.chunks_of(side))), *width, side * 16)
+            }
+            Settle::Held(program, width) => (Settling::Held(Running::new(program, numbers, side * (n / WIDTH).max(1))), *width, side * (n * width + 64)),
+        };
+        parts.push(part);
+        widths.push(width);
+        total += nbytes + 64;
+    }
+    let mut program = Running::new(&mapped.program, numbers, side * (n / WIDTH).max(1));
+    let mut memory = Memory::new(total);
+    for row in (0..rows).step_by(side) {
+        let some = side.min(rows - row);
+        let mut room = Room::new(memory.start());
+        let mut here: Vec<Operand> = inputs.iter().map(|operand| operand.from(row)).collect();
+        for (part, one) in parts.iter_mut().zip(&mapped.settled) {
+            let made = match (part, one) {
+                (Settling::Reduced(fold), Settle::Reduced(_, width)) => {
+                    let made = Operand { at: room.take(side * 16), down: 16, width: *width, still: true };
+                    // SAFETY: the caller's promise, and room for a value of each row.
+                    unsafe { fold.rows(&here, some, n, made.at, made.down) };
+                    made
+                }
+                (Settling::Held(running), Settle::Held(_, width)) => {
+                    let pitch = (n * width).next_multiple_of(64);
+                    let made = Operand { at: room.take(side * pitch), down: pitch as isize, width: *width, still: false };
+                    here.push(made);
+                    // SAFETY: as above, of each element.
+                    unsafe { sweep(running, &here, 1, some, n) };
+                    here.pop();
+                    made
+                }
+                _ => unreachable!("parts were made of these"),
+            };
+            here.push(made);
+        }
+        here.extend(outputs.iter().map(|operand| operand.from(row)));
+        // SAFETY: as above.
+        unsafe { sweep(&mut program, &here, outputs.len(), some, n) };
+    }
 }

@@ -8,6 +8,7 @@
 //! | `frame.rs` | a running program's memory |
 //! | `map.rs` | programs over elements |
 //! | `reduce.rs` | reductions |
+//! | `scan.rs` | scans |
 //!
 //! The steps are the same as those of compiled loops, and so are the bits of their results.
 //! Imports: `error`, `kernel`.
@@ -16,10 +17,12 @@ mod code;
 mod frame;
 mod map;
 mod reduce;
+mod scan;
 mod steps;
 
 pub(super) use map::map;
 pub(super) use reduce::reduce;
+pub(super) use scan::scan;
 pub(crate) use reduce::slice_of;
 
 /// Whether programs are interpreted rather than compiled where they are used: where debug assertions are on, as in the dev profile, unless

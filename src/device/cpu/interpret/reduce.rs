@@ -10,14 +10,14 @@ use super::frame::{Both, Memory, Operand, Room, Running, splat, sweep};
 use super::map::{loads, operands};
 use super::steps::{Place, WIDTH};
 use crate::device::cpu::columns::{LEAF_ROWS, Tiles, strips_and_digits};
-use crate::device::cpu::fold::{DIGITS, LEAF, lanes};
+use crate::device::cpu::fold::{DIGITS, LEAF, lanes_of};
 use crate::device::cpu::reduce::{Blocks, ReduceKernel, Rows, run_job};
 use crate::device::cpu::simd::{self, Loop};
 use crate::device::{Inputs, Reduction, Slot};
 use crate::element::{Compute, Element};
 use crate::error::Result;
 use crate::kernel::{Body, Carried, EachLane, Input, Numbers, PIECE, Reducer, SliceFn, Store, TracedReducer, numbers, trace_body, trace_reducer};
-use crate::scalar::{DType, Graph, Lane, Node, Prim, Run};
+use crate::scalar::{DType, Graph, Lane, Prim, Run};
 use std::any::TypeId;
 
 /// Rows, or leaves of one row, side by side.
@@ -54,7 +54,6 @@ pub(crate) unsafe fn slice_of<T: Element, R: Reducer<T>>(values: *const u8, n: u
 pub(super) struct Shape {
     /// Bytes of a compiled state: what the tree goes by.
     state: usize,
-    lanes: usize,
     light: usize,
     out: DType,
 }
@@ -62,7 +61,7 @@ pub(super) struct Shape {
 impl Shape {
     pub(super) const fn of<B: Body, R: Reducer<B::Out>>() -> Shape {
         let kernel = ReduceKernel::light::<B, R>();
-        Shape { state: size_of::<R::State<Run>>(), lanes: lanes::<R::State<Run>>(), light: kernel, out: R::Out::DTYPE }
+        Shape { state: size_of::<R::State<Run>>(), light: kernel, out: R::Out::DTYPE }
     }
 }
 
@@ -94,9 +93,10 @@ impl Folded {
         reducer: &TracedReducer,
         (outside, operands): (&[(DType, bool)], usize),
         param: usize,
-        (lanes, out): (usize, DType),
-        (slice, in_memory): (Option<SliceFn>, bool),
+        out: DType,
+        in_memory: bool,
     ) -> Option<Folded> {
+        let slice = reducer.slice;
         let state = |writer: &mut Writer| -> Vec<Value> { reducer.state.iter().map(|&dtype| writer.outside(dtype, false)).collect() };
         let values = |writer: &mut Writer| -> Option<Value> {
             let all: Vec<Value> = outside.iter().map(|&(dtype, still)| writer.outside(dtype, still)).collect();
@@ -105,15 +105,16 @@ impl Folded {
         };
         let one = Both::new(false, &|writer| writer.graph(&reducer.identity, &[], &[], 0))?;
         let identity = constants(&one, &reducer.state);
-        let counts = reducer.absorb.nodes().any(|(node, ..)| node == Node::Given { index: reducer.state.len() + 1 });
+        let absorb = Both::new(true, &|writer| {
+            let value = values(writer)?;
+            let mut given = state(writer);
+            given.push(value);
+            given.push(writer.outside(DType::I64, false));
+            writer.graph(&reducer.absorb, &[], &given, 0)
+        })?;
         Some(Folded {
-            absorb: Both::new(true, &|writer| {
-                let value = values(writer)?;
-                let mut given = state(writer);
-                given.push(value);
-                given.push(writer.outside(DType::I64, false));
-                writer.graph(&reducer.absorb, &[], &given, 0)
-            })?,
+            counts: absorb.reads(outside.len() + reducer.state.len()),
+            absorb,
             combine: Both::new(true, &|writer| {
                 let mut given = state(writer);
                 given.extend(state(writer));
@@ -134,9 +135,13 @@ impl Folded {
             widths: reducer.state.iter().map(|dtype| dtype.size()).collect(),
             value: body.outputs().next()?.0.size(),
             out: out.size(),
-            lanes,
-            counts,
+            lanes: lanes_of(reducer.nbytes),
         })
+    }
+
+    /// Chunks of the states of some lines.
+    pub(super) fn chunks_of(&self, lines: usize) -> usize {
+        lines * self.lanes / WIDTH
     }
 
     /// Bytes of a state, its lanes one behind the other.
@@ -146,7 +151,7 @@ impl Folded {
 }
 
 /// What a program without operands gives.
-fn constants(program: &Both, types: &[DType]) -> Vec<[u8; 16]> {
+pub(super) fn constants(program: &Both, types: &[DType]) -> Vec<[u8; 16]> {
     let mut memory = Memory::new(types.len() * 16 * WIDTH);
     let mut room = Room::new(memory.start());
     let places: Vec<Place> = types.iter().map(|_| Place { at: room.take(16 * WIDTH), along: 0, down: 0 }).collect();
@@ -592,17 +597,10 @@ pub(in crate::device::cpu) unsafe fn reduce<B: Body, R: Reducer<B::Out>>(
     inputs: Inputs<'_>,
 ) -> Result<()> {
     let shape = const { &Shape::of::<B, R>() };
-    let slice = if const { !R::BY_SLICE } {
-        None
-    } else if const { R::SLICES } {
-        R::slice()
-    } else {
-        Some(slice_of::<B::Out, R> as SliceFn)
-    };
     let in_memory = TypeId::of::<B>() == TypeId::of::<Input<Compute<B::Out>>>();
     let mut trace = || (trace_body(body, inputs.reads), trace_reducer::<B::Out, R>());
     // SAFETY: the caller's promise.
-    unsafe { run(TypeId::of::<(B, R)>(), &mut trace, numbers(&Store(*body)), shape, (slice, in_memory), axes, output, inputs) }
+    unsafe { run(TypeId::of::<(B, R)>(), &mut trace, numbers(&Store(*body)), shape, in_memory, axes, output, inputs) }
 }
 
 /// # Safety
@@ -613,7 +611,7 @@ unsafe fn run(
     trace: &mut dyn FnMut() -> (Graph, TracedReducer),
     numbers: Numbers,
     shape: &Shape,
-    slice: (Option<SliceFn>, bool),
+    in_memory: bool,
     axes: Reduction<'_>,
     output: Slot<'_>,
     inputs: Inputs<'_>,
@@ -622,7 +620,7 @@ unsafe fn run(
         let (body, reducer) = trace();
         let types = operands([&body].into_iter(), inputs.reads);
         let outside: Vec<(DType, bool)> = types.iter().map(|&dtype| (dtype, false)).collect();
-        let folded = Folded::new(&body, &reducer, (&outside, outside.len()), 0, (shape.lanes, shape.out), slice)?;
+        let folded = Folded::new(&body, &reducer, (&outside, outside.len()), 0, shape.out, in_memory)?;
         Some(Reduced { folded, inputs: loads(&types, inputs.reads), state: shape.state })
     })?;
     let handed = Handed { reduced, numbers };
@@ -645,11 +643,6 @@ impl Handed {
     fn fold(&self, chunks: usize) -> Fold<'_> {
         let widths: Vec<usize> = self.reduced.inputs.iter().map(|&(_, width)| width).collect();
         Fold::new(&self.reduced.folded, &self.numbers, &widths, chunks)
-    }
-
-    /// Chunks of the states of some lines.
-    fn of_lines(&self, lines: usize) -> usize {
-        lines * self.reduced.folded.lanes / WIDTH
     }
 
     /// The operands, from what each load has.
@@ -680,7 +673,7 @@ impl Handed {
                 at += n;
                 continue;
             }
-            fold.begin(self.of_lines(1));
+            fold.begin(self.reduced.folded.chunks_of(1));
             let mut room = LEAF;
             while room > 0 && blocks.left > 0 {
                 let (pointers, n) = blocks.next(room);
@@ -701,7 +694,7 @@ impl Handed {
 unsafe fn packed_row(handed: *const (), blocks: &mut Blocks<'_>, count: usize, out: *mut u8) {
     // SAFETY: the caller's promise.
     let handed = unsafe { &*handed.cast::<Handed>() };
-    let mut fold = handed.fold(handed.of_lines(LINES));
+    let mut fold = handed.fold(handed.reduced.folded.chunks_of(LINES));
     let state = handed.state_of(&mut fold, blocks, 0);
     // SAFETY: the caller's promise.
     unsafe { fold.finish_one(&state, count, out) };
@@ -712,7 +705,7 @@ unsafe fn packed_row(handed: *const (), blocks: &mut Blocks<'_>, count: usize, o
 unsafe fn stretch(handed: *const (), blocks: &mut Blocks<'_>, at: usize, to: *mut u8) {
     // SAFETY: the caller's promise.
     let handed = unsafe { &*handed.cast::<Handed>() };
-    let mut fold = handed.fold(handed.of_lines(LINES));
+    let mut fold = handed.fold(handed.reduced.folded.chunks_of(LINES));
     let state = handed.state_of(&mut fold, blocks, at);
     // SAFETY: lanes one behind the other take no more room than a state has.
     unsafe { std::ptr::copy_nonoverlapping(state.as_ptr(), to, state.len()) };
@@ -723,7 +716,7 @@ unsafe fn stretch(handed: *const (), blocks: &mut Blocks<'_>, at: usize, to: *mu
 unsafe fn join_stretches(handed: *const (), states: *const u8, stretches: usize, count: usize, out: *mut u8) {
     // SAFETY: the caller's promise.
     let handed = unsafe { &*handed.cast::<Handed>() };
-    let mut fold = handed.fold(handed.of_lines(1));
+    let mut fold = handed.fold(handed.reduced.folded.chunks_of(1));
     let mut tree = Tree::new(DIGITS);
     for k in 0..stretches {
         // SAFETY: the caller's promise: states in the room of compiled ones.
@@ -740,7 +733,7 @@ unsafe fn join_stretches(handed: *const (), states: *const u8, stretches: usize,
 unsafe fn rows(handed: *const (), rows: &Rows) {
     // SAFETY: the caller's promise.
     let handed = unsafe { &*handed.cast::<Handed>() };
-    let mut fold = handed.fold(handed.of_lines(LINES));
+    let mut fold = handed.fold(handed.reduced.folded.chunks_of(LINES));
     let operands = handed.operands(&rows.pointers, &rows.steps);
     // SAFETY: the caller's promise.
     unsafe { fold.rows(&operands, rows.rows, rows.count, rows.out, rows.out_step) };
