@@ -57,6 +57,11 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Gathered<'a, RANK, D, 
         }
     }
 
+    /// Adds an operand.
+    pub(super) fn take(&mut self, leaf: Leaf<'a, RANK, D>) {
+        self.add(leaf);
+    }
+
     fn try_add(&mut self, leaf: Leaf<'a, RANK, D>) -> Result<()> {
         let op = self.op;
         same_device(op, self.device, leaf.device())?;
@@ -116,6 +121,22 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Gathered<'a, RANK, D, 
         rows: Option<[bool; RANK]>,
         outputs: &[Leaf<'_, RANK, D>],
     ) -> Result<()> {
+        let run = |sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>| {
+            // SAFETY: the caller's promise; views reach inside their memory, which their borrows keep and protect.
+            unsafe { self.device.map(program, sizes, row, outputs, inputs) }
+        };
+        self.each(size, rows, outputs, run)
+    }
+
+    /// What [`map`](Self::map) calls its device with.
+    #[inline(always)]
+    pub(super) fn each(
+        &self,
+        size: Dim<RANK>,
+        rows: Option<[bool; RANK]>,
+        outputs: &[Leaf<'_, RANK, D>],
+        run: impl FnOnce(&[usize], usize, &[Slot<'_>], Inputs<'_>) -> Result<()>,
+    ) -> Result<()> {
         let reads = &self.reads[..self.loads];
         if rows.is_none() && self.flat && self.size == size && outputs.iter().all(|out| out.layout().is_contiguous()) {
             // One run of memory each: to the device it is one axis.
@@ -124,8 +145,7 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Gathered<'a, RANK, D, 
             let slots_in = slots(self.all(), &ones);
             let outs = slots(outputs.iter().copied(), &out_ones);
             let inputs = Inputs { slots: &slots_in[..self.count], reads };
-            // SAFETY: the caller's promise, under a shorter name for the same elements.
-            return unsafe { self.device.map(program, &[numel], 0, &outs[..outputs.len()], inputs) };
+            return run(&[numel], 0, &outs[..outputs.len()], inputs);
         }
         let order = rows.map(last);
         let ordered = |layout: Layout<RANK>| order.map_or(layout, |order| layout.reordered(order));
@@ -136,8 +156,7 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Gathered<'a, RANK, D, 
         let inputs = Inputs { slots: &slots[..self.count], reads };
         let sizes = order.map_or(size.0, |order| order.map(|axis| size.0[axis]));
         let row = rows.map_or(0, |rows| rows.iter().filter(|&&of_row| of_row).count());
-        // SAFETY: the caller's promise; views reach inside their memory, which their borrows keep and protect.
-        unsafe { self.device.map(program, &sizes, row, &out_slots[..outputs.len()], inputs) }
+        run(&sizes, row, &out_slots[..outputs.len()], inputs)
     }
 
     fn strides(&self, stretch: impl Fn(&Layout<RANK>) -> Stride<RANK>) -> [Stride<RANK>; MOST] {
@@ -150,7 +169,7 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Gathered<'a, RANK, D, 
 }
 
 /// What a device sees of some leaves, walked by `strides`; empty slots after them.
-fn slots<'s, 'l, const RANK: usize, const AXES: usize, D: Device + 'l, const MOST: usize>(
+pub(super) fn slots<'s, 'l, const RANK: usize, const AXES: usize, D: Device + 'l, const MOST: usize>(
     leaves: impl Iterator<Item = Leaf<'l, RANK, D>>,
     strides: &'s [Stride<AXES>; MOST],
 ) -> [Slot<'s>; MOST] {
@@ -162,7 +181,7 @@ fn slots<'s, 'l, const RANK: usize, const AXES: usize, D: Device + 'l, const MOS
 }
 
 /// The axes, the marked ones last.
-fn last<const RANK: usize>(marked: [bool; RANK]) -> [usize; RANK] {
+pub(super) fn last<const RANK: usize>(marked: [bool; RANK]) -> [usize; RANK] {
     let mut order = [0; RANK];
     let mut place = 0;
     for pass in [false, true] {

@@ -161,7 +161,7 @@ pub struct Call<F, A>(PhantomData<F>, pub(crate) A);
 
 impl<F, A> Call<F, A> {
     /// `F` applied to `arguments`.
-    pub fn new(arguments: A) -> Self {
+    pub const fn new(arguments: A) -> Self {
         Call(PhantomData, arguments)
     }
 }

@@ -56,6 +56,8 @@ mod turn;
 mod walk;
 
 pub use memory::CpuBlock;
+#[doc(hidden)]
+pub use interpret::Interpreted;
 pub(crate) use interpret::slice_of;
 pub(crate) use pool::alignment;
 pub use pool::{MemoryStatistics, SteadyState};
@@ -184,6 +186,32 @@ unsafe impl Device for Cpu {
     unsafe fn map<P: Program>(&self, program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
         unsafe { map::run(program, sizes, row, outputs, inputs) }
+    }
+
+    unsafe fn map_by_name<P: Program>(&self, program: &P, sizes: &[usize], outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+        if const { P::PLAIN } {
+            // SAFETY: the caller's promise is the one asked for; so below.
+            return unsafe { interpret::map(program, sizes, 0, outputs, inputs) };
+        }
+        // SAFETY: as above.
+        unsafe { map::run(program, sizes, 0, outputs, inputs) }
+    }
+
+    unsafe fn reduce_by_name<B: Body, R: Reducer<B::Out>>(
+        &self,
+        body: &B,
+        reducer: R,
+        axes: Reduction<'_>,
+        output: Slot<'_>,
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
+        if const { B::PLAIN && !B::BY_ROWS && R::Out::PLAIN } {
+            // SAFETY: the caller's promise is the one asked for; so below.
+            return unsafe { interpret::reduce::<B, R>(body, axes, output, inputs) };
+        }
+        // SAFETY: as above.
+        unsafe { reduce::run(body, reducer, axes, output, inputs) };
+        Ok(())
     }
 
     unsafe fn reduce<B: Body, R: Reducer<B::Out>>(

@@ -67,15 +67,10 @@ impl Room {
 /// There is room for a chunk, and a value at `from`.
 pub(super) unsafe fn splat(to: *mut u8, from: *const u8, width: usize) {
     macro_rules! of {
-        ($t:ty) => {{
+        ($t:ty) => {
             // SAFETY: the caller's promise.
-            unsafe {
-                let value = from.cast::<$t>().read_unaligned();
-                for j in 0..WIDTH {
-                    to.cast::<$t>().add(j).write_unaligned(value);
-                }
-            }
-        }};
+            unsafe { to.cast::<[$t; WIDTH]>().write_unaligned([from.cast::<$t>().read_unaligned(); WIDTH]) }
+        };
     }
     match width {
         1 => of!(u8),
@@ -218,7 +213,7 @@ impl<'a> Running<'a> {
     /// # Safety
     /// That of [`Frame::run`], for at most `chunks` chunks in all.
     pub(super) unsafe fn run(&mut self, outside: &[Place], rows: usize, chunks: usize) {
-        debug_assert!(rows * chunks <= self.chunks);
+        assert!(rows * chunks <= self.chunks, "a block has its room");
         if let Some(quick) = &mut self.quick {
             // SAFETY: the caller's promise.
             if !unsafe { quick.run(outside, rows, chunks) } {

@@ -194,7 +194,7 @@ unsafe fn by_rows(mapped: &Mapped, numbers: &Numbers, operands: &[Operand], rows
     for one in &mapped.settled {
         let (part, width, nbytes) = match one {
             Settle::Reduced(folded, width) => {
-                (Settling::Reduced(Fold::new(folded, numbers, &widths, folded.chunks_of(side))), *width, side * 16)
+                (Settling::Reduced(Fold::new(folded, numbers, &widths, folded.chunks_of(LINES))), *width, side * 16)
             }
             Settle::Held(program, width) => (Settling::Held(Running::new(program, numbers, side * (n / WIDTH).max(1))), *width, side * (n * width + 64)),
         };

@@ -9,17 +9,20 @@
 //! | `map.rs` | programs over elements |
 //! | `reduce.rs` | reductions |
 //! | `scan.rs` | scans |
+//! | `device.rs` | the host so, for tests |
 //!
 //! The steps are the same as those of compiled loops, and so are the bits of their results.
 //! Imports: `error`, `kernel`.
 
 mod code;
+mod device;
 mod frame;
 mod map;
 mod reduce;
 mod scan;
 mod steps;
 
+pub use device::Interpreted;
 pub(super) use map::map;
 pub(super) use reduce::reduce;
 pub(super) use scan::scan;

@@ -20,8 +20,10 @@ use crate::kernel::{Body, Carried, EachLane, Input, Numbers, PIECE, Reducer, Sli
 use crate::scalar::{DType, Graph, Lane, Prim, Run};
 use std::any::TypeId;
 
-/// Rows, or leaves of one row, side by side.
-pub(super) const LINES: usize = 8;
+/// Rows side by side.
+pub(super) const LINES: usize = 16;
+/// Leaves of one row side by side: so many begin at one place of a cache's sets.
+const LEAVES: usize = 8;
 
 /// The [`SliceFn`] of a reducer that takes many values at once.
 ///
@@ -170,7 +172,10 @@ pub(super) struct Fold<'a> {
     combine: Running<'a>,
     finish: Running<'a>,
     values: Option<Running<'a>>,
-    /// Columns of the lanes of states, as they are and as they become.
+    /// Room for so many lines.
+    lines: usize,
+    /// Columns of the lanes of states, as they are and as they become: a chunk of each line, then, if there are as many states, a
+    /// second one of each.
     states: Vec<*mut u8>,
     next: Vec<*mut u8>,
     /// Numbers of values; chunks of operands; a chunk of each lane, three times; a chunk of results; values of a piece.
@@ -208,6 +213,7 @@ impl<'a> Fold<'a> {
             combine: Running::exactly(&of.combine, &NONE, chunks),
             finish: Running::exactly(&of.finish, &NONE, chunks),
             values: of.values.as_ref().map(|values| Running::new(values, numbers, PIECE / WIDTH)),
+            lines: chunks * WIDTH / of.lanes,
             states,
             next,
             numbers: counts,
@@ -220,23 +226,34 @@ impl<'a> Fold<'a> {
         }
     }
 
-    /// Some chunks of states that have absorbed nothing.
-    fn begin(&mut self, chunks: usize) {
+    /// Some lines that have absorbed nothing.
+    fn begin(&mut self, lines: usize) {
+        for half in 0..self.of.lanes / WIDTH {
+            self.clear(half * self.lines, lines);
+        }
+    }
+
+    /// Chunks of states that have absorbed nothing.
+    fn clear(&mut self, from: usize, chunks: usize) {
         for ((&to, bytes), &width) in self.states.iter().zip(&self.of.identity).zip(&self.of.widths) {
-            for chunk in 0..chunks {
+            for chunk in from..from + chunks {
                 // SAFETY: room for as many chunks.
                 unsafe { splat(to.wrapping_add(chunk * width * WIDTH), bytes.as_ptr(), width) };
             }
         }
     }
 
-    /// Absorbs what stands at `places` into the states, `rows` rows of `chunks` chunks; `number` is where the numbers of the values
-    /// stand. The states after are those in `next`.
+    /// Absorbs what stands at `places` into the states from chunk `from` on, `rows` rows of `chunks` chunks; `number` is where the
+    /// numbers of the values stand. The states after are those in `next`.
     ///
     /// # Safety
     /// That of the steps.
-    unsafe fn take(&mut self, places: &[Place], number: Place, rows: usize, chunks: usize) {
-        let place = |(&at, &width): (&*mut u8, &usize)| Place { at, along: (width * WIDTH) as isize, down: (width * WIDTH * chunks) as isize };
+    unsafe fn take(&mut self, places: &[Place], number: Place, from: usize, rows: usize, chunks: usize) {
+        let place = |(&at, &width): (&*mut u8, &usize)| Place {
+            at: at.wrapping_add(from * width * WIDTH),
+            along: (width * WIDTH) as isize,
+            down: (width * WIDTH * chunks) as isize,
+        };
         self.outside.clear();
         self.outside.extend_from_slice(places);
         self.outside.extend(self.states.iter().zip(&self.of.widths).map(place));
@@ -244,6 +261,26 @@ impl<'a> Fold<'a> {
         self.outside.extend(self.next.iter().zip(&self.of.widths).map(place));
         // SAFETY: the caller's promise; states have room for as many chunks.
         unsafe { self.absorb.run(&self.outside, rows, chunks) };
+    }
+
+    /// Takes a value of each state of some lines from `places`; the first of line `l` has number `at + l · step`.
+    ///
+    /// # Safety
+    /// The places have as many.
+    unsafe fn lanes(&mut self, places: &mut [Place], lines: usize, (at, step): (usize, usize)) {
+        let number = Place { at: self.numbers, along: (8 * WIDTH) as isize, down: (8 * WIDTH) as isize };
+        for half in 0..self.of.lanes / WIDTH {
+            for k in 0..if self.of.counts { lines * WIDTH } else { 0 } {
+                let value = at.wrapping_add(k / WIDTH * step).wrapping_add(half * WIDTH + k % WIDTH) as i64;
+                // SAFETY: room for a chunk of numbers of every line.
+                unsafe { self.numbers.cast::<i64>().add(k).write(value) };
+            }
+            // SAFETY: the caller's promise.
+            unsafe { self.take(places, number, half * self.lines, lines, 1) };
+            for place in &mut *places {
+                place.at = place.at.wrapping_offset(place.along);
+            }
+        }
     }
 
     /// Takes `n` values of some lines into their states; the first of line `l` has number `at + l · step`. `follows` says that
@@ -254,15 +291,6 @@ impl<'a> Fold<'a> {
     unsafe fn absorb(&mut self, operands: &[Operand], lines: usize, n: usize, (at, step): (usize, usize), follows: bool) {
         let (lanes, chunks) = (self.of.lanes, self.of.lanes / WIDTH);
         let mut places = vec![Place::NONE; operands.len()];
-        let numbers = self.numbers;
-        let count = |from: usize| {
-            for k in 0..lines * lanes {
-                let number = from.wrapping_add(k / lanes * step).wrapping_add(k % lanes) as i64;
-                // SAFETY: room for the lanes of every line.
-                unsafe { numbers.cast::<i64>().add(k).write(number) };
-            }
-        };
-        let number = Place { at: numbers, along: (8 * WIDTH) as isize, down: (8 * lanes) as isize };
         for (k, operand) in operands.iter().enumerate() {
             let step = (operand.width * WIDTH) as isize;
             places[k] = Place { at: operand.at, along: step, down: operand.down };
@@ -273,15 +301,9 @@ impl<'a> Fold<'a> {
             }
         }
         for start in (0..n / lanes * lanes).step_by(lanes) {
-            if self.of.counts {
-                count(at.wrapping_add(start));
-            }
             // SAFETY: the caller's promise.
-            unsafe { self.take(&places, number, lines, chunks) };
+            unsafe { self.lanes(&mut places, lines, (at.wrapping_add(start), step)) };
             std::mem::swap(&mut self.states, &mut self.next);
-            for place in &mut places {
-                place.at = place.at.wrapping_offset(place.along * chunks as isize);
-            }
         }
         let rest = n % lanes;
         if rest == 0 {
@@ -298,38 +320,39 @@ impl<'a> Fold<'a> {
                 places[k] = Place { at: self.aside[k], along: (operand.width * WIDTH) as isize, down: (operand.width * lanes) as isize };
             }
         }
-        if self.of.counts {
-            count(at.wrapping_add(n - rest).wrapping_sub(from));
-        }
         // SAFETY: the caller's promise.
-        unsafe { self.take(&places, number, lines, chunks) };
+        unsafe { self.lanes(&mut places, lines, (at.wrapping_add(n - rest).wrapping_sub(from), step)) };
         // The states beside the rest stay.
-        for ((&to, &from_next), &width) in self.states.iter().zip(&self.next).zip(&self.of.widths) {
-            for line in 0..lines {
-                let place = (line * lanes + from) * width;
-                // SAFETY: inside both columns.
-                unsafe { std::ptr::copy_nonoverlapping(from_next.wrapping_add(place), to.wrapping_add(place), rest * width) };
+        for ((&to, &new), &width) in self.states.iter().zip(&self.next).zip(&self.of.widths) {
+            for half in 0..chunks {
+                let (first, end) = (from.max(half * WIDTH), (from + rest).min(half * WIDTH + WIDTH));
+                for line in 0..if first < end { lines } else { 0 } {
+                    let place = ((half * self.lines + line) * WIDTH + first % WIDTH) * width;
+                    // SAFETY: inside both columns.
+                    unsafe { std::ptr::copy_nonoverlapping(new.wrapping_add(place), to.wrapping_add(place), (end - first) * width) };
+                }
             }
         }
     }
 
     /// Combines the states of each line, each half with the other; the first of each line is then that of all.
     fn collapse(&mut self, lines: usize) {
-        let lanes = self.of.lanes;
-        let mut width = lanes;
+        let mut width = self.of.lanes;
         while width > 1 {
             width /= 2;
+            // The second half of many stands in the second chunks.
+            let other = if width < WIDTH { width } else { self.lines * WIDTH };
             let place = |(&at, &bytes): (&*mut u8, &usize), from: usize| Place {
                 at: at.wrapping_add(from * bytes),
                 along: (bytes * WIDTH) as isize,
-                down: (bytes * lanes) as isize,
+                down: (bytes * WIDTH) as isize,
             };
             self.outside.clear();
             self.outside.extend(self.states.iter().zip(&self.of.widths).map(|of| place(of, 0)));
-            self.outside.extend(self.states.iter().zip(&self.of.widths).map(|of| place(of, width)));
+            self.outside.extend(self.states.iter().zip(&self.of.widths).map(|of| place(of, other)));
             self.outside.extend(self.next.iter().zip(&self.of.widths).map(|of| place(of, 0)));
             // SAFETY: columns of states, with a chunk of room behind them.
-            unsafe { self.combine.run(&self.outside, lines, (width / WIDTH).max(1)) };
+            unsafe { self.combine.run(&self.outside, lines, 1) };
             std::mem::swap(&mut self.states, &mut self.next);
         }
     }
@@ -339,7 +362,7 @@ impl<'a> Fold<'a> {
         let mut state = Vec::with_capacity(self.of.state());
         for (&at, &width) in self.states.iter().zip(&self.of.widths) {
             // SAFETY: the first lane of a line.
-            state.extend_from_slice(unsafe { std::slice::from_raw_parts(at.wrapping_add(line * self.of.lanes * width), width) });
+            state.extend_from_slice(unsafe { std::slice::from_raw_parts(at.wrapping_add(line * WIDTH * width), width) });
         }
         state
     }
@@ -349,7 +372,7 @@ impl<'a> Fold<'a> {
         let mut from = 0;
         for (&at, &width) in self.states.iter().zip(&self.of.widths) {
             // SAFETY: the first lane of a line.
-            unsafe { std::ptr::copy_nonoverlapping(state[from..].as_ptr(), at.wrapping_add(line * self.of.lanes * width), width) };
+            unsafe { std::ptr::copy_nonoverlapping(state[from..].as_ptr(), at.wrapping_add(line * WIDTH * width), width) };
             from += width;
         }
     }
@@ -375,14 +398,14 @@ impl<'a> Fold<'a> {
         }
         let mut tree = Tree::new(DIGITS);
         let leaves = if self.of.slice.is_some() { 0 } else { n / LEAF };
-        for leaf in (0..leaves).step_by(LINES) {
-            let lines = LINES.min(leaves - leaf);
+        for leaf in (0..leaves).step_by(LEAVES) {
+            let lines = LEAVES.min(leaves - leaf);
             let step = |operand: &Operand| Operand {
                 down: if operand.still { 0 } else { (LEAF * operand.width) as isize },
                 ..operand.after(leaf * LEAF)
             };
             let here: Vec<Operand> = operands.iter().map(step).collect();
-            self.begin(lines * self.of.lanes / WIDTH);
+            self.begin(lines);
             // SAFETY: the caller's promise: so many whole leaves.
             unsafe { self.absorb(&here, lines, LEAF, (at.wrapping_add(leaf * LEAF), LEAF), leaf > 0) };
             self.collapse(lines);
@@ -406,7 +429,7 @@ impl<'a> Fold<'a> {
     /// As there.
     unsafe fn leaf(&mut self, operands: &[Operand], n: usize, at: usize, follows: bool) -> Vec<u8> {
         let Some(slice) = self.of.slice else {
-            self.begin(self.of.lanes / WIDTH);
+            self.begin(1);
             // SAFETY: the caller's promise.
             unsafe { self.absorb(operands, 1, n, (at, 0), follows) };
             self.collapse(1);
@@ -446,7 +469,7 @@ impl<'a> Fold<'a> {
             let lines = LINES.min(rows - row);
             let here: Vec<Operand> = operands.iter().map(|operand| operand.from(row)).collect();
             if n <= LEAF && self.of.slice.is_none() {
-                self.begin(lines * self.of.lanes / WIDTH);
+                self.begin(lines);
                 // SAFETY: the caller's promise.
                 unsafe { self.absorb(&here, lines, n, (0, 0), false) };
                 self.collapse(lines);
@@ -472,7 +495,7 @@ impl<'a> Fold<'a> {
         self.outside.clear();
         for ((&from, &to), &width) in self.states.iter().zip(&self.chunks[0]).zip(&self.of.widths) {
             for line in 0..WIDTH {
-                let line_from = from.wrapping_add(if line < lines { line * self.of.lanes * width } else { 0 });
+                let line_from = from.wrapping_add(if line < lines { line * WIDTH * width } else { 0 });
                 // SAFETY: a state, and room for a chunk.
                 unsafe { std::ptr::copy_nonoverlapping(line_from, to.wrapping_add(line * width), width) };
             }
@@ -673,7 +696,7 @@ impl Handed {
                 at += n;
                 continue;
             }
-            fold.begin(self.reduced.folded.chunks_of(1));
+            fold.begin(1);
             let mut room = LEAF;
             while room > 0 && blocks.left > 0 {
                 let (pointers, n) = blocks.next(room);
@@ -746,13 +769,13 @@ unsafe fn columns(handed: *const (), tiles: &mut Tiles<'_>, count: usize, out: *
     let handed = unsafe { &*handed.cast::<Handed>() };
     let (width, of) = (tiles.width, &handed.reduced.folded);
     let (full, chunks) = (width / WIDTH, width.div_ceil(WIDTH));
-    let mut fold = handed.fold(chunks);
+    let mut fold = handed.fold(chunks.next_multiple_of(handed.reduced.folded.chunks_of(1)));
     // The last chunk begins where it ends with the columns; what it shares with the one before is computed twice, and alike.
     let last = if full == chunks { None } else { Some(width.saturating_sub(WIDTH)) };
     let mut tree = Tree::new(strips_and_digits(count, handed.reduced.state).1);
     let (mut at, mut more) = (0, true);
     while more {
-        fold.begin(chunks);
+        fold.clear(0, chunks);
         let mut filled = 0;
         while filled < LEAF_ROWS {
             let (pointers, steps, n) = tiles.next(LEAF_ROWS - filled);
@@ -774,7 +797,7 @@ unsafe fn columns(handed: *const (), tiles: &mut Tiles<'_>, count: usize, out: *
         }
     }
     let state = tree.join(|a, b| fold.join_all(chunks, a, b));
-    fold.begin(chunks);
+    fold.clear(0, chunks);
     if let Some(state) = state {
         fold.put_all(chunks, &state);
     }
@@ -806,7 +829,7 @@ impl Fold<'_> {
             let places: Vec<Place> =
                 operands.iter().map(|operand| Place { at: operand.row(row), along: along(operand), down: 0 }).collect();
             // SAFETY: the caller's promise.
-            unsafe { self.take(&places, number, 1, full) };
+            unsafe { self.take(&places, number, 0, 1, full) };
         }
         if let Some(last) = last {
             let mut places = Vec::with_capacity(operands.len());
@@ -819,21 +842,10 @@ impl Fold<'_> {
                 let at = if full == 0 { self.aside[k] } else { here.after(last).at };
                 places.push(Place { at, along: along(operand), down: 0 });
             }
-            self.shift(full as isize);
             // SAFETY: the caller's promise.
-            unsafe { self.take(&places, number, 1, 1) };
-            self.shift(-(full as isize));
+            unsafe { self.take(&places, number, full, 1, 1) };
         }
         std::mem::swap(&mut self.states, &mut self.next);
-    }
-
-    /// Moves to the states of other chunks.
-    fn shift(&mut self, chunks: isize) {
-        for columns in [&mut self.states, &mut self.next] {
-            for (at, &width) in columns.iter_mut().zip(&self.of.widths) {
-                *at = at.wrapping_offset(chunks * (width * WIDTH) as isize);
-            }
-        }
     }
 
     /// The states of all columns, lane by lane.

@@ -9,6 +9,7 @@ use super::frame::{Both, Memory, Operand, Room, Running, splat, sweep};
 use super::map::{loads, operands};
 use super::reduce::constants;
 use super::steps::{Place, WIDTH};
+use crate::device::cpu::pack;
 use crate::device::cpu::scan::{LEAF, ScanKernel, Strip, Strips, Tile, Tiles, run_job};
 use crate::device::{Inputs, Slot};
 use crate::element::Element;
@@ -16,6 +17,9 @@ use crate::error::Result;
 use crate::kernel::{Body, Numbers, Reducer, Scanning, Store, TracedReducer, numbers, trace_body, trace_reducer};
 use crate::scalar::{DType, Graph};
 use std::any::TypeId;
+
+/// Chunks of columns that are computed together.
+const CHUNKS: usize = 64;
 
 /// A reducer over a body, written for columns.
 struct Scanned {
@@ -31,6 +35,8 @@ struct Scanned {
     value: usize,
     out: usize,
     counts: bool,
+    /// Whether results depend on how many values there were.
+    sees: bool,
     inputs: Vec<(usize, usize)>,
 }
 
@@ -97,6 +103,12 @@ impl Scanned {
             given.extend([x, writer.outside(DType::I64, false)]);
             writer.graph(&reducer.absorb, &[], &given, 0)
         })?;
+        let finish = Both::new(true, &|writer| {
+            let mut given = state(writer);
+            given.push(writer.outside(DType::I64, false));
+            let value = writer.graph(&reducer.finish, &[], &given, 0)?.first().copied()?;
+            Some(vec![writer.cast(value, out)?])
+        })?;
         Some(Scanned {
             values: Both::new(true, &|writer| {
                 let inputs: Vec<Value> = types.iter().map(|&dtype| writer.outside(dtype, false)).collect();
@@ -109,12 +121,8 @@ impl Scanned {
                 given.extend(state(writer));
                 writer.graph(&reducer.combine, &[], &given, 0)
             })?,
-            finish: Both::new(true, &|writer| {
-                let mut given = state(writer);
-                given.push(writer.outside(DType::I64, false));
-                let value = writer.graph(&reducer.finish, &[], &given, 0)?.first().copied()?;
-                Some(vec![writer.cast(value, out)?])
-            })?,
+            sees: finish.reads(reducer.state.len()),
+            finish,
             identity: constants(&identity, &reducer.state),
             widths: reducer.state.iter().map(|dtype| dtype.size()).collect(),
             value: value.size(),
@@ -135,6 +143,7 @@ struct Scan<'a> {
     absorb: Running<'a>,
     combine: Running<'a>,
     finish: Running<'a>,
+    outside: Vec<Place>,
     memory: Memory,
 }
 
@@ -148,6 +157,7 @@ impl<'a> Scan<'a> {
             absorb: Running::exactly(&of.absorb, &NONE, chunks),
             combine: Running::exactly(&of.combine, &NONE, chunks),
             finish: Running::exactly(&of.finish, &NONE, chunks),
+            outside: Vec::new(),
             memory: Memory::new(nbytes),
         }
     }
@@ -161,13 +171,14 @@ impl<'a> Scan<'a> {
         self.of.inputs.iter().map(of).collect()
     }
 
-    fn places(&self, columns: &Columns, chunk: usize, still: bool) -> impl Iterator<Item = Place> {
-        let place = move |(&at, &width): (&*mut u8, &usize)| Place {
-            at: at.wrapping_add(chunk * width * WIDTH),
-            along: if still { 0 } else { (width * WIDTH) as isize },
-            down: 0,
-        };
-        columns.iter().zip(&self.of.widths).map(place).collect::<Vec<_>>().into_iter()
+    /// Adds the places of columns of states from some chunk on, in rows of `chunks` chunks; `down` as bytes of a value, for what
+    /// is the same in every row, or `None`.
+    fn place(&mut self, columns: &Columns, chunk: usize, still: Option<isize>, chunks: usize) {
+        for (&at, &width) in columns.iter().zip(&self.of.widths) {
+            let step = (width * WIDTH) as isize;
+            let at = at.wrapping_offset(chunk as isize * step);
+            self.outside.push(Place { at, along: if still == Some(1) { 0 } else { step }, down: if still.is_some() { 0 } else { step * chunks as isize } });
+        }
     }
 
     fn begin(&self, columns: &Columns, chunks: usize) {
@@ -179,40 +190,43 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// `to ← absorb(from, values)`, where a column of states is a pair of columns and its first chunk.
+    /// `to ← absorb(from, value)`, where states are columns and their first chunk.
     ///
     /// # Safety
     /// There are so many chunks of everything.
     unsafe fn take(&mut self, value: Place, number: Place, from: (&Columns, usize), to: (&Columns, usize), chunks: usize) {
-        let mut outside = vec![value];
-        outside.extend(self.places(from.0, from.1, false));
-        outside.push(number);
-        outside.extend(self.places(to.0, to.1, false));
+        self.outside.clear();
+        self.outside.push(value);
+        self.place(from.0, from.1, None, chunks);
+        self.outside.push(number);
+        self.place(to.0, to.1, None, chunks);
         // SAFETY: the caller's promise.
-        unsafe { self.absorb.run(&outside, 1, chunks) };
+        unsafe { self.absorb.run(&self.outside, 1, chunks) };
     }
 
-    /// `to ← combine(before, states)`; `still` says that what was before is one chunk for all.
+    /// `to ← combine(before, states)`; what was before is one row for all, or with 1 one chunk for all.
     ///
     /// # Safety
     /// As above.
-    unsafe fn join(&mut self, before: (&Columns, bool), states: (&Columns, usize), to: &Columns, chunks: usize) {
-        let mut outside: Vec<Place> = self.places(before.0, 0, before.1).collect();
-        outside.extend(self.places(states.0, states.1, false));
-        outside.extend(self.places(to, 0, false));
+    unsafe fn join(&mut self, before: (&Columns, Option<isize>), states: (&Columns, usize), to: &Columns, rows: usize, chunks: usize) {
+        self.outside.clear();
+        self.place(before.0, 0, before.1, chunks);
+        self.place(states.0, states.1, None, chunks);
+        self.place(to, 0, None, chunks);
         // SAFETY: the caller's promise.
-        unsafe { self.combine.run(&outside, 1, chunks) };
+        unsafe { self.combine.run(&self.outside, rows, chunks) };
     }
 
     /// Writes what states come to.
     ///
     /// # Safety
     /// As above.
-    unsafe fn write(&mut self, states: (&Columns, usize), seen: Place, out: Place, chunks: usize) {
-        let mut outside: Vec<Place> = self.places(states.0, states.1, false).collect();
-        outside.extend([seen, out]);
+    unsafe fn write(&mut self, states: (&Columns, usize), seen: Place, out: Place, rows: usize, chunks: usize) {
+        self.outside.clear();
+        self.place(states.0, states.1, None, chunks);
+        self.outside.extend([seen, out]);
         // SAFETY: the caller's promise.
-        unsafe { self.finish.run(&outside, 1, chunks) };
+        unsafe { self.finish.run(&self.outside, rows, chunks) };
     }
 
     /// Copies some chunks of states.
@@ -230,13 +244,17 @@ unsafe fn columns(handed: *const (), tiles: &mut Tiles<'_>) {
     // SAFETY: the caller's promise.
     let handed = unsafe { &*handed.cast::<Handed>() };
     let of = handed.scanned;
-    let most = tiles.most.div_ceil(WIDTH);
-    let per_chunk = of.widths.iter().map(|width| width * 5 + 80).sum::<usize>() + of.value + of.out + 8 * 2;
-    let mut scan = Scan::new(handed, most, per_chunk * WIDTH * most + 4096);
+    let widest = tiles.most.div_ceil(WIDTH);
+    // Rows that are computed together.
+    let side = (CHUNKS / widest).clamp(1, LEAF);
+    let most = side * widest;
+    let total: usize = of.widths.iter().map(|width| width * (2 * (most + widest) + 3 * widest) + 5 * 64).sum();
+    let mut scan = Scan::new(handed, most, (total + (of.value + of.out) * most + 8 * (2 * side + 2)) * WIDTH + 1024);
     let mut room = Room::new(scan.memory.start());
-    let [mut local, mut next, mut carry, mut spare, shown] = [(); 5].map(|()| scan.columns(&mut room, most));
+    let [states, shown] = [(); 2].map(|()| scan.columns(&mut room, most + widest));
+    let [local, mut carry, mut spare] = [(); 3].map(|()| scan.columns(&mut room, widest));
     let (values, results) = (room.take(of.value * WIDTH * most), room.take(of.out * WIDTH * most));
-    let [number, seen] = [(); 2].map(|()| Place { at: room.take(8 * WIDTH), along: 0, down: 0 });
+    let [number, seen] = [(); 2].map(|()| room.take(8 * WIDTH * side));
     // SAFETY: the caller's promise.
     while let Some(tile) = unsafe { tiles.next() } {
         let Tile { pointers, steps, width, n, at, out, out_step } = tile;
@@ -245,37 +263,49 @@ unsafe fn columns(handed: *const (), tiles: &mut Tiles<'_>) {
             scan.begin(&local, chunks);
         }
         let operands = scan.operands(&pointers, &steps);
-        for row in 0..n {
+        for row in (0..n).step_by(side) {
+            let rows = side.min(n - row);
             let mut here: Vec<Operand> = operands.iter().map(|operand| operand.from(row)).collect();
-            here.push(Operand { at: values, down: 0, width: of.value, still: false });
-            let now = at.wrapping_add(row);
-            // SAFETY: a row of every operand by the caller's promise; columns have room for as many chunks as there are, and are
+            here.push(Operand { at: values, down: (of.value * WIDTH * chunks) as isize, width: of.value, still: false });
+            // SAFETY: rows of every operand by the caller's promise; columns have room for as many chunks as there are, and are
             // made of initialised memory where a row ends within a chunk.
             unsafe {
-                sweep(&mut scan.values, &here, 1, 1, width);
-                splat(number.at, (now as i64).to_ne_bytes().as_ptr(), 8);
-                splat(seen.at, (now.wrapping_add(usize::from(!handed.exclusive)) as i64).to_ne_bytes().as_ptr(), 8);
-                let value = Place { at: values, along: (of.value * WIDTH) as isize, down: 0 };
-                scan.take(value, number, (&local, 0), (&next, 0), chunks);
-                let state = if scan.exclusive { &local } else { &next };
-                let result = Place { at: results, along: (of.out * WIDTH) as isize, down: 0 };
-                if first {
-                    scan.write((state, 0), seen, result, chunks);
-                } else {
-                    scan.join((&carry, false), (state, 0), &shown, chunks);
-                    scan.write((&shown, 0), seen, result, chunks);
+                sweep(&mut scan.values, &here, 1, rows, width);
+                for k in 0..rows {
+                    let now = at.wrapping_add(row + k);
+                    let after = now.wrapping_add(usize::from(!handed.exclusive));
+                    for (to, value) in [(number, now), (seen, after)] {
+                        splat(to.wrapping_add(k * 8 * WIDTH), (value as i64).to_ne_bytes().as_ptr(), 8);
+                    }
                 }
-                let to = out.wrapping_offset((row as isize).wrapping_mul(out_step));
-                std::ptr::copy_nonoverlapping(results, to, width * of.out);
+                scan.copy(&states, (&local, 0), chunks);
+                for k in 0..rows {
+                    let value = Place { at: values.wrapping_add(k * of.value * WIDTH * chunks), along: (of.value * WIDTH) as isize, down: 0 };
+                    let number = Place { at: number.wrapping_add(k * 8 * WIDTH), along: 0, down: 0 };
+                    scan.take(value, number, (&states, k * chunks), (&states, (k + 1) * chunks), chunks);
+                }
+                scan.copy(&local, (&states, rows * chunks), chunks);
+                let from = if handed.exclusive { 0 } else { chunks };
+                let seen = Place { at: seen, along: 0, down: (8 * WIDTH) as isize };
+                let result = Place { at: results, along: (of.out * WIDTH) as isize, down: (of.out * WIDTH * chunks) as isize };
+                if first {
+                    scan.write((&states, from), seen, result, rows, chunks);
+                } else {
+                    scan.join((&carry, Some(0)), (&states, from), &shown, rows, chunks);
+                    scan.write((&shown, 0), seen, result, rows, chunks);
+                }
+                for k in 0..rows {
+                    let to = out.wrapping_offset(((row + k) as isize).wrapping_mul(out_step));
+                    std::ptr::copy_nonoverlapping(results.wrapping_add(k * of.out * WIDTH * chunks), to, width * of.out);
+                }
             }
-            std::mem::swap(&mut local, &mut next);
         }
         if at.wrapping_add(n).is_multiple_of(LEAF) {
             if first {
                 scan.copy(&carry, (&local, 0), chunks);
             } else {
                 // SAFETY: as above.
-                unsafe { scan.join((&carry, false), (&local, 0), &spare, chunks) };
+                unsafe { scan.join((&carry, Some(0)), (&local, 0), &spare, 1, chunks) };
                 std::mem::swap(&mut carry, &mut spare);
             }
         }
@@ -310,19 +340,15 @@ unsafe fn rows(handed: *const (), strips: &mut Strips<'_>) {
         here.push(Operand { at: straight, down: (n * of.value) as isize, width: of.value, still: false });
         // SAFETY: values of every chain, by the caller's promise, and room for them.
         unsafe { sweep(&mut scan.values, &here, 1, chains, n) };
-        // Places without a chain have the values of the first.
-        for i in 0..n {
-            for chain in 0..WIDTH {
-                let from = straight.wrapping_add((chain % chains * n + i) * of.value);
-                let to = turned.wrapping_add((i * WIDTH + chain) * of.value);
-                // SAFETY: a value, and room for it.
-                unsafe { std::ptr::copy_nonoverlapping(from, to, of.value) };
-            }
+        // SAFETY: a value of each chain at every position, to its place in a chunk; beside them stands what was there.
+        unsafe {
+            let (to, from) = ([of.value as isize, (of.value * WIDTH) as isize], [(n * of.value) as isize, of.value as isize]);
+            pack::rectangle(turned, to, straight, from, [chains, n], of.value);
         }
         let fill = |add: usize| {
             for i in 0..n {
-                for chain in 0..WIDTH {
-                    let number = first(if chain < chains { chain } else { 0 }).wrapping_add(i + add) as i64;
+                for chain in 0..chains {
+                    let number = first(chain).wrapping_add(i + add) as i64;
                     // SAFETY: room for the numbers of a leaf.
                     unsafe { numbers.cast::<i64>().add(i * WIDTH + chain).write(number) };
                 }
@@ -341,26 +367,24 @@ unsafe fn rows(handed: *const (), strips: &mut Strips<'_>) {
             unsafe { scan.take(place(turned, of.value), place(numbers, 8), (&states, i), (&states, i + 1), 1) };
         }
         scan.copy(&local, (&states, n), 1);
-        fill(usize::from(!handed.exclusive));
+        if of.sees {
+            fill(usize::from(!handed.exclusive));
+        }
         let from = usize::from(!handed.exclusive);
         let seen = Place { at: numbers, along: (8 * WIDTH) as isize, down: 0 };
         let result = Place { at: results, along: (of.out * WIDTH) as isize, down: 0 };
         let put = |which: std::ops::Range<usize>| {
-            for chain in which {
-                for i in 0..n {
-                    let to = out
-                        .wrapping_offset((chain as isize).wrapping_mul(out_chain))
-                        .wrapping_offset((i as isize).wrapping_mul(out_step));
-                    // SAFETY: a result, and room for it by the caller's promise.
-                    unsafe { std::ptr::copy_nonoverlapping(results.wrapping_add((i * WIDTH + chain) * of.out), to, of.out) };
-                }
-            }
+            let to = out.wrapping_offset((which.start as isize).wrapping_mul(out_chain));
+            let from = results.wrapping_add(which.start * of.out);
+            let steps = [of.out as isize, (of.out * WIDTH) as isize];
+            // SAFETY: results of these chains, and room for them by the caller's promise.
+            unsafe { pack::rectangle(to, [out_chain, out_step], from, steps, [which.len(), n], of.out) };
         };
         // The chains of the first leaf have nothing before them.
         let alone = if at >= LEAF { 0 } else if linked { 1 } else { chains };
         if alone > 0 {
             // SAFETY: chunks of all positions.
-            unsafe { scan.write((&states, from), seen, result, n) };
+            unsafe { scan.write((&states, from), seen, result, 1, n) };
             put(0..alone);
         }
         // Leaves of one row carry from one to the next: what stands before each comes to its place.
@@ -379,7 +403,7 @@ unsafe fn rows(handed: *const (), strips: &mut Strips<'_>) {
                     scan.copy(&carry, (&one, 0), 1);
                 } else {
                     // SAFETY: chunks of each; the result comes aside first.
-                    unsafe { scan.join((&carry, true), (&one, 0), &shown, 1) };
+                    unsafe { scan.join((&carry, Some(1)), (&one, 0), &shown, 1, 1) };
                     scan.copy(&carry, (&shown, 0), 1);
                 }
             }
@@ -389,8 +413,8 @@ unsafe fn rows(handed: *const (), strips: &mut Strips<'_>) {
         if alone < chains {
             // SAFETY: chunks of all positions, beside one of what was before.
             unsafe {
-                scan.join((&joined, true), (&states, from), &shown, n);
-                scan.write((&shown, 0), seen, result, n);
+                scan.join((&joined, Some(1)), (&states, from), &shown, 1, n);
+                scan.write((&shown, 0), seen, result, 1, n);
             }
             put(alone..chains);
         }
@@ -399,7 +423,7 @@ unsafe fn rows(handed: *const (), strips: &mut Strips<'_>) {
                 scan.copy(&carry, (&local, 0), 1);
             } else {
                 // SAFETY: as above.
-                unsafe { scan.join((&joined, true), (&local, 0), &one, 1) };
+                unsafe { scan.join((&joined, Some(1)), (&local, 0), &one, 1, 1) };
                 scan.copy(&carry, (&one, 0), 1);
             }
         }

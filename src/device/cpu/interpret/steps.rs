@@ -62,16 +62,32 @@ trait Three {
     fn of(a: Self::A, b: Self::B, c: Self::B) -> Self::B;
 }
 
-/// `rows` rows of a column, the one at `row` as a slice.
+/// Some rows of columns as fewer: one, where every column goes on from row to row as it does from chunk to chunk, or where a row is
+/// one chunk; then these are the bytes from chunk to chunk.
+#[inline(always)]
+fn joined<const N: usize>(places: &mut [Place; N], rows: usize, chunks: usize) -> (usize, usize) {
+    if rows > 1 && places.iter().all(|place| place.down == place.along * chunks as isize) {
+        return (1, rows * chunks);
+    }
+    // The column that is written is the first.
+    let steps = |place: &Place| place.down >= 0 && place.down % if place.along == 0 { 16 } else { place.along / WIDTH as isize } == 0;
+    if rows > 1 && chunks == 1 && places[0].down == places[0].along && places.iter().all(steps) {
+        places.iter_mut().for_each(|place| place.along = place.down);
+        return (1, rows);
+    }
+    (rows, chunks)
+}
+
+/// The row of a column with a number, and the elements from chunk to chunk.
 ///
 /// # Safety
 /// That of [`StepFn`].
 #[inline(always)]
-unsafe fn row_of<'a, T>(place: Place, row: usize, chunks: usize) -> &'a [T] {
+unsafe fn row_of<'a, T>(place: Place, row: usize, chunks: usize) -> (&'a [T], usize) {
     let at = place.at.wrapping_offset((row as isize).wrapping_mul(place.down)).cast::<T>();
-    let count = if place.along == 0 { WIDTH } else { chunks * WIDTH };
+    let along = place.along as usize / size_of::<T>();
     // SAFETY: the caller's promise.
-    unsafe { std::slice::from_raw_parts(at, count) }
+    (unsafe { std::slice::from_raw_parts(at, (chunks - 1) * along + WIDTH) }, along)
 }
 
 /// As [`row_of`], of the column that is written.
@@ -85,12 +101,6 @@ unsafe fn row_to<'a, T>(place: Place, row: usize, chunks: usize) -> &'a mut [May
     unsafe { std::slice::from_raw_parts_mut(at, chunks * WIDTH) }
 }
 
-/// From chunk to chunk of an operand of a row: it has as many as the output, or one.
-#[inline(always)]
-fn along<A, B>(operand: &[A], out: &[B]) -> usize {
-    if operand.len() == out.len() { WIDTH } else { 0 }
-}
-
 /// One loop for each instruction set and number of operands. The rows are arguments of a function of their own, so that the
 /// compiler knows that what is written is none of what is read.
 macro_rules! loops {
@@ -99,10 +109,10 @@ macro_rules! loops {
         unsafe fn $one<K: One>(places: *const Place, step: &Step, rows: usize, chunks: usize) {
             $(#[$feature])*
             #[inline(never)]
-            fn row<K: One>(out: &mut [MaybeUninit<K::Out>], a: &[K::A], by: u32) {
-                let (mut next, along) = (a.as_ptr(), along(a, out));
+            fn row<K: One>(out: &mut [MaybeUninit<K::Out>], (a, along): (&[K::A], usize), by: u32) {
+                let mut next = a.as_ptr();
                 for out in out.as_chunks_mut::<WIDTH>().0 {
-                    // SAFETY: `a` has one chunk, or as many as `out`.
+                    // SAFETY: `a` has as many chunks as `out`, or one that does not move.
                     let a = unsafe { &*next.cast::<[K::A; WIDTH]>() };
                     for j in 0..WIDTH {
                         out[j].write(K::of(a[j], by));
@@ -111,7 +121,9 @@ macro_rules! loops {
                 }
             }
             // SAFETY: the caller's promise.
-            let (out, a) = unsafe { (*places.add(step.out.into()), *places.add(step.args[0].into())) };
+            let mut places = unsafe { [step.out, step.args[0]].map(|k| *places.add(k.into())) };
+            let (rows, chunks) = joined(&mut places, rows, chunks);
+            let [out, a] = places;
             for k in 0..rows {
                 // SAFETY: as above.
                 unsafe { row::<K>(row_to(out, k, chunks), row_of(a, k, chunks), step.by) };
@@ -121,19 +133,21 @@ macro_rules! loops {
         unsafe fn $two<K: Two>(places: *const Place, step: &Step, rows: usize, chunks: usize) {
             $(#[$feature])*
             #[inline(never)]
-            fn row<K: Two>(out: &mut [MaybeUninit<K::Out>], a: &[K::A], b: &[K::A]) {
-                let (mut of_a, mut of_b, along) = (a.as_ptr(), b.as_ptr(), [along(a, out), along(b, out)]);
+            fn row<K: Two>(out: &mut [MaybeUninit<K::Out>], (a, along_a): (&[K::A], usize), (b, along_b): (&[K::A], usize)) {
+                let (mut of_a, mut of_b) = (a.as_ptr(), b.as_ptr());
                 for out in out.as_chunks_mut::<WIDTH>().0 {
-                    // SAFETY: each has one chunk, or as many as `out`.
+                    // SAFETY: each has as many chunks as `out`, or one that does not move.
                     let (a, b) = unsafe { (&*of_a.cast::<[K::A; WIDTH]>(), &*of_b.cast::<[K::A; WIDTH]>()) };
                     for j in 0..WIDTH {
                         out[j].write(K::of(a[j], b[j]));
                     }
-                    (of_a, of_b) = (of_a.wrapping_add(along[0]), of_b.wrapping_add(along[1]));
+                    (of_a, of_b) = (of_a.wrapping_add(along_a), of_b.wrapping_add(along_b));
                 }
             }
             // SAFETY: the caller's promise.
-            let [out, a, b] = unsafe { [step.out, step.args[0], step.args[1]].map(|k| *places.add(k.into())) };
+            let mut places = unsafe { [step.out, step.args[0], step.args[1]].map(|k| *places.add(k.into())) };
+            let (rows, chunks) = joined(&mut places, rows, chunks);
+            let [out, a, b] = places;
             for k in 0..rows {
                 // SAFETY: as above.
                 unsafe { row::<K>(row_to(out, k, chunks), row_of(a, k, chunks), row_of(b, k, chunks)) };
@@ -143,23 +157,24 @@ macro_rules! loops {
         unsafe fn $three<K: Three>(places: *const Place, step: &Step, rows: usize, chunks: usize) {
             $(#[$feature])*
             #[inline(never)]
-            fn row<K: Three>(out: &mut [MaybeUninit<K::B>], a: &[K::A], b: &[K::B], c: &[K::B]) {
-                let (mut of_a, mut of_b, mut of_c) = (a.as_ptr(), b.as_ptr(), c.as_ptr());
-                let along = [along(a, out), along(b, out), along(c, out)];
+            fn row<K: Three>(out: &mut [MaybeUninit<K::B>], a: (&[K::A], usize), b: (&[K::B], usize), c: (&[K::B], usize)) {
+                let (mut of_a, mut of_b, mut of_c) = (a.0.as_ptr(), b.0.as_ptr(), c.0.as_ptr());
                 for out in out.as_chunks_mut::<WIDTH>().0 {
-                    // SAFETY: each has one chunk, or as many as `out`.
-                    let (a, b) = unsafe { (&*of_a.cast::<[K::A; WIDTH]>(), &*of_b.cast::<[K::B; WIDTH]>()) };
+                    // SAFETY: each has as many chunks as `out`, or one that does not move.
+                    let (here, b_here) = unsafe { (&*of_a.cast::<[K::A; WIDTH]>(), &*of_b.cast::<[K::B; WIDTH]>()) };
                     // SAFETY: as above.
-                    let c = unsafe { &*of_c.cast::<[K::B; WIDTH]>() };
+                    let c_here = unsafe { &*of_c.cast::<[K::B; WIDTH]>() };
                     for j in 0..WIDTH {
-                        out[j].write(K::of(a[j], b[j], c[j]));
+                        out[j].write(K::of(here[j], b_here[j], c_here[j]));
                     }
-                    of_a = of_a.wrapping_add(along[0]);
-                    (of_b, of_c) = (of_b.wrapping_add(along[1]), of_c.wrapping_add(along[2]));
+                    of_a = of_a.wrapping_add(a.1);
+                    (of_b, of_c) = (of_b.wrapping_add(b.1), of_c.wrapping_add(c.1));
                 }
             }
             // SAFETY: the caller's promise.
-            let [out, a, b, c] = unsafe { [step.out, step.args[0], step.args[1], step.args[2]].map(|k| *places.add(k.into())) };
+            let mut places = unsafe { [step.out, step.args[0], step.args[1], step.args[2]].map(|k| *places.add(k.into())) };
+            let (rows, chunks) = joined(&mut places, rows, chunks);
+            let [out, a, b, c] = places;
             for k in 0..rows {
                 // SAFETY: as above.
                 unsafe { row::<K>(row_to(out, k, chunks), row_of(a, k, chunks), row_of(b, k, chunks), row_of(c, k, chunks)) };
