@@ -63,6 +63,7 @@
 //! # Features
 //!
 //! `rayon` (default): large operations use every core. `gemm` (default): matrix products at the machine's peak.
+//! `compiled`: builds with debug assertions compile loops too, where they would interpret programs.
 //! `npz`, `safetensors`: files of these kinds; `.npy` and raw bytes need no feature.
 //! `dlpack`: tensors of other libraries, without a copy. `ndarray`, `nalgebra`, `faer`, `image`, `serde`: beside these crates.
 //! `shared-memory`: tensors of several processes. `cuda`: NVIDIA's graphics cards.

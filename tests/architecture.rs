@@ -60,6 +60,12 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/device/cpu/fold.rs", "keeps states that are not there yet"),
     ("src/device/cpu/io.rs", "reads and writes elements at addresses"),
     ("src/device/cpu/index.rs", "moves elements by index and mask"),
+    ("src/device/cpu/interpret/device.rs", "implements the trait, by calls of the host and of interpreted programs"),
+    ("src/device/cpu/interpret/frame.rs", "runs steps over addresses, in memory that it takes"),
+    ("src/device/cpu/interpret/map.rs", "runs interpreted programs over addresses"),
+    ("src/device/cpu/interpret/reduce.rs", "runs interpreted reductions over addresses"),
+    ("src/device/cpu/interpret/scan.rs", "runs interpreted scans over addresses"),
+    ("src/device/cpu/interpret/steps.rs", "loops over addresses"),
     ("src/device/cpu/map.rs", "runs programs over addresses"),
     ("src/device/cpu/memory.rs", "takes memory from the pool, from vectors, from outside, and gives it back"),
     ("src/device/cpu/mod.rs", "implements the trait, whose kernels take addresses"),
@@ -98,6 +104,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/device/cuda/tiles.rs", "queues kernels over addresses"),
     ("src/device/meta.rs", "implements the trait, whose kernels take addresses"),
     ("src/device/mod.rs", "the trait: addresses that only the device may follow"),
+    ("src/dispatch/operators.rs", "hands operands to kernels without their types"),
     ("src/dynamic/create.rs", "memory from outside and from bytes"),
     ("src/dynamic/memory.rs", "handles on memory whose device is known at run time"),
     ("src/dynamic/raw.rs", "handles as pointers, for other languages"),
@@ -110,6 +117,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/expr/apply.rs", "hands the addresses of operands to a device"),
     ("src/expr/eval.rs", "hands the addresses of operands to a device"),
     ("src/expr/in_place.rs", "hands the addresses of operands to a device"),
+    ("src/expr/named.rs", "hands operands to a kernel without their types"),
     ("src/expr/runs.rs", "hands operands to a device"),
     ("src/interop/dlpack.rs", "memory and structs of other libraries"),
     ("src/interop/dlpack/abi.rs", "the type of a deleter"),
@@ -150,6 +158,9 @@ const ADDRESSES: &[(&str, &str, &str)] = &[
     ("src/device/cpu/board.rs", "from_ref", "the job, read as one value"),
     ("src/device/cpu/map.rs", "from_ref", "the program, read as one value; the bytes of a value that is remembered"),
     ("src/device/cpu/map.rs", "from_mut", "the bytes of a value that is remembered"),
+    ("src/device/cpu/interpret/map.rs", "from_ref", "the program, read as one value"),
+    ("src/device/cpu/interpret/reduce.rs", "from_ref", "the reduction, read as one value"),
+    ("src/device/cpu/interpret/scan.rs", "from_ref", "the scan, read as one value"),
     ("src/device/cpu/reduce.rs", "from_ref", "the body, read as one value"),
     ("src/device/cpu/scan.rs", "from_ref", "the body, read as one value"),
     ("src/shared.rs", "raw", "the value beside its counter, dropped or moved as one value"),
@@ -167,6 +178,8 @@ const MECHANISMS: &[(&str, &str)] = &[
 const PANICS: &[(&str, &str, &str, &str)] = &[
     ("src/device/cpu/columns.rs", "assert", "states have their places in the room", "checked by the compiler"),
     ("src/device/cpu/contract/block.rs", "assert", "", "checked by the compiler: the sums of each tile fit the room that is kept for them"),
+    ("src/device/cpu/interpret/frame.rs", "assert", "a block has its room", "a larger one would write outside"),
+    ("src/device/cpu/interpret/map.rs", "unreachable", "parts were made of these", "a result would be left unwritten"),
     ("src/device/cpu/io.rs", "assert", "scratch: blocks are counted before they are taken", "a wrong count would write outside"),
     ("src/device/cpu/map.rs", "assert", "", "checked by the compiler: every element fits the room that is kept for it"),
     ("src/device/cpu/map.rs", "assert", "without outputs a program is one in place", "checked by the compiler"),
@@ -709,7 +722,7 @@ fn adding_an_operator_is_a_patch_of_one_file() {
     }
     let manifest = "[package]\nname = \"user\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[workspace]\n\
         [dependencies]\nrankform = { path = \"../rankform\", default-features = false }\n\
-        [profile.dev]\ndebug = 0\ndebug-assertions = false\n"; // without the table of kernels compiled in advance
+        [profile.dev]\ndebug = 0\ndebug-assertions = false\n";
     place(&room.join("user/Cargo.toml"), manifest);
     place(&room.join("user/src/main.rs"), &read("tests/patches/one_operator.rs"));
     if !room.join("user/Cargo.lock").exists() {

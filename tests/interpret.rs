@@ -195,6 +195,8 @@ elementwise! {
     fn mixed(x, y, z) { (x * y + z.sin()).max(0.0) / (x.abs() + 1.0) }
     /// Of two outputs.
     fn turned(x, y) -> (T, T) { (x * 0.6 - y * 0.8, x * 0.8 + y * 0.6) }
+    /// Of two outputs that are its operands.
+    fn swapped(x, y) -> (T, T) { (y, x) }
 }
 
 #[test]
@@ -233,6 +235,11 @@ fn programs_in_place() {
         x = tensor::<f32, 1>([1300], 1), y => { x += &y; let _ = &y; };
         x = tensor::<f32, 1>([1300], 1), y => { x *= 2.0; let _ = &y; };
         x = tensor::<f32, 1>([1300], 1), y => apply_in_place(turned, (&mut x, &mut y.copy().unwrap()), ()).unwrap();
+        x = tensor::<f32, 1>([1300], 1), y => {
+            let mut z = y.copy().unwrap();
+            apply_in_place(swapped, (&mut x, &mut z), ()).unwrap();
+            x -= &z;
+        };
         x = tensor::<f32, 2>([26, 50], 1), y => { x /= y.view().reshape([26, 50]).unwrap(); };
         x = tensor::<f32, 1>([1300], 1), y => { x.map_in_place(rankform::ops::Sin).unwrap(); let _ = &y; };
     }

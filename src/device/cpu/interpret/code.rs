@@ -203,7 +203,14 @@ impl Writer {
     }
 
     /// The program that writes these values; `direct` says that it may write outputs before all is read.
-    pub(super) fn finish(self, outputs: &[Value], direct: bool) -> Option<Code> {
+    pub(super) fn finish(mut self, outputs: &[Value], direct: bool) -> Option<Code> {
+        let mut outputs = outputs.to_vec();
+        for output in outputs.iter_mut().filter(|_| !direct) {
+            // An operand may stand where another output is written first.
+            if matches!(self.values[output.id as usize].source, Source::Outside(_)) {
+                *output = self.step(steps::copy(output.dtype.size())?, [*output], 0, output.dtype);
+            }
+        }
         let doubt = self.doubt.filter(|doubt| !matches!(self.values[doubt.id as usize].source, Source::Constant(_)));
         // What is used, and by which step last.
         let end = self.steps.len();

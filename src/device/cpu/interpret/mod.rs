@@ -12,7 +12,7 @@
 //! | `device.rs` | the host so, for tests |
 //!
 //! The steps are the same as those of compiled loops, and so are the bits of their results.
-//! Imports: `error`, `kernel`.
+//! Imports: `error`, `device`.
 
 mod code;
 mod device;
@@ -32,13 +32,17 @@ pub(crate) use reduce::slice_of;
 /// the feature `compiled` says otherwise.
 pub(super) const IS_CHOSEN: bool = cfg!(debug_assertions) && !cfg!(feature = "compiled");
 
+use crate::device::MAX_OPERANDS;
 use crate::error::{Error, Result};
 use std::any::TypeId;
 use std::collections::HashMap;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
 /// Programs that were written, by the type that they are of and by the operands that their loads read.
-struct Cache<T: 'static>(LazyLock<RwLock<HashMap<(TypeId, Vec<u8>), Option<&'static T>>>>);
+struct Cache<T: 'static>(LazyLock<RwLock<HashMap<Key, Option<&'static T>>>>);
+
+/// A type, and how many loads there are and what they read.
+type Key = (TypeId, u8, [u8; MAX_OPERANDS]);
 
 impl<T: Send + Sync> Cache<T> {
     const fn new() -> Self {
@@ -47,7 +51,8 @@ impl<T: Send + Sync> Cache<T> {
 
     /// The program of this type, which is written if it is new. Programs are as many as their types, and stay.
     fn get(&self, op: &'static str, of: TypeId, reads: &[u8], write: &mut dyn FnMut() -> Option<T>) -> Result<&'static T> {
-        let key = (of, reads.to_vec());
+        let mut key = (of, reads.len() as u8, [0; MAX_OPERANDS]);
+        key.2[..reads.len()].copy_from_slice(reads);
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner).get(&key).copied();
         let known = known.unwrap_or_else(|| {
             let new = write().map(|new| &*Box::leak(Box::new(new)));

@@ -138,7 +138,6 @@ type Columns = Vec<*mut u8>;
 /// A scan that runs: states of some chunks of chains.
 struct Scan<'a> {
     of: &'a Scanned,
-    exclusive: bool,
     values: Running<'a>,
     absorb: Running<'a>,
     combine: Running<'a>,
@@ -152,7 +151,6 @@ impl<'a> Scan<'a> {
         let (of, numbers) = (handed.scanned, &handed.numbers);
         Scan {
             of,
-            exclusive: handed.exclusive,
             values: Running::new(&of.values, numbers, chunks),
             absorb: Running::exactly(&of.absorb, &NONE, chunks),
             combine: Running::exactly(&of.combine, &NONE, chunks),
