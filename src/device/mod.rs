@@ -19,9 +19,9 @@ mod cuda;
 mod meta;
 
 pub use any::{AnyBlock, AnyDevice, OneOfAny};
-pub(crate) use cpu::alignment;
 #[doc(hidden)]
 pub use cpu::Interpreted;
+pub(crate) use cpu::alignment;
 pub(crate) use cpu::slice_of;
 pub use cpu::{Cpu, CpuBlock, MemoryStatistics, SteadyState};
 #[cfg(feature = "cuda")]

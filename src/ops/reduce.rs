@@ -14,9 +14,9 @@ use crate::expr::Reduce;
 use crate::kernel::{Op, PIECE, Reducer, SliceFn, is_light};
 use crate::layout::Layout;
 use crate::rank::{RemoveAxes, Smaller};
-use crate::scalar::{Lane, Lanes, Ordered, Real, Run};
 #[cfg(debug_assertions)]
 use crate::scalar::{DType, Prim};
+use crate::scalar::{Lane, Lanes, Ordered, Real, Run};
 use crate::tensor::{Fresh, Place as Put, Tensor, There, Writable};
 use num_complex::Complex;
 

@@ -55,10 +55,10 @@ mod through_cuda;
 mod turn;
 mod walk;
 
-pub use memory::CpuBlock;
 #[doc(hidden)]
 pub use interpret::Interpreted;
 pub(crate) use interpret::slice_of;
+pub use memory::CpuBlock;
 pub(crate) use pool::alignment;
 pub use pool::{MemoryStatistics, SteadyState};
 

@@ -285,7 +285,11 @@ impl Writer {
             let mut args = step.args.map(|arg| places[arg as usize]);
             args[step.count..].fill(0);
             let made = Step { run: step.run, out: places[step.out as usize], args, by: step.by };
-            if known.uniform { code.once.push(made) } else { code.steps.push(made) }
+            if known.uniform {
+                code.once.push(made)
+            } else {
+                code.steps.push(made)
+            }
             for (k, &arg) in step.args[..step.count].iter().enumerate() {
                 let place = places[arg as usize];
                 let register = code.registers.iter().find(|&&(register, _)| register == place);

@@ -149,14 +149,7 @@ struct Handed {
 ///
 /// # Safety
 /// `program` points to a [`Handed`]; the rest as there.
-unsafe fn rows<const STILL: usize>(
-    _: Level,
-    program: *const (),
-    rows: usize,
-    n: usize,
-    pointers: *const *mut u8,
-    down: *const isize,
-) {
+unsafe fn rows<const STILL: usize>(_: Level, program: *const (), rows: usize, n: usize, pointers: *const *mut u8, down: *const isize) {
     // SAFETY: the caller's promise.
     let Handed { mapped, numbers } = unsafe { &*program.cast::<Handed>() };
     let Mapped { settled, program, inputs, outputs, reads, in_place } = *mapped;
@@ -196,7 +189,9 @@ unsafe fn by_rows(mapped: &Mapped, numbers: &Numbers, operands: &[Operand], rows
             Settle::Reduced(folded, width) => {
                 (Settling::Reduced(Fold::new(folded, numbers, &widths, folded.chunks_of(LINES))), *width, side * 16)
             }
-            Settle::Held(program, width) => (Settling::Held(Running::new(program, numbers, side * (n / WIDTH).max(1))), *width, side * (n * width + 64)),
+            Settle::Held(program, width) => {
+                (Settling::Held(Running::new(program, numbers, side * (n / WIDTH).max(1))), *width, side * (n * width + 64))
+            }
         };
         parts.push(part);
         widths.push(width);

@@ -25,8 +25,8 @@ mod steps;
 pub use device::Interpreted;
 pub(super) use map::map;
 pub(super) use reduce::reduce;
-pub(super) use scan::scan;
 pub(crate) use reduce::slice_of;
+pub(super) use scan::scan;
 
 /// Whether programs are interpreted rather than compiled where they are used: where debug assertions are on, as in the dev profile, unless
 /// the feature `compiled` says otherwise.

@@ -16,7 +16,9 @@ use crate::device::cpu::simd::{self, Loop};
 use crate::device::{Inputs, Reduction, Slot};
 use crate::element::{Compute, Element};
 use crate::error::Result;
-use crate::kernel::{Body, Carried, EachLane, Input, Numbers, PIECE, Reducer, SliceFn, Store, TracedReducer, numbers, trace_body, trace_reducer};
+use crate::kernel::{
+    Body, Carried, EachLane, Input, Numbers, PIECE, Reducer, SliceFn, Store, TracedReducer, numbers, trace_body, trace_reducer,
+};
 use crate::scalar::{DType, Graph, Lane, Prim, Run};
 use std::any::TypeId;
 

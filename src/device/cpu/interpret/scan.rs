@@ -93,9 +93,8 @@ impl Scanned {
     fn new(body: &Graph, reducer: &TracedReducer, out: DType, reads: &[u8]) -> Option<Scanned> {
         let types = operands([body].into_iter(), reads);
         let value = body.outputs().next()?.0;
-        let state = |writer: &mut super::code::Writer| -> Vec<Value> {
-            reducer.state.iter().map(|&dtype| writer.outside(dtype, false)).collect()
-        };
+        let state =
+            |writer: &mut super::code::Writer| -> Vec<Value> { reducer.state.iter().map(|&dtype| writer.outside(dtype, false)).collect() };
         let identity = Both::new(false, &|writer| writer.graph(&reducer.identity, &[], &[], 0))?;
         let absorb = Both::new(true, &|writer| {
             let x = writer.outside(value, false);
@@ -175,7 +174,11 @@ impl<'a> Scan<'a> {
         for (&at, &width) in columns.iter().zip(&self.of.widths) {
             let step = (width * WIDTH) as isize;
             let at = at.wrapping_offset(chunk as isize * step);
-            self.outside.push(Place { at, along: if still == Some(1) { 0 } else { step }, down: if still.is_some() { 0 } else { step * chunks as isize } });
+            self.outside.push(Place {
+                at,
+                along: if still == Some(1) { 0 } else { step },
+                down: if still.is_some() { 0 } else { step * chunks as isize },
+            });
         }
     }
 
@@ -278,7 +281,8 @@ unsafe fn columns(handed: *const (), tiles: &mut Tiles<'_>) {
                 }
                 scan.copy(&states, (&local, 0), chunks);
                 for k in 0..rows {
-                    let value = Place { at: values.wrapping_add(k * of.value * WIDTH * chunks), along: (of.value * WIDTH) as isize, down: 0 };
+                    let value =
+                        Place { at: values.wrapping_add(k * of.value * WIDTH * chunks), along: (of.value * WIDTH) as isize, down: 0 };
                     let number = Place { at: number.wrapping_add(k * 8 * WIDTH), along: 0, down: 0 };
                     scan.take(value, number, (&states, k * chunks), (&states, (k + 1) * chunks), chunks);
                 }
@@ -379,7 +383,13 @@ unsafe fn rows(handed: *const (), strips: &mut Strips<'_>) {
             unsafe { pack::rectangle(to, [out_chain, out_step], from, steps, [which.len(), n], of.out) };
         };
         // The chains of the first leaf have nothing before them.
-        let alone = if at >= LEAF { 0 } else if linked { 1 } else { chains };
+        let alone = if at >= LEAF {
+            0
+        } else if linked {
+            1
+        } else {
+            chains
+        };
         if alone > 0 {
             // SAFETY: chunks of all positions.
             unsafe { scan.write((&states, from), seen, result, 1, n) };
