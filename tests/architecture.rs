@@ -61,6 +61,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/device/cpu/io.rs", "reads and writes elements at addresses"),
     ("src/device/cpu/index.rs", "moves elements by index and mask"),
     ("src/device/cpu/interpret/device.rs", "implements the trait, by calls of the host and of interpreted programs"),
+    ("src/device/cpu/interpret/fold.rs", "runs interpreted reducers over addresses"),
     ("src/device/cpu/interpret/frame.rs", "runs steps over addresses, in memory that it takes"),
     ("src/device/cpu/interpret/map.rs", "runs interpreted programs over addresses"),
     ("src/device/cpu/interpret/reduce.rs", "runs interpreted reductions over addresses"),
@@ -104,6 +105,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/device/cuda/tiles.rs", "queues kernels over addresses"),
     ("src/device/meta.rs", "implements the trait, whose kernels take addresses"),
     ("src/device/mod.rs", "the trait: addresses that only the device may follow"),
+    ("src/kernel/reducer.rs", "the type of a function over addresses"),
     ("src/dispatch/operators.rs", "hands operands to kernels without their types"),
     ("src/dynamic/create.rs", "memory from outside and from bytes"),
     ("src/dynamic/memory.rs", "handles on memory whose device is known at run time"),
@@ -172,6 +174,8 @@ const MECHANISMS: &[(&str, &str)] = &[
     ("not", "is a word of `cfg`"),
     ("Add", "is a step of `scalar::Arith`, of which products are made"),
     ("Mul", "is a step of `scalar::Arith`, of which products are made"),
+    ("Div", "is a step of `scalar::Arith`, which knows signs where the others do not"),
+    ("Equal", "is a step of `scalar::Node`"),
 ];
 
 /// Where a panic may start, by its text, and why it cannot or should.

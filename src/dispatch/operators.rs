@@ -1,8 +1,7 @@
 //! The crate's own operators as kernels: every row of the tables of elementwise operators, reductions, matrix products.
 //!
-//! Kernels are compiled where a dispatcher is filled, for the device that it is filled for, and only there.
-//! Imports: `error`, `dim`, `rank`, `dtype`, `element`, `kernel`, `scalar`, `device`, `tensor`, `expr`, `ops`, `quantised`, `dynamic`,
-//! `dispatch`.
+//! An operator is a graph, traced when it first runs; loops for it are compiled nowhere (`Device::map_by_name`).
+//! Imports: `error`, `dtype`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`, `quantised`, `dynamic`, `dispatch`.
 
 use super::dispatcher::{Dispatcher, Dispatching};
 use super::kernel::{Argument, Class, Kernel, Parameter, Quantized, Sparse, View, Wanted, with_tensors};
@@ -309,7 +308,7 @@ impl Dispatcher {
     /// The crate's elementwise operators, reductions and matrix products, for f32, f64, i32 and i64.
     ///
     /// # Cost
-    /// The kernels of all of them are compiled in the crate that calls this.
+    /// The graphs of all of them are compiled in the crate that calls this, which takes some seconds; on the CPU they are interpreted.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
@@ -320,7 +319,7 @@ impl Dispatcher {
     /// Every elementwise operator of the crate, for every element that it takes, and reductions and matrix products.
     ///
     /// # Cost
-    /// The kernels of all operators are compiled in the crate that calls this: minutes.
+    /// As there, for more elements.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].

@@ -13,6 +13,7 @@
 //! | `assign.rs` | writing into what exists: assign, fill, operators in place |
 //! | `complex.rs` | parts and conjugates |
 //! | `reduce.rs` | sums, extremes and where they stand, means, variances |
+//! | `slices.rs` | functions of reducers that interpreted programs call |
 //! | `sort.rs` | sort, argsort, topk, unique, searchsorted |
 //! | `runs.rs` | runs of equal neighbours, the most frequent element |
 //! | `scan.rs` | running sums, products, extremes |
@@ -70,6 +71,8 @@ mod scan;
 mod scatter;
 mod scatter_reduce;
 mod sets;
+#[cfg(debug_assertions)]
+mod slices;
 mod sort;
 mod statistics;
 mod symbols;

@@ -6,7 +6,9 @@
 
 use super::functions::exp_beside_one;
 use super::{Cast as _, ComplexParts as _, IsFinite};
-use crate::device::{Device, slice_of};
+use crate::device::Device;
+#[cfg(not(debug_assertions))]
+use crate::device::slice_of;
 use crate::dim::Dim;
 use crate::element::{Comparable, Compute, Element, Float, Number};
 use crate::error::Result;
@@ -15,7 +17,7 @@ use crate::kernel::{Op, PIECE, Reducer, SliceFn, is_light};
 use crate::layout::Layout;
 use crate::rank::{RemoveAxes, Smaller};
 #[cfg(debug_assertions)]
-use crate::scalar::{DType, Prim};
+use crate::scalar::Prim;
 use crate::scalar::{Lane, Lanes, Ordered, Real, Run};
 use crate::tensor::{Fresh, Place as Put, Tensor, There, Writable};
 use num_complex::Complex;
@@ -59,7 +61,7 @@ macro_rules! reducers {
             #[inline(always)]
             fn of_slice($values: &[Compute<$T>], $from: usize) -> Self::State<Run> { $of_slice }
             #[cfg(debug_assertions)]
-            fn slice() -> Option<SliceFn> { compiled::$slices(<Compute<$T> as Prim>::DTYPE) }
+            fn slice() -> Option<SliceFn> { super::slices::$slices(<Compute<$T> as Prim>::DTYPE) }
             #[cfg(not(debug_assertions))]
             fn slice() -> Option<SliceFn> { Some(slice_of::<$T, Self>) })?
         }
@@ -209,31 +211,6 @@ reducers! {
     absorb |s, x, _at| s + x.cast();
     combine |a, b| a + b;
     finish |s, _count| s;
-}
-
-/// The functions of many values at once, compiled here for builds with debug assertions: a crate that is not optimised would be slow.
-#[cfg(debug_assertions)]
-mod compiled {
-    use super::*;
-
-    macro_rules! slices {
-        ($($name:ident $R:ident: $($dtype:ident $t:ty),*;)*) => { $(
-            #[inline(never)]
-            pub(super) fn $name(dtype: DType) -> Option<SliceFn> {
-                match dtype {
-                    $(DType::$dtype => Some(slice_of::<$t, $R>),)*
-                    _ => None,
-                }
-            }
-        )* };
-    }
-    slices! {
-        largest ArgMax: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, F32 f32, F64 f64;
-        smallest ArgMin: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, F32 f32, F64 f64;
-        moments Var: F32 f32, F64 f64;
-        moments_and_sum MeanVar: F32 f32, F64 f64;
-        powers LogSumExp: F32 f32, F64 f64;
-    }
 }
 
 /// Count, mean, and sum of squared deviations.

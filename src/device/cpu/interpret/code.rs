@@ -7,7 +7,7 @@ use super::steps::{self, Cast, Step, StepFn, WIDTH};
 use crate::scalar::{DType, Definition, Graph, Logic, Node, Order};
 
 /// Bytes of a column's values that are kept in the first cache, of all registers together.
-const ROOM: usize = 24 << 10;
+const ROOM: usize = 32 << 10;
 /// Chunks of a block: at least, so that the call of a step is little beside it, and at most.
 const CHUNKS: [usize; 2] = [8, 64];
 
@@ -284,7 +284,14 @@ impl Writer {
             }
             let mut args = step.args.map(|arg| places[arg as usize]);
             args[step.count..].fill(0);
-            let made = Step { run: step.run, out: places[step.out as usize], args, by: step.by };
+            let made = Step {
+                run: step.run,
+                out: places[step.out as usize],
+                args,
+                count: step.count as u8,
+                width: known.width as u8,
+                by: step.by,
+            };
             if known.uniform {
                 code.once.push(made)
             } else {
@@ -301,7 +308,8 @@ impl Writer {
         for (k, output) in outputs.iter().enumerate() {
             let (from, to) = (places[output.id as usize], outside + k as u16);
             if from != to {
-                code.copies.push(Step { run: steps::copy(of(output.id).width)?, out: to, args: [from, 0, 0], by: 0 });
+                let width = of(output.id).width;
+                code.copies.push(Step { run: steps::copy(width)?, out: to, args: [from, 0, 0], count: 1, width: width as u8, by: 0 });
             }
         }
         code.doubt = doubt.map(|doubt| places[doubt.id as usize]);

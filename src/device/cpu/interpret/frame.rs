@@ -138,11 +138,11 @@ impl<'a> Frame<'a> {
                 self.places[place as usize].down = (width * WIDTH * chunks) as isize;
             }
         }
-        let places = self.places.as_ptr();
+        let places = &self.places;
         let run = |steps: &[Step], rows, chunks| {
             for step in steps {
                 // SAFETY: the caller's promise; registers have room for as many chunks, and none is written that its step reads.
-                unsafe { (step.run)(places, step, rows, chunks) };
+                unsafe { step.run(places, rows, chunks) };
             }
         };
         if std::mem::take(&mut self.is_new) {

@@ -3,9 +3,9 @@
 //! Imports: `error`, `scalar`, `kernel`, `device`.
 
 use super::Cache;
-use super::code::Value;
+use super::code::{Value, Writer};
+use super::fold::{Fold, Folded, LINES};
 use super::frame::{Both, Memory, Operand, Room, Running, sweep};
-use super::reduce::{Fold, Folded, LINES};
 use super::steps::WIDTH;
 use crate::device::cpu::drive::Loops;
 use crate::device::cpu::fold::LEAF;
@@ -14,7 +14,7 @@ use crate::device::cpu::map::{Shape, run_job};
 use crate::device::cpu::simd::Level;
 use crate::device::{Inputs, Slot};
 use crate::error::Result;
-use crate::kernel::{Numbers, Program, Settled, Traced, numbers, trace_program};
+use crate::kernel::{Numbers, Program, Settled, Traced, TracedReducer, numbers, trace_program};
 use crate::scalar::{DType, Graph, Node};
 use std::any::TypeId;
 
@@ -95,33 +95,40 @@ pub(super) fn operands<'a>(graphs: impl Iterator<Item = &'a Graph>, reads: &[u8]
 impl Mapped {
     fn new(traced: &Traced, reads: &[u8], shape: &Shape) -> Option<Mapped> {
         let types = operands(traced.settled.iter().map(Settled::body).chain([&traced.graph]), reads);
-        // Operands, then what is settled, as far as it is.
-        let mut outside: Vec<(DType, bool)> = types.iter().map(|&dtype| (dtype, false)).collect();
-        let (mut settled, mut param) = (Vec::new(), 0);
-        let write = |body: &Graph, outside: &[(DType, bool)], param: usize, direct: bool| {
+        // Operands, then what is settled, as far as it is; what is settled twice is one thing.
+        let mut outside = types.clone();
+        let (mut settled, mut param, mut things) = (Vec::new(), 0, Vec::new());
+        let write = |body: &Graph, outside: &Outside<'_>, param: usize, direct: bool| {
             Both::new(direct, &|writer| {
-                let all: Vec<Value> = outside.iter().map(|&(dtype, still)| writer.outside(dtype, still)).collect();
-                let (inputs, given) = all.split_at(types.len());
-                writer.graph(body, inputs, given, param)
+                let (inputs, given) = outside.values(writer);
+                writer.graph(body, &inputs, &given, param)
             })
         };
-        for one in &traced.settled {
+        for (number, one) in traced.settled.iter().enumerate() {
+            let before = traced.settled[..number].iter().position(|known| one.body().params() == 0 && is_same(known, one, &things));
+            if let Some(at) = before {
+                things.push(things[at]);
+                continue;
+            }
+            let here = Outside { types: &outside, operands: types.len(), things: &things };
             let (thing, dtype) = match one {
                 Settled::Held { body } => {
                     let dtype = body.outputs().next()?.0;
-                    (Settle::Held(write(body, &outside, param, true)?, dtype.size()), dtype)
+                    (Settle::Held(write(body, &here, param, true)?, dtype.size()), dtype)
                 }
                 Settled::Reduced { body, reducer, is_operand } => {
                     let dtype = reducer.finish.outputs().next()?.0;
-                    let folded = Folded::new(body, reducer, (&outside, types.len()), param, dtype, *is_operand)?;
+                    let folded = Folded::new(body, reducer, &here, param, dtype, *is_operand)?;
                     (Settle::Reduced(Box::new(folded), dtype.size()), dtype)
                 }
             };
             param += one.body().params();
+            things.push(settled.len());
             settled.push(thing);
-            outside.push((dtype, false));
+            outside.push(dtype);
         }
-        let program = write(&traced.graph, &outside, param, !shape.in_place)?;
+        let all = Outside { types: &outside, operands: types.len(), things: &things };
+        let program = write(&traced.graph, &all, param, !shape.in_place)?;
         Some(Mapped {
             settled,
             program,
@@ -130,6 +137,41 @@ impl Mapped {
             reads: reads.to_vec(),
             in_place: shape.in_place,
         })
+    }
+}
+
+/// What comes from outside: operands, then what a row has settled; and which of that each number is.
+pub(super) struct Outside<'a> {
+    pub(super) types: &'a [DType],
+    pub(super) operands: usize,
+    pub(super) things: &'a [usize],
+}
+
+impl Outside<'_> {
+    /// The operands as values, and what is given.
+    pub(super) fn values(&self, writer: &mut Writer) -> (Vec<Value>, Vec<Value>) {
+        let mut inputs: Vec<Value> = self.types.iter().map(|&dtype| writer.outside(dtype, false)).collect();
+        let things = inputs.split_off(self.operands);
+        (inputs, self.things.iter().map(|&thing| things[thing]).collect())
+    }
+}
+
+/// Whether two things that are settled on a row are one; `things` are those before.
+fn is_same(a: &Settled, b: &Settled, things: &[usize]) -> bool {
+    let given = |node: Node| match node {
+        Node::Given { index } => Node::Given { index: things[index] },
+        other => other,
+    };
+    let (left, right) = (a.body(), b.body());
+    let nodes = left.nodes().map(|(node, args, dtype)| (given(node), args, dtype));
+    let same = nodes.eq(right.nodes().map(|(node, args, dtype)| (given(node), args, dtype))) && left.definitions() == right.definitions();
+    same && match (a, b) {
+        (Settled::Held { .. }, Settled::Held { .. }) => true,
+        (Settled::Reduced { reducer: a, is_operand: x, .. }, Settled::Reduced { reducer: b, is_operand: y, .. }) => {
+            let graphs = |of: &TracedReducer| [of.identity.clone(), of.absorb.clone(), of.combine.clone(), of.finish.clone()];
+            x == y && a.name == b.name && graphs(a) == graphs(b)
+        }
+        _ => false,
     }
 }
 

@@ -5,9 +5,9 @@
 
 use super::Cache;
 use super::code::{Value, bytes_of};
+use super::fold::constants;
 use super::frame::{Both, Memory, Operand, Room, Running, splat, sweep};
 use super::map::{loads, operands};
-use super::reduce::constants;
 use super::steps::{Place, WIDTH};
 use crate::device::cpu::pack;
 use crate::device::cpu::scan::{LEAF, ScanKernel, Strip, Strips, Tile, Tiles, run_job};

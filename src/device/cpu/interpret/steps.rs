@@ -27,20 +27,64 @@ impl Place {
     pub(super) const NONE: Place = Place { at: std::ptr::null_mut(), along: 0, down: 0 };
 }
 
-/// The loop of a step, for the instructions that this processor has.
+/// What a loop reads: the first chunk, and the bytes from chunk to chunk.
+#[derive(Clone, Copy)]
+pub(super) struct Arg {
+    at: *const u8,
+    along: isize,
+}
+
+/// The loop of a step over one row, for the instructions that this processor has. That what is written is an argument by itself
+/// tells the compiler that it is none of what is read.
 ///
 /// # Safety
-/// The columns that the step names have `rows` rows of `chunks` chunks of the types that it was made for; the one that it writes
-/// is none of those that it reads.
-pub(super) type StepFn = unsafe fn(places: *const Place, step: &Step, rows: usize, chunks: usize);
+/// `out` is a number of chunks, and so is what is read, of the types that the loop was made for.
+pub(super) type StepFn = unsafe fn(out: &mut [MaybeUninit<u8>], args: &[Arg; 3], by: u32);
 
-/// One step: its loop, the columns that it writes and reads, by number, and how far it shifts.
+/// One step: its loop, the columns that it writes and reads, by number, how many it reads, bytes of a value that it writes, and how
+/// far it shifts.
 #[derive(Clone, Copy)]
 pub(super) struct Step {
     pub(super) run: StepFn,
     pub(super) out: u16,
     pub(super) args: [u16; 3],
+    pub(super) count: u8,
+    pub(super) width: u8,
     pub(super) by: u32,
+}
+
+impl Step {
+    /// Runs it over `rows` rows of `chunks` chunks.
+    ///
+    /// # Safety
+    /// The columns that it names have so many, of the types that its loop was made for; the one that it writes is none of those
+    /// that it reads.
+    pub(super) unsafe fn run(&self, places: &[Place], mut rows: usize, mut chunks: usize) {
+        // What is written, then what is read.
+        let mut all = [places[self.out as usize]; 4];
+        for (place, &arg) in all[1..].iter_mut().zip(&self.args[..self.count as usize]) {
+            *place = places[arg as usize];
+        }
+        let all = &mut all[..=self.count as usize];
+        if rows > 1 && all.iter().all(|place| place.down == place.along * chunks as isize) {
+            // Every column goes on from row to row as it does from chunk to chunk.
+            (rows, chunks) = (1, rows * chunks);
+        } else if rows > 1 && chunks == 1 && all[0].down == all[0].along {
+            // A row is a chunk.
+            all.iter_mut().for_each(|place| place.along = place.down);
+            (rows, chunks) = (1, rows);
+        }
+        let nbytes = chunks * WIDTH * self.width as usize;
+        for row in 0..rows as isize {
+            let at = |place: &Place| place.at.wrapping_offset(row.wrapping_mul(place.down));
+            let mut args = [Arg { at: std::ptr::null(), along: 0 }; 3];
+            for (arg, place) in args.iter_mut().zip(&all[1..]) {
+                *arg = Arg { at: at(place), along: place.along };
+            }
+            // SAFETY: the caller's promise.
+            unsafe { (self.run)(std::slice::from_raw_parts_mut(at(&all[0]).cast(), nbytes), &args, self.by) };
+        }
+    }
 }
 
 /// A step of one value.
@@ -62,122 +106,52 @@ trait Three {
     fn of(a: Self::A, b: Self::B, c: Self::B) -> Self::B;
 }
 
-/// Some rows of columns as fewer: one, where every column goes on from row to row as it does from chunk to chunk, or where a row is
-/// one chunk; then these are the bytes from chunk to chunk.
-#[inline(always)]
-fn joined<const N: usize>(places: &mut [Place; N], rows: usize, chunks: usize) -> (usize, usize) {
-    if rows > 1 && places.iter().all(|place| place.down == place.along * chunks as isize) {
-        return (1, rows * chunks);
-    }
-    // The column that is written is the first.
-    let steps = |place: &Place| place.down >= 0 && place.down % if place.along == 0 { 16 } else { place.along / WIDTH as isize } == 0;
-    if rows > 1 && chunks == 1 && places[0].down == places[0].along && places.iter().all(steps) {
-        places.iter_mut().for_each(|place| place.along = place.down);
-        return (1, rows);
-    }
-    (rows, chunks)
-}
-
-/// The row of a column with a number, and the elements from chunk to chunk.
-///
-/// # Safety
-/// That of [`StepFn`].
-#[inline(always)]
-unsafe fn row_of<'a, T>(place: Place, row: usize, chunks: usize) -> (&'a [T], usize) {
-    let at = place.at.wrapping_offset((row as isize).wrapping_mul(place.down)).cast::<T>();
-    let along = place.along as usize / size_of::<T>();
-    // SAFETY: the caller's promise.
-    (unsafe { std::slice::from_raw_parts(at, (chunks - 1) * along + WIDTH) }, along)
-}
-
-/// As [`row_of`], of the column that is written.
-///
-/// # Safety
-/// That of [`StepFn`].
-#[inline(always)]
-unsafe fn row_to<'a, T>(place: Place, row: usize, chunks: usize) -> &'a mut [MaybeUninit<T>] {
-    let at = place.at.wrapping_offset((row as isize).wrapping_mul(place.down)).cast::<MaybeUninit<T>>();
-    // SAFETY: the caller's promise.
-    unsafe { std::slice::from_raw_parts_mut(at, chunks * WIDTH) }
-}
-
-/// One loop for each instruction set and number of operands. The rows are arguments of a function of their own, so that the
-/// compiler knows that what is written is none of what is read.
+/// One loop for each instruction set and number of operands.
 macro_rules! loops {
     ($(#[$feature:meta])* $one:ident $two:ident $three:ident) => {
         $(#[$feature])*
-        unsafe fn $one<K: One>(places: *const Place, step: &Step, rows: usize, chunks: usize) {
-            $(#[$feature])*
-            #[inline(never)]
-            fn row<K: One>(out: &mut [MaybeUninit<K::Out>], (a, along): (&[K::A], usize), by: u32) {
-                let mut next = a.as_ptr();
-                for out in out.as_chunks_mut::<WIDTH>().0 {
-                    // SAFETY: `a` has as many chunks as `out`, or one that does not move.
-                    let a = unsafe { &*next.cast::<[K::A; WIDTH]>() };
-                    for j in 0..WIDTH {
-                        out[j].write(K::of(a[j], by));
-                    }
-                    next = next.wrapping_add(along);
+        unsafe fn $one<K: One>(out: &mut [MaybeUninit<u8>], args: &[Arg; 3], by: u32) {
+            let mut of_a = args[0].at;
+            let to = out.as_mut_ptr().cast::<[MaybeUninit<K::Out>; WIDTH]>();
+            for chunk in 0..out.len() / (WIDTH * size_of::<K::Out>()) {
+                // SAFETY: the caller's promise.
+                let (out, a) = unsafe { (&mut *to.add(chunk), &*of_a.cast::<[K::A; WIDTH]>()) };
+                for j in 0..WIDTH {
+                    out[j].write(K::of(a[j], by));
                 }
-            }
-            // SAFETY: the caller's promise.
-            let mut places = unsafe { [step.out, step.args[0]].map(|k| *places.add(k.into())) };
-            let (rows, chunks) = joined(&mut places, rows, chunks);
-            let [out, a] = places;
-            for k in 0..rows {
-                // SAFETY: as above.
-                unsafe { row::<K>(row_to(out, k, chunks), row_of(a, k, chunks), step.by) };
+                of_a = of_a.wrapping_offset(args[0].along);
             }
         }
         $(#[$feature])*
-        unsafe fn $two<K: Two>(places: *const Place, step: &Step, rows: usize, chunks: usize) {
-            $(#[$feature])*
-            #[inline(never)]
-            fn row<K: Two>(out: &mut [MaybeUninit<K::Out>], (a, along_a): (&[K::A], usize), (b, along_b): (&[K::A], usize)) {
-                let (mut of_a, mut of_b) = (a.as_ptr(), b.as_ptr());
-                for out in out.as_chunks_mut::<WIDTH>().0 {
-                    // SAFETY: each has as many chunks as `out`, or one that does not move.
-                    let (a, b) = unsafe { (&*of_a.cast::<[K::A; WIDTH]>(), &*of_b.cast::<[K::A; WIDTH]>()) };
-                    for j in 0..WIDTH {
-                        out[j].write(K::of(a[j], b[j]));
-                    }
-                    (of_a, of_b) = (of_a.wrapping_add(along_a), of_b.wrapping_add(along_b));
+        unsafe fn $two<K: Two>(out: &mut [MaybeUninit<u8>], args: &[Arg; 3], _: u32) {
+            let [mut of_a, mut of_b] = [args[0].at, args[1].at];
+            let along = [args[0].along, args[1].along];
+            let to = out.as_mut_ptr().cast::<[MaybeUninit<K::Out>; WIDTH]>();
+            for chunk in 0..out.len() / (WIDTH * size_of::<K::Out>()) {
+                // SAFETY: the caller's promise.
+                let (out, a, b) =
+                    unsafe { (&mut *to.add(chunk), &*of_a.cast::<[K::A; WIDTH]>(), &*of_b.cast::<[K::A; WIDTH]>()) };
+                for j in 0..WIDTH {
+                    out[j].write(K::of(a[j], b[j]));
                 }
-            }
-            // SAFETY: the caller's promise.
-            let mut places = unsafe { [step.out, step.args[0], step.args[1]].map(|k| *places.add(k.into())) };
-            let (rows, chunks) = joined(&mut places, rows, chunks);
-            let [out, a, b] = places;
-            for k in 0..rows {
-                // SAFETY: as above.
-                unsafe { row::<K>(row_to(out, k, chunks), row_of(a, k, chunks), row_of(b, k, chunks)) };
+                (of_a, of_b) = (of_a.wrapping_offset(along[0]), of_b.wrapping_offset(along[1]));
             }
         }
         $(#[$feature])*
-        unsafe fn $three<K: Three>(places: *const Place, step: &Step, rows: usize, chunks: usize) {
-            $(#[$feature])*
-            #[inline(never)]
-            fn row<K: Three>(out: &mut [MaybeUninit<K::B>], a: (&[K::A], usize), b: (&[K::B], usize), c: (&[K::B], usize)) {
-                let (mut of_a, mut of_b, mut of_c) = (a.0.as_ptr(), b.0.as_ptr(), c.0.as_ptr());
-                for out in out.as_chunks_mut::<WIDTH>().0 {
-                    // SAFETY: each has as many chunks as `out`, or one that does not move.
-                    let (here, b_here) = unsafe { (&*of_a.cast::<[K::A; WIDTH]>(), &*of_b.cast::<[K::B; WIDTH]>()) };
-                    // SAFETY: as above.
-                    let c_here = unsafe { &*of_c.cast::<[K::B; WIDTH]>() };
-                    for j in 0..WIDTH {
-                        out[j].write(K::of(here[j], b_here[j], c_here[j]));
-                    }
-                    of_a = of_a.wrapping_add(a.1);
-                    (of_b, of_c) = (of_b.wrapping_add(b.1), of_c.wrapping_add(c.1));
-                }
-            }
-            // SAFETY: the caller's promise.
-            let mut places = unsafe { [step.out, step.args[0], step.args[1], step.args[2]].map(|k| *places.add(k.into())) };
-            let (rows, chunks) = joined(&mut places, rows, chunks);
-            let [out, a, b, c] = places;
-            for k in 0..rows {
+        unsafe fn $three<K: Three>(out: &mut [MaybeUninit<u8>], args: &[Arg; 3], _: u32) {
+            let [mut of_a, mut of_b, mut of_c] = args.map(|arg| arg.at);
+            let along = [args[0].along, args[1].along, args[2].along];
+            let to = out.as_mut_ptr().cast::<[MaybeUninit<K::B>; WIDTH]>();
+            for chunk in 0..out.len() / (WIDTH * size_of::<K::B>()) {
+                // SAFETY: the caller's promise.
+                let (out, a) = unsafe { (&mut *to.add(chunk), &*of_a.cast::<[K::A; WIDTH]>()) };
                 // SAFETY: as above.
-                unsafe { row::<K>(row_to(out, k, chunks), row_of(a, k, chunks), row_of(b, k, chunks), row_of(c, k, chunks)) };
+                let (b, c) = unsafe { (&*of_b.cast::<[K::B; WIDTH]>(), &*of_c.cast::<[K::B; WIDTH]>()) };
+                for j in 0..WIDTH {
+                    out[j].write(K::of(a[j], b[j], c[j]));
+                }
+                of_a = of_a.wrapping_offset(along[0]);
+                (of_b, of_c) = (of_b.wrapping_offset(along[1]), of_c.wrapping_offset(along[2]));
             }
         }
     };
@@ -208,11 +182,8 @@ pick!(three Three three_plain three_avx2 three_avx512);
 
 // ---------------------------------------------------------------- the steps
 
-const ARITH: [Arith; 4] = [Arith::Add, Arith::Sub, Arith::Mul, Arith::Div];
-const ORDER: [Order; 3] = [Order::Max, Order::Min, Order::Rem];
 const COMPARE: [Compare; 2] = [Compare::Lt, Compare::Le];
 const LOGIC: [Logic; 3] = [Logic::And, Logic::Or, Logic::Xor];
-const UNARY: [Unary; 6] = [Unary::Round, Unary::Floor, Unary::Ceil, Unary::Trunc, Unary::Abs, Unary::Sqrt];
 
 struct Arithmetic<P, const OP: usize>(PhantomData<P>);
 impl<P: Num, const OP: usize> Two for Arithmetic<P, OP> {
@@ -220,7 +191,7 @@ impl<P: Num, const OP: usize> Two for Arithmetic<P, OP> {
     type Out = P;
     #[inline(always)]
     fn of(a: P, b: P) -> P {
-        P::arith(const { ARITH[OP] }, a, b)
+        P::arith(const { Arith::ALL[OP] }, a, b)
     }
 }
 struct Negated<P>(PhantomData<P>);
@@ -238,7 +209,7 @@ impl<P: Ordered, const OP: usize> Two for Chosen<P, OP> {
     type Out = P;
     #[inline(always)]
     fn of(a: P, b: P) -> P {
-        P::order(const { ORDER[OP] }, a, b)
+        P::order(const { Order::ALL[OP] }, a, b)
     }
 }
 struct Compared<P, const OP: usize>(PhantomData<P>);
@@ -283,7 +254,7 @@ impl<P: Real, const OP: usize> One for Exact<P, OP> {
     type Out = P;
     #[inline(always)]
     fn of(a: P, _: u32) -> P {
-        P::unary(const { UNARY[OP] }, a)
+        P::unary(const { Unary::ALL[OP] }, a)
     }
 }
 struct Fused<P>(PhantomData<P>);
