@@ -63,6 +63,7 @@
 //! # Features
 //!
 //! `threads` (default): large operations use every core. `rayon`: parallel iterators.
+//! `compiled`: builds with debug assertions compile loops too, where they would interpret programs.
 //! `npz`, `safetensors`: files of these kinds; `.npy` and raw bytes need no feature.
 //! `dlpack`: tensors of other libraries, without a copy. `ndarray`, `nalgebra`, `faer`, `half`, `image`, `serde`: interop
 //! with these crates.
