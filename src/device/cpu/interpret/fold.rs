@@ -2,49 +2,21 @@
 //!
 //! As in compiled loops a row is absorbed by 64 states side by side (32 wide ones), a leaf's states are collapsed by halves, and
 //! leaves are combined pairwise: the same trees, so that results have the same bits.
-//! Imports: `element`, `scalar`, `kernel`, `device`.
+//! Imports: `scalar`, `kernel`, `device`.
 
 use super::code::{Value, Writer, bytes_of};
 use super::frame::{Both, Memory, Operand, Room, Running, splat, sweep};
 use super::map::Outside;
 use super::steps::{Place, WIDTH};
+use super::tree::Tree;
 use crate::device::cpu::fold::{DIGITS, LEAF, lanes_of};
-use crate::device::cpu::simd::{self, Loop};
-use crate::element::{Compute, Element};
-use crate::kernel::{Carried, EachLane, Numbers, PIECE, Reducer, SliceFn, TracedReducer};
-use crate::scalar::{DType, Graph, Lane, Prim, Run};
+use crate::kernel::{Numbers, PIECE, SliceFn, TracedReducer};
+use crate::scalar::{DType, Graph};
 
 /// Rows side by side.
 pub(super) const LINES: usize = 16;
 /// Leaves of one row side by side: so many begin at one place of a cache's sets.
 const LEAVES: usize = 8;
-
-/// The [`SliceFn`] of a reducer that takes many values at once.
-///
-/// # Safety
-/// There are `n` values of the machine type of `T`, and room for a state.
-pub(crate) unsafe fn slice_of<T: Element, R: Reducer<T>>(values: *const u8, n: usize, at: usize, state: *mut u8) {
-    struct Slice<'a, T: Element, R>(&'a [Compute<T>], usize, std::marker::PhantomData<R>);
-    impl<T: Element, R: Reducer<T>> Loop for Slice<'_, T, R> {
-        type Output = R::State<Run>;
-        #[inline(always)]
-        fn run(self) -> R::State<Run> {
-            R::of_slice(self.0, self.1)
-        }
-    }
-    struct Lanes(*mut u8);
-    impl EachLane<Run> for Lanes {
-        fn lane<P: Prim>(&mut self, lane: Lane<Run, P>) -> Lane<Run, P> {
-            // SAFETY: the caller promised room for every lane.
-            unsafe { self.0.cast::<P>().write_unaligned(lane.value()) };
-            self.0 = self.0.wrapping_add(size_of::<P>());
-            lane
-        }
-    }
-    // SAFETY: the caller's promise.
-    let values = unsafe { std::slice::from_raw_parts(values.cast::<Compute<T>>(), n) };
-    simd::dispatch(Slice::<T, R>(values, at, std::marker::PhantomData)).each(&mut Lanes(state));
-}
 
 /// A reducer over a body, written for columns.
 pub(super) struct Folded {
@@ -527,42 +499,6 @@ fn join(combine: &mut Running<'_>, widths: &[usize], chunks: &[Vec<*mut u8>; 3],
         joined.extend_from_slice(unsafe { std::slice::from_raw_parts(at, width) });
     }
     joined
-}
-
-/// States of leaves, combined pairwise as they come, in the order of [`Cascade`](crate::device::cpu::fold::Cascade).
-pub(super) struct Tree {
-    digits: Vec<Vec<u8>>,
-    leaves: u64,
-}
-
-impl Tree {
-    pub(super) fn new(digits: usize) -> Tree {
-        Tree { digits: vec![Vec::new(); digits], leaves: 0 }
-    }
-
-    pub(super) fn push(&mut self, mut state: Vec<u8>, mut combine: impl FnMut(&[u8], &[u8]) -> Vec<u8>) {
-        let last = self.digits.len() - 1;
-        let mut digit = 0;
-        while self.leaves >> digit & 1 == 1 {
-            state = combine(&self.digits[digit], &state);
-            if digit == last {
-                break;
-            }
-            digit += 1;
-        }
-        self.digits[digit] = state;
-        self.leaves = (self.leaves >> digit | 1) << digit;
-    }
-
-    pub(super) fn join(&self, mut combine: impl FnMut(&[u8], &[u8]) -> Vec<u8>) -> Option<Vec<u8>> {
-        let (mut joined, mut left) = (None, self.leaves);
-        while left != 0 {
-            let state = &self.digits[left.trailing_zeros() as usize];
-            joined = Some(joined.map_or_else(|| state.clone(), |later: Vec<u8>| combine(state, &later)));
-            left &= left - 1;
-        }
-        joined
-    }
 }
 
 /// Columns side by side.

@@ -7,7 +7,7 @@
 //! | `code.rs` | from a graph to steps and registers |
 //! | `frame.rs` | a running program's memory |
 //! | `map.rs` | programs over elements |
-//! | `fold.rs` | rows and columns, reduced |
+//! | `fold.rs`, `tree.rs` | rows and columns, reduced |
 //! | `reduce.rs` | reductions |
 //! | `scan.rs` | scans |
 //! | `device.rs` | the host so, for tests |
@@ -23,11 +23,12 @@ mod map;
 mod reduce;
 mod scan;
 mod steps;
+mod tree;
 
 pub use device::Interpreted;
-pub(crate) use fold::slice_of;
 pub(super) use map::map;
 pub(super) use reduce::reduce;
+pub(crate) use reduce::slice_of;
 pub(super) use scan::scan;
 
 /// Whether programs are interpreted rather than compiled where they are used: where debug assertions are on, as in the dev profile, unless
