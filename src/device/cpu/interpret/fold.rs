@@ -2,71 +2,43 @@
 //!
 //! As in compiled loops a row is absorbed by 64 states side by side (32 wide ones), a leaf's states are collapsed by halves, and
 //! leaves are combined pairwise: the same trees, so that results have the same bits.
-//! Imports: `element`, `scalar`, `kernel`, `device`.
+//! Imports: `scalar`, `kernel`, `device`.
 
 use super::code::{Value, Writer, bytes_of};
 use super::frame::{Both, Memory, Operand, Room, Running, splat, sweep};
 use super::map::Outside;
+use super::states::{Finishing, Joining, NONE};
 use super::steps::{Place, WIDTH};
 use crate::device::cpu::columns::{self, Strips, start_of};
 use crate::device::cpu::fold::{DIGITS, LEAF, lanes_of};
 use crate::device::cpu::reduce::Output;
-use crate::device::cpu::simd::{self, Loop};
-use crate::device::cpu::states::{Cascade, States};
-use crate::element::{Compute, Element};
-use crate::kernel::{Carried, EachLane, Numbers, PIECE, Reducer, SliceFn, TracedReducer};
-use crate::scalar::{DType, Graph, Lane, Prim, Run};
+use crate::device::cpu::states::Cascade;
+use crate::kernel::{Numbers, PIECE, SliceFn, TracedReducer};
+use crate::scalar::{DType, Graph};
 
 /// Rows side by side.
 pub(super) const LINES: usize = 16;
 /// Leaves of one row side by side: so many begin at one place of a cache's sets.
 const LEAVES: usize = 8;
 
-/// The [`SliceFn`] of a reducer that takes many values at once.
-///
-/// # Safety
-/// There are `n` values of the machine type of `T`, and room for a state.
-pub(crate) unsafe fn slice_of<T: Element, R: Reducer<T>>(values: *const u8, n: usize, at: usize, state: *mut u8) {
-    struct Slice<'a, T: Element, R>(&'a [Compute<T>], usize, std::marker::PhantomData<R>);
-    impl<T: Element, R: Reducer<T>> Loop for Slice<'_, T, R> {
-        type Output = R::State<Run>;
-        #[inline(always)]
-        fn run(self) -> R::State<Run> {
-            R::of_slice(self.0, self.1)
-        }
-    }
-    struct Lanes(*mut u8);
-    impl EachLane<Run> for Lanes {
-        fn lane<P: Prim>(&mut self, lane: Lane<Run, P>) -> Lane<Run, P> {
-            // SAFETY: the caller promised room for every lane.
-            unsafe { self.0.cast::<P>().write_unaligned(lane.value()) };
-            self.0 = self.0.wrapping_add(size_of::<P>());
-            lane
-        }
-    }
-    // SAFETY: the caller's promise.
-    let values = unsafe { std::slice::from_raw_parts(values.cast::<Compute<T>>(), n) };
-    simd::dispatch(Slice::<T, R>(values, at, std::marker::PhantomData)).each(&mut Lanes(state));
-}
-
 /// A reducer over a body, written for columns.
 pub(super) struct Folded {
     /// Of what comes from outside, a state and the number of a value; to a state.
     absorb: Both,
     /// Of two states.
-    combine: Both,
+    pub(super) combine: Both,
     /// Of a state and the number of values.
-    finish: Both,
+    pub(super) finish: Both,
     /// The values alone, for a reducer that takes many at once, and that one; `None` for values that are an operand's elements.
     values: Option<Both>,
     slice: Option<SliceFn>,
-    identity: Vec<[u8; 16]>,
+    pub(super) identity: Vec<[u8; 16]>,
     /// Bytes of a compiled state, and of the lanes, which stand there one behind the other.
-    size: usize,
-    widths: Vec<usize>,
+    pub(super) size: usize,
+    pub(super) widths: Vec<usize>,
     /// Bytes of a value and of the result.
     value: usize,
-    out: usize,
+    pub(super) out: usize,
     /// States that a row is absorbed by.
     lanes: usize,
     counts: bool,
@@ -130,195 +102,6 @@ impl Folded {
     pub(super) fn chunks_of(&self, lines: usize) -> usize {
         lines * self.lanes / WIDTH
     }
-
-    /// What is done with states.
-    pub(super) fn states(&self) -> States {
-        States { size: self.size, reducer: std::ptr::from_ref(self).cast(), identity, combine, finish }
-    }
-
-    /// Where each lane stands in a state, and its bytes.
-    fn places(&self) -> impl Iterator<Item = (usize, usize)> {
-        self.widths.iter().scan(0, |next, &width| {
-            *next += width;
-            Some((*next - width, width))
-        })
-    }
-
-    /// Brings the lanes of `n` states to columns; what is left of their last chunks is filled with the first.
-    ///
-    /// # Safety
-    /// There are so many states, and room in the columns.
-    unsafe fn spread(&self, states: *const u8, n: usize, columns: &[*mut u8]) {
-        for ((at, width), &to) in self.places().zip(columns) {
-            // SAFETY: the caller's promise.
-            unsafe {
-                if !n.is_multiple_of(WIDTH) {
-                    splat(to.wrapping_add(n / WIDTH * WIDTH * width), states.wrapping_add(at), width);
-                }
-                strided(to, width, states.wrapping_add(at), self.size, n, width);
-            }
-        }
-    }
-
-    /// The other way round; states stand `apart` places from each other in the columns.
-    ///
-    /// # Safety
-    /// As [`spread`](Self::spread).
-    unsafe fn collect(&self, columns: &[*mut u8], apart: usize, n: usize, states: *mut u8) {
-        for ((at, width), &from) in self.places().zip(columns) {
-            // SAFETY: the caller's promise.
-            unsafe { strided(states.wrapping_add(at), self.size, from, apart * width, n, width) };
-        }
-    }
-}
-
-/// Copies `n` values of `width` bytes that stand at equal distances.
-///
-/// # Safety
-/// They are there, and there is room for them.
-unsafe fn strided(to: *mut u8, to_step: usize, from: *const u8, from_step: usize, n: usize, width: usize) {
-    if to_step == width && from_step == width {
-        // SAFETY: the caller's promise; so below.
-        return unsafe { std::ptr::copy_nonoverlapping(from, to, n * width) };
-    }
-    macro_rules! of {
-        ($t:ty) => {
-            for k in 0..n {
-                // SAFETY: as above.
-                unsafe {
-                    let value = from.wrapping_add(k * from_step).cast::<$t>().read_unaligned();
-                    to.wrapping_add(k * to_step).cast::<$t>().write_unaligned(value);
-                }
-            }
-        };
-    }
-    match width {
-        1 => of!(u8),
-        2 => of!(u16),
-        4 => of!(u32),
-        8 => of!(u64),
-        _ => of!([u64; 2]),
-    }
-}
-
-/// # Safety
-/// `reducer` points to a [`Folded`]; see [`States::identity`].
-unsafe fn identity(reducer: *const (), to: *mut u8, n: usize) {
-    // SAFETY: the caller's promise; so below.
-    let of = unsafe { &*reducer.cast::<Folded>() };
-    if n == 0 {
-        return;
-    }
-    for ((at, width), bytes) in of.places().zip(&of.identity) {
-        // SAFETY: as above.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.wrapping_add(at), width) };
-    }
-    let mut done = 1;
-    while done < n {
-        let more = done.min(n - done);
-        // SAFETY: as above; those that are there are copied behind them.
-        unsafe { std::ptr::copy_nonoverlapping(to, to.wrapping_add(done * of.size), more * of.size) };
-        done += more;
-    }
-}
-
-/// # Safety
-/// `reducer` points to a [`Folded`]; see [`States::combine`].
-unsafe fn combine(reducer: *const (), earlier: *const u8, later: *mut u8, n: usize) {
-    // SAFETY: the caller's promise; so below.
-    let of = unsafe { &*reducer.cast::<Folded>() };
-    // SAFETY: as above.
-    unsafe { Joining::new(of).join(earlier, later, n) };
-}
-
-/// # Safety
-/// `reducer` points to a [`Folded`]; see [`States::finish`].
-unsafe fn finish(reducer: *const (), states: *const u8, n: usize, count: usize, out: *mut u8, step: isize) {
-    // SAFETY: the caller's promise; so below.
-    let of = unsafe { &*reducer.cast::<Folded>() };
-    // SAFETY: as above.
-    unsafe { Finishing::new(of).write(states, n, count, out, step) };
-}
-
-/// What combines states.
-struct Joining<'a> {
-    of: &'a Folded,
-    combine: Running<'a>,
-    /// A chunk of each lane of both and of the result.
-    chunks: Vec<*mut u8>,
-    places: Vec<Place>,
-    _memory: Memory,
-}
-
-impl<'a> Joining<'a> {
-    fn new(of: &'a Folded) -> Joining<'a> {
-        let mut memory = Memory::new(3 * of.widths.len() * 16 * WIDTH);
-        let mut room = Room::new(memory.start());
-        let chunks: Vec<*mut u8> = (0..3 * of.widths.len()).map(|_| room.take(16 * WIDTH)).collect();
-        let places = chunks.iter().map(|&at| Place { at, along: 0, down: 0 }).collect();
-        Joining { of, combine: Running::exactly(&of.combine, &NONE, 1), chunks, places, _memory: memory }
-    }
-
-    /// Combines each of `n` states with a later one, which takes the result.
-    ///
-    /// # Safety
-    /// So many states stand at both.
-    unsafe fn join(&mut self, earlier: *const u8, later: *mut u8, n: usize) {
-        let lanes = self.of.widths.len();
-        for start in (0..n).step_by(WIDTH) {
-            let (some, at) = (WIDTH.min(n - start), start * self.of.size);
-            // SAFETY: the caller's promise, and chunks of each lane.
-            unsafe {
-                self.of.spread(earlier.wrapping_add(at), some, &self.chunks[..lanes]);
-                self.of.spread(later.wrapping_add(at), some, &self.chunks[lanes..2 * lanes]);
-                self.combine.run(&self.places, 1, 1);
-                self.of.collect(&self.chunks[2 * lanes..], 1, some, later.wrapping_add(at));
-            }
-        }
-    }
-}
-
-/// What writes what states come to.
-struct Finishing<'a> {
-    of: &'a Folded,
-    finish: Running<'a>,
-    /// A chunk of each lane, of the number of values, and of results.
-    chunks: Vec<*mut u8>,
-    places: Vec<Place>,
-    _memory: Memory,
-}
-
-impl<'a> Finishing<'a> {
-    fn new(of: &'a Folded) -> Finishing<'a> {
-        let mut memory = Memory::new((of.widths.len() + 2) * 16 * WIDTH);
-        let mut room = Room::new(memory.start());
-        let chunks: Vec<*mut u8> = (0..of.widths.len() + 2).map(|_| room.take(16 * WIDTH)).collect();
-        let places = chunks.iter().map(|&at| Place { at, along: 0, down: 0 }).collect();
-        Finishing { of, finish: Running::exactly(&of.finish, &NONE, 1), chunks, places, _memory: memory }
-    }
-
-    /// Writes what `n` states that have absorbed `count` values each come to, `step` bytes apart.
-    ///
-    /// # Safety
-    /// So many states stand there; the outputs have room for a result each.
-    unsafe fn write(&mut self, states: *const u8, n: usize, count: usize, out: *mut u8, step: isize) {
-        let lanes = self.of.widths.len();
-        let [number, results] = [self.chunks[lanes], self.chunks[lanes + 1]];
-        // SAFETY: room for a chunk of numbers.
-        unsafe { splat(number, (count as i64).to_ne_bytes().as_ptr(), 8) };
-        for start in (0..n).step_by(WIDTH) {
-            let some = WIDTH.min(n - start);
-            // SAFETY: the caller's promise, and chunks of each lane.
-            unsafe {
-                self.of.spread(states.wrapping_add(start * self.of.size), some, &self.chunks[..lanes]);
-                self.finish.run(&self.places, 1, 1);
-                for k in 0..some {
-                    let to = out.wrapping_offset(((start + k) as isize).wrapping_mul(step));
-                    std::ptr::copy_nonoverlapping(results.wrapping_add(k * self.of.out), to, self.of.out);
-                }
-            }
-        }
-    }
 }
 
 /// What a program without operands gives.
@@ -355,8 +138,6 @@ pub(super) struct Fold<'a> {
     outside: Vec<Place>,
     _memory: Memory,
 }
-
-static NONE: Numbers = Numbers::new();
 
 impl<'a> Fold<'a> {
     /// For lines of these operands, at most `chunks` chunks of states side by side.
@@ -528,7 +309,7 @@ impl<'a> Fold<'a> {
     /// The operands' first rows have as many elements, and `state` has room.
     unsafe fn at_once(&mut self, slice: SliceFn, operands: &[Operand], n: usize, at: usize, state: *mut u8) {
         // SAFETY: the caller's promise; so below.
-        unsafe { identity(std::ptr::from_ref(self.of).cast(), state, 1) };
+        unsafe { self.of.states().identity(state, 1) };
         if n == 0 {
             return;
         }

@@ -8,6 +8,7 @@
 //! | `frame.rs` | a running program's memory |
 //! | `map.rs` | programs over elements |
 //! | `fold.rs` | rows and columns, reduced |
+//! | `states.rs` | what they carry along |
 //! | `reduce.rs` | reductions |
 //! | `scan.rs` | scans |
 //! | `device.rs` | the host so, for tests |
@@ -22,12 +23,13 @@ mod frame;
 mod map;
 mod reduce;
 mod scan;
+mod states;
 mod steps;
 
 pub use device::Interpreted;
-pub(crate) use fold::slice_of;
 pub(super) use map::map;
 pub(super) use reduce::reduce;
+pub(crate) use reduce::slice_of;
 pub(super) use scan::scan;
 
 /// Whether programs are interpreted rather than compiled where they are used: where debug assertions are on, as in the dev profile, unless

@@ -9,12 +9,40 @@ use super::map::{Outside, loads, operands};
 use super::steps::WIDTH;
 use crate::device::cpu::columns::{self, Strips};
 use crate::device::cpu::reduce::{ReduceKernel, Rows, run_job};
+use crate::device::cpu::simd::{self, Loop};
 use crate::device::{Inputs, Reduction, Slot};
 use crate::element::{Compute, Element};
 use crate::error::Result;
-use crate::kernel::{Body, Input, Numbers, Reducer, Store, TracedReducer, numbers, trace_body, trace_reducer};
-use crate::scalar::{DType, Graph};
+use crate::kernel::{Body, Carried, EachLane, Input, Numbers, Reducer, Store, TracedReducer, numbers, trace_body, trace_reducer};
+use crate::scalar::{DType, Graph, Lane, Prim, Run};
 use std::any::TypeId;
+
+/// The [`SliceFn`](crate::kernel::SliceFn) of a reducer that takes many values at once.
+///
+/// # Safety
+/// There are `n` values of the machine type of `T`, and room for a state.
+pub(crate) unsafe fn slice_of<T: Element, R: Reducer<T>>(values: *const u8, n: usize, at: usize, state: *mut u8) {
+    struct Slice<'a, T: Element, R>(&'a [Compute<T>], usize, std::marker::PhantomData<R>);
+    impl<T: Element, R: Reducer<T>> Loop for Slice<'_, T, R> {
+        type Output = R::State<Run>;
+        #[inline(always)]
+        fn run(self) -> R::State<Run> {
+            R::of_slice(self.0, self.1)
+        }
+    }
+    struct Lanes(*mut u8);
+    impl EachLane<Run> for Lanes {
+        fn lane<P: Prim>(&mut self, lane: Lane<Run, P>) -> Lane<Run, P> {
+            // SAFETY: the caller promised room for every lane.
+            unsafe { self.0.cast::<P>().write_unaligned(lane.value()) };
+            self.0 = self.0.wrapping_add(size_of::<P>());
+            lane
+        }
+    }
+    // SAFETY: the caller's promise.
+    let values = unsafe { std::slice::from_raw_parts(values.cast::<Compute<T>>(), n) };
+    simd::dispatch(Slice::<T, R>(values, at, std::marker::PhantomData)).each(&mut Lanes(state));
+}
 
 /// What is known of a reducer over a body without their types.
 struct Shape {

@@ -159,7 +159,10 @@ loops!(one_plain two_plain three_plain);
 #[cfg(target_arch = "x86_64")]
 loops!(#[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")] one_avx2 two_avx2 three_avx2);
 #[cfg(target_arch = "x86_64")]
-loops!(#[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")] one_avx512 two_avx512 three_avx512);
+loops!(
+    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
+    one_avx512 two_avx512 three_avx512
+);
 
 /// The copy of a loop for this processor.
 macro_rules! pick {
