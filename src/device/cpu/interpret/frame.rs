@@ -287,8 +287,8 @@ pub(super) unsafe fn sweep(running: &mut Running<'_>, operands: &[Operand], outp
     let rooms: Vec<*mut u8> = operands.iter().map(|operand| room.take(room_of(operand))).collect();
     let mut outside = vec![Place::NONE; count];
     // Whole chunks: of one row, some at a time, or of several rows.
-    let side = if full == 0 { 0 } else { (most / full).max(1) };
-    for row in (0..if full > 0 { rows } else { 0 }).step_by(side.max(1)) {
+    let side = most.checked_div(full).unwrap_or(0).max(1);
+    for row in (0..if full > 0 { rows } else { 0 }).step_by(side) {
         let some = side.min(rows - row);
         for (k, operand) in operands.iter().enumerate() {
             let (here, step) = (operand.from(row), operand.width * WIDTH);

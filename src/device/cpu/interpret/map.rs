@@ -37,7 +37,7 @@ pub(super) struct Mapped {
 /// One thing that is settled on a row, and bytes of its value, or of each.
 enum Settle {
     Reduced(Box<Folded>, usize),
-    Held(Both, usize),
+    Held(Box<Both>, usize),
 }
 
 static WRITTEN: Cache<Mapped> = Cache::new();
@@ -117,7 +117,7 @@ impl Mapped {
             let (thing, dtype) = match one {
                 Settled::Held { body } => {
                     let dtype = body.outputs().next()?.0;
-                    (Settle::Held(write(body, &here, param, true)?, dtype.size()), dtype)
+                    (Settle::Held(Box::new(write(body, &here, param, true)?), dtype.size()), dtype)
                 }
                 Settled::Reduced { body, reducer, is_operand } => {
                     let dtype = reducer.finish.outputs().next()?.0;
@@ -215,7 +215,7 @@ unsafe fn rows<const STILL: usize>(_: Level, program: *const (), rows: usize, n:
 
 /// A part of a program by rows that runs.
 enum Settling<'a> {
-    Reduced(Fold<'a>),
+    Reduced(Box<Fold<'a>>),
     Held(Running<'a>),
 }
 
@@ -232,7 +232,8 @@ unsafe fn by_rows(mapped: &Mapped, numbers: &Numbers, operands: &[Operand], rows
     for one in &mapped.settled {
         let (part, width, nbytes) = match one {
             Settle::Reduced(folded, width) => {
-                (Settling::Reduced(Fold::new(folded, numbers, &widths, folded.chunks_of(LINES))), *width, side * 16)
+                let fold = Fold::new(folded, numbers, &widths, folded.chunks_of(LINES));
+                (Settling::Reduced(Box::new(fold)), *width, side * 16)
             }
             Settle::Held(program, width) => {
                 (Settling::Held(Running::new(program, numbers, side * (n / WIDTH).max(1))), *width, side * (n * width + 64))

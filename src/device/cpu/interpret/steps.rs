@@ -127,9 +127,10 @@ macro_rules! loops {
             let along = [args[0].along, args[1].along];
             let to = out.as_mut_ptr().cast::<[MaybeUninit<K::Out>; WIDTH]>();
             for chunk in 0..out.len() / (WIDTH * size_of::<K::Out>()) {
-                // SAFETY: the caller's promise.
-                let (out, a, b) =
-                    unsafe { (&mut *to.add(chunk), &*of_a.cast::<[K::A; WIDTH]>(), &*of_b.cast::<[K::A; WIDTH]>()) };
+                // SAFETY: the caller's promise; so below.
+                let (out, a) = unsafe { (&mut *to.add(chunk), &*of_a.cast::<[K::A; WIDTH]>()) };
+                // SAFETY: as above.
+                let b = unsafe { &*of_b.cast::<[K::A; WIDTH]>() };
                 for j in 0..WIDTH {
                     out[j].write(K::of(a[j], b[j]));
                 }
