@@ -62,6 +62,7 @@
 //!
 //! `threads` (default): large operations use every core. `rayon`: parallel iterators.
 //! `dynamic`: types known at run time. `npz`, `safetensors`: files of these kinds; `.npy` and raw bytes need no feature.
+//! `compiled`: builds with debug assertions compile loops too, where they would interpret programs.
 //! `dlpack`: tensors of other libraries, without a copy. `ndarray`, `nalgebra`, `faer`, `half`, `image`, `serde`: interop
 //! with these crates.
 //! `shared-memory`: tensors of several processes. `cuda`: NVIDIA's graphics cards.

@@ -200,6 +200,23 @@ unsafe impl Device for AnyDevice {
         on!(self, |device| unsafe { device.reduce(body, reducer, axes, output, inputs) })
     }
 
+    unsafe fn map_by_name<P: Program>(&self, program: &P, sizes: &[usize], outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+        // SAFETY: as above.
+        on!(self, |device| unsafe { device.map_by_name(program, sizes, outputs, inputs) })
+    }
+
+    unsafe fn reduce_by_name<B: Body, R: Reducer<B::Out>>(
+        &self,
+        body: &B,
+        reducer: R,
+        axes: Reduction<'_>,
+        output: Slot<'_>,
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
+        // SAFETY: as above.
+        on!(self, |device| unsafe { device.reduce_by_name(body, reducer, axes, output, inputs) })
+    }
+
     unsafe fn contract<T: Number, L: Number, R: Number>(
         &self,
         plan: Contraction<'_>,

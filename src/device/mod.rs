@@ -19,10 +19,11 @@ mod cuda;
 mod meta;
 
 pub use any::{AnyBlock, AnyDevice, OneOfAny};
+#[doc(hidden)]
+pub use cpu::Interpreted;
 pub(crate) use cpu::alignment;
+pub(crate) use cpu::slice_of;
 pub use cpu::{Cpu, CpuBlock, MemoryStatistics, SteadyState};
-#[cfg(debug_assertions)]
-pub(crate) use cpu::{MapKernel, ReduceKernel, ScanKernel};
 #[cfg(feature = "cuda")]
 pub use cuda::{Cuda, CudaBlock, CudaStatistics, Graph};
 #[cfg(feature = "cuda")]
@@ -184,6 +185,38 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     /// operand, but that those of a program in place ([`Program::IN_PLACE`]) are the operands of its first loads exactly,
     /// in order (same address and strides), and of no other; nobody else writes.
     unsafe fn map<P: Program>(&self, program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()>;
+
+    /// As [`map`](Device::map), of a program that is one of many, chosen by name while this runs: a device that would have to compile
+    /// each may interpret it instead. Programs are not settled.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn map_by_name<P: Program>(&self, program: &P, sizes: &[usize], outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.map(program, sizes, 0, outputs, inputs) }
+    }
+
+    /// As [`reduce`](Device::reduce), of a reducer that is chosen so.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn reduce_by_name<B: Body, R: Reducer<B::Out>>(
+        &self,
+        body: &B,
+        reducer: R,
+        axes: Reduction<'_>,
+        output: Slot<'_>,
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.reduce(body, reducer, axes, output, inputs) }
+    }
 
     /// Reduces the values of a body over the axes `axes.reduced`; a count of 0 gives what `finish` makes of the identity.
     ///

@@ -1,33 +1,30 @@
 //! The crate's own operators as kernels: every row of the tables of elementwise operators, reductions, matrix products.
 //!
-//! Kernels are compiled where a dispatcher is filled, for the device that it is filled for, and only there.
-//! Imports: `error`, `dim`, `rank`, `dtype`, `element`, `kernel`, `scalar`, `device`, `tensor`, `expr`, `ops`, `quantised`, `dynamic`,
-//! `dispatch`.
+//! An operator is a graph, traced when it first runs; loops for it are compiled nowhere (`Device::map_by_name`).
+//! Imports: `error`, `dtype`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`, `quantised`, `dynamic`, `dispatch`.
 
 use super::dispatcher::{Dispatcher, Dispatching};
 use super::kernel::{Argument, Class, Kernel, Parameter, Quantized, Sparse, View, Wanted, with_tensors};
 use super::keys::DispatchKey;
-use crate::device::Device;
-use crate::dim::Dim;
+use crate::device::{Device, Inputs, Slot};
 use crate::dtype::DType;
 use crate::dynamic::{DynTensor, MAX_RANK};
 use crate::element::{Comparable, Compute, Element, Float, Number, QInt8, QInt32, QUInt8};
 use crate::element::{bf16, f16};
 use crate::error::{Error, Result, text};
-use crate::expr::{Elementwise, Zip};
-use crate::kernel::{Op, Reducer};
+use crate::expr::{MapFn, ReduceFn, eval_named, reduce_named};
+use crate::kernel::{Call, Input, Op, Program, Reducer, Store};
 use crate::ops::{ArgMax, ArgMin, LogSumExp, Max, Mean, Min, Prod, SampleStd, SampleVar, Std, Sum, Var, Visit};
 use crate::quantised::Quantised;
-use crate::rank::Rank;
 use crate::scalar::Prim;
-use crate::tensor::Tensor;
+use crate::tensor::{Leaf, Tensor};
 use num_complex::Complex;
 use std::marker::PhantomData;
 
 /// A kernel of operands with element `T` on `D`.
 fn kernel<T: Element, D: Device>(
     classes: &[Class],
-    run: impl for<'a> Fn(&[Argument<'a>]) -> Result<DynTensor> + Send + Sync + 'static,
+    run: Box<dyn for<'a> Fn(&[Argument<'a>]) -> Result<DynTensor> + Send + Sync>,
 ) -> Kernel {
     let fits: fn(&DynTensor) -> bool = |x| x.dtype() == T::DTYPE && x.is_on::<D>();
     let wanted = |&class: &Class| match class {
@@ -59,58 +56,37 @@ impl<D: Device, const ALL: bool> Fill<'_, D, ALL> {
         }
     }
 
-    fn one<F: Op<(T,)>, T: Element>(&mut self, operator: F) {
+    fn one<F: Op<(T,)>, T: Element>(&mut self, _: F) {
+        let named = Named { op: F::NAME, of: T::DTYPE, out: F::Out::DTYPE, run: map_of::<Unary<F, T>, D> as MapFn<D> };
         let run = move |arguments: &[Argument<'_>]| match arguments {
-            [Argument::Tensor(x)] if x.rank() <= LOW => one::<F, T, LOW, D>(operator, x),
-            [Argument::Tensor(x)] => one::<F, T, 8, D>(operator, x),
-            _ => Err(unlike(F::NAME, arguments)),
+            [Argument::Tensor(x)] => named.call(&[x]),
+            _ => Err(unlike(named.op, arguments)),
         };
-        self.add(F::NAME, kernel::<T, D>(&[Class::Tensor], run));
+        self.add(F::NAME, kernel::<T, D>(&[Class::Tensor], Box::new(run)));
     }
 
-    fn two<F: Op<(T, T)>, T: Element>(&mut self, operator: F) {
-        let number = |number: f64| T::narrow(number.cast::<Compute<T>>());
+    fn two<F: Op<(T, T)>, T: Element>(&mut self, _: F) {
+        let named = Named { op: F::NAME, of: T::DTYPE, out: F::Out::DTYPE, run: map_of::<Binary<F, T>, D> as MapFn<D> };
+        let number: fn(f64) -> [u8; 16] = number_of::<T>;
         let run = move |arguments: &[Argument<'_>]| match arguments {
-            [Argument::Tensor(x), Argument::Tensor(y)] if x.rank() <= LOW && y.rank() <= LOW => two::<F, T, LOW, D>(operator, x, y),
-            [Argument::Tensor(x), Argument::Tensor(y)] => two::<F, T, 8, D>(operator, x, y),
-            [Argument::Tensor(x), Argument::Number(y)] => {
-                Ok(DynTensor::from(x.at_8::<T, D>(F::NAME)?.zip(operator, number(*y))?).with_rank(x.rank()))
-            }
-            [Argument::Number(x), Argument::Tensor(y)] => {
-                let y8 = y.at_8::<T, D>(F::NAME)?;
-                let x8 = Tensor::<T, 8, D>::full([1; 8], number(*x), y8.device())?;
-                Ok(DynTensor::from(x8.view().zip(operator, y8)?).with_rank(y.rank()))
-            }
-            _ => Err(unlike(F::NAME, arguments)),
+            [Argument::Tensor(x), Argument::Tensor(y)] => named.call(&[x, y]),
+            [Argument::Tensor(x), Argument::Number(y)] => named.call(&[x, &named.scalar(x, number(*y))?]),
+            [Argument::Number(x), Argument::Tensor(y)] => named.call(&[&named.scalar(y, number(*x))?, y]),
+            _ => Err(unlike(named.op, arguments)),
         };
-        self.add(F::NAME, kernel::<T, D>(&[Class::Operand, Class::Operand], run));
+        self.add(F::NAME, kernel::<T, D>(&[Class::Operand, Class::Operand], Box::new(run)));
     }
 
     /// A reduction over axes; none are no axes.
     fn reduction<R: Reducer<T>, T: Element>(&mut self, reducer: R) {
-        let run = move |arguments: &[Argument<'_>]| {
-            let [Argument::Tensor(x), Argument::Axes(axes)] = arguments else { return Err(unlike(R::NAME, arguments)) };
-            let wrong = axes.iter().enumerate().find(|&(at, axis)| *axis >= x.rank() || axes[..at].contains(axis));
-            if let Some((_, &axis)) = wrong {
-                return Err(Error::Axis { op: R::NAME, axis, sizes: x.size().into() });
-            }
-            if x.rank() > 8 {
-                return Err(unlike(R::NAME, arguments));
-            }
-            // The axes that stay in places 0 to 7, those that go in 8 to 15.
-            let (mut places, kept) = ([None; 16], x.rank() - axes.len());
-            let (mut stay, mut go) = (8 - kept, 16 - axes.len());
-            for axis in 0..x.rank() {
-                let place = if axes.contains(&axis) { &mut go } else { &mut stay };
-                places[*place] = Some(axis);
-                *place += 1;
-            }
-            x.ready(R::NAME)?;
-            let view = x.arranged_ref::<T, 16, D>(places).ok_or_else(|| unlike(R::NAME, arguments))?;
-            let out = crate::expr::reduce::<R, 16, 8, D, _>(reducer, &view, view.device(), std::array::from_fn(|axis| axis >= 8))?;
-            Ok(DynTensor::from(out).with_rank(kept))
-        };
-        self.add(R::NAME, kernel::<T, D>(&[Class::Tensor, Class::Axes], run));
+        let reduce: ReduceFn<D> = Box::new(move |device, axes, output, inputs| {
+            // SAFETY: whoever calls it promises what the device asks for.
+            unsafe { device.reduce_by_name(&Input::<T>(PhantomData), reducer, axes, output, inputs) }
+        });
+        let named = Named { op: R::NAME, of: T::DTYPE, out: R::Out::DTYPE, run: reduce };
+        let needs = R::NEEDS_ELEMENTS;
+        let run = move |arguments: &[Argument<'_>]| named.reduce(needs, arguments);
+        self.add(R::NAME, kernel::<T, D>(&[Class::Tensor, Class::Axes], Box::new(run)));
     }
 
     fn others(&mut self) {
@@ -134,7 +110,7 @@ impl<D: Device, const ALL: bool> Fill<'_, D, ALL> {
             [Argument::Tensor(x), Argument::Tensor(y)] => matmul::<T, D>(x, y),
             _ => Err(unlike("matmul", arguments)),
         };
-        self.add("matmul", kernel::<T, D>(&[Class::Tensor, Class::Tensor], run));
+        self.add("matmul", kernel::<T, D>(&[Class::Tensor, Class::Tensor], Box::new(run)));
     }
 
     fn comparables<T: Comparable>(&mut self) {
@@ -169,22 +145,125 @@ impl<D: Device, const ALL: bool> Visit for Fill<'_, D, ALL> {
     }
 }
 
-/// Up to so many axes operators run at this rank, whose views are small: a tensor of a few elements pays for each word.
-const LOW: usize = 2;
+/// The program of an operator.
+type Unary<F, T> = Store<Call<F, (Input<T>,)>>;
+type Binary<F, T> = Store<Call<F, (Input<T>, Input<T>)>>;
 
-fn one<F: Op<(T,)>, T: Element, const RANK: usize, D: Device>(operator: F, x: &DynTensor) -> Result<DynTensor>
-where
-    Dim<RANK>: Rank,
-{
-    Ok(DynTensor::from(x.at_most::<T, RANK, D>(F::NAME)?.map(operator)?).with_rank(x.rank()))
+/// A program that carries nothing.
+trait Plain: Program {
+    const PROGRAM: Self;
+}
+impl<F: Op<(T,)>, T: Element> Plain for Unary<F, T> {
+    const PROGRAM: Self = Store(Call::new((Input(PhantomData),)));
+}
+impl<F: Op<(T, T)>, T: Element> Plain for Binary<F, T> {
+    const PROGRAM: Self = Store(Call::new((Input(PhantomData), Input(PhantomData))));
 }
 
-fn two<F: Op<(T, T)>, T: Element, const RANK: usize, D: Device>(operator: F, x: &DynTensor, y: &DynTensor) -> Result<DynTensor>
-where
-    Dim<RANK>: Rank,
-{
-    let out = x.at_most::<T, RANK, D>(F::NAME)?.zip(operator, y.at_most::<T, RANK, D>(F::NAME)?)?;
-    Ok(DynTensor::from(out).with_rank(x.rank().max(y.rank())))
+/// # Safety
+/// As [`Device::map`].
+unsafe fn map_of<P: Plain, D: Device>(device: &D, sizes: &[usize], outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+    // SAFETY: the caller's promise.
+    unsafe { device.map_by_name(&P::PROGRAM, sizes, outputs, inputs) }
+}
+
+/// A number as an element.
+fn number_of<T: Element>(number: f64) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&T::narrow(number.cast::<Compute<T>>())));
+    bytes
+}
+
+/// An operator on elements of one name, without its types: what runs it, and the elements of the result.
+#[derive(Clone, Copy)]
+struct Named<RUN> {
+    op: &'static str,
+    of: DType,
+    out: DType,
+    run: RUN,
+}
+
+/// A tensor of words as wide as elements of a name, as a tensor of these.
+macro_rules! by_width {
+    ($dtype:expr, $W:ident => $tensor:expr) => {{
+        macro_rules! of {
+            ($word:ty) => {{
+                type $W = $word;
+                DynTensor::from($tensor)
+            }};
+        }
+        let words = match $dtype.size() {
+            1 => of!(u8),
+            2 => of!(u16),
+            4 => of!(u32),
+            8 => of!(u64),
+            _ => of!(Complex<f64>),
+        };
+        // SAFETY: the kernel wrote elements of this name, which are as wide.
+        unsafe { words.renamed($dtype) }
+    }};
+}
+
+impl<RUN> Named<RUN> {
+    fn unlike<D: Device>(&self, x: &DynTensor) -> Error {
+        let expected = text(format_args!("{} of at most 8 axes on {}", self.of, std::any::type_name::<D>()));
+        Error::Type { op: self.op, expected, found: x.kind_in_words() }
+    }
+
+    /// An operand at rank 8 or 16, its axes in these places.
+    fn leaf<'a, const N: usize, D: Device>(&self, x: &'a DynTensor, places: [Option<usize>; N]) -> Result<Leaf<'a, N, D>> {
+        let fits = x.rank() <= 8 && x.dtype() == self.of;
+        x.leaf::<N, D>(if fits { places } else { [None; N] }).filter(|_| fits).ok_or_else(|| self.unlike::<D>(x))
+    }
+}
+
+impl<D: Device> Named<MapFn<D>> {
+    fn call(&self, operands: &[&DynTensor]) -> Result<DynTensor> {
+        let (op, mut leaves) = (self.op, Vec::with_capacity(operands.len()));
+        for x in operands {
+            x.accessible(op)?;
+            let new = 8usize.saturating_sub(x.rank());
+            leaves.push(self.leaf::<8, D>(x, std::array::from_fn(|axis| axis.checked_sub(new)))?);
+        }
+        let device = leaves[0].device();
+        // SAFETY: the operands have elements of the name that the operator is for.
+        let out = by_width!(self.out, W => unsafe { eval_named::<W, D>(op, &leaves, device, self.run)? });
+        Ok(out.with_rank(operands.iter().map(|x| x.rank()).max().unwrap_or(0)))
+    }
+
+    /// A number on the device of a tensor.
+    fn scalar(&self, beside: &DynTensor, bytes: [u8; 16]) -> Result<DynTensor> {
+        let scalar = DynTensor::from_bytes(self.of, &[], &bytes[..self.of.size()])?;
+        scalar.to(beside.device::<D>().ok_or_else(|| self.unlike::<D>(beside))?)
+    }
+}
+
+impl<D: Device> Named<ReduceFn<D>> {
+    fn reduce(&self, needs: bool, arguments: &[Argument<'_>]) -> Result<DynTensor> {
+        let op = self.op;
+        let [Argument::Tensor(x), Argument::Axes(axes)] = arguments else { return Err(unlike(op, arguments)) };
+        let wrong = axes.iter().enumerate().find(|&(at, axis)| *axis >= x.rank() || axes[..at].contains(axis));
+        if let Some((_, &axis)) = wrong {
+            return Err(Error::Axis { op, axis, sizes: x.size().into() });
+        }
+        if x.rank() > 8 {
+            return Err(unlike(op, arguments));
+        }
+        // The axes that stay in places 0 to 7, those that go in 8 to 15.
+        let (mut places, kept) = ([None; 16], x.rank() - axes.len());
+        let (mut stay, mut go) = (8 - kept, 16 - axes.len());
+        for axis in 0..x.rank() {
+            let place = if axes.contains(&axis) { &mut go } else { &mut stay };
+            places[*place] = Some(axis);
+            *place += 1;
+        }
+        x.ready(op)?;
+        let leaf = self.leaf::<16, D>(x, places).map_err(|_| unlike(op, arguments))?;
+        let gone = std::array::from_fn(|axis| axis >= 8);
+        // SAFETY: the operand has elements of the name that the reducer is for.
+        let out = by_width!(self.out, W => unsafe { reduce_named::<W, D>((op, needs), leaf, gone, &self.run)? });
+        Ok(out.with_rank(kept))
+    }
 }
 
 /// The product of vectors, matrices or stacks of them, whose ranks stretch.
@@ -229,7 +308,7 @@ impl Dispatcher {
     /// The crate's elementwise operators, reductions and matrix products, for f32, f64, i32 and i64.
     ///
     /// # Cost
-    /// The kernels of all of them are compiled in the crate that calls this.
+    /// The graphs of all of them are compiled in the crate that calls this, which takes some seconds; on the CPU they are interpreted.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
@@ -240,7 +319,7 @@ impl Dispatcher {
     /// Every elementwise operator of the crate, for every element that it takes, and reductions and matrix products.
     ///
     /// # Cost
-    /// The kernels of all operators are compiled in the crate that calls this: minutes.
+    /// As there, for more elements.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].

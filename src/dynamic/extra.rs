@@ -101,7 +101,7 @@ impl DynTensor {
 
     /// The same, or that there are no elements with strides.
     #[inline]
-    pub(super) fn accessible(&self, op: &'static str) -> Result<()> {
+    pub(crate) fn accessible(&self, op: &'static str) -> Result<()> {
         unless(op, self.extra.as_ref().and_then(|extra| extra.access_error()))
     }
 

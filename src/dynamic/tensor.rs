@@ -14,7 +14,8 @@ use crate::error::{Error, Result, text};
 use crate::layout::Layout;
 use crate::rank::Rank;
 use crate::shared::Shared;
-use crate::tensor::{Parts, State, Strided, Tensor, TensorView, TensorViewMut};
+use crate::tensor::{Leaf, Parts, State, Strided, Tensor, TensorView, TensorViewMut};
+use num_complex::Complex;
 
 /// A tensor whose element type, rank and device are known at run time: what files and other libraries bring. It is another
 /// handle on the same memory as a [`Tensor`], under the same rules: nothing is copied on the way from one to the other, and
@@ -332,23 +333,6 @@ impl DynTensor {
         self.laid::<T, RANK, D>(layout)
     }
 
-    /// As [`DynTensor::lifted_ref`], with the axes in any places, each once; the other places have size 1.
-    pub(crate) fn arranged_ref<T: Element, const N: usize, D: Device>(
-        &self,
-        places: [Option<usize>; N],
-    ) -> Option<TensorView<'_, T, N, D>> {
-        let mut used = 0u64;
-        for axis in places.into_iter().flatten() {
-            used |= 1 << u32::try_from(axis).ok().filter(|&axis| (axis as usize) < self.rank())?;
-        }
-        if used.count_ones() as usize != self.rank() || places.iter().flatten().count() != self.rank() {
-            return None;
-        }
-        let size = places.map(|axis| axis.map_or(1, |axis| self.size()[axis]));
-        let stride = places.map(|axis| axis.map_or(0, |axis| self.stride()[axis]));
-        self.laid(Layout::of_parts(size.into(), stride.into(), self.offset))
-    }
-
     /// The elements under a layout that reaches the same positions as this tensor's.
     fn laid<T: Element, const RANK: usize, D: Device>(&self, layout: Layout<RANK>) -> Option<TensorView<'_, T, RANK, D>> {
         let typed = self.dtype == T::DTYPE && self.marks == Marks::NONE;
@@ -356,6 +340,36 @@ impl DynTensor {
         // SAFETY: invariants 1 and 2, as above, and the private callers keep the positions; the borrow keeps the memory, and nobody writes it: writing needs `&mut`
         // and the only handle.
         Some(unsafe { TensorView::new(memory.ptr(), layout, !self.state.pending, memory.device()) })
+    }
+
+    /// What a kernel sees of it at rank `N`, whatever its elements are: its axes in any places, each in one; the other places have size 1.
+    pub(crate) fn leaf<const N: usize, D: Device>(&self, places: [Option<usize>; N]) -> Option<Leaf<'_, N, D>> {
+        let size = places.map(|axis| axis.map_or(1, |axis| self.size()[axis]));
+        let stride = places.map(|axis| axis.map_or(0, |axis| self.stride()[axis]));
+        let layout = Layout::of_parts(size.into(), stride.into(), self.offset);
+        let memory = self.memory.as_ref().filter(|_| self.marks == Marks::NONE)?.get::<D>()?;
+        macro_rules! of {
+            ($word:ty) => {
+                // SAFETY: as in `laid`; a leaf is an address and the width of what stands there.
+                unsafe { TensorView::<$word, N, D>::new(memory.ptr().cast(), layout, !self.state.pending, memory.device()) }.leaf()
+            };
+        }
+        Some(match self.dtype.size() {
+            1 => of!(u8),
+            2 => of!(u16),
+            4 => of!(u32),
+            8 => of!(u64),
+            _ => of!(Complex<f64>),
+        })
+    }
+
+    /// With elements of another name.
+    ///
+    /// # Safety
+    /// The elements are as wide, and elements of that name.
+    pub(crate) unsafe fn renamed(mut self, dtype: DType) -> DynTensor {
+        self.dtype = dtype;
+        self
     }
 
     /// The elements, if they are on a device of this type and may be read as they stand.

@@ -236,7 +236,7 @@ where
 }
 
 /// A reduction over the marked axes, whose sizes are found.
-struct Reducing<'a, const RANK: usize, D: Device, const MOST: usize> {
+pub(super) struct Reducing<'a, const RANK: usize, D: Device, const MOST: usize> {
     gathered: Gathered<'a, RANK, D, MOST>,
     gone: [bool; RANK],
     size: Dim<RANK>,
@@ -245,8 +245,7 @@ struct Reducing<'a, const RANK: usize, D: Device, const MOST: usize> {
 impl<'a, const RANK: usize, D: Device, const MOST: usize> Reducing<'a, RANK, D, MOST> {
     #[inline(always)] // as above
     fn new<Q: Reducer<<E::Body as Body>::Out>, E: Expr<RANK, D>>(expr: &'a E, device: &'a D, gone: [bool; RANK]) -> Result<Self> {
-        let mut reducing = Reducing { gathered: gather(Q::NAME, expr, device), gone, size: Dim([1; RANK]) };
-        reducing.check(size_of::<Q::Out>(), Q::NEEDS_ELEMENTS)?;
+        let reducing = Reducing::of(gather(Q::NAME, expr, device), gone, size_of::<Q::Out>(), Q::NEEDS_ELEMENTS)?;
         if E::Body::BY_ROWS {
             let mut along = RowAxes::new(Q::NAME, reducing.size);
             along.add(gone, reducing.size);
@@ -256,22 +255,22 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Reducing<'a, RANK, D, 
         Ok(reducing)
     }
 
+    /// Of these operands to elements of so many bytes; `needs_elements` says that no elements have no value.
     #[inline(never)]
-    fn check(&mut self, nbytes: usize, needs_elements: bool) -> Result<()> {
-        let op = self.gathered.op;
-        let size = self.gathered.size()?;
-        self.size = size;
+    pub(super) fn of(mut gathered: Gathered<'a, RANK, D, MOST>, gone: [bool; RANK], nbytes: usize, needs_elements: bool) -> Result<Self> {
+        let op = gathered.op;
+        let size = gathered.size()?;
         size.numel_of(op, nbytes)?;
-        let reduced = self.gone.iter().filter(|&&gone| gone).count();
+        let reduced = gone.iter().filter(|&&gone| gone).count();
         if reduced > MAX_REDUCED {
             let what = text(format_args!("{reduced} axes, of which at most {MAX_REDUCED} go at once"));
             return Err(Error::Value { op, what });
         }
-        let is_empty = |of_gone: bool| (0..RANK).any(|axis| self.gone[axis] == of_gone && size.0[axis] == 0);
+        let is_empty = |of_gone: bool| (0..RANK).any(|axis| gone[axis] == of_gone && size.0[axis] == 0);
         if needs_elements && is_empty(true) && !is_empty(false) {
             return Err(Error::Empty { op, sizes: size.0.into() });
         }
-        Ok(())
+        Ok(Reducing { gathered, gone, size })
     }
 
     /// The sizes of the result.
@@ -295,7 +294,7 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Reducing<'a, RANK, D, 
 
     /// A fresh result, which `run` writes.
     #[inline(never)]
-    fn eval<T: Element, const M: usize>(&self, run: &mut Run<'_>) -> Result<Tensor<T, M, D>> {
+    pub(super) fn eval<T: Element, const M: usize>(&self, run: &mut Run<'_>) -> Result<Tensor<T, M, D>> {
         let mut out = Tensor::unwritten(self.gathered.op, Layout::row_major(self.kept()), self.gathered.device)?;
         let leaf = out.fresh_leaf();
         self.laid_out(leaf, run)?;

@@ -17,15 +17,17 @@ mod eval;
 mod gathered;
 mod in_place;
 mod lazy;
+#[cfg(feature = "dynamic")]
+mod named;
 mod operand;
 mod receiver;
 mod runs;
 
 pub use apply::{OperandTuple, Operands, Outputs, WritableMany, apply, apply_into, apply_many, apply_many_into};
-#[cfg(feature = "dynamic")]
-pub(crate) use eval::reduce;
 pub(crate) use eval::{eval, eval_at, eval_into, update, update_with};
 pub use in_place::{Updates, apply_in_place};
 pub use lazy::Lazy;
+#[cfg(feature = "dynamic")]
+pub(crate) use named::{MapFn, ReduceFn, eval_named, reduce_named};
 pub use operand::{AlongRow, Expr, Operand, RightOperand, Stored};
 pub use receiver::{Elementwise, Reduce, Scan, Zip};

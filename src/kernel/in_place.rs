@@ -2,9 +2,8 @@
 //!
 //! Imports: `scalar`.
 
-use super::{Compiled, Io, Program, Row};
+use super::{Io, Program, Row};
 use crate::scalar::Lanes;
-use std::any::TypeId;
 
 /// A program whose k-th output is the operand of its k-th load, for every output.
 ///
@@ -37,6 +36,7 @@ impl<P: Program> Program for InPlace<P> {
     const BY_ROWS: bool = P::BY_ROWS;
     const FIXED: bool = P::FIXED;
     const HELD: usize = P::HELD;
+    const PLAIN: bool = P::PLAIN;
     const LIGHT: bool = P::LIGHT;
     const IN_PLACE: bool = true;
     #[inline(always)]
@@ -46,8 +46,5 @@ impl<P: Program> Program for InPlace<P> {
     #[inline(always)]
     fn run<L: Lanes>(&self, io: &mut impl Io<L>) {
         self.0.run::<L>(io);
-    }
-    fn compiled(kernel: TypeId) -> Option<Compiled> {
-        P::compiled(kernel)
     }
 }

@@ -18,12 +18,11 @@ pub use light::is_light;
 pub use movement::{Addressed, Scanning, Sorting};
 pub use quick::{eval_row, run_row, run_row_in_place};
 pub(crate) use reducer::PIECE;
-pub use reducer::{Carried, EachLane, Reducer};
+pub use reducer::{Carried, EachLane, Reducer, SliceFn};
 pub use traced::{Numbers, Settled, TraceInputs, Traced, TracedReducer, numbers, trace_body, trace_op, trace_program, trace_reducer};
 
 use crate::element::{Compute, Element};
 use crate::scalar::{Dual, Lane, Lanes, Num};
-use std::any::{Any, TypeId};
 use std::marker::PhantomData;
 
 /// Where a running program gets its operands from and leaves its results: the device's side of a kernel.
@@ -67,6 +66,8 @@ pub trait Row {
 pub trait Elements: 'static {
     /// How many there are.
     const COUNT: usize;
+    /// Whether each is [`Element::PLAIN`].
+    const PLAIN: bool;
     /// One lane for each.
     type Lanes<L: Lanes>: Copy;
     /// Stores each lane to the next output.
@@ -92,11 +93,6 @@ pub trait Op<IN: Elements>: Copy + Send + Sync + 'static {
     type Out: Element;
     /// The body.
     fn call<L: Lanes>(x: IN::Lanes<L>) -> Lane<L, Compute<Self::Out>>;
-    /// A kernel of this operator that was compiled in advance, if the crate that defines it keeps any.
-    #[doc(hidden)]
-    fn compiled(_kernel: TypeId) -> Option<Compiled> {
-        None
-    }
 }
 
 /// An operator with several outputs. `elementwise!` writes it when the result is a tuple.
@@ -116,10 +112,6 @@ pub trait OpMany<IN: Elements>: Copy + Send + Sync + 'static {
     fn call<L: Lanes>(x: IN::Lanes<L>) -> <Self::Out as Elements>::Lanes<L>;
 }
 
-/// A kernel compiled in advance, as its device keeps it; only that device looks inside.
-#[doc(hidden)]
-pub type Compiled = &'static (dyn Any + Send + Sync);
-
 /// One value a position: a tree of operators whose type names the kernel.
 pub trait Body: Copy + Send + Sync + 'static {
     /// The element of the value.
@@ -132,6 +124,8 @@ pub trait Body: Copy + Send + Sync + 'static {
     const FIXED: bool;
     /// Bytes that it holds for each element of a row.
     const HELD: usize;
+    /// Whether all elements in it are [`Element::PLAIN`]: then its trace says all of it.
+    const PLAIN: bool;
     /// Whether all its operators and reducers are light ([`Op::LIGHT`]), and its elements are computed with as they stand in memory.
     const LIGHT: bool;
     /// Where its values along a row stand.
@@ -140,11 +134,6 @@ pub trait Body: Copy + Send + Sync + 'static {
     fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<Self::Out>>;
     /// Finds what is constant along a row, before it is evaluated there; moves on by its own loads.
     fn settle(&mut self, row: &mut impl Row);
-    /// See [`Op::compiled`].
-    #[doc(hidden)]
-    fn compiled(_kernel: TypeId) -> Option<Compiled> {
-        None
-    }
 }
 
 /// Where the values of a body along a row stand before it is evaluated there.
@@ -172,7 +161,7 @@ pub struct Call<F, A>(PhantomData<F>, pub(crate) A);
 
 impl<F, A> Call<F, A> {
     /// `F` applied to `arguments`.
-    pub fn new(arguments: A) -> Self {
+    pub const fn new(arguments: A) -> Self {
         Call(PhantomData, arguments)
     }
 }
@@ -190,6 +179,7 @@ impl<T: Element> Body for Input<T> {
     const BY_ROWS: bool = false;
     const FIXED: bool = true;
     const HELD: usize = 0;
+    const PLAIN: bool = T::PLAIN;
     const LIGHT: bool = size_of::<T>() == size_of::<Compute<T>>();
     #[inline(always)]
     fn settle(&mut self, row: &mut impl Row) {
@@ -207,6 +197,7 @@ impl<T: Element> Body for Param<T> {
     const BY_ROWS: bool = false;
     const FIXED: bool = false;
     const HELD: usize = 0;
+    const PLAIN: bool = T::PLAIN;
     const LIGHT: bool = true;
     #[inline(always)]
     fn settle(&mut self, _: &mut impl Row) {}
@@ -242,6 +233,7 @@ impl<R: Reducer<B::Out>, B: Body> Body for Along<R, B> {
     const BY_ROWS: bool = true;
     const FIXED: bool = B::FIXED;
     const HELD: usize = B::HELD;
+    const PLAIN: bool = B::PLAIN && R::Out::PLAIN;
     const LIGHT: bool = R::LIGHT && B::LIGHT;
     #[inline(always)]
     fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<R::Out>> {
@@ -281,6 +273,7 @@ impl<B: Body> Body for Once<B> {
     const BY_ROWS: bool = B::BY_ROWS;
     const FIXED: bool = B::FIXED;
     const HELD: usize = B::HELD + size_of::<Compute<B::Out>>();
+    const PLAIN: bool = B::PLAIN;
     const LIGHT: bool = B::LIGHT;
     #[inline(always)]
     fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<B::Out>> {
@@ -311,6 +304,8 @@ pub trait Program: Copy + Send + Sync + 'static {
     const FIXED: bool;
     /// Bytes that it holds for each element of a row.
     const HELD: usize;
+    /// Whether all elements in it are [`Element::PLAIN`]: then its trace says all of it.
+    const PLAIN: bool;
     /// See [`Body::LIGHT`].
     const LIGHT: bool;
     /// Whether its k-th output is the operand of its k-th load, for every output; see [`InPlace`].
@@ -321,11 +316,6 @@ pub trait Program: Copy + Send + Sync + 'static {
     fn settle(&mut self, row: &mut impl Row);
     /// Runs it at the current position.
     fn run<L: Lanes>(&self, io: &mut impl Io<L>);
-    /// See [`Op::compiled`].
-    #[doc(hidden)]
-    fn compiled(_kernel: TypeId) -> Option<Compiled> {
-        None
-    }
 }
 
 /// The program that stores the value of one body.
@@ -338,6 +328,7 @@ impl<B: Body> Program for Store<B> {
     const BY_ROWS: bool = B::BY_ROWS;
     const FIXED: bool = B::FIXED;
     const HELD: usize = B::HELD;
+    const PLAIN: bool = B::PLAIN;
     const LIGHT: bool = B::LIGHT;
     const COPY: bool = matches!(B::SOURCE, Source::Operand);
     #[inline(always)]
@@ -348,9 +339,6 @@ impl<B: Body> Program for Store<B> {
     fn run<L: Lanes>(&self, io: &mut impl Io<L>) {
         let value = self.0.eval::<L>(io);
         io.store::<B::Out>(value);
-    }
-    fn compiled(kernel: TypeId) -> Option<Compiled> {
-        B::compiled(kernel)
     }
 }
 
@@ -375,6 +363,7 @@ macro_rules! arities {
     ($($count:literal: $($element:ident $index:tt),*;)*) => { $(
         impl<$($element: Element),*> Elements for ($($element,)*) {
             const COUNT: usize = $count;
+            const PLAIN: bool = true $(&& $element::PLAIN)*;
             type Lanes<L: Lanes> = ($(Lane<L, Compute<$element>>,)*);
             #[inline(always)]
             fn store<L: Lanes>(lanes: Self::Lanes<L>, io: &mut impl Io<L>) {
@@ -387,6 +376,7 @@ macro_rules! arities {
             const BY_ROWS: bool = false $(|| $element::BY_ROWS)*;
             const FIXED: bool = true $(&& $element::FIXED)*;
             const HELD: usize = 0 $(+ $element::HELD)*;
+            const PLAIN: bool = FUNCTION::Out::PLAIN $(&& $element::PLAIN)*;
             const LIGHT: bool = FUNCTION::LIGHT $(&& $element::LIGHT)*;
             #[inline(always)]
             fn settle(&mut self, row: &mut impl Row) {
@@ -397,9 +387,6 @@ macro_rules! arities {
                 let x = ($(self.1.$index.eval::<L>(io),)*);
                 FUNCTION::call::<L>(x)
             }
-            fn compiled(kernel: TypeId) -> Option<Compiled> {
-                FUNCTION::compiled(kernel)
-            }
         }
         impl<FUNCTION: OpMany<($($element::Out,)*)>, $($element: Body),*> Program for StoreMany<FUNCTION, ($($element,)*)> {
             const OUTPUTS: usize = FUNCTION::Out::COUNT;
@@ -407,6 +394,7 @@ macro_rules! arities {
             const BY_ROWS: bool = false $(|| $element::BY_ROWS)*;
             const FIXED: bool = true $(&& $element::FIXED)*;
             const HELD: usize = 0 $(+ $element::HELD)*;
+            const PLAIN: bool = FUNCTION::Out::PLAIN $(&& $element::PLAIN)*;
             const LIGHT: bool = FUNCTION::LIGHT $(&& $element::LIGHT)*;
             #[inline(always)]
             fn settle(&mut self, row: &mut impl Row) {

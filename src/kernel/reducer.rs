@@ -54,6 +54,11 @@ carried! {
 /// into as many has the same bits of both.
 pub(crate) const PIECE: usize = 1024;
 
+/// [`Reducer::of_slice`] without its types: of `n` values and the number of the first; the lanes of the state go to the last address,
+/// one behind the other.
+#[doc(hidden)]
+pub type SliceFn = unsafe fn(values: *const u8, n: usize, at: usize, state: *mut u8);
+
 /// A reduction of values of element `T` to one value, written once for every device.
 ///
 /// Laws: `combine` is associative up to rounding, `identity` is its neutral element, and absorbing a value into a
@@ -141,9 +146,9 @@ pub trait Reducer<T: Element>: Copy + Send + Sync + 'static {
         let absorb = |state, (k, &x): (usize, _)| Self::absorb::<Run>(state, Lane(x), Lane(at.wrapping_add(k) as i64));
         values.iter().enumerate().fold(Self::identity::<Run>(), absorb)
     }
-    /// See `Op::compiled`.
+    /// That function, if several values are better taken by it.
     #[doc(hidden)]
-    fn compiled(_kernel: std::any::TypeId) -> Option<super::Compiled> {
+    fn slice() -> Option<SliceFn> {
         None
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! Imports: `scalar`, `element`, `kernel`.
 
-use super::{Body, Carried, EachLane, Elements, Io, Op, Program, Reducer, Row};
+use super::{Body, Carried, EachLane, Elements, Input, Io, Op, Program, Reducer, Row, SliceFn};
 use crate::element::{Compute, Element};
-use crate::scalar::{DType, Graph, Lane, Lanes, Prim, Skip, Storage, Trace, foreign, given, input, output, param, trace};
+use crate::scalar::{DType, Graph, Lane, Lanes, Prim, Run, Skip, Storage, Trace, foreign, given, input, output, param, trace};
+use std::any::TypeId;
 use std::fmt;
 
 /// A program: what is settled on each row, in order, and what is then done with each element.
@@ -25,6 +26,8 @@ pub enum Settled {
         body: Graph,
         /// What becomes of them.
         reducer: Box<TracedReducer>,
+        /// Whether they are the elements of an operand, as they stand in memory.
+        is_operand: bool,
     },
     /// The values themselves, which several later graphs use.
     Held {
@@ -53,7 +56,7 @@ impl fmt::Display for Traced {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, settled) in self.settled.iter().enumerate() {
             match settled {
-                Settled::Reduced { body, reducer } => write!(f, "given {number}: {} along the row of\n{body}", reducer.name)?,
+                Settled::Reduced { body, reducer, .. } => write!(f, "given {number}: {} along the row of\n{body}", reducer.name)?,
                 Settled::Held { body } => write!(f, "given {number}: held along the row\n{body}")?,
             }
         }
@@ -77,6 +80,12 @@ pub struct TracedReducer {
     pub combine: Graph,
     /// Of a state and the number of values: one output, in the machine type of the result.
     pub finish: Graph,
+    /// Bytes of a state on the host, by which trees of states go there.
+    #[doc(hidden)]
+    pub nbytes: usize,
+    /// See [`Reducer::of_slice`].
+    #[doc(hidden)]
+    pub slice: Option<SliceFn>,
 }
 
 /// The program, written down. `reads[k]` is the operand that its k-th load reads; equal operands are one.
@@ -127,6 +136,8 @@ pub fn trace_reducer<T: Element, R: Reducer<T>>() -> TracedReducer {
             let value = R::finish::<Trace>(state(0), at(count));
             output(value.0, computed::<Compute<R::Out>>());
         }),
+        nbytes: size_of::<R::State<Run>>(),
+        slice: R::slice(),
         state: types.0,
     }
 }
@@ -245,7 +256,8 @@ impl Row for RowRecorder<'_> {
     }
     fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, body: &B) -> Compute<R::Out> {
         let body = self.values(body);
-        self.settled.push(Settled::Reduced { body, reducer: Box::new(trace_reducer::<B::Out, R>()) });
+        let is_operand = TypeId::of::<B>() == TypeId::of::<Input<Compute<B::Out>>>();
+        self.settled.push(Settled::Reduced { body, reducer: Box::new(trace_reducer::<B::Out, R>()), is_operand });
         Default::default()
     }
     fn hold<B: Body>(&mut self, body: &B) -> usize {
@@ -309,6 +321,9 @@ pub type Numbers = Vec<[u8; 16]>;
 
 /// The run-time numbers of a program, in the order of its graphs: those of what is settled, one after another, then its own.
 pub fn numbers<P: Program>(program: &P) -> Numbers {
+    if const { P::FIXED } {
+        return Vec::new();
+    }
     let mut program = *program;
     let mut collected = Collector { next: 0, settled: 0, numbers: Vec::new() };
     if P::BY_ROWS {

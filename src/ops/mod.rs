@@ -13,6 +13,7 @@
 //! | `assign.rs` | writing into what exists: assign, fill, operators in place |
 //! | `complex.rs` | parts and conjugates |
 //! | `reduce.rs` | sums, extremes and where they stand, means, variances |
+//! | `slices.rs` | functions of reducers that interpreted programs call |
 //! | `sort.rs` | sort, argsort, topk, unique, searchsorted |
 //! | `runs.rs` | runs of equal neighbours, the most frequent element |
 //! | `scan.rs` | running sums, products, extremes |
@@ -34,7 +35,6 @@
 //! | `attention.rs` | scaled dot-product attention |
 //! | `random.rs` | random numbers, the same on every device |
 //! | `operator.rs` | operators that need code of their own on each device |
-//! | `compiled.rs` | kernels of common operators, compiled in advance |
 //! | `table.rs` | every elementwise operator, for the tests |
 //!
 //! **Adding an elementwise operator** is one row: name, operands, class of elements, body.
@@ -48,7 +48,6 @@ pub mod attention;
 mod channels;
 mod combine;
 mod compare;
-mod compiled;
 mod complex;
 mod contract;
 pub mod conv;
@@ -72,6 +71,8 @@ mod scan;
 mod scatter;
 mod scatter_reduce;
 mod sets;
+#[cfg(debug_assertions)]
+mod slices;
 mod sort;
 mod statistics;
 mod symbols;
@@ -173,7 +174,7 @@ macro_rules! elementwise {
         #[allow(non_camel_case_types)]
         #[derive(Clone, Copy, Debug)]
         $vis struct $name;
-        $crate::__operator!(@op $name, stringify!($name), ($($x),+), [$($out)?], [$($class)?], [], $body);
+        $crate::__operator!(@op $name, stringify!($name), ($($x),+), [$($out)?], [$($class)?], $body);
     )* };
 }
 
@@ -181,13 +182,13 @@ macro_rules! elementwise {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __operator {
-    (@op $F:ident, $name:expr, $x:tt, $out:tt, [], $extra:tt, $body:block) => {
-        $crate::__operator!(@op $F, $name, $x, $out, [Float], $extra, $body);
+    (@op $F:ident, $name:expr, $x:tt, $out:tt, [], $body:block) => {
+        $crate::__operator!(@op $F, $name, $x, $out, [Float], $body);
     };
-    (@op $F:ident, $name:expr, $x:tt, [], [$class:ident], $extra:tt, $body:block) => {
-        $crate::__operator!(@op $F, $name, $x, [T], [$class], $extra, $body);
+    (@op $F:ident, $name:expr, $x:tt, [], [$class:ident], $body:block) => {
+        $crate::__operator!(@op $F, $name, $x, [T], [$class], $body);
     };
-    (@op $F:ident, $name:expr, ($($x:ident),+), [($($out:tt),+ $(,)?)], [$class:ident], [], $body:block) => {
+    (@op $F:ident, $name:expr, ($($x:ident),+), [($($out:tt),+ $(,)?)], [$class:ident], $body:block) => {
         impl<T: $crate::element::$class> $crate::kernel::OpMany<($($crate::__operator!(@element $x),)+)> for $F {
             const NAME: &'static str = $name;
             const LIGHT: bool = $crate::kernel::is_light(stringify!($body));
@@ -200,7 +201,7 @@ macro_rules! __operator {
             }
         }
     };
-    (@op $F:ident, $name:expr, ($($x:ident),+), [$out:tt], [$class:ident], [$($extra:item)*], $body:block) => {
+    (@op $F:ident, $name:expr, ($($x:ident),+), [$out:tt], [$class:ident], $body:block) => {
         impl<T: $crate::element::$class> $crate::kernel::Op<($($crate::__operator!(@element $x),)+)> for $F {
             const NAME: &'static str = $name;
             const LIGHT: bool = $crate::kernel::is_light(stringify!($body));
@@ -211,7 +212,6 @@ macro_rules! __operator {
                 use $crate::scalar::Lane;
                 $body
             }
-            $($extra)*
         }
     };
     (@element $x:ident) => { T };
@@ -228,11 +228,7 @@ macro_rules! operators {
             #[doc = concat!("The operator of [`", stringify!($trait), "::", stringify!($name), "`].")]
             #[derive(Clone, Copy, Debug)]
             pub struct $F;
-            crate::__operator!(@op $F, stringify!($name), ($($x),+), [$($out)?], [$class], [
-                fn compiled(kernel: std::any::TypeId) -> Option<crate::kernel::Compiled> {
-                    crate::ops::compiled::compiled(kernel)
-                }
-            ], $body);
+            crate::__operator!(@op $F, stringify!($name), ($($x),+), [$($out)?], [$class], $body);
         )*
         $(#[$trait_meta])*
         #[allow(clippy::wrong_self_convention)] // receivers are references and views: small and `Copy`

@@ -9,11 +9,10 @@ use crate::dim::{Axis, Dim};
 use crate::element::{Compute, Element, Float};
 use crate::error::{Error, Result, text};
 use crate::expr::eval_into;
-use crate::kernel::{Call, Compiled, Op, Param};
+use crate::kernel::{Call, Op, Param};
 use crate::layout::Layout;
 use crate::scalar::{DType, Lane, Lanes};
 use crate::tensor::{Tensor, TensorView, TensorViewMut};
-use std::any::TypeId;
 use std::f64::consts::TAU;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -78,9 +77,6 @@ impl<T: Float> Op<(u64, u64, u64, T, T)> for Uniform<T> {
         let u = fraction::<L, T>([a, b]);
         high * u + low * (1.0 - u)
     }
-    fn compiled(kernel: TypeId) -> Option<Compiled> {
-        super::compiled::compiled(kernel)
-    }
 }
 
 /// Normally distributed, by Box and Muller: `(block, element in it, seed, mean, standard deviation)`.
@@ -104,9 +100,6 @@ impl<T: Float> Op<(u64, u64, u64, T, T)> for Normal<T> {
         let turn = if digits::<T>() == 53 { fraction::<L, f64>([c, d]).cast() } else { fraction::<L, f32>([c, d]).cast() };
         let z = (radius.ln() * -2.0).sqrt() * (turn * TAU).cos();
         z * deviation + mean
-    }
-    fn compiled(kernel: TypeId) -> Option<Compiled> {
-        super::compiled::compiled(kernel)
     }
 }
 

@@ -7,17 +7,20 @@
 use super::functions::exp_beside_one;
 use super::{Cast as _, ComplexParts as _, IsFinite};
 use crate::device::Device;
+#[cfg(not(debug_assertions))]
+use crate::device::slice_of;
 use crate::dim::Dim;
 use crate::element::{Comparable, Compute, Element, Float, Number};
 use crate::error::Result;
 use crate::expr::Reduce;
-use crate::kernel::{Compiled, Op, PIECE, Reducer, is_light};
+use crate::kernel::{Op, PIECE, Reducer, SliceFn, is_light};
 use crate::layout::Layout;
 use crate::rank::{RemoveAxes, Smaller};
+#[cfg(debug_assertions)]
+use crate::scalar::Prim;
 use crate::scalar::{Lane, Lanes, Ordered, Real, Run};
 use crate::tensor::{Fresh, Place as Put, Tensor, There, Writable};
 use num_complex::Complex;
-use std::any::TypeId;
 
 /// A lane of the machine type of `T`.
 type At<L, T> = Lane<L, Compute<T>>;
@@ -34,7 +37,7 @@ macro_rules! reducers {
         identity $identity:expr;
         absorb |$s:ident, $x:ident, $at:ident| $absorb:expr;
         combine |$a:ident, $b:ident| $combine:expr;
-        $(of_slice |$values:ident, $from:ident| $of_slice:expr;)?
+        $(of_slice |$values:ident, $from:ident| $of_slice:expr, $slices:ident;)?
         finish |$f:ident, $count:ident| $finish:expr;
     )*) => { $(
         $(#[$doc])*
@@ -56,8 +59,11 @@ macro_rules! reducers {
             fn finish<$L: Lanes>($f: $state, $count: Place<$L>) -> At<$L, $out> { $finish }
             $(const BY_SLICE: bool = true;
             #[inline(always)]
-            fn of_slice($values: &[Compute<$T>], $from: usize) -> Self::State<Run> { $of_slice })?
-            fn compiled(kernel: TypeId) -> Option<Compiled> { super::compiled::compiled(kernel) }
+            fn of_slice($values: &[Compute<$T>], $from: usize) -> Self::State<Run> { $of_slice }
+            #[cfg(debug_assertions)]
+            fn slice() -> Option<SliceFn> { super::slices::$slices(<Compute<$T> as Prim>::DTYPE) }
+            #[cfg(not(debug_assertions))]
+            fn slice() -> Option<SliceFn> { Some(slice_of::<$T, Self>) })?
         }
     )* };
     (@needs) => { false };
@@ -105,7 +111,7 @@ reducers! {
     identity (Lane::lowest(), Lane::highest());
     absorb |s, x, at| best(s, (x + Lane::zero()).order_key().cast(), x.is_nan(), at);
     combine |a, b| first(a, b);
-    of_slice |values, from| find::<T>(values, from, |x| x.order_key(), Lane::of_order_key);
+    of_slice |values, from| find::<T>(values, from, |x| x.order_key(), Lane::of_order_key), largest;
     finish |s, _count| place(s);
 
     /// Where the first of the smallest stands; the first NaN if there is one.
@@ -113,7 +119,7 @@ reducers! {
     identity (Lane::lowest(), Lane::highest());
     absorb |s, x, at| best(s, (x + Lane::zero()).reverse_key().cast(), x.is_nan(), at);
     combine |a, b| first(a, b);
-    of_slice |values, from| find::<T>(values, from, |x| x.reverse_key(), Lane::of_reverse_key);
+    of_slice |values, from| find::<T>(values, from, |x| x.reverse_key(), Lane::of_reverse_key), smallest;
     finish |s, _count| place(s);
 
     /// `Σ (x − mean)² / n`, by Welford's update and Chan's combination: no cancellation for a large mean. NaN for no
@@ -127,7 +133,7 @@ reducers! {
         (n, mean, delta.mul_add(x - mean, s.2))
     };
     combine |a, b| join(a, b);
-    of_slice |values, _from| moments(values);
+    of_slice |values, _from| moments(values), moments;
     finish |s, count| s.2 / count.cast();
 
     /// `Σ (x − mean)² / (n − 1)`: the variance of the population that a sample is from. NaN for fewer than two.
@@ -135,7 +141,7 @@ reducers! {
     identity (Lane::zero(), Lane::zero(), Lane::zero());
     absorb |s, x, at| <Var as Reducer<T>>::absorb::<L>(s, x, at);
     combine |a, b| join(a, b);
-    of_slice |values, _from| moments(values);
+    of_slice |values, _from| moments(values), moments;
     finish |s, count| s.2 / (count.cast::<Compute<T>>() - 1).max(Lane::zero()); // 0/0 for fewer than two
 
     /// The root of [`Var`].
@@ -143,7 +149,7 @@ reducers! {
     identity (Lane::zero(), Lane::zero(), Lane::zero());
     absorb |s, x, at| <Var as Reducer<T>>::absorb::<L>(s, x, at);
     combine |a, b| join(a, b);
-    of_slice |values, _from| moments(values);
+    of_slice |values, _from| moments(values), moments;
     finish |s, count| <Var as Reducer<T>>::finish::<L>(s, count).sqrt();
 
     /// The root of [`SampleVar`].
@@ -151,7 +157,7 @@ reducers! {
     identity (Lane::zero(), Lane::zero(), Lane::zero());
     absorb |s, x, at| <Var as Reducer<T>>::absorb::<L>(s, x, at);
     combine |a, b| join(a, b);
-    of_slice |values, _from| moments(values);
+    of_slice |values, _from| moments(values), moments;
     finish |s, count| <SampleVar as Reducer<T>>::finish::<L>(s, count).sqrt();
 
     /// The mean and `Σ (x − mean)² / n`, as the two parts of a complex number: [`Reductions::mean_var`] takes them apart.
@@ -164,7 +170,7 @@ reducers! {
         // Distances to an infinity, and those that are one, have no mean: then the sum has it.
         let sum = if <IsFinite as Op<(T,)>>::call::<Run>((mean,)).value() { n * mean } else { Lane::real(distances(values, 0.0).0) };
         ((n, mean, squares), sum)
-    };
+    }, moments_and_sum;
     finish |s, count| {
         let ((_, mean, squares), sum) = s;
         let mean = (<IsFinite as Op<(T,)>>::call::<L>((mean,)) & count.gt(Lane::zero())).select(mean, sum / count.cast());
@@ -182,7 +188,7 @@ reducers! {
             state = heap(state, powers(piece));
         }
         state
-    };
+    }, powers;
     finish |s, _count| s.0 + s.1.ln();
 
     /// Whether any is `true`; `false` for no elements.

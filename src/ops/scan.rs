@@ -8,11 +8,10 @@ use crate::dim::{Axis, Dim};
 use crate::element::{Comparable, Compute, Float, Number};
 use crate::error::Result;
 use crate::expr::Scan;
-use crate::kernel::{Compiled, Reducer};
+use crate::kernel::Reducer;
 use crate::rank::RemoveAxis;
 use crate::scalar::{Lane, Lanes};
 use crate::tensor::{Tensor, Writable};
-use std::any::TypeId;
 
 /// A lane of the machine type of `T`.
 type At<L, T> = Lane<L, Compute<T>>;
@@ -43,7 +42,6 @@ macro_rules! scans {
                 fn combine<$L: Lanes>($a: $state, $b: $state) -> $state { $combine }
                 #[inline(always)]
                 fn finish<$L: Lanes>($f: $state, _: Lane<$L, i64>) -> At<$L, $T> { $finish }
-                fn compiled(kernel: TypeId) -> Option<Compiled> { super::compiled::compiled(kernel) }
             }
         )*
         /// Running reductions along one axis: position `i` of the result holds that of positions `0..=i`.

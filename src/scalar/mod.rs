@@ -37,6 +37,11 @@ pub enum Arith {
     Div,
 }
 
+impl Arith {
+    /// Each, in order.
+    pub(crate) const ALL: [Arith; 4] = [Arith::Add, Arith::Sub, Arith::Mul, Arith::Div];
+}
+
 /// Choices that need an order.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Order {
@@ -46,6 +51,11 @@ pub enum Order {
     Min,
     /// Remainder with the sign of the dividend (C's `fmod`, Rust's `%`); 0 for an integer divisor of 0.
     Rem,
+}
+
+impl Order {
+    /// Each, in order.
+    pub(crate) const ALL: [Order; 3] = [Order::Max, Order::Min, Order::Rem];
 }
 
 /// Comparisons; false when an operand is NaN.
@@ -92,6 +102,11 @@ pub enum Unary {
     Abs,
     /// Square root, correctly rounded.
     Sqrt,
+}
+
+impl Unary {
+    /// Each, in order.
+    pub(crate) const ALL: [Unary; 6] = [Unary::Round, Unary::Floor, Unary::Ceil, Unary::Trunc, Unary::Abs, Unary::Sqrt];
 }
 
 /// One of the two real numbers in a complex one.

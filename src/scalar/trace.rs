@@ -63,7 +63,7 @@ struct Row {
 }
 
 /// What a named function means: the graph of its value, whose arguments are [`Node::Given`].
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Definition {
     /// The C name.
     pub name: &'static str,
@@ -73,11 +73,13 @@ pub struct Definition {
     pub arguments: usize,
     /// The value; its functions are numbered in the graph that this definition belongs to.
     pub value: Graph,
+    /// Its cheaper form, if it has one: the value, and whether it is in doubt.
+    pub quick: Option<Graph>,
     function: TypeId,
 }
 
 /// A body as data: nodes in an order in which each uses only earlier ones.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Default, PartialEq, Debug)]
 pub struct Graph {
     rows: Vec<Row>,
     memo: HashMap<Row, u32>,
@@ -188,6 +190,17 @@ thread_local! {
 
 /// Runs `body` and returns the graph that it wrote.
 pub(crate) fn trace(body: impl FnOnce()) -> Graph {
+    let mut body = Some(body);
+    traced(&mut || {
+        if let Some(body) = body.take() {
+            body();
+        }
+    })
+}
+
+/// As [`trace`]; compiled once.
+#[inline(never)]
+fn traced(body: &mut dyn FnMut()) -> Graph {
     GRAPHS.with_borrow_mut(|graphs| graphs.push(Graph::default()));
     // A body that panics leaves its graph behind; popping on unwind keeps the enclosing trace whole.
     struct Guard;
@@ -207,6 +220,7 @@ fn with_graph<R>(f: impl FnOnce(&mut Graph) -> R) -> R {
     GRAPHS.with_borrow_mut(|graphs| f(graphs.last_mut().expect("lanes of `Trace` exist inside `trace` only")))
 }
 
+#[inline(never)] // a body is a call for each step, and no more
 fn record(node: Node, args: &[u32], dtype: DType) -> u32 {
     let mut all = [0; 3];
     all[..args.len()].copy_from_slice(args);
@@ -225,43 +239,70 @@ fn widened(id: u32, storage: Storage) -> u32 {
 }
 
 /// Notes that an element is not said whole by the types of nodes.
+#[inline(never)]
 pub(crate) fn foreign(name: &'static str) {
     with_graph(|graph| graph.foreign = Some(name));
 }
 
 /// Records the load of operand `index`.
+#[inline(never)]
 pub(crate) fn input(index: usize, storage: Storage) -> u32 {
     widened(record(Node::Input { index }, &[], storage.stored), storage)
 }
 
 /// Records the value `index` of those that come from outside.
+#[inline(never)]
 pub(crate) fn given(index: usize, dtype: DType) -> u32 {
     record(Node::Given { index }, &[], dtype)
 }
 
 /// The number of the definition of `F` in the running trace, which takes it in when it is new.
 fn defined<F: Function<N>, P: Real, const N: usize>() -> usize {
-    let function = TypeId::of::<F>();
-    let known = |graph: &Graph| graph.definitions.iter().position(|known| known.function == function && known.dtype == P::DTYPE);
+    let arguments = || std::array::from_fn(|index| Lane::<Trace, P>(given(index, P::DTYPE)));
+    let value = &|| store(F::value::<Trace, P>(arguments()).0, P::DTYPE);
+    let quick = &|| {
+        let (value, doubt) = F::quick::<Trace, P>(arguments());
+        store(value.0, P::DTYPE);
+        store(doubt.0, DType::Bool);
+    };
+    define(TypeId::of::<F>(), F::NAME, P::DTYPE, N, value, quick)
+}
+
+fn store(id: u32, dtype: DType) {
+    output(id, Storage { stored: dtype, computed: dtype });
+}
+
+#[inline(never)]
+fn define(function: TypeId, name: &'static str, dtype: DType, arguments: usize, value: &dyn Fn(), quick: &dyn Fn()) -> usize {
+    let known = |graph: &Graph| graph.definitions.iter().position(|known| known.function == function && known.dtype == dtype);
     if let Some(number) = with_graph(|graph| known(graph)) {
         return number;
     }
     // The functions that it uses are numbered in the graph that takes it in: they go there first.
-    let before = with_graph(|graph| std::mem::take(&mut graph.definitions));
-    let mut value = trace(|| {
-        with_graph(|graph| graph.definitions = before);
-        let arguments = std::array::from_fn(|index| Lane::<Trace, P>(given(index, P::DTYPE)));
-        let value = F::value::<Trace, P>(arguments);
-        output(value.0, Storage { stored: P::DTYPE, computed: P::DTYPE });
-    });
+    let mut definitions = with_graph(|graph| std::mem::take(&mut graph.definitions));
+    let mut within = |body: &dyn Fn()| {
+        let mut graph = trace(|| {
+            with_graph(|graph| graph.definitions = std::mem::take(&mut definitions));
+            body();
+        });
+        definitions = std::mem::take(&mut graph.definitions);
+        graph
+    };
+    let value = within(value);
+    let quick = within(quick);
+    // One that is never in doubt is the value itself.
+    let doubt = quick.outputs().nth(1).and_then(|(_, id)| quick.nodes().nth(id as usize));
+    let is_certain = matches!(doubt, None | Some((Node::Literal(_), ..)));
     with_graph(|graph| {
-        graph.definitions = std::mem::take(&mut value.definitions);
-        graph.definitions.push(Definition { name: F::NAME, dtype: P::DTYPE, arguments: N, value, function });
+        graph.definitions = definitions;
+        let quick = (!is_certain).then_some(quick);
+        graph.definitions.push(Definition { name, dtype, arguments, value, quick, function });
         graph.definitions.len() - 1
     })
 }
 
 /// Records the next run-time number.
+#[inline(never)]
 pub(crate) fn param(storage: Storage) -> u32 {
     let index = with_graph(|graph| {
         graph.params += 1;
@@ -271,6 +312,7 @@ pub(crate) fn param(storage: Storage) -> u32 {
 }
 
 /// Records the next store.
+#[inline(never)]
 pub(crate) fn output(value: u32, storage: Storage) {
     let index = with_graph(|graph| {
         graph.outputs += 1;

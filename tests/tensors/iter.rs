@@ -220,7 +220,10 @@ mod parallel {
             assert_eq!(view.par_iter().len(), wanted.len(), "{name}");
             assert_eq!(view.into_par_iter().rev().copied().collect::<Vec<_>>(), wanted.iter().rev().copied().collect::<Vec<_>>());
             for parts in [1, 7, 1000] {
-                assert_eq!(view.par_iter().with_max_len(parts).map(|&v| v as i64).sum::<i64>(), wanted.iter().map(|&v| v as i64).sum::<i64>());
+                assert_eq!(
+                    view.par_iter().with_max_len(parts).map(|&v| v as i64).sum::<i64>(),
+                    wanted.iter().map(|&v| v as i64).sum::<i64>()
+                );
             }
         }
     }

@@ -7,6 +7,7 @@
 //! | `create.rs` `random.rs` | where tensors come from |
 //! | `compare.rs` `display.rs` `iter.rs` `symbols.rs` | equality, printing, iterators, the operators of Rust |
 //! | `dynamic.rs` `dispatch.rs` `quantised.rs` | types at run time, operators by name, quantised tensors |
+//! | `interpret.rs` | programs that are interpreted, beside compiled loops |
 //! | `io/` `dlpack/` `interop.rs` | files, and other libraries |
 //! | `new_device.rs` `examples.rs` | a device that somebody else wrote; the numbered examples |
 //! | `parity_c10.rs` `parity_caffe2.rs` `parity_paddle.rs` `parity_torch.rs` | a test an ability of the ancestors |
@@ -24,6 +25,7 @@ mod dlpack;
 mod dynamic;
 mod examples;
 mod interop;
+mod interpret;
 mod io;
 mod iter;
 mod laws_layout;

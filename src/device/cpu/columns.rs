@@ -79,7 +79,7 @@ impl Job<'_> {
         let mut at = 0;
         loop {
             // SAFETY: so many states have room.
-            unsafe { (states.identity)(leaf, used * WIDTH) };
+            unsafe { states.identity(leaf, used * WIDTH) };
             let mut filled = 0;
             while filled < LEAF_ROWS && at < count {
                 let (pointers, steps, n) = tiles.next(LEAF_ROWS - filled);
@@ -102,7 +102,7 @@ impl Job<'_> {
             unsafe {
                 let last = leaf.add(k * strip);
                 cascade.join(last);
-                (states.finish)(last, WIDTH.min(width - start), count, out.wrapping_offset(start as isize * out_step), out_step);
+                states.finish(last, WIDTH.min(width - start), count, out.wrapping_offset(start as isize * out_step), out_step);
             }
         }
     }
@@ -161,22 +161,22 @@ impl Tiles<'_> {
 /// The first column of a strip. The last of several ends where the columns do: what it shares with the one before is computed
 /// twice, and alike.
 #[inline(always)]
-fn start_of(strip: usize, width: usize) -> usize {
+pub(super) fn start_of(strip: usize, width: usize) -> usize {
     (strip * WIDTH).min(width.saturating_sub(WIDTH))
 }
 
 /// Some rows of columns, and the states that absorb them.
 #[derive(Clone, Copy)]
 pub(super) struct Strips {
-    pointers: Addresses,
-    steps: [isize; MAX_OPERANDS],
-    n: usize,
-    width: usize,
-    at: usize,
+    pub(super) pointers: Addresses,
+    pub(super) steps: [isize; MAX_OPERANDS],
+    pub(super) n: usize,
+    pub(super) width: usize,
+    pub(super) at: usize,
     /// Whether the next rows are fetched.
     far: bool,
     /// Of each strip.
-    states: *mut u8,
+    pub(super) states: *mut u8,
 }
 
 /// # Safety

@@ -51,7 +51,7 @@ const MANY_WRITERS: usize = 4;
 /// Bytes of packed elements of all operands together: they stay in the first-level cache.
 pub(super) const SCRATCH: usize = 32 * 1024;
 
-/// The contiguous loop of a program, by some instructions: so many rows, each of `n` elements; see [`MapKernel`](super::MapKernel).
+/// The contiguous loop of a program, by some instructions: so many rows, each of `n` elements; see `map.rs`.
 pub(super) type RowsFn = unsafe fn(level: Level, program: *const (), rows: usize, n: usize, pointers: *const *mut u8, down: *const isize);
 
 /// The contiguous loops of a program.

@@ -20,7 +20,11 @@ use std::ops::Range;
 pub(super) const LANES: usize = 64;
 /// How many of them are used: wide states have fewer, which fit the registers.
 pub(super) const fn lanes<S>() -> usize {
-    if size_of::<S>() <= 4 { LANES } else { LANES / 2 }
+    lanes_of(size_of::<S>())
+}
+/// As [`lanes`], for states of so many bytes.
+pub(super) const fn lanes_of(state: usize) -> usize {
+    if state <= 4 { LANES } else { LANES / 2 }
 }
 /// Values of a short row that are computed together, those beyond its end too.
 pub(super) const STEP: usize = 16;

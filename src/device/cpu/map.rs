@@ -10,7 +10,7 @@ use super::fold::{self, SHORT, STEP};
 use super::io::{At, By, Mode, NONE, Words};
 use super::simd::{self, Call, Level};
 use super::walk::{self, Addresses};
-use super::{copy, rows};
+use super::{copy, interpret, rows};
 use crate::device::{Inputs, MAX_OPERANDS, Slot};
 use crate::element::{Compute, Element};
 use crate::error::Result;
@@ -32,29 +32,33 @@ pub(super) const WIDEST: usize = 16;
 ///
 /// Its pointers are the outputs, but those of a program in place, then one for each load.
 #[derive(Clone, Copy)]
-pub(crate) struct MapKernel {
-    /// The program's type: hooks that hand out kernels are safe to write, so what they return is checked.
-    program: TypeId,
+pub(super) struct MapKernel {
     loops: Loops,
     /// What the program says of itself; see [`Program`].
+    operands: usize,
     loads: usize,
     by_rows: bool,
     held: usize,
     light: bool,
-    in_place: bool,
+    pub(super) in_place: bool,
     copy: bool,
 }
 
 impl MapKernel {
     /// The kernel of program `P`.
-    pub(crate) const fn of<P: Program>() -> Self {
+    const fn of<P: Program>() -> Self {
         // What computes long is worth packing the operand that stands still.
         let two = P::LOADS == 2 && !P::BY_ROWS && P::LIGHT;
         let first: Option<RowsFn> = if two && !P::IN_PLACE { Some(rows_of::<P, 0>) } else { None };
         let second: Option<RowsFn> = if two { Some(rows_of::<P, 1>) } else { None };
+        Self::by::<P>(Loops { rows: rows_of::<P, NONE>, still: [first, second] })
+    }
+
+    /// A kernel that runs program `P` by these loops.
+    pub(super) const fn by<P: Program>(loops: Loops) -> Self {
         MapKernel {
-            program: TypeId::of::<P>(),
-            loops: Loops { rows: rows_of::<P, NONE>, still: [first, second] },
+            loops,
+            operands: P::OUTPUTS + P::LOADS,
             loads: P::LOADS,
             by_rows: P::BY_ROWS,
             held: P::HELD,
@@ -62,13 +66,6 @@ impl MapKernel {
             in_place: P::IN_PLACE,
             copy: P::COPY,
         }
-    }
-
-    /// The kernel of program `P`: the one that was compiled in advance, if there is one.
-    #[inline(always)]
-    fn find<P: Program>() -> &'static Self {
-        let compiled = P::compiled(TypeId::of::<P>()).and_then(|kernel| kernel.downcast_ref::<MapKernel>());
-        compiled.filter(|kernel| kernel.program == TypeId::of::<P>()).unwrap_or(const { &MapKernel::of::<P>() })
     }
 }
 
@@ -359,20 +356,42 @@ impl<'a, M: Mode, const SHORT: bool> Settling<'a, M, SHORT> {
 /// As [`Device::map`](crate::device::Device::map).
 #[inline(always)] // the little that a small run needs; the rest is apart
 pub(super) unsafe fn run<P: Program>(program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+    if const { interpret::IS_CHOSEN && P::PLAIN } {
+        // SAFETY: the caller's promise.
+        return unsafe { interpret::map(program, sizes, row, outputs, inputs) };
+    }
+    let kernel = const { &MapKernel::of::<P>() };
+    // SAFETY: the caller's promise; the kernel is that of the program's type.
+    unsafe { run_job(kernel, std::ptr::from_ref(program).cast(), sizes, row, outputs, inputs) }
+}
+
+/// Runs a program by a kernel.
+///
+/// # Safety
+/// As [`Device::map`](crate::device::Device::map); the kernel is that of what is at `program`.
+#[inline(always)]
+pub(super) unsafe fn run_job(
+    kernel: &MapKernel,
+    program: *const (),
+    sizes: &[usize],
+    row: usize,
+    outputs: &[Slot<'_>],
+    inputs: Inputs<'_>,
+) -> Result<()> {
     let one_axis = |slot: &Slot<'_>| matches!(slot.stride, [1]);
     if let [n @ 0..walk::SHARED] = *sizes
-        && !P::BY_ROWS
-        && const { P::OUTPUTS + P::LOADS <= FEW }
+        && !kernel.by_rows
+        && kernel.operands <= FEW
         && outputs.iter().all(one_axis)
         && inputs.slots.iter().all(one_axis)
     {
-        let (job, apart) = job(MapKernel::find::<P>(), std::ptr::from_ref(program).cast(), outputs, inputs);
-        // SAFETY: every operand is one run of `n` elements; the kernel is that of the program's type.
+        let (job, apart) = job(kernel, program, outputs, inputs);
+        // SAFETY: every operand is one run of `n` elements; the kernel is that of the program.
         unsafe { job.one_run::<FEW>(n, apart, inputs.slots) };
         return Ok(());
     }
-    // SAFETY: the caller's promise; the kernel is that of the program's type.
-    unsafe { drive(MapKernel::find::<P>(), std::ptr::from_ref(program).cast(), sizes, row, outputs, inputs) }
+    // SAFETY: the caller's promise.
+    unsafe { drive(kernel, program, sizes, row, outputs, inputs) }
 }
 
 /// The work of a program, and the outputs that are no inputs.
@@ -394,7 +413,7 @@ fn job<'a, 's>(kernel: &MapKernel, program: *const (), outputs: &'s [Slot<'s>], 
 }
 
 /// # Safety
-/// As [`run`]; `program` points to a program of the kernel's type.
+/// As [`run_job`].
 unsafe fn drive(
     kernel: &MapKernel,
     program: *const (),
@@ -406,7 +425,7 @@ unsafe fn drive(
     let (job, apart) = job(kernel, program, outputs, inputs);
     let run = if kernel.by_rows { None } else { walk::one_run(sizes, apart, inputs.slots) };
     if let Some(n @ 0..walk::SHARED) = run {
-        // SAFETY: every operand is one run of `n` elements; the kernel is that of the program's type.
+        // SAFETY: every operand is one run of `n` elements; the kernel is that of the program.
         unsafe { job.one_run::<MAX_OPERANDS>(n, apart, inputs.slots) };
         return Ok(());
     }

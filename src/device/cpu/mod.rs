@@ -11,6 +11,7 @@
 //! | `turn.rs` | transposition |
 //! | `copy.rs` | copies between layouts |
 //! | `io.rs` | one position of contiguous operands |
+//! | `interpret/` | programs without loops of their own |
 //! | `fold.rs` | a contiguous row, reduced |
 //! | `map.rs` | programs over elements |
 //! | `drive.rs` | what feeds them |
@@ -36,6 +37,7 @@ mod copy;
 mod drive;
 mod fold;
 mod index;
+mod interpret;
 mod io;
 mod join;
 mod keys;
@@ -57,15 +59,12 @@ mod through_cuda;
 mod turn;
 mod walk;
 
-#[cfg(debug_assertions)]
-pub(crate) use map::MapKernel;
+#[doc(hidden)]
+pub use interpret::Interpreted;
+pub(crate) use interpret::slice_of;
 pub use memory::CpuBlock;
 pub(crate) use pool::alignment;
 pub use pool::{MemoryStatistics, SteadyState};
-#[cfg(debug_assertions)]
-pub(crate) use reduce::ReduceKernel;
-#[cfg(debug_assertions)]
-pub(crate) use scan::ScanKernel;
 
 use super::{Deleter, Device, Fresh, Inputs, Reduction, Slot};
 use crate::element::{Comparable, Element, Number};
@@ -193,6 +192,31 @@ unsafe impl Device for Cpu {
         unsafe { map::run(program, sizes, row, outputs, inputs) }
     }
 
+    unsafe fn map_by_name<P: Program>(&self, program: &P, sizes: &[usize], outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+        if const { P::PLAIN } {
+            // SAFETY: the caller's promise is the one asked for; so below.
+            return unsafe { interpret::map(program, sizes, 0, outputs, inputs) };
+        }
+        // SAFETY: as above.
+        unsafe { map::run(program, sizes, 0, outputs, inputs) }
+    }
+
+    unsafe fn reduce_by_name<B: Body, R: Reducer<B::Out>>(
+        &self,
+        body: &B,
+        reducer: R,
+        axes: Reduction<'_>,
+        output: Slot<'_>,
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
+        if const { B::PLAIN && !B::BY_ROWS && R::Out::PLAIN } {
+            // SAFETY: the caller's promise is the one asked for; so below.
+            return unsafe { interpret::reduce::<B, R>(body, axes, output, inputs) };
+        }
+        // SAFETY: as above.
+        unsafe { reduce::run(body, reducer, axes, output, inputs) }
+    }
+
     unsafe fn reduce<B: Body, R: Reducer<B::Out>>(
         &self,
         body: &B,
@@ -201,7 +225,11 @@ unsafe impl Device for Cpu {
         output: Slot<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        // SAFETY: the caller's promise is the one asked for.
+        if const { interpret::IS_CHOSEN && B::PLAIN && !B::BY_ROWS && R::Out::PLAIN } {
+            // SAFETY: the caller's promise is the one asked for.
+            return unsafe { interpret::reduce::<B, R>(body, axes, output, inputs) };
+        }
+        // SAFETY: as above.
         unsafe { reduce::run(body, reducer, axes, output, inputs) }
     }
 
@@ -249,7 +277,11 @@ unsafe impl Device for Cpu {
         output: Slot<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        // SAFETY: the caller's promise is the one asked for.
+        if const { interpret::IS_CHOSEN && B::PLAIN && !B::BY_ROWS && R::Out::PLAIN } {
+            // SAFETY: the caller's promise is the one asked for.
+            return unsafe { interpret::scan::<B, R>(body, plan, output, inputs) };
+        }
+        // SAFETY: as above.
         unsafe { scan::run(body, reducer, plan, output, inputs) };
         Ok(())
     }

@@ -16,7 +16,6 @@ use crate::device::{Inputs, MAX_OPERANDS, Reduction, Slot};
 use crate::element::Compute;
 use crate::error::Result;
 use crate::kernel::{Body, Reducer};
-use std::any::TypeId;
 use std::marker::PhantomData;
 use std::sync::{Mutex, PoisonError};
 
@@ -31,30 +30,26 @@ pub(super) const SCRATCH: usize = 32 * 1024;
 
 /// The loops of one body and reducer, with their types erased: one over rows, one over columns, and what is done with states.
 #[derive(Clone, Copy)]
-pub(crate) struct ReduceKernel {
-    /// The types of body and reducer, checked as [`MapKernel`](super::MapKernel)'s is.
-    types: TypeId,
-    rows: unsafe fn(body: *const (), rows: &Rows),
+pub(super) struct ReduceKernel {
+    pub(super) rows: unsafe fn(body: *const (), rows: &Rows),
     pub(super) columns: unsafe fn(body: *const (), strips: &Strips),
     pub(super) states: States,
     /// How many elements are the work of one that a program computes and writes: little is done with what is only read, least
     /// with what is narrow (two threads gain from 2¹⁸ elements of f32 on, and from 2¹⁷ of f64).
-    light: usize,
+    pub(super) light: usize,
 }
 
 impl ReduceKernel {
     /// The kernel of reducer `R` over body `B`.
-    pub(crate) const fn of<B: Body, R: Reducer<B::Out>>() -> Self {
-        ReduceKernel {
-            types: TypeId::of::<(B, R)>(),
-            rows: rows::<B, R>,
-            columns: columns::absorb::<B, R>,
-            states: States::of::<B, R>(),
-            light: match size_of::<Compute<B::Out>>() {
-                _ if !B::LIGHT || !R::LIGHT => 1,
-                0..=4 => 8,
-                _ => 4,
-            },
+    const fn of<B: Body, R: Reducer<B::Out>>() -> Self {
+        ReduceKernel { rows: rows::<B, R>, columns: columns::absorb::<B, R>, states: States::of::<B, R>(), light: Self::light_of::<B, R>() }
+    }
+
+    pub(super) const fn light_of<B: Body, R: Reducer<B::Out>>() -> usize {
+        match size_of::<Compute<B::Out>>() {
+            _ if !B::LIGHT || !R::LIGHT => 1,
+            0..=4 => 8,
+            _ => 4,
         }
     }
 }
@@ -68,16 +63,22 @@ pub(super) unsafe fn run<B: Body, R: Reducer<B::Out>>(
     output: Slot<'_>,
     inputs: Inputs<'_>,
 ) -> Result<()> {
-    let compiled = R::compiled(TypeId::of::<(B, R)>()).and_then(|kernel| kernel.downcast_ref::<ReduceKernel>());
-    let compiled = compiled.filter(|kernel| kernel.types == TypeId::of::<(B, R)>());
-    let kernel = compiled.unwrap_or(const { &ReduceKernel::of::<B, R>() });
+    let kernel = const { &ReduceKernel::of::<B, R>() };
     // SAFETY: the caller's promise; the kernel is that of the types of body and reducer.
-    unsafe { drive(kernel, std::ptr::from_ref(body).cast(), axes, output, inputs) }
+    unsafe { run_job(kernel, std::ptr::from_ref(body).cast(), axes, output, inputs) }
 }
 
+/// Reduces by a kernel.
+///
 /// # Safety
-/// As [`run`]; `body` points to a body of the kernel's type.
-unsafe fn drive(kernel: &ReduceKernel, body: *const (), axes: Reduction<'_>, output: Slot<'_>, inputs: Inputs<'_>) -> Result<()> {
+/// As [`Device::reduce`](crate::device::Device::reduce); the kernel is that of what is at `body`.
+pub(super) unsafe fn run_job(
+    kernel: &ReduceKernel,
+    body: *const (),
+    axes: Reduction<'_>,
+    output: Slot<'_>,
+    inputs: Inputs<'_>,
+) -> Result<()> {
     let numel = walk::numel(axes.kept).saturating_mul(walk::numel(axes.reduced));
     let nbytes = inputs.slots.iter().map(|slot| slot.element).sum::<usize>().saturating_mul(numel);
     let job = Job { kernel, body, inputs, early: simd::early(nbytes) };
@@ -218,7 +219,7 @@ impl Job<'_> {
                     if out.is_state {
                         std::ptr::copy_nonoverlapping(node, out.address, states.size);
                     } else {
-                        (states.finish)(node, 1, rows.count, out.address, 0);
+                        states.finish(node, 1, rows.count, out.address, 0);
                     }
                 }
                 break;
@@ -249,8 +250,8 @@ impl Job<'_> {
             for _ in 0..outer.numel() {
                 // SAFETY: room for a state; the output's positions are promised, and no element is read.
                 unsafe {
-                    (self.kernel.states.identity)(identity, 1);
-                    (self.kernel.states.finish)(identity, 1, 0, outer.address_at(0, &index), 0);
+                    self.kernel.states.identity(identity, 1);
+                    self.kernel.states.finish(identity, 1, 0, outer.address_at(0, &index), 0);
                 }
                 outer.advance(&mut index, 1);
             }
@@ -292,7 +293,7 @@ impl Job<'_> {
             unsafe {
                 if !shared || !self.by_stretches(&inner.from(base), count, out)? {
                     self.stretch(&inner.from(base), 0, count, state)?;
-                    (self.kernel.states.finish)(state, 1, count, out, 0);
+                    self.kernel.states.finish(state, 1, count, out, 0);
                 }
             }
             outer.advance(&mut index, 1);
@@ -328,7 +329,7 @@ impl Job<'_> {
             }
             let last = states.address().add((stretches - 1) * size);
             cascade.join(last);
-            (self.kernel.states.finish)(last, 1, count, out, 0);
+            self.kernel.states.finish(last, 1, count, out, 0);
         }
         Ok(true)
     }
@@ -436,24 +437,24 @@ fn prefers_columns(count: usize, [rows, inner]: [usize; 2], along: usize, across
 /// Contiguous rows, one output a row; to a kernel they are of one leaf at most.
 pub(super) struct Rows {
     /// The first row of each load, and the steps from row to row, in bytes.
-    pointers: Addresses,
-    steps: [isize; MAX_OPERANDS],
-    rows: usize,
-    count: usize,
+    pub(super) pointers: Addresses,
+    pub(super) steps: [isize; MAX_OPERANDS],
+    pub(super) rows: usize,
+    pub(super) count: usize,
     /// The number of the first row's first value, and the step to that of the next: not 0 where they are parts of a longer one.
-    at: [usize; 2],
-    out: Output,
+    pub(super) at: [usize; 2],
+    pub(super) out: Output,
     /// How far ahead they are fetched, in bytes.
     early: usize,
 }
 
 /// Where the result of a row goes, and the step to that of the next, in bytes.
 #[derive(Clone, Copy)]
-struct Output {
-    address: *mut u8,
-    step: isize,
+pub(super) struct Output {
+    pub(super) address: *mut u8,
+    pub(super) step: isize,
     /// Whether the state is wanted, and not yet what it comes to.
-    is_state: bool,
+    pub(super) is_state: bool,
 }
 
 /// Reduces each of some rows to one output.

@@ -14,7 +14,6 @@ use super::walk::{self, Addresses, Order, Walk};
 use crate::device::{Inputs, MAX_OPERANDS, Slot};
 use crate::kernel::{Body, Reducer, Scanning};
 use crate::scalar::Run;
-use std::any::TypeId;
 
 /// Positions of a line that are absorbed before they are combined with what came before.
 pub(super) const LEAF: usize = 256;
@@ -32,25 +31,15 @@ const ROOM: usize = SCRATCH - ROUNDING;
 
 /// The loops of one body and reducer, with their types erased.
 #[derive(Clone, Copy)]
-pub(crate) struct ScanKernel {
-    /// The types of body and reducer, checked as [`MapKernel`](super::MapKernel)'s is.
-    types: TypeId,
-    rows: unsafe fn(body: *const (), strips: &mut Strips<'_>),
-    columns: unsafe fn(body: *const (), tiles: &mut Tiles<'_>),
+pub(super) struct ScanKernel {
+    pub(super) rows: unsafe fn(body: *const (), strips: &mut Strips<'_>),
+    pub(super) columns: unsafe fn(body: *const (), tiles: &mut Tiles<'_>),
 }
-
-/// Names the kernel of a scan apart from that of a reduction.
-struct Scanned<B, R>(B, R);
 
 impl ScanKernel {
     /// The kernel of reducer `R` over body `B`.
-    pub(crate) const fn of<B: Body, R: Reducer<B::Out>>() -> Self {
-        ScanKernel { types: TypeId::of::<Scanned<B, R>>(), rows: rows::<B, R>, columns: columns::<B, R> }
-    }
-
-    /// What it is found by among the kernels compiled in advance.
-    pub(crate) fn key<B: Body, R: Reducer<B::Out>>() -> TypeId {
-        TypeId::of::<Scanned<B, R>>()
+    const fn of<B: Body, R: Reducer<B::Out>>() -> Self {
+        ScanKernel { rows: rows::<B, R>, columns: columns::<B, R> }
     }
 }
 
@@ -59,13 +48,20 @@ pub(super) type State<B, R> = <R as Reducer<<B as Body>::Out>>::State<Run>;
 /// # Safety
 /// As [`Device::scan`](crate::device::Device::scan).
 pub(super) unsafe fn run<B: Body, R: Reducer<B::Out>>(body: &B, _: R, plan: Scanning<'_>, output: Slot<'_>, inputs: Inputs<'_>) {
-    let key = ScanKernel::key::<B, R>();
-    let compiled = R::compiled(key).and_then(|kernel| kernel.downcast_ref::<ScanKernel>());
-    let kernel = compiled.filter(|kernel| kernel.types == key).copied().unwrap_or(ScanKernel::of::<B, R>());
+    let kernel = const { &ScanKernel::of::<B, R>() };
+    // SAFETY: the caller's promise; the kernel is that of the types of body and reducer.
+    unsafe { run_job(kernel, std::ptr::from_ref(body).cast(), plan, output, inputs) }
+}
+
+/// Scans by a kernel.
+///
+/// # Safety
+/// As [`Device::scan`](crate::device::Device::scan); the kernel is that of what is at `body`.
+pub(super) unsafe fn run_job(kernel: &ScanKernel, body: *const (), plan: Scanning<'_>, output: Slot<'_>, inputs: Inputs<'_>) {
     let axis = plan.lines.len();
     let mut job = Job {
         kernel,
-        body: std::ptr::from_ref(body).cast(),
+        body,
         reads: inputs.reads,
         operands: inputs.slots.len() + 1,
         along: [0; MAX_OPERANDS],
@@ -96,7 +92,7 @@ pub(super) unsafe fn run<B: Body, R: Reducer<B::Out>>(body: &B, _: R, plan: Scan
 
 /// A kernel, its body and the axis that is scanned, without their types. Operand 0 is the output.
 pub(super) struct Job<'a> {
-    kernel: ScanKernel,
+    kernel: &'a ScanKernel,
     body: *const (),
     reads: &'a [u8],
     operands: usize,

@@ -19,18 +19,53 @@ pub(super) const COLUMN_STATE: usize = 64;
 pub(super) struct States {
     /// Bytes of a state.
     pub(super) size: usize,
+    /// What the functions are told: the reducer, where it is interpreted.
+    pub(super) reducer: *const (),
     /// Writes so many states that have absorbed nothing.
-    pub(super) identity: unsafe fn(to: *mut u8, n: usize),
+    pub(super) identity: unsafe fn(reducer: *const (), to: *mut u8, n: usize),
     /// Combines each of `n` states with a later one, which takes the result.
-    pub(super) combine: unsafe fn(earlier: *const u8, later: *mut u8, n: usize),
+    pub(super) combine: unsafe fn(reducer: *const (), earlier: *const u8, later: *mut u8, n: usize),
     /// Writes what `n` states that have absorbed `count` values each come to, `step` bytes apart.
-    pub(super) finish: unsafe fn(states: *const u8, n: usize, count: usize, out: *mut u8, step: isize),
+    pub(super) finish: unsafe fn(reducer: *const (), states: *const u8, n: usize, count: usize, out: *mut u8, step: isize),
 }
 
 impl States {
     pub(super) const fn of<B: Body, R: Reducer<B::Out>>() -> Self {
         assert!(align_of::<State<B, R>>() <= LINE, "states have their places in rooms that begin at cache lines");
-        States { size: size_of::<State<B, R>>(), identity: identity::<B, R>, combine: combine::<B, R>, finish: finish_all::<B, R> }
+        States {
+            size: size_of::<State<B, R>>(),
+            reducer: std::ptr::null(),
+            identity: identity::<B, R>,
+            combine: combine::<B, R>,
+            finish: finish_all::<B, R>,
+        }
+    }
+
+    /// Writes so many states that have absorbed nothing.
+    ///
+    /// # Safety
+    /// There is room for them.
+    pub(super) unsafe fn identity(&self, to: *mut u8, n: usize) {
+        // SAFETY: the caller's promise; the functions are those of this reducer.
+        unsafe { (self.identity)(self.reducer, to, n) };
+    }
+
+    /// Combines each of `n` states with a later one, which takes the result.
+    ///
+    /// # Safety
+    /// So many states stand at both.
+    unsafe fn combine(&self, earlier: *const u8, later: *mut u8, n: usize) {
+        // SAFETY: as above.
+        unsafe { (self.combine)(self.reducer, earlier, later, n) };
+    }
+
+    /// Writes what `n` states that have absorbed `count` values each come to, `step` bytes apart.
+    ///
+    /// # Safety
+    /// So many states stand there; the outputs have room for an element each.
+    pub(super) unsafe fn finish(&self, states: *const u8, n: usize, count: usize, out: *mut u8, step: isize) {
+        // SAFETY: as above.
+        unsafe { (self.finish)(self.reducer, states, n, count, out, step) };
     }
 
     /// The state of `n` leaves, pairwise; it stands in the place of the last.
@@ -44,7 +79,7 @@ impl States {
         while half < n {
             for from in (0..n - half).step_by(2 * half) {
                 // SAFETY: the caller's promise.
-                unsafe { (self.combine)(node(from + half - 1), node((from + 2 * half).min(n) - 1), 1) };
+                unsafe { self.combine(node(from + half - 1), node((from + 2 * half).min(n) - 1), 1) };
             }
             half *= 2;
         }
@@ -101,7 +136,7 @@ impl<'a> Cascade<'a> {
         let mut digit = 0;
         while self.leaves >> digit & 1 == 1 {
             // SAFETY: a set digit of the counter has its states.
-            unsafe { (self.states.combine)(self.digit(digit), leaf, self.width) };
+            unsafe { self.states.combine(self.digit(digit), leaf, self.width) };
             if digit + 1 == self.digits {
                 break;
             }
@@ -121,7 +156,7 @@ impl<'a> Cascade<'a> {
         let mut left = self.leaves;
         while left != 0 {
             // SAFETY: a set digit of the counter has its states; the caller's promise for `last`.
-            unsafe { (self.states.combine)(self.digit(left.trailing_zeros() as usize), last, self.width) };
+            unsafe { self.states.combine(self.digit(left.trailing_zeros() as usize), last, self.width) };
             left &= left - 1;
         }
     }
@@ -129,7 +164,7 @@ impl<'a> Cascade<'a> {
 
 /// # Safety
 /// See [`States::identity`]; there is room at a place for states.
-unsafe fn identity<B: Body, R: Reducer<B::Out>>(to: *mut u8, n: usize) {
+unsafe fn identity<B: Body, R: Reducer<B::Out>>(_: *const (), to: *mut u8, n: usize) {
     for k in 0..n {
         // SAFETY: the caller's promise.
         unsafe { to.cast::<State<B, R>>().add(k).write(R::identity::<Run>()) };
@@ -138,7 +173,7 @@ unsafe fn identity<B: Body, R: Reducer<B::Out>>(to: *mut u8, n: usize) {
 
 /// # Safety
 /// See [`States::combine`]; states stand at places for them.
-unsafe fn combine<B: Body, R: Reducer<B::Out>>(earlier: *const u8, later: *mut u8, n: usize) {
+unsafe fn combine<B: Body, R: Reducer<B::Out>>(_: *const (), earlier: *const u8, later: *mut u8, n: usize) {
     let (earlier, later) = (earlier.cast::<State<B, R>>(), later.cast::<State<B, R>>());
     for k in 0..n {
         // SAFETY: the caller's promise.
@@ -148,7 +183,7 @@ unsafe fn combine<B: Body, R: Reducer<B::Out>>(earlier: *const u8, later: *mut u
 
 /// # Safety
 /// See [`States::finish`]; the outputs have room for one `R::Out` each.
-unsafe fn finish_all<B: Body, R: Reducer<B::Out>>(states: *const u8, n: usize, count: usize, out: *mut u8, step: isize) {
+unsafe fn finish_all<B: Body, R: Reducer<B::Out>>(_: *const (), states: *const u8, n: usize, count: usize, out: *mut u8, step: isize) {
     for k in 0..n {
         // SAFETY: the caller's promise.
         unsafe { finish::<B, R>(states.cast::<State<B, R>>().add(k).read(), count, out.wrapping_offset(k as isize * step)) };

@@ -1,0 +1,107 @@
+//! The host with every program interpreted, whatever the build: for tests, beside the host whose loops are compiled.
+//!
+//! Imports: `error`, `element`, `kernel`, `device`.
+
+use super::{map, reduce, scan};
+use crate::device::{Cpu, CpuBlock, Deleter, Device, Fresh, Inputs, Reduction, Slot};
+use crate::element::{Comparable, Element, Number};
+use crate::error::Result;
+use crate::kernel::{Addressed, Body, Contraction, Op, Program, Reducer, Scanning, Sorting};
+use std::mem::MaybeUninit;
+
+/// The host with every program interpreted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Interpreted;
+
+// SAFETY: the host's own memory; calls are the host's, or an interpreted program's, which keeps to the same promises.
+unsafe impl Device for Interpreted {
+    type Block = CpuBlock;
+
+    fn allocate(&self, nbytes: usize, fresh: Fresh) -> Result<CpuBlock> {
+        Cpu.allocate(nbytes, fresh)
+    }
+    unsafe fn adopt(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<CpuBlock> {
+        // SAFETY: the caller's promise; so below.
+        unsafe { Cpu.adopt(address, nbytes, free) }
+    }
+    fn address(block: &CpuBlock) -> *mut u8 {
+        Cpu::address(block)
+    }
+    unsafe fn write(&self, to: *mut u8, bytes: &[u8]) -> Result<()> {
+        // SAFETY: as above.
+        unsafe { Cpu.write(to, bytes) }
+    }
+    unsafe fn read(&self, from: *const u8, bytes: &mut [MaybeUninit<u8>]) -> Result<()> {
+        // SAFETY: as above.
+        unsafe { Cpu.read(from, bytes) }
+    }
+    unsafe fn copy(&self, sizes: &[usize], to: Slot<'_>, from: Slot<'_>) -> Result<()> {
+        // SAFETY: as above.
+        unsafe { Cpu.copy(sizes, to, from) }
+    }
+    unsafe fn map<P: Program>(&self, program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+        // SAFETY: as above.
+        unsafe { map(program, sizes, row, outputs, inputs) }
+    }
+    unsafe fn reduce<B: Body, R: Reducer<B::Out>>(
+        &self,
+        body: &B,
+        _: R,
+        axes: Reduction<'_>,
+        output: Slot<'_>,
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
+        // SAFETY: as above.
+        unsafe { reduce::<B, R>(body, axes, output, inputs) }
+    }
+    unsafe fn contract<T: Number, L: Number, R: Number>(
+        &self,
+        plan: Contraction<'_>,
+        output: Slot<'_>,
+        left: Slot<'_>,
+        right: Slot<'_>,
+    ) -> Result<()> {
+        // SAFETY: as above.
+        unsafe { Cpu.contract::<T, L, R>(plan, output, left, right) }
+    }
+    unsafe fn scan<B: Body, R: Reducer<B::Out>>(
+        &self,
+        body: &B,
+        _: R,
+        plan: Scanning<'_>,
+        output: Slot<'_>,
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
+        // SAFETY: as above.
+        unsafe { scan::<B, R>(body, plan, output, inputs) }
+    }
+    unsafe fn gather(&self, plan: Addressed<'_>, to: Slot<'_>, cells: Slot<'_>, index: Slot<'_>) -> Result<()> {
+        // SAFETY: as above.
+        unsafe { Cpu.gather(plan, to, cells, index) }
+    }
+    unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
+        &self,
+        operator: F,
+        plan: Addressed<'_>,
+        cells: Slot<'_>,
+        from: Slot<'_>,
+        index: Slot<'_>,
+    ) -> Result<()> {
+        // SAFETY: as above.
+        unsafe { Cpu.scatter(operator, plan, cells, from, index) }
+    }
+    unsafe fn compact(&self, sizes: &[usize], count: usize, to: Slot<'_>, from: Slot<'_>, mask: Slot<'_>) -> Result<()> {
+        // SAFETY: as above.
+        unsafe { Cpu.compact(sizes, count, to, from, mask) }
+    }
+    unsafe fn sort<T: Comparable>(
+        &self,
+        plan: Sorting<'_>,
+        values: Option<Slot<'_>>,
+        positions: Option<Slot<'_>>,
+        from: Slot<'_>,
+    ) -> Result<()> {
+        // SAFETY: as above.
+        unsafe { Cpu.sort::<T>(plan, values, positions, from) }
+    }
+}

@@ -1,0 +1,277 @@
+//! Programs over elements, interpreted: the counterpart of the loops in `cpu/map.rs`, and fed as they are.
+//!
+//! Imports: `error`, `scalar`, `kernel`, `device`.
+
+use super::Cache;
+use super::code::{Value, Writer};
+use super::fold::{Fold, Folded, LINES};
+use super::frame::{Both, Memory, Operand, Room, Running, sweep};
+use super::steps::WIDTH;
+use crate::device::cpu::drive::{Loops, RowsFn};
+use crate::device::cpu::fold::LEAF;
+use crate::device::cpu::io::NONE;
+use crate::device::cpu::map::{MapKernel, run_job};
+use crate::device::cpu::reduce::Output;
+use crate::device::cpu::simd::Level;
+use crate::device::{Inputs, Slot};
+use crate::error::Result;
+use crate::kernel::{Numbers, Program, Settled, Traced, TracedReducer, numbers, trace_program};
+use crate::scalar::{DType, Graph, Node};
+use std::any::TypeId;
+
+/// A program over elements, written for columns.
+pub(super) struct Mapped {
+    /// What is settled on a row, in order.
+    settled: Vec<Settle>,
+    /// Of operands, then of what is settled.
+    program: Both,
+    /// For each operand the first load that reads it, and bytes of an element.
+    inputs: Vec<(usize, usize)>,
+    /// Bytes of an element of each output.
+    outputs: Vec<usize>,
+    /// The operand of each load.
+    reads: Vec<u8>,
+    in_place: bool,
+}
+
+/// One thing that is settled on a row, and bytes of its value, or of each.
+enum Settle {
+    Reduced(Box<Folded>, usize),
+    Held(Box<Both>, usize),
+}
+
+static WRITTEN: Cache<Mapped> = Cache::new();
+
+/// Runs a program as [`Device::map`](crate::Device::map) does.
+///
+/// # Errors
+/// What that reports.
+///
+/// # Safety
+/// As there.
+pub(in crate::device::cpu) unsafe fn map<P: Program>(
+    program: &P,
+    sizes: &[usize],
+    row: usize,
+    outputs: &[Slot<'_>],
+    inputs: Inputs<'_>,
+) -> Result<()> {
+    let kernel = const {
+        let first: Option<RowsFn> = if P::IN_PLACE { None } else { Some(rows::<0>) };
+        &MapKernel::by::<P>(Loops { rows: rows::<NONE>, still: [first, Some(rows::<1>)] })
+    };
+    let mut trace = || trace_program(program, inputs.reads);
+    // SAFETY: the caller's promise.
+    unsafe { run(TypeId::of::<P>(), &mut trace, numbers(program), kernel, sizes, row, outputs, inputs) }
+}
+
+/// # Safety
+/// As [`map`], of the program that is traced.
+#[allow(clippy::too_many_arguments)] // those of a map, and what is known of the program
+unsafe fn run(
+    program: TypeId,
+    trace: &mut dyn FnMut() -> Traced,
+    numbers: Numbers,
+    kernel: &MapKernel,
+    sizes: &[usize],
+    row: usize,
+    outputs: &[Slot<'_>],
+    inputs: Inputs<'_>,
+) -> Result<()> {
+    let mapped = WRITTEN.get("map", program, inputs.reads, &mut || Mapped::new(&trace(), inputs.reads, kernel.in_place))?;
+    let handed = Handed { mapped, numbers };
+    // SAFETY: the caller's promise; the kernel is that of what it is handed.
+    unsafe { run_job(kernel, std::ptr::from_ref(&handed).cast(), sizes, row, outputs, inputs) }
+}
+
+/// The type of each operand's elements, as graphs read them.
+pub(super) fn operands<'a>(graphs: impl Iterator<Item = &'a Graph>, reads: &[u8]) -> Vec<DType> {
+    let mut types = vec![DType::Bool; reads.iter().map(|&read| read as usize + 1).max().unwrap_or(0)];
+    for (node, _, dtype) in graphs.flat_map(Graph::nodes) {
+        if let Node::Input { index } = node {
+            types[index] = dtype;
+        }
+    }
+    types
+}
+
+impl Mapped {
+    fn new(traced: &Traced, reads: &[u8], in_place: bool) -> Option<Mapped> {
+        let types = operands(traced.settled.iter().map(Settled::body).chain([&traced.graph]), reads);
+        // Operands, then what is settled, as far as it is; what is settled twice is one thing.
+        let mut outside = types.clone();
+        let (mut settled, mut param, mut things) = (Vec::new(), 0, Vec::new());
+        let write = |body: &Graph, outside: &Outside<'_>, param: usize, direct: bool| {
+            Both::new(direct, &|writer| {
+                let (inputs, given) = outside.values(writer);
+                writer.graph(body, &inputs, &given, param)
+            })
+        };
+        for (number, one) in traced.settled.iter().enumerate() {
+            let before = traced.settled[..number].iter().position(|known| one.body().params() == 0 && is_same(known, one, &things));
+            if let Some(at) = before {
+                things.push(things[at]);
+                continue;
+            }
+            let here = Outside { types: &outside, operands: types.len(), things: &things };
+            let (thing, dtype) = match one {
+                Settled::Held { body } => {
+                    let dtype = body.outputs().next()?.0;
+                    (Settle::Held(Box::new(write(body, &here, param, true)?), dtype.size()), dtype)
+                }
+                Settled::Reduced { body, reducer, is_operand } => {
+                    let dtype = reducer.finish.outputs().next()?.0;
+                    let folded = Folded::new(body, reducer, &here, param, dtype, *is_operand)?;
+                    (Settle::Reduced(Box::new(folded), dtype.size()), dtype)
+                }
+            };
+            param += one.body().params();
+            things.push(settled.len());
+            settled.push(thing);
+            outside.push(dtype);
+        }
+        let all = Outside { types: &outside, operands: types.len(), things: &things };
+        let program = write(&traced.graph, &all, param, !in_place)?;
+        Some(Mapped {
+            settled,
+            program,
+            inputs: loads(&types, reads),
+            outputs: traced.graph.outputs().map(|(dtype, _)| dtype.size()).collect(),
+            reads: reads.to_vec(),
+            in_place,
+        })
+    }
+}
+
+/// What comes from outside: operands, then what a row has settled; and which of that each number is.
+pub(super) struct Outside<'a> {
+    pub(super) types: &'a [DType],
+    pub(super) operands: usize,
+    pub(super) things: &'a [usize],
+}
+
+impl Outside<'_> {
+    /// The operands as values, and what is given.
+    pub(super) fn values(&self, writer: &mut Writer) -> (Vec<Value>, Vec<Value>) {
+        let mut inputs: Vec<Value> = self.types.iter().map(|&dtype| writer.outside(dtype, false)).collect();
+        let things = inputs.split_off(self.operands);
+        (inputs, self.things.iter().map(|&thing| things[thing]).collect())
+    }
+}
+
+/// Whether two things that are settled on a row are one; `things` are those before.
+fn is_same(a: &Settled, b: &Settled, things: &[usize]) -> bool {
+    let given = |node: Node| match node {
+        Node::Given { index } => Node::Given { index: things[index] },
+        other => other,
+    };
+    let (left, right) = (a.body(), b.body());
+    let nodes = left.nodes().map(|(node, args, dtype)| (given(node), args, dtype));
+    let same = nodes.eq(right.nodes().map(|(node, args, dtype)| (given(node), args, dtype))) && left.definitions() == right.definitions();
+    same && match (a, b) {
+        (Settled::Held { .. }, Settled::Held { .. }) => true,
+        (Settled::Reduced { reducer: a, is_operand: x, .. }, Settled::Reduced { reducer: b, is_operand: y, .. }) => {
+            let graphs = |of: &TracedReducer| [of.identity.clone(), of.absorb.clone(), of.combine.clone(), of.finish.clone()];
+            x == y && a.name == b.name && graphs(a) == graphs(b)
+        }
+        _ => false,
+    }
+}
+
+/// For each operand the first load that reads it, and bytes of an element.
+pub(super) fn loads(types: &[DType], reads: &[u8]) -> Vec<(usize, usize)> {
+    let first = |k: usize| reads.iter().position(|&read| read as usize == k).unwrap_or(0);
+    types.iter().enumerate().map(|(k, dtype)| (first(k), dtype.size())).collect()
+}
+
+/// A program and its run-time numbers: what the loops are handed.
+struct Handed {
+    mapped: &'static Mapped,
+    numbers: Numbers,
+}
+
+/// The loop of an interpreted program, as a compiled one is: see [`RowsFn`](crate::device::cpu::drive::RowsFn).
+///
+/// # Safety
+/// `program` points to a [`Handed`]; the rest as there.
+unsafe fn rows<const STILL: usize>(_: Level, program: *const (), rows: usize, n: usize, pointers: *const *mut u8, down: *const isize) {
+    // SAFETY: the caller's promise.
+    let Handed { mapped, numbers } = unsafe { &*program.cast::<Handed>() };
+    let Mapped { settled, program, inputs, outputs, reads, in_place } = *mapped;
+    let first = if *in_place { 0 } else { outputs.len() };
+    let still = reads.get(STILL).map_or(NONE, |&operand| operand as usize);
+    // SAFETY: the caller's promise: a pointer and a step for each output and load; in place the first loads are the outputs.
+    let of = |k: usize, width: usize, still: bool| unsafe { Operand { at: *pointers.add(k), down: *down.add(k), width, still } };
+    let read = inputs.iter().enumerate().map(|(k, &(load, width))| of(first + load, width, k == still));
+    let operands: Vec<Operand> = read.chain(outputs.iter().enumerate().map(|(k, &width)| of(k, width, false))).collect();
+    if settled.is_empty() {
+        let mut running = Running::new(program, numbers, rows.saturating_mul(n / WIDTH).max(rows));
+        // SAFETY: the caller's promise.
+        return unsafe { sweep(&mut running, &operands, outputs.len(), rows, n) };
+    }
+    // SAFETY: the caller's promise.
+    unsafe { by_rows(mapped, numbers, &operands, rows, n) };
+}
+
+/// A part of a program by rows that runs.
+enum Settling<'a> {
+    Reduced(Box<Fold<'a>>),
+    Held(Running<'a>),
+}
+
+/// Rows on each of which something is settled before the program runs there, some side by side.
+///
+/// # Safety
+/// That of [`sweep`], for the program's operands and outputs.
+unsafe fn by_rows(mapped: &Mapped, numbers: &Numbers, operands: &[Operand], rows: usize, n: usize) {
+    let side = if n <= LEAF { LINES } else { 1 };
+    let (inputs, outputs) = operands.split_at(mapped.inputs.len());
+    let mut widths: Vec<usize> = inputs.iter().map(|operand| operand.width).collect();
+    let mut total = 0;
+    let mut parts = Vec::with_capacity(mapped.settled.len());
+    for one in &mapped.settled {
+        let (part, width, nbytes) = match one {
+            Settle::Reduced(folded, width) => {
+                let fold = Fold::new(folded, numbers, &widths, folded.chunks_of(LINES));
+                (Settling::Reduced(Box::new(fold)), *width, side * 16)
+            }
+            Settle::Held(program, width) => {
+                (Settling::Held(Running::new(program, numbers, side * (n / WIDTH).max(1))), *width, side * (n * width + 64))
+            }
+        };
+        parts.push(part);
+        widths.push(width);
+        total += nbytes + 64;
+    }
+    let mut program = Running::new(&mapped.program, numbers, side * (n / WIDTH).max(1));
+    let mut memory = Memory::new(total);
+    for row in (0..rows).step_by(side) {
+        let some = side.min(rows - row);
+        let mut room = Room::new(memory.start());
+        let mut here: Vec<Operand> = inputs.iter().map(|operand| operand.from(row)).collect();
+        for (part, one) in parts.iter_mut().zip(&mapped.settled) {
+            let made = match (part, one) {
+                (Settling::Reduced(fold), Settle::Reduced(_, width)) => {
+                    let made = Operand { at: room.take(side * 16), down: 16, width: *width, still: true };
+                    // SAFETY: the caller's promise, and room for a value of each row.
+                    unsafe { fold.whole_rows(&here, some, n, Output { address: made.at, step: made.down, is_state: false }) };
+                    made
+                }
+                (Settling::Held(running), Settle::Held(_, width)) => {
+                    let pitch = (n * width).next_multiple_of(64);
+                    let made = Operand { at: room.take(side * pitch), down: pitch as isize, width: *width, still: false };
+                    here.push(made);
+                    // SAFETY: as above, of each element.
+                    unsafe { sweep(running, &here, 1, some, n) };
+                    here.pop();
+                    made
+                }
+                _ => unreachable!("parts were made of these"),
+            };
+            here.push(made);
+        }
+        here.extend(outputs.iter().map(|operand| operand.from(row)));
+        // SAFETY: as above.
+        unsafe { sweep(&mut program, &here, outputs.len(), some, n) };
+    }
+}

@@ -1,0 +1,59 @@
+//! Kernels of operators that are chosen by name, over operands without their types: what stands around them is compiled once for
+//! each device, not once for each operator.
+//!
+//! Imports: `error`, `element`, `device`, `tensor`.
+
+use super::eval::Reducing;
+use super::gathered::{Gathered, Laid};
+use super::operand::Leaves as _;
+use super::runs::FEW;
+use crate::device::{Device, Inputs, Reduction, Slot};
+use crate::element::Element;
+use crate::error::Result;
+use crate::tensor::{Leaf, Tensor};
+
+/// Runs an operator: [`Device::map_by_name`] of its program.
+pub(crate) type MapFn<D> = unsafe fn(device: &D, sizes: &[usize], outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()>;
+/// Runs a reducer: [`Device::reduce_by_name`].
+///
+/// To be called as that is.
+pub(crate) type ReduceFn<D> = Box<dyn Fn(&D, Reduction<'_>, Slot<'_>, Inputs<'_>) -> Result<()> + Send + Sync>;
+
+/// A fresh tensor with the values of an operator, as words `W`.
+///
+/// # Safety
+/// `run` takes elements of the leaves, in order, and gives elements as wide as words.
+pub(crate) unsafe fn eval_named<W: Element, D: Device>(
+    op: &'static str,
+    leaves: &[Leaf<'_, 8, D>],
+    device: &D,
+    run: MapFn<D>,
+) -> Result<Tensor<W, 8, D>> {
+    let mut gathered = Gathered::<8, D, FEW>::new(op, device, 1);
+    leaves.iter().for_each(|&leaf| gathered.add(leaf));
+    let size = gathered.size()?;
+    // SAFETY: the caller's promise; the output is fresh.
+    gathered.eval(size, None, &mut |laid| unsafe { run(device, laid.sizes, laid.outputs, laid.inputs) })
+}
+
+/// A fresh tensor with an operand reduced over the marked axes, as words `W`; `needs` says that no elements have no value.
+///
+/// # Safety
+/// As [`eval_named`].
+pub(crate) unsafe fn reduce_named<W: Element, D: Device>(
+    (op, needs): (&'static str, bool),
+    leaf: Leaf<'_, 16, D>,
+    gone: [bool; 16],
+    run: &ReduceFn<D>,
+) -> Result<Tensor<W, 8, D>> {
+    let device = leaf.device();
+    let mut gathered = Gathered::<16, D, FEW>::new(op, device, 1);
+    gathered.add(leaf);
+    let reducing = Reducing::of(gathered, gone, size_of::<W>(), needs)?;
+    // As it is to be called: strides stand in the order of `kept` and `reduced`, and the output is fresh.
+    reducing.eval(&mut |Laid { sizes, row, outputs, inputs }| {
+        let (kept, reduced) = sizes.split_at(sizes.len() - row);
+        let output = Slot { stride: &outputs[0].stride[..kept.len()], ..outputs[0] };
+        run(device, Reduction { kept, reduced }, output, inputs)
+    })
+}

@@ -1,0 +1,29 @@
+//! Reducers' functions of many values at once, compiled here for builds with debug assertions, which interpret: in a crate that is
+//! not optimised they would be slow.
+//!
+//! Imports: `kernel`, `scalar`, `device`.
+
+use super::{ArgMax, ArgMin, LogSumExp, MeanVar, Var};
+use crate::device::slice_of;
+use crate::kernel::SliceFn;
+use crate::scalar::DType;
+
+macro_rules! slices {
+    ($($name:ident $R:ident: $($dtype:ident $t:ty),*;)*) => { $(
+        /// The function for values of this machine type.
+        #[inline(never)]
+        pub(super) fn $name(dtype: DType) -> Option<SliceFn> {
+            match dtype {
+                $(DType::$dtype => Some(slice_of::<$t, $R>),)*
+                _ => None,
+            }
+        }
+    )* };
+}
+slices! {
+    largest ArgMax: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, F32 f32, F64 f64;
+    smallest ArgMin: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, F32 f32, F64 f64;
+    moments Var: F32 f32, F64 f64;
+    moments_and_sum MeanVar: F32 f32, F64 f64;
+    powers LogSumExp: F32 f32, F64 f64;
+}
