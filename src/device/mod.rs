@@ -19,9 +19,11 @@ mod cuda;
 mod meta;
 
 pub use any::{AnyBlock, AnyDevice, OneOfAny};
+#[cfg(feature = "dynamic")]
 #[doc(hidden)]
 pub use cpu::Interpreted;
 pub(crate) use cpu::alignment;
+#[cfg(any(debug_assertions, feature = "dynamic"))]
 pub(crate) use cpu::slice_of;
 pub use cpu::{Cpu, CpuBlock, MemoryStatistics, SteadyState};
 #[cfg(feature = "cuda")]

@@ -8,12 +8,15 @@ use super::functions::exp_beside_one;
 use super::{Cast as _, ComplexParts as _, IsFinite};
 use crate::device::Device;
 #[cfg(not(debug_assertions))]
+#[cfg(all(not(debug_assertions), feature = "dynamic"))]
 use crate::device::slice_of;
 use crate::dim::Dim;
 use crate::element::{Comparable, Compute, Element, Float, Number};
 use crate::error::Result;
 use crate::expr::Reduce;
-use crate::kernel::{Op, PIECE, Reducer, SliceFn, is_light};
+#[cfg(any(debug_assertions, feature = "dynamic"))]
+use crate::kernel::SliceFn;
+use crate::kernel::{Op, PIECE, Reducer, is_light};
 use crate::layout::Layout;
 use crate::rank::{RemoveAxes, Smaller};
 #[cfg(debug_assertions)]
@@ -62,7 +65,7 @@ macro_rules! reducers {
             fn of_slice($values: &[Compute<$T>], $from: usize) -> Self::State<Run> { $of_slice }
             #[cfg(debug_assertions)]
             fn slice() -> Option<SliceFn> { super::slices::$slices(<Compute<$T> as Prim>::DTYPE) }
-            #[cfg(not(debug_assertions))]
+            #[cfg(all(not(debug_assertions), feature = "dynamic"))]
             fn slice() -> Option<SliceFn> { Some(slice_of::<$T, Self>) })?
         }
     )* };

@@ -39,6 +39,7 @@ pub enum Arith {
 
 impl Arith {
     /// Each, in order.
+    #[cfg(any(debug_assertions, feature = "dynamic"))]
     pub(crate) const ALL: [Arith; 4] = [Arith::Add, Arith::Sub, Arith::Mul, Arith::Div];
 }
 
@@ -55,6 +56,7 @@ pub enum Order {
 
 impl Order {
     /// Each, in order.
+    #[cfg(any(debug_assertions, feature = "dynamic"))]
     pub(crate) const ALL: [Order; 3] = [Order::Max, Order::Min, Order::Rem];
 }
 
@@ -106,6 +108,7 @@ pub enum Unary {
 
 impl Unary {
     /// Each, in order.
+    #[cfg(any(debug_assertions, feature = "dynamic"))]
     pub(crate) const ALL: [Unary; 6] = [Unary::Round, Unary::Floor, Unary::Ceil, Unary::Trunc, Unary::Abs, Unary::Sqrt];
 }
 

@@ -29,7 +29,7 @@ fn values<T: Element>(n: usize, seed: u64) -> Vec<T> {
             _ => f64::from_bits(word << 17 | next()),
         };
         // Blocks without what is in doubt, and blocks with it.
-        let number = if k / 600 % 2 == 0 { (word % 2000) as f64 / 1000.0 - 1.0 } else { number };
+        let number = if (k / 600).is_multiple_of(2) { (word % 2000) as f64 / 1000.0 - 1.0 } else { number };
         T::narrow(rankform::scalar::Prim::cast(number))
     };
     (0..n).map(&mut one).collect()
@@ -37,6 +37,7 @@ fn values<T: Element>(n: usize, seed: u64) -> Vec<T> {
 
 fn bits<T: Element>(values: &[T]) -> Vec<u8> {
     // All NaNs are one.
+    #[allow(clippy::eq_op)]
     let of = |x: &T| if x == x { bytemuck::bytes_of(x).to_vec() } else { vec![0xff; size_of::<T>()] };
     values.iter().flat_map(of).collect()
 }

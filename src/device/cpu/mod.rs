@@ -37,6 +37,7 @@ mod copy;
 mod drive;
 mod fold;
 mod index;
+#[cfg(any(debug_assertions, feature = "dynamic"))]
 mod interpret;
 mod io;
 mod join;
@@ -59,8 +60,10 @@ mod through_cuda;
 mod turn;
 mod walk;
 
+#[cfg(feature = "dynamic")]
 #[doc(hidden)]
 pub use interpret::Interpreted;
+#[cfg(any(debug_assertions, feature = "dynamic"))]
 pub(crate) use interpret::slice_of;
 pub use memory::CpuBlock;
 pub(crate) use pool::alignment;
@@ -192,6 +195,7 @@ unsafe impl Device for Cpu {
         unsafe { map::run(program, sizes, row, outputs, inputs) }
     }
 
+    #[cfg(any(debug_assertions, feature = "dynamic"))]
     unsafe fn map_by_name<P: Program>(&self, program: &P, sizes: &[usize], outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
         if const { P::PLAIN } {
             // SAFETY: the caller's promise is the one asked for; so below.
@@ -201,6 +205,7 @@ unsafe impl Device for Cpu {
         unsafe { map::run(program, sizes, 0, outputs, inputs) }
     }
 
+    #[cfg(any(debug_assertions, feature = "dynamic"))]
     unsafe fn reduce_by_name<B: Body, R: Reducer<B::Out>>(
         &self,
         body: &B,
@@ -225,6 +230,7 @@ unsafe impl Device for Cpu {
         output: Slot<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
+        #[cfg(debug_assertions)]
         if const { interpret::IS_CHOSEN && B::PLAIN && !B::BY_ROWS && R::Out::PLAIN } {
             // SAFETY: the caller's promise is the one asked for.
             return unsafe { interpret::reduce::<B, R>(body, axes, output, inputs) };
@@ -277,6 +283,7 @@ unsafe impl Device for Cpu {
         output: Slot<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
+        #[cfg(debug_assertions)]
         if const { interpret::IS_CHOSEN && B::PLAIN && !B::BY_ROWS && R::Out::PLAIN } {
             // SAFETY: the caller's promise is the one asked for.
             return unsafe { interpret::scan::<B, R>(body, plan, output, inputs) };

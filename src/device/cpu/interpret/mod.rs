@@ -17,6 +17,7 @@
 //! Imports: `error`, `device`.
 
 mod code;
+#[cfg(feature = "dynamic")]
 mod device;
 mod fold;
 mod frame;
@@ -26,6 +27,7 @@ mod scan;
 mod states;
 mod steps;
 
+#[cfg(feature = "dynamic")]
 pub use device::Interpreted;
 pub(super) use map::map;
 pub(super) use reduce::reduce;
@@ -34,7 +36,8 @@ pub(super) use scan::scan;
 
 /// Whether programs are interpreted rather than compiled where they are used: where debug assertions are on, as in the dev profile, unless
 /// the feature `compiled` says otherwise.
-pub(super) const IS_CHOSEN: bool = cfg!(debug_assertions) && !cfg!(feature = "compiled");
+#[cfg(debug_assertions)]
+pub(super) const IS_CHOSEN: bool = !cfg!(feature = "compiled");
 
 use crate::device::MAX_OPERANDS;
 use crate::error::{Error, Result};
