@@ -308,7 +308,8 @@ impl Dispatcher {
     /// The crate's elementwise operators, reductions and matrix products, for f32, f64, i32 and i64.
     ///
     /// # Cost
-    /// The graphs of all of them are compiled in the crate that calls this, which takes some seconds; on the CPU they are interpreted.
+    /// The graphs of all of them are compiled in the crate that calls this, which takes
+    /// half a minute; on the CPU they are interpreted.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].

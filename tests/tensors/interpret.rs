@@ -151,9 +151,7 @@ fn reductions_of_every_kind_have_the_same_bits() {
 
 #[test]
 fn lengths_around_those_of_leaves_and_steps() {
-    for n in
-        [0, 1, 2, 15, 16, 31, 32, 33, 63, 64, 65, 127, 129, 200, 255, 256, 257, 1023, 1025, 4095, 4096, 4097, 4160, 9000, 40_000, 140_000]
-    {
+    for n in [0, 1, 2, 15, 16, 31, 32, 33, 63, 64, 65, 127, 129, 200, 255, 256, 257, 1023, 1025, 4095, 4096, 4097, 4160, 9000] {
         let (x, y) = (tensor::<f32, 2>([3, n], 1), tensor::<f64, 2>([3, n], 2));
         same!(n; x; x.sum(Axis::<1>));
         same!(n; x; x.view().permuted([1, 0]).unwrap().sum(Axis::<0>));
@@ -174,6 +172,20 @@ fn lengths_around_those_of_leaves_and_steps() {
             same!(n; x; ((x.lazy() - x.lazy().mean_along(Axis::<1>)) / (x.lazy().var_along(Axis::<1>) + 1e-5).sqrt()).eval());
         }
     }
+    // More leaves than are taken side by side; more than one thread takes.
+    for n in [40_000, 140_000] {
+        let x = tensor::<f32, 2>([1, n], 4);
+        same!(n; x; x.sum(Axis::<1>));
+        same!(n; x; x.view().permuted([1, 0]).unwrap().sum(Axis::<0>));
+        same!(n; x; x.var(Axis::<1>));
+        same!(n; x; (x.lazy() * 2.0).var(Axis::<1>));
+        same!(n; x; x.softmax(Axis::<1>));
+        same!(n; x; x.cumsum(Axis::<1>));
+        same!(n; x; x.argmax(Axis::<1>));
+    }
+    let y = tensor::<f64, 2>([2, 140_000], 5);
+    same!("turned"; y; y.view().permuted([1, 0]).unwrap().sum(Axis::<0>));
+    same!("every other"; y; y.view().slice((.., (..).step(2))).unwrap().sum(Axis::<1>));
     let x = tensor::<f32, 2>([70, 3000], 3);
     same!("many rows"; x; x.cumsum(Axis::<1>));
     same!("many rows"; x; x.cumsum(Axis::<0>));

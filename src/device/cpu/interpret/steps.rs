@@ -105,53 +105,68 @@ trait Three {
     fn of(a: Self::A, b: Self::B, c: Self::B) -> Self::B;
 }
 
-/// One loop for each instruction set and number of operands.
+/// What is written, as chunks of values.
+///
+/// # Safety
+/// It is a number of such chunks.
+#[inline(always)]
+unsafe fn chunks<T>(out: &mut [MaybeUninit<u8>]) -> &mut [[MaybeUninit<T>; WIDTH]] {
+    let count = out.len() / (WIDTH * size_of::<T>());
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts_mut(out.as_mut_ptr().cast(), count) }
+}
+
+/// One loop for each instruction set and number of operands. A chunk is a function of its own, whose arguments say that what is
+/// written is none of what is read: without that, and with debug assertions, the compiler takes value by value.
 macro_rules! loops {
     ($(#[$feature:meta])* $one:ident $two:ident $three:ident) => {
         $(#[$feature])*
         unsafe fn $one<K: One>(out: &mut [MaybeUninit<u8>], args: &[Arg; 3], by: u32) {
-            let mut of_a = args[0].at;
-            let to = out.as_mut_ptr().cast::<[MaybeUninit<K::Out>; WIDTH]>();
-            for chunk in 0..out.len() / (WIDTH * size_of::<K::Out>()) {
-                // SAFETY: the caller's promise.
-                let (out, a) = unsafe { (&mut *to.add(chunk), &*of_a.cast::<[K::A; WIDTH]>()) };
+            #[inline(always)]
+            fn chunk<K: One>(out: &mut [MaybeUninit<K::Out>; WIDTH], a: &[K::A; WIDTH], by: u32) {
                 for j in 0..WIDTH {
                     out[j].write(K::of(a[j], by));
                 }
-                of_a = of_a.wrapping_offset(args[0].along);
+            }
+            let [mut a, ..] = *args;
+            // SAFETY: the caller's promise.
+            for out in unsafe { chunks::<K::Out>(out) } {
+                // SAFETY: as above.
+                unsafe { chunk::<K>(out, &*a.at.cast(), by) };
+                a.at = a.at.wrapping_offset(a.along);
             }
         }
         $(#[$feature])*
         unsafe fn $two<K: Two>(out: &mut [MaybeUninit<u8>], args: &[Arg; 3], _: u32) {
-            let [mut of_a, mut of_b] = [args[0].at, args[1].at];
-            let along = [args[0].along, args[1].along];
-            let to = out.as_mut_ptr().cast::<[MaybeUninit<K::Out>; WIDTH]>();
-            for chunk in 0..out.len() / (WIDTH * size_of::<K::Out>()) {
-                // SAFETY: the caller's promise; so below.
-                let (out, a) = unsafe { (&mut *to.add(chunk), &*of_a.cast::<[K::A; WIDTH]>()) };
-                // SAFETY: as above.
-                let b = unsafe { &*of_b.cast::<[K::A; WIDTH]>() };
+            #[inline(always)]
+            fn chunk<K: Two>(out: &mut [MaybeUninit<K::Out>; WIDTH], a: &[K::A; WIDTH], b: &[K::A; WIDTH]) {
                 for j in 0..WIDTH {
                     out[j].write(K::of(a[j], b[j]));
                 }
-                (of_a, of_b) = (of_a.wrapping_offset(along[0]), of_b.wrapping_offset(along[1]));
+            }
+            let [mut a, mut b, _] = *args;
+            // SAFETY: the caller's promise.
+            for out in unsafe { chunks::<K::Out>(out) } {
+                // SAFETY: as above.
+                unsafe { chunk::<K>(out, &*a.at.cast(), &*b.at.cast()) };
+                (a.at, b.at) = (a.at.wrapping_offset(a.along), b.at.wrapping_offset(b.along));
             }
         }
         $(#[$feature])*
         unsafe fn $three<K: Three>(out: &mut [MaybeUninit<u8>], args: &[Arg; 3], _: u32) {
-            let [mut of_a, mut of_b, mut of_c] = args.map(|arg| arg.at);
-            let along = [args[0].along, args[1].along, args[2].along];
-            let to = out.as_mut_ptr().cast::<[MaybeUninit<K::B>; WIDTH]>();
-            for chunk in 0..out.len() / (WIDTH * size_of::<K::B>()) {
-                // SAFETY: the caller's promise.
-                let (out, a) = unsafe { (&mut *to.add(chunk), &*of_a.cast::<[K::A; WIDTH]>()) };
-                // SAFETY: as above.
-                let (b, c) = unsafe { (&*of_b.cast::<[K::B; WIDTH]>(), &*of_c.cast::<[K::B; WIDTH]>()) };
+            #[inline(always)]
+            fn chunk<K: Three>(out: &mut [MaybeUninit<K::B>; WIDTH], a: &[K::A; WIDTH], b: &[K::B; WIDTH], c: &[K::B; WIDTH]) {
                 for j in 0..WIDTH {
                     out[j].write(K::of(a[j], b[j], c[j]));
                 }
-                of_a = of_a.wrapping_offset(along[0]);
-                (of_b, of_c) = (of_b.wrapping_offset(along[1]), of_c.wrapping_offset(along[2]));
+            }
+            let [mut a, mut b, mut c] = *args;
+            // SAFETY: the caller's promise.
+            for out in unsafe { chunks::<K::B>(out) } {
+                // SAFETY: as above.
+                unsafe { chunk::<K>(out, &*a.at.cast(), &*b.at.cast(), &*c.at.cast()) };
+                (a.at, b.at) = (a.at.wrapping_offset(a.along), b.at.wrapping_offset(b.along));
+                c.at = c.at.wrapping_offset(c.along);
             }
         }
     };
