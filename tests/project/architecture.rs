@@ -123,6 +123,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/expr/in_place.rs", "hands the addresses of operands to a device"),
     ("src/expr/named.rs", "hands operands to a kernel without their types"),
     ("src/expr/runs.rs", "hands operands to a device"),
+    ("src/io/dynamic.rs", "reads the elements of a tensor that it borrows"),
     ("src/interop/dlpack.rs", "memory and structs of other libraries"),
     ("src/interop/dlpack/abi.rs", "the type of a deleter"),
     ("src/interop/faer.rs", "memory of another library"),
