@@ -131,7 +131,6 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/interop/ndarray.rs", "memory of another library"),
     ("src/interop/shared_memory.rs", "memory of several processes"),
     ("src/io/file.rs", "memory that is written before a reader sees it"),
-    ("src/io/stored.rs", "elements as bytes of files"),
     ("src/io/safetensors.rs", "maps files"),
     ("src/ops/arrange.rs", "hands the addresses of operands to a device"),
     ("src/ops/contract.rs", "hands the addresses of operands to a device"),
