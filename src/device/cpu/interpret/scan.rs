@@ -272,7 +272,7 @@ unsafe fn columns(handed: *const (), tiles: &mut Tiles<'_>) {
             // made of initialised memory where a row ends within a chunk.
             unsafe {
                 sweep(&mut scan.values, &here, 1, rows, width);
-                for k in 0..rows {
+                for k in 0..if of.counts || of.sees { rows } else { 0 } {
                     let now = at.wrapping_add(row + k);
                     let after = now.wrapping_add(usize::from(!handed.exclusive));
                     for (to, value) in [(number, now), (seen, after)] {
