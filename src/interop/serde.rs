@@ -97,12 +97,62 @@ macro_rules! as_f32 {
                 output.serialize_f32((*self).into())
             }
         }
-        /// Rounded to the nearest.
+        /// The nearest number.
         impl<'de> Deserialize<'de> for $t {
             fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-                f64::deserialize(input).map(Self::from_f64)
+                struct Number;
+                impl Visitor<'_> for Number {
+                    type Value = $t;
+                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                        f.write_str("a number")
+                    }
+                    fn visit_f32<E: Error>(self, x: f32) -> Result<$t, E> {
+                        Ok(<$t>::from_f32(x))
+                    }
+                    fn visit_f64<E: Error>(self, x: f64) -> Result<$t, E> {
+                        Ok(<$t>::from_f64(x))
+                    }
+                    fn visit_i64<E: Error>(self, x: i64) -> Result<$t, E> {
+                        Ok(<$t>::from_f64(x as f64))
+                    }
+                    fn visit_u64<E: Error>(self, x: u64) -> Result<$t, E> {
+                        Ok(<$t>::from_f64(x as f64))
+                    }
+                }
+                // A format that does not describe itself holds an `f32`.
+                input.deserialize_f32(Number)
             }
         }
     )* };
 }
 as_f32!(f16 bf16);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::forward_to_deserialize_any;
+
+    /// A number in a format that does not describe itself: four bytes, to be asked for as such.
+    struct FourBytes(f32);
+
+    impl<'de> Deserializer<'de> for FourBytes {
+        type Error = serde::de::value::Error;
+        fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Self::Error> {
+            Err(Error::custom("four bytes were written"))
+        }
+        fn deserialize_f32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
+            visitor.visit_f32(self.0)
+        }
+        forward_to_deserialize_any! {
+            bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f64 char str string bytes byte_buf option unit unit_struct newtype_struct
+            seq tuple tuple_struct map struct enum identifier ignored_any
+        }
+    }
+
+    #[test]
+    fn half_precision_is_read_as_it_was_written() {
+        assert_eq!(f16::deserialize(FourBytes(1.5)).unwrap(), f16::from_f32(1.5));
+        assert_eq!(bf16::deserialize(FourBytes(-3.0)).unwrap(), bf16::from_f32(-3.0));
+        assert!(f64::deserialize(FourBytes(1.0)).is_err());
+    }
+}

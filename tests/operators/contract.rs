@@ -1,7 +1,6 @@
 //! Matrix products of every pair of ranks, every element, every kind of layout, against three loops.
 //!
 //! Floats may be off by the usual bound of a dot product: one unit, times the length, times the magnitudes' product.
-//! The same tests run with and without feature `gemm`.
 
 use crate::value::{Exact, Random, Value};
 use num_complex::Complex;

@@ -139,6 +139,14 @@ macro_rules! number_traits {
                 (*self).to_f32().to_u64()
             }
             #[inline]
+            fn to_i128(&self) -> Option<i128> {
+                (*self).to_f32().to_i128()
+            }
+            #[inline]
+            fn to_u128(&self) -> Option<u128> {
+                (*self).to_f32().to_u128()
+            }
+            #[inline]
             fn to_f32(&self) -> Option<f32> {
                 Some((*self).to_f32())
             }
@@ -157,6 +165,10 @@ macro_rules! number_traits {
                 Some(Self::from_f64(integer_to_odd(n.into())))
             }
             #[inline]
+            fn from_i128(n: i128) -> Option<Self> {
+                Some(Self::from_f64(integer_to_odd(n)))
+            }
+            #[inline]
             fn from_f32(n: f32) -> Option<Self> {
                 Some(Self::from_f32(n))
             }
@@ -168,7 +180,12 @@ macro_rules! number_traits {
         impl NumCast for $t {
             #[inline]
             fn from<N: ToPrimitive>(n: N) -> Option<Self> {
-                n.to_f64().map(Self::from_f64)
+                let near = n.to_f64()?;
+                // An integer beyond 2⁵³ may not be an f64.
+                match n.to_i128() {
+                    Some(whole) if near.abs() > 9e15 => Some(Self::from_f64(integer_to_odd(whole))),
+                    _ => Some(Self::from_f64(near)),
+                }
             }
         }
         impl Bounded for $t {
@@ -217,7 +234,7 @@ macro_rules! number_traits {
             }
             #[inline]
             fn mul_add(self, a: Self, b: Self) -> Self {
-                // The product is exact in f64.
+                // The product is exact in f64; so is the sum for f16. That of bf16 may be rounded twice.
                 Self::from_f64(self.to_f64().mul_add(a.to_f64(), b.to_f64()))
             }
             #[inline]
@@ -289,6 +306,9 @@ mod tests {
         assert_eq!(bf16::from_i64(tie).unwrap().to_f64(), 2f64.powi(62));
         assert_eq!(bf16::from_i64(tie + 1).unwrap().to_f64(), 2f64.powi(62) + 2f64.powi(55));
         assert_eq!(bf16::from_i64(-tie - 1).unwrap().to_f64(), -2f64.powi(62) - 2f64.powi(55));
+        assert_eq!(<bf16 as NumCast>::from(tie + 1).unwrap().to_f64(), 2f64.powi(62) + 2f64.powi(55));
+        assert_eq!(bf16::from_i128(tie as i128 + 1).unwrap().to_f64(), 2f64.powi(62) + 2f64.powi(55));
+        assert_eq!(bf16::from_f32(1e30).to_i128(), Some(bf16::from_f32(1e30).to_f64() as i128));
         assert_eq!(f16::from_u64(u64::MAX).unwrap(), f16::INFINITY);
         assert_eq!("1.00048828125".parse::<f16>().unwrap(), f16::ONE);
         assert_eq!("1.000488281250001".parse::<f16>().unwrap(), f16::from_bits(0x3c01));

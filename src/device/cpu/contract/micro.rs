@@ -241,6 +241,7 @@ macro_rules! kernels {
             }
 
             unsafe fn tile(tile: &Tile<'_>) {
+                debug_assert!(tile.units > 0, "the loop counts down");
                 // SAFETY: the caller's promise.
                 unsafe {
                     match (tile.rows, tile.vectors) {

@@ -199,7 +199,7 @@ struct Panel<'a, T, const DEPTH: usize> {
     to: *mut T,
 }
 
-/// What is written beyond a panel: a vector, whose first lane is in it.
+/// Bytes beyond a panel that finishing it may write; see `Kernel::finish`.
 pub(super) const BEYOND: usize = 64;
 
 /// Lanes of the widest panel.

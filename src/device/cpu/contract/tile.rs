@@ -84,7 +84,7 @@ pub(super) trait Kernel: Copy + Send + Sync + 'static {
     /// Computes one tile.
     ///
     /// # Safety
-    /// Rows, columns and units of the tile are there; with `add` the output has been written.
+    /// Rows, columns and units of the tile are there, and at least one unit; with `add` the output has been written.
     unsafe fn tile(tile: &Tile<'_>);
 
     const FORM: Form = {

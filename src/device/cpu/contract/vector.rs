@@ -53,7 +53,7 @@ impl Vector {
             (three $Left:ty, $Right:ty, $T:ty) => { of!(@ three::<$Left, { lanes::<$Left>() }>, None, $Left, $Right, $T) };
             (two $Left:ty, $Right:ty, $T:ty) => { of!(@ two::<$Left, { lanes::<$Left>() }>, None, $Left, $Right, $T) };
             (wide $Left:ty, $Right:ty, $T:ty, $many:ident $Sum:ty) => {
-                if simd::level() == Level::Baseline {
+                if cfg!(target_arch = "x86_64") && simd::level() == Level::Baseline {
                     of!(converted $Left, $Right, $T, $many $Sum)
                 } else {
                     of!(@ wide::<$Left, { lanes::<$Left>() }>, None, $Left, $Right, $T)
@@ -77,7 +77,7 @@ impl Vector {
         let loops = match (left, right, out) {
             (F32, F32, F32) => of!(three Same<f32>, Same<f32>, f32),
             (F64, F64, F64) => of!(three Same<f64>, Same<f64>, f64),
-            (F32, F32, F64) => of!(converted FloatDouble, FloatDouble, f64, three f64),
+            (F32, F32, F64) => of!(wide FloatDouble, FloatDouble, f64, three f64),
             (BF16, BF16, BF16) => of!(wide Bf16Float, Bf16Float, bf16, three f32),
             (BF16, BF16, F32) => of!(wide Bf16Float, Bf16Float, f32, three f32),
             (F16, F16, F16) => of!(wide F16Float, F16Float, f16, three f32),
@@ -91,8 +91,8 @@ impl Vector {
             (I16, I16, I32) => of!(wide ShortInt, ShortInt, i32, two i32),
             (U16, U16, U32) => of!(wide UnsignedShortInt, UnsignedShortInt, i32, two i32),
             (I32, I32, I32) | (U32, U32, U32) => of!(two Same<i32>, Same<i32>, i32),
-            (I32, I32, I64) => of!(converted IntLong, IntLong, i64, two i64),
-            (U32, U32, U64) => of!(converted UnsignedIntLong, UnsignedIntLong, i64, two i64),
+            (I32, I32, I64) => of!(wide IntLong, IntLong, i64, two i64),
+            (U32, U32, U64) => of!(wide UnsignedIntLong, UnsignedIntLong, i64, two i64),
             (I64, I64, I64) | (U64, U64, U64) => of!(two Same<i64>, Same<i64>, i64),
             (C32, C32, C32) => of!(two Same<Complex<f32>>, Same<Complex<f32>>, Complex<f32>),
             (C64, C64, C64) => of!(two Same<Complex<f64>>, Same<Complex<f64>>, Complex<f64>),
@@ -284,7 +284,7 @@ fn halved<P: Num, const LANES: usize>(mut sums: [P; LANES]) -> P {
 }
 
 #[inline(always)]
-fn fused<P: Num>(sum: P, a: P, b: P) -> P {
+fn multiply_add<P: Num>(sum: P, a: P, b: P) -> P {
     P::arith(Arith::Add, sum, P::arith(Arith::Mul, a, b))
 }
 
@@ -352,7 +352,7 @@ impl<L: Convert<To: Num>, const LANES: usize> PartOf<'_, L, LANES> {
                             // SAFETY: as above.
                             let a = unsafe { from_a[r].cast::<[L::From; LANES]>().read_unaligned() };
                             for lane in 0..LANES {
-                                sums[r][lane] = fused(sums[r][lane], L::convert(a[lane]), x[lane]);
+                                sums[r][lane] = multiply_add(sums[r][lane], L::convert(a[lane]), x[lane]);
                             }
                         }
                         (from_x, from_a) = (from_x.wrapping_add(LANES), from_a.map_rows(LANES));
@@ -451,7 +451,7 @@ impl<L: Convert<To: Num>, const LANES: usize> PartOf<'_, L, LANES> {
                         }
                         let a = from[c].cast::<[L::From; LANES]>().read_unaligned();
                         for lane in 0..LANES {
-                            sum[lane] = fused(sum[lane], L::convert(a[lane]), x[c]);
+                            sum[lane] = multiply_add(sum[lane], L::convert(a[lane]), x[c]);
                         }
                         from[c] = from[c].wrapping_add(LANES);
                     }
@@ -576,7 +576,7 @@ impl<P: Lies> RowTimesPanel<'_, P> {
                 // SAFETY: an element of the vector.
                 let x = unsafe { self.vector.add(unit * P::DEPTH + depth).read() };
                 for lane in 0..WIDTH {
-                    sums[lane] = fused(sums[lane], P::of(values[lane], depth), x);
+                    sums[lane] = multiply_add(sums[lane], P::of(values[lane], depth), x);
                 }
             }
         }
