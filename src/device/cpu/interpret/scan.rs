@@ -256,6 +256,8 @@ unsafe fn columns(handed: *const (), tiles: &mut Tiles<'_>) {
     let [local, mut carry, mut spare] = [(); 3].map(|()| scan.columns(&mut room, widest));
     let (values, results) = (room.take(of.value * WIDTH * most), room.take(of.out * WIDTH * most));
     let [number, seen] = [(); 2].map(|()| room.take(8 * WIDTH * side));
+    // SAFETY: room for as many; what stands beside values is a value then, a truth too.
+    unsafe { std::ptr::write_bytes(values, 0, of.value * WIDTH * most) };
     // SAFETY: the caller's promise.
     while let Some(tile) = unsafe { tiles.next() } {
         let Tile { pointers, steps, width, n, at, out, out_step } = tile;
@@ -339,7 +341,13 @@ unsafe fn rows(handed: *const (), strips: &mut Strips<'_>) {
     let results = room.take(of.out * WIDTH * LEAF);
     let straight = room.take(of.value * LEAF * 8);
     let numbers = room.take(8 * WIDTH * LEAF);
-    scan.begin(&carry, 1);
+    for columns in [&carry, &joined] {
+        scan.begin(columns, 1);
+    }
+    if of.value == 1 {
+        // SAFETY: room for as many; what stands beside truths is a truth then.
+        unsafe { std::ptr::write_bytes(turned, 0, WIDTH * LEAF) };
+    }
     // SAFETY: the caller's promise.
     while let Some(strip) = unsafe { strips.next() } {
         let Strip { pointers, steps, chains, linked, n, at, out, out_chain, out_step } = strip;
