@@ -151,6 +151,11 @@ impl<'a> Fold<'a> {
         let mut room = Room::new(memory.start());
         let mut columns = |widths: &[usize]| -> Vec<*mut u8> { widths.iter().map(|&width| room.take(column(width))).collect() };
         let (states, next, aside) = (columns(&of.widths), columns(&of.widths), columns(widths));
+        // What stands beside states is read with them: beside truths it is to be a truth.
+        for (&at, &width) in states.iter().chain(&next).zip(of.widths.iter().chain(&of.widths)).filter(|(_, width)| **width == 1) {
+            // SAFETY: room for as many.
+            unsafe { std::ptr::write_bytes(at, 0, column(width)) };
+        }
         let pieces = of.values.as_ref().map(|values| {
             let run = Running::new(values, numbers, PIECE / WIDTH);
             (run, room.take(PIECE * 16), Joining::new(of))

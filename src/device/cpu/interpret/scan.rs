@@ -256,6 +256,8 @@ unsafe fn columns(handed: *const (), tiles: &mut Tiles<'_>) {
     let [local, mut carry, mut spare] = [(); 3].map(|()| scan.columns(&mut room, widest));
     let (values, results) = (room.take(of.value * WIDTH * most), room.take(of.out * WIDTH * most));
     let [number, seen] = [(); 2].map(|()| room.take(8 * WIDTH * side));
+    // SAFETY: room for as many; what stands beside values is a value then, a truth too.
+    unsafe { std::ptr::write_bytes(values, 0, of.value * WIDTH * most) };
     // SAFETY: the caller's promise.
     while let Some(tile) = unsafe { tiles.next() } {
         let Tile { pointers, steps, width, n, at, out, out_step } = tile;
@@ -264,14 +266,21 @@ unsafe fn columns(handed: *const (), tiles: &mut Tiles<'_>) {
             scan.begin(&local, chunks);
         }
         let operands = scan.operands(&pointers, &steps);
+        // Rows that follow each other are computed as one, and so are their values.
+        let joint = operands.iter().all(|operand| operand.down == (width * operand.width) as isize);
+        let pitch = of.value * if joint { width } else { chunks * WIDTH };
         for row in (0..n).step_by(side) {
             let rows = side.min(n - row);
             let mut here: Vec<Operand> = operands.iter().map(|operand| operand.from(row)).collect();
-            here.push(Operand { at: values, down: (of.value * WIDTH * chunks) as isize, width: of.value, still: false });
+            here.push(Operand { at: values, down: pitch as isize, width: of.value, still: false });
             // SAFETY: rows of every operand by the caller's promise; columns have room for as many chunks as there are, and are
             // made of initialised memory where a row ends within a chunk.
             unsafe {
-                sweep(&mut scan.values, &here, 1, rows, width);
+                if joint {
+                    sweep(&mut scan.values, &here, 1, 1, rows * width);
+                } else {
+                    sweep(&mut scan.values, &here, 1, rows, width);
+                }
                 for k in 0..if of.counts || of.sees { rows } else { 0 } {
                     let now = at.wrapping_add(row + k);
                     let after = now.wrapping_add(usize::from(!handed.exclusive));
@@ -281,8 +290,7 @@ unsafe fn columns(handed: *const (), tiles: &mut Tiles<'_>) {
                 }
                 scan.copy(&states, (&local, 0), chunks);
                 for k in 0..rows {
-                    let value =
-                        Place { at: values.wrapping_add(k * of.value * WIDTH * chunks), along: (of.value * WIDTH) as isize, down: 0 };
+                    let value = Place { at: values.wrapping_add(k * pitch), along: (of.value * WIDTH) as isize, down: 0 };
                     let number = Place { at: number.wrapping_add(k * 8 * WIDTH), along: 0, down: 0 };
                     scan.take(value, number, (&states, k * chunks), (&states, (k + 1) * chunks), chunks);
                 }
@@ -333,7 +341,13 @@ unsafe fn rows(handed: *const (), strips: &mut Strips<'_>) {
     let results = room.take(of.out * WIDTH * LEAF);
     let straight = room.take(of.value * LEAF * 8);
     let numbers = room.take(8 * WIDTH * LEAF);
-    scan.begin(&carry, 1);
+    for columns in [&carry, &joined] {
+        scan.begin(columns, 1);
+    }
+    if of.value == 1 {
+        // SAFETY: room for as many; what stands beside truths is a truth then.
+        unsafe { std::ptr::write_bytes(turned, 0, WIDTH * LEAF) };
+    }
     // SAFETY: the caller's promise.
     while let Some(strip) = unsafe { strips.next() } {
         let Strip { pointers, steps, chains, linked, n, at, out, out_chain, out_step } = strip;
