@@ -97,7 +97,7 @@ macro_rules! as_f32 {
                 output.serialize_f32((*self).into())
             }
         }
-        /// The nearest number.
+        /// The number nearest to an `f32`.
         impl<'de> Deserialize<'de> for $t {
             fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
                 struct Number;

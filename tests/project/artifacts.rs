@@ -72,7 +72,13 @@ fn features() -> Vec<&'static str> {
     macro_rules! chosen {
         ($($name:literal)*) => { [$(($name, cfg!(feature = $name))),*] };
     }
-    let all = chosen!["default" "threads" "rayon" "cuda" "npz" "dlpack" "faer" "image" "nalgebra" "ndarray" "serde" "shared-memory" "safetensors"];
+    let all = chosen!["default" "threads" "compiled" "rayon" "dynamic" "cuda" "npz" "dlpack" "faer" "half" "image" "nalgebra" "ndarray" "serde"
+        "shared-memory" "safetensors"];
+    let manifest = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).expect("the manifest");
+    let (_, features) = manifest.split_once("\n[features]\n").expect("features");
+    let lines = features.lines().take_while(|line| !line.starts_with('['));
+    let there: Vec<&str> = lines.filter(|line| !line.starts_with('#')).filter_map(|line| Some(line.split_once(" = ")?.0)).collect();
+    assert_eq!(there, all.map(|(name, _)| name), "the features of the manifest, in its order");
     all.into_iter().filter(|(_, chosen)| *chosen).map(|(name, _)| name).collect()
 }
 

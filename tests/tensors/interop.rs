@@ -173,8 +173,6 @@ fn tensors_are_serialised_by_their_elements_and_what_does_not_fit_is_refused() {
     let text = serde_json::to_string(&halves).unwrap();
     assert_eq!(text, r#"{"size":[2],"data":[1.0,65504.0]}"#);
     assert_eq!(serde_json::from_str::<Tensor<rankform::f16, 1>>(&text).unwrap(), halves);
-    // Halfway between two f16, and a little more, which an f32 does not hold; and a number without a point.
-    assert_eq!(serde_json::from_str::<rankform::f16>("1.000488281250001").unwrap().to_bits(), 0x3c01);
     assert_eq!(serde_json::from_str::<rankform::bf16>("7").unwrap(), rankform::bf16::from_f32(7.0));
     let scalar: Tensor<f64, 0> = serde_json::from_str(r#"{"data":[1.5],"size":[],"more":null}"#).unwrap();
     assert_eq!(scalar.item().unwrap(), 1.5);
