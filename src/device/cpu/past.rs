@@ -18,8 +18,9 @@ const WHOLE: usize = 2 * CHUNK;
 const WITH_ENDS: usize = 20 * CHUNK;
 /// Bytes of a row that stays in a cache while rows beside it are streamed.
 const CACHED: usize = 256 << 10;
-/// Elements that are computed before they are written: few, so that both overlap, and enough for a call.
-const TURN: usize = 2 * CHUNK;
+/// Elements that are computed before they are written: few, so that both overlap, and enough to hide a call. (4096², one thread of
+/// Sapphire Rapids: add 10.6 ms by 128, 8.5 by 256, 8.3 by 512; gelu 10.2, 7.4, 10.0.)
+const TURN: usize = 4 * CHUNK;
 
 /// So many chunks of a program, which begin at cache lines, from computing to memory.
 struct Chunks<'a> {
@@ -39,27 +40,31 @@ impl Loop for Chunks<'_> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Chunks { job, chunks, mut next, step, tiles, mut ahead, by } = self;
+        let Chunks { job, chunks, next, step, tiles, mut ahead, by } = self;
         let (outputs, operands) = (job.outputs, job.outputs + job.reads.len());
+        let mut to = [std::ptr::null_mut(); OUTPUTS];
+        to[..outputs].copy_from_slice(&next[..outputs]);
+        let mut pointers = next;
+        pointers[..outputs].copy_from_slice(&tiles[..outputs]);
         let mut left = chunks;
         while left > 0 {
             let turn = left.min(TURN / CHUNK);
             left -= turn;
             simd::fetch(ahead, turn * by);
             ahead = ahead.wrapping_add(turn * by);
-            let mut pointers = next;
-            pointers[..outputs].copy_from_slice(&tiles[..outputs]);
             // SAFETY: whoever made the chunks promised so many of each load, and tiles.
             unsafe { (job.loops.rows)(job.level, job.program, 1, turn * CHUNK, pointers.as_ptr(), STAY.as_ptr()) };
             for k in 0..outputs {
                 // From chunk to chunk an output moves by the bytes of one.
-                for line in (0..turn * step[k].unsigned_abs()).step_by(LINE) {
+                let nbytes = turn * step[k].unsigned_abs();
+                for line in (0..nbytes).step_by(LINE) {
                     // SAFETY: as above; the loop wrote all of a turn.
-                    unsafe { pack::stream_line(next[k].wrapping_add(line), tiles[k].wrapping_add(line)) };
+                    unsafe { pack::stream_line(to[k].wrapping_add(line), tiles[k].wrapping_add(line)) };
                 }
+                to[k] = to[k].wrapping_add(nbytes);
             }
-            for k in 0..operands {
-                next[k] = next[k].wrapping_offset(step[k] * turn as isize);
+            for k in outputs..operands {
+                pointers[k] = pointers[k].wrapping_offset(step[k] * turn as isize);
             }
         }
     }
