@@ -149,6 +149,13 @@ impl DType {
     pub const fn size(self) -> usize {
         self.row().size
     }
+    /// The alignment of an element.
+    pub(crate) const fn align(self) -> usize {
+        match self.part().size() {
+            8 => align_of::<u64>(),
+            size => size,
+        }
+    }
     /// What its elements are.
     pub const fn kind(self) -> Kind {
         self.row().kind

@@ -30,14 +30,6 @@ pub(super) fn row_major(op: &'static str, size: &[usize], element: usize) -> Res
     laid_out!(axes, 0, |layout| Axes::last(op, &Layout::row_major(layout.size()), size.len()))
 }
 
-/// The alignment of the elements of a name.
-fn aligned_to(dtype: DType) -> usize {
-    match dtype.part().size() {
-        8 => align_of::<u64>(),
-        size => size,
-    }
-}
-
 impl DynTensor {
     /// All elements 0.
     ///
@@ -144,7 +136,7 @@ impl DynTensor {
             };
             counted(op, size, 1)?;
             let negative = axes.stride().iter().zip(size).any(|(&stride, &n)| stride < 0 && n > 1);
-            let alignment = aligned_to(dtype);
+            let alignment = dtype.align();
             if negative || !address.addr().is_multiple_of(alignment) {
                 let what = match negative {
                     true => text(format_args!("strides {:?} reach before {address:p}", axes.stride())),

@@ -221,7 +221,7 @@ impl Tensor<u8, 1, Cpu> {
         // A tensor may grow into the rest of its memory, which must then hold elements too.
         let whole = any || self.allocation().size() == wanted;
         let (first, element) = (self.layout().offset(), dtype.size());
-        let aligned = first.is_multiple_of(element) && (self.allocation().ptr() as usize).is_multiple_of(dtype.part().size());
+        let aligned = first.is_multiple_of(element) && (self.allocation().ptr() as usize).is_multiple_of(dtype.align());
         if whole && aligned { Ok((self, first / element)) } else { Ok((self.view().slice((..wanted,))?.copy()?, 0)) }
     }
 }
