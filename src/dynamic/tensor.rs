@@ -15,7 +15,6 @@ use crate::layout::Layout;
 use crate::rank::Rank;
 use crate::shared::Shared;
 use crate::tensor::{Leaf, Parts, State, Strided, Tensor, TensorView, TensorViewMut};
-use num_complex::Complex;
 
 /// A tensor whose element type, rank and device are known at run time: what files and other libraries bring. It is another
 /// handle on the same memory as a [`Tensor`], under the same rules: nothing is copied on the way from one to the other, and
@@ -348,19 +347,7 @@ impl DynTensor {
         let stride = places.map(|axis| axis.map_or(0, |axis| self.stride()[axis]));
         let layout = Layout::of_parts(size.into(), stride.into(), self.offset);
         let memory = self.memory.as_ref().filter(|_| self.marks == Marks::NONE)?.get::<D>()?;
-        macro_rules! of {
-            ($word:ty) => {
-                // SAFETY: as in `laid`; a leaf is an address and the width of what stands there.
-                unsafe { TensorView::<$word, N, D>::new(memory.ptr().cast(), layout, !self.state.pending, memory.device()) }.leaf()
-            };
-        }
-        Some(match self.dtype.size() {
-            1 => of!(u8),
-            2 => of!(u16),
-            4 => of!(u32),
-            8 => of!(u64),
-            _ => of!(Complex<f64>),
-        })
+        Some(Leaf::of_width(memory.ptr(), layout, self.dtype.size(), !self.state.pending, memory.device()))
     }
 
     /// With elements of another name.

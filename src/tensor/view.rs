@@ -143,6 +143,11 @@ impl<const RANK: usize, D: Device> Clone for Leaf<'_, RANK, D> {
 impl<const RANK: usize, D: Device> Copy for Leaf<'_, RANK, D> {}
 
 impl<'a, const RANK: usize, D: Device> Leaf<'a, RANK, D> {
+    /// Elements of `element` bytes, counted from `base` on; `ready` says that they have memory.
+    #[cfg(feature = "dynamic")]
+    pub(crate) fn of_width(base: *mut u8, layout: Layout<RANK>, element: usize, ready: bool, device: &'a D) -> Self {
+        Leaf { address: base.wrapping_add(layout.offset().wrapping_mul(element)), layout, element, ready, device }
+    }
     pub(crate) fn layout(&self) -> &Layout<RANK> {
         &self.layout
     }
