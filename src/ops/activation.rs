@@ -2,13 +2,16 @@
 //!
 //! Imports: `scalar`.
 
+use super::functions::{SoftsignFn, TanhShrinkFn};
 use super::operators;
 use crate::scalar::{Lane, Lanes, Real};
 
 /// `ln(1 + eˣ)` without overflow and exact in the left tail.
 #[inline(always)]
 fn log_one_plus_exp<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
-    x.max(Lane::zero()) + (-x.abs()).exp().ln_1p()
+    // Not by |x| and max(x, 0): the two sides of 0 are one function, and so are their slopes.
+    let positive = x.gt(Lane::zero());
+    positive.select(x, Lane::zero()) + positive.select(-x, x).exp().ln_1p()
 }
 
 operators! {
@@ -41,10 +44,11 @@ operators! {
     /// x · tanh(softplus(x)).
     fn mish = Mish(x) where Float {
         // tanh(ln(1 + e)) = (e² + 2e) / (e² + 2e + 2), with e = eˣ for x ≤ 0 and divided through by e² above.
-        let small = (-x.abs()).exp();
+        let positive = x.gt(Lane::zero());
+        let small = positive.select(-x, x).exp();
         let below = small * (small + 2.0);
         let above = small * 2.0 + 1.0;
-        let quotient = x.lt(Lane::zero()).select(below / (below + 2.0), above / (small * small * 2.0 + above));
+        let quotient = positive.select(above / (small * small * 2.0 + above), below / (below + 2.0));
         x.eq(Lane::lowest()).select(-Lane::zero(), x * quotient)
     }
     /// min(max(x, 0), 6).
@@ -63,7 +67,7 @@ operators! {
         positive.select(x * 1.050_700_987_355_480_5, below)
     }
     /// x − tanh(x).
-    fn tanh_shrink = TanhShrink(x) where Float { x - x.tanh() }
+    fn tanh_shrink = TanhShrink(x) where Float { x.call::<TanhShrinkFn>() }
     /// x beyond ±λ, moved towards 0 by λ, and 0 between; `other` is λ.
     fn soft_shrink = SoftShrink(x, lambda) where Float {
         x.gt(lambda).select(x - lambda, x.lt(-lambda).select(x + lambda, x * Lane::zero()))
@@ -79,7 +83,7 @@ operators! {
     /// x for x > 0, slope · x below; `other` is the slope.
     fn leaky_relu = LeakyRelu(x, slope) where Float { x.gt(Lane::zero()).select(x, x * slope) }
     /// x / (1 + |x|).
-    fn softsign = Softsign(x) where Float { x / (x.abs() + 1.0) }
+    fn softsign = Softsign(x) where Float { x.call::<SoftsignFn>() }
     /// max(0, min(1, x/6 + 1/2)).
-    fn hard_sigmoid = HardSigmoid(x) where Float { (x / 6.0 + 0.5).max(Lane::zero()).min(Lane::one()) }
+    fn hard_sigmoid = HardSigmoid(x) where Float { (x + 3.0).max(Lane::zero()).min(6.0) / 6.0 }
 }

@@ -98,8 +98,13 @@ operators! {
         // That is a whole number up to rounding. To the nearest: half a unit further out, then towards 0; for integers nothing.
         let half = Lane::one() / Lane::int(2);
         let further = quotient + quotient.lt(Lane::zero()).select(-half, half);
-        let nearest = (quotient % Lane::one()).eq(Lane::zero()).select(quotient, further - further % Lane::one());
-        y.eq(Lane::zero()).select(x / y, nearest - down)
+        let infinite = quotient.eq(Lane::highest()) | quotient.eq(Lane::lowest());
+        let whole = (quotient % Lane::one()).eq(Lane::zero()) | infinite;
+        let floor = whole.select(quotient, further - further % Lane::one()) - down;
+        // A zero has the sign of the quotient that was rounded.
+        let quotient = x / y;
+        let floor = floor.eq(Lane::zero()).select(quotient * Lane::zero(), floor);
+        y.eq(Lane::zero()).select(quotient, floor)
     }
     /// The remainder with the sign of `y`, as Python's `%`: `−7 mod 2` is 1; 0 for an integer divisor of 0. See
     /// [`rem`](Arithmetic::rem) for the other.
@@ -107,8 +112,8 @@ operators! {
     fn remainder = Remainder(x, y) where Comparable {
         let r = x % y;
         let value = other_side(r, y).select(r + y, r);
-        let zero = y.lt(Lane::zero()).select(-Lane::zero(), Lane::zero());
-        value.eq(Lane::zero()).select(zero, value)
+        // A zero has the sign of `y`; a sum with +0 is never −0, and keeps the slope.
+        y.lt(Lane::zero()).select(-(Lane::zero() - value), value + Lane::zero())
     }
     /// xⁿ of integers, wrapping. A negative exponent gives 1/x^|n| truncated: 0, but for 1 and −1.
     fn pow = Pow(x, n) where Whole { whole_power(x, n) }

@@ -43,10 +43,13 @@ operators! {
     }
     /// The same of `sigmoid(x)`, exact in both tails: `max(x, 0) − x · y + ln(1 + e^(−|x|))`.
     fn binary_cross_entropy_with_logits = BinaryCrossEntropyWithLogits(x, y) where Float {
-        let share = x.lt(Lane::zero()).select(-y, 1.0 - y);
+        // Both sides of 0 are one function, and so are their slopes, as |x| and max(x, 0) have none there.
+        let positive = x.gt(Lane::zero());
+        let share = positive.select(1.0 - y, -y);
         // 0 · ∞ is the limit 0 here.
-        let line = share.eq(Lane::zero()).select(Lane::zero(), share * x);
-        line + (-x.abs()).exp().ln_1p()
+        let limit = share.eq(Lane::zero()) & x.abs().eq(Lane::highest());
+        let line = limit.select(Lane::zero(), share * x);
+        line + positive.select(-x, x).exp().ln_1p()
     }
     /// The term of Kullback and Leibler's divergence, `y · (ln y − x)`, of a log-probability `x`; 0 where `y` is 0.
     fn kl_div = KlDiv(x, y) where Float { y.eq(Lane::zero()).select(Lane::zero(), y * (y.ln() - x)) }

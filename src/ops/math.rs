@@ -3,10 +3,10 @@
 //! Accuracy stands beside each function in `ops/functions/`. 16-bit floats are computed in f32 and rounded once.
 //! Imports: `scalar`, `element`.
 
-use super::functions::{sign, sin_pi};
+use super::functions::{LogitFn, SincFn, sign};
 use super::operators;
 use crate::element::{Compute, Float};
-use crate::scalar::{DType, Lane, Lanes};
+use crate::scalar::{DType, Lane, Lanes, Real};
 
 /// One step of the element's own format, which for 16-bit floats is not that of the lane.
 #[inline(always)]
@@ -34,6 +34,26 @@ fn next_after<L: Lanes, T: Float>(x: Lane<L, Compute<T>>, y: Lane<L, Compute<T>>
     let stepped = x.eq(Lane::zero()).select(Lane::from_bits(from_zero.to_bits() | sign(y)), stepped);
     let stepped = x.eq(y).select(y, stepped);
     (x.is_nan() | y.is_nan()).select(x + y, stepped)
+}
+
+/// The larger of two numbers, and the other less that one. Not by max and |x − y|, whose slopes break where both are equal.
+#[inline(always)]
+fn apart<L: Lanes, P: Real>(x: Lane<L, P>, y: Lane<L, P>) -> (Lane<L, P>, Lane<L, P>) {
+    // The same infinity twice has no difference.
+    let same = x.eq(y) & x.abs().eq(Lane::highest());
+    let difference = same.select(Lane::zero(), x - y);
+    let above = difference.gt(Lane::zero());
+    (above.select(x, y), above.select(-difference, difference))
+}
+
+/// `x · log`, a logarithm of `y`; 0 where `x` is 0, but for a NaN.
+#[inline(always)]
+fn share_of<L: Lanes, P: Real>(x: Lane<L, P>, y: Lane<L, P>, log: Lane<L, P>) -> Lane<L, P> {
+    let product = x * log;
+    let limit = y.is_nan().select(y, Lane::zero());
+    // Where the logarithm is a number, the product is 0 as well, with a slope.
+    let at_zero = log.abs().lt(Lane::highest()).select(product + Lane::zero(), limit);
+    x.eq(Lane::zero()).select(at_zero, product)
 }
 
 operators! {
@@ -126,23 +146,13 @@ operators! {
     /// e^(−|x|) · I₁(x), which does not overflow.
     fn i1e = I1e(x) where Float { x.i1e() }
     /// sin(πx) / (πx); 1 at 0.
-    fn sinc = Sinc(x) where Float {
-        let quotient = sin_pi(x) / (x * std::f64::consts::PI);
-        let quotient = x.abs().eq(Lane::highest()).select(Lane::zero(), quotient);
-        x.eq(Lane::zero()).select(Lane::one(), quotient)
-    }
+    fn sinc = Sinc(x) where Float { x.call::<SincFn>() }
     /// ln(x / (1 − x)), the inverse of `sigmoid`; ±∞ at 1 and 0, NaN outside [0, 1].
-    fn logit = Logit(x) where Float {
-        // Around 1/2, where it is 0, by a quotient that is exact there.
-        let small = x.lt(0.25);
-        let quotient = small.select(-x, (x * 2.0 - 1.0) / (1.0 - x));
-        let log = quotient.ln_1p();
-        small.select(x.ln() - log, log)
-    }
+    fn logit = Logit(x) where Float { x.call::<LogitFn>() }
     /// x · ln y; 0 where x is 0, but for a NaN.
-    fn xlogy = Xlogy(x, y) where Float { x.eq(Lane::zero()).select(y.is_nan().select(y, Lane::zero()), x * y.ln()) }
+    fn xlogy = Xlogy(x, y) where Float { share_of(x, y, y.ln()) }
     /// x · ln(1 + y); 0 where x is 0, but for a NaN.
-    fn xlog1py = Xlog1py(x, y) where Float { x.eq(Lane::zero()).select(y.is_nan().select(y, Lane::zero()), x * y.ln_1p()) }
+    fn xlog1py = Xlog1py(x, y) where Float { share_of(x, y, y.ln_1p()) }
     /// Radians of degrees.
     fn to_radians = ToRadians(x) where Float { x * (std::f64::consts::PI / 180.0) }
     /// Degrees of radians.
@@ -171,15 +181,14 @@ operators! {
     /// ln(eˣ + eʸ), without overflow on the way.
     #[doc(alias = "logaddexp")]
     fn log_add_exp = LogAddExp(x, y) where Float {
-        // The same infinity twice has no difference.
-        let apart = x.eq(y).select(Lane::zero(), x - y);
-        x.max(y) + (-apart.abs()).exp().ln_1p()
+        let (largest, apart) = apart(x, y);
+        largest + apart.exp().ln_1p()
     }
     /// log₂(2ˣ + 2ʸ), without overflow on the way.
     #[doc(alias = "logaddexp2")]
     fn log_add_exp2 = LogAddExp2(x, y) where Float {
-        let apart = x.eq(y).select(Lane::zero(), x - y);
-        x.max(y) + (-apart.abs()).exp2().ln_1p() * std::f64::consts::LOG2_E
+        let (largest, apart) = apart(x, y);
+        largest + apart.exp2().ln_1p() * std::f64::consts::LOG2_E
     }
     /// The magnitude of `self` with the sign of `other`, that of a zero or a NaN included.
     fn copysign = Copysign(x, y) where Float { sign(y).eq(sign(x.abs())).select(x.abs(), -x.abs()) }

@@ -4,7 +4,7 @@
 
 use crate::element::Element;
 use crate::kernel::Op;
-use crate::scalar::{Dual, Lane, Run};
+use crate::scalar::{Dual, Lane, Lanes, Num, Run};
 
 /// One operator, as tests see it: its name, and its value and slopes on f64 where it takes and gives numbers.
 #[derive(Clone, Copy, Debug)]
@@ -17,23 +17,50 @@ pub struct Row {
     pub value: fn([f64; 2]) -> f64,
     /// The partial derivatives at a point.
     pub slope: fn([f64; 2]) -> [f64; 2],
+    /// The same in f32.
+    pub slope_f32: fn([f32; 2]) -> [f32; 2],
+    /// The second derivatives at a point, by each operand twice.
+    pub curvature: fn([f64; 2]) -> [f64; 2],
 }
 
 impl Row {
     pub(super) const fn named(name: &'static str) -> Row {
-        Row { name, operands: 0, value: |_| f64::NAN, slope: |_| [f64::NAN; 2] }
+        Row { name, operands: 0, value: |_| f64::NAN, slope: |_| [f64::NAN; 2], slope_f32: |_| [f32::NAN; 2], curvature: |_| [f64::NAN; 2] }
     }
-    pub(super) const fn unary<F: Op<(f64,), Out = f64>>() -> Row {
-        let slope = |x: [f64; 2]| [F::call::<Dual<Run>>((Lane::variable(Lane(x[0])),)).tangent().value(), 0.0];
-        Row { name: F::NAME, operands: 1, value: |x| F::call::<Run>((Lane(x[0]),)).value(), slope }
+    pub(super) const fn unary<F: Op<(f64,), Out = f64> + Op<(f32,), Out = f32>>() -> Row {
+        Row {
+            name: <F as Op<(f64,)>>::NAME,
+            operands: 1,
+            value: |[x, _]| <F as Op<(f64,)>>::call::<Run>((Lane(x),)).value(),
+            slope: |[x, _]| [slope_of_one::<F, Run, f64>(Lane(x)).value(), 0.0],
+            slope_f32: |[x, _]| [slope_of_one::<F, Run, f32>(Lane(x)).value(), 0.0],
+            curvature: |[x, _]| [slope_of_one::<F, Dual<Run>, f64>(Lane::variable(Lane(x))).tangent().value(), 0.0],
+        }
     }
-    pub(super) const fn binary<F: Op<(f64, f64), Out = f64>>() -> Row {
-        let slope = |[x, y]: [f64; 2]| {
-            let (vary, keep) = (|v| Lane::variable(Lane::<Run, f64>(v)), |v| Lane::constant(Lane::<Run, f64>(v)));
-            [F::call::<Dual<Run>>((vary(x), keep(y))).tangent().value(), F::call::<Dual<Run>>((keep(x), vary(y))).tangent().value()]
-        };
-        Row { name: F::NAME, operands: 2, value: |x| F::call::<Run>((Lane(x[0]), Lane(x[1]))).value(), slope }
+    pub(super) const fn binary<F: Op<(f64, f64), Out = f64> + Op<(f32, f32), Out = f32>>() -> Row {
+        Row {
+            name: <F as Op<(f64, f64)>>::NAME,
+            operands: 2,
+            value: |[x, y]| <F as Op<(f64, f64)>>::call::<Run>((Lane(x), Lane(y))).value(),
+            slope: |[x, y]| slopes_of_two::<F, Run, f64>([[Lane(x), Lane(y)]; 2]).map(Lane::value),
+            slope_f32: |[x, y]| slopes_of_two::<F, Run, f32>([[Lane(x), Lane(y)]; 2]).map(Lane::value),
+            curvature: |[x, y]| {
+                let (x, y) = (Lane::<Run, f64>(x), Lane::<Run, f64>(y));
+                let vary = [[Lane::variable(x), Lane::constant(y)], [Lane::constant(x), Lane::variable(y)]];
+                slopes_of_two::<F, Dual<Run>, f64>(vary).map(|slope| slope.tangent().value())
+            },
+        }
     }
+}
+
+fn slope_of_one<F: Op<(T,), Out = T>, L: Lanes, T: Element<Compute = T> + Num>(x: Lane<L, T>) -> Lane<L, T> {
+    F::call::<Dual<L>>((Lane::variable(x),)).tangent()
+}
+
+/// The slope by the first operand at the first point, and by the second at the second.
+fn slopes_of_two<F: Op<(T, T), Out = T>, L: Lanes, T: Element<Compute = T> + Num>([a, b]: [[Lane<L, T>; 2]; 2]) -> [Lane<L, T>; 2] {
+    let slope = |x, y| F::call::<Dual<L>>((x, y)).tangent();
+    [slope(Lane::variable(a[0]), Lane::constant(a[1])), slope(Lane::constant(b[0]), Lane::variable(b[1]))]
 }
 
 /// Every built-in elementwise operator: what the suite iterates, so that a new operator is tested without a new test. Compiled where

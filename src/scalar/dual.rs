@@ -10,6 +10,8 @@ use std::marker::PhantomData;
 
 /// The interpretation that carries a derivative along; see [`derivative`](crate::ops::derivative).
 ///
+/// A number that does not depend on the variable has no tangent, and no step multiplies by one: `x * 0.5` has the slope 0.5 at ∞ too.
+///
 /// # Examples
 /// ```
 /// use rankform::scalar::{Dual, Lane, Run};
@@ -23,7 +25,7 @@ impl<L: Lanes, P: Prim> Lane<Dual<L>, P> {
     /// A value and its derivative.
     #[inline(always)]
     pub fn new(primal: Lane<L, P>, tangent: Lane<L, P>) -> Self {
-        Lane((primal.0, tangent.0))
+        Lane((primal.0, Some(tangent.0)))
     }
     /// The value.
     #[inline(always)]
@@ -33,12 +35,12 @@ impl<L: Lanes, P: Prim> Lane<Dual<L>, P> {
     /// The derivative.
     #[inline(always)]
     pub fn tangent(self) -> Lane<L, P> {
-        Lane(self.0.1)
+        Lane(or_zero::<L, P>(self.0.1))
     }
-    /// Something that does not depend on the variable.
+    /// A number that does not depend on the variable.
     #[inline(always)]
     pub fn constant(value: Lane<L, P>) -> Self {
-        Self::new(value, Lane::literal(P::default()))
+        Lane((value.0, None))
     }
 }
 
@@ -50,21 +52,56 @@ impl<L: Lanes, P: Num> Lane<Dual<L>, P> {
     }
 }
 
-type Pair<L, P> = (<L as Lanes>::Raw<P>, <L as Lanes>::Raw<P>);
+/// A value, and its tangent if it depends on the variable. Which of the two it is never depends on a value, so no branch is left of it.
+type Pair<L, P> = (<L as Lanes>::Raw<P>, Option<<L as Lanes>::Raw<P>>);
 
 #[inline(always)]
-fn zero<L: Lanes, P: Prim>() -> L::Raw<P> {
-    L::literal(P::default())
+fn or_zero<L: Lanes, P: Prim>(tangent: Option<L::Raw<P>>) -> L::Raw<P> {
+    match tangent {
+        Some(tangent) => tangent,
+        None => L::literal(P::default()),
+    }
 }
 
-/// A pair whose derivative is 0: what steps that jump or stand still give.
+/// The tangent of a step, if its operand has one. A macro, since a closure would be compiled without the instructions of the loop around it.
+macro_rules! tangent {
+    ($tangent:expr, |$dx:ident: $P:ty| $then:expr) => {
+        match $tangent {
+            Some(tangent) => {
+                let $dx = Lane::<L, $P>(tangent);
+                Some($then.0)
+            }
+            None => None,
+        }
+    };
+}
+
+/// The sum of two tangents.
 #[inline(always)]
-fn flat<L: Lanes, P: Prim>(value: L::Raw<P>) -> Pair<L, P> {
-    (value, zero::<L, P>())
+fn plus<L: Lanes, P: Num>(a: Option<L::Raw<P>>, b: Option<L::Raw<P>>) -> Option<L::Raw<P>> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(L::arith(Arith::Add, a, b)),
+        (None, tangent) | (tangent, None) => tangent,
+    }
 }
 
-/// `slope · tangent`; 0 along what does not vary, also where the slope is infinite or has no value: x² has a slope in x
-/// at −3, although x^y has none in y there.
+/// `slope · tangent`; 0 where the tangent is 0 and the slope infinite: beyond 6, `x · min(x, 6)` has the slope 6 at ∞ too.
+#[inline(always)]
+fn times<L: Lanes, P: Num>(slope: Lane<L, P>, tangent: Lane<L, P>) -> Lane<L, P> {
+    // An infinite number is one whose product with 0 is not 0; NaN is none that equals itself.
+    let is_infinite = (slope * Lane::zero()).ne(Lane::zero()) & slope.eq(slope);
+    (is_infinite & tangent.eq(Lane::zero())).select(tangent, slope * tangent)
+}
+
+/// `quotient · tangent` of a divisor; 0 where either is 0 and the other infinite: 1/x² keeps the slope 0 at ∞, where x² is infinitely steep.
+#[inline(always)]
+fn across<L: Lanes, P: Num>(quotient: Lane<L, P>, tangent: Lane<L, P>) -> Lane<L, P> {
+    let product = quotient * tangent;
+    let is_limit = product.ne(product) & quotient.eq(quotient) & tangent.eq(tangent);
+    is_limit.select(Lane::zero(), product)
+}
+
+/// As [`times`], and 0 along a tangent of 0 also where the slope has no value: x² has a slope in x at −3, although x^y has none in y there.
 #[inline(always)]
 fn along<L: Lanes, P: Real>(slope: Lane<L, P>, tangent: Lane<L, P>) -> Lane<L, P> {
     let counts = tangent.ne(Lane::zero()) | slope.abs().lt(Lane::highest());
@@ -75,114 +112,143 @@ impl<L: Lanes> Lanes for Dual<L> {
     type Raw<P: Prim> = Pair<L, P>;
     #[inline(always)]
     fn literal<P: Prim>(value: P) -> Pair<L, P> {
-        flat::<L, P>(L::literal(value))
+        (L::literal(value), None)
     }
     #[inline(always)]
     fn arith<P: Num>(op: Arith, a: Pair<L, P>, b: Pair<L, P>) -> Pair<L, P> {
         let value = L::arith(op, a.0, b.0);
         if P::DTYPE.is_discrete() {
-            return flat::<L, P>(value);
+            return (value, None);
         }
-        let (x, dx, y, dy) = (Lane::<L, P>(a.0), Lane::<L, P>(a.1), Lane::<L, P>(b.0), Lane::<L, P>(b.1));
+        let (x, y) = (Lane::<L, P>(a.0), Lane::<L, P>(b.0));
         let tangent = match op {
-            Arith::Add => dx + dy,
-            Arith::Sub => dx - dy,
-            Arith::Mul => dx * y + x * dy,
-            Arith::Div => (dx - Lane(value) * dy) / y,
+            Arith::Add => plus::<L, P>(a.1, b.1),
+            Arith::Sub => plus::<L, P>(a.1, tangent!(b.1, |dy: P| -dy)),
+            Arith::Mul => match (a.1, b.1) {
+                (Some(dx), Some(dy)) => Some((times(y, Lane(dx)) + times(x, Lane(dy))).0),
+                (dx, dy) => plus::<L, P>(tangent!(dx, |dx: P| dx * y), tangent!(dy, |dy: P| x * dy)),
+            },
+            Arith::Div => match (a.1, b.1) {
+                (dx, None) => tangent!(dx, |dx: P| dx / y),
+                (None, Some(dy)) => Some((-across(Lane(value), Lane(dy)) / y).0),
+                (Some(dx), Some(dy)) => Some(((Lane::<L, P>(dx) - across(Lane(value), Lane(dy))) / y).0),
+            },
         };
-        (value, tangent.0)
+        (value, tangent)
     }
     #[inline(always)]
     fn negate<P: Num>(a: Pair<L, P>) -> Pair<L, P> {
-        (L::negate(a.0), L::negate(a.1))
+        (L::negate(a.0), tangent!(a.1, |dx: P| -dx))
     }
     #[inline(always)]
     fn order<P: Ordered>(op: Order, a: Pair<L, P>, b: Pair<L, P>) -> Pair<L, P> {
         let value = L::order(op, a.0, b.0);
-        if P::DTYPE.is_discrete() {
-            return flat::<L, P>(value);
+        if P::DTYPE.is_discrete() || (a.1.is_none() && b.1.is_none()) {
+            return (value, None);
         }
-        let (x, dx, y, dy) = (Lane::<L, P>(a.0), Lane::<L, P>(a.1), Lane::<L, P>(b.0), Lane::<L, P>(b.1));
+        let (x, y) = (Lane::<L, P>(a.0), Lane::<L, P>(b.0));
+        let (dx, dy) = (Lane::<L, P>(or_zero::<L, P>(a.1)), Lane::<L, P>(or_zero::<L, P>(b.1)));
         // At a tie each operand takes half, as PyTorch does: the derivatives of max and min add up to the operands' own.
         let half = |a: Lane<L, P>, b: Lane<L, P>| (a + b) / 2;
         let tangent = match op {
             Order::Max => x.eq(y).select(half(dx, dy), x.gt(y).select(dx, dy)),
             Order::Min => x.eq(y).select(half(dx, dy), x.lt(y).select(dx, dy)),
             // x = q·y + r with q = trunc(x / y) constant; (x − r) / y is q up to rounding.
-            Order::Rem => dx - (x - Lane(value)) / y * dy,
+            Order::Rem if b.1.is_none() => dx,
+            Order::Rem => dx - times((x - Lane(value)) / y, dy),
         };
-        (value, tangent.0)
+        (value, Some(tangent.0))
     }
     #[inline(always)]
     fn compare<P: Ordered>(op: Compare, a: Pair<L, P>, b: Pair<L, P>) -> Pair<L, bool> {
-        flat::<L, bool>(L::compare(op, a.0, b.0))
+        (L::compare(op, a.0, b.0), None)
     }
     #[inline(always)]
     fn equal<P: Prim>(a: Pair<L, P>, b: Pair<L, P>) -> Pair<L, bool> {
-        flat::<L, bool>(L::equal(a.0, b.0))
+        (L::equal(a.0, b.0), None)
     }
     #[inline(always)]
     fn logic<P: Bits>(op: Logic, a: Pair<L, P>, b: Pair<L, P>) -> Pair<L, P> {
-        flat::<L, P>(L::logic(op, a.0, b.0))
+        (L::logic(op, a.0, b.0), None)
     }
     #[inline(always)]
     fn shift<P: Integer>(op: Shift, a: Pair<L, P>, by: u32) -> Pair<L, P> {
-        flat::<L, P>(L::shift(op, a.0, by))
+        (L::shift(op, a.0, by), None)
     }
     #[inline(always)]
     fn unary<P: Real>(op: Unary, a: Pair<L, P>) -> Pair<L, P> {
         let value = L::unary(op, a.0);
-        let (x, dx) = (Lane::<L, P>(a.0), Lane::<L, P>(a.1));
+        let x = Lane::<L, P>(a.0);
         let tangent = match op {
             // |x| has slope 0 at 0, the middle of its two one-sided slopes.
-            Unary::Abs => x.lt(Lane::zero()).select(-dx, x.gt(Lane::zero()).select(dx, x * Lane::zero())),
-            Unary::Sqrt => {
-                // The root of 0 is infinitely steep, but not along what does not vary.
+            Unary::Abs => tangent!(a.1, |dx: P| x.lt(Lane::zero()).select(-dx, x.gt(Lane::zero()).select(dx, x * Lane::zero()))),
+            // The root of 0 is infinitely steep, but not along a tangent that is 0 there.
+            Unary::Sqrt => tangent!(a.1, |dx: P| {
                 let still = x.eq(Lane::zero()) & dx.eq(Lane::zero());
                 dx / still.select(Lane::highest(), Lane(value) * 2.0)
-            }
-            Unary::Round | Unary::Floor | Unary::Ceil | Unary::Trunc => Lane::zero(),
+            }),
+            Unary::Round | Unary::Floor | Unary::Ceil | Unary::Trunc => None,
         };
-        (value, tangent.0)
+        (value, tangent)
     }
     #[inline(always)]
     fn mul_add<P: Real>(a: Pair<L, P>, b: Pair<L, P>, c: Pair<L, P>) -> Pair<L, P> {
-        let inner = L::mul_add(a.0, b.1, c.1);
-        (L::mul_add(a.0, b.0, c.0), L::mul_add(a.1, b.0, inner))
+        let (x, y) = (Lane::<L, P>(a.0), Lane::<L, P>(b.0));
+        let tangent = match (a.1, b.1, c.1) {
+            (None, None, dz) => dz,
+            (Some(dx), None, Some(dz)) => Some(L::mul_add(dx, b.0, dz)),
+            (None, Some(dy), Some(dz)) => Some(L::mul_add(a.0, dy, dz)),
+            (Some(dx), Some(dy), dz) => plus::<L, P>(Some((times(y, Lane(dx)) + times(x, Lane(dy))).0), dz),
+            (Some(dx), None, None) => Some((Lane::<L, P>(dx) * y).0),
+            (None, Some(dy), None) => Some((x * Lane(dy)).0),
+        };
+        (L::mul_add(a.0, b.0, c.0), tangent)
     }
     #[inline(always)]
     fn select<P: Prim>(mask: Pair<L, bool>, a: Pair<L, P>, b: Pair<L, P>) -> Pair<L, P> {
-        (L::select(mask.0, a.0, b.0), L::select(mask.0, a.1, b.1))
+        let tangent = match (a.1, b.1) {
+            (None, None) => None,
+            (dx, dy) => Some(L::select(mask.0, or_zero::<L, P>(dx), or_zero::<L, P>(dy))),
+        };
+        (L::select(mask.0, a.0, b.0), tangent)
     }
     #[inline(always)]
     fn cast<P: Prim, U: Prim>(a: Pair<L, P>) -> Pair<L, U> {
-        let value = L::cast::<P, U>(a.0);
-        if P::DTYPE.is_discrete() || U::DTYPE.is_discrete() { flat::<L, U>(value) } else { (value, L::cast::<P, U>(a.1)) }
+        let is_discrete = P::DTYPE.is_discrete() || U::DTYPE.is_discrete();
+        let tangent = if is_discrete { None } else { tangent!(a.1, |dx: P| dx.cast::<U>()) };
+        (L::cast::<P, U>(a.0), tangent)
     }
     #[inline(always)]
     fn to_bits<P: Real>(a: Pair<L, P>) -> Pair<L, P::Bits> {
-        flat::<L, P::Bits>(L::to_bits::<P>(a.0))
+        (L::to_bits::<P>(a.0), None)
     }
     #[inline(always)]
     fn from_bits<P: Real>(a: Pair<L, P::Bits>) -> Pair<L, P> {
-        flat::<L, P>(L::from_bits::<P>(a.0))
+        (L::from_bits::<P>(a.0), None)
     }
     #[inline(always)]
     fn part<P: ComplexPrim>(part: Part, a: Pair<L, P>) -> Pair<L, P::Part> {
-        (L::part::<P>(part, a.0), L::part::<P>(part, a.1))
+        (L::part::<P>(part, a.0), tangent!(a.1, |dx: P| Lane::<L, P::Part>(L::part::<P>(part, dx.0))))
     }
     #[inline(always)]
     fn complex<P: ComplexPrim>(re: Pair<L, P::Part>, im: Pair<L, P::Part>) -> Pair<L, P> {
-        (L::complex::<P>(re.0, im.0), L::complex::<P>(re.1, im.1))
+        let tangent = match (re.1, im.1) {
+            (None, None) => None,
+            (re, im) => Some(L::complex::<P>(or_zero::<L, P::Part>(re), or_zero::<L, P::Part>(im))),
+        };
+        (L::complex::<P>(re.0, im.0), tangent)
     }
     #[inline(always)]
     fn function<F: Function<N>, P: Real, const N: usize>(x: [Pair<L, P>; N]) -> Pair<L, P> {
         let value = Lane::<L, P>(L::function::<F, P, N>(x.map(|x| x.0)));
-        let slope = F::slope::<L, P>(x.map(|x| Lane(x.0)), value);
-        let mut tangent = along(slope[0], Lane(x[0].1));
-        for i in 1..N {
-            tangent = tangent + along(slope[i], Lane(x[i].1));
+        if x.iter().all(|x| x.1.is_none()) {
+            return (value.0, None);
         }
-        (value.0, tangent.0)
+        let slope = F::slope::<L, P>(x.map(|x| Lane(x.0)), value);
+        let mut tangent = None;
+        for i in 0..N {
+            tangent = plus::<L, P>(tangent, tangent!(x[i].1, |dx: P| along(slope[i], dx)));
+        }
+        (value.0, tangent)
     }
 }

@@ -34,6 +34,7 @@ mod contract;
 mod conv;
 #[cfg(not(rankform_plain_stores))]
 mod convert;
+mod edges;
 mod einsum;
 mod indexing;
 #[cfg(not(rankform_plain_stores))]

@@ -167,15 +167,38 @@ fn along<L: Lanes, P: Real>(y: Lane<L, P>, x: Lane<L, P>) -> Lane<L, P> {
     x.lt(Lane::zero()).select(-y, x.gt(Lane::zero()).select(y, Lane::zero()))
 }
 
+/// `√(2πx)·e^(−x)·(I₀(x) − I₁(x))` in `1/x`, without its first coefficient, which is 0 (DLMF 10.40.1).
+const GAP: [f64; 9] = [
+    0.5,
+    0.1875,
+    0.17578125,
+    0.25634765625,
+    0.5046844482421875,
+    1.249094009399414,
+    3.7212592363357544,
+    12.95795626938343,
+    51.629357010824606,
+];
+
+/// `e^(−|x|)·(I₀(x) − I₁(|x|))`, computed in `f64`. Beyond 128 by its own series, since the two functions agree in more and more digits.
+#[inline(always)]
+fn gap<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
+    let magnitude = x.abs().cast::<f64>();
+    let far = magnitude.gt(128.0);
+    let inverse = 1.0 / far.select(magnitude, Lane::real(128.0));
+    let series = poly(inverse, GAP) * inverse * (inverse * std::f64::consts::FRAC_1_PI * 0.5).sqrt();
+    far.select(series, magnitude.i0e() - magnitude.i1e()).cast()
+}
+
 bessel! {
     /// `I₀(x)`; see [`Lane::i0`].
     I0Fn "i0" 0 false, |x, _y| x.i1();
     /// `I₁(x)`; see [`Lane::i1`].
     I1Fn "i1" 1 false, |x, y| x.i0() - per(y, x);
     /// `e^(−|x|)·I₀(x)`; see [`Lane::i0e`].
-    I0eFn "i0e" 0 true, |x, y| x.i1e() - along(y, x);
+    I0eFn "i0e" 0 true, |x, _y| -along(gap(x), x);
     /// `e^(−|x|)·I₁(x)`; see [`Lane::i1e`].
-    I1eFn "i1e" 1 true, |x, y| x.i0e() - per(y, x) - along(y, x);
+    I1eFn "i1e" 1 true, |x, y| gap(x) - per(y, x);
 }
 
 impl<L: Lanes, P: Real> Lane<L, P> {

@@ -199,8 +199,15 @@ impl Function<1> for ErfFn {
     }
     #[inline(always)]
     fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
-        [(-x * x).exp() * std::f64::consts::FRAC_2_SQRT_PI]
+        [bell(x) * std::f64::consts::FRAC_2_SQRT_PI]
     }
+}
+
+/// `e^(−x²)`, the slope of `erf` but for a factor; `x` is held where that is 0, so that at ±∞ its own slope is 0.
+#[inline(always)]
+fn bell<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
+    let x = super::clamp(x, Lane::real(-50.0), Lane::real(50.0));
+    (-x * x).exp()
 }
 
 /// `1 − erf x`; see [`Lane::erfc`].
@@ -226,7 +233,7 @@ impl Function<1> for ErfcFn {
     }
     #[inline(always)]
     fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
-        [(-x * x).exp() * -std::f64::consts::FRAC_2_SQRT_PI]
+        [bell(x) * -std::f64::consts::FRAC_2_SQRT_PI]
     }
 }
 

@@ -255,8 +255,8 @@ impl Function<1> for ExpM1Fn {
         x.abs().lt(pick(1e-10, 1e-20)).select(x, half + half)
     }
     #[inline(always)]
-    fn slope<L: Lanes, P: Real>(_: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
-        [y + 1.0]
+    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+        [x.exp()] // y + 1 has no digits left below 0
     }
 }
 

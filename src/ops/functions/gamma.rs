@@ -173,13 +173,21 @@ fn stirling<L: Lanes>(z: Double<L, f64>) -> Double<L, f64> {
 
 /// `sin πx` with its sign, to a few units in the last place of itself: `x` less the nearest integer is exact.
 #[inline(always)]
-pub(in crate::ops) fn sin_pi<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
+pub(super) fn sin_pi<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
     let (angle, even) = half_turns(x);
     let sine = angle.sin();
     even.select(sine, -sine)
 }
 
-/// The same inside a function, whose slope says what its derivative is.
+/// `cos πx`, to a few units in the last place of 1.
+#[inline(always)]
+pub(super) fn cos_pi<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
+    let (angle, even) = half_turns(x);
+    let cosine = angle.cos();
+    even.select(cosine, -cosine)
+}
+
+/// [`sin_pi`] inside a function, whose slope says what its derivative is.
 #[inline(always)]
 fn sin_pi_inside<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
     let (angle, even) = half_turns(x);
@@ -335,7 +343,8 @@ fn psi_1<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
     let inverse = 1.0 / z;
     let square = inverse * inverse;
     let above = steps + (inverse + square.mul_add(Lane::real(0.5), square * inverse * poly(square, TRIGAMMA)));
-    let ratio = PI / sin_pi_inside(x);
+    // Not by `sin_pi_inside`: this is differentiated for second derivatives.
+    let ratio = PI / sin_pi(x);
     let y = reflected.select(ratio * ratio - above, above);
     let y = is_pole(x).select(Lane::highest(), y);
     x.eq(Lane::lowest()).select(nan(), y)

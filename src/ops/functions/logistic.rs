@@ -82,6 +82,25 @@ impl Function<1> for SigmoidFn {
     }
 }
 
+/// `ln(x / (1 − x))`, the inverse of `sigmoid`.
+pub struct LogitFn;
+
+impl Function<1> for LogitFn {
+    const NAME: &'static str = "logit";
+    #[inline(always)]
+    fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
+        // Around 1/2, where it is 0, by a quotient that is exact there.
+        let small = x.lt(0.25);
+        let quotient = small.select(-x, (x * 2.0 - 1.0) / (1.0 - x));
+        let log = quotient.ln_1p();
+        small.select(x.ln() - log, log)
+    }
+    #[inline(always)]
+    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
+        [y.is_nan().select(y, 1.0 / (x * (1.0 - x)))]
+    }
+}
+
 /// `x / (1 + e^(−x))`; see [`Lane::silu`].
 pub struct SiluFn;
 

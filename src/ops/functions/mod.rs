@@ -23,6 +23,8 @@ mod logistic;
 mod normal;
 mod power;
 mod root;
+mod sinc;
+mod softsign;
 mod trig;
 
 pub use bessel::{J0Fn, J1Fn, Y0Fn, Y1Fn};
@@ -41,7 +43,10 @@ pub use root::{CbrtFn, HypotFn};
 pub use trig::{CosFn, SinFn, TanFn};
 
 pub(super) use exp::{ExpDifferenceFn, exp_beside_one};
-pub(super) use gamma::sin_pi;
+pub(super) use hyperbolic::TanhShrinkFn;
+pub(super) use logistic::LogitFn;
+pub(super) use sinc::SincFn;
+pub(super) use softsign::SoftsignFn;
 
 use crate::scalar::{DType, Lane, Lanes, Prim, Real};
 use double::Double;

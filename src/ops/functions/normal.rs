@@ -2,7 +2,7 @@
 //!
 //! Imports: `scalar`.
 
-use super::error_function::{erfc_short, excess, tail_words};
+use super::error_function::{erfc_scaled, erfc_short, excess, tail_words};
 use super::log::ln_sum;
 use super::logistic::{erfc_scaled_words, normal_tail, over_root_2};
 use super::{Double, nan, poly, single};
@@ -100,6 +100,25 @@ fn ln_normal<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
     x.eq(Lane::lowest()).select(x, y)
 }
 
+/// `φ(x)`; `x` is held where that is 0, so that at ±∞ its slope is 0.
+#[inline(always)]
+fn density<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
+    let x = super::clamp(x, Lane::real(-50.0), Lane::real(50.0));
+    (x * x * -0.5).exp() * 0.398_942_280_401_432_7
+}
+
+/// `φ(x) / Φ(x)`, where `y` is `ln Φ(x)`.
+#[inline(always)]
+fn hazard<L: Lanes, P: Real>(x: Lane<L, P>, y: Lane<L, P>) -> Lane<L, P> {
+    let left = x.lt(-1.0);
+    // Far to the left the exponent is a difference of large numbers; there by e^(s²)·erfc s with s = −x/√2.
+    let s = left.select(x, -1.0).cast::<f64>() * -FRAC_1_SQRT_2;
+    let far = (0.797_884_560_802_865_4 / erfc_scaled(s).value()).cast();
+    let right = super::clamp(x, Lane::real(-1.0), Lane::real(50.0));
+    let near = (-left.select(Lane::zero(), y)).exp() * density(right);
+    x.eq(Lane::lowest()).select(-x, left.select(far, near))
+}
+
 macro_rules! normal {
     ($($(#[$meta:meta])* $F:ident $name:literal [$f32:literal $f64:literal], |$v:ident| $value:expr, |$x:ident, $y:ident| $slope:expr;)*) => { $(
         $(#[$meta])*
@@ -127,9 +146,9 @@ normal! {
     /// The inverse of `erf`; see [`Lane::erfinv`].
     ErfInvFn "erfinv" [1.0 1.0], |v| erf_inv(v.cast()).cast(), |_x, y| (y * y).exp() * (1.0 / FRAC_2_SQRT_PI);
     /// `Φ(x)`; see [`Lane::ndtr`].
-    NdtrFn "ndtr" [1.0 1.5], |v| normal(v), |x, _y| (x * x * -0.5).exp() * 0.3989422804014327;
+    NdtrFn "ndtr" [1.0 1.5], |v| normal(v), |x, _y| density(x);
     /// `ln Φ(x)`; see [`Lane::log_ndtr`].
-    LogNdtrFn "log_ndtr" [1.0 1.5], |v| ln_normal(v.cast()).cast(), |x, y| (x.mul_add(x * -0.5, -y)).exp() * 0.3989422804014327;
+    LogNdtrFn "log_ndtr" [1.0 1.5], |v| ln_normal(v.cast()).cast(), |x, y| hazard(x, y);
 }
 
 impl<L: Lanes, P: Real> Lane<L, P> {

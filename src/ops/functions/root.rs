@@ -80,7 +80,13 @@ impl Function<2> for HypotFn {
     fn slope<L: Lanes, P: Real>([x, y]: [Lane<L, P>; 2], value: Lane<L, P>) -> [Lane<L, P>; 2] {
         // At the origin, where every direction has slope 1, the middle: 0.
         let origin = value.eq(Lane::zero());
-        [x, y].map(|x| origin.select(Lane::zero(), x / value))
+        // Towards infinity the slope is that of |x|.
+        let infinity = Lane::literal(P::HIGHEST);
+        let along = |x: Lane<L, P>| {
+            let steep = x.abs().eq(infinity).select(x.lt(Lane::zero()).select(Lane::real(-1.0), Lane::one()), x / value);
+            origin.select(Lane::zero(), steep)
+        };
+        [along(x), along(y)]
     }
 }
 
