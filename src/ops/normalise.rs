@@ -4,7 +4,7 @@
 //! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use super::functions::ExpDifferenceFn;
-use super::{Arithmetic as _, Math as _, Norm, Reductions as _, Sum};
+use super::{Arithmetic as _, First, Math as _, Norm, Reductions as _, Sum};
 use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::{Compute, Float};
@@ -120,7 +120,10 @@ normalisations! {
     /// `(x − mean) / √(var + epsilon)` along axes: one (`Axis::<1>`), several together, or `All`, the variance from the
     /// centred values; a weight and a bias are one more expression: `x.layer_norm(Axis::<1>, 1e-5)? * weight.lift() + bias.lift()`.
     fn layer_norm, layer_norm_into(epsilon: T) = |x, axes| {
-        let centred = x.lazy() - x.mean_along(axes);
+        // From the distances to the first: the sum of one number, repeated, is rounded, and its mean would be another number.
+        let first = x.along(First, axes);
+        let mean = first + (x.lazy() - first).mean_along(axes);
+        let centred = x.lazy() - mean;
         centred * (centred.square().mean_along(axes) + epsilon).rsqrt()
     }
 

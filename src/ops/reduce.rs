@@ -180,6 +180,14 @@ reducers! {
         Lane::complex(mean.cast(), (squares / count.cast()).cast())
     };
 
+    /// The first along the axes; 0 for no elements.
+    First: "first", <T: Float, L> -> T, state At<L, T>;
+    identity Lane::zero();
+    absorb |s, x, at| at.eq(Lane::zero()).select(x, s);
+    combine |a, b| a + b; // only one of them has seen the first
+    of_slice |values, from| Lane(if from == 0 { values.first().copied().unwrap_or_default() } else { Default::default() }), first;
+    finish |s, _count| s;
+
     /// `ln Σ eˣ` without overflow: the state is the largest x and `Σ e^(x − largest)`. −∞ for no elements.
     LogSumExp: "logsumexp", <T: Float, L> -> T, state (At<L, T>, At<L, T>);
     identity (Lane::lowest(), Lane::zero());

@@ -3,7 +3,7 @@
 //!
 //! Imports: `kernel`, `scalar`, `device`.
 
-use super::{ArgMax, ArgMin, LogSumExp, MeanVar, Var};
+use super::{ArgMax, ArgMin, First, LogSumExp, MeanVar, Var};
 use crate::device::slice_of;
 use crate::kernel::SliceFn;
 use crate::scalar::DType;
@@ -25,5 +25,6 @@ slices! {
     smallest ArgMin: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, F32 f32, F64 f64;
     moments Var: F32 f32, F64 f64;
     moments_and_sum MeanVar: F32 f32, F64 f64;
+    first First: F32 f32, F64 f64;
     powers LogSumExp: F32 f32, F64 f64;
 }

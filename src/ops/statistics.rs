@@ -73,7 +73,17 @@ fn observed<T: Element, U: Element, D: Device>(
     if numbers.numel() != n {
         return Err(Error::Sizes { op, left: x.size().0.into(), right: numbers.size().0.into() });
     }
-    numbers.cast::<f64>()
+    let numbers = numbers.cast::<f64>()?;
+    let least = if n == 0 { 0.0 } else { numbers.min(All)?.item()? };
+    if least < 0.0 {
+        return Err(Error::Value { op, what: text(format_args!("an observation that counts {least} times")) });
+    }
+    Ok(numbers)
+}
+
+/// The first observation of each variable, if there is one.
+fn first_observation<D: Device>(x: TensorView<'_, f64, 2, D>) -> Result<TensorView<'_, f64, 2, D>> {
+    x.slice_axis(1, 0..x.size().0[1].min(1), 1)
 }
 
 /// The covariance, computed in f64: 16-bit floats would lose the deviations.
@@ -92,15 +102,22 @@ fn covariance<T: Float, U: Float, D: Device, P: Place<U, 2, D>>(
     let below = (total.lazy() - (part.lazy() / &total) * plan.correction).maximum(0.0).eval()?;
     let line = shares.insert_axis(Axis::<0>);
     let x = x.cast::<f64>().map_err(|error| error.renamed(op))?;
-    let mean = (x.lazy() * line).sum(Axis::<1>)?.div(total.lift())?;
-    let centred = x.sub(mean.insert_axis(Axis::<1>))?;
+    // Centred by the distances to the first observation: rows of one number have no rounding of a mean left over.
+    let near = x.sub(first_observation(x.view())?)?;
+    let mean = (near.lazy() * line).sum(Axis::<1>)?.div(total.lift())?;
+    let centred = near.sub(mean.insert_axis(Axis::<1>))?;
     let product = centred.mul(line)?.matmul(centred.transposed())?;
     (product.lazy() / below.lift()).cast::<U>().eval_at(op, place)
 }
 
 /// The correlation of every pair of rows.
 fn correlation<T: Float, D: Device, P: Place<T, 2, D>>(op: &'static str, x: TensorView<'_, T, 2, D>, place: P) -> Result<P::Done> {
-    let cov: Tensor<f64, 2, D> = covariance(op, x, Cov::new(), Fresh)?;
+    x.ready(op)?;
+    let x = x.cast::<f64>().map_err(|error| error.renamed(op))?;
+    let near = x.sub(first_observation(x.view())?)?;
+    // Each row in units of its largest distance, so that no square overflows or underflows; 0/0 in a row of one number.
+    let unit = if near.size().0[1] == 0 { near } else { (near.lazy() / near.lazy().abs().max_along(Axis::<1>)).eval()? };
+    let cov: Tensor<f64, 2, D> = covariance(op, unit.view(), Cov::new(), Fresh)?;
     let deviations = cov.diagonal(Axis::<0>, Axis::<1>)?.sqrt()?;
     let (rows, columns) = (deviations.insert_axis(Axis::<1>), deviations.insert_axis(Axis::<0>));
     (cov.lazy() / rows / columns).clamp(-1.0, 1.0).cast::<T>().eval_at(op, place)
