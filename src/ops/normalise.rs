@@ -4,17 +4,18 @@
 //! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use super::functions::ExpDifferenceFn;
-use super::{Arithmetic as _, First, Math as _, Norm, Reductions as _, Sum};
+use super::{Arithmetic as _, First, Math as _, NormF64, Reductions as _, Sum};
 use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::{Compute, Float};
 use crate::error::Result;
-use crate::expr::{Reduce as _, Stored, Zip as _};
+use crate::expr::{Elementwise as _, Reduce as _, Stored, Zip as _};
 use crate::kernel::Op;
 use crate::layout::joint_size;
 use crate::rank::RemoveAxes;
-use crate::scalar::{Lane, Lanes};
+use crate::scalar::{DType, Lane, Lanes};
 use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
+use std::marker::PhantomData;
 
 /// `e^(x − y)` to a unit in the last place, whatever rounding takes off the difference.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +28,42 @@ impl<T: Float> Op<(T, T)> for ExpDifference {
     fn call<L: Lanes>((x, y): (Lane<L, Compute<T>>, Lane<L, Compute<T>>)) -> Lane<L, Compute<T>> {
         x.call2::<ExpDifferenceFn>(y)
     }
+}
+
+/// What [`Over`] takes for a norm: the norm, or its inverse where elements are not f64. The norm of an f32 may be none.
+#[derive(Clone, Copy, Debug)]
+struct Divisor<T>(PhantomData<fn() -> T>);
+
+impl<T> Divisor<T> {
+    const NEW: Self = Divisor(PhantomData);
+}
+
+impl<T: Float> Op<(f64,)> for Divisor<T> {
+    const NAME: &'static str = "normalize";
+    type Out = f64;
+    #[inline(always)]
+    fn call<L: Lanes>((norm,): (Lane<L, f64>,)) -> Lane<L, f64> {
+        if T::DTYPE == DType::F64 { norm } else { 1.0 / norm }
+    }
+}
+
+/// An element over a norm: a quotient in f64, a product rounded once elsewhere.
+#[derive(Clone, Copy, Debug)]
+struct Over;
+
+impl<T: Float> Op<(T, f64)> for Over {
+    const NAME: &'static str = "normalize";
+    type Out = T;
+    #[inline(always)]
+    fn call<L: Lanes>((x, divisor): (Lane<L, Compute<T>>, Lane<L, f64>)) -> Lane<L, Compute<T>> {
+        let x = x.cast::<f64>();
+        if T::DTYPE == DType::F64 { x / divisor } else { x * divisor }.cast()
+    }
+}
+
+/// The least norm that is divided by.
+fn least<T: Float>(epsilon: T) -> f64 {
+    num_traits::ToPrimitive::to_f64(&epsilon).unwrap_or(f64::NAN)
 }
 
 /// Normalisations, each an expression of a view and axes.
@@ -150,8 +187,7 @@ normalisations! {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     fn normalize, normalize_into(epsilon: T) = |x, axes| {
-        let x = x.lazy();
-        x / x.along(Norm, axes).maximum(epsilon)
+        x.lazy().zip(Over, x.along(NormF64, axes).maximum(least(epsilon)).map(Divisor::<T>::NEW))
     }
 }
 
@@ -168,8 +204,8 @@ where
 {
     let size = joint_size(op, x.size(), y.size())?;
     let (x, y) = (x.broadcast_to(size)?.lazy(), y.broadcast_to(size)?.lazy());
-    let unit = y / y.along(Norm, axes).maximum(epsilon);
-    (x / x.along(Norm, axes).maximum(epsilon) * unit).reduce_at(op, Sum, axes, place)
+    let unit = y.zip(Over, y.along(NormF64, axes).maximum(least(epsilon)).map(Divisor::<T>::NEW));
+    (x.zip(Over, x.along(NormF64, axes).maximum(least(epsilon)).map(Divisor::<T>::NEW)) * unit).reduce_at(op, Sum, axes, place)
 }
 
 /// Vectors along axes beside each other, of tensors and views.

@@ -255,7 +255,7 @@ fn moments<P: Real>(values: &[P]) -> Moments<Run, P> {
 }
 
 /// How many sums there are side by side.
-const SUMS: usize = 32;
+pub(super) const SUMS: usize = 32;
 
 /// `Σ (x − from)` and `Σ (x − from)²`.
 #[inline(always)]
@@ -280,7 +280,7 @@ fn distances<P: Real>(values: &[P], from: f64) -> (f64, f64) {
 
 /// Some sums, added pairwise.
 #[inline(always)]
-fn joined(sums: &[f64; SUMS]) -> f64 {
+pub(super) fn joined(sums: &[f64; SUMS]) -> f64 {
     let mut eight = [0.0; 8];
     for j in 0..8 {
         eight[j] = (sums[j] + sums[8 + j]) + (sums[16 + j] + sums[24 + j]);

@@ -3,7 +3,7 @@
 //!
 //! Imports: `kernel`, `scalar`, `device`.
 
-use super::{ArgMax, ArgMin, First, LogSumExp, MeanVar, Var};
+use super::{ArgMax, ArgMin, First, LogSumExp, MeanVar, Norm, Var};
 use crate::device::slice_of;
 use crate::kernel::SliceFn;
 use crate::scalar::DType;
@@ -25,6 +25,7 @@ slices! {
     smallest ArgMin: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, F32 f32, F64 f64;
     moments Var: F32 f32, F64 f64;
     moments_and_sum MeanVar: F32 f32, F64 f64;
+    norm Norm: F32 f32, F64 f64;
     first First: F32 f32, F64 f64;
     powers LogSumExp: F32 f32, F64 f64;
 }
