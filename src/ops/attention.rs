@@ -5,15 +5,15 @@
 use super::contract::labelled;
 use super::{Cast as _, Comparisons as _, Reductions as _};
 use crate::device::{Device, same_device};
-use crate::dim::{Axis, Dim};
+use crate::dim::{All, Axis, Dim};
 use crate::element::{Compute, Float};
 use crate::element::{bf16, f16};
 use crate::error::{Error, Result, text};
-use crate::expr::{Stored, apply, apply_into};
+use crate::expr::{Elementwise as _, Stored, apply, apply_into};
 use crate::kernel::Op;
 use crate::layout::Layout;
-use crate::scalar::{Lane, Lanes};
-use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
+use crate::scalar::{DType, Lane, Lanes};
+use crate::tensor::{Fresh, Place, Tensor, TensorView, TensorViewMut, There, Writable};
 use std::marker::PhantomData;
 
 /// How attention scales its scores and what it may see.
@@ -77,6 +77,18 @@ impl<S: Float> Op<(S, bool)> for Seen {
     }
 }
 
+/// 1 for a score that is seen, 0 for −∞.
+#[derive(Clone, Copy)]
+struct IsVisible;
+impl<S: Float> Op<(S,)> for IsVisible {
+    const NAME: &'static str = "attention";
+    type Out = f32;
+    #[inline(always)]
+    fn call<L: Lanes>((score,): (Lane<L, Compute<S>>,)) -> Lane<L, f32> {
+        score.eq(Lane::lowest()).select(Lane::zero(), Lane::one())
+    }
+}
+
 /// `e^((score − largest) · scale)`, as an element `T`; 0 where nothing is seen.
 #[derive(Clone, Copy)]
 struct Weight<T>(PhantomData<fn() -> T>);
@@ -102,6 +114,66 @@ impl<T: Scored> Op<(T::Score, T::Score)> for Share<T> {
     fn call<L: Lanes>((sum, weights): (Lane<L, Compute<T::Score>>, Lane<L, Compute<T::Score>>)) -> Lane<L, Compute<T>> {
         let nothing = weights.eq(Lane::zero());
         (sum / nothing.select(Lane::one(), weights)).cast()
+    }
+}
+
+/// A number; 0 for infinities and NaN.
+#[derive(Clone, Copy)]
+struct FiniteOrZero;
+impl<T: Float> Op<(T,)> for FiniteOrZero {
+    const NAME: &'static str = "attention";
+    type Out = T;
+    #[inline(always)]
+    fn call<L: Lanes>((x,): (Lane<L, Compute<T>>,)) -> Lane<L, Compute<T>> {
+        x.abs().lt(Lane::highest()).select(x, Lane::zero())
+    }
+}
+
+/// 1 for an infinity of this sign and for NaN, 0 for others.
+#[derive(Clone, Copy)]
+struct IsBeyond<const SIGN: i64>;
+impl<T: Float, const SIGN: i64> Op<(T,)> for IsBeyond<SIGN> {
+    const NAME: &'static str = "attention";
+    type Out = f32;
+    #[inline(always)]
+    fn call<L: Lanes>((x,): (Lane<L, Compute<T>>,)) -> Lane<L, f32> {
+        let beyond = (x * SIGN).eq(Lane::highest()) | x.is_nan();
+        beyond.select(Lane::one(), Lane::zero())
+    }
+}
+
+/// A sum, and so many infinities of this sign more.
+#[derive(Clone, Copy)]
+struct AndInfinite<const SIGN: i64>;
+impl<T: Float, const SIGN: i64> Op<(T, f32)> for AndInfinite<SIGN> {
+    const NAME: &'static str = "attention";
+    type Out = T;
+    #[inline(always)]
+    fn call<L: Lanes>((x, count): (Lane<L, Compute<T>>, Lane<L, f32>)) -> Lane<L, Compute<T>> {
+        let infinity = Lane::<L, Compute<T>>::highest() * SIGN;
+        count.gt(Lane::zero()).select(x + infinity, x)
+    }
+}
+
+/// Values of which some are infinite or NaN: the others, and where these are, to be added for the queries that see them.
+struct Infinities<T, D: Device> {
+    finite: Tensor<T, 4, D>,
+    above: Tensor<f32, 4, D>,
+    below: Tensor<f32, 4, D>,
+}
+
+impl<T: Scored, D: Device> Infinities<T, D> {
+    fn of(v: TensorView<'_, T, 4, D>) -> Result<Self> {
+        Ok(Infinities { finite: v.map(FiniteOrZero)?, above: v.map(IsBeyond::<1>)?, below: v.map(IsBeyond::<-1>)? })
+    }
+
+    /// Adds those of the first `seen` keys to the rows of queries that see them.
+    fn add(&self, op: &'static str, visible: &Tensor<f32, 4, D>, seen: usize, out: &mut TensorViewMut<'_, T, 4, D>) -> Result<()> {
+        let count = |ones: &Tensor<f32, 4, D>| -> Result<Tensor<f32, 4, D>> {
+            labelled(op, [b"bhqk", b"bhke", b"bhqe"], visible.view(), ones.slice_axis(2, 0..seen, 1)?, Fresh)
+        };
+        out.zip_in_place(AndInfinite::<1>, &count(&self.above)?)?;
+        out.zip_in_place(AndInfinite::<-1>, &count(&self.below)?)
     }
 }
 
@@ -243,7 +315,16 @@ fn attend<T: Scored, D: Device, P: Place<T, 4, D>>(
     if !(scale > 0.0 && scale.is_finite()) {
         return Err(Error::Value { op, what: text(format_args!("the scale {scale} is not a positive number")) });
     }
-    let scale = <T::Score as num_traits::NumCast>::from(scale).unwrap_or_else(num_traits::One::one);
+    // A power of two goes to the queries, without rounding, so that no score overflows which its scale would bring back.
+    let power = 2f64.powi(scale.log2().floor() as i32).clamp(f64::from(f32::MIN_POSITIVE), 1.0);
+    // The scores of f16 are far inside f32.
+    let power = if T::DTYPE == DType::F16 { 1.0 } else { power };
+    let number = |x: f64| <T::Score as num_traits::NumCast>::from(x).unwrap_or_else(num_traits::One::one);
+    let (scale, power_of_queries) = (number(scale / power), <T as num_traits::NumCast>::from(power).unwrap_or_else(num_traits::One::one));
+    // A product takes 0 · ∞ for what is hidden.
+    let hides = mask.is_some() || attention.causal;
+    let hidden = if hides && !v.is_finite()?.all(All)?.item()? { Some(Infinities::of(v)?) } else { None };
+    let finite = hidden.as_ref().map_or(v, |hidden| hidden.finite.view());
     let size = Dim([b, h, queries, e]);
     place.put(op, Layout::row_major_of(op, size, size_of::<T>())?, q.device(), |out| {
         if count == 0 {
@@ -254,7 +335,9 @@ fn attend<T: Scored, D: Device, P: Place<T, 4, D>>(
         for first in (0..queries).step_by(block) {
             let end = queries.min(first + block);
             let seen = if attention.causal { count.min(end) } else { count };
-            let (q, k, v) = (q.slice_axis(2, first..end, 1)?, k.slice_axis(2, 0..seen, 1)?, v.slice_axis(2, 0..seen, 1)?);
+            let (q, k, v) = (q.slice_axis(2, first..end, 1)?, k.slice_axis(2, 0..seen, 1)?, finite.slice_axis(2, 0..seen, 1)?);
+            let scaled = if power < 1.0 { Some((q.lazy() * power_of_queries).eval()?) } else { None };
+            let q = scaled.as_ref().map_or(q, Tensor::view);
             let mut scores: Tensor<T::Score, 4, D> = labelled(op, [b"bhqd", b"bhkd", b"bhqk"], q, k, Fresh)?;
             if let Some(mask) = mask {
                 scores.zip_in_place(Seen, mask.slice_axis(2, first..end, 1)?.slice_axis(3, 0..seen, 1)?)?;
@@ -266,12 +349,16 @@ fn attend<T: Scored, D: Device, P: Place<T, 4, D>>(
                 scores.zip_in_place(Seen, columns.lift::<4>().lazy().less_equal(rows.lift()))?;
             }
             let largest = scores.max(Axis::<3>)?;
+            let visible = hidden.as_ref().map(|_| scores.map(IsVisible)).transpose()?;
             let weights: Tensor<T, 4, D> = apply(Weight::<T>(PhantomData), (&scores, largest.insert_axis(Axis::<3>), scale))?;
             drop(scores);
             let total = weights.lazy().cast::<T::Score>().sum(Axis::<3>)?;
             let sums: Tensor<T::Score, 4, D> = labelled(op, [b"bhqk", b"bhke", b"bhqe"], weights.view(), v, Fresh)?;
             let part = out.reborrow().slice_axis(2, first..end, 1)?;
             apply_into(Share::<T>(PhantomData), (&sums, total.insert_axis(Axis::<3>)), part)?;
+            if let (Some(hidden), Some(visible)) = (&hidden, visible) {
+                hidden.add(op, &visible, seen, &mut out.reborrow().slice_axis(2, first..end, 1)?)?;
+            }
         }
         Ok(())
     })
