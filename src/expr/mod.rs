@@ -24,7 +24,7 @@ mod receiver;
 mod runs;
 
 pub use apply::{OperandTuple, Operands, Outputs, WritableMany, apply, apply_into, apply_many, apply_many_into};
-pub(crate) use eval::{eval, eval_at, eval_into, update, update_with};
+pub(crate) use eval::{eval, eval_at, eval_into, reduce_at, update, update_with};
 pub use in_place::{Updates, apply_in_place};
 pub use lazy::Lazy;
 #[cfg(feature = "dynamic")]

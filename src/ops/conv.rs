@@ -3,9 +3,9 @@
 //!
 //! Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
-use super::Add;
+use super::{Add, Comparisons as _, Reductions as _};
 use crate::device::{Device, same_device};
-use crate::dim::Dim;
+use crate::dim::{All, Dim};
 use crate::element::{Compute, Number};
 use crate::error::{Error, Result, text};
 use crate::expr::Stored;
@@ -298,6 +298,8 @@ fn convolve<T: Number, const RANK: usize, const N: usize, D: Device, P: Place<T,
     let layout = if last { Layout::with_channel_fastest(Dim(out_size)) } else { Layout::row_major(Dim(out_size)) };
     // One channel in and one out: sums over the places of a window, where elements are what is summed in.
     let depthwise = kernel[1] == 1 && kernel[0] == groups && size_of::<T>() == size_of::<Compute<T>>();
+    // Sums over places leave padding out, whose product with an infinite weight is NaN.
+    let depthwise = depthwise && (conv.padding == [0; N] || all_finite(w)?);
     let point = kernel[2..].iter().all(|&len| len == 1);
     let frames = !depthwise && (conv.padding != [0; N] || !point && x.stride().0[1] != 1);
     // Images go through the caches in turn, each with what is made for it.
@@ -329,8 +331,13 @@ fn convolve<T: Number, const RANK: usize, const N: usize, D: Device, P: Place<T,
     })
 }
 
+/// Whether every weight is a finite number.
+fn all_finite<T: Number, const RANK: usize, D: Device>(w: TensorView<'_, T, RANK, D>) -> Result<bool> {
+    Ok(T::DTYPE.is_discrete() || (w.lazy() * T::zero()).equal(T::zero()).all(All)?.item()?)
+}
+
 /// Along one axis, the windows whose place `at` lies in the input: their range, and where the first of them is.
-pub(super) fn inside<const N: usize>(conv: &Conv<N>, axis: usize, at: usize, windows: usize, size: usize) -> (usize, usize, usize) {
+fn inside<const N: usize>(conv: &Conv<N>, axis: usize, at: usize, windows: usize, size: usize) -> (usize, usize, usize) {
     let (stride, shift) = (conv.stride[axis], at * conv.dilation[axis]);
     let padding = conv.padding[axis];
     let first = padding.saturating_sub(shift).div_ceil(stride).min(windows);

@@ -22,10 +22,12 @@ use crate::scalar::{DType, Lane, Lanes, Prim, Real, Run};
 use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
 
 /// `Σ x²` in f64: a unit, and the sum of squares in this unit. It is 1 but for f64, whose squares leave the range of f64: there it is 1 or
-/// 2^±500, as the numbers are (after Blue 1978).
+/// 2^±600, as the numbers are (after Blue 1978).
 type Squares<L> = (Lane<L, f64>, Lane<L, f64>);
 
-const FAR: f64 = f64::from_bits((1023 + 500) << 52); // 2⁵⁰⁰
+const FAR: f64 = f64::from_bits((1023 + 600) << 52); // 2⁶⁰⁰
+/// Beyond it, or its inverse, numbers have another unit.
+const END: f64 = f64::from_bits((1023 + 500) << 52); // 2⁵⁰⁰
 
 /// The unit of numbers up to this magnitude.
 #[inline(always)]
@@ -33,7 +35,7 @@ fn unit_of<L: Lanes, P: Prim>(largest: Lane<L, f64>) -> Lane<L, f64> {
     if P::DTYPE != DType::F64 {
         return Lane::one();
     }
-    largest.gt(FAR).select(FAR, largest.lt(1.0 / FAR).select(Lane::real(1.0 / FAR), Lane::one()))
+    largest.gt(END).select(FAR, largest.lt(1.0 / END).select(Lane::real(1.0 / FAR), Lane::one()))
 }
 
 /// `Σ x²` of nothing.

@@ -1,18 +1,22 @@
 //! Pooling: the largest, or the mean, of the windows of an input.
 //!
-//! One pass over the output for each place in a window, along rows of the input, with no copy of windows or padding.
-//! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `device`, `tensor`.
+//! One pass over the output for each place in a window, along rows of the input, with no copy of windows or padding; where windows are
+//! long and few, a reduction of each.
+//! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
-use super::conv::{Conv, inside, places, windows};
-use super::{Add, Cast as _, Div, Maximum};
+use super::conv::{Conv, places, windows};
+use super::{Add, Cast as _, Div, Max, Maximum};
 use crate::device::Device;
 use crate::dim::Dim;
-use crate::element::{Comparable, Float};
+use crate::element::{Comparable, Compute, Element, Float};
 use crate::error::{Error, Result, text};
+use crate::expr::reduce_at;
+use crate::kernel::Reducer;
 use crate::layout::Layout;
 use crate::rank::Spatial;
-use crate::scalar::Ordered;
+use crate::scalar::{Lane, Lanes, Ordered};
 use crate::tensor::{Fresh, Place, Tensor, TensorView, TensorViewMut, There, Writable};
+use std::ops::Range;
 
 /// Which windows are pooled, over `N` axes.
 ///
@@ -226,6 +230,79 @@ fn steps<const N: usize>(pool: &Pool<N>) -> Conv<N> {
     Conv::new().stride(pool.stride).padding(pool.padding).dilation(pool.dilation)
 }
 
+/// Whether windows are reduced one by one, and not place by place over all of them: where they are long and few.
+pub(super) fn is_few(windows: &[usize], places: &[usize]) -> bool {
+    /// What a reduction costs more than a pass.
+    const DEARER: usize = 4;
+    let total = |counts: &[usize]| counts.iter().fold(1, |product: usize, n| product.saturating_mul(*n));
+    total(windows).saturating_mul(DEARER) <= total(places)
+}
+
+/// Reduces every window of the axes from 2 on into its place of `out`: along axis `k` the indices `range(k, window)`, which are there. A
+/// window without any keeps what stands there.
+pub(super) fn each_window<Q: Reducer<T>, T: Element, const RANK: usize, D: Device>(
+    reducer: Q,
+    x: TensorView<'_, T, RANK, D>,
+    out: &mut TensorViewMut<'_, Q::Out, RANK, D>,
+    range: impl Fn(usize, usize) -> (Range<usize>, usize),
+) -> Result<()> {
+    let size = out.size();
+    let mut windows = size;
+    windows.0[..2].fill(1);
+    for index in windows.indices() {
+        let (mut seen, mut part) = (x, out.reborrow());
+        for axis in 2..RANK {
+            let (range, step) = range(axis - 2, index[axis]);
+            seen = seen.slice_axis(axis, range, step as isize)?;
+            part = part.slice_axis(axis, index[axis]..index[axis] + 1, 1)?;
+        }
+        if seen.numel() > 0 {
+            let part = part.reshape([size.0[0], size.0[1]])?;
+            reduce_at::<Q, RANK, 2, D, _, _>(reducer, &seen, x.device(), std::array::from_fn(|axis| axis >= 2), There(part))?;
+        }
+    }
+    Ok(())
+}
+
+/// A sum in f64.
+#[derive(Clone, Copy)]
+pub(super) struct SumF64;
+
+impl<T: Float> Reducer<T> for SumF64 {
+    const NAME: &'static str = "avg_pool";
+    const NEEDS_ELEMENTS: bool = false;
+    type Out = f64;
+    type State<L: Lanes> = Lane<L, f64>;
+    #[inline(always)]
+    fn identity<L: Lanes>() -> Lane<L, f64> {
+        Lane::zero()
+    }
+    #[inline(always)]
+    fn absorb<L: Lanes>(sum: Lane<L, f64>, x: Lane<L, Compute<T>>, _: Lane<L, i64>) -> Lane<L, f64> {
+        sum + x.cast()
+    }
+    #[inline(always)]
+    fn combine<L: Lanes>(a: Lane<L, f64>, b: Lane<L, f64>) -> Lane<L, f64> {
+        a + b
+    }
+    #[inline(always)]
+    fn finish<L: Lanes>(sum: Lane<L, f64>, _: Lane<L, i64>) -> Lane<L, f64> {
+        sum
+    }
+}
+
+/// The places of a window along an axis that lie in the input, and the step between them.
+fn places_of<const N: usize>(pool: &Pool<N>, axis: usize, window: usize, n: usize) -> (Range<usize>, usize) {
+    let (step, start) = (pool.dilation[axis], window * pool.stride[axis]);
+    let padding = pool.padding[axis];
+    // Places before the input are left out, and those behind it.
+    let first = padding.saturating_sub(start).div_ceil(step);
+    let from = start + first * step;
+    let last = start + pool.window[axis].saturating_sub(1) * step;
+    let end = (last + 1).min(n + padding);
+    if first >= pool.window[axis] || from >= end { (0..0, 1) } else { (from - padding..end - padding, step) }
+}
+
 fn largest<T: Comparable, const RANK: usize, const N: usize, D: Device, P: Place<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
@@ -237,6 +314,9 @@ fn largest<T: Comparable, const RANK: usize, const N: usize, D: Device, P: Place
     layout.size().numel_of(op, size_of::<T>())?;
     place.put(op, layout, x.device(), |out| {
         out.fill(T::narrow(Ordered::LOWEST))?;
+        if is_few(&layout.size().0[2..], &pool.window) {
+            return each_window(Max, x, out, |axis, window| places_of(&pool, axis, window, x.size().0[axis + 2]));
+        }
         places(x, out, &steps(&pool), pool.window, |_, mut part, seen| part.zip_in_place(Maximum, seen))
     })
 }
@@ -257,19 +337,22 @@ fn average<T: Float, const RANK: usize, const N: usize, D: Device, P: Place<T, R
         let add = |_, mut part: TensorViewMut<'_, f64, RANK, D>, seen: TensorView<'_, T, RANK, D>| {
             part.zip_in_place(Add, seen.lazy().cast::<f64>())
         };
-        places(x, &mut sums.writable(op)?, &steps(&pool), pool.window, add)?;
+        if is_few(&size.0[2..], &pool.window) {
+            let range = |axis, window| places_of(&pool, axis, window, x.size().0[axis + 2]);
+            each_window(SumF64, x, &mut sums.writable(op)?, range)?;
+        } else {
+            places(x, &mut sums.writable(op)?, &steps(&pool), pool.window, add)?;
+        }
         // Along each axis one divisor for every window: the places that count.
         for axis in 0..N {
             let (n, windows) = (x.size().0[axis + 2], size.0[axis + 2]);
             let mut line = [1; RANK];
             line[axis + 2] = windows;
             let places = |window: usize| {
-                let inside = |&at: &usize| {
-                    let (first, end, _) = inside(&steps(&pool), axis, at, windows, n);
-                    let place = window * pool.stride[axis] + at * pool.dilation[axis];
-                    (first..end).contains(&window) || pool.count_padding && place < n + 2 * pool.padding[axis]
-                };
-                (0..pool.window[axis]).filter(inside).count() as f64
+                let (start, step) = (window * pool.stride[axis], pool.dilation[axis]);
+                let padded = (n + 2 * pool.padding[axis]).saturating_sub(start).div_ceil(step).min(pool.window[axis]);
+                let (range, step) = places_of(&pool, axis, window, n);
+                if pool.count_padding { padded as f64 } else { range.len().div_ceil(step) as f64 }
             };
             let divisors = Tensor::<f64, RANK, D>::from_fn(line, |index| places(index[axis + 2]), x.device())?;
             sums.zip_in_place(Div, &divisors)?;

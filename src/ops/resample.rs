@@ -4,7 +4,8 @@
 //! Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
 
 use super::index::{along, selected, with};
-use super::{Add, Cast as _, Comparisons as _, Div, Indexing as _, Maximum};
+use super::pool::{SumF64, each_window, is_few};
+use super::{Add, Cast as _, Comparisons as _, Div, Indexing as _, Max, Maximum};
 use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::{Comparable, Element, Float};
@@ -92,6 +93,11 @@ fn longest(n: usize, parts: usize) -> usize {
     (0..parts).map(|i| window(i, n, parts)).map(|(start, end)| end - start).max().unwrap_or(0)
 }
 
+/// Whether so many windows of an input are few enough to be reduced one by one.
+fn are_few<const RANK: usize, const N: usize>(x: Dim<RANK>, size: [usize; N]) -> bool {
+    is_few(&size, &std::array::from_fn::<usize, N, _>(|k| longest(x.0[k + 2], size[k])))
+}
+
 /// One spatial axis after the other: what `step` writes of axis `k`, which gets the size `to[k]`; of the last, in its place.
 fn separably<T: Element, const RANK: usize, const N: usize, D: Device, P: Place<T, RANK, D>>(
     op: &'static str,
@@ -118,6 +124,22 @@ fn averaged<T: Float, const RANK: usize, const N: usize, D: Device, P: Place<T, 
     place: P,
 ) -> Result<P::Done> {
     wanted(op, x.size(), size, None)?;
+    let range = |axis: usize, i: usize| {
+        let (start, end) = window(i, x.size().0[axis + 2], size[axis]);
+        (start..end, 1)
+    };
+    if are_few(x.size(), size) {
+        let mut to = x.size();
+        to.0[2..].copy_from_slice(&size);
+        let mut means = Tensor::<f64, RANK, D>::zeros(to, x.device())?;
+        let mut out = means.writable(op)?;
+        each_window(SumF64, x, &mut out, range)?;
+        for axis in 0..N {
+            let count = |index: [usize; RANK]| range(axis, index[axis + 2]).0.len() as f64;
+            out.zip_in_place(Div, &Tensor::from_fn(along::<RANK>(axis + 2, size[axis]), count, x.device())?)?;
+        }
+        return means.lazy().cast::<T>().eval_at(op, place);
+    }
     let means = separably(op, x.cast::<f64>().map_err(|error| error.renamed(op))?.view(), size, Fresh, |k, y, out| {
         let (axis, n, parts) = (k + 2, y.size().0[k + 2], size[k]);
         selected(op, y, axis, of_windows(0, n, parts, x.device())?.view(), There(&mut *out))?;
@@ -148,6 +170,16 @@ fn largest<T: Comparable, const RANK: usize, const N: usize, D: Device, P: Place
     place: P,
 ) -> Result<P::Done> {
     wanted(op, x.size(), size, None)?;
+    if are_few(x.size(), size) {
+        let mut to = x.size();
+        to.0[2..].copy_from_slice(&size);
+        let range = |axis: usize, i: usize| {
+            let (start, end) = window(i, x.size().0[axis + 2], size[axis]);
+            (start..end, 1)
+        };
+        let layout = Layout::row_major_of(op, to, size_of::<T>())?;
+        return place.put(op, layout, x.device(), |out| each_window(Max, x, out, range));
+    }
     separably(op, x, size, place, |k, y, out| {
         let (axis, n, parts) = (k + 2, y.size().0[k + 2], size[k]);
         selected(op, y, axis, of_windows(0, n, parts, x.device())?.view(), There(&mut *out))?;

@@ -1,6 +1,7 @@
 //! Slopes where operators are delicate: beside 0, at infinity, where branches meet, and how many digits they keep.
 
-use rankform::ops::{Row, built_in};
+use rankform::ops::{self, Channels, Covariances, Row, built_in};
+use rankform::prelude::*;
 
 /// The other operand, where there are two.
 const OTHERS: [f64; 9] = [-3.0, -1.0, -0.25, 0.0, 0.25, 1.0, 2.0, 2.5, 7.0];
@@ -152,4 +153,206 @@ fn slopes_of_f32_keep_their_digits() {
         }
     }
     assert!(wrong.is_empty(), "{} operators\n{}", wrong.len(), wrong.join("\n"));
+}
+
+fn close(a: f64, b: f64) -> bool {
+    near(a, b, 4e-7, 0.0)
+}
+
+#[test]
+fn a_constant_factor_has_no_part_in_a_slope_at_infinity() -> Result<()> {
+    elementwise! {
+        fn half_of(x) { x * 0.5 }
+        fn over(x) { x / 1e-300 }
+        fn quotient(x, c) { x / c }
+    }
+    let x = Tensor::from([1.0, f64::INFINITY, f64::NEG_INFINITY]);
+    assert_eq!(x.map(derivative::<_, 0>(half_of))?.to_vec()?, [0.5; 3]);
+    assert_eq!(x.zip(derivative::<_, 0>(ops::LeakyRelu), 0.01)?.to_vec()?, [1.0, 1.0, 0.01]);
+    assert_eq!(x.map(derivative::<_, 0>(ops::HardSwish))?.to_vec()?, [5.0 / 6.0, 1.0, 0.0]);
+    assert_eq!(x.map(derivative::<_, 0>(ops::Selu))?.to_vec()?[2], 0.0);
+    assert_eq!(Tensor::from([2.0]).zip(derivative::<_, 0>(ops::Mul), f64::INFINITY)?.item()?, f64::INFINITY);
+    // The quotient overflows, its slope does not.
+    assert!(close(Tensor::from([1e10]).map(derivative::<_, 0>(over))?.item()?, 1e300));
+    assert_eq!(Tensor::from([1.0]).zip(derivative::<_, 0>(quotient), 0.0)?.item()?, f64::INFINITY);
+    Ok(())
+}
+
+#[test]
+fn binary_cross_entropy_with_logits_has_the_slope_of_a_sigmoid_at_zero() -> Result<()> {
+    let slope =
+        |x: f64| Tensor::full([3], x, &Cpu)?.zip(derivative::<_, 0>(ops::BinaryCrossEntropyWithLogits), &Tensor::from([0.0, 1.0, 0.5]));
+    assert_eq!(slope(0.0)?.to_vec()?, [0.5, -0.5, 0.0]);
+    assert_eq!(slope(f64::INFINITY)?.to_vec()?, [1.0, 0.0, 0.5]);
+    assert_eq!(slope(f64::NEG_INFINITY)?.to_vec()?, [0.0, -1.0, -0.5]);
+    Ok(())
+}
+
+#[test]
+fn floor_divide_is_infinite_beyond_all_numbers_and_keeps_the_sign_of_zero() -> Result<()> {
+    let (x, y) = (Tensor::from([1e300, -1e300, 1e308, -0.0, 0.0, 1.0]), Tensor::from([1e-300, 1e-300, 0.1, 3.0, -3.0, -0.0]));
+    let floors = x.floor_divide(&y)?.to_vec()?;
+    assert_eq!(floors, [f64::INFINITY, f64::NEG_INFINITY, f64::INFINITY, -0.0, -0.0, f64::NEG_INFINITY]);
+    assert!(floors[3].is_sign_negative() && floors[4].is_sign_negative());
+    assert_eq!(Tensor::from([1e30_f32]).floor_divide(1e-30_f32)?.item()?, f32::INFINITY);
+    assert_eq!(Tensor::from([7, -7, i32::MAX]).floor_divide(&Tensor::from([2, 2, 1]))?.to_vec()?, [3, -4, i32::MAX]);
+    Ok(())
+}
+
+#[test]
+fn hard_sigmoid_beside_minus_three_keeps_its_digits() -> Result<()> {
+    let x = Tensor::from([-2.999_999_f32]);
+    assert_eq!(x.hard_sigmoid()?.item()?, (-2.999_999_f32 + 3.0) / 6.0);
+    Ok(())
+}
+
+#[test]
+fn norms_of_a_row_of_one_number_are_zero() -> Result<()> {
+    fn zero<T: Float, const RANK: usize>(x: Tensor<T, RANK>) -> Result<()> {
+        assert!(x.to_vec()?.iter().all(|x| *x == T::zero()), "{x}");
+        Ok(())
+    }
+    for (number, n) in [(1_000_000.1, 3), (5000.7, 371), (1000.1, 3), (-0.1, 1000), (3e38, 2)] {
+        let row = Tensor::full([2, n], number, &Cpu)?;
+        zero(row.cast::<f32>()?.layer_norm(Axis::<1>, 1e-5)?)?;
+        zero(row.layer_norm(Axis::<1>, 1e-5)?)?;
+        zero(row.cast::<rankform::bf16>()?.layer_norm(All, rankform::bf16::from_f32(1e-5))?)?;
+        zero(row.transposed().cast::<f32>()?.layer_norm(Axis::<0>, 1e-5)?)?;
+    }
+    let images = Tensor::full([2, 3, 5, 7], 1_000_000.1_f32, &Cpu)?;
+    zero(images.batch_norm(1e-5)?)?;
+    zero(images.group_norm(3, 1e-5)?)?;
+    zero(images.instance_norm(1e-5)?)
+}
+
+#[test]
+fn correlations_of_a_constant_row_are_nan_and_of_a_tiny_one_right() -> Result<()> {
+    for row in [[0.1_f64; 4], [2.0; 4], [1e300; 4]] {
+        let r: Vec<f64> = Tensor::from([row, [1.0, 2.0, 3.0, 5.0]]).corrcoef()?.to_vec()?;
+        assert!(r[..3].iter().all(|r| r.is_nan()) && close(r[3], 1.0), "{r:?}");
+    }
+    for scale in [1e-200, 1.0, 1e200] {
+        let row = Tensor::from([1.0, -1.0, 1.0, -1.0]).mul(scale)?;
+        let r = Tensor::stack(&[row.view(), Tensor::from([1.0, 1.0, 1.0, -1.0]).view()], Axis::<0>)?.corrcoef()?.to_vec()?;
+        assert!(close(r[0], 1.0) && close(r[1], 1.0 / 3f64.sqrt()), "{r:?}");
+    }
+    let times = Tensor::from([-1_i64, 2]);
+    let error = Tensor::from([[1.0, 2.0]]).cov(ops::Cov::new().frequencies(times.view())).unwrap_err();
+    assert_eq!(error.to_string(), "cov: an observation that counts -1 times");
+    Ok(())
+}
+
+#[test]
+fn norms_of_large_and_small_numbers_are_numbers() -> Result<()> {
+    use rankform::ops::{Lengths, Norms};
+    for scale in [1e-308, 1e-200, 1e-150, 1.0, 1e150, 1e200, 1e307] {
+        // Long rows and short ones, columns, and all in pieces; small numbers beside a large one count for nothing.
+        let x = Tensor::from_fn([300, 40], |[i, j]| if (i + j) % 3 == 0 { -scale } else { scale }, &Cpu)?;
+        let x = x.add(&Tensor::from_fn([300, 40], |[i, _]| if i == 7 { scale * 1e-300 } else { 0.0 }, &Cpu)?)?;
+        let want = |n: f64| n.sqrt() * scale;
+        assert!(x.norm(Axis::<1>)?.to_vec()?.iter().all(|&norm| near(norm, want(40.0), 1e-14, 0.0)), "{scale}");
+        assert!(x.norm(Axis::<0>)?.to_vec()?.iter().all(|&norm| near(norm, want(300.0), 1e-14, 0.0)), "{scale}");
+        if scale < 1e306 {
+            assert!(near(x.norm(All)?.item()?, want(12000.0), 1e-13, 0.0), "{scale}");
+        }
+        let unit = x.normalize(Axis::<1>, 0.0)?;
+        assert!(unit.to_vec()?.iter().all(|&x| near(x.abs(), 1.0 / 40f64.sqrt(), 1e-14, 0.0)), "{scale}");
+        assert!(near(x.norm_p(3.0, All)?.item()?, 12000f64.cbrt() * scale, 1e-13, 0.0), "{scale}");
+    }
+    let x = Tensor::from([3e38_f32, 3e38]);
+    assert!(x.normalize(Axis::<0>, 1e-12)?.to_vec()?.iter().all(|&x| close(x.into(), 0.5f64.sqrt())));
+    assert!(close(x.cosine_similarity(&x, Axis::<0>, 1e-12)?.item()?.into(), 1.0));
+    let special = Tensor::from([[f64::INFINITY, 1e-300], [f64::NAN, 1e300], [0.0, 0.0]]).norm(Axis::<1>)?.to_vec()?;
+    assert!(special[0] == f64::INFINITY && special[1].is_nan() && special[2] == 0.0, "{special:?}");
+    assert_eq!(Tensor::<f64, 2>::zeros([2, 0], &Cpu)?.norm(Axis::<1>)?.to_vec()?, [0.0, 0.0]);
+    Ok(())
+}
+
+#[test]
+fn norm_p_of_any_p_is_a_documented_value_or_an_error() -> Result<()> {
+    let x = Tensor::from([3.0, 0.0, -4.0]);
+    for (p, want) in [(f64::INFINITY, 4.0), (f64::NEG_INFINITY, 0.0), (0.0, 2.0), (1000.0, 4.0), (1.0, 7.0), (2.0, 5.0), (-1.0, 0.0)] {
+        assert!(near(x.norm_p(p, All)?.item()?, want, 1e-14, 0.0), "{p}");
+    }
+    assert!(near(Tensor::from([2.0, 4.0]).norm_p(-1.0, All)?.item()?, 4.0 / 3.0, 1e-14, 0.0));
+    assert_eq!(x.norm_p(f64::NAN, All).unwrap_err().to_string(), "norm_p: the norm of p = NaN");
+    assert_eq!(Tensor::from([0.0, 0.0]).norm_p(3.0, All)?.item()?, 0.0);
+    assert_eq!(Tensor::from([1.0, f64::INFINITY]).norm_p(3.0, All)?.item()?, f64::INFINITY);
+    assert!(Tensor::from([1.0, f64::NAN]).norm_p(3.0, All)?.item()?.is_nan());
+    Ok(())
+}
+
+#[test]
+fn attention_does_not_see_infinities_that_are_hidden() -> Result<()> {
+    use rankform::ops::attention::Attention;
+    let n = 40;
+    for heads in [1, 1024] {
+        let q = Tensor::<f32, 4>::ones([1, heads, n, 4], &Cpu)?;
+        for (hidden, seen) in [(f32::NAN, f32::NAN), (f32::INFINITY, f32::INFINITY), (f32::NEG_INFINITY, f32::NEG_INFINITY)] {
+            let mut v = Tensor::<f32, 4>::ones([1, heads, n, 2], &Cpu)?;
+            v.view_mut()?.slice((0, 0, n - 1, 1))?.fill(hidden)?;
+            let y = q.attention(&q, &v, None, Attention::new().causal(true))?;
+            assert!((0..n - 1).all(|i| y[[0, 0, i, 0]] == 1.0 && y[[0, 0, i, 1]] == 1.0));
+            let last = [y[[0, 0, n - 1, 0]], y[[0, 0, n - 1, 1]]];
+            assert!(last[0] == 1.0 && (last[1] == seen || seen.is_nan() && last[1].is_nan()), "{last:?}");
+        }
+    }
+    let q = Tensor::<f32, 4>::ones([1, 1, 2, 1], &Cpu)?;
+    let v = Tensor::from([[[[5.0_f32], [f32::INFINITY]]]]);
+    let mask = Tensor::from([[[[true, false], [true, true]]]]);
+    assert_eq!(q.attention(&q, &v, Some(mask.view()), Attention::new())?.to_vec()?, [5.0, f32::INFINITY]);
+    // Products beyond f32 whose scores are not.
+    let big = Tensor::<f32, 4>::full([1, 1, 2, 64], 3e18, &Cpu)?;
+    assert_eq!(big.attention(&big, &Tensor::ones([1, 1, 2, 1], &Cpu)?, None, Attention::new())?.to_vec()?, [1.0, 1.0]);
+    Ok(())
+}
+
+#[test]
+fn padding_times_an_infinite_weight_is_nan_for_any_number_of_channels() -> Result<()> {
+    use rankform::ops::conv::Conv;
+    for channels in [1, 2] {
+        let (x, w) = (Tensor::<f32, 3>::ones([1, channels, 3], &Cpu)?, Tensor::full([1, channels, 3], f32::INFINITY, &Cpu)?);
+        let y = x.conv1d(&w, Conv::new().padding([1]))?.to_vec()?;
+        assert!(y[0].is_nan() && y[1] == f32::INFINITY && y[2].is_nan(), "{y:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn few_long_windows_are_pooled_as_many_short_ones() -> Result<()> {
+    use rankform::ops::pool::Pool;
+    let x = Tensor::from_fn([2, 3, 23, 31], |[a, b, i, j]| ((a * 7 + b * 5 + i * 3 + j * 11) % 17) as f64, &Cpu)?;
+    for (window, stride, padding, dilation) in
+        [([23, 31], [1, 1], [0, 0], [1, 1]), ([11, 9], [11, 20], [5, 4], [2, 3]), ([20, 7], [3, 24], [0, 3], [1, 5])]
+    {
+        for count_padding in [true, false] {
+            let pool = Pool::new(window).stride(stride).padding(padding).dilation(dilation).count_padding(count_padding);
+            let (largest, mean) = (x.max_pool2d(pool)?, x.avg_pool2d(pool)?);
+            for at in largest.size().indices() {
+                let places: Vec<f64> = (0..window[0] * window[1])
+                    .filter_map(|k| {
+                        let place = [k / window[1], k % window[1]];
+                        let i = [0, 1]
+                            .map(|a| (at[a + 2] * stride[a] + place[a] * dilation[a]).checked_sub(padding[a]).filter(|&i| i < [23, 31][a]));
+                        Some(x[[at[0], at[1], i[0]?, i[1]?]])
+                    })
+                    .collect();
+                let count = if count_padding { window[0] * window[1] } else { places.len() };
+                assert_eq!(largest[at], places.iter().copied().fold(f64::NEG_INFINITY, f64::max));
+                assert!(near(mean[at], places.iter().sum::<f64>() / count as f64, 1e-14, 0.0), "{pool:?} {at:?}");
+            }
+        }
+    }
+    let global = x.adaptive_avg_pool([1, 2])?;
+    assert!(near(global[[1, 2, 0, 1]], x.slice((1, 2, .., 15..31))?.mean(All)?.item()?, 1e-14, 0.0));
+    assert_eq!(x.adaptive_max_pool([1, 1])?.max(All)?, x.max(All)?);
+    Ok(())
+}
+
+#[test]
+fn tensors_cross_a_caught_panic_as_vectors_do() {
+    fn crosses<T: std::panic::UnwindSafe + std::panic::RefUnwindSafe>() {}
+    crosses::<Tensor<f32, 2>>();
+    crosses::<TensorView<'static, f32, 2, Cpu>>();
+    crosses::<Cpu>();
 }

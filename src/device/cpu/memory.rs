@@ -6,6 +6,7 @@ use super::pool::{self, Block};
 use crate::device::{Deleter, Fresh};
 use crate::error::{Error, Result};
 use std::alloc::Layout;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,6 +18,11 @@ pub struct CpuBlock {
     nbytes: usize,
     owner: Owner,
 }
+
+// A panic in an operator leaves its output partly written, as one in a loop over a `Vec` does; no invariant of a block depends on what it
+// holds, and the closure that frees foreign memory runs once, at the end.
+impl UnwindSafe for CpuBlock {}
+impl RefUnwindSafe for CpuBlock {}
 
 enum Owner {
     /// Nobody: the block is empty, or who gave it frees it.
