@@ -5,7 +5,7 @@
 //! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use super::functions::exp_beside_one;
-use super::{Cast as _, ComplexParts as _, IsFinite};
+use super::{Cast as _, ComplexParts as _};
 use crate::device::Device;
 #[cfg(not(debug_assertions))]
 #[cfg(all(not(debug_assertions), feature = "dynamic"))]
@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::expr::Reduce;
 #[cfg(any(debug_assertions, feature = "dynamic"))]
 use crate::kernel::SliceFn;
-use crate::kernel::{Op, PIECE, Reducer, is_light};
+use crate::kernel::{PIECE, Reducer, is_light};
 use crate::layout::Layout;
 use crate::rank::{RemoveAxes, Smaller};
 #[cfg(debug_assertions)]
@@ -127,57 +127,58 @@ reducers! {
 
     /// `Σ (x − mean)² / n`, by Welford's update and Chan's combination: no cancellation for a large mean. NaN for no
     /// elements.
-    Var: "var", <T: Float, L> -> T, state Moments<L, Compute<T>>;
+    Var: "var", <T: Float, L> -> T, state Moments<L>;
     identity (Lane::zero(), Lane::zero(), Lane::zero());
     absorb |s, x, _at| {
-        let n = s.0 + 1;
+        let (n, x) = (s.0 + 1, x.cast::<f64>());
         let delta = x - s.1;
         let mean = s.1 + delta / n;
         (n, mean, delta.mul_add(x - mean, s.2))
     };
     combine |a, b| join(a, b);
     of_slice |values, _from| moments(values), moments;
-    finish |s, count| s.2 / count.cast();
+    finish |s, count| mean_square(s, count, 0).cast();
 
     /// `Σ (x − mean)² / (n − 1)`: the variance of the population that a sample is from. NaN for fewer than two.
-    SampleVar: "sample_var", <T: Float, L> -> T, state Moments<L, Compute<T>>;
+    SampleVar: "sample_var", <T: Float, L> -> T, state Moments<L>;
     identity (Lane::zero(), Lane::zero(), Lane::zero());
     absorb |s, x, at| <Var as Reducer<T>>::absorb::<L>(s, x, at);
     combine |a, b| join(a, b);
     of_slice |values, _from| moments(values), moments;
-    finish |s, count| s.2 / (count.cast::<Compute<T>>() - 1).max(Lane::zero()); // 0/0 for fewer than two
+    finish |s, count| mean_square(s, count, 1).cast();
 
     /// The root of [`Var`].
-    Std: "std", <T: Float, L> -> T, state Moments<L, Compute<T>>;
+    Std: "std", <T: Float, L> -> T, state Moments<L>;
     identity (Lane::zero(), Lane::zero(), Lane::zero());
     absorb |s, x, at| <Var as Reducer<T>>::absorb::<L>(s, x, at);
     combine |a, b| join(a, b);
     of_slice |values, _from| moments(values), moments;
-    finish |s, count| <Var as Reducer<T>>::finish::<L>(s, count).sqrt();
+    finish |s, count| mean_square(s, count, 0).sqrt().cast();
 
     /// The root of [`SampleVar`].
-    SampleStd: "sample_std", <T: Float, L> -> T, state Moments<L, Compute<T>>;
+    SampleStd: "sample_std", <T: Float, L> -> T, state Moments<L>;
     identity (Lane::zero(), Lane::zero(), Lane::zero());
     absorb |s, x, at| <Var as Reducer<T>>::absorb::<L>(s, x, at);
     combine |a, b| join(a, b);
     of_slice |values, _from| moments(values), moments;
-    finish |s, count| <SampleVar as Reducer<T>>::finish::<L>(s, count).sqrt();
+    finish |s, count| mean_square(s, count, 1).sqrt().cast();
 
     /// The mean and `Σ (x − mean)² / n`, as the two parts of a complex number: [`Reductions::mean_var`] takes them apart.
-    MeanVar: "mean_var", <T: Float, L> -> Complex<f64>, state (Moments<L, Compute<T>>, At<L, T>);
+    MeanVar: "mean_var", <T: Float, L> -> Complex<f64>, state (Moments<L>, At<L, T>);
     identity ((Lane::zero(), Lane::zero(), Lane::zero()), Lane::zero());
     absorb |s, x, at| (<Var as Reducer<T>>::absorb::<L>(s.0, x, at), s.1 + x);
     combine |a, b| (join(a.0, b.0), a.1 + b.1);
     of_slice |values, _from| {
         let (n, mean, squares) = moments(values);
         // Distances to an infinity, and those that are one, have no mean: then the sum has it.
-        let sum = if <IsFinite as Op<(T,)>>::call::<Run>((mean,)).value() { n * mean } else { Lane::real(distances(values, 0.0).0) };
+        let sum = if mean.value().is_finite() { (n * mean).cast() } else { Lane::real(distances(values, 0.0).0) };
         ((n, mean, squares), sum)
     }, moments_and_sum;
     finish |s, count| {
         let ((_, mean, squares), sum) = s;
-        let mean = (<IsFinite as Op<(T,)>>::call::<L>((mean,)) & count.gt(Lane::zero())).select(mean, sum / count.cast());
-        Lane::complex(mean.cast(), (squares / count.cast()).cast())
+        let is_mean = mean.abs().lt(Lane::highest()) & count.gt(Lane::zero());
+        let mean = is_mean.select(mean, (sum / count.cast()).cast::<f64>());
+        Lane::complex(mean, squares / count.cast::<f64>())
     };
 
     /// The first along the axes; 0 for no elements.
@@ -224,12 +225,18 @@ reducers! {
     finish |s, _count| s;
 }
 
-/// Count, mean, and sum of squared deviations.
-type Moments<L, P> = (Lane<L, P>, Lane<L, P>, Lane<L, P>);
+/// Count, mean, and sum of squared deviations, in f64: in f32 that would overflow or vanish where its root does not.
+type Moments<L> = (Lane<L, f64>, Lane<L, f64>, Lane<L, f64>);
+
+/// The sum of squared deviations over so many values less `fewer`; 0/0 for no more than these.
+#[inline(always)]
+fn mean_square<L: Lanes>(s: Moments<L>, count: Lane<L, i64>, fewer: i64) -> Lane<L, f64> {
+    s.2 / (count.cast::<f64>() - fewer).max(Lane::zero())
+}
 
 /// Joins the moments of two sets (Chan, Golub, LeVeque 1979).
 #[inline(always)]
-fn join<L: Lanes, P: Real>(a: Moments<L, P>, b: Moments<L, P>) -> Moments<L, P> {
+fn join<L: Lanes>(a: Moments<L>, b: Moments<L>) -> Moments<L> {
     let n = a.0 + b.0;
     let weight = n.eq(Lane::zero()).select(Lane::zero(), b.0 / n);
     let delta = b.1 - a.1;
@@ -240,7 +247,7 @@ fn join<L: Lanes, P: Real>(a: Moments<L, P>, b: Moments<L, P>) -> Moments<L, P> 
 /// the first value: where all are equal nothing is left, and the first one standing far off costs digits that f64 has to
 /// spare, but for values that are f64 themselves. Those are summed a second time, as distances to their mean.
 #[inline(always)]
-fn moments<P: Real>(values: &[P]) -> Moments<Run, P> {
+fn moments<P: Real>(values: &[P]) -> Moments<Run> {
     let n = values.len() as f64;
     let mut from = values.first().map_or(0.0, |x| x.cast::<f64>());
     let (mut sum, mut squares) = distances(values, from);
@@ -251,7 +258,11 @@ fn moments<P: Real>(values: &[P]) -> Moments<Run, P> {
     let (shift, n) = if n > 0.0 { (sum / n, n) } else { (0.0, 0.0) };
     let squares = squares - sum * shift;
     let squares = if squares < 0.0 { 0.0 } else { squares };
-    (Lane(P::from_f64(n)), Lane(P::from_f64(from + shift)), Lane(P::from_f64(squares)))
+    if !squares.is_finite() && values.iter().all(|x| x.cast::<f64>().is_finite()) {
+        // Distances of numbers that are beyond all numbers; the mean is not.
+        return (Lane(n), Lane(values.iter().map(|x| x.cast::<f64>() / n).sum()), Lane(f64::INFINITY));
+    }
+    (Lane(n), Lane(from + shift), Lane(squares))
 }
 
 /// How many sums there are side by side.

@@ -269,6 +269,22 @@ fn norms_of_large_and_small_numbers_are_numbers() -> Result<()> {
 }
 
 #[test]
+fn deviations_of_large_and_small_numbers_are_numbers() -> Result<()> {
+    for scale in [1e-38, 1e-30, 1e-23, 1.0, 1e20, 1e38] {
+        let x = Tensor::from_fn([64, 96], |[i, j]| ((i + j) % 2 * 2) as f32 - 1.0, &Cpu)?.mul(scale as f32)?;
+        for std in [x.std(Axis::<0>)?.to_vec()?, x.std(Axis::<1>)?.to_vec()?, vec![x.std(All)?.item()?]] {
+            assert!(std.iter().all(|&std| near(std.into(), scale, 1e-6, 0.0)), "{scale}: {std:?}");
+        }
+        let wide = x.cast::<rankform::bf16>()?.std(Axis::<1>)?.cast::<f64>()?.to_vec()?;
+        assert!(wide.iter().all(|&std| near(std, scale, 1e-2, 0.0)), "{scale}: {wide:?}");
+    }
+    let (mean, var) = Tensor::from([1e308, -1e308]).mean_var(All)?;
+    assert_eq!((mean.item()?, var.item()?), (0.0, f64::INFINITY));
+    assert!(Tensor::from([1.0, f64::INFINITY]).var(All)?.item()?.is_nan());
+    Ok(())
+}
+
+#[test]
 fn norm_p_of_any_p_is_a_documented_value_or_an_error() -> Result<()> {
     let x = Tensor::from([3.0, 0.0, -4.0]);
     for (p, want) in [(f64::INFINITY, 4.0), (f64::NEG_INFINITY, 0.0), (0.0, 2.0), (1000.0, 4.0), (1.0, 7.0), (2.0, 5.0), (-1.0, 0.0)] {
