@@ -68,6 +68,12 @@ fn reduce<T: Comparable, const RANK: usize, D: Device>(
     // As many indices as values, so that each step below meets the same cells; and nothing is written if one of them cannot.
     let size = meeting("scatter", cells, axis, &index, &values)?;
     let index = index.broadcast_to(size)?;
+    if matches!(T::DTYPE, DType::F16 | DType::BF16) && matches!(how, Meeting::Sum | Meeting::Prod) {
+        // A sum of 16 bits stops at 2048 ones.
+        let mut wide = cells.as_view().cast::<f32>()?;
+        reduce(&mut wide.writable("scatter")?, how, axis, index, values.cast::<f32>()?.view(), include_self)?;
+        return cells.assign(wide.lazy().cast::<T>());
+    }
     let neutral = match how {
         Meeting::Sum => T::zero(),
         Meeting::Prod => T::one(),
@@ -95,8 +101,8 @@ in_place! {
     /// Each element that an index names becomes the sum, product, mean or extreme of all values that come to it, and of
     /// what stood there if `include_self`: `self[.., index[.., i, ..], ..] ← values[.., i, ..]`. The others stay.
     ///
-    /// Values come in the order of `i`, for any number of threads; sums of 16-bit floats round at every step, means do
-    /// not. For one's own operator see [`scatter`](Tensor::scatter).
+    /// Values come in the order of `i`, for any number of threads; 16-bit floats are summed in f32, means in f64. For one's own operator, step
+    /// by step, see [`scatter`](Tensor::scatter).
     ///
     /// # Shapes
     /// As [`scatter`](Tensor::scatter).

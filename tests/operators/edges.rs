@@ -285,6 +285,24 @@ fn deviations_of_large_and_small_numbers_are_numbers() -> Result<()> {
 }
 
 #[test]
+fn sums_and_products_of_16_bits_where_indices_meet_are_not_rounded_at_every_step() -> Result<()> {
+    use rankform::{bf16, f16, ops::Meeting};
+    fn check<T: Float>(number: impl Fn(f64) -> T) -> Result<()> {
+        let index = Tensor::<i64, 1>::zeros([4096], &Cpu)?;
+        let mut x = Tensor::full([2], number(8.0), &Cpu)?;
+        x.scatter_reduce(Meeting::Sum, Axis::<0>, &index, &Tensor::full([4096], number(1.0), &Cpu)?, false)?;
+        x.index_reduce(Meeting::Sum, Axis::<0>, &index, &Tensor::full([4096], number(1.0), &Cpu)?, true)?;
+        assert_eq!(x.cast::<f64>()?.to_vec()?, [8192.0, 8.0]);
+        let steps = Tensor::full([512], number(1.0 + 1.0 / 128.0), &Cpu)?;
+        x.scatter_reduce(Meeting::Prod, Axis::<0>, &index.slice((0..512,))?, &steps, false)?;
+        assert!(near(x.cast::<f64>()?.to_vec()?[0], (1.0 + 1.0 / 128.0f64).powi(512), 4e-3, 0.0));
+        Ok(())
+    }
+    check::<f16>(f16::from_f64)?;
+    check::<bf16>(bf16::from_f64)
+}
+
+#[test]
 fn norm_p_of_any_p_is_a_documented_value_or_an_error() -> Result<()> {
     let x = Tensor::from([3.0, 0.0, -4.0]);
     for (p, want) in [(f64::INFINITY, 4.0), (f64::NEG_INFINITY, 0.0), (0.0, 2.0), (1000.0, 4.0), (1.0, 7.0), (2.0, 5.0), (-1.0, 0.0)] {
