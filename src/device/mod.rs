@@ -105,6 +105,10 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     /// Memory of this device, freed by its `Drop`.
     type Block: Send + Sync + 'static;
 
+    /// Whether this is [`Cpu`], so that what was compiled for it in this crate is not compiled again where it is used.
+    #[doc(hidden)]
+    const IS_CPU: bool = false;
+
     /// Fresh memory.
     ///
     /// # Errors

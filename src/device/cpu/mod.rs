@@ -151,6 +151,7 @@ impl Cpu {
 #[cfg(not(rankform_through_cuda))]
 unsafe impl Device for Cpu {
     type Block = CpuBlock;
+    const IS_CPU: bool = true;
 
     fn allocate(&self, nbytes: usize, fresh: Fresh) -> Result<CpuBlock> {
         CpuBlock::new(nbytes, fresh)
