@@ -72,6 +72,13 @@ impl<D: Device, const ALL: bool> Fill<'_, D, ALL> {
         self.add(op, kernel::<D>(of, &[Class::Operand, Class::Operand], Box::new(run)));
     }
 
+    fn one<F: Op<(T,)>, T: Element>(&mut self) {
+        self.elementwise(Elementwise::of_one::<F, T>());
+    }
+    fn two<F: Op<(T, T)>, T: Element>(&mut self) {
+        self.elementwise(Elementwise::of_two::<F, T, T>());
+    }
+
     fn reducing(&mut self, f: Reducing<D>) {
         let run = move |arguments: &[Argument<'_>]| match arguments {
             [Argument::Tensor(x), Argument::Axes(axes)] => f.call(x, axes),
@@ -134,14 +141,12 @@ impl<D: Device, const ALL: bool> Fill<'_, D, ALL> {
 
 impl<D: Device, const ALL: bool> Visit for Fill<'_, D, ALL> {
     fn unary<F: Op<(T,)>, T: Element>(&mut self, _: F) {
-        if const { ALL || is_common(T::DTYPE) } {
-            self.elementwise(Elementwise::of_one::<F, T>());
-        }
+        let add: fn(&mut Self) = const { if ALL || is_common(T::DTYPE) { Self::one::<F, T> } else { |_| () } };
+        add(self);
     }
     fn binary<F: Op<(T, T)>, T: Element>(&mut self, _: F) {
-        if const { ALL || is_common(T::DTYPE) } {
-            self.elementwise(Elementwise::of_two::<F, T, T>());
-        }
+        let add: fn(&mut Self) = const { if ALL || is_common(T::DTYPE) { Self::two::<F, T> } else { |_| () } };
+        add(self);
     }
 }
 
@@ -208,7 +213,9 @@ impl Dispatcher {
     /// # Errors
     /// [`Error::OutOfMemory`].
     pub fn with_arithmetic<D: Device + Default>() -> Result<Dispatcher> {
-        if const { D::IS_CPU } { Self::on_cpu() } else { Self::filled::<D, false>(&D::default()) }
+        // A branch would be looked through by the compiler, with all that it calls.
+        let fill: fn(&D) -> Result<Dispatcher> = const { if D::IS_CPU { |_| Self::on_cpu() } else { Self::filled::<D, false> } };
+        fill(&D::default())
     }
 
     /// Compiled here, once for all programs.

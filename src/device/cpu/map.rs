@@ -7,8 +7,6 @@
 
 use super::drive::{Job, Loops, RowsFn, goes_past_caches, is_larger_than_caches};
 use super::fold::{self, SHORT, STEP};
-#[cfg(debug_assertions)]
-use super::interpret;
 use super::io::{At, By, Mode, NONE, Words};
 use super::simd::{self, Call, Level};
 use super::walk::{self, Addresses};
@@ -358,11 +356,6 @@ impl<'a, M: Mode, const SHORT: bool> Settling<'a, M, SHORT> {
 /// As [`Device::map`](crate::device::Device::map).
 #[inline(always)] // the little that a small run needs; the rest is apart
 pub(super) unsafe fn run<P: Program>(program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
-    #[cfg(debug_assertions)]
-    if const { interpret::IS_CHOSEN && P::PLAIN } {
-        // SAFETY: the caller's promise.
-        return unsafe { interpret::map(program, sizes, row, outputs, inputs) };
-    }
     let kernel = const { &MapKernel::of::<P>() };
     // SAFETY: the caller's promise; the kernel is that of the program's type.
     unsafe { run_job(kernel, std::ptr::from_ref(program).cast(), sizes, row, outputs, inputs) }

@@ -58,7 +58,6 @@ impl ReduceKernel {
 /// As [`Device::reduce`](crate::device::Device::reduce).
 pub(super) unsafe fn run<B: Body, R: Reducer<B::Out>>(
     body: &B,
-    _: R,
     axes: Reduction<'_>,
     output: Slot<'_>,
     inputs: Inputs<'_>,

@@ -12,6 +12,7 @@ use super::io::{ROUNDING, Scratch, Words};
 use super::pack;
 use super::walk::{self, Addresses, Order, Walk};
 use crate::device::{Inputs, MAX_OPERANDS, Slot};
+use crate::error::Result;
 use crate::kernel::{Body, Reducer, Scanning};
 use crate::scalar::Run;
 
@@ -47,10 +48,16 @@ pub(super) type State<B, R> = <R as Reducer<<B as Body>::Out>>::State<Run>;
 
 /// # Safety
 /// As [`Device::scan`](crate::device::Device::scan).
-pub(super) unsafe fn run<B: Body, R: Reducer<B::Out>>(body: &B, _: R, plan: Scanning<'_>, output: Slot<'_>, inputs: Inputs<'_>) {
+pub(super) unsafe fn run<B: Body, R: Reducer<B::Out>>(
+    body: &B,
+    plan: Scanning<'_>,
+    output: Slot<'_>,
+    inputs: Inputs<'_>,
+) -> Result<()> {
     let kernel = const { &ScanKernel::of::<B, R>() };
     // SAFETY: the caller's promise; the kernel is that of the types of body and reducer.
-    unsafe { run_job(kernel, std::ptr::from_ref(body).cast(), plan, output, inputs) }
+    unsafe { run_job(kernel, std::ptr::from_ref(body).cast(), plan, output, inputs) };
+    Ok(())
 }
 
 /// Scans by a kernel.
