@@ -72,6 +72,7 @@ impl<D: Device, const ALL: bool> Fill<'_, D, ALL> {
         self.add(op, kernel::<D>(of, &[Class::Operand, Class::Operand], Box::new(run)));
     }
 
+    fn nothing(&mut self) {}
     fn one<F: Op<(T,)>, T: Element>(&mut self) {
         self.elementwise(Elementwise::of_one::<F, T>());
     }
@@ -141,11 +142,11 @@ impl<D: Device, const ALL: bool> Fill<'_, D, ALL> {
 
 impl<D: Device, const ALL: bool> Visit for Fill<'_, D, ALL> {
     fn unary<F: Op<(T,)>, T: Element>(&mut self, _: F) {
-        let add: fn(&mut Self) = const { if ALL || is_common(T::DTYPE) { Self::one::<F, T> } else { |_| () } };
+        let add: fn(&mut Self) = const { if ALL || is_common(T::DTYPE) { Self::one::<F, T> } else { Self::nothing } };
         add(self);
     }
     fn binary<F: Op<(T, T)>, T: Element>(&mut self, _: F) {
-        let add: fn(&mut Self) = const { if ALL || is_common(T::DTYPE) { Self::two::<F, T> } else { |_| () } };
+        let add: fn(&mut Self) = const { if ALL || is_common(T::DTYPE) { Self::two::<F, T> } else { Self::nothing } };
         add(self);
     }
 }
