@@ -1,7 +1,7 @@
 //! The crate's own operators as kernels: every row of the tables of elementwise operators, reductions, matrix products.
 //!
 //! An operator is a graph, traced when it first runs; loops for it are compiled nowhere (`Device::map_by_name`).
-//! Imports: `error`, `dtype`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`, `quantised`, `dynamic`, `dispatch`.
+//! Imports: `error`, `dtype`, `scalar`, `element`, `kernel`, `device`, `ops`, `quantised`, `dynamic`, `dispatch`.
 
 use super::dispatcher::{Dispatcher, Dispatching};
 use super::kernel::{Argument, Class, Kernel, Quantized, Wanted, with_tensors};
@@ -20,11 +20,7 @@ use num_complex::Complex;
 use std::marker::PhantomData;
 
 /// A kernel of operands with elements of a name on `D`.
-fn kernel<D: Device>(
-    of: DType,
-    classes: &[Class],
-    run: Box<dyn for<'a> Fn(&[Argument<'a>]) -> Result<DynTensor> + Send + Sync>,
-) -> Kernel {
+fn kernel<D: Device>(of: DType, classes: &[Class], run: Box<dyn for<'a> Fn(&[Argument<'a>]) -> Result<DynTensor> + Send + Sync>) -> Kernel {
     let wanted = |&class: &Class| match class {
         Class::Tensor | Class::Operand => Wanted::new(class, Some(of), text(format_args!("{of}")), DynTensor::is_on::<D>),
         Class::Number => Wanted::new(class, None, "number".into(), |_| false),
@@ -208,8 +204,8 @@ impl Dispatcher {
     /// The crate's elementwise operators, reductions and matrix products, for f32, f64, i32 and i64.
     ///
     /// # Cost
-    /// The graphs of all of them are compiled in the crate that calls this, which takes
-    /// half a minute; on the CPU they are interpreted.
+    /// On the CPU they are interpreted, and compiled with rankform: a program that calls this compiles none of them. On other
+    /// devices the graphs of all of them are compiled in the crate that calls this.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
@@ -227,7 +223,7 @@ impl Dispatcher {
     /// Every elementwise operator of the crate, for every element that it takes, and reductions and matrix products.
     ///
     /// # Cost
-    /// As there, for more elements.
+    /// The graphs of all of them are compiled in the crate that calls this, for the CPU too.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].

@@ -140,14 +140,14 @@ fn by_steps<P: Program, M: Mode>(mut program: P, n: usize, pointers: &Addresses,
 #[inline(always)]
 fn along<P: Program, M: Mode>(program: &P, n: usize, pointers: &Addresses, next: usize, still: usize) {
     let at = |i| At::<M>::beside(pointers, next, still, i);
-    if M::PLAIN {
-        // The full form alone: where a quick one holds, it has the same bits.
+    if const { M::PLAIN || P::LIGHT } {
+        // The full form alone: where a quick one holds, it has the same bits, and light programs have none.
         for i in 0..n {
             program.run::<Run>(&mut at(i));
         }
         return;
     }
-    if !P::IN_PLACE {
+    if const { !P::IN_PLACE } {
         return run_row(program, n, at);
     }
     let mut words = Words::<{ BEFORE / 8 }>::uninit();
@@ -283,7 +283,7 @@ impl<M: Mode, const SHORT: bool> Row for Settling<'_, M, SHORT> {
             // SAFETY: the driver made room for every value that the program holds, each aligned to a cache line.
             unsafe { *room.wrapping_add(i) = value };
         };
-        if M::PLAIN {
+        if const { M::PLAIN || B::LIGHT } {
             for i in 0..n {
                 put(i, body.eval::<Run>(&mut at(i)).value());
             }

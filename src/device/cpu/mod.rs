@@ -233,7 +233,8 @@ unsafe impl Device for Cpu {
         output: Slot<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        let run: ReduceFn<B> = const { if B::PLAIN && !B::BY_ROWS && R::Out::PLAIN { interpret::reduce::<B, R> } else { reduce::run::<B, R> } };
+        let run: ReduceFn<B> =
+            const { if B::PLAIN && !B::BY_ROWS && R::Out::PLAIN { interpret::reduce::<B, R> } else { reduce::run::<B, R> } };
         // SAFETY: the caller's promise is the one asked for.
         unsafe { run(body, axes, output, inputs) }
     }

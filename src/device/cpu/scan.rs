@@ -48,12 +48,7 @@ pub(super) type State<B, R> = <R as Reducer<<B as Body>::Out>>::State<Run>;
 
 /// # Safety
 /// As [`Device::scan`](crate::device::Device::scan).
-pub(super) unsafe fn run<B: Body, R: Reducer<B::Out>>(
-    body: &B,
-    plan: Scanning<'_>,
-    output: Slot<'_>,
-    inputs: Inputs<'_>,
-) -> Result<()> {
+pub(super) unsafe fn run<B: Body, R: Reducer<B::Out>>(body: &B, plan: Scanning<'_>, output: Slot<'_>, inputs: Inputs<'_>) -> Result<()> {
     let kernel = const { &ScanKernel::of::<B, R>() };
     // SAFETY: the caller's promise; the kernel is that of the types of body and reducer.
     unsafe { run_job(kernel, std::ptr::from_ref(body).cast(), plan, output, inputs) };

@@ -90,10 +90,13 @@ impl Trace {
     /// # Safety
     /// `program` points to one of the type that this is of.
     unsafe fn write(&self, program: *const (), reads: &[u8]) -> Traced {
-        // SAFETY: the caller's promise; so below.
         match self {
+            // SAFETY: the caller's promise; so below.
             Trace::ByRows(trace) => unsafe { trace(program, reads) },
-            Trace::Elements(run) => trace_elements(reads, &mut |recorder| unsafe { run(program, recorder) }),
+            Trace::Elements(run) => trace_elements(reads, &mut |recorder| {
+                // SAFETY: as above.
+                unsafe { run(program, recorder) };
+            }),
         }
     }
 }
@@ -122,14 +125,7 @@ unsafe fn numbers_of<P: Program>(program: *const ()) -> Numbers {
 /// # Safety
 /// As [`map`], of the program that is known.
 #[inline(never)]
-unsafe fn run(
-    known: &Known,
-    program: *const (),
-    sizes: &[usize],
-    row: usize,
-    outputs: &[Slot<'_>],
-    inputs: Inputs<'_>,
-) -> Result<()> {
+unsafe fn run(known: &Known, program: *const (), sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
     let Known { id, kernel, trace, numbers } = known;
     let mapped = WRITTEN.get("map", *id, inputs.reads, &mut || {
         // SAFETY: the program is of the type that is known; so below.
