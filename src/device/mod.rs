@@ -192,6 +192,27 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     /// in order (same address and strides), and of no other; nobody else writes.
     unsafe fn map<P: Program>(&self, program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()>;
 
+    /// As [`map`](Device::map), which the CPU has inlined where small tensors are computed: this is for all others, and is not.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Safety
+    /// As there.
+    #[doc(hidden)]
+    #[inline(always)]
+    unsafe fn map_apart<P: Program>(
+        &self,
+        program: &P,
+        sizes: &[usize],
+        row: usize,
+        outputs: &[Slot<'_>],
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.map(program, sizes, row, outputs, inputs) }
+    }
+
     /// As [`map`](Device::map), of a program that is one of many, chosen by name while this runs: a device that would have to compile
     /// each may interpret it instead. Programs are not settled.
     ///

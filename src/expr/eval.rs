@@ -72,7 +72,7 @@ where
     let rows = rows(E::Body::BY_ROWS, op, size, |rows| expr.rows(rows))?;
     let program = Store(expr.body());
     // SAFETY: an expression visits its leaves in the order of its body's loads, with their types; the output is fresh.
-    gathered.eval(size, rows, &mut |laid| unsafe { device.map(&program, laid.sizes, laid.row, laid.outputs, laid.inputs) })
+    gathered.eval(size, rows, &mut |laid| unsafe { device.map_apart(&program, laid.sizes, laid.row, laid.outputs, laid.inputs) })
 }
 
 /// As [`eval`], wherever the result is to go.

@@ -123,7 +123,9 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Gathered<'a, RANK, D, 
         outputs: &[Leaf<'_, RANK, D>],
     ) -> Result<()> {
         // SAFETY: the caller's promise; views reach inside their memory, which their borrows keep and protect.
-        self.mapped(size, rows, outputs, &mut |laid| unsafe { self.device.map(program, laid.sizes, laid.row, laid.outputs, laid.inputs) })
+        self.mapped(size, rows, outputs, &mut |laid| unsafe {
+            self.device.map_apart(program, laid.sizes, laid.row, laid.outputs, laid.inputs)
+        })
     }
 
     /// Tells `run` what a program is to be told of its operands. It is the same for every program, and compiled once.

@@ -361,6 +361,23 @@ pub(super) unsafe fn run<P: Program>(program: &P, sizes: &[usize], row: usize, o
     unsafe { run_job(kernel, std::ptr::from_ref(program).cast(), sizes, row, outputs, inputs) }
 }
 
+/// As [`run`], of what is not small: nothing of it is inlined.
+///
+/// # Safety
+/// As [`Device::map`](crate::device::Device::map).
+#[inline(always)]
+pub(super) unsafe fn run_apart<P: Program>(
+    program: &P,
+    sizes: &[usize],
+    row: usize,
+    outputs: &[Slot<'_>],
+    inputs: Inputs<'_>,
+) -> Result<()> {
+    let kernel = const { &MapKernel::of::<P>() };
+    // SAFETY: the caller's promise; the kernel is that of the program's type.
+    unsafe { drive(kernel, std::ptr::from_ref(program).cast(), sizes, row, outputs, inputs) }
+}
+
 /// Runs a program by a kernel.
 ///
 /// # Safety
@@ -410,6 +427,7 @@ fn job<'a, 's>(kernel: &MapKernel, program: *const (), outputs: &'s [Slot<'s>], 
 
 /// # Safety
 /// As [`run_job`].
+#[inline(never)]
 unsafe fn drive(
     kernel: &MapKernel,
     program: *const (),

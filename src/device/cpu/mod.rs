@@ -217,6 +217,20 @@ unsafe impl Device for Cpu {
         unsafe { run(program, sizes, row, outputs, inputs) }
     }
 
+    #[inline(always)]
+    unsafe fn map_apart<P: Program>(
+        &self,
+        program: &P,
+        sizes: &[usize],
+        row: usize,
+        outputs: &[Slot<'_>],
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
+        let run = chosen!(MapFn<P>, P::PLAIN, interpret::map::<P>, map::run_apart::<P>);
+        // SAFETY: the caller's promise is the one asked for.
+        unsafe { run(program, sizes, row, outputs, inputs) }
+    }
+
     #[cfg(any(debug_assertions, feature = "dynamic"))]
     unsafe fn map_by_name<P: Program>(&self, program: &P, sizes: &[usize], outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
         let run: MapFn<P> = const { if P::PLAIN { interpret::map } else { map::run } };
