@@ -196,8 +196,8 @@ impl<Q: Quantised, const FLOAT_ZERO: bool> Op<(f32, f32, f64)> for Store<Q, FLOA
 
 /// `(stored − zero) · scale`.
 #[derive(Clone, Copy)]
-struct Load<Q>(PhantomData<fn() -> Q>);
-impl<Q: Quantised> Op<(Q::Int, f32, f64)> for Load<Q> {
+pub(crate) struct Dequantise<Q>(PhantomData<fn() -> Q>);
+impl<Q: Quantised> Op<(Q::Int, f32, f64)> for Dequantise<Q> {
     const NAME: &'static str = "dequantise";
     type Out = f32;
     #[inline(always)]
@@ -266,7 +266,7 @@ impl<Q: Quantised, const RANK: usize, D: Device> QuantizedTensor<Q, RANK, D> {
     /// Those of operators.
     pub fn dequantise(&self) -> Result<Tensor<f32, RANK, D>> {
         let (scale, zero) = self.quantisation.operands(self.values.device())?;
-        apply(Load::<Q>(PhantomData), (&self.values, &scale, &zero))
+        apply(Dequantise::<Q>(PhantomData), (&self.values, &scale, &zero))
     }
 
     /// The same real numbers, as f32, by another scheme or other integers, as near as they come.

@@ -42,7 +42,44 @@ fn room<T>(n: usize) -> Result<Vec<T>> {
     Ok(room)
 }
 
+/// Numbers in rising order, each once, and the place there of each that was given, which come in the order they had.
+pub(crate) fn coalesced(places: &[i64]) -> Result<(Vec<i64>, Vec<i64>)> {
+    let mut order: Vec<usize> = room(places.len())?;
+    order.extend(0..places.len());
+    order.sort_by_key(|&at| places[at]); // stable
+    let (mut unique, mut cells) = (room::<i64>(places.len())?, room::<i64>(places.len())?);
+    cells.resize(places.len(), 0);
+    for at in order {
+        if unique.last() != Some(&places[at]) {
+            unique.push(places[at]);
+        }
+        cells[at] = unique.len() as i64 - 1;
+    }
+    Ok((unique, cells))
+}
+
+/// Where elements with these indices would stand in a dense tensor.
+pub(crate) fn places<const RANK: usize>(indices: &Tensor<i64, 2>, size: Dim<RANK>) -> Result<Vec<i64>> {
+    let count = indices.size().0[1];
+    let mut places = room(count)?;
+    for at in 0..count {
+        places.push(size.linearize(std::array::from_fn(|axis| indices[[axis, at]] as usize)) as i64);
+    }
+    Ok(places)
+}
+
+/// The indices of numbers of elements.
+pub(crate) fn indices_of<const RANK: usize>(places: &[i64], size: Dim<RANK>) -> Result<Tensor<i64, 2>> {
+    Tensor::from_fn([RANK, places.len()], |[axis, at]| size.delinearize(places[at] as usize).0[axis] as i64, &Cpu)
+}
+
 impl<T: Element, const RANK: usize, D: Device> SparseTensor<T, RANK, D> {
+    /// Of its parts, which fit each other.
+    #[cfg(feature = "dynamic")]
+    pub(crate) fn of_parts(indices: Tensor<i64, 2>, values: Tensor<T, 1, D>, size: Dim<RANK>, coalesced: bool) -> Self {
+        SparseTensor { indices, values, size, coalesced }
+    }
+
     /// Of indices, `[RANK, n]`, and values, `[n]`.
     ///
     /// # Errors
@@ -106,13 +143,8 @@ impl<T: Element, const RANK: usize, D: Device> SparseTensor<T, RANK, D> {
         self.coalesced
     }
 
-    /// Where each element would stand in a dense tensor.
     fn places(&self) -> Result<Vec<i64>> {
-        let mut places = room(self.indices.size().0[1])?;
-        for at in 0..self.indices.size().0[1] {
-            places.push(self.size.linearize(std::array::from_fn(|axis| self.indices[[axis, at]] as usize)) as i64);
-        }
-        Ok(places)
+        places(&self.indices, self.size)
     }
 
     /// The same elements at indices that rise, several at one index summed in the order they had.
@@ -127,23 +159,12 @@ impl<T: Element, const RANK: usize, D: Device> SparseTensor<T, RANK, D> {
         T: Number,
     {
         let places = self.places()?;
-        let mut order: Vec<usize> = room(places.len())?;
-        order.extend(0..places.len());
-        order.sort_by_key(|&at| places[at]); // stable
-        let (mut unique, mut cells) = (room::<i64>(places.len())?, room::<i64>(places.len())?);
-        cells.resize(places.len(), 0);
-        for at in order {
-            if unique.last() != Some(&places[at]) {
-                unique.push(places[at]);
-            }
-            cells[at] = unique.len() as i64 - 1;
-        }
+        let (unique, cells) = coalesced(&places)?;
         let count = unique.len();
         let mut values = Tensor::zeros([count], self.values.device())?;
         let cells = Tensor::from_vec(cells, [places.len()])?.to(self.values.device())?;
         values.view_mut()?.scatter(Add, Axis::<0>, &cells, &self.values)?;
-        let indices = Tensor::from_fn([RANK, count], |[axis, at]| self.size.delinearize(unique[at] as usize).0[axis] as i64, &Cpu)?;
-        Ok(SparseTensor { indices, values, size: self.size, coalesced: true })
+        Ok(SparseTensor { indices: indices_of(&unique, self.size)?, values, size: self.size, coalesced: true })
     }
 
     /// All elements, with the zeros.

@@ -188,6 +188,18 @@ unsafe impl Device for AnyDevice {
         on!(self, |device| unsafe { device.map(program, sizes, row, outputs, inputs) })
     }
 
+    unsafe fn map_apart<P: Program>(
+        &self,
+        program: &P,
+        sizes: &[usize],
+        row: usize,
+        outputs: &[Slot<'_>],
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
+        // SAFETY: as above.
+        on!(self, |device| unsafe { device.map_apart(program, sizes, row, outputs, inputs) })
+    }
+
     unsafe fn reduce<B: Body, R: Reducer<B::Out>>(
         &self,
         body: &B,

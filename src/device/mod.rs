@@ -105,6 +105,10 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     /// Memory of this device, freed by its `Drop`.
     type Block: Send + Sync + 'static;
 
+    /// Whether this is [`Cpu`], so that what was compiled for it in this crate is not compiled again where it is used.
+    #[doc(hidden)]
+    const IS_CPU: bool = false;
+
     /// Fresh memory.
     ///
     /// # Errors
@@ -187,6 +191,27 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     /// operand, but that those of a program in place ([`Program::IN_PLACE`]) are the operands of its first loads exactly,
     /// in order (same address and strides), and of no other; nobody else writes.
     unsafe fn map<P: Program>(&self, program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()>;
+
+    /// As [`map`](Device::map), which the CPU has inlined where small tensors are computed: this is for all others, and is not.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Safety
+    /// As there.
+    #[doc(hidden)]
+    #[inline(always)]
+    unsafe fn map_apart<P: Program>(
+        &self,
+        program: &P,
+        sizes: &[usize],
+        row: usize,
+        outputs: &[Slot<'_>],
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.map(program, sizes, row, outputs, inputs) }
+    }
 
     /// As [`map`](Device::map), of a program that is one of many, chosen by name while this runs: a device that would have to compile
     /// each may interpret it instead. Programs are not settled.

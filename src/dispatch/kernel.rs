@@ -105,7 +105,9 @@ impl Wanted {
 
     fn takes(&self, argument: &Argument<'_>) -> bool {
         match (self.class, argument) {
-            (Class::Tensor | Class::Operand, Argument::Tensor(tensor)) => (self.fits)(tensor),
+            (Class::Tensor | Class::Operand, Argument::Tensor(tensor)) => {
+                self.dtype.is_none_or(|dtype| dtype == tensor.dtype()) && (self.fits)(tensor)
+            }
             (Class::Operand, Argument::Number(number)) => self.dtype.is_none_or(|dtype| holds(dtype, *number)),
             (Class::Number, Argument::Number(_)) | (Class::Axes, Argument::Axes(_)) => true,
             _ => false,
@@ -220,7 +222,7 @@ pub struct Kernel {
     pub(super) run: Box<dyn for<'a> Fn(&Dispatching<'_>, &[Argument<'a>]) -> Result<DynTensor> + Send + Sync>,
 }
 
-fn wanted<P: Parameter>() -> Wanted {
+pub(super) fn wanted<P: Parameter>() -> Wanted {
     let (class, dtype, words, fits) = P::wanted();
     Wanted::new(class, dtype, words, fits)
 }

@@ -6,6 +6,7 @@
 //! | `kernel.rs` | [`Kernel`]: typed functions with their types taken off |
 //! | `dispatcher.rs` | [`Dispatcher`]: names, kernels, fallbacks |
 //! | `operators.rs` | the crate's own operators as kernels |
+//! | `sparse.rs` | those of sparse matrices |
 //!
 //! Imports: its own files.
 
@@ -13,6 +14,7 @@ mod dispatcher;
 mod kernel;
 mod keys;
 mod operators;
+mod sparse;
 
 pub use dispatcher::{Dispatcher, Dispatching, Handle};
 pub use kernel::{Any, Argument, Class, Kernel, Parameter, Quantized, Sparse, View};

@@ -1,34 +1,28 @@
 //! The crate's own operators as kernels: every row of the tables of elementwise operators, reductions, matrix products.
 //!
 //! An operator is a graph, traced when it first runs; loops for it are compiled nowhere (`Device::map_by_name`).
-//! Imports: `error`, `dtype`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`, `quantised`, `dynamic`, `dispatch`.
+//! Imports: `error`, `dtype`, `scalar`, `element`, `kernel`, `device`, `ops`, `quantised`, `dynamic`, `dispatch`.
 
 use super::dispatcher::{Dispatcher, Dispatching};
-use super::kernel::{Argument, Class, Kernel, Parameter, Quantized, Sparse, View, Wanted, with_tensors};
+use super::kernel::{Argument, Class, Kernel, Quantized, Wanted, with_tensors};
 use super::keys::DispatchKey;
-use crate::device::{Device, Inputs, Slot};
+use crate::device::{Cpu, Device};
 use crate::dtype::DType;
-use crate::dynamic::{DynTensor, MAX_RANK};
+use crate::dynamic::{DynTensor, Elementwise, MAX_RANK, Product, Reducing, by_dtype};
 use crate::element::{Comparable, Compute, Element, Float, Number, QInt8, QInt32, QUInt8};
 use crate::element::{bf16, f16};
 use crate::error::{Error, Result, text};
-use crate::expr::{MapFn, ReduceFn, eval_named, reduce_named};
-use crate::kernel::{Call, Input, Op, Program, Reducer, Store};
+use crate::kernel::{Op, Reducer};
 use crate::ops::{ArgMax, ArgMin, LogSumExp, Max, Mean, Min, Prod, SampleStd, SampleVar, Std, Sum, Var, Visit};
-use crate::quantised::Quantised;
+use crate::quantised::{Dequantise, Quantisation, Quantised, QuantizedTensor};
 use crate::scalar::Prim;
-use crate::tensor::{Leaf, Tensor};
 use num_complex::Complex;
 use std::marker::PhantomData;
 
-/// A kernel of operands with element `T` on `D`.
-fn kernel<T: Element, D: Device>(
-    classes: &[Class],
-    run: Box<dyn for<'a> Fn(&[Argument<'a>]) -> Result<DynTensor> + Send + Sync>,
-) -> Kernel {
-    let fits: fn(&DynTensor) -> bool = |x| x.dtype() == T::DTYPE && x.is_on::<D>();
+/// A kernel of operands with elements of a name on `D`.
+fn kernel<D: Device>(of: DType, classes: &[Class], run: Box<dyn for<'a> Fn(&[Argument<'a>]) -> Result<DynTensor> + Send + Sync>) -> Kernel {
     let wanted = |&class: &Class| match class {
-        Class::Tensor | Class::Operand => Wanted::new(class, Some(T::DTYPE), text(format_args!("{}", T::DTYPE)), fits),
+        Class::Tensor | Class::Operand => Wanted::new(class, Some(of), text(format_args!("{of}")), DynTensor::is_on::<D>),
         Class::Number => Wanted::new(class, None, "number".into(), |_| false),
         Class::Axes => Wanted::new(class, None, "axes".into(), |_| false),
     };
@@ -56,37 +50,51 @@ impl<D: Device, const ALL: bool> Fill<'_, D, ALL> {
         }
     }
 
-    fn one<F: Op<(T,)>, T: Element>(&mut self, _: F) {
-        let named = Named { op: F::NAME, of: T::DTYPE, out: F::Out::DTYPE, run: map_of::<Unary<F, T>, D> as MapFn<D> };
+    fn elementwise(&mut self, f: Elementwise<D>) {
+        let (op, of) = (f.op, f.operands[0]);
+        if f.operands.len() == 1 {
+            let run = move |arguments: &[Argument<'_>]| match arguments {
+                [Argument::Tensor(x)] => f.call(op, &[x]),
+                _ => Err(unlike(op, arguments)),
+            };
+            return self.add(op, kernel::<D>(of, &[Class::Tensor], Box::new(run)));
+        }
         let run = move |arguments: &[Argument<'_>]| match arguments {
-            [Argument::Tensor(x)] => named.call(&[x]),
-            _ => Err(unlike(named.op, arguments)),
+            [Argument::Tensor(x), Argument::Tensor(y)] => f.call(op, &[x, y]),
+            [Argument::Tensor(x), Argument::Number(y)] => f.call(op, &[x, &scalar::<D>(op, of, *y, x)?]),
+            [Argument::Number(x), Argument::Tensor(y)] => f.call(op, &[&scalar::<D>(op, of, *x, y)?, y]),
+            _ => Err(unlike(op, arguments)),
         };
-        self.add(F::NAME, kernel::<T, D>(&[Class::Tensor], Box::new(run)));
+        self.add(op, kernel::<D>(of, &[Class::Operand, Class::Operand], Box::new(run)));
     }
 
-    fn two<F: Op<(T, T)>, T: Element>(&mut self, _: F) {
-        let named = Named { op: F::NAME, of: T::DTYPE, out: F::Out::DTYPE, run: map_of::<Binary<F, T>, D> as MapFn<D> };
-        let number: fn(f64) -> [u8; 16] = number_of::<T>;
+    fn nothing(&mut self) {}
+    fn one<F: Op<(T,)>, T: Element>(&mut self) {
+        self.elementwise(Elementwise::of_one::<F, T>());
+    }
+    fn two<F: Op<(T, T)>, T: Element>(&mut self) {
+        self.elementwise(Elementwise::of_two::<F, T, T>());
+    }
+
+    fn reducing(&mut self, f: Reducing<D>) {
         let run = move |arguments: &[Argument<'_>]| match arguments {
-            [Argument::Tensor(x), Argument::Tensor(y)] => named.call(&[x, y]),
-            [Argument::Tensor(x), Argument::Number(y)] => named.call(&[x, &named.scalar(x, number(*y))?]),
-            [Argument::Number(x), Argument::Tensor(y)] => named.call(&[&named.scalar(y, number(*x))?, y]),
-            _ => Err(unlike(named.op, arguments)),
+            [Argument::Tensor(x), Argument::Axes(axes)] => f.call(x, axes),
+            _ => Err(unlike(f.op, arguments)),
         };
-        self.add(F::NAME, kernel::<T, D>(&[Class::Operand, Class::Operand], Box::new(run)));
+        self.add(f.op, kernel::<D>(f.of, &[Class::Tensor, Class::Axes], Box::new(run)));
     }
 
     /// A reduction over axes; none are no axes.
-    fn reduction<R: Reducer<T>, T: Element>(&mut self, reducer: R) {
-        let reduce: ReduceFn<D> = Box::new(move |device, axes, output, inputs| {
-            // SAFETY: whoever calls it promises what the device asks for.
-            unsafe { device.reduce_by_name(&Input::<T>(PhantomData), reducer, axes, output, inputs) }
-        });
-        let named = Named { op: R::NAME, of: T::DTYPE, out: R::Out::DTYPE, run: reduce };
-        let needs = R::NEEDS_ELEMENTS;
-        let run = move |arguments: &[Argument<'_>]| named.reduce(needs, arguments);
-        self.add(R::NAME, kernel::<T, D>(&[Class::Tensor, Class::Axes], Box::new(run)));
+    fn reduction<R: Reducer<T> + Default, T: Element>(&mut self) {
+        self.reducing(Reducing::of::<R, T>());
+    }
+
+    fn product(&mut self, f: Product<D>) {
+        let run = move |arguments: &[Argument<'_>]| match arguments {
+            [Argument::Tensor(x), Argument::Tensor(y)] => matmul(f, x, y),
+            _ => Err(unlike("matmul", arguments)),
+        };
+        self.add("matmul", kernel::<D>(f.of, &[Class::Tensor, Class::Tensor], Box::new(run)));
     }
 
     fn others(&mut self) {
@@ -104,173 +112,62 @@ impl<D: Device, const ALL: bool> Fill<'_, D, ALL> {
     }
 
     fn numbers<T: Number>(&mut self) {
-        self.reduction::<Sum, T>(Sum);
-        self.reduction::<Prod, T>(Prod);
-        let run = |arguments: &[Argument<'_>]| match arguments {
-            [Argument::Tensor(x), Argument::Tensor(y)] => matmul::<T, D>(x, y),
-            _ => Err(unlike("matmul", arguments)),
-        };
-        self.add("matmul", kernel::<T, D>(&[Class::Tensor, Class::Tensor], Box::new(run)));
+        self.reduction::<Sum, T>();
+        self.reduction::<Prod, T>();
+        self.product(Product::of::<T>());
     }
 
     fn comparables<T: Comparable>(&mut self) {
         self.numbers::<T>();
-        self.reduction::<Max, T>(Max);
-        self.reduction::<Min, T>(Min);
-        self.reduction::<ArgMax, T>(ArgMax);
-        self.reduction::<ArgMin, T>(ArgMin);
+        self.reduction::<Max, T>();
+        self.reduction::<Min, T>();
+        self.reduction::<ArgMax, T>();
+        self.reduction::<ArgMin, T>();
     }
 
     fn floats<T: Float>(&mut self) {
         self.comparables::<T>();
-        self.reduction::<Mean, T>(Mean);
-        self.reduction::<Var, T>(Var);
-        self.reduction::<SampleVar, T>(SampleVar);
-        self.reduction::<Std, T>(Std);
-        self.reduction::<SampleStd, T>(SampleStd);
-        self.reduction::<LogSumExp, T>(LogSumExp);
+        self.reduction::<Mean, T>();
+        self.reduction::<Var, T>();
+        self.reduction::<SampleVar, T>();
+        self.reduction::<Std, T>();
+        self.reduction::<SampleStd, T>();
+        self.reduction::<LogSumExp, T>();
     }
 }
 
 impl<D: Device, const ALL: bool> Visit for Fill<'_, D, ALL> {
-    fn unary<F: Op<(T,)>, T: Element>(&mut self, operator: F) {
-        if const { ALL || is_common(T::DTYPE) } {
-            self.one::<F, T>(operator);
-        }
+    fn unary<F: Op<(T,)>, T: Element>(&mut self, _: F) {
+        let add: fn(&mut Self) = const { if ALL || is_common(T::DTYPE) { Self::one::<F, T> } else { Self::nothing } };
+        add(self);
     }
-    fn binary<F: Op<(T, T)>, T: Element>(&mut self, operator: F) {
-        if const { ALL || is_common(T::DTYPE) } {
-            self.two::<F, T>(operator);
-        }
+    fn binary<F: Op<(T, T)>, T: Element>(&mut self, _: F) {
+        let add: fn(&mut Self) = const { if ALL || is_common(T::DTYPE) { Self::two::<F, T> } else { Self::nothing } };
+        add(self);
     }
 }
 
-/// The program of an operator.
-type Unary<F, T> = Store<Call<F, (Input<T>,)>>;
-type Binary<F, T> = Store<Call<F, (Input<T>, Input<T>)>>;
-
-/// A program that carries nothing.
-trait Plain: Program {
-    const PROGRAM: Self;
-}
-impl<F: Op<(T,)>, T: Element> Plain for Unary<F, T> {
-    const PROGRAM: Self = Store(Call::new((Input(PhantomData),)));
-}
-impl<F: Op<(T, T)>, T: Element> Plain for Binary<F, T> {
-    const PROGRAM: Self = Store(Call::new((Input(PhantomData), Input(PhantomData))));
-}
-
-/// # Safety
-/// As [`Device::map`].
-unsafe fn map_of<P: Plain, D: Device>(device: &D, sizes: &[usize], outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
-    // SAFETY: the caller's promise.
-    unsafe { device.map_by_name(&P::PROGRAM, sizes, outputs, inputs) }
-}
-
-/// A number as an element.
-fn number_of<T: Element>(number: f64) -> [u8; 16] {
-    let mut bytes = [0; 16];
-    bytes[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&T::narrow(number.cast::<Compute<T>>())));
-    bytes
-}
-
-/// An operator on elements of one name, without its types: what runs it, and the elements of the result.
-#[derive(Clone, Copy)]
-struct Named<RUN> {
-    op: &'static str,
-    of: DType,
-    out: DType,
-    run: RUN,
-}
-
-/// A tensor of words as wide as elements of a name, as a tensor of these.
-macro_rules! by_width {
-    ($dtype:expr, $W:ident => $tensor:expr) => {{
-        macro_rules! of {
-            ($word:ty) => {{
-                type $W = $word;
-                DynTensor::from($tensor)
-            }};
-        }
-        let words = match $dtype.size() {
-            1 => of!(u8),
-            2 => of!(u16),
-            4 => of!(u32),
-            8 => of!(u64),
-            _ => of!(Complex<f64>),
-        };
-        // SAFETY: the kernel wrote elements of this name, which are as wide.
-        unsafe { words.renamed($dtype) }
-    }};
-}
-
-impl<RUN> Named<RUN> {
-    fn unlike<D: Device>(&self, x: &DynTensor) -> Error {
-        let expected = text(format_args!("{} of at most 8 axes on {}", self.of, std::any::type_name::<D>()));
-        Error::Type { op: self.op, expected, found: x.kind_in_words() }
+/// A number as an element of a name.
+fn bytes_of(number: f64, of: DType) -> [u8; 16] {
+    fn as_element<T: Element>(number: f64) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&T::narrow(number.cast::<Compute<T>>())));
+        bytes
     }
-
-    /// An operand at rank 8 or 16, its axes in these places.
-    fn leaf<'a, const N: usize, D: Device>(&self, x: &'a DynTensor, places: [Option<usize>; N]) -> Result<Leaf<'a, N, D>> {
-        let fits = x.rank() <= 8 && x.dtype() == self.of;
-        x.leaf::<N, D>(if fits { places } else { [None; N] }).filter(|_| fits).ok_or_else(|| self.unlike::<D>(x))
-    }
+    by_dtype!(of, T in [Bool I8 I16 I32 I64 U8 U16 U32 U64 F16 BF16 F32 F64 C16 C32 C64] => as_element::<T>(number), else [0; 16])
 }
 
-impl<D: Device> Named<MapFn<D>> {
-    fn call(&self, operands: &[&DynTensor]) -> Result<DynTensor> {
-        let (op, mut leaves) = (self.op, Vec::with_capacity(operands.len()));
-        for x in operands {
-            x.accessible(op)?;
-            let new = 8usize.saturating_sub(x.rank());
-            leaves.push(self.leaf::<8, D>(x, std::array::from_fn(|axis| axis.checked_sub(new)))?);
-        }
-        let device = leaves[0].device();
-        // SAFETY: the operands have elements of the name that the operator is for.
-        let out = by_width!(self.out, W => unsafe { eval_named::<W, D>(op, &leaves, device, self.run)? });
-        Ok(out.with_rank(operands.iter().map(|x| x.rank()).max().unwrap_or(0)))
-    }
-
-    /// A number on the device of a tensor.
-    fn scalar(&self, beside: &DynTensor, bytes: [u8; 16]) -> Result<DynTensor> {
-        let scalar = DynTensor::from_bytes(self.of, &[], &bytes[..self.of.size()])?;
-        scalar.to(beside.device::<D>().ok_or_else(|| self.unlike::<D>(beside))?)
-    }
-}
-
-impl<D: Device> Named<ReduceFn<D>> {
-    fn reduce(&self, needs: bool, arguments: &[Argument<'_>]) -> Result<DynTensor> {
-        let op = self.op;
-        let [Argument::Tensor(x), Argument::Axes(axes)] = arguments else { return Err(unlike(op, arguments)) };
-        let wrong = axes.iter().enumerate().find(|&(at, axis)| *axis >= x.rank() || axes[..at].contains(axis));
-        if let Some((_, &axis)) = wrong {
-            return Err(Error::Axis { op, axis, sizes: x.size().into() });
-        }
-        if x.rank() > 8 {
-            return Err(unlike(op, arguments));
-        }
-        // The axes that stay in places 0 to 7, those that go in 8 to 15.
-        let (mut places, kept) = ([None; 16], x.rank() - axes.len());
-        let (mut stay, mut go) = (8 - kept, 16 - axes.len());
-        for axis in 0..x.rank() {
-            let place = if axes.contains(&axis) { &mut go } else { &mut stay };
-            places[*place] = Some(axis);
-            *place += 1;
-        }
-        x.ready(op)?;
-        let leaf = self.leaf::<16, D>(x, places).map_err(|_| unlike(op, arguments))?;
-        let gone = std::array::from_fn(|axis| axis >= 8);
-        // SAFETY: the operand has elements of the name that the reducer is for.
-        let out = by_width!(self.out, W => unsafe { reduce_named::<W, D>((op, needs), leaf, gone, &self.run)? });
-        Ok(out.with_rank(kept))
-    }
+/// A number as an element on the device of a tensor.
+fn scalar<D: Device>(op: &'static str, of: DType, number: f64, beside: &DynTensor) -> Result<DynTensor> {
+    let scalar = DynTensor::from_bytes(of, &[], &bytes_of(number, of)[..of.size()])?;
+    scalar.to(beside.device::<D>().ok_or_else(|| unlike(op, &[Argument::Tensor(beside)]))?)
 }
 
 /// The product of vectors, matrices or stacks of them, whose ranks stretch.
-fn matmul<T: Number, D: Device>(x: &DynTensor, y: &DynTensor) -> Result<DynTensor> {
+fn matmul<D: Device>(product: Product<D>, x: &DynTensor, y: &DynTensor) -> Result<DynTensor> {
     let op = "matmul";
     if (x.rank(), y.rank()) == (2, 2) {
-        return Ok(x.downcast_ref::<T, 2, D>()?.matmul(y.downcast_ref::<T, 2, D>()?)?.into());
+        return product.call(op, x, y);
     }
     let (m, n) = (x.rank() == 1, y.rank() == 1);
     if x.rank() == 0 || y.rank() == 0 || x.rank() > 4 || y.rank() > 4 {
@@ -285,8 +182,7 @@ fn matmul<T: Number, D: Device>(x: &DynTensor, y: &DynTensor) -> Result<DynTenso
         Ok(tensor)
     };
     let (left4, right4) = (at_4(&left)?, at_4(&right)?);
-    let product: DynTensor = left4.downcast_ref::<T, 4, D>()?.matmul(right4.downcast_ref::<T, 4, D>()?)?.into();
-    let mut product = product.with_rank(left.rank().max(right.rank()));
+    let mut product = product.call(op, &left4, &right4)?.with_rank(left.rank().max(right.rank()));
     if n {
         product = product.removed(product.rank() - 1)?;
     }
@@ -308,19 +204,26 @@ impl Dispatcher {
     /// The crate's elementwise operators, reductions and matrix products, for f32, f64, i32 and i64.
     ///
     /// # Cost
-    /// The graphs of all of them are compiled in the crate that calls this, which takes
-    /// half a minute; on the CPU they are interpreted.
+    /// On the CPU they are interpreted, and compiled with rankform: a program that calls this compiles none of them. On other
+    /// devices the graphs of all of them are compiled in the crate that calls this.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
     pub fn with_arithmetic<D: Device + Default>() -> Result<Dispatcher> {
-        Self::filled::<D, false>(&D::default())
+        // A branch would be looked through by the compiler, with all that it calls.
+        let fill: fn(&D) -> Result<Dispatcher> = const { if D::IS_CPU { |_| Self::on_cpu() } else { Self::filled::<D, false> } };
+        fill(&D::default())
+    }
+
+    /// Compiled here, once for all programs.
+    fn on_cpu() -> Result<Dispatcher> {
+        Self::filled::<Cpu, false>(&Cpu)
     }
 
     /// Every elementwise operator of the crate, for every element that it takes, and reductions and matrix products.
     ///
     /// # Cost
-    /// As there, for more elements.
+    /// The graphs of all of them are compiled in the crate that calls this, for the CPU too.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
@@ -357,36 +260,35 @@ impl Dispatcher {
     }
 }
 
-/// A matrix as [`View`] takes it: the function gets a handle on the same memory, for those that take a [`Tensor`].
-struct Dense<T, D>(PhantomData<fn() -> (T, D)>);
-
-impl<T: Element, D: Device> Parameter for Dense<T, D> {
-    type Value<'a> = Tensor<T, 2, D>;
-    fn wanted() -> (Class, Option<DType>, String, fn(&DynTensor) -> bool) {
-        View::<T, 2, D>::wanted()
+/// The real numbers of integers with a scale, by the step of their elements.
+fn dequantised<D: Device>(step: Elementwise<D>, values: &DynTensor, quantisation: &Quantisation) -> Result<DynTensor> {
+    let op = "dequantise";
+    let device = values.device::<D>().ok_or_else(|| unlike(op, &[Argument::Tensor(values)]))?;
+    let mut size = vec![1; values.rank()];
+    if let Some(axis) = quantisation.axis() {
+        size[axis] = quantisation.scales().len();
     }
-    fn take<'a>(argument: Argument<'a>) -> Result<Tensor<T, 2, D>> {
-        argument.tensor().ok_or_else(|| unlike("kernel", &[argument]))?.share_data().downcast()
-    }
+    let scale = DynTensor::from_bytes(DType::F32, &size, bytemuck::cast_slice(quantisation.scales()))?.to(device)?;
+    let zero = DynTensor::from_bytes(DType::F64, &size, bytemuck::cast_slice(quantisation.zero_points()))?.to(device)?;
+    step.call(op, &[values, &scale, &zero])
 }
 
 impl Dispatcher {
-    /// Kernels of sparse matrices: `add` of two, `mul` and `matmul` by a dense one, `to_dense`.
-    fn sparse_of<T: Number, D: Device>(&mut self, key: DispatchKey) -> Result<()> {
-        type Matrix<T, D> = Sparse<T, 2, D>;
-        self.register("add", key, Kernel::of_two::<Matrix<T, D>, Matrix<T, D>, _>(|x, y| DynTensor::from_sparse(x.add(y)?)))?;
-        self.register("mul", key, Kernel::of_two::<Matrix<T, D>, Dense<T, D>, _>(|x, y| DynTensor::from_sparse(x.mul(&y)?)))?;
-        self.register("matmul", key, Kernel::of_two::<Matrix<T, D>, Dense<T, D>, _>(|x, y| x.matmul(&y)))?;
-        self.register("to_dense", key, Kernel::of_one::<Matrix<T, D>, _>(|x| x.to_dense()))
-    }
-
     /// Kernels of quantised tensors: `dequantise`, for 1 to 4 axes. Sums and products need a scale of their own: these are a
     /// user's to register.
     fn quantised_of<Q: Quantised, D: Device>(&mut self, key: DispatchKey) -> Result<()> {
-        self.register("dequantise", key, Kernel::of_one::<Quantized<Q, 1, D>, _>(|x| x.dequantise()))?;
-        self.register("dequantise", key, Kernel::of_one::<Quantized<Q, 2, D>, _>(|x| x.dequantise()))?;
-        self.register("dequantise", key, Kernel::of_one::<Quantized<Q, 3, D>, _>(|x| x.dequantise()))?;
-        self.register("dequantise", key, Kernel::of_one::<Quantized<Q, 4, D>, _>(|x| x.dequantise()))
+        self.dequantise::<Q, 1, D>(key)?;
+        self.dequantise::<Q, 2, D>(key)?;
+        self.dequantise::<Q, 3, D>(key)?;
+        self.dequantise::<Q, 4, D>(key)
+    }
+
+    fn dequantise<Q: Quantised, const RANK: usize, D: Device>(&mut self, key: DispatchKey) -> Result<()> {
+        let run = |x: &QuantizedTensor<Q, RANK, D>| {
+            let values = DynTensor::from_tensor(x.int_repr().share_data())?;
+            dequantised(Elementwise::<D>::of_three::<Dequantise<Q>, Q::Int, f32, f64>(), &values, x.quantisation())
+        };
+        self.register("dequantise", key, Kernel::of_one::<Quantized<Q, RANK, D>, _>(run))
     }
 }
 

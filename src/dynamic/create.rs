@@ -39,7 +39,7 @@ impl DynTensor {
         Self::fresh("zeros", dtype, size, device, Fresh::Zeroed)
     }
 
-    fn fresh<D: Device>(op: &'static str, dtype: DType, size: &[usize], device: &D, fresh: Fresh) -> Result<DynTensor> {
+    pub(super) fn fresh<D: Device>(op: &'static str, dtype: DType, size: &[usize], device: &D, fresh: Fresh) -> Result<DynTensor> {
         let axes = row_major(op, size, dtype.size())?;
         let nbytes = counted(op, size, dtype.size())? * dtype.size();
         let memory = Memory::new(Allocation::fresh(device, nbytes, fresh)?);

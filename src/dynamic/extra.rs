@@ -62,7 +62,17 @@ fn owned_words<'a>(op: &'static str, words: impl Iterator<Item = &'a str>) -> Re
 }
 
 impl DynTensor {
-    fn with_extra(mut self, change: impl FnOnce(&mut Extra)) -> Result<DynTensor> {
+    fn with_extra(self, change: impl FnOnce(&mut Extra)) -> Result<DynTensor> {
+        let mut change = Some(change);
+        self.with_changed(&mut |extra| {
+            if let Some(change) = change.take() {
+                change(extra);
+            }
+        })
+    }
+
+    /// As [`with_extra`](DynTensor::with_extra); compiled once.
+    fn with_changed(mut self, change: &mut dyn FnMut(&mut Extra)) -> Result<DynTensor> {
         let mut extra = match self.extra.as_deref() {
             None => Extra::default(),
             Some(extra) => Extra { names: owned_words("names", extra.names.iter().map(String::as_str))?, ..extra.without_names() },
@@ -82,7 +92,8 @@ impl DynTensor {
 
     /// A handle on something without strides: its sizes stay as they are.
     pub(super) fn made_opaque<X: Any + Send + Sync>(self, what: Opaque, tensor: X) -> Result<DynTensor> {
-        self.with_extra(|extra| extra.opaque = Some((what, Arc::new(tensor)))).map(DynTensor::frozen)
+        let tensor: Arc<dyn Any + Send + Sync> = Arc::new(tensor);
+        self.with_extra(|extra| extra.opaque = Some((what, tensor))).map(DynTensor::frozen)
     }
 
     /// What lies behind the handle, if it is no tensor with strides, of this type, and no lazy view of it.

@@ -2,13 +2,14 @@
 //!
 //! Imports: `error`, `dtype`, `element`, `device`, `tensor`, `ops`.
 
+use super::named::Elementwise;
 use super::tensor::{DynTensor, Marks};
 use super::visit::by_dtype;
 use crate::device::Device;
 use crate::dtype::DType;
-use crate::element::{ComplexElement, Element, Number};
+use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::ops::{Arithmetic, Cast, ComplexParts};
+use crate::ops::{Cast, Conj, Neg};
 use crate::tensor::TensorView;
 
 impl DynTensor {
@@ -64,19 +65,13 @@ impl DynTensor {
         let mut plain = self.share_data();
         plain.marks = Marks::default();
         if conjugate {
-            fn conjugated<T: ComplexElement, D: Device>(x: TensorView<'_, T, 8, D>) -> Result<DynTensor> {
-                Ok(DynTensor::from(ComplexParts::conj(x)?))
-            }
-            plain = by_dtype!(self.dtype(), T in [C16 C32 C64] => conjugated::<T, D>(plain.at_8("resolved")?), else unreached(&plain))?
-                .with_rank(self.rank());
+            let conj = by_dtype!(self.dtype(), T in [C16 C32 C64] => Elementwise::<D>::of_one::<Conj, T>(), else return unreached(&plain));
+            plain = conj.call("resolved", &[&plain])?;
         }
         if negative {
-            fn negated<T: Number, D: Device>(x: TensorView<'_, T, 8, D>) -> Result<DynTensor> {
-                Ok(DynTensor::from(x.neg()?))
-            }
-            plain = by_dtype!(self.dtype(), T in [I8 I16 I32 I64 U8 U16 U32 U64 F16 BF16 F32 F64 C16 C32 C64]
-                => negated::<T, D>(plain.at_8("resolved")?), else unreached(&plain))?
-            .with_rank(self.rank());
+            let neg = by_dtype!(self.dtype(), T in [I8 I16 I32 I64 U8 U16 U32 U64 F16 BF16 F32 F64 C16 C32 C64]
+                => Elementwise::<D>::of_one::<Neg, T>(), else return unreached(&plain));
+            plain = neg.call("resolved", &[&plain])?;
         }
         Ok(plain)
     }

@@ -9,6 +9,7 @@
 //! | `views.rs` | other axes over the same memory |
 //! | `lazy.rs` | conjugates and negatives as lazy views; casts |
 //! | `extra.rs` | names of axes, data of a backend, errors of access |
+//! | `named.rs` | operators of elements that have a name |
 //! | `opaque.rs` | sparse and quantised tensors behind a handle |
 //! | `raw.rs` | handles for other languages: `include/rankform.h` |
 //! | `visit.rs` | generic code for types known at run time |
@@ -22,14 +23,17 @@ mod display;
 mod extra;
 mod lazy;
 mod memory;
+mod named;
 mod opaque;
 mod raw;
 mod tensor;
 mod views;
-pub(crate) mod visit;
+mod visit;
 
 pub use axes::MAX_RANK;
+pub(crate) use named::{Elementwise, Product, Reducing, Summing};
 pub use opaque::Opaque;
 pub use raw::*;
 pub use tensor::DynTensor;
+pub(crate) use visit::by_dtype;
 pub use visit::{ElementVisitor, NumberVisitor, TensorVisitor};

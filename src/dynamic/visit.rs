@@ -39,7 +39,7 @@ pub trait TensorVisitor<D: Device> {
 macro_rules! by_dtype {
     ($dtype:expr, $T:ident in [$($name:ident)*] => $value:expr, else $other:expr) => {
         match $dtype {
-            $($crate::dtype::DType::$name => { type $T = $crate::dynamic::visit::by_dtype!(@ $name); $value })*
+            $($crate::dtype::DType::$name => { type $T = $crate::dynamic::by_dtype!(@ $name); $value })*
             #[allow(unreachable_patterns)] // where all are listed
             _ => $other,
         }

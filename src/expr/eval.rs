@@ -53,11 +53,9 @@ where
         unsafe { runs.map(&Store(expr.body()), &out.fresh_leaf())? };
         return Ok(out);
     }
-    if const { E::Body::LOADS <= FEW } {
-        eval_few::<T, RANK, D, E, FEW>(op, *expr, device)
-    } else {
-        eval_few::<T, RANK, D, E, MAX_OPERANDS>(op, *expr, device)
-    }
+    let eval: fn(_, _, _) -> _ =
+        const { if E::Body::LOADS <= FEW { eval_few::<T, RANK, D, E, FEW> } else { eval_few::<T, RANK, D, E, MAX_OPERANDS> } };
+    eval(op, *expr, device)
 }
 
 #[inline(never)] // rarer, and large; by value, so that what the common case reads need not be in memory
@@ -74,7 +72,7 @@ where
     let rows = rows(E::Body::BY_ROWS, op, size, |rows| expr.rows(rows))?;
     let program = Store(expr.body());
     // SAFETY: an expression visits its leaves in the order of its body's loads, with their types; the output is fresh.
-    gathered.eval(size, rows, &mut |laid| unsafe { device.map(&program, laid.sizes, laid.row, laid.outputs, laid.inputs) })
+    gathered.eval(size, rows, &mut |laid| unsafe { device.map_apart(&program, laid.sizes, laid.row, laid.outputs, laid.inputs) })
 }
 
 /// As [`eval`], wherever the result is to go.
@@ -127,11 +125,9 @@ where
         // SAFETY: as in `eval`; an exclusive view overlaps no operand.
         return unsafe { runs.map(&Store(expr.body()), &out.leaf()) };
     }
-    if const { E::Body::LOADS <= FEW } {
-        eval_into_few::<T, RANK, D, E, FEW>(op, *expr, out)
-    } else {
-        eval_into_few::<T, RANK, D, E, MAX_OPERANDS>(op, *expr, out)
-    }
+    let eval: fn(_, _, &mut _) -> _ =
+        const { if E::Body::LOADS <= FEW { eval_into_few::<T, RANK, D, E, FEW> } else { eval_into_few::<T, RANK, D, E, MAX_OPERANDS> } };
+    eval(op, *expr, out)
 }
 
 #[inline(never)]
@@ -339,7 +335,7 @@ where
     Q: Reducer<<E::Body as Body>::Out>,
 {
     let reduce: fn(_, _, _, _) -> _ =
-        if const { E::Body::LOADS <= FEW } { reduce_few::<Q, RANK, M, D, E, FEW> } else { reduce_few::<Q, RANK, M, D, E, MAX_OPERANDS> };
+        const { if E::Body::LOADS <= FEW { reduce_few::<Q, RANK, M, D, E, FEW> } else { reduce_few::<Q, RANK, M, D, E, MAX_OPERANDS> } };
     reduce(reducer, expr, device, gone)
 }
 
@@ -372,10 +368,8 @@ where
     E: Expr<RANK, D>,
     Q: Reducer<<E::Body as Body>::Out>,
 {
-    let reduce: fn(_, _, _, _, _) -> _ = if const { E::Body::LOADS <= FEW } {
-        reduce_at_few::<Q, RANK, M, D, E, P, FEW>
-    } else {
-        reduce_at_few::<Q, RANK, M, D, E, P, MAX_OPERANDS>
+    let reduce: fn(_, _, _, _, _) -> _ = const {
+        if E::Body::LOADS <= FEW { reduce_at_few::<Q, RANK, M, D, E, P, FEW> } else { reduce_at_few::<Q, RANK, M, D, E, P, MAX_OPERANDS> }
     };
     reduce(reducer, expr, device, gone, place)
 }
@@ -412,7 +406,7 @@ where
     Q: Reducer<<E::Body as Body>::Out>,
 {
     let scan: fn(_, _, _, _, _) -> _ =
-        if const { E::Body::LOADS <= FEW } { scan_few::<Q, RANK, D, E, P, FEW> } else { scan_few::<Q, RANK, D, E, P, MAX_OPERANDS> };
+        const { if E::Body::LOADS <= FEW { scan_few::<Q, RANK, D, E, P, FEW> } else { scan_few::<Q, RANK, D, E, P, MAX_OPERANDS> } };
     scan(reducer, expr, device, along, place)
 }
 

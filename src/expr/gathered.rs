@@ -123,7 +123,9 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Gathered<'a, RANK, D, 
         outputs: &[Leaf<'_, RANK, D>],
     ) -> Result<()> {
         // SAFETY: the caller's promise; views reach inside their memory, which their borrows keep and protect.
-        self.mapped(size, rows, outputs, &mut |laid| unsafe { self.device.map(program, laid.sizes, laid.row, laid.outputs, laid.inputs) })
+        self.mapped(size, rows, outputs, &mut |laid| unsafe {
+            self.device.map_apart(program, laid.sizes, laid.row, laid.outputs, laid.inputs)
+        })
     }
 
     /// Tells `run` what a program is to be told of its operands. It is the same for every program, and compiled once.
@@ -136,8 +138,10 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Gathered<'a, RANK, D, 
                 *slot = out.slot(&[1]);
             }
             let mut inputs = [NO_SLOT; MOST];
-            for (slot, leaf) in inputs.iter_mut().zip(self.all()) {
-                *slot = leaf.slot(&[1]);
+            for k in 0..self.count {
+                if let Some(leaf) = &self.leaves[k] {
+                    inputs[k] = leaf.slot(&[1]);
+                }
             }
             let inputs = Inputs { slots: &inputs[..self.count], reads: &self.reads[..self.loads] };
             return run(Laid { sizes: &[Layout::row_major(size).numel()], row: 0, outputs: &slots[..outputs.len()], inputs });
@@ -165,13 +169,18 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Gathered<'a, RANK, D, 
         outputs: &[Slot<'_>],
         run: &mut Run<'_>,
     ) -> Result<()> {
+        // By number: of adapters over all that there may be the compiler makes as many copies.
         let mut strides = [[0; RANK]; MOST];
-        for (stride, leaf) in strides.iter_mut().zip(self.all()) {
-            *stride = in_order(leaf.layout().stretched(size).stride().0, order);
+        for k in 0..self.count {
+            if let Some(leaf) = &self.leaves[k] {
+                strides[k] = in_order(leaf.layout().stretched(size).stride().0, order);
+            }
         }
         let mut slots = [NO_SLOT; MOST];
-        for ((slot, stride), leaf) in slots.iter_mut().zip(&strides).zip(self.all()) {
-            *slot = leaf.slot(stride);
+        for k in 0..self.count {
+            if let Some(leaf) = &self.leaves[k] {
+                slots[k] = leaf.slot(&strides[k]);
+            }
         }
         let inputs = Inputs { slots: &slots[..self.count], reads: &self.reads[..self.loads] };
         run(Laid { sizes: &in_order(size.0, order), row, outputs, inputs })

@@ -15,9 +15,7 @@ use crate::tensor::{Leaf, Tensor};
 /// Runs an operator: [`Device::map_by_name`] of its program.
 pub(crate) type MapFn<D> = unsafe fn(device: &D, sizes: &[usize], outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()>;
 /// Runs a reducer: [`Device::reduce_by_name`].
-///
-/// To be called as that is.
-pub(crate) type ReduceFn<D> = Box<dyn Fn(&D, Reduction<'_>, Slot<'_>, Inputs<'_>) -> Result<()> + Send + Sync>;
+pub(crate) type ReduceFn<D> = unsafe fn(device: &D, axes: Reduction<'_>, output: Slot<'_>, inputs: Inputs<'_>) -> Result<()>;
 
 /// A fresh tensor with the values of an operator, as words `W`.
 ///
@@ -44,7 +42,7 @@ pub(crate) unsafe fn reduce_named<W: Element, D: Device>(
     (op, needs): (&'static str, bool),
     leaf: Leaf<'_, 16, D>,
     gone: [bool; 16],
-    run: &ReduceFn<D>,
+    run: ReduceFn<D>,
 ) -> Result<Tensor<W, 8, D>> {
     let device = leaf.device();
     let mut gathered = Gathered::<16, D, FEW>::new(op, device, 1);
@@ -54,6 +52,7 @@ pub(crate) unsafe fn reduce_named<W: Element, D: Device>(
     reducing.eval(&mut |Laid { sizes, row, outputs, inputs }| {
         let (kept, reduced) = sizes.split_at(sizes.len() - row);
         let output = Slot { stride: &outputs[0].stride[..kept.len()], ..outputs[0] };
-        run(device, Reduction { kept, reduced }, output, inputs)
+        // SAFETY: the caller's promise; the output is fresh.
+        unsafe { run(device, Reduction { kept, reduced }, output, inputs) }
     })
 }

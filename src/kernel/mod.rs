@@ -20,6 +20,8 @@ pub use quick::{eval_row, run_row, run_row_in_place};
 pub(crate) use reducer::PIECE;
 pub use reducer::{Carried, EachLane, Reducer, SliceFn};
 pub use traced::{Numbers, Settled, TraceInputs, Traced, TracedReducer, numbers, trace_body, trace_op, trace_program, trace_reducer};
+#[cfg(any(debug_assertions, feature = "dynamic"))]
+pub(crate) use traced::{Recorder, trace_elements};
 
 use crate::element::{Compute, Element};
 use crate::scalar::{Dual, Lane, Lanes, Num};

@@ -4,7 +4,7 @@
 
 use super::{Body, Carried, EachLane, Elements, Input, Io, Op, Program, Reducer, Row, SliceFn};
 use crate::element::{Compute, Element};
-use crate::scalar::{DType, Graph, Lane, Lanes, Prim, Run, Skip, Storage, Trace, foreign, given, input, output, param, trace};
+use crate::scalar::{DType, Graph, Lane, Lanes, Prim, Run, Skip, Storage, Trace, given, input, output, param, store, trace};
 use std::any::TypeId;
 use std::fmt;
 
@@ -90,56 +90,83 @@ pub struct TracedReducer {
 
 /// The program, written down. `reads[k]` is the operand that its k-th load reads; equal operands are one.
 pub fn trace_program<P: Program>(program: &P, reads: &[u8]) -> Traced {
-    let mut program = *program;
-    let mut rows = RowRecorder { reads, next: 0, settled: Vec::new(), firsts: Vec::new() };
-    if P::BY_ROWS {
+    if const { P::BY_ROWS } {
+        let mut program = *program;
+        let mut rows = RowRecorder { reads, next: 0, settled: Vec::new(), firsts: Vec::new() };
         program.settle(&mut rows);
+        let RowRecorder { settled, firsts, .. } = rows;
+        let graph = recorded(reads, 0, &firsts, 0, &mut |recorder| program.run::<Trace>(recorder));
+        return Traced { settled, graph };
     }
-    let graph = trace(|| program.run::<Trace>(&mut Recorder { reads, next: 0, firsts: &rows.firsts, from: 0 }));
-    Traced { settled: rows.settled, graph }
+    trace_elements(reads, &mut |recorder| program.run::<Trace>(recorder))
+}
+
+/// As [`trace_program`], of one that is not settled by rows and that runs so.
+#[inline(never)]
+pub(crate) fn trace_elements(reads: &[u8], run: &mut dyn FnMut(&mut Recorder<'_>)) -> Traced {
+    Traced { settled: Vec::new(), graph: recorded(reads, 0, &[], 0, run) }
 }
 
 /// The value of a body, in its machine type: what a fused reduction absorbs. What would be settled on a row is taken as the
 /// body has it; of a body that is not settled, which is evaluated nowhere, that is 0.
 pub fn trace_body<B: Body>(body: &B, reads: &[u8]) -> Graph {
-    value_of(body, &mut Recorder { reads, next: 0, firsts: &[], from: 0 })
+    recorded(reads, 0, &[], 0, &mut |recorder| value_of(body, recorder))
 }
 
-fn value_of<B: Body>(body: &B, recorder: &mut Recorder<'_>) -> Graph {
-    trace(|| {
-        let value = body.eval::<Trace>(recorder);
-        output(value.0, computed::<Compute<B::Out>>());
-    })
+fn value_of<B: Body>(body: &B, recorder: &mut Recorder<'_>) {
+    store(body.eval::<Trace>(recorder).0, <Compute<B::Out> as Prim>::DTYPE);
+}
+
+/// What a body or program records; see [`Recorder`].
+#[inline(never)]
+fn recorded(reads: &[u8], next: usize, firsts: &[usize], from: usize, body: &mut dyn FnMut(&mut Recorder<'_>)) -> Graph {
+    trace(&mut || body(&mut Recorder { reads, next, firsts, from }))
 }
 
 /// The four functions of a reduction of elements `T`, written down.
 pub fn trace_reducer<T: Element, R: Reducer<T>>() -> TracedReducer {
-    let mut types = Types(Vec::new());
-    trace(|| {
-        R::identity::<Trace>().each(&mut types);
-    });
-    let count = types.0.len();
-    let state = |first: usize| R::identity::<Trace>().each(&mut Given(first));
-    let store = |state: R::State<Trace>| {
-        state.each(&mut Stores);
-    };
     let at = |index: usize| Lane::<Trace, i64>(given(index, DType::I64));
-    TracedReducer {
-        name: R::NAME,
-        identity: trace(|| store(R::identity::<Trace>())),
-        absorb: trace(|| {
-            let x = Lane(given(count, <Compute<T> as Prim>::DTYPE));
-            store(R::absorb::<Trace>(state(0), x, at(count + 1)));
-        }),
-        combine: trace(|| store(R::combine::<Trace>(state(0), state(count)))),
-        finish: trace(|| {
-            let value = R::finish::<Trace>(state(0), at(count));
-            output(value.0, computed::<Compute<R::Out>>());
-        }),
-        nbytes: size_of::<R::State<Run>>(),
-        slice: R::slice(),
-        state: types.0,
-    }
+    reducer_of(
+        (R::NAME, size_of::<R::State<Run>>(), R::slice()),
+        &|types| {
+            R::identity::<Trace>().each(types);
+        },
+        &|step, count| {
+            let state = |first: usize| R::identity::<Trace>().each(&mut Given(first));
+            let state = match step {
+                Step::Identity => R::identity::<Trace>(),
+                Step::Absorb => R::absorb::<Trace>(state(0), Lane(given(count, <Compute<T> as Prim>::DTYPE)), at(count + 1)),
+                Step::Combine => R::combine::<Trace>(state(0), state(count)),
+                Step::Finish => return store(R::finish::<Trace>(state(0), at(count)).0, <Compute<R::Out> as Prim>::DTYPE),
+            };
+            state.each(&mut Stores);
+        },
+    )
+}
+
+/// A function of a reducer.
+#[derive(Clone, Copy)]
+enum Step {
+    Identity,
+    Absorb,
+    Combine,
+    Finish,
+}
+
+/// A reducer of a name, bytes of a state, and [`Reducer::of_slice`]: `types` notes the types of a state's lanes, and `record` writes
+/// one of its functions, for a state of as many lanes.
+#[inline(never)]
+fn reducer_of(
+    (name, nbytes, slice): (&'static str, usize, Option<SliceFn>),
+    types: &dyn Fn(&mut Types),
+    record: &dyn Fn(Step, usize),
+) -> TracedReducer {
+    let mut state = Types(Vec::new());
+    trace(&mut || types(&mut state));
+    let count = state.0.len();
+    let [identity, absorb, combine, finish] =
+        [Step::Identity, Step::Absorb, Step::Combine, Step::Finish].map(|step| trace(&mut || record(step, count)));
+    TracedReducer { name, state: state.0, identity, absorb, combine, finish, nbytes, slice }
 }
 
 /// The graph of one operator on elements `IN`.
@@ -150,9 +177,8 @@ pub fn trace_reducer<T: Element, R: Reducer<T>>() -> TracedReducer {
 /// assert_eq!(trace_op::<ops::Square, (i32,)>().to_string(), "%0: i32 = input 0\n%1: i32 = Mul %0 %0\n%2: i32 = output 0 %1\n");
 /// ```
 pub fn trace_op<F: Op<IN>, IN: TraceInputs>() -> Graph {
-    trace(|| {
-        let mut io = Recorder { reads: &[0, 1, 2, 3, 4, 5], next: 0, firsts: &[], from: 0 };
-        let value = F::call::<Trace>(IN::load(&mut io));
+    recorded(&[0, 1, 2, 3, 4, 5], 0, &[], 0, &mut |io| {
+        let value = F::call::<Trace>(IN::load(io));
         io.store::<F::Out>(value);
     })
 }
@@ -180,31 +206,46 @@ trace_inputs! {
 
 // ---------------------------------------------------------------- how a trace is made
 
-fn storage<T: Element>() -> Storage {
-    if !T::PLAIN {
-        foreign(std::any::type_name::<T>());
+fn storage<T: Element>() -> &'static Storage {
+    const {
+        &Storage {
+            stored: T::DTYPE,
+            computed: <Compute<T> as Prim>::DTYPE,
+            foreign: if T::PLAIN { None } else { Some(std::any::type_name::<T>) },
+        }
     }
-    Storage { stored: T::DTYPE, computed: <Compute<T> as Prim>::DTYPE }
-}
-fn computed<P: Prim>() -> Storage {
-    Storage { stored: P::DTYPE, computed: P::DTYPE }
 }
 
 /// What a body is evaluated with. Things are settled in the order in which they are evaluated, those inside of one before
 /// it: thing `k` and what is inside of it are those from `firsts[k]` on, up to itself. So the next that is evaluated is the
 /// last of those that begin at `from`.
-struct Recorder<'a> {
+pub(crate) struct Recorder<'a> {
     reads: &'a [u8],
     next: usize,
     firsts: &'a [usize],
     from: usize,
 }
 
-impl Io<Trace> for Recorder<'_> {
-    fn load<T: Element>(&mut self) -> Lane<Trace, Compute<T>> {
+impl Recorder<'_> {
+    /// Records the next load.
+    #[inline(never)]
+    fn next(&mut self, storage: &Storage) -> u32 {
         let operand = self.reads.get(self.next).map_or(self.next, |&k| k as usize);
         self.next += 1;
-        Lane(input(operand, storage::<T>()))
+        input(operand, storage)
+    }
+    /// The number of the next thing that was settled.
+    #[inline(never)]
+    fn found(&mut self) -> Option<usize> {
+        let number = self.firsts.iter().rposition(|&first| first == self.from)?;
+        self.from = number + 1;
+        Some(number)
+    }
+}
+
+impl Io<Trace> for Recorder<'_> {
+    fn load<T: Element>(&mut self) -> Lane<Trace, Compute<T>> {
+        Lane(self.next(storage::<T>()))
     }
     fn param<T: Element>(&mut self, _: T) -> Lane<Trace, Compute<T>> {
         Lane(param(storage::<T>()))
@@ -214,13 +255,10 @@ impl Io<Trace> for Recorder<'_> {
     }
     fn settled<T: Element>(&mut self, value: Compute<T>, loads: usize) -> Lane<Trace, Compute<T>> {
         self.next += loads;
-        match self.firsts.iter().rposition(|&first| first == self.from) {
-            Some(number) => {
-                self.from = number + 1;
-                Lane(given(number, <Compute<T> as Prim>::DTYPE))
-            }
-            None => Lane(Trace::literal(value)),
-        }
+        Lane(match self.found() {
+            Some(number) => given(number, <Compute<T> as Prim>::DTYPE),
+            None => Trace::literal(value),
+        })
     }
     fn held<T: Element>(&mut self, place: usize, loads: usize) -> Option<Lane<Trace, Compute<T>>> {
         let number = place.checked_sub(1)?;
@@ -243,8 +281,12 @@ impl RowRecorder<'_> {
         let mut inside = Parts { next: 0, count: 0 };
         let mut copy = *body;
         copy.settle(&mut inside);
-        let from = self.settled.len() - inside.count;
-        let graph = value_of(body, &mut Recorder { reads: self.reads, next: self.next, firsts: &self.firsts, from });
+        self.within(inside.count, &mut |recorder| value_of(body, recorder))
+    }
+    #[inline(never)]
+    fn within(&mut self, parts: usize, body: &mut dyn FnMut(&mut Recorder<'_>)) -> Graph {
+        let from = self.settled.len() - parts;
+        let graph = recorded(self.reads, self.next, &self.firsts, from, body);
         self.firsts.push(from);
         graph
     }
@@ -309,7 +351,7 @@ impl EachLane<Trace> for Given {
 struct Stores;
 impl EachLane<Trace> for Stores {
     fn lane<P: Prim>(&mut self, lane: Lane<Trace, P>) -> Lane<Trace, P> {
-        output(lane.0, computed::<P>());
+        store(lane.0, P::DTYPE);
         lane
     }
 }

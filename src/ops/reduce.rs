@@ -44,7 +44,7 @@ macro_rules! reducers {
         finish |$f:ident, $count:ident| $finish:expr;
     )*) => { $(
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug)]
+        #[derive(Clone, Copy, Debug, Default)]
         pub struct $R;
         impl<$T: $class> Reducer<$T> for $R {
             const NAME: &'static str = $name;

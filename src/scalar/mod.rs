@@ -22,7 +22,7 @@ pub use quick::Quick;
 pub use run::Run;
 pub use skip::Skip;
 pub use trace::{Definition, Graph, Node, Trace};
-pub(crate) use trace::{Storage, foreign, given, input, output, param, trace};
+pub(crate) use trace::{Storage, given, input, output, param, store, trace};
 
 /// `+ - * /` on numbers. Integers wrap; an integer divided by 0 is 0.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -189,18 +189,7 @@ thread_local! {
 }
 
 /// Runs `body` and returns the graph that it wrote.
-pub(crate) fn trace(body: impl FnOnce()) -> Graph {
-    let mut body = Some(body);
-    traced(&mut || {
-        if let Some(body) = body.take() {
-            body();
-        }
-    })
-}
-
-/// As [`trace`]; compiled once.
-#[inline(never)]
-fn traced(body: &mut dyn FnMut()) -> Graph {
+pub(crate) fn trace(body: &mut dyn FnMut()) -> Graph {
     GRAPHS.with_borrow_mut(|graphs| graphs.push(Graph::default()));
     // A body that panics leaves its graph behind; popping on unwind keeps the enclosing trace whole.
     struct Guard;
@@ -220,7 +209,7 @@ fn with_graph<R>(f: impl FnOnce(&mut Graph) -> R) -> R {
     GRAPHS.with_borrow_mut(|graphs| f(graphs.last_mut().expect("lanes of `Trace` exist inside `trace` only")))
 }
 
-#[inline(never)] // a body is a call for each step, and no more
+#[inline(never)]
 fn record(node: Node, args: &[u32], dtype: DType) -> u32 {
     let mut all = [0; 3];
     all[..args.len()].copy_from_slice(args);
@@ -232,21 +221,30 @@ fn record(node: Node, args: &[u32], dtype: DType) -> u32 {
 pub(crate) struct Storage {
     pub(crate) stored: DType,
     pub(crate) computed: DType,
+    /// The name of an element that the types of nodes do not say whole.
+    pub(crate) foreign: Option<fn() -> &'static str>,
 }
 
-fn widened(id: u32, storage: Storage) -> u32 {
+impl Storage {
+    /// An element in its machine type.
+    pub(crate) const fn plain(dtype: DType) -> Storage {
+        Storage { stored: dtype, computed: dtype, foreign: None }
+    }
+    fn note(&self) {
+        if let Some(name) = self.foreign {
+            with_graph(|graph| graph.foreign = Some(name()));
+        }
+    }
+}
+
+fn widened(id: u32, storage: &Storage) -> u32 {
     if storage.stored == storage.computed { id } else { record(Node::Cast, &[id], storage.computed) }
-}
-
-/// Notes that an element is not said whole by the types of nodes.
-#[inline(never)]
-pub(crate) fn foreign(name: &'static str) {
-    with_graph(|graph| graph.foreign = Some(name));
 }
 
 /// Records the load of operand `index`.
 #[inline(never)]
-pub(crate) fn input(index: usize, storage: Storage) -> u32 {
+pub(crate) fn input(index: usize, storage: &Storage) -> u32 {
+    storage.note();
     widened(record(Node::Input { index }, &[], storage.stored), storage)
 }
 
@@ -257,31 +255,48 @@ pub(crate) fn given(index: usize, dtype: DType) -> u32 {
 }
 
 /// The number of the definition of `F` in the running trace, which takes it in when it is new.
+#[inline(never)]
 fn defined<F: Function<N>, P: Real, const N: usize>() -> usize {
-    let arguments = || std::array::from_fn(|index| Lane::<Trace, P>(given(index, P::DTYPE)));
-    let value = &|| store(F::value::<Trace, P>(arguments()).0, P::DTYPE);
-    let quick = &|| {
-        let (value, doubt) = F::quick::<Trace, P>(arguments());
-        store(value.0, P::DTYPE);
-        store(doubt.0, DType::Bool);
-    };
-    define(TypeId::of::<F>(), F::NAME, P::DTYPE, N, value, quick)
+    define(TypeId::of::<F>(), F::NAME, P::DTYPE, N, value_of::<F, P, N>, quick_of::<F, P, N>)
 }
 
-fn store(id: u32, dtype: DType) {
-    output(id, Storage { stored: dtype, computed: dtype });
+/// The arguments of a function.
+fn arguments<P: Real, const N: usize>() -> [Lane<Trace, P>; N] {
+    let mut all = [Lane(0); N];
+    let mut index = 0;
+    while index < N {
+        all[index] = Lane(given(index, P::DTYPE));
+        index += 1;
+    }
+    all
+}
+
+fn value_of<F: Function<N>, P: Real, const N: usize>() {
+    store(F::value::<Trace, P>(arguments()).0, P::DTYPE);
+}
+
+fn quick_of<F: Function<N>, P: Real, const N: usize>() {
+    let (value, doubt) = F::quick::<Trace, P>(arguments());
+    store(value.0, P::DTYPE);
+    store(doubt.0, DType::Bool);
+}
+
+/// Records the next store of a value as it is.
+#[inline(never)]
+pub(crate) fn store(id: u32, dtype: DType) {
+    output(id, &Storage::plain(dtype));
 }
 
 #[inline(never)]
-fn define(function: TypeId, name: &'static str, dtype: DType, arguments: usize, value: &dyn Fn(), quick: &dyn Fn()) -> usize {
+fn define(function: TypeId, name: &'static str, dtype: DType, arguments: usize, value: fn(), quick: fn()) -> usize {
     let known = |graph: &Graph| graph.definitions.iter().position(|known| known.function == function && known.dtype == dtype);
     if let Some(number) = with_graph(|graph| known(graph)) {
         return number;
     }
     // The functions that it uses are numbered in the graph that takes it in: they go there first.
     let mut definitions = with_graph(|graph| std::mem::take(&mut graph.definitions));
-    let mut within = |body: &dyn Fn()| {
-        let mut graph = trace(|| {
+    let mut within = |body: fn()| {
+        let mut graph = trace(&mut || {
             with_graph(|graph| graph.definitions = std::mem::take(&mut definitions));
             body();
         });
@@ -303,7 +318,8 @@ fn define(function: TypeId, name: &'static str, dtype: DType, arguments: usize, 
 
 /// Records the next run-time number.
 #[inline(never)]
-pub(crate) fn param(storage: Storage) -> u32 {
+pub(crate) fn param(storage: &Storage) -> u32 {
+    storage.note();
     let index = with_graph(|graph| {
         graph.params += 1;
         graph.params - 1
@@ -313,7 +329,8 @@ pub(crate) fn param(storage: Storage) -> u32 {
 
 /// Records the next store.
 #[inline(never)]
-pub(crate) fn output(value: u32, storage: Storage) {
+pub(crate) fn output(value: u32, storage: &Storage) {
+    storage.note();
     let index = with_graph(|graph| {
         graph.outputs += 1;
         graph.outputs - 1
@@ -333,59 +350,87 @@ pub(crate) fn output(value: u32, storage: Storage) {
 /// ```
 pub struct Trace;
 
+/// Steps that are recorded, each a call: a body is compiled for every type and operator, and is to be short.
+mod steps {
+    use super::{Arith, Compare, DType, Logic, Node, Order, Part, Shift, Unary, record};
+
+    #[inline(never)]
+    pub(super) fn literal(bytes: &[u8], dtype: DType) -> u32 {
+        let mut all = [0; 16];
+        all[..bytes.len()].copy_from_slice(bytes);
+        record(Node::Literal(all), &[], dtype)
+    }
+    #[inline(never)]
+    pub(super) fn function(name: &'static str, number: usize, x: &[u32], dtype: DType) -> u32 {
+        record(Node::Function(name, number), x, dtype)
+    }
+    macro_rules! steps {
+        ($($name:ident($($kind:ident: $Kind:ty,)? [$($x:ident),+]) = $node:expr;)*) => { $(
+            #[inline(never)]
+            pub(super) fn $name($($kind: $Kind,)? $($x: u32,)+ dtype: DType) -> u32 {
+                record($node, &[$($x),+], dtype)
+            }
+        )* };
+    }
+    steps! {
+        arith(op: Arith, [a, b]) = Node::Arith(op);
+        negate([a]) = Node::Negate;
+        order(op: Order, [a, b]) = Node::Order(op);
+        compare(op: Compare, [a, b]) = Node::Compare(op);
+        equal([a, b]) = Node::Equal;
+        logic(op: Logic, [a, b]) = Node::Logic(op);
+        unary(op: Unary, [a]) = Node::Unary(op);
+        mul_add([a, b, c]) = Node::MulAdd;
+        select([mask, a, b]) = Node::Select;
+        cast([a]) = Node::Cast;
+        to_bits([a]) = Node::ToBits;
+        from_bits([a]) = Node::FromBits;
+        part(part: Part, [a]) = Node::Part(part);
+        complex([re, im]) = Node::Complex;
+    }
+    #[inline(never)]
+    pub(super) fn shift(op: Shift, by: u32, a: u32, dtype: DType) -> u32 {
+        record(Node::Shift(op, by), &[a], dtype)
+    }
+}
+
+#[rustfmt::skip] // one step a line
 impl Lanes for Trace {
     type Raw<P: Prim> = u32;
-    fn literal<P: Prim>(value: P) -> u32 {
-        let mut bytes = [0; 16];
-        bytes[..size_of::<P>()].copy_from_slice(bytemuck::bytes_of(&value));
-        record(Node::Literal(bytes), &[], P::DTYPE)
-    }
-    fn arith<P: Num>(op: Arith, a: u32, b: u32) -> u32 {
-        record(Node::Arith(op), &[a, b], P::DTYPE)
-    }
-    fn negate<P: Num>(a: u32) -> u32 {
-        record(Node::Negate, &[a], P::DTYPE)
-    }
-    fn order<P: Ordered>(op: Order, a: u32, b: u32) -> u32 {
-        record(Node::Order(op), &[a, b], P::DTYPE)
-    }
-    fn compare<P: Ordered>(op: Compare, a: u32, b: u32) -> u32 {
-        record(Node::Compare(op), &[a, b], DType::Bool)
-    }
-    fn equal<P: Prim>(a: u32, b: u32) -> u32 {
-        record(Node::Equal, &[a, b], DType::Bool)
-    }
-    fn logic<P: Bits>(op: Logic, a: u32, b: u32) -> u32 {
-        record(Node::Logic(op), &[a, b], P::DTYPE)
-    }
-    fn shift<P: Integer>(op: Shift, a: u32, by: u32) -> u32 {
-        record(Node::Shift(op, by), &[a], P::DTYPE)
-    }
-    fn unary<P: Real>(op: Unary, a: u32) -> u32 {
-        record(Node::Unary(op), &[a], P::DTYPE)
-    }
-    fn mul_add<P: Real>(a: u32, b: u32, c: u32) -> u32 {
-        record(Node::MulAdd, &[a, b, c], P::DTYPE)
-    }
-    fn select<P: Prim>(mask: u32, a: u32, b: u32) -> u32 {
-        record(Node::Select, &[mask, a, b], P::DTYPE)
-    }
-    fn cast<P: Prim, U: Prim>(a: u32) -> u32 {
-        if P::DTYPE == U::DTYPE { a } else { record(Node::Cast, &[a], U::DTYPE) }
-    }
-    fn to_bits<P: Real>(a: u32) -> u32 {
-        record(Node::ToBits, &[a], <P::Bits as Prim>::DTYPE)
-    }
-    fn from_bits<P: Real>(a: u32) -> u32 {
-        record(Node::FromBits, &[a], P::DTYPE)
-    }
-    fn part<P: ComplexPrim>(part: Part, a: u32) -> u32 {
-        record(Node::Part(part), &[a], <P::Part as Prim>::DTYPE)
-    }
-    fn complex<P: ComplexPrim>(re: u32, im: u32) -> u32 {
-        record(Node::Complex, &[re, im], P::DTYPE)
-    }
+    #[inline(always)]
+    fn literal<P: Prim>(value: P) -> u32 { steps::literal(bytemuck::bytes_of(&value), P::DTYPE) }
+    #[inline(always)]
+    fn arith<P: Num>(op: Arith, a: u32, b: u32) -> u32 { steps::arith(op, a, b, P::DTYPE) }
+    #[inline(always)]
+    fn negate<P: Num>(a: u32) -> u32 { steps::negate(a, P::DTYPE) }
+    #[inline(always)]
+    fn order<P: Ordered>(op: Order, a: u32, b: u32) -> u32 { steps::order(op, a, b, P::DTYPE) }
+    #[inline(always)]
+    fn compare<P: Ordered>(op: Compare, a: u32, b: u32) -> u32 { steps::compare(op, a, b, DType::Bool) }
+    #[inline(always)]
+    fn equal<P: Prim>(a: u32, b: u32) -> u32 { steps::equal(a, b, DType::Bool) }
+    #[inline(always)]
+    fn logic<P: Bits>(op: Logic, a: u32, b: u32) -> u32 { steps::logic(op, a, b, P::DTYPE) }
+    #[inline(always)]
+    fn shift<P: Integer>(op: Shift, a: u32, by: u32) -> u32 { steps::shift(op, by, a, P::DTYPE) }
+    #[inline(always)]
+    fn unary<P: Real>(op: Unary, a: u32) -> u32 { steps::unary(op, a, P::DTYPE) }
+    #[inline(always)]
+    fn mul_add<P: Real>(a: u32, b: u32, c: u32) -> u32 { steps::mul_add(a, b, c, P::DTYPE) }
+    #[inline(always)]
+    fn select<P: Prim>(mask: u32, a: u32, b: u32) -> u32 { steps::select(mask, a, b, P::DTYPE) }
+    #[inline(always)]
+    fn cast<P: Prim, U: Prim>(a: u32) -> u32 { if P::DTYPE == U::DTYPE { a } else { steps::cast(a, U::DTYPE) } }
+    #[inline(always)]
+    fn to_bits<P: Real>(a: u32) -> u32 { steps::to_bits(a, <P::Bits as Prim>::DTYPE) }
+    #[inline(always)]
+    fn from_bits<P: Real>(a: u32) -> u32 { steps::from_bits(a, P::DTYPE) }
+    #[inline(always)]
+    fn part<P: ComplexPrim>(part: Part, a: u32) -> u32 { steps::part(part, a, <P::Part as Prim>::DTYPE) }
+    #[inline(always)]
+    fn complex<P: ComplexPrim>(re: u32, im: u32) -> u32 { steps::complex(re, im, P::DTYPE) }
+    #[inline(always)]
     fn function<F: Function<N>, P: Real, const N: usize>(x: [u32; N]) -> u32 {
-        record(Node::Function(F::NAME, defined::<F, P, N>()), &x, P::DTYPE)
+        steps::function(F::NAME, defined::<F, P, N>(), &x, P::DTYPE)
     }
 }

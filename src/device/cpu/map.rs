@@ -7,8 +7,6 @@
 
 use super::drive::{Job, Loops, RowsFn, goes_past_caches, is_larger_than_caches};
 use super::fold::{self, SHORT, STEP};
-#[cfg(debug_assertions)]
-use super::interpret;
 use super::io::{At, By, Mode, NONE, Words};
 use super::simd::{self, Call, Level};
 use super::walk::{self, Addresses};
@@ -142,14 +140,14 @@ fn by_steps<P: Program, M: Mode>(mut program: P, n: usize, pointers: &Addresses,
 #[inline(always)]
 fn along<P: Program, M: Mode>(program: &P, n: usize, pointers: &Addresses, next: usize, still: usize) {
     let at = |i| At::<M>::beside(pointers, next, still, i);
-    if M::PLAIN {
-        // The full form alone: where a quick one holds, it has the same bits.
+    if const { M::PLAIN || P::LIGHT } {
+        // The full form alone: where a quick one holds, it has the same bits, and light programs have none.
         for i in 0..n {
             program.run::<Run>(&mut at(i));
         }
         return;
     }
-    if !P::IN_PLACE {
+    if const { !P::IN_PLACE } {
         return run_row(program, n, at);
     }
     let mut words = Words::<{ BEFORE / 8 }>::uninit();
@@ -285,7 +283,7 @@ impl<M: Mode, const SHORT: bool> Row for Settling<'_, M, SHORT> {
             // SAFETY: the driver made room for every value that the program holds, each aligned to a cache line.
             unsafe { *room.wrapping_add(i) = value };
         };
-        if M::PLAIN {
+        if const { M::PLAIN || B::LIGHT } {
             for i in 0..n {
                 put(i, body.eval::<Run>(&mut at(i)).value());
             }
@@ -358,14 +356,26 @@ impl<'a, M: Mode, const SHORT: bool> Settling<'a, M, SHORT> {
 /// As [`Device::map`](crate::device::Device::map).
 #[inline(always)] // the little that a small run needs; the rest is apart
 pub(super) unsafe fn run<P: Program>(program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
-    #[cfg(debug_assertions)]
-    if const { interpret::IS_CHOSEN && P::PLAIN } {
-        // SAFETY: the caller's promise.
-        return unsafe { interpret::map(program, sizes, row, outputs, inputs) };
-    }
     let kernel = const { &MapKernel::of::<P>() };
     // SAFETY: the caller's promise; the kernel is that of the program's type.
     unsafe { run_job(kernel, std::ptr::from_ref(program).cast(), sizes, row, outputs, inputs) }
+}
+
+/// As [`run`], of what is not small: nothing of it is inlined.
+///
+/// # Safety
+/// As [`Device::map`](crate::device::Device::map).
+#[inline(always)]
+pub(super) unsafe fn run_apart<P: Program>(
+    program: &P,
+    sizes: &[usize],
+    row: usize,
+    outputs: &[Slot<'_>],
+    inputs: Inputs<'_>,
+) -> Result<()> {
+    let kernel = const { &MapKernel::of::<P>() };
+    // SAFETY: the caller's promise; the kernel is that of the program's type.
+    unsafe { drive(kernel, std::ptr::from_ref(program).cast(), sizes, row, outputs, inputs) }
 }
 
 /// Runs a program by a kernel.
@@ -417,6 +427,7 @@ fn job<'a, 's>(kernel: &MapKernel, program: *const (), outputs: &'s [Slot<'s>], 
 
 /// # Safety
 /// As [`run_job`].
+#[inline(never)]
 unsafe fn drive(
     kernel: &MapKernel,
     program: *const (),

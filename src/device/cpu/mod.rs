@@ -146,11 +146,32 @@ impl Cpu {
     }
 }
 
+/// Of two functions of one type the interpreter's, where programs are interpreted and this one can be. Chosen in a constant:
+/// the compiler looks through both sides of a branch, and through all that they call.
+#[cfg(not(rankform_through_cuda))]
+macro_rules! chosen {
+    ($Function:ty, $can:expr, $interpreted:expr, $compiled:expr) => {{
+        #[cfg(debug_assertions)]
+        let run: $Function = const { if interpret::IS_CHOSEN && $can { $interpreted } else { $compiled } };
+        #[cfg(not(debug_assertions))]
+        let run = $compiled;
+        run
+    }};
+}
+
+#[cfg(any(debug_assertions, feature = "dynamic"))]
+type MapFn<P> = unsafe fn(&P, &[usize], usize, &[Slot<'_>], Inputs<'_>) -> Result<()>;
+#[cfg(any(debug_assertions, feature = "dynamic"))]
+type ReduceFn<B> = unsafe fn(&B, Reduction<'_>, Slot<'_>, Inputs<'_>) -> Result<()>;
+#[cfg(debug_assertions)]
+type ScanFn<B> = unsafe fn(&B, Scanning<'_>, Slot<'_>, Inputs<'_>) -> Result<()>;
+
 // SAFETY: (1) `CpuBlock` owns its bytes and the pool aligns them; (2) the engines walk exactly the indices inside the sizes;
 // (3) every call returns when its work is done.
 #[cfg(not(rankform_through_cuda))]
 unsafe impl Device for Cpu {
     type Block = CpuBlock;
+    const IS_CPU: bool = true;
 
     fn allocate(&self, nbytes: usize, fresh: Fresh) -> Result<CpuBlock> {
         CpuBlock::new(nbytes, fresh)
@@ -191,52 +212,58 @@ unsafe impl Device for Cpu {
 
     #[inline(always)]
     unsafe fn map<P: Program>(&self, program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+        let run = chosen!(MapFn<P>, P::PLAIN, interpret::map::<P>, map::run::<P>);
         // SAFETY: the caller's promise is the one asked for.
-        unsafe { map::run(program, sizes, row, outputs, inputs) }
+        unsafe { run(program, sizes, row, outputs, inputs) }
+    }
+
+    #[inline(always)]
+    unsafe fn map_apart<P: Program>(
+        &self,
+        program: &P,
+        sizes: &[usize],
+        row: usize,
+        outputs: &[Slot<'_>],
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
+        let run = chosen!(MapFn<P>, P::PLAIN, interpret::map::<P>, map::run_apart::<P>);
+        // SAFETY: the caller's promise is the one asked for.
+        unsafe { run(program, sizes, row, outputs, inputs) }
     }
 
     #[cfg(any(debug_assertions, feature = "dynamic"))]
     unsafe fn map_by_name<P: Program>(&self, program: &P, sizes: &[usize], outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
-        if const { P::PLAIN } {
-            // SAFETY: the caller's promise is the one asked for; so below.
-            return unsafe { interpret::map(program, sizes, 0, outputs, inputs) };
-        }
-        // SAFETY: as above.
-        unsafe { map::run(program, sizes, 0, outputs, inputs) }
+        let run: MapFn<P> = const { if P::PLAIN { interpret::map } else { map::run } };
+        // SAFETY: the caller's promise is the one asked for.
+        unsafe { run(program, sizes, 0, outputs, inputs) }
     }
 
     #[cfg(any(debug_assertions, feature = "dynamic"))]
     unsafe fn reduce_by_name<B: Body, R: Reducer<B::Out>>(
         &self,
         body: &B,
-        reducer: R,
+        _: R,
         axes: Reduction<'_>,
         output: Slot<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        if const { B::PLAIN && !B::BY_ROWS && R::Out::PLAIN } {
-            // SAFETY: the caller's promise is the one asked for; so below.
-            return unsafe { interpret::reduce::<B, R>(body, axes, output, inputs) };
-        }
-        // SAFETY: as above.
-        unsafe { reduce::run(body, reducer, axes, output, inputs) }
+        let run: ReduceFn<B> =
+            const { if B::PLAIN && !B::BY_ROWS && R::Out::PLAIN { interpret::reduce::<B, R> } else { reduce::run::<B, R> } };
+        // SAFETY: the caller's promise is the one asked for.
+        unsafe { run(body, axes, output, inputs) }
     }
 
     unsafe fn reduce<B: Body, R: Reducer<B::Out>>(
         &self,
         body: &B,
-        reducer: R,
+        _: R,
         axes: Reduction<'_>,
         output: Slot<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        #[cfg(debug_assertions)]
-        if const { interpret::IS_CHOSEN && B::PLAIN && !B::BY_ROWS && R::Out::PLAIN } {
-            // SAFETY: the caller's promise is the one asked for.
-            return unsafe { interpret::reduce::<B, R>(body, axes, output, inputs) };
-        }
-        // SAFETY: as above.
-        unsafe { reduce::run(body, reducer, axes, output, inputs) }
+        let run = chosen!(ReduceFn<B>, B::PLAIN && !B::BY_ROWS && R::Out::PLAIN, interpret::reduce::<B, R>, reduce::run::<B, R>);
+        // SAFETY: the caller's promise is the one asked for.
+        unsafe { run(body, axes, output, inputs) }
     }
 
     unsafe fn contract<T: Number, L: Number, R: Number>(
@@ -278,19 +305,14 @@ unsafe impl Device for Cpu {
     unsafe fn scan<B: Body, R: Reducer<B::Out>>(
         &self,
         body: &B,
-        reducer: R,
+        _: R,
         plan: Scanning<'_>,
         output: Slot<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        #[cfg(debug_assertions)]
-        if const { interpret::IS_CHOSEN && B::PLAIN && !B::BY_ROWS && R::Out::PLAIN } {
-            // SAFETY: the caller's promise is the one asked for.
-            return unsafe { interpret::scan::<B, R>(body, plan, output, inputs) };
-        }
-        // SAFETY: as above.
-        unsafe { scan::run(body, reducer, plan, output, inputs) };
-        Ok(())
+        let run = chosen!(ScanFn<B>, B::PLAIN && !B::BY_ROWS && R::Out::PLAIN, interpret::scan::<B, R>, scan::run::<B, R>);
+        // SAFETY: the caller's promise is the one asked for.
+        unsafe { run(body, plan, output, inputs) }
     }
 
     unsafe fn gather(&self, plan: Addressed<'_>, to: Slot<'_>, cells: Slot<'_>, index: Slot<'_>) -> Result<()> {

@@ -56,13 +56,7 @@ impl ReduceKernel {
 
 /// # Safety
 /// As [`Device::reduce`](crate::device::Device::reduce).
-pub(super) unsafe fn run<B: Body, R: Reducer<B::Out>>(
-    body: &B,
-    _: R,
-    axes: Reduction<'_>,
-    output: Slot<'_>,
-    inputs: Inputs<'_>,
-) -> Result<()> {
+pub(super) unsafe fn run<B: Body, R: Reducer<B::Out>>(body: &B, axes: Reduction<'_>, output: Slot<'_>, inputs: Inputs<'_>) -> Result<()> {
     let kernel = const { &ReduceKernel::of::<B, R>() };
     // SAFETY: the caller's promise; the kernel is that of the types of body and reducer.
     unsafe { run_job(kernel, std::ptr::from_ref(body).cast(), axes, output, inputs) }

@@ -4,7 +4,7 @@
 //! with the state of all leaves before: errors of sums grow with the number of leaves, not of elements, and the result
 //! is the same for rows and columns and any number of threads. A running state is one chain of dependent steps, so several
 //! are taken side by side: columns as they stand, rows turned in squares; a few rows, or leaves of one row, eight at a time.
-//! Imports: `scalar`, `kernel`, `device`.
+//! Imports: `error`, `scalar`, `kernel`, `device`.
 
 use super::chains::{columns, rows};
 use super::drive::goes_past_caches;
@@ -12,6 +12,7 @@ use super::io::{ROUNDING, Scratch, Words};
 use super::pack;
 use super::walk::{self, Addresses, Order, Walk};
 use crate::device::{Inputs, MAX_OPERANDS, Slot};
+use crate::error::Result;
 use crate::kernel::{Body, Reducer, Scanning};
 use crate::scalar::Run;
 
@@ -47,10 +48,11 @@ pub(super) type State<B, R> = <R as Reducer<<B as Body>::Out>>::State<Run>;
 
 /// # Safety
 /// As [`Device::scan`](crate::device::Device::scan).
-pub(super) unsafe fn run<B: Body, R: Reducer<B::Out>>(body: &B, _: R, plan: Scanning<'_>, output: Slot<'_>, inputs: Inputs<'_>) {
+pub(super) unsafe fn run<B: Body, R: Reducer<B::Out>>(body: &B, plan: Scanning<'_>, output: Slot<'_>, inputs: Inputs<'_>) -> Result<()> {
     let kernel = const { &ScanKernel::of::<B, R>() };
     // SAFETY: the caller's promise; the kernel is that of the types of body and reducer.
-    unsafe { run_job(kernel, std::ptr::from_ref(body).cast(), plan, output, inputs) }
+    unsafe { run_job(kernel, std::ptr::from_ref(body).cast(), plan, output, inputs) };
+    Ok(())
 }
 
 /// Scans by a kernel.

@@ -68,19 +68,19 @@ fn pick<L: Lanes, P: Real>(f32: f64, f64: f64) -> Lane<L, P> {
 /// Pairs do not wait for each other: with fewer lanes in a register, loops wait for results more than they work.
 #[inline(always)]
 fn poly<L: Lanes, P: Real, const N: usize>(x: Lane<L, P>, c: [f64; N]) -> Lane<L, P> {
-    let c = c.map(Lane::<L, P>::real);
+    let c = |i: usize| Lane::<L, P>::real(c[i]);
     let singles = if single::<P>() || N < 5 { N - 1 } else { 2 - N % 2 };
-    let mut sum = c[N - 1];
+    let mut sum = c(N - 1);
     if singles < N - 1 {
         let square = x * x;
-        let pair = |i: usize| c[i + 1].mul_add(x, c[i]);
+        let pair = |i: usize| c(i + 1).mul_add(x, c(i));
         sum = pair(N - 2);
         for i in (0..(N - singles) / 2 - 1).rev() {
             sum = sum.mul_add(square, pair(singles + 2 * i));
         }
     }
     for i in (0..singles).rev() {
-        sum = sum.mul_add(x, c[i]);
+        sum = sum.mul_add(x, c(i));
     }
     sum
 }
@@ -107,7 +107,8 @@ fn exponent_mask<P: Real>() -> u64 {
 #[inline(always)]
 fn long_poly<L: Lanes, R: Real, const K: usize, const N: usize>(x: Double<L, f64>, lead: [[f64; 2]; K], rest: [f64; N]) -> Double<L, f64> {
     let mut sum = Double::new(poly(x.hi, rest), Lane::zero());
-    for [high, low] in lead.into_iter().rev() {
+    for k in (0..K).rev() {
+        let [high, low] = lead[k];
         if single::<R>() {
             sum.hi = sum.hi.mul_add(x.hi, Lane::real(high));
             continue;

@@ -15,8 +15,8 @@ use crate::device::cpu::reduce::Output;
 use crate::device::cpu::simd::Level;
 use crate::device::{Inputs, Slot};
 use crate::error::Result;
-use crate::kernel::{Numbers, Program, Settled, Traced, TracedReducer, numbers, trace_program};
-use crate::scalar::{DType, Graph, Node};
+use crate::kernel::{Numbers, Program, Recorder, Settled, Traced, TracedReducer, numbers, trace_elements, trace_program};
+use crate::scalar::{self, DType, Graph, Node};
 use std::any::TypeId;
 
 /// A program over elements, written for columns.
@@ -56,30 +56,83 @@ pub(in crate::device::cpu) unsafe fn map<P: Program>(
     outputs: &[Slot<'_>],
     inputs: Inputs<'_>,
 ) -> Result<()> {
-    let kernel = const {
+    let known = const { &Known::of::<P>() };
+    // SAFETY: the caller's promise; what is known is of this program.
+    unsafe { run(known, std::ptr::from_ref(program).cast(), sizes, row, outputs, inputs) }
+}
+
+/// What is known of a program without its type.
+struct Known {
+    id: TypeId,
+    kernel: MapKernel,
+    trace: Trace,
+    /// [`numbers`] of a program of this type, if it has some.
+    numbers: Option<unsafe fn(*const ()) -> Numbers>,
+}
+
+impl Known {
+    const fn of<P: Program>() -> Known {
         let first: Option<RowsFn> = if P::IN_PLACE { None } else { Some(rows::<0>) };
-        &MapKernel::by::<P>(Loops { rows: rows::<NONE>, still: [first, Some(rows::<1>)] })
-    };
-    let mut trace = || trace_program(program, inputs.reads);
-    // SAFETY: the caller's promise.
-    unsafe { run(TypeId::of::<P>(), &mut trace, numbers(program), kernel, sizes, row, outputs, inputs) }
+        let numbers: Option<unsafe fn(*const ()) -> Numbers> = if P::FIXED { None } else { Some(numbers_of::<P>) };
+        let kernel = MapKernel::by::<P>(Loops { rows: rows::<NONE>, still: [first, Some(rows::<1>)] });
+        let trace = if P::BY_ROWS { Trace::ByRows(trace_of::<P>) } else { Trace::Elements(run_of::<P>) };
+        Known { id: TypeId::of::<P>(), kernel, trace, numbers }
+    }
+}
+
+/// How a program is written down: by [`trace_program`], or as it runs, which is shorter.
+enum Trace {
+    ByRows(unsafe fn(*const (), &[u8]) -> Traced),
+    Elements(unsafe fn(*const (), &mut Recorder<'_>)),
+}
+
+impl Trace {
+    /// # Safety
+    /// `program` points to one of the type that this is of.
+    unsafe fn write(&self, program: *const (), reads: &[u8]) -> Traced {
+        match self {
+            // SAFETY: the caller's promise; so below.
+            Trace::ByRows(trace) => unsafe { trace(program, reads) },
+            Trace::Elements(run) => trace_elements(reads, &mut |recorder| {
+                // SAFETY: as above.
+                unsafe { run(program, recorder) };
+            }),
+        }
+    }
 }
 
 /// # Safety
-/// As [`map`], of the program that is traced.
-#[allow(clippy::too_many_arguments)] // those of a map, and what is known of the program
-unsafe fn run(
-    program: TypeId,
-    trace: &mut dyn FnMut() -> Traced,
-    numbers: Numbers,
-    kernel: &MapKernel,
-    sizes: &[usize],
-    row: usize,
-    outputs: &[Slot<'_>],
-    inputs: Inputs<'_>,
-) -> Result<()> {
-    let mapped = WRITTEN.get("map", program, inputs.reads, &mut || Mapped::new(&trace(), inputs.reads, kernel.in_place))?;
-    let handed = Handed { mapped, numbers };
+/// `program` points to a `P`; so below.
+unsafe fn trace_of<P: Program>(program: *const (), reads: &[u8]) -> Traced {
+    // SAFETY: the caller's promise.
+    trace_program(unsafe { &*program.cast::<P>() }, reads)
+}
+
+/// # Safety
+/// As above.
+unsafe fn run_of<P: Program>(program: *const (), recorder: &mut Recorder<'_>) {
+    // SAFETY: the caller's promise.
+    unsafe { &*program.cast::<P>() }.run::<scalar::Trace>(recorder);
+}
+
+/// # Safety
+/// As above.
+unsafe fn numbers_of<P: Program>(program: *const ()) -> Numbers {
+    // SAFETY: the caller's promise.
+    numbers(unsafe { &*program.cast::<P>() })
+}
+
+/// # Safety
+/// As [`map`], of the program that is known.
+#[inline(never)]
+unsafe fn run(known: &Known, program: *const (), sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+    let Known { id, kernel, trace, numbers } = known;
+    let mapped = WRITTEN.get("map", *id, inputs.reads, &mut || {
+        // SAFETY: the program is of the type that is known; so below.
+        Mapped::new(&unsafe { trace.write(program, inputs.reads) }, inputs.reads, kernel.in_place)
+    })?;
+    // SAFETY: as above.
+    let handed = Handed { mapped, numbers: numbers.map_or_else(Numbers::new, |numbers| unsafe { numbers(program) }) };
     // SAFETY: the caller's promise; the kernel is that of what it is handed.
     unsafe { run_job(kernel, std::ptr::from_ref(&handed).cast(), sizes, row, outputs, inputs) }
 }

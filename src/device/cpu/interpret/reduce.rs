@@ -45,9 +45,42 @@ pub(crate) unsafe fn slice_of<T: Element, R: Reducer<T>>(values: *const u8, n: u
 }
 
 /// What is known of a reducer over a body without their types.
-struct Shape {
+struct Known {
+    id: TypeId,
     light: usize,
     out: DType,
+    /// Whether the body is an operand's elements, as they stand in memory.
+    in_memory: bool,
+    trace: unsafe fn(*const (), &[u8]) -> (Graph, TracedReducer),
+    numbers: Option<unsafe fn(*const ()) -> Numbers>,
+}
+
+impl Known {
+    fn of<B: Body, R: Reducer<B::Out>>() -> Known {
+        let numbers: Option<unsafe fn(*const ()) -> Numbers> = if B::FIXED { None } else { Some(numbers_of::<B>) };
+        Known {
+            id: TypeId::of::<(B, R)>(),
+            light: ReduceKernel::light_of::<B, R>(),
+            out: R::Out::DTYPE,
+            in_memory: TypeId::of::<B>() == TypeId::of::<Input<Compute<B::Out>>>(),
+            trace: trace_of::<B, R>,
+            numbers,
+        }
+    }
+}
+
+/// # Safety
+/// `body` points to a `B`; so below.
+unsafe fn trace_of<B: Body, R: Reducer<B::Out>>(body: *const (), reads: &[u8]) -> (Graph, TracedReducer) {
+    // SAFETY: the caller's promise.
+    (trace_body(unsafe { &*body.cast::<B>() }, reads), trace_reducer::<B::Out, R>())
+}
+
+/// # Safety
+/// As above.
+unsafe fn numbers_of<B: Body>(body: *const ()) -> Numbers {
+    // SAFETY: the caller's promise.
+    numbers(&Store(unsafe { *body.cast::<B>() }))
 }
 
 /// A reducer over a body with its operands.
@@ -78,35 +111,25 @@ pub(in crate::device::cpu) unsafe fn reduce<B: Body, R: Reducer<B::Out>>(
     output: Slot<'_>,
     inputs: Inputs<'_>,
 ) -> Result<()> {
-    let shape = const { &Shape { light: ReduceKernel::light_of::<B, R>(), out: R::Out::DTYPE } };
-    let in_memory = TypeId::of::<B>() == TypeId::of::<Input<Compute<B::Out>>>();
-    let mut trace = || (trace_body(body, inputs.reads), trace_reducer::<B::Out, R>());
-    // SAFETY: the caller's promise.
-    unsafe { run(TypeId::of::<(B, R)>(), &mut trace, numbers(&Store(*body)), shape, in_memory, axes, output, inputs) }
+    // SAFETY: the caller's promise; what is known is of this body and reducer.
+    unsafe { run(&Known::of::<B, R>(), std::ptr::from_ref(body).cast(), axes, output, inputs) }
 }
 
 /// # Safety
-/// As [`reduce`], of the body and reducer that are traced.
-#[allow(clippy::too_many_arguments)] // those of a reduction, and what is known of it
-unsafe fn run(
-    types: TypeId,
-    trace: &mut dyn FnMut() -> (Graph, TracedReducer),
-    numbers: Numbers,
-    shape: &Shape,
-    in_memory: bool,
-    axes: Reduction<'_>,
-    output: Slot<'_>,
-    inputs: Inputs<'_>,
-) -> Result<()> {
-    let reduced = WRITTEN.get("reduce", types, inputs.reads, &mut || {
-        let (body, reducer) = trace();
+/// As [`reduce`], of the body and reducer that are known.
+#[inline(never)]
+unsafe fn run(known: &Known, body: *const (), axes: Reduction<'_>, output: Slot<'_>, inputs: Inputs<'_>) -> Result<()> {
+    let reduced = WRITTEN.get("reduce", known.id, inputs.reads, &mut || {
+        // SAFETY: the body is of the type that is known; so below.
+        let (body, reducer) = unsafe { (known.trace)(body, inputs.reads) };
         let types = operands([&body].into_iter(), inputs.reads);
         let outside = Outside { types: &types, operands: types.len(), things: &[] };
-        let folded = Folded::new(&body, &reducer, &outside, 0, shape.out, in_memory)?;
+        let folded = Folded::new(&body, &reducer, &outside, 0, known.out, known.in_memory)?;
         Some(Reduced { folded, inputs: loads(&types, inputs.reads) })
     })?;
-    let handed = Handed { reduced, numbers };
-    let kernel = ReduceKernel { rows, columns, states: reduced.folded.states(), light: shape.light };
+    // SAFETY: as above.
+    let handed = Handed { reduced, numbers: known.numbers.map_or_else(Numbers::new, |numbers| unsafe { numbers(body) }) };
+    let kernel = ReduceKernel { rows, columns, states: reduced.folded.states(), light: known.light };
     // SAFETY: the caller's promise; the kernel is that of what it is handed.
     unsafe { run_job(&kernel, std::ptr::from_ref(&handed).cast(), axes, output, inputs) }
 }

@@ -1,0 +1,370 @@
+//! Operators on tensors whose types are known at run time, one for each element: a graph on devices that interpret
+//! ([`Device::map_by_name`]), so nothing is compiled for an operator but what writes it down.
+//!
+//! Imports: `error`, `dtype`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`, `dynamic`.
+
+use super::tensor::DynTensor;
+use crate::device::{Device, Fresh, Inputs, Reduction, Slot, same_device};
+use crate::dtype::DType;
+use crate::element::{Element, Number};
+use crate::error::{Error, Result, text};
+use crate::expr::{MapFn, ReduceFn, eval_named, reduce_named};
+use crate::kernel::{Addressed, Call, Contraction, Input, Op, Program, Reducer, Store};
+use crate::ops::Add;
+use crate::tensor::{Leaf, Tensor};
+use num_complex::Complex;
+use std::marker::PhantomData;
+
+/// A program that carries nothing.
+trait Plain: Program {
+    const PROGRAM: Self;
+}
+macro_rules! plain {
+    ($($($T:ident)+;)*) => { $(
+        impl<F: Op<($($T,)+)>, $($T: Element),+> Plain for Store<Call<F, ($(Input<$T>,)+)>> {
+            const PROGRAM: Self = Store(Call::new(($(Input::<$T>(PhantomData),)+)));
+        }
+    )* };
+}
+plain! {
+    A;
+    A B;
+    A B C;
+}
+
+/// # Safety
+/// As [`Device::map`].
+unsafe fn map_of<P: Plain, D: Device>(device: &D, sizes: &[usize], outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+    // SAFETY: the caller's promise.
+    unsafe { device.map_by_name(&P::PROGRAM, sizes, outputs, inputs) }
+}
+
+/// A tensor of words as wide as elements of a name, as a tensor of these.
+macro_rules! by_width {
+    ($dtype:expr, $W:ident => $tensor:expr) => {{
+        macro_rules! of {
+            ($word:ty) => {{
+                type $W = $word;
+                DynTensor::from($tensor)
+            }};
+        }
+        let words = match $dtype.size() {
+            1 => of!(u8),
+            2 => of!(u16),
+            4 => of!(u32),
+            8 => of!(u64),
+            _ => of!(Complex<f64>),
+        };
+        // SAFETY: the kernel wrote elements of this name, which are as wide.
+        unsafe { words.renamed($dtype) }
+    }};
+}
+
+fn unlike<D: Device>(op: &'static str, of: DType, x: &DynTensor) -> Error {
+    let expected = text(format_args!("{of} of at most 8 axes on {}", std::any::type_name::<D>()));
+    Error::Type { op, expected, found: x.kind_in_words() }
+}
+
+/// An operand at rank 8 or 16, its axes in these places.
+fn leaf<'a, const N: usize, D: Device>(
+    op: &'static str,
+    of: DType,
+    x: &'a DynTensor,
+    places: [Option<usize>; N],
+) -> Result<Leaf<'a, N, D>> {
+    let fits = x.rank() <= 8 && x.dtype() == of;
+    x.leaf::<N, D>(if fits { places } else { [None; N] }).filter(|_| fits).ok_or_else(|| unlike::<D>(op, of, x))
+}
+
+/// An elementwise operator: the elements of its operands and of its result, and what runs it on `D`.
+pub(crate) struct Elementwise<D> {
+    pub(crate) op: &'static str,
+    pub(crate) operands: &'static [DType],
+    out: DType,
+    run: MapFn<D>,
+}
+
+impl<D> Clone for Elementwise<D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<D> Copy for Elementwise<D> {}
+
+impl<D: Device> Elementwise<D> {
+    /// `F` of one operand.
+    pub(crate) const fn of_one<F: Op<(A,)>, A: Element>() -> Self {
+        Elementwise { op: F::NAME, operands: &[A::DTYPE], out: F::Out::DTYPE, run: map_of::<Store<Call<F, (Input<A>,)>>, D> }
+    }
+    /// `F` of two.
+    pub(crate) const fn of_two<F: Op<(A, B)>, A: Element, B: Element>() -> Self {
+        let run: MapFn<D> = map_of::<Store<Call<F, (Input<A>, Input<B>)>>, D>;
+        Elementwise { op: F::NAME, operands: &[A::DTYPE, B::DTYPE], out: F::Out::DTYPE, run }
+    }
+    /// `F` of three.
+    pub(crate) const fn of_three<F: Op<(A, B, C)>, A: Element, B: Element, C: Element>() -> Self {
+        let run: MapFn<D> = map_of::<Store<Call<F, (Input<A>, Input<B>, Input<C>)>>, D>;
+        Elementwise { op: F::NAME, operands: &[A::DTYPE, B::DTYPE, C::DTYPE], out: F::Out::DTYPE, run }
+    }
+
+    /// Its value, whose ranks stretch; `op` is what errors name.
+    ///
+    /// # Errors
+    /// [`Error::Type`] for other operands than it has, and for more than 8 axes; those of expressions.
+    pub(crate) fn call(&self, op: &'static str, operands: &[&DynTensor]) -> Result<DynTensor> {
+        if operands.len() != self.operands.len() {
+            let what = text(format_args!("{} operands where {} are wanted", operands.len(), self.operands.len()));
+            return Err(Error::Value { op, what });
+        }
+        let mut leaves = Vec::with_capacity(operands.len());
+        for (x, &of) in operands.iter().zip(self.operands) {
+            x.accessible(op)?;
+            let new = 8usize.saturating_sub(x.rank());
+            leaves.push(leaf::<8, D>(op, of, x, std::array::from_fn(|axis| axis.checked_sub(new)))?);
+        }
+        let device = leaves[0].device();
+        // SAFETY: the operands have the elements of the operator.
+        let out = by_width!(self.out, W => unsafe { eval_named::<W, D>(op, &leaves, device, self.run)? });
+        Ok(out.with_rank(operands.iter().map(|x| x.rank()).max().unwrap_or(0)))
+    }
+}
+
+/// A reduction over axes, likewise.
+pub(crate) struct Reducing<D> {
+    pub(crate) op: &'static str,
+    pub(crate) of: DType,
+    out: DType,
+    /// Whether no elements have no value.
+    needs: bool,
+    run: ReduceFn<D>,
+}
+
+impl<D> Clone for Reducing<D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<D> Copy for Reducing<D> {}
+
+impl<D: Device> Reducing<D> {
+    /// The reducer `R`.
+    pub(crate) fn of<R: Reducer<T> + Default, T: Element>() -> Self {
+        /// # Safety
+        /// As [`Device::reduce`].
+        unsafe fn run<R: Reducer<T> + Default, T: Element, D: Device>(
+            device: &D,
+            axes: Reduction<'_>,
+            output: Slot<'_>,
+            inputs: Inputs<'_>,
+        ) -> Result<()> {
+            // SAFETY: the caller's promise.
+            unsafe { device.reduce_by_name(&Input::<T>(PhantomData), R::default(), axes, output, inputs) }
+        }
+        Reducing { op: R::NAME, of: T::DTYPE, out: R::Out::DTYPE, needs: R::NEEDS_ELEMENTS, run: run::<R, T, D> }
+    }
+
+    /// Its value over some axes; none are no axes.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] for one that is not there or stands twice, and as [`Elementwise::call`].
+    pub(crate) fn call(&self, x: &DynTensor, axes: &[usize]) -> Result<DynTensor> {
+        let op = self.op;
+        let wrong = axes.iter().enumerate().find(|&(at, axis)| *axis >= x.rank() || axes[..at].contains(axis));
+        if let Some((_, &axis)) = wrong {
+            return Err(Error::Axis { op, axis, sizes: x.size().into() });
+        }
+        if x.rank() > 8 {
+            return Err(unlike::<D>(op, self.of, x));
+        }
+        // The axes that stay in places 0 to 7, those that go in 8 to 15.
+        let (mut places, kept) = ([None; 16], x.rank() - axes.len());
+        let (mut stay, mut go) = (8 - kept, 16 - axes.len());
+        for axis in 0..x.rank() {
+            let place = if axes.contains(&axis) { &mut go } else { &mut stay };
+            places[*place] = Some(axis);
+            *place += 1;
+        }
+        x.ready(op)?;
+        let leaf = leaf::<16, D>(op, self.of, x, places)?;
+        let gone = std::array::from_fn(|axis| axis >= 8);
+        // SAFETY: the operand has the elements of the reducer.
+        let out = by_width!(self.out, W => unsafe { reduce_named::<W, D>((op, self.needs), leaf, gone, self.run)? });
+        Ok(out.with_rank(kept))
+    }
+}
+
+/// The product of matrices, or of stacks of them, of one element.
+pub(crate) struct Product<D> {
+    pub(crate) of: DType,
+    run: unsafe fn(&D, Contraction<'_>, Slot<'_>, Slot<'_>, Slot<'_>) -> Result<()>,
+}
+
+impl<D> Clone for Product<D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<D> Copy for Product<D> {}
+
+impl<D: Device> Product<D> {
+    /// Of elements `T`.
+    pub(crate) const fn of<T: Number>() -> Self {
+        /// # Safety
+        /// As [`Device::contract`].
+        unsafe fn run<T: Number, D: Device>(
+            device: &D,
+            plan: Contraction<'_>,
+            out: Slot<'_>,
+            left: Slot<'_>,
+            right: Slot<'_>,
+        ) -> Result<()> {
+            // SAFETY: the caller's promise.
+            unsafe { device.contract::<T, T, T>(plan, out, left, right) }
+        }
+        Product { of: T::DTYPE, run: run::<T, D> }
+    }
+
+    /// The product of tensors of as many axes, two at least, whose batches of 1 stretch.
+    ///
+    /// # Errors
+    /// As those of [`Tensor::matmul`](crate::Tensor::matmul); [`Error::Type`] for other elements, another device or other ranks.
+    pub(crate) fn call(&self, op: &'static str, x: &DynTensor, y: &DynTensor) -> Result<DynTensor> {
+        let rank = x.rank();
+        for operand in [x, y] {
+            operand.accessible(op)?;
+            if operand.dtype() != self.of || operand.rank() != rank || rank < 2 || operand.device::<D>().is_none() {
+                let expected = text(format_args!("{} of {rank} axes on {}", self.of, std::any::type_name::<D>()));
+                return Err(Error::Type { op, expected, found: operand.kind_in_words() });
+            }
+            operand.ready(op)?;
+        }
+        let (Some(device), Some(beside)) = (x.device::<D>(), y.device::<D>()) else { return Err(unlike::<D>(op, self.of, x)) };
+        let (Some(left), Some(right)) = (x.strided::<D>(), y.strided::<D>()) else { return Err(unlike::<D>(op, self.of, x)) };
+        same_device(op, device, beside)?;
+        let (batch, [row, inner]) = (rank - 2, [rank - 2, rank - 1]);
+        if left.size[inner] != right.size[row] {
+            let sizes = [left.size[inner], right.size[row]];
+            return Err(Error::Inner { op, inner: sizes, left: left.size.into(), right: right.size.into() });
+        }
+        let mut size = left.size.to_vec();
+        size[inner] = right.size[inner];
+        for axis in 0..batch {
+            size[axis] = match (left.size[axis], right.size[axis]) {
+                (a, b) if a == b || b == 1 => a,
+                (1, b) => b,
+                _ => return Err(Error::Sizes { op, left: left.size.into(), right: right.size.into() }),
+            };
+        }
+        let out = DynTensor::fresh(op, self.of, &size, device, Fresh::Unspecified)?;
+        let Some(to) = out.strided::<D>() else { return Ok(out) };
+        // A size of 1 stretches by a step of 0.
+        let steps = |own: &[usize], stride: &[isize]| -> Vec<isize> {
+            (0..rank).map(|axis| if axis < batch && own[axis] != size[axis] { 0 } else { stride[axis] }).collect()
+        };
+        let (left_steps, right_steps) = (steps(left.size, left.slot.stride), steps(right.size, right.slot.stride));
+        let (left_slot, right_slot) = (Slot { stride: &left_steps, ..left.slot }, Slot { stride: &right_steps, ..right.slot });
+        let (m, k, n) = (&left.size[row..=row], &left.size[inner..=inner], &right.size[inner..=inner]);
+        // SAFETY: two ready operands of these elements with the steps of their own axes, or 0, and fresh memory.
+        unsafe { (self.run)(device, Contraction { batch: &size[..batch], m, k, n }, to.slot, left_slot, right_slot)? };
+        Ok(out)
+    }
+}
+
+/// The sum of values into cells: [`Device::scatter`] by [`Add`](crate::ops::Add) of one element.
+pub(crate) struct Summing<D> {
+    pub(crate) of: DType,
+    run: unsafe fn(&D, Addressed<'_>, Slot<'_>, Slot<'_>, Slot<'_>) -> Result<()>,
+}
+
+impl<D> Clone for Summing<D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<D> Copy for Summing<D> {}
+
+impl<D: Device> Summing<D> {
+    /// Of elements `T`.
+    pub(crate) const fn of<T: Number>() -> Self {
+        /// # Safety
+        /// As [`Device::scatter`].
+        unsafe fn run<T: Number, D: Device>(
+            device: &D,
+            plan: Addressed<'_>,
+            cells: Slot<'_>,
+            from: Slot<'_>,
+            index: Slot<'_>,
+        ) -> Result<()> {
+            // SAFETY: the caller's promise.
+            unsafe { device.scatter::<T, Add>(Add, plan, cells, from, index) }
+        }
+        Summing { of: T::DTYPE, run: run::<T, D> }
+    }
+
+    /// Zeros of these sizes, and to the position `index[i]` of the first axis the values at position `i`, for each of several
+    /// such pairs in turn.
+    ///
+    /// # Errors
+    /// [`Error::Index`] for one outside, [`Error::Type`] and [`Error::Sizes`] for values that do not fit; [`Error::OutOfMemory`].
+    pub(crate) fn sums(
+        &self,
+        op: &'static str,
+        size: &[usize],
+        device: &D,
+        values: &mut dyn Iterator<Item = Result<(Tensor<i64, 1, D>, DynTensor)>>,
+    ) -> Result<DynTensor> {
+        let out = DynTensor::fresh(op, self.of, size, device, Fresh::Zeroed)?;
+        let Some(cells) = out.strided::<D>() else { return Ok(out) };
+        let mut stride = cells.slot.stride.to_vec();
+        let step = std::mem::replace(&mut stride[0], 0);
+        for pair in values {
+            let (index, values) = pair?;
+            let mut wanted = size.to_vec();
+            wanted[0] = index.numel();
+            if values.dtype() != self.of || values.size() != wanted {
+                return Err(Error::Sizes { op, left: wanted.as_slice().into(), right: values.size().into() });
+            }
+            same_device(op, device, index.device())?;
+            let from = values.device::<D>().zip(values.strided::<D>()).ok_or_else(|| unlike::<D>(op, self.of, &values))?;
+            same_device(op, device, from.0)?;
+            if values.numel() == 0 {
+                continue;
+            }
+            let mut places = vec![0; size.len()];
+            places[0] = index.stride().0[0];
+            let plan = Addressed { op, sizes: &wanted, own: size.len() - 1, step, bound: size[0] };
+            let index = index.view();
+            let to = Slot { stride: &stride, ..cells.slot };
+            // SAFETY: fresh memory that nobody else knows, and ready operands of the sizes of the elements.
+            unsafe { (self.run)(device, plan, to, from.1.slot, index.leaf().slot(&places)) }
+                .map_err(|error| error.outside(Some(0), size))?;
+        }
+        Ok(out)
+    }
+}
+
+impl DynTensor {
+    /// The positions `index` of the first axis.
+    ///
+    /// # Errors
+    /// [`Error::Index`] for one outside, [`Error::Type`] on another device than `D`; [`Error::Device`], [`Error::OutOfMemory`].
+    pub(crate) fn selected<D: Device>(&self, op: &'static str, index: &Tensor<i64, 1, D>) -> Result<DynTensor> {
+        self.accessible(op)?;
+        self.ready(op)?;
+        let (Some(device), Some(cells)) = (self.device::<D>(), self.strided::<D>()) else {
+            return Err(unlike::<D>(op, self.dtype(), self));
+        };
+        same_device(op, device, index.device())?;
+        let (mut size, mut stride, mut places) = (self.size().to_vec(), self.stride().to_vec(), vec![0; self.rank()]);
+        let (bound, step) = (size[0], std::mem::replace(&mut stride[0], 0));
+        (size[0], places[0]) = (index.numel(), index.stride().0[0]);
+        let out = DynTensor::fresh(op, self.dtype(), &size, device, Fresh::Unspecified)?;
+        let Some(to) = out.strided::<D>() else { return Ok(out) };
+        let plan = Addressed { op, sizes: &size, own: 0, step, bound };
+        let index = index.view();
+        // SAFETY: fresh memory of these sizes, and ready operands; cells beside the first axis, which indices name.
+        unsafe { device.gather(plan, to.slot, Slot { stride: &stride, ..cells.slot }, index.leaf().slot(&places)) }
+            .map_err(|error| error.outside(Some(0), self.size()))?;
+        Ok(out)
+    }
+}
