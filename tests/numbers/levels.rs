@@ -1,9 +1,14 @@
-//! Elementwise operators, reductions, scans and row programs give the same bits on every instruction set.
+//! Elementwise operators, of large results too, reductions, scans and row programs give the same bits on every instruction set.
 //!
 //! Matrix products do not promise it: their kernels sum in blocks that fit the registers.
 
 use rankform::prelude::*;
+use std::ops::Range;
 use std::process::Command;
+
+/// So many elements are streamed past the caches; unoptimised builds do so with fewer. Cache lines begin elsewhere in each row.
+const ROWS: usize = if cfg!(rankform_unoptimised) { 129 } else { 2049 };
+const COLUMNS: usize = 2053;
 
 fn hash<T: Element, const RANK: usize>(name: &str, x: Result<Tensor<T, RANK>>) {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64; // FNV-1a
@@ -46,9 +51,41 @@ fn of<T: Float>(x: f64) -> T {
     num_traits::NumCast::from(x).unwrap()
 }
 
+elementwise! {
+    fn both(x, y) -> (T, T) { (x * y + 1.0, x - y.sin()) }
+}
+
+/// Results that are streamed have the bits of their parts, which are not.
+fn streamed() -> Result<()> {
+    let x = Tensor::<f32, 2>::random_normal([ROWS, COLUMNS + 1], 0.0, 1.0, 1, &Cpu)?;
+    let y = Tensor::<f32, 2>::random_normal([ROWS, COLUMNS + 2], 1.0, 1.0, 2, &Cpu)?;
+    let of = |part: Range<usize>| (x.slice((part.clone(), 1..)).unwrap(), y.slice((part, 2..)).unwrap());
+    let (row, column) = (y.slice((0, ..COLUMNS))?, y.slice((.., ..1))?);
+    let single = |x: f32| u64::from(x.to_bits());
+    same("add", single, |part| of(part.clone()).0.add(of(part).1));
+    same("exp", single, |part| of(part).0.exp());
+    same("gelu", single, |part| of(part).0.gelu());
+    same("row", single, |part| of(part).0.add(row.lift()));
+    same("column", single, |part| of(part.clone()).0.lazy().hypot(column.slice((part, ..))?).eval());
+    same("cast", f64::to_bits, |part| of(part).0.cast::<f64>());
+    same("first", single, |part| Ok(apply_many(both, of(part))?.0));
+    same("second", single, |part| Ok(apply_many(both, of(part))?.1));
+    Ok(())
+}
+
+fn same<T: Element>(name: &str, bits: impl Fn(T) -> u64, of: impl Fn(Range<usize>) -> Result<Tensor<T, 2>>) {
+    let elements = |part: Range<usize>| of(part).unwrap().to_vec().unwrap().into_iter().map(&bits).collect::<Vec<_>>();
+    let whole = elements(0..ROWS);
+    for start in (0..ROWS).step_by(64) {
+        let end = ROWS.min(start + 64);
+        assert!(elements(start..end) == whole[start * COLUMNS..end * COLUMNS], "{name}: rows from {start} to {end}");
+    }
+}
+
 #[test]
 #[ignore = "run by the test below, in processes of its own"]
 fn digest() -> Result<()> {
+    streamed()?;
     all::<f32>()?;
     all::<f64>()?;
     all::<rankform::f16>()?;
@@ -61,6 +98,8 @@ fn the_bits_are_the_same_on_every_instruction_set() {
         let run = Command::new(std::env::current_exe().unwrap())
             .args(["levels::digest", "--exact", "--ignored", "--nocapture"])
             .env("RANKFORM_SIMD", level)
+            // So many write large results past the caches on every processor.
+            .env("RAYON_NUM_THREADS", "4")
             .output()
             .unwrap();
         let text = String::from_utf8(run.stdout).unwrap();

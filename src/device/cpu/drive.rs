@@ -6,6 +6,7 @@
 use super::io::{LINE, ROUNDING, Scratch, Words};
 use super::map::WIDEST;
 use super::pack;
+use super::past::Past;
 use super::simd::{self, Level};
 use super::threads;
 use super::walk::{self, Addresses, Order, Steps, Walk};
@@ -51,8 +52,20 @@ const MANY_WRITERS: usize = 4;
 /// Bytes of packed elements of all operands together: they stay in the first-level cache.
 pub(super) const SCRATCH: usize = 32 * 1024;
 
-/// The contiguous loop of a program, by some instructions: so many rows, each of `n` elements; see `map.rs`.
-pub(super) type RowsFn = unsafe fn(level: Level, program: *const (), rows: usize, n: usize, pointers: *const *mut u8, down: *const isize);
+/// The contiguous loop of a program, by some instructions: so many rows, each of `n` elements; see `map.rs`. Only where
+/// [`Loops::past`] says so may rows go on past the caches.
+pub(super) type RowsFn = unsafe fn(level: Level, program: *const (), rows: usize, n: usize, pointers: *const *mut u8, down: *const Down);
+
+/// What is done from row to row.
+pub(super) struct Down {
+    /// What each pointer moves by.
+    pub(super) steps: Steps,
+    /// Where the outputs of a row go on to, or null.
+    pub(super) past: *const Past,
+}
+
+/// What is done for one row.
+const ONE: &Down = &Down { steps: STAY, past: std::ptr::null() };
 
 /// The contiguous loops of a program.
 #[derive(Clone, Copy)]
@@ -60,6 +73,8 @@ pub(super) struct Loops {
     pub(super) rows: RowsFn,
     /// The same for a program of two loads of which the first, or the second, has one element a row.
     pub(super) still: [Option<RowsFn>; 2],
+    /// Whether `rows` takes rows on past the caches; see `past.rs`.
+    pub(super) past: bool,
 }
 
 /// Outputs, then inputs.
@@ -140,7 +155,7 @@ impl Job<'_> {
             return unsafe { self.aside(n, n * output.element, in_place, &mut pointers) };
         }
         // SAFETY: the caller's promise.
-        unsafe { (self.loops.rows)(self.level, self.program, 1, n, pointers.as_ptr(), STAY.as_ptr()) };
+        unsafe { (self.loops.rows)(self.level, self.program, 1, n, pointers.as_ptr(), ONE) };
     }
 
     /// As [`one_run`](Job::one_run), shared by threads: each takes parts of the run.
@@ -172,7 +187,7 @@ impl Job<'_> {
             if in_place {
                 std::ptr::copy_nonoverlapping(output, room, nbytes);
             }
-            (self.loops.rows)(self.level, self.program, 1, n, pointers.as_ptr(), STAY.as_ptr());
+            (self.loops.rows)(self.level, self.program, 1, n, pointers.as_ptr(), ONE);
             // Of common sizes in words: a longer vector than those just stored would wait until they have left the core.
             match nbytes {
                 64 => output.cast::<[u64; 8]>().write_unaligned(room.cast::<[u64; 8]>().read()),
@@ -197,7 +212,9 @@ impl Job<'_> {
     /// The kernel's promise, for every row.
     pub(super) unsafe fn each_row(&self, base: &Addresses, down: &Steps, rows: usize, n: usize) {
         // SAFETY: the caller's promise.
-        unsafe { (self.loops.rows)(self.level, self.program, rows, n, self.spread(base).as_ptr(), self.spread(down).as_ptr()) };
+        let down = Down { steps: self.spread(down), past: std::ptr::null() };
+        // SAFETY: the caller's promise.
+        unsafe { (self.loops.rows)(self.level, self.program, rows, n, self.spread(base).as_ptr(), &down) };
     }
 
     /// Runs a program over rows that stand at equal distances, each operand contiguous along them or still, if the caches hold
@@ -284,7 +301,7 @@ impl Job<'_> {
         let n = walk.numel();
         if (0..slots.len()).all(|k| linear(k) && !buffered(k)) {
             // SAFETY: every operand is one run of `n` elements.
-            return unsafe { (self.loops.rows)(self.level, self.program, 1, n, self.spread(&walk.address).as_ptr(), STAY.as_ptr()) };
+            return unsafe { (self.loops.rows)(self.level, self.program, 1, n, self.spread(&walk.address).as_ptr(), ONE) };
         }
         let mut words = Words::<{ SCRATCH / 8 }>::uninit();
         let room = Scratch::over(&mut words);
@@ -408,7 +425,7 @@ impl Job<'_> {
                     unsafe { pack::strided(base[k], slots[k].element as isize, at[k], walk.inner_step(k), n, slots[k].element) };
                 }
                 // SAFETY: `n` elements of every operand; outputs are tiles, or overlap nothing.
-                unsafe { (self.loops.rows)(self.level, self.program, 1, n, pointers.as_ptr(), STAY.as_ptr()) };
+                unsafe { (self.loops.rows)(self.level, self.program, 1, n, pointers.as_ptr(), ONE) };
                 for k in 0..operands {
                     pointers[k] = pointers[k].wrapping_offset(step[k].wrapping_mul(n as isize));
                 }
@@ -539,7 +556,7 @@ impl Job<'_> {
                 }
             }
             // SAFETY: every pointer has `len` contiguous elements; outputs are packed or overlap nothing.
-            unsafe { (self.loops.rows)(self.level, self.program, 1, len, self.spread(&base).as_ptr(), STAY.as_ptr()) };
+            unsafe { (self.loops.rows)(self.level, self.program, 1, len, self.spread(&base).as_ptr(), ONE) };
             for (k, slot) in slots.iter().enumerate().take(self.outputs) {
                 if packed[k].is_some() {
                     // SAFETY: the block holds `len` elements; the caller promised the output's positions.

@@ -5,12 +5,12 @@
 //! index, and programs in place store through the pointers of their loads.
 //! Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
-use super::drive::{Job, Loops, RowsFn, goes_past_caches, is_larger_than_caches};
+use super::drive::{Down, Job, Loops, RowsFn, goes_past_caches, is_larger_than_caches};
 use super::fold::{self, SHORT, STEP};
 use super::io::{At, By, Mode, NONE, Words};
 use super::simd::{self, Call, Level};
 use super::walk::{self, Addresses};
-use super::{copy, rows};
+use super::{copy, past, rows};
 use crate::device::{Inputs, MAX_OPERANDS, Slot};
 use crate::element::{Compute, Element};
 use crate::error::Result;
@@ -51,7 +51,7 @@ impl MapKernel {
         let two = P::LOADS == 2 && !P::BY_ROWS && P::LIGHT;
         let first: Option<RowsFn> = if two && !P::IN_PLACE { Some(rows_of::<P, 0>) } else { None };
         let second: Option<RowsFn> = if two { Some(rows_of::<P, 1>) } else { None };
-        Self::by::<P>(Loops { rows: rows_of::<P, NONE>, still: [first, second] })
+        Self::by::<P>(Loops { rows: rows_of::<P, NONE>, still: [first, second], past: past::takes::<P>() })
     }
 
     /// A kernel that runs program `P` by these loops.
@@ -73,6 +73,7 @@ impl MapKernel {
 /// The processor has `level`; `program` points to a `P`; each pointer has rows of `n` contiguous elements of the type that
 /// `P` loads or stores there, and the last of `Addresses` room for what it holds, if anything; no output overlaps another
 /// operand, nor the operand of any other load. The load with the number `STILL`, if there is one, has one element a row.
+/// Where rows go on past the caches, that is as [`past::Past::put`] says.
 /// Short rows of a program by rows ([`rows::is_short`]) go on up to a whole step: with elements that are initialised where it
 /// loads, and where it stores with room of its own or rows that it comes to later.
 unsafe fn rows_of<P: Program, const STILL: usize>(
@@ -81,7 +82,7 @@ unsafe fn rows_of<P: Program, const STILL: usize>(
     rows: usize,
     n: usize,
     pointers: *const *mut u8,
-    down: *const isize,
+    down: *const Down,
 ) {
     // Beside what stands still, vectors of 512 bits gain nothing (light programs alone have such a loop).
     let level = if STILL == NONE { level } else { simd::at_most_avx2(level) };
@@ -91,28 +92,43 @@ unsafe fn rows_of<P: Program, const STILL: usize>(
 
 struct Rows<P, const STILL: usize>(PhantomData<P>);
 
-impl<P: Program, const STILL: usize> Call<*const (), *const *mut u8, *const isize> for Rows<P, STILL> {
+impl<P: Program, const STILL: usize> Call<*const (), *const *mut u8, *const Down> for Rows<P, STILL> {
     const WIDEST: bool = STILL == NONE;
     #[inline(always)]
-    unsafe fn call<const PLAIN: bool>(program: *const (), rows: usize, n: usize, from: *const *mut u8, down: *const isize) {
+    unsafe fn call<const PLAIN: bool>(wide: bool, program: *const (), rows: usize, n: usize, from: *const *mut u8, down: *const Down) {
         // SAFETY: the caller's promise; programs are `Copy`.
         let program = unsafe { program.cast::<P>().read() };
         let first = if P::IN_PLACE { 0 } else { P::OUTPUTS };
         let still = if STILL == NONE { NONE } else { first + STILL };
-        for row in 0..rows as isize {
+        // A local array: see the module's head.
+        let mut next: Addresses = [std::ptr::null_mut(); MAX_OPERANDS + 1];
+        for k in 0..first + P::LOADS {
+            // SAFETY: the caller's promise: a pointer for each output and load.
+            next[k] = unsafe { *from.add(k) };
+        }
+        for row in 0..rows {
             let mut program = program;
-            // A local array: see the module's head.
-            let mut pointers: Addresses = [std::ptr::null_mut(); MAX_OPERANDS + 1];
-            for k in 0..first + P::LOADS {
-                // SAFETY: the caller's promise: a pointer and a step for each output and load.
-                pointers[k] = unsafe { (*from.add(k)).wrapping_offset(row.wrapping_mul(*down.add(k))) };
+            if row > 0 {
+                for k in 0..first + P::LOADS {
+                    // SAFETY: as above, and a step.
+                    next[k] = next[k].wrapping_offset(unsafe { (*down).steps[k] });
+                }
             }
+            let mut pointers = next;
             if P::BY_ROWS && P::HELD > 0 {
                 // SAFETY: the caller's promise: room for what is held.
                 pointers[MAX_OPERANDS] = unsafe { *from.add(MAX_OPERANDS) };
             }
             if !P::BY_ROWS {
                 along::<P, By<false, PLAIN>>(&program, n, &pointers, first, still);
+                if const { past::takes::<P>() && STILL == NONE && !PLAIN } {
+                    // Asked in each row: of what stays the same the compiler would make two loops.
+                    // SAFETY: the caller's promise.
+                    if let Some(past) = unsafe { (*down).past.as_ref() } {
+                        // SAFETY: as above; the row is in its tiles.
+                        unsafe { past.put(wide, P::OUTPUTS, row, &pointers) };
+                    }
+                }
             } else if !PLAIN && rows::is_short(n, P::IN_PLACE) {
                 by_steps::<P, By<true, PLAIN>>(program, n, &pointers, first);
             } else {

@@ -1,71 +1,86 @@
-//! Outputs that go past the caches, written while they are computed: memory then works while the processor does. A few chunks
-//! of elements are computed into a tile of some cache lines, which follow each other out.
+//! Outputs that go past the caches, written while they are computed: memory then works while the processor does. The program's loop
+//! computes a chunk of elements into a tile of some cache lines, which follow each other out before it computes the next.
 //!
-//! The program's loop is the one that all layouts share: what is done around it here is compiled once.
-//! Imports: `device`.
+//! It is the loop that all layouts share: for this it has a few instructions more, and what feeds it is compiled once.
+//! Imports: `kernel`, `device`.
 
-use super::drive::{CHUNK, Job, Packed, SCRATCH, STAY};
+use super::drive::{Down, FETCHED, Job, Packed, SCRATCH, STAY};
 use super::io::{LINE, ROUNDING, Scratch};
 use super::pack;
-use super::simd::{self, Level, Loop};
+use super::simd::{self, Level};
 use super::walk::{Addresses, Steps, Walk};
 use crate::device::{MAX_OPERANDS, Slot};
+use crate::kernel::Program;
 
 /// Outputs of a program that is taken in chunks, at most.
 const OUTPUTS: usize = 2;
+/// Elements of a chunk: few, so that computing and writing overlap, and enough to hide what is done around them. (4096², one thread of
+/// Sapphire Rapids: tanh 5.64 ms by 64, 5.36 by 128, 5.68 by 256; gelu 7.30, 7.06, 7.08; exp 4.94, 4.99, 5.29.)
+const CHUNK: usize = 128;
 /// Elements of a row that is worth this: one of whole chunks, or with ends that are computed aside.
-const WHOLE: usize = 2 * CHUNK;
-const WITH_ENDS: usize = 20 * CHUNK;
+const WHOLE: usize = CHUNK;
+const WITH_ENDS: usize = 10 * CHUNK;
 /// Bytes of a row that stays in a cache while rows beside it are streamed.
 const CACHED: usize = 256 << 10;
-/// Elements that are computed before they are written: few, so that both overlap, and enough to hide a call. (4096², one thread of
-/// Sapphire Rapids: add 10.6 ms by 128, 8.5 by 256, 8.3 by 512; gelu 10.2, 7.4, 10.0.)
-const TURN: usize = 4 * CHUNK;
+/// Bytes that are moved at a time: elements of any width fill as many in a chunk.
+const PAIR: usize = 2 * LINE;
+const _: () = assert!(CHUNK.is_multiple_of(PAIR));
 
-/// So many chunks of a program, which begin at cache lines, from computing to memory.
-struct Chunks<'a> {
-    job: &'a Job<'a>,
-    chunks: usize,
-    /// Where the first chunks of outputs and loads stand, and the steps from one to the next.
-    next: Addresses,
-    step: Steps,
-    /// Where outputs are computed.
-    tiles: [*mut u8; OUTPUTS],
-    /// What is fetched ahead, and its step; a step of 0 for nothing.
-    ahead: *mut u8,
-    by: usize,
+/// Where the outputs of rows go on to, past the caches: each row is computed in tiles that stay where they are.
+pub(super) struct Past {
+    /// Where the first row of each output goes, and the bytes of a row: whole pairs of cache lines, and begin at one.
+    to: [*mut u8; OUTPUTS],
+    nbytes: [usize; OUTPUTS],
+    /// Where the loads stand that are fetched with the first row, and bytes of each with every row: 0 for nothing.
+    ahead: [*mut u8; FETCHED],
+    fetched: usize,
 }
 
-impl Loop for Chunks<'_> {
-    type Output = ();
+/// Whether the loop of a program takes rows past the caches.
+pub(super) const fn takes<P: Program>() -> bool {
+    let here = cfg!(all(target_arch = "x86_64", not(miri)));
+    here && !P::IN_PLACE && !P::BY_ROWS && !P::COPY && P::OUTPUTS <= OUTPUTS
+}
+
+impl Past {
+    /// Takes the row with some number from the tiles of its outputs, and fetches. Inlined into the loop, whose constants a call would
+    /// take from its registers (a polynomial of 24 steps, 4096²: 11.3 → 13.1 ms).
+    ///
+    /// # Safety
+    /// The tiles hold a row, and there is room for it where it goes; the processor has AVX2, and AVX-512 if this is `wide`.
     #[inline(always)]
-    fn run(self) {
-        let Chunks { job, chunks, next, step, tiles, mut ahead, by } = self;
-        let (outputs, operands) = (job.outputs, job.outputs + job.reads.len());
-        let mut to = [std::ptr::null_mut(); OUTPUTS];
-        to[..outputs].copy_from_slice(&next[..outputs]);
-        let mut pointers = next;
-        pointers[..outputs].copy_from_slice(&tiles[..outputs]);
-        let mut left = chunks;
-        while left > 0 {
-            let turn = left.min(TURN / CHUNK);
-            left -= turn;
-            simd::fetch(ahead, turn * by);
-            ahead = ahead.wrapping_add(turn * by);
-            // SAFETY: whoever made the chunks promised so many of each load, and tiles.
-            unsafe { (job.loops.rows)(job.level, job.program, 1, turn * CHUNK, pointers.as_ptr(), STAY.as_ptr()) };
-            for k in 0..outputs {
-                // From chunk to chunk an output moves by the bytes of one.
-                let nbytes = turn * step[k].unsigned_abs();
-                for line in (0..nbytes).step_by(LINE) {
-                    // SAFETY: as above; the loop wrote all of a turn.
-                    unsafe { pack::stream_line(to[k].wrapping_add(line), tiles[k].wrapping_add(line)) };
+    pub(super) unsafe fn put(&self, wide: bool, outputs: usize, row: usize, tiles: &[*mut u8]) {
+        let mut asked = row.wrapping_mul(self.fetched);
+        let end = asked.wrapping_add(self.fetched);
+        for k in 0..outputs {
+            let nbytes = self.nbytes[k];
+            let (mut to, mut from, mut line) = (self.to[k].wrapping_add(row.wrapping_mul(nbytes)), tiles[k], 0);
+            while line < nbytes {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    pack::stream_line(wide, to, from);
+                    pack::stream_line(wide, to.wrapping_add(LINE), from.wrapping_add(LINE));
                 }
-                to[k] = to[k].wrapping_add(nbytes);
+                // By turns: many at once would wait for each other (a + row, 4096²: 5.1 → 4.95 ms).
+                if asked < end {
+                    self.fetch(asked);
+                    asked = asked.wrapping_add(PAIR);
+                }
+                (to, from, line) = (to.wrapping_add(PAIR), from.wrapping_add(PAIR), line.wrapping_add(PAIR));
             }
-            for k in outputs..operands {
-                pointers[k] = pointers[k].wrapping_offset(step[k] * turn as isize);
-            }
+        }
+        while asked < end {
+            self.fetch(asked);
+            asked = asked.wrapping_add(PAIR);
+        }
+    }
+
+    /// Fetches a pair of lines of each load.
+    #[inline(always)]
+    fn fetch(&self, at: usize) {
+        simd::fetch(self.ahead[0].wrapping_add(at), PAIR);
+        if !self.ahead[1].is_null() {
+            simd::fetch(self.ahead[1].wrapping_add(at), PAIR);
         }
     }
 }
@@ -74,8 +89,7 @@ impl Job<'_> {
     /// Whether rows are worth to be taken in chunks: outputs go past the caches, and every operand is contiguous along rows, or
     /// is read and stands still.
     pub(super) fn past_caches(&self, walk: &Walk, slots: &[Slot<'_>]) -> bool {
-        let here = cfg!(all(target_arch = "x86_64", not(miri)));
-        if !here || !self.streams || self.level == Level::Baseline || self.outputs > OUTPUTS {
+        if !self.loops.past || !self.streams || self.level == Level::Baseline {
             return false;
         }
         let contiguous = |k: usize| walk.inner_step(k) == slots[k].element as isize;
@@ -86,7 +100,7 @@ impl Job<'_> {
         let ends = !n.is_multiple_of(CHUNK) || (0..self.outputs).any(|k| !walk.is_aligned(k, LINE));
         let worth = n >= if ends { WITH_ENDS } else { WHOLE } && (0..slots.len()).all(fits) && (0..self.outputs).all(alike);
         let tiled = (0..slots.len()).filter(|&k| k < self.outputs || walk.inner_step(k) == 0);
-        let room = tiled.map(|k| TURN * slots[k].element).sum::<usize>() <= SCRATCH - ROUNDING;
+        let room = tiled.map(|k| CHUNK * slots[k].element).sum::<usize>() <= SCRATCH - ROUNDING;
         worth && room && self.before(&walk.address, slots).is_some()
     }
 
@@ -97,15 +111,39 @@ impl Job<'_> {
         (0..self.outputs).all(|k| base[k].wrapping_add(before * slots[k].element).addr().is_multiple_of(LINE)).then_some(before)
     }
 
+    /// The pointers of the loads that are fetched, and bytes of a chunk of each.
+    ///
+    /// What alone comes from memory is fetched before the processor would, beside a column or a row too (4096² 2.4 and 2.65 → 2.15 ms).
+    /// Two are where it takes longer to compute (`x / (exp(-x) + 1) * y`, Sapphire Rapids: 10.3 → 8.75 ms): `a + b` takes longer so
+    /// (3.25 → 3.7).
+    fn fetched(&self, walk: &Walk, slots: &[Slot<'_>], steps: &Steps) -> ([Option<usize>; FETCHED], usize) {
+        let nbytes = |k: usize| walk.inner() * slots[k].element;
+        let stays = |k: usize| walk.inner_step(k) == 0 || (walk.is_one_row(k) && nbytes(k) <= CACHED);
+        let most = if self.light || self.outputs > 1 { 1 } else { FETCHED };
+        let (mut loads, mut count, mut fetched) = ([None; FETCHED], 0, 0);
+        for k in (self.outputs..slots.len()).filter(|&k| !stays(k)) {
+            let load = self.reads.iter().position(|&read| self.outputs + read as usize == k);
+            let Some(load) = load.map(|load| self.outputs + load) else { continue };
+            let of_chunk = steps[load].unsigned_abs();
+            let alike = fetched == 0 || fetched == of_chunk;
+            if count == most || !alike || !simd::follows(nbytes(k), walk.down(k)) {
+                return ([None; FETCHED], 0);
+            }
+            (loads[count], fetched) = (Some(load), of_chunk);
+            count += 1;
+        }
+        (loads, fetched)
+    }
+
     /// Rows in chunks; what comes before the first cache line, and after the last chunk, is computed aside.
     ///
     /// # Safety
     /// [`Job::past_caches`] said so; the walk reaches only what the caller of the device promised.
     pub(super) unsafe fn by_chunks(&self, walk: &Walk, slots: &[Slot<'_>], room: &Scratch<'_>) {
         let is_still = |k: usize| walk.inner_step(k) == 0;
-        // A turn of what stands still, so that to the program all operands are runs; and of outputs.
+        // A chunk of what stands still, so that to the program all operands are runs; and of outputs.
         let has_tile = |k: usize| k < self.outputs || is_still(k);
-        let tiles: Packed = std::array::from_fn(|k| (k < slots.len() && has_tile(k)).then(|| room.take(TURN * slots[k].element)));
+        let tiles: Packed = std::array::from_fn(|k| (k < slots.len() && has_tile(k)).then(|| room.take(CHUNK * slots[k].element)));
         let moved = |base: &Addresses, n: usize| {
             let mut base = *base;
             for (k, slot) in slots.iter().enumerate().filter(|&(k, _)| !is_still(k)) {
@@ -113,18 +151,14 @@ impl Job<'_> {
             }
             base
         };
-        let mut down = STAY;
-        for (k, slot) in slots.iter().enumerate().filter(|&(k, _)| !is_still(k)) {
-            down[k] = (CHUNK * slot.element) as isize;
+        // From chunk to chunk the loads move; outputs stay in their tiles.
+        let mut steps = STAY;
+        for (k, slot) in slots.iter().enumerate().skip(self.outputs).filter(|&(k, _)| !is_still(k)) {
+            steps[k] = (CHUNK * slot.element) as isize;
         }
-        let (down, n) = (self.spread(&down), walk.inner());
-        // What alone comes from memory is fetched before the processor would, beside a column or a row too (4096² 2.4 and 2.65 →
-        // 2.15 ms); two runs would take longer (3.25 → 3.7).
-        let nbytes = |k: usize| n * slots[k].element;
-        let stays = |k: usize| is_still(k) || (walk.is_one_row(k) && nbytes(k) <= CACHED);
-        let mut far = (self.outputs..slots.len()).filter(|&k| !stays(k));
-        let alone = far.next().filter(|&k| far.next().is_none() && simd::follows(nbytes(k), walk.down(k)));
-        let fetched = self.reads.iter().position(|&read| alone == Some(self.outputs + read as usize));
+        let (steps, n) = (self.spread(&steps), walk.inner());
+        let nbytes: [usize; OUTPUTS] = std::array::from_fn(|k| if k < self.outputs { CHUNK * slots[k].element } else { 0 });
+        let (loads, fetched) = self.fetched(walk, slots, &steps);
         let around = walk.around(None);
         let mut index = around.index_of(0);
         for _ in 0..around.numel() {
@@ -132,8 +166,8 @@ impl Job<'_> {
             for (k, slot) in slots.iter().enumerate() {
                 base[k] = around.address_at(k, &index);
                 if let (Some(tile), true) = (tiles[k], is_still(k)) {
-                    // SAFETY: one element, and room for a turn of it.
-                    unsafe { pack::strided(tile, slot.element as isize, base[k], 0, TURN, slot.element) };
+                    // SAFETY: one element, and room for a chunk of it.
+                    unsafe { pack::strided(tile, slot.element as isize, base[k], 0, CHUNK, slot.element) };
                     base[k] = tile;
                 }
             }
@@ -159,14 +193,17 @@ impl Job<'_> {
             let before = self.before(&base, slots).unwrap_or(n).min(n);
             let chunks = (n - before) / CHUNK;
             aside(0, before);
-            let next = self.spread(&moved(&base, before));
-            let (ahead, by) = match fetched {
-                Some(load) => (next[self.outputs + load].wrapping_add(simd::AHEAD), down[self.outputs + load].unsigned_abs()),
-                None => (std::ptr::null_mut(), 0),
-            };
-            let tiles = std::array::from_fn(|k| tiles[k].unwrap_or(std::ptr::null_mut()));
-            // So many chunks of every operand, or a turn of what stands still; outputs begin at cache lines.
-            simd::dispatch_two(Chunks { job: self, chunks, next, step: down, tiles, ahead, by });
+            let mut to = [std::ptr::null_mut(); OUTPUTS];
+            let mut first = moved(&base, before);
+            for k in 0..self.outputs {
+                (to[k], first[k]) = (first[k], tiles[k].unwrap_or(std::ptr::null_mut()));
+            }
+            let pointers = self.spread(&first);
+            let ahead = loads.map(|load| load.map_or(std::ptr::null_mut(), |load| pointers[load].wrapping_add(simd::AHEAD)));
+            let past = Past { to, nbytes, ahead, fetched };
+            let down = Down { steps, past: &past };
+            // SAFETY: so many chunks of every load, or one that stands still; outputs have tiles, and begin at cache lines.
+            unsafe { (self.loops.rows)(self.level, self.program, chunks, CHUNK, pointers.as_ptr(), &down) };
             aside(before + chunks * CHUNK, n);
             around.advance(&mut index, 1);
         }

@@ -103,11 +103,11 @@ pub(super) trait Call<A, B, C> {
     /// Whether it has a copy for AVX-512; without one it is not called at that level.
     #[cfg_attr(any(rankform_unoptimised, not(target_arch = "x86_64")), allow(dead_code))]
     const WIDEST: bool;
-    /// The loop, inlined into each of its copies; see [`Loop::run_plain`].
+    /// The loop, inlined into each of its copies; see [`Loop::run_plain`]. It is `wide` where it may use AVX-512.
     ///
     /// # Safety
     /// As it says.
-    unsafe fn call<const PLAIN: bool>(a: A, m: usize, n: usize, b: B, c: C);
+    unsafe fn call<const PLAIN: bool>(wide: bool, a: A, m: usize, n: usize, b: B, c: C);
 }
 
 /// # Safety
@@ -118,17 +118,17 @@ pub(super) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(level: Level, a: A
     #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
     unsafe fn avx512<L: Call<A, B, C>, A, B, C>(a: A, m: usize, n: usize, b: B, c: C) {
         // SAFETY: the caller's promise.
-        unsafe { L::call::<false>(a, m, n, b, c) }
+        unsafe { L::call::<false>(true, a, m, n, b, c) }
     }
     #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
     unsafe fn avx2<L: Call<A, B, C>, A, B, C>(a: A, m: usize, n: usize, b: B, c: C) {
         // SAFETY: the caller's promise.
-        unsafe { L::call::<false>(a, m, n, b, c) }
+        unsafe { L::call::<false>(false, a, m, n, b, c) }
     }
     #[inline(never)] // else its registers would be saved on the way to the others
     unsafe fn baseline<L: Call<A, B, C>, A, B, C>(a: A, m: usize, n: usize, b: B, c: C) {
         // SAFETY: the caller's promise.
-        unsafe { L::call::<true>(a, m, n, b, c) }
+        unsafe { L::call::<true>(false, a, m, n, b, c) }
     }
     match level {
         Level::Avx512 if const { !L::WIDEST } => unreachable!("a loop that is called by AVX2 at most"),
@@ -147,7 +147,7 @@ pub(super) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(level: Level, a: A
 #[inline]
 pub(super) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(_: Level, a: A, m: usize, n: usize, b: B, c: C) {
     // SAFETY: the caller's promise.
-    unsafe { L::call::<false>(a, m, n, b, c) }
+    unsafe { L::call::<false>(false, a, m, n, b, c) }
 }
 
 #[cfg(any(not(target_arch = "x86_64"), rankform_unoptimised))]

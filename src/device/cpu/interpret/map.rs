@@ -7,10 +7,11 @@ use super::code::{Value, Writer};
 use super::fold::{Fold, Folded, LINES};
 use super::frame::{Both, Memory, Operand, Room, Running, sweep};
 use super::steps::WIDTH;
-use crate::device::cpu::drive::{Loops, RowsFn};
+use crate::device::cpu::drive::{Down, Loops, RowsFn};
 use crate::device::cpu::fold::LEAF;
 use crate::device::cpu::io::NONE;
 use crate::device::cpu::map::{MapKernel, run_job};
+use crate::device::cpu::past;
 use crate::device::cpu::reduce::Output;
 use crate::device::cpu::simd::Level;
 use crate::device::{Inputs, Slot};
@@ -74,7 +75,7 @@ impl Known {
     const fn of<P: Program>() -> Known {
         let first: Option<RowsFn> = if P::IN_PLACE { None } else { Some(rows::<0>) };
         let numbers: Option<unsafe fn(*const ()) -> Numbers> = if P::FIXED { None } else { Some(numbers_of::<P>) };
-        let kernel = MapKernel::by::<P>(Loops { rows: rows::<NONE>, still: [first, Some(rows::<1>)] });
+        let kernel = MapKernel::by::<P>(Loops { rows: rows::<NONE>, still: [first, Some(rows::<1>)], past: past::takes::<P>() });
         let trace = if P::BY_ROWS { Trace::ByRows(trace_of::<P>) } else { Trace::Elements(run_of::<P>) };
         Known { id: TypeId::of::<P>(), kernel, trace, numbers }
     }
@@ -247,18 +248,31 @@ struct Handed {
 ///
 /// # Safety
 /// `program` points to a [`Handed`]; the rest as there.
-unsafe fn rows<const STILL: usize>(_: Level, program: *const (), rows: usize, n: usize, pointers: *const *mut u8, down: *const isize) {
+unsafe fn rows<const STILL: usize>(_: Level, program: *const (), rows: usize, n: usize, pointers: *const *mut u8, down: *const Down) {
     // SAFETY: the caller's promise.
     let Handed { mapped, numbers } = unsafe { &*program.cast::<Handed>() };
     let Mapped { settled, program, inputs, outputs, reads, in_place } = *mapped;
     let first = if *in_place { 0 } else { outputs.len() };
     let still = reads.get(STILL).map_or(NONE, |&operand| operand as usize);
     // SAFETY: the caller's promise: a pointer and a step for each output and load; in place the first loads are the outputs.
-    let of = |k: usize, width: usize, still: bool| unsafe { Operand { at: *pointers.add(k), down: *down.add(k), width, still } };
+    let of = |k: usize, width: usize, still: bool| unsafe { Operand { at: *pointers.add(k), down: (*down).steps[k], width, still } };
     let read = inputs.iter().enumerate().map(|(k, &(load, width))| of(first + load, width, k == still));
     let operands: Vec<Operand> = read.chain(outputs.iter().enumerate().map(|(k, &width)| of(k, width, false))).collect();
     if settled.is_empty() {
         let mut running = Running::new(program, numbers, rows.saturating_mul(n / WIDTH).max(rows));
+        // SAFETY: the caller's promise.
+        if let Some(past) = unsafe { (*down).past.as_ref() } {
+            let tiles: Vec<*mut u8> = operands[inputs.len()..].iter().map(|output| output.at).collect();
+            for row in 0..rows {
+                let here: Vec<Operand> = operands.iter().map(|operand| operand.from(row)).collect();
+                // SAFETY: the caller's promise; the row is in its tiles.
+                unsafe {
+                    sweep(&mut running, &here, outputs.len(), 1, n);
+                    past.put(false, outputs.len(), row, &tiles);
+                }
+            }
+            return;
+        }
         // SAFETY: the caller's promise.
         return unsafe { sweep(&mut running, &operands, outputs.len(), rows, n) };
     }
