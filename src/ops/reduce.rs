@@ -177,8 +177,10 @@ reducers! {
     finish |s, count| {
         let ((_, mean, squares), sum) = s;
         let is_mean = mean.abs().lt(Lane::highest()) & count.gt(Lane::zero());
-        let mean = is_mean.select(mean, (sum / count.cast()).cast::<f64>());
-        Lane::complex(mean, squares / count.cast::<f64>())
+        // Both as the element's machine type has them, which `mean` and `var` round to.
+        let mean = is_mean.select(mean.cast::<Compute<T>>(), sum / count.cast());
+        let var = (squares / count.cast::<f64>()).cast::<Compute<T>>();
+        Lane::complex(mean.cast::<f64>(), var.cast::<f64>())
     };
 
     /// The first along the axes; 0 for no elements.

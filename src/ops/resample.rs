@@ -129,6 +129,7 @@ fn averaged<T: Float, const RANK: usize, const N: usize, D: Device, P: Place<T, 
         (start..end, 1)
     };
     if are_few(x.size(), size) {
+        x.ready(op)?;
         let mut to = x.size();
         to.0[2..].copy_from_slice(&size);
         let mut means = Tensor::<f64, RANK, D>::zeros(to, x.device())?;
@@ -171,6 +172,7 @@ fn largest<T: Comparable, const RANK: usize, const N: usize, D: Device, P: Place
 ) -> Result<P::Done> {
     wanted(op, x.size(), size, None)?;
     if are_few(x.size(), size) {
+        x.ready(op)?;
         let mut to = x.size();
         to.0[2..].copy_from_slice(&size);
         let range = |axis: usize, i: usize| {

@@ -80,13 +80,14 @@ impl Function<2> for HypotFn {
     fn slope<L: Lanes, P: Real>([x, y]: [Lane<L, P>; 2], value: Lane<L, P>) -> [Lane<L, P>; 2] {
         // At the origin, where every direction has slope 1, the middle: 0.
         let origin = value.eq(Lane::zero());
-        // Towards infinity the slope is that of |x|.
+        // Towards infinity the slope is that of |x|, beside a number.
         let infinity = Lane::literal(P::HIGHEST);
-        let along = |x: Lane<L, P>| {
-            let steep = x.abs().eq(infinity).select(x.lt(Lane::zero()).select(Lane::real(-1.0), Lane::one()), x / value);
+        let along = |x: Lane<L, P>, other: Lane<L, P>| {
+            let sign = x.lt(Lane::zero()).select(Lane::real(-1.0), Lane::one());
+            let steep = (x.abs().eq(infinity) & other.abs().lt(infinity)).select(sign, x / value);
             origin.select(Lane::zero(), steep)
         };
-        [along(x), along(y)]
+        [along(x, y), along(y, x)]
     }
 }
 
