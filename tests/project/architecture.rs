@@ -194,6 +194,7 @@ const PANICS: &[(&str, &str, &str, &str)] = &[
     ("src/device/cpu/io.rs", "assert", "scratch: blocks are counted before they are taken", "a wrong count would write outside"),
     ("src/device/cpu/map.rs", "assert", "", "checked by the compiler: every element fits the room that is kept for it"),
     ("src/device/cpu/map.rs", "assert", "without outputs a program is one in place", "checked by the compiler"),
+    ("src/device/cpu/past.rs", "assert", "", "checked by the compiler: chunks of any width are whole pairs of cache lines"),
     (
         "src/device/cpu/pool.rs",
         "panic",
