@@ -61,7 +61,9 @@ macro_rules! by_width {
 }
 
 fn unlike<D: Device>(op: &'static str, of: DType, x: &DynTensor) -> Error {
-    let expected = text(format_args!("{of} of at most 8 axes on {}", std::any::type_name::<D>()));
+    let device = std::any::type_name::<D>();
+    let device = device.rsplit("::").next().unwrap_or(device);
+    let expected = text(format_args!("{of} of at most 8 axes on {device}"));
     Error::Type { op, expected, found: x.kind_in_words() }
 }
 
@@ -121,6 +123,16 @@ impl<D: Device> Elementwise<D> {
             x.accessible(op)?;
             let new = 8usize.saturating_sub(x.rank());
             leaves.push(leaf::<8, D>(op, of, x, std::array::from_fn(|axis| axis.checked_sub(new)))?);
+        }
+        // In the operands' own sizes, which stand at the ends of those of rank 8.
+        for (k, left) in operands.iter().enumerate() {
+            let misfit = |right: &&&DynTensor| {
+                let mut pairs = left.size().iter().rev().zip(right.size().iter().rev());
+                pairs.any(|(a, b)| a != b && *a != 1 && *b != 1)
+            };
+            if let Some(right) = operands[k + 1..].iter().find(misfit) {
+                return Err(Error::Sizes { op, left: left.size().into(), right: right.size().into() });
+            }
         }
         let device = leaves[0].device();
         // SAFETY: the operands have the elements of the operator.
@@ -187,8 +199,12 @@ impl<D: Device> Reducing<D> {
         x.ready(op)?;
         let leaf = leaf::<16, D>(op, self.of, x, places)?;
         let gone = std::array::from_fn(|axis| axis >= 8);
+        let of_x = |error| match error {
+            Error::Empty { op, .. } => Error::Empty { op, sizes: x.size().into() },
+            other => other,
+        };
         // SAFETY: the operand has the elements of the reducer.
-        let out = by_width!(self.out, W => unsafe { reduce_named::<W, D>((op, self.needs), leaf, gone, self.run)? });
+        let out = by_width!(self.out, W => unsafe { reduce_named::<W, D>((op, self.needs), leaf, gone, self.run) }.map_err(of_x)?);
         Ok(out.with_rank(kept))
     }
 }

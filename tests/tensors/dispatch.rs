@@ -318,3 +318,22 @@ fn elements_are_promoted_only_where_that_was_asked_for() {
     let meta = DynTensor::zeros(DType::F32, &[2], &Meta::new()).unwrap();
     assert!(dispatcher.call("add", &[(&meta).into(), (&whole).into()]).is_err());
 }
+
+#[test]
+fn errors_show_the_sizes_of_the_operands_themselves() -> Result<()> {
+    let dispatcher = Dispatcher::with_arithmetic::<Cpu>()?;
+    let zeros = |sizes: &[usize]| DynTensor::zeros(DType::F32, sizes, &Cpu);
+    let (empty, deep, x, y) = (zeros(&[0, 3])?, zeros(&[1; 9])?, zeros(&[2, 2])?, zeros(&[3])?);
+    let texts = [
+        (dispatcher.call("max", &[(&empty).into(), (&[0]).into()]), "max: no elements to reduce in sizes [0, 3]"),
+        (
+            dispatcher.call("sum", &[(&deep).into(), (&[0]).into()]),
+            "sum: expected f32 of at most 8 axes on Cpu, found f32 of rank 9 on Cpu",
+        ),
+        (dispatcher.call("add", &[(&x).into(), (&y).into()]), "add: sizes [2, 2] and [3] do not broadcast"),
+    ];
+    for (result, text) in texts {
+        assert_eq!(result.unwrap_err().to_string(), text);
+    }
+    Ok(())
+}
