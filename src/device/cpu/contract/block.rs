@@ -477,12 +477,16 @@ impl Job<'_> {
                             }
                             let started = form.starts && in_rows.is_none() && part == 0;
                             let left = panel.cast_const().wrapping_add(part * steps[1] * size);
-                            (left, steps.map(|step| (step * size) as isize), if started { start.cast_const() } else { &ZEROS })
+                            (
+                                left,
+                                steps.map(|step| (step * size) as isize),
+                                if started { start.cast_const().cast() } else { ZEROS.as_ptr() },
+                            )
                         }
                         None => {
                             let offset = beside[0].wrapping_add(start_of_units[0]).wrapping_add(part as isize * unit_step);
                             let steps = [row_step, unit_step].map(|step| step.wrapping_mul(size as isize));
-                            (product.left.wrapping_offset(offset * size as isize), steps, &raw const ZEROS)
+                            (product.left.wrapping_offset(offset * size as isize), steps, ZEROS.as_ptr())
                         }
                     };
                     let after = LATE.min(here_units);

@@ -28,8 +28,8 @@ pub(super) struct Tile {
     pub(super) right: *const u8,
     /// From unit to unit.
     pub(super) right_step: isize,
-    /// What sums that are whole numbers of 32 bits start with.
-    pub(super) start: *const [i32; STARTED_ROWS],
+    /// What sums that are whole numbers of 32 bits start with, for each of [`STARTED_ROWS`].
+    pub(super) start: *const i32,
     /// The first row of the output, whose columns stand side by side, and from row to row.
     pub(super) out: *mut u8,
     pub(super) out_step: isize,
