@@ -343,12 +343,10 @@ impl Job<'_> {
     unsafe fn rows(&self, right: Option<&Right>, row: usize, rows: usize, columns: Range<usize>) -> Result<()> {
         let Job { form, product, transfer, panels: Panels { width, units, .. }, .. } = *self;
         let Form { unit: size, sum: sum_size, rows: most_rows, lanes, .. } = form;
-        let all = product.n.total();
-        let once = all <= 2 * width;
+        let once = product.n.total() <= 2 * width;
         // The left operand as it stands, in runs of its fastest axes.
         let ((run, [_, row_step]), (depth, [unit_step, _])) = (product.m.fastest(), product.k.fastest());
-        let apart = self.is_apart();
-        let direct = self.is_direct();
+        let (apart, direct) = (self.is_apart(), self.is_direct());
         let highest = if direct && once && apart { most_rows.min(FEW_LINES) } else { most_rows };
         let tiles = Cuts { rows: 0..rows, end: 0, run: if direct { (run, row % run) } else { (rows, 0) }, highest };
         // Units that are packed, and those that are summed, before the next columns. Panels are read in runs as long as can be.
