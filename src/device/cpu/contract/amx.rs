@@ -271,9 +271,10 @@ impl<F: Factors> Kernel for Tiles<F> {
         None
     }
 
-    unsafe fn tile(tile: &Tile<'_>) {
+    unsafe fn tile(tile: &Tile) {
         static ZEROS: [u64; 16] = [0; 16];
-        let (whole, rest) = (tile.units / SIDE, tile.units % SIDE);
+        let units = tile.units[0] + tile.units[1];
+        let (whole, rest) = (units / SIDE, units % SIDE);
         let (sums, step) = (tile.out, tile.out_step);
         let after = [sums, sums.wrapping_offset(SIDE as isize * step)];
         let mut add = tile.add;

@@ -3,6 +3,7 @@
 //! Imports: `kernel`.
 
 use crate::kernel::MAX_GROUP;
+use std::ops::Range;
 
 /// A group, and the batch merged into it.
 const AXES: usize = 2 * MAX_GROUP;
@@ -135,4 +136,33 @@ pub(super) fn run_end(offsets: &[isize], first: usize) -> usize {
 pub(super) fn few_runs(offsets: &[isize]) -> bool {
     let ends = offsets.windows(2).filter(|pair| pair[1] != pair[0].wrapping_add(1)).count();
     ends == 0 || (ends + 1) * 8 <= offsets.len()
+}
+
+/// Rows cut into tiles of about the same height, none of which goes past the end of a run.
+#[derive(Clone)]
+pub(super) struct Cuts {
+    /// Those that are left, and the end of the run that they begin in.
+    pub(super) rows: Range<usize>,
+    pub(super) end: usize,
+    /// Rows of a run, and how many of the first one are not among these.
+    pub(super) run: (usize, usize),
+    pub(super) highest: usize,
+}
+
+impl Iterator for Cuts {
+    type Item = Range<usize>;
+
+    fn next(&mut self) -> Option<Range<usize>> {
+        let start = self.rows.start;
+        if self.rows.is_empty() {
+            return None;
+        }
+        if start == self.end {
+            let (run, before) = self.run;
+            self.end = (start + run - (start + before) % run).min(self.rows.end);
+        }
+        let left = self.end - start;
+        self.rows.start += left.div_ceil(left.div_ceil(self.highest));
+        Some(start..self.rows.start)
+    }
 }

@@ -3,11 +3,10 @@
 //! Every sum goes over `k` in the same blocks, whatever the threads do, so results do not depend on their number.
 //! Imports: `error`, `device`.
 
-use super::super::memory::CpuBlock;
 use super::super::threads;
-use super::axes::{Axes, few_runs, is_run, run_end};
-use super::pack::{BEYOND, Pack, Restore, WIDEST};
-use super::tile::{Form, MOST_BYTES, STARTED_ROWS, Tile, ZEROS};
+use super::axes::{Axes, Cuts, few_runs, is_run, run_end};
+use super::pack::{Pack, Restore, Room, WIDEST};
+use super::tile::{Form, MOST_BYTES, MOST_ROWS, STARTED_ROWS, Tile, ZEROS};
 use super::vector::RowTimesPanels;
 use crate::error::Result;
 use std::mem::MaybeUninit;
@@ -67,15 +66,13 @@ pub(super) struct Transfer {
 
 /// Bytes of units along `k` of one lane whose products are summed before they are added to what there is: two rooms for
 /// sums, the output and the registers, cost the less the deeper a block is; blocks of the left operand fit the second cache.
-const DEEP_BYTES: usize = 2048;
+const DEEP_BYTES: usize = 4096;
 /// As many units of the smallest size.
 const DEEP: usize = DEEP_BYTES / 4;
 /// As above, where each row of the left operand is read once.
 const ONCE: usize = 4096;
-/// Panels that are packed together, where they are used at once.
-const TOGETHER: usize = 4;
 /// Units that are packed together: few, so that the rows they are read from do not push each other out of the cache.
-const STRIP: usize = 16;
+const STRIP: usize = 64;
 /// Indices along `k` of the deepest unit.
 const MOST_DEPTH: usize = 4;
 /// Rows of a product whose right operand is read once, where it stands: no more than share what was read.
@@ -87,19 +84,29 @@ const STREAM: usize = 32;
 const AHEAD: usize = 2;
 /// Bytes of the sums of such a product that are kept near.
 const STREAM_BYTES: usize = 128 << 10;
-/// Rows of the left operand that are packed together, at most.
+/// Rows that go past the same columns: those of one of several threads, and of one alone.
 const HIGH: usize = 240;
-/// Units of a tile that are summed faster than its output comes: what is asked for is that of the next one.
-const SHORT: usize = 128;
+const TALL: usize = 1920;
+/// Panels that all packed rows go past before the next ones.
+const TOGETHER: usize = 4;
+/// Units of a block are as many times this.
+const STRIDE: usize = 16;
+/// Units of a tile that are summed after its output was asked for.
+const LATE: usize = 32;
+/// Bytes of the right operand that all rows go past before the next ones, likewise: the second cache keeps them.
+const BLOCK_BYTES: [usize; 2] = [256 << 10, 704 << 10];
+/// Bytes between rows that are far apart.
+const APART_BYTES: usize = 2048;
+/// Room for what sums start with.
+const START_BYTES: usize = 64;
 /// Bytes of the right operand that are packed together, if one panel is not more.
 const RIGHT_BYTES: usize = 8 << 20;
-/// Bytes of a right operand that is read where it stands, whatever reads it: with registers of 512 bits the second cache keeps it, and
-/// with others the first one; and of few rows of the left operand that are one thread's: packing would take longer than what it saves.
-const NEAR_BYTES: usize = 64 << 10;
+/// Bytes of a right operand that is read where it stands, whatever reads it, and of one whose rows begin with a line of the cache: with
+/// registers of 256 bits or less, and with those of 512, whose processors have larger second caches.
+const NEAR_BYTES: [usize; 2] = [64 << 10, 256 << 10];
+const ALIGNED_BYTES: [usize; 2] = [256 << 10, 1 << 20];
+/// As above, of few rows of the left operand that are one thread's: packing would take longer than what it saves.
 const NEAR_FEW_BYTES: usize = 1 << 20;
-/// Bytes of a right operand whose panels are read again for each few rows, and of an output that is worth it.
-const SWEPT_BYTES: usize = 512 << 10;
-const LARGE_BYTES: usize = 256 << 10;
 /// Bytes of a left operand that is read where it stands.
 const LEFT_BYTES: usize = 256 << 10;
 /// Rows that are read where they stand, however far apart: as many lines as meet in a set of the first cache.
@@ -137,8 +144,11 @@ pub(super) unsafe fn pack_all(form: Form, product: &Product, transfer: Transfer,
     let columns = product.n.total();
     let job = Job { form, product, transfer, panels, first: 0, columns, stream: false, ready: false };
     let many = panels.units.saturating_mul(columns) >= PARALLEL / 16;
-    // SAFETY: the caller's promise; the units of each panel have their place.
-    each(panels.units.div_ceil(STRIP), many, &|strip| unsafe { job.pack_right(to.get(), strip * STRIP) })
+    each(panels.units.div_ceil(STRIP), many, &|strip| {
+        // SAFETY: the caller's promise; the units of each panel have their place.
+        unsafe { job.pack_strip(0..columns, 0, panels.units, strip * STRIP, to.get()) };
+        Ok(())
+    })
 }
 
 /// An address that several threads write, each at its own places.
@@ -169,21 +179,25 @@ pub(super) unsafe fn run(form: Form, product: &Product, transfer: Transfer, read
     let (size, panel) = (form.unit, units.saturating_mul(width));
     let packed = |panels: *const u8| Right { start: panels, step: width as isize, panel };
     let ready = ready.map(packed);
-    let most = if form.lanes * form.sum >= 64 || m <= FEW_ROWS && !many { NEAR_FEW_BYTES } else { NEAR_BYTES };
+    // Rows whose lines the kernel's vectors would cross are better packed sooner. What few rows sum must not follow from an address.
+    let aligned = |step: isize| (product.right as usize | (step as usize).wrapping_mul(size)).is_multiple_of(64);
+    let most = match product.k.single() {
+        _ if m <= FEW_ROWS && (!many || form.is_wide()) => NEAR_FEW_BYTES,
+        Some([_, step]) if m > FEW_ROWS && aligned(step) => ALIGNED_BYTES[usize::from(form.is_wide())],
+        _ => NEAR_BYTES[usize::from(form.is_wide() && m > FEW_ROWS)],
+    };
     let near = k.saturating_mul(n).saturating_mul(size) <= most;
-    // Panels that are all read again for each few rows are packed, since rows of a right operand meet in the first cache.
-    let swept = units <= SHORT / 4
-        && units.saturating_mul(n).saturating_mul(size) <= SWEPT_BYTES
-        && m >= 8 * form.rows
-        && m.saturating_mul(n).saturating_mul(form.sum) > LARGE_BYTES;
+    // One thread takes all rows at once, if they are read where they stand, and sums need not wait in a room.
+    let alone = !many || threads::count() == 1;
+    let high = if alone && job.is_direct() && (transfer.plain || units <= DEEP_BYTES / size) { TALL } else { HIGH };
     let mut done = 0;
     if let (true, Some([1, 1]), Some([_, step])) = (form.depth == 1 && transfer.same, product.n.single(), product.k.single()) {
         let right = ready.unwrap_or(Right { start: product.right, step, panel: width });
-        if near && !swept {
+        if near && (ready.is_some() || n >= form.lanes) {
             done = if ready.is_some() { n } else { n / form.lanes * form.lanes };
-            let rows = |block: usize| HIGH.min(m - block * HIGH);
+            let rows = |block: usize| high.min(m - block * high);
             // SAFETY: the caller's promise; the right operand stands in rows, of which whole vectors are read, or in panels.
-            each(m.div_ceil(HIGH), many, &|block| unsafe { job.rows(Some(&right), block * HIGH, rows(block), 0..done) })?;
+            each(m.div_ceil(high), many, &|block| unsafe { job.rows(Some(&right), block * high, rows(block), 0..done) })?;
         } else if m <= FEW_ROWS && n >= width {
             (job.stream, done) = (true, n / width * width);
             let tasks = if many { 2 * threads::count() } else { 1 };
@@ -197,10 +211,10 @@ pub(super) unsafe fn run(form: Form, product: &Product, transfer: Transfer, read
     if done == n {
         return Ok(());
     }
-    let highest = HIGH / form.rows * form.rows;
+    let highest = high / form.rows * form.rows;
     let blocks = m.div_ceil(highest);
-    // Where all rows are one block, a panel is packed when it is used.
-    let at_once = ready.is_none() && blocks == 1 && !swept;
+    // Where all rows are one block, or one thread's, panels are packed when they are used.
+    let at_once = ready.is_none() && (blocks == 1 || high == TALL);
     let whole = (n - done).next_multiple_of(width);
     let columns = if at_once { whole } else { (RIGHT_BYTES / units.saturating_mul(size).max(1) / width * width).clamp(width, whole) };
     enum Source {
@@ -220,8 +234,11 @@ pub(super) unsafe fn run(form: Form, product: &Product, transfer: Transfer, read
             Source::Before(right) => Some(Right { start: right.start.wrapping_add(first / width * panel * size), ..*right }),
             Source::Later => None,
             Source::Now(room) => {
-                // SAFETY: the caller's promise; the units of each panel have their place in the room.
-                each(units.div_ceil(STRIP), many, &|strip| unsafe { job.pack_right(room.at(), strip * STRIP) })?;
+                each(units.div_ceil(STRIP), many, &|strip| {
+                    // SAFETY: the caller's promise; the units of each panel have their place in the room.
+                    unsafe { job.pack_strip(0..job.columns, 0, units, strip * STRIP, room.at()) };
+                    Ok(())
+                })?;
                 Some(packed(room.at()))
             }
         };
@@ -273,92 +290,84 @@ unsafe impl Sync for Right {}
 unsafe impl Sync for Job<'_> {}
 
 impl Job<'_> {
-    /// Packs some units of every panel of the right operand: rows that stand side by side are read one after the other.
+    /// Packs some columns of the right operand: of a block of `units` from `unit` on those from `done` on, [`STRIP`] at most. Rows that
+    /// stand side by side are read one after the other.
     ///
     /// # Safety
-    /// `to` has room for the panels.
-    unsafe fn pack_right(&self, to: *mut u8, unit: usize) -> Result<()> {
-        let (Panels { width, units, .. }, Form { depth, unit: size, .. }) = (self.panels, self.form);
-        let from = unit * depth;
+    /// `to` has room for the panels of the block.
+    unsafe fn pack_strip(&self, columns: Range<usize>, unit: usize, units: usize, done: usize, to: *mut u8) {
+        let (width, Form { depth, unit: size, .. }) = (self.panels.width, self.form);
+        let from = (unit + done) * depth;
         let mut along = [0; STRIP * MOST_DEPTH];
-        let along = &mut along[..(STRIP * depth).min(self.product.k.total() - from)];
+        let along = &mut along[..(STRIP.min(units - done) * depth).min(self.product.k.total() - from)];
         self.product.k.offsets(1, from, along);
-        for (panel, first) in (0..self.columns).step_by(width).enumerate() {
+        for (panel, column) in columns.clone().step_by(width).enumerate() {
             let mut lanes = [0; WIDEST];
-            let lanes = &mut lanes[..width.min(self.columns - first)];
-            self.product.n.offsets(1, self.first + first, lanes);
-            let at = (panel * units + unit) * width * size;
+            let lanes = &mut lanes[..width.min(self.columns - column)];
+            self.product.n.offsets(1, self.first + column, lanes);
+            let to = to.wrapping_add((panel * units + done) * width * size);
             // SAFETY: the caller's promise.
-            unsafe { (self.transfer.right)(self.product.right, lanes, along, width, to.add(at)) };
+            unsafe { (self.transfer.right)(self.product.right, lanes, along, width, to) };
         }
-        Ok(())
     }
 
-    /// Packs some units of a few panels of the right operand.
-    ///
-    /// # Safety
-    /// `to` has room for them.
-    unsafe fn pack_panels(&self, columns: Range<usize>, unit: usize, units: usize, to: *mut u8) {
-        let (width, Form { depth, unit: size, .. }) = (self.panels.width, self.form);
-        for done in (0..units).step_by(STRIP) {
-            let from = (unit + done) * depth;
-            let mut along = [0; STRIP * MOST_DEPTH];
-            let along = &mut along[..(STRIP.min(units - done) * depth).min(self.product.k.total() - from)];
-            self.product.k.offsets(1, from, along);
-            for (panel, column) in columns.clone().step_by(width).enumerate() {
-                let mut lanes = [0; WIDEST];
-                let lanes = &mut lanes[..width.min(self.columns - column)];
-                self.product.n.offsets(1, self.first + column, lanes);
-                // SAFETY: the caller's promise.
-                unsafe {
-                    (self.transfer.right)(self.product.right, lanes, along, width, to.wrapping_add((panel * units + done) * width * size))
-                };
-            }
-        }
+    /// Whether rows of the left operand are far apart.
+    fn is_apart(&self) -> bool {
+        self.product.m.fastest().1[1].unsigned_abs().saturating_mul(self.form.unit) > APART_BYTES
+    }
+
+    /// Whether the left operand is read where it stands.
+    fn is_direct(&self) -> bool {
+        let (product, form, units) = (self.product, self.form, self.panels.units);
+        let ((run, [_, row_step]), (depth, [unit_step, _])) = (product.m.fastest(), product.k.fastest());
+        // As many rows as one of several threads has: the bits must not depend on how many there are.
+        let rows = product.m.total().min(HIGH);
+        let plain = run >= rows && depth == units;
+        let reach = rows.max(units.saturating_mul(unit_step.unsigned_abs())).saturating_mul(form.unit);
+        let near = plain && row_step == 1 && reach <= LEFT_BYTES && product.n.total() <= FEW_COLUMNS;
+        // Windows whose rows meet in many lines of the cache are better packed.
+        let windows = !self.is_apart() && run >= form.rows && depth >= 64;
+        self.reads() && !self.stream && (near || unit_step == 1 && (plain || windows))
+    }
+
+    /// Whether the kernel reads elements of the left operand.
+    fn reads(&self) -> bool {
+        self.form.direct && self.transfer.same
     }
 
     /// Computes some rows and columns (those from `self.first` on); where there is no right operand that can be read, its panels are
-    /// packed one after the other.
+    /// packed, a block of them at a time, which all rows then go over.
     ///
     /// # Safety
     /// As [`run`]; the right operand that is given is packed, or stands in rows.
     unsafe fn rows(&self, right: Option<&Right>, row: usize, rows: usize, columns: Range<usize>) -> Result<()> {
         let Job { form, product, transfer, panels: Panels { width, units, .. }, .. } = *self;
         let Form { unit: size, sum: sum_size, rows: most_rows, lanes, .. } = form;
-        let all = product.n.total();
-        let once = all <= 2 * width;
+        let once = product.n.total() <= 2 * width;
         // The left operand as it stands, in runs of its fastest axes.
         let ((run, [_, row_step]), (depth, [unit_step, _])) = (product.m.fastest(), product.k.fastest());
-        let apart = |row_step: isize| row_step.unsigned_abs().saturating_mul(size) <= 2048;
-        let direct = form.direct && transfer.same && !self.stream && {
-            let plain = run >= rows && depth == units;
-            let reach = rows.saturating_mul(row_step.unsigned_abs()).max(units.saturating_mul(unit_step.unsigned_abs()));
-            let near = plain && (unit_step == 1 || row_step == 1) && reach.saturating_mul(size) <= LEFT_BYTES;
-            // What is read by few panels is not worth packing; nor are windows whose rows meet in many lines of the cache.
-            let few = all <= FEW_COLUMNS;
-            let apart = apart(row_step);
-            near && few || unit_step == 1 && (plain && (once || apart && few) || !plain && apart && run >= most_rows && depth >= 64)
-        };
-        let highest = if direct && once && !apart(row_step) { most_rows.min(FEW_LINES) } else { most_rows };
+        let (apart, direct) = (self.is_apart(), self.is_direct());
+        let highest = if direct && once && apart { most_rows.min(FEW_LINES) } else { most_rows };
+        let tiles = Cuts { rows: 0..rows, end: 0, run: if direct { (run, row % run) } else { (rows, 0) }, highest };
         // Units that are packed, and those that are summed, before the next columns. Panels are read in runs as long as can be.
         let (deep, summed) = match (self.stream, direct && once) {
             (true, _) if self.ready => (DEEP_BYTES / size / STREAM * STREAM, STREAM),
             (true, _) => (STREAM, STREAM),
             (_, true) => (ONCE, ONCE),
-            _ => (DEEP_BYTES / size, DEEP_BYTES / size),
+            _ => {
+                let most = if self.reads() { DEEP_BYTES } else { DEEP_BYTES / 2 } / size;
+                let even = units.div_ceil(units.div_ceil(most)).next_multiple_of(STRIDE);
+                (even, even)
+            }
         };
         let next = |unit: usize| deep.min(units - unit).min(if direct { depth - unit % depth } else { units });
-        // Tiles: their first row and the row after their last one; `HIGH` rows are counted in a byte.
-        let (mut tile_rows, mut tiles, mut at) = ([[0u8; 2]; HIGH], 0, 0);
-        while at < rows {
-            let together = if direct { (run - (row + at) % run).min(rows - at) } else { rows };
-            let parts = together.div_ceil(highest);
-            for part in 0..parts {
-                tile_rows[tiles] = [part, part + 1].map(|part| (at + part * together / parts) as u8);
-                tiles += 1;
-            }
-            at += together;
-        }
+        // Columns that all rows go past before the next ones.
+        let most = BLOCK_BYTES[usize::from(form.is_wide())] / (deep.min(units) * size) / width * width;
+        let wide = match self.stream {
+            true => width,
+            _ if direct || right.is_some() => most.clamp(width, columns.len().next_multiple_of(width)),
+            _ => (TOGETHER * width).min(columns.len().next_multiple_of(width)),
+        };
         // Rows are packed as rows, with a line between them, where they stand so and the kernel reads them: nothing is turned.
         let in_rows = match form.in_rows {
             Some(pack) => (unit_step == 1).then_some(pack),
@@ -366,160 +375,167 @@ impl Job<'_> {
         };
         debug_assert!(in_rows.is_none() || form.in_rows.is_some() || form.direct && form.depth == 1);
         let row_units = deep.min(units).next_multiple_of(64 / size) + 64 / size;
+        // A panel of the left operand, and what its sums start with.
+        let left_bytes = deep.min(units) * most_rows * size + START_BYTES;
         let packed = match (direct, in_rows) {
             (true, _) => None,
             (_, Some(_)) => Some(Room::new(row_units, rows, size)?),
-            _ => Some(Room::new(deep.min(units), tiles * most_rows, size)?),
+            _ => Some(Room::new(rows.div_ceil(most_rows), left_bytes, 1)?),
         };
-        let panel_of = match right {
-            None => Some(Room::new(deep.min(units), (TOGETHER * width).min(columns.len().next_multiple_of(width)), size)?),
+        let panels_of = match right {
+            None => Some(Room::new(deep.min(units), wide, size)?),
             _ => None,
         };
         // Rows of the output that stand in equal steps, of which a tile may write any.
         let out_step = product.m.single().map(|[step, _]| step.wrapping_mul(sum_size as isize));
-        let side_by_side = matches!(product.n.single(), Some([1, _]));
-        // Where the columns of a panel go, how many they are, and whether their sums can be written there as vectors; then
-        // the first place is enough.
-        let across = |column: usize, across: &mut [isize; WIDEST]| {
-            let here = width.min(columns.end - column);
-            let fits = transfer.plain && here.is_multiple_of(lanes) && out_step.is_some();
-            if fits && side_by_side {
-                across[0] = (self.first + column) as isize;
-                return (here, true);
-            }
-            product.n.offsets(0, self.first + column, &mut across[..here]);
-            (here, fits && is_run(&across[..here]))
+        // Whether the sums of panels that are whole go there as vectors, whatever the column.
+        let straight = transfer.plain && out_step.is_some() && matches!(product.n.single(), Some([1, _]));
+        // Where the columns of a panel go, and whether their sums can be written there as vectors.
+        let across = |column: usize, places: &mut [isize; WIDEST]| {
+            let places = &mut places[..width.min(columns.end - column)];
+            product.n.offsets(0, self.first + column, places);
+            transfer.plain && places.len().is_multiple_of(lanes) && out_step.is_some() && is_run(places)
         };
         let mut places_across = [0; WIDEST];
-        let (mut down, mut beside) = ([MaybeUninit::uninit(); HIGH], [MaybeUninit::uninit(); HIGH]);
-        let (down, beside) = (places(&product.m, 0, row, &mut down[..rows]), places(&product.m, 1, row, &mut beside[..rows]));
-        let tile_size = most_rows * width;
-        // Where sums wait for the rest of `k`, when the output cannot hold them.
-        let waits = next(0).min(summed) < units && columns.clone().step_by(width).any(|column| !across(column, &mut places_across).1);
-        let panels = columns.len().div_ceil(width);
-        let waiting = if waits { Some(Room::new(tiles * panels, tile_size, sum_size)?) } else { None };
-        let mut starts = [ZEROS; HIGH / STARTED_ROWS];
+        let tile_bytes = most_rows * width * sum_size;
+        // Where sums wait for the rest of `k`, when the output cannot hold them: those from this column on.
+        let first_waiting = match next(0).min(summed) < units {
+            true => columns.clone().step_by(width).find(|&column| {
+                !(straight && (columns.end - column >= width || columns.end - column == lanes) || across(column, &mut places_across))
+            }),
+            false => None,
+        };
+        let waiting = match first_waiting {
+            Some(first) => {
+                let tiles = tiles.clone().count();
+                Some((first, tiles, Room::new(tiles * (columns.end - first).div_ceil(width), tile_bytes, 1)?))
+            }
+            None => None,
+        };
         let mut unit = 0;
         while unit < units {
             let count = next(unit);
             let mut start_of_units = [0];
-            if let Some(room) = &packed {
-                let (mut along, from) = ([MaybeUninit::uninit(); DEEP * MOST_DEPTH], unit * form.depth);
-                let along = places(&product.k, 0, from, &mut along[..(count * form.depth).min(product.k.total() - from)]);
-                if let Some(pack) = in_rows {
-                    // SAFETY: the caller's promise; there is room for the rows, whose elements are lanes here.
-                    unsafe { pack(product.left, along, beside, row_units * form.depth, room.at()) };
-                } else {
-                    for (tile, rows) in tile_rows[..tiles].iter().enumerate() {
-                        let rows = usize::from(rows[0])..usize::from(rows[1]);
-                        let panel = room.at().wrapping_add(tile * count * most_rows * size);
-                        // SAFETY: the caller's promise; each tile has its place in the room, and is packed before it is summed.
-                        unsafe {
-                            (transfer.left)(product.left, &beside[rows], along, most_rows, panel);
-                            if let Some(start) = (form.finish)(panel, count) {
-                                starts[tile] = start;
-                            }
-                        }
+            product.k.offsets(0, unit, &mut start_of_units);
+            let (mut along, from) = ([MaybeUninit::uninit(); DEEP * MOST_DEPTH], unit * form.depth);
+            let along = match packed {
+                Some(_) => places(&product.k, 0, from, &mut along[..(count * form.depth).min(product.k.total() - from)]),
+                None => &[],
+            };
+            for (block, part) in columns.clone().step_by(wide).flat_map(|block| (0..count).step_by(summed).map(move |part| (block, part))) {
+                let columns_here = block..columns.end.min(block + wide);
+                if let (Some(room), 0) = (&panels_of, part) {
+                    for done in (0..count).step_by(STRIP) {
+                        // SAFETY: the caller's promise, and room for the units of these panels.
+                        unsafe { self.pack_strip(columns_here.clone(), unit, count, done, room.at()) };
                     }
                 }
-            } else {
-                product.k.offsets(0, unit, &mut start_of_units);
-            }
-            let last = unit + count == units;
-            // Sums go to a large output row by row, past all panels, where these are near; else all rows go past a panel.
-            let by_rows = right.is_some()
-                && !self.stream
-                && count * columns.len() * size <= SWEPT_BYTES
-                && rows * columns.len() * sum_size > LARGE_BYTES;
-            let sweeps = if by_rows { tiles } else { 1 };
-            let next_out = match out_step {
-                Some(_) if by_rows => (width * sum_size) as isize,
-                Some(step) => most_rows as isize * step,
-                None => 0,
-            };
-            for (sweep, (panel, column)) in
-                (0..sweeps).flat_map(|sweep| columns.clone().step_by(width).enumerate().map(move |panel| (sweep, panel)))
-            {
-                let tiles_here = if by_rows { sweep..sweep + 1 } else { 0..tiles };
-                let (here, whole) = across(column, &mut places_across);
-                let across = &places_across[..here];
-                // A panel of the right operand, from the first of these units on.
-                let (right, right_step) = match (right, &panel_of) {
+                // The first of these panels, from the first of these units on, and from unit to unit and panel to panel.
+                let (right_block, right_step, panel_bytes) = match (right, &panels_of) {
                     (Some(&Right { start, step, panel }), _) => {
-                        let right = start
-                            .wrapping_add(column / width * panel * size)
-                            .wrapping_offset((unit as isize).wrapping_mul(step).wrapping_mul(size as isize));
-                        if self.stream && !self.ready {
-                            fetch(right.wrapping_add(AHEAD * panel * size), step.wrapping_mul(size as isize), count, width * size);
-                        }
-                        (right, step)
+                        let right = start.wrapping_add(block / width * panel * size);
+                        let units = ((unit + part) as isize).wrapping_mul(step);
+                        (right.wrapping_offset(units.wrapping_mul(size as isize)), step, panel * size)
                     }
                     (None, room) => {
-                        let room = room.as_ref().map_or(std::ptr::null_mut(), Room::at);
-                        if panel.is_multiple_of(TOGETHER) {
-                            // SAFETY: the caller's promise, and room for the units of these panels.
-                            unsafe { self.pack_panels(column..columns.end.min(column + TOGETHER * width), unit, count, room) };
-                        }
-                        (room.cast_const().wrapping_add(panel % TOGETHER * count * width * size), width as isize)
+                        let room = room.as_ref().map_or(std::ptr::null(), |room| room.at().cast_const());
+                        (room.wrapping_add(part * width * size), width as isize, count * width * size)
                     }
                 };
-                for part in (0..count).step_by(summed) {
-                    let here_units = summed.min(count - part);
-                    let right = right.wrapping_offset(part as isize * right_step * size as isize);
-                    let last = last && part + here_units == count;
-                    for tile in tiles_here.clone() {
-                        let [first, end] = tile_rows[tile].map(usize::from);
-                        let down = &down[first..end];
-                        let (left, left_step, started) = match &packed {
-                            Some(room) if in_rows.is_some() => {
-                                let rows = room.at().cast_const().wrapping_add((first * row_units + part) * size);
-                                (rows, [row_units, 1].map(|step| (step * size) as isize), false)
+                let here_units = summed.min(count - part);
+                let last = unit + part + here_units == units;
+                for (index, tile) in tiles.clone().enumerate() {
+                    let (mut down, mut beside) = ([0; MOST_ROWS], [0; MOST_ROWS]);
+                    // Of what goes straight from operands that are read to the output, the first row is enough.
+                    let needed = |all: bool| if all { tile.len() } else { 1 };
+                    let down = &mut down[..needed(!straight || !columns_here.len().is_multiple_of(lanes))];
+                    let beside = &mut beside[..needed(packed.is_some())];
+                    product.m.offsets(0, row + tile.start, down);
+                    product.m.offsets(1, row + tile.start, beside);
+                    let (left, left_step, start) = match &packed {
+                        Some(room) => {
+                            let (panel, steps) = match in_rows {
+                                Some(_) => (room.at().wrapping_add(tile.start * row_units * size), [row_units, 1]),
+                                None => (room.at().wrapping_add(index * left_bytes), [1, most_rows]),
+                            };
+                            let start = panel.wrapping_add(left_bytes - START_BYTES).cast::<[i32; STARTED_ROWS]>();
+                            // SAFETY: the caller's promise; each tile has its place in the room, and is packed before it is summed.
+                            unsafe {
+                                match in_rows {
+                                    _ if block != columns.start || part > 0 => {}
+                                    // Elements are lanes here.
+                                    Some(pack) => pack(product.left, along, beside, row_units * form.depth, panel),
+                                    None => {
+                                        (transfer.left)(product.left, beside, along, most_rows, panel);
+                                        if let Some(sums) = (form.finish)(panel, count) {
+                                            start.write(sums);
+                                        }
+                                    }
+                                }
                             }
-                            Some(room) => {
-                                let panel = room.at().cast_const().wrapping_add((tile * count + part) * most_rows * size);
-                                (panel, [1, most_rows].map(|step| (step * size) as isize), form.starts && part == 0)
-                            }
-                            None => {
-                                let offset = beside[first].wrapping_add(start_of_units[0]).wrapping_add(part as isize * unit_step);
-                                (
-                                    product.left.wrapping_offset(offset * size as isize),
-                                    [row_step, unit_step].map(|step| step.wrapping_mul(size as isize)),
-                                    false,
-                                )
-                            }
-                        };
+                            let started = form.starts && in_rows.is_none() && part == 0;
+                            let left = panel.cast_const().wrapping_add(part * steps[1] * size);
+                            (
+                                left,
+                                steps.map(|step| (step * size) as isize),
+                                if started { start.cast_const().cast() } else { ZEROS.as_ptr() },
+                            )
+                        }
+                        None => {
+                            let offset = beside[0].wrapping_add(start_of_units[0]).wrapping_add(part as isize * unit_step);
+                            let steps = [row_step, unit_step].map(|step| step.wrapping_mul(size as isize));
+                            (product.left.wrapping_offset(offset * size as isize), steps, ZEROS.as_ptr())
+                        }
+                    };
+                    let after = LATE.min(here_units);
+                    let mut tile = Tile {
+                        rows: tile.len(),
+                        vectors: 2,
+                        units: [here_units - after, after],
+                        left,
+                        left_step,
+                        right: right_block,
+                        right_step: right_step.wrapping_mul(size as isize),
+                        start,
+                        out: product.out.wrapping_offset(down[0].wrapping_add(self.first as isize).wrapping_mul(sum_size as isize)),
+                        out_step: out_step.unwrap_or(0),
+                        add: unit + part > 0,
+                    };
+                    let row_out = tile.out;
+                    for column in columns_here.clone().step_by(width) {
+                        let here = width.min(columns.end - column);
+                        let straight = straight && (here == width || here == lanes);
+                        let whole = straight || across(column, &mut places_across);
+                        let across = &places_across[..here];
+                        if self.stream && !self.ready && index == 0 {
+                            fetch(tile.right.wrapping_add(AHEAD * panel_bytes), tile.right_step, count, width * size);
+                        }
                         let mut local = [MaybeUninit::<u64>::uninit(); MOST_BYTES / 8];
                         let aside = match &waiting {
-                            Some(room) => room.at().wrapping_add((panel * tiles + tile) * tile_size * sum_size),
-                            None => local.as_mut_ptr().cast::<u8>(),
-                        };
-                        let (out, out_step) = match out_step {
-                            Some(step) if whole => {
-                                let offset = down[0].wrapping_add(across[0]).wrapping_mul(sum_size as isize);
-                                (product.out.wrapping_offset(offset), step)
+                            Some((first, tiles, room)) if column >= *first => {
+                                room.at().wrapping_add(((column - first) / width * tiles + index) * tile_bytes)
                             }
-                            _ => (aside, (width * sum_size) as isize),
+                            _ => local.as_mut_ptr().cast::<u8>(),
                         };
-                        let tile = Tile {
-                            rows: down.len(),
-                            vectors: here.div_ceil(lanes),
-                            units: here_units,
-                            left,
-                            left_step,
-                            right,
-                            right_step: right_step.wrapping_mul(size as isize),
-                            start: if started { &starts[tile] } else { &ZEROS },
-                            out,
-                            out_step,
-                            soon: if here_units <= SHORT { out.wrapping_offset(next_out) } else { out },
-                            add: unit + part > 0,
-                        };
+                        tile.vectors = if here > lanes { 2 } else { 1 };
+                        if straight {
+                            tile.out = row_out.wrapping_add(column * sum_size);
+                        } else {
+                            (tile.out, tile.out_step) = match out_step {
+                                Some(step) if whole => {
+                                    let offset = down[0].wrapping_add(across[0]).wrapping_mul(sum_size as isize);
+                                    (product.out.wrapping_offset(offset), step)
+                                }
+                                _ => (aside, (width * sum_size) as isize),
+                            };
+                        }
                         // SAFETY: the caller's promise: rows and units are there, and room for the tile.
                         unsafe { (form.tile)(&tile) };
                         if !whole && last {
                             // SAFETY: the sums of a tile, and their places in the output.
                             unsafe { self.unload(aside, width, down, across) };
                         }
+                        tile.right = tile.right.wrapping_add(panel_bytes);
                     }
                 }
             }
@@ -580,19 +596,4 @@ pub(super) fn each(count: usize, many: bool, f: &(dyn Fn(usize) -> Result<()> + 
         }
     });
     result.into_inner().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Memory for panels, aligned to a cache line: blocks of the device, which are kept and used again.
-pub(super) struct Room(CpuBlock);
-
-impl Room {
-    /// For `a · b` things of `size` bytes, and what packing writes beyond them.
-    pub(super) fn new(a: usize, b: usize, size: usize) -> Result<Self> {
-        let nbytes = a.checked_mul(b).and_then(|n| n.checked_mul(size)).and_then(|n| n.checked_add(BEYOND)).unwrap_or(usize::MAX);
-        Ok(Room(CpuBlock::scratch(nbytes)?))
-    }
-
-    pub(super) fn at(&self) -> *mut u8 {
-        self.0.address()
-    }
 }

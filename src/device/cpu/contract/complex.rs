@@ -25,7 +25,7 @@ impl<K: Parts> Kernel for Pairs<K> {
     const DEPTH: usize = 1;
     const DIRECT: bool = K::DIRECT;
 
-    unsafe fn tile(tile: &Tile<'_>) {
+    unsafe fn tile(tile: &Tile) {
         // SAFETY: the caller's promise, of numbers whose parts stand side by side.
         unsafe { K::both(tile) };
     }

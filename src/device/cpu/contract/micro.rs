@@ -11,7 +11,7 @@ use std::arch::x86_64::*;
 use std::mem::offset_of;
 
 /// Units of the right operand that are asked for ahead.
-const AHEAD: isize = 16;
+const AHEAD: isize = 10;
 
 /// Whether kernels may be called. Miri and MemorySanitizer do not see what assembly reads and writes; addresses of 4 bytes (x32)
 /// would need other registers.
@@ -73,12 +73,6 @@ macro_rules! tile {
         $([$here:literal $stored:literal $row:literal $unit:literal $([$v:literal $sum:literal $other:literal $right:literal])*])*
     ) => {
         asm!(
-            // Sums, while the output is on its way.
-            "mov {to}, [{tile} + {soon}]",
-            concat!($(
-                ".if ", $stored, "\n", $(".if {vectors} > ", $v, "\n prefetchw [{to} + ", $nbytes, " * ", $v, "]\n.endif\n",)*
-                "add {to}, [{tile} + {out_step}]\n.endif\n",
-            )*),
             "mov {to}, [{tile} + {start}]",
             concat!($(
                 ".if ", $here, "\n",
@@ -89,6 +83,11 @@ macro_rules! tile {
                 )*
                 ".endif\n",
             )*),
+            // The last sums go on while the output is on its way.
+            "xor {to:e}, {to:e}",
+            "mov {units}, [{tile} + {before}]",
+            "test {units}, {units}",
+            "jz 4f",
             "2:",
             concat!($(
                 ".if {vectors} > ", $at, "\n.if ", $line, "\n prefetcht0 [{right} + {ahead} + ", $nbytes, " * ", $at, "]\n.endif\n",
@@ -108,6 +107,18 @@ macro_rules! tile {
             ".endif",
             "dec {units}",
             "jnz 2b",
+            "test {to}, {to}",
+            "jnz 5f",
+            "4:",
+            "mov {to}, [{tile} + {out}]",
+            concat!($(
+                ".if ", $stored, "\n", $(".if {vectors} > ", $v, "\n prefetchw [{to} + ", $nbytes, " * ", $v, "]\n.endif\n",)*
+                "add {to}, [{tile} + {out_step}]\n.endif\n",
+            )*),
+            "or {to}, 1",
+            "mov {units}, [{tile} + {after}]",
+            "jmp 2b",
+            "5:",
             join!($join $kind $left $spare [$([$here $([$v $sum $other])*])*]),
             "cmp byte ptr [{tile} + {add}], 0",
             "je 3f",
@@ -136,7 +147,8 @@ macro_rules! tile {
             tile = in(reg) $tile,
             out = const offset_of!(Tile, out),
             out_step = const offset_of!(Tile, out_step),
-            soon = const offset_of!(Tile, soon),
+            before = const offset_of!(Tile, units),
+            after = const offset_of!(Tile, units) + size_of::<usize>(),
             add = const offset_of!(Tile, add),
             start = const offset_of!(Tile, start),
             right_step = const offset_of!(Tile, right_step),
@@ -149,7 +161,7 @@ macro_rules! tile {
             left9 = inout(reg) $left9 => _,
             row = in(reg) $tile.left_step[0],
             unit = in(reg) $tile.left_step[1],
-            units = inout(reg) $tile.units => _,
+            units = out(reg) _,
             $(out($register) _,)*
             options(nostack),
         )
@@ -218,7 +230,7 @@ macro_rules! kernels {
 
             /// `U` rows, of which `L` is the number as well, by `V` vectors.
             #[target_feature(enable = $feature)]
-            unsafe fn rows<const U: usize, const L: usize, const V: usize>(tile: &Tile<'_>) {
+            unsafe fn rows<const U: usize, const L: usize, const V: usize>(tile: &Tile) {
                 let row = |row: isize| tile.left.wrapping_offset(row.wrapping_mul(tile.left_step[0]));
                 let (left3, left6, left9) = (row(3), row(6), row(9));
                 // SAFETY: the promise of `Kernel::tile`; `here` found the instructions.
@@ -240,8 +252,8 @@ macro_rules! kernels {
                 if Self::STARTS { Some(unsafe { shifted_back(panel.cast(), units) }) } else { None }
             }
 
-            unsafe fn tile(tile: &Tile<'_>) {
-                debug_assert!(tile.units > 0, "the loop counts down");
+            unsafe fn tile(tile: &Tile) {
+                debug_assert!(tile.units[1] > 0, "the loop counts down");
                 // SAFETY: the caller's promise.
                 unsafe {
                     match (tile.rows, tile.vectors) {
@@ -261,7 +273,7 @@ macro_rules! parts {
         impl $Name {
             /// `U` rows of complex numbers by `V` vectors; below `L` end those of imaginary parts.
             #[target_feature(enable = $feature)]
-            unsafe fn both<const U: usize, const L: usize, const V: usize>(tile: &Tile<'_>) {
+            unsafe fn both<const U: usize, const L: usize, const V: usize>(tile: &Tile) {
                 let part = tile.left.wrapping_add(size_of::<<Self as Kernel>::Unit>());
                 let third = |part: *const u8| part.wrapping_offset(3 * tile.left_step[0]);
                 let (left3, left6, left9) = if $half == 6 { (third(tile.left), part, third(part)) } else { (part, part, part) };
@@ -271,7 +283,7 @@ macro_rules! parts {
         }
 
         impl Parts for $Name {
-            unsafe fn both(tile: &Tile<'_>) {
+            unsafe fn both(tile: &Tile) {
                 // SAFETY: the caller's promise.
                 unsafe {
                     match (tile.rows, tile.vectors) {

@@ -2,13 +2,15 @@
 //!
 //! A panel holds some lanes (rows of the left operand, columns of the right one) for all of `k`. Its *unit* is what one
 //! step of a kernel takes of a lane: `DEPTH` neighbours along `k`. Panels are `[unit][lane][depth]`; what is missing is 0.
-//! Imports: `element`, `device`.
+//! Imports: `error`, `element`, `device`.
 
+use super::super::memory::CpuBlock;
 use super::super::simd::{self, Loop};
 use super::super::turn::transpose;
 use super::axes::{few_runs, run_end};
 use crate::element::Element;
 use crate::element::{bf16, f16};
+use crate::error::Result;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -381,5 +383,20 @@ pub(super) unsafe fn restore<C: Convert>(panel: *const u8, lanes: usize, k: usiz
             // SAFETY: the caller's promise.
             unsafe { to.add(index * step + lane).write_unaligned(C::restore(panel.add(unit + lane * C::DEPTH).read())) };
         }
+    }
+}
+
+/// Memory for panels, aligned to a cache line: blocks of the device, which are kept and used again.
+pub(super) struct Room(CpuBlock);
+
+impl Room {
+    /// For `a · b` things of `size` bytes, and what packing writes beyond them.
+    pub(super) fn new(a: usize, b: usize, size: usize) -> Result<Self> {
+        let nbytes = a.checked_mul(b).and_then(|n| n.checked_mul(size)).and_then(|n| n.checked_add(BEYOND)).unwrap_or(usize::MAX);
+        Ok(Room(CpuBlock::scratch(nbytes)?))
+    }
+
+    pub(super) fn at(&self) -> *mut u8 {
+        self.0.address()
     }
 }

@@ -28,18 +28,18 @@ impl<P: Num> Kernel for Plain<P> {
     const DEPTH: usize = 1;
     const DIRECT: bool = false;
 
-    unsafe fn tile(tile: &Tile<'_>) {
+    unsafe fn tile(tile: &Tile) {
         run::<P>(tile, false);
     }
 }
 
 impl<P: Num> Parts for Plain<P> {
-    unsafe fn both(tile: &Tile<'_>) {
+    unsafe fn both(tile: &Tile) {
         run::<P>(tile, true);
     }
 }
 
-fn run<P: Num>(tile: &Tile<'_>, pairs: bool) {
+fn run<P: Num>(tile: &Tile, pairs: bool) {
     for column in (0..tile.vectors * LANES).step_by(LANES) {
         let rows = Rows::<P> { tile, pairs, column, sum: PhantomData };
         // With vectors of 256 bits only products of i64 come here.
@@ -49,7 +49,7 @@ fn run<P: Num>(tile: &Tile<'_>, pairs: bool) {
 
 /// `LANES` columns from the one given on.
 struct Rows<'a, P> {
-    tile: &'a Tile<'a>,
+    tile: &'a Tile,
     /// Whether rows are parts of complex numbers, which stand beside each other in both panels.
     pairs: bool,
     column: usize,
@@ -62,7 +62,7 @@ impl<P: Num> Loop for Rows<'_, P> {
     fn run(self) {
         let Rows { tile, pairs, column, .. } = self;
         let [mut s0, mut s1, mut s2, mut s3] = [[P::default(); LANES]; ROWS];
-        for unit in 0..tile.units {
+        for unit in 0..tile.units[0] + tile.units[1] {
             let right = tile.right.wrapping_offset(unit as isize * tile.right_step).cast::<P>().wrapping_add(column).cast::<[P; LANES]>();
             let left = tile.left.cast::<P>().wrapping_add(unit * ROWS).cast::<[P; ROWS]>();
             // SAFETY: the caller of `Kernel::tile` promises this row of the right panel; a left panel has `ROWS` rows,

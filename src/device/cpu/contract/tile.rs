@@ -4,8 +4,9 @@
 
 use super::pack::Pack;
 
-/// Bytes of the sums of the largest tile: 32 rows by two vectors of 64 bytes.
-pub(super) const MOST_BYTES: usize = 32 * 2 * 64;
+/// Rows of the largest tile, and bytes of its sums: two vectors of 64 bytes a row.
+pub(super) const MOST_ROWS: usize = 32;
+pub(super) const MOST_BYTES: usize = MOST_ROWS * 2 * 64;
 /// Rows of the largest tile whose sums may start with something.
 pub(super) const STARTED_ROWS: usize = 12;
 /// Where they start with nothing.
@@ -13,12 +14,13 @@ pub(super) static ZEROS: [i32; STARTED_ROWS] = [0; STARTED_ROWS];
 
 /// One tile: `out[r][c] (+)= start[r] + Σ left[r] · right[c]` over some units. Addresses are those of units and of sums, steps
 /// are in bytes.
-pub(super) struct Tile<'a> {
+pub(super) struct Tile {
     /// 1 to `Form::rows`.
     pub(super) rows: usize,
     /// 1 or 2 vectors of columns.
     pub(super) vectors: usize,
-    pub(super) units: usize,
+    /// Before the output is asked for, and after that, 1 at least.
+    pub(super) units: [usize; 2],
     pub(super) left: *const u8,
     /// From row to row and from unit to unit: the steps of a panel, as it was packed, or `[_, Form::unit]` in
     /// rows.
@@ -26,13 +28,11 @@ pub(super) struct Tile<'a> {
     pub(super) right: *const u8,
     /// From unit to unit.
     pub(super) right_step: isize,
-    /// What sums that are whole numbers of 32 bits start with.
-    pub(super) start: &'a [i32; STARTED_ROWS],
+    /// What sums that are whole numbers of 32 bits start with, for each of [`STARTED_ROWS`].
+    pub(super) start: *const i32,
     /// The first row of the output, whose columns stand side by side, and from row to row.
     pub(super) out: *mut u8,
     pub(super) out_step: isize,
-    /// The first row of what is asked for meanwhile: the output of this tile, or of the next one.
-    pub(super) soon: *mut u8,
     /// Whether the output already holds a part of the sum; it is not read otherwise.
     pub(super) add: bool,
 }
@@ -56,7 +56,14 @@ pub(super) struct Form {
     /// Whether sums may start with something.
     pub(super) starts: bool,
     pub(super) finish: unsafe fn(panel: *mut u8, units: usize) -> Option<[i32; STARTED_ROWS]>,
-    pub(super) tile: unsafe fn(tile: &Tile<'_>),
+    pub(super) tile: unsafe fn(tile: &Tile),
+}
+
+impl Form {
+    /// Whether its vectors have 512 bits.
+    pub(super) fn is_wide(self) -> bool {
+        self.lanes * self.sum >= 64
+    }
 }
 
 /// A way to multiply panels.
@@ -85,7 +92,7 @@ pub(super) trait Kernel: Copy + Send + Sync + 'static {
     ///
     /// # Safety
     /// Rows, columns and units of the tile are there, and at least one unit; with `add` the output has been written.
-    unsafe fn tile(tile: &Tile<'_>);
+    unsafe fn tile(tile: &Tile);
 
     const FORM: Form = {
         assert!(Self::ROWS * 2 * Self::LANES * size_of::<Self::Sum>() <= MOST_BYTES);
@@ -111,5 +118,5 @@ pub(super) trait Parts: Kernel {
     ///
     /// # Safety
     /// As [`Kernel::tile`].
-    unsafe fn both(tile: &Tile<'_>);
+    unsafe fn both(tile: &Tile);
 }

@@ -5,7 +5,7 @@
 use super::super::simd::{self, Level, Loop};
 use super::super::threads;
 use super::axes::Axes;
-use super::block::{PARALLEL, Panels, Product, Room, each};
+use super::block::{PARALLEL, Panels, Product, each};
 use super::pack::*;
 use crate::element::{bf16, f16};
 use crate::error::Result;
