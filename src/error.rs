@@ -444,26 +444,26 @@ impl Numbers {
 impl<const N: usize> From<[usize; N]> for Numbers {
     #[cold]
     fn from(values: [usize; N]) -> Self {
-        (Numbers::of_sizes as fn(_) -> _)(&values[..])
+        by_pointer!(Numbers::of_sizes, &values[..])
     }
 }
 
 impl<const N: usize> From<[isize; N]> for Numbers {
     #[cold]
     fn from(values: [isize; N]) -> Self {
-        (Numbers::of_strides as fn(_) -> _)(&values[..])
+        by_pointer!(Numbers::of_strides, &values[..])
     }
 }
 
 impl From<&[usize]> for Numbers {
     fn from(values: &[usize]) -> Self {
-        (Numbers::of_sizes as fn(_) -> _)(values)
+        by_pointer!(Numbers::of_sizes, values)
     }
 }
 
 impl From<&[isize]> for Numbers {
     fn from(values: &[isize]) -> Self {
-        (Numbers::of_strides as fn(_) -> _)(values)
+        by_pointer!(Numbers::of_strides, values)
     }
 }
 
@@ -484,7 +484,7 @@ impl fmt::Debug for Numbers {
 
 /// Text for an error, cut short where memory runs out: `format!` would abort.
 pub(crate) fn text(arguments: fmt::Arguments<'_>) -> String {
-    (written as fn(_) -> _)(arguments)
+    by_pointer!(written, arguments)
 }
 
 fn written(arguments: fmt::Arguments<'_>) -> String {

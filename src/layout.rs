@@ -226,7 +226,7 @@ impl<const RANK: usize> Layout<RANK> {
     /// empty layouts are dense.
     pub fn is_non_overlapping_and_dense(&self) -> bool {
         let forward = self.stride.0.iter().zip(&self.size.0).all(|(&stride, &size)| stride >= 0 || size == 1);
-        self.size.0.contains(&0) || forward && (overlap::is_dense as fn(&mut [_]) -> _)(&mut self.steps())
+        self.size.0.contains(&0) || forward && by_pointer!(overlap::is_dense, &mut self.steps()[..])
     }
 
     /// The absolute value of each stride, beside the size of its axis.
@@ -242,7 +242,7 @@ impl<const RANK: usize> Layout<RANK> {
     /// without meeting (`[2, 3]` with strides `[2, 1]` meets, `[2, 3]` with `[3, 2]` does not) is decided exactly up to
     /// 4 096 elements, and reported as overlapping beyond that.
     pub fn may_overlap(&self) -> bool {
-        !self.size.0.contains(&0) && (overlap::may_overlap as fn(&mut [_]) -> _)(&mut self.steps())
+        !self.size.0.contains(&0) && by_pointer!(overlap::may_overlap, &mut self.steps()[..])
     }
 }
 

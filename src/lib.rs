@@ -67,6 +67,13 @@
 //! with these crates.
 //! `shared-memory`: tensors of several processes. `cuda`: NVIDIA's graphics cards.
 #![deny(missing_docs)]
+/// Calls a function through a pointer: rustc's inliner for generic code, which visits all that lies below each function, stops there, and
+/// LLVM sees a direct call (`DESIGN.md`, "What a user's build costs").
+macro_rules! by_pointer {
+    (@any $argument:expr) => { _ };
+    ($function:expr, $($argument:expr),+) => { ($function as fn($(by_pointer!(@any $argument)),+) -> _)($($argument),+) };
+}
+
 pub mod allocation;
 pub mod check;
 #[cfg(feature = "cuda")]

@@ -130,7 +130,7 @@ where
     O: Operands<IN, RANK, D>,
     Call<F, O::Bodies>: Body<Out = F::Out>,
 {
-    (applied_at::<F, IN, O, RANK, D, Fresh> as fn(_, _, _) -> _)(operator, operands, Fresh)
+    by_pointer!(applied_at::<F, IN, O, RANK, D, Fresh>, operator, operands, Fresh)
 }
 
 /// As [`apply`], into an existing tensor or exclusive view of the joint size: `apply_into(f, (&x, &y, 0.5), &mut z)`. No
@@ -158,7 +158,7 @@ where
     O: Operands<IN, RANK, D>,
     Call<F, O::Bodies>: Body<Out = F::Out>,
 {
-    (applied_at::<F, IN, O, RANK, D, _> as fn(_, _, _) -> _)(operator, operands, There(out))
+    by_pointer!(applied_at::<F, IN, O, RANK, D, _>, operator, operands, There(out))
 }
 
 fn applied_at<F, IN, O, const RANK: usize, D, P: Place<F::Out, RANK, D>>(_: F, operands: O, place: P) -> Result<P::Done>

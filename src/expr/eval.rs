@@ -1,7 +1,5 @@
 //! One pass over memory for a whole expression: sizes are joined, memory is found, the device runs the kernel.
 //!
-//! Entry points call their bodies through pointers: rustc's inliner for generic code, which visits all that lies below each
-//! function, stops there, and LLVM sees a direct call (`DESIGN.md`, "What a user's build costs").
 //! Imports: `error`, `dim`, `layout`, `element`, `kernel`, `device`, `tensor`.
 
 pub(super) use super::gathered::{Gathered, rows};
@@ -35,7 +33,7 @@ pub(crate) fn eval<T: Element, const RANK: usize, D: Device, E>(op: &'static str
 where
     E: Expr<RANK, D, Body: Body<Out = T>>,
 {
-    (eval_runs::<T, RANK, D, E> as fn(_, _, _) -> _)(op, expr, device)
+    by_pointer!(eval_runs::<T, RANK, D, E>, op, expr, device)
 }
 
 #[inline]
@@ -107,7 +105,7 @@ pub(crate) fn eval_into<T: Element, const RANK: usize, D: Device, E>(
 where
     E: Expr<RANK, D, Body: Body<Out = T>>,
 {
-    (eval_runs_into::<T, RANK, D, E> as fn(_, _, _) -> _)(op, expr, out)
+    by_pointer!(eval_runs_into::<T, RANK, D, E>, op, expr, out)
 }
 
 #[inline]
@@ -154,7 +152,7 @@ where
 pub(crate) fn update<F: Op<(T,), Out = T>, T: Element, const RANK: usize, D: Device>(
     out: &mut TensorViewMut<'_, T, RANK, D>,
 ) -> Result<()> {
-    (update_runs::<F, T, RANK, D> as fn(_) -> _)(out)
+    by_pointer!(update_runs::<F, T, RANK, D>, out)
 }
 
 #[inline]
@@ -184,7 +182,7 @@ where
     F: Op<(T, U), Out = T>,
     E: Expr<RANK, D, Body: Body<Out = U>>,
 {
-    (update_runs_with::<F, T, U, RANK, D, E> as fn(_, _) -> _)(out, other)
+    by_pointer!(update_runs_with::<F, T, U, RANK, D, E>, out, other)
 }
 
 #[inline]

@@ -309,7 +309,8 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     pub(crate) fn writable(&mut self, op: &'static str) -> Result<TensorViewMut<'_, T, RANK, D>> {
         // What most tensors are is seen at once; what else may be written, and why not, is apart.
         if !(self.is_unique() && !self.pending && self.layout.is_contiguous()) {
-            (Self::may_be_written as fn(&Self, _) -> Result<()>)(self, op)?;
+            let allowed: Result<()> = by_pointer!(Self::may_be_written, &*self, op);
+            allowed?;
         }
         self.memory.bump();
         // SAFETY: invariants 1 and 2; the only handle, borrowed exclusively; no two indices name one element.

@@ -112,7 +112,7 @@ impl<T: Element, const RANK: usize, D: Device> Place<T, RANK, D> for Fresh {
         write: impl FnOnce(&mut TensorViewMut<'_, T, RANK, D>) -> Result<R>,
     ) -> Result<(Self::Done, R)> {
         let mut out = Tensor::unwritten(op, layout, device)?;
-        let written = (written as fn(_, _) -> Result<R>)(write, &mut out.writable(op)?)?;
+        let written = by_pointer!(written, write, &mut out.writable(op)?)?;
         Ok((out, written))
     }
 }
@@ -153,6 +153,6 @@ where
         write: impl FnOnce(&mut TensorViewMut<'_, T, RANK, D>) -> Result<R>,
     ) -> Result<((), R)> {
         let mut out = self.open(op, layout, device)?;
-        Ok(((), (written as fn(_, _) -> Result<R>)(write, &mut out)?))
+        Ok(((), by_pointer!(written, write, &mut out)?))
     }
 }
