@@ -4,7 +4,7 @@
 //! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use super::contract::labelled;
-use super::reduce::{SUMS, joined};
+use super::moments::{SUMS, joined};
 use super::{Arithmetic as _, Cast as _, Math as _, Min, Reductions, Sum};
 #[cfg(all(not(debug_assertions), feature = "dynamic"))]
 use crate::device::slice_of;

@@ -58,6 +58,7 @@ mod index;
 mod linalg;
 mod loss;
 mod math;
+mod moments;
 mod normalise;
 mod operator;
 mod packed;

@@ -1,0 +1,82 @@
+//! Sums of squared deviations from a mean that is not known before, which the reducers of variances and deviations share.
+//!
+//! Imports: `scalar`.
+
+use crate::scalar::{Lane, Lanes, Real, Run};
+
+/// Count, mean, and sum of squared deviations, in f64: in f32 that would overflow or vanish where its root does not.
+pub(super) type Moments<L> = (Lane<L, f64>, Lane<L, f64>, Lane<L, f64>);
+
+/// The sum of squared deviations over so many values less `fewer`; 0/0 for no more than these.
+#[inline(always)]
+pub(super) fn mean_square<L: Lanes>(s: Moments<L>, count: Lane<L, i64>, fewer: i64) -> Lane<L, f64> {
+    s.2 / (count.cast::<f64>() - fewer).max(Lane::zero())
+}
+
+/// Joins the moments of two sets (Chan, Golub, LeVeque 1979).
+#[inline(always)]
+pub(super) fn join<L: Lanes>(a: Moments<L>, b: Moments<L>) -> Moments<L> {
+    let n = a.0 + b.0;
+    let weight = n.eq(Lane::zero()).select(Lane::zero(), b.0 / n);
+    let delta = b.1 - a.1;
+    (n, delta.mul_add(weight, a.1), a.2 + b.2 + delta * delta * a.0 * weight)
+}
+
+/// The moments of some values, from sums in f64 and without the division of Welford's update. The sums are of distances to
+/// the first value: where all are equal nothing is left, and the first one standing far off costs digits that f64 has to
+/// spare, but for values that are f64 themselves. Those are summed a second time, as distances to their mean.
+#[inline(always)]
+pub(super) fn moments<P: Real>(values: &[P]) -> Moments<Run> {
+    let n = values.len() as f64;
+    let mut from = values.first().map_or(0.0, |x| x.cast::<f64>());
+    let (mut sum, mut squares) = distances(values, from);
+    if size_of::<P>() > 4 && n > 0.0 {
+        from += sum / n;
+        (sum, squares) = distances(values, from);
+    }
+    let (shift, n) = if n > 0.0 { (sum / n, n) } else { (0.0, 0.0) };
+    let squares = squares - sum * shift;
+    let squares = if squares < 0.0 { 0.0 } else { squares };
+    if !squares.is_finite() && values.iter().all(|x| x.cast::<f64>().is_finite()) {
+        // Distances of numbers that are beyond all numbers; the mean is not.
+        return (Lane(n), Lane(values.iter().map(|x| x.cast::<f64>() / n).sum()), Lane(f64::INFINITY));
+    }
+    (Lane(n), Lane(from + shift), Lane(squares))
+}
+
+/// How many sums there are side by side.
+pub(super) const SUMS: usize = 32;
+
+/// `Σ (x − from)` and `Σ (x − from)²`.
+#[inline(always)]
+pub(super) fn distances<P: Real>(values: &[P], from: f64) -> (f64, f64) {
+    let (mut sums, mut squares) = ([0.0; SUMS], [0.0; SUMS]);
+    let (chunks, rest) = values.as_chunks::<SUMS>();
+    for chunk in chunks {
+        for j in 0..SUMS {
+            let x = chunk[j].cast::<f64>() - from;
+            sums[j] += x;
+            squares[j] += x * x;
+        }
+    }
+    // Apart: what is indexed by other than constants would put all sums in memory.
+    let mut last = (0.0, 0.0);
+    for x in rest {
+        let x = x.cast::<f64>() - from;
+        last = (last.0 + x, last.1 + x * x);
+    }
+    (joined(&sums) + last.0, joined(&squares) + last.1)
+}
+
+/// Some sums, added pairwise.
+#[inline(always)]
+pub(super) fn joined(sums: &[f64; SUMS]) -> f64 {
+    let mut eight = [0.0; 8];
+    for j in 0..8 {
+        eight[j] = (sums[j] + sums[8 + j]) + (sums[16 + j] + sums[24 + j]);
+    }
+    // Written once, as a vector: otherwise the compiler takes the loop over values apart for the sake of what follows here.
+    std::hint::black_box(&mut eight);
+    let [a, b, c, d, e, f, g, h] = eight;
+    ((a + e) + (c + g)) + ((b + f) + (d + h))
+}
