@@ -182,7 +182,12 @@ fn matmul<D: Device>(product: Product<D>, x: &DynTensor, y: &DynTensor) -> Resul
         Ok(tensor)
     };
     let (left4, right4) = (at_4(&left)?, at_4(&right)?);
-    let mut product = product.call(op, &left4, &right4)?.with_rank(left.rank().max(right.rank()));
+    let of_operands = |error| match error {
+        Error::Inner { op, inner, .. } => Error::Inner { op, inner, left: x.size().into(), right: y.size().into() },
+        Error::Sizes { op, .. } => Error::Sizes { op, left: x.size().into(), right: y.size().into() },
+        other => other,
+    };
+    let mut product = product.call(op, &left4, &right4).map_err(of_operands)?.with_rank(left.rank().max(right.rank()));
     if n {
         product = product.removed(product.rank() - 1)?;
     }

@@ -60,10 +60,15 @@ macro_rules! by_width {
     }};
 }
 
+/// The name of a device's type without its path.
+fn name_of<D>() -> &'static str {
+    let name = std::any::type_name::<D>();
+    let path = name.split('<').next().unwrap_or(name);
+    name.get(path.rfind("::").map_or(0, |at| at + 2)..).unwrap_or(name)
+}
+
 fn unlike<D: Device>(op: &'static str, of: DType, x: &DynTensor) -> Error {
-    let device = std::any::type_name::<D>();
-    let device = device.rsplit("::").next().unwrap_or(device);
-    let expected = text(format_args!("{of} of at most 8 axes on {device}"));
+    let expected = text(format_args!("{of} of at most 8 axes on {}", name_of::<D>()));
     Error::Type { op, expected, found: x.kind_in_words() }
 }
 
@@ -135,9 +140,17 @@ impl<D: Device> Elementwise<D> {
             }
         }
         let device = leaves[0].device();
+        let rank = operands.iter().map(|x| x.rank()).max().unwrap_or(0);
+        let of_rank = |error| match error {
+            Error::Overflow { op, sizes, element } => {
+                let sizes: Vec<usize> = sizes.as_slice().iter().map(|&size| size as usize).collect();
+                Error::Overflow { op, sizes: sizes[sizes.len().saturating_sub(rank)..].into(), element }
+            }
+            other => other,
+        };
         // SAFETY: the operands have the elements of the operator.
-        let out = by_width!(self.out, W => unsafe { eval_named::<W, D>(op, &leaves, device, self.run)? });
-        Ok(out.with_rank(operands.iter().map(|x| x.rank()).max().unwrap_or(0)))
+        let out = by_width!(self.out, W => unsafe { eval_named::<W, D>(op, &leaves, device, self.run) }.map_err(of_rank)?);
+        Ok(out.with_rank(rank))
     }
 }
 
@@ -249,7 +262,7 @@ impl<D: Device> Product<D> {
         for operand in [x, y] {
             operand.accessible(op)?;
             if operand.dtype() != self.of || operand.rank() != rank || rank < 2 || operand.device::<D>().is_none() {
-                let expected = text(format_args!("{} of {rank} axes on {}", self.of, std::any::type_name::<D>()));
+                let expected = text(format_args!("{} of {rank} axes on {}", self.of, name_of::<D>()));
                 return Err(Error::Type { op, expected, found: operand.kind_in_words() });
             }
             operand.ready(op)?;

@@ -84,6 +84,6 @@ operators! {
     fn leaky_relu = LeakyRelu(x, slope) where Float { x.gt(Lane::zero()).select(x, x * slope) }
     /// x / (1 + |x|).
     fn softsign = Softsign(x) where Float { x.call::<SoftsignFn>() }
-    /// max(0, min(1, x/6 + 1/2)).
+    /// max(0, min(6, x + 3)) / 6.
     fn hard_sigmoid = HardSigmoid(x) where Float { (x + 3.0).max(Lane::zero()).min(6.0) / 6.0 }
 }

@@ -185,14 +185,15 @@ impl<T: Scored, D: Device> Tensor<T, 4, D> {
     /// Scaled dot-product attention: `softmax(scale · q · kᵀ) · v` for every batch and head.
     ///
     /// Stable: the largest score of each query is taken off before `exp`. Scores and sums are f32 (f64 for f64); 16-bit
-    /// weights are rounded once before they multiply `v`. A query that sees no key gives 0.
+    /// weights are rounded once before they multiply `v`. A query that sees no key gives 0. Infinities and NaN
+    /// in values that a query does not see do not reach it; one that it sees counts, however small its weight.
     ///
     /// # Shapes
     /// `q [b, h, queries, d]`, `k [b, h, keys, d]`, `v [b, h, keys, e]` → `[b, h, queries, e]`; sizes of 1 of `b` and `h`
     /// of `k` and `v` stretch. `mask [b, h, queries, keys]`, `true` where a query sees a key; sizes of 1 stretch.
     ///
     /// # Cost
-    /// Two products. Queries go in blocks, whose scores alone are held: memory grows with the number of keys, not with
+    /// Two products, and a look at the result where keys are hidden, which waits for the device. Queries go in blocks, whose scores alone are held: memory grows with the number of keys, not with
     /// its product with the queries. With `causal`, keys that no query of a block sees are left out.
     ///
     /// # Errors
@@ -315,21 +316,18 @@ fn attend<T: Scored, D: Device, P: Place<T, 4, D>>(
     if !(scale > 0.0 && scale.is_finite()) {
         return Err(Error::Value { op, what: text(format_args!("the scale {scale} is not a positive number")) });
     }
-    // A power of two goes to the queries, without rounding, so that no score overflows which its scale would bring back.
+    // A power of two goes to the queries, exactly but for subnormal numbers, so that no score overflows which its scale would bring back.
     let power = 2f64.powi(scale.log2().floor() as i32).clamp(f64::from(f32::MIN_POSITIVE), 1.0);
     // The scores of f16 are far inside f32.
     let power = if T::DTYPE == DType::F16 { 1.0 } else { power };
     let number = |x: f64| <T::Score as num_traits::NumCast>::from(x).unwrap_or_else(num_traits::One::one);
     let (scale, power_of_queries) = (number(scale / power), <T as num_traits::NumCast>::from(power).unwrap_or_else(num_traits::One::one));
-    // A product takes 0 · ∞ for what is hidden.
-    let hides = mask.is_some() || attention.causal;
-    let hidden = if hides && !v.is_finite()?.all(All)?.item()? { Some(Infinities::of(v)?) } else { None };
-    let finite = hidden.as_ref().map_or(v, |hidden| hidden.finite.view());
+    for operand in [q, k, v] {
+        operand.ready(op)?;
+    }
     let size = Dim([b, h, queries, e]);
-    place.put(op, Layout::row_major_of(op, size, size_of::<T>())?, q.device(), |out| {
-        if count == 0 {
-            return out.fill(T::zero());
-        }
+    let attend = |out: &mut TensorViewMut<'_, T, 4, D>, hidden: Option<Infinities<T, D>>| -> Result<()> {
+        let finite = hidden.as_ref().map_or(v, |hidden| hidden.finite.view());
         let row = b.saturating_mul(h).saturating_mul(count).max(1);
         let block = (SCORES / row).max(FEWEST);
         for first in (0..queries).step_by(block) {
@@ -361,5 +359,19 @@ fn attend<T: Scored, D: Device, P: Place<T, 4, D>>(
             }
         }
         Ok(())
+    };
+    place.put(op, Layout::row_major_of(op, size, size_of::<T>())?, q.device(), |out| {
+        if count == 0 {
+            return out.fill(T::zero());
+        }
+        attend(out, None)?;
+        // The product took 0 · ∞ for what is hidden, which is NaN: then once more, with infinities apart.
+        let hides = mask.is_some() || attention.causal;
+        if hides && !all_finite(out.as_view())? && !all_finite(v)? { attend(out, Some(Infinities::of(v)?)) } else { Ok(()) }
     })
+}
+
+/// Whether all elements are finite numbers; taken for true where that cannot be asked: there is no data, or a graph is recorded.
+fn all_finite<T: Scored, D: Device>(x: TensorView<'_, T, 4, D>) -> Result<bool> {
+    Ok(x.lazy().is_finite().all(All)?.item().unwrap_or(true))
 }

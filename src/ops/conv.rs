@@ -331,9 +331,9 @@ fn convolve<T: Number, const RANK: usize, const N: usize, D: Device, P: Place<T,
     })
 }
 
-/// Whether every weight is a finite number.
+/// Whether every weight is a finite number; taken for true where that cannot be asked: there is no data, or a graph is recorded.
 fn all_finite<T: Number, const RANK: usize, D: Device>(w: TensorView<'_, T, RANK, D>) -> Result<bool> {
-    Ok(T::DTYPE.is_discrete() || (w.lazy() * T::zero()).equal(T::zero()).all(All)?.item()?)
+    Ok(T::DTYPE.is_discrete() || (w.lazy() * T::zero()).equal(T::zero()).all(All)?.item().unwrap_or(true))
 }
 
 /// Along one axis, the windows whose place `at` lies in the input: their range, and where the first of them is.

@@ -44,6 +44,27 @@ pub(super) fn moments<P: Real>(values: &[P]) -> Moments<Run> {
     (Lane(n), Lane(from + shift), Lane(squares))
 }
 
+/// Count, a first value, and the sum of the distances to it, in f64.
+pub(super) type Shifted<L> = (Lane<L, f64>, Lane<L, f64>, Lane<L, f64>);
+
+/// The distances of some values to the first of them.
+#[inline(always)]
+pub(super) fn shifted<P: Real>(values: &[P]) -> Shifted<Run> {
+    let from = values.first().map_or(0.0, |x| x.cast::<f64>());
+    let mut sums = [0.0; SUMS];
+    let (chunks, rest) = values.as_chunks::<SUMS>();
+    for chunk in chunks {
+        for j in 0..SUMS {
+            sums[j] += chunk[j].cast::<f64>() - from;
+        }
+    }
+    let mut last = 0.0;
+    for x in rest {
+        last += x.cast::<f64>() - from;
+    }
+    (Lane(values.len() as f64), Lane(from), Lane(joined(&sums) + last))
+}
+
 /// How many sums there are side by side.
 pub(super) const SUMS: usize = 32;
 

@@ -4,7 +4,7 @@
 //! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use super::functions::ExpDifferenceFn;
-use super::{Arithmetic as _, First, Math as _, NormF64, Reductions as _, Sum};
+use super::{Arithmetic as _, Math as _, MeanF64, NormF64, Reductions as _, Sum};
 use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::{Compute, Float};
@@ -157,10 +157,8 @@ normalisations! {
     /// `(x − mean) / √(var + epsilon)` along axes: one (`Axis::<1>`), several together, or `All`, the variance from the
     /// centred values; a weight and a bias are one more expression: `x.layer_norm(Axis::<1>, 1e-5)? * weight.lift() + bias.lift()`.
     fn layer_norm, layer_norm_into(epsilon: T) = |x, axes| {
-        // From the distances to the first: the sum of one number, repeated, is rounded, and its mean would be another number.
-        let first = x.along(First, axes);
-        let mean = first + (x.lazy() - first).mean_along(axes);
-        let centred = x.lazy() - mean;
+        // The sum of one number, repeated, is rounded in f32, and its mean would be another number.
+        let centred = x.lazy() - x.along(MeanF64, axes);
         centred * (centred.square().mean_along(axes) + epsilon).rsqrt()
     }
 

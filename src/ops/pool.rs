@@ -82,7 +82,7 @@ macro_rules! pools {
             /// where that window starts inside.
             ///
             /// # Cost
-            /// One allocation; as many passes over it as a window has places.
+            /// One allocation; as many passes over it as a window has places, or a reduction of each window where they are long and few.
             ///
             /// # Errors
             /// [`Error::Value`] when a window does not fit, the padding is more than half of what it reaches over, or an axis

@@ -5,7 +5,7 @@
 //! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use super::functions::exp_beside_one;
-use super::moments::{Moments, distances, join, mean_square, moments};
+use super::moments::{Moments, Shifted, distances, join, mean_square, moments, shifted};
 use super::{Cast as _, ComplexParts as _};
 use crate::device::Device;
 #[cfg(not(debug_assertions))]
@@ -184,13 +184,20 @@ reducers! {
         Lane::complex(mean.cast::<f64>(), var.cast::<f64>())
     };
 
-    /// The first along the axes; 0 for no elements.
-    First: "first", <T: Float, L> -> T, state At<L, T>;
-    identity Lane::zero();
-    absorb |s, x, at| at.eq(Lane::zero()).select(x, s);
-    combine |a, b| a + b; // only one of them has seen the first
-    of_slice |values, from| Lane(if from == 0 { values.first().copied().unwrap_or_default() } else { Default::default() }), first;
-    finish |s, _count| s;
+    /// `Σ x / n` in f64, from the distances to a first value: the mean of one number, repeated, is that number. NaN for no elements.
+    MeanF64: "mean", <T: Float, L> -> T, state Shifted<L>;
+    identity (Lane::zero(), Lane::zero(), Lane::zero());
+    absorb |s, x, _at| {
+        let from = s.0.eq(Lane::zero()).select(x.cast::<f64>(), s.1);
+        (s.0 + 1, from, s.2 + (x.cast::<f64>() - from))
+    };
+    combine |a, b| {
+        let from = a.0.eq(Lane::zero()).select(b.1, a.1);
+        let apart = b.0.eq(Lane::zero()).select(Lane::zero(), b.1 - from);
+        (a.0 + b.0, from, a.2 + apart.mul_add(b.0, b.2))
+    };
+    of_slice |values, _from| shifted(values), shifted;
+    finish |s, count| (s.1 + s.2 / count.cast::<f64>()).cast();
 
     /// `ln Σ eˣ` without overflow: the state is the largest x and `Σ e^(x − largest)`. −∞ for no elements.
     LogSumExp: "logsumexp", <T: Float, L> -> T, state (At<L, T>, At<L, T>);

@@ -245,7 +245,7 @@ pub trait Resample<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
     /// places `⌊i · n / m⌋` to `⌈(i + 1) · n / m⌉ − 1` of `n`. Summed in f64.
     ///
     /// # Cost
-    /// As many gathers along each axis as its windows have places.
+    /// As many gathers along each axis as its windows have places; a reduction of each where windows are long and few.
     ///
     /// # Errors
     /// [`Error::Value`] for an axis of nothing; [`Error::Overflow`], [`Error::Unallocated`], [`Error::OutOfMemory`].

@@ -3,7 +3,7 @@
 //!
 //! Imports: `kernel`, `scalar`, `device`.
 
-use super::{ArgMax, ArgMin, First, LogSumExp, MeanVar, Norm, Var};
+use super::{ArgMax, ArgMin, LogSumExp, MeanF64, MeanVar, Norm, Var};
 use crate::device::slice_of;
 use crate::kernel::SliceFn;
 use crate::scalar::DType;
@@ -26,6 +26,6 @@ slices! {
     moments Var: F32 f32, F64 f64;
     moments_and_sum MeanVar: F32 f32, F64 f64;
     norm Norm: F32 f32, F64 f64;
-    first First: F32 f32, F64 f64;
+    shifted MeanF64: F32 f32, F64 f64;
     powers LogSumExp: F32 f32, F64 f64;
 }

@@ -64,7 +64,7 @@ impl<T, D: Device> Default for Cov<'_, T, D> {
 fn observed<T: Element, U: Element, D: Device>(
     op: &'static str,
     x: TensorView<'_, T, 2, D>,
-    numbers: Option<TensorView<'_, U, 1, D>>,
+    (of, numbers): (&str, Option<TensorView<'_, U, 1, D>>),
 ) -> Result<Tensor<f64, 1, D>> {
     let n = x.size().0[1];
     let Some(numbers) = numbers else { return Tensor::ones([n], x.device()) };
@@ -74,9 +74,10 @@ fn observed<T: Element, U: Element, D: Device>(
         return Err(Error::Sizes { op, left: x.size().0.into(), right: numbers.size().0.into() });
     }
     let numbers = numbers.cast::<f64>()?;
-    let least = if n == 0 { 0.0 } else { numbers.min(All)?.item()? };
+    // Not asked where there is no data.
+    let least = if n == 0 { 0.0 } else { numbers.min(All)?.item().unwrap_or(0.0) };
     if least < 0.0 {
-        return Err(Error::Value { op, what: text(format_args!("an observation that counts {least} times")) });
+        return Err(Error::Value { op, what: text(format_args!("{of} of {least}")) });
     }
     Ok(numbers)
 }
@@ -94,7 +95,8 @@ fn covariance<T: Float, U: Float, D: Device, P: Place<U, 2, D>>(
     place: P,
 ) -> Result<P::Done> {
     x.ready(op)?;
-    let (frequencies, weights) = (observed(op, x, plan.frequencies)?, observed(op, x, plan.weights)?);
+    let alike = plan.frequencies.is_none() && plan.weights.is_none();
+    let (frequencies, weights) = (observed(op, x, ("a frequency", plan.frequencies))?, observed(op, x, ("a weight", plan.weights))?);
     let shares = frequencies.mul(&weights)?;
     let total = shares.sum(All)?;
     // Of the correction as much as the weights have of one observation.
@@ -102,10 +104,11 @@ fn covariance<T: Float, U: Float, D: Device, P: Place<U, 2, D>>(
     let below = (total.lazy() - (part.lazy() / &total) * plan.correction).maximum(0.0).eval()?;
     let line = shares.insert_axis(Axis::<0>);
     let x = x.cast::<f64>().map_err(|error| error.renamed(op))?;
-    // Centred by the distances to the first observation: rows of one number have no rounding of a mean left over.
-    let near = x.sub(first_observation(x.view())?)?;
-    let mean = (near.lazy() * line).sum(Axis::<1>)?.div(total.lift())?;
-    let centred = near.sub(mean.insert_axis(Axis::<1>))?;
+    // Centred twice: what is left over of a mean that was rounded. First by an observation, so that nothing is left of rows of one number,
+    // or by the mean, where an observation may count for nothing.
+    let mean = |x: &Tensor<f64, 2, D>| (x.lazy() * line).sum(Axis::<1>)?.div(total.lift());
+    let near = if alike { x.sub(first_observation(x.view())?)? } else { x.sub(mean(&x)?.insert_axis(Axis::<1>))? };
+    let centred = near.sub(mean(&near)?.insert_axis(Axis::<1>))?;
     let product = centred.mul(line)?.matmul(centred.transposed())?;
     (product.lazy() / below.lift()).cast::<U>().eval_at(op, place)
 }

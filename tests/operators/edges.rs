@@ -227,6 +227,42 @@ fn norms_of_a_row_of_one_number_are_zero() -> Result<()> {
 }
 
 #[test]
+fn norms_of_rows_whose_first_value_stands_far_off_keep_their_digits() -> Result<()> {
+    for (first, n) in [(1e4, 4096), (1e6, 4096), (1e8, 1 << 16)] {
+        let x = Tensor::from_fn([1, n], |[_, j]| if j == 0 { first } else { 0.2 + (j % 7) as f64 * 0.05 }, &Cpu)?.cast::<f32>()?;
+        let (got, want) = (x.layer_norm(Axis::<1>, 1e-5)?.to_vec()?, x.cast::<f64>()?.layer_norm(Axis::<1>, 1e-5)?.to_vec()?);
+        let worst = got.iter().zip(&want).map(|(a, b)| (f64::from(*a) - b).abs() / b.abs()).fold(0.0, f64::max);
+        assert!(worst < 1e-5, "{first} {n}: {worst}");
+    }
+    Ok(())
+}
+
+#[test]
+fn what_looks_at_numbers_asks_nothing_of_a_device_without_data() -> Result<()> {
+    use rankform::Meta;
+    use rankform::ops::{attention::Attention, conv::Conv};
+    let device = Meta::new();
+    let q = Tensor::<f32, 4, Meta>::zeros([2, 3, 5, 4], &device)?;
+    let mask = Tensor::<bool, 4, Meta>::full([1, 1, 5, 5], true, &device)?;
+    assert_eq!(q.attention(&q, &q, None, Attention::new().causal(true))?.size(), [2, 3, 5, 4]);
+    assert_eq!(q.attention(&q, &q, Some(mask.view()), Attention::new())?.size(), [2, 3, 5, 4]);
+    let (x, w) = (Tensor::<f32, 4, Meta>::zeros([1, 4, 8, 8], &device)?, Tensor::zeros([4, 1, 3, 3], &device)?);
+    assert_eq!(x.conv2d(&w, Conv::new().groups(4).padding([1, 1]))?.size(), [1, 4, 8, 8]);
+    let times = Tensor::<i64, 1, Meta>::ones([3], &device)?;
+    let rows = Tensor::<f64, 2, Meta>::zeros([2, 3], &device)?;
+    assert_eq!(rows.cov(ops::Cov::new().frequencies(times.view()))?.size(), [2, 2]);
+    Ok(())
+}
+
+#[test]
+fn observations_that_count_for_nothing_have_no_part_in_a_covariance() -> Result<()> {
+    let times = Tensor::from([0_i64, 1, 1, 1]);
+    let cov = Tensor::from([[1e20, 1.0, 2.0, 3.0]]).cov(ops::Cov::new().frequencies(times.view()))?;
+    assert!(close(cov.to_vec()?[0], 1.0), "{cov}");
+    Ok(())
+}
+
+#[test]
 fn correlations_of_a_constant_row_are_nan_and_of_a_tiny_one_right() -> Result<()> {
     for row in [[0.1_f64; 4], [2.0; 4], [1e300; 4]] {
         let r: Vec<f64> = Tensor::from([row, [1.0, 2.0, 3.0, 5.0]]).corrcoef()?.to_vec()?;
@@ -239,14 +275,14 @@ fn correlations_of_a_constant_row_are_nan_and_of_a_tiny_one_right() -> Result<()
     }
     let times = Tensor::from([-1_i64, 2]);
     let error = Tensor::from([[1.0, 2.0]]).cov(ops::Cov::new().frequencies(times.view())).unwrap_err();
-    assert_eq!(error.to_string(), "cov: an observation that counts -1 times");
+    assert_eq!(error.to_string(), "cov: a frequency of -1");
     Ok(())
 }
 
 #[test]
 fn norms_of_large_and_small_numbers_are_numbers() -> Result<()> {
     use rankform::ops::{Lengths, Norms};
-    for scale in [1e-308, 1e-200, 1e-150, 1.0, 1e150, 1e200, 1e307] {
+    for scale in [1e-308, 1e-200, 1e-150, 1.0, 1e150, 1.42e152, 1e200, 1e307] {
         // Long rows and short ones, columns, and all in pieces; small numbers beside a large one count for nothing.
         let x = Tensor::from_fn([300, 40], |[i, j]| if (i + j) % 3 == 0 { -scale } else { scale }, &Cpu)?;
         let x = x.add(&Tensor::from_fn([300, 40], |[i, _]| if i == 7 { scale * 1e-300 } else { 0.0 }, &Cpu)?)?;
@@ -260,6 +296,10 @@ fn norms_of_large_and_small_numbers_are_numbers() -> Result<()> {
         assert!(unit.to_vec()?.iter().all(|&x| near(x.abs(), 1.0 / 40f64.sqrt(), 1e-14, 0.0)), "{scale}");
         assert!(near(x.norm_p(3.0, All)?.item()?, 12000f64.cbrt() * scale, 1e-13, 0.0), "{scale}");
     }
+    // Leaves whose sums are numbers, and whose total is not.
+    let row = Tensor::full([20_000], 1.42e152, &Cpu)?;
+    assert!(near(row.norm(All)?.item()?, 20_000f64.sqrt() * 1.42e152, 1e-13, 0.0));
+    assert!(near(row.normalize(Axis::<0>, 0.0)?[[19_999]], 1.0 / 20_000f64.sqrt(), 1e-13, 0.0));
     let x = Tensor::from([3e38_f32, 3e38]);
     assert!(x.normalize(Axis::<0>, 1e-12)?.to_vec()?.iter().all(|&x| close(x.into(), 0.5f64.sqrt())));
     assert!(close(x.cosine_similarity(&x, Axis::<0>, 1e-12)?.item()?.into(), 1.0));

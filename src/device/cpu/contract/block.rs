@@ -189,7 +189,8 @@ pub(super) unsafe fn run(form: Form, product: &Product, transfer: Transfer, read
     let near = k.saturating_mul(n).saturating_mul(size) <= most;
     // One thread takes all rows at once, if they are read where they stand, and sums need not wait in a room.
     let alone = !many || threads::count() == 1;
-    let high = if alone && job.is_direct() && (transfer.plain || units <= DEEP_BYTES / size) { TALL } else { HIGH };
+    let stays = transfer.plain && product.m.single().is_some() && matches!(product.n.single(), Some([1, _]));
+    let high = if alone && job.is_direct() && (stays || units <= DEEP_BYTES / size) { TALL } else { HIGH };
     let mut done = 0;
     if let (true, Some([1, 1]), Some([_, step])) = (form.depth == 1 && transfer.same, product.n.single(), product.k.single()) {
         let right = ready.unwrap_or(Right { start: product.right, step, panel: width });
