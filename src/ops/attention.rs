@@ -326,7 +326,8 @@ fn attend<T: Scored, D: Device, P: Place<T, 4, D>>(
         operand.ready(op)?;
     }
     let size = Dim([b, h, queries, e]);
-    let attend = |out: &mut TensorViewMut<'_, T, 4, D>, hidden: Option<Infinities<T, D>>| -> Result<()> {
+    // Called at one place, so that it is compiled once.
+    let attend = |out: &mut TensorViewMut<'_, T, 4, D>, hidden: &Option<Infinities<T, D>>| -> Result<()> {
         let finite = hidden.as_ref().map_or(v, |hidden| hidden.finite.view());
         let row = b.saturating_mul(h).saturating_mul(count).max(1);
         let block = (SCORES / row).max(FEWEST);
@@ -354,7 +355,7 @@ fn attend<T: Scored, D: Device, P: Place<T, 4, D>>(
             let sums: Tensor<T::Score, 4, D> = labelled(op, [b"bhqk", b"bhke", b"bhqe"], weights.view(), v, Fresh)?;
             let part = out.reborrow().slice_axis(2, first..end, 1)?;
             apply_into(Share::<T>(PhantomData), (&sums, total.insert_axis(Axis::<3>)), part)?;
-            if let (Some(hidden), Some(visible)) = (&hidden, visible) {
+            if let (Some(hidden), Some(visible)) = (hidden, visible) {
                 hidden.add(op, &visible, seen, &mut out.reborrow().slice_axis(2, first..end, 1)?)?;
             }
         }
@@ -364,10 +365,15 @@ fn attend<T: Scored, D: Device, P: Place<T, 4, D>>(
         if count == 0 {
             return out.fill(T::zero());
         }
-        attend(out, None)?;
-        // The product took 0 · ∞ for what is hidden, which is NaN: then once more, with infinities apart.
-        let hides = mask.is_some() || attention.causal;
-        if hides && !all_finite(out.as_view())? && !all_finite(v)? { attend(out, Some(Infinities::of(v)?)) } else { Ok(()) }
+        let (hides, mut hidden) = (mask.is_some() || attention.causal, None);
+        loop {
+            attend(out, &hidden)?;
+            // The product takes 0 · ∞ for what is hidden, which is NaN: then once more, with infinities apart.
+            if hidden.is_some() || !hides || all_finite(out.as_view())? || all_finite(v)? {
+                return Ok(());
+            }
+            hidden = Some(Infinities::of(v)?);
+        }
     })
 }
 
