@@ -196,9 +196,12 @@ pub(super) unsafe fn run(form: Form, product: &Product, transfer: Transfer, read
         let right = ready.unwrap_or(Right { start: product.right, step, panel: width });
         if near && (ready.is_some() || n >= form.lanes) {
             done = if ready.is_some() { n } else { n / form.lanes * form.lanes };
-            let rows = |block: usize| high.min(m - block * high);
+            // Equal shares, one at least for each thread.
+            let blocks = m.div_ceil(high).max(if alone { 1 } else { threads::count() });
+            let share = m.div_ceil(blocks).next_multiple_of(form.rows);
+            let rows = |block: usize| share.min(m - block * share);
             // SAFETY: the caller's promise; the right operand stands in rows, of which whole vectors are read, or in panels.
-            each(m.div_ceil(high), many, &|block| unsafe { job.rows(Some(&right), block * high, rows(block), 0..done) })?;
+            each(m.div_ceil(share), many, &|block| unsafe { job.rows(Some(&right), block * share, rows(block), 0..done) })?;
         } else if m <= FEW_ROWS && n >= width {
             (job.stream, done) = (true, n / width * width);
             let tasks = if many { 2 * threads::count() } else { 1 };
