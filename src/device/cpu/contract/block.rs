@@ -173,7 +173,8 @@ impl Address {
 pub(super) unsafe fn run(form: Form, product: &Product, transfer: Transfer, ready: Option<*const u8>) -> Result<()> {
     let (m, n, k) = (product.m.total(), product.n.total(), product.k.total());
     let panels = Panels::of(form, k, n);
-    let many = product.work() >= PARALLEL;
+    // Kernels for tiles are so even that half of what is shared elsewhere pays here.
+    let many = product.work() >= PARALLEL / 2;
     let mut job = Job { form, product, transfer, panels, first: 0, columns: n, stream: false, ready: ready.is_some() };
     let Panels { width, units, .. } = panels;
     let (size, panel) = (form.unit, units.saturating_mul(width));
