@@ -6,7 +6,7 @@
 use super::super::threads;
 use super::axes::{Axes, Cuts, few_runs, is_run, run_end};
 use super::pack::{Pack, Restore, Room, WIDEST};
-use super::tile::{Form, MOST_BYTES, MOST_ROWS, STARTED_ROWS, Tile, ZEROS};
+use super::tile::{Address, Form, MOST_BYTES, MOST_ROWS, STARTED_ROWS, Tile, ZEROS};
 use super::vector::RowTimesPanels;
 use crate::error::Result;
 use std::mem::MaybeUninit;
@@ -149,19 +149,6 @@ pub(super) unsafe fn pack_all(form: Form, product: &Product, transfer: Transfer,
         unsafe { job.pack_strip(0..columns, 0, panels.units, strip * STRIP, to.get()) };
         Ok(())
     })
-}
-
-/// An address that several threads write, each at its own places.
-#[derive(Clone, Copy)]
-pub(super) struct Address(pub(super) *mut u8);
-
-// SAFETY: an address only; whoever follows it answers for it.
-unsafe impl Sync for Address {}
-
-impl Address {
-    pub(super) fn get(&self) -> *mut u8 {
-        self.0
-    }
 }
 
 /// Computes a product with `k > 0`; `ready` are the panels of its right operand, if they were packed before. Sums are then

@@ -5,8 +5,9 @@
 //! Imports: `error`, `device`, `element`, `kernel`, `scalar`.
 
 use super::axes::Axes;
-use super::block::{self, Address, Panels, Product};
+use super::block::{self, Panels, Product};
 use super::pack::{BEYOND, Room};
+use super::tile::Address;
 use super::{Way, is_own, kernel, run};
 use crate::device::Slot;
 use crate::element::Number;

@@ -120,3 +120,16 @@ pub(super) trait Parts: Kernel {
     /// As [`Kernel::tile`].
     unsafe fn both(tile: &Tile);
 }
+
+/// An address that several threads write, each at its own places.
+#[derive(Clone, Copy)]
+pub(super) struct Address(pub(super) *mut u8);
+
+// SAFETY: an address only; whoever follows it answers for it.
+unsafe impl Sync for Address {}
+
+impl Address {
+    pub(super) fn get(&self) -> *mut u8 {
+        self.0
+    }
+}
