@@ -14,6 +14,7 @@ use crate::expr::Stored;
 use crate::layout::Layout;
 use crate::rank::Spatial;
 use crate::tensor::{Fresh, Place, Tensor, TensorView, TensorViewMut, There, Writable};
+use std::ops::Range;
 
 /// Where an interpolation looks, over `N` axes.
 ///
@@ -98,6 +99,20 @@ fn are_few<const RANK: usize, const N: usize>(x: Dim<RANK>, size: [usize; N]) ->
     is_few(&size, &std::array::from_fn::<usize, N, _>(|k| longest(x.0[k + 2], size[k])))
 }
 
+/// The sizes of an input with so many windows along its spatial axes.
+fn pooled<const RANK: usize, const N: usize>(mut x: Dim<RANK>, size: [usize; N]) -> Dim<RANK> {
+    x.0[2..].copy_from_slice(&size);
+    x
+}
+
+/// The places of a window along a spatial axis, and the step between them, as [`each_window`] asks for them.
+fn range_of<const RANK: usize, const N: usize>(x: Dim<RANK>, size: [usize; N]) -> impl Fn(usize, usize) -> (Range<usize>, usize) {
+    move |axis, i| {
+        let (start, end) = window(i, x.0[axis + 2], size[axis]);
+        (start..end, 1)
+    }
+}
+
 /// One spatial axis after the other: what `step` writes of axis `k`, which gets the size `to[k]`; of the last, in its place.
 fn separably<T: Element, const RANK: usize, const N: usize, D: Device, P: Place<T, RANK, D>>(
     op: &'static str,
@@ -124,17 +139,12 @@ fn averaged<T: Float, const RANK: usize, const N: usize, D: Device, P: Place<T, 
     place: P,
 ) -> Result<P::Done> {
     wanted(op, x.size(), size, None)?;
-    let range = |axis: usize, i: usize| {
-        let (start, end) = window(i, x.size().0[axis + 2], size[axis]);
-        (start..end, 1)
-    };
     if are_few(x.size(), size) {
         x.ready(op)?;
-        let mut to = x.size();
-        to.0[2..].copy_from_slice(&size);
-        let mut means = Tensor::<f64, RANK, D>::zeros(to, x.device())?;
+        let range = range_of(x.size(), size);
+        let mut means = Tensor::<f64, RANK, D>::zeros(pooled(x.size(), size), x.device())?;
         let mut out = means.writable(op)?;
-        each_window(SumF64, x, &mut out, range)?;
+        each_window(SumF64, x, &mut out, &range)?;
         for axis in 0..N {
             let count = |index: [usize; RANK]| range(axis, index[axis + 2]).0.len() as f64;
             out.zip_in_place(Div, &Tensor::from_fn(along::<RANK>(axis + 2, size[axis]), count, x.device())?)?;
@@ -173,14 +183,8 @@ fn largest<T: Comparable, const RANK: usize, const N: usize, D: Device, P: Place
     wanted(op, x.size(), size, None)?;
     if are_few(x.size(), size) {
         x.ready(op)?;
-        let mut to = x.size();
-        to.0[2..].copy_from_slice(&size);
-        let range = |axis: usize, i: usize| {
-            let (start, end) = window(i, x.size().0[axis + 2], size[axis]);
-            (start..end, 1)
-        };
-        let layout = Layout::row_major_of(op, to, size_of::<T>())?;
-        return place.put(op, layout, x.device(), |out| each_window(Max, x, out, range));
+        let layout = Layout::row_major_of(op, pooled(x.size(), size), size_of::<T>())?;
+        return place.put(op, layout, x.device(), |out| each_window(Max, x, out, range_of(x.size(), size)));
     }
     separably(op, x, size, place, |k, y, out| {
         let (axis, n, parts) = (k + 2, y.size().0[k + 2], size[k]);
