@@ -107,37 +107,62 @@ pub mod tensor;
 pub use allocation::{Allocation, ResizePolicy};
 #[cfg(feature = "cuda")]
 pub use device::Cuda;
-pub use device::{AnyDevice, Cpu, Device, Meta};
-pub use dim::{All, Axis, Dim, Stride};
+pub use device::{AnyDevice, Meta};
+#[doc(inline)]
+pub use device::{Cpu, Device};
+pub use dim::Stride;
+#[doc(inline)]
+pub use dim::{All, Axis, Dim};
 pub use dtype::DType;
 #[cfg(feature = "dynamic")]
 pub use dynamic::DynTensor;
-pub use element::{
-    Bitwise, Comparable, ComplexElement, Compute, Element, F8E4M3, F8E5M2, Float, Number, QInt8, QInt32, QUInt8, Whole, Wider, bf16, f16,
-};
+pub use element::{Bitwise, ComplexElement, Compute, F8E4M3, F8E5M2, QInt8, QInt32, QUInt8, Wider};
+#[doc(inline)]
+pub use element::{Comparable, Element, Float, Number, Whole};
+#[doc(no_inline)]
+pub use element::{bf16, f16};
+#[doc(inline)]
 pub use error::{Error, Result};
+#[doc(inline)]
+pub use expr::Lazy;
+pub use expr::{Elementwise, Expr, Operand, Reduce, RightOperand, Scan, Stored, Zip};
+pub use kernel::{Body, Op, Reducer};
 pub use layout::{Layout, MemoryFormat};
+#[doc(no_inline)]
 pub use num_complex::Complex;
-pub use quantised::QuantizedTensor;
-pub use rank::NewAxis;
+pub use ops::attention::Scored;
+pub use ops::{Between, Meeting, Packed, Pad, Side, Truth};
+pub use quantised::{Quantised, QuantizedTensor};
+pub use rank::{Fits, InsertAxis, IsRank4, IsRank5, LiftTo, Matmul, Rank, RemoveAxes, RemoveAxis, SliceSpec, Smaller, Spatial, Tensordot};
+pub use rank::{NewAxis, Step};
 pub use scalar::{Lane, Lanes};
 pub use sparse::SparseTensor;
-pub use tensor::{Metadata, Tensor, TensorView, TensorViewMut};
+pub use tensor::{Metadata, Writable};
+#[doc(inline)]
+pub use tensor::{Tensor, TensorView, TensorViewMut};
 
 /// Everything that ordinary code uses: `use rankform::prelude::*;`
 ///
 /// Operators are methods of traits, so that one definition serves tensors, views and lazy expressions; without this
-/// line no operator is found.
+/// line no operator is found. Relations of ranks are here too, since generic code names them in bounds:
+/// `where Dim<RANK>: RemoveAxes<A, Output = Dim<M>>`.
 pub mod prelude {
-    pub use crate::expr::{Elementwise, Lazy, Operand, Reduce, Scan, Zip, apply, apply_in_place, apply_into, apply_many, apply_many_into};
+    pub use crate::expr::{Elementwise, Lazy, Operand, Reduce, Scan, Stored, Zip};
+    pub use crate::expr::{apply, apply_in_place, apply_into, apply_many, apply_many_into};
     pub use crate::ops::{
-        Activation, Arithmetic, Arrange, Cast, Channels, ClassLoss, ClassLosses, Comparisons, ComplexParts, Covariances, Histogram,
-        Indexing, Lengths, Losses, Math, Norms, Quantiles, Reductions, Resample, Runs, Scans, Sets, Sorts, Triangles, derivative,
+        Activation, Arithmetic, Arrange, Cast, Channels, CheckedDivision, ClassLoss, ClassLosses, Comparisons, ComplexParts, Covariances,
+        Histogram, Indexing, Lengths, Losses, Math, Norms, Quantiles, Reductions, Resample, Runs, Scans, Sets, Sorts, Triangles,
+        derivative,
     };
-    pub use crate::ops::{attention::Attention, conv::Conv, pool::Pool, resample::Interpolate};
-    pub use crate::rank::{NewAxis, Step};
+    pub use crate::ops::{Packed, Pad, Truth};
+    pub use crate::ops::{attention::Attention, attention::Scored, conv::Conv, pool::Pool, resample::Interpolate};
+    pub use crate::rank::{Fits, InsertAxis, IsRank4, IsRank5, LiftTo, Matmul, Rank, RemoveAxes, RemoveAxis, SliceSpec, Smaller};
+    pub use crate::rank::{NewAxis, Spatial, Step, Tensordot};
+    pub use crate::tensor::Writable;
+    #[doc(hidden)]
+    pub use crate::tensor::names::{OtherFunctions as _, OtherNames as _};
     pub use crate::{All, Allocation, Axis, Cpu, Device, Dim, Layout, MemoryFormat, Meta, Stride, Tensor, TensorView, TensorViewMut};
-    pub use crate::{Bitwise, Comparable, ComplexElement, Compute, Element, Float, Number, Whole};
+    pub use crate::{Bitwise, Comparable, ComplexElement, Compute, Element, Float, Number, Whole, Wider};
     pub use crate::{Error, Lane, Lanes, Result, dim, einsum, einsum_into, elementwise};
 }
 

@@ -107,7 +107,7 @@ axes! {
     label = "`{AXES}` is not a set of axes of this tensor",
     note = "write `Axis::<A>` with `A` below the rank, a tuple of axes in rising order such as `(Axis::<0>, Axis::<2>)`, or `All`",
     note = "for an axis known only at run time use the method that ends in `_axis`, where there is one",
-    note = "in code for any rank name the rank left, a parameter `const M: usize`, in a bound: `Dim<RANK>: rankform::rank::RemoveAxes<Axis<A>, Output = Dim<M>>`"
+    note = "in code for any rank name the rank left, a parameter `const M: usize`, in a bound: `Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>`"
 )]
 pub trait RemoveAxes<AXES>: sealed::Sealed {
     /// The rank that is left.
@@ -203,7 +203,7 @@ insertions! {
     message = "`lift` only adds axes: rank `{Self}` cannot become rank {N}",
     label = "rank {N} is smaller, or may be",
     note = "to drop an axis take an index (`x.slice((0, ..))`), remove one of size 1 (`remove_axis`) or reduce it (`sum`)",
-    note = "in code for any rank add a bound such as `Dim<0>: LiftTo<RANK>`, from `rankform::rank`"
+    note = "in code for any rank add a bound such as `Dim<0>: LiftTo<RANK>`"
 )]
 pub trait LiftTo<const N: usize>: sealed::Sealed {}
 

@@ -140,10 +140,10 @@ operators! {
     /// `−x`; wraps for the smallest integer and for unsigned ones.
     fn neg = Neg(x) where Number { -x }
     /// `x · x`.
-    fn square = Square(x) where Number { x * x }
+    fn square = Square(x) where Number { x.square() }
     /// `1 / x`.
     #[doc(alias = "reciprocal")]
-    fn recip = Recip(x) where Float { 1.0 / x }
+    fn recip = Recip(x) where Float { x.recip() }
     /// The absolute value; wraps for the smallest integer.
     fn abs = Abs(x) where Comparable { magnitude(x) }
     #[doc(alias = "sign")]

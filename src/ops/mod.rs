@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `functions/` | named functions of a real number: value, slope, accuracy |
 //! | `arithmetic.rs` | sums, products, remainders, extremes, bits |
+//! | `checked.rs` | division of integers that refuses 0 |
 //! | `symbols.rs` | `+ - * /`, `+=`, `& | ^`, of Rust |
 //! | `math.rs` | functions of one and two real numbers, rounding |
 //! | `activation.rs` | sigmoid, gelu, softplus, … |
@@ -46,6 +47,7 @@ mod arrange;
 mod assign;
 pub mod attention;
 mod channels;
+mod checked;
 mod combine;
 mod compare;
 mod complex;
@@ -83,6 +85,7 @@ pub use activation::*;
 pub use arithmetic::*;
 pub use arrange::{Arrange, Pad};
 pub use channels::Channels;
+pub use checked::CheckedDivision;
 pub use compare::*;
 pub use complex::*;
 pub use grid::{Histogram, Triangles};

@@ -38,7 +38,7 @@ macro_rules! views {
             pub fn $into $(<$($generics)*>)? (self, $($arg: $type),*) -> Result<Tensor<T, $out, D>> $(where $($bound: $trait),+)? {
                 self.thawed(stringify!($into))?;
                 let $layout = *self.layout();
-                let layout = $body?;
+                let layout = $body.map_err(|error| error.renamed(stringify!($into)))?;
                 // SAFETY: a view's layout keeps the positions of the elements it keeps.
                 Ok(unsafe { self.relay(layout) })
             }

@@ -16,6 +16,7 @@
 //! | `bytes.rs` | elements as bytes, in pieces |
 //! | `display.rs` | printing |
 //! | `compare.rs` | equality, exact and approximate; bytes |
+//! | `names.rs` | names that other libraries use, and what to write for them |
 //!
 //! Imports: its own files.
 
@@ -30,6 +31,8 @@ mod handle;
 mod host;
 mod iter;
 mod layouts;
+#[doc(hidden)]
+pub mod names;
 mod place;
 mod raw;
 mod resize;
