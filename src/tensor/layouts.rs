@@ -148,7 +148,7 @@ views! {
     ///
     /// # Errors
     /// [`Error::Axis`] when there is no such axis.
-    fn reversed_axis, into_reversed_axis(axis: usize) -> RANK = |layout| layout.reversed(axis);
+    fn reversed_axis, into_reversed_axis(axis: usize) -> RANK = |layout| layout.reversed(axis).map_err(|error| error.renamed("reversed_axis"));
 
     /// Positions `range` of axis `axis`, known at run time, every `step`-th, from the last when the step is negative.
     ///
@@ -192,7 +192,7 @@ exclusive_views! {
     ///
     /// # Errors
     /// [`Error::Axis`] when there is no such axis.
-    fn reversed_axis(axis: usize) -> RANK = |layout| layout.reversed(axis);
+    fn reversed_axis(axis: usize) -> RANK = |layout| layout.reversed(axis).map_err(|error| error.renamed("reversed_axis"));
 
     /// Positions `range` of axis `axis`, known at run time, every `step`-th, from the last when the step is negative.
     ///

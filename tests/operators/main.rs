@@ -19,6 +19,7 @@
 //! | `place.rs` `into.rs` | in place, into memory that is there, operators of Rust, memory that operands give |
 //! | `own.rs` | operators of one's own: several outputs, run-time numbers, tuples of operands |
 //! | `packed.rs` | matrices packed before their products |
+//! | `words.rs` | what errors say; division of integers that refuses 0 |
 //! | `threads.rs` | the same bits for any number of threads |
 //! | `random.rs` | random expressions on random views, fused and step by step |
 //!
@@ -67,3 +68,4 @@ mod threads;
 #[cfg(not(rankform_plain_stores))]
 mod truth;
 mod value;
+mod words;

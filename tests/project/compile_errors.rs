@@ -129,7 +129,9 @@ fn every_case_is_explained_with_its_program_and_its_message() {
 /// The text that a message proposes to insert: what stands above `+++`, in `help: consider …`.
 fn proposed(message: &str) -> Vec<String> {
     let lines: Vec<&str> = message.lines().collect();
-    let marks = |line: &str| line.trim_start().strip_prefix('|').is_some_and(|rest| rest.chars().all(|c| c == '+' || c == ' ') && rest.contains('+'));
+    let marks = |line: &str| {
+        line.trim_start().strip_prefix('|').is_some_and(|rest| rest.chars().all(|c| c == '+' || c == ' ') && rest.contains('+'))
+    };
     let pairs = lines.windows(2).filter(|pair| marks(pair[1]));
     let inserted = |pair: &[&str]| pair[0].chars().zip(pair[1].chars()).map(|(c, mark)| if mark == '+' { c } else { ' ' }).collect();
     pairs.map(inserted).collect()
@@ -158,7 +160,8 @@ fn what_a_message_proposes_can_be_written_with_the_prelude() {
     // `Dim` is a type: `as _` is for traits.
     let uses = uses.replace("use self::Dim as _", "use self::Dim as Sizes");
     std::fs::write(&program, format!("use rankform::prelude::*;\n{uses}fn main() {{}}\n")).expect("a program");
-    let output = artifacts.rustc(&["rankform"]).arg("--emit=metadata").arg("--out-dir").arg(&room).arg(&program).output().expect("rustc runs");
+    let output =
+        artifacts.rustc(&["rankform"]).arg("--emit=metadata").arg("--out-dir").arg(&room).arg(&program).output().expect("rustc runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let long: Vec<&String> = named.iter().filter(|path| path.matches("::").count() > 1).collect();
     assert!(long.is_empty(), "stand neither in the prelude nor at the root: {long:?}");
