@@ -2,6 +2,10 @@
 //!
 //! A tensor is an [`Allocation`] on a device, shared and counted; a [`Layout`] of its own in it; and an element type.
 //!
+//! **Start with** [`Tensor`], [`TensorView`], [`Lazy`]; **every operator** stands in the table of [`ops`]; what it is called
+//! in NumPy, PyTorch and ndarray, in `docs/names.md`. Elements are Rust's numbers, [`f16`](struct@f16), [`bf16`],
+//! and `Complex` of the crate `num-complex`; all are at the root.
+//!
 //! ```
 //! use rankform::prelude::*;
 //!
@@ -20,7 +24,7 @@
 //! # Ok::<(), rankform::Error>(())
 //! ```
 //!
-//! # Five things to know
+//! # Six things to know
 //!
 //! 1. **What is wrong does not compile.** Rank, device and element are types; `cargo check` finds a forgotten axis. Sizes
 //!    are numbers and give an [`Error`] with both operands in it. Ranks never stretch by themselves: [`Tensor::lift`] and
@@ -32,6 +36,9 @@
 //! 4. **An operator is a body over lanes**, by [`elementwise!`]: one definition runs vectorised on the CPU, fused into
 //!    lazy expressions and reductions, on every device, and has its [derivative](ops::derivative).
 //! 5. **Named methods return `Result`**; `+ - * /` and indexing panic with the same text, as everywhere in Rust.
+//! 6. **Integers wrap**, `u8` and `i32` as all others, in sums and products too, and an integer divided by 0 is 0: vectors have no
+//!    other answer. [`checked_div`](ops::CheckedDivision::checked_div) refuses 0 and what wraps; a wider sum is
+//!    `x.lazy().cast::<i64>().sum(All)?`.
 //!
 //! # Reading order
 //!
@@ -104,42 +111,49 @@ pub mod sparse;
 pub mod symbolic;
 pub mod tensor;
 
+// Inlined, so that the first page shows what there is; numbers of 8 and 16 bits and complex ones are shown in `element`.
+#[doc(inline)]
 pub use allocation::{Allocation, ResizePolicy};
 #[cfg(feature = "cuda")]
+#[doc(inline)]
 pub use device::Cuda;
-pub use device::{AnyDevice, Meta};
 #[doc(inline)]
-pub use device::{Cpu, Device};
-pub use dim::Stride;
+pub use device::{AnyDevice, Cpu, Device, Meta};
 #[doc(inline)]
-pub use dim::{All, Axis, Dim};
+pub use dim::{All, Axis, Dim, Stride};
+#[doc(inline)]
 pub use dtype::DType;
 #[cfg(feature = "dynamic")]
-pub use dynamic::DynTensor;
-pub use element::{Bitwise, ComplexElement, Compute, F8E4M3, F8E5M2, QInt8, QInt32, QUInt8, Wider};
 #[doc(inline)]
-pub use element::{Comparable, Element, Float, Number, Whole};
-#[doc(no_inline)]
-pub use element::{bf16, f16};
+pub use dynamic::DynTensor;
+#[doc(inline)]
+pub use element::{Bitwise, Comparable, ComplexElement, Compute, Element, Float, Number, Whole, Wider};
+#[doc(hidden)]
+pub use element::{F8E4M3, F8E5M2, QInt8, QInt32, QUInt8, bf16, f16};
 #[doc(inline)]
 pub use error::{Error, Result};
 #[doc(inline)]
-pub use expr::Lazy;
-pub use expr::{Elementwise, Expr, Operand, Reduce, RightOperand, Scan, Stored, Zip};
-pub use kernel::{Body, Op, Reducer};
-pub use layout::{Layout, MemoryFormat};
-#[doc(no_inline)]
-pub use num_complex::Complex;
-pub use ops::attention::Scored;
-pub use ops::{Between, Meeting, Packed, Pad, Side, Truth};
-pub use quantised::{Quantised, QuantizedTensor};
-pub use rank::{Fits, InsertAxis, IsRank4, IsRank5, LiftTo, Matmul, Rank, RemoveAxes, RemoveAxis, SliceSpec, Smaller, Spatial, Tensordot};
-pub use rank::{NewAxis, Step};
-pub use scalar::{Lane, Lanes};
-pub use sparse::SparseTensor;
-pub use tensor::{Metadata, Writable};
+pub use expr::{Elementwise, Expr, Lazy, Operand, Reduce, RightOperand, Scan, Stored, Zip};
 #[doc(inline)]
-pub use tensor::{Tensor, TensorView, TensorViewMut};
+pub use kernel::{Body, Op, Reducer};
+#[doc(inline)]
+pub use layout::{Layout, MemoryFormat};
+#[doc(hidden)]
+pub use num_complex::Complex;
+#[doc(inline)]
+pub use ops::{Between, Meeting, Packed, Pad, Side, Truth, attention::Scored};
+#[doc(inline)]
+pub use quantised::{Quantised, QuantizedTensor};
+#[doc(inline)]
+pub use rank::{Fits, InsertAxis, IsRank4, IsRank5, LiftTo, Matmul, Rank, RemoveAxes, RemoveAxis, SliceSpec, Smaller, Spatial, Tensordot};
+#[doc(inline)]
+pub use rank::{NewAxis, Step};
+#[doc(inline)]
+pub use scalar::{Lane, Lanes};
+#[doc(inline)]
+pub use sparse::SparseTensor;
+#[doc(inline)]
+pub use tensor::{Metadata, Tensor, TensorView, TensorViewMut, Writable};
 
 /// Everything that ordinary code uses: `use rankform::prelude::*;`
 ///
@@ -171,7 +185,7 @@ pub mod prelude {
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// As above, of the page on the compiler's messages.
+/// As above, of the page on the compiler's messages. (The tests of the project compile the expressions of `docs/names.md`.)
 #[cfg(doctest)]
 #[doc = include_str!("../docs/compile_errors.md")]
 struct CompileErrors;

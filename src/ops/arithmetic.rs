@@ -83,7 +83,7 @@ operators! {
     fn sub = Sub(x, y) where Number { x - y }
     /// `x · y`.
     fn mul = Mul(x, y) where Number { x * y }
-    /// `x / y`; truncated for integers, 0 for an integer divisor of 0.
+    /// `x / y`; truncated for integers, 0 for an integer divisor of 0, which [`checked_div`](super::CheckedDivision::checked_div) refuses.
     fn div = Div(x, y) where Number { x / y }
     /// The remainder with the sign of `x`, as Rust's `%`; 0 for an integer divisor of 0.
     fn rem = Rem(x, y) where Comparable { x % y }

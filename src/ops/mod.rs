@@ -188,7 +188,7 @@ pub fn derivative<F, const INDEX: usize>(_: F) -> Derivative<F, INDEX> {
 ///   [`apply_many`](crate::expr::apply_many).
 /// * Run-time numbers are operands: `x.zip(scaled, 0.1)`.
 /// * A body calls functions over lanes, `fn f<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P>`, and other operators, which
-///   are not all methods of lanes (`relu`, `square`, `softplus` are not): `<Sigmoid as Op<(T,)>>::call::<L>((x,))`, where `L` is the interpretation.
+///   are not all methods of lanes (`relu`, `square`, `softplus` are, `mish`, `softsign` are not): `<Sigmoid as Op<(T,)>>::call::<L>((x,))`, where `L` is the interpretation.
 ///
 /// # Examples
 /// ```
