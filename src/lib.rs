@@ -108,7 +108,7 @@ pub use allocation::{Allocation, ResizePolicy};
 #[cfg(feature = "cuda")]
 pub use device::Cuda;
 pub use device::{AnyDevice, Cpu, Device, Meta};
-pub use dim::{All, Axis, Dim, Stride};
+pub use dim::{All, Axis, Dim, Last, Stride};
 pub use dtype::DType;
 #[cfg(feature = "dynamic")]
 pub use dynamic::DynTensor;
@@ -136,7 +136,7 @@ pub mod prelude {
     };
     pub use crate::ops::{attention::Attention, conv::Conv, pool::Pool, resample::Interpolate};
     pub use crate::rank::{NewAxis, Step};
-    pub use crate::{All, Allocation, Axis, Cpu, Device, Dim, Layout, MemoryFormat, Meta, Stride, Tensor, TensorView, TensorViewMut};
+    pub use crate::{All, Allocation, Axis, Cpu, Device, Dim, Last, Layout, MemoryFormat, Meta, Stride, Tensor, TensorView, TensorViewMut};
     pub use crate::{Bitwise, Comparable, ComplexElement, Compute, Element, Float, Number, Whole};
     pub use crate::{Error, Lane, Lanes, Result, dim, einsum, einsum_into, elementwise};
 }

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::expr::{Elementwise as _, Reduce as _, Stored, Zip as _};
 use crate::kernel::Op;
 use crate::layout::joint_size;
-use crate::rank::RemoveAxes;
+use crate::rank::{HasAxes, RemoveAxes};
 use crate::scalar::{DType, Lane, Lanes};
 use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
 use std::marker::PhantomData;
@@ -77,9 +77,9 @@ macro_rules! normalisations {
             ///
             /// # Errors
             /// As there.
-            pub fn $name<AXES: Copy, const M: usize>(self, axes: AXES $(, $arg: $type)?) -> Result<Tensor<T, RANK, D>>
+            pub fn $name<AXES: Copy>(self, axes: AXES $(, $arg: $type)?) -> Result<Tensor<T, RANK, D>>
             where
-                Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+                Dim<RANK>: HasAxes<AXES>,
             {
                 let ($x, $axes) = (self, axes);
                 $body.eval().map_err(|error| error.renamed(stringify!($name)))
@@ -89,9 +89,9 @@ macro_rules! normalisations {
             ///
             /// # Errors
             /// As there.
-            pub fn $into<'o, AXES: Copy, const M: usize>(self, axes: AXES $(, $arg: $type)?, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+            pub fn $into<'o, AXES: Copy>(self, axes: AXES $(, $arg: $type)?, out: impl Writable<'o, T, RANK, D>) -> Result<()>
             where
-                Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+                Dim<RANK>: HasAxes<AXES>,
                 D: 'o,
             {
                 let ($x, $axes) = (self, axes);
@@ -103,9 +103,9 @@ macro_rules! normalisations {
             ///
             /// # Errors
             /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
-            pub fn $name<AXES: Copy, const M: usize>(&self, axes: AXES $(, $arg: $type)?) -> Result<Self>
+            pub fn $name<AXES: Copy>(&self, axes: AXES $(, $arg: $type)?) -> Result<Self>
             where
-                Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+                Dim<RANK>: HasAxes<AXES>,
             {
                 self.view().$name(axes $(, $arg)?)
             }
@@ -115,9 +115,9 @@ macro_rules! normalisations {
             /// # Errors
             /// [`Error::Output`](crate::Error::Output) when `out` has other sizes, [`Error::Device`](crate::Error::Device),
             /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::Shared`](crate::Error::Shared) when `out` has other handles.
-            pub fn $into<'o, AXES: Copy, const M: usize>(&self, axes: AXES $(, $arg: $type)?, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+            pub fn $into<'o, AXES: Copy>(&self, axes: AXES $(, $arg: $type)?, out: impl Writable<'o, T, RANK, D>) -> Result<()>
             where
-                Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+                Dim<RANK>: HasAxes<AXES>,
                 D: 'o,
             {
                 self.view().$into(axes $(, $arg)?, out)
