@@ -150,7 +150,11 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
     /// assert_eq!((x.lazy() * 2.0).apply(mix, (y.lazy() + 1.0, &x)).sum(All)?.item()?, 4.0 + 30.0); // one pass
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn apply<F, IN, O>(self, _: F, operands: O) -> Lazy<'a, F::Out, RANK, D, Call<F, <Beside<Self, O> as OperandTuple<IN, RANK, D>>::Exprs>>
+    pub fn apply<F, IN, O>(
+        self,
+        _: F,
+        operands: O,
+    ) -> Lazy<'a, F::Out, RANK, D, Call<F, <Beside<Self, O> as OperandTuple<IN, RANK, D>>::Exprs>>
     where
         F: Op<IN>,
         IN: Elements,

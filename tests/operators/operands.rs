@@ -37,7 +37,8 @@ elementwise! {
 
 #[test]
 fn an_operator_of_twelve_operands_stands_in_an_expression() -> Result<()> {
-    let x: Vec<Tensor<i32, 1>> = (0..12).map(|k| Tensor::from_fn([700], |[i]| ((i + 7) * (k + 3) % 13) as i32 - 6, &Cpu)).collect::<Result<_>>()?;
+    let x: Vec<Tensor<i32, 1>> =
+        (0..12).map(|k| Tensor::from_fn([700], |[i]| ((i + 7) * (k + 3) % 13) as i32 - 6, &Cpu)).collect::<Result<_>>()?;
     let [a, b, c, d, e, f, g, h, i, j, k, l] = std::array::from_fn(|n| &x[n]);
     let y = (a.lazy() + 1).apply(twelve, (b, c, d, e, f, g, h, i, j, k, l)) * 2;
     let at = |n: usize| {

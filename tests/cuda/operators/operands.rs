@@ -1,6 +1,6 @@
 //! Operators of one to six operands on a graphics card: eager, lazy, inside a reduction and a scan, in place, by derivative.
 
-#[path = "../common/operands.rs"]
+#[path = "../../common/operands.rs"]
 mod each;
 
 use crate::on_card;
