@@ -286,7 +286,7 @@ lift! {
 /// Two ranks that have a matrix product, and its rank.
 #[diagnostic::on_unimplemented(
     message = "`matmul` has no product of ranks `{Self}` · `{OTHER}`",
-    label = "products exist for ranks 1·1, 2·1, 1·2, 2·2 and, batched, 3·3 and 4·4",
+    label = "products exist for ranks 1·1, 2·1, 1·2, 2·2, R·2 and, batched, 3·3 and 4·4",
     note = "`.insert_axis(Axis::<A>)` adds an axis; `.lift()` makes a matrix a batch of one, which stretches"
 )]
 pub trait Matmul<OTHER>: sealed::Sealed {
@@ -302,6 +302,12 @@ matmul! {
     2 1 => 1;
     1 2 => 1;
     2 2 => 2;
+    3 2 => 3;
+    4 2 => 4;
+    5 2 => 5;
+    6 2 => 6;
+    7 2 => 7;
+    8 2 => 8;
     3 3 => 3;
     4 4 => 4;
 }

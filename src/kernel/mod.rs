@@ -26,6 +26,7 @@ pub(crate) use traced::{Recorder, trace_elements};
 use crate::element::{Compute, Element};
 use crate::scalar::{Dual, Lane, Lanes, Num};
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Where a running program gets its operands from and leaves its results: the device's side of a kernel.
 pub trait Io<L: Lanes> {
@@ -52,10 +53,15 @@ pub trait Row {
     /// Reduces the values of a body along the row, whose loads begin with the next one; the number of the next load stays.
     fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, body: &B) -> Compute<R::Out>;
     /// Computes the values of a body along the row, and holds them until the row is done; where they are then. Its loads
-    /// begin with the next one; the number of the next load stays.
+    /// begin with the next one; the number of the next load stays. Bodies with one `mark` are copies.
     #[inline(always)]
-    fn hold<B: Body>(&mut self, _body: &B) -> usize {
+    fn hold<B: Body>(&mut self, _body: &B, _mark: u64) -> usize {
         0
+    }
+    /// Where the values of a body with run-time numbers are held already, which begins with the next load.
+    #[inline(always)]
+    fn held<B: Body>(&mut self, _mark: u64) -> Option<usize> {
+        None
     }
 }
 
@@ -256,29 +262,44 @@ impl<R: Reducer<B::Out>, B: Body> Body for Along<R, B> {
 pub struct Once<B> {
     body: B,
     place: usize,
+    /// That of its copies, and of no other: with run-time numbers a type does not say all.
+    mark: u64,
 }
 
 impl<B> Once<B> {
     /// `body`, to be computed once.
     pub fn new(body: B) -> Self {
-        Once { body, place: 0 }
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Once { body, place: 0, mark: NEXT.fetch_add(1, Ordering::Relaxed) }
+    }
+    /// Another body in its place: that of an expression.
+    pub(crate) fn of<C>(&self, body: C) -> Once<C> {
+        Once { body, place: self.place, mark: self.mark }
     }
     pub(crate) fn inner(&self) -> &B {
         &self.body
     }
 }
 
+impl<B: Body> Once<B> {
+    /// Whether it is an operand's elements, which stand somewhere already.
+    const STANDS: bool = matches!(B::SOURCE, Source::Operand);
+}
+
 impl<B: Body> Body for Once<B> {
     type Out = B::Out;
-    const SOURCE: Source = Source::Held;
+    const SOURCE: Source = if Self::STANDS { Source::Operand } else { Source::Held };
     const LOADS: usize = B::LOADS;
     const BY_ROWS: bool = B::BY_ROWS;
     const FIXED: bool = B::FIXED;
-    const HELD: usize = B::HELD + size_of::<Compute<B::Out>>();
+    const HELD: usize = B::HELD + if Self::STANDS { 0 } else { size_of::<Compute<B::Out>>() };
     const PLAIN: bool = B::PLAIN;
     const LIGHT: bool = B::LIGHT;
     #[inline(always)]
     fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<B::Out>> {
+        if Self::STANDS {
+            return self.body.eval::<L>(io);
+        }
         match io.held::<B::Out>(self.place, B::LOADS) {
             Some(value) => value,
             None => self.body.eval::<L>(io),
@@ -286,10 +307,21 @@ impl<B: Body> Body for Once<B> {
     }
     #[inline(always)]
     fn settle(&mut self, row: &mut impl Row) {
+        if Self::STANDS {
+            return self.body.settle(row);
+        }
+        // A type that says all is known by what its parts are (`Row::reduce`, `Row::hold`).
+        if !B::FIXED
+            && let Some(place) = row.held::<B>(self.mark)
+        {
+            self.place = place;
+            *row.next() += B::LOADS;
+            return;
+        }
         let first = *row.next();
         self.body.settle(row);
         let last = std::mem::replace(row.next(), first);
-        self.place = row.hold(&self.body);
+        self.place = row.hold(&self.body, self.mark);
         *row.next() = last;
     }
 }

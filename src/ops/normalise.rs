@@ -78,7 +78,7 @@ macro_rules! normalisations {
             where
                 Dim<RANK>: HasAxes<AXES>,
             {
-                let ($x, $axes) = (self, axes);
+                let ($x, $axes) = (self.once(), axes); // it occurs several times
                 $body
             }
 
@@ -96,7 +96,8 @@ macro_rules! normalisations {
             where
                 Dim<RANK>: HasAxes<AXES>,
             {
-                self.lazy().$name(axes $(, $arg)?).eval().map_err(|error| error.renamed(stringify!($name)))
+                let ($x, $axes) = (self.lazy(), axes);
+                $body.eval().map_err(|error| error.renamed(stringify!($name)))
             }
 
             #[doc = concat!("See [`Tensor::", stringify!($of_axis), "`].")]
@@ -104,7 +105,7 @@ macro_rules! normalisations {
             /// # Errors
             /// As there.
             pub fn $of_axis(self, axis: usize $(, $arg: $type)?) -> Result<Tensor<T, RANK, D>> {
-                self.lazy().$of_axis(axis $(, $arg)?).eval().map_err(|error| error.renamed(stringify!($of_axis)))
+                self.$name(AxisAt(axis) $(, $arg)?).map_err(|error| error.renamed(stringify!($of_axis)))
             }
 
             #[doc = concat!("See [`Tensor::", stringify!($into), "`].")]
@@ -116,7 +117,8 @@ macro_rules! normalisations {
                 Dim<RANK>: HasAxes<AXES>,
                 D: 'o,
             {
-                self.lazy().$name(axes $(, $arg)?).eval_at(stringify!($into), There(out))
+                let ($x, $axes) = (self.lazy(), axes);
+                $body.eval_at(stringify!($into), There(out))
             }
         )* }
         impl<T: Float, const RANK: usize, D: Device> Tensor<T, RANK, D> { $(

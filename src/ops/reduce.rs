@@ -196,7 +196,13 @@ reducers! {
         let apart = b.0.eq(Lane::zero()).select(Lane::zero(), b.1 - from);
         (a.0 + b.0, from, a.2 + apart.mul_add(b.0, b.2))
     };
-    of_slice |values, _from| shifted(values), shifted;
+    of_slice |values, _from| {
+        let mut state = <Self as Reducer<T>>::identity::<Run>();
+        for piece in values.chunks(PIECE) {
+            state = <Self as Reducer<T>>::combine::<Run>(state, shifted(piece));
+        }
+        state
+    }, shifted;
     finish |s, count| (s.1 + s.2 / count.cast::<f64>()).cast();
 
     /// `ln Σ eˣ` without overflow: the state is the largest x and `Σ e^(x − largest)`. −∞ for no elements.

@@ -18,6 +18,7 @@
 //! | `convert.rs` | casts, comparisons, choices, complex parts |
 //! | `place.rs` `into.rs` | in place, into memory that is there, operators of Rust, memory that operands give |
 //! | `generic.rs` | functions for any float, rank and device; tensors as views |
+//! | `linear.rs` | linear layers; products of stacks of rows by a matrix |
 //! | `operands.rs` | operators of one to twelve operands, in every way in which they are called |
 //! | `own.rs` | operators of one's own: several outputs, run-time numbers, tuples of operands |
 //! | `packed.rs` | matrices packed before their products |
@@ -43,6 +44,7 @@ mod generic;
 mod indexing;
 #[cfg(not(rankform_plain_stores))]
 mod into;
+mod linear;
 mod movement;
 #[cfg(not(rankform_plain_stores))]
 mod neural;

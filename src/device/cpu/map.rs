@@ -261,7 +261,7 @@ impl<M: Mode, const SHORT: bool> Row for Settling<'_, M, SHORT> {
     fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, body: &B) -> Compute<R::Out> {
         let remembers = const { B::FIXED && size_of::<Compute<R::Out>>() <= 16 };
         let what = remembers.then(TypeId::of::<(B, R)>);
-        if let Some(bytes) = self.recall::<B>(what) {
+        if let Some(bytes) = self.recall::<B>(what, true, 0) {
             self.remember(what, bytes);
             // SAFETY: bytes that were written below as this very type, which fits and is read at any alignment.
             return unsafe { std::ptr::from_ref(&bytes).cast::<Compute<R::Out>>().read_unaligned() };
@@ -283,10 +283,19 @@ impl<M: Mode, const SHORT: bool> Row for Settling<'_, M, SHORT> {
         value
     }
     #[inline(always)]
-    fn hold<B: Body>(&mut self, body: &B) -> usize {
-        let what = B::FIXED.then(TypeId::of::<Once<B>>);
-        if let Some([place, _]) = self.recall::<B>(what) {
-            self.remember(what, [place, 0]);
+    fn held<B: Body>(&mut self, mark: u64) -> Option<usize> {
+        let what = Some(TypeId::of::<Once<B>>());
+        let [place, _] = self.recall::<B>(what, false, mark)?;
+        self.remember(what, [place, mark]);
+        Some(place as usize)
+    }
+    #[inline(always)]
+    fn hold<B: Body>(&mut self, body: &B, mark: u64) -> usize {
+        let (what, mark) = (Some(TypeId::of::<Once<B>>()), if B::FIXED { 0 } else { mark });
+        if B::FIXED
+            && let Some([place, _]) = self.recall::<B>(what, true, 0)
+        {
+            self.remember(what, [place, mark]);
             return place as usize;
         }
         let place = self.held.next_multiple_of(64);
@@ -310,7 +319,7 @@ impl<M: Mode, const SHORT: bool> Row for Settling<'_, M, SHORT> {
         } else {
             eval_row(body, n, at, put);
         }
-        self.remember(what, [place as u64, 0]);
+        self.remember(what, [place as u64, mark]);
         place
     }
 }
@@ -321,9 +330,9 @@ impl<'a, M: Mode, const SHORT: bool> Settling<'a, M, SHORT> {
         Settling { pointers, first, next: 0, n, held: 0, count: 0, known, mode: PhantomData }
     }
 
-    /// What was remembered of this row, made from the same operands as the next `B` would be.
+    /// What was remembered of this row, made from the same operands as the next `B` would be: of any, or of one with this mark.
     #[inline(always)]
-    fn recall<B: Body>(&self, what: Option<TypeId>) -> Option<[u64; 2]> {
+    fn recall<B: Body>(&self, what: Option<TypeId>, any: bool, mark: u64) -> Option<[u64; 2]> {
         let what = what?;
         let at = self.first + self.next;
         // Written out, without closures: what a loop looks through stays in memory, and types are compared where this is compiled
@@ -332,6 +341,7 @@ impl<'a, M: Mode, const SHORT: bool> Settling<'a, M, SHORT> {
             ($($place:literal)*) => { $(
                 if let Some((of, from, bytes)) = self.known[$place]
                     && of == what
+                    && (any || bytes[1] == mark)
                     && self.reads_alike::<B>(from, at)
                 {
                     return Some(bytes);
@@ -342,8 +352,8 @@ impl<'a, M: Mode, const SHORT: bool> Settling<'a, M, SHORT> {
         None
     }
 
-    /// Whether the loads of a body stand in the same places from two pointers on. What is settled inside a fixed body follows from
-    /// its loads, so these say all.
+    /// Whether the loads of a body stand in the same places from two pointers on. What is settled inside a fixed body, or a copy of
+    /// one, follows from its loads, so these say all.
     #[inline(always)]
     fn reads_alike<B: Body>(&self, from: usize, at: usize) -> bool {
         let mut k = 0;
