@@ -77,13 +77,29 @@ pub trait Number: Element<Compute: Num> + num_traits::Num {
 )]
 pub trait Comparable: Number<Compute: Ordered> + PartialOrd {}
 
-/// A floating-point element: f16, bf16, f32, f64. In generic code a number is `T::from(2.0).unwrap()`, by `num_traits`.
+/// A floating-point element: f16, bf16, f32, f64. In generic code a number is [`T::from_f64(0.5)`](Float::from_f64).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a floating-point element",
     label = "this operator needs f16, bf16, f32 or f64, not `{Self}`",
     note = "numbers and booleans are converted first: `.cast::<f32>()?`"
 )]
-pub trait Float: Comparable<Compute: Real> + num_traits::Float {}
+pub trait Float: Comparable<Compute: Real> + num_traits::Float {
+    /// A number, rounded once to nearest even: a constant in generic code. Bodies of operators need it not: `x * 0.5`.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// fn halved<T: Float, const RANK: usize, D: Device>(x: &Tensor<T, RANK, D>) -> Result<Tensor<T, RANK, D>> {
+    ///     x.mul(T::from_f64(0.5))
+    /// }
+    /// assert_eq!(halved(&Tensor::from([3.0_f32, 4.0]))?.to_vec()?, [1.5, 2.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    #[inline]
+    fn from_f64(value: f64) -> Self {
+        num_traits::NumCast::from(value).unwrap_or_else(|| Self::narrow(Prim::from_f64(value)))
+    }
+}
 
 /// An element whose products with the element `LEFT` have a wider element of their own.
 #[diagnostic::on_unimplemented(

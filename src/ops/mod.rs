@@ -26,6 +26,7 @@
 //! | `index.rs` `scatter.rs` | gather, take, what a mask picks; scatter, what a mask fills |
 //! | `scatter_reduce.rs` | sums, means, extremes by index |
 //! | `contract.rs` | matrix products, and products of labelled axes |
+//! | `linear.rs` | linear layers: a product, a bias, an activation |
 //! | `packed.rs` | matrices packed once for many products |
 //! | `einsum.rs` | `einsum!`, tensordot |
 //! | `linalg.rs` | norms, dot and outer products, traces, powers |
@@ -56,6 +57,7 @@ pub mod functions;
 mod grid;
 mod index;
 mod linalg;
+mod linear;
 mod loss;
 mod math;
 mod moments;
@@ -88,6 +90,7 @@ pub use complex::*;
 pub use grid::{Histogram, Triangles};
 pub use index::Indexing;
 pub use linalg::*;
+pub use linear::Linear;
 pub use loss::*;
 pub use math::*;
 pub use normalise::Lengths;
