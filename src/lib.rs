@@ -132,7 +132,7 @@ pub mod prelude {
     pub use crate::expr::{Elementwise, Lazy, Operand, Reduce, Scan, Zip, apply, apply_in_place, apply_into, apply_many, apply_many_into};
     pub use crate::ops::{
         Activation, Arithmetic, Arrange, Cast, Channels, ClassLoss, ClassLosses, Comparisons, ComplexParts, Covariances, Histogram,
-        Indexing, Lengths, Losses, Math, Norms, Quantiles, Reductions, Resample, Runs, Scans, Sets, Sorts, Triangles, derivative,
+        Indexing, Lengths, Losses, Math, MaxPools, Norms, Quantiles, Reductions, Resample, Runs, Scans, Sets, Sorts, Triangles, derivative,
     };
     pub use crate::ops::{attention::Attention, conv::Conv, pool::Pool, resample::Interpolate};
     pub use crate::rank::{NewAxis, Step};

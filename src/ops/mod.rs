@@ -31,7 +31,8 @@
 //! | `linalg.rs` | norms, dot and outer products, traces, powers |
 //! | `sets.rs` | membership |
 //! | `statistics.rs` | covariances, correlations, quantiles |
-//! | `conv.rs` `pool.rs` `resample.rs` | convolutions, pooling, interpolation |
+//! | `windows.rs` `conv.rs` `pool.rs` `resample.rs` | windows over axes, convolutions, pooling, interpolation |
+//! | `unpool.rs` | where the largest of windows stand, and the way back |
 //! | `attention.rs` | scaled dot-product attention |
 //! | `random.rs` | random numbers, the same on every device |
 //! | `operator.rs` | operators that need code of their own on each device |
@@ -78,6 +79,8 @@ mod sort;
 mod statistics;
 mod symbols;
 mod table;
+mod unpool;
+mod windows;
 
 pub use activation::*;
 pub use arithmetic::*;
@@ -104,6 +107,7 @@ pub use sets::Sets;
 pub use sort::{Side, Sorts, Unique};
 pub use statistics::{Between, Cov, Covariances, Quantiles};
 pub use table::{Row, Visit, built_in, each_operator};
+pub use unpool::MaxPools;
 
 pub use crate::kernel::Derivative;
 
