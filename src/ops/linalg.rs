@@ -200,7 +200,7 @@ norms! {
 
 /// What magnitudes are divided by: the number, or 1 where that is 0 or infinite.
 #[derive(Clone, Copy, Debug)]
-struct Unit;
+pub(super) struct Unit;
 
 impl Op<(f64,)> for Unit {
     const NAME: &'static str = "norm_p";
@@ -213,7 +213,7 @@ impl Op<(f64,)> for Unit {
 
 /// 1 but for 0.
 #[derive(Clone, Copy, Debug)]
-struct IsNotZero;
+pub(super) struct IsNotZero;
 
 impl<T: Float> Op<(T,)> for IsNotZero {
     const NAME: &'static str = "norm_p";
@@ -222,6 +222,12 @@ impl<T: Float> Op<(T,)> for IsNotZero {
     fn call<L: Lanes>((x,): (Lane<L, Compute<T>>,)) -> Lane<L, Compute<T>> {
         x.eq(Lane::zero()).select(Lane::zero(), Lane::one())
     }
+}
+
+/// The order of a norm, which is a number.
+pub(super) fn order_of<T: Float>(op: &'static str, p: T) -> Result<f64> {
+    let p = num_traits::ToPrimitive::to_f64(&p).filter(|p| !p.is_nan());
+    p.ok_or_else(|| Error::Value { op, what: text(format_args!("the norm of p = NaN")) })
 }
 
 /// Methods of views, and of tensors by way of them, each with the one that writes into what is there.
@@ -285,10 +291,7 @@ products! {
     /// ```
     fn norm_p, norm_p_into [AXES: Copy, const M: usize](p: T, axes: AXES) -> M
     where [T: Float, Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>] = |op, x, place| {
-        let p = num_traits::ToPrimitive::to_f64(&p).unwrap_or(f64::NAN);
-        if p.is_nan() {
-            return Err(Error::Value { op, what: text(format_args!("the norm of p = {p}")) });
-        }
+        let p = order_of(op, p)?;
         if p == f64::INFINITY {
             return x.lazy().reduce_at(op, NormMax, axes, place);
         }

@@ -17,7 +17,7 @@
 //! | `sort.rs` | sort, argsort, topk, unique, searchsorted |
 //! | `runs.rs` | runs of equal neighbours, the most frequent element |
 //! | `scan.rs` | running sums, products, extremes |
-//! | `normalise.rs` | softmax, log-softmax, layer norm, RMS norm |
+//! | `normalise.rs` `unit_vectors.rs` | softmax, log-softmax, layer norm, RMS norm; vectors of length 1 |
 //! | `channels.rs` | group, instance and batch norm, gates, pixels and windows as channels |
 //! | `loss.rs` | losses, of elements and of classes |
 //! | `arrange.rs` | concat, stack, split, pad, roll, repeat, tile |
@@ -79,6 +79,7 @@ mod sort;
 mod statistics;
 mod symbols;
 mod table;
+mod unit_vectors;
 mod unpool;
 mod windows;
 

@@ -180,6 +180,54 @@ parametric! {
         apart.lt(delta).select(apart * apart * 0.5, delta * (apart - delta * 0.5))
     }
 
+    /// [`binary_cross_entropy_with_logits`](super::Losses::binary_cross_entropy_with_logits) whose positive targets count
+    /// `pos_weight` times: `−p · y · ln sigmoid(x) − (1 − y) · ln(1 − sigmoid(x))`, exact in both tails.
+    ///
+    /// # Errors
+    /// As every elementwise operator: [`Error::Sizes`](crate::Error::Sizes), …
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let (x, y) = (Tensor::from([0.0, 0.0, -1000.0]), Tensor::from([1.0, 0.0, 1.0]));
+    /// let weights = Tensor::from([3.0]); // a number, or one for each class
+    /// let loss = x.weighted_binary_cross_entropy_with_logits(&y, &weights)?;
+    /// assert_eq!(loss.to_vec()?, [3.0 * f64::ln(2.0), f64::ln(2.0), 3000.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    ///
+    /// # Source
+    /// PyTorch's argument `pos_weight`.
+    #[doc(alias = "pos_weight")]
+    fn weighted_binary_cross_entropy_with_logits = WeightedBinaryCrossEntropyWithLogits(x; target TARGET: T, pos_weight WEIGHT: T) -> T
+    where Float {
+        let positive = x.gt(Lane::zero());
+        let (yes, no) = (pos_weight * target, 1.0 - target);
+        let share = positive.select(no, -yes);
+        // 0 · ∞ is the limit 0 here.
+        let limit = share.eq(Lane::zero()) & x.abs().eq(Lane::highest());
+        let line = limit.select(Lane::zero(), share * x);
+        line + (yes + no) * positive.select(-x, x).exp().ln_1p()
+    }
+
+    /// The exponential linear unit: x above 0, `alpha · (eˣ − 1)` below. With `alpha` 1 it is [`elu`](super::Activation::elu).
+    ///
+    /// # Errors
+    /// As every elementwise operator: [`Error::Sizes`](crate::Error::Sizes), …
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([1.5, 0.0, f64::NEG_INFINITY]);
+    /// assert_eq!(x.elu_alpha(2.0)?.to_vec()?, [1.5, 0.0, -2.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    #[doc(alias = "elu")]
+    fn elu_alpha = EluAlpha(x; alpha ALPHA: T) -> T where Float {
+        let positive = x.gt(Lane::zero());
+        positive.select(x, alpha * positive.select(Lane::zero(), x).exp_m1())
+    }
+
     /// The exponential linear unit whose slope is continuous: x above 0, `alpha · (e^(x/alpha) − 1)` below.
     ///
     /// # Errors

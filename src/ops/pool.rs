@@ -42,7 +42,7 @@ pub struct Pool<const N: usize> {
     /// Whether a mean counts the padding, as zeros.
     pub count_padding: bool,
     /// What the sum of every window is divided by for its mean, in place of the number of its places.
-    pub divisor: Option<usize>,
+    pub divisor: Option<i64>,
     /// Whether a last window that starts inside, but leaves the input and its padding, counts too; what is beyond the
     /// padding is never counted.
     pub ceil: bool,
@@ -92,7 +92,7 @@ impl<const N: usize> Pool<N> {
     /// assert_eq!(sums.to_vec()?, [3.0, 6.0]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub const fn divisor(self, divisor: usize) -> Self {
+    pub const fn divisor(self, divisor: i64) -> Self {
         Pool { divisor: Some(divisor), ..self }
     }
     /// With gaps inside the windows.

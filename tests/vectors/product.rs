@@ -194,28 +194,34 @@ fn run_conv<const M: usize>(case: &Case, run: impl Fn(&Case, Conv<M>, bool) -> R
         each::<M>(case.get(3, name("stride", "strides")), 1)?,
         each::<M>(case.get(if case.op.contains("transpose") { 7 } else { 5 }, name("dilation", "dilations")), 1)?,
     );
-    let padding = match case.get(4, name("padding", "pads")) {
-        Value::String(word) if word == "valid" => [0; M],
-        Value::String(_) => {
-            let both: [usize; M] = std::array::from_fn(|axis| dilation[axis] * (w.size[axis + 2] - 1));
-            if both.iter().any(|both| both % 2 == 1) {
-                return unrun("padding that is not the same at both ends");
-            }
-            both.map(|both| both / 2)
-        }
+    let conv = Conv::new().stride(stride).dilation(dilation);
+    let conv = match case.get(4, name("padding", "pads")) {
+        Value::String(word) if word == "valid" => conv,
+        Value::String(_) => conv.same(),
         Value::Array(pads) if onnx => {
-            if pads[..M] != pads[M..] {
-                return unrun("padding that is not the same at both ends");
-            }
-            std::array::from_fn(|axis| pads[axis].as_u64().unwrap_or(0) as usize)
+            let of = |from: usize| std::array::from_fn(|axis| pads[from + axis].as_u64().unwrap_or(0) as usize);
+            conv.padding_ends(of(0), of(M))
         }
-        value => each::<M>(value, 0)?,
+        value => conv.padding(each::<M>(value, 0)?),
     };
-    if onnx && case.kw("auto_pad").as_str().is_some_and(|word| word != "NOTSET") || !case.kw("output_shape").is_null() {
-        return unrun("padding from sizes");
-    }
+    let conv = match case.kw("auto_pad").as_str() {
+        Some("SAME_UPPER") => conv.same(),
+        Some("SAME_LOWER") => conv.same_lower(),
+        _ => conv,
+    };
+    let wanted = each::<M>(case.kw("output_shape"), 0)?;
+    // Padding that leaves the sizes wanted, an odd place at the end; what is wanted beyond is `output_padding`.
+    let conv = if case.kw("output_shape").is_null() {
+        conv
+    } else {
+        let extra = each::<M>(case.kw("output_padding"), 0)?;
+        let total = |axis: usize| ((x.size[axis + x.rank() - M] - 1) * stride[axis] + extra[axis] + dilation[axis] * (w.size[axis + 2] - 1) + 1).checked_sub(wanted[axis]);
+        let total: [Option<usize>; M] = std::array::from_fn(total);
+        let Some(total) = total.into_iter().collect::<Option<Vec<_>>>() else { return unrun("more than the whole of a transposed convolution") };
+        conv.padding_ends(std::array::from_fn(|axis| total[axis] / 2), std::array::from_fn(|axis| total[axis].div_ceil(2)))
+    };
     let groups = real_or(case.kw(name("groups", "group")), 1.0)? as usize;
-    run(case, Conv::new().stride(stride).padding(padding).dilation(dilation).groups(groups), x.rank() == M + 2)
+    run(case, conv.groups(groups), x.rank() == M + 2)
 }
 /// One number a channel added.
 fn with_bias<T: Seen + Number, const R: usize>(case: &Case, z: Tensor<T, R>, sizes: Tensor<f64, R>, batched: bool) -> Run {
