@@ -113,7 +113,7 @@ pub use dtype::DType;
 #[cfg(feature = "dynamic")]
 pub use dynamic::DynTensor;
 pub use element::{
-    Bitwise, Comparable, ComplexElement, Compute, Element, F8E4M3, F8E5M2, Float, Number, QInt8, QInt32, QUInt8, Whole, Wider, bf16, f16,
+    Bitwise, Comparable, ComplexElement, Compute, Conjugate, Element, F8E4M3, F8E5M2, Float, Inexact, Number, QInt8, QInt32, QUInt8, Whole, Wider, bf16, f16,
 };
 pub use error::{Error, Result};
 pub use layout::{Layout, MemoryFormat};
@@ -137,7 +137,7 @@ pub mod prelude {
     pub use crate::ops::{attention::Attention, conv::Conv, pool::Pool, resample::Interpolate};
     pub use crate::rank::{NewAxis, Step};
     pub use crate::{All, Allocation, Axis, Cpu, Device, Dim, Layout, MemoryFormat, Meta, Stride, Tensor, TensorView, TensorViewMut};
-    pub use crate::{Bitwise, Comparable, ComplexElement, Compute, Element, Float, Number, Whole};
+    pub use crate::{Bitwise, Comparable, ComplexElement, Compute, Conjugate, Element, Float, Inexact, Number, Whole};
     pub use crate::{Error, Lane, Lanes, Result, dim, einsum, einsum_into, elementwise};
 }
 
