@@ -28,7 +28,7 @@
 //! | `contract.rs` | matrix products, and products of labelled axes |
 //! | `packed.rs` | matrices packed once for many products |
 //! | `einsum.rs` | `einsum!`, tensordot |
-//! | `linalg.rs` | norms, dot and outer products, traces, powers |
+//! | `norms.rs` `linalg.rs` | norms; dot and outer products, traces, powers |
 //! | `sets.rs` | membership |
 //! | `statistics.rs` | covariances, correlations, quantiles |
 //! | `windows.rs` `conv.rs` `pool.rs` `resample.rs` | windows over axes, convolutions, pooling, interpolation |
@@ -61,6 +61,7 @@ mod loss;
 mod math;
 mod moments;
 mod normalise;
+mod norms;
 mod operator;
 mod packed;
 mod parametric;
@@ -91,10 +92,10 @@ pub use compare::*;
 pub use complex::*;
 pub use grid::{Histogram, Triangles};
 pub use index::Indexing;
-pub use linalg::*;
 pub use loss::*;
 pub use math::*;
 pub use normalise::Lengths;
+pub use norms::*;
 pub use operator::{Operator, run};
 pub use packed::Packed;
 pub use parametric::*;

@@ -2,8 +2,8 @@
 //!
 //! Imports: `error`, `dim`, `rank`, `element`, `device`, `tensor`, `expr`, `ops`.
 
-use super::linalg::{IsNotZero, Unit, order_of};
 use super::normalise::{Divisor, Over, least};
+use super::norms::{IsNotZero, Unit, order_of};
 use super::{Arithmetic as _, Cast as _, Math as _, Min, NormF64, NormMax, Reductions as _};
 use crate::device::Device;
 use crate::dim::Dim;
