@@ -1,8 +1,9 @@
 //! Complex numbers: parts, conjugates, absolute values. Real numbers have them too, and are their own conjugates.
 //!
-//! Imports: `scalar`, `element`, `kernel`, `device`, `expr`.
+//! Imports: `dtype`, `scalar`, `element`, `kernel`, `device`, `expr`.
 
 use crate::device::Device;
+use crate::dtype::Kind;
 use crate::element::{Compute, Conjugate, Inexact};
 use crate::expr::Elementwise;
 use crate::kernel::Op;
@@ -59,7 +60,9 @@ parts! {
     /// Whether the imaginary part is 0; always so of a real number, NaN too.
     fn is_real = IsReal -> bool where Conjugate, |x| T::im(x).eq(Lane::literal(Default::default()));
     /// The absolute value.
-    fn modulus = Modulus -> T::Real where Inexact, |x| T::re(x).hypot(T::im(x));
+    fn modulus = Modulus -> T::Real where Inexact, |x| {
+        if T::DTYPE.kind() == Kind::Complex { T::re(x).hypot(T::im(x)) } else { T::re(x).abs() }
+    };
     /// The angle, in [−π, π]: of a real number 0 or π, π of −0, as of `Complex::new(-0.0, 0.0)`.
     fn angle = Angle -> T::Real where Inexact, |x| T::im(x).atan2(T::re(x));
 }

@@ -5,7 +5,7 @@ use crate::contract::Factor;
 use crate::reduce::Axes;
 use crate::{Row, by_type};
 use rankform::ops::conv::Conv;
-use rankform::ops::{Min, Norm, NormMax, NormOne};
+use rankform::ops::{Norm, NormMax, NormOne};
 use rankform::prelude::*;
 use serde_json::Value;
 
@@ -112,31 +112,31 @@ fn norm(case: &Case) -> Run {
         value => real(value).map_or_else(|| unrun("a norm by another name"), Ok)?,
     };
     let axes = Axes::of(case, case.get(2, "dim"), case.get(3, "keepdim"))?;
-    by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64] => {
+    let judged = |out: Out| {
+        let (sizes, roundings) = (out.values.iter().map(|x| x.magnitude()).collect(), if order == 2.0 { 1.0 } else { 4.0 });
+        Ok(vec![Out { magnitude: Some(sizes), ..out }.rounded(roundings)])
+    };
+    by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 c64] => {
         let x = case.tensor::<T>(case.arg(0))?;
         let x = x.view()?;
-        let out = if order == 2.0 {
+        judged(if order == 2.0 {
             axes.reduce(Norm, x)?
         } else if order == 1.0 {
             axes.reduce(NormOne, x)?
         } else if order == f64::INFINITY {
             axes.reduce(NormMax, x)?
-        } else if order == f64::NEG_INFINITY {
-            axes.reduce(Min, x.abs()?.view())?
-        } else if order > 0.0 {
-            // Powers of 16-bit floats leave their range: in single precision, as a user casts.
-            if size_of::<T>() == 2 {
-                let norm = axes.norm_p(order as f32, x.cast::<f32>()?.view())?;
-                Out { dtype: T::DTYPE, values: crate::reduce::values::<T>(&norm)?.iter().map(|x| x.scalar()).collect(), ..norm }
-            } else {
-                axes.norm_p(T::from_f64(order), x)?
-            }
         } else {
-            return unrun("a norm of an order below 0");
-        };
-        let (sizes, roundings) = (out.values.iter().map(|x| x.magnitude()).collect(), if order == 2.0 { 1.0 } else { 4.0 });
-        Ok(vec![Out { magnitude: Some(sizes), ..out }.rounded(roundings)])
+            of_order(&axes, x.modulus()?.view(), order)?
+        })
     })
+}
+/// The norm of another order. Powers of 16-bit floats leave their range: in single precision, as a user casts.
+fn of_order<T: Seen + Float>(axes: &Axes, x: TensorView<'_, T, N>, order: f64) -> Result<Out, Stop> {
+    if size_of::<T>() == 2 {
+        let norm = axes.norm_p(order as f32, x.cast::<f32>()?.view())?;
+        return Ok(Out { dtype: T::DTYPE, values: crate::reduce::values::<T>(&norm)?.iter().map(|x| x.scalar()).collect(), ..norm });
+    }
+    axes.norm_p(T::from_f64(order), x)
 }
 /// Numbers of an argument, one an axis.
 pub fn each<const M: usize>(value: &Value, default: usize) -> Result<[usize; M], Stop> {
