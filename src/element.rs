@@ -76,7 +76,7 @@ pub type Compute<T> = <T as Element>::Compute;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no real and imaginary part",
     label = "this operator needs numbers or truth values, not `{Self}`",
-    note = "an element of one's own says so: `impl Conjugate for MyElement {{ type Real = Self; }}`"
+    note = "an element of one's own has them if it is `Comparable`, or says so: `impl Conjugate for MyElement {{ type Real = Self; }}`"
 )]
 pub trait Conjugate: Element {
     /// The element of its parts.
@@ -231,25 +231,26 @@ numbers! {
     u32: u32;
     u64: u64;
 }
-macro_rules! own_conjugates {
-    ($($t:ty)*) => { $(
-        impl Conjugate for $t {
-            type Real = $t;
-            #[inline(always)]
-            fn re<L: Lanes>(x: Lane<L, Compute<$t>>) -> Lane<L, Compute<$t>> { x }
-            #[inline(always)]
-            fn each_part<L: Lanes>(
-                x: Lane<L, Compute<$t>>,
-                f: impl Fn(Lane<L, Compute<$t>>) -> Lane<L, Compute<$t>>,
-            ) -> Lane<L, Compute<$t>> { f(x) }
-        }
-    )* };
-}
 macro_rules! inexact {
     ($($t:ty)*) => { $(impl Inexact for $t { type Part = $t; })* };
 }
 inexact!(f16 bf16 f32 f64);
-own_conjugates!(bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64);
+
+impl Conjugate for bool {
+    type Real = bool;
+}
+// Numbers with an order are real.
+impl<T: Comparable> Conjugate for T {
+    type Real = T;
+    #[inline(always)]
+    fn re<L: Lanes>(x: Lane<L, Compute<T>>) -> Lane<L, Compute<T>> {
+        x
+    }
+    #[inline(always)]
+    fn each_part<L: Lanes>(x: Lane<L, Compute<T>>, f: impl Fn(Lane<L, Compute<T>>) -> Lane<L, Compute<T>>) -> Lane<L, Compute<T>> {
+        f(x)
+    }
+}
 
 macro_rules! complex {
     ($($part:ty)*) => { $(

@@ -113,7 +113,8 @@ pub use dtype::DType;
 #[cfg(feature = "dynamic")]
 pub use dynamic::DynTensor;
 pub use element::{
-    Bitwise, Comparable, ComplexElement, Compute, Conjugate, Element, F8E4M3, F8E5M2, Float, Inexact, Number, QInt8, QInt32, QUInt8, Whole, Wider, bf16, f16,
+    Bitwise, Comparable, ComplexElement, Compute, Conjugate, Element, F8E4M3, F8E5M2, Float, Inexact, Number, QInt8, QInt32, QUInt8, Whole,
+    Wider, bf16, f16,
 };
 pub use error::{Error, Result};
 pub use layout::{Layout, MemoryFormat};

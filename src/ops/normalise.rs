@@ -298,7 +298,13 @@ pub trait Lengths<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, 
     /// # Errors
     /// As there; [`Error::Output`](crate::Error::Output) when `out` has other sizes, [`Error::Shared`](crate::Error::Shared)
     /// when it has other handles.
-    fn normalize_p_into<'o, AXES: Copy, const M: usize>(self, p: T, axes: AXES, epsilon: T, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    fn normalize_p_into<'o, AXES: Copy, const M: usize>(
+        self,
+        p: T,
+        axes: AXES,
+        epsilon: T,
+        out: impl Writable<'o, T, RANK, D>,
+    ) -> Result<()>
     where
         T: Float,
         D: 'o,

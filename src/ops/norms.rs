@@ -3,9 +3,9 @@
 //! Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::moments::{SUMS, joined};
+use crate::device::Device;
 #[cfg(all(not(debug_assertions), feature = "dynamic"))]
 use crate::device::slice_of;
-use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::{ComplexElement, Compute, Float, Inexact};
 use crate::error::{Error, Result, text};

@@ -146,9 +146,8 @@ fn unpooled<T: Element, const RANK: usize, const N: usize, D: Device, P: Place<T
     let (x, indices) = (x.to_shape(plane(x.size()))?, indices.to_shape(plane(indices.size()))?);
     place.put(op, layout, x.device(), |out| {
         out.fill(T::default())?;
-        let put = |cells: &mut TensorViewMut<'_, T, 3, D>| {
-            cells.scatter(Replace, Axis::<2>, &indices, &x).map_err(|error| error.renamed(op))
-        };
+        let put =
+            |cells: &mut TensorViewMut<'_, T, 3, D>| cells.scatter(Replace, Axis::<2>, &indices, &x).map_err(|error| error.renamed(op));
         if let Ok(mut cells) = out.reborrow().reshape(plane(whole)) {
             return put(&mut cells);
         }

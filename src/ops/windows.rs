@@ -94,12 +94,7 @@ fn inside<const N: usize>(conv: &Conv<N>, axis: usize, at: usize, windows: usize
 pub(super) type Cut<const N: usize> = ([Range<usize>; N], [(Range<usize>, usize); N]);
 
 /// The windows that have a place of theirs inside the input, and what they see there. Padding is that before an axis.
-pub(super) fn cut<const RANK: usize, const N: usize>(
-    conv: &Conv<N>,
-    place: [usize; N],
-    windows: Dim<RANK>,
-    size: Dim<RANK>,
-) -> Cut<N> {
+pub(super) fn cut<const RANK: usize, const N: usize>(conv: &Conv<N>, place: [usize; N], windows: Dim<RANK>, size: Dim<RANK>) -> Cut<N> {
     let parts: [_; N] = std::array::from_fn(|axis| {
         let (size, windows) = (size.0[axis + 2], windows.0[axis + 2]);
         let (first, end, from) = inside(conv, axis, place[axis], windows, size);

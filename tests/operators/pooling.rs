@@ -40,7 +40,7 @@ fn where_the_largest_stand_is_found_by_the_rule_of_pytorch() -> Result<()> {
                 let (largest, indices) = x.max_pool2d_with_indices(pool)?;
                 let only = x.max_pool2d(pool)?;
                 for at in largest.size().indices() {
-                    let truth = largest_of(&x, pool, before, at.0);
+                    let truth = largest_of(&x, pool, before, at);
                     let found = largest[at];
                     assert_eq!(indices[at], truth.1, "{pool:?} {at:?}");
                     assert!(truth.0.is_none_or(|truth| found == truth || found.is_nan() && truth.is_nan()), "{pool:?} {at:?}");
@@ -67,7 +67,7 @@ fn the_largest_of_whole_numbers_halves_lines_and_cubes_stand_somewhere() -> Resu
     assert_eq!(infinite.max_pool1d_with_indices(Pool::new([3]))?.1.to_vec()?, [0]);
     let halves = infinite.cast::<rankform::f16>()?;
     assert_eq!(halves.max_pool1d_with_indices(Pool::new([1]))?.1.to_vec()?, [0, 1, 2]);
-    let zeros = Tensor::from([[[-0.0, 0.0]]]).max_pool1d_with_indices(Pool::new([2]))?;
+    let zeros = Tensor::from([[[-0.0_f64, 0.0]]]).max_pool1d_with_indices(Pool::new([2]))?;
     assert_eq!((zeros.0[[0, 0, 0]].to_bits(), zeros.1[[0, 0, 0]]), (0.0_f64.to_bits(), 0));
 
     let mut random = Random(3);
@@ -166,7 +166,10 @@ fn padding_that_differs_at_both_ends_is_that_of_a_padded_input() -> Result<()> {
         assert!(y[[0, 0, 2]].is_nan() && y[[0, 0, 1]] == f32::INFINITY);
     }
     let error = line.conv1d(&Tensor::<f64, 3>::ones([1, 1, 9], &Cpu)?, Conv::new().padding_ends([1], [2])).unwrap_err().to_string();
-    assert_eq!(error, "conv1d: axis 2 of size 3: a window of 9 with dilation 1 is longer than the axis with padding 1 before and 2 after it");
+    assert_eq!(
+        error,
+        "conv1d: axis 2 of size 3: a window of 9 with dilation 1 is longer than the axis with padding 1 before and 2 after it"
+    );
     let huge = Conv::new().padding_ends([usize::MAX], [usize::MAX]);
     assert!(line.conv1d(&two, huge).is_err() && line.conv_transpose1d(&two, huge, [0]).is_err());
     assert!(Tensor::<f32, 3>::zeros([1, 1, 0], &Cpu)?.conv1d(&Tensor::ones([1, 1, 2], &Cpu)?, Conv::new().same()).is_err());

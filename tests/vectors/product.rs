@@ -215,9 +215,14 @@ fn run_conv<const M: usize>(case: &Case, run: impl Fn(&Case, Conv<M>, bool) -> R
         conv
     } else {
         let extra = each::<M>(case.kw("output_padding"), 0)?;
-        let total = |axis: usize| ((x.size[axis + x.rank() - M] - 1) * stride[axis] + extra[axis] + dilation[axis] * (w.size[axis + 2] - 1) + 1).checked_sub(wanted[axis]);
+        let total = |axis: usize| {
+            ((x.size[axis + x.rank() - M] - 1) * stride[axis] + extra[axis] + dilation[axis] * (w.size[axis + 2] - 1) + 1)
+                .checked_sub(wanted[axis])
+        };
         let total: [Option<usize>; M] = std::array::from_fn(total);
-        let Some(total) = total.into_iter().collect::<Option<Vec<_>>>() else { return unrun("more than the whole of a transposed convolution") };
+        let Some(total) = total.into_iter().collect::<Option<Vec<_>>>() else {
+            return unrun("more than the whole of a transposed convolution");
+        };
         conv.padding_ends(std::array::from_fn(|axis| total[axis] / 2), std::array::from_fn(|axis| total[axis].div_ceil(2)))
     };
     let groups = real_or(case.kw(name("groups", "group")), 1.0)? as usize;

@@ -155,8 +155,11 @@ fn attention(case: &Case) -> Run {
     })
 }
 
-pub const ONNX: &[Row] =
-    &[("MaxPool", |c| by_axes(c, [largest1d, largest2d, largest3d])), ("AveragePool", |c| by_axes(c, [mean1d, mean2d, mean3d])), ("MaxUnpool", unpool)];
+pub const ONNX: &[Row] = &[
+    ("MaxPool", |c| by_axes(c, [largest1d, largest2d, largest3d])),
+    ("AveragePool", |c| by_axes(c, [mean1d, mean2d, mean3d])),
+    ("MaxUnpool", unpool),
+];
 
 pub const ROWS: &[Row] = &[
     ("nn.functional.max_pool1d", largest1d),
