@@ -17,7 +17,7 @@
 //! | `sort.rs` | sort, argsort, topk, unique, searchsorted |
 //! | `runs.rs` | runs of equal neighbours, the most frequent element |
 //! | `scan.rs` | running sums, products, extremes |
-//! | `normalise.rs` | softmax, log-softmax, layer norm, RMS norm |
+//! | `normalise.rs` `unit_vectors.rs` | softmax, log-softmax, layer norm, RMS norm; vectors of length 1 |
 //! | `channels.rs` | group, instance and batch norm, gates, pixels and windows as channels |
 //! | `loss.rs` | losses, of elements and of classes |
 //! | `arrange.rs` | concat, stack, split, pad, roll, repeat, tile |
@@ -29,10 +29,11 @@
 //! | `linear.rs` | linear layers: a product, a bias, an activation |
 //! | `packed.rs` | matrices packed once for many products |
 //! | `einsum.rs` | `einsum!`, tensordot |
-//! | `linalg.rs` | norms, dot and outer products, traces, powers |
+//! | `norms.rs` `linalg.rs` | norms; dot and outer products, traces, powers |
 //! | `sets.rs` | membership |
 //! | `statistics.rs` | covariances, correlations, quantiles |
-//! | `conv.rs` `pool.rs` `resample.rs` | convolutions, pooling, interpolation |
+//! | `windows.rs` `conv.rs` `pool.rs` `resample.rs` | windows over axes, convolutions, pooling, interpolation |
+//! | `unpool.rs` | where the largest of windows stand, and the way back |
 //! | `attention.rs` | scaled dot-product attention |
 //! | `random.rs` | random numbers, the same on every device |
 //! | `operator.rs` | operators that need code of their own on each device |
@@ -62,6 +63,7 @@ mod loss;
 mod math;
 mod moments;
 mod normalise;
+mod norms;
 mod operator;
 mod packed;
 mod parametric;
@@ -80,6 +82,9 @@ mod sort;
 mod statistics;
 mod symbols;
 mod table;
+mod unit_vectors;
+mod unpool;
+mod windows;
 
 pub use activation::*;
 pub use arithmetic::*;
@@ -89,11 +94,11 @@ pub use compare::*;
 pub use complex::*;
 pub use grid::{Histogram, Triangles};
 pub use index::Indexing;
-pub use linalg::*;
 pub use linear::Linear;
 pub use loss::*;
 pub use math::*;
 pub use normalise::Lengths;
+pub use norms::*;
 pub use operator::{Operator, run};
 pub use packed::Packed;
 pub use parametric::*;
@@ -107,6 +112,7 @@ pub use sets::Sets;
 pub use sort::{Side, Sorts, Unique};
 pub use statistics::{Between, Cov, Covariances, Quantiles};
 pub use table::{Row, Visit, built_in, each_operator};
+pub use unpool::MaxPools;
 
 pub use crate::kernel::Derivative;
 

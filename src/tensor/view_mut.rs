@@ -67,6 +67,16 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
         TensorViewMut { view: unsafe { self.view.relay(layout) }, _elements: PhantomData }
     }
 
+    /// The same memory as elements `U`.
+    ///
+    /// # Safety
+    /// As [`TensorView::retyped`], and no two indices of `layout` name one element; all bytes are valid for both elements.
+    #[inline]
+    pub(super) unsafe fn retyped<U, const M: usize>(self, layout: Layout<M>) -> TensorViewMut<'a, U, M, D> {
+        // SAFETY: the caller's promise.
+        TensorViewMut { view: unsafe { self.view.retyped(layout) }, _elements: PhantomData }
+    }
+
     /// Two views at once.
     ///
     /// # Safety

@@ -11,6 +11,8 @@
 //! | `indexing.rs` `movement.rs` | elements by index and mask; tensors joined, cut, padded, turned |
 //! | `contract.rs` `einsum.rs` | matrix products of every pair of ranks; products by labels, and what is built on them |
 //! | `conv.rs` | convolutions, pooling, attention |
+//! | `pooling.rs` | where the largest of windows stand, padding, grouped queries |
+//! | `complex.rs` | parts, means, deviations, norms and closeness of complex numbers |
 //! | `normalise.rs` | softmax, log-softmax, layer norm |
 //! | `neural.rs` | losses, norms over channels, images in other sizes, covariances |
 //! | `parametric.rs` | operators with parameters; sums of powers |
@@ -33,6 +35,8 @@
 mod alloc;
 mod along;
 mod arrange;
+#[cfg(not(rankform_plain_stores))]
+mod complex;
 mod contract;
 mod conv;
 #[cfg(not(rankform_plain_stores))]
@@ -58,6 +62,8 @@ mod packed;
 #[cfg(not(rankform_plain_stores))]
 mod parametric;
 mod place;
+#[cfg(not(rankform_plain_stores))]
+mod pooling;
 #[cfg(not(rankform_plain_stores))]
 mod positions;
 #[cfg(not(rankform_plain_stores))]
