@@ -21,9 +21,12 @@
 //! | `channels.rs` | group, instance and batch norm, gates, pixels and windows as channels |
 //! | `loss.rs` | losses, of elements and of classes |
 //! | `arrange.rs` | concat, stack, split, pad, roll, repeat, tile |
+//! | `pieces.rs` | equal parts, repeats by counts, diagonals of matrices, moves along an axis |
 //! | `grid.rs` | triangles, diagonals, grids, one-hot, counts by value |
+//! | `histogram.rs` | counts by parts of a range, of several dimensions |
 //! | `combine.rs` | products and combinations of lines, block-diagonal matrices |
 //! | `index.rs` `scatter.rs` | gather, take, what a mask picks; scatter, what a mask fills |
+//! | `several.rs` | elements and parts by several indices at once |
 //! | `scatter_reduce.rs` | sums, means, extremes by index |
 //! | `contract.rs` | matrix products, and products of labelled axes |
 //! | `packed.rs` | matrices packed once for many products |
@@ -54,6 +57,7 @@ pub mod conv;
 pub mod einsum;
 pub mod functions;
 mod grid;
+mod histogram;
 mod index;
 mod linalg;
 mod loss;
@@ -63,6 +67,7 @@ mod normalise;
 mod operator;
 mod packed;
 mod parametric;
+mod pieces;
 pub mod pool;
 mod random;
 mod reduce;
@@ -72,6 +77,7 @@ mod scan;
 mod scatter;
 mod scatter_reduce;
 mod sets;
+mod several;
 #[cfg(debug_assertions)]
 mod slices;
 mod sort;
@@ -85,7 +91,8 @@ pub use arrange::{Arrange, Pad};
 pub use channels::Channels;
 pub use compare::*;
 pub use complex::*;
-pub use grid::{Histogram, Triangles};
+pub use grid::Triangles;
+pub use histogram::{Bins, Counts, Histogram};
 pub use index::Indexing;
 pub use linalg::*;
 pub use loss::*;
@@ -94,6 +101,8 @@ pub use normalise::Lengths;
 pub use operator::{Operator, run};
 pub use packed::Packed;
 pub use parametric::*;
+pub use pieces::Pieces;
+pub use random::Shuffles;
 pub use reduce::*;
 pub use resample::Resample;
 pub use runs::{Runs, UniqueParts};
@@ -101,6 +110,7 @@ pub use scan::*;
 pub use scatter::Replace;
 pub use scatter_reduce::Meeting;
 pub use sets::Sets;
+pub use several::{Indices, IndexingBySeveral};
 pub use sort::{Side, Sorts, Unique};
 pub use statistics::{Between, Cov, Covariances, Quantiles};
 pub use table::{Row, Visit, built_in, each_operator};
@@ -264,7 +274,8 @@ macro_rules! operators {
     (@visit $visit:ident $F:ident $x:tt Float) => { operators!(@show $visit $F $x f16 bf16 f32 f64); };
     (@visit $visit:ident $F:ident $x:tt Whole) => { operators!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64); };
     (@visit $visit:ident $F:ident $x:tt Bitwise) => { operators!(@show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64); };
-    (@visit $visit:ident $F:ident $x:tt Comparable) => { operators!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64); };
+    (@visit $visit:ident $F:ident $x:tt RealNumber) => { operators!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64); };
+    (@visit $visit:ident $F:ident $x:tt Comparable) => { operators!(@show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64); };
     (@visit $visit:ident $F:ident $x:tt Number) => { operators!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c32 c64); };
     (@visit $visit:ident $F:ident $x:tt Element) => { operators!(@show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c32 c64); };
     (@show $visit:ident $F:ident $x:tt $($t:ident)+) => { $(operators!(@shown $visit $F $x $t);)+ };
