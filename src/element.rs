@@ -24,7 +24,7 @@ use std::fmt;
 /// this. `PLAIN` is set only as it says.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a numeric element",
-    label = "kernels compute with bool, i8…i64, u8…u64, f16, bf16, f32, f64, Complex<f16>, Complex<f32> and Complex<f64>",
+    label = "kernels compute with bool, i8…i64, u8…u64, usize, f16, bf16, f32, f64, Complex<f16>, Complex<f32> and Complex<f64>",
     note = "from a vector or slice of numbers: `Tensor::from_vec(values, [n])`, `Tensor::from_slice(&values, [n], &Cpu)`",
     note = "elements of any other type can be stored, viewed and shared on the CPU, but not computed with: `Tensor::from_vec`"
 )]

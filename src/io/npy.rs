@@ -258,6 +258,10 @@ impl<R: Read> Npy<R> {
     /// As [`read_as()`].
     #[cfg(feature = "dynamic")]
     pub fn read_as<T: Element, const RANK: usize>(self) -> Result<Tensor<T, RANK>> {
+        // Bytes that NumPy has no name for mean what the caller says they do.
+        if matches!(self.descr, Descr::Void(_)) {
+            return self.read();
+        }
         converted(self.read_dyn()?).map_err(|error| error.renamed(READ))
     }
 

@@ -33,7 +33,7 @@
 //! | `einsum.rs` | `einsum!`, tensordot |
 //! | `linalg.rs` | norms, dot and outer products, traces, powers |
 //! | `sets.rs` | membership |
-//! | `statistics.rs` | covariances, correlations, quantiles |
+//! | `statistics.rs` `quantile.rs` | covariances, correlations; quantiles, medians |
 //! | `conv.rs` `pool.rs` `resample.rs` | convolutions, pooling, interpolation |
 //! | `attention.rs` | scaled dot-product attention |
 //! | `random.rs` | random numbers, the same on every device |
@@ -69,6 +69,7 @@ mod packed;
 mod parametric;
 mod pieces;
 pub mod pool;
+mod quantile;
 mod random;
 mod reduce;
 pub mod resample;
@@ -102,6 +103,7 @@ pub use operator::{Operator, run};
 pub use packed::Packed;
 pub use parametric::*;
 pub use pieces::Pieces;
+pub use quantile::{Between, Quantiles};
 pub use random::Shuffles;
 pub use reduce::*;
 pub use resample::Resample;
@@ -112,7 +114,7 @@ pub use scatter_reduce::Meeting;
 pub use sets::Sets;
 pub use several::{Indices, IndexingBySeveral};
 pub use sort::{Side, Sorts, Unique};
-pub use statistics::{Between, Cov, Covariances, Quantiles};
+pub use statistics::{Cov, Covariances};
 pub use table::{Row, Visit, built_in, each_operator};
 
 pub use crate::kernel::Derivative;

@@ -233,6 +233,38 @@ macro_rules! sorts {
                 searched_along("searchsorted", self.into_view(), axis, values.into_view(), side, Fresh)
             }
 
+            /// As [`searchsorted_along`](Sorts::searchsorted_along), into an existing tensor or exclusive view. No allocation of a
+            /// result.
+            ///
+            /// # Errors
+            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+            ///
+            /// # Examples
+            /// ```
+            /// use rankform::prelude::*;
+            /// use rankform::ops::Side;
+            /// let mut places = Tensor::from([[0_i64], [0]]);
+            /// let lines = Tensor::from([[1, 2], [3, 4]]);
+            /// lines.searchsorted_along_into(Axis::<1>, &Tensor::from([[2], [9]]), Side::Right, &mut places)?;
+            /// assert_eq!(places.to_vec()?, [2, 2]);
+            /// # Ok::<(), rankform::Error>(())
+            /// ```
+            fn searchsorted_along_into<'b, 'o, const A: usize>(
+                self,
+                axis: Axis<A>,
+                values: impl Stored<'b, T, RANK, D>,
+                side: Side,
+                out: impl Writable<'o, i64, RANK, D>,
+            ) -> Result<()>
+            where
+                T: Comparable + 'b,
+                D: 'b + 'o,
+                Dim<RANK>: RemoveAxis<A>,
+            {
+                let _ = axis;
+                searched_along("searchsorted_along_into", self.into_view(), A, values.into_view(), side, There(out))
+            }
+
             /// The elements without repetition, in order.
             ///
             /// Those that are equal count as one, which is the first; every NaN is unequal to all, as `==` says.

@@ -17,6 +17,7 @@
 //! | `runs.rs` | runs, modes, reductions by index, combinations; orders of a user's own elements |
 //! | `convert.rs` | casts, comparisons, choices, complex parts |
 //! | `place.rs` `into.rs` | in place, into memory that is there, operators of Rust, memory that operands give |
+//! | `arrays.rs` | booleans in order; pairs of indices, parts, repeats, histograms, medians, random orders |
 //! | `own.rs` | operators of one's own: several outputs, run-time numbers, tuples of operands |
 //! | `packed.rs` | matrices packed before their products |
 //! | `threads.rs` | the same bits for any number of threads |
@@ -30,6 +31,7 @@
 mod alloc;
 mod along;
 mod arrange;
+mod arrays;
 mod contract;
 mod conv;
 #[cfg(not(rankform_plain_stores))]
