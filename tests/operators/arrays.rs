@@ -3,6 +3,7 @@
 
 use crate::arrange::{Arranged, SIZE, arranged};
 use crate::value::{Random, Value, differ};
+use rankform::Complex;
 use rankform::ops::{self, Between, Bins, Meeting, Side};
 use rankform::prelude::*;
 use std::cmp::Ordering;
@@ -11,6 +12,12 @@ use std::cmp::Ordering;
 fn order<T: Comparable>(x: &T, y: &T) -> Ordering {
     let is_nan = |x: &T| x.partial_cmp(x).is_none();
     x.partial_cmp(y).unwrap_or(is_nan(x).cmp(&is_nan(y)))
+}
+
+/// One number after the other.
+fn counted(next: &mut i32) -> i32 {
+    *next += 1;
+    *next - 1
 }
 
 fn bools(size: [usize; 3], seed: u64) -> Vec<Arranged<bool>> {
@@ -170,7 +177,7 @@ fn each_row_is_searched_in_its_own_line() -> Result<()> {
 fn several_indices_name_elements_and_parts_of_every_layout() -> Result<()> {
     let mut random = Random(9);
     let mut next = 0;
-    for Arranged { kind, tensor } in arranged(SIZE, || std::mem::replace(&mut next, next + 1)) {
+    for Arranged { kind, tensor } in arranged(SIZE, || counted(&mut next)) {
         let x = &tensor;
         let size = x.size();
         let mut index = |n: [usize; 2], below: usize| Tensor::from_fn(n, |_| random.below(below) as i64, &Cpu);
@@ -246,7 +253,7 @@ fn several_indices_that_are_wrong_are_refused_and_write_nothing() -> Result<()> 
 #[test]
 fn positions_are_repeated_as_often_as_their_counts_say() -> Result<()> {
     let mut next = 0;
-    for Arranged { kind, tensor } in arranged([3, 4, 2], || std::mem::replace(&mut next, next + 1)) {
+    for Arranged { kind, tensor } in arranged([3, 4, 2], || counted(&mut next)) {
         for axis in 0..3 {
             let n = tensor.size()[axis];
             let counts: Vec<usize> = (0..n).map(|i| [2, 0, 3, 1][i]).collect();
@@ -273,7 +280,7 @@ fn positions_are_repeated_as_often_as_their_counts_say() -> Result<()> {
 #[test]
 fn diagonals_of_stacks_of_matrices_hold_the_lines() -> Result<()> {
     let mut next = 1;
-    for Arranged { kind, tensor } in arranged([2, 3, 4], || std::mem::replace(&mut next, next + 1)) {
+    for Arranged { kind, tensor } in arranged([2, 3, 4], || counted(&mut next)) {
         for diagonal in [-2_isize, 0, 1] {
             let y = tensor.diag_embed(diagonal)?;
             let [a, b, n] = tensor.size().0;
@@ -410,10 +417,10 @@ fn whole_and_complex_numbers_stand_at_equal_distances() -> Result<()> {
         }
     }
     assert_eq!(Tensor::<u8, 1>::linspace(255, 0, 4, &Cpu)?.to_vec()?, [255, 170, 85, 0]);
-    let complex = |re, im| rankform::Complex::new(re, im);
-    let line = Tensor::<rankform::Complex<f32>, 1>::linspace(complex(0.0, 4.0), complex(2.0, 0.0), 3, &Cpu)?;
+    let complex = |re: f32, im: f32| Complex::new(re, im);
+    let line = Tensor::linspace(complex(0.0, 4.0), complex(2.0, 0.0), 3, &Cpu)?;
     assert_eq!(line.to_vec()?, [complex(0.0, 4.0), complex(1.0, 2.0), complex(2.0, 0.0)]);
-    assert!(Tensor::<rankform::Complex<f64>, 1>::linspace(complex(0.0, f64::NAN), complex(2.0, 0.0), 3, &Cpu).is_err());
+    assert!(Tensor::linspace(complex(0.0, f32::NAN), complex(2.0, 0.0), 3, &Cpu).is_err());
     assert_eq!(Tensor::<i32, 1>::logspace(0.0, 4.0, 5, 10.0, &Cpu)?.to_vec()?, [1, 10, 100, 1000, 10_000]);
     assert_eq!(Tensor::<u8, 1>::logspace(-1.0, 9.0, 3, 2.0, &Cpu)?.to_vec()?, [0, 16, 255]);
     Ok(())

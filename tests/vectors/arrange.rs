@@ -62,9 +62,18 @@ fn arange(case: &Case) -> Run {
     };
     by_type!(dtype, T in [f16 bf16 f32 f64 i64 i32 u8] => {
         let exact = |value: &Value| Ok::<_, Stop>((number::<T>(value)?, number::<T>(value)?.scalar() == number::<f64>(value)?.scalar() || value.as_i64().is_some_and(|v| number::<T>(value).unwrap().scalar() == crate::case::Scalar::Whole(v as i128))));
+        let [first, last, by] = [start, end, step];
         let [(start, a), (end, b), (step, c)] = [exact(start)?, exact(end)?, exact(step)?];
         if !(a && b && c) {
-            return unrun("bounds that the element does not hold");
+            // The reference counts in f64, and steps in whole numbers where the element is one.
+            let [first, last, by] = [first, last, by].map(number::<f64>);
+            let (first, by) = (first?, by?);
+            let line = Tensor::<f64, 1>::arange(first, last?, by, &Cpu)?;
+            if !T::DTYPE.is_discrete() {
+                return one(line.cast::<T>());
+            }
+            let places = Tensor::<i64, 1>::arange(0, line.numel() as i64, 1, &Cpu)?;
+            return moved(places.mul(by as i64)?.add(first as i64)?.cast::<T>());
         }
         one(Tensor::<T, 1>::arange(start, end, step, &Cpu))
     })
@@ -365,6 +374,8 @@ fn logspace(case: &Case) -> Run {
         let part = |at: usize, name: &str, default: f64| crate::case::real_or(case.get(at, name), default);
         let (start, end, base) = (part(0, "start", 0.0)?, part(1, "end", 0.0)?, part(3, "base", 10.0)?);
         let Some(n) = case.get(2, "steps").as_u64() else { return unrun("does not compile: no number of steps") };
+        // The reference's bounds have the element; here they are real numbers.
+        let [start, end] = [start, end].map(|end| if T::DTYPE.is_discrete() { end.trunc() } else { end });
         let out = Out::of(Tensor::<T, 1>::logspace(start, end, n as usize, base, &Cpu)?.view());
         // The reference finds powers in the element's own precision.
         let sizes = out.values.iter().map(|x| x.magnitude() * (4.0 + start.abs().max(end.abs()) * base.abs().ln().abs())).collect();

@@ -284,9 +284,10 @@ fn index_written<T: Seen, F: Op<(T, T), Out = T>>(case: &Case, f: F, values: Ten
     Ok(vec![Out::of(cells.view())])
 }
 fn index_add(case: &Case) -> Run {
-    if case.spec(0)?.dtype == DType::Bool && case.kw("alpha").is_null() {
+    if case.spec(0)?.dtype == DType::Bool {
         let values = case.tensor::<bool>(case.get(3, "source"))?;
-        return index_written::<bool, _>(case, ops::BitOr, values.view()?);
+        let values = values.view()?.zip(ops::BitAnd, case.kw("alpha").as_bool() != Some(false))?;
+        return index_written::<bool, _>(case, ops::BitOr, values.view());
     }
     by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 c64] => {
         let alpha = if case.kw("alpha").is_null() { T::from_f64(1.0) } else { number::<T>(case.kw("alpha"))? };
@@ -528,6 +529,56 @@ fn unravelled(case: &Case) -> Run {
     (0..sizes.len()).map(place).collect()
 }
 
+/// Of ONNX: elements and parts whose indices are the last axis of one tensor.
+fn gather_nd(case: &Case) -> Run {
+    let (spec, index) = (case.spec(0)?, case.operand::<i64>(case.arg(1))?);
+    let batch = real_or(case.kw("batch_dims"), 0.0)? != 0.0;
+    by_type!(spec.dtype, T in [i32 f32] => {
+        let x = case.tensor::<T>(case.arg(0))?;
+        match (spec.rank(), &index.spec().size[..], batch) {
+            (2, [_, 2], false) => {
+                let all = index.at::<2>()?;
+                moved(x.at::<2>()?.index((all.slice((.., 0))?, all.slice((.., 1))?)))
+            }
+            (3, [_, _, 2], false) => {
+                let all = index.at::<3>()?;
+                moved(x.at::<3>()?.index((all.slice((.., .., 0))?, all.slice((.., .., 1))?)))
+            }
+            (3, &[n, 1], true) => {
+                let first = Tensor::arange(0, n as i64, 1, &Cpu)?;
+                moved(x.at::<3>()?.index((&first, index.at::<2>()?.slice((.., 0))?)))
+            }
+            _ => unrun("other ranks"),
+        }
+    })
+}
+fn scatter_nd(case: &Case) -> Run {
+    fn run<F: Op<(f32, f32), Out = f32>>(case: &Case, f: F) -> Run {
+        let (x, from, index) = (case.tensor::<f32>(case.arg(0))?, case.tensor::<f32>(case.arg(2))?, case.operand::<i64>(case.arg(1))?);
+        let all = index.at::<2>()?;
+        match (x.spec().rank(), all.size().0[1]) {
+            (3, 1) => {
+                let mut cells = x.at::<3>()?.copy()?;
+                cells.index_put(f, (all.slice((.., 0))?,), from.at::<3>()?)?;
+                one(Ok(cells))
+            }
+            (2, 2) => {
+                let mut cells = x.at::<2>()?.copy()?;
+                cells.index_put(f, (all.slice((.., 0))?, all.slice((.., 1))?), from.at::<1>()?)?;
+                one(Ok(cells))
+            }
+            _ => unrun("other ranks"),
+        }
+    }
+    match case.kw("reduction").as_str() {
+        Some("add") => run(case, ops::Add),
+        Some("mul") => run(case, ops::Mul),
+        Some("max") => run(case, Maximum),
+        Some("min") => run(case, Minimum),
+        _ => run(case, Replace),
+    }
+}
+
 /// Of ONNX: rows by an index of any rank.
 fn rows(case: &Case) -> Run {
     let spec = case.spec(0)?;
@@ -564,6 +615,8 @@ pub const ONNX: &[Row] = &[
     ("NonZero", nonzero),
     ("Trilu", triangle),
     ("Tile", tiled),
+    ("GatherND", gather_nd),
+    ("ScatterND", scatter_nd),
 ];
 
 pub const ROWS: &[Row] = &[
