@@ -28,7 +28,7 @@ operators! {
     /// ```
     pub trait Activation;
     /// max(x, 0).
-    fn relu = Relu(x) where Comparable { x.le(Lane::zero()).select(Lane::zero(), x) }
+    fn relu = Relu(x) where RealNumber { x.le(Lane::zero()).select(Lane::zero(), x) }
     /// The logistic function, 1 / (1 + e^(−x)).
     fn sigmoid = Sigmoid(x) where Float { x.sigmoid() }
     /// ln(sigmoid(x)).

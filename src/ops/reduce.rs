@@ -113,7 +113,7 @@ reducers! {
     /// Where the first of the largest stands; the first NaN if there is one.
     ArgMax: "argmax" needs elements, <T: Comparable, L> -> i64, state Found<L>;
     identity (Lane::lowest(), Lane::highest());
-    absorb |s, x, at| best(s, (x + Lane::zero()).order_key().cast(), x.is_nan(), at);
+    absorb |s, x, at| best(s, Ordered::one_zero(x).order_key().cast(), x.is_nan(), at);
     combine |a, b| first(a, b);
     of_slice |values, from| find::<T>(values, from, |x| x.order_key(), Lane::of_order_key), largest;
     finish |s, _count| place(s);
@@ -121,7 +121,7 @@ reducers! {
     /// Where the first of the smallest stands; the first NaN if there is one.
     ArgMin: "argmin" needs elements, <T: Comparable, L> -> i64, state Found<L>;
     identity (Lane::lowest(), Lane::highest());
-    absorb |s, x, at| best(s, (x + Lane::zero()).reverse_key().cast(), x.is_nan(), at);
+    absorb |s, x, at| best(s, Ordered::one_zero(x).reverse_key().cast(), x.is_nan(), at);
     combine |a, b| first(a, b);
     of_slice |values, from| find::<T>(values, from, |x| x.reverse_key(), Lane::of_reverse_key), smallest;
     finish |s, _count| place(s);
@@ -378,7 +378,7 @@ fn find<T: Comparable>(
 ) -> Found<Run> {
     let top = values.iter().fold(Lane::lowest(), |top: Key<Run, T>, &x| top.max(key(Lane(x))));
     // As `absorb` ranks them: zeros of two signs are equal, and so are all NaNs.
-    let value = of_key(top) + Lane::zero();
+    let value = Ordered::one_zero(of_key(top));
     let at = if value.is_nan().value() {
         first_of(values, |x| At::<Run, T>::is_nan(Lane(x)).value())
     } else {

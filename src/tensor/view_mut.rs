@@ -81,11 +81,11 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
     ///
     /// # Safety
     /// As [`TensorViewMut::relay`] for both, and no position is in both.
-    pub(super) unsafe fn part<const M: usize>(
+    pub(super) unsafe fn part<const M: usize, const N: usize>(
         self,
         first: Layout<M>,
-        second: Layout<M>,
-    ) -> (TensorViewMut<'a, T, M, D>, TensorViewMut<'a, T, M, D>) {
+        second: Layout<N>,
+    ) -> (TensorViewMut<'a, T, M, D>, TensorViewMut<'a, T, N, D>) {
         let view = self.view;
         // SAFETY: the caller's promise; `self` is gone, so each part is exclusive.
         unsafe {

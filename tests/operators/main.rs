@@ -22,6 +22,7 @@
 //! | `generic.rs` | functions for any float, rank and device; tensors as views |
 //! | `linear.rs` | linear layers; products of stacks of rows by a matrix |
 //! | `operands.rs` | operators of one to twelve operands, in every way in which they are called |
+//! | `arrays.rs` | booleans in order; pairs of indices, parts, repeats, histograms, medians, random orders |
 //! | `own.rs` | operators of one's own: several outputs, run-time numbers, tuples of operands |
 //! | `packed.rs` | matrices packed before their products |
 //! | `threads.rs` | the same bits for any number of threads |
@@ -35,6 +36,7 @@
 mod alloc;
 mod along;
 mod arrange;
+mod arrays;
 #[cfg(not(rankform_plain_stores))]
 mod complex;
 mod contract;
