@@ -140,7 +140,7 @@ pub trait Comparable: Element<Compute: Ordered> + PartialOrd {}
 pub trait RealNumber: Number + Comparable {}
 impl<T: Number + Comparable> RealNumber for T {}
 
-/// A floating-point element: f16, bf16, f32, f64. In generic code a number is [`T::from_f64(0.5)`](Float::from_f64).
+/// A floating-point element: f16, bf16, f32, f64. In generic code a number is [`T::constant(0.5)`](Float::constant).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a floating-point element",
     label = "this operator needs f16, bf16, f32 or f64, not `{Self}`",
@@ -153,13 +153,13 @@ pub trait Float: RealNumber<Compute: Real> + Inexact<Part = Self> + Conjugate<Re
     /// ```
     /// use rankform::prelude::*;
     /// fn halved<T: Float, const RANK: usize, D: Device>(x: &Tensor<T, RANK, D>) -> Result<Tensor<T, RANK, D>> {
-    ///     x.mul(T::from_f64(0.5))
+    ///     x.mul(T::constant(0.5))
     /// }
     /// assert_eq!(halved(&Tensor::from([3.0_f32, 4.0]))?.to_vec()?, [1.5, 2.0]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
     #[inline]
-    fn from_f64(value: f64) -> Self {
+    fn constant(value: f64) -> Self {
         num_traits::NumCast::from(value).unwrap_or_else(|| Self::narrow(Prim::from_f64(value)))
     }
 }
