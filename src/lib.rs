@@ -120,14 +120,14 @@ pub use device::Cuda;
 #[doc(inline)]
 pub use device::{AnyDevice, Cpu, Device, Meta};
 #[doc(inline)]
-pub use dim::{All, Axis, Dim, Stride};
+pub use dim::{All, Axis, Dim, Last, Stride};
 #[doc(inline)]
 pub use dtype::DType;
 #[cfg(feature = "dynamic")]
 #[doc(inline)]
 pub use dynamic::DynTensor;
 #[doc(inline)]
-pub use element::{Bitwise, Comparable, ComplexElement, Compute, Element, Float, Number, Whole, Wider};
+pub use element::{Bitwise, Comparable, ComplexElement, Compute, Conjugate, Element, Float, Inexact, Number, RealNumber, Whole, Wider};
 #[doc(hidden)]
 pub use element::{F8E4M3, F8E5M2, QInt8, QInt32, QUInt8, bf16, f16};
 #[doc(inline)]
@@ -147,7 +147,7 @@ pub use quantised::{Quantised, QuantizedTensor};
 #[doc(inline)]
 pub use rank::{Fits, InsertAxis, IsRank4, IsRank5, LiftTo, Matmul, Rank, RemoveAxes, RemoveAxis, SliceSpec, Smaller, Spatial, Tensordot};
 #[doc(inline)]
-pub use rank::{NewAxis, Step};
+pub use rank::{HasAxes, NewAxis, Step, Without};
 #[doc(inline)]
 pub use scalar::{Lane, Lanes};
 #[doc(inline)]
@@ -165,18 +165,18 @@ pub mod prelude {
     pub use crate::expr::{apply, apply_in_place, apply_into, apply_many, apply_many_into};
     pub use crate::ops::{
         Activation, Arithmetic, Arrange, Cast, Channels, CheckedDivision, ClassLoss, ClassLosses, Comparisons, ComplexParts, Covariances,
-        Histogram, Indexing, Lengths, Losses, Math, Norms, Quantiles, Reductions, Resample, Runs, Scans, Sets, Sorts, Triangles,
-        derivative,
+        Histogram, Indexing, IndexingBySeveral, Lengths, Linear, Losses, Math, MaxPools, Norms, Pieces, Quantiles, Reductions, Resample,
+        Runs, Scans, Sets, Shuffles, Sorts, Triangles, derivative,
     };
     pub use crate::ops::{Packed, Pad, Truth};
     pub use crate::ops::{attention::Attention, attention::Scored, conv::Conv, pool::Pool, resample::Interpolate};
     pub use crate::rank::{Fits, InsertAxis, IsRank4, IsRank5, LiftTo, Matmul, Rank, RemoveAxes, RemoveAxis, SliceSpec, Smaller};
-    pub use crate::rank::{NewAxis, Spatial, Step, Tensordot};
+    pub use crate::rank::{HasAxes, NewAxis, Spatial, Step, Tensordot, Without};
     pub use crate::tensor::Writable;
     #[doc(hidden)]
     pub use crate::tensor::names::{OtherFunctions as _, OtherNames as _};
-    pub use crate::{All, Allocation, Axis, Cpu, Device, Dim, Layout, MemoryFormat, Meta, Stride, Tensor, TensorView, TensorViewMut};
-    pub use crate::{Bitwise, Comparable, ComplexElement, Compute, Element, Float, Number, Whole, Wider};
+    pub use crate::{All, Allocation, Axis, Cpu, Device, Dim, Last, Layout, MemoryFormat, Meta, Stride, Tensor, TensorView, TensorViewMut};
+    pub use crate::{Bitwise, Comparable, ComplexElement, Compute, Conjugate, Element, Float, Inexact, Number, RealNumber, Whole, Wider};
     pub use crate::{Error, Lane, Lanes, Result, dim, einsum, einsum_into, elementwise};
 }
 

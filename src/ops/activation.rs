@@ -4,9 +4,9 @@
 
 use super::functions::{SoftsignFn, TanhShrinkFn};
 use super::operators;
-use crate::scalar::{Lane, Lanes, Ordered, Real};
+use crate::scalar::{Lane, Lanes, Num, Ordered, Real};
 
-impl<L: Lanes, P: Ordered> Lane<L, P> {
+impl<L: Lanes, P: Num + Ordered> Lane<L, P> {
     /// max(x, 0), whose slope at 0 is 0; NaN for NaN.
     #[inline(always)]
     pub fn relu(self) -> Self {
@@ -38,7 +38,7 @@ operators! {
     /// ```
     pub trait Activation;
     /// max(x, 0).
-    fn relu = Relu(x) where Comparable { x.relu() }
+    fn relu = Relu(x) where RealNumber { x.relu() }
     /// The logistic function, 1 / (1 + e^(−x)).
     fn sigmoid = Sigmoid(x) where Float { x.sigmoid() }
     /// ln(sigmoid(x)).
@@ -58,7 +58,8 @@ operators! {
         let small = positive.select(-x, x).exp();
         let below = small * (small + 2.0);
         let above = small * 2.0 + 1.0;
-        let quotient = positive.select(above / (small * small * 2.0 + above), below / (below + 2.0));
+        let twice = small * small * 2.0;
+        let quotient = positive.select(1.0 - twice / (twice + above), below / (below + 2.0));
         x.eq(Lane::lowest()).select(-Lane::zero(), x * quotient)
     }
     /// min(max(x, 0), 6).

@@ -17,27 +17,27 @@
 //! | comparisons | `equal` `not_equal` `less` `less_equal` `greater` `greater_equal` `is_nan` `is_finite` `is_infinite` `sign_bit` `isclose` `allclose` | [`Comparisons`]; the last two of [`Tensor`](crate::Tensor) |
 //! | logic and choice | `logical_and` `logical_or` `logical_xor` `logical_not` `select` | [`Comparisons`]; `select` of a mask, [`Tensor`](crate::Tensor) |
 //! | other elements | `cast` | [`Cast`] |
-//! | complex numbers | `re` `im` `conj` `modulus` `angle` | [`ComplexParts`] |
-//! | activations | `relu` `relu6` `leaky_relu` `elu` `selu` `celu` `sigmoid` `log_sigmoid` `hard_sigmoid` `silu` `hard_swish` `gelu` `gelu_tanh` `mish` `softplus` `softsign` `hard_tanh` `tanh_shrink` `soft_shrink` `hard_shrink` `glu` | [`Activation`]; `celu` of [`Tensor`](crate::Tensor), `glu` of [`Channels`] |
+//! | complex numbers | `re` `im` `conj` `is_real` `modulus` `angle` | [`ComplexParts`] |
+//! | activations | `relu` `relu6` `leaky_relu` `elu` `elu_alpha` `selu` `celu` `sigmoid` `log_sigmoid` `hard_sigmoid` `silu` `hard_swish` `gelu` `gelu_tanh` `mish` `softplus` `softsign` `hard_tanh` `tanh_shrink` `soft_shrink` `hard_shrink` `glu` | [`Activation`]; `celu`, `elu_alpha` of [`Tensor`](crate::Tensor), `glu` of [`Channels`] |
 //! | one's own | `map` `zip` [`apply`](crate::expr::apply) [`apply_into`](crate::expr::apply_into) [`apply_many`](crate::expr::apply_many) [`apply_many_into`](crate::expr::apply_many_into) [`elementwise!`](crate::elementwise) [`derivative`] | [`Elementwise`](crate::expr::Elementwise), [`Zip`](crate::expr::Zip) |
 //! | in place | `assign` `fill` `map_in_place` `zip_in_place` [`apply_in_place`](crate::expr::apply_in_place) | [`Tensor`](crate::Tensor), [`TensorViewMut`](crate::TensorViewMut) |
 //! | sums and means | `sum` `prod` `mean` `var` `sample_var` `std` `sample_std` `mean_var` `logsumexp` | [`Reductions`] |
 //! | extremes and counts | `max` `min` `argmax` `argmin` `any` `all` `count` | [`Reductions`] |
-//! | norms | `norm` `norm_one` `norm_max` `norm_p` `normalize` `cosine_similarity` | [`Norms`], [`Lengths`], [`Tensor`](crate::Tensor) |
-//! | reducers of one's own | `reduce` `along` `scan` `scan_exclusive` `scan_by` | [`Reduce`](crate::expr::Reduce), [`Scan`](crate::expr::Scan) |
+//! | norms | `norm` `norm_one` `norm_max` `norm_p` `normalize` `normalize_p` `cosine_similarity` | [`Norms`], [`Lengths`], [`Tensor`](crate::Tensor) |
+//! | reducers of one's own | `reduce` `reduce_keep` `along` `scan` `scan_exclusive` `scan_by` | [`Reduce`](crate::expr::Reduce), [`Scan`](crate::expr::Scan) |
 //! | running | `cumsum` `cumprod` `cummax` `cummin` `logcumsumexp` `diff` | [`Scans`]; `diff` of [`Arrange`] |
-//! | statistics | `cov` `corrcoef` `quantile` `histogram` `bincount` `bincount_of` `mode` | [`Covariances`], [`Quantiles`], [`Histogram`], [`Runs`]; `bincount` of [`Tensor`](crate::Tensor) |
+//! | statistics | `cov` `corrcoef` `quantile` `quantiles` `median` `histogram` `histogram_with` `histogramdd` `bincount` `bincount_of` `mode` | [`Covariances`], [`Quantiles`], [`Histogram`], [`Runs`]; `bincount` of [`Tensor`](crate::Tensor) |
 //! | sorts and sets | `sort` `sort_descending` `argsort` `argsort_descending` `topk` `bottomk` `unique` `unique_all` `unique_consecutive` `searchsorted` `isin` | [`Sorts`], [`Runs`], [`Sets`]; `searchsorted` of [`Tensor`](crate::Tensor) |
-//! | by index | `index_select` `gather` `take` `embedding` `one_hot`; in place `scatter` `index_scatter` `scatter_reduce` `index_reduce` | [`Indexing`], [`Tensor`](crate::Tensor) |
+//! | by index | `index_select` `gather` `take` `embedding` `one_hot` `index`; in place `scatter` `index_scatter` `scatter_reduce` `index_reduce` `index_put` | [`Indexing`], [`IndexingBySeveral`], [`Tensor`](crate::Tensor) |
 //! | by mask | `masked_select` `masked_fill` `nonzero`; in place `masked_scatter` | [`Indexing`], [`Tensor`](crate::Tensor) |
-//! | joined and cut | `concat` `stack` `split` `block_diag` | [`Tensor`](crate::Tensor), [`Arrange`] |
-//! | moved | `pad` `roll` `repeat` `tile` | [`Arrange`] |
-//! | triangles and grids | `tril` `triu` `tril_indices` `triu_indices` `diag` `meshgrid` `cartesian_prod` `combinations` | [`Triangles`], [`Tensor`](crate::Tensor) |
-//! | products | `matmul` `matmul_wide` `matmul_packed` `pack` `pack_wide` [`einsum!`](crate::einsum) [`einsum_into!`](crate::einsum_into) `tensordot` `vecdot` `outer` `cross` `kron` `trace` `matrix_power` | [`Tensor`](crate::Tensor) |
-//! | rows that sum to 1, rows of mean 0 | `softmax` `log_softmax` `layer_norm` `rms_norm` `group_norm` `instance_norm` `batch_norm` `batch_norm_by` | [`Tensor`](crate::Tensor), [`Channels`] |
-//! | losses | `mse_loss` `l1_loss` `smooth_l1_loss` `huber_loss` `binary_cross_entropy` `binary_cross_entropy_with_logits` `kl_div` `kl_div_log_target` `nll_loss` `nll_loss_mean` `cross_entropy` `cross_entropy_mean` `soft_cross_entropy` | [`Losses`], [`ClassLosses`], [`Tensor`](crate::Tensor) |
-//! | images and sequences | `conv1d` `conv2d` `conv3d` `conv_transpose1d` `conv_transpose2d` `conv_transpose3d` `max_pool1d` `max_pool2d` `max_pool3d` `avg_pool1d` `avg_pool2d` `avg_pool3d` `adaptive_avg_pool` `adaptive_max_pool` `interpolate_nearest` `interpolate_linear` `pixel_shuffle` `pixel_unshuffle` `unfold` `attention` | [`Tensor`](crate::Tensor), [`Resample`], [`Channels`] |
-//! | random and spaced numbers | `random_uniform` `random_normal` `logspace`; `arange`, `linspace` | [`Tensor`](crate::Tensor) |
+//! | joined and cut | `concat` `stack` `split` `split_equal` `block_diag` | [`Tensor`](crate::Tensor), [`Arrange`], [`Pieces`] |
+//! | moved | `pad` `roll` `repeat` `repeat_each` `tile`; in place `copy_within` | [`Arrange`], [`Pieces`] |
+//! | triangles and grids | `tril` `triu` `tril_indices` `triu_indices` `diag` `diag_embed` `meshgrid` `cartesian_prod` `combinations` | [`Triangles`], [`Pieces`], [`Tensor`](crate::Tensor) |
+//! | products | `matmul` `matmul_wide` `matmul_packed` `linear` `linear_with` `pack` `pack_wide` [`einsum!`](crate::einsum) [`einsum_into!`](crate::einsum_into) `tensordot` `vecdot` `outer` `cross` `kron` `trace` `matrix_power` | [`Tensor`](crate::Tensor), [`Linear`] |
+//! | rows that sum to 1, rows of mean 0 | `softmax` `log_softmax` `layer_norm` `layer_norm_affine` `rms_norm` `group_norm` `instance_norm` `batch_norm` `batch_norm_by` | [`Tensor`](crate::Tensor), [`Channels`] |
+//! | losses | `mse_loss` `l1_loss` `smooth_l1_loss` `huber_loss` `binary_cross_entropy` `binary_cross_entropy_with_logits` `weighted_binary_cross_entropy_with_logits` `kl_div` `kl_div_log_target` `nll_loss` `nll_loss_mean` `cross_entropy` `cross_entropy_mean` `soft_cross_entropy` | [`Losses`], [`ClassLosses`], [`Tensor`](crate::Tensor) |
+//! | images and sequences | `conv1d` `conv2d` `conv3d` `conv_transpose1d` `conv_transpose2d` `conv_transpose3d` `max_pool1d` `max_pool2d` `max_pool3d` `avg_pool1d` `avg_pool2d` `avg_pool3d` `adaptive_avg_pool` `adaptive_max_pool` `interpolate_nearest` `interpolate_linear` `pixel_shuffle` `pixel_unshuffle` `unfold` `attention` | [`Tensor`](crate::Tensor), [`MaxPools`], [`Resample`], [`Channels`] |
+//! | random and spaced numbers | `random_uniform` `random_normal` `random_integers` `random_bernoulli` `random_permutation` `shuffle`; `arange` `linspace` `logspace` | [`Tensor`](crate::Tensor), [`Shuffles`] |
 //! | when it runs | `lazy` `once` `eval` `eval_into` | [`Lazy`](crate::expr::Lazy) |
 //!
 //! # Where each is written
@@ -62,21 +62,26 @@
 //! | `sort.rs` | sort, argsort, topk, unique, searchsorted |
 //! | `runs.rs` | runs of equal neighbours, the most frequent element |
 //! | `scan.rs` | running sums, products, extremes |
-//! | `normalise.rs` | softmax, log-softmax, layer norm, RMS norm |
+//! | `normalise.rs` `unit_vectors.rs` | softmax, log-softmax, layer norm, RMS norm; vectors of length 1 |
 //! | `channels.rs` | group, instance and batch norm, gates, pixels and windows as channels |
 //! | `loss.rs` | losses, of elements and of classes |
 //! | `arrange.rs` | concat, stack, split, pad, roll, repeat, tile |
+//! | `pieces.rs` | equal parts, repeats by counts, diagonals of matrices, moves along an axis |
 //! | `grid.rs` | triangles, diagonals, grids, one-hot, counts by value |
+//! | `histogram.rs` | counts by parts of a range, of several dimensions |
 //! | `combine.rs` | products and combinations of lines, block-diagonal matrices |
 //! | `index.rs` `scatter.rs` | gather, take, what a mask picks; scatter, what a mask fills |
+//! | `several.rs` | elements and parts by several indices at once |
 //! | `scatter_reduce.rs` | sums, means, extremes by index |
 //! | `contract.rs` | matrix products, and products of labelled axes |
+//! | `linear.rs` | linear layers: a product, a bias, an activation |
 //! | `packed.rs` | matrices packed once for many products |
 //! | `einsum.rs` | `einsum!`, tensordot |
-//! | `linalg.rs` | norms, dot and outer products, traces, powers |
+//! | `norms.rs` `linalg.rs` | norms; dot and outer products, traces, powers |
 //! | `sets.rs` | membership |
-//! | `statistics.rs` | covariances, correlations, quantiles |
-//! | `conv.rs` `pool.rs` `resample.rs` | convolutions, pooling, interpolation |
+//! | `statistics.rs` `quantile.rs` | covariances, correlations; quantiles, medians |
+//! | `windows.rs` `conv.rs` `pool.rs` `resample.rs` | windows over axes, convolutions, pooling, interpolation |
+//! | `unpool.rs` | where the largest of windows stand, and the way back |
 //! | `attention.rs` | scaled dot-product attention |
 //! | `random.rs` | random numbers, the same on every device |
 //! | `operator.rs` | operators that need code of their own on each device |
@@ -100,16 +105,21 @@ pub mod conv;
 pub mod einsum;
 pub mod functions;
 mod grid;
+mod histogram;
 mod index;
 mod linalg;
+mod linear;
 mod loss;
 mod math;
 mod moments;
 mod normalise;
+mod norms;
 mod operator;
 mod packed;
 mod parametric;
+mod pieces;
 pub mod pool;
+mod quantile;
 mod random;
 mod reduce;
 pub mod resample;
@@ -118,12 +128,16 @@ mod scan;
 mod scatter;
 mod scatter_reduce;
 mod sets;
+mod several;
 #[cfg(debug_assertions)]
 mod slices;
 mod sort;
 mod statistics;
 mod symbols;
 mod table;
+mod unit_vectors;
+mod unpool;
+mod windows;
 
 pub use activation::*;
 pub use arithmetic::*;
@@ -132,15 +146,20 @@ pub use channels::Channels;
 pub use checked::CheckedDivision;
 pub use compare::*;
 pub use complex::*;
-pub use grid::{Histogram, Triangles};
+pub use grid::Triangles;
+pub use histogram::{Bins, Counts, Histogram};
 pub use index::Indexing;
-pub use linalg::*;
+pub use linear::Linear;
 pub use loss::*;
 pub use math::*;
 pub use normalise::Lengths;
+pub use norms::*;
 pub use operator::{Operator, run};
 pub use packed::Packed;
 pub use parametric::*;
+pub use pieces::Pieces;
+pub use quantile::{Between, Quantiles};
+pub use random::Shuffles;
 pub use reduce::*;
 pub use resample::Resample;
 pub use runs::{Runs, UniqueParts};
@@ -148,9 +167,11 @@ pub use scan::*;
 pub use scatter::Replace;
 pub use scatter_reduce::Meeting;
 pub use sets::Sets;
+pub use several::{IndexingBySeveral, Indices};
 pub use sort::{Side, Sorts, Unique};
-pub use statistics::{Between, Cov, Covariances, Quantiles};
+pub use statistics::{Cov, Covariances};
 pub use table::{Row, Visit, built_in, each_operator};
+pub use unpool::MaxPools;
 
 pub use crate::kernel::Derivative;
 
@@ -311,7 +332,8 @@ macro_rules! operators {
     (@visit $visit:ident $F:ident $x:tt Float) => { operators!(@show $visit $F $x f16 bf16 f32 f64); };
     (@visit $visit:ident $F:ident $x:tt Whole) => { operators!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64); };
     (@visit $visit:ident $F:ident $x:tt Bitwise) => { operators!(@show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64); };
-    (@visit $visit:ident $F:ident $x:tt Comparable) => { operators!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64); };
+    (@visit $visit:ident $F:ident $x:tt RealNumber) => { operators!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64); };
+    (@visit $visit:ident $F:ident $x:tt Comparable) => { operators!(@show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64); };
     (@visit $visit:ident $F:ident $x:tt Number) => { operators!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c32 c64); };
     (@visit $visit:ident $F:ident $x:tt Element) => { operators!(@show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c32 c64); };
     (@show $visit:ident $F:ident $x:tt $($t:ident)+) => { $(operators!(@shown $visit $F $x $t);)+ };

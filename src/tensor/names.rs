@@ -92,6 +92,13 @@ names! {
         cpu() cuda() to_device(device);
     CalledRandomNormal: "normal random numbers are called `random_normal` here", "`Tensor::random_normal([2, 3], mean, deviation, seed, &Cpu)?`";;
     CalledRandomUniform: "uniform random numbers are called `random_uniform` here", "`Tensor::random_uniform([2, 3], 0.0..1.0, seed, &Cpu)?`";;
+    CalledRandomIntegers: "random whole numbers are called `random_integers` here", "`Tensor::<i64, 2>::random_integers([2, 3], 0..10, seed, &Cpu)?`";;
+    CalledRandomBernoulli: "random booleans are called `random_bernoulli` here", "`Tensor::random_bernoulli([2, 3], 0.5, seed, &Cpu)?`";;
+    CalledRandomPermutation: "random orders are called `random_permutation` here", "`Tensor::random_permutation(n, seed, &Cpu)?`; of a tensor's rows, `shuffle`";;
+    CalledRepeatEach: "elements repeated one by one are called `repeat_each` here", "`x.repeat_each(Axis::<0>, &counts)?`; all as often, `x.repeat(Axis::<0>, 2)?`";
+        repeat_interleave(counts axis);
+    CalledSplitEqual: "equal parts are called `split_equal` here", "`let [a, b] = x.split_equal(Axis::<0>)?`; of a length, `x.chunks(Axis::<0>, 2)?`";
+        chunk(n axis);
     CalledDerivative: "there is no tape here", "the derivative of an operator is an operator: `x.map(derivative::<_, 0>(f))?`; layers are joined by the chain rule";
         backward() grad() requires_grad();
     NoDecompositions: "inverses, determinants and solvers are not here", "the features `nalgebra` and `faer` hand a matrix on without a copy: `rankform::interop::faer::mat_ref(x.view())?`";
@@ -111,6 +118,24 @@ pub trait OtherFunctions: Sized {
         Self: CalledRandomUniform,
     {
         not_here("rand")
+    }
+    fn randint<LOW, HIGH, SIZE>(_: LOW, _: HIGH, _: SIZE) -> Result<Self>
+    where
+        Self: CalledRandomIntegers,
+    {
+        not_here("randint")
+    }
+    fn bernoulli<P, SIZE>(_: P, _: SIZE) -> Result<Self>
+    where
+        Self: CalledRandomBernoulli,
+    {
+        not_here("bernoulli")
+    }
+    fn randperm<N>(_: N) -> Result<Self>
+    where
+        Self: CalledRandomPermutation,
+    {
+        not_here("randperm")
     }
     fn cat<PARTS, AXIS>(_: PARTS, _: AXIS) -> Result<Self>
     where
