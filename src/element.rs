@@ -77,7 +77,7 @@ pub trait Number: Element<Compute: Num> + num_traits::Num {
 )]
 pub trait Comparable: Number<Compute: Ordered> + PartialOrd {}
 
-/// A floating-point element: f16, bf16, f32, f64. In generic code a number is [`T::from_f64(0.5)`](Float::from_f64).
+/// A floating-point element: f16, bf16, f32, f64. In generic code a number is [`T::of(0.5)`](Float::of).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a floating-point element",
     label = "this operator needs f16, bf16, f32 or f64, not `{Self}`",
@@ -90,13 +90,14 @@ pub trait Float: Comparable<Compute: Real> + num_traits::Float {
     /// ```
     /// use rankform::prelude::*;
     /// fn halved<T: Float, const RANK: usize, D: Device>(x: &Tensor<T, RANK, D>) -> Result<Tensor<T, RANK, D>> {
-    ///     x.mul(T::from_f64(0.5))
+    ///     x.mul(T::of(0.5))
     /// }
     /// assert_eq!(halved(&Tensor::from([3.0_f32, 4.0]))?.to_vec()?, [1.5, 2.0]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
+    #[doc(alias = "from_f64")]
     #[inline]
-    fn from_f64(value: f64) -> Self {
+    fn of(value: f64) -> Self {
         num_traits::NumCast::from(value).unwrap_or_else(|| Self::narrow(Prim::from_f64(value)))
     }
 }

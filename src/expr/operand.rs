@@ -275,7 +275,7 @@ calls! {
     message = "`{Self}` cannot be combined with a tensor of element `{T}`, rank {RANK}, on `{D}`",
     label = "expected element `{T}`, rank {RANK}, device `{D}`",
     note = "another rank: `.lift()` adds leading axes, `.insert_axis(Axis::<A>)` adds one at place A",
-    note = "another element: `.cast::<{T}>()?`; a number has the element's own type: `2.0`, not `2`, for a float, and `T::from_f64(2.0)` where it is `T: Float`",
+    note = "another element: `.cast::<{T}>()?`; a number has the element's own type: `2.0`, not `2`, for a float, and `T::of(2.0)` where it is `T: Float`",
     note = "another device: `.to(&device)?`",
     note = "a tensor stands here by reference, `&x`, a view or lazy expression by itself; a `Result` is opened first, with `?`"
 )]
@@ -334,7 +334,7 @@ impl<T: Element, const RANK: usize, D: Device> Operand<T, RANK, D> for T {
     message = "`{Self}` cannot be combined with a tensor of element `{T}`, rank {RANK}, on `{D}`",
     label = "expected element `{T}`, rank {RANK}, device `{D}`",
     note = "another rank: `.lift()` adds leading axes, `.insert_axis(Axis::<A>)` adds one at place A",
-    note = "another element: `.cast::<{T}>()?`; a number has the element's own type: `2.0`, not `2`, for a float, and `T::from_f64(2.0)` where it is `T: Float`",
+    note = "another element: `.cast::<{T}>()?`; a number has the element's own type: `2.0`, not `2`, for a float, and `T::of(2.0)` where it is `T: Float`",
     note = "another device: `.to(&device)?`",
     note = "a tensor stands here as `&x` or `x`, a view or lazy expression by itself; a `Result` is opened first, with `?`"
 )]
@@ -405,7 +405,7 @@ impl<T: Element, const RANK: usize, D: Device> RightOperand<T, RANK, D> for Tens
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tensor or view of element `{T}`, rank {RANK}, on `{D}`",
     label = "expected `&Tensor` or a view of element `{T}`, rank {RANK}, on `{D}`",
-    note = "`matmul` has products of ranks 1·1, 2·1, 1·2, 2·2, R·2 and, batched, 3·3 and 4·4; `.lift()` makes a matrix a batch of one, which stretches; `einsum!` has all",
+    note = "`matmul` has products of ranks 1·1, 2·1, 1·2, 2·2, R·2 and, batched, 3·3 and 4·4; `.lift()` makes a matrix on the left a batch of one, which stretches; `einsum!` has all",
     note = "indices are `i64` and masks `bool`; another element: `.cast::<{T}>()?`; another device: `.to(&device)?`",
     note = "a tensor stands here by reference, `&x`, a view by itself; a lazy expression is evaluated first, with `.eval()?`"
 )]
