@@ -30,6 +30,8 @@ pub trait Rank: sealed::Sealed {
     type Len: Unsigned;
     /// One axis more.
     type Next: Rank;
+    /// As many axes more as another rank has.
+    type Plus<OTHER: Rank>: Rank;
 }
 
 /// What comes after rank 8: no tensor has it.
@@ -39,6 +41,7 @@ pub struct TooManyAxes;
 impl Rank for TooManyAxes {
     type Len = U9;
     type Next = TooManyAxes;
+    type Plus<OTHER: Rank> = TooManyAxes;
 }
 
 /// From a type-level number back to the rank it stands for.
@@ -48,12 +51,26 @@ pub trait ToRank: Unsigned {
 }
 
 macro_rules! ranks {
-    ($($rank:literal $len:ident)*) => { $(
-        impl Rank for Dim<$rank> { type Len = $len; type Next = <Add1<$len> as ToRank>::Rank; }
+    ($($rank:literal $len:ident $plus:ty;)*) => { $(
+        impl Rank for Dim<$rank> {
+            type Len = $len;
+            type Next = <Add1<$len> as ToRank>::Rank;
+            type Plus<OTHER: Rank> = $plus;
+        }
         impl ToRank for $len { type Rank = Dim<$rank>; }
     )* };
 }
-ranks!(0 U0 1 U1 2 U2 3 U3 4 U4 5 U5 6 U6 7 U7 8 U8);
+ranks! {
+    0 U0 OTHER;
+    1 U1 OTHER::Next;
+    2 U2 <Dim<1> as Rank>::Plus<OTHER::Next>;
+    3 U3 <Dim<2> as Rank>::Plus<OTHER::Next>;
+    4 U4 <Dim<3> as Rank>::Plus<OTHER::Next>;
+    5 U5 <Dim<4> as Rank>::Plus<OTHER::Next>;
+    6 U6 <Dim<5> as Rank>::Plus<OTHER::Next>;
+    7 U7 <Dim<6> as Rank>::Plus<OTHER::Next>;
+    8 U8 <Dim<7> as Rank>::Plus<OTHER::Next>;
+}
 impl ToRank for U9 {
     type Rank = TooManyAxes;
 }
@@ -68,6 +85,30 @@ type Less<RANK> = <Sub1<<RANK as Rank>::Len> as ToRank>::Rank;
 pub trait Smaller: sealed::Sealed {
     /// `Dim<RANK - 1>`.
     type Output: Rank;
+}
+
+/// A rank of at least `K` axes, 1 to 4: without the first `K` of them it is `Output`.
+#[diagnostic::on_unimplemented(
+    message = "a tensor of rank `{Self}` does not have {K} axes to index",
+    label = "more indices than axes, or more than 4"
+)]
+pub trait Without<const K: usize>: sealed::Sealed {
+    /// `Dim<RANK - K>`.
+    type Output: Rank;
+}
+
+macro_rules! without {
+    ($($rank:literal: $($k:literal $left:literal),*;)*) => { $($(impl Without<$k> for Dim<$rank> { type Output = Dim<$left>; })*)* };
+}
+without! {
+    1: 1 0;
+    2: 1 1, 2 0;
+    3: 1 2, 2 1, 3 0;
+    4: 1 3, 2 2, 3 1, 4 0;
+    5: 1 4, 2 3, 3 2, 4 1;
+    6: 1 5, 2 4, 3 3, 4 2;
+    7: 1 6, 2 5, 3 4, 4 3;
+    8: 1 7, 2 6, 3 5, 4 4;
 }
 
 /// A rank that has axis `AXIS`; without it, the rank is `Output`.

@@ -19,7 +19,7 @@
 //!
 //! /// Rows of mean 0 and deviation 1: one pass.
 //! fn zscore<T: Float, const RANK: usize, D: Device>(x: &Tensor<T, RANK, D>) -> Result<Tensor<T, RANK, D>> {
-//!     let deviation = (x.var_along(Last) + T::of(1e-12)).sqrt();
+//!     let deviation = (x.var_along(Last) + T::constant(1e-12)).sqrt();
 //!     ((x.lazy() - x.mean_along(Last)) / deviation).eval()
 //! }
 //!
@@ -28,7 +28,7 @@
 //!     x: impl Into<TensorView<'a, T, RANK, D>>,
 //!     y: impl Into<TensorView<'a, T, RANK, D>>,
 //! ) -> Result<Tensor<T, RANK, D>> {
-//!     let least = T::of(1e-6);
+//!     let least = T::constant(1e-6);
 //!     let [x, y] = [x.into(), y.into()].map(|rows| rows.lazy());
 //!     (x.normalize(Last, least) * y.normalize(Last, least)).reduce_keep(Sum, Last)
 //! }
@@ -45,7 +45,7 @@
 //! | an argument that is written | `&mut Tensor<T, RANK, D>`; parts of tensors too: `impl` [`Writable`](crate::tensor::Writable)`<'a, T, RANK, D>` |
 //! | an expression as argument or result | see [`Lazy`] |
 //! | an operator as argument | `F: `[`Op`](crate::kernel::Op)`<(T,), Out = T>`, `<(T, T), …>` |
-//! | a constant | [`T::of(0.5)`](crate::Float::of) where `T: Float`, `T::zero()` and `T::one()` where `T: Number`; in bodies of [`elementwise!`](crate::elementwise) a number: `x * 0.5` |
+//! | a constant | [`T::constant(0.5)`](crate::Float::constant) where `T: Float`, `T::zero()` and `T::one()` where `T: Number`; in bodies of [`elementwise!`](crate::elementwise) a number: `x * 0.5` |
 //! | something over all elements or the last axis, sizes kept | `mean_along(All)`, `mean_along(Last)`, `softmax(Last)`, … |
 //! | the same over an axis known at run time | `mean_along_axis(axis)`, `softmax_axis(axis)`, …; `RANK - 1` is the last |
 //! | the statistic itself | `x.mean(All)?`, of rank 0, whose `.lift()` has any rank; [`reduce_keep(Mean, Last)`](Reduce::reduce_keep) leaves an axis of size 1 |

@@ -176,7 +176,7 @@ impl<const RANK: usize, D: Device, E: Expr<RANK, D>> Expr<RANK, D> for Once<E> {
     type Body = Once<E::Body>;
     #[inline]
     fn body(&self) -> Self::Body {
-        self.of(self.inner().body())
+        Once::new(self.inner().body())
     }
     #[inline(always)]
     #[allow(private_interfaces, private_bounds)]
@@ -275,7 +275,7 @@ calls! {
     message = "`{Self}` cannot be combined with a tensor of element `{T}`, rank {RANK}, on `{D}`",
     label = "expected element `{T}`, rank {RANK}, device `{D}`",
     note = "another rank: `.lift()` adds leading axes, `.insert_axis(Axis::<A>)` adds one at place A",
-    note = "another element: `.cast::<{T}>()?`; a number has the element's own type: `2.0`, not `2`, for a float, and `T::of(2.0)` where it is `T: Float`",
+    note = "another element: `.cast::<{T}>()?`; a number has the element's own type: `2.0`, not `2`, for a float, and `T::constant(2.0)` where it is `T: Float`",
     note = "another device: `.to(&device)?`",
     note = "a tensor stands here by reference, `&x`, a view or lazy expression by itself; a `Result` is opened first, with `?`"
 )]
@@ -334,7 +334,7 @@ impl<T: Element, const RANK: usize, D: Device> Operand<T, RANK, D> for T {
     message = "`{Self}` cannot be combined with a tensor of element `{T}`, rank {RANK}, on `{D}`",
     label = "expected element `{T}`, rank {RANK}, device `{D}`",
     note = "another rank: `.lift()` adds leading axes, `.insert_axis(Axis::<A>)` adds one at place A",
-    note = "another element: `.cast::<{T}>()?`; a number has the element's own type: `2.0`, not `2`, for a float, and `T::of(2.0)` where it is `T: Float`",
+    note = "another element: `.cast::<{T}>()?`; a number has the element's own type: `2.0`, not `2`, for a float, and `T::constant(2.0)` where it is `T: Float`",
     note = "another device: `.to(&device)?`",
     note = "a tensor stands here as `&x` or `x`, a view or lazy expression by itself; a `Result` is opened first, with `?`"
 )]

@@ -56,7 +56,7 @@ pub trait Elementwise<T, const RANK: usize, D: Device>: Sized {
     message = "`{Self}` cannot be combined with `{OTHER}`",
     label = "expected element `{U}`, rank {RANK}, device `{D}`",
     note = "another rank: `.lift()` adds leading axes, `.insert_axis(Axis::<A>)` adds one at place A",
-    note = "another element: `.cast::<{U}>()?`; a number has the element's own type: `2.0`, not `2`, for a float, and `T::of(2.0)` where it is `T: Float`",
+    note = "another element: `.cast::<{U}>()?`; a number has the element's own type: `2.0`, not `2`, for a float, and `T::constant(2.0)` where it is `T: Float`",
     note = "another device: `.to(&device)?`",
     note = "a tensor stands here by reference, `&x`, a view or lazy expression by itself; a `Result` is opened first, with `?`"
 )]

@@ -26,7 +26,6 @@ pub(crate) use traced::{Recorder, trace_elements};
 use crate::element::{Compute, Element};
 use crate::scalar::{Dual, Lane, Lanes, Num};
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Where a running program gets its operands from and leaves its results: the device's side of a kernel.
 pub trait Io<L: Lanes> {
@@ -53,15 +52,10 @@ pub trait Row {
     /// Reduces the values of a body along the row, whose loads begin with the next one; the number of the next load stays.
     fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, body: &B) -> Compute<R::Out>;
     /// Computes the values of a body along the row, and holds them until the row is done; where they are then. Its loads
-    /// begin with the next one; the number of the next load stays. Bodies with one `mark` are copies.
+    /// begin with the next one; the number of the next load stays.
     #[inline(always)]
-    fn hold<B: Body>(&mut self, _body: &B, _mark: u64) -> usize {
+    fn hold<B: Body>(&mut self, _body: &B) -> usize {
         0
-    }
-    /// Where the values of a body with run-time numbers are held already, which begins with the next load.
-    #[inline(always)]
-    fn held<B: Body>(&mut self, _mark: u64) -> Option<usize> {
-        None
     }
 }
 
@@ -262,19 +256,12 @@ impl<R: Reducer<B::Out>, B: Body> Body for Along<R, B> {
 pub struct Once<B> {
     body: B,
     place: usize,
-    /// That of its copies, and of no other: with run-time numbers a type does not say all.
-    mark: u64,
 }
 
 impl<B> Once<B> {
     /// `body`, to be computed once.
     pub fn new(body: B) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        Once { body, place: 0, mark: NEXT.fetch_add(1, Ordering::Relaxed) }
-    }
-    /// Another body in its place: that of an expression.
-    pub(crate) fn of<C>(&self, body: C) -> Once<C> {
-        Once { body, place: self.place, mark: self.mark }
+        Once { body, place: 0 }
     }
     pub(crate) fn inner(&self) -> &B {
         &self.body
@@ -310,18 +297,10 @@ impl<B: Body> Body for Once<B> {
         if Self::STANDS {
             return self.body.settle(row);
         }
-        // A type that says all is known by what its parts are (`Row::reduce`, `Row::hold`).
-        if !B::FIXED
-            && let Some(place) = row.held::<B>(self.mark)
-        {
-            self.place = place;
-            *row.next() += B::LOADS;
-            return;
-        }
         let first = *row.next();
         self.body.settle(row);
         let last = std::mem::replace(row.next(), first);
-        self.place = row.hold(&self.body, self.mark);
+        self.place = row.hold(&self.body);
         *row.next() = last;
     }
 }

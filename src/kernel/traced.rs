@@ -302,7 +302,7 @@ impl Row for RowRecorder<'_> {
         self.settled.push(Settled::Reduced { body, reducer: Box::new(trace_reducer::<B::Out, R>()), is_operand });
         Default::default()
     }
-    fn hold<B: Body>(&mut self, body: &B, _: u64) -> usize {
+    fn hold<B: Body>(&mut self, body: &B) -> usize {
         let body = self.values(body);
         self.settled.push(Settled::Held { body });
         self.settled.len()
@@ -323,7 +323,7 @@ impl Row for Parts {
         self.count += 1;
         Default::default()
     }
-    fn hold<B: Body>(&mut self, _: &B, _: u64) -> usize {
+    fn hold<B: Body>(&mut self, _: &B) -> usize {
         self.count += 1;
         self.count
     }
@@ -409,7 +409,7 @@ impl Row for Collector {
         body.eval::<Skip>(self);
         Default::default()
     }
-    fn hold<B: Body>(&mut self, body: &B, _: u64) -> usize {
+    fn hold<B: Body>(&mut self, body: &B) -> usize {
         self.settled += 1;
         body.eval::<Skip>(self);
         self.settled

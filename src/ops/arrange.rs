@@ -1,16 +1,17 @@
 //! Tensors joined, cut, padded, turned and repeated: copies between views, and nothing else.
 //!
-//! Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+//! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::index::{along, exists, with};
 use crate::device::{Device, MAX_REDUCED, same_device};
 use crate::dim::{Axis, Dim};
-use crate::element::{Element, Number};
+use crate::element::{Compute, Element};
 use crate::error::{Error, Result, text};
 use crate::expr::{Stored, eval_at};
-use crate::kernel::Call;
+use crate::kernel::{Call, Op};
 use crate::layout::Layout;
 use crate::rank::{InsertAxis, RemoveAxis};
+use crate::scalar::{Lane, Lanes, Prim};
 use crate::tensor::{Fresh, Place, Tensor, TensorView, TensorViewMut, There, Writable};
 use std::ops::Range;
 
@@ -330,8 +331,22 @@ fn rolled<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
     joined(op, [x.slice_axis(axis, kept.min(n)..n, 1)?, x.slice_axis(axis, 0..kept.min(n), 1)?].into_iter(), axis, place)
 }
 
+/// `x − y`; of booleans whether they differ.
+#[derive(Clone, Copy, Debug)]
+struct Difference;
+
+impl<T: Element> Op<(T, T)> for Difference {
+    const LIGHT: bool = true;
+    const NAME: &'static str = "diff";
+    type Out = T;
+    #[inline(always)]
+    fn call<L: Lanes>((x, y): (Lane<L, Compute<T>>, Lane<L, Compute<T>>)) -> Lane<L, Compute<T>> {
+        Prim::difference(x, y)
+    }
+}
+
 /// The differences of neighbours along an axis.
-fn differences<T: Number, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
+fn differences<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     axis: usize,
@@ -340,7 +355,7 @@ fn differences<T: Number, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
     exists(op, axis, x.size())?;
     let n = x.size().0[axis];
     let (after, before) = (x.slice_axis(axis, n.min(1)..n, 1)?, x.slice_axis(axis, 0..n.saturating_sub(1), 1)?);
-    eval_at(op, &Call::<super::Sub, _>::new((after, before)), x.device(), place)
+    eval_at(op, &Call::<Difference, _>::new((after, before)), x.device(), place)
 }
 
 /// Tensors and views padded, turned, repeated and cut, in new memory or, by the functions that end in `_into`, in memory that
@@ -536,13 +551,14 @@ pub trait Arrange<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, 
         Ok(parts)
     }
 
-    /// The differences of neighbours along axis `A`: `y[.., i, ..] = x[.., i + 1, ..] − x[.., i, ..]`, one position less.
+    /// The differences of neighbours along axis `A`: `y[.., i, ..] = x[.., i + 1, ..] − x[.., i, ..]`, one position less; of booleans whether they
+    /// differ.
     ///
     /// # Errors
     /// Those of elementwise operators.
     fn diff<const A: usize>(self, axis: Axis<A>) -> Result<Tensor<T, RANK, D>>
     where
-        T: Number,
+        T: Element,
         Dim<RANK>: RemoveAxis<A>,
     {
         let _ = axis;
@@ -564,7 +580,7 @@ pub trait Arrange<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, 
     /// ```
     fn diff_into<'o, const A: usize>(self, axis: Axis<A>, out: impl Writable<'o, T, RANK, D>) -> Result<()>
     where
-        T: Number,
+        T: Element,
         D: 'o,
         Dim<RANK>: RemoveAxis<A>,
     {
@@ -578,7 +594,7 @@ pub trait Arrange<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, 
     /// Also [`Error::Axis`].
     fn diff_axis(self, axis: usize) -> Result<Tensor<T, RANK, D>>
     where
-        T: Number,
+        T: Element,
     {
         differences("diff", self.into_view(), axis, Fresh)
     }

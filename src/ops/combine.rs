@@ -1,16 +1,17 @@
 //! Tensors made of lines and blocks: products and combinations of lines, block-diagonal matrices, indices of triangles,
 //! powers at equal distances.
 //!
-//! Imports: `error`, `dim`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
+//! Imports: `error`, `dim`, `layout`, `scalar`, `element`, `device`, `tensor`, `expr`, `ops`.
 
 use super::index::taken;
 use super::{Cast as _, Indexing as _, Math as _, Triangles as _};
-use crate::device::{Device, same_device};
+use crate::device::{Cpu, Device, same_device};
 use crate::dim::Dim;
-use crate::element::{Element, Float};
+use crate::element::{Compute, Element, RealNumber};
 use crate::error::{Error, Result, text};
 use crate::expr::Stored;
 use crate::layout::Layout;
+use crate::scalar::Prim;
 use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
 
 /// The matrices one after the other along the diagonal.
@@ -250,9 +251,15 @@ impl<T: Element, D: Device> Tensor<T, 1, D> {
     }
 }
 
-impl<T: Float, D: Device> Tensor<T, 1, D> {
+/// A number as an integer, towards 0; the next one where only rounding is between.
+fn whole_part(power: f64) -> f64 {
+    let nearest = power.round();
+    if (power - nearest).abs() <= 8.0 * f64::EPSILON * power.abs() { nearest } else { power.trunc() }
+}
+
+impl<T: RealNumber, D: Device> Tensor<T, 1, D> {
     /// `base` to the powers of [`linspace`](Tensor::linspace), computed in f64: the first is `base^start`, the last
-    /// `base^end`.
+    /// `base^end`. Integers are rounded towards 0, and saturate.
     ///
     /// # Errors
     /// As [`linspace`](Tensor::linspace).
@@ -264,6 +271,11 @@ impl<T: Float, D: Device> Tensor<T, 1, D> {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn logspace(start: f64, end: f64, n: usize, base: f64, device: &D) -> Result<Self> {
+        if T::DTYPE.is_discrete() {
+            let powers = Tensor::<f64, 1>::linspace(start, end, n, &Cpu).map_err(|error| error.renamed("logspace"))?;
+            let value = |[i]: [usize; 1]| T::narrow(Compute::<T>::from_f64(whole_part(base.powf(powers[[i]]))));
+            return Self::from_fn([n], value, device);
+        }
         let powers = Tensor::<f64, 1, D>::linspace(start, end, n, device)?;
         let base = Tensor::<f64, 1, D>::full([1], base, device)?;
         base.lazy().powf(&powers).cast::<T>().eval()

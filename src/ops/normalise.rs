@@ -4,6 +4,7 @@
 //! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use super::functions::ExpDifferenceFn;
+use super::unit_vectors::by_norm;
 use super::{Arithmetic as _, Math as _, MeanF64, NormF64, Reductions as _, Sum};
 use crate::device::Device;
 use crate::dim::{AxisAt, Dim};
@@ -32,10 +33,10 @@ impl<T: Float> Op<(T, T)> for ExpDifference {
 
 /// What [`Over`] takes for a norm: the norm, or its inverse where elements are not f64. The norm of an f32 may be none.
 #[derive(Clone, Copy, Debug)]
-struct Divisor<T>(PhantomData<fn() -> T>);
+pub(super) struct Divisor<T>(PhantomData<fn() -> T>);
 
 impl<T> Divisor<T> {
-    const NEW: Self = Divisor(PhantomData);
+    pub(super) const NEW: Self = Divisor(PhantomData);
 }
 
 impl<T: Float> Op<(f64,)> for Divisor<T> {
@@ -49,7 +50,7 @@ impl<T: Float> Op<(f64,)> for Divisor<T> {
 
 /// An element over a norm: a quotient in f64, a product rounded once elsewhere.
 #[derive(Clone, Copy, Debug)]
-struct Over;
+pub(super) struct Over;
 
 impl<T: Float> Op<(T, f64)> for Over {
     const NAME: &'static str = "normalize";
@@ -62,7 +63,7 @@ impl<T: Float> Op<(T, f64)> for Over {
 }
 
 /// The least norm that is divided by.
-fn least<T: Float>(epsilon: T) -> f64 {
+pub(super) fn least<T: Float>(epsilon: T) -> f64 {
     num_traits::ToPrimitive::to_f64(&epsilon).unwrap_or(f64::NAN)
 }
 
@@ -368,6 +369,54 @@ pub trait Lengths<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, 
         Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
     {
         cosine("cosine_similarity_into", (self.into_view(), other.into_view()), axes, epsilon, There(out))
+    }
+
+    /// `x / max(‖x‖ₚ, epsilon)` along axes: vectors of length 1 by the norm of any order `p`, as
+    /// [`norm_p`](Tensor::norm_p) has it. For Euclid's there is [`normalize`](Tensor::normalize).
+    ///
+    /// # Cost
+    /// One pass; a power of each element where `p` is not 0, 1, 2 or infinite.
+    ///
+    /// # Errors
+    /// [`Error::Value`](crate::Error::Value) for a `p` that is no number; those of [`Reductions`](super::Reductions).
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([[3.0, -1.0], [0.0, 0.0]]);
+    /// assert_eq!(x.normalize_p(1.0, Axis::<1>, 1e-12)?, Tensor::from([[0.75, -0.25], [0.0, 0.0]]));
+    /// assert_eq!(x.normalize_p(f64::INFINITY, All, 1e-12)?.to_vec()?, [1.0, -1.0 / 3.0, 0.0, 0.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    ///
+    /// # Source
+    /// PyTorch's `normalize`, ONNX's `LpNormalization`.
+    fn normalize_p<AXES: Copy, const M: usize>(self, p: T, axes: AXES, epsilon: T) -> Result<Tensor<T, RANK, D>>
+    where
+        T: Float,
+        Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+    {
+        by_norm("normalize_p", self.into_view(), p, axes, epsilon, Fresh)
+    }
+
+    /// As [`normalize_p`](Lengths::normalize_p), into an existing tensor or exclusive view. No allocation.
+    ///
+    /// # Errors
+    /// As there; [`Error::Output`](crate::Error::Output) when `out` has other sizes, [`Error::Shared`](crate::Error::Shared)
+    /// when it has other handles.
+    fn normalize_p_into<'o, AXES: Copy, const M: usize>(
+        self,
+        p: T,
+        axes: AXES,
+        epsilon: T,
+        out: impl Writable<'o, T, RANK, D>,
+    ) -> Result<()>
+    where
+        T: Float,
+        D: 'o,
+        Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+    {
+        by_norm("normalize_p_into", self.into_view(), p, axes, epsilon, There(out))
     }
 }
 impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Lengths<'a, T, RANK, D> for X {}

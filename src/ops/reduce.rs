@@ -12,7 +12,7 @@ use crate::device::Device;
 #[cfg(all(not(debug_assertions), feature = "dynamic"))]
 use crate::device::slice_of;
 use crate::dim::Dim;
-use crate::element::{Comparable, Compute, Element, Float, Number};
+use crate::element::{Comparable, ComplexElement, Compute, Element, Float, Inexact, Number};
 use crate::error::Result;
 use crate::expr::Reduce;
 #[cfg(any(debug_assertions, feature = "dynamic"))]
@@ -104,16 +104,16 @@ reducers! {
     finish |s, _count| Lane::of_reverse_key(s);
 
     /// `Σ x / n`; NaN for no elements.
-    Mean: "mean", <T: Float, L> -> T, state At<L, T>;
+    Mean: "mean", <T: Inexact, L> -> T, state At<L, T>;
     identity Lane::zero();
     absorb |s, x, _at| s + x;
     combine |a, b| a + b;
-    finish |s, count| s / count.cast();
+    finish |s, count| T::each_part(s, |part| part / count.cast());
 
     /// Where the first of the largest stands; the first NaN if there is one.
     ArgMax: "argmax" needs elements, <T: Comparable, L> -> i64, state Found<L>;
     identity (Lane::lowest(), Lane::highest());
-    absorb |s, x, at| best(s, (x + Lane::zero()).order_key().cast(), x.is_nan(), at);
+    absorb |s, x, at| best(s, Ordered::one_zero(x).order_key().cast(), x.is_nan(), at);
     combine |a, b| first(a, b);
     of_slice |values, from| find::<T>(values, from, |x| x.order_key(), Lane::of_order_key), largest;
     finish |s, _count| place(s);
@@ -121,7 +121,7 @@ reducers! {
     /// Where the first of the smallest stands; the first NaN if there is one.
     ArgMin: "argmin" needs elements, <T: Comparable, L> -> i64, state Found<L>;
     identity (Lane::lowest(), Lane::highest());
-    absorb |s, x, at| best(s, (x + Lane::zero()).reverse_key().cast(), x.is_nan(), at);
+    absorb |s, x, at| best(s, Ordered::one_zero(x).reverse_key().cast(), x.is_nan(), at);
     combine |a, b| first(a, b);
     of_slice |values, from| find::<T>(values, from, |x| x.reverse_key(), Lane::of_reverse_key), smallest;
     finish |s, _count| place(s);
@@ -241,6 +241,58 @@ reducers! {
     finish |s, _count| s;
 }
 
+/// Deviations of complex numbers: count, both parts of the mean, and the sum of squared distances to it.
+type PlaneMoments<L> = (Lane<L, f64>, Lane<L, f64>, Lane<L, f64>, Lane<L, f64>);
+
+/// The moments of each part of a complex number, as one: what [`join`] does for each.
+#[inline(always)]
+fn join_plane<L: Lanes>(a: PlaneMoments<L>, b: PlaneMoments<L>) -> PlaneMoments<L> {
+    let (n, re, from_re) = join((a.0, a.1, a.3), (b.0, b.1, b.3));
+    let (_, im, from_both) = join((a.0, a.2, from_re), (b.0, b.2, Lane::zero()));
+    (n, re, im, from_both)
+}
+
+/// Variances and deviations of complex numbers, real: the mean of `|x − mean|²`.
+macro_rules! of_complex {
+    ($($R:ident $name:literal, |$s:ident, $count:ident| $finish:expr;)*) => { $(
+        impl<P: Float> Reducer<Complex<P>> for $R
+        where
+            Complex<P>: ComplexElement + Inexact<Part = P>,
+        {
+            const NAME: &'static str = $name;
+            type Out = P;
+            type State<L: Lanes> = PlaneMoments<L>;
+            #[inline(always)]
+            fn identity<L: Lanes>() -> PlaneMoments<L> {
+                (Lane::zero(), Lane::zero(), Lane::zero(), Lane::zero())
+            }
+            #[inline(always)]
+            fn absorb<L: Lanes>(s: PlaneMoments<L>, x: At<L, Complex<P>>, _: Place<L>) -> PlaneMoments<L> {
+                let n = s.0 + 1;
+                let (re, im) = (x.re().cast::<f64>(), x.im().cast::<f64>());
+                let (a, b) = (re - s.1, im - s.2);
+                let mean = (s.1 + a / n, s.2 + b / n);
+                (n, mean.0, mean.1, b.mul_add(im - mean.1, a.mul_add(re - mean.0, s.3)))
+            }
+            #[inline(always)]
+            fn combine<L: Lanes>(a: PlaneMoments<L>, b: PlaneMoments<L>) -> PlaneMoments<L> {
+                join_plane(a, b)
+            }
+            #[inline(always)]
+            fn finish<L: Lanes>(s: PlaneMoments<L>, $count: Place<L>) -> At<L, P> {
+                let $s = (s.0, s.1, s.3);
+                $finish
+            }
+        }
+    )* };
+}
+of_complex! {
+    Var "var", |s, count| mean_square(s, count, 0).cast();
+    SampleVar "sample_var", |s, count| mean_square(s, count, 1).cast();
+    Std "std", |s, count| mean_square(s, count, 0).sqrt().cast();
+    SampleStd "sample_std", |s, count| mean_square(s, count, 1).sqrt().cast();
+}
+
 /// Joins two sums of powers, each beside its largest exponent, by one power: the larger one's sum stays.
 #[inline(always)]
 fn heap<L: Lanes, P: Real>(a: (Lane<L, P>, Lane<L, P>), b: (Lane<L, P>, Lane<L, P>)) -> (Lane<L, P>, Lane<L, P>) {
@@ -326,7 +378,7 @@ fn find<T: Comparable>(
 ) -> Found<Run> {
     let top = values.iter().fold(Lane::lowest(), |top: Key<Run, T>, &x| top.max(key(Lane(x))));
     // As `absorb` ranks them: zeros of two signs are equal, and so are all NaNs.
-    let value = of_key(top) + Lane::zero();
+    let value = Ordered::one_zero(of_key(top));
     let at = if value.is_nan().value() {
         first_of(values, |x| At::<Run, T>::is_nan(Lane(x)).value())
     } else {
@@ -388,7 +440,7 @@ impl Truth for bool {}
 /// Methods of reductions: `x.sum(axes)` over axes known at compile time, `x.sum_axis(axis)` over one known at run time, and
 /// `x.sum_into(axes, &mut out)`.
 macro_rules! methods {
-    ($($(#[$doc:meta])* fn $name:ident, $name_axis:ident, $name_along:ident, $name_along_axis:ident, $name_into:ident = $R:ident where $class:ident;)*) => {
+    ($($(#[$doc:meta])* fn $name:ident, $name_axis:ident, $name_along:ident, $name_along_axis:ident, $name_into:ident = $R:ident where $class:ident $(of $of:ident)?;)*) => {
         /// Reductions over one axis (`Axis::<1>`), several (`(Axis::<0>, Axis::<2>)`) or all (`All`).
         ///
         /// The axes disappear from the result; `insert_axis` puts one of size 1 back as a view.
@@ -417,6 +469,7 @@ macro_rules! methods {
             fn $name<AXES, const M: usize>(self, axes: AXES) -> Result<Tensor<<$R as Reducer<T>>::Out, M, D>>
             where
                 T: $class,
+                $($R: Reducer<$of>,)?
                 Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
             {
                 self.reduce($R, axes)
@@ -425,6 +478,7 @@ macro_rules! methods {
             fn $name_axis<const M: usize>(self, axis: usize) -> Result<Tensor<<$R as Reducer<T>>::Out, M, D>>
             where
                 T: $class,
+                $($R: Reducer<$of>,)?
                 Dim<RANK>: Smaller<Output = Dim<M>>,
             {
                 self.reduce_axis($R, axis)
@@ -433,6 +487,7 @@ macro_rules! methods {
             fn $name_along<AXES>(self, axes: AXES) -> Self::Along<$R>
             where
                 T: $class,
+                $($R: Reducer<$of>,)?
                 Dim<RANK>: HasAxes<AXES>,
             {
                 self.along($R, axes)
@@ -441,6 +496,7 @@ macro_rules! methods {
             fn $name_along_axis(self, axis: usize) -> Self::Along<$R>
             where
                 T: $class,
+                $($R: Reducer<$of>,)?
             {
                 self.along_axis($R, axis)
             }
@@ -448,6 +504,7 @@ macro_rules! methods {
             fn $name_into<'o, AXES, const M: usize>(self, axes: AXES, out: impl Writable<'o, <$R as Reducer<T>>::Out, M, D>) -> Result<()>
             where
                 T: $class,
+                $($R: Reducer<$of>,)?
                 Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
                 D: 'o,
             {
@@ -525,15 +582,15 @@ methods! {
     /// The smallest; NaN if any is.
     fn min, min_axis, min_along, min_along_axis, min_into = Min where Comparable;
     /// The arithmetic mean; NaN for no elements.
-    fn mean, mean_axis, mean_along, mean_along_axis, mean_into = Mean where Float;
-    /// The variance, `Σ (x − mean)² / n`.
-    fn var, var_axis, var_along, var_along_axis, var_into = Var where Float;
+    fn mean, mean_axis, mean_along, mean_along_axis, mean_into = Mean where Inexact;
+    /// The variance, `Σ |x − mean|² / n`; of complex numbers a real one.
+    fn var, var_axis, var_along, var_along_axis, var_into = Var where Inexact of T;
     /// The variance with Bessel's correction, `Σ (x − mean)² / (n − 1)`.
-    fn sample_var, sample_var_axis, sample_var_along, sample_var_along_axis, sample_var_into = SampleVar where Float;
+    fn sample_var, sample_var_axis, sample_var_along, sample_var_along_axis, sample_var_into = SampleVar where Inexact of T;
     /// The standard deviation, `√(Σ (x − mean)² / n)`.
-    fn std, std_axis, std_along, std_along_axis, std_into = Std where Float;
+    fn std, std_axis, std_along, std_along_axis, std_into = Std where Inexact of T;
     /// The root of [`sample_var`](Reductions::sample_var): the standard deviation with Bessel's correction.
-    fn sample_std, sample_std_axis, sample_std_along, sample_std_along_axis, sample_std_into = SampleStd where Float;
+    fn sample_std, sample_std_axis, sample_std_along, sample_std_along_axis, sample_std_into = SampleStd where Inexact of T;
     /// `ln Σ eˣ`, without overflow on the way; −∞ for no elements, NaN if any is.
     fn logsumexp, logsumexp_axis, logsumexp_along, logsumexp_along_axis, logsumexp_into = LogSumExp where Float;
     /// Where the first of the largest stands, row-major over the reduced axes; the first NaN if there is one.

@@ -81,6 +81,15 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
         TensorView { base: self.base, layout, device: self.device, _elements: PhantomData }
     }
 
+    /// The same memory as elements `U`.
+    ///
+    /// # Safety
+    /// Every position of `layout`, in elements `U`, is valid memory of this view's, and aligned.
+    #[inline]
+    pub(super) unsafe fn retyped<U, const M: usize>(self, layout: Layout<M>) -> TensorView<'a, U, M, D> {
+        TensorView { base: self.base, layout, device: self.device, _elements: PhantomData }
+    }
+
     /// [`Error::Unallocated`] when the elements have no memory yet.
     #[inline]
     pub(crate) fn ready(&self, op: &'static str) -> Result<()> {

@@ -67,15 +67,25 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
         TensorViewMut { view: unsafe { self.view.relay(layout) }, _elements: PhantomData }
     }
 
+    /// The same memory as elements `U`.
+    ///
+    /// # Safety
+    /// As [`TensorView::retyped`], and no two indices of `layout` name one element; all bytes are valid for both elements.
+    #[inline]
+    pub(super) unsafe fn retyped<U, const M: usize>(self, layout: Layout<M>) -> TensorViewMut<'a, U, M, D> {
+        // SAFETY: the caller's promise.
+        TensorViewMut { view: unsafe { self.view.retyped(layout) }, _elements: PhantomData }
+    }
+
     /// Two views at once.
     ///
     /// # Safety
     /// As [`TensorViewMut::relay`] for both, and no position is in both.
-    pub(super) unsafe fn part<const M: usize>(
+    pub(super) unsafe fn part<const M: usize, const N: usize>(
         self,
         first: Layout<M>,
-        second: Layout<M>,
-    ) -> (TensorViewMut<'a, T, M, D>, TensorViewMut<'a, T, M, D>) {
+        second: Layout<N>,
+    ) -> (TensorViewMut<'a, T, M, D>, TensorViewMut<'a, T, N, D>) {
         let view = self.view;
         // SAFETY: the caller's promise; `self` is gone, so each part is exclusive.
         unsafe {

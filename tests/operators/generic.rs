@@ -33,15 +33,15 @@ fn cosine_of_rows<T: Float, const RANK: usize, D: Device>(
     x: TensorView<T, RANK, D>,
     y: TensorView<T, RANK, D>,
 ) -> Result<Tensor<T, RANK, D>> {
-    let least = T::of(1e-6);
+    let least = T::constant(1e-6);
     (x.lazy().normalize(Last, least) * y.lazy().normalize(Last, least)).reduce_keep(Sum, Last)
 }
 fn cosine<T: Float, const RANK: usize, D: Device>(x: TensorView<T, RANK, D>, y: TensorView<T, RANK, D>) -> Result<Tensor<T, 0, D>> {
-    x.cosine_similarity(y, All, T::of(1e-6))
+    x.cosine_similarity(y, All, T::constant(1e-6))
 }
 /// Constants and several operators.
 fn squashed<T: Float, const RANK: usize, D: Device>(x: TensorView<T, RANK, D>) -> Result<Tensor<T, RANK, D>> {
-    (x.lazy() * T::of(0.5)).tanh().mul(T::of(0.5)).add(T::of(0.5)).eval()
+    (x.lazy() * T::constant(0.5)).tanh().mul(T::constant(0.5)).add(T::constant(0.5)).eval()
 }
 
 fn real<T: Float>(x: T) -> f64 {
@@ -240,10 +240,10 @@ fn tensors_are_views_where_views_are_wanted() -> Result<()> {
 
 #[test]
 fn constants_of_any_float_are_rounded_once() {
-    assert_eq!((<f32 as Float>::of(0.1), <f64 as Float>::of(0.1)), (0.1_f32, 0.1_f64));
+    assert_eq!((<f32 as Float>::constant(0.1), <f64 as Float>::constant(0.1)), (0.1_f32, 0.1_f64));
     // 1 + 2^-11 + 2^-40 is above the middle of two f16, and exactly there as an f32.
     let above = 1.0 + 2f64.powi(-11) + 2f64.powi(-40);
-    assert_eq!(<f16 as Float>::of(above), f16::from_f32(1.0 + 2f32.powi(-10)));
-    assert_eq!(<bf16 as Float>::of(1.0 + 2f64.powi(-8) + 2f64.powi(-40)), bf16::from_f32(1.0 + 2f32.powi(-7)));
-    assert!(<f16 as Float>::of(f64::NAN).is_nan() && <f32 as Float>::of(1e300) == f32::INFINITY);
+    assert_eq!(<f16 as Float>::constant(above), f16::from_f32(1.0 + 2f32.powi(-10)));
+    assert_eq!(<bf16 as Float>::constant(1.0 + 2f64.powi(-8) + 2f64.powi(-40)), bf16::from_f32(1.0 + 2f32.powi(-7)));
+    assert!(<f16 as Float>::constant(f64::NAN).is_nan() && <f32 as Float>::constant(1e300) == f32::INFINITY);
 }

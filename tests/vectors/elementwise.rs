@@ -26,6 +26,9 @@ classes! {
     Bits1 Bits2: i64 i32 u8 bool;
 }
 
+trait Order2: Ordered2 + Op<(bool, bool), Out = bool> {}
+impl<F: Ordered2 + Op<(bool, bool), Out = bool>> Order2 for F {}
+
 type A<T> = Tensor<T, N>;
 type V<'a, T> = TensorView<'a, T, N>;
 type Answer<T> = Result<T, rankform::Error>;
@@ -97,6 +100,7 @@ macro_rules! binary {
     };
 }
 binary!(ordered2, Ordered2, [f16 bf16 f32 f64 i64 i32 u8]);
+binary!(order2, Order2, [f16 bf16 f32 f64 i64 i32 u8 bool]);
 binary!(numbers2, Number2, [f16 bf16 f32 f64 i64 i32 u8 c64]);
 binary!(bits2, Bits2, [i64 i32 u8 bool]);
 
@@ -260,10 +264,10 @@ macro_rules! comparison {
 }
 comparison!(equal, Equal, [f16 bf16 f32 f64 i64 i32 u8 bool c64]);
 comparison!(not_equal, NotEqual, [f16 bf16 f32 f64 i64 i32 u8 bool c64]);
-comparison!(less, Less, [f16 bf16 f32 f64 i64 i32 u8]);
-comparison!(less_equal, LessEqual, [f16 bf16 f32 f64 i64 i32 u8]);
-comparison!(greater, Greater, [f16 bf16 f32 f64 i64 i32 u8]);
-comparison!(greater_equal, GreaterEqual, [f16 bf16 f32 f64 i64 i32 u8]);
+comparison!(less, Less, [f16 bf16 f32 f64 i64 i32 u8 bool]);
+comparison!(less_equal, LessEqual, [f16 bf16 f32 f64 i64 i32 u8 bool]);
+comparison!(greater, Greater, [f16 bf16 f32 f64 i64 i32 u8 bool]);
+comparison!(greater_equal, GreaterEqual, [f16 bf16 f32 f64 i64 i32 u8 bool]);
 
 /// Which elements are not 0.
 pub fn truth(case: &Case, at: usize) -> Result<A<bool>, Stop> {
@@ -349,7 +353,7 @@ fn clamped(case: &Case, low: Option<&serde_json::Value>, high: Option<&serde_jso
     if case.spec(0).is_err() {
         return unrun("does not compile: a number on the left");
     }
-    by_type!(case.dtype()?, T in [f16 bf16 f32 f64 i64 i32 u8] => {
+    by_type!(case.dtype()?, T in [f16 bf16 f32 f64 i64 i32 u8 bool] => {
         let x = case.operand::<T>(case.arg(0))?;
         let mut y = x.view()?.copy()?;
         if let Some(low) = low.filter(|low| !low.is_null()) {
@@ -411,11 +415,11 @@ fn held_logit(case: &Case) -> Run {
     })
 }
 
-/// Parts of complex numbers.
+/// Parts of complex numbers, and of real ones.
 macro_rules! parts {
-    ($($name:ident |$x:ident| $body:expr;)*) => { $(
+    ($($name:ident [$($t:ident)*] |$x:ident| $body:expr;)*) => { $(
         fn $name(case: &Case) -> Run {
-            by_type!(case.spec(0)?.dtype, T in [c64] => {
+            by_type!(case.spec(0)?.dtype, T in [$($t)*] => {
                 let $x = case.operand::<T>(case.arg(0))?;
                 let $x = $x.view()?;
                 one($body)
@@ -424,14 +428,13 @@ macro_rules! parts {
     )* };
 }
 parts! {
-    re |x| x.re();
-    im |x| x.im();
-    conjugate |x| x.conj();
-    angle |x| x.angle();
-    modulus |x| x.modulus();
-    is_real |x| x.im()?.equal(0.0);
-    complex_reciprocal |x| Ok(Complex::new(1.0, 0.0) / x);
-    complex_finite |x| x.re()?.is_finite()?.bit_and(&x.im()?.is_finite()?);
+    re [f16 bf16 f32 f64 i64 i32 u8 bool c64] |x| x.re();
+    im [c64] |x| x.im();
+    conjugate [f16 bf16 f32 f64 i64 i32 u8 bool c64] |x| x.conj();
+    modulus [c64] |x| x.modulus();
+    is_real [f16 bf16 f32 f64 i64 i32 u8 bool c64] |x| x.is_real();
+    complex_reciprocal [c64] |x| Ok(Complex::new(1.0, 0.0) / x);
+    complex_finite [c64] |x| x.re()?.is_finite()?.bit_and(&x.im()?.is_finite()?);
 }
 
 /// An operator of integers.
@@ -524,8 +527,8 @@ pub const ROWS: &[Row] = &[
     ("bitwise_left_shift", shift_left),
     ("bitwise_right_shift", shift_right),
     ("fmod", |c| ordered2(c, Rem)),
-    ("fmax", |c| ordered2(c, Fmax)),
-    ("fmin", |c| ordered2(c, Fmin)),
+    ("fmax", |c| order2(c, Fmax)),
+    ("fmin", |c| order2(c, Fmin)),
     ("heaviside", |c| ordered2(c, Heaviside)),
     ("gcd", divisor),
     ("lcm", multiple),
@@ -561,12 +564,16 @@ pub const ROWS: &[Row] = &[
     ("masked_fill", filled),
 ];
 
+/// Angles; of whole numbers in single precision, as a user casts.
+fn angle(case: &Case) -> Run {
+    by_type!(float(case.spec(0)?.dtype), T in [f16 bf16 f32 f64 c64] => one(case.operand::<T>(case.arg(0))?.view()?.angle()))
+}
 /// Which elements are close, or whether all are.
 fn close(case: &Case) -> Run {
     case.only(&["rtol", "atol", "equal_nan"])?;
     let (relative, absolute) = (real_or(case.get(2, "rtol"), 1e-5)?, real_or(case.get(3, "atol"), 1e-8)?);
     let nan = case.get(4, "equal_nan").as_bool() == Some(true);
-    by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8] => {
+    by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => {
         let (x, y) = (case.tensor::<T>(case.arg(0))?, case.tensor::<T>(case.arg(1))?);
         if case.op == "allclose" {
             return one(Ok(Tensor::from(x.view()?.allclose(y.view()?, relative, absolute, nan)?)));
@@ -605,12 +612,7 @@ fn decimals(case: &Case) -> Run {
 }
 
 fn largest(case: &Case, largest: bool) -> Run {
-    match (case.dtype()?, largest) {
-        (DType::Bool, true) => bits2(case, ops::BitOr),
-        (DType::Bool, false) => bits2(case, ops::BitAnd),
-        (_, true) => ordered2(case, Maximum),
-        (_, false) => ordered2(case, Minimum),
-    }
+    if largest { order2(case, Maximum) } else { order2(case, Minimum) }
 }
 fn hard_tanh(case: &Case) -> Run {
     let (low, high) = (real_or(case.get(1, "min_val"), -1.0)?, real_or(case.get(2, "max_val"), 1.0)?);

@@ -105,7 +105,7 @@ macro_rules! folds {
 }
 folds!(sum, Sum, [f16 bf16 f32 f64 i64 i32 u8 c64]);
 folds!(product, Prod, [f16 bf16 f32 f64 i64 i32 u8 c64]);
-folds!(mean, Mean, [f16 bf16 f32 f64]);
+folds!(mean, Mean, [f16 bf16 f32 f64 c64]);
 
 /// Sums and means of what is not NaN.
 fn without_nan(case: &Case, mean: bool) -> Run {
@@ -141,7 +141,7 @@ fn spread(case: &Case, root: bool, with_mean: bool) -> Run {
     let axes = Axes::of(case, if positional { &Value::Null } else { case.get(1, "dim") }, case.kw("keepdim"))?;
     let unbiased = if positional { case.arg(1) } else { case.kw("unbiased") };
     let correction = case.kw("correction").as_f64().unwrap_or(if unbiased.as_bool() == Some(false) { 0.0 } else { 1.0 });
-    by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64] => {
+    by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 c64] => {
         let x = case.operand::<T>(case.arg(0))?;
         let x = x.view()?;
         let mut out = match (root, correction) {
@@ -154,12 +154,12 @@ fn spread(case: &Case, root: bool, with_mean: bool) -> Run {
             // The sum of squares over another number.
             let n = x.numel() as f64 / out.values.len() as f64;
             let other = n / (n - correction).max(0.0);
-            out = Out::of(values::<T>(&out)?.mul(T::from_f64(other))?.view()).sized(out.size);
+            out = Out::of(values::<<T as Inexact>::Part>(&out)?.mul(<T as Inexact>::Part::from_f64(other))?.view()).sized(out.size);
             out.magnitude = Some(out.values.iter().map(|x| x.magnitude()).collect());
             out.roundings = 2.0;
         }
         if root && correction != 0.0 && correction != 1.0 {
-            out = Out::of(values::<T>(&out)?.sqrt()?.view()).sized(out.size);
+            out = Out::of(values::<<T as Inexact>::Part>(&out)?.sqrt()?.view()).sized(out.size);
             out.magnitude = Some(out.values.iter().map(|x| x.magnitude()).collect());
             out.roundings = 2.0;
         }
@@ -184,27 +184,24 @@ pub fn values<T: Seen>(out: &Out) -> Result<Tensor<T, 1>, Stop> {
     Ok(Tensor::from_vec(out.values.iter().map(|x| T::from_f64(real(x))).collect(), [out.values.len()])?)
 }
 
-/// Extremes of numbers; of truth values, whether all or any.
+/// Extremes.
 macro_rules! extremes {
-    ($name:ident, $op:ident, $bool:ident) => {
+    ($name:ident, $op:ident) => {
         fn $name(case: &Case, axes: &Axes) -> Result<Out, Stop> {
-            if case.spec(0)?.dtype == DType::Bool {
-                return axes.reduce($bool, case.tensor::<bool>(case.arg(0))?.view()?);
-            }
-            by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8] => {
+            by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool] => {
                 Ok(axes.reduce($op, case.operand::<T>(case.arg(0))?.view()?)?.exact())
             })
         }
     };
 }
-extremes!(max, Max, Any);
-extremes!(min, Min, AllTrue);
+extremes!(max, Max);
+extremes!(min, Min);
 
 /// Where the first extreme stands.
 macro_rules! places {
     ($name:ident, $op:ident) => {
         fn $name(case: &Case, axes: &Axes) -> Result<Out, Stop> {
-            by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8] => {
+            by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool] => {
                 axes.reduce($op, case.operand::<T>(case.arg(0))?.view()?)
             })
         }
@@ -247,7 +244,7 @@ fn differences(case: &Case) -> Run {
     let spec = case.spec(0)?;
     let axis = axis(case.get(2, "dim").as_i64().unwrap_or(-1), spec.rank())? + N - spec.rank();
     let Ok(order) = usize::try_from(order) else { return unrun("does not compile: a count below 0") };
-    by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 c64] => {
+    by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => {
         let mut y = case.operand::<T>(case.arg(0))?.view()?.copy()?;
         let ends = [case.get(3, "prepend"), case.get(4, "append")].map(|end| if end.is_null() { Ok(None) } else { case.operand::<T>(end).map(Some) });
         let [before, after] = ends;
@@ -285,14 +282,17 @@ fn covariances(case: &Case) -> Run {
     if case.spec(0)?.rank() > 2 {
         return unrun("does not compile: another rank than 2");
     }
-    by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64] => {
-        let x = case.tensor::<T>(case.arg(0))?;
+    // Whole numbers are converted first, to what the reference gives; so are weights of another element.
+    by_type!(crate::elementwise::float(case.dtype()?), T in [f16 bf16 f32 f64] => {
+        let x = case.operand::<T>(case.arg(0))?;
         let part = |name: &str| Some(case.kw(name)).filter(|value| !value.is_null());
         if part("fweights").and_then(crate::case::Spec::of).is_some_and(|spec| !spec.dtype.is_discrete()) {
             return unrun("does not compile: counts that are no integers");
         }
         let times = part("fweights").map(|value| case.operand::<i64>(value)).transpose()?;
-        let weights = part("aweights").map(|value| case.tensor::<T>(value)).transpose()?;
+        // Sums of single-precision weights are the reference's in single precision: too few digits for a result in double.
+        let weight = |value| if T::DTYPE == DType::F64 { case.tensor::<T>(value) } else { case.operand::<T>(value) };
+        let weights = part("aweights").map(weight).transpose()?;
         let mut plan = Cov::new().correction(case.kw("correction").as_f64().unwrap_or(1.0));
         if let Some(times) = &times {
             plan = plan.frequencies(times.at::<1>()?);
@@ -312,7 +312,7 @@ fn covariances(case: &Case) -> Run {
 
 fn quantile(case: &Case) -> Run {
     case.only(&["dim", "keepdim", "interpolation"])?;
-    let (Some(q), spec) = (crate::case::real(case.arg(1)), case.spec(0)?) else { return unrun("several shares") };
+    let spec = case.spec(0)?;
     let rank = spec.rank();
     let between = match case.kw("interpolation").as_str() {
         Some("linear") | None => Between::Linear,
@@ -325,6 +325,28 @@ fn quantile(case: &Case) -> Run {
     by_type!(spec.dtype, T in [f32 f64] => {
         let x = case.tensor::<T>(case.arg(0))?;
         let largest = case.magnitude(case.arg(0))?.iter().copied().filter(|x| x.is_finite()).fold(0.0, f64::max);
+        let Some(q) = crate::case::real(case.arg(1)) else {
+            let shares: Vec<f64> = case.operand::<T>(case.arg(1))?.view()?.iter().map(|q| q.scalar().magnitude()).collect();
+            let keep = case.kw("keepdim").as_bool() == Some(true);
+            let (out, mut size) = match case.kw("dim").as_i64() {
+                None => {
+                    let line = x.view()?.to_shape([spec.numel()])?;
+                    (Out::of(line.quantiles(&shares, Axis::<0>, between)?.view()), vec![1; if keep { rank } else { 0 }])
+                }
+                Some(dim) => {
+                    let (dim, mut size) = (axis(dim, rank)?, spec.size.clone());
+                    match keep {
+                        _ if rank == 0 => {}
+                        true => size[dim] = 1,
+                        false => drop(size.remove(dim)),
+                    }
+                    (Out::of(x.view()?.quantiles_axis(&shares, dim + N - rank.max(1), between)?.view()), size)
+                }
+            };
+            size.insert(0, shares.len());
+            let sizes = vec![largest; out.values.len()];
+            return Ok(vec![Out { magnitude: Some(sizes), ..out }.sized(size)]);
+        };
         let (out, size) = if case.kw("dim").is_null() {
             (Out::of(x.view()?.to_shape([spec.numel()])?.quantile(q, Axis::<0>, between)?.view()), vec![1; if case.kw("keepdim").as_bool() == Some(true) { rank } else { 0 }])
         } else {
