@@ -40,6 +40,8 @@
 //!    other answer. [`checked_div`](ops::CheckedDivision::checked_div) refuses 0 and what wraps; a wider sum is
 //!    `x.lazy().cast::<i64>().sum(All)?`.
 //!
+//! Functions for any element, rank and device: [how to type them](expr#code-for-any-element-rank-and-device).
+//!
 //! # Reading order
 //!
 //! Modules use only what stands above them.
