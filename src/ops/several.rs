@@ -121,11 +121,10 @@ impl<const M: usize> Plan<M> {
     fn new<const N: usize, const RANK: usize, D: Device>(op: &'static str, numbers: &Tensor<i64, N, D>, x: &Layout<RANK>) -> Result<Self> {
         let (mut size, mut cells, mut index) = ([0; M], [0; M], [0; M]);
         for axis in 0..M {
-            // Axis `axis` of the result is this one of `x`, if it is none of the indices.
-            let of_x = axis + RANK - M;
             if axis < N {
                 (size[axis], index[axis]) = (numbers.size().0[axis], numbers.stride().0[axis]);
             } else {
+                let of_x = axis + RANK - M; // as far from the last axis
                 (size[axis], cells[axis]) = (x.size().0[of_x], x.stride().0[of_x]);
             }
         }
