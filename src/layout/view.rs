@@ -402,7 +402,8 @@ impl<const RANK: usize> Picks for Positions<RANK> {
             Pick::New => return true,
             Pick::Index(at) => (at, 1, 1),
             Pick::Range(start, end, step) => {
-                let Some(Cut { len, first, times }) = Cut::of(self.size[self.axis], start, end.unwrap_or(self.size[self.axis]), step) else {
+                let Some(Cut { len, first, times }) = Cut::of(self.size[self.axis], start, end.unwrap_or(self.size[self.axis]), step)
+                else {
                     return false;
                 };
                 let step = times.unsigned_abs();

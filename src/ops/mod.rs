@@ -112,7 +112,7 @@ pub use scan::*;
 pub use scatter::Replace;
 pub use scatter_reduce::Meeting;
 pub use sets::Sets;
-pub use several::{Indices, IndexingBySeveral};
+pub use several::{IndexingBySeveral, Indices};
 pub use sort::{Side, Sorts, Unique};
 pub use statistics::{Cov, Covariances};
 pub use table::{Row, Visit, built_in, each_operator};

@@ -2,9 +2,9 @@
 //!
 //! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
+use super::Reductions as _;
 use super::assign::in_place;
 use super::index::exists;
-use super::Reductions as _;
 use crate::device::{Device, same_device};
 use crate::dim::{All, Dim};
 use crate::element::Element;

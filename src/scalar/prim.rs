@@ -195,7 +195,8 @@ real_prims! {
     f32, F32, from_f32, f32, |v| v as f32;
     f64, F64, from_f64, f64, |v| v as f64;
 }
-prim!(bool, Bool, |self| U::from_bool(self), |b| b, |v| v != Default::default(), |v| v != 0.0, |c| c.re != 0.0 || c.im != 0.0, |a, b| a ^ b);
+prim!(bool, Bool, |self| U::from_bool(self), |b| b, |v| v != Default::default(), |v| v != 0.0, |c| c.re != 0.0 || c.im != 0.0, |a, b| a
+    ^ b);
 prim!(
     Complex<f32>,
     C32,

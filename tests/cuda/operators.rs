@@ -68,17 +68,28 @@ on_card!(indices_parts_and_orders, |card| {
     let (lines, on_card) = (x.sort(Axis::<1>)?, y.sort(Axis::<1>)?);
     let found = on_card.searchsorted_along(Axis::<1>, y.slice((.., ..9))?, ops::Side::Left)?;
     assert_eq!(found.to_vec()?, lines.searchsorted_along(Axis::<1>, x.slice((.., ..9))?, ops::Side::Left)?.to_vec()?);
-    assert_eq!(y.repeat_each(Axis::<0>, &cj.slice((..,))?.index_select(Axis::<0>, &Tensor::arange(0, 60, 1, card)?.minimum(39)?)?)?.to_vec()?,
-        x.repeat_each(Axis::<0>, &j.index_select(Axis::<0>, &Tensor::arange(0, 60, 1, &Cpu)?.minimum(39)?)?)?.to_vec()?);
+    assert_eq!(
+        y.repeat_each(Axis::<0>, &cj.slice((..,))?.index_select(Axis::<0>, &Tensor::arange(0, 60, 1, card)?.minimum(39)?)?)?.to_vec()?,
+        x.repeat_each(Axis::<0>, &j.index_select(Axis::<0>, &Tensor::arange(0, 60, 1, &Cpu)?.minimum(39)?)?)?.to_vec()?
+    );
     assert_eq!(y.diag_embed(1)?.to_vec()?, x.diag_embed(1)?.to_vec()?);
     let (medians, wanted) = (y.median(Axis::<1>)?, x.median(Axis::<1>)?);
     assert_eq!((medians.0.to_vec()?, medians.1.to_vec()?), (wanted.0.to_vec()?, wanted.1.to_vec()?));
     assert_eq!(y.histogram_with(ops::Bins::new([7]))?.values.to_vec()?, x.histogram_with(ops::Bins::new([7]))?.values.to_vec()?);
 
     let (t, u) = (x.greater(11)?, y.greater(11)?);
-    assert_eq!((u.sort(Axis::<1>)?.to_vec()?, u.argsort(Axis::<0>)?.to_vec()?), (t.sort(Axis::<1>)?.to_vec()?, t.argsort(Axis::<0>)?.to_vec()?));
-    assert_eq!((u.cummax(Axis::<1>)?.to_vec()?, u.diff(Axis::<0>)?.to_vec()?), (t.cummax(Axis::<1>)?.to_vec()?, t.diff(Axis::<0>)?.to_vec()?));
-    assert_eq!((u.max(Axis::<0>)?.to_vec()?, u.argmin(Axis::<1>)?.to_vec()?), (t.max(Axis::<0>)?.to_vec()?, t.argmin(Axis::<1>)?.to_vec()?));
+    assert_eq!(
+        (u.sort(Axis::<1>)?.to_vec()?, u.argsort(Axis::<0>)?.to_vec()?),
+        (t.sort(Axis::<1>)?.to_vec()?, t.argsort(Axis::<0>)?.to_vec()?)
+    );
+    assert_eq!(
+        (u.cummax(Axis::<1>)?.to_vec()?, u.diff(Axis::<0>)?.to_vec()?),
+        (t.cummax(Axis::<1>)?.to_vec()?, t.diff(Axis::<0>)?.to_vec()?)
+    );
+    assert_eq!(
+        (u.max(Axis::<0>)?.to_vec()?, u.argmin(Axis::<1>)?.to_vec()?),
+        (t.max(Axis::<0>)?.to_vec()?, t.argmin(Axis::<1>)?.to_vec()?)
+    );
     let (mut cells, mut on_card) = (Tensor::<bool, 2>::zeros([4, 70], &Cpu)?, Tensor::<bool, 2, _>::zeros([4, 70], card)?);
     cells.index_reduce(ops::Meeting::Sum, Axis::<0>, &j, t.slice((..40, ..))?, true)?;
     on_card.index_reduce(ops::Meeting::Sum, Axis::<0>, &cj, u.slice((..40, ..))?, true)?;

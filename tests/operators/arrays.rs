@@ -152,7 +152,9 @@ fn different_parts_come_in_lexicographic_order_with_places_counts_and_the_way_ba
 fn each_row_is_searched_in_its_own_line() -> Result<()> {
     let mut random = Random(8);
     let samples = f64::samples();
-    for (size, values) in [([3, 9, 2], [3, 4, 2]), ([1, 9, 2], [3, 4, 1]), ([3, 0, 2], [3, 4, 2]), ([2, 5, 1], [2, 0, 1]), ([2, 1, 3], [1, 7, 3])] {
+    for (size, values) in
+        [([3, 9, 2], [3, 4, 2]), ([1, 9, 2], [3, 4, 1]), ([3, 0, 2], [3, 4, 2]), ([2, 5, 1], [2, 0, 1]), ([2, 1, 3], [1, 7, 3])]
+    {
         let lines = Tensor::from_fn(size, |_| samples[random.below(samples.len())], &Cpu)?.sort(Axis::<1>)?;
         let x = Tensor::from_fn(values, |_| samples[random.below(samples.len())], &Cpu)?;
         for side in [Side::Left, Side::Right] {
@@ -332,7 +334,8 @@ fn medians_are_the_lower_middle_element_and_a_nan_where_there_is_one() -> Result
                     let (values, places): (Tensor<T, 2>, Tensor<i64, 2>) = tensor.median_axis(axis)?;
                     let n = tensor.size()[axis];
                     for at in values.size().indices() {
-                        let line = |i| tensor[std::array::from_fn::<_, 3, _>(|a| if a == axis { i } else { at[a - usize::from(a > axis)] })];
+                        let line =
+                            |i| tensor[std::array::from_fn::<_, 3, _>(|a| if a == axis { i } else { at[a - usize::from(a > axis)] })];
                         let mut order_of: Vec<usize> = (0..n).collect();
                         order_of.sort_by(|&i, &j| order(&line(i), &line(j)));
                         let nan = (0..n).find(|&i| line(i).partial_cmp(&line(i)).is_none());
@@ -441,7 +444,8 @@ fn random_numbers_orders_and_events_depend_on_the_seed_alone() -> Result<()> {
     let error = Tensor::<u32, 1>::random_integers([5], 4..4, 2, &Cpu).unwrap_err();
     assert_eq!(error.to_string(), "random_integers: 4..4 holds no number");
     // The first of more are those of fewer; another seed gives others.
-    let (few, many) = (Tensor::<u32, 1>::random_integers([100], 0..1000, 9, &Cpu)?, Tensor::<u32, 1>::random_integers([9000], 0..1000, 9, &Cpu)?);
+    let (few, many) =
+        (Tensor::<u32, 1>::random_integers([100], 0..1000, 9, &Cpu)?, Tensor::<u32, 1>::random_integers([9000], 0..1000, 9, &Cpu)?);
     assert_eq!(few, many.slice((..100,))?);
     assert_ne!(few, Tensor::<u32, 1>::random_integers([100], 0..1000, 10, &Cpu)?);
 

@@ -28,7 +28,13 @@ fn two_slices_are_given_exactly_where_they_share_no_element() -> Result<()> {
             first.fill(1)?;
             second.fill(2)?;
             for at in 0..n {
-                let wanted = if one.contains(&at) { 1 } else if other.contains(&at) { 2 } else { 0 };
+                let wanted = if one.contains(&at) {
+                    1
+                } else if other.contains(&at) {
+                    2
+                } else {
+                    0
+                };
                 assert_eq!(x[[1, at]], wanted, "{a:?} and {b:?} at {at}");
                 assert_eq!(x[[0, at]], if other.contains(&at) { 2 } else { 0 });
             }
