@@ -37,7 +37,7 @@ fn repeated<T: Element, const RANK: usize, D: Device>(
     let ends = counts.cumsum(Axis::<0>)?;
     let room = usize::try_from(all).ok().and_then(|all| all.checked_add(1)).ok_or(Error::OutOfMemory { op, nbytes: usize::MAX })?;
     let mut index = Tensor::<i64, 1, D>::zeros([room], x.device())?;
-    index.scatter(Add, Axis::<0>, &ends, &Tensor::ones([1], x.device())?)?;
+    index.scatter(Add, Axis::<0>, &ends, &Tensor::ones([1], x.device())?).map_err(|error| error.renamed(op))?;
     let index = index.cumsum(Axis::<0>)?;
     selected(op, x, axis, index.view().slice((..room - 1,))?, Fresh)
 }

@@ -97,7 +97,7 @@ fn outside<const K: usize, const N: usize, D: Device>(error: Error, indices: &[T
 /// How many parts the first `count` axes have, and the step from one to the next; `None` where there is no such step.
 fn merged<const RANK: usize>(layout: &Layout<RANK>, count: usize) -> Option<(usize, isize)> {
     let (size, stride) = (layout.size().0, layout.stride().0);
-    let (mut parts, mut step, mut next) = (1, 0, None);
+    let (mut parts, mut step, mut next) = (1_usize, 0, None);
     for axis in (0..count).rev().filter(|&axis| size[axis] != 1) {
         match next {
             None => step = stride[axis],
@@ -105,7 +105,7 @@ fn merged<const RANK: usize>(layout: &Layout<RANK>, count: usize) -> Option<(usi
             Some(_) => {}
         }
         next = Some(stride[axis].wrapping_mul(size[axis] as isize));
-        parts *= size[axis];
+        parts = parts.saturating_mul(size[axis]);
     }
     Some((parts, step))
 }
