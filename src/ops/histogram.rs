@@ -138,11 +138,10 @@ fn counted<T: Comparable, const RANK: usize, const K: usize, D: Device>(
     } else {
         sums.copy()?
     };
-    let mut edges = [const { None }; K];
-    for k in 0..K {
-        edges[k] = Some(Tensor::linspace(ranges[k].0, ranges[k].1, plan.bins[k] + 1, device)?);
-    }
-    Ok(Counts { values: values.into_shape(plan.bins)?, edges: edges.map(|edges| edges.expect("every dimension has edges")) })
+    let edges = ranges.iter().zip(plan.bins).map(|(&(low, high), bins)| Tensor::linspace(low, high, bins + 1, device));
+    let edges: Vec<_> = edges.collect::<Result<_>>()?;
+    let Ok(edges) = edges.try_into() else { return Err(Error::Value { op, what: text(format_args!("edges of {K} dimensions")) }) };
+    Ok(Counts { values: values.into_shape(plan.bins)?, edges })
 }
 
 /// [`Error::Value`] unless so many bins have these ends.

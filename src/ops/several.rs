@@ -146,9 +146,14 @@ fn indexed<T: Element, const RANK: usize, const K: usize, const N: usize, const 
     let numbers = numbers(op, &indices, &x.size().0, x.device())?;
     let size = Plan::<M>::new(op, &numbers, x.layout())?.size;
     place.put(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device(), |to| {
-        let copy = if merged(x.layout(), K).is_none() { Some(x.to_contiguous()?) } else { None };
+        let (copy, (bound, step)) = match merged(x.layout(), K) {
+            Some(parts) => (None, parts),
+            None => {
+                let [first, rest] = [&x.size().0[..K], &x.size().0[K..]].map(|sizes| sizes.iter().product::<usize>());
+                (Some(x.to_contiguous()?), (first, rest as isize))
+            }
+        };
         let x = copy.as_ref().map_or(x, |copy| copy.view());
-        let (bound, step) = merged(x.layout(), K).expect("contiguous axes have one step");
         let Plan { size, cells, index } = Plan::<M>::new(op, &numbers, x.layout())?;
         let to_stride = to.stride();
         let plan = Addressed { op, sizes: &size.0, own: 0, step, bound };
