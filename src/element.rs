@@ -11,7 +11,7 @@ pub use narrow::{F8E4M3, F8E5M2};
 pub use quantised::{QInt8, QInt32, QUInt8};
 
 use crate::dtype::DType;
-use crate::scalar::{Bits, ComplexPrim, Integer, Num, Ordered, Prim, Real};
+use crate::scalar::{Bits, ComplexPrim, Integer, Lane, Lanes, Num, Ordered, Prim, Real};
 use num_complex::Complex;
 use std::fmt;
 
@@ -58,6 +58,65 @@ pub unsafe trait Element:
 /// The machine type that a body computes an element `T` in.
 pub type Compute<T> = <T as Element>::Compute;
 
+/// An element that has a conjugate and real parts. A real number and a truth value are their own; only a complex number has an
+/// imaginary part that is not 0. So one definition serves all of them.
+///
+/// # Examples
+/// ```
+/// use num_complex::Complex;
+/// use rankform::prelude::*;
+/// /// Σ |x|², of real and of complex numbers.
+/// fn energy<T: Inexact>(x: &Tensor<T, 1>) -> Result<Tensor<T::Real, 0>> {
+///     (x.lazy().modulus() * x.lazy().modulus()).sum(All)
+/// }
+/// assert_eq!(energy(&Tensor::from([3.0, -4.0]))?.item()?, 25.0);
+/// assert_eq!(energy(&Tensor::from([Complex::new(3.0, -4.0)]))?.item()?, 25.0);
+/// # Ok::<(), rankform::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no real and imaginary part",
+    label = "this operator needs numbers or truth values, not `{Self}`",
+    note = "an element of one's own has them if it is `Comparable`, or says so: `impl Conjugate for MyElement {{ type Real = Self; }}`"
+)]
+pub trait Conjugate: Element {
+    /// The element of its parts.
+    type Real: Element;
+    /// The real part.
+    #[inline(always)]
+    fn re<L: Lanes>(x: Lane<L, Compute<Self>>) -> Lane<L, Compute<Self::Real>> {
+        x.cast()
+    }
+    /// The imaginary part.
+    #[inline(always)]
+    fn im<L: Lanes>(_: Lane<L, Compute<Self>>) -> Lane<L, Compute<Self::Real>> {
+        Lane::literal(Default::default())
+    }
+    /// The conjugate.
+    #[inline(always)]
+    fn conj<L: Lanes>(x: Lane<L, Compute<Self>>) -> Lane<L, Compute<Self>> {
+        x
+    }
+    /// The number of which `f` has made each part.
+    #[inline(always)]
+    fn each_part<L: Lanes>(
+        x: Lane<L, Compute<Self>>,
+        f: impl Fn(Lane<L, Compute<Self::Real>>) -> Lane<L, Compute<Self::Real>>,
+    ) -> Lane<L, Compute<Self>> {
+        f(x.cast()).cast()
+    }
+}
+
+/// A number that may be a fraction: a floating-point or complex number.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is neither a floating-point element nor a complex one",
+    label = "this operator needs f16, bf16, f32, f64, or a complex number, not `{Self}`",
+    note = "numbers and booleans are converted first: `.cast::<f32>()?`"
+)]
+pub trait Inexact: Number + Conjugate<Real = <Self as Inexact>::Part> {
+    /// The element of its parts: its own of a floating-point element.
+    type Part: Float;
+}
+
 /// An element with `+ - * /`: integers, floats, complex numbers.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a number",
@@ -81,13 +140,29 @@ pub trait Comparable: Element<Compute: Ordered> + PartialOrd {}
 pub trait RealNumber: Number + Comparable {}
 impl<T: Number + Comparable> RealNumber for T {}
 
-/// A floating-point element: f16, bf16, f32, f64. In generic code a number is `T::from(2.0).unwrap()`, by `num_traits`.
+/// A floating-point element: f16, bf16, f32, f64. In generic code a number is [`T::constant(0.5)`](Float::constant).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a floating-point element",
     label = "this operator needs f16, bf16, f32 or f64, not `{Self}`",
     note = "numbers and booleans are converted first: `.cast::<f32>()?`"
 )]
-pub trait Float: RealNumber<Compute: Real> + num_traits::Float {}
+pub trait Float: RealNumber<Compute: Real> + Inexact<Part = Self> + Conjugate<Real = Self> + num_traits::Float {
+    /// A number, rounded once to nearest even: a constant in generic code. Bodies of operators need it not: `x * 0.5`.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// fn halved<T: Float, const RANK: usize, D: Device>(x: &Tensor<T, RANK, D>) -> Result<Tensor<T, RANK, D>> {
+    ///     x.mul(T::constant(0.5))
+    /// }
+    /// assert_eq!(halved(&Tensor::from([3.0_f32, 4.0]))?.to_vec()?, [1.5, 2.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    #[inline]
+    fn constant(value: f64) -> Self {
+        num_traits::NumCast::from(value).unwrap_or_else(|| Self::narrow(Prim::from_f64(value)))
+    }
+}
 
 /// An element whose products with the element `LEFT` have a wider element of their own.
 #[diagnostic::on_unimplemented(
@@ -134,10 +209,7 @@ pub trait Bitwise: Element<Compute: Bits> {}
 
 /// A complex element.
 #[diagnostic::on_unimplemented(message = "`{Self}` is not a complex element", label = "this operator needs a complex number, not `{Self}`")]
-pub trait ComplexElement: Number<Compute: ComplexPrim<Part = Compute<Self::Part>>> {
-    /// The element of its parts.
-    type Part: Float;
-}
+pub trait ComplexElement: Inexact + Number<Compute: ComplexPrim<Part = Compute<<Self as Inexact>::Part>>> {}
 
 macro_rules! elements {
     ($($t:ty)*) => { $(
@@ -200,12 +272,44 @@ numbers! {
     u64: u64;
     Pointer: usize;
 }
-impl ComplexElement for Complex<f16> {
-    type Part = f16;
+macro_rules! inexact {
+    ($($t:ty)*) => { $(impl Inexact for $t { type Part = $t; })* };
 }
-impl ComplexElement for Complex<f32> {
-    type Part = f32;
+inexact!(f16 bf16 f32 f64);
+
+// Numbers with an order are real.
+impl<T: Comparable> Conjugate for T {
+    type Real = T;
+    #[inline(always)]
+    fn re<L: Lanes>(x: Lane<L, Compute<T>>) -> Lane<L, Compute<T>> {
+        x
+    }
+    #[inline(always)]
+    fn each_part<L: Lanes>(x: Lane<L, Compute<T>>, f: impl Fn(Lane<L, Compute<T>>) -> Lane<L, Compute<T>>) -> Lane<L, Compute<T>> {
+        f(x)
+    }
 }
-impl ComplexElement for Complex<f64> {
-    type Part = f64;
+
+macro_rules! complex {
+    ($($part:ty)*) => { $(
+        impl Conjugate for Complex<$part> {
+            type Real = $part;
+            #[inline(always)]
+            fn re<L: Lanes>(x: Lane<L, Compute<Self>>) -> Lane<L, Compute<$part>> { x.re() }
+            #[inline(always)]
+            fn im<L: Lanes>(x: Lane<L, Compute<Self>>) -> Lane<L, Compute<$part>> { x.im() }
+            #[inline(always)]
+            fn conj<L: Lanes>(x: Lane<L, Compute<Self>>) -> Lane<L, Compute<Self>> { x.conj() }
+            #[inline(always)]
+            fn each_part<L: Lanes>(
+                x: Lane<L, Compute<Self>>,
+                f: impl Fn(Lane<L, Compute<$part>>) -> Lane<L, Compute<$part>>,
+            ) -> Lane<L, Compute<Self>> { Lane::complex(f(x.re()), f(x.im())) }
+        }
+        impl Inexact for Complex<$part> {
+            type Part = $part;
+        }
+        impl ComplexElement for Complex<$part> {}
+    )* };
 }
+complex!(f16 f32 f64);

@@ -48,7 +48,8 @@ operators! {
         let small = positive.select(-x, x).exp();
         let below = small * (small + 2.0);
         let above = small * 2.0 + 1.0;
-        let quotient = positive.select(above / (small * small * 2.0 + above), below / (below + 2.0));
+        let twice = small * small * 2.0;
+        let quotient = positive.select(1.0 - twice / (twice + above), below / (below + 2.0));
         x.eq(Lane::lowest()).select(-Lane::zero(), x * quotient)
     }
     /// min(max(x, 0), 6).

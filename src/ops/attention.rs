@@ -168,9 +168,9 @@ impl<T: Scored, D: Device> Infinities<T, D> {
     }
 
     /// Adds those of the first `seen` keys to the rows of queries that see them.
-    fn add(&self, op: &'static str, visible: &Tensor<f32, 4, D>, seen: usize, out: &mut TensorViewMut<'_, T, 4, D>) -> Result<()> {
-        let count = |ones: &Tensor<f32, 4, D>| -> Result<Tensor<f32, 4, D>> {
-            labelled(op, [b"bhqk", b"bhke", b"bhqe"], visible.view(), ones.slice_axis(2, 0..seen, 1)?, Fresh)
+    fn add(&self, op: &'static str, visible: &Tensor<f32, 5, D>, seen: usize, out: &mut TensorViewMut<'_, T, 5, D>) -> Result<()> {
+        let count = |ones: &Tensor<f32, 4, D>| -> Result<Tensor<f32, 5, D>> {
+            labelled(op, [b"bhgqk", b"bhke", b"bhgqe"], visible.view(), ones.slice_axis(2, 0..seen, 1)?, Fresh)
         };
         out.zip_in_place(AndInfinite::<1>, &count(&self.above)?)?;
         out.zip_in_place(AndInfinite::<-1>, &count(&self.below)?)
@@ -189,8 +189,9 @@ impl<T: Scored, D: Device> Tensor<T, 4, D> {
     /// in values that a query does not see do not reach it; one that it sees counts, however small its weight.
     ///
     /// # Shapes
-    /// `q [b, h, queries, d]`, `k [b, h, keys, d]`, `v [b, h, keys, e]` → `[b, h, queries, e]`; sizes of 1 of `b` and `h`
-    /// of `k` and `v` stretch. `mask [b, h, queries, keys]`, `true` where a query sees a key; sizes of 1 stretch.
+    /// `q [b, h, queries, d]`, `k [b, g, keys, d]`, `v [b, g, keys, e]` → `[b, h, queries, e]`; sizes of 1 of `b`, `h` and `g`
+    /// stretch, in any operand. Where `h` is a multiple of `g`, `h / g` heads of queries that follow each other share a head of keys
+    /// and values: grouped-query attention. `mask [b, h, queries, keys]`, `true` where a query sees a key; sizes of 1 stretch.
     ///
     /// # Cost
     /// Two products, and a look at the result where keys are hidden, which waits for the device. Queries go in blocks, whose scores alone are held: memory grows with the number of keys, not with
@@ -208,11 +209,15 @@ impl<T: Scored, D: Device> Tensor<T, 4, D> {
     /// let v = Tensor::from_fn([2, 1, 10, 3], |[_, _, key, _]| key as f32, &Cpu)?;
     /// let y = q.attention(&q, &v, None, Attention::new().causal(true))?; // equal scores: the mean of what is seen
     /// assert_eq!((y.size(), y[[0, 0, 0, 0]], y[[1, 3, 9, 2]]), (dim![2, 4, 10, 3], 0.0, 4.5));
+    ///
+    /// let (k, v) = (Tensor::ones([2, 2, 10, 8], &Cpu)?, Tensor::from_fn([1, 2, 10, 1], |[_, head, ..]| head as f32, &Cpu)?);
+    /// let y = q.attention(&k, &v, None, Attention::new())?; // two heads of keys for four of queries
+    /// assert_eq!(y.slice((1, .., 0, 0))?.to_vec()?, [0.0, 0.0, 1.0, 1.0]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
     ///
     /// # Source
-    /// Vaswani et al. 2017; Milakov, Gimelshein 2018 for the blocks.
+    /// Vaswani et al. 2017; Ainslie et al. 2023 for grouped queries; Milakov, Gimelshein 2018 for the blocks.
     pub fn attention<'b>(
         &self,
         keys: impl Stored<'b, T, 4, D>,
@@ -295,23 +300,31 @@ fn attend<T: Scored, D: Device, P: Place<T, 4, D>>(
 ) -> Result<P::Done> {
     same_device(op, q.device(), k.device())?;
     same_device(op, q.device(), v.device())?;
-    let (Dim([b, h, queries, d]), Dim([kb, kh, count, kd]), Dim([vb, vh, vcount, e])) = (q.size(), k.size(), v.size());
-    let stretches = |size: usize, whole: usize| size == whole || size == 1;
+    for operand in [q, k, v] {
+        operand.ready(op)?;
+    }
+    let (Dim([qb, qh, queries, d]), Dim([kb, kh, count, kd]), Dim([vb, vh, vcount, e])) = (q.size(), k.size(), v.size());
     if kd != d {
         return Err(Error::Inner { op, inner: [d, kd], left: q.size().0.into(), right: k.size().0.into() });
     }
-    if !(stretches(kb, b) && stretches(kh, h)) {
-        return Err(Error::Sizes { op, left: q.size().0.into(), right: k.size().0.into() });
-    }
-    if !(stretches(vb, b) && stretches(vh, h) && vcount == count) {
-        return Err(Error::Sizes { op, left: k.size().0.into(), right: v.size().0.into() });
-    }
+    let apart = |left: Dim<4>, right: Dim<4>| Error::Sizes { op, left: left.0.into(), right: right.0.into() };
+    let joint = |a: usize, b: usize| if a == b || b == 1 { Some(a) } else { (a == 1).then_some(b) };
+    let both = (joint(kb, vb), joint(kh, vh), vcount == count);
+    let (Some(stored), Some(heads), true) = both else { return Err(apart(k.size(), v.size())) };
+    // Each head of keys and values serves as many heads of queries.
+    let group = if qh == 1 || heads == 0 { 1 } else { qh / heads };
+    let (Some(b), true) = (joint(qb, stored), qh == 1 || qh == group * heads) else {
+        return Err(apart(q.size(), if kb == stored && kh == heads { k.size() } else { v.size() }));
+    };
+    let h = group * heads;
     let mask = mask.map(|mask| {
         same_device(op, q.device(), mask.device())?;
         mask.ready(op)?;
-        mask.broadcast_to([b, h, queries, count]).map_err(|error| error.renamed(op))
+        mask.broadcast_to([b, h, queries, count])?.reshape([b, heads, group, queries, count])
     });
-    let mask = mask.transpose()?;
+    let mask = mask.transpose().map_err(|error| error.renamed(op))?;
+    let q = q.broadcast_to([b, h, queries, d])?.reshape([b, heads, group, queries, d])?;
+    let (k, v) = (k.broadcast_to([b, heads, count, d])?, v.broadcast_to([b, heads, count, e])?);
     let scale = attention.scale.unwrap_or(1.0 / (d.max(1) as f64).sqrt());
     if !(scale > 0.0 && scale.is_finite()) {
         return Err(Error::Value { op, what: text(format_args!("the scale {scale} is not a positive number")) });
@@ -322,41 +335,38 @@ fn attend<T: Scored, D: Device, P: Place<T, 4, D>>(
     let power = if T::DTYPE == DType::F16 { 1.0 } else { power };
     let number = |x: f64| <T::Score as num_traits::NumCast>::from(x).unwrap_or_else(num_traits::One::one);
     let (scale, power_of_queries) = (number(scale / power), <T as num_traits::NumCast>::from(power).unwrap_or_else(num_traits::One::one));
-    for operand in [q, k, v] {
-        operand.ready(op)?;
-    }
     let size = Dim([b, h, queries, e]);
     // Called at one place, so that it is compiled once.
-    let attend = |out: &mut TensorViewMut<'_, T, 4, D>, hidden: &Option<Infinities<T, D>>| -> Result<()> {
+    let attend = |out: &mut TensorViewMut<'_, T, 5, D>, hidden: &Option<Infinities<T, D>>| -> Result<()> {
         let finite = hidden.as_ref().map_or(v, |hidden| hidden.finite.view());
         let row = b.saturating_mul(h).saturating_mul(count).max(1);
         let block = (SCORES / row).max(FEWEST);
         for first in (0..queries).step_by(block) {
             let end = queries.min(first + block);
             let seen = if attention.causal { count.min(end) } else { count };
-            let (q, k, v) = (q.slice_axis(2, first..end, 1)?, k.slice_axis(2, 0..seen, 1)?, finite.slice_axis(2, 0..seen, 1)?);
+            let (q, k, v) = (q.slice_axis(3, first..end, 1)?, k.slice_axis(2, 0..seen, 1)?, finite.slice_axis(2, 0..seen, 1)?);
             let scaled = if power < 1.0 { Some((q.lazy() * power_of_queries).eval()?) } else { None };
             let q = scaled.as_ref().map_or(q, Tensor::view);
-            let mut scores: Tensor<T::Score, 4, D> = labelled(op, [b"bhqd", b"bhkd", b"bhqk"], q, k, Fresh)?;
+            let mut scores: Tensor<T::Score, 5, D> = labelled(op, [b"bhgqd", b"bhkd", b"bhgqk"], q, k, Fresh)?;
             if let Some(mask) = mask {
-                scores.zip_in_place(Seen, mask.slice_axis(2, first..end, 1)?.slice_axis(3, 0..seen, 1)?)?;
+                scores.zip_in_place(Seen, mask.slice_axis(3, first..end, 1)?.slice_axis(4, 0..seen, 1)?)?;
             }
             if attention.causal && seen > first {
                 let index = |from: usize, to: usize| Tensor::arange(from as i64, to as i64, 1, q.device());
                 let (rows, columns) = (index(first, end)?, index(0, seen)?);
                 let rows = rows.insert_axis(Axis::<1>);
-                scores.zip_in_place(Seen, columns.lift::<4>().lazy().less_equal(rows.lift()))?;
+                scores.zip_in_place(Seen, columns.lift::<5>().lazy().less_equal(rows.lift()))?;
             }
-            let largest = scores.max(Axis::<3>)?;
+            let largest = scores.max(Axis::<4>)?;
             let visible = hidden.as_ref().map(|_| scores.map(IsVisible)).transpose()?;
-            let weights: Tensor<T, 4, D> = apply(Weight::<T>(PhantomData), (&scores, largest.insert_axis(Axis::<3>), scale))?;
+            let weights: Tensor<T, 5, D> = apply(Weight::<T>(PhantomData), (&scores, largest.insert_axis(Axis::<4>), scale))?;
             drop(scores);
-            let total = weights.lazy().cast::<T::Score>().sum(Axis::<3>)?;
-            let sums: Tensor<T::Score, 4, D> = labelled(op, [b"bhqk", b"bhke", b"bhqe"], weights.view(), v, Fresh)?;
-            let part = out.reborrow().slice_axis(2, first..end, 1)?;
-            apply_into(Share::<T>(PhantomData), (&sums, total.insert_axis(Axis::<3>)), part)?;
+            let total = weights.lazy().cast::<T::Score>().sum(Axis::<4>)?;
+            let sums: Tensor<T::Score, 5, D> = labelled(op, [b"bhgqk", b"bhke", b"bhgqe"], weights.view(), v, Fresh)?;
+            let part = out.reborrow().slice_axis(3, first..end, 1)?;
+            apply_into(Share::<T>(PhantomData), (&sums, total.insert_axis(Axis::<4>)), part)?;
             if let (Some(hidden), Some(visible)) = (hidden, visible) {
-                hidden.add(op, &visible, seen, &mut out.reborrow().slice_axis(2, first..end, 1)?)?;
+                hidden.add(op, &visible, seen, &mut out.reborrow().slice_axis(3, first..end, 1)?)?;
             }
         }
         Ok(())
@@ -366,8 +376,9 @@ fn attend<T: Scored, D: Device, P: Place<T, 4, D>>(
             return out.fill(T::zero());
         }
         let (hides, mut hidden) = (mask.is_some() || attention.causal, None);
+        let mut out = out.reborrow().reshape([b, heads, group, queries, e])?;
         loop {
-            attend(out, &hidden)?;
+            attend(&mut out, &hidden)?;
             // The product takes 0 · ∞ for what is hidden, which is NaN: then once more, with infinities apart.
             if hidden.is_some() || !hides || all_finite(out.as_view())? || all_finite(v)? {
                 return Ok(());
@@ -378,6 +389,6 @@ fn attend<T: Scored, D: Device, P: Place<T, 4, D>>(
 }
 
 /// Whether all elements are finite numbers; taken for true where that cannot be asked: there is no data, or a graph is recorded.
-fn all_finite<T: Scored, D: Device>(x: TensorView<'_, T, 4, D>) -> Result<bool> {
+fn all_finite<T: Scored, const RANK: usize, D: Device>(x: TensorView<'_, T, RANK, D>) -> Result<bool> {
     Ok(x.lazy().is_finite().all(All)?.item().unwrap_or(true))
 }

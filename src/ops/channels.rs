@@ -3,8 +3,9 @@
 //!
 //! Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
 
-use super::conv::{Conv, windows};
+use super::conv::Conv;
 use super::index::{along, exists};
+use super::windows::windows;
 use super::{Activation as _, Arrange as _, Math as _, Pad};
 use crate::device::Device;
 use crate::dim::{Axis, Dim};
@@ -152,14 +153,16 @@ fn unfolded<T: Element, const RANK: usize, D: Device, P: Place<T, 3, D>>(
         return Err(Error::Value { op, what: text(format_args!("{} groups: windows are of all channels", conv.groups)) });
     }
     let [n, c, h, w] = std::array::from_fn(|a| x.size().0[a]);
-    let count =
-        |axis: usize, size: usize| windows(op, axis + 2, size, kernel[axis], [conv.stride[axis], conv.padding[axis], conv.dilation[axis]]);
+    let [before, after] = conv.ends.found(&x.size().0, kernel, &conv);
+    let count = |axis: usize, size: usize| {
+        windows(op, axis + 2, size, kernel[axis], [conv.stride[axis], before[axis], after[axis], conv.dilation[axis]])
+    };
     let places = [count(0, h)?, count(1, w)?];
     let size = Dim([n, c, kernel[0], kernel[1], places[0], places[1]]);
     size.numel_of(op, size_of::<T>())?;
     let widths = std::array::from_fn(|a| match a {
         0 | 1 => (0, 0),
-        _ => (conv.padding[a - 2], conv.padding[a - 2]),
+        _ => (before[a - 2], after[a - 2]),
     });
     let padded = x.pad(widths, Pad::Constant(T::default()))?;
     let step = padded.stride().0;

@@ -1,20 +1,21 @@
-//! Complex numbers: parts, conjugates, absolute values, and making them from two reals.
+//! Complex numbers: parts, conjugates, absolute values. Real numbers have them too, and are their own conjugates.
 //!
-//! Imports: `scalar`, `element`, `kernel`, `device`, `expr`.
+//! Imports: `dtype`, `scalar`, `element`, `kernel`, `device`, `expr`.
 
 use crate::device::Device;
-use crate::element::{ComplexElement, Compute};
+use crate::dtype::Kind;
+use crate::element::{Compute, Conjugate, Inexact};
 use crate::expr::Elementwise;
 use crate::kernel::Op;
 use crate::scalar::{Lane, Lanes};
 
 macro_rules! parts {
-    ($($(#[$doc:meta])* fn $name:ident = $F:ident -> $out:ty, |$x:ident| $body:expr;)*) => {
+    ($($(#[$doc:meta])* fn $name:ident = $F:ident -> $out:ty where $class:ident, |$x:ident| $body:expr;)*) => {
         $(
             #[doc = concat!("The operator of [`ComplexParts::", stringify!($name), "`].")]
             #[derive(Clone, Copy, Debug)]
             pub struct $F;
-            impl<T: ComplexElement> Op<(T,)> for $F {
+            impl<T: $class> Op<(T,)> for $F {
                 const NAME: &'static str = stringify!($name);
                 type Out = $out;
                 #[inline(always)]
@@ -23,7 +24,8 @@ macro_rules! parts {
                 }
             }
         )*
-        /// What a complex number is made of.
+        /// What a complex number is made of. A real number or a truth value is its own real part and conjugate, and its imaginary
+        /// part is 0.
         ///
         /// # Examples
         /// ```
@@ -31,11 +33,14 @@ macro_rules! parts {
         /// use rankform::prelude::*;
         /// let z = Tensor::from([Complex::new(3.0, -4.0)]);
         /// assert_eq!((z.re()?[[0]], z.im()?[[0]], z.modulus()?[[0]]), (3.0, -4.0, 5.0));
+        /// let x = Tensor::from([-2.0]);
+        /// assert_eq!((x.conj()?[[0]], x.im()?[[0]], x.modulus()?[[0]]), (-2.0, 0.0, 2.0));
+        /// assert_eq!((z.is_real()?[[0]], x.is_real()?[[0]]), (false, true));
         /// # Ok::<(), rankform::Error>(())
         /// ```
         pub trait ComplexParts<T, const RANK: usize, D: Device>: Elementwise<T, RANK, D> { $(
             $(#[$doc])*
-            fn $name(self) -> Self::Mapped<$F> where T: ComplexElement {
+            fn $name(self) -> Self::Mapped<$F> where T: $class {
                 self.map($F)
             }
         )* }
@@ -43,14 +48,21 @@ macro_rules! parts {
     };
 }
 parts! {
-    /// The real part.
-    fn re = Re -> T::Part, |x| x.re();
+    /// The real part. Without a copy it is `z.view_as_real()?` at 0 of the last axis.
+    #[doc(alias = "real")]
+    fn re = Re -> T::Real where Conjugate, |x| T::re(x);
     /// The imaginary part.
-    fn im = Im -> T::Part, |x| x.im();
+    #[doc(alias = "imag")]
+    fn im = Im -> T::Real where Conjugate, |x| T::im(x);
     /// The conjugate.
-    fn conj = Conj -> T, |x| x.conj();
+    #[doc(alias = "conj_physical")]
+    fn conj = Conj -> T where Conjugate, |x| T::conj(x);
+    /// Whether the imaginary part is 0; always so of a real number, NaN too.
+    fn is_real = IsReal -> bool where Conjugate, |x| T::im(x).eq(Lane::literal(Default::default()));
     /// The absolute value.
-    fn modulus = Modulus -> T::Part, |x| x.re().hypot(x.im());
-    /// The angle, in (−π, π].
-    fn angle = Angle -> T::Part, |x| x.im().atan2(x.re());
+    fn modulus = Modulus -> T::Real where Inexact, |x| {
+        if T::DTYPE.kind() == Kind::Complex { T::re(x).hypot(T::im(x)) } else { T::re(x).abs() }
+    };
+    /// The angle, in [−π, π]: of a real number 0 or π, π of −0, as of `Complex::new(-0.0, 0.0)`.
+    fn angle = Angle -> T::Real where Inexact, |x| T::im(x).atan2(T::re(x));
 }

@@ -3,6 +3,8 @@
 //!
 //! Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
+pub use super::windows::Ends;
+use super::windows::{places, windows};
 use super::{Add, Comparisons as _, Reductions as _};
 use crate::device::{Device, same_device};
 use crate::dim::{All, Dim};
@@ -26,8 +28,10 @@ use crate::tensor::{Fresh, Place, Tensor, TensorView, TensorViewMut, There, Writ
 pub struct Conv<const N: usize> {
     /// From window to window.
     pub stride: [usize; N],
-    /// Zeros before the first and after the last index of each axis.
+    /// Zeros before the first index of each axis.
     pub padding: [usize; N],
+    /// Zeros after the last index of each axis.
+    pub ends: Ends<N>,
     /// From element to element inside a window.
     pub dilation: [usize; N],
     /// Into how many groups the channels are cut; each group of outputs sees one group of inputs.
@@ -37,15 +41,50 @@ pub struct Conv<const N: usize> {
 impl<const N: usize> Conv<N> {
     /// Windows one apart, no padding, one group.
     pub const fn new() -> Self {
-        Conv { stride: [1; N], padding: [0; N], dilation: [1; N], groups: 1 }
+        Conv { stride: [1; N], padding: [0; N], ends: Ends::Alike, dilation: [1; N], groups: 1 }
     }
     /// With another stride.
     pub const fn stride(self, stride: [usize; N]) -> Self {
         Conv { stride, ..self }
     }
-    /// With padding by zeros.
+    /// With padding by zeros, as much at the end of an axis as at its start.
     pub const fn padding(self, padding: [usize; N]) -> Self {
-        Conv { padding, ..self }
+        Conv { padding, ends: Ends::Alike, ..self }
+    }
+    /// With padding by zeros that differs at both ends: before the first index of each axis, and after the last.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// // Causal: no element of the result sees what comes later.
+    /// let (x, ones) = (Tensor::from([[[1, 2, 3, 4]]]), Tensor::from([[[1, 1, 1]]]));
+    /// let y = x.conv1d(&ones, Conv::new().padding_ends([2], [0]))?;
+    /// assert_eq!(y.to_vec()?, [1, 3, 6, 9]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub const fn padding_ends(self, before: [usize; N], after: [usize; N]) -> Self {
+        Conv { padding: before, ends: Ends::After(after), ..self }
+    }
+    /// With padding by zeros to `size / stride` windows, rounded up: half at each end, an odd place at the end.
+    /// A transposed convolution gives `size · stride`.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let (x, w) = (Tensor::<f32, 4>::ones([1, 1, 5, 6], &Cpu)?, Tensor::ones([1, 1, 3, 2], &Cpu)?);
+    /// assert_eq!(x.conv2d(&w, Conv::new().same())?.size(), x.size());
+    /// assert_eq!(x.conv2d(&w, Conv::new().stride([2, 2]).same())?.size(), dim![1, 1, 3, 3]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    ///
+    /// # Source
+    /// PyTorch's `padding='same'`, with a stride of 1; ONNX's `SAME_UPPER`.
+    pub const fn same(self) -> Self {
+        Conv { ends: Ends::SameUpper, ..self }
+    }
+    /// As [`same`](Conv::same), an odd place at the start: ONNX's `SAME_LOWER`.
+    pub const fn same_lower(self) -> Self {
+        Conv { ends: Ends::SameLower, ..self }
     }
     /// With gaps inside the windows.
     pub const fn dilation(self, dilation: [usize; N]) -> Self {
@@ -113,7 +152,7 @@ macro_rules! convolutions {
             ///
             /// # Shapes
             /// The weights are `[inputs, outputs / groups, …]`; an axis of `n` becomes
-            /// `(n − 1) · stride − 2 · padding + dilation · (k − 1) + 1`, and `extra` more at its end.
+            /// `(n − 1) · stride − padding at both ends + dilation · (k − 1) + 1`, and `extra` more at its end.
             ///
             /// # Cost
             /// A copy of the input with zeros in between, and a convolution of it.
@@ -213,23 +252,9 @@ macro_rules! convolutions {
     )* };
 }
 convolutions! {
-    conv1d conv1d_into conv_transpose1d conv_transpose1d_into 1 "`[batch, inputs, n] * [outputs, inputs / groups, k] → [batch, outputs, n']`, `n' = (n + 2 · padding − dilation · (k − 1) − 1) / stride + 1`.";
+    conv1d conv1d_into conv_transpose1d conv_transpose1d_into 1 "`[batch, inputs, n] * [outputs, inputs / groups, k] → [batch, outputs, n']`, `n' = (n + padding at both ends − dilation · (k − 1) − 1) / stride + 1`.";
     conv2d conv2d_into conv_transpose2d conv_transpose2d_into 2 "`[batch, inputs, h, w] * [outputs, inputs / groups, kh, kw] → [batch, outputs, h', w']`; each axis as in [`conv1d`](Tensor::conv1d).";
     conv3d conv3d_into conv_transpose3d conv_transpose3d_into 3 "`[batch, inputs, d, h, w] * [outputs, inputs / groups, kd, kh, kw] → [batch, outputs, d', h', w']`; each axis as in [`conv1d`](Tensor::conv1d).";
-}
-
-/// How many windows fit an axis.
-pub(super) fn windows(op: &'static str, axis: usize, size: usize, len: usize, [stride, padding, dilation]: [usize; 3]) -> Result<usize> {
-    let wrong = |what: std::fmt::Arguments<'_>| Error::Value { op, what: text(format_args!("axis {axis} of size {size}: {what}")) };
-    if stride == 0 || dilation == 0 || len == 0 {
-        return Err(wrong(format_args!("a window of {len}, stride {stride}, dilation {dilation}: none may be 0")));
-    }
-    let reach = (len - 1).checked_mul(dilation).and_then(|reach| reach.checked_add(1));
-    let padded = padding.checked_mul(2).and_then(|both| both.checked_add(size));
-    match (padded, reach) {
-        (Some(padded), Some(reach)) if reach <= padded => Ok((padded - reach) / stride + 1),
-        _ => Err(wrong(format_args!("a window of {len} with dilation {dilation} is longer than the axis with padding {padding}"))),
-    }
 }
 
 /// Whether the channels of `[batch, channel, …]` are the fastest axis.
@@ -287,21 +312,25 @@ fn convolve<T: Number, const RANK: usize, const N: usize, D: Device, P: Place<T,
     }
     let mut out_size = [size[0]; RANK];
     out_size[1] = kernel[0];
+    let window: [usize; N] = std::array::from_fn(|axis| kernel[axis + 2]);
+    let [before, after] = conv.ends.found(&size, window, &conv);
+    let conv = conv.padding_ends(before, after);
     let mut padded = [0; N];
     for axis in 0..N {
-        let (n, steps) = (size[axis + 2], [conv.stride[axis], conv.padding[axis], conv.dilation[axis]]);
-        out_size[axis + 2] = windows(op, axis + 2, n, kernel[axis + 2], steps)?;
-        padded[axis] = n + 2 * conv.padding[axis];
+        let (n, steps) = (size[axis + 2], [conv.stride[axis], before[axis], after[axis], conv.dilation[axis]]);
+        out_size[axis + 2] = windows(op, axis + 2, n, window[axis], steps)?;
+        padded[axis] = n + before[axis] + after[axis];
     }
+    let is_padded = padded != size[2..];
     Dim(out_size).numel_of(op, size_of::<T>())?;
     let last = is_channels_last(x.layout());
     let layout = if last { Layout::with_channel_fastest(Dim(out_size)) } else { Layout::row_major(Dim(out_size)) };
     // One channel in and one out: sums over the places of a window, where elements are what is summed in.
     let depthwise = kernel[1] == 1 && kernel[0] == groups && size_of::<T>() == size_of::<Compute<T>>();
     // Sums over places leave padding out, whose product with an infinite weight is NaN.
-    let depthwise = depthwise && (conv.padding == [0; N] || all_finite(w)?);
+    let depthwise = depthwise && (!is_padded || all_finite(w)?);
     let point = kernel[2..].iter().all(|&len| len == 1);
-    let frames = !depthwise && (conv.padding != [0; N] || !point && x.stride().0[1] != 1);
+    let frames = !depthwise && (is_padded || !point && x.stride().0[1] != 1);
     // Images go through the caches in turn, each with what is made for it.
     let image = padded.iter().fold(size_of::<T>().saturating_mul(size[1]), |bytes, &n| bytes.saturating_mul(n));
     let together = if depthwise || frames { (NEAR / image.max(1)).max(1) } else { size[0].max(1) };
@@ -311,7 +340,7 @@ fn convolve<T: Number, const RANK: usize, const N: usize, D: Device, P: Place<T,
             let (mut out, x) = (whole.reborrow().slice_axis(0, images.clone(), 1)?, x.slice_axis(0, images, 1)?);
             if depthwise {
                 out.fill(T::zero())?;
-                places(x, &mut out, &conv, std::array::from_fn(|axis| kernel[axis + 2]), |place: [usize; N], mut part, seen| {
+                places(x, &mut out, &conv, window, |place: [usize; N], mut part, seen| {
                     let mut w = w;
                     for axis in 0..N {
                         w = w.slice_axis(axis + 2, place[axis]..place[axis] + 1, 1)?;
@@ -322,7 +351,7 @@ fn convolve<T: Number, const RANK: usize, const N: usize, D: Device, P: Place<T,
                 })?;
                 continue;
             }
-            let frame = if frames { Some(framed(op, x, padded, conv.padding, [1; N])?) } else { None };
+            let frame = if frames { Some(framed(op, x, padded, before, [1; N])?) } else { None };
             let x = frame.as_ref().map_or(x, |frame| frame.view());
             // SAFETY: windows that fit the padded input; channels that are cut into groups without a rest; an exclusive output.
             unsafe { product(&mut out, x, w, conv, kernel)? };
@@ -334,38 +363,6 @@ fn convolve<T: Number, const RANK: usize, const N: usize, D: Device, P: Place<T,
 /// Whether every weight is a finite number; taken for true where that cannot be asked: there is no data, or a graph is recorded.
 fn all_finite<T: Number, const RANK: usize, D: Device>(w: TensorView<'_, T, RANK, D>) -> Result<bool> {
     Ok(T::DTYPE.is_discrete() || (w.lazy() * T::zero()).equal(T::zero()).all(All)?.item().unwrap_or(true))
-}
-
-/// Along one axis, the windows whose place `at` lies in the input: their range, and where the first of them is.
-fn inside<const N: usize>(conv: &Conv<N>, axis: usize, at: usize, windows: usize, size: usize) -> (usize, usize, usize) {
-    let (stride, shift) = (conv.stride[axis], at * conv.dilation[axis]);
-    let padding = conv.padding[axis];
-    let first = padding.saturating_sub(shift).div_ceil(stride).min(windows);
-    let end = (size + padding).saturating_sub(shift).div_ceil(stride).min(windows).max(first);
-    // Where no window is left, a stride that is too large for the axis may be too large to count with.
-    (first, end, if first < end { first * stride + shift - padding } else { 0 })
-}
-
-/// Calls `f` for every place in a window, with the windows that have it inside and the part of the input that they see.
-pub(super) fn places<T, U, const RANK: usize, const N: usize, D: Device>(
-    x: TensorView<'_, T, RANK, D>,
-    out: &mut TensorViewMut<'_, U, RANK, D>,
-    conv: &Conv<N>,
-    window: [usize; N],
-    mut f: impl FnMut([usize; N], TensorViewMut<'_, U, RANK, D>, TensorView<'_, T, RANK, D>) -> Result<()>,
-) -> Result<()> {
-    for place in Dim(window).indices() {
-        let (mut part, mut seen) = (out.reborrow(), x);
-        for axis in 0..N {
-            let (size, windows) = (x.size().0[axis + 2], part.size().0[axis + 2]);
-            let (first, end, from) = inside(conv, axis, place[axis], windows, size);
-            let last = if end > first { from + (end - first - 1) * conv.stride[axis] + 1 } else { from };
-            part = part.slice_axis(axis + 2, first..end, 1)?;
-            seen = seen.slice_axis(axis + 2, from.min(size)..last.min(size), conv.stride[axis] as isize)?;
-        }
-        f(place, part, seen)?;
-    }
-    Ok(())
 }
 
 /// The product of the windows of `x` and the weights: the batch is the groups, `m` the places of windows, `k` what is in
@@ -423,12 +420,12 @@ fn spread<T: Number, const RANK: usize, const N: usize, D: Device, P: Place<T, R
     same_device(op, x.device(), w.device())?;
     x.ready(op)?;
     w.ready(op)?;
-    let (mut sizes, mut starts, mut crops, mut out_size) = ([0; N], [0; N], [0; N], [size[0]; RANK]);
+    let (mut sizes, mut starts, mut crops, mut out_size) = ([0; N], [0; N], [const { 0..0 }; N], [size[0]; RANK]);
     out_size[1] = kernel[1].saturating_mul(groups);
     let mut flipped = w;
     for axis in 0..N {
         let (n, len) = (size[axis + 2], kernel[axis + 2]);
-        let (stride, padding, dilation) = (conv.stride[axis], conv.padding[axis], conv.dilation[axis]);
+        let (stride, dilation) = (conv.stride[axis], conv.dilation[axis]);
         if n == 0 || len == 0 || stride == 0 || dilation == 0 || extra[axis] >= stride.max(dilation) {
             let what =
                 format_args!("axis {}: {n} places, window {len}, stride {stride}, dilation {dilation}, extra {}", axis + 2, extra[axis]);
@@ -440,12 +437,16 @@ fn spread<T: Number, const RANK: usize, const N: usize, D: Device, P: Place<T, R
             let whole = spread.checked_add(reach)?.checked_add(extra[axis])?;
             // Zeros around: the reach of a window on both sides; what padding takes off comes off the result.
             let framed = whole.checked_add(reach)?;
-            Some((reach, framed, whole.checked_sub(padding.checked_mul(2)?)?))
+            let [before, after] = conv.ends.of(axis, conv.padding[axis], whole.saturating_sub(n.checked_mul(stride)?));
+            Some((reach, framed, before, whole.checked_sub(before.checked_add(after)?)?))
         };
-        let Some((reach, framed, left)) = numbers() else {
+        let Some((reach, framed, before, left)) = numbers() else {
+            let padding = conv.padding[axis];
             return Err(wrong(format_args!("axis {}: padding {padding} leaves nothing of {n} windows of {len}", axis + 2)));
         };
-        (sizes[axis], starts[axis], crops[axis], out_size[axis + 2]) = (framed, reach, padding, left);
+        (sizes[axis], starts[axis], out_size[axis + 2]) = (framed, reach, left);
+        // As many windows as there are places of the result.
+        crops[axis] = before..before + left + reach;
         flipped = flipped.reversed_axis(axis + 2)?;
     }
     Dim(out_size).numel_of(op, size_of::<T>())?;
@@ -455,7 +456,7 @@ fn spread<T: Number, const RANK: usize, const N: usize, D: Device, P: Place<T, R
         let frame = framed(op, x, sizes, starts, conv.stride)?;
         let mut windows = frame.view();
         for axis in 0..N {
-            windows = windows.slice_axis(axis + 2, crops[axis]..sizes[axis] - crops[axis], 1)?;
+            windows = windows.slice_axis(axis + 2, crops[axis].clone(), 1)?;
         }
         // Group by group, since the weights have the inputs first: `[inputs, outputs / groups, …]`.
         let (inputs, outputs) = (kernel[0] / groups, kernel[1]);
@@ -464,7 +465,7 @@ fn spread<T: Number, const RANK: usize, const N: usize, D: Device, P: Place<T, R
         for group in 0..groups {
             let w = flipped.slice_axis(0, group * inputs..(group + 1) * inputs, 1)?.permuted(order)?;
             let x = windows.slice_axis(1, group * inputs..(group + 1) * inputs, 1)?;
-            let plain = Conv { stride: [1; N], padding: [0; N], dilation: conv.dilation, groups: 1 };
+            let plain = Conv::new().dilation(conv.dilation);
             convolve(op, x, w, plain, There(out.reborrow().slice_axis(1, group * outputs..(group + 1) * outputs, 1)?))?;
         }
         Ok(())

@@ -1,228 +1,19 @@
-//! Small linear algebra: norms, dot, outer, cross and Kronecker products, traces, powers of a matrix.
+//! Small linear algebra: norms of any order, dot, outer, cross and Kronecker products, traces, powers of a matrix.
 //!
 //! All are compositions of reductions and products.
-//! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
+//! Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
 
 use super::contract::labelled;
-use super::moments::{SUMS, joined};
+use super::norms::{IsNotZero, NormMax, Unit, order_of};
 use super::{Arithmetic as _, Cast as _, Math as _, Min, Reductions, Sum};
-#[cfg(all(not(debug_assertions), feature = "dynamic"))]
-use crate::device::slice_of;
 use crate::device::{Device, same_device};
 use crate::dim::{Axis, Dim};
-use crate::element::{Compute, Float, Number};
-use crate::error::{Error, Result, text};
+use crate::element::{Float, Number};
+use crate::error::{Error, Result};
 use crate::expr::{Elementwise as _, Reduce, Stored};
-#[cfg(any(debug_assertions, feature = "dynamic"))]
-use crate::kernel::SliceFn;
-use crate::kernel::{Op, Reducer};
 use crate::layout::{Layout, joint_size};
 use crate::rank::{RemoveAxes, RemoveAxis};
-use crate::scalar::{DType, Lane, Lanes, Prim, Real, Run};
 use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
-
-/// `Σ x²` in f64: a unit, and the sum of squares in this unit. It is 1 but for f64, whose squares leave the range of f64: there it is 1 or
-/// 2^±600, as the numbers are (after Blue 1978).
-type Squares<L> = (Lane<L, f64>, Lane<L, f64>);
-
-const FAR: f64 = f64::from_bits((1023 + 600) << 52); // 2⁶⁰⁰
-/// Beyond it, or its inverse, numbers have another unit.
-const END: f64 = f64::from_bits((1023 + 500) << 52); // 2⁵⁰⁰
-
-/// The unit of numbers up to this magnitude.
-#[inline(always)]
-fn unit_of<L: Lanes, P: Prim>(largest: Lane<L, f64>) -> Lane<L, f64> {
-    if P::DTYPE != DType::F64 {
-        return Lane::one();
-    }
-    largest.gt(END).select(FAR, largest.lt(1.0 / END).select(Lane::real(1.0 / FAR), Lane::one()))
-}
-
-/// `Σ x²` of nothing.
-#[inline(always)]
-fn no_squares<L: Lanes, P: Prim>() -> Squares<L> {
-    (unit_of::<L, P>(Lane::zero()), Lane::zero())
-}
-
-/// `x / unit`.
-#[inline(always)]
-fn in_unit<L: Lanes>(x: Lane<L, f64>, unit: Lane<L, f64>) -> Lane<L, f64> {
-    x * unit.gt(1.0).select(1.0 / FAR, unit.lt(1.0).select(Lane::real(FAR), Lane::one()))
-}
-
-/// One number more.
-#[inline(always)]
-fn with_square<L: Lanes, P: Prim>(s: Squares<L>, x: Lane<L, P>) -> Squares<L> {
-    let x = x.cast::<f64>();
-    if P::DTYPE != DType::F64 {
-        return (s.0, x.mul_add(x, s.1));
-    }
-    let unit = unit_of::<L, P>(x.abs());
-    let x = in_unit(x, unit);
-    both_squares::<L, P>(s, (unit, x * x))
-}
-
-/// The sum of both, in the larger unit.
-#[inline(always)]
-fn both_squares<L: Lanes, P: Prim>(a: Squares<L>, b: Squares<L>) -> Squares<L> {
-    if P::DTYPE != DType::F64 {
-        return (a.0, a.1 + b.1);
-    }
-    let unit = a.0.max(b.0);
-    let (a_in, b_in) = (in_unit(a.0, unit), in_unit(b.0, unit));
-    (unit, a.1 * a_in * a_in + b.1 * b_in * b_in)
-}
-
-/// `Σ x²` of some values: in the unit 1, and once more where that is too large or has lost digits.
-#[inline(always)]
-fn squares<P: Real>(values: &[P]) -> Squares<Run> {
-    let sum = sum_of_squares(values, |x| x);
-    if P::DTYPE != DType::F64 || (2f64.powi(-900)..=2f64.powi(900)).contains(&sum) {
-        return (Lane(1.0), Lane(sum));
-    }
-    let largest = values.iter().fold(0.0, |largest, x| f64::max(largest, x.cast::<f64>().abs()));
-    let unit = unit_of::<Run, P>(Lane(largest));
-    let inverse = 1.0 / unit.value();
-    (unit, Lane(sum_of_squares(values, |x| x * inverse)))
-}
-
-/// `Σ f(x)²`.
-#[inline(always)]
-fn sum_of_squares<P: Real>(values: &[P], f: impl Fn(f64) -> f64) -> f64 {
-    let mut sums = [0.0; SUMS];
-    let (chunks, rest) = values.as_chunks::<SUMS>();
-    for chunk in chunks {
-        for j in 0..SUMS {
-            let x = f(chunk[j].cast::<f64>());
-            sums[j] += x * x;
-        }
-    }
-    let mut last = 0.0;
-    for x in rest {
-        let x = f(x.cast::<f64>());
-        last += x * x;
-    }
-    joined(&sums) + last
-}
-
-/// Reducers of norms. The states are f64.
-macro_rules! reducers {
-    ($($(#[$doc:meta])* $R:ident: $name:literal -> $out:ident, state $state:ty, $identity:expr; |$s:ident, $x:ident| $absorb:expr; |$a:ident, $b:ident| $combine:expr; |$f:ident| $finish:expr; $([by_slice $of_slice:ident, $slices:ident])?)*) => { $(
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug)]
-        pub struct $R;
-        impl<T: Float> Reducer<T> for $R {
-            const NAME: &'static str = $name;
-            const NEEDS_ELEMENTS: bool = false;
-            type Out = $out;
-            type State<L: Lanes> = $state;
-            #[inline(always)]
-            fn identity<L: Lanes>() -> $state { $identity }
-            #[inline(always)]
-            fn absorb<L: Lanes>($s: $state, $x: Lane<L, Compute<T>>, _: Lane<L, i64>) -> $state { $absorb }
-            #[inline(always)]
-            fn combine<L: Lanes>($a: $state, $b: $state) -> $state { $combine }
-            #[inline(always)]
-            fn finish<L: Lanes>($f: $state, _: Lane<L, i64>) -> Lane<L, Compute<$out>> { ($finish).cast() }
-            $(const BY_SLICE: bool = true;
-            #[inline(always)]
-            fn of_slice(values: &[Compute<T>], _: usize) -> Self::State<Run> { $of_slice(values) }
-            #[cfg(debug_assertions)]
-            fn slice() -> Option<SliceFn> { super::slices::$slices(<Compute<T> as Prim>::DTYPE) }
-            #[cfg(all(not(debug_assertions), feature = "dynamic"))]
-            fn slice() -> Option<SliceFn> { Some(slice_of::<T, Self>) })?
-        }
-    )* };
-}
-reducers! {
-    /// The reducer of [`Norms::norm`].
-    Norm: "norm" -> T, state Squares<L>, no_squares::<L, Compute<T>>();
-    |s, x| with_square(s, x); |a, b| both_squares::<L, Compute<T>>(a, b); |s| s.1.sqrt() * s.0; [by_slice squares, norm]
-    /// The same as an f64, which the norm of an f32 may need.
-    NormF64: "norm" -> f64, state Squares<L>, no_squares::<L, Compute<T>>();
-    |s, x| with_square(s, x); |a, b| both_squares::<L, Compute<T>>(a, b); |s| s.1.sqrt() * s.0; [by_slice squares, norm]
-    /// The reducer of [`Norms::norm_one`].
-    NormOne: "norm_one" -> T, state Lane<L, f64>, Lane::zero(); |s, x| s + x.cast::<f64>().abs(); |a, b| a + b; |s| s;
-    /// The reducer of [`Norms::norm_max`].
-    NormMax: "norm_max" -> T, state Lane<L, f64>, Lane::zero(); |s, x| s.max(x.cast::<f64>().abs()); |a, b| a.max(b); |s| s;
-}
-
-/// Norms, each a method with one that writes into what is there.
-macro_rules! norms {
-    ($($(#[$doc:meta])* fn $name:ident, $name_into:ident = $R:ident;)*) => {
-        /// Vector norms over one axis (`Axis::<1>`), several or all (`All`); of a matrix over both, the Frobenius norm.
-        ///
-        /// Summed in f64, so that f32 neither overflows nor vanishes on the way. 0 for no elements, NaN if any is NaN. The
-        /// norm of complex numbers is that of their [`modulus`](super::ComplexParts::modulus).
-        ///
-        /// # Errors
-        /// Those of [`Reductions`].
-        ///
-        /// # Examples
-        /// ```
-        /// use rankform::prelude::*;
-        /// let x = Tensor::from([[3.0, -4.0], [0.0, 5.0]]);
-        /// assert_eq!(x.norm(Axis::<1>)?.to_vec()?, [5.0, 5.0]);
-        /// assert_eq!(x.norm(All)?.item()?, f64::sqrt(50.0));
-        /// assert_eq!((x.norm_one(Axis::<0>)?.to_vec()?, x.norm_max(All)?.item()?), (vec![3.0, 9.0], 5.0));
-        /// # Ok::<(), rankform::Error>(())
-        /// ```
-        pub trait Norms<T, const RANK: usize, D: Device>: Reduce<T, RANK, D> { $(
-            $(#[$doc])*
-            fn $name<AXES, const M: usize>(self, axes: AXES) -> Result<Tensor<T, M, D>>
-            where
-                T: Float,
-                Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
-            {
-                self.reduce($R, axes)
-            }
-            #[doc = concat!("As [`", stringify!($name), "`](Norms::", stringify!($name), "), into an existing tensor or exclusive view of the sizes that stay; see [`reduce_into`](Reduce::reduce_into).")]
-            fn $name_into<'o, AXES, const M: usize>(self, axes: AXES, out: impl Writable<'o, T, M, D>) -> Result<()>
-            where
-                T: Float,
-                Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
-                D: 'o,
-            {
-                self.reduce_into($R, axes, out).map_err(|error| error.renamed(stringify!($name_into)))
-            }
-        )* }
-        impl<X: Reduce<T, RANK, D>, T, const RANK: usize, D: Device> Norms<T, RANK, D> for X {}
-    };
-}
-norms! {
-    /// `√ Σ x²`: Euclid's, Frobenius'. Neither overflows nor loses digits where the norm itself is a number.
-    fn norm, norm_into = Norm;
-    /// `Σ |x|`.
-    fn norm_one, norm_one_into = NormOne;
-    /// `max |x|`.
-    fn norm_max, norm_max_into = NormMax;
-}
-
-/// What magnitudes are divided by: the number, or 1 where that is 0 or infinite.
-#[derive(Clone, Copy, Debug)]
-struct Unit;
-
-impl Op<(f64,)> for Unit {
-    const NAME: &'static str = "norm_p";
-    type Out = f64;
-    #[inline(always)]
-    fn call<L: Lanes>((x,): (Lane<L, f64>,)) -> Lane<L, f64> {
-        (x.gt(Lane::zero()) & x.lt(Lane::highest())).select(x, Lane::one())
-    }
-}
-
-/// 1 but for 0.
-#[derive(Clone, Copy, Debug)]
-struct IsNotZero;
-
-impl<T: Float> Op<(T,)> for IsNotZero {
-    const NAME: &'static str = "norm_p";
-    type Out = T;
-    #[inline(always)]
-    fn call<L: Lanes>((x,): (Lane<L, Compute<T>>,)) -> Lane<L, Compute<T>> {
-        x.eq(Lane::zero()).select(Lane::zero(), Lane::one())
-    }
-}
 
 /// Methods of views, and of tensors by way of them, each with the one that writes into what is there.
 macro_rules! products {
@@ -285,10 +76,7 @@ products! {
     /// ```
     fn norm_p, norm_p_into [AXES: Copy, const M: usize](p: T, axes: AXES) -> M
     where [T: Float, Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>] = |op, x, place| {
-        let p = num_traits::ToPrimitive::to_f64(&p).unwrap_or(f64::NAN);
-        if p.is_nan() {
-            return Err(Error::Value { op, what: text(format_args!("the norm of p = {p}")) });
-        }
+        let p = order_of(op, p)?;
         if p == f64::INFINITY {
             return x.lazy().reduce_at(op, NormMax, axes, place);
         }

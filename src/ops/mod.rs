@@ -17,7 +17,7 @@
 //! | `sort.rs` | sort, argsort, topk, unique, searchsorted |
 //! | `runs.rs` | runs of equal neighbours, the most frequent element |
 //! | `scan.rs` | running sums, products, extremes |
-//! | `normalise.rs` | softmax, log-softmax, layer norm, RMS norm |
+//! | `normalise.rs` `unit_vectors.rs` | softmax, log-softmax, layer norm, RMS norm; vectors of length 1 |
 //! | `channels.rs` | group, instance and batch norm, gates, pixels and windows as channels |
 //! | `loss.rs` | losses, of elements and of classes |
 //! | `arrange.rs` | concat, stack, split, pad, roll, repeat, tile |
@@ -29,12 +29,14 @@
 //! | `several.rs` | elements and parts by several indices at once |
 //! | `scatter_reduce.rs` | sums, means, extremes by index |
 //! | `contract.rs` | matrix products, and products of labelled axes |
+//! | `linear.rs` | linear layers: a product, a bias, an activation |
 //! | `packed.rs` | matrices packed once for many products |
 //! | `einsum.rs` | `einsum!`, tensordot |
-//! | `linalg.rs` | norms, dot and outer products, traces, powers |
+//! | `norms.rs` `linalg.rs` | norms; dot and outer products, traces, powers |
 //! | `sets.rs` | membership |
 //! | `statistics.rs` `quantile.rs` | covariances, correlations; quantiles, medians |
-//! | `conv.rs` `pool.rs` `resample.rs` | convolutions, pooling, interpolation |
+//! | `windows.rs` `conv.rs` `pool.rs` `resample.rs` | windows over axes, convolutions, pooling, interpolation |
+//! | `unpool.rs` | where the largest of windows stand, and the way back |
 //! | `attention.rs` | scaled dot-product attention |
 //! | `random.rs` | random numbers, the same on every device |
 //! | `operator.rs` | operators that need code of their own on each device |
@@ -60,10 +62,12 @@ mod grid;
 mod histogram;
 mod index;
 mod linalg;
+mod linear;
 mod loss;
 mod math;
 mod moments;
 mod normalise;
+mod norms;
 mod operator;
 mod packed;
 mod parametric;
@@ -85,6 +89,9 @@ mod sort;
 mod statistics;
 mod symbols;
 mod table;
+mod unit_vectors;
+mod unpool;
+mod windows;
 
 pub use activation::*;
 pub use arithmetic::*;
@@ -95,10 +102,11 @@ pub use complex::*;
 pub use grid::Triangles;
 pub use histogram::{Bins, Counts, Histogram};
 pub use index::Indexing;
-pub use linalg::*;
+pub use linear::Linear;
 pub use loss::*;
 pub use math::*;
 pub use normalise::Lengths;
+pub use norms::*;
 pub use operator::{Operator, run};
 pub use packed::Packed;
 pub use parametric::*;
@@ -116,6 +124,7 @@ pub use several::{IndexingBySeveral, Indices};
 pub use sort::{Side, Sorts, Unique};
 pub use statistics::{Cov, Covariances};
 pub use table::{Row, Visit, built_in, each_operator};
+pub use unpool::MaxPools;
 
 pub use crate::kernel::Derivative;
 

@@ -1,16 +1,17 @@
 //! Elementwise operators with operands of their own beside the first: bounds, tolerances, exponents, parameters of
 //! activations. Each may be a number or a tensor.
 //!
-//! Imports: `error`, `dim`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
+//! Imports: `error`, `dim`, `dtype`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use super::Reductions as _;
 use crate::device::Device;
 use crate::dim::All;
-use crate::element::{Comparable, Compute, Float};
+use crate::dtype::Kind;
+use crate::element::{Comparable, Compute, Conjugate, Float};
 use crate::error::Result;
 use crate::expr::{Expr, Lazy, Operand, apply};
 use crate::kernel::{Body, Call, Op, is_light};
-use crate::scalar::{Lane, Lanes, Prim, Real};
+use crate::scalar::{DType, Lane, Lanes, Prim, Real};
 use crate::tensor::{Tensor, TensorView};
 
 /// One operator a block: its type, and a method of tensors, views and lazy expressions.
@@ -111,7 +112,7 @@ parametric! {
     /// Whether `|x − other| ≤ absolute + relative · |other|`, or both are equal, infinities included; two NaN are close if
     /// `equal_nan`. PyTorch's and NumPy's tolerances are 1e-5 and 1e-8.
     ///
-    /// Differences of integers are exact; everything is compared in f64.
+    /// Differences of integers are exact; everything is compared in f64. The distance of complex numbers is that in the plane.
     ///
     /// # Errors
     /// As every elementwise operator: [`Error::Sizes`](crate::Error::Sizes), …
@@ -125,17 +126,19 @@ parametric! {
     /// assert!(x.allclose(&y, 0.1, 0.0, true)?);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn isclose = IsClose(x; other OTHER: T, relative RELATIVE: f64, absolute ABSOLUTE: f64, equal_nan NAN: bool) -> bool where Comparable {
-        let apart = if T::DTYPE.is_discrete() {
+    fn isclose = IsClose(x; other OTHER: T, relative RELATIVE: f64, absolute ABSOLUTE: f64, equal_nan NAN: bool) -> bool where Conjugate {
+        let (apart, size) = if T::DTYPE.is_discrete() {
             // The larger less the smaller is below 2^64.
-            let (low, high) = (x.min(other).order_key().cast::<i64>(), x.max(other).order_key().cast::<i64>());
-            (high - low).cast::<u64>().cast::<f64>()
+            let sign = if T::DTYPE == DType::U64 { i64::MIN } else { 0 };
+            let [x, y] = [x, other].map(|x| x.cast::<i64>() ^ Lane::literal(sign));
+            ((x.max(y) - x.min(y)).cast::<u64>().cast::<f64>(), other.cast::<f64>().abs())
         } else {
-            (x.cast::<f64>() - other.cast::<f64>()).abs()
+            let [(a, b), (c, d)] = [x, other].map(|x| (T::re(x).cast::<f64>(), T::im(x).cast::<f64>()));
+            if T::DTYPE.kind() == Kind::Complex { ((a - c).hypot(b - d), c.hypot(d)) } else { ((a - c).abs(), c.abs()) }
         };
-        let allowed = absolute + (relative * other.cast::<f64>()).abs();
+        let allowed = absolute + (relative * size).abs();
         let near = apart.le(allowed) & apart.lt(Lane::highest());
-        x.eq(other) | near | (x.is_nan() & other.is_nan() & equal_nan)
+        x.eq(other) | near | (x.ne(x) & other.ne(other) & equal_nan)
     }
 
     /// `x · 2ⁿ` for a whole number `n`, rounded once; tensors of exponents have `i64` elements.
@@ -180,6 +183,54 @@ parametric! {
         apart.lt(delta).select(apart * apart * 0.5, delta * (apart - delta * 0.5))
     }
 
+    /// [`binary_cross_entropy_with_logits`](super::Losses::binary_cross_entropy_with_logits) whose positive targets count
+    /// `pos_weight` times: `−p · y · ln sigmoid(x) − (1 − y) · ln(1 − sigmoid(x))`, exact in both tails.
+    ///
+    /// # Errors
+    /// As every elementwise operator: [`Error::Sizes`](crate::Error::Sizes), …
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let (x, y) = (Tensor::from([0.0, 0.0, -1000.0]), Tensor::from([1.0, 0.0, 1.0]));
+    /// let weights = Tensor::from([3.0]); // a number, or one for each class
+    /// let loss = x.weighted_binary_cross_entropy_with_logits(&y, &weights)?;
+    /// assert_eq!(loss.to_vec()?, [3.0 * f64::ln(2.0), f64::ln(2.0), 3000.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    ///
+    /// # Source
+    /// PyTorch's argument `pos_weight`.
+    #[doc(alias = "pos_weight")]
+    fn weighted_binary_cross_entropy_with_logits = WeightedBinaryCrossEntropyWithLogits(x; target TARGET: T, pos_weight WEIGHT: T) -> T
+    where Float {
+        let positive = x.gt(Lane::zero());
+        let (yes, no) = (pos_weight * target, 1.0 - target);
+        let share = positive.select(no, -yes);
+        // 0 · ∞ is the limit 0 here.
+        let limit = share.eq(Lane::zero()) & x.abs().eq(Lane::highest());
+        let line = limit.select(Lane::zero(), share * x);
+        line + (yes + no) * positive.select(-x, x).exp().ln_1p()
+    }
+
+    /// The exponential linear unit: x above 0, `alpha · (eˣ − 1)` below. With `alpha` 1 it is [`elu`](super::Activation::elu).
+    ///
+    /// # Errors
+    /// As every elementwise operator: [`Error::Sizes`](crate::Error::Sizes), …
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([1.5, 0.0, f64::NEG_INFINITY]);
+    /// assert_eq!(x.elu_alpha(2.0)?.to_vec()?, [1.5, 0.0, -2.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    #[doc(alias = "elu")]
+    fn elu_alpha = EluAlpha(x; alpha ALPHA: T) -> T where Float {
+        let positive = x.gt(Lane::zero());
+        positive.select(x, alpha * positive.select(Lane::zero(), x).exp_m1())
+    }
+
     /// The exponential linear unit whose slope is continuous: x above 0, `alpha · (e^(x/alpha) − 1)` below.
     ///
     /// # Errors
@@ -198,7 +249,7 @@ parametric! {
     }
 }
 
-impl<T: Comparable, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
+impl<T: Conjugate, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     /// Whether all elements are close; see [`Tensor::allclose`].
     ///
     /// # Errors
@@ -208,7 +259,7 @@ impl<T: Comparable, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     }
 }
 
-impl<T: Comparable, const RANK: usize, D: Device> Tensor<T, RANK, D> {
+impl<T: Conjugate, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// Whether all elements are close, by [`isclose`](Tensor::isclose), in one pass; `true` for no elements.
     ///
     /// # Errors

@@ -4,7 +4,8 @@
 //! long and few, a reduction of each.
 //! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
-use super::conv::{Conv, places, windows};
+use super::conv::{Conv, Ends};
+use super::windows::{places, windows};
 use super::{Add, Cast as _, Div, Max, Maximum};
 use crate::device::Device;
 use crate::dim::Dim;
@@ -32,12 +33,16 @@ pub struct Pool<const N: usize> {
     pub window: [usize; N],
     /// From window to window.
     pub stride: [usize; N],
-    /// Places before the first and after the last index of each axis, at most half of what a window reaches over.
+    /// Places before the first index of each axis, at most half of what a window reaches over.
     pub padding: [usize; N],
+    /// Places after the last index of each axis, at most as many.
+    pub ends: Ends<N>,
     /// From element to element inside a window.
     pub dilation: [usize; N],
     /// Whether a mean counts the padding, as zeros.
     pub count_padding: bool,
+    /// What the sum of every window is divided by for its mean, in place of the number of its places.
+    pub divisor: Option<i64>,
     /// Whether a last window that starts inside, but leaves the input and its padding, counts too; what is beyond the
     /// padding is never counted.
     pub ceil: bool,
@@ -46,15 +51,49 @@ pub struct Pool<const N: usize> {
 impl<const N: usize> Pool<N> {
     /// Windows side by side, no padding.
     pub const fn new(window: [usize; N]) -> Self {
-        Pool { window, stride: window, padding: [0; N], dilation: [1; N], count_padding: true, ceil: false }
+        let (padding, ends, dilation) = ([0; N], Ends::Alike, [1; N]);
+        Pool { window, stride: window, padding, ends, dilation, count_padding: true, divisor: None, ceil: false }
     }
     /// With another stride.
     pub const fn stride(self, stride: [usize; N]) -> Self {
         Pool { stride, ..self }
     }
-    /// With padding: −∞ for a largest, 0 for a mean.
+    /// With padding, as much at the end of an axis as at its start: −∞ for a largest, 0 for a mean.
     pub const fn padding(self, padding: [usize; N]) -> Self {
-        Pool { padding, ..self }
+        Pool { padding, ends: Ends::Alike, ..self }
+    }
+    /// With padding that differs at both ends: before the first index of each axis, and after the last.
+    pub const fn padding_ends(self, before: [usize; N], after: [usize; N]) -> Self {
+        Pool { padding: before, ends: Ends::After(after), ..self }
+    }
+    /// With padding to `size / stride` windows, rounded up, an odd place at the end: ONNX's `SAME_UPPER`.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([[[1, 5, 2, 3, 4]]]);
+    /// assert_eq!(x.max_pool1d(Pool::new([2]).same())?.to_vec()?, [5, 3, 4]);
+    /// assert_eq!(x.max_pool1d(Pool::new([2]).same_lower())?.to_vec()?, [1, 5, 4]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub const fn same(self) -> Self {
+        Pool { ends: Ends::SameUpper, ..self }
+    }
+    /// As [`same`](Pool::same), an odd place at the start: ONNX's `SAME_LOWER`.
+    pub const fn same_lower(self) -> Self {
+        Pool { ends: Ends::SameLower, ..self }
+    }
+    /// With another divisor of each window's sum for its mean, PyTorch's `divisor_override`.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let sums = Tensor::from([[[1.0, 2.0, 4.0]]]).avg_pool1d(Pool::new([2]).stride([1]).divisor(1))?;
+    /// assert_eq!(sums.to_vec()?, [3.0, 6.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub const fn divisor(self, divisor: i64) -> Self {
+        Pool { divisor: Some(divisor), ..self }
     }
     /// With gaps inside the windows.
     pub const fn dilation(self, dilation: [usize; N]) -> Self {
@@ -78,7 +117,7 @@ macro_rules! pools {
             ///
             /// # Shapes
             /// `[batch, channel, n, …] → [batch, channel, n', …]`,
-            /// `n' = (n + 2 · padding − dilation · (window − 1) − 1) / stride + 1`; with `ceil` the quotient is rounded up
+            /// `n' = (n + padding at both ends − dilation · (window − 1) − 1) / stride + 1`; with `ceil` the quotient is rounded up
             /// where that window starts inside.
             ///
             /// # Cost
@@ -145,7 +184,7 @@ macro_rules! pools {
             /// As there.
             ///
             /// # Source
-            /// PyTorch's `avg_pool1d` … `avg_pool3d`; `count_padding` is `count_include_pad`.
+            /// PyTorch's `avg_pool1d` … `avg_pool3d`; `count_padding` is `count_include_pad`, `divisor` is `divisor_override`.
             pub fn $avg(&self, pool: Pool<$n>) -> Result<Self>
             where
                 Dim<RANK>: Spatial<$n>,
@@ -199,15 +238,16 @@ pools! {
     max_pool3d max_pool3d_into avg_pool3d avg_pool3d_into 3;
 }
 
-/// The layout of the result, as the input's.
-fn result<T, const RANK: usize, const N: usize, D: Device>(
+/// The layout of the result, as the input's; the pool with its padding as numbers.
+pub(super) fn result<T, const RANK: usize, const N: usize, D: Device>(
     op: &'static str,
     x: &TensorView<'_, T, RANK, D>,
-    pool: &Pool<N>,
-) -> Result<Layout<RANK>> {
+    pool: Pool<N>,
+) -> Result<(Layout<RANK>, Pool<N>)> {
     let mut size = x.size().0;
+    let [before, after] = pool.ends.found(&size, pool.window, &steps(&pool));
     for axis in 0..N {
-        let (window, padding) = (pool.window[axis], pool.padding[axis]);
+        let (window, padding) = (pool.window[axis], before[axis].max(after[axis]));
         let reach = window.saturating_sub(1).saturating_mul(pool.dilation[axis]).saturating_add(1);
         if padding > reach / 2 {
             let what = format_args!("axis {}: padding {padding} is more than half a window that reaches over {reach}", axis + 2);
@@ -217,17 +257,18 @@ fn result<T, const RANK: usize, const N: usize, D: Device>(
             return Err(Error::Value { op, what: text(format_args!("axis {} of sizes {} has no places", axis + 2, x.size())) });
         }
         let (n, stride) = (size[axis + 2], pool.stride[axis]);
-        let count = windows(op, axis + 2, n, window, [stride, padding, pool.dilation[axis]])?;
-        let (room, start) = (n + 2 * padding - reach, count.saturating_mul(stride));
-        size[axis + 2] = count + usize::from(pool.ceil && !room.is_multiple_of(stride) && start < n + padding);
+        let count = windows(op, axis + 2, n, window, [stride, before[axis], after[axis], pool.dilation[axis]])?;
+        let (room, start) = (n + before[axis] + after[axis] - reach, count.saturating_mul(stride));
+        size[axis + 2] = count + usize::from(pool.ceil && !room.is_multiple_of(stride) && start < n + before[axis]);
     }
     let last = x.layout().is_dense_with_channel_fastest() && !x.layout().is_contiguous();
-    Ok(if last { Layout::with_channel_fastest(Dim(size)) } else { Layout::row_major(Dim(size)) })
+    let layout = if last { Layout::with_channel_fastest(Dim(size)) } else { Layout::row_major(Dim(size)) };
+    Ok((layout, pool.padding_ends(before, after)))
 }
 
 /// How the windows move.
-fn steps<const N: usize>(pool: &Pool<N>) -> Conv<N> {
-    Conv::new().stride(pool.stride).padding(pool.padding).dilation(pool.dilation)
+pub(super) fn steps<const N: usize>(pool: &Pool<N>) -> Conv<N> {
+    Conv { ends: pool.ends, ..Conv::new().stride(pool.stride).padding(pool.padding).dilation(pool.dilation) }
 }
 
 /// Whether windows are reduced one by one, and not place by place over all of them: where they are long and few.
@@ -292,7 +333,7 @@ impl<T: Float> Reducer<T> for SumF64 {
 }
 
 /// The places of a window along an axis that lie in the input, and the step between them.
-fn places_of<const N: usize>(pool: &Pool<N>, axis: usize, window: usize, n: usize) -> (Range<usize>, usize) {
+pub(super) fn places_of<const N: usize>(pool: &Pool<N>, axis: usize, window: usize, n: usize) -> (Range<usize>, usize) {
     let (step, start) = (pool.dilation[axis], window * pool.stride[axis]);
     let padding = pool.padding[axis];
     // Places before the input are left out, and those behind it.
@@ -310,7 +351,7 @@ fn largest<T: Comparable, const RANK: usize, const N: usize, D: Device, P: Place
     place: P,
 ) -> Result<P::Done> {
     x.ready(op)?;
-    let layout = result(op, &x, &pool)?;
+    let (layout, pool) = result(op, &x, pool)?;
     layout.size().numel_of(op, size_of::<T>())?;
     place.put(op, layout, x.device(), |out| {
         out.fill(T::narrow(Ordered::LOWEST))?;
@@ -328,7 +369,10 @@ fn average<T: Float, const RANK: usize, const N: usize, D: Device, P: Place<T, R
     place: P,
 ) -> Result<P::Done> {
     x.ready(op)?;
-    let layout = result(op, &x, &pool)?;
+    if pool.divisor == Some(0) {
+        return Err(Error::Value { op, what: text(format_args!("a divisor of 0")) });
+    }
+    let (layout, pool) = result(op, &x, pool)?;
     let size = layout.size();
     size.numel_of(op, size_of::<f64>())?;
     place.put(op, layout, x.device(), |out| {
@@ -343,14 +387,18 @@ fn average<T: Float, const RANK: usize, const N: usize, D: Device, P: Place<T, R
         } else {
             places(x, &mut sums.writable(op)?, &steps(&pool), pool.window, add)?;
         }
+        if let Some(divisor) = pool.divisor {
+            return (sums.lazy() / divisor as f64).cast::<T>().eval_into(out);
+        }
         // Along each axis one divisor for every window: the places that count.
+        let Ends::After(after) = pool.ends else { return Ok(()) };
         for axis in 0..N {
             let (n, windows) = (x.size().0[axis + 2], size.0[axis + 2]);
             let mut line = [1; RANK];
             line[axis + 2] = windows;
             let places = |window: usize| {
                 let (start, step) = (window * pool.stride[axis], pool.dilation[axis]);
-                let padded = (n + 2 * pool.padding[axis]).saturating_sub(start).div_ceil(step).min(pool.window[axis]);
+                let padded = (n + pool.padding[axis] + after[axis]).saturating_sub(start).div_ceil(step).min(pool.window[axis]);
                 let (range, step) = places_of(&pool, axis, window, n);
                 if pool.count_padding { padded as f64 } else { range.len().div_ceil(step) as f64 }
             };

@@ -15,6 +15,7 @@
 //! | `host.rs` `iter.rs` | elements on the CPU: slices, indexing, iterators |
 //! | `bytes.rs` | elements as bytes, in pieces |
 //! | `display.rs` | printing |
+//! | `complex.rs` | complex numbers as pairs of reals, and back |
 //! | `compare.rs` | equality, exact and approximate; bytes |
 //!
 //! Imports: its own files.
@@ -23,6 +24,7 @@ mod adopt;
 mod any;
 mod bytes;
 mod compare;
+mod complex;
 mod create;
 mod display;
 mod format;

@@ -2,6 +2,7 @@
 //!
 //! Imports: `error`, `dim`, `layout`, `device`.
 
+use super::Tensor;
 use crate::device::{Cpu, Device, Slot};
 use crate::dim::{Dim, Stride};
 use crate::error::{Error, Result};
@@ -42,6 +43,25 @@ impl<T, const RANK: usize, D: Device> Clone for TensorView<'_, T, RANK, D> {
 }
 impl<T, const RANK: usize, D: Device> Copy for TensorView<'_, T, RANK, D> {}
 
+/// The whole tensor: a function of `impl Into<TensorView<'a, T, RANK, D>>` takes tensors and views.
+///
+/// ```
+/// use rankform::prelude::*;
+/// fn spread<'a>(x: impl Into<TensorView<'a, f64, 1>>) -> Result<f64> {
+///     let x = x.into();
+///     Ok(x.max(All)?.item()? - x.min(All)?.item()?)
+/// }
+/// let x = Tensor::from([3.0, 1.0, 7.0]);
+/// assert_eq!((spread(&x)?, spread(x.slice((..2,))?)?), (6.0, 2.0));
+/// # Ok::<(), rankform::Error>(())
+/// ```
+impl<'a, T, const RANK: usize, D: Device> From<&'a Tensor<T, RANK, D>> for TensorView<'a, T, RANK, D> {
+    #[inline]
+    fn from(tensor: &'a Tensor<T, RANK, D>) -> Self {
+        tensor.view()
+    }
+}
+
 impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
     /// # Safety
     /// Invariants 1 and 2.
@@ -58,6 +78,15 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
     /// Invariant 1 for `layout`: every position of it is one of this view's memory.
     #[inline]
     pub(super) unsafe fn relay<const M: usize>(self, layout: Layout<M>) -> TensorView<'a, T, M, D> {
+        TensorView { base: self.base, layout, device: self.device, _elements: PhantomData }
+    }
+
+    /// The same memory as elements `U`.
+    ///
+    /// # Safety
+    /// Every position of `layout`, in elements `U`, is valid memory of this view's, and aligned.
+    #[inline]
+    pub(super) unsafe fn retyped<U, const M: usize>(self, layout: Layout<M>) -> TensorView<'a, U, M, D> {
         TensorView { base: self.base, layout, device: self.device, _elements: PhantomData }
     }
 

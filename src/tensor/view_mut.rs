@@ -1,10 +1,12 @@
 //! `TensorViewMut`: a tensor borrowed for writing, in which every index is an element of its own.
 //!
-//! Imports: `dim`, `layout`, `device`.
+//! Imports: `error`, `dim`, `layout`, `device`.
 
+use super::Tensor;
 use super::view::{Leaf, TensorView};
 use crate::device::{Cpu, Device};
 use crate::dim::{Dim, Stride};
+use crate::error::{Error, Result};
 use crate::layout::Layout;
 use std::marker::PhantomData;
 
@@ -30,6 +32,22 @@ unsafe impl<T: Send, const RANK: usize, D: Device> Send for TensorViewMut<'_, T,
 // SAFETY: `&TensorViewMut` only reads.
 unsafe impl<T: Sync, const RANK: usize, D: Device> Sync for TensorViewMut<'_, T, RANK, D> {}
 
+/// The whole tensor, for writing; errors are those of [`Tensor::view_mut`], since another handle may share the memory.
+impl<'a, T, const RANK: usize, D: Device> TryFrom<&'a mut Tensor<T, RANK, D>> for TensorViewMut<'a, T, RANK, D> {
+    type Error = Error;
+    #[inline]
+    fn try_from(tensor: &'a mut Tensor<T, RANK, D>) -> Result<Self> {
+        tensor.view_mut()
+    }
+}
+
+impl<'a, T, const RANK: usize, D: Device> From<TensorViewMut<'a, T, RANK, D>> for TensorView<'a, T, RANK, D> {
+    #[inline]
+    fn from(view: TensorViewMut<'a, T, RANK, D>) -> Self {
+        view.into_view()
+    }
+}
+
 impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
     /// # Safety
     /// Those of [`TensorView::new`], and invariants 1 and 2.
@@ -47,6 +65,16 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
     pub(super) unsafe fn relay<const M: usize>(self, layout: Layout<M>) -> TensorViewMut<'a, T, M, D> {
         // SAFETY: the caller's promise.
         TensorViewMut { view: unsafe { self.view.relay(layout) }, _elements: PhantomData }
+    }
+
+    /// The same memory as elements `U`.
+    ///
+    /// # Safety
+    /// As [`TensorView::retyped`], and no two indices of `layout` name one element; all bytes are valid for both elements.
+    #[inline]
+    pub(super) unsafe fn retyped<U, const M: usize>(self, layout: Layout<M>) -> TensorViewMut<'a, U, M, D> {
+        // SAFETY: the caller's promise.
+        TensorViewMut { view: unsafe { self.view.retyped(layout) }, _elements: PhantomData }
     }
 
     /// Two views at once.

@@ -1,6 +1,8 @@
 //! Operators on a graphics card give what they give on the CPU. Without a card it says that it was skipped, and fails where
 //! `RANKFORM_REQUIRE_CUDA` is set.
 
+mod operands;
+
 use crate::{numbers, on_card};
 use rankform::AnyDevice;
 use rankform::Cuda;

@@ -11,12 +11,17 @@
 //! | `indexing.rs` `movement.rs` | elements by index and mask; tensors joined, cut, padded, turned |
 //! | `contract.rs` `einsum.rs` | matrix products of every pair of ranks; products by labels, and what is built on them |
 //! | `conv.rs` | convolutions, pooling, attention |
+//! | `pooling.rs` | where the largest of windows stand, padding, grouped queries |
+//! | `complex.rs` | parts, means, deviations, norms and closeness of complex numbers |
 //! | `normalise.rs` | softmax, log-softmax, layer norm |
 //! | `neural.rs` | losses, norms over channels, images in other sizes, covariances |
 //! | `parametric.rs` | operators with parameters; sums of powers |
 //! | `runs.rs` | runs, modes, reductions by index, combinations; orders of a user's own elements |
 //! | `convert.rs` | casts, comparisons, choices, complex parts |
 //! | `place.rs` `into.rs` | in place, into memory that is there, operators of Rust, memory that operands give |
+//! | `generic.rs` | functions for any float, rank and device; tensors as views |
+//! | `linear.rs` | linear layers; products of stacks of rows by a matrix |
+//! | `operands.rs` | operators of one to twelve operands, in every way in which they are called |
 //! | `arrays.rs` | booleans in order; pairs of indices, parts, repeats, histograms, medians, random orders |
 //! | `own.rs` | operators of one's own: several outputs, run-time numbers, tuples of operands |
 //! | `packed.rs` | matrices packed before their products |
@@ -32,20 +37,26 @@ mod alloc;
 mod along;
 mod arrange;
 mod arrays;
+#[cfg(not(rankform_plain_stores))]
+mod complex;
 mod contract;
 mod conv;
 #[cfg(not(rankform_plain_stores))]
 mod convert;
 mod edges;
 mod einsum;
+#[cfg(not(rankform_plain_stores))]
+mod generic;
 mod indexing;
 #[cfg(not(rankform_plain_stores))]
 mod into;
+mod linear;
 mod movement;
 #[cfg(not(rankform_plain_stores))]
 mod neural;
 #[cfg(not(rankform_plain_stores))]
 mod normalise;
+mod operands;
 mod ordering;
 mod own;
 #[cfg(not(rankform_plain_stores))]
@@ -53,6 +64,8 @@ mod packed;
 #[cfg(not(rankform_plain_stores))]
 mod parametric;
 mod place;
+#[cfg(not(rankform_plain_stores))]
+mod pooling;
 #[cfg(not(rankform_plain_stores))]
 mod positions;
 #[cfg(not(rankform_plain_stores))]

@@ -415,11 +415,11 @@ fn held_logit(case: &Case) -> Run {
     })
 }
 
-/// Parts of complex numbers.
+/// Parts of complex numbers, and of real ones.
 macro_rules! parts {
-    ($($name:ident |$x:ident| $body:expr;)*) => { $(
+    ($($name:ident [$($t:ident)*] |$x:ident| $body:expr;)*) => { $(
         fn $name(case: &Case) -> Run {
-            by_type!(case.spec(0)?.dtype, T in [c64] => {
+            by_type!(case.spec(0)?.dtype, T in [$($t)*] => {
                 let $x = case.operand::<T>(case.arg(0))?;
                 let $x = $x.view()?;
                 one($body)
@@ -428,14 +428,13 @@ macro_rules! parts {
     )* };
 }
 parts! {
-    re |x| x.re();
-    im |x| x.im();
-    conjugate |x| x.conj();
-    angle |x| x.angle();
-    modulus |x| x.modulus();
-    is_real |x| x.im()?.equal(0.0);
-    complex_reciprocal |x| Ok(Complex::new(1.0, 0.0) / x);
-    complex_finite |x| x.re()?.is_finite()?.bit_and(&x.im()?.is_finite()?);
+    re [f16 bf16 f32 f64 i64 i32 u8 bool c64] |x| x.re();
+    im [c64] |x| x.im();
+    conjugate [f16 bf16 f32 f64 i64 i32 u8 bool c64] |x| x.conj();
+    modulus [c64] |x| x.modulus();
+    is_real [f16 bf16 f32 f64 i64 i32 u8 bool c64] |x| x.is_real();
+    complex_reciprocal [c64] |x| Ok(Complex::new(1.0, 0.0) / x);
+    complex_finite [c64] |x| x.re()?.is_finite()?.bit_and(&x.im()?.is_finite()?);
 }
 
 /// An operator of integers.
@@ -565,12 +564,16 @@ pub const ROWS: &[Row] = &[
     ("masked_fill", filled),
 ];
 
+/// Angles; of whole numbers in single precision, as a user casts.
+fn angle(case: &Case) -> Run {
+    by_type!(float(case.spec(0)?.dtype), T in [f16 bf16 f32 f64 c64] => one(case.operand::<T>(case.arg(0))?.view()?.angle()))
+}
 /// Which elements are close, or whether all are.
 fn close(case: &Case) -> Run {
     case.only(&["rtol", "atol", "equal_nan"])?;
     let (relative, absolute) = (real_or(case.get(2, "rtol"), 1e-5)?, real_or(case.get(3, "atol"), 1e-8)?);
     let nan = case.get(4, "equal_nan").as_bool() == Some(true);
-    by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool] => {
+    by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => {
         let (x, y) = (case.tensor::<T>(case.arg(0))?, case.tensor::<T>(case.arg(1))?);
         if case.op == "allclose" {
             return one(Ok(Tensor::from(x.view()?.allclose(y.view()?, relative, absolute, nan)?)));

@@ -72,20 +72,20 @@ pub fn scaled<T: Seen + Float>(rows: Tensor<T, 2>, weight: Option<Operand<T>>, b
 
 elementwise! {
     fn squared_difference(x, y) { (x - y) * (x - y) }
-    fn absolute_difference(x, y) { (x - y).abs() }
 }
 
 /// A difference of predictions and targets: each, their sum or their mean, in one pass.
 macro_rules! losses {
-    ($($name:ident $op:ident;)*) => { $(
+    ($($name:ident [$($complex:ident)?] |$x:ident, $y:ident| $each:expr;)*) => { $(
         fn $name(case: &Case) -> Run {
             case.only(&["reduction"])?;
             if let (Ok(x), Ok(y)) = (case.spec(0), case.spec(1)) && x.rank() != y.rank() {
                 return unrun("does not compile: other ranks");
             }
-            by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64] => {
+            by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 $($complex)?] => {
                 let (x, y) = (case.tensor::<T>(case.arg(0))?, case.tensor::<T>(case.arg(1))?);
-                let each = x.view()?.lazy().zip($op, y.view()?);
+                let ($x, $y) = (x.view()?.lazy(), y.view()?.lazy());
+                let each = $each;
                 let size = case.spec(0)?.size;
                 match case.kw("reduction").as_str() {
                     Some("none") => Ok(vec![Out::of(each.eval()?.view()).sized(size)]),
@@ -98,8 +98,8 @@ macro_rules! losses {
     )* };
 }
 losses! {
-    squares squared_difference;
-    absolutes absolute_difference;
+    squares [] |x, y| x.zip(squared_difference, y);
+    absolutes [c64] |x, y| (x - y).modulus();
 }
 
 pub const ROWS: &[Row] = &[

@@ -5,7 +5,7 @@ use crate::contract::Factor;
 use crate::reduce::Axes;
 use crate::{Row, by_type};
 use rankform::ops::conv::Conv;
-use rankform::ops::{Min, Norm, NormMax, NormOne};
+use rankform::ops::{Norm, NormMax, NormOne};
 use rankform::prelude::*;
 use serde_json::Value;
 
@@ -112,31 +112,31 @@ fn norm(case: &Case) -> Run {
         value => real(value).map_or_else(|| unrun("a norm by another name"), Ok)?,
     };
     let axes = Axes::of(case, case.get(2, "dim"), case.get(3, "keepdim"))?;
-    by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64] => {
+    let judged = |out: Out| {
+        let (sizes, roundings) = (out.values.iter().map(|x| x.magnitude()).collect(), if order == 2.0 { 1.0 } else { 4.0 });
+        Ok(vec![Out { magnitude: Some(sizes), ..out }.rounded(roundings)])
+    };
+    by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 c64] => {
         let x = case.tensor::<T>(case.arg(0))?;
         let x = x.view()?;
-        let out = if order == 2.0 {
+        judged(if order == 2.0 {
             axes.reduce(Norm, x)?
         } else if order == 1.0 {
             axes.reduce(NormOne, x)?
         } else if order == f64::INFINITY {
             axes.reduce(NormMax, x)?
-        } else if order == f64::NEG_INFINITY {
-            axes.reduce(Min, x.abs()?.view())?
-        } else if order > 0.0 {
-            // Powers of 16-bit floats leave their range: in single precision, as a user casts.
-            if size_of::<T>() == 2 {
-                let norm = axes.norm_p(order as f32, x.cast::<f32>()?.view())?;
-                Out { dtype: T::DTYPE, values: crate::reduce::values::<T>(&norm)?.iter().map(|x| x.scalar()).collect(), ..norm }
-            } else {
-                axes.norm_p(T::from_f64(order), x)?
-            }
         } else {
-            return unrun("a norm of an order below 0");
-        };
-        let (sizes, roundings) = (out.values.iter().map(|x| x.magnitude()).collect(), if order == 2.0 { 1.0 } else { 4.0 });
-        Ok(vec![Out { magnitude: Some(sizes), ..out }.rounded(roundings)])
+            of_order(&axes, x.modulus()?.view(), order)?
+        })
     })
+}
+/// The norm of another order. Powers of 16-bit floats leave their range: in single precision, as a user casts.
+fn of_order<T: Seen + Float>(axes: &Axes, x: TensorView<'_, T, N>, order: f64) -> Result<Out, Stop> {
+    if size_of::<T>() == 2 {
+        let norm = axes.norm_p(order as f32, x.cast::<f32>()?.view())?;
+        return Ok(Out { dtype: T::DTYPE, values: crate::reduce::values::<T>(&norm)?.iter().map(|x| x.scalar()).collect(), ..norm });
+    }
+    axes.norm_p(T::from_f64(order), x)
 }
 /// Numbers of an argument, one an axis.
 pub fn each<const M: usize>(value: &Value, default: usize) -> Result<[usize; M], Stop> {
@@ -194,28 +194,39 @@ fn run_conv<const M: usize>(case: &Case, run: impl Fn(&Case, Conv<M>, bool) -> R
         each::<M>(case.get(3, name("stride", "strides")), 1)?,
         each::<M>(case.get(if case.op.contains("transpose") { 7 } else { 5 }, name("dilation", "dilations")), 1)?,
     );
-    let padding = match case.get(4, name("padding", "pads")) {
-        Value::String(word) if word == "valid" => [0; M],
-        Value::String(_) => {
-            let both: [usize; M] = std::array::from_fn(|axis| dilation[axis] * (w.size[axis + 2] - 1));
-            if both.iter().any(|both| both % 2 == 1) {
-                return unrun("padding that is not the same at both ends");
-            }
-            both.map(|both| both / 2)
-        }
+    let conv = Conv::new().stride(stride).dilation(dilation);
+    let conv = match case.get(4, name("padding", "pads")) {
+        Value::String(word) if word == "valid" => conv,
+        Value::String(_) => conv.same(),
         Value::Array(pads) if onnx => {
-            if pads[..M] != pads[M..] {
-                return unrun("padding that is not the same at both ends");
-            }
-            std::array::from_fn(|axis| pads[axis].as_u64().unwrap_or(0) as usize)
+            let of = |from: usize| std::array::from_fn(|axis| pads[from + axis].as_u64().unwrap_or(0) as usize);
+            conv.padding_ends(of(0), of(M))
         }
-        value => each::<M>(value, 0)?,
+        value => conv.padding(each::<M>(value, 0)?),
     };
-    if onnx && case.kw("auto_pad").as_str().is_some_and(|word| word != "NOTSET") || !case.kw("output_shape").is_null() {
-        return unrun("padding from sizes");
-    }
+    let conv = match case.kw("auto_pad").as_str() {
+        Some("SAME_UPPER") => conv.same(),
+        Some("SAME_LOWER") => conv.same_lower(),
+        _ => conv,
+    };
+    let wanted = each::<M>(case.kw("output_shape"), 0)?;
+    // Padding that leaves the sizes wanted, an odd place at the end; what is wanted beyond is `output_padding`.
+    let conv = if case.kw("output_shape").is_null() {
+        conv
+    } else {
+        let extra = each::<M>(case.kw("output_padding"), 0)?;
+        let total = |axis: usize| {
+            ((x.size[axis + x.rank() - M] - 1) * stride[axis] + extra[axis] + dilation[axis] * (w.size[axis + 2] - 1) + 1)
+                .checked_sub(wanted[axis])
+        };
+        let total: [Option<usize>; M] = std::array::from_fn(total);
+        let Some(total) = total.into_iter().collect::<Option<Vec<_>>>() else {
+            return unrun("more than the whole of a transposed convolution");
+        };
+        conv.padding_ends(std::array::from_fn(|axis| total[axis] / 2), std::array::from_fn(|axis| total[axis].div_ceil(2)))
+    };
     let groups = real_or(case.kw(name("groups", "group")), 1.0)? as usize;
-    run(case, Conv::new().stride(stride).padding(padding).dilation(dilation).groups(groups), x.rank() == M + 2)
+    run(case, conv.groups(groups), x.rank() == M + 2)
 }
 /// One number a channel added.
 fn with_bias<T: Seen + Number, const R: usize>(case: &Case, z: Tensor<T, R>, sizes: Tensor<f64, R>, batched: bool) -> Run {

@@ -105,7 +105,7 @@ macro_rules! folds {
 }
 folds!(sum, Sum, [f16 bf16 f32 f64 i64 i32 u8 c64]);
 folds!(product, Prod, [f16 bf16 f32 f64 i64 i32 u8 c64]);
-folds!(mean, Mean, [f16 bf16 f32 f64]);
+folds!(mean, Mean, [f16 bf16 f32 f64 c64]);
 
 /// Sums and means of what is not NaN.
 fn without_nan(case: &Case, mean: bool) -> Run {
@@ -141,7 +141,7 @@ fn spread(case: &Case, root: bool, with_mean: bool) -> Run {
     let axes = Axes::of(case, if positional { &Value::Null } else { case.get(1, "dim") }, case.kw("keepdim"))?;
     let unbiased = if positional { case.arg(1) } else { case.kw("unbiased") };
     let correction = case.kw("correction").as_f64().unwrap_or(if unbiased.as_bool() == Some(false) { 0.0 } else { 1.0 });
-    by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64] => {
+    by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 c64] => {
         let x = case.operand::<T>(case.arg(0))?;
         let x = x.view()?;
         let mut out = match (root, correction) {
@@ -154,12 +154,12 @@ fn spread(case: &Case, root: bool, with_mean: bool) -> Run {
             // The sum of squares over another number.
             let n = x.numel() as f64 / out.values.len() as f64;
             let other = n / (n - correction).max(0.0);
-            out = Out::of(values::<T>(&out)?.mul(T::from_f64(other))?.view()).sized(out.size);
+            out = Out::of(values::<<T as Inexact>::Part>(&out)?.mul(<T as Inexact>::Part::from_f64(other))?.view()).sized(out.size);
             out.magnitude = Some(out.values.iter().map(|x| x.magnitude()).collect());
             out.roundings = 2.0;
         }
         if root && correction != 0.0 && correction != 1.0 {
-            out = Out::of(values::<T>(&out)?.sqrt()?.view()).sized(out.size);
+            out = Out::of(values::<<T as Inexact>::Part>(&out)?.sqrt()?.view()).sized(out.size);
             out.magnitude = Some(out.values.iter().map(|x| x.magnitude()).collect());
             out.roundings = 2.0;
         }
@@ -282,14 +282,17 @@ fn covariances(case: &Case) -> Run {
     if case.spec(0)?.rank() > 2 {
         return unrun("does not compile: another rank than 2");
     }
-    by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64] => {
-        let x = case.tensor::<T>(case.arg(0))?;
+    // Whole numbers are converted first, to what the reference gives; so are weights of another element.
+    by_type!(crate::elementwise::float(case.dtype()?), T in [f16 bf16 f32 f64] => {
+        let x = case.operand::<T>(case.arg(0))?;
         let part = |name: &str| Some(case.kw(name)).filter(|value| !value.is_null());
         if part("fweights").and_then(crate::case::Spec::of).is_some_and(|spec| !spec.dtype.is_discrete()) {
             return unrun("does not compile: counts that are no integers");
         }
         let times = part("fweights").map(|value| case.operand::<i64>(value)).transpose()?;
-        let weights = part("aweights").map(|value| case.tensor::<T>(value)).transpose()?;
+        // Sums of single-precision weights are the reference's in single precision: too few digits for a result in double.
+        let weight = |value| if T::DTYPE == DType::F64 { case.tensor::<T>(value) } else { case.operand::<T>(value) };
+        let weights = part("aweights").map(weight).transpose()?;
         let mut plan = Cov::new().correction(case.kw("correction").as_f64().unwrap_or(1.0));
         if let Some(times) = &times {
             plan = plan.frequencies(times.at::<1>()?);

@@ -479,6 +479,26 @@ fn as_strided(case: &Case) -> Run {
     })
 }
 
+/// Complex numbers as pairs, and pairs as complex numbers: views of the same memory, whose offsets are in other elements.
+fn parts_of_complex(case: &Case) -> Run {
+    let z = case.tensor::<num_complex::Complex<f32>>(case.arg(0))?;
+    by_rank!(z.spec().rank(), R in [0 1 2 3 4 5] => {
+        let parts = z.at::<R>()?.view_as_real()?;
+        let offset = (parts.raw_ptr() as usize - z.memory().raw_ptr() as usize) / 4;
+        Ok(vec![Out { layout: Some((parts.stride().0.to_vec(), offset)), ..Out::of(parts) }])
+    })
+}
+fn complex_of_parts(case: &Case) -> Run {
+    by_type!(case.spec(0)?.dtype, T in [f32 f64] => {
+        let x = case.tensor::<T>(case.arg(0))?;
+        by_rank!(x.spec().rank(), R in [1 2 3 4 5] => {
+            let z = x.at::<R>()?.view_as_complex()?;
+            let offset = (z.raw_ptr() as usize - x.memory().raw_ptr() as usize) / (2 * size_of::<T>());
+            Ok(vec![Out { layout: Some((z.stride().0.to_vec(), offset)), ..Out::of(z) }])
+        })
+    })
+}
+
 pub const ROWS: &[Row] = &[
     ("as_strided", as_strided),
     ("as_strided.partial_views", as_strided),
@@ -489,6 +509,8 @@ pub const ROWS: &[Row] = &[
     ("broadcast_tensors", expand_together),
     ("unfold", unfold),
     ("view", reshape),
+    ("view_as_real", parts_of_complex),
+    ("view_as_complex", complex_of_parts),
     ("view_as", reshape),
     ("reshape", reshape),
     ("reshape_as", reshape),

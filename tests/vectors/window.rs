@@ -1,7 +1,6 @@
 //! Pooling and attention.
 
-use crate::case::{Case, Out, Run, Seen, Stop, real_or, unrun};
-use crate::judge;
+use crate::case::{Case, Out, Run, Stop, real_or, unrun};
 use crate::product::each;
 use crate::{Row, by_type};
 use rankform::ops::attention::Attention;
@@ -25,43 +24,50 @@ fn windows<const M: usize>(case: &Case) -> Result<(Pool<M>, bool), Stop> {
         Value::Null => window,
         numbers => each::<M>(numbers, 1)?,
     };
-    let padding = match get(3, "padding", "pads") {
+    let pool = Pool::new(window).stride(stride);
+    let pool = match get(3, "padding", "pads") {
         Value::Array(pads) if onnx => {
-            if pads[..M] != pads[M..] {
-                return unrun("padding that is not the same at both ends");
-            }
-            std::array::from_fn(|axis| pads[axis].as_u64().unwrap_or(0) as usize)
+            let of = |from: usize| std::array::from_fn(|axis| pads[from + axis].as_u64().unwrap_or(0) as usize);
+            pool.padding_ends(of(0), of(M))
         }
-        numbers => each::<M>(numbers, 0)?,
+        numbers => pool.padding(each::<M>(numbers, 0)?),
     };
-    if case.kw("auto_pad").as_str().is_some_and(|word| word != "NOTSET") {
-        return unrun("padding from sizes");
-    }
+    let pool = match case.kw("auto_pad").as_str() {
+        Some("SAME_UPPER") => pool.same(),
+        Some("SAME_LOWER") => pool.same_lower(),
+        _ => pool,
+    };
     let dilation = if average && !onnx { [1; M] } else { each::<M>(get(4, "dilation", "dilations"), 1)? };
     let counted = get(5, "count_include_pad", "count_include_pad");
     let counted = if onnx { counted.as_i64() == Some(1) } else { counted.as_bool() != Some(false) };
-    if !case.is_error() && (0..M).any(|axis| 2 * padding[axis] > dilation[axis] * (window[axis] - 1) + 1) {
+    if !case.is_error() && (0..M).any(|axis| 2 * pool.padding[axis] > dilation[axis] * (window[axis] - 1) + 1) {
         return unrun("padding of more than half a window");
     }
-    let pool = Pool::new(window).stride(stride).padding(padding).dilation(dilation).count_padding(counted);
+    let pool = pool.dilation(dilation).count_padding(counted);
     let up = get(if average { 4 } else { 5 }, "ceil_mode", "ceil_mode");
     Ok((pool.ceil(up.as_bool() == Some(true) || up.as_i64() == Some(1)), rank == M + 2))
 }
 
 macro_rules! pools {
-    ($($largest:ident $mean:ident $max:ident $avg:ident $n:literal $rank:literal;)*) => { $(
+    ($($largest:ident $mean:ident $max:ident $with:ident $avg:ident $n:literal $rank:literal;)*) => { $(
         fn $largest(case: &Case) -> Run {
             let (pool, batched) = windows::<$n>(case)?;
             by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8] => {
-                let out = Out::of(case.tensor::<T>(case.arg(0))?.at::<$rank>()?.$max(pool)?.view()).exact();
-                let size = out.size[if batched { 0 } else { 1 }..].to_vec();
-                let out = out.sized(size);
-                if case.json["out"].as_array().map_or(0, Vec::len) > 1 {
-                    // The values are compared all the same.
-                    judge::one(case, 0, &out).or_else(|wrong| case.complain(wrong))?;
-                    return unrun("where the largest stand");
+                let x = case.tensor::<T>(case.arg(0))?;
+                let x = x.at::<$rank>()?;
+                let cut = |out: Out| {
+                    let size = out.size[if batched { 0 } else { 1 }..].to_vec();
+                    out.exact().sized(size)
+                };
+                let plain = cut(Out::of(x.$max(pool)?.view()));
+                if case.json["out"].as_array().map_or(0, Vec::len) < 2 {
+                    return Ok(vec![plain]);
                 }
-                Ok(vec![out])
+                let (largest, mut places) = x.$with(pool)?;
+                if case.json.get("in").is_some() {
+                    places = in_all(places, x.size(), case.kw("storage_order") == 1)?;
+                }
+                Ok(vec![cut(Out::of(largest.view())), cut(Out::of(places.view()))])
             })
         }
         fn $mean(case: &Case) -> Run {
@@ -72,13 +78,8 @@ macro_rules! pools {
                 if case.id.ends_with("ceil_last_window_starts_on_pad") {
                     return unrun("a result of four digits");
                 }
-                if let Some(divisor) = case.get(6, "divisor_override").as_f64().filter(|_| $n > 1 && case.json.get("in").is_none()) {
-                    // A sum over another number than that of the elements.
-                    if pool.ceil {
-                        return unrun("another divisor of windows that leave the input");
-                    }
-                    let count = pool.window.iter().product::<usize>() as f64;
-                    mean = x.at::<$rank>()?.$avg(pool.count_padding(true))?.mul(T::from_f64(count / divisor))?;
+                if let Some(divisor) = case.get(6, "divisor_override").as_i64().filter(|_| $n > 1 && case.json.get("in").is_none()) {
+                    mean = x.at::<$rank>()?.$avg(pool.divisor(divisor))?;
                 }
                 let out = Out::of(mean.view());
                 let largest = case.magnitude(case.arg(0))?.iter().copied().fold(0.0, f64::max);
@@ -90,9 +91,38 @@ macro_rules! pools {
     )* };
 }
 pools! {
-    largest1d mean1d max_pool1d avg_pool1d 1 3;
-    largest2d mean2d max_pool2d avg_pool2d 2 4;
-    largest3d mean3d max_pool3d avg_pool3d 3 5;
+    largest1d mean1d max_pool1d max_pool1d_with_indices avg_pool1d 1 3;
+    largest2d mean2d max_pool2d max_pool2d_with_indices avg_pool2d 2 4;
+    largest3d mean3d max_pool3d max_pool3d_with_indices avg_pool3d 3 5;
+}
+/// Positions in a plane as positions in all of the operand, or of the operand stored column by column.
+fn in_all<const R: usize>(places: Tensor<i64, R>, size: Dim<R>, by_columns: bool) -> Result<Tensor<i64, R>, Stop> {
+    let plane: usize = size.0[2..].iter().product();
+    let all = places.size();
+    let values = all.indices().map(|at| {
+        let mut place = size.delinearize((at[0] * size.0[1] + at[1]) * plane + places[at] as usize);
+        if by_columns {
+            place.0.swap(R - 2, R - 1);
+            let mut turned = size;
+            turned.0.swap(R - 2, R - 1);
+            return turned.linearize(place) as i64;
+        }
+        size.linearize(place) as i64
+    });
+    Ok(Tensor::from_vec(values.collect(), all)?)
+}
+/// Elements put back where the largest of an image of one channel stood.
+fn unpool(case: &Case) -> Run {
+    let expected = case.expected().and_then(|all| all.into_iter().next().flatten());
+    let Some(expected) = expected else { return unrun("no sizes") };
+    let (x, places) = (case.tensor::<f32>(case.arg(0))?, case.tensor::<i64>(case.arg(1))?);
+    let (h, w) = (expected.size[2], expected.size[3]);
+    // Positions are those of an image of twice the windows, where another size is asked for.
+    let window = each::<2>(case.kw("kernel_shape"), 1)?;
+    let stride = each::<2>(case.kw("strides"), 1)?;
+    let [ph, pw] = std::array::from_fn(|k| (case.spec(0).map_or(1, |x| x.size[k + 2]) - 1) * stride[k] + window[k]);
+    let y = x.at::<4>()?.max_unpool2d(places.at::<4>()?, [ph, pw])?;
+    crate::case::moved(y.pad([(0, 0), (0, 0), (0, h - ph), (0, w - pw)], rankform::ops::Pad::Constant(0.0)))
 }
 fn by_axes(case: &Case, rows: [fn(&Case) -> Run; 3]) -> Run {
     match case.spec(0)?.rank() {
@@ -112,9 +142,6 @@ fn attention(case: &Case) -> Run {
     if !case.get(3, "attn_mask").is_null() {
         return unrun("a mask of numbers");
     }
-    if parts.iter().any(|part| part.rank() != parts[0].rank()) {
-        return unrun("queries that stretch");
-    }
     by_type!(parts[0].dtype, T in [f16 bf16 f32 f64] => {
         let [q, k, v] = [0, 1, 2].map(|at| case.tensor::<T>(case.arg(at)));
         let (q, k, v) = (q?, k?, v?);
@@ -128,8 +155,11 @@ fn attention(case: &Case) -> Run {
     })
 }
 
-pub const ONNX: &[Row] =
-    &[("MaxPool", |c| by_axes(c, [largest1d, largest2d, largest3d])), ("AveragePool", |c| by_axes(c, [mean1d, mean2d, mean3d]))];
+pub const ONNX: &[Row] = &[
+    ("MaxPool", |c| by_axes(c, [largest1d, largest2d, largest3d])),
+    ("AveragePool", |c| by_axes(c, [mean1d, mean2d, mean3d])),
+    ("MaxUnpool", unpool),
+];
 
 pub const ROWS: &[Row] = &[
     ("nn.functional.max_pool1d", largest1d),
