@@ -202,7 +202,7 @@ pub trait Histogram<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK
     /// assert_eq!((found.values.to_vec()?, found.edges[0].to_vec()?), (vec![1.0, 2.0, 0.0, 1.0], vec![1.0, 2.0, 3.0, 4.0, 5.0]));
     /// let weights = Tensor::from([4.0, 1.0, 1.0, 2.0]);
     /// let density = x.histogram_with(Bins::new([2]).range([(0.0, 5.0)]).weights(weights.view()).density())?;
-    /// assert_eq!(density.values.to_vec()?, [6.0 / 8.0 / 2.5, 2.0 / 8.0 / 2.5]);
+    /// assert_eq!(density.values.to_vec()?, [5.0 / 8.0 / 2.5, 3.0 / 8.0 / 2.5]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
     fn histogram_with(self, plan: Bins<'_, 1, D>) -> Result<Counts<1, D>>

@@ -34,7 +34,7 @@ pub(super) fn runs<D: Device>(first: &Tensor<bool, 1, D>) -> Result<[Tensor<i64,
     let starts = first.nonzero()?.into_remove_axis(Axis::<1>)?;
     let end = Tensor::from_slice(&[first.numel() as i64], [1], first.device())?;
     let kept = starts.numel();
-    let ends = Tensor::concat(&[starts.slice((kept.min(1)..,))?, end.slice((1 - kept.min(1)..,))?], Axis::<0>)?;
+    let ends = Tensor::concat([starts.slice((kept.min(1)..,))?, end.slice((1 - kept.min(1)..,))?], Axis::<0>)?;
     let counts = ends.sub(&starts)?;
     let group = (first.lazy().cast::<i64>()).cumsum(Axis::<0>)?.sub(1)?;
     Ok([starts, counts, group])
@@ -92,7 +92,7 @@ fn column_numbers<T: Comparable, D: Device>(op: &'static str, x: TensorView<'_, 
         let paired = ranks(op, pairs.view())?;
         numbers = match rows % 2 {
             0 => paired,
-            _ => Tensor::concat(&[paired.view(), numbers.view().slice((rows - 1..rows, ..))?], Axis::<0>)?,
+            _ => Tensor::concat([paired.view(), numbers.view().slice((rows - 1..rows, ..))?], Axis::<0>)?,
         };
     }
     numbers.into_shape([n])
