@@ -47,7 +47,8 @@ fn where_the_largest_stand_is_found_by_the_rule_of_pytorch() -> Result<()> {
                     assert_eq!(found.to_bits(), only[at].to_bits(), "the values are those of max_pool2d");
                 }
                 let (mut values, mut places) = (largest.copy()?, indices.copy()?);
-                (values.fill(0.0)?, places.fill(0)?);
+                values.fill(0.0)?;
+                places.fill(0)?;
                 x.max_pool2d_with_indices_into(pool, &mut values, &mut places)?;
                 assert!(values.allclose(&largest, 0.0, 0.0, true)? && places == indices);
             }
