@@ -141,6 +141,14 @@ pub struct Axis<const AXIS: usize>;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct All;
 
+/// The last axis: `x.softmax(Last)`, `x.mean_along(Last)`, also where the rank is a parameter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Last;
+
+/// An axis known at run time, as a set of axes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct AxisAt(pub(crate) usize);
+
 /// A [`Dim`] from its sizes: `dim![2, 3]`.
 ///
 /// ```

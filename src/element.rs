@@ -24,7 +24,7 @@ use std::fmt;
 /// this. `PLAIN` is set only as it says.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a numeric element",
-    label = "kernels compute with bool, i8…i64, u8…u64, f16, bf16, f32, f64, Complex<f16>, Complex<f32> and Complex<f64>",
+    label = "kernels compute with bool, i8…i64, u8…u64, usize, f16, bf16, f32, f64, Complex<f16>, Complex<f32> and Complex<f64>",
     note = "from a vector or slice of numbers: `Tensor::from_vec(values, [n])`, `Tensor::from_slice(&values, [n], &Cpu)`",
     note = "elements of any other type can be stored, viewed and shared on the CPU, but not computed with: `Tensor::from_vec`"
 )]
@@ -129,20 +129,40 @@ pub trait Number: Element<Compute: Num> + num_traits::Num {
     type Running: Num;
 }
 
-/// A number with an order: integers and floats.
+/// An element with an order: integers, floats, and booleans, of which `false` is the smaller.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no order",
-    label = "this operator compares elements: integers or floats, not `{Self}`"
+    label = "this operator compares elements: integers, floats or booleans, not `{Self}`"
 )]
-pub trait Comparable: Number<Compute: Ordered> + PartialOrd {}
+pub trait Comparable: Element<Compute: Ordered> + PartialOrd {}
 
-/// A floating-point element: f16, bf16, f32, f64. In generic code a number is `T::from(2.0).unwrap()`, by `num_traits`.
+/// A number with an order: integers and floats.
+pub trait RealNumber: Number + Comparable {}
+impl<T: Number + Comparable> RealNumber for T {}
+
+/// A floating-point element: f16, bf16, f32, f64. In generic code a number is [`T::constant(0.5)`](Float::constant).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a floating-point element",
     label = "this operator needs f16, bf16, f32 or f64, not `{Self}`",
     note = "numbers and booleans are converted first: `.cast::<f32>()?`"
 )]
-pub trait Float: Comparable<Compute: Real> + Inexact<Part = Self> + Conjugate<Real = Self> + num_traits::Float {}
+pub trait Float: RealNumber<Compute: Real> + Inexact<Part = Self> + Conjugate<Real = Self> + num_traits::Float {
+    /// A number, rounded once to nearest even: a constant in generic code. Bodies of operators need it not: `x * 0.5`.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// fn halved<T: Float, const RANK: usize, D: Device>(x: &Tensor<T, RANK, D>) -> Result<Tensor<T, RANK, D>> {
+    ///     x.mul(T::constant(0.5))
+    /// }
+    /// assert_eq!(halved(&Tensor::from([3.0_f32, 4.0]))?.to_vec()?, [1.5, 2.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    #[inline]
+    fn constant(value: f64) -> Self {
+        num_traits::NumCast::from(value).unwrap_or_else(|| Self::narrow(Prim::from_f64(value)))
+    }
+}
 
 /// An element whose products with the element `LEFT` have a wider element of their own.
 #[diagnostic::on_unimplemented(
@@ -178,7 +198,7 @@ wider! {
     label = "this operator needs i8…i64 or u8…u64, not `{Self}`",
     note = "for a power of floats there is `powf`"
 )]
-pub trait Whole: Comparable<Compute: Integer> {}
+pub trait Whole: RealNumber<Compute: Integer> {}
 
 /// An element that is a row of bits: integers and booleans.
 #[diagnostic::on_unimplemented(
@@ -207,14 +227,34 @@ macro_rules! elements {
 }
 elements!(bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 Complex<f32> Complex<f64>);
 
+#[cfg(target_pointer_width = "64")]
+type Pointer = u64;
+#[cfg(target_pointer_width = "32")]
+type Pointer = u32;
+
+// SAFETY: an integer of the size and alignment of a pointer: the one of that width, whose name it has.
+unsafe impl Element for usize {
+    type Compute = Pointer;
+    const DTYPE: DType = <Pointer as Prim>::DTYPE;
+    const PLAIN: bool = true;
+    #[inline(always)]
+    fn widen(self) -> Pointer {
+        self as Pointer
+    }
+    #[inline(always)]
+    fn narrow(value: Pointer) -> usize {
+        value as usize
+    }
+}
+
 macro_rules! classes {
     ($($class:ident: $($t:ty)*;)*) => { $($(impl $class for $t {})*)* };
 }
 classes! {
-    Comparable: i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64;
+    Comparable: bool i8 i16 i32 i64 u8 u16 u32 u64 usize f16 bf16 f32 f64;
     Float: f16 bf16 f32 f64;
-    Whole: i8 i16 i32 i64 u8 u16 u32 u64;
-    Bitwise: bool i8 i16 i32 i64 u8 u16 u32 u64;
+    Whole: i8 i16 i32 i64 u8 u16 u32 u64 usize;
+    Bitwise: bool i8 i16 i32 i64 u8 u16 u32 u64 usize;
 }
 macro_rules! numbers {
     ($($running:ty: $($t:ty)*;)*) => { $($(impl Number for $t { type Running = $running; })*)* };
@@ -230,15 +270,13 @@ numbers! {
     u16: u16;
     u32: u32;
     u64: u64;
+    Pointer: usize;
 }
 macro_rules! inexact {
     ($($t:ty)*) => { $(impl Inexact for $t { type Part = $t; })* };
 }
 inexact!(f16 bf16 f32 f64);
 
-impl Conjugate for bool {
-    type Real = bool;
-}
 // Numbers with an order are real.
 impl<T: Comparable> Conjugate for T {
     type Real = T;

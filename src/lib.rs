@@ -108,13 +108,13 @@ pub use allocation::{Allocation, ResizePolicy};
 #[cfg(feature = "cuda")]
 pub use device::Cuda;
 pub use device::{AnyDevice, Cpu, Device, Meta};
-pub use dim::{All, Axis, Dim, Stride};
+pub use dim::{All, Axis, Dim, Last, Stride};
 pub use dtype::DType;
 #[cfg(feature = "dynamic")]
 pub use dynamic::DynTensor;
 pub use element::{
-    Bitwise, Comparable, ComplexElement, Compute, Conjugate, Element, F8E4M3, F8E5M2, Float, Inexact, Number, QInt8, QInt32, QUInt8, Whole,
-    Wider, bf16, f16,
+    Bitwise, Comparable, ComplexElement, Compute, Conjugate, Element, F8E4M3, F8E5M2, Float, Inexact, Number, QInt8, QInt32, QUInt8,
+    RealNumber, Whole, Wider, bf16, f16,
 };
 pub use error::{Error, Result};
 pub use layout::{Layout, MemoryFormat};
@@ -133,12 +133,13 @@ pub mod prelude {
     pub use crate::expr::{Elementwise, Lazy, Operand, Reduce, Scan, Zip, apply, apply_in_place, apply_into, apply_many, apply_many_into};
     pub use crate::ops::{
         Activation, Arithmetic, Arrange, Cast, Channels, ClassLoss, ClassLosses, Comparisons, ComplexParts, Covariances, Histogram,
-        Indexing, Lengths, Losses, Math, MaxPools, Norms, Quantiles, Reductions, Resample, Runs, Scans, Sets, Sorts, Triangles, derivative,
+        Indexing, IndexingBySeveral, Lengths, Linear, Losses, Math, MaxPools, Norms, Pieces, Quantiles, Reductions, Resample, Runs, Scans,
+        Sets, Shuffles, Sorts, Triangles, derivative,
     };
     pub use crate::ops::{attention::Attention, conv::Conv, pool::Pool, resample::Interpolate};
     pub use crate::rank::{NewAxis, Step};
-    pub use crate::{All, Allocation, Axis, Cpu, Device, Dim, Layout, MemoryFormat, Meta, Stride, Tensor, TensorView, TensorViewMut};
-    pub use crate::{Bitwise, Comparable, ComplexElement, Compute, Conjugate, Element, Float, Inexact, Number, Whole};
+    pub use crate::{All, Allocation, Axis, Cpu, Device, Dim, Last, Layout, MemoryFormat, Meta, Stride, Tensor, TensorView, TensorViewMut};
+    pub use crate::{Bitwise, Comparable, ComplexElement, Compute, Conjugate, Element, Float, Inexact, Number, RealNumber, Whole};
     pub use crate::{Error, Lane, Lanes, Result, dim, einsum, einsum_into, elementwise};
 }
 

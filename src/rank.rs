@@ -5,7 +5,7 @@
 //! Storage, views and elementwise operators work for any rank; only what changes the rank needs a row here.
 //! Imports: `dim`.
 
-use crate::dim::{All, Axis, Dim};
+use crate::dim::{All, Axis, AxisAt, Dim, Last};
 use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 use typenum::{Add1, Sub1, U0, U1, U2, U3, U4, U5, U6, U7, U8, U9, Unsigned};
 
@@ -30,6 +30,8 @@ pub trait Rank: sealed::Sealed {
     type Len: Unsigned;
     /// One axis more.
     type Next: Rank;
+    /// As many axes more as another rank has.
+    type Plus<OTHER: Rank>: Rank;
 }
 
 /// What comes after rank 8: no tensor has it.
@@ -39,6 +41,7 @@ pub struct TooManyAxes;
 impl Rank for TooManyAxes {
     type Len = U9;
     type Next = TooManyAxes;
+    type Plus<OTHER: Rank> = TooManyAxes;
 }
 
 /// From a type-level number back to the rank it stands for.
@@ -48,12 +51,26 @@ pub trait ToRank: Unsigned {
 }
 
 macro_rules! ranks {
-    ($($rank:literal $len:ident)*) => { $(
-        impl Rank for Dim<$rank> { type Len = $len; type Next = <Add1<$len> as ToRank>::Rank; }
+    ($($rank:literal $len:ident $plus:ty;)*) => { $(
+        impl Rank for Dim<$rank> {
+            type Len = $len;
+            type Next = <Add1<$len> as ToRank>::Rank;
+            type Plus<OTHER: Rank> = $plus;
+        }
         impl ToRank for $len { type Rank = Dim<$rank>; }
     )* };
 }
-ranks!(0 U0 1 U1 2 U2 3 U3 4 U4 5 U5 6 U6 7 U7 8 U8);
+ranks! {
+    0 U0 OTHER;
+    1 U1 OTHER::Next;
+    2 U2 <Dim<1> as Rank>::Plus<OTHER::Next>;
+    3 U3 <Dim<2> as Rank>::Plus<OTHER::Next>;
+    4 U4 <Dim<3> as Rank>::Plus<OTHER::Next>;
+    5 U5 <Dim<4> as Rank>::Plus<OTHER::Next>;
+    6 U6 <Dim<5> as Rank>::Plus<OTHER::Next>;
+    7 U7 <Dim<6> as Rank>::Plus<OTHER::Next>;
+    8 U8 <Dim<7> as Rank>::Plus<OTHER::Next>;
+}
 impl ToRank for U9 {
     type Rank = TooManyAxes;
 }
@@ -70,6 +87,30 @@ pub trait Smaller: sealed::Sealed {
     type Output: Rank;
 }
 
+/// A rank of at least `K` axes, 1 to 4: without the first `K` of them it is `Output`.
+#[diagnostic::on_unimplemented(
+    message = "a tensor of rank `{Self}` does not have {K} axes to index",
+    label = "more indices than axes, or more than 4"
+)]
+pub trait Without<const K: usize>: sealed::Sealed {
+    /// `Dim<RANK - K>`.
+    type Output: Rank;
+}
+
+macro_rules! without {
+    ($($rank:literal: $($k:literal $left:literal),*;)*) => { $($(impl Without<$k> for Dim<$rank> { type Output = Dim<$left>; })*)* };
+}
+without! {
+    1: 1 0;
+    2: 1 1, 2 0;
+    3: 1 2, 2 1, 3 0;
+    4: 1 3, 2 2, 3 1, 4 0;
+    5: 1 4, 2 3, 3 2, 4 1;
+    6: 1 5, 2 4, 3 3, 4 2;
+    7: 1 6, 2 5, 3 4, 4 3;
+    8: 1 7, 2 6, 3 5, 4 4;
+}
+
 /// A rank that has axis `AXIS`; without it, the rank is `Output`.
 #[diagnostic::on_unimplemented(
     message = "a tensor of rank `{Self}` has no axis {AXIS}",
@@ -81,12 +122,10 @@ pub trait RemoveAxis<const AXIS: usize>: Smaller {}
 macro_rules! axes {
     ($($rank:literal: $($axis:literal)*;)*) => { $(
         impl Smaller for Dim<$rank> { type Output = Less<Dim<$rank>>; }
+        impl RemoveAxes<Last> for Dim<$rank> { type Output = Less<Dim<$rank>>; }
         $(
             impl RemoveAxis<$axis> for Dim<$rank> {}
-            impl RemoveAxes<Axis<$axis>> for Dim<$rank> {
-                type Output = Less<Dim<$rank>>;
-                fn mark(axes: &mut [bool]) { axes[$axis] = true; }
-            }
+            impl RemoveAxes<Axis<$axis>> for Dim<$rank> { type Output = Less<Dim<$rank>>; }
         )*
     )* };
 }
@@ -101,26 +140,87 @@ axes! {
     8: 0 1 2 3 4 5 6 7;
 }
 
-/// A rank that the axes `AXES` can be taken from: `Axis<A>`, a tuple of axes in rising order, or [`All`].
+/// A rank that has the axes `AXES`: `Axis<A>`, a tuple of axes in rising order, [`Last`] or [`All`].
+///
+/// `All` and `Last` need no bound in code for any rank, since what keeps its sizes has the rank of its operand:
+/// `x.mean_along(Last)`, `x.softmax(All)?`. A tensor of rank 0 has no last axis, which is an error of the call.
+#[diagnostic::on_unimplemented(
+    message = "a tensor of rank `{Self}` has no axes `{AXES}`",
+    label = "`{AXES}` is not a set of axes of this tensor",
+    note = "write `Axis::<A>` with `A` below the rank, a tuple of axes in rising order such as `(Axis::<0>, Axis::<2>)`, `Last` or `All`",
+    note = "for an axis known only at run time use the method that ends in `_axis`, where there is one",
+    note = "in code for any rank `Last` and `All` need no bound; `Axis::<A>` needs `Dim<RANK>: rankform::rank::RemoveAxis<A>`"
+)]
+pub trait HasAxes<AXES>: sealed::Sealed {
+    /// Marks each of them; the axis that is not there, if one is not.
+    fn mark(axes: AXES, marked: &mut [bool]) -> Option<usize>;
+}
+
+impl<const RANK: usize> HasAxes<All> for Dim<RANK> {
+    #[inline(always)]
+    fn mark(_: All, marked: &mut [bool]) -> Option<usize> {
+        marked.fill(true);
+        None
+    }
+}
+
+impl<const RANK: usize> HasAxes<Last> for Dim<RANK> {
+    #[inline(always)]
+    fn mark(_: Last, marked: &mut [bool]) -> Option<usize> {
+        marked.last_mut().map_or(Some(0), |last| {
+            *last = true;
+            None
+        })
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<const RANK: usize> HasAxes<AxisAt> for Dim<RANK> {
+    #[inline(always)]
+    fn mark(AxisAt(axis): AxisAt, marked: &mut [bool]) -> Option<usize> {
+        marked.get_mut(axis).map_or(Some(axis), |marked| {
+            *marked = true;
+            None
+        })
+    }
+}
+
+/// Sets of axes that a rank has where it can lose them.
+macro_rules! removable {
+    ($([$($axis:ident)+] $set:ty where $bound:path;)*) => { $(
+        impl<$(const $axis: usize,)+ const RANK: usize> HasAxes<$set> for Dim<RANK>
+        where
+            Dim<RANK>: $bound,
+        {
+            #[inline(always)]
+            fn mark(_: $set, marked: &mut [bool]) -> Option<usize> {
+                $(marked[$axis] = true;)+
+                None
+            }
+        }
+    )* };
+}
+removable! {
+    [A] Axis<A> where RemoveAxis<A>;
+    [A B] (Axis<A>, Axis<B>) where RemoveAxes<(Axis<A>, Axis<B>)>;
+    [A B C] (Axis<A>, Axis<B>, Axis<C>) where RemoveAxes<(Axis<A>, Axis<B>, Axis<C>)>;
+}
+
+/// A rank that the axes `AXES` can be taken from: `Axis<A>`, a tuple of axes in rising order, [`Last`] or [`All`].
 #[diagnostic::on_unimplemented(
     message = "a tensor of rank `{Self}` cannot be reduced over `{AXES}`",
     label = "`{AXES}` is not a set of axes of this tensor",
-    note = "write `Axis::<A>` with `A` below the rank, a tuple of axes in rising order such as `(Axis::<0>, Axis::<2>)`, or `All`",
+    note = "write `Axis::<A>` with `A` below the rank, a tuple of axes in rising order such as `(Axis::<0>, Axis::<2>)`, `Last` or `All`",
     note = "for an axis known only at run time use the method that ends in `_axis`, where there is one",
-    note = "in code for any rank name the rank left, a parameter `const M: usize`, in a bound: `Dim<RANK>: rankform::rank::RemoveAxes<Axis<A>, Output = Dim<M>>`"
+    note = "in code for any rank name the rank left, a parameter `const M: usize`, in a bound: `Dim<RANK>: rankform::rank::RemoveAxes<Axis<A>, Output = Dim<M>>`; or keep the axes, by `reduce_keep` and `mean_along` and its kin, which need no bound for `Last` and `All`"
 )]
-pub trait RemoveAxes<AXES>: sealed::Sealed {
+pub trait RemoveAxes<AXES>: HasAxes<AXES> {
     /// The rank that is left.
     type Output: Rank;
-    /// Marks each axis that goes.
-    fn mark(axes: &mut [bool]);
 }
 
 impl<const RANK: usize> RemoveAxes<All> for Dim<RANK> {
     type Output = Dim<0>;
-    fn mark(axes: &mut [bool]) {
-        axes.fill(true);
-    }
 }
 
 /// No value has this type. A second row for every rank keeps inference from taking [`All`] for granted where the rank is
@@ -130,11 +230,15 @@ impl<const RANK: usize> RemoveAxes<All> for Dim<RANK> {
 pub enum NoSet {}
 
 #[diagnostic::do_not_recommend]
+impl<const RANK: usize> HasAxes<NoSet> for Dim<RANK> {
+    fn mark(axes: NoSet, _: &mut [bool]) -> Option<usize> {
+        match axes {}
+    }
+}
+
+#[diagnostic::do_not_recommend]
 impl<const RANK: usize> RemoveAxes<NoSet> for Dim<RANK> {
     type Output = Dim<0>;
-    fn mark(axes: &mut [bool]) {
-        axes.fill(true);
-    }
 }
 
 type Less2<RANK> = Less<Less<RANK>>;
@@ -147,7 +251,6 @@ macro_rules! axis_sets {
     (@pairs $rank:literal; $a:literal $($later:literal)*) => {
         $(impl RemoveAxes<(Axis<$a>, Axis<$later>)> for Dim<$rank> {
             type Output = Less2<Dim<$rank>>;
-            fn mark(axes: &mut [bool]) { (axes[$a], axes[$later]) = (true, true); }
         })*
         axis_sets!(@triples $rank; $a; $($later)*);
         axis_sets!(@pairs $rank; $($later)*);
@@ -156,7 +259,6 @@ macro_rules! axis_sets {
     (@triples $rank:literal; $a:literal; $b:literal $($later:literal)*) => {
         $(impl RemoveAxes<(Axis<$a>, Axis<$b>, Axis<$later>)> for Dim<$rank> {
             type Output = Less3<Dim<$rank>>;
-            fn mark(axes: &mut [bool]) { (axes[$a], axes[$b], axes[$later]) = (true, true, true); }
         })*
         axis_sets!(@triples $rank; $a; $($later)*);
     };
@@ -203,15 +305,15 @@ insertions! {
     message = "`lift` only adds axes: rank `{Self}` cannot become rank {N}",
     label = "rank {N} is smaller, or may be",
     note = "to drop an axis take an index (`x.slice((0, ..))`), remove one of size 1 (`remove_axis`) or reduce it (`sum`)",
-    note = "in code for any rank add a bound such as `Dim<0>: LiftTo<RANK>`, from `rankform::rank`"
+    note = "in code for any rank add a bound such as `Dim<1>: LiftTo<RANK>`, from `rankform::rank`; rank 0 becomes any rank without one"
 )]
 pub trait LiftTo<const N: usize>: sealed::Sealed {}
 
 macro_rules! lift {
     ($($rank:literal: $($n:literal)*;)*) => { $($(impl LiftTo<$n> for Dim<$rank> {})*)* };
 }
+impl<const N: usize> LiftTo<N> for Dim<0> {}
 lift! {
-    0: 0 1 2 3 4 5 6 7 8;
     1: 1 2 3 4 5 6 7 8;
     2: 2 3 4 5 6 7 8;
     3: 3 4 5 6 7 8;
@@ -225,7 +327,7 @@ lift! {
 /// Two ranks that have a matrix product, and its rank.
 #[diagnostic::on_unimplemented(
     message = "`matmul` has no product of ranks `{Self}` · `{OTHER}`",
-    label = "products exist for ranks 1·1, 2·1, 1·2, 2·2 and, batched, 3·3 and 4·4",
+    label = "products exist for ranks 1·1, 2·1, 1·2, 2·2, R·2 and, batched, 3·3 and 4·4",
     note = "`.insert_axis(Axis::<A>)` adds an axis; `.lift()` makes a matrix a batch of one, which stretches"
 )]
 pub trait Matmul<OTHER>: sealed::Sealed {
@@ -241,6 +343,12 @@ matmul! {
     2 1 => 1;
     1 2 => 1;
     2 2 => 2;
+    3 2 => 3;
+    4 2 => 4;
+    5 2 => 5;
+    6 2 => 6;
+    7 2 => 7;
+    8 2 => 8;
     3 3 => 3;
     4 4 => 4;
 }

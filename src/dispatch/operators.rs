@@ -9,7 +9,7 @@ use super::keys::DispatchKey;
 use crate::device::{Cpu, Device};
 use crate::dtype::DType;
 use crate::dynamic::{DynTensor, Elementwise, MAX_RANK, Product, Reducing, by_dtype};
-use crate::element::{Comparable, Compute, Element, Float, Number, QInt8, QInt32, QUInt8};
+use crate::element::{Compute, Element, Float, Number, QInt8, QInt32, QUInt8, RealNumber};
 use crate::element::{bf16, f16};
 use crate::error::{Error, Result, text};
 use crate::kernel::{Op, Reducer};
@@ -117,7 +117,7 @@ impl<D: Device, const ALL: bool> Fill<'_, D, ALL> {
         self.product(Product::of::<T>());
     }
 
-    fn comparables<T: Comparable>(&mut self) {
+    fn comparables<T: RealNumber>(&mut self) {
         self.numbers::<T>();
         self.reduction::<Max, T>();
         self.reduction::<Min, T>();

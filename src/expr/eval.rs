@@ -4,7 +4,7 @@
 
 pub(super) use super::gathered::{Gathered, rows};
 use super::gathered::{Laid, Run, in_order, last};
-use super::operand::{Expr, Leaves, RowAxes};
+use super::operand::{Expr, Leaves, Marked, RowAxes, joint};
 use super::runs::{FEW, Runs};
 use crate::device::{Device, Inputs, MAX_OPERANDS, MAX_REDUCED, Reduction, Slot};
 use crate::dim::Dim;
@@ -242,7 +242,7 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Reducing<'a, RANK, D, 
         let reducing = Reducing::of(gather(Q::NAME, expr, device), gone, size_of::<Q::Out>(), Q::NEEDS_ELEMENTS)?;
         if E::Body::BY_ROWS {
             let mut along = RowAxes::new(Q::NAME, reducing.size);
-            along.add(gone, reducing.size);
+            along.add(Marked { gone, missing: None }, reducing.size);
             expr.rows(&mut along);
             along.found()?;
         }
@@ -292,6 +292,20 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Reducing<'a, RANK, D, 
         let mut out = Tensor::unwritten(self.gathered.op, Layout::row_major(self.kept()), self.gathered.device)?;
         let leaf = out.fresh_leaf();
         self.laid_out(leaf, run)?;
+        Ok(out)
+    }
+
+    /// As [`eval`](Reducing::eval), with axes of size 1 in place of those that go.
+    #[inline(never)]
+    fn eval_kept<T: Element>(&self, run: &mut Run<'_>) -> Result<Tensor<T, RANK, D>> {
+        let (mut size, order) = (self.size, last(self.gone));
+        (0..RANK).filter(|&axis| self.gone[axis]).for_each(|axis| size.0[axis] = 1);
+        let mut out = Tensor::unwritten(self.gathered.op, Layout::row_major(size), self.gathered.device)?;
+        let leaf = out.fresh_leaf();
+        let row = self.gone.iter().filter(|&&gone| gone).count();
+        let mut stride = in_order(leaf.layout().stride().0, Some(order));
+        stride[RANK - row..].fill(0);
+        self.gathered.laid_out(self.size, Some(order), row, &[leaf.slot(&stride)], run)?;
         Ok(out)
     }
 }
@@ -352,6 +366,40 @@ where
     // SAFETY: an expression visits its leaves in the order of its body's loads, with their types; a fresh tensor of the sizes
     // that stay.
     reducing.eval(&mut |laid| unsafe { reduced(device, &body, reducer, laid) })
+}
+
+/// As [`reduce`], with axes of size 1 in place of those that go.
+pub(crate) fn reduce_keep<Q, const RANK: usize, D: Device, E>(
+    reducer: Q,
+    expr: &E,
+    device: &D,
+    axes: Marked<RANK>,
+) -> Result<Tensor<Q::Out, RANK, D>>
+where
+    E: Expr<RANK, D>,
+    Q: Reducer<<E::Body as Body>::Out>,
+{
+    let reduce: fn(_, _, _, _) -> _ = const {
+        if E::Body::LOADS <= FEW { reduce_keep_few::<Q, RANK, D, E, FEW> } else { reduce_keep_few::<Q, RANK, D, E, MAX_OPERANDS> }
+    };
+    reduce(reducer, expr, device, axes)
+}
+
+fn reduce_keep_few<Q, const RANK: usize, D: Device, E, const MOST: usize>(
+    reducer: Q,
+    expr: &E,
+    device: &D,
+    axes: Marked<RANK>,
+) -> Result<Tensor<Q::Out, RANK, D>>
+where
+    E: Expr<RANK, D>,
+    Q: Reducer<<E::Body as Body>::Out>,
+{
+    let gone = axes.found(Q::NAME, || joint(expr))?;
+    let reducing = Reducing::<RANK, D, MOST>::new::<Q, E>(expr, device, gone)?;
+    let body = expr.body();
+    // SAFETY: as in `reduce_few`; a fresh tensor with one element for each row.
+    reducing.eval_kept(&mut |laid| unsafe { reduced(device, &body, reducer, laid) })
 }
 
 /// As [`reduce`], wherever the result is to go.

@@ -1,15 +1,17 @@
 //! Operators that update several tensors in place, in one pass.
 //!
-//! Imports: `error`, `dim`, `kernel`, `device`, `tensor`.
+//! Imports: `error`, `dim`, `element`, `kernel`, `device`, `tensor`.
 
 use super::apply::{OperandTuple, Outputs, WritableMany};
 use super::eval::{Gathered, rows};
 use super::operand::{Leaves, RowAxes};
 use crate::device::{Device, MAX_OPERANDS};
 use crate::dim::Dim;
+use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::kernel::{Elements, InPlace, OpMany, Program, StoreMany};
-use crate::tensor::Leaf;
+use crate::kernel::{Body, Call, Elements, InPlace, Input, Op, OpMany, Program, Store, StoreMany};
+use crate::tensor::{Leaf, TensorViewMut};
+use std::marker::PhantomData;
 
 /// Two tuples: what is updated, and what is read beside it. Together they are the operands of an operator on `IN`, and the
 /// first is what it gives.
@@ -63,6 +65,10 @@ pub trait Split<FIRST> {
 }
 
 /// A tuple that is followed by another, to one of at most twelve.
+#[diagnostic::on_unimplemented(
+    message = "`{REST}` is not a tuple of up to eleven operands",
+    label = "expected a tuple of the operands beside it: `(&y, 0.5)`, and `(&y,)` for one"
+)]
 pub trait Join<REST> {
     /// Both.
     type Joined;
@@ -117,6 +123,31 @@ unsafe fn update<P: Program, const RANK: usize, D: Device>(
     let rows = rows(P::BY_ROWS, op, wanted, settled)?;
     // SAFETY: the caller's promise; the borrow checker keeps exclusive views apart from each other and from the rest.
     unsafe { gathered.map(program, wanted, rows, updated) }
+}
+
+/// `out ← F(out, operands…)`, in place.
+pub(crate) fn update_by<F, IN, BESIDE, BODIES, T, O, const RANK: usize, D: Device>(
+    _: F,
+    out: &mut TensorViewMut<'_, T, RANK, D>,
+    operands: O,
+) -> Result<()>
+where
+    T: Element,
+    F: Op<IN, Out = T>,
+    IN: Elements + Split<(T,), Rest = BESIDE>,
+    O: OperandTuple<BESIDE, RANK, D>,
+    (Input<T>,): Join<O::Bodies, Joined = BODIES>,
+    Call<F, BODIES>: Body<Out = T>,
+{
+    let exprs = operands.into_exprs();
+    let bodies = (Input::<T>(PhantomData),).join(O::bodies(&exprs));
+    let leaf = out.leaf();
+    let mut gathered = Gathered::new(F::NAME, leaf.device(), 1);
+    gathered.add(leaf);
+    O::leaves(&exprs, &mut gathered);
+    let program = InPlace(Store(Call::<F, BODIES>::new(bodies)));
+    // SAFETY: the exclusive view is what the program loads first; then come the loads of the bodies, in the order of the leaves.
+    unsafe { update(F::NAME, &program, gathered, &[leaf], |rows| O::rows(&exprs, rows)) }
 }
 
 /// Updates up to six tensors in place, in one pass, of up to twelve operands in all, tensors and numbers:

@@ -2,17 +2,22 @@
 //!
 //! Imports: `error`, `dim`, `rank`, `element`, `kernel`, `device`, `tensor`.
 
-use super::eval::{eval, eval_at, eval_into, reduce, reduce_at, scan};
-use super::operand::{AlongRow, Expr, Operand, RightOperand};
+use super::apply::OperandTuple;
+use super::eval::{eval, eval_at, eval_into, reduce, reduce_at, reduce_keep, scan};
+use super::in_place::Join;
+use super::operand::{AlongRow, Expr, Marked, Operand, RightOperand, joint};
 use super::receiver::{Elementwise, Reduce, Scan, Zip, marked, marked_axis};
 use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::Element;
 use crate::error::Result;
-use crate::kernel::{Body, Call, Once, Op, Reducer};
-use crate::rank::{RemoveAxes, Smaller};
+use crate::kernel::{Body, Call, Elements, Once, Op, Reducer};
+use crate::rank::{HasAxes, RemoveAxes, Smaller};
 use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
 use std::marker::PhantomData;
+
+/// A tuple of operands that begins with `X`.
+type Beside<X, O> = <(X,) as Join<O>>::Joined;
 
 /// An elementwise computation that has not run yet: `eval` or a reduction runs all of it in one pass over memory.
 ///
@@ -113,13 +118,50 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
         self,
         op: &'static str,
         reducer: Q,
-        _: AXES,
+        axes: AXES,
         place: P,
     ) -> Result<P::Done>
     where
         Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
     {
-        reduce_at(reducer, &self.expr, self.device, marked::<AXES, RANK>(), place).map_err(|error| error.renamed(op))
+        reduce_at(reducer, &self.expr, self.device, marked(axes), place).map_err(|error| error.renamed(op))
+    }
+
+    /// Applies an operator of up to twelve operands, this expression and those beside it: tensors, views, expressions, numbers.
+    ///
+    /// It fuses with what comes before and after it, into reductions and scans too. [`apply`](super::apply) does the same for a
+    /// tuple of operands, at once.
+    ///
+    /// # Shapes
+    /// Sizes of 1 stretch to the joint size.
+    ///
+    /// # Errors
+    /// None here; as [`eval`](Lazy::eval) where it runs.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// elementwise! {
+    ///     /// Straight line from `a` to `b`.
+    ///     fn mix(a, b, t) { a + (b - a) * t }
+    /// }
+    /// let (x, y) = (Tensor::from([1.0, 10.0]), Tensor::from([3.0, 20.0]));
+    /// assert_eq!(x.lazy().apply(mix, (&y, 0.5)).eval()?.to_vec()?, [2.0, 15.0]);
+    /// assert_eq!((x.lazy() * 2.0).apply(mix, (y.lazy() + 1.0, &x)).sum(All)?.item()?, 4.0 + 30.0); // one pass
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn apply<F, IN, O>(
+        self,
+        _: F,
+        operands: O,
+    ) -> Lazy<'a, F::Out, RANK, D, Call<F, <Beside<Self, O> as OperandTuple<IN, RANK, D>>::Exprs>>
+    where
+        F: Op<IN>,
+        IN: Elements,
+        (Self,): Join<O, Joined: OperandTuple<IN, RANK, D>>,
+    {
+        let device = self.device;
+        Lazy { expr: Call::new((self,).join(operands).into_exprs()), device, _element: PhantomData }
     }
 
     /// The same expression, whose values along a row are computed once and held, though it occurs several times: for
@@ -208,17 +250,23 @@ where
 
 impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> Reduce<T, RANK, D> for Lazy<'a, T, RANK, D, E> {
     type Along<Q: Reducer<T>> = Lazy<'a, Q::Out, RANK, D, AlongRow<Q, E, RANK>>;
-    fn along<Q: Reducer<T>, AXES, const M: usize>(self, _: Q, _: AXES) -> Self::Along<Q>
+    fn along<Q: Reducer<T>, AXES>(self, _: Q, axes: AXES) -> Self::Along<Q>
     where
-        Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+        Dim<RANK>: HasAxes<AXES>,
     {
-        self.then(|expr| AlongRow::new(expr, marked::<AXES, RANK>()))
+        self.then(|expr| AlongRow::new(expr, Marked::new(axes)))
     }
-    fn reduce<Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, _: AXES) -> Result<Tensor<Q::Out, M, D>>
+    fn reduce_keep<Q: Reducer<T>, AXES>(self, reducer: Q, axes: AXES) -> Result<Tensor<Q::Out, RANK, D>>
+    where
+        Dim<RANK>: HasAxes<AXES>,
+    {
+        reduce_keep(reducer, &self.expr, self.device, Marked::new(axes))
+    }
+    fn reduce<Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, axes: AXES) -> Result<Tensor<Q::Out, M, D>>
     where
         Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
     {
-        reduce(reducer, &self.expr, self.device, marked::<AXES, RANK>())
+        reduce(reducer, &self.expr, self.device, marked(axes))
     }
     fn reduce_into<'o, Q: Reducer<T>, AXES, const M: usize>(
         self,
@@ -236,13 +284,13 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
     where
         Dim<RANK>: Smaller<Output = Dim<M>>,
     {
-        reduce(reducer, &self.expr, self.device, marked_axis(Q::NAME, axis, Dim([0; RANK]))?)
+        reduce(reducer, &self.expr, self.device, marked_axis(Q::NAME, axis, || joint(&self.expr))?)
     }
 }
 
 impl<T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> Scan<T, RANK, D> for Lazy<'_, T, RANK, D, E> {
     fn scan_by<Q: Reducer<T>>(self, reducer: Q, axis: usize, exclusive: bool) -> Result<Tensor<Q::Out, RANK, D>> {
-        marked_axis(Q::NAME, axis, Dim([0; RANK]))?;
+        marked_axis(Q::NAME, axis, || joint(&self.expr))?;
         scan(reducer, &self.expr, self.device, (axis, exclusive), Fresh)
     }
     fn scan_by_into<'o, Q: Reducer<T>>(
@@ -255,7 +303,7 @@ impl<T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out =
     where
         D: 'o,
     {
-        marked_axis(Q::NAME, axis, Dim([0; RANK]))?;
+        marked_axis(Q::NAME, axis, || joint(&self.expr))?;
         scan(reducer, &self.expr, self.device, (axis, exclusive), There(out))
     }
 }

@@ -25,7 +25,8 @@ mod runs;
 
 pub use apply::{OperandTuple, Operands, Outputs, WritableMany, apply, apply_into, apply_many, apply_many_into};
 pub(crate) use eval::{eval, eval_at, eval_into, reduce_at, update, update_with};
-pub use in_place::{Updates, apply_in_place};
+pub(crate) use in_place::update_by;
+pub use in_place::{Join, Split, Updates, apply_in_place};
 pub use lazy::Lazy;
 #[cfg(feature = "dynamic")]
 pub(crate) use named::{MapFn, ReduceFn, eval_named, reduce_named};

@@ -1,6 +1,6 @@
 //! What an operator can read: tensors, views, lazy expressions, numbers.
 //!
-//! Imports: `error`, `dim`, `layout`, `element`, `kernel`, `device`, `tensor`.
+//! Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`.
 
 use crate::device::Device;
 use crate::dim::Dim;
@@ -8,6 +8,7 @@ use crate::element::Element;
 use crate::error::{Error, Result, text};
 use crate::kernel::{Along, Body, Call, Input, Once, Op, Param, Reducer};
 use crate::layout::joint_size;
+use crate::rank::HasAxes;
 use crate::tensor::{Leaf, Tensor, TensorView, TensorViewMut};
 use std::marker::PhantomData;
 
@@ -45,6 +46,43 @@ impl<'a, const RANK: usize, D: Device, F: FnMut(Leaf<'a, RANK, D>)> Leaves<'a, R
     }
 }
 
+/// A set of axes of a tensor of rank `RANK`, and the one of them that it does not have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Marked<const RANK: usize> {
+    pub(super) gone: [bool; RANK],
+    pub(super) missing: Option<usize>,
+}
+
+impl<const RANK: usize> Marked<RANK> {
+    #[inline(always)]
+    pub(super) fn new<AXES>(axes: AXES) -> Self
+    where
+        Dim<RANK>: HasAxes<AXES>,
+    {
+        let mut gone = [false; RANK];
+        let missing = <Dim<RANK> as HasAxes<AXES>>::mark(axes, &mut gone);
+        Marked { gone, missing }
+    }
+
+    /// # Errors
+    /// When one of them is not there.
+    #[inline(always)]
+    pub(super) fn found(self, op: &'static str, size: impl FnOnce() -> Dim<RANK>) -> Result<[bool; RANK]> {
+        match self.missing {
+            None => Ok(self.gone),
+            Some(axis) => Err(Error::Axis { op, axis, sizes: size().0.into() }),
+        }
+    }
+}
+
+/// The joint sizes of the operands of an expression, as far as they join.
+#[inline(never)]
+pub(super) fn joint<const RANK: usize, D: Device, E: Expr<RANK, D>>(expr: &E) -> Dim<RANK> {
+    let mut size = Dim([1; RANK]);
+    expr.leaves(&mut |leaf: Leaf<'_, RANK, D>| size = joint_size("", size, leaf.layout().size()).unwrap_or(size));
+    size
+}
+
 /// The axes along which the parts of one expression are reduced: there is one set of them, or none.
 pub(crate) struct RowAxes<const RANK: usize> {
     op: &'static str,
@@ -65,9 +103,16 @@ impl<const RANK: usize> RowAxes<RANK> {
     }
 
     /// A part of sizes `size` is reduced along the marked axes.
-    pub(super) fn add(&mut self, along: [bool; RANK], size: Dim<RANK>) {
+    pub(super) fn add(&mut self, along: Marked<RANK>, size: Dim<RANK>) {
         let Ok(before) = self.found else { return };
         let op = self.op;
+        let along = match along.found(op, || size) {
+            Ok(along) => along,
+            Err(error) => {
+                self.found = Err(error);
+                return;
+            }
+        };
         if before.is_some_and(|before| before != along) {
             let what = text(format_args!("one expression is reduced along different axes; evaluate one of its parts first"));
             self.found = Err(Error::Value { op, what });
@@ -87,11 +132,11 @@ impl<const RANK: usize> RowAxes<RANK> {
 #[derive(Debug)]
 pub struct AlongRow<R, E, const RANK: usize> {
     expr: E,
-    axes: [bool; RANK],
+    axes: Marked<RANK>,
     reducer: PhantomData<R>,
 }
 impl<R, E, const RANK: usize> AlongRow<R, E, RANK> {
-    pub(super) fn new(expr: E, axes: [bool; RANK]) -> Self {
+    pub(super) fn new(expr: E, axes: Marked<RANK>) -> Self {
         AlongRow { expr, axes, reducer: PhantomData }
     }
 }
@@ -120,10 +165,8 @@ where
     }
     #[allow(private_interfaces, private_bounds)]
     fn rows(&self, rows: &mut RowAxes<RANK>) {
-        let mut size = Dim([1; RANK]);
         // Sizes that do not join were an error when the leaves were gathered.
-        self.expr.leaves(&mut |leaf: Leaf<'_, RANK, D>| size = joint_size("", size, leaf.layout().size()).unwrap_or(size));
-        rows.add(self.axes, size);
+        rows.add(self.axes, joint(&self.expr));
         self.expr.rows(rows);
     }
 }
@@ -204,6 +247,12 @@ calls! {
     A 0, B 1, C 2, E 3;
     A 0, B 1, C 2, E 3, G 4;
     A 0, B 1, C 2, E 3, G 4, H 5;
+    A 0, B 1, C 2, E 3, G 4, H 5, I 6;
+    A 0, B 1, C 2, E 3, G 4, H 5, I 6, J 7;
+    A 0, B 1, C 2, E 3, G 4, H 5, I 6, J 7, K 8;
+    A 0, B 1, C 2, E 3, G 4, H 5, I 6, J 7, K 8, M 9;
+    A 0, B 1, C 2, E 3, G 4, H 5, I 6, J 7, K 8, M 9, N 10;
+    A 0, B 1, C 2, E 3, G 4, H 5, I 6, J 7, K 8, M 9, N 10, O 11;
 }
 
 /// What an operator on a tensor of element `T`, rank `RANK` on device `D` can read beside it: `&Tensor`, a view, a lazy
@@ -226,7 +275,7 @@ calls! {
     message = "`{Self}` cannot be combined with a tensor of element `{T}`, rank {RANK}, on `{D}`",
     label = "expected element `{T}`, rank {RANK}, device `{D}`",
     note = "another rank: `.lift()` adds leading axes, `.insert_axis(Axis::<A>)` adds one at place A",
-    note = "another element: `.cast::<{T}>()?`; a number has the element's own type: `2.0`, not `2`, for a float, and `T::from(2.0).unwrap()` where it is `T: Float`",
+    note = "another element: `.cast::<{T}>()?`; a number has the element's own type: `2.0`, not `2`, for a float, and `T::constant(2.0)` where it is `T: Float`",
     note = "another device: `.to(&device)?`",
     note = "a tensor stands here by reference, `&x`, a view or lazy expression by itself; a `Result` is opened first, with `?`"
 )]
@@ -285,7 +334,7 @@ impl<T: Element, const RANK: usize, D: Device> Operand<T, RANK, D> for T {
     message = "`{Self}` cannot be combined with a tensor of element `{T}`, rank {RANK}, on `{D}`",
     label = "expected element `{T}`, rank {RANK}, device `{D}`",
     note = "another rank: `.lift()` adds leading axes, `.insert_axis(Axis::<A>)` adds one at place A",
-    note = "another element: `.cast::<{T}>()?`; a number has the element's own type: `2.0`, not `2`, for a float, and `T::from(2.0).unwrap()` where it is `T: Float`",
+    note = "another element: `.cast::<{T}>()?`; a number has the element's own type: `2.0`, not `2`, for a float, and `T::constant(2.0)` where it is `T: Float`",
     note = "another device: `.to(&device)?`",
     note = "a tensor stands here as `&x` or `x`, a view or lazy expression by itself; a `Result` is opened first, with `?`"
 )]
@@ -356,7 +405,7 @@ impl<T: Element, const RANK: usize, D: Device> RightOperand<T, RANK, D> for Tens
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tensor or view of element `{T}`, rank {RANK}, on `{D}`",
     label = "expected `&Tensor` or a view of element `{T}`, rank {RANK}, on `{D}`",
-    note = "`matmul` has products of ranks 1·1, 2·1, 1·2, 2·2 and, batched, 3·3 and 4·4; `.lift()` makes a matrix a batch of one, which stretches; `einsum!` has all",
+    note = "`matmul` has products of ranks 1·1, 2·1, 1·2, 2·2, R·2 and, batched, 3·3 and 4·4; `.lift()` makes a matrix a batch of one, which stretches; `einsum!` has all",
     note = "indices are `i64` and masks `bool`; another element: `.cast::<{T}>()?`; another device: `.to(&device)?`",
     note = "a tensor stands here by reference, `&x`, a view by itself; a lazy expression is evaluated first, with `.eval()?`"
 )]

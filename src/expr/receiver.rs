@@ -4,15 +4,15 @@
 //! Implemented for `&Tensor`, never for `Tensor`: `x.exp()` does not consume `x`.
 //! Imports: `error`, `dim`, `rank`, `element`, `kernel`, `device`, `tensor`.
 
-use super::eval::{eval, reduce, reduce_at, scan};
+use super::eval::{eval, reduce, reduce_at, reduce_keep, scan};
 use super::lazy::Lazy;
-use super::operand::{AlongRow, Operand};
+use super::operand::{AlongRow, Marked, Operand};
 use crate::device::Device;
-use crate::dim::{Axis, Dim};
+use crate::dim::{Axis, AxisAt, Dim};
 use crate::element::Element;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernel::{Call, Op, Reducer};
-use crate::rank::{RemoveAxes, RemoveAxis, Smaller};
+use crate::rank::{HasAxes, RemoveAxes, RemoveAxis, Smaller};
 use crate::tensor::{Fresh, Tensor, TensorView, There, Writable};
 
 /// Something that elementwise operators of one operand work on.
@@ -56,7 +56,7 @@ pub trait Elementwise<T, const RANK: usize, D: Device>: Sized {
     message = "`{Self}` cannot be combined with `{OTHER}`",
     label = "expected element `{U}`, rank {RANK}, device `{D}`",
     note = "another rank: `.lift()` adds leading axes, `.insert_axis(Axis::<A>)` adds one at place A",
-    note = "another element: `.cast::<{U}>()?`; a number has the element's own type: `2.0`, not `2`, for a float, and `T::from(2.0).unwrap()` where it is `T: Float`",
+    note = "another element: `.cast::<{U}>()?`; a number has the element's own type: `2.0`, not `2`, for a float, and `T::constant(2.0)` where it is `T: Float`",
     note = "another device: `.to(&device)?`",
     note = "a tensor stands here by reference, `&x`, a view or lazy expression by itself; a `Result` is opened first, with `?`"
 )]
@@ -74,17 +74,71 @@ pub trait Reduce<T, const RANK: usize, D: Device>: Sized {
     type Along<Q: Reducer<T>>
     where
         T: Element;
-    /// Reduces over `Axis::<A>`, a tuple of axes in rising order, or `All`.
+    /// Reduces over `Axis::<A>`, a tuple of axes in rising order, `Last`, or `All`.
     fn reduce<Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, axes: AXES) -> Result<Tensor<Q::Out, M, D>>
     where
         T: Element,
         Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>;
     /// Reduces along axes and keeps them: an expression of the same sizes, in which each element of a row is what the row
     /// was reduced to. All such parts of one expression are reduced along the same axes, in one pass.
-    fn along<Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, axes: AXES) -> Self::Along<Q>
+    fn along<Q: Reducer<T>, AXES>(self, reducer: Q, axes: AXES) -> Self::Along<Q>
     where
         T: Element,
-        Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>;
+        Dim<RANK>: HasAxes<AXES>;
+    /// As [`along`](Reduce::along), over an axis known at run time. One that is not there is an error when the expression is
+    /// evaluated.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::{ops::Mean, prelude::*};
+    /// /// Each element's distance to the mean along an axis.
+    /// fn centred<T: Float, const RANK: usize, D: Device>(x: &Tensor<T, RANK, D>, axis: usize) -> Result<Tensor<T, RANK, D>> {
+    ///     (x.lazy() - x.along_axis(Mean, axis)).eval()
+    /// }
+    /// let x = Tensor::from([[1.0, 3.0], [5.0, 9.0]]);
+    /// assert_eq!(centred(&x, 0)?, Tensor::from([[-2.0, -3.0], [2.0, 3.0]]));
+    /// assert_eq!(centred(&x, 2).unwrap_err().to_string(), "eval: axis 2 does not fit sizes [2, 2]");
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn along_axis<Q: Reducer<T>>(self, reducer: Q, axis: usize) -> Self::Along<Q>
+    where
+        T: Element,
+    {
+        self.along(reducer, AxisAt(axis))
+    }
+    /// Reduces over axes and keeps them, with size 1: a tensor of the same rank, which stretches over what it was made from. Its
+    /// rank needs no bound in code for any rank.
+    ///
+    /// # Errors
+    /// Those of the reduction; [`Error::Axis`](crate::Error::Axis) for [`Last`](crate::Last) of rank 0.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::{ops::Max, prelude::*};
+    /// /// Each row in units of its largest element.
+    /// fn scaled<T: Float, const RANK: usize, D: Device>(x: &Tensor<T, RANK, D>) -> Result<Tensor<T, RANK, D>> {
+    ///     let largest = x.reduce_keep(Max, Last)?;
+    ///     x.div(&largest)
+    /// }
+    /// let x = Tensor::from([[1.0, 2.0], [2.0, 8.0]]);
+    /// assert_eq!(x.reduce_keep(Max, Last)?, Tensor::from([[2.0], [8.0]]));
+    /// assert_eq!(scaled(&x)?, Tensor::from([[0.5, 1.0], [0.25, 1.0]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn reduce_keep<Q: Reducer<T>, AXES>(self, reducer: Q, axes: AXES) -> Result<Tensor<Q::Out, RANK, D>>
+    where
+        T: Element,
+        Dim<RANK>: HasAxes<AXES>;
+    /// As [`reduce_keep`](Reduce::reduce_keep), over an axis known at run time.
+    ///
+    /// # Errors
+    /// Those of the reduction; [`Error::Axis`](crate::Error::Axis) when there is no such axis.
+    fn reduce_keep_axis<Q: Reducer<T>>(self, reducer: Q, axis: usize) -> Result<Tensor<Q::Out, RANK, D>>
+    where
+        T: Element,
+    {
+        self.reduce_keep(reducer, AxisAt(axis))
+    }
     /// Reduces into an existing tensor or exclusive view of the sizes that stay. No allocation.
     ///
     /// # Errors
@@ -209,21 +263,17 @@ pub trait Scan<T, const RANK: usize, D: Device>: Sized {
 }
 
 /// Which axes a set of axes takes away.
-pub(super) fn marked<AXES, const RANK: usize>() -> [bool; RANK]
+#[inline(always)]
+pub(super) fn marked<AXES, const RANK: usize>(axes: AXES) -> [bool; RANK]
 where
     Dim<RANK>: RemoveAxes<AXES>,
 {
-    let mut gone = [false; RANK];
-    <Dim<RANK> as RemoveAxes<AXES>>::mark(&mut gone);
-    gone
+    Marked::new(axes).gone // a rank that axes are taken from has them
 }
 
 /// The one axis that an axis known at run time takes away.
-pub(super) fn marked_axis<const RANK: usize>(op: &'static str, axis: usize, size: Dim<RANK>) -> Result<[bool; RANK]> {
-    if axis >= RANK {
-        return Err(Error::Axis { op, axis, sizes: size.0.into() });
-    }
-    Ok(std::array::from_fn(|a| a == axis))
+pub(super) fn marked_axis<const RANK: usize>(op: &'static str, axis: usize, size: impl FnOnce() -> Dim<RANK>) -> Result<[bool; RANK]> {
+    Marked::new(AxisAt(axis)).found(op, size)
 }
 
 macro_rules! eager {
@@ -249,31 +299,38 @@ macro_rules! eager {
         impl<$life, T, const RANK: usize, D: Device> Reduce<T, RANK, D> for $receiver {
             type Along<Q: Reducer<T>> = Lazy<$life, Q::Out, RANK, D, AlongRow<Q, TensorView<$life, T, RANK, D>, RANK>> where T: Element;
             #[inline]
-            fn along<Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, axes: AXES) -> Self::Along<Q>
-            where T: Element, Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>> {
+            fn along<Q: Reducer<T>, AXES>(self, reducer: Q, axes: AXES) -> Self::Along<Q>
+            where T: Element, Dim<RANK>: HasAxes<AXES> {
                 let $x = self;
                 $view.lazy().along(reducer, axes)
             }
             #[inline]
-            fn reduce<Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, _: AXES) -> Result<Tensor<Q::Out, M, D>>
+            fn reduce_keep<Q: Reducer<T>, AXES>(self, reducer: Q, axes: AXES) -> Result<Tensor<Q::Out, RANK, D>>
+            where T: Element, Dim<RANK>: HasAxes<AXES> {
+                let $x = self;
+                let view = $view;
+                reduce_keep(reducer, &view, view.device(), Marked::new(axes))
+            }
+            #[inline]
+            fn reduce<Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, axes: AXES) -> Result<Tensor<Q::Out, M, D>>
             where T: Element, Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>> {
                 let $x = self;
                 let view = $view;
-                reduce(reducer, &view, view.device(), marked::<AXES, RANK>())
+                reduce(reducer, &view, view.device(), marked(axes))
             }
             #[inline]
-            fn reduce_into<'o, Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, _: AXES, out: impl Writable<'o, Q::Out, M, D>) -> Result<()>
+            fn reduce_into<'o, Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, axes: AXES, out: impl Writable<'o, Q::Out, M, D>) -> Result<()>
             where T: Element, Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>, D: 'o {
                 let $x = self;
                 let view = $view;
-                reduce_at(reducer, &view, view.device(), marked::<AXES, RANK>(), There(out))
+                reduce_at(reducer, &view, view.device(), marked(axes), There(out))
             }
             #[inline]
             fn reduce_axis<Q: Reducer<T>, const M: usize>(self, reducer: Q, axis: usize) -> Result<Tensor<Q::Out, M, D>>
             where T: Element, Dim<RANK>: Smaller<Output = Dim<M>> {
                 let $x = self;
                 let view = $view;
-                reduce(reducer, &view, view.device(), marked_axis(Q::NAME, axis, view.size())?)
+                reduce(reducer, &view, view.device(), marked_axis(Q::NAME, axis, || view.size())?)
             }
         }
         impl<$life, T, const RANK: usize, D: Device> Scan<T, RANK, D> for $receiver {
@@ -281,7 +338,7 @@ macro_rules! eager {
             fn scan_by<Q: Reducer<T>>(self, reducer: Q, axis: usize, exclusive: bool) -> Result<Tensor<Q::Out, RANK, D>> where T: Element {
                 let $x = self;
                 let view = $view;
-                marked_axis(Q::NAME, axis, view.size())?;
+                marked_axis(Q::NAME, axis, || view.size())?;
                 scan(reducer, &view, view.device(), (axis, exclusive), Fresh)
             }
             #[inline]
@@ -289,7 +346,7 @@ macro_rules! eager {
             where T: Element, D: 'o {
                 let $x = self;
                 let view = $view;
-                marked_axis(Q::NAME, axis, view.size())?;
+                marked_axis(Q::NAME, axis, || view.size())?;
                 scan(reducer, &view, view.device(), (axis, exclusive), There(out))
             }
         }

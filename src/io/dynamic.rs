@@ -1,11 +1,12 @@
 //! Files whose elements and sizes are known when they are read.
 //!
-//! Imports: `error`, `dtype`, `device`, `tensor`, `dynamic`.
+//! Imports: `error`, `dtype`, `element`, `device`, `tensor`, `dynamic`.
 
 use super::stored::{Description, Order, Stored};
 use crate::device::Cpu;
 use crate::dtype::DType;
 use crate::dynamic::DynTensor;
+use crate::element::Element;
 use crate::error::Result;
 use crate::tensor::Tensor;
 
@@ -33,6 +34,11 @@ impl Stored for DynTensor {
         let here = self.to(&Cpu)?.to_contiguous()?;
         here.as_bytes().unwrap_or_default().chunks(4 << 20).try_for_each(each)
     }
+}
+
+/// A tensor that was read, as one of elements `T` with `RANK` axes; other elements are converted.
+pub(super) fn converted<T: Element, const RANK: usize>(x: DynTensor) -> Result<Tensor<T, RANK, Cpu>> {
+    if x.dtype() == T::DTYPE { x.downcast() } else { x.cast::<Cpu>(T::DTYPE)?.downcast() }
 }
 
 /// The axes in the other order.

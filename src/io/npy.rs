@@ -23,6 +23,8 @@
 
 mod header;
 
+#[cfg(feature = "dynamic")]
+use super::dynamic::converted;
 use super::file::{Progress, about, ends, format_error, open as open_file, put, save};
 use super::stored::{Description, Order, Stored, each_little_endian, nbytes_of};
 use crate::device::Cpu;
@@ -51,6 +53,31 @@ use std::path::Path;
 pub fn read<T: Element, const RANK: usize>(path: impl AsRef<Path>) -> Result<Tensor<T, RANK>> {
     let name = path.as_ref().display();
     open(&path)?.read().map_err(|error| about(name, error))
+}
+
+/// Reads a file of `RANK` axes, its elements converted to `T` where they are others; by the rules of
+/// [`cast`](crate::ops::Cast::cast).
+///
+/// # Cost
+/// As [`read()`]; where elements are converted two copies more, at most 16 bytes an element.
+///
+/// # Errors
+/// As [`read()`]; [`Error::Type`] for another number of axes alone.
+///
+/// # Examples
+/// ```
+/// use rankform::io::npy;
+/// use rankform::prelude::*;
+/// let path = std::env::temp_dir().join("rankform-npy-as.npy");
+/// npy::write(&path, &Tensor::from([[1_u8, 2]]))?;
+/// assert_eq!(npy::read_as::<f32, 2>(&path)?, Tensor::from([[1.0, 2.0]]));
+/// # std::fs::remove_file(path).unwrap();
+/// # Ok::<(), rankform::Error>(())
+/// ```
+#[cfg(feature = "dynamic")]
+pub fn read_as<T: Element, const RANK: usize>(path: impl AsRef<Path>) -> Result<Tensor<T, RANK>> {
+    let name = path.as_ref().display();
+    open(&path)?.read_as().map_err(|error| about(name, error))
 }
 
 /// Reads a file of elements and axes that are known when it is read.
@@ -223,6 +250,19 @@ impl<R: Read> Npy<R> {
     /// As [`read()`].
     pub fn read_with<T: Element, const RANK: usize>(self, progress: Progress<'_>) -> Result<Tensor<T, RANK>> {
         self.elements::<T, RANK>(Some(progress))
+    }
+
+    /// Reads the elements and converts them to `T` where they are others.
+    ///
+    /// # Errors
+    /// As [`read_as()`].
+    #[cfg(feature = "dynamic")]
+    pub fn read_as<T: Element, const RANK: usize>(self) -> Result<Tensor<T, RANK>> {
+        // Bytes that NumPy has no name for mean what the caller says they do.
+        if matches!(self.descr, Descr::Void(_)) {
+            return self.read();
+        }
+        converted(self.read_dyn()?).map_err(|error| error.renamed(READ))
     }
 
     /// Reads the elements, whatever they are.

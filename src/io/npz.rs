@@ -109,6 +109,15 @@ impl<R: Read + Seek> Npz<R> {
         self.entry(name)?.read().map_err(|error| about(format_args!("{name:?}"), error))
     }
 
+    /// Reads one tensor with `RANK` axes, its elements converted to `T` where they are others; by the rules of
+    /// [`cast`](crate::ops::Cast::cast).
+    ///
+    /// # Errors
+    /// As [`read`](Npz::read); [`Error::Type`] for another number of axes alone.
+    pub fn read_as<T: Element, const RANK: usize>(&mut self, name: &str) -> Result<Tensor<T, RANK>> {
+        self.entry(name)?.read_as().map_err(|error| about(format_args!("{name:?}"), error))
+    }
+
     /// Reads one tensor, whatever its elements and axes are.
     ///
     /// # Errors

@@ -18,6 +18,7 @@
 mod header;
 mod json;
 
+use super::dynamic::converted;
 use super::file::{Progress, about, distinct, exactly, format_error, io_error, no_such, open as open_file, put, save, short};
 use super::stored::{Description, Order, Stored, each_little_endian, nbytes_of};
 use crate::device::Cpu;
@@ -207,6 +208,31 @@ impl SafeTensors {
         let described = self.description(name)?;
         described.wanted::<T, RANK>(READ).map_err(|error| about(format_args!("{name:?}"), error))?;
         described.tensor(READ, self.bytes(name, &described, progress)?)
+    }
+
+    /// One tensor with `RANK` axes, its elements converted to `T` where they are others; by the rules of
+    /// [`cast`](crate::ops::Cast::cast).
+    ///
+    /// # Cost
+    /// As [`read`](SafeTensors::read); where elements are converted two copies more, at most 16 bytes an element.
+    ///
+    /// # Errors
+    /// As [`read`](SafeTensors::read); [`Error::Type`] for another number of axes alone.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::io::safetensors::{SafeTensors, write};
+    /// use rankform::prelude::*;
+    /// let path = std::env::temp_dir().join("rankform-read-as.safetensors");
+    /// write(&path, &[("w", &Tensor::from([1.5_f32, -2.0]))], &[])?;
+    /// let file = SafeTensors::open(&path)?;
+    /// assert!(file.read::<f64, 1>("w").is_err());
+    /// assert_eq!(file.read_as::<f64, 1>("w")?.to_vec()?, [1.5, -2.0]);
+    /// # std::fs::remove_file(path).unwrap();
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn read_as<T: Element, const RANK: usize>(&self, name: &str) -> Result<Tensor<T, RANK>> {
+        converted(self.read_dyn(name)?).map_err(|error| about(format_args!("{name:?}"), error.renamed(READ)))
     }
 
     /// One tensor, whatever its elements and axes are.

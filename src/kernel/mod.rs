@@ -268,17 +268,25 @@ impl<B> Once<B> {
     }
 }
 
+impl<B: Body> Once<B> {
+    /// Whether it is an operand's elements, which stand somewhere already.
+    const STANDS: bool = matches!(B::SOURCE, Source::Operand);
+}
+
 impl<B: Body> Body for Once<B> {
     type Out = B::Out;
-    const SOURCE: Source = Source::Held;
+    const SOURCE: Source = if Self::STANDS { Source::Operand } else { Source::Held };
     const LOADS: usize = B::LOADS;
     const BY_ROWS: bool = B::BY_ROWS;
     const FIXED: bool = B::FIXED;
-    const HELD: usize = B::HELD + size_of::<Compute<B::Out>>();
+    const HELD: usize = B::HELD + if Self::STANDS { 0 } else { size_of::<Compute<B::Out>>() };
     const PLAIN: bool = B::PLAIN;
     const LIGHT: bool = B::LIGHT;
     #[inline(always)]
     fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<B::Out>> {
+        if Self::STANDS {
+            return self.body.eval::<L>(io);
+        }
         match io.held::<B::Out>(self.place, B::LOADS) {
             Some(value) => value,
             None => self.body.eval::<L>(io),
@@ -286,6 +294,9 @@ impl<B: Body> Body for Once<B> {
     }
     #[inline(always)]
     fn settle(&mut self, row: &mut impl Row) {
+        if Self::STANDS {
+            return self.body.settle(row);
+        }
         let first = *row.next();
         self.body.settle(row);
         let last = std::mem::replace(row.next(), first);

@@ -210,6 +210,14 @@ impl<const RANK: usize> Layout<RANK> {
         Ok(Layout { size: Dim(size), stride: Stride(stride), offset })
     }
 
+    /// Whether two slices, both of which fit, pick no index in common.
+    pub(crate) fn are_apart(&self, first: &impl SliceSpec, second: &impl SliceSpec) -> bool {
+        let none = || Positions { size: self.size.0, picked: [(0, 0, 1); RANK], axis: 0 };
+        let (mut one, mut other) = (none(), none());
+        let fit = first.each(&mut one).is_none() && second.each(&mut other).is_none();
+        fit && one.picked.into_iter().zip(other.picked).any(|(a, b)| !have_common(a, b))
+    }
+
     /// `axis` cut into windows of `len`, `step` apart; the new last axis runs inside a window.
     ///
     /// # Errors
@@ -379,6 +387,45 @@ impl<const RANK: usize, const M: usize> Picks for Slicing<RANK, M> {
         self.axis += 1;
         true
     }
+}
+
+/// The positions of each axis that a slice picks: the first, how many, and the step. Those that fit.
+struct Positions<const RANK: usize> {
+    size: [usize; RANK],
+    picked: [(usize, usize, usize); RANK],
+    axis: usize,
+}
+
+impl<const RANK: usize> Picks for Positions<RANK> {
+    fn take(&mut self, pick: Pick) -> bool {
+        let picked = match pick {
+            Pick::New => return true,
+            Pick::Index(at) => (at, 1, 1),
+            Pick::Range(start, end, step) => {
+                let Some(Cut { len, first, times }) = Cut::of(self.size[self.axis], start, end.unwrap_or(self.size[self.axis]), step)
+                else {
+                    return false;
+                };
+                let step = times.unsigned_abs();
+                (if times < 0 { first - step * (len - 1) } else { first }, len, step)
+            }
+            Pick::Endless => return false,
+        };
+        self.picked[self.axis] = picked;
+        self.axis += 1;
+        true
+    }
+}
+
+/// Whether two rows of positions, `(first, how many, step)`, have one in common.
+fn have_common((first, len, step): (usize, usize, usize), (other, others, stride): (usize, usize, usize)) -> bool {
+    if len == 0 || others == 0 {
+        return false;
+    }
+    let end = (first + step * (len - 1)).min(other + stride * (others - 1));
+    let start = first + other.saturating_sub(first).div_ceil(step) * step;
+    // What is left over by the other step comes again after as many positions.
+    (start..=end).step_by(step).take(stride).any(|at| (at - other) % stride == 0)
 }
 
 /// What an error says of an entry of a slice, its ends filled in.

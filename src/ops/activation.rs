@@ -28,7 +28,7 @@ operators! {
     /// ```
     pub trait Activation;
     /// max(x, 0).
-    fn relu = Relu(x) where Comparable { x.le(Lane::zero()).select(Lane::zero(), x) }
+    fn relu = Relu(x) where RealNumber { x.le(Lane::zero()).select(Lane::zero(), x) }
     /// The logistic function, 1 / (1 + e^(−x)).
     fn sigmoid = Sigmoid(x) where Float { x.sigmoid() }
     /// ln(sigmoid(x)).
@@ -48,7 +48,8 @@ operators! {
         let small = positive.select(-x, x).exp();
         let below = small * (small + 2.0);
         let above = small * 2.0 + 1.0;
-        let quotient = positive.select(above / (small * small * 2.0 + above), below / (below + 2.0));
+        let twice = small * small * 2.0;
+        let quotient = positive.select(1.0 - twice / (twice + above), below / (below + 2.0));
         x.eq(Lane::lowest()).select(-Lane::zero(), x * quotient)
     }
     /// min(max(x, 0), 6).

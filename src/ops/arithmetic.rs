@@ -3,11 +3,11 @@
 //! Imports: `scalar`.
 
 use super::operators;
-use crate::scalar::{Integer, Lane, Lanes, Ordered};
+use crate::scalar::{Integer, Lane, Lanes, Num, Ordered};
 
 /// Whether a remainder `r` by `y` is on the other side of 0 than `y`.
 #[inline(always)]
-fn other_side<L: Lanes, P: Ordered>(r: Lane<L, P>, y: Lane<L, P>) -> Lane<L, bool> {
+fn other_side<L: Lanes, P: Num + Ordered>(r: Lane<L, P>, y: Lane<L, P>) -> Lane<L, bool> {
     r.ne(Lane::zero()) & (r.lt(Lane::zero()) ^ y.lt(Lane::zero()))
 }
 
@@ -44,7 +44,7 @@ fn common_divisor<L: Lanes, P: Integer>(x: Lane<L, P>, y: Lane<L, P>) -> Lane<L,
 
 /// The absolute value; wraps for the smallest integer. An unsigned number is below its own negative.
 #[inline(always)]
-fn magnitude<L: Lanes, P: Ordered>(x: Lane<L, P>) -> Lane<L, P> {
+fn magnitude<L: Lanes, P: Num + Ordered>(x: Lane<L, P>) -> Lane<L, P> {
     // −0 and NaN take the second way.
     x.gt(Lane::zero()).select(x, -x.min(-x))
 }
@@ -86,12 +86,12 @@ operators! {
     /// `x / y`; truncated for integers, 0 for an integer divisor of 0.
     fn div = Div(x, y) where Number { x / y }
     /// The remainder with the sign of `x`, as Rust's `%`; 0 for an integer divisor of 0.
-    fn rem = Rem(x, y) where Comparable { x % y }
+    fn rem = Rem(x, y) where RealNumber { x % y }
     /// The quotient rounded down, as Python's `//`: `−7 // 2` is −4.
     ///
     /// An integer divided by 0 is 0; a float divided by 0 is as by `/`. It agrees with [`remainder`](Arithmetic::remainder):
     /// `1.0 // 0.1` is 9, since 0.1 in binary is a little more.
-    fn floor_divide = FloorDivide(x, y) where Comparable {
+    fn floor_divide = FloorDivide(x, y) where RealNumber {
         let r = x % y;
         let down = other_side(r, y).select(Lane::one(), Lane::zero());
         let quotient = (x - r) / y;
@@ -109,7 +109,7 @@ operators! {
     /// The remainder with the sign of `y`, as Python's `%`: `−7 mod 2` is 1; 0 for an integer divisor of 0. See
     /// [`rem`](Arithmetic::rem) for the other.
     #[doc(alias = "mod")]
-    fn remainder = Remainder(x, y) where Comparable {
+    fn remainder = Remainder(x, y) where RealNumber {
         let r = x % y;
         let value = other_side(r, y).select(r + y, r);
         // A zero has the sign of `y`; a sum with +0 is never −0, and keeps the slope.
@@ -128,7 +128,7 @@ operators! {
     /// The smaller, or the one that is a number where the other is NaN (IEEE 754-2019 `minimumNumber`).
     fn fmin = Fmin(x, y) where Comparable { x.is_nan().select(y, y.is_nan().select(x, x.min(y))) }
     /// The step of Heaviside: 0 below 0, 1 above, `other` at 0; NaN for NaN.
-    fn heaviside = Heaviside(x, at_zero) where Comparable {
+    fn heaviside = Heaviside(x, at_zero) where RealNumber {
         let step = x.gt(Lane::zero()).select(Lane::one(), Lane::zero());
         x.is_nan().select(x, x.eq(Lane::zero()).select(at_zero, step))
     }
@@ -145,10 +145,10 @@ operators! {
     #[doc(alias = "reciprocal")]
     fn recip = Recip(x) where Float { 1.0 / x }
     /// The absolute value; wraps for the smallest integer.
-    fn abs = Abs(x) where Comparable { magnitude(x) }
+    fn abs = Abs(x) where RealNumber { magnitude(x) }
     #[doc(alias = "sign")]
     /// −1, 0 or 1 by sign; NaN for NaN, 0 for both zeros.
-    fn signum = Signum(x) where Comparable {
+    fn signum = Signum(x) where RealNumber {
         let sign = x.gt(Lane::zero()).select(Lane::one(), Lane::zero());
         let sign = x.lt(Lane::zero()).select(Lane::zero() - Lane::one(), sign);
         x.is_nan().select(x, sign)

@@ -1,16 +1,17 @@
 //! Tensors joined, cut, padded, turned and repeated: copies between views, and nothing else.
 //!
-//! Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+//! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::index::{along, exists, with};
 use crate::device::{Device, MAX_REDUCED, same_device};
 use crate::dim::{Axis, Dim};
-use crate::element::{Element, Number};
+use crate::element::{Compute, Element};
 use crate::error::{Error, Result, text};
 use crate::expr::{Stored, eval_at};
-use crate::kernel::Call;
+use crate::kernel::{Call, Op};
 use crate::layout::Layout;
 use crate::rank::{InsertAxis, RemoveAxis};
+use crate::scalar::{Lane, Lanes, Prim};
 use crate::tensor::{Fresh, Place, Tensor, TensorView, TensorViewMut, There, Writable};
 use std::ops::Range;
 
@@ -44,25 +45,26 @@ fn joined<'a, T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
 }
 
 /// Parts of one size, one at each position of a new axis.
-fn stacked<T: Element, const A: usize, const RANK: usize, const N: usize, D: Device, P: Place<T, N, D>>(
+fn stacked<'a, T: Element + 'a, const A: usize, const RANK: usize, const N: usize, D: Device + 'a, P: Place<T, N, D>>(
     op: &'static str,
-    parts: &[TensorView<'_, T, RANK, D>],
+    parts: &[impl Stored<'a, T, RANK, D> + Copy],
     axis: Axis<A>,
     place: P,
 ) -> Result<P::Done>
 where
     Dim<RANK>: InsertAxis<A, Output = Dim<N>>,
 {
-    if let [first, rest @ ..] = parts
-        && let Some(part) = rest.iter().find(|part| part.size() != first.size())
+    let mut sizes = parts.iter().map(|part| part.into_view().size());
+    if let Some(first) = sizes.next()
+        && let Some(other) = sizes.find(|size| *size != first)
     {
-        return Err(Error::Value { op, what: text(format_args!("sizes {} and {} differ", first.size(), part.size())) });
+        return Err(Error::Value { op, what: text(format_args!("sizes {first} and {other} differ")) });
     }
-    joined(op, parts.iter().map(|part| part.insert_axis(axis)), A, place)
+    joined(op, parts.iter().map(|part| part.into_view().insert_axis(axis)), A, place)
 }
 
 impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
-    /// The parts one after the other along axis `A`, in new memory.
+    /// The parts, tensors or views, one after the other along axis `A`, in new memory.
     ///
     /// # Errors
     /// [`Error::Value`] for no parts at all, or parts whose sizes differ along another axis;
@@ -72,14 +74,17 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// ```
     /// use rankform::prelude::*;
     /// let (x, y) = (Tensor::from([[1, 2], [3, 4]]), Tensor::from([[5, 6]]));
-    /// assert_eq!(Tensor::concat(&[x.view(), y.view()], Axis::<0>)?, Tensor::from([[1, 2], [3, 4], [5, 6]]));
-    /// let error = Tensor::concat(&[x.view(), y.view()], Axis::<1>).unwrap_err();
+    /// assert_eq!(Tensor::concat([&x, &y], Axis::<0>)?, Tensor::from([[1, 2], [3, 4], [5, 6]]));
+    /// assert_eq!(Tensor::concat([x.transposed(), y.transposed()], Axis::<1>)?, Tensor::from([[1, 3, 5], [2, 4, 6]]));
+    /// let error = Tensor::concat([&x, &y], Axis::<1>).unwrap_err();
     /// assert_eq!(error.to_string(), "concat: sizes [2, 2] and [1, 2] differ beside axis 1");
     /// # Ok::<(), rankform::Error>(())
     /// ```
     #[doc(alias = "cat")]
-    pub fn concat<const A: usize>(parts: &[TensorView<'_, T, RANK, D>], axis: Axis<A>) -> Result<Self>
+    pub fn concat<'a, const A: usize, X: Stored<'a, T, RANK, D> + Copy>(parts: impl AsRef<[X]>, axis: Axis<A>) -> Result<Self>
     where
+        T: 'a,
+        D: 'a,
         Dim<RANK>: RemoveAxis<A>,
     {
         let _ = axis;
@@ -90,9 +95,14 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     ///
     /// # Errors
     /// Also [`Error::Axis`].
-    pub fn concat_axis(parts: &[TensorView<'_, T, RANK, D>], axis: usize) -> Result<Self> {
-        exists("concat", axis, parts.first().map_or(Dim([0; RANK]), |part| part.size()))?;
-        joined("concat", parts.iter().copied(), axis, Fresh)
+    pub fn concat_axis<'a, X: Stored<'a, T, RANK, D> + Copy>(parts: impl AsRef<[X]>, axis: usize) -> Result<Self>
+    where
+        T: 'a,
+        D: 'a,
+    {
+        let parts = parts.as_ref().iter().map(|part| part.into_view());
+        exists("concat", axis, parts.clone().next().map_or(Dim([0; RANK]), |part| part.size()))?;
+        joined("concat", parts, axis, Fresh)
     }
 
     /// As [`concat`](Tensor::concat), into an existing tensor or exclusive view. No allocation.
@@ -105,21 +115,22 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// use rankform::prelude::*;
     /// let (x, y) = (Tensor::from([1, 2]), Tensor::from([3]));
     /// let mut both = Tensor::<i32, 1>::zeros([3], &Cpu)?;
-    /// Tensor::concat_into(&[x.view(), y.view()], Axis::<0>, &mut both)?;
+    /// Tensor::concat_into([&x, &y], Axis::<0>, &mut both)?;
     /// assert_eq!(both.to_vec()?, [1, 2, 3]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn concat_into<'o, const A: usize>(
-        parts: &[TensorView<'_, T, RANK, D>],
+    pub fn concat_into<'a, 'o, const A: usize, X: Stored<'a, T, RANK, D> + Copy>(
+        parts: impl AsRef<[X]>,
         axis: Axis<A>,
         out: impl Writable<'o, T, RANK, D>,
     ) -> Result<()>
     where
-        D: 'o,
+        T: 'a,
+        D: 'a + 'o,
         Dim<RANK>: RemoveAxis<A>,
     {
         let _ = axis;
-        joined("concat_into", parts.iter().copied(), A, There(out))
+        joined("concat_into", parts.as_ref().iter().map(|part| part.into_view()), A, There(out))
     }
 
     /// The parts, all of one size, along a new axis at place `A`, in new memory.
@@ -131,31 +142,37 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// ```
     /// use rankform::prelude::*;
     /// let (x, y) = (Tensor::from([1, 2, 3]), Tensor::from([4, 5, 6]));
-    /// assert_eq!(Tensor::stack(&[x.view(), y.view()], Axis::<0>)?, Tensor::from([[1, 2, 3], [4, 5, 6]]));
-    /// assert_eq!(Tensor::stack(&[x.view(), y.view()], Axis::<1>)?, Tensor::from([[1, 4], [2, 5], [3, 6]]));
+    /// assert_eq!(Tensor::stack([&x, &y], Axis::<0>)?, Tensor::from([[1, 2, 3], [4, 5, 6]]));
+    /// assert_eq!(Tensor::stack([&x, &y], Axis::<1>)?, Tensor::from([[1, 4], [2, 5], [3, 6]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn stack<const A: usize, const N: usize>(parts: &[TensorView<'_, T, RANK, D>], axis: Axis<A>) -> Result<Tensor<T, N, D>>
+    pub fn stack<'a, const A: usize, const N: usize, X: Stored<'a, T, RANK, D> + Copy>(
+        parts: impl AsRef<[X]>,
+        axis: Axis<A>,
+    ) -> Result<Tensor<T, N, D>>
     where
+        T: 'a,
+        D: 'a,
         Dim<RANK>: InsertAxis<A, Output = Dim<N>>,
     {
-        stacked("stack", parts, axis, Fresh)
+        stacked("stack", parts.as_ref(), axis, Fresh)
     }
 
     /// As [`stack`](Tensor::stack), into an existing tensor or exclusive view. No allocation.
     ///
     /// # Errors
     /// As [`concat_into`](Tensor::concat_into).
-    pub fn stack_into<'o, const A: usize, const N: usize>(
-        parts: &[TensorView<'_, T, RANK, D>],
+    pub fn stack_into<'a, 'o, const A: usize, const N: usize, X: Stored<'a, T, RANK, D> + Copy>(
+        parts: impl AsRef<[X]>,
         axis: Axis<A>,
         out: impl Writable<'o, T, N, D>,
     ) -> Result<()>
     where
-        D: 'o,
+        T: 'a,
+        D: 'a + 'o,
         Dim<RANK>: InsertAxis<A, Output = Dim<N>>,
     {
-        stacked("stack_into", parts, axis, There(out))
+        stacked("stack_into", parts.as_ref(), axis, There(out))
     }
 }
 
@@ -314,8 +331,22 @@ fn rolled<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
     joined(op, [x.slice_axis(axis, kept.min(n)..n, 1)?, x.slice_axis(axis, 0..kept.min(n), 1)?].into_iter(), axis, place)
 }
 
+/// `x − y`; of booleans whether they differ.
+#[derive(Clone, Copy, Debug)]
+struct Difference;
+
+impl<T: Element> Op<(T, T)> for Difference {
+    const LIGHT: bool = true;
+    const NAME: &'static str = "diff";
+    type Out = T;
+    #[inline(always)]
+    fn call<L: Lanes>((x, y): (Lane<L, Compute<T>>, Lane<L, Compute<T>>)) -> Lane<L, Compute<T>> {
+        Prim::difference(x, y)
+    }
+}
+
 /// The differences of neighbours along an axis.
-fn differences<T: Number, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
+fn differences<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     axis: usize,
@@ -324,7 +355,7 @@ fn differences<T: Number, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
     exists(op, axis, x.size())?;
     let n = x.size().0[axis];
     let (after, before) = (x.slice_axis(axis, n.min(1)..n, 1)?, x.slice_axis(axis, 0..n.saturating_sub(1), 1)?);
-    eval_at(op, &Call::<super::Sub, _>::new((after, before)), x.device(), place)
+    eval_at(op, &Call::<Difference, _>::new((after, before)), x.device(), place)
 }
 
 /// Tensors and views padded, turned, repeated and cut, in new memory or, by the functions that end in `_into`, in memory that
@@ -520,13 +551,14 @@ pub trait Arrange<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, 
         Ok(parts)
     }
 
-    /// The differences of neighbours along axis `A`: `y[.., i, ..] = x[.., i + 1, ..] − x[.., i, ..]`, one position less.
+    /// The differences of neighbours along axis `A`: `y[.., i, ..] = x[.., i + 1, ..] − x[.., i, ..]`, one position less; of booleans whether they
+    /// differ.
     ///
     /// # Errors
     /// Those of elementwise operators.
     fn diff<const A: usize>(self, axis: Axis<A>) -> Result<Tensor<T, RANK, D>>
     where
-        T: Number,
+        T: Element,
         Dim<RANK>: RemoveAxis<A>,
     {
         let _ = axis;
@@ -548,7 +580,7 @@ pub trait Arrange<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, 
     /// ```
     fn diff_into<'o, const A: usize>(self, axis: Axis<A>, out: impl Writable<'o, T, RANK, D>) -> Result<()>
     where
-        T: Number,
+        T: Element,
         D: 'o,
         Dim<RANK>: RemoveAxis<A>,
     {
@@ -562,7 +594,7 @@ pub trait Arrange<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, 
     /// Also [`Error::Axis`].
     fn diff_axis(self, axis: usize) -> Result<Tensor<T, RANK, D>>
     where
-        T: Number,
+        T: Element,
     {
         differences("diff", self.into_view(), axis, Fresh)
     }

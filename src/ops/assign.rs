@@ -5,8 +5,8 @@
 use crate::device::Device;
 use crate::element::Element;
 use crate::error::Result;
-use crate::expr::{Operand, eval_into, update, update_with};
-use crate::kernel::Op;
+use crate::expr::{Join, Operand, OperandTuple, Split, eval_into, update, update_by, update_with};
+use crate::kernel::{Body, Call, Elements, Input, Op};
 use crate::tensor::{Tensor, TensorViewMut};
 
 /// In place, through an exclusive view; a tensor does the same through the view of all of it.
@@ -66,5 +66,33 @@ in_place! {
     fn zip_in_place[F: Op<(T, U), Out = T>, U: Element](operator: F, other: impl Operand<U, RANK, D>) = |view| {
         let _ = operator;
         update_with::<F, T, U, RANK, D, _>(view, &other.into_expr())
+    };
+
+    /// `self ← operator(self, operands…)`, in place, by an operator of up to twelve operands: tensors, views, expressions and
+    /// numbers, which stretch to these sizes. Several tensors at once: [`apply_in_place`](crate::expr::apply_in_place), the function.
+    ///
+    /// # Cost
+    /// One pass over memory; no allocation.
+    ///
+    /// # Errors
+    /// As [`zip_in_place`](Tensor::zip_in_place).
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// elementwise! {
+    ///     /// Straight line from `a` to `b`.
+    ///     fn mix(a, b, t) { a + (b - a) * t }
+    /// }
+    /// let (mut x, y) = (Tensor::from([[1.0, 10.0], [3.0, 0.0]]), Tensor::from([3.0, 20.0]));
+    /// x.apply_in_place(mix, (y.lift(), 0.5))?;
+    /// x.view_mut()?.slice((1, ..))?.apply_in_place(mix, (0.0, 1.0))?;
+    /// assert_eq!(x, Tensor::from([[2.0, 15.0], [0.0, 0.0]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn apply_in_place[
+        F: Op<IN, Out = T>, IN: Elements + Split<(T,), Rest = BESIDE>, BESIDE, BODIES, O: OperandTuple<BESIDE, RANK, D>
+    ](operator: F, operands: O) where (Input<T>,): Join<O::Bodies, Joined = BODIES>, Call<F, BODIES>: Body<Out = T> = |view| {
+        update_by(operator, view, operands)
     };
 }

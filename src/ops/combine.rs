@@ -1,35 +1,37 @@
 //! Tensors made of lines and blocks: products and combinations of lines, block-diagonal matrices, indices of triangles,
 //! powers at equal distances.
 //!
-//! Imports: `error`, `dim`, `layout`, `element`, `device`, `tensor`, `ops`.
+//! Imports: `error`, `dim`, `layout`, `scalar`, `element`, `device`, `tensor`, `expr`, `ops`.
 
 use super::index::taken;
 use super::{Cast as _, Indexing as _, Math as _, Triangles as _};
-use crate::device::{Device, same_device};
+use crate::device::{Cpu, Device, same_device};
 use crate::dim::Dim;
-use crate::element::{Element, Float};
+use crate::element::{Compute, Element, RealNumber};
 use crate::error::{Error, Result, text};
+use crate::expr::Stored;
 use crate::layout::Layout;
+use crate::scalar::Prim;
 use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
 
 /// The matrices one after the other along the diagonal.
-fn diagonal_blocks<T: Element, D: Device, P: Place<T, 2, D>>(
+fn diagonal_blocks<'a, T: Element, D: Device, P: Place<T, 2, D>>(
     op: &'static str,
-    parts: &[TensorView<'_, T, 2, D>],
+    parts: impl Iterator<Item = TensorView<'a, T, 2, D>> + Clone,
     place: P,
 ) -> Result<P::Done> {
-    let first = parts.first().ok_or_else(|| Error::Value { op, what: text(format_args!("there are no parts")) })?;
-    for part in parts {
+    let first = parts.clone().next().ok_or_else(|| Error::Value { op, what: text(format_args!("there are no parts")) })?;
+    for part in parts.clone() {
         same_device(op, first.device(), part.device())?;
         part.ready(op)?;
     }
-    let total = |axis: usize| parts.iter().fold(0usize, |sum, part| sum.saturating_add(part.size().0[axis]));
+    let total = |axis: usize| parts.clone().fold(0usize, |sum, part| sum.saturating_add(part.size().0[axis]));
     place.put(op, Layout::row_major_of(op, Dim([total(0), total(1)]), size_of::<T>())?, first.device(), |out| {
         out.fill(T::default())?;
         let [mut row, mut column] = [0; 2];
         for part in parts {
             let [rows, columns] = part.size().0;
-            out.reborrow().slice((row..row + rows, column..column + columns))?.assign(*part)?;
+            out.reborrow().slice((row..row + rows, column..column + columns))?.assign(part)?;
             (row, column) = (row + rows, column + columns);
         }
         Ok(())
@@ -57,7 +59,7 @@ fn tuples<T: Element, const N: usize, D: Device, P: Place<T, 2, D>>(
 }
 
 impl<T: Element, D: Device> Tensor<T, 2, D> {
-    /// The matrices one after the other along the diagonal, 0 elsewhere.
+    /// The matrices, tensors or views, one after the other along the diagonal, 0 elsewhere.
     ///
     /// # Errors
     /// [`Error::Value`] for no matrices at all; [`Error::Overflow`], [`Error::Device`], [`Error::Unallocated`],
@@ -67,11 +69,15 @@ impl<T: Element, D: Device> Tensor<T, 2, D> {
     /// ```
     /// use rankform::prelude::*;
     /// let (x, y) = (Tensor::from([[1, 2]]), Tensor::from([[3], [4]]));
-    /// assert_eq!(Tensor::block_diag(&[x.view(), y.view()])?, Tensor::from([[1, 2, 0], [0, 0, 3], [0, 0, 4]]));
+    /// assert_eq!(Tensor::block_diag([&x, &y])?, Tensor::from([[1, 2, 0], [0, 0, 3], [0, 0, 4]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn block_diag(parts: &[TensorView<'_, T, 2, D>]) -> Result<Self> {
-        diagonal_blocks("block_diag", parts, Fresh)
+    pub fn block_diag<'a, X: Stored<'a, T, 2, D> + Copy>(parts: impl AsRef<[X]>) -> Result<Self>
+    where
+        T: 'a,
+        D: 'a,
+    {
+        diagonal_blocks("block_diag", parts.as_ref().iter().map(|part| part.into_view()), Fresh)
     }
 
     /// As [`block_diag`](Tensor::block_diag), into an existing tensor or exclusive view. No allocation.
@@ -83,15 +89,16 @@ impl<T: Element, D: Device> Tensor<T, 2, D> {
     /// ```
     /// use rankform::prelude::*;
     /// let (x, mut y) = (Tensor::from([[1, 2]]), Tensor::from([[9; 4]; 2]));
-    /// Tensor::block_diag_into(&[x.view(), x.view()], &mut y)?;
+    /// Tensor::block_diag_into([&x, &x], &mut y)?;
     /// assert_eq!(y, Tensor::from([[1, 2, 0, 0], [0, 0, 1, 2]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn block_diag_into<'o>(parts: &[TensorView<'_, T, 2, D>], out: impl Writable<'o, T, 2, D>) -> Result<()>
+    pub fn block_diag_into<'a, 'o, X: Stored<'a, T, 2, D> + Copy>(parts: impl AsRef<[X]>, out: impl Writable<'o, T, 2, D>) -> Result<()>
     where
-        D: 'o,
+        T: 'a,
+        D: 'a + 'o,
     {
-        diagonal_blocks("block_diag_into", parts, There(out))
+        diagonal_blocks("block_diag_into", parts.as_ref().iter().map(|part| part.into_view()), There(out))
     }
 
     /// All tuples of one element of each line, one a row; the last line varies fastest.
@@ -244,9 +251,15 @@ impl<T: Element, D: Device> Tensor<T, 1, D> {
     }
 }
 
-impl<T: Float, D: Device> Tensor<T, 1, D> {
+/// A number as an integer, towards 0; the next one where only rounding is between.
+fn whole_part(power: f64) -> f64 {
+    let nearest = power.round();
+    if (power - nearest).abs() <= 8.0 * f64::EPSILON * power.abs() { nearest } else { power.trunc() }
+}
+
+impl<T: RealNumber, D: Device> Tensor<T, 1, D> {
     /// `base` to the powers of [`linspace`](Tensor::linspace), computed in f64: the first is `base^start`, the last
-    /// `base^end`.
+    /// `base^end`. Integers are rounded towards 0, and saturate.
     ///
     /// # Errors
     /// As [`linspace`](Tensor::linspace).
@@ -258,6 +271,11 @@ impl<T: Float, D: Device> Tensor<T, 1, D> {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn logspace(start: f64, end: f64, n: usize, base: f64, device: &D) -> Result<Self> {
+        if T::DTYPE.is_discrete() {
+            let powers = Tensor::<f64, 1>::linspace(start, end, n, &Cpu).map_err(|error| error.renamed("logspace"))?;
+            let value = |[i]: [usize; 1]| T::narrow(Compute::<T>::from_f64(whole_part(base.powf(powers[[i]]))));
+            return Self::from_fn([n], value, device);
+        }
         let powers = Tensor::<f64, 1, D>::linspace(start, end, n, device)?;
         let base = Tensor::<f64, 1, D>::full([1], base, device)?;
         base.lazy().powf(&powers).cast::<T>().eval()

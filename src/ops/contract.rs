@@ -89,6 +89,7 @@ impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// | 2 · 1 → 1 | `[m, k] · [k] → [m]` |
     /// | 1 · 2 → 1 | `[k] · [k, n] → [n]` |
     /// | 2 · 2 → 2 | `[m, k] · [k, n] → [m, n]` |
+    /// | 3 · 2 → 3, … 8 · 2 → 8 | `[.., m, k] · [k, n] → [.., m, n]`: one product of all leading axes |
     /// | 3 · 3 → 3, 4 · 4 → 4 | `[.., m, k] · [.., k, n] → [.., m, n]`, batch sizes of 1 stretch |
     ///
     /// Other ranks do not compile. `k = 0` gives zeros.
@@ -225,13 +226,13 @@ fn product<T: Number, L: Number, R: Number, const RANK: usize, const N: usize, c
 /// The labels of a matrix product: the last ones of a stack of matrices; a vector has no row on the left and no column on
 /// the right.
 fn labels<const RANK: usize, const N: usize, const M: usize>() -> [&'static [u8]; 3] {
-    let left: &[u8] = if RANK == 1 { b"k" } else { b"abik" };
-    let right: &[u8] = if N == 1 { b"k" } else { b"abkj" };
+    let left: &[u8] = if RANK == 1 { b"k" } else { b"abcdefik" };
+    let right: &[u8] = if N == 1 { b"k" } else { b"abcdefkj" };
     let out: &[u8] = match (RANK, N) {
         (1, 1) => b"",
         (_, 1) => b"i",
         (1, _) => b"j",
-        _ => b"abij",
+        _ => b"abcdefij",
     };
     let last = |labels: &'static [u8], rank: usize| &labels[labels.len() - rank..];
     [last(left, RANK), last(right, N), last(out, M)]

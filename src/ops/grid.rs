@@ -2,14 +2,14 @@
 //!
 //! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
-use super::index::{Line, along};
+use super::index::along;
 use super::scatter::meeting;
 use super::{Add, Replace};
 use crate::device::Device;
 use crate::dim::{Axis, Dim};
-use crate::element::{Comparable, Compute, Element, Number};
-use crate::error::{Error, Result, text};
-use crate::expr::{Stored, eval, eval_at};
+use crate::element::{Compute, Element, Number};
+use crate::error::Result;
+use crate::expr::{Stored, eval_at};
 use crate::kernel::{Call, Op, Param};
 use crate::layout::Layout;
 use crate::rank::{Rank, RemoveAxis};
@@ -432,50 +432,3 @@ impl<D: Device> Tensor<i64, 1, D> {
         self.view().bincount_of_into(weights, bins, out)
     }
 }
-
-/// Which of `bins` equal parts of a range a number falls in, `bins` for those outside: `(x, low, high, bins)`.
-#[derive(Clone, Copy, Debug)]
-struct Bin;
-
-impl<T: Comparable> Op<(T, f64, f64, f64)> for Bin {
-    const NAME: &'static str = "histogram";
-    type Out = i64;
-    #[inline(always)]
-    fn call<L: Lanes>((x, low, high, bins): (Lane<L, Compute<T>>, Lane<L, f64>, Lane<L, f64>, Lane<L, f64>)) -> Lane<L, i64> {
-        let x = x.cast::<f64>();
-        let bin = ((x - low) / (high - low) * bins).floor().min(bins - 1.0).cast::<i64>();
-        (x.ge(low) & x.le(high)).select(bin, bins.cast())
-    }
-}
-
-/// How often numbers fall into each part of a range, of tensors and views.
-pub trait Histogram<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized {
-    /// How many elements fall into each of `bins` equal parts of `low ..= high`, the last of which has both its ends.
-    ///
-    /// Part `⌊(x − low) / (high − low) · bins⌋`, computed in f64. NaN and what is outside the range is not counted.
-    ///
-    /// # Errors
-    /// [`Error::Value`] for no bins or ends that are no range; [`Error::Unallocated`], [`Error::OutOfMemory`].
-    ///
-    /// # Examples
-    /// ```
-    /// use rankform::prelude::*;
-    /// let x = Tensor::from([0.0, 0.4, 0.5, 1.0, 7.0]);
-    /// assert_eq!(x.histogram(2, 0.0, 1.0)?.to_vec()?, [2, 2]);
-    /// # Ok::<(), rankform::Error>(())
-    /// ```
-    fn histogram(self, bins: usize, low: f64, high: f64) -> Result<Tensor<i64, 1, D>>
-    where
-        T: Comparable,
-    {
-        let (op, x) = ("histogram", self.into_view());
-        if bins == 0 || !(high - low).is_finite() || low >= high {
-            return Err(Error::Value { op, what: text(format_args!("{bins} bins from {low} to {high}")) });
-        }
-        let parts = eval(op, &Call::<Bin, _>::new((x, Param(low), Param(high), Param(bins as f64))), x.device())?;
-        // What falls outside is counted behind the last bin, and left there.
-        let counts = Line::of(parts.view())?.view().bincount(bins.saturating_add(1))?;
-        counts.into_slice((..bins,))?.view().copy()
-    }
-}
-impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Histogram<'a, T, RANK, D> for X {}

@@ -158,7 +158,7 @@ pub(super) fn count<const RANK: usize, D: Device>(mask: TensorView<'_, bool, RAN
 /// Elements by index and by mask, of tensors and views.
 ///
 /// Indices are `i64` and count from 0; they and masks may have any strides. An index that is negative or beyond its axis
-/// is [`Error::Index`].
+/// is [`Error::Index`]. Tensors of `usize` and of other integers are cast first: `x.take(&places.cast::<i64>()?)`.
 ///
 /// # Examples
 /// ```

@@ -21,16 +21,20 @@
 //! | `channels.rs` | group, instance and batch norm, gates, pixels and windows as channels |
 //! | `loss.rs` | losses, of elements and of classes |
 //! | `arrange.rs` | concat, stack, split, pad, roll, repeat, tile |
+//! | `pieces.rs` | equal parts, repeats by counts, diagonals of matrices, moves along an axis |
 //! | `grid.rs` | triangles, diagonals, grids, one-hot, counts by value |
+//! | `histogram.rs` | counts by parts of a range, of several dimensions |
 //! | `combine.rs` | products and combinations of lines, block-diagonal matrices |
 //! | `index.rs` `scatter.rs` | gather, take, what a mask picks; scatter, what a mask fills |
+//! | `several.rs` | elements and parts by several indices at once |
 //! | `scatter_reduce.rs` | sums, means, extremes by index |
 //! | `contract.rs` | matrix products, and products of labelled axes |
+//! | `linear.rs` | linear layers: a product, a bias, an activation |
 //! | `packed.rs` | matrices packed once for many products |
 //! | `einsum.rs` | `einsum!`, tensordot |
 //! | `norms.rs` `linalg.rs` | norms; dot and outer products, traces, powers |
 //! | `sets.rs` | membership |
-//! | `statistics.rs` | covariances, correlations, quantiles |
+//! | `statistics.rs` `quantile.rs` | covariances, correlations; quantiles, medians |
 //! | `windows.rs` `conv.rs` `pool.rs` `resample.rs` | windows over axes, convolutions, pooling, interpolation |
 //! | `unpool.rs` | where the largest of windows stand, and the way back |
 //! | `attention.rs` | scaled dot-product attention |
@@ -55,8 +59,10 @@ pub mod conv;
 pub mod einsum;
 pub mod functions;
 mod grid;
+mod histogram;
 mod index;
 mod linalg;
+mod linear;
 mod loss;
 mod math;
 mod moments;
@@ -65,7 +71,9 @@ mod norms;
 mod operator;
 mod packed;
 mod parametric;
+mod pieces;
 pub mod pool;
+mod quantile;
 mod random;
 mod reduce;
 pub mod resample;
@@ -74,6 +82,7 @@ mod scan;
 mod scatter;
 mod scatter_reduce;
 mod sets;
+mod several;
 #[cfg(debug_assertions)]
 mod slices;
 mod sort;
@@ -90,8 +99,10 @@ pub use arrange::{Arrange, Pad};
 pub use channels::Channels;
 pub use compare::*;
 pub use complex::*;
-pub use grid::{Histogram, Triangles};
+pub use grid::Triangles;
+pub use histogram::{Bins, Counts, Histogram};
 pub use index::Indexing;
+pub use linear::Linear;
 pub use loss::*;
 pub use math::*;
 pub use normalise::Lengths;
@@ -99,6 +110,9 @@ pub use norms::*;
 pub use operator::{Operator, run};
 pub use packed::Packed;
 pub use parametric::*;
+pub use pieces::Pieces;
+pub use quantile::{Between, Quantiles};
+pub use random::Shuffles;
 pub use reduce::*;
 pub use resample::Resample;
 pub use runs::{Runs, UniqueParts};
@@ -106,8 +120,9 @@ pub use scan::*;
 pub use scatter::Replace;
 pub use scatter_reduce::Meeting;
 pub use sets::Sets;
+pub use several::{IndexingBySeveral, Indices};
 pub use sort::{Side, Sorts, Unique};
-pub use statistics::{Between, Cov, Covariances, Quantiles};
+pub use statistics::{Cov, Covariances};
 pub use table::{Row, Visit, built_in, each_operator};
 pub use unpool::MaxPools;
 
@@ -270,7 +285,8 @@ macro_rules! operators {
     (@visit $visit:ident $F:ident $x:tt Float) => { operators!(@show $visit $F $x f16 bf16 f32 f64); };
     (@visit $visit:ident $F:ident $x:tt Whole) => { operators!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64); };
     (@visit $visit:ident $F:ident $x:tt Bitwise) => { operators!(@show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64); };
-    (@visit $visit:ident $F:ident $x:tt Comparable) => { operators!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64); };
+    (@visit $visit:ident $F:ident $x:tt RealNumber) => { operators!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64); };
+    (@visit $visit:ident $F:ident $x:tt Comparable) => { operators!(@show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64); };
     (@visit $visit:ident $F:ident $x:tt Number) => { operators!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c32 c64); };
     (@visit $visit:ident $F:ident $x:tt Element) => { operators!(@show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c32 c64); };
     (@show $visit:ident $F:ident $x:tt $($t:ident)+) => { $(operators!(@shown $visit $F $x $t);)+ };

@@ -89,6 +89,25 @@ pub(super) fn distances<P: Real>(values: &[P], from: f64) -> (f64, f64) {
     (joined(&sums) + last.0, joined(&squares) + last.1)
 }
 
+/// `Σ f(x)²`.
+#[inline(always)]
+pub(super) fn sum_of_squares<P: Real>(values: &[P], f: impl Fn(f64) -> f64) -> f64 {
+    let mut sums = [0.0; SUMS];
+    let (chunks, rest) = values.as_chunks::<SUMS>();
+    for chunk in chunks {
+        for j in 0..SUMS {
+            let x = f(chunk[j].cast::<f64>());
+            sums[j] += x * x;
+        }
+    }
+    let mut last = 0.0;
+    for x in rest {
+        let x = f(x.cast::<f64>());
+        last += x * x;
+    }
+    joined(&sums) + last
+}
+
 /// Some sums, added pairwise.
 #[inline(always)]
 pub(super) fn joined(sums: &[f64; SUMS]) -> f64 {

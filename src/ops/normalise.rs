@@ -7,13 +7,13 @@ use super::functions::ExpDifferenceFn;
 use super::unit_vectors::by_norm;
 use super::{Arithmetic as _, Math as _, MeanF64, NormF64, Reductions as _, Sum};
 use crate::device::Device;
-use crate::dim::Dim;
+use crate::dim::{AxisAt, Dim};
 use crate::element::{Compute, Float};
 use crate::error::Result;
-use crate::expr::{Elementwise as _, Reduce as _, Stored, Zip as _};
-use crate::kernel::Op;
+use crate::expr::{Elementwise as _, Expr, Lazy, Operand, Reduce as _, Stored, Zip as _};
+use crate::kernel::{Body, Op};
 use crate::layout::joint_size;
-use crate::rank::RemoveAxes;
+use crate::rank::{HasAxes, RemoveAxes};
 use crate::scalar::{DType, Lane, Lanes};
 use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
 use std::marker::PhantomData;
@@ -67,35 +67,58 @@ pub(super) fn least<T: Float>(epsilon: T) -> f64 {
     num_traits::ToPrimitive::to_f64(&epsilon).unwrap_or(f64::NAN)
 }
 
-/// Normalisations, each an expression of a view and axes.
+/// Normalisations, each an expression of an expression and axes.
 macro_rules! normalisations {
     ($(
         $(#[$doc:meta])*
-        fn $name:ident, $into:ident($($arg:ident: $type:ty)?) = |$x:ident, $axes:ident| $body:block
+        fn $name:ident, $of_axis:ident, $into:ident($($arg:ident: $type:ty)?) = |$x:ident, $axes:ident| $body:block
     )*) => {
+        impl<'a, T: Float, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> Lazy<'a, T, RANK, D, E> { $(
+            #[doc = concat!("As [`Tensor::", stringify!($name), "`], of what is computed in the same pass; what follows it is fused as well.")]
+            pub fn $name<AXES: Copy>(self, axes: AXES $(, $arg: $type)?) -> Lazy<'a, T, RANK, D, impl Expr<RANK, D, Body: Body<Out = T>>>
+            where
+                Dim<RANK>: HasAxes<AXES>,
+            {
+                let ($x, $axes) = (self.once(), axes); // it occurs several times
+                $body
+            }
+
+            #[doc = concat!("As [`", stringify!($name), "`](Lazy::", stringify!($name), "), along an axis known at run time.")]
+            pub fn $of_axis(self, axis: usize $(, $arg: $type)?) -> Lazy<'a, T, RANK, D, impl Expr<RANK, D, Body: Body<Out = T>>> {
+                self.$name(AxisAt(axis) $(, $arg)?)
+            }
+        )* }
         impl<T: Float, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> { $(
             #[doc = concat!("See [`Tensor::", stringify!($name), "`].")]
             ///
             /// # Errors
             /// As there.
-            pub fn $name<AXES: Copy, const M: usize>(self, axes: AXES $(, $arg: $type)?) -> Result<Tensor<T, RANK, D>>
+            pub fn $name<AXES: Copy>(self, axes: AXES $(, $arg: $type)?) -> Result<Tensor<T, RANK, D>>
             where
-                Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+                Dim<RANK>: HasAxes<AXES>,
             {
-                let ($x, $axes) = (self, axes);
+                let ($x, $axes) = (self.lazy(), axes);
                 $body.eval().map_err(|error| error.renamed(stringify!($name)))
+            }
+
+            #[doc = concat!("See [`Tensor::", stringify!($of_axis), "`].")]
+            ///
+            /// # Errors
+            /// As there.
+            pub fn $of_axis(self, axis: usize $(, $arg: $type)?) -> Result<Tensor<T, RANK, D>> {
+                self.$name(AxisAt(axis) $(, $arg)?).map_err(|error| error.renamed(stringify!($of_axis)))
             }
 
             #[doc = concat!("See [`Tensor::", stringify!($into), "`].")]
             ///
             /// # Errors
             /// As there.
-            pub fn $into<'o, AXES: Copy, const M: usize>(self, axes: AXES $(, $arg: $type)?, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+            pub fn $into<'o, AXES: Copy>(self, axes: AXES $(, $arg: $type)?, out: impl Writable<'o, T, RANK, D>) -> Result<()>
             where
-                Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+                Dim<RANK>: HasAxes<AXES>,
                 D: 'o,
             {
-                let ($x, $axes) = (self, axes);
+                let ($x, $axes) = (self.lazy(), axes);
                 $body.eval_at(stringify!($into), There(out))
             }
         )* }
@@ -103,12 +126,21 @@ macro_rules! normalisations {
             $(#[$doc])*
             ///
             /// # Errors
-            /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
-            pub fn $name<AXES: Copy, const M: usize>(&self, axes: AXES $(, $arg: $type)?) -> Result<Self>
+            /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::OutOfMemory`](crate::Error::OutOfMemory);
+            /// [`Error::Axis`](crate::Error::Axis) for [`Last`](crate::Last) of rank 0.
+            pub fn $name<AXES: Copy>(&self, axes: AXES $(, $arg: $type)?) -> Result<Self>
             where
-                Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+                Dim<RANK>: HasAxes<AXES>,
             {
                 self.view().$name(axes $(, $arg)?)
+            }
+
+            #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "), along an axis known at run time.")]
+            ///
+            /// # Errors
+            /// As there; [`Error::Axis`](crate::Error::Axis) when there is no such axis.
+            pub fn $of_axis(&self, axis: usize $(, $arg: $type)?) -> Result<Self> {
+                self.view().$of_axis(axis $(, $arg)?)
             }
 
             #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), "), into an existing tensor or exclusive view. No allocation of a result.")]
@@ -116,9 +148,9 @@ macro_rules! normalisations {
             /// # Errors
             /// [`Error::Output`](crate::Error::Output) when `out` has other sizes, [`Error::Device`](crate::Error::Device),
             /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::Shared`](crate::Error::Shared) when `out` has other handles.
-            pub fn $into<'o, AXES: Copy, const M: usize>(&self, axes: AXES $(, $arg: $type)?, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+            pub fn $into<'o, AXES: Copy>(&self, axes: AXES $(, $arg: $type)?, out: impl Writable<'o, T, RANK, D>) -> Result<()>
             where
-                Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+                Dim<RANK>: HasAxes<AXES>,
                 D: 'o,
             {
                 self.view().$into(axes $(, $arg)?, out)
@@ -127,7 +159,7 @@ macro_rules! normalisations {
     };
 }
 normalisations! {
-    /// `e^(x − max) / Σ e^(x − max)` along axes: one (`Axis::<1>`), several together, or `All`.
+    /// `e^(x − max) / Σ e^(x − max)` along axes: one (`Axis::<1>`, `Last`), several together, or `All`.
     ///
     /// A row of −∞ alone gives NaN, and so does a row with +∞ or NaN.
     ///
@@ -142,28 +174,28 @@ normalisations! {
     /// assert_eq!(p[[0, 1]], 1.0);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn softmax, softmax_into() = |x, axes| {
-        let powers = x.lazy().zip(ExpDifference, x.max_along(axes)).once();
+    fn softmax, softmax_axis, softmax_into() = |x, axes| {
+        let powers = x.zip(ExpDifference, x.max_along(axes)).once();
         // One division a row: a product costs a tenth of a quotient.
         powers * powers.sum_along(axes).recip()
     }
 
-    /// `x − max − ln Σ e^(x − max)` along axes: one (`Axis::<1>`), several together, or `All`: the logarithm of
+    /// `x − max − ln Σ e^(x − max)` along axes: one (`Axis::<1>`, `Last`), several together, or `All`: the logarithm of
     /// [`softmax`](Tensor::softmax), exact where that would be 0.
-    fn log_softmax, log_softmax_into() = |x, axes| {
-        let shifted = x.lazy() - x.max_along(axes);
+    fn log_softmax, log_softmax_axis, log_softmax_into() = |x, axes| {
+        let shifted = x - x.max_along(axes);
         shifted - shifted.exp().sum_along(axes).ln()
     }
 
-    /// `(x − mean) / √(var + epsilon)` along axes: one (`Axis::<1>`), several together, or `All`, the variance from the
+    /// `(x − mean) / √(var + epsilon)` along axes: one (`Axis::<1>`, `Last`), several together, or `All`, the variance from the
     /// centred values; a weight and a bias are one more expression: `x.layer_norm(Axis::<1>, 1e-5)? * weight.lift() + bias.lift()`.
-    fn layer_norm, layer_norm_into(epsilon: T) = |x, axes| {
+    fn layer_norm, layer_norm_axis, layer_norm_into(epsilon: T) = |x, axes| {
         // The sum of one number, repeated, is rounded in f32, and its mean would be another number.
-        let centred = x.lazy() - x.along(MeanF64, axes);
+        let centred = x - x.along(MeanF64, axes);
         centred * (centred.square().mean_along(axes) + epsilon).rsqrt()
     }
 
-    /// `x / √(mean of x² + epsilon)` along axes: one (`Axis::<1>`), several together, or `All`; a weight is one more
+    /// `x / √(mean of x² + epsilon)` along axes: one (`Axis::<1>`, `Last`), several together, or `All`; a weight is one more
     /// expression.
     ///
     /// # Examples
@@ -172,8 +204,7 @@ normalisations! {
     /// assert_eq!(Tensor::from([[2.0, -2.0]]).rms_norm(Axis::<1>, 12.0)?, Tensor::from([[0.5, -0.5]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn rms_norm, rms_norm_into(epsilon: T) = |x, axes| {
-        let x = x.lazy();
+    fn rms_norm, rms_norm_axis, rms_norm_into(epsilon: T) = |x, axes| {
         x * (x.square().mean_along(axes) + epsilon).rsqrt()
     }
 
@@ -185,8 +216,83 @@ normalisations! {
     /// assert_eq!(Tensor::from([[3.0, 4.0], [0.0, 0.0]]).normalize(Axis::<1>, 1e-12)?, Tensor::from([[0.6, 0.8], [0.0, 0.0]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn normalize, normalize_into(epsilon: T) = |x, axes| {
-        x.lazy().zip(Over, x.along(NormF64, axes).maximum(least(epsilon)).map(Divisor::<T>::NEW))
+    fn normalize, normalize_axis, normalize_into(epsilon: T) = |x, axes| {
+        x.zip(Over, x.along(NormF64, axes).maximum(least(epsilon)).map(Divisor::<T>::NEW))
+    }
+}
+
+impl<'a, T: Float, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> Lazy<'a, T, RANK, D, E> {
+    /// As [`Tensor::layer_norm_affine`], of what is computed in the same pass; what follows it is fused as well.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let (x, residual) = (Tensor::from([[1.0, 3.0], [0.0, 8.0]]), Tensor::from([[0.0, 0.0], [2.0, 0.0]]));
+    /// let (weight, bias) = (Tensor::from([1.0, 2.0]), Tensor::from([0.0, 10.0]));
+    /// let y = (x.lazy() + &residual).layer_norm_affine(Last, weight.lift(), bias.lift(), 0.0).eval()?; // one pass
+    /// assert_eq!(y, Tensor::from([[-1.0, 12.0], [-1.0, 12.0]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn layer_norm_affine<AXES: Copy>(
+        self,
+        axes: AXES,
+        weight: impl Operand<T, RANK, D>,
+        bias: impl Operand<T, RANK, D>,
+        epsilon: T,
+    ) -> Lazy<'a, T, RANK, D, impl Expr<RANK, D, Body: Body<Out = T>>>
+    where
+        Dim<RANK>: HasAxes<AXES>,
+    {
+        self.layer_norm(axes, epsilon).mul(weight).add(bias)
+    }
+}
+
+impl<T: Float, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
+    /// See [`Tensor::layer_norm_affine`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn layer_norm_affine<AXES: Copy>(
+        self,
+        axes: AXES,
+        weight: impl Operand<T, RANK, D>,
+        bias: impl Operand<T, RANK, D>,
+        epsilon: T,
+    ) -> Result<Tensor<T, RANK, D>>
+    where
+        Dim<RANK>: HasAxes<AXES>,
+    {
+        let y = self.lazy().layer_norm_affine(axes, weight, bias, epsilon);
+        y.eval().map_err(|error| error.renamed("layer_norm_affine"))
+    }
+}
+
+impl<T: Float, const RANK: usize, D: Device> Tensor<T, RANK, D> {
+    /// [`layer_norm`](Tensor::layer_norm) times a weight plus a bias, in the same pass. Both have the rank of the tensor and
+    /// stretch: `weight.lift()`.
+    ///
+    /// # Errors
+    /// As [`layer_norm`](Tensor::layer_norm); [`Error::Sizes`](crate::Error::Sizes) when weight or bias do not broadcast.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let (weight, bias) = (Tensor::from([1.0, 2.0]), Tensor::from([0.0, 10.0]));
+    /// let y = Tensor::from([[1.0, 3.0]]).layer_norm_affine(Last, weight.lift(), bias.lift(), 0.0)?;
+    /// assert_eq!(y, Tensor::from([[-1.0, 12.0]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn layer_norm_affine<AXES: Copy>(
+        &self,
+        axes: AXES,
+        weight: impl Operand<T, RANK, D>,
+        bias: impl Operand<T, RANK, D>,
+        epsilon: T,
+    ) -> Result<Self>
+    where
+        Dim<RANK>: HasAxes<AXES>,
+    {
+        self.view().layer_norm_affine(axes, weight, bias, epsilon)
     }
 }
 

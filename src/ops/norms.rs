@@ -2,7 +2,7 @@
 //!
 //! Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
-use super::moments::{SUMS, joined};
+use super::moments::sum_of_squares;
 use crate::device::Device;
 #[cfg(all(not(debug_assertions), feature = "dynamic"))]
 use crate::device::slice_of;
@@ -12,7 +12,7 @@ use crate::error::{Error, Result, text};
 use crate::expr::Reduce;
 #[cfg(any(debug_assertions, feature = "dynamic"))]
 use crate::kernel::SliceFn;
-use crate::kernel::{Op, Reducer};
+use crate::kernel::{Op, PIECE, Reducer};
 use crate::rank::RemoveAxes;
 use crate::scalar::{DType, Lane, Lanes, Prim, Real, Run};
 use crate::tensor::{Tensor, Writable};
@@ -83,25 +83,6 @@ fn squares<P: Real>(values: &[P]) -> Squares<Run> {
     (unit, Lane(sum_of_squares(values, |x| x * inverse)))
 }
 
-/// `Σ f(x)²`.
-#[inline(always)]
-fn sum_of_squares<P: Real>(values: &[P], f: impl Fn(f64) -> f64) -> f64 {
-    let mut sums = [0.0; SUMS];
-    let (chunks, rest) = values.as_chunks::<SUMS>();
-    for chunk in chunks {
-        for j in 0..SUMS {
-            let x = f(chunk[j].cast::<f64>());
-            sums[j] += x * x;
-        }
-    }
-    let mut last = 0.0;
-    for x in rest {
-        let x = f(x.cast::<f64>());
-        last += x * x;
-    }
-    joined(&sums) + last
-}
-
 /// Reducers of norms. The states are f64.
 macro_rules! reducers {
     ($($(#[$doc:meta])* $R:ident: $name:literal -> $out:ident, state $state:ty, $identity:expr; |$s:ident, $x:ident| $absorb:expr; |$c:ident, $re:ident, $im:ident| $complex:expr; |$a:ident, $b:ident| $combine:expr; |$f:ident| $finish:expr; $([by_slice $of_slice:ident, $slices:ident])?)*) => { $(
@@ -123,7 +104,13 @@ macro_rules! reducers {
             fn finish<L: Lanes>($f: $state, _: Lane<L, i64>) -> Lane<L, Compute<$out>> { ($finish).cast() }
             $(const BY_SLICE: bool = true;
             #[inline(always)]
-            fn of_slice(values: &[Compute<T>], _: usize) -> Self::State<Run> { $of_slice(values) }
+            fn of_slice(values: &[Compute<T>], _: usize) -> Self::State<Run> {
+                let mut state = <Self as Reducer<T>>::identity::<Run>();
+                for piece in values.chunks(PIECE) {
+                    state = <Self as Reducer<T>>::combine::<Run>(state, $of_slice(piece));
+                }
+                state
+            }
             #[cfg(debug_assertions)]
             fn slice() -> Option<SliceFn> { super::slices::$slices(<Compute<T> as Prim>::DTYPE) }
             #[cfg(all(not(debug_assertions), feature = "dynamic"))]

@@ -2,17 +2,20 @@
 //!
 //! Generator: Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011), one
 //! block an element: no state, no order, hence no difference between one thread and many.
-//! Imports: `error`, `dim`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
+//! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
+use super::Sorts as _;
+use super::index::{exists, selected};
 use crate::device::Device;
 use crate::dim::{Axis, Dim};
-use crate::element::{Compute, Element, Float};
+use crate::element::{Compute, Element, Float, Whole};
 use crate::error::{Error, Result, text};
-use crate::expr::eval_into;
+use crate::expr::{Stored, eval_into};
 use crate::kernel::{Call, Op, Param};
 use crate::layout::Layout;
-use crate::scalar::{DType, Lane, Lanes};
-use crate::tensor::{Tensor, TensorView, TensorViewMut};
+use crate::rank::RemoveAxis;
+use crate::scalar::{DType, Lane, Lanes, Prim};
+use crate::tensor::{Fresh, Tensor, TensorView, TensorViewMut};
 use std::f64::consts::TAU;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -103,6 +106,177 @@ impl<T: Float> Op<(u64, u64, u64, T, T)> for Normal<T> {
     }
 }
 
+/// The product of two 64-bit numbers: its upper and its lower half.
+#[inline(always)]
+fn wide_product<L: Lanes>(a: Word<L>, b: Word<L>) -> [Word<L>; 2] {
+    let ([a1, a0], [b1, b0]) = ([a.shr(32), low(a)], [b.shr(32), low(b)]);
+    let (below, across, along, above) = (a0 * b0, a0 * b1, a1 * b0, a1 * b1);
+    let middle = below.shr(32) + low(across) + low(along);
+    [above + across.shr(32) + along.shr(32) + middle.shr(32), middle.shl(32) | low(below)]
+}
+
+/// One of some whole numbers: `(block, element in it, seed, first, how many)`, all modulo 2⁶⁴.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Integers<T>(PhantomData<T>);
+
+impl<T: Whole> Op<(u64, u64, u64, u64, u64)> for Integers<T> {
+    const NAME: &'static str = "random_integers";
+    type Out = T;
+    #[inline(always)]
+    fn call<L: Lanes>((block, at, seed, first, count): (Word<L>, Word<L>, Word<L>, Word<L>, Word<L>)) -> Lane<L, Compute<T>> {
+        let [a, b, c, d] = words(block + at, 2, seed);
+        // ⌊r · count / 2¹²⁸⌋ for the 128 bits r.
+        let [whole, part] = wide_product(a.shl(32) | b, count);
+        let [carried, _] = wide_product(c.shl(32) | d, count);
+        let carry = (part + carried).lt(part).select(Lane::one(), Lane::zero());
+        (first + whole + carry).cast()
+    }
+}
+
+/// All 64-bit numbers: `(block, element in it, seed, _, _)`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Keys;
+
+impl Op<(u64, u64, u64, u64, u64)> for Keys {
+    const NAME: &'static str = "random_permutation";
+    type Out = u64;
+    #[inline(always)]
+    fn call<L: Lanes>((block, at, seed, _, _): (Word<L>, Word<L>, Word<L>, Word<L>, Word<L>)) -> Word<L> {
+        let [a, b, ..] = words(block + at, 3, seed);
+        a.shl(32) | b
+    }
+}
+
+/// Whether an event came about: `(block, element in it, seed, its probability, _)`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Event;
+
+impl Op<(u64, u64, u64, f64, f64)> for Event {
+    const NAME: &'static str = "random_bernoulli";
+    type Out = bool;
+    #[inline(always)]
+    fn call<L: Lanes>((block, at, seed, p, _): (Word<L>, Word<L>, Word<L>, Lane<L, f64>, Lane<L, f64>)) -> Lane<L, bool> {
+        let [a, b, ..] = words(block + at, 4, seed);
+        fraction::<L, f64>([a, b]).lt(p)
+    }
+}
+
+impl<T: Whole, const RANK: usize, D: Device> Tensor<T, RANK, D> {
+    /// Whole numbers evenly distributed over `low ≤ x < high`; seeded as in [`random_uniform`](Tensor::random_uniform).
+    ///
+    /// Of the 128 random bits `r` of an element its number is `low + ⌊r · n / 2¹²⁸⌋`, n = `high − low`: no number is more
+    /// probable than another by more than 2⁻⁶⁴ of its probability.
+    ///
+    /// # Errors
+    /// [`Error::Value`] unless `low < high`; [`Error::Overflow`], [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let dice = Tensor::<u8, 1>::random_integers([1000], 1..7, 42, &Cpu)?;
+    /// assert!(dice.iter().all(|n| (1..7).contains(n)));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    #[doc(alias = "randint")]
+    pub fn random_integers(size: impl Into<Dim<RANK>>, range: Range<T>, seed: u64, device: &D) -> Result<Self> {
+        let Range { start, end } = range;
+        if start >= end {
+            return Err(Error::Value { op: "random_integers", what: text(format_args!("{start}..{end} holds no number")) });
+        }
+        let [first, end] = [start, end].map(|number| number.widen().cast::<u64>());
+        generate::<Integers<T>, u64, T, RANK, D>(size.into(), seed, [first, end.wrapping_sub(first)], device)
+    }
+}
+
+impl<const RANK: usize, D: Device> Tensor<bool, RANK, D> {
+    /// `true` with this probability, each for itself; seeded as in [`random_uniform`](Tensor::random_uniform). With a
+    /// probability for each element: `Tensor::random_uniform(p.size(), 0.0..1.0, seed, &device)?.less(&p)?`.
+    ///
+    /// Probabilities are multiples of 2⁻⁵³, rounded up.
+    ///
+    /// # Errors
+    /// [`Error::Value`] unless the probability is between 0 and 1; [`Error::Overflow`], [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let kept = Tensor::<bool, 1>::random_bernoulli([10_000], 0.9, 42, &Cpu)?;
+    /// assert!((8_800..9_200).contains(&kept.count(All)?.item()?));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn random_bernoulli(size: impl Into<Dim<RANK>>, probability: f64, seed: u64, device: &D) -> Result<Self> {
+        if !(0.0..=1.0).contains(&probability) {
+            let what = text(format_args!("a probability of {probability}, not from 0 to 1"));
+            return Err(Error::Value { op: "random_bernoulli", what });
+        }
+        generate::<Event, f64, bool, RANK, D>(size.into(), seed, [probability; 2], device)
+    }
+}
+
+impl<D: Device> Tensor<i64, 1, D> {
+    /// The numbers `0..n`, each once, in a random order: where random keys of 64 bits stand when they are sorted.
+    ///
+    /// It depends on the seed and on `n` alone. Two keys are equal, and then in rising order, with a probability of n² / 2⁶⁵.
+    ///
+    /// # Cost
+    /// One sort of `n` numbers.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`], [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let order = Tensor::random_permutation(100, 42, &Cpu)?;
+    /// assert_eq!(order.sort(Axis::<0>)?, Tensor::arange(0, 100, 1, &Cpu)?);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    #[doc(alias = "randperm")]
+    pub fn random_permutation(n: usize, seed: u64, device: &D) -> Result<Self> {
+        generate::<Keys, u64, u64, 1, D>(Dim([n]), seed, [0; 2], device)?.argsort(Axis::<0>)
+    }
+}
+
+/// Random orders, of tensors and views.
+pub trait Shuffles<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized {
+    /// The positions of axis `A` in a [random order](Tensor::random_permutation), the same for all lines along it.
+    ///
+    /// # Errors
+    /// [`Error::Unallocated`], [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let (x, y) = (Tensor::from([[1, 10], [2, 20], [3, 30]]), Tensor::from([1, 2, 3]));
+    /// let (x, y) = (x.shuffle(Axis::<0>, 7)?, y.shuffle(Axis::<0>, 7)?); // of one seed: rows stay with their labels
+    /// assert_eq!(x.slice((.., 0))?.to_vec()?, y.to_vec()?);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn shuffle<const A: usize>(self, axis: Axis<A>, seed: u64) -> Result<Tensor<T, RANK, D>>
+    where
+        T: Element,
+        Dim<RANK>: RemoveAxis<A>,
+    {
+        let _ = axis;
+        self.shuffle_axis(A, seed)
+    }
+
+    /// As [`shuffle`](Shuffles::shuffle), along an axis known at run time.
+    ///
+    /// # Errors
+    /// Also [`Error::Axis`].
+    fn shuffle_axis(self, axis: usize, seed: u64) -> Result<Tensor<T, RANK, D>>
+    where
+        T: Element,
+    {
+        let (op, x) = ("shuffle", self.into_view());
+        exists(op, axis, x.size())?;
+        let order = Tensor::random_permutation(x.size().0[axis], seed, x.device())?;
+        selected(op, x, axis, order.view(), Fresh)
+    }
+}
+impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Shuffles<'a, T, RANK, D> for X {}
+
 impl<T: Float, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// Numbers evenly distributed over `low ≤ x < high`; `0.0..1.0` gives multiples of 2⁻⁵³ (f32: 2⁻²⁴, f16: 2⁻¹¹,
     /// bf16: 2⁻⁸). Over other ranges rounding may give `high` itself.
@@ -126,7 +300,7 @@ impl<T: Float, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         if !(start.is_finite() && end.is_finite() && start < end) {
             return Err(Error::Value { op: "random_uniform", what: text(format_args!("{start}..{end} is not a finite range")) });
         }
-        generate::<Uniform<T>, T, RANK, D>(size.into(), seed, [start, end], device)
+        generate::<Uniform<T>, T, T, RANK, D>(size.into(), seed, [start, end], device)
     }
 
     /// Normally distributed numbers; seeded as in [`random_uniform`](Tensor::random_uniform).
@@ -149,7 +323,7 @@ impl<T: Float, const RANK: usize, D: Device> Tensor<T, RANK, D> {
             let what = text(format_args!("mean {mean} and standard deviation {deviation} must be finite, the latter not negative"));
             return Err(Error::Value { op: "random_normal", what });
         }
-        generate::<Normal<T>, T, RANK, D>(size.into(), seed, [mean, deviation], device)
+        generate::<Normal<T>, T, T, RANK, D>(size.into(), seed, [mean, deviation], device)
     }
 }
 
@@ -157,10 +331,11 @@ impl<T: Float, const RANK: usize, D: Device> Tensor<T, RANK, D> {
 const BLOCK: usize = 4096;
 
 /// Element `n` of the result is `F(⌊n / BLOCK⌋ · BLOCK, n % BLOCK, seed, …)`.
-fn generate<F, T, const RANK: usize, D>(size: Dim<RANK>, seed: u64, parameters: [T; 2], device: &D) -> Result<Tensor<T, RANK, D>>
+fn generate<F, P, T, const RANK: usize, D>(size: Dim<RANK>, seed: u64, parameters: [P; 2], device: &D) -> Result<Tensor<T, RANK, D>>
 where
-    F: Op<(u64, u64, u64, T, T), Out = T>,
-    T: Float,
+    F: Op<(u64, u64, u64, P, P), Out = T>,
+    P: Element,
+    T: Element,
     D: Device,
 {
     let numel = size.numel_of(F::NAME, size_of::<T>())?;
@@ -172,27 +347,28 @@ where
     if whole > 0 {
         let blocks = Tensor::arange(0, whole as u64, BLOCK as u64, device)?;
         let most = most.reshape([whole / BLOCK, BLOCK])?;
-        fill::<F, T, D>(blocks.insert_axis(Axis::<1>), at.lift(), parameters, most)?;
+        fill::<F, P, T, D>(blocks.insert_axis(Axis::<1>), at.lift(), parameters, most)?;
     }
     if numel > whole {
         // As one more block, which is shorter: by the same kernel.
         let block = Tensor::arange(whole as u64, whole as u64 + 1, 1, device)?;
         let at = at.slice((..numel - whole,))?;
         let rest = rest.reshape([1, numel - whole])?;
-        fill::<F, T, D>(block.insert_axis(Axis::<1>), at.lift(), parameters, rest)?;
+        fill::<F, P, T, D>(block.insert_axis(Axis::<1>), at.lift(), parameters, rest)?;
     }
     out.into_shape(size)
 }
 
-fn fill<F, T, D>(
+fn fill<F, P, T, D>(
     block: TensorView<'_, u64, 2, D>,
     at: TensorView<'_, u64, 2, D>,
-    (seed, a, b): (Param<u64>, Param<T>, Param<T>),
+    (seed, a, b): (Param<u64>, Param<P>, Param<P>),
     mut out: TensorViewMut<'_, T, 2, D>,
 ) -> Result<()>
 where
-    F: Op<(u64, u64, u64, T, T), Out = T>,
-    T: Float,
+    F: Op<(u64, u64, u64, P, P), Out = T>,
+    P: Element,
+    T: Element,
     D: Device,
 {
     eval_into(F::NAME, &Call::<F, _>::new((block, at, seed, a, b)), &mut out)

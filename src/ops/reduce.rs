@@ -19,7 +19,7 @@ use crate::expr::Reduce;
 use crate::kernel::SliceFn;
 use crate::kernel::{PIECE, Reducer, is_light};
 use crate::layout::Layout;
-use crate::rank::{RemoveAxes, Smaller};
+use crate::rank::{HasAxes, RemoveAxes, Smaller};
 #[cfg(debug_assertions)]
 use crate::scalar::Prim;
 use crate::scalar::{Lane, Lanes, Ordered, Real, Run};
@@ -113,7 +113,7 @@ reducers! {
     /// Where the first of the largest stands; the first NaN if there is one.
     ArgMax: "argmax" needs elements, <T: Comparable, L> -> i64, state Found<L>;
     identity (Lane::lowest(), Lane::highest());
-    absorb |s, x, at| best(s, (x + Lane::zero()).order_key().cast(), x.is_nan(), at);
+    absorb |s, x, at| best(s, Ordered::one_zero(x).order_key().cast(), x.is_nan(), at);
     combine |a, b| first(a, b);
     of_slice |values, from| find::<T>(values, from, |x| x.order_key(), Lane::of_order_key), largest;
     finish |s, _count| place(s);
@@ -121,7 +121,7 @@ reducers! {
     /// Where the first of the smallest stands; the first NaN if there is one.
     ArgMin: "argmin" needs elements, <T: Comparable, L> -> i64, state Found<L>;
     identity (Lane::lowest(), Lane::highest());
-    absorb |s, x, at| best(s, (x + Lane::zero()).reverse_key().cast(), x.is_nan(), at);
+    absorb |s, x, at| best(s, Ordered::one_zero(x).reverse_key().cast(), x.is_nan(), at);
     combine |a, b| first(a, b);
     of_slice |values, from| find::<T>(values, from, |x| x.reverse_key(), Lane::of_reverse_key), smallest;
     finish |s, _count| place(s);
@@ -196,7 +196,13 @@ reducers! {
         let apart = b.0.eq(Lane::zero()).select(Lane::zero(), b.1 - from);
         (a.0 + b.0, from, a.2 + apart.mul_add(b.0, b.2))
     };
-    of_slice |values, _from| shifted(values), shifted;
+    of_slice |values, _from| {
+        let mut state = <Self as Reducer<T>>::identity::<Run>();
+        for piece in values.chunks(PIECE) {
+            state = <Self as Reducer<T>>::combine::<Run>(state, shifted(piece));
+        }
+        state
+    }, shifted;
     finish |s, count| (s.1 + s.2 / count.cast::<f64>()).cast();
 
     /// `ln Σ eˣ` without overflow: the state is the largest x and `Σ e^(x − largest)`. −∞ for no elements.
@@ -372,7 +378,7 @@ fn find<T: Comparable>(
 ) -> Found<Run> {
     let top = values.iter().fold(Lane::lowest(), |top: Key<Run, T>, &x| top.max(key(Lane(x))));
     // As `absorb` ranks them: zeros of two signs are equal, and so are all NaNs.
-    let value = of_key(top) + Lane::zero();
+    let value = Ordered::one_zero(of_key(top));
     let at = if value.is_nan().value() {
         first_of(values, |x| At::<Run, T>::is_nan(Lane(x)).value())
     } else {
@@ -434,7 +440,7 @@ impl Truth for bool {}
 /// Methods of reductions: `x.sum(axes)` over axes known at compile time, `x.sum_axis(axis)` over one known at run time, and
 /// `x.sum_into(axes, &mut out)`.
 macro_rules! methods {
-    ($($(#[$doc:meta])* fn $name:ident, $name_axis:ident, $name_along:ident, $name_into:ident = $R:ident where $class:ident $(of $of:ident)?;)*) => {
+    ($($(#[$doc:meta])* fn $name:ident, $name_axis:ident, $name_along:ident, $name_along_axis:ident, $name_into:ident = $R:ident where $class:ident $(of $of:ident)?;)*) => {
         /// Reductions over one axis (`Axis::<1>`), several (`(Axis::<0>, Axis::<2>)`) or all (`All`).
         ///
         /// The axes disappear from the result; `insert_axis` puts one of size 1 back as a view.
@@ -478,13 +484,21 @@ macro_rules! methods {
                 self.reduce_axis($R, axis)
             }
             #[doc = concat!("As [`", stringify!($name), "`](Reductions::", stringify!($name), "), beside every element that it was made from: an expression of the same sizes.")]
-            fn $name_along<AXES, const M: usize>(self, axes: AXES) -> Self::Along<$R>
+            fn $name_along<AXES>(self, axes: AXES) -> Self::Along<$R>
             where
                 T: $class,
                 $($R: Reducer<$of>,)?
-                Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
+                Dim<RANK>: HasAxes<AXES>,
             {
                 self.along($R, axes)
+            }
+            #[doc = concat!("As [`", stringify!($name_along), "`](Reductions::", stringify!($name_along), "), over an axis known at run time; see [`along_axis`](Reduce::along_axis).")]
+            fn $name_along_axis(self, axis: usize) -> Self::Along<$R>
+            where
+                T: $class,
+                $($R: Reducer<$of>,)?
+            {
+                self.along_axis($R, axis)
             }
             #[doc = concat!("As [`", stringify!($name), "`](Reductions::", stringify!($name), "), into an existing tensor or exclusive view of the sizes that stay; see [`reduce_into`](Reduce::reduce_into).")]
             fn $name_into<'o, AXES, const M: usize>(self, axes: AXES, out: impl Writable<'o, <$R as Reducer<T>>::Out, M, D>) -> Result<()>
@@ -560,33 +574,33 @@ macro_rules! methods {
 methods! {
     /// `Σ x`; integers wrap, so sum small ones in a wider type, in the same pass: `x.lazy().cast::<i64>().sum(axes)`.
     /// 0 for no elements.
-    fn sum, sum_axis, sum_along, sum_into = Sum where Number;
+    fn sum, sum_axis, sum_along, sum_along_axis, sum_into = Sum where Number;
     /// `Π x`; integers wrap. 1 for no elements.
-    fn prod, prod_axis, prod_along, prod_into = Prod where Number;
+    fn prod, prod_axis, prod_along, prod_along_axis, prod_into = Prod where Number;
     /// The largest; NaN if any is.
-    fn max, max_axis, max_along, max_into = Max where Comparable;
+    fn max, max_axis, max_along, max_along_axis, max_into = Max where Comparable;
     /// The smallest; NaN if any is.
-    fn min, min_axis, min_along, min_into = Min where Comparable;
+    fn min, min_axis, min_along, min_along_axis, min_into = Min where Comparable;
     /// The arithmetic mean; NaN for no elements.
-    fn mean, mean_axis, mean_along, mean_into = Mean where Inexact;
+    fn mean, mean_axis, mean_along, mean_along_axis, mean_into = Mean where Inexact;
     /// The variance, `Σ |x − mean|² / n`; of complex numbers a real one.
-    fn var, var_axis, var_along, var_into = Var where Inexact of T;
+    fn var, var_axis, var_along, var_along_axis, var_into = Var where Inexact of T;
     /// The variance with Bessel's correction, `Σ (x − mean)² / (n − 1)`.
-    fn sample_var, sample_var_axis, sample_var_along, sample_var_into = SampleVar where Inexact of T;
+    fn sample_var, sample_var_axis, sample_var_along, sample_var_along_axis, sample_var_into = SampleVar where Inexact of T;
     /// The standard deviation, `√(Σ (x − mean)² / n)`.
-    fn std, std_axis, std_along, std_into = Std where Inexact of T;
+    fn std, std_axis, std_along, std_along_axis, std_into = Std where Inexact of T;
     /// The root of [`sample_var`](Reductions::sample_var): the standard deviation with Bessel's correction.
-    fn sample_std, sample_std_axis, sample_std_along, sample_std_into = SampleStd where Inexact of T;
+    fn sample_std, sample_std_axis, sample_std_along, sample_std_along_axis, sample_std_into = SampleStd where Inexact of T;
     /// `ln Σ eˣ`, without overflow on the way; −∞ for no elements, NaN if any is.
-    fn logsumexp, logsumexp_axis, logsumexp_along, logsumexp_into = LogSumExp where Float;
+    fn logsumexp, logsumexp_axis, logsumexp_along, logsumexp_along_axis, logsumexp_into = LogSumExp where Float;
     /// Where the first of the largest stands, row-major over the reduced axes; the first NaN if there is one.
-    fn argmax, argmax_axis, argmax_along, argmax_into = ArgMax where Comparable;
+    fn argmax, argmax_axis, argmax_along, argmax_along_axis, argmax_into = ArgMax where Comparable;
     /// Where the first of the smallest stands, row-major over the reduced axes; the first NaN if there is one.
-    fn argmin, argmin_axis, argmin_along, argmin_into = ArgMin where Comparable;
+    fn argmin, argmin_axis, argmin_along, argmin_along_axis, argmin_into = ArgMin where Comparable;
     /// Whether any is `true`.
-    fn any, any_axis, any_along, any_into = Any where Truth;
+    fn any, any_axis, any_along, any_along_axis, any_into = Any where Truth;
     /// Whether all are `true`.
-    fn all, all_axis, all_along, all_into = AllTrue where Truth;
+    fn all, all_axis, all_along, all_along_axis, all_into = AllTrue where Truth;
     /// How many are `true`.
-    fn count, count_axis, count_along, count_into = Count where Truth;
+    fn count, count_axis, count_along, count_along_axis, count_into = Count where Truth;
 }

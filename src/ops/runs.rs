@@ -4,7 +4,7 @@
 
 use super::index::{Line, along, exists, gather, with};
 use super::sort::{Unique, Wanted, ordered};
-use super::{Any, Arithmetic, Cast, Comparisons, Indexing, Scans, Select};
+use super::{Any, Arithmetic, Cast, Comparisons, Indexing, Replace, Scans, Select, Sorts as _};
 use crate::device::Device;
 use crate::dim::{Axis, Dim};
 use crate::element::{Comparable, Element};
@@ -68,15 +68,45 @@ where
     })
 }
 
-/// What [`Runs::unique_consecutive_along`] finds.
+/// Of each element how many different ones of its line, a line being a row, stand before it in order.
+fn ranks<T: Comparable, D: Device>(op: &'static str, x: TensorView<'_, T, 2, D>) -> Result<Tensor<i64, 2, D>> {
+    let (sorted, order) = ordered(x, Wanted { op, axis: 1, keep: None, descending: false }, (Fresh, Fresh))?;
+    let group = firsts(sorted.view(), 1)?.lazy().cast::<i64>().cumsum(Axis::<1>)?;
+    let mut ranks = Tensor::<i64, 2, D>::zeros(x.size(), x.device())?;
+    ranks.scatter(Replace, Axis::<1>, &order, &group)?;
+    Ok(ranks)
+}
+
+/// A number for each column of a matrix, in the lexicographic order of the columns.
+fn column_numbers<T: Comparable, D: Device>(op: &'static str, x: TensorView<'_, T, 2, D>) -> Result<Tensor<i64, 1, D>> {
+    let [rows, n] = x.size().0;
+    if rows == 0 {
+        return Tensor::zeros([n], x.device());
+    }
+    let mut numbers = ranks(op, x)?;
+    // Two rows become one, half as many at a time: (a, b) is a · (n + 1) + b, and its rank is again at most n.
+    while numbers.size().0[0] > 1 {
+        let rows = numbers.size().0[0];
+        let [first, second] = [0, 1].map(|from| numbers.view().slice_axis(0, from..rows - rows % 2 + from.min(rows % 2), 2));
+        let pairs = (first?.lazy() * (n as i64 + 1) + second?).eval()?;
+        let paired = ranks(op, pairs.view())?;
+        numbers = match rows % 2 {
+            0 => paired,
+            _ => Tensor::concat(&[paired.view(), numbers.view().slice((rows - 1..rows, ..))?], Axis::<0>)?,
+        };
+    }
+    numbers.into_shape([n])
+}
+
+/// What [`Runs::unique_consecutive_along`] and [`Runs::unique_along`] find.
 pub struct UniqueParts<T, const RANK: usize, D: Device> {
-    /// One part of each run.
+    /// One part of each run, or of those that are equal.
     pub values: Tensor<T, RANK, D>,
-    /// Where the first part of each run stands.
+    /// Where the first such part stands.
     pub positions: Tensor<i64, 1, D>,
     /// Which of `values` each part is.
     pub inverse: Tensor<i64, 1, D>,
-    /// How long each run is.
+    /// How many parts there are of each.
     pub counts: Tensor<i64, 1, D>,
 }
 
@@ -150,6 +180,54 @@ pub trait Runs<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> 
             numel => differs.permuted(order)?.to_shape([n, numel / n])?.reduce(Any, Axis::<1>)?,
         };
         let [positions, counts, inverse] = runs(&first)?;
+        Ok(UniqueParts { values: x.index_select_axis(axis, &positions)?, positions, inverse, counts })
+    }
+
+    /// The different parts of the tensor along axis `A`, in lexicographic order, with the place of the first of each, how often
+    /// it occurs and the way back. A part with a NaN equals no other.
+    ///
+    /// # Cost
+    /// `m` parts of `n` elements each: `2·n` sorts of `m` elements, in about log₂ n steps, and one wait for the device.
+    ///
+    /// # Errors
+    /// Those of [`masked_select`](Indexing::masked_select).
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([[2, 1], [1, 7], [2, 1]]);
+    /// let unique = x.unique_along(Axis::<0>)?;
+    /// assert_eq!(unique.values, Tensor::from([[1, 7], [2, 1]]));
+    /// assert_eq!((unique.positions.to_vec()?, unique.counts.to_vec()?), (vec![1, 0], vec![1, 2]));
+    /// assert_eq!(unique.values.index_select(Axis::<0>, &unique.inverse)?, x);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn unique_along<const A: usize>(self, axis: Axis<A>) -> Result<UniqueParts<T, RANK, D>>
+    where
+        T: Comparable,
+        Dim<RANK>: RemoveAxis<A>,
+    {
+        let _ = axis;
+        self.unique_axis(A)
+    }
+
+    /// As [`unique_along`](Runs::unique_along), along an axis known at run time.
+    ///
+    /// # Errors
+    /// Also [`Error::Axis`](crate::Error::Axis).
+    fn unique_axis(self, axis: usize) -> Result<UniqueParts<T, RANK, D>>
+    where
+        T: Comparable,
+    {
+        let (op, x) = ("unique", self.into_view());
+        exists(op, axis, x.size())?;
+        x.ready(op)?;
+        // The axis last, the others before it.
+        let order: [usize; RANK] = std::array::from_fn(|a| if a + 1 == RANK { axis } else { a + usize::from(a >= axis) });
+        let n = x.size().0[axis];
+        let rows = if n == 0 { 0 } else { x.numel() / n };
+        let columns = x.permuted(order)?.to_shape([rows, n])?;
+        let Unique { positions, inverse, counts, .. } = column_numbers(op, columns.view())?.unique_all()?;
         Ok(UniqueParts { values: x.index_select_axis(axis, &positions)?, positions, inverse, counts })
     }
 

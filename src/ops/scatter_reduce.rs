@@ -6,30 +6,58 @@
 use super::assign::in_place;
 use super::index::{along, exists};
 use super::scatter::meeting;
-use super::{Add, Cast as _, Div, FloorDivide, Maximum, Minimum, Mul, Replace};
+use super::{Add, Cast as _, Div, FloorDivide, Maximum, Minimum, Replace};
 use crate::device::Device;
 use crate::dim::{Axis, Dim};
-use crate::element::{Comparable, Element};
+use crate::element::{Comparable, Element, RealNumber};
 use crate::error::Result;
 use crate::expr::Stored;
 use crate::kernel::Op;
 use crate::rank::RemoveAxis;
-use crate::scalar::{DType, Ordered};
+use crate::scalar::{DType, Lane, Lanes, Ordered, Prim};
 use crate::tensor::{Tensor, TensorView, TensorViewMut};
 
 /// How values that meet in one element become one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Meeting {
-    /// Their sum.
+    /// Their sum; of booleans whether any is `true`.
     Sum,
-    /// Their product.
+    /// Their product; of booleans whether all are `true`.
     Prod,
-    /// Their mean: in f64 for floats, rounded down for integers.
+    /// Their mean: in f64 for floats, rounded down for integers and booleans.
     Mean,
     /// The largest; NaN if any is.
     Max,
     /// The smallest; NaN if any is.
     Min,
+}
+
+/// The sum of two; of booleans whether either is.
+#[derive(Clone, Copy, Debug)]
+struct Either;
+
+impl<T: Comparable> Op<(T, T)> for Either {
+    const LIGHT: bool = true;
+    const NAME: &'static str = "scatter sum";
+    type Out = T;
+    #[inline(always)]
+    fn call<L: Lanes>((x, y): (Lane<L, T::Compute>, Lane<L, T::Compute>)) -> Lane<L, T::Compute> {
+        Ordered::sum(x, y)
+    }
+}
+
+/// The product of two; of booleans whether both are.
+#[derive(Clone, Copy, Debug)]
+struct Both;
+
+impl<T: Comparable> Op<(T, T)> for Both {
+    const LIGHT: bool = true;
+    const NAME: &'static str = "scatter product";
+    type Out = T;
+    #[inline(always)]
+    fn call<L: Lanes>((x, y): (Lane<L, T::Compute>, Lane<L, T::Compute>)) -> Lane<L, T::Compute> {
+        Ordered::product(x, y)
+    }
 }
 
 /// One value for every element.
@@ -38,7 +66,7 @@ fn everywhere<T: Element, const RANK: usize, D: Device>(value: T, device: &D) ->
 }
 
 /// The mean of what stands there, if it counts, and of what comes, summed in `S` and divided by `operator`.
-fn mean<S: Comparable, T: Comparable, F: Op<(S, S), Out = S>, const RANK: usize, D: Device>(
+fn mean<S: RealNumber, T: Comparable, F: Op<(S, S), Out = S>, const RANK: usize, D: Device>(
     operator: F,
     cells: &mut TensorViewMut<'_, T, RANK, D>,
     (axis, index): (usize, TensorView<'_, i64, RANK, D>),
@@ -75,8 +103,8 @@ fn reduce<T: Comparable, const RANK: usize, D: Device>(
         return cells.assign(wide.lazy().cast::<T>());
     }
     let neutral = match how {
-        Meeting::Sum => T::zero(),
-        Meeting::Prod => T::one(),
+        Meeting::Sum => T::narrow(Prim::from_bool(false)),
+        Meeting::Prod => T::narrow(Prim::from_bool(true)),
         Meeting::Max => T::narrow(Ordered::LOWEST),
         Meeting::Min => T::narrow(Ordered::HIGHEST),
         // Sums of integers in 64 bits, those of u64 in its own.
@@ -90,10 +118,10 @@ fn reduce<T: Comparable, const RANK: usize, D: Device>(
         cells.scatter_axis(Replace, axis, index, &everywhere(neutral, cells.device())?)?;
     }
     match how {
-        Meeting::Prod => cells.scatter_axis(Mul, axis, index, values),
+        Meeting::Prod => cells.scatter_axis(Both, axis, index, values),
         Meeting::Max => cells.scatter_axis(Maximum, axis, index, values),
         Meeting::Min => cells.scatter_axis(Minimum, axis, index, values),
-        Meeting::Sum | Meeting::Mean => cells.scatter_axis(Add, axis, index, values),
+        Meeting::Sum | Meeting::Mean => cells.scatter_axis(Either, axis, index, values),
     }
 }
 

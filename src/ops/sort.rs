@@ -13,9 +13,9 @@ use crate::element::{Comparable, Compute};
 use crate::error::{Error, Result, text};
 use crate::expr::{Stored, eval, update_with};
 use crate::kernel::{Call, Op, Param, Sorting};
-use crate::layout::Layout;
+use crate::layout::{Layout, joint_size};
 use crate::rank::RemoveAxis;
-use crate::scalar::{Lane, Lanes};
+use crate::scalar::{Lane, Lanes, Ordered};
 use crate::tensor::{Fresh, Place, Tensor, TensorView, TensorViewMut, There, Writable};
 
 /// What is wanted of sorted lines.
@@ -37,8 +37,8 @@ impl<T: Comparable> Op<(T,)> for OrderKey {
     type Out = i64;
     #[inline(always)]
     fn call<L: Lanes>((x,): (Lane<L, Compute<T>>,)) -> Lane<L, i64> {
-        // −0 + 0 is 0: zeros of two signs are equal here.
-        x.is_nan().select(Lane::highest(), (x + Lane::zero()).order_key().cast())
+        // Zeros of two signs are equal here.
+        x.is_nan().select(Lane::highest(), Ordered::one_zero(x).order_key().cast())
     }
 }
 
@@ -190,6 +190,81 @@ macro_rules! sorts {
                 $run(self.into_view(), $wanted, ($(There($place)),+)).map(|_| ())
             }
         )*
+            /// Where each of `values` would stand in the rising line along axis `A` that it belongs to: as
+            /// [`searchsorted`](Tensor::searchsorted), with a line for each row.
+            ///
+            /// # Shapes
+            /// Beside axis `A` the sizes of lines and values agree or stretch from 1; along it the result has those of `values`.
+            ///
+            /// # Cost
+            /// As many gathers and passes over `values` as the length of a line has bits.
+            ///
+            /// # Errors
+            /// [`Error::Sizes`], [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`].
+            ///
+            /// # Examples
+            /// ```
+            /// use rankform::prelude::*;
+            /// use rankform::ops::Side;
+            /// let lines = Tensor::from([[1.0, 2.0, 3.0], [10.0, 20.0, 30.0]]);
+            /// let x = Tensor::from([[2.0, 9.0], [2.0, 25.0]]);
+            /// assert_eq!(lines.searchsorted_along(Axis::<1>, &x, Side::Left)?, Tensor::from([[1, 3], [0, 2]]));
+            /// # Ok::<(), rankform::Error>(())
+            /// ```
+            fn searchsorted_along<'b, const A: usize>(self, axis: Axis<A>, values: impl Stored<'b, T, RANK, D>, side: Side) -> Result<Tensor<i64, RANK, D>>
+            where
+                T: Comparable + 'b,
+                D: 'b,
+                Dim<RANK>: RemoveAxis<A>,
+            {
+                let _ = axis;
+                self.searchsorted_axis(A, values, side)
+            }
+
+            /// As [`searchsorted_along`](Sorts::searchsorted_along), along an axis known at run time.
+            ///
+            /// # Errors
+            /// Also [`Error::Axis`].
+            fn searchsorted_axis<'b>(self, axis: usize, values: impl Stored<'b, T, RANK, D>, side: Side) -> Result<Tensor<i64, RANK, D>>
+            where
+                T: Comparable + 'b,
+                D: 'b,
+            {
+                searched_along("searchsorted", self.into_view(), axis, values.into_view(), side, Fresh)
+            }
+
+            /// As [`searchsorted_along`](Sorts::searchsorted_along), into an existing tensor or exclusive view. No allocation of a
+            /// result.
+            ///
+            /// # Errors
+            /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+            ///
+            /// # Examples
+            /// ```
+            /// use rankform::prelude::*;
+            /// use rankform::ops::Side;
+            /// let mut places = Tensor::from([[0_i64], [0]]);
+            /// let lines = Tensor::from([[1, 2], [3, 4]]);
+            /// lines.searchsorted_along_into(Axis::<1>, &Tensor::from([[2], [9]]), Side::Right, &mut places)?;
+            /// assert_eq!(places.to_vec()?, [2, 2]);
+            /// # Ok::<(), rankform::Error>(())
+            /// ```
+            fn searchsorted_along_into<'b, 'o, const A: usize>(
+                self,
+                axis: Axis<A>,
+                values: impl Stored<'b, T, RANK, D>,
+                side: Side,
+                out: impl Writable<'o, i64, RANK, D>,
+            ) -> Result<()>
+            where
+                T: Comparable + 'b,
+                D: 'b + 'o,
+                Dim<RANK>: RemoveAxis<A>,
+            {
+                let _ = axis;
+                searched_along("searchsorted_along_into", self.into_view(), A, values.into_view(), side, There(out))
+            }
+
             /// The elements without repetition, in order.
             ///
             /// Those that are equal count as one, which is the first; every NaN is unequal to all, as `==` says.
@@ -307,6 +382,52 @@ impl<T: Comparable, const AFTER: bool> Op<(T, T, i64)> for Onward<AFTER> {
     }
 }
 
+/// Where each of `values` would stand in a rising line of `left` elements, of which `at` gives those at certain places.
+fn search<T: Comparable, const N: usize, D: Device>(
+    op: &'static str,
+    mut left: usize,
+    at: impl Fn(&Tensor<i64, N, D>) -> Result<Tensor<T, N, D>>,
+    values: TensorView<'_, T, N, D>,
+    side: Side,
+    out: &mut TensorViewMut<'_, i64, N, D>,
+) -> Result<()> {
+    out.fill(0)?;
+    // The answer lies in `out ..= out + left`, for every value at once.
+    while left > 0 {
+        let half = left.div_ceil(2) as i64;
+        let middle = eval(op, &Call::<Add, _>::new((out.as_view(), Param(half - 1))), values.device())?;
+        let here = at(&middle)?;
+        let call = (here.view(), values, Param(half));
+        match side {
+            Side::Left => update_with::<Add, i64, i64, N, D, _>(out, &Call::<Onward<false>, _>::new(call))?,
+            Side::Right => update_with::<Add, i64, i64, N, D, _>(out, &Call::<Onward<true>, _>::new(call))?,
+        }
+        left /= 2;
+    }
+    Ok(())
+}
+
+/// Where each of `values` would stand in the rising line along an axis that it belongs to.
+fn searched_along<T: Comparable, const RANK: usize, D: Device, P: Place<i64, RANK, D>>(
+    op: &'static str,
+    lines: TensorView<'_, T, RANK, D>,
+    axis: usize,
+    values: TensorView<'_, T, RANK, D>,
+    side: Side,
+    place: P,
+) -> Result<P::Done> {
+    exists(op, axis, lines.size())?;
+    same_device(op, lines.device(), values.device())?;
+    lines.ready(op)?;
+    values.ready(op)?;
+    let (n, count) = (lines.size().0[axis], values.size().0[axis]);
+    let size = joint_size(op, with(lines.size(), axis, count), values.size())?;
+    let values = values.broadcast_to(size)?;
+    place.put(op, Layout::row_major_of(op, size, size_of::<i64>())?, lines.device(), |out| {
+        search(op, n, |middle| gather(op, lines, axis, middle.view(), Fresh), values, side, out)
+    })
+}
+
 /// Where each of `values` would stand in a rising line.
 fn searched<T: Comparable, const N: usize, D: Device, P: Place<i64, N, D>>(
     op: &'static str,
@@ -319,21 +440,7 @@ fn searched<T: Comparable, const N: usize, D: Device, P: Place<i64, N, D>>(
     line.ready(op)?;
     values.ready(op)?;
     place.put(op, Layout::row_major_of(op, values.size(), size_of::<i64>())?, line.device(), |out| {
-        out.fill(0)?;
-        // The answer lies in `out ..= out + left`, for every value at once.
-        let mut left = line.numel();
-        while left > 0 {
-            let half = left.div_ceil(2) as i64;
-            let middle = eval(op, &Call::<Add, _>::new((out.as_view(), Param(half - 1))), line.device())?;
-            let here = line.take(&middle)?;
-            let call = (here.view(), values, Param(half));
-            match side {
-                Side::Left => update_with::<Add, i64, i64, N, D, _>(out, &Call::<Onward<false>, _>::new(call))?,
-                Side::Right => update_with::<Add, i64, i64, N, D, _>(out, &Call::<Onward<true>, _>::new(call))?,
-            }
-            left /= 2;
-        }
-        Ok(())
+        search(op, line.numel(), |middle| line.take(middle), values, side, out)
     })
 }
 

@@ -1,18 +1,13 @@
-//! Covariances and correlations of the rows of a matrix; quantiles along an axis.
+//! Covariances and correlations of the rows of a matrix.
 //!
-//! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+//! Imports: `error`, `dim`, `element`, `device`, `tensor`, `expr`, `ops`.
 
-use super::index::{exists, with};
-use super::{Arithmetic as _, Cast as _, Math as _, Reductions as _, Sorts as _};
+use super::{Arithmetic as _, Cast as _, Math as _, Reductions as _};
 use crate::device::{Device, same_device};
-use crate::dim::{All, Axis, Dim};
-use crate::element::{Compute, Element, Float};
+use crate::dim::{All, Axis};
+use crate::element::{Element, Float};
 use crate::error::{Error, Result, text};
-use crate::expr::{Stored, apply_into};
-use crate::kernel::Op;
-use crate::layout::Layout;
-use crate::rank::{RemoveAxis, Smaller};
-use crate::scalar::{Lane, Lanes};
+use crate::expr::Stored;
 use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
 
 /// How observations count in a [`covariance`](Covariances::cov).
@@ -216,150 +211,3 @@ pub trait Covariances<'a, T: 'a, D: Device>: Stored<'a, T, 2, D> + Sized {
     }
 }
 impl<'a, X: Stored<'a, T, 2, D>, T: 'a, D: Device> Covariances<'a, T, D> for X {}
-
-/// What stands between two neighbours of an order.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Between {
-    /// The point of the line that joins them.
-    Linear,
-    /// The lower one.
-    Lower,
-    /// The higher one.
-    Higher,
-    /// The nearer one, of both the one at an even place.
-    Nearest,
-    /// Their middle.
-    Midpoint,
-}
-
-/// A point between two numbers, in f64; NaN if the last of the line is: `(low, high, last, part)`.
-#[derive(Clone, Copy, Debug)]
-struct Point;
-
-impl<T: Float> Op<(T, T, T, f64)> for Point {
-    const NAME: &'static str = "quantile";
-    type Out = T;
-    #[inline(always)]
-    fn call<L: Lanes>(
-        (low, high, last, part): (Lane<L, Compute<T>>, Lane<L, Compute<T>>, Lane<L, Compute<T>>, Lane<L, f64>),
-    ) -> Lane<L, Compute<T>> {
-        let (from, to) = (low.cast::<f64>(), high.cast::<f64>());
-        // Two equal infinities have no difference, and an end stays itself.
-        let between = to.mul_add(part, from * (1.0 - part)).cast(); // `to - from` could be beyond all numbers
-        let point = (low.eq(high) | part.eq(Lane::zero())).select(low, part.eq(Lane::one()).select(high, between));
-        last.is_nan().select(last, point)
-    }
-}
-
-/// The element at the share `q` of each line.
-fn at_share<T: Float, const RANK: usize, const M: usize, D: Device, P: Place<T, M, D>>(
-    op: &'static str,
-    x: TensorView<'_, T, RANK, D>,
-    (q, between): (f64, Between),
-    axis: usize,
-    place: P,
-) -> Result<P::Done> {
-    exists(op, axis, x.size())?;
-    if !(0.0..=1.0).contains(&q) {
-        return Err(Error::Value { op, what: text(format_args!("a share of {q}, not from 0 to 1")) });
-    }
-    x.ready(op)?;
-    let kept: [usize; M] = std::array::from_fn(|a| x.size().0[a + usize::from(a >= axis)]);
-    let layout = Layout::row_major(Dim(kept));
-    let Some(last) = x.size().0[axis].checked_sub(1) else {
-        return if kept.contains(&0) {
-            place.put(op, layout, x.device(), |_| Ok(()))
-        } else {
-            Err(Error::Empty { op, sizes: x.size().0.into() })
-        };
-    };
-    let at = q * last as f64;
-    let (low, high) = (at.floor(), at.ceil());
-    let part = match between {
-        Between::Linear => at - low,
-        Between::Lower => 0.0,
-        Between::Higher => 1.0,
-        Between::Nearest => at.round_ties_even() - low,
-        Between::Midpoint => 0.5,
-    };
-    let sorted = x.sort_axis(axis)?;
-    let at = |place: usize| sorted.view().slice_axis(axis, place..place + 1, 1);
-    place.put(op, layout, x.device(), |out| {
-        let out = out.reborrow().reshape(with(x.size(), axis, 1))?;
-        apply_into(Point, (at(low as usize)?, at((high as usize).min(last))?, at(last)?, part), out)
-    })
-}
-
-/// Quantiles, of tensors and views.
-pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized {
-    /// The element at the share `q` of each line along axis `A` in order: place `q · (n − 1)`, and between two places as
-    /// `between` says. NaN for a line with one. `q = 0.5` is the median.
-    ///
-    /// # Cost
-    /// A sort of every line.
-    ///
-    /// # Errors
-    /// [`Error::Value`] unless `q` is between 0 and 1; [`Error::Empty`] for lines of no elements; [`Error::Unallocated`],
-    /// [`Error::OutOfMemory`].
-    ///
-    /// # Examples
-    /// ```
-    /// use rankform::prelude::*;
-    /// use rankform::ops::Between;
-    /// let x = Tensor::from([[4.0, 1.0, 3.0, 2.0]]);
-    /// assert_eq!(x.quantile(0.5, Axis::<1>, Between::Linear)?.to_vec()?, [2.5]);
-    /// assert_eq!(x.quantile(0.5, Axis::<1>, Between::Lower)?.to_vec()?, [2.0]);
-    /// # Ok::<(), rankform::Error>(())
-    /// ```
-    fn quantile<const A: usize, const M: usize>(self, q: f64, axis: Axis<A>, between: Between) -> Result<Tensor<T, M, D>>
-    where
-        T: Float,
-        Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
-    {
-        let _ = axis;
-        self.quantile_axis(q, A, between)
-    }
-
-    /// As [`quantile`](Quantiles::quantile), along an axis known at run time.
-    ///
-    /// # Errors
-    /// Also [`Error::Axis`].
-    fn quantile_axis<const M: usize>(self, q: f64, axis: usize, between: Between) -> Result<Tensor<T, M, D>>
-    where
-        T: Float,
-        Dim<RANK>: Smaller<Output = Dim<M>>,
-    {
-        at_share("quantile", self.into_view(), (q, between), axis, Fresh)
-    }
-
-    /// As [`quantile`](Quantiles::quantile), into an existing tensor or exclusive view. The lines in order are allocated.
-    ///
-    /// # Errors
-    /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
-    ///
-    /// # Examples
-    /// ```
-    /// use rankform::prelude::*;
-    /// use rankform::ops::Between;
-    /// let mut medians = Tensor::from([0.0]);
-    /// Tensor::from([[4.0, 1.0, 3.0, 2.0]]).quantile_into(0.5, Axis::<1>, Between::Linear, &mut medians)?;
-    /// assert_eq!(medians.to_vec()?, [2.5]);
-    /// # Ok::<(), rankform::Error>(())
-    /// ```
-    fn quantile_into<'o, const A: usize, const M: usize>(
-        self,
-        q: f64,
-        axis: Axis<A>,
-        between: Between,
-        out: impl Writable<'o, T, M, D>,
-    ) -> Result<()>
-    where
-        T: Float,
-        D: 'o,
-        Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
-    {
-        let _ = axis;
-        at_share("quantile_into", self.into_view(), (q, between), A, There(out))
-    }
-}
-impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Quantiles<'a, T, RANK, D> for X {}

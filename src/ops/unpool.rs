@@ -7,7 +7,7 @@ use super::windows::{cut, part, seen};
 use super::{Indexing as _, Max, Replace};
 use crate::device::{Device, same_device};
 use crate::dim::{Axis, Dim};
-use crate::element::{Comparable, Compute, Element};
+use crate::element::{Compute, Element, RealNumber};
 use crate::error::{Error, Result};
 use crate::expr::{Stored, apply_in_place, reduce_at};
 use crate::kernel::{OpMany, Reducer};
@@ -20,7 +20,7 @@ use crate::tensor::{Fresh, Place, Tensor, TensorView, TensorViewMut, There, Writ
 #[derive(Clone, Copy, Debug)]
 struct Larger;
 
-impl<T: Comparable> OpMany<(T, i64, T, i64)> for Larger {
+impl<T: RealNumber> OpMany<(T, i64, T, i64)> for Larger {
     const NAME: &'static str = "max_pool";
     type Out = (T, i64);
     #[inline(always)]
@@ -36,7 +36,7 @@ impl<T: Comparable> OpMany<(T, i64, T, i64)> for Larger {
 #[derive(Clone, Copy, Debug)]
 struct LargestAt;
 
-impl<T: Comparable> Reducer<T> for LargestAt {
+impl<T: RealNumber> Reducer<T> for LargestAt {
     const NAME: &'static str = "max_pool";
     type Out = i64;
     type State<L: Lanes> = (Lane<L, i64>, Lane<L, i64>);
@@ -71,7 +71,7 @@ fn largest<T, const RANK: usize, const N: usize, D: Device, A, B>(
     (values, indices): (A, B),
 ) -> Result<(A::Done, B::Done)>
 where
-    T: Comparable,
+    T: RealNumber,
     A: Place<T, RANK, D>,
     B: Place<i64, RANK, D>,
 {
@@ -98,7 +98,7 @@ where
 }
 
 /// As [`largest`], where windows are long and few: two reductions of each.
-fn one_by_one<T: Comparable, const RANK: usize, const N: usize, D: Device>(
+fn one_by_one<T: RealNumber, const RANK: usize, const N: usize, D: Device>(
     x: TensorView<'_, T, RANK, D>,
     positions: TensorView<'_, i64, RANK, D>,
     values: &mut TensorViewMut<'_, T, RANK, D>,
@@ -187,7 +187,7 @@ macro_rules! pools {
             /// PyTorch's `max_pool1d` … `max_pool3d` with `return_indices`.
             fn $max(self, pool: Pool<$n>) -> Result<(Tensor<T, RANK, D>, Tensor<i64, RANK, D>)>
             where
-                T: Comparable,
+                T: RealNumber,
                 Dim<RANK>: Spatial<$n>,
             {
                 largest(stringify!($max), self.into_view(), pool, (Fresh, Fresh))
@@ -204,7 +204,7 @@ macro_rules! pools {
                 indices: impl Writable<'o, i64, RANK, D>,
             ) -> Result<()>
             where
-                T: Comparable,
+                T: RealNumber,
                 D: 'o,
                 Dim<RANK>: Spatial<$n>,
             {

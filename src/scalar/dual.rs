@@ -108,6 +108,19 @@ fn along<L: Lanes, P: Real>(slope: Lane<L, P>, tangent: Lane<L, P>) -> Lane<L, P
     counts.select(slope, Lane::zero()) * tangent
 }
 
+/// [`Ordered::order_tangent`] of reals.
+#[inline(always)]
+pub(super) fn order_tangent<L: Lanes, P: Real>(op: Order, [x, y, value]: [Lane<L, P>; 3], [dx, dy]: [Lane<L, P>; 2]) -> Lane<L, P> {
+    // At a tie each operand takes half, as PyTorch does: the derivatives of max and min add up to the operands' own.
+    let half = |a: Lane<L, P>, b: Lane<L, P>| (a + b) / 2;
+    match op {
+        Order::Max => x.eq(y).select(half(dx, dy), x.gt(y).select(dx, dy)),
+        Order::Min => x.eq(y).select(half(dx, dy), x.lt(y).select(dx, dy)),
+        // x = q·y + r with q = trunc(x / y) constant; (x − r) / y is q up to rounding.
+        Order::Rem => dx - times((x - value) / y, dy),
+    }
+}
+
 impl<L: Lanes> Lanes for Dual<L> {
     type Raw<P: Prim> = Pair<L, P>;
     #[inline(always)]
@@ -148,15 +161,7 @@ impl<L: Lanes> Lanes for Dual<L> {
         }
         let (x, y) = (Lane::<L, P>(a.0), Lane::<L, P>(b.0));
         let (dx, dy) = (Lane::<L, P>(or_zero::<L, P>(a.1)), Lane::<L, P>(or_zero::<L, P>(b.1)));
-        // At a tie each operand takes half, as PyTorch does: the derivatives of max and min add up to the operands' own.
-        let half = |a: Lane<L, P>, b: Lane<L, P>| (a + b) / 2;
-        let tangent = match op {
-            Order::Max => x.eq(y).select(half(dx, dy), x.gt(y).select(dx, dy)),
-            Order::Min => x.eq(y).select(half(dx, dy), x.lt(y).select(dx, dy)),
-            // x = q·y + r with q = trunc(x / y) constant; (x − r) / y is q up to rounding.
-            Order::Rem if b.1.is_none() => dx,
-            Order::Rem => dx - times((x - Lane(value)) / y, dy),
-        };
+        let tangent = if op == Order::Rem && b.1.is_none() { dx } else { P::order_tangent(op, [x, y, Lane(value)], [dx, dy]) };
         (value, Some(tangent.0))
     }
     #[inline(always)]

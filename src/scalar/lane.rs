@@ -121,12 +121,12 @@ impl<L: Lanes, P: Num> Lane<L, P> {
 }
 
 impl<L: Lanes, P: Ordered> Lane<L, P> {
-    /// Above every number: +∞, or the largest integer.
+    /// Above every number: +∞, the largest integer, or `true`.
     #[inline(always)]
     pub fn highest() -> Self {
         Lane(L::literal(P::HIGHEST))
     }
-    /// Below every number: −∞, or the smallest integer.
+    /// Below every number: −∞, the smallest integer, or `false`.
     #[inline(always)]
     pub fn lowest() -> Self {
         Lane(L::literal(P::LOWEST))
@@ -359,7 +359,7 @@ impl<L: Lanes, P: Num> ops::Neg for Lane<L, P> {
     }
 }
 
-impl<L: Lanes, P: Ordered> ops::Rem for Lane<L, P> {
+impl<L: Lanes, P: Num + Ordered> ops::Rem for Lane<L, P> {
     type Output = Self;
     #[inline(always)]
     fn rem(self, other: Self) -> Self {

@@ -26,6 +26,8 @@ pub trait Prim: Copy + Default + PartialEq + Send + Sync + fmt::Debug + bytemuck
     fn from_f64(v: f64) -> Self;
     /// From a complex number.
     fn from_complex(v: Complex<f64>) -> Self;
+    /// `a − b`; of booleans whether they differ.
+    fn difference<L: Lanes>(a: Lane<L, Self>, b: Lane<L, Self>) -> Lane<L, Self>;
 }
 
 /// A machine type with arithmetic: integers, reals, complex numbers.
@@ -41,14 +43,14 @@ pub trait Num: Prim {
     fn negate(a: Self) -> Self;
 }
 
-/// A machine type with an order: integers and reals.
+/// A machine type with an order: integers, reals, and booleans, of which `false` is the smaller.
 #[diagnostic::on_unimplemented(message = "`{Self}` has no order", label = "an operator body compares `{Self}` values with `lt`, `max`, …")]
-pub trait Ordered: Num {
-    /// The largest number: above every other.
+pub trait Ordered: Prim {
+    /// The largest value: above every other.
     const HIGHEST: Self;
-    /// The smallest number: below every other.
+    /// The smallest value: below every other.
     const LOWEST: Self;
-    /// Maximum, minimum, remainder.
+    /// Maximum, minimum, remainder (which no body asks of booleans).
     fn order(op: Order, a: Self, b: Self) -> Self;
     /// `a < b`, `a <= b`.
     fn compare(op: Compare, a: Self, b: Self) -> bool;
@@ -62,6 +64,20 @@ pub trait Ordered: Num {
     fn reverse_key<L: Lanes>(x: Lane<L, Self>) -> Lane<L, Self::Key>;
     /// See [`Lane::of_reverse_key`].
     fn of_reverse_key<L: Lanes>(key: Lane<L, Self::Key>) -> Lane<L, Self>;
+    /// The derivative of [`order`](Ordered::order) of `x` and `y` that carry these; of what carries none, any.
+    #[inline(always)]
+    fn order_tangent<L: Lanes>(_: Order, _: [Lane<L, Self>; 3], [dx, _]: [Lane<L, Self>; 2]) -> Lane<L, Self> {
+        dx
+    }
+    /// `a + b`; of booleans whether either is `true`.
+    fn sum<L: Lanes>(a: Lane<L, Self>, b: Lane<L, Self>) -> Lane<L, Self>;
+    /// `a · b`; of booleans whether both are `true`.
+    fn product<L: Lanes>(a: Lane<L, Self>, b: Lane<L, Self>) -> Lane<L, Self>;
+    /// The same value, with one zero for both: −0 becomes 0.
+    #[inline(always)]
+    fn one_zero<L: Lanes>(x: Lane<L, Self>) -> Lane<L, Self> {
+        x
+    }
 }
 
 /// A machine type that is a row of bits: integers and booleans.
@@ -79,7 +95,7 @@ pub trait Bits: Prim {
 
 /// A whole number.
 #[diagnostic::on_unimplemented(message = "`{Self}` is not an integer type", label = "an operator body shifts `{Self}` values")]
-pub trait Integer: Ordered + Bits {
+pub trait Integer: Num + Ordered + Bits {
     /// `<<` and `>>`, by a distance that counts modulo the width.
     fn shift(op: Shift, a: Self, by: u32) -> Self;
 }
@@ -89,7 +105,7 @@ pub trait Integer: Ordered + Bits {
     message = "`{Self}` is not a real floating-point type",
     label = "an operator body uses `exp`, `tanh`, … or a literal such as `0.5` on `{Self}`"
 )]
-pub trait Real: Ordered {
+pub trait Real: Num + Ordered {
     /// The unsigned integer of the same width.
     type Bits: Integer;
     /// Bits of the fraction that are stored.
@@ -121,7 +137,8 @@ pub trait ComplexPrim: Num {
 macro_rules! prim {
     (
         $t:ty, $dtype:ident,
-        |$self:ident| $cast:expr, |$b:ident| $from_bool:expr, |$v:ident| $from:expr, |$f:ident| $from_float:expr, |$c:ident| $from_complex:expr
+        |$self:ident| $cast:expr, |$b:ident| $from_bool:expr, |$v:ident| $from:expr, |$f:ident| $from_float:expr, |$c:ident| $from_complex:expr,
+        |$x:ident, $y:ident| $difference:expr
     ) => {
         impl Prim for $t {
             const DTYPE: DType = DType::$dtype;
@@ -139,12 +156,14 @@ macro_rules! prim {
             fn from_f64($f: f64) -> Self { $from_float }
             #[inline(always)]
             fn from_complex($c: Complex<f64>) -> Self { $from_complex }
+            #[inline(always)]
+            fn difference<L: Lanes>($x: Lane<L, $t>, $y: Lane<L, $t>) -> Lane<L, $t> { $difference }
         }
     };
 }
 macro_rules! real_prims {
     ($($t:ty, $dtype:ident, $from:ident, $via:ty, |$v:ident| $from_float:expr;)*) => { $(
-        prim!($t, $dtype, |self| U::$from(self as $via), |b| b as u8 as $t, |v| v as $t, |$v| $from_float, |c| <$t>::from_f64(c.re));
+        prim!($t, $dtype, |self| U::$from(self as $via), |b| b as u8 as $t, |v| v as $t, |$v| $from_float, |c| <$t>::from_f64(c.re), |a, b| a - b);
     )* };
 }
 /// `$v as $t`, in steps that vectorise: towards zero, the nearest end for what is beyond it, 0 for NaN.
@@ -176,7 +195,8 @@ real_prims! {
     f32, F32, from_f32, f32, |v| v as f32;
     f64, F64, from_f64, f64, |v| v as f64;
 }
-prim!(bool, Bool, |self| U::from_bool(self), |b| b, |v| v != Default::default(), |v| v != 0.0, |c| c.re != 0.0 || c.im != 0.0);
+prim!(bool, Bool, |self| U::from_bool(self), |b| b, |v| v != Default::default(), |v| v != 0.0, |c| c.re != 0.0 || c.im != 0.0, |a, b| a
+    ^ b);
 prim!(
     Complex<f32>,
     C32,
@@ -184,7 +204,8 @@ prim!(
     |b| Complex::new(b as u8 as f32, 0.0),
     |v| Complex::new(v as f32, 0.0),
     |v| Complex::new(v as f32, 0.0),
-    |c| Complex::new(c.re as f32, c.im as f32)
+    |c| Complex::new(c.re as f32, c.im as f32),
+    |a, b| a - b
 );
 prim!(
     Complex<f64>,
@@ -193,7 +214,8 @@ prim!(
     |b| Complex::new(b as u8 as f64, 0.0),
     |v| Complex::new(v as f64, 0.0),
     |v| Complex::new(v as f64, 0.0),
-    |c| c
+    |c| c,
+    |a, b| a - b
 );
 
 macro_rules! integers {
@@ -237,6 +259,10 @@ macro_rules! integers {
             #[inline(always)]
             fn of_reverse_key<L: Lanes>(key: Lane<L, $key>) -> Lane<L, $t> { Lane::of_order_key(!key) }
             #[inline(always)]
+            fn sum<L: Lanes>(a: Lane<L, $t>, b: Lane<L, $t>) -> Lane<L, $t> { a + b }
+            #[inline(always)]
+            fn product<L: Lanes>(a: Lane<L, $t>, b: Lane<L, $t>) -> Lane<L, $t> { a * b }
+            #[inline(always)]
             fn compare(op: Compare, a: $t, b: $t) -> bool {
                 match op { Compare::Lt => a < b, Compare::Le => a <= b }
             }
@@ -265,6 +291,51 @@ integers! {
     u16, i16, |a| a.wrapping_neg();
     u32, i32, |a| a.wrapping_neg();
     u64, i64, |a| a.wrapping_neg();
+}
+
+impl Ordered for bool {
+    const HIGHEST: bool = true;
+    const LOWEST: bool = false;
+    #[inline(always)]
+    fn order(op: Order, a: bool, b: bool) -> bool {
+        match op {
+            Order::Max => a | b,
+            Order::Min => a & b,
+            Order::Rem => false,
+        }
+    }
+    type Key = i8;
+    #[inline(always)]
+    fn order_key<L: Lanes>(x: Lane<L, bool>) -> Lane<L, i8> {
+        x.cast()
+    }
+    #[inline(always)]
+    fn of_order_key<L: Lanes>(key: Lane<L, i8>) -> Lane<L, bool> {
+        key.gt(0)
+    }
+    #[inline(always)]
+    fn reverse_key<L: Lanes>(x: Lane<L, bool>) -> Lane<L, i8> {
+        (!x).cast()
+    }
+    #[inline(always)]
+    fn of_reverse_key<L: Lanes>(key: Lane<L, i8>) -> Lane<L, bool> {
+        key.le(0)
+    }
+    #[inline(always)]
+    fn sum<L: Lanes>(a: Lane<L, bool>, b: Lane<L, bool>) -> Lane<L, bool> {
+        a | b
+    }
+    #[inline(always)]
+    fn product<L: Lanes>(a: Lane<L, bool>, b: Lane<L, bool>) -> Lane<L, bool> {
+        a & b
+    }
+    #[inline(always)]
+    fn compare(op: Compare, a: bool, b: bool) -> bool {
+        match op {
+            Compare::Lt => !a & b,
+            Compare::Le => !a | b,
+        }
+    }
 }
 
 impl Bits for bool {
@@ -330,6 +401,16 @@ macro_rules! reals {
             fn reverse_key<L: Lanes>(x: Lane<L, $t>) -> Lane<L, $signed> { (-x).order_key() }
             #[inline(always)]
             fn of_reverse_key<L: Lanes>(key: Lane<L, $signed>) -> Lane<L, $t> { -Lane::of_order_key(key) }
+            #[inline(always)]
+            fn order_tangent<L: Lanes>(op: Order, at: [Lane<L, $t>; 3], tangents: [Lane<L, $t>; 2]) -> Lane<L, $t> {
+                super::dual::order_tangent(op, at, tangents)
+            }
+            #[inline(always)]
+            fn one_zero<L: Lanes>(x: Lane<L, $t>) -> Lane<L, $t> { x + Lane::zero() }
+            #[inline(always)]
+            fn sum<L: Lanes>(a: Lane<L, $t>, b: Lane<L, $t>) -> Lane<L, $t> { a + b }
+            #[inline(always)]
+            fn product<L: Lanes>(a: Lane<L, $t>, b: Lane<L, $t>) -> Lane<L, $t> { a * b }
             #[inline(always)]
             fn compare(op: Compare, a: $t, b: $t) -> bool {
                 match op { Compare::Lt => a < b, Compare::Le => a <= b }

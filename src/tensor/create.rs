@@ -8,11 +8,12 @@ use super::adopt::checked;
 use crate::allocation::Allocation;
 use crate::device::{Cpu, Device, Fresh, Inputs};
 use crate::dim::Dim;
-use crate::element::{Comparable, Compute, Element, Float, Number};
+use crate::element::{Compute, Element, Number, RealNumber};
 use crate::error::{Error, Result, text};
 use crate::kernel::{Param, Store};
 use crate::layout::Layout;
 use crate::scalar::{DType, Prim};
+use num_complex::Complex;
 
 impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// Memory for a dense layout that the caller is about to write, every element of it.
@@ -211,7 +212,7 @@ fn of_real<T: Element>(value: f64) -> T {
     T::narrow(Compute::<T>::from_f64(value))
 }
 
-impl<T: Comparable, D: Device> Tensor<T, 1, D> {
+impl<T: RealNumber, D: Device> Tensor<T, 1, D> {
     /// `start`, `start + step`, `start + 2·step`, … as long as `end` is not reached: NumPy's `arange`.
     ///
     /// There are `⌈(end − start) / step⌉` elements, or none. Integers are exact; of floats each element is
@@ -254,10 +255,21 @@ impl<T: Comparable, D: Device> Tensor<T, 1, D> {
     }
 }
 
-impl<T: Float, D: Device> Tensor<T, 1, D> {
+/// The i-th of `spaces + 1` numbers at equal distances.
+fn between(first: f64, last: f64, spaces: f64, i: f64) -> f64 {
+    let step = (last - first) / spaces;
+    if step.is_normal() || first == last {
+        return first + i * step;
+    }
+    // The distance overflows, or a step underflows: weigh the ends instead.
+    first * (1.0 - i / spaces) + last * (i / spaces)
+}
+
+impl<T: Number, D: Device> Tensor<T, 1, D> {
     /// `n` numbers at equal distances, the first `start`, the last exactly `end`; `n = 1` gives `start`.
     ///
-    /// The i-th is `start + i · (end − start) / (n − 1)`, computed in f64.
+    /// The i-th is `start + i · (end − start) / (n − 1)`, computed in f64, of complex numbers part by part; of integers exactly,
+    /// then rounded towards 0, as in PyTorch.
     ///
     /// # Errors
     /// [`Error::Value`] when an end is not finite, [`Error::Overflow`], [`Error::OutOfMemory`].
@@ -269,25 +281,30 @@ impl<T: Float, D: Device> Tensor<T, 1, D> {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn linspace(start: T, end: T, n: usize, device: &D) -> Result<Self> {
-        let (first, last) = (real(start), real(end));
-        if !first.is_finite() || !last.is_finite() {
+        let [first, last] = [start, end].map(|end| end.widen().cast::<Complex<f64>>());
+        if !(first.is_finite() && last.is_finite()) {
             return Err(Error::Value { op: "linspace", what: text(format_args!("from {start} to {end}: not finite")) });
         }
-        let spaces = n.saturating_sub(1).max(1) as f64;
-        let step = (last - first) / spaces;
+        let spaces = n.saturating_sub(1).max(1);
+        let [low, high] = if T::DTYPE.is_discrete() { [whole(start), whole(end)] } else { [0; 2] };
         let value = |[i]: [usize; 1]| match i {
             0 => start,
             i if i + 1 == n => end,
-            i if step.is_normal() || first == last => of_real(first + i as f64 * step),
-            // The distance overflows, or a step underflows: weigh the ends instead.
-            i => of_real(first * (1.0 - i as f64 / spaces) + last * (i as f64 / spaces)),
+            i if T::DTYPE.is_discrete() => {
+                let sum = low * (spaces - i) as i128 + high * i as i128;
+                T::narrow(Compute::<T>::from_i64((sum / spaces as i128) as i64))
+            }
+            i => {
+                let part = |first, last| between(first, last, spaces as f64, i as f64);
+                T::narrow(Compute::<T>::from_complex(Complex::new(part(first.re, last.re), part(first.im, last.im))))
+            }
         };
         Self::from_slice(&values_of("linspace", Dim([n]), value)?, [n], device)
     }
 }
 
-impl<T: Number, D: Device> Tensor<T, 2, D> {
-    /// The identity matrix: `[n, n]`, 1 on the diagonal, 0 elsewhere.
+impl<T: Element, D: Device> Tensor<T, 2, D> {
+    /// The identity matrix: `[n, n]`, 1 (or `true`) on the diagonal, 0 elsewhere.
     ///
     /// # Errors
     /// [`Error::Overflow`], [`Error::OutOfMemory`].
@@ -299,7 +316,7 @@ impl<T: Number, D: Device> Tensor<T, 2, D> {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn eye(n: usize, device: &D) -> Result<Self> {
-        let one = |[row, column]: [usize; 2]| if row == column { T::one() } else { T::zero() };
+        let one = |[row, column]: [usize; 2]| T::narrow(Compute::<T>::from_bool(row == column));
         Self::from_slice(&values_of("eye", Dim([n, n]), one)?, [n, n], device)
     }
 }

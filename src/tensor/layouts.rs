@@ -338,6 +338,39 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
         Ok(unsafe { self.part(first, second) })
     }
 
+    /// Two slices without a common element: two exclusive views, which may be interleaved. More by slices of these.
+    ///
+    /// # Errors
+    /// [`Error::Slice`] when an entry leaves its axis or a step is 0, [`Error::Value`] when the slices share an element.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let mut x = Tensor::from([[1, 2, 3, 4], [5, 6, 7, 8]]);
+    /// let (mut even, odd) = x.view_mut()?.multi_slice_mut((.., (..).step(2)), (.., (1..).step(2)))?;
+    /// even.assign(odd.as_view())?;
+    /// assert_eq!(x, Tensor::from([[2, 2, 4, 4], [6, 6, 8, 8]]));
+    /// assert!(x.view_mut()?.multi_slice_mut((0, ..), (.., 1..3)).is_err());
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    pub fn multi_slice_mut<A, B, const M: usize, const N: usize>(
+        self,
+        first: A,
+        second: B,
+    ) -> Result<(TensorViewMut<'a, T, M, D>, TensorViewMut<'a, T, N, D>)>
+    where
+        A: SliceSpec<Output = Dim<M>, Reads: Fits<RANK>>,
+        B: SliceSpec<Output = Dim<N>, Reads: Fits<RANK>>,
+    {
+        let (one, other) = (self.layout().sliced(&first)?, self.layout().sliced(&second)?);
+        if !self.layout().are_apart(&first, &second) {
+            let what = text(format_args!("two slices, of sizes {} and {}, share elements", one.size(), other.size()));
+            return Err(Error::Value { op: "multi_slice_mut", what });
+        }
+        // SAFETY: slices of this view that share no index, hence no element.
+        Ok(unsafe { self.part(one, other) })
+    }
+
     /// Consecutive exclusive parts of `len` along axis `A`; the last may be shorter.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 //!
 //! Imports: `error`, `dim`, `layout`, `device`.
 
+use super::Tensor;
 use crate::device::{Cpu, Device, Slot};
 use crate::dim::{Dim, Stride};
 use crate::error::{Error, Result};
@@ -41,6 +42,25 @@ impl<T, const RANK: usize, D: Device> Clone for TensorView<'_, T, RANK, D> {
     }
 }
 impl<T, const RANK: usize, D: Device> Copy for TensorView<'_, T, RANK, D> {}
+
+/// The whole tensor: a function of `impl Into<TensorView<'a, T, RANK, D>>` takes tensors and views.
+///
+/// ```
+/// use rankform::prelude::*;
+/// fn spread<'a>(x: impl Into<TensorView<'a, f64, 1>>) -> Result<f64> {
+///     let x = x.into();
+///     Ok(x.max(All)?.item()? - x.min(All)?.item()?)
+/// }
+/// let x = Tensor::from([3.0, 1.0, 7.0]);
+/// assert_eq!((spread(&x)?, spread(x.slice((..2,))?)?), (6.0, 2.0));
+/// # Ok::<(), rankform::Error>(())
+/// ```
+impl<'a, T, const RANK: usize, D: Device> From<&'a Tensor<T, RANK, D>> for TensorView<'a, T, RANK, D> {
+    #[inline]
+    fn from(tensor: &'a Tensor<T, RANK, D>) -> Self {
+        tensor.view()
+    }
+}
 
 impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
     /// # Safety

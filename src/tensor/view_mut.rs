@@ -1,10 +1,12 @@
 //! `TensorViewMut`: a tensor borrowed for writing, in which every index is an element of its own.
 //!
-//! Imports: `dim`, `layout`, `device`.
+//! Imports: `error`, `dim`, `layout`, `device`.
 
+use super::Tensor;
 use super::view::{Leaf, TensorView};
 use crate::device::{Cpu, Device};
 use crate::dim::{Dim, Stride};
+use crate::error::{Error, Result};
 use crate::layout::Layout;
 use std::marker::PhantomData;
 
@@ -29,6 +31,22 @@ pub struct TensorViewMut<'a, T, const RANK: usize, D: Device = Cpu> {
 unsafe impl<T: Send, const RANK: usize, D: Device> Send for TensorViewMut<'_, T, RANK, D> {}
 // SAFETY: `&TensorViewMut` only reads.
 unsafe impl<T: Sync, const RANK: usize, D: Device> Sync for TensorViewMut<'_, T, RANK, D> {}
+
+/// The whole tensor, for writing; errors are those of [`Tensor::view_mut`], since another handle may share the memory.
+impl<'a, T, const RANK: usize, D: Device> TryFrom<&'a mut Tensor<T, RANK, D>> for TensorViewMut<'a, T, RANK, D> {
+    type Error = Error;
+    #[inline]
+    fn try_from(tensor: &'a mut Tensor<T, RANK, D>) -> Result<Self> {
+        tensor.view_mut()
+    }
+}
+
+impl<'a, T, const RANK: usize, D: Device> From<TensorViewMut<'a, T, RANK, D>> for TensorView<'a, T, RANK, D> {
+    #[inline]
+    fn from(view: TensorViewMut<'a, T, RANK, D>) -> Self {
+        view.into_view()
+    }
+}
 
 impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
     /// # Safety
@@ -63,11 +81,11 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
     ///
     /// # Safety
     /// As [`TensorViewMut::relay`] for both, and no position is in both.
-    pub(super) unsafe fn part<const M: usize>(
+    pub(super) unsafe fn part<const M: usize, const N: usize>(
         self,
         first: Layout<M>,
-        second: Layout<M>,
-    ) -> (TensorViewMut<'a, T, M, D>, TensorViewMut<'a, T, M, D>) {
+        second: Layout<N>,
+    ) -> (TensorViewMut<'a, T, M, D>, TensorViewMut<'a, T, N, D>) {
         let view = self.view;
         // SAFETY: the caller's promise; `self` is gone, so each part is exclusive.
         unsafe {

@@ -2,6 +2,7 @@
 //!
 //! | file | |
 //! |---|---|
+//! | `operators/operands.rs` | operators of one to six operands, in every way in which they are called |
 //! | `operators.rs` | operators give what they give on the CPU |
 //! | `queue.rs` | memory, order, late errors, graphs, copies, kernels of one's own |
 

@@ -1,6 +1,8 @@
 //! Operators on a graphics card give what they give on the CPU. Without a card it says that it was skipped, and fails where
 //! `RANKFORM_REQUIRE_CUDA` is set.
 
+mod operands;
+
 use crate::{numbers, on_card};
 use rankform::AnyDevice;
 use rankform::Cuda;
@@ -48,6 +50,58 @@ on_card!(moves_and_products, |card| {
     assert_eq!(y.sort(Axis::<1>)?.to_vec()?, x.sort(Axis::<1>)?.to_vec()?);
     assert_eq!(y.argsort(Axis::<0>)?.to_vec()?, x.argsort(Axis::<0>)?.to_vec()?);
     assert_eq!(y.masked_select(&y.greater(0.0)?)?.to_vec()?, x.masked_select(&x.greater(0.0)?)?.to_vec()?);
+});
+
+on_card!(indices_parts_and_orders, |card| {
+    let x = Tensor::from_fn([60, 70], |[i, j]| ((i * 37 + j * 11) % 23) as i32, &Cpu)?;
+    let y = x.to(card)?;
+    let (i, j) = (Tensor::from_fn([40], |[k]| (k * 7 % 60) as i64, &Cpu)?, Tensor::from_fn([40], |[k]| (k * 13 % 4) as i64, &Cpu)?);
+    let (ci, cj) = (i.to(card)?, j.to(card)?);
+    assert_eq!(y.index((&ci, &cj))?.to_vec()?, x.index((&i, &j))?.to_vec()?);
+    assert_eq!(y.transposed().index((&cj,))?.to_vec()?, x.transposed().index((&j,))?.to_vec()?);
+    let (mut a, mut b) = (x.copy()?, y.copy()?);
+    a.index_put(ops::Add, (&j, &i.minimum(5)?), &i.cast::<i32>()?)?;
+    b.index_put(ops::Add, (&cj, &ci.minimum(5)?), &ci.cast::<i32>()?)?;
+    assert_eq!(b.to_vec()?, a.to_vec()?);
+    assert_eq!(y.index((&ci, &ci.add(40)?)).unwrap_err(), x.index((&i, &i.add(40)?)).unwrap_err());
+    let (few, parts) = (x.slice((.., ..2))?.copy()?, y.slice((.., ..2))?.copy()?);
+    let (few, parts) = (few.unique_along(Axis::<0>)?, parts.unique_along(Axis::<0>)?);
+    assert_eq!((parts.values.to_vec()?, parts.inverse.to_vec()?), (few.values.to_vec()?, few.inverse.to_vec()?));
+    let (lines, on_card) = (x.sort(Axis::<1>)?, y.sort(Axis::<1>)?);
+    let found = on_card.searchsorted_along(Axis::<1>, y.slice((.., ..9))?, ops::Side::Left)?;
+    assert_eq!(found.to_vec()?, lines.searchsorted_along(Axis::<1>, x.slice((.., ..9))?, ops::Side::Left)?.to_vec()?);
+    assert_eq!(
+        y.repeat_each(Axis::<0>, &cj.slice((..,))?.index_select(Axis::<0>, &Tensor::arange(0, 60, 1, card)?.minimum(39)?)?)?.to_vec()?,
+        x.repeat_each(Axis::<0>, &j.index_select(Axis::<0>, &Tensor::arange(0, 60, 1, &Cpu)?.minimum(39)?)?)?.to_vec()?
+    );
+    assert_eq!(y.diag_embed(1)?.to_vec()?, x.diag_embed(1)?.to_vec()?);
+    let (medians, wanted) = (y.median(Axis::<1>)?, x.median(Axis::<1>)?);
+    assert_eq!((medians.0.to_vec()?, medians.1.to_vec()?), (wanted.0.to_vec()?, wanted.1.to_vec()?));
+    assert_eq!(y.histogram_with(ops::Bins::new([7]))?.values.to_vec()?, x.histogram_with(ops::Bins::new([7]))?.values.to_vec()?);
+
+    let (t, u) = (x.greater(11)?, y.greater(11)?);
+    assert_eq!(
+        (u.sort(Axis::<1>)?.to_vec()?, u.argsort(Axis::<0>)?.to_vec()?),
+        (t.sort(Axis::<1>)?.to_vec()?, t.argsort(Axis::<0>)?.to_vec()?)
+    );
+    assert_eq!(
+        (u.cummax(Axis::<1>)?.to_vec()?, u.diff(Axis::<0>)?.to_vec()?),
+        (t.cummax(Axis::<1>)?.to_vec()?, t.diff(Axis::<0>)?.to_vec()?)
+    );
+    assert_eq!(
+        (u.max(Axis::<0>)?.to_vec()?, u.argmin(Axis::<1>)?.to_vec()?),
+        (t.max(Axis::<0>)?.to_vec()?, t.argmin(Axis::<1>)?.to_vec()?)
+    );
+    let (mut cells, mut on_card) = (Tensor::<bool, 2>::zeros([4, 70], &Cpu)?, Tensor::<bool, 2, _>::zeros([4, 70], card)?);
+    cells.index_reduce(ops::Meeting::Sum, Axis::<0>, &j, t.slice((..40, ..))?, true)?;
+    on_card.index_reduce(ops::Meeting::Sum, Axis::<0>, &cj, u.slice((..40, ..))?, true)?;
+    assert_eq!(on_card.to_vec()?, cells.to_vec()?);
+
+    assert_eq!(Tensor::random_permutation(3000, 5, card)?.to_vec()?, Tensor::random_permutation(3000, 5, &Cpu)?.to_vec()?);
+    let integers = Tensor::<i16, 1, _>::random_integers([5000], -9..300, 6, card)?;
+    assert_eq!(integers.to_vec()?, Tensor::<i16, 1>::random_integers([5000], -9..300, 6, &Cpu)?.to_vec()?);
+    let events = Tensor::<bool, 1, _>::random_bernoulli([5000], 0.3, 6, card)?;
+    assert_eq!(events.to_vec()?, Tensor::<bool, 1>::random_bernoulli([5000], 0.3, 6, &Cpu)?.to_vec()?);
 });
 
 /// Threads of a sweep. Most of it is compiling: the simulator's compiler takes what many threads ask for at a time as one.

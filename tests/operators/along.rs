@@ -178,3 +178,41 @@ fn axes_that_differ_and_parts_that_are_shorter_are_errors() -> Result<()> {
     assert_eq!((y.lazy() - y.mean_along(Axis::<1>)).eval()?.size(), dim![2, 3]);
     Ok(())
 }
+
+#[test]
+fn an_operand_of_one_element_a_row_is_that_of_its_rows_whatever_their_length() -> Result<()> {
+    for n in [1, 2, 7, 10, 31, 33, 64, 100, 1000] {
+        let x = Tensor::from_fn([4, 5, n], |[a, i, j]| ((a * 31 + i * 17 + j * 7) % 23) as f32 - 11.0, &Cpu)?;
+        // One number for all, one for each of four blocks of rows, one for each row.
+        for sizes in [[1, 1, 1], [4, 1, 1], [4, 5, 1], [1, 5, 1]] {
+            let c = Tensor::from_fn(sizes, |[a, i, _]| (a * 2 + i + 1) as f32 * 0.25, &Cpu)?;
+            let whole = c.broadcast_to([4, 5, n])?.copy()?;
+            let softmax = |x: rankform::TensorView<'_, f32, 3>, c: rankform::TensorView<'_, f32, 3>| {
+                let s = x.lazy() * c;
+                let p = (s - s.max_along(Axis::<2>)).exp().once();
+                (p * p.sum_along(Axis::<2>).recip()).eval()
+            };
+            assert_eq!(softmax(x.view(), c.view())?, softmax(x.view(), whole.view())?, "{n} {sizes:?}");
+            let mut y = Tensor::<f32, 3>::zeros([n, 4, 5], &Cpu)?;
+            (x.lazy() - (x.lazy() * &c).max_along(Axis::<2>)).eval_into(&mut y.view_mut()?.permuted([1, 2, 0])?)?;
+            assert_eq!(
+                y.view().permuted([1, 2, 0])?.copy()?,
+                x.sub((x.lazy() * &c).max(Axis::<2>)?.insert_axis(Axis::<2>))?,
+                "{n} {sizes:?}"
+            );
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn parts_that_differ_in_a_number_inside_of_them_are_told_apart() -> Result<()> {
+    let x = Tensor::from_fn([3, 70], |[i, j]| ((i * 5 + j * 3) % 13) as f64, &Cpu)?;
+    // The same type, the same loads; the number stands in what is reduced inside of what is held.
+    let part = |c: f64| ((x.lazy() * c).max_along(Axis::<1>) - x.lazy()).once();
+    let found = (part(1.0).sum_along(Axis::<1>) + part(3.0) * 2.0 + part(1.0)).eval()?;
+    let whole = |c: f64| ((x.lazy() * c).max(Axis::<1>)?.insert_axis(Axis::<1>).lazy() - &x).eval();
+    let want = (whole(1.0)?.sum(Axis::<1>)?.insert_axis(Axis::<1>).lazy() + whole(3.0)?.lazy() * 2.0 + &whole(1.0)?).eval()?;
+    assert_eq!(found, want);
+    Ok(())
+}

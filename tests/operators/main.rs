@@ -19,6 +19,10 @@
 //! | `runs.rs` | runs, modes, reductions by index, combinations; orders of a user's own elements |
 //! | `convert.rs` | casts, comparisons, choices, complex parts |
 //! | `place.rs` `into.rs` | in place, into memory that is there, operators of Rust, memory that operands give |
+//! | `generic.rs` | functions for any float, rank and device; tensors as views |
+//! | `linear.rs` | linear layers; products of stacks of rows by a matrix |
+//! | `operands.rs` | operators of one to twelve operands, in every way in which they are called |
+//! | `arrays.rs` | booleans in order; pairs of indices, parts, repeats, histograms, medians, random orders |
 //! | `own.rs` | operators of one's own: several outputs, run-time numbers, tuples of operands |
 //! | `packed.rs` | matrices packed before their products |
 //! | `threads.rs` | the same bits for any number of threads |
@@ -32,6 +36,7 @@
 mod alloc;
 mod along;
 mod arrange;
+mod arrays;
 #[cfg(not(rankform_plain_stores))]
 mod complex;
 mod contract;
@@ -40,14 +45,18 @@ mod conv;
 mod convert;
 mod edges;
 mod einsum;
+#[cfg(not(rankform_plain_stores))]
+mod generic;
 mod indexing;
 #[cfg(not(rankform_plain_stores))]
 mod into;
+mod linear;
 mod movement;
 #[cfg(not(rankform_plain_stores))]
 mod neural;
 #[cfg(not(rankform_plain_stores))]
 mod normalise;
+mod operands;
 mod ordering;
 mod own;
 #[cfg(not(rankform_plain_stores))]

@@ -153,7 +153,7 @@ fn tensors_are_joined_and_cut_along_any_axis() -> Result<()> {
     }
     let x = Tensor::from([1, 2, 3]);
     assert!(matches!(Tensor::stack(&[x.view(), x.slice((..2,))?], Axis::<0>), Err(Error::Value { op: "stack", .. })));
-    assert!(matches!(Tensor::<f64, 1>::stack(&[], Axis::<0>), Err(Error::Value { op: "stack", .. })));
+    assert!(matches!(Tensor::stack([] as [TensorView<f64, 1>; 0], Axis::<0>), Err(Error::Value { op: "stack", .. })));
     assert!(matches!(x.split(Axis::<0>, [usize::MAX, 4]), Err(Error::Value { op: "split", .. })));
     let [] = Tensor::<f32, 1>::zeros([0], &Cpu)?.view().split(Axis::<0>, [])?;
     Ok(())

@@ -229,3 +229,78 @@ fn what_is_settled_in_place_has_the_bits_of_what_is_settled_apart() -> Result<()
     settled_in_place::<f64>()?;
     settled_in_place::<f16>()
 }
+
+fn bits_of<T: Value, const RANK: usize>(x: &Tensor<T, RANK>) -> Vec<u64> {
+    x.iter().map(|&x| if real(x).is_nan() { u64::MAX } else { real(x).to_bits() }).collect()
+}
+
+/// Of what is computed in the same pass, with run-time numbers in it, beside tensors that hold the same values.
+fn in_expressions<T: Value + Float>() -> Result<()> {
+    let mut random = Random(47);
+    for size in [[3, 1], [4, 5], [2, 33], [3, 64], [2, 300], [40, 7], [1, 5000], [0, 3], [3, 0]] {
+        let mut next = || Tensor::from_fn(size, |_| T::moderate(&mut random), &Cpu);
+        let (a, r) = (next()?, next()?);
+        let (row, half, epsilon) =
+            (Tensor::from_fn([size[1]], |_| T::moderate(&mut random), &Cpu)?, T::from_f64(0.4375), T::from_f64(0.25));
+        let fused = a.lazy() * half + &r + row.lift();
+        let x = fused.eval()?;
+        macro_rules! same {
+            ($($lazy:expr, $eager:expr;)*) => { $(assert!(bits_of(&$lazy?) == bits_of(&$eager?), "{size:?} {}", stringify!($eager));)* };
+        }
+        macro_rules! over {
+            ($axes:expr) => { same! {
+                fused.softmax($axes).eval(), x.softmax($axes);
+                fused.log_softmax($axes).eval(), x.log_softmax($axes);
+                fused.layer_norm($axes, epsilon).eval(), x.layer_norm($axes, epsilon);
+                fused.rms_norm($axes, epsilon).eval(), x.rms_norm($axes, epsilon);
+                fused.normalize($axes, epsilon).eval(), x.normalize($axes, epsilon);
+                x.lazy().softmax($axes).eval(), x.softmax($axes);
+                x.lazy().layer_norm($axes, epsilon).eval(), x.layer_norm($axes, epsilon);
+                fused.layer_norm_affine($axes, row.lift(), &r, epsilon).eval(), (x.layer_norm($axes, epsilon)?.lazy() * row.lift() + &r).eval();
+                x.layer_norm_affine($axes, row.lift(), half, epsilon), (x.layer_norm($axes, epsilon)?.lazy() * row.lift() + half).eval();
+            } };
+        }
+        over!(Last);
+        over!(Axis::<0>);
+        over!(All);
+        same! {
+            fused.softmax_axis(1).eval(), x.softmax_axis(1);
+            fused.layer_norm_axis(0, epsilon).eval(), x.layer_norm_axis(0, epsilon);
+            // What follows is fused too; two expressions that differ by a number are two.
+            (fused.softmax(Last) * &r).sum(Last), (x.softmax(Last)?.lazy() * &r).sum(Last);
+            ((a.lazy() * half).softmax(Last) - (a.lazy() * epsilon).softmax(Last)).eval(), a.mul(half)?.softmax(Last)?.sub(&a.mul(epsilon)?.softmax(Last)?);
+        }
+        let [one, other] = [half, epsilon].map(|number| (a.lazy() * number).exp().once());
+        let shares = (one / one.sum_along(Last)) - (other / other.sum_along(Last));
+        let [one, other] = [half, epsilon].map(|number| (a.lazy() * number).exp().eval().unwrap());
+        let apart = (one.lazy() / one.sum_along(Last)) - (other.lazy() / other.sum_along(Last));
+        same!(shares.eval(), apart.eval(););
+    }
+    Ok(())
+}
+
+#[test]
+fn normalisations_in_expressions_have_the_bits_of_those_of_tensors() -> Result<()> {
+    in_expressions::<f32>()?;
+    in_expressions::<f64>()
+}
+
+#[test]
+fn normalisations_in_expressions_of_halves_round_once_and_keep_to_sizes() -> Result<()> {
+    let x = Tensor::from_fn([3, 50], |[i, j]| f16::from_f64((i * 50 + j) as f64 / 16.0 - 4.0), &Cpu)?;
+    assert_eq!(bits_of(&x.lazy().softmax(Last).eval()?), bits_of(&x.softmax(Last)?));
+    let row = Tensor::from([f16::from_f64(2049.0), f16::from_f64(1.0)]); // 2048 and 1
+    let found = (row.lazy() + f16::ONE).rms_norm(All, f16::ZERO).eval()?;
+    let scale = f64::sqrt((2049.0 * 2049.0 + 4.0) / 2.0);
+    assert_eq!(found.to_vec()?, [2049.0 / scale, 2.0 / scale].map(f16::from_f64));
+    let meta = Tensor::<f32, 3, _>::zeros([2, 3, 4], &Meta::new())?;
+    let bias = Tensor::<f32, 1, _>::zeros([4], meta.device())?;
+    let y = (meta.lazy() + bias.lift()).layer_norm_affine(Last, bias.lift(), bias.lift(), 1e-5);
+    assert_eq!((y.eval()?.size(), y.max(Last)?.size()), (dim![2, 3, 4], dim![2, 3]));
+    let wrong = Tensor::<f32, 1, _>::zeros([5], meta.device())?;
+    assert!(matches!(meta.layer_norm_affine(Last, wrong.lift(), bias.lift(), 1e-5), Err(Error::Sizes { op: "layer_norm_affine", .. })));
+    let x = Tensor::from([[1.0, 2.0]]);
+    assert!(matches!(x.lazy().softmax_axis(2).eval(), Err(Error::Axis { axis: 2, .. })));
+    assert!(matches!((x.lazy().softmax(Last) - x.mean_along(Axis::<0>)).eval(), Err(Error::Value { .. })), "along different axes");
+    Ok(())
+}

@@ -40,7 +40,7 @@ fn at<T: Element, const RANK: usize>(x: &Tensor<T, RANK>, index: [usize; RANK]) 
 
 elementwise! {
     /// One of eight operators, by number.
-    fn node(x, y, number) where Comparable {
+    fn node(x, y, number) where RealNumber {
         let is = |n| number.eq(Lane::int(n));
         let low = is(0).select(x + y, is(1).select(x - y, is(2).select(x * y, x.max(y))));
         let high = is(4).select(x.min(y), is(5).select(x * x - y, is(6).select(x.lt(y).select(x, y - x), x / y)));
@@ -49,7 +49,7 @@ elementwise! {
 }
 
 /// What `node` means, in Rust's own words.
-trait Node: Value + Comparable + num_traits::NumCast {
+trait Node: Value + RealNumber + num_traits::NumCast {
     fn node(self, y: Self, number: Self) -> Self;
 }
 macro_rules! nodes {

@@ -96,7 +96,7 @@ fn slopes_in_the_far_tails_are_their_limits_and_not_nan() {
 elementwise! {
     fn wave(x, y) { (x * y).sin() * (-x.square()).exp() / (y + 3.0) }
     fn cubes(x, y, z) where Number { x * x * x + y * y * z - x * z }
-    fn hinge(x, y) where Comparable { x.max(y) - x.min(y) + x.lt(y).select(x * x, y) }
+    fn hinge(x, y) where RealNumber { x.max(y) - x.min(y) + x.lt(y).select(x * x, y) }
     fn fused(x, y) { x.mul_add(y, x).sqrt() }
     fn sizes(x) where ComplexElement { x * x.conj() }
 }

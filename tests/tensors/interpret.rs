@@ -234,6 +234,20 @@ fn layouts_numbers_and_fused_expressions() {
     assert_eq!(bits(&b.to_vec().unwrap()), bits(&d.to_vec().unwrap()));
 }
 
+/// What takes many values at once takes those of its own operand, wherever that stands.
+#[test]
+fn reductions_along_rows_of_other_operands_than_the_first() {
+    let (x, y) = (tensor::<f32, 2>([20, 70], 4), tensor::<f32, 2>([20, 70], 5));
+    same!("var"; x, y; (x.lazy() - y.var_along(Axis::<1>)).eval());
+    same!("logsumexp"; x, y; (x.lazy() * y.logsumexp_along(Axis::<0>)).eval());
+    same!("both"; x, y; (x.lazy() / x.std_along(Axis::<1>) - y.lazy() / y.std_along(Axis::<1>)).sum(Axis::<1>));
+    same!("where"; x, y; (x.lazy().cast::<i64>() + y.argmax_along(All)).eval());
+    same!("cosine"; x, y; x.cosine_similarity(&y, Axis::<1>, 1e-6));
+    let (x, y) = (Tensor::from([[3.0, 4.0]]), Tensor::from([[4.0, 3.0]]));
+    let cosine = x.to(&Interpreted).unwrap().cosine_similarity(&y.to(&Interpreted).unwrap(), Axis::<1>, 1e-8).unwrap();
+    assert_eq!(cosine.to_vec().unwrap(), [0.96]);
+}
+
 #[test]
 fn programs_in_place() {
     macro_rules! both {

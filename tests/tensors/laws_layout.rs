@@ -2,7 +2,7 @@
 //! position in `i128`, compare. Ranks 0 to 4, sizes 0 to 4, strides of every kind; then the numbers at the edge of `isize`.
 
 use rankform::layout::joint_size;
-use rankform::rank::{Fits, LiftTo, Matmul, NewAxis, Rank, RemoveAxes, RemoveAxis, SliceSpec, Smaller, Step};
+use rankform::rank::{Fits, HasAxes, LiftTo, Matmul, NewAxis, Rank, RemoveAxes, RemoveAxis, SliceSpec, Smaller, Step};
 use rankform::{All, Axis, Dim, Error, Layout, MemoryFormat, Stride, dim};
 use std::collections::HashSet;
 use typenum::Unsigned;
@@ -498,6 +498,7 @@ fn a_lifted_layout_has_leading_axes_of_size_1() {
     check::<0, 0>();
     check::<0, 1>();
     check::<0, 8>();
+    check::<0, 11>();
     check::<1, 1>();
     check::<1, 3>();
     check::<2, 3>();
@@ -953,12 +954,12 @@ fn the_rows_of_a_rank_are_what_its_number_says() {
         assert_eq!(<Dim<R> as Rank>::Len::USIZE, R);
         assert_eq!(<<Dim<R> as Rank>::Next as Rank>::Len::USIZE, R + 1);
     }
-    fn removes<AXES, const R: usize, const M: usize>(gone: &[usize])
+    fn removes<AXES: Default, const R: usize, const M: usize>(gone: &[usize])
     where
         Dim<R>: RemoveAxes<AXES, Output = Dim<M>>,
     {
         let mut marks = [false; R];
-        <Dim<R> as RemoveAxes<AXES>>::mark(&mut marks);
+        assert_eq!(<Dim<R> as HasAxes<AXES>>::mark(AXES::default(), &mut marks), None);
         (0..R).for_each(|axis| assert_eq!(marks[axis], gone.contains(&axis)));
         assert_eq!(M, R - gone.len());
     }
@@ -974,6 +975,9 @@ fn the_rows_of_a_rank_are_what_its_number_says() {
     removes::<Axis<0>, 1, 0>(&[0]);
     removes::<Axis<2>, 4, 3>(&[2]);
     removes::<Axis<7>, 8, 7>(&[7]);
+    removes::<Last, 1, 0>(&[0]);
+    removes::<Last, 8, 7>(&[7]);
+    assert_eq!(<Dim<0> as HasAxes<Last>>::mark(Last, &mut []), Some(0), "rank 0 has no last axis");
     removes::<(Axis<0>, Axis<1>), 2, 0>(&[0, 1]);
     removes::<(Axis<0>, Axis<3>), 4, 2>(&[0, 3]);
     removes::<(Axis<0>, Axis<2>, Axis<3>), 4, 1>(&[0, 2, 3]);

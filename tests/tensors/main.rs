@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `laws_layout.rs` | the laws of sizes, strides and layouts |
 //! | `create.rs` `random.rs` | where tensors come from |
+//! | `pieces.rs` | two exclusive views of one tensor, moves inside one |
 //! | `compare.rs` `display.rs` `iter.rs` `symbols.rs` | equality, printing, iterators, the operators of Rust |
 //! | `dynamic.rs` `dispatch.rs` `quantised.rs` | types at run time, operators by name, quantised tensors |
 //! | `interpret.rs` | programs that are interpreted, beside compiled loops |
@@ -34,6 +35,7 @@ mod parity_c10;
 mod parity_caffe2;
 mod parity_paddle;
 mod parity_torch;
+mod pieces;
 mod quantised;
 mod random;
 mod symbols;

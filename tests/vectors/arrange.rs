@@ -41,7 +41,7 @@ fn eye(case: &Case) -> Run {
             moved(Ok(out))
         });
     }
-    by_type!(wanted(case)?, T in [f16 bf16 f32 f64 i64 i32 u8 c64] => moved(Tensor::<T, 2>::eye(n as usize, &Cpu)))
+    by_type!(wanted(case)?, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => moved(Tensor::<T, 2>::eye(n as usize, &Cpu)))
 }
 fn arange(case: &Case) -> Run {
     let bounds: Vec<&Value> = (0..case.args()).map(|at| case.arg(at)).collect();
@@ -62,16 +62,25 @@ fn arange(case: &Case) -> Run {
     };
     by_type!(dtype, T in [f16 bf16 f32 f64 i64 i32 u8] => {
         let exact = |value: &Value| Ok::<_, Stop>((number::<T>(value)?, number::<T>(value)?.scalar() == number::<f64>(value)?.scalar() || value.as_i64().is_some_and(|v| number::<T>(value).unwrap().scalar() == crate::case::Scalar::Whole(v as i128))));
+        let [first, last, by] = [start, end, step];
         let [(start, a), (end, b), (step, c)] = [exact(start)?, exact(end)?, exact(step)?];
         if !(a && b && c) {
-            return unrun("bounds that the element does not hold");
+            // The reference counts in f64, and steps in whole numbers where the element is one.
+            let [first, last, by] = [first, last, by].map(number::<f64>);
+            let (first, by) = (first?, by?);
+            let line = Tensor::<f64, 1>::arange(first, last?, by, &Cpu)?;
+            if !T::DTYPE.is_discrete() {
+                return one(line.cast::<T>());
+            }
+            let places = Tensor::<i64, 1>::arange(0, line.numel() as i64, 1, &Cpu)?;
+            return moved(places.mul(by as i64)?.add(first as i64)?.cast::<T>());
         }
         one(Tensor::<T, 1>::arange(start, end, step, &Cpu))
     })
 }
 fn linspace(case: &Case) -> Run {
     let Some(n) = case.get(2, "steps").as_u64() else { return unrun("does not compile: a count that is none") };
-    by_type!(wanted(case)?, T in [f16 bf16 f32 f64] => {
+    by_type!(wanted(case)?, T in [f16 bf16 f32 f64 i64 i32 u8 c64] => {
         let (start, end) = (number::<T>(case.arg(0))?, number::<T>(case.arg(1))?);
         let largest = start.scalar().magnitude().max(end.scalar().magnitude());
         let line = Tensor::<T, 1>::linspace(start, end, n as usize, &Cpu)?;
@@ -182,11 +191,8 @@ fn diag(case: &Case) -> Run {
                 out.view_mut()?.slice((rows..n - columns, columns..n - rows))?.diagonal(Axis::<0>, Axis::<1>)?.assign(&line)?;
                 moved(Ok(out))
             }
-            (_, rank @ (1 | 2)) if embed => {
-                let n = spec.size[rank - 1] + skip;
-                let stack = x.at::<2>()?;
-                let mut out = Tensor::<T, 3>::zeros([stack.size()[0], n, n], &Cpu)?;
-                out.view_mut()?.slice((.., rows..n - columns, columns..n - rows))?.diagonal(Axis::<1>, Axis::<2>)?.assign(stack)?;
+            (_, rank @ 1..=5) if embed => {
+                let out = x.at::<5>()?.diag_embed(offset as isize)?;
                 let dims = [(2, "dim1", -2), (3, "dim2", -1)].map(|(at, name, default)| axis(case.get(at, name).as_i64().unwrap_or(default), rank + 1));
                 let [first, second] = [dims[0].as_ref().ok(), dims[1].as_ref().ok()].map(|axis| axis.copied().filter(|&axis| axis <= rank));
                 let (Some(first), Some(second)) = (first, second) else { return unrun("does not compile: no such axis") };
@@ -197,7 +203,13 @@ fn diag(case: &Case) -> Run {
                 (order[first], order[second]) = (rank - 1, rank);
                 let mut rest = 0..rank - 1;
                 order.iter_mut().filter(|axis| **axis == usize::MAX).for_each(|axis| *axis = rest.next().unwrap());
-                let view = if rank == 1 { View::R2(out.slice((0, .., ..))?) } else { View::R3(out.view()) };
+                let view = match rank {
+                    1 => View::R2(out.slice((0, 0, 0, 0, .., ..))?),
+                    2 => View::R3(out.slice((0, 0, 0, .., .., ..))?),
+                    3 => View::R4(out.slice((0, 0, .., .., .., ..))?),
+                    4 => View::R5(out.slice((0, .., .., .., .., ..))?),
+                    _ => View::R6(out.view()),
+                };
                 each_rank!(view.permuted(&order)?, |x| moved(x.copy()))
             }
             _ => unrun("another rank"),
@@ -287,6 +299,9 @@ fn get_item(case: &Case) -> Run {
     match lists[..] {
         [] => get_part(case),
         [at] if entries.iter().enumerate().all(|(k, entry)| k == at || *entry == whole) => crate::index::pick(case, at, &entries[at]),
+        _ if lists.iter().copied().eq(0..lists.len()) && entries[lists.len()..].iter().all(|entry| *entry == whole) => {
+            crate::index::pick_pairs(case, &entries[..lists.len()])
+        }
         _ => unrun("several lists of positions"),
     }
 }
@@ -304,6 +319,13 @@ fn scatter(case: &Case) -> Run {
             Ok(axes.iter().copied().chain((0..rank).filter(|axis| !axes.contains(axis))).collect())
         };
         match (case.op, rank) {
+            ("select_scatter", 1) => {
+                let mut out = x.at::<1>()?.copy()?;
+                let at = case.get(3, "index").as_i64().unwrap_or(0);
+                let at = if at < 0 { at + spec.size[0] as i64 } else { at } as usize;
+                out.view_mut()?.slice((at,))?.assign(from.at::<0>()?)?;
+                moved(Ok(out))
+            }
             ("select_scatter", 3) => {
                 let mut out = x.at::<3>()?.copy()?;
                 let axis = axis(case.get(2, "dim").as_i64().unwrap_or(0), 3)?;
@@ -348,10 +370,12 @@ fn scatter(case: &Case) -> Run {
 
 /// Powers at equal distances.
 fn logspace(case: &Case) -> Run {
-    by_type!(case.dtype()?, T in [f16 bf16 f32 f64] => {
+    by_type!(case.dtype()?, T in [f16 bf16 f32 f64 i64 i32 u8] => {
         let part = |at: usize, name: &str, default: f64| crate::case::real_or(case.get(at, name), default);
         let (start, end, base) = (part(0, "start", 0.0)?, part(1, "end", 0.0)?, part(3, "base", 10.0)?);
         let Some(n) = case.get(2, "steps").as_u64() else { return unrun("does not compile: no number of steps") };
+        // The reference's bounds have the element; here they are real numbers.
+        let [start, end] = [start, end].map(|end| if T::DTYPE.is_discrete() { end.trunc() } else { end });
         let out = Out::of(Tensor::<T, 1>::logspace(start, end, n as usize, base, &Cpu)?.view());
         // The reference finds powers in the element's own precision.
         let sizes = out.values.iter().map(|x| x.magnitude() * (4.0 + start.abs().max(end.abs()) * base.abs().ln().abs())).collect();

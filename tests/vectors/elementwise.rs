@@ -26,6 +26,9 @@ classes! {
     Bits1 Bits2: i64 i32 u8 bool;
 }
 
+trait Order2: Ordered2 + Op<(bool, bool), Out = bool> {}
+impl<F: Ordered2 + Op<(bool, bool), Out = bool>> Order2 for F {}
+
 type A<T> = Tensor<T, N>;
 type V<'a, T> = TensorView<'a, T, N>;
 type Answer<T> = Result<T, rankform::Error>;
@@ -97,6 +100,7 @@ macro_rules! binary {
     };
 }
 binary!(ordered2, Ordered2, [f16 bf16 f32 f64 i64 i32 u8]);
+binary!(order2, Order2, [f16 bf16 f32 f64 i64 i32 u8 bool]);
 binary!(numbers2, Number2, [f16 bf16 f32 f64 i64 i32 u8 c64]);
 binary!(bits2, Bits2, [i64 i32 u8 bool]);
 
@@ -260,10 +264,10 @@ macro_rules! comparison {
 }
 comparison!(equal, Equal, [f16 bf16 f32 f64 i64 i32 u8 bool c64]);
 comparison!(not_equal, NotEqual, [f16 bf16 f32 f64 i64 i32 u8 bool c64]);
-comparison!(less, Less, [f16 bf16 f32 f64 i64 i32 u8]);
-comparison!(less_equal, LessEqual, [f16 bf16 f32 f64 i64 i32 u8]);
-comparison!(greater, Greater, [f16 bf16 f32 f64 i64 i32 u8]);
-comparison!(greater_equal, GreaterEqual, [f16 bf16 f32 f64 i64 i32 u8]);
+comparison!(less, Less, [f16 bf16 f32 f64 i64 i32 u8 bool]);
+comparison!(less_equal, LessEqual, [f16 bf16 f32 f64 i64 i32 u8 bool]);
+comparison!(greater, Greater, [f16 bf16 f32 f64 i64 i32 u8 bool]);
+comparison!(greater_equal, GreaterEqual, [f16 bf16 f32 f64 i64 i32 u8 bool]);
 
 /// Which elements are not 0.
 pub fn truth(case: &Case, at: usize) -> Result<A<bool>, Stop> {
@@ -349,7 +353,7 @@ fn clamped(case: &Case, low: Option<&serde_json::Value>, high: Option<&serde_jso
     if case.spec(0).is_err() {
         return unrun("does not compile: a number on the left");
     }
-    by_type!(case.dtype()?, T in [f16 bf16 f32 f64 i64 i32 u8] => {
+    by_type!(case.dtype()?, T in [f16 bf16 f32 f64 i64 i32 u8 bool] => {
         let x = case.operand::<T>(case.arg(0))?;
         let mut y = x.view()?.copy()?;
         if let Some(low) = low.filter(|low| !low.is_null()) {
@@ -523,8 +527,8 @@ pub const ROWS: &[Row] = &[
     ("bitwise_left_shift", shift_left),
     ("bitwise_right_shift", shift_right),
     ("fmod", |c| ordered2(c, Rem)),
-    ("fmax", |c| ordered2(c, Fmax)),
-    ("fmin", |c| ordered2(c, Fmin)),
+    ("fmax", |c| order2(c, Fmax)),
+    ("fmin", |c| order2(c, Fmin)),
     ("heaviside", |c| ordered2(c, Heaviside)),
     ("gcd", divisor),
     ("lcm", multiple),
@@ -608,12 +612,7 @@ fn decimals(case: &Case) -> Run {
 }
 
 fn largest(case: &Case, largest: bool) -> Run {
-    match (case.dtype()?, largest) {
-        (DType::Bool, true) => bits2(case, ops::BitOr),
-        (DType::Bool, false) => bits2(case, ops::BitAnd),
-        (_, true) => ordered2(case, Maximum),
-        (_, false) => ordered2(case, Minimum),
-    }
+    if largest { order2(case, Maximum) } else { order2(case, Minimum) }
 }
 fn hard_tanh(case: &Case) -> Run {
     let (low, high) = (real_or(case.get(1, "min_val"), -1.0)?, real_or(case.get(2, "max_val"), 1.0)?);

@@ -6,6 +6,7 @@ use rankform::kernel::Op;
 use rankform::ops::{self, FloorDivide, Maximum, Meeting, Minimum, Pad, Remainder, Replace};
 use rankform::prelude::*;
 use rankform::scalar::DType;
+use rankform::{bf16, f16};
 use serde_json::Value;
 
 /// Positions along an axis of `n` elements: those below 0 count from the end there, and from the start here.
@@ -27,6 +28,32 @@ fn cut<'a, T: Seen>(x: TensorView<'a, T, N>, size: [usize; N], but: usize) -> Re
         }
     }
     Ok(x)
+}
+
+/// The sum of two elements; of truth values whether either is.
+#[derive(Clone, Copy, Debug)]
+struct Sum;
+macro_rules! sums {
+    ($($t:ty: $op:ident;)*) => { $(
+        impl Op<($t, $t)> for Sum {
+            const NAME: &'static str = "sum";
+            type Out = $t;
+            fn call<L: Lanes>(pair: (Lane<L, Compute<$t>>, Lane<L, Compute<$t>>)) -> Lane<L, Compute<$t>> {
+                <ops::$op as Op<($t, $t)>>::call::<L>(pair)
+            }
+        }
+    )* };
+}
+sums! {
+    f16: Add;
+    bf16: Add;
+    f32: Add;
+    f64: Add;
+    i64: Add;
+    i32: Add;
+    u8: Add;
+    bool: BitOr;
+    num_complex::Complex<f32>: Add;
 }
 
 /// The same for every element.
@@ -106,7 +133,18 @@ elements! {
     };
     repeat_interleave [f16 bf16 f32 f64 i64 i32 u8 bool c64] |case, T| {
         let x = case.tensor::<T>(case.arg(0))?;
-        let Some(times) = case.get(1, "repeats").as_u64() else { return unrun("numbers of repeats that differ") };
+        let Some(times) = case.get(1, "repeats").as_u64() else {
+            let counts = case.operand::<i64>(case.get(1, "repeats"))?;
+            let counts = counts.view()?.to_shape([counts.spec().numel()])?;
+            if case.kw("dim").is_null() {
+                let line = x.view()?.to_shape([x.spec().numel()])?;
+                let counts = counts.broadcast_to(if counts.numel() == 1 { line.size() } else { counts.size() })?;
+                return moved(line.repeat_each(Axis::<0>, counts));
+            }
+            let dim = axis_in(case.kw("dim"), x.spec().rank())?;
+            let counts = counts.broadcast_to(if counts.numel() == 1 { [x.view()?.size()[dim]].into() } else { counts.size() })?;
+            return moved(x.view()?.repeat_each_axis(dim, counts));
+        };
         if case.kw("dim").is_null() {
             return moved(x.view()?.to_shape([x.spec().numel()])?.repeat(Axis::<0>, times as usize));
         }
@@ -136,16 +174,32 @@ elements! {
     index_put [f16 bf16 f32 f64 i64 i32 u8 bool c64] |case, T| {
         let x = case.tensor::<T>(case.arg(0))?;
         let places = case.arg(1).as_array().unwrap();
-        if places.len() != 1 || x.spec().rank() != 2 || case.kw("accumulate").as_bool() == Some(true) {
-            return unrun("several indices, or sums");
-        }
+        let Ok([rows, columns]) = <[usize; 2]>::try_from(x.spec().size.clone()) else { return unrun("another rank") };
         let index = match crate::case::Spec::of(&places[0]).map(|spec| spec.dtype) {
             Some(DType::Bool) => case.tensor::<bool>(&places[0])?.at::<1>()?.nonzero()?.into_slice((.., 0))?.to_contiguous()?,
-            _ => positions(case, &places[0], x.spec().size[0])?.at::<1>()?.copy()?,
+            _ => positions(case, &places[0], rows)?.at::<1>()?.copy()?,
         };
         let mut cells = x.at::<2>()?.copy()?;
-        cells.index_scatter(Replace, Axis::<0>, &index, case.tensor::<T>(case.arg(2))?.at::<2>()?)?;
-        moved(Ok(cells))
+        let from = case.tensor::<T>(case.arg(2))?;
+        // Sums are those of every element in its class.
+        if places.len() == 2 {
+            let more = positions(case, &places[1], columns)?.at::<1>()?.copy()?;
+            let from = from.at::<1>()?;
+            match case.kw("accumulate").as_bool() == Some(true) {
+                true => cells.index_put(Sum, (&index, &more), from)?,
+                false => cells.index_put(Replace, (&index, &more), from)?,
+            }
+        } else {
+            let from = from.at::<2>()?;
+            match case.kw("accumulate").as_bool() == Some(true) {
+                true => cells.index_put(Sum, (&index,), from)?,
+                false => cells.index_put(Replace, (&index,), from)?,
+            }
+        }
+        let out = Out::of(cells.view());
+        let largest = case.magnitude(case.arg(0))?.iter().copied().fold(0.0, f64::max) + case.magnitude(case.arg(2))?.iter().sum::<f64>();
+        let sizes = vec![largest; out.values.len()];
+        Ok(vec![Out { magnitude: Some(sizes), ..out }.rounded(4.0)])
     };
     // Where a strided view of positions says.
     as_strided_scatter [f16 bf16 f32 f64 i64 i32 u8 bool c64] |case, T| {
@@ -199,6 +253,9 @@ elements! {
 /// Elements written at places of the tensor as one line, or added to what is there.
 fn put(case: &Case) -> Run {
     if case.get(3, "accumulate").as_bool() == Some(true) {
+        if case.spec(0)?.dtype == DType::Bool {
+            return Ok(vec![put_by::<bool, _>(case, ops::BitOr)?.exact()]);
+        }
         return by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 c64] => {
             let largest = case.magnitude(case.arg(0))?.iter().copied().fold(0.0, f64::max) + case.magnitude(case.arg(2))?.iter().sum::<f64>();
             let out = put_by::<T, _>(case, ops::Add)?;
@@ -227,6 +284,11 @@ fn index_written<T: Seen, F: Op<(T, T), Out = T>>(case: &Case, f: F, values: Ten
     Ok(vec![Out::of(cells.view())])
 }
 fn index_add(case: &Case) -> Run {
+    if case.spec(0)?.dtype == DType::Bool {
+        let values = case.tensor::<bool>(case.get(3, "source"))?;
+        let values = values.view()?.zip(ops::BitAnd, case.kw("alpha").as_bool() != Some(false))?;
+        return index_written::<bool, _>(case, ops::BitOr, values.view());
+    }
     by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 c64] => {
         let alpha = if case.kw("alpha").is_null() { T::from_f64(1.0) } else { number::<T>(case.kw("alpha"))? };
         let values = case.tensor::<T>(case.get(3, "source"))?.view()?.zip(ops::Mul, alpha)?;
@@ -263,6 +325,8 @@ fn scatter(case: &Case) -> Run {
     // Sums and products of 16-bit floats are rounded at every step.
     Ok(vec![match &*kind {
         "none" => by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => plan.run::<T, _>(case, Replace, None))?.exact(),
+        "add" | "sum" if spec.dtype == DType::Bool => plan.run::<bool, _>(case, ops::BitOr, Some(0.0))?.exact(),
+        "multiply" | "prod" | "mul" if spec.dtype == DType::Bool => plan.run::<bool, _>(case, ops::BitAnd, Some(1.0))?.exact(),
         "add" | "sum" => {
             let out = by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 c64] => plan.run::<T, _>(case, ops::Add, Some(0.0)))?;
             let sizes = vec![largest; out.values.len()];
@@ -273,8 +337,8 @@ fn scatter(case: &Case) -> Run {
             let sizes = out.values.iter().map(|x| x.magnitude() * 2.0).collect();
             Out { magnitude: Some(sizes), ..out }.rounded(8.0)
         }
-        "amin" | "min" => by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8] => plan.run::<T, _>(case, Minimum, None))?.exact(),
-        "amax" | "max" => by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8] => plan.run::<T, _>(case, Maximum, None))?.exact(),
+        "amin" | "min" => by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool] => plan.run::<T, _>(case, Minimum, None))?.exact(),
+        "amax" | "max" => by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool] => plan.run::<T, _>(case, Maximum, None))?.exact(),
         _ => return unrun("means"),
     }])
 }
@@ -326,7 +390,7 @@ fn reduced(case: &Case) -> Run {
     let whole = case.kw("include_self").as_bool() != Some(false);
     let dim = axis_in(case.get(1, "dim"), spec.rank())?;
     let largest = case.magnitude(case.arg(0))?.iter().copied().fold(1.0, f64::max) + case.magnitude(case.arg(3))?.iter().sum::<f64>();
-    by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8] => {
+    by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool] => {
         let (x, from) = (case.tensor::<T>(case.arg(0))?, case.tensor::<T>(case.arg(3))?);
         let mut out = x.view()?.copy()?;
         let size = out.size();
@@ -366,7 +430,7 @@ fn masked_scatter(case: &Case) -> Run {
 }
 fn members(case: &Case) -> Run {
     case.only(&["assume_unique", "invert"])?;
-    by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8] => {
+    by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool] => {
         one(case.tensor::<T>(case.arg(0))?.view()?.isin(case.tensor::<T>(case.arg(1))?.view()?))
     })
 }
@@ -436,6 +500,24 @@ pub fn pick(case: &Case, dim: usize, index: &Value) -> Run {
         moved(case.tensor::<T>(case.arg(0))?.view()?.index_select_axis(dim + N - spec.rank(), &index))
     })
 }
+/// What several lists of positions name together, one for each of the first axes, all as sizes say.
+pub fn pick_pairs(case: &Case, lists: &[Value]) -> Run {
+    let spec = case.spec(0)?;
+    let index = lists.iter().zip(&spec.size).map(|(list, &n)| match wholes(list) {
+        Some(list) => Ok(Tensor::from_iter(list.into_iter().map(|at| if at < 0 { at + n as i64 } else { at }))?),
+        None => Ok::<_, Stop>(positions(case, list, n)?.at::<1>()?.copy()?),
+    });
+    let index = index.collect::<Result<Vec<_>, _>>()?;
+    by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => {
+        let x = case.tensor::<T>(case.arg(0))?;
+        match (spec.rank(), &index[..]) {
+            (3, [i, j, k]) => moved(x.at::<3>()?.index((i, j, k))),
+            (3, [i, j]) => moved(x.at::<3>()?.index((i, j))),
+            (2, [i, j]) => moved(x.at::<2>()?.index((i, j))),
+            _ => unrun("several lists of positions"),
+        }
+    })
+}
 /// The place on each axis of sizes, from a position counted through all of them.
 fn unravelled(case: &Case) -> Run {
     let index = case.operand::<i64>(case.arg(0))?;
@@ -445,6 +527,56 @@ fn unravelled(case: &Case) -> Run {
         Ok(Out::of(index.view()?.zip(FloorDivide, below)?.zip(Remainder, sizes[axis])?.view()))
     };
     (0..sizes.len()).map(place).collect()
+}
+
+/// Of ONNX: elements and parts whose indices are the last axis of one tensor.
+fn gather_nd(case: &Case) -> Run {
+    let (spec, index) = (case.spec(0)?, case.operand::<i64>(case.arg(1))?);
+    let batch = real_or(case.kw("batch_dims"), 0.0)? != 0.0;
+    by_type!(spec.dtype, T in [i32 f32] => {
+        let x = case.tensor::<T>(case.arg(0))?;
+        match (spec.rank(), &index.spec().size[..], batch) {
+            (2, [_, 2], false) => {
+                let all = index.at::<2>()?;
+                moved(x.at::<2>()?.index((all.slice((.., 0))?, all.slice((.., 1))?)))
+            }
+            (3, [_, _, 2], false) => {
+                let all = index.at::<3>()?;
+                moved(x.at::<3>()?.index((all.slice((.., .., 0))?, all.slice((.., .., 1))?)))
+            }
+            (3, &[n, 1], true) => {
+                let first = Tensor::arange(0, n as i64, 1, &Cpu)?;
+                moved(x.at::<3>()?.index((&first, index.at::<2>()?.slice((.., 0))?)))
+            }
+            _ => unrun("other ranks"),
+        }
+    })
+}
+fn scatter_nd(case: &Case) -> Run {
+    fn run<F: Op<(f32, f32), Out = f32>>(case: &Case, f: F) -> Run {
+        let (x, from, index) = (case.tensor::<f32>(case.arg(0))?, case.tensor::<f32>(case.arg(2))?, case.operand::<i64>(case.arg(1))?);
+        let all = index.at::<2>()?;
+        match (x.spec().rank(), all.size().0[1]) {
+            (3, 1) => {
+                let mut cells = x.at::<3>()?.copy()?;
+                cells.index_put(f, (all.slice((.., 0))?,), from.at::<3>()?)?;
+                one(Ok(cells))
+            }
+            (2, 2) => {
+                let mut cells = x.at::<2>()?.copy()?;
+                cells.index_put(f, (all.slice((.., 0))?, all.slice((.., 1))?), from.at::<1>()?)?;
+                one(Ok(cells))
+            }
+            _ => unrun("other ranks"),
+        }
+    }
+    match case.kw("reduction").as_str() {
+        Some("add") => run(case, ops::Add),
+        Some("mul") => run(case, ops::Mul),
+        Some("max") => run(case, Maximum),
+        Some("min") => run(case, Minimum),
+        _ => run(case, Replace),
+    }
 }
 
 /// Of ONNX: rows by an index of any rank.
@@ -483,6 +615,8 @@ pub const ONNX: &[Row] = &[
     ("NonZero", nonzero),
     ("Trilu", triangle),
     ("Tile", tiled),
+    ("GatherND", gather_nd),
+    ("ScatterND", scatter_nd),
 ];
 
 pub const ROWS: &[Row] = &[

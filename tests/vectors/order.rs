@@ -2,7 +2,7 @@
 
 use crate::case::{Case, N, Out, Run, Seen, Stop, axis, moved, one, real_or, unrun};
 use crate::{Row, by_type};
-use rankform::ops::{BitOr, Side};
+use rankform::ops::{Bins, BitOr, CumProd, CumSum, Side};
 use rankform::prelude::*;
 use serde_json::Value;
 
@@ -40,7 +40,7 @@ scans! {
 /// Running extremes, and the last place so far of one that equals them.
 fn running_extreme(case: &Case) -> Run {
     case.only(&["dim"])?;
-    by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8] => {
+    by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool] => {
         let x = case.tensor::<T>(case.arg(0))?;
         let dim = axis_or_last(case.get(1, "dim"), x.spec().rank())?;
         let x = x.view()?;
@@ -53,15 +53,13 @@ fn running_extreme(case: &Case) -> Run {
 }
 /// Of ONNX, from either end, with or without the element itself.
 fn running(case: &Case) -> Run {
-    if real_or(case.kw("exclusive"), 0.0)? != 0.0 {
-        return unrun("without the element itself");
-    }
+    let exclusive = real_or(case.kw("exclusive"), 0.0)? != 0.0;
     let back = real_or(case.kw("reverse"), 0.0)? != 0.0;
     by_type!(case.spec(0)?.dtype, T in [f64 i32] => {
         let x = case.tensor::<T>(case.arg(0))?;
         let dim = axis(case.operand::<i64>(case.arg(1))?.view()?[[0; N]], x.spec().rank())? + N - x.spec().rank();
         let x = if back { x.view()?.reversed_axis(dim)? } else { x.view()? };
-        let y = if case.op == "CumSum" { x.cumsum_axis(dim)? } else { x.cumprod_axis(dim)? };
+        let y = if case.op == "CumSum" { x.scan_by(CumSum, dim, exclusive)? } else { x.scan_by(CumProd, dim, exclusive)? };
         Ok(vec![Out::of(if back { y.view().reversed_axis(dim)? } else { y.view() })])
     })
 }
@@ -70,7 +68,7 @@ fn running(case: &Case) -> Run {
 macro_rules! ordered {
     ($($name:ident |$case:ident, $x:ident, $T:ident| $body:expr;)*) => { $(
         fn $name($case: &Case) -> Run {
-            by_type!($case.spec(0)?.dtype, $T in [f16 bf16 f32 f64 i64 i32 u8] => {
+            by_type!($case.spec(0)?.dtype, $T in [f16 bf16 f32 f64 i64 i32 u8 bool] => {
                 let $x = $case.tensor::<$T>($case.arg(0))?;
                 $body
             })
@@ -120,8 +118,18 @@ ordered! {
         nth(case, x.view()?, dim, n.div_ceil(2), case.get(2, "keepdim"))
     };
     unique |case, x, T| {
-        if !case.kw("dim").is_null() || !case.kw("axis").is_null() {
-            return unrun("parts along an axis");
+        if let Some(dim) = case.kw("dim").as_i64().or(case.kw("axis").as_i64()) {
+            let rank = x.spec().rank();
+            let parts = x.view()?.unique_axis(axis(dim, rank)? + N - rank.max(1))?;
+            let out = Out::of(parts.values.view()).exact();
+            let size = out.size[N - rank..].to_vec();
+            let [positions, inverse, counts] = [&parts.positions, &parts.inverse, &parts.counts].map(|found| Out::of(found.view()));
+            if case.op == "Unique" {
+                return Ok(vec![out.sized(size), positions, inverse, counts]);
+            }
+            let wanted = [("return_inverse", inverse), ("return_counts", counts)];
+            let more = wanted.into_iter().filter(|(name, _)| case.kw(name).as_bool() == Some(true)).map(|(_, out)| out);
+            return Ok(std::iter::once(out.sized(size)).chain(more).collect());
         }
         if case.op == "Unique" {
             if real_or(case.kw("sorted"), 1.0)? == 0.0 {
@@ -177,12 +185,17 @@ ordered! {
         narrow(case, line.at::<1>()?.searchsorted(x.view()?, side)?)
     };
     search |case, x, T| {
-        if x.spec().rank() != 1 || !case.kw("sorter").is_null() {
-            return unrun("a line for each row");
-        }
         let values = case.operand::<T>(case.arg(1))?;
         let right = case.kw("right").as_bool() == Some(true) || case.kw("side") == "right";
-        narrow(case, x.at::<1>()?.searchsorted(values.view()?, if right { Side::Right } else { Side::Left })?)
+        let side = if right { Side::Right } else { Side::Left };
+        let sorted = match case.kw("sorter") {
+            Value::Null => x.view()?.copy()?,
+            order => x.view()?.gather_axis(N - 1, case.tensor::<i64>(order)?.view()?)?,
+        };
+        if x.spec().rank() == 1 {
+            return narrow(case, sorted.slice((0, 0, 0, 0, ..))?.searchsorted(values.view()?, side)?);
+        }
+        narrow(case, sorted.searchsorted_along(Axis::<4>, values.view()?, side)?)
     };
     histogram |case, x, T| {
         if size_of::<T>() == 2 {
@@ -191,7 +204,14 @@ ordered! {
         let (low, high) = (real_or(case.get(2, "min"), 0.0)?, real_or(case.get(3, "max"), 0.0)?);
         let bins = case.get(1, "bins").as_u64().unwrap_or(100) as usize;
         if low == high {
-            return unrun("bounds from the elements");
+            // The reference goes a whole unit on where all are one number.
+            let [least, most] = [x.view()?.min(All), x.view()?.max(All)].map(|end| end.and_then(|end| end.cast::<f64>()?.item()));
+            let plan = Bins::new([bins]);
+            let plan = match (least, most) {
+                (Ok(least), Ok(most)) if least == most => plan.range([(least - 1.0, least + 1.0)]),
+                _ => plan,
+            };
+            return moved(x.view()?.histogram_with(plan)?.values.cast::<T>());
         }
         moved(x.view()?.histogram(bins, low, high)?.cast::<T>())
     };

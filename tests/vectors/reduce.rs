@@ -184,27 +184,24 @@ pub fn values<T: Seen>(out: &Out) -> Result<Tensor<T, 1>, Stop> {
     Ok(Tensor::from_vec(out.values.iter().map(|x| T::from_f64(real(x))).collect(), [out.values.len()])?)
 }
 
-/// Extremes of numbers; of truth values, whether all or any.
+/// Extremes.
 macro_rules! extremes {
-    ($name:ident, $op:ident, $bool:ident) => {
+    ($name:ident, $op:ident) => {
         fn $name(case: &Case, axes: &Axes) -> Result<Out, Stop> {
-            if case.spec(0)?.dtype == DType::Bool {
-                return axes.reduce($bool, case.tensor::<bool>(case.arg(0))?.view()?);
-            }
-            by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8] => {
+            by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool] => {
                 Ok(axes.reduce($op, case.operand::<T>(case.arg(0))?.view()?)?.exact())
             })
         }
     };
 }
-extremes!(max, Max, Any);
-extremes!(min, Min, AllTrue);
+extremes!(max, Max);
+extremes!(min, Min);
 
 /// Where the first extreme stands.
 macro_rules! places {
     ($name:ident, $op:ident) => {
         fn $name(case: &Case, axes: &Axes) -> Result<Out, Stop> {
-            by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8] => {
+            by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool] => {
                 axes.reduce($op, case.operand::<T>(case.arg(0))?.view()?)
             })
         }
@@ -247,7 +244,7 @@ fn differences(case: &Case) -> Run {
     let spec = case.spec(0)?;
     let axis = axis(case.get(2, "dim").as_i64().unwrap_or(-1), spec.rank())? + N - spec.rank();
     let Ok(order) = usize::try_from(order) else { return unrun("does not compile: a count below 0") };
-    by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 c64] => {
+    by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => {
         let mut y = case.operand::<T>(case.arg(0))?.view()?.copy()?;
         let ends = [case.get(3, "prepend"), case.get(4, "append")].map(|end| if end.is_null() { Ok(None) } else { case.operand::<T>(end).map(Some) });
         let [before, after] = ends;
@@ -315,7 +312,7 @@ fn covariances(case: &Case) -> Run {
 
 fn quantile(case: &Case) -> Run {
     case.only(&["dim", "keepdim", "interpolation"])?;
-    let (Some(q), spec) = (crate::case::real(case.arg(1)), case.spec(0)?) else { return unrun("several shares") };
+    let spec = case.spec(0)?;
     let rank = spec.rank();
     let between = match case.kw("interpolation").as_str() {
         Some("linear") | None => Between::Linear,
@@ -328,6 +325,28 @@ fn quantile(case: &Case) -> Run {
     by_type!(spec.dtype, T in [f32 f64] => {
         let x = case.tensor::<T>(case.arg(0))?;
         let largest = case.magnitude(case.arg(0))?.iter().copied().filter(|x| x.is_finite()).fold(0.0, f64::max);
+        let Some(q) = crate::case::real(case.arg(1)) else {
+            let shares: Vec<f64> = case.operand::<T>(case.arg(1))?.view()?.iter().map(|q| q.scalar().magnitude()).collect();
+            let keep = case.kw("keepdim").as_bool() == Some(true);
+            let (out, mut size) = match case.kw("dim").as_i64() {
+                None => {
+                    let line = x.view()?.to_shape([spec.numel()])?;
+                    (Out::of(line.quantiles(&shares, Axis::<0>, between)?.view()), vec![1; if keep { rank } else { 0 }])
+                }
+                Some(dim) => {
+                    let (dim, mut size) = (axis(dim, rank)?, spec.size.clone());
+                    match keep {
+                        _ if rank == 0 => {}
+                        true => size[dim] = 1,
+                        false => drop(size.remove(dim)),
+                    }
+                    (Out::of(x.view()?.quantiles_axis(&shares, dim + N - rank.max(1), between)?.view()), size)
+                }
+            };
+            size.insert(0, shares.len());
+            let sizes = vec![largest; out.values.len()];
+            return Ok(vec![Out { magnitude: Some(sizes), ..out }.sized(size)]);
+        };
         let (out, size) = if case.kw("dim").is_null() {
             (Out::of(x.view()?.to_shape([spec.numel()])?.quantile(q, Axis::<0>, between)?.view()), vec![1; if case.kw("keepdim").as_bool() == Some(true) { rank } else { 0 }])
         } else {

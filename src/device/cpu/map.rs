@@ -15,7 +15,7 @@ use crate::device::{Inputs, MAX_OPERANDS, Slot};
 use crate::element::{Compute, Element};
 use crate::error::Result;
 use crate::kernel::{Body, Io, Once, Program, Reducer, Row, eval_row, run_row, run_row_in_place};
-use crate::scalar::{Lane, Run};
+use crate::scalar::{Lane, Run, Skip};
 use std::any::TypeId;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -249,8 +249,70 @@ struct Settling<'a, M, const SHORT: bool> {
     mode: PhantomData<M>,
 }
 
-/// What was found on a row: of what, from which load on, and the value or the place. Parts of an expression recur.
-type Known = Option<(TypeId, usize, [u64; 2])>;
+/// A part of an expression that is computed once a row: its type, its first load, its numbers, and the value or the place.
+type Known = Option<(TypeId, usize, Numbers, [u64; 2])>;
+
+/// The run-time numbers of a body, and what is settled and held inside of it, which follows from numbers as well as from loads.
+type Numbers = [u64; 4];
+
+/// The numbers of a body that is settled, if they are few; a fixed one has none that count.
+#[inline(always)]
+fn numbers_of<B: Body>(body: &B) -> Option<Numbers> {
+    let mut few = Few { numbers: [0; 4], count: 0 };
+    if const { !B::FIXED } {
+        body.eval::<Skip>(&mut few);
+    }
+    (few.count <= few.numbers.len()).then_some(few.numbers)
+}
+
+/// Collects the numbers of a body, and counts them.
+struct Few {
+    numbers: Numbers,
+    count: usize,
+}
+
+impl Few {
+    #[inline(always)]
+    fn push<T: Copy>(&mut self, value: T) {
+        let mut bytes = [0_u64; 2];
+        if size_of::<T>() > size_of_val(&bytes) {
+            self.count = usize::MAX / 2;
+            return;
+        }
+        // SAFETY: the value fits.
+        unsafe { std::ptr::from_mut(&mut bytes).cast::<T>().write_unaligned(value) };
+        for word in &bytes[..size_of::<T>().div_ceil(8)] {
+            if let Some(free) = self.numbers.get_mut(self.count) {
+                *free = *word;
+            }
+            self.count += 1;
+        }
+    }
+}
+
+impl Io<Skip> for Few {
+    #[inline(always)]
+    fn load<T: Element>(&mut self) -> Lane<Skip, Compute<T>> {
+        Lane(())
+    }
+    #[inline(always)]
+    fn param<T: Element>(&mut self, value: T) -> Lane<Skip, Compute<T>> {
+        self.push(value);
+        Lane(())
+    }
+    #[inline(always)]
+    fn store<T: Element>(&mut self, _: Lane<Skip, Compute<T>>) {}
+    #[inline(always)]
+    fn settled<T: Element>(&mut self, value: Compute<T>, _: usize) -> Lane<Skip, Compute<T>> {
+        self.push(value);
+        Lane(())
+    }
+    #[inline(always)]
+    fn held<T: Element>(&mut self, place: usize, _: usize) -> Option<Lane<Skip, Compute<T>>> {
+        self.push(place);
+        Some(Lane(()))
+    }
+}
 
 impl<M: Mode, const SHORT: bool> Row for Settling<'_, M, SHORT> {
     #[inline(always)]
@@ -259,8 +321,9 @@ impl<M: Mode, const SHORT: bool> Row for Settling<'_, M, SHORT> {
     }
     #[inline(always)]
     fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, body: &B) -> Compute<R::Out> {
-        let remembers = const { B::FIXED && size_of::<Compute<R::Out>>() <= 16 };
-        let what = remembers.then(TypeId::of::<(B, R)>);
+        let remembers = const { size_of::<Compute<R::Out>>() <= 16 };
+        let numbers = numbers_of(body).filter(|_| remembers);
+        let what = numbers.map(|numbers| (TypeId::of::<(B, R)>(), numbers));
         if let Some(bytes) = self.recall::<B>(what) {
             self.remember(what, bytes);
             // SAFETY: bytes that were written below as this very type, which fits and is read at any alignment.
@@ -284,7 +347,7 @@ impl<M: Mode, const SHORT: bool> Row for Settling<'_, M, SHORT> {
     }
     #[inline(always)]
     fn hold<B: Body>(&mut self, body: &B) -> usize {
-        let what = B::FIXED.then(TypeId::of::<Once<B>>);
+        let what = numbers_of(body).map(|numbers| (TypeId::of::<Once<B>>(), numbers));
         if let Some([place, _]) = self.recall::<B>(what) {
             self.remember(what, [place, 0]);
             return place as usize;
@@ -321,17 +384,18 @@ impl<'a, M: Mode, const SHORT: bool> Settling<'a, M, SHORT> {
         Settling { pointers, first, next: 0, n, held: 0, count: 0, known, mode: PhantomData }
     }
 
-    /// What was remembered of this row, made from the same operands as the next `B` would be.
+    /// What was remembered of this row, made from the same operands and numbers as the next `B` would be.
     #[inline(always)]
-    fn recall<B: Body>(&self, what: Option<TypeId>) -> Option<[u64; 2]> {
-        let what = what?;
+    fn recall<B: Body>(&self, what: Option<(TypeId, Numbers)>) -> Option<[u64; 2]> {
+        let (what, numbers) = what?;
         let at = self.first + self.next;
         // Written out, without closures: what a loop looks through stays in memory, and types are compared where this is compiled
         // (rows of 64, softmax: 52 → 45 µs).
         macro_rules! first_of {
             ($($place:literal)*) => { $(
-                if let Some((of, from, bytes)) = self.known[$place]
+                if let Some((of, from, its, bytes)) = self.known[$place]
                     && of == what
+                    && (B::FIXED || its == numbers)
                     && self.reads_alike::<B>(from, at)
                 {
                     return Some(bytes);
@@ -342,8 +406,7 @@ impl<'a, M: Mode, const SHORT: bool> Settling<'a, M, SHORT> {
         None
     }
 
-    /// Whether the loads of a body stand in the same places from two pointers on. What is settled inside a fixed body follows from
-    /// its loads, so these say all.
+    /// Whether the loads of a body stand in the same places from two pointers on.
     #[inline(always)]
     fn reads_alike<B: Body>(&self, from: usize, at: usize) -> bool {
         let mut k = 0;
@@ -357,12 +420,12 @@ impl<'a, M: Mode, const SHORT: bool> Settling<'a, M, SHORT> {
     }
 
     #[inline(always)]
-    fn remember(&mut self, what: Option<TypeId>, bytes: [u64; 2]) {
+    fn remember(&mut self, what: Option<(TypeId, Numbers)>, bytes: [u64; 2]) {
         let at = self.first + self.next;
-        if let Some(what) = what
+        if let Some((what, numbers)) = what
             && let Some(free) = self.known.get_mut(self.count)
         {
-            *free = Some((what, at, bytes));
+            *free = Some((what, at, numbers, bytes));
             self.count += 1;
         }
     }

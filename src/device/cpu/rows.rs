@@ -212,8 +212,11 @@ impl Rows<'_> {
                     || (k < job.outputs && job.streams && count >= LANES)
                     || !self.kind.is_ready(k, outer.inner_step(k)))
         });
-        let pitch: usize = (0..slots.len()).filter(|&k| is_packed[k]).map(|k| self.kind.pitch(k)).sum();
-        let crosswise = (0..slots.len()).any(|k| is_packed[k] && outer.inner_step(k) == slots[k].element as isize);
+        // An input whose rows are one and the same is packed once for all of them.
+        let is_one = |k: usize| k >= job.first && outer.inner_step(k) == 0;
+        let each_packed = || (0..slots.len()).filter(|&k| is_packed[k] && !is_one(k));
+        let pitch: usize = each_packed().map(|k| self.kind.pitch(k)).sum();
+        let crosswise = each_packed().any(|k| outer.inner_step(k) == slots[k].element as isize);
         let height = match pitch {
             0 => usize::MAX,
             _ if self.kind.is_short() => (SHORT_ROOM / pitch).max(1),
@@ -228,7 +231,7 @@ impl Rows<'_> {
             at
         };
         let places: [Option<usize>; MAX_OPERANDS] = std::array::from_fn(|k| match is_packed[k] {
-            true => Some(room(height, k)),
+            true => Some(room(if is_one(k) { 1 } else { height }, k)),
             false => (k < slots.len() && self.kind.beyond() > 0).then(|| room(1, k)),
         });
         let scratch = CpuBlock::scratch(used.saturating_add(self.kind.held_of_row()))?;
@@ -240,19 +243,24 @@ impl Rows<'_> {
             unsafe { scratch.address().write_bytes(0, used) };
         }
         let (mut index, mut done) = (outer.index_of(0), 0);
+        // The operands' rows that were last packed.
+        let mut there = [std::ptr::null_mut(); MAX_OPERANDS];
         while done < outer.numel() {
             let rows = outer.left_in_row(&index).min(height);
             let (mut base, mut down) = ([std::ptr::null_mut(); MAX_OPERANDS + 1], [0; MAX_OPERANDS + 1]);
             for k in 0..slots.len() {
                 let from = outer.address_at(k, &index);
                 (base[k], down[k]) = match packed[k] {
+                    Some(room) if is_one(k) => (room, 0),
                     Some(room) => (room, self.kind.pitch(k) as isize),
                     None => (from, outer.inner_step(k)),
                 };
-                if k >= job.first && packed[k].is_some() {
+                if k >= job.first && packed[k].is_some() && !(is_one(k) && from == there[k]) {
+                    let rows = if is_one(k) { 1 } else { rows };
                     // SAFETY: `rows` rows of this operand, which the caller promised, into room for them.
                     unsafe { self.pack(k, base[k], from, rows, outer.inner_step(k)) };
                 }
+                there[k] = from;
             }
             base[MAX_OPERANDS] = at(used);
             // SAFETY: every pointer has contiguous rows; outputs are packed or overlap nothing.

@@ -50,6 +50,8 @@ SHIFTS(u8, u32, 8) SHIFTS(u16, u32, 16) SHIFTS(u32, u32, 32) SHIFTS(u64, u64, 64
 DI bool And(bool a, bool b) { return a & b; }
 DI bool Or(bool a, bool b) { return a | b; }
 DI bool Xor(bool a, bool b) { return a != b; }
+DI bool Max(bool a, bool b) { return a | b; }
+DI bool Min(bool a, bool b) { return a & b; }
 
 // ---- reals: IEEE 754 steps, never contracted (kernels are compiled with --fmad=false)
 #define REAL(T, BITS, SIGN, F) \

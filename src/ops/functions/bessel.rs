@@ -298,11 +298,45 @@ bessel! {
     /// `J₀(x)`; see [`Lane::j0`].
     J0Fn "j0" j 0 [1.0 1.5], |x, _y| -x.j1();
     /// `J₁(x)`; see [`Lane::j1`].
-    J1Fn "j1" j 1 [1.0 1.5], |x, y| x.j0() - x.eq(Lane::zero()).select(Lane::real(0.5), y / x);
+    J1Fn "j1" j 1 [1.0 1.5], |x, _y| x.j0() - x.call::<J1OverFn>();
     /// `Y₀(x)`; see [`Lane::y0`].
     Y0Fn "y0" y 0 [1.0 1.5], |x, _y| -x.y1();
     /// `Y₁(x)`; see [`Lane::y1`].
     Y1Fn "y1" y 1 [1.0 1.5], |x, y| x.y0() - y / x;
+}
+
+/// `1 / (k! (k + 2)!)` for `k = 0, 1, …` with the signs that `sign` begins: `J₂` and `I₂` near 0 (DLMF 10.2.2).
+const fn second_order(sign: f64) -> [f64; 12] {
+    let (mut series, mut term, mut k) = ([0.0; 12], 0.5, 0);
+    while k < 12 {
+        series[k] = term;
+        term *= sign / ((k + 1) * (k + 3)) as f64;
+        k += 1;
+    }
+    series
+}
+
+/// `J₂(x)/x` (`sign` −1) or `I₂(x)/x` (1) for `|x| ≤ 2`.
+#[inline(always)]
+pub(super) fn second_over<L: Lanes, P: Real>(x: Lane<L, P>, sign: f64) -> Lane<L, P> {
+    let x = super::clamp(x, Lane::real(-2.0), Lane::real(2.0));
+    x * 0.25 * poly(x * x * 0.25, second_order(sign))
+}
+
+/// `J₁(x)/x`; a function, since the quotient rule has no digits left near 0.
+struct J1OverFn;
+
+impl Function<1> for J1OverFn {
+    const NAME: &'static str = "j1_over";
+    #[inline(always)]
+    fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
+        x.eq(Lane::zero()).select(Lane::real(0.5), x.j1() / x)
+    }
+    #[inline(always)]
+    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
+        // −J₂(x)/x, and J₂ = 2·J₁/x − J₀.
+        [-x.abs().lt(2.0).select(second_over(x, -1.0), (y * 2.0 - x.j0()) / x)]
+    }
 }
 
 impl<L: Lanes, P: Real> Lane<L, P> {

@@ -3,6 +3,7 @@
 //! All are computed in `f64`, `f32` too: up to 12 a polynomial in `x²`, beyond `e^x/√x` times one in `1/x`, in two words.
 //! Imports: `scalar`.
 
+use super::bessel::second_over;
 use super::exp::exp_double;
 use super::{Double, long_poly, poly};
 use crate::scalar::{Function, Lane, Lanes, Real};
@@ -156,11 +157,26 @@ macro_rules! bessel {
     )* };
 }
 
-/// `y / x`, or its limit 1/2 at 0.
-#[inline(always)]
-fn per<L: Lanes, P: Real>(y: Lane<L, P>, x: Lane<L, P>) -> Lane<L, P> {
-    x.eq(Lane::zero()).select(Lane::real(0.5), y / x)
+/// `I₁(x)/x`, by `e^(−|x|)` if it is scaled; a function, since the quotient rule has no digits left near 0.
+struct I1OverFn<const SCALED: bool>;
+
+impl<const SCALED: bool> Function<1> for I1OverFn<SCALED> {
+    const NAME: &'static str = if SCALED { "i1e_over" } else { "i1_over" };
+    #[inline(always)]
+    fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
+        let y = if SCALED { x.i1e() } else { x.i1() };
+        x.eq(Lane::zero()).select(Lane::real(0.5), y / x)
+    }
+    #[inline(always)]
+    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
+        // I₂(x)/x, and I₂ = I₀ − 2·I₁/x; e^(−|x|) has its own part.
+        let near = second_over(x, 1.0);
+        let (near, zeroth) = if SCALED { (near * (-x.abs()).exp(), x.i0e()) } else { (near, x.i0()) };
+        let slope = x.abs().lt(2.0).select(near, (zeroth - y * 2.0) / x);
+        [if SCALED { slope - along(y, x) } else { slope }]
+    }
 }
+
 /// `y` with the sign of `x`, 0 at 0.
 #[inline(always)]
 fn along<L: Lanes, P: Real>(y: Lane<L, P>, x: Lane<L, P>) -> Lane<L, P> {
@@ -194,11 +210,11 @@ bessel! {
     /// `I₀(x)`; see [`Lane::i0`].
     I0Fn "i0" 0 false, |x, _y| x.i1();
     /// `I₁(x)`; see [`Lane::i1`].
-    I1Fn "i1" 1 false, |x, y| x.i0() - per(y, x);
+    I1Fn "i1" 1 false, |x, _y| x.i0() - x.call::<I1OverFn<false>>();
     /// `e^(−|x|)·I₀(x)`; see [`Lane::i0e`].
     I0eFn "i0e" 0 true, |x, _y| -along(gap(x), x);
     /// `e^(−|x|)·I₁(x)`; see [`Lane::i1e`].
-    I1eFn "i1e" 1 true, |x, y| gap(x) - per(y, x);
+    I1eFn "i1e" 1 true, |x, _y| gap(x) - x.call::<I1OverFn<true>>();
 }
 
 impl<L: Lanes, P: Real> Lane<L, P> {

@@ -4,6 +4,7 @@
 //! Imports: `scalar`.
 
 use super::exp::{Exponent, LN_2, half_exp_m1, reduce};
+use super::logistic::LogisticDensityFn;
 use super::{Double, pick, poly, sign, signed, single};
 use crate::scalar::{Function, Lane, Lanes, Real};
 use std::f64::consts::LOG2_E;
@@ -134,9 +135,7 @@ impl Function<1> for TanhFn {
     #[inline(always)]
     fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         // 1/cosh² x; 1 − y² has no digits left in the tails.
-        let small = (x.abs() * -2.0).exp();
-        let below = small + 1.0;
-        [small * 4.0 / (below * below)]
+        [(x * 2.0).call::<LogisticDensityFn>() * 4.0]
     }
 }
 

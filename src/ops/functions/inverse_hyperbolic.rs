@@ -2,6 +2,7 @@
 //!
 //! Imports: `scalar`.
 
+use super::inverse_trig::one_minus_square;
 use super::log::ln_sum;
 use super::{Double, nan, pick, sign, signed};
 use crate::scalar::{Function, Lane, Lanes, Real};
@@ -108,7 +109,7 @@ impl Function<1> for AtanhFn {
     }
     #[inline(always)]
     fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
-        [1.0 / ((1.0 - x) * (1.0 + x))]
+        [1.0 / one_minus_square(x)]
     }
 }
 

@@ -114,8 +114,29 @@ impl Function<1> for AsinFn {
     }
     #[inline(always)]
     fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
-        [1.0 / ((1.0 - x) * (1.0 + x)).sqrt()]
+        [1.0 / one_minus_square(x).sqrt()]
     }
+}
+
+/// `1 − x²`; a function, since the product rule has no digits left near 0.
+struct OneMinusSquareFn;
+
+impl Function<1> for OneMinusSquareFn {
+    const NAME: &'static str = "one_minus_square";
+    #[inline(always)]
+    fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
+        (1.0 - x) * (1.0 + x)
+    }
+    #[inline(always)]
+    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+        [x * -2.0]
+    }
+}
+
+/// `1 − x²`, with all digits near ±1.
+#[inline(always)]
+pub(super) fn one_minus_square<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
+    x.call::<OneMinusSquareFn>()
 }
 
 /// `acos x`; see [`Lane::acos`].
@@ -141,7 +162,7 @@ impl Function<1> for AcosFn {
     }
     #[inline(always)]
     fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
-        [-1.0 / ((1.0 - x) * (1.0 + x)).sqrt()]
+        [-1.0 / one_minus_square(x).sqrt()]
     }
 }
 

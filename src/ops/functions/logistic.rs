@@ -77,8 +77,26 @@ impl Function<1> for SigmoidFn {
         over_one_plus_exp(Lane::one(), x)
     }
     #[inline(always)]
+    fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
+        [x.call::<LogisticDensityFn>()]
+    }
+}
+
+/// `e^(−x) / (1 + e^(−x))²`, the slope of `sigmoid`; a function, since the product rule has no digits left near 0.
+pub(super) struct LogisticDensityFn;
+
+impl Function<1> for LogisticDensityFn {
+    const NAME: &'static str = "logistic_density";
+    #[inline(always)]
+    fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
+        // An even function, by the exponential that does not overflow.
+        let small = (-x.abs()).exp();
+        let below = small + 1.0;
+        small / (below * below)
+    }
+    #[inline(always)]
     fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], y: Lane<L, P>) -> [Lane<L, P>; 1] {
-        [y * (-x).sigmoid()]
+        [-y * (x * 0.5).tanh()]
     }
 }
 
@@ -264,9 +282,9 @@ impl Function<1> for GeluTanhFn {
     fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {
         let x = super::clamp(x, Lane::real(-50.0), Lane::real(50.0));
         let square = x * x;
-        let s = (x * 1.595_769_121_605_731 * (square * 0.044715 + 1.0)).sigmoid();
+        let u = x * 1.595_769_121_605_731 * (square * 0.044715 + 1.0);
         let du = (square * 0.134145 + 1.0) * 1.595_769_121_605_731;
-        [s.mul_add((x * du).mul_add(-s, x * du), s)]
+        [(x * du).mul_add(u.call::<LogisticDensityFn>(), u.sigmoid())]
     }
 }
 

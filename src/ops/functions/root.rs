@@ -84,10 +84,27 @@ impl Function<2> for HypotFn {
         let infinity = Lane::literal(P::HIGHEST);
         let along = |x: Lane<L, P>, other: Lane<L, P>| {
             let sign = x.lt(Lane::zero()).select(Lane::real(-1.0), Lane::one());
-            let steep = (x.abs().eq(infinity) & other.abs().lt(infinity)).select(sign, x / value);
+            let steep = (x.abs().eq(infinity) & other.abs().lt(infinity)).select(sign, x.call2::<CosineFn>(other));
             origin.select(Lane::zero(), steep)
         };
         [along(x, y), along(y, x)]
+    }
+}
+
+/// `x / √(x² + y²)`, the slope of `hypot`; a function, since the quotient rule has no digits left where `y` is small.
+struct CosineFn;
+
+impl Function<2> for CosineFn {
+    const NAME: &'static str = "hypot_cosine";
+    #[inline(always)]
+    fn value<L: Lanes, P: Real>([x, y]: [Lane<L, P>; 2]) -> Lane<L, P> {
+        x / x.hypot(y)
+    }
+    #[inline(always)]
+    fn slope<L: Lanes, P: Real>([x, y]: [Lane<L, P>; 2], cosine: Lane<L, P>) -> [Lane<L, P>; 2] {
+        let radius = x.hypot(y);
+        let sine = y / radius;
+        [sine * sine / radius, -(sine * cosine) / radius]
     }
 }
 

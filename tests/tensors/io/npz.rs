@@ -34,6 +34,22 @@ fn tensors_of_all_kinds_come_back_stored_and_deflated() {
 }
 
 #[test]
+fn tensors_are_read_as_the_element_that_is_asked_for() -> Result<()> {
+    let room = room("npz_as");
+    let path = room.join("x.npz");
+    let halves = Tensor::from([rankform::bf16::ONE]);
+    let x = Tensor::from([[1.5_f32, -2.0], [300.0, f32::NAN]]);
+    npz::write(&path, &[("x", &x.transposed()), ("flag", &Tensor::from(true)), ("bf16", &halves)], Compression::Stored)?;
+    let mut file = Npz::open(&path)?;
+    assert_eq!(file.read_as::<f32, 2>("x")?.to_vec()?[..3], [1.5, 300.0, -2.0]);
+    assert_eq!(file.read_as::<u8, 2>("x")?.to_vec()?, [1, 255, 0, 0]);
+    assert_eq!((file.read_as::<f64, 0>("flag")?.item()?, file.read_as::<rankform::bf16, 1>("bf16")?), (1.0, halves));
+    refused!(file.read_as::<f64, 1>("x"), Error::Type { .. }, "\"x\"");
+    refused!(file.read_as::<f64, 1>("y"), Error::Value { .. }, "no tensor \"y\"");
+    Ok(())
+}
+
+#[test]
 fn a_changed_element_does_not_pass_the_checksum() {
     let room = room("npz_crc");
     let path = room.join("x.npz");

@@ -16,6 +16,22 @@ fn file(header: &str, data: usize) -> Vec<u8> {
 }
 
 #[test]
+fn tensors_are_read_as_the_element_that_is_asked_for() -> Result<()> {
+    let path = room("safetensors_as").join("x.safetensors");
+    let x = Tensor::from([bf16::ONE, bf16::NEG_ONE]);
+    safetensors::write(&path, &[("x", &x), ("flags", &Tensor::from([[true, false]]))], &[])?;
+    // SAFETY: nobody else has the file.
+    for file in [SafeTensors::open(&path)?, unsafe { SafeTensors::map(&path)? }, SafeTensors::from_bytes(std::fs::read(&path).unwrap())?] {
+        assert_eq!(file.read_as::<f64, 1>("x")?.to_vec()?, [1.0, -1.0]);
+        assert_eq!(file.read_as::<bf16, 1>("x")?, x);
+        assert_eq!(file.read_as::<i32, 2>("flags")?, Tensor::from([[1, 0]]));
+        refused!(file.read_as::<f32, 2>("x"), Error::Type { .. }, "\"x\"");
+        refused!(file.read_as::<f32, 2>("y"), Error::Value { .. }, "no tensor \"y\"");
+    }
+    Ok(())
+}
+
+#[test]
 fn tensors_come_back_read_mapped_and_from_memory() {
     let room = room("safetensors");
     let path = room.join("x.safetensors");

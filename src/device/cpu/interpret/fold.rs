@@ -14,7 +14,7 @@ use crate::device::cpu::fold::{DIGITS, LEAF, lanes_of};
 use crate::device::cpu::reduce::Output;
 use crate::device::cpu::states::Cascade;
 use crate::kernel::{Numbers, PIECE, SliceFn, TracedReducer};
-use crate::scalar::{DType, Graph};
+use crate::scalar::{DType, Graph, Node};
 
 /// Rows side by side.
 pub(super) const LINES: usize = 16;
@@ -32,6 +32,8 @@ pub(super) struct Folded {
     /// The values alone, for a reducer that takes many at once, and that one; `None` for values that are an operand's elements.
     values: Option<Both>,
     slice: Option<SliceFn>,
+    /// The operand whose elements the values are, if they are an operand's.
+    operand: usize,
     pub(super) identity: Vec<[u8; 16]>,
     /// Bytes of a compiled state, and of the lanes, which stand there one behind the other.
     pub(super) size: usize,
@@ -89,6 +91,7 @@ impl Folded {
                 _ => None,
             },
             slice,
+            operand: body.nodes().find_map(|(node, _, _)| if let Node::Input { index } = node { Some(index) } else { None }).unwrap_or(0),
             identity,
             size: reducer.nbytes,
             widths: reducer.state.iter().map(|dtype| dtype.size()).collect(),
@@ -319,8 +322,8 @@ impl<'a> Fold<'a> {
             return;
         }
         let Some((values, piece, joining)) = &mut self.pieces else {
-            // SAFETY: as above: the first operand's elements are the values.
-            return unsafe { slice(operands[0].at, n, at, state) };
+            // SAFETY: as above: that operand's elements are the values.
+            return unsafe { slice(operands[self.of.operand].at, n, at, state) };
         };
         let found = self.done.wrapping_add(LINES * self.of.size);
         for start in (0..n).step_by(PIECE) {

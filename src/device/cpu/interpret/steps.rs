@@ -397,12 +397,12 @@ pub(super) fn find(node: Node, of: DType) -> Option<StepFn> {
         ),
         Node::Order(op) => with_type!(
             of,
-            [I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, F32 f32, F64 f64],
+            [Bool bool, I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, F32 f32, F64 f64],
             |P| by_op!(two Chosen [0, 1, 2] op as usize, P)
         ),
         Node::Compare(op) => with_type!(
             of,
-            [I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, F32 f32, F64 f64],
+            [Bool bool, I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, F32 f32, F64 f64],
             |P| by_op!(two Compared [0, 1] op as usize, P)
         ),
         Node::Equal => with_type!(

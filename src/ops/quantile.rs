@@ -1,0 +1,377 @@
+//! Quantiles and medians of the lines along an axis.
+//!
+//! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+
+use super::index::{exists, with};
+use super::sort::{Wanted, ordered};
+use super::{Comparisons as _, Reductions as _, Sorts as _};
+use crate::device::Device;
+use crate::dim::{Axis, Dim};
+use crate::element::{Comparable, Compute, Float};
+use crate::error::{Error, Result, text};
+use crate::expr::{Stored, apply_into};
+use crate::kernel::Op;
+use crate::layout::Layout;
+use crate::rank::{RemoveAxis, Smaller};
+use crate::scalar::{Lane, Lanes};
+use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
+
+/// What stands between two neighbours of an order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Between {
+    /// The point of the line that joins them.
+    Linear,
+    /// The lower one.
+    Lower,
+    /// The higher one.
+    Higher,
+    /// The nearer one, of both the one at an even place.
+    Nearest,
+    /// Their middle.
+    Midpoint,
+}
+
+/// A point between two numbers, in f64; NaN if the last of the line is: `(low, high, last, part)`.
+#[derive(Clone, Copy, Debug)]
+struct Point;
+
+impl<T: Float> Op<(T, T, T, f64)> for Point {
+    const NAME: &'static str = "quantile";
+    type Out = T;
+    #[inline(always)]
+    fn call<L: Lanes>(
+        (low, high, last, part): (Lane<L, Compute<T>>, Lane<L, Compute<T>>, Lane<L, Compute<T>>, Lane<L, f64>),
+    ) -> Lane<L, Compute<T>> {
+        let (from, to) = (low.cast::<f64>(), high.cast::<f64>());
+        // Two equal infinities have no difference, and an end stays itself.
+        let between = to.mul_add(part, from * (1.0 - part)).cast(); // `to - from` could be beyond all numbers
+        let point = (low.eq(high) | part.eq(Lane::zero())).select(low, part.eq(Lane::one()).select(high, between));
+        last.is_nan().select(last, point)
+    }
+}
+
+/// Where the share `q` of a line of `last + 1` elements lies: between two places, and how far on the way.
+fn place_of(op: &'static str, q: f64, between: Between, last: usize) -> Result<(usize, usize, f64)> {
+    if !(0.0..=1.0).contains(&q) {
+        return Err(Error::Value { op, what: text(format_args!("a share of {q}, not from 0 to 1")) });
+    }
+    let at = q * last as f64;
+    let (low, high) = (at.floor(), at.ceil());
+    let part = match between {
+        Between::Linear => at - low,
+        Between::Lower => 0.0,
+        Between::Higher => 1.0,
+        Between::Nearest => at.round_ties_even() - low,
+        Between::Midpoint => 0.5,
+    };
+    Ok((low as usize, (high as usize).min(last), part))
+}
+
+/// The elements at some shares of each line, along a first axis.
+fn at_shares<T: Float, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    (shares, between): (&[f64], Between),
+    axis: usize,
+    place: P,
+) -> Result<P::Done> {
+    exists(op, axis, x.size())?;
+    x.ready(op)?;
+    let beside = with(x.size(), axis, 1);
+    // The lines' own axes, one place on where they stand before the one that goes.
+    let size: [usize; RANK] = std::array::from_fn(|a| if a == 0 { shares.len() } else { x.size().0[a - usize::from(a <= axis)] });
+    let layout = Layout::row_major_of(op, Dim(size), size_of::<T>())?;
+    let last = x.size().0[axis].checked_sub(1);
+    let places: Vec<_> = shares.iter().map(|&q| place_of(op, q, between, last.unwrap_or(0))).collect::<Result<_>>()?;
+    if size.contains(&0) {
+        return place.put(op, layout, x.device(), |_| Ok(()));
+    }
+    let Some(last) = last else { return Err(Error::Empty { op, sizes: x.size().0.into() }) };
+    let sorted = x.sort_axis(axis)?;
+    let at = |place: usize| sorted.view().slice_axis(axis, place..place + 1, 1);
+    place.put(op, layout, x.device(), |out| {
+        for (k, &(low, high, part)) in places.iter().enumerate() {
+            let out = out.reborrow().slice_axis(0, k..k + 1, 1)?.reshape(beside)?;
+            apply_into(Point, (at(low)?, at(high)?, at(last)?, part), out)?;
+        }
+        Ok(())
+    })
+}
+
+/// The lower of the middle elements of each line, and where it stands; the first NaN of a line that has one.
+fn middle<T: Comparable, const RANK: usize, const M: usize, D: Device, V: Place<T, M, D>, P: Place<i64, M, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    axis: usize,
+    (values, positions): (V, P),
+) -> Result<(V::Done, P::Done)>
+where
+    Dim<RANK>: Smaller<Output = Dim<M>>,
+{
+    exists(op, axis, x.size())?;
+    x.ready(op)?;
+    let beside = with(x.size(), axis, 1);
+    let kept: [usize; M] = std::array::from_fn(|a| x.size().0[a + usize::from(a >= axis)]);
+    let layout = Layout::row_major(Dim(kept));
+    let n = x.size().0[axis];
+    if n == 0 && !kept.contains(&0) {
+        return Err(Error::Empty { op, sizes: x.size().0.into() });
+    }
+    values.put_with(op, layout, x.device(), |values| {
+        positions.put(op, layout, x.device(), |positions| {
+            if kept.contains(&0) {
+                return Ok(());
+            }
+            let (mut values, mut positions) = (values.reborrow().reshape(beside)?, positions.reborrow().reshape(beside)?);
+            let half = n.div_ceil(2);
+            let (lower, places) = ordered(x, Wanted { op, axis, keep: Some(half), descending: false }, (Fresh, Fresh))?;
+            let last = |n: usize| n - 1..n;
+            let (lower, places) = (lower.view().slice_axis(axis, last(half), 1)?, places.view().slice_axis(axis, last(half), 1)?);
+            if T::DTYPE.is_discrete() {
+                values.assign(lower)?;
+                return positions.assign(places);
+            }
+            let top: Tensor<T, M, D> = x.max_axis(axis)?;
+            let first: Tensor<i64, M, D> = x.argmax_axis(axis)?;
+            let (top, first) = (top.view().reshape(beside)?, first.view().reshape(beside)?);
+            values.assign(top.lazy().is_nan().select(top, lower))?;
+            positions.assign(top.lazy().is_nan().select(first, places))
+        })
+    })
+}
+
+/// The element at the share `q` of each line.
+fn at_share<T: Float, const RANK: usize, const M: usize, D: Device, P: Place<T, M, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    (q, between): (f64, Between),
+    axis: usize,
+    place: P,
+) -> Result<P::Done> {
+    exists(op, axis, x.size())?;
+    let (low, high, part) = place_of(op, q, between, x.size().0[axis].saturating_sub(1))?;
+    x.ready(op)?;
+    let kept: [usize; M] = std::array::from_fn(|a| x.size().0[a + usize::from(a >= axis)]);
+    let layout = Layout::row_major(Dim(kept));
+    let Some(last) = x.size().0[axis].checked_sub(1) else {
+        return if kept.contains(&0) {
+            place.put(op, layout, x.device(), |_| Ok(()))
+        } else {
+            Err(Error::Empty { op, sizes: x.size().0.into() })
+        };
+    };
+    let sorted = x.sort_axis(axis)?;
+    let at = |place: usize| sorted.view().slice_axis(axis, place..place + 1, 1);
+    place.put(op, layout, x.device(), |out| {
+        let out = out.reborrow().reshape(with(x.size(), axis, 1))?;
+        apply_into(Point, (at(low)?, at(high)?, at(last)?, part), out)
+    })
+}
+
+/// Quantiles, of tensors and views.
+pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized {
+    /// The element at the share `q` of each line along axis `A` in order: place `q · (n − 1)`, and between two places as
+    /// `between` says. NaN for a line with one. `q = 0.5` is the median.
+    ///
+    /// # Cost
+    /// A sort of every line.
+    ///
+    /// # Errors
+    /// [`Error::Value`] unless `q` is between 0 and 1; [`Error::Empty`] for lines of no elements; [`Error::Unallocated`],
+    /// [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::Between;
+    /// let x = Tensor::from([[4.0, 1.0, 3.0, 2.0]]);
+    /// assert_eq!(x.quantile(0.5, Axis::<1>, Between::Linear)?.to_vec()?, [2.5]);
+    /// assert_eq!(x.quantile(0.5, Axis::<1>, Between::Lower)?.to_vec()?, [2.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn quantile<const A: usize, const M: usize>(self, q: f64, axis: Axis<A>, between: Between) -> Result<Tensor<T, M, D>>
+    where
+        T: Float,
+        Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
+    {
+        let _ = axis;
+        self.quantile_axis(q, A, between)
+    }
+
+    /// As [`quantile`](Quantiles::quantile), along an axis known at run time.
+    ///
+    /// # Errors
+    /// Also [`Error::Axis`].
+    fn quantile_axis<const M: usize>(self, q: f64, axis: usize, between: Between) -> Result<Tensor<T, M, D>>
+    where
+        T: Float,
+        Dim<RANK>: Smaller<Output = Dim<M>>,
+    {
+        at_share("quantile", self.into_view(), (q, between), axis, Fresh)
+    }
+
+    /// The elements at several shares of each line along axis `A`, by one sort: a first axis with one position a share, then
+    /// the axes of the lines. See [`quantile`](Quantiles::quantile).
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::Between;
+    /// let x = Tensor::from([[4.0, 1.0, 3.0, 2.0], [0.0, 0.0, 6.0, 6.0]]);
+    /// let quartiles = x.quantiles(&[0.25, 0.5], Axis::<1>, Between::Linear)?;
+    /// assert_eq!(quartiles, Tensor::from([[1.75, 0.0], [2.5, 3.0]]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn quantiles<const A: usize>(self, shares: &[f64], axis: Axis<A>, between: Between) -> Result<Tensor<T, RANK, D>>
+    where
+        T: Float,
+        Dim<RANK>: RemoveAxis<A>,
+    {
+        let _ = axis;
+        self.quantiles_axis(shares, A, between)
+    }
+
+    /// As [`quantiles`](Quantiles::quantiles), along an axis known at run time.
+    ///
+    /// # Errors
+    /// Also [`Error::Axis`].
+    fn quantiles_axis(self, shares: &[f64], axis: usize, between: Between) -> Result<Tensor<T, RANK, D>>
+    where
+        T: Float,
+    {
+        at_shares("quantiles", self.into_view(), (shares, between), axis, Fresh)
+    }
+
+    /// As [`quantiles`](Quantiles::quantiles), into an existing tensor or exclusive view. The lines in order are allocated.
+    ///
+    /// # Errors
+    /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::Between;
+    /// let mut ends = Tensor::from([[0.0], [0.0]]);
+    /// Tensor::from([[4.0, 1.0, 3.0]]).quantiles_into(&[0.0, 1.0], Axis::<1>, Between::Linear, &mut ends)?;
+    /// assert_eq!(ends.to_vec()?, [1.0, 4.0]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn quantiles_into<'o, const A: usize>(
+        self,
+        shares: &[f64],
+        axis: Axis<A>,
+        between: Between,
+        out: impl Writable<'o, T, RANK, D>,
+    ) -> Result<()>
+    where
+        T: Float,
+        D: 'o,
+        Dim<RANK>: RemoveAxis<A>,
+    {
+        let _ = axis;
+        at_shares("quantiles_into", self.into_view(), (shares, between), A, There(out))
+    }
+
+    /// The middle element of each line along axis `A` in order, of two the lower, and where it stands: PyTorch's `median`. A line
+    /// with a NaN has the first NaN.
+    ///
+    /// NumPy's median is the mean of the two: `quantile(0.5, axis, Between::Linear)`.
+    ///
+    /// # Cost
+    /// The lower half of every line is sorted.
+    ///
+    /// # Errors
+    /// [`Error::Empty`] for lines of no elements; [`Error::Unallocated`], [`Error::OutOfMemory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([[4, 1, 3, 2], [7, 9, 8, 7]]);
+    /// let (values, places) = x.median(Axis::<1>)?;
+    /// assert_eq!((values.to_vec()?, places.to_vec()?), (vec![2, 7], vec![3, 3]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn median<const A: usize, const M: usize>(self, axis: Axis<A>) -> Result<(Tensor<T, M, D>, Tensor<i64, M, D>)>
+    where
+        T: Comparable,
+        Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
+    {
+        let _ = axis;
+        self.median_axis(A)
+    }
+
+    /// As [`median`](Quantiles::median), along an axis known at run time.
+    ///
+    /// # Errors
+    /// Also [`Error::Axis`].
+    fn median_axis<const M: usize>(self, axis: usize) -> Result<(Tensor<T, M, D>, Tensor<i64, M, D>)>
+    where
+        T: Comparable,
+        Dim<RANK>: Smaller<Output = Dim<M>>,
+    {
+        middle("median", self.into_view(), axis, (Fresh, Fresh))
+    }
+
+    /// As [`median`](Quantiles::median), into two existing tensors or exclusive views: the elements, and where they stand. What is
+    /// sorted is allocated.
+    ///
+    /// # Errors
+    /// As there; [`Error::Output`] when one has other sizes, [`Error::Shared`] when it has other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let (mut values, mut places) = (Tensor::from([0]), Tensor::from([0_i64]));
+    /// Tensor::from([[4, 1, 3]]).median_into(Axis::<1>, &mut values, &mut places)?;
+    /// assert_eq!((values.to_vec()?, places.to_vec()?), (vec![3], vec![2]));
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn median_into<'o, const A: usize, const M: usize>(
+        self,
+        axis: Axis<A>,
+        values: impl Writable<'o, T, M, D>,
+        places: impl Writable<'o, i64, M, D>,
+    ) -> Result<()>
+    where
+        T: Comparable,
+        D: 'o,
+        Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
+    {
+        let _ = axis;
+        middle("median_into", self.into_view(), A, (There(values), There(places))).map(|_| ())
+    }
+
+    /// As [`quantile`](Quantiles::quantile), into an existing tensor or exclusive view. The lines in order are allocated.
+    ///
+    /// # Errors
+    /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// use rankform::ops::Between;
+    /// let mut medians = Tensor::from([0.0]);
+    /// Tensor::from([[4.0, 1.0, 3.0, 2.0]]).quantile_into(0.5, Axis::<1>, Between::Linear, &mut medians)?;
+    /// assert_eq!(medians.to_vec()?, [2.5]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn quantile_into<'o, const A: usize, const M: usize>(
+        self,
+        q: f64,
+        axis: Axis<A>,
+        between: Between,
+        out: impl Writable<'o, T, M, D>,
+    ) -> Result<()>
+    where
+        T: Float,
+        D: 'o,
+        Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
+    {
+        let _ = axis;
+        at_share("quantile_into", self.into_view(), (q, between), A, There(out))
+    }
+}
+impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Quantiles<'a, T, RANK, D> for X {}
