@@ -158,6 +158,7 @@ pub trait Float: RealNumber<Compute: Real> + Inexact<Part = Self> + Conjugate<Re
     /// assert_eq!(halved(&Tensor::from([3.0_f32, 4.0]))?.to_vec()?, [1.5, 2.0]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
+    #[doc(alias = "from_f64")]
     #[inline]
     fn constant(value: f64) -> Self {
         num_traits::NumCast::from(value).unwrap_or_else(|| Self::narrow(Prim::from_f64(value)))

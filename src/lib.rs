@@ -33,6 +33,8 @@
 //!    lazy expressions and reductions, on every device, and has its [derivative](ops::derivative).
 //! 5. **Named methods return `Result`**; `+ - * /` and indexing panic with the same text, as everywhere in Rust.
 //!
+//! Functions for any element, rank and device: [how to type them](expr#code-for-any-element-rank-and-device).
+//!
 //! # Reading order
 //!
 //! Modules use only what stands above them.

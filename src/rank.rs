@@ -328,7 +328,7 @@ lift! {
 #[diagnostic::on_unimplemented(
     message = "`matmul` has no product of ranks `{Self}` · `{OTHER}`",
     label = "products exist for ranks 1·1, 2·1, 1·2, 2·2, R·2 and, batched, 3·3 and 4·4",
-    note = "`.insert_axis(Axis::<A>)` adds an axis; `.lift()` makes a matrix a batch of one, which stretches"
+    note = "`.insert_axis(Axis::<A>)` adds an axis; `.lift()` makes a matrix on the left a batch of one, which stretches"
 )]
 pub trait Matmul<OTHER>: sealed::Sealed {
     /// The rank of the product.

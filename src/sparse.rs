@@ -208,8 +208,8 @@ impl<T: Element, const RANK: usize, D: Device> SparseTensor<T, RANK, D> {
         if self.size != other.size {
             return Err(Error::Sizes { op: "add", left: self.size.0.into(), right: other.size.0.into() });
         }
-        let indices = Tensor::concat(&[self.indices.view(), other.indices.view()], Axis::<1>)?;
-        let values = Tensor::concat(&[self.values.view(), other.values.view()], Axis::<0>)?;
+        let indices = Tensor::concat([self.indices.view(), other.indices.view()], Axis::<1>)?;
+        let values = Tensor::concat([self.values.view(), other.values.view()], Axis::<0>)?;
         SparseTensor { indices, values, size: self.size, coalesced: false }.coalesce()
     }
 

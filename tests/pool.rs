@@ -170,7 +170,7 @@ fn repeated_steps_take_no_new_memory(n: usize) -> Result<()> {
         x.transposed().scan_into(CumSum, Axis::<1>, &mut y)?;
         x.roll_into(Axis::<0>, 1, &mut y)?;
         x.index_select_into(Axis::<1>, &order, &mut y)?;
-        Tensor::concat_into(&[x.slice((1.., ..))?, x.slice((..1, ..))?], Axis::<0>, &mut y)?;
+        Tensor::concat_into([x.slice((1.., ..))?, x.slice((..1, ..))?], Axis::<0>, &mut y)?;
         x.matmul_into(x.transposed(), &mut y)?;
         einsum_into!("ij,jk->ki", &x, &x, &mut y)?;
         y *= 0.5;

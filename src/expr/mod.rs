@@ -1,4 +1,4 @@
-//! Expressions: what operators read, what they are called on, and how they are run.
+//! Expressions: what operators read, what they are called on, and how they are run; how generic code is written.
 //!
 //! | file | |
 //! |---|---|
@@ -9,6 +9,58 @@
 //! | `runs.rs` | the short way of a small tensor |
 //! | `apply.rs` | operators on tuples of operands, with one or several outputs |
 //! | `in_place.rs` | operators that update several tensors |
+//!
+//! # Code for any element, rank and device
+//!
+//! Element and device are types with a bound each; the rank is a number without one:
+//!
+//! ```
+//! use rankform::{ops::Sum, prelude::*};
+//!
+//! /// Rows of mean 0 and deviation 1: one pass.
+//! fn zscore<T: Float, const RANK: usize, D: Device>(x: &Tensor<T, RANK, D>) -> Result<Tensor<T, RANK, D>> {
+//!     let deviation = (x.var_along(Last) + T::constant(1e-12)).sqrt();
+//!     ((x.lazy() - x.mean_along(Last)) / deviation).eval()
+//! }
+//!
+//! /// The cosine of each row of `x` with that of `y`, of tensors or views; the last axis has size 1.
+//! fn cosines<'a, T: Float + 'a, const RANK: usize, D: Device + 'a>(
+//!     x: impl Into<TensorView<'a, T, RANK, D>>,
+//!     y: impl Into<TensorView<'a, T, RANK, D>>,
+//! ) -> Result<Tensor<T, RANK, D>> {
+//!     let least = T::constant(1e-6);
+//!     let [x, y] = [x.into(), y.into()].map(|rows| rows.lazy());
+//!     (x.normalize(Last, least) * y.normalize(Last, least)).reduce_keep(Sum, Last)
+//! }
+//!
+//! let x = Tensor::from([[1.0, 3.0], [-2.0, 2.0]]);
+//! assert_eq!(zscore(&x)?.map(rankform::ops::Round)?, Tensor::from([[-1.0, 1.0], [-1.0, 1.0]]));
+//! assert_eq!(cosines(&x, x.reversed(Axis::<1>))?.map(rankform::ops::Round)?, Tensor::from([[1.0], [-1.0]]));
+//! # Ok::<(), rankform::Error>(())
+//! ```
+//!
+//! | wanted | written |
+//! |---|---|
+//! | an argument that is read | `&Tensor<T, RANK, D>`; tensors and views alike: `impl Into<TensorView<'a, T, RANK, D>>`; expressions and numbers too: `impl` [`Operand`]`<T, RANK, D>` |
+//! | an argument that is written | `&mut Tensor<T, RANK, D>`; parts of tensors too: `impl` [`Writable`](crate::tensor::Writable)`<'a, T, RANK, D>` |
+//! | an expression as argument or result | see [`Lazy`] |
+//! | an operator as argument | `F: `[`Op`](crate::kernel::Op)`<(T,), Out = T>`, `<(T, T), …>` |
+//! | a constant | [`T::constant(0.5)`](crate::Float::constant) where `T: Float`, `T::zero()` and `T::one()` where `T: Number`; in bodies of [`elementwise!`](crate::elementwise) a number: `x * 0.5` |
+//! | something over all elements or the last axis, sizes kept | `mean_along(All)`, `mean_along(Last)`, `softmax(Last)`, … |
+//! | the same over an axis known at run time | `mean_along_axis(axis)`, `softmax_axis(axis)`, …; `RANK - 1` is the last |
+//! | the statistic itself | `x.mean(All)?`, of rank 0, whose `.lift()` has any rank; [`reduce_keep(Mean, Last)`](Reduce::reduce_keep) leaves an axis of size 1 |
+//! | running sums, sorts and all else along an axis | the method that ends in `_axis`: `x.sort_axis(RANK - 1)?` |
+//!
+//! None of these needs a bound. What changes the rank does, since Rust has no arithmetic in types: the new rank is a parameter
+//! `const M: usize`, and a relation in [`rank`](crate::rank) says how both belong together.
+//!
+//! | wanted | bound |
+//! |---|---|
+//! | `x.mean(Last)?: Tensor<T, M, D>` | `Dim<RANK>: RemoveAxes<Last, Output = Dim<M>>` |
+//! | `x.mean_axis(axis)?: Tensor<T, M, D>` | `Dim<RANK>: Smaller<Output = Dim<M>>` |
+//! | `Axis::<A>`, sizes kept | `Dim<RANK>: RemoveAxis<A>` |
+//! | any set of axes, sizes kept | `Dim<RANK>: HasAxes<AXES>` |
+//! | a line beside rows, `bias.lift()` | `Dim<1>: LiftTo<RANK>` |
 //!
 //! Imports: its own files.
 

@@ -142,7 +142,7 @@ pub trait Reduce<T, const RANK: usize, D: Device>: Sized {
     /// Reduces into an existing tensor or exclusive view of the sizes that stay. No allocation.
     ///
     /// # Errors
-    /// Those of the reduction; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    /// Those of the reduction; [`Error::Output`](crate::Error::Output) when `out` has other sizes, [`Error::Shared`](crate::Error::Shared) when it has other handles.
     ///
     /// # Examples
     /// ```
@@ -227,7 +227,7 @@ pub trait Scan<T, const RANK: usize, D: Device>: Sized {
     /// As [`scan`](Scan::scan), into an existing tensor or exclusive view of the same sizes. No allocation of a result.
     ///
     /// # Errors
-    /// Those of the scan; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    /// Those of the scan; [`Error::Output`](crate::Error::Output) when `out` has other sizes, [`Error::Shared`](crate::Error::Shared) when it has other handles.
     ///
     /// # Examples
     /// ```

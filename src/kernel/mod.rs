@@ -82,7 +82,7 @@ pub trait Elements: 'static {
 #[diagnostic::on_unimplemented(
     message = "the operator `{Self}` is not defined for elements `{IN}`",
     label = "no body for `{IN}`",
-    note = "one operand: `x.map(f)?`; two: `x.zip(f, &y)?`; more: `apply(f, (x.view(), &y, &z))?`; several outputs: `apply_many`",
+    note = "one operand: `x.map(f)?`; two: `x.zip(f, &y)?`; more: `apply(f, (&x, &y, &z))?`, in expressions `x.lazy().apply(f, (&y, &z))`; several outputs: `apply_many`",
     note = "the operands of one operator have one element type unless it says otherwise; convert with `.cast::<…>()?`",
     note = "an operator is written once for all devices, `elementwise! {{ fn name(x) {{ … }} }}`; a closure or a function of numbers is not one"
 )]
@@ -101,7 +101,7 @@ pub trait Op<IN: Elements>: Copy + Send + Sync + 'static {
 #[diagnostic::on_unimplemented(
     message = "the operator `{Self}` with several outputs is not defined for elements `{IN}`",
     label = "no body for `{IN}`",
-    note = "of one output: `x.map_in_place(f)?`, `x.zip_in_place(f, &y)?`; of more operands, a tuple of one: `fn f(x, y, z) -> (T,)`"
+    note = "of one output: `x.map_in_place(f)?`, `x.zip_in_place(f, &y)?`, `x.apply_in_place(f, (&y, &z))?`; as here, a tuple of one: `fn f(x, y, z) -> (T,)`"
 )]
 pub trait OpMany<IN: Elements>: Copy + Send + Sync + 'static {
     /// Its name, in error messages.

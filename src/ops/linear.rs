@@ -1,6 +1,6 @@
 //! Linear layers: a matrix product along the last axis, then a bias and an activation in place on what it gave.
 //!
-//! Imports: `error`, `dim`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+//! Imports: `error`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use super::Add;
 use super::contract::labelled;

@@ -34,7 +34,7 @@ pub(super) fn runs<D: Device>(first: &Tensor<bool, 1, D>) -> Result<[Tensor<i64,
     let starts = first.nonzero()?.into_remove_axis(Axis::<1>)?;
     let end = Tensor::from_slice(&[first.numel() as i64], [1], first.device())?;
     let kept = starts.numel();
-    let ends = Tensor::concat(&[starts.slice((kept.min(1)..,))?, end.slice((1 - kept.min(1)..,))?], Axis::<0>)?;
+    let ends = Tensor::concat([starts.slice((kept.min(1)..,))?, end.slice((1 - kept.min(1)..,))?], Axis::<0>)?;
     let counts = ends.sub(&starts)?;
     let group = (first.lazy().cast::<i64>()).cumsum(Axis::<0>)?.sub(1)?;
     Ok([starts, counts, group])

@@ -26,6 +26,31 @@ fn slope<T: Float, const RANK: usize, D: Device, F: rankform::kernel::Op<(T,), O
     x.map(derivative::<_, 0>(f))
 }
 
+/// The last axis, an axis known at run time, constants, rank 0 as any rank: no bound.
+fn of_any_rank<T: Float, const RANK: usize, D: Device>(x: &Tensor<T, RANK, D>, axis: usize) -> Result<Tensor<T, RANK, D>> {
+    let rows = x.softmax(Last)?;
+    let centred = (rows.lazy() * T::constant(0.5) - rows.mean_along_axis(axis)).eval()?;
+    let largest = centred.reduce_keep(rankform::ops::Max, Last)?;
+    (centred.lazy() / &largest + x.mean(All)?.lift()).layer_norm(Last, T::constant(1e-5)).eval()
+}
+
+/// The last axis goes: the rank that is left is named.
+fn totals<T: Float, const RANK: usize, const M: usize, D: Device>(x: &Tensor<T, RANK, D>) -> Result<Tensor<T, M, D>>
+where
+    Dim<RANK>: rankform::rank::RemoveAxes<Last, Output = Dim<M>>,
+{
+    (x.lazy() / x.std_along(Last)).sum(Last)
+}
+
+elementwise! {
+    fn mixed(x, y, t) { x + (y - x) * t }
+}
+
+/// An operator of three operands.
+fn halfway<T: Float, const RANK: usize, D: Device>(x: &Tensor<T, RANK, D>, y: TensorView<'_, T, RANK, D>) -> Result<T> {
+    x.lazy().apply(mixed, (y, T::constant(0.5))).sum(All)?.item()
+}
+
 fn main() {
     let x = Tensor::from([[0.5_f32, 2.0]]);
     let y = standardised(&x).unwrap();
@@ -37,5 +62,7 @@ fn main() {
     let _ = (1.0 - &x, 1.0 - x.view(), -x.view(), -&x);
     assert_eq!(total(&x).unwrap(), 0.0);
     assert_eq!(slope(rankform::ops::Square, &x).unwrap(), &x * 2.0);
+    assert_eq!((of_any_rank(&x, 0).unwrap().size(), totals(&x).unwrap().size()), (x.size(), dim![1]));
+    assert_eq!(halfway(&x, x.view()).unwrap(), 2.5);
     let _ = 2.0 * -x;
 }

@@ -148,8 +148,8 @@ const WORKS: &[Work] = works! {
     "one_hot": |x| digest(&x.flags.cast::<i64>()?.one_hot::<f32, _>(3)?);
     "bincount": |x| digest(&x.flags.cast::<i64>()?.into_shape([6])?.bincount(2)?);
     "histogram": |x| digest(&x.cube.histogram(4, 0.0, 10.0)?);
-    "concat": |x| digest(&Tensor::concat(&[x.a.view(), x.b.view()], Axis::<1>)?);
-    "stack": |x| digest(&Tensor::stack(&[x.a.view(), x.b.view()], Axis::<1>)?);
+    "concat": |x| digest(&Tensor::concat([x.a.view(), x.b.view()], Axis::<1>)?);
+    "stack": |x| digest(&Tensor::stack([x.a.view(), x.b.view()], Axis::<1>)?);
     "pad": |x| digest(&x.a.pad([(1, 2), (0, 4)], ops::Pad::Reflect)?);
     "roll": |x| digest(&x.cube.roll(Axis::<1>, 1)?);
     "tile": |x| digest(&x.cube.transposed().tile([1, 2, 3])?);

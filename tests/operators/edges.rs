@@ -270,7 +270,7 @@ fn correlations_of_a_constant_row_are_nan_and_of_a_tiny_one_right() -> Result<()
     }
     for scale in [1e-200, 1.0, 1e200] {
         let row = Tensor::from([1.0, -1.0, 1.0, -1.0]).mul(scale)?;
-        let r = Tensor::stack(&[row.view(), Tensor::from([1.0, 1.0, 1.0, -1.0]).view()], Axis::<0>)?.corrcoef()?.to_vec()?;
+        let r = Tensor::stack([row.view(), Tensor::from([1.0, 1.0, 1.0, -1.0]).view()], Axis::<0>)?.corrcoef()?.to_vec()?;
         assert!(close(r[0], 1.0) && close(r[1], 1.0 / 3f64.sqrt()), "{r:?}");
     }
     let times = Tensor::from([-1_i64, 2]);

@@ -233,7 +233,7 @@ fn tensors_are_views_where_views_are_wanted() -> Result<()> {
     assert!(matches!(TensorViewMut::try_from(&mut x), Err(Error::Shared { .. })));
     assert_eq!(Tensor::concat([&x, &other], Axis::<0>)?.size(), [4, 2]);
     assert_eq!(Tensor::concat(vec![x.view(), other.transposed()], Axis::<1>)?.size(), [2, 4]);
-    assert_eq!(Tensor::stack(&[&x, &other], Axis::<0>)?.size(), [2, 2, 2]);
+    assert_eq!(Tensor::stack([&x, &other], Axis::<0>)?.size(), [2, 2, 2]);
     assert_eq!(Tensor::concat_axis([&x; 3], 1)?.size(), [2, 6]);
     Ok(())
 }

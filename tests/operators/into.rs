@@ -67,9 +67,9 @@ fn elements_are_moved_into_what_is_there() -> Result<()> {
     let (x, y) = (tensor(random, [5, 7]), tensor(random, [3, 7]));
     let index = Tensor::from([4_i64, 0, 4]);
     let parts = [x.view(), y.view(), x.view()];
-    check("concat", Tensor::concat(&parts, Axis::<0>), |out| Tensor::concat_into(&parts, Axis::<0>, out));
+    check("concat", Tensor::concat(parts, Axis::<0>), |out| Tensor::concat_into(parts, Axis::<0>, out));
     let parts = [x.view(), x.reversed(Axis::<0>)];
-    check("stack", Tensor::stack(&parts, Axis::<1>), |out| Tensor::stack_into(&parts, Axis::<1>, out));
+    check("stack", Tensor::stack(parts, Axis::<1>), |out| Tensor::stack_into(parts, Axis::<1>, out));
     for pad in [Pad::Constant(1.5), Pad::Edge, Pad::Reflect, Pad::Symmetric, Pad::Wrap] {
         check("pad", x.pad([(2, 1), (0, 3)], pad), |out| x.pad_into([(2, 1), (0, 3)], pad, out));
     }
@@ -203,7 +203,7 @@ fn what_knows_its_place_is_written_into_what_is_there() -> Result<()> {
     check("diff", x.transposed().diff(Axis::<0>), |out| x.transposed().diff_into(Axis::<0>, out));
     check("diff of one", x.slice((.., 2..3))?.diff(Axis::<1>), |out| x.slice((.., 2..3))?.diff_into(Axis::<1>, out));
     let parts = [x.view(), y.transposed(), x.slice((..0, 1..))?];
-    check("block_diag", Tensor::block_diag(&parts), |out| Tensor::block_diag_into(&parts, out));
+    check("block_diag", Tensor::block_diag(parts), |out| Tensor::block_diag_into(parts, out));
     let lines = [x.slice((0, ..))?, x.slice((.., 1))?, y.slice((1, ..2))?];
     check("cartesian_prod", Tensor::cartesian_prod(lines), |out| Tensor::cartesian_prod_into(lines, out));
     for (r, repeat) in [(0, false), (1, true), (3, false), (2, true), (8, false)] {
@@ -419,7 +419,7 @@ fn errors_name_the_operator_that_was_called() -> Result<()> {
         ("nll_loss", told(x.nll_loss(Axis::<1>, &classes, ClassLoss::new().weight(Tensor::empty([2], &Cpu)?.view())).map(drop))),
         ("mode", told(Tensor::<f64, 2>::zeros([3, 0], &Cpu)?.mode(Axis::<1>).map(drop))),
         ("kron", told(tall.kron(tall.transposed()).map(drop))),
-        ("stack", told(Tensor::stack(&[x.view(), none.view()], Axis::<0>).map(drop))),
+        ("stack", told(Tensor::stack([x.view(), none.view()], Axis::<0>).map(drop))),
         ("to_vec", told(Tensor::<f64, 1, _>::zeros([2], &Meta::new())?.to_vec().map(drop))),
         ("item", told(Tensor::<f64, 0, _>::zeros([], &Meta::new())?.item().map(drop))),
     ] {
@@ -446,12 +446,12 @@ fn operands_are_refused_before_anything_is_written() -> Result<()> {
     let error = Tensor::cartesian_prod_into([weights.view(), no_weights.view()], &mut pairs).unwrap_err();
     assert!(matches!(error, Error::Unallocated { op: "cartesian_prod_into", .. }), "{error}");
     let mut line = Tensor::from([9.0; 4]);
-    let error = Tensor::concat_into(&[weights.view(), no_weights.view()], Axis::<0>, &mut line).unwrap_err();
+    let error = Tensor::concat_into([weights.view(), no_weights.view()], Axis::<0>, &mut line).unwrap_err();
     assert!(matches!(error, Error::Unallocated { op: "concat_into", .. }), "{error}");
     assert!(pairs.to_vec()?.into_iter().chain(line.to_vec()?).all(|element| element == 9.0));
 
     let (x, y) = (Tensor::<f64, 2>::zeros([2, 3], &Cpu)?, Tensor::<f64, 2>::zeros([4, 3], &Cpu)?);
-    let error = Tensor::stack(&[x.view(), y.view()], Axis::<0>).unwrap_err();
+    let error = Tensor::stack([x.view(), y.view()], Axis::<0>).unwrap_err();
     assert_eq!(error.to_string(), "stack: sizes [2, 3] and [4, 3] differ");
     Ok(())
 }

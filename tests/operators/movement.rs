@@ -149,10 +149,10 @@ fn tensors_are_joined_and_cut_along_any_axis() -> Result<()> {
         let n = SIZE[axis];
         let [a, b, c, d] = joined.split_axis(axis, [1, 0, n, joined.size()[axis] - n - 1])?;
         assert_eq!((a.size()[axis], b.size()[axis], c.size()[axis]), (1, 0, n));
-        assert_eq!(Tensor::concat_axis(&[a, b, c, d], axis)?, joined);
+        assert_eq!(Tensor::concat_axis([a, b, c, d], axis)?, joined);
     }
     let x = Tensor::from([1, 2, 3]);
-    assert!(matches!(Tensor::stack(&[x.view(), x.slice((..2,))?], Axis::<0>), Err(Error::Value { op: "stack", .. })));
+    assert!(matches!(Tensor::stack([x.view(), x.slice((..2,))?], Axis::<0>), Err(Error::Value { op: "stack", .. })));
     assert!(matches!(Tensor::stack([] as [TensorView<f64, 1>; 0], Axis::<0>), Err(Error::Value { op: "stack", .. })));
     assert!(matches!(x.split(Axis::<0>, [usize::MAX, 4]), Err(Error::Value { op: "split", .. })));
     let [] = Tensor::<f32, 1>::zeros([0], &Cpu)?.view().split(Axis::<0>, [])?;
@@ -276,7 +276,7 @@ fn crosswise<T: Value + Comparable>(large: [usize; 2]) -> Result<()> {
         check("every second", x.slice((.., (..).step(2)))?.to_contiguous()?, &|i, j| at(i, 2 * j));
         check("every third, backwards", x.slice((.., (..).step(-3)))?.to_contiguous()?, &|i, j| at(i, n - 1 - 3 * j));
         check("a column", x.slice((.., 2..3))?.broadcast_to([m, n])?.to_contiguous()?, &|i, _| at(i, 2));
-        check("side by side", Tensor::concat(&[x.view(), x.view()], Axis::<1>)?, &|i, j| at(i, j % n));
+        check("side by side", Tensor::concat([x.view(), x.view()], Axis::<1>)?, &|i, j| at(i, j % n));
         // The same inside an expression.
         let larger = |a: T, b: T| if a > b { a } else { b };
         check("with the transposed", x.maximum(turned.transposed())?, &|i, j| at(i, j));

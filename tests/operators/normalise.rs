@@ -241,7 +241,7 @@ fn in_expressions<T: Value + Float>() -> Result<()> {
         let mut next = || Tensor::from_fn(size, |_| T::moderate(&mut random), &Cpu);
         let (a, r) = (next()?, next()?);
         let (row, half, epsilon) =
-            (Tensor::from_fn([size[1]], |_| T::moderate(&mut random), &Cpu)?, T::from_f64(0.4375), T::from_f64(0.25));
+            (Tensor::from_fn([size[1]], |_| T::moderate(&mut random), &Cpu)?, T::constant(0.4375), T::constant(0.25));
         let fused = a.lazy() * half + &r + row.lift();
         let x = fused.eval()?;
         macro_rules! same {

@@ -301,15 +301,15 @@ fn the_memory_of_an_operand_is_taken_only_for_a_result_like_any_other() -> Resul
 fn concat_takes_empty_parts_views_and_meta_and_says_what_does_not_fit() -> Result<()> {
     let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
     let none = Tensor::<f64, 2>::zeros([2, 0], &Cpu)?;
-    let joined = Tensor::concat(&[none.view(), x.transposed(), none.view(), x.view()], Axis::<1>)?;
+    let joined = Tensor::concat([none.view(), x.transposed(), none.view(), x.view()], Axis::<1>)?;
     assert_eq!(joined.to_vec()?, [1.0, 3.0, 1.0, 2.0, 2.0, 4.0, 3.0, 4.0]);
     let there = x.to(&Meta::new())?;
-    assert_eq!(Tensor::concat(&[there.view(), there.view()], Axis::<0>)?.size(), [4, 2]);
-    assert!(matches!(Tensor::concat(&[] as &[TensorView<f64, 2>], Axis::<0>), Err(Error::Value { op: "concat", .. })));
+    assert_eq!(Tensor::concat([there.view(), there.view()], Axis::<0>)?.size(), [4, 2]);
+    assert!(matches!(Tensor::concat([] as [TensorView<f64, 2>; 0], Axis::<0>), Err(Error::Value { op: "concat", .. })));
     // A size of 1 does not stretch: that would be another tensor than the one given.
-    assert!(matches!(Tensor::concat(&[x.view(), x.slice((..1, ..))?], Axis::<1>), Err(Error::Value { .. })));
+    assert!(matches!(Tensor::concat([x.view(), x.slice((..1, ..))?], Axis::<1>), Err(Error::Value { .. })));
     let huge = Tensor::<u8, 1>::zeros([1], &Cpu)?.into_broadcast([isize::MAX as usize])?;
-    assert!(matches!(Tensor::concat(&[huge.view(), huge.view(), huge.view()], Axis::<0>), Err(Error::Overflow { .. })));
+    assert!(matches!(Tensor::concat([huge.view(), huge.view(), huge.view()], Axis::<0>), Err(Error::Overflow { .. })));
     Ok(())
 }
 

@@ -235,7 +235,7 @@ fn products_of_lines_blocks_and_triangles_are_those_of_loops() -> Result<()> {
 
     let wide = Tensor::from([[1, 2], [3, 4]]);
     let none = Tensor::<i32, 2>::zeros([0, 2], &Cpu)?;
-    let blocks = Tensor::block_diag(&[wide.transposed(), none.view(), Tensor::from([[5]]).view()])?;
+    let blocks = Tensor::block_diag([wide.transposed(), none.view(), Tensor::from([[5]]).view()])?;
     assert_eq!(blocks, Tensor::from([[1, 3, 0, 0, 0], [2, 4, 0, 0, 0], [0, 0, 0, 0, 5]]));
     assert_eq!(Tensor::block_diag([] as [&Tensor<i32, 2>; 0]).unwrap_err().to_string(), "block_diag: there are no parts");
 

@@ -3,7 +3,7 @@
 
 use rankform::layout::joint_size;
 use rankform::rank::{Fits, HasAxes, LiftTo, Matmul, NewAxis, Rank, RemoveAxes, RemoveAxis, SliceSpec, Smaller, Step};
-use rankform::{All, Axis, Dim, Error, Layout, MemoryFormat, Stride, dim};
+use rankform::{All, Axis, Dim, Error, Last, Layout, MemoryFormat, Stride, dim};
 use std::collections::HashSet;
 use typenum::Unsigned;
 

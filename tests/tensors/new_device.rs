@@ -75,7 +75,7 @@ on_both! {
         let masked = x.masked_select(&x.greater(1.0)?)?;
         let places = x.greater(1.0)?.nonzero()?.cast::<f64>()?;
         let padded = x.pad([(1, 2), (5, 0)], rankform::ops::Pad::Reflect)?;
-        let turned = Tensor::stack(&[x.roll(Axis::<1>, 3)?.view(), x.tril(0)?.view()], Axis::<1>)?;
+        let turned = Tensor::stack([x.roll(Axis::<1>, 3)?.view(), x.tril(0)?.view()], Axis::<1>)?;
         let shapes = [x.repeat(Axis::<0>, 2)?.to_vec()?, x.tile([2, 1])?.to_vec()?, turned.to_vec()?, padded.to_vec()?];
         Ok([taken.to_vec()?, along.to_vec()?, cells.to_vec()?, masked.to_vec()?, places.to_vec()?, shapes.concat()].concat())
     }

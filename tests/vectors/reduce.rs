@@ -249,10 +249,10 @@ fn differences(case: &Case) -> Run {
         let ends = [case.get(3, "prepend"), case.get(4, "append")].map(|end| if end.is_null() { Ok(None) } else { case.operand::<T>(end).map(Some) });
         let [before, after] = ends;
         if let Some(before) = before?.filter(|_| order > 0) {
-            y = Tensor::concat_axis(&[before.view()?, y.view()], axis)?;
+            y = Tensor::concat_axis([before.view()?, y.view()], axis)?;
         }
         if let Some(after) = after?.filter(|_| order > 0) {
-            y = Tensor::concat_axis(&[y.view(), after.view()?], axis)?;
+            y = Tensor::concat_axis([y.view(), after.view()?], axis)?;
         }
         for _ in 0..order {
             let n = y.size()[axis];
