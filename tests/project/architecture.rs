@@ -151,6 +151,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/tensor/host.rs", "references to elements on the CPU"),
     ("src/tensor/iter.rs", "references to elements on the CPU, in turn"),
     ("src/tensor/iter/parallel.rs", "references to elements on the CPU, on several threads"),
+    ("src/tensor/complex.rs", "complex numbers as pairs of reals, and back"),
     ("src/tensor/layouts.rs", "other layouts over the same memory"),
     ("src/tensor/raw.rs", "handles as pointers"),
     ("src/tensor/resize.rs", "changes memory under a layout"),
