@@ -70,7 +70,7 @@ pub type Compute<T> = <T as Element>::Compute;
 ///     (x.lazy().modulus() * x.lazy().modulus()).sum(All)
 /// }
 /// assert_eq!(energy(&Tensor::from([3.0, -4.0]))?.item()?, 25.0);
-/// assert_eq!(energy(&Tensor::from([Complex::new(3.0, -4.0)]))?.item()?, 25.0);
+/// assert_eq!(energy(&Tensor::from([Complex::new(3.0_f64, -4.0)]))?.item()?, 25.0);
 /// # Ok::<(), rankform::Error>(())
 /// ```
 #[diagnostic::on_unimplemented(
