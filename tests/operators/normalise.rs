@@ -240,7 +240,8 @@ fn in_expressions<T: Value + Float>() -> Result<()> {
     for size in [[3, 1], [4, 5], [2, 33], [3, 64], [2, 300], [40, 7], [1, 5000], [0, 3], [3, 0]] {
         let mut next = || Tensor::from_fn(size, |_| T::moderate(&mut random), &Cpu);
         let (a, r) = (next()?, next()?);
-        let (row, half, epsilon) = (Tensor::from_fn([size[1]], |_| T::moderate(&mut random), &Cpu)?, T::constant(0.4375), T::constant(0.25));
+        let (row, half, epsilon) =
+            (Tensor::from_fn([size[1]], |_| T::moderate(&mut random), &Cpu)?, T::constant(0.4375), T::constant(0.25));
         let fused = a.lazy() * half + &r + row.lift();
         let x = fused.eval()?;
         macro_rules! same {
