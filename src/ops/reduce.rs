@@ -8,7 +8,6 @@ use super::functions::exp_beside_one;
 use super::moments::{Moments, Shifted, distances, join, mean_square, moments, shifted};
 use super::{Cast as _, ComplexParts as _};
 use crate::device::Device;
-#[cfg(not(debug_assertions))]
 #[cfg(all(not(debug_assertions), feature = "dynamic"))]
 use crate::device::slice_of;
 use crate::dim::Dim;
@@ -198,9 +197,7 @@ reducers! {
     };
     of_slice |values, _from| {
         let mut state = <Self as Reducer<T>>::identity::<Run>();
-        for piece in values.chunks(PIECE) {
-            state = <Self as Reducer<T>>::combine::<Run>(state, shifted(piece));
-        }
+        for piece in values.chunks(PIECE) { state = <Self as Reducer<T>>::combine::<Run>(state, shifted(piece)); }
         state
     }, shifted;
     finish |s, count| (s.1 + s.2 / count.cast::<f64>()).cast();
@@ -212,9 +209,7 @@ reducers! {
     combine |a, b| heap(a, b);
     of_slice |values, _from| {
         let mut state = <Self as Reducer<T>>::identity::<Run>();
-        for piece in values.chunks(PIECE) {
-            state = heap(state, powers(piece));
-        }
+        for piece in values.chunks(PIECE) { state = heap(state, powers(piece)); }
         state
     }, powers;
     finish |s, _count| s.0 + s.1.ln();
@@ -265,8 +260,7 @@ fn powers<P: Real>(values: &[P]) -> (Lane<Run, P>, Lane<Run, P>) {
         let largest = Lane::of_order_key(values.iter().fold(keys[0], |key, &x| key.max(Lane(x).order_key())));
         return (largest, values.iter().fold(sums[0], |sum, &x| sum + power(Lane(x), largest)));
     }
-    // The last step reaches back over values that have had their turn. It is in one loop with the others: apart it would be
-    // computed one by one.
+    // The last step reaches back over values that have had their turn: apart from the loop it would be computed one by one.
     let (steps, last) = (values.len().div_ceil(POWERS), values.len() - POWERS);
     let step = |k: usize| {
         std::hint::black_box(()); // vectors along a step, not across

@@ -92,6 +92,10 @@ on_card!(indices_parts_and_orders, |card| {
         (u.max(Axis::<0>)?.to_vec()?, u.argmin(Axis::<1>)?.to_vec()?),
         (t.max(Axis::<0>)?.to_vec()?, t.argmin(Axis::<1>)?.to_vec()?)
     );
+    let (shifted, v) = (x.greater(5)?, y.greater(5)?);
+    assert_eq!((u.maximum(&v)?.to_vec()?, u.fmin(&v)?.to_vec()?), (t.maximum(&shifted)?.to_vec()?, t.fmin(&shifted)?.to_vec()?));
+    assert_eq!((u.less(&v)?.to_vec()?, u.less_equal(&v)?.to_vec()?), (t.less(&shifted)?.to_vec()?, t.less_equal(&shifted)?.to_vec()?));
+    assert_eq!(u.isclose(&v, 0.0, 0.5, false)?.to_vec()?, t.isclose(&shifted, 0.0, 0.5, false)?.to_vec()?);
     let (mut cells, mut on_card) = (Tensor::<bool, 2>::zeros([4, 70], &Cpu)?, Tensor::<bool, 2, _>::zeros([4, 70], card)?);
     cells.index_reduce(ops::Meeting::Sum, Axis::<0>, &j, t.slice((..40, ..))?, true)?;
     on_card.index_reduce(ops::Meeting::Sum, Axis::<0>, &cj, u.slice((..40, ..))?, true)?;

@@ -135,6 +135,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/ops/arrange.rs", "hands the addresses of operands to a device"),
     ("src/ops/contract.rs", "hands the addresses of operands to a device"),
     ("src/ops/index.rs", "hands the addresses of operands to a device"),
+    ("src/ops/several.rs", "hands the addresses of operands to a device"),
     ("src/ops/scatter.rs", "hands the addresses of operands to a device"),
     ("src/ops/packed.rs", "hands the addresses of operands to a device"),
     ("src/ops/sort.rs", "hands the addresses of operands to a device"),
