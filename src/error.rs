@@ -290,8 +290,14 @@ impl fmt::Display for Error {
             }
             Error::NotOne { op, sizes, found } => write!(f, "{op}: sizes {sizes} hold {found} elements, not one"),
             Error::Overflow { op, sizes, element } => write!(f, "{op}: {sizes} × {element} bytes is more than isize::MAX bytes"),
-            Error::Index { op, index, axis, sizes } => write!(f, "{op}: {}", Outside(index, *axis, sizes)),
-            Error::Axis { op, axis, sizes } => write!(f, "{op}: axis {axis} does not fit sizes {sizes}"),
+            Error::Index { op, index, axis, sizes } => match (*op, index.as_slice(), sizes.as_slice()) {
+                ("one_hot" | "one_hot_into", [class], [classes]) => write!(f, "{op}: class {class} is none of {classes}, counted from 0"),
+                _ => write!(f, "{op}: {}", Outside(index, *axis, sizes)),
+            },
+            Error::Axis { op, axis, sizes } => match (sizes.as_slice().get(*axis), only_size(op)) {
+                (Some(size), Some(only)) => write!(f, "{op}: axis {axis} of sizes {sizes} has size {size}, not {only}"),
+                _ => write!(f, "{op}: axis {axis} does not fit sizes {sizes}"),
+            },
             Error::Slice { op, entry, axis, size } => write!(f, "{op}: {entry} does not fit axis {axis} of size {size}"),
             Error::Permutation { op, order } => write!(f, "{op}: {order} is not a permutation of the axes"),
             Error::Bounds { op, sizes, strides, offset, len } => {
@@ -327,6 +333,15 @@ impl fmt::Display for Error {
             Error::Format { op, what } => write!(f, "{op}: {what}"),
             Error::Value { op, what } => write!(f, "{op}: {what}"),
         }
+    }
+}
+
+/// The size that an axis must have for this operation, if only one will do.
+fn only_size(op: &str) -> Option<usize> {
+    match op {
+        "remove_axis" | "into_remove_axis" | "removed" => Some(1),
+        "cross" | "cross_into" => Some(3),
+        _ => None,
     }
 }
 

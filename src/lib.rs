@@ -2,6 +2,10 @@
 //!
 //! A tensor is an [`Allocation`] on a device, shared and counted; a [`Layout`] of its own in it; and an element type.
 //!
+//! **Start with** [`Tensor`], [`TensorView`], [`Lazy`]; **every operator** stands in the table of [`ops`]; what it is called
+//! in NumPy, PyTorch and ndarray, in `docs/names.md`. Elements are Rust's numbers, [`f16`](struct@f16), [`bf16`],
+//! and `Complex` of the crate `num-complex`; all are at the root.
+//!
 //! ```
 //! use rankform::prelude::*;
 //!
@@ -20,7 +24,7 @@
 //! # Ok::<(), rankform::Error>(())
 //! ```
 //!
-//! # Five things to know
+//! # Six things to know
 //!
 //! 1. **What is wrong does not compile.** Rank, device and element are types; `cargo check` finds a forgotten axis. Sizes
 //!    are numbers and give an [`Error`] with both operands in it. Ranks never stretch by themselves: [`Tensor::lift`] and
@@ -32,6 +36,9 @@
 //! 4. **An operator is a body over lanes**, by [`elementwise!`]: one definition runs vectorised on the CPU, fused into
 //!    lazy expressions and reductions, on every device, and has its [derivative](ops::derivative).
 //! 5. **Named methods return `Result`**; `+ - * /` and indexing panic with the same text, as everywhere in Rust.
+//! 6. **Integers wrap**, `u8` and `i32` as all others, in sums and products too, and an integer divided by 0 is 0: vectors have no
+//!    other answer. [`checked_div`](ops::CheckedDivision::checked_div) refuses 0 and what wraps; a wider sum is
+//!    `x.lazy().cast::<i64>().sum(All)?`.
 //!
 //! Functions for any element, rank and device: [how to type them](expr#code-for-any-element-rank-and-device).
 //!
@@ -106,42 +113,72 @@ pub mod sparse;
 pub mod symbolic;
 pub mod tensor;
 
+// Inlined, so that the first page shows what there is; numbers of 8 and 16 bits and complex ones are shown in `element`.
+#[doc(inline)]
 pub use allocation::{Allocation, ResizePolicy};
 #[cfg(feature = "cuda")]
+#[doc(inline)]
 pub use device::Cuda;
+#[doc(inline)]
 pub use device::{AnyDevice, Cpu, Device, Meta};
+#[doc(inline)]
 pub use dim::{All, Axis, Dim, Last, Stride};
+#[doc(inline)]
 pub use dtype::DType;
 #[cfg(feature = "dynamic")]
+#[doc(inline)]
 pub use dynamic::DynTensor;
-pub use element::{
-    Bitwise, Comparable, ComplexElement, Compute, Conjugate, Element, F8E4M3, F8E5M2, Float, Inexact, Number, QInt8, QInt32, QUInt8,
-    RealNumber, Whole, Wider, bf16, f16,
-};
+#[doc(inline)]
+pub use element::{Bitwise, Comparable, ComplexElement, Compute, Conjugate, Element, Float, Inexact, Number, RealNumber, Whole, Wider};
+#[doc(hidden)]
+pub use element::{F8E4M3, F8E5M2, QInt8, QInt32, QUInt8, bf16, f16};
+#[doc(inline)]
 pub use error::{Error, Result};
+#[doc(inline)]
+pub use expr::{Elementwise, Expr, Lazy, Operand, Reduce, RightOperand, Scan, Stored, Zip};
+#[doc(inline)]
+pub use kernel::{Body, Op, Reducer};
+#[doc(inline)]
 pub use layout::{Layout, MemoryFormat};
+#[doc(hidden)]
 pub use num_complex::Complex;
-pub use quantised::QuantizedTensor;
-pub use rank::NewAxis;
+#[doc(inline)]
+pub use ops::{Between, Meeting, Packed, Pad, Side, Truth, attention::Scored};
+#[doc(inline)]
+pub use quantised::{Quantised, QuantizedTensor};
+#[doc(inline)]
+pub use rank::{Fits, InsertAxis, IsRank4, IsRank5, LiftTo, Matmul, Rank, RemoveAxes, RemoveAxis, SliceSpec, Smaller, Spatial, Tensordot};
+#[doc(inline)]
+pub use rank::{HasAxes, NewAxis, Step, Without};
+#[doc(inline)]
 pub use scalar::{Lane, Lanes};
+#[doc(inline)]
 pub use sparse::SparseTensor;
-pub use tensor::{Metadata, Tensor, TensorView, TensorViewMut};
+#[doc(inline)]
+pub use tensor::{Metadata, Tensor, TensorView, TensorViewMut, Writable};
 
 /// Everything that ordinary code uses: `use rankform::prelude::*;`
 ///
 /// Operators are methods of traits, so that one definition serves tensors, views and lazy expressions; without this
-/// line no operator is found.
+/// line no operator is found. Relations of ranks are here too, since generic code names them in bounds:
+/// `where Dim<RANK>: RemoveAxes<A, Output = Dim<M>>`.
 pub mod prelude {
-    pub use crate::expr::{Elementwise, Lazy, Operand, Reduce, Scan, Zip, apply, apply_in_place, apply_into, apply_many, apply_many_into};
+    pub use crate::expr::{Elementwise, Lazy, Operand, Reduce, Scan, Stored, Zip};
+    pub use crate::expr::{apply, apply_in_place, apply_into, apply_many, apply_many_into};
     pub use crate::ops::{
-        Activation, Arithmetic, Arrange, Cast, Channels, ClassLoss, ClassLosses, Comparisons, ComplexParts, Covariances, Histogram,
-        Indexing, IndexingBySeveral, Lengths, Linear, Losses, Math, MaxPools, Norms, Pieces, Quantiles, Reductions, Resample, Runs, Scans,
-        Sets, Shuffles, Sorts, Triangles, derivative,
+        Activation, Arithmetic, Arrange, Cast, Channels, CheckedDivision, ClassLoss, ClassLosses, Comparisons, ComplexParts, Covariances,
+        Histogram, Indexing, IndexingBySeveral, Lengths, Linear, Losses, Math, MaxPools, Norms, Pieces, Quantiles, Reductions, Resample,
+        Runs, Scans, Sets, Shuffles, Sorts, Triangles, derivative,
     };
-    pub use crate::ops::{attention::Attention, conv::Conv, pool::Pool, resample::Interpolate};
-    pub use crate::rank::{NewAxis, Step};
+    pub use crate::ops::{Packed, Pad, Truth};
+    pub use crate::ops::{attention::Attention, attention::Scored, conv::Conv, pool::Pool, resample::Interpolate};
+    pub use crate::rank::{Fits, InsertAxis, IsRank4, IsRank5, LiftTo, Matmul, Rank, RemoveAxes, RemoveAxis, SliceSpec, Smaller};
+    pub use crate::rank::{HasAxes, NewAxis, Spatial, Step, Tensordot, Without};
+    pub use crate::tensor::Writable;
+    #[doc(hidden)]
+    pub use crate::tensor::names::{OtherFunctions as _, OtherNames as _};
     pub use crate::{All, Allocation, Axis, Cpu, Device, Dim, Last, Layout, MemoryFormat, Meta, Stride, Tensor, TensorView, TensorViewMut};
-    pub use crate::{Bitwise, Comparable, ComplexElement, Compute, Conjugate, Element, Float, Inexact, Number, RealNumber, Whole};
+    pub use crate::{Bitwise, Comparable, ComplexElement, Compute, Conjugate, Element, Float, Inexact, Number, RealNumber, Whole, Wider};
     pub use crate::{Error, Lane, Lanes, Result, dim, einsum, einsum_into, elementwise};
 }
 
@@ -150,7 +187,7 @@ pub mod prelude {
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// As above, of the page on the compiler's messages.
+/// As above, of the page on the compiler's messages. (The tests of the project compile the expressions of `docs/names.md`.)
 #[cfg(doctest)]
 #[doc = include_str!("../docs/compile_errors.md")]
 struct CompileErrors;

@@ -212,7 +212,7 @@ removable! {
     label = "`{AXES}` is not a set of axes of this tensor",
     note = "write `Axis::<A>` with `A` below the rank, a tuple of axes in rising order such as `(Axis::<0>, Axis::<2>)`, `Last` or `All`",
     note = "for an axis known only at run time use the method that ends in `_axis`, where there is one",
-    note = "in code for any rank name the rank left, a parameter `const M: usize`, in a bound: `Dim<RANK>: rankform::rank::RemoveAxes<Axis<A>, Output = Dim<M>>`; or keep the axes, by `reduce_keep` and `mean_along` and its kin, which need no bound for `Last` and `All`"
+    note = "in code for any rank name the rank left, a parameter `const M: usize`, in a bound: `Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>`; or keep the axes, by `reduce_keep` and `mean_along` and its kin, which need no bound for `Last` and `All`"
 )]
 pub trait RemoveAxes<AXES>: HasAxes<AXES> {
     /// The rank that is left.
@@ -305,7 +305,7 @@ insertions! {
     message = "`lift` only adds axes: rank `{Self}` cannot become rank {N}",
     label = "rank {N} is smaller, or may be",
     note = "to drop an axis take an index (`x.slice((0, ..))`), remove one of size 1 (`remove_axis`) or reduce it (`sum`)",
-    note = "in code for any rank add a bound such as `Dim<1>: LiftTo<RANK>`, from `rankform::rank`; rank 0 becomes any rank without one"
+    note = "in code for any rank add a bound such as `Dim<1>: LiftTo<RANK>`; rank 0 becomes any rank without one"
 )]
 pub trait LiftTo<const N: usize>: sealed::Sealed {}
 

@@ -28,7 +28,7 @@ use crate::tensor::{Fresh, Tensor, TensorView, There, Writable};
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no elementwise operators",
-    label = "expected `&Tensor`, a view or a lazy expression"
+    label = "expected `&Tensor`, a view or a lazy expression; in a body, what `Lane` has, or `<ops::Name as Op<(T,)>>::call::<L>((x,))`"
 )]
 pub trait Elementwise<T, const RANK: usize, D: Device>: Sized {
     /// What an operator gives: a tensor, or a longer expression.

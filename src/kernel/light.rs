@@ -19,9 +19,13 @@ const SHORT: &[&str] = &[
     "one",
     "order_key",
     "real",
+    "recip",
+    "relu",
     "reverse_key",
+    "rsqrt",
     "select",
     "sqrt",
+    "square",
     "zero",
 ];
 /// Characters of a body that is still called short: each instruction takes some.

@@ -4,14 +4,24 @@
 
 use super::functions::{SoftsignFn, TanhShrinkFn};
 use super::operators;
-use crate::scalar::{Lane, Lanes, Real};
+use crate::scalar::{Lane, Lanes, Num, Ordered, Real};
 
-/// `ln(1 + eˣ)` without overflow and exact in the left tail.
-#[inline(always)]
-fn log_one_plus_exp<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
-    // Not by |x| and max(x, 0): the two sides of 0 are one function, and so are their slopes.
-    let positive = x.gt(Lane::zero());
-    positive.select(x, Lane::zero()) + positive.select(-x, x).exp().ln_1p()
+impl<L: Lanes, P: Num + Ordered> Lane<L, P> {
+    /// max(x, 0), whose slope at 0 is 0; NaN for NaN.
+    #[inline(always)]
+    pub fn relu(self) -> Self {
+        self.le(Lane::zero()).select(Lane::zero(), self)
+    }
+}
+
+impl<L: Lanes, P: Real> Lane<L, P> {
+    /// `ln(1 + eˣ)` without overflow and exact in the left tail.
+    #[inline(always)]
+    pub fn softplus(self) -> Self {
+        // Not by |x| and max(x, 0): the two sides of 0 are one function, and so are their slopes.
+        let positive = self.gt(Lane::zero());
+        positive.select(self, Lane::zero()) + positive.select(-self, self).exp().ln_1p()
+    }
 }
 
 operators! {
@@ -28,15 +38,15 @@ operators! {
     /// ```
     pub trait Activation;
     /// max(x, 0).
-    fn relu = Relu(x) where RealNumber { x.le(Lane::zero()).select(Lane::zero(), x) }
+    fn relu = Relu(x) where RealNumber { x.relu() }
     /// The logistic function, 1 / (1 + e^(−x)).
     fn sigmoid = Sigmoid(x) where Float { x.sigmoid() }
     /// ln(sigmoid(x)).
-    fn log_sigmoid = LogSigmoid(x) where Float { -log_one_plus_exp(-x) }
+    fn log_sigmoid = LogSigmoid(x) where Float { -(-x).softplus() }
     /// x · sigmoid(x), also called swish.
     fn silu = Silu(x) where Float { x.silu() }
     /// ln(1 + eˣ).
-    fn softplus = Softplus(x) where Float { log_one_plus_exp(x) }
+    fn softplus = Softplus(x) where Float { x.softplus() }
     /// Gaussian error linear unit, x · Φ(x).
     fn gelu = Gelu(x) where Float { x.gelu() }
     /// Gaussian error linear unit in its tanh form: x · sigmoid(2u) with u = √(2/π) · (x + 0.044715 x³).

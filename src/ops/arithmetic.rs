@@ -83,7 +83,7 @@ operators! {
     fn sub = Sub(x, y) where Number { x - y }
     /// `x · y`.
     fn mul = Mul(x, y) where Number { x * y }
-    /// `x / y`; truncated for integers, 0 for an integer divisor of 0.
+    /// `x / y`; truncated for integers, 0 for an integer divisor of 0, which [`checked_div`](super::CheckedDivision::checked_div) refuses.
     fn div = Div(x, y) where Number { x / y }
     /// The remainder with the sign of `x`, as Rust's `%`; 0 for an integer divisor of 0.
     fn rem = Rem(x, y) where RealNumber { x % y }
@@ -140,10 +140,10 @@ operators! {
     /// `−x`; wraps for the smallest integer and for unsigned ones.
     fn neg = Neg(x) where Number { -x }
     /// `x · x`.
-    fn square = Square(x) where Number { x * x }
+    fn square = Square(x) where Number { x.square() }
     /// `1 / x`.
     #[doc(alias = "reciprocal")]
-    fn recip = Recip(x) where Float { 1.0 / x }
+    fn recip = Recip(x) where Float { x.recip() }
     /// The absolute value; wraps for the smallest integer.
     fn abs = Abs(x) where RealNumber { magnitude(x) }
     #[doc(alias = "sign")]

@@ -9,8 +9,8 @@ use crate::dim::{All, Axis, Dim};
 use crate::element::{Compute, Float};
 use crate::element::{bf16, f16};
 use crate::error::{Error, Result, text};
-use crate::expr::{Elementwise as _, Stored, apply, apply_into};
-use crate::kernel::Op;
+use crate::expr::{Elementwise as _, Stored, apply, apply_in_place, apply_into};
+use crate::kernel::{Op, OpMany};
 use crate::layout::Layout;
 use crate::scalar::{DType, Lane, Lanes};
 use crate::tensor::{Fresh, Place, Tensor, TensorView, TensorViewMut, There, Writable};
@@ -30,12 +30,14 @@ pub struct Attention {
     pub scale: Option<f64>,
     /// Whether query `i` sees only keys up to `i`.
     pub causal: bool,
+    /// What scaled scores are held inside of, on both sides of 0, smoothly: `cap · tanh(score / cap)`.
+    pub softcap: Option<f64>,
 }
 
 impl Attention {
     /// Scores scaled by `1/√d`, every key visible.
     pub const fn new() -> Self {
-        Attention { scale: None, causal: false }
+        Attention { scale: None, causal: false, softcap: None }
     }
     /// With another scale.
     pub const fn scale(self, scale: f64) -> Self {
@@ -44,6 +46,10 @@ impl Attention {
     /// Whether query `i` sees only keys up to `i`.
     pub const fn causal(self, causal: bool) -> Self {
         Attention { causal, ..self }
+    }
+    /// With scaled scores held inside ±`cap`, a positive number.
+    pub const fn softcap(self, cap: f64) -> Self {
+        Attention { softcap: Some(cap), ..self }
     }
 }
 
@@ -63,6 +69,34 @@ impl Scored for f32 {
 }
 impl Scored for f64 {
     type Score = f64;
+}
+
+/// `cap · tanh(score · scale / cap)`.
+#[derive(Clone, Copy)]
+struct Capped;
+impl<S: Float> OpMany<(S, S, S)> for Capped {
+    const NAME: &'static str = "attention";
+    type Out = (S,);
+    #[inline(always)]
+    fn call<L: Lanes>((score, scale, cap): (Lane<L, Compute<S>>, Lane<L, Compute<S>>, Lane<L, Compute<S>>)) -> (Lane<L, Compute<S>>,) {
+        ((score * scale / cap).tanh() * cap,)
+    }
+}
+
+/// `score · scale + bias`.
+#[derive(Clone, Copy)]
+struct Biased<T>(PhantomData<fn() -> T>);
+impl<T: Scored> OpMany<(T::Score, T, T::Score)> for Biased<T> {
+    const NAME: &'static str = "attention";
+    type Out = (T::Score,);
+    #[inline(always)]
+    fn call<L: Lanes>(
+        (score, bias, scale): (Lane<L, Compute<T::Score>>, Lane<L, Compute<T>>, Lane<L, Compute<T::Score>>),
+    ) -> (Lane<L, Compute<T::Score>>,) {
+        let bias = bias.cast();
+        // What is hidden is so whatever its score, which may be infinite or NaN.
+        (bias.eq(Lane::lowest()).select(bias, score.mul_add(scale, bias)),)
+    }
 }
 
 /// A score that is not to be seen becomes −∞.
@@ -250,6 +284,65 @@ impl<T: Scored, D: Device> Tensor<T, 4, D> {
     {
         self.view().attention_into(keys, values, mask, attention, out)
     }
+
+    /// [`attention`](Tensor::attention) with a number added to each scaled score: `softmax(scale · q · kᵀ + bias) · v`, for
+    /// positions that count relative to each other. A bias of −∞ hides a key.
+    ///
+    /// # Shapes
+    /// As there; `bias [b, h, queries, keys]`, of which sizes of 1 stretch.
+    ///
+    /// # Cost
+    /// As there, and one pass over the scores.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let q = Tensor::<f64, 4>::zeros([1, 1, 1, 4], &Cpu)?;
+    /// let v = Tensor::from([[[[1.0], [5.0], [9.0]]]]);
+    /// let bias = Tensor::from([[[[0.0, f64::ln(3.0), f64::NEG_INFINITY]]]]);
+    /// let y = q.attention_biased(&Tensor::zeros([1, 1, 3, 4], &Cpu)?, &v, &bias, Attention::new())?;
+    /// assert!((y.item()? - 4.0).abs() < 1e-14); // (1 · 1 + 3 · 5) / 4
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    ///
+    /// # Source
+    /// PyTorch's `attn_mask` of numbers; Press et al. 2022.
+    #[doc(alias = "attn_mask")]
+    pub fn attention_biased<'b>(
+        &self,
+        keys: impl Stored<'b, T, 4, D>,
+        values: impl Stored<'b, T, 4, D>,
+        bias: impl Stored<'b, T, 4, D>,
+        attention: Attention,
+    ) -> Result<Self>
+    where
+        T: 'b,
+        D: 'b,
+    {
+        self.view().attention_biased(keys, values, bias, attention)
+    }
+
+    /// As [`attention_biased`](Tensor::attention_biased), into an existing tensor or exclusive view, of any strides.
+    ///
+    /// # Errors
+    /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    pub fn attention_biased_into<'b, 'o>(
+        &self,
+        keys: impl Stored<'b, T, 4, D>,
+        values: impl Stored<'b, T, 4, D>,
+        bias: impl Stored<'b, T, 4, D>,
+        attention: Attention,
+        out: impl Writable<'o, T, 4, D>,
+    ) -> Result<()>
+    where
+        T: 'b + 'o,
+        D: 'b + 'o,
+    {
+        self.view().attention_biased_into(keys, values, bias, attention, out)
+    }
 }
 
 impl<T: Scored, D: Device> TensorView<'_, T, 4, D> {
@@ -268,7 +361,7 @@ impl<T: Scored, D: Device> TensorView<'_, T, 4, D> {
         T: 'b,
         D: 'b,
     {
-        attend("attention", [self, keys.into_view(), values.into_view()], mask, attention, Fresh)
+        attend("attention", [self, keys.into_view(), values.into_view()], (mask, None), attention, Fresh)
     }
 
     /// Attention into an existing tensor or exclusive view; see [`Tensor::attention_into`].
@@ -287,14 +380,65 @@ impl<T: Scored, D: Device> TensorView<'_, T, 4, D> {
         T: 'b + 'o,
         D: 'b + 'o,
     {
-        attend("attention_into", [self, keys.into_view(), values.into_view()], mask, attention, There(out))
+        attend("attention_into", [self, keys.into_view(), values.into_view()], (mask, None), attention, There(out))
     }
+
+    /// Attention with a bias of its scores; see [`Tensor::attention_biased`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn attention_biased<'b>(
+        self,
+        keys: impl Stored<'b, T, 4, D>,
+        values: impl Stored<'b, T, 4, D>,
+        bias: impl Stored<'b, T, 4, D>,
+        attention: Attention,
+    ) -> Result<Tensor<T, 4, D>>
+    where
+        T: 'b,
+        D: 'b,
+    {
+        attend("attention_biased", [self, keys.into_view(), values.into_view()], (None, Some(bias.into_view())), attention, Fresh)
+    }
+
+    /// Attention with a bias into an existing tensor or exclusive view; see [`Tensor::attention_biased_into`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn attention_biased_into<'b, 'o>(
+        self,
+        keys: impl Stored<'b, T, 4, D>,
+        values: impl Stored<'b, T, 4, D>,
+        bias: impl Stored<'b, T, 4, D>,
+        attention: Attention,
+        out: impl Writable<'o, T, 4, D>,
+    ) -> Result<()>
+    where
+        T: 'b + 'o,
+        D: 'b + 'o,
+    {
+        let op = "attention_biased_into";
+        attend(op, [self, keys.into_view(), values.into_view()], (None, Some(bias.into_view())), attention, There(out))
+    }
+}
+
+/// What stands beside the scores, by groups of heads.
+fn beside_scores<'x, T, D: Device>(
+    op: &'static str,
+    x: TensorView<'x, T, 4, D>,
+    device: &D,
+    whole: Dim<4>,
+    parts: Dim<5>,
+) -> Result<TensorView<'x, T, 5, D>> {
+    same_device(op, device, x.device())?;
+    x.ready(op)?;
+    x.broadcast_to(whole).and_then(|x| x.reshape(parts)).map_err(|error| error.renamed(op))
 }
 
 fn attend<T: Scored, D: Device, P: Place<T, 4, D>>(
     op: &'static str,
     [q, k, v]: [TensorView<'_, T, 4, D>; 3],
-    mask: Option<TensorView<'_, bool, 4, D>>,
+    (mask, bias): (Option<TensorView<'_, bool, 4, D>>, Option<TensorView<'_, T, 4, D>>),
     attention: Attention,
     place: P,
 ) -> Result<P::Done> {
@@ -317,17 +461,19 @@ fn attend<T: Scored, D: Device, P: Place<T, 4, D>>(
         return Err(apart(q.size(), if kb == stored && kh == heads { k.size() } else { v.size() }));
     };
     let h = group * heads;
-    let mask = mask.map(|mask| {
-        same_device(op, q.device(), mask.device())?;
-        mask.ready(op)?;
-        mask.broadcast_to([b, h, queries, count])?.reshape([b, heads, group, queries, count])
-    });
-    let mask = mask.transpose().map_err(|error| error.renamed(op))?;
+    let whole = Dim([b, h, queries, count]);
+    let parts = Dim([b, heads, group, queries, count]);
+    let mask = mask.map(|mask| beside_scores(op, mask, q.device(), whole, parts)).transpose()?;
+    let bias = bias.map(|bias| beside_scores(op, bias, q.device(), whole, parts)).transpose()?;
     let q = q.broadcast_to([b, h, queries, d])?.reshape([b, heads, group, queries, d])?;
     let (k, v) = (k.broadcast_to([b, heads, count, d])?, v.broadcast_to([b, heads, count, e])?);
     let scale = attention.scale.unwrap_or(1.0 / (d.max(1) as f64).sqrt());
     if !(scale > 0.0 && scale.is_finite()) {
         return Err(Error::Value { op, what: text(format_args!("the scale {scale} is not a positive number")) });
+    }
+    let cap = attention.softcap.unwrap_or(1.0);
+    if !(cap > 0.0 && cap.is_finite()) {
+        return Err(Error::Value { op, what: text(format_args!("the cap {cap} is not a positive number")) });
     }
     // A power of two goes to the queries, exactly but for subnormal numbers, so that no score overflows which its scale would bring back.
     let power = 2f64.powi(scale.log2().floor() as i32).clamp(f64::from(f32::MIN_POSITIVE), 1.0);
@@ -348,6 +494,16 @@ fn attend<T: Scored, D: Device, P: Place<T, 4, D>>(
             let scaled = if power < 1.0 { Some((q.lazy() * power_of_queries).eval()?) } else { None };
             let q = scaled.as_ref().map_or(q, Tensor::view);
             let mut scores: Tensor<T::Score, 5, D> = labelled(op, [b"bhgqd", b"bhkd", b"bhgqk"], q, k, Fresh)?;
+            let mut scale = scale;
+            if attention.softcap.is_some() {
+                apply_in_place(Capped, (&mut scores,), (scale, number(cap)))?;
+                scale = number(1.0);
+            }
+            if let Some(bias) = bias {
+                let bias = bias.slice_axis(3, first..end, 1)?.slice_axis(4, 0..seen, 1)?;
+                apply_in_place(Biased::<T>(PhantomData), (&mut scores,), (bias, scale))?;
+                scale = number(1.0);
+            }
             if let Some(mask) = mask {
                 scores.zip_in_place(Seen, mask.slice_axis(3, first..end, 1)?.slice_axis(4, 0..seen, 1)?)?;
             }
@@ -375,7 +531,7 @@ fn attend<T: Scored, D: Device, P: Place<T, 4, D>>(
         if count == 0 {
             return out.fill(T::zero());
         }
-        let (hides, mut hidden) = (mask.is_some() || attention.causal, None);
+        let (hides, mut hidden) = (mask.is_some() || bias.is_some() || attention.causal, None);
         let mut out = out.reborrow().reshape([b, heads, group, queries, e])?;
         loop {
             attend(&mut out, &hidden)?;

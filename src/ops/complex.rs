@@ -38,6 +38,7 @@ macro_rules! parts {
         /// assert_eq!((z.is_real()?[[0]], x.is_real()?[[0]]), (false, true));
         /// # Ok::<(), rankform::Error>(())
         /// ```
+        #[allow(clippy::wrong_self_convention)] // receivers are references and views: small and `Copy`
         pub trait ComplexParts<T, const RANK: usize, D: Device>: Elementwise<T, RANK, D> { $(
             $(#[$doc])*
             fn $name(self) -> Self::Mapped<$F> where T: $class {

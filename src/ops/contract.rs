@@ -351,7 +351,15 @@ fn join<L: Number, R: Number, const A: usize, const B: usize, const M: usize, D:
     same_device(op, left.device(), right.device())?;
     left.ready(op)?;
     right.ready(op)?;
-    let sizes = |op| Error::Sizes { op, left: left.size().0.into(), right: right.size().0.into() };
+    // Letters of `einsum!` are the caller's; those of others are made up.
+    let of_letter = |label: u8, [size, other]: [usize; 2]| {
+        let (letter, left, right) = (char::from(label), left.size(), right.size());
+        op.starts_with("einsum").then(|| Error::Value {
+            op,
+            what: text(format_args!("letter `{letter}` stands for {size} indices in sizes {left} and for {other} in {right}")),
+        })
+    };
+    let sizes = || Error::Sizes { op, left: left.size().0.into(), right: right.size().0.into() };
     let mut k = Group::NONE;
     // Summed labels first: what does not fit inside is said before what does not fit outside.
     for (at, &label) in left_labels.iter().chain(right_labels).enumerate() {
@@ -363,7 +371,8 @@ fn join<L: Number, R: Number, const A: usize, const B: usize, const M: usize, D:
         let inner = match found {
             (Some((size, a)), Some((other, b))) if size == other => Label { size, step: [0, a, b] },
             (Some((size, _)), Some((other, _))) => {
-                return Err(Error::Inner { op, inner: [size, other], left: left.size().0.into(), right: right.size().0.into() });
+                let inner = || Error::Inner { op, inner: [size, other], left: left.size().0.into(), right: right.size().0.into() };
+                return Err(of_letter(label, [size, other]).unwrap_or_else(inner));
             }
             (Some((size, a)), None) => Label { size, step: [0, a, 0] },
             (None, Some((size, b))) => Label { size, step: [0, 0, b] },
@@ -379,7 +388,7 @@ fn join<L: Number, R: Number, const A: usize, const B: usize, const M: usize, D:
         size[axis] = match found[axis] {
             [Some((a, _)), Some((b, _))] if a == b || b == 1 => a,
             [Some((1, _)), Some((b, _))] => b,
-            [Some(_), Some(_)] => return Err(sizes(op)),
+            [Some((a, _)), Some((b, _))] => return Err(of_letter(out_labels[axis], [a, b]).unwrap_or_else(sizes)),
             [Some((size, _)), None] | [None, Some((size, _))] => size,
             [None, None] => 1,
         };

@@ -27,9 +27,7 @@ use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
 /// [`matmul`](crate::Tensor::matmul) runs. Three operands are two calls.
 ///
 /// # Errors
-/// [`Error::Inner`](crate::Error::Inner) when the sizes of a summed letter differ, [`Error::Sizes`](crate::Error::Sizes)
-/// for others, [`Error::Value`](crate::Error::Value) for a diagonal that is not square,
-/// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+/// [`Error::Value`](crate::Error::Value) when the sizes of a letter differ, and names it; [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 ///
 /// # Examples
 /// ```
@@ -102,8 +100,32 @@ const MOST: usize = 8;
 /// Where the result stands among the parts.
 const RESULT: usize = 2;
 
+/// What is wrong with the letters, and with which, or 0.
+struct Wrong(u8, &'static str);
+
+impl Wrong {
+    /// Room for the words and a letter.
+    const MOST: usize = 120;
+
+    /// The words, and how many bytes they take.
+    const fn text(&self) -> ([u8; Self::MOST], usize) {
+        let (mut text, mut len, letter) = ([0; Self::MOST], 0, [self.0]);
+        let parts: [&[u8]; 4] = [b"the letter `", &letter, b"` ", self.1.as_bytes()];
+        let mut part = if self.0 == 0 { 3 } else { 0 };
+        while part < parts.len() {
+            let mut at = 0;
+            while at < parts[part].len() {
+                text[len] = parts[part][at];
+                (at, len) = (at + 1, len + 1);
+            }
+            part += 1;
+        }
+        (text, len)
+    }
+}
+
 /// Reads the letters for some number of operands, or says what is wrong with them.
-const fn parse(labels: &str, operands: usize) -> Result<Labels, &'static str> {
+const fn parse(labels: &str, operands: usize) -> Result<Labels, Wrong> {
     let text = labels.as_bytes();
     let mut read = Labels { letters: [[0; MOST]; 3], count: [0; 3] };
     let (mut part, mut at) = (0, 0);
@@ -113,32 +135,32 @@ const fn parse(labels: &str, operands: usize) -> Result<Labels, &'static str> {
             b' ' => {}
             b',' => {
                 if part + 1 >= operands {
-                    return Err("more operands in the letters than tensors beside them");
+                    return Err(Wrong(0, "more operands in the letters than tensors beside them"));
                 }
                 part += 1;
             }
             b'-' => {
                 if at + 1 == text.len() || text[at + 1] != b'>' {
-                    return Err("`-` stands only in `->`");
+                    return Err(Wrong(0, "`-` stands only in `->`"));
                 }
                 if part + 1 != operands {
-                    return Err("fewer operands in the letters than tensors beside them, or two arrows");
+                    return Err(Wrong(0, "fewer operands in the letters than tensors beside them, or two arrows"));
                 }
                 part = RESULT;
                 at += 1;
             }
             _ => {
                 if !letter.is_ascii_alphabetic() {
-                    return Err("labels are letters, one an axis, as in `ij,jk->ik`");
+                    return Err(Wrong(0, "labels are letters, one an axis, as in `ij,jk->ik`"));
                 }
                 if read.count[part] == MOST {
-                    return Err("an operand has at most 8 axes");
+                    return Err(Wrong(0, "an operand has at most 8 axes"));
                 }
                 if part == RESULT && has(&read, RESULT, letter) {
-                    return Err("a letter stands twice in the result");
+                    return Err(Wrong(letter, "stands twice in the result"));
                 }
                 if part == RESULT && !has(&read, 0, letter) && !has(&read, 1, letter) {
-                    return Err("a letter of the result is in no operand");
+                    return Err(Wrong(letter, "of the result is in no operand"));
                 }
                 read.letters[part][read.count[part]] = letter;
                 read.count[part] += 1;
@@ -146,7 +168,7 @@ const fn parse(labels: &str, operands: usize) -> Result<Labels, &'static str> {
         }
         at += 1;
     }
-    if part == RESULT { Ok(read) } else { Err("the result is missing: write `->` and its letters, or none for a single number") }
+    if part == RESULT { Ok(read) } else { Err(Wrong(0, "the result is missing: write `->` and its letters, or none for a single number")) }
 }
 
 const fn has(labels: &Labels, part: usize, letter: u8) -> bool {
@@ -168,12 +190,20 @@ const fn has(labels: &Labels, part: usize, letter: u8) -> bool {
 pub const fn ranks(labels: &str, operands: usize) -> [usize; 3] {
     match parse(labels, operands) {
         Ok(labels) => labels.count,
-        Err(what) => panic!("{}", what),
+        Err(wrong) => {
+            let (text, len) = wrong.text();
+            let (text, _) = text.split_at(len);
+            let what = if let Ok(text) = std::str::from_utf8(text) { text } else { wrong.1 };
+            panic!("{}", what)
+        }
     }
 }
 
 fn read(labels: &str, operands: usize) -> Result<Labels> {
-    parse(labels, operands).map_err(|what| Error::Value { op: "einsum", what: text(format_args!("{what}")) })
+    parse(labels, operands).map_err(|wrong| {
+        let (words, len) = wrong.text();
+        Error::Value { op: "einsum", what: text(format_args!("{}", String::from_utf8_lossy(&words[..len]))) }
+    })
 }
 
 /// [`einsum!`](crate::einsum) of one operand.

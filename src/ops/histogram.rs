@@ -138,11 +138,10 @@ fn counted<T: Comparable, const RANK: usize, const K: usize, D: Device>(
     } else {
         sums.copy()?
     };
-    let mut edges = [const { None }; K];
-    for k in 0..K {
-        edges[k] = Some(Tensor::linspace(ranges[k].0, ranges[k].1, plan.bins[k] + 1, device)?);
-    }
-    Ok(Counts { values: values.into_shape(plan.bins)?, edges: edges.map(|edges| edges.expect("every dimension has edges")) })
+    let edges = ranges.iter().zip(plan.bins).map(|(&(low, high), bins)| Tensor::linspace(low, high, bins + 1, device));
+    let edges: Vec<_> = edges.collect::<Result<_>>()?;
+    let Ok(edges) = edges.try_into() else { return Err(Error::Value { op, what: text(format_args!("edges of {K} dimensions")) }) };
+    Ok(Counts { values: values.into_shape(plan.bins)?, edges })
 }
 
 /// [`Error::Value`] unless so many bins have these ends.
@@ -203,7 +202,7 @@ pub trait Histogram<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK
     /// assert_eq!((found.values.to_vec()?, found.edges[0].to_vec()?), (vec![1.0, 2.0, 0.0, 1.0], vec![1.0, 2.0, 3.0, 4.0, 5.0]));
     /// let weights = Tensor::from([4.0, 1.0, 1.0, 2.0]);
     /// let density = x.histogram_with(Bins::new([2]).range([(0.0, 5.0)]).weights(weights.view()).density())?;
-    /// assert_eq!(density.values.to_vec()?, [6.0 / 8.0 / 2.5, 2.0 / 8.0 / 2.5]);
+    /// assert_eq!(density.values.to_vec()?, [5.0 / 8.0 / 2.5, 3.0 / 8.0 / 2.5]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
     fn histogram_with(self, plan: Bins<'_, 1, D>) -> Result<Counts<1, D>>

@@ -58,7 +58,7 @@ macro_rules! products {
 products! {
     /// `(Σ |x|^p)^(1/p)` over some axes, in f64 and in units of the largest (for `p < 0` the smallest) magnitude, so that no power overflows.
     ///
-    /// `p` of ∞ gives the largest magnitude, −∞ the smallest, 0 how many elements are not 0; for 1 and 2 see [`Norms`].
+    /// `p` of ∞ gives the largest magnitude, −∞ the smallest, 0 how many elements are not 0; for 1 and 2 see [`Norms`](super::Norms).
     /// [`norm_p_into`](Tensor::norm_p_into) allocates the sums.
     ///
     /// # Errors

@@ -160,7 +160,7 @@ operators! {
     /// Square root, correctly rounded; NaN below 0.
     fn sqrt = Sqrt(x) where Float { x.sqrt() }
     /// 1/√x.
-    fn rsqrt = Rsqrt(x) where Float { 1.0 / x.sqrt() }
+    fn rsqrt = Rsqrt(x) where Float { x.rsqrt() }
     /// Cube root.
     fn cbrt = Cbrt(x) where Float { x.cbrt() }
     /// xʸ, C's `pow`.

@@ -1,10 +1,55 @@
-//! Which bodies exist. One operator is one row in one of these files; it is then there for tensors, views and lazy
-//! expressions, on every device, with its derivative.
+//! Every operator: what exists, as methods of tensors, views and lazy expressions, on every device.
+//!
+//! `use rankform::prelude::*;` brings them. Most come in families: `sum` over axes that are a type, `sum_axis` over one known at run
+//! time, `sum_along` inside an expression, `sum_into` into memory that is there; elementwise ones are written into memory by
+//! `x.lazy().exp().eval_into(&mut out)`. What NumPy, PyTorch and ndarray call them: `docs/names.md`.
+//!
+//! | | methods | of |
+//! |---|---|---|
+//! | arithmetic | `add` `sub` `mul` `div` `rem` `floor_divide` `remainder` `checked_div` `pow` `neg` `abs` `signum` `square` `recip` `maximum` `minimum` `fmax` `fmin` `heaviside` `gcd` `lcm`; `+ - * / %`, `+=`, … | [`Arithmetic`], [`CheckedDivision`] |
+//! | bits | `bit_and` `bit_or` `bit_xor` `shl` `shr` `not`; <code>& \| ^ !</code> | [`Arithmetic`] |
+//! | exponentials | `exp` `exp2` `exp_m1` `ln` `log2` `log10` `ln_1p` `log_add_exp` `log_add_exp2` `xlogy` `xlog1py` `logit` | [`Math`] |
+//! | powers and roots | `powf` `sqrt` `rsqrt` `cbrt` `hypot` | [`Math`] |
+//! | angles | `sin` `cos` `tan` `asin` `acos` `atan` `atan2` `sinh` `cosh` `tanh` `asinh` `acosh` `atanh` `sinc` `to_radians` `to_degrees` | [`Math`] |
+//! | special functions | `erf` `erfc` `erfinv` `ndtr` `log_ndtr` `gamma` `lgamma` `digamma` `j0` `j1` `y0` `y1` `i0` `i1` `i0e` `i1e` | [`Math`] |
+//! | rounding | `round` `floor` `ceil` `trunc` `next_after` `copysign` `ldexp` | [`Math`]; `ldexp` of [`Tensor`](crate::Tensor) |
+//! | limits | `clamp` `nan_to_num` | [`Tensor`](crate::Tensor) |
+//! | comparisons | `equal` `not_equal` `less` `less_equal` `greater` `greater_equal` `is_nan` `is_finite` `is_infinite` `sign_bit` `isclose` `allclose` | [`Comparisons`]; the last two of [`Tensor`](crate::Tensor) |
+//! | logic and choice | `logical_and` `logical_or` `logical_xor` `logical_not` `select` | [`Comparisons`]; `select` of a mask, [`Tensor`](crate::Tensor) |
+//! | other elements | `cast` | [`Cast`] |
+//! | complex numbers | `re` `im` `conj` `is_real` `modulus` `angle` | [`ComplexParts`] |
+//! | activations | `relu` `relu6` `leaky_relu` `elu` `elu_alpha` `selu` `celu` `sigmoid` `log_sigmoid` `hard_sigmoid` `silu` `hard_swish` `gelu` `gelu_tanh` `mish` `softplus` `softsign` `hard_tanh` `tanh_shrink` `soft_shrink` `hard_shrink` `glu` | [`Activation`]; `celu`, `elu_alpha` of [`Tensor`](crate::Tensor), `glu` of [`Channels`] |
+//! | one's own | `map` `zip` [`apply`](crate::expr::apply) [`apply_into`](crate::expr::apply_into) [`apply_many`](crate::expr::apply_many) [`apply_many_into`](crate::expr::apply_many_into) [`elementwise!`](crate::elementwise) [`derivative`] | [`Elementwise`](crate::expr::Elementwise), [`Zip`](crate::expr::Zip) |
+//! | in place | `assign` `fill` `map_in_place` `zip_in_place` [`apply_in_place`](crate::expr::apply_in_place) | [`Tensor`](crate::Tensor), [`TensorViewMut`](crate::TensorViewMut) |
+//! | sums and means | `sum` `prod` `mean` `var` `sample_var` `std` `sample_std` `mean_var` `logsumexp` | [`Reductions`] |
+//! | extremes and counts | `max` `min` `argmax` `argmin` `any` `all` `count` | [`Reductions`] |
+//! | norms | `norm` `norm_one` `norm_max` `norm_p` `normalize` `normalize_p` `cosine_similarity` | [`Norms`], [`Lengths`], [`Tensor`](crate::Tensor) |
+//! | reducers of one's own | `reduce` `reduce_keep` `along` `scan` `scan_exclusive` `scan_by` | [`Reduce`](crate::expr::Reduce), [`Scan`](crate::expr::Scan) |
+//! | running | `cumsum` `cumprod` `cummax` `cummin` `logcumsumexp` `diff` | [`Scans`]; `diff` of [`Arrange`] |
+//! | statistics | `cov` `corrcoef` `quantile` `quantiles` `median` `histogram` `histogram_with` `histogramdd` `bincount` `bincount_of` `mode` | [`Covariances`], [`Quantiles`], [`Histogram`], [`Runs`]; `bincount` of [`Tensor`](crate::Tensor) |
+//! | sorts and sets | `sort` `sort_descending` `argsort` `argsort_descending` `topk` `bottomk` `unique` `unique_all` `unique_consecutive` `searchsorted` `isin` | [`Sorts`], [`Runs`], [`Sets`]; `searchsorted` of [`Tensor`](crate::Tensor) |
+//! | by index | `index_select` `gather` `take` `embedding` `one_hot` `index`; in place `scatter` `index_scatter` `scatter_reduce` `index_reduce` `index_put` | [`Indexing`], [`IndexingBySeveral`], [`Tensor`](crate::Tensor) |
+//! | by mask | `masked_select` `masked_fill` `nonzero`; in place `masked_scatter` | [`Indexing`], [`Tensor`](crate::Tensor) |
+//! | joined and cut | `concat` `stack` `split` `split_equal` `block_diag` | [`Tensor`](crate::Tensor), [`Arrange`], [`Pieces`] |
+//! | moved | `pad` `roll` `repeat` `repeat_each` `tile`; in place `copy_within` | [`Arrange`], [`Pieces`] |
+//! | triangles and grids | `tril` `triu` `tril_indices` `triu_indices` `diag` `diag_embed` `meshgrid` `cartesian_prod` `combinations` | [`Triangles`], [`Pieces`], [`Tensor`](crate::Tensor) |
+//! | products | `matmul` `matmul_wide` `matmul_packed` `linear` `linear_with` `pack` `pack_wide` [`einsum!`](crate::einsum) [`einsum_into!`](crate::einsum_into) `tensordot` `vecdot` `outer` `cross` `kron` `trace` `matrix_power` | [`Tensor`](crate::Tensor), [`Linear`] |
+//! | rows that sum to 1, rows of mean 0 | `softmax` `log_softmax` `layer_norm` `layer_norm_affine` `rms_norm` `group_norm` `instance_norm` `batch_norm` `batch_norm_by` | [`Tensor`](crate::Tensor), [`Channels`] |
+//! | losses | `mse_loss` `l1_loss` `smooth_l1_loss` `huber_loss` `binary_cross_entropy` `binary_cross_entropy_with_logits` `weighted_binary_cross_entropy_with_logits` `kl_div` `kl_div_log_target` `nll_loss` `nll_loss_mean` `cross_entropy` `cross_entropy_mean` `soft_cross_entropy` | [`Losses`], [`ClassLosses`], [`Tensor`](crate::Tensor) |
+//! | images and sequences | `conv1d` `conv2d` `conv3d` `conv_transpose1d` `conv_transpose2d` `conv_transpose3d` `max_pool1d` `max_pool2d` `max_pool3d` `avg_pool1d` `avg_pool2d` `avg_pool3d` `adaptive_avg_pool` `adaptive_max_pool` `interpolate_nearest` `interpolate_linear` `pixel_shuffle` `pixel_unshuffle` `unfold` `attention` `attention_biased` | [`Tensor`](crate::Tensor), [`MaxPools`], [`Resample`], [`Channels`] |
+//! | random and spaced numbers | `random_uniform` `random_normal` `random_integers` `random_bernoulli` `random_permutation` `shuffle`; `arange` `linspace` `logspace` | [`Tensor`](crate::Tensor), [`Shuffles`] |
+//! | when it runs | `lazy` `once` `eval` `eval_into` | [`Lazy`](crate::expr::Lazy) |
+//!
+//! # Where each is written
+//!
+//! One operator is one row in one of these files; it is then there for tensors, views and lazy expressions, on every device, with its
+//! derivative.
 //!
 //! | file | |
 //! |---|---|
 //! | `functions/` | named functions of a real number: value, slope, accuracy |
 //! | `arithmetic.rs` | sums, products, remainders, extremes, bits |
+//! | `checked.rs` | division of integers that refuses 0 |
 //! | `symbols.rs` | `+ - * /`, `+=`, `& | ^`, of Rust |
 //! | `math.rs` | functions of one and two real numbers, rounding |
 //! | `activation.rs` | sigmoid, gelu, softplus, … |
@@ -51,6 +96,7 @@ mod arrange;
 mod assign;
 pub mod attention;
 mod channels;
+mod checked;
 mod combine;
 mod compare;
 mod complex;
@@ -97,6 +143,7 @@ pub use activation::*;
 pub use arithmetic::*;
 pub use arrange::{Arrange, Pad};
 pub use channels::Channels;
+pub use checked::CheckedDivision;
 pub use compare::*;
 pub use complex::*;
 pub use grid::Triangles;
@@ -162,7 +209,7 @@ pub fn derivative<F, const INDEX: usize>(_: F) -> Derivative<F, INDEX> {
 ///   [`apply_many`](crate::expr::apply_many).
 /// * Run-time numbers are operands: `x.zip(scaled, 0.1)`.
 /// * A body calls functions over lanes, `fn f<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P>`, and other operators, which
-///   are not all methods of lanes (`relu`, `square`, `softplus` are not): `<Sigmoid as Op<(T,)>>::call::<L>((x,))`, where `L` is the interpretation.
+///   are not all methods of lanes (`relu`, `square`, `softplus` are, `mish`, `softsign` are not): `<Sigmoid as Op<(T,)>>::call::<L>((x,))`, where `L` is the interpretation.
 ///
 /// # Examples
 /// ```

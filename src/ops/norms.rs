@@ -162,7 +162,7 @@ macro_rules! norms {
         /// norm of complex numbers is real, that of their [`modulus`](super::ComplexParts::modulus).
         ///
         /// # Errors
-        /// Those of [`Reductions`].
+        /// Those of [`Reductions`](super::Reductions).
         ///
         /// # Examples
         /// ```

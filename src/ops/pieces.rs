@@ -1,6 +1,6 @@
 //! Tensors taken apart and repeated piece by piece: equal parts, repeats by counts, diagonals, moves along an axis.
 //!
-//! Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+//! Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
 
 use super::assign::in_place;
 use super::index::{exists, selected};
@@ -37,7 +37,7 @@ fn repeated<T: Element, const RANK: usize, D: Device>(
     let ends = counts.cumsum(Axis::<0>)?;
     let room = usize::try_from(all).ok().and_then(|all| all.checked_add(1)).ok_or(Error::OutOfMemory { op, nbytes: usize::MAX })?;
     let mut index = Tensor::<i64, 1, D>::zeros([room], x.device())?;
-    index.scatter(Add, Axis::<0>, &ends, &Tensor::ones([1], x.device())?)?;
+    index.scatter(Add, Axis::<0>, &ends, &Tensor::ones([1], x.device())?).map_err(|error| error.renamed(op))?;
     let index = index.cumsum(Axis::<0>)?;
     selected(op, x, axis, index.view().slice((..room - 1,))?, Fresh)
 }

@@ -298,7 +298,8 @@ impl<T: Float, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     pub fn random_uniform(size: impl Into<Dim<RANK>>, range: Range<T>, seed: u64, device: &D) -> Result<Self> {
         let Range { start, end } = range;
         if !(start.is_finite() && end.is_finite() && start < end) {
-            return Err(Error::Value { op: "random_uniform", what: text(format_args!("{start}..{end} is not a finite range")) });
+            let what = text(format_args!("the range {start}..{end} must be of finite numbers, the first below the second"));
+            return Err(Error::Value { op: "random_uniform", what });
         }
         generate::<Uniform<T>, T, T, RANK, D>(size.into(), seed, [start, end], device)
     }

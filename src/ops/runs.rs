@@ -92,7 +92,7 @@ fn column_numbers<T: Comparable, D: Device>(op: &'static str, x: TensorView<'_, 
         let paired = ranks(op, pairs.view())?;
         numbers = match rows % 2 {
             0 => paired,
-            _ => Tensor::concat(&[paired.view(), numbers.view().slice((rows - 1..rows, ..))?], Axis::<0>)?,
+            _ => Tensor::concat([paired.view(), numbers.view().slice((rows - 1..rows, ..))?], Axis::<0>)?,
         };
     }
     numbers.into_shape([n])
@@ -225,7 +225,7 @@ pub trait Runs<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> 
         // The axis last, the others before it.
         let order: [usize; RANK] = std::array::from_fn(|a| if a + 1 == RANK { axis } else { a + usize::from(a >= axis) });
         let n = x.size().0[axis];
-        let rows = if n == 0 { 0 } else { x.numel() / n };
+        let rows = x.numel().checked_div(n).unwrap_or(0);
         let columns = x.permuted(order)?.to_shape([rows, n])?;
         let Unique { positions, inverse, counts, .. } = column_numbers(op, columns.view())?.unique_all()?;
         Ok(UniqueParts { values: x.index_select_axis(axis, &positions)?, positions, inverse, counts })

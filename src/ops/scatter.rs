@@ -147,9 +147,9 @@ in_place! {
     /// Also [`Error::Axis`].
     fn index_scatter_axis['b, 'c, F: Op<(T, T), Out = T>](operator: F, axis: usize, index: impl Stored<'b, i64, 1, D>, values: impl Stored<'c, T, RANK, D>) = |view| {
         let index = index.into_view();
-        exists("scatter", axis, view.size())?;
+        exists("index_scatter", axis, view.size())?;
         let index = index.reshape(along::<RANK>(axis, index.numel()))?;
-        scatter(operator, view, axis, index, values.into_view())
+        scatter(operator, view, axis, index, values.into_view()).map_err(|error| error.renamed("index_scatter"))
     };
 
     /// Writes values, in row-major order, where the mask holds; the mask stretches to these sizes.

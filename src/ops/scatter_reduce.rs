@@ -152,7 +152,7 @@ in_place! {
     /// ```
     fn scatter_reduce['b, 'c, const A: usize](meeting: Meeting, axis: Axis<A>, index: impl Stored<'b, i64, RANK, D>, values: impl Stored<'c, T, RANK, D>, include_self: bool) where Dim<RANK>: RemoveAxis<A>, T: Comparable = |view| {
         let _ = axis;
-        reduce(view, meeting, A, index.into_view(), values.into_view(), include_self)
+        view.scatter_reduce_axis(meeting, A, index, values, include_self)
     };
 
     /// As [`scatter_reduce`](Tensor::scatter_reduce), along an axis known at run time.
@@ -160,8 +160,9 @@ in_place! {
     /// # Errors
     /// Also [`Error::Axis`](crate::Error::Axis).
     fn scatter_reduce_axis['b, 'c](meeting: Meeting, axis: usize, index: impl Stored<'b, i64, RANK, D>, values: impl Stored<'c, T, RANK, D>, include_self: bool) where T: Comparable = |view| {
-        exists("scatter", axis, view.size())?;
-        reduce(view, meeting, axis, index.into_view(), values.into_view(), include_self)
+        exists("scatter_reduce", axis, view.size())?;
+        let done = reduce(view, meeting, axis, index.into_view(), values.into_view(), include_self);
+        done.map_err(|error| error.renamed("scatter_reduce"))
     };
 
     /// As [`scatter_reduce`](Tensor::scatter_reduce), with one index for all elements of a position of axis `A`.
@@ -188,9 +189,9 @@ in_place! {
     /// # Errors
     /// Also [`Error::Axis`](crate::Error::Axis).
     fn index_reduce_axis['b, 'c](meeting: Meeting, axis: usize, index: impl Stored<'b, i64, 1, D>, values: impl Stored<'c, T, RANK, D>, include_self: bool) where T: Comparable = |view| {
-        exists("scatter", axis, view.size())?;
+        exists("index_reduce", axis, view.size())?;
         let index = index.into_view();
         let index = index.reshape(along::<RANK>(axis, index.numel()))?;
-        reduce(view, meeting, axis, index, values.into_view(), include_self)
+        reduce(view, meeting, axis, index, values.into_view(), include_self).map_err(|error| error.renamed("index_reduce"))
     };
 }

@@ -97,7 +97,7 @@ fn outside<const K: usize, const N: usize, D: Device>(error: Error, indices: &[T
 /// How many parts the first `count` axes have, and the step from one to the next; `None` where there is no such step.
 fn merged<const RANK: usize>(layout: &Layout<RANK>, count: usize) -> Option<(usize, isize)> {
     let (size, stride) = (layout.size().0, layout.stride().0);
-    let (mut parts, mut step, mut next) = (1, 0, None);
+    let (mut parts, mut step, mut next) = (1_usize, 0, None);
     for axis in (0..count).rev().filter(|&axis| size[axis] != 1) {
         match next {
             None => step = stride[axis],
@@ -105,7 +105,7 @@ fn merged<const RANK: usize>(layout: &Layout<RANK>, count: usize) -> Option<(usi
             Some(_) => {}
         }
         next = Some(stride[axis].wrapping_mul(size[axis] as isize));
-        parts *= size[axis];
+        parts = parts.saturating_mul(size[axis]);
     }
     Some((parts, step))
 }
@@ -121,11 +121,10 @@ impl<const M: usize> Plan<M> {
     fn new<const N: usize, const RANK: usize, D: Device>(op: &'static str, numbers: &Tensor<i64, N, D>, x: &Layout<RANK>) -> Result<Self> {
         let (mut size, mut cells, mut index) = ([0; M], [0; M], [0; M]);
         for axis in 0..M {
-            // Axis `axis` of the result is this one of `x`, if it is none of the indices.
-            let of_x = axis + RANK - M;
             if axis < N {
                 (size[axis], index[axis]) = (numbers.size().0[axis], numbers.stride().0[axis]);
             } else {
+                let of_x = axis + RANK - M; // as far from the last axis
                 (size[axis], cells[axis]) = (x.size().0[of_x], x.stride().0[of_x]);
             }
         }
@@ -147,9 +146,14 @@ fn indexed<T: Element, const RANK: usize, const K: usize, const N: usize, const 
     let numbers = numbers(op, &indices, &x.size().0, x.device())?;
     let size = Plan::<M>::new(op, &numbers, x.layout())?.size;
     place.put(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device(), |to| {
-        let copy = if merged(x.layout(), K).is_none() { Some(x.to_contiguous()?) } else { None };
+        let (copy, (bound, step)) = match merged(x.layout(), K) {
+            Some(parts) => (None, parts),
+            None => {
+                let [first, rest] = [&x.size().0[..K], &x.size().0[K..]].map(|sizes| sizes.iter().product::<usize>());
+                (Some(x.to_contiguous()?), (first, rest as isize))
+            }
+        };
         let x = copy.as_ref().map_or(x, |copy| copy.view());
-        let (bound, step) = merged(x.layout(), K).expect("contiguous axes have one step");
         let Plan { size, cells, index } = Plan::<M>::new(op, &numbers, x.layout())?;
         let to_stride = to.stride();
         let plan = Addressed { op, sizes: &size.0, own: 0, step, bound };

@@ -10,7 +10,7 @@ use std::ops;
 /// Its operators are there exactly when `P` has them: a boolean has no `+`, a complex number no `<`, an integer no
 /// `exp`. Numbers may be written on either side (`x * 0.5`, `1.0 - x`, `x * 3`) and as arguments
 /// (`x.max(0.0)`); where a number stands alone, it is [`Lane::real`] or [`Lane::int`].
-pub struct Lane<L: Lanes, P: Prim>(pub(crate) L::Raw<P>);
+pub struct Lane<L: Lanes, P: Prim>(pub(crate) L::Raw<P>); // compared by `x.gt(y)`, chosen by `mask.select(yes, no)`
 
 impl<L: Lanes, P: Prim> Clone for Lane<L, P> {
     #[inline(always)]
@@ -117,6 +117,11 @@ impl<L: Lanes, P: Num> Lane<L, P> {
     #[inline(always)]
     pub fn one() -> Self {
         Self::int(1)
+    }
+    /// `self · self`.
+    #[inline(always)]
+    pub fn square(self) -> Self {
+        self * self
     }
 }
 
@@ -265,6 +270,16 @@ impl<L: Lanes, P: Real> Lane<L, P> {
     #[inline(always)]
     pub fn sqrt(self) -> Self {
         Lane(L::unary(Unary::Sqrt, self.0))
+    }
+    /// `1 / self`.
+    #[inline(always)]
+    pub fn recip(self) -> Self {
+        1.0 / self
+    }
+    /// `1 / √self`.
+    #[inline(always)]
+    pub fn rsqrt(self) -> Self {
+        1.0 / self.sqrt()
     }
     /// Its bits as an unsigned integer; carries no derivative.
     #[inline(always)]

@@ -38,7 +38,7 @@ fn pairs<const RANK: usize, const M: usize>(op: &'static str, layout: &Layout<RA
     }
     // Strides of axes without a second index say nothing.
     let apart = |axis: usize| size[axis] > 1 && stride[axis] % 2 != 0;
-    if stride[RANK - 1] != 1 || layout.offset() % 2 != 0 || (0..RANK - 1).any(apart) {
+    if stride[RANK - 1] != 1 || !layout.offset().is_multiple_of(2) || (0..RANK - 1).any(apart) {
         let what = format_args!("strides {:?} and offset {}: parts do not stand side by side, in whole pairs", stride, layout.offset());
         return Err(wrong(what));
     }

@@ -27,6 +27,10 @@ use std::sync::Arc;
 /// # Ok::<(), rankform::Error>(())
 /// ```
 ///
+/// # Operators
+/// `exp`, `sum`, `sort` and all others are methods of traits, so that one definition serves tensors, views and lazy expressions:
+/// `use rankform::prelude::*;` brings them, and [`ops`](crate::ops) lists them.
+///
 /// # Threads
 /// As with `Arc<T>`, a tensor is `Send` and `Sync` when `T` is both: with `T = Cell<f32>` it stays on its thread.
 ///

@@ -38,7 +38,7 @@ macro_rules! views {
             pub fn $into $(<$($generics)*>)? (self, $($arg: $type),*) -> Result<Tensor<T, $out, D>> $(where $($bound: $trait),+)? {
                 self.thawed(stringify!($into))?;
                 let $layout = *self.layout();
-                let layout = $body?;
+                let layout = $body.map_err(|error| error.renamed(stringify!($into)))?;
                 // SAFETY: a view's layout keeps the positions of the elements it keeps.
                 Ok(unsafe { self.relay(layout) })
             }
@@ -148,7 +148,7 @@ views! {
     ///
     /// # Errors
     /// [`Error::Axis`] when there is no such axis.
-    fn reversed_axis, into_reversed_axis(axis: usize) -> RANK = |layout| layout.reversed(axis);
+    fn reversed_axis, into_reversed_axis(axis: usize) -> RANK = |layout| layout.reversed(axis).map_err(|error| error.renamed("reversed_axis"));
 
     /// Positions `range` of axis `axis`, known at run time, every `step`-th, from the last when the step is negative.
     ///
@@ -192,7 +192,7 @@ exclusive_views! {
     ///
     /// # Errors
     /// [`Error::Axis`] when there is no such axis.
-    fn reversed_axis(axis: usize) -> RANK = |layout| layout.reversed(axis);
+    fn reversed_axis(axis: usize) -> RANK = |layout| layout.reversed(axis).map_err(|error| error.renamed("reversed_axis"));
 
     /// Positions `range` of axis `axis`, known at run time, every `step`-th, from the last when the step is negative.
     ///

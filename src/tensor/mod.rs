@@ -17,6 +17,7 @@
 //! | `display.rs` | printing |
 //! | `complex.rs` | complex numbers as pairs of reals, and back |
 //! | `compare.rs` | equality, exact and approximate; bytes |
+//! | `names.rs` | names that other libraries use, and what to write for them |
 //!
 //! Imports: its own files.
 
@@ -32,6 +33,8 @@ mod handle;
 mod host;
 mod iter;
 mod layouts;
+#[doc(hidden)]
+pub mod names;
 mod place;
 mod raw;
 mod resize;

@@ -51,7 +51,7 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// [`Error::Length`], [`Error::NeedsCopy`] when no strides fit, [`Error::Unallocated`] before there is memory.
     pub fn share_as<const N: usize>(&self, size: impl Into<Dim<N>>) -> Result<Tensor<T, N, D>> {
         self.view().ready("share_as")?;
-        let layout = self.layout().reshaped(size)?;
+        let layout = self.layout().reshaped(size).map_err(|error| error.renamed("share_as"))?;
         // SAFETY: the same elements under other sizes.
         Ok(unsafe { self.another(layout) })
     }
@@ -113,7 +113,7 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     /// [`Error::Length`], [`Error::Unallocated`], [`Error::OutOfMemory`].
     pub fn to_shape<const N: usize>(&self, size: impl Into<Dim<N>>) -> Result<Tensor<T, N, D>> {
         let size = size.into();
-        Layout::row_major(self.size()).reshaped(size)?;
+        Layout::row_major(self.size()).reshaped(size).map_err(|error| error.renamed("to_shape"))?;
         self.copy_as("to_shape", Layout::row_major(self.size()))?.into_shape(size)
     }
 

@@ -92,6 +92,10 @@ on_card!(indices_parts_and_orders, |card| {
         (u.max(Axis::<0>)?.to_vec()?, u.argmin(Axis::<1>)?.to_vec()?),
         (t.max(Axis::<0>)?.to_vec()?, t.argmin(Axis::<1>)?.to_vec()?)
     );
+    let (shifted, v) = (x.greater(5)?, y.greater(5)?);
+    assert_eq!((u.maximum(&v)?.to_vec()?, u.fmin(&v)?.to_vec()?), (t.maximum(&shifted)?.to_vec()?, t.fmin(&shifted)?.to_vec()?));
+    assert_eq!((u.less(&v)?.to_vec()?, u.less_equal(&v)?.to_vec()?), (t.less(&shifted)?.to_vec()?, t.less_equal(&shifted)?.to_vec()?));
+    assert_eq!(u.isclose(&v, 0.0, 0.5, false)?.to_vec()?, t.isclose(&shifted, 0.0, 0.5, false)?.to_vec()?);
     let (mut cells, mut on_card) = (Tensor::<bool, 2>::zeros([4, 70], &Cpu)?, Tensor::<bool, 2, _>::zeros([4, 70], card)?);
     cells.index_reduce(ops::Meeting::Sum, Axis::<0>, &j, t.slice((..40, ..))?, true)?;
     on_card.index_reduce(ops::Meeting::Sum, Axis::<0>, &cj, u.slice((..40, ..))?, true)?;
@@ -102,6 +106,35 @@ on_card!(indices_parts_and_orders, |card| {
     assert_eq!(integers.to_vec()?, Tensor::<i16, 1>::random_integers([5000], -9..300, 6, &Cpu)?.to_vec()?);
     let events = Tensor::<bool, 1, _>::random_bernoulli([5000], 0.3, 6, card)?;
     assert_eq!(events.to_vec()?, Tensor::<bool, 1>::random_bernoulli([5000], 0.3, 6, &Cpu)?.to_vec()?);
+});
+
+on_card!(windows_grouped_queries_and_complex_numbers_are_those_of_the_cpu, |card| {
+    let x = Tensor::<f32, 4>::random_normal([2, 3, 9, 10], 0.0, 1.0, 3, &Cpu)?;
+    let y = x.to(card)?;
+    for pool in [Pool::new([3, 2]).stride([2, 2]).padding_ends([1, 0], [0, 1]), Pool::new([9, 10])] {
+        let ((a, i), (b, j)) = (x.max_pool2d_with_indices(pool)?, y.max_pool2d_with_indices(pool)?);
+        assert_eq!((b.to_vec()?, j.to_vec()?), (a.to_vec()?, i.to_vec()?));
+        assert_eq!(b.max_unpool2d(&j, [9, 10])?.to_vec()?, a.max_unpool2d(&i, [9, 10])?.to_vec()?);
+    }
+    let near = |a: Vec<f32>, b: Vec<f32>| a.iter().zip(&b).all(|(a, b)| (a - b).abs() <= 1e-5);
+    let w = Tensor::<f32, 4>::random_normal([4, 3, 3, 2], 0.0, 1.0, 4, &Cpu)?;
+    let conv = Conv::new().stride([1, 2]).same();
+    assert!(near(y.conv2d(&w.to(card)?, conv)?.to_vec()?, x.conv2d(&w, conv)?.to_vec()?));
+    let q = Tensor::<f32, 4>::random_normal([1, 4, 6, 8], 0.0, 1.0, 5, &Cpu)?;
+    let k = Tensor::<f32, 4>::random_normal([2, 2, 6, 8], 0.0, 1.0, 6, &Cpu)?;
+    let bias = Tensor::<f32, 4>::random_normal([1, 1, 6, 6], 0.0, 1.0, 7, &Cpu)?;
+    let plan = Attention::new().causal(true).softcap(2.0);
+    let on_card = q.to(card)?.attention_biased(&k.to(card)?, &k.to(card)?, &bias.to(card)?, plan)?;
+    assert!(near(on_card.to_vec()?, q.attention_biased(&k, &k, &bias, plan)?.to_vec()?));
+    assert!(near(y.normalize_p(3.0, Axis::<1>, 1e-12)?.to_vec()?, x.normalize_p(3.0, Axis::<1>, 1e-12)?.to_vec()?));
+
+    let z = x.view().reshape([27, 10, 2])?.view_as_complex()?;
+    let on_card = y.view().reshape([27, 10, 2])?.view_as_complex()?;
+    assert_eq!(on_card.conj()?.view_as_real()?.to_vec()?, z.conj()?.view_as_real()?.to_vec()?);
+    assert!(near(on_card.mean(Axis::<0>)?.view_as_real()?.to_vec()?, z.mean(Axis::<0>)?.view_as_real()?.to_vec()?));
+    assert!(near(on_card.std(Axis::<1>)?.to_vec()?, z.std(Axis::<1>)?.to_vec()?));
+    assert!(near(on_card.norm(Axis::<1>)?.to_vec()?, z.norm(Axis::<1>)?.to_vec()?));
+    assert!(on_card.allclose(on_card, 0.0, 0.0, false)?);
 });
 
 /// Threads of a sweep. Most of it is compiling: the simulator's compiler takes what many threads ask for at a time as one.

@@ -222,7 +222,7 @@ fn what_knows_its_place_is_written_into_what_is_there() -> Result<()> {
     // What stands in the output counts for nothing, and an index outside leaves an error.
     let mut out = Tensor::full([3, 4, 5], f32::NAN, &Cpu)?;
     let error = classes.one_hot_into(5, &mut out).unwrap_err();
-    assert_eq!(error.to_string(), "one_hot_into: index [5] is outside sizes [5]");
+    assert_eq!(error.to_string(), "one_hot_into: class 5 is none of 5, counted from 0");
     Ok(())
 }
 

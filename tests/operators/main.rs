@@ -25,6 +25,7 @@
 //! | `arrays.rs` | booleans in order; pairs of indices, parts, repeats, histograms, medians, random orders |
 //! | `own.rs` | operators of one's own: several outputs, run-time numbers, tuples of operands |
 //! | `packed.rs` | matrices packed before their products |
+//! | `words.rs` | what errors say; division of integers that refuses 0 |
 //! | `threads.rs` | the same bits for any number of threads |
 //! | `random.rs` | random expressions on random views, fused and step by step |
 //!
@@ -82,3 +83,4 @@ mod threads;
 #[cfg(not(rankform_plain_stores))]
 mod truth;
 mod value;
+mod words;

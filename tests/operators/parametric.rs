@@ -319,3 +319,74 @@ fn rows_of_any_length_have_the_logarithm_of_their_sum_of_powers() -> Result<()> 
     }
     Ok(())
 }
+
+#[test]
+fn positive_targets_weigh_and_alpha_scales() -> Result<()> {
+    let mut random = crate::value::Random(77);
+    let x = Tensor::from_fn([40, 3], |_| random.unit() * 60.0 - 30.0, &Cpu)?;
+    let y = Tensor::from_fn([40, 3], |_| random.unit(), &Cpu)?;
+    let weights = Tensor::from([0.5, 1.0, 4.0]);
+    let loss = x.weighted_binary_cross_entropy_with_logits(&y, &weights.lift())?;
+    // −ln sigmoid(x) = ln(1 + e^(−x)), in the tail where it has digits.
+    let log = |x: f64| if x > 0.0 { x + (-x).exp().ln_1p() } else { x.exp().ln_1p() };
+    for [i, j] in loss.size().indices() {
+        let (x, y) = (x[[i, j]], y[[i, j]]);
+        let truth = weights[[j]] * y * log(-x) + (1.0 - y) * log(x);
+        assert!((loss[[i, j]] - truth).abs() <= 4e-15 * truth.abs(), "{x} {y}: {} not {truth}", loss[[i, j]]);
+    }
+    let one = x.weighted_binary_cross_entropy_with_logits(&y, 1.0)?;
+    use rankform::ops::Losses;
+    assert!(one.allclose(&x.binary_cross_entropy_with_logits(&y)?, 1e-14, 0.0, false)?);
+    let ends = Tensor::from([f64::INFINITY, f64::INFINITY, f64::NEG_INFINITY, f64::NEG_INFINITY, 0.0, -0.0]);
+    let targets = Tensor::from([1.0, 0.0, 1.0, 0.0, 1.0, 0.0]);
+    let at_ends = ends.weighted_binary_cross_entropy_with_logits(&targets, 2.0)?.to_vec()?;
+    assert_eq!(at_ends, [0.0, f64::INFINITY, f64::INFINITY, 0.0, 2.0 * 2f64.ln(), 2f64.ln()]);
+    // The slope: (1 − y) · sigmoid(x) − p · y · sigmoid(−x), at 0 too.
+    use rankform::ops::WeightedBinaryCrossEntropyWithLogits as Weighted;
+    for (x, y, p) in [(0.0, 1.0, 3.0), (0.0, 0.0, 3.0), (-0.0, 0.25, 2.0), (30.0, 0.5, 2.0), (-40.0, 1.0, 5.0), (800.0, 0.0, 2.0)] {
+        let slope = apply(derivative::<_, 0>(Weighted), (&Tensor::from([x]), y, p))?[[0]];
+        let share = |x: f64| 1.0 / (1.0 + (-x).exp());
+        let truth = (1.0 - y) * share(x) - p * y * share(-x);
+        assert!((slope - truth).abs() <= 1e-15 * truth.abs().max(1e-300), "{x} {y} {p}: {slope} not {truth}");
+    }
+
+    let x = Tensor::from([-1e-10_f64, -3.0, 0.0, 2.0, f64::NEG_INFINITY, f64::INFINITY, f64::NAN]);
+    let y = x.elu_alpha(0.5)?.to_vec()?;
+    assert!(y[..6] == [0.5 * (-1e-10f64).exp_m1(), 0.5 * (-3f64).exp_m1(), 0.0, 2.0, -0.5, f64::INFINITY]);
+    assert!(y[6].is_nan());
+    assert_eq!(x.lazy().elu_alpha(1.0).eval()?.slice((..6,))?.copy()?, x.elu()?.slice((..6,))?.copy()?);
+    Ok(())
+}
+
+#[test]
+fn vectors_have_length_1_by_any_norm() -> Result<()> {
+    let mut random = crate::value::Random(78);
+    let x = Tensor::from_fn([5, 4, 3], |_| random.unit() * 8.0 - 4.0, &Cpu)?;
+    let inf = f64::INFINITY;
+    for p in [2.0, 1.0, 0.0, 3.0, 0.5, inf, -inf, -1.0, -2.5] {
+        for x in [x.view(), x.permuted([2, 1, 0])?] {
+            let y = x.normalize_p(p, Axis::<1>, 1e-12)?;
+            let norms = x.norm_p(p, Axis::<1>)?;
+            let truth = x.lazy().div(norms.insert_axis(Axis::<1>)).eval()?;
+            assert!(y.allclose(&truth, 1e-13, 0.0, false)?, "{p}");
+            assert!(p == 0.0 || y.norm_p(p, Axis::<1>)?.allclose(1.0, 1e-13, 0.0, false)?, "{p}");
+            let both = x.normalize_p(p, (Axis::<0>, Axis::<2>), 1e-12)?;
+            assert!(p == 0.0 || both.norm_p(p, (Axis::<0>, Axis::<2>))?.allclose(1.0, 1e-13, 0.0, false)?, "{p}");
+        }
+        // A vector of zeros stays one; the largest and smallest numbers have a length.
+        let zeros = Tensor::<f64, 2>::zeros([2, 3], &Cpu)?;
+        assert_eq!(zeros.normalize_p(p, Axis::<1>, 1e-12)?, zeros, "{p}");
+        let line = Tensor::from([3e38_f32, -3e38]).normalize_p(p as f32, All, 1e-12)?;
+        assert!(p == 0.0 || (line.norm_p(p as f32, All)?.item()? - 1.0).abs() < 1e-5, "{p} {line:?}");
+    }
+    let far = Tensor::from([3e200_f64, -4e200]).normalize_p(3.0, All, 1e-12)?;
+    assert!((far.norm_p(3.0, All)?.item()? - 1.0).abs() < 1e-14);
+    let halves =
+        Tensor::from([3.0_f32, 1.0]).cast::<rankform::f16>()?.normalize_p(rankform::f16::from_f64(1.0), All, rankform::f16::ZERO)?;
+    assert_eq!(halves.to_vec()?.iter().map(|x| x.to_f64()).collect::<Vec<_>>(), [0.75, 0.25]);
+    let mut out = x.copy()?;
+    x.normalize_p_into(1.0, Axis::<2>, 1e-12, &mut out)?;
+    assert_eq!(out, x.normalize_p(1.0, Axis::<2>, 1e-12)?);
+    assert_eq!(x.normalize_p(f64::NAN, All, 1e-12).unwrap_err().to_string(), "normalize_p: the norm of p = NaN");
+    Ok(())
+}

@@ -47,7 +47,8 @@ fn where_the_largest_stand_is_found_by_the_rule_of_pytorch() -> Result<()> {
                     assert_eq!(found.to_bits(), only[at].to_bits(), "the values are those of max_pool2d");
                 }
                 let (mut values, mut places) = (largest.copy()?, indices.copy()?);
-                (values.fill(0.0)?, places.fill(0)?);
+                values.fill(0.0)?;
+                places.fill(0)?;
                 x.max_pool2d_with_indices_into(pool, &mut values, &mut places)?;
                 assert!(values.allclose(&largest, 0.0, 0.0, true)? && places == indices);
             }
@@ -238,5 +239,52 @@ fn heads_of_queries_share_heads_of_keys() -> Result<()> {
     // No heads, and no queries.
     let none = Tensor::<f32, 4>::zeros([2, 0, 3, 4], &Cpu)?;
     assert_eq!(none.attention(&none, &none, None, Attention::new())?.size(), [2, 0, 3, 4]);
+    Ok(())
+}
+
+#[test]
+fn a_bias_and_a_cap_shift_and_hold_scores() -> Result<()> {
+    let mut random = Random(17);
+    let mut fresh = |size: [usize; 4]| Tensor::from_fn(size, |_| random.unit() * 6.0 - 3.0, &Cpu);
+    let (q, k, v) = (fresh([2, 4, 7, 8])?, fresh([2, 2, 9, 8])?, fresh([2, 2, 9, 3])?);
+    let mut bias = fresh([1, 4, 7, 9])?;
+    bias.map_in_place(rankform::ops::Sin)?;
+    let hidden = Tensor::from_fn([1, 1, 7, 9], |[_, _, i, j]| (i + 2 * j) % 4 == 1 || i == 3, &Cpu)?;
+    bias = hidden.select(f64::NEG_INFINITY, &bias)?;
+    for (causal, cap, scale) in [(false, None, 0.5), (true, None, 0.3), (true, Some(1.5), 0.5), (false, Some(0.1), 3.0)] {
+        let plan = Attention { softcap: cap, ..Attention::new().causal(causal).scale(scale) };
+        let y = q.attention_biased(&k, &v, &bias, plan)?;
+        let plain = q.attention(&k, &v, None, plan)?;
+        for [b, h, i, e] in y.size().indices() {
+            let mean = |with: bool| {
+                let (mut sum, mut total) = (0.0, 0.0);
+                for j in 0..9 {
+                    let score = (0..8).map(|d| q[[b, h, i, d]] * k[[b, h / 2, j, d]]).sum::<f64>() * scale;
+                    let score = cap.map_or(score, |cap: f64| cap * (score / cap).tanh()) + if with { bias[[0, h, i, j]] } else { 0.0 };
+                    let weight = if causal && j > i { 0.0 } else { score.exp() };
+                    (sum, total) = (sum + weight * v[[b, h / 2, j, e]], total + weight);
+                }
+                if total == 0.0 { 0.0 } else { sum / total }
+            };
+            assert!((y[[b, h, i, e]] - mean(true)).abs() < 1e-12, "{causal} {cap:?}");
+            assert!((plain[[b, h, i, e]] - mean(false)).abs() < 1e-12, "{causal} {cap:?}");
+        }
+        let mut out = y.copy()?;
+        out.fill(9.0)?;
+        q.attention_biased_into(&k, &v, &bias, plan, &mut out)?;
+        assert_eq!(out, y);
+    }
+    // What a bias of −∞ hides does not reach a result, whatever it is; halves keep a bias beyond their range hidden.
+    let mut poisoned = v.copy()?;
+    poisoned.view_mut()?.slice((.., .., 1, ..))?.fill(f64::NAN)?;
+    let hide = Tensor::from_fn([1, 1, 1, 9], |[_, _, _, j]| if j == 1 { f64::NEG_INFINITY } else { 0.0 }, &Cpu)?;
+    assert!(q.attention_biased(&k, &poisoned, &hide, Attention::new())?.is_finite()?.all(All)?.item()?);
+    let [q16, k16, v16, hide16] = [&q, &k, &poisoned, &hide].map(|x| x.cast::<rankform::f16>());
+    let (q16, k16, v16, hide16) = (q16?, k16?, v16?, hide16?);
+    assert!(q16.attention_biased(&k16, &v16, &hide16, Attention::new())?.is_finite()?.all(All)?.item()?);
+    let error = q.attention_biased(&k, &v, &v, Attention::new()).unwrap_err();
+    assert!(error.to_string().starts_with("attention_biased"), "{error}");
+    let error = q.attention(&k, &v, None, Attention::new().softcap(0.0)).unwrap_err().to_string();
+    assert_eq!(error, "attention: the cap 0 is not a positive number");
     Ok(())
 }

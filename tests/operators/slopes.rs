@@ -101,15 +101,6 @@ elementwise! {
     fn sizes(x) where ComplexElement { x * x.conj() }
 }
 
-trait Square {
-    fn square(self) -> Self;
-}
-impl<L: Lanes, P: rankform::scalar::Num> Square for Lane<L, P> {
-    fn square(self) -> Self {
-        self * self
-    }
-}
-
 fn wave_at(x: f64, y: f64) -> f64 {
     (x * y).sin() * (-x * x).exp() / (y + 3.0)
 }

@@ -125,3 +125,52 @@ fn every_case_is_explained_with_its_program_and_its_message() {
         }
     }
 }
+
+/// The text that a message proposes to insert: what stands above `+++`, in `help: consider …`.
+fn proposed(message: &str) -> Vec<String> {
+    let lines: Vec<&str> = message.lines().collect();
+    let marks = |line: &str| {
+        line.trim_start().strip_prefix('|').is_some_and(|rest| rest.chars().all(|c| c == '+' || c == ' ') && rest.contains('+'))
+    };
+    let pairs = lines.windows(2).filter(|pair| marks(pair[1]));
+    let inserted = |pair: &[&str]| pair[0].chars().zip(pair[1].chars()).map(|(c, mark)| if mark == '+' { c } else { ' ' }).collect();
+    pairs.map(inserted).collect()
+}
+
+/// The paths in a text that name types and traits: with a lower-case letter, which type parameters have not.
+fn paths(text: &str) -> Vec<&str> {
+    let parts = text.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')).map(|part| part.trim_matches(':'));
+    parts.filter(|part| part.contains(char::is_uppercase) && part.contains(char::is_lowercase)).collect()
+}
+
+#[cfg(not(feature = "cuda"))]
+#[test]
+fn what_a_message_proposes_can_be_written_with_the_prelude() {
+    let mut named = std::collections::BTreeSet::new();
+    for case in programs("tests/compile_fail") {
+        let message = std::fs::read_to_string(format!("{}.stderr", case.trim_end_matches(".rs"))).expect("the message of a case");
+        named.extend(proposed(&message).iter().flat_map(|text| paths(text)).map(String::from));
+    }
+    named.retain(|path| !path.starts_with("std::") && !["PartialEq", "PartialOrd", "Clone"].contains(&path.as_str())); // Rust's own
+    assert!(named.contains("RemoveAxes") && named.contains("rankform::Float") && named.len() > 15, "{named:?}");
+    let uses = named.iter().map(|path| if path.contains("::") { format!("use {path} as _;") } else { format!("use self::{path} as _;") });
+    let uses: String = uses.map(|line| format!("#[allow(unused_imports)] {line}\n")).collect();
+    let (artifacts, room) = (Artifacts::find(), room("proposed"));
+    let program = room.join("proposed.rs");
+    // `Dim` is a type: `as _` is for traits.
+    let uses = uses.replace("use self::Dim as _", "use self::Dim as Sizes");
+    std::fs::write(&program, format!("use rankform::prelude::*;\n{uses}fn main() {{}}\n")).expect("a program");
+    let output =
+        artifacts.rustc(&["rankform"]).arg("--emit=metadata").arg("--out-dir").arg(&room).arg(&program).output().expect("rustc runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let long: Vec<&String> = named.iter().filter(|path| path.matches("::").count() > 1).collect();
+    assert!(long.is_empty(), "stand neither in the prelude nor at the root: {long:?}");
+}
+
+#[test]
+fn what_a_message_proposes_is_read() {
+    let message = "help: consider\n  |\n4 | fn f<T: rankform::Float, D>() where Dim<R>: RemoveAxes<A> {\n  |       +++++++++++++++++       +++++++++++++++++++++++++++\n";
+    assert_eq!(proposed(message).len(), 1);
+    assert_eq!(paths(&proposed(message)[0]), ["rankform::Float", "Dim", "RemoveAxes"]);
+    assert!(proposed("  |     ^^^ not a proposal\n").is_empty());
+}

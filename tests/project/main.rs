@@ -4,10 +4,12 @@
 //! |---|---|
 //! | `architecture.rs` | who imports whom, where `unsafe` may stand, and the like; an operator is one file; the table of parity |
 //! | `compile_errors.rs` | wrong programs and their messages |
+//! | `names.rs` | names of other libraries, the index of operators |
 //! | `artifacts.rs` `message.rs` `source.rs` | the libraries that cargo built; a compiler's messages; Rust's source as words |
 
 mod architecture;
 mod artifacts;
 mod compile_errors;
 mod message;
+mod names;
 mod source;

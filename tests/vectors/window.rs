@@ -1,11 +1,12 @@
 //! Pooling and attention.
 
-use crate::case::{Case, Out, Run, Stop, real_or, unrun};
+use crate::case::{Case, Out, Run, Seen, Stop, real_or, unrun};
 use crate::product::each;
 use crate::{Row, by_type};
 use rankform::ops::attention::Attention;
 use rankform::ops::pool::Pool;
 use rankform::prelude::*;
+use rankform::scalar::DType;
 use serde_json::Value;
 
 /// The windows of a case, over `M` axes.
@@ -49,7 +50,7 @@ fn windows<const M: usize>(case: &Case) -> Result<(Pool<M>, bool), Stop> {
 }
 
 macro_rules! pools {
-    ($($largest:ident $mean:ident $max:ident $with:ident $avg:ident $n:literal $rank:literal;)*) => { $(
+    ($($largest:ident $mean:ident $powers:ident $max:ident $with:ident $avg:ident $n:literal $rank:literal;)*) => { $(
         fn $largest(case: &Case) -> Run {
             let (pool, batched) = windows::<$n>(case)?;
             by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8] => {
@@ -88,12 +89,22 @@ macro_rules! pools {
                 Ok(vec![Out { magnitude: Some(sizes), ..out }.rounded(4.0).sized(size)])
             })
         }
+        /// The norm of order `p` of each window, from sums of powers.
+        fn $powers(case: &Case) -> Run {
+            let p = real_or(case.kw("p"), 2.0)?;
+            let (pool, _) = windows::<$n>(case)?;
+            let x = case.tensor::<f32>(case.arg(0))?;
+            let sums = x.at::<$rank>()?.lazy().abs().powf(p as f32).eval()?.$avg(pool.divisor(1))?;
+            let out = Out::of(sums.powf(1.0 / p as f32)?.view());
+            let sizes = out.values.iter().map(|x| x.magnitude()).collect();
+            Ok(vec![Out { magnitude: Some(sizes), ..out }.rounded(4.0)])
+        }
     )* };
 }
 pools! {
-    largest1d mean1d max_pool1d max_pool1d_with_indices avg_pool1d 1 3;
-    largest2d mean2d max_pool2d max_pool2d_with_indices avg_pool2d 2 4;
-    largest3d mean3d max_pool3d max_pool3d_with_indices avg_pool3d 3 5;
+    largest1d mean1d powers1d max_pool1d max_pool1d_with_indices avg_pool1d 1 3;
+    largest2d mean2d powers2d max_pool2d max_pool2d_with_indices avg_pool2d 2 4;
+    largest3d mean3d powers3d max_pool3d max_pool3d_with_indices avg_pool3d 3 5;
 }
 /// Positions in a plane as positions in all of the operand, or of the operand stored column by column.
 fn in_all<const R: usize>(places: Tensor<i64, R>, size: Dim<R>, by_columns: bool) -> Result<Tensor<i64, R>, Stop> {
@@ -155,10 +166,92 @@ fn attention(case: &Case) -> Run {
     })
 }
 
+/// Attention with heads side by side, keys of before, windows and lengths, which are a bias of −∞ here.
+fn attention_by_attributes(case: &Case) -> Run {
+    let number = |name: &str, default: i64| case.kw(name).as_i64().unwrap_or(default);
+    let specs = [case.spec(0)?, case.spec(1)?, case.spec(2)?];
+    let outputs = case.json["out"].as_array().map_or(0, Vec::len);
+    if outputs > 3 {
+        return unrun("scores as a result");
+    }
+    by_type!(specs[0].dtype, T in [f16 bf16 f32] => {
+        let whole = |at: usize, heads: &str| -> Result<Tensor<T, 4>, Stop> {
+            let x = case.tensor::<T>(case.arg(at))?;
+            if x.spec().rank() == 4 {
+                return Ok(x.at::<4>()?.copy()?);
+            }
+            let [b, n, wide] = x.at::<3>()?.size().0;
+            let heads = number(heads, 1) as usize;
+            Ok(x.at::<3>()?.to_shape([b, n, heads, wide / heads])?.permuted([0, 2, 1, 3])?.copy()?)
+        };
+        let q = whole(0, "q_num_heads")?;
+        let stored = |at: usize, past: usize| -> Result<Tensor<T, 4>, Stop> {
+            let now = whole(at, "kv_num_heads")?;
+            if case.arg(past).is_null() {
+                return Ok(now);
+            }
+            let before = case.tensor::<T>(case.arg(past))?;
+            Ok(Tensor::concat(&[before.at::<4>()?, now.view()], Axis::<2>)?)
+        };
+        let (k, v) = (stored(1, 4)?, stored(2, 5)?);
+        let [b, h, queries, d] = q.size().0;
+        let keys = k.size()[2];
+        let lengths = (!case.arg(6).is_null()).then(|| case.tensor::<i64>(case.arg(6))).transpose()?;
+        let lengths = match &lengths {
+            Some(lengths) => lengths.at::<1>()?.to_vec()?,
+            None => vec![keys as i64; b],
+        };
+        // A mask that ends before the keys hides the others.
+        let mask = (!case.arg(3).is_null()).then(|| case.spec(3)).transpose()?;
+        let given = mask.as_ref().map_or(keys, |mask| mask.size.last().copied().filter(|&n| n > 1).unwrap_or(keys));
+        let mask = match &mask {
+            None => None,
+            Some(spec) if spec.dtype == DType::Bool => Some(case.tensor::<bool>(case.arg(3))?.at::<4>()?.lazy().select(T::from_f64(0.0), T::from_f64(f64::NEG_INFINITY)).eval()?),
+            Some(_) => Some(case.tensor::<T>(case.arg(3))?.at::<4>()?.copy()?),
+        };
+        let mask = mask.map(|mask| mask.broadcast_to([b, h, queries, given])?.copy()).transpose()?;
+        let causal = number("is_causal", 0) == 1;
+        let (left, right) = (number("left_window_size", -1), number("right_window_size", -1));
+        let bias = Tensor::from_fn([b, h, queries, keys], |[b, h, i, j]| {
+            // Queries stand at the end of what is stored before them.
+            let before = if case.arg(6).is_null() { keys as i64 - specs[1].size[specs[1].rank() - 2] as i64 } else { lengths[b] - queries as i64 };
+            let (i_now, j_now) = (i as i64 + before, j as i64);
+            let seen = j_now < lengths[b]
+                && (!causal || j_now <= i_now)
+                && (left < 0 || j_now >= i_now - left)
+                && (right < 0 || j_now <= i_now + right)
+                && j < given;
+            match (&mask, seen) {
+                (_, false) => T::from_f64(f64::NEG_INFINITY),
+                (Some(mask), true) => mask[[b, h, i, j]],
+                (None, true) => T::from_f64(0.0),
+            }
+        }, &Cpu)?;
+        let mut plan = Attention::new();
+        if !case.kw("scale").is_null() {
+            plan = plan.scale(real_or(case.kw("scale"), 1.0)?);
+        }
+        if real_or(case.kw("softcap"), 0.0)? > 0.0 {
+            plan = plan.softcap(real_or(case.kw("softcap"), 1.0)?);
+        }
+        let y = q.attention_biased(&k, &v, &bias, plan)?;
+        let e = y.size()[3];
+        let out = if specs[0].rank() == 3 { Out::of(y.permuted([0, 2, 1, 3])?).sized(vec![b, queries, h * e]) } else { Out::of(y.view()) };
+        let largest = |x: &Tensor<T, 4>| x.iter().map(|x| x.scalar().magnitude()).filter(|x| x.is_finite()).fold(0.0, f64::max);
+        let sizes = vec![largest(&v) * (1.0 + largest(&q) * largest(&k) * (d as f64).sqrt()); out.values.len()];
+        let mut all = vec![Out { magnitude: Some(sizes), ..out }.rounded(2.0)];
+        if outputs == 3 {
+            all.extend([Out::of(k.view()).exact(), Out::of(v.view()).exact()]);
+        }
+        Ok(all)
+    })
+}
 pub const ONNX: &[Row] = &[
     ("MaxPool", |c| by_axes(c, [largest1d, largest2d, largest3d])),
     ("AveragePool", |c| by_axes(c, [mean1d, mean2d, mean3d])),
     ("MaxUnpool", unpool),
+    ("Attention", attention_by_attributes),
+    ("LpPool", |c| by_axes(c, [powers1d, powers2d, powers3d])),
 ];
 
 pub const ROWS: &[Row] = &[

@@ -1,0 +1,117 @@
+//! Division of integers that refuses what `/` gives a value to.
+//!
+//! Imports: `error`, `dim`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
+
+use super::{Cast as _, Div, Reductions as _, Replace};
+use crate::device::Device;
+use crate::dim::All;
+use crate::element::{Compute, Whole};
+use crate::error::{Error, Result, text};
+use crate::expr::{Expr, Operand, Stored};
+use crate::kernel::{Body, Call, Op};
+use crate::scalar::{Lane, Lanes};
+use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
+
+/// Whether `x / y` is no number of the type: `y` is 0, or `y` is −1 and `x` the smallest.
+#[derive(Clone, Copy, Debug)]
+struct Undefined;
+
+impl<T: Whole> Op<(T, T)> for Undefined {
+    const NAME: &'static str = "undefined_quotient";
+    const LIGHT: bool = true;
+    type Out = bool;
+    #[inline(always)]
+    fn call<L: Lanes>((x, y): (Lane<L, Compute<T>>, Lane<L, Compute<T>>)) -> Lane<L, bool> {
+        let negative_one = y.lt(Lane::zero()) & (y + Lane::one()).eq(Lane::zero());
+        y.eq(Lane::zero()) | (negative_one & x.eq(Lane::lowest()))
+    }
+}
+
+fn divided<T: Whole, const RANK: usize, D: Device, Y, P: Place<T, RANK, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    y: Y,
+    place: P,
+) -> Result<P::Done>
+where
+    Y: Expr<RANK, D, Body: Body<Out = T>>,
+{
+    let undefined = || x.lazy().then(|x| Call::<Undefined, _>::new((x, y)));
+    match undefined().any(All).and_then(|any: Tensor<bool, 0, D>| any.item()) {
+        // A device without data divides nothing.
+        Ok(false) | Err(Error::NoData { .. }) => {}
+        Ok(true) => return Err(refusal(op, x, y)),
+        Err(error) => return Err(error.renamed(op)),
+    }
+    x.lazy().then(|x| Call::<Div, _>::new((x, y))).eval_at(op, place)
+}
+
+/// What was asked for at the first place that has no quotient.
+#[cold]
+fn refusal<T: Whole, const RANK: usize, D: Device, Y>(op: &'static str, x: TensorView<'_, T, RANK, D>, y: Y) -> Error
+where
+    Y: Expr<RANK, D, Body: Body<Out = T>>,
+{
+    let found = || {
+        let first = x.lazy().then(|x| Call::<Undefined, _>::new((x, y))).cast::<u8>().argmax(All)?.item()? as usize;
+        let element = |whole: Tensor<T, RANK, D>| whole.reshape([whole.numel()])?.slice((first,))?.item();
+        let left = x.lazy().then(|x| Call::<Replace, _>::new((y, x))).eval()?;
+        let right = x.lazy().then(|x| Call::<Replace, _>::new((x, y))).eval()?;
+        Ok((left.size().delinearize(first), element(left)?, element(right)?))
+    };
+    match found() {
+        Ok((at, left, right)) => Error::Value { op, what: text(format_args!("{left} / {right} at {at} is no {}", T::DTYPE)) },
+        Err(error) => error,
+    }
+}
+
+/// Division of integers without the values that `/` makes up, of tensors and views.
+pub trait CheckedDivision<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized {
+    /// The quotients of integers, truncated; an error where there is none: for a divisor of 0, which `/` answers with 0, and for the
+    /// smallest integer by −1, which wraps. `other` is a tensor, a number or an expression; sizes of 1 stretch.
+    ///
+    /// # Cost
+    /// Two passes, of which the first looks at all operands, and one wait for the device.
+    ///
+    /// # Errors
+    /// [`Error::Value`] with the first such dividend and divisor and where they stand; those of elementwise operators.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let x = Tensor::from([7, -7, 5]);
+    /// assert_eq!(x.checked_div(&Tensor::from([2, 2, -1]))?.to_vec()?, [3, -3, -5]);
+    /// let error = x.checked_div(&Tensor::from([2, 2, 0])).unwrap_err();
+    /// assert_eq!(error.to_string(), "checked_div: 5 / 0 at [2] is no i32");
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn checked_div(self, other: impl Operand<T, RANK, D>) -> Result<Tensor<T, RANK, D>>
+    where
+        T: Whole,
+    {
+        divided("checked_div", self.into_view(), other.into_expr(), Fresh)
+    }
+
+    /// As [`checked_div`](CheckedDivision::checked_div), into an existing tensor or exclusive view, which an error leaves as it is.
+    /// No allocation of a result.
+    ///
+    /// # Errors
+    /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    ///
+    /// # Examples
+    /// ```
+    /// use rankform::prelude::*;
+    /// let mut y = Tensor::from([0_i64, 0]);
+    /// Tensor::from([9_i64, -9]).checked_div_into(4, &mut y)?;
+    /// assert_eq!(y.to_vec()?, [2, -2]);
+    /// # Ok::<(), rankform::Error>(())
+    /// ```
+    fn checked_div_into<'o>(self, other: impl Operand<T, RANK, D>, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    where
+        T: Whole,
+        D: 'o,
+    {
+        divided("checked_div_into", self.into_view(), other.into_expr(), There(out))
+    }
+}
+impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> CheckedDivision<'a, T, RANK, D> for X {}
