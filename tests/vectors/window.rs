@@ -191,7 +191,7 @@ fn attention_by_attributes(case: &Case) -> Run {
                 return Ok(now);
             }
             let before = case.tensor::<T>(case.arg(past))?;
-            Ok(Tensor::concat(&[before.at::<4>()?, now.view()], Axis::<2>)?)
+            Ok(Tensor::concat([before.at::<4>()?, now.view()], Axis::<2>)?)
         };
         let (k, v) = (stored(1, 4)?, stored(2, 5)?);
         let [b, h, queries, d] = q.size().0;
