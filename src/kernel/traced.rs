@@ -2,7 +2,7 @@
 //!
 //! Imports: `scalar`, `element`, `kernel`.
 
-use super::{Body, Carried, EachLane, Elements, Input, Io, Op, Program, Reducer, Row, SliceFn};
+use super::{Body, Carried, EachLane, Elements, Io, Op, Program, Reducer, Row, SliceFn, Source};
 use crate::element::{Compute, Element};
 use crate::scalar::{DType, Graph, Lane, Lanes, Prim, Run, Skip, Storage, Trace, given, input, output, param, store, trace};
 use std::any::TypeId;
@@ -298,7 +298,7 @@ impl Row for RowRecorder<'_> {
     }
     fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, body: &B) -> Compute<R::Out> {
         let body = self.values(body);
-        let is_operand = TypeId::of::<B>() == TypeId::of::<Input<Compute<B::Out>>>();
+        let is_operand = matches!(B::SOURCE, Source::Operand) && TypeId::of::<B::Out>() == TypeId::of::<Compute<B::Out>>();
         self.settled.push(Settled::Reduced { body, reducer: Box::new(trace_reducer::<B::Out, R>()), is_operand });
         Default::default()
     }

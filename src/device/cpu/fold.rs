@@ -10,7 +10,7 @@ use super::simd;
 use super::walk::Addresses;
 use crate::device::MAX_OPERANDS;
 use crate::element::Compute;
-use crate::kernel::{Body, Input, PIECE, Reducer, Source};
+use crate::kernel::{Body, PIECE, Reducer, Source};
 use crate::scalar::{Lane, Run};
 use std::any::TypeId;
 use std::mem::MaybeUninit;
@@ -101,7 +101,7 @@ fn by_slice<B: Body, R: Reducer<B::Out>, M: Mode>(
     if part.is_empty() {
         return R::identity::<Run>();
     }
-    if TypeId::of::<B>() == TypeId::of::<Input<Compute<B::Out>>>() {
+    if matches!(B::SOURCE, Source::Operand) && TypeId::of::<B::Out>() == TypeId::of::<Compute<B::Out>>() {
         let start = pointers[first].cast::<Compute<B::Out>>().wrapping_add(part.start);
         // SAFETY: whoever calls promised elements of `B::Out`, which is its own machine type, in the whole row.
         return R::of_slice(unsafe { std::slice::from_raw_parts(start, part.len()) }, at);
