@@ -143,7 +143,7 @@ fn an_index_outside_is_an_error_and_nothing_is_written() -> Result<()> {
         assert!(matches!(x.embedding(&index), Err(Error::Index { op: "embedding", .. })));
         let mut y = x.copy()?;
         let values = Tensor::<i32, 2>::ones([3, 4], &Cpu)?;
-        assert!(matches!(y.index_scatter(ops::Add, Axis::<0>, &index, &values), Err(Error::Index { op: "scatter", .. })));
+        assert!(matches!(y.index_scatter(ops::Add, Axis::<0>, &index, &values), Err(Error::Index { op: "index_scatter", .. })));
         assert_eq!(y, x);
     }
     let error = x.take(&Tensor::from([12])).unwrap_err().to_string();
