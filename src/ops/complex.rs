@@ -1,13 +1,16 @@
-//! Complex numbers: parts, conjugates, absolute values. Real numbers have them too, and are their own conjugates.
+//! Complex numbers: parts, conjugates, absolute values, deviations. Real numbers have parts too, and are their own conjugates.
 //!
 //! Imports: `dtype`, `scalar`, `element`, `kernel`, `device`, `expr`.
 
+use super::moments::{join, mean_square};
+use super::{SampleStd, SampleVar, Std, Var};
 use crate::device::Device;
 use crate::dtype::Kind;
-use crate::element::{Compute, Conjugate, Inexact};
+use crate::element::{ComplexElement, Compute, Conjugate, Float, Inexact};
 use crate::expr::Elementwise;
-use crate::kernel::Op;
+use crate::kernel::{Op, Reducer};
 use crate::scalar::{Lane, Lanes};
+use num_complex::Complex;
 
 macro_rules! parts {
     ($($(#[$doc:meta])* fn $name:ident = $F:ident -> $out:ty where $class:ident, |$x:ident| $body:expr;)*) => {
@@ -66,4 +69,56 @@ parts! {
     };
     /// The angle, in [−π, π]: of a real number 0 or π, π of −0, as of `Complex::new(-0.0, 0.0)`.
     fn angle = Angle -> T::Real where Inexact, |x| T::im(x).atan2(T::re(x));
+}
+
+/// Deviations of complex numbers: count, both parts of the mean, and the sum of squared distances to it.
+type PlaneMoments<L> = (Lane<L, f64>, Lane<L, f64>, Lane<L, f64>, Lane<L, f64>);
+
+/// The moments of each part of a complex number, as one: what [`join`] does for each.
+#[inline(always)]
+fn join_plane<L: Lanes>(a: PlaneMoments<L>, b: PlaneMoments<L>) -> PlaneMoments<L> {
+    let (n, re, from_re) = join((a.0, a.1, a.3), (b.0, b.1, b.3));
+    let (_, im, from_both) = join((a.0, a.2, from_re), (b.0, b.2, Lane::zero()));
+    (n, re, im, from_both)
+}
+
+/// Variances and deviations of complex numbers, real: the mean of `|x − mean|²`.
+macro_rules! of_complex {
+    ($($R:ident $name:literal, |$s:ident, $count:ident| $finish:expr;)*) => { $(
+        impl<P: Float> Reducer<Complex<P>> for $R
+        where
+            Complex<P>: ComplexElement + Inexact<Part = P>,
+        {
+            const NAME: &'static str = $name;
+            type Out = P;
+            type State<L: Lanes> = PlaneMoments<L>;
+            #[inline(always)]
+            fn identity<L: Lanes>() -> PlaneMoments<L> {
+                (Lane::zero(), Lane::zero(), Lane::zero(), Lane::zero())
+            }
+            #[inline(always)]
+            fn absorb<L: Lanes>(s: PlaneMoments<L>, x: Lane<L, Compute<Complex<P>>>, _: Lane<L, i64>) -> PlaneMoments<L> {
+                let n = s.0 + 1;
+                let (re, im) = (x.re().cast::<f64>(), x.im().cast::<f64>());
+                let (a, b) = (re - s.1, im - s.2);
+                let mean = (s.1 + a / n, s.2 + b / n);
+                (n, mean.0, mean.1, b.mul_add(im - mean.1, a.mul_add(re - mean.0, s.3)))
+            }
+            #[inline(always)]
+            fn combine<L: Lanes>(a: PlaneMoments<L>, b: PlaneMoments<L>) -> PlaneMoments<L> {
+                join_plane(a, b)
+            }
+            #[inline(always)]
+            fn finish<L: Lanes>(s: PlaneMoments<L>, $count: Lane<L, i64>) -> Lane<L, Compute<P>> {
+                let $s = (s.0, s.1, s.3);
+                $finish
+            }
+        }
+    )* };
+}
+of_complex! {
+    Var "var", |s, count| mean_square(s, count, 0).cast();
+    SampleVar "sample_var", |s, count| mean_square(s, count, 1).cast();
+    Std "std", |s, count| mean_square(s, count, 0).sqrt().cast();
+    SampleStd "sample_std", |s, count| mean_square(s, count, 1).sqrt().cast();
 }

@@ -11,7 +11,7 @@ use crate::device::Device;
 #[cfg(all(not(debug_assertions), feature = "dynamic"))]
 use crate::device::slice_of;
 use crate::dim::Dim;
-use crate::element::{Comparable, ComplexElement, Compute, Element, Float, Inexact, Number};
+use crate::element::{Comparable, Compute, Element, Float, Inexact, Number};
 use crate::error::Result;
 use crate::expr::Reduce;
 #[cfg(any(debug_assertions, feature = "dynamic"))]
@@ -234,58 +234,6 @@ reducers! {
     absorb |s, x, _at| s + x.cast();
     combine |a, b| a + b;
     finish |s, _count| s;
-}
-
-/// Deviations of complex numbers: count, both parts of the mean, and the sum of squared distances to it.
-type PlaneMoments<L> = (Lane<L, f64>, Lane<L, f64>, Lane<L, f64>, Lane<L, f64>);
-
-/// The moments of each part of a complex number, as one: what [`join`] does for each.
-#[inline(always)]
-fn join_plane<L: Lanes>(a: PlaneMoments<L>, b: PlaneMoments<L>) -> PlaneMoments<L> {
-    let (n, re, from_re) = join((a.0, a.1, a.3), (b.0, b.1, b.3));
-    let (_, im, from_both) = join((a.0, a.2, from_re), (b.0, b.2, Lane::zero()));
-    (n, re, im, from_both)
-}
-
-/// Variances and deviations of complex numbers, real: the mean of `|x − mean|²`.
-macro_rules! of_complex {
-    ($($R:ident $name:literal, |$s:ident, $count:ident| $finish:expr;)*) => { $(
-        impl<P: Float> Reducer<Complex<P>> for $R
-        where
-            Complex<P>: ComplexElement + Inexact<Part = P>,
-        {
-            const NAME: &'static str = $name;
-            type Out = P;
-            type State<L: Lanes> = PlaneMoments<L>;
-            #[inline(always)]
-            fn identity<L: Lanes>() -> PlaneMoments<L> {
-                (Lane::zero(), Lane::zero(), Lane::zero(), Lane::zero())
-            }
-            #[inline(always)]
-            fn absorb<L: Lanes>(s: PlaneMoments<L>, x: At<L, Complex<P>>, _: Place<L>) -> PlaneMoments<L> {
-                let n = s.0 + 1;
-                let (re, im) = (x.re().cast::<f64>(), x.im().cast::<f64>());
-                let (a, b) = (re - s.1, im - s.2);
-                let mean = (s.1 + a / n, s.2 + b / n);
-                (n, mean.0, mean.1, b.mul_add(im - mean.1, a.mul_add(re - mean.0, s.3)))
-            }
-            #[inline(always)]
-            fn combine<L: Lanes>(a: PlaneMoments<L>, b: PlaneMoments<L>) -> PlaneMoments<L> {
-                join_plane(a, b)
-            }
-            #[inline(always)]
-            fn finish<L: Lanes>(s: PlaneMoments<L>, $count: Place<L>) -> At<L, P> {
-                let $s = (s.0, s.1, s.3);
-                $finish
-            }
-        }
-    )* };
-}
-of_complex! {
-    Var "var", |s, count| mean_square(s, count, 0).cast();
-    SampleVar "sample_var", |s, count| mean_square(s, count, 1).cast();
-    Std "std", |s, count| mean_square(s, count, 0).sqrt().cast();
-    SampleStd "sample_std", |s, count| mean_square(s, count, 1).sqrt().cast();
 }
 
 /// Joins two sums of powers, each beside its largest exponent, by one power: the larger one's sum stays.

@@ -71,7 +71,7 @@ names! {
         clip(low high);
     CalledSelect: "a choice by a mask is called `select` here, and the mask comes first", "`x.greater(0.0)?.select(&x, 0.0)?`; a part is `x.slice((0, ..))?`";
         where_(yes no) where_cond(yes no) select(yes no);
-    CalledConcat: "joining tensors along an axis is called `concat` here", "`Tensor::concat(&[x.view(), y.view()], Axis::<0>)?`";;
+    CalledConcat: "joining tensors along an axis is called `concat` here", "`Tensor::concat([x.view(), y.view()], Axis::<0>)?`";;
     CalledIndexScatter: "adding at indices is called `index_scatter` here", "`x.index_scatter(ops::Add, Axis::<0>, &index, &values)?`";
         index_add(axis index values);
     CalledScatter: "adding at indices is called `scatter` here", "`x.scatter(ops::Add, Axis::<0>, &index, &values)?`";

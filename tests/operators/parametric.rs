@@ -326,7 +326,7 @@ fn positive_targets_weigh_and_alpha_scales() -> Result<()> {
     let x = Tensor::from_fn([40, 3], |_| random.unit() * 60.0 - 30.0, &Cpu)?;
     let y = Tensor::from_fn([40, 3], |_| random.unit(), &Cpu)?;
     let weights = Tensor::from([0.5, 1.0, 4.0]);
-    let loss = x.weighted_binary_cross_entropy_with_logits(&y, &weights.lift())?;
+    let loss = x.weighted_binary_cross_entropy_with_logits(&y, weights.lift())?;
     // −ln sigmoid(x) = ln(1 + e^(−x)), in the tail where it has digits.
     let log = |x: f64| if x > 0.0 { x + (-x).exp().ln_1p() } else { x.exp().ln_1p() };
     for [i, j] in loss.size().indices() {

@@ -93,8 +93,8 @@ fn errors_name_the_operation_that_was_called() -> Result<()> {
         "windows" x.windows(Axis::<0>, 5, 1);
         "diagonal" x.diagonal(Axis::<0>, Axis::<0>);
         "split" x.split(Axis::<1>, [1, 1]);
-        "concat" Tensor::concat(&[x.view(), y.view()], Axis::<0>);
-        "stack" Tensor::stack(&[x.view(), y.view()], Axis::<0>);
+        "concat" Tensor::concat([x.view(), y.view()], Axis::<0>);
+        "stack" Tensor::stack([x.view(), y.view()], Axis::<0>);
         "roll" x.roll_axis(5, 1);
         "repeat" x.repeat_axis(5, 1);
         "pad" x.pad([(usize::MAX, 0), (0, 9)], Pad::Reflect);

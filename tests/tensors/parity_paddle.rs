@@ -234,7 +234,7 @@ fn tensor_from_another_tensor_of_equal_numel_and_other_rank_shares_memory_checke
         let z: Tensor<f64, 1, D> = y.share_as([24])?;
         assert_eq!((z.use_count(), z.raw_ptr(), z.size()), (3, x.raw_ptr(), dim![24]));
         let wrong = x.share_as([5, 5, 1]).err().unwrap();
-        assert_eq!(wrong.to_string(), "reshape: [5, 5, 1] holds 25 elements, found 24 of sizes [4, 6]");
+        assert_eq!(wrong.to_string(), "share_as: [5, 5, 1] holds 25 elements, found 24 of sizes [4, 6]");
         assert_eq!(x.use_count(), 3, "a refusal shares nothing");
         assert!(matches!(Tensor::<f64, 2, D>::empty([4, 6], device)?.share_as([24]), Err(Error::Unallocated { .. })));
         Ok(())
