@@ -8,6 +8,8 @@ use super::{Add, Replace};
 use crate::device::Device;
 use crate::dim::{Axis, Dim};
 use crate::element::{Compute, Element, Number};
+#[cfg(doc)]
+use crate::error::Error;
 use crate::error::Result;
 use crate::expr::{Stored, eval_at};
 use crate::kernel::{Call, Op, Param};
