@@ -8,8 +8,6 @@ use super::{Add, Replace};
 use crate::device::Device;
 use crate::dim::{Axis, Dim};
 use crate::element::{Compute, Element, Number};
-#[cfg(doc)]
-use crate::error::Error;
 use crate::error::Result;
 use crate::expr::{Stored, eval_at};
 use crate::kernel::{Call, Op, Param};
@@ -52,7 +50,8 @@ fn triangle<T: Element, const UPPER: bool, const RANK: usize, D: Device, P: Plac
 /// Diagonal 0 is the main one, positive ones stand above it. Rank 1 has none, and does not compile.
 ///
 /// # Errors
-/// Those of elementwise operators; [`Error::Output`] and [`Error::Shared`] of an output that is there.
+/// Those of elementwise operators; [`Error::Output`](crate::Error::Output) and [`Error::Shared`](crate::Error::Shared) of
+/// an output that is there.
 ///
 /// # Examples
 /// ```
@@ -77,7 +76,8 @@ pub trait Triangles<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK
     /// As [`tril`](Triangles::tril), into an existing tensor or exclusive view.
     ///
     /// # Errors
-    /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    /// As there; [`Error::Output`](crate::Error::Output) when `out` has other sizes,
+    /// [`Error::Shared`](crate::Error::Shared) when it has other handles.
     fn tril_into<'o>(self, diagonal: i64, out: impl Writable<'o, T, RANK, D>) -> Result<()>
     where
         T: Element,
@@ -97,7 +97,8 @@ pub trait Triangles<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK
     /// As [`triu`](Triangles::triu), into an existing tensor or exclusive view.
     ///
     /// # Errors
-    /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    /// As there; [`Error::Output`](crate::Error::Output) when `out` has other sizes,
+    /// [`Error::Shared`](crate::Error::Shared) when it has other handles.
     fn triu_into<'o>(self, diagonal: i64, out: impl Writable<'o, T, RANK, D>) -> Result<()>
     where
         T: Element,
@@ -131,7 +132,8 @@ impl<T: Element, D: Device> TensorView<'_, T, 1, D> {
     /// A matrix with this line on a diagonal; see [`Tensor::diag`].
     ///
     /// # Errors
-    /// [`Error::Overflow`], [`Error::Unallocated`], [`Error::OutOfMemory`].
+    /// [`Error::Overflow`](crate::Error::Overflow), [`Error::Unallocated`](crate::Error::Unallocated),
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
     pub fn diag(self, diagonal: isize) -> Result<Tensor<T, 2, D>> {
         diagonal_matrix("diag", self, diagonal, Fresh)
     }
@@ -154,7 +156,8 @@ impl<T: Element, D: Device> Tensor<T, 1, D> {
     /// The other way is [`diagonal`](Tensor::diagonal), a view.
     ///
     /// # Errors
-    /// [`Error::Overflow`], [`Error::Unallocated`], [`Error::OutOfMemory`].
+    /// [`Error::Overflow`](crate::Error::Overflow), [`Error::Unallocated`](crate::Error::Unallocated),
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
     ///
     /// # Examples
     /// ```
@@ -170,7 +173,8 @@ impl<T: Element, D: Device> Tensor<T, 1, D> {
     /// As [`diag`](Tensor::diag), into an existing tensor or exclusive view. No allocation.
     ///
     /// # Errors
-    /// As [`diag`](Tensor::diag); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    /// As [`diag`](Tensor::diag); [`Error::Output`](crate::Error::Output) when `out` has other sizes,
+    /// [`Error::Shared`](crate::Error::Shared) when it has other handles.
     ///
     /// # Examples
     /// ```
@@ -193,7 +197,7 @@ impl<'a, T, D: Device> TensorView<'a, T, 1, D> {
     /// `indexing='ij'`.
     ///
     /// # Errors
-    /// [`Error::Overflow`] when the grid's elements cannot be counted.
+    /// [`Error::Overflow`](crate::Error::Overflow) when the grid's elements cannot be counted.
     ///
     /// # Examples
     /// ```
@@ -257,8 +261,9 @@ impl<const RANK: usize, D: Device> Tensor<i64, RANK, D> {
     /// 1 at the place of each class along a new last axis of `classes`, 0 elsewhere; `T` is the element of the result.
     ///
     /// # Errors
-    /// [`Error::Index`] for a class outside `0..classes`; [`Error::Overflow`], [`Error::Unallocated`],
-    /// [`Error::OutOfMemory`].
+    /// [`Error::Index`](crate::Error::Index) for a class outside `0..classes`; [`Error::Overflow`](crate::Error::Overflow),
+    /// [`Error::Unallocated`](crate::Error::Unallocated),
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
     ///
     /// # Examples
     /// ```
@@ -276,7 +281,8 @@ impl<const RANK: usize, D: Device> Tensor<i64, RANK, D> {
     /// As [`one_hot`](Tensor::one_hot), into an existing tensor or exclusive view. No allocation of a result.
     ///
     /// # Errors
-    /// As [`one_hot`](Tensor::one_hot); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
+    /// As [`one_hot`](Tensor::one_hot); [`Error::Output`](crate::Error::Output) when `out` has other sizes,
+    /// [`Error::Shared`](crate::Error::Shared) when it has other handles.
     ///
     /// # Examples
     /// ```
@@ -362,7 +368,8 @@ impl<D: Device> Tensor<i64, 1, D> {
     /// How often each of the numbers `0..bins` occurs.
     ///
     /// # Errors
-    /// [`Error::Index`] for a number outside; [`Error::Unallocated`], [`Error::OutOfMemory`].
+    /// [`Error::Index`](crate::Error::Index) for a number outside; [`Error::Unallocated`](crate::Error::Unallocated),
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
     ///
     /// # Examples
     /// ```
@@ -379,7 +386,8 @@ impl<D: Device> Tensor<i64, 1, D> {
     /// As [`bincount`](Tensor::bincount), into an existing tensor or exclusive view of `bins` elements, set anew.
     ///
     /// # Errors
-    /// As [`bincount`](Tensor::bincount); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other
+    /// As [`bincount`](Tensor::bincount); [`Error::Output`](crate::Error::Output) when `out` has other sizes,
+    /// [`Error::Shared`](crate::Error::Shared) when it has other
     /// handles.
     ///
     /// # Examples
@@ -400,7 +408,8 @@ impl<D: Device> Tensor<i64, 1, D> {
     /// The sum of the weights of each of the numbers `0..bins`, in the order in which they stand.
     ///
     /// # Errors
-    /// [`Error::Index`] for a number outside; [`Error::Sizes`], [`Error::Unallocated`], [`Error::OutOfMemory`].
+    /// [`Error::Index`](crate::Error::Index) for a number outside; [`Error::Sizes`](crate::Error::Sizes),
+    /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
     pub fn bincount_of<'b, T: Number>(&self, weights: impl Stored<'b, T, 1, D>, bins: usize) -> Result<Tensor<T, 1, D>>
     where
         D: 'b,
@@ -411,7 +420,8 @@ impl<D: Device> Tensor<i64, 1, D> {
     /// As [`bincount_of`](Tensor::bincount_of), into an existing tensor or exclusive view of `bins` elements, set anew.
     ///
     /// # Errors
-    /// As [`bincount_of`](Tensor::bincount_of); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has
+    /// As [`bincount_of`](Tensor::bincount_of); [`Error::Output`](crate::Error::Output) when `out` has other sizes,
+    /// [`Error::Shared`](crate::Error::Shared) when it has
     /// other handles.
     ///
     /// # Examples
