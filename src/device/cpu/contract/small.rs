@@ -113,37 +113,49 @@ impl<P: Num> Sums<P> {
     /// `COLUMNS` columns of every row, from column `from` on; how many that are.
     #[inline(always)]
     fn columns<const COLUMNS: usize>(&self, from: usize) -> usize {
-        let Small { size: [rows, _, terms], row, column, term, out, left, right, .. } = self.0;
-        let (out, left, right) = (out.cast::<P>(), left.cast::<P>(), right.cast::<P>());
-        let at = |index: usize, step: isize| (index as isize).wrapping_mul(step);
-        let right = right.wrapping_offset(at(from, column[1]));
-        let out = out.wrapping_offset(at(from, column[0]));
-        for i in 0..rows {
-            let mut sums = [P::default(); COLUMNS];
-            for p in 0..terms {
-                let b = right.wrapping_offset(at(p, term[1]));
-                // SAFETY: the caller of `Small::run` promises index (i, p) of the left operand, and below (p, j) of the right.
-                let a = unsafe { left.wrapping_offset(at(i, row[1]).wrapping_add(at(p, term[0]))).read() };
-                let b: [P; COLUMNS] = if column[1] == 1 {
-                    // SAFETY: as above, of `COLUMNS` columns that stand side by side.
-                    unsafe { b.cast::<[P; COLUMNS]>().read_unaligned() }
-                } else {
-                    let mut row = [P::default(); COLUMNS];
-                    for j in 0..COLUMNS {
-                        // SAFETY: as above.
-                        row[j] = unsafe { b.wrapping_offset(at(j, column[1])).read() };
-                    }
-                    row
-                };
-                for j in 0..COLUMNS {
-                    sums[j] = P::arith(Arith::Add, sums[j], P::arith(Arith::Mul, a, b[j]));
-                }
-            }
-            for j in 0..COLUMNS {
-                // SAFETY: index (i, j) of the output.
-                unsafe { out.wrapping_offset(at(i, row[0]).wrapping_add(at(j, column[0]))).write(sums[j]) };
-            }
+        // Side by side in both, columns are one vector.
+        if self.0.column == [1, 1] {
+            self.rows::<COLUMNS, true>(from)
+        } else {
+            self.rows::<COLUMNS, false>(from)
         }
         COLUMNS
+    }
+
+    #[inline(always)]
+    fn rows<const COLUMNS: usize, const SIDE_BY_SIDE: bool>(&self, from: usize) {
+        let Small { size: [rows, _, terms], row, column, term, out, left, right, .. } = self.0;
+        let at = |index: usize, step: isize| (index as isize).wrapping_mul(step);
+        let right = right.cast::<P>().wrapping_offset(at(from, column[1]));
+        let (mut out, mut left) = (out.cast::<P>().wrapping_offset(at(from, column[0])), left.cast::<P>());
+        for _ in 0..rows {
+            let mut sums = [P::default(); COLUMNS];
+            let (mut a, mut b) = (left, right);
+            for _ in 0..terms {
+                // SAFETY: the caller of `Small::run` promises an index of the left operand, and below `COLUMNS` of the right.
+                let factor = unsafe { a.read() };
+                let line: [P; COLUMNS] = if SIDE_BY_SIDE {
+                    // SAFETY: as above.
+                    unsafe { b.cast::<[P; COLUMNS]>().read_unaligned() }
+                } else {
+                    // SAFETY: as above.
+                    std::array::from_fn(|j| unsafe { b.wrapping_offset(at(j, column[1])).read() })
+                };
+                for j in 0..COLUMNS {
+                    sums[j] = P::arith(Arith::Add, sums[j], P::arith(Arith::Mul, factor, line[j]));
+                }
+                (a, b) = (a.wrapping_offset(term[0]), b.wrapping_offset(term[1]));
+            }
+            if SIDE_BY_SIDE {
+                // SAFETY: `COLUMNS` elements of a row of the output.
+                unsafe { out.cast::<[P; COLUMNS]>().write_unaligned(sums) };
+            } else {
+                for (j, sum) in sums.into_iter().enumerate() {
+                    // SAFETY: as above.
+                    unsafe { out.wrapping_offset(at(j, column[0])).write(sum) };
+                }
+            }
+            (out, left) = (out.wrapping_offset(row[0]), left.wrapping_offset(row[1]));
+        }
     }
 }
