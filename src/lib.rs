@@ -176,7 +176,7 @@ pub mod prelude {
     pub use crate::rank::{HasAxes, NewAxis, Spatial, Step, Tensordot, Without};
     pub use crate::tensor::Writable;
     #[doc(hidden)]
-    pub use crate::tensor::names::{OtherFunctions as _, OtherNames as _};
+    pub use crate::tensor::names::{NamesOfReading as _, NamesOfTensors as _, OtherFunctions as _, OtherNames as _};
     pub use crate::{All, Allocation, Axis, Cpu, Device, Dim, Last, Layout, MemoryFormat, Meta, Stride, Tensor, TensorView, TensorViewMut};
     pub use crate::{Bitwise, Comparable, ComplexElement, Compute, Conjugate, Element, Float, Inexact, Number, RealNumber, Whole, Wider};
     pub use crate::{Error, Lane, Lanes, Result, dim, einsum, einsum_into, elementwise};

@@ -99,7 +99,8 @@ pub struct Reduction<'a> {
 /// 3. A call may return before its work is done only if every later call on the same memory is ordered after it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a device",
-    label = "expected `Cpu`, `Meta` or your own type with `unsafe impl Device`"
+    label = "expected `Cpu`, `Meta` or your own type with `unsafe impl Device`",
+    note = "elements are converted by `.cast::<f32>()?`; `.to(&device)?` goes to a device"
 )]
 pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     /// Memory of this device, freed by its `Drop`.

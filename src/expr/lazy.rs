@@ -13,7 +13,7 @@ use crate::element::Element;
 use crate::error::Result;
 use crate::kernel::{Body, Call, Elements, Once, Op, Reducer};
 use crate::rank::{HasAxes, RemoveAxes, Smaller};
-use crate::tensor::names::OtherNames;
+use crate::tensor::names::{NamesOfTensors, OtherNames};
 use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
 use std::marker::PhantomData;
 
@@ -64,6 +64,7 @@ pub struct Lazy<'a, T, const RANK: usize, D: Device, E> {
 }
 
 impl<T, const RANK: usize, D: Device, E> OtherNames for Lazy<'_, T, RANK, D, E> {}
+impl<T, const RANK: usize, D: Device, E> NamesOfTensors for Lazy<'_, T, RANK, D, E> {}
 
 impl<T, const RANK: usize, D: Device, E: Copy> Clone for Lazy<'_, T, RANK, D, E> {
     fn clone(&self) -> Self {

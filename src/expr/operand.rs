@@ -405,9 +405,9 @@ impl<T: Element, const RANK: usize, D: Device> RightOperand<T, RANK, D> for Tens
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tensor or view of element `{T}`, rank {RANK}, on `{D}`",
     label = "expected `&Tensor` or a view of element `{T}`, rank {RANK}, on `{D}`",
-    note = "`matmul` has products of ranks 1·1, 2·1, 1·2, 2·2, R·2 and, batched, 3·3 and 4·4; `.lift()` makes a matrix on the left a batch of one, which stretches; `einsum!` has all",
     note = "indices are `i64` and masks `bool`; another element: `.cast::<{T}>()?`; another device: `.to(&device)?`",
-    note = "a tensor stands here by reference, `&x`, a view by itself; a lazy expression is evaluated first, with `.eval()?`"
+    note = "a tensor stands here by reference, `&x`, a view by itself; a lazy expression is evaluated first, with `.eval()?`",
+    note = "`matmul` has products of ranks 1·1, 2·1, 1·2, 2·2, R·2 and, batched, 3·3 and 4·4; `.lift()` makes a matrix on the left a batch of one, which stretches; `einsum!` has all"
 )]
 pub trait Stored<'a, T, const RANK: usize, D: Device> {
     /// It, borrowed.

@@ -188,7 +188,7 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
 
 macro_rules! printed {
     ($($name:ident: $type:ty, |$x:ident| $view:expr;)*) => { $(
-        /// As NumPy prints arrays; `{:.3}` sets the digits after the point, `{:#}` prints every element.
+        /// As NumPy prints arrays; `{:.3}` gives at most 3 digits after the point, `{:#}` prints every element.
         ///
         /// Floats have the fewest digits that tell them from their neighbours, at most 8 after the point. Beyond 1 000
         /// elements each axis shows 3 at either end. Without data, prints the sizes; never fails for it.

@@ -10,16 +10,18 @@ use crate::error::{Error, Result};
 
 /// One text a row, and the methods that say it.
 macro_rules! names {
-    ($($text:ident: $message:literal, $label:literal;
-       $($name:ident($($x:ident)*))*;)*) => {
+    ($(#[$doc:meta])* $names:ident {
+        $($text:ident: $message:literal, $label:literal;
+          $($name:ident($($x:ident)*))*;)*
+    }) => {
         $(
             #[diagnostic::on_unimplemented(message = $message, label = $label)]
             pub trait $text {
                 type Out: Default;
             }
         )*
-        /// Names that are others here. Nothing in it can be called.
-        pub trait OtherNames: Sized {
+        $(#[$doc])*
+        pub trait $names: Sized {
             $(
                 $(
                     #[allow(non_camel_case_types)]
@@ -32,7 +34,8 @@ macro_rules! names {
     };
 }
 
-names! {
+names! { /// Names that are others here. Nothing in it can be called.
+OtherNames {
     CalledSize: "the sizes of a tensor are called `size` here", "`x.size()` is a `Dim`, which holds an array: `x.size()[0]`";
         shape() dims();
     CalledNumel: "the number of elements is called `numel` here", "`x.numel()`; the size of an axis is `x.size()[0]`";
@@ -103,7 +106,21 @@ names! {
         backward() grad() requires_grad();
     NoDecompositions: "inverses, determinants and solvers are not here", "the features `nalgebra` and `faer` hand a matrix on without a copy: `rankform::interop::faer::mat_ref(x.view())?`";
         inv() inverse() try_inverse() det() determinant() solve(other) cholesky() lu() qr() svd() eig() eigh();
-}
+}}
+
+names! { /// What tensors have and expressions have not: else the compiler proposes the nearest of the names above.
+NamesOfTensors {
+    NoViewOfAnExpression: "an expression is computed element by element and has no views", "of its operand, `x.transposed().lazy()`, or of what it gives: `.eval()?` first";
+        slice(part) transposed() permuted(order) reshape(size) insert_axis(axis) broadcast_to(size) reversed(axis);
+    NothingComputedYet: "an expression has computed nothing yet", "`.eval()?` gives a tensor";
+        to_vec() item() size() numel() matmul(other) copy();
+}}
+
+names! { /// What is read, of views for writing.
+NamesOfReading {
+    ReadByAsView: "a view for writing is read by `as_view`", "`.as_view().sum(All)?`, `.as_view().lazy()`";
+        lazy() sum(axes) mean(axes) max(axes) min(axes) to_vec() item() copy() matmul(other) broadcast_to(size);
+}}
 
 /// Functions whose names are others here. None of them can be called.
 pub trait OtherFunctions: Sized {
@@ -160,3 +177,4 @@ impl<T, const RANK: usize, D: Device> OtherFunctions for Tensor<T, RANK, D> {}
 impl<T, const RANK: usize, D: Device> OtherNames for Tensor<T, RANK, D> {}
 impl<T, const RANK: usize, D: Device> OtherNames for TensorView<'_, T, RANK, D> {}
 impl<T, const RANK: usize, D: Device> OtherNames for TensorViewMut<'_, T, RANK, D> {}
+impl<T, const RANK: usize, D: Device> NamesOfReading for TensorViewMut<'_, T, RANK, D> {}

@@ -39,10 +39,17 @@ fn main() {
     // Of expressions and views too.
     let _ = x.lazy().exp().shape();
     let _ = (x.lazy() * 2.0).iter();
+    let _ = (x.lazy().slice((0, ..)), x.lazy().transposed(), x.lazy().permuted([1, 0]), x.lazy().reversed(Axis::<0>));
+    let _ = (x.lazy().reshape([4]), x.lazy().insert_axis(Axis::<0>), x.lazy().broadcast_to([2, 2]));
+    let _ = (x.lazy().to_vec(), x.lazy().item(), x.lazy().size(), x.lazy().numel(), x.lazy().copy());
+    let _ = x.lazy().exp().matmul(&y);
     let _ = x.slice((0, ..)).unwrap().len();
 }
 
 fn generic<T: Float, const RANK: usize, D: Device>(x: &Tensor<T, RANK, D>, y: &mut Tensor<T, RANK, D>) {
     let _ = (x.shape(), y.len(), x.iter());
     let _ = y.view_mut().unwrap().flatten();
+    let mut w = y.view_mut().unwrap();
+    let _ = (w.lazy(), w.sum(All), w.mean(All), w.max(All), w.min(All), w.to_vec(), w.item(), w.copy());
+    let _ = (w.matmul(&x), w.broadcast_to(x.size()));
 }
