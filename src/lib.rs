@@ -2,9 +2,9 @@
 //!
 //! A tensor is an [`Allocation`] on a device, shared and counted; a [`Layout`] of its own in it; and an element type.
 //!
-//! **Start with** [`Tensor`], [`TensorView`], [`Lazy`]; **every operator** stands in the table of [`ops`]; what it is called
-//! in NumPy, PyTorch and ndarray, in `docs/names.md`. Elements are Rust's numbers, [`f16`](struct@f16), [`bf16`],
-//! and `Complex` of the crate `num-complex`; all are at the root.
+//! **Start with** [`Tensor`], [`TensorView`], [`Lazy`]; **every operator** stands in the table of [`ops`]. The page
+//! `docs/names.md` has the names of NumPy, PyTorch and ndarray beside those of this crate. Elements are Rust's numbers,
+//! [`f16`](struct@f16), [`bf16`], and `Complex` of the crate `num-complex`; all are at the root.
 //!
 //! ```
 //! use rankform::prelude::*;
@@ -37,7 +37,7 @@
 //!    lazy expressions and reductions, on every device, and has its [derivative](ops::derivative).
 //! 5. **Named methods return `Result`**; `+ - * /` and indexing panic with the same text, as everywhere in Rust.
 //! 6. **Integers wrap**, `u8` and `i32` as all others, in sums and products too, and an integer divided by 0 is 0: vectors have no
-//!    other answer. [`checked_div`](ops::CheckedDivision::checked_div) refuses 0 and what wraps; a wider sum is
+//!    other answer. [`checked_div`](ops::CheckedDivision::checked_div) refuses 0 and quotients that wrap; a wider sum is
 //!    `x.lazy().cast::<i64>().sum(All)?`.
 //!
 //! Functions for any element, rank and device: [how to type them](expr#code-for-any-element-rank-and-device).
