@@ -2,9 +2,9 @@
 //!
 //! A tensor is an [`Allocation`] on a device, shared and counted; a [`Layout`] of its own in it; and an element type.
 //!
-//! **Start with** [`Tensor`], [`TensorView`], [`Lazy`]; **every operator** stands in the table of [`ops`]; what it is called
-//! in NumPy, PyTorch and ndarray, in `docs/names.md`. Elements are Rust's numbers, [`f16`](struct@f16), [`bf16`],
-//! and `Complex` of the crate `num-complex`; all are at the root.
+//! **Start with** [`Tensor`], [`TensorView`], [`Lazy`]; **every operator** stands in the table of [`ops`]. The page
+//! `docs/names.md` has the names of NumPy, PyTorch and ndarray beside those of this crate. Elements are Rust's numbers,
+//! [`f16`](struct@f16), [`bf16`], and `Complex` of the crate `num-complex`; all are at the root.
 //!
 //! ```
 //! use rankform::prelude::*;
@@ -36,8 +36,8 @@
 //! 4. **An operator is a body over lanes**, by [`elementwise!`]: one definition runs vectorised on the CPU, fused into
 //!    lazy expressions and reductions, on every device, and has its [derivative](ops::derivative).
 //! 5. **Named methods return `Result`**; `+ - * /` and indexing panic with the same text, as everywhere in Rust.
-//! 6. **Integers wrap**, `u8` and `i32` as all others, in sums and products too, and an integer divided by 0 is 0: vectors have no
-//!    other answer. [`checked_div`](ops::CheckedDivision::checked_div) refuses 0 and what wraps; a wider sum is
+//! 6. **Integers wrap**, `u8` and `i32` as all others, in sums and products too, and an integer divided by 0 is 0, since a
+//!    kernel does not stop at one element. [`checked_div`](ops::CheckedDivision::checked_div) refuses 0 and quotients that wrap; a wider sum is
 //!    `x.lazy().cast::<i64>().sum(All)?`.
 //!
 //! Functions for any element, rank and device: [how to type them](expr#code-for-any-element-rank-and-device).
@@ -177,6 +177,16 @@ pub mod prelude {
     pub use crate::tensor::Writable;
     #[doc(hidden)]
     pub use crate::tensor::names::{NamesOfReading as _, NamesOfTensors as _, OtherFunctions as _, OtherNames as _};
+    // Nameless too: a type of one's own called `Linear` or `Activation` hides the name above, but not the methods.
+    #[doc(hidden)]
+    pub use crate::expr::{Elementwise as _, Reduce as _, Scan as _, Zip as _};
+    #[doc(hidden)]
+    pub use crate::ops::{
+        Activation as _, Arithmetic as _, Arrange as _, Cast as _, Channels as _, CheckedDivision as _, ClassLosses as _, Comparisons as _,
+        ComplexParts as _, Covariances as _, Histogram as _, Indexing as _, IndexingBySeveral as _, Lengths as _, Linear as _, Losses as _,
+        Math as _, MaxPools as _, Norms as _, Pieces as _, Quantiles as _, Reductions as _, Resample as _, Runs as _, Scans as _,
+        Sets as _, Shuffles as _, Sorts as _, Triangles as _,
+    };
     pub use crate::{All, Allocation, Axis, Cpu, Device, Dim, Last, Layout, MemoryFormat, Meta, Stride, Tensor, TensorView, TensorViewMut};
     pub use crate::{Bitwise, Comparable, ComplexElement, Compute, Conjugate, Element, Float, Inexact, Number, RealNumber, Whole, Wider};
     pub use crate::{Error, Lane, Lanes, Result, dim, einsum, einsum_into, elementwise};

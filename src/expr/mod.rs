@@ -51,7 +51,7 @@
 //! | the statistic itself | `x.mean(All)?`, of rank 0, whose `.lift()` has any rank; [`reduce_keep(Mean, Last)`](Reduce::reduce_keep) leaves an axis of size 1 |
 //! | running sums, sorts and all else along an axis | the method that ends in `_axis`: `x.sort_axis(RANK - 1)?` |
 //!
-//! None of these needs a bound. What changes the rank does, since Rust has no arithmetic in types: the new rank is a parameter
+//! None of these needs a bound on the rank. A change of rank does, since Rust has no arithmetic in types: the new rank is a parameter
 //! `const M: usize`, and a relation in [`rank`](crate::rank) says how both belong together.
 //!
 //! | wanted | bound |
@@ -59,7 +59,7 @@
 //! | `x.mean(Last)?: Tensor<T, M, D>` | `Dim<RANK>: RemoveAxes<Last, Output = Dim<M>>` |
 //! | `x.mean_axis(axis)?: Tensor<T, M, D>` | `Dim<RANK>: Smaller<Output = Dim<M>>` |
 //! | `Axis::<A>`, sizes kept | `Dim<RANK>: RemoveAxis<A>` |
-//! | any set of axes, sizes kept | `Dim<RANK>: HasAxes<AXES>` |
+//! | any set of axes, sizes kept | `Dim<RANK>: HasAxes<AXES>`; `softmax` and its kin also `AXES: Copy` |
 //! | a line beside rows, `bias.lift()` | `Dim<1>: LiftTo<RANK>` |
 //!
 //! Imports: its own files.

@@ -424,7 +424,7 @@ fn have_common((first, len, step): (usize, usize, usize), (other, others, stride
     }
     let end = (first + step * (len - 1)).min(other + stride * (others - 1));
     let start = first + other.saturating_sub(first).div_ceil(step) * step;
-    // What is left over by the other step comes again after as many positions.
+    // Remainders by the other step recur after as many positions.
     (start..=end).step_by(step).take(stride).any(|at| (at - other) % stride == 0)
 }
 

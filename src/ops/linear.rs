@@ -7,7 +7,7 @@ use super::contract::labelled;
 use super::index::along;
 use crate::device::{Device, same_device};
 use crate::element::{Compute, Number};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, text};
 use crate::expr::{Stored, update_with};
 use crate::kernel::Op;
 use crate::layout::Layout;
@@ -45,8 +45,14 @@ fn layer<T: Number, F: Op<(T, T), Out = T>, const RANK: usize, D: Device, P: Pla
 ) -> Result<P::Done> {
     const LEFT: &[u8] = b"abcdefghk";
     const OUT: &[u8] = b"abcdefghj";
-    if RANK == 0 || RANK > LEFT.len() {
-        return Err(Error::Axis { op, axis: RANK.saturating_sub(1), sizes: x.size().0.into() });
+    if RANK == 0 {
+        return Err(Error::Axis { op, axis: 0, sizes: x.size().0.into() });
+    }
+    if RANK > LEFT.len() {
+        return Err(Error::Value {
+            op,
+            what: text(format_args!("{RANK} axes, of sizes {}; products have at most {}", x.size(), LEFT.len())),
+        });
     }
     same_device(op, x.device(), bias.device())?;
     bias.ready(op)?;
@@ -81,7 +87,8 @@ pub trait Linear<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D
     ///
     /// # Errors
     /// [`Error::Inner`] when the last axis and the weight's inputs differ, [`Error::Sizes`] for a bias of another length,
-    /// [`Error::Axis`] for a tensor of rank 0, [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`].
+    /// [`Error::Axis`] for a tensor of rank 0, [`Error::Value`] for more than 9 axes, [`Error::Device`],
+    /// [`Error::Unallocated`], [`Error::OutOfMemory`].
     ///
     /// # Examples
     /// ```

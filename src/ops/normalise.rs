@@ -74,7 +74,7 @@ macro_rules! normalisations {
         fn $name:ident, $of_axis:ident, $into:ident($($arg:ident: $type:ty)?) = |$x:ident, $axes:ident| $body:block
     )*) => {
         impl<'a, T: Float, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> Lazy<'a, T, RANK, D, E> { $(
-            #[doc = concat!("As [`Tensor::", stringify!($name), "`], of what is computed in the same pass; what follows it is fused as well.")]
+            #[doc = concat!("As [`Tensor::", stringify!($name), "`], of an expression, in the same pass. Operators after it are fused as well.")]
             pub fn $name<AXES: Copy>(self, axes: AXES $(, $arg: $type)?) -> Lazy<'a, T, RANK, D, impl Expr<RANK, D, Body: Body<Out = T>>>
             where
                 Dim<RANK>: HasAxes<AXES>,
@@ -222,7 +222,7 @@ normalisations! {
 }
 
 impl<'a, T: Float, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> Lazy<'a, T, RANK, D, E> {
-    /// As [`Tensor::layer_norm_affine`], of what is computed in the same pass; what follows it is fused as well.
+    /// As [`Tensor::layer_norm_affine`], of an expression, in the same pass. Operators after it are fused as well.
     ///
     /// # Examples
     /// ```

@@ -1,7 +1,9 @@
 //! Names that other libraries use for what has another name here: calling one does not compile, and the message says what to write.
 //!
-//! Each method takes `&mut self`, which is looked for last: a method of the same name of any trait in scope, a user's too, is found
-//! before it. Its result is the output of a trait that nothing implements, so the only message is that trait's.
+//! Each method takes `&mut self`, which is looked for last: a method of the same name of a trait in scope, a user's too, that takes
+//! `self` or `&self` is found before it. One that takes `&mut self`, and a function without `self`, are as near as these: the compiler
+//! asks which is meant, and `Trait::name(&mut x)` says it. The result of each is the output of a trait that nothing implements, so the
+//! only message is that trait's.
 //! Imports: `error`, `device`.
 
 use super::{Tensor, TensorView, TensorViewMut};
@@ -25,6 +27,7 @@ macro_rules! names {
             $(
                 $(
                     #[allow(non_camel_case_types)]
+                    #[doc(hidden)] // editors propose no such name
                     fn $name<$($x),*>(&mut self, $(_: $x),*) -> <Self as $text>::Out where Self: $text {
                         Default::default()
                     }

@@ -94,6 +94,9 @@ fn linear_layers_of_floats_refuse_other_sizes_and_go_to_devices_without_data() -
     assert_eq!(wide.linear(&weight, &bias).unwrap_err().to_string(), "linear: inner sizes 3 and 2 differ: [2, 3] · [3, 2]");
     assert!(matches!(x.linear(&weight, &short), Err(Error::Sizes { op: "linear", .. })));
     assert!(matches!(point.linear_with(&weight, &bias, Relu), Err(Error::Axis { op: "linear_with", axis: 0, .. })));
+    let deep = Tensor::<f64, 10>::zeros([1, 1, 1, 1, 1, 1, 1, 1, 1, 2], &Cpu)?;
+    let error = deep.linear(&weight, &bias).unwrap_err().to_string();
+    assert_eq!(error, "linear: 10 axes, of sizes [1, 1, 1, 1, 1, 1, 1, 1, 1, 2]; products have at most 9");
     let mut out = wide.copy()?;
     assert!(matches!(x.linear_into(&weight, &bias, out.view_mut()?.slice((.., ..2))?), Err(Error::Output { op: "linear_into", .. })));
     assert!(matches!(Tensor::<f64, 2>::empty([1, 2], &Cpu)?.linear(&weight, &bias), Err(Error::Unallocated { .. })));

@@ -9,7 +9,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// What stands between backquotes, in order.
+/// The texts between backquotes, in order.
 fn spans(text: &str) -> Vec<String> {
     text.split('`').skip(1).step_by(2).map(|span| span.replace("\\|", "|")).collect()
 }
