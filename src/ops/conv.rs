@@ -435,11 +435,9 @@ fn spread<T: Number, const RANK: usize, const N: usize, D: Device, P: Place<T, R
             let reach = (len - 1).checked_mul(dilation)?;
             let spread = (n - 1).checked_mul(stride)?.checked_add(1)?;
             let whole = spread.checked_add(reach)?.checked_add(extra[axis])?;
-            // Where windows do not reach as far as the sizes that are found, there are zeros.
-            let whole = if matches!(conv.ends, Ends::SameUpper | Ends::SameLower) { whole.max(n.checked_mul(stride)?) } else { whole };
             // Zeros around: the reach of a window on both sides; what padding takes off comes off the result.
             let framed = whole.checked_add(reach)?;
-            let [before, after] = conv.ends.of(axis, conv.padding[axis], whole.saturating_sub(n.saturating_mul(stride)));
+            let [before, after] = conv.ends.of(axis, conv.padding[axis], whole.saturating_sub(n.checked_mul(stride)?));
             Some((reach, framed, before, whole.checked_sub(before.checked_add(after)?)?))
         };
         let Some((reach, framed, before, left)) = numbers() else {
