@@ -471,15 +471,17 @@ fn attend<T: Scored, D: Device, P: Place<T, 4, D>>(
     if !(scale > 0.0 && scale.is_finite()) {
         return Err(Error::Value { op, what: text(format_args!("the scale {scale} is not a positive number")) });
     }
-    let cap = attention.softcap.unwrap_or(1.0);
-    if !(cap > 0.0 && cap.is_finite()) {
+    if let Some(cap) = attention.softcap.filter(|cap| !(*cap > 0.0 && cap.is_finite())) {
         return Err(Error::Value { op, what: text(format_args!("the cap {cap} is not a positive number")) });
     }
     // A power of two goes to the queries, exactly but for subnormal numbers, so that no score overflows which its scale would bring back.
     let power = 2f64.powi(scale.log2().floor() as i32).clamp(f64::from(f32::MIN_POSITIVE), 1.0);
     // The scores of f16 are far inside f32.
     let power = if T::DTYPE == DType::F16 { 1.0 } else { power };
-    let number = |x: f64| <T::Score as num_traits::NumCast>::from(x).unwrap_or_else(num_traits::One::one);
+    // What is beyond the numbers of scores is their largest or smallest: 0 · ∞ and 0 / 0 would be NaN.
+    let (least, most) = (<T::Score as num_traits::Float>::min_positive_value(), <T::Score as num_traits::Float>::max_value());
+    let number = |x: f64| num_traits::clamp(<T::Score as num_traits::NumCast>::from(x).unwrap_or(most), least, most);
+    let cap = attention.softcap.map(number).filter(|cap| *cap < most);
     let (scale, power_of_queries) = (number(scale / power), <T as num_traits::NumCast>::from(power).unwrap_or_else(num_traits::One::one));
     let size = Dim([b, h, queries, e]);
     // Called at one place, so that it is compiled once.
@@ -495,8 +497,8 @@ fn attend<T: Scored, D: Device, P: Place<T, 4, D>>(
             let q = scaled.as_ref().map_or(q, Tensor::view);
             let mut scores: Tensor<T::Score, 5, D> = labelled(op, [b"bhgqd", b"bhkd", b"bhgqk"], q, k, Fresh)?;
             let mut scale = scale;
-            if attention.softcap.is_some() {
-                apply_in_place(Capped, (&mut scores,), (scale, number(cap)))?;
+            if let Some(cap) = cap {
+                apply_in_place(Capped, (&mut scores,), (scale, cap))?;
                 scale = number(1.0);
             }
             if let Some(bias) = bias {

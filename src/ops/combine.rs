@@ -276,7 +276,7 @@ impl<T: RealNumber, D: Device> Tensor<T, 1, D> {
             let value = |[i]: [usize; 1]| T::narrow(Compute::<T>::from_f64(whole_part(base.powf(powers[[i]]))));
             return Self::from_fn([n], value, device);
         }
-        let powers = Tensor::<f64, 1, D>::linspace(start, end, n, device)?;
+        let powers = Tensor::<f64, 1, D>::linspace(start, end, n, device).map_err(|error| error.renamed("logspace"))?;
         let base = Tensor::<f64, 1, D>::full([1], base, device)?;
         base.lazy().powf(&powers).cast::<T>().eval()
     }

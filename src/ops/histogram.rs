@@ -29,6 +29,27 @@ impl<T: Comparable> Op<(T, f64, f64, f64)> for Bin {
     }
 }
 
+/// The part of the range whose ends, as `linspace` gives them `step` apart, an element stands between; as many as there are bins
+/// for one outside. A step of NaN has no ends to look at.
+#[derive(Clone, Copy, Debug)]
+struct BinBetween;
+
+impl<T: Comparable> Op<(T, f64, f64, f64, f64)> for BinBetween {
+    const NAME: &'static str = "histogram";
+    type Out = i64;
+    #[inline(always)]
+    fn call<L: Lanes>(
+        (x, low, high, bins, step): (Lane<L, Compute<T>>, Lane<L, f64>, Lane<L, f64>, Lane<L, f64>, Lane<L, f64>),
+    ) -> Lane<L, i64> {
+        let (x, last) = (x.cast::<f64>(), bins - 1.0);
+        let bin = ((x - low) / (high - low) * bins).floor().min(last);
+        // The quotient is rounded, and so are the ends.
+        let (before, behind) = (x.lt(low + bin * step), x.ge(low + (bin + 1.0) * step) & bin.lt(last));
+        let bin = bin - before.cast::<f64>() + behind.cast::<f64>();
+        (x.ge(low) & x.le(high)).select(bin, bins).cast()
+    }
+}
+
 /// How a histogram of `K` dimensions is taken: see [`Histogram::histogram_with`].
 ///
 /// # Examples
@@ -116,7 +137,9 @@ fn counted<T: Comparable, const RANK: usize, const K: usize, D: Device>(
         ranges[k] = (low, high);
         let bins = plan.bins[k];
         refused(op, bins, low, high)?;
-        let bin = Call::<Bin, _>::new((x, Param(low), Param(high), Param(bins as f64)));
+        let step = (high - low) / bins as f64;
+        let step = if step.is_normal() { step } else { f64::NAN };
+        let bin = Call::<BinBetween, _>::new((x, Param(low), Param(high), Param(bins as f64), Param(step)));
         // Outside is as many as there are bins, which is one too many.
         numbers = Some(match &numbers {
             None => eval(op, &Call::<Onto, _>::new((Param(0_i64), bin, Param(bins as i64))), device)?,
@@ -128,9 +151,10 @@ fn counted<T: Comparable, const RANK: usize, const K: usize, D: Device>(
     let numbers = numbers.lazy().less(0).select(cells as i64, &numbers).eval()?;
     let line = Line::of(numbers.view())?;
     let sums = match plan.weights {
-        Some(weights) => line.view().bincount_of(weights, cells.saturating_add(1))?,
-        None => line.view().bincount(cells.saturating_add(1))?.cast::<f64>()?,
+        Some(weights) => line.view().bincount_of(weights, cells.saturating_add(1)),
+        None => line.view().bincount(cells.saturating_add(1)).and_then(|counts| counts.cast::<f64>()),
     };
+    let sums = sums.map_err(|error| error.renamed(op))?;
     let sums = sums.view().slice((..cells,))?;
     let values = if plan.density {
         let volume: f64 = ranges.iter().zip(plan.bins).map(|((low, high), bins)| (high - low) / bins as f64).product();
@@ -176,12 +200,12 @@ pub trait Histogram<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK
         refused(op, bins, low, high)?;
         let parts = eval(op, &Call::<Bin, _>::new((x, Param(low), Param(high), Param(bins as f64))), x.device())?;
         // What falls outside is counted behind the last bin, and left there.
-        let counts = Line::of(parts.view())?.view().bincount(bins.saturating_add(1))?;
+        let counts = Line::of(parts.view())?.view().bincount(bins.saturating_add(1)).map_err(|error| error.renamed(op))?;
         counts.into_slice((..bins,))?.view().copy()
     }
 
     /// As [`histogram`](Histogram::histogram), with ends found from the elements or given, weights, as a density; and the ends
-    /// of all parts.
+    /// of all parts, between which each element stands: `edges[i] ≤ x < edges[i + 1]`, as in NumPy and `torch.histogram`.
     ///
     /// Without ends these are the smallest and the largest element, half a unit around it where they are one.
     ///

@@ -19,7 +19,8 @@ pub(super) fn join<L: Lanes>(a: Moments<L>, b: Moments<L>) -> Moments<L> {
     let n = a.0 + b.0;
     let weight = n.eq(Lane::zero()).select(Lane::zero(), b.0 / n);
     let delta = b.1 - a.1;
-    (n, delta.mul_add(weight, a.1), a.2 + b.2 + delta * delta * a.0 * weight)
+    // The square of a distance may be beyond all numbers where nothing stands on one side.
+    (n, delta.mul_add(weight, a.1), delta.mul_add(a.0 * weight * delta, a.2 + b.2))
 }
 
 /// The moments of some values, from sums in f64 and without the division of Welford's update. The sums are of distances to

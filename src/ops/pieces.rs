@@ -33,10 +33,13 @@ fn repeated<T: Element, const RANK: usize, D: Device>(
     if least < 0 {
         return Err(Error::Value { op, what: text(format_args!("a count of {least}")) });
     }
-    // The ends of the pieces; as many as lie at or before a place is the number of the piece that it is in.
+    // The ends of the pieces; as many as lie at or before a place is the number of the piece that it is in. A sum that wraps
+    // has an end below 0, since no count leads over all negative numbers at once.
     let ends = counts.cumsum(Axis::<0>)?;
-    let room = usize::try_from(all).ok().and_then(|all| all.checked_add(1)).ok_or(Error::OutOfMemory { op, nbytes: usize::MAX })?;
-    let mut index = Tensor::<i64, 1, D>::zeros([room], x.device())?;
+    let first = if n == 0 { 0 } else { ends.min(All)?.item()? };
+    let room = usize::try_from(all).ok().filter(|_| first >= 0).and_then(|all| all.checked_add(1));
+    let room = room.ok_or(Error::OutOfMemory { op, nbytes: usize::MAX })?;
+    let mut index = Tensor::<i64, 1, D>::zeros([room], x.device()).map_err(|error| error.renamed(op))?;
     index.scatter(Add, Axis::<0>, &ends, &Tensor::ones([1], x.device())?).map_err(|error| error.renamed(op))?;
     let index = index.cumsum(Axis::<0>)?;
     selected(op, x, axis, index.view().slice((..room - 1,))?, Fresh)

@@ -97,6 +97,10 @@ fn outside<const K: usize, const N: usize, D: Device>(error: Error, indices: &[T
 /// How many parts the first `count` axes have, and the step from one to the next; `None` where there is no such step.
 fn merged<const RANK: usize>(layout: &Layout<RANK>, count: usize) -> Option<(usize, isize)> {
     let (size, stride) = (layout.size().0, layout.stride().0);
+    if size.contains(&0) {
+        // Parts of no element, or none: no step leads anywhere.
+        return Some((size[..count].iter().fold(1, |parts: usize, &n| parts.saturating_mul(n)), 0));
+    }
     let (mut parts, mut step, mut next) = (1_usize, 0, None);
     for axis in (0..count).rev().filter(|&axis| size[axis] != 1) {
         match next {

@@ -26,7 +26,8 @@ pub enum Ends<const N: usize> {
     /// So many places.
     After([usize; N]),
     /// Padding found from the sizes, half at each end, an odd place at the end: there are `size / stride` windows, rounded up.
-    /// A transposed convolution gives `size · stride`. `padding` is not read.
+    /// A transposed convolution gives `size · stride`, or as many as its windows reach over where these are fewer. `padding` is not
+    /// read.
     SameUpper,
     /// As `SameUpper`, an odd place at the start.
     SameLower,

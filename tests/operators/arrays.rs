@@ -474,3 +474,61 @@ fn random_numbers_orders_and_events_depend_on_the_seed_alone() -> Result<()> {
     assert!(Tensor::<bool, 1>::random_bernoulli([4], f64::NAN, 5, &Cpu).is_err());
     Ok(())
 }
+
+#[test]
+fn elements_put_by_index_into_a_tensor_of_none_end() -> Result<()> {
+    let (none, one) = (Tensor::<i64, 1>::zeros([0], &Cpu)?, Tensor::from([0_i64]));
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [2, 1, 0], [1, 2, 0], [2, 0, 1]] {
+        let mut x = Tensor::<f32, 3>::zeros([3, 0, 2], &Cpu)?;
+        let mut x = x.view_mut()?.permuted(order)?;
+        let size = x.size();
+        x.index_put(ops::Replace, (&none, &none), &Tensor::zeros([0, size[2]], &Cpu)?)?;
+        assert_eq!(x.as_view().index((&none, &none))?.size(), [0, size[2]]);
+        if size[0] * size[1] == 0 {
+            let error = x.index_put(ops::Add, (&one, &one), &Tensor::zeros([1, size[2]], &Cpu)?).unwrap_err();
+            assert!(matches!(error, Error::Index { op: "index_put", .. }), "{error}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn counts_whose_sum_wraps_repeat_nothing() -> Result<()> {
+    let x = Tensor::from([1, 2, 3]);
+    for counts in [[i64::MAX, i64::MAX, 2], [1 << 62, 1 << 62, 0], [i64::MAX, i64::MAX, i64::MAX], [i64::MAX, 0, 0]] {
+        let error = x.repeat_each(Axis::<0>, &Tensor::from(counts)).unwrap_err();
+        assert!(error.to_string().starts_with("repeat_each: ") && !matches!(error, Error::Index { .. }), "{counts:?}: {error}");
+    }
+    Ok(())
+}
+
+#[test]
+fn counts_of_a_histogram_are_those_between_its_edges() -> Result<()> {
+    // NumPy 2: np.histogram([0.3, 0.6, 0.7, 0.1, 0.2, 0.9, 1.0, 0.0], 10, (0, 1))
+    let x = Tensor::from([0.3, 0.6, 0.7, 0.1, 0.2, 0.9, 1.0, 0.0]);
+    let found = x.histogram_with(Bins::new([10]).range([(0.0, 1.0)]))?;
+    assert_eq!(found.values.to_vec()?, [1.0, 1.0, 2.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 2.0]);
+    for bins in 1..200 {
+        for (low, high) in [(0.0, 1.0), (-0.7, 0.3), (1e-9, 2e-9), (-1e300, 1e300), (1.0, 1.0 + 1e-13)] {
+            let edges = Tensor::<f64, 1>::linspace(low, high, bins + 1, &Cpu)?.to_vec()?;
+            // Every edge, and what stands beside it.
+            let points: Vec<f64> = edges.iter().flat_map(|&edge| [edge.next_down(), edge, edge.next_up()]).collect();
+            let x = Tensor::from_slice(&points, [points.len()], &Cpu)?;
+            let found = x.histogram_with(Bins::new([bins]).range([(low, high)]))?;
+            let inside = |k: usize, x: f64| x >= edges[k] && (x < edges[k + 1] || k + 1 == bins && x == high);
+            let wanted: Vec<f64> = (0..bins).map(|k| points.iter().filter(|&&x| inside(k, x)).count() as f64).collect();
+            assert_eq!(found.values.to_vec()?, wanted, "{bins} bins from {low} to {high}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn errors_of_sizes_name_the_operation_that_was_called() {
+    let x = Tensor::from([0.5]);
+    let text = |error: Option<Error>| error.map(|error| error.to_string()).unwrap_or_default();
+    assert!(text(x.histogram(usize::MAX, 0.0, 1.0).err()).starts_with("histogram: "));
+    assert!(text(x.histogram_with(Bins::new([isize::MAX as usize / 8]).range([(0.0, 1.0)])).err()).starts_with("histogram_with: "));
+    assert!(text(Tensor::<f32, 1>::logspace(0.0, f64::NAN, 2, 10.0, &Cpu).err()).starts_with("logspace: "));
+    assert!(text(Tensor::<i32, 1>::logspace(0.0, f64::NAN, 2, 10.0, &Cpu).err()).starts_with("logspace: "));
+}

@@ -160,3 +160,14 @@ fn complex_numbers_are_seen_as_pairs_without_a_copy() -> Result<()> {
     assert_eq!(Tensor::<f32, 2>::zeros([0, 2], &Cpu)?.view_as_complex()?.size(), [0]);
     Ok(())
 }
+
+#[test]
+fn the_deviation_of_equal_large_complex_numbers_is_0() -> Result<()> {
+    for n in [1, 2, 3, 100] {
+        let z = Tensor::<C, 1>::full([n], C::new(1e200, -1e200), &Cpu)?;
+        assert_eq!((z.var(All)?.item()?, z.std(All)?.item()?), (0.0, 0.0), "{n}");
+    }
+    let apart = Tensor::from([C::new(1e200, 0.0), C::new(-1e200, 0.0)]);
+    assert_eq!(apart.var(All)?.item()?, f64::INFINITY); // no NaN
+    Ok(())
+}

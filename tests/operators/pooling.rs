@@ -288,3 +288,23 @@ fn a_bias_and_a_cap_shift_and_hold_scores() -> Result<()> {
     assert_eq!(error, "attention: the cap 0 is not a positive number");
     Ok(())
 }
+
+#[test]
+fn a_cap_or_scale_beyond_f32_gives_numbers() -> Result<()> {
+    let mut random = Random(4);
+    let mut draw = |size: [usize; 4]| Tensor::from_fn(size, |_| random.unit() as f32 * 2.0 - 1.0, &Cpu);
+    let (q, k, v) = (draw([1, 2, 3, 4])?, draw([1, 2, 5, 4])?, draw([1, 2, 5, 3])?);
+    let plain = q.attention(&k, &v, None, Attention::new())?;
+    assert_eq!(q.attention(&k, &v, None, Attention::new().softcap(1e60))?, plain);
+    let even = v.mean(Axis::<2>)?;
+    for flat in [Attention::new().softcap(1e-60), Attention::new().scale(1e-60)] {
+        let found = q.mul(0.0)?.attention(&k, &v, None, flat)?; // scores of 0
+        assert!(found.allclose(even.insert_axis(Axis::<2>).broadcast_to([1, 2, 3, 3])?, 1e-6, 1e-6, false)?, "{flat:?}");
+    }
+    let best: Tensor<i64, 3> = einsum!("bhqd,bhkd->bhqk", &q, &k)?.argmax(Axis::<3>)?;
+    let found = q.attention(&k, &v, None, Attention::new().scale(1e60))?;
+    for at in found.size().indices() {
+        assert_eq!(found[at], v[[at[0], at[1], best[[at[0], at[1], at[2]]] as usize, at[3]]]);
+    }
+    Ok(())
+}

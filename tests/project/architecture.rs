@@ -192,6 +192,7 @@ const PANICS: &[(&str, &str, &str, &str)] = &[
     ("src/device/cpu/contract/pack.rs", "panic", "no panels of such units", "checked by the compiler"),
     ("src/device/cpu/contract/pack.rs", "assert", "rows of a panel are short", "what is converted would be written outside"),
     ("src/device/cpu/interpret/frame.rs", "assert", "a block has its room", "a larger one would write outside"),
+    ("src/device/cpu/interpret/frame.rs", "assert", "room was counted for every piece", "what is written would stand outside"),
     ("src/device/cpu/interpret/map.rs", "unreachable", "parts were made of these", "a result would be left unwritten"),
     ("src/device/cpu/io.rs", "assert", "scratch: blocks are counted before they are taken", "a wrong count would write outside"),
     ("src/device/cpu/map.rs", "assert", "", "checked by the compiler: every element fits the room that is kept for it"),

@@ -282,3 +282,16 @@ fn what_is_shared_by_threads_too() {
     same!("large"; x; x.reshape([512, 1024]).unwrap().sum(Axis::<0>));
     same!("large"; x; x.reshape([512, 1024]).unwrap().softmax(Axis::<1>));
 }
+
+#[test]
+fn reducers_with_many_truths_in_an_odd_number_of_rows() {
+    // Registers of truths in odd numbers of chunks: more room was taken for them than was counted.
+    for planes in 1..10 {
+        let x = tensor::<f32, 4>([1, planes, 5, 5], 7);
+        let pool = Pool::new([5, 5]).padding([2, 2]).ceil(true);
+        let (values, indices) = x.max_pool2d_with_indices(pool).unwrap();
+        let (values, indices) = (bits(&values.to_vec().unwrap()), indices.to_vec().unwrap());
+        let found = x.to(&Interpreted).unwrap().max_pool2d_with_indices(pool).unwrap();
+        assert_eq!((bits(&found.0.to_vec().unwrap()), found.1.to_vec().unwrap()), (values, indices), "{planes}");
+    }
+}

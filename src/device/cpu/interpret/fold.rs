@@ -110,7 +110,7 @@ impl Folded {
 /// What a program without operands gives.
 pub(super) fn constants(program: &Both, types: &[DType]) -> Vec<[u8; 16]> {
     let mut memory = Memory::new(types.len() * 16 * WIDTH);
-    let mut room = Room::new(memory.start());
+    let mut room = Room::new(&mut memory);
     let places: Vec<Place> = types.iter().map(|_| Place { at: room.take(16 * WIDTH), along: 0, down: 0 }).collect();
     let none = Numbers::new();
     // SAFETY: room for a chunk of each output.
@@ -151,7 +151,7 @@ impl<'a> Fold<'a> {
         let aside: usize = widths.iter().map(|&width| column(width)).sum();
         // A piece or the states of lines end no later than a cache line after.
         let mut memory = Memory::new(states + aside + column(8) + piece + (LINES + 1) * of.size + 128);
-        let mut room = Room::new(memory.start());
+        let mut room = Room::new(&mut memory);
         let mut columns = |widths: &[usize]| -> Vec<*mut u8> { widths.iter().map(|&width| room.take(column(width))).collect() };
         let (states, next, aside) = (columns(&of.widths), columns(&of.widths), columns(widths));
         // What stands beside states is read with them: beside truths it is to be a truth.

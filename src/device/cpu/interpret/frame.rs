@@ -49,14 +49,17 @@ impl Drop for Memory {
 /// Room that is taken piece by piece, each from a cache line on.
 pub(super) struct Room {
     next: *mut u8,
+    left: usize,
 }
 impl Room {
-    pub(super) fn new(start: *mut u8) -> Room {
-        Room { next: start }
+    /// All of this memory.
+    pub(super) fn new(memory: &mut Memory) -> Room {
+        Room { next: memory.start(), left: memory.0.len() * size_of::<Line>() }
     }
     pub(super) fn take(&mut self, nbytes: usize) -> *mut u8 {
-        let at = self.next;
-        self.next = at.wrapping_add(nbytes.next_multiple_of(64));
+        let (at, taken) = (self.next, nbytes.next_multiple_of(size_of::<Line>()));
+        assert!(taken <= self.left, "room was counted for every piece");
+        (self.next, self.left) = (at.wrapping_add(taken), self.left - taken);
         at
     }
 }
@@ -99,9 +102,9 @@ impl<'a> Frame<'a> {
             + code.params.iter().map(|&(_, _, width)| one(width)).sum::<usize>()
             + code.uniform.iter().map(|&(_, width)| one(width)).sum::<usize>();
         // A line between registers: columns that begin at one place of a cache's sets would drive each other out.
-        let moving: usize = code.registers.iter().map(|&(_, width)| width * WIDTH * chunks + 64).sum();
-        let mut memory = Memory::new(fixed + moving + 64);
-        let mut room = Room::new(memory.start());
+        let moving = |width: usize| (width * WIDTH * chunks + 64).next_multiple_of(64);
+        let mut memory = Memory::new(fixed + code.registers.iter().map(|&(_, width)| moving(width)).sum::<usize>());
+        let mut room = Room::new(&mut memory);
         let mut places = vec![Place::NONE; code.places];
         for &(place, bytes, width) in &code.constants {
             let at = room.take(one(width));
@@ -119,7 +122,7 @@ impl<'a> Frame<'a> {
             places[place as usize].at = room.take(one(width));
         }
         for &(place, width) in &code.registers {
-            let at = room.take(width * WIDTH * chunks + 64);
+            let at = room.take(moving(width));
             places[place as usize] = Place { at, along: (width * WIDTH) as isize, down: 0 };
         }
         Frame { code, places, _memory: memory, chunks: 0, is_new: true }
@@ -283,7 +286,7 @@ pub(super) unsafe fn sweep(running: &mut Running<'_>, operands: &[Operand], outp
     let has_rooms = tail > 0 || operands.iter().any(|operand| operand.still);
     let room_of = |operand: &Operand| if has_rooms { operand.width * WIDTH * most } else { 0 };
     let mut memory = Memory::new(operands.iter().map(|operand| room_of(operand) + 64).sum());
-    let mut room = Room::new(memory.start());
+    let mut room = Room::new(&mut memory);
     let rooms: Vec<*mut u8> = operands.iter().map(|operand| room.take(room_of(operand))).collect();
     let mut outside = vec![Place::NONE; count];
     // Whole chunks: of one row, some at a time, or of several rows.

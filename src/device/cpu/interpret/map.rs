@@ -314,7 +314,7 @@ unsafe fn by_rows(mapped: &Mapped, numbers: &Numbers, operands: &[Operand], rows
     let mut memory = Memory::new(total);
     for row in (0..rows).step_by(side) {
         let some = side.min(rows - row);
-        let mut room = Room::new(memory.start());
+        let mut room = Room::new(&mut memory);
         let mut here: Vec<Operand> = inputs.iter().map(|operand| operand.from(row)).collect();
         for (part, one) in parts.iter_mut().zip(&mapped.settled) {
             let made = match (part, one) {

@@ -251,7 +251,7 @@ unsafe fn columns(handed: *const (), tiles: &mut Tiles<'_>) {
     let most = side * widest;
     let total: usize = of.widths.iter().map(|width| width * (2 * (most + widest) + 3 * widest) + 5 * 64).sum();
     let mut scan = Scan::new(handed, most, (total + (of.value + of.out) * most + 8 * (2 * side + 2)) * WIDTH + 1024);
-    let mut room = Room::new(scan.memory.start());
+    let mut room = Room::new(&mut scan.memory);
     let [states, shown] = [(); 2].map(|()| scan.columns(&mut room, most + widest));
     let [local, mut carry, mut spare] = [(); 3].map(|()| scan.columns(&mut room, widest));
     let (values, results) = (room.take(of.value * WIDTH * most), room.take(of.out * WIDTH * most));
@@ -334,7 +334,7 @@ unsafe fn rows(handed: *const (), strips: &mut Strips<'_>) {
     let per_chunk = of.widths.iter().map(|width| width * 2).sum::<usize>() + of.value + of.out + 8;
     let small: usize = of.widths.iter().map(|_| 4 * 16 * WIDTH).sum();
     let mut scan = Scan::new(handed, LEAF, per_chunk * WIDTH * (LEAF + 1) + 8 * LEAF * of.value + small + 8192);
-    let mut room = Room::new(scan.memory.start());
+    let mut room = Room::new(&mut scan.memory);
     let [states, shown] = [(); 2].map(|()| scan.columns(&mut room, LEAF + 1));
     let [local, carry, joined, one] = [(); 4].map(|()| scan.columns(&mut room, 1));
     let turned = room.take(of.value * WIDTH * LEAF);

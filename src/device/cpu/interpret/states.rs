@@ -134,7 +134,7 @@ pub(super) struct Joining<'a> {
 impl<'a> Joining<'a> {
     pub(super) fn new(of: &'a Folded) -> Joining<'a> {
         let mut memory = Memory::new(3 * of.widths.len() * 16 * WIDTH);
-        let mut room = Room::new(memory.start());
+        let mut room = Room::new(&mut memory);
         let chunks: Vec<*mut u8> = (0..3 * of.widths.len()).map(|_| room.take(16 * WIDTH)).collect();
         let places = chunks.iter().map(|&at| Place { at, along: 0, down: 0 }).collect();
         Joining { of, combine: Running::exactly(&of.combine, &NONE, 1), chunks, places, _memory: memory }
@@ -172,7 +172,7 @@ pub(super) struct Finishing<'a> {
 impl<'a> Finishing<'a> {
     pub(super) fn new(of: &'a Folded) -> Finishing<'a> {
         let mut memory = Memory::new((of.widths.len() + 2) * 16 * WIDTH);
-        let mut room = Room::new(memory.start());
+        let mut room = Room::new(&mut memory);
         let chunks: Vec<*mut u8> = (0..of.widths.len() + 2).map(|_| room.take(16 * WIDTH)).collect();
         let places = chunks.iter().map(|&at| Place { at, along: 0, down: 0 }).collect();
         Finishing { of, finish: Running::exactly(&of.finish, &NONE, 1), chunks, places, _memory: memory }
