@@ -5,7 +5,7 @@
 //!            ├─▶ Allocation ──▶ block on the device (shared, counted)
 //!   Tensor ──┘   layout: other sizes, other strides (its own)
 //! ```
-//! Imports: `error`, `shared`, `device`.
+// Imports: `error`, `shared`, `device`.
 
 use crate::device::{Cpu, CpuBlock, Deleter, Device, Fresh, alignment};
 use crate::error::{Error, Result};

@@ -1,7 +1,7 @@
 //! Differential tests: what a device gives, beside what the host gives, on random tensors in every kind of layout.
 //!
 //! For whoever writes a device, or an operator that is to run on one.
-//! Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
+// Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use crate::device::{Cpu, Device};
 use crate::dim::{All, Axis};

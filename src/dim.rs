@@ -1,7 +1,7 @@
 //! How many elements an axis has, and how far apart they stand: `Dim`, `Stride`, `Axis`.
 //!
 //! Pure integers: no memory, no device, no `unsafe`.
-//! Imports: `error`.   Laws: see each function, checked in `tests/tensors/laws_layout.rs`.
+// Imports: `error`.   Laws: see each function, checked in `tests/tensors/laws_layout.rs`.
 
 use crate::error::{Error, Result};
 use std::fmt;

@@ -1,6 +1,5 @@
 //! `DType`: the name of an element type at run time, with its size, kind, names elsewhere and promotion.
-//!
-//! Imports: `error`.
+// Imports: `error`.
 
 use crate::error::{Error, Result, text};
 use std::fmt;

@@ -1,6 +1,5 @@
 //! What a tensor may hold for numeric work: the type in memory, the machine type it is computed in, and the way between.
-//!
-//! Imports: `dtype`, `scalar`.
+// Imports: `dtype`, `scalar`.
 
 mod half;
 mod narrow;

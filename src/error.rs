@@ -1,7 +1,7 @@
 //! What can go wrong at run time: sizes, memory, sharing, devices.
 //!
 //! A wrong rank, device kind or element type never gets here: those programs do not compile.
-//! Imports: nothing.
+// Imports: nothing.
 
 use std::fmt;
 

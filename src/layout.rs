@@ -1,7 +1,7 @@
 //! Where an element lives: `Layout<RANK>` maps an index to a position, in elements.
 //!
 //! Pure integer arithmetic: no memory, no device, no `unsafe`.
-//! Imports: `error`, `dim`.   Laws: see each function, checked in `tests/tensors/laws_layout.rs`.
+// Imports: `error`, `dim`.   Laws: see each function, checked in `tests/tensors/laws_layout.rs`.
 
 mod format;
 mod overlap;

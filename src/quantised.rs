@@ -1,6 +1,5 @@
 //! Quantised tensors: integers that stand for real numbers, `real = (stored − zero point) · scale`.
-//!
-//! Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use crate::device::Device;
 use crate::dim::{All, Dim};

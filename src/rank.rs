@@ -3,7 +3,7 @@
 //! The results are computed by `typenum`; the *rows* are listed one rank at a time, so that a missing row is
 //! "not implemented" in this crate's own words and never a wall of type-level arithmetic.
 //! Storage, views and elementwise operators work for any rank; only what changes the rank needs a row here.
-//! Imports: `dim`.
+// Imports: `dim`.
 
 use crate::dim::{All, Axis, AxisAt, Dim, Last};
 use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};

@@ -1,6 +1,5 @@
 //! PyTorch's registry of tensor types: device × layout × element, by name, and the Rust type of each.
-//!
-//! Imports: `error`, `dtype`, `device`, `element`, `tensor`, `sparse`, `dynamic`.
+// Imports: `error`, `dtype`, `device`, `element`, `tensor`, `sparse`, `dynamic`.
 
 use crate::device::{Cpu, Device};
 use crate::dtype::DType;

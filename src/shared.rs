@@ -3,7 +3,7 @@
 //! `std::sync::Arc` aborts the process when memory runs out, and its fallible constructor is not stable; a tensor
 //! library must answer with an `Err`. There are no weak references, so "the only handle" is one load of the counter.
 //! A handle may bring room for bytes with it, in the same heap block: small tensors take one block, not two.
-//! Imports: `error`.
+// Imports: `error`.
 
 use crate::error::{Error, Result};
 use std::alloc::Layout;

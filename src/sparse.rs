@@ -1,7 +1,7 @@
 //! Sparse tensors: the elements that are not 0, each with its index (COO), and rows of a matrix as runs (CSR).
 //!
 //! Indices are put in order on the host; values never leave their device.
-//! Imports: `error`, `dim`, `element`, `device`, `tensor`, `ops`.
+// Imports: `error`, `dim`, `element`, `device`, `tensor`, `ops`.
 
 use crate::device::{Cpu, Device};
 use crate::dim::{Axis, Dim};

@@ -1,6 +1,5 @@
 //! Symbolic sizes: expressions of named sizes, solved when numbers are bound to them.
-//!
-//! Imports: `error`.
+// Imports: `error`.
 
 use crate::error::{Error, Result, text};
 use std::collections::BTreeMap;

@@ -4,8 +4,7 @@
 //! |---|---|
 //! | `transfer.rs` | page-locked tensors of the host, and copies that nobody waits for |
 //! | `source.rs` | CUDA source with typed operands |
-//!
-//! Imports: `device`.
+// Imports: `device`.
 
 mod source;
 mod transfer;

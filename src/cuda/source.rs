@@ -1,7 +1,7 @@
 //! A kernel that a program brings as CUDA source, with operands whose number, elements, ranks and mutability are types.
 //!
 //! The struct in which the kernel finds its operands is declared here, from those types, so that source and call agree.
-//! Imports: `error`, `element`, `device`, `tensor`.
+// Imports: `error`, `element`, `device`, `tensor`.
 
 use crate::device::{Cuda, SourceKernel, same_device};
 use crate::element::Element;

@@ -1,6 +1,5 @@
 //! Page-locked tensors of the host, and copies between them and a card that are queued and not waited for.
-//!
-//! Imports: `error`, `dim`, `layout`, `element`, `device`, `tensor`.
+// Imports: `error`, `dim`, `layout`, `element`, `device`, `tensor`.
 
 use crate::device::{Cpu, Cuda, Queued};
 use crate::dim::Dim;

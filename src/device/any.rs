@@ -1,6 +1,5 @@
 //! A device whose kind is chosen while the program runs, as by `--device cuda:0`.
-//!
-//! Imports: `error`, `element`, `kernel`.
+// Imports: `error`, `element`, `kernel`.
 
 #[cfg(feature = "cuda")]
 use super::Cuda;

@@ -1,7 +1,7 @@
 //! Shapes only: nothing is stored and nothing computed, and every kernel that would run can be kept as a graph.
 //!
 //! Shape inference, the suite without a GPU, and a look at what an expression fuses into.
-//! Imports: `error`, `element`, `kernel`.
+// Imports: `error`, `element`, `kernel`.
 
 use super::{Deleter, Device, Fresh, Inputs, Reduction, Slot};
 use crate::element::{Comparable, Element, Number};

@@ -10,7 +10,7 @@
 //!
 //! **Adding a device** is one folder (or one file: `examples/08_new_device.rs`) with one `unsafe impl Device`. Operands
 //! arrive erased to an address and strides, so an engine is compiled once, not once a rank.
-//! Imports: `error`, `element`, `kernel`.
+// Imports: `error`, `element`, `kernel`.
 
 mod any;
 mod cpu;

@@ -1,6 +1,5 @@
 //! `Dispatcher`: operators by name, their kernels by key, and what to do where there is none.
-//!
-//! Imports: `error`, `dtype`, `device`, `dynamic`, `dispatch`.
+// Imports: `error`, `dtype`, `device`, `dynamic`, `dispatch`.
 
 use super::kernel::{Argument, Class, Kernel, with_tensors};
 use super::keys::{DispatchKey, DispatchKeySet};

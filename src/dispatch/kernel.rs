@@ -1,6 +1,5 @@
 //! Typed functions with their types taken off, so that they stand in one table.
-//!
-//! Imports: `error`, `dtype`, `element`, `device`, `tensor`, `quantised`, `sparse`, `dynamic`, `dispatch`.
+// Imports: `error`, `dtype`, `element`, `device`, `tensor`, `quantised`, `sparse`, `dynamic`, `dispatch`.
 
 use super::dispatcher::Dispatching;
 #[cfg(feature = "cuda")]

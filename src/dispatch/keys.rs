@@ -1,6 +1,5 @@
 //! What decides which kernel runs: a set of 64 bits, the highest first.
-//!
-//! Imports: `device`, `dynamic`.
+// Imports: `device`, `dynamic`.
 
 #[cfg(feature = "cuda")]
 use crate::device::Cuda;

@@ -7,8 +7,7 @@
 //! | `dispatcher.rs` | [`Dispatcher`]: names, kernels, fallbacks |
 //! | `operators.rs` | the crate's own operators as kernels |
 //! | `sparse.rs` | those of sparse matrices |
-//!
-//! Imports: its own files.
+// Imports: its own files.
 
 mod dispatcher;
 mod kernel;

@@ -1,7 +1,7 @@
 //! The crate's own operators as kernels: every row of the tables of elementwise operators, reductions, matrix products.
 //!
 //! An operator is a graph, traced when it first runs; loops for it are compiled nowhere (`Device::map_by_name`).
-//! Imports: `error`, `dtype`, `scalar`, `element`, `kernel`, `device`, `ops`, `quantised`, `dynamic`, `dispatch`.
+// Imports: `error`, `dtype`, `scalar`, `element`, `kernel`, `device`, `ops`, `quantised`, `dynamic`, `dispatch`.
 
 use super::dispatcher::{Dispatcher, Dispatching};
 use super::kernel::{Argument, Class, Kernel, Quantized, Wanted, with_tensors};

@@ -1,7 +1,6 @@
 //! Sparse matrices before a dispatcher: their values as tensors without a type, so that what computes with them is compiled once
 //! for a device, not once for each element.
-//!
-//! Imports: `error`, `dim`, `element`, `device`, `dynamic`, `tensor`, `sparse`, `ops`, `dispatch`.
+// Imports: `error`, `dim`, `element`, `device`, `dynamic`, `tensor`, `sparse`, `ops`, `dispatch`.
 
 use super::dispatcher::Dispatcher;
 use super::kernel::{Argument, Kernel, Sparse, View, Wanted, wanted};

@@ -1,6 +1,5 @@
 //! Sizes and strides of a rank known at run time: without heap up to 8 axes.
-//!
-//! Imports: `error`, `shared`, `dim`, `layout`.
+// Imports: `error`, `shared`, `dim`, `layout`.
 
 use crate::dim::{Dim, Stride};
 use crate::error::{Error, Result, text};

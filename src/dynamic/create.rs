@@ -1,6 +1,5 @@
 //! Where tensors of types known at run time come from, and their copies: bytes, foreign memory, other devices.
-//!
-//! Imports: `error`, `shared`, `layout`, `dtype`, `device`, `allocation`, `tensor`.
+// Imports: `error`, `shared`, `layout`, `dtype`, `device`, `allocation`, `tensor`.
 
 use super::axes::{Axes, laid_out};
 use super::memory::Memory;

@@ -1,6 +1,5 @@
 //! Printing: `Display` as of the typed tensor, `Debug` with its types.
-//!
-//! Imports: `error`, `device`, `element`, `tensor`, `dynamic`.
+// Imports: `error`, `device`, `element`, `tensor`, `dynamic`.
 
 use super::tensor::DynTensor;
 use super::visit::ElementVisitor;

@@ -1,6 +1,5 @@
 //! What few tensors have, in a box of its own: names of axes, symbolic sizes, data of a backend, an error of access.
-//!
-//! Imports: `error`, `shared`, `symbolic`, `dynamic`.
+// Imports: `error`, `shared`, `symbolic`, `dynamic`.
 
 use super::opaque::Opaque;
 use super::tensor::DynTensor;

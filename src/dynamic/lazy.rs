@@ -1,6 +1,5 @@
 //! Lazy views: conjugated and negated elements, computed when they are asked for.
-//!
-//! Imports: `error`, `dtype`, `element`, `device`, `tensor`, `ops`.
+// Imports: `error`, `dtype`, `element`, `device`, `tensor`, `ops`.
 
 use super::named::Elementwise;
 use super::tensor::{DynTensor, Marks};

@@ -1,6 +1,5 @@
 //! A handle on memory whose device is known at run time: `Shared<Allocation<D>>` without `D`.
-//!
-//! Imports: `error`, `shared`, `device`, `allocation`.
+// Imports: `error`, `shared`, `device`, `allocation`.
 
 use crate::allocation::Allocation;
 use crate::device::{Device, Fresh, Slot};

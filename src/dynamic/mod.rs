@@ -14,8 +14,7 @@
 //! | `raw.rs` | handles for other languages: `include/rankform.h` |
 //! | `visit.rs` | generic code for types known at run time |
 //! | `display.rs` | printing |
-//!
-//! Imports: its own files.
+// Imports: its own files.
 
 pub(crate) mod axes;
 mod create;

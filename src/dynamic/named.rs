@@ -1,7 +1,6 @@
 //! Operators on tensors whose types are known at run time, one for each element: a graph on devices that interpret
 //! ([`Device::map_by_name`]), so nothing is compiled for an operator but what writes it down.
-//!
-//! Imports: `error`, `dtype`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`, `dynamic`.
+// Imports: `error`, `dtype`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`, `dynamic`.
 
 use super::tensor::DynTensor;
 use crate::device::{Device, Fresh, Inputs, Reduction, Slot, same_device};

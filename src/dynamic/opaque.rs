@@ -1,6 +1,5 @@
 //! Tensors that have no strides, behind a handle that says their sizes: sparse and quantised ones, for dispatchers.
-//!
-//! Imports: `error`, `dtype`, `element`, `device`, `quantised`, `sparse`, `dynamic`.
+// Imports: `error`, `dtype`, `element`, `device`, `quantised`, `sparse`, `dynamic`.
 
 use super::tensor::DynTensor;
 use crate::device::Device;

@@ -1,6 +1,5 @@
 //! Handles for other languages: a tensor as one pointer that is retained and released. `include/rankform.h` declares them.
-//!
-//! Imports: `error`, `shared`, `dynamic`.
+// Imports: `error`, `shared`, `dynamic`.
 
 use super::tensor::DynTensor;
 use crate::error::Result;

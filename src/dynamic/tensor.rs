@@ -1,6 +1,5 @@
 //! `DynTensor`: a tensor whose element, rank and device are known at run time.
-//!
-//! Imports: `error`, `shared`, `dim`, `rank`, `layout`, `dtype`, `element`, `device`, `tensor`.
+// Imports: `error`, `shared`, `dim`, `rank`, `layout`, `dtype`, `element`, `device`, `tensor`.
 
 use super::axes::{Axes, FEW, laid_out};
 use super::create::row_major;

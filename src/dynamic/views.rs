@@ -1,7 +1,6 @@
 //! Other axes over the same memory, chosen at run time. Each is another handle: nothing is copied, and none may write until
 //! the others are gone.
-//!
-//! Imports: `error`, `layout`, `dynamic`.
+// Imports: `error`, `layout`, `dynamic`.
 
 use super::axes::{Axes, FEW, MAX_RANK, laid_out};
 use super::create::counted;

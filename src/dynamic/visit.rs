@@ -1,6 +1,5 @@
 //! Generic code for types that are known at run time: one function serves them all.
-//!
-//! Imports: `error`, `dtype`, `element`, `device`, `tensor`, `dynamic`.
+// Imports: `error`, `dtype`, `element`, `device`, `tensor`, `dynamic`.
 
 use super::tensor::DynTensor;
 use crate::device::Device;

@@ -2,8 +2,7 @@
 //!
 //! Conversions are integer steps without branches, which vectorise. The processor's instructions for them convert one
 //! element, or need a feature that is chosen at run time.
-//!
-//! Imports: `dtype`, `element`.
+// Imports: `dtype`, `element`.
 
 mod traits;
 

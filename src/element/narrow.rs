@@ -1,6 +1,5 @@
 //! 8-bit floats: stored so, read and written as f32.
-//!
-//! Imports: `dtype`, `element`.
+// Imports: `dtype`, `element`.
 
 use super::Element;
 use crate::dtype::DType;

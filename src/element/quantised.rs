@@ -2,7 +2,7 @@
 //!
 //! They are elements so that they can be stored, moved and indexed on every device; they are no numbers, since sums and
 //! products of them mean nothing without scale and zero point.
-//! Imports: `dtype`, `element`.
+// Imports: `dtype`, `element`.
 
 use super::Element;
 use crate::dtype::DType;

@@ -1,6 +1,5 @@
 //! Operators on tuples of operands: more than two, or with several outputs.
-//!
-//! Imports: `error`, `layout`, `element`, `kernel`, `device`, `tensor`.
+// Imports: `error`, `layout`, `element`, `kernel`, `device`, `tensor`.
 
 use super::eval::{Gathered, rows};
 use super::operand::{Expr, Leaves, Operand, RowAxes};

@@ -1,6 +1,5 @@
 //! One pass over memory for a whole expression: sizes are joined, memory is found, the device runs the kernel.
-//!
-//! Imports: `error`, `dim`, `layout`, `element`, `kernel`, `device`, `tensor`.
+// Imports: `error`, `dim`, `layout`, `element`, `kernel`, `device`, `tensor`.
 
 pub(super) use super::gathered::{Gathered, rows};
 use super::gathered::{Laid, Run, in_order, last};

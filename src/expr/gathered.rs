@@ -1,7 +1,7 @@
 //! The operands of one kernel: sizes are joined, memory is found, the device is told where everything stands.
 //!
 //! Nothing here is generic over the expression: it is compiled once for each rank and device.
-//! Imports: `error`, `dim`, `layout`, `element`, `kernel`, `device`, `tensor`.
+// Imports: `error`, `dim`, `layout`, `element`, `kernel`, `device`, `tensor`.
 
 use super::operand::{Leaves, RowAxes};
 use crate::device::{Device, Inputs, MAX_OPERANDS, Slot, same_device};

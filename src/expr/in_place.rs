@@ -1,6 +1,5 @@
 //! Operators that update several tensors in place, in one pass.
-//!
-//! Imports: `error`, `dim`, `element`, `kernel`, `device`, `tensor`.
+// Imports: `error`, `dim`, `element`, `kernel`, `device`, `tensor`.
 
 use super::apply::{OperandTuple, Outputs, WritableMany};
 use super::eval::{Gathered, rows};

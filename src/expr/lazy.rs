@@ -1,6 +1,5 @@
 //! `Lazy`: an elementwise computation that has not run yet.
-//!
-//! Imports: `error`, `dim`, `rank`, `element`, `kernel`, `device`, `tensor`.
+// Imports: `error`, `dim`, `rank`, `element`, `kernel`, `device`, `tensor`.
 
 use super::apply::OperandTuple;
 use super::eval::{eval, eval_at, eval_into, reduce, reduce_at, reduce_keep, scan};

@@ -61,8 +61,7 @@
 //! | `Axis::<A>`, sizes kept | `Dim<RANK>: RemoveAxis<A>` |
 //! | any set of axes, sizes kept | `Dim<RANK>: HasAxes<AXES>`; `softmax` and its kin also `AXES: Copy` |
 //! | a line beside rows, `bias.lift()` | `Dim<1>: LiftTo<RANK>` |
-//!
-//! Imports: its own files.
+// Imports: its own files.
 
 mod apply;
 mod eval;

@@ -1,7 +1,6 @@
 //! Kernels of operators that are chosen by name, over operands without their types: what stands around them is compiled once for
 //! each device, not once for each operator.
-//!
-//! Imports: `error`, `element`, `device`, `tensor`.
+// Imports: `error`, `element`, `device`, `tensor`.
 
 use super::eval::Reducing;
 use super::gathered::{Gathered, Laid};

@@ -1,6 +1,5 @@
 //! What an operator can read: tensors, views, lazy expressions, numbers.
-//!
-//! Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`.
+// Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`.
 
 use crate::device::Device;
 use crate::dim::Dim;

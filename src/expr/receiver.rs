@@ -2,7 +2,7 @@
 //! expressions differ only in what these four return.
 //!
 //! Implemented for `&Tensor`, never for `Tensor`: `x.exp()` does not consume `x`.
-//! Imports: `error`, `dim`, `rank`, `element`, `kernel`, `device`, `tensor`.
+// Imports: `error`, `dim`, `rank`, `element`, `kernel`, `device`, `tensor`.
 
 use super::eval::{eval, reduce, reduce_at, reduce_keep, scan};
 use super::lazy::Lazy;

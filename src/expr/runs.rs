@@ -1,6 +1,5 @@
 //! Operands that are runs of memory, all of one size: the short way of a small tensor.
-//!
-//! Imports: `error`, `dim`, `kernel`, `device`, `tensor`.
+// Imports: `error`, `dim`, `kernel`, `device`, `tensor`.
 
 use super::operand::{Expr, Leaves};
 use crate::device::{Device, Inputs, Slot};

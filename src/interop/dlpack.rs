@@ -11,7 +11,7 @@
 //! assert_eq!(y, Tensor::from([[1.0, 2.0], [3.0, 4.0]]));
 //! # Ok::<(), rankform::Error>(())
 //! ```
-//! Imports: `error`, `dtype`, `element`, `device`, `tensor`, `dynamic`.
+// Imports: `error`, `dtype`, `element`, `device`, `tensor`, `dynamic`.
 
 mod abi;
 

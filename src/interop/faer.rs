@@ -10,7 +10,7 @@
 //! assert_eq!(fa::view(product.as_ref())?.to_vec()?, x.transposed().matmul(&x)?.to_vec()?);
 //! # Ok::<(), rankform::Error>(())
 //! ```
-//! Imports: `error`, `tensor`.
+// Imports: `error`, `tensor`.
 
 use crate::error::Result;
 use crate::tensor::{TensorView, TensorViewMut};

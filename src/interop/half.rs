@@ -6,7 +6,7 @@
 //! assert_eq!(half::bf16::from(rankform::bf16::ONE), half::bf16::ONE);
 //! ```
 //! Whole slices need no conversion: `bytemuck::cast_slice::<half::f16, rankform::f16>(values)`, with the feature `bytemuck` of `half`.
-//! Imports: `element`.
+// Imports: `element`.
 
 use crate::element::{bf16, f16};
 

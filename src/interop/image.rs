@@ -10,7 +10,7 @@
 //! assert_eq!(back.get_pixel(3, 1).0, [10, 20, 30]);
 //! # Ok::<(), rankform::Error>(())
 //! ```
-//! Imports: `error`, `tensor`.
+// Imports: `error`, `tensor`.
 
 use crate::error::{Error, Result, text};
 use crate::tensor::{Tensor, TensorView};

@@ -11,7 +11,8 @@
 //! | `shared_memory.rs` | `shared-memory` | memory that several processes share, on Linux |
 //!
 //! The functions that look into another library's memory are called `view` and `view_mut`; `tensor` takes it over. Those of the
-//! other way have the other library's words. Imports: its own files.
+//! other way have the other library's words.
+// Imports: its own files.
 
 #[cfg(feature = "dlpack")]
 pub mod dlpack;

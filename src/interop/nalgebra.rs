@@ -10,7 +10,7 @@
 //! assert_eq!(na::matrix_view(x.view())?[(2, 0)], 5.0);
 //! # Ok::<(), rankform::Error>(())
 //! ```
-//! Imports: `error`, `tensor`.
+// Imports: `error`, `tensor`.
 
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, TensorView, TensorViewMut};

@@ -11,7 +11,7 @@
 //! assert_eq!(nd::array(x)?, ndarray::array![[0.0, 0.0, 0.0], [4.0, 5.0, 6.0]]);
 //! # Ok::<(), rankform::Error>(())
 //! ```
-//! Imports: `error`, `tensor`.
+// Imports: `error`, `tensor`.
 
 use crate::error::{Error, Result, text};
 use crate::tensor::{Tensor, TensorView, TensorViewMut};

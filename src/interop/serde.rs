@@ -10,7 +10,7 @@
 //! assert!(serde_json::from_str::<Tensor<i32, 2>>(r#"{"size":[2,2],"data":[1,3,2]}"#).is_err());
 //! # Ok::<(), rankform::Error>(())
 //! ```
-//! Imports: `element`, `tensor`.
+// Imports: `element`, `tensor`.
 
 use crate::element::{bf16, f16};
 use crate::tensor::{Tensor, TensorView};

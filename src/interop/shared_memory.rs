@@ -16,7 +16,7 @@
 //! assert_eq!(y, x);
 //! # Ok::<(), rankform::Error>(())
 //! ```
-//! Imports: `error`, `dim`, `dtype`, `element`, `device`, `tensor`.
+// Imports: `error`, `dim`, `dtype`, `element`, `device`, `tensor`.
 
 use crate::device::Cpu;
 use crate::dim::Dim;

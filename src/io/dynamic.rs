@@ -1,6 +1,5 @@
 //! Files whose elements and sizes are known when they are read.
-//!
-//! Imports: `error`, `dtype`, `element`, `device`, `tensor`, `dynamic`.
+// Imports: `error`, `dtype`, `element`, `device`, `tensor`, `dynamic`.
 
 use super::stored::{Description, Order, Stored};
 use crate::device::Cpu;

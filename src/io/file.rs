@@ -1,6 +1,5 @@
 //! Files that are there whole or not at all, and bytes that come in pieces.
-//!
-//! Imports: `error`, `dim`, `layout`, `device`, `tensor`.
+// Imports: `error`, `dim`, `layout`, `device`, `tensor`.
 
 use crate::device::Cpu;
 use crate::dim::Dim;

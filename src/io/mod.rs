@@ -11,7 +11,8 @@
 //! | `raw.rs` | the bytes alone |
 //!
 //! Every reader takes bytes from strangers: what a header claims is compared with what is there before anything follows
-//! it, and memory grows with the bytes that came, not with those that were promised. Imports: its own files.
+//! it, and memory grows with the bytes that came, not with those that were promised.
+// Imports: its own files.
 
 #[cfg(feature = "dynamic")]
 mod dynamic;

@@ -12,7 +12,7 @@
 //! # std::fs::remove_file(path).unwrap();
 //! # Ok::<(), rankform::Error>(())
 //! ```
-//! Imports: `error`, `element`, `tensor`, `dynamic`, `io`.
+// Imports: `error`, `element`, `tensor`, `dynamic`, `io`.
 
 use super::file::{Progress, about, distinct, io_error, no_such, open as open_file, save};
 use super::npy::{Npy, put_tensor};

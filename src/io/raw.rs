@@ -10,7 +10,7 @@
 //! # std::fs::remove_file(path).unwrap();
 //! # Ok::<(), rankform::Error>(())
 //! ```
-//! Imports: `error`, `dim`, `element`, `tensor`, `io`.
+// Imports: `error`, `dim`, `element`, `tensor`, `io`.
 
 use super::file::{Progress, ends, format_error, open, put, save};
 use super::stored::{Description, Order, Stored};

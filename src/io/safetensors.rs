@@ -13,7 +13,7 @@
 //! # std::fs::remove_file(path).unwrap();
 //! # Ok::<(), rankform::Error>(())
 //! ```
-//! Imports: `error`, `dtype`, `element`, `device`, `tensor`, `dynamic`, `io`.
+// Imports: `error`, `dtype`, `element`, `device`, `tensor`, `dynamic`, `io`.
 
 mod header;
 mod json;

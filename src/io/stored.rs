@@ -1,6 +1,5 @@
 //! What can be written to a file, and what was read from one, before its type is looked at.
-//!
-//! Imports: `error`, `dim`, `layout`, `dtype`, `element`, `device`, `tensor`.
+// Imports: `error`, `dim`, `layout`, `dtype`, `element`, `device`, `tensor`.
 
 use super::file::{Progress, fill};
 use crate::device::{Cpu, Device};

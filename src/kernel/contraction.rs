@@ -1,7 +1,6 @@
 //! The normal form of every product that sums over axes: matrix products, einsum, convolution. Sizes only; strides travel
 //! with the operands.
-//!
-//! Imports: nothing.
+// Imports: nothing.
 
 /// How many axes each of the four groups has, at most.
 pub const MAX_GROUP: usize = 8;

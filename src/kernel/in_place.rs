@@ -1,6 +1,5 @@
 //! Programs that change their first operands where they stand.
-//!
-//! Imports: `scalar`.
+// Imports: `scalar`.
 
 use super::{Io, Program, Row};
 use crate::scalar::Lanes;

@@ -1,6 +1,5 @@
 //! Which bodies are so short that their loops wait for memory.
-//!
-//! Imports: nothing.
+// Imports: nothing.
 
 /// Methods of lanes that are one instruction, or two or three.
 const SHORT: &[&str] = &[

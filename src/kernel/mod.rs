@@ -2,7 +2,7 @@
 //!
 //! An [`Op`] says what happens to one element. A [`Body`] is a tree of operators over inputs and run-time numbers; its
 //! *type* is the kernel, so a device can compile, trace and cache it by type. A [`Program`] stores the values of bodies.
-//! Imports: `scalar`, `element`.
+// Imports: `scalar`, `element`.
 
 mod contraction;
 mod in_place;

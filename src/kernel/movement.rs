@@ -1,6 +1,5 @@
 //! Scans, indexed moves, sorts: sizes and steps only; strides travel with the operands.
-//!
-//! Imports: nothing.
+// Imports: nothing.
 
 /// Running states of a reducer along one axis.
 ///

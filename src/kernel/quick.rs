@@ -1,6 +1,5 @@
 //! A row of elements through a program: quick forms first, the full ones where these do not hold.
-//!
-//! Imports: `scalar`, `element`, `kernel`.
+// Imports: `scalar`, `element`, `kernel`.
 
 use super::{Body, Io, Program};
 use crate::element::{Compute, Element};

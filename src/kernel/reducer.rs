@@ -1,6 +1,5 @@
 //! How many values become one: identity, absorb, combine, finish, over lanes.
-//!
-//! Imports: `scalar`, `element`.
+// Imports: `scalar`, `element`.
 
 use crate::element::{Compute, Element};
 use crate::scalar::{Lane, Lanes, Prim, Run};

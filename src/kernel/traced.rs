@@ -1,6 +1,5 @@
 //! Programs as data: what code generators start from.
-//!
-//! Imports: `scalar`, `element`, `kernel`.
+// Imports: `scalar`, `element`, `kernel`.
 
 use super::{Body, Carried, EachLane, Elements, Io, Op, Program, Reducer, Row, SliceFn, Source};
 use crate::element::{Compute, Element};

@@ -1,6 +1,5 @@
 //! Memory formats: in which order the axes are stored.
-//!
-//! Imports: `error`, `dim`.
+// Imports: `error`, `dim`.
 
 use super::Layout;
 use crate::dim::{Dim, Stride};

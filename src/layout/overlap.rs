@@ -1,7 +1,7 @@
 //! Whether strides leave gaps, or make two indices name one position. Not generic in the rank, so compiled once.
 //!
 //! An axis is a pair: the absolute value of its stride, and its size, which is not 0. The sign of a stride changes neither answer.
-//! Imports: nothing.
+// Imports: nothing.
 
 /// Up to this many elements [`may_overlap`] compares all positions.
 const EXACT: usize = 4096;

@@ -1,6 +1,5 @@
 //! Layouts from layouts: what every view is made of. Each function keeps the positions of the elements it keeps.
-//!
-//! Imports: `error`, `dim`, `rank`, `layout`.
+// Imports: `error`, `dim`, `rank`, `layout`.
 
 use super::Layout;
 use crate::dim::{Dim, Stride};

@@ -1,6 +1,5 @@
 //! Activations: plain compositions, written so that their tails keep their digits.
-//!
-//! Imports: `scalar`.
+// Imports: `scalar`.
 
 use super::functions::{SoftsignFn, TanhShrinkFn};
 use super::operators;

@@ -1,6 +1,5 @@
 //! Sums, products, remainders, extremes, bits.
-//!
-//! Imports: `scalar`.
+// Imports: `scalar`.
 
 use super::operators;
 use crate::scalar::{Integer, Lane, Lanes, Num, Ordered};

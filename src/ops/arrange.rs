@@ -1,6 +1,5 @@
 //! Tensors joined, cut, padded, turned and repeated: copies between views, and nothing else.
-//!
-//! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::index::{along, exists, with};
 use crate::device::{Device, MAX_REDUCED, same_device};

@@ -1,6 +1,5 @@
 //! Writing into what exists: assign, fill, operators in place.
-//!
-//! Imports: `error`, `element`, `kernel`, `device`, `tensor`, `expr`.
+// Imports: `error`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use crate::device::Device;
 use crate::element::Element;

@@ -1,6 +1,5 @@
 //! Scaled dot-product attention, block by block of queries: the whole matrix of scores never exists.
-//!
-//! Imports: `error`, `dim`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
+// Imports: `error`, `dim`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use super::contract::labelled;
 use super::{Cast as _, Comparisons as _, Reductions as _};

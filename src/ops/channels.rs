@@ -1,7 +1,6 @@
 //! Operators that know channels: normalisations by groups, instances and batches, gates, and pixels moved between channels
 //! and space.
-//!
-//! Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
 
 use super::conv::Conv;
 use super::index::{along, exists};

@@ -1,6 +1,5 @@
 //! Division of integers that refuses what `/` gives a value to.
-//!
-//! Imports: `error`, `dim`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
+// Imports: `error`, `dim`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use super::{Cast as _, Div, Reductions as _, Replace};
 use crate::device::Device;

@@ -1,7 +1,6 @@
 //! Tensors made of lines and blocks: products and combinations of lines, block-diagonal matrices, indices of triangles,
 //! powers at equal distances.
-//!
-//! Imports: `error`, `dim`, `layout`, `scalar`, `element`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `layout`, `scalar`, `element`, `device`, `tensor`, `expr`, `ops`.
 
 use super::index::taken;
 use super::{Cast as _, Indexing as _, Math as _, Triangles as _};

@@ -1,6 +1,5 @@
 //! Comparisons, logic, choices and casts.
-//!
-//! Imports: `error`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
+// Imports: `error`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use super::functions::sign;
 use super::operators;

@@ -1,6 +1,5 @@
 //! Complex numbers: parts, conjugates, absolute values, deviations. Real numbers have parts too, and are their own conjugates.
-//!
-//! Imports: `dtype`, `scalar`, `element`, `kernel`, `device`, `expr`.
+// Imports: `dtype`, `scalar`, `element`, `kernel`, `device`, `expr`.
 
 use super::moments::{join, mean_square};
 use super::{SampleStd, SampleVar, Std, Var};

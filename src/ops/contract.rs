@@ -2,7 +2,7 @@
 //!
 //! Axes have labels, as in `einsum`: `ik, kj -> ij` is the matrix product. What both operands and the result have is the
 //! batch, what only the operands have is summed over; the device finds the rest.
-//! Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`.
+// Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use crate::device::{Device, same_device};
 use crate::dim::Dim;

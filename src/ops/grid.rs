@@ -1,6 +1,5 @@
 //! Tensors that know where they stand: triangles, diagonals, grids; and counts by value.
-//!
-//! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::index::along;
 use super::scatter::meeting;

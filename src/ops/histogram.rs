@@ -1,6 +1,5 @@
 //! Counts of numbers by the part of a range that they fall in, of one dimension and of several.
-//!
-//! Imports: `error`, `dim`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::index::Line;
 use super::several::Onto;

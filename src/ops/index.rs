@@ -2,7 +2,7 @@
 //!
 //! Everything here is a sum of strides handed to one of two mechanisms of the device: gather, compact. Indices
 //! are `i64` and count from 0; one outside, a negative one too, is [`Error::Index`] and nothing is written.
-//! Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::{NotEqual, Reductions, Select};
 use crate::device::{Device, MAX_REDUCED, same_device};

@@ -1,7 +1,7 @@
 //! Small linear algebra: norms of any order, dot, outer, cross and Kronecker products, traces, powers of a matrix.
 //!
 //! All are compositions of reductions and products.
-//! Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
 
 use super::contract::labelled;
 use super::norms::{IsNotZero, NormMax, Unit, order_of};

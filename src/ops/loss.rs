@@ -1,7 +1,6 @@
 //! Losses: what predictions miss targets by. Of each element or each row; a sum or a mean is one more word, in the same
 //! pass: `x.lazy().mse_loss(&y).mean(All)`.
-//!
-//! Imports: `error`, `dim`, `rank`, `element`, `scalar`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `element`, `scalar`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::index::{along, gather, with};
 use super::{Arithmetic as _, Cast as _, Comparisons as _, Indexing as _, Math as _, Reductions as _, Sum, operators};

@@ -88,7 +88,7 @@
 //! | `table.rs` | every elementwise operator, for the tests |
 //!
 //! **Adding an elementwise operator** is one row: name, operands, class of elements, body.
-//! Imports: `scalar`, `element`, `kernel`, `device`, `expr`.
+// Imports: `scalar`, `element`, `kernel`, `device`, `expr`.
 
 mod activation;
 mod arithmetic;

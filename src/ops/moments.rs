@@ -1,6 +1,5 @@
 //! Sums of squared deviations from a mean that is not known before, which the reducers of variances and deviations share.
-//!
-//! Imports: `scalar`.
+// Imports: `scalar`.
 
 use crate::scalar::{Lane, Lanes, Real, Run};
 

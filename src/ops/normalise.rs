@@ -1,7 +1,7 @@
 //! Normalisations along axes: softmax, log-softmax, layer norm, RMS norm, vectors of length 1.
 //!
 //! Each is one expression and one pass over memory: what is constant along a row is found while the row is in the cache.
-//! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
+// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use super::functions::ExpDifferenceFn;
 use super::unit_vectors::by_norm;

@@ -1,6 +1,5 @@
 //! Vector norms: their reducers, and methods of tensors, views and lazy expressions.
-//!
-//! Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::moments::sum_of_squares;
 use crate::device::Device;

@@ -2,7 +2,7 @@
 //!
 //! Most operators are bodies (`elementwise!`) or reducers and need none of this. A sort, a filter with a window, a call
 //! of another library does.
-//! Imports: `error`, `device`.
+// Imports: `error`, `device`.
 
 use crate::device::Device;
 use crate::error::Result;

@@ -1,7 +1,6 @@
 //! A matrix in the layout that matrix products read, made once for many of them: opaque, blocked, read by its own kernels
 //! alone, by type.
-//!
-//! Imports: `error`, `dim`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`.
+// Imports: `error`, `dim`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use crate::device::{Cpu, Device, same_device};
 use crate::dim::Dim;

@@ -1,6 +1,5 @@
 //! Tensors taken apart and repeated piece by piece: equal parts, repeats by counts, diagonals, moves along an axis.
-//!
-//! Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
 
 use super::assign::in_place;
 use super::index::{exists, selected};

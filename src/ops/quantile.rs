@@ -1,6 +1,5 @@
 //! Quantiles and medians of the lines along an axis.
-//!
-//! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::index::{exists, with};
 use super::sort::{Wanted, ordered};

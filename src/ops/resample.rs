@@ -1,7 +1,7 @@
 //! Other numbers of places along the spatial axes: pooling to given sizes, nearest and linear interpolation.
 //!
 //! One axis after the other, by positions and weights of that axis: all are separable.
-//! Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
 
 use super::index::{along, selected, with};
 use super::pool::{SumF64, each_window, is_few};

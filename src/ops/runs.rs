@@ -1,6 +1,5 @@
 //! Runs of equal neighbours: unique ones where they stand, and the most frequent of each line.
-//!
-//! Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::index::{Line, along, exists, gather, with};
 use super::sort::{Unique, Wanted, ordered};

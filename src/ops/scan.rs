@@ -1,6 +1,5 @@
 //! Running sums, products and extremes along an axis; any other reducer by `scan`.
-//!
-//! Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
+// Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
 
 use super::LogSumExp;
 use crate::device::Device;

@@ -1,7 +1,7 @@
 //! Elements put where indices and masks say: scatter with any operator, masked scatter.
 //!
 //! Indices are `i64` and count from 0; one outside, a negative one too, is [`Error::Index`] and nothing is written.
-//! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::assign::in_place;
 use super::index::{along, count, exists, with};

@@ -1,7 +1,6 @@
 //! Elements that indices name, reduced with all values that come: sums, products, means, extremes, with or without what
 //! stood there.
-//!
-//! Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::assign::in_place;
 use super::index::{along, exists};

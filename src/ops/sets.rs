@@ -1,6 +1,5 @@
 //! Tensors as sets of their elements.
-//!
-//! Imports: `error`, `dim`, `element`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `element`, `device`, `tensor`, `expr`, `ops`.
 
 use super::index::Line;
 use super::{Arithmetic as _, Comparisons as _, Indexing as _, Side, Sorts as _};

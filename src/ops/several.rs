@@ -1,6 +1,5 @@
 //! Elements and parts that several indices name together, read and written.
-//!
-//! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::Reductions as _;
 use super::assign::in_place;

@@ -2,7 +2,7 @@
 //!
 //! The order is that of `<` in the machine type, with NaN after every number. Equal elements stay as they stand: −0 and 0 are equal here, and
 //! all NaN are.
-//! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::index::{Line, exists, gather, with};
 use super::runs::{firsts, runs};

@@ -1,6 +1,5 @@
 //! Covariances and correlations of the rows of a matrix.
-//!
-//! Imports: `error`, `dim`, `element`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `element`, `device`, `tensor`, `expr`, `ops`.
 
 use super::{Arithmetic as _, Cast as _, Math as _, Reductions as _};
 use crate::device::{Device, same_device};

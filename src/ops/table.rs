@@ -1,6 +1,5 @@
 //! Every built-in elementwise operator, as the tests see it; the rows are in the operators' own files.
-//!
-//! Imports: `scalar`, `element`, `kernel`.
+// Imports: `scalar`, `element`, `kernel`.
 
 use crate::element::Element;
 use crate::kernel::Op;

@@ -1,6 +1,5 @@
 //! Vectors divided by their norm of any order.
-//!
-//! Imports: `error`, `dim`, `rank`, `element`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `element`, `device`, `tensor`, `expr`, `ops`.
 
 use super::normalise::{Divisor, Over, least};
 use super::norms::{IsNotZero, Unit, order_of};

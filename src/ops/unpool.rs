@@ -1,6 +1,5 @@
 //! Where the largest of each window stands, and the way back: elements put where the largest stood.
-//!
-//! Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
+// Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::pool::{Pool, is_few, places_of, result, steps};
 use super::windows::{cut, part, seen};

@@ -1,6 +1,5 @@
 //! Windows that move over axes: how far axes are padded, how many windows there are, and what each of them sees.
-//!
-//! Imports: `error`, `dim`, `device`, `tensor`.
+// Imports: `error`, `dim`, `device`, `tensor`.
 
 use super::conv::Conv;
 use crate::device::Device;

@@ -1,7 +1,7 @@
 //! Bodies differentiate: a raw lane is a value and its derivative, over any other interpretation.
 //!
 //! Forward mode, first order; `Dual<Dual<L>>` is the second. Over [`Trace`](super::Trace) the derivative is a graph again.
-//! Imports: `scalar`'s traits.
+// Imports: `scalar`'s traits.
 
 use super::{
     Arith, Bits, Compare, ComplexPrim, Function, Integer, Lane, Lanes, Logic, Num, Order, Ordered, Part, Prim, Real, Shift, Unary,

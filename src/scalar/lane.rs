@@ -1,6 +1,5 @@
 //! `Lane<L, P>`: one element's value inside a body, with the operations that its machine type has.
-//!
-//! Imports: `scalar`'s traits.
+// Imports: `scalar`'s traits.
 
 use super::{Arith, Bits, Compare, ComplexPrim, Function, Integer, Lanes, Logic, Num, Order, Ordered, Part, Prim, Real, Shift, Unary};
 use std::ops;

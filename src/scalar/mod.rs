@@ -4,7 +4,7 @@
 //! [`Run`] carries the steps out, and the compiler turns the loop around them into SIMD code; [`Trace`] writes them
 //! down once, as a graph from which other machines' code is made; [`Dual`] differentiates them. Masks are
 //! `Lane<L, bool>` and not `bool`, so that `if` on an element cannot compile; [`Lane::select`] stands for it.
-//! Imports: `dtype`.
+// Imports: `dtype`.
 
 mod dual;
 mod lane;

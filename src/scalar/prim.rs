@@ -1,6 +1,5 @@
 //! The machine types that bodies compute in, and what each class of them can do.
-//!
-//! Imports: `dtype`, and `scalar`'s step names.
+// Imports: `dtype`, and `scalar`'s step names.
 
 use super::{Arith, Compare, Lane, Lanes, Logic, Order, Part, Shift, Unary};
 use crate::dtype::DType;

@@ -1,6 +1,5 @@
 //! Bodies run quickly: functions by forms that hold for most numbers, and each value knows whether it is in doubt.
-//!
-//! Imports: `scalar`'s traits.
+// Imports: `scalar`'s traits.
 
 use super::{
     Arith, Bits, Compare, ComplexPrim, Function, Integer, Lane, Lanes, Logic, Num, Order, Ordered, Part, Prim, Real, Run, Shift, Unary,

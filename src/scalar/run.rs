@@ -1,6 +1,5 @@
 //! Bodies run: a raw lane is the machine value itself, and the compiler's loop vectoriser makes SIMD of the loop around it.
-//!
-//! Imports: `scalar`'s traits.
+// Imports: `scalar`'s traits.
 
 use super::{
     Arith, Bits, Compare, ComplexPrim, Function, Integer, Lane, Lanes, Logic, Num, Order, Ordered, Part, Prim, Real, Shift, Unary,

@@ -1,6 +1,5 @@
 //! Bodies are skipped: no step is carried out, and what is left of a body is which operands and numbers it asks for.
-//!
-//! Imports: `scalar`'s traits.
+// Imports: `scalar`'s traits.
 
 use super::{Arith, Bits, Compare, ComplexPrim, Function, Integer, Lanes, Logic, Num, Order, Ordered, Part, Prim, Real, Shift, Unary};
 

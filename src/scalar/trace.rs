@@ -1,7 +1,7 @@
 //! Bodies are written down: a raw lane is the number of a node in the graph of the running trace.
 //!
 //! Equal nodes are one node (hash-consed), so what a body writes twice is computed once.
-//! Imports: `scalar`'s traits.
+// Imports: `scalar`'s traits.
 
 use super::{
     Arith, Bits, Compare, ComplexPrim, DType, Function, Integer, Lane, Lanes, Logic, Num, Order, Ordered, Part, Prim, Real, Shift, Unary,

@@ -1,7 +1,7 @@
 //! Memory that comes from elsewhere on the CPU: vectors, foreign pointers; and cells, for shared writing.
 //!
 //! Here tensors hold any element, with or without a destructor.
-//! Imports: `error`, `shared`, `dim`, `layout`, `device`, `allocation`, `tensor`.
+// Imports: `error`, `shared`, `dim`, `layout`, `device`, `allocation`, `tensor`.
 
 use super::{Tensor, TensorView, TensorViewMut};
 use crate::allocation::Allocation;

@@ -1,6 +1,5 @@
 //! Tensors on a device that was chosen at run time, and on one that is a type: the same memory under either.
-//!
-//! Imports: `error`, `shared`, `device`, `allocation`.
+// Imports: `error`, `shared`, `device`, `allocation`.
 
 use super::handle::{Parts, Tensor};
 use crate::allocation::Allocation;

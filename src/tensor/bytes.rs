@@ -1,6 +1,5 @@
 //! Elements as bytes that come and go in pieces: what files and other processes see of a tensor.
-//!
-//! Imports: `error`, `layout`, `dtype`, `element`, `device`.
+// Imports: `error`, `layout`, `dtype`, `element`, `device`.
 
 use super::{Tensor, TensorView};
 use crate::device::{Cpu, Device, Fresh, Slot};

@@ -1,6 +1,5 @@
 //! Equality, exact and approximate, and elements as bytes, on the CPU.
-//!
-//! Imports: `error`, `dim`, `element`, `device`.
+// Imports: `error`, `dim`, `element`, `device`.
 
 use super::adopt::checked;
 use super::{Tensor, TensorView, TensorViewMut};

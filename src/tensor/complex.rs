@@ -1,6 +1,5 @@
 //! Complex numbers as pairs of reals, and pairs as complex numbers: views of the same memory.
-//!
-//! Imports: `error`, `dim`, `layout`, `rank`, `element`, `device`.
+// Imports: `error`, `dim`, `layout`, `rank`, `element`, `device`.
 
 use super::{Tensor, TensorView, TensorViewMut};
 use crate::device::Device;

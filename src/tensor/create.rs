@@ -1,7 +1,7 @@
 //! Where tensors come from: values, slices, arrays, functions, iterators, ranges.
 //!
 //! Vectors and foreign memory, taken over without a copy, are in `adopt.rs`.
-//! Imports: `error`, `dim`, `layout`, `scalar`, `element`, `kernel`, `device`, `allocation`, `tensor`.
+// Imports: `error`, `dim`, `layout`, `scalar`, `element`, `kernel`, `device`, `allocation`, `tensor`.
 
 use super::Tensor;
 use super::adopt::checked;

@@ -1,7 +1,7 @@
 //! Printing: `Display` as NumPy prints arrays, `Debug` as one would write the tensor down.
 //!
 //! Neither ever fails: a tensor without data prints its sizes.
-//! Imports: `error`, `dtype`, `scalar`, `element`, `device`, `tensor`.
+// Imports: `error`, `dtype`, `scalar`, `element`, `device`, `tensor`.
 
 mod words;
 

@@ -1,6 +1,5 @@
 //! Strides: setting them, setting them for a format, and asking what they are.
-//!
-//! Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`.
+// Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`.
 
 use super::{Tensor, TensorView, TensorViewMut};
 use crate::device::Device;

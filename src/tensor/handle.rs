@@ -1,6 +1,5 @@
 //! `Tensor`: the struct and its invariants. Only this file can break them.
-//!
-//! Imports: `error`, `shared`, `dim`, `layout`, `device`, `allocation`.
+// Imports: `error`, `shared`, `dim`, `layout`, `device`, `allocation`.
 
 use super::view::{Leaf, TensorView};
 use super::view_mut::TensorViewMut;

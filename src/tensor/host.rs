@@ -1,6 +1,5 @@
 //! Elements on the CPU: slices, indexing.
-//!
-//! Imports: `error`, `device`.
+// Imports: `error`, `device`.
 
 use super::{Tensor, TensorView, TensorViewMut};
 use crate::device::Cpu;

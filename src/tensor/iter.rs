@@ -1,7 +1,7 @@
 //! Elements one by one on the CPU, in row-major order; lanes, on every device.
 //!
 //! The tensor at each position of an axis, and chunks of it, are in `layouts.rs`: `axis_iter`, `chunks`.
-//! Imports: `dim`, `rank`, `layout`, `device`, `tensor`.
+// Imports: `dim`, `rank`, `layout`, `device`, `tensor`.
 
 #[cfg(feature = "rayon")]
 mod parallel;

@@ -1,6 +1,7 @@
 //! Views from views: slice, permute, lift, broadcast, … for borrowed, exclusive and owned tensors alike.
 //!
-//! Each is a function on layouts; here it is only applied. Imports: `error`, `dim`, `rank`, `layout`, `device`.
+//! Each is a function on layouts; here it is only applied.
+// Imports: `error`, `dim`, `rank`, `layout`, `device`.
 
 use super::{Tensor, TensorView, TensorViewMut};
 use crate::device::Device;

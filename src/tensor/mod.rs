@@ -18,8 +18,7 @@
 //! | `complex.rs` | complex numbers as pairs of reals, and back |
 //! | `compare.rs` | equality, exact and approximate; bytes |
 //! | `names.rs` | names that other libraries use, and what to write for them |
-//!
-//! Imports: its own files.
+// Imports: its own files.
 
 mod adopt;
 mod any;

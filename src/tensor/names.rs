@@ -4,7 +4,7 @@
 //! `self` or `&self` is found before it. One that takes `&mut self`, and a function without `self`, are as near as these: the compiler
 //! asks which is meant, and `Trait::name(&mut x)` says it. The result of each is the output of a trait that nothing implements, so the
 //! only message is that trait's.
-//! Imports: `error`, `device`.
+// Imports: `error`, `device`.
 
 use super::{Tensor, TensorView, TensorViewMut};
 use crate::device::Device;

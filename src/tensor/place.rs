@@ -1,7 +1,7 @@
 //! Where a result goes: into memory of its own, or into memory that is there.
 //!
 //! An operator is written once, for any [`Place`]; its function with `_into` in its name gives it what is there.
-//! Imports: `error`, `layout`, `element`, `device`, `tensor`.
+// Imports: `error`, `layout`, `element`, `device`, `tensor`.
 
 use super::{Tensor, TensorViewMut};
 use crate::device::{Device, same_device};

@@ -1,6 +1,5 @@
 //! Handles that cross a language border: a tensor as one thin pointer.
-//!
-//! Imports: `error`, `device`.
+// Imports: `error`, `device`.
 
 use super::Tensor;
 use crate::device::Device;

@@ -7,8 +7,7 @@
 //! | `reshape_in_place` (and `format.rs`) | set | kept | kept |
 //! | `mutable_data` | kept | new if it does not serve | 0 in new memory |
 //! | `reserve`, `extend`, `shrink_to` | kept, more, fewer | new, new when full, kept | kept; new ones 0 |
-//!
-//! Imports: `error`, `shared`, `dim`, `rank`, `layout`, `element`, `device`, `allocation`, `tensor`.
+// Imports: `error`, `shared`, `dim`, `rank`, `layout`, `element`, `device`, `allocation`, `tensor`.
 
 use super::{Tensor, TensorViewMut};
 use crate::allocation::{Allocation, ResizePolicy};

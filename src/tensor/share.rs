@@ -6,8 +6,7 @@
 //! | `copy`, `to_contiguous`, `to_format`, `to_shape` | new, same device | [`Element`] |
 //! | `to`, `copy_to` | another device's | [`Element`] |
 //! | `make_unique` | new, if others share it | [`Element`] |
-//!
-//! Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`.
+// Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`.
 
 use super::{Tensor, TensorView, TensorViewMut, Writable};
 use crate::device::{Device, Slot};

@@ -1,6 +1,5 @@
 //! `TensorView`: a borrowed tensor. `Copy`, strided, a few nanoseconds to make.
-//!
-//! Imports: `error`, `dim`, `layout`, `device`.
+// Imports: `error`, `dim`, `layout`, `device`.
 
 use super::Tensor;
 use crate::device::{Cpu, Device, Slot};

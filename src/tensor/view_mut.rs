@@ -1,6 +1,5 @@
 //! `TensorViewMut`: a tensor borrowed for writing, in which every index is an element of its own.
-//!
-//! Imports: `error`, `dim`, `layout`, `device`.
+// Imports: `error`, `dim`, `layout`, `device`.
 
 use super::Tensor;
 use super::view::{Leaf, TensorView};

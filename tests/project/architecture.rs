@@ -315,9 +315,11 @@ fn header(file: &Source, roots: &BTreeMap<String, String>) -> Option<String> {
     let module = file.module();
     let wanted = ORDER.iter().filter(|&&name| modules.contains_key(name)).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     let wanted = if wanted.is_empty() { "nothing".into() } else { wanted };
-    let mut docs = file.text.lines().filter_map(|line| line.strip_prefix("//!"));
-    let Some(line) = docs.find_map(|line| Some(line.split_once("Imports: ")?.1.split("Laws:").next().unwrap_or(""))) else {
-        return Some(format!("{}: no header `Imports: {wanted}.`", file.path));
+    // A plain comment behind the header: users read the header.
+    let mut top = file.text.lines().skip_while(|line| line.starts_with("//!"));
+    let said = top.next().and_then(|line| Some(line.strip_prefix("// Imports: ")?.split("Laws:").next().unwrap_or("")));
+    let Some(line) = said else {
+        return Some(format!("{}: no line `// Imports: {wanted}.` behind the header", file.path));
     };
     let said: BTreeSet<&str> = line.split('`').skip(1).step_by(2).collect();
     let is_own = |name: &str| module.iter().any(|own| own == name) || inside.contains(name);
@@ -599,13 +601,13 @@ fn an_import_from_below_is_found() {
 fn a_header_that_is_missing_or_untrue_is_found() {
     let names = BTreeMap::new();
     let complaint = |text: &str| header(&file("src/layout/view.rs", text), &names).is_some();
-    assert!(!complaint("//! Views.\n//! Imports: `dim`, `error`.   Laws: `position`.\nuse crate::{dim::Dim, error::Error};"));
-    assert!(!complaint("//! Imports: `dim`, `layout`.\nuse crate::dim::Dim; use super::Layout;"));
-    assert!(!complaint("//! Imports: nothing."));
+    assert!(!complaint("//! Views.\n// Imports: `dim`, `error`.   Laws: `position`.\nuse crate::{dim::Dim, error::Error};"));
+    assert!(!complaint("// Imports: `dim`, `layout`.\nuse crate::dim::Dim; use super::Layout;"));
+    assert!(!complaint("// Imports: nothing."));
     assert!(complaint("//! Views.\nuse crate::dim::Dim;"));
-    assert!(complaint("//! Imports: `dim`.\nuse crate::{dim::Dim, error::Error};"));
-    assert!(complaint("//! Imports: `dim`, `rank`.\nuse crate::dim::Dim;"));
-    assert!(complaint("//! Imports: nothing.\nfn f() { crate::dim::f() }"));
+    assert!(complaint("// Imports: `dim`.\nuse crate::{dim::Dim, error::Error};"));
+    assert!(complaint("// Imports: `dim`, `rank`.\nuse crate::dim::Dim;"));
+    assert!(complaint("// Imports: nothing.\nfn f() { crate::dim::f() }"));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! The owner works too and waits for nobody who has not begun: it closes the board, and from then on nobody enters. Nothing
 //! is allocated: the job stands on the owner's stack.
-//! Imports: nothing of the crate.
+// Imports: nothing of the crate.
 
 use std::any::Any;
 use std::cell::UnsafeCell;

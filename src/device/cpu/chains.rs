@@ -1,7 +1,7 @@
 //! The loops of scans: running states of chains side by side, and of columns.
 //!
 //! What feeds them stands in `scan.rs`, and is compiled once.
-//! Imports: `scalar`, `element`, `kernel`, `device`.
+// Imports: `scalar`, `element`, `kernel`, `device`.
 
 use super::io::{By, Mode, value};
 use super::scan::{CHAINS, LEAF, State, Strip, Strips, Tile, Tiles, WIDTH};

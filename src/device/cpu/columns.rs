@@ -1,6 +1,5 @@
 //! Columns, reduced side by side: a kept axis is the one to go along in memory.
-//!
-//! Imports: `scalar`, `kernel`, `device`.
+// Imports: `scalar`, `kernel`, `device`.
 
 use super::fold::State;
 use super::io::{By, Mode, ROUNDING, Scratch, Words, value};

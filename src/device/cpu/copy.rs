@@ -3,7 +3,7 @@
 //! Rows that stand crosswise are turned, a strip of columns at a time: down a strip each source line is read in order, a
 //! cache line for every square, and the output a few lines a row. Large outputs go past the caches, from a tile in the
 //! first of them where they do not come as they are.
-//! Imports: `device`.
+// Imports: `device`.
 
 use super::drive::{STREAM, STRIP, goes_past_caches};
 use super::io::{Scratch, Words};

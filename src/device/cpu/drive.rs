@@ -1,7 +1,7 @@
 //! What feeds a kernel: operands as they stand where they are runs, and in tiles where they are not.
 //!
 //! Nothing here is generic over the program: it is compiled once.
-//! Imports: `device`.
+// Imports: `device`.
 
 use super::io::{LINE, ROUNDING, Scratch, Words};
 use super::map::WIDEST;

@@ -3,7 +3,7 @@
 //! A row is absorbed by 64 states side by side (32 wide ones), which the compiler keeps in vector registers; a leaf of 4 096 values is
 //! collapsed to one state, and leaves are combined pairwise. The tree depends on the sizes only, never on threads.
 //! Everything is inlined into the loop that calls it, and so compiled for that loop's instruction set.
-//! Imports: `element`, `kernel`, `device`, `scalar`.
+// Imports: `element`, `kernel`, `device`, `scalar`.
 
 use super::io::{Mode, value};
 use super::simd;

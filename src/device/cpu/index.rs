@@ -1,7 +1,7 @@
 //! Moves by index: gather, scatter, and the elements that a mask picks.
 //!
 //! Every index is looked at before anything moves. Runs of elements with one index are copied as a whole.
-//! Imports: `error`, `scalar`, `element`, `kernel`, `device`.
+// Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
 use super::drive::goes_past_caches;
 use super::pack;

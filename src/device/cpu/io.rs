@@ -1,6 +1,5 @@
 //! One position of contiguous operands, and room to make operands contiguous in.
-//!
-//! Imports: `scalar`, `element`, `kernel`, `device`.
+// Imports: `scalar`, `element`, `kernel`, `device`.
 
 use super::walk::Addresses;
 use crate::device::MAX_OPERANDS;

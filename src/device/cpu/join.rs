@@ -2,7 +2,7 @@
 //!
 //! A row costs some 3 ns, whether it has a loop of its own or is packed: three colours of a million pixels times three factors
 //! took twenty times as long as times one.
-//! Imports: `device`.
+// Imports: `device`.
 
 use super::drive::Job;
 use super::io::{LINE, ROUNDING, Scratch, Words};

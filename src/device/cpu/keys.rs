@@ -1,6 +1,5 @@
 //! Sort keys: unsigned integers in the order of the elements, alone or above their place.
-//!
-//! Imports: `element`, `device`.
+// Imports: `element`, `device`.
 
 use super::network::{Network, Sorted};
 use crate::element::{Element, bf16, f16};

@@ -3,7 +3,7 @@
 //! Three formulations of that loop fail to vectorise without a word: pointers read through a slice inside it, an output
 //! that is an input by another pointer, lanes that are arrays. Hence: pointers in a local array, one scalar evaluation an
 //! index, and programs in place store through the pointers of their loads.
-//! Imports: `error`, `scalar`, `element`, `kernel`, `device`.
+// Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
 use super::drive::{Down, Job, Loops, RowsFn, goes_past_caches, is_larger_than_caches};
 use super::fold::{self, SHORT, STEP};

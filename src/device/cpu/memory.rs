@@ -1,6 +1,5 @@
 //! Blocks of host memory: owned and aligned, taken over from a `Vec`, or external with a deleter.
-//!
-//! Imports: `error`, `device`.
+// Imports: `error`, `device`.
 
 use super::pool::{self, Block};
 use crate::device::{Deleter, Fresh};

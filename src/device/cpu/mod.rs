@@ -26,7 +26,7 @@
 //! | `contract/` | products that sum over axes |
 //!
 //! Only the innermost loops are generic over the kernel; everything around them is compiled once, here.
-//! Imports: `error`, `element`, `kernel`.
+// Imports: `error`, `element`, `kernel`.
 
 #[cfg(feature = "threads")]
 mod board;

@@ -3,7 +3,7 @@
 //! Keys stand in a matrix whose rows are vectors and whose columns follow one another in the order: key `i` belongs to row
 //! `i mod rows` of column `i / rows`. Columns are sorted first, all at once, and then merged: two, four, eight side by side.
 //! Nearly every comparison is then one of whole vectors; only the first rounds of a merge of columns move lanes.
-//! Imports: nothing.
+// Imports: nothing.
 
 /// The network for keys of one width, on this processor.
 pub(super) struct Network<K> {

@@ -1,6 +1,5 @@
 //! Strided elements to contiguous ones and back, for elements of any type: bytes by their size.
-//!
-//! Imports: nothing.
+// Imports: nothing.
 
 use super::simd::{self, Loop};
 use super::turn;

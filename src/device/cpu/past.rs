@@ -2,7 +2,7 @@
 //! computes a chunk of elements into a tile of some cache lines, which follow each other out before it computes the next.
 //!
 //! It is the loop that all layouts share: for this it has a few instructions more, and what feeds it is compiled once.
-//! Imports: `kernel`, `device`.
+// Imports: `kernel`, `device`.
 
 use super::drive::{Down, FETCHED, Job, Packed, SCRATCH, STAY};
 use super::io::{LINE, ROUNDING, Scratch};

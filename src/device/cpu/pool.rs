@@ -4,7 +4,7 @@
 //! times as long as the same 64 MiB again. So blocks from [`POOLED`] bytes on are kept, up to a limit, and those from
 //! [`HUGE`] on stand on 2 MiB pages where the system has them. Smaller blocks come from the global allocator, which keeps
 //! its own.
-//! Imports: nothing.
+// Imports: nothing.
 
 use std::alloc::Layout;
 use std::cell::Cell;

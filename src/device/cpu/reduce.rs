@@ -1,7 +1,7 @@
 //! Reducers over axes: rows (the reduced axis is contiguous) and columns (a kept axis is).
 //!
 //! How one contiguous row is reduced stands in `fold.rs`, how columns are in `columns.rs`, what becomes of states in `states.rs`.
-//! Imports: `error`, `element`, `kernel`, `device`.
+// Imports: `error`, `element`, `kernel`, `device`.
 
 use super::columns::{self, Strips, WIDTH};
 use super::fold::{DIGITS, LANES, LEAF, State, leaf};

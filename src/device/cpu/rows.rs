@@ -2,7 +2,7 @@
 //!
 //! A row is contiguous for the kernel: operands that are not are packed, several rows side by side where they stand
 //! crosswise, so that memory is read and written a whole cache line at a time.
-//! Imports: `error`, `device`.
+// Imports: `error`, `device`.
 
 use super::drive::{FETCHED, Job, Packed, STAY, together};
 use super::fold::{LANES, SHORT, STEP};

@@ -4,7 +4,7 @@
 //! with the state of all leaves before: errors of sums grow with the number of leaves, not of elements, and the result
 //! is the same for rows and columns and any number of threads. A running state is one chain of dependent steps, so several
 //! are taken side by side: columns as they stand, rows turned in squares; a few rows, or leaves of one row, eight at a time.
-//! Imports: `error`, `scalar`, `kernel`, `device`.
+// Imports: `error`, `scalar`, `kernel`, `device`.
 
 use super::chains::{columns, rows};
 use super::drive::goes_past_caches;

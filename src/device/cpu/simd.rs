@@ -4,7 +4,7 @@
 //! The loop is plain Rust and the compiler vectorises it; only the instructions that it may use change. On other
 //! architectures than x86-64 the target's own features are used (NEON is part of every 64-bit ARM), and in builds that are not
 //! optimised (`rankform_unoptimised`, of `build.rs`), in which nothing is vectorised: one copy serves every level.
-//! Imports: nothing.
+// Imports: nothing.
 
 #[cfg(target_arch = "x86_64")]
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -3,7 +3,7 @@
 //! A key and its place become one item, so that equal keys stay as they stand. Items are sorted by a network of vectors where
 //! there are few, by their digits (LSD radix) where there are many; the first of a line are picked without sorting it.
 //! The element types are known by name here, so all of this is compiled once.
-//! Imports: `error`, `scalar`, `element`, `kernel`, `device`.
+// Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
 use super::keys::{Item, Key, Keyed, Whole};
 use super::network::Network;

@@ -1,7 +1,7 @@
 //! States of a reducer whose type is erased: where they stand, how they are combined, what they come to.
 //!
 //! What combines them is compiled once, here; a reducer brings three functions, which call its own.
-//! Imports: `error`, `element`, `kernel`, `scalar`.
+// Imports: `error`, `element`, `kernel`, `scalar`.
 
 use super::fold::{DIGITS, State};
 use super::io::{LINE, Words};

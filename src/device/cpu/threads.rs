@@ -5,7 +5,7 @@
 //! for nobody who has not begun. A thread that helps a caller from outside the pool stays for a moment and looks for more; if the
 //! pool has other work meanwhile, it goes to do that, and others may be called in its place.
 //! Who does which part differs from call to call: what a part computes must not depend on it.
-//! Imports: nothing of the crate.
+// Imports: nothing of the crate.
 
 #[cfg(feature = "threads")]
 use super::board::Board;

@@ -1,7 +1,7 @@
 //! The CPU whose kernels run on a graphics card that shares its memory: `--cfg rankform_through_cuda`, for the suite alone.
 //!
 //! The simulator of `tools/cuda-sim` has the host's memory, so every test of an operator becomes one of its CUDA kernels.
-//! Imports: `error`, `element`, `kernel`, `device`.
+// Imports: `error`, `element`, `kernel`, `device`.
 
 use super::{Cpu, CpuBlock};
 use crate::device::{Cuda, Deleter, Device, Fresh, Inputs, Reduction, Slot};

@@ -3,7 +3,7 @@
 //! A square of `SIDE` vectors of `SIDE` words is turned by log₂ `SIDE` rounds. A round interleaves vector `i` with vector
 //! `i + SIDE/2`: in the number of a word, its row before its column, it moves the first bit to the end; after all rounds
 //! row and column have changed places.
-//! Imports: nothing.
+// Imports: nothing.
 
 #[cfg(target_arch = "x86_64")]
 use super::simd::{self, Level};

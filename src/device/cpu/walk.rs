@@ -2,7 +2,7 @@
 //!
 //! Axes of size 1 go, the others are ordered by the steps of the first operand (the output), so that memory is written
 //! in order; neighbours that are one run in *every* operand become one axis. Most operations end with a single axis.
-//! Imports: `device`.
+// Imports: `device`.
 
 use super::threads;
 use crate::device::{MAX_OPERANDS, MAX_REDUCED, Slot};

@@ -1,7 +1,7 @@
 //! Plain matrix products by cuBLAS, where it is there: one batch of matrices, each contiguous along rows or columns.
 //!
 //! Products of f32 are computed in f32, not in TF32.
-//! Imports: `error`, `scalar`, `device`.
+// Imports: `error`, `scalar`, `device`.
 
 use super::geometry::Axes;
 use super::stream::{Stream, locked};

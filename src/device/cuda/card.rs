@@ -1,6 +1,5 @@
 //! One graphics card as this process sees it: what its streams share, what was compiled for it, and what went wrong.
-//!
-//! Imports: `error`.
+// Imports: `error`.
 
 use super::pool::Memory;
 use super::stream::{Kernel, Key, Stream, locked};

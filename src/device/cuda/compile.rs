@@ -2,7 +2,7 @@
 //!
 //! Machine code, not PTX: the driver then compiles nothing, and may be older than NVRTC. A kept file is named by what it
 //! was made from, begins with a checksum, and is written under another name first; whatever is wrong with it, it is made again.
-//! Imports: `error`.
+// Imports: `error`.
 
 use super::library;
 use crate::error::{Error, Result, text};

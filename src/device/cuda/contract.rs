@@ -2,7 +2,7 @@
 //!
 //! Operands are read where they stand, whatever their strides: each of the four groups of axes is one index that is taken
 //! apart again.
-//! Imports: `error`, `scalar`, `element`, `kernel`, `device`.
+// Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
 use super::blas::Plain;
 use super::emit::{Source, c_type, foreign, plain};

@@ -1,7 +1,7 @@
 //! From graphs to CUDA C++: a function for each graph, a line for each node that is used.
 //!
 //! Every step is a call of an overloaded function of `prelude.cuh`; no operator is known by name.
-//! Imports: `error`, `scalar`, `element`, `kernel`.
+// Imports: `error`, `scalar`, `element`, `kernel`.
 
 use super::stream::{Kernel, Key, Stream};
 use crate::element::Element;

@@ -4,7 +4,7 @@
 //! collects what the source depends on; the source names a word by its place.
 //! Axes are merged here as in `cpu/walk.rs`, which works on arrays of a fixed length because a call there costs a
 //! hundred instructions.
-//! Imports: `kernel`, `device`.
+// Imports: `kernel`, `device`.
 
 use super::emit::Source;
 use crate::device::Slot;

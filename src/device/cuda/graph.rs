@@ -2,7 +2,7 @@
 //!
 //! What the work reads, writes and allocates stays for as long as the graph does, whoever else drops it: its addresses are
 //! in the graph.
-//! Imports: `error`.
+// Imports: `error`.
 
 use super::card::Card;
 use super::stream::{Capture, Stream, locked};

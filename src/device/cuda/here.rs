@@ -1,6 +1,5 @@
 //! What this thread is doing: the operation's name, the stream that work goes to, whether kernels are only compiled.
-//!
-//! Imports: nothing.
+// Imports: nothing.
 
 use super::stream::Stream;
 use std::cell::{Cell, RefCell};

@@ -2,7 +2,7 @@
 //!
 //! Indices are looked at before anything moves, and the host waits for what was found: an index outside is an error of the
 //! call that has it. Elements are moved as words of their size.
-//! Imports: `error`, `element`, `kernel`, `device`.
+// Imports: `error`, `element`, `kernel`, `device`.
 
 use super::emit::{Source, c_type, foreign, plain};
 use super::geometry::{Axes, Place, Word, Words, is_wide};

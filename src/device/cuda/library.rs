@@ -3,7 +3,7 @@
 //!
 //! `cudarc` opens libraries by plain names and panics where it finds none. A library that is opened here by its path is
 //! found again under its own name, so nothing needs to be in the loader's path.
-//! Imports: `error`.
+// Imports: `error`.
 
 use crate::error::{Error, Result};
 use std::collections::BTreeMap;

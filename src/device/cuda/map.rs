@@ -4,7 +4,7 @@
 //! contiguous there as one access of up to 16 bytes, one that does not change there once, any other element by element.
 //! One kernel serves all small operands, and large ones that stand otherwise: it takes an element a thread.
 //! All inputs are read before an output is written, so an output may be an input.
-//! Imports: `error`, `scalar`, `kernel`, `device`.
+// Imports: `error`, `scalar`, `kernel`, `device`.
 
 use super::emit::{Signature, Source, c_type, plain};
 use super::geometry::{Axes, Place, Word, Words, is_wide, names};

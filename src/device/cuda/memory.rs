@@ -1,6 +1,5 @@
 //! Memory of a graphics card: blocks, and copies to and from the host.
-//!
-//! Imports: `error`, `device`.
+// Imports: `error`, `device`.
 
 use super::here;
 use super::stream::{Stream, locked};

@@ -13,7 +13,7 @@
 //!
 //! Work of a card is queued on one stream, unless a program asks for more, and done in the order of the calls. Steps of floating-point numbers are
 //! those of IEEE 754, as on the CPU, never contracted: what is computed element by element has the same bits there, but for NaN.
-//! Imports: `error`, `element`, `kernel`, `device`.
+// Imports: `error`, `element`, `kernel`, `device`.
 
 mod blas;
 mod card;

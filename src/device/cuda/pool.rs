@@ -2,7 +2,7 @@
 //!
 //! Pure bookkeeping: what is said here is done by `card.rs` and `stream.rs`. A block that is given back may be handed
 //! out at once, since its next user waits on the card for the last ones, not on the host.
-//! Imports: `device`.
+// Imports: `device`.
 
 use crate::device::MemoryStatistics;
 use std::collections::{BTreeMap, BTreeSet};

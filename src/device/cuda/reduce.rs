@@ -3,7 +3,7 @@
 //! A block is `across × along` threads: that many outputs, that many threads for each. Neighbouring threads stand along
 //! whatever the first operand is contiguous in. How the values are shared out depends on sizes, strides and the card; a
 //! thread takes every so many values, so states come together in any order, which the laws of `Reducer` allow.
-//! Imports: `error`, `scalar`, `element`, `kernel`, `device`.
+// Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
 use super::emit::{Source, c_type, foreign, plain, shares, state_size};
 use super::geometry::{Axes, Word, Words, all, is_wide, names};

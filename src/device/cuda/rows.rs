@@ -2,7 +2,7 @@
 //!
 //! A row that the threads can hold is read once, into registers; a longer one is read again by each step, from the cache
 //! where it fits. What a program holds is computed again where it is used: that costs less than room for it.
-//! Imports: `error`, `kernel`, `device`.
+// Imports: `error`, `kernel`, `device`.
 
 use super::emit::{Signature, Source, c_type, plain, shares, size_of_fields};
 use super::geometry::{Axes, Place, Word, Words, is_wide, names};

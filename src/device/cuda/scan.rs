@@ -4,7 +4,7 @@
 //! with that of the tiles before. A few long lines are cut in parts for many blocks, in three passes: the state of each
 //! part, that of all before it, and the scan from there. Lines that stand side by side in memory are taken by single
 //! threads instead.
-//! Imports: `error`, `element`, `kernel`, `device`.
+// Imports: `error`, `element`, `kernel`, `device`.
 
 use super::emit::{Source, c_type, foreign, plain, shares, state_size};
 use super::geometry::{Axes, Place, Word, Words, all, is_wide, names};

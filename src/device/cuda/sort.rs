@@ -1,7 +1,7 @@
 //! Lines in order: keys with their places, sorted by a bitonic network (Batcher 1968), in shared memory where it can.
 //!
 //! Of equal keys the place decides, so the order is stable. A line is padded to a power of two with keys that come last.
-//! Imports: `error`, `element`, `kernel`, `device`.
+// Imports: `error`, `element`, `kernel`, `device`.
 
 use super::emit::{Source, c_type, foreign, plain};
 use super::geometry::{Axes, Place, Words};

@@ -1,6 +1,5 @@
 //! Kernels whose source a program brings.
-//!
-//! Imports: `error`, `device`.
+// Imports: `error`, `device`.
 
 use super::emit::PRELUDE;
 use super::stream::Key;

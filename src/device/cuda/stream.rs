@@ -2,7 +2,7 @@
 //!
 //! Work of one stream is done in the order in which it was queued. Streams wait for each other where they meet in memory:
 //! each block knows who wrote it and who has read it since (`pool.rs`), and an event stands for what had been queued.
-//! Imports: `error`, `device`.
+// Imports: `error`, `device`.
 
 use super::card::Card;
 use super::pool::Mark;

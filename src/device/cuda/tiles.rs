@@ -2,7 +2,7 @@
 //!
 //! A block takes a square of positions. It reads crosswise operands along the axis in which they are contiguous, into
 //! shared memory, and goes on from there in the order of the output: all memory is touched a whole line at a time.
-//! Imports: `error`, `kernel`, `device`.
+// Imports: `error`, `kernel`, `device`.
 
 use super::emit::{Source, c_type, plain};
 use super::geometry::{Axes, Word, Words, is_wide};

@@ -1,6 +1,5 @@
 //! The traits of a number for 16-bit floats: comparison, formatting, arithmetic, and those of `num-traits`.
-//!
-//! Imports: its own files.
+// Imports: its own files.
 
 use super::{bf16, f16};
 use num_traits::{Bounded, Float, FromPrimitive, Num, NumCast, One, Signed, ToPrimitive, Zero};

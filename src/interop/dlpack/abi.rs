@@ -1,6 +1,5 @@
 //! The structs of DLPack 1.x as C lays them out. What comes from outside is integers here, and matched before it is believed.
-//!
-//! Imports: nothing.
+// Imports: nothing.
 
 use std::ffi::c_void;
 

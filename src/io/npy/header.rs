@@ -3,7 +3,7 @@
 //! ```text
 //! \x93NUMPY  major minor  length (2 bytes in version 1, else 4)  {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }  ␠…\n
 //! ```
-//! Imports: `error`, `dtype`, `io`.
+// Imports: `error`, `dtype`, `io`.
 
 use crate::dtype::DType;
 use crate::error::{Error, Result, text};

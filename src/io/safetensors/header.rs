@@ -1,6 +1,5 @@
 //! The header of a safetensors file, and the index of a model in several: JSON, checked before it is believed.
-//!
-//! Imports: `error`, `dtype`, `io`.
+// Imports: `error`, `dtype`, `io`.
 
 use super::json::{Json, quoted};
 use crate::dtype::DType;

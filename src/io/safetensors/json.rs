@@ -1,7 +1,8 @@
 //! The part of JSON that headers need: objects, strings, whole numbers; the rest is stepped over.
 //!
 //! A parser of one's own sees names that occur twice, takes no memory but for what it returns, and is shorter than what
-//! a general one needs to be told. Imports: `error`, `io`.
+//! a general one needs to be told.
+// Imports: `error`, `io`.
 
 use crate::error::{Error, Result};
 use crate::io::file::format_error;

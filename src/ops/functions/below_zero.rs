@@ -3,7 +3,7 @@
 //!
 //! Next to the zeros that numbers come nearest to, the tangent and the bend there are left. By reflection as in `gamma`, with
 //! Stirling's series from 16 on.
-//! Imports: `scalar`.
+// Imports: `scalar`.
 
 use super::log::Parts;
 use super::{Double, long_poly};

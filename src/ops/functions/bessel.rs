@@ -4,7 +4,7 @@
 //! modulus and phase, `√(2/πx)·(P·cos χ − Q·sin χ)` with `χ = x − (2n + 1)·π/4`, `P` and `Q` polynomials in `1/x²`. What
 //! cancels is carried in two words. Beyond 8 errors are those of the amplitude `√(2/πx)`: at a zero of the function every
 //! `x` has neighbours that differ by more.
-//! Imports: `scalar`.
+// Imports: `scalar`.
 
 use super::power::ln_double;
 use super::trig::{is_far, waves};

@@ -1,7 +1,7 @@
 //! Modified Bessel functions `I₀`, `I₁`, and their products with `e^(−|x|)`.
 //!
 //! All are computed in `f64`, `f32` too: up to 12 a polynomial in `x²`, beyond `e^x/√x` times one in `1/x`, in two words.
-//! Imports: `scalar`.
+// Imports: `scalar`.
 
 use super::bessel::second_over;
 use super::exp::exp_double;

@@ -1,7 +1,7 @@
 //! Numbers of twice the precision: an unevaluated sum of two floats, the second the rounding error of the first.
 //!
 //! Source: Dekker 1971, Knuth TAOCP 4.2.2, Ogita-Rump-Oishi 2005. Relative error of each step about 2^(2 − 2·precision).
-//! Imports: `scalar`.
+// Imports: `scalar`.
 
 use crate::scalar::{Lane, Lanes, Real};
 

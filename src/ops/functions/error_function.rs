@@ -2,7 +2,7 @@
 //!
 //! Near 0 `erf` is an odd polynomial; further out `1 − e^l(x)` with `l` a polynomial for `ln erfc`. The tail of `erfc` is
 //! `e^(−x²)` times a slowly varying factor, in two words, so that its relative error stays small down to the subnormals.
-//! Imports: `scalar`.
+// Imports: `scalar`.
 
 use super::exp::{Exponent, exp_double, exp_m1_reduced, quotient, reduce};
 use super::{Double, poly, sign, signed, single};

@@ -1,7 +1,7 @@
 //! `exp`, `exp2`, `exp_m1`.
 //!
 //! `e^x = 2^k · e^r` with `k` the integer nearest to `x·log₂e` and `|r| ≤ ln2 / 2`; `e^r = 1 + r + r²·q(r)`, `q` minimax.
-//! Imports: `scalar`.
+// Imports: `scalar`.
 
 use super::{Double, clamp, pick, poly, power_of_two, shifter, single, word};
 use crate::scalar::{Function, Lane, Lanes, Real};

@@ -4,7 +4,7 @@
 //! `Γ(z + 1) = z·Γ(z)`, and negative ones (those of `Γ` below 1/2) are reflected, `Γ(x)·Γ(1 − x) = π / sin πx`. What
 //! cancels is carried in two words. Near the zeros of `lgamma` and `digamma` above 0 polynomials without these zeros keep the
 //! digits; below 0, where zeros are many, `below_zero` computes to 2^-100.
-//! Imports: `scalar`.
+// Imports: `scalar`.
 
 use super::below_zero::{ln_gamma_below, psi_below};
 use super::exp::{Exponent, exp_double};

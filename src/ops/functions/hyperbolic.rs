@@ -1,7 +1,7 @@
 //! `sinh`, `cosh`, `tanh`.
 //!
 //! `sinh` and `cosh` by the addition theorem around `k·ln2`, where both are exact; `tanh` from `e^{2|x|} − 1` in two words.
-//! Imports: `scalar`.
+// Imports: `scalar`.
 
 use super::exp::{Exponent, LN_2, half_exp_m1, reduce};
 use super::logistic::LogisticDensityFn;

@@ -1,6 +1,5 @@
 //! `asinh`, `acosh`, `atanh`: each the logarithm of `1 + a`, with `a` in two words.
-//!
-//! Imports: `scalar`.
+// Imports: `scalar`.
 
 use super::inverse_trig::one_minus_square;
 use super::log::ln_sum;

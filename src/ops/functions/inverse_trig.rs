@@ -2,7 +2,7 @@
 //!
 //! `asin` by an odd polynomial up to 1/2 and by half angles above; `atan` of a quotient that is at most
 //! `tan π/8`, after another quotient has taken off `π/4`.
-//! Imports: `scalar`.
+// Imports: `scalar`.
 
 use super::{Double, exponent_mask, pick, poly, sign, signed, single, word};
 use crate::scalar::{Function, IntoLane, Lane, Lanes, Real};

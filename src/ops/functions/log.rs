@@ -1,7 +1,7 @@
 //! `ln`, `log2`, `log10`, `ln_1p`.
 //!
 //! `x = 2^k · (1 + f)` with `√½ ≤ 1 + f < √2`; `ln(1 + f) = f − f²/2 + …`, where `f` is exact and the rest small beside it.
-//! Imports: `scalar`.
+// Imports: `scalar`.
 
 use super::{Double, nan, one_bits, pick, poly, single, word};
 use crate::scalar::{Function, Lane, Lanes, Real};

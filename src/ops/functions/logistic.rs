@@ -3,7 +3,7 @@
 //! All are `n / (1 + e^u)` or close to it: numerator and denominator are scaled by one power of two, chosen so that
 //! neither leaves the range of normal numbers; so the one division rounds results down to the subnormals. Where `u`
 //! is large its own error counts `u` times, hence its second word.
-//! Imports: `scalar`.
+// Imports: `scalar`.
 
 use super::error_function::{erfc_scaled, excess};
 use super::exp::{Exponent, exp_double, exp_m1_reduced, reduce};

@@ -4,7 +4,7 @@
 //! all inputs (over the range that its documentation names, where it names one). 16-bit floats are computed in `f32`.
 //! Special values are those of C99 Annex F. Bodies keep what rounding loses in a second word (`Double`), which a fused
 //! multiply-add makes cheap; coefficients are minimax fits (Remez) for the interval left after reduction.
-//! Imports: `scalar`.
+// Imports: `scalar`.
 
 #![allow(clippy::approx_constant, clippy::excessive_precision)] // words of double-double constants and coefficients
 

@@ -1,6 +1,5 @@
 //! `erfinv`, and the normal distribution `ndtr` with its logarithm.
-//!
-//! Imports: `scalar`.
+// Imports: `scalar`.
 
 use super::error_function::{erfc_scaled, erfc_short, excess, tail_words};
 use super::log::ln_sum;

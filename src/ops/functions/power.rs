@@ -1,7 +1,7 @@
 //! `powf`.
 //!
 //! `x^y = e^(y·ln x)`; the exponent may be 700, so `ln x` is computed in two words, to 2^-64 relative in `f64`.
-//! Imports: `scalar`.
+// Imports: `scalar`.
 
 use super::exp::exp_double;
 use super::log::Parts;

@@ -1,6 +1,5 @@
 //! `cbrt`, `hypot`.
-//!
-//! Imports: `scalar`.
+// Imports: `scalar`.
 
 use super::exp::Exponent;
 use super::log::Parts;

@@ -1,6 +1,5 @@
 //! `sin(πx) / (πx)`.
-//!
-//! Imports: `scalar`.
+// Imports: `scalar`.
 
 use super::gamma::{cos_pi, sin_pi};
 use super::poly;

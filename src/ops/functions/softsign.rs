@@ -1,6 +1,5 @@
 //! `x / (1 + |x|)`.
-//!
-//! Imports: `scalar`.
+// Imports: `scalar`.
 
 use crate::scalar::{Function, Lane, Lanes, Real};
 

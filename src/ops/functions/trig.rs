@@ -4,7 +4,7 @@
 //! subtracts multiples of `π/2` in three words (Cody and Waite), right for `|x| ≤ 2^45`; beyond, it multiplies by `1/2π` in six
 //! words that depend on the exponent (Payne and Hanek), each product less its whole turns. Rows run by the first form, and
 //! again by both where a number is beyond.
-//! Imports: `scalar`.
+// Imports: `scalar`.
 
 use super::{Double, poly, shifter, sign, signed, single, word};
 use crate::scalar::{Function, Lane, Lanes, Real};

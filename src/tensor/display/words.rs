@@ -1,7 +1,8 @@
 //! Elements as words of one width, digit for digit as NumPy 2.4 writes them.
 //!
 //! Floats have the fewest digits that tell them from their neighbours, cut off at the precision; all of an array are
-//! positional or all scientific. Imports: `dtype`, `element`.
+//! positional or all scientific.
+// Imports: `dtype`, `element`.
 
 use super::Cell;
 use crate::dtype::DType;

@@ -1,6 +1,5 @@
 //! Elements and axes on all cores, as rayon's parallel iterators (feature `rayon`).
-//!
-//! Imports: `dim`, `rank`, `device`, `tensor`, its sequential iterators.
+// Imports: `dim`, `rank`, `device`, `tensor`, its sequential iterators.
 
 use super::{Elements, Reference, Walk};
 use crate::device::{Cpu, Device};

@@ -1,6 +1,5 @@
 //! The indices and positions of a layout in row-major order, from both ends, cut in two at will. No memory, no `unsafe`.
-//!
-//! Imports: `layout`.
+// Imports: `layout`.
 
 use crate::layout::Layout;
 

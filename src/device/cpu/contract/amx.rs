@@ -3,7 +3,7 @@
 //! The standard library has no stable functions for them, so the loop is assembly. It leaves the registers of tiles
 //! unused. Instructions and their sums: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2
 //! (TDPBF16PS, TDPBSSD); the shapes of registers: volume 1, chapter 18.
-//! Imports: nothing.
+// Imports: nothing.
 
 use super::super::simd::{self, Level};
 use super::micro::turn;

@@ -1,6 +1,5 @@
 //! A group of axes that two operands walk together: few axes, and the offsets of consecutive indices.
-//!
-//! Imports: `kernel`.
+// Imports: `kernel`.
 
 use crate::kernel::MAX_GROUP;
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! Products by panels: the right operand is packed once, blocks of rows of the left one in turn, tiles run over both.
 //!
 //! Every sum goes over `k` in the same blocks, whatever the threads do, so results do not depend on their number.
-//! Imports: `error`, `device`.
+// Imports: `error`, `device`.
 
 use super::super::threads;
 use super::axes::{Axes, Cuts, few_runs, is_run, run_end};

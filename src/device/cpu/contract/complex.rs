@@ -1,7 +1,6 @@
 //! Products of complex numbers by a kernel of their parts: each row of the left operand is two, of its real and of its imaginary
 //! parts, by which the kernel multiplies the right operand's parts as they stand; the sums of both are then put together.
-//!
-//! Imports: nothing.
+// Imports: nothing.
 
 use super::tile::{Kernel, Parts, Tile};
 use num_complex::Complex;

@@ -2,7 +2,7 @@
 //!
 //! They are assembly, one text with the instructions of a table: the compiler keeps no tile of this size in registers by itself, and
 //! each size would cost it more time than the rest of a product. Kernels for other machines are in `plain.rs`.
-//! Imports: nothing.
+// Imports: nothing.
 
 use super::super::simd::{self, Level};
 use super::tile::{Kernel, Parts, STARTED_ROWS, Tile};

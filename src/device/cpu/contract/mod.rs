@@ -11,7 +11,7 @@
 //! | `pack.rs` `tile.rs` `micro.rs` `amx.rs` `plain.rs` | panels; what a kernel is; kernels |
 //!
 //! Which kernel runs follows from the three elements; code is compiled once, here, not in the calling crate.
-//! Imports: `error`, `scalar`, `element`, `kernel`, `device`.
+// Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
 // Panels have more forms than other processors have kernels for.
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]

@@ -2,7 +2,7 @@
 //!
 //! A panel holds some lanes (rows of the left operand, columns of the right one) for all of `k`. Its *unit* is what one
 //! step of a kernel takes of a lane: `DEPTH` neighbours along `k`. Panels are `[unit][lane][depth]`; what is missing is 0.
-//! Imports: `error`, `element`, `device`.
+// Imports: `error`, `element`, `device`.
 
 use super::super::memory::CpuBlock;
 use super::super::simd::{self, Loop};

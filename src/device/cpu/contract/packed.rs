@@ -2,7 +2,7 @@
 //!
 //! What a panel holds follows from the three elements and the processor, so nothing but these kernels can read it. Products
 //! have the bits of the same products with the matrix in rows: where these would not go by panels, neither do they.
-//! Imports: `error`, `device`, `element`, `kernel`, `scalar`.
+// Imports: `error`, `device`, `element`, `kernel`, `scalar`.
 
 use super::axes::Axes;
 use super::block::{self, Panels, Product};

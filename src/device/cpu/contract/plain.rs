@@ -1,6 +1,5 @@
 //! The kernel that the compiler vectorises, for every machine type and every processor.
-//!
-//! Imports: `scalar`.
+// Imports: `scalar`.
 
 use super::super::simd::{self, Loop};
 use super::tile::{Kernel, Parts, Tile};

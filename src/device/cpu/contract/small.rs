@@ -1,6 +1,5 @@
 //! Products of matrices of a few elements, whose plan would cost more than their sums.
-//!
-//! Imports: `scalar`, `device`, `kernel`.
+// Imports: `scalar`, `device`, `kernel`.
 
 use super::super::simd::{self, Loop};
 use super::axes::Axes;

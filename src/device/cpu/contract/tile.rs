@@ -1,6 +1,5 @@
 //! What a kernel is: a tile of the output from two panels.
-//!
-//! Imports: nothing.
+// Imports: nothing.
 
 use super::pack::Pack;
 

@@ -1,6 +1,5 @@
 //! A matrix times a vector: bound by memory, so each element is read once, in the order in which it stands.
-//!
-//! Imports: `error`, `scalar`, `element`.
+// Imports: `error`, `scalar`, `element`.
 
 use super::super::simd::{self, Level, Loop};
 use super::super::threads;

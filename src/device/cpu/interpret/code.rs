@@ -1,7 +1,6 @@
 //! Graphs as lists of steps over columns: functions are written out, values that are the same at every position are computed
 //! once, and the others share a few registers.
-//!
-//! Imports: `scalar`.
+// Imports: `scalar`.
 
 use super::steps::{self, Cast, Step, StepFn, WIDTH};
 use crate::scalar::{DType, Definition, Graph, Logic, Node, Order};

@@ -1,6 +1,5 @@
 //! The host with every program interpreted, whatever the build: for tests, beside the host whose loops are compiled.
-//!
-//! Imports: `error`, `element`, `kernel`, `device`.
+// Imports: `error`, `element`, `kernel`, `device`.
 
 use super::{map, reduce, scan};
 use crate::device::{Cpu, CpuBlock, Deleter, Device, Fresh, Inputs, Reduction, Slot};

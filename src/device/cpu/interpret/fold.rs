@@ -2,7 +2,7 @@
 //!
 //! As in compiled loops a row is absorbed by 64 states side by side (32 wide ones), a leaf's states are collapsed by halves, and
 //! leaves are combined pairwise: the same trees, so that results have the same bits.
-//! Imports: `scalar`, `kernel`, `device`.
+// Imports: `scalar`, `kernel`, `device`.
 
 use super::code::{Value, Writer, bytes_of};
 use super::frame::{Both, Memory, Operand, Room, Running, splat, sweep};

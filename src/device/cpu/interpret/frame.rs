@@ -1,6 +1,5 @@
 //! A program that runs: its places, the memory of its registers, and rows that it goes over.
-//!
-//! Imports: `kernel`.
+// Imports: `kernel`.
 
 use super::code::{Code, Value, Writer};
 use super::steps::{Place, Step, WIDTH};

@@ -1,6 +1,5 @@
 //! Programs over elements, interpreted: the counterpart of the loops in `cpu/map.rs`, and fed as they are.
-//!
-//! Imports: `error`, `scalar`, `kernel`, `device`.
+// Imports: `error`, `scalar`, `kernel`, `device`.
 
 use super::Cache;
 use super::code::{Value, Writer};

@@ -14,7 +14,7 @@
 //! | `device.rs` | the host so, for tests |
 //!
 //! The steps are the same as those of compiled loops, and so are the bits of their results.
-//! Imports: `error`, `device`.
+// Imports: `error`, `device`.
 
 mod code;
 #[cfg(feature = "dynamic")]

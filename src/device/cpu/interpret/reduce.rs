@@ -1,6 +1,5 @@
 //! Reductions, interpreted: what [`fold`](super::fold) does, as the kernels that walks over operands call.
-//!
-//! Imports: `error`, `element`, `scalar`, `kernel`, `device`.
+// Imports: `error`, `element`, `scalar`, `kernel`, `device`.
 
 use super::Cache;
 use super::fold::{Fold, Folded, LINES};

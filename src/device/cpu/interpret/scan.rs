@@ -1,7 +1,7 @@
 //! Scans, interpreted: leaves and carried states as in compiled loops, and so the same bits.
 //!
 //! Columns stand side by side as they do there; of rows, or of leaves of one, eight are turned to stand so.
-//! Imports: `error`, `element`, `scalar`, `kernel`, `device`.
+// Imports: `error`, `element`, `scalar`, `kernel`, `device`.
 
 use super::Cache;
 use super::code::{Value, bytes_of};

@@ -1,7 +1,6 @@
 //! States of an interpreted reducer as those of compiled ones stand, their lanes one behind the other: what combines them, and
 //! what they come to.
-//!
-//! Imports: `kernel`, `device`.
+// Imports: `kernel`, `device`.
 
 use super::fold::Folded;
 use super::frame::{Memory, Room, Running, splat};

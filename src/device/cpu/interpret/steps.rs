@@ -2,7 +2,7 @@
 //!
 //! A column is a number of chunks of 32 values. A step goes over some rows of some chunks; an operand that is the same at every
 //! position has one chunk, which does not move. Loops are whole chunks: the ends of rows are brought into chunks before.
-//! Imports: `scalar`, `element`.
+// Imports: `scalar`, `element`.
 
 use super::super::simd::{self, Level};
 use crate::element::{self, Element, bf16, f16};
