@@ -24,12 +24,11 @@ def points(low, high, even):
     return sorted(single(sign * x) for x in large + small for sign in (1, -1))
 
 
-half, one = mpf(1) / 2, mpf(1)
+half = mpf(1) / 2
 ncdf = lambda x: mp.erfc(-x / mp.sqrt(2)) / 2
 sigmoid = lambda x: 1 / (1 + mp.exp(-x))
 softplus = lambda x: mp.log1p(mp.exp(-abs(x))) + (x if x > 0 else 0)
 scale, alpha = mpf("1.0507009873554804934193349852946"), mpf("1.6732632423543772848170429916717")
-tiny = lambda x, least: x if abs(x) >= least else mpf(0)
 
 # Operator: function, (low, high, even), whether a point belongs to its domain.
 ONE = {

@@ -265,6 +265,16 @@ fn numbers_of<B: Body>(body: &B) -> Option<Numbers> {
     (few.count <= few.numbers.len()).then_some(few.numbers)
 }
 
+/// A value of the widest elements at most, and zeros behind it.
+#[inline(always)]
+fn bytes_of<T: Copy>(value: T) -> [u64; 2] {
+    const { assert!(size_of::<T>() <= WIDEST) };
+    let mut bytes = [0; 2];
+    // SAFETY: the value fits.
+    unsafe { std::ptr::from_mut(&mut bytes).cast::<T>().write_unaligned(value) };
+    bytes
+}
+
 /// Collects the numbers of a body, and counts them.
 struct Few {
     numbers: Numbers,
@@ -274,14 +284,7 @@ struct Few {
 impl Few {
     #[inline(always)]
     fn push<T: Copy>(&mut self, value: T) {
-        let mut bytes = [0_u64; 2];
-        if size_of::<T>() > size_of_val(&bytes) {
-            self.count = usize::MAX / 2;
-            return;
-        }
-        // SAFETY: the value fits.
-        unsafe { std::ptr::from_mut(&mut bytes).cast::<T>().write_unaligned(value) };
-        for word in &bytes[..size_of::<T>().div_ceil(8)] {
+        for word in &bytes_of(value)[..size_of::<T>().div_ceil(8)] {
             if let Some(free) = self.numbers.get_mut(self.count) {
                 *free = *word;
             }
@@ -321,12 +324,10 @@ impl<M: Mode, const SHORT: bool> Row for Settling<'_, M, SHORT> {
     }
     #[inline(always)]
     fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, body: &B) -> Compute<R::Out> {
-        let remembers = const { size_of::<Compute<R::Out>>() <= 16 };
-        let numbers = numbers_of(body).filter(|_| remembers);
-        let what = numbers.map(|numbers| (TypeId::of::<(B, R)>(), numbers));
+        let what = numbers_of(body).map(|numbers| (TypeId::of::<(B, R)>(), numbers));
         if let Some(bytes) = self.recall::<B>(what) {
             self.remember(what, bytes);
-            // SAFETY: bytes that were written below as this very type, which fits and is read at any alignment.
+            // SAFETY: bytes that were written below as this very type, which fits, as asserted there, and is read at any alignment.
             return unsafe { std::ptr::from_ref(&bytes).cast::<Compute<R::Out>>().read_unaligned() };
         }
         let pointers = *self.pointers; // a local array, again
@@ -337,12 +338,7 @@ impl<M: Mode, const SHORT: bool> Row for Settling<'_, M, SHORT> {
             fold::row::<B, R, M>(*body, &pointers, at, self.n, 0, 0)
         };
         let value = R::finish::<Run>(state, Lane(self.n as i64)).0;
-        let mut bytes = [0u64; 2];
-        if remembers {
-            // SAFETY: the value fits, or it would not be remembered.
-            unsafe { std::ptr::from_mut(&mut bytes).cast::<Compute<R::Out>>().write_unaligned(value) };
-        }
-        self.remember(what, bytes);
+        self.remember(what, bytes_of(value));
         value
     }
     #[inline(always)]
