@@ -55,7 +55,10 @@ fn main() -> Result<()> {
         .and_then(|path| std::fs::read_to_string(path).ok())
         .unwrap_or_default()
         .lines()
-        .filter_map(|line| line.split_once('\t').and_then(|(case, seconds)| Some((case.to_string(), seconds.trim().parse().ok()?))))
+        .filter_map(|line| {
+            line.split_once('\t')
+                .and_then(|(case, seconds)| Some((case.to_string(), seconds.trim().parse().ok()?)))
+        })
         .collect();
     let mut rows = bandwidth(&card)?;
     rows.extend(products(&card)?);
@@ -63,14 +66,20 @@ fn main() -> Result<()> {
     for Row { case, seconds, limit, amount, unit } in &rows {
         let micro = |seconds: f64| format!("{:.1} µs", seconds * 1e6);
         let (beside, part) = match limit {
-            Some((name, limit)) => (format!("{name} {}", micro(*limit)), format!("{:.1} %", 100.0 * limit / seconds)),
+            Some((name, limit)) => {
+                (format!("{name} {}", micro(*limit)), format!("{:.1} %", 100.0 * limit / seconds))
+            }
             None => ("—".into(), "—".into()),
         };
         let (other, ratio) = match torch.get(case) {
             Some(other) => (micro(*other), format!("{:.2}", other / seconds)),
             None => ("—".into(), "—".into()),
         };
-        println!("| {case} | {} | {:.1} {unit} | {beside} | {part} | {other} | {ratio} |", micro(*seconds), amount / seconds);
+        println!(
+            "| {case} | {} | {:.1} {unit} | {beside} | {part} | {other} | {ratio} |",
+            micro(*seconds),
+            amount / seconds
+        );
     }
     calls(&card, &torch)
 }
@@ -95,7 +104,13 @@ fn bandwidth(card: &Cuda) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     let mut row = |case: &str, moved: f64, run: &mut dyn FnMut() -> Result<()>| -> Result<()> {
         let seconds = seconds(card, runs, run)?;
-        rows.push(Row { case: case.into(), seconds, limit: Some(("copy", moved / rate)), amount: moved / 1e9, unit: "GB/s" });
+        rows.push(Row {
+            case: case.into(),
+            seconds,
+            limit: Some(("copy", moved / rate)),
+            amount: moved / 1e9,
+            unit: "GB/s",
+        });
         Ok(())
     };
     row("copy f32", 2.0 * bytes, &mut || x.copy().map(drop))?;
@@ -126,7 +141,13 @@ fn products(card: &Cuda) -> Result<Vec<Row>> {
             let ours = seconds(card, 5, || $x.matmul(&$x).map(drop))?;
             let out = $x.copy()?;
             card.synchronize()?;
-            let direct = direct(card, $x.raw_ptr().cast(), out.raw_ptr().cast_mut().cast(), side, sys::cudaDataType::$kind)?;
+            let direct = direct(
+                card,
+                $x.raw_ptr().cast(),
+                out.raw_ptr().cast_mut().cast(),
+                side,
+                sys::cudaDataType::$kind,
+            )?;
             rows.push(Row {
                 case: $case.into(),
                 seconds: ours,
@@ -142,14 +163,21 @@ fn products(card: &Cuda) -> Result<Vec<Row>> {
 }
 
 /// The square of a matrix by cuBLAS on a stream of the driver's; none without the library.
-fn direct(card: &Cuda, x: *const c_void, out: *mut c_void, side: usize, kind: sys::cudaDataType) -> Result<Option<f64>> {
+fn direct(
+    card: &Cuda,
+    x: *const c_void,
+    out: *mut c_void,
+    side: usize,
+    kind: sys::cudaDataType,
+) -> Result<Option<f64>> {
     let one = 1.0f32;
     let zero = 0.0f32;
     let side = side as i32;
     // SAFETY: the crate has opened cuBLAS for its own product before; matrices of that side, factors of its sum's type.
     unsafe {
         let Ok(handle) = blas::create_handle() else { return Ok(None) };
-        let stream = cudarc::driver::result::stream::create(cudarc::driver::result::stream::StreamKind::NonBlocking);
+        let stream =
+            cudarc::driver::result::stream::create(cudarc::driver::result::stream::StreamKind::NonBlocking);
         let Ok(stream) = stream else { return Ok(None) };
         let _ = blas::set_stream(handle, stream.cast());
         let mut least = f64::INFINITY;
@@ -161,7 +189,8 @@ fn direct(card: &Cuda, x: *const c_void, out: *mut c_void, side: usize, kind: sy
                 let (alpha, beta) = ((&raw const one).cast(), (&raw const zero).cast());
                 let algorithm = sys::cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT;
                 let done = blas::gemm_strided_batched_ex(
-                    handle, n, n, side, side, side, alpha, x, kind, side, 0, x, kind, side, 0, beta, out, kind, side, 0, 1, sum, algorithm,
+                    handle, n, n, side, side, side, alpha, x, kind, side, 0, x, kind, side, 0, beta, out,
+                    kind, side, 0, 1, sum, algorithm,
                 );
                 if done.is_err() {
                     return Ok(None);
@@ -195,14 +224,18 @@ fn calls(card: &Cuda, torch: &BTreeMap<String, f64>) -> Result<()> {
     println!("\n| call | host | torch | torch ÷ ours |\n|---|---|---|---|");
     let row = |case: &str, ours: f64| {
         let other = torch.get(case);
-        let (other, ratio) =
-            other.map_or(("—".into(), "—".into()), |other| (format!("{:.2} µs", other * 1e6), format!("{:.2}", other / ours)));
+        let (other, ratio) = other.map_or(("—".into(), "—".into()), |other| {
+            (format!("{:.2} µs", other * 1e6), format!("{:.2}", other / ours))
+        });
         println!("| {case} | {:.2} µs | {other} | {ratio} |", ours * 1e6);
     };
     let mut y = x.copy()?;
     row("launch", queueing(&mut || x.lazy().abs().eval_into(&mut y))?);
     row("launch and result", queueing(&mut || x.abs().map(drop))?);
-    row("allocate and free", queueing(&mut || Tensor::<u8, 1, Cuda>::empty([1 << 16], card)?.mutable_data().map(drop))?);
+    row(
+        "allocate and free",
+        queueing(&mut || Tensor::<u8, 1, Cuda>::empty([1 << 16], card)?.mutable_data().map(drop))?,
+    );
     let graph = card.capture(|| {
         let mut y = x.abs()?;
         for _ in 0..19 {

@@ -54,9 +54,15 @@ fn main() -> Result<()> {
         let there = DynTensor::from(black_box(kept.take().expect("put back each time")));
         kept = Tensor::try_from(black_box(there)).ok();
     });
-    measure("`downcast_ref`, a typed view", || black_box(&x).downcast_ref::<f32, 2, Cpu>().map(|view| view.numel()));
+    measure("`downcast_ref`, a typed view", || {
+        black_box(&x).downcast_ref::<f32, 2, Cpu>().map(|view| view.numel())
+    });
     measure("typed: `a.add(&b)`", || black_box(&a).add(black_box(&b)));
-    measure("`Dispatcher::operator(\"add\")` once, then `call`", || add.call(black_box(&[(&x).into(), (&y).into()])));
-    measure("`Dispatcher::call(\"add\", …)`", || dispatcher.call(black_box("add"), black_box(&[(&x).into(), (&y).into()])));
+    measure("`Dispatcher::operator(\"add\")` once, then `call`", || {
+        add.call(black_box(&[(&x).into(), (&y).into()]))
+    });
+    measure("`Dispatcher::call(\"add\", …)`", || {
+        dispatcher.call(black_box("add"), black_box(&[(&x).into(), (&y).into()]))
+    });
     Ok(())
 }

@@ -112,7 +112,11 @@ fn main() -> Result<()> {
             limit: Box::new(|| {
                 black_box(read(black_box(xs)));
             }),
-            libm: Box::new(|| drop(black_box(black_box(xs).chunks_exact(N).map(|row| row.iter().sum::<f32>()).collect::<Vec<_>>()))),
+            libm: Box::new(|| {
+                drop(black_box(
+                    black_box(xs).chunks_exact(N).map(|row| row.iter().sum::<f32>()).collect::<Vec<_>>(),
+                ))
+            }),
             ours: Box::new(|| drop(black_box(black_box(&a).sum(Axis::<1>).unwrap()))),
         },
         Case {
@@ -122,7 +126,9 @@ fn main() -> Result<()> {
             }),
             libm: Box::new(|| {
                 let mut sums = vec![0.0_f32; N];
-                black_box(xs).chunks_exact(N).for_each(|row| sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += x));
+                black_box(xs)
+                    .chunks_exact(N)
+                    .for_each(|row| sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += x));
                 black_box(sums);
             }),
             ours: Box::new(|| drop(black_box(black_box(&a).sum(Axis::<0>).unwrap()))),
@@ -132,7 +138,12 @@ fn main() -> Result<()> {
     println!("|---|---:|---:|---:|---:|---:|");
     for case in &mut cases {
         let [limit, libm, ours] = measure(case);
-        println!("| {} | {limit:.3} | {libm:.2} | {ours:.3} | {:.1} | {:.1} |", case.name, ours / limit, libm / ours);
+        println!(
+            "| {} | {limit:.3} | {libm:.2} | {ours:.3} | {:.1} | {:.1} |",
+            case.name,
+            ours / limit,
+            libm / ours
+        );
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 //! `RAYON_NUM_THREADS=1 cargo bench --bench packed`
 
 use rankform::prelude::*;
-use rankform::{Number, Wider};
+use rankform::{Number, WideningMul};
 use rankform::{bf16, f16};
 use std::hint::black_box;
 use std::time::Instant;
@@ -39,31 +39,36 @@ fn narrow<T: Number>(name: &str) -> Result<()> {
     let packed = y.pack()?;
     for m in [1, 2, 8, 16, 32, 64, 256] {
         let x = of::<T>([m, N], 1)?;
-        let times = least([&mut || drop(black_box(x.matmul(&y))), &mut || drop(black_box(x.matmul(turned.transposed()))), &mut || {
-            drop(black_box(x.matmul_packed(&packed)))
-        }]);
+        let times = least([
+            &mut || drop(black_box(x.matmul(&y))),
+            &mut || drop(black_box(x.matmul(turned.transposed()))),
+            &mut || drop(black_box(x.matmul_packed(&packed))),
+        ]);
         row(name, m, times);
     }
     Ok(())
 }
 
-fn wide<T: Number + Wider<T>>(name: &str) -> Result<()> {
+fn wide<T: Number + WideningMul<T>>(name: &str) -> Result<()> {
     let y = of::<T>([N, N], 2)?;
     let turned = y.transposed().to_contiguous()?;
     let packed = y.pack_wide()?;
     for m in [1, 2, 8, 16, 32, 64, 256] {
         let x = of::<T>([m, N], 1)?;
-        let times =
-            least([&mut || drop(black_box(x.matmul_wide(&y))), &mut || drop(black_box(x.matmul_wide(turned.transposed()))), &mut || {
-                drop(black_box(x.matmul_packed(&packed)))
-            }]);
+        let times = least([
+            &mut || drop(black_box(x.matmul_wide(&y))),
+            &mut || drop(black_box(x.matmul_wide(turned.transposed()))),
+            &mut || drop(black_box(x.matmul_packed(&packed))),
+        ]);
         row(name, m, times);
     }
     Ok(())
 }
 
 fn main() -> Result<()> {
-    println!("| elements | m | in rows | in columns | packed | rows ÷ packed | columns ÷ packed |\n|---|---:|---:|---:|---:|---:|---:|");
+    println!(
+        "| elements | m | in rows | in columns | packed | rows ÷ packed | columns ÷ packed |\n|---|---:|---:|---:|---:|---:|---:|"
+    );
     narrow::<f32>("f32")?;
     narrow::<f64>("f64")?;
     narrow::<f16>("f16")?;

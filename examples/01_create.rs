@@ -37,7 +37,8 @@ pub fn main() -> Result<()> {
     println!("from a slice:\n{copied}\nfrom a vector: {taken}\nfrom an iterator: {squares}\n");
 
     // On the CPU an element may be anything, also what no operator computes with.
-    let squares_of_a_board = Tensor::collect_fn([2, 3], |[row, column]| format!("{}{}", ["a", "b", "c"][column], row + 1))?;
+    let squares_of_a_board =
+        Tensor::collect_fn([2, 3], |[row, column]| format!("{}{}", ["a", "b", "c"][column], row + 1))?;
     println!("a board has a square {}", squares_of_a_board[[1, 2]]);
 
     // Printing: `{}` as NumPy does, `{:.2}` with so many digits, `{:?}` with type, sizes and device.

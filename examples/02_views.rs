@@ -17,7 +17,11 @@ pub fn main() -> Result<()> {
     // The axes in another order, or one of them backwards: only strides change.
     let turned = x.transposed();
     let mirrored = x.reversed(Axis::<1>);
-    println!("transposed, strides {:?}:\n{turned}\nmirrored, strides {:?}:\n{mirrored}\n", turned.stride(), mirrored.stride());
+    println!(
+        "transposed, strides {:?}:\n{turned}\nmirrored, strides {:?}:\n{mirrored}\n",
+        turned.stride(),
+        mirrored.stride()
+    );
 
     // A window slides along an axis; the new last axis runs inside the window. Windows overlap in memory.
     let week = Tensor::from([3.0, 5.0, 4.0, 8.0, 6.0]);
@@ -51,7 +55,14 @@ pub fn main() -> Result<()> {
     assert_eq!(sums[[2, 3]], 304);
     assert_eq!(diagonal.to_vec()?, [0, 11, 22]);
     // All of them look into the memory of `x`.
-    for first in [flat.raw_ptr(), corner.raw_ptr(), turned.raw_ptr(), mirrored.raw_ptr(), diagonal.raw_ptr(), tall.raw_ptr()] {
+    for first in [
+        flat.raw_ptr(),
+        corner.raw_ptr(),
+        turned.raw_ptr(),
+        mirrored.raw_ptr(),
+        diagonal.raw_ptr(),
+        tall.raw_ptr(),
+    ] {
         assert!(x.as_slice().unwrap().as_ptr_range().contains(&first));
     }
     Ok(())

@@ -11,7 +11,11 @@ pub fn main() -> Result<()> {
     // Two ways to have it twice, and each says which: `copy` makes new memory, `share_data` another handle on the same.
     let deep = x.copy()?;
     let shallow = x.share_data();
-    println!("copy at another address: {}, shared at the same: {}", deep.raw_ptr() != x.raw_ptr(), shallow.raw_ptr() == x.raw_ptr());
+    println!(
+        "copy at another address: {}, shared at the same: {}",
+        deep.raw_ptr() != x.raw_ptr(),
+        shallow.raw_ptr() == x.raw_ptr()
+    );
 
     // While two handles share the memory, nobody writes it: no element changes behind anybody's back.
     let refused = x.fill(0.0).unwrap_err();

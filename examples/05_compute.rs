@@ -19,8 +19,8 @@ pub fn main() -> Result<()> {
     println!("mean of each pupil: {of_pupil:.2}\nbest pupil of each exam: {best}\nmean of all: {all:.2}\n");
 
     // A column beside a matrix has its axis put back; sizes of 1 stretch.
-    let centred = &marks - of_pupil.insert_axis(Axis::<1>);
-    println!("above or below one's own mean:\n{centred:.2}\n");
+    let centered = &marks - of_pupil.insert_axis(Axis::<1>);
+    println!("above or below one's own mean:\n{centered:.2}\n");
 
     // Functions have names; so have the operators, for where sizes may be wrong: an `Err` instead of a panic.
     let roots = marks.sqrt()?;
@@ -35,7 +35,7 @@ pub fn main() -> Result<()> {
     // Matrix products: weighted means, how the exams vary together.
     let weights = Tensor::from([0.5, 0.25, 0.25]);
     let weighted = marks.matmul(&weights)?; // (pupil, exam) · (exam) → (pupil)
-    let together = centred.transposed().matmul(&centred)?; // (exam, exam)
+    let together = centered.transposed().matmul(&centered)?; // (exam, exam)
     println!("weighted: {weighted}\nproducts of exams:\n{together:.1}\n");
 
     // Shares that sum to 1; large scores do not overflow.
@@ -54,7 +54,7 @@ pub fn main() -> Result<()> {
     assert_eq!(weighted.to_vec()?, [12.0, 18.0, 9.25, 15.75]);
     assert_eq!(total.to_vec()?, [12.0, 18.0, 10.0, 15.75]);
     assert_eq!(together.size(), [3, 3]);
-    assert!(centred.sum(All)?.item()?.abs() < 1e-12);
+    assert!(centered.sum(All)?.item()?.abs() < 1e-12);
     assert_eq!(certain[[1, 2]], 1.0);
     assert!((shares.sum(Axis::<1>)? - 1.0).abs()?.max(All)?.item()? < 1e-12);
     assert!((roots.square()? - &marks).abs()?.max(All)?.item()? < 1e-12);

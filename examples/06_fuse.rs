@@ -4,34 +4,36 @@
 
 use rankform::prelude::*;
 
-/// How far rows are from a centre, one operator after the other.
-fn eager<D: Device>(x: &Tensor<f32, 2, D>, centre: &Tensor<f32, 1, D>) -> Result<Tensor<f32, 1, D>> {
-    let difference = x.sub(centre.lift())?;
+/// How far rows are from a center, one operator after the other.
+fn eager<D: Device>(x: &Tensor<f32, 2, D>, center: &Tensor<f32, 1, D>) -> Result<Tensor<f32, 1, D>> {
+    let difference = x.sub(center.lift())?;
     let squares = difference.square()?;
     squares.sum(Axis::<1>)?.sqrt()
 }
 
 /// The same as one expression up to the reduction, which swallows it.
-fn fused<D: Device>(x: &Tensor<f32, 2, D>, centre: &Tensor<f32, 1, D>) -> Result<Tensor<f32, 1, D>> {
-    let squares = (x.lazy() - centre.lift()).square(); // nothing has been computed yet
+fn fused<D: Device>(x: &Tensor<f32, 2, D>, center: &Tensor<f32, 1, D>) -> Result<Tensor<f32, 1, D>> {
+    let squares = (x.lazy() - center.lift()).square(); // nothing has been computed yet
     squares.sum(Axis::<1>)?.sqrt()
 }
 
 pub fn main() -> Result<()> {
     let x = Tensor::from([[3.0, 4.0], [0.0, 1.0], [6.0, 8.0]]);
-    let centre = Tensor::from([0.0, 0.0]);
-    println!("distances: {}", fused(&x, &centre)?);
-    assert_eq!(fused(&x, &centre)?.to_vec()?, [5.0, 1.0, 10.0]);
-    assert_eq!(eager(&x, &centre)?.to_vec()?, fused(&x, &centre)?.to_vec()?);
+    let center = Tensor::from([0.0, 0.0]);
+    println!("distances: {}", fused(&x, &center)?);
+    assert_eq!(fused(&x, &center)?.to_vec()?, [5.0, 1.0, 10.0]);
+    assert_eq!(eager(&x, &center)?.to_vec()?, fused(&x, &center)?.to_vec()?);
 
     // What ran? The device `Meta` computes nothing, and keeps every kernel as text.
-    let kernels_of = |run: &dyn Fn(&Tensor<f32, 2, Meta>, &Tensor<f32, 1, Meta>) -> Result<Tensor<f32, 1, Meta>>| {
-        let device = Meta::tracing();
-        let (x, centre) = (x.to(&device)?, centre.to(&device)?);
-        run(&x, &centre)?;
-        Ok(device.kernels())
-    };
-    let (one_by_one, together) = (kernels_of(&|x, centre| eager(x, centre))?, kernels_of(&|x, centre| fused(x, centre))?);
+    let kernels_of =
+        |run: &dyn Fn(&Tensor<f32, 2, Meta>, &Tensor<f32, 1, Meta>) -> Result<Tensor<f32, 1, Meta>>| {
+            let device = Meta::tracing();
+            let (x, center) = (x.to(&device)?, center.to(&device)?);
+            run(&x, &center)?;
+            Ok(device.kernels())
+        };
+    let (one_by_one, together) =
+        (kernels_of(&|x, center| eager(x, center))?, kernels_of(&|x, center| fused(x, center))?);
     println!("\neager: {} kernels, of which two fill a tensor as large as x", one_by_one.len());
     println!("fused: {} kernels; the first of them is\n{}", together.len(), together[0]);
     assert_eq!((one_by_one.len(), together.len()), (4, 2));

@@ -1,4 +1,4 @@
-//! An operator of one's own: write its body once; it runs vectorised, fuses with the others and differentiates itself.
+//! An operator of one's own: write its body once; it runs vectorized, fuses with the others and differentiates itself.
 //!
 //! `cargo run --release --example 07_new_operator` fits a line to points of which one is far off.
 
@@ -24,13 +24,17 @@ impl<T: Float> Reducer<T> for RootMeanSquare {
     fn identity<L: Lanes>() -> Self::State<L> {
         Lane::zero()
     }
-    fn absorb<L: Lanes>(sum: Self::State<L>, x: Lane<L, T::Compute>, _at: Lane<L, i64>) -> Self::State<L> {
+    fn accumulate<L: Lanes>(
+        sum: Self::State<L>,
+        x: Lane<L, T::Compute>,
+        _at: Lane<L, i64>,
+    ) -> Self::State<L> {
         x.mul_add(x, sum)
     }
     fn combine<L: Lanes>(a: Self::State<L>, b: Self::State<L>) -> Self::State<L> {
         a + b
     }
-    fn finish<L: Lanes>(sum: Self::State<L>, count: Lane<L, i64>) -> Lane<L, T::Compute> {
+    fn finalize<L: Lanes>(sum: Self::State<L>, count: Lane<L, i64>) -> Lane<L, T::Compute> {
         (sum / count.cast()).sqrt()
     }
 }
@@ -67,7 +71,10 @@ pub fn main() -> Result<()> {
         }
         (a, b) = (a - 0.1 * gradient[0], b - 0.1 * gradient[1]);
     }
-    assert!((a - 2.0).abs() < 0.2 && (b - 1.0).abs() < 0.2, "near the line, in spite of the point that is off");
+    assert!(
+        (a - 2.0).abs() < 0.2 && (b - 1.0).abs() < 0.2,
+        "near the line, in spite of the point that is off"
+    );
 
     assert_eq!(Tensor::from([3.0, 4.0, 0.0, 0.0]).reduce(RootMeanSquare, All)?.item()?, 2.5);
     Ok(())

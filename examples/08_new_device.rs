@@ -4,12 +4,12 @@
 //!
 //! `Ledger` has an address space that the host cannot follow, as a graphics card has, and keeps a ledger of what it
 //! did. Its engine is the plainest one there is: for each index, run the body once. It names no operator; whatever a body
-//! says is interpreted by `Run`, one element at a time.
+//! says is interpreted by `Eval`, one element at a time.
 
-use rankform::device::{Deleter, Fresh, Inputs, Reduction, Slot};
-use rankform::kernel::{Addressed, Body, Contraction, Io, Op, Program, Reducer, Row, Scanning, Sorting};
+use rankform::device::{Deleter, Init, Inputs, OperandRef, Reduction};
+use rankform::kernel::{Body, ContractPlan, GatherPlan, Io, Op, Program, Reducer, Row, ScanPlan, SortPlan};
 use rankform::prelude::*;
-use rankform::{element::Compute, scalar::Run};
+use rankform::{element::Compute, scalar::Eval};
 use std::alloc;
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -82,7 +82,8 @@ unsafe impl Send for Block {}
 unsafe impl Sync for Block {}
 
 fn room(nbytes: usize) -> Result<alloc::Layout> {
-    alloc::Layout::from_size_align(nbytes.max(1), ALIGNMENT).map_err(|_| Error::OutOfMemory { op: "allocate", nbytes })
+    alloc::Layout::from_size_align(nbytes.max(1), ALIGNMENT)
+        .map_err(|_| Error::OutOfMemory { op: "allocate", nbytes })
 }
 
 impl Drop for Block {
@@ -118,7 +119,7 @@ fn each(sizes: &[usize], mut visit: impl FnMut(&[usize])) {
 }
 
 /// Where the element with this index stands on the host.
-fn at(slot: Slot<'_>, index: impl IntoIterator<Item = usize>) -> *mut u8 {
+fn at(slot: OperandRef<'_>, index: impl IntoIterator<Item = usize>) -> *mut u8 {
     let steps: isize = index.into_iter().zip(slot.stride).map(|(i, stride)| i as isize * stride).sum();
     here(slot.address).wrapping_offset(steps * slot.element as isize)
 }
@@ -127,7 +128,7 @@ fn at(slot: Slot<'_>, index: impl IntoIterator<Item = usize>) -> *mut u8 {
 struct Cursor<'a> {
     index: &'a [usize],
     inputs: Inputs<'a>,
-    outputs: &'a [Slot<'a>],
+    outputs: &'a [OperandRef<'a>],
     loads: usize,
     stores: usize,
 }
@@ -135,29 +136,29 @@ struct Cursor<'a> {
 impl<'a> Cursor<'a> {
     /// # Safety
     /// That of `Device::map`, for an index inside the sizes.
-    unsafe fn new(index: &'a [usize], inputs: Inputs<'a>, outputs: &'a [Slot<'a>]) -> Self {
+    unsafe fn new(index: &'a [usize], inputs: Inputs<'a>, outputs: &'a [OperandRef<'a>]) -> Self {
         Cursor { index, inputs, outputs, loads: 0, stores: 0 }
     }
 }
 
-impl Io<Run> for Cursor<'_> {
-    fn load<T: Element>(&mut self) -> Lane<Run, Compute<T>> {
+impl Io<Eval> for Cursor<'_> {
+    fn load<T: Element>(&mut self) -> Lane<Eval, Compute<T>> {
         let slot = self.inputs.slots[self.inputs.reads[self.loads] as usize];
         self.loads += 1;
         // SAFETY: `Cursor::new`: a valid element `T`.
         let value = unsafe { at(slot, self.index.iter().copied()).cast::<T>().read() };
         Lane::literal(value.widen())
     }
-    fn param<T: Element>(&mut self, value: T) -> Lane<Run, Compute<T>> {
+    fn param<T: Element>(&mut self, value: T) -> Lane<Eval, Compute<T>> {
         Lane::literal(value.widen())
     }
-    fn store<T: Element>(&mut self, value: Lane<Run, Compute<T>>) {
+    fn store<T: Element>(&mut self, value: Lane<Eval, Compute<T>>) {
         let slot = self.outputs[self.stores];
         self.stores += 1;
         // SAFETY: `Cursor::new`: room for a `T`.
         unsafe { at(slot, self.index.iter().copied()).cast::<T>().write(T::narrow(value.value())) };
     }
-    fn settled<T: Element>(&mut self, value: Compute<T>, loads: usize) -> Lane<Run, Compute<T>> {
+    fn settled<T: Element>(&mut self, value: Compute<T>, loads: usize) -> Lane<Eval, Compute<T>> {
         self.loads += loads;
         Lane::literal(value)
     }
@@ -176,16 +177,16 @@ impl Row for Line<'_> {
         &mut self.next
     }
     fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, body: &B) -> Compute<R::Out> {
-        let (mut state, mut count) = (R::identity::<Run>(), 0);
+        let (mut state, mut count) = (R::identity::<Eval>(), 0);
         each(self.row, |row| {
             let index = [self.outer, row].concat();
             // SAFETY: the promise of `Device::map` or `Device::reduce`, whose sizes these are.
             let mut cursor = unsafe { Cursor::new(&index, self.inputs, &[]) };
             cursor.loads = self.next;
-            state = R::absorb::<Run>(state, body.eval::<Run>(&mut cursor), Lane::literal(count));
+            state = R::accumulate::<Eval>(state, body.eval::<Eval>(&mut cursor), Lane::literal(count));
             count += 1;
         });
-        R::finish::<Run>(state, Lane::literal(count)).value()
+        R::finalize::<Eval>(state, Lane::literal(count)).value()
     }
 }
 
@@ -194,13 +195,13 @@ impl Row for Line<'_> {
 unsafe impl Device for Ledger {
     type Block = Block;
 
-    fn allocate(&self, nbytes: usize, fresh: Fresh) -> Result<Block> {
+    fn allocate(&self, nbytes: usize, fresh: Init) -> Result<Block> {
         // SAFETY: `room` is never empty.
         let address = unsafe { alloc::alloc_zeroed(room(nbytes)?) };
         if address.is_null() {
             return Err(Error::OutOfMemory { op: "allocate", nbytes });
         }
-        if fresh == Fresh::Unspecified {
+        if fresh == Init::Unspecified {
             // SAFETY: just allocated. Rubbish, so that an element shows which nobody wrote.
             unsafe { address.write_bytes(0xA5, nbytes) };
         }
@@ -208,7 +209,7 @@ unsafe impl Device for Ledger {
         Ok(Block { address: address.wrapping_add(AWAY), nbytes, owner: Owner::Ledger(self.0.clone()) })
     }
 
-    unsafe fn adopt(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<Block> {
+    unsafe fn from_external(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<Block> {
         Ok(Block { address, nbytes, owner: Owner::Somebody(Some(free)) })
     }
 
@@ -228,7 +229,7 @@ unsafe impl Device for Ledger {
         Ok(())
     }
 
-    unsafe fn copy(&self, sizes: &[usize], to: Slot<'_>, from: Slot<'_>) -> Result<()> {
+    unsafe fn copy(&self, sizes: &[usize], to: OperandRef<'_>, from: OperandRef<'_>) -> Result<()> {
         self.enter(sizes);
         each(sizes, |index| {
             let index = index.iter().copied();
@@ -238,17 +239,24 @@ unsafe impl Device for Ledger {
         Ok(())
     }
 
-    unsafe fn map<P: Program>(&self, program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+    unsafe fn map<P: Program>(
+        &self,
+        program: &P,
+        sizes: &[usize],
+        row: usize,
+        outputs: &[OperandRef<'_>],
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
         self.enter(sizes);
         let (outer, row) = sizes.split_at(sizes.len() - row);
         each(outer, |outer| {
             let mut program = *program;
-            program.settle(&mut Line { outer, row, inputs, next: 0 });
+            program.prepare_row(&mut Line { outer, row, inputs, next: 0 });
             each(row, |row| {
                 let index = [outer, row].concat();
                 // SAFETY: the caller's promise.
                 let mut cursor = unsafe { Cursor::new(&index, inputs, outputs) };
-                program.run::<Run>(&mut cursor);
+                program.run::<Eval>(&mut cursor);
             });
         });
         Ok(())
@@ -259,7 +267,7 @@ unsafe impl Device for Ledger {
         body: &B,
         _: R,
         axes: Reduction<'_>,
-        output: Slot<'_>,
+        output: OperandRef<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
         self.enter(&[axes.kept, axes.reduced].concat());
@@ -274,23 +282,23 @@ unsafe impl Device for Ledger {
 
     unsafe fn contract<T: Number, L: Number, R: Number>(
         &self,
-        plan: Contraction<'_>,
-        output: Slot<'_>,
-        left: Slot<'_>,
-        right: Slot<'_>,
+        plan: ContractPlan<'_>,
+        output: OperandRef<'_>,
+        left: OperandRef<'_>,
+        right: OperandRef<'_>,
     ) -> Result<()> {
-        let Contraction { batch, m, k, n } = plan;
+        let ContractPlan { batch, m, k, n } = plan;
         let sizes = [batch, m, n].concat();
         self.enter(&sizes);
         each(&sizes, |index| {
             let (batch, rest) = index.split_at(batch.len());
             let (i, j) = rest.split_at(m.len());
-            let mut sum = Lane::<Run, Compute<T>>::zero();
+            let mut sum = Lane::<Eval, Compute<T>>::zero();
             each(k, |k| {
                 let (left, right) = (at(left, [batch, i, k].concat()), at(right, [batch, k, j].concat()));
                 // SAFETY: the caller promises elements `L` and `R` at every index.
                 let (a, b) = unsafe { (left.cast::<L>().read().widen(), right.cast::<R>().read().widen()) };
-                let (a, b) = (Lane::<Run, Compute<L>>::literal(a), Lane::<Run, Compute<R>>::literal(b));
+                let (a, b) = (Lane::<Eval, Compute<L>>::literal(a), Lane::<Eval, Compute<R>>::literal(b));
                 sum = sum + a.cast() * b.cast();
             });
             // SAFETY: the caller promises room for elements `T`.
@@ -303,27 +311,34 @@ unsafe impl Device for Ledger {
         &self,
         body: &B,
         _: R,
-        plan: Scanning<'_>,
-        output: Slot<'_>,
+        plan: ScanPlan<'_>,
+        output: OperandRef<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
         self.enter(&[plan.lines, &[plan.along]].concat());
         each(plan.lines, |line| {
-            let mut state = R::identity::<Run>();
+            let mut state = R::identity::<Eval>();
             for i in 0..plan.along {
                 let index = [line, &[i]].concat();
                 // SAFETY: the caller's promise.
                 let mut cursor = unsafe { Cursor::new(&index, inputs, std::slice::from_ref(&output)) };
-                let next = R::absorb::<Run>(state, body.eval::<Run>(&mut cursor), Lane::literal(i as i64));
+                let next =
+                    R::accumulate::<Eval>(state, body.eval::<Eval>(&mut cursor), Lane::literal(i as i64));
                 let (seen, count) = if plan.exclusive { (state, i) } else { (next, i + 1) };
-                cursor.store::<R::Out>(R::finish::<Run>(seen, Lane::literal(count as i64)));
+                cursor.store::<R::Out>(R::finalize::<Eval>(seen, Lane::literal(count as i64)));
                 state = next;
             }
         });
         Ok(())
     }
 
-    unsafe fn gather(&self, plan: Addressed<'_>, to: Slot<'_>, cells: Slot<'_>, index: Slot<'_>) -> Result<()> {
+    unsafe fn gather(
+        &self,
+        plan: GatherPlan<'_>,
+        to: OperandRef<'_>,
+        cells: OperandRef<'_>,
+        index: OperandRef<'_>,
+    ) -> Result<()> {
         self.enter(plan.sizes);
         // SAFETY: the caller's promise.
         unsafe { check(plan, index)? };
@@ -338,10 +353,10 @@ unsafe impl Device for Ledger {
     unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
         &self,
         _: F,
-        plan: Addressed<'_>,
-        cells: Slot<'_>,
-        from: Slot<'_>,
-        index: Slot<'_>,
+        plan: GatherPlan<'_>,
+        cells: OperandRef<'_>,
+        from: OperandRef<'_>,
+        index: OperandRef<'_>,
     ) -> Result<()> {
         self.enter(plan.sizes);
         // SAFETY: the caller's promise.
@@ -349,15 +364,28 @@ unsafe impl Device for Ledger {
         each(plan.sizes, |place| {
             // SAFETY: the caller promises elements `T`, and a cell for each index in bounds.
             unsafe {
-                let (cell, value) = (cell(plan, cells, index, place).cast::<T>(), at(from, place.iter().copied()).cast::<T>());
-                let result = F::call::<Run>((Lane::literal(cell.read().widen()), Lane::literal(value.read().widen())));
+                let (cell, value) = (
+                    cell(plan, cells, index, place).cast::<T>(),
+                    at(from, place.iter().copied()).cast::<T>(),
+                );
+                let result = F::call::<Eval>((
+                    Lane::literal(cell.read().widen()),
+                    Lane::literal(value.read().widen()),
+                ));
                 cell.write(T::narrow(result.value()));
             }
         });
         Ok(())
     }
 
-    unsafe fn compact(&self, sizes: &[usize], count: usize, to: Slot<'_>, from: Slot<'_>, mask: Slot<'_>) -> Result<()> {
+    unsafe fn compact(
+        &self,
+        sizes: &[usize],
+        count: usize,
+        to: OperandRef<'_>,
+        from: OperandRef<'_>,
+        mask: OperandRef<'_>,
+    ) -> Result<()> {
         self.enter(sizes);
         let mut done = 0;
         each(sizes, |index| {
@@ -375,10 +403,10 @@ unsafe impl Device for Ledger {
 
     unsafe fn sort<T: Comparable>(
         &self,
-        plan: Sorting<'_>,
-        values: Option<Slot<'_>>,
-        positions: Option<Slot<'_>>,
-        from: Slot<'_>,
+        plan: SortPlan<'_>,
+        values: Option<OperandRef<'_>>,
+        positions: Option<OperandRef<'_>>,
+        from: OperandRef<'_>,
     ) -> Result<()> {
         self.enter(&[plan.lines, &[plan.along]].concat());
         each(plan.lines, |line| {
@@ -409,7 +437,7 @@ unsafe impl Device for Ledger {
 ///
 /// # Safety
 /// `index` holds an `i64` at every index inside the sizes.
-unsafe fn check(plan: Addressed<'_>, index: Slot<'_>) -> Result<()> {
+unsafe fn check(plan: GatherPlan<'_>, index: OperandRef<'_>) -> Result<()> {
     let mut wrong = None;
     each(plan.sizes, |place| {
         // SAFETY: the caller's promise.
@@ -418,14 +446,26 @@ unsafe fn check(plan: Addressed<'_>, index: Slot<'_>) -> Result<()> {
             wrong.get_or_insert(found);
         }
     });
-    wrong.map_or(Ok(()), |wrong| Err(Error::Index { op: plan.op, index: [wrong as isize].into(), axis: None, sizes: [plan.bound].into() }))
+    wrong.map_or(Ok(()), |wrong| {
+        Err(Error::Index {
+            op: plan.op,
+            index: [wrong as isize].into(),
+            axis: None,
+            sizes: [plan.bound].into(),
+        })
+    })
 }
 
 /// The cell that the index at `place` names.
 ///
 /// # Safety
 /// `index` holds an `i64` there.
-unsafe fn cell(plan: Addressed<'_>, cells: Slot<'_>, index: Slot<'_>, place: &[usize]) -> *mut u8 {
+unsafe fn cell(
+    plan: GatherPlan<'_>,
+    cells: OperandRef<'_>,
+    index: OperandRef<'_>,
+    place: &[usize],
+) -> *mut u8 {
     // SAFETY: the caller's promise.
     let step = unsafe { at(index, place.iter().copied()).cast::<i64>().read() } as isize * plan.step;
     at(cells, place.iter().copied()).wrapping_offset(step * cells.element as isize)
@@ -441,8 +481,8 @@ elementwise! {
 /// Some of everything, on any device.
 fn work<D: Device>(x: &Tensor<f32, 2, D>) -> Result<Tensor<f32, 2, D>> {
     let mean = x.mean(Axis::<0>)?;
-    let centred = (x.lazy() - mean.lift()).map(swish).eval()?;
-    let mut product = centred.transposed().matmul(&centred)?;
+    let centered = (x.lazy() - mean.lift()).map(swish).eval()?;
+    let mut product = centered.transposed().matmul(&centered)?;
     product += 1.0;
     let shares = product.softmax(Axis::<1>)?;
     shares.greater(0.3)?.select(&shares, 0.0)

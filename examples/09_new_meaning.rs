@@ -8,7 +8,10 @@
 
 use rankform::kernel::Op;
 use rankform::prelude::*;
-use rankform::scalar::{Arith, Bits, Compare, ComplexPrim, Function, Integer, Logic, Num, Order, Ordered, Part, Prim, Real, Shift, Unary};
+use rankform::scalar::{
+    Arith, Bits, Compare, ComplexPrim, Function, IntegerPrim, Logic, Num, Order, Ordered, Part, Prim, Real,
+    Shift, Unary,
+};
 
 elementwise! {
     /// 1 + x + … + x⁷, from the inside out: each step needs the one before.
@@ -45,7 +48,7 @@ impl Lanes for Depth {
     fn compare<P: Ordered>(_: Compare, a: u32, b: u32) -> u32 { after([a, b]) }
     fn equal<P: Prim>(a: u32, b: u32) -> u32 { after([a, b]) }
     fn logic<P: Bits>(_: Logic, a: u32, b: u32) -> u32 { after([a, b]) }
-    fn shift<P: Integer>(_: Shift, a: u32, _: u32) -> u32 { after([a]) }
+    fn shift<P: IntegerPrim>(_: Shift, a: u32, _: u32) -> u32 { after([a]) }
     fn unary<P: Real>(_: Unary, a: u32) -> u32 { after([a]) }
     fn mul_add<P: Real>(a: u32, b: u32, c: u32) -> u32 { after([a, b, c]) }
     fn select<P: Prim>(mask: u32, a: u32, b: u32) -> u32 { after([mask, a, b]) }
@@ -67,7 +70,11 @@ pub fn main() -> Result<()> {
     let x = Tensor::from([0.5, 2.0]);
     println!("nested: {} after {} steps", x.map(nested)?, depth(nested));
     println!("paired: {} after {} steps", x.map(paired)?, depth(paired));
-    println!("slope of paired: {} after {} steps", x.map(derivative::<_, 0>(paired))?, depth(derivative::<_, 0>(paired)));
+    println!(
+        "slope of paired: {} after {} steps",
+        x.map(derivative::<_, 0>(paired))?,
+        depth(derivative::<_, 0>(paired))
+    );
     println!("exp: {} steps", depth(rankform::ops::Exp));
 
     assert_eq!(x.map(nested)?, x.map(paired)?);

@@ -1,20 +1,20 @@
 //! Rows: reductions inside an expression. What is constant along a row is found first, then the row is computed while it
-//! is still in the cache: a normalisation is one pass over memory.
+//! is still in the cache: a normalization is one pass over memory.
 //!
 //! `cargo run --release --example 10_rows`
 
 use rankform::ops::Sum;
 use rankform::prelude::*;
 
-/// Root mean square normalisation with a weight for each column, as one kernel.
+/// Root mean square normalization with a weight for each column, as one kernel.
 fn rms_norm<D: Device>(x: &Tensor<f32, 2, D>, weight: &Tensor<f32, 1, D>) -> Result<Tensor<f32, 2, D>> {
     let size = x.lazy().square().mean_along(Axis::<1>) + 1e-6; // beside every element, what its row has
     (x.lazy() * size.rsqrt() * weight.lift()).eval()
 }
 
-/// Softmax. The powers are used twice, and computed `once`.
+/// Softmax. The powers are used twice, and computed `cached`.
 fn softmax<D: Device>(x: &Tensor<f32, 2, D>) -> Result<Tensor<f32, 2, D>> {
-    let powers = (x.lazy() - x.max_along(Axis::<1>)).exp().once();
+    let powers = (x.lazy() - x.max_along(Axis::<1>)).exp().cached();
     (powers / powers.sum_along(Axis::<1>)).eval()
 }
 

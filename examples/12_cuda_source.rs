@@ -25,7 +25,11 @@ __device__ void rotary(const Operands& a) {
 type Rotary = Source<(In<f32, 3>, In<f32, 2>, In<f32, 2>, Out<f32, 3>)>;
 
 /// The same by operators, on any device.
-fn by_operators<D: Device>(x: &Tensor<f32, 3, D>, cos: &Tensor<f32, 2, D>, sin: &Tensor<f32, 2, D>) -> Result<Tensor<f32, 3, D>> {
+fn by_operators<D: Device>(
+    x: &Tensor<f32, 3, D>,
+    cos: &Tensor<f32, 2, D>,
+    sin: &Tensor<f32, 2, D>,
+) -> Result<Tensor<f32, 3, D>> {
     let half = cos.size()[1];
     let (first, second) = (x.slice((.., .., ..half))?, x.slice((.., .., half..))?);
     let (cos, sin) = (cos.insert_axis(Axis::<1>), sin.insert_axis(Axis::<1>)); // the same for every head
@@ -38,7 +42,11 @@ fn by_operators<D: Device>(x: &Tensor<f32, 3, D>, cos: &Tensor<f32, 2, D>, sin: 
 
 pub fn main() -> Result<()> {
     let (tokens, heads, pairs) = (37, 4, 16);
-    let x = Tensor::from_fn([tokens, heads, 2 * pairs], |[t, h, k]| ((t * 31 + h * 17 + k * 7) % 23) as f32 / 11.0 - 1.0, &Cpu)?;
+    let x = Tensor::from_fn(
+        [tokens, heads, 2 * pairs],
+        |[t, h, k]| ((t * 31 + h * 17 + k * 7) % 23) as f32 / 11.0 - 1.0,
+        &Cpu,
+    )?;
     let angle = |[t, k]: [usize; 2]| t as f32 * 10_000f32.powf(-(k as f32) / pairs as f32);
     let angles = Tensor::from_fn([tokens, pairs], angle, &Cpu)?;
     let (cos, sin) = (angles.cos()?, angles.sin()?);
@@ -61,8 +69,10 @@ pub fn main() -> Result<()> {
 
     // Views are operands as well: every other token, in memory of the other order.
     let mut turned = Tensor::zeros([2 * pairs, heads, 19], &card)?;
-    let (x2, c2, s2) = (x.slice(((..).step(2), .., ..))?, cos.slice(((..).step(2), ..))?, sin.slice(((..).step(2), ..))?);
-    rotary.launch(Grid::over(19 * heads * pairs, 128), (x2, c2, s2, turned.view_mut()?.permuted([2, 1, 0])?))?;
+    let (x2, c2, s2) =
+        (x.slice(((..).step(2), .., ..))?, cos.slice(((..).step(2), ..))?, sin.slice(((..).step(2), ..))?);
+    rotary
+        .launch(Grid::over(19 * heads * pairs, 128), (x2, c2, s2, turned.view_mut()?.permuted([2, 1, 0])?))?;
     assert_eq!(turned.permuted([2, 1, 0])?.to_vec()?, expected.slice(((..).step(2), .., ..))?.to_vec()?);
     println!("rotary: {} pairs turned on {card:?}, the bits of the CPU", tokens * heads * pairs);
     Ok(())

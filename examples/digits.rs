@@ -1,4 +1,4 @@
-//! Handwritten digits, recognised by their neighbours: real data in, an answer and a picture out.
+//! Handwritten digits, recognized by their neighbors: real data in, an answer and a picture out.
 //!
 //! `cargo run --release --example digits` reads 1 797 images of 8 × 8, learns from the first 1 437 and classifies the
 //! last 360 by the nearest image, by the three nearest, by the nearest mean of a class, and by a layer that is trained. Every
@@ -41,7 +41,9 @@ fn main() -> Result<(), AnyError> {
     let (weight, bias) = trained(train, known, &is_class)?;
     let layer = (test.matmul(&weight)? + bias.lift()).argmax(Axis::<1>)?;
 
-    for (name, guess) in [("1-NN", &nearest), ("3-NN", &three_nearest), ("nearest mean", &nearest_mean), ("layer", &layer)] {
+    for (name, guess) in
+        [("1-NN", &nearest), ("3-NN", &three_nearest), ("nearest mean", &nearest_mean), ("layer", &layer)]
+    {
         let right = guess.lazy().equal(&truth.cast::<i64>()?).count(All)?.item()?;
         let n = truth.numel();
         println!("{name:>12}: {right} of {n} right, {:.1} %", 100.0 * right as f64 / n as f64);
@@ -74,19 +76,29 @@ fn chosen_device() -> Result<AnyDevice, AnyError> {
 }
 
 /// `y[i, c] = 1` where `labels[i]` is `classes[c]`, 0 elsewhere.
-fn one_hot<D: Device>(labels: TensorView<'_, u8, 1, D>, classes: &Tensor<u8, 1, D>) -> Result<Tensor<f32, 2, D>> {
+fn one_hot<D: Device>(
+    labels: TensorView<'_, u8, 1, D>,
+    classes: &Tensor<u8, 1, D>,
+) -> Result<Tensor<f32, 2, D>> {
     labels.insert_axis(Axis::<1>).lazy().equal(classes.lift()).cast::<f32>().eval()
 }
 
 /// `|aᵢ − bⱼ|² = |aᵢ|² − 2 aᵢ·bⱼ + |bⱼ|²`, exact here: all numbers are integers below 2²⁴.
-fn squared_distances<D: Device>(a: TensorView<'_, f32, 2, D>, b: TensorView<'_, f32, 2, D>) -> Result<Tensor<f32, 2, D>> {
+fn squared_distances<D: Device>(
+    a: TensorView<'_, f32, 2, D>,
+    b: TensorView<'_, f32, 2, D>,
+) -> Result<Tensor<f32, 2, D>> {
     let (aa, bb) = (a.lazy().square().sum(Axis::<1>)?, b.lazy().square().sum(Axis::<1>)?);
     let ab = a.matmul(b.transposed())?;
     (ab.lazy() * -2.0 + aa.insert_axis(Axis::<1>) + bb.lift()).eval()
 }
 
 /// The class that most of the `k` nearest have; the smallest of several.
-fn vote<D: Device>(distances: &Tensor<f32, 2, D>, is_class: &Tensor<f32, 2, D>, k: usize) -> Result<Tensor<i64, 1, D>> {
+fn vote<D: Device>(
+    distances: &Tensor<f32, 2, D>,
+    is_class: &Tensor<f32, 2, D>,
+    k: usize,
+) -> Result<Tensor<i64, 1, D>> {
     let device = distances.device();
     let index = Tensor::arange(0, distances.size()[1] as i64, 1, device)?; // (training image)
     let mut left = distances.copy()?;
@@ -116,12 +128,16 @@ fn trained<D: Device>(
 ) -> Result<(Tensor<f32, 2, D>, Tensor<f32, 1, D>)> {
     let ([n, pixels], device) = (x.size().0, x.device());
     let labels = labels.cast::<i64>()?;
-    let (mut weight, mut bias) = (Tensor::zeros([pixels, CLASSES], device)?, Tensor::zeros([CLASSES], device)?);
+    let (mut weight, mut bias) =
+        (Tensor::zeros([pixels, CLASSES], device)?, Tensor::zeros([CLASSES], device)?);
     let (mut weight_velocity, mut bias_velocity) = (Tensor::zeros_like(&weight)?, Tensor::zeros_like(&bias)?);
     for step in 0..60 {
         let scores = x.matmul(&weight)? + bias.lift(); // (image, class)
         if step % 20 == 0 {
-            println!("step {step:2}: cross entropy {:.3}", scores.cross_entropy_mean(Axis::<1>, &labels, ClassLoss::new())?.item()?);
+            println!(
+                "step {step:2}: cross entropy {:.3}",
+                scores.cross_entropy_mean(Axis::<1>, &labels, ClassLoss::new())?.item()?
+            );
         }
         // What the mean cross entropy is to the scores: probabilities less truth, over the number of images.
         let slope = ((scores.softmax(Axis::<1>)?.lazy() - is_class) / n as f32).eval()?;

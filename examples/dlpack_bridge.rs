@@ -9,7 +9,8 @@ fn take(managed: *mut DLManagedTensorVersioned) -> Option<DynTensor> {
     let managed = NonNull::new(managed)?;
     // SAFETY: from a capsule of NumPy's or PyTorch's, which Python takes once.
     let taken = unsafe { dlpack::import(managed) };
-    let tensor = taken.and_then(|taken| if taken.is_read_only() { taken.copy() } else { taken.into_tensor() });
+    let tensor =
+        taken.and_then(|taken| if taken.is_read_only() { taken.copy() } else { taken.into_tensor() });
     tensor.map_err(|error| println!("{error}")).ok()
 }
 
@@ -18,7 +19,11 @@ fn take(managed: *mut DLManagedTensorVersioned) -> Option<DynTensor> {
 /// # Safety
 /// A capsule's struct, taken once, and room for so many bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn bridge_bytes(managed: *mut DLManagedTensorVersioned, room: *mut u8, nbytes: usize) -> isize {
+pub unsafe extern "C" fn bridge_bytes(
+    managed: *mut DLManagedTensorVersioned,
+    room: *mut u8,
+    nbytes: usize,
+) -> isize {
     let Some(bytes) = take(managed).and_then(|tensor| tensor.to_bytes().ok()) else { return -1 };
     if bytes.len() > nbytes {
         return -1;
@@ -34,18 +39,24 @@ pub unsafe extern "C" fn bridge_bytes(managed: *mut DLManagedTensorVersioned, ro
 /// # Safety
 /// A capsule's struct, taken once.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn bridge_turn(managed: *mut DLManagedTensorVersioned, form: u32) -> *mut DLManagedTensorVersioned {
+pub unsafe extern "C" fn bridge_turn(
+    managed: *mut DLManagedTensorVersioned,
+    form: u32,
+) -> *mut DLManagedTensorVersioned {
     let turned = take(managed).and_then(|tensor| {
         let rank = tensor.rank();
         match form {
             0 => Some(tensor),
             1 => tensor.permuted(&(0..rank).rev().collect::<Vec<_>>()).ok(),
-            2 => (0..rank).try_fold(tensor, |tensor, axis| tensor.ranged(axis, 0, tensor.size()[axis], -1).ok()),
+            2 => (0..rank)
+                .try_fold(tensor, |tensor, axis| tensor.ranged(axis, 0, tensor.size()[axis], -1).ok()),
             _ if rank == 0 => Some(tensor),
             _ => tensor.ranged(rank - 1, 0, tensor.size()[rank - 1], 2).ok(),
         }
     });
-    turned.and_then(|tensor| dlpack::export(tensor).ok()).map_or(null_mut(), |exported| exported.into_raw().as_ptr())
+    turned
+        .and_then(|tensor| dlpack::export(tensor).ok())
+        .map_or(null_mut(), |exported| exported.into_raw().as_ptr())
 }
 
 /// Takes a tensor and lets go of it on another thread.

@@ -49,7 +49,11 @@ fn inspect(path: &str) -> Result<()> {
             show(name, |progress| file.read_dyn_with(name, progress));
         }
     }
-    println!("  {:.2} s{}", start.elapsed().as_secs_f64(), peak_memory().map(|peak| format!(", {peak} at most")).unwrap_or_default());
+    println!(
+        "  {:.2} s{}",
+        start.elapsed().as_secs_f64(),
+        peak_memory().map(|peak| format!(", {peak} at most")).unwrap_or_default()
+    );
     Ok(())
 }
 
@@ -74,13 +78,21 @@ fn show(name: &str, read: impl FnOnce(&mut dyn FnMut(u64, u64)) -> Result<DynTen
 
 fn describe(name: &str, x: &DynTensor, seconds: f64) -> Result<()> {
     let order = if x.is_contiguous() { "" } else { ", the first axis fastest" };
-    println!("  {name} {} {:?}, {} bytes{order}, read in {seconds:.2} s", x.dtype().name(), x.size(), x.nbytes());
+    println!(
+        "  {name} {} {:?}, {} bytes{order}, read in {seconds:.2} s",
+        x.dtype().name(),
+        x.size(),
+        x.nbytes()
+    );
     if x.numel() == 0 {
         return Ok(());
     }
     let numbers = Numbers::of(x)?;
     let (mean, deviation) = (numbers.mean, (numbers.squares / numbers.count).sqrt());
-    println!("    {} … {}, mean {mean:.6}, standard deviation {deviation:.6}", numbers.smallest, numbers.largest);
+    println!(
+        "    {} … {}, mean {mean:.6}, standard deviation {deviation:.6}",
+        numbers.smallest, numbers.largest
+    );
     if numbers.nan > 0 {
         println!("    {} of {} are NaN", numbers.nan, x.numel());
     }
@@ -103,7 +115,14 @@ const PIECE: usize = 64 << 10;
 
 impl Numbers {
     fn of(x: &DynTensor) -> Result<Numbers> {
-        let mut all = Numbers { count: 0.0, nan: 0, smallest: f64::INFINITY, largest: f64::NEG_INFINITY, mean: 0.0, squares: 0.0 };
+        let mut all = Numbers {
+            count: 0.0,
+            nan: 0,
+            smallest: f64::INFINITY,
+            largest: f64::NEG_INFINITY,
+            mean: 0.0,
+            squares: 0.0,
+        };
         let flat = match x.is_contiguous() {
             true => x.reshaped(&[x.numel()])?,
             false => x.permuted(&(0..x.rank()).rev().collect::<Vec<_>>())?.reshaped(&[x.numel()])?, // the other order
@@ -165,7 +184,12 @@ fn picture(x: &DynTensor, numbers: &Numbers) -> Result<()> {
         return Ok(());
     }
     let [rows, columns] = [x.size()[0], x.size()[1]];
-    let shown = x.ranged(0, 0, rows, rows.div_ceil(16) as isize)?.ranged(1, 0, columns, columns.div_ceil(64) as isize)?;
+    let shown = x.ranged(0, 0, rows, rows.div_ceil(16) as isize)?.ranged(
+        1,
+        0,
+        columns,
+        columns.div_ceil(64) as isize,
+    )?;
     for row in 0..shown.size()[0] {
         let values = as_f64(&shown.at(0, row)?)?.to_vec()?;
         let shade = |value: f64| {

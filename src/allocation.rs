@@ -7,7 +7,7 @@
 //! ```
 // Imports: `error`, `shared`, `device`.
 
-use crate::device::{Cpu, CpuBlock, Deleter, Device, Fresh, alignment};
+use crate::device::{Cpu, CpuBlock, Deleter, Device, Init, alignment};
 use crate::error::{Error, Result};
 use crate::shared::Shared;
 use std::fmt;
@@ -58,14 +58,14 @@ impl<D: Device> Allocation<D> {
     /// # Errors
     /// [`Error::OutOfMemory`].
     pub fn new(device: &D, nbytes: usize) -> Result<Self> {
-        Ok(Self::of(device.allocate(nbytes, Fresh::Zeroed)?, nbytes, device.clone()))
+        Ok(Self::of(device.allocate(nbytes, Init::Zeroed)?, nbytes, device.clone()))
     }
 
     /// Fresh memory and the first handle on it, in one heap block where the device allows that.
     #[inline]
-    pub(crate) fn fresh(device: &D, nbytes: usize, fresh: Fresh) -> Result<Shared<Self>> {
-        match device.beside(nbytes) {
-            Some(block) => match Self::beside(device, nbytes, fresh, block) {
+    pub(crate) fn fresh(device: &D, nbytes: usize, fresh: Init) -> Result<Shared<Self>> {
+        match device.inline_block(nbytes) {
+            Some(block) => match Self::inline_block(device, nbytes, fresh, block) {
                 Some(shared) => Ok(shared),
                 None => Err(Error::OutOfMemory { op: "allocate", nbytes }),
             },
@@ -74,11 +74,16 @@ impl<D: Device> Allocation<D> {
     }
 
     /// In one heap block. Its result is a pointer, not a `Result`, which would go through memory.
-    fn beside(device: &D, nbytes: usize, fresh: Fresh, block: unsafe fn(NonNull<u8>, usize) -> D::Block) -> Option<Shared<Self>> {
+    fn inline_block(
+        device: &D,
+        nbytes: usize,
+        fresh: Init,
+        block: unsafe fn(NonNull<u8>, usize) -> D::Block,
+    ) -> Option<Shared<Self>> {
         Shared::with_room(nbytes, alignment(nbytes), |room| {
             // SAFETY: the room has so many bytes, aligned as a device's are, which nobody else knows.
             unsafe {
-                if fresh == Fresh::Zeroed {
+                if fresh == Init::Zeroed {
                     room.write_bytes(0, nbytes);
                 }
                 Self::of(block(room, nbytes), nbytes, device.clone())
@@ -108,7 +113,7 @@ impl<D: Device> Allocation<D> {
             }
         };
         // SAFETY: the caller's promise is the one asked for.
-        let block = unsafe { device.adopt(address, nbytes, free)? };
+        let block = unsafe { device.from_external(address, nbytes, free)? };
         Ok(Self::of(block, nbytes, device.clone()))
     }
 
@@ -243,7 +248,11 @@ impl Allocation<Cpu> {
 
 impl<D: Device> fmt::Debug for Allocation<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Allocation").field("ptr", &self.ptr()).field("size", &self.nbytes).field("device", &self.device).finish()
+        f.debug_struct("Allocation")
+            .field("ptr", &self.ptr())
+            .field("size", &self.nbytes)
+            .field("device", &self.device)
+            .finish()
     }
 }
 
@@ -254,18 +263,31 @@ mod tests {
     #[test]
     fn fresh_memory_is_aligned_and_its_own_beside_its_counter_or_not() {
         for nbytes in [0, 1, 15, 16, 64, 1000, 1023, 1024, 1025, 4096, (32 << 10) - 1, 32 << 10, 40_000] {
-            let memory = Allocation::fresh(&Cpu, nbytes, Fresh::Zeroed).unwrap();
-            let other = Allocation::fresh(&Cpu, nbytes, Fresh::Unspecified).unwrap();
-            assert_eq!((memory.size(), memory.ptr().addr() % if nbytes < 1024 { 16 } else { 64 }), (nbytes, 0), "{nbytes} bytes");
+            let memory = Allocation::fresh(&Cpu, nbytes, Init::Zeroed).unwrap();
+            let other = Allocation::fresh(&Cpu, nbytes, Init::Unspecified).unwrap();
+            assert_eq!(
+                (memory.size(), memory.ptr().addr() % if nbytes < 1024 { 16 } else { 64 }),
+                (nbytes, 0),
+                "{nbytes} bytes"
+            );
             // SAFETY: two allocations of so many bytes, and nobody else has them.
             let (bytes, others) = unsafe {
                 other.ptr().write_bytes(0xFF, nbytes);
-                (std::slice::from_raw_parts(memory.ptr(), nbytes), std::slice::from_raw_parts(other.ptr(), nbytes))
+                (
+                    std::slice::from_raw_parts(memory.ptr(), nbytes),
+                    std::slice::from_raw_parts(other.ptr(), nbytes),
+                )
             };
             let second = memory.share();
             drop(memory);
-            assert!(bytes.iter().all(|&byte| byte == 0) && others.iter().all(|&byte| byte == 0xFF), "{nbytes} bytes");
-            assert_eq!((second.handles(), second.version(), second.policy()), (1, 0, ResizePolicy::default()));
+            assert!(
+                bytes.iter().all(|&byte| byte == 0) && others.iter().all(|&byte| byte == 0xFF),
+                "{nbytes} bytes"
+            );
+            assert_eq!(
+                (second.handles(), second.version(), second.policy()),
+                (1, 0, ResizePolicy::default())
+            );
         }
     }
 }

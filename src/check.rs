@@ -10,7 +10,7 @@ use crate::error::{Error, Result, text};
 use crate::expr::{Elementwise, Reduce, Scan, Zip};
 use crate::kernel::{Op, Reducer};
 use crate::rank::Step;
-use crate::scalar::{DType, Lane, Prim, Run};
+use crate::scalar::{DType, Eval, Lane, Prim};
 use crate::tensor::Tensor;
 use num_complex::Complex;
 
@@ -47,12 +47,18 @@ type Two<'a, T, U, D> = &'a dyn Fn(&Tensor<T, 3, D>, &Tensor<T, 3, D>) -> Result
 type Beside<'a, T, U, D> = &'a dyn Fn(&Tensor<T, 3, D>, T) -> Result<Tensor<U, 3, D>>;
 
 /// The kinds of layout that are tried.
-const KINDS: [&str; 7] = ["contiguous", "permuted", "transposed", "reversed", "every other", "cut", "stretched"];
+const KINDS: [&str; 7] =
+    ["contiguous", "permuted", "transposed", "reversed", "every other", "cut", "stretched"];
 
 impl<D: Device> Differential<D> {
     /// Between this device and the CPU; the same seed gives the same tensors.
     pub fn new(device: &D, seed: u64) -> Self {
-        Differential { device: device.clone(), state: seed.wrapping_mul(2).wrapping_add(1), cases: 0, large: false }
+        Differential {
+            device: device.clone(),
+            state: seed.wrapping_mul(2).wrapping_add(1),
+            cases: 0,
+            large: false,
+        }
     }
 
     /// With tensors of 16,384 elements and more from now on, which devices may take in other ways than small ones.
@@ -71,12 +77,18 @@ impl<D: Device> Differential<D> {
     /// # Errors
     /// [`Error::Value`] where results differ; what the device reports.
     pub fn unary<F: Op<(T,)>, T: Element>(&mut self, operator: F, units: u32) -> Result<()> {
-        let value: fn(T) -> F::Out = |x| F::Out::narrow(F::call::<Run>((Lane(x.widen()),)).value());
+        let value: fn(T) -> F::Out = |x| F::Out::narrow(F::call::<Eval>((Lane(x.widen()),)).value());
         self.unary_of(F::NAME, value, &|x| x.map(operator), units)
     }
 
     /// [`unary`](Self::unary) for all operators of one type: one such function is compiled for many operators.
-    fn unary_of<T: Element, U: Element>(&mut self, name: &'static str, value: fn(T) -> U, run: One<T, U, D>, units: u32) -> Result<()> {
+    fn unary_of<T: Element, U: Element>(
+        &mut self,
+        name: &'static str,
+        value: fn(T) -> U,
+        run: One<T, U, D>,
+        units: u32,
+    ) -> Result<()> {
         for kind in self.some_kinds() {
             let (x, y) = self.pair::<T>(kind)?;
             let expected = Tensor::from_vec(x.to_vec()?.into_iter().map(value).collect(), x.size())?;
@@ -90,8 +102,15 @@ impl<D: Device> Differential<D> {
     /// # Errors
     /// As [`unary`](Self::unary).
     pub fn binary<F: Op<(T, T)>, T: Element>(&mut self, operator: F, units: u32) -> Result<()> {
-        let value: fn(T, T) -> F::Out = |x, v| F::Out::narrow(F::call::<Run>((Lane(x.widen()), Lane(v.widen()))).value());
-        self.binary_of(F::NAME, value, &|x, v| x.zip(operator, v), &|x, number| x.zip(operator, number), units)
+        let value: fn(T, T) -> F::Out =
+            |x, v| F::Out::narrow(F::call::<Eval>((Lane(x.widen()), Lane(v.widen()))).value());
+        self.binary_of(
+            F::NAME,
+            value,
+            &|x, v| x.zip(operator, v),
+            &|x, number| x.zip(operator, number),
+            units,
+        )
     }
 
     /// [`binary`](Self::binary) for all operators of one type.
@@ -167,7 +186,12 @@ impl<D: Device> Differential<D> {
         self.cases += 1;
         let differ = |what| Err(Error::Value { op, what });
         if expected.size() != found.size() {
-            return differ(text(format_args!("sizes {:?} on the CPU and {:?} on {:?}", expected.size(), found.size(), self.device)));
+            return differ(text(format_args!(
+                "sizes {:?} on the CPU and {:?} on {:?}",
+                expected.size(),
+                found.size(),
+                self.device
+            )));
         }
         let pairs = expected.to_vec()?.into_iter().zip(found.to_vec()?).enumerate();
         match pairs.into_iter().find(|&(_, (a, b))| !is_close(a, b, units)) {
@@ -207,7 +231,11 @@ impl<D: Device> Differential<D> {
     }
 
     /// A random tensor of these sizes, in a kind of layout, on the CPU and on the device.
-    fn pair_of<T: Element>(&mut self, kind: usize, size: [usize; 3]) -> Result<(Tensor<T, 3>, Tensor<T, 3, D>)> {
+    fn pair_of<T: Element>(
+        &mut self,
+        kind: usize,
+        size: [usize; 3],
+    ) -> Result<(Tensor<T, 3>, Tensor<T, 3, D>)> {
         let [a, b, c] = size;
         let whole = match kind {
             1 => [c, a, b],
@@ -230,7 +258,7 @@ impl<D: Device> Differential<D> {
     /// Sizes, now and then 0 or 1, now and then large enough for several blocks.
     fn size(&mut self) -> [usize; 3] {
         if self.large {
-            // Half of the rows have a length that many neighbours divide.
+            // Half of the rows have a length that many neighbors divide.
             let ragged = self.below(2) * self.below(9);
             return [8 + self.below(9), 8 + self.below(9), 16 * (16 + self.below(16)) + ragged];
         }
@@ -255,7 +283,8 @@ impl<D: Device> Differential<D> {
                 let mut bytes = [0u8; 16];
                 bytes[..8].copy_from_slice(&bits.to_ne_bytes());
                 bytes[8..].copy_from_slice(&self.next().to_ne_bytes());
-                bytemuck::checked::try_pod_read_unaligned(&bytes[..size_of::<T>()]).unwrap_or_else(|_| small(1.0))
+                bytemuck::checked::try_pod_read_unaligned(&bytes[..size_of::<T>()])
+                    .unwrap_or_else(|_| small(1.0))
             }
         }
     }
@@ -274,7 +303,11 @@ impl<D: Device> Differential<D> {
     }
 }
 
-fn arranged<T: Element, D: Device>(x: Tensor<T, 3, D>, kind: usize, [a, b, c]: [usize; 3]) -> Result<Tensor<T, 3, D>> {
+fn arranged<T: Element, D: Device>(
+    x: Tensor<T, 3, D>,
+    kind: usize,
+    [a, b, c]: [usize; 3],
+) -> Result<Tensor<T, 3, D>> {
     match kind {
         1 => x.into_permuted([1, 2, 0]),
         2 => x.into_transposed(),
@@ -306,6 +339,8 @@ fn is_close<T: Element>(a: T, b: T, units: u32) -> bool {
     parts(a).into_iter().zip(parts(b)).all(|(a, b)| {
         a == b
             || a.is_nan() && b.is_nan()
-            || a.is_finite() && b.is_finite() && (a - b).abs() <= f64::from(units) * unit * a.abs().max(b.abs())
+            || a.is_finite()
+                && b.is_finite()
+                && (a - b).abs() <= f64::from(units) * unit * a.abs().max(b.abs())
     })
 }

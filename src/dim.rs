@@ -128,7 +128,7 @@ impl<const RANK: usize> Iterator for Indices<RANK> {
     }
 }
 
-/// Steps between neighbours along each axis, in **elements**; 0 repeats an element, negative runs backwards.
+/// Steps between neighbors along each axis, in **elements**; 0 repeats an element, negative runs backwards.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Stride<const RANK: usize>(pub [isize; RANK]);

@@ -72,7 +72,7 @@ pub enum Kind {
     /// Pairs of floating-point numbers.
     Complex,
     /// Whole numbers that stand for real ones.
-    Quantised,
+    QuantizedElement,
 }
 
 /// One row of names.
@@ -120,9 +120,9 @@ rows! {
     C16 Complex 4 "Complex<f16>" "complex32" Some("chalf"), "ComplexHalf";
     C32 Complex 8 "Complex<f32>" "complex64" Some("cfloat"), "ComplexFloat";
     C64 Complex 16 "Complex<f64>" "complex128" Some("cdouble"), "ComplexDouble";
-    QI8 Quantised 1 "qi8" "qint8" None, "QInt8";
-    QU8 Quantised 1 "qu8" "quint8" None, "QUInt8";
-    QI32 Quantised 4 "qi32" "qint32" None, "QInt32";
+    QI8 QuantizedElement 1 "qi8" "qint8" None, "QInt8";
+    QU8 QuantizedElement 1 "qu8" "quint8" None, "QUInt8";
+    QI32 QuantizedElement 4 "qi32" "qint32" None, "QInt32";
 }
 
 /// A number in a program, which has a kind and no size of its own: it takes the element of the tensor beside it where its
@@ -132,7 +132,7 @@ pub enum Wrapped {
     /// `true`, `false`.
     Bool,
     /// A whole number.
-    Whole,
+    Integer,
     /// A real number.
     Real,
     /// A complex number.
@@ -196,9 +196,9 @@ impl DType {
     pub const fn is_complex(self) -> bool {
         matches!(self.kind(), Kind::Complex)
     }
-    /// Whether it is quantised.
-    pub const fn is_quantised(self) -> bool {
-        matches!(self.kind(), Kind::Quantised)
+    /// Whether it is quantized.
+    pub const fn is_quantized(self) -> bool {
+        matches!(self.kind(), Kind::QuantizedElement)
     }
     /// Whether some of its numbers lose digits in an f32.
     pub const fn is_wider_than_f32(self) -> bool {
@@ -226,7 +226,7 @@ impl DType {
     /// apart, the higher kind gives the type, as in PyTorch: `I64` and `F16` are `F16`.
     ///
     /// # Errors
-    /// [`Error::Value`] where no type holds both: `U64` with a signed one, an 8-bit float with another float, a quantised
+    /// [`Error::Value`] where no type holds both: `U64` with a signed one, an 8-bit float with another float, a quantized
     /// type with any other.
     pub fn promote(self, other: DType) -> Result<DType> {
         use DType::*;
@@ -236,7 +236,7 @@ impl DType {
         let (low, high) = if self.kind() <= other.kind() { (self, other) } else { (other, self) };
         let narrow = |dtype: DType| matches!(dtype, F8E4M3 | F8E5M2);
         let found = match (low.kind(), high.kind()) {
-            _ if narrow(low) || low.is_quantised() || high.is_quantised() => None,
+            _ if narrow(low) || low.is_quantized() || high.is_quantized() => None,
             _ if narrow(high) => (low.kind() < Kind::Float).then_some(high),
             (Kind::Unsigned, Kind::Signed) if low.size() < high.size() => Some(high),
             (Kind::Unsigned, Kind::Signed) => match low {
@@ -252,29 +252,33 @@ impl DType {
             (l, h) if l < h => Some(high),
             _ => Some(if low.size() >= high.size() { low } else { high }),
         };
-        found.ok_or_else(|| Error::Value { op: "promote", what: text(format_args!("no element type holds both {self} and {other}")) })
+        found.ok_or_else(|| Error::Value {
+            op: "promote",
+            what: text(format_args!("no element type holds both {self} and {other}")),
+        })
     }
 
     /// The element type of a result of a tensor with such elements and a number, as in PyTorch: the tensor's, unless the
     /// number is of a higher kind; then f32 or, for a complex number, the complex type of the tensor's floats.
     ///
     /// # Errors
-    /// [`Error::Value`] for a quantised type.
+    /// [`Error::Value`] for a quantized type.
     ///
     /// # Examples
     /// ```
     /// use rankform::dtype::{DType, Wrapped};
-    /// assert_eq!(DType::I8.with_number(Wrapped::Whole)?, DType::I8);
+    /// assert_eq!(DType::I8.with_number(Wrapped::Integer)?, DType::I8);
     /// assert_eq!(DType::I64.with_number(Wrapped::Real)?, DType::F32);
     /// assert_eq!(DType::F64.with_number(Wrapped::Complex)?, DType::C64);
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn with_number(self, number: Wrapped) -> Result<DType> {
         match (self.kind(), number) {
-            (Kind::Quantised, _) => {
-                Err(Error::Value { op: "with_number", what: text(format_args!("{self} is dequantised before it meets numbers")) })
-            }
-            (Kind::Bool, Wrapped::Whole) => Ok(DType::I64),
+            (Kind::QuantizedElement, _) => Err(Error::Value {
+                op: "with_number",
+                what: text(format_args!("{self} is dequantized before it meets numbers")),
+            }),
+            (Kind::Bool, Wrapped::Integer) => Ok(DType::I64),
             (Kind::Bool | Kind::Unsigned | Kind::Signed, Wrapped::Real) => Ok(DType::F32),
             (kind, Wrapped::Complex) if kind < Kind::Complex => Ok(self.complex()),
             _ => Ok(self),
@@ -322,7 +326,9 @@ impl fmt::Display for DType {
 impl FromStr for DType {
     type Err = Error;
     fn from_str(name: &str) -> Result<DType> {
-        let names = |row: &&Row| row.rust == name || row.name == name || row.legacy == Some(name) || row.scalar == name;
+        let names = |row: &&Row| {
+            row.rust == name || row.name == name || row.legacy == Some(name) || row.scalar == name
+        };
         let row = ROWS.iter().find(names);
         row.map(|row| row.dtype).ok_or_else(|| unknown("dtype", name, "an element type"))
     }

@@ -3,14 +3,14 @@
 
 mod half;
 mod narrow;
-mod quantised;
+mod quantized;
 
 pub use half::{bf16, f16};
 pub use narrow::{F8E4M3, F8E5M2};
-pub use quantised::{QInt8, QInt32, QUInt8};
+pub use quantized::{QInt8, QInt32, QUInt8};
 
 use crate::dtype::DType;
-use crate::scalar::{Bits, ComplexPrim, Integer, Lane, Lanes, Num, Ordered, Prim, Real};
+use crate::scalar::{Bits, ComplexPrim, IntegerPrim, Lane, Lanes, Num, Ordered, Prim, Real};
 use num_complex::Complex;
 use std::fmt;
 
@@ -145,7 +145,9 @@ impl<T: Number + Comparable> RealNumber for T {}
     label = "this operator needs f16, bf16, f32 or f64, not `{Self}`",
     note = "numbers and booleans are converted first: `.cast::<f32>()?`"
 )]
-pub trait Float: RealNumber<Compute: Real> + Inexact<Part = Self> + Conjugate<Real = Self> + num_traits::Float {
+pub trait Float:
+    RealNumber<Compute: Real> + Inexact<Part = Self> + Conjugate<Real = Self> + num_traits::Float
+{
     /// A number, rounded once to nearest even: a constant in generic code. Bodies of operators need it not: `x * 0.5`.
     ///
     /// # Examples
@@ -170,13 +172,13 @@ pub trait Float: RealNumber<Compute: Real> + Inexact<Part = Self> + Conjugate<Re
     label = "there are rows for i8 and u8 in every pair, and for i16, u16, i32, u32, f16, bf16 and f32 with themselves",
     note = "`matmul` sums in the element itself; other pairs are cast first: `.cast::<i8>()?`"
 )]
-pub trait Wider<LEFT>: Number {
+pub trait WideningMul<LEFT>: Number {
     /// The wider element.
     type Wide: Number;
 }
 
 macro_rules! wider {
-    ($($left:ty, $right:ty => $out:ty;)*) => { $(impl Wider<$left> for $right { type Wide = $out; })* };
+    ($($left:ty, $right:ty => $out:ty;)*) => { $(impl WideningMul<$left> for $right { type Wide = $out; })* };
 }
 wider! {
     i8, i8 => i32;
@@ -198,7 +200,7 @@ wider! {
     label = "this operator needs i8…i64 or u8…u64, not `{Self}`",
     note = "for a power of floats there is `powf`"
 )]
-pub trait Whole: RealNumber<Compute: Integer> {}
+pub trait Integer: RealNumber<Compute: IntegerPrim> {}
 
 /// An element that is a row of bits: integers and booleans.
 #[diagnostic::on_unimplemented(
@@ -208,8 +210,14 @@ pub trait Whole: RealNumber<Compute: Integer> {}
 pub trait Bitwise: Element<Compute: Bits> {}
 
 /// A complex element.
-#[diagnostic::on_unimplemented(message = "`{Self}` is not a complex element", label = "this operator needs a complex number, not `{Self}`")]
-pub trait ComplexElement: Inexact + Number<Compute: ComplexPrim<Part = Compute<<Self as Inexact>::Part>>> {}
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a complex element",
+    label = "this operator needs a complex number, not `{Self}`"
+)]
+pub trait ComplexElement:
+    Inexact + Number<Compute: ComplexPrim<Part = Compute<<Self as Inexact>::Part>>>
+{
+}
 
 macro_rules! elements {
     ($($t:ty)*) => { $(
@@ -253,7 +261,7 @@ macro_rules! classes {
 classes! {
     Comparable: bool i8 i16 i32 i64 u8 u16 u32 u64 usize f16 bf16 f32 f64;
     Float: f16 bf16 f32 f64;
-    Whole: i8 i16 i32 i64 u8 u16 u32 u64 usize;
+    Integer: i8 i16 i32 i64 u8 u16 u32 u64 usize;
     Bitwise: bool i8 i16 i32 i64 u8 u16 u32 u64 usize;
 }
 macro_rules! numbers {
@@ -285,7 +293,10 @@ impl<T: Comparable> Conjugate for T {
         x
     }
     #[inline(always)]
-    fn each_part<L: Lanes>(x: Lane<L, Compute<T>>, f: impl Fn(Lane<L, Compute<T>>) -> Lane<L, Compute<T>>) -> Lane<L, Compute<T>> {
+    fn each_part<L: Lanes>(
+        x: Lane<L, Compute<T>>,
+        f: impl Fn(Lane<L, Compute<T>>) -> Lane<L, Compute<T>>,
+    ) -> Lane<L, Compute<T>> {
         f(x)
     }
 }

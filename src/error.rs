@@ -25,18 +25,18 @@ pub enum Error {
         /// The operation.
         op: &'static str,
         /// The sizes of the left operand, or those wanted.
-        left: Numbers,
+        left: SizeList,
         /// The sizes of the right operand, or those found.
-        right: Numbers,
+        right: SizeList,
     },
     /// What a result is written into has other sizes: it does not stretch.
     Output {
         /// The operation.
         op: &'static str,
         /// The sizes of the result.
-        sizes: Numbers,
+        sizes: SizeList,
         /// The sizes of what is written.
-        found: Numbers,
+        found: SizeList,
     },
     /// A matrix product whose inner sizes differ.
     Inner {
@@ -45,29 +45,29 @@ pub enum Error {
         /// The sizes that differ.
         inner: [usize; 2],
         /// The sizes of the left operand.
-        left: Numbers,
+        left: SizeList,
         /// The sizes of the right operand.
-        right: Numbers,
+        right: SizeList,
     },
     /// A different number of elements than the sizes call for.
     Length {
         /// The operation.
         op: &'static str,
         /// The sizes asked for.
-        sizes: Numbers,
+        sizes: SizeList,
         /// How many elements those sizes hold.
         expected: usize,
         /// How many there are.
         found: usize,
         /// The sizes that they stand in, where they stand in some.
-        of: Option<Numbers>,
+        of: Option<SizeList>,
     },
     /// A tensor of several elements, or of none, where one is wanted.
     NotOne {
         /// The operation.
         op: &'static str,
         /// The sizes of the tensor.
-        sizes: Numbers,
+        sizes: SizeList,
         /// How many elements those sizes hold.
         found: usize,
     },
@@ -76,7 +76,7 @@ pub enum Error {
         /// The operation.
         op: &'static str,
         /// The sizes asked for.
-        sizes: Numbers,
+        sizes: SizeList,
         /// Bytes of one element.
         element: usize,
     },
@@ -85,11 +85,11 @@ pub enum Error {
         /// The operation.
         op: &'static str,
         /// The index: one number an axis, one along `axis`, or one among all elements.
-        index: Numbers,
+        index: SizeList,
         /// The axis it is along, where it is along one.
         axis: Option<usize>,
         /// The sizes it should lie in.
-        sizes: Numbers,
+        sizes: SizeList,
     },
     /// An axis, known only at run time, that the tensor does not have; or one that is not of size 1.
     Axis {
@@ -98,7 +98,7 @@ pub enum Error {
         /// The axis asked for.
         axis: usize,
         /// The sizes of the tensor.
-        sizes: Numbers,
+        sizes: SizeList,
     },
     /// A range, step, window or chunk that does not fit its axis.
     Slice {
@@ -116,16 +116,16 @@ pub enum Error {
         /// The operation.
         op: &'static str,
         /// The order asked for.
-        order: Numbers,
+        order: SizeList,
     },
     /// A layout that would reach outside its memory.
     Bounds {
         /// The operation.
         op: &'static str,
         /// The sizes asked for.
-        sizes: Numbers,
+        sizes: SizeList,
         /// The strides asked for, in elements.
-        strides: Numbers,
+        strides: SizeList,
         /// The offset asked for, in elements.
         offset: i128,
         /// How many elements there are.
@@ -136,20 +136,20 @@ pub enum Error {
         /// The operation.
         op: &'static str,
         /// The sizes.
-        sizes: Numbers,
+        sizes: SizeList,
         /// The strides, in elements.
-        strides: Numbers,
+        strides: SizeList,
     },
     /// A layout that no view can express: copy first (`to_shape`, `to_contiguous`).
     NeedsCopy {
         /// The operation.
         op: &'static str,
         /// The sizes of the tensor.
-        sizes: Numbers,
+        sizes: SizeList,
         /// Its strides, in elements.
-        strides: Numbers,
+        strides: SizeList,
         /// The sizes asked for.
-        to: Numbers,
+        to: SizeList,
     },
     /// A tensor whose types are known at run time is not of the types asked for.
     Type {
@@ -172,7 +172,7 @@ pub enum Error {
         /// The operation.
         op: &'static str,
         /// The sizes of the tensor.
-        sizes: Numbers,
+        sizes: SizeList,
     },
     /// Changing the sizes or strides of a handle whose metadata is frozen.
     MetadataFrozen {
@@ -239,7 +239,7 @@ pub enum Error {
         /// The operation.
         op: &'static str,
         /// The sizes of the operand.
-        sizes: Numbers,
+        sizes: SizeList,
     },
     /// One fused expression with too many operands; one that occurs twice counts twice (`x.square()` instead of `x * x`).
     Operands {
@@ -288,40 +288,65 @@ impl fmt::Display for Error {
             Error::Length { op, sizes, expected, found, of } => {
                 write!(f, "{op}: {sizes} holds {expected} elements, found {found}{}", Of(of.as_ref()))
             }
-            Error::NotOne { op, sizes, found } => write!(f, "{op}: sizes {sizes} hold {found} elements, not one"),
-            Error::Overflow { op, sizes, element } => write!(f, "{op}: {sizes} × {element} bytes is more than isize::MAX bytes"),
+            Error::NotOne { op, sizes, found } => {
+                write!(f, "{op}: sizes {sizes} hold {found} elements, not one")
+            }
+            Error::Overflow { op, sizes, element } => {
+                write!(f, "{op}: {sizes} × {element} bytes is more than isize::MAX bytes")
+            }
             Error::Index { op, index, axis, sizes } => match (*op, index.as_slice(), sizes.as_slice()) {
-                ("one_hot" | "one_hot_into", [class], [classes]) => write!(f, "{op}: class {class} is none of {classes}, counted from 0"),
+                ("one_hot" | "one_hot_into", [class], [classes]) => {
+                    write!(f, "{op}: class {class} is none of {classes}, counted from 0")
+                }
                 _ => write!(f, "{op}: {}", Outside(index, *axis, sizes)),
             },
             Error::Axis { op, axis, sizes } => match (sizes.as_slice().get(*axis), only_size(op)) {
-                (Some(size), Some(only)) => write!(f, "{op}: axis {axis} of sizes {sizes} has size {size}, not {only}"),
+                (Some(size), Some(only)) => {
+                    write!(f, "{op}: axis {axis} of sizes {sizes} has size {size}, not {only}")
+                }
                 _ => write!(f, "{op}: axis {axis} does not fit sizes {sizes}"),
             },
-            Error::Slice { op, entry, axis, size } => write!(f, "{op}: {entry} does not fit axis {axis} of size {size}"),
+            Error::Slice { op, entry, axis, size } => {
+                write!(f, "{op}: {entry} does not fit axis {axis} of size {size}")
+            }
             Error::Permutation { op, order } => write!(f, "{op}: {order} is not a permutation of the axes"),
             Error::Bounds { op, sizes, strides, offset, len } => {
-                write!(f, "{op}: sizes {sizes}, strides {strides}, offset {offset} reach outside {len} elements")
+                write!(
+                    f,
+                    "{op}: sizes {sizes}, strides {strides}, offset {offset} reach outside {len} elements"
+                )
             }
             Error::Overlap { op, sizes, strides } => {
                 write!(f, "{op}: with sizes {sizes} and strides {strides} two indices name one element")
             }
             Error::NeedsCopy { op, sizes, strides, to } => {
-                write!(f, "{op}: sizes {sizes} with strides {strides} are not a view of sizes {to}; `to_shape` copies")
+                write!(
+                    f,
+                    "{op}: sizes {sizes} with strides {strides} are not a view of sizes {to}; `to_shape` copies"
+                )
             }
             Error::Type { op, expected, found } => write!(f, "{op}: expected {expected}, found {found}"),
             Error::Shared { op, handles } => {
-                write!(f, "{op}: the memory has {handles} handles and writing needs the only one; `make_unique` copies")
+                write!(
+                    f,
+                    "{op}: the memory has {handles} handles and writing needs the only one; `make_unique` copies"
+                )
             }
             Error::Unallocated { op, sizes } => {
                 write!(f, "{op}: the tensor of sizes {sizes} has no memory yet; `mutable_data` allocates it")
             }
             Error::MetadataFrozen { op } => write!(f, "{op}: the metadata of this detached tensor is frozen"),
-            Error::Device { op, left, right } => write!(f, "{op}: operands live on {left} and {right}; `.to(&device)` moves one"),
+            Error::Device { op, left, right } => {
+                write!(f, "{op}: operands live on {left} and {right}; `.to(&device)` moves one")
+            }
             Error::NoData { op, device } => write!(f, "{op}: {device} keeps shapes only, no data"),
             Error::Unsupported { op, device } => write!(f, "{op}: {device} cannot do this"),
-            Error::Library { op, library, tried } => write!(f, "{op}: the library {library}, could not be opened; looked in: {tried}"),
-            Error::NoDevice { op, ordinal, found } => write!(f, "{op}: there is no device {ordinal}; {found} found"),
+            Error::Library { op, library, tried } => {
+                write!(f, "{op}: the library {library}, could not be opened; looked in: {tried}")
+            }
+            Error::NoDevice { op, ordinal, found } => {
+                write!(f, "{op}: there is no device {ordinal}; {found} found")
+            }
             Error::Fault { op, what } => write!(f, "{op}: {what}"),
             Error::OutOfMemory { op, nbytes } => write!(f, "{op}: {nbytes} bytes could not be allocated"),
             Error::Empty { op, sizes } => write!(f, "{op}: no elements to reduce in sizes {sizes}"),
@@ -346,7 +371,7 @@ fn only_size(op: &str) -> Option<usize> {
 }
 
 /// The sizes that elements stand in, if any.
-struct Of<'a>(Option<&'a Numbers>);
+struct Of<'a>(Option<&'a SizeList>);
 
 impl fmt::Display for Of<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -355,7 +380,7 @@ impl fmt::Display for Of<'_> {
 }
 
 /// An index, the axis it is along, and the sizes it is outside.
-struct Outside<'a>(&'a Numbers, Option<usize>, &'a Numbers);
+struct Outside<'a>(&'a SizeList, Option<usize>, &'a SizeList);
 
 impl fmt::Display for Outside<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -365,7 +390,11 @@ impl fmt::Display for Outside<'_> {
                 write!(f, "index {index} is outside axis {axis} of size {}, of sizes {sizes}", all[axis])
             }
             (&[index], None, all @ [_, _, ..]) => {
-                write!(f, "index {index} is outside the {} elements of sizes {sizes}", all.iter().product::<i128>())
+                write!(
+                    f,
+                    "index {index} is outside the {} elements of sizes {sizes}",
+                    all.iter().product::<i128>()
+                )
             }
             _ => write!(f, "index {index} is outside sizes {sizes}"),
         }
@@ -430,9 +459,9 @@ impl fmt::Debug for Error {
 ///
 /// An error must not abort for want of memory: where these numbers find none, they print as `[…]`.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Numbers(Option<Vec<i128>>);
+pub struct SizeList(Option<Vec<i128>>);
 
-impl Numbers {
+impl SizeList {
     /// The numbers themselves; none where memory had run out.
     pub fn as_slice(&self) -> &[i128] {
         self.0.as_deref().unwrap_or_default()
@@ -441,48 +470,48 @@ impl Numbers {
     fn of(values: impl ExactSizeIterator<Item = i128>) -> Self {
         let mut numbers = Vec::new();
         let room = numbers.try_reserve_exact(values.len());
-        Numbers(room.is_ok().then(|| {
+        SizeList(room.is_ok().then(|| {
             numbers.extend(values);
             numbers
         }))
     }
 
     fn of_sizes(values: &[usize]) -> Self {
-        Numbers::of(values.iter().map(|&v| v as i128))
+        SizeList::of(values.iter().map(|&v| v as i128))
     }
 
     fn of_strides(values: &[isize]) -> Self {
-        Numbers::of(values.iter().map(|&v| v as i128))
+        SizeList::of(values.iter().map(|&v| v as i128))
     }
 }
 
-impl<const N: usize> From<[usize; N]> for Numbers {
+impl<const N: usize> From<[usize; N]> for SizeList {
     #[cold]
     fn from(values: [usize; N]) -> Self {
-        by_pointer!(Numbers::of_sizes, &values[..])
+        by_pointer!(SizeList::of_sizes, &values[..])
     }
 }
 
-impl<const N: usize> From<[isize; N]> for Numbers {
+impl<const N: usize> From<[isize; N]> for SizeList {
     #[cold]
     fn from(values: [isize; N]) -> Self {
-        by_pointer!(Numbers::of_strides, &values[..])
+        by_pointer!(SizeList::of_strides, &values[..])
     }
 }
 
-impl From<&[usize]> for Numbers {
+impl From<&[usize]> for SizeList {
     fn from(values: &[usize]) -> Self {
-        by_pointer!(Numbers::of_sizes, values)
+        by_pointer!(SizeList::of_sizes, values)
     }
 }
 
-impl From<&[isize]> for Numbers {
+impl From<&[isize]> for SizeList {
     fn from(values: &[isize]) -> Self {
-        by_pointer!(Numbers::of_strides, values)
+        by_pointer!(SizeList::of_strides, values)
     }
 }
 
-impl fmt::Display for Numbers {
+impl fmt::Display for SizeList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Some(numbers) => write!(f, "{numbers:?}"),
@@ -491,7 +520,7 @@ impl fmt::Display for Numbers {
     }
 }
 
-impl fmt::Debug for Numbers {
+impl fmt::Debug for SizeList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")
     }

@@ -92,7 +92,13 @@ impl<const RANK: usize> Layout<RANK> {
     ///
     /// # Errors
     /// [`Error::Overflow`] or [`Error::Bounds`].
-    pub fn within(op: &'static str, size: Dim<RANK>, stride: Stride<RANK>, offset: i128, len: usize) -> Result<Self> {
+    pub fn within(
+        op: &'static str,
+        size: Dim<RANK>,
+        stride: Stride<RANK>,
+        offset: i128,
+        len: usize,
+    ) -> Result<Self> {
         size.numel_of(op, 1)?;
         let outside = || Error::Bounds { op, sizes: size.0.into(), strides: stride.0.into(), offset, len };
         let end = len.min(isize::MAX as usize) as i128; // no memory is longer
@@ -251,7 +257,11 @@ impl<const RANK: usize> Layout<RANK> {
 /// # Errors
 /// [`Error::Sizes`] naming both.
 #[inline]
-pub fn joint_size<const RANK: usize>(op: &'static str, left: Dim<RANK>, right: Dim<RANK>) -> Result<Dim<RANK>> {
+pub fn joint_size<const RANK: usize>(
+    op: &'static str,
+    left: Dim<RANK>,
+    right: Dim<RANK>,
+) -> Result<Dim<RANK>> {
     let mut size = [0; RANK];
     for (axis, size) in size.iter_mut().enumerate() {
         *size = match (left.0[axis], right.0[axis]) {

@@ -33,7 +33,7 @@
 //!    [`Tensor::to`] goes to another device. Slices, permutations and windows are views, which borrow.
 //! 3. **Writing needs the only handle**: `&mut` and nobody else on the memory; [`Error::Shared`] otherwise. There is no lock
 //!    and no copy-on-write. [`Tensor::make_unique`] copies, if it must.
-//! 4. **An operator is a body over lanes**, by [`elementwise!`]: one definition runs vectorised on the CPU, fused into
+//! 4. **An operator is a body over lanes**, by [`elementwise!`]: one definition runs vectorized on the CPU, fused into
 //!    lazy expressions and reductions, on every device, and has its [derivative](ops::derivative).
 //! 5. **Named methods return `Result`**; `+ - * /` and indexing panic with the same text, as everywhere in Rust.
 //! 6. **Integers wrap**, `u8` and `i32` as all others, in sums and products too, and an integer divided by 0 is 0, since a
@@ -59,7 +59,7 @@
 //! | [`expr`] | operands and lazy expressions |
 //! | [`ops`] | which operators exist |
 //! | `cuda` | with that feature: copies that nobody waits for, graphs, kernels of one's own |
-//! | [`quantised`] | [`QuantizedTensor`]: integers that stand for real numbers |
+//! | [`quantized`] | [`QuantizedTensor`]: integers that stand for real numbers |
 //! | [`sparse`] | [`SparseTensor`]: elements with their indices, rows as runs |
 //! | `dynamic` | with that feature: `DynTensor`, whose element, rank and device are known at run time |
 //! | `symbolic` `registry` `dispatch` | with `dynamic`: sizes as expressions of names; PyTorch's tensor types by name; operators by name |
@@ -102,7 +102,7 @@ pub mod io;
 pub mod kernel;
 pub mod layout;
 pub mod ops;
-pub mod quantised;
+pub mod quantized;
 pub mod rank;
 #[cfg(feature = "dynamic")]
 pub mod registry;
@@ -129,13 +129,16 @@ pub use dtype::DType;
 #[doc(inline)]
 pub use dynamic::DynTensor;
 #[doc(inline)]
-pub use element::{Bitwise, Comparable, ComplexElement, Compute, Conjugate, Element, Float, Inexact, Number, RealNumber, Whole, Wider};
+pub use element::{
+    Bitwise, Comparable, ComplexElement, Compute, Conjugate, Element, Float, Inexact, Integer, Number,
+    RealNumber, WideningMul,
+};
 #[doc(hidden)]
 pub use element::{F8E4M3, F8E5M2, QInt8, QInt32, QUInt8, bf16, f16};
 #[doc(inline)]
 pub use error::{Error, Result};
 #[doc(inline)]
-pub use expr::{Elementwise, Expr, Lazy, Operand, Reduce, RightOperand, Scan, Stored, Zip};
+pub use expr::{Elementwise, Expr, IntoView, Lazy, Operand, Reduce, RightOperand, Scan, Zip};
 #[doc(inline)]
 pub use kernel::{Body, Op, Reducer};
 #[doc(inline)]
@@ -143,19 +146,22 @@ pub use layout::{Layout, MemoryFormat};
 #[doc(hidden)]
 pub use num_complex::Complex;
 #[doc(inline)]
-pub use ops::{Between, Meeting, Packed, Pad, Side, Truth, attention::Scored};
+pub use ops::{BoolElement, Packed, Pad, QuantileMethod, ScatterReduction, Side, attention::AttentionFloat};
 #[doc(inline)]
-pub use quantised::{Quantised, QuantizedTensor};
-#[doc(inline)]
-pub use rank::{Fits, InsertAxis, IsRank4, IsRank5, LiftTo, Matmul, Rank, RemoveAxes, RemoveAxis, SliceSpec, Smaller, Spatial, Tensordot};
+pub use quantized::{QuantizedElement, QuantizedTensor};
 #[doc(inline)]
 pub use rank::{HasAxes, NewAxis, Step, Without};
+#[doc(inline)]
+pub use rank::{
+    InsertAxis, IsRank4, IsRank5, LiftTo, Matmul, Rank, RankMinusOne, RemoveAxes, RemoveAxis, SliceOfRank,
+    SliceSpec, Spatial, Tensordot,
+};
 #[doc(inline)]
 pub use scalar::{Lane, Lanes};
 #[doc(inline)]
 pub use sparse::SparseTensor;
 #[doc(inline)]
-pub use tensor::{Metadata, Tensor, TensorView, TensorViewMut, Writable};
+pub use tensor::{IntoViewMut, Metadata, Tensor, TensorView, TensorViewMut};
 
 /// Everything that ordinary code uses: `use rankform::prelude::*;`
 ///
@@ -163,32 +169,47 @@ pub use tensor::{Metadata, Tensor, TensorView, TensorViewMut, Writable};
 /// line no operator is found. Relations of ranks are here too, since generic code names them in bounds:
 /// `where Dim<RANK>: RemoveAxes<A, Output = Dim<M>>`.
 pub mod prelude {
-    pub use crate::expr::{Elementwise, Lazy, Operand, Reduce, Scan, Stored, Zip};
+    pub use crate::expr::{Elementwise, IntoView, Lazy, Operand, Reduce, Scan, Zip};
     pub use crate::expr::{apply, apply_in_place, apply_into, apply_many, apply_many_into};
     pub use crate::ops::{
-        Activation, Arithmetic, Arrange, Cast, Channels, CheckedDivision, ClassLoss, ClassLosses, Comparisons, ComplexParts, Covariances,
-        Histogram, Indexing, IndexingBySeveral, Lengths, Linear, Losses, Math, MaxPools, Norms, Pieces, Quantiles, Reductions, Resample,
-        Runs, Scans, Sets, Shuffles, Sorts, Triangles, derivative,
+        Activation, Arithmetic, Arrange, Cast, Channels, CheckedDivision, ClassLoss, ClassLosses,
+        Comparisons, ComplexParts, CosineSimilarity, Covariances, Histogram, Indexing, IndexingBySeveral,
+        Linear, Losses, Math, MaxPools, Membership, Norms, Pieces, Quantiles, Reductions, Resample, Scans,
+        Shuffles, Sorts, Triangles, UniqueConsecutive, derivative,
     };
-    pub use crate::ops::{Packed, Pad, Truth};
-    pub use crate::ops::{attention::Attention, attention::Scored, conv::Conv, pool::Pool, resample::Interpolate};
-    pub use crate::rank::{Fits, InsertAxis, IsRank4, IsRank5, LiftTo, Matmul, Rank, RemoveAxes, RemoveAxis, SliceSpec, Smaller};
+    pub use crate::ops::{BoolElement, Packed, Pad};
+    pub use crate::ops::{
+        attention::Attention, attention::AttentionFloat, conv::Conv, pool::Pool, resample::Interpolate,
+    };
     pub use crate::rank::{HasAxes, NewAxis, Spatial, Step, Tensordot, Without};
-    pub use crate::tensor::Writable;
+    pub use crate::rank::{
+        InsertAxis, IsRank4, IsRank5, LiftTo, Matmul, Rank, RankMinusOne, RemoveAxes, RemoveAxis,
+        SliceOfRank, SliceSpec,
+    };
+    pub use crate::tensor::IntoViewMut;
     #[doc(hidden)]
-    pub use crate::tensor::names::{NamesOfReading as _, NamesOfTensors as _, OtherFunctions as _, OtherNames as _};
+    pub use crate::tensor::names::{
+        NamesOfReading as _, NamesOfTensors as _, OtherFunctions as _, OtherNames as _,
+    };
     // Nameless too: a type of one's own called `Linear` or `Activation` hides the name above, but not the methods.
     #[doc(hidden)]
     pub use crate::expr::{Elementwise as _, Reduce as _, Scan as _, Zip as _};
     #[doc(hidden)]
     pub use crate::ops::{
-        Activation as _, Arithmetic as _, Arrange as _, Cast as _, Channels as _, CheckedDivision as _, ClassLosses as _, Comparisons as _,
-        ComplexParts as _, Covariances as _, Histogram as _, Indexing as _, IndexingBySeveral as _, Lengths as _, Linear as _, Losses as _,
-        Math as _, MaxPools as _, Norms as _, Pieces as _, Quantiles as _, Reductions as _, Resample as _, Runs as _, Scans as _,
-        Sets as _, Shuffles as _, Sorts as _, Triangles as _,
+        Activation as _, Arithmetic as _, Arrange as _, Cast as _, Channels as _, CheckedDivision as _,
+        ClassLosses as _, Comparisons as _, ComplexParts as _, CosineSimilarity as _, Covariances as _,
+        Histogram as _, Indexing as _, IndexingBySeveral as _, Linear as _, Losses as _, Math as _,
+        MaxPools as _, Membership as _, Norms as _, Pieces as _, Quantiles as _, Reductions as _,
+        Resample as _, Scans as _, Shuffles as _, Sorts as _, Triangles as _, UniqueConsecutive as _,
     };
-    pub use crate::{All, Allocation, Axis, Cpu, Device, Dim, Last, Layout, MemoryFormat, Meta, Stride, Tensor, TensorView, TensorViewMut};
-    pub use crate::{Bitwise, Comparable, ComplexElement, Compute, Conjugate, Element, Float, Inexact, Number, RealNumber, Whole, Wider};
+    pub use crate::{
+        All, Allocation, Axis, Cpu, Device, Dim, Last, Layout, MemoryFormat, Meta, Stride, Tensor,
+        TensorView, TensorViewMut,
+    };
+    pub use crate::{
+        Bitwise, Comparable, ComplexElement, Compute, Conjugate, Element, Float, Inexact, Integer, Number,
+        RealNumber, WideningMul,
+    };
     pub use crate::{Error, Lane, Lanes, Result, dim, einsum, einsum_into, elementwise};
 }
 

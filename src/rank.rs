@@ -82,7 +82,7 @@ type Less<RANK> = <Sub1<<RANK as Rank>::Len> as ToRank>::Rank;
     message = "a tensor of rank `{Self}` has no axis to choose from",
     label = "needs a rank from `Dim<1>` to `Dim<8>`"
 )]
-pub trait Smaller: sealed::Sealed {
+pub trait RankMinusOne: sealed::Sealed {
     /// `Dim<RANK - 1>`.
     type Output: Rank;
 }
@@ -117,11 +117,11 @@ without! {
     label = "axis {AXIS} is out of range",
     note = "axes count from 0, so the last axis of a rank-R tensor is `Axis::<{{R - 1}}>`; for an axis known only at run time use the method that ends in `_axis`, where there is one"
 )]
-pub trait RemoveAxis<const AXIS: usize>: Smaller {}
+pub trait RemoveAxis<const AXIS: usize>: RankMinusOne {}
 
 macro_rules! axes {
     ($($rank:literal: $($axis:literal)*;)*) => { $(
-        impl Smaller for Dim<$rank> { type Output = Less<Dim<$rank>>; }
+        impl RankMinusOne for Dim<$rank> { type Output = Less<Dim<$rank>>; }
         impl RemoveAxes<Last> for Dim<$rank> { type Output = Less<Dim<$rank>>; }
         $(
             impl RemoveAxis<$axis> for Dim<$rank> {}
@@ -212,7 +212,7 @@ removable! {
     label = "`{AXES}` is not a set of axes of this tensor",
     note = "write `Axis::<A>` with `A` below the rank, a tuple of axes in rising order such as `(Axis::<0>, Axis::<2>)`, `Last` or `All`",
     note = "for an axis known only at run time use the method that ends in `_axis`, where there is one",
-    note = "in code for any rank name the rank left, a parameter `const M: usize`, in a bound: `Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>`; or keep the axes, by `reduce_keep` and `mean_along` and its kin, which need no bound for `Last` and `All`"
+    note = "in code for any rank name the rank left, a parameter `const M: usize`, in a bound: `Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>`; or keep the axes, by `reduce_keepdims` and `mean_along` and its kin, which need no bound for `Last` and `All`"
 )]
 pub trait RemoveAxes<AXES>: HasAxes<AXES> {
     /// The rank that is left.
@@ -227,17 +227,17 @@ impl<const RANK: usize> RemoveAxes<All> for Dim<RANK> {
 /// not known, so that another set of axes is reported in the words above.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
-pub enum NoSet {}
+pub enum AmbiguousAxes {}
 
 #[diagnostic::do_not_recommend]
-impl<const RANK: usize> HasAxes<NoSet> for Dim<RANK> {
-    fn mark(axes: NoSet, _: &mut [bool]) -> Option<usize> {
+impl<const RANK: usize> HasAxes<AmbiguousAxes> for Dim<RANK> {
+    fn mark(axes: AmbiguousAxes, _: &mut [bool]) -> Option<usize> {
         match axes {}
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl<const RANK: usize> RemoveAxes<NoSet> for Dim<RANK> {
+impl<const RANK: usize> RemoveAxes<AmbiguousAxes> for Dim<RANK> {
     type Output = Dim<0>;
 }
 
@@ -439,7 +439,7 @@ impl<const RANK: usize> Dim<RANK> {
 
 /// One axis of a slice, resolved at run time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Pick {
+pub enum ResolvedSlice {
     /// One position; the axis goes.
     Index(usize),
     /// `start..end` (`None`: to the end), every `step`-th, from the end of the range when negative.
@@ -481,7 +481,7 @@ pub trait SliceEntry: sealed::Sealed {
     /// The rank of the result once this entry has left its axis.
     type Leaves<D: Rank>: Rank;
     /// What is picked.
-    fn pick(&self) -> Pick;
+    fn pick(&self) -> ResolvedSlice;
 }
 
 macro_rules! entries {
@@ -491,32 +491,34 @@ macro_rules! entries {
             type Reads<D: Rank> = $reads;
             type Leaves<D: Rank> = $leaves;
             #[inline]
-            fn pick(&self) -> Pick { let $e = self; $pick }
+            fn pick(&self) -> ResolvedSlice { let $e = self; $pick }
         }
     )* };
 }
 #[inline]
-fn until(start: usize, last: usize) -> Pick {
-    last.checked_add(1).map_or(Pick::Endless, |end| Pick::Range(start, Some(end), 1))
+fn until(start: usize, last: usize) -> ResolvedSlice {
+    last.checked_add(1).map_or(ResolvedSlice::Endless, |end| ResolvedSlice::Range(start, Some(end), 1))
 }
 entries! {
-    usize, D::Next, D, |e| Pick::Index(*e);
-    RangeFull, D::Next, D::Next, |_e| Pick::Range(0, None, 1);
-    Range<usize>, D::Next, D::Next, |e| Pick::Range(e.start, Some(e.end), 1);
-    RangeFrom<usize>, D::Next, D::Next, |e| Pick::Range(e.start, None, 1);
-    RangeTo<usize>, D::Next, D::Next, |e| Pick::Range(0, Some(e.end), 1);
+    usize, D::Next, D, |e| ResolvedSlice::Index(*e);
+    RangeFull, D::Next, D::Next, |_e| ResolvedSlice::Range(0, None, 1);
+    Range<usize>, D::Next, D::Next, |e| ResolvedSlice::Range(e.start, Some(e.end), 1);
+    RangeFrom<usize>, D::Next, D::Next, |e| ResolvedSlice::Range(e.start, None, 1);
+    RangeTo<usize>, D::Next, D::Next, |e| ResolvedSlice::Range(0, Some(e.end), 1);
     RangeInclusive<usize>, D::Next, D::Next, |e| until(*e.start(), *e.end());
     RangeToInclusive<usize>, D::Next, D::Next, |e| until(0, e.end);
-    NewAxis, D, D::Next, |_e| Pick::New;
+    NewAxis, D, D::Next, |_e| ResolvedSlice::New;
 }
 impl<RANGE> sealed::Sealed for Stepped<RANGE> {}
 impl<RANGE: Step> SliceEntry for Stepped<RANGE> {
     type Reads<D: Rank> = D::Next;
     type Leaves<D: Rank> = D::Next;
     #[inline]
-    fn pick(&self) -> Pick {
+    fn pick(&self) -> ResolvedSlice {
         match self.range.pick() {
-            Pick::Range(start, end, step) => Pick::Range(start, end, step.saturating_mul(self.step)),
+            ResolvedSlice::Range(start, end, step) => {
+                ResolvedSlice::Range(start, end, step.saturating_mul(self.step))
+            }
             other => other,
         }
     }
@@ -525,9 +527,9 @@ macro_rules! steps { ($($range:ty)*) => { $(impl Step for $range {})* }; }
 steps!(RangeFull Range<usize> RangeFrom<usize> RangeTo<usize> RangeInclusive<usize> RangeToInclusive<usize>);
 
 /// Who takes the entries of a slice, one after the other.
-pub trait Picks {
+pub trait SliceList {
     /// Takes one; whether it fits.
-    fn take(&mut self, pick: Pick) -> bool;
+    fn take(&mut self, pick: ResolvedSlice) -> bool;
 }
 
 /// A tuple of slice entries: `(1, .., 0..3, (..).step(-2), NewAxis)`.
@@ -542,7 +544,7 @@ pub trait SliceSpec: sealed::Sealed {
     /// The rank it leaves.
     type Output: Rank;
     /// Gives the entries in order, up to the first that is refused: that one.
-    fn each(&self, picks: &mut impl Picks) -> Option<Pick>;
+    fn each(&self, picks: &mut impl SliceList) -> Option<ResolvedSlice>;
 }
 
 /// Says that a slice which reads `Self` fits a tensor of rank `RANK`.
@@ -551,8 +553,8 @@ pub trait SliceSpec: sealed::Sealed {
     label = "needs exactly {RANK} entries (`NewAxis` not counted)",
     note = "write `..` for each axis that is kept whole"
 )]
-pub trait Fits<const RANK: usize> {}
-impl<const RANK: usize> Fits<RANK> for Dim<RANK> {}
+pub trait SliceOfRank<const RANK: usize> {}
+impl<const RANK: usize> SliceOfRank<RANK> for Dim<RANK> {}
 
 macro_rules! slice_specs {
     (@fold $which:ident $acc:ty;) => { $acc };
@@ -564,7 +566,7 @@ macro_rules! slice_specs {
             type Output = slice_specs!(@fold Leaves Dim<0>; $($entry)+);
             #[allow(non_snake_case)]
             #[inline]
-            fn each(&self, picks: &mut impl Picks) -> Option<Pick> {
+            fn each(&self, picks: &mut impl SliceList) -> Option<ResolvedSlice> {
                 let ($($entry,)+) = self;
                 $(if !picks.take($entry.pick()) { return Some($entry.pick()); })+
                 None

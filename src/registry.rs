@@ -15,7 +15,7 @@ use std::str::FromStr;
 
 /// Where the elements of a tensor type are.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Place {
+pub enum Location {
     /// On the host.
     Host,
     /// On a graphics card.
@@ -24,7 +24,7 @@ pub enum Place {
 
 /// How the elements of a tensor lie.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Arrangement {
+pub enum StorageLayout {
     /// By strides: [`Tensor`].
     Strided,
     /// Each with its index: [`SparseTensor`].
@@ -46,18 +46,28 @@ pub enum Arrangement {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct TensorType {
-    place: Place,
-    arrangement: Arrangement,
+    place: Location,
+    arrangement: StorageLayout,
     dtype: DType,
 }
 
 /// The elements of the registry, in its order.
-const ELEMENTS: [DType; 10] =
-    [DType::U8, DType::I8, DType::F64, DType::F32, DType::I32, DType::I64, DType::I16, DType::F16, DType::Bool, DType::BF16];
+const ELEMENTS: [DType; 10] = [
+    DType::U8,
+    DType::I8,
+    DType::F64,
+    DType::F32,
+    DType::I32,
+    DType::I64,
+    DType::I16,
+    DType::F16,
+    DType::Bool,
+    DType::BF16,
+];
 
 thread_local! {
     static DEFAULT: Cell<TensorType> =
-        const { Cell::new(TensorType { place: Place::Host, arrangement: Arrangement::Strided, dtype: DType::F32 }) };
+        const { Cell::new(TensorType { place: Location::Host, arrangement: StorageLayout::Strided, dtype: DType::F32 }) };
 }
 
 impl TensorType {
@@ -65,25 +75,33 @@ impl TensorType {
     ///
     /// # Errors
     /// [`Error::Value`] for an element that the registry does not have, and for sparse booleans.
-    pub fn new(place: Place, arrangement: Arrangement, dtype: DType) -> Result<TensorType> {
-        let is_there = ELEMENTS.contains(&dtype) && (arrangement, dtype) != (Arrangement::Sparse, DType::Bool);
-        let none = || Error::Value { op: "TensorType", what: text(format_args!("no {arrangement:?} tensor type of {dtype} on {place:?}")) };
+    pub fn new(place: Location, arrangement: StorageLayout, dtype: DType) -> Result<TensorType> {
+        let is_there =
+            ELEMENTS.contains(&dtype) && (arrangement, dtype) != (StorageLayout::Sparse, DType::Bool);
+        let none = || Error::Value {
+            op: "TensorType",
+            what: text(format_args!("no {arrangement:?} tensor type of {dtype} on {place:?}")),
+        };
         if is_there { Ok(TensorType { place, arrangement, dtype }) } else { Err(none()) }
     }
 
     /// All of them.
     pub fn all() -> impl Iterator<Item = TensorType> {
-        let places = [Place::Host, Place::Card].into_iter();
-        let backends = places.flat_map(|place| [Arrangement::Strided, Arrangement::Sparse].map(|arrangement| (place, arrangement)));
-        backends.flat_map(|(place, arrangement)| ELEMENTS.into_iter().filter_map(move |dtype| Self::new(place, arrangement, dtype).ok()))
+        let places = [Location::Host, Location::Card].into_iter();
+        let backends = places.flat_map(|place| {
+            [StorageLayout::Strided, StorageLayout::Sparse].map(|arrangement| (place, arrangement))
+        });
+        backends.flat_map(|(place, arrangement)| {
+            ELEMENTS.into_iter().filter_map(move |dtype| Self::new(place, arrangement, dtype).ok())
+        })
     }
 
     /// Where the elements are.
-    pub fn place(self) -> Place {
+    pub fn place(self) -> Location {
         self.place
     }
     /// How they lie.
-    pub fn arrangement(self) -> Arrangement {
+    pub fn arrangement(self) -> StorageLayout {
         self.arrangement
     }
     /// What they are.
@@ -93,15 +111,15 @@ impl TensorType {
 
     /// The type of tensors of element `T` on `D`, if the registry has one.
     pub fn of<T: Element, D: Device>() -> Option<TensorType> {
-        Self::new(place_of::<D>()?, Arrangement::Strided, T::DTYPE).ok()
+        Self::new(place_of::<D>()?, StorageLayout::Strided, T::DTYPE).ok()
     }
     /// The type of sparse tensors of element `T` on `D`, if the registry has one.
     pub fn of_sparse<T: Element, D: Device>() -> Option<TensorType> {
-        Self::new(place_of::<D>()?, Arrangement::Sparse, T::DTYPE).ok()
+        Self::new(place_of::<D>()?, StorageLayout::Sparse, T::DTYPE).ok()
     }
 
     /// Whether a tensor is of this type: PyTorch's `isinstance`.
-    pub fn is_instance<X: Typed + ?Sized>(self, tensor: &X) -> bool {
+    pub fn is_instance<X: HasTensorType + ?Sized>(self, tensor: &X) -> bool {
         tensor.tensor_type() == Some(self)
     }
 
@@ -126,11 +144,14 @@ impl TensorType {
     /// assert!("IntTensor".parse::<TensorType>()?.set_default().is_err());
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn set_default(self) -> Result<DefaultType> {
-        if self.arrangement == Arrangement::Sparse || self.dtype.is_discrete() {
-            return Err(Error::Value { op: "set_default", what: text(format_args!("{self} has no strided floats")) });
+    pub fn set_default(self) -> Result<DefaultTensorTypeGuard> {
+        if self.arrangement == StorageLayout::Sparse || self.dtype.is_discrete() {
+            return Err(Error::Value {
+                op: "set_default",
+                what: text(format_args!("{self} has no strided floats")),
+            });
         }
-        Ok(DefaultType { before: DEFAULT.replace(self), thread: PhantomData })
+        Ok(DefaultTensorTypeGuard { before: DEFAULT.replace(self), thread: PhantomData })
     }
 
     /// A tensor of this type, all zeros; on the first card, if it is a card's.
@@ -139,72 +160,79 @@ impl TensorType {
     /// [`Error::Type`] for a sparse type; [`Error::Unsupported`] for a card's without the feature `cuda`, or why there is no
     /// card; those of [`DynTensor::zeros`].
     pub fn zeros(self, size: &[usize]) -> Result<DynTensor> {
-        if self.arrangement == Arrangement::Sparse {
-            return Err(Error::Type { op: "zeros", expected: "a strided tensor type".into(), found: text(format_args!("{self}")) });
+        if self.arrangement == StorageLayout::Sparse {
+            return Err(Error::Type {
+                op: "zeros",
+                expected: "a strided tensor type".into(),
+                found: text(format_args!("{self}")),
+            });
         }
         match self.place {
-            Place::Host => DynTensor::zeros(self.dtype, size, &Cpu),
+            Location::Host => DynTensor::zeros(self.dtype, size, &Cpu),
             #[cfg(feature = "cuda")]
-            Place::Card => DynTensor::zeros(self.dtype, size, &crate::device::Cuda::new(0)?),
+            Location::Card => DynTensor::zeros(self.dtype, size, &crate::device::Cuda::new(0)?),
             #[cfg(not(feature = "cuda"))]
-            Place::Card => Err(Error::Unsupported { op: "zeros", device: "rankform without the feature `cuda`" }),
+            Location::Card => {
+                Err(Error::Unsupported { op: "zeros", device: "rankform without the feature `cuda`" })
+            }
         }
     }
 }
 
 /// The default type of a thread while this is kept; the one before comes back when it is dropped.
 #[must_use = "the type is the default for as long as this is kept"]
-pub struct DefaultType {
+pub struct DefaultTensorTypeGuard {
     before: TensorType,
     /// It stays on its thread.
     thread: PhantomData<*const ()>,
 }
-impl Drop for DefaultType {
+impl Drop for DefaultTensorTypeGuard {
     fn drop(&mut self) {
         let _ = self.thread;
         DEFAULT.set(self.before);
     }
 }
 
-fn place_of<D: Device>() -> Option<Place> {
+fn place_of<D: Device>() -> Option<Location> {
     let of = std::any::TypeId::of::<D>();
     #[cfg(feature = "cuda")]
     if of == std::any::TypeId::of::<crate::device::Cuda>() {
-        return Some(Place::Card);
+        return Some(Location::Card);
     }
-    (of == std::any::TypeId::of::<Cpu>()).then_some(Place::Host)
+    (of == std::any::TypeId::of::<Cpu>()).then_some(Location::Host)
 }
 
 /// What has a tensor type.
-pub trait Typed {
+pub trait HasTensorType {
     /// Its type, if the registry has one.
     fn tensor_type(&self) -> Option<TensorType>;
 }
-impl<T: Element, const RANK: usize, D: Device> Typed for Tensor<T, RANK, D> {
+impl<T: Element, const RANK: usize, D: Device> HasTensorType for Tensor<T, RANK, D> {
     fn tensor_type(&self) -> Option<TensorType> {
         TensorType::of::<T, D>()
     }
 }
-impl<T: Element, const RANK: usize, D: Device> Typed for SparseTensor<T, RANK, D> {
+impl<T: Element, const RANK: usize, D: Device> HasTensorType for SparseTensor<T, RANK, D> {
     fn tensor_type(&self) -> Option<TensorType> {
         TensorType::of_sparse::<T, D>()
     }
 }
-impl Typed for DynTensor {
+impl HasTensorType for DynTensor {
     fn tensor_type(&self) -> Option<TensorType> {
         #[cfg(feature = "cuda")]
         if self.is_on::<crate::device::Cuda>() {
-            return TensorType::new(Place::Card, Arrangement::Strided, self.dtype()).ok();
+            return TensorType::new(Location::Card, StorageLayout::Strided, self.dtype()).ok();
         }
-        self.is_on::<Cpu>().then(|| TensorType::new(Place::Host, Arrangement::Strided, self.dtype()).ok())?
+        self.is_on::<Cpu>()
+            .then(|| TensorType::new(Location::Host, StorageLayout::Strided, self.dtype()).ok())?
     }
 }
 
 /// The name: `FloatTensor`, `cuda.sparse.DoubleTensor`.
 impl fmt::Display for TensorType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = if self.place == Place::Card { "cuda." } else { "" };
-        let layout = if self.arrangement == Arrangement::Sparse { "sparse." } else { "" };
+        let place = if self.place == Location::Card { "cuda." } else { "" };
+        let layout = if self.arrangement == StorageLayout::Sparse { "sparse." } else { "" };
         write!(f, "{place}{layout}{}Tensor", self.dtype.scalar_name())
     }
 }
@@ -215,7 +243,10 @@ impl FromStr for TensorType {
     fn from_str(name: &str) -> Result<TensorType> {
         let plain = name.strip_prefix("torch.").unwrap_or(name);
         let found = TensorType::all().find(|kind| kind.to_string() == plain);
-        found.ok_or_else(|| Error::Value { op: "TensorType", what: text(format_args!("{name:?} is not the name of a tensor type")) })
+        found.ok_or_else(|| Error::Value {
+            op: "TensorType",
+            what: text(format_args!("{name:?} is not the name of a tensor type")),
+        })
     }
 }
 

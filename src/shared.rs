@@ -64,13 +64,18 @@ impl<T> Shared<T> {
     /// # Errors
     /// [`Error::OutOfMemory`]; `value` is dropped.
     pub(crate) fn new(value: T) -> Result<Self> {
-        Self::with_room(0, 1, |_| value).ok_or(Error::OutOfMemory { op: "handle", nbytes: size_of::<Counted<T>>() })
+        Self::with_room(0, 1, |_| value)
+            .ok_or(Error::OutOfMemory { op: "handle", nbytes: size_of::<Counted<T>>() })
     }
 
     /// The first handle on what `make` makes of room for `nbytes` bytes, which live as long as the value, at an address that
     /// is a multiple of `alignment`, a power of two. One heap block; `None` when there is no memory for it.
     #[inline]
-    pub(crate) fn with_room(nbytes: usize, alignment: usize, make: impl FnOnce(NonNull<u8>) -> T) -> Option<Self> {
+    pub(crate) fn with_room(
+        nbytes: usize,
+        alignment: usize,
+        make: impl FnOnce(NonNull<u8>) -> T,
+    ) -> Option<Self> {
         let room = nbytes.checked_add(alignment.saturating_sub(ALIGNMENT))?;
         let layout = Counted::<T>::block(room)?;
         // SAFETY: the layout is not empty, it holds at least the counter.

@@ -38,7 +38,8 @@ pub struct SparseTensor<T: Element, const RANK: usize, D: Device = Cpu> {
 /// A vector with room for `n`.
 fn room<T>(n: usize) -> Result<Vec<T>> {
     let mut room = Vec::new();
-    room.try_reserve_exact(n).map_err(|_| Error::OutOfMemory { op: "sparse", nbytes: n.saturating_mul(size_of::<T>()) })?;
+    room.try_reserve_exact(n)
+        .map_err(|_| Error::OutOfMemory { op: "sparse", nbytes: n.saturating_mul(size_of::<T>()) })?;
     Ok(room)
 }
 
@@ -70,13 +71,22 @@ pub(crate) fn places<const RANK: usize>(indices: &Tensor<i64, 2>, size: Dim<RANK
 
 /// The indices of numbers of elements.
 pub(crate) fn indices_of<const RANK: usize>(places: &[i64], size: Dim<RANK>) -> Result<Tensor<i64, 2>> {
-    Tensor::from_fn([RANK, places.len()], |[axis, at]| size.delinearize(places[at] as usize).0[axis] as i64, &Cpu)
+    Tensor::from_fn(
+        [RANK, places.len()],
+        |[axis, at]| size.delinearize(places[at] as usize).0[axis] as i64,
+        &Cpu,
+    )
 }
 
 impl<T: Element, const RANK: usize, D: Device> SparseTensor<T, RANK, D> {
     /// Of its parts, which fit each other.
     #[cfg(feature = "dynamic")]
-    pub(crate) fn of_parts(indices: Tensor<i64, 2>, values: Tensor<T, 1, D>, size: Dim<RANK>, coalesced: bool) -> Self {
+    pub(crate) fn of_parts(
+        indices: Tensor<i64, 2>,
+        values: Tensor<T, 1, D>,
+        size: Dim<RANK>,
+        coalesced: bool,
+    ) -> Self {
         SparseTensor { indices, values, size, coalesced }
     }
 
@@ -89,14 +99,23 @@ impl<T: Element, const RANK: usize, D: Device> SparseTensor<T, RANK, D> {
         let size = size.into();
         size.numel_of("sparse", 1)?;
         if indices.size().0 != [RANK, values.numel()] {
-            return Err(Error::Sizes { op: "sparse", left: [RANK, values.numel()].into(), right: indices.size().0.into() });
+            return Err(Error::Sizes {
+                op: "sparse",
+                left: [RANK, values.numel()].into(),
+                right: indices.size().0.into(),
+            });
         }
         indices.view().ready("sparse")?;
         values.view().ready("sparse")?;
         for ([axis, at], &index) in indices.view().indexed_iter() {
             if !usize::try_from(index).is_ok_and(|index| index < size.0[axis]) {
                 let found = std::array::from_fn::<_, RANK, _>(|axis| indices[[axis, at]] as isize);
-                return Err(Error::Index { op: "sparse", index: found.into(), axis: None, sizes: size.0.into() });
+                return Err(Error::Index {
+                    op: "sparse",
+                    index: found.into(),
+                    axis: None,
+                    sizes: size.0.into(),
+                });
             }
         }
         Ok(SparseTensor { indices, values, size, coalesced: false })
@@ -164,7 +183,12 @@ impl<T: Element, const RANK: usize, D: Device> SparseTensor<T, RANK, D> {
         let mut values = Tensor::zeros([count], self.values.device())?;
         let cells = Tensor::from_vec(cells, [places.len()])?.to(self.values.device())?;
         values.view_mut()?.scatter(Add, Axis::<0>, &cells, &self.values)?;
-        Ok(SparseTensor { indices: indices_of(&unique, self.size)?, values, size: self.size, coalesced: true })
+        Ok(SparseTensor {
+            indices: indices_of(&unique, self.size)?,
+            values,
+            size: self.size,
+            coalesced: true,
+        })
     }
 
     /// All elements, with the zeros.
@@ -176,7 +200,8 @@ impl<T: Element, const RANK: usize, D: Device> SparseTensor<T, RANK, D> {
         T: Number,
     {
         let count = self.kept();
-        let mut dense = Tensor::zeros([self.size.numel_of("to_dense", size_of::<T>())?], self.values.device())?;
+        let mut dense =
+            Tensor::zeros([self.size.numel_of("to_dense", size_of::<T>())?], self.values.device())?;
         let places = Tensor::from_vec(self.places()?, [count])?.to(self.values.device())?;
         dense.view_mut()?.scatter(Add, Axis::<0>, &places, &self.values)?;
         dense.into_shape(self.size)
@@ -194,7 +219,12 @@ impl<T: Element, const RANK: usize, D: Device> SparseTensor<T, RANK, D> {
         let rows = Tensor::from(order.map(|axis| axis as i64));
         let indices = self.indices.index_select(Axis::<0>, &rows)?;
         let size = Dim(order.map(|axis| self.size.0[axis]));
-        Ok(SparseTensor { indices, values: self.values.share_data(), size, coalesced: self.coalesced && order.is_sorted() })
+        Ok(SparseTensor {
+            indices,
+            values: self.values.share_data(),
+            size,
+            coalesced: self.coalesced && order.is_sorted(),
+        })
     }
 
     /// The sum of two sparse tensors of one size, coalesced.
@@ -226,7 +256,12 @@ impl<T: Element, const RANK: usize, D: Device> SparseTensor<T, RANK, D> {
         }
         let places = Tensor::from_vec(self.places()?, [self.kept()])?.to(self.values.device())?;
         let values = self.values.mul(&dense.take(&places)?)?;
-        Ok(SparseTensor { indices: self.indices.share_data(), values, size: self.size, coalesced: self.coalesced })
+        Ok(SparseTensor {
+            indices: self.indices.share_data(),
+            values,
+            size: self.size,
+            coalesced: self.coalesced,
+        })
     }
 }
 
@@ -280,12 +315,19 @@ impl<T: Number, D: Device> SparseTensor<T, 2, D> {
     pub fn matmul(&self, dense: &Tensor<T, 2, D>) -> Result<Tensor<T, 2, D>> {
         let ([m, k], [inner, n]) = (self.size.0, dense.size().0);
         if k != inner {
-            return Err(Error::Inner { op: "matmul", inner: [k, inner], left: self.size.0.into(), right: dense.size().0.into() });
+            return Err(Error::Inner {
+                op: "matmul",
+                inner: [k, inner],
+                left: self.size.0.into(),
+                right: dense.size().0.into(),
+            });
         }
         let mut out = Tensor::zeros([m, n], dense.device())?;
         for start in (0..self.kept()).step_by(4096) {
             let part = start..self.kept().min(start + 4096);
-            let line = |axis: usize| -> Result<Tensor<i64, 1, D>> { self.indices.slice((axis, part.clone()))?.to(dense.device()) };
+            let line = |axis: usize| -> Result<Tensor<i64, 1, D>> {
+                self.indices.slice((axis, part.clone()))?.to(dense.device())
+            };
             let values = self.values.slice((part.clone(),))?.insert_axis(Axis::<1>);
             let rows = dense.index_select(Axis::<0>, &line(1)?)?.mul(values)?;
             out.view_mut()?.index_scatter(Add, Axis::<0>, &line(0)?, &rows)?;

@@ -53,7 +53,9 @@ impl Extent {
         let pair = |l: &Extent, r: &Extent| Ok::<_, Error>((l.eval(bindings)?, r.eval(bindings)?));
         let number = match self {
             Fixed(number) => Some(*number),
-            Named(name) => return bindings.get(name).ok_or_else(|| refuse(format_args!("{name} is not bound"))),
+            Named(name) => {
+                return bindings.get(name).ok_or_else(|| refuse(format_args!("{name} is not bound")));
+            }
             Sum(l, r) => pair(l, r).map(|(l, r)| l.checked_add(r))?,
             Difference(l, r) => pair(l, r).map(|(l, r)| l.checked_sub(r))?,
             Product(l, r) => pair(l, r).map(|(l, r)| l.checked_mul(r))?,
@@ -157,9 +159,10 @@ impl Bindings {
     /// [`Error::Value`] when it stands for another number.
     pub fn set(&mut self, name: &str, number: usize) -> Result<()> {
         match self.get(name) {
-            Some(other) if other != number => {
-                Err(Error::Value { op: "bind", what: text(format_args!("{name} is {other}, and would be {number}")) })
-            }
+            Some(other) if other != number => Err(Error::Value {
+                op: "bind",
+                what: text(format_args!("{name} is {other}, and would be {number}")),
+            }),
             _ => {
                 self.0.insert(name.into(), number);
                 Ok(())
@@ -191,11 +194,15 @@ impl Bindings {
                     [] => {
                         let known = extent.eval(&bindings)?;
                         if known != size {
-                            return Err(refuse(format_args!("{extent} is {known}, and axis {axis} of sizes {found:?} makes it {size}")));
+                            return Err(refuse(format_args!(
+                                "{extent} is {known}, and axis {axis} of sizes {found:?} makes it {size}"
+                            )));
                         }
                     }
                     [_] => {
-                        let solved = extent.solve(&bindings, size).ok_or_else(|| refuse(format_args!("{extent} cannot be {size}")))?;
+                        let solved = extent
+                            .solve(&bindings, size)
+                            .ok_or_else(|| refuse(format_args!("{extent} cannot be {size}")))?;
                         bindings.set(&solved.0, solved.1)?;
                     }
                     _ => later.push(axis),

@@ -75,7 +75,8 @@ fn a_block_has_one_owner_and_every_byte_is_counted_while_threads_take_give_and_c
     Cpu.trim();
     let (bytes, before) = (alloc::live(), Cpu.memory());
     assert_eq!((before.live, before.kept), (0, 0));
-    let (taken, running, start) = (AtomicU64::new(0), AtomicBool::new(true), Barrier::new(THREADS as usize + 1));
+    let (taken, running, start) =
+        (AtomicU64::new(0), AtomicBool::new(true), Barrier::new(THREADS as usize + 1));
     std::thread::scope(|scope| {
         let (taken, running, start) = (&taken, &running, &start);
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| mpsc::channel::<Marked>()).unzip();
@@ -125,12 +126,20 @@ fn a_block_has_one_owner_and_every_byte_is_counted_while_threads_take_give_and_c
 
     let after = Cpu.memory();
     assert_eq!(after.live, 0, "every block was given back");
-    assert_eq!(after.fresh + after.reused - before.fresh - before.reused, taken.into_inner(), "each was counted once");
+    assert_eq!(
+        after.fresh + after.reused - before.fresh - before.reused,
+        taken.into_inner(),
+        "each was counted once"
+    );
     assert!(after.reused > before.reused && after.fresh > before.fresh);
     Cpu.set_memory_limit(0);
     assert_eq!(Cpu.memory().kept, 0, "nothing is kept beyond the limit");
     // Threads and channels leave a few bytes to the standard library, which counts them when it likes; a block is larger.
-    assert!((alloc::live() - bytes).unsigned_abs() < POOLED / 8, "the system has the blocks back: {} bytes", alloc::live() - bytes);
+    assert!(
+        (alloc::live() - bytes).unsigned_abs() < POOLED / 8,
+        "the system has the blocks back: {} bytes",
+        alloc::live() - bytes
+    );
 
     Cpu.set_memory_limit(limit);
     fresh_memory_is_zero_whatever_was_there(POOLED / 8);
@@ -157,9 +166,9 @@ fn repeated_steps_take_no_new_memory(n: usize) -> Result<()> {
     let order = Tensor::from_fn([n], |[i]| (n - 1 - i) as i64, &Cpu)?;
     let mut step = || -> Result<()> {
         (x.lazy() - x.mean_along(Axis::<0>)).eval_into(&mut y)?;
-        let powers = (x.lazy() - x.max_along(Axis::<1>)).exp().once();
+        let powers = (x.lazy() - x.max_along(Axis::<1>)).exp().cached();
         (powers / powers.sum_along(Axis::<1>)).eval_into(&mut y)?;
-        let powers = (x.lazy() - x.max_along(Axis::<0>)).exp().once();
+        let powers = (x.lazy() - x.max_along(Axis::<0>)).exp().cached();
         (powers / powers.sum_along(Axis::<0>)).eval_into(&mut y)?;
         (x.transposed().lazy() * 2.0).eval_into(&mut y)?;
         x.reduce_into(Sum, Axis::<0>, &mut sums)?;
@@ -195,7 +204,8 @@ fn on_one_thread<R: Send>(work: impl FnOnce() -> R + Send) -> R {
 /// Zeros that nobody could write are zeros again for whoever asks next; all others are filled.
 fn fresh_memory_is_zero_whatever_was_there(numel: usize) {
     let zeros = |numel| Tensor::<u64, 1>::zeros([numel], &Cpu).unwrap();
-    let write = |tensor: &mut Tensor<u64, 1>| tensor.view_mut().unwrap().as_slice_mut().unwrap().fill(u64::MAX);
+    let write =
+        |tensor: &mut Tensor<u64, 1>| tensor.view_mut().unwrap().as_slice_mut().unwrap().fill(u64::MAX);
     for _ in 0..2 {
         drop(zeros(numel)); // untouched
         drop(zeros(numel - 8)); // untouched, and a little shorter: the rest is not known

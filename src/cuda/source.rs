@@ -202,7 +202,11 @@ impl Grid {
     /// Enough blocks of `threads` for a thread each of `count`; the source looks whether it is one of them.
     pub fn over(count: usize, threads: u32) -> Grid {
         let blocks = count.div_ceil(threads.max(1) as usize);
-        Grid { blocks: [u32::try_from(blocks).unwrap_or(u32::MAX), 1, 1], threads: [threads, 1, 1], shared: 0 }
+        Grid {
+            blocks: [u32::try_from(blocks).unwrap_or(u32::MAX), 1, 1],
+            threads: [threads, 1, 1],
+            shared: 0,
+        }
     }
 }
 
@@ -272,7 +276,8 @@ impl<O: Operands> Source<O> {
             let _ = writeln!(code, "  {declaration}");
         }
         let _ = writeln!(code, "}};\nstruct Args {{ i64 begun, operation; Operands operands; }};\n{source}");
-        let _ = writeln!(code, "extern \"C\" __global__ void kernel(const Args a) {{\n  {name}(a.operands);\n}}");
+        let _ =
+            writeln!(code, "extern \"C\" __global__ void kernel(const Args a) {{\n  {name}(a.operands);\n}}");
         Source { name, kernel: SourceKernel::new(code), operands: PhantomData }
     }
 
@@ -288,7 +293,9 @@ impl<O: Operands> Source<O> {
         operands.give_all(&mut call)?;
         let Launching { card, words, writes, reads, .. } = call;
         let wrong = |what| Err(Error::Value { op, what });
-        let Some(card) = card else { return wrong("no operand is a tensor, so there is no card to run on".into()) };
+        let Some(card) = card else {
+            return wrong("no operand is a tensor, so there is no card to run on".into());
+        };
         if grid.blocks.contains(&0) {
             return Ok(());
         }
@@ -298,6 +305,15 @@ impl<O: Operands> Source<O> {
             return wrong(text(format_args!("no card takes {grid:?}")));
         }
         // SAFETY: the operands that the source was declared with; whoever wrote it answers for what it does with them.
-        unsafe { card.launch_source(op, &self.kernel, (grid.blocks, grid.threads, grid.shared), &words, &writes, &reads) }
+        unsafe {
+            card.launch_source(
+                op,
+                &self.kernel,
+                (grid.blocks, grid.threads, grid.shared),
+                &words,
+                &writes,
+                &reads,
+            )
+        }
     }
 }

@@ -119,7 +119,11 @@ impl<T: Element, const RANK: usize> Tensor<T, RANK, Cuda> {
     /// reports.
     pub fn download(&self, mut into: Tensor<T, RANK, Cpu>) -> Result<Pending<Tensor<T, RANK, Cpu>>> {
         if self.size() != into.size() {
-            return Err(Error::Output { op: "download", sizes: self.size().0.into(), found: into.size().0.into() });
+            return Err(Error::Output {
+                op: "download",
+                sizes: self.size().0.into(),
+                found: into.size().0.into(),
+            });
         }
         self.view().ready("download")?;
         if !self.layout().is_contiguous() {

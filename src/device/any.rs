@@ -3,10 +3,10 @@
 
 #[cfg(feature = "cuda")]
 use super::Cuda;
-use super::{Cpu, Deleter, Device, Fresh, Inputs, Reduction, Slot};
+use super::{Cpu, Deleter, Device, Init, Inputs, OperandRef, Reduction};
 use crate::element::{Comparable, Element, Number};
 use crate::error::{Error, Result, text};
-use crate::kernel::{Addressed, Body, Contraction, Op, Program, Reducer, Scanning, Sorting};
+use crate::kernel::{Body, ContractPlan, GatherPlan, Op, Program, Reducer, ScanPlan, SortPlan};
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::str::FromStr;
@@ -66,7 +66,7 @@ impl From<Cuda> for AnyDevice {
 }
 
 /// A device that an [`AnyDevice`] can be: `Cpu` or `Cuda`.
-pub trait OneOfAny: Device + Into<AnyDevice> {
+pub trait AnyDeviceKind: Device + Into<AnyDevice> {
     /// Whether a block may be moved out of its handle, which it may not where it can stand beside it.
     #[doc(hidden)]
     const BLOCKS_MOVE: bool;
@@ -81,7 +81,7 @@ pub trait OneOfAny: Device + Into<AnyDevice> {
 
 macro_rules! one_of_any {
     ($device:ident, $variant:ident, $moves:literal) => {
-        impl OneOfAny for $device {
+        impl AnyDeviceKind for $device {
             const BLOCKS_MOVE: bool = $moves;
             fn of_any(any: &AnyDevice) -> Option<&Self> {
                 #[allow(irrefutable_let_patterns)]
@@ -106,8 +106,10 @@ impl FromStr for AnyDevice {
 
     /// From `cpu`, `cuda` (the first card) or `cuda:1`.
     fn from_str(name: &str) -> Result<AnyDevice> {
-        let unknown =
-            || Error::Value { op: "device", what: text(format_args!("{name:?} is none of `cpu`, `cuda`, `cuda:0`, `cuda:1`, …")) };
+        let unknown = || Error::Value {
+            op: "device",
+            what: text(format_args!("{name:?} is none of `cpu`, `cuda`, `cuda:0`, `cuda:1`, …")),
+        };
         let (kind, number) = name.split_once(':').unwrap_or((name, "0"));
         let ordinal: usize = number.parse().map_err(|_| unknown())?;
         match kind {
@@ -115,7 +117,10 @@ impl FromStr for AnyDevice {
             #[cfg(feature = "cuda")]
             "cuda" => Cuda::new(ordinal).map(AnyDevice::Card),
             #[cfg(not(feature = "cuda"))]
-            "cuda" => Err(Error::Value { op: "device", what: "this program was built without the feature `cuda`".into() }),
+            "cuda" => Err(Error::Value {
+                op: "device",
+                what: "this program was built without the feature `cuda`".into(),
+            }),
             _ => Err(unknown()),
         }
     }
@@ -131,7 +136,7 @@ impl fmt::Debug for AnyDevice {
 unsafe impl Device for AnyDevice {
     type Block = AnyBlock;
 
-    fn allocate(&self, nbytes: usize, fresh: Fresh) -> Result<AnyBlock> {
+    fn allocate(&self, nbytes: usize, fresh: Init) -> Result<AnyBlock> {
         match self {
             AnyDevice::Host(device) => device.allocate(nbytes, fresh).map(AnyBlock::Host),
             #[cfg(feature = "cuda")]
@@ -139,13 +144,13 @@ unsafe impl Device for AnyDevice {
         }
     }
 
-    unsafe fn adopt(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<AnyBlock> {
+    unsafe fn from_external(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<AnyBlock> {
         // SAFETY: the caller's promise; so below.
         unsafe {
             match self {
-                AnyDevice::Host(device) => device.adopt(address, nbytes, free).map(AnyBlock::Host),
+                AnyDevice::Host(device) => device.from_external(address, nbytes, free).map(AnyBlock::Host),
                 #[cfg(feature = "cuda")]
-                AnyDevice::Card(device) => device.adopt(address, nbytes, free).map(AnyBlock::Card),
+                AnyDevice::Card(device) => device.from_external(address, nbytes, free).map(AnyBlock::Card),
             }
         }
     }
@@ -168,21 +173,36 @@ unsafe impl Device for AnyDevice {
         on!(self, |device| unsafe { device.read(from, bytes) })
     }
 
-    unsafe fn receive<E: Device>(&self, to: *mut u8, from: &E, address: *const u8, nbytes: usize) -> Result<bool> {
+    unsafe fn copy_from<E: Device>(
+        &self,
+        to: *mut u8,
+        from: &E,
+        address: *const u8,
+        nbytes: usize,
+    ) -> Result<bool> {
         match (from as &dyn std::any::Any).downcast_ref::<AnyDevice>() {
             // SAFETY: as above.
-            Some(from) => on!(self, |device| on!(from, |from| unsafe { device.receive(to, from, address, nbytes) })),
+            Some(from) => {
+                on!(self, |device| on!(from, |from| unsafe { device.copy_from(to, from, address, nbytes) }))
+            }
             // SAFETY: as above.
-            None => on!(self, |device| unsafe { device.receive(to, from, address, nbytes) }),
+            None => on!(self, |device| unsafe { device.copy_from(to, from, address, nbytes) }),
         }
     }
 
-    unsafe fn copy(&self, sizes: &[usize], to: Slot<'_>, from: Slot<'_>) -> Result<()> {
+    unsafe fn copy(&self, sizes: &[usize], to: OperandRef<'_>, from: OperandRef<'_>) -> Result<()> {
         // SAFETY: as above.
         on!(self, |device| unsafe { device.copy(sizes, to, from) })
     }
 
-    unsafe fn map<P: Program>(&self, program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+    unsafe fn map<P: Program>(
+        &self,
+        program: &P,
+        sizes: &[usize],
+        row: usize,
+        outputs: &[OperandRef<'_>],
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
         // SAFETY: as above.
         on!(self, |device| unsafe { device.map(program, sizes, row, outputs, inputs) })
     }
@@ -192,7 +212,7 @@ unsafe impl Device for AnyDevice {
         program: &P,
         sizes: &[usize],
         row: usize,
-        outputs: &[Slot<'_>],
+        outputs: &[OperandRef<'_>],
         inputs: Inputs<'_>,
     ) -> Result<()> {
         // SAFETY: as above.
@@ -204,14 +224,20 @@ unsafe impl Device for AnyDevice {
         body: &B,
         reducer: R,
         axes: Reduction<'_>,
-        output: Slot<'_>,
+        output: OperandRef<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
         // SAFETY: as above.
         on!(self, |device| unsafe { device.reduce(body, reducer, axes, output, inputs) })
     }
 
-    unsafe fn map_by_name<P: Program>(&self, program: &P, sizes: &[usize], outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+    unsafe fn map_by_name<P: Program>(
+        &self,
+        program: &P,
+        sizes: &[usize],
+        outputs: &[OperandRef<'_>],
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
         // SAFETY: as above.
         on!(self, |device| unsafe { device.map_by_name(program, sizes, outputs, inputs) })
     }
@@ -221,7 +247,7 @@ unsafe impl Device for AnyDevice {
         body: &B,
         reducer: R,
         axes: Reduction<'_>,
-        output: Slot<'_>,
+        output: OperandRef<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
         // SAFETY: as above.
@@ -230,10 +256,10 @@ unsafe impl Device for AnyDevice {
 
     unsafe fn contract<T: Number, L: Number, R: Number>(
         &self,
-        plan: Contraction<'_>,
-        output: Slot<'_>,
-        left: Slot<'_>,
-        right: Slot<'_>,
+        plan: ContractPlan<'_>,
+        output: OperandRef<'_>,
+        left: OperandRef<'_>,
+        right: OperandRef<'_>,
     ) -> Result<()> {
         // SAFETY: as above.
         on!(self, |device| unsafe { device.contract::<T, L, R>(plan, output, left, right) })
@@ -243,21 +269,31 @@ unsafe impl Device for AnyDevice {
         on!(self, |device| device.packed_nbytes::<T, R>(size))
     }
 
-    unsafe fn pack<T: Number, R: Number>(&self, size: [usize; 2], to: *mut u8, matrix: Slot<'_>) -> Result<()> {
+    unsafe fn pack<T: Number, R: Number>(
+        &self,
+        size: [usize; 2],
+        to: *mut u8,
+        matrix: OperandRef<'_>,
+    ) -> Result<()> {
         // SAFETY: as above.
         on!(self, |device| unsafe { device.pack::<T, R>(size, to, matrix) })
     }
 
-    unsafe fn unpack<T: Number, R: Number>(&self, size: [usize; 2], to: *mut u8, packed: *const u8) -> Result<()> {
+    unsafe fn unpack<T: Number, R: Number>(
+        &self,
+        size: [usize; 2],
+        to: *mut u8,
+        packed: *const u8,
+    ) -> Result<()> {
         // SAFETY: as above.
         on!(self, |device| unsafe { device.unpack::<T, R>(size, to, packed) })
     }
 
     unsafe fn contract_packed<T: Number, R: Number>(
         &self,
-        plan: Contraction<'_>,
-        output: Slot<'_>,
-        left: Slot<'_>,
+        plan: ContractPlan<'_>,
+        output: OperandRef<'_>,
+        left: OperandRef<'_>,
         packed: *const u8,
     ) -> Result<()> {
         // SAFETY: as above.
@@ -268,15 +304,21 @@ unsafe impl Device for AnyDevice {
         &self,
         body: &B,
         reducer: R,
-        plan: Scanning<'_>,
-        output: Slot<'_>,
+        plan: ScanPlan<'_>,
+        output: OperandRef<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
         // SAFETY: as above.
         on!(self, |device| unsafe { device.scan(body, reducer, plan, output, inputs) })
     }
 
-    unsafe fn gather(&self, plan: Addressed<'_>, to: Slot<'_>, cells: Slot<'_>, index: Slot<'_>) -> Result<()> {
+    unsafe fn gather(
+        &self,
+        plan: GatherPlan<'_>,
+        to: OperandRef<'_>,
+        cells: OperandRef<'_>,
+        index: OperandRef<'_>,
+    ) -> Result<()> {
         // SAFETY: as above.
         on!(self, |device| unsafe { device.gather(plan, to, cells, index) })
     }
@@ -284,26 +326,33 @@ unsafe impl Device for AnyDevice {
     unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
         &self,
         operator: F,
-        plan: Addressed<'_>,
-        cells: Slot<'_>,
-        from: Slot<'_>,
-        index: Slot<'_>,
+        plan: GatherPlan<'_>,
+        cells: OperandRef<'_>,
+        from: OperandRef<'_>,
+        index: OperandRef<'_>,
     ) -> Result<()> {
         // SAFETY: as above.
         on!(self, |device| unsafe { device.scatter::<T, F>(operator, plan, cells, from, index) })
     }
 
-    unsafe fn compact(&self, sizes: &[usize], count: usize, to: Slot<'_>, from: Slot<'_>, mask: Slot<'_>) -> Result<()> {
+    unsafe fn compact(
+        &self,
+        sizes: &[usize],
+        count: usize,
+        to: OperandRef<'_>,
+        from: OperandRef<'_>,
+        mask: OperandRef<'_>,
+    ) -> Result<()> {
         // SAFETY: as above.
         on!(self, |device| unsafe { device.compact(sizes, count, to, from, mask) })
     }
 
     unsafe fn sort<T: Comparable>(
         &self,
-        plan: Sorting<'_>,
-        values: Option<Slot<'_>>,
-        positions: Option<Slot<'_>>,
-        from: Slot<'_>,
+        plan: SortPlan<'_>,
+        values: Option<OperandRef<'_>>,
+        positions: Option<OperandRef<'_>>,
+        from: OperandRef<'_>,
     ) -> Result<()> {
         // SAFETY: as above.
         on!(self, |device| unsafe { device.sort::<T>(plan, values, positions, from) })

@@ -3,10 +3,12 @@
 //! Shape inference, the suite without a GPU, and a look at what an expression fuses into.
 // Imports: `error`, `element`, `kernel`.
 
-use super::{Deleter, Device, Fresh, Inputs, Reduction, Slot};
+use super::{Deleter, Device, Init, Inputs, OperandRef, Reduction};
 use crate::element::{Comparable, Element, Number};
 use crate::error::{Error, Result};
-use crate::kernel::{Addressed, Body, Contraction, Op, Program, Reducer, Scanning, Sorting, trace_body, trace_program};
+use crate::kernel::{
+    Body, ContractPlan, GatherPlan, Op, Program, Reducer, ScanPlan, SortPlan, trace_body, trace_program,
+};
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -43,7 +45,8 @@ impl Meta {
 
     /// The kernels that would have run, in order; empty unless made by [`Meta::tracing`].
     pub fn kernels(&self) -> Vec<String> {
-        let locked = |list: &Arc<Mutex<Vec<String>>>| list.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let locked =
+            |list: &Arc<Mutex<Vec<String>>>| list.lock().unwrap_or_else(PoisonError::into_inner).clone();
         self.kernels.as_ref().map(locked).unwrap_or_default()
     }
 
@@ -75,11 +78,11 @@ static NEXT: AtomicUsize = AtomicUsize::new(64);
 unsafe impl Device for Meta {
     type Block = usize;
 
-    fn allocate(&self, nbytes: usize, _: Fresh) -> Result<usize> {
+    fn allocate(&self, nbytes: usize, _: Init) -> Result<usize> {
         Ok(NEXT.fetch_add((nbytes | 63).wrapping_add(1), Ordering::Relaxed))
     }
 
-    unsafe fn adopt(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<usize> {
+    unsafe fn from_external(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<usize> {
         free(address, nbytes);
         Err(Error::Unsupported { op: "adopt", device: "Meta" })
     }
@@ -96,12 +99,19 @@ unsafe impl Device for Meta {
         Err(Error::NoData { op: "read", device: "Meta" })
     }
 
-    unsafe fn copy(&self, sizes: &[usize], _: Slot<'_>, _: Slot<'_>) -> Result<()> {
+    unsafe fn copy(&self, sizes: &[usize], _: OperandRef<'_>, _: OperandRef<'_>) -> Result<()> {
         self.keep(|| format!("copy {sizes:?}\n"));
         Ok(())
     }
 
-    unsafe fn map<P: Program>(&self, program: &P, sizes: &[usize], row: usize, _: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+    unsafe fn map<P: Program>(
+        &self,
+        program: &P,
+        sizes: &[usize],
+        row: usize,
+        _: &[OperandRef<'_>],
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
         let (outer, row) = sizes.split_at(sizes.len() - row);
         let rows = if P::BY_ROWS { format!(" rows of {row:?}") } else { String::new() };
         self.keep(|| format!("map {outer:?}{rows}\n{}", trace_program(program, inputs.reads)));
@@ -113,27 +123,63 @@ unsafe impl Device for Meta {
         body: &B,
         _: R,
         axes: Reduction<'_>,
-        _: Slot<'_>,
+        _: OperandRef<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        self.keep(|| format!("reduce {} {:?} over {:?}\n{}", R::NAME, axes.kept, axes.reduced, trace_body(body, inputs.reads)));
+        self.keep(|| {
+            format!(
+                "reduce {} {:?} over {:?}\n{}",
+                R::NAME,
+                axes.kept,
+                axes.reduced,
+                trace_body(body, inputs.reads)
+            )
+        });
         Ok(())
     }
 
-    unsafe fn contract<T: Number, L: Number, R: Number>(&self, plan: Contraction<'_>, _: Slot<'_>, _: Slot<'_>, _: Slot<'_>) -> Result<()> {
-        let Contraction { batch, m, k, n } = plan;
-        self.keep(|| format!("contract {} = {} · {}: {batch:?} [{m:?}, {k:?}] · [{k:?}, {n:?}]\n", T::DTYPE, L::DTYPE, R::DTYPE));
+    unsafe fn contract<T: Number, L: Number, R: Number>(
+        &self,
+        plan: ContractPlan<'_>,
+        _: OperandRef<'_>,
+        _: OperandRef<'_>,
+        _: OperandRef<'_>,
+    ) -> Result<()> {
+        let ContractPlan { batch, m, k, n } = plan;
+        self.keep(|| {
+            format!(
+                "contract {} = {} · {}: {batch:?} [{m:?}, {k:?}] · [{k:?}, {n:?}]\n",
+                T::DTYPE,
+                L::DTYPE,
+                R::DTYPE
+            )
+        });
         Ok(())
     }
 
-    unsafe fn scan<B: Body, R: Reducer<B::Out>>(&self, body: &B, _: R, plan: Scanning<'_>, _: Slot<'_>, inputs: Inputs<'_>) -> Result<()> {
-        let Scanning { lines, along, exclusive } = plan;
+    unsafe fn scan<B: Body, R: Reducer<B::Out>>(
+        &self,
+        body: &B,
+        _: R,
+        plan: ScanPlan<'_>,
+        _: OperandRef<'_>,
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
+        let ScanPlan { lines, along, exclusive } = plan;
         let kind = if exclusive { "exclusive scan" } else { "scan" };
-        self.keep(|| format!("{kind} {} {lines:?} along {along}\n{}", R::NAME, trace_body(body, inputs.reads)));
+        self.keep(|| {
+            format!("{kind} {} {lines:?} along {along}\n{}", R::NAME, trace_body(body, inputs.reads))
+        });
         Ok(())
     }
 
-    unsafe fn gather(&self, plan: Addressed<'_>, _: Slot<'_>, _: Slot<'_>, _: Slot<'_>) -> Result<()> {
+    unsafe fn gather(
+        &self,
+        plan: GatherPlan<'_>,
+        _: OperandRef<'_>,
+        _: OperandRef<'_>,
+        _: OperandRef<'_>,
+    ) -> Result<()> {
         self.keep(|| format!("gather {:?} from {}\n", plan.sizes, plan.bound));
         Ok(())
     }
@@ -141,22 +187,35 @@ unsafe impl Device for Meta {
     unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
         &self,
         _: F,
-        plan: Addressed<'_>,
-        _: Slot<'_>,
-        _: Slot<'_>,
-        _: Slot<'_>,
+        plan: GatherPlan<'_>,
+        _: OperandRef<'_>,
+        _: OperandRef<'_>,
+        _: OperandRef<'_>,
     ) -> Result<()> {
         self.keep(|| format!("scatter {} {} {:?} to {}\n", F::NAME, T::DTYPE, plan.sizes, plan.bound));
         Ok(())
     }
 
-    unsafe fn compact(&self, sizes: &[usize], count: usize, _: Slot<'_>, _: Slot<'_>, _: Slot<'_>) -> Result<()> {
+    unsafe fn compact(
+        &self,
+        sizes: &[usize],
+        count: usize,
+        _: OperandRef<'_>,
+        _: OperandRef<'_>,
+        _: OperandRef<'_>,
+    ) -> Result<()> {
         self.keep(|| format!("compact {sizes:?} to {count}\n"));
         Ok(())
     }
 
-    unsafe fn sort<T: Comparable>(&self, plan: Sorting<'_>, _: Option<Slot<'_>>, _: Option<Slot<'_>>, _: Slot<'_>) -> Result<()> {
-        let Sorting { lines, along, keep, .. } = plan;
+    unsafe fn sort<T: Comparable>(
+        &self,
+        plan: SortPlan<'_>,
+        _: Option<OperandRef<'_>>,
+        _: Option<OperandRef<'_>>,
+        _: OperandRef<'_>,
+    ) -> Result<()> {
+        let SortPlan { lines, along, keep, .. } = plan;
         self.keep(|| format!("sort {} {lines:?} along {along}, the first {keep}\n", T::DTYPE));
         Ok(())
     }

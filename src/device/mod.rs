@@ -18,14 +18,14 @@ mod cpu;
 mod cuda;
 mod meta;
 
-pub use any::{AnyBlock, AnyDevice, OneOfAny};
+pub use any::{AnyBlock, AnyDevice, AnyDeviceKind};
 #[cfg(feature = "dynamic")]
 #[doc(hidden)]
 pub use cpu::Interpreted;
 pub(crate) use cpu::alignment;
 #[cfg(any(debug_assertions, feature = "dynamic"))]
 pub(crate) use cpu::slice_of;
-pub use cpu::{Cpu, CpuBlock, MemoryStatistics, SteadyState};
+pub use cpu::{Cpu, CpuBlock, MemoryStatistics, NoAllocGuard};
 #[cfg(feature = "cuda")]
 pub use cuda::{Cuda, CudaBlock, CudaStatistics, Graph};
 #[cfg(feature = "cuda")]
@@ -34,7 +34,7 @@ pub use meta::Meta;
 
 use crate::element::{Comparable, Element, Number};
 use crate::error::{Error, Result, text};
-use crate::kernel::{Addressed, Body, Contraction, Op, Program, Reducer, Scanning, Sorting};
+use crate::kernel::{Body, ContractPlan, GatherPlan, Op, Program, Reducer, ScanPlan, SortPlan};
 use std::fmt::Debug;
 use std::ptr::NonNull;
 
@@ -46,7 +46,7 @@ pub const MAX_REDUCED: usize = 12;
 
 /// What fresh memory holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fresh {
+pub enum Init {
     /// Zero bytes.
     Zeroed,
     /// Anything: the caller writes every byte that is read.
@@ -58,7 +58,7 @@ pub type Deleter = Box<dyn FnOnce(*mut u8, usize) + Send>;
 
 /// One operand of a kernel: where its element with index `[0, …, 0]` stands, and the steps from there.
 #[derive(Clone, Copy, Debug)]
-pub struct Slot<'a> {
+pub struct OperandRef<'a> {
     /// In the device's own address space; only the device may follow it.
     pub address: *mut u8,
     /// Steps along each axis, in elements.
@@ -68,15 +68,15 @@ pub struct Slot<'a> {
 }
 
 // SAFETY: an address and steps; whoever follows the address answers for it (see `Device`, safety 2).
-unsafe impl Send for Slot<'_> {}
+unsafe impl Send for OperandRef<'_> {}
 // SAFETY: as above.
-unsafe impl Sync for Slot<'_> {}
+unsafe impl Sync for OperandRef<'_> {}
 
 /// The operands that a kernel reads: each different one once, and which of them each load of the program reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs<'a> {
     /// The operands.
-    pub slots: &'a [Slot<'a>],
+    pub slots: &'a [OperandRef<'a>],
     /// `slots[reads[k]]` is what the k-th load reads.
     pub reads: &'a [u8],
 }
@@ -94,7 +94,7 @@ pub struct Reduction<'a> {
 ///
 /// # Safety
 /// 1. A block from `allocate` or `adopt` owns at least `nbytes` bytes at `address`, aligned to 64 bytes, or to 16 when there are fewer than 1024 (an adopted one:
-///    as given), until it is dropped; fresh memory is zero where [`Fresh::Zeroed`] was asked for.
+///    as given), until it is dropped; fresh memory is zero where [`Init::Zeroed`] was asked for.
 /// 2. Kernels touch only positions that sizes and strides reach, write only outputs, and write each of those.
 /// 3. A call may return before its work is done only if every later call on the same memory is ordered after it.
 #[diagnostic::on_unimplemented(
@@ -114,14 +114,14 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
-    fn allocate(&self, nbytes: usize, fresh: Fresh) -> Result<Self::Block>;
+    fn allocate(&self, nbytes: usize, fresh: Init) -> Result<Self::Block>;
 
     /// How fresh memory of `nbytes` bytes becomes a block that stands in memory of the host, beside the count of its handles
     /// and freed with it after the block is dropped: a small tensor then takes one block of the heap. `None`, as here, where
     /// memory is not the host's, or is to come from [`allocate`](Device::allocate).
     ///
     /// What it gives is called with the address and `nbytes`; both are as safety 1 says, and nobody else uses these bytes.
-    fn beside(&self, nbytes: usize) -> Option<unsafe fn(NonNull<u8>, usize) -> Self::Block> {
+    fn inline_block(&self, nbytes: usize) -> Option<unsafe fn(NonNull<u8>, usize) -> Self::Block> {
         let _ = nbytes;
         None
     }
@@ -133,7 +133,7 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     ///
     /// # Safety
     /// `nbytes` bytes at `address` stay valid on this device until `free` is called.
-    unsafe fn adopt(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<Self::Block>;
+    unsafe fn from_external(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<Self::Block>;
 
     /// Where a block starts, in the device's own address space.
     fn address(block: &Self::Block) -> *mut u8;
@@ -153,7 +153,7 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     /// [`Error::NoData`] on a device without data, or what the device reports.
     ///
     /// # Safety
-    /// `from` holds that many bytes and nobody writes them; `bytes` may be uninitialised before.
+    /// `from` holds that many bytes and nobody writes them; `bytes` may be uninitialized before.
     unsafe fn read(&self, from: *const u8, bytes: &mut [std::mem::MaybeUninit<u8>]) -> Result<()>;
 
     /// Copies bytes from another device, where there is a way that does not lead through the host; says whether it did.
@@ -164,7 +164,13 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     /// # Safety
     /// `to` has room for `nbytes` bytes, which nobody else reads or writes; `address` holds as many on the device `from`, and
     /// nobody writes them.
-    unsafe fn receive<E: Device>(&self, to: *mut u8, from: &E, address: *const u8, nbytes: usize) -> Result<bool> {
+    unsafe fn copy_from<E: Device>(
+        &self,
+        to: *mut u8,
+        from: &E,
+        address: *const u8,
+        nbytes: usize,
+    ) -> Result<bool> {
         let _ = (to, from, address, nbytes);
         Ok(false)
     }
@@ -176,7 +182,7 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     ///
     /// # Safety
     /// Both slots reach inside their memory, the output does not overlap itself or the input, nobody else writes.
-    unsafe fn copy(&self, sizes: &[usize], to: Slot<'_>, from: Slot<'_>) -> Result<()>;
+    unsafe fn copy(&self, sizes: &[usize], to: OperandRef<'_>, from: OperandRef<'_>) -> Result<()>;
 
     /// Runs a program once for every index inside `sizes`.
     ///
@@ -191,7 +197,14 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     /// overlaps itself, but that it may have stride 0 along a row, where one element is then left; outputs overlap no other
     /// operand, but that those of a program in place ([`Program::IN_PLACE`]) are the operands of its first loads exactly,
     /// in order (same address and strides), and of no other; nobody else writes.
-    unsafe fn map<P: Program>(&self, program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()>;
+    unsafe fn map<P: Program>(
+        &self,
+        program: &P,
+        sizes: &[usize],
+        row: usize,
+        outputs: &[OperandRef<'_>],
+        inputs: Inputs<'_>,
+    ) -> Result<()>;
 
     /// As [`map`](Device::map), which the CPU has inlined where small tensors are computed: this is for all others, and is not.
     ///
@@ -207,7 +220,7 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
         program: &P,
         sizes: &[usize],
         row: usize,
-        outputs: &[Slot<'_>],
+        outputs: &[OperandRef<'_>],
         inputs: Inputs<'_>,
     ) -> Result<()> {
         // SAFETY: the caller's promise.
@@ -222,7 +235,13 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     ///
     /// # Safety
     /// As there.
-    unsafe fn map_by_name<P: Program>(&self, program: &P, sizes: &[usize], outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+    unsafe fn map_by_name<P: Program>(
+        &self,
+        program: &P,
+        sizes: &[usize],
+        outputs: &[OperandRef<'_>],
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { self.map(program, sizes, 0, outputs, inputs) }
     }
@@ -239,14 +258,14 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
         body: &B,
         reducer: R,
         axes: Reduction<'_>,
-        output: Slot<'_>,
+        output: OperandRef<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { self.reduce(body, reducer, axes, output, inputs) }
     }
 
-    /// Reduces the values of a body over the axes `axes.reduced`; a count of 0 gives what `finish` makes of the identity.
+    /// Reduces the values of a body over the axes `axes.reduced`; a count of 0 gives what `finalize` makes of the identity.
     ///
     /// # Errors
     /// What the device reports.
@@ -258,7 +277,7 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
         body: &B,
         reducer: R,
         axes: Reduction<'_>,
-        output: Slot<'_>,
+        output: OperandRef<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()>;
 
@@ -272,10 +291,10 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     /// [`MAX_GROUP`](crate::kernel::MAX_GROUP) axes.
     unsafe fn contract<T: Number, L: Number, R: Number>(
         &self,
-        plan: Contraction<'_>,
-        output: Slot<'_>,
-        left: Slot<'_>,
-        right: Slot<'_>,
+        plan: ContractPlan<'_>,
+        output: OperandRef<'_>,
+        left: OperandRef<'_>,
+        right: OperandRef<'_>,
     ) -> Result<()>;
 
     /// Bytes of a matrix of `R`, of `size` rows and columns, in the layout in which products that sum in `T` read a right
@@ -293,7 +312,12 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     ///
     /// # Safety
     /// As [`Device::copy`]; `to` has room for [`packed_nbytes`](Device::packed_nbytes) of the same types and sizes.
-    unsafe fn pack<T: Number, R: Number>(&self, size: [usize; 2], to: *mut u8, matrix: Slot<'_>) -> Result<()> {
+    unsafe fn pack<T: Number, R: Number>(
+        &self,
+        size: [usize; 2],
+        to: *mut u8,
+        matrix: OperandRef<'_>,
+    ) -> Result<()> {
         let _ = (size, to, matrix);
         Err(Error::Value { op: "pack", what: text(format_args!("{self:?} has no layout of its own")) })
     }
@@ -305,7 +329,12 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     ///
     /// # Safety
     /// `packed` comes from [`pack`](Device::pack) with the same types and sizes; `to` has room for the elements.
-    unsafe fn unpack<T: Number, R: Number>(&self, size: [usize; 2], to: *mut u8, packed: *const u8) -> Result<()> {
+    unsafe fn unpack<T: Number, R: Number>(
+        &self,
+        size: [usize; 2],
+        to: *mut u8,
+        packed: *const u8,
+    ) -> Result<()> {
         let _ = (size, to, packed);
         Err(Error::Value { op: "unpack", what: text(format_args!("{self:?} has no layout of its own")) })
     }
@@ -319,13 +348,16 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     /// As there; `packed` comes from [`pack`](Device::pack) with the same types and the sizes of `k` and `n`.
     unsafe fn contract_packed<T: Number, R: Number>(
         &self,
-        plan: Contraction<'_>,
-        output: Slot<'_>,
-        left: Slot<'_>,
+        plan: ContractPlan<'_>,
+        output: OperandRef<'_>,
+        left: OperandRef<'_>,
         packed: *const u8,
     ) -> Result<()> {
         let _ = (plan, output, left, packed);
-        Err(Error::Value { op: "contract_packed", what: text(format_args!("{self:?} has no layout of its own")) })
+        Err(Error::Value {
+            op: "contract_packed",
+            what: text(format_args!("{self:?} has no layout of its own")),
+        })
     }
 
     /// The running states of a reducer along one axis, over the values of a body.
@@ -339,8 +371,8 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
         &self,
         body: &B,
         reducer: R,
-        plan: Scanning<'_>,
-        output: Slot<'_>,
+        plan: ScanPlan<'_>,
+        output: OperandRef<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()>;
 
@@ -352,7 +384,13 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     /// # Safety
     /// Slots reach inside their memory, the cells with every index in bounds; `index` holds `i64`; the output overlaps
     /// neither itself nor another operand; nobody else writes.
-    unsafe fn gather(&self, plan: Addressed<'_>, to: Slot<'_>, cells: Slot<'_>, index: Slot<'_>) -> Result<()>;
+    unsafe fn gather(
+        &self,
+        plan: GatherPlan<'_>,
+        to: OperandRef<'_>,
+        cells: OperandRef<'_>,
+        index: OperandRef<'_>,
+    ) -> Result<()>;
 
     /// Applies an operator to addressed cells, `cell ← F(cell, from[p])`, in row-major order of `p` where several meet.
     ///
@@ -364,10 +402,10 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
         &self,
         operator: F,
-        plan: Addressed<'_>,
-        cells: Slot<'_>,
-        from: Slot<'_>,
-        index: Slot<'_>,
+        plan: GatherPlan<'_>,
+        cells: OperandRef<'_>,
+        from: OperandRef<'_>,
+        index: OperandRef<'_>,
     ) -> Result<()>;
 
     /// Copies the elements of `from` where `mask` holds, in row-major order, to the first `count` places of `to`, which
@@ -378,7 +416,14 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     ///
     /// # Safety
     /// As [`Device::copy`]; `mask` holds `bool` and holds `count` times.
-    unsafe fn compact(&self, sizes: &[usize], count: usize, to: Slot<'_>, from: Slot<'_>, mask: Slot<'_>) -> Result<()>;
+    unsafe fn compact(
+        &self,
+        sizes: &[usize],
+        count: usize,
+        to: OperandRef<'_>,
+        from: OperandRef<'_>,
+        mask: OperandRef<'_>,
+    ) -> Result<()>;
 
     /// Sorts lines: the elements in order, where they stood (`i64`), or both.
     ///
@@ -389,10 +434,10 @@ pub unsafe trait Device: Clone + PartialEq + Debug + Send + Sync + 'static {
     /// As [`Device::map`], for elements `T`; outputs have `plan.keep` positions along the axis and overlap no input.
     unsafe fn sort<T: Comparable>(
         &self,
-        plan: Sorting<'_>,
-        values: Option<Slot<'_>>,
-        positions: Option<Slot<'_>>,
-        from: Slot<'_>,
+        plan: SortPlan<'_>,
+        values: Option<OperandRef<'_>>,
+        positions: Option<OperandRef<'_>>,
+        from: OperandRef<'_>,
     ) -> Result<()>;
 
     /// Waits until all work is done.

@@ -80,8 +80,14 @@ impl Dispatching<'_> {
     /// # Errors
     /// Those of [`Dispatcher::call`].
     pub fn below(&self, arguments: &[Argument<'_>]) -> Result<DynTensor> {
-        let possible = arguments.iter().filter_map(Argument::tensor).fold(DispatchKeySet::EMPTY, |keys, x| keys.union(x.key_set()));
-        let keys = possible.iter().filter(|&key| self.below.contains(key)).fold(DispatchKeySet::EMPTY, DispatchKeySet::with);
+        let possible = arguments
+            .iter()
+            .filter_map(Argument::tensor)
+            .fold(DispatchKeySet::EMPTY, |keys, x| keys.union(x.key_set()));
+        let keys = possible
+            .iter()
+            .filter(|&key| self.below.contains(key))
+            .fold(DispatchKeySet::EMPTY, DispatchKeySet::with);
         self.dispatcher.run(self.name, self.operator, keys, arguments)
     }
 }
@@ -100,7 +106,10 @@ impl Handle<'_> {
     /// # Errors
     /// As [`Dispatcher::call`].
     pub fn call(&self, arguments: &[Argument<'_>]) -> Result<DynTensor> {
-        let keys = arguments.iter().filter_map(Argument::tensor).fold(DispatchKeySet::EMPTY, |keys, x| keys.union(x.key_set()));
+        let keys = arguments
+            .iter()
+            .filter_map(Argument::tensor)
+            .fold(DispatchKeySet::EMPTY, |keys, x| keys.union(x.key_set()));
         self.dispatcher.run(self.name, self.operator, keys, arguments)
     }
 }
@@ -118,7 +127,8 @@ fn value(what: String) -> Error {
 impl Dispatcher {
     /// Without operators. Keys of derivatives are passed by until there is a kernel.
     pub fn new() -> Self {
-        let otherwise = DispatchKey::ALL.map(|key| if key.is_autograd() { Otherwise::Pass } else { Otherwise::Fail });
+        let otherwise =
+            DispatchKey::ALL.map(|key| if key.is_autograd() { Otherwise::Pass } else { Otherwise::Fail });
         Dispatcher { operators: BTreeMap::new(), otherwise, promotes: None }
     }
 
@@ -134,16 +144,22 @@ impl Dispatcher {
     /// [`Error::Value`] when others of that name take something else, or one for these types is there.
     pub fn register(&mut self, name: &str, key: DispatchKey, kernel: Kernel) -> Result<()> {
         let classes: Vec<Class> = kernel.wanted.iter().map(|wanted| wanted.class).collect();
-        let operator = self
-            .operators
-            .entry(name.into())
-            .or_insert_with(|| Operator { classes: classes.clone(), entries: std::array::from_fn(|_| Entry::default()) });
+        let operator = self.operators.entry(name.into()).or_insert_with(|| Operator {
+            classes: classes.clone(),
+            entries: std::array::from_fn(|_| Entry::default()),
+        });
         // Where operators take a tensor or a number, a kernel may take one of these alone.
-        let fits = |(&all, &own): (&Class, &Class)| all == own || all == Class::Operand && matches!(own, Class::Tensor | Class::Number);
+        let fits = |(&all, &own): (&Class, &Class)| {
+            all == own || all == Class::Operand && matches!(own, Class::Tensor | Class::Number)
+        };
         if operator.classes.len() != classes.len() || !operator.classes.iter().zip(&classes).all(fits) {
-            return Err(value(text(format_args!("{name} takes {:?}, and a kernel {kernel} does not", operator.classes))));
+            return Err(value(text(format_args!(
+                "{name} takes {:?}, and a kernel {kernel} does not",
+                operator.classes
+            ))));
         }
-        let first = kernel.wanted.iter().find(|wanted| matches!(wanted.class, Class::Tensor | Class::Operand));
+        let first =
+            kernel.wanted.iter().find(|wanted| matches!(wanted.class, Class::Tensor | Class::Operand));
         let place = first.and_then(|wanted| wanted.dtype).map_or(TYPES - 1, |dtype| dtype as usize);
         let entry = &mut operator.entries[key as usize];
         entry.by_type.resize_with(TYPES, Vec::new);
@@ -222,7 +238,13 @@ impl Dispatcher {
         Ok(Handle { dispatcher: self, name, operator })
     }
 
-    fn run(&self, name: &str, operator: &Operator, keys: DispatchKeySet, arguments: &[Argument<'_>]) -> Result<DynTensor> {
+    fn run(
+        &self,
+        name: &str,
+        operator: &Operator,
+        keys: DispatchKeySet,
+        arguments: &[Argument<'_>],
+    ) -> Result<DynTensor> {
         match (self.attempt(name, operator, keys, arguments), self.promotes) {
             (Some(result), _) => result,
             (None, Some(cast)) => self.promoted(cast, name, operator, keys, arguments),
@@ -232,7 +254,13 @@ impl Dispatcher {
 
     /// Runs what there is for arguments as they are; `None` where nothing is.
     #[inline]
-    fn attempt(&self, name: &str, operator: &Operator, keys: DispatchKeySet, arguments: &[Argument<'_>]) -> Option<Result<DynTensor>> {
+    fn attempt(
+        &self,
+        name: &str,
+        operator: &Operator,
+        keys: DispatchKeySet,
+        arguments: &[Argument<'_>],
+    ) -> Option<Result<DynTensor>> {
         let mut rest = keys;
         let first = arguments.iter().find_map(Argument::tensor).map_or(TYPES - 1, |x| x.dtype() as usize);
         while let Some(key) = rest.highest() {
@@ -257,25 +285,41 @@ impl Dispatcher {
 
     /// Runs with all tensors as elements of one type, where they have several, or one that a number does not fit.
     #[cold]
-    fn promoted(&self, cast: Cast, name: &str, operator: &Operator, keys: DispatchKeySet, arguments: &[Argument<'_>]) -> Result<DynTensor> {
-        let dense = |x: &&DynTensor| x.opaque().is_none() && !x.dtype().is_quantised();
+    fn promoted(
+        &self,
+        cast: Cast,
+        name: &str,
+        operator: &Operator,
+        keys: DispatchKeySet,
+        arguments: &[Argument<'_>],
+    ) -> Result<DynTensor> {
+        let dense = |x: &&DynTensor| x.opaque().is_none() && !x.dtype().is_quantized();
         let mut common: Option<DType> = None;
         for x in arguments.iter().filter_map(Argument::tensor).filter(dense) {
             common = Some(common.map_or(Ok(x.dtype()), |common| common.promote(x.dtype()))?);
         }
         for argument in arguments {
             if let (Argument::Number(number), Some(dtype)) = (argument, common) {
-                common = Some(dtype.with_number(if number.fract() == 0.0 { Wrapped::Whole } else { Wrapped::Real })?);
+                common = Some(dtype.with_number(if number.fract() == 0.0 {
+                    Wrapped::Integer
+                } else {
+                    Wrapped::Real
+                })?);
             }
         }
         let tensors = || arguments.iter().filter_map(Argument::tensor);
         // Of what the caller passed, not of what it was cast to.
         let missing = || Err(self.missing(name, operator, keys, arguments));
-        let Some(common) = common.filter(|&common| tensors().any(|x| dense(&x) && x.dtype() != common)) else {
+        let Some(common) = common.filter(|&common| tensors().any(|x| dense(&x) && x.dtype() != common))
+        else {
             return missing();
         };
-        let change = |x: &DynTensor| if dense(&x) && x.dtype() != common { cast(x, common) } else { Ok(x.share_data()) };
-        with_tensors(arguments, change, |cast| self.attempt(name, operator, keys, cast).unwrap_or_else(missing))
+        let change = |x: &DynTensor| {
+            if dense(&x) && x.dtype() != common { cast(x, common) } else { Ok(x.share_data()) }
+        };
+        with_tensors(arguments, change, |cast| {
+            self.attempt(name, operator, keys, cast).unwrap_or_else(missing)
+        })
     }
 
     #[cold]
@@ -285,12 +329,22 @@ impl Dispatcher {
     }
 
     #[cold]
-    fn missing(&self, name: &str, operator: &Operator, keys: DispatchKeySet, arguments: &[Argument<'_>]) -> Error {
+    fn missing(
+        &self,
+        name: &str,
+        operator: &Operator,
+        keys: DispatchKeySet,
+        arguments: &[Argument<'_>],
+    ) -> Error {
         let found: Vec<String> = arguments.iter().map(Argument::in_words).collect();
         let mut there = Vec::new();
         for (key, entry) in DispatchKey::ALL.iter().zip(&operator.entries) {
             there.extend(entry.by_type.iter().flatten().map(|kernel| text(format_args!("{key:?} {kernel}"))));
         }
-        value(text(format_args!("no kernel of {name} for ({}) with keys {keys}; there are: {}", found.join(", "), there.join(", "))))
+        value(text(format_args!(
+            "no kernel of {name} for ({}) with keys {keys}; there are: {}",
+            found.join(", "),
+            there.join(", ")
+        )))
     }
 }

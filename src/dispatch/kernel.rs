@@ -1,5 +1,5 @@
 //! Typed functions with their types taken off, so that they stand in one table.
-// Imports: `error`, `dtype`, `element`, `device`, `tensor`, `quantised`, `sparse`, `dynamic`, `dispatch`.
+// Imports: `error`, `dtype`, `element`, `device`, `tensor`, `quantized`, `sparse`, `dynamic`, `dispatch`.
 
 use super::dispatcher::Dispatching;
 #[cfg(feature = "cuda")]
@@ -9,7 +9,7 @@ use crate::dtype::{DType, Kind};
 use crate::dynamic::DynTensor;
 use crate::element::Element;
 use crate::error::{Error, Result, text};
-use crate::quantised::{Quantised, QuantizedTensor};
+use crate::quantized::{QuantizedElement, QuantizedTensor};
 use crate::sparse::SparseTensor;
 use crate::tensor::TensorView;
 use std::any::TypeId;
@@ -98,7 +98,12 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    pub(super) fn new(class: Class, dtype: Option<DType>, words: String, fits: fn(&DynTensor) -> bool) -> Self {
+    pub(super) fn new(
+        class: Class,
+        dtype: Option<DType>,
+        words: String,
+        fits: fn(&DynTensor) -> bool,
+    ) -> Self {
         Wanted { class, dtype, words, fits }
     }
 
@@ -107,7 +112,9 @@ impl Wanted {
             (Class::Tensor | Class::Operand, Argument::Tensor(tensor)) => {
                 self.dtype.is_none_or(|dtype| dtype == tensor.dtype()) && (self.fits)(tensor)
             }
-            (Class::Operand, Argument::Number(number)) => self.dtype.is_none_or(|dtype| holds(dtype, *number)),
+            (Class::Operand, Argument::Number(number)) => {
+                self.dtype.is_none_or(|dtype| holds(dtype, *number))
+            }
             (Class::Number, Argument::Number(_)) | (Class::Axes, Argument::Axes(_)) => true,
             _ => false,
         }
@@ -142,7 +149,7 @@ pub trait Parameter: 'static {
 pub struct View<T, const RANK: usize, D: Device = Cpu>(PhantomData<fn() -> (T, D)>);
 /// A sparse tensor: the function gets a [`&SparseTensor`](SparseTensor). Its kernels stand under the keys `Sparse…`.
 pub struct Sparse<T, const RANK: usize, D: Device = Cpu>(PhantomData<fn() -> (T, D)>);
-/// A quantised tensor: the function gets a [`&QuantizedTensor`](QuantizedTensor). Its kernels stand under the keys `Quantized…`.
+/// A quantized tensor: the function gets a [`&QuantizedTensor`](QuantizedTensor). Its kernels stand under the keys `Quantized…`.
 pub struct Quantized<Q, const RANK: usize, D: Device = Cpu>(PhantomData<fn() -> (Q, D)>);
 /// A tensor of any types: the function gets a `&DynTensor`.
 pub struct Any;
@@ -183,14 +190,14 @@ impl<T: Element, const RANK: usize, D: Device> Parameter for Sparse<T, RANK, D> 
         argument.tensor().ok_or_else(|| mismatch("a sparse tensor", argument))?.as_sparse()
     }
 }
-impl<Q: Quantised, const RANK: usize, D: Device> Parameter for Quantized<Q, RANK, D> {
+impl<Q: QuantizedElement, const RANK: usize, D: Device> Parameter for Quantized<Q, RANK, D> {
     type Value<'a> = &'a QuantizedTensor<Q, RANK, D>;
     fn wanted() -> (Class, Option<DType>, String, fn(&DynTensor) -> bool) {
         let fits = |x: &DynTensor| x.behind::<QuantizedTensor<Q, RANK, D>>().is_some();
-        (Class::Tensor, Some(Q::DTYPE), described::<D>("quantised ", Q::DTYPE, RANK), fits)
+        (Class::Tensor, Some(Q::DTYPE), described::<D>("quantized ", Q::DTYPE, RANK), fits)
     }
     fn take<'a>(argument: Argument<'a>) -> Result<&'a QuantizedTensor<Q, RANK, D>> {
-        argument.tensor().ok_or_else(|| mismatch("a quantised tensor", argument))?.as_quantised()
+        argument.tensor().ok_or_else(|| mismatch("a quantized tensor", argument))?.as_quantized()
     }
 }
 impl Parameter for Any {
@@ -227,7 +234,10 @@ pub(super) fn wanted<P: Parameter>() -> Wanted {
 }
 
 fn argument<'a>(arguments: &[Argument<'a>], at: usize) -> Result<Argument<'a>> {
-    let missing = || Error::Value { op: "kernel", what: text(format_args!("{} arguments where one more is wanted", arguments.len())) };
+    let missing = || Error::Value {
+        op: "kernel",
+        what: text(format_args!("{} arguments where one more is wanted", arguments.len())),
+    };
     arguments.get(at).copied().ok_or_else(missing)
 }
 
@@ -253,15 +263,22 @@ impl Kernel {
     /// assert!(error.to_string().contains("there are: CPU (f32 of rank 2, number)"));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn of_one<A: Parameter, O: Into<DynTensor>>(f: impl for<'a> Fn(A::Value<'a>) -> Result<O> + Send + Sync + 'static) -> Kernel {
-        Kernel { wanted: vec![wanted::<A>()], run: Box::new(move |_, x| Ok(f(A::take(argument(x, 0)?)?)?.into())) }
+    pub fn of_one<A: Parameter, O: Into<DynTensor>>(
+        f: impl for<'a> Fn(A::Value<'a>) -> Result<O> + Send + Sync + 'static,
+    ) -> Kernel {
+        Kernel {
+            wanted: vec![wanted::<A>()],
+            run: Box::new(move |_, x| Ok(f(A::take(argument(x, 0)?)?)?.into())),
+        }
     }
 
     /// Of a function of two arguments.
     pub fn of_two<A: Parameter, B: Parameter, O: Into<DynTensor>>(
         f: impl for<'a> Fn(A::Value<'a>, B::Value<'a>) -> Result<O> + Send + Sync + 'static,
     ) -> Kernel {
-        let run = move |_: &Dispatching<'_>, x: &[Argument<'_>]| Ok(f(A::take(argument(x, 0)?)?, B::take(argument(x, 1)?)?)?.into());
+        let run = move |_: &Dispatching<'_>, x: &[Argument<'_>]| {
+            Ok(f(A::take(argument(x, 0)?)?, B::take(argument(x, 1)?)?)?.into())
+        };
         Kernel { wanted: vec![wanted::<A>(), wanted::<B>()], run: Box::new(run) }
     }
 
@@ -286,12 +303,14 @@ impl Kernel {
             Class::Number => "number",
             Class::Axes => "axes",
         };
-        let wanted = classes.iter().map(|&class| Wanted::new(class, None, word(class).into(), |_| true)).collect();
+        let wanted =
+            classes.iter().map(|&class| Wanted::new(class, None, word(class).into(), |_| true)).collect();
         Kernel { wanted, run: Box::new(run) }
     }
 
     pub(super) fn takes(&self, arguments: &[Argument<'_>]) -> bool {
-        self.wanted.len() == arguments.len() && self.wanted.iter().zip(arguments).all(|(wanted, argument)| wanted.takes(argument))
+        self.wanted.len() == arguments.len()
+            && self.wanted.iter().zip(arguments).all(|(wanted, argument)| wanted.takes(argument))
     }
 }
 
@@ -312,7 +331,9 @@ pub(super) fn with_tensors(
     change: impl Fn(&DynTensor) -> Result<DynTensor>,
     call: impl FnOnce(&[Argument<'_>]) -> Result<DynTensor>,
 ) -> Result<DynTensor> {
-    let changed: Vec<Option<DynTensor>> = arguments.iter().map(|x| x.tensor().map(&change).transpose()).collect::<Result<_>>()?;
-    let others: Vec<Argument<'_>> = changed.iter().zip(arguments).map(|(new, &old)| new.as_ref().map_or(old, Argument::Tensor)).collect();
+    let changed: Vec<Option<DynTensor>> =
+        arguments.iter().map(|x| x.tensor().map(&change).transpose()).collect::<Result<_>>()?;
+    let others: Vec<Argument<'_>> =
+        changed.iter().zip(arguments).map(|(new, &old)| new.as_ref().map_or(old, Argument::Tensor)).collect();
     call(&others)
 }

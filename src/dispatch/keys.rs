@@ -33,11 +33,11 @@ keys! {
     Meta,
     /// Elements on any other device: one of a user, or one chosen at run time.
     OtherDevice,
-    /// Quantised elements on the host.
+    /// Quantized elements on the host.
     QuantizedCPU,
-    /// Quantised elements on a graphics card.
+    /// Quantized elements on a graphics card.
     QuantizedCUDA,
-    /// Quantised elements elsewhere.
+    /// Quantized elements elsewhere.
     QuantizedOther,
     /// Indices and values on the host.
     SparseCPU,
@@ -65,7 +65,7 @@ impl DispatchKey {
         self >= DispatchKey::AutogradCPU
     }
 
-    /// The keys of quantised and of sparse tensors on the device that a key of dense ones is for.
+    /// The keys of quantized and of sparse tensors on the device that a key of dense ones is for.
     pub(super) fn beside(self) -> [DispatchKey; 2] {
         match self {
             DispatchKey::CPU => [DispatchKey::QuantizedCPU, DispatchKey::SparseCPU],
@@ -163,11 +163,11 @@ impl DynTensor {
         } else {
             DispatchKey::OtherDevice
         };
-        let [quantised, sparse] = dense.beside();
+        let [quantized, sparse] = dense.beside();
         let own = if self.opaque() == Some(Opaque::Sparse) {
             sparse
-        } else if self.dtype().is_quantised() {
-            quantised
+        } else if self.dtype().is_quantized() {
+            quantized
         } else {
             dense
         };

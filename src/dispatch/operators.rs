@@ -1,7 +1,7 @@
 //! The crate's own operators as kernels: every row of the tables of elementwise operators, reductions, matrix products.
 //!
 //! An operator is a graph, traced when it first runs; loops for it are compiled nowhere (`Device::map_by_name`).
-// Imports: `error`, `dtype`, `scalar`, `element`, `kernel`, `device`, `ops`, `quantised`, `dynamic`, `dispatch`.
+// Imports: `error`, `dtype`, `scalar`, `element`, `kernel`, `device`, `ops`, `quantized`, `dynamic`, `dispatch`.
 
 use super::dispatcher::{Dispatcher, Dispatching};
 use super::kernel::{Argument, Class, Kernel, Quantized, Wanted, with_tensors};
@@ -13,16 +13,24 @@ use crate::element::{Compute, Element, Float, Number, QInt8, QInt32, QUInt8, Rea
 use crate::element::{bf16, f16};
 use crate::error::{Error, Result, text};
 use crate::kernel::{Op, Reducer};
-use crate::ops::{ArgMax, ArgMin, LogSumExp, Max, Mean, Min, Prod, SampleStd, SampleVar, Std, Sum, Var, Visit};
-use crate::quantised::{Dequantise, Quantisation, Quantised, QuantizedTensor};
+use crate::ops::{
+    ArgMax, ArgMin, LogSumExp, Max, Mean, Min, Prod, SampleStd, SampleVar, Std, Sum, Var, Visit,
+};
+use crate::quantized::{Dequantize, Quantization, QuantizedElement, QuantizedTensor};
 use crate::scalar::Prim;
 use num_complex::Complex;
 use std::marker::PhantomData;
 
 /// A kernel of operands with elements of a name on `D`.
-fn kernel<D: Device>(of: DType, classes: &[Class], run: Box<dyn for<'a> Fn(&[Argument<'a>]) -> Result<DynTensor> + Send + Sync>) -> Kernel {
+fn kernel<D: Device>(
+    of: DType,
+    classes: &[Class],
+    run: Box<dyn for<'a> Fn(&[Argument<'a>]) -> Result<DynTensor> + Send + Sync>,
+) -> Kernel {
     let wanted = |&class: &Class| match class {
-        Class::Tensor | Class::Operand => Wanted::new(class, Some(of), text(format_args!("{of}")), DynTensor::is_on::<D>),
+        Class::Tensor | Class::Operand => {
+            Wanted::new(class, Some(of), text(format_args!("{of}")), DynTensor::is_on::<D>)
+        }
         Class::Number => Wanted::new(class, None, "number".into(), |_| false),
         Class::Axes => Wanted::new(class, None, "axes".into(), |_| false),
     };
@@ -138,11 +146,13 @@ impl<D: Device, const ALL: bool> Fill<'_, D, ALL> {
 
 impl<D: Device, const ALL: bool> Visit for Fill<'_, D, ALL> {
     fn unary<F: Op<(T,)>, T: Element>(&mut self, _: F) {
-        let add: fn(&mut Self) = const { if ALL || is_common(T::DTYPE) { Self::one::<F, T> } else { Self::nothing } };
+        let add: fn(&mut Self) =
+            const { if ALL || is_common(T::DTYPE) { Self::one::<F, T> } else { Self::nothing } };
         add(self);
     }
     fn binary<F: Op<(T, T)>, T: Element>(&mut self, _: F) {
-        let add: fn(&mut Self) = const { if ALL || is_common(T::DTYPE) { Self::two::<F, T> } else { Self::nothing } };
+        let add: fn(&mut Self) =
+            const { if ALL || is_common(T::DTYPE) { Self::two::<F, T> } else { Self::nothing } };
         add(self);
     }
 }
@@ -171,9 +181,14 @@ fn matmul<D: Device>(product: Product<D>, x: &DynTensor, y: &DynTensor) -> Resul
     }
     let (m, n) = (x.rank() == 1, y.rank() == 1);
     if x.rank() == 0 || y.rank() == 0 || x.rank() > 4 || y.rank() > 4 {
-        return Err(Error::Type { op, expected: "tensors of 1 to 4 axes".into(), found: text(format_args!("{x:?} and {y:?}")) });
+        return Err(Error::Type {
+            op,
+            expected: "tensors of 1 to 4 axes".into(),
+            found: text(format_args!("{x:?} and {y:?}")),
+        });
     }
-    let (left, right) = (if m { x.inserted(0)? } else { x.share_data() }, if n { y.inserted(1)? } else { y.share_data() });
+    let (left, right) =
+        (if m { x.inserted(0)? } else { x.share_data() }, if n { y.inserted(1)? } else { y.share_data() });
     let at_4 = |tensor: &DynTensor| -> Result<DynTensor> {
         let mut tensor = tensor.share_data();
         while tensor.rank() < 4 {
@@ -183,11 +198,14 @@ fn matmul<D: Device>(product: Product<D>, x: &DynTensor, y: &DynTensor) -> Resul
     };
     let (left4, right4) = (at_4(&left)?, at_4(&right)?);
     let of_operands = |error| match error {
-        Error::Inner { op, inner, .. } => Error::Inner { op, inner, left: x.size().into(), right: y.size().into() },
+        Error::Inner { op, inner, .. } => {
+            Error::Inner { op, inner, left: x.size().into(), right: y.size().into() }
+        }
         Error::Sizes { op, .. } => Error::Sizes { op, left: x.size().into(), right: y.size().into() },
         other => other,
     };
-    let mut product = product.call(op, &left4, &right4).map_err(of_operands)?.with_rank(left.rank().max(right.rank()));
+    let mut product =
+        product.call(op, &left4, &right4).map_err(of_operands)?.with_rank(left.rank().max(right.rank()));
     if n {
         product = product.removed(product.rank() - 1)?;
     }
@@ -216,7 +234,8 @@ impl Dispatcher {
     /// [`Error::OutOfMemory`].
     pub fn with_arithmetic<D: Device + Default>() -> Result<Dispatcher> {
         // A branch would be looked through by the compiler, with all that it calls.
-        let fill: fn(&D) -> Result<Dispatcher> = const { if D::IS_CPU { |_| Self::on_cpu() } else { Self::filled::<D, false> } };
+        let fill: fn(&D) -> Result<Dispatcher> =
+            const { if D::IS_CPU { |_| Self::on_cpu() } else { Self::filled::<D, false> } };
         fill(&D::default())
     }
 
@@ -239,7 +258,8 @@ impl Dispatcher {
     fn filled<D: Device, const ALL: bool>(device: &D) -> Result<Dispatcher> {
         let mut dispatcher = Dispatcher::new();
         let key = key_of(device)?;
-        let mut fill = Fill::<D, ALL> { dispatcher: &mut dispatcher, key, result: Ok(()), device: PhantomData };
+        let mut fill =
+            Fill::<D, ALL> { dispatcher: &mut dispatcher, key, result: Ok(()), device: PhantomData };
         crate::ops::each_operator(&mut fill);
         fill.floats::<f32>();
         fill.floats::<f64>();
@@ -249,51 +269,72 @@ impl Dispatcher {
             fill.others();
         }
         fill.result?;
-        let [quantised, sparse] = key.beside();
+        let [quantized, sparse] = key.beside();
         dispatcher.sparse_of::<f32, D>(sparse)?;
         dispatcher.sparse_of::<f64, D>(sparse)?;
         dispatcher.sparse_of::<i32, D>(sparse)?;
         dispatcher.sparse_of::<i64, D>(sparse)?;
-        dispatcher.quantised_of::<QInt8, D>(quantised)?;
-        dispatcher.quantised_of::<QUInt8, D>(quantised)?;
-        dispatcher.quantised_of::<QInt32, D>(quantised)?;
-        dispatcher.fallback(DispatchKey::Conjugate, |call, arguments| with_tensors(arguments, DynTensor::resolved::<D>, |x| call.below(x)));
-        dispatcher.fallback(DispatchKey::Negative, |call, arguments| with_tensors(arguments, DynTensor::resolved::<D>, |x| call.below(x)));
+        dispatcher.quantized_of::<QInt8, D>(quantized)?;
+        dispatcher.quantized_of::<QUInt8, D>(quantized)?;
+        dispatcher.quantized_of::<QInt32, D>(quantized)?;
+        dispatcher.fallback(DispatchKey::Conjugate, |call, arguments| {
+            with_tensors(arguments, DynTensor::resolved::<D>, |x| call.below(x))
+        });
+        dispatcher.fallback(DispatchKey::Negative, |call, arguments| {
+            with_tensors(arguments, DynTensor::resolved::<D>, |x| call.below(x))
+        });
         dispatcher.fallback(DispatchKey::Named, named);
-        dispatcher.register("matmul", DispatchKey::Named, Kernel::boxed(&[Class::Tensor, Class::Tensor], named_matmul))?;
+        dispatcher.register(
+            "matmul",
+            DispatchKey::Named,
+            Kernel::boxed(&[Class::Tensor, Class::Tensor], named_matmul),
+        )?;
         Ok(dispatcher)
     }
 }
 
 /// The real numbers of integers with a scale, by the step of their elements.
-fn dequantised<D: Device>(step: Elementwise<D>, values: &DynTensor, quantisation: &Quantisation) -> Result<DynTensor> {
-    let op = "dequantise";
+fn dequantized<D: Device>(
+    step: Elementwise<D>,
+    values: &DynTensor,
+    quantization: &Quantization,
+) -> Result<DynTensor> {
+    let op = "dequantize";
     let device = values.device::<D>().ok_or_else(|| unlike(op, &[Argument::Tensor(values)]))?;
     let mut size = vec![1; values.rank()];
-    if let Some(axis) = quantisation.axis() {
-        size[axis] = quantisation.scales().len();
+    if let Some(axis) = quantization.axis() {
+        size[axis] = quantization.scales().len();
     }
-    let scale = DynTensor::from_bytes(DType::F32, &size, bytemuck::cast_slice(quantisation.scales()))?.to(device)?;
-    let zero = DynTensor::from_bytes(DType::F64, &size, bytemuck::cast_slice(quantisation.zero_points()))?.to(device)?;
+    let scale =
+        DynTensor::from_bytes(DType::F32, &size, bytemuck::cast_slice(quantization.scales()))?.to(device)?;
+    let zero = DynTensor::from_bytes(DType::F64, &size, bytemuck::cast_slice(quantization.zero_points()))?
+        .to(device)?;
     step.call(op, &[values, &scale, &zero])
 }
 
 impl Dispatcher {
-    /// Kernels of quantised tensors: `dequantise`, for 1 to 4 axes. Sums and products need a scale of their own: these are a
+    /// Kernels of quantized tensors: `dequantize`, for 1 to 4 axes. Sums and products need a scale of their own: these are a
     /// user's to register.
-    fn quantised_of<Q: Quantised, D: Device>(&mut self, key: DispatchKey) -> Result<()> {
-        self.dequantise::<Q, 1, D>(key)?;
-        self.dequantise::<Q, 2, D>(key)?;
-        self.dequantise::<Q, 3, D>(key)?;
-        self.dequantise::<Q, 4, D>(key)
+    fn quantized_of<Q: QuantizedElement, D: Device>(&mut self, key: DispatchKey) -> Result<()> {
+        self.dequantize::<Q, 1, D>(key)?;
+        self.dequantize::<Q, 2, D>(key)?;
+        self.dequantize::<Q, 3, D>(key)?;
+        self.dequantize::<Q, 4, D>(key)
     }
 
-    fn dequantise<Q: Quantised, const RANK: usize, D: Device>(&mut self, key: DispatchKey) -> Result<()> {
+    fn dequantize<Q: QuantizedElement, const RANK: usize, D: Device>(
+        &mut self,
+        key: DispatchKey,
+    ) -> Result<()> {
         let run = |x: &QuantizedTensor<Q, RANK, D>| {
             let values = DynTensor::from_tensor(x.int_repr().share_data())?;
-            dequantised(Elementwise::<D>::of_three::<Dequantise<Q>, Q::Int, f32, f64>(), &values, x.quantisation())
+            dequantized(
+                Elementwise::<D>::of_three::<Dequantize<Q>, Q::Int, f32, f64>(),
+                &values,
+                x.quantization(),
+            )
         };
-        self.register("dequantise", key, Kernel::of_one::<Quantized<Q, RANK, D>, _>(run))
+        self.register("dequantize", key, Kernel::of_one::<Quantized<Q, RANK, D>, _>(run))
     }
 }
 
@@ -303,10 +344,19 @@ fn without_names(x: &DynTensor) -> Result<DynTensor> {
 
 /// Names of results: those of one operand, without the axes that go; of two operands those of both, which must agree.
 fn named(call: &Dispatching<'_>, arguments: &[Argument<'_>]) -> Result<DynTensor> {
-    let gone = arguments.iter().find_map(|x| if let Argument::Axes(axes) = x { Some(*axes) } else { None }).unwrap_or_default();
+    let gone = arguments
+        .iter()
+        .find_map(|x| if let Argument::Axes(axes) = x { Some(*axes) } else { None })
+        .unwrap_or_default();
     let tensors: Vec<&DynTensor> = arguments.iter().filter_map(Argument::tensor).collect();
     let names: Vec<String> = match tensors[..] {
-        [x] => x.names().iter().enumerate().filter(|(axis, _)| !gone.contains(axis)).map(|(_, name)| name.clone()).collect(),
+        [x] => x
+            .names()
+            .iter()
+            .enumerate()
+            .filter(|(axis, _)| !gone.contains(axis))
+            .map(|(_, name)| name.clone())
+            .collect(),
         [x, y] => DynTensor::joint_names("names", x, y)?,
         _ => Vec::new(),
     };
@@ -325,12 +375,18 @@ fn named_matmul(call: &Dispatching<'_>, arguments: &[Argument<'_>]) -> Result<Dy
     if !inner.is_empty() && !other.is_empty() && inner != other {
         return Err(Error::Value {
             op: "matmul",
-            what: text(format_args!("axis {inner:?} of {:?} meets axis {other:?} of {:?}", x.names(), y.names())),
+            what: text(format_args!(
+                "axis {inner:?} of {:?} meets axis {other:?} of {:?}",
+                x.names(),
+                y.names()
+            )),
         });
     }
     let result = with_tensors(arguments, without_names, |x| call.below(x))?;
-    let stack = result.rank().saturating_sub(usize::from(x.rank() > 1) + usize::from(y.rank() > 1)).min(MAX_RANK);
-    let mut names: Vec<String> = (0..stack).map(|axis| if x.rank() >= y.rank() { name(x, axis) } else { name(y, axis) }).collect();
+    let stack =
+        result.rank().saturating_sub(usize::from(x.rank() > 1) + usize::from(y.rank() > 1)).min(MAX_RANK);
+    let mut names: Vec<String> =
+        (0..stack).map(|axis| if x.rank() >= y.rank() { name(x, axis) } else { name(y, axis) }).collect();
     names.extend((x.rank() > 1).then(|| name(x, x.rank() - 2)));
     names.extend((y.rank() > 1).then(|| name(y, y.rank() - 1)));
     let names: Vec<&str> = names.iter().map(String::as_str).collect();

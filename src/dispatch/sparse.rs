@@ -33,7 +33,12 @@ impl Matrix {
 
     fn typed<T: Number, D: Device>(self) -> Result<DynTensor> {
         let Matrix { indices, values, size, coalesced } = self;
-        DynTensor::from_sparse(SparseTensor::<T, 2, D>::of_parts(indices, values.downcast()?, size, coalesced))
+        DynTensor::from_sparse(SparseTensor::<T, 2, D>::of_parts(
+            indices,
+            values.downcast()?,
+            size,
+            coalesced,
+        ))
     }
 }
 
@@ -46,7 +51,11 @@ struct Steps<D> {
 impl<D: Device> Steps<D> {
     fn device<'a>(&self, x: &'a DynTensor) -> Result<&'a D> {
         let expected = || text(format_args!("a tensor on {}", std::any::type_name::<D>()));
-        x.device::<D>().ok_or_else(|| Error::Type { op: "kernel", expected: expected(), found: x.kind_in_words() })
+        x.device::<D>().ok_or_else(|| Error::Type {
+            op: "kernel",
+            expected: expected(),
+            found: x.kind_in_words(),
+        })
     }
 
     /// As [`SparseTensor::add`].
@@ -60,9 +69,9 @@ impl<D: Device> Steps<D> {
         all.extend(more);
         let (unique, cells) = coalesced(&all)?;
         let (before, after) = cells.split_at(first);
-        let mut pairs = [(before, &x.values), (after, &y.values)]
-            .into_iter()
-            .map(|(cells, values)| Ok((Tensor::from_slice(cells, [cells.len()], device)?, values.share_data())));
+        let mut pairs = [(before, &x.values), (after, &y.values)].into_iter().map(|(cells, values)| {
+            Ok((Tensor::from_slice(cells, [cells.len()], device)?, values.share_data()))
+        });
         let values = self.sum.sums("scatter", &[unique.len()], device, &mut pairs)?;
         Ok(Matrix { indices: indices_of(&unique, x.size)?, values, size: x.size, coalesced: true })
     }
@@ -84,7 +93,12 @@ impl<D: Device> Steps<D> {
         let device = self.device(&x.values)?;
         let count = x.size.numel_of("to_dense", x.values.dtype().size())?;
         let index = Tensor::from_vec(places(&x.indices, x.size)?, [x.values.numel()])?.to(device)?;
-        let dense = self.sum.sums("scatter", &[count], device, &mut std::iter::once(Ok((index, x.values.share_data()))))?;
+        let dense = self.sum.sums(
+            "scatter",
+            &[count],
+            device,
+            &mut std::iter::once(Ok((index, x.values.share_data()))),
+        )?;
         dense.reshaped(&x.size.0)
     }
 
@@ -92,12 +106,19 @@ impl<D: Device> Steps<D> {
     fn matmul(&self, x: &Matrix, dense: &DynTensor) -> Result<DynTensor> {
         let ([m, k], [inner, n]) = (x.size.0, [dense.size()[0], dense.size()[1]]);
         if k != inner {
-            return Err(Error::Inner { op: "matmul", inner: [k, inner], left: x.size.0.into(), right: dense.size().into() });
+            return Err(Error::Inner {
+                op: "matmul",
+                inner: [k, inner],
+                left: x.size.0.into(),
+                right: dense.size().into(),
+            });
         }
         let (device, kept) = (self.device(dense)?, x.values.numel());
         let mut parts = (0..kept).step_by(4096).map(|start| {
             let part = start..kept.min(start + 4096);
-            let line = |axis: usize| -> Result<Tensor<i64, 1, D>> { x.indices.slice((axis, part.clone()))?.to(device) };
+            let line = |axis: usize| -> Result<Tensor<i64, 1, D>> {
+                x.indices.slice((axis, part.clone()))?.to(device)
+            };
             let values = x.values.ranged(0, part.start, part.end, 1)?.inserted(1)?;
             let rows = dense.selected("gather", &line(1)?)?;
             Ok((line(0)?, self.mul.call("mul", &[&rows, &values])?))
@@ -144,5 +165,10 @@ fn unlike(op: &'static str, found: &[&DynTensor]) -> Error {
 
 /// A kernel of tensors.
 fn kernel(wanted: Vec<Wanted>, run: fn(&[&DynTensor]) -> Result<DynTensor>) -> Kernel {
-    Kernel { wanted, run: Box::new(move |_, arguments| run(&arguments.iter().filter_map(Argument::tensor).collect::<Vec<_>>())) }
+    Kernel {
+        wanted,
+        run: Box::new(move |_, arguments| {
+            run(&arguments.iter().filter_map(Argument::tensor).collect::<Vec<_>>())
+        }),
+    }
 }

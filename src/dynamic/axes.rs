@@ -26,7 +26,10 @@ impl Axes {
     pub(crate) fn new(op: &'static str, sizes: &[usize], strides: &[isize]) -> Result<Self> {
         let rank = sizes.len();
         if rank > MAX_RANK || strides.len() != rank {
-            return Err(Error::Value { op, what: text(format_args!("{rank} sizes and {} strides; at most {MAX_RANK}", strides.len())) });
+            return Err(Error::Value {
+                op,
+                what: text(format_args!("{rank} sizes and {} strides; at most {MAX_RANK}", strides.len())),
+            });
         }
         if rank <= FEW {
             let (mut size, mut stride) = ([0; FEW], [0; FEW]);
@@ -119,7 +122,8 @@ impl Axes {
 /// A vector that may find no memory.
 pub(crate) fn owned<T: Copy>(op: &'static str, values: &[T]) -> Result<Vec<T>> {
     let mut copy = Vec::new();
-    copy.try_reserve_exact(values.len()).map_err(|_| Error::OutOfMemory { op, nbytes: size_of_val(values) })?;
+    copy.try_reserve_exact(values.len())
+        .map_err(|_| Error::OutOfMemory { op, nbytes: size_of_val(values) })?;
     copy.extend_from_slice(values);
     Ok(copy)
 }

@@ -5,7 +5,7 @@ use super::axes::{Axes, laid_out};
 use super::memory::Memory;
 use super::tensor::DynTensor;
 use crate::allocation::Allocation;
-use crate::device::{Cpu, Device, Fresh, Slot};
+use crate::device::{Cpu, Device, Init, OperandRef};
 use crate::dtype::DType;
 use crate::error::{Error, Result, text};
 use crate::layout::Layout;
@@ -15,7 +15,9 @@ use crate::tensor::State;
 /// Sizes whose bytes can be counted: how many elements they hold.
 pub(super) fn counted(op: &'static str, size: &[usize], element: usize) -> Result<usize> {
     let nonzero = size.iter().filter(|&&n| n > 0).try_fold(1usize, |all, &n| all.checked_mul(n));
-    let fits = nonzero.and_then(|all| all.checked_mul(element.max(1))).is_some_and(|nbytes| nbytes <= isize::MAX as usize);
+    let fits = nonzero
+        .and_then(|all| all.checked_mul(element.max(1)))
+        .is_some_and(|nbytes| nbytes <= isize::MAX as usize);
     if !fits {
         return Err(Error::Overflow { op, sizes: size.into(), element });
     }
@@ -35,10 +37,16 @@ impl DynTensor {
     /// # Errors
     /// [`Error::Overflow`], [`Error::OutOfMemory`]; [`Error::Value`] for more than 64 axes.
     pub fn zeros<D: Device>(dtype: DType, size: &[usize], device: &D) -> Result<DynTensor> {
-        Self::fresh("zeros", dtype, size, device, Fresh::Zeroed)
+        Self::fresh("zeros", dtype, size, device, Init::Zeroed)
     }
 
-    pub(super) fn fresh<D: Device>(op: &'static str, dtype: DType, size: &[usize], device: &D, fresh: Fresh) -> Result<DynTensor> {
+    pub(super) fn fresh<D: Device>(
+        op: &'static str,
+        dtype: DType,
+        size: &[usize],
+        device: &D,
+        fresh: Init,
+    ) -> Result<DynTensor> {
         let axes = row_major(op, size, dtype.size())?;
         let nbytes = counted(op, size, dtype.size())? * dtype.size();
         let memory = Memory::new(Allocation::fresh(device, nbytes, fresh)?);
@@ -53,7 +61,7 @@ impl DynTensor {
     /// As [`DynTensor::zeros`].
     pub fn empty<D: Device>(dtype: DType, size: &[usize], device: &D) -> Result<DynTensor> {
         let axes = row_major("empty", size, dtype.size())?;
-        let memory = Memory::new(Allocation::fresh(device, 0, Fresh::Zeroed)?);
+        let memory = Memory::new(Allocation::fresh(device, 0, Init::Zeroed)?);
         let state = State { pending: !size.contains(&0), ..State::default() };
         // SAFETY: a tensor that waits for its memory.
         Ok(unsafe { DynTensor::assemble(memory, axes, 0, dtype, state) })
@@ -74,9 +82,13 @@ impl DynTensor {
     /// assert_eq!(x.downcast_ref::<i16, 1, Cpu>()?.to_vec()?, [1, 2]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn from_bytes_with(dtype: DType, size: &[usize], fill: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<DynTensor> {
+    pub fn from_bytes_with(
+        dtype: DType,
+        size: &[usize],
+        fill: impl FnOnce(&mut [u8]) -> Result<()>,
+    ) -> Result<DynTensor> {
         let op = "from_bytes";
-        let tensor = Self::fresh(op, dtype, size, &Cpu, Fresh::Zeroed)?;
+        let tensor = Self::fresh(op, dtype, size, &Cpu, Init::Zeroed)?;
         let nbytes = tensor.nbytes();
         if let Some(memory) = tensor.memory() {
             // SAFETY: so many bytes of memory that was just made, which nobody else knows.
@@ -85,7 +97,10 @@ impl DynTensor {
             if dtype == DType::Bool
                 && let Some(at) = bytes.iter().position(|&byte| byte > 1)
             {
-                return Err(Error::Value { op, what: text(format_args!("byte {} of element {at} is no bool", bytes[at])) });
+                return Err(Error::Value {
+                    op,
+                    what: text(format_args!("byte {} of element {at} is no bool", bytes[at])),
+                });
             }
         }
         Ok(tensor)
@@ -143,10 +158,21 @@ impl DynTensor {
                 };
                 return Err(Error::Value { op, what });
             }
-            let span = laid_out!(axes, 0, |layout| Layout::within(op, layout.size(), layout.stride(), 0, isize::MAX as usize)?.span());
+            let span = laid_out!(axes, 0, |layout| Layout::within(
+                op,
+                layout.size(),
+                layout.stride(),
+                0,
+                isize::MAX as usize
+            )?
+            .span());
             let gaps = laid_out!(axes, 0, |layout| !layout.is_non_overlapping_and_dense());
             let too_many = || Error::Overflow { op, sizes: size.into(), element: dtype.size() };
-            let nbytes = span.end.checked_mul(dtype.size()).filter(|&n| n <= isize::MAX as usize).ok_or_else(too_many)?;
+            let nbytes = span
+                .end
+                .checked_mul(dtype.size())
+                .filter(|&n| n <= isize::MAX as usize)
+                .ok_or_else(too_many)?;
             Ok((axes, nbytes, gaps))
         })();
         let (axes, nbytes, gaps) = match made {
@@ -157,7 +183,8 @@ impl DynTensor {
             }
         };
         // SAFETY: the caller's promise.
-        let memory = Shared::new(unsafe { Allocation::external(device, address, nbytes, free)? }.with_gaps(gaps))?;
+        let memory =
+            Shared::new(unsafe { Allocation::external(device, address, nbytes, free)? }.with_gaps(gaps))?;
         // SAFETY: the caller's promise, as many bytes as the layout reaches.
         Ok(unsafe { DynTensor::assemble(Memory::new(memory), axes, 0, dtype, State::default()) })
     }
@@ -169,7 +196,11 @@ impl DynTensor {
     /// # Errors
     /// [`Error::Unallocated`], [`Error::Overflow`], [`Error::OutOfMemory`].
     pub fn copy(&self) -> Result<DynTensor> {
-        let axes = laid_out!(self.axes(), self.offset(), |layout| Axes::last("copy", &layout.preserved(), self.rank()))?;
+        let axes = laid_out!(self.axes(), self.offset(), |layout| Axes::last(
+            "copy",
+            &layout.preserved(),
+            self.rank()
+        ))?;
         self.copied("copy", axes)
     }
 
@@ -186,11 +217,11 @@ impl DynTensor {
         self.ready(op)?;
         let nbytes = counted(op, self.size(), self.dtype().size())? * self.dtype().size();
         let Some(memory) = self.memory() else { return Ok(DynTensor::undefined()) };
-        let fresh = memory.fresh(nbytes, Fresh::Unspecified)?;
+        let fresh = memory.fresh(nbytes, Init::Unspecified)?;
         if nbytes > 0 {
             let element = self.dtype().size();
-            let to = Slot { address: fresh.address(), stride: axes.stride(), element };
-            let from = Slot { address: self.raw_ptr().cast_mut(), stride: self.stride(), element };
+            let to = OperandRef { address: fresh.address(), stride: axes.stride(), element };
+            let from = OperandRef { address: self.raw_ptr().cast_mut(), stride: self.stride(), element };
             // SAFETY: new memory, dense under its axes and as large as they need, and this tensor's elements, which lie
             // inside its memory by invariant 1; both of the same sizes.
             unsafe { memory.copy(self.size(), to, from)? };
@@ -236,7 +267,7 @@ impl DynTensor {
     /// Those of [`DynTensor::to_bytes`] and [`DynTensor::zeros`].
     pub fn to<E: Device>(&self, device: &E) -> Result<DynTensor> {
         let bytes = self.to_bytes()?;
-        let there = Self::fresh("to", self.dtype(), self.size(), device, Fresh::Unspecified)?;
+        let there = Self::fresh("to", self.dtype(), self.size(), device, Init::Unspecified)?;
         if !bytes.is_empty() {
             // SAFETY: new memory of exactly so many bytes, which nobody else knows.
             unsafe { device.write(there.raw_ptr().cast_mut(), &bytes)? };

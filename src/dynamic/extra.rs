@@ -27,7 +27,8 @@ pub(crate) struct Extra {
 impl Extra {
     fn without_names(&self) -> Extra {
         let Extra { symbols, backend, access_error, opaque, .. } = self;
-        let (symbols, backend, access_error, opaque) = (symbols.clone(), backend.clone(), access_error.clone(), opaque.clone());
+        let (symbols, backend, access_error, opaque) =
+            (symbols.clone(), backend.clone(), access_error.clone(), opaque.clone());
         Extra { names: Vec::new(), symbols, backend, access_error, opaque }
     }
 
@@ -74,11 +75,18 @@ impl DynTensor {
     fn with_changed(mut self, change: &mut dyn FnMut(&mut Extra)) -> Result<DynTensor> {
         let mut extra = match self.extra.as_deref() {
             None => Extra::default(),
-            Some(extra) => Extra { names: owned_words("names", extra.names.iter().map(String::as_str))?, ..extra.without_names() },
+            Some(extra) => Extra {
+                names: owned_words("names", extra.names.iter().map(String::as_str))?,
+                ..extra.without_names()
+            },
         };
         change(&mut extra);
         let Extra { names, symbols, backend, access_error, opaque } = &extra;
-        let empty = names.is_empty() && symbols.is_empty() && backend.is_none() && access_error.is_none() && opaque.is_none();
+        let empty = names.is_empty()
+            && symbols.is_empty()
+            && backend.is_none()
+            && access_error.is_none()
+            && opaque.is_none();
         self.extra = if empty { None } else { Some(Shared::new(extra)?) };
         Ok(self)
     }
@@ -146,8 +154,14 @@ impl DynTensor {
         let op = "with_names";
         let is_word = |name: &str| name.is_empty() || name.chars().all(|c| c.is_alphanumeric() || c == '_');
         let twice = names.iter().enumerate().any(|(at, name)| !name.is_empty() && names[..at].contains(name));
-        if !(names.is_empty() || names.len() == self.rank()) || twice || !names.iter().all(|name| is_word(name)) {
-            return Err(Error::Value { op, what: text(format_args!("{names:?} do not name the axes of sizes {:?}", self.size())) });
+        if !(names.is_empty() || names.len() == self.rank())
+            || twice
+            || !names.iter().all(|name| is_word(name))
+        {
+            return Err(Error::Value {
+                op,
+                what: text(format_args!("{names:?} do not name the axes of sizes {:?}", self.size())),
+            });
         }
         let names = owned_words(op, names.iter().copied())?;
         self.with_extra(|extra| extra.names = names)
@@ -159,7 +173,10 @@ impl DynTensor {
     /// [`Error::Value`], which lists the names that there are.
     pub fn axis(&self, name: &str) -> Result<usize> {
         let found = self.names().iter().position(|own| own == name && !name.is_empty());
-        found.ok_or_else(|| Error::Value { op: "axis", what: text(format_args!("no axis {name:?} among {}", self.names().join(", "))) })
+        found.ok_or_else(|| Error::Value {
+            op: "axis",
+            what: text(format_args!("no axis {name:?} among {}", self.names().join(", "))),
+        })
     }
 
     /// The axes in the order of these names; a name that the tensor does not have is a new axis of size 1.
@@ -169,9 +186,17 @@ impl DynTensor {
     pub fn align_to(&self, names: &[&str]) -> Result<DynTensor> {
         let op = "align_to";
         let unnamed = self.names().is_empty() && self.rank() > 0;
-        if let Some(missing) = self.names().iter().find(|own| !names.contains(&own.as_str())).map(String::as_str).or(unnamed.then_some(""))
+        if let Some(missing) = self
+            .names()
+            .iter()
+            .find(|own| !names.contains(&own.as_str()))
+            .map(String::as_str)
+            .or(unnamed.then_some(""))
         {
-            return Err(Error::Value { op, what: text(format_args!("axis {missing:?} of {:?} has no place in {names:?}", self.names())) });
+            return Err(Error::Value {
+                op,
+                what: text(format_args!("axis {missing:?} of {:?} has no place in {names:?}", self.names())),
+            });
         }
         let order: Vec<usize> = names.iter().filter_map(|name| self.axis(name).ok()).collect();
         let mut aligned = self.permuted(&order)?;
@@ -184,14 +209,21 @@ impl DynTensor {
     }
 
     /// The names of a result with the axes `from` of this tensor, in order; `None` is a new axis.
-    pub(super) fn names_of(&self, result: DynTensor, from: impl Iterator<Item = Option<usize>>) -> Result<DynTensor> {
+    pub(super) fn names_of(
+        &self,
+        result: DynTensor,
+        from: impl Iterator<Item = Option<usize>>,
+    ) -> Result<DynTensor> {
         let backend = self.extra.as_ref().and_then(|extra| extra.backend.clone());
         let access_error = self.extra.as_ref().and_then(|extra| extra.access_error.clone());
         if self.extra.is_none() {
             return Ok(result);
         }
         if let Some(opaque) = self.opaque() {
-            let (expected, found) = ("a tensor with strides".into(), text(format_args!("a handle on one that has none: {opaque:?}")));
+            let (expected, found) = (
+                "a tensor with strides".into(),
+                text(format_args!("a handle on one that has none: {opaque:?}")),
+            );
             return Err(Error::Type { op: "view", expected, found });
         }
         let names = if self.names().is_empty() {
@@ -199,7 +231,9 @@ impl DynTensor {
         } else {
             owned_words("names", from.map(|axis| axis.map_or("", |axis| self.names()[axis].as_str())))?
         };
-        result.with_extra(|extra| *extra = Extra { names, symbols: Vec::new(), backend, access_error, opaque: None })
+        result.with_extra(|extra| {
+            *extra = Extra { names, symbols: Vec::new(), backend, access_error, opaque: None }
+        })
     }
 
     /// The names of the result of an operator on two tensors, whose last axes stand over each other.
@@ -216,18 +250,28 @@ impl DynTensor {
             own.and_then(|own| x.names().get(own)).map_or("", String::as_str)
         }
         let mut names: Vec<&str> = Vec::new();
-        names.try_reserve_exact(rank).map_err(|_| Error::OutOfMemory { op, nbytes: rank * size_of::<&str>() })?;
+        names
+            .try_reserve_exact(rank)
+            .map_err(|_| Error::OutOfMemory { op, nbytes: rank * size_of::<&str>() })?;
         for axis in 0..rank {
             let name = match (of(left, rank, axis), of(right, rank, axis)) {
                 (l, r) if l == r || r.is_empty() => l,
                 ("", r) => r,
                 (l, r) => {
-                    let what = text(format_args!("axis {l:?} of {:?} meets axis {r:?} of {:?}", left.names(), right.names()));
+                    let what = text(format_args!(
+                        "axis {l:?} of {:?} meets axis {r:?} of {:?}",
+                        left.names(),
+                        right.names()
+                    ));
                     return Err(Error::Value { op, what });
                 }
             };
             if !name.is_empty() && names.contains(&name) {
-                let what = text(format_args!("axis {name:?} would stand twice: {:?} and {:?}", left.names(), right.names()));
+                let what = text(format_args!(
+                    "axis {name:?} would stand twice: {:?} and {:?}",
+                    left.names(),
+                    right.names()
+                ));
                 return Err(Error::Value { op, what });
             }
             names.push(name);
@@ -278,7 +322,7 @@ impl DynTensor {
     // ------------------------------------------------------------ backend data, access
 
     /// With data of a backend beside it, which handles and views share; in the place of what was there. What lies behind the
-    /// handle of a sparse or quantised tensor stays.
+    /// handle of a sparse or quantized tensor stays.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
@@ -291,7 +335,7 @@ impl DynTensor {
     }
 
     /// With elements that must not be reached: whoever tries gets these words as an error, also from
-    /// [`as_sparse`](DynTensor::as_sparse) and [`as_quantised`](DynTensor::as_quantised). Sizes, strides and views stay.
+    /// [`as_sparse`](DynTensor::as_sparse) and [`as_quantized`](DynTensor::as_quantized). Sizes, strides and views stay.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].

@@ -38,8 +38,12 @@ impl DynTensor {
     /// [`Error::Type`] for what is no number, and for 8-bit floats, which are numbers to be stored.
     pub fn negative(&self) -> Result<DynTensor> {
         let narrow = matches!(self.dtype(), DType::Bool | DType::F8E4M3 | DType::F8E5M2);
-        if narrow || self.dtype().is_quantised() {
-            return Err(Error::Type { op: "negative", expected: "numbers".into(), found: self.kind_in_words() });
+        if narrow || self.dtype().is_quantized() {
+            return Err(Error::Type {
+                op: "negative",
+                expected: "numbers".into(),
+                found: self.kind_in_words(),
+            });
         }
         let mut other = self.share_data();
         other.marks.negative ^= true;
@@ -82,7 +86,10 @@ impl DynTensor {
 
     /// The whole tensor at a rank that is its own or larger: new leading axes have size 1.
     #[inline]
-    pub(crate) fn at_most<T: Element, const RANK: usize, D: Device>(&self, op: &'static str) -> Result<TensorView<'_, T, RANK, D>> {
+    pub(crate) fn at_most<T: Element, const RANK: usize, D: Device>(
+        &self,
+        op: &'static str,
+    ) -> Result<TensorView<'_, T, RANK, D>> {
         #[cold]
         fn unlike<T: Element, D: Device>(x: &DynTensor, op: &'static str, most: usize) -> Error {
             let expected = format!("{} of at most {most} axes on {}", T::DTYPE, std::any::type_name::<D>());
@@ -149,7 +156,7 @@ fn widest(dtype: DType) -> DType {
     match dtype {
         DType::U64 => DType::U64,
         dtype if dtype.is_complex() => DType::C64,
-        dtype if dtype.is_discrete() || dtype.is_quantised() => DType::I64,
+        dtype if dtype.is_discrete() || dtype.is_quantized() => DType::I64,
         _ => DType::F64,
     }
 }

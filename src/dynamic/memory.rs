@@ -2,7 +2,7 @@
 // Imports: `error`, `shared`, `device`, `allocation`.
 
 use crate::allocation::Allocation;
-use crate::device::{Device, Fresh, Slot};
+use crate::device::{Device, Init, OperandRef};
 use crate::error::{Result, text};
 use crate::shared::Shared;
 use std::any::TypeId;
@@ -22,9 +22,9 @@ struct Table {
     room: unsafe fn(NonNull<()>) -> usize,
     version: unsafe fn(NonNull<()>) -> u64,
     bump: unsafe fn(NonNull<()>),
-    fresh: unsafe fn(NonNull<()>, usize, Fresh) -> Result<Memory>,
+    fresh: unsafe fn(NonNull<()>, usize, Init) -> Result<Memory>,
     inherit: unsafe fn(NonNull<()>, NonNull<()>),
-    copy: unsafe fn(NonNull<()>, &[usize], Slot<'_>, Slot<'_>) -> Result<()>,
+    copy: unsafe fn(NonNull<()>, &[usize], OperandRef<'_>, OperandRef<'_>) -> Result<()>,
     read: unsafe fn(NonNull<()>, usize, &mut [MaybeUninit<u8>]) -> Result<()>,
 }
 
@@ -58,7 +58,9 @@ impl Table {
             device: TypeId::of::<D>,
             name: std::any::type_name::<D>,
             // SAFETY: as above.
-            describe: |raw| unsafe { peek::<D, _>(raw, |memory| text(format_args!("{:?}", memory.device()))) },
+            describe: |raw| unsafe {
+                peek::<D, _>(raw, |memory| text(format_args!("{:?}", memory.device())))
+            },
             // SAFETY: as above.
             share: |raw| unsafe { peek::<D, _>(raw, |memory| std::mem::forget(memory.share())) },
             // SAFETY: as above; the handle is given up.
@@ -77,14 +79,22 @@ impl Table {
             bump: |raw| unsafe { peek::<D, _>(raw, |memory| memory.bump()) },
             // SAFETY: as above.
             fresh: |raw, nbytes, fresh| unsafe {
-                peek::<D, _>(raw, |memory| Ok(Memory::new(Allocation::fresh(memory.device(), nbytes, fresh)?)))
+                peek::<D, _>(raw, |memory| {
+                    Ok(Memory::new(Allocation::fresh(memory.device(), nbytes, fresh)?))
+                })
             },
             // SAFETY: as above, for both.
-            inherit: |raw, before| unsafe { peek::<D, _>(raw, |memory| memory.inherit(Shared::peek(before))) },
+            inherit: |raw, before| unsafe {
+                peek::<D, _>(raw, |memory| memory.inherit(Shared::peek(before)))
+            },
             // SAFETY: as above; the caller answers for the slots.
-            copy: |raw, sizes, to, from| unsafe { peek::<D, _>(raw, |memory| memory.device().copy(sizes, to, from)) },
+            copy: |raw, sizes, to, from| unsafe {
+                peek::<D, _>(raw, |memory| memory.device().copy(sizes, to, from))
+            },
             // SAFETY: as above; the caller answers for the bytes.
-            read: |raw, at, bytes| unsafe { peek::<D, _>(raw, |memory| memory.device().read(memory.ptr().wrapping_add(at), bytes)) },
+            read: |raw, at, bytes| unsafe {
+                peek::<D, _>(raw, |memory| memory.device().read(memory.ptr().wrapping_add(at), bytes))
+            },
         }
     }
 }
@@ -153,13 +163,13 @@ impl Memory {
         unsafe { (self.table.bump)(self.raw) }
     }
     /// Fresh memory on the same device.
-    pub(crate) fn fresh(&self, nbytes: usize, fresh: Fresh) -> Result<Memory> {
+    pub(crate) fn fresh(&self, nbytes: usize, fresh: Init) -> Result<Memory> {
         // SAFETY: as above.
         unsafe { (self.table.fresh)(self.raw, nbytes, fresh) }
     }
     /// Fresh memory of zeros on the same device, which goes on with the history and the policy of this.
     pub(crate) fn successor(&self, nbytes: usize) -> Result<Memory> {
-        let memory = self.fresh(nbytes, Fresh::Zeroed)?;
+        let memory = self.fresh(nbytes, Init::Zeroed)?;
         // SAFETY: as above; both are of one table.
         unsafe { (self.table.inherit)(memory.raw, self.raw) };
         Ok(memory)
@@ -168,7 +178,12 @@ impl Memory {
     ///
     /// # Safety
     /// As [`Device::copy`].
-    pub(crate) unsafe fn copy(&self, sizes: &[usize], to: Slot<'_>, from: Slot<'_>) -> Result<()> {
+    pub(crate) unsafe fn copy(
+        &self,
+        sizes: &[usize],
+        to: OperandRef<'_>,
+        from: OperandRef<'_>,
+    ) -> Result<()> {
         // SAFETY: as above, and the caller's promise.
         unsafe { (self.table.copy)(self.raw, sizes, to, from) }
     }

@@ -10,7 +10,7 @@
 //! | `lazy.rs` | conjugates and negatives as lazy views; casts |
 //! | `extra.rs` | names of axes, data of a backend, errors of access |
 //! | `named.rs` | operators of elements that have a name |
-//! | `opaque.rs` | sparse and quantised tensors behind a handle |
+//! | `opaque.rs` | sparse and quantized tensors behind a handle |
 //! | `raw.rs` | handles for other languages: `include/rankform.h` |
 //! | `visit.rs` | generic code for types known at run time |
 //! | `display.rs` | printing |

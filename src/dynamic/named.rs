@@ -3,12 +3,12 @@
 // Imports: `error`, `dtype`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`, `dynamic`.
 
 use super::tensor::DynTensor;
-use crate::device::{Device, Fresh, Inputs, Reduction, Slot, same_device};
+use crate::device::{Device, Init, Inputs, OperandRef, Reduction, same_device};
 use crate::dtype::DType;
 use crate::element::{Element, Number};
 use crate::error::{Error, Result, text};
 use crate::expr::{MapFn, ReduceFn, eval_named, reduce_named};
-use crate::kernel::{Addressed, Call, Contraction, Input, Op, Program, Reducer, Store};
+use crate::kernel::{Call, ContractPlan, GatherPlan, Input, Op, Program, Reducer, Store};
 use crate::ops::Add;
 use crate::tensor::{Leaf, Tensor};
 use num_complex::Complex;
@@ -33,7 +33,12 @@ plain! {
 
 /// # Safety
 /// As [`Device::map`].
-unsafe fn map_of<P: Plain, D: Device>(device: &D, sizes: &[usize], outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+unsafe fn map_of<P: Plain, D: Device>(
+    device: &D,
+    sizes: &[usize],
+    outputs: &[OperandRef<'_>],
+    inputs: Inputs<'_>,
+) -> Result<()> {
     // SAFETY: the caller's promise.
     unsafe { device.map_by_name(&P::PROGRAM, sizes, outputs, inputs) }
 }
@@ -79,7 +84,9 @@ fn leaf<'a, const N: usize, D: Device>(
     places: [Option<usize>; N],
 ) -> Result<Leaf<'a, N, D>> {
     let fits = x.rank() <= 8 && x.dtype() == of;
-    x.leaf::<N, D>(if fits { places } else { [None; N] }).filter(|_| fits).ok_or_else(|| unlike::<D>(op, of, x))
+    x.leaf::<N, D>(if fits { places } else { [None; N] })
+        .filter(|_| fits)
+        .ok_or_else(|| unlike::<D>(op, of, x))
 }
 
 /// An elementwise operator: the elements of its operands and of its result, and what runs it on `D`.
@@ -100,7 +107,12 @@ impl<D> Copy for Elementwise<D> {}
 impl<D: Device> Elementwise<D> {
     /// `F` of one operand.
     pub(crate) const fn of_one<F: Op<(A,)>, A: Element>() -> Self {
-        Elementwise { op: F::NAME, operands: &[A::DTYPE], out: F::Out::DTYPE, run: map_of::<Store<Call<F, (Input<A>,)>>, D> }
+        Elementwise {
+            op: F::NAME,
+            operands: &[A::DTYPE],
+            out: F::Out::DTYPE,
+            run: map_of::<Store<Call<F, (Input<A>,)>>, D>,
+        }
     }
     /// `F` of two.
     pub(crate) const fn of_two<F: Op<(A, B)>, A: Element, B: Element>() -> Self {
@@ -119,7 +131,8 @@ impl<D: Device> Elementwise<D> {
     /// [`Error::Type`] for other operands than it has, and for more than 8 axes; those of expressions.
     pub(crate) fn call(&self, op: &'static str, operands: &[&DynTensor]) -> Result<DynTensor> {
         if operands.len() != self.operands.len() {
-            let what = text(format_args!("{} operands where {} are wanted", operands.len(), self.operands.len()));
+            let what =
+                text(format_args!("{} operands where {} are wanted", operands.len(), self.operands.len()));
             return Err(Error::Value { op, what });
         }
         let mut leaves = Vec::with_capacity(operands.len());
@@ -178,13 +191,19 @@ impl<D: Device> Reducing<D> {
         unsafe fn run<R: Reducer<T> + Default, T: Element, D: Device>(
             device: &D,
             axes: Reduction<'_>,
-            output: Slot<'_>,
+            output: OperandRef<'_>,
             inputs: Inputs<'_>,
         ) -> Result<()> {
             // SAFETY: the caller's promise.
             unsafe { device.reduce_by_name(&Input::<T>(PhantomData), R::default(), axes, output, inputs) }
         }
-        Reducing { op: R::NAME, of: T::DTYPE, out: R::Out::DTYPE, needs: R::NEEDS_ELEMENTS, run: run::<R, T, D> }
+        Reducing {
+            op: R::NAME,
+            of: T::DTYPE,
+            out: R::Out::DTYPE,
+            needs: R::NEEDS_ELEMENTS,
+            run: run::<R, T, D>,
+        }
     }
 
     /// Its value over some axes; none are no axes.
@@ -193,7 +212,8 @@ impl<D: Device> Reducing<D> {
     /// [`Error::Axis`] for one that is not there or stands twice, and as [`Elementwise::call`].
     pub(crate) fn call(&self, x: &DynTensor, axes: &[usize]) -> Result<DynTensor> {
         let op = self.op;
-        let wrong = axes.iter().enumerate().find(|&(at, axis)| *axis >= x.rank() || axes[..at].contains(axis));
+        let wrong =
+            axes.iter().enumerate().find(|&(at, axis)| *axis >= x.rank() || axes[..at].contains(axis));
         if let Some((_, &axis)) = wrong {
             return Err(Error::Axis { op, axis, sizes: x.size().into() });
         }
@@ -224,7 +244,7 @@ impl<D: Device> Reducing<D> {
 /// The product of matrices, or of stacks of them, of one element.
 pub(crate) struct Product<D> {
     pub(crate) of: DType,
-    run: unsafe fn(&D, Contraction<'_>, Slot<'_>, Slot<'_>, Slot<'_>) -> Result<()>,
+    run: unsafe fn(&D, ContractPlan<'_>, OperandRef<'_>, OperandRef<'_>, OperandRef<'_>) -> Result<()>,
 }
 
 impl<D> Clone for Product<D> {
@@ -241,10 +261,10 @@ impl<D: Device> Product<D> {
         /// As [`Device::contract`].
         unsafe fn run<T: Number, D: Device>(
             device: &D,
-            plan: Contraction<'_>,
-            out: Slot<'_>,
-            left: Slot<'_>,
-            right: Slot<'_>,
+            plan: ContractPlan<'_>,
+            out: OperandRef<'_>,
+            left: OperandRef<'_>,
+            right: OperandRef<'_>,
         ) -> Result<()> {
             // SAFETY: the caller's promise.
             unsafe { device.contract::<T, T, T>(plan, out, left, right) }
@@ -260,14 +280,22 @@ impl<D: Device> Product<D> {
         let rank = x.rank();
         for operand in [x, y] {
             operand.accessible(op)?;
-            if operand.dtype() != self.of || operand.rank() != rank || rank < 2 || operand.device::<D>().is_none() {
+            if operand.dtype() != self.of
+                || operand.rank() != rank
+                || rank < 2
+                || operand.device::<D>().is_none()
+            {
                 let expected = text(format_args!("{} of {rank} axes on {}", self.of, name_of::<D>()));
                 return Err(Error::Type { op, expected, found: operand.kind_in_words() });
             }
             operand.ready(op)?;
         }
-        let (Some(device), Some(beside)) = (x.device::<D>(), y.device::<D>()) else { return Err(unlike::<D>(op, self.of, x)) };
-        let (Some(left), Some(right)) = (x.strided::<D>(), y.strided::<D>()) else { return Err(unlike::<D>(op, self.of, x)) };
+        let (Some(device), Some(beside)) = (x.device::<D>(), y.device::<D>()) else {
+            return Err(unlike::<D>(op, self.of, x));
+        };
+        let (Some(left), Some(right)) = (x.strided::<D>(), y.strided::<D>()) else {
+            return Err(unlike::<D>(op, self.of, x));
+        };
         same_device(op, device, beside)?;
         let (batch, [row, inner]) = (rank - 2, [rank - 2, rank - 1]);
         if left.size[inner] != right.size[row] {
@@ -283,17 +311,31 @@ impl<D: Device> Product<D> {
                 _ => return Err(Error::Sizes { op, left: left.size.into(), right: right.size.into() }),
             };
         }
-        let out = DynTensor::fresh(op, self.of, &size, device, Fresh::Unspecified)?;
+        let out = DynTensor::fresh(op, self.of, &size, device, Init::Unspecified)?;
         let Some(to) = out.strided::<D>() else { return Ok(out) };
         // A size of 1 stretches by a step of 0.
         let steps = |own: &[usize], stride: &[isize]| -> Vec<isize> {
-            (0..rank).map(|axis| if axis < batch && own[axis] != size[axis] { 0 } else { stride[axis] }).collect()
+            (0..rank)
+                .map(|axis| if axis < batch && own[axis] != size[axis] { 0 } else { stride[axis] })
+                .collect()
         };
-        let (left_steps, right_steps) = (steps(left.size, left.slot.stride), steps(right.size, right.slot.stride));
-        let (left_slot, right_slot) = (Slot { stride: &left_steps, ..left.slot }, Slot { stride: &right_steps, ..right.slot });
+        let (left_steps, right_steps) =
+            (steps(left.size, left.slot.stride), steps(right.size, right.slot.stride));
+        let (left_slot, right_slot) = (
+            OperandRef { stride: &left_steps, ..left.slot },
+            OperandRef { stride: &right_steps, ..right.slot },
+        );
         let (m, k, n) = (&left.size[row..=row], &left.size[inner..=inner], &right.size[inner..=inner]);
         // SAFETY: two ready operands of these elements with the steps of their own axes, or 0, and fresh memory.
-        unsafe { (self.run)(device, Contraction { batch: &size[..batch], m, k, n }, to.slot, left_slot, right_slot)? };
+        unsafe {
+            (self.run)(
+                device,
+                ContractPlan { batch: &size[..batch], m, k, n },
+                to.slot,
+                left_slot,
+                right_slot,
+            )?
+        };
         Ok(out)
     }
 }
@@ -301,7 +343,7 @@ impl<D: Device> Product<D> {
 /// The sum of values into cells: [`Device::scatter`] by [`Add`](crate::ops::Add) of one element.
 pub(crate) struct Summing<D> {
     pub(crate) of: DType,
-    run: unsafe fn(&D, Addressed<'_>, Slot<'_>, Slot<'_>, Slot<'_>) -> Result<()>,
+    run: unsafe fn(&D, GatherPlan<'_>, OperandRef<'_>, OperandRef<'_>, OperandRef<'_>) -> Result<()>,
 }
 
 impl<D> Clone for Summing<D> {
@@ -318,10 +360,10 @@ impl<D: Device> Summing<D> {
         /// As [`Device::scatter`].
         unsafe fn run<T: Number, D: Device>(
             device: &D,
-            plan: Addressed<'_>,
-            cells: Slot<'_>,
-            from: Slot<'_>,
-            index: Slot<'_>,
+            plan: GatherPlan<'_>,
+            cells: OperandRef<'_>,
+            from: OperandRef<'_>,
+            index: OperandRef<'_>,
         ) -> Result<()> {
             // SAFETY: the caller's promise.
             unsafe { device.scatter::<T, Add>(Add, plan, cells, from, index) }
@@ -341,7 +383,7 @@ impl<D: Device> Summing<D> {
         device: &D,
         values: &mut dyn Iterator<Item = Result<(Tensor<i64, 1, D>, DynTensor)>>,
     ) -> Result<DynTensor> {
-        let out = DynTensor::fresh(op, self.of, size, device, Fresh::Zeroed)?;
+        let out = DynTensor::fresh(op, self.of, size, device, Init::Zeroed)?;
         let Some(cells) = out.strided::<D>() else { return Ok(out) };
         let mut stride = cells.slot.stride.to_vec();
         let step = std::mem::replace(&mut stride[0], 0);
@@ -353,16 +395,19 @@ impl<D: Device> Summing<D> {
                 return Err(Error::Sizes { op, left: wanted.as_slice().into(), right: values.size().into() });
             }
             same_device(op, device, index.device())?;
-            let from = values.device::<D>().zip(values.strided::<D>()).ok_or_else(|| unlike::<D>(op, self.of, &values))?;
+            let from = values
+                .device::<D>()
+                .zip(values.strided::<D>())
+                .ok_or_else(|| unlike::<D>(op, self.of, &values))?;
             same_device(op, device, from.0)?;
             if values.numel() == 0 {
                 continue;
             }
             let mut places = vec![0; size.len()];
             places[0] = index.stride().0[0];
-            let plan = Addressed { op, sizes: &wanted, own: size.len() - 1, step, bound: size[0] };
+            let plan = GatherPlan { op, sizes: &wanted, own: size.len() - 1, step, bound: size[0] };
             let index = index.view();
-            let to = Slot { stride: &stride, ..cells.slot };
+            let to = OperandRef { stride: &stride, ..cells.slot };
             // SAFETY: fresh memory that nobody else knows, and ready operands of the sizes of the elements.
             unsafe { (self.run)(device, plan, to, from.1.slot, index.leaf().slot(&places)) }
                 .map_err(|error| error.outside(Some(0), size))?;
@@ -376,23 +421,35 @@ impl DynTensor {
     ///
     /// # Errors
     /// [`Error::Index`] for one outside, [`Error::Type`] on another device than `D`; [`Error::Device`], [`Error::OutOfMemory`].
-    pub(crate) fn selected<D: Device>(&self, op: &'static str, index: &Tensor<i64, 1, D>) -> Result<DynTensor> {
+    pub(crate) fn selected<D: Device>(
+        &self,
+        op: &'static str,
+        index: &Tensor<i64, 1, D>,
+    ) -> Result<DynTensor> {
         self.accessible(op)?;
         self.ready(op)?;
         let (Some(device), Some(cells)) = (self.device::<D>(), self.strided::<D>()) else {
             return Err(unlike::<D>(op, self.dtype(), self));
         };
         same_device(op, device, index.device())?;
-        let (mut size, mut stride, mut places) = (self.size().to_vec(), self.stride().to_vec(), vec![0; self.rank()]);
+        let (mut size, mut stride, mut places) =
+            (self.size().to_vec(), self.stride().to_vec(), vec![0; self.rank()]);
         let (bound, step) = (size[0], std::mem::replace(&mut stride[0], 0));
         (size[0], places[0]) = (index.numel(), index.stride().0[0]);
-        let out = DynTensor::fresh(op, self.dtype(), &size, device, Fresh::Unspecified)?;
+        let out = DynTensor::fresh(op, self.dtype(), &size, device, Init::Unspecified)?;
         let Some(to) = out.strided::<D>() else { return Ok(out) };
-        let plan = Addressed { op, sizes: &size, own: 0, step, bound };
+        let plan = GatherPlan { op, sizes: &size, own: 0, step, bound };
         let index = index.view();
         // SAFETY: fresh memory of these sizes, and ready operands; cells beside the first axis, which indices name.
-        unsafe { device.gather(plan, to.slot, Slot { stride: &stride, ..cells.slot }, index.leaf().slot(&places)) }
-            .map_err(|error| error.outside(Some(0), self.size()))?;
+        unsafe {
+            device.gather(
+                plan,
+                to.slot,
+                OperandRef { stride: &stride, ..cells.slot },
+                index.leaf().slot(&places),
+            )
+        }
+        .map_err(|error| error.outside(Some(0), self.size()))?;
         Ok(out)
     }
 }

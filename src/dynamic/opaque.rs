@@ -1,12 +1,12 @@
-//! Tensors that have no strides, behind a handle that says their sizes: sparse and quantised ones, for dispatchers.
-// Imports: `error`, `dtype`, `element`, `device`, `quantised`, `sparse`, `dynamic`.
+//! Tensors that have no strides, behind a handle that says their sizes: sparse and quantized ones, for dispatchers.
+// Imports: `error`, `dtype`, `element`, `device`, `quantized`, `sparse`, `dynamic`.
 
 use super::tensor::DynTensor;
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::element::Element;
 use crate::error::{Error, Result, text};
-use crate::quantised::{Quantised, QuantizedTensor};
+use crate::quantized::{QuantizedElement, QuantizedTensor};
 use crate::sparse::SparseTensor;
 
 /// What lies behind a handle whose elements have no strides.
@@ -15,7 +15,7 @@ pub enum Opaque {
     /// A [`SparseTensor`].
     Sparse,
     /// A [`QuantizedTensor`].
-    Quantised,
+    QuantizedElement,
 }
 
 impl DynTensor {
@@ -37,7 +37,9 @@ impl DynTensor {
     /// assert!(x.to_bytes().unwrap_err().to_string().contains("a sparse tensor"));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn from_sparse<T: Element, const RANK: usize, D: Device>(x: SparseTensor<T, RANK, D>) -> Result<DynTensor> {
+    pub fn from_sparse<T: Element, const RANK: usize, D: Device>(
+        x: SparseTensor<T, RANK, D>,
+    ) -> Result<DynTensor> {
         DynTensor::empty(T::DTYPE, &x.size().0, x.values().device())?.made_opaque(Opaque::Sparse, x)
     }
 
@@ -51,7 +53,7 @@ impl DynTensor {
         self.behind().ok_or_else(|| self.is_no("as_sparse", "sparse", T::DTYPE, RANK))
     }
 
-    /// A quantised tensor behind a handle, as [`from_sparse`](DynTensor::from_sparse). (A `DynTensor` of an element such as
+    /// A quantized tensor behind a handle, as [`from_sparse`](DynTensor::from_sparse). (A `DynTensor` of an element such as
     /// [`QInt8`](crate::QInt8) holds the integers without their scales.)
     ///
     /// # Errors
@@ -60,32 +62,41 @@ impl DynTensor {
     /// # Examples
     /// ```
     /// use rankform::prelude::*;
-    /// use rankform::quantised::{Quantisation, QuantizedTensor};
+    /// use rankform::quantized::{Quantization, QuantizedTensor};
     /// use rankform::{DynTensor, QInt8};
     /// let x = Tensor::from([-1.0_f32, 0.5]);
-    /// let q = QuantizedTensor::<QInt8, 1>::quantise(&x, Quantisation::per_tensor(0.5, 0)?)?;
-    /// let q = DynTensor::from_quantised(q)?;
+    /// let q = QuantizedTensor::<QInt8, 1>::quantize(&x, Quantization::per_tensor(0.5, 0)?)?;
+    /// let q = DynTensor::from_quantized(q)?;
     /// assert_eq!(q.key_set().to_string(), "{QuantizedCPU}");
-    /// assert_eq!(q.as_quantised::<QInt8, 1, Cpu>()?.dequantise()?, x);
+    /// assert_eq!(q.as_quantized::<QInt8, 1, Cpu>()?.dequantize()?, x);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn from_quantised<Q: Quantised, const RANK: usize, D: Device>(x: QuantizedTensor<Q, RANK, D>) -> Result<DynTensor> {
-        DynTensor::empty(Q::DTYPE, &x.size().0, x.int_repr().device())?.made_opaque(Opaque::Quantised, x)
+    pub fn from_quantized<Q: QuantizedElement, const RANK: usize, D: Device>(
+        x: QuantizedTensor<Q, RANK, D>,
+    ) -> Result<DynTensor> {
+        DynTensor::empty(Q::DTYPE, &x.size().0, x.int_repr().device())?
+            .made_opaque(Opaque::QuantizedElement, x)
     }
 
-    /// The quantised tensor behind the handle.
+    /// The quantized tensor behind the handle.
     ///
     /// # Errors
     /// [`Error::Type`], which says what was expected and what was found; that of [`without_access`](DynTensor::without_access).
-    pub fn as_quantised<Q: Quantised, const RANK: usize, D: Device>(&self) -> Result<&QuantizedTensor<Q, RANK, D>> {
-        self.unmarked("as_quantised")?;
-        self.permitted("as_quantised")?;
-        self.behind().ok_or_else(|| self.is_no("as_quantised", "quantised", Q::DTYPE, RANK))
+    pub fn as_quantized<Q: QuantizedElement, const RANK: usize, D: Device>(
+        &self,
+    ) -> Result<&QuantizedTensor<Q, RANK, D>> {
+        self.unmarked("as_quantized")?;
+        self.permitted("as_quantized")?;
+        self.behind().ok_or_else(|| self.is_no("as_quantized", "quantized", Q::DTYPE, RANK))
     }
 
     fn is_no(&self, op: &'static str, layout: &str, dtype: DType, rank: usize) -> Error {
         let found = match self.opaque() {
-            Some(opaque) => text(format_args!("{} of another element, rank or device: {}", opaque.in_words(), self.kind_in_words())),
+            Some(opaque) => text(format_args!(
+                "{} of another element, rank or device: {}",
+                opaque.in_words(),
+                self.kind_in_words()
+            )),
             None => self.kind_in_words(),
         };
         Error::Type { op, expected: text(format_args!("a {layout} tensor, {dtype} of rank {rank}")), found }
@@ -96,7 +107,7 @@ impl Opaque {
     fn in_words(self) -> &'static str {
         match self {
             Opaque::Sparse => "a sparse tensor",
-            Opaque::Quantised => "a quantised tensor",
+            Opaque::QuantizedElement => "a quantized tensor",
         }
     }
 
@@ -104,7 +115,9 @@ impl Opaque {
     pub(super) fn why(self) -> &'static str {
         match self {
             Opaque::Sparse => "a sparse tensor has no elements by strides; `as_sparse` gives it",
-            Opaque::Quantised => "a quantised tensor has a scale beside its integers; `as_quantised` gives it",
+            Opaque::QuantizedElement => {
+                "a quantized tensor has a scale beside its integers; `as_quantized` gives it"
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use super::axes::{Axes, FEW, laid_out};
 use super::create::row_major;
 use super::extra::Extra;
 use super::memory::Memory;
-use crate::device::{Cpu, Device, Fresh, Slot};
+use crate::device::{Cpu, Device, Init, OperandRef};
 use crate::dim::Dim;
 use crate::dtype::DType;
 use crate::element::Element;
@@ -72,7 +72,15 @@ impl DynTensor {
     /// A tensor without elements, memory or device. Its element type is f32.
     pub const fn undefined() -> DynTensor {
         let state = State { born: 0, frozen: false, pending: false };
-        DynTensor { memory: None, axes: Axes::NONE, offset: 0, dtype: DType::F32, state, marks: Marks::NONE, extra: None }
+        DynTensor {
+            memory: None,
+            axes: Axes::NONE,
+            offset: 0,
+            dtype: DType::F32,
+            state,
+            marks: Marks::NONE,
+            extra: None,
+        }
     }
 
     /// Whether it is an undefined tensor: without elements or memory.
@@ -84,7 +92,9 @@ impl DynTensor {
     ///
     /// # Errors
     /// [`Error::Value`] for more than 64 axes, [`Error::OutOfMemory`] for more than 8.
-    pub fn from_tensor<T: Element, const RANK: usize, D: Device>(tensor: Tensor<T, RANK, D>) -> Result<DynTensor> {
+    pub fn from_tensor<T: Element, const RANK: usize, D: Device>(
+        tensor: Tensor<T, RANK, D>,
+    ) -> Result<DynTensor> {
         let (parts, layout) = tensor.into_parts();
         let axes = Axes::new("from_tensor", &layout.size().0, &layout.stride().0)?;
         Ok(Self::of_parts::<T, D>(parts, axes, layout.offset()))
@@ -105,7 +115,13 @@ impl DynTensor {
 
     /// # Safety
     /// Invariants 1 and 2.
-    pub(super) unsafe fn assemble(memory: Memory, axes: Axes, offset: usize, dtype: DType, state: State) -> DynTensor {
+    pub(super) unsafe fn assemble(
+        memory: Memory,
+        axes: Axes,
+        offset: usize,
+        dtype: DType,
+        state: State,
+    ) -> DynTensor {
         DynTensor { memory: Some(memory), axes, offset, dtype, state, marks: Marks::NONE, extra: None }
     }
 
@@ -191,7 +207,9 @@ impl DynTensor {
     }
     /// How many mutable accesses the memory has seen, since this handle was detached.
     pub fn version(&self) -> u64 {
-        self.memory.as_ref().map_or(0, |memory| (memory.version() as u32).wrapping_sub(self.state.born).into())
+        self.memory
+            .as_ref()
+            .map_or(0, |memory| (memory.version() as u32).wrapping_sub(self.state.born).into())
     }
     /// Whether the elements have their memory.
     pub fn is_allocated(&self) -> bool {
@@ -245,7 +263,8 @@ impl DynTensor {
     /// No heap up to 8 axes.
     pub fn share_data(&self) -> DynTensor {
         let DynTensor { offset, dtype, state, marks, .. } = *self;
-        let (memory, extra) = (self.memory.as_ref().map(Memory::share), self.extra.as_ref().map(Shared::share));
+        let (memory, extra) =
+            (self.memory.as_ref().map(Memory::share), self.extra.as_ref().map(Shared::share));
         DynTensor { memory, axes: self.axes.another(), offset, dtype, state, marks, extra }
     }
 
@@ -255,7 +274,15 @@ impl DynTensor {
     /// Invariant 1.
     pub(super) unsafe fn another(&self, axes: Axes, offset: usize) -> DynTensor {
         let DynTensor { dtype, state, marks, .. } = *self;
-        DynTensor { memory: self.memory.as_ref().map(Memory::share), axes, offset, dtype, state, marks, extra: None }
+        DynTensor {
+            memory: self.memory.as_ref().map(Memory::share),
+            axes,
+            offset,
+            dtype,
+            state,
+            marks,
+            extra: None,
+        }
     }
 
     fn mismatch<T: Element, const RANK: usize, D: Device>(&self, op: &'static str) -> Error {
@@ -276,7 +303,10 @@ impl DynTensor {
     /// Whether it is a `Tensor<T, RANK, D>`.
     #[inline]
     pub fn is<T: Element, const RANK: usize, D: Device>(&self) -> bool {
-        self.dtype == T::DTYPE && self.rank() == RANK && self.marks == Marks::NONE && self.memory.as_ref().is_some_and(Memory::is::<D>)
+        self.dtype == T::DTYPE
+            && self.rank() == RANK
+            && self.marks == Marks::NONE
+            && self.memory.as_ref().is_some_and(Memory::is::<D>)
     }
 
     /// The same handle with its types known to the compiler. `Tensor::try_from` and `try_into` do this too.
@@ -316,7 +346,9 @@ impl DynTensor {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     #[inline]
-    pub fn downcast_ref<T: Element, const RANK: usize, D: Device>(&self) -> Result<TensorView<'_, T, RANK, D>> {
+    pub fn downcast_ref<T: Element, const RANK: usize, D: Device>(
+        &self,
+    ) -> Result<TensorView<'_, T, RANK, D>> {
         self.accessible("downcast_ref")?;
         match self.lifted_ref() {
             Some(view) if self.rank() == RANK => Ok(view),
@@ -326,13 +358,18 @@ impl DynTensor {
 
     /// As [`DynTensor::downcast_ref`], at a rank that may be larger: new leading axes have size 1.
     #[inline]
-    pub(crate) fn lifted_ref<T: Element, const RANK: usize, D: Device>(&self) -> Option<TensorView<'_, T, RANK, D>> {
+    pub(crate) fn lifted_ref<T: Element, const RANK: usize, D: Device>(
+        &self,
+    ) -> Option<TensorView<'_, T, RANK, D>> {
         let layout = self.axes.lifted::<RANK>(self.offset)?;
         self.laid::<T, RANK, D>(layout)
     }
 
     /// The elements under a layout that reaches the same positions as this tensor's.
-    fn laid<T: Element, const RANK: usize, D: Device>(&self, layout: Layout<RANK>) -> Option<TensorView<'_, T, RANK, D>> {
+    fn laid<T: Element, const RANK: usize, D: Device>(
+        &self,
+        layout: Layout<RANK>,
+    ) -> Option<TensorView<'_, T, RANK, D>> {
         let typed = self.dtype == T::DTYPE && self.marks == Marks::NONE;
         let memory = self.memory.as_ref().filter(|_| typed)?.get::<D>()?;
         // SAFETY: invariants 1 and 2, as above, and the private callers keep the positions; the borrow keeps the memory, and nobody writes it: writing needs `&mut`
@@ -341,7 +378,10 @@ impl DynTensor {
     }
 
     /// What a kernel sees of it at rank `N`, whatever its elements are: its axes in any places, each in one; the other places have size 1.
-    pub(crate) fn leaf<const N: usize, D: Device>(&self, places: [Option<usize>; N]) -> Option<Leaf<'_, N, D>> {
+    pub(crate) fn leaf<const N: usize, D: Device>(
+        &self,
+        places: [Option<usize>; N],
+    ) -> Option<Leaf<'_, N, D>> {
         let size = places.map(|axis| axis.map_or(1, |axis| self.size()[axis]));
         let stride = places.map(|axis| axis.map_or(0, |axis| self.stride()[axis]));
         let layout = Layout::of_parts(size.into(), stride.into(), self.offset);
@@ -360,9 +400,14 @@ impl DynTensor {
 
     /// The elements, if they are on a device of this type and may be read as they stand.
     pub(crate) fn strided<D: Device>(&self) -> Option<Strided<'_>> {
-        let memory = self.memory.as_ref().filter(|_| self.marks == Marks::NONE && !self.state.pending)?.get::<D>()?;
+        let memory =
+            self.memory.as_ref().filter(|_| self.marks == Marks::NONE && !self.state.pending)?.get::<D>()?;
         let element = self.dtype.size();
-        let slot = Slot { address: memory.ptr().wrapping_add(self.offset * element), stride: self.stride(), element };
+        let slot = OperandRef {
+            address: memory.ptr().wrapping_add(self.offset * element),
+            stride: self.stride(),
+            element,
+        };
         Some(Strided { device: memory.device(), size: self.size(), slot })
     }
 
@@ -383,13 +428,16 @@ impl DynTensor {
     ///
     /// # Errors
     /// [`Error::Type`]; [`Error::Shared`], [`Error::Unallocated`], [`Error::Overlap`] as [`Tensor::view_mut`].
-    pub fn downcast_mut<T: Element, const RANK: usize, D: Device>(&mut self) -> Result<TensorViewMut<'_, T, RANK, D>> {
+    pub fn downcast_mut<T: Element, const RANK: usize, D: Device>(
+        &mut self,
+    ) -> Result<TensorViewMut<'_, T, RANK, D>> {
         let op = "downcast_mut";
         if !self.is::<T, RANK, D>() {
             return Err(self.mismatch::<T, RANK, D>(op));
         }
         self.writable(op)?;
-        let typed = self.memory.as_ref().and_then(Memory::get::<D>).zip(self.axes.lifted::<RANK>(self.offset));
+        let typed =
+            self.memory.as_ref().and_then(Memory::get::<D>).zip(self.axes.lifted::<RANK>(self.offset));
         let Some((memory, layout)) = typed else { return Err(self.mismatch::<T, RANK, D>(op)) };
         // SAFETY: invariants 1 and 2; the only handle, borrowed exclusively; no two indices name one element.
         Ok(unsafe { TensorViewMut::new(memory.ptr(), layout, memory.device()) })
@@ -430,10 +478,14 @@ impl DynTensor {
     /// assert_eq!((x.dtype(), x.raw_ptr()), (DType::I16, address));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn mutable_data<T: Element, const RANK: usize, D: Device>(&mut self) -> Result<TensorViewMut<'_, T, RANK, D>> {
+    pub fn mutable_data<T: Element, const RANK: usize, D: Device>(
+        &mut self,
+    ) -> Result<TensorViewMut<'_, T, RANK, D>> {
         let op = "mutable_data";
         self.accessible(op)?;
-        let typed = self.rank() == RANK && self.marks == Marks::NONE && self.memory.as_ref().is_some_and(Memory::is::<D>);
+        let typed = self.rank() == RANK
+            && self.marks == Marks::NONE
+            && self.memory.as_ref().is_some_and(Memory::is::<D>);
         let Some(memory) = self.memory.as_ref().filter(|_| typed) else {
             return Err(self.mismatch::<T, RANK, D>(op));
         };
@@ -442,15 +494,17 @@ impl DynTensor {
             if changes && self.state.frozen {
                 return Err(Error::MetadataFrozen { op });
             }
-            let axes = if changes { row_major(op, self.size(), size_of::<T>())? } else { self.axes.another() };
+            let axes =
+                if changes { row_major(op, self.size(), size_of::<T>())? } else { self.axes.another() };
             let offset = if changes { 0 } else { self.offset };
             let nbytes = laid_out!(axes, offset, |layout| layout.span().end).saturating_mul(size_of::<T>());
-            let serves = self.is_unique() && memory.room() >= nbytes && memory.address().cast::<T>().is_aligned();
+            let serves =
+                self.is_unique() && memory.room() >= nbytes && memory.address().cast::<T>().is_aligned();
             match serves {
                 true => {
-                    let zero = memory.fresh(1, Fresh::Zeroed)?;
-                    let to = Slot { address: memory.address(), stride: &[1], element: 1 };
-                    let from = Slot { address: zero.address(), stride: &[0], element: 1 };
+                    let zero = memory.fresh(1, Init::Zeroed)?;
+                    let to = OperandRef { address: memory.address(), stride: &[1], element: 1 };
+                    let from = OperandRef { address: zero.address(), stride: &[0], element: 1 };
                     // SAFETY: all bytes of the memory, whose only handle this is, borrowed exclusively; one byte is read
                     // over and over. Zeros are elements of any name.
                     unsafe { memory.copy(&[memory.room()], to, from)? };

@@ -5,7 +5,7 @@
 use super::axes::{Axes, FEW, MAX_RANK, laid_out};
 use super::create::counted;
 use super::tensor::DynTensor;
-use crate::error::{Error, Numbers, Result};
+use crate::error::{Error, Result, SizeList};
 use crate::layout::Layout;
 
 impl DynTensor {
@@ -13,7 +13,13 @@ impl DynTensor {
     ///
     /// # Safety
     /// Every position that they reach from `offset` is one of this tensor's.
-    unsafe fn part(&self, op: &'static str, size: &[usize], stride: &[isize], offset: usize) -> Result<DynTensor> {
+    unsafe fn part(
+        &self,
+        op: &'static str,
+        size: &[usize],
+        stride: &[isize],
+        offset: usize,
+    ) -> Result<DynTensor> {
         let axes = Axes::new(op, size, stride)?;
         // SAFETY: the caller's promise.
         Ok(unsafe { self.another(axes, offset) })
@@ -42,7 +48,8 @@ impl DynTensor {
         let op = "permuted";
         let (mut seen, mut size, mut stride) = ([false; MAX_RANK], [0; MAX_RANK], [0; MAX_RANK]);
         let rank = self.rank();
-        let fits = order.len() == rank && order.iter().all(|&axis| axis < rank && !std::mem::replace(&mut seen[axis], true));
+        let fits = order.len() == rank
+            && order.iter().all(|&axis| axis < rank && !std::mem::replace(&mut seen[axis], true));
         if !fits {
             return Err(Error::Permutation { op, order: order.into() });
         }
@@ -76,7 +83,9 @@ impl DynTensor {
         laid_out!(self.axes(), self.offset(), |layout| {
             let new = layout.size().0.len() - self.rank();
             let layout = match layout.ranged(op, axis + new, start, end, step) {
-                Err(Error::Slice { op, entry, size, .. }) => return Err(Error::Slice { op, entry, axis, size }),
+                Err(Error::Slice { op, entry, size, .. }) => {
+                    return Err(Error::Slice { op, entry, axis, size });
+                }
                 layout => layout?,
             };
             // SAFETY: some of the same positions.
@@ -93,7 +102,12 @@ impl DynTensor {
         let op = "at";
         self.axis_in(op, axis)?;
         if index >= self.size()[axis] {
-            return Err(Error::Index { op, index: [index].into(), axis: Some(axis), sizes: self.size().into() });
+            return Err(Error::Index {
+                op,
+                index: [index].into(),
+                axis: Some(axis),
+                sizes: self.size().into(),
+            });
         }
         let one = self.ranged(axis, index, index + 1, 1)?;
         one.without(op, axis)
@@ -137,7 +151,10 @@ impl DynTensor {
         }
         // SAFETY: an axis of size 1 reaches nothing more.
         let longer = unsafe { self.part(op, &size[..rank], &stride[..rank], self.offset())? };
-        self.names_of(longer, (0..rank).map(|to| if to == axis { None } else { Some(to - usize::from(to > axis)) }))
+        self.names_of(
+            longer,
+            (0..rank).map(|to| if to == axis { None } else { Some(to - usize::from(to > axis)) }),
+        )
     }
 
     /// Stretched to other sizes: axes of size 1 to any, and new leading axes, as NumPy broadcasts.
@@ -176,14 +193,25 @@ impl DynTensor {
             Error::Length { expected, found, .. } => {
                 Error::Length { op, sizes: size.into(), expected, found, of: Some(self.size().into()) }
             }
-            Error::NeedsCopy { .. } => Error::NeedsCopy { op, sizes: self.size().into(), strides: self.stride().into(), to: size.into() },
+            Error::NeedsCopy { .. } => Error::NeedsCopy {
+                op,
+                sizes: self.size().into(),
+                strides: self.stride().into(),
+                to: size.into(),
+            },
             error => error,
         };
-        let to = |size: &[usize], n: usize| -> Result<Axes> { Axes::new(op, size, &[0; MAX_RANK][..n.min(MAX_RANK)]) };
+        let to = |size: &[usize], n: usize| -> Result<Axes> {
+            Axes::new(op, size, &[0; MAX_RANK][..n.min(MAX_RANK)])
+        };
         let wanted = to(size, size.len())?;
         let (axes, offset) = match (self.axes().lifted::<FEW>(self.offset()), wanted.lifted::<FEW>(0)) {
             (Some(from), Some(to)) => of_layout(op, from.reshaped(to.size()).map_err(stripped)?, size.len())?,
-            _ => of_layout(op, self.axes().all(self.offset()).reshaped(wanted.all(0).size()).map_err(stripped)?, size.len())?,
+            _ => of_layout(
+                op,
+                self.axes().all(self.offset()).reshaped(wanted.all(0).size()).map_err(stripped)?,
+                size.len(),
+            )?,
         };
         // SAFETY: the same positions.
         let reshaped = unsafe { self.another(axes, offset) };
@@ -206,8 +234,10 @@ impl DynTensor {
             (size[rank], stride[rank]) = (self.size()[axis], self.stride()[axis]);
             rank += 1;
         }
-        (size[rank], stride[rank]) =
-            (self.size()[first].min(self.size()[second]), self.stride()[first].wrapping_add(self.stride()[second]));
+        (size[rank], stride[rank]) = (
+            self.size()[first].min(self.size()[second]),
+            self.stride()[first].wrapping_add(self.stride()[second]),
+        );
         // SAFETY: some of the same positions.
         let diagonal = unsafe { self.part(op, &size[..rank + 1], &stride[..rank + 1], self.offset())? };
         let stay = (0..self.rank()).filter(|&axis| axis != first && axis != second).map(Some);
@@ -218,7 +248,11 @@ impl DynTensor {
     ///
     /// # Errors
     /// [`Error::Sizes`].
-    pub fn joint_size(op: &'static str, left: &DynTensor, right: &DynTensor) -> Result<([usize; MAX_RANK], usize)> {
+    pub fn joint_size(
+        op: &'static str,
+        left: &DynTensor,
+        right: &DynTensor,
+    ) -> Result<([usize; MAX_RANK], usize)> {
         let rank = left.rank().max(right.rank());
         let mut size = [1; MAX_RANK];
         for (axis, size) in size[..rank].iter_mut().enumerate() {
@@ -227,7 +261,13 @@ impl DynTensor {
                 (l, r) if l == r => l,
                 (1, r) => r,
                 (l, 1) => l,
-                _ => return Err(Error::Sizes { op, left: Numbers::from(left.size()), right: Numbers::from(right.size()) }),
+                _ => {
+                    return Err(Error::Sizes {
+                        op,
+                        left: SizeList::from(left.size()),
+                        right: SizeList::from(right.size()),
+                    });
+                }
             };
         }
         Ok((size, rank))

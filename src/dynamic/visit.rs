@@ -109,7 +109,7 @@ impl DType {
         }
     }
 
-    /// Calls generic code with the Rust type of this name, if that is a number: not for booleans, 8-bit floats and quantised
+    /// Calls generic code with the Rust type of this name, if that is a number: not for booleans, 8-bit floats and quantized
     /// integers.
     pub fn visit_number<V: NumberVisitor>(self, visitor: V) -> Option<V::Output> {
         by_dtype!(self, T in [I8 I16 I32 I64 U8 U16 U32 U64 F16 BF16 F32 F64 C16 C32 C64] => Some(visitor.visit::<T>()), else None)
@@ -163,7 +163,11 @@ impl DynTensor {
                     6 => self.0.at::<T, 6, D>(),
                     7 => self.0.at::<T, 7, D>(),
                     8 => self.0.at::<T, 8, D>(),
-                    _ => Err(Error::Type { op: "visit", expected: "at most 8 axes".into(), found: self.0.0.kind_in_words() }),
+                    _ => Err(Error::Type {
+                        op: "visit",
+                        expected: "at most 8 axes".into(),
+                        found: self.0.0.kind_in_words(),
+                    }),
                 }
             }
         }

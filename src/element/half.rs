@@ -1,6 +1,6 @@
 //! The 16-bit floats [`f16`] and [`bf16`]: stored in two bytes, computed with as `f32`, rounded to nearest even.
 //!
-//! Conversions are integer steps without branches, which vectorise. The processor's instructions for them convert one
+//! Conversions are integer steps without branches, which vectorize. The processor's instructions for them convert one
 //! element, or need a feature that is chosen at run time.
 // Imports: `dtype`, `element`.
 
@@ -271,7 +271,8 @@ mod tests {
 
     /// A number of `fraction` fraction bits whose exponent has the bias `bias`, by its definition.
     fn by_definition(bits: u16, fraction: u32, bias: i32) -> f64 {
-        let (exponent, digits) = (((bits & 0x7fff) >> fraction) as i32, (bits & ((1 << fraction) - 1)) as f64);
+        let (exponent, digits) =
+            (((bits & 0x7fff) >> fraction) as i32, (bits & ((1 << fraction) - 1)) as f64);
         let leading = (1u32 << fraction) as f64;
         let magnitude = match exponent {
             0 => digits * 2f64.powi(1 - bias - fraction as i32),
@@ -285,7 +286,8 @@ mod tests {
     /// The nearest multiple of a unit in the last place, by division and multiplication.
     fn nearest(value: f64, fraction: i32, bias: i32, max: f64) -> f64 {
         let exponent = (value.abs().log2().floor() as i32).max(1 - bias);
-        let exponent = if 2f64.powi(exponent) > value.abs() { (exponent - 1).max(1 - bias) } else { exponent };
+        let exponent =
+            if 2f64.powi(exponent) > value.abs() { (exponent - 1).max(1 - bias) } else { exponent };
         let unit = 2f64.powi(exponent - fraction);
         let rounded = (value / unit).round_ties_even() * unit;
         if rounded.abs() > max { f64::INFINITY.copysign(value) } else { rounded }
@@ -313,7 +315,10 @@ mod tests {
                         continue;
                     }
                     assert_eq!(x.to_f64().to_bits(), value.to_bits(), "{bits:#x}");
-                    assert_eq!(($t::from_f32(x.to_f32()).to_bits(), $t::from_f64(value).to_bits()), (bits, bits));
+                    assert_eq!(
+                        ($t::from_f32(x.to_f32()).to_bits(), $t::from_f64(value).to_bits()),
+                        (bits, bits)
+                    );
                     assert_eq!((x.is_finite(), x.is_infinite()), (value.is_finite(), value.is_infinite()));
                     assert_eq!(x.is_normal(), value.abs() >= 2f64.powi(1 - $bias) && value.is_finite());
                     assert_eq!((x.abs().to_f64(), (-x).to_f64()), (value.abs(), -value));
@@ -323,7 +328,7 @@ mod tests {
         for_both!(check);
     }
 
-    /// The middle between two neighbours and numbers beside it, as f32 and as f64; and a sample of all f32.
+    /// The middle between two neighbors and numbers beside it, as f32 and as f64; and a sample of all f32.
     #[test]
     fn numbers_are_rounded_once_to_the_nearest() {
         macro_rules! check {
@@ -333,13 +338,21 @@ mod tests {
                     let expected = nearest(value, $fraction, $bias, max);
                     assert_eq!($t::from_f64(value).to_f64().to_bits(), expected.to_bits(), "{value:e}");
                     if (value as f32) as f64 == value {
-                        assert_eq!($t::from_f32(value as f32).to_f64().to_bits(), expected.to_bits(), "{value:e}");
+                        assert_eq!(
+                            $t::from_f32(value as f32).to_f64().to_bits(),
+                            expected.to_bits(),
+                            "{value:e}"
+                        );
                     }
                 };
                 for bits in (1..$t::INFINITY.to_bits()).step_by(if cfg!(miri) { 997 } else { 1 }) {
-                    let (value, next) = ($t::from_bits(bits).to_f64(), by_definition(bits + 1, $fraction, $bias));
-                    let middle =
-                        if next.is_finite() { (value + next) / 2.0 } else { value + (value - max / 2.0) * 2f64.powi(-$fraction - 1) };
+                    let (value, next) =
+                        ($t::from_bits(bits).to_f64(), by_definition(bits + 1, $fraction, $bias));
+                    let middle = if next.is_finite() {
+                        (value + next) / 2.0
+                    } else {
+                        value + (value - max / 2.0) * 2f64.powi(-$fraction - 1)
+                    };
                     for near in [value, middle, middle as f32 as f64] {
                         for step in -2i64..3 {
                             same(f64::from_bits(near.to_bits().wrapping_add_signed(step)));

@@ -99,8 +99,11 @@ mod tests {
     /// The nearest of all codes, of two the even one.
     fn nearest(value: f32, all: impl Fn(u8) -> f32, beyond: f64) -> f32 {
         let distance = |code: u8| (f64::from(all(code)) - f64::from(value)).abs();
-        let finite = (0..=255).filter(|&code| all(code).is_finite() && all(code).is_sign_negative() == value.is_sign_negative());
-        let best = finite.min_by(|&a, &b| distance(a).total_cmp(&distance(b)).then((a & 1).cmp(&(b & 1)))).unwrap();
+        let finite = (0..=255).filter(|&code| {
+            all(code).is_finite() && all(code).is_sign_negative() == value.is_sign_negative()
+        });
+        let best =
+            finite.min_by(|&a, &b| distance(a).total_cmp(&distance(b)).then((a & 1).cmp(&(b & 1)))).unwrap();
         if f64::from(value.abs()) >= beyond { f32::NAN } else { all(best) }
     }
 
@@ -108,32 +111,55 @@ mod tests {
     fn narrow_floats_round_to_the_nearest_even_as_a_search_of_all_codes_says() {
         let (four, five) = (|code| F8E4M3::from_bits(code).to_f32(), |code| F8E5M2::from_bits(code).to_f32());
         for code in 0..=255u8 {
-            assert!(four(code).is_nan() == (code & 0x7f == 0x7f) && five(code).is_nan() == (code & 0x7f > 0x7c), "{code:#x}");
+            assert!(
+                four(code).is_nan() == (code & 0x7f == 0x7f) && five(code).is_nan() == (code & 0x7f > 0x7c),
+                "{code:#x}"
+            );
             // An f16 is the same number with zeros behind.
             let upper = crate::element::f16::from_bits(u16::from(code) << 8).to_f32();
             assert!(five(code).to_bits() == upper.to_bits() || five(code).is_nan(), "{code:#x}");
-            for (there, back) in
-                [(four(code), F8E4M3::from_f32(four(code)).to_bits()), (five(code), F8E5M2::from_f32(five(code)).to_bits())]
-            {
+            for (there, back) in [
+                (four(code), F8E4M3::from_f32(four(code)).to_bits()),
+                (five(code), F8E5M2::from_f32(five(code)).to_bits()),
+            ] {
                 assert!(back == code || there.is_nan(), "{code:#x} gives {back:#x}");
             }
         }
-        assert_eq!((four(0x7e), four(0x01), five(0x7b), five(0x01)), (448.0, 2f32.powi(-9), 57344.0, 2f32.powi(-16)));
+        assert_eq!(
+            (four(0x7e), four(0x01), five(0x7b), five(0x01)),
+            (448.0, 2f32.powi(-9), 57344.0, 2f32.powi(-16))
+        );
         let mut state = 1u32;
         for step in 0..20_000 {
             state = state.wrapping_mul(1664525).wrapping_add(1013904223);
             // Every other one is a number of 8 bits with half a step, or a little more, added.
             let value = match step % 2 {
                 0 => f32::from_bits((state & 0x807f_ffff) | (95 + state % 50) << 23),
-                _ => (four((state >> 9) as u8 & 0xfe) + four((state >> 9) as u8 | 1)) / 2.0 * [1.0, 1.0001, 0.9999][step % 3],
+                _ => {
+                    (four((state >> 9) as u8 & 0xfe) + four((state >> 9) as u8 | 1)) / 2.0
+                        * [1.0, 1.0001, 0.9999][step % 3]
+                }
             };
             if value.is_nan() {
                 continue;
             }
-            let same = |found: f32, wanted: f32| found.to_bits() == wanted.to_bits() || !found.is_finite() && wanted.is_nan();
-            assert!(same(F8E4M3::from_f32(value).to_f32(), nearest(value, four, 464.0)), "{value} {:#x}", value.to_bits());
-            assert!(same(F8E5M2::from_f32(value).to_f32(), nearest(value, five, 61440.0)), "{value} {:#x}", value.to_bits());
+            let same = |found: f32, wanted: f32| {
+                found.to_bits() == wanted.to_bits() || !found.is_finite() && wanted.is_nan()
+            };
+            assert!(
+                same(F8E4M3::from_f32(value).to_f32(), nearest(value, four, 464.0)),
+                "{value} {:#x}",
+                value.to_bits()
+            );
+            assert!(
+                same(F8E5M2::from_f32(value).to_f32(), nearest(value, five, 61440.0)),
+                "{value} {:#x}",
+                value.to_bits()
+            );
         }
-        assert!(F8E5M2::from_f32(f32::NEG_INFINITY).to_f32() == f32::NEG_INFINITY && F8E5M2::from_f32(f32::NAN).to_f32().is_nan());
+        assert!(
+            F8E5M2::from_f32(f32::NEG_INFINITY).to_f32() == f32::NEG_INFINITY
+                && F8E5M2::from_f32(f32::NAN).to_f32().is_nan()
+        );
     }
 }

@@ -8,7 +8,7 @@ use crate::element::Element;
 use crate::error::Result;
 use crate::kernel::{Body, Call, Elements, Input, Op, OpMany, Program, Store, StoreMany};
 use crate::layout::Layout;
-use crate::tensor::{Fresh, Leaf, Place, Tensor, TensorView, There, Writable};
+use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Leaf, Tensor, TensorView};
 use std::marker::PhantomData;
 
 /// A tuple of up to twelve operands of one rank and device.
@@ -39,7 +39,9 @@ pub trait Operands<IN: Elements, const RANK: usize, D: Device>: OperandTuple<IN,
     fn device(exprs: &Self::Exprs) -> &D;
 }
 
-impl<IN: Elements, O: OperandTuple<IN, RANK, D, Exprs: BeginsWithView<D>>, const RANK: usize, D: Device> Operands<IN, RANK, D> for O {
+impl<IN: Elements, O: OperandTuple<IN, RANK, D, Exprs: BeginsWithView<D>>, const RANK: usize, D: Device>
+    Operands<IN, RANK, D> for O
+{
     fn device(exprs: &Self::Exprs) -> &D {
         exprs.device()
     }
@@ -129,7 +131,7 @@ where
     O: Operands<IN, RANK, D>,
     Call<F, O::Bodies>: Body<Out = F::Out>,
 {
-    by_pointer!(applied_at::<F, IN, O, RANK, D, Fresh>, operator, operands, Fresh)
+    by_pointer!(applied_at::<F, IN, O, RANK, D, Allocate>, operator, operands, Allocate)
 }
 
 /// As [`apply`], into an existing tensor or exclusive view of the joint size: `apply_into(f, (&x, &y, 0.5), &mut z)`. No
@@ -149,7 +151,11 @@ where
 /// assert_eq!(y.to_vec()?, [0.5, 15.0]);
 /// # Ok::<(), rankform::Error>(())
 /// ```
-pub fn apply_into<'o, F, IN, O, const RANK: usize, D>(operator: F, operands: O, out: impl Writable<'o, F::Out, RANK, D>) -> Result<()>
+pub fn apply_into<'o, F, IN, O, const RANK: usize, D>(
+    operator: F,
+    operands: O,
+    out: impl IntoViewMut<'o, F::Out, RANK, D>,
+) -> Result<()>
 where
     F: Op<IN>,
     IN: Elements,
@@ -157,10 +163,14 @@ where
     O: Operands<IN, RANK, D>,
     Call<F, O::Bodies>: Body<Out = F::Out>,
 {
-    by_pointer!(applied_at::<F, IN, O, RANK, D, _>, operator, operands, There(out))
+    by_pointer!(applied_at::<F, IN, O, RANK, D, _>, operator, operands, Existing(out))
 }
 
-fn applied_at<F, IN, O, const RANK: usize, D, P: Place<F::Out, RANK, D>>(_: F, operands: O, place: P) -> Result<P::Done>
+fn applied_at<F, IN, O, const RANK: usize, D, P: Destination<F::Out, RANK, D>>(
+    _: F,
+    operands: O,
+    place: P,
+) -> Result<P::Done>
 where
     F: Op<IN>,
     IN: Elements,
@@ -197,7 +207,10 @@ where
 /// assert_eq!((radius.to_vec()?, angle.to_vec()?[1]), (vec![5.0, 1.0], std::f64::consts::FRAC_PI_2));
 /// # Ok::<(), rankform::Error>(())
 /// ```
-pub fn apply_many<F, IN, O, const RANK: usize, D>(operator: F, operands: O) -> Result<<F::Out as Outputs>::Tensors<RANK, D>>
+pub fn apply_many<F, IN, O, const RANK: usize, D>(
+    operator: F,
+    operands: O,
+) -> Result<<F::Out as Outputs>::Tensors<RANK, D>>
 where
     F: OpMany<IN>,
     IN: Elements,
@@ -206,7 +219,9 @@ where
     F::Out: Outputs,
     StoreMany<F, O::Bodies>: Program,
 {
-    applied_many(operator, operands, |layout, device, run| <F::Out as Outputs>::make(F::NAME, layout, device, run))
+    applied_many(operator, operands, |layout, device, run| {
+        <F::Out as Outputs>::make(F::NAME, layout, device, run)
+    })
 }
 
 /// As [`apply_many`], into a tuple of existing tensors or exclusive views of the joint size. No allocation.
@@ -233,7 +248,7 @@ where
     IN: Elements,
     D: Device,
     O: Operands<IN, RANK, D>,
-    W: WritableMany<F::Out, RANK, D>,
+    W: IntoViewsMut<F::Out, RANK, D>,
     StoreMany<F, O::Bodies>: Program,
 {
     applied_many(operator, operands, |layout, device, run| outputs.write(F::NAME, layout, device, run))
@@ -290,10 +305,16 @@ pub trait Outputs: Elements {
     message = "`{Self}` are not the outputs of an operator that gives `{OUT}`, rank {RANK}, on `{D}`",
     label = "expected a tuple of tensors to write: `(&mut x, &mut y)`"
 )]
-pub trait WritableMany<OUT: Elements, const RANK: usize, D: Device> {
+pub trait IntoViewsMut<OUT: Elements, const RANK: usize, D: Device> {
     #[doc(hidden)]
     #[allow(private_interfaces, private_bounds)]
-    fn write(self, op: &'static str, layout: Layout<RANK>, device: &D, run: Writes<'_, RANK, D>) -> Result<()>;
+    fn write(
+        self,
+        op: &'static str,
+        layout: Layout<RANK>,
+        device: &D,
+        run: Writes<'_, RANK, D>,
+    ) -> Result<()>;
     /// As they are, to be updated.
     #[doc(hidden)]
     #[allow(private_interfaces, private_bounds)]
@@ -318,12 +339,12 @@ macro_rules! outputs {
                 Ok(($($tensor,)+))
             }
         }
-        impl<'a, $($element: Element, $place: Writable<'a, $element, RANK, DEVICE>,)+ const RANK: usize, DEVICE: Device + 'a>
-            WritableMany<($($element,)+), RANK, DEVICE> for ($($place,)+)
+        impl<'a, $($element: Element, $place: IntoViewMut<'a, $element, RANK, DEVICE>,)+ const RANK: usize, DEVICE: Device + 'a>
+            IntoViewsMut<($($element,)+), RANK, DEVICE> for ($($place,)+)
         {
             #[allow(private_interfaces, private_bounds)]
             fn write(self, op: &'static str, layout: Layout<RANK>, device: &DEVICE, run: Writes<'_, RANK, DEVICE>) -> Result<()> {
-                $(let mut $tensor = There(self.$index).open(op, layout, device)?;)+
+                $(let mut $tensor = Existing(self.$index).open(op, layout, device)?;)+
                 run(&[$($tensor.leaf()),+])
             }
             #[allow(private_interfaces, private_bounds)]

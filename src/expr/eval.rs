@@ -4,14 +4,14 @@
 pub(super) use super::gathered::{Gathered, rows};
 use super::gathered::{Laid, Run, in_order, last};
 use super::operand::{Expr, Leaves, Marked, RowAxes, joint};
-use super::runs::{FEW, Runs};
-use crate::device::{Device, Inputs, MAX_OPERANDS, MAX_REDUCED, Reduction, Slot};
+use super::runs::{ContiguousOperands, FEW};
+use crate::device::{Device, Inputs, MAX_OPERANDS, MAX_REDUCED, OperandRef, Reduction};
 use crate::dim::Dim;
 use crate::element::Element;
 use crate::error::{Error, Result, text};
-use crate::kernel::{Along, Body, Call, InPlace, Input, Op, Param, Reducer, Scanning, Store};
+use crate::kernel::{Body, Call, InPlace, Input, Op, Param, Reducer, RowReduce, ScanPlan, Store};
 use crate::layout::Layout;
-use crate::tensor::{Leaf, Place, Tensor, TensorViewMut};
+use crate::tensor::{Destination, Leaf, Tensor, TensorViewMut};
 use std::marker::PhantomData;
 
 /// The operands of an expression. Inlined: they are many words, to be made where they stay.
@@ -28,7 +28,11 @@ fn gather<'a, const RANK: usize, D: Device, E: Expr<RANK, D>, const MOST: usize>
 
 /// A fresh tensor with the values of an expression, in the format of its operands.
 #[inline]
-pub(crate) fn eval<T: Element, const RANK: usize, D: Device, E>(op: &'static str, expr: &E, device: &D) -> Result<Tensor<T, RANK, D>>
+pub(crate) fn eval<T: Element, const RANK: usize, D: Device, E>(
+    op: &'static str,
+    expr: &E,
+    device: &D,
+) -> Result<Tensor<T, RANK, D>>
 where
     E: Expr<RANK, D, Body: Body<Out = T>>,
 {
@@ -36,11 +40,15 @@ where
 }
 
 #[inline]
-fn eval_runs<T: Element, const RANK: usize, D: Device, E>(op: &'static str, expr: &E, device: &D) -> Result<Tensor<T, RANK, D>>
+fn eval_runs<T: Element, const RANK: usize, D: Device, E>(
+    op: &'static str,
+    expr: &E,
+    device: &D,
+) -> Result<Tensor<T, RANK, D>>
 where
     E: Expr<RANK, D, Body: Body<Out = T>>,
 {
-    let mut runs = Runs::new(device);
+    let mut runs = ContiguousOperands::new(device);
     runs.take(expr);
     if let Some(size) = runs.size
         && runs.fits
@@ -50,8 +58,13 @@ where
         unsafe { runs.map(&Store(expr.body()), &out.fresh_leaf())? };
         return Ok(out);
     }
-    let eval: fn(_, _, _) -> _ =
-        const { if E::Body::LOADS <= FEW { eval_few::<T, RANK, D, E, FEW> } else { eval_few::<T, RANK, D, E, MAX_OPERANDS> } };
+    let eval: fn(_, _, _) -> _ = const {
+        if E::Body::LOADS <= FEW {
+            eval_few::<T, RANK, D, E, FEW>
+        } else {
+            eval_few::<T, RANK, D, E, MAX_OPERANDS>
+        }
+    };
     eval(op, *expr, device)
 }
 
@@ -69,11 +82,13 @@ where
     let rows = rows(E::Body::BY_ROWS, op, size, |rows| expr.rows(rows))?;
     let program = Store(expr.body());
     // SAFETY: an expression visits its leaves in the order of its body's loads, with their types; the output is fresh.
-    gathered.eval(size, rows, &mut |laid| unsafe { device.map_apart(&program, laid.sizes, laid.row, laid.outputs, laid.inputs) })
+    gathered.eval(size, rows, &mut |laid| unsafe {
+        device.map_apart(&program, laid.sizes, laid.row, laid.outputs, laid.inputs)
+    })
 }
 
 /// As [`eval`], wherever the result is to go.
-pub(crate) fn eval_at<T: Element, const RANK: usize, D: Device, E, P: Place<T, RANK, D>>(
+pub(crate) fn eval_at<T: Element, const RANK: usize, D: Device, E, P: Destination<T, RANK, D>>(
     op: &'static str,
     expr: &E,
     device: &D,
@@ -82,7 +97,7 @@ pub(crate) fn eval_at<T: Element, const RANK: usize, D: Device, E, P: Place<T, R
 where
     E: Expr<RANK, D, Body: Body<Out = T>>,
 {
-    let mut runs = Runs::new(device);
+    let mut runs = ContiguousOperands::new(device);
     runs.take(expr);
     let layout = match runs.size {
         Some(size) if runs.fits => Layout::row_major(size),
@@ -116,14 +131,19 @@ fn eval_runs_into<T: Element, const RANK: usize, D: Device, E>(
 where
     E: Expr<RANK, D, Body: Body<Out = T>>,
 {
-    let mut runs = Runs::new(out.device());
+    let mut runs = ContiguousOperands::new(out.device());
     runs.take(expr);
     if runs.fit(out.size()) && out.layout().is_contiguous() {
         // SAFETY: as in `eval`; an exclusive view overlaps no operand.
         return unsafe { runs.map(&Store(expr.body()), &out.leaf()) };
     }
-    let eval: fn(_, _, &mut _) -> _ =
-        const { if E::Body::LOADS <= FEW { eval_into_few::<T, RANK, D, E, FEW> } else { eval_into_few::<T, RANK, D, E, MAX_OPERANDS> } };
+    let eval: fn(_, _, &mut _) -> _ = const {
+        if E::Body::LOADS <= FEW {
+            eval_into_few::<T, RANK, D, E, FEW>
+        } else {
+            eval_into_few::<T, RANK, D, E, MAX_OPERANDS>
+        }
+    };
     eval(op, *expr, out)
 }
 
@@ -155,9 +175,11 @@ pub(crate) fn update<F: Op<(T,), Out = T>, T: Element, const RANK: usize, D: Dev
 }
 
 #[inline]
-fn update_runs<F: Op<(T,), Out = T>, T: Element, const RANK: usize, D: Device>(out: &mut TensorViewMut<'_, T, RANK, D>) -> Result<()> {
+fn update_runs<F: Op<(T,), Out = T>, T: Element, const RANK: usize, D: Device>(
+    out: &mut TensorViewMut<'_, T, RANK, D>,
+) -> Result<()> {
     let leaf = out.leaf();
-    let mut runs = Runs::new(leaf.device());
+    let mut runs = ContiguousOperands::new(leaf.device());
     runs.add(leaf);
     let program = InPlace(Store(Call::<F, _>::new((Input::<T>(PhantomData),))));
     if runs.fits {
@@ -173,7 +195,10 @@ fn update_runs<F: Op<(T,), Out = T>, T: Element, const RANK: usize, D: Device>(o
 
 /// `out ← F(out, other)`, in place, with `other` stretched to `out`'s sizes.
 #[inline]
-pub(crate) fn update_with<F, T, U, const RANK: usize, D, E>(out: &mut TensorViewMut<'_, T, RANK, D>, other: &E) -> Result<()>
+pub(crate) fn update_with<F, T, U, const RANK: usize, D, E>(
+    out: &mut TensorViewMut<'_, T, RANK, D>,
+    other: &E,
+) -> Result<()>
 where
     T: Element,
     U: Element,
@@ -185,7 +210,10 @@ where
 }
 
 #[inline]
-fn update_runs_with<F, T, U, const RANK: usize, D, E>(out: &mut TensorViewMut<'_, T, RANK, D>, other: &E) -> Result<()>
+fn update_runs_with<F, T, U, const RANK: usize, D, E>(
+    out: &mut TensorViewMut<'_, T, RANK, D>,
+    other: &E,
+) -> Result<()>
 where
     T: Element,
     U: Element,
@@ -194,12 +222,14 @@ where
     E: Expr<RANK, D, Body: Body<Out = U>>,
 {
     let leaf = out.leaf();
-    let mut runs = Runs::new(leaf.device());
+    let mut runs = ContiguousOperands::new(leaf.device());
     runs.add(leaf);
     runs.take(other);
     if runs.fits {
         // SAFETY: the first load is `out`, at the index that is stored; the borrow checker keeps the others apart from it.
-        return unsafe { runs.map(&InPlace(Store(Call::<F, _>::new((Input::<T>(PhantomData), other.body())))), &leaf) };
+        return unsafe {
+            runs.map(&InPlace(Store(Call::<F, _>::new((Input::<T>(PhantomData), other.body())))), &leaf)
+        };
     }
     if const { E::Body::LOADS < FEW } {
         update_with_few::<F, T, U, RANK, D, E, FEW>(out, *other)
@@ -209,7 +239,10 @@ where
 }
 
 #[inline(never)]
-fn update_with_few<F, T, U, const RANK: usize, D, E, const MOST: usize>(out: &mut TensorViewMut<'_, T, RANK, D>, other: E) -> Result<()>
+fn update_with_few<F, T, U, const RANK: usize, D, E, const MOST: usize>(
+    out: &mut TensorViewMut<'_, T, RANK, D>,
+    other: E,
+) -> Result<()>
 where
     T: Element,
     U: Element,
@@ -225,7 +258,14 @@ where
     gathered.updates(wanted)?;
     let rows = rows(E::Body::BY_ROWS, F::NAME, wanted, |rows| other.rows(rows))?;
     // SAFETY: the first load is `out`, at the index that is stored; the borrow checker keeps the other leaves apart from it.
-    unsafe { gathered.map(&InPlace(Store(Call::<F, _>::new((Input::<T>(PhantomData), other.body())))), wanted, rows, &[leaf]) }
+    unsafe {
+        gathered.map(
+            &InPlace(Store(Call::<F, _>::new((Input::<T>(PhantomData), other.body())))),
+            wanted,
+            rows,
+            &[leaf],
+        )
+    }
 }
 
 /// A reduction over the marked axes, whose sizes are found.
@@ -237,8 +277,13 @@ pub(super) struct Reducing<'a, const RANK: usize, D: Device, const MOST: usize> 
 
 impl<'a, const RANK: usize, D: Device, const MOST: usize> Reducing<'a, RANK, D, MOST> {
     #[inline(always)] // as above
-    fn new<Q: Reducer<<E::Body as Body>::Out>, E: Expr<RANK, D>>(expr: &'a E, device: &'a D, gone: [bool; RANK]) -> Result<Self> {
-        let reducing = Reducing::of(gather(Q::NAME, expr, device), gone, size_of::<Q::Out>(), Q::NEEDS_ELEMENTS)?;
+    fn new<Q: Reducer<<E::Body as Body>::Out>, E: Expr<RANK, D>>(
+        expr: &'a E,
+        device: &'a D,
+        gone: [bool; RANK],
+    ) -> Result<Self> {
+        let reducing =
+            Reducing::of(gather(Q::NAME, expr, device), gone, size_of::<Q::Out>(), Q::NEEDS_ELEMENTS)?;
         if E::Body::BY_ROWS {
             let mut along = RowAxes::new(Q::NAME, reducing.size);
             along.add(Marked { gone, missing: None }, reducing.size);
@@ -250,7 +295,12 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Reducing<'a, RANK, D, 
 
     /// Of these operands to elements of so many bytes; `needs_elements` says that no elements have no value.
     #[inline(never)]
-    pub(super) fn of(mut gathered: Gathered<'a, RANK, D, MOST>, gone: [bool; RANK], nbytes: usize, needs_elements: bool) -> Result<Self> {
+    pub(super) fn of(
+        mut gathered: Gathered<'a, RANK, D, MOST>,
+        gone: [bool; RANK],
+        nbytes: usize,
+        needs_elements: bool,
+    ) -> Result<Self> {
         let op = gathered.op;
         let size = gathered.size()?;
         size.numel_of(op, nbytes)?;
@@ -288,7 +338,8 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Reducing<'a, RANK, D, 
     /// A fresh result, which `run` writes.
     #[inline(never)]
     pub(super) fn eval<T: Element, const M: usize>(&self, run: &mut Run<'_>) -> Result<Tensor<T, M, D>> {
-        let mut out = Tensor::unwritten(self.gathered.op, Layout::row_major(self.kept()), self.gathered.device)?;
+        let mut out =
+            Tensor::unwritten(self.gathered.op, Layout::row_major(self.kept()), self.gathered.device)?;
         let leaf = out.fresh_leaf();
         self.laid_out(leaf, run)?;
         Ok(out)
@@ -314,19 +365,32 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Reducing<'a, RANK, D, 
 /// # Safety
 /// The inputs are the loads of `body` in order, with their types; the output has the sizes that stay, overlaps neither itself
 /// nor an operand, and nobody else uses it.
-unsafe fn reduced<Q: Reducer<B::Out>, B: Body, D: Device>(device: &D, body: &B, reducer: Q, laid: Laid<'_>) -> Result<()> {
+unsafe fn reduced<Q: Reducer<B::Out>, B: Body, D: Device>(
+    device: &D,
+    body: &B,
+    reducer: Q,
+    laid: Laid<'_>,
+) -> Result<()> {
     let Laid { sizes, row, outputs, inputs } = laid;
     let (kept, reduced) = sizes.split_at(sizes.len() - row);
-    let output = Slot { stride: &outputs[0].stride[..kept.len()], ..outputs[0] };
+    let output = OperandRef { stride: &outputs[0].stride[..kept.len()], ..outputs[0] };
     if B::BY_ROWS {
         if reduced.contains(&0) {
             // Of nothing, whatever it is: no kernel for this body.
             let body = Param(B::Out::narrow(Default::default()));
             // SAFETY: the caller's promise for the output; nothing is read.
-            return unsafe { device.reduce(&body, reducer, Reduction { kept, reduced }, output, Inputs { slots: &[], reads: &[] }) };
+            return unsafe {
+                device.reduce(
+                    &body,
+                    reducer,
+                    Reduction { kept, reduced },
+                    output,
+                    Inputs { slots: &[], reads: &[] },
+                )
+            };
         }
         // What is settled along a row and reduced along it is settled itself: one value a row, written to one place.
-        let program = Store(Along::<Q, _>::new(*body));
+        let program = Store(RowReduce::<Q, _>::new(*body));
         // SAFETY: the caller's promise; the output does not move along a row.
         return unsafe { device.map(&program, sizes, row, outputs, inputs) };
     }
@@ -345,8 +409,13 @@ where
     E: Expr<RANK, D>,
     Q: Reducer<<E::Body as Body>::Out>,
 {
-    let reduce: fn(_, _, _, _) -> _ =
-        const { if E::Body::LOADS <= FEW { reduce_few::<Q, RANK, M, D, E, FEW> } else { reduce_few::<Q, RANK, M, D, E, MAX_OPERANDS> } };
+    let reduce: fn(_, _, _, _) -> _ = const {
+        if E::Body::LOADS <= FEW {
+            reduce_few::<Q, RANK, M, D, E, FEW>
+        } else {
+            reduce_few::<Q, RANK, M, D, E, MAX_OPERANDS>
+        }
+    };
     reduce(reducer, expr, device, gone)
 }
 
@@ -368,7 +437,7 @@ where
 }
 
 /// As [`reduce`], with axes of size 1 in place of those that go.
-pub(crate) fn reduce_keep<Q, const RANK: usize, D: Device, E>(
+pub(crate) fn reduce_keepdims<Q, const RANK: usize, D: Device, E>(
     reducer: Q,
     expr: &E,
     device: &D,
@@ -379,7 +448,11 @@ where
     Q: Reducer<<E::Body as Body>::Out>,
 {
     let reduce: fn(_, _, _, _) -> _ = const {
-        if E::Body::LOADS <= FEW { reduce_keep_few::<Q, RANK, D, E, FEW> } else { reduce_keep_few::<Q, RANK, D, E, MAX_OPERANDS> }
+        if E::Body::LOADS <= FEW {
+            reduce_keep_few::<Q, RANK, D, E, FEW>
+        } else {
+            reduce_keep_few::<Q, RANK, D, E, MAX_OPERANDS>
+        }
     };
     reduce(reducer, expr, device, axes)
 }
@@ -402,7 +475,7 @@ where
 }
 
 /// As [`reduce`], wherever the result is to go.
-pub(crate) fn reduce_at<Q, const RANK: usize, const M: usize, D: Device, E, P: Place<Q::Out, M, D>>(
+pub(crate) fn reduce_at<Q, const RANK: usize, const M: usize, D: Device, E, P: Destination<Q::Out, M, D>>(
     reducer: Q,
     expr: &E,
     device: &D,
@@ -414,12 +487,24 @@ where
     Q: Reducer<<E::Body as Body>::Out>,
 {
     let reduce: fn(_, _, _, _, _) -> _ = const {
-        if E::Body::LOADS <= FEW { reduce_at_few::<Q, RANK, M, D, E, P, FEW> } else { reduce_at_few::<Q, RANK, M, D, E, P, MAX_OPERANDS> }
+        if E::Body::LOADS <= FEW {
+            reduce_at_few::<Q, RANK, M, D, E, P, FEW>
+        } else {
+            reduce_at_few::<Q, RANK, M, D, E, P, MAX_OPERANDS>
+        }
     };
     reduce(reducer, expr, device, gone, place)
 }
 
-fn reduce_at_few<Q, const RANK: usize, const M: usize, D: Device, E, P: Place<Q::Out, M, D>, const MOST: usize>(
+fn reduce_at_few<
+    Q,
+    const RANK: usize,
+    const M: usize,
+    D: Device,
+    E,
+    P: Destination<Q::Out, M, D>,
+    const MOST: usize,
+>(
     reducer: Q,
     expr: &E,
     device: &D,
@@ -439,7 +524,7 @@ where
 }
 
 /// The running states of a reducer along `axis`, which exists, over the values of an expression, fused into one pass.
-pub(crate) fn scan<Q, const RANK: usize, D: Device, E, P: Place<Q::Out, RANK, D>>(
+pub(crate) fn scan<Q, const RANK: usize, D: Device, E, P: Destination<Q::Out, RANK, D>>(
     reducer: Q,
     expr: &E,
     device: &D,
@@ -450,12 +535,17 @@ where
     E: Expr<RANK, D>,
     Q: Reducer<<E::Body as Body>::Out>,
 {
-    let scan: fn(_, _, _, _, _) -> _ =
-        const { if E::Body::LOADS <= FEW { scan_few::<Q, RANK, D, E, P, FEW> } else { scan_few::<Q, RANK, D, E, P, MAX_OPERANDS> } };
+    let scan: fn(_, _, _, _, _) -> _ = const {
+        if E::Body::LOADS <= FEW {
+            scan_few::<Q, RANK, D, E, P, FEW>
+        } else {
+            scan_few::<Q, RANK, D, E, P, MAX_OPERANDS>
+        }
+    };
     scan(reducer, expr, device, along, place)
 }
 
-fn scan_few<Q, const RANK: usize, D: Device, E, P: Place<Q::Out, RANK, D>, const MOST: usize>(
+fn scan_few<Q, const RANK: usize, D: Device, E, P: Destination<Q::Out, RANK, D>, const MOST: usize>(
     reducer: Q,
     expr: &E,
     device: &D,
@@ -482,7 +572,7 @@ where
         let stride = in_order(leaf.layout().stride().0, order);
         gathered.laid_out(size, order, 1, &[leaf.slot(&stride)], &mut |laid| {
             let (lines, along) = laid.sizes.split_at(RANK - 1);
-            let plan = Scanning { lines, along: along[0], exclusive };
+            let plan = ScanPlan { lines, along: along[0], exclusive };
             // SAFETY: as in `eval_into`; strides stand in the order of the plan.
             unsafe { device.scan(&body, reducer, plan, laid.outputs[0], laid.inputs) }
         })

@@ -4,7 +4,7 @@
 // Imports: `error`, `dim`, `layout`, `element`, `kernel`, `device`, `tensor`.
 
 use super::operand::{Leaves, RowAxes};
-use crate::device::{Device, Inputs, MAX_OPERANDS, Slot, same_device};
+use crate::device::{Device, Inputs, MAX_OPERANDS, OperandRef, same_device};
 use crate::dim::Dim;
 use crate::element::Element;
 use crate::error::{Error, Result};
@@ -30,7 +30,9 @@ pub(super) struct Gathered<'a, const RANK: usize, D: Device, const MOST: usize> 
     error: Option<Error>,
 }
 
-impl<'a, const RANK: usize, D: Device, const MOST: usize> Leaves<'a, RANK, D> for Gathered<'a, RANK, D, MOST> {
+impl<'a, const RANK: usize, D: Device, const MOST: usize> Leaves<'a, RANK, D>
+    for Gathered<'a, RANK, D, MOST>
+{
     #[inline(never)]
     fn add(&mut self, leaf: Leaf<'a, RANK, D>) {
         if self.error.is_none()
@@ -68,7 +70,9 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Gathered<'a, RANK, D, 
         if self.size != size {
             self.size = joint_size(op, self.size, size)?;
         }
-        let known = self.leaves[..self.count].iter().position(|known| known.is_some_and(|known| known.is_same(&leaf)));
+        let known = self.leaves[..self.count]
+            .iter()
+            .position(|known| known.is_some_and(|known| known.is_same(&leaf)));
         if self.loads == self.limit {
             return Err(Error::Operands { op, limit: self.limit });
         }
@@ -105,7 +109,9 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Gathered<'a, RANK, D, 
         if self.flat {
             return Layout::row_major(size);
         }
-        let full = self.all().find(|leaf| leaf.layout().size() == size && leaf.layout().is_non_overlapping_and_dense());
+        let full = self
+            .all()
+            .find(|leaf| leaf.layout().size() == size && leaf.layout().is_non_overlapping_and_dense());
         full.map_or(Layout::row_major(size), |leaf| leaf.layout().preserved())
     }
 
@@ -130,9 +136,19 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Gathered<'a, RANK, D, 
 
     /// Tells `run` what a program is to be told of its operands. It is the same for every program, and compiled once.
     #[inline(never)]
-    fn mapped(&self, size: Dim<RANK>, rows: Option<[bool; RANK]>, outputs: &[Leaf<'_, RANK, D>], run: &mut Run<'_>) -> Result<()> {
+    fn mapped(
+        &self,
+        size: Dim<RANK>,
+        rows: Option<[bool; RANK]>,
+        outputs: &[Leaf<'_, RANK, D>],
+        run: &mut Run<'_>,
+    ) -> Result<()> {
         let mut slots = [NO_SLOT; MAX_OUTPUTS];
-        if rows.is_none() && self.flat && self.size == size && outputs.iter().all(|out| out.layout().is_contiguous()) {
+        if rows.is_none()
+            && self.flat
+            && self.size == size
+            && outputs.iter().all(|out| out.layout().is_contiguous())
+        {
             // One run of memory each: to the device it is one axis.
             for (slot, out) in slots.iter_mut().zip(outputs) {
                 *slot = out.slot(&[1]);
@@ -144,7 +160,12 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Gathered<'a, RANK, D, 
                 }
             }
             let inputs = Inputs { slots: &inputs[..self.count], reads: &self.reads[..self.loads] };
-            return run(Laid { sizes: &[Layout::row_major(size).numel()], row: 0, outputs: &slots[..outputs.len()], inputs });
+            return run(Laid {
+                sizes: &[Layout::row_major(size).numel()],
+                row: 0,
+                outputs: &slots[..outputs.len()],
+                inputs,
+            });
         }
         let mut strides = [[0; RANK]; MAX_OUTPUTS];
         let order = rows.map(last);
@@ -166,7 +187,7 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Gathered<'a, RANK, D, 
         size: Dim<RANK>,
         order: Option<[usize; RANK]>,
         row: usize,
-        outputs: &[Slot<'_>],
+        outputs: &[OperandRef<'_>],
         run: &mut Run<'_>,
     ) -> Result<()> {
         // By number: of adapters over all that there may be the compiler makes as many copies.
@@ -188,7 +209,12 @@ impl<'a, const RANK: usize, D: Device, const MOST: usize> Gathered<'a, RANK, D, 
 
     /// A fresh tensor of `size`, in the format of the operands, which `run` writes; `rows` as for [`map`](Self::map).
     #[inline(never)]
-    pub(super) fn eval<T: Element>(&self, size: Dim<RANK>, rows: Option<[bool; RANK]>, run: &mut Run<'_>) -> Result<Tensor<T, RANK, D>> {
+    pub(super) fn eval<T: Element>(
+        &self,
+        size: Dim<RANK>,
+        rows: Option<[bool; RANK]>,
+        run: &mut Run<'_>,
+    ) -> Result<Tensor<T, RANK, D>> {
         let mut out = Tensor::unwritten(self.op, self.preserved(size), self.device)?;
         let leaf = out.fresh_leaf();
         self.mapped(size, rows, &[leaf], run)?;
@@ -221,17 +247,20 @@ pub(super) struct Laid<'a> {
     pub(super) sizes: &'a [usize],
     /// How many of the axes, the last, are those of a row, or are reduced.
     pub(super) row: usize,
-    pub(super) outputs: &'a [Slot<'a>],
+    pub(super) outputs: &'a [OperandRef<'a>],
     pub(super) inputs: Inputs<'a>,
 }
 
 /// What hands it to the device, with a kernel.
 pub(super) type Run<'r> = dyn FnMut(Laid<'_>) -> Result<()> + 'r;
 
-const NO_SLOT: Slot<'static> = Slot { address: std::ptr::null_mut(), stride: &[], element: 0 };
+const NO_SLOT: OperandRef<'static> = OperandRef { address: std::ptr::null_mut(), stride: &[], element: 0 };
 
 /// What each axis has, with the axes in this order.
-pub(super) fn in_order<V: Copy + Default, const RANK: usize>(values: [V; RANK], order: Option<[usize; RANK]>) -> [V; RANK] {
+pub(super) fn in_order<V: Copy + Default, const RANK: usize>(
+    values: [V; RANK],
+    order: Option<[usize; RANK]>,
+) -> [V; RANK] {
     let Some(order) = order else { return values };
     let mut ordered = [V::default(); RANK];
     for (place, &axis) in order.iter().enumerate() {

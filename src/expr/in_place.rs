@@ -1,7 +1,7 @@
 //! Operators that update several tensors in place, in one pass.
 // Imports: `error`, `dim`, `element`, `kernel`, `device`, `tensor`.
 
-use super::apply::{OperandTuple, Outputs, WritableMany};
+use super::apply::{IntoViewsMut, OperandTuple, Outputs};
 use super::eval::{Gathered, rows};
 use super::operand::{Leaves, RowAxes};
 use crate::device::{Device, MAX_OPERANDS};
@@ -32,7 +32,7 @@ where
     IN: Elements + Split<OUT, Rest = BESIDE>,
     OUT: Outputs<Loads: Join<O::Bodies, Joined = BODIES>>,
     BODIES: Copy + Send + Sync + 'static,
-    U: WritableMany<OUT, RANK, D>,
+    U: IntoViewsMut<OUT, RANK, D>,
     O: OperandTuple<BESIDE, RANK, D>,
 {
     type Bodies = BODIES;
@@ -198,7 +198,11 @@ where
 /// assert_eq!(pixels, Tensor::from([[3.0, 3.0, 2.5], [9.0, 6.0, 4.0]]));
 /// # Ok::<(), rankform::Error>(())
 /// ```
-pub fn apply_in_place<F, IN, OUT, U, O, const RANK: usize, D>(operator: F, updated: U, operands: O) -> Result<()>
+pub fn apply_in_place<F, IN, OUT, U, O, const RANK: usize, D>(
+    operator: F,
+    updated: U,
+    operands: O,
+) -> Result<()>
 where
     F: OpMany<IN, Out = OUT>,
     IN: Elements,

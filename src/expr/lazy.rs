@@ -2,18 +2,18 @@
 // Imports: `error`, `dim`, `rank`, `element`, `kernel`, `device`, `tensor`.
 
 use super::apply::OperandTuple;
-use super::eval::{eval, eval_at, eval_into, reduce, reduce_at, reduce_keep, scan};
+use super::eval::{eval, eval_at, eval_into, reduce, reduce_at, reduce_keepdims, scan};
 use super::in_place::Join;
-use super::operand::{AlongRow, Expr, Marked, Operand, RightOperand, joint};
+use super::operand::{Expr, Marked, Operand, RightOperand, RowReduceExpr, joint};
 use super::receiver::{Elementwise, Reduce, Scan, Zip, marked, marked_axis};
 use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::Element;
 use crate::error::Result;
-use crate::kernel::{Body, Call, Elements, Once, Op, Reducer};
-use crate::rank::{HasAxes, RemoveAxes, Smaller};
+use crate::kernel::{Body, Cached, Call, Elements, Op, Reducer};
+use crate::rank::{HasAxes, RankMinusOne, RemoveAxes};
 use crate::tensor::names::{NamesOfTensors, OtherNames};
-use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
+use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 use std::marker::PhantomData;
 
 /// A tuple of operands that begins with `X`.
@@ -96,7 +96,9 @@ impl<'a, T, const RANK: usize, D: Device, E> Lazy<'a, T, RANK, D, E> {
     }
 }
 
-impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> Lazy<'a, T, RANK, D, E> {
+impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>>
+    Lazy<'a, T, RANK, D, E>
+{
     /// Computes it into a fresh tensor.
     ///
     /// # Cost
@@ -112,12 +114,12 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
     }
 
     /// Computes it wherever it is to go, which has exactly its sizes.
-    pub(crate) fn eval_at<P: Place<T, RANK, D>>(self, op: &'static str, place: P) -> Result<P::Done> {
+    pub(crate) fn eval_at<P: Destination<T, RANK, D>>(self, op: &'static str, place: P) -> Result<P::Done> {
         eval_at(op, &self.expr, self.device, place)
     }
 
     /// Reduces it wherever the result is to go; errors are `op`'s.
-    pub(crate) fn reduce_at<Q: Reducer<T>, AXES, const M: usize, P: Place<Q::Out, M, D>>(
+    pub(crate) fn reduce_at<Q: Reducer<T>, AXES, const M: usize, P: Destination<Q::Out, M, D>>(
         self,
         op: &'static str,
         reducer: Q,
@@ -174,13 +176,13 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
     /// ```
     /// use rankform::prelude::*;
     /// let x = Tensor::from([[0.0, 3.0_f64.ln()], [1.0, 1.0]]);
-    /// let powers = (x.lazy() - x.max_along(Axis::<1>)).exp().once();
+    /// let powers = (x.lazy() - x.max_along(Axis::<1>)).exp().cached();
     /// let softmax = (powers / powers.sum_along(Axis::<1>)).eval()?;
     /// assert!((softmax[[0, 1]] - 0.75).abs() < 1e-15);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn once(self) -> Lazy<'a, T, RANK, D, Once<E>> {
-        self.then(Once::new)
+    pub fn cached(self) -> Lazy<'a, T, RANK, D, Cached<E>> {
+        self.then(Cached::new)
     }
 
     /// Computes it into an existing tensor or exclusive view of the same sizes, or of sizes that it stretches to. No
@@ -201,7 +203,7 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
     /// # Ok::<(), rankform::Error>(())
     /// ```
     #[inline]
-    pub fn eval_into<'o>(self, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    pub fn eval_into<'o>(self, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
     where
         D: 'o,
     {
@@ -210,7 +212,9 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
 }
 
 #[diagnostic::do_not_recommend]
-impl<T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> Operand<T, RANK, D> for Lazy<'_, T, RANK, D, E> {
+impl<T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> Operand<T, RANK, D>
+    for Lazy<'_, T, RANK, D, E>
+{
     type Expr = E;
     fn into_expr(self) -> E {
         self.expr
@@ -218,7 +222,9 @@ impl<T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out =
 }
 
 #[diagnostic::do_not_recommend]
-impl<T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> RightOperand<T, RANK, D> for Lazy<'_, T, RANK, D, E> {
+impl<T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> RightOperand<T, RANK, D>
+    for Lazy<'_, T, RANK, D, E>
+{
     type Expr<'e>
         = E
     where
@@ -228,8 +234,8 @@ impl<T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out =
     }
 }
 
-impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> Elementwise<T, RANK, D>
-    for Lazy<'a, T, RANK, D, E>
+impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>>
+    Elementwise<T, RANK, D> for Lazy<'a, T, RANK, D, E>
 {
     type Mapped<F: Op<(T,)>> = Lazy<'a, F::Out, RANK, D, Call<F, (E,)>>;
     fn map<F: Op<(T,)>>(self, _: F) -> Self::Mapped<F> {
@@ -251,21 +257,27 @@ where
     }
 }
 
-impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> Reduce<T, RANK, D> for Lazy<'a, T, RANK, D, E> {
-    type Along<Q: Reducer<T>> = Lazy<'a, Q::Out, RANK, D, AlongRow<Q, E, RANK>>;
-    fn along<Q: Reducer<T>, AXES>(self, _: Q, axes: AXES) -> Self::Along<Q>
+impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> Reduce<T, RANK, D>
+    for Lazy<'a, T, RANK, D, E>
+{
+    type Broadcast<Q: Reducer<T>> = Lazy<'a, Q::Out, RANK, D, RowReduceExpr<Q, E, RANK>>;
+    fn along<Q: Reducer<T>, AXES>(self, _: Q, axes: AXES) -> Self::Broadcast<Q>
     where
         Dim<RANK>: HasAxes<AXES>,
     {
-        self.then(|expr| AlongRow::new(expr, Marked::new(axes)))
+        self.then(|expr| RowReduceExpr::new(expr, Marked::new(axes)))
     }
-    fn reduce_keep<Q: Reducer<T>, AXES>(self, reducer: Q, axes: AXES) -> Result<Tensor<Q::Out, RANK, D>>
+    fn reduce_keepdims<Q: Reducer<T>, AXES>(self, reducer: Q, axes: AXES) -> Result<Tensor<Q::Out, RANK, D>>
     where
         Dim<RANK>: HasAxes<AXES>,
     {
-        reduce_keep(reducer, &self.expr, self.device, Marked::new(axes))
+        reduce_keepdims(reducer, &self.expr, self.device, Marked::new(axes))
     }
-    fn reduce<Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, axes: AXES) -> Result<Tensor<Q::Out, M, D>>
+    fn reduce<Q: Reducer<T>, AXES, const M: usize>(
+        self,
+        reducer: Q,
+        axes: AXES,
+    ) -> Result<Tensor<Q::Out, M, D>>
     where
         Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
     {
@@ -275,38 +287,49 @@ impl<'a, T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<O
         self,
         reducer: Q,
         axes: AXES,
-        out: impl Writable<'o, Q::Out, M, D>,
+        out: impl IntoViewMut<'o, Q::Out, M, D>,
     ) -> Result<()>
     where
         Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
         D: 'o,
     {
-        self.reduce_at(Q::NAME, reducer, axes, There(out))
+        self.reduce_at(Q::NAME, reducer, axes, Existing(out))
     }
-    fn reduce_axis<Q: Reducer<T>, const M: usize>(self, reducer: Q, axis: usize) -> Result<Tensor<Q::Out, M, D>>
+    fn reduce_axis<Q: Reducer<T>, const M: usize>(
+        self,
+        reducer: Q,
+        axis: usize,
+    ) -> Result<Tensor<Q::Out, M, D>>
     where
-        Dim<RANK>: Smaller<Output = Dim<M>>,
+        Dim<RANK>: RankMinusOne<Output = Dim<M>>,
     {
         reduce(reducer, &self.expr, self.device, marked_axis(Q::NAME, axis, || joint(&self.expr))?)
     }
 }
 
-impl<T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> Scan<T, RANK, D> for Lazy<'_, T, RANK, D, E> {
-    fn scan_by<Q: Reducer<T>>(self, reducer: Q, axis: usize, exclusive: bool) -> Result<Tensor<Q::Out, RANK, D>> {
+impl<T: Element, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> Scan<T, RANK, D>
+    for Lazy<'_, T, RANK, D, E>
+{
+    fn scan_by<Q: Reducer<T>>(
+        self,
+        reducer: Q,
+        axis: usize,
+        exclusive: bool,
+    ) -> Result<Tensor<Q::Out, RANK, D>> {
         marked_axis(Q::NAME, axis, || joint(&self.expr))?;
-        scan(reducer, &self.expr, self.device, (axis, exclusive), Fresh)
+        scan(reducer, &self.expr, self.device, (axis, exclusive), Allocate)
     }
     fn scan_by_into<'o, Q: Reducer<T>>(
         self,
         reducer: Q,
         axis: usize,
         exclusive: bool,
-        out: impl Writable<'o, Q::Out, RANK, D>,
+        out: impl IntoViewMut<'o, Q::Out, RANK, D>,
     ) -> Result<()>
     where
         D: 'o,
     {
         marked_axis(Q::NAME, axis, || joint(&self.expr))?;
-        scan(reducer, &self.expr, self.device, (axis, exclusive), There(out))
+        scan(reducer, &self.expr, self.device, (axis, exclusive), Existing(out))
     }
 }

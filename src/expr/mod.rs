@@ -30,7 +30,7 @@
 //! ) -> Result<Tensor<T, RANK, D>> {
 //!     let least = T::constant(1e-6);
 //!     let [x, y] = [x.into(), y.into()].map(|rows| rows.lazy());
-//!     (x.normalize(Last, least) * y.normalize(Last, least)).reduce_keep(Sum, Last)
+//!     (x.normalize(Last, least) * y.normalize(Last, least)).reduce_keepdims(Sum, Last)
 //! }
 //!
 //! let x = Tensor::from([[1.0, 3.0], [-2.0, 2.0]]);
@@ -42,13 +42,13 @@
 //! | wanted | written |
 //! |---|---|
 //! | an argument that is read | `&Tensor<T, RANK, D>`; tensors and views alike: `impl Into<TensorView<'a, T, RANK, D>>`; expressions and numbers too: `impl` [`Operand`]`<T, RANK, D>` |
-//! | an argument that is written | `&mut Tensor<T, RANK, D>`; parts of tensors too: `impl` [`Writable`](crate::tensor::Writable)`<'a, T, RANK, D>` |
+//! | an argument that is written | `&mut Tensor<T, RANK, D>`; parts of tensors too: `impl` [`IntoViewMut`](crate::tensor::IntoViewMut)`<'a, T, RANK, D>` |
 //! | an expression as argument or result | see [`Lazy`] |
 //! | an operator as argument | `F: `[`Op`](crate::kernel::Op)`<(T,), Out = T>`, `<(T, T), …>` |
 //! | a constant | [`T::constant(0.5)`](crate::Float::constant) where `T: Float`, `T::zero()` and `T::one()` where `T: Number`; in bodies of [`elementwise!`](crate::elementwise) a number: `x * 0.5` |
 //! | something over all elements or the last axis, sizes kept | `mean_along(All)`, `mean_along(Last)`, `softmax(Last)`, … |
 //! | the same over an axis known at run time | `mean_along_axis(axis)`, `softmax_axis(axis)`, …; `RANK - 1` is the last |
-//! | the statistic itself | `x.mean(All)?`, of rank 0, whose `.lift()` has any rank; [`reduce_keep(Mean, Last)`](Reduce::reduce_keep) leaves an axis of size 1 |
+//! | the statistic itself | `x.mean(All)?`, of rank 0, whose `.lift()` has any rank; [`reduce_keepdims(Mean, Last)`](Reduce::reduce_keepdims) leaves an axis of size 1 |
 //! | running sums, sorts and all else along an axis | the method that ends in `_axis`: `x.sort_axis(RANK - 1)?` |
 //!
 //! None of these needs a bound on the rank. A change of rank does, since Rust has no arithmetic in types: the new rank is a parameter
@@ -57,7 +57,7 @@
 //! | wanted | bound |
 //! |---|---|
 //! | `x.mean(Last)?: Tensor<T, M, D>` | `Dim<RANK>: RemoveAxes<Last, Output = Dim<M>>` |
-//! | `x.mean_axis(axis)?: Tensor<T, M, D>` | `Dim<RANK>: Smaller<Output = Dim<M>>` |
+//! | `x.mean_axis(axis)?: Tensor<T, M, D>` | `Dim<RANK>: RankMinusOne<Output = Dim<M>>` |
 //! | `Axis::<A>`, sizes kept | `Dim<RANK>: RemoveAxis<A>` |
 //! | any set of axes, sizes kept | `Dim<RANK>: HasAxes<AXES>`; `softmax` and its kin also `AXES: Copy` |
 //! | a line beside rows, `bias.lift()` | `Dim<1>: LiftTo<RANK>` |
@@ -74,12 +74,14 @@ mod operand;
 mod receiver;
 mod runs;
 
-pub use apply::{OperandTuple, Operands, Outputs, WritableMany, apply, apply_into, apply_many, apply_many_into};
+pub use apply::{
+    IntoViewsMut, OperandTuple, Operands, Outputs, apply, apply_into, apply_many, apply_many_into,
+};
 pub(crate) use eval::{eval, eval_at, eval_into, reduce_at, update, update_with};
 pub(crate) use in_place::update_by;
 pub use in_place::{Join, Split, Updates, apply_in_place};
 pub use lazy::Lazy;
 #[cfg(feature = "dynamic")]
 pub(crate) use named::{MapFn, ReduceFn, eval_named, reduce_named};
-pub use operand::{AlongRow, Expr, Operand, RightOperand, Stored};
+pub use operand::{Expr, IntoView, Operand, RightOperand, RowReduceExpr};
 pub use receiver::{Elementwise, Reduce, Scan, Zip};

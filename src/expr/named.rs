@@ -6,15 +6,17 @@ use super::eval::Reducing;
 use super::gathered::{Gathered, Laid};
 use super::operand::Leaves as _;
 use super::runs::FEW;
-use crate::device::{Device, Inputs, Reduction, Slot};
+use crate::device::{Device, Inputs, OperandRef, Reduction};
 use crate::element::Element;
 use crate::error::Result;
 use crate::tensor::{Leaf, Tensor};
 
 /// Runs an operator: [`Device::map_by_name`] of its program.
-pub(crate) type MapFn<D> = unsafe fn(device: &D, sizes: &[usize], outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()>;
+pub(crate) type MapFn<D> =
+    unsafe fn(device: &D, sizes: &[usize], outputs: &[OperandRef<'_>], inputs: Inputs<'_>) -> Result<()>;
 /// Runs a reducer: [`Device::reduce_by_name`].
-pub(crate) type ReduceFn<D> = unsafe fn(device: &D, axes: Reduction<'_>, output: Slot<'_>, inputs: Inputs<'_>) -> Result<()>;
+pub(crate) type ReduceFn<D> =
+    unsafe fn(device: &D, axes: Reduction<'_>, output: OperandRef<'_>, inputs: Inputs<'_>) -> Result<()>;
 
 /// A fresh tensor with the values of an operator, as words `W`.
 ///
@@ -50,7 +52,7 @@ pub(crate) unsafe fn reduce_named<W: Element, D: Device>(
     // As it is to be called: strides stand in the order of `kept` and `reduced`, and the output is fresh.
     reducing.eval(&mut |Laid { sizes, row, outputs, inputs }| {
         let (kept, reduced) = sizes.split_at(sizes.len() - row);
-        let output = Slot { stride: &outputs[0].stride[..kept.len()], ..outputs[0] };
+        let output = OperandRef { stride: &outputs[0].stride[..kept.len()], ..outputs[0] };
         // SAFETY: the caller's promise; the output is fresh.
         unsafe { run(device, Reduction { kept, reduced }, output, inputs) }
     })

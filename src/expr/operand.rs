@@ -5,7 +5,7 @@ use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::Element;
 use crate::error::{Error, Result, text};
-use crate::kernel::{Along, Body, Call, Input, Once, Op, Param, Reducer};
+use crate::kernel::{Body, Cached, Call, Input, Op, Param, Reducer, RowReduce};
 use crate::layout::joint_size;
 use crate::rank::HasAxes;
 use crate::tensor::{Leaf, Tensor, TensorView, TensorViewMut};
@@ -78,7 +78,9 @@ impl<const RANK: usize> Marked<RANK> {
 #[inline(never)]
 pub(super) fn joint<const RANK: usize, D: Device, E: Expr<RANK, D>>(expr: &E) -> Dim<RANK> {
     let mut size = Dim([1; RANK]);
-    expr.leaves(&mut |leaf: Leaf<'_, RANK, D>| size = joint_size("", size, leaf.layout().size()).unwrap_or(size));
+    expr.leaves(&mut |leaf: Leaf<'_, RANK, D>| {
+        size = joint_size("", size, leaf.layout().size()).unwrap_or(size)
+    });
     size
 }
 
@@ -113,7 +115,9 @@ impl<const RANK: usize> RowAxes<RANK> {
             }
         };
         if before.is_some_and(|before| before != along) {
-            let what = text(format_args!("one expression is reduced along different axes; evaluate one of its parts first"));
+            let what = text(format_args!(
+                "one expression is reduced along different axes; evaluate one of its parts first"
+            ));
             self.found = Err(Error::Value { op, what });
         } else if (0..RANK).any(|axis| along[axis] && size.0[axis] != self.size.0[axis]) {
             let what = text(format_args!(
@@ -129,33 +133,33 @@ impl<const RANK: usize> RowAxes<RANK> {
 
 /// The values of an expression, reduced along some axes, beside every element.
 #[derive(Debug)]
-pub struct AlongRow<R, E, const RANK: usize> {
+pub struct RowReduceExpr<R, E, const RANK: usize> {
     expr: E,
     axes: Marked<RANK>,
     reducer: PhantomData<R>,
 }
-impl<R, E, const RANK: usize> AlongRow<R, E, RANK> {
+impl<R, E, const RANK: usize> RowReduceExpr<R, E, RANK> {
     pub(super) fn new(expr: E, axes: Marked<RANK>) -> Self {
-        AlongRow { expr, axes, reducer: PhantomData }
+        RowReduceExpr { expr, axes, reducer: PhantomData }
     }
 }
-impl<R, E: Copy, const RANK: usize> Clone for AlongRow<R, E, RANK> {
+impl<R, E: Copy, const RANK: usize> Clone for RowReduceExpr<R, E, RANK> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<R, E: Copy, const RANK: usize> Copy for AlongRow<R, E, RANK> {}
+impl<R, E: Copy, const RANK: usize> Copy for RowReduceExpr<R, E, RANK> {}
 
-impl<R, E, const RANK: usize> Sealed for AlongRow<R, E, RANK> {}
-impl<R, E, const RANK: usize, D: Device> Expr<RANK, D> for AlongRow<R, E, RANK>
+impl<R, E, const RANK: usize> Sealed for RowReduceExpr<R, E, RANK> {}
+impl<R, E, const RANK: usize, D: Device> Expr<RANK, D> for RowReduceExpr<R, E, RANK>
 where
     E: Expr<RANK, D>,
     R: Reducer<<E::Body as Body>::Out>,
 {
-    type Body = Along<R, E::Body>;
+    type Body = RowReduce<R, E::Body>;
     #[inline]
     fn body(&self) -> Self::Body {
-        Along::new(self.expr.body())
+        RowReduce::new(self.expr.body())
     }
     #[inline(always)]
     #[allow(private_interfaces, private_bounds)]
@@ -170,12 +174,12 @@ where
     }
 }
 
-impl<E> Sealed for Once<E> {}
-impl<const RANK: usize, D: Device, E: Expr<RANK, D>> Expr<RANK, D> for Once<E> {
-    type Body = Once<E::Body>;
+impl<E> Sealed for Cached<E> {}
+impl<const RANK: usize, D: Device, E: Expr<RANK, D>> Expr<RANK, D> for Cached<E> {
+    type Body = Cached<E::Body>;
     #[inline]
     fn body(&self) -> Self::Body {
-        Once::new(self.inner().body())
+        Cached::new(self.inner().body())
     }
     #[inline(always)]
     #[allow(private_interfaces, private_bounds)]
@@ -390,9 +394,9 @@ impl<T: Element, const RANK: usize, D: Device> RightOperand<T, RANK, D> for Tens
 /// # Examples
 /// ```
 /// use rankform::prelude::*;
-/// use rankform::expr::Stored;
+/// use rankform::expr::IntoView;
 /// /// The product of every pair of rows, of a tensor or a view.
-/// fn gram<'a>(x: impl Stored<'a, f64, 2, Cpu>) -> Result<Tensor<f64, 2>> {
+/// fn gram<'a>(x: impl IntoView<'a, f64, 2, Cpu>) -> Result<Tensor<f64, 2>> {
 ///     let x = x.into_view();
 ///     x.matmul(x.transposed())
 /// }
@@ -408,12 +412,12 @@ impl<T: Element, const RANK: usize, D: Device> RightOperand<T, RANK, D> for Tens
     note = "a tensor stands here by reference, `&x`, a view by itself; a lazy expression is evaluated first, with `.eval()?`",
     note = "`matmul` has products of ranks 1·1, 2·1, 1·2, 2·2, R·2 and, batched, 3·3 and 4·4; `.lift()` makes a matrix on the left a batch of one, which stretches; `einsum!` has all"
 )]
-pub trait Stored<'a, T, const RANK: usize, D: Device> {
+pub trait IntoView<'a, T, const RANK: usize, D: Device> {
     /// It, borrowed.
     fn into_view(self) -> TensorView<'a, T, RANK, D>;
 }
 
-impl<'a, T, const RANK: usize, D: Device> Stored<'a, T, RANK, D> for &'a Tensor<T, RANK, D> {
+impl<'a, T, const RANK: usize, D: Device> IntoView<'a, T, RANK, D> for &'a Tensor<T, RANK, D> {
     #[inline]
     fn into_view(self) -> TensorView<'a, T, RANK, D> {
         self.view()
@@ -421,7 +425,7 @@ impl<'a, T, const RANK: usize, D: Device> Stored<'a, T, RANK, D> for &'a Tensor<
 }
 
 #[diagnostic::do_not_recommend]
-impl<'a, T, const RANK: usize, D: Device> Stored<'a, T, RANK, D> for TensorView<'a, T, RANK, D> {
+impl<'a, T, const RANK: usize, D: Device> IntoView<'a, T, RANK, D> for TensorView<'a, T, RANK, D> {
     #[inline]
     fn into_view(self) -> TensorView<'a, T, RANK, D> {
         self
@@ -429,7 +433,7 @@ impl<'a, T, const RANK: usize, D: Device> Stored<'a, T, RANK, D> for TensorView<
 }
 
 #[diagnostic::do_not_recommend]
-impl<'a, T, const RANK: usize, D: Device> Stored<'a, T, RANK, D> for &TensorView<'a, T, RANK, D> {
+impl<'a, T, const RANK: usize, D: Device> IntoView<'a, T, RANK, D> for &TensorView<'a, T, RANK, D> {
     #[inline]
     fn into_view(self) -> TensorView<'a, T, RANK, D> {
         *self

@@ -4,16 +4,16 @@
 //! Implemented for `&Tensor`, never for `Tensor`: `x.exp()` does not consume `x`.
 // Imports: `error`, `dim`, `rank`, `element`, `kernel`, `device`, `tensor`.
 
-use super::eval::{eval, reduce, reduce_at, reduce_keep, scan};
+use super::eval::{eval, reduce, reduce_at, reduce_keepdims, scan};
 use super::lazy::Lazy;
-use super::operand::{AlongRow, Marked, Operand};
+use super::operand::{Marked, Operand, RowReduceExpr};
 use crate::device::Device;
 use crate::dim::{Axis, AxisAt, Dim};
 use crate::element::Element;
 use crate::error::Result;
 use crate::kernel::{Call, Op, Reducer};
-use crate::rank::{HasAxes, RemoveAxes, RemoveAxis, Smaller};
-use crate::tensor::{Fresh, Tensor, TensorView, There, Writable};
+use crate::rank::{HasAxes, RankMinusOne, RemoveAxes, RemoveAxis};
+use crate::tensor::{Allocate, Existing, IntoViewMut, Tensor, TensorView};
 
 /// Something that elementwise operators of one operand work on.
 ///
@@ -68,20 +68,27 @@ pub trait Zip<T: Element, U: Element, const RANK: usize, D: Device, OTHER>: Elem
 }
 
 /// Something that can be reduced over axes.
-#[diagnostic::on_unimplemented(message = "`{Self}` cannot be reduced", label = "expected `&Tensor`, a view or a lazy expression")]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be reduced",
+    label = "expected `&Tensor`, a view or a lazy expression"
+)]
 pub trait Reduce<T, const RANK: usize, D: Device>: Sized {
     /// What a reduction gives that keeps its axes.
-    type Along<Q: Reducer<T>>
+    type Broadcast<Q: Reducer<T>>
     where
         T: Element;
     /// Reduces over `Axis::<A>`, a tuple of axes in rising order, `Last`, or `All`.
-    fn reduce<Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, axes: AXES) -> Result<Tensor<Q::Out, M, D>>
+    fn reduce<Q: Reducer<T>, AXES, const M: usize>(
+        self,
+        reducer: Q,
+        axes: AXES,
+    ) -> Result<Tensor<Q::Out, M, D>>
     where
         T: Element,
         Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>;
     /// Reduces along axes and keeps them: an expression of the same sizes, in which each element of a row is what the row
     /// was reduced to. All such parts of one expression are reduced along the same axes, in one pass.
-    fn along<Q: Reducer<T>, AXES>(self, reducer: Q, axes: AXES) -> Self::Along<Q>
+    fn along<Q: Reducer<T>, AXES>(self, reducer: Q, axes: AXES) -> Self::Broadcast<Q>
     where
         T: Element,
         Dim<RANK>: HasAxes<AXES>;
@@ -92,15 +99,15 @@ pub trait Reduce<T, const RANK: usize, D: Device>: Sized {
     /// ```
     /// use rankform::{ops::Mean, prelude::*};
     /// /// Each element's distance to the mean along an axis.
-    /// fn centred<T: Float, const RANK: usize, D: Device>(x: &Tensor<T, RANK, D>, axis: usize) -> Result<Tensor<T, RANK, D>> {
+    /// fn centered<T: Float, const RANK: usize, D: Device>(x: &Tensor<T, RANK, D>, axis: usize) -> Result<Tensor<T, RANK, D>> {
     ///     (x.lazy() - x.along_axis(Mean, axis)).eval()
     /// }
     /// let x = Tensor::from([[1.0, 3.0], [5.0, 9.0]]);
-    /// assert_eq!(centred(&x, 0)?, Tensor::from([[-2.0, -3.0], [2.0, 3.0]]));
-    /// assert_eq!(centred(&x, 2).unwrap_err().to_string(), "eval: axis 2 does not fit sizes [2, 2]");
+    /// assert_eq!(centered(&x, 0)?, Tensor::from([[-2.0, -3.0], [2.0, 3.0]]));
+    /// assert_eq!(centered(&x, 2).unwrap_err().to_string(), "eval: axis 2 does not fit sizes [2, 2]");
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn along_axis<Q: Reducer<T>>(self, reducer: Q, axis: usize) -> Self::Along<Q>
+    fn along_axis<Q: Reducer<T>>(self, reducer: Q, axis: usize) -> Self::Broadcast<Q>
     where
         T: Element,
     {
@@ -117,27 +124,27 @@ pub trait Reduce<T, const RANK: usize, D: Device>: Sized {
     /// use rankform::{ops::Max, prelude::*};
     /// /// Each row in units of its largest element.
     /// fn scaled<T: Float, const RANK: usize, D: Device>(x: &Tensor<T, RANK, D>) -> Result<Tensor<T, RANK, D>> {
-    ///     let largest = x.reduce_keep(Max, Last)?;
+    ///     let largest = x.reduce_keepdims(Max, Last)?;
     ///     x.div(&largest)
     /// }
     /// let x = Tensor::from([[1.0, 2.0], [2.0, 8.0]]);
-    /// assert_eq!(x.reduce_keep(Max, Last)?, Tensor::from([[2.0], [8.0]]));
+    /// assert_eq!(x.reduce_keepdims(Max, Last)?, Tensor::from([[2.0], [8.0]]));
     /// assert_eq!(scaled(&x)?, Tensor::from([[0.5, 1.0], [0.25, 1.0]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn reduce_keep<Q: Reducer<T>, AXES>(self, reducer: Q, axes: AXES) -> Result<Tensor<Q::Out, RANK, D>>
+    fn reduce_keepdims<Q: Reducer<T>, AXES>(self, reducer: Q, axes: AXES) -> Result<Tensor<Q::Out, RANK, D>>
     where
         T: Element,
         Dim<RANK>: HasAxes<AXES>;
-    /// As [`reduce_keep`](Reduce::reduce_keep), over an axis known at run time.
+    /// As [`reduce_keepdims`](Reduce::reduce_keepdims), over an axis known at run time.
     ///
     /// # Errors
     /// Those of the reduction; [`Error::Axis`](crate::Error::Axis) when there is no such axis.
-    fn reduce_keep_axis<Q: Reducer<T>>(self, reducer: Q, axis: usize) -> Result<Tensor<Q::Out, RANK, D>>
+    fn reduce_keepdims_axis<Q: Reducer<T>>(self, reducer: Q, axis: usize) -> Result<Tensor<Q::Out, RANK, D>>
     where
         T: Element,
     {
-        self.reduce_keep(reducer, AxisAt(axis))
+        self.reduce_keepdims(reducer, AxisAt(axis))
     }
     /// Reduces into an existing tensor or exclusive view of the sizes that stay. No allocation.
     ///
@@ -157,21 +164,28 @@ pub trait Reduce<T, const RANK: usize, D: Device>: Sized {
         self,
         reducer: Q,
         axes: AXES,
-        out: impl Writable<'o, Q::Out, M, D>,
+        out: impl IntoViewMut<'o, Q::Out, M, D>,
     ) -> Result<()>
     where
         T: Element,
         Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
         D: 'o;
     /// Reduces over an axis known at run time.
-    fn reduce_axis<Q: Reducer<T>, const M: usize>(self, reducer: Q, axis: usize) -> Result<Tensor<Q::Out, M, D>>
+    fn reduce_axis<Q: Reducer<T>, const M: usize>(
+        self,
+        reducer: Q,
+        axis: usize,
+    ) -> Result<Tensor<Q::Out, M, D>>
     where
         T: Element,
-        Dim<RANK>: Smaller<Output = Dim<M>>;
+        Dim<RANK>: RankMinusOne<Output = Dim<M>>;
 }
 
 /// Something whose running reductions along an axis can be taken.
-#[diagnostic::on_unimplemented(message = "`{Self}` cannot be scanned", label = "expected `&Tensor`, a view or a lazy expression")]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be scanned",
+    label = "expected `&Tensor`, a view or a lazy expression"
+)]
 pub trait Scan<T, const RANK: usize, D: Device>: Sized {
     /// What the reducer makes of all elements up to and with each position of an axis.
     ///
@@ -209,7 +223,11 @@ pub trait Scan<T, const RANK: usize, D: Device>: Sized {
     /// assert_eq!(Tensor::from([5, 7, 9]).scan_exclusive(Sum, Axis::<0>)?.to_vec()?, [0, 5, 12]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn scan_exclusive<Q: Reducer<T>, const A: usize>(self, reducer: Q, axis: Axis<A>) -> Result<Tensor<Q::Out, RANK, D>>
+    fn scan_exclusive<Q: Reducer<T>, const A: usize>(
+        self,
+        reducer: Q,
+        axis: Axis<A>,
+    ) -> Result<Tensor<Q::Out, RANK, D>>
     where
         T: Element,
         Dim<RANK>: RemoveAxis<A>,
@@ -221,7 +239,12 @@ pub trait Scan<T, const RANK: usize, D: Device>: Sized {
     ///
     /// # Errors
     /// [`Error::Axis`](crate::Error::Axis) when there is no such axis.
-    fn scan_by<Q: Reducer<T>>(self, reducer: Q, axis: usize, exclusive: bool) -> Result<Tensor<Q::Out, RANK, D>>
+    fn scan_by<Q: Reducer<T>>(
+        self,
+        reducer: Q,
+        axis: usize,
+        exclusive: bool,
+    ) -> Result<Tensor<Q::Out, RANK, D>>
     where
         T: Element;
     /// As [`scan`](Scan::scan), into an existing tensor or exclusive view of the same sizes. No allocation of a result.
@@ -237,7 +260,12 @@ pub trait Scan<T, const RANK: usize, D: Device>: Sized {
     /// assert_eq!(y, Tensor::from([[0, 0, 0], [1, 3, 6]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn scan_into<'o, Q: Reducer<T>, const A: usize>(self, reducer: Q, axis: Axis<A>, out: impl Writable<'o, Q::Out, RANK, D>) -> Result<()>
+    fn scan_into<'o, Q: Reducer<T>, const A: usize>(
+        self,
+        reducer: Q,
+        axis: Axis<A>,
+        out: impl IntoViewMut<'o, Q::Out, RANK, D>,
+    ) -> Result<()>
     where
         T: Element,
         Dim<RANK>: RemoveAxis<A>,
@@ -255,7 +283,7 @@ pub trait Scan<T, const RANK: usize, D: Device>: Sized {
         reducer: Q,
         axis: usize,
         exclusive: bool,
-        out: impl Writable<'o, Q::Out, RANK, D>,
+        out: impl IntoViewMut<'o, Q::Out, RANK, D>,
     ) -> Result<()>
     where
         T: Element,
@@ -272,7 +300,11 @@ where
 }
 
 /// The one axis that an axis known at run time takes away.
-pub(super) fn marked_axis<const RANK: usize>(op: &'static str, axis: usize, size: impl FnOnce() -> Dim<RANK>) -> Result<[bool; RANK]> {
+pub(super) fn marked_axis<const RANK: usize>(
+    op: &'static str,
+    axis: usize,
+    size: impl FnOnce() -> Dim<RANK>,
+) -> Result<[bool; RANK]> {
     Marked::new(AxisAt(axis)).found(op, size)
 }
 
@@ -297,19 +329,19 @@ macro_rules! eager {
             }
         }
         impl<$life, T, const RANK: usize, D: Device> Reduce<T, RANK, D> for $receiver {
-            type Along<Q: Reducer<T>> = Lazy<$life, Q::Out, RANK, D, AlongRow<Q, TensorView<$life, T, RANK, D>, RANK>> where T: Element;
+            type Broadcast<Q: Reducer<T>> = Lazy<$life, Q::Out, RANK, D, RowReduceExpr<Q, TensorView<$life, T, RANK, D>, RANK>> where T: Element;
             #[inline]
-            fn along<Q: Reducer<T>, AXES>(self, reducer: Q, axes: AXES) -> Self::Along<Q>
+            fn along<Q: Reducer<T>, AXES>(self, reducer: Q, axes: AXES) -> Self::Broadcast<Q>
             where T: Element, Dim<RANK>: HasAxes<AXES> {
                 let $x = self;
                 $view.lazy().along(reducer, axes)
             }
             #[inline]
-            fn reduce_keep<Q: Reducer<T>, AXES>(self, reducer: Q, axes: AXES) -> Result<Tensor<Q::Out, RANK, D>>
+            fn reduce_keepdims<Q: Reducer<T>, AXES>(self, reducer: Q, axes: AXES) -> Result<Tensor<Q::Out, RANK, D>>
             where T: Element, Dim<RANK>: HasAxes<AXES> {
                 let $x = self;
                 let view = $view;
-                reduce_keep(reducer, &view, view.device(), Marked::new(axes))
+                reduce_keepdims(reducer, &view, view.device(), Marked::new(axes))
             }
             #[inline]
             fn reduce<Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, axes: AXES) -> Result<Tensor<Q::Out, M, D>>
@@ -319,15 +351,15 @@ macro_rules! eager {
                 reduce(reducer, &view, view.device(), marked(axes))
             }
             #[inline]
-            fn reduce_into<'o, Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, axes: AXES, out: impl Writable<'o, Q::Out, M, D>) -> Result<()>
+            fn reduce_into<'o, Q: Reducer<T>, AXES, const M: usize>(self, reducer: Q, axes: AXES, out: impl IntoViewMut<'o, Q::Out, M, D>) -> Result<()>
             where T: Element, Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>, D: 'o {
                 let $x = self;
                 let view = $view;
-                reduce_at(reducer, &view, view.device(), marked(axes), There(out))
+                reduce_at(reducer, &view, view.device(), marked(axes), Existing(out))
             }
             #[inline]
             fn reduce_axis<Q: Reducer<T>, const M: usize>(self, reducer: Q, axis: usize) -> Result<Tensor<Q::Out, M, D>>
-            where T: Element, Dim<RANK>: Smaller<Output = Dim<M>> {
+            where T: Element, Dim<RANK>: RankMinusOne<Output = Dim<M>> {
                 let $x = self;
                 let view = $view;
                 reduce(reducer, &view, view.device(), marked_axis(Q::NAME, axis, || view.size())?)
@@ -339,15 +371,15 @@ macro_rules! eager {
                 let $x = self;
                 let view = $view;
                 marked_axis(Q::NAME, axis, || view.size())?;
-                scan(reducer, &view, view.device(), (axis, exclusive), Fresh)
+                scan(reducer, &view, view.device(), (axis, exclusive), Allocate)
             }
             #[inline]
-            fn scan_by_into<'o, Q: Reducer<T>>(self, reducer: Q, axis: usize, exclusive: bool, out: impl Writable<'o, Q::Out, RANK, D>) -> Result<()>
+            fn scan_by_into<'o, Q: Reducer<T>>(self, reducer: Q, axis: usize, exclusive: bool, out: impl IntoViewMut<'o, Q::Out, RANK, D>) -> Result<()>
             where T: Element, D: 'o {
                 let $x = self;
                 let view = $view;
                 marked_axis(Q::NAME, axis, || view.size())?;
-                scan(reducer, &view, view.device(), (axis, exclusive), There(out))
+                scan(reducer, &view, view.device(), (axis, exclusive), Existing(out))
             }
         }
     )* };

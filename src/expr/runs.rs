@@ -2,7 +2,7 @@
 // Imports: `error`, `dim`, `kernel`, `device`, `tensor`.
 
 use super::operand::{Expr, Leaves};
-use crate::device::{Device, Inputs, Slot};
+use crate::device::{Device, Inputs, OperandRef};
 use crate::dim::Dim;
 use crate::error::Result;
 use crate::kernel::{Body, Program};
@@ -16,35 +16,36 @@ pub(super) const FEW: usize = 4;
 /// gathers them again and says why.
 ///
 /// All of it is inlined: then it is a few comparisons of numbers, and a tensor of a few elements pays no more.
-pub(super) struct Runs<'a, const RANK: usize, D: Device> {
+pub(super) struct ContiguousOperands<'a, const RANK: usize, D: Device> {
     device: &'a D,
     /// That of the first of them.
     pub(super) size: Option<Dim<RANK>>,
     pub(super) fits: bool,
-    slots: [Slot<'static>; FEW],
+    slots: [OperandRef<'static>; FEW],
     loads: usize,
 }
 
 /// The stride of a run.
 const RUN: &[isize] = &[1];
 
-impl<'a, const RANK: usize, D: Device> Leaves<'_, RANK, D> for Runs<'a, RANK, D> {
+impl<'a, const RANK: usize, D: Device> Leaves<'_, RANK, D> for ContiguousOperands<'a, RANK, D> {
     #[inline(always)]
     fn add(&mut self, leaf: Leaf<'_, RANK, D>) {
         let (layout, slot) = (leaf.layout(), leaf.slot(RUN));
         let one_size = *self.size.get_or_insert(layout.size()) == layout.size();
         let is_new = (0..self.loads).all(|k| self.slots[k].address != slot.address);
-        self.fits &= one_size && is_new && layout.is_contiguous() && leaf.is_ready() && leaf.device() == self.device;
+        self.fits &=
+            one_size && is_new && layout.is_contiguous() && leaf.is_ready() && leaf.device() == self.device;
         self.slots[self.loads] = slot;
         self.loads += 1;
     }
 }
 
-impl<'a, const RANK: usize, D: Device> Runs<'a, RANK, D> {
+impl<'a, const RANK: usize, D: Device> ContiguousOperands<'a, RANK, D> {
     #[inline(always)]
     pub(super) fn new(device: &'a D) -> Self {
-        let none = Slot { address: std::ptr::null_mut(), stride: RUN, element: 0 };
-        Runs { device, size: None, fits: true, slots: [none; FEW], loads: 0 }
+        let none = OperandRef { address: std::ptr::null_mut(), stride: RUN, element: 0 };
+        ContiguousOperands { device, size: None, fits: true, slots: [none; FEW], loads: 0 }
     }
 
     #[inline(always)]

@@ -15,7 +15,10 @@
 
 mod abi;
 
-pub use abi::{DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPackVersion, DLTensor, IS_COPIED, READ_ONLY, VERSION};
+pub use abi::{
+    DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPackVersion, DLTensor, IS_COPIED,
+    READ_ONLY, VERSION,
+};
 
 #[cfg(feature = "cuda")]
 use crate::device::Cuda;
@@ -82,7 +85,13 @@ mod sealed {
     impl Sealed for DLManagedTensorVersioned {
         fn of(dl_tensor: DLTensor, flags: u64) -> Self {
             let deleter = Some(free::<Self> as unsafe extern "C" fn(*mut Self));
-            DLManagedTensorVersioned { version: VERSION, manager_ctx: std::ptr::null_mut(), deleter, flags, dl_tensor }
+            DLManagedTensorVersioned {
+                version: VERSION,
+                manager_ctx: std::ptr::null_mut(),
+                deleter,
+                flags,
+                dl_tensor,
+            }
         }
         unsafe fn delete(this: NonNull<Self>) {
             // SAFETY: the caller's promise.
@@ -163,7 +172,7 @@ impl<M: Managed> Drop for Exported<M> {
 /// One small heap block; on a card, waiting for it.
 ///
 /// # Errors
-/// [`Error::Unallocated`]; [`Error::Type`] for a lazy view; [`Error::Value`] for a quantised element, a device that DLPack has no
+/// [`Error::Unallocated`]; [`Error::Type`] for a lazy view; [`Error::Value`] for a quantized element, a device that DLPack has no
 /// number for, or a tensor without access; [`Error::OutOfMemory`]; the tensor is dropped.
 ///
 /// # Source
@@ -183,7 +192,11 @@ pub fn export_unversioned(tensor: impl Into<DynTensor>) -> Result<Exported<DLMan
             return Err(Error::Shared { op: EXPORT, handles: tensor.use_count() });
         }
         if tensor.may_overlap() {
-            return Err(Error::Overlap { op: EXPORT, sizes: tensor.size().into(), strides: tensor.stride().into() });
+            return Err(Error::Overlap {
+                op: EXPORT,
+                sizes: tensor.size().into(),
+                strides: tensor.stride().into(),
+            });
         }
     }
     export_as(tensor)
@@ -264,7 +277,10 @@ pub unsafe fn import(managed: NonNull<DLManagedTensorVersioned>) -> Result<Impor
     // SAFETY: (1): the version stands first in every version.
     let version = unsafe { managed.cast::<DLPackVersion>().read() };
     if version.major != VERSION.major {
-        return refused(IMPORT, format_args!("version {}.{}, where {}.x is known", version.major, version.minor, VERSION.major));
+        return refused(
+            IMPORT,
+            format_args!("version {}.{}, where {}.x is known", version.major, version.minor, VERSION.major),
+        );
     }
     // SAFETY: (1), for this major version; copied, because what it points to is the producer's.
     let (about, flags) = unsafe { (managed.as_ref().dl_tensor, managed.as_ref().flags) };
@@ -317,12 +333,16 @@ unsafe fn take<M: Managed + 'static>(about: DLTensor, owner: Owner<M>) -> Result
     for axis in 0..rank {
         // SAFETY: `rank` sizes, which need not be aligned for this machine's integers.
         let wide = unsafe { about.shape.wrapping_add(axis).read_unaligned() };
-        let Ok(narrow) = usize::try_from(wide) else { return refused(IMPORT, format_args!("axis {axis} has size {wide}")) };
+        let Ok(narrow) = usize::try_from(wide) else {
+            return refused(IMPORT, format_args!("axis {axis} has size {wide}"));
+        };
         size[axis] = narrow;
         if !about.strides.is_null() {
             // SAFETY: as many strides.
             let wide = unsafe { about.strides.wrapping_add(axis).read_unaligned() };
-            let Ok(narrow) = isize::try_from(wide) else { return refused(IMPORT, format_args!("axis {axis} has stride {wide}")) };
+            let Ok(narrow) = isize::try_from(wide) else {
+                return refused(IMPORT, format_args!("axis {axis} has stride {wide}"));
+            };
             stride[axis] = narrow;
         }
     }
@@ -331,7 +351,9 @@ unsafe fn take<M: Managed + 'static>(about: DLTensor, owner: Owner<M>) -> Result
     if data.is_null() && !empty {
         return refused(IMPORT, format_args!("no memory for sizes {size:?}"));
     }
-    let Ok(offset) = isize::try_from(byte_offset) else { return refused(IMPORT, format_args!("an offset of {byte_offset} bytes")) };
+    let Ok(offset) = isize::try_from(byte_offset) else {
+        return refused(IMPORT, format_args!("an offset of {byte_offset} bytes"));
+    };
     // Where the element with the lowest address stands: axes that run backwards are turned first and back afterwards.
     let mut lowest = offset as i128;
     let mut backwards = [false; MAX_RANK];
@@ -346,12 +368,17 @@ unsafe fn take<M: Managed + 'static>(about: DLTensor, owner: Owner<M>) -> Result
             backwards[axis] = true;
         }
     }
-    let exists = |&lowest: &isize| empty || data.addr().checked_add_signed(lowest).is_some_and(|address| address != 0);
+    let exists =
+        |&lowest: &isize| empty || data.addr().checked_add_signed(lowest).is_some_and(|address| address != 0);
     let Some(lowest) = isize::try_from(lowest).ok().filter(exists) else {
-        return refused(IMPORT, format_args!("elements at {lowest} bytes from {data:?} reach beyond any memory"));
+        return refused(
+            IMPORT,
+            format_args!("elements at {lowest} bytes from {data:?} reach beyond any memory"),
+        );
     };
     // Without elements there is nothing at the address, which may then be anything.
-    let address = if empty { std::ptr::without_provenance_mut(64) } else { data.cast::<u8>().wrapping_offset(lowest) };
+    let address =
+        if empty { std::ptr::without_provenance_mut(64) } else { data.cast::<u8>().wrapping_offset(lowest) };
     let stride = (!about.strides.is_null() && !empty).then_some(&*stride);
     let free = move |_: *mut u8, _: usize| drop(owner);
     let mut tensor = match (device.device_type, device.device_id) {
@@ -364,8 +391,12 @@ unsafe fn take<M: Managed + 'static>(about: DLTensor, owner: Owner<M>) -> Result
             unsafe { DynTensor::from_external(dtype, address, size, stride, &cuda, free)? }
         }
         #[cfg(not(feature = "cuda"))]
-        (CUDA, _) => return refused(IMPORT, format_args!("a tensor on a card, which needs the feature `cuda`")),
-        (kind, number) => return refused(IMPORT, format_args!("no device is of kind {kind}, number {number}")),
+        (CUDA, _) => {
+            return refused(IMPORT, format_args!("a tensor on a card, which needs the feature `cuda`"));
+        }
+        (kind, number) => {
+            return refused(IMPORT, format_args!("no device is of kind {kind}, number {number}"));
+        }
     };
     for axis in (0..rank).filter(|&axis| backwards[axis]) {
         tensor = tensor.ranged(axis, 0, size[axis], -1)?;
@@ -416,7 +447,10 @@ impl Imported {
     /// [`Error::Value`] when it must not be written; [`copy`](Imported::copy) and [`view`](Imported::view) serve.
     pub fn into_tensor(self) -> Result<DynTensor> {
         if self.is_read_only() {
-            return refused(IMPORT, format_args!("the tensor must not be written: `view` reads it, `copy` copies it"));
+            return refused(
+                IMPORT,
+                format_args!("the tensor must not be written: `view` reads it, `copy` copies it"),
+            );
         }
         Ok(self.tensor)
     }

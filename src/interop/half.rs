@@ -38,7 +38,10 @@ mod tests {
             ($t:ident, $value:expr) => {
                 let (ours, theirs) = ($t::from_f32($value), half::$t::from_f32($value));
                 assert!(ours.to_bits() == theirs.to_bits(), "{} {ours} {theirs}", $value);
-                assert_eq!((ours.to_f32().to_bits(), $t::from(theirs).to_bits()), (theirs.to_f32().to_bits(), ours.to_bits()));
+                assert_eq!(
+                    (ours.to_f32().to_bits(), $t::from(theirs).to_bits()),
+                    (theirs.to_f32().to_bits(), ours.to_bits())
+                );
             };
         }
         for bits in (0..=u32::MAX).step_by(if cfg!(miri) { 1 << 22 } else { 991 }) {

@@ -38,7 +38,9 @@ pub fn view<P: Pixel>(picture: &Picture<P>) -> Result<TensorView<'_, P::Subpixel
 ///
 /// # Errors
 /// [`Error::OutOfMemory`].
-pub fn tensor<P: Pixel<Subpixel: Send + Sync + 'static>>(picture: Picture<P>) -> Result<Tensor<P::Subpixel, 3>> {
+pub fn tensor<P: Pixel<Subpixel: Send + Sync + 'static>>(
+    picture: Picture<P>,
+) -> Result<Tensor<P::Subpixel, 3>> {
     let size = sizes(&picture);
     let mut numbers = picture.into_raw();
     numbers.truncate(size.iter().product());
@@ -50,13 +52,18 @@ pub fn tensor<P: Pixel<Subpixel: Send + Sync + 'static>>(picture: Picture<P>) ->
 /// # Errors
 /// [`Error::Value`] when the last axis has another size than a pixel has channels, or another is beyond 2³² − 1;
 /// [`Error::Unallocated`], [`Error::OutOfMemory`].
-pub fn picture<P: Pixel<Subpixel: Send + Sync + 'static>>(tensor: Tensor<P::Subpixel, 3>) -> Result<Picture<P>> {
+pub fn picture<P: Pixel<Subpixel: Send + Sync + 'static>>(
+    tensor: Tensor<P::Subpixel, 3>,
+) -> Result<Picture<P>> {
     let [rows, columns, channels] = tensor.size().0;
     let refused = || {
-        let what = text(format_args!("sizes {} are no picture of {} channels", tensor.size(), P::CHANNEL_COUNT));
+        let what =
+            text(format_args!("sizes {} are no picture of {} channels", tensor.size(), P::CHANNEL_COUNT));
         Error::Value { op: "image::picture", what }
     };
-    let (Ok(height), Ok(width)) = (u32::try_from(rows), u32::try_from(columns)) else { return Err(refused()) };
+    let (Ok(height), Ok(width)) = (u32::try_from(rows), u32::try_from(columns)) else {
+        return Err(refused());
+    };
     if channels != usize::from(P::CHANNEL_COUNT) {
         return Err(refused());
     }

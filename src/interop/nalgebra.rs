@@ -33,7 +33,9 @@ pub fn view<T: Scalar>(matrix: DMatrixView<'_, T, Dyn, Dyn>) -> Result<TensorVie
 pub fn view_mut<T: Scalar>(mut matrix: DMatrixViewMut<'_, T, Dyn, Dyn>) -> Result<TensorViewMut<'_, T, 2>> {
     let ((rows, columns), (down, right)) = (matrix.shape(), matrix.strides());
     // SAFETY: as above, exclusively.
-    unsafe { TensorViewMut::from_raw_parts(matrix.as_mut_ptr(), [rows, columns], [down as isize, right as isize]) }
+    unsafe {
+        TensorViewMut::from_raw_parts(matrix.as_mut_ptr(), [rows, columns], [down as isize, right as isize])
+    }
 }
 
 /// A tensor in the memory of a matrix: column-major.
@@ -60,19 +62,27 @@ pub fn matrix<T: Scalar + Send + Sync>(tensor: Tensor<T, 2>) -> Result<DMatrix<T
 /// [`Error::Unallocated`]; [`Error::NeedsCopy`] for a negative stride, which nalgebra has not.
 pub fn matrix_view<T: Scalar>(view: TensorView<'_, T, 2>) -> Result<DMatrixView<'_, T, Dyn, Dyn>> {
     view.ready("nalgebra::matrix_view")?;
-    let ([rows, columns], [down, right]) = (view.size().0, forwards("nalgebra::matrix_view", view.size().0, view.stride().0)?);
+    let ([rows, columns], [down, right]) =
+        (view.size().0, forwards("nalgebra::matrix_view", view.size().0, view.stride().0)?);
     // SAFETY: sizes and strides reach the elements of the view, borrowed for as long.
-    Ok(Matrix::from_data(unsafe { ViewStorage::from_raw_parts(view.raw_ptr(), (Dyn(rows), Dyn(columns)), (Dyn(down), Dyn(right))) }))
+    Ok(Matrix::from_data(unsafe {
+        ViewStorage::from_raw_parts(view.raw_ptr(), (Dyn(rows), Dyn(columns)), (Dyn(down), Dyn(right)))
+    }))
 }
 
 /// The elements of a tensor as a matrix for writing, without a copy.
 ///
 /// # Errors
 /// [`Error::NeedsCopy`] for a negative stride, which nalgebra has not.
-pub fn matrix_view_mut<T: Scalar>(mut view: TensorViewMut<'_, T, 2>) -> Result<DMatrixViewMut<'_, T, Dyn, Dyn>> {
-    let ([rows, columns], [down, right]) = (view.size().0, forwards("nalgebra::matrix_view_mut", view.size().0, view.stride().0)?);
+pub fn matrix_view_mut<T: Scalar>(
+    mut view: TensorViewMut<'_, T, 2>,
+) -> Result<DMatrixViewMut<'_, T, Dyn, Dyn>> {
+    let ([rows, columns], [down, right]) =
+        (view.size().0, forwards("nalgebra::matrix_view_mut", view.size().0, view.stride().0)?);
     // SAFETY: as above, exclusively; the view is given up.
-    Ok(Matrix::from_data(unsafe { ViewStorageMut::from_raw_parts(view.raw_ptr(), (Dyn(rows), Dyn(columns)), (Dyn(down), Dyn(right))) }))
+    Ok(Matrix::from_data(unsafe {
+        ViewStorageMut::from_raw_parts(view.raw_ptr(), (Dyn(rows), Dyn(columns)), (Dyn(down), Dyn(right)))
+    }))
 }
 
 /// Strides as nalgebra has them. Along an axis of one position or none they are nothing.

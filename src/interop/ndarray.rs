@@ -49,7 +49,9 @@ where
 ///
 /// # Errors
 /// None for an array that ndarray made.
-pub fn view_mut<T, const RANK: usize>(mut array: ArrayViewMut<'_, T, Axes<RANK>>) -> Result<TensorViewMut<'_, T, RANK>>
+pub fn view_mut<T, const RANK: usize>(
+    mut array: ArrayViewMut<'_, T, Axes<RANK>>,
+) -> Result<TensorViewMut<'_, T, RANK>>
 where
     Axes<RANK>: Dimension,
 {
@@ -62,7 +64,9 @@ where
 ///
 /// # Errors
 /// [`Error::OutOfMemory`].
-pub fn tensor<T: Clone + Send + Sync + 'static, const RANK: usize>(array: Array<T, Axes<RANK>>) -> Result<Tensor<T, RANK>>
+pub fn tensor<T: Clone + Send + Sync + 'static, const RANK: usize>(
+    array: Array<T, Axes<RANK>>,
+) -> Result<Tensor<T, RANK>>
 where
     Axes<RANK>: Dimension,
 {
@@ -80,7 +84,9 @@ where
 ///
 /// # Errors
 /// [`Error::Unallocated`], [`Error::OutOfMemory`].
-pub fn array<T: Clone + Send + Sync + 'static, const RANK: usize>(tensor: Tensor<T, RANK>) -> Result<Array<T, Axes<RANK>>>
+pub fn array<T: Clone + Send + Sync + 'static, const RANK: usize>(
+    tensor: Tensor<T, RANK>,
+) -> Result<Array<T, Axes<RANK>>>
 where
     Axes<RANK>: Dimension,
 {
@@ -109,28 +115,39 @@ where
 ///
 /// # Errors
 /// None: an exclusive view has its memory.
-pub fn array_view_mut<T, const RANK: usize>(mut view: TensorViewMut<'_, T, RANK>) -> Result<ArrayViewMut<'_, T, Axes<RANK>>>
+pub fn array_view_mut<T, const RANK: usize>(
+    mut view: TensorViewMut<'_, T, RANK>,
+) -> Result<ArrayViewMut<'_, T, Axes<RANK>>>
 where
     Axes<RANK>: Dimension,
 {
     let (size, stride) = (view.size().0, view.stride().0);
     let (first, forwards) = lowest(view.raw_ptr(), size, stride);
     // SAFETY: as above, exclusively; the view is given up, and no two of its indices name one element.
-    let mut array = unsafe { ArrayViewMut::from_shape_ptr(axes(size).strides(axes(forwards)), first.cast_mut()) };
+    let mut array =
+        unsafe { ArrayViewMut::from_shape_ptr(axes(size).strides(axes(forwards)), first.cast_mut()) };
     backwards(size, stride).for_each(|axis| array.invert_axis(axis));
     Ok(array)
 }
 
 /// The element with the lowest address, and strides that run forwards from there; without elements, none that reach anything.
-fn lowest<T, const RANK: usize>(first: *const T, size: [usize; RANK], stride: [isize; RANK]) -> (*const T, [usize; RANK]) {
+fn lowest<T, const RANK: usize>(
+    first: *const T,
+    size: [usize; RANK],
+    stride: [isize; RANK],
+) -> (*const T, [usize; RANK]) {
     if size.contains(&0) {
         return (std::ptr::dangling(), [0; RANK]);
     }
-    let behind = (0..RANK).map(|axis| stride[axis].min(0).wrapping_mul(size[axis] as isize - 1)).sum::<isize>();
+    let behind =
+        (0..RANK).map(|axis| stride[axis].min(0).wrapping_mul(size[axis] as isize - 1)).sum::<isize>();
     (first.wrapping_offset(behind), stride.map(isize::unsigned_abs))
 }
 
-fn backwards<const RANK: usize>(size: [usize; RANK], stride: [isize; RANK]) -> impl Iterator<Item = ndarray::Axis> {
+fn backwards<const RANK: usize>(
+    size: [usize; RANK],
+    stride: [isize; RANK],
+) -> impl Iterator<Item = ndarray::Axis> {
     (0..RANK).filter(move |&axis| stride[axis] < 0 && !size.contains(&0)).map(ndarray::Axis)
 }
 

@@ -44,7 +44,9 @@ impl<T: Serialize, const RANK: usize> Serialize for Tensor<T, RANK> {
     }
 }
 
-impl<'de, T: Deserialize<'de> + Send + Sync + 'static, const RANK: usize> Deserialize<'de> for Tensor<T, RANK> {
+impl<'de, T: Deserialize<'de> + Send + Sync + 'static, const RANK: usize> Deserialize<'de>
+    for Tensor<T, RANK>
+{
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
         input.deserialize_struct("Tensor", FIELDS, Parts(std::marker::PhantomData))
     }
@@ -83,9 +85,13 @@ impl<'de, T: Deserialize<'de> + Send + Sync + 'static, const RANK: usize> Visito
 }
 
 /// What was read, if sizes and elements agree.
-fn assembled<T: Send + Sync + 'static, E: Error, const RANK: usize>(size: Vec<usize>, data: Vec<T>) -> Result<Tensor<T, RANK>, E> {
-    let size: [usize; RANK] =
-        size.try_into().map_err(|size: Vec<usize>| E::custom(format_args!("{} sizes, expected {RANK}", size.len())))?;
+fn assembled<T: Send + Sync + 'static, E: Error, const RANK: usize>(
+    size: Vec<usize>,
+    data: Vec<T>,
+) -> Result<Tensor<T, RANK>, E> {
+    let size: [usize; RANK] = size
+        .try_into()
+        .map_err(|size: Vec<usize>| E::custom(format_args!("{} sizes, expected {RANK}", size.len())))?;
     Tensor::from_vec(data, size).map_err(E::custom)
 }
 

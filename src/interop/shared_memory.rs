@@ -55,7 +55,10 @@ fn report(what: &str) -> Error {
 
 fn name_of(name: &str) -> Result<CString> {
     let valid = name.len() > 1 && name.starts_with('/') && !name[1..].contains('/');
-    let refused = || Error::Value { op: OP, what: text(format_args!("{name:?} is no name: one begins with `/` and has no other")) };
+    let refused = || Error::Value {
+        op: OP,
+        what: text(format_args!("{name:?} is no name: one begins with `/` and has no other")),
+    };
     CString::new(name).ok().filter(|_| valid).ok_or_else(refused)
 }
 
@@ -70,7 +73,8 @@ impl SharedMemory {
     pub fn create(name: &str, nbytes: usize) -> Result<Self> {
         let c_name = name_of(name)?;
         // SAFETY: a string that ends with 0.
-        let descriptor = unsafe { libc::shm_open(c_name.as_ptr(), libc::O_CREAT | libc::O_EXCL | libc::O_RDWR, 0o600) };
+        let descriptor =
+            unsafe { libc::shm_open(c_name.as_ptr(), libc::O_CREAT | libc::O_EXCL | libc::O_RDWR, 0o600) };
         let descriptor = Self::owned(descriptor, name)?;
         Self::sized(descriptor, nbytes).inspect_err(|_| drop(Self::unlink(name)))
     }
@@ -102,7 +106,11 @@ impl SharedMemory {
     /// [`Error::Io`] when it cannot be mapped, [`Error::Value`] when it has no bytes.
     pub fn from_descriptor(descriptor: OwnedFd) -> Result<Self> {
         let file = File::from(descriptor);
-        let about = file.metadata().map_err(|error| Error::Io { op: OP, kind: error.kind(), what: text(format_args!("{error}")) })?;
+        let about = file.metadata().map_err(|error| Error::Io {
+            op: OP,
+            kind: error.kind(),
+            what: text(format_args!("{error}")),
+        })?;
         let nbytes = usize::try_from(about.len()).unwrap_or(usize::MAX);
         Self::mapped(file.into(), nbytes)
     }
@@ -127,7 +135,11 @@ impl SharedMemory {
 
     fn sized(descriptor: OwnedFd, nbytes: usize) -> Result<Self> {
         let file = File::from(descriptor);
-        let failed = |error: std::io::Error| Error::Io { op: OP, kind: error.kind(), what: text(format_args!("{nbytes} bytes: {error}")) };
+        let failed = |error: std::io::Error| Error::Io {
+            op: OP,
+            kind: error.kind(),
+            what: text(format_args!("{nbytes} bytes: {error}")),
+        };
         file.set_len(nbytes as u64).map_err(failed)?;
         // A length alone reserves nothing: whoever writes would be stopped where there is no memory.
         // SAFETY: a file of this length.
@@ -148,9 +160,12 @@ impl SharedMemory {
         }
         let access = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping, where the system likes.
-        let address = unsafe { libc::mmap(null_mut(), nbytes, access, libc::MAP_SHARED, descriptor.as_raw_fd(), 0) };
+        let address =
+            unsafe { libc::mmap(null_mut(), nbytes, access, libc::MAP_SHARED, descriptor.as_raw_fd(), 0) };
         match NonNull::new(address.cast::<u8>()) {
-            Some(address) if address.as_ptr().cast() != libc::MAP_FAILED => Ok(SharedMemory { descriptor, address, nbytes }),
+            Some(address) if address.as_ptr().cast() != libc::MAP_FAILED => {
+                Ok(SharedMemory { descriptor, address, nbytes })
+            }
             _ => Err(report("mmap")),
         }
     }
@@ -169,7 +184,10 @@ impl SharedMemory {
     /// # Safety
     /// While this process reads elements, no process writes them, and while it writes them no other reads or writes them:
     /// processes agree by other means (a pipe, a signal). Nobody shortens the memory.
-    pub unsafe fn into_tensor<T: Element, const RANK: usize>(self, size: impl Into<Dim<RANK>>) -> Result<Tensor<T, RANK>> {
+    pub unsafe fn into_tensor<T: Element, const RANK: usize>(
+        self,
+        size: impl Into<Dim<RANK>>,
+    ) -> Result<Tensor<T, RANK>> {
         let size = size.into();
         if T::DTYPE == DType::Bool {
             return Err(Error::Value {

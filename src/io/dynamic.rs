@@ -1,7 +1,7 @@
 //! Files whose elements and sizes are known when they are read.
 // Imports: `error`, `dtype`, `element`, `device`, `tensor`, `dynamic`.
 
-use super::stored::{Description, Order, Stored};
+use super::stored::{Description, Order, TensorBytes};
 use crate::device::Cpu;
 use crate::dtype::DType;
 use crate::dynamic::DynTensor;
@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::tensor::Tensor;
 
 /// A tensor of the host is written as a [`Tensor`] is; one of another device, or with more than 8 axes, is copied first.
-impl Stored for DynTensor {
+impl TensorBytes for DynTensor {
     fn dtype(&self) -> DType {
         DynTensor::dtype(self)
     }
@@ -21,10 +21,10 @@ impl Stored for DynTensor {
         let turned = reversed(self).is_ok_and(|turned| turned.is_contiguous());
         if !self.is_contiguous() && turned { Order::ColumnMajor } else { Order::RowMajor }
     }
-    fn each_piece(&self, order: Order, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    fn for_each_chunk(&self, order: Order, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         self.ready("write")?;
         if order == Order::ColumnMajor {
-            return reversed(self)?.each_piece(Order::RowMajor, each);
+            return reversed(self)?.for_each_chunk(Order::RowMajor, each);
         }
         if let Some(elements) = self.strided::<Cpu>().filter(|_| self.rank() <= 8) {
             // SAFETY: this tensor's elements, which it borrows.
@@ -51,7 +51,9 @@ impl Description {
         let elements = DynTensor::of_bytes(op, self.dtype, bytes)?;
         match self.order {
             Order::RowMajor => elements.reshaped(&self.size),
-            Order::ColumnMajor => reversed(&elements.reshaped(&self.size.iter().rev().copied().collect::<Vec<_>>())?),
+            Order::ColumnMajor => {
+                reversed(&elements.reshaped(&self.size.iter().rev().copied().collect::<Vec<_>>())?)
+            }
         }
     }
 }

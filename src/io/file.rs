@@ -28,7 +28,9 @@ pub(super) fn io_error(op: &'static str, path: &Path, error: std::io::Error) -> 
 /// The error with the name of the file or tensor that it is about.
 pub(super) fn about(name: impl std::fmt::Display, error: Error) -> Error {
     match error {
-        Error::Type { op, expected, found } => Error::Type { op, expected, found: text(format_args!("{found} in {name}")) },
+        Error::Type { op, expected, found } => {
+            Error::Type { op, expected, found: text(format_args!("{found} in {name}")) }
+        }
         Error::Format { op, what } => Error::Format { op, what: text(format_args!("{name}: {what}")) },
         other => other,
     }
@@ -51,7 +53,9 @@ pub(super) fn distinct<'a>(op: &'static str, names: impl Iterator<Item = &'a str
     let mut names: Vec<&str> = names.collect();
     names.sort_unstable();
     match names.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(Error::Value { op, what: text(format_args!("the name {:?} occurs twice", pair[0])) }),
+        Some(pair) => {
+            Err(Error::Value { op, what: text(format_args!("the name {:?} occurs twice", pair[0])) })
+        }
         None => Ok(()),
     }
 }
@@ -68,9 +72,16 @@ fn some(op: &'static str, reader: &mut dyn Read, room: &mut [u8]) -> Result<usiz
     loop {
         match reader.read(room) {
             Ok(count) if count <= room.len() => return Ok(count),
-            Ok(count) => return format_error(op, format_args!("a reader says that it read {count} bytes into {}", room.len())),
+            Ok(count) => {
+                return format_error(
+                    op,
+                    format_args!("a reader says that it read {count} bytes into {}", room.len()),
+                );
+            }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(Error::Io { op, kind: error.kind(), what: text(format_args!("{error}")) }),
+            Err(error) => {
+                return Err(Error::Io { op, kind: error.kind(), what: text(format_args!("{error}")) });
+            }
         }
     }
 }
@@ -80,7 +91,9 @@ pub(super) fn exactly(op: &'static str, reader: &mut dyn Read, room: &mut [u8]) 
     let mut done = 0;
     while done < room.len() {
         match some(op, reader, &mut room[done..])? {
-            0 => return format_error(op, format_args!("the file ends {} bytes too early", room.len() - done)),
+            0 => {
+                return format_error(op, format_args!("the file ends {} bytes too early", room.len() - done));
+            }
             count => done += count,
         }
     }
@@ -145,7 +158,11 @@ pub(super) fn short(op: &'static str, reader: &mut dyn Read, nbytes: usize) -> R
 
 /// Writes to a reader's other end, with the system's report.
 pub(super) fn put(op: &'static str, writer: &mut dyn Write, bytes: &[u8]) -> Result<()> {
-    writer.write_all(bytes).map_err(|error| Error::Io { op, kind: error.kind(), what: text(format_args!("{error}")) })
+    writer.write_all(bytes).map_err(|error| Error::Io {
+        op,
+        kind: error.kind(),
+        what: text(format_args!("{error}")),
+    })
 }
 
 /// A file that is there under its name only when all of it is: written beside it under another name, then renamed.
@@ -160,13 +177,18 @@ pub(super) fn save(op: &'static str, path: &Path, write: impl FnOnce(&mut File) 
     }
     // A pipe, or a device such as /dev/full, cannot be replaced.
     if std::fs::metadata(&target).is_ok_and(|about| !about.is_file()) {
-        let mut file = File::options().write(true).open(&target).map_err(|error| io_error(op, path, error))?;
+        let mut file =
+            File::options().write(true).open(&target).map_err(|error| io_error(op, path, error))?;
         return write(&mut file);
     }
     // Short: a name may be as long as the system allows.
     let hidden = format!(".rankform-{}-{}.part", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     let mut part = Part { path: target.with_file_name(hidden), finished: false };
-    let mut file = File::options().write(true).create_new(true).open(&part.path).map_err(|error| io_error(op, path, error))?;
+    let mut file = File::options()
+        .write(true)
+        .create_new(true)
+        .open(&part.path)
+        .map_err(|error| io_error(op, path, error))?;
     // Before there is anything to read.
     if let Ok(about) = std::fs::metadata(&target) {
         file.set_permissions(about.permissions()).map_err(|error| io_error(op, path, error))?;

@@ -2,7 +2,7 @@
 //!
 //! | file | |
 //! |---|---|
-//! | `stored.rs` | `Stored`: what can be written; what was read, its type not yet looked at |
+//! | `stored.rs` | `TensorBytes`: what can be written; what was read, its type not yet looked at |
 //! | `file.rs` | files that are there whole or not at all; bytes that come in pieces |
 //! | `dynamic.rs` | tensors whose types are known when they are read; feature `dynamic` |
 //! | `npy.rs` | NumPy's `.npy` |
@@ -26,4 +26,4 @@ pub mod safetensors;
 mod stored;
 
 pub use file::Progress;
-pub use stored::{Order, Stored};
+pub use stored::{Order, TensorBytes};

@@ -26,7 +26,7 @@ mod header;
 #[cfg(feature = "dynamic")]
 use super::dynamic::converted;
 use super::file::{Progress, about, ends, format_error, open as open_file, put, save};
-use super::stored::{Description, Order, Stored, each_little_endian, nbytes_of};
+use super::stored::{Description, Order, TensorBytes, each_little_endian, nbytes_of};
 use crate::device::Cpu;
 use crate::dtype::DType;
 #[cfg(feature = "dynamic")]
@@ -128,7 +128,8 @@ pub fn open(path: impl AsRef<Path>) -> Result<Npy<File>> {
     npy.alone = true;
     // The header has been read: what is left is the rest of the file.
     if let Some(length) = length {
-        let at = std::io::Seek::stream_position(&mut npy.reader).map_err(|error| super::file::io_error(READ, path.as_ref(), error))?;
+        let at = std::io::Seek::stream_position(&mut npy.reader)
+            .map_err(|error| super::file::io_error(READ, path.as_ref(), error))?;
         npy.left = Left::Exactly(length.saturating_sub(at));
     }
     Ok(npy)
@@ -145,7 +146,7 @@ pub fn open(path: impl AsRef<Path>) -> Result<Npy<File>> {
 /// # Errors
 /// [`Error::Io`], [`Error::Unallocated`], [`Error::NoData`] on a device without data; an old file of this name is then as it
 /// was.
-pub fn write(path: impl AsRef<Path>, x: &(impl Stored + ?Sized)) -> Result<()> {
+pub fn write(path: impl AsRef<Path>, x: &(impl TensorBytes + ?Sized)) -> Result<()> {
     write_with(path, x, &mut |_, _| {})
 }
 
@@ -153,7 +154,11 @@ pub fn write(path: impl AsRef<Path>, x: &(impl Stored + ?Sized)) -> Result<()> {
 ///
 /// # Errors
 /// As [`write()`].
-pub fn write_with(path: impl AsRef<Path>, x: &(impl Stored + ?Sized), progress: Progress<'_>) -> Result<()> {
+pub fn write_with(
+    path: impl AsRef<Path>,
+    x: &(impl TensorBytes + ?Sized),
+    progress: Progress<'_>,
+) -> Result<()> {
     save(WRITE, path.as_ref(), |file| put_tensor(file, &x, progress))
 }
 
@@ -161,14 +166,14 @@ pub fn write_with(path: impl AsRef<Path>, x: &(impl Stored + ?Sized), progress: 
 ///
 /// # Errors
 /// As [`write()`]; what was written before an error stays.
-pub fn write_to(writer: &mut impl Write, x: &(impl Stored + ?Sized)) -> Result<()> {
+pub fn write_to(writer: &mut impl Write, x: &(impl TensorBytes + ?Sized)) -> Result<()> {
     put_tensor(writer, &x, &mut |_, _| {})
 }
 
 const READ: &str = "npy::read";
 const WRITE: &str = "npy::write";
 
-pub(super) fn put_tensor(writer: &mut dyn Write, x: &dyn Stored, progress: Progress<'_>) -> Result<()> {
+pub(super) fn put_tensor(writer: &mut dyn Write, x: &dyn TensorBytes, progress: Progress<'_>) -> Result<()> {
     let (dtype, sizes, order) = (x.dtype(), x.sizes(), x.order());
     put(WRITE, writer, &header::write(WRITE, dtype, &sizes, order)?)?;
     let total = nbytes_of(x);
@@ -179,7 +184,11 @@ pub(super) fn put_tensor(writer: &mut dyn Write, x: &dyn Stored, progress: Progr
         progress(done, total);
         Ok(())
     })?;
-    writer.flush().map_err(|error| Error::Io { op: WRITE, kind: error.kind(), what: text(format_args!("{error}")) })
+    writer.flush().map_err(|error| Error::Io {
+        op: WRITE,
+        kind: error.kind(),
+        what: text(format_args!("{error}")),
+    })
 }
 
 /// How many bytes there are behind the header.
@@ -285,7 +294,10 @@ impl<R: Read> Npy<R> {
         self.about.dynamic(READ, bytes)
     }
 
-    fn elements<T: Element, const RANK: usize>(mut self, progress: Option<Progress<'_>>) -> Result<Tensor<T, RANK>> {
+    fn elements<T: Element, const RANK: usize>(
+        mut self,
+        progress: Option<Progress<'_>>,
+    ) -> Result<Tensor<T, RANK>> {
         // Bytes without a meaning mean what the caller says they do, if NumPy has no name for that.
         if self.descr == Descr::Void(size_of::<T>()) && header::is_nameless(T::DTYPE) {
             self.about.dtype = T::DTYPE;
@@ -300,7 +312,9 @@ impl<R: Read> Npy<R> {
     fn meaning(&self) -> Result<DType> {
         match self.descr {
             Descr::Known(dtype) => Ok(dtype),
-            Descr::Void(nbytes) => format_error(READ, format_args!("elements are {nbytes} bytes each, without a meaning")),
+            Descr::Void(nbytes) => {
+                format_error(READ, format_args!("elements are {nbytes} bytes each, without a meaning"))
+            }
         }
     }
 
@@ -312,7 +326,10 @@ impl<R: Read> Npy<R> {
                 let sizes = &self.about.size;
                 return format_error(
                     READ,
-                    format_args!("sizes {sizes:?} of {} need {nbytes} bytes, the file has {left}", self.about.dtype),
+                    format_args!(
+                        "sizes {sizes:?} of {} need {nbytes} bytes, the file has {left}",
+                        self.about.dtype
+                    ),
                 );
             }
             Left::Exactly(_) => true,

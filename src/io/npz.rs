@@ -16,7 +16,7 @@
 
 use super::file::{Progress, about, distinct, io_error, no_such, open as open_file, save};
 use super::npy::{Npy, put_tensor};
-use super::stored::{Stored, nbytes_of};
+use super::stored::{TensorBytes, nbytes_of};
 use crate::dynamic::DynTensor;
 use crate::element::Element;
 use crate::error::{Error, Result, text};
@@ -59,7 +59,9 @@ impl Npz {
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let (file, _) = open_file(READ, path.as_ref())?;
         Self::new(BufReader::new(file)).map_err(|error| match error {
-            Error::Io { op, kind, what } => Error::Io { op, kind, what: text(format_args!("{}: {what}", path.as_ref().display())) },
+            Error::Io { op, kind, what } => {
+                Error::Io { op, kind, what: text(format_args!("{}: {what}", path.as_ref().display())) }
+            }
             other => other,
         })
     }
@@ -71,7 +73,8 @@ impl<R: Read + Seek> Npz<R> {
     /// # Errors
     /// [`Error::Format`], [`Error::Io`].
     pub fn new(mut reader: R) -> Result<Self> {
-        let length = reader.seek(SeekFrom::End(0)).map_err(|error| io_error(READ, Path::new("archive"), error))?;
+        let length =
+            reader.seek(SeekFrom::End(0)).map_err(|error| io_error(READ, Path::new("archive"), error))?;
         let archive = ZipArchive::new(reader).map_err(|error| report(READ, error))?;
         let mut names = Vec::new();
         for name in archive.file_names() {
@@ -97,7 +100,8 @@ impl<R: Read + Seek> Npz<R> {
         let entry = self.archive.by_index(at).map_err(|error| report(READ, error))?;
         // What the archive says of sizes is believed as far as so many bytes can be in it.
         let packed = entry.compressed_size().min(self.length);
-        let limit = if entry.compression() == CompressionMethod::Stored { packed } else { packed.saturating_mul(16) };
+        let limit =
+            if entry.compression() == CompressionMethod::Stored { packed } else { packed.saturating_mul(16) };
         Npy::of_archive(entry, limit)
     }
 
@@ -131,7 +135,11 @@ impl<R: Read + Seek> Npz<R> {
 ///
 /// # Errors
 /// [`Error::Value`] when two have one name; as [`npy::write`](super::npy::write()).
-pub fn write(path: impl AsRef<Path>, tensors: &[(&str, &dyn Stored)], compression: Compression) -> Result<()> {
+pub fn write(
+    path: impl AsRef<Path>,
+    tensors: &[(&str, &dyn TensorBytes)],
+    compression: Compression,
+) -> Result<()> {
     write_with(path, tensors, compression, &mut |_, _| {})
 }
 
@@ -139,7 +147,12 @@ pub fn write(path: impl AsRef<Path>, tensors: &[(&str, &dyn Stored)], compressio
 ///
 /// # Errors
 /// As [`write()`].
-pub fn write_with(path: impl AsRef<Path>, tensors: &[(&str, &dyn Stored)], compression: Compression, progress: Progress<'_>) -> Result<()> {
+pub fn write_with(
+    path: impl AsRef<Path>,
+    tensors: &[(&str, &dyn TensorBytes)],
+    compression: Compression,
+    progress: Progress<'_>,
+) -> Result<()> {
     distinct(WRITE, tensors.iter().map(|(name, _)| *name))?;
     let total = tensors.iter().map(|(_, x)| nbytes_of(*x)).sum();
     let method = match compression {
@@ -164,7 +177,9 @@ pub fn write_with(path: impl AsRef<Path>, tensors: &[(&str, &dyn Stored)], compr
 
 fn report(op: &'static str, error: zip::result::ZipError) -> Error {
     match error {
-        zip::result::ZipError::Io(error) => Error::Io { op, kind: error.kind(), what: text(format_args!("{error}")) },
+        zip::result::ZipError::Io(error) => {
+            Error::Io { op, kind: error.kind(), what: text(format_args!("{error}")) }
+        }
         other => Error::Format { op, what: text(format_args!("{other}")) },
     }
 }

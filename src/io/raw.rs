@@ -13,7 +13,7 @@
 // Imports: `error`, `dim`, `element`, `tensor`, `io`.
 
 use super::file::{Progress, ends, format_error, open, put, save};
-use super::stored::{Description, Order, Stored};
+use super::stored::{Description, Order, TensorBytes};
 use crate::dim::Dim;
 use crate::element::Element;
 use crate::error::Result;
@@ -29,7 +29,10 @@ const WRITE: &str = "raw::write";
 /// [`Error::Format`](crate::Error::Format) when it is shorter or longer, [`Error::Value`](crate::Error::Value) when some bytes
 /// are no `T`, [`Error::Overflow`](crate::Error::Overflow), [`Error::OutOfMemory`](crate::Error::OutOfMemory),
 /// [`Error::Io`](crate::Error::Io).
-pub fn read<T: Element, const RANK: usize>(path: impl AsRef<Path>, size: impl Into<Dim<RANK>>) -> Result<Tensor<T, RANK>> {
+pub fn read<T: Element, const RANK: usize>(
+    path: impl AsRef<Path>,
+    size: impl Into<Dim<RANK>>,
+) -> Result<Tensor<T, RANK>> {
     read_with(path, size, &mut |_, _| {})
 }
 
@@ -44,10 +47,14 @@ pub fn read_with<T: Element, const RANK: usize>(
 ) -> Result<Tensor<T, RANK>> {
     let (mut file, length) = open(READ, path.as_ref())?;
     let size = size.into();
-    let about = Description { dtype: T::DTYPE, size: size.0.to_vec(), order: Order::RowMajor, swapped: false };
+    let about =
+        Description { dtype: T::DTYPE, size: size.0.to_vec(), order: Order::RowMajor, swapped: false };
     let nbytes = about.nbytes(READ)? as u64;
     if let Some(length) = length.filter(|&length| length < nbytes) {
-        return format_error(READ, format_args!("sizes {size} of {} need {nbytes} bytes, the file has {length}", T::DTYPE));
+        return format_error(
+            READ,
+            format_args!("sizes {size} of {} need {nbytes} bytes, the file has {length}", T::DTYPE),
+        );
     }
     let bytes = about.fill(READ, &mut file, length.is_some(), Some(progress))?;
     ends(READ, &mut file)?;
@@ -58,6 +65,6 @@ pub fn read_with<T: Element, const RANK: usize>(
 ///
 /// # Errors
 /// As [`npy::write`](super::npy::write()).
-pub fn write(path: impl AsRef<Path>, x: &(impl Stored + ?Sized)) -> Result<()> {
-    save(WRITE, path.as_ref(), |file| x.each_piece(Order::RowMajor, &mut |bytes| put(WRITE, file, bytes)))
+pub fn write(path: impl AsRef<Path>, x: &(impl TensorBytes + ?Sized)) -> Result<()> {
+    save(WRITE, path.as_ref(), |file| x.for_each_chunk(Order::RowMajor, &mut |bytes| put(WRITE, file, bytes)))
 }

@@ -19,8 +19,10 @@ mod header;
 mod json;
 
 use super::dynamic::converted;
-use super::file::{Progress, about, distinct, exactly, format_error, io_error, no_such, open as open_file, put, save, short};
-use super::stored::{Description, Order, Stored, each_little_endian, nbytes_of};
+use super::file::{
+    Progress, about, distinct, exactly, format_error, io_error, no_such, open as open_file, put, save, short,
+};
+use super::stored::{Description, Order, TensorBytes, each_little_endian, nbytes_of};
 use crate::device::Cpu;
 use crate::dtype::DType;
 use crate::dynamic::DynTensor;
@@ -73,7 +75,9 @@ impl SafeTensors {
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Self::gather(path.as_ref(), &|path| {
             let (file, length) = open_file(READ, path)?;
-            let Some(length) = length else { return format_error(READ, format_args!("{}: not a file", path.display())) };
+            let Some(length) = length else {
+                return format_error(READ, format_args!("{}: not a file", path.display()));
+            };
             Ok((Source::File(file), length))
         })
     }
@@ -91,7 +95,8 @@ impl SafeTensors {
         Self::gather(path.as_ref(), &|path| {
             let (file, _) = open_file(READ, path)?;
             // SAFETY: the caller's promise: nobody changes the file. The mapping is private: writing copies a page.
-            let mut map = unsafe { memmap2::MmapOptions::new().map_copy(&file) }.map_err(|error| io_error(READ, path, error))?;
+            let mut map = unsafe { memmap2::MmapOptions::new().map_copy(&file) }
+                .map_err(|error| io_error(READ, path, error))?;
             let (address, length) = (map.as_mut_ptr(), map.len());
             // SAFETY: so many bytes, which live until the mapping is dropped, and which nobody else knows.
             let bytes = unsafe { Tensor::from_external(address, [length], &Cpu, move |_, _| drop(map))? };
@@ -105,13 +110,23 @@ impl SafeTensors {
     /// [`Error::Format`] when the header is not valid or does not fit.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self> {
         let length = bytes.len();
-        let mut all = SafeTensors { shards: Vec::new(), tensors: Vec::new(), places: BTreeMap::new(), metadata: BTreeMap::new() };
+        let mut all = SafeTensors {
+            shards: Vec::new(),
+            tensors: Vec::new(),
+            places: BTreeMap::new(),
+            metadata: BTreeMap::new(),
+        };
         all.shard(Source::Memory(Tensor::from_vec(bytes, [length])?), length as u64, &|_| true)?;
         Ok(all)
     }
 
     fn gather(path: &Path, open: &dyn Fn(&Path) -> Result<(Source, u64)>) -> Result<Self> {
-        let mut all = SafeTensors { shards: Vec::new(), tensors: Vec::new(), places: BTreeMap::new(), metadata: BTreeMap::new() };
+        let mut all = SafeTensors {
+            shards: Vec::new(),
+            tensors: Vec::new(),
+            places: BTreeMap::new(),
+            metadata: BTreeMap::new(),
+        };
         if path.extension().is_none_or(|ending| ending != "json") {
             let (source, length) = open(path)?;
             all.shard(source, length, &|_| true)?;
@@ -119,7 +134,10 @@ impl SafeTensors {
         }
         let (mut index, length) = open_file(READ, path)?;
         let Some(length) = length.filter(|&length| length <= LONGEST) else {
-            return format_error(READ, format_args!("{}: an index has {LONGEST} bytes at most", path.display()));
+            return format_error(
+                READ,
+                format_args!("{}: an index has {LONGEST} bytes at most", path.display()),
+            );
         };
         let files = header::parse_index(READ, &short(READ, &mut index, length as usize)?)?;
         let mut shards: Vec<&str> = files.values().map(String::as_str).collect();
@@ -128,13 +146,18 @@ impl SafeTensors {
         for shard in shards {
             // The files stand beside the index: a name must not lead elsewhere.
             if Path::new(shard).file_name().is_none_or(|name| name != shard) || shard.contains(['/', '\\']) {
-                return format_error(READ, format_args!("the index names {shard:?}, which is not the name of a file beside it"));
+                return format_error(
+                    READ,
+                    format_args!("the index names {shard:?}, which is not the name of a file beside it"),
+                );
             }
             let (source, length) = open(&path.with_file_name(shard))?;
             all.shard(source, length, &|name| files.get(name).is_some_and(|file| file == shard))?;
         }
         match files.iter().find(|(name, _)| !all.places.contains_key(*name)) {
-            Some((name, file)) => format_error(READ, format_args!("{file:?} has no tensor {name:?}, as the index says")),
+            Some((name, file)) => {
+                format_error(READ, format_args!("{file:?} has no tensor {name:?}, as the index says"))
+            }
             None => Ok(all),
         }
     }
@@ -146,7 +169,10 @@ impl SafeTensors {
         exactly(READ, &mut reader, &mut prefix)?;
         let size = u64::from_le_bytes(prefix);
         if size > LONGEST || size > length - 8 {
-            return format_error(READ, format_args!("a header of {size} bytes in a file of {length}; {LONGEST} are the most"));
+            return format_error(
+                READ,
+                format_args!("a header of {size} bytes in a file of {length}; {LONGEST} are the most"),
+            );
         }
         let text = short(READ, &mut reader, size as usize)?;
         let header = header::parse(READ, &text, length - 8 - size)?;
@@ -175,15 +201,24 @@ impl SafeTensors {
     ///
     /// # Errors
     /// [`Error::Value`] when there is none of this name.
-    pub fn about(&self, name: &str) -> Result<About<'_>> {
+    pub fn about(&self, name: &str) -> Result<TensorInfo<'_>> {
         let (Entry { dtype, size, range, .. }, _) = self.find(name)?;
-        Ok(About { dtype: header::element(dtype), dtype_name: dtype, sizes: size, nbytes: range.end - range.start })
+        Ok(TensorInfo {
+            dtype: header::element(dtype),
+            dtype_name: dtype,
+            sizes: size,
+            nbytes: range.end - range.start,
+        })
     }
 
     fn find(&self, name: &str) -> Result<&(Entry, usize)> {
         match self.places.get(name) {
             Some(&place) => Ok(&self.tensors[place]),
-            None => Err(no_such(READ, name, &self.tensors.iter().map(|(entry, _)| entry.name.clone()).collect::<Vec<_>>())),
+            None => Err(no_such(
+                READ,
+                name,
+                &self.tensors.iter().map(|(entry, _)| entry.name.clone()).collect::<Vec<_>>(),
+            )),
         }
     }
 
@@ -204,7 +239,11 @@ impl SafeTensors {
     ///
     /// # Errors
     /// As [`read`](SafeTensors::read).
-    pub fn read_with<T: Element, const RANK: usize>(&self, name: &str, progress: Progress<'_>) -> Result<Tensor<T, RANK>> {
+    pub fn read_with<T: Element, const RANK: usize>(
+        &self,
+        name: &str,
+        progress: Progress<'_>,
+    ) -> Result<Tensor<T, RANK>> {
         let described = self.description(name)?;
         described.wanted::<T, RANK>(READ).map_err(|error| about(format_args!("{name:?}"), error))?;
         described.tensor(READ, self.bytes(name, &described, progress)?)
@@ -255,9 +294,17 @@ impl SafeTensors {
     fn description(&self, name: &str) -> Result<Description> {
         let (Entry { dtype, size, .. }, _) = self.find(name)?;
         let Some(known) = header::element(dtype) else {
-            return format_error(READ, format_args!("tensor {name:?} has elements {dtype}, which no tensor has"));
+            return format_error(
+                READ,
+                format_args!("tensor {name:?} has elements {dtype}, which no tensor has"),
+            );
         };
-        Ok(Description { dtype: known, size: size.clone(), order: Order::RowMajor, swapped: cfg!(target_endian = "big") })
+        Ok(Description {
+            dtype: known,
+            size: size.clone(),
+            order: Order::RowMajor,
+            swapped: cfg!(target_endian = "big"),
+        })
     }
 
     /// The bytes of one tensor, in this machine's order.
@@ -265,7 +312,9 @@ impl SafeTensors {
         let (Entry { range, .. }, shard) = self.find(name)?;
         let Shard { source, start } = &self.shards[*shard];
         if let (Source::Memory(bytes), false) = (source, about.swapped) {
-            let part = bytes.share_data().into_slice(((start + range.start) as usize..(start + range.end) as usize,))?;
+            let part = bytes
+                .share_data()
+                .into_slice(((start + range.start) as usize..(start + range.end) as usize,))?;
             progress(part.numel() as u64, part.numel() as u64);
             return Ok(part);
         }
@@ -275,7 +324,7 @@ impl SafeTensors {
 
 /// What the header of a file says of one tensor.
 #[derive(Clone, Copy, Debug)]
-pub struct About<'a> {
+pub struct TensorInfo<'a> {
     /// The element; `None` of one that no tensor has.
     pub dtype: Option<DType>,
     /// The element's name in the file.
@@ -314,7 +363,9 @@ impl Read for Part<'_> {
                 std::io::Seek::seek(&mut &*file, std::io::SeekFrom::Start(self.at))?;
                 (&*file).read(room)?
             }
-            Source::Memory(bytes) => bytes.as_slice().unwrap_or_default().get(self.at as usize..).unwrap_or_default().read(room)?,
+            Source::Memory(bytes) => {
+                bytes.as_slice().unwrap_or_default().get(self.at as usize..).unwrap_or_default().read(room)?
+            }
         };
         self.at += count as u64;
         Ok(count)
@@ -327,7 +378,11 @@ impl Read for Part<'_> {
 /// # Errors
 /// [`Error::Value`] when two tensors have one name, or an element has no name in the format; as
 /// [`npy::write`](super::npy::write()).
-pub fn write(path: impl AsRef<Path>, tensors: &[(&str, &dyn Stored)], metadata: &[(&str, &str)]) -> Result<()> {
+pub fn write(
+    path: impl AsRef<Path>,
+    tensors: &[(&str, &dyn TensorBytes)],
+    metadata: &[(&str, &str)],
+) -> Result<()> {
     write_with(path, tensors, metadata, &mut |_, _| {})
 }
 
@@ -337,7 +392,7 @@ pub fn write(path: impl AsRef<Path>, tensors: &[(&str, &dyn Stored)], metadata: 
 /// As [`write()`].
 pub fn write_with(
     path: impl AsRef<Path>,
-    tensors: &[(&str, &dyn Stored)],
+    tensors: &[(&str, &dyn TensorBytes)],
     metadata: &[(&str, &str)],
     progress: Progress<'_>,
 ) -> Result<()> {
@@ -350,7 +405,10 @@ pub fn write_with(
     for (name, x) in &tensors {
         let (dtype, sizes) = (x.dtype(), x.sizes());
         let Some(dtype_name) = header::name_of(dtype) else {
-            return Err(Error::Value { op: WRITE, what: text(format_args!("safetensors has no name for {dtype}, of {name:?}")) });
+            return Err(Error::Value {
+                op: WRITE,
+                what: text(format_args!("safetensors has no name for {dtype}, of {name:?}")),
+            });
         };
         let nbytes = nbytes_of(*x);
         rows.push((*name, dtype_name, sizes, end..end + nbytes));

@@ -6,7 +6,7 @@ use crate::device::{Cpu, Device};
 use crate::dim::Dim;
 use crate::dtype::DType;
 use crate::element::Element;
-use crate::error::{Error, Numbers, Result, text};
+use crate::error::{Error, Result, SizeList, text};
 use crate::layout::Layout;
 use crate::tensor::{Tensor, TensorView};
 use std::io::Read;
@@ -25,14 +25,14 @@ pub enum Order {
 ///
 /// # Examples
 /// ```
-/// use rankform::io::{Order, Stored};
+/// use rankform::io::{Order, TensorBytes};
 /// use rankform::prelude::*;
 /// let (x, y) = (Tensor::from([[1.0_f32, 2.0]]), Tensor::from([1_u8]));
-/// let tensors: [&dyn Stored; 2] = [&x.transposed(), &y];
+/// let tensors: [&dyn TensorBytes; 2] = [&x.transposed(), &y];
 /// let rows: Vec<String> = tensors.iter().map(|x| format!("{} {:?}", x.dtype(), x.sizes())).collect();
 /// assert_eq!(rows, ["f32 [2, 1]", "u8 [1]"]);
 /// ```
-pub trait Stored {
+pub trait TensorBytes {
     /// The element.
     fn dtype(&self) -> DType;
     /// The sizes, first axis first.
@@ -43,10 +43,10 @@ pub trait Stored {
     ///
     /// # Errors
     /// Those of `each`; [`Error::Unallocated`], [`Error::OutOfMemory`], [`Error::NoData`] on a device without data.
-    fn each_piece(&self, order: Order, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
+    fn for_each_chunk(&self, order: Order, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
 }
 
-impl<T: Element, const RANK: usize, D: Device> Stored for TensorView<'_, T, RANK, D> {
+impl<T: Element, const RANK: usize, D: Device> TensorBytes for TensorView<'_, T, RANK, D> {
     fn dtype(&self) -> DType {
         T::DTYPE
     }
@@ -54,9 +54,13 @@ impl<T: Element, const RANK: usize, D: Device> Stored for TensorView<'_, T, RANK
         self.size().0.to_vec()
     }
     fn order(&self) -> Order {
-        if !self.layout().is_contiguous() && self.transposed().layout().is_contiguous() { Order::ColumnMajor } else { Order::RowMajor }
+        if !self.layout().is_contiguous() && self.transposed().layout().is_contiguous() {
+            Order::ColumnMajor
+        } else {
+            Order::RowMajor
+        }
     }
-    fn each_piece(&self, order: Order, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    fn for_each_chunk(&self, order: Order, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         match order {
             Order::RowMajor => self.pieces("write", each),
             Order::ColumnMajor => self.transposed().pieces("write", each),
@@ -64,7 +68,7 @@ impl<T: Element, const RANK: usize, D: Device> Stored for TensorView<'_, T, RANK
     }
 }
 
-impl<T: Element, const RANK: usize, D: Device> Stored for Tensor<T, RANK, D> {
+impl<T: Element, const RANK: usize, D: Device> TensorBytes for Tensor<T, RANK, D> {
     fn dtype(&self) -> DType {
         T::DTYPE
     }
@@ -74,12 +78,12 @@ impl<T: Element, const RANK: usize, D: Device> Stored for Tensor<T, RANK, D> {
     fn order(&self) -> Order {
         self.view().order()
     }
-    fn each_piece(&self, order: Order, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        Stored::each_piece(&self.view(), order, each)
+    fn for_each_chunk(&self, order: Order, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        TensorBytes::for_each_chunk(&self.view(), order, each)
     }
 }
 
-impl<X: Stored + ?Sized> Stored for &X {
+impl<X: TensorBytes + ?Sized> TensorBytes for &X {
     fn dtype(&self) -> DType {
         (**self).dtype()
     }
@@ -89,36 +93,49 @@ impl<X: Stored + ?Sized> Stored for &X {
     fn order(&self) -> Order {
         (**self).order()
     }
-    fn each_piece(&self, order: Order, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        (**self).each_piece(order, each)
+    fn for_each_chunk(&self, order: Order, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        (**self).for_each_chunk(order, each)
     }
 }
 
 /// Bytes of all elements, as the sizes say.
-pub(super) fn nbytes_of(x: &dyn Stored) -> u64 {
+pub(super) fn nbytes_of(x: &dyn TensorBytes) -> u64 {
     x.sizes().iter().product::<usize>() as u64 * x.dtype().size() as u64
 }
 
 /// Calls `each` with little-endian bytes, which is what files hold; copies on machines of the other order alone. As many as the
 /// sizes say, or it is an error.
-pub(super) fn each_little_endian(op: &'static str, x: &dyn Stored, order: Order, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+pub(super) fn each_little_endian(
+    op: &'static str,
+    x: &dyn TensorBytes,
+    order: Order,
+    each: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
     let mut left = nbytes_of(x);
     let mut turned = Vec::new();
-    x.each_piece(order, &mut |bytes| {
-        let wrong = || Error::Value { op, what: text(format_args!("a tensor gave other bytes than its sizes {:?} have", x.sizes())) };
+    x.for_each_chunk(order, &mut |bytes| {
+        let wrong = || Error::Value {
+            op,
+            what: text(format_args!("a tensor gave other bytes than its sizes {:?} have", x.sizes())),
+        };
         left = left.checked_sub(bytes.len() as u64).ok_or_else(wrong)?;
         if cfg!(target_endian = "little") {
             return each(bytes);
         }
         turned.clear();
-        turned.try_reserve_exact(bytes.len()).map_err(|_| Error::OutOfMemory { op: "write", nbytes: bytes.len() })?;
+        turned
+            .try_reserve_exact(bytes.len())
+            .map_err(|_| Error::OutOfMemory { op: "write", nbytes: bytes.len() })?;
         turned.extend_from_slice(bytes);
         swap(&mut turned, word(x.dtype()));
         each(&turned)
     })?;
     match left {
         0 => Ok(()),
-        _ => Err(Error::Value { op, what: text(format_args!("a tensor of sizes {:?} gave {left} bytes too few", x.sizes())) }),
+        _ => Err(Error::Value {
+            op,
+            what: text(format_args!("a tensor of sizes {:?} gave {left} bytes too few", x.sizes())),
+        }),
     }
 }
 
@@ -165,7 +182,7 @@ impl Description {
                 Ok(Dim(size))
             }
             _ => {
-                let (found, sizes) = (self.dtype, Numbers::from(self.size.as_slice()));
+                let (found, sizes) = (self.dtype, SizeList::from(self.size.as_slice()));
                 let expected = text(format_args!("{} of rank {RANK}", T::DTYPE));
                 Err(Error::Type { op, expected, found: text(format_args!("{found} of sizes {sizes}")) })
             }
@@ -203,7 +220,9 @@ impl Description {
         let size = self.wanted::<T, RANK>(op)?;
         let layout = match self.order {
             Order::RowMajor => Layout::row_major(size),
-            Order::ColumnMajor => Layout::row_major(Dim(std::array::from_fn(|axis| size.0[RANK - 1 - axis]))).transposed(),
+            Order::ColumnMajor => {
+                Layout::row_major(Dim(std::array::from_fn(|axis| size.0[RANK - 1 - axis]))).transposed()
+            }
         };
         bytes.into_elements(op, layout)
     }

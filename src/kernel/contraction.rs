@@ -12,7 +12,7 @@ pub const MAX_GROUP: usize = 8;
 /// the right one `batch, k, n`. Any stride may be 0 or negative, except in the output. A stride may be that of a window,
 /// so a convolution is a contraction too. No elements along `k` give zeros.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Contraction<'a> {
+pub struct ContractPlan<'a> {
     /// Sizes of the axes that all three have.
     pub batch: &'a [usize],
     /// Sizes of the axes of the left operand that stay.

@@ -39,8 +39,8 @@ impl<P: Program> Program for InPlace<P> {
     const LIGHT: bool = P::LIGHT;
     const IN_PLACE: bool = true;
     #[inline(always)]
-    fn settle(&mut self, row: &mut impl Row) {
-        self.0.settle(row);
+    fn prepare_row(&mut self, row: &mut impl Row) {
+        self.0.prepare_row(row);
     }
     #[inline(always)]
     fn run<L: Lanes>(&self, io: &mut impl Io<L>) {

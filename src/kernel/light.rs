@@ -81,7 +81,12 @@ mod tests {
 
     #[test]
     fn bodies_of_few_instructions_are_light() {
-        for body in ["{ x + y }", "{ (x + y) * x }", "{ x.gt(Lane::zero()).select(x, x * slope) }", "{ x * (x * x).max(-(y)) }"] {
+        for body in [
+            "{ x + y }",
+            "{ (x + y) * x }",
+            "{ x.gt(Lane::zero()).select(x, x * slope) }",
+            "{ x * (x * x).max(-(y)) }",
+        ] {
             assert!(is_light(body), "{body}");
         }
         for body in [

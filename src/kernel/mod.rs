@@ -12,14 +12,17 @@ mod quick;
 mod reducer;
 mod traced;
 
-pub use contraction::{Contraction, MAX_GROUP};
+pub use contraction::{ContractPlan, MAX_GROUP};
 pub use in_place::InPlace;
 pub use light::is_light;
-pub use movement::{Addressed, Scanning, Sorting};
+pub use movement::{GatherPlan, ScanPlan, SortPlan};
 pub use quick::{eval_row, run_row, run_row_in_place};
 pub(crate) use reducer::PIECE;
-pub use reducer::{Carried, EachLane, Reducer, SliceFn};
-pub use traced::{Numbers, Settled, TraceInputs, Traced, TracedReducer, numbers, trace_body, trace_op, trace_program, trace_reducer};
+pub use reducer::{Accumulator, LaneVisitor, Reducer, SliceFn};
+pub use traced::{
+    KernelIr, Numbers, ReducerIr, RowConstant, TraceInputs, numbers, trace_body, trace_op, trace_program,
+    trace_reducer,
+};
 #[cfg(any(debug_assertions, feature = "dynamic"))]
 pub(crate) use traced::{Recorder, trace_elements};
 
@@ -135,7 +138,7 @@ pub trait Body: Copy + Send + Sync + 'static {
     /// Evaluates it at the current position.
     fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<Self::Out>>;
     /// Finds what is constant along a row, before it is evaluated there; moves on by its own loads.
-    fn settle(&mut self, row: &mut impl Row);
+    fn prepare_row(&mut self, row: &mut impl Row);
 }
 
 /// Where the values of a body along a row stand before it is evaluated there.
@@ -184,7 +187,7 @@ impl<T: Element> Body for Input<T> {
     const PLAIN: bool = T::PLAIN;
     const LIGHT: bool = size_of::<T>() == size_of::<Compute<T>>();
     #[inline(always)]
-    fn settle(&mut self, row: &mut impl Row) {
+    fn prepare_row(&mut self, row: &mut impl Row) {
         *row.next() += 1;
     }
     #[inline(always)]
@@ -202,7 +205,7 @@ impl<T: Element> Body for Param<T> {
     const PLAIN: bool = T::PLAIN;
     const LIGHT: bool = true;
     #[inline(always)]
-    fn settle(&mut self, _: &mut impl Row) {}
+    fn prepare_row(&mut self, _: &mut impl Row) {}
     #[inline(always)]
     fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<T>> {
         io.param(self.0)
@@ -211,25 +214,25 @@ impl<T: Element> Body for Param<T> {
 
 /// The values of `B` along a row reduced by `R`: one value, beside every element of the row.
 #[derive(Debug)]
-pub struct Along<R: Reducer<B::Out>, B: Body> {
+pub struct RowReduce<R: Reducer<B::Out>, B: Body> {
     body: B,
     value: Compute<R::Out>,
 }
 
-impl<R: Reducer<B::Out>, B: Body> Along<R, B> {
+impl<R: Reducer<B::Out>, B: Body> RowReduce<R, B> {
     /// The reduction of `body`, before it is settled.
     pub fn new(body: B) -> Self {
-        Along { body, value: Default::default() }
+        RowReduce { body, value: Default::default() }
     }
 }
-impl<R: Reducer<B::Out>, B: Body> Clone for Along<R, B> {
+impl<R: Reducer<B::Out>, B: Body> Clone for RowReduce<R, B> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<R: Reducer<B::Out>, B: Body> Copy for Along<R, B> {}
+impl<R: Reducer<B::Out>, B: Body> Copy for RowReduce<R, B> {}
 
-impl<R: Reducer<B::Out>, B: Body> Body for Along<R, B> {
+impl<R: Reducer<B::Out>, B: Body> Body for RowReduce<R, B> {
     type Out = R::Out;
     const LOADS: usize = B::LOADS;
     const BY_ROWS: bool = true;
@@ -242,9 +245,9 @@ impl<R: Reducer<B::Out>, B: Body> Body for Along<R, B> {
         io.settled::<R::Out>(self.value, B::LOADS)
     }
     #[inline(always)]
-    fn settle(&mut self, row: &mut impl Row) {
+    fn prepare_row(&mut self, row: &mut impl Row) {
         let first = *row.next();
-        self.body.settle(row);
+        self.body.prepare_row(row);
         let last = std::mem::replace(row.next(), first);
         self.value = row.reduce::<B, R>(&self.body);
         *row.next() = last;
@@ -253,27 +256,27 @@ impl<R: Reducer<B::Out>, B: Body> Body for Along<R, B> {
 
 /// A body whose values along a row are computed once, however often it occurs.
 #[derive(Clone, Copy, Debug)]
-pub struct Once<B> {
+pub struct Cached<B> {
     body: B,
     place: usize,
 }
 
-impl<B> Once<B> {
+impl<B> Cached<B> {
     /// `body`, to be computed once.
     pub fn new(body: B) -> Self {
-        Once { body, place: 0 }
+        Cached { body, place: 0 }
     }
     pub(crate) fn inner(&self) -> &B {
         &self.body
     }
 }
 
-impl<B: Body> Once<B> {
+impl<B: Body> Cached<B> {
     /// Whether it is an operand's elements, which stand somewhere already.
     const STANDS: bool = matches!(B::SOURCE, Source::Operand);
 }
 
-impl<B: Body> Body for Once<B> {
+impl<B: Body> Body for Cached<B> {
     type Out = B::Out;
     const SOURCE: Source = if Self::STANDS { Source::Operand } else { Source::Held };
     const LOADS: usize = B::LOADS;
@@ -293,12 +296,12 @@ impl<B: Body> Body for Once<B> {
         }
     }
     #[inline(always)]
-    fn settle(&mut self, row: &mut impl Row) {
+    fn prepare_row(&mut self, row: &mut impl Row) {
         if Self::STANDS {
-            return self.body.settle(row);
+            return self.body.prepare_row(row);
         }
         let first = *row.next();
-        self.body.settle(row);
+        self.body.prepare_row(row);
         let last = std::mem::replace(row.next(), first);
         self.place = row.hold(&self.body);
         *row.next() = last;
@@ -326,7 +329,7 @@ pub trait Program: Copy + Send + Sync + 'static {
     /// Whether it stores what it loads, and nothing else: a copy.
     const COPY: bool = false;
     /// Finds what is constant along a row; see [`Body::settle`].
-    fn settle(&mut self, row: &mut impl Row);
+    fn prepare_row(&mut self, row: &mut impl Row);
     /// Runs it at the current position.
     fn run<L: Lanes>(&self, io: &mut impl Io<L>);
 }
@@ -345,8 +348,8 @@ impl<B: Body> Program for Store<B> {
     const LIGHT: bool = B::LIGHT;
     const COPY: bool = matches!(B::SOURCE, Source::Operand);
     #[inline(always)]
-    fn settle(&mut self, row: &mut impl Row) {
-        self.0.settle(row);
+    fn prepare_row(&mut self, row: &mut impl Row) {
+        self.0.prepare_row(row);
     }
     #[inline(always)]
     fn run<L: Lanes>(&self, io: &mut impl Io<L>) {
@@ -392,8 +395,8 @@ macro_rules! arities {
             const PLAIN: bool = FUNCTION::Out::PLAIN $(&& $element::PLAIN)*;
             const LIGHT: bool = FUNCTION::LIGHT $(&& $element::LIGHT)*;
             #[inline(always)]
-            fn settle(&mut self, row: &mut impl Row) {
-                $(self.1.$index.settle(row);)*
+            fn prepare_row(&mut self, row: &mut impl Row) {
+                $(self.1.$index.prepare_row(row);)*
             }
             #[inline(always)]
             fn eval<L: Lanes>(&self, io: &mut impl Io<L>) -> Lane<L, Compute<FUNCTION::Out>> {
@@ -410,8 +413,8 @@ macro_rules! arities {
             const PLAIN: bool = FUNCTION::Out::PLAIN $(&& $element::PLAIN)*;
             const LIGHT: bool = FUNCTION::LIGHT $(&& $element::LIGHT)*;
             #[inline(always)]
-            fn settle(&mut self, row: &mut impl Row) {
-                $(self.1.$index.settle(row);)*
+            fn prepare_row(&mut self, row: &mut impl Row) {
+                $(self.1.$index.prepare_row(row);)*
             }
             #[inline(always)]
             fn run<L: Lanes>(&self, io: &mut impl Io<L>) {

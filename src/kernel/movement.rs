@@ -4,12 +4,12 @@
 /// Running states of a reducer along one axis.
 ///
 /// Operands and output come with the strides of `lines`, then that of the axis. Position `i` of a line holds what the
-/// reducer's `finish` makes of the state that has absorbed positions `0..=i`, or `0..i` if `exclusive`.
+/// reducer's `finalize` makes of the state that has absorbed positions `0..=i`, or `0..i` if `exclusive`.
 ///
 /// A device may cut a line into leaves of a fixed length and combine each with the state of those before it: the result
 /// depends on the position in the line, never on the number of threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Scanning<'a> {
+pub struct ScanPlan<'a> {
     /// Sizes of the axes beside the one that is scanned.
     pub lines: &'a [usize],
     /// Size of the axis that is scanned.
@@ -23,7 +23,7 @@ pub struct Scanning<'a> {
 /// Element `p` of the plain operand belongs to the cell `p + index[p] · step`. All three operands come with the strides
 /// of `sizes`; those of the cells are 0 along the axes by which the index varies in place of its own axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Addressed<'a> {
+pub struct GatherPlan<'a> {
     /// The operation, for errors.
     pub op: &'static str,
     /// Sizes of the plain operand.
@@ -40,7 +40,7 @@ pub struct Addressed<'a> {
 ///
 /// The order is that of `<`, a NaN after every number; equal elements stay as they stand (−0 equals 0, NaN equals NaN).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Sorting<'a> {
+pub struct SortPlan<'a> {
     /// Sizes of the axes beside the one that is sorted: operands have their strides, then that of the axis.
     pub lines: &'a [usize],
     /// Size of the axis that is sorted.

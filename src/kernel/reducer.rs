@@ -2,41 +2,41 @@
 // Imports: `scalar`, `element`.
 
 use crate::element::{Compute, Element};
-use crate::scalar::{Lane, Lanes, Prim, Run};
+use crate::scalar::{Eval, Lane, Lanes, Prim};
 
 /// What a reduction may carry along: a lane, or a tuple or array of such, so that a device can keep it lane by lane.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the state of a reduction",
     label = "a state is a lane, or a tuple of up to six, or an array of lanes"
 )]
-pub trait Carried<L: Lanes>: Copy {
+pub trait Accumulator<L: Lanes>: Copy {
     /// Shows each lane, in order, and puts what comes back in its place.
-    fn each(self, f: &mut impl EachLane<L>) -> Self;
+    fn each(self, f: &mut impl LaneVisitor<L>) -> Self;
 }
 
-/// What [`Carried::each`] shows lanes to.
-pub trait EachLane<L: Lanes> {
+/// What [`Accumulator::each`] shows lanes to.
+pub trait LaneVisitor<L: Lanes> {
     /// A lane; what comes back takes its place.
     fn lane<P: Prim>(&mut self, lane: Lane<L, P>) -> Lane<L, P>;
 }
 
-impl<L: Lanes, P: Prim> Carried<L> for Lane<L, P> {
+impl<L: Lanes, P: Prim> Accumulator<L> for Lane<L, P> {
     #[inline(always)]
-    fn each(self, f: &mut impl EachLane<L>) -> Self {
+    fn each(self, f: &mut impl LaneVisitor<L>) -> Self {
         f.lane(self)
     }
 }
-impl<L: Lanes, C: Carried<L>, const N: usize> Carried<L> for [C; N] {
+impl<L: Lanes, C: Accumulator<L>, const N: usize> Accumulator<L> for [C; N] {
     #[inline(always)]
-    fn each(self, f: &mut impl EachLane<L>) -> Self {
+    fn each(self, f: &mut impl LaneVisitor<L>) -> Self {
         self.map(|lane| lane.each(f))
     }
 }
 macro_rules! carried {
     ($($($name:ident $index:tt)+;)*) => { $(
-        impl<L: Lanes, $($name: Carried<L>),+> Carried<L> for ($($name,)+) {
+        impl<L: Lanes, $($name: Accumulator<L>),+> Accumulator<L> for ($($name,)+) {
             #[inline(always)]
-            fn each(self, f: &mut impl EachLane<L>) -> Self { ($(self.$index.each(f),)+) }
+            fn each(self, f: &mut impl LaneVisitor<L>) -> Self { ($(self.$index.each(f),)+) }
         }
     )* };
 }
@@ -49,11 +49,11 @@ carried! {
     A 0 B 1 C 2 D 3 E 4 F 5;
 }
 
-/// Values that [`Reducer::of_slice`] is handed at once, of those that are computed first. A reducer that takes more of them apart
+/// Values that [`Reducer::accumulate_slice`] is handed at once, of those that are computed first. A reducer that takes more of them apart
 /// into as many has the same bits of both.
 pub(crate) const PIECE: usize = 1024;
 
-/// [`Reducer::of_slice`] without its types: of `n` values and the number of the first; the lanes of the state go to the last address,
+/// [`Reducer::accumulate_slice`] without its types: of `n` values and the number of the first; the lanes of the state go to the last address,
 /// one behind the other.
 #[doc(hidden)]
 pub type SliceFn = unsafe fn(values: *const u8, n: usize, at: usize, state: *mut u8);
@@ -80,9 +80,9 @@ pub type SliceFn = unsafe fn(values: *const u8, n: usize, at: usize, state: *mut
 ///     type Out = T;
 ///     type State<L: Lanes> = Lane<L, Compute<T>>;
 ///     fn identity<L: Lanes>() -> Self::State<L> { Lane::zero() }
-///     fn absorb<L: Lanes>(state: Self::State<L>, x: Lane<L, Compute<T>>, _: Lane<L, i64>) -> Self::State<L> { state.max(x.abs()) }
+///     fn accumulate<L: Lanes>(state: Self::State<L>, x: Lane<L, Compute<T>>, _: Lane<L, i64>) -> Self::State<L> { state.max(x.abs()) }
 ///     fn combine<L: Lanes>(a: Self::State<L>, b: Self::State<L>) -> Self::State<L> { a.max(b) }
-///     fn finish<L: Lanes>(state: Self::State<L>, _: Lane<L, i64>) -> Lane<L, Compute<T>> { state }
+///     fn finalize<L: Lanes>(state: Self::State<L>, _: Lane<L, i64>) -> Lane<L, Compute<T>> { state }
 /// }
 /// let x = Tensor::from([[1.0, -5.0], [3.0, 2.0]]);
 /// assert_eq!(x.reduce(MaxAbs, Axis::<1>)?.to_vec()?, [5.0, 3.0]);
@@ -101,7 +101,7 @@ pub type SliceFn = unsafe fn(values: *const u8, n: usize, at: usize, state: *mut
 ///     type Out = T;
 ///     type State<L: Lanes> = (Lane<L, Compute<T>>, Lane<L, Compute<T>>);
 ///     fn identity<L: Lanes>() -> Self::State<L> { (Lane::lowest(), Lane::zero()) }
-///     fn absorb<L: Lanes>(state: Self::State<L>, x: Lane<L, Compute<T>>, _: Lane<L, i64>) -> Self::State<L> {
+///     fn accumulate<L: Lanes>(state: Self::State<L>, x: Lane<L, Compute<T>>, _: Lane<L, i64>) -> Self::State<L> {
 ///         <Self as Reducer<T>>::combine(state, (x, Lane::one()))
 ///     }
 ///     fn combine<L: Lanes>(a: Self::State<L>, b: Self::State<L>) -> Self::State<L> {
@@ -110,7 +110,7 @@ pub type SliceFn = unsafe fn(values: *const u8, n: usize, at: usize, state: *mut
 ///         let [a, b] = [a, b].map(|(x, sum)| x.eq(largest).select(sum, sum * (x - largest).exp()));
 ///         (largest, a + b)
 ///     }
-///     fn finish<L: Lanes>((largest, sum): Self::State<L>, _: Lane<L, i64>) -> Lane<L, Compute<T>> { largest + sum.ln() }
+///     fn finalize<L: Lanes>((largest, sum): Self::State<L>, _: Lane<L, i64>) -> Lane<L, Compute<T>> { largest + sum.ln() }
 /// }
 /// let x = Tensor::from([[1000.0, 1000.0], [f64::NEG_INFINITY, 3.0]]);
 /// assert_eq!(x.reduce(LogSumExp, Axis::<1>)?.to_vec()?, [1000.0 + 2f64.ln(), 3.0]);
@@ -126,24 +126,30 @@ pub trait Reducer<T: Element>: Copy + Send + Sync + 'static {
     /// The element of the result.
     type Out: Element;
     /// What is carried along: a lane, or a tuple of lanes.
-    type State<L: Lanes>: Carried<L>;
+    type State<L: Lanes>: Accumulator<L>;
     /// The state that has absorbed nothing.
     fn identity<L: Lanes>() -> Self::State<L>;
     /// Takes in the value `x` that stands at number `at` (row-major over the reduced axes).
-    fn absorb<L: Lanes>(state: Self::State<L>, x: Lane<L, Compute<T>>, at: Lane<L, i64>) -> Self::State<L>;
+    fn accumulate<L: Lanes>(
+        state: Self::State<L>,
+        x: Lane<L, Compute<T>>,
+        at: Lane<L, i64>,
+    ) -> Self::State<L>;
     /// Joins two states.
     fn combine<L: Lanes>(a: Self::State<L>, b: Self::State<L>) -> Self::State<L>;
     /// The result, from the state that has absorbed all `count` values.
-    fn finish<L: Lanes>(state: Self::State<L>, count: Lane<L, i64>) -> Lane<L, Compute<Self::Out>>;
-    /// Whether several values one behind the other are better taken by [`of_slice`](Reducer::of_slice).
+    fn finalize<L: Lanes>(state: Self::State<L>, count: Lane<L, i64>) -> Lane<L, Compute<Self::Out>>;
+    /// Whether several values one behind the other are better taken by [`accumulate_slice`](Reducer::accumulate_slice).
     #[doc(hidden)]
     const BY_SLICE: bool = false;
     /// The state that has absorbed some values one behind the other, whose first stands at number `at`.
     #[doc(hidden)]
     #[inline(always)]
-    fn of_slice(values: &[Compute<T>], at: usize) -> Self::State<Run> {
-        let absorb = |state, (k, &x): (usize, _)| Self::absorb::<Run>(state, Lane(x), Lane(at.wrapping_add(k) as i64));
-        values.iter().enumerate().fold(Self::identity::<Run>(), absorb)
+    fn accumulate_slice(values: &[Compute<T>], at: usize) -> Self::State<Eval> {
+        let accumulate = |state, (k, &x): (usize, _)| {
+            Self::accumulate::<Eval>(state, Lane(x), Lane(at.wrapping_add(k) as i64))
+        };
+        values.iter().enumerate().fold(Self::identity::<Eval>(), accumulate)
     }
     /// That function, if several values are better taken by it.
     #[doc(hidden)]

@@ -1,30 +1,33 @@
 //! Programs as data: what code generators start from.
 // Imports: `scalar`, `element`, `kernel`.
 
-use super::{Body, Carried, EachLane, Elements, Io, Op, Program, Reducer, Row, SliceFn, Source};
+use super::{Accumulator, Body, Elements, Io, LaneVisitor, Op, Program, Reducer, Row, SliceFn, Source};
 use crate::element::{Compute, Element};
-use crate::scalar::{DType, Graph, Lane, Lanes, Prim, Run, Skip, Storage, Trace, given, input, output, param, store, trace};
+use crate::scalar::{
+    CollectParams, DType, Eval, Graph, Lane, Lanes, Prim, Storage, Trace, given, input, output, param, store,
+    trace,
+};
 use std::any::TypeId;
 use std::fmt;
 
 /// A program: what is settled on each row, in order, and what is then done with each element.
 #[derive(Clone, Debug)]
-pub struct Traced {
+pub struct KernelIr {
     /// [`Node::Given`](crate::scalar::Node::Given) in a later graph is the number of one of these.
-    pub settled: Vec<Settled>,
+    pub settled: Vec<RowConstant>,
     /// The loads and stores of one element.
     pub graph: Graph,
 }
 
 /// One thing that is settled on a row, from the values of a body along it.
 #[derive(Clone, Debug)]
-pub enum Settled {
+pub enum RowConstant {
     /// Their reduction: one value for the row.
     Reduced {
         /// The values.
         body: Graph,
         /// What becomes of them.
-        reducer: Box<TracedReducer>,
+        reducer: Box<ReducerIr>,
         /// Whether they are the elements of an operand, as they stand in memory.
         is_operand: bool,
     },
@@ -35,28 +38,30 @@ pub enum Settled {
     },
 }
 
-impl Traced {
+impl KernelIr {
     /// As [`Graph::foreign`], of all its graphs.
     pub fn foreign(&self) -> Option<&'static str> {
-        self.settled.iter().map(Settled::body).chain([&self.graph]).find_map(Graph::foreign)
+        self.settled.iter().map(RowConstant::body).chain([&self.graph]).find_map(Graph::foreign)
     }
 }
 
-impl Settled {
+impl RowConstant {
     /// The graph of the values along the row.
     pub fn body(&self) -> &Graph {
         match self {
-            Settled::Reduced { body, .. } | Settled::Held { body } => body,
+            RowConstant::Reduced { body, .. } | RowConstant::Held { body } => body,
         }
     }
 }
 
-impl fmt::Display for Traced {
+impl fmt::Display for KernelIr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, settled) in self.settled.iter().enumerate() {
             match settled {
-                Settled::Reduced { body, reducer, .. } => write!(f, "given {number}: {} along the row of\n{body}", reducer.name)?,
-                Settled::Held { body } => write!(f, "given {number}: held along the row\n{body}")?,
+                RowConstant::Reduced { body, reducer, .. } => {
+                    write!(f, "given {number}: {} along the row of\n{body}", reducer.name)?
+                }
+                RowConstant::Held { body } => write!(f, "given {number}: held along the row\n{body}")?,
             }
         }
         write!(f, "{}", self.graph)
@@ -66,7 +71,7 @@ impl fmt::Display for Traced {
 /// A reduction: its four functions, each with the lanes of a state first ([`Node::Given`](crate::scalar::Node::Given) in
 /// that order) and as outputs.
 #[derive(Clone, Debug)]
-pub struct TracedReducer {
+pub struct ReducerIr {
     /// Its name.
     pub name: &'static str,
     /// The types of the lanes of its state.
@@ -74,36 +79,36 @@ pub struct TracedReducer {
     /// The state that has absorbed nothing.
     pub identity: Graph,
     /// Of a state, a value and its place.
-    pub absorb: Graph,
+    pub accumulate: Graph,
     /// Of two states.
     pub combine: Graph,
     /// Of a state and the number of values: one output, in the machine type of the result.
-    pub finish: Graph,
+    pub finalize: Graph,
     /// Bytes of a state on the host, by which trees of states go there.
     #[doc(hidden)]
     pub nbytes: usize,
-    /// See [`Reducer::of_slice`].
+    /// See [`Reducer::accumulate_slice`].
     #[doc(hidden)]
     pub slice: Option<SliceFn>,
 }
 
 /// The program, written down. `reads[k]` is the operand that its k-th load reads; equal operands are one.
-pub fn trace_program<P: Program>(program: &P, reads: &[u8]) -> Traced {
+pub fn trace_program<P: Program>(program: &P, reads: &[u8]) -> KernelIr {
     if const { P::BY_ROWS } {
         let mut program = *program;
         let mut rows = RowRecorder { reads, next: 0, settled: Vec::new(), firsts: Vec::new() };
-        program.settle(&mut rows);
+        program.prepare_row(&mut rows);
         let RowRecorder { settled, firsts, .. } = rows;
         let graph = recorded(reads, 0, &firsts, 0, &mut |recorder| program.run::<Trace>(recorder));
-        return Traced { settled, graph };
+        return KernelIr { settled, graph };
     }
     trace_elements(reads, &mut |recorder| program.run::<Trace>(recorder))
 }
 
 /// As [`trace_program`], of one that is not settled by rows and that runs so.
 #[inline(never)]
-pub(crate) fn trace_elements(reads: &[u8], run: &mut dyn FnMut(&mut Recorder<'_>)) -> Traced {
-    Traced { settled: Vec::new(), graph: recorded(reads, 0, &[], 0, run) }
+pub(crate) fn trace_elements(reads: &[u8], run: &mut dyn FnMut(&mut Recorder<'_>)) -> KernelIr {
+    KernelIr { settled: Vec::new(), graph: recorded(reads, 0, &[], 0, run) }
 }
 
 /// The value of a body, in its machine type: what a fused reduction absorbs. What would be settled on a row is taken as the
@@ -118,15 +123,21 @@ fn value_of<B: Body>(body: &B, recorder: &mut Recorder<'_>) {
 
 /// What a body or program records; see [`Recorder`].
 #[inline(never)]
-fn recorded(reads: &[u8], next: usize, firsts: &[usize], from: usize, body: &mut dyn FnMut(&mut Recorder<'_>)) -> Graph {
+fn recorded(
+    reads: &[u8],
+    next: usize,
+    firsts: &[usize],
+    from: usize,
+    body: &mut dyn FnMut(&mut Recorder<'_>),
+) -> Graph {
     trace(&mut || body(&mut Recorder { reads, next, firsts, from }))
 }
 
 /// The four functions of a reduction of elements `T`, written down.
-pub fn trace_reducer<T: Element, R: Reducer<T>>() -> TracedReducer {
+pub fn trace_reducer<T: Element, R: Reducer<T>>() -> ReducerIr {
     let at = |index: usize| Lane::<Trace, i64>(given(index, DType::I64));
     reducer_of(
-        (R::NAME, size_of::<R::State<Run>>(), R::slice()),
+        (R::NAME, size_of::<R::State<Eval>>(), R::slice()),
         &|types| {
             R::identity::<Trace>().each(types);
         },
@@ -134,9 +145,18 @@ pub fn trace_reducer<T: Element, R: Reducer<T>>() -> TracedReducer {
             let state = |first: usize| R::identity::<Trace>().each(&mut Given(first));
             let state = match step {
                 Step::Identity => R::identity::<Trace>(),
-                Step::Absorb => R::absorb::<Trace>(state(0), Lane(given(count, <Compute<T> as Prim>::DTYPE)), at(count + 1)),
+                Step::Absorb => R::accumulate::<Trace>(
+                    state(0),
+                    Lane(given(count, <Compute<T> as Prim>::DTYPE)),
+                    at(count + 1),
+                ),
                 Step::Combine => R::combine::<Trace>(state(0), state(count)),
-                Step::Finish => return store(R::finish::<Trace>(state(0), at(count)).0, <Compute<R::Out> as Prim>::DTYPE),
+                Step::Finish => {
+                    return store(
+                        R::finalize::<Trace>(state(0), at(count)).0,
+                        <Compute<R::Out> as Prim>::DTYPE,
+                    );
+                }
             };
             state.each(&mut Stores);
         },
@@ -152,20 +172,21 @@ enum Step {
     Finish,
 }
 
-/// A reducer of a name, bytes of a state, and [`Reducer::of_slice`]: `types` notes the types of a state's lanes, and `record` writes
+/// A reducer of a name, bytes of a state, and [`Reducer::accumulate_slice`]: `types` notes the types of a state's lanes, and `record` writes
 /// one of its functions, for a state of as many lanes.
 #[inline(never)]
 fn reducer_of(
     (name, nbytes, slice): (&'static str, usize, Option<SliceFn>),
     types: &dyn Fn(&mut Types),
     record: &dyn Fn(Step, usize),
-) -> TracedReducer {
+) -> ReducerIr {
     let mut state = Types(Vec::new());
     trace(&mut || types(&mut state));
     let count = state.0.len();
-    let [identity, absorb, combine, finish] =
-        [Step::Identity, Step::Absorb, Step::Combine, Step::Finish].map(|step| trace(&mut || record(step, count)));
-    TracedReducer { name, state: state.0, identity, absorb, combine, finish, nbytes, slice }
+    let [identity, accumulate, combine, finalize] =
+        [Step::Identity, Step::Absorb, Step::Combine, Step::Finish]
+            .map(|step| trace(&mut || record(step, count)));
+    ReducerIr { name, state: state.0, identity, accumulate, combine, finalize, nbytes, slice }
 }
 
 /// The graph of one operator on elements `IN`.
@@ -270,7 +291,7 @@ impl Io<Trace> for Recorder<'_> {
 struct RowRecorder<'a> {
     reads: &'a [u8],
     next: usize,
-    settled: Vec<Settled>,
+    settled: Vec<RowConstant>,
     firsts: Vec<usize>,
 }
 
@@ -279,7 +300,7 @@ impl RowRecorder<'_> {
     fn values<B: Body>(&mut self, body: &B) -> Graph {
         let mut inside = Parts { next: 0, count: 0 };
         let mut copy = *body;
-        copy.settle(&mut inside);
+        copy.prepare_row(&mut inside);
         self.within(inside.count, &mut |recorder| value_of(body, recorder))
     }
     #[inline(never)]
@@ -297,13 +318,18 @@ impl Row for RowRecorder<'_> {
     }
     fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, body: &B) -> Compute<R::Out> {
         let body = self.values(body);
-        let is_operand = matches!(B::SOURCE, Source::Operand) && TypeId::of::<B::Out>() == TypeId::of::<Compute<B::Out>>();
-        self.settled.push(Settled::Reduced { body, reducer: Box::new(trace_reducer::<B::Out, R>()), is_operand });
+        let is_operand =
+            matches!(B::SOURCE, Source::Operand) && TypeId::of::<B::Out>() == TypeId::of::<Compute<B::Out>>();
+        self.settled.push(RowConstant::Reduced {
+            body,
+            reducer: Box::new(trace_reducer::<B::Out, R>()),
+            is_operand,
+        });
         Default::default()
     }
     fn hold<B: Body>(&mut self, body: &B) -> usize {
         let body = self.values(body);
-        self.settled.push(Settled::Held { body });
+        self.settled.push(RowConstant::Held { body });
         self.settled.len()
     }
 }
@@ -330,7 +356,7 @@ impl Row for Parts {
 
 /// The types of lanes.
 struct Types(Vec<DType>);
-impl EachLane<Trace> for Types {
+impl LaneVisitor<Trace> for Types {
     fn lane<P: Prim>(&mut self, lane: Lane<Trace, P>) -> Lane<Trace, P> {
         self.0.push(P::DTYPE);
         lane
@@ -339,7 +365,7 @@ impl EachLane<Trace> for Types {
 
 /// Lanes that come from outside, numbered from here on.
 struct Given(usize);
-impl EachLane<Trace> for Given {
+impl LaneVisitor<Trace> for Given {
     fn lane<P: Prim>(&mut self, _: Lane<Trace, P>) -> Lane<Trace, P> {
         self.0 += 1;
         Lane(given(self.0 - 1, P::DTYPE))
@@ -348,7 +374,7 @@ impl EachLane<Trace> for Given {
 
 /// Stores each lane to the next output.
 struct Stores;
-impl EachLane<Trace> for Stores {
+impl LaneVisitor<Trace> for Stores {
     fn lane<P: Prim>(&mut self, lane: Lane<Trace, P>) -> Lane<Trace, P> {
         store(lane.0, P::DTYPE);
         lane
@@ -368,9 +394,9 @@ pub fn numbers<P: Program>(program: &P) -> Numbers {
     let mut program = *program;
     let mut collected = Collector { next: 0, settled: 0, numbers: Vec::new() };
     if P::BY_ROWS {
-        program.settle(&mut collected);
+        program.prepare_row(&mut collected);
     }
-    program.run::<Skip>(&mut collected);
+    program.run::<CollectParams>(&mut collected);
     collected.numbers
 }
 
@@ -380,21 +406,21 @@ struct Collector {
     numbers: Numbers,
 }
 
-impl Io<Skip> for Collector {
-    fn load<T: Element>(&mut self) -> Lane<Skip, Compute<T>> {
+impl Io<CollectParams> for Collector {
+    fn load<T: Element>(&mut self) -> Lane<CollectParams, Compute<T>> {
         Lane(())
     }
-    fn param<T: Element>(&mut self, value: T) -> Lane<Skip, Compute<T>> {
+    fn param<T: Element>(&mut self, value: T) -> Lane<CollectParams, Compute<T>> {
         let mut bytes = [0; 16];
         bytes[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&value));
         self.numbers.push(bytes);
         Lane(())
     }
-    fn store<T: Element>(&mut self, _: Lane<Skip, Compute<T>>) {}
-    fn settled<T: Element>(&mut self, _: Compute<T>, _: usize) -> Lane<Skip, Compute<T>> {
+    fn store<T: Element>(&mut self, _: Lane<CollectParams, Compute<T>>) {}
+    fn settled<T: Element>(&mut self, _: Compute<T>, _: usize) -> Lane<CollectParams, Compute<T>> {
         Lane(())
     }
-    fn held<T: Element>(&mut self, place: usize, _: usize) -> Option<Lane<Skip, Compute<T>>> {
+    fn held<T: Element>(&mut self, place: usize, _: usize) -> Option<Lane<CollectParams, Compute<T>>> {
         (place > 0).then_some(Lane(()))
     }
 }
@@ -405,12 +431,12 @@ impl Row for Collector {
     }
     fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, body: &B) -> Compute<R::Out> {
         self.settled += 1;
-        body.eval::<Skip>(self);
+        body.eval::<CollectParams>(self);
         Default::default()
     }
     fn hold<B: Body>(&mut self, body: &B) -> usize {
         self.settled += 1;
-        body.eval::<Skip>(self);
+        body.eval::<CollectParams>(self);
         self.settled
     }
 }

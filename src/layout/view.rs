@@ -4,7 +4,7 @@
 use super::Layout;
 use crate::dim::{Dim, Stride};
 use crate::error::{Error, Result, text};
-use crate::rank::{Fits, LiftTo, Pick, Picks, Rank, RemoveAxis, SliceSpec, Smaller};
+use crate::rank::{LiftTo, Rank, RankMinusOne, RemoveAxis, ResolvedSlice, SliceList, SliceOfRank, SliceSpec};
 
 impl<const RANK: usize> Layout<RANK> {
     #[inline]
@@ -149,7 +149,11 @@ impl<const RANK: usize> Layout<RANK> {
             (size.0[a], stride.0[a]) = (self.size.0[other(a)], self.stride.0[other(a)]);
         }
         // Nothing is pointed to when no element is left, and the step may then lead anywhere.
-        let offset = if size.0.contains(&0) { self.offset } else { (self.offset as isize).wrapping_add(step) as usize };
+        let offset = if size.0.contains(&0) {
+            self.offset
+        } else {
+            (self.offset as isize).wrapping_add(step) as usize
+        };
         Layout { size, stride, offset }
     }
 
@@ -160,7 +164,7 @@ impl<const RANK: usize> Layout<RANK> {
     #[inline]
     pub fn removed<const M: usize>(&self, axis: usize) -> Result<Layout<M>>
     where
-        Dim<RANK>: Smaller<Output = Dim<M>>,
+        Dim<RANK>: RankMinusOne<Output = Dim<M>>,
     {
         match self.size.0.get(axis) {
             Some(1) => Ok(self.indexed(axis, 0)),
@@ -173,11 +177,23 @@ impl<const RANK: usize> Layout<RANK> {
     /// # Errors
     /// [`Error::Slice`] when they leave the axis or the step is 0.
     #[inline]
-    pub fn ranged(&self, op: &'static str, axis: usize, start: usize, end: usize, step: isize) -> Result<Self> {
+    pub fn ranged(
+        &self,
+        op: &'static str,
+        axis: usize,
+        start: usize,
+        end: usize,
+        step: isize,
+    ) -> Result<Self> {
         self.fits(op, axis)?;
         let (size, stride) = (self.size.0[axis], self.stride.0[axis]);
         let Some(Cut { len, first, times }) = Cut::of(size, start, end, step) else {
-            return Err(Error::Slice { op, entry: entry(Pick::Range(start, Some(end), step), size), axis, size });
+            return Err(Error::Slice {
+                op,
+                entry: entry(ResolvedSlice::Range(start, Some(end), step), size),
+                axis,
+                size,
+            });
         };
         let mut layout = *self;
         layout.size.0[axis] = len;
@@ -196,9 +212,16 @@ impl<const RANK: usize> Layout<RANK> {
     #[inline]
     pub fn sliced<S: SliceSpec<Output = Dim<M>>, const M: usize>(&self, spec: &S) -> Result<Layout<M>>
     where
-        S::Reads: Fits<RANK>,
+        S::Reads: SliceOfRank<RANK>,
     {
-        let mut slicing = Slicing { of: *self, size: [1; M], stride: [0; M], offset: self.offset as isize, axis: 0, out: 0 };
+        let mut slicing = Slicing {
+            of: *self,
+            size: [1; M],
+            stride: [0; M],
+            offset: self.offset as isize,
+            axis: 0,
+            out: 0,
+        };
         if let Some(pick) = spec.each(&mut slicing) {
             let (axis, size) = (slicing.axis, self.size.0[slicing.axis]);
             return Err(Error::Slice { op: "slice", entry: entry(pick, size), axis, size });
@@ -229,7 +252,12 @@ impl<const RANK: usize> Layout<RANK> {
         self.fits("windows", axis)?;
         let size = self.size.0[axis];
         if len == 0 || step == 0 || len > size {
-            return Err(Error::Slice { op: "windows", entry: text(format_args!("a window of {len} with step {step}")), axis, size });
+            return Err(Error::Slice {
+                op: "windows",
+                entry: text(format_args!("a window of {len} with step {step}")),
+                axis,
+                size,
+            });
         }
         let mut layout = self.inserted::<N>(RANK)?;
         let count = (size - len) / step + 1;
@@ -249,7 +277,7 @@ impl<const RANK: usize> Layout<RANK> {
     /// [`Error::Axis`] unless the axes differ and exist.
     pub fn diagonal<const M: usize>(&self, first: usize, second: usize) -> Result<Layout<M>>
     where
-        Dim<RANK>: Smaller<Output = Dim<M>>,
+        Dim<RANK>: RankMinusOne<Output = Dim<M>>,
     {
         self.fits("diagonal", first)?;
         self.fits("diagonal", second)?;
@@ -289,7 +317,13 @@ impl<const RANK: usize> Layout<RANK> {
         let numel = to.numel_of("reshape", 1)?;
         if numel != self.numel() {
             let of = Some(self.size.0.into());
-            return Err(Error::Length { op: "reshape", sizes: to.0.into(), expected: numel, found: self.numel(), of });
+            return Err(Error::Length {
+                op: "reshape",
+                sizes: to.0.into(),
+                expected: numel,
+                found: self.numel(),
+                of,
+            });
         }
         // Walk both from the fastest axis: runs of old axes that are dense among themselves take the new axes in turn.
         let mut stride = [0isize; N];
@@ -302,7 +336,9 @@ impl<const RANK: usize> Layout<RANK> {
             }
             let step = self.stride.0[old];
             let mut run = self.size.0[old];
-            while old > 0 && (self.size.0[old - 1] == 1 || self.stride.0[old - 1] == step.wrapping_mul(run as isize)) {
+            while old > 0
+                && (self.size.0[old - 1] == 1 || self.stride.0[old - 1] == step.wrapping_mul(run as isize))
+            {
                 old -= 1;
                 run *= self.size.0[old];
             }
@@ -313,12 +349,18 @@ impl<const RANK: usize> Layout<RANK> {
                 filled = filled.saturating_mul(to.0[new]);
             }
             if filled != run {
-                return Err(Error::NeedsCopy { op: "reshape", sizes: self.size.0.into(), strides: self.stride.0.into(), to: to.0.into() });
+                return Err(Error::NeedsCopy {
+                    op: "reshape",
+                    sizes: self.size.0.into(),
+                    strides: self.stride.0.into(),
+                    to: to.0.into(),
+                });
             }
         }
         // What is left has size 1 and takes the step that a dense layout would have.
         for axis in (0..new).rev() {
-            stride[axis] = if axis + 1 < N { stride[axis + 1].wrapping_mul(to.0[axis + 1] as isize) } else { 1 };
+            stride[axis] =
+                if axis + 1 < N { stride[axis + 1].wrapping_mul(to.0[axis + 1] as isize) } else { 1 };
         }
         Ok(Layout { size: to, stride: Stride(stride), offset: self.offset })
     }
@@ -364,18 +406,20 @@ struct Slicing<const RANK: usize, const M: usize> {
     out: usize,
 }
 
-impl<const RANK: usize, const M: usize> Picks for Slicing<RANK, M> {
+impl<const RANK: usize, const M: usize> SliceList for Slicing<RANK, M> {
     #[inline(always)] // straight-line code, since what is picked is known from its type
-    fn take(&mut self, pick: Pick) -> bool {
-        if let Pick::New = pick {
+    fn take(&mut self, pick: ResolvedSlice) -> bool {
+        if let ResolvedSlice::New = pick {
             self.out += 1;
             return true;
         }
         let (size, stride) = (self.of.size.0[self.axis], self.of.stride.0[self.axis]);
         let first = match pick {
-            Pick::Index(at) if at < size => at,
-            Pick::Range(start, end, step) => {
-                let Some(Cut { len, first, times }) = Cut::of(size, start, end.unwrap_or(size), step) else { return false };
+            ResolvedSlice::Index(at) if at < size => at,
+            ResolvedSlice::Range(start, end, step) => {
+                let Some(Cut { len, first, times }) = Cut::of(size, start, end.unwrap_or(size), step) else {
+                    return false;
+                };
                 (self.size[self.out], self.stride[self.out]) = (len, stride.wrapping_mul(times));
                 self.out += 1;
                 first
@@ -395,20 +439,21 @@ struct Positions<const RANK: usize> {
     axis: usize,
 }
 
-impl<const RANK: usize> Picks for Positions<RANK> {
-    fn take(&mut self, pick: Pick) -> bool {
+impl<const RANK: usize> SliceList for Positions<RANK> {
+    fn take(&mut self, pick: ResolvedSlice) -> bool {
         let picked = match pick {
-            Pick::New => return true,
-            Pick::Index(at) => (at, 1, 1),
-            Pick::Range(start, end, step) => {
-                let Some(Cut { len, first, times }) = Cut::of(self.size[self.axis], start, end.unwrap_or(self.size[self.axis]), step)
+            ResolvedSlice::New => return true,
+            ResolvedSlice::Index(at) => (at, 1, 1),
+            ResolvedSlice::Range(start, end, step) => {
+                let Some(Cut { len, first, times }) =
+                    Cut::of(self.size[self.axis], start, end.unwrap_or(self.size[self.axis]), step)
                 else {
                     return false;
                 };
                 let step = times.unsigned_abs();
                 (if times < 0 { first - step * (len - 1) } else { first }, len, step)
             }
-            Pick::Endless => return false,
+            ResolvedSlice::Endless => return false,
         };
         self.picked[self.axis] = picked;
         self.axis += 1;
@@ -417,7 +462,10 @@ impl<const RANK: usize> Picks for Positions<RANK> {
 }
 
 /// Whether two rows of positions, `(first, how many, step)`, have one in common.
-fn have_common((first, len, step): (usize, usize, usize), (other, others, stride): (usize, usize, usize)) -> bool {
+fn have_common(
+    (first, len, step): (usize, usize, usize),
+    (other, others, stride): (usize, usize, usize),
+) -> bool {
     if len == 0 || others == 0 {
         return false;
     }
@@ -429,12 +477,14 @@ fn have_common((first, len, step): (usize, usize, usize), (other, others, stride
 
 /// What an error says of an entry of a slice, its ends filled in.
 #[cold]
-fn entry(pick: Pick, size: usize) -> String {
+fn entry(pick: ResolvedSlice, size: usize) -> String {
     match pick {
-        Pick::Index(at) => text(format_args!("{at}")),
-        Pick::Range(start, end, 1) => text(format_args!("{start}..{}", end.unwrap_or(size))),
-        Pick::Range(start, end, step) => text(format_args!("({start}..{}).step({step})", end.unwrap_or(size))),
-        Pick::Endless => text(format_args!("..=usize::MAX")),
-        Pick::New => text(format_args!("a new axis")),
+        ResolvedSlice::Index(at) => text(format_args!("{at}")),
+        ResolvedSlice::Range(start, end, 1) => text(format_args!("{start}..{}", end.unwrap_or(size))),
+        ResolvedSlice::Range(start, end, step) => {
+            text(format_args!("({start}..{}).step({step})", end.unwrap_or(size)))
+        }
+        ResolvedSlice::Endless => text(format_args!("..=usize::MAX")),
+        ResolvedSlice::New => text(format_args!("a new axis")),
     }
 }

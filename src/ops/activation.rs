@@ -70,7 +70,7 @@ operators! {
         let x = x.lt(-3.0).select(-3.0, x);
         x * (x + 3.0).min(6.0) / 6.0
     }
-    /// The scaled `elu` of self-normalising networks: 1.0507 · (x above 0, 1.6733 · (eˣ − 1) below).
+    /// The scaled `elu` of self-normalizing networks: 1.0507 · (x above 0, 1.6733 · (eˣ − 1) below).
     fn selu = Selu(x) where Float {
         let positive = x.gt(Lane::zero());
         let below = positive.select(Lane::zero(), x).exp_m1() * 1.758_099_340_847_376_6; // scale · alpha

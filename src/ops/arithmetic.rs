@@ -2,7 +2,7 @@
 // Imports: `scalar`.
 
 use super::operators;
-use crate::scalar::{Integer, Lane, Lanes, Num, Ordered};
+use crate::scalar::{IntegerPrim, Lane, Lanes, Num, Ordered};
 
 /// Whether a remainder `r` by `y` is on the other side of 0 than `y`.
 #[inline(always)]
@@ -12,7 +12,11 @@ fn other_side<L: Lanes, P: Num + Ordered>(r: Lane<L, P>, y: Lane<L, P>) -> Lane<
 
 /// `x` shifted by each power of two in turn that `by` holds: a distance that is an element, of steps that have a fixed one.
 #[inline(always)]
-fn shifted<L: Lanes, P: Integer>(x: Lane<L, P>, by: Lane<L, P>, step: impl Fn(Lane<L, P>, u32) -> Lane<L, P>) -> Lane<L, P> {
+fn shifted<L: Lanes, P: IntegerPrim>(
+    x: Lane<L, P>,
+    by: Lane<L, P>,
+    step: impl Fn(Lane<L, P>, u32) -> Lane<L, P>,
+) -> Lane<L, P> {
     let mut shifted = x;
     for bit in 0..(8 * size_of::<P>() as u32).trailing_zeros() {
         let wanted = (by & Lane::int(1 << bit)).ne(Lane::zero());
@@ -23,14 +27,14 @@ fn shifted<L: Lanes, P: Integer>(x: Lane<L, P>, by: Lane<L, P>, step: impl Fn(La
 
 /// Whether a distance is below 0, or the width of the element and more.
 #[inline(always)]
-fn beyond<L: Lanes, P: Integer>(by: Lane<L, P>) -> Lane<L, bool> {
+fn beyond<L: Lanes, P: IntegerPrim>(by: Lane<L, P>) -> Lane<L, bool> {
     by.lt(Lane::zero()) | by.ge(Lane::int(8 * size_of::<P>() as i64))
 }
 
-/// Euclid's algorithm, as many steps as the longest pair of the width needs: neighbours in Fibonacci's sequence, of which
+/// Euclid's algorithm, as many steps as the longest pair of the width needs: neighbors in Fibonacci's sequence, of which
 /// fewer than 1.45 fit a bit.
 #[inline(always)]
-fn common_divisor<L: Lanes, P: Integer>(x: Lane<L, P>, y: Lane<L, P>) -> Lane<L, P> {
+fn common_divisor<L: Lanes, P: IntegerPrim>(x: Lane<L, P>, y: Lane<L, P>) -> Lane<L, P> {
     let (mut x, mut y) = (x, y);
     for _ in 0..12 * size_of::<P>() {
         // A divisor of 0 leaves 0; then the result stays where it is.
@@ -50,7 +54,7 @@ fn magnitude<L: Lanes, P: Num + Ordered>(x: Lane<L, P>) -> Lane<L, P> {
 
 /// `x` multiplied by itself `n` times, for every bit of `n` in turn.
 #[inline(always)]
-fn whole_power<L: Lanes, P: Integer>(x: Lane<L, P>, n: Lane<L, P>) -> Lane<L, P> {
+fn whole_power<L: Lanes, P: IntegerPrim>(x: Lane<L, P>, n: Lane<L, P>) -> Lane<L, P> {
     let (mut power, mut square) = (Lane::one(), x);
     for bit in 0..8 * size_of::<P>() as u32 {
         let wanted = (n.shr(bit) & Lane::one()).ne(Lane::zero());
@@ -115,7 +119,7 @@ operators! {
         y.lt(Lane::zero()).select(-(Lane::zero() - value), value + Lane::zero())
     }
     /// xⁿ of integers, wrapping. A negative exponent gives 1/x^|n| truncated: 0, but for 1 and −1.
-    fn pow = Pow(x, n) where Whole { whole_power(x, n) }
+    fn pow = Pow(x, n) where Integer { whole_power(x, n) }
     /// The larger; NaN if either is, +0 above −0 (IEEE 754-2019 `maximum`).
     #[doc(alias = "max")]
     fn maximum = Maximum(x, y) where Comparable { x.max(y) }
@@ -133,9 +137,9 @@ operators! {
     }
     /// The greatest common divisor, not below 0; that of 0 and x is |x|. It wraps where it is the magnitude of the
     /// smallest integer.
-    fn gcd = Gcd(x, y) where Whole { common_divisor(x, y) }
+    fn gcd = Gcd(x, y) where Integer { common_divisor(x, y) }
     /// The least common multiple, not below 0; 0 where either is 0. It wraps.
-    fn lcm = Lcm(x, y) where Whole { magnitude(x / common_divisor(x, y) * y) }
+    fn lcm = Lcm(x, y) where Integer { magnitude(x / common_divisor(x, y) * y) }
     /// `−x`; wraps for the smallest integer and for unsigned ones.
     fn neg = Neg(x) where Number { -x }
     /// `x · x`.
@@ -160,11 +164,11 @@ operators! {
     fn bit_xor = BitXor(x, y) where Bitwise { x ^ y }
     /// `x << y`; 0 for a distance below 0, or of the width and more.
     #[doc(alias = "bitwise_left_shift")]
-    fn shl = Shl(x, y) where Whole { beyond(y).select(Lane::zero(), shifted(x, y, |x, by| x.shl(by))) }
+    fn shl = Shl(x, y) where Integer { beyond(y).select(Lane::zero(), shifted(x, y, |x, by| x.shl(by))) }
     /// `x >> y`; signed integers keep their sign. For a distance below 0, or of the width and more, what is left in the end:
     /// −1 for a negative integer, else 0.
     #[doc(alias = "bitwise_right_shift")]
-    fn shr = Shr(x, y) where Whole {
+    fn shr = Shr(x, y) where Integer {
         let sign = x.lt(Lane::zero()).select(Lane::zero() - Lane::one(), Lane::zero());
         beyond(y).select(sign, shifted(x, y, |x, by| x.shr(by)))
     }

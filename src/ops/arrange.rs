@@ -6,29 +6,35 @@ use crate::device::{Device, MAX_REDUCED, same_device};
 use crate::dim::{Axis, Dim};
 use crate::element::{Compute, Element};
 use crate::error::{Error, Result, text};
-use crate::expr::{Stored, eval_at};
+use crate::expr::{IntoView, eval_at};
 use crate::kernel::{Call, Op};
 use crate::layout::Layout;
 use crate::rank::{InsertAxis, RemoveAxis};
 use crate::scalar::{Lane, Lanes, Prim};
-use crate::tensor::{Fresh, Place, Tensor, TensorView, TensorViewMut, There, Writable};
+use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
 use std::ops::Range;
 
 /// The parts one after the other along an axis that exists.
-fn joined<'a, T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
+fn joined<'a, T: Element, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     parts: impl Iterator<Item = TensorView<'a, T, RANK, D>> + Clone,
     axis: usize,
     place: P,
 ) -> Result<P::Done> {
-    let first = parts.clone().next().ok_or_else(|| Error::Value { op, what: text(format_args!("there are no parts")) })?;
+    let first = parts
+        .clone()
+        .next()
+        .ok_or_else(|| Error::Value { op, what: text(format_args!("there are no parts")) })?;
     let mut size = with(first.size(), axis, 0);
     for part in parts.clone() {
         let (left, right) = (first.size(), part.size());
         same_device(op, first.device(), part.device())?;
         part.ready(op)?;
         if with(left, axis, 0) != with(right, axis, 0) {
-            return Err(Error::Value { op, what: text(format_args!("sizes {left} and {right} differ beside axis {axis}")) });
+            return Err(Error::Value {
+                op,
+                what: text(format_args!("sizes {left} and {right} differ beside axis {axis}")),
+            });
         }
         size.0[axis] = size.0[axis].saturating_add(right.0[axis]);
     }
@@ -44,9 +50,17 @@ fn joined<'a, T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
 }
 
 /// Parts of one size, one at each position of a new axis.
-fn stacked<'a, T: Element + 'a, const A: usize, const RANK: usize, const N: usize, D: Device + 'a, P: Place<T, N, D>>(
+fn stacked<
+    'a,
+    T: Element + 'a,
+    const A: usize,
+    const RANK: usize,
+    const N: usize,
+    D: Device + 'a,
+    P: Destination<T, N, D>,
+>(
     op: &'static str,
-    parts: &[impl Stored<'a, T, RANK, D> + Copy],
+    parts: &[impl IntoView<'a, T, RANK, D> + Copy],
     axis: Axis<A>,
     place: P,
 ) -> Result<P::Done>
@@ -79,7 +93,10 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     #[doc(alias = "cat")]
-    pub fn concat<'a, const A: usize, X: Stored<'a, T, RANK, D> + Copy>(parts: impl AsRef<[X]>, axis: Axis<A>) -> Result<Self>
+    pub fn concat<'a, const A: usize, X: IntoView<'a, T, RANK, D> + Copy>(
+        parts: impl AsRef<[X]>,
+        axis: Axis<A>,
+    ) -> Result<Self>
     where
         T: 'a,
         D: 'a,
@@ -93,13 +110,20 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     ///
     /// # Errors
     /// Also [`Error::Axis`].
-    pub fn concat_axis<'a, X: Stored<'a, T, RANK, D> + Copy>(parts: impl AsRef<[X]>, axis: usize) -> Result<Self>
+    pub fn concat_axis<'a, X: IntoView<'a, T, RANK, D> + Copy>(
+        parts: impl AsRef<[X]>,
+        axis: usize,
+    ) -> Result<Self>
     where
         T: 'a,
         D: 'a,
     {
-        exists("concat", axis, parts.as_ref().first().map_or(Dim([0; RANK]), |part| part.into_view().size()))?;
-        joined("concat", parts.as_ref().iter().map(|part| part.into_view()), axis, Fresh)
+        exists(
+            "concat",
+            axis,
+            parts.as_ref().first().map_or(Dim([0; RANK]), |part| part.into_view().size()),
+        )?;
+        joined("concat", parts.as_ref().iter().map(|part| part.into_view()), axis, Allocate)
     }
 
     /// As [`concat`](Tensor::concat), into an existing tensor or exclusive view. No allocation.
@@ -116,10 +140,10 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// assert_eq!(both.to_vec()?, [1, 2, 3]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn concat_into<'a, 'o, const A: usize, X: Stored<'a, T, RANK, D> + Copy>(
+    pub fn concat_into<'a, 'o, const A: usize, X: IntoView<'a, T, RANK, D> + Copy>(
         parts: impl AsRef<[X]>,
         axis: Axis<A>,
-        out: impl Writable<'o, T, RANK, D>,
+        out: impl IntoViewMut<'o, T, RANK, D>,
     ) -> Result<()>
     where
         T: 'a,
@@ -127,7 +151,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         Dim<RANK>: RemoveAxis<A>,
     {
         let _ = axis;
-        joined("concat_into", parts.as_ref().iter().map(|part| part.into_view()), A, There(out))
+        joined("concat_into", parts.as_ref().iter().map(|part| part.into_view()), A, Existing(out))
     }
 
     /// The parts, all of one size, along a new axis at place `A`, in new memory.
@@ -143,7 +167,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// assert_eq!(Tensor::stack([&x, &y], Axis::<1>)?, Tensor::from([[1, 4], [2, 5], [3, 6]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn stack<'a, const A: usize, const N: usize, X: Stored<'a, T, RANK, D> + Copy>(
+    pub fn stack<'a, const A: usize, const N: usize, X: IntoView<'a, T, RANK, D> + Copy>(
         parts: impl AsRef<[X]>,
         axis: Axis<A>,
     ) -> Result<Tensor<T, N, D>>
@@ -152,24 +176,24 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         D: 'a,
         Dim<RANK>: InsertAxis<A, Output = Dim<N>>,
     {
-        stacked("stack", parts.as_ref(), axis, Fresh)
+        stacked("stack", parts.as_ref(), axis, Allocate)
     }
 
     /// As [`stack`](Tensor::stack), into an existing tensor or exclusive view. No allocation.
     ///
     /// # Errors
     /// As [`concat_into`](Tensor::concat_into).
-    pub fn stack_into<'a, 'o, const A: usize, const N: usize, X: Stored<'a, T, RANK, D> + Copy>(
+    pub fn stack_into<'a, 'o, const A: usize, const N: usize, X: IntoView<'a, T, RANK, D> + Copy>(
         parts: impl AsRef<[X]>,
         axis: Axis<A>,
-        out: impl Writable<'o, T, N, D>,
+        out: impl IntoViewMut<'o, T, N, D>,
     ) -> Result<()>
     where
         T: 'a,
         D: 'a + 'o,
         Dim<RANK>: InsertAxis<A, Output = Dim<N>>,
     {
-        stacked("stack_into", parts.as_ref(), axis, There(out))
+        stacked("stack_into", parts.as_ref(), axis, Existing(out))
     }
 }
 
@@ -250,7 +274,7 @@ fn paste<T: Element, const RANK: usize, D: Device>(
 }
 
 /// `x` with something around it.
-fn padded<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
+fn padded<T: Element, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     widths: [(usize, usize); RANK],
@@ -258,18 +282,22 @@ fn padded<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
     place: P,
 ) -> Result<P::Done> {
     x.ready(op)?;
-    let size = Dim(std::array::from_fn(|a| x.size().0[a].saturating_add(widths[a].0).saturating_add(widths[a].1)));
+    let size =
+        Dim(std::array::from_fn(|a| x.size().0[a].saturating_add(widths[a].0).saturating_add(widths[a].1)));
     let layout = Layout::row_major_of(op, size, size_of::<T>())?;
     match (pad, (0..RANK).find(|&a| x.size().0[a] == 0 && size.0[a] > 0)) {
         (Pad::Constant(value), Some(_)) => place.put(op, layout, x.device(), |out| out.fill(value)),
-        (_, Some(axis)) => Err(Error::Value { op, what: text(format_args!("axis {axis} of sizes {} has nothing to repeat", x.size())) }),
+        (_, Some(axis)) => Err(Error::Value {
+            op,
+            what: text(format_args!("axis {axis} of sizes {} has nothing to repeat", x.size())),
+        }),
         _ if size.0.contains(&0) => place.put(op, layout, x.device(), |_| Ok(())),
         _ => place.put(op, layout, x.device(), |out| paste(out.reborrow(), x, 0, &widths, pad)),
     }
 }
 
 /// `x` with each axis `a` repeated `whole[a]` times, each of its elements `each[a]` times.
-fn repeated<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
+fn repeated<T: Element, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     whole: [usize; RANK],
@@ -287,7 +315,11 @@ fn repeated<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
         for a in 0..RANK {
             let (n, step) = (x.size().0[a], to.stride().0[a]);
             let inner = step.wrapping_mul(each[a] as isize);
-            for (size, there, here) in [(whole[a], inner.wrapping_mul(n as isize), 0), (n, inner, x.stride().0[a]), (each[a], step, 0)] {
+            for (size, there, here) in [
+                (whole[a], inner.wrapping_mul(n as isize), 0),
+                (n, inner, x.stride().0[a]),
+                (each[a], step, 0),
+            ] {
                 if size != 1 {
                     (sizes[axes], steps[0][axes], steps[1][axes]) = (size, there, here);
                     axes += 1;
@@ -302,7 +334,7 @@ fn repeated<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
 }
 
 /// The whole `times[a]` times along each axis `a`.
-fn tiled<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
+fn tiled<T: Element, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     times: [usize; RANK],
@@ -315,7 +347,7 @@ fn tiled<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
 }
 
 /// Each element `shift` positions further along an axis.
-fn rolled<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
+fn rolled<T: Element, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     axis: usize,
@@ -325,7 +357,12 @@ fn rolled<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
     exists(op, axis, x.size())?;
     let n = x.size().0[axis];
     let kept = n - shift.rem_euclid(n.max(1) as isize) as usize;
-    joined(op, [x.slice_axis(axis, kept.min(n)..n, 1)?, x.slice_axis(axis, 0..kept.min(n), 1)?].into_iter(), axis, place)
+    joined(
+        op,
+        [x.slice_axis(axis, kept.min(n)..n, 1)?, x.slice_axis(axis, 0..kept.min(n), 1)?].into_iter(),
+        axis,
+        place,
+    )
 }
 
 /// `x − y`; of booleans whether they differ.
@@ -342,8 +379,8 @@ impl<T: Element> Op<(T, T)> for Difference {
     }
 }
 
-/// The differences of neighbours along an axis.
-fn differences<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
+/// The differences of neighbors along an axis.
+fn differences<T: Element, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     axis: usize,
@@ -351,7 +388,8 @@ fn differences<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
 ) -> Result<P::Done> {
     exists(op, axis, x.size())?;
     let n = x.size().0[axis];
-    let (after, before) = (x.slice_axis(axis, n.min(1)..n, 1)?, x.slice_axis(axis, 0..n.saturating_sub(1), 1)?);
+    let (after, before) =
+        (x.slice_axis(axis, n.min(1)..n, 1)?, x.slice_axis(axis, 0..n.saturating_sub(1), 1)?);
     eval_at(op, &Call::<Difference, _>::new((after, before)), x.device(), place)
 }
 
@@ -371,7 +409,7 @@ fn differences<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
 /// assert_eq!(x.diff(Axis::<0>)?.to_vec()?, [1, 1]);
 /// # Ok::<(), rankform::Error>(())
 /// ```
-pub trait Arrange<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized {
+pub trait Arrange<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, D> + Sized {
     /// `widths[a].0` elements more before axis `a` and `widths[a].1` after it.
     ///
     /// # Cost
@@ -384,19 +422,24 @@ pub trait Arrange<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, 
     where
         T: Element,
     {
-        padded("pad", self.into_view(), widths, pad, Fresh)
+        padded("pad", self.into_view(), widths, pad, Allocate)
     }
 
     /// As [`pad`](Arrange::pad), into an existing tensor or exclusive view. No allocation.
     ///
     /// # Errors
     /// As [`pad`](Arrange::pad); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
-    fn pad_into<'o>(self, widths: [(usize, usize); RANK], pad: Pad<T>, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    fn pad_into<'o>(
+        self,
+        widths: [(usize, usize); RANK],
+        pad: Pad<T>,
+        out: impl IntoViewMut<'o, T, RANK, D>,
+    ) -> Result<()>
     where
         T: Element,
         D: 'o,
     {
-        padded("pad_into", self.into_view(), widths, pad, There(out))
+        padded("pad_into", self.into_view(), widths, pad, Existing(out))
     }
 
     /// Each element `shift` positions further along axis `A`; what leaves one end enters at the other.
@@ -420,21 +463,26 @@ pub trait Arrange<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, 
     where
         T: Element,
     {
-        rolled("roll", self.into_view(), axis, shift, Fresh)
+        rolled("roll", self.into_view(), axis, shift, Allocate)
     }
 
     /// As [`roll`](Arrange::roll), into an existing tensor or exclusive view. No allocation.
     ///
     /// # Errors
     /// As [`pad_into`](Arrange::pad_into).
-    fn roll_into<'o, const A: usize>(self, axis: Axis<A>, shift: isize, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    fn roll_into<'o, const A: usize>(
+        self,
+        axis: Axis<A>,
+        shift: isize,
+        out: impl IntoViewMut<'o, T, RANK, D>,
+    ) -> Result<()>
     where
         T: Element,
         D: 'o,
         Dim<RANK>: RemoveAxis<A>,
     {
         let _ = axis;
-        rolled("roll_into", self.into_view(), A, shift, There(out))
+        rolled("roll_into", self.into_view(), A, shift, Existing(out))
     }
 
     /// Each position of axis `A` `times` times, one after the other.
@@ -461,14 +509,19 @@ pub trait Arrange<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, 
     {
         let x = self.into_view();
         exists("repeat", axis, x.size())?;
-        repeated("repeat", x, [1; RANK], along(axis, times), Fresh)
+        repeated("repeat", x, [1; RANK], along(axis, times), Allocate)
     }
 
     /// As [`repeat`](Arrange::repeat), into an existing tensor or exclusive view. No allocation.
     ///
     /// # Errors
     /// As [`pad_into`](Arrange::pad_into).
-    fn repeat_into<'o, const A: usize>(self, axis: Axis<A>, times: usize, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    fn repeat_into<'o, const A: usize>(
+        self,
+        axis: Axis<A>,
+        times: usize,
+        out: impl IntoViewMut<'o, T, RANK, D>,
+    ) -> Result<()>
     where
         T: Element,
         D: 'o,
@@ -476,7 +529,7 @@ pub trait Arrange<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, 
     {
         let (_, x) = (axis, self.into_view());
         exists("repeat_into", A, x.size())?;
-        repeated("repeat_into", x, [1; RANK], along(A, times), There(out))
+        repeated("repeat_into", x, [1; RANK], along(A, times), Existing(out))
     }
 
     /// The whole `times[a]` times along each axis `a`.
@@ -487,19 +540,19 @@ pub trait Arrange<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, 
     where
         T: Element,
     {
-        tiled("tile", self.into_view(), times, Fresh)
+        tiled("tile", self.into_view(), times, Allocate)
     }
 
     /// As [`tile`](Arrange::tile), into an existing tensor or exclusive view. No allocation.
     ///
     /// # Errors
     /// As [`pad_into`](Arrange::pad_into).
-    fn tile_into<'o>(self, times: [usize; RANK], out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    fn tile_into<'o>(self, times: [usize; RANK], out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
     where
         T: Element,
         D: 'o,
     {
-        tiled("tile_into", self.into_view(), times, There(out))
+        tiled("tile_into", self.into_view(), times, Existing(out))
     }
 
     /// Consecutive parts along axis `A`, of these sizes: views.
@@ -516,7 +569,11 @@ pub trait Arrange<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, 
     /// assert_eq!(x.split(Axis::<0>, [1, 2]).unwrap_err().to_string(), "split: parts of [1, 2] do not make up axis 0 of sizes [2, 3]");
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn split<const A: usize, const N: usize>(self, axis: Axis<A>, sizes: [usize; N]) -> Result<[TensorView<'a, T, RANK, D>; N]>
+    fn split<const A: usize, const N: usize>(
+        self,
+        axis: Axis<A>,
+        sizes: [usize; N],
+    ) -> Result<[TensorView<'a, T, RANK, D>; N]>
     where
         Dim<RANK>: RemoveAxis<A>,
     {
@@ -528,7 +585,11 @@ pub trait Arrange<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, 
     ///
     /// # Errors
     /// Also [`Error::Axis`].
-    fn split_axis<const N: usize>(self, axis: usize, sizes: [usize; N]) -> Result<[TensorView<'a, T, RANK, D>; N]> {
+    fn split_axis<const N: usize>(
+        self,
+        axis: usize,
+        sizes: [usize; N],
+    ) -> Result<[TensorView<'a, T, RANK, D>; N]> {
         let x = self.into_view();
         exists("split", axis, x.size())?;
         let total = sizes.iter().try_fold(0usize, |sum, &size| sum.checked_add(size));
@@ -548,7 +609,7 @@ pub trait Arrange<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, 
         Ok(parts)
     }
 
-    /// The differences of neighbours along axis `A`: `y[.., i, ..] = x[.., i + 1, ..] − x[.., i, ..]`, one position less; of booleans whether they
+    /// The differences of neighbors along axis `A`: `y[.., i, ..] = x[.., i + 1, ..] − x[.., i, ..]`, one position less; of booleans whether they
     /// differ.
     ///
     /// # Errors
@@ -575,14 +636,14 @@ pub trait Arrange<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, 
     /// assert_eq!(steps.to_vec()?, [0, 3, 5]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn diff_into<'o, const A: usize>(self, axis: Axis<A>, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    fn diff_into<'o, const A: usize>(self, axis: Axis<A>, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
     where
         T: Element,
         D: 'o,
         Dim<RANK>: RemoveAxis<A>,
     {
         let _ = axis;
-        differences("diff_into", self.into_view(), A, There(out))
+        differences("diff_into", self.into_view(), A, Existing(out))
     }
 
     /// As [`diff`](Arrange::diff), along an axis known at run time.
@@ -593,7 +654,7 @@ pub trait Arrange<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, 
     where
         T: Element,
     {
-        differences("diff", self.into_view(), axis, Fresh)
+        differences("diff", self.into_view(), axis, Allocate)
     }
 }
-impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Arrange<'a, T, RANK, D> for X {}
+impl<'a, X: IntoView<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Arrange<'a, T, RANK, D> for X {}

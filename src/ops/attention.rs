@@ -8,11 +8,11 @@ use crate::dim::{All, Axis, Dim};
 use crate::element::{Compute, Float};
 use crate::element::{bf16, f16};
 use crate::error::{Error, Result, text};
-use crate::expr::{Elementwise as _, Stored, apply, apply_in_place, apply_into};
+use crate::expr::{Elementwise as _, IntoView, apply, apply_in_place, apply_into};
 use crate::kernel::{Op, OpMany};
 use crate::layout::Layout;
 use crate::scalar::{DType, Lane, Lanes};
-use crate::tensor::{Fresh, Place, Tensor, TensorView, TensorViewMut, There, Writable};
+use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
 use std::marker::PhantomData;
 
 /// How attention scales its scores and what it may see.
@@ -53,20 +53,20 @@ impl Attention {
 }
 
 /// An element that attention works on, and what its scores are kept in: f32, or f64 for f64.
-pub trait Scored: Float {
+pub trait AttentionFloat: Float {
     /// The element of scores.
     type Score: Float;
 }
-impl Scored for f16 {
+impl AttentionFloat for f16 {
     type Score = f32;
 }
-impl Scored for bf16 {
+impl AttentionFloat for bf16 {
     type Score = f32;
 }
-impl Scored for f32 {
+impl AttentionFloat for f32 {
     type Score = f32;
 }
-impl Scored for f64 {
+impl AttentionFloat for f64 {
     type Score = f64;
 }
 
@@ -77,7 +77,9 @@ impl<S: Float> OpMany<(S, S, S)> for Capped {
     const NAME: &'static str = "attention";
     type Out = (S,);
     #[inline(always)]
-    fn call<L: Lanes>((score, scale, cap): (Lane<L, Compute<S>>, Lane<L, Compute<S>>, Lane<L, Compute<S>>)) -> (Lane<L, Compute<S>>,) {
+    fn call<L: Lanes>(
+        (score, scale, cap): (Lane<L, Compute<S>>, Lane<L, Compute<S>>, Lane<L, Compute<S>>),
+    ) -> (Lane<L, Compute<S>>,) {
         ((score * scale / cap).tanh() * cap,)
     }
 }
@@ -85,7 +87,7 @@ impl<S: Float> OpMany<(S, S, S)> for Capped {
 /// `score · scale + bias`.
 #[derive(Clone, Copy)]
 struct Biased<T>(PhantomData<fn() -> T>);
-impl<T: Scored> OpMany<(T::Score, T, T::Score)> for Biased<T> {
+impl<T: AttentionFloat> OpMany<(T::Score, T, T::Score)> for Biased<T> {
     const NAME: &'static str = "attention";
     type Out = (T::Score,);
     #[inline(always)]
@@ -125,12 +127,16 @@ impl<S: Float> Op<(S,)> for IsVisible {
 /// `e^((score − largest) · scale)`, as an element `T`; 0 where nothing is seen.
 #[derive(Clone, Copy)]
 struct Weight<T>(PhantomData<fn() -> T>);
-impl<T: Scored> Op<(T::Score, T::Score, T::Score)> for Weight<T> {
+impl<T: AttentionFloat> Op<(T::Score, T::Score, T::Score)> for Weight<T> {
     const NAME: &'static str = "attention";
     type Out = T;
     #[inline(always)]
     fn call<L: Lanes>(
-        (score, largest, scale): (Lane<L, Compute<T::Score>>, Lane<L, Compute<T::Score>>, Lane<L, Compute<T::Score>>),
+        (score, largest, scale): (
+            Lane<L, Compute<T::Score>>,
+            Lane<L, Compute<T::Score>>,
+            Lane<L, Compute<T::Score>>,
+        ),
     ) -> Lane<L, Compute<T>> {
         let nothing = largest.eq(Lane::lowest());
         ((score - nothing.select(Lane::zero(), largest)) * scale).exp().cast()
@@ -140,11 +146,13 @@ impl<T: Scored> Op<(T::Score, T::Score, T::Score)> for Weight<T> {
 /// A sum over the sum of its weights; 0 where nothing is seen.
 #[derive(Clone, Copy)]
 struct Share<T>(PhantomData<fn() -> T>);
-impl<T: Scored> Op<(T::Score, T::Score)> for Share<T> {
+impl<T: AttentionFloat> Op<(T::Score, T::Score)> for Share<T> {
     const NAME: &'static str = "attention";
     type Out = T;
     #[inline(always)]
-    fn call<L: Lanes>((sum, weights): (Lane<L, Compute<T::Score>>, Lane<L, Compute<T::Score>>)) -> Lane<L, Compute<T>> {
+    fn call<L: Lanes>(
+        (sum, weights): (Lane<L, Compute<T::Score>>, Lane<L, Compute<T::Score>>),
+    ) -> Lane<L, Compute<T>> {
         let nothing = weights.eq(Lane::zero());
         (sum / nothing.select(Lane::one(), weights)).cast()
     }
@@ -195,15 +203,31 @@ struct Infinities<T, D: Device> {
     below: Tensor<f32, 4, D>,
 }
 
-impl<T: Scored, D: Device> Infinities<T, D> {
+impl<T: AttentionFloat, D: Device> Infinities<T, D> {
     fn of(v: TensorView<'_, T, 4, D>) -> Result<Self> {
-        Ok(Infinities { finite: v.map(FiniteOrZero)?, above: v.map(IsBeyond::<1>)?, below: v.map(IsBeyond::<-1>)? })
+        Ok(Infinities {
+            finite: v.map(FiniteOrZero)?,
+            above: v.map(IsBeyond::<1>)?,
+            below: v.map(IsBeyond::<-1>)?,
+        })
     }
 
     /// Adds those of the first `seen` keys to the rows of queries that see them.
-    fn add(&self, op: &'static str, visible: &Tensor<f32, 5, D>, seen: usize, out: &mut TensorViewMut<'_, T, 5, D>) -> Result<()> {
+    fn add(
+        &self,
+        op: &'static str,
+        visible: &Tensor<f32, 5, D>,
+        seen: usize,
+        out: &mut TensorViewMut<'_, T, 5, D>,
+    ) -> Result<()> {
         let count = |ones: &Tensor<f32, 4, D>| -> Result<Tensor<f32, 5, D>> {
-            labelled(op, [b"bhgqk", b"bhke", b"bhgqe"], visible.view(), ones.slice_axis(2, 0..seen, 1)?, Fresh)
+            labelled(
+                op,
+                [b"bhgqk", b"bhke", b"bhgqe"],
+                visible.view(),
+                ones.slice_axis(2, 0..seen, 1)?,
+                Allocate,
+            )
         };
         out.zip_in_place(AndInfinite::<1>, &count(&self.above)?)?;
         out.zip_in_place(AndInfinite::<-1>, &count(&self.below)?)
@@ -214,7 +238,7 @@ impl<T: Scored, D: Device> Infinities<T, D> {
 const SCORES: usize = 1 << 20;
 const FEWEST: usize = 16;
 
-impl<T: Scored, D: Device> Tensor<T, 4, D> {
+impl<T: AttentionFloat, D: Device> Tensor<T, 4, D> {
     /// Scaled dot-product attention: `softmax(scale · q · kᵀ) · v` for every batch and head.
     ///
     /// Stable: the largest score of each query is taken off before `exp`. Scores and sums are f32 (f64 for f64); 16-bit
@@ -253,8 +277,8 @@ impl<T: Scored, D: Device> Tensor<T, 4, D> {
     /// Vaswani et al. 2017; Ainslie et al. 2023 for grouped queries; Milakov, Gimelshein 2018 for the blocks.
     pub fn attention<'b>(
         &self,
-        keys: impl Stored<'b, T, 4, D>,
-        values: impl Stored<'b, T, 4, D>,
+        keys: impl IntoView<'b, T, 4, D>,
+        values: impl IntoView<'b, T, 4, D>,
         mask: Option<TensorView<'_, bool, 4, D>>,
         attention: Attention,
     ) -> Result<Self>
@@ -271,11 +295,11 @@ impl<T: Scored, D: Device> Tensor<T, 4, D> {
     /// As [`attention`](Tensor::attention); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
     pub fn attention_into<'b, 'o>(
         &self,
-        keys: impl Stored<'b, T, 4, D>,
-        values: impl Stored<'b, T, 4, D>,
+        keys: impl IntoView<'b, T, 4, D>,
+        values: impl IntoView<'b, T, 4, D>,
         mask: Option<TensorView<'_, bool, 4, D>>,
         attention: Attention,
-        out: impl Writable<'o, T, 4, D>,
+        out: impl IntoViewMut<'o, T, 4, D>,
     ) -> Result<()>
     where
         T: 'b + 'o,
@@ -312,9 +336,9 @@ impl<T: Scored, D: Device> Tensor<T, 4, D> {
     #[doc(alias = "attn_mask")]
     pub fn attention_biased<'b>(
         &self,
-        keys: impl Stored<'b, T, 4, D>,
-        values: impl Stored<'b, T, 4, D>,
-        bias: impl Stored<'b, T, 4, D>,
+        keys: impl IntoView<'b, T, 4, D>,
+        values: impl IntoView<'b, T, 4, D>,
+        bias: impl IntoView<'b, T, 4, D>,
         attention: Attention,
     ) -> Result<Self>
     where
@@ -330,11 +354,11 @@ impl<T: Scored, D: Device> Tensor<T, 4, D> {
     /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
     pub fn attention_biased_into<'b, 'o>(
         &self,
-        keys: impl Stored<'b, T, 4, D>,
-        values: impl Stored<'b, T, 4, D>,
-        bias: impl Stored<'b, T, 4, D>,
+        keys: impl IntoView<'b, T, 4, D>,
+        values: impl IntoView<'b, T, 4, D>,
+        bias: impl IntoView<'b, T, 4, D>,
         attention: Attention,
-        out: impl Writable<'o, T, 4, D>,
+        out: impl IntoViewMut<'o, T, 4, D>,
     ) -> Result<()>
     where
         T: 'b + 'o,
@@ -344,15 +368,15 @@ impl<T: Scored, D: Device> Tensor<T, 4, D> {
     }
 }
 
-impl<T: Scored, D: Device> TensorView<'_, T, 4, D> {
+impl<T: AttentionFloat, D: Device> TensorView<'_, T, 4, D> {
     /// Scaled dot-product attention; see [`Tensor::attention`].
     ///
     /// # Errors
     /// As there.
     pub fn attention<'b>(
         self,
-        keys: impl Stored<'b, T, 4, D>,
-        values: impl Stored<'b, T, 4, D>,
+        keys: impl IntoView<'b, T, 4, D>,
+        values: impl IntoView<'b, T, 4, D>,
         mask: Option<TensorView<'_, bool, 4, D>>,
         attention: Attention,
     ) -> Result<Tensor<T, 4, D>>
@@ -360,7 +384,7 @@ impl<T: Scored, D: Device> TensorView<'_, T, 4, D> {
         T: 'b,
         D: 'b,
     {
-        attend("attention", [self, keys.into_view(), values.into_view()], (mask, None), attention, Fresh)
+        attend("attention", [self, keys.into_view(), values.into_view()], (mask, None), attention, Allocate)
     }
 
     /// Attention into an existing tensor or exclusive view; see [`Tensor::attention_into`].
@@ -369,17 +393,23 @@ impl<T: Scored, D: Device> TensorView<'_, T, 4, D> {
     /// As there.
     pub fn attention_into<'b, 'o>(
         self,
-        keys: impl Stored<'b, T, 4, D>,
-        values: impl Stored<'b, T, 4, D>,
+        keys: impl IntoView<'b, T, 4, D>,
+        values: impl IntoView<'b, T, 4, D>,
         mask: Option<TensorView<'_, bool, 4, D>>,
         attention: Attention,
-        out: impl Writable<'o, T, 4, D>,
+        out: impl IntoViewMut<'o, T, 4, D>,
     ) -> Result<()>
     where
         T: 'b + 'o,
         D: 'b + 'o,
     {
-        attend("attention_into", [self, keys.into_view(), values.into_view()], (mask, None), attention, There(out))
+        attend(
+            "attention_into",
+            [self, keys.into_view(), values.into_view()],
+            (mask, None),
+            attention,
+            Existing(out),
+        )
     }
 
     /// Attention with a bias of its scores; see [`Tensor::attention_biased`].
@@ -388,16 +418,22 @@ impl<T: Scored, D: Device> TensorView<'_, T, 4, D> {
     /// As there.
     pub fn attention_biased<'b>(
         self,
-        keys: impl Stored<'b, T, 4, D>,
-        values: impl Stored<'b, T, 4, D>,
-        bias: impl Stored<'b, T, 4, D>,
+        keys: impl IntoView<'b, T, 4, D>,
+        values: impl IntoView<'b, T, 4, D>,
+        bias: impl IntoView<'b, T, 4, D>,
         attention: Attention,
     ) -> Result<Tensor<T, 4, D>>
     where
         T: 'b,
         D: 'b,
     {
-        attend("attention_biased", [self, keys.into_view(), values.into_view()], (None, Some(bias.into_view())), attention, Fresh)
+        attend(
+            "attention_biased",
+            [self, keys.into_view(), values.into_view()],
+            (None, Some(bias.into_view())),
+            attention,
+            Allocate,
+        )
     }
 
     /// Attention with a bias into an existing tensor or exclusive view; see [`Tensor::attention_biased_into`].
@@ -406,18 +442,24 @@ impl<T: Scored, D: Device> TensorView<'_, T, 4, D> {
     /// As there.
     pub fn attention_biased_into<'b, 'o>(
         self,
-        keys: impl Stored<'b, T, 4, D>,
-        values: impl Stored<'b, T, 4, D>,
-        bias: impl Stored<'b, T, 4, D>,
+        keys: impl IntoView<'b, T, 4, D>,
+        values: impl IntoView<'b, T, 4, D>,
+        bias: impl IntoView<'b, T, 4, D>,
         attention: Attention,
-        out: impl Writable<'o, T, 4, D>,
+        out: impl IntoViewMut<'o, T, 4, D>,
     ) -> Result<()>
     where
         T: 'b + 'o,
         D: 'b + 'o,
     {
         let op = "attention_biased_into";
-        attend(op, [self, keys.into_view(), values.into_view()], (None, Some(bias.into_view())), attention, There(out))
+        attend(
+            op,
+            [self, keys.into_view(), values.into_view()],
+            (None, Some(bias.into_view())),
+            attention,
+            Existing(out),
+        )
     }
 }
 
@@ -434,7 +476,7 @@ fn beside_scores<'x, T, D: Device>(
     x.broadcast_to(whole).and_then(|x| x.reshape(parts)).map_err(|error| error.renamed(op))
 }
 
-fn attend<T: Scored, D: Device, P: Place<T, 4, D>>(
+fn attend<T: AttentionFloat, D: Device, P: Destination<T, 4, D>>(
     op: &'static str,
     [q, k, v]: [TensorView<'_, T, 4, D>; 3],
     (mask, bias): (Option<TensorView<'_, bool, 4, D>>, Option<TensorView<'_, T, 4, D>>),
@@ -446,7 +488,8 @@ fn attend<T: Scored, D: Device, P: Place<T, 4, D>>(
     for operand in [q, k, v] {
         operand.ready(op)?;
     }
-    let (Dim([qb, qh, queries, d]), Dim([kb, kh, count, kd]), Dim([vb, vh, vcount, e])) = (q.size(), k.size(), v.size());
+    let (Dim([qb, qh, queries, d]), Dim([kb, kh, count, kd]), Dim([vb, vh, vcount, e])) =
+        (q.size(), k.size(), v.size());
     if kd != d {
         return Err(Error::Inner { op, inner: [d, kd], left: q.size().0.into(), right: k.size().0.into() });
     }
@@ -468,7 +511,10 @@ fn attend<T: Scored, D: Device, P: Place<T, 4, D>>(
     let (k, v) = (k.broadcast_to([b, heads, count, d])?, v.broadcast_to([b, heads, count, e])?);
     let scale = attention.scale.unwrap_or(1.0 / (d.max(1) as f64).sqrt());
     if !(scale > 0.0 && scale.is_finite()) {
-        return Err(Error::Value { op, what: text(format_args!("the scale {scale} is not a positive number")) });
+        return Err(Error::Value {
+            op,
+            what: text(format_args!("the scale {scale} is not a positive number")),
+        });
     }
     if let Some(cap) = attention.softcap.filter(|cap| !(*cap > 0.0 && cap.is_finite())) {
         return Err(Error::Value { op, what: text(format_args!("the cap {cap} is not a positive number")) });
@@ -478,10 +524,13 @@ fn attend<T: Scored, D: Device, P: Place<T, 4, D>>(
     // The scores of f16 are far inside f32.
     let power = if T::DTYPE == DType::F16 { 1.0 } else { power };
     // What is beyond the numbers of scores is their largest or smallest: 0 · ∞ and 0 / 0 would be NaN.
-    let (least, most) = (<T::Score as num_traits::Float>::min_positive_value(), <T::Score as num_traits::Float>::max_value());
-    let number = |x: f64| num_traits::clamp(<T::Score as num_traits::NumCast>::from(x).unwrap_or(most), least, most);
+    let (least, most) =
+        (<T::Score as num_traits::Float>::min_positive_value(), <T::Score as num_traits::Float>::max_value());
+    let number =
+        |x: f64| num_traits::clamp(<T::Score as num_traits::NumCast>::from(x).unwrap_or(most), least, most);
     let cap = attention.softcap.map(number).filter(|cap| *cap < most);
-    let (scale, power_of_queries) = (number(scale / power), <T as num_traits::NumCast>::from(power).unwrap_or_else(num_traits::One::one));
+    let (scale, power_of_queries) =
+        (number(scale / power), <T as num_traits::NumCast>::from(power).unwrap_or_else(num_traits::One::one));
     let size = Dim([b, h, queries, e]);
     // Called at one place, so that it is compiled once.
     let attend = |out: &mut TensorViewMut<'_, T, 5, D>, hidden: &Option<Infinities<T, D>>| -> Result<()> {
@@ -491,10 +540,15 @@ fn attend<T: Scored, D: Device, P: Place<T, 4, D>>(
         for first in (0..queries).step_by(block) {
             let end = queries.min(first + block);
             let seen = if attention.causal { count.min(end) } else { count };
-            let (q, k, v) = (q.slice_axis(3, first..end, 1)?, k.slice_axis(2, 0..seen, 1)?, finite.slice_axis(2, 0..seen, 1)?);
+            let (q, k, v) = (
+                q.slice_axis(3, first..end, 1)?,
+                k.slice_axis(2, 0..seen, 1)?,
+                finite.slice_axis(2, 0..seen, 1)?,
+            );
             let scaled = if power < 1.0 { Some((q.lazy() * power_of_queries).eval()?) } else { None };
             let q = scaled.as_ref().map_or(q, Tensor::view);
-            let mut scores: Tensor<T::Score, 5, D> = labelled(op, [b"bhgqd", b"bhkd", b"bhgqk"], q, k, Fresh)?;
+            let mut scores: Tensor<T::Score, 5, D> =
+                labelled(op, [b"bhgqd", b"bhkd", b"bhgqk"], q, k, Allocate)?;
             let mut scale = scale;
             if let Some(cap) = cap {
                 apply_in_place(Capped, (&mut scores,), (scale, cap))?;
@@ -516,10 +570,12 @@ fn attend<T: Scored, D: Device, P: Place<T, 4, D>>(
             }
             let largest = scores.max(Axis::<4>)?;
             let visible = hidden.as_ref().map(|_| scores.map(IsVisible)).transpose()?;
-            let weights: Tensor<T, 5, D> = apply(Weight::<T>(PhantomData), (&scores, largest.insert_axis(Axis::<4>), scale))?;
+            let weights: Tensor<T, 5, D> =
+                apply(Weight::<T>(PhantomData), (&scores, largest.insert_axis(Axis::<4>), scale))?;
             drop(scores);
             let total = weights.lazy().cast::<T::Score>().sum(Axis::<4>)?;
-            let sums: Tensor<T::Score, 5, D> = labelled(op, [b"bhgqk", b"bhke", b"bhgqe"], weights.view(), v, Fresh)?;
+            let sums: Tensor<T::Score, 5, D> =
+                labelled(op, [b"bhgqk", b"bhke", b"bhgqe"], weights.view(), v, Allocate)?;
             let part = out.reborrow().slice_axis(3, first..end, 1)?;
             apply_into(Share::<T>(PhantomData), (&sums, total.insert_axis(Axis::<4>)), part)?;
             if let (Some(hidden), Some(visible)) = (hidden, visible) {
@@ -546,6 +602,8 @@ fn attend<T: Scored, D: Device, P: Place<T, 4, D>>(
 }
 
 /// Whether all elements are finite numbers; taken for true where that cannot be asked: there is no data, or a graph is recorded.
-fn all_finite<T: Scored, const RANK: usize, D: Device>(x: TensorView<'_, T, RANK, D>) -> Result<bool> {
+fn all_finite<T: AttentionFloat, const RANK: usize, D: Device>(
+    x: TensorView<'_, T, RANK, D>,
+) -> Result<bool> {
     Ok(x.lazy().is_finite().all(All)?.item().unwrap_or(true))
 }

@@ -1,4 +1,4 @@
-//! Operators that know channels: normalisations by groups, instances and batches, gates, and pixels moved between channels
+//! Operators that know channels: normalizations by groups, instances and batches, gates, and pixels moved between channels
 //! and space.
 // Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`, `tensor`, `expr`, `ops`.
 
@@ -10,14 +10,14 @@ use crate::device::Device;
 use crate::dim::{Axis, Dim};
 use crate::element::{Element, Float};
 use crate::error::{Error, Result, text};
-use crate::expr::Stored;
+use crate::expr::IntoView;
 use crate::layout::Layout;
 use crate::rank::{RemoveAxes, RemoveAxis, Spatial};
-use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
+use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
 /// Each row of `x` in other sizes, along `axes` of these, brought to mean 0 and variance 1: read and written by views where the
 /// elements stand so, by copies elsewhere.
-fn normed<T: Float, AXES: Copy, const RANK: usize, const M: usize, D: Device, P: Place<T, RANK, D>>(
+fn normed<T: Float, AXES: Copy, const RANK: usize, const M: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     (size, axes): ([usize; 3], AXES),
@@ -43,7 +43,7 @@ where
 }
 
 /// [`Channels::group_norm`], wherever the result is to go.
-fn grouped<T: Float, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
+fn grouped<T: Float, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     groups: usize,
@@ -58,7 +58,7 @@ fn grouped<T: Float, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
 }
 
 /// [`Channels::batch_norm_by`], wherever the result is to go.
-fn normed_by<T: Float, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
+fn normed_by<T: Float, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     [mean, var]: [TensorView<'_, T, 1, D>; 2],
@@ -76,7 +76,7 @@ fn normed_by<T: Float, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
 }
 
 /// [`Channels::glu`], wherever the result is to go.
-fn gated<T: Float, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
+fn gated<T: Float, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     axis: usize,
@@ -92,7 +92,7 @@ fn gated<T: Float, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
 }
 
 /// The elements of `x`, whose axes are cut into `cut` and then stand in the order `order`, joined to axes of these sizes.
-fn rearranged<T: Element, const RANK: usize, const N: usize, D: Device, P: Place<T, N, D>>(
+fn rearranged<T: Element, const RANK: usize, const N: usize, D: Device, P: Destination<T, N, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     (cut, order, size): ([usize; 6], [usize; 6], [usize; N]),
@@ -104,7 +104,7 @@ fn rearranged<T: Element, const RANK: usize, const N: usize, D: Device, P: Place
 }
 
 /// [`Channels::pixel_shuffle`], wherever the result is to go.
-fn shuffled<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
+fn shuffled<T: Element, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     factor: usize,
@@ -118,12 +118,15 @@ fn shuffled<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
             let cut = [n, c / block, factor, factor, h, w];
             rearranged(op, x, (cut, [0, 1, 4, 2, 5, 3], std::array::from_fn(|a| size[a])), place)
         }
-        _ => Err(Error::Value { op, what: text(format_args!("{c} channels are no blocks of {factor} × {factor}")) }),
+        _ => Err(Error::Value {
+            op,
+            what: text(format_args!("{c} channels are no blocks of {factor} × {factor}")),
+        }),
     }
 }
 
 /// [`Channels::pixel_unshuffle`], wherever the result is to go.
-fn unshuffled<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
+fn unshuffled<T: Element, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     factor: usize,
@@ -132,7 +135,10 @@ fn unshuffled<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
     x.ready(op)?;
     let [n, c, h, w] = std::array::from_fn(|a| x.size().0[a]);
     if factor == 0 || !h.is_multiple_of(factor) || !w.is_multiple_of(factor) {
-        return Err(Error::Value { op, what: text(format_args!("{h} × {w} pixels are no blocks of {factor} × {factor}")) });
+        return Err(Error::Value {
+            op,
+            what: text(format_args!("{h} × {w} pixels are no blocks of {factor} × {factor}")),
+        });
     }
     let size = [n, c.saturating_mul(factor).saturating_mul(factor), h / factor, w / factor];
     let cut = [n, c, h / factor, factor, w / factor, factor];
@@ -140,7 +146,7 @@ fn unshuffled<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
 }
 
 /// [`Channels::unfold`], wherever the result is to go.
-fn unfolded<T: Element, const RANK: usize, D: Device, P: Place<T, 3, D>>(
+fn unfolded<T: Element, const RANK: usize, D: Device, P: Destination<T, 3, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     kernel: [usize; 2],
@@ -149,12 +155,21 @@ fn unfolded<T: Element, const RANK: usize, D: Device, P: Place<T, 3, D>>(
 ) -> Result<P::Done> {
     x.ready(op)?;
     if conv.groups != 1 {
-        return Err(Error::Value { op, what: text(format_args!("{} groups: windows are of all channels", conv.groups)) });
+        return Err(Error::Value {
+            op,
+            what: text(format_args!("{} groups: windows are of all channels", conv.groups)),
+        });
     }
     let [n, c, h, w] = std::array::from_fn(|a| x.size().0[a]);
     let [before, after] = conv.ends.found(&x.size().0, kernel, &conv);
     let count = |axis: usize, size: usize| {
-        windows(op, axis + 2, size, kernel[axis], [conv.stride[axis], before[axis], after[axis], conv.dilation[axis]])
+        windows(
+            op,
+            axis + 2,
+            size,
+            kernel[axis],
+            [conv.stride[axis], before[axis], after[axis], conv.dilation[axis]],
+        )
     };
     let places = [count(0, h)?, count(1, w)?];
     let size = Dim([n, c, kernel[0], kernel[1], places[0], places[1]]);
@@ -167,10 +182,17 @@ fn unfolded<T: Element, const RANK: usize, D: Device, P: Place<T, 3, D>>(
     let step = padded.stride().0;
     // Windows that fit have steps that fit.
     let times = |count: usize, axis: usize| (count as isize).wrapping_mul(step[axis]);
-    let steps =
-        [step[0], step[1], times(conv.dilation[0], 2), times(conv.dilation[1], 3), times(conv.stride[0], 2), times(conv.stride[1], 3)];
+    let steps = [
+        step[0],
+        step[1],
+        times(conv.dilation[0], 2),
+        times(conv.dilation[1], 3),
+        times(conv.stride[0], 2),
+        times(conv.stride[1], 3),
+    ];
     let seen = padded.as_strided(size, steps, 0)?;
-    let columns = Dim([n, c.saturating_mul(kernel[0]).saturating_mul(kernel[1]), places[0].saturating_mul(places[1])]);
+    let columns =
+        Dim([n, c.saturating_mul(kernel[0]).saturating_mul(kernel[1]), places[0].saturating_mul(places[1])]);
     let layout = Layout::row_major_of(op, columns, size_of::<T>())?;
     place.put(op, layout, x.device(), |out| out.reborrow().reshape(size)?.assign(seen))
 }
@@ -181,7 +203,7 @@ fn flat<const RANK: usize>(size: Dim<RANK>) -> [usize; 3] {
 }
 
 /// Operators on `[batch, channel, …]`, of tensors and views.
-pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized {
+pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, D> + Sized {
     /// Each group of channels of each batch brought to mean 0 and variance 1: `(x − mean) / √(var + epsilon)`.
     ///
     /// A weight and a bias for each channel are one more expression.
@@ -206,7 +228,7 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
         T: Float,
         Dim<RANK>: RemoveAxis<1>,
     {
-        grouped("group_norm", self.into_view(), groups, epsilon, Fresh)
+        grouped("group_norm", self.into_view(), groups, epsilon, Allocate)
     }
 
     /// As [`group_norm`](Channels::group_norm), into an existing tensor or exclusive view; one copy more where its elements do
@@ -223,13 +245,18 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
     /// assert_eq!(y, Tensor::from([[-1.0, 1.0, -1.0, 1.0]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn group_norm_into<'o>(self, groups: usize, epsilon: T, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    fn group_norm_into<'o>(
+        self,
+        groups: usize,
+        epsilon: T,
+        out: impl IntoViewMut<'o, T, RANK, D>,
+    ) -> Result<()>
     where
         T: Float,
         D: 'o,
         Dim<RANK>: RemoveAxis<1>,
     {
-        grouped("group_norm_into", self.into_view(), groups, epsilon, There(out))
+        grouped("group_norm_into", self.into_view(), groups, epsilon, Existing(out))
     }
 
     /// Each channel of each batch brought to mean 0 and variance 1; [`group_norm`](Channels::group_norm) with groups of one.
@@ -250,7 +277,7 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
         Dim<RANK>: RemoveAxis<1>,
     {
         let x = self.into_view();
-        grouped("instance_norm", x, x.size().0[1].max(1), epsilon, Fresh)
+        grouped("instance_norm", x, x.size().0[1].max(1), epsilon, Allocate)
     }
 
     /// As [`instance_norm`](Channels::instance_norm), into an existing tensor or exclusive view.
@@ -266,14 +293,14 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
     /// assert_eq!(y, Tensor::from([[[-1.0, 1.0], [-1.0, 1.0]]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn instance_norm_into<'o>(self, epsilon: T, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    fn instance_norm_into<'o>(self, epsilon: T, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
     where
         T: Float,
         D: 'o,
         Dim<RANK>: RemoveAxis<1>,
     {
         let x = self.into_view();
-        grouped("instance_norm_into", x, x.size().0[1].max(1), epsilon, There(out))
+        grouped("instance_norm_into", x, x.size().0[1].max(1), epsilon, Existing(out))
     }
 
     /// Each channel brought to mean 0 and variance 1 by its statistics in this batch, as in training.
@@ -297,7 +324,7 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
         Dim<RANK>: RemoveAxis<1>,
     {
         let x = self.into_view();
-        normed("batch_norm", x, (flat(x.size()), (Axis::<0>, Axis::<2>)), epsilon, Fresh)
+        normed("batch_norm", x, (flat(x.size()), (Axis::<0>, Axis::<2>)), epsilon, Allocate)
     }
 
     /// As [`batch_norm`](Channels::batch_norm), into an existing tensor or exclusive view.
@@ -313,14 +340,14 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
     /// assert_eq!(y, Tensor::from([[-1.0, -1.0], [1.0, 1.0]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn batch_norm_into<'o>(self, epsilon: T, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    fn batch_norm_into<'o>(self, epsilon: T, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
     where
         T: Float,
         D: 'o,
         Dim<RANK>: RemoveAxis<1>,
     {
         let x = self.into_view();
-        normed("batch_norm_into", x, (flat(x.size()), (Axis::<0>, Axis::<2>)), epsilon, There(out))
+        normed("batch_norm_into", x, (flat(x.size()), (Axis::<0>, Axis::<2>)), epsilon, Existing(out))
     }
 
     /// `(x − mean) / √(var + epsilon)` by a mean and a variance for each channel, as outside training.
@@ -335,13 +362,18 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
     /// assert_eq!(Tensor::from([[1.0, 10.0]]).batch_norm_by(&mean, &var, 0.0)?, Tensor::from([[-1.0, -1.0]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn batch_norm_by<'b>(self, mean: impl Stored<'b, T, 1, D>, var: impl Stored<'b, T, 1, D>, epsilon: T) -> Result<Tensor<T, RANK, D>>
+    fn batch_norm_by<'b>(
+        self,
+        mean: impl IntoView<'b, T, 1, D>,
+        var: impl IntoView<'b, T, 1, D>,
+        epsilon: T,
+    ) -> Result<Tensor<T, RANK, D>>
     where
         T: Float + 'b,
         D: 'b,
         Dim<RANK>: RemoveAxis<1>,
     {
-        normed_by("batch_norm_by", self.into_view(), [mean.into_view(), var.into_view()], epsilon, Fresh)
+        normed_by("batch_norm_by", self.into_view(), [mean.into_view(), var.into_view()], epsilon, Allocate)
     }
 
     /// As [`batch_norm_by`](Channels::batch_norm_by), into an existing tensor or exclusive view. No allocation.
@@ -359,17 +391,23 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
     /// ```
     fn batch_norm_by_into<'b, 'o>(
         self,
-        mean: impl Stored<'b, T, 1, D>,
-        var: impl Stored<'b, T, 1, D>,
+        mean: impl IntoView<'b, T, 1, D>,
+        var: impl IntoView<'b, T, 1, D>,
         epsilon: T,
-        out: impl Writable<'o, T, RANK, D>,
+        out: impl IntoViewMut<'o, T, RANK, D>,
     ) -> Result<()>
     where
         T: Float + 'b,
         D: 'b + 'o,
         Dim<RANK>: RemoveAxis<1>,
     {
-        normed_by("batch_norm_by_into", self.into_view(), [mean.into_view(), var.into_view()], epsilon, There(out))
+        normed_by(
+            "batch_norm_by_into",
+            self.into_view(),
+            [mean.into_view(), var.into_view()],
+            epsilon,
+            Existing(out),
+        )
     }
 
     /// The first half along axis `A`, times the sigmoid of the second.
@@ -406,14 +444,14 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
     /// assert_eq!(y, Tensor::from([[0.5, 2.0]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn glu_into<'o, const A: usize>(self, axis: Axis<A>, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    fn glu_into<'o, const A: usize>(self, axis: Axis<A>, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
     where
         T: Float,
         D: 'o,
         Dim<RANK>: RemoveAxis<A>,
     {
         let _ = axis;
-        gated("glu_into", self.into_view(), A, There(out))
+        gated("glu_into", self.into_view(), A, Existing(out))
     }
 
     /// As [`glu`](Channels::glu), along an axis known at run time.
@@ -424,7 +462,7 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
     where
         T: Float,
     {
-        gated("glu", self.into_view(), axis, Fresh)
+        gated("glu", self.into_view(), axis, Allocate)
     }
 
     /// Blocks of `factor²` channels become blocks of pixels: `[n, c · f², h, w] → [n, c, h · f, w · f]`.
@@ -446,7 +484,7 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
         T: Element,
         Dim<RANK>: Spatial<2>,
     {
-        shuffled("pixel_shuffle", self.into_view(), factor, Fresh)
+        shuffled("pixel_shuffle", self.into_view(), factor, Allocate)
     }
 
     /// As [`pixel_shuffle`](Channels::pixel_shuffle), into an existing tensor or exclusive view. No allocation.
@@ -462,13 +500,13 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
     /// assert_eq!(y, Tensor::from([[[[1, 2], [3, 4]]]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn pixel_shuffle_into<'o>(self, factor: usize, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    fn pixel_shuffle_into<'o>(self, factor: usize, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
     where
         T: Element,
         D: 'o,
         Dim<RANK>: Spatial<2>,
     {
-        shuffled("pixel_shuffle_into", self.into_view(), factor, There(out))
+        shuffled("pixel_shuffle_into", self.into_view(), factor, Existing(out))
     }
 
     /// Blocks of pixels become channels: `[n, c, h · f, w · f] → [n, c · f², h, w]`, as undoes
@@ -481,7 +519,7 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
         T: Element,
         Dim<RANK>: Spatial<2>,
     {
-        unshuffled("pixel_unshuffle", self.into_view(), factor, Fresh)
+        unshuffled("pixel_unshuffle", self.into_view(), factor, Allocate)
     }
 
     /// As [`pixel_unshuffle`](Channels::pixel_unshuffle), into an existing tensor or exclusive view. No allocation.
@@ -497,13 +535,13 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
     /// assert_eq!(y.to_vec()?, [1, 2, 3, 4]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn pixel_unshuffle_into<'o>(self, factor: usize, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    fn pixel_unshuffle_into<'o>(self, factor: usize, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
     where
         T: Element,
         D: 'o,
         Dim<RANK>: Spatial<2>,
     {
-        unshuffled("pixel_unshuffle_into", self.into_view(), factor, There(out))
+        unshuffled("pixel_unshuffle_into", self.into_view(), factor, Existing(out))
     }
 
     /// The windows of a convolution as columns: `[n, c, h, w] → [n, c · kh · kw, windows]`, also known as im2col. Outside
@@ -531,7 +569,7 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
         T: Element,
         Dim<RANK>: Spatial<2>,
     {
-        unfolded("unfold", self.into_view(), kernel, conv, Fresh)
+        unfolded("unfold", self.into_view(), kernel, conv, Allocate)
     }
 
     /// As [`unfold`](Channels::unfold), into an existing tensor or exclusive view. The input with its padding is allocated.
@@ -548,13 +586,18 @@ pub trait Channels<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
     /// assert_eq!(columns, Tensor::from([[[1, 2], [2, 3], [4, 5], [5, 6]]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn unfold_into<'o>(self, kernel: [usize; 2], conv: Conv<2>, out: impl Writable<'o, T, 3, D>) -> Result<()>
+    fn unfold_into<'o>(
+        self,
+        kernel: [usize; 2],
+        conv: Conv<2>,
+        out: impl IntoViewMut<'o, T, 3, D>,
+    ) -> Result<()>
     where
         T: Element,
         D: 'o,
         Dim<RANK>: Spatial<2>,
     {
-        unfolded("unfold_into", self.into_view(), kernel, conv, There(out))
+        unfolded("unfold_into", self.into_view(), kernel, conv, Existing(out))
     }
 }
-impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Channels<'a, T, RANK, D> for X {}
+impl<'a, X: IntoView<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Channels<'a, T, RANK, D> for X {}

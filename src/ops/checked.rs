@@ -4,18 +4,18 @@
 use super::{Cast as _, Div, Reductions as _, Replace};
 use crate::device::Device;
 use crate::dim::All;
-use crate::element::{Compute, Whole};
+use crate::element::{Compute, Integer};
 use crate::error::{Error, Result, text};
-use crate::expr::{Expr, Operand, Stored};
+use crate::expr::{Expr, IntoView, Operand};
 use crate::kernel::{Body, Call, Op};
 use crate::scalar::{Lane, Lanes};
-use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
+use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
 /// Whether `x / y` is no number of the type: `y` is 0, or `y` is −1 and `x` the smallest.
 #[derive(Clone, Copy, Debug)]
 struct Undefined;
 
-impl<T: Whole> Op<(T, T)> for Undefined {
+impl<T: Integer> Op<(T, T)> for Undefined {
     const NAME: &'static str = "undefined_quotient";
     const LIGHT: bool = true;
     type Out = bool;
@@ -26,7 +26,7 @@ impl<T: Whole> Op<(T, T)> for Undefined {
     }
 }
 
-fn divided<T: Whole, const RANK: usize, D: Device, Y, P: Place<T, RANK, D>>(
+fn divided<T: Integer, const RANK: usize, D: Device, Y, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     y: Y,
@@ -47,25 +47,32 @@ where
 
 /// What was asked for at the first place that has no quotient.
 #[cold]
-fn refusal<T: Whole, const RANK: usize, D: Device, Y>(op: &'static str, x: TensorView<'_, T, RANK, D>, y: Y) -> Error
+fn refusal<T: Integer, const RANK: usize, D: Device, Y>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+    y: Y,
+) -> Error
 where
     Y: Expr<RANK, D, Body: Body<Out = T>>,
 {
     let found = || {
-        let first = x.lazy().then(|x| Call::<Undefined, _>::new((x, y))).cast::<u8>().argmax(All)?.item()? as usize;
+        let first =
+            x.lazy().then(|x| Call::<Undefined, _>::new((x, y))).cast::<u8>().argmax(All)?.item()? as usize;
         let element = |whole: Tensor<T, RANK, D>| whole.reshape([whole.numel()])?.slice((first,))?.item();
         let left = x.lazy().then(|x| Call::<Replace, _>::new((y, x))).eval()?;
         let right = x.lazy().then(|x| Call::<Replace, _>::new((x, y))).eval()?;
         Ok((left.size().delinearize(first), element(left)?, element(right)?))
     };
     match found() {
-        Ok((at, left, right)) => Error::Value { op, what: text(format_args!("{left} / {right} at {at} is no {}", T::DTYPE)) },
+        Ok((at, left, right)) => {
+            Error::Value { op, what: text(format_args!("{left} / {right} at {at} is no {}", T::DTYPE)) }
+        }
         Err(error) => error,
     }
 }
 
 /// Division of integers without the values that `/` makes up, of tensors and views.
-pub trait CheckedDivision<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized {
+pub trait CheckedDivision<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, D> + Sized {
     /// The quotients of integers, truncated; an error where there is none: for a divisor of 0, which `/` answers with 0, and for the
     /// smallest integer by −1, which wraps. `other` is a tensor, a number or an expression; sizes of 1 stretch.
     ///
@@ -86,9 +93,9 @@ pub trait CheckedDivision<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T
     /// ```
     fn checked_div(self, other: impl Operand<T, RANK, D>) -> Result<Tensor<T, RANK, D>>
     where
-        T: Whole,
+        T: Integer,
     {
-        divided("checked_div", self.into_view(), other.into_expr(), Fresh)
+        divided("checked_div", self.into_view(), other.into_expr(), Allocate)
     }
 
     /// As [`checked_div`](CheckedDivision::checked_div), into an existing tensor or exclusive view, which an error leaves as it is.
@@ -105,12 +112,19 @@ pub trait CheckedDivision<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T
     /// assert_eq!(y.to_vec()?, [2, -2]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn checked_div_into<'o>(self, other: impl Operand<T, RANK, D>, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    fn checked_div_into<'o>(
+        self,
+        other: impl Operand<T, RANK, D>,
+        out: impl IntoViewMut<'o, T, RANK, D>,
+    ) -> Result<()>
     where
-        T: Whole,
+        T: Integer,
         D: 'o,
     {
-        divided("checked_div_into", self.into_view(), other.into_expr(), There(out))
+        divided("checked_div_into", self.into_view(), other.into_expr(), Existing(out))
     }
 }
-impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> CheckedDivision<'a, T, RANK, D> for X {}
+impl<'a, X: IntoView<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> CheckedDivision<'a, T, RANK, D>
+    for X
+{
+}

@@ -8,42 +8,51 @@ use crate::device::{Cpu, Device, same_device};
 use crate::dim::Dim;
 use crate::element::{Compute, Element, RealNumber};
 use crate::error::{Error, Result, text};
-use crate::expr::Stored;
+use crate::expr::IntoView;
 use crate::layout::Layout;
 use crate::scalar::Prim;
-use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
+use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
 /// The matrices one after the other along the diagonal.
-fn diagonal_blocks<'a, T: Element, D: Device, P: Place<T, 2, D>>(
+fn diagonal_blocks<'a, T: Element, D: Device, P: Destination<T, 2, D>>(
     op: &'static str,
     parts: impl Iterator<Item = TensorView<'a, T, 2, D>> + Clone,
     place: P,
 ) -> Result<P::Done> {
-    let first = parts.clone().next().ok_or_else(|| Error::Value { op, what: text(format_args!("there are no parts")) })?;
+    let first = parts
+        .clone()
+        .next()
+        .ok_or_else(|| Error::Value { op, what: text(format_args!("there are no parts")) })?;
     for part in parts.clone() {
         same_device(op, first.device(), part.device())?;
         part.ready(op)?;
     }
     let total = |axis: usize| parts.clone().fold(0usize, |sum, part| sum.saturating_add(part.size().0[axis]));
-    place.put(op, Layout::row_major_of(op, Dim([total(0), total(1)]), size_of::<T>())?, first.device(), |out| {
-        out.fill(T::default())?;
-        let [mut row, mut column] = [0; 2];
-        for part in parts {
-            let [rows, columns] = part.size().0;
-            out.reborrow().slice((row..row + rows, column..column + columns))?.assign(part)?;
-            (row, column) = (row + rows, column + columns);
-        }
-        Ok(())
-    })
+    place.put(
+        op,
+        Layout::row_major_of(op, Dim([total(0), total(1)]), size_of::<T>())?,
+        first.device(),
+        |out| {
+            out.fill(T::default())?;
+            let [mut row, mut column] = [0; 2];
+            for part in parts {
+                let [rows, columns] = part.size().0;
+                out.reborrow().slice((row..row + rows, column..column + columns))?.assign(part)?;
+                (row, column) = (row + rows, column + columns);
+            }
+            Ok(())
+        },
+    )
 }
 
 /// All tuples of one element of each line, one a row.
-fn tuples<T: Element, const N: usize, D: Device, P: Place<T, 2, D>>(
+fn tuples<T: Element, const N: usize, D: Device, P: Destination<T, 2, D>>(
     op: &'static str,
     lines: [TensorView<'_, T, 1, D>; N],
     place: P,
 ) -> Result<P::Done> {
-    let first = *lines.first().ok_or_else(|| Error::Value { op, what: text(format_args!("there are no lines")) })?;
+    let first =
+        *lines.first().ok_or_else(|| Error::Value { op, what: text(format_args!("there are no lines")) })?;
     for line in lines {
         same_device(op, first.device(), line.device())?;
         line.ready(op)?;
@@ -71,12 +80,12 @@ impl<T: Element, D: Device> Tensor<T, 2, D> {
     /// assert_eq!(Tensor::block_diag([&x, &y])?, Tensor::from([[1, 2, 0], [0, 0, 3], [0, 0, 4]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn block_diag<'a, X: Stored<'a, T, 2, D> + Copy>(parts: impl AsRef<[X]>) -> Result<Self>
+    pub fn block_diag<'a, X: IntoView<'a, T, 2, D> + Copy>(parts: impl AsRef<[X]>) -> Result<Self>
     where
         T: 'a,
         D: 'a,
     {
-        diagonal_blocks("block_diag", parts.as_ref().iter().map(|part| part.into_view()), Fresh)
+        diagonal_blocks("block_diag", parts.as_ref().iter().map(|part| part.into_view()), Allocate)
     }
 
     /// As [`block_diag`](Tensor::block_diag), into an existing tensor or exclusive view. No allocation.
@@ -92,12 +101,15 @@ impl<T: Element, D: Device> Tensor<T, 2, D> {
     /// assert_eq!(y, Tensor::from([[1, 2, 0, 0], [0, 0, 1, 2]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn block_diag_into<'a, 'o, X: Stored<'a, T, 2, D> + Copy>(parts: impl AsRef<[X]>, out: impl Writable<'o, T, 2, D>) -> Result<()>
+    pub fn block_diag_into<'a, 'o, X: IntoView<'a, T, 2, D> + Copy>(
+        parts: impl AsRef<[X]>,
+        out: impl IntoViewMut<'o, T, 2, D>,
+    ) -> Result<()>
     where
         T: 'a,
         D: 'a + 'o,
     {
-        diagonal_blocks("block_diag_into", parts.as_ref().iter().map(|part| part.into_view()), There(out))
+        diagonal_blocks("block_diag_into", parts.as_ref().iter().map(|part| part.into_view()), Existing(out))
     }
 
     /// All tuples of one element of each line, one a row; the last line varies fastest.
@@ -114,7 +126,7 @@ impl<T: Element, D: Device> Tensor<T, 2, D> {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn cartesian_prod<const N: usize>(lines: [TensorView<'_, T, 1, D>; N]) -> Result<Self> {
-        tuples("cartesian_prod", lines, Fresh)
+        tuples("cartesian_prod", lines, Allocate)
     }
 
     /// As [`cartesian_prod`](Tensor::cartesian_prod), into an existing tensor or exclusive view. No allocation.
@@ -131,11 +143,14 @@ impl<T: Element, D: Device> Tensor<T, 2, D> {
     /// assert_eq!(y, Tensor::from([[1, 1], [1, 2], [2, 1], [2, 2]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn cartesian_prod_into<'o, const N: usize>(lines: [TensorView<'_, T, 1, D>; N], out: impl Writable<'o, T, 2, D>) -> Result<()>
+    pub fn cartesian_prod_into<'o, const N: usize>(
+        lines: [TensorView<'_, T, 1, D>; N],
+        out: impl IntoViewMut<'o, T, 2, D>,
+    ) -> Result<()>
     where
         D: 'o,
     {
-        tuples("cartesian_prod_into", lines, There(out))
+        tuples("cartesian_prod_into", lines, Existing(out))
     }
 }
 
@@ -156,7 +171,10 @@ fn places(n: usize, r: usize, repeat: bool, rows: usize) -> Option<Vec<i64>> {
             && let Some(k) = (0..r).rev().find(|&k| now[k] < last(k))
         {
             let start = now[k] + 1;
-            now[k..].iter_mut().enumerate().for_each(|(i, place)| *place = if repeat { start } else { start + i });
+            now[k..]
+                .iter_mut()
+                .enumerate()
+                .for_each(|(i, place)| *place = if repeat { start } else { start + i });
         }
         all.extend(now.iter().map(|&place| place as i64));
     }
@@ -170,11 +188,12 @@ fn count(n: usize, r: usize, repeat: bool) -> Option<usize> {
         return Some(0);
     }
     // Every step divides evenly.
-    (0..r.min(from - r)).try_fold(1usize, |ways, k| usize::try_from(ways as u128 * (from - k) as u128 / (k as u128 + 1)).ok())
+    (0..r.min(from - r))
+        .try_fold(1usize, |ways, k| usize::try_from(ways as u128 * (from - k) as u128 / (k as u128 + 1)).ok())
 }
 
 /// All combinations of `r` elements of a line, one a row.
-fn combined<T: Element, D: Device, P: Place<T, 2, D>>(
+fn combined<T: Element, D: Device, P: Destination<T, 2, D>>(
     op: &'static str,
     line: TensorView<'_, T, 1, D>,
     r: usize,
@@ -182,10 +201,14 @@ fn combined<T: Element, D: Device, P: Place<T, 2, D>>(
     place: P,
 ) -> Result<P::Done> {
     let n = line.numel();
-    let too_many = || Error::Value { op, what: text(format_args!("more combinations of {r} of {n} elements than can be counted")) };
+    let too_many = || Error::Value {
+        op,
+        what: text(format_args!("more combinations of {r} of {n} elements than can be counted")),
+    };
     let size = Dim([count(n, r, repeat).ok_or_else(too_many)?, r]);
     let numel = size.numel_of(op, size_of::<i64>())?;
-    let picked = places(n, r, repeat, size.0[0]).ok_or(Error::OutOfMemory { op, nbytes: numel.saturating_mul(size_of::<i64>()) })?;
+    let picked = places(n, r, repeat, size.0[0])
+        .ok_or(Error::OutOfMemory { op, nbytes: numel.saturating_mul(size_of::<i64>()) })?;
     taken(op, line, Tensor::from_slice(&picked, size, line.device())?.view(), place)
 }
 
@@ -195,18 +218,23 @@ impl<T: Element, D: Device> TensorView<'_, T, 1, D> {
     /// # Errors
     /// As there.
     pub fn combinations(self, r: usize, repeat: bool) -> Result<Tensor<T, 2, D>> {
-        combined("combinations", self, r, repeat, Fresh)
+        combined("combinations", self, r, repeat, Allocate)
     }
 
     /// All combinations of `r` elements, into an existing tensor or exclusive view; see [`Tensor::combinations_into`].
     ///
     /// # Errors
     /// As there.
-    pub fn combinations_into<'o>(self, r: usize, repeat: bool, out: impl Writable<'o, T, 2, D>) -> Result<()>
+    pub fn combinations_into<'o>(
+        self,
+        r: usize,
+        repeat: bool,
+        out: impl IntoViewMut<'o, T, 2, D>,
+    ) -> Result<()>
     where
         D: 'o,
     {
-        combined("combinations_into", self, r, repeat, There(out))
+        combined("combinations_into", self, r, repeat, Existing(out))
     }
 }
 
@@ -242,7 +270,12 @@ impl<T: Element, D: Device> Tensor<T, 1, D> {
     /// assert_eq!(pairs, Tensor::from([[1, 2], [1, 3], [2, 3]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn combinations_into<'o>(&self, r: usize, repeat: bool, out: impl Writable<'o, T, 2, D>) -> Result<()>
+    pub fn combinations_into<'o>(
+        &self,
+        r: usize,
+        repeat: bool,
+        out: impl IntoViewMut<'o, T, 2, D>,
+    ) -> Result<()>
     where
         D: 'o,
     {
@@ -271,11 +304,14 @@ impl<T: RealNumber, D: Device> Tensor<T, 1, D> {
     /// ```
     pub fn logspace(start: f64, end: f64, n: usize, base: f64, device: &D) -> Result<Self> {
         if T::DTYPE.is_discrete() {
-            let powers = Tensor::<f64, 1>::linspace(start, end, n, &Cpu).map_err(|error| error.renamed("logspace"))?;
-            let value = |[i]: [usize; 1]| T::narrow(Compute::<T>::from_f64(whole_part(base.powf(powers[[i]]))));
+            let powers =
+                Tensor::<f64, 1>::linspace(start, end, n, &Cpu).map_err(|error| error.renamed("logspace"))?;
+            let value =
+                |[i]: [usize; 1]| T::narrow(Compute::<T>::from_f64(whole_part(base.powf(powers[[i]]))));
             return Self::from_fn([n], value, device);
         }
-        let powers = Tensor::<f64, 1, D>::linspace(start, end, n, device).map_err(|error| error.renamed("logspace"))?;
+        let powers = Tensor::<f64, 1, D>::linspace(start, end, n, device)
+            .map_err(|error| error.renamed("logspace"))?;
         let base = Tensor::<f64, 1, D>::full([1], base, device)?;
         base.lazy().powf(&powers).cast::<T>().eval()
     }

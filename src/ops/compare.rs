@@ -55,7 +55,7 @@ operators! {
     fn logical_not = LogicalNot(x) -> bool where Element { !x.cast::<bool>() }
 }
 
-/// `x` as an f32, where it is not exact the one of its two neighbours whose last bit is odd: so that rounding it once more,
+/// `x` as an f32, where it is not exact the one of its two neighbors whose last bit is odd: so that rounding it once more,
 /// to a 16-bit float, gives what rounding once would have.
 #[inline(always)]
 fn to_odd<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f32> {
@@ -131,7 +131,9 @@ impl<T: Element> Op<(bool, T, T)> for Select {
     const NAME: &'static str = "select";
     type Out = T;
     #[inline(always)]
-    fn call<L: Lanes>((mask, yes, no): (Lane<L, bool>, Lane<L, Compute<T>>, Lane<L, Compute<T>>)) -> Lane<L, Compute<T>> {
+    fn call<L: Lanes>(
+        (mask, yes, no): (Lane<L, bool>, Lane<L, Compute<T>>, Lane<L, Compute<T>>),
+    ) -> Lane<L, Compute<T>> {
         mask.select(yes, no)
     }
 }
@@ -149,7 +151,11 @@ impl<const RANK: usize, D: Device> Tensor<bool, RANK, D> {
     /// assert_eq!(x.greater(0.0)?.select(&x, 0.0)?.to_vec()?, [1.0, 0.0, 3.0]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn select<T: Element>(&self, yes: impl Operand<T, RANK, D>, no: impl Operand<T, RANK, D>) -> Result<Tensor<T, RANK, D>> {
+    pub fn select<T: Element>(
+        &self,
+        yes: impl Operand<T, RANK, D>,
+        no: impl Operand<T, RANK, D>,
+    ) -> Result<Tensor<T, RANK, D>> {
         self.view().select(yes, no)
     }
 }
@@ -159,7 +165,11 @@ impl<const RANK: usize, D: Device> TensorView<'_, bool, RANK, D> {
     ///
     /// # Errors
     /// As every elementwise operator: [`Error::Sizes`](crate::Error::Sizes), …
-    pub fn select<T: Element>(self, yes: impl Operand<T, RANK, D>, no: impl Operand<T, RANK, D>) -> Result<Tensor<T, RANK, D>> {
+    pub fn select<T: Element>(
+        self,
+        yes: impl Operand<T, RANK, D>,
+        no: impl Operand<T, RANK, D>,
+    ) -> Result<Tensor<T, RANK, D>> {
         eval("select", &Call::<Select, _>::new((self, yes.into_expr(), no.into_expr())), self.device())
     }
 }

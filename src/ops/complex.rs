@@ -83,7 +83,7 @@ fn join_plane<L: Lanes>(a: PlaneMoments<L>, b: PlaneMoments<L>) -> PlaneMoments<
 
 /// Variances and deviations of complex numbers, real: the mean of `|x − mean|²`.
 macro_rules! of_complex {
-    ($($R:ident $name:literal, |$s:ident, $count:ident| $finish:expr;)*) => { $(
+    ($($R:ident $name:literal, |$s:ident, $count:ident| $finalize:expr;)*) => { $(
         impl<P: Float> Reducer<Complex<P>> for $R
         where
             Complex<P>: ComplexElement + Inexact<Part = P>,
@@ -96,7 +96,7 @@ macro_rules! of_complex {
                 (Lane::zero(), Lane::zero(), Lane::zero(), Lane::zero())
             }
             #[inline(always)]
-            fn absorb<L: Lanes>(s: PlaneMoments<L>, x: Lane<L, Compute<Complex<P>>>, _: Lane<L, i64>) -> PlaneMoments<L> {
+            fn accumulate<L: Lanes>(s: PlaneMoments<L>, x: Lane<L, Compute<Complex<P>>>, _: Lane<L, i64>) -> PlaneMoments<L> {
                 let n = s.0 + 1;
                 let (re, im) = (x.re().cast::<f64>(), x.im().cast::<f64>());
                 let (a, b) = (re - s.1, im - s.2);
@@ -108,9 +108,9 @@ macro_rules! of_complex {
                 join_plane(a, b)
             }
             #[inline(always)]
-            fn finish<L: Lanes>(s: PlaneMoments<L>, $count: Lane<L, i64>) -> Lane<L, Compute<P>> {
+            fn finalize<L: Lanes>(s: PlaneMoments<L>, $count: Lane<L, i64>) -> Lane<L, Compute<P>> {
                 let $s = (s.0, s.1, s.3);
-                $finish
+                $finalize
             }
         }
     )* };

@@ -6,20 +6,23 @@
 
 use crate::device::{Device, same_device};
 use crate::dim::Dim;
-use crate::element::{Number, Wider};
+use crate::element::{Number, WideningMul};
 use crate::error::{Error, Result, text};
-use crate::expr::Stored;
-use crate::kernel::{Contraction, MAX_GROUP};
+use crate::expr::IntoView;
+use crate::kernel::{ContractPlan, MAX_GROUP};
 use crate::layout::Layout;
 use crate::rank::Matmul;
-use crate::tensor::{Fresh, Place, Tensor, TensorView, TensorViewMut, There, Writable};
+use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
 
 impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     /// The matrix product; see [`Tensor::matmul`].
     ///
     /// # Errors
     /// [`Error::Inner`] when the inner sizes differ, [`Error::Sizes`] when the batches do not broadcast, …
-    pub fn matmul<'b, const N: usize, const M: usize>(self, other: impl Stored<'b, T, N, D>) -> Result<Tensor<T, M, D>>
+    pub fn matmul<'b, const N: usize, const M: usize>(
+        self,
+        other: impl IntoView<'b, T, N, D>,
+    ) -> Result<Tensor<T, M, D>>
     where
         D: 'b,
         T: 'b,
@@ -32,10 +35,13 @@ impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     ///
     /// # Errors
     /// As [`Tensor::matmul`].
-    pub fn matmul_wide<'b, U, const N: usize, const M: usize>(self, other: impl Stored<'b, U, N, D>) -> Result<Tensor<U::Wide, M, D>>
+    pub fn matmul_wide<'b, U, const N: usize, const M: usize>(
+        self,
+        other: impl IntoView<'b, U, N, D>,
+    ) -> Result<Tensor<U::Wide, M, D>>
     where
         D: 'b,
-        U: Wider<T> + 'b,
+        U: WideningMul<T> + 'b,
         Dim<RANK>: Matmul<Dim<N>, Output = Dim<M>>,
     {
         product("matmul_wide", self, other.into_view())
@@ -47,8 +53,8 @@ impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     /// As there.
     pub fn matmul_into<'b, 'o, const N: usize, const M: usize>(
         self,
-        other: impl Stored<'b, T, N, D>,
-        out: impl Writable<'o, T, M, D>,
+        other: impl IntoView<'b, T, N, D>,
+        out: impl IntoViewMut<'o, T, M, D>,
     ) -> Result<()>
     where
         D: 'b + 'o,
@@ -56,7 +62,7 @@ impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
         Dim<RANK>: Matmul<Dim<N>, Output = Dim<M>>,
     {
         let other = other.into_view();
-        labelled("matmul_into", labels::<RANK, N, M>(), self, other, There(out))
+        labelled("matmul_into", labels::<RANK, N, M>(), self, other, Existing(out))
     }
 
     /// Writes the matrix product in a wider element; see [`Tensor::matmul_into`] and [`Tensor::matmul_wide`].
@@ -65,16 +71,16 @@ impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     /// As [`Tensor::matmul_into`].
     pub fn matmul_wide_into<'b, 'o, U, const N: usize, const M: usize>(
         self,
-        other: impl Stored<'b, U, N, D>,
-        out: impl Writable<'o, U::Wide, M, D>,
+        other: impl IntoView<'b, U, N, D>,
+        out: impl IntoViewMut<'o, U::Wide, M, D>,
     ) -> Result<()>
     where
         D: 'b + 'o,
-        U: Wider<T, Wide: 'o> + 'b,
+        U: WideningMul<T, Wide: 'o> + 'b,
         Dim<RANK>: Matmul<Dim<N>, Output = Dim<M>>,
     {
         let other = other.into_view();
-        labelled("matmul_wide_into", labels::<RANK, N, M>(), self, other, There(out))
+        labelled("matmul_wide_into", labels::<RANK, N, M>(), self, other, Existing(out))
     }
 }
 
@@ -116,7 +122,10 @@ impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     #[doc(alias = "dot")]
-    pub fn matmul<'b, const N: usize, const M: usize>(&self, other: impl Stored<'b, T, N, D>) -> Result<Tensor<T, M, D>>
+    pub fn matmul<'b, const N: usize, const M: usize>(
+        &self,
+        other: impl IntoView<'b, T, N, D>,
+    ) -> Result<Tensor<T, M, D>>
     where
         D: 'b,
         T: 'b,
@@ -140,10 +149,13 @@ impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// assert_eq!(a.matmul_wide(&b)?[[1, 2]], -10_000_000_i32);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn matmul_wide<'b, U, const N: usize, const M: usize>(&self, other: impl Stored<'b, U, N, D>) -> Result<Tensor<U::Wide, M, D>>
+    pub fn matmul_wide<'b, U, const N: usize, const M: usize>(
+        &self,
+        other: impl IntoView<'b, U, N, D>,
+    ) -> Result<Tensor<U::Wide, M, D>>
     where
         D: 'b,
-        U: Wider<T> + 'b,
+        U: WideningMul<T> + 'b,
         Dim<RANK>: Matmul<Dim<N>, Output = Dim<M>>,
     {
         product("matmul_wide", self.view(), other.into_view())
@@ -172,8 +184,8 @@ impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// ```
     pub fn matmul_into<'b, 'o, const N: usize, const M: usize>(
         &self,
-        other: impl Stored<'b, T, N, D>,
-        out: impl Writable<'o, T, M, D>,
+        other: impl IntoView<'b, T, N, D>,
+        out: impl IntoViewMut<'o, T, M, D>,
     ) -> Result<()>
     where
         D: 'b + 'o,
@@ -200,12 +212,12 @@ impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// ```
     pub fn matmul_wide_into<'b, 'o, U, const N: usize, const M: usize>(
         &self,
-        other: impl Stored<'b, U, N, D>,
-        out: impl Writable<'o, U::Wide, M, D>,
+        other: impl IntoView<'b, U, N, D>,
+        out: impl IntoViewMut<'o, U::Wide, M, D>,
     ) -> Result<()>
     where
         D: 'b + 'o,
-        U: Wider<T, Wide: 'o> + 'b,
+        U: WideningMul<T, Wide: 'o> + 'b,
         Dim<RANK>: Matmul<Dim<N>, Output = Dim<M>>,
     {
         self.view().matmul_wide_into(other, out)
@@ -220,7 +232,7 @@ fn product<T: Number, L: Number, R: Number, const RANK: usize, const N: usize, c
     if RANK == 2 && N == 2 && M == 2 {
         return matrices(op, left, right);
     }
-    labelled(op, labels::<RANK, N, M>(), left, right, Fresh)
+    labelled(op, labels::<RANK, N, M>(), left, right, Allocate)
 }
 
 /// The labels of a matrix product: the last ones of a stack of matrices; a vector has no row on the left and no column on
@@ -249,16 +261,27 @@ fn matrices<T: Number, L: Number, R: Number, const RANK: usize, const N: usize, 
     right.ready(op)?;
     let (sizes, others) = (left.size().0, right.size().0);
     if sizes[1] != others[0] {
-        return Err(Error::Inner { op, inner: [sizes[1], others[0]], left: sizes.into(), right: others.into() });
+        return Err(Error::Inner {
+            op,
+            inner: [sizes[1], others[0]],
+            left: sizes.into(),
+            right: others.into(),
+        });
     }
     let size = Dim(std::array::from_fn(|axis| [sizes[0], others[1]][axis]));
-    let mut out = Tensor::<T, M, D>::unwritten(op, Layout::row_major_of(op, size, size_of::<T>())?, left.device())?;
+    let mut out =
+        Tensor::<T, M, D>::unwritten(op, Layout::row_major_of(op, size, size_of::<T>())?, left.device())?;
     let (leaf, left_leaf, right_leaf) = (out.fresh_leaf(), left.leaf(), right.leaf());
     let (stride, left_stride, right_stride) = (leaf.layout().stride().0, left.stride().0, right.stride().0);
-    let plan = Contraction { batch: &[], m: &sizes[..1], k: &sizes[1..2], n: &others[1..2] };
+    let plan = ContractPlan { batch: &[], m: &sizes[..1], k: &sizes[1..2], n: &others[1..2] };
     // SAFETY: two ready views and fresh memory, which overlaps neither, with their own strides.
     unsafe {
-        left.device().contract::<T, L, R>(plan, leaf.slot(&stride), left_leaf.slot(&left_stride), right_leaf.slot(&right_stride))?;
+        left.device().contract::<T, L, R>(
+            plan,
+            leaf.slot(&stride),
+            left_leaf.slot(&left_stride),
+            right_leaf.slot(&right_stride),
+        )?;
     }
     Ok(out)
 }
@@ -284,7 +307,10 @@ impl Group {
 
     fn push(&mut self, op: &'static str, label: Label) -> Result<()> {
         let Some(place) = self.labels.get_mut(self.count) else {
-            return Err(Error::Value { op, what: text(format_args!("more than {MAX_GROUP} axes are summed over")) });
+            return Err(Error::Value {
+                op,
+                what: text(format_args!("more than {MAX_GROUP} axes are summed over")),
+            });
         };
         (*place, self.count) = (label, self.count + 1);
         Ok(())
@@ -309,7 +335,11 @@ fn find<T, const RANK: usize, D: Device>(
             None => Some((size, stride)),
             Some((other, step)) if other == size => Some((size, step.wrapping_add(stride))),
             Some((other, _)) => {
-                let what = format_args!("axes `{}` of sizes {} have {other} and {size} indices", char::from(label), x.size());
+                let what = format_args!(
+                    "axes `{}` of sizes {} have {other} and {size} indices",
+                    char::from(label),
+                    x.size()
+                );
                 return Err(Error::Value { op, what: text(what) });
             }
         };
@@ -330,7 +360,16 @@ struct Joined<const M: usize> {
 /// The product of two operands whose axes have labels: those of the left one, of the right one, of the result.
 ///
 /// A label of the result is one of an operand's and stands in it once. Where both operands have it, a size of 1 stretches.
-pub(super) fn labelled<T: Number, L: Number, R: Number, const A: usize, const B: usize, const M: usize, D: Device, P: Place<T, M, D>>(
+pub(super) fn labelled<
+    T: Number,
+    L: Number,
+    R: Number,
+    const A: usize,
+    const B: usize,
+    const M: usize,
+    D: Device,
+    P: Destination<T, M, D>,
+>(
     op: &'static str,
     labels: [&[u8]; 3],
     left: TensorView<'_, L, A, D>,
@@ -356,7 +395,9 @@ fn join<L: Number, R: Number, const A: usize, const B: usize, const M: usize, D:
         let (letter, left, right) = (char::from(label), left.size(), right.size());
         op.starts_with("einsum").then(|| Error::Value {
             op,
-            what: text(format_args!("letter `{letter}` stands for {size} indices in sizes {left} and for {other} in {right}")),
+            what: text(format_args!(
+                "letter `{letter}` stands for {size} indices in sizes {left} and for {other} in {right}"
+            )),
         })
     };
     let sizes = || Error::Sizes { op, left: left.size().0.into(), right: right.size().0.into() };
@@ -371,7 +412,12 @@ fn join<L: Number, R: Number, const A: usize, const B: usize, const M: usize, D:
         let inner = match found {
             (Some((size, a)), Some((other, b))) if size == other => Label { size, step: [0, a, b] },
             (Some((size, _)), Some((other, _))) => {
-                let inner = || Error::Inner { op, inner: [size, other], left: left.size().0.into(), right: right.size().0.into() };
+                let inner = || Error::Inner {
+                    op,
+                    inner: [size, other],
+                    left: left.size().0.into(),
+                    right: right.size().0.into(),
+                };
                 return Err(of_letter(label, [size, other]).unwrap_or_else(inner));
             }
             (Some((size, a)), None) => Label { size, step: [0, a, 0] },
@@ -384,11 +430,16 @@ fn join<L: Number, R: Number, const A: usize, const B: usize, const M: usize, D:
     let mut size = [1; M];
     let mut found = [[None, None]; M];
     for axis in 0..M {
-        found[axis] = [find(op, left, left_labels, out_labels[axis])?, find(op, right, right_labels, out_labels[axis])?];
+        found[axis] = [
+            find(op, left, left_labels, out_labels[axis])?,
+            find(op, right, right_labels, out_labels[axis])?,
+        ];
         size[axis] = match found[axis] {
             [Some((a, _)), Some((b, _))] if a == b || b == 1 => a,
             [Some((1, _)), Some((b, _))] => b,
-            [Some((a, _)), Some((b, _))] => return Err(of_letter(out_labels[axis], [a, b]).unwrap_or_else(sizes)),
+            [Some((a, _)), Some((b, _))] => {
+                return Err(of_letter(out_labels[axis], [a, b]).unwrap_or_else(sizes));
+            }
             [Some((size, _)), None] | [None, Some((size, _))] => size,
             [None, None] => 1,
         };
@@ -438,9 +489,15 @@ unsafe fn run<T: Number, L: Number, R: Number, const A: usize, const B: usize, c
         }
         steps
     };
-    let (out_steps, left_steps, right_steps) = (steps(0, [batch, m, n]), steps(1, [batch, m, k]), steps(2, [batch, k, n]));
+    let (out_steps, left_steps, right_steps) =
+        (steps(0, [batch, m, n]), steps(1, [batch, m, k]), steps(2, [batch, k, n]));
     let sizes = [batch, m, k, n].map(Group::sizes);
-    let plan = Contraction { batch: &sizes[0][..batch.count], m: &sizes[1][..m.count], k: &sizes[2][..k.count], n: &sizes[3][..n.count] };
+    let plan = ContractPlan {
+        batch: &sizes[0][..batch.count],
+        m: &sizes[1][..m.count],
+        k: &sizes[2][..k.count],
+        n: &sizes[3][..n.count],
+    };
     let out_slot = out.leaf().slot(&out_steps);
     let left_slot = left.leaf().slot(&left_steps);
     let right_slot = right.leaf().slot(&right_steps);

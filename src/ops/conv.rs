@@ -9,11 +9,11 @@ use crate::device::{Device, same_device};
 use crate::dim::{All, Dim};
 use crate::element::{Compute, Number};
 use crate::error::{Error, Result, text};
-use crate::expr::Stored;
-use crate::kernel::Contraction;
+use crate::expr::IntoView;
+use crate::kernel::ContractPlan;
 use crate::layout::Layout;
 use crate::rank::Spatial;
-use crate::tensor::{Fresh, Place, Tensor, TensorView, TensorViewMut, There, Writable};
+use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
 
 /// How the windows of a convolution over `N` axes move, and how channels are grouped.
 ///
@@ -124,7 +124,7 @@ macro_rules! convolutions {
             ///
             /// # Source
             /// PyTorch's `conv1d`, `conv2d`, `conv3d`.
-            pub fn $name<'w>(&self, weight: impl Stored<'w, T, RANK, D>, conv: Conv<$n>) -> Result<Self>
+            pub fn $name<'w>(&self, weight: impl IntoView<'w, T, RANK, D>, conv: Conv<$n>) -> Result<Self>
             where
                 T: 'w,
                 D: 'w,
@@ -137,7 +137,7 @@ macro_rules! convolutions {
             ///
             /// # Errors
             /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
-            pub fn $into<'w, 'o>(&self, weight: impl Stored<'w, T, RANK, D>, conv: Conv<$n>, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+            pub fn $into<'w, 'o>(&self, weight: impl IntoView<'w, T, RANK, D>, conv: Conv<$n>, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
             where
                 T: 'w + 'o,
                 D: 'w + 'o,
@@ -161,7 +161,7 @@ macro_rules! convolutions {
             ///
             /// # Source
             /// PyTorch's `conv_transpose1d` … `conv_transpose3d`; `extra` is `output_padding`.
-            pub fn $transposed<'w>(&self, weight: impl Stored<'w, T, RANK, D>, conv: Conv<$n>, extra: [usize; $n]) -> Result<Self>
+            pub fn $transposed<'w>(&self, weight: impl IntoView<'w, T, RANK, D>, conv: Conv<$n>, extra: [usize; $n]) -> Result<Self>
             where
                 T: 'w,
                 D: 'w,
@@ -176,10 +176,10 @@ macro_rules! convolutions {
             /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
             pub fn $transposed_into<'w, 'o>(
                 &self,
-                weight: impl Stored<'w, T, RANK, D>,
+                weight: impl IntoView<'w, T, RANK, D>,
                 conv: Conv<$n>,
                 extra: [usize; $n],
-                out: impl Writable<'o, T, RANK, D>,
+                out: impl IntoViewMut<'o, T, RANK, D>,
             ) -> Result<()>
             where
                 T: 'w + 'o,
@@ -194,39 +194,39 @@ macro_rules! convolutions {
             ///
             /// # Errors
             /// As there.
-            pub fn $name<'w>(self, weight: impl Stored<'w, T, RANK, D>, conv: Conv<$n>) -> Result<Tensor<T, RANK, D>>
+            pub fn $name<'w>(self, weight: impl IntoView<'w, T, RANK, D>, conv: Conv<$n>) -> Result<Tensor<T, RANK, D>>
             where
                 T: 'w,
                 D: 'w,
                 Dim<RANK>: Spatial<$n>,
             {
-                convolve(stringify!($name), self, weight.into_view(), conv, Fresh)
+                convolve(stringify!($name), self, weight.into_view(), conv, Allocate)
             }
 
             #[doc = concat!("A convolution into an existing tensor or exclusive view; see [`Tensor::", stringify!($into), "`].")]
             ///
             /// # Errors
             /// As there.
-            pub fn $into<'w, 'o>(self, weight: impl Stored<'w, T, RANK, D>, conv: Conv<$n>, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+            pub fn $into<'w, 'o>(self, weight: impl IntoView<'w, T, RANK, D>, conv: Conv<$n>, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
             where
                 T: 'w + 'o,
                 D: 'w + 'o,
                 Dim<RANK>: Spatial<$n>,
             {
-                convolve(stringify!($into), self, weight.into_view(), conv, There(out))
+                convolve(stringify!($into), self, weight.into_view(), conv, Existing(out))
             }
 
             #[doc = concat!("A transposed convolution; see [`Tensor::", stringify!($transposed), "`].")]
             ///
             /// # Errors
             /// As there.
-            pub fn $transposed<'w>(self, weight: impl Stored<'w, T, RANK, D>, conv: Conv<$n>, extra: [usize; $n]) -> Result<Tensor<T, RANK, D>>
+            pub fn $transposed<'w>(self, weight: impl IntoView<'w, T, RANK, D>, conv: Conv<$n>, extra: [usize; $n]) -> Result<Tensor<T, RANK, D>>
             where
                 T: 'w,
                 D: 'w,
                 Dim<RANK>: Spatial<$n>,
             {
-                spread(stringify!($transposed), self, weight.into_view(), conv, extra, Fresh)
+                spread(stringify!($transposed), self, weight.into_view(), conv, extra, Allocate)
             }
 
             #[doc = concat!("A transposed convolution into an existing tensor or exclusive view; see [`Tensor::", stringify!($transposed_into), "`].")]
@@ -235,17 +235,17 @@ macro_rules! convolutions {
             /// As there.
             pub fn $transposed_into<'w, 'o>(
                 self,
-                weight: impl Stored<'w, T, RANK, D>,
+                weight: impl IntoView<'w, T, RANK, D>,
                 conv: Conv<$n>,
                 extra: [usize; $n],
-                out: impl Writable<'o, T, RANK, D>,
+                out: impl IntoViewMut<'o, T, RANK, D>,
             ) -> Result<()>
             where
                 T: 'w + 'o,
                 D: 'w + 'o,
                 Dim<RANK>: Spatial<$n>,
             {
-                spread(stringify!($transposed_into), self, weight.into_view(), conv, extra, There(out))
+                spread(stringify!($transposed_into), self, weight.into_view(), conv, extra, Existing(out))
             }
         }
     )* };
@@ -291,10 +291,13 @@ const NEAR: usize = 1 << 20;
 /// That weights do not fit so many channels.
 fn misfit(op: &'static str, weights: &[usize], channels: usize, groups: usize) -> Error {
     let s = if groups == 1 { "" } else { "s" };
-    Error::Value { op, what: text(format_args!("weights {weights:?} do not fit {channels} channels in {groups} group{s}")) }
+    Error::Value {
+        op,
+        what: text(format_args!("weights {weights:?} do not fit {channels} channels in {groups} group{s}")),
+    }
 }
 
-fn convolve<T: Number, const RANK: usize, const N: usize, D: Device, P: Place<T, RANK, D>>(
+fn convolve<T: Number, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     w: TensorView<'_, T, RANK, D>,
@@ -316,14 +319,16 @@ fn convolve<T: Number, const RANK: usize, const N: usize, D: Device, P: Place<T,
     let conv = conv.padding_ends(before, after);
     let mut padded = [0; N];
     for axis in 0..N {
-        let (n, steps) = (size[axis + 2], [conv.stride[axis], before[axis], after[axis], conv.dilation[axis]]);
+        let (n, steps) =
+            (size[axis + 2], [conv.stride[axis], before[axis], after[axis], conv.dilation[axis]]);
         out_size[axis + 2] = windows(op, axis + 2, n, window[axis], steps)?;
         padded[axis] = n + before[axis] + after[axis];
     }
     let is_padded = padded != size[2..];
     Dim(out_size).numel_of(op, size_of::<T>())?;
     let last = is_channels_last(x.layout());
-    let layout = if last { Layout::with_channel_fastest(Dim(out_size)) } else { Layout::row_major(Dim(out_size)) };
+    let layout =
+        if last { Layout::with_channel_fastest(Dim(out_size)) } else { Layout::row_major(Dim(out_size)) };
     // One channel in and one out: sums over the places of a window, where elements are what is summed in.
     let depthwise = kernel[1] == 1 && kernel[0] == groups && size_of::<T>() == size_of::<Compute<T>>();
     // Sums over places leave padding out, whose product with an infinite weight is NaN.
@@ -331,12 +336,14 @@ fn convolve<T: Number, const RANK: usize, const N: usize, D: Device, P: Place<T,
     let point = kernel[2..].iter().all(|&len| len == 1);
     let frames = !depthwise && (is_padded || !point && x.stride().0[1] != 1);
     // Images go through the caches in turn, each with what is made for it.
-    let image = padded.iter().fold(size_of::<T>().saturating_mul(size[1]), |bytes, &n| bytes.saturating_mul(n));
+    let image =
+        padded.iter().fold(size_of::<T>().saturating_mul(size[1]), |bytes, &n| bytes.saturating_mul(n));
     let together = if depthwise || frames { (NEAR / image.max(1)).max(1) } else { size[0].max(1) };
     place.put(op, layout, x.device(), |whole| {
         for first in (0..size[0]).step_by(together) {
             let images = first..size[0].min(first + together);
-            let (mut out, x) = (whole.reborrow().slice_axis(0, images.clone(), 1)?, x.slice_axis(0, images, 1)?);
+            let (mut out, x) =
+                (whole.reborrow().slice_axis(0, images.clone(), 1)?, x.slice_axis(0, images, 1)?);
             if depthwise {
                 out.fill(T::zero())?;
                 places(x, &mut out, &conv, window, |place: [usize; N], mut part, seen| {
@@ -384,7 +391,8 @@ unsafe fn product<T: Number, const RANK: usize, const N: usize, D: Device>(
     (m[1], k[0]) = (1, 1);
     let times = |count: usize, step: isize| (count as isize).wrapping_mul(step);
     let (mut out_steps, mut x_steps, mut w_steps) = ([0; 20], [0; 20], [0; 20]);
-    (out_steps[0], x_steps[0], w_steps[0]) = (times(outputs, stride[1]), times(kernel[1], xs[1]), times(outputs, ws[0]));
+    (out_steps[0], x_steps[0], w_steps[0]) =
+        (times(outputs, stride[1]), times(kernel[1], xs[1]), times(outputs, ws[0]));
     for axis in 0..RANK {
         let spatial = axis.checked_sub(2);
         out_steps[1 + axis] = stride[axis];
@@ -394,7 +402,7 @@ unsafe fn product<T: Number, const RANK: usize, const N: usize, D: Device>(
     }
     out_steps[1 + RANK] = stride[1];
     w_steps[1 + RANK] = ws[0];
-    let plan = Contraction { batch: &[conv.groups], m: &m, k: &k, n: &[outputs] };
+    let plan = ContractPlan { batch: &[conv.groups], m: &m, k: &k, n: &[outputs] };
     let out_slot = out.leaf().slot(&out_steps);
     let x_slot = x.leaf().slot(&x_steps);
     let w_slot = w.leaf().slot(&w_steps);
@@ -402,7 +410,7 @@ unsafe fn product<T: Number, const RANK: usize, const N: usize, D: Device>(
     unsafe { x.device().contract::<T, T, T>(plan, out_slot, x_slot, w_slot) }
 }
 
-fn spread<T: Number, const RANK: usize, const N: usize, D: Device, P: Place<T, RANK, D>>(
+fn spread<T: Number, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     w: TensorView<'_, T, RANK, D>,
@@ -419,15 +427,19 @@ fn spread<T: Number, const RANK: usize, const N: usize, D: Device, P: Place<T, R
     same_device(op, x.device(), w.device())?;
     x.ready(op)?;
     w.ready(op)?;
-    let (mut sizes, mut starts, mut crops, mut out_size) = ([0; N], [0; N], [const { 0..0 }; N], [size[0]; RANK]);
+    let (mut sizes, mut starts, mut crops, mut out_size) =
+        ([0; N], [0; N], [const { 0..0 }; N], [size[0]; RANK]);
     out_size[1] = kernel[1].saturating_mul(groups);
     let mut flipped = w;
     for axis in 0..N {
         let (n, len) = (size[axis + 2], kernel[axis + 2]);
         let (stride, dilation) = (conv.stride[axis], conv.dilation[axis]);
         if n == 0 || len == 0 || stride == 0 || dilation == 0 || extra[axis] >= stride.max(dilation) {
-            let what =
-                format_args!("axis {}: {n} places, window {len}, stride {stride}, dilation {dilation}, extra {}", axis + 2, extra[axis]);
+            let what = format_args!(
+                "axis {}: {n} places, window {len}, stride {stride}, dilation {dilation}, extra {}",
+                axis + 2,
+                extra[axis]
+            );
             return Err(wrong(what));
         }
         let numbers = || {
@@ -436,12 +448,16 @@ fn spread<T: Number, const RANK: usize, const N: usize, D: Device, P: Place<T, R
             let whole = spread.checked_add(reach)?.checked_add(extra[axis])?;
             // Zeros around: the reach of a window on both sides; what padding takes off comes off the result.
             let framed = whole.checked_add(reach)?;
-            let [before, after] = conv.ends.of(axis, conv.padding[axis], whole.saturating_sub(n.checked_mul(stride)?));
+            let [before, after] =
+                conv.ends.of(axis, conv.padding[axis], whole.saturating_sub(n.checked_mul(stride)?));
             Some((reach, framed, before, whole.checked_sub(before.checked_add(after)?)?))
         };
         let Some((reach, framed, before, left)) = numbers() else {
             let padding = conv.padding[axis];
-            return Err(wrong(format_args!("axis {}: padding {padding} leaves nothing of {n} windows of {len}", axis + 2)));
+            return Err(wrong(format_args!(
+                "axis {}: padding {padding} leaves nothing of {n} windows of {len}",
+                axis + 2
+            )));
         };
         (sizes[axis], starts[axis], out_size[axis + 2]) = (framed, reach, left);
         // As many windows as there are places of the result.
@@ -450,7 +466,8 @@ fn spread<T: Number, const RANK: usize, const N: usize, D: Device, P: Place<T, R
     }
     Dim(out_size).numel_of(op, size_of::<T>())?;
     let last = is_channels_last(x.layout());
-    let layout = if last { Layout::with_channel_fastest(Dim(out_size)) } else { Layout::row_major(Dim(out_size)) };
+    let layout =
+        if last { Layout::with_channel_fastest(Dim(out_size)) } else { Layout::row_major(Dim(out_size)) };
     place.put(op, layout, x.device(), |out| {
         let frame = framed(op, x, sizes, starts, conv.stride)?;
         let mut windows = frame.view();
@@ -465,7 +482,13 @@ fn spread<T: Number, const RANK: usize, const N: usize, D: Device, P: Place<T, R
             let w = flipped.slice_axis(0, group * inputs..(group + 1) * inputs, 1)?.permuted(order)?;
             let x = windows.slice_axis(1, group * inputs..(group + 1) * inputs, 1)?;
             let plain = Conv::new().dilation(conv.dilation);
-            convolve(op, x, w, plain, There(out.reborrow().slice_axis(1, group * outputs..(group + 1) * outputs, 1)?))?;
+            convolve(
+                op,
+                x,
+                w,
+                plain,
+                Existing(out.reborrow().slice_axis(1, group * outputs..(group + 1) * outputs, 1)?),
+            )?;
         }
         Ok(())
     })

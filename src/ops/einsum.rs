@@ -8,9 +8,9 @@ use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::Number;
 use crate::error::{Error, Result, text};
-use crate::expr::Stored;
+use crate::expr::IntoView;
 use crate::rank::Tensordot;
-use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
+use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
 /// A product of one or two tensors by labels, as in NumPy: `einsum!("bij,bjk->bik", &a, &b)?`.
 ///
@@ -144,7 +144,10 @@ const fn parse(labels: &str, operands: usize) -> Result<Labels, Wrong> {
                     return Err(Wrong(0, "`-` stands only in `->`"));
                 }
                 if part + 1 != operands {
-                    return Err(Wrong(0, "fewer operands in the letters than tensors beside them, or two arrows"));
+                    return Err(Wrong(
+                        0,
+                        "fewer operands in the letters than tensors beside them, or two arrows",
+                    ));
                 }
                 part = RESULT;
                 at += 1;
@@ -168,7 +171,11 @@ const fn parse(labels: &str, operands: usize) -> Result<Labels, Wrong> {
         }
         at += 1;
     }
-    if part == RESULT { Ok(read) } else { Err(Wrong(0, "the result is missing: write `->` and its letters, or none for a single number")) }
+    if part == RESULT {
+        Ok(read)
+    } else {
+        Err(Wrong(0, "the result is missing: write `->` and its letters, or none for a single number"))
+    }
 }
 
 const fn has(labels: &Labels, part: usize, letter: u8) -> bool {
@@ -211,8 +218,11 @@ fn read(labels: &str, operands: usize) -> Result<Labels> {
 /// # Errors
 /// As there.
 #[doc(hidden)]
-pub fn one<'a, const A: usize, const M: usize, T: Number, D: Device>(labels: &str, x: impl Stored<'a, T, A, D>) -> Result<Tensor<T, M, D>> {
-    of_one("einsum", labels, x.into_view(), Fresh)
+pub fn one<'a, const A: usize, const M: usize, T: Number, D: Device>(
+    labels: &str,
+    x: impl IntoView<'a, T, A, D>,
+) -> Result<Tensor<T, M, D>> {
+    of_one("einsum", labels, x.into_view(), Allocate)
 }
 
 /// [`einsum_into!`](crate::einsum_into) of one operand.
@@ -222,13 +232,13 @@ pub fn one<'a, const A: usize, const M: usize, T: Number, D: Device>(labels: &st
 #[doc(hidden)]
 pub fn one_into<'a, 'o, const A: usize, const M: usize, T: Number + 'o, D: Device + 'o>(
     labels: &str,
-    x: impl Stored<'a, T, A, D>,
-    out: impl Writable<'o, T, M, D>,
+    x: impl IntoView<'a, T, A, D>,
+    out: impl IntoViewMut<'o, T, M, D>,
 ) -> Result<()> {
-    of_one("einsum_into", labels, x.into_view(), There(out))
+    of_one("einsum_into", labels, x.into_view(), Existing(out))
 }
 
-fn of_one<const A: usize, const M: usize, T: Number, D: Device, P: Place<T, M, D>>(
+fn of_one<const A: usize, const M: usize, T: Number, D: Device, P: Destination<T, M, D>>(
     op: &'static str,
     labels: &str,
     x: TensorView<'_, T, A, D>,
@@ -246,10 +256,10 @@ fn of_one<const A: usize, const M: usize, T: Number, D: Device, P: Place<T, M, D
 #[doc(hidden)]
 pub fn two<'a, 'b, const A: usize, const B: usize, const M: usize, T: Number, D: Device>(
     labels: &str,
-    x: impl Stored<'a, T, A, D>,
-    y: impl Stored<'b, T, B, D>,
+    x: impl IntoView<'a, T, A, D>,
+    y: impl IntoView<'b, T, B, D>,
 ) -> Result<Tensor<T, M, D>> {
-    of_two("einsum", labels, x.into_view(), y.into_view(), Fresh)
+    of_two("einsum", labels, x.into_view(), y.into_view(), Allocate)
 }
 
 /// [`einsum_into!`](crate::einsum_into) of two operands.
@@ -257,16 +267,25 @@ pub fn two<'a, 'b, const A: usize, const B: usize, const M: usize, T: Number, D:
 /// # Errors
 /// As there.
 #[doc(hidden)]
-pub fn two_into<'a, 'b, 'o, const A: usize, const B: usize, const M: usize, T: Number + 'o, D: Device + 'o>(
+pub fn two_into<
+    'a,
+    'b,
+    'o,
+    const A: usize,
+    const B: usize,
+    const M: usize,
+    T: Number + 'o,
+    D: Device + 'o,
+>(
     labels: &str,
-    x: impl Stored<'a, T, A, D>,
-    y: impl Stored<'b, T, B, D>,
-    out: impl Writable<'o, T, M, D>,
+    x: impl IntoView<'a, T, A, D>,
+    y: impl IntoView<'b, T, B, D>,
+    out: impl IntoViewMut<'o, T, M, D>,
 ) -> Result<()> {
-    of_two("einsum_into", labels, x.into_view(), y.into_view(), There(out))
+    of_two("einsum_into", labels, x.into_view(), y.into_view(), Existing(out))
 }
 
-fn of_two<const A: usize, const B: usize, const M: usize, T: Number, D: Device, P: Place<T, M, D>>(
+fn of_two<const A: usize, const B: usize, const M: usize, T: Number, D: Device, P: Destination<T, M, D>>(
     op: &'static str,
     labels: &str,
     x: TensorView<'_, T, A, D>,
@@ -274,7 +293,13 @@ fn of_two<const A: usize, const B: usize, const M: usize, T: Number, D: Device, 
     place: P,
 ) -> Result<P::Done> {
     let labels = read(labels, 2)?;
-    labelled(op, [&labels.letters[0][..A], &labels.letters[1][..B], &labels.letters[RESULT][..M]], x, y, place)
+    labelled(
+        op,
+        [&labels.letters[0][..A], &labels.letters[1][..B], &labels.letters[RESULT][..M]],
+        x,
+        y,
+        place,
+    )
 }
 
 impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
@@ -301,7 +326,7 @@ impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// ```
     pub fn tensordot<'b, const N: usize, const K: usize, const M: usize>(
         &self,
-        other: impl Stored<'b, T, N, D>,
+        other: impl IntoView<'b, T, N, D>,
         pairs: [(usize, usize); K],
     ) -> Result<Tensor<T, M, D>>
     where
@@ -328,9 +353,9 @@ impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// ```
     pub fn tensordot_into<'b, 'o, const N: usize, const K: usize, const M: usize>(
         &self,
-        other: impl Stored<'b, T, N, D>,
+        other: impl IntoView<'b, T, N, D>,
         pairs: [(usize, usize); K],
-        out: impl Writable<'o, T, M, D>,
+        out: impl IntoViewMut<'o, T, M, D>,
     ) -> Result<()>
     where
         D: 'b + 'o,
@@ -348,7 +373,7 @@ impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     /// As there.
     pub fn tensordot<'b, const N: usize, const K: usize, const M: usize>(
         self,
-        other: impl Stored<'b, T, N, D>,
+        other: impl IntoView<'b, T, N, D>,
         pairs: [(usize, usize); K],
     ) -> Result<Tensor<T, M, D>>
     where
@@ -356,7 +381,7 @@ impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
         T: 'b,
         Dim<RANK>: Tensordot<Dim<N>, K, Output = Dim<M>>,
     {
-        paired("tensordot", self, other.into_view(), pairs, Fresh)
+        paired("tensordot", self, other.into_view(), pairs, Allocate)
     }
 
     /// The product summed over pairs of axes, into an existing tensor or exclusive view; see [`Tensor::tensordot_into`].
@@ -365,20 +390,28 @@ impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     /// As there.
     pub fn tensordot_into<'b, 'o, const N: usize, const K: usize, const M: usize>(
         self,
-        other: impl Stored<'b, T, N, D>,
+        other: impl IntoView<'b, T, N, D>,
         pairs: [(usize, usize); K],
-        out: impl Writable<'o, T, M, D>,
+        out: impl IntoViewMut<'o, T, M, D>,
     ) -> Result<()>
     where
         D: 'b + 'o,
         T: 'b,
         Dim<RANK>: Tensordot<Dim<N>, K, Output = Dim<M>>,
     {
-        paired("tensordot_into", self, other.into_view(), pairs, There(out))
+        paired("tensordot_into", self, other.into_view(), pairs, Existing(out))
     }
 }
 
-fn paired<T: Number, const A: usize, const B: usize, const K: usize, const M: usize, D: Device, P: Place<T, M, D>>(
+fn paired<
+    T: Number,
+    const A: usize,
+    const B: usize,
+    const K: usize,
+    const M: usize,
+    D: Device,
+    P: Destination<T, M, D>,
+>(
     op: &'static str,
     x: TensorView<'_, T, A, D>,
     y: TensorView<'_, T, B, D>,
@@ -397,12 +430,19 @@ fn paired<T: Number, const A: usize, const B: usize, const K: usize, const M: us
             return Err(Error::Axis { op, axis: b, sizes: y.size().0.into() });
         }
         if pairs[..at].iter().any(|before| before.0 == a || before.1 == b) {
-            return Err(Error::Value { op, what: text(format_args!("an axis stands twice in the pairs {pairs:?}")) });
+            return Err(Error::Value {
+                op,
+                what: text(format_args!("an axis stands twice in the pairs {pairs:?}")),
+            });
         }
         right[b] = left[a];
     }
     let mut letters = out.iter_mut();
-    for &letter in left.iter().filter(|letter| !right.contains(letter)).chain(right.iter().filter(|letter| !left.contains(letter))) {
+    for &letter in left
+        .iter()
+        .filter(|letter| !right.contains(letter))
+        .chain(right.iter().filter(|letter| !left.contains(letter)))
+    {
         if let Some(last) = letters.next() {
             *last = letter;
         }

@@ -8,12 +8,12 @@ use crate::device::Device;
 use crate::dim::{Axis, Dim};
 use crate::element::{Compute, Element, Number};
 use crate::error::Result;
-use crate::expr::{Stored, eval_at};
+use crate::expr::{IntoView, eval_at};
 use crate::kernel::{Call, Op, Param};
 use crate::layout::Layout;
 use crate::rank::{Rank, RemoveAxis};
 use crate::scalar::{Lane, Lanes};
-use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
+use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
 /// The elements of a triangle, 0 elsewhere: `(x, row, column, diagonal)`.
 #[derive(Clone, Copy, Debug)]
@@ -23,14 +23,16 @@ impl<T: Element, const UPPER: bool> Op<(T, i64, i64, i64)> for Triangle<UPPER> {
     const NAME: &'static str = if UPPER { "triu" } else { "tril" };
     type Out = T;
     #[inline(always)]
-    fn call<L: Lanes>((x, row, column, diagonal): (Lane<L, Compute<T>>, Lane<L, i64>, Lane<L, i64>, Lane<L, i64>)) -> Lane<L, Compute<T>> {
+    fn call<L: Lanes>(
+        (x, row, column, diagonal): (Lane<L, Compute<T>>, Lane<L, i64>, Lane<L, i64>, Lane<L, i64>),
+    ) -> Lane<L, Compute<T>> {
         let on = column - row;
         let inside = if UPPER { on.ge(diagonal) } else { on.le(diagonal) };
         inside.select(x, Lane::literal(T::default().widen()))
     }
 }
 
-fn triangle<T: Element, const UPPER: bool, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
+fn triangle<T: Element, const UPPER: bool, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     diagonal: i64,
@@ -39,7 +41,8 @@ fn triangle<T: Element, const UPPER: bool, const RANK: usize, D: Device, P: Plac
     let (rows, columns) = (x.size().0[RANK - 2], x.size().0[RANK - 1]);
     let numbers = |n: usize| Tensor::arange(0, n as i64, 1, x.device());
     let (row, column) = (numbers(rows)?, numbers(columns)?);
-    let (row, column) = (row.reshape(along::<RANK>(RANK - 2, rows))?, column.reshape(along::<RANK>(RANK - 1, columns))?);
+    let (row, column) =
+        (row.reshape(along::<RANK>(RANK - 2, rows))?, column.reshape(along::<RANK>(RANK - 1, columns))?);
     let call = Call::<Triangle<UPPER>, _>::new((x, row, column, Param(diagonal)));
     eval_at(op, &call, x.device(), place)
 }
@@ -63,27 +66,27 @@ fn triangle<T: Element, const UPPER: bool, const RANK: usize, D: Device, P: Plac
 /// assert_eq!(y, Tensor::from([[0, 0, 0], [4, 0, 0], [7, 8, 0]]));
 /// # Ok::<(), rankform::Error>(())
 /// ```
-pub trait Triangles<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized {
+pub trait Triangles<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, D> + Sized {
     /// What stands on the diagonal or below it; 0 above.
     fn tril(self, diagonal: i64) -> Result<Tensor<T, RANK, D>>
     where
         T: Element,
         Dim<RANK>: RemoveAxis<1>,
     {
-        triangle::<T, false, RANK, D, _>("tril", self.into_view(), diagonal, Fresh)
+        triangle::<T, false, RANK, D, _>("tril", self.into_view(), diagonal, Allocate)
     }
     /// As [`tril`](Triangles::tril), into an existing tensor or exclusive view.
     ///
     /// # Errors
     /// As there; [`Error::Output`](crate::Error::Output) when `out` has other sizes,
     /// [`Error::Shared`](crate::Error::Shared) when it has other handles.
-    fn tril_into<'o>(self, diagonal: i64, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    fn tril_into<'o>(self, diagonal: i64, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
     where
         T: Element,
         D: 'o,
         Dim<RANK>: RemoveAxis<1>,
     {
-        triangle::<T, false, RANK, D, _>("tril_into", self.into_view(), diagonal, There(out))
+        triangle::<T, false, RANK, D, _>("tril_into", self.into_view(), diagonal, Existing(out))
     }
     /// What stands on the diagonal or above it; 0 below.
     fn triu(self, diagonal: i64) -> Result<Tensor<T, RANK, D>>
@@ -91,26 +94,26 @@ pub trait Triangles<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK
         T: Element,
         Dim<RANK>: RemoveAxis<1>,
     {
-        triangle::<T, true, RANK, D, _>("triu", self.into_view(), diagonal, Fresh)
+        triangle::<T, true, RANK, D, _>("triu", self.into_view(), diagonal, Allocate)
     }
     /// As [`triu`](Triangles::triu), into an existing tensor or exclusive view.
     ///
     /// # Errors
     /// As there; [`Error::Output`](crate::Error::Output) when `out` has other sizes,
     /// [`Error::Shared`](crate::Error::Shared) when it has other handles.
-    fn triu_into<'o>(self, diagonal: i64, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    fn triu_into<'o>(self, diagonal: i64, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
     where
         T: Element,
         D: 'o,
         Dim<RANK>: RemoveAxis<1>,
     {
-        triangle::<T, true, RANK, D, _>("triu_into", self.into_view(), diagonal, There(out))
+        triangle::<T, true, RANK, D, _>("triu_into", self.into_view(), diagonal, Existing(out))
     }
 }
-impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Triangles<'a, T, RANK, D> for X {}
+impl<'a, X: IntoView<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Triangles<'a, T, RANK, D> for X {}
 
 /// A square matrix with a line on a diagonal.
-fn diagonal_matrix<T: Element, D: Device, P: Place<T, 2, D>>(
+fn diagonal_matrix<T: Element, D: Device, P: Destination<T, 2, D>>(
     op: &'static str,
     line: TensorView<'_, T, 1, D>,
     diagonal: isize,
@@ -134,18 +137,18 @@ impl<T: Element, D: Device> TensorView<'_, T, 1, D> {
     /// [`Error::Overflow`](crate::Error::Overflow), [`Error::Unallocated`](crate::Error::Unallocated),
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
     pub fn diag(self, diagonal: isize) -> Result<Tensor<T, 2, D>> {
-        diagonal_matrix("diag", self, diagonal, Fresh)
+        diagonal_matrix("diag", self, diagonal, Allocate)
     }
 
     /// As [`diag`](Tensor::diag), into an existing tensor or exclusive view; see [`Tensor::diag_into`].
     ///
     /// # Errors
     /// As there.
-    pub fn diag_into<'o>(self, diagonal: isize, out: impl Writable<'o, T, 2, D>) -> Result<()>
+    pub fn diag_into<'o>(self, diagonal: isize, out: impl IntoViewMut<'o, T, 2, D>) -> Result<()>
     where
         D: 'o,
     {
-        diagonal_matrix("diag_into", self, diagonal, There(out))
+        diagonal_matrix("diag_into", self, diagonal, Existing(out))
     }
 }
 
@@ -183,7 +186,7 @@ impl<T: Element, D: Device> Tensor<T, 1, D> {
     /// assert_eq!(y, Tensor::from([[1, 0], [0, 2]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn diag_into<'o>(&self, diagonal: isize, out: impl Writable<'o, T, 2, D>) -> Result<()>
+    pub fn diag_into<'o>(&self, diagonal: isize, out: impl IntoViewMut<'o, T, 2, D>) -> Result<()>
     where
         D: 'o,
     {
@@ -206,16 +209,20 @@ impl<'a, T, D: Device> TensorView<'a, T, 1, D> {
     /// assert_eq!(rows + columns, Tensor::from([[11, 21, 31], [12, 22, 32]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn meshgrid<const N: usize>(lines: [TensorView<'a, T, 1, D>; N]) -> Result<[TensorView<'a, T, N, D>; N]> {
+    pub fn meshgrid<const N: usize>(
+        lines: [TensorView<'a, T, 1, D>; N],
+    ) -> Result<[TensorView<'a, T, N, D>; N]> {
         let size = Dim(lines.map(|line| line.numel()));
         size.numel_of("meshgrid", size_of::<T>())?;
         let axis = |a: usize| lines[a].reshape(along::<N>(a, size.0[a]))?.broadcast_to(size);
-        Ok(std::array::from_fn(|a| axis(a).expect("a line stands along any axis, and the sizes can be counted")))
+        Ok(std::array::from_fn(|a| {
+            axis(a).expect("a line stands along any axis, and the sizes can be counted")
+        }))
     }
 }
 
 /// 1 at the place of each class along a new last axis.
-fn encoded<T: Number, const RANK: usize, const N: usize, D: Device, P: Place<T, N, D>>(
+fn encoded<T: Number, const RANK: usize, const N: usize, D: Device, P: Destination<T, N, D>>(
     op: &'static str,
     index: TensorView<'_, i64, RANK, D>,
     classes: usize,
@@ -227,7 +234,8 @@ fn encoded<T: Number, const RANK: usize, const N: usize, D: Device, P: Place<T, 
     place.put(op, Layout::row_major_of(op, Dim(sizes(classes)), size_of::<T>())?, device, |out| {
         out.fill(T::zero())?;
         let one = Tensor::<T, N, D>::ones([1; N], device)?;
-        out.scatter_axis(Replace, N - 1, column, &one).map_err(|error| error.outside(None, &[classes]).renamed(op))
+        out.scatter_axis(Replace, N - 1, column, &one)
+            .map_err(|error| error.outside(None, &[classes]).renamed(op))
     })
 }
 
@@ -240,19 +248,23 @@ impl<const RANK: usize, D: Device> TensorView<'_, i64, RANK, D> {
     where
         Dim<RANK>: Rank<Next = Dim<N>>,
     {
-        encoded("one_hot", self, classes, Fresh)
+        encoded("one_hot", self, classes, Allocate)
     }
 
     /// As [`one_hot`](Tensor::one_hot), into an existing tensor or exclusive view; see [`Tensor::one_hot_into`].
     ///
     /// # Errors
     /// As there.
-    pub fn one_hot_into<'o, T: Number, const N: usize>(self, classes: usize, out: impl Writable<'o, T, N, D>) -> Result<()>
+    pub fn one_hot_into<'o, T: Number, const N: usize>(
+        self,
+        classes: usize,
+        out: impl IntoViewMut<'o, T, N, D>,
+    ) -> Result<()>
     where
         D: 'o,
         Dim<RANK>: Rank<Next = Dim<N>>,
     {
-        encoded("one_hot_into", self, classes, There(out))
+        encoded("one_hot_into", self, classes, Existing(out))
     }
 }
 
@@ -291,7 +303,11 @@ impl<const RANK: usize, D: Device> Tensor<i64, RANK, D> {
     /// assert_eq!(batch, Tensor::from([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn one_hot_into<'o, T: Number, const N: usize>(&self, classes: usize, out: impl Writable<'o, T, N, D>) -> Result<()>
+    pub fn one_hot_into<'o, T: Number, const N: usize>(
+        &self,
+        classes: usize,
+        out: impl IntoViewMut<'o, T, N, D>,
+    ) -> Result<()>
     where
         D: 'o,
         Dim<RANK>: Rank<Next = Dim<N>>,
@@ -301,7 +317,7 @@ impl<const RANK: usize, D: Device> Tensor<i64, RANK, D> {
 }
 
 /// The sum of the weights of each of the numbers `0..bins`.
-fn counted<T: Number, D: Device, P: Place<T, 1, D>>(
+fn counted<T: Number, D: Device, P: Destination<T, 1, D>>(
     op: &'static str,
     numbers: TensorView<'_, i64, 1, D>,
     weights: TensorView<'_, T, 1, D>,
@@ -321,29 +337,33 @@ impl<D: Device> TensorView<'_, i64, 1, D> {
     /// # Errors
     /// As [`Tensor::bincount`].
     pub fn bincount(self, bins: usize) -> Result<Tensor<i64, 1, D>> {
-        counted("bincount", self, Tensor::ones([1], self.device())?.view(), bins, Fresh)
+        counted("bincount", self, Tensor::ones([1], self.device())?.view(), bins, Allocate)
     }
 
     /// As [`bincount`](Tensor::bincount), into an existing tensor or exclusive view; see [`Tensor::bincount_into`].
     ///
     /// # Errors
     /// As there.
-    pub fn bincount_into<'o>(self, bins: usize, out: impl Writable<'o, i64, 1, D>) -> Result<()>
+    pub fn bincount_into<'o>(self, bins: usize, out: impl IntoViewMut<'o, i64, 1, D>) -> Result<()>
     where
         D: 'o,
     {
-        counted("bincount_into", self, Tensor::ones([1], self.device())?.view(), bins, There(out))
+        counted("bincount_into", self, Tensor::ones([1], self.device())?.view(), bins, Existing(out))
     }
 
     /// The sum of the weights of each number; see [`Tensor::bincount_of`].
     ///
     /// # Errors
     /// As [`Tensor::bincount_of`].
-    pub fn bincount_of<'b, T: Number>(self, weights: impl Stored<'b, T, 1, D>, bins: usize) -> Result<Tensor<T, 1, D>>
+    pub fn bincount_of<'b, T: Number>(
+        self,
+        weights: impl IntoView<'b, T, 1, D>,
+        bins: usize,
+    ) -> Result<Tensor<T, 1, D>>
     where
         D: 'b,
     {
-        counted("bincount_of", self, weights.into_view(), bins, Fresh)
+        counted("bincount_of", self, weights.into_view(), bins, Allocate)
     }
 
     /// As [`bincount_of`](Tensor::bincount_of), into an existing tensor or exclusive view; see [`Tensor::bincount_of_into`].
@@ -352,14 +372,14 @@ impl<D: Device> TensorView<'_, i64, 1, D> {
     /// As there.
     pub fn bincount_of_into<'b, 'o, T: Number>(
         self,
-        weights: impl Stored<'b, T, 1, D>,
+        weights: impl IntoView<'b, T, 1, D>,
         bins: usize,
-        out: impl Writable<'o, T, 1, D>,
+        out: impl IntoViewMut<'o, T, 1, D>,
     ) -> Result<()>
     where
         D: 'b + 'o,
     {
-        counted("bincount_of_into", self, weights.into_view(), bins, There(out))
+        counted("bincount_of_into", self, weights.into_view(), bins, Existing(out))
     }
 }
 
@@ -397,7 +417,7 @@ impl<D: Device> Tensor<i64, 1, D> {
     /// assert_eq!(counts, Tensor::from([[7, 7, 7, 7], [0, 2, 0, 1]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn bincount_into<'o>(&self, bins: usize, out: impl Writable<'o, i64, 1, D>) -> Result<()>
+    pub fn bincount_into<'o>(&self, bins: usize, out: impl IntoViewMut<'o, i64, 1, D>) -> Result<()>
     where
         D: 'o,
     {
@@ -409,7 +429,11 @@ impl<D: Device> Tensor<i64, 1, D> {
     /// # Errors
     /// [`Error::Index`](crate::Error::Index) for a number outside; [`Error::Sizes`](crate::Error::Sizes),
     /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::OutOfMemory`](crate::Error::OutOfMemory).
-    pub fn bincount_of<'b, T: Number>(&self, weights: impl Stored<'b, T, 1, D>, bins: usize) -> Result<Tensor<T, 1, D>>
+    pub fn bincount_of<'b, T: Number>(
+        &self,
+        weights: impl IntoView<'b, T, 1, D>,
+        bins: usize,
+    ) -> Result<Tensor<T, 1, D>>
     where
         D: 'b,
     {
@@ -433,9 +457,9 @@ impl<D: Device> Tensor<i64, 1, D> {
     /// ```
     pub fn bincount_of_into<'b, 'o, T: Number>(
         &self,
-        weights: impl Stored<'b, T, 1, D>,
+        weights: impl IntoView<'b, T, 1, D>,
         bins: usize,
-        out: impl Writable<'o, T, 1, D>,
+        out: impl IntoViewMut<'o, T, 1, D>,
     ) -> Result<()>
     where
         D: 'b + 'o,

@@ -8,7 +8,7 @@ use crate::device::{Device, same_device};
 use crate::dim::{All, Dim};
 use crate::element::{Comparable, Compute};
 use crate::error::{Error, Result, text};
-use crate::expr::{Stored, eval};
+use crate::expr::{IntoView, eval};
 use crate::kernel::{Call, Op, Param};
 use crate::scalar::{Lane, Lanes};
 use crate::tensor::{Tensor, TensorView};
@@ -21,7 +21,9 @@ impl<T: Comparable> Op<(T, f64, f64, f64)> for Bin {
     const NAME: &'static str = "histogram";
     type Out = i64;
     #[inline(always)]
-    fn call<L: Lanes>((x, low, high, bins): (Lane<L, Compute<T>>, Lane<L, f64>, Lane<L, f64>, Lane<L, f64>)) -> Lane<L, i64> {
+    fn call<L: Lanes>(
+        (x, low, high, bins): (Lane<L, Compute<T>>, Lane<L, f64>, Lane<L, f64>, Lane<L, f64>),
+    ) -> Lane<L, i64> {
         let x = x.cast::<f64>();
         let bin = ((x - low) / (high - low) * bins).floor().min(bins - 1.0).cast::<i64>();
         (x.ge(low) & x.le(high)).select(bin, bins.cast())
@@ -38,7 +40,13 @@ impl<T: Comparable> Op<(T, f64, f64, f64, f64)> for BinBetween {
     type Out = i64;
     #[inline(always)]
     fn call<L: Lanes>(
-        (x, low, high, bins, step): (Lane<L, Compute<T>>, Lane<L, f64>, Lane<L, f64>, Lane<L, f64>, Lane<L, f64>),
+        (x, low, high, bins, step): (
+            Lane<L, Compute<T>>,
+            Lane<L, f64>,
+            Lane<L, f64>,
+            Lane<L, f64>,
+            Lane<L, f64>,
+        ),
     ) -> Lane<L, i64> {
         let (x, last) = (x.cast::<f64>(), bins - 1.0);
         let bin = ((x - low) / (high - low) * bins).floor().min(last);
@@ -99,13 +107,19 @@ pub struct Counts<const K: usize, D: Device> {
 }
 
 /// The smallest and the largest element; a unit around it where they are one, 0 and 1 where there is none.
-fn ends<T: Comparable, const RANK: usize, D: Device>(op: &'static str, x: TensorView<'_, T, RANK, D>) -> Result<(f64, f64)> {
+fn ends<T: Comparable, const RANK: usize, D: Device>(
+    op: &'static str,
+    x: TensorView<'_, T, RANK, D>,
+) -> Result<(f64, f64)> {
     if x.numel() == 0 {
         return Ok((0.0, 1.0));
     }
     let (low, high) = (x.lazy().cast::<f64>().min(All)?.item()?, x.lazy().cast::<f64>().max(All)?.item()?);
     if !(low.is_finite() && high.is_finite()) {
-        return Err(Error::Value { op, what: text(format_args!("elements from {low} to {high} have no finite range")) });
+        return Err(Error::Value {
+            op,
+            what: text(format_args!("elements from {low} to {high} have no finite range")),
+        });
     }
     Ok(if low == high { (low - 0.5, high + 0.5) } else { (low, high) })
 }
@@ -122,7 +136,10 @@ fn counted<T: Comparable, const RANK: usize, const K: usize, D: Device>(
         same_device(op, device, weights.device())?;
         weights.ready(op)?;
         if weights.numel() != samples {
-            return Err(Error::Value { op, what: text(format_args!("{} weights for {samples} samples", weights.numel())) });
+            return Err(Error::Value {
+                op,
+                what: text(format_args!("{} weights for {samples} samples", weights.numel())),
+            });
         }
     }
     let cells = Dim(plan.bins).numel_of(op, size_of::<f64>())?;
@@ -142,10 +159,14 @@ fn counted<T: Comparable, const RANK: usize, const K: usize, D: Device>(
         // Outside is as many as there are bins, which is one too many.
         numbers = Some(match &numbers {
             None => eval(op, &Call::<Onto, _>::new((Param(0_i64), bin, Param(bins as i64))), device)?,
-            Some(numbers) => eval(op, &Call::<Onto, _>::new((numbers.view(), bin, Param(bins as i64))), device)?,
+            Some(numbers) => {
+                eval(op, &Call::<Onto, _>::new((numbers.view(), bin, Param(bins as i64))), device)?
+            }
         });
     }
-    let Some(numbers) = numbers else { return Err(Error::Value { op, what: text(format_args!("of no dimension")) }) };
+    let Some(numbers) = numbers else {
+        return Err(Error::Value { op, what: text(format_args!("of no dimension")) });
+    };
     // What falls outside is counted behind the last part, and left there.
     let numbers = numbers.lazy().less(0).select(cells as i64, &numbers).eval()?;
     let line = Line::of(numbers.view())?;
@@ -156,14 +177,20 @@ fn counted<T: Comparable, const RANK: usize, const K: usize, D: Device>(
     let sums = sums.map_err(|error| error.renamed(op))?;
     let sums = sums.view().slice((..cells,))?;
     let values = if plan.density {
-        let volume: f64 = ranges.iter().zip(plan.bins).map(|((low, high), bins)| (high - low) / bins as f64).product();
+        let volume: f64 =
+            ranges.iter().zip(plan.bins).map(|((low, high), bins)| (high - low) / bins as f64).product();
         (sums.lazy() / sums.sum(All)?.lift() / volume).eval()?
     } else {
         sums.copy()?
     };
-    let edges = ranges.iter().zip(plan.bins).map(|(&(low, high), bins)| Tensor::linspace(low, high, bins + 1, device));
+    let edges = ranges
+        .iter()
+        .zip(plan.bins)
+        .map(|(&(low, high), bins)| Tensor::linspace(low, high, bins + 1, device));
     let edges: Vec<_> = edges.collect::<Result<_>>()?;
-    let Ok(edges) = edges.try_into() else { return Err(Error::Value { op, what: text(format_args!("edges of {K} dimensions")) }) };
+    let Ok(edges) = edges.try_into() else {
+        return Err(Error::Value { op, what: text(format_args!("edges of {K} dimensions")) });
+    };
     Ok(Counts { values: values.into_shape(plan.bins)?, edges })
 }
 
@@ -176,7 +203,7 @@ fn refused(op: &'static str, bins: usize, low: f64, high: f64) -> Result<()> {
 }
 
 /// How often numbers fall into each part of a range, of tensors and views.
-pub trait Histogram<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized {
+pub trait Histogram<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, D> + Sized {
     /// How many elements fall into each of `bins` equal parts of `low ..= high`, the last of which has both its ends.
     ///
     /// Part `⌊(x − low) / (high − low) · bins⌋`, computed in f64. NaN and what is outside the range is not counted.
@@ -197,9 +224,13 @@ pub trait Histogram<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK
     {
         let (op, x) = ("histogram", self.into_view());
         refused(op, bins, low, high)?;
-        let parts = eval(op, &Call::<Bin, _>::new((x, Param(low), Param(high), Param(bins as f64))), x.device())?;
+        let parts =
+            eval(op, &Call::<Bin, _>::new((x, Param(low), Param(high), Param(bins as f64))), x.device())?;
         // What falls outside is counted behind the last bin, and left there.
-        let counts = Line::of(parts.view())?.view().bincount(bins.saturating_add(1)).map_err(|error| error.renamed(op))?;
+        let counts = Line::of(parts.view())?
+            .view()
+            .bincount(bins.saturating_add(1))
+            .map_err(|error| error.renamed(op))?;
         counts.into_slice((..bins,))?.view().copy()
     }
 
@@ -258,7 +289,10 @@ pub trait Histogram<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK
         let (op, x) = ("histogramdd", self.into_view());
         x.ready(op)?;
         if K == 0 || x.size().0.last() != Some(&K) {
-            return Err(Error::Value { op, what: text(format_args!("{K} coordinates in the last axis of sizes {}", x.size())) });
+            return Err(Error::Value {
+                op,
+                what: text(format_args!("{K} coordinates in the last axis of sizes {}", x.size())),
+            });
         }
         let mut columns = [x; K];
         for (k, column) in columns.iter_mut().enumerate() {
@@ -267,4 +301,4 @@ pub trait Histogram<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK
         counted(op, x.device(), columns, plan)
     }
 }
-impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Histogram<'a, T, RANK, D> for X {}
+impl<'a, X: IntoView<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Histogram<'a, T, RANK, D> for X {}

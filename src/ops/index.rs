@@ -9,11 +9,11 @@ use crate::device::{Device, MAX_REDUCED, same_device};
 use crate::dim::{All, Axis, Dim};
 use crate::element::Element;
 use crate::error::{Error, Result, text};
-use crate::expr::{Stored, eval, eval_at};
-use crate::kernel::{Addressed, Call, Param};
+use crate::expr::{IntoView, eval, eval_at};
+use crate::kernel::{Call, GatherPlan, Param};
 use crate::layout::{Layout, joint_size};
 use crate::rank::{Rank, RemoveAxis};
-use crate::tensor::{Fresh, Place, Tensor, TensorView, TensorViewMut, There, Writable};
+use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
 
 /// Sizes in which axis `axis` has `n` and every other has 1.
 pub(super) fn along<const RANK: usize>(axis: usize, n: usize) -> [usize; RANK] {
@@ -26,7 +26,10 @@ pub(super) fn exists<const RANK: usize>(op: &'static str, axis: usize, size: Dim
         return Err(Error::Axis { op, axis, sizes: size.0.into() });
     }
     if RANK > MAX_REDUCED {
-        return Err(Error::Value { op, what: text(format_args!("{RANK} axes, of which devices walk at most {MAX_REDUCED}")) });
+        return Err(Error::Value {
+            op,
+            what: text(format_args!("{RANK} axes, of which devices walk at most {MAX_REDUCED}")),
+        });
     }
     Ok(())
 }
@@ -37,7 +40,7 @@ pub(super) fn with<const RANK: usize>(size: Dim<RANK>, axis: usize, n: usize) ->
 }
 
 /// `y[.., i, ..] = x[.., index[.., i, ..], ..]`; beside `axis`, sizes of 1 stretch.
-pub(super) fn gather<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
+pub(super) fn gather<T: Element, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     axis: usize,
@@ -54,7 +57,7 @@ pub(super) fn gather<T: Element, const RANK: usize, D: Device, P: Place<T, RANK,
         let from = x.layout().stretched(with(size, axis, x.size().0[axis])).stride();
         let cells = std::array::from_fn::<_, RANK, _>(|a| if a == axis { 0 } else { from.0[a] });
         let (to_stride, places) = (to.stride(), index.layout().stretched(size).stride());
-        let plan = Addressed { op, sizes: &size.0, own: 0, step: from.0[axis], bound: x.size().0[axis] };
+        let plan = GatherPlan { op, sizes: &size.0, own: 0, step: from.0[axis], bound: x.size().0[axis] };
         let to = to.leaf().slot(&to_stride.0);
         // SAFETY: an exclusive view of these sizes; two ready ones stretched to them, the cells beside the axis that indices name.
         unsafe { x.device().gather(plan, to, x.leaf().slot(&cells), index.leaf().slot(&places.0)) }
@@ -63,7 +66,7 @@ pub(super) fn gather<T: Element, const RANK: usize, D: Device, P: Place<T, RANK,
 }
 
 /// The elements of `x` with these row-major numbers, in the sizes of `index`.
-pub(super) fn taken<T: Element, const RANK: usize, const N: usize, D: Device, P: Place<T, N, D>>(
+pub(super) fn taken<T: Element, const RANK: usize, const N: usize, D: Device, P: Destination<T, N, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     index: TensorView<'_, i64, N, D>,
@@ -80,7 +83,7 @@ pub(super) fn taken<T: Element, const RANK: usize, const N: usize, D: Device, P:
         let line = Line::of(x)?;
         let line = line.view();
         let (to_stride, places) = (to.stride(), index.stride());
-        let plan = Addressed { op, sizes: &size.0, own: 0, step: line.stride().0[0], bound: line.numel() };
+        let plan = GatherPlan { op, sizes: &size.0, own: 0, step: line.stride().0[0], bound: line.numel() };
         let to = to.leaf().slot(&to_stride.0);
         // SAFETY: an exclusive view of the index's sizes; a ready line, each of whose cells is one element.
         unsafe { x.device().gather(plan, to, line.leaf().slot(&[0; N]), index.leaf().slot(&places.0)) }
@@ -89,7 +92,7 @@ pub(super) fn taken<T: Element, const RANK: usize, const N: usize, D: Device, P:
 }
 
 /// A row of the table `x` for each index.
-fn embedded<T: Element, const N: usize, const M: usize, D: Device, P: Place<T, M, D>>(
+fn embedded<T: Element, const N: usize, const M: usize, D: Device, P: Destination<T, M, D>>(
     op: &'static str,
     x: TensorView<'_, T, 2, D>,
     index: TensorView<'_, i64, N, D>,
@@ -106,7 +109,7 @@ fn embedded<T: Element, const N: usize, const M: usize, D: Device, P: Place<T, M
         let cells = std::array::from_fn::<_, M, _>(|a| if a < N { 0 } else { along });
         let places = std::array::from_fn::<_, M, _>(|a| index.stride().0.get(a).copied().unwrap_or(0));
         let to_stride = to.stride();
-        let plan = Addressed { op, sizes: &size.0, own: 0, step, bound: rows };
+        let plan = GatherPlan { op, sizes: &size.0, own: 0, step, bound: rows };
         let to = to.leaf().slot(&to_stride.0);
         // SAFETY: an exclusive view of these sizes; a ready index that stands still along rows, and the first row of a ready table.
         unsafe { x.device().gather(plan, to, x.leaf().slot(&cells), index.leaf().slot(&places)) }
@@ -115,7 +118,7 @@ fn embedded<T: Element, const N: usize, const M: usize, D: Device, P: Place<T, M
 }
 
 /// The positions `index` of an axis, in that order.
-pub(super) fn selected<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
+pub(super) fn selected<T: Element, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     axis: usize,
@@ -127,7 +130,7 @@ pub(super) fn selected<T: Element, const RANK: usize, D: Device, P: Place<T, RAN
 }
 
 /// `x` where a mask does not hold, `value` where it does.
-fn masked<T: Element, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
+fn masked<T: Element, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     mask: TensorView<'_, bool, RANK, D>,
@@ -147,7 +150,15 @@ fn compact<T: Element, const RANK: usize, D: Device>(
     let (size, count) = (mask.size(), to.numel());
     let to = to.leaf().slot(&to_stride.0);
     // SAFETY: private callers: two ready views of one size on one device, and room for as many elements as the mask picks.
-    unsafe { from.device().compact(&size.0, count, to, from.leaf().slot(&from_stride.0), mask.leaf().slot(&mask_stride.0)) }
+    unsafe {
+        from.device().compact(
+            &size.0,
+            count,
+            to,
+            from.leaf().slot(&from_stride.0),
+            mask.leaf().slot(&mask_stride.0),
+        )
+    }
 }
 
 /// How many times a mask holds.
@@ -172,7 +183,7 @@ pub(super) fn count<const RANK: usize, D: Device>(mask: TensorView<'_, bool, RAN
 /// assert_eq!(error.to_string(), "index_select: index 2 is outside axis 0 of size 2, of sizes [2, 3]");
 /// # Ok::<(), rankform::Error>(())
 /// ```
-pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized {
+pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, D> + Sized {
     /// The positions `index` of axis `A`, in that order: `y[.., i, ..] = x[.., index[i], ..]`.
     ///
     /// # Cost
@@ -180,7 +191,11 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
     ///
     /// # Errors
     /// [`Error::Index`], [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`].
-    fn index_select<'b, const A: usize>(self, axis: Axis<A>, index: impl Stored<'b, i64, 1, D>) -> Result<Tensor<T, RANK, D>>
+    fn index_select<'b, const A: usize>(
+        self,
+        axis: Axis<A>,
+        index: impl IntoView<'b, i64, 1, D>,
+    ) -> Result<Tensor<T, RANK, D>>
     where
         T: Element,
         D: 'b,
@@ -194,12 +209,16 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
     ///
     /// # Errors
     /// Also [`Error::Axis`].
-    fn index_select_axis<'b>(self, axis: usize, index: impl Stored<'b, i64, 1, D>) -> Result<Tensor<T, RANK, D>>
+    fn index_select_axis<'b>(
+        self,
+        axis: usize,
+        index: impl IntoView<'b, i64, 1, D>,
+    ) -> Result<Tensor<T, RANK, D>>
     where
         T: Element,
         D: 'b,
     {
-        selected("index_select", self.into_view(), axis, index.into_view(), Fresh)
+        selected("index_select", self.into_view(), axis, index.into_view(), Allocate)
     }
 
     /// As [`index_select`](Indexing::index_select), into an existing tensor or exclusive view. No allocation of a result.
@@ -219,8 +238,8 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
     fn index_select_into<'b, 'o, const A: usize>(
         self,
         axis: Axis<A>,
-        index: impl Stored<'b, i64, 1, D>,
-        out: impl Writable<'o, T, RANK, D>,
+        index: impl IntoView<'b, i64, 1, D>,
+        out: impl IntoViewMut<'o, T, RANK, D>,
     ) -> Result<()>
     where
         T: Element,
@@ -228,7 +247,7 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
         Dim<RANK>: RemoveAxis<A>,
     {
         let _ = axis;
-        selected("index_select_into", self.into_view(), A, index.into_view(), There(out))
+        selected("index_select_into", self.into_view(), A, index.into_view(), Existing(out))
     }
 
     /// One index an element: `y[.., i, ..] = x[.., index[.., i, ..], ..]`, which undoes what `argsort` found.
@@ -239,7 +258,11 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
     /// # Errors
     /// [`Error::Index`], [`Error::Sizes`], [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`].
     #[doc(alias = "take_along_axis")]
-    fn gather<'b, const A: usize>(self, axis: Axis<A>, index: impl Stored<'b, i64, RANK, D>) -> Result<Tensor<T, RANK, D>>
+    fn gather<'b, const A: usize>(
+        self,
+        axis: Axis<A>,
+        index: impl IntoView<'b, i64, RANK, D>,
+    ) -> Result<Tensor<T, RANK, D>>
     where
         T: Element,
         D: 'b,
@@ -253,12 +276,16 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
     ///
     /// # Errors
     /// Also [`Error::Axis`].
-    fn gather_axis<'b>(self, axis: usize, index: impl Stored<'b, i64, RANK, D>) -> Result<Tensor<T, RANK, D>>
+    fn gather_axis<'b>(
+        self,
+        axis: usize,
+        index: impl IntoView<'b, i64, RANK, D>,
+    ) -> Result<Tensor<T, RANK, D>>
     where
         T: Element,
         D: 'b,
     {
-        gather("gather", self.into_view(), axis, index.into_view(), Fresh)
+        gather("gather", self.into_view(), axis, index.into_view(), Allocate)
     }
 
     /// As [`gather`](Indexing::gather), into an existing tensor or exclusive view. No allocation of a result.
@@ -268,8 +295,8 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
     fn gather_into<'b, 'o, const A: usize>(
         self,
         axis: Axis<A>,
-        index: impl Stored<'b, i64, RANK, D>,
-        out: impl Writable<'o, T, RANK, D>,
+        index: impl IntoView<'b, i64, RANK, D>,
+        out: impl IntoViewMut<'o, T, RANK, D>,
     ) -> Result<()>
     where
         T: Element,
@@ -277,7 +304,7 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
         Dim<RANK>: RemoveAxis<A>,
     {
         let _ = axis;
-        gather("gather_into", self.into_view(), A, index.into_view(), There(out))
+        gather("gather_into", self.into_view(), A, index.into_view(), Existing(out))
     }
 
     /// The elements with these row-major numbers, in the sizes of `index`.
@@ -295,24 +322,28 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
     /// assert_eq!(x.transposed().take(&Tensor::from([[0, 1], [2, 5]]))?, Tensor::from([[1, 4], [2, 6]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn take<'b, const N: usize>(self, index: impl Stored<'b, i64, N, D>) -> Result<Tensor<T, N, D>>
+    fn take<'b, const N: usize>(self, index: impl IntoView<'b, i64, N, D>) -> Result<Tensor<T, N, D>>
     where
         T: Element,
         D: 'b,
     {
-        taken("take", self.into_view(), index.into_view(), Fresh)
+        taken("take", self.into_view(), index.into_view(), Allocate)
     }
 
     /// As [`take`](Indexing::take), into an existing tensor or exclusive view.
     ///
     /// # Errors
     /// As [`take`](Indexing::take); [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
-    fn take_into<'b, 'o, const N: usize>(self, index: impl Stored<'b, i64, N, D>, out: impl Writable<'o, T, N, D>) -> Result<()>
+    fn take_into<'b, 'o, const N: usize>(
+        self,
+        index: impl IntoView<'b, i64, N, D>,
+        out: impl IntoViewMut<'o, T, N, D>,
+    ) -> Result<()>
     where
         T: Element,
         D: 'b + 'o,
     {
-        taken("take_into", self.into_view(), index.into_view(), There(out))
+        taken("take_into", self.into_view(), index.into_view(), Existing(out))
     }
 
     /// `self` where the mask does not hold, `value` where it does; sizes of 1 stretch.
@@ -327,12 +358,12 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
     /// assert_eq!(x.masked_fill(&x.is_nan()?, 0.0)?.to_vec()?, [1.0, 0.0, 3.0]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn masked_fill<'b>(self, mask: impl Stored<'b, bool, RANK, D>, value: T) -> Result<Tensor<T, RANK, D>>
+    fn masked_fill<'b>(self, mask: impl IntoView<'b, bool, RANK, D>, value: T) -> Result<Tensor<T, RANK, D>>
     where
         T: Element,
         D: 'b,
     {
-        masked("masked_fill", self.into_view(), mask.into_view(), value, Fresh)
+        masked("masked_fill", self.into_view(), mask.into_view(), value, Allocate)
     }
 
     /// As [`masked_fill`](Indexing::masked_fill), into an existing tensor or exclusive view. No allocation.
@@ -348,12 +379,17 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
     /// assert_eq!(y.to_vec()?, [1.0, 0.0, 3.0]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn masked_fill_into<'b, 'o>(self, mask: impl Stored<'b, bool, RANK, D>, value: T, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    fn masked_fill_into<'b, 'o>(
+        self,
+        mask: impl IntoView<'b, bool, RANK, D>,
+        value: T,
+        out: impl IntoViewMut<'o, T, RANK, D>,
+    ) -> Result<()>
     where
         T: Element,
         D: 'b + 'o,
     {
-        masked("masked_fill_into", self.into_view(), mask.into_view(), value, There(out))
+        masked("masked_fill_into", self.into_view(), mask.into_view(), value, Existing(out))
     }
 
     /// The elements where the mask holds, in row-major order; sizes of 1 stretch.
@@ -364,7 +400,7 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
     /// # Errors
     /// [`Error::NoData`] on a device without data; [`Error::Sizes`], [`Error::Device`], [`Error::Unallocated`],
     /// [`Error::OutOfMemory`].
-    fn masked_select<'b>(self, mask: impl Stored<'b, bool, RANK, D>) -> Result<Tensor<T, 1, D>>
+    fn masked_select<'b>(self, mask: impl IntoView<'b, bool, RANK, D>) -> Result<Tensor<T, 1, D>>
     where
         T: Element,
         D: 'b,
@@ -396,7 +432,11 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
         let (op, x) = ("nonzero", self.into_view());
         let mask = eval(op, &Call::<NotEqual, _>::new((x, Param(T::default()))), x.device())?;
         let found = count(mask.view())?;
-        let mut out = Tensor::unwritten(op, Layout::row_major_of(op, Dim([found, RANK]), size_of::<i64>())?, x.device())?;
+        let mut out = Tensor::unwritten(
+            op,
+            Layout::row_major_of(op, Dim([found, RANK]), size_of::<i64>())?,
+            x.device(),
+        )?;
         for axis in 0..RANK {
             let n = x.size().0[axis];
             let numbers = Tensor::arange(0, n as i64, 1, x.device())?;
@@ -407,19 +447,22 @@ pub trait Indexing<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
         Ok(out)
     }
 }
-impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Indexing<'a, T, RANK, D> for X {}
+impl<'a, X: IntoView<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Indexing<'a, T, RANK, D> for X {}
 
 impl<T: Element, D: Device> TensorView<'_, T, 2, D> {
     /// A row of this table for each index; see [`Tensor::embedding`].
     ///
     /// # Errors
     /// As [`Indexing::index_select`].
-    pub fn embedding<'b, const N: usize, const M: usize>(self, index: impl Stored<'b, i64, N, D>) -> Result<Tensor<T, M, D>>
+    pub fn embedding<'b, const N: usize, const M: usize>(
+        self,
+        index: impl IntoView<'b, i64, N, D>,
+    ) -> Result<Tensor<T, M, D>>
     where
         D: 'b,
         Dim<N>: Rank<Next = Dim<M>>,
     {
-        embedded("embedding", self, index.into_view(), Fresh)
+        embedded("embedding", self, index.into_view(), Allocate)
     }
 
     /// A row of this table for each index, into an existing tensor or exclusive view; see [`Tensor::embedding_into`].
@@ -428,14 +471,14 @@ impl<T: Element, D: Device> TensorView<'_, T, 2, D> {
     /// As there.
     pub fn embedding_into<'b, 'o, const N: usize, const M: usize>(
         self,
-        index: impl Stored<'b, i64, N, D>,
-        out: impl Writable<'o, T, M, D>,
+        index: impl IntoView<'b, i64, N, D>,
+        out: impl IntoViewMut<'o, T, M, D>,
     ) -> Result<()>
     where
         D: 'b + 'o,
         Dim<N>: Rank<Next = Dim<M>>,
     {
-        embedded("embedding_into", self, index.into_view(), There(out))
+        embedded("embedding_into", self, index.into_view(), Existing(out))
     }
 }
 
@@ -456,7 +499,10 @@ impl<T: Element, D: Device> Tensor<T, 2, D> {
     /// assert_eq!(words, Tensor::from([[[2.0, 2.5], [0.0, 0.5]], [[1.0, 1.5], [1.0, 1.5]]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn embedding<'b, const N: usize, const M: usize>(&self, index: impl Stored<'b, i64, N, D>) -> Result<Tensor<T, M, D>>
+    pub fn embedding<'b, const N: usize, const M: usize>(
+        &self,
+        index: impl IntoView<'b, i64, N, D>,
+    ) -> Result<Tensor<T, M, D>>
     where
         D: 'b,
         Dim<N>: Rank<Next = Dim<M>>,
@@ -471,8 +517,8 @@ impl<T: Element, D: Device> Tensor<T, 2, D> {
     /// handles.
     pub fn embedding_into<'b, 'o, const N: usize, const M: usize>(
         &self,
-        index: impl Stored<'b, i64, N, D>,
-        out: impl Writable<'o, T, M, D>,
+        index: impl IntoView<'b, i64, N, D>,
+        out: impl IntoViewMut<'o, T, M, D>,
     ) -> Result<()>
     where
         D: 'b + 'o,

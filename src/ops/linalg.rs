@@ -10,10 +10,10 @@ use crate::device::{Device, same_device};
 use crate::dim::{Axis, Dim};
 use crate::element::{Float, Number};
 use crate::error::{Error, Result};
-use crate::expr::{Elementwise as _, Reduce, Stored};
+use crate::expr::{Elementwise as _, IntoView, Reduce};
 use crate::layout::{Layout, joint_size};
 use crate::rank::{RemoveAxes, RemoveAxis};
-use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
+use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
 /// Methods of views, and of tensors by way of them, each with the one that writes into what is there.
 macro_rules! products {
@@ -31,7 +31,7 @@ macro_rules! products {
             ///
             /// # Errors
             /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
-            pub fn $into<'o, $($generics)*>(&self, $($arg: $type,)* out: impl Writable<'o, T, $rank, D>) -> Result<()> where D: 'o, $($bound)* {
+            pub fn $into<'o, $($generics)*>(&self, $($arg: $type,)* out: impl IntoViewMut<'o, T, $rank, D>) -> Result<()> where D: 'o, $($bound)* {
                 self.view().$into($($arg,)* out)
             }
         }
@@ -41,15 +41,15 @@ macro_rules! products {
             /// # Errors
             /// As there.
             pub fn $name<$($generics)*>(self, $($arg: $type),*) -> Result<Tensor<T, $rank, D>> where $($bound)* {
-                let ($op, $x, $place) = (stringify!($name), self, Fresh);
+                let ($op, $x, $place) = (stringify!($name), self, Allocate);
                 $body
             }
             #[doc = concat!("See [`Tensor::", stringify!($into), "`].")]
             ///
             /// # Errors
             /// As there.
-            pub fn $into<'o, $($generics)*>(self, $($arg: $type,)* out: impl Writable<'o, T, $rank, D>) -> Result<()> where D: 'o, $($bound)* {
-                let ($op, $x, $place) = (stringify!($into), self, There(out));
+            pub fn $into<'o, $($generics)*>(self, $($arg: $type,)* out: impl IntoViewMut<'o, T, $rank, D>) -> Result<()> where D: 'o, $($bound)* {
+                let ($op, $x, $place) = (stringify!($into), self, Existing(out));
                 $body
             }
         }
@@ -114,7 +114,7 @@ products! {
     /// assert_eq!(y.to_vec()?, [10, 20]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn vecdot, vecdot_into ['b, const A: usize, const M: usize](other: impl Stored<'b, T, RANK, D>, axis: Axis<A>) -> M
+    fn vecdot, vecdot_into ['b, const A: usize, const M: usize](other: impl IntoView<'b, T, RANK, D>, axis: Axis<A>) -> M
     where [T: 'b, D: 'b, Dim<RANK>: RemoveAxis<A> + RemoveAxes<Axis<A>, Output = Dim<M>>] = |op, x, place| {
         (x.lazy() * other.into_view()).reduce_at(op, Sum, axis, place)
     };
@@ -135,7 +135,7 @@ products! {
     /// assert_eq!(z.to_vec()?, [0.0, 0.0, -1.0]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn cross, cross_into ['b, const A: usize](other: impl Stored<'b, T, RANK, D>, axis: Axis<A>) -> RANK
+    fn cross, cross_into ['b, const A: usize](other: impl IntoView<'b, T, RANK, D>, axis: Axis<A>) -> RANK
     where [T: 'b, D: 'b, Dim<RANK>: RemoveAxis<A>] = |op, x, place| {
         let _ = axis;
         crossed(op, x, other.into_view(), A, place)
@@ -143,7 +143,7 @@ products! {
 }
 
 /// The vector product along an axis that exists.
-fn crossed<T: Number, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
+fn crossed<T: Number, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     y: TensorView<'_, T, RANK, D>,
@@ -170,12 +170,16 @@ fn crossed<T: Number, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
 }
 
 /// `Σ x[i, i]`.
-fn diagonal_sum<T: Number, D: Device, P: Place<T, 0, D>>(op: &'static str, x: TensorView<'_, T, 2, D>, place: P) -> Result<P::Done> {
+fn diagonal_sum<T: Number, D: Device, P: Destination<T, 0, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, 2, D>,
+    place: P,
+) -> Result<P::Done> {
     x.diagonal(Axis::<0>, Axis::<1>)?.lazy().reduce_at(op, Sum, Axis::<0>, place)
 }
 
 /// Kronecker's product.
-fn kronecker<T: Number, D: Device, P: Place<T, 2, D>>(
+fn kronecker<T: Number, D: Device, P: Destination<T, 2, D>>(
     op: &'static str,
     x: TensorView<'_, T, 2, D>,
     y: TensorView<'_, T, 2, D>,
@@ -185,16 +189,26 @@ fn kronecker<T: Number, D: Device, P: Place<T, 2, D>>(
     let size = Dim([m.saturating_mul(p), n.saturating_mul(q)]);
     place.put(op, Layout::row_major_of(op, size, size_of::<T>())?, x.device(), |out| {
         let blocks = out.reborrow().reshape([m, p, n, q]).map_err(|error| error.renamed(op))?;
-        labelled(op, [b"ij", b"kl", b"ikjl"], x, y, There(blocks))
+        labelled(op, [b"ij", b"kl", b"ikjl"], x, y, Existing(blocks))
     })
 }
 
 /// A square matrix times itself, `n` factors.
-fn power<T: Number, D: Device, P: Place<T, 2, D>>(op: &'static str, x: TensorView<'_, T, 2, D>, n: u32, place: P) -> Result<P::Done> {
+fn power<T: Number, D: Device, P: Destination<T, 2, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, 2, D>,
+    n: u32,
+    place: P,
+) -> Result<P::Done> {
     x.ready(op)?;
     let (sizes, device) = (x.size().0, x.device());
     if sizes[0] != sizes[1] {
-        return Err(Error::Inner { op, inner: [sizes[1], sizes[0]], left: sizes.into(), right: sizes.into() });
+        return Err(Error::Inner {
+            op,
+            inner: [sizes[1], sizes[0]],
+            left: sizes.into(),
+            right: sizes.into(),
+        });
     }
     place.put(op, Layout::row_major_of(op, x.size(), size_of::<T>())?, device, |out| {
         if n == 0 {
@@ -236,12 +250,12 @@ impl<T: Number, D: Device> Tensor<T, 1, D> {
     /// assert_eq!(Tensor::from([1, 2]).outer(&Tensor::from([3, 4, 5]))?, Tensor::from([[3, 4, 5], [6, 8, 10]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn outer<'b>(&self, other: impl Stored<'b, T, 1, D>) -> Result<Tensor<T, 2, D>>
+    pub fn outer<'b>(&self, other: impl IntoView<'b, T, 1, D>) -> Result<Tensor<T, 2, D>>
     where
         T: 'b,
         D: 'b,
     {
-        labelled("outer", [b"i", b"j", b"ij"], self.view(), other.into_view(), Fresh)
+        labelled("outer", [b"i", b"j", b"ij"], self.view(), other.into_view(), Allocate)
     }
 
     /// As [`outer`](Tensor::outer), into an existing tensor or exclusive view. No allocation of a result.
@@ -257,12 +271,16 @@ impl<T: Number, D: Device> Tensor<T, 1, D> {
     /// assert_eq!(y, Tensor::from([[3, 4, 5], [6, 8, 10]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn outer_into<'b, 'o>(&self, other: impl Stored<'b, T, 1, D>, out: impl Writable<'o, T, 2, D>) -> Result<()>
+    pub fn outer_into<'b, 'o>(
+        &self,
+        other: impl IntoView<'b, T, 1, D>,
+        out: impl IntoViewMut<'o, T, 2, D>,
+    ) -> Result<()>
     where
         T: 'b,
         D: 'b + 'o,
     {
-        labelled("outer_into", [b"i", b"j", b"ij"], self.view(), other.into_view(), There(out))
+        labelled("outer_into", [b"i", b"j", b"ij"], self.view(), other.into_view(), Existing(out))
     }
 }
 
@@ -279,7 +297,7 @@ impl<T: Number, D: Device> Tensor<T, 2, D> {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn trace(&self) -> Result<Tensor<T, 0, D>> {
-        diagonal_sum("trace", self.view(), Fresh)
+        diagonal_sum("trace", self.view(), Allocate)
     }
 
     /// As [`trace`](Tensor::trace), into an existing tensor or exclusive view of rank 0. No allocation.
@@ -295,11 +313,11 @@ impl<T: Number, D: Device> Tensor<T, 2, D> {
     /// assert_eq!(traces.to_vec()?, [0, 6]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn trace_into<'o>(&self, out: impl Writable<'o, T, 0, D>) -> Result<()>
+    pub fn trace_into<'o>(&self, out: impl IntoViewMut<'o, T, 0, D>) -> Result<()>
     where
         D: 'o,
     {
-        diagonal_sum("trace_into", self.view(), There(out))
+        diagonal_sum("trace_into", self.view(), Existing(out))
     }
 
     /// Kronecker's product: every element of `self` times the matrix `other`.
@@ -317,12 +335,12 @@ impl<T: Number, D: Device> Tensor<T, 2, D> {
     /// assert_eq!(x, Tensor::from([[1, 0, 2, 0], [0, 1, 0, 2]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn kron<'b>(&self, other: impl Stored<'b, T, 2, D>) -> Result<Tensor<T, 2, D>>
+    pub fn kron<'b>(&self, other: impl IntoView<'b, T, 2, D>) -> Result<Tensor<T, 2, D>>
     where
         T: 'b,
         D: 'b,
     {
-        kronecker("kron", self.view(), other.into_view(), Fresh)
+        kronecker("kron", self.view(), other.into_view(), Allocate)
     }
 
     /// As [`kron`](Tensor::kron), into an existing tensor or exclusive view. No allocation of a result.
@@ -338,12 +356,16 @@ impl<T: Number, D: Device> Tensor<T, 2, D> {
     /// assert_eq!(y, Tensor::from([[1, 0, 2, 0], [0, 1, 0, 2]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn kron_into<'b, 'o>(&self, other: impl Stored<'b, T, 2, D>, out: impl Writable<'o, T, 2, D>) -> Result<()>
+    pub fn kron_into<'b, 'o>(
+        &self,
+        other: impl IntoView<'b, T, 2, D>,
+        out: impl IntoViewMut<'o, T, 2, D>,
+    ) -> Result<()>
     where
         T: 'b,
         D: 'b + 'o,
     {
-        kronecker("kron_into", self.view(), other.into_view(), There(out))
+        kronecker("kron_into", self.view(), other.into_view(), Existing(out))
     }
 
     /// The matrix times itself, `n` factors, by squaring; the unit matrix for 0.
@@ -359,7 +381,7 @@ impl<T: Number, D: Device> Tensor<T, 2, D> {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn matrix_power(&self, n: u32) -> Result<Self> {
-        power("matrix_power", self.view(), n, Fresh)
+        power("matrix_power", self.view(), n, Allocate)
     }
 
     /// As [`matrix_power`](Tensor::matrix_power), into an existing tensor or exclusive view. Powers on the way are allocated.
@@ -376,10 +398,10 @@ impl<T: Number, D: Device> Tensor<T, 2, D> {
     /// assert_eq!(y, Tensor::from([[89, 55], [55, 34]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn matrix_power_into<'o>(&self, n: u32, out: impl Writable<'o, T, 2, D>) -> Result<()>
+    pub fn matrix_power_into<'o>(&self, n: u32, out: impl IntoViewMut<'o, T, 2, D>) -> Result<()>
     where
         D: 'o,
     {
-        power("matrix_power_into", self.view(), n, There(out))
+        power("matrix_power_into", self.view(), n, Existing(out))
     }
 }

@@ -7,11 +7,11 @@ use super::index::along;
 use crate::device::{Device, same_device};
 use crate::element::{Compute, Number};
 use crate::error::{Error, Result, text};
-use crate::expr::{Stored, update_with};
+use crate::expr::{IntoView, update_with};
 use crate::kernel::Op;
 use crate::layout::Layout;
 use crate::scalar::{Lane, Lanes};
-use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
+use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 use std::marker::PhantomData;
 
 /// A bias, then an operator of one operand.
@@ -35,7 +35,7 @@ impl<T: Number, F: Op<(T,), Out = T>> Op<(T, T)> for Biased<F> {
 }
 
 /// The product along the last axis, and the operator of it and the bias in place.
-fn layer<T: Number, F: Op<(T, T), Out = T>, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
+fn layer<T: Number, F: Op<(T, T), Out = T>, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     _: F,
     x: TensorView<'_, T, RANK, D>,
@@ -50,7 +50,11 @@ fn layer<T: Number, F: Op<(T, T), Out = T>, const RANK: usize, D: Device, P: Pla
     if RANK > LEFT.len() {
         return Err(Error::Value {
             op,
-            what: text(format_args!("{RANK} axes, of sizes {}; products have at most {}", x.size(), LEFT.len())),
+            what: text(format_args!(
+                "{RANK} axes, of sizes {}; products have at most {}",
+                x.size(),
+                LEFT.len()
+            )),
         });
     }
     same_device(op, x.device(), bias.device())?;
@@ -68,13 +72,13 @@ fn layer<T: Number, F: Op<(T, T), Out = T>, const RANK: usize, D: Device, P: Pla
     let last = |labels: &'static [u8]| &labels[labels.len() - RANK..];
     let layout = Layout::row_major_of(op, size, size_of::<T>())?;
     place.put(op, layout, x.device(), |out| {
-        labelled(op, [last(LEFT), b"jk", last(OUT)], x, weight, There(out.reborrow()))?;
+        labelled(op, [last(LEFT), b"jk", last(OUT)], x, weight, Existing(out.reborrow()))?;
         update_with::<F, T, T, RANK, D, _>(out, &bias.reshape(along::<RANK>(RANK - 1, bias.numel()))?)
     })
 }
 
 /// Linear layers, of tensors and views `[.., inputs]`.
-pub trait Linear<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized {
+pub trait Linear<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, D> + Sized {
     /// `x · weightᵀ + bias` along the last axis; a weight is `[outputs, inputs]`, as in PyTorch and ONNX.
     ///
     /// # Shapes
@@ -97,12 +101,16 @@ pub trait Linear<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D
     /// assert_eq!(Tensor::from([1.0, 2.0]).linear(&weight, &bias)?, Tensor::from([1.0, 2.0, 13.0]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn linear<'b>(self, weight: impl Stored<'b, T, 2, D>, bias: impl Stored<'b, T, 1, D>) -> Result<Tensor<T, RANK, D>>
+    fn linear<'b>(
+        self,
+        weight: impl IntoView<'b, T, 2, D>,
+        bias: impl IntoView<'b, T, 1, D>,
+    ) -> Result<Tensor<T, RANK, D>>
     where
         T: Number + 'b,
         D: 'b,
     {
-        layer("linear", Add, self.into_view(), (weight.into_view(), bias.into_view()), Fresh)
+        layer("linear", Add, self.into_view(), (weight.into_view(), bias.into_view()), Allocate)
     }
 
     /// As [`linear`](Linear::linear), into an existing tensor or exclusive view. No allocation of a result.
@@ -111,15 +119,15 @@ pub trait Linear<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D
     /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
     fn linear_into<'b, 'o>(
         self,
-        weight: impl Stored<'b, T, 2, D>,
-        bias: impl Stored<'b, T, 1, D>,
-        out: impl Writable<'o, T, RANK, D>,
+        weight: impl IntoView<'b, T, 2, D>,
+        bias: impl IntoView<'b, T, 1, D>,
+        out: impl IntoViewMut<'o, T, RANK, D>,
     ) -> Result<()>
     where
         T: Number + 'b,
         D: 'b + 'o,
     {
-        layer("linear_into", Add, self.into_view(), (weight.into_view(), bias.into_view()), There(out))
+        layer("linear_into", Add, self.into_view(), (weight.into_view(), bias.into_view()), Existing(out))
     }
 
     /// As [`linear`](Linear::linear), then an operator of one operand in the pass of the bias: `activation(x · weightᵀ + bias)`.
@@ -138,8 +146,8 @@ pub trait Linear<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D
     /// ```
     fn linear_with<'b, F: Op<(T,), Out = T>>(
         self,
-        weight: impl Stored<'b, T, 2, D>,
-        bias: impl Stored<'b, T, 1, D>,
+        weight: impl IntoView<'b, T, 2, D>,
+        bias: impl IntoView<'b, T, 1, D>,
         activation: F,
     ) -> Result<Tensor<T, RANK, D>>
     where
@@ -147,7 +155,13 @@ pub trait Linear<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D
         D: 'b,
     {
         let _ = activation; // its type is the operator
-        layer("linear_with", Biased::<F>(PhantomData), self.into_view(), (weight.into_view(), bias.into_view()), Fresh)
+        layer(
+            "linear_with",
+            Biased::<F>(PhantomData),
+            self.into_view(),
+            (weight.into_view(), bias.into_view()),
+            Allocate,
+        )
     }
 
     /// As [`linear_with`](Linear::linear_with), into an existing tensor or exclusive view. No allocation of a result.
@@ -156,17 +170,23 @@ pub trait Linear<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D
     /// As [`linear_into`](Linear::linear_into).
     fn linear_with_into<'b, 'o, F: Op<(T,), Out = T>>(
         self,
-        weight: impl Stored<'b, T, 2, D>,
-        bias: impl Stored<'b, T, 1, D>,
+        weight: impl IntoView<'b, T, 2, D>,
+        bias: impl IntoView<'b, T, 1, D>,
         activation: F,
-        out: impl Writable<'o, T, RANK, D>,
+        out: impl IntoViewMut<'o, T, RANK, D>,
     ) -> Result<()>
     where
         T: Number + 'b,
         D: 'b + 'o,
     {
         let _ = activation;
-        layer("linear_with_into", Biased::<F>(PhantomData), self.into_view(), (weight.into_view(), bias.into_view()), There(out))
+        layer(
+            "linear_with_into",
+            Biased::<F>(PhantomData),
+            self.into_view(),
+            (weight.into_view(), bias.into_view()),
+            Existing(out),
+        )
     }
 }
-impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Linear<'a, T, RANK, D> for X {}
+impl<'a, X: IntoView<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Linear<'a, T, RANK, D> for X {}

@@ -3,16 +3,18 @@
 // Imports: `error`, `dim`, `rank`, `element`, `scalar`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::index::{along, gather, with};
-use super::{Arithmetic as _, Cast as _, Comparisons as _, Indexing as _, Math as _, Reductions as _, Sum, operators};
+use super::{
+    Arithmetic as _, Cast as _, Comparisons as _, Indexing as _, Math as _, Reductions as _, Sum, operators,
+};
 use crate::device::{Device, same_device};
 use crate::dim::{All, Axis, Dim};
 use crate::element::Float;
 use crate::error::{Error, Result, text};
-use crate::expr::{Stored, Zip as _};
+use crate::expr::{IntoView, Zip as _};
 use crate::kernel::Op;
 use crate::rank::RemoveAxes;
 use crate::scalar::{Lane, Lanes, Real};
-use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
+use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
 /// `−(share of the target) · ln p` of one side, where a logarithm counts as −100 at least, as PyTorch has it.
 #[inline(always)]
@@ -115,11 +117,17 @@ impl<'a, T, D: Device> ClassLoss<'a, T, D> {
             same_device(op, device, weight.device())?;
             weight.ready(op)?;
             if weight.numel() != classes {
-                return Err(Error::Value { op, what: text(format_args!("{} weights of {classes} classes", weight.numel())) });
+                return Err(Error::Value {
+                    op,
+                    what: text(format_args!("{} weights of {classes} classes", weight.numel())),
+                });
             }
         }
         if !(0.0..=1.0).contains(&self.smoothing) {
-            return Err(Error::Value { op, what: text(format_args!("a smoothing of {}, not from 0 to 1", self.smoothing)) });
+            return Err(Error::Value {
+                op,
+                what: text(format_args!("a smoothing of {}, not from 0 to 1", self.smoothing)),
+            });
         }
         Ok(())
     }
@@ -132,7 +140,14 @@ impl<T, D: Device> Default for ClassLoss<'_, T, D> {
 }
 
 /// The mean of the losses of log-probabilities: `Σ loss / Σ weight`, in f64.
-fn mean_loss<T: Float, const A: usize, const RANK: usize, const M: usize, D: Device, P: Place<T, 0, D>>(
+fn mean_loss<
+    T: Float,
+    const A: usize,
+    const RANK: usize,
+    const M: usize,
+    D: Device,
+    P: Destination<T, 0, D>,
+>(
     op: &'static str,
     logs: TensorView<'_, T, RANK, D>,
     target: TensorView<'_, i64, M, D>,
@@ -142,7 +157,8 @@ fn mean_loss<T: Float, const A: usize, const RANK: usize, const M: usize, D: Dev
 where
     Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
 {
-    let (losses, weights): (Tensor<T, M, D>, _) = class_losses::<T, A, RANK, M, D, _>(op, logs, target, plan, Fresh)?;
+    let (losses, weights): (Tensor<T, M, D>, _) =
+        class_losses::<T, A, RANK, M, D, _>(op, logs, target, plan, Allocate)?;
     let total = losses.lazy().cast::<f64>().sum(All)?;
     let weight = weights.lazy().cast::<f64>().sum(All)?;
     (total.lazy() / &weight).cast::<T>().eval_at(op, place)
@@ -154,7 +170,14 @@ fn number<T: Float>(value: f64) -> T {
 }
 
 /// The losses of log-probabilities, classes along axis `A`, and what each weighs.
-fn class_losses<T: Float, const A: usize, const RANK: usize, const M: usize, D: Device, P: Place<T, M, D>>(
+fn class_losses<
+    T: Float,
+    const A: usize,
+    const RANK: usize,
+    const M: usize,
+    D: Device,
+    P: Destination<T, M, D>,
+>(
     op: &'static str,
     logs: TensorView<'_, T, RANK, D>,
     target: TensorView<'_, i64, M, D>,
@@ -170,7 +193,9 @@ where
         let (x, found) = (logs.size(), target.size());
         return Err(Error::Value {
             op,
-            what: text(format_args!("targets of sizes {found:?}; {x:?} with classes along axis {A} want {kept:?}")),
+            what: text(format_args!(
+                "targets of sizes {found:?}; {x:?} with classes along axis {A} want {kept:?}"
+            )),
         });
     }
     plan.suits(op, classes, logs.device())?;
@@ -185,7 +210,7 @@ where
         return Ok((weights.lazy().eval_at(op, place)?, weights));
     }
     let target = counts.select(target, 0)?;
-    let picked = gather(op, logs, A, target.view().reshape(size)?, Fresh)?.into_shape(Dim(kept))?;
+    let picked = gather(op, logs, A, target.view().reshape(size)?, Allocate)?.into_shape(Dim(kept))?;
     let weights = match plan.weight {
         Some(weight) => counts.select(&weight.take(&target)?, T::zero())?,
         None => counts.cast::<T>()?,
@@ -205,7 +230,14 @@ where
 }
 
 /// The cross entropy of targets that are probabilities.
-fn soft_losses<T: Float, const A: usize, const RANK: usize, const M: usize, D: Device, P: Place<T, M, D>>(
+fn soft_losses<
+    T: Float,
+    const A: usize,
+    const RANK: usize,
+    const M: usize,
+    D: Device,
+    P: Destination<T, M, D>,
+>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     target: TensorView<'_, T, RANK, D>,
@@ -226,7 +258,8 @@ where
         Some(weight) => weight.reshape(along::<RANK>(A, classes))?,
         None => ones.reshape([1; RANK])?,
     };
-    let (kept, share) = (number::<T>(1.0 - plan.smoothing), number::<T>(plan.smoothing / classes.max(1) as f64));
+    let (kept, share) =
+        (number::<T>(1.0 - plan.smoothing), number::<T>(plan.smoothing / classes.max(1) as f64));
     let shifted = x.lazy() - x.max_along(axis);
     let logs = shifted - shifted.exp().sum_along(axis).ln();
     logs.zip(Share, (target.lazy() * kept + share) * line).neg().reduce_at(op, Sum, axis, place)
@@ -242,7 +275,7 @@ where
 ///
 /// # Source
 /// PyTorch's `nll_loss` and `cross_entropy`.
-pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized {
+pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, D> + Sized {
     /// `−weight[y] · x[.., y, ..]` of log-probabilities, for each target `y`; 0 for one that is left out.
     ///
     /// # Examples
@@ -257,7 +290,7 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RA
     fn nll_loss<'b, const A: usize, const M: usize>(
         self,
         axis: Axis<A>,
-        target: impl Stored<'b, i64, M, D>,
+        target: impl IntoView<'b, i64, M, D>,
         plan: ClassLoss<'_, T, D>,
     ) -> Result<Tensor<T, M, D>>
     where
@@ -266,14 +299,21 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RA
         Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
     {
         let _ = axis;
-        Ok(class_losses::<T, A, RANK, M, D, _>("nll_loss", self.into_view(), target.into_view(), plan, Fresh)?.0)
+        Ok(class_losses::<T, A, RANK, M, D, _>(
+            "nll_loss",
+            self.into_view(),
+            target.into_view(),
+            plan,
+            Allocate,
+        )?
+        .0)
     }
 
     /// The mean of [`nll_loss`](ClassLosses::nll_loss), weighted by the classes; NaN where nothing counts.
     fn nll_loss_mean<'b, const A: usize, const M: usize>(
         self,
         axis: Axis<A>,
-        target: impl Stored<'b, i64, M, D>,
+        target: impl IntoView<'b, i64, M, D>,
         plan: ClassLoss<'_, T, D>,
     ) -> Result<Tensor<T, 0, D>>
     where
@@ -282,7 +322,13 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RA
         Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
     {
         let _ = axis;
-        mean_loss::<T, A, RANK, M, D, _>("nll_loss_mean", self.into_view(), target.into_view(), plan, Fresh)
+        mean_loss::<T, A, RANK, M, D, _>(
+            "nll_loss_mean",
+            self.into_view(),
+            target.into_view(),
+            plan,
+            Allocate,
+        )
     }
 
     /// [`nll_loss`](ClassLosses::nll_loss) of [`log_softmax`](Tensor::log_softmax); smoothed labels give a share of each
@@ -300,7 +346,7 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RA
     fn cross_entropy<'b, const A: usize, const M: usize>(
         self,
         axis: Axis<A>,
-        target: impl Stored<'b, i64, M, D>,
+        target: impl IntoView<'b, i64, M, D>,
         plan: ClassLoss<'_, T, D>,
     ) -> Result<Tensor<T, M, D>>
     where
@@ -310,14 +356,14 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RA
     {
         let op = "cross_entropy";
         let logs = self.into_view().log_softmax(axis).map_err(|error| error.renamed(op))?;
-        Ok(class_losses::<T, A, RANK, M, D, _>(op, logs.view(), target.into_view(), plan, Fresh)?.0)
+        Ok(class_losses::<T, A, RANK, M, D, _>(op, logs.view(), target.into_view(), plan, Allocate)?.0)
     }
 
     /// The mean of [`cross_entropy`](ClassLosses::cross_entropy), weighted by the classes; NaN where nothing counts.
     fn cross_entropy_mean<'b, const A: usize, const M: usize>(
         self,
         axis: Axis<A>,
-        target: impl Stored<'b, i64, M, D>,
+        target: impl IntoView<'b, i64, M, D>,
         plan: ClassLoss<'_, T, D>,
     ) -> Result<Tensor<T, 0, D>>
     where
@@ -327,7 +373,7 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RA
     {
         let op = "cross_entropy_mean";
         let logs = self.into_view().log_softmax(axis).map_err(|error| error.renamed(op))?;
-        mean_loss::<T, A, RANK, M, D, _>(op, logs.view(), target.into_view(), plan, Fresh)
+        mean_loss::<T, A, RANK, M, D, _>(op, logs.view(), target.into_view(), plan, Allocate)
     }
 
     /// The cross entropy of targets that are probabilities of the classes, `−Σ weight · y · log_softmax(x)`, in one pass.
@@ -344,7 +390,7 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RA
     fn soft_cross_entropy<'b, const A: usize, const M: usize>(
         self,
         axis: Axis<A>,
-        target: impl Stored<'b, T, RANK, D>,
+        target: impl IntoView<'b, T, RANK, D>,
         plan: ClassLoss<'_, T, D>,
     ) -> Result<Tensor<T, M, D>>
     where
@@ -352,7 +398,7 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RA
         D: 'b,
         Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
     {
-        soft_losses("soft_cross_entropy", self.into_view(), target.into_view(), axis, plan, Fresh)
+        soft_losses("soft_cross_entropy", self.into_view(), target.into_view(), axis, plan, Allocate)
     }
 
     /// As [`nll_loss`](ClassLosses::nll_loss), into an existing tensor or exclusive view; weights of the targets are allocated.
@@ -369,9 +415,9 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RA
     fn nll_loss_into<'b, 'o, const A: usize, const M: usize>(
         self,
         axis: Axis<A>,
-        target: impl Stored<'b, i64, M, D>,
+        target: impl IntoView<'b, i64, M, D>,
         plan: ClassLoss<'_, T, D>,
-        out: impl Writable<'o, T, M, D>,
+        out: impl IntoViewMut<'o, T, M, D>,
     ) -> Result<()>
     where
         T: Float,
@@ -379,7 +425,14 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RA
         Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
     {
         let _ = axis;
-        class_losses::<T, A, RANK, M, D, _>("nll_loss_into", self.into_view(), target.into_view(), plan, There(out)).map(|_| ())
+        class_losses::<T, A, RANK, M, D, _>(
+            "nll_loss_into",
+            self.into_view(),
+            target.into_view(),
+            plan,
+            Existing(out),
+        )
+        .map(|_| ())
     }
 
     /// As [`nll_loss_mean`](ClassLosses::nll_loss_mean), into an existing tensor or exclusive view of rank 0.
@@ -397,9 +450,9 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RA
     fn nll_loss_mean_into<'b, 'o, const A: usize, const M: usize>(
         self,
         axis: Axis<A>,
-        target: impl Stored<'b, i64, M, D>,
+        target: impl IntoView<'b, i64, M, D>,
         plan: ClassLoss<'_, T, D>,
-        out: impl Writable<'o, T, 0, D>,
+        out: impl IntoViewMut<'o, T, 0, D>,
     ) -> Result<()>
     where
         T: Float,
@@ -407,7 +460,13 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RA
         Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
     {
         let _ = axis;
-        mean_loss::<T, A, RANK, M, D, _>("nll_loss_mean_into", self.into_view(), target.into_view(), plan, There(out))
+        mean_loss::<T, A, RANK, M, D, _>(
+            "nll_loss_mean_into",
+            self.into_view(),
+            target.into_view(),
+            plan,
+            Existing(out),
+        )
     }
 
     /// As [`cross_entropy`](ClassLosses::cross_entropy), into an existing tensor or exclusive view; logarithms are allocated.
@@ -424,9 +483,9 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RA
     fn cross_entropy_into<'b, 'o, const A: usize, const M: usize>(
         self,
         axis: Axis<A>,
-        target: impl Stored<'b, i64, M, D>,
+        target: impl IntoView<'b, i64, M, D>,
         plan: ClassLoss<'_, T, D>,
-        out: impl Writable<'o, T, M, D>,
+        out: impl IntoViewMut<'o, T, M, D>,
     ) -> Result<()>
     where
         T: Float,
@@ -435,7 +494,8 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RA
     {
         let op = "cross_entropy_into";
         let logs = self.into_view().log_softmax(axis).map_err(|error| error.renamed(op))?;
-        class_losses::<T, A, RANK, M, D, _>(op, logs.view(), target.into_view(), plan, There(out)).map(|_| ())
+        class_losses::<T, A, RANK, M, D, _>(op, logs.view(), target.into_view(), plan, Existing(out))
+            .map(|_| ())
     }
 
     /// As [`cross_entropy_mean`](ClassLosses::cross_entropy_mean), into an existing tensor or exclusive view of rank 0.
@@ -453,9 +513,9 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RA
     fn cross_entropy_mean_into<'b, 'o, const A: usize, const M: usize>(
         self,
         axis: Axis<A>,
-        target: impl Stored<'b, i64, M, D>,
+        target: impl IntoView<'b, i64, M, D>,
         plan: ClassLoss<'_, T, D>,
-        out: impl Writable<'o, T, 0, D>,
+        out: impl IntoViewMut<'o, T, 0, D>,
     ) -> Result<()>
     where
         T: Float,
@@ -464,7 +524,7 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RA
     {
         let op = "cross_entropy_mean_into";
         let logs = self.into_view().log_softmax(axis).map_err(|error| error.renamed(op))?;
-        mean_loss::<T, A, RANK, M, D, _>(op, logs.view(), target.into_view(), plan, There(out))
+        mean_loss::<T, A, RANK, M, D, _>(op, logs.view(), target.into_view(), plan, Existing(out))
     }
 
     /// As [`soft_cross_entropy`](ClassLosses::soft_cross_entropy), into an existing tensor or exclusive view; one element is
@@ -482,16 +542,23 @@ pub trait ClassLosses<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RA
     fn soft_cross_entropy_into<'b, 'o, const A: usize, const M: usize>(
         self,
         axis: Axis<A>,
-        target: impl Stored<'b, T, RANK, D>,
+        target: impl IntoView<'b, T, RANK, D>,
         plan: ClassLoss<'_, T, D>,
-        out: impl Writable<'o, T, M, D>,
+        out: impl IntoViewMut<'o, T, M, D>,
     ) -> Result<()>
     where
         T: Float + 'b,
         D: 'b + 'o,
         Dim<RANK>: RemoveAxes<Axis<A>, Output = Dim<M>>,
     {
-        soft_losses("soft_cross_entropy_into", self.into_view(), target.into_view(), axis, plan, There(out))
+        soft_losses(
+            "soft_cross_entropy_into",
+            self.into_view(),
+            target.into_view(),
+            axis,
+            plan,
+            Existing(out),
+        )
     }
 }
-impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> ClassLosses<'a, T, RANK, D> for X {}
+impl<'a, X: IntoView<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> ClassLosses<'a, T, RANK, D> for X {}

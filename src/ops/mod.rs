@@ -23,11 +23,11 @@
 //! | in place | `assign` `fill` `map_in_place` `zip_in_place` [`apply_in_place`](crate::expr::apply_in_place) | [`Tensor`](crate::Tensor), [`TensorViewMut`](crate::TensorViewMut) |
 //! | sums and means | `sum` `prod` `mean` `var` `sample_var` `std` `sample_std` `mean_var` `logsumexp` | [`Reductions`] |
 //! | extremes and counts | `max` `min` `argmax` `argmin` `any` `all` `count` | [`Reductions`] |
-//! | norms | `norm` `norm_one` `norm_max` `norm_p` `normalize` `normalize_p` `cosine_similarity` | [`Norms`], [`Lengths`], [`Tensor`](crate::Tensor) |
-//! | reducers of one's own | `reduce` `reduce_keep` `along` `scan` `scan_exclusive` `scan_by` | [`Reduce`](crate::expr::Reduce), [`Scan`](crate::expr::Scan) |
+//! | norms | `norm` `norm_one` `norm_max` `norm_p` `normalize` `normalize_p` `cosine_similarity` | [`Norms`], [`CosineSimilarity`], [`Tensor`](crate::Tensor) |
+//! | reducers of one's own | `reduce` `reduce_keepdims` `along` `scan` `scan_exclusive` `scan_by` | [`Reduce`](crate::expr::Reduce), [`Scan`](crate::expr::Scan) |
 //! | running | `cumsum` `cumprod` `cummax` `cummin` `logcumsumexp` `diff` | [`Scans`]; `diff` of [`Arrange`] |
-//! | statistics | `cov` `corrcoef` `quantile` `quantiles` `median` `histogram` `histogram_with` `histogramdd` `bincount` `bincount_of` `mode` | [`Covariances`], [`Quantiles`], [`Histogram`], [`Runs`]; `bincount` of [`Tensor`](crate::Tensor) |
-//! | sorts and sets | `sort` `sort_descending` `argsort` `argsort_descending` `topk` `bottomk` `unique` `unique_all` `unique_consecutive` `searchsorted` `isin` | [`Sorts`], [`Runs`], [`Sets`]; `searchsorted` of [`Tensor`](crate::Tensor) |
+//! | statistics | `cov` `corrcoef` `quantile` `quantiles` `median` `histogram` `histogram_with` `histogramdd` `bincount` `bincount_of` `mode` | [`Covariances`], [`Quantiles`], [`Histogram`], [`UniqueConsecutive`]; `bincount` of [`Tensor`](crate::Tensor) |
+//! | sorts and sets | `sort` `sort_descending` `argsort` `argsort_descending` `topk` `bottomk` `unique` `unique_all` `unique_consecutive` `searchsorted` `isin` | [`Sorts`], [`UniqueConsecutive`], [`Membership`]; `searchsorted` of [`Tensor`](crate::Tensor) |
 //! | by index | `index_select` `gather` `take` `embedding` `one_hot` `index`; in place `scatter` `index_scatter` `scatter_reduce` `index_reduce` `index_put` | [`Indexing`], [`IndexingBySeveral`], [`Tensor`](crate::Tensor) |
 //! | by mask | `masked_select` `masked_fill` `nonzero`; in place `masked_scatter` | [`Indexing`], [`Tensor`](crate::Tensor) |
 //! | joined and cut | `concat` `stack` `split` `split_equal` `block_diag` | [`Tensor`](crate::Tensor), [`Arrange`], [`Pieces`] |
@@ -38,7 +38,7 @@
 //! | losses | `mse_loss` `l1_loss` `smooth_l1_loss` `huber_loss` `binary_cross_entropy` `binary_cross_entropy_with_logits` `weighted_binary_cross_entropy_with_logits` `kl_div` `kl_div_log_target` `nll_loss` `nll_loss_mean` `cross_entropy` `cross_entropy_mean` `soft_cross_entropy` | [`Losses`], [`ClassLosses`], [`Tensor`](crate::Tensor) |
 //! | images and sequences | `conv1d` `conv2d` `conv3d` `conv_transpose1d` `conv_transpose2d` `conv_transpose3d` `max_pool1d` `max_pool2d` `max_pool3d` `avg_pool1d` `avg_pool2d` `avg_pool3d` `adaptive_avg_pool` `adaptive_max_pool` `interpolate_nearest` `interpolate_linear` `pixel_shuffle` `pixel_unshuffle` `unfold` `attention` `attention_biased` | [`Tensor`](crate::Tensor), [`MaxPools`], [`Resample`], [`Channels`] |
 //! | random and spaced numbers | `random_uniform` `random_normal` `random_integers` `random_bernoulli` `random_permutation` `shuffle`; `arange` `linspace` `logspace` | [`Tensor`](crate::Tensor), [`Shuffles`] |
-//! | when it runs | `lazy` `once` `eval` `eval_into` | [`Lazy`](crate::expr::Lazy) |
+//! | when it runs | `lazy` `cached` `eval` `eval_into` | [`Lazy`](crate::expr::Lazy) |
 //!
 //! # Where each is written
 //!
@@ -60,9 +60,9 @@
 //! | `reduce.rs` | sums, extremes and where they stand, means, variances |
 //! | `slices.rs` | functions of reducers that interpreted programs call |
 //! | `sort.rs` | sort, argsort, topk, unique, searchsorted |
-//! | `runs.rs` | runs of equal neighbours, the most frequent element |
+//! | `runs.rs` | runs of equal neighbors, the most frequent element |
 //! | `scan.rs` | running sums, products, extremes |
-//! | `normalise.rs` `unit_vectors.rs` | softmax, log-softmax, layer norm, RMS norm; vectors of length 1 |
+//! | `normalize.rs` `unit_vectors.rs` | softmax, log-softmax, layer norm, RMS norm; vectors of length 1 |
 //! | `channels.rs` | group, instance and batch norm, gates, pixels and windows as channels |
 //! | `loss.rs` | losses, of elements and of classes |
 //! | `arrange.rs` | concat, stack, split, pad, roll, repeat, tile |
@@ -112,7 +112,7 @@ mod linear;
 mod loss;
 mod math;
 mod moments;
-mod normalise;
+mod normalize;
 mod norms;
 mod operator;
 mod packed;
@@ -152,21 +152,21 @@ pub use index::Indexing;
 pub use linear::Linear;
 pub use loss::*;
 pub use math::*;
-pub use normalise::Lengths;
+pub use normalize::CosineSimilarity;
 pub use norms::*;
 pub use operator::{Operator, run};
 pub use packed::Packed;
 pub use parametric::*;
 pub use pieces::Pieces;
-pub use quantile::{Between, Quantiles};
+pub use quantile::{QuantileMethod, Quantiles};
 pub use random::Shuffles;
 pub use reduce::*;
 pub use resample::Resample;
-pub use runs::{Runs, UniqueParts};
+pub use runs::{UniqueConsecutive, UniqueSlices};
 pub use scan::*;
 pub use scatter::Replace;
-pub use scatter_reduce::Meeting;
-pub use sets::Sets;
+pub use scatter_reduce::ScatterReduction;
+pub use sets::Membership;
 pub use several::{IndexingBySeveral, Indices};
 pub use sort::{Side, Sorts, Unique};
 pub use statistics::{Cov, Covariances};
@@ -218,7 +218,7 @@ pub fn derivative<F, const INDEX: usize>(_: F) -> Derivative<F, INDEX> {
 ///     /// Keeps what is positive, scales the rest.
 ///     pub fn leaky(x, slope) { x.gt(0.0).select(x, x * slope) }
 ///     /// Whether `x` is a multiple of `n`.
-///     pub fn divides(x, n) -> bool where Whole { (x % n).eq(0) }
+///     pub fn divides(x, n) -> bool where Integer { (x % n).eq(0) }
 /// }
 /// let x = Tensor::from([-2.0, 3.0]);
 /// assert_eq!(x.zip(leaky, 0.1)?.to_vec()?, [-0.2, 3.0]);
@@ -330,7 +330,7 @@ macro_rules! operators {
         }
     };
     (@visit $visit:ident $F:ident $x:tt Float) => { operators!(@show $visit $F $x f16 bf16 f32 f64); };
-    (@visit $visit:ident $F:ident $x:tt Whole) => { operators!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64); };
+    (@visit $visit:ident $F:ident $x:tt Integer) => { operators!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64); };
     (@visit $visit:ident $F:ident $x:tt Bitwise) => { operators!(@show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64); };
     (@visit $visit:ident $F:ident $x:tt RealNumber) => { operators!(@show $visit $F $x i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64); };
     (@visit $visit:ident $F:ident $x:tt Comparable) => { operators!(@show $visit $F $x bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64); };
@@ -339,7 +339,7 @@ macro_rules! operators {
     (@show $visit:ident $F:ident $x:tt $($t:ident)+) => { $(operators!(@shown $visit $F $x $t);)+ };
     (@shown $visit:ident $F:ident ($x:ident) $t:ident) => { $visit.unary::<$F, crate::ops::table::names::$t>($F); };
     (@shown $visit:ident $F:ident ($x:ident, $y:ident) $t:ident) => { $visit.binary::<$F, crate::ops::table::names::$t>($F); };
-    (@row $name:ident $F:ident $x:tt [] Whole) => { crate::ops::table::Row::named(stringify!($name)) };
+    (@row $name:ident $F:ident $x:tt [] Integer) => { crate::ops::table::Row::named(stringify!($name)) };
     (@row $name:ident $F:ident $x:tt [] Bitwise) => { crate::ops::table::Row::named(stringify!($name)) };
     (@row $name:ident $F:ident $x:tt [] ComplexElement) => { crate::ops::table::Row::named(stringify!($name)) };
     (@row $name:ident $F:ident ($x:ident) [] $class:ident) => { crate::ops::table::Row::unary::<$F>() };

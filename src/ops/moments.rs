@@ -1,7 +1,7 @@
 //! Sums of squared deviations from a mean that is not known before, which the reducers of variances and deviations share.
 // Imports: `scalar`.
 
-use crate::scalar::{Lane, Lanes, Real, Run};
+use crate::scalar::{Eval, Lane, Lanes, Real};
 
 /// Count, mean, and sum of squared deviations, in f64: in f32 that would overflow or vanish where its root does not.
 pub(super) type Moments<L> = (Lane<L, f64>, Lane<L, f64>, Lane<L, f64>);
@@ -26,7 +26,7 @@ pub(super) fn join<L: Lanes>(a: Moments<L>, b: Moments<L>) -> Moments<L> {
 /// the first value: where all are equal nothing is left, and the first one standing far off costs digits that f64 has to
 /// spare, but for values that are f64 themselves. Those are summed a second time, as distances to their mean.
 #[inline(always)]
-pub(super) fn moments<P: Real>(values: &[P]) -> Moments<Run> {
+pub(super) fn moments<P: Real>(values: &[P]) -> Moments<Eval> {
     let n = values.len() as f64;
     let mut from = values.first().map_or(0.0, |x| x.cast::<f64>());
     let (mut sum, mut squares) = distances(values, from);
@@ -49,7 +49,7 @@ pub(super) type Shifted<L> = (Lane<L, f64>, Lane<L, f64>, Lane<L, f64>);
 
 /// The distances of some values to the first of them.
 #[inline(always)]
-pub(super) fn shifted<P: Real>(values: &[P]) -> Shifted<Run> {
+pub(super) fn shifted<P: Real>(values: &[P]) -> Shifted<Eval> {
     let from = values.first().map_or(0.0, |x| x.cast::<f64>());
     let mut sums = [0.0; SUMS];
     let (chunks, rest) = values.as_chunks::<SUMS>();

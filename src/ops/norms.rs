@@ -13,8 +13,8 @@ use crate::expr::Reduce;
 use crate::kernel::SliceFn;
 use crate::kernel::{Op, PIECE, Reducer};
 use crate::rank::RemoveAxes;
-use crate::scalar::{DType, Lane, Lanes, Prim, Real, Run};
-use crate::tensor::{Tensor, Writable};
+use crate::scalar::{DType, Eval, Lane, Lanes, Prim, Real};
+use crate::tensor::{IntoViewMut, Tensor};
 use num_complex::Complex;
 
 /// `Σ x²` in f64: a unit, and the sum of squares in this unit. It is 1 but for f64, whose squares leave the range of f64: there it is 1 or
@@ -71,20 +71,20 @@ fn both_squares<L: Lanes, P: Prim>(a: Squares<L>, b: Squares<L>) -> Squares<L> {
 
 /// `Σ x²` of some values: in the unit 1, and once more where that is too large or has lost digits.
 #[inline(always)]
-fn squares<P: Real>(values: &[P]) -> Squares<Run> {
+fn squares<P: Real>(values: &[P]) -> Squares<Eval> {
     let sum = sum_of_squares(values, |x| x);
     if P::DTYPE != DType::F64 || (2f64.powi(-900)..=2f64.powi(900)).contains(&sum) {
         return (Lane(1.0), Lane(sum));
     }
     let largest = values.iter().fold(0.0, |largest, x| f64::max(largest, x.cast::<f64>().abs()));
-    let unit = unit_of::<Run, P>(Lane(largest));
+    let unit = unit_of::<Eval, P>(Lane(largest));
     let inverse = 1.0 / unit.value();
     (unit, Lane(sum_of_squares(values, |x| x * inverse)))
 }
 
 /// Reducers of norms. The states are f64.
 macro_rules! reducers {
-    ($($(#[$doc:meta])* $R:ident: $name:literal -> $out:ident, state $state:ty, $identity:expr; |$s:ident, $x:ident| $absorb:expr; |$c:ident, $re:ident, $im:ident| $complex:expr; |$a:ident, $b:ident| $combine:expr; |$f:ident| $finish:expr; $([by_slice $of_slice:ident, $slices:ident])?)*) => { $(
+    ($($(#[$doc:meta])* $R:ident: $name:literal -> $out:ident, state $state:ty, $identity:expr; |$s:ident, $x:ident| $accumulate:expr; |$c:ident, $re:ident, $im:ident| $complex:expr; |$a:ident, $b:ident| $combine:expr; |$f:ident| $finalize:expr; $([by_slice $accumulate_slice:ident, $slices:ident])?)*) => { $(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
         pub struct $R;
@@ -96,17 +96,17 @@ macro_rules! reducers {
             #[inline(always)]
             fn identity<L: Lanes>() -> $state { $identity }
             #[inline(always)]
-            fn absorb<L: Lanes>($s: $state, $x: Lane<L, Compute<T>>, _: Lane<L, i64>) -> $state { $absorb }
+            fn accumulate<L: Lanes>($s: $state, $x: Lane<L, Compute<T>>, _: Lane<L, i64>) -> $state { $accumulate }
             #[inline(always)]
             fn combine<L: Lanes>($a: $state, $b: $state) -> $state { $combine }
             #[inline(always)]
-            fn finish<L: Lanes>($f: $state, _: Lane<L, i64>) -> Lane<L, Compute<$out>> { ($finish).cast() }
+            fn finalize<L: Lanes>($f: $state, _: Lane<L, i64>) -> Lane<L, Compute<$out>> { ($finalize).cast() }
             $(const BY_SLICE: bool = true;
             #[inline(always)]
-            fn of_slice(values: &[Compute<T>], _: usize) -> Self::State<Run> {
-                let mut state = <Self as Reducer<T>>::identity::<Run>();
+            fn accumulate_slice(values: &[Compute<T>], _: usize) -> Self::State<Eval> {
+                let mut state = <Self as Reducer<T>>::identity::<Eval>();
                 for piece in values.chunks(PIECE) {
-                    state = <Self as Reducer<T>>::combine::<Run>(state, $of_slice(piece));
+                    state = <Self as Reducer<T>>::combine::<Eval>(state, $accumulate_slice(piece));
                 }
                 state
             }
@@ -126,14 +126,14 @@ macro_rules! reducers {
             #[inline(always)]
             fn identity<L: Lanes>() -> $state { $identity }
             #[inline(always)]
-            fn absorb<L: Lanes>($c: $state, x: Lane<L, Compute<Complex<T>>>, _: Lane<L, i64>) -> $state {
+            fn accumulate<L: Lanes>($c: $state, x: Lane<L, Compute<Complex<T>>>, _: Lane<L, i64>) -> $state {
                 let ($re, $im) = (x.re(), x.im());
                 $complex
             }
             #[inline(always)]
             fn combine<L: Lanes>($a: $state, $b: $state) -> $state { $combine }
             #[inline(always)]
-            fn finish<L: Lanes>($f: $state, _: Lane<L, i64>) -> Lane<L, Compute<$out>> { ($finish).cast() }
+            fn finalize<L: Lanes>($f: $state, _: Lane<L, i64>) -> Lane<L, Compute<$out>> { ($finalize).cast() }
         }
     )* };
 }
@@ -183,7 +183,7 @@ macro_rules! norms {
                 self.reduce($R, axes)
             }
             #[doc = concat!("As [`", stringify!($name), "`](Norms::", stringify!($name), "), into an existing tensor or exclusive view of the sizes that stay; see [`reduce_into`](Reduce::reduce_into).")]
-            fn $name_into<'o, AXES, const M: usize>(self, axes: AXES, out: impl Writable<'o, <$R as Reducer<T>>::Out, M, D>) -> Result<()>
+            fn $name_into<'o, AXES, const M: usize>(self, axes: AXES, out: impl IntoViewMut<'o, <$R as Reducer<T>>::Out, M, D>) -> Result<()>
             where
                 T: Inexact,
                 $R: Reducer<T>,

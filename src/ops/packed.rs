@@ -4,12 +4,12 @@
 
 use crate::device::{Cpu, Device, same_device};
 use crate::dim::Dim;
-use crate::element::{Number, Wider};
+use crate::element::{Number, WideningMul};
 use crate::error::{Error, Result, text};
-use crate::expr::Stored;
-use crate::kernel::{Contraction, MAX_GROUP};
+use crate::expr::IntoView;
+use crate::kernel::{ContractPlan, MAX_GROUP};
 use crate::layout::Layout;
-use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
+use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -37,12 +37,17 @@ impl<T: Number, D: Device, OUT: Number> fmt::Debug for Packed<T, D, OUT> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let layout = if self.is_blocked() { "blocked" } else { "in rows" };
         let (size, device, nbytes) = (self.size, self.device(), self.nbytes());
-        write!(f, "Packed {} {size} for sums in {}, {layout}, {nbytes} bytes on {device:?}", T::DTYPE, OUT::DTYPE)
+        write!(
+            f,
+            "Packed {} {size} for sums in {}, {layout}, {nbytes} bytes on {device:?}",
+            T::DTYPE,
+            OUT::DTYPE
+        )
     }
 }
 
 impl<T: Number, D: Device, OUT: Number> Packed<T, D, OUT> {
-    fn new<'b>(op: &'static str, matrix: impl Stored<'b, T, 2, D>) -> Result<Self>
+    fn new<'b>(op: &'static str, matrix: impl IntoView<'b, T, 2, D>) -> Result<Self>
     where
         D: 'b,
         T: 'b,
@@ -53,7 +58,8 @@ impl<T: Number, D: Device, OUT: Number> Packed<T, D, OUT> {
         let Some(nbytes) = device.packed_nbytes::<OUT, T>(size.0) else {
             return Ok(Packed { store: Store::Rows(matrix.to_contiguous()?), size, _out: PhantomData });
         };
-        let mut panels = Tensor::<u8, 1, D>::unwritten(op, Layout::row_major_of(op, Dim([nbytes]), 1)?, device)?;
+        let mut panels =
+            Tensor::<u8, 1, D>::unwritten(op, Layout::row_major_of(op, Dim([nbytes]), 1)?, device)?;
         let (to, leaf, stride) = (panels.writable(op)?.raw_ptr(), matrix.leaf(), matrix.stride().0);
         // SAFETY: a ready view with its own strides, and fresh memory of as many bytes as the device asked for.
         unsafe { device.pack::<OUT, T>(size.0, to.cast(), leaf.slot(&stride))? };
@@ -104,7 +110,7 @@ impl<T: Number, D: Device, OUT: Number> Packed<T, D, OUT> {
     }
 
     /// `left · self`, for any number of axes before the last.
-    fn product<const RANK: usize, P: Place<OUT, RANK, D>>(
+    fn product<const RANK: usize, P: Destination<OUT, RANK, D>>(
         &self,
         op: &'static str,
         left: TensorView<'_, T, RANK, D>,
@@ -115,21 +121,31 @@ impl<T: Number, D: Device, OUT: Number> Packed<T, D, OUT> {
         let sizes = left.size().0;
         let [k, n] = self.size.0;
         let Some((&inner, rows)) = sizes.split_last().filter(|(_, rows)| rows.len() <= MAX_GROUP) else {
-            return Err(Error::Value { op, what: text(format_args!("an operand of rank {RANK}, not 1 to {}", MAX_GROUP + 1)) });
+            return Err(Error::Value {
+                op,
+                what: text(format_args!("an operand of rank {RANK}, not 1 to {}", MAX_GROUP + 1)),
+            });
         };
         if inner != k {
-            return Err(Error::Inner { op, inner: [inner, k], left: sizes.into(), right: self.size.0.into() });
+            return Err(Error::Inner {
+                op,
+                inner: [inner, k],
+                left: sizes.into(),
+                right: self.size.0.into(),
+            });
         }
         let size = Dim(std::array::from_fn(|axis| if axis + 1 == RANK { n } else { sizes[axis] }));
         place.put(op, Layout::row_major_of(op, size, size_of::<OUT>())?, left.device(), |out| {
             let (leaf, left_leaf) = (out.leaf(), left.leaf());
             let (stride, left_stride) = (leaf.layout().stride().0, left.stride().0);
-            let plan = Contraction { batch: &[], m: rows, k: &[k], n: &[n] };
+            let plan = ContractPlan { batch: &[], m: rows, k: &[k], n: &[n] };
             let (to, from) = (leaf.slot(&stride), left_leaf.slot(&left_stride));
             match &self.store {
                 Store::Blocked(panels) => {
                     // SAFETY: a ready view and an exclusive one, with their own strides; panels of these types and sizes.
-                    unsafe { left.device().contract_packed::<OUT, T>(plan, to, from, panels.raw_ptr().cast()) }
+                    unsafe {
+                        left.device().contract_packed::<OUT, T>(plan, to, from, panels.raw_ptr().cast())
+                    }
                 }
                 Store::Rows(matrix) => {
                     let matrix = matrix.view();
@@ -157,7 +173,7 @@ impl<T: Number, D: Device> TensorView<'_, T, 2, D> {
     /// As there.
     pub fn pack_wide(self) -> Result<Packed<T, D, T::Wide>>
     where
-        T: Wider<T>,
+        T: WideningMul<T>,
     {
         Packed::new("pack_wide", self)
     }
@@ -206,7 +222,7 @@ impl<T: Number, D: Device> Tensor<T, 2, D> {
     /// ```
     pub fn pack_wide(&self) -> Result<Packed<T, D, T::Wide>>
     where
-        T: Wider<T>,
+        T: WideningMul<T>,
     {
         self.view().pack_wide()
     }
@@ -218,18 +234,22 @@ impl<T: Number, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     /// # Errors
     /// As there.
     pub fn matmul_packed<OUT: Number>(self, right: &Packed<T, D, OUT>) -> Result<Tensor<OUT, RANK, D>> {
-        right.product("matmul_packed", self, Fresh)
+        right.product("matmul_packed", self, Allocate)
     }
 
     /// The product by a packed matrix, into an existing tensor or exclusive view; see [`Tensor::matmul_packed_into`].
     ///
     /// # Errors
     /// As there.
-    pub fn matmul_packed_into<'o, OUT: Number>(self, right: &Packed<T, D, OUT>, out: impl Writable<'o, OUT, RANK, D>) -> Result<()>
+    pub fn matmul_packed_into<'o, OUT: Number>(
+        self,
+        right: &Packed<T, D, OUT>,
+        out: impl IntoViewMut<'o, OUT, RANK, D>,
+    ) -> Result<()>
     where
         D: 'o,
     {
-        right.product("matmul_packed_into", self, There(out))
+        right.product("matmul_packed_into", self, Existing(out))
     }
 }
 
@@ -278,7 +298,11 @@ impl<T: Number, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// assert_eq!(y, Tensor::from([[4, 6]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn matmul_packed_into<'o, OUT: Number>(&self, right: &Packed<T, D, OUT>, out: impl Writable<'o, OUT, RANK, D>) -> Result<()>
+    pub fn matmul_packed_into<'o, OUT: Number>(
+        &self,
+        right: &Packed<T, D, OUT>,
+        out: impl IntoViewMut<'o, OUT, RANK, D>,
+    ) -> Result<()>
     where
         D: 'o,
     {

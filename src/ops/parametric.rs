@@ -60,7 +60,8 @@ fn scaled<L: Lanes, P: Real>(x: Lane<L, P>, n: Lane<L, i64>) -> Lane<L, P> {
     let bias = P::BIAS as i64;
     let mask = Lane::<L, P::Bits>::literal(P::Bits::from_u64((2 * P::BIAS as u64 + 1) << P::FRACTION));
     let one = Lane::<L, P::Bits>::literal(P::Bits::from_u64((P::BIAS as u64) << P::FRACTION));
-    let exponent = (bits & mask).shr(P::FRACTION).cast::<i64>() - bias - tiny.select(Lane::int(lift), Lane::zero());
+    let exponent =
+        (bits & mask).shr(P::FRACTION).cast::<i64>() - bias - tiny.select(Lane::int(lift), Lane::zero());
     // The sign and the fraction, |·| in [1, 2), times two powers of two: the first is exact, the second rounds.
     let fraction = Lane::<L, P>::from_bits((bits & !mask) | one);
     let limit = |k: Lane<L, i64>| k.clamp(Lane::int(1 - bias), Lane::int(bias));
@@ -253,7 +254,13 @@ impl<T: Conjugate, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     ///
     /// # Errors
     /// As there.
-    pub fn allclose(self, other: impl Operand<T, RANK, D>, relative: f64, absolute: f64, equal_nan: bool) -> Result<bool> {
+    pub fn allclose(
+        self,
+        other: impl Operand<T, RANK, D>,
+        relative: f64,
+        absolute: f64,
+        equal_nan: bool,
+    ) -> Result<bool> {
         self.lazy().isclose(other, relative, absolute, equal_nan).all(All)?.item()
     }
 }
@@ -263,7 +270,13 @@ impl<T: Conjugate, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     ///
     /// # Errors
     /// As every elementwise operator; [`Error::NoData`](crate::Error::NoData) on a device without data.
-    pub fn allclose(&self, other: impl Operand<T, RANK, D>, relative: f64, absolute: f64, equal_nan: bool) -> Result<bool> {
+    pub fn allclose(
+        &self,
+        other: impl Operand<T, RANK, D>,
+        relative: f64,
+        absolute: f64,
+        equal_nan: bool,
+    ) -> Result<bool> {
         self.view().allclose(other, relative, absolute, equal_nan)
     }
 }

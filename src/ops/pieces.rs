@@ -8,10 +8,10 @@ use crate::device::{Device, same_device};
 use crate::dim::{All, Axis, Dim};
 use crate::element::Element;
 use crate::error::{Error, Result, text};
-use crate::expr::Stored;
+use crate::expr::IntoView;
 use crate::layout::Layout;
 use crate::rank::{Rank, RemoveAxis};
-use crate::tensor::{Fresh, Place, Tensor, TensorView, TensorViewMut, There, Writable};
+use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
 use std::ops::Range;
 
 /// Each position of an axis as often as its count says.
@@ -26,7 +26,10 @@ fn repeated<T: Element, const RANK: usize, D: Device>(
     counts.ready(op)?;
     let n = x.size().0[axis];
     if counts.numel() != n {
-        return Err(Error::Value { op, what: text(format_args!("{} counts for axis {axis} of sizes {}", counts.numel(), x.size())) });
+        return Err(Error::Value {
+            op,
+            what: text(format_args!("{} counts for axis {axis} of sizes {}", counts.numel(), x.size())),
+        });
     }
     let (least, all) = if n == 0 { (0, 0) } else { (counts.min(All)?.item()?, counts.sum(All)?.item()?) };
     if least < 0 {
@@ -39,13 +42,15 @@ fn repeated<T: Element, const RANK: usize, D: Device>(
     let room = usize::try_from(all).ok().filter(|_| first >= 0).and_then(|all| all.checked_add(1));
     let room = room.ok_or(Error::OutOfMemory { op, nbytes: usize::MAX })?;
     let mut index = Tensor::<i64, 1, D>::zeros([room], x.device()).map_err(|error| error.renamed(op))?;
-    index.scatter(Add, Axis::<0>, &ends, &Tensor::ones([1], x.device())?).map_err(|error| error.renamed(op))?;
+    index
+        .scatter(Add, Axis::<0>, &ends, &Tensor::ones([1], x.device())?)
+        .map_err(|error| error.renamed(op))?;
     let index = index.cumsum(Axis::<0>)?;
-    selected(op, x, axis, index.view().slice((..room - 1,))?, Fresh)
+    selected(op, x, axis, index.view().slice((..room - 1,))?, Allocate)
 }
 
 /// Matrices with the lines of the last axis on a diagonal.
-fn embedded<T: Element, const RANK: usize, const M: usize, D: Device, P: Place<T, M, D>>(
+fn embedded<T: Element, const RANK: usize, const M: usize, D: Device, P: Destination<T, M, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     diagonal: isize,
@@ -61,7 +66,8 @@ where
     place.put(op, Layout::row_major_of(op, Dim(size), size_of::<T>())?, x.device(), |out| {
         out.fill(T::default())?;
         let (down, right) = ((-diagonal).max(0) as usize, diagonal.max(0) as usize);
-        let corner = out.reborrow().slice_axis(M - 2, down..down + n, 1)?.slice_axis(M - 1, right..right + n, 1)?;
+        let corner =
+            out.reborrow().slice_axis(M - 2, down..down + n, 1)?.slice_axis(M - 1, right..right + n, 1)?;
         // The two axes first; of a diagonal they are one axis, which is last.
         let order: [usize; M] = std::array::from_fn(|axis| if axis < 2 { M - 2 + axis } else { axis - 2 });
         corner.permuted(order)?.diagonal(Axis::<0>, Axis::<1>)?.assign(x)
@@ -69,7 +75,7 @@ where
 }
 
 /// Tensors and views in pieces.
-pub trait Pieces<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized {
+pub trait Pieces<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, D> + Sized {
     /// `N` equal parts along axis `A`, one after the other: views. For a number known at run time, or a last part that is
     /// shorter, there is `chunks`.
     ///
@@ -84,7 +90,10 @@ pub trait Pieces<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D
     /// assert_eq!((q.to_vec()?, k.to_vec()?, v.to_vec()?), (vec![1, 2], vec![3, 4], vec![5, 6]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn split_equal<const A: usize, const N: usize>(self, axis: Axis<A>) -> Result<[TensorView<'a, T, RANK, D>; N]>
+    fn split_equal<const A: usize, const N: usize>(
+        self,
+        axis: Axis<A>,
+    ) -> Result<[TensorView<'a, T, RANK, D>; N]>
     where
         Dim<RANK>: RemoveAxis<A>,
     {
@@ -116,7 +125,11 @@ pub trait Pieces<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D
     /// # Ok::<(), rankform::Error>(())
     /// ```
     #[doc(alias = "repeat_interleave")]
-    fn repeat_each<'b, const A: usize>(self, axis: Axis<A>, counts: impl Stored<'b, i64, 1, D>) -> Result<Tensor<T, RANK, D>>
+    fn repeat_each<'b, const A: usize>(
+        self,
+        axis: Axis<A>,
+        counts: impl IntoView<'b, i64, 1, D>,
+    ) -> Result<Tensor<T, RANK, D>>
     where
         T: Element,
         D: 'b,
@@ -130,7 +143,11 @@ pub trait Pieces<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D
     ///
     /// # Errors
     /// Also [`Error::Axis`].
-    fn repeat_each_axis<'b>(self, axis: usize, counts: impl Stored<'b, i64, 1, D>) -> Result<Tensor<T, RANK, D>>
+    fn repeat_each_axis<'b>(
+        self,
+        axis: usize,
+        counts: impl IntoView<'b, i64, 1, D>,
+    ) -> Result<Tensor<T, RANK, D>>
     where
         T: Element,
         D: 'b,
@@ -161,7 +178,7 @@ pub trait Pieces<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D
         Dim<RANK>: Rank<Next = Dim<M>>,
         Dim<M>: RemoveAxis<0, Output = Dim<RANK>> + RemoveAxis<1>,
     {
-        embedded("diag_embed", self.into_view(), diagonal, Fresh)
+        embedded("diag_embed", self.into_view(), diagonal, Allocate)
     }
 
     /// As [`diag_embed`](Pieces::diag_embed), into an existing tensor or exclusive view. No allocation.
@@ -177,17 +194,21 @@ pub trait Pieces<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D
     /// assert_eq!(y, Tensor::from([[[1, 0], [0, 2]]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn diag_embed_into<'o, const M: usize>(self, diagonal: isize, out: impl Writable<'o, T, M, D>) -> Result<()>
+    fn diag_embed_into<'o, const M: usize>(
+        self,
+        diagonal: isize,
+        out: impl IntoViewMut<'o, T, M, D>,
+    ) -> Result<()>
     where
         T: Element,
         D: 'o,
         Dim<RANK>: Rank<Next = Dim<M>>,
         Dim<M>: RemoveAxis<0, Output = Dim<RANK>> + RemoveAxis<1>,
     {
-        embedded("diag_embed_into", self.into_view(), diagonal, There(out))
+        embedded("diag_embed_into", self.into_view(), diagonal, Existing(out))
     }
 }
-impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Pieces<'a, T, RANK, D> for X {}
+impl<'a, X: IntoView<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Pieces<'a, T, RANK, D> for X {}
 
 in_place! {
     /// Copies positions `from` of axis `A` to those that begin at `to`, as if all were read before any is written.

@@ -16,7 +16,7 @@ use crate::kernel::Reducer;
 use crate::layout::Layout;
 use crate::rank::Spatial;
 use crate::scalar::{Lane, Lanes, Ordered};
-use crate::tensor::{Fresh, Place, Tensor, TensorView, TensorViewMut, There, Writable};
+use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
 use std::ops::Range;
 
 /// Which windows are pooled, over `N` axes.
@@ -52,7 +52,16 @@ impl<const N: usize> Pool<N> {
     /// Windows side by side, no padding.
     pub const fn new(window: [usize; N]) -> Self {
         let (padding, ends, dilation) = ([0; N], Ends::Alike, [1; N]);
-        Pool { window, stride: window, padding, ends, dilation, count_padding: true, divisor: None, ceil: false }
+        Pool {
+            window,
+            stride: window,
+            padding,
+            ends,
+            dilation,
+            count_padding: true,
+            divisor: None,
+            ceil: false,
+        }
     }
     /// With another stride.
     pub const fn stride(self, stride: [usize; N]) -> Self {
@@ -140,7 +149,7 @@ macro_rules! pools {
             ///
             /// # Errors
             /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
-            pub fn $max_into<'o>(&self, pool: Pool<$n>, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+            pub fn $max_into<'o>(&self, pool: Pool<$n>, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
             where
                 T: 'o,
                 D: 'o,
@@ -158,20 +167,20 @@ macro_rules! pools {
             where
                 Dim<RANK>: Spatial<$n>,
             {
-                largest(stringify!($max), self, pool, Fresh)
+                largest(stringify!($max), self, pool, Allocate)
             }
 
             #[doc = concat!("As [`", stringify!($max), "`](Tensor::", stringify!($max), "), into an existing tensor or exclusive view.")]
             ///
             /// # Errors
             /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
-            pub fn $max_into<'o>(self, pool: Pool<$n>, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+            pub fn $max_into<'o>(self, pool: Pool<$n>, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
             where
                 T: 'o,
                 D: 'o,
                 Dim<RANK>: Spatial<$n>,
             {
-                largest(stringify!($max_into), self, pool, There(out))
+                largest(stringify!($max_into), self, pool, Existing(out))
             }
         }
         impl<T: Float, const RANK: usize, D: Device> Tensor<T, RANK, D> {
@@ -196,7 +205,7 @@ macro_rules! pools {
             ///
             /// # Errors
             /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
-            pub fn $avg_into<'o>(&self, pool: Pool<$n>, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+            pub fn $avg_into<'o>(&self, pool: Pool<$n>, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
             where
                 T: 'o,
                 D: 'o,
@@ -214,20 +223,20 @@ macro_rules! pools {
             where
                 Dim<RANK>: Spatial<$n>,
             {
-                average(stringify!($avg), self, pool, Fresh)
+                average(stringify!($avg), self, pool, Allocate)
             }
 
             #[doc = concat!("As [`", stringify!($avg), "`](Tensor::", stringify!($avg), "), into an existing tensor or exclusive view.")]
             ///
             /// # Errors
             /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
-            pub fn $avg_into<'o>(self, pool: Pool<$n>, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+            pub fn $avg_into<'o>(self, pool: Pool<$n>, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
             where
                 T: 'o,
                 D: 'o,
                 Dim<RANK>: Spatial<$n>,
             {
-                average(stringify!($avg_into), self, pool, There(out))
+                average(stringify!($avg_into), self, pool, Existing(out))
             }
         }
     )* };
@@ -250,16 +259,24 @@ pub(super) fn result<T, const RANK: usize, const N: usize, D: Device>(
         let (window, padding) = (pool.window[axis], before[axis].max(after[axis]));
         let reach = window.saturating_sub(1).saturating_mul(pool.dilation[axis]).saturating_add(1);
         if padding > reach / 2 {
-            let what = format_args!("axis {}: padding {padding} is more than half a window that reaches over {reach}", axis + 2);
+            let what = format_args!(
+                "axis {}: padding {padding} is more than half a window that reaches over {reach}",
+                axis + 2
+            );
             return Err(Error::Value { op, what: text(what) });
         }
         if size[axis + 2] == 0 {
-            return Err(Error::Value { op, what: text(format_args!("axis {} of sizes {} has no places", axis + 2, x.size())) });
+            return Err(Error::Value {
+                op,
+                what: text(format_args!("axis {} of sizes {} has no places", axis + 2, x.size())),
+            });
         }
         let (n, stride) = (size[axis + 2], pool.stride[axis]);
-        let count = windows(op, axis + 2, n, window, [stride, before[axis], after[axis], pool.dilation[axis]])?;
+        let count =
+            windows(op, axis + 2, n, window, [stride, before[axis], after[axis], pool.dilation[axis]])?;
         let (room, start) = (n + before[axis] + after[axis] - reach, count.saturating_mul(stride));
-        size[axis + 2] = count + usize::from(pool.ceil && !room.is_multiple_of(stride) && start < n + before[axis]);
+        size[axis + 2] =
+            count + usize::from(pool.ceil && !room.is_multiple_of(stride) && start < n + before[axis]);
     }
     let last = x.layout().is_dense_with_channel_fastest() && !x.layout().is_contiguous();
     let layout = if last { Layout::with_channel_fastest(Dim(size)) } else { Layout::row_major(Dim(size)) };
@@ -299,7 +316,13 @@ pub(super) fn each_window<Q: Reducer<T>, T: Element, const RANK: usize, D: Devic
         }
         if seen.numel() > 0 {
             let part = part.reshape([size.0[0], size.0[1]])?;
-            reduce_at::<Q, RANK, 2, D, _, _>(reducer, &seen, x.device(), std::array::from_fn(|axis| axis >= 2), There(part))?;
+            reduce_at::<Q, RANK, 2, D, _, _>(
+                reducer,
+                &seen,
+                x.device(),
+                std::array::from_fn(|axis| axis >= 2),
+                Existing(part),
+            )?;
         }
     }
     Ok(())
@@ -319,7 +342,7 @@ impl<T: Float> Reducer<T> for SumF64 {
         Lane::zero()
     }
     #[inline(always)]
-    fn absorb<L: Lanes>(sum: Lane<L, f64>, x: Lane<L, Compute<T>>, _: Lane<L, i64>) -> Lane<L, f64> {
+    fn accumulate<L: Lanes>(sum: Lane<L, f64>, x: Lane<L, Compute<T>>, _: Lane<L, i64>) -> Lane<L, f64> {
         sum + x.cast()
     }
     #[inline(always)]
@@ -327,13 +350,18 @@ impl<T: Float> Reducer<T> for SumF64 {
         a + b
     }
     #[inline(always)]
-    fn finish<L: Lanes>(sum: Lane<L, f64>, _: Lane<L, i64>) -> Lane<L, f64> {
+    fn finalize<L: Lanes>(sum: Lane<L, f64>, _: Lane<L, i64>) -> Lane<L, f64> {
         sum
     }
 }
 
 /// The places of a window along an axis that lie in the input, and the step between them.
-pub(super) fn places_of<const N: usize>(pool: &Pool<N>, axis: usize, window: usize, n: usize) -> (Range<usize>, usize) {
+pub(super) fn places_of<const N: usize>(
+    pool: &Pool<N>,
+    axis: usize,
+    window: usize,
+    n: usize,
+) -> (Range<usize>, usize) {
     let (step, start) = (pool.dilation[axis], window * pool.stride[axis]);
     let padding = pool.padding[axis];
     // Places before the input are left out, and those behind it.
@@ -344,7 +372,7 @@ pub(super) fn places_of<const N: usize>(pool: &Pool<N>, axis: usize, window: usi
     if first >= pool.window[axis] || from >= end { (0..0, 1) } else { (from - padding..end - padding, step) }
 }
 
-fn largest<T: Comparable, const RANK: usize, const N: usize, D: Device, P: Place<T, RANK, D>>(
+fn largest<T: Comparable, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     pool: Pool<N>,
@@ -356,13 +384,15 @@ fn largest<T: Comparable, const RANK: usize, const N: usize, D: Device, P: Place
     place.put(op, layout, x.device(), |out| {
         out.fill(T::narrow(Ordered::LOWEST))?;
         if is_few(&layout.size().0[2..], &pool.window) {
-            return each_window(Max, x, out, |axis, window| places_of(&pool, axis, window, x.size().0[axis + 2]));
+            return each_window(Max, x, out, |axis, window| {
+                places_of(&pool, axis, window, x.size().0[axis + 2])
+            });
         }
         places(x, out, &steps(&pool), pool.window, |_, mut part, seen| part.zip_in_place(Maximum, seen))
     })
 }
 
-fn average<T: Float, const RANK: usize, const N: usize, D: Device, P: Place<T, RANK, D>>(
+fn average<T: Float, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     pool: Pool<N>,
@@ -398,11 +428,15 @@ fn average<T: Float, const RANK: usize, const N: usize, D: Device, P: Place<T, R
             line[axis + 2] = windows;
             let places = |window: usize| {
                 let (start, step) = (window * pool.stride[axis], pool.dilation[axis]);
-                let padded = (n + pool.padding[axis] + after[axis]).saturating_sub(start).div_ceil(step).min(pool.window[axis]);
+                let padded = (n + pool.padding[axis] + after[axis])
+                    .saturating_sub(start)
+                    .div_ceil(step)
+                    .min(pool.window[axis]);
                 let (range, step) = places_of(&pool, axis, window, n);
                 if pool.count_padding { padded as f64 } else { range.len().div_ceil(step) as f64 }
             };
-            let divisors = Tensor::<f64, RANK, D>::from_fn(line, |index| places(index[axis + 2]), x.device())?;
+            let divisors =
+                Tensor::<f64, RANK, D>::from_fn(line, |index| places(index[axis + 2]), x.device())?;
             sums.zip_in_place(Div, &divisors)?;
         }
         sums.lazy().cast::<T>().eval_into(out)

@@ -8,16 +8,16 @@ use crate::device::Device;
 use crate::dim::{Axis, Dim};
 use crate::element::{Comparable, Compute, Float};
 use crate::error::{Error, Result, text};
-use crate::expr::{Stored, apply_into};
+use crate::expr::{IntoView, apply_into};
 use crate::kernel::Op;
 use crate::layout::Layout;
-use crate::rank::{RemoveAxis, Smaller};
+use crate::rank::{RankMinusOne, RemoveAxis};
 use crate::scalar::{Lane, Lanes};
-use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
+use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
-/// What stands between two neighbours of an order.
+/// What stands between two neighbors of an order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Between {
+pub enum QuantileMethod {
     /// The point of the line that joins them.
     Linear,
     /// The lower one.
@@ -39,38 +39,44 @@ impl<T: Float> Op<(T, T, T, f64)> for Point {
     type Out = T;
     #[inline(always)]
     fn call<L: Lanes>(
-        (low, high, last, part): (Lane<L, Compute<T>>, Lane<L, Compute<T>>, Lane<L, Compute<T>>, Lane<L, f64>),
+        (low, high, last, part): (
+            Lane<L, Compute<T>>,
+            Lane<L, Compute<T>>,
+            Lane<L, Compute<T>>,
+            Lane<L, f64>,
+        ),
     ) -> Lane<L, Compute<T>> {
         let (from, to) = (low.cast::<f64>(), high.cast::<f64>());
         // Two equal infinities have no difference, and an end stays itself.
         let between = to.mul_add(part, from * (1.0 - part)).cast(); // `to - from` could be beyond all numbers
-        let point = (low.eq(high) | part.eq(Lane::zero())).select(low, part.eq(Lane::one()).select(high, between));
+        let point =
+            (low.eq(high) | part.eq(Lane::zero())).select(low, part.eq(Lane::one()).select(high, between));
         last.is_nan().select(last, point)
     }
 }
 
 /// Where the share `q` of a line of `last + 1` elements lies: between two places, and how far on the way.
-fn place_of(op: &'static str, q: f64, between: Between, last: usize) -> Result<(usize, usize, f64)> {
+fn place_of(op: &'static str, q: f64, between: QuantileMethod, last: usize) -> Result<(usize, usize, f64)> {
     if !(0.0..=1.0).contains(&q) {
         return Err(Error::Value { op, what: text(format_args!("a share of {q}, not from 0 to 1")) });
     }
     let at = q * last as f64;
     let (low, high) = (at.floor(), at.ceil());
     let part = match between {
-        Between::Linear => at - low,
-        Between::Lower => 0.0,
-        Between::Higher => 1.0,
-        Between::Nearest => at.round_ties_even() - low,
-        Between::Midpoint => 0.5,
+        QuantileMethod::Linear => at - low,
+        QuantileMethod::Lower => 0.0,
+        QuantileMethod::Higher => 1.0,
+        QuantileMethod::Nearest => at.round_ties_even() - low,
+        QuantileMethod::Midpoint => 0.5,
     };
     Ok((low as usize, (high as usize).min(last), part))
 }
 
 /// The elements at some shares of each line, along a first axis.
-fn at_shares<T: Float, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
+fn at_shares<T: Float, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
-    (shares, between): (&[f64], Between),
+    (shares, between): (&[f64], QuantileMethod),
     axis: usize,
     place: P,
 ) -> Result<P::Done> {
@@ -78,10 +84,12 @@ fn at_shares<T: Float, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
     x.ready(op)?;
     let beside = with(x.size(), axis, 1);
     // The lines' own axes, one place on where they stand before the one that goes.
-    let size: [usize; RANK] = std::array::from_fn(|a| if a == 0 { shares.len() } else { x.size().0[a - usize::from(a <= axis)] });
+    let size: [usize; RANK] =
+        std::array::from_fn(|a| if a == 0 { shares.len() } else { x.size().0[a - usize::from(a <= axis)] });
     let layout = Layout::row_major_of(op, Dim(size), size_of::<T>())?;
     let last = x.size().0[axis].checked_sub(1);
-    let places: Vec<_> = shares.iter().map(|&q| place_of(op, q, between, last.unwrap_or(0))).collect::<Result<_>>()?;
+    let places: Vec<_> =
+        shares.iter().map(|&q| place_of(op, q, between, last.unwrap_or(0))).collect::<Result<_>>()?;
     if size.contains(&0) {
         return place.put(op, layout, x.device(), |_| Ok(()));
     }
@@ -98,14 +106,21 @@ fn at_shares<T: Float, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
 }
 
 /// The lower of the middle elements of each line, and where it stands; the first NaN of a line that has one.
-fn middle<T: Comparable, const RANK: usize, const M: usize, D: Device, V: Place<T, M, D>, P: Place<i64, M, D>>(
+fn middle<
+    T: Comparable,
+    const RANK: usize,
+    const M: usize,
+    D: Device,
+    V: Destination<T, M, D>,
+    P: Destination<i64, M, D>,
+>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     axis: usize,
     (values, positions): (V, P),
 ) -> Result<(V::Done, P::Done)>
 where
-    Dim<RANK>: Smaller<Output = Dim<M>>,
+    Dim<RANK>: RankMinusOne<Output = Dim<M>>,
 {
     exists(op, axis, x.size())?;
     x.ready(op)?;
@@ -121,11 +136,16 @@ where
             if kept.contains(&0) {
                 return Ok(());
             }
-            let (mut values, mut positions) = (values.reborrow().reshape(beside)?, positions.reborrow().reshape(beside)?);
+            let (mut values, mut positions) =
+                (values.reborrow().reshape(beside)?, positions.reborrow().reshape(beside)?);
             let half = n.div_ceil(2);
-            let (lower, places) = ordered(x, Wanted { op, axis, keep: Some(half), descending: false }, (Fresh, Fresh))?;
+            let (lower, places) =
+                ordered(x, Wanted { op, axis, keep: Some(half), descending: false }, (Allocate, Allocate))?;
             let last = |n: usize| n - 1..n;
-            let (lower, places) = (lower.view().slice_axis(axis, last(half), 1)?, places.view().slice_axis(axis, last(half), 1)?);
+            let (lower, places) = (
+                lower.view().slice_axis(axis, last(half), 1)?,
+                places.view().slice_axis(axis, last(half), 1)?,
+            );
             if T::DTYPE.is_discrete() {
                 values.assign(lower)?;
                 return positions.assign(places);
@@ -140,10 +160,10 @@ where
 }
 
 /// The element at the share `q` of each line.
-fn at_share<T: Float, const RANK: usize, const M: usize, D: Device, P: Place<T, M, D>>(
+fn at_share<T: Float, const RANK: usize, const M: usize, D: Device, P: Destination<T, M, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
-    (q, between): (f64, Between),
+    (q, between): (f64, QuantileMethod),
     axis: usize,
     place: P,
 ) -> Result<P::Done> {
@@ -168,7 +188,7 @@ fn at_share<T: Float, const RANK: usize, const M: usize, D: Device, P: Place<T, 
 }
 
 /// Quantiles, of tensors and views.
-pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized {
+pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, D> + Sized {
     /// The element at the share `q` of each line along axis `A` in order: place `q · (n − 1)`, and between two places as
     /// `between` says. NaN for a line with one. `q = 0.5` is the median.
     ///
@@ -182,13 +202,18 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK
     /// # Examples
     /// ```
     /// use rankform::prelude::*;
-    /// use rankform::ops::Between;
+    /// use rankform::ops::QuantileMethod;
     /// let x = Tensor::from([[4.0, 1.0, 3.0, 2.0]]);
-    /// assert_eq!(x.quantile(0.5, Axis::<1>, Between::Linear)?.to_vec()?, [2.5]);
-    /// assert_eq!(x.quantile(0.5, Axis::<1>, Between::Lower)?.to_vec()?, [2.0]);
+    /// assert_eq!(x.quantile(0.5, Axis::<1>, QuantileMethod::Linear)?.to_vec()?, [2.5]);
+    /// assert_eq!(x.quantile(0.5, Axis::<1>, QuantileMethod::Lower)?.to_vec()?, [2.0]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn quantile<const A: usize, const M: usize>(self, q: f64, axis: Axis<A>, between: Between) -> Result<Tensor<T, M, D>>
+    fn quantile<const A: usize, const M: usize>(
+        self,
+        q: f64,
+        axis: Axis<A>,
+        between: QuantileMethod,
+    ) -> Result<Tensor<T, M, D>>
     where
         T: Float,
         Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
@@ -201,12 +226,17 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK
     ///
     /// # Errors
     /// Also [`Error::Axis`].
-    fn quantile_axis<const M: usize>(self, q: f64, axis: usize, between: Between) -> Result<Tensor<T, M, D>>
+    fn quantile_axis<const M: usize>(
+        self,
+        q: f64,
+        axis: usize,
+        between: QuantileMethod,
+    ) -> Result<Tensor<T, M, D>>
     where
         T: Float,
-        Dim<RANK>: Smaller<Output = Dim<M>>,
+        Dim<RANK>: RankMinusOne<Output = Dim<M>>,
     {
-        at_share("quantile", self.into_view(), (q, between), axis, Fresh)
+        at_share("quantile", self.into_view(), (q, between), axis, Allocate)
     }
 
     /// The elements at several shares of each line along axis `A`, by one sort: a first axis with one position a share, then
@@ -218,13 +248,18 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK
     /// # Examples
     /// ```
     /// use rankform::prelude::*;
-    /// use rankform::ops::Between;
+    /// use rankform::ops::QuantileMethod;
     /// let x = Tensor::from([[4.0, 1.0, 3.0, 2.0], [0.0, 0.0, 6.0, 6.0]]);
-    /// let quartiles = x.quantiles(&[0.25, 0.5], Axis::<1>, Between::Linear)?;
+    /// let quartiles = x.quantiles(&[0.25, 0.5], Axis::<1>, QuantileMethod::Linear)?;
     /// assert_eq!(quartiles, Tensor::from([[1.75, 0.0], [2.5, 3.0]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn quantiles<const A: usize>(self, shares: &[f64], axis: Axis<A>, between: Between) -> Result<Tensor<T, RANK, D>>
+    fn quantiles<const A: usize>(
+        self,
+        shares: &[f64],
+        axis: Axis<A>,
+        between: QuantileMethod,
+    ) -> Result<Tensor<T, RANK, D>>
     where
         T: Float,
         Dim<RANK>: RemoveAxis<A>,
@@ -237,11 +272,16 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK
     ///
     /// # Errors
     /// Also [`Error::Axis`].
-    fn quantiles_axis(self, shares: &[f64], axis: usize, between: Between) -> Result<Tensor<T, RANK, D>>
+    fn quantiles_axis(
+        self,
+        shares: &[f64],
+        axis: usize,
+        between: QuantileMethod,
+    ) -> Result<Tensor<T, RANK, D>>
     where
         T: Float,
     {
-        at_shares("quantiles", self.into_view(), (shares, between), axis, Fresh)
+        at_shares("quantiles", self.into_view(), (shares, between), axis, Allocate)
     }
 
     /// As [`quantiles`](Quantiles::quantiles), into an existing tensor or exclusive view. The lines in order are allocated.
@@ -252,9 +292,9 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK
     /// # Examples
     /// ```
     /// use rankform::prelude::*;
-    /// use rankform::ops::Between;
+    /// use rankform::ops::QuantileMethod;
     /// let mut ends = Tensor::from([[0.0], [0.0]]);
-    /// Tensor::from([[4.0, 1.0, 3.0]]).quantiles_into(&[0.0, 1.0], Axis::<1>, Between::Linear, &mut ends)?;
+    /// Tensor::from([[4.0, 1.0, 3.0]]).quantiles_into(&[0.0, 1.0], Axis::<1>, QuantileMethod::Linear, &mut ends)?;
     /// assert_eq!(ends.to_vec()?, [1.0, 4.0]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
@@ -262,8 +302,8 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK
         self,
         shares: &[f64],
         axis: Axis<A>,
-        between: Between,
-        out: impl Writable<'o, T, RANK, D>,
+        between: QuantileMethod,
+        out: impl IntoViewMut<'o, T, RANK, D>,
     ) -> Result<()>
     where
         T: Float,
@@ -271,13 +311,13 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK
         Dim<RANK>: RemoveAxis<A>,
     {
         let _ = axis;
-        at_shares("quantiles_into", self.into_view(), (shares, between), A, There(out))
+        at_shares("quantiles_into", self.into_view(), (shares, between), A, Existing(out))
     }
 
     /// The middle element of each line along axis `A` in order, of two the lower, and where it stands: PyTorch's `median`. A line
     /// with a NaN has the first NaN.
     ///
-    /// NumPy's median is the mean of the two: `quantile(0.5, axis, Between::Linear)`.
+    /// NumPy's median is the mean of the two: `quantile(0.5, axis, QuantileMethod::Linear)`.
     ///
     /// # Cost
     /// The lower half of every line is sorted.
@@ -293,7 +333,10 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK
     /// assert_eq!((values.to_vec()?, places.to_vec()?), (vec![2, 7], vec![3, 3]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn median<const A: usize, const M: usize>(self, axis: Axis<A>) -> Result<(Tensor<T, M, D>, Tensor<i64, M, D>)>
+    fn median<const A: usize, const M: usize>(
+        self,
+        axis: Axis<A>,
+    ) -> Result<(Tensor<T, M, D>, Tensor<i64, M, D>)>
     where
         T: Comparable,
         Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
@@ -309,9 +352,9 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK
     fn median_axis<const M: usize>(self, axis: usize) -> Result<(Tensor<T, M, D>, Tensor<i64, M, D>)>
     where
         T: Comparable,
-        Dim<RANK>: Smaller<Output = Dim<M>>,
+        Dim<RANK>: RankMinusOne<Output = Dim<M>>,
     {
-        middle("median", self.into_view(), axis, (Fresh, Fresh))
+        middle("median", self.into_view(), axis, (Allocate, Allocate))
     }
 
     /// As [`median`](Quantiles::median), into two existing tensors or exclusive views: the elements, and where they stand. What is
@@ -331,8 +374,8 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK
     fn median_into<'o, const A: usize, const M: usize>(
         self,
         axis: Axis<A>,
-        values: impl Writable<'o, T, M, D>,
-        places: impl Writable<'o, i64, M, D>,
+        values: impl IntoViewMut<'o, T, M, D>,
+        places: impl IntoViewMut<'o, i64, M, D>,
     ) -> Result<()>
     where
         T: Comparable,
@@ -340,7 +383,7 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK
         Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
     {
         let _ = axis;
-        middle("median_into", self.into_view(), A, (There(values), There(places))).map(|_| ())
+        middle("median_into", self.into_view(), A, (Existing(values), Existing(places))).map(|_| ())
     }
 
     /// As [`quantile`](Quantiles::quantile), into an existing tensor or exclusive view. The lines in order are allocated.
@@ -351,9 +394,9 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK
     /// # Examples
     /// ```
     /// use rankform::prelude::*;
-    /// use rankform::ops::Between;
+    /// use rankform::ops::QuantileMethod;
     /// let mut medians = Tensor::from([0.0]);
-    /// Tensor::from([[4.0, 1.0, 3.0, 2.0]]).quantile_into(0.5, Axis::<1>, Between::Linear, &mut medians)?;
+    /// Tensor::from([[4.0, 1.0, 3.0, 2.0]]).quantile_into(0.5, Axis::<1>, QuantileMethod::Linear, &mut medians)?;
     /// assert_eq!(medians.to_vec()?, [2.5]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
@@ -361,8 +404,8 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK
         self,
         q: f64,
         axis: Axis<A>,
-        between: Between,
-        out: impl Writable<'o, T, M, D>,
+        between: QuantileMethod,
+        out: impl IntoViewMut<'o, T, M, D>,
     ) -> Result<()>
     where
         T: Float,
@@ -370,7 +413,7 @@ pub trait Quantiles<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK
         Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
     {
         let _ = axis;
-        at_share("quantile_into", self.into_view(), (q, between), A, There(out))
+        at_share("quantile_into", self.into_view(), (q, between), A, Existing(out))
     }
 }
-impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Quantiles<'a, T, RANK, D> for X {}
+impl<'a, X: IntoView<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Quantiles<'a, T, RANK, D> for X {}

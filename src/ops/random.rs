@@ -8,14 +8,14 @@ use super::Sorts as _;
 use super::index::{exists, selected};
 use crate::device::Device;
 use crate::dim::{Axis, Dim};
-use crate::element::{Compute, Element, Float, Whole};
+use crate::element::{Compute, Element, Float, Integer};
 use crate::error::{Error, Result, text};
-use crate::expr::{Stored, eval_into};
+use crate::expr::{IntoView, eval_into};
 use crate::kernel::{Call, Op, Param};
 use crate::layout::Layout;
 use crate::rank::RemoveAxis;
 use crate::scalar::{DType, Lane, Lanes, Prim};
-use crate::tensor::{Fresh, Tensor, TensorView, TensorViewMut};
+use crate::tensor::{Allocate, Tensor, TensorView, TensorViewMut};
 use std::f64::consts::TAU;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -91,7 +91,13 @@ impl<T: Float> Op<(u64, u64, u64, T, T)> for Normal<T> {
     type Out = T;
     #[inline(always)]
     fn call<L: Lanes>(
-        (block, at, seed, mean, deviation): (Word<L>, Word<L>, Word<L>, Lane<L, Compute<T>>, Lane<L, Compute<T>>),
+        (block, at, seed, mean, deviation): (
+            Word<L>,
+            Word<L>,
+            Word<L>,
+            Lane<L, Compute<T>>,
+            Lane<L, Compute<T>>,
+        ),
     ) -> Lane<L, Compute<T>> {
         let [a, b, c, d] = words(block + at, 1, seed);
         // In (0, 1]: the logarithm is finite. f64 has 53 bits of the radius, the others 32, for the sake of the tail.
@@ -100,7 +106,11 @@ impl<T: Float> Op<(u64, u64, u64, T, T)> for Normal<T> {
         } else {
             (a + 1).cast::<Compute<T>>() * 0.5f64.powi(32)
         };
-        let turn = if digits::<T>() == 53 { fraction::<L, f64>([c, d]).cast() } else { fraction::<L, f32>([c, d]).cast() };
+        let turn = if digits::<T>() == 53 {
+            fraction::<L, f64>([c, d]).cast()
+        } else {
+            fraction::<L, f32>([c, d]).cast()
+        };
         let z = (radius.ln() * -2.0).sqrt() * (turn * TAU).cos();
         z * deviation + mean
     }
@@ -119,11 +129,13 @@ fn wide_product<L: Lanes>(a: Word<L>, b: Word<L>) -> [Word<L>; 2] {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Integers<T>(PhantomData<T>);
 
-impl<T: Whole> Op<(u64, u64, u64, u64, u64)> for Integers<T> {
+impl<T: Integer> Op<(u64, u64, u64, u64, u64)> for Integers<T> {
     const NAME: &'static str = "random_integers";
     type Out = T;
     #[inline(always)]
-    fn call<L: Lanes>((block, at, seed, first, count): (Word<L>, Word<L>, Word<L>, Word<L>, Word<L>)) -> Lane<L, Compute<T>> {
+    fn call<L: Lanes>(
+        (block, at, seed, first, count): (Word<L>, Word<L>, Word<L>, Word<L>, Word<L>),
+    ) -> Lane<L, Compute<T>> {
         let [a, b, c, d] = words(block + at, 2, seed);
         // ⌊r · count / 2¹²⁸⌋ for the 128 bits r.
         let [whole, part] = wide_product(a.shl(32) | b, count);
@@ -155,13 +167,15 @@ impl Op<(u64, u64, u64, f64, f64)> for Event {
     const NAME: &'static str = "random_bernoulli";
     type Out = bool;
     #[inline(always)]
-    fn call<L: Lanes>((block, at, seed, p, _): (Word<L>, Word<L>, Word<L>, Lane<L, f64>, Lane<L, f64>)) -> Lane<L, bool> {
+    fn call<L: Lanes>(
+        (block, at, seed, p, _): (Word<L>, Word<L>, Word<L>, Lane<L, f64>, Lane<L, f64>),
+    ) -> Lane<L, bool> {
         let [a, b, ..] = words(block + at, 4, seed);
         fraction::<L, f64>([a, b]).lt(p)
     }
 }
 
-impl<T: Whole, const RANK: usize, D: Device> Tensor<T, RANK, D> {
+impl<T: Integer, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// Whole numbers evenly distributed over `low ≤ x < high`; seeded as in [`random_uniform`](Tensor::random_uniform).
     ///
     /// Of the 128 random bits `r` of an element its number is `low + ⌊r · n / 2¹²⁸⌋`, n = `high − low`: no number is more
@@ -178,10 +192,18 @@ impl<T: Whole, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     #[doc(alias = "randint")]
-    pub fn random_integers(size: impl Into<Dim<RANK>>, range: Range<T>, seed: u64, device: &D) -> Result<Self> {
+    pub fn random_integers(
+        size: impl Into<Dim<RANK>>,
+        range: Range<T>,
+        seed: u64,
+        device: &D,
+    ) -> Result<Self> {
         let Range { start, end } = range;
         if start >= end {
-            return Err(Error::Value { op: "random_integers", what: text(format_args!("{start}..{end} holds no number")) });
+            return Err(Error::Value {
+                op: "random_integers",
+                what: text(format_args!("{start}..{end} holds no number")),
+            });
         }
         let [first, end] = [start, end].map(|number| number.widen().cast::<u64>());
         generate::<Integers<T>, u64, T, RANK, D>(size.into(), seed, [first, end.wrapping_sub(first)], device)
@@ -204,7 +226,12 @@ impl<const RANK: usize, D: Device> Tensor<bool, RANK, D> {
     /// assert!((8_800..9_200).contains(&kept.count(All)?.item()?));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn random_bernoulli(size: impl Into<Dim<RANK>>, probability: f64, seed: u64, device: &D) -> Result<Self> {
+    pub fn random_bernoulli(
+        size: impl Into<Dim<RANK>>,
+        probability: f64,
+        seed: u64,
+        device: &D,
+    ) -> Result<Self> {
         if !(0.0..=1.0).contains(&probability) {
             let what = text(format_args!("a probability of {probability}, not from 0 to 1"));
             return Err(Error::Value { op: "random_bernoulli", what });
@@ -238,7 +265,7 @@ impl<D: Device> Tensor<i64, 1, D> {
 }
 
 /// Random orders, of tensors and views.
-pub trait Shuffles<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized {
+pub trait Shuffles<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, D> + Sized {
     /// The positions of axis `A` in a [random order](Tensor::random_permutation), the same for all lines along it.
     ///
     /// # Errors
@@ -272,10 +299,10 @@ pub trait Shuffles<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
         let (op, x) = ("shuffle", self.into_view());
         exists(op, axis, x.size())?;
         let order = Tensor::random_permutation(x.size().0[axis], seed, x.device())?;
-        selected(op, x, axis, order.view(), Fresh)
+        selected(op, x, axis, order.view(), Allocate)
     }
 }
-impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Shuffles<'a, T, RANK, D> for X {}
+impl<'a, X: IntoView<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Shuffles<'a, T, RANK, D> for X {}
 
 impl<T: Float, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// Numbers evenly distributed over `low ≤ x < high`; `0.0..1.0` gives multiples of 2⁻⁵³ (f32: 2⁻²⁴, f16: 2⁻¹¹,
@@ -295,10 +322,17 @@ impl<T: Float, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// assert!(x.iter().all(|v| (-1.0..1.0).contains(v)));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn random_uniform(size: impl Into<Dim<RANK>>, range: Range<T>, seed: u64, device: &D) -> Result<Self> {
+    pub fn random_uniform(
+        size: impl Into<Dim<RANK>>,
+        range: Range<T>,
+        seed: u64,
+        device: &D,
+    ) -> Result<Self> {
         let Range { start, end } = range;
         if !(start.is_finite() && end.is_finite() && start < end) {
-            let what = text(format_args!("the range {start}..{end} must be of finite numbers, the first below the second"));
+            let what = text(format_args!(
+                "the range {start}..{end} must be of finite numbers, the first below the second"
+            ));
             return Err(Error::Value { op: "random_uniform", what });
         }
         generate::<Uniform<T>, T, T, RANK, D>(size.into(), seed, [start, end], device)
@@ -319,9 +353,17 @@ impl<T: Float, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// assert!((x.mean(All)?.item()? - 5.0).abs() < 0.1);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn random_normal(size: impl Into<Dim<RANK>>, mean: T, deviation: T, seed: u64, device: &D) -> Result<Self> {
+    pub fn random_normal(
+        size: impl Into<Dim<RANK>>,
+        mean: T,
+        deviation: T,
+        seed: u64,
+        device: &D,
+    ) -> Result<Self> {
         if !(mean.is_finite() && deviation.is_finite() && deviation >= T::zero()) {
-            let what = text(format_args!("mean {mean} and standard deviation {deviation} must be finite, the latter not negative"));
+            let what = text(format_args!(
+                "mean {mean} and standard deviation {deviation} must be finite, the latter not negative"
+            ));
             return Err(Error::Value { op: "random_normal", what });
         }
         generate::<Normal<T>, T, T, RANK, D>(size.into(), seed, [mean, deviation], device)
@@ -332,7 +374,12 @@ impl<T: Float, const RANK: usize, D: Device> Tensor<T, RANK, D> {
 const BLOCK: usize = 4096;
 
 /// Element `n` of the result is `F(⌊n / BLOCK⌋ · BLOCK, n % BLOCK, seed, …)`.
-fn generate<F, P, T, const RANK: usize, D>(size: Dim<RANK>, seed: u64, parameters: [P; 2], device: &D) -> Result<Tensor<T, RANK, D>>
+fn generate<F, P, T, const RANK: usize, D>(
+    size: Dim<RANK>,
+    seed: u64,
+    parameters: [P; 2],
+    device: &D,
+) -> Result<Tensor<T, RANK, D>>
 where
     F: Op<(u64, u64, u64, P, P), Out = T>,
     P: Element,
@@ -378,7 +425,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scalar::Run;
+    use crate::scalar::Eval;
 
     /// The known answers that the authors publish with Random123 (`kat_vectors`, philox4x32, 10 rounds).
     #[test]
@@ -386,10 +433,14 @@ mod tests {
         let cases: [([u64; 4], u64, [u64; 4]); 3] = [
             ([0; 4], 0, [0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8]),
             ([0xffffffff; 4], u64::MAX, [0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd]),
-            ([0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344], 0x299f31d0_a4093822, [0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1]),
+            (
+                [0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344],
+                0x299f31d0_a4093822,
+                [0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1],
+            ),
         ];
         for (counter, seed, wanted) in cases {
-            assert_eq!(philox::<Run>(counter.map(Lane), Lane(seed)).map(|word| word.0), wanted);
+            assert_eq!(philox::<Eval>(counter.map(Lane), Lane(seed)).map(|word| word.0), wanted);
         }
     }
 }

@@ -18,11 +18,11 @@ use crate::expr::Reduce;
 use crate::kernel::SliceFn;
 use crate::kernel::{PIECE, Reducer, is_light};
 use crate::layout::Layout;
-use crate::rank::{HasAxes, RemoveAxes, Smaller};
+use crate::rank::{HasAxes, RankMinusOne, RemoveAxes};
 #[cfg(debug_assertions)]
 use crate::scalar::Prim;
-use crate::scalar::{Lane, Lanes, Ordered, Real, Run};
-use crate::tensor::{Fresh, Place as Put, Tensor, There, Writable};
+use crate::scalar::{Eval, Lane, Lanes, Ordered, Real};
+use crate::tensor::{Allocate, Destination as Put, Existing, IntoViewMut, Tensor};
 use num_complex::Complex;
 
 /// A lane of the machine type of `T`.
@@ -38,10 +38,10 @@ macro_rules! reducers {
         $(#[$doc:meta])*
         $R:ident: $name:literal $(needs $needs:ident)?, <$T:ident: $class:ident, $L:ident> -> $out:ty, state $state:ty;
         identity $identity:expr;
-        absorb |$s:ident, $x:ident, $at:ident| $absorb:expr;
+        accumulate |$s:ident, $x:ident, $at:ident| $accumulate:expr;
         combine |$a:ident, $b:ident| $combine:expr;
-        $(of_slice |$values:ident, $from:ident| $of_slice:expr, $slices:ident;)?
-        finish |$f:ident, $count:ident| $finish:expr;
+        $(accumulate_slice |$values:ident, $from:ident| $accumulate_slice:expr, $slices:ident;)?
+        finalize |$f:ident, $count:ident| $finalize:expr;
     )*) => { $(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Default)]
@@ -49,20 +49,20 @@ macro_rules! reducers {
         impl<$T: $class> Reducer<$T> for $R {
             const NAME: &'static str = $name;
             const NEEDS_ELEMENTS: bool = reducers!(@needs $($needs)?);
-            const LIGHT: bool = is_light(stringify!($absorb));
+            const LIGHT: bool = is_light(stringify!($accumulate));
             type Out = $out;
             type State<$L: Lanes> = $state;
             #[inline(always)]
             fn identity<$L: Lanes>() -> $state { $identity }
             #[inline(always)]
-            fn absorb<$L: Lanes>($s: $state, $x: At<$L, $T>, $at: Place<$L>) -> $state { $absorb }
+            fn accumulate<$L: Lanes>($s: $state, $x: At<$L, $T>, $at: Place<$L>) -> $state { $accumulate }
             #[inline(always)]
             fn combine<$L: Lanes>($a: $state, $b: $state) -> $state { $combine }
             #[inline(always)]
-            fn finish<$L: Lanes>($f: $state, $count: Place<$L>) -> At<$L, $out> { $finish }
+            fn finalize<$L: Lanes>($f: $state, $count: Place<$L>) -> At<$L, $out> { $finalize }
             $(const BY_SLICE: bool = true;
             #[inline(always)]
-            fn of_slice($values: &[Compute<$T>], $from: usize) -> Self::State<Run> { $of_slice }
+            fn accumulate_slice($values: &[Compute<$T>], $from: usize) -> Self::State<Eval> { $accumulate_slice }
             #[cfg(debug_assertions)]
             fn slice() -> Option<SliceFn> { super::slices::$slices(<Compute<$T> as Prim>::DTYPE) }
             #[cfg(all(not(debug_assertions), feature = "dynamic"))]
@@ -77,104 +77,104 @@ reducers! {
     /// `Σ x`, in the element's machine type: f32 for 16-bit floats, wrapping for integers. 0 for no elements.
     Sum: "sum", <T: Number, L> -> T, state At<L, T>;
     identity Lane::zero();
-    absorb |s, x, _at| s + x;
+    accumulate |s, x, _at| s + x;
     combine |a, b| a + b;
-    finish |s, _count| s;
+    finalize |s, _count| s;
 
     /// `Π x`, in the element's machine type. 1 for no elements.
     Prod: "prod", <T: Number, L> -> T, state At<L, T>;
     identity Lane::one();
-    absorb |s, x, _at| s * x;
+    accumulate |s, x, _at| s * x;
     combine |a, b| a * b;
-    finish |s, _count| s;
+    finalize |s, _count| s;
 
     /// The largest; NaN if any is.
     Max: "max" needs elements, <T: Comparable, L> -> T, state Key<L, T>;
     identity Lane::lowest();
-    absorb |s, x, _at| s.max(x.order_key());
+    accumulate |s, x, _at| s.max(x.order_key());
     combine |a, b| a.max(b);
-    finish |s, _count| Lane::of_order_key(s);
+    finalize |s, _count| Lane::of_order_key(s);
 
     /// The smallest; NaN if any is.
     Min: "min" needs elements, <T: Comparable, L> -> T, state Key<L, T>;
     identity Lane::lowest();
-    absorb |s, x, _at| s.max(x.reverse_key());
+    accumulate |s, x, _at| s.max(x.reverse_key());
     combine |a, b| a.max(b);
-    finish |s, _count| Lane::of_reverse_key(s);
+    finalize |s, _count| Lane::of_reverse_key(s);
 
     /// `Σ x / n`; NaN for no elements.
     Mean: "mean", <T: Inexact, L> -> T, state At<L, T>;
     identity Lane::zero();
-    absorb |s, x, _at| s + x;
+    accumulate |s, x, _at| s + x;
     combine |a, b| a + b;
-    finish |s, count| T::each_part(s, |part| part / count.cast());
+    finalize |s, count| T::each_part(s, |part| part / count.cast());
 
     /// Where the first of the largest stands; the first NaN if there is one.
     ArgMax: "argmax" needs elements, <T: Comparable, L> -> i64, state Found<L>;
     identity (Lane::lowest(), Lane::highest());
-    absorb |s, x, at| best(s, Ordered::one_zero(x).order_key().cast(), x.is_nan(), at);
+    accumulate |s, x, at| best(s, Ordered::one_zero(x).order_key().cast(), x.is_nan(), at);
     combine |a, b| first(a, b);
-    of_slice |values, from| find::<T>(values, from, |x| x.order_key(), Lane::of_order_key), largest;
-    finish |s, _count| place(s);
+    accumulate_slice |values, from| find::<T>(values, from, |x| x.order_key(), Lane::of_order_key), largest;
+    finalize |s, _count| place(s);
 
     /// Where the first of the smallest stands; the first NaN if there is one.
     ArgMin: "argmin" needs elements, <T: Comparable, L> -> i64, state Found<L>;
     identity (Lane::lowest(), Lane::highest());
-    absorb |s, x, at| best(s, Ordered::one_zero(x).reverse_key().cast(), x.is_nan(), at);
+    accumulate |s, x, at| best(s, Ordered::one_zero(x).reverse_key().cast(), x.is_nan(), at);
     combine |a, b| first(a, b);
-    of_slice |values, from| find::<T>(values, from, |x| x.reverse_key(), Lane::of_reverse_key), smallest;
-    finish |s, _count| place(s);
+    accumulate_slice |values, from| find::<T>(values, from, |x| x.reverse_key(), Lane::of_reverse_key), smallest;
+    finalize |s, _count| place(s);
 
     /// `Σ (x − mean)² / n`, by Welford's update and Chan's combination: no cancellation for a large mean. NaN for no
     /// elements.
     Var: "var", <T: Float, L> -> T, state Moments<L>;
     identity (Lane::zero(), Lane::zero(), Lane::zero());
-    absorb |s, x, _at| {
+    accumulate |s, x, _at| {
         let (n, x) = (s.0 + 1, x.cast::<f64>());
         let delta = x - s.1;
         let mean = s.1 + delta / n;
         (n, mean, delta.mul_add(x - mean, s.2))
     };
     combine |a, b| join(a, b);
-    of_slice |values, _from| moments(values), moments;
-    finish |s, count| mean_square(s, count, 0).cast();
+    accumulate_slice |values, _from| moments(values), moments;
+    finalize |s, count| mean_square(s, count, 0).cast();
 
     /// `Σ (x − mean)² / (n − 1)`: the variance of the population that a sample is from. NaN for fewer than two.
     SampleVar: "sample_var", <T: Float, L> -> T, state Moments<L>;
     identity (Lane::zero(), Lane::zero(), Lane::zero());
-    absorb |s, x, at| <Var as Reducer<T>>::absorb::<L>(s, x, at);
+    accumulate |s, x, at| <Var as Reducer<T>>::accumulate::<L>(s, x, at);
     combine |a, b| join(a, b);
-    of_slice |values, _from| moments(values), moments;
-    finish |s, count| mean_square(s, count, 1).cast();
+    accumulate_slice |values, _from| moments(values), moments;
+    finalize |s, count| mean_square(s, count, 1).cast();
 
     /// The root of [`Var`].
     Std: "std", <T: Float, L> -> T, state Moments<L>;
     identity (Lane::zero(), Lane::zero(), Lane::zero());
-    absorb |s, x, at| <Var as Reducer<T>>::absorb::<L>(s, x, at);
+    accumulate |s, x, at| <Var as Reducer<T>>::accumulate::<L>(s, x, at);
     combine |a, b| join(a, b);
-    of_slice |values, _from| moments(values), moments;
-    finish |s, count| mean_square(s, count, 0).sqrt().cast();
+    accumulate_slice |values, _from| moments(values), moments;
+    finalize |s, count| mean_square(s, count, 0).sqrt().cast();
 
     /// The root of [`SampleVar`].
     SampleStd: "sample_std", <T: Float, L> -> T, state Moments<L>;
     identity (Lane::zero(), Lane::zero(), Lane::zero());
-    absorb |s, x, at| <Var as Reducer<T>>::absorb::<L>(s, x, at);
+    accumulate |s, x, at| <Var as Reducer<T>>::accumulate::<L>(s, x, at);
     combine |a, b| join(a, b);
-    of_slice |values, _from| moments(values), moments;
-    finish |s, count| mean_square(s, count, 1).sqrt().cast();
+    accumulate_slice |values, _from| moments(values), moments;
+    finalize |s, count| mean_square(s, count, 1).sqrt().cast();
 
     /// The mean and `Σ (x − mean)² / n`, as the two parts of a complex number: [`Reductions::mean_var`] takes them apart.
     MeanVar: "mean_var", <T: Float, L> -> Complex<f64>, state (Moments<L>, At<L, T>);
     identity ((Lane::zero(), Lane::zero(), Lane::zero()), Lane::zero());
-    absorb |s, x, at| (<Var as Reducer<T>>::absorb::<L>(s.0, x, at), s.1 + x);
+    accumulate |s, x, at| (<Var as Reducer<T>>::accumulate::<L>(s.0, x, at), s.1 + x);
     combine |a, b| (join(a.0, b.0), a.1 + b.1);
-    of_slice |values, _from| {
+    accumulate_slice |values, _from| {
         let (n, mean, squares) = moments(values);
         // Distances to an infinity, and those that are one, have no mean: then the sum has it.
         let sum = if mean.value().is_finite() { (n * mean).cast() } else { Lane::real(distances(values, 0.0).0) };
         ((n, mean, squares), sum)
     }, moments_and_sum;
-    finish |s, count| {
+    finalize |s, count| {
         let ((_, mean, squares), sum) = s;
         let is_mean = mean.abs().lt(Lane::highest()) & count.gt(Lane::zero());
         // Both as the element's machine type has them, which `mean` and `var` round to.
@@ -186,7 +186,7 @@ reducers! {
     /// `Σ x / n` in f64, from the distances to a first value: the mean of one number, repeated, is that number. NaN for no elements.
     MeanF64: "mean", <T: Float, L> -> T, state Shifted<L>;
     identity (Lane::zero(), Lane::zero(), Lane::zero());
-    absorb |s, x, _at| {
+    accumulate |s, x, _at| {
         let from = s.0.eq(Lane::zero()).select(x.cast::<f64>(), s.1);
         (s.0 + 1, from, s.2 + (x.cast::<f64>() - from))
     };
@@ -195,50 +195,53 @@ reducers! {
         let apart = b.0.eq(Lane::zero()).select(Lane::zero(), b.1 - from);
         (a.0 + b.0, from, a.2 + apart.mul_add(b.0, b.2))
     };
-    of_slice |values, _from| {
-        let mut state = <Self as Reducer<T>>::identity::<Run>();
-        for piece in values.chunks(PIECE) { state = <Self as Reducer<T>>::combine::<Run>(state, shifted(piece)); }
+    accumulate_slice |values, _from| {
+        let mut state = <Self as Reducer<T>>::identity::<Eval>();
+        for piece in values.chunks(PIECE) { state = <Self as Reducer<T>>::combine::<Eval>(state, shifted(piece)); }
         state
     }, shifted;
-    finish |s, count| (s.1 + s.2 / count.cast::<f64>()).cast();
+    finalize |s, count| (s.1 + s.2 / count.cast::<f64>()).cast();
 
     /// `ln Σ eˣ` without overflow: the state is the largest x and `Σ e^(x − largest)`. −∞ for no elements.
     LogSumExp: "logsumexp", <T: Float, L> -> T, state (At<L, T>, At<L, T>);
     identity (Lane::lowest(), Lane::zero());
-    absorb |s, x, _at| heap(s, (x, Lane::one()));
+    accumulate |s, x, _at| heap(s, (x, Lane::one()));
     combine |a, b| heap(a, b);
-    of_slice |values, _from| {
-        let mut state = <Self as Reducer<T>>::identity::<Run>();
+    accumulate_slice |values, _from| {
+        let mut state = <Self as Reducer<T>>::identity::<Eval>();
         for piece in values.chunks(PIECE) { state = heap(state, powers(piece)); }
         state
     }, powers;
-    finish |s, _count| s.0 + s.1.ln();
+    finalize |s, _count| s.0 + s.1.ln();
 
     /// Whether any is `true`; `false` for no elements.
-    Any: "any", <T: Truth, L> -> bool, state Lane<L, bool>;
+    Any: "any", <T: BoolElement, L> -> bool, state Lane<L, bool>;
     identity Lane::literal(false);
-    absorb |s, x, _at| s | x.cast();
+    accumulate |s, x, _at| s | x.cast();
     combine |a, b| a | b;
-    finish |s, _count| s;
+    finalize |s, _count| s;
 
     /// Whether all are `true`; `true` for no elements.
-    AllTrue: "all", <T: Truth, L> -> bool, state Lane<L, bool>;
+    AllTrue: "all", <T: BoolElement, L> -> bool, state Lane<L, bool>;
     identity Lane::literal(true);
-    absorb |s, x, _at| s & x.cast();
+    accumulate |s, x, _at| s & x.cast();
     combine |a, b| a & b;
-    finish |s, _count| s;
+    finalize |s, _count| s;
 
     /// How many are `true`.
-    Count: "count", <T: Truth, L> -> i64, state Lane<L, i64>;
+    Count: "count", <T: BoolElement, L> -> i64, state Lane<L, i64>;
     identity Lane::zero();
-    absorb |s, x, _at| s + x.cast();
+    accumulate |s, x, _at| s + x.cast();
     combine |a, b| a + b;
-    finish |s, _count| s;
+    finalize |s, _count| s;
 }
 
 /// Joins two sums of powers, each beside its largest exponent, by one power: the larger one's sum stays.
 #[inline(always)]
-fn heap<L: Lanes, P: Real>(a: (Lane<L, P>, Lane<L, P>), b: (Lane<L, P>, Lane<L, P>)) -> (Lane<L, P>, Lane<L, P>) {
+fn heap<L: Lanes, P: Real>(
+    a: (Lane<L, P>, Lane<L, P>),
+    b: (Lane<L, P>, Lane<L, P>),
+) -> (Lane<L, P>, Lane<L, P>) {
     let largest = a.0.max(b.0);
     let a_leads = b.0.le(a.0);
     // Infinities of one sign have no difference, and count alike.
@@ -252,10 +255,13 @@ const POWERS: usize = 16;
 
 /// The largest of some values and `Σ e^(x − largest)`: two passes over what the first one brought into the cache.
 #[inline(always)]
-fn powers<P: Real>(values: &[P]) -> (Lane<Run, P>, Lane<Run, P>) {
-    let (mut keys, mut sums) = ([Lane::<Run, P>::lowest().order_key(); POWERS], [Lane::<Run, P>::zero(); POWERS]);
+fn powers<P: Real>(values: &[P]) -> (Lane<Eval, P>, Lane<Eval, P>) {
+    let (mut keys, mut sums) =
+        ([Lane::<Eval, P>::lowest().order_key(); POWERS], [Lane::<Eval, P>::zero(); POWERS]);
     // Infinities of one sign have no difference, and count alike.
-    let power = |x: Lane<Run, P>, largest: Lane<Run, P>| exp_beside_one(x.eq(largest).select(Lane::zero(), x - largest));
+    let power = |x: Lane<Eval, P>, largest: Lane<Eval, P>| {
+        exp_beside_one(x.eq(largest).select(Lane::zero(), x - largest))
+    };
     if values.len() < POWERS {
         let largest = Lane::of_order_key(values.iter().fold(keys[0], |key, &x| key.max(Lane(x).order_key())));
         return (largest, values.iter().fold(sums[0], |sum, &x| sum + power(Lane(x), largest)));
@@ -291,7 +297,7 @@ fn powers<P: Real>(values: &[P]) -> (Lane<Run, P>, Lane<Run, P>) {
     (largest, sums[0])
 }
 
-/// A score, and where the first of its kind stands. Both are 64 bits wide: lanes of two widths would not vectorise.
+/// A score, and where the first of its kind stands. Both are 64 bits wide: lanes of two widths would not vectorize.
 type Found<L> = (Lane<L, i64>, Place<L>);
 
 /// The state after a value of this score, which stands behind all that it has seen; NaN has the highest score.
@@ -315,18 +321,23 @@ fn first<L: Lanes>(a: Found<L>, b: Found<L>) -> Found<L> {
 fn find<T: Comparable>(
     values: &[Compute<T>],
     from: usize,
-    key: impl Fn(At<Run, T>) -> Key<Run, T>,
-    of_key: impl Fn(Key<Run, T>) -> At<Run, T>,
-) -> Found<Run> {
-    let top = values.iter().fold(Lane::lowest(), |top: Key<Run, T>, &x| top.max(key(Lane(x))));
-    // As `absorb` ranks them: zeros of two signs are equal, and so are all NaNs.
+    key: impl Fn(At<Eval, T>) -> Key<Eval, T>,
+    of_key: impl Fn(Key<Eval, T>) -> At<Eval, T>,
+) -> Found<Eval> {
+    let top = values.iter().fold(Lane::lowest(), |top: Key<Eval, T>, &x| top.max(key(Lane(x))));
+    // As `accumulate` ranks them: zeros of two signs are equal, and so are all NaNs.
     let value = Ordered::one_zero(of_key(top));
     let at = if value.is_nan().value() {
-        first_of(values, |x| At::<Run, T>::is_nan(Lane(x)).value())
+        first_of(values, |x| At::<Eval, T>::is_nan(Lane(x)).value())
     } else {
         first_of(values, |x| x == value.0)
     };
-    best((Lane::lowest(), Lane::highest()), key(value).cast(), value.is_nan(), Lane(from.wrapping_add(at) as i64))
+    best(
+        (Lane::lowest(), Lane::highest()),
+        key(value).cast(),
+        value.is_nan(),
+        Lane(from.wrapping_add(at) as i64),
+    )
 }
 
 /// Where the first value stands of which `is` holds; one does.
@@ -342,8 +353,9 @@ fn first_of<P: Copy>(values: &[P], is: impl Fn(P) -> bool) -> usize {
                 marks[j] = is(chunk[j]).into();
             }
             let words = marks.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).enumerate();
-            return words.rev().fold(0, |at, (w, word)| if word != 0 { 8 * w + word.trailing_zeros() as usize / 8 } else { at })
-                + k * WIDTH;
+            return words.rev().fold(0, |at, (w, word)| {
+                if word != 0 { 8 * w + word.trailing_zeros() as usize / 8 } else { at }
+            }) + k * WIDTH;
         }
     }
     chunks.len() * WIDTH + rest.iter().position(|&x| is(x)).unwrap_or(0)
@@ -376,8 +388,8 @@ fn parts<T: Float, const M: usize, D: Device, A: Put<T, M, D>, B: Put<T, M, D>>(
     label = "this reduction needs booleans, not `{Self}`",
     note = "compare first: `.not_equal(0)`, `.greater(x)`, …"
 )]
-pub trait Truth: Element<Compute = bool> {}
-impl Truth for bool {}
+pub trait BoolElement: Element<Compute = bool> {}
+impl BoolElement for bool {}
 
 /// Methods of reductions: `x.sum(axes)` over axes known at compile time, `x.sum_axis(axis)` over one known at run time, and
 /// `x.sum_into(axes, &mut out)`.
@@ -399,8 +411,8 @@ macro_rules! methods {
         /// assert_eq!(x.sum(Axis::<1>)?.to_vec()?, [6.0, 18.0]);
         /// assert_eq!(x.max(All)?.item()?, 9.0);
         /// assert_eq!(x.mean_axis(0)?.to_vec()?, [2.5, 3.5, 6.0]);
-        /// let centred = &x - x.mean(Axis::<1>)?.insert_axis(Axis::<1>);
-        /// assert_eq!(centred.sum((Axis::<0>, Axis::<1>))?.item()?, 0.0);
+        /// let centered = &x - x.mean(Axis::<1>)?.insert_axis(Axis::<1>);
+        /// assert_eq!(centered.sum((Axis::<0>, Axis::<1>))?.item()?, 0.0);
         /// let mut means = Tensor::zeros([2], &Cpu)?;
         /// x.mean_into(Axis::<1>, &mut means)?; // no allocation
         /// assert_eq!(means.to_vec()?, [2.0, 6.0]);
@@ -421,12 +433,12 @@ macro_rules! methods {
             where
                 T: $class,
                 $($R: Reducer<$of>,)?
-                Dim<RANK>: Smaller<Output = Dim<M>>,
+                Dim<RANK>: RankMinusOne<Output = Dim<M>>,
             {
                 self.reduce_axis($R, axis)
             }
             #[doc = concat!("As [`", stringify!($name), "`](Reductions::", stringify!($name), "), beside every element that it was made from: an expression of the same sizes.")]
-            fn $name_along<AXES>(self, axes: AXES) -> Self::Along<$R>
+            fn $name_along<AXES>(self, axes: AXES) -> Self::Broadcast<$R>
             where
                 T: $class,
                 $($R: Reducer<$of>,)?
@@ -435,7 +447,7 @@ macro_rules! methods {
                 self.along($R, axes)
             }
             #[doc = concat!("As [`", stringify!($name_along), "`](Reductions::", stringify!($name_along), "), over an axis known at run time; see [`along_axis`](Reduce::along_axis).")]
-            fn $name_along_axis(self, axis: usize) -> Self::Along<$R>
+            fn $name_along_axis(self, axis: usize) -> Self::Broadcast<$R>
             where
                 T: $class,
                 $($R: Reducer<$of>,)?
@@ -443,7 +455,7 @@ macro_rules! methods {
                 self.along_axis($R, axis)
             }
             #[doc = concat!("As [`", stringify!($name), "`](Reductions::", stringify!($name), "), into an existing tensor or exclusive view of the sizes that stay; see [`reduce_into`](Reduce::reduce_into).")]
-            fn $name_into<'o, AXES, const M: usize>(self, axes: AXES, out: impl Writable<'o, <$R as Reducer<T>>::Out, M, D>) -> Result<()>
+            fn $name_into<'o, AXES, const M: usize>(self, axes: AXES, out: impl IntoViewMut<'o, <$R as Reducer<T>>::Out, M, D>) -> Result<()>
             where
                 T: $class,
                 $($R: Reducer<$of>,)?
@@ -473,7 +485,7 @@ macro_rules! methods {
                 T: Float,
                 Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
             {
-                parts("mean_var", &self.reduce(MeanVar, axes)?, (Fresh, Fresh))
+                parts("mean_var", &self.reduce(MeanVar, axes)?, (Allocate, Allocate))
             }
             /// As [`mean_var`](Reductions::mean_var), into two existing tensors or exclusive views of the sizes that stay: the
             /// means, then the variances.
@@ -489,8 +501,8 @@ macro_rules! methods {
             fn mean_var_into<'o, AXES, const M: usize>(
                 self,
                 axes: AXES,
-                mean: impl Writable<'o, T, M, D>,
-                var: impl Writable<'o, T, M, D>,
+                mean: impl IntoViewMut<'o, T, M, D>,
+                var: impl IntoViewMut<'o, T, M, D>,
             ) -> Result<()>
             where
                 T: Float,
@@ -499,15 +511,15 @@ macro_rules! methods {
             {
                 let op = "mean_var_into";
                 let both = self.reduce(MeanVar, axes).map_err(|error| error.renamed(op))?;
-                parts(op, &both, (There(mean), There(var))).map(|_| ())
+                parts(op, &both, (Existing(mean), Existing(var))).map(|_| ())
             }
             /// As [`mean_var`](Reductions::mean_var), over an axis known at run time.
             fn mean_var_axis<const M: usize>(self, axis: usize) -> Result<(Tensor<T, M, D>, Tensor<T, M, D>)>
             where
                 T: Float,
-                Dim<RANK>: Smaller<Output = Dim<M>>,
+                Dim<RANK>: RankMinusOne<Output = Dim<M>>,
             {
-                parts("mean_var", &self.reduce_axis(MeanVar, axis)?, (Fresh, Fresh))
+                parts("mean_var", &self.reduce_axis(MeanVar, axis)?, (Allocate, Allocate))
             }
         }
         impl<X: Reduce<T, RANK, D>, T, const RANK: usize, D: Device> Reductions<T, RANK, D> for X {}
@@ -540,9 +552,9 @@ methods! {
     /// Where the first of the smallest stands, row-major over the reduced axes; the first NaN if there is one.
     fn argmin, argmin_axis, argmin_along, argmin_along_axis, argmin_into = ArgMin where Comparable;
     /// Whether any is `true`.
-    fn any, any_axis, any_along, any_along_axis, any_into = Any where Truth;
+    fn any, any_axis, any_along, any_along_axis, any_into = Any where BoolElement;
     /// Whether all are `true`.
-    fn all, all_axis, all_along, all_along_axis, all_into = AllTrue where Truth;
+    fn all, all_axis, all_along, all_along_axis, all_into = AllTrue where BoolElement;
     /// How many are `true`.
-    fn count, count_axis, count_along, count_along_axis, count_into = Count where Truth;
+    fn count, count_axis, count_along, count_along_axis, count_into = Count where BoolElement;
 }

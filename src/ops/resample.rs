@@ -10,10 +10,10 @@ use crate::device::Device;
 use crate::dim::Dim;
 use crate::element::{Comparable, Element, Float};
 use crate::error::{Error, Result, text};
-use crate::expr::Stored;
+use crate::expr::IntoView;
 use crate::layout::Layout;
 use crate::rank::Spatial;
-use crate::tensor::{Fresh, Place, Tensor, TensorView, TensorViewMut, There, Writable};
+use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
 use std::ops::Range;
 
 /// Where an interpolation looks, over `N` axes.
@@ -55,10 +55,18 @@ fn positions<D: Device>(n: usize, at: impl Fn(usize) -> usize, device: &D) -> Re
 }
 
 /// [`Error::Value`] for an axis of nothing that something is wanted of, or a scale that is none.
-fn wanted<const RANK: usize, const N: usize>(op: &'static str, size: Dim<RANK>, to: [usize; N], scale: Option<[f64; N]>) -> Result<()> {
+fn wanted<const RANK: usize, const N: usize>(
+    op: &'static str,
+    size: Dim<RANK>,
+    to: [usize; N],
+    scale: Option<[f64; N]>,
+) -> Result<()> {
     for axis in 0..N {
         if size.0[axis + 2] == 0 && to[axis] > 0 {
-            return Err(Error::Value { op, what: text(format_args!("{} places of axis {} of sizes {size}", to[axis], axis + 2)) });
+            return Err(Error::Value {
+                op,
+                what: text(format_args!("{} places of axis {} of sizes {size}", to[axis], axis + 2)),
+            });
         }
     }
     match scale {
@@ -106,7 +114,10 @@ fn pooled<const RANK: usize, const N: usize>(mut x: Dim<RANK>, size: [usize; N])
 }
 
 /// The places of a window along a spatial axis, and the step between them, as [`each_window`] asks for them.
-fn range_of<const RANK: usize, const N: usize>(x: Dim<RANK>, size: [usize; N]) -> impl Fn(usize, usize) -> (Range<usize>, usize) {
+fn range_of<const RANK: usize, const N: usize>(
+    x: Dim<RANK>,
+    size: [usize; N],
+) -> impl Fn(usize, usize) -> (Range<usize>, usize) {
     move |axis, i| {
         let (start, end) = window(i, x.0[axis + 2], size[axis]);
         (start..end, 1)
@@ -114,25 +125,26 @@ fn range_of<const RANK: usize, const N: usize>(x: Dim<RANK>, size: [usize; N]) -
 }
 
 /// One spatial axis after the other: what `step` writes of axis `k`, which gets the size `to[k]`; of the last, in its place.
-fn separably<T: Element, const RANK: usize, const N: usize, D: Device, P: Place<T, RANK, D>>(
+fn separably<T: Element, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     to: [usize; N],
     place: P,
     step: impl Fn(usize, TensorView<'_, T, RANK, D>, &mut TensorViewMut<'_, T, RANK, D>) -> Result<()>,
 ) -> Result<P::Done> {
-    let layout = |from: Dim<RANK>, k: usize| Layout::row_major_of(op, with(from, k + 2, to[k]), size_of::<T>());
+    let layout =
+        |from: Dim<RANK>, k: usize| Layout::row_major_of(op, with(from, k + 2, to[k]), size_of::<T>());
     let mut y = None;
     for k in 0..N - 1 {
         let from: TensorView<'_, T, RANK, D> = y.as_ref().map_or(x, Tensor::view);
-        y = Some(Fresh.put(op, layout(from.size(), k)?, x.device(), |out| step(k, from, out))?);
+        y = Some(Allocate.put(op, layout(from.size(), k)?, x.device(), |out| step(k, from, out))?);
     }
     let from = y.as_ref().map_or(x, Tensor::view);
     place.put(op, layout(from.size(), N - 1)?, x.device(), |out| step(N - 1, from, out))
 }
 
 /// [`Resample::adaptive_avg_pool`], wherever the result is to go.
-fn averaged<T: Float, const RANK: usize, const N: usize, D: Device, P: Place<T, RANK, D>>(
+fn averaged<T: Float, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     size: [usize; N],
@@ -151,30 +163,40 @@ fn averaged<T: Float, const RANK: usize, const N: usize, D: Device, P: Place<T, 
         }
         return means.lazy().cast::<T>().eval_at(op, place);
     }
-    let means = separably(op, x.cast::<f64>().map_err(|error| error.renamed(op))?.view(), size, Fresh, |k, y, out| {
-        let (axis, n, parts) = (k + 2, y.size().0[k + 2], size[k]);
-        selected(op, y, axis, of_windows(0, n, parts, x.device())?.view(), There(&mut *out))?;
-        for place in 1..longest(n, parts) {
-            // 0 · ∞ is NaN: what a shorter window lacks is chosen away.
-            let inside = |i: usize| {
+    let means = separably(
+        op,
+        x.cast::<f64>().map_err(|error| error.renamed(op))?.view(),
+        size,
+        Allocate,
+        |k, y, out| {
+            let (axis, n, parts) = (k + 2, y.size().0[k + 2], size[k]);
+            selected(op, y, axis, of_windows(0, n, parts, x.device())?.view(), Existing(&mut *out))?;
+            for place in 1..longest(n, parts) {
+                // 0 · ∞ is NaN: what a shorter window lacks is chosen away.
+                let inside = |i: usize| {
+                    let (start, end) = window(i, n, parts);
+                    start + place < end
+                };
+                let inside =
+                    Tensor::from_fn(along::<RANK>(axis, parts), |index| inside(index[axis]), x.device())?;
+                let next = y.index_select_axis(axis, &of_windows(place, n, parts, x.device())?)?;
+                out.zip_in_place(Add, inside.lazy().select(&next, 0.0))?;
+            }
+            let count = |i: usize| {
                 let (start, end) = window(i, n, parts);
-                start + place < end
+                (end - start) as f64
             };
-            let inside = Tensor::from_fn(along::<RANK>(axis, parts), |index| inside(index[axis]), x.device())?;
-            let next = y.index_select_axis(axis, &of_windows(place, n, parts, x.device())?)?;
-            out.zip_in_place(Add, inside.lazy().select(&next, 0.0))?;
-        }
-        let count = |i: usize| {
-            let (start, end) = window(i, n, parts);
-            (end - start) as f64
-        };
-        out.zip_in_place(Div, &Tensor::from_fn(along::<RANK>(axis, parts), |index| count(index[axis]), x.device())?)
-    })?;
+            out.zip_in_place(
+                Div,
+                &Tensor::from_fn(along::<RANK>(axis, parts), |index| count(index[axis]), x.device())?,
+            )
+        },
+    )?;
     means.lazy().cast::<T>().eval_at(op, place)
 }
 
 /// [`Resample::adaptive_max_pool`], wherever the result is to go.
-fn largest<T: Comparable, const RANK: usize, const N: usize, D: Device, P: Place<T, RANK, D>>(
+fn largest<T: Comparable, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     size: [usize; N],
@@ -188,16 +210,19 @@ fn largest<T: Comparable, const RANK: usize, const N: usize, D: Device, P: Place
     }
     separably(op, x, size, place, |k, y, out| {
         let (axis, n, parts) = (k + 2, y.size().0[k + 2], size[k]);
-        selected(op, y, axis, of_windows(0, n, parts, x.device())?.view(), There(&mut *out))?;
+        selected(op, y, axis, of_windows(0, n, parts, x.device())?.view(), Existing(&mut *out))?;
         for place in 1..longest(n, parts) {
-            out.zip_in_place(Maximum, &y.index_select_axis(axis, &of_windows(place, n, parts, x.device())?)?)?;
+            out.zip_in_place(
+                Maximum,
+                &y.index_select_axis(axis, &of_windows(place, n, parts, x.device())?)?,
+            )?;
         }
         Ok(())
     })
 }
 
 /// [`Resample::interpolate_nearest`], wherever the result is to go.
-fn nearest<T: Element, const RANK: usize, const N: usize, D: Device, P: Place<T, RANK, D>>(
+fn nearest<T: Element, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     plan: Interpolate<N>,
@@ -210,41 +235,49 @@ fn nearest<T: Element, const RANK: usize, const N: usize, D: Device, P: Place<T,
             Some(scale) => ((i as f64 / scale[k]).floor() as usize).min(n - 1),
             None => part(i, n, m),
         };
-        selected(op, y, k + 2, positions(m, at, x.device())?.view(), There(out))
+        selected(op, y, k + 2, positions(m, at, x.device())?.view(), Existing(out))
     })
 }
 
 /// [`Resample::interpolate_linear`], wherever the result is to go.
-fn linear<T: Float, const RANK: usize, const N: usize, D: Device, P: Place<T, RANK, D>>(
+fn linear<T: Float, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     plan: Interpolate<N>,
     place: P,
 ) -> Result<P::Done> {
     wanted(op, x.size(), plan.size, plan.scale)?;
-    let between = separably(op, x.cast::<f64>().map_err(|error| error.renamed(op))?.view(), plan.size, Fresh, |k, y, out| {
-        let (axis, n, m) = (k + 2, y.size().0[k + 2], plan.size[k]);
-        let at = |i: usize| {
-            let place = match (plan.align_corners, plan.scale) {
-                (true, _) => i as f64 * n.saturating_sub(1) as f64 / m.saturating_sub(1).max(1) as f64,
-                (false, Some(scale)) => (i as f64 + 0.5) / scale[k] - 0.5,
-                (false, None) => (i as f64 + 0.5) * n as f64 / m as f64 - 0.5,
+    let between = separably(
+        op,
+        x.cast::<f64>().map_err(|error| error.renamed(op))?.view(),
+        plan.size,
+        Allocate,
+        |k, y, out| {
+            let (axis, n, m) = (k + 2, y.size().0[k + 2], plan.size[k]);
+            let at = |i: usize| {
+                let place = match (plan.align_corners, plan.scale) {
+                    (true, _) => i as f64 * n.saturating_sub(1) as f64 / m.saturating_sub(1).max(1) as f64,
+                    (false, Some(scale)) => (i as f64 + 0.5) / scale[k] - 0.5,
+                    (false, None) => (i as f64 + 0.5) * n as f64 / m as f64 - 0.5,
+                };
+                place.clamp(0.0, n.saturating_sub(1) as f64)
             };
-            place.clamp(0.0, n.saturating_sub(1) as f64)
-        };
-        let below = y.index_select_axis(axis, &positions(m, |i| at(i) as usize, x.device())?)?;
-        let above = y.index_select_axis(axis, &positions(m, |i| (at(i) as usize + 1).min(n - 1), x.device())?)?;
-        let weight = Tensor::from_fn(along::<RANK>(axis, m), |index| at(index[axis]).fract(), x.device())?;
-        // 0 · ∞ is NaN: a place that stands on another takes nothing of the next.
-        let next = weight.lazy().equal(0.0).select(0.0, above.lazy() * &weight);
-        (below.lazy() * (1.0 - weight.lazy()) + next).eval_into(out)
-    })?;
+            let below = y.index_select_axis(axis, &positions(m, |i| at(i) as usize, x.device())?)?;
+            let above =
+                y.index_select_axis(axis, &positions(m, |i| (at(i) as usize + 1).min(n - 1), x.device())?)?;
+            let weight =
+                Tensor::from_fn(along::<RANK>(axis, m), |index| at(index[axis]).fract(), x.device())?;
+            // 0 · ∞ is NaN: a place that stands on another takes nothing of the next.
+            let next = weight.lazy().equal(0.0).select(0.0, above.lazy() * &weight);
+            (below.lazy() * (1.0 - weight.lazy()) + next).eval_into(out)
+        },
+    )?;
     between.lazy().cast::<T>().eval_at(op, place)
 }
 
 /// Sizes changed by pooling and interpolation, of tensors and views `[batch, channel, …]` with `N` spatial axes, which the
 /// rank must have.
-pub trait Resample<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized {
+pub trait Resample<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, D> + Sized {
     /// The mean of each of `size` windows, which cut each axis into parts as equal as can be: place `i` of `m` is the mean of
     /// places `⌊i · n / m⌋` to `⌈(i + 1) · n / m⌉ − 1` of `n`. Summed in f64.
     ///
@@ -270,7 +303,7 @@ pub trait Resample<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
         T: Float,
         Dim<RANK>: Spatial<N>,
     {
-        averaged("adaptive_avg_pool", self.into_view(), size, Fresh)
+        averaged("adaptive_avg_pool", self.into_view(), size, Allocate)
     }
 
     /// As [`adaptive_avg_pool`](Resample::adaptive_avg_pool), into an existing tensor or exclusive view. Sums are allocated.
@@ -286,13 +319,17 @@ pub trait Resample<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
     /// assert_eq!(y, Tensor::from([[[1.5, 2.5, 4.0]]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn adaptive_avg_pool_into<'o, const N: usize>(self, size: [usize; N], out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    fn adaptive_avg_pool_into<'o, const N: usize>(
+        self,
+        size: [usize; N],
+        out: impl IntoViewMut<'o, T, RANK, D>,
+    ) -> Result<()>
     where
         T: Float,
         D: 'o,
         Dim<RANK>: Spatial<N>,
     {
-        averaged("adaptive_avg_pool_into", self.into_view(), size, There(out))
+        averaged("adaptive_avg_pool_into", self.into_view(), size, Existing(out))
     }
 
     /// The largest of each of `size` windows, which are those of [`adaptive_avg_pool`](Resample::adaptive_avg_pool); NaN if
@@ -305,7 +342,7 @@ pub trait Resample<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
         T: Comparable,
         Dim<RANK>: Spatial<N>,
     {
-        largest("adaptive_max_pool", self.into_view(), size, Fresh)
+        largest("adaptive_max_pool", self.into_view(), size, Allocate)
     }
 
     /// As [`adaptive_max_pool`](Resample::adaptive_max_pool), into an existing tensor or exclusive view. What a place in each
@@ -322,13 +359,17 @@ pub trait Resample<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
     /// assert_eq!(y, Tensor::from([[[2.0, 5.0]]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn adaptive_max_pool_into<'o, const N: usize>(self, size: [usize; N], out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    fn adaptive_max_pool_into<'o, const N: usize>(
+        self,
+        size: [usize; N],
+        out: impl IntoViewMut<'o, T, RANK, D>,
+    ) -> Result<()>
     where
         T: Comparable,
         D: 'o,
         Dim<RANK>: Spatial<N>,
     {
-        largest("adaptive_max_pool_into", self.into_view(), size, There(out))
+        largest("adaptive_max_pool_into", self.into_view(), size, Existing(out))
     }
 
     /// For each place of the result the element at `⌊i · n / m⌋` along each axis; with a scale, at `⌊i / scale⌋`.
@@ -353,7 +394,7 @@ pub trait Resample<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
         T: Element,
         Dim<RANK>: Spatial<N>,
     {
-        nearest("interpolate_nearest", self.into_view(), plan, Fresh)
+        nearest("interpolate_nearest", self.into_view(), plan, Allocate)
     }
 
     /// As [`interpolate_nearest`](Resample::interpolate_nearest), into an existing tensor or exclusive view.
@@ -370,13 +411,17 @@ pub trait Resample<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
     /// assert_eq!(y, Tensor::from([[[1, 1, 2, 2, 3, 3]]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn interpolate_nearest_into<'o, const N: usize>(self, plan: Interpolate<N>, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    fn interpolate_nearest_into<'o, const N: usize>(
+        self,
+        plan: Interpolate<N>,
+        out: impl IntoViewMut<'o, T, RANK, D>,
+    ) -> Result<()>
     where
         T: Element,
         D: 'o,
         Dim<RANK>: Spatial<N>,
     {
-        nearest("interpolate_nearest_into", self.into_view(), plan, There(out))
+        nearest("interpolate_nearest_into", self.into_view(), plan, Existing(out))
     }
 
     /// Between the two nearest places along each axis, by distance, in f64: linear, bilinear, trilinear.
@@ -406,7 +451,7 @@ pub trait Resample<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
         T: Float,
         Dim<RANK>: Spatial<N>,
     {
-        linear("interpolate_linear", self.into_view(), plan, Fresh)
+        linear("interpolate_linear", self.into_view(), plan, Allocate)
     }
 
     /// As [`interpolate_linear`](Resample::interpolate_linear), into an existing tensor or exclusive view. What stands between
@@ -424,13 +469,17 @@ pub trait Resample<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK,
     /// assert_eq!(y, Tensor::from([[[0.0, 1.0, 3.0, 4.0]]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn interpolate_linear_into<'o, const N: usize>(self, plan: Interpolate<N>, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+    fn interpolate_linear_into<'o, const N: usize>(
+        self,
+        plan: Interpolate<N>,
+        out: impl IntoViewMut<'o, T, RANK, D>,
+    ) -> Result<()>
     where
         T: Float,
         D: 'o,
         Dim<RANK>: Spatial<N>,
     {
-        linear("interpolate_linear_into", self.into_view(), plan, There(out))
+        linear("interpolate_linear_into", self.into_view(), plan, Existing(out))
     }
 }
-impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Resample<'a, T, RANK, D> for X {}
+impl<'a, X: IntoView<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Resample<'a, T, RANK, D> for X {}

@@ -1,4 +1,4 @@
-//! Runs of equal neighbours: unique ones where they stand, and the most frequent of each line.
+//! Runs of equal neighbors: unique ones where they stand, and the most frequent of each line.
 // Imports: `error`, `dim`, `rank`, `layout`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use super::index::{Line, along, exists, gather, with};
@@ -8,11 +8,11 @@ use crate::device::Device;
 use crate::dim::{Axis, Dim};
 use crate::element::{Comparable, Element};
 use crate::error::Result;
-use crate::expr::{Reduce, Stored, eval};
+use crate::expr::{IntoView, Reduce, eval};
 use crate::kernel::{Call, Param};
 use crate::layout::Layout;
-use crate::rank::{RemoveAxis, Smaller};
-use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
+use crate::rank::{RankMinusOne, RemoveAxis};
+use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
 /// Which elements differ from the one before along an axis that exists; the first does.
 pub(super) fn firsts<T: Element, const RANK: usize, D: Device>(
@@ -33,43 +33,58 @@ pub(super) fn runs<D: Device>(first: &Tensor<bool, 1, D>) -> Result<[Tensor<i64,
     let starts = first.nonzero()?.into_remove_axis(Axis::<1>)?;
     let end = Tensor::from_slice(&[first.numel() as i64], [1], first.device())?;
     let kept = starts.numel();
-    let ends = Tensor::concat([starts.slice((kept.min(1)..,))?, end.slice((1 - kept.min(1)..,))?], Axis::<0>)?;
+    let ends =
+        Tensor::concat([starts.slice((kept.min(1)..,))?, end.slice((1 - kept.min(1)..,))?], Axis::<0>)?;
     let counts = ends.sub(&starts)?;
     let group = (first.lazy().cast::<i64>()).cumsum(Axis::<0>)?.sub(1)?;
     Ok([starts, counts, group])
 }
 
 /// The most frequent element of each line, and where the last of these stands.
-fn frequent<T: Comparable, const RANK: usize, const M: usize, D: Device, V: Place<T, M, D>, P: Place<i64, M, D>>(
+fn frequent<
+    T: Comparable,
+    const RANK: usize,
+    const M: usize,
+    D: Device,
+    V: Destination<T, M, D>,
+    P: Destination<i64, M, D>,
+>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     axis: usize,
     (values, positions): (V, P),
 ) -> Result<(V::Done, P::Done)>
 where
-    Dim<RANK>: Smaller<Output = Dim<M>>,
+    Dim<RANK>: RankMinusOne<Output = Dim<M>>,
 {
-    let (sorted, places) = ordered(x, Wanted { op, axis, keep: None, descending: false }, (Fresh, Fresh))?;
+    let (sorted, places) =
+        ordered(x, Wanted { op, axis, keep: None, descending: false }, (Allocate, Allocate))?;
     let (n, device) = (x.size().0[axis], x.device());
     // How far each element stands from the start of its run; the first largest distance ends the run sought.
     let numbers = Tensor::arange(0, n as i64, 1, device)?;
     let numbers = numbers.reshape(along::<RANK>(axis, n))?;
     let first = firsts(sorted.view(), axis)?;
-    let starts = eval(op, &Call::<Select, _>::new((first.view(), numbers, Param(0))), device)?.cummax_axis(axis)?;
-    let ends: Tensor<i64, M, D> = (numbers.lazy() - &starts).reduce_axis(super::ArgMax, axis).map_err(|error| error.renamed(op))?;
+    let starts =
+        eval(op, &Call::<Select, _>::new((first.view(), numbers, Param(0))), device)?.cummax_axis(axis)?;
+    let ends: Tensor<i64, M, D> =
+        (numbers.lazy() - &starts).reduce_axis(super::ArgMax, axis).map_err(|error| error.renamed(op))?;
     let (layout, beside) = (Layout::row_major(ends.size()), with(x.size(), axis, 1));
     let ends = ends.view().reshape(beside)?;
     values.put_with(op, layout, device, |values| {
         positions.put(op, layout, device, |positions| {
-            gather(op, sorted.view(), axis, ends, There(values.reborrow().reshape(beside)?))?;
-            gather(op, places.view(), axis, ends, There(positions.reborrow().reshape(beside)?))
+            gather(op, sorted.view(), axis, ends, Existing(values.reborrow().reshape(beside)?))?;
+            gather(op, places.view(), axis, ends, Existing(positions.reborrow().reshape(beside)?))
         })
     })
 }
 
 /// Of each element how many different ones of its line, a line being a row, stand before it in order.
-fn ranks<T: Comparable, D: Device>(op: &'static str, x: TensorView<'_, T, 2, D>) -> Result<Tensor<i64, 2, D>> {
-    let (sorted, order) = ordered(x, Wanted { op, axis: 1, keep: None, descending: false }, (Fresh, Fresh))?;
+fn ranks<T: Comparable, D: Device>(
+    op: &'static str,
+    x: TensorView<'_, T, 2, D>,
+) -> Result<Tensor<i64, 2, D>> {
+    let (sorted, order) =
+        ordered(x, Wanted { op, axis: 1, keep: None, descending: false }, (Allocate, Allocate))?;
     let group = firsts(sorted.view(), 1)?.lazy().cast::<i64>().cumsum(Axis::<1>)?;
     let mut ranks = Tensor::<i64, 2, D>::zeros(x.size(), x.device())?;
     ranks.scatter(Replace, Axis::<1>, &order, &group)?;
@@ -77,7 +92,10 @@ fn ranks<T: Comparable, D: Device>(op: &'static str, x: TensorView<'_, T, 2, D>)
 }
 
 /// A number for each column of a matrix, in the lexicographic order of the columns.
-fn column_numbers<T: Comparable, D: Device>(op: &'static str, x: TensorView<'_, T, 2, D>) -> Result<Tensor<i64, 1, D>> {
+fn column_numbers<T: Comparable, D: Device>(
+    op: &'static str,
+    x: TensorView<'_, T, 2, D>,
+) -> Result<Tensor<i64, 1, D>> {
     let [rows, n] = x.size().0;
     if rows == 0 {
         return Tensor::zeros([n], x.device());
@@ -86,7 +104,8 @@ fn column_numbers<T: Comparable, D: Device>(op: &'static str, x: TensorView<'_, 
     // Two rows become one, half as many at a time: (a, b) is a · (n + 1) + b, and its rank is again at most n.
     while numbers.size().0[0] > 1 {
         let rows = numbers.size().0[0];
-        let [first, second] = [0, 1].map(|from| numbers.view().slice_axis(0, from..rows - rows % 2 + from.min(rows % 2), 2));
+        let [first, second] =
+            [0, 1].map(|from| numbers.view().slice_axis(0, from..rows - rows % 2 + from.min(rows % 2), 2));
         let pairs = (first?.lazy() * (n as i64 + 1) + second?).eval()?;
         let paired = ranks(op, pairs.view())?;
         numbers = match rows % 2 {
@@ -97,8 +116,8 @@ fn column_numbers<T: Comparable, D: Device>(op: &'static str, x: TensorView<'_, 
     numbers.into_shape([n])
 }
 
-/// What [`Runs::unique_consecutive_along`] and [`Runs::unique_along`] find.
-pub struct UniqueParts<T, const RANK: usize, D: Device> {
+/// What [`UniqueConsecutive::unique_consecutive_slices`] and [`UniqueConsecutive::unique_slices`] find.
+pub struct UniqueSlices<T, const RANK: usize, D: Device> {
     /// One part of each run, or of those that are equal.
     pub values: Tensor<T, RANK, D>,
     /// Where the first such part stands.
@@ -110,8 +129,10 @@ pub struct UniqueParts<T, const RANK: usize, D: Device> {
 }
 
 /// Runs of equal elements, of tensors and views. A NaN equals nothing and is a run of its own.
-pub trait Runs<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized {
-    /// One element of each run of equal neighbours, in row-major order, with its place, its length and the way back.
+pub trait UniqueConsecutive<'a, T: 'a, const RANK: usize, D: Device>:
+    IntoView<'a, T, RANK, D> + Sized
+{
+    /// One element of each run of equal neighbors, in row-major order, with its place, its length and the way back.
     ///
     /// # Errors
     /// Those of [`masked_select`](Indexing::masked_select).
@@ -133,10 +154,15 @@ pub trait Runs<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> 
         let line = Line::of(x)?;
         let first = firsts(line.view(), 0)?;
         let [positions, counts, inverse] = runs(&first)?;
-        Ok(Unique { values: line.view().masked_select(&first)?, positions, inverse: inverse.into_shape(x.size())?, counts })
+        Ok(Unique {
+            values: line.view().masked_select(&first)?,
+            positions,
+            inverse: inverse.into_shape(x.size())?,
+            counts,
+        })
     }
 
-    /// As [`unique_consecutive`](Runs::unique_consecutive), of whole parts: the positions of axis `A`.
+    /// As [`unique_consecutive`](UniqueConsecutive::unique_consecutive), of whole parts: the positions of axis `A`.
     ///
     /// # Errors
     /// Those of [`masked_select`](Indexing::masked_select).
@@ -145,12 +171,12 @@ pub trait Runs<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> 
     /// ```
     /// use rankform::prelude::*;
     /// let x = Tensor::from([[1, 2], [1, 2], [1, 3]]);
-    /// let runs = x.unique_consecutive_along(Axis::<0>)?;
+    /// let runs = x.unique_consecutive_slices(Axis::<0>)?;
     /// assert_eq!(runs.values, Tensor::from([[1, 2], [1, 3]]));
     /// assert_eq!((runs.counts.to_vec()?, runs.inverse.to_vec()?), (vec![2, 1], vec![0, 0, 1]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn unique_consecutive_along<const A: usize>(self, axis: Axis<A>) -> Result<UniqueParts<T, RANK, D>>
+    fn unique_consecutive_slices<const A: usize>(self, axis: Axis<A>) -> Result<UniqueSlices<T, RANK, D>>
     where
         T: Element,
         Dim<RANK>: RemoveAxis<A>,
@@ -159,18 +185,19 @@ pub trait Runs<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> 
         self.unique_consecutive_axis(A)
     }
 
-    /// As [`unique_consecutive_along`](Runs::unique_consecutive_along), along an axis known at run time.
+    /// As [`unique_consecutive_slices`](UniqueConsecutive::unique_consecutive_slices), along an axis known at run time.
     ///
     /// # Errors
     /// Also [`Error::Axis`](crate::Error::Axis).
-    fn unique_consecutive_axis(self, axis: usize) -> Result<UniqueParts<T, RANK, D>>
+    fn unique_consecutive_axis(self, axis: usize) -> Result<UniqueSlices<T, RANK, D>>
     where
         T: Element,
     {
         let (op, x) = ("unique_consecutive", self.into_view());
         exists(op, axis, x.size())?;
         x.ready(op)?;
-        let order: [usize; RANK] = std::array::from_fn(|a| if a == 0 { axis } else { a - usize::from(a <= axis) });
+        let order: [usize; RANK] =
+            std::array::from_fn(|a| if a == 0 { axis } else { a - usize::from(a <= axis) });
         let differs = firsts(x, axis)?;
         let n = x.size().0[axis];
         let first = match x.numel() {
@@ -179,7 +206,7 @@ pub trait Runs<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> 
             numel => differs.permuted(order)?.to_shape([n, numel / n])?.reduce(Any, Axis::<1>)?,
         };
         let [positions, counts, inverse] = runs(&first)?;
-        Ok(UniqueParts { values: x.index_select_axis(axis, &positions)?, positions, inverse, counts })
+        Ok(UniqueSlices { values: x.index_select_axis(axis, &positions)?, positions, inverse, counts })
     }
 
     /// The different parts of the tensor along axis `A`, in lexicographic order, with the place of the first of each, how often
@@ -195,13 +222,13 @@ pub trait Runs<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> 
     /// ```
     /// use rankform::prelude::*;
     /// let x = Tensor::from([[2, 1], [1, 7], [2, 1]]);
-    /// let unique = x.unique_along(Axis::<0>)?;
+    /// let unique = x.unique_slices(Axis::<0>)?;
     /// assert_eq!(unique.values, Tensor::from([[1, 7], [2, 1]]));
     /// assert_eq!((unique.positions.to_vec()?, unique.counts.to_vec()?), (vec![1, 0], vec![1, 2]));
     /// assert_eq!(unique.values.index_select(Axis::<0>, &unique.inverse)?, x);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn unique_along<const A: usize>(self, axis: Axis<A>) -> Result<UniqueParts<T, RANK, D>>
+    fn unique_slices<const A: usize>(self, axis: Axis<A>) -> Result<UniqueSlices<T, RANK, D>>
     where
         T: Comparable,
         Dim<RANK>: RemoveAxis<A>,
@@ -210,11 +237,11 @@ pub trait Runs<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> 
         self.unique_axis(A)
     }
 
-    /// As [`unique_along`](Runs::unique_along), along an axis known at run time.
+    /// As [`unique_slices`](UniqueConsecutive::unique_slices), along an axis known at run time.
     ///
     /// # Errors
     /// Also [`Error::Axis`](crate::Error::Axis).
-    fn unique_axis(self, axis: usize) -> Result<UniqueParts<T, RANK, D>>
+    fn unique_axis(self, axis: usize) -> Result<UniqueSlices<T, RANK, D>>
     where
         T: Comparable,
     {
@@ -222,12 +249,13 @@ pub trait Runs<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> 
         exists(op, axis, x.size())?;
         x.ready(op)?;
         // The axis last, the others before it.
-        let order: [usize; RANK] = std::array::from_fn(|a| if a + 1 == RANK { axis } else { a + usize::from(a >= axis) });
+        let order: [usize; RANK] =
+            std::array::from_fn(|a| if a + 1 == RANK { axis } else { a + usize::from(a >= axis) });
         let n = x.size().0[axis];
         let rows = x.numel().checked_div(n).unwrap_or(0);
         let columns = x.permuted(order)?.to_shape([rows, n])?;
         let Unique { positions, inverse, counts, .. } = column_numbers(op, columns.view())?.unique_all()?;
-        Ok(UniqueParts { values: x.index_select_axis(axis, &positions)?, positions, inverse, counts })
+        Ok(UniqueSlices { values: x.index_select_axis(axis, &positions)?, positions, inverse, counts })
     }
 
     /// The element of each line along axis `A` that occurs most often, the smallest of several, and where the last such
@@ -247,7 +275,10 @@ pub trait Runs<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> 
     /// assert_eq!((values.to_vec()?, places.to_vec()?), (vec![1, 4], vec![2, 4]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn mode<const A: usize, const M: usize>(self, axis: Axis<A>) -> Result<(Tensor<T, M, D>, Tensor<i64, M, D>)>
+    fn mode<const A: usize, const M: usize>(
+        self,
+        axis: Axis<A>,
+    ) -> Result<(Tensor<T, M, D>, Tensor<i64, M, D>)>
     where
         T: Comparable,
         Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
@@ -256,19 +287,19 @@ pub trait Runs<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> 
         self.mode_axis(A)
     }
 
-    /// As [`mode`](Runs::mode), along an axis known at run time.
+    /// As [`mode`](UniqueConsecutive::mode), along an axis known at run time.
     ///
     /// # Errors
     /// Also [`Error::Axis`](crate::Error::Axis).
     fn mode_axis<const M: usize>(self, axis: usize) -> Result<(Tensor<T, M, D>, Tensor<i64, M, D>)>
     where
         T: Comparable,
-        Dim<RANK>: Smaller<Output = Dim<M>>,
+        Dim<RANK>: RankMinusOne<Output = Dim<M>>,
     {
-        frequent("mode", self.into_view(), axis, (Fresh, Fresh))
+        frequent("mode", self.into_view(), axis, (Allocate, Allocate))
     }
 
-    /// As [`mode`](Runs::mode), into two existing tensors or exclusive views: the elements, and where they stand. The lines in
+    /// As [`mode`](UniqueConsecutive::mode), into two existing tensors or exclusive views: the elements, and where they stand. The lines in
     /// order are allocated.
     ///
     /// # Errors
@@ -286,8 +317,8 @@ pub trait Runs<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> 
     fn mode_into<'o, const A: usize, const M: usize>(
         self,
         axis: Axis<A>,
-        values: impl Writable<'o, T, M, D>,
-        places: impl Writable<'o, i64, M, D>,
+        values: impl IntoViewMut<'o, T, M, D>,
+        places: impl IntoViewMut<'o, i64, M, D>,
     ) -> Result<()>
     where
         T: Comparable,
@@ -295,7 +326,10 @@ pub trait Runs<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> 
         Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
     {
         let _ = axis;
-        frequent("mode_into", self.into_view(), A, (There(values), There(places))).map(|_| ())
+        frequent("mode_into", self.into_view(), A, (Existing(values), Existing(places))).map(|_| ())
     }
 }
-impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Runs<'a, T, RANK, D> for X {}
+impl<'a, X: IntoView<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> UniqueConsecutive<'a, T, RANK, D>
+    for X
+{
+}

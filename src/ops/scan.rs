@@ -10,7 +10,7 @@ use crate::expr::Scan;
 use crate::kernel::Reducer;
 use crate::rank::RemoveAxis;
 use crate::scalar::{Lane, Lanes};
-use crate::tensor::{Tensor, Writable};
+use crate::tensor::{IntoViewMut, Tensor};
 
 /// A lane of the machine type of `T`.
 type At<L, T> = Lane<L, Compute<T>>;
@@ -21,9 +21,9 @@ macro_rules! scans {
         $(#[$doc:meta])*
         fn $name:ident, $name_axis:ident, $name_into:ident = $R:ident, <$T:ident: $class:ident, $L:ident> state $state:ty;
         identity $identity:expr;
-        absorb |$s:ident, $x:ident| $absorb:expr;
+        accumulate |$s:ident, $x:ident| $accumulate:expr;
         combine |$a:ident, $b:ident| $combine:expr;
-        finish |$f:ident| $finish:expr;
+        finalize |$f:ident| $finalize:expr;
     )*) => {
         $(
             #[doc = concat!("The reducer of [`Scans::", stringify!($name), "`].")]
@@ -36,11 +36,11 @@ macro_rules! scans {
                 #[inline(always)]
                 fn identity<$L: Lanes>() -> $state { $identity }
                 #[inline(always)]
-                fn absorb<$L: Lanes>($s: $state, $x: At<$L, $T>, _: Lane<$L, i64>) -> $state { $absorb }
+                fn accumulate<$L: Lanes>($s: $state, $x: At<$L, $T>, _: Lane<$L, i64>) -> $state { $accumulate }
                 #[inline(always)]
                 fn combine<$L: Lanes>($a: $state, $b: $state) -> $state { $combine }
                 #[inline(always)]
-                fn finish<$L: Lanes>($f: $state, _: Lane<$L, i64>) -> At<$L, $T> { $finish }
+                fn finalize<$L: Lanes>($f: $state, _: Lane<$L, i64>) -> At<$L, $T> { $finalize }
             }
         )*
         /// Running reductions along one axis: position `i` of the result holds that of positions `0..=i`.
@@ -84,7 +84,7 @@ macro_rules! scans {
                 self.scan_by($R, axis, false)
             }
             #[doc = concat!("As [`", stringify!($name), "`](Scans::", stringify!($name), "), into an existing tensor or exclusive view of the same sizes; see [`scan_into`](Scan::scan_into).")]
-            fn $name_into<'o, const A: usize>(self, axis: Axis<A>, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+            fn $name_into<'o, const A: usize>(self, axis: Axis<A>, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
             where
                 T: $class,
                 Dim<RANK>: RemoveAxis<A>,
@@ -101,35 +101,35 @@ scans! {
     /// `Σ x` so far. Floats are summed in f64 and rounded once a position; integers wrap.
     fn cumsum, cumsum_axis, cumsum_into = CumSum, <T: Number, L> state Lane<L, T::Running>;
     identity Lane::zero();
-    absorb |s, x| s + x.cast();
+    accumulate |s, x| s + x.cast();
     combine |a, b| a + b;
-    finish |s| s.cast();
+    finalize |s| s.cast();
 
     /// `Π x` so far. Floats are multiplied in f64 and rounded once a position; integers wrap.
     fn cumprod, cumprod_axis, cumprod_into = CumProd, <T: Number, L> state Lane<L, T::Running>;
     identity Lane::one();
-    absorb |s, x| s * x.cast();
+    accumulate |s, x| s * x.cast();
     combine |a, b| a * b;
-    finish |s| s.cast();
+    finalize |s| s.cast();
 
     /// The largest so far; NaN from the first NaN on.
     fn cummax, cummax_axis, cummax_into = CumMax, <T: Comparable, L> state At<L, T>;
     identity Lane::lowest();
-    absorb |s, x| s.max(x);
+    accumulate |s, x| s.max(x);
     combine |a, b| a.max(b);
-    finish |s| s;
+    finalize |s| s;
 
     /// The smallest so far; NaN from the first NaN on.
     fn cummin, cummin_axis, cummin_into = CumMin, <T: Comparable, L> state At<L, T>;
     identity Lane::highest();
-    absorb |s, x| s.min(x);
+    accumulate |s, x| s.min(x);
     combine |a, b| a.min(b);
-    finish |s| s;
+    finalize |s| s;
 
     /// `ln Σ eˣ` so far, without overflow; see [`LogSumExp`].
     fn logcumsumexp, logcumsumexp_axis, logcumsumexp_into = LogCumSumExp, <T: Float, L> state <LogSumExp as Reducer<T>>::State<L>;
     identity <LogSumExp as Reducer<T>>::identity::<L>();
-    absorb |s, x| <LogSumExp as Reducer<T>>::absorb::<L>(s, x, Lane::zero());
+    accumulate |s, x| <LogSumExp as Reducer<T>>::accumulate::<L>(s, x, Lane::zero());
     combine |a, b| <LogSumExp as Reducer<T>>::combine::<L>(a, b);
-    finish |s| <LogSumExp as Reducer<T>>::finish::<L>(s, Lane::zero());
+    finalize |s| <LogSumExp as Reducer<T>>::finalize::<L>(s, Lane::zero());
 }

@@ -10,8 +10,8 @@ use crate::device::{Device, same_device};
 use crate::dim::{Axis, Dim};
 use crate::element::Element;
 use crate::error::{Error, Result, text};
-use crate::expr::{Stored, eval};
-use crate::kernel::{Addressed, Call, Op};
+use crate::expr::{IntoView, eval};
+use crate::kernel::{Call, GatherPlan, Op};
 use crate::layout::{Layout, joint_size};
 use crate::rank::RemoveAxis;
 use crate::scalar::{Lane, Lanes};
@@ -69,16 +69,19 @@ fn scatter<F: Op<(T, T), Out = T>, T: Element, const RANK: usize, D: Device>(
     let op = "scatter";
     let size = meeting(op, cells, axis, &index, &values)?;
     // The axis along which elements may meet, then those of the cells.
-    let order: [usize; RANK] = std::array::from_fn(|a| if a == 0 { axis } else { a - usize::from(a <= axis) });
+    let order: [usize; RANK] =
+        std::array::from_fn(|a| if a == 0 { axis } else { a - usize::from(a <= axis) });
     let mut stride = cells.layout().reordered(order).stride();
     let step = std::mem::replace(&mut stride.0[0], 0);
     let (sizes, bound) = (order.map(|axis| size.0[axis]), cells.size().0[axis]);
     let steps = |layout: &Layout<RANK>| layout.stretched(size).reordered(order).stride();
     let (places, from) = (steps(index.layout()), steps(values.layout()));
-    let plan = Addressed { op, sizes: &sizes, own: RANK - 1, step, bound };
+    let plan = GatherPlan { op, sizes: &sizes, own: RANK - 1, step, bound };
     let to = cells.leaf().slot(&stride.0);
     // SAFETY: an exclusive view, and two ready ones apart from it, stretched to the sizes of the elements.
-    let done = unsafe { cells.device().scatter(operator, plan, to, values.leaf().slot(&from.0), index.leaf().slot(&places.0)) };
+    let done = unsafe {
+        cells.device().scatter(operator, plan, to, values.leaf().slot(&from.0), index.leaf().slot(&places.0))
+    };
     done.map_err(|error| error.outside(Some(axis), &cells.size().0))
 }
 
@@ -106,7 +109,7 @@ in_place! {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     #[doc(alias = "put_along_axis")]
-    fn scatter['b, 'c, F: Op<(T, T), Out = T>, const A: usize](operator: F, axis: Axis<A>, index: impl Stored<'b, i64, RANK, D>, values: impl Stored<'c, T, RANK, D>) where Dim<RANK>: RemoveAxis<A> = |view| {
+    fn scatter['b, 'c, F: Op<(T, T), Out = T>, const A: usize](operator: F, axis: Axis<A>, index: impl IntoView<'b, i64, RANK, D>, values: impl IntoView<'c, T, RANK, D>) where Dim<RANK>: RemoveAxis<A> = |view| {
         let _ = axis;
         view.scatter_axis(operator, A, index, values)
     };
@@ -115,7 +118,7 @@ in_place! {
     ///
     /// # Errors
     /// Also [`Error::Axis`].
-    fn scatter_axis['b, 'c, F: Op<(T, T), Out = T>](operator: F, axis: usize, index: impl Stored<'b, i64, RANK, D>, values: impl Stored<'c, T, RANK, D>) = |view| {
+    fn scatter_axis['b, 'c, F: Op<(T, T), Out = T>](operator: F, axis: usize, index: impl IntoView<'b, i64, RANK, D>, values: impl IntoView<'c, T, RANK, D>) = |view| {
         scatter(operator, view, axis, index.into_view(), values.into_view())
     };
 
@@ -136,7 +139,7 @@ in_place! {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     #[doc(alias = "index_add", alias = "index_copy")]
-    fn index_scatter['b, 'c, F: Op<(T, T), Out = T>, const A: usize](operator: F, axis: Axis<A>, index: impl Stored<'b, i64, 1, D>, values: impl Stored<'c, T, RANK, D>) where Dim<RANK>: RemoveAxis<A> = |view| {
+    fn index_scatter['b, 'c, F: Op<(T, T), Out = T>, const A: usize](operator: F, axis: Axis<A>, index: impl IntoView<'b, i64, 1, D>, values: impl IntoView<'c, T, RANK, D>) where Dim<RANK>: RemoveAxis<A> = |view| {
         let _ = axis;
         view.index_scatter_axis(operator, A, index, values)
     };
@@ -145,7 +148,7 @@ in_place! {
     ///
     /// # Errors
     /// Also [`Error::Axis`].
-    fn index_scatter_axis['b, 'c, F: Op<(T, T), Out = T>](operator: F, axis: usize, index: impl Stored<'b, i64, 1, D>, values: impl Stored<'c, T, RANK, D>) = |view| {
+    fn index_scatter_axis['b, 'c, F: Op<(T, T), Out = T>](operator: F, axis: usize, index: impl IntoView<'b, i64, 1, D>, values: impl IntoView<'c, T, RANK, D>) = |view| {
         let index = index.into_view();
         exists("index_scatter", axis, view.size())?;
         let index = index.reshape(along::<RANK>(axis, index.numel()))?;
@@ -169,7 +172,7 @@ in_place! {
     /// assert_eq!(x, Tensor::from([[10, 2], [3, 20]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn masked_scatter['b, 'c, const N: usize](mask: impl Stored<'b, bool, RANK, D>, values: impl Stored<'c, T, N, D>) = |view| {
+    fn masked_scatter['b, 'c, const N: usize](mask: impl IntoView<'b, bool, RANK, D>, values: impl IntoView<'c, T, N, D>) = |view| {
         let (op, size, values) = ("masked_scatter", view.size(), values.into_view());
         let mask = mask.into_view().broadcast_to(size).map_err(|error| error.renamed(op))?;
         let (wanted, there) = (count(mask)?, values.numel());

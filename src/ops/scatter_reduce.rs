@@ -10,7 +10,7 @@ use crate::device::Device;
 use crate::dim::{Axis, Dim};
 use crate::element::{Comparable, Element, RealNumber};
 use crate::error::Result;
-use crate::expr::Stored;
+use crate::expr::IntoView;
 use crate::kernel::Op;
 use crate::rank::RemoveAxis;
 use crate::scalar::{DType, Lane, Lanes, Ordered, Prim};
@@ -18,7 +18,7 @@ use crate::tensor::{Tensor, TensorView, TensorViewMut};
 
 /// How values that meet in one element become one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Meeting {
+pub enum ScatterReduction {
     /// Their sum; of booleans whether any is `true`.
     Sum,
     /// Their product; of booleans whether all are `true`.
@@ -73,7 +73,8 @@ fn mean<S: RealNumber, T: Comparable, F: Op<(S, S), Out = S>, const RANK: usize,
     include_self: bool,
 ) -> Result<()> {
     let mut sums = cells.as_view().cast::<S>()?;
-    let mut counts = Tensor::full(cells.size(), if include_self { S::one() } else { S::zero() }, cells.device())?;
+    let mut counts =
+        Tensor::full(cells.size(), if include_self { S::one() } else { S::zero() }, cells.device())?;
     if !include_self {
         sums.scatter_axis(Replace, axis, index, &everywhere(S::zero(), cells.device())?)?;
     }
@@ -86,7 +87,7 @@ fn mean<S: RealNumber, T: Comparable, F: Op<(S, S), Out = S>, const RANK: usize,
 
 fn reduce<T: Comparable, const RANK: usize, D: Device>(
     cells: &mut TensorViewMut<'_, T, RANK, D>,
-    how: Meeting,
+    how: ScatterReduction,
     axis: usize,
     index: TensorView<'_, i64, RANK, D>,
     values: TensorView<'_, T, RANK, D>,
@@ -95,32 +96,38 @@ fn reduce<T: Comparable, const RANK: usize, D: Device>(
     // As many indices as values, so that each step below meets the same cells; and nothing is written if one of them cannot.
     let size = meeting("scatter", cells, axis, &index, &values)?;
     let index = index.broadcast_to(size)?;
-    if matches!(T::DTYPE, DType::F16 | DType::BF16) && matches!(how, Meeting::Sum | Meeting::Prod) {
+    if matches!(T::DTYPE, DType::F16 | DType::BF16)
+        && matches!(how, ScatterReduction::Sum | ScatterReduction::Prod)
+    {
         // A sum of 16 bits stops at 2048 ones.
         let mut wide = cells.as_view().cast::<f32>()?;
         reduce(&mut wide.writable("scatter")?, how, axis, index, values.cast::<f32>()?.view(), include_self)?;
         return cells.assign(wide.lazy().cast::<T>());
     }
     let neutral = match how {
-        Meeting::Sum => T::narrow(Prim::from_bool(false)),
-        Meeting::Prod => T::narrow(Prim::from_bool(true)),
-        Meeting::Max => T::narrow(Ordered::LOWEST),
-        Meeting::Min => T::narrow(Ordered::HIGHEST),
+        ScatterReduction::Sum => T::narrow(Prim::from_bool(false)),
+        ScatterReduction::Prod => T::narrow(Prim::from_bool(true)),
+        ScatterReduction::Max => T::narrow(Ordered::LOWEST),
+        ScatterReduction::Min => T::narrow(Ordered::HIGHEST),
         // Sums of integers in 64 bits, those of u64 in its own.
-        Meeting::Mean if !T::DTYPE.is_discrete() => return mean::<f64, T, _, RANK, D>(Div, cells, (axis, index), values, include_self),
-        Meeting::Mean if T::DTYPE == DType::U64 => {
+        ScatterReduction::Mean if !T::DTYPE.is_discrete() => {
+            return mean::<f64, T, _, RANK, D>(Div, cells, (axis, index), values, include_self);
+        }
+        ScatterReduction::Mean if T::DTYPE == DType::U64 => {
             return mean::<u64, T, _, RANK, D>(FloorDivide, cells, (axis, index), values, include_self);
         }
-        Meeting::Mean => return mean::<i64, T, _, RANK, D>(FloorDivide, cells, (axis, index), values, include_self),
+        ScatterReduction::Mean => {
+            return mean::<i64, T, _, RANK, D>(FloorDivide, cells, (axis, index), values, include_self);
+        }
     };
     if !include_self {
         cells.scatter_axis(Replace, axis, index, &everywhere(neutral, cells.device())?)?;
     }
     match how {
-        Meeting::Prod => cells.scatter_axis(Both, axis, index, values),
-        Meeting::Max => cells.scatter_axis(Maximum, axis, index, values),
-        Meeting::Min => cells.scatter_axis(Minimum, axis, index, values),
-        Meeting::Sum | Meeting::Mean => cells.scatter_axis(Either, axis, index, values),
+        ScatterReduction::Prod => cells.scatter_axis(Both, axis, index, values),
+        ScatterReduction::Max => cells.scatter_axis(Maximum, axis, index, values),
+        ScatterReduction::Min => cells.scatter_axis(Minimum, axis, index, values),
+        ScatterReduction::Sum | ScatterReduction::Mean => cells.scatter_axis(Either, axis, index, values),
     }
 }
 
@@ -140,16 +147,16 @@ in_place! {
     /// # Examples
     /// ```
     /// use rankform::prelude::*;
-    /// use rankform::ops::Meeting;
+    /// use rankform::ops::ScatterReduction;
     /// let (index, values) = (Tensor::from([0, 0, 2]), Tensor::from([2.0, 5.0, 7.0]));
     /// let mut x = Tensor::from([10.0, 20.0, 30.0]);
-    /// x.scatter_reduce(Meeting::Mean, Axis::<0>, &index, &values, false)?;
+    /// x.scatter_reduce(ScatterReduction::Mean, Axis::<0>, &index, &values, false)?;
     /// assert_eq!(x.to_vec()?, [3.5, 20.0, 7.0]);
-    /// x.scatter_reduce(Meeting::Max, Axis::<0>, &index, &values, true)?;
+    /// x.scatter_reduce(ScatterReduction::Max, Axis::<0>, &index, &values, true)?;
     /// assert_eq!(x.to_vec()?, [5.0, 20.0, 7.0]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn scatter_reduce['b, 'c, const A: usize](meeting: Meeting, axis: Axis<A>, index: impl Stored<'b, i64, RANK, D>, values: impl Stored<'c, T, RANK, D>, include_self: bool) where Dim<RANK>: RemoveAxis<A>, T: Comparable = |view| {
+    fn scatter_reduce['b, 'c, const A: usize](meeting: ScatterReduction, axis: Axis<A>, index: impl IntoView<'b, i64, RANK, D>, values: impl IntoView<'c, T, RANK, D>, include_self: bool) where Dim<RANK>: RemoveAxis<A>, T: Comparable = |view| {
         let _ = axis;
         view.scatter_reduce_axis(meeting, A, index, values, include_self)
     };
@@ -158,7 +165,7 @@ in_place! {
     ///
     /// # Errors
     /// Also [`Error::Axis`](crate::Error::Axis).
-    fn scatter_reduce_axis['b, 'c](meeting: Meeting, axis: usize, index: impl Stored<'b, i64, RANK, D>, values: impl Stored<'c, T, RANK, D>, include_self: bool) where T: Comparable = |view| {
+    fn scatter_reduce_axis['b, 'c](meeting: ScatterReduction, axis: usize, index: impl IntoView<'b, i64, RANK, D>, values: impl IntoView<'c, T, RANK, D>, include_self: bool) where T: Comparable = |view| {
         exists("scatter_reduce", axis, view.size())?;
         let done = reduce(view, meeting, axis, index.into_view(), values.into_view(), include_self);
         done.map_err(|error| error.renamed("scatter_reduce"))
@@ -172,13 +179,13 @@ in_place! {
     /// # Examples
     /// ```
     /// use rankform::prelude::*;
-    /// use rankform::ops::Meeting;
+    /// use rankform::ops::ScatterReduction;
     /// let mut x = Tensor::from([[1, 2], [3, 4]]);
-    /// x.index_reduce(Meeting::Prod, Axis::<0>, &Tensor::from([1, 1]), &Tensor::from([[2, 3], [5, 1]]), true)?;
+    /// x.index_reduce(ScatterReduction::Prod, Axis::<0>, &Tensor::from([1, 1]), &Tensor::from([[2, 3], [5, 1]]), true)?;
     /// assert_eq!(x, Tensor::from([[1, 2], [30, 12]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn index_reduce['b, 'c, const A: usize](meeting: Meeting, axis: Axis<A>, index: impl Stored<'b, i64, 1, D>, values: impl Stored<'c, T, RANK, D>, include_self: bool) where Dim<RANK>: RemoveAxis<A>, T: Comparable = |view| {
+    fn index_reduce['b, 'c, const A: usize](meeting: ScatterReduction, axis: Axis<A>, index: impl IntoView<'b, i64, 1, D>, values: impl IntoView<'c, T, RANK, D>, include_self: bool) where Dim<RANK>: RemoveAxis<A>, T: Comparable = |view| {
         let _ = axis;
         view.index_reduce_axis(meeting, A, index, values, include_self)
     };
@@ -187,7 +194,7 @@ in_place! {
     ///
     /// # Errors
     /// Also [`Error::Axis`](crate::Error::Axis).
-    fn index_reduce_axis['b, 'c](meeting: Meeting, axis: usize, index: impl Stored<'b, i64, 1, D>, values: impl Stored<'c, T, RANK, D>, include_self: bool) where T: Comparable = |view| {
+    fn index_reduce_axis['b, 'c](meeting: ScatterReduction, axis: usize, index: impl IntoView<'b, i64, 1, D>, values: impl IntoView<'c, T, RANK, D>, include_self: bool) where T: Comparable = |view| {
         exists("index_reduce", axis, view.size())?;
         let index = index.into_view();
         let index = index.reshape(along::<RANK>(axis, index.numel()))?;

@@ -7,11 +7,11 @@ use crate::device::{Device, same_device};
 use crate::dim::Axis;
 use crate::element::Comparable;
 use crate::error::Result;
-use crate::expr::Stored;
-use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
+use crate::expr::IntoView;
+use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
 /// Whether each element is one of a set.
-fn among<T: Comparable, const RANK: usize, const N: usize, D: Device, P: Place<bool, RANK, D>>(
+fn among<T: Comparable, const RANK: usize, const N: usize, D: Device, P: Destination<bool, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     set: TensorView<'_, T, N, D>,
@@ -29,7 +29,7 @@ fn among<T: Comparable, const RANK: usize, const N: usize, D: Device, P: Place<b
 }
 
 /// Membership, of tensors and views.
-pub trait Sets<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized {
+pub trait Membership<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, D> + Sized {
     /// Whether each element is one of `set`; a NaN never is.
     ///
     /// # Cost
@@ -46,15 +46,15 @@ pub trait Sets<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> 
     /// assert_eq!(x.isin(&Tensor::from([2, 7, 9]))?, Tensor::from([[false, false], [true, true]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn isin<'b, const N: usize>(self, set: impl Stored<'b, T, N, D>) -> Result<Tensor<bool, RANK, D>>
+    fn isin<'b, const N: usize>(self, set: impl IntoView<'b, T, N, D>) -> Result<Tensor<bool, RANK, D>>
     where
         T: Comparable + 'b,
         D: 'b,
     {
-        among("isin", self.into_view(), set.into_view(), Fresh)
+        among("isin", self.into_view(), set.into_view(), Allocate)
     }
 
-    /// As [`isin`](Sets::isin), into an existing tensor or exclusive view. No allocation of a result.
+    /// As [`isin`](Membership::isin), into an existing tensor or exclusive view. No allocation of a result.
     ///
     /// # Errors
     /// As there; [`Error::Output`](crate::Error::Output) when `out` has other sizes, [`Error::Shared`](crate::Error::Shared)
@@ -68,12 +68,16 @@ pub trait Sets<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> 
     /// assert_eq!(found.to_vec()?, [false, true]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn isin_into<'b, 'o, const N: usize>(self, set: impl Stored<'b, T, N, D>, out: impl Writable<'o, bool, RANK, D>) -> Result<()>
+    fn isin_into<'b, 'o, const N: usize>(
+        self,
+        set: impl IntoView<'b, T, N, D>,
+        out: impl IntoViewMut<'o, bool, RANK, D>,
+    ) -> Result<()>
     where
         T: Comparable + 'b,
         D: 'b + 'o,
     {
-        among("isin_into", self.into_view(), set.into_view(), There(out))
+        among("isin_into", self.into_view(), set.into_view(), Existing(out))
     }
 }
-impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Sets<'a, T, RANK, D> for X {}
+impl<'a, X: IntoView<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Membership<'a, T, RANK, D> for X {}

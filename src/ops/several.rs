@@ -8,12 +8,12 @@ use crate::device::{Device, same_device};
 use crate::dim::{All, Dim};
 use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::expr::{Stored, eval};
-use crate::kernel::{Addressed, Call, Op, Param};
+use crate::expr::{IntoView, eval};
+use crate::kernel::{Call, GatherPlan, Op, Param};
 use crate::layout::{Layout, joint_size};
 use crate::rank::{Rank, Without};
 use crate::scalar::{Lane, Lanes};
-use crate::tensor::{Fresh, Place, Tensor, TensorView, TensorViewMut, There, Writable};
+use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
 
 /// Indices along the first `K` axes, one tensor or view of `i64` for each, all of rank `N`: a tuple of one to four.
 #[diagnostic::on_unimplemented(
@@ -28,7 +28,7 @@ pub trait Indices<'a, const K: usize, const N: usize, D: Device> {
 
 macro_rules! indices {
     ($($k:literal: $($index:ident)+;)*) => { $(
-        impl<'a, const N: usize, D: Device, $($index: Stored<'a, i64, N, D>),+> Indices<'a, $k, N, D> for ($($index,)+) {
+        impl<'a, const N: usize, D: Device, $($index: IntoView<'a, i64, N, D>),+> Indices<'a, $k, N, D> for ($($index,)+) {
             #[allow(non_snake_case)]
             fn views(self) -> [TensorView<'a, i64, N, D>; $k] {
                 let ($($index,)+) = self;
@@ -81,13 +81,23 @@ fn numbers<const K: usize, const N: usize, D: Device>(
 
 /// Which index it was that a device found outside.
 #[cold]
-fn outside<const K: usize, const N: usize, D: Device>(error: Error, indices: &[TensorView<'_, i64, N, D>; K], sizes: &[usize]) -> Error {
+fn outside<const K: usize, const N: usize, D: Device>(
+    error: Error,
+    indices: &[TensorView<'_, i64, N, D>; K],
+    sizes: &[usize],
+) -> Error {
     let Error::Index { op, .. } = error else { return error };
     for (axis, index) in indices.iter().enumerate() {
         let ends = index.min(All).and_then(|least| Ok([least.item()?, index.max(All)?.item()?]));
-        let found = ends.ok().and_then(|ends| ends.into_iter().find(|&at| at < 0 || at >= sizes[axis] as i64));
+        let found =
+            ends.ok().and_then(|ends| ends.into_iter().find(|&at| at < 0 || at >= sizes[axis] as i64));
         if let Some(found) = found {
-            return Error::Index { op, index: [found as isize].into(), axis: Some(axis), sizes: sizes.into() };
+            return Error::Index {
+                op,
+                index: [found as isize].into(),
+                axis: Some(axis),
+                sizes: sizes.into(),
+            };
         }
     }
     error
@@ -121,7 +131,11 @@ struct Plan<const M: usize> {
 }
 
 impl<const M: usize> Plan<M> {
-    fn new<const N: usize, const RANK: usize, D: Device>(op: &'static str, numbers: &Tensor<i64, N, D>, x: &Layout<RANK>) -> Result<Self> {
+    fn new<const N: usize, const RANK: usize, D: Device>(
+        op: &'static str,
+        numbers: &Tensor<i64, N, D>,
+        x: &Layout<RANK>,
+    ) -> Result<Self> {
         let (mut size, mut cells, mut index) = ([0; M], [0; M], [0; M]);
         for axis in 0..M {
             if axis < N {
@@ -139,7 +153,15 @@ impl<const M: usize> Plan<M> {
 }
 
 /// What the indices name.
-fn indexed<T: Element, const RANK: usize, const K: usize, const N: usize, const M: usize, D: Device, P: Place<T, M, D>>(
+fn indexed<
+    T: Element,
+    const RANK: usize,
+    const K: usize,
+    const N: usize,
+    const M: usize,
+    D: Device,
+    P: Destination<T, M, D>,
+>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     indices: [TensorView<'_, i64, N, D>; K],
@@ -152,14 +174,15 @@ fn indexed<T: Element, const RANK: usize, const K: usize, const N: usize, const 
         let (copy, (bound, step)) = match merged(x.layout(), K) {
             Some(parts) => (None, parts),
             None => {
-                let [first, rest] = [&x.size().0[..K], &x.size().0[K..]].map(|sizes| sizes.iter().product::<usize>());
+                let [first, rest] =
+                    [&x.size().0[..K], &x.size().0[K..]].map(|sizes| sizes.iter().product::<usize>());
                 (Some(x.to_contiguous()?), (first, rest as isize))
             }
         };
         let x = copy.as_ref().map_or(x, |copy| copy.view());
         let Plan { size, cells, index } = Plan::<M>::new(op, &numbers, x.layout())?;
         let to_stride = to.stride();
-        let plan = Addressed { op, sizes: &size.0, own: 0, step, bound };
+        let plan = GatherPlan { op, sizes: &size.0, own: 0, step, bound };
         let to = to.leaf().slot(&to_stride.0);
         // SAFETY: an exclusive view of these sizes; a ready index that stands still along the axes of a part, and the first part
         // of a ready view, which the others follow at equal steps.
@@ -169,7 +192,15 @@ fn indexed<T: Element, const RANK: usize, const K: usize, const N: usize, const 
 }
 
 /// What the indices name ← F(that, values).
-fn put<F: Op<(T, T), Out = T>, T: Element, const RANK: usize, const K: usize, const N: usize, const M: usize, D: Device>(
+fn put<
+    F: Op<(T, T), Out = T>,
+    T: Element,
+    const RANK: usize,
+    const K: usize,
+    const N: usize,
+    const M: usize,
+    D: Device,
+>(
     operator: F,
     x: &mut TensorViewMut<'_, T, RANK, D>,
     indices: [TensorView<'_, i64, N, D>; K],
@@ -189,16 +220,26 @@ fn put<F: Op<(T, T), Out = T>, T: Element, const RANK: usize, const K: usize, co
         return Err(Error::Output { op, sizes: values.size().0.into(), found: size.0.into() });
     }
     let from = values.layout().stretched(size).stride();
-    let plan = Addressed { op, sizes: &size.0, own: M - N, step, bound };
+    let plan = GatherPlan { op, sizes: &size.0, own: M - N, step, bound };
     let to = x.leaf().slot(&cells);
     // SAFETY: an exclusive view, whose parts follow each other at equal steps, and two ready ones apart from it, stretched to
     // the sizes of the elements.
-    unsafe { x.device().scatter(operator, plan, to, values.leaf().slot(&from.0), numbers.view().leaf().slot(&index)) }
-        .map_err(|error| outside(error, &indices, &x.size().0))
+    unsafe {
+        x.device().scatter(
+            operator,
+            plan,
+            to,
+            values.leaf().slot(&from.0),
+            numbers.view().leaf().slot(&index),
+        )
+    }
+    .map_err(|error| outside(error, &indices, &x.size().0))
 }
 
 /// Elements and parts by several indices, of tensors and views.
-pub trait IndexingBySeveral<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized {
+pub trait IndexingBySeveral<'a, T: 'a, const RANK: usize, D: Device>:
+    IntoView<'a, T, RANK, D> + Sized
+{
     /// The elements that indices name together, one along each of the first axes: `y[p.., ..] = x[i[p..], j[p..], ..]`.
     ///
     /// Indices are `i64` and count from 0.
@@ -225,14 +266,17 @@ pub trait IndexingBySeveral<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a,
     /// assert_eq!(error.to_string(), "index: index 3 is outside axis 1 of size 3, of sizes [2, 3]");
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn index<'b, const K: usize, const N: usize, const M: usize>(self, indices: impl Indices<'b, K, N, D>) -> Result<Tensor<T, M, D>>
+    fn index<'b, const K: usize, const N: usize, const M: usize>(
+        self,
+        indices: impl Indices<'b, K, N, D>,
+    ) -> Result<Tensor<T, M, D>>
     where
         T: Element,
         D: 'b,
         Dim<N>: Rank,
         Dim<RANK>: Without<K, Output: Rank<Plus<Dim<N>> = Dim<M>>>,
     {
-        indexed("index", self.into_view(), indices.views(), Fresh)
+        indexed("index", self.into_view(), indices.views(), Allocate)
     }
 
     /// As [`index`](IndexingBySeveral::index), into an existing tensor or exclusive view. No allocation of a result.
@@ -251,7 +295,7 @@ pub trait IndexingBySeveral<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a,
     fn index_into<'b, 'o, const K: usize, const N: usize, const M: usize>(
         self,
         indices: impl Indices<'b, K, N, D>,
-        out: impl Writable<'o, T, M, D>,
+        out: impl IntoViewMut<'o, T, M, D>,
     ) -> Result<()>
     where
         T: Element,
@@ -259,10 +303,13 @@ pub trait IndexingBySeveral<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a,
         Dim<N>: Rank,
         Dim<RANK>: Without<K, Output: Rank<Plus<Dim<N>> = Dim<M>>>,
     {
-        indexed("index_into", self.into_view(), indices.views(), There(out))
+        indexed("index_into", self.into_view(), indices.views(), Existing(out))
     }
 }
-impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> IndexingBySeveral<'a, T, RANK, D> for X {}
+impl<'a, X: IntoView<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> IndexingBySeveral<'a, T, RANK, D>
+    for X
+{
+}
 
 in_place! {
     /// Applies an operator to the elements that indices name together, one along each of the first axes:
@@ -291,7 +338,7 @@ in_place! {
     /// assert_eq!(x, Tensor::from([[1, 1, 41], [22, 2, 2]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn index_put['b, 'c, F: Op<(T, T), Out = T>, const K: usize, const N: usize, const M: usize](operator: F, indices: impl Indices<'b, K, N, D>, values: impl Stored<'c, T, M, D>) where Dim<N>: Rank, Dim<RANK>: Without<K, Output: Rank<Plus<Dim<N>> = Dim<M>>> = |view| {
+    fn index_put['b, 'c, F: Op<(T, T), Out = T>, const K: usize, const N: usize, const M: usize](operator: F, indices: impl Indices<'b, K, N, D>, values: impl IntoView<'c, T, M, D>) where Dim<N>: Rank, Dim<RANK>: Without<K, Output: Rank<Plus<Dim<N>> = Dim<M>>> = |view| {
         put(operator, view, indices.views(), values.into_view())
     };
 }

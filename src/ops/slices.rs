@@ -1,5 +1,5 @@
 //! Reducers' functions of many values at once, compiled here for builds with debug assertions, which interpret: in a crate that is
-//! not optimised they would be slow.
+//! not optimized they would be slow.
 // Imports: `kernel`, `scalar`, `device`.
 
 use super::{ArgMax, ArgMin, LogSumExp, MeanF64, MeanVar, Norm, Var};

@@ -11,12 +11,12 @@ use crate::device::{Device, same_device};
 use crate::dim::{Axis, Dim};
 use crate::element::{Comparable, Compute};
 use crate::error::{Error, Result, text};
-use crate::expr::{Stored, eval, update_with};
-use crate::kernel::{Call, Op, Param, Sorting};
+use crate::expr::{IntoView, eval, update_with};
+use crate::kernel::{Call, Op, Param, SortPlan};
 use crate::layout::{Layout, joint_size};
 use crate::rank::RemoveAxis;
 use crate::scalar::{Lane, Lanes, Ordered};
-use crate::tensor::{Fresh, Place, Tensor, TensorView, TensorViewMut, There, Writable};
+use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
 
 /// What is wanted of sorted lines.
 #[derive(Clone, Copy)]
@@ -50,16 +50,17 @@ impl Wanted {
         x.ready(op)?;
         let n = x.size().0[axis];
         match keep {
-            Some(keep) if keep > n => {
-                Err(Error::Value { op, what: text(format_args!("{keep} wanted of the {n} elements along axis {axis}")) })
-            }
+            Some(keep) if keep > n => Err(Error::Value {
+                op,
+                what: text(format_args!("{keep} wanted of the {n} elements along axis {axis}")),
+            }),
             keep => Ok(with(x.size(), axis, keep.unwrap_or(n))),
         }
     }
 }
 
 /// The elements of each line in order.
-fn values<T: Comparable, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
+fn values<T: Comparable, const RANK: usize, D: Device, P: Destination<T, RANK, D>>(
     x: TensorView<'_, T, RANK, D>,
     wanted: Wanted,
     place: P,
@@ -69,7 +70,7 @@ fn values<T: Comparable, const RANK: usize, D: Device, P: Place<T, RANK, D>>(
 }
 
 /// Where the elements of each line in order stood.
-fn positions<T: Comparable, const RANK: usize, D: Device, P: Place<i64, RANK, D>>(
+fn positions<T: Comparable, const RANK: usize, D: Device, P: Destination<i64, RANK, D>>(
     x: TensorView<'_, T, RANK, D>,
     wanted: Wanted,
     place: P,
@@ -79,7 +80,13 @@ fn positions<T: Comparable, const RANK: usize, D: Device, P: Place<i64, RANK, D>
 }
 
 /// The elements of each line in order, and where they stood.
-pub(super) fn ordered<T: Comparable, const RANK: usize, D: Device, V: Place<T, RANK, D>, P: Place<i64, RANK, D>>(
+pub(super) fn ordered<
+    T: Comparable,
+    const RANK: usize,
+    D: Device,
+    V: Destination<T, RANK, D>,
+    P: Destination<i64, RANK, D>,
+>(
     x: TensorView<'_, T, RANK, D>,
     wanted: Wanted,
     (values, positions): (V, P),
@@ -88,7 +95,8 @@ pub(super) fn ordered<T: Comparable, const RANK: usize, D: Device, V: Place<T, R
     let fresh = |element: usize| Layout::row_major_of(op, size, element);
     let (of_values, of_positions) = (fresh(size_of::<T>())?, fresh(size_of::<i64>())?);
     values.put_with(op, of_values, x.device(), |values| {
-        positions.put(op, of_positions, x.device(), |positions| write(x, wanted, Some(values), Some(positions)))
+        positions
+            .put(op, of_positions, x.device(), |positions| write(x, wanted, Some(values), Some(positions)))
     })
 }
 
@@ -106,15 +114,16 @@ fn write<T: Comparable, const RANK: usize, D: Device>(
         let keys = eval(op, &Call::<OrderKey, _>::new((x,)), x.device())?;
         if let Some(places) = positions {
             write(keys.view(), wanted, None, Some(&mut *places))?;
-            return values.map_or(Ok(()), |values| gather(op, x, axis, places.as_view(), There(values)));
+            return values.map_or(Ok(()), |values| gather(op, x, axis, places.as_view(), Existing(values)));
         }
-        let places = self::positions(keys.view(), wanted, Fresh)?;
-        return values.map_or(Ok(()), |values| gather(op, x, axis, places.view(), There(values)));
+        let places = self::positions(keys.view(), wanted, Allocate)?;
+        return values.map_or(Ok(()), |values| gather(op, x, axis, places.view(), Existing(values)));
     }
     // The axes of the lines, then the one along them.
-    let order: [usize; RANK] = std::array::from_fn(|a| if a + 1 == RANK { axis } else { a + usize::from(a >= axis) });
+    let order: [usize; RANK] =
+        std::array::from_fn(|a| if a + 1 == RANK { axis } else { a + usize::from(a >= axis) });
     let sizes = order.map(|axis| x.size().0[axis]);
-    let plan = Sorting { lines: &sizes[..RANK - 1], along: n, keep: keep.unwrap_or(n), descending };
+    let plan = SortPlan { lines: &sizes[..RANK - 1], along: n, keep: keep.unwrap_or(n), descending };
     let steps = |layout: &Layout<RANK>| layout.reordered(order).stride();
     let from = steps(x.layout());
     let value = values.map(|values| (values.leaf(), steps(values.layout())));
@@ -158,7 +167,7 @@ macro_rules! sorts {
         /// x.topk_into(Axis::<1>, 2, &mut largest, &mut places)?; // the same, into memory that is there
         /// # Ok::<(), rankform::Error>(())
         /// ```
-        pub trait Sorts<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized { $(
+        pub trait Sorts<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, D> + Sized { $(
             $(#[$doc])*
             fn $name<const A: usize>(self, axis: Axis<A> $(, $arg: $type)?) -> Result<$out>
             where
@@ -180,14 +189,14 @@ macro_rules! sorts {
             ///
             /// # Errors
             /// Also [`Error::Output`] when what is written has other sizes, [`Error::Shared`] when it has other handles.
-            fn $name_into<'o, const A: usize>(self, axis: Axis<A> $(, $arg: $type)? $(, $place: impl Writable<'o, $element, RANK, D>)+) -> Result<()>
+            fn $name_into<'o, const A: usize>(self, axis: Axis<A> $(, $arg: $type)? $(, $place: impl IntoViewMut<'o, $element, RANK, D>)+) -> Result<()>
             where
                 T: Comparable + 'o,
                 D: 'o,
                 Dim<RANK>: RemoveAxis<A>,
             {
                 let ($op, $axis, _) = (stringify!($name_into), A, axis);
-                $run(self.into_view(), $wanted, ($(There($place)),+)).map(|_| ())
+                $run(self.into_view(), $wanted, ($(Existing($place)),+)).map(|_| ())
             }
         )*
             /// Where each of `values` would stand in the rising line along axis `A` that it belongs to: as
@@ -211,7 +220,7 @@ macro_rules! sorts {
             /// assert_eq!(lines.searchsorted_along(Axis::<1>, &x, Side::Left)?, Tensor::from([[1, 3], [0, 2]]));
             /// # Ok::<(), rankform::Error>(())
             /// ```
-            fn searchsorted_along<'b, const A: usize>(self, axis: Axis<A>, values: impl Stored<'b, T, RANK, D>, side: Side) -> Result<Tensor<i64, RANK, D>>
+            fn searchsorted_along<'b, const A: usize>(self, axis: Axis<A>, values: impl IntoView<'b, T, RANK, D>, side: Side) -> Result<Tensor<i64, RANK, D>>
             where
                 T: Comparable + 'b,
                 D: 'b,
@@ -225,12 +234,12 @@ macro_rules! sorts {
             ///
             /// # Errors
             /// Also [`Error::Axis`].
-            fn searchsorted_axis<'b>(self, axis: usize, values: impl Stored<'b, T, RANK, D>, side: Side) -> Result<Tensor<i64, RANK, D>>
+            fn searchsorted_axis<'b>(self, axis: usize, values: impl IntoView<'b, T, RANK, D>, side: Side) -> Result<Tensor<i64, RANK, D>>
             where
                 T: Comparable + 'b,
                 D: 'b,
             {
-                searched_along("searchsorted", self.into_view(), axis, values.into_view(), side, Fresh)
+                searched_along("searchsorted", self.into_view(), axis, values.into_view(), side, Allocate)
             }
 
             /// As [`searchsorted_along`](Sorts::searchsorted_along), into an existing tensor or exclusive view. No allocation of a
@@ -252,9 +261,9 @@ macro_rules! sorts {
             fn searchsorted_along_into<'b, 'o, const A: usize>(
                 self,
                 axis: Axis<A>,
-                values: impl Stored<'b, T, RANK, D>,
+                values: impl IntoView<'b, T, RANK, D>,
                 side: Side,
-                out: impl Writable<'o, i64, RANK, D>,
+                out: impl IntoViewMut<'o, i64, RANK, D>,
             ) -> Result<()>
             where
                 T: Comparable + 'b,
@@ -262,7 +271,7 @@ macro_rules! sorts {
                 Dim<RANK>: RemoveAxis<A>,
             {
                 let _ = axis;
-                searched_along("searchsorted_along_into", self.into_view(), A, values.into_view(), side, There(out))
+                searched_along("searchsorted_along_into", self.into_view(), A, values.into_view(), side, Existing(out))
             }
 
             /// The elements without repetition, in order.
@@ -283,7 +292,7 @@ macro_rules! sorts {
                 T: Comparable,
             {
                 let line = Line::of(self.into_view())?;
-                let sorted = values(line.view(), Wanted { op: "unique", axis: 0, keep: None, descending: false }, Fresh)?;
+                let sorted = values(line.view(), Wanted { op: "unique", axis: 0, keep: None, descending: false }, Allocate)?;
                 sorted.masked_select(&firsts(sorted.view(), 0)?)
             }
 
@@ -309,7 +318,7 @@ macro_rules! sorts {
                 let x = self.into_view();
                 let line = Line::of(x)?;
                 let wanted = Wanted { op: "unique", axis: 0, keep: None, descending: false };
-                let (sorted, order) = ordered(line.view(), wanted, (Fresh, Fresh))?;
+                let (sorted, order) = ordered(line.view(), wanted, (Allocate, Allocate))?;
                 let first = firsts(sorted.view(), 0)?;
                 let [_, counts, group] = runs(&first)?;
                 let mut inverse = Tensor::<i64, 1, D>::zeros(group.size(), x.device())?;
@@ -322,28 +331,28 @@ macro_rules! sorts {
                 })
             }
         }
-        impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Sorts<'a, T, RANK, D> for X {}
+        impl<'a, X: IntoView<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Sorts<'a, T, RANK, D> for X {}
     };
 }
 sorts! {
     /// The elements of each line, rising.
     fn sort, sort_axis, sort_into() -> Tensor<T, RANK, D>, (out: T)
-    = values(Fresh) |op, axis| Wanted { op, axis, keep: None, descending: false };
+    = values(Allocate) |op, axis| Wanted { op, axis, keep: None, descending: false };
     /// The elements of each line, falling.
     fn sort_descending, sort_descending_axis, sort_descending_into() -> Tensor<T, RANK, D>, (out: T)
-    = values(Fresh) |op, axis| Wanted { op, axis, keep: None, descending: true };
+    = values(Allocate) |op, axis| Wanted { op, axis, keep: None, descending: true };
     /// Where the elements of each line stand, rising: [`gather`](Indexing::gather) takes them from there.
     fn argsort, argsort_axis, argsort_into() -> Tensor<i64, RANK, D>, (out: i64)
-    = positions(Fresh) |op, axis| Wanted { op, axis, keep: None, descending: false };
+    = positions(Allocate) |op, axis| Wanted { op, axis, keep: None, descending: false };
     /// Where the elements of each line stand, falling.
     fn argsort_descending, argsort_descending_axis, argsort_descending_into() -> Tensor<i64, RANK, D>, (out: i64)
-    = positions(Fresh) |op, axis| Wanted { op, axis, keep: None, descending: true };
+    = positions(Allocate) |op, axis| Wanted { op, axis, keep: None, descending: true };
     /// The `k` largest of each line, falling, and where they stand; NaN counts as the largest.
     fn topk, topk_axis, topk_into(k: usize) -> (Tensor<T, RANK, D>, Tensor<i64, RANK, D>), (largest: T, places: i64)
-    = ordered((Fresh, Fresh)) |op, axis| Wanted { op, axis, keep: Some(k), descending: true };
+    = ordered((Allocate, Allocate)) |op, axis| Wanted { op, axis, keep: Some(k), descending: true };
     /// The `k` smallest of each line, rising, and where they stand.
     fn bottomk, bottomk_axis, bottomk_into(k: usize) -> (Tensor<T, RANK, D>, Tensor<i64, RANK, D>), (smallest: T, places: i64)
-    = ordered((Fresh, Fresh)) |op, axis| Wanted { op, axis, keep: Some(k), descending: false };
+    = ordered((Allocate, Allocate)) |op, axis| Wanted { op, axis, keep: Some(k), descending: false };
 }
 
 /// What [`unique_all`](Sorts::unique_all) finds.
@@ -375,7 +384,9 @@ impl<T: Comparable, const AFTER: bool> Op<(T, T, i64)> for Onward<AFTER> {
     const NAME: &'static str = "searchsorted";
     type Out = i64;
     #[inline(always)]
-    fn call<L: Lanes>((here, x, by): (Lane<L, Compute<T>>, Lane<L, Compute<T>>, Lane<L, i64>)) -> Lane<L, i64> {
+    fn call<L: Lanes>(
+        (here, x, by): (Lane<L, Compute<T>>, Lane<L, Compute<T>>, Lane<L, i64>),
+    ) -> Lane<L, i64> {
         let less = |a: Lane<L, Compute<T>>, b: Lane<L, Compute<T>>| a.lt(b) | (b.is_nan() & !a.is_nan());
         let passes = if AFTER { !less(x, here) } else { less(here, x) };
         passes.select(by, Lane::zero())
@@ -408,7 +419,7 @@ fn search<T: Comparable, const N: usize, D: Device>(
 }
 
 /// Where each of `values` would stand in the rising line along an axis that it belongs to.
-fn searched_along<T: Comparable, const RANK: usize, D: Device, P: Place<i64, RANK, D>>(
+fn searched_along<T: Comparable, const RANK: usize, D: Device, P: Destination<i64, RANK, D>>(
     op: &'static str,
     lines: TensorView<'_, T, RANK, D>,
     axis: usize,
@@ -424,12 +435,12 @@ fn searched_along<T: Comparable, const RANK: usize, D: Device, P: Place<i64, RAN
     let size = joint_size(op, with(lines.size(), axis, count), values.size())?;
     let values = values.broadcast_to(size)?;
     place.put(op, Layout::row_major_of(op, size, size_of::<i64>())?, lines.device(), |out| {
-        search(op, n, |middle| gather(op, lines, axis, middle.view(), Fresh), values, side, out)
+        search(op, n, |middle| gather(op, lines, axis, middle.view(), Allocate), values, side, out)
     })
 }
 
 /// Where each of `values` would stand in a rising line.
-fn searched<T: Comparable, const N: usize, D: Device, P: Place<i64, N, D>>(
+fn searched<T: Comparable, const N: usize, D: Device, P: Destination<i64, N, D>>(
     op: &'static str,
     line: TensorView<'_, T, 1, D>,
     values: TensorView<'_, T, N, D>,
@@ -449,12 +460,16 @@ impl<T: Comparable, D: Device> TensorView<'_, T, 1, D> {
     ///
     /// # Errors
     /// [`Error::Device`], [`Error::Unallocated`], [`Error::OutOfMemory`].
-    pub fn searchsorted<'b, const N: usize>(self, values: impl Stored<'b, T, N, D>, side: Side) -> Result<Tensor<i64, N, D>>
+    pub fn searchsorted<'b, const N: usize>(
+        self,
+        values: impl IntoView<'b, T, N, D>,
+        side: Side,
+    ) -> Result<Tensor<i64, N, D>>
     where
         T: 'b,
         D: 'b,
     {
-        searched("searchsorted", self, values.into_view(), side, Fresh)
+        searched("searchsorted", self, values.into_view(), side, Allocate)
     }
 
     /// Where each of `values` would stand in this rising line, into an existing tensor or exclusive view; see
@@ -464,15 +479,15 @@ impl<T: Comparable, D: Device> TensorView<'_, T, 1, D> {
     /// As there.
     pub fn searchsorted_into<'b, 'o, const N: usize>(
         self,
-        values: impl Stored<'b, T, N, D>,
+        values: impl IntoView<'b, T, N, D>,
         side: Side,
-        out: impl Writable<'o, i64, N, D>,
+        out: impl IntoViewMut<'o, i64, N, D>,
     ) -> Result<()>
     where
         T: 'b,
         D: 'b + 'o,
     {
-        searched("searchsorted_into", self, values.into_view(), side, There(out))
+        searched("searchsorted_into", self, values.into_view(), side, Existing(out))
     }
 }
 
@@ -496,7 +511,11 @@ impl<T: Comparable, D: Device> Tensor<T, 1, D> {
     /// assert_eq!(line.searchsorted(&x, Side::Right)?, Tensor::from([[3, 0], [4, 3]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn searchsorted<'b, const N: usize>(&self, values: impl Stored<'b, T, N, D>, side: Side) -> Result<Tensor<i64, N, D>>
+    pub fn searchsorted<'b, const N: usize>(
+        &self,
+        values: impl IntoView<'b, T, N, D>,
+        side: Side,
+    ) -> Result<Tensor<i64, N, D>>
     where
         T: 'b,
         D: 'b,
@@ -521,9 +540,9 @@ impl<T: Comparable, D: Device> Tensor<T, 1, D> {
     /// ```
     pub fn searchsorted_into<'b, 'o, const N: usize>(
         &self,
-        values: impl Stored<'b, T, N, D>,
+        values: impl IntoView<'b, T, N, D>,
         side: Side,
-        out: impl Writable<'o, i64, N, D>,
+        out: impl IntoViewMut<'o, i64, N, D>,
     ) -> Result<()>
     where
         T: 'b,

@@ -6,8 +6,8 @@ use crate::device::{Device, same_device};
 use crate::dim::{All, Axis};
 use crate::element::{Element, Float};
 use crate::error::{Error, Result, text};
-use crate::expr::Stored;
-use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
+use crate::expr::IntoView;
+use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 
 /// How observations count in a [`covariance`](Covariances::cov).
 ///
@@ -82,7 +82,7 @@ fn first_observation<D: Device>(x: TensorView<'_, f64, 2, D>) -> Result<TensorVi
 }
 
 /// The covariance, computed in f64: 16-bit floats would lose the deviations.
-fn covariance<T: Float, U: Float, D: Device, P: Place<U, 2, D>>(
+fn covariance<T: Float, U: Float, D: Device, P: Destination<U, 2, D>>(
     op: &'static str,
     x: TensorView<'_, T, 2, D>,
     plan: Cov<'_, T, D>,
@@ -90,7 +90,8 @@ fn covariance<T: Float, U: Float, D: Device, P: Place<U, 2, D>>(
 ) -> Result<P::Done> {
     x.ready(op)?;
     let alike = plan.frequencies.is_none() && plan.weights.is_none();
-    let (frequencies, weights) = (observed(op, x, ("a frequency", plan.frequencies))?, observed(op, x, ("a weight", plan.weights))?);
+    let (frequencies, weights) =
+        (observed(op, x, ("a frequency", plan.frequencies))?, observed(op, x, ("a weight", plan.weights))?);
     let shares = frequencies.mul(&weights)?;
     let total = shares.sum(All)?;
     // Of the correction as much as the weights have of one observation.
@@ -98,30 +99,39 @@ fn covariance<T: Float, U: Float, D: Device, P: Place<U, 2, D>>(
     let below = (total.lazy() - (part.lazy() / &total) * plan.correction).maximum(0.0).eval()?;
     let line = shares.insert_axis(Axis::<0>);
     let x = x.cast::<f64>().map_err(|error| error.renamed(op))?;
-    // Centred twice: what is left over of a mean that was rounded. First by an observation, so that nothing is left of rows of one number,
+    // Centered twice: what is left over of a mean that was rounded. First by an observation, so that nothing is left of rows of one number,
     // or by the mean, where an observation may count for nothing.
     let mean = |x: &Tensor<f64, 2, D>| (x.lazy() * line).sum(Axis::<1>)?.div(total.lift());
-    let near = if alike { x.sub(first_observation(x.view())?)? } else { x.sub(mean(&x)?.insert_axis(Axis::<1>))? };
-    let centred = near.sub(mean(&near)?.insert_axis(Axis::<1>))?;
-    let product = centred.mul(line)?.matmul(centred.transposed())?;
+    let near =
+        if alike { x.sub(first_observation(x.view())?)? } else { x.sub(mean(&x)?.insert_axis(Axis::<1>))? };
+    let centered = near.sub(mean(&near)?.insert_axis(Axis::<1>))?;
+    let product = centered.mul(line)?.matmul(centered.transposed())?;
     (product.lazy() / below.lift()).cast::<U>().eval_at(op, place)
 }
 
 /// The correlation of every pair of rows.
-fn correlation<T: Float, D: Device, P: Place<T, 2, D>>(op: &'static str, x: TensorView<'_, T, 2, D>, place: P) -> Result<P::Done> {
+fn correlation<T: Float, D: Device, P: Destination<T, 2, D>>(
+    op: &'static str,
+    x: TensorView<'_, T, 2, D>,
+    place: P,
+) -> Result<P::Done> {
     x.ready(op)?;
     let x = x.cast::<f64>().map_err(|error| error.renamed(op))?;
     let near = x.sub(first_observation(x.view())?)?;
     // Each row in units of its largest distance, so that no square overflows or underflows; 0/0 in a row of one number.
-    let unit = if near.size().0[1] == 0 { near } else { (near.lazy() / near.lazy().abs().max_along(Axis::<1>)).eval()? };
-    let cov: Tensor<f64, 2, D> = covariance(op, unit.view(), Cov::new(), Fresh)?;
+    let unit = if near.size().0[1] == 0 {
+        near
+    } else {
+        (near.lazy() / near.lazy().abs().max_along(Axis::<1>)).eval()?
+    };
+    let cov: Tensor<f64, 2, D> = covariance(op, unit.view(), Cov::new(), Allocate)?;
     let deviations = cov.diagonal(Axis::<0>, Axis::<1>)?.sqrt()?;
     let (rows, columns) = (deviations.insert_axis(Axis::<1>), deviations.insert_axis(Axis::<0>));
     (cov.lazy() / rows / columns).clamp(-1.0, 1.0).cast::<T>().eval_at(op, place)
 }
 
 /// Covariances and correlations, of tensors and views `[variables, observations]`.
-pub trait Covariances<'a, T: 'a, D: Device>: Stored<'a, T, 2, D> + Sized {
+pub trait Covariances<'a, T: 'a, D: Device>: IntoView<'a, T, 2, D> + Sized {
     /// The covariance of every pair of rows: `Σ (x − mean)(y − mean) / (n − correction)`, computed in f64.
     ///
     /// With weights, sums and means are weighted, as in NumPy and PyTorch. Where the divisor is not above 0 it is 0.
@@ -141,7 +151,7 @@ pub trait Covariances<'a, T: 'a, D: Device>: Stored<'a, T, 2, D> + Sized {
     where
         T: Float,
     {
-        covariance("cov", self.into_view(), plan, Fresh)
+        covariance("cov", self.into_view(), plan, Allocate)
     }
 
     /// As [`cov`](Covariances::cov), into an existing tensor or exclusive view. Deviations and products are allocated, in f64.
@@ -158,12 +168,12 @@ pub trait Covariances<'a, T: 'a, D: Device>: Stored<'a, T, 2, D> + Sized {
     /// assert_eq!(y, Tensor::from([[1.0, -1.0], [-1.0, 1.0]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn cov_into<'o>(self, plan: Cov<'_, T, D>, out: impl Writable<'o, T, 2, D>) -> Result<()>
+    fn cov_into<'o>(self, plan: Cov<'_, T, D>, out: impl IntoViewMut<'o, T, 2, D>) -> Result<()>
     where
         T: Float,
         D: 'o,
     {
-        covariance("cov_into", self.into_view(), plan, There(out))
+        covariance("cov_into", self.into_view(), plan, Existing(out))
     }
 
     /// The correlation of every pair of rows, their covariance over both deviations, held to −1 … 1; NaN for a constant row.
@@ -183,7 +193,7 @@ pub trait Covariances<'a, T: 'a, D: Device>: Stored<'a, T, 2, D> + Sized {
     where
         T: Float,
     {
-        correlation("corrcoef", self.into_view(), Fresh)
+        correlation("corrcoef", self.into_view(), Allocate)
     }
 
     /// As [`corrcoef`](Covariances::corrcoef), into an existing tensor or exclusive view. Deviations and products are allocated,
@@ -201,12 +211,12 @@ pub trait Covariances<'a, T: 'a, D: Device>: Stored<'a, T, 2, D> + Sized {
     /// assert_eq!(y, Tensor::from([[1.0, -1.0], [-1.0, 1.0]]));
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn corrcoef_into<'o>(self, out: impl Writable<'o, T, 2, D>) -> Result<()>
+    fn corrcoef_into<'o>(self, out: impl IntoViewMut<'o, T, 2, D>) -> Result<()>
     where
         T: Float,
         D: 'o,
     {
-        correlation("corrcoef_into", self.into_view(), There(out))
+        correlation("corrcoef_into", self.into_view(), Existing(out))
     }
 }
-impl<'a, X: Stored<'a, T, 2, D>, T: 'a, D: Device> Covariances<'a, T, D> for X {}
+impl<'a, X: IntoView<'a, T, 2, D>, T: 'a, D: Device> Covariances<'a, T, D> for X {}

@@ -6,7 +6,7 @@
 
 use super::{Add, Arithmetic, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Sub};
 use crate::device::Device;
-use crate::element::{Bitwise, Element, Number, RealNumber, Whole};
+use crate::element::{Bitwise, Element, Integer, Number, RealNumber};
 use crate::error::Result;
 use crate::expr::{Expr, Lazy, Operand, RightOperand, eval, update_with};
 use crate::kernel::{Body, Call, Op, Param};
@@ -148,8 +148,8 @@ symbols! {
     Number: Mul mul MulAssign mul_assign;
     Number: Div div DivAssign div_assign;
     RealNumber: Rem rem RemAssign rem_assign;
-    Whole: Shl shl ShlAssign shl_assign;
-    Whole: Shr shr ShrAssign shr_assign;
+    Integer: Shl shl ShlAssign shl_assign;
+    Integer: Shr shr ShrAssign shr_assign;
     Bitwise: BitAnd bitand BitAndAssign bitand_assign;
     Bitwise: BitOr bitor BitOrAssign bitor_assign;
     Bitwise: BitXor bitxor BitXorAssign bitxor_assign;

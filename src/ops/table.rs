@@ -3,7 +3,7 @@
 
 use crate::element::Element;
 use crate::kernel::Op;
-use crate::scalar::{Dual, Lane, Lanes, Num, Run};
+use crate::scalar::{Dual, Eval, Lane, Lanes, Num};
 
 /// One operator, as tests see it: its name, and its value and slopes on f64 where it takes and gives numbers.
 #[derive(Clone, Copy, Debug)]
@@ -24,29 +24,38 @@ pub struct Row {
 
 impl Row {
     pub(super) const fn named(name: &'static str) -> Row {
-        Row { name, operands: 0, value: |_| f64::NAN, slope: |_| [f64::NAN; 2], slope_f32: |_| [f32::NAN; 2], curvature: |_| [f64::NAN; 2] }
+        Row {
+            name,
+            operands: 0,
+            value: |_| f64::NAN,
+            slope: |_| [f64::NAN; 2],
+            slope_f32: |_| [f32::NAN; 2],
+            curvature: |_| [f64::NAN; 2],
+        }
     }
     pub(super) const fn unary<F: Op<(f64,), Out = f64> + Op<(f32,), Out = f32>>() -> Row {
         Row {
             name: <F as Op<(f64,)>>::NAME,
             operands: 1,
-            value: |[x, _]| <F as Op<(f64,)>>::call::<Run>((Lane(x),)).value(),
-            slope: |[x, _]| [slope_of_one::<F, Run, f64>(Lane(x)).value(), 0.0],
-            slope_f32: |[x, _]| [slope_of_one::<F, Run, f32>(Lane(x)).value(), 0.0],
-            curvature: |[x, _]| [slope_of_one::<F, Dual<Run>, f64>(Lane::variable(Lane(x))).tangent().value(), 0.0],
+            value: |[x, _]| <F as Op<(f64,)>>::call::<Eval>((Lane(x),)).value(),
+            slope: |[x, _]| [slope_of_one::<F, Eval, f64>(Lane(x)).value(), 0.0],
+            slope_f32: |[x, _]| [slope_of_one::<F, Eval, f32>(Lane(x)).value(), 0.0],
+            curvature: |[x, _]| {
+                [slope_of_one::<F, Dual<Eval>, f64>(Lane::variable(Lane(x))).tangent().value(), 0.0]
+            },
         }
     }
     pub(super) const fn binary<F: Op<(f64, f64), Out = f64> + Op<(f32, f32), Out = f32>>() -> Row {
         Row {
             name: <F as Op<(f64, f64)>>::NAME,
             operands: 2,
-            value: |[x, y]| <F as Op<(f64, f64)>>::call::<Run>((Lane(x), Lane(y))).value(),
-            slope: |[x, y]| slopes_of_two::<F, Run, f64>([[Lane(x), Lane(y)]; 2]).map(Lane::value),
-            slope_f32: |[x, y]| slopes_of_two::<F, Run, f32>([[Lane(x), Lane(y)]; 2]).map(Lane::value),
+            value: |[x, y]| <F as Op<(f64, f64)>>::call::<Eval>((Lane(x), Lane(y))).value(),
+            slope: |[x, y]| slopes_of_two::<F, Eval, f64>([[Lane(x), Lane(y)]; 2]).map(Lane::value),
+            slope_f32: |[x, y]| slopes_of_two::<F, Eval, f32>([[Lane(x), Lane(y)]; 2]).map(Lane::value),
             curvature: |[x, y]| {
-                let (x, y) = (Lane::<Run, f64>(x), Lane::<Run, f64>(y));
+                let (x, y) = (Lane::<Eval, f64>(x), Lane::<Eval, f64>(y));
                 let vary = [[Lane::variable(x), Lane::constant(y)], [Lane::constant(x), Lane::variable(y)]];
-                slopes_of_two::<F, Dual<Run>, f64>(vary).map(|slope| slope.tangent().value())
+                slopes_of_two::<F, Dual<Eval>, f64>(vary).map(|slope| slope.tangent().value())
             },
         }
     }
@@ -57,7 +66,9 @@ fn slope_of_one<F: Op<(T,), Out = T>, L: Lanes, T: Element<Compute = T> + Num>(x
 }
 
 /// The slope by the first operand at the first point, and by the second at the second.
-fn slopes_of_two<F: Op<(T, T), Out = T>, L: Lanes, T: Element<Compute = T> + Num>([a, b]: [[Lane<L, T>; 2]; 2]) -> [Lane<L, T>; 2] {
+fn slopes_of_two<F: Op<(T, T), Out = T>, L: Lanes, T: Element<Compute = T> + Num>(
+    [a, b]: [[Lane<L, T>; 2]; 2],
+) -> [Lane<L, T>; 2] {
     let slope = |x, y| F::call::<Dual<L>>((x, y)).tangent();
     [slope(Lane::variable(a[0]), Lane::constant(a[1])), slope(Lane::constant(b[0]), Lane::variable(b[1]))]
 }

@@ -1,7 +1,7 @@
 //! Vectors divided by their norm of any order.
 // Imports: `error`, `dim`, `rank`, `element`, `device`, `tensor`, `expr`, `ops`.
 
-use super::normalise::{Divisor, Over, least};
+use super::normalize::{Divisor, Over, least};
 use super::norms::{IsNotZero, Unit, order_of};
 use super::{Arithmetic as _, Cast as _, Math as _, Min, NormF64, NormMax, Reductions as _};
 use crate::device::Device;
@@ -10,10 +10,17 @@ use crate::element::Float;
 use crate::error::Result;
 use crate::expr::{Elementwise as _, Reduce as _, Zip as _};
 use crate::rank::RemoveAxes;
-use crate::tensor::{Place, TensorView};
+use crate::tensor::{Destination, TensorView};
 
 /// `x / max(‖x‖ₚ, epsilon)`, where `‖x‖ₚ` is that of `norm_p`, one expression for each kind of order.
-pub(super) fn by_norm<T: Float, AXES: Copy, const RANK: usize, const M: usize, D: Device, P: Place<T, RANK, D>>(
+pub(super) fn by_norm<
+    T: Float,
+    AXES: Copy,
+    const RANK: usize,
+    const M: usize,
+    D: Device,
+    P: Destination<T, RANK, D>,
+>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     p: T,

@@ -8,12 +8,12 @@ use crate::device::{Device, same_device};
 use crate::dim::{Axis, Dim};
 use crate::element::{Compute, Element, RealNumber};
 use crate::error::{Error, Result};
-use crate::expr::{Stored, apply_in_place, reduce_at};
+use crate::expr::{IntoView, apply_in_place, reduce_at};
 use crate::kernel::{OpMany, Reducer};
 use crate::layout::Layout;
 use crate::rank::Spatial;
 use crate::scalar::{Lane, Lanes, Ordered};
-use crate::tensor::{Fresh, Place, Tensor, TensorView, TensorViewMut, There, Writable};
+use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView, TensorViewMut};
 
 /// The larger of two elements, and where it stands: of equals the first, of NaNs the last. `(best, its position, x, its position)`.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +44,11 @@ impl<T: RealNumber> Reducer<T> for LargestAt {
         (Lane::lowest(), Lane::int(-1))
     }
     #[inline(always)]
-    fn absorb<L: Lanes>(state: Self::State<L>, x: Lane<L, Compute<T>>, at: Lane<L, i64>) -> Self::State<L> {
+    fn accumulate<L: Lanes>(
+        state: Self::State<L>,
+        x: Lane<L, Compute<T>>,
+        at: Lane<L, i64>,
+    ) -> Self::State<L> {
         // Zeros of two signs are equal.
         let score = x.is_nan().select(Lane::highest(), (x + Lane::zero()).order_key().cast());
         <Self as Reducer<T>>::combine(state, (score, at))
@@ -57,7 +61,7 @@ impl<T: RealNumber> Reducer<T> for LargestAt {
         (better.select(b.0, a.0), better.select(b.1, a.1))
     }
     #[inline(always)]
-    fn finish<L: Lanes>(state: Self::State<L>, _: Lane<L, i64>) -> Lane<L, i64> {
+    fn finalize<L: Lanes>(state: Self::State<L>, _: Lane<L, i64>) -> Lane<L, i64> {
         state.1
     }
 }
@@ -71,14 +75,16 @@ fn largest<T, const RANK: usize, const N: usize, D: Device, A, B>(
 ) -> Result<(A::Done, B::Done)>
 where
     T: RealNumber,
-    A: Place<T, RANK, D>,
-    B: Place<i64, RANK, D>,
+    A: Destination<T, RANK, D>,
+    B: Destination<i64, RANK, D>,
 {
     x.ready(op)?;
     let (layout, pool) = result(op, &x, pool)?;
     layout.size().numel_of(op, size_of::<i64>())?;
     let plane = Dim(std::array::from_fn(|axis| if axis < 2 { 1 } else { x.size().0[axis] }));
-    let positions = Tensor::<i64, 1, D>::arange(0, plane.numel_of(op, size_of::<i64>())? as i64, 1, x.device())?.into_shape(plane)?;
+    let positions =
+        Tensor::<i64, 1, D>::arange(0, plane.numel_of(op, size_of::<i64>())? as i64, 1, x.device())?
+            .into_shape(plane)?;
     let both = |values: &mut TensorViewMut<'_, T, RANK, D>, indices: &mut TensorViewMut<'_, i64, RANK, D>| {
         values.fill(T::narrow(Ordered::LOWEST))?;
         indices.fill(-1)?;
@@ -93,7 +99,9 @@ where
         }
         Ok(())
     };
-    values.put_with(op, layout, x.device(), |values| indices.put(op, layout, x.device(), |indices| both(values, indices)))
+    values.put_with(op, layout, x.device(), |values| {
+        indices.put(op, layout, x.device(), |indices| both(values, indices))
+    })
 }
 
 /// As [`largest`], where windows are long and few: two reductions of each.
@@ -108,7 +116,8 @@ fn one_by_one<T: RealNumber, const RANK: usize, const N: usize, D: Device>(
     windows.0[..2].fill(1);
     let plane = std::array::from_fn(|axis| axis >= 2);
     for window in windows.indices() {
-        let inside: [_; N] = std::array::from_fn(|axis| places_of(pool, axis, window[axis + 2], x.size().0[axis + 2]));
+        let inside: [_; N] =
+            std::array::from_fn(|axis| places_of(pool, axis, window[axis + 2], x.size().0[axis + 2]));
         let own: [_; N] = std::array::from_fn(|axis| window[axis + 2]..window[axis + 2] + 1);
         let x = seen(x, &inside)?;
         if x.numel() == 0 {
@@ -116,16 +125,22 @@ fn one_by_one<T: RealNumber, const RANK: usize, const N: usize, D: Device>(
         }
         let line = seen(positions, &inside)?;
         let line = line.to_shape([line.numel()])?;
-        let at: Tensor<i64, 2, D> = reduce_at(LargestAt, &x, x.device(), plane, Fresh)?;
+        let at: Tensor<i64, 2, D> = reduce_at(LargestAt, &x, x.device(), plane, Allocate)?;
         let flat = [x.size().0[0], x.size().0[1]];
         part(indices.reborrow(), &own)?.reshape(flat)?.assign(&line.take(&at)?)?;
-        reduce_at::<_, RANK, 2, D, _, _>(Max, &x, x.device(), plane, There(part(values.reborrow(), &own)?.reshape(flat)?))?;
+        reduce_at::<_, RANK, 2, D, _, _>(
+            Max,
+            &x,
+            x.device(),
+            plane,
+            Existing(part(values.reborrow(), &own)?.reshape(flat)?),
+        )?;
     }
     Ok(())
 }
 
 /// Zeros of this size, and the elements of `x` at `indices` in the plane of each batch and channel.
-fn unpooled<T: Element, const RANK: usize, const N: usize, D: Device, P: Place<T, RANK, D>>(
+fn unpooled<T: Element, const RANK: usize, const N: usize, D: Device, P: Destination<T, RANK, D>>(
     op: &'static str,
     x: TensorView<'_, T, RANK, D>,
     indices: TensorView<'_, i64, RANK, D>,
@@ -141,12 +156,15 @@ fn unpooled<T: Element, const RANK: usize, const N: usize, D: Device, P: Place<T
     let [batch, channels] = [x.size().0[0], x.size().0[1]];
     let whole = Dim(std::array::from_fn(|axis| if axis < 2 { x.size().0[axis] } else { size[axis - 2] }));
     let layout = Layout::row_major_of(op, whole, size_of::<T>())?;
-    let plane = |size: Dim<RANK>| [batch, channels, size.0[2..].iter().fold(1, |product: usize, n| product.saturating_mul(*n))];
+    let plane = |size: Dim<RANK>| {
+        [batch, channels, size.0[2..].iter().fold(1, |product: usize, n| product.saturating_mul(*n))]
+    };
     let (x, indices) = (x.to_shape(plane(x.size()))?, indices.to_shape(plane(indices.size()))?);
     place.put(op, layout, x.device(), |out| {
         out.fill(T::default())?;
-        let put =
-            |cells: &mut TensorViewMut<'_, T, 3, D>| cells.scatter(Replace, Axis::<2>, &indices, &x).map_err(|error| error.renamed(op));
+        let put = |cells: &mut TensorViewMut<'_, T, 3, D>| {
+            cells.scatter(Replace, Axis::<2>, &indices, &x).map_err(|error| error.renamed(op))
+        };
         if let Ok(mut cells) = out.reborrow().reshape(plane(whole)) {
             return put(&mut cells);
         }
@@ -170,7 +188,7 @@ macro_rules! pools {
         /// assert_eq!(largest.max_unpool2d(&indices, [2, 4])?, Tensor::from([[[[0, 0, 0, 5], [9, 0, 0, 0]]]]));
         /// # Ok::<(), rankform::Error>(())
         /// ```
-        pub trait MaxPools<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized { $(
+        pub trait MaxPools<'a, T: 'a, const RANK: usize, D: Device>: IntoView<'a, T, RANK, D> + Sized { $(
             #[doc = concat!("[`", stringify!($pool), "`](Tensor::", stringify!($pool), "), and the position of each largest element in the")]
             /// plane of its batch and channel, counted row by row. Of equal elements it is the first, of several NaNs the last.
             /// A window with no place inside the input has position −1.
@@ -189,7 +207,7 @@ macro_rules! pools {
                 T: RealNumber,
                 Dim<RANK>: Spatial<$n>,
             {
-                largest(stringify!($max), self.into_view(), pool, (Fresh, Fresh))
+                largest(stringify!($max), self.into_view(), pool, (Allocate, Allocate))
             }
 
             #[doc = concat!("As [`", stringify!($max), "`](MaxPools::", stringify!($max), "), into two existing tensors or exclusive views: the largest, then the positions.")]
@@ -199,15 +217,15 @@ macro_rules! pools {
             fn $max_into<'o>(
                 self,
                 pool: Pool<$n>,
-                largest: impl Writable<'o, T, RANK, D>,
-                indices: impl Writable<'o, i64, RANK, D>,
+                largest: impl IntoViewMut<'o, T, RANK, D>,
+                indices: impl IntoViewMut<'o, i64, RANK, D>,
             ) -> Result<()>
             where
                 T: RealNumber,
                 D: 'o,
                 Dim<RANK>: Spatial<$n>,
             {
-                self::largest(stringify!($max_into), self.into_view(), pool, (There(largest), There(indices))).map(|_| ())
+                self::largest(stringify!($max_into), self.into_view(), pool, (Existing(largest), Existing(indices))).map(|_| ())
             }
 
             #[doc = concat!("A tensor of zeros with these elements where `indices` say, positions in a plane of `size` as [`", stringify!($max), "`](MaxPools::", stringify!($max), ") gives them.")]
@@ -222,13 +240,13 @@ macro_rules! pools {
             ///
             /// # Source
             /// PyTorch's `max_unpool1d` … `max_unpool3d`; `size` is `output_size`.
-            fn $unpool<'b>(self, indices: impl Stored<'b, i64, RANK, D>, size: [usize; $n]) -> Result<Tensor<T, RANK, D>>
+            fn $unpool<'b>(self, indices: impl IntoView<'b, i64, RANK, D>, size: [usize; $n]) -> Result<Tensor<T, RANK, D>>
             where
                 T: Element,
                 D: 'b,
                 Dim<RANK>: Spatial<$n>,
             {
-                unpooled(stringify!($unpool), self.into_view(), indices.into_view(), size, Fresh)
+                unpooled(stringify!($unpool), self.into_view(), indices.into_view(), size, Allocate)
             }
 
             #[doc = concat!("As [`", stringify!($unpool), "`](MaxPools::", stringify!($unpool), "), into an existing tensor or exclusive view.")]
@@ -237,19 +255,19 @@ macro_rules! pools {
             /// As there; [`Error::Output`] when `out` has other sizes, [`Error::Shared`] when it has other handles.
             fn $unpool_into<'b, 'o>(
                 self,
-                indices: impl Stored<'b, i64, RANK, D>,
+                indices: impl IntoView<'b, i64, RANK, D>,
                 size: [usize; $n],
-                out: impl Writable<'o, T, RANK, D>,
+                out: impl IntoViewMut<'o, T, RANK, D>,
             ) -> Result<()>
             where
                 T: Element,
                 D: 'b + 'o,
                 Dim<RANK>: Spatial<$n>,
             {
-                unpooled(stringify!($unpool_into), self.into_view(), indices.into_view(), size, There(out))
+                unpooled(stringify!($unpool_into), self.into_view(), indices.into_view(), size, Existing(out))
             }
         )* }
-        impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> MaxPools<'a, T, RANK, D> for X {}
+        impl<'a, X: IntoView<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> MaxPools<'a, T, RANK, D> for X {}
     };
 }
 pools! {

@@ -47,7 +47,8 @@ impl<const N: usize> Ends<N> {
         let mut found = [[0; N]; 2];
         for axis in 0..N {
             let (n, stride) = (sizes[axis + 2], steps.stride[axis].max(1));
-            let reach = windows[axis].saturating_sub(1).saturating_mul(steps.dilation[axis]).saturating_add(1);
+            let reach =
+                windows[axis].saturating_sub(1).saturating_mul(steps.dilation[axis]).saturating_add(1);
             let wanted = n.div_ceil(stride).saturating_sub(1).saturating_mul(stride).saturating_add(reach);
             let total = if n == 0 { 0 } else { wanted.saturating_sub(n) };
             [found[0][axis], found[1][axis]] = self.of(axis, steps.padding[axis], total);
@@ -64,9 +65,14 @@ pub(super) fn windows(
     len: usize,
     [stride, before, after, dilation]: [usize; 4],
 ) -> Result<usize> {
-    let wrong = |what: std::fmt::Arguments<'_>| Error::Value { op, what: text(format_args!("axis {axis} of size {size}: {what}")) };
+    let wrong = |what: std::fmt::Arguments<'_>| Error::Value {
+        op,
+        what: text(format_args!("axis {axis} of size {size}: {what}")),
+    };
     if stride == 0 || dilation == 0 || len == 0 {
-        return Err(wrong(format_args!("a window of {len}, stride {stride}, dilation {dilation}: none may be 0")));
+        return Err(wrong(format_args!(
+            "a window of {len}, stride {stride}, dilation {dilation}: none may be 0"
+        )));
     }
     let reach = (len - 1).checked_mul(dilation).and_then(|reach| reach.checked_add(1));
     let padded = before.checked_add(after).and_then(|both| both.checked_add(size));
@@ -74,14 +80,24 @@ pub(super) fn windows(
         (Some(padded), Some(reach)) if reach <= padded => Ok((padded - reach) / stride + 1),
         _ if before != after => {
             let padding = format_args!("padding {before} before and {after} after it");
-            Err(wrong(format_args!("a window of {len} with dilation {dilation} is longer than the axis with {padding}")))
+            Err(wrong(format_args!(
+                "a window of {len} with dilation {dilation} is longer than the axis with {padding}"
+            )))
         }
-        _ => Err(wrong(format_args!("a window of {len} with dilation {dilation} is longer than the axis with padding {before}"))),
+        _ => Err(wrong(format_args!(
+            "a window of {len} with dilation {dilation} is longer than the axis with padding {before}"
+        ))),
     }
 }
 
 /// Along one axis, the windows whose place `at` lies in the input: their range, and where the first of them is.
-fn inside<const N: usize>(conv: &Conv<N>, axis: usize, at: usize, windows: usize, size: usize) -> (usize, usize, usize) {
+fn inside<const N: usize>(
+    conv: &Conv<N>,
+    axis: usize,
+    at: usize,
+    windows: usize,
+    size: usize,
+) -> (usize, usize, usize) {
     let (stride, shift) = (conv.stride[axis], at * conv.dilation[axis]);
     let padding = conv.padding[axis];
     let first = padding.saturating_sub(shift).div_ceil(stride).min(windows);
@@ -94,7 +110,12 @@ fn inside<const N: usize>(conv: &Conv<N>, axis: usize, at: usize, windows: usize
 pub(super) type Cut<const N: usize> = ([Range<usize>; N], [(Range<usize>, usize); N]);
 
 /// The windows that have a place of theirs inside the input, and what they see there. Padding is that before an axis.
-pub(super) fn cut<const RANK: usize, const N: usize>(conv: &Conv<N>, place: [usize; N], windows: Dim<RANK>, size: Dim<RANK>) -> Cut<N> {
+pub(super) fn cut<const RANK: usize, const N: usize>(
+    conv: &Conv<N>,
+    place: [usize; N],
+    windows: Dim<RANK>,
+    size: Dim<RANK>,
+) -> Cut<N> {
     let parts: [_; N] = std::array::from_fn(|axis| {
         let (size, windows) = (size.0[axis + 2], windows.0[axis + 2]);
         let (first, end, from) = inside(conv, axis, place[axis], windows, size);

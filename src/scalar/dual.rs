@@ -4,7 +4,8 @@
 // Imports: `scalar`'s traits.
 
 use super::{
-    Arith, Bits, Compare, ComplexPrim, Function, Integer, Lane, Lanes, Logic, Num, Order, Ordered, Part, Prim, Real, Shift, Unary,
+    Arith, Bits, Compare, ComplexPrim, Function, IntegerPrim, Lane, Lanes, Logic, Num, Order, Ordered, Part,
+    Prim, Real, Shift, Unary,
 };
 use std::marker::PhantomData;
 
@@ -14,8 +15,8 @@ use std::marker::PhantomData;
 ///
 /// # Examples
 /// ```
-/// use rankform::scalar::{Dual, Lane, Run};
-/// let x = Lane::<Dual<Run>, f64>::variable(Lane::literal(3.0));
+/// use rankform::scalar::{Dual, Lane, Eval};
+/// let x = Lane::<Dual<Eval>, f64>::variable(Lane::literal(3.0));
 /// let y = x * x + 1.0;
 /// assert_eq!((y.primal().value(), y.tangent().value()), (10.0, 6.0));
 /// ```
@@ -110,7 +111,11 @@ fn along<L: Lanes, P: Real>(slope: Lane<L, P>, tangent: Lane<L, P>) -> Lane<L, P
 
 /// [`Ordered::order_tangent`] of reals.
 #[inline(always)]
-pub(super) fn order_tangent<L: Lanes, P: Real>(op: Order, [x, y, value]: [Lane<L, P>; 3], [dx, dy]: [Lane<L, P>; 2]) -> Lane<L, P> {
+pub(super) fn order_tangent<L: Lanes, P: Real>(
+    op: Order,
+    [x, y, value]: [Lane<L, P>; 3],
+    [dx, dy]: [Lane<L, P>; 2],
+) -> Lane<L, P> {
     // At a tie each operand takes half, as PyTorch does: the derivatives of max and min add up to the operands' own.
     let half = |a: Lane<L, P>, b: Lane<L, P>| (a + b) / 2;
     match op {
@@ -161,7 +166,11 @@ impl<L: Lanes> Lanes for Dual<L> {
         }
         let (x, y) = (Lane::<L, P>(a.0), Lane::<L, P>(b.0));
         let (dx, dy) = (Lane::<L, P>(or_zero::<L, P>(a.1)), Lane::<L, P>(or_zero::<L, P>(b.1)));
-        let tangent = if op == Order::Rem && b.1.is_none() { dx } else { P::order_tangent(op, [x, y, Lane(value)], [dx, dy]) };
+        let tangent = if op == Order::Rem && b.1.is_none() {
+            dx
+        } else {
+            P::order_tangent(op, [x, y, Lane(value)], [dx, dy])
+        };
         (value, Some(tangent.0))
     }
     #[inline(always)]
@@ -177,7 +186,7 @@ impl<L: Lanes> Lanes for Dual<L> {
         (L::logic(op, a.0, b.0), None)
     }
     #[inline(always)]
-    fn shift<P: Integer>(op: Shift, a: Pair<L, P>, by: u32) -> Pair<L, P> {
+    fn shift<P: IntegerPrim>(op: Shift, a: Pair<L, P>, by: u32) -> Pair<L, P> {
         (L::shift(op, a.0, by), None)
     }
     #[inline(always)]
@@ -186,7 +195,9 @@ impl<L: Lanes> Lanes for Dual<L> {
         let x = Lane::<L, P>(a.0);
         let tangent = match op {
             // |x| has slope 0 at 0, the middle of its two one-sided slopes.
-            Unary::Abs => tangent!(a.1, |dx: P| x.lt(Lane::zero()).select(-dx, x.gt(Lane::zero()).select(dx, x * Lane::zero()))),
+            Unary::Abs => tangent!(a.1, |dx: P| x
+                .lt(Lane::zero())
+                .select(-dx, x.gt(Lane::zero()).select(dx, x * Lane::zero()))),
             // The root of 0 is infinitely steep, but not along a tangent that is 0 there.
             Unary::Sqrt => tangent!(a.1, |dx: P| {
                 let still = x.eq(Lane::zero()) & dx.eq(Lane::zero());

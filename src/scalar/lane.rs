@@ -1,7 +1,10 @@
 //! `Lane<L, P>`: one element's value inside a body, with the operations that its machine type has.
 // Imports: `scalar`'s traits.
 
-use super::{Arith, Bits, Compare, ComplexPrim, Function, Integer, Lanes, Logic, Num, Order, Ordered, Part, Prim, Real, Shift, Unary};
+use super::{
+    Arith, Bits, Compare, ComplexPrim, Function, IntegerPrim, Lanes, Logic, Num, Order, Ordered, Part, Prim,
+    Real, Shift, Unary,
+};
 use std::ops;
 
 /// One element's value inside an operator's body: machine type `P`, in interpretation `L`.
@@ -174,8 +177,8 @@ impl<L: Lanes, P: Ordered> Lane<L, P> {
     ///
     /// # Examples
     /// ```
-    /// use rankform::scalar::{Lane, Run};
-    /// let key = |x: f32| Lane::<Run, f32>::literal(x).order_key().value();
+    /// use rankform::scalar::{Lane, Eval};
+    /// let key = |x: f32| Lane::<Eval, f32>::literal(x).order_key().value();
     /// assert!(key(-2.0) < key(-0.0) && key(-0.0) < key(0.0) && key(0.0) < key(f32::INFINITY));
     /// assert!(key(f32::INFINITY) < key(f32::NAN) && key(f32::INFINITY) < key(-f32::NAN));
     /// ```
@@ -206,7 +209,7 @@ impl<L: Lanes, P: Ordered> Lane<L, P> {
 }
 
 #[allow(clippy::should_implement_trait)] // the distance is the same for every lane
-impl<L: Lanes, P: Integer> Lane<L, P> {
+impl<L: Lanes, P: IntegerPrim> Lane<L, P> {
     /// `self << by`; the distance counts modulo the width.
     #[inline(always)]
     pub fn shl(self, by: u32) -> Self {

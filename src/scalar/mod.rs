@@ -1,7 +1,7 @@
 //! The operator language: what the body of an operator may say about one element.
 //!
 //! A body is ordinary generic Rust over [`Lane<L, P>`](Lane): one value of machine type `P` in some interpretation `L`.
-//! [`Run`] carries the steps out, and the compiler turns the loop around them into SIMD code; [`Trace`] writes them
+//! [`Eval`] carries the steps out, and the compiler turns the loop around them into SIMD code; [`Trace`] writes them
 //! down once, as a graph from which other machines' code is made; [`Dual`] differentiates them. Masks are
 //! `Lane<L, bool>` and not `bool`, so that `if` on an element cannot compile; [`Lane::select`] stands for it.
 // Imports: `dtype`.
@@ -17,10 +17,10 @@ mod trace;
 pub use crate::dtype::DType;
 pub use dual::Dual;
 pub use lane::{IntoLane, Lane};
-pub use prim::{Bits, ComplexPrim, Integer, Num, Ordered, Prim, Real};
-pub use quick::Quick;
-pub use run::Run;
-pub use skip::Skip;
+pub use prim::{Bits, ComplexPrim, IntegerPrim, Num, Ordered, Prim, Real};
+pub use quick::FastEval;
+pub use run::Eval;
+pub use skip::CollectParams;
 pub use trace::{Definition, Graph, Node, Trace};
 pub(crate) use trace::{Storage, given, input, output, param, store, trace};
 
@@ -109,7 +109,8 @@ pub enum Unary {
 impl Unary {
     /// Each, in order.
     #[cfg(any(debug_assertions, feature = "dynamic"))]
-    pub(crate) const ALL: [Unary; 6] = [Unary::Round, Unary::Floor, Unary::Ceil, Unary::Trunc, Unary::Abs, Unary::Sqrt];
+    pub(crate) const ALL: [Unary; 6] =
+        [Unary::Round, Unary::Floor, Unary::Ceil, Unary::Trunc, Unary::Abs, Unary::Sqrt];
 }
 
 /// One of the two real numbers in a complex one.
@@ -144,7 +145,7 @@ pub trait Lanes: Sized + 'static {
     /// `a & b`, `a | b`, `a ^ b`.
     fn logic<P: Bits>(op: Logic, a: Self::Raw<P>, b: Self::Raw<P>) -> Self::Raw<P>;
     /// `a << by`, `a >> by`.
-    fn shift<P: Integer>(op: Shift, a: Self::Raw<P>, by: u32) -> Self::Raw<P>;
+    fn shift<P: IntegerPrim>(op: Shift, a: Self::Raw<P>, by: u32) -> Self::Raw<P>;
     /// Rounding, absolute value, square root.
     fn unary<P: Real>(op: Unary, a: Self::Raw<P>) -> Self::Raw<P>;
     /// `a · b + c` with one rounding.
@@ -172,9 +173,9 @@ pub trait Lanes: Sized + 'static {
 pub trait Function<const N: usize>: 'static {
     /// The C name, as in `<math.h>` where it exists there.
     const NAME: &'static str;
-    /// The value, branch-free, so that a loop over it vectorises.
+    /// The value, branch-free, so that a loop over it vectorizes.
     fn value<L: Lanes, P: Real>(x: [Lane<L, P>; N]) -> Lane<L, P>;
-    /// A cheaper form of `value`, and whether it is in doubt here; [`Quick`] says who calls it. By default `value` itself.
+    /// A cheaper form of `value`, and whether it is in doubt here; [`FastEval`] says who calls it. By default `value` itself.
     #[inline(always)]
     fn quick<L: Lanes, P: Real>(x: [Lane<L, P>; N]) -> (Lane<L, P>, Lane<L, bool>) {
         (Self::value(x), Lane::literal(false))

@@ -43,7 +43,10 @@ pub trait Num: Prim {
 }
 
 /// A machine type with an order: integers, reals, and booleans, of which `false` is the smaller.
-#[diagnostic::on_unimplemented(message = "`{Self}` has no order", label = "an operator body compares `{Self}` values with `lt`, `max`, …")]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no order",
+    label = "an operator body compares `{Self}` values with `lt`, `max`, …"
+)]
 pub trait Ordered: Prim {
     /// The largest value: above every other.
     const HIGHEST: Self;
@@ -54,7 +57,7 @@ pub trait Ordered: Prim {
     /// `a < b`, `a <= b`.
     fn compare(op: Compare, a: Self, b: Self) -> bool;
     /// The signed integer of the same width.
-    type Key: Integer;
+    type Key: IntegerPrim;
     /// See [`Lane::order_key`].
     fn order_key<L: Lanes>(x: Lane<L, Self>) -> Lane<L, Self::Key>;
     /// See [`Lane::of_order_key`].
@@ -65,7 +68,11 @@ pub trait Ordered: Prim {
     fn of_reverse_key<L: Lanes>(key: Lane<L, Self::Key>) -> Lane<L, Self>;
     /// The derivative of [`order`](Ordered::order) of `x` and `y` that carry these; of what carries none, any.
     #[inline(always)]
-    fn order_tangent<L: Lanes>(_: Order, _: [Lane<L, Self>; 3], [dx, _]: [Lane<L, Self>; 2]) -> Lane<L, Self> {
+    fn order_tangent<L: Lanes>(
+        _: Order,
+        _: [Lane<L, Self>; 3],
+        [dx, _]: [Lane<L, Self>; 2],
+    ) -> Lane<L, Self> {
         dx
     }
     /// `a + b`; of booleans whether either is `true`.
@@ -93,8 +100,11 @@ pub trait Bits: Prim {
 }
 
 /// A whole number.
-#[diagnostic::on_unimplemented(message = "`{Self}` is not an integer type", label = "an operator body shifts `{Self}` values")]
-pub trait Integer: Num + Ordered + Bits {
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an integer type",
+    label = "an operator body shifts `{Self}` values"
+)]
+pub trait IntegerPrim: Num + Ordered + Bits {
     /// `<<` and `>>`, by a distance that counts modulo the width.
     fn shift(op: Shift, a: Self, by: u32) -> Self;
 }
@@ -106,7 +116,7 @@ pub trait Integer: Num + Ordered + Bits {
 )]
 pub trait Real: Num + Ordered {
     /// The unsigned integer of the same width.
-    type Bits: Integer;
+    type Bits: IntegerPrim;
     /// Bits of the fraction that are stored.
     const FRACTION: u32;
     /// What is added to the exponent before it is stored.
@@ -122,7 +132,10 @@ pub trait Real: Num + Ordered {
 }
 
 /// A complex number.
-#[diagnostic::on_unimplemented(message = "`{Self}` is not a complex type", label = "an operator body takes `{Self}` apart")]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a complex type",
+    label = "an operator body takes `{Self}` apart"
+)]
 pub trait ComplexPrim: Num {
     /// The type of its parts.
     type Part: Real;
@@ -165,7 +178,7 @@ macro_rules! real_prims {
         prim!($t, $dtype, |self| U::$from(self as $via), |b| b as u8 as $t, |v| v as $t, |$v| $from_float, |c| <$t>::from_f64(c.re), |a, b| a - b);
     )* };
 }
-/// `$v as $t`, in steps that vectorise: towards zero, the nearest end for what is beyond it, 0 for NaN.
+/// `$v as $t`, in steps that vectorize: towards zero, the nearest end for what is beyond it, 0 for NaN.
 macro_rules! whole {
     ($v:expr, $t:ty) => {{
         let [value, least, half] = [$v, <$t>::MIN as _, (<$t>::MAX / 2 + 1) as _];
@@ -194,8 +207,16 @@ real_prims! {
     f32, F32, from_f32, f32, |v| v as f32;
     f64, F64, from_f64, f64, |v| v as f64;
 }
-prim!(bool, Bool, |self| U::from_bool(self), |b| b, |v| v != Default::default(), |v| v != 0.0, |c| c.re != 0.0 || c.im != 0.0, |a, b| a
-    ^ b);
+prim!(
+    bool,
+    Bool,
+    |self| U::from_bool(self),
+    |b| b,
+    |v| v != Default::default(),
+    |v| v != 0.0,
+    |c| c.re != 0.0 || c.im != 0.0,
+    |a, b| a ^ b
+);
 prim!(
     Complex<f32>,
     C32,
@@ -273,7 +294,7 @@ macro_rules! integers {
                 match op { Logic::And => a & b, Logic::Or => a | b, Logic::Xor => a ^ b }
             }
         }
-        impl Integer for $t {
+        impl IntegerPrim for $t {
             #[inline(always)]
             fn shift(op: Shift, a: $t, by: u32) -> $t {
                 match op { Shift::Left => a.wrapping_shl(by), Shift::Right => a.wrapping_shr(by) }
@@ -490,10 +511,20 @@ mod tests {
 
     #[test]
     fn floats_become_whole_numbers_as_casts_of_the_language_do() {
-        // Every sign and exponent, with fractions around their ends, and the neighbours of each type's ends.
+        // Every sign and exponent, with fractions around their ends, and the neighbors of each type's ends.
         fn casts<F: Prim + std::fmt::Debug>(value: F, expected: [i128; 8]) {
-            let [a, b, c, d] = [value.cast::<i8>() as i128, value.cast::<i16>() as _, value.cast::<i32>() as _, value.cast::<i64>() as _];
-            let [e, f, g, h] = [value.cast::<u8>() as i128, value.cast::<u16>() as _, value.cast::<u32>() as _, value.cast::<u64>() as _];
+            let [a, b, c, d] = [
+                value.cast::<i8>() as i128,
+                value.cast::<i16>() as _,
+                value.cast::<i32>() as _,
+                value.cast::<i64>() as _,
+            ];
+            let [e, f, g, h] = [
+                value.cast::<u8>() as i128,
+                value.cast::<u16>() as _,
+                value.cast::<u32>() as _,
+                value.cast::<u64>() as _,
+            ];
             assert_eq!([a, b, c, d, e, f, g, h], expected, "{value:?}");
         }
         macro_rules! all {
@@ -520,11 +551,23 @@ mod tests {
             }
         }
         for head in (0..1 << 12).step_by(if cfg!(miri) { 61 } else { 1 }) {
-            for tail in [0, 1, 2, (1 << 51) - 1, 1 << 51, (1 << 52) - 2, (1 << 52) - 1, 0x0001_2345_6789_abcd] {
+            for tail in [0, 1, 2, (1 << 51) - 1, 1 << 51, (1 << 52) - 2, (1 << 52) - 1, 0x0001_2345_6789_abcd]
+            {
                 all!(f64::from_bits(head << 52 | tail));
             }
         }
-        for end in [i8::MIN as f64, -1.0, 0.0, 127.0, 255.0, 32767.0, 65535.0, i32::MIN as f64, 2147483647.0, 4294967295.0] {
+        for end in [
+            i8::MIN as f64,
+            -1.0,
+            0.0,
+            127.0,
+            255.0,
+            32767.0,
+            65535.0,
+            i32::MIN as f64,
+            2147483647.0,
+            4294967295.0,
+        ] {
             for step in [-1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75, 1.0] {
                 all!(end + step);
                 all!((end + step) as f32);

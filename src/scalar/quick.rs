@@ -2,23 +2,24 @@
 // Imports: `scalar`'s traits.
 
 use super::{
-    Arith, Bits, Compare, ComplexPrim, Function, Integer, Lane, Lanes, Logic, Num, Order, Ordered, Part, Prim, Real, Run, Shift, Unary,
+    Arith, Bits, Compare, ComplexPrim, Eval, Function, IntegerPrim, Lane, Lanes, Logic, Num, Order, Ordered,
+    Part, Prim, Real, Shift, Unary,
 };
 
 /// The interpretation that computes with [`Function::quick`]: a raw lane is the machine value, and whether some function
 /// on the way to it was asked for more than its quick form can do. A loop runs a block of elements this way and, where one
-/// is in doubt, the block again as [`Run`]: see [`run_row`](crate::kernel::run_row).
+/// is in doubt, the block again as [`Eval`]: see [`run_row`](crate::kernel::run_row).
 ///
 /// # Examples
 /// ```
-/// use rankform::scalar::{Lane, Quick};
-/// let sine = |x: f32| Lane::<Quick, f32>::certain(x).sin();
+/// use rankform::scalar::{Lane, FastEval};
+/// let sine = |x: f32| Lane::<FastEval, f32>::certain(x).sin();
 /// assert!(!sine(3.0).in_doubt());
 /// assert!(sine(1e30).in_doubt()); // the distance to a multiple of π needs more digits
 /// ```
-pub struct Quick;
+pub struct FastEval;
 
-impl<P: Prim> Lane<Quick, P> {
+impl<P: Prim> Lane<FastEval, P> {
     /// A number that is not in doubt.
     #[inline(always)]
     pub fn certain(value: P) -> Self {
@@ -36,7 +37,7 @@ impl<P: Prim> Lane<Quick, P> {
     }
 }
 
-impl Lanes for Quick {
+impl Lanes for FastEval {
     type Raw<P: Prim> = (P, bool);
     #[inline(always)]
     fn literal<P: Prim>(value: P) -> (P, bool) {
@@ -67,7 +68,7 @@ impl Lanes for Quick {
         (P::logic(op, a.0, b.0), a.1 | b.1)
     }
     #[inline(always)]
-    fn shift<P: Integer>(op: Shift, a: (P, bool), by: u32) -> (P, bool) {
+    fn shift<P: IntegerPrim>(op: Shift, a: (P, bool), by: u32) -> (P, bool) {
         (P::shift(op, a.0, by), a.1)
     }
     #[inline(always)]
@@ -80,7 +81,7 @@ impl Lanes for Quick {
     }
     #[inline(always)]
     fn select<P: Prim>(mask: (bool, bool), a: (P, bool), b: (P, bool)) -> (P, bool) {
-        (Run::select(mask.0, a.0, b.0), mask.1 | a.1 | b.1)
+        (Eval::select(mask.0, a.0, b.0), mask.1 | a.1 | b.1)
     }
     #[inline(always)]
     fn cast<P: Prim, U: Prim>(a: (P, bool)) -> (U, bool) {
@@ -104,7 +105,7 @@ impl Lanes for Quick {
     }
     #[inline(always)]
     fn function<F: Function<N>, P: Real, const N: usize>(x: [(P, bool); N]) -> (P, bool) {
-        let (value, doubt) = F::quick::<Run, P>(x.map(|x| Lane(x.0)));
+        let (value, doubt) = F::quick::<Eval, P>(x.map(|x| Lane(x.0)));
         (value.0, x.iter().fold(doubt.0, |doubt, x| doubt | x.1))
     }
 }

@@ -1,21 +1,22 @@
-//! Bodies run: a raw lane is the machine value itself, and the compiler's loop vectoriser makes SIMD of the loop around it.
+//! Bodies run: a raw lane is the machine value itself, and the compiler's loop vectorizer makes SIMD of the loop around it.
 // Imports: `scalar`'s traits.
 
 use super::{
-    Arith, Bits, Compare, ComplexPrim, Function, Integer, Lane, Lanes, Logic, Num, Order, Ordered, Part, Prim, Real, Shift, Unary,
+    Arith, Bits, Compare, ComplexPrim, Function, IntegerPrim, Lane, Lanes, Logic, Num, Order, Ordered, Part,
+    Prim, Real, Shift, Unary,
 };
 
 /// The interpretation that computes.
 ///
 /// # Examples
 /// ```
-/// use rankform::scalar::{Lane, Run};
-/// let x = Lane::<Run, f64>::real(2.0);
+/// use rankform::scalar::{Lane, Eval};
+/// let x = Lane::<Eval, f64>::real(2.0);
 /// assert_eq!((x * x + 1.0).value(), 5.0);
 /// ```
-pub struct Run;
+pub struct Eval;
 
-impl<P: Prim> Lane<Run, P> {
+impl<P: Prim> Lane<Eval, P> {
     /// The number.
     #[inline(always)]
     pub fn value(self) -> P {
@@ -23,7 +24,7 @@ impl<P: Prim> Lane<Run, P> {
     }
 }
 
-impl Lanes for Run {
+impl Lanes for Eval {
     type Raw<P: Prim> = P;
     #[inline(always)]
     fn literal<P: Prim>(value: P) -> P {
@@ -54,7 +55,7 @@ impl Lanes for Run {
         P::logic(op, a, b)
     }
     #[inline(always)]
-    fn shift<P: Integer>(op: Shift, a: P, by: u32) -> P {
+    fn shift<P: IntegerPrim>(op: Shift, a: P, by: u32) -> P {
         P::shift(op, a, by)
     }
     #[inline(always)]
@@ -91,6 +92,6 @@ impl Lanes for Run {
     }
     #[inline(always)]
     fn function<F: Function<N>, P: Real, const N: usize>(x: [P; N]) -> P {
-        F::value::<Run, P>(x.map(Lane)).0
+        F::value::<Eval, P>(x.map(Lane)).0
     }
 }

@@ -1,12 +1,15 @@
 //! Bodies are skipped: no step is carried out, and what is left of a body is which operands and numbers it asks for.
 // Imports: `scalar`'s traits.
 
-use super::{Arith, Bits, Compare, ComplexPrim, Function, Integer, Lanes, Logic, Num, Order, Ordered, Part, Prim, Real, Shift, Unary};
+use super::{
+    Arith, Bits, Compare, ComplexPrim, Function, IntegerPrim, Lanes, Logic, Num, Order, Ordered, Part, Prim,
+    Real, Shift, Unary,
+};
 
 /// The interpretation that does nothing; a device collects the run-time numbers of a compiled kernel with it.
-pub struct Skip;
+pub struct CollectParams;
 
-impl Lanes for Skip {
+impl Lanes for CollectParams {
     type Raw<P: Prim> = ();
     #[inline(always)]
     fn literal<P: Prim>(_: P) {}
@@ -23,7 +26,7 @@ impl Lanes for Skip {
     #[inline(always)]
     fn logic<P: Bits>(_: Logic, _: (), _: ()) {}
     #[inline(always)]
-    fn shift<P: Integer>(_: Shift, _: (), _: u32) {}
+    fn shift<P: IntegerPrim>(_: Shift, _: (), _: u32) {}
     #[inline(always)]
     fn unary<P: Real>(_: Unary, _: ()) {}
     #[inline(always)]

@@ -4,7 +4,8 @@
 // Imports: `scalar`'s traits.
 
 use super::{
-    Arith, Bits, Compare, ComplexPrim, DType, Function, Integer, Lane, Lanes, Logic, Num, Order, Ordered, Part, Prim, Real, Shift, Unary,
+    Arith, Bits, Compare, ComplexPrim, DType, Function, IntegerPrim, Lane, Lanes, Logic, Num, Order, Ordered,
+    Part, Prim, Real, Shift, Unary,
 };
 use std::any::TypeId;
 use std::cell::RefCell;
@@ -118,7 +119,10 @@ impl Graph {
     }
     /// The values that it stores, by output: the type in memory, and the node.
     pub fn outputs(&self) -> impl Iterator<Item = (DType, u32)> {
-        self.rows.iter().filter(|row| matches!(row.node, Node::Output { .. })).map(|row| (row.dtype, row.args[0]))
+        self.rows
+            .iter()
+            .filter(|row| matches!(row.node, Node::Output { .. }))
+            .map(|row| (row.dtype, row.args[0]))
     }
 
     fn push(&mut self, row: Row) -> u32 {
@@ -288,8 +292,17 @@ pub(crate) fn store(id: u32, dtype: DType) {
 }
 
 #[inline(never)]
-fn define(function: TypeId, name: &'static str, dtype: DType, arguments: usize, value: fn(), quick: fn()) -> usize {
-    let known = |graph: &Graph| graph.definitions.iter().position(|known| known.function == function && known.dtype == dtype);
+fn define(
+    function: TypeId,
+    name: &'static str,
+    dtype: DType,
+    arguments: usize,
+    value: fn(),
+    quick: fn(),
+) -> usize {
+    let known = |graph: &Graph| {
+        graph.definitions.iter().position(|known| known.function == function && known.dtype == dtype)
+    };
     if let Some(number) = with_graph(|graph| known(graph)) {
         return number;
     }
@@ -412,7 +425,7 @@ impl Lanes for Trace {
     #[inline(always)]
     fn logic<P: Bits>(op: Logic, a: u32, b: u32) -> u32 { steps::logic(op, a, b, P::DTYPE) }
     #[inline(always)]
-    fn shift<P: Integer>(op: Shift, a: u32, by: u32) -> u32 { steps::shift(op, by, a, P::DTYPE) }
+    fn shift<P: IntegerPrim>(op: Shift, a: u32, by: u32) -> u32 { steps::shift(op, by, a, P::DTYPE) }
     #[inline(always)]
     fn unary<P: Real>(op: Unary, a: u32) -> u32 { steps::unary(op, a, P::DTYPE) }
     #[inline(always)]

@@ -15,7 +15,12 @@ use std::sync::atomic::*;
 
 /// Sizes that hold `found` elements.
 #[inline]
-pub(super) fn checked<const RANK: usize>(op: &'static str, size: Dim<RANK>, found: usize, element: usize) -> Result<Dim<RANK>> {
+pub(super) fn checked<const RANK: usize>(
+    op: &'static str,
+    size: Dim<RANK>,
+    found: usize,
+    element: usize,
+) -> Result<Dim<RANK>> {
     let expected = size.numel_of(op, element)?;
     if expected != found {
         return Err(Error::Length { op, sizes: size.0.into(), expected, found, of: None });
@@ -56,13 +61,16 @@ impl<T: Send + Sync + 'static, const RANK: usize> Tensor<T, RANK, Cpu> {
         T: Clone,
     {
         self.view().ready("into_vec")?;
-        let whole = self.layout().is_contiguous() && self.layout().offset() == 0 && self.nbytes() == self.allocation().size();
+        let whole = self.layout().is_contiguous()
+            && self.layout().offset() == 0
+            && self.nbytes() == self.allocation().size();
         // Bytes do not tell how many elements of size 0 there are.
         if !whole || size_of::<T>() == 0 || !self.is_unique() {
             return self.view().cloned_vec("into_vec");
         }
         let (mut memory, layout) = self.into_memory();
-        let parts = memory.get_mut().and_then(|allocation| allocation.take_vec(std::alloc::Layout::new::<T>()));
+        let parts =
+            memory.get_mut().and_then(|allocation| allocation.take_vec(std::alloc::Layout::new::<T>()));
         if let Some((address, len, capacity)) = parts {
             // SAFETY: the parts of a vector whose element had this size and alignment; all `len` elements are valid `T`s by
             // invariant 1 of the tensor.
@@ -158,14 +166,29 @@ impl<'a, T, const RANK: usize> TensorViewMut<'a, T, RANK, Cpu> {
 }
 
 /// The element with the lowest address, and the layout that is counted from there.
-fn spread<T, const RANK: usize>(first: *const T, size: Dim<RANK>, stride: Stride<RANK>) -> Result<(*mut u8, Layout<RANK>)> {
+fn spread<T, const RANK: usize>(
+    first: *const T,
+    size: Dim<RANK>,
+    stride: Stride<RANK>,
+) -> Result<(*mut u8, Layout<RANK>)> {
     let op = "from_raw_parts";
     let nothing = size.0.contains(&0);
-    let behind = (0..RANK).map(|axis| stride.0[axis].min(0).unsigned_abs() as i128 * (size.0[axis] as i128 - 1)).sum::<i128>();
-    let layout = Layout::within(op, size, stride, if nothing { 0 } else { behind }, isize::MAX as usize / size_of::<T>().max(1))?;
+    let behind = (0..RANK)
+        .map(|axis| stride.0[axis].min(0).unsigned_abs() as i128 * (size.0[axis] as i128 - 1))
+        .sum::<i128>();
+    let layout = Layout::within(
+        op,
+        size,
+        stride,
+        if nothing { 0 } else { behind },
+        isize::MAX as usize / size_of::<T>().max(1),
+    )?;
     let base = if nothing { std::ptr::dangling() } else { first.wrapping_sub(layout.offset()) };
     if !base.is_aligned() || base.is_null() {
-        return Err(Error::Value { op, what: text(format_args!("{first:p} is null or not aligned to {} bytes", align_of::<T>())) });
+        return Err(Error::Value {
+            op,
+            what: text(format_args!("{first:p} is null or not aligned to {} bytes", align_of::<T>())),
+        });
     }
     Ok((base.cast_mut().cast(), layout))
 }
@@ -190,7 +213,11 @@ impl<'a, T, const RANK: usize> TensorView<'a, T, RANK, Cpu> {
     /// assert_eq!(x.to_vec()?, [6, 4, 2]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub unsafe fn from_raw_parts(first: *const T, size: impl Into<Dim<RANK>>, stride: impl Into<Stride<RANK>>) -> Result<Self> {
+    pub unsafe fn from_raw_parts(
+        first: *const T,
+        size: impl Into<Dim<RANK>>,
+        stride: impl Into<Stride<RANK>>,
+    ) -> Result<Self> {
         let (base, layout) = spread(first, size.into(), stride.into())?;
         // SAFETY: the caller's promise; positions are counted from the lowest element.
         Ok(unsafe { TensorView::new(base, layout, true, &Cpu) })
@@ -205,10 +232,18 @@ impl<'a, T, const RANK: usize> TensorViewMut<'a, T, RANK, Cpu> {
     ///
     /// # Safety
     /// Every element that sizes and strides reach is valid for `'a`, in one object, and nobody else reads or writes it.
-    pub unsafe fn from_raw_parts(first: *mut T, size: impl Into<Dim<RANK>>, stride: impl Into<Stride<RANK>>) -> Result<Self> {
+    pub unsafe fn from_raw_parts(
+        first: *mut T,
+        size: impl Into<Dim<RANK>>,
+        stride: impl Into<Stride<RANK>>,
+    ) -> Result<Self> {
         let (base, layout) = spread(first.cast_const(), size.into(), stride.into())?;
         if layout.may_overlap() {
-            return Err(Error::Overlap { op: "from_raw_parts", sizes: layout.size().0.into(), strides: layout.stride().0.into() });
+            return Err(Error::Overlap {
+                op: "from_raw_parts",
+                sizes: layout.size().0.into(),
+                strides: layout.stride().0.into(),
+            });
         }
         // SAFETY: the caller's promise, as above; no two indices name one element.
         Ok(unsafe { TensorViewMut::new(base, layout, &Cpu) })

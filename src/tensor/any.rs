@@ -3,11 +3,11 @@
 
 use super::handle::{Parts, Tensor};
 use crate::allocation::Allocation;
-use crate::device::{AnyDevice, Device, OneOfAny};
+use crate::device::{AnyDevice, AnyDeviceKind, Device};
 use crate::error::{Error, Result, text};
 use crate::shared::Shared;
 
-impl<T, const RANK: usize, D: OneOfAny> Tensor<T, RANK, D> {
+impl<T, const RANK: usize, D: AnyDeviceKind> Tensor<T, RANK, D> {
     /// The same memory on an [`AnyDevice`], without a copy.
     ///
     /// # Errors
@@ -35,7 +35,8 @@ impl<T, const RANK: usize, D: OneOfAny> Tensor<T, RANK, D> {
                     return Allocation::moved(memory, device, |block| Ok(D::into_any(block)));
                 }
                 // Its bytes may stand beside the counter of its handles: the old handle goes when the new one does.
-                let (address, nbytes, version, policy) = (memory.ptr(), memory.size(), memory.version(), memory.policy());
+                let (address, nbytes, version, policy) =
+                    (memory.ptr(), memory.size(), memory.version(), memory.policy());
                 let other = Allocation::external(&device, address, nbytes, move |_, _| drop(memory))?;
                 other.go_on(version, policy);
                 Shared::new(other)
@@ -51,7 +52,7 @@ impl<T, const RANK: usize> Tensor<T, RANK, AnyDevice> {
     /// [`Error::Device`] when it is on another kind of device (`.to(&device)` copies), [`Error::Shared`] when other handles
     /// share the memory, [`Error::OutOfMemory`] for the handle. The tensor is then gone: [`is_on`](Tensor::is_on) asks
     /// before.
-    pub fn into_device<D: OneOfAny>(self) -> Result<Tensor<T, RANK, D>> {
+    pub fn into_device<D: AnyDeviceKind>(self) -> Result<Tensor<T, RANK, D>> {
         let Some(device) = D::of_any(self.device()).cloned() else {
             let right = std::any::type_name::<D>().rsplit("::").next().unwrap_or_default();
             let left = text(format_args!("{:?}", self.device()));
@@ -60,11 +61,15 @@ impl<T, const RANK: usize> Tensor<T, RANK, AnyDevice> {
         self.unique("into_device")?;
         let other = || Error::Value { op: "into_device", what: "the memory is not its device's".into() };
         // SAFETY: as above.
-        unsafe { self.rehoused(|memory| Allocation::moved(memory, device, |block| D::from_any(block).ok_or_else(other))) }
+        unsafe {
+            self.rehoused(|memory| {
+                Allocation::moved(memory, device, |block| D::from_any(block).ok_or_else(other))
+            })
+        }
     }
 
     /// Whether it is on a device of this type.
-    pub fn is_on<D: OneOfAny>(&self) -> bool {
+    pub fn is_on<D: AnyDeviceKind>(&self) -> bool {
         D::of_any(self.device()).is_some()
     }
 }

@@ -2,7 +2,7 @@
 // Imports: `error`, `layout`, `dtype`, `element`, `device`.
 
 use super::{Tensor, TensorView};
-use crate::device::{Cpu, Device, Fresh, Slot};
+use crate::device::{Cpu, Device, Init, OperandRef};
 use crate::dtype::DType;
 use crate::element::Element;
 use crate::error::{Error, Result, text};
@@ -24,7 +24,7 @@ pub(crate) trait Readable {
     ///
     /// # Safety
     /// As there.
-    unsafe fn copy(&self, sizes: &[usize], to: Slot<'_>, from: Slot<'_>) -> Result<()>;
+    unsafe fn copy(&self, sizes: &[usize], to: OperandRef<'_>, from: OperandRef<'_>) -> Result<()>;
     /// As [`Device::read`].
     ///
     /// # Safety
@@ -38,7 +38,7 @@ impl<D: Device> Readable for D {
     fn is_host(&self) -> bool {
         (self as &dyn Any).is::<Cpu>()
     }
-    unsafe fn copy(&self, sizes: &[usize], to: Slot<'_>, from: Slot<'_>) -> Result<()> {
+    unsafe fn copy(&self, sizes: &[usize], to: OperandRef<'_>, from: OperandRef<'_>) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { Device::copy(self, sizes, to, from) }
     }
@@ -47,7 +47,7 @@ impl<D: Device> Readable for D {
         unsafe { Device::read(self, from, bytes) }
     }
     fn with_memory(&self, nbytes: usize, f: &mut dyn FnMut(*mut u8) -> Result<()>) -> Result<()> {
-        let block = self.allocate(nbytes, Fresh::Unspecified)?;
+        let block = self.allocate(nbytes, Init::Unspecified)?;
         f(D::address(&block))
     }
 }
@@ -60,7 +60,7 @@ pub(crate) struct Strided<'a> {
     /// Sizes of the axes.
     pub(crate) size: &'a [usize],
     /// Address of the first element, strides, bytes of an element.
-    pub(crate) slot: Slot<'a>,
+    pub(crate) slot: OperandRef<'a>,
 }
 
 impl Strided<'_> {
@@ -74,9 +74,9 @@ impl Strided<'_> {
     /// [`Error::OutOfMemory`], [`Error::NoData`] on a device without data, and those of `each`.
     ///
     /// # Safety
-    /// The device holds initialised elements without padding at every index, and nobody writes them meanwhile.
+    /// The device holds initialized elements without padding at every index, and nobody writes them meanwhile.
     pub(crate) unsafe fn pieces(&self, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        let (size, Slot { address, stride, element }) = (self.size, self.slot);
+        let (size, OperandRef { address, stride, element }) = (self.size, self.slot);
         let numel: usize = size.iter().product();
         if numel == 0 {
             return Ok(());
@@ -88,7 +88,9 @@ impl Strided<'_> {
             for start in (0..numel).step_by(room) {
                 let nbytes = room.min(numel - start) * element;
                 // SAFETY: `nbytes` bytes of elements that follow each other from the first on.
-                each(unsafe { self.fetch(near, address.wrapping_add(start * element), nbytes, &mut fetched)? })?;
+                each(unsafe {
+                    self.fetch(near, address.wrapping_add(start * element), nbytes, &mut fetched)?
+                })?;
             }
             return Ok(());
         }
@@ -99,7 +101,8 @@ impl Strided<'_> {
             split -= 1;
         }
         let stretch = (room / inner).min(size[split]);
-        let mut part: Vec<usize> = (0..size.len()).map(|axis| if axis < split { 1 } else { size[axis] }).collect();
+        let mut part: Vec<usize> =
+            (0..size.len()).map(|axis| if axis < split { 1 } else { size[axis] }).collect();
         let mut index = vec![0; split];
         self.device.with_memory(stretch * inner * element, &mut |to| {
             loop {
@@ -111,8 +114,12 @@ impl Strided<'_> {
                     // SAFETY: a part of these elements, into fresh memory with room for `stretch * inner` of them; then
                     // those elements, which now are written.
                     let bytes = unsafe {
-                        let from = Slot { address: address.wrapping_offset(first), stride, element };
-                        self.device.copy(&part, Slot { address: to, stride: &row_major(&part), element }, from)?;
+                        let from = OperandRef { address: address.wrapping_offset(first), stride, element };
+                        self.device.copy(
+                            &part,
+                            OperandRef { address: to, stride: &row_major(&part), element },
+                            from,
+                        )?;
                         self.fetch(near, to, nbytes, &mut fetched)?
                     };
                     each(bytes)?;
@@ -136,7 +143,13 @@ impl Strided<'_> {
     ///
     /// # Safety
     /// `nbytes` bytes of elements stand at `from` on the device, and nobody writes them while the result is used.
-    unsafe fn fetch<'s>(&self, near: bool, from: *const u8, nbytes: usize, fetched: &'s mut Vec<u8>) -> Result<&'s [u8]> {
+    unsafe fn fetch<'s>(
+        &self,
+        near: bool,
+        from: *const u8,
+        nbytes: usize,
+        fetched: &'s mut Vec<u8>,
+    ) -> Result<&'s [u8]> {
         if near {
             // SAFETY: the caller's promise; elements have no padding.
             return Ok(unsafe { std::slice::from_raw_parts(from, nbytes) });
@@ -169,7 +182,11 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     pub(crate) fn erased<R>(&self, op: &'static str, f: impl FnOnce(Strided<'_>) -> Result<R>) -> Result<R> {
         self.ready(op)?;
         let (size, stride) = (self.size(), self.stride());
-        let slot = Slot { address: self.address_of(self.layout().offset()), stride: &stride.0, element: size_of::<T>() };
+        let slot = OperandRef {
+            address: self.address_of(self.layout().offset()),
+            stride: &stride.0,
+            element: size_of::<T>(),
+        };
         f(Strided { device: self.device(), size: &size.0, slot })
     }
 
@@ -207,20 +224,40 @@ impl Tensor<u8, 1, Cpu> {
     ///
     /// # Errors
     /// As [`into_elements`](Tensor::into_elements).
-    pub(crate) fn of_elements(self, op: &'static str, dtype: DType, sizes: &[usize], wanted: usize) -> Result<(Self, usize)> {
+    pub(crate) fn of_elements(
+        self,
+        op: &'static str,
+        dtype: DType,
+        sizes: &[usize],
+        wanted: usize,
+    ) -> Result<(Self, usize)> {
         let bytes = self.as_slice().unwrap_or_default();
         let Some(bytes) = bytes.get(..wanted) else {
-            return Err(Error::Length { op, sizes: sizes.into(), expected: wanted, found: bytes.len(), of: None });
+            return Err(Error::Length {
+                op,
+                sizes: sizes.into(),
+                expected: wanted,
+                found: bytes.len(),
+                of: None,
+            });
         };
         // Any bytes are an element of every type but this, as the contract of `Element` says.
         let any = dtype != DType::Bool;
         if let Some(at) = bytes.iter().position(|&byte| !any && byte > 1) {
-            return Err(Error::Value { op, what: text(format_args!("bytes {:?} of element {at} are no {dtype}", &bytes[at..=at])) });
+            return Err(Error::Value {
+                op,
+                what: text(format_args!("bytes {:?} of element {at} are no {dtype}", &bytes[at..=at])),
+            });
         }
         // A tensor may grow into the rest of its memory, which must then hold elements too.
         let whole = any || self.allocation().size() == wanted;
         let (first, element) = (self.layout().offset(), dtype.size());
-        let aligned = first.is_multiple_of(element) && (self.allocation().ptr() as usize).is_multiple_of(dtype.align());
-        if whole && aligned { Ok((self, first / element)) } else { Ok((self.view().slice((..wanted,))?.copy()?, 0)) }
+        let aligned =
+            first.is_multiple_of(element) && (self.allocation().ptr() as usize).is_multiple_of(dtype.align());
+        if whole && aligned {
+            Ok((self, first / element))
+        } else {
+            Ok((self.view().slice((..wanted,))?.copy()?, 0))
+        }
     }
 }

@@ -31,7 +31,11 @@ impl<T, const RANK: usize> Seen<T, RANK> for TensorViewMut<'_, T, RANK> {
 
 /// Sizes agree, and so do all elements, each with the one of the same index.
 #[track_caller]
-fn all<T, const RANK: usize>(x: &impl Seen<T, RANK>, y: &impl Seen<T, RANK>, same: impl Fn(&T, &T) -> bool) -> bool {
+fn all<T, const RANK: usize>(
+    x: &impl Seen<T, RANK>,
+    y: &impl Seen<T, RANK>,
+    same: impl Fn(&T, &T) -> bool,
+) -> bool {
     let (x, y) = (x.seen(), y.seen());
     x.size() == y.size() && x.iter().zip(y).all(|(x, y)| same(x, y))
 }
@@ -138,7 +142,8 @@ impl<T: Element, const RANK: usize> Tensor<T, RANK, Cpu> {
         let op = "from_bytes";
         let (parts, rest) = (bytes.chunks_exact(size_of::<T>()), bytes.len() % size_of::<T>());
         if rest != 0 {
-            let what = text(format_args!("{} bytes are not whole elements of {}", bytes.len(), size_of::<T>()));
+            let what =
+                text(format_args!("{} bytes are not whole elements of {}", bytes.len(), size_of::<T>()));
             return Err(Error::Value { op, what });
         }
         let size = checked(op, size.into(), parts.len(), size_of::<T>())?;
@@ -146,9 +151,10 @@ impl<T: Element, const RANK: usize> Tensor<T, RANK, Cpu> {
         values.try_reserve_exact(parts.len()).map_err(|_| Error::OutOfMemory { op, nbytes: bytes.len() })?;
         for (at, part) in parts.enumerate() {
             let value = bytemuck::checked::try_pod_read_unaligned(part);
-            values.push(
-                value.map_err(|_| Error::Value { op, what: text(format_args!("bytes {part:?} of element {at} are no {}", T::DTYPE)) })?,
-            );
+            values.push(value.map_err(|_| Error::Value {
+                op,
+                what: text(format_args!("bytes {part:?} of element {at} are no {}", T::DTYPE)),
+            })?);
         }
         Tensor::from_vec(values, size)
     }

@@ -7,7 +7,7 @@ use crate::dim::{Dim, Stride};
 use crate::element::Float;
 use crate::error::{Error, Result, text};
 use crate::layout::Layout;
-use crate::rank::{Rank, Smaller};
+use crate::rank::{Rank, RankMinusOne};
 use num_complex::Complex;
 
 /// The layout of the parts of complex numbers: a new last axis of two.
@@ -33,16 +33,24 @@ fn pairs<const RANK: usize, const M: usize>(op: &'static str, layout: &Layout<RA
     let (size, stride) = (layout.size().0, layout.stride().0);
     let wrong = |what: std::fmt::Arguments<'_>| Error::Value { op, what: text(what) };
     if size[RANK - 1] != 2 {
-        return Err(wrong(format_args!("the last axis of sizes {} has not the size 2, of a real and an imaginary part", layout.size())));
+        return Err(wrong(format_args!(
+            "the last axis of sizes {} has not the size 2, of a real and an imaginary part",
+            layout.size()
+        )));
     }
     // Strides of axes without a second index say nothing.
     let apart = |axis: usize| size[axis] > 1 && stride[axis] % 2 != 0;
     if stride[RANK - 1] != 1 || !layout.offset().is_multiple_of(2) || (0..RANK - 1).any(apart) {
-        let what = format_args!("strides {:?} and offset {}: parts do not stand side by side, in whole pairs", stride, layout.offset());
+        let what = format_args!(
+            "strides {:?} and offset {}: parts do not stand side by side, in whole pairs",
+            stride,
+            layout.offset()
+        );
         return Err(wrong(what));
     }
     let size = Dim(std::array::from_fn(|axis| size[axis]));
-    Layout::new(size, Stride(std::array::from_fn(|axis| stride[axis] / 2)), layout.offset() / 2).map_err(|error| error.renamed(op))
+    Layout::new(size, Stride(std::array::from_fn(|axis| stride[axis] / 2)), layout.offset() / 2)
+        .map_err(|error| error.renamed(op))
 }
 
 macro_rules! views {
@@ -62,7 +70,7 @@ macro_rules! views {
             #[doc = $as_complex]
             pub fn view_as_complex<const M: usize>(self) -> Result<$view<'a, Complex<P>, M, D>>
             where
-                Dim<RANK>: Smaller<Output = Dim<M>>,
+                Dim<RANK>: RankMinusOne<Output = Dim<M>>,
             {
                 let layout = pairs::<RANK, M>("view_as_complex", self.layout())?;
                 // SAFETY: two parts side by side are a complex number of the same alignment; each pair is one of the view's.
@@ -121,7 +129,7 @@ impl<P: Float, const RANK: usize, D: Device> Tensor<P, RANK, D> {
     /// ```
     pub fn view_as_complex<const M: usize>(&self) -> Result<TensorView<'_, Complex<P>, M, D>>
     where
-        Dim<RANK>: Smaller<Output = Dim<M>>,
+        Dim<RANK>: RankMinusOne<Output = Dim<M>>,
     {
         self.view().view_as_complex()
     }

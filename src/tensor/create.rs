@@ -6,7 +6,7 @@
 use super::Tensor;
 use super::adopt::checked;
 use crate::allocation::Allocation;
-use crate::device::{Cpu, Device, Fresh, Inputs};
+use crate::device::{Cpu, Device, Init, Inputs};
 use crate::dim::Dim;
 use crate::element::{Compute, Element, Number, RealNumber};
 use crate::error::{Error, Result, text};
@@ -19,11 +19,11 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// Memory for a dense layout that the caller is about to write, every element of it.
     #[inline]
     pub(crate) fn unwritten(op: &'static str, layout: Layout<RANK>, device: &D) -> Result<Self> {
-        Self::fresh(op, layout, device, Fresh::Unspecified)
+        Self::fresh(op, layout, device, Init::Unspecified)
     }
 
     #[inline(always)] // a tensor on its way through memory costs as much as its allocation
-    fn fresh(op: &'static str, layout: Layout<RANK>, device: &D, fresh: Fresh) -> Result<Self> {
+    fn fresh(op: &'static str, layout: Layout<RANK>, device: &D, fresh: Init) -> Result<Self> {
         let numel = layout.size().numel_of(op, size_of::<T>())?;
         let memory = Allocation::fresh(device, numel * size_of::<T>(), fresh)?;
         // SAFETY: a dense layout of `numel` elements; zeros are valid elements, and unspecified bytes are written by the
@@ -38,7 +38,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     #[inline]
     pub fn zeros(size: impl Into<Dim<RANK>>, device: &D) -> Result<Self> {
         let size = size.into();
-        Self::fresh("zeros", Layout::row_major(size), device, Fresh::Zeroed)
+        Self::fresh("zeros", Layout::row_major(size), device, Init::Zeroed)
     }
 
     /// All elements 1.
@@ -72,7 +72,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     #[inline(always)]
     fn spread(op: &'static str, size: Dim<RANK>, value: T, device: &D) -> Result<Self> {
         let numel = size.numel_of(op, size_of::<T>())?;
-        let mut tensor = Self::fresh(op, Layout::row_major(size), device, Fresh::Unspecified)?;
+        let mut tensor = Self::fresh(op, Layout::row_major(size), device, Init::Unspecified)?;
         let to = tensor.fresh_leaf().slot(&[1]);
         // SAFETY: fresh memory for `numel` elements, one run; the program loads nothing.
         unsafe { device.map(&Store(Param(value)), &[numel], 0, &[to], Inputs { slots: &[], reads: &[] })? };
@@ -108,12 +108,16 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// assert_eq!(x.to_vec()?, [0, 1, 2, 10, 11, 12]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn from_fn(size: impl Into<Dim<RANK>>, value: impl FnMut([usize; RANK]) -> T, device: &D) -> Result<Self> {
+    pub fn from_fn(
+        size: impl Into<Dim<RANK>>,
+        value: impl FnMut([usize; RANK]) -> T,
+        device: &D,
+    ) -> Result<Self> {
         let size = size.into();
         Self::from_slice(&values_of("from_fn", size, value)?, size, device)
     }
 
-    /// The elements of an array of arrays, up to six deep; see [`Nested`].
+    /// The elements of an array of arrays, up to six deep; see [`NestedArray`].
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
@@ -125,7 +129,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// assert_eq!(x.size(), [2, 3]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn from_array<A: Nested<T, RANK>>(array: A, device: &D) -> Result<Self> {
+    pub fn from_array<A: NestedArray<T, RANK>>(array: A, device: &D) -> Result<Self> {
         Self::from_slice(array.flat(), A::SIZE, device)
     }
 
@@ -134,12 +138,16 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// # Errors
     /// [`Error::OutOfMemory`].
     pub fn zeros_like(&self) -> Result<Self> {
-        Self::fresh("zeros_like", self.layout().preserved(), self.device(), Fresh::Zeroed)
+        Self::fresh("zeros_like", self.layout().preserved(), self.device(), Init::Zeroed)
     }
 }
 
 /// What `value` gives for every index, in row-major order. If it panics, what it gave before is dropped.
-fn values_of<T, const RANK: usize>(op: &'static str, size: Dim<RANK>, value: impl FnMut([usize; RANK]) -> T) -> Result<Vec<T>> {
+fn values_of<T, const RANK: usize>(
+    op: &'static str,
+    size: Dim<RANK>,
+    value: impl FnMut([usize; RANK]) -> T,
+) -> Result<Vec<T>> {
     let numel = size.numel_of(op, size_of::<T>())?;
     let mut values = Vec::new();
     values.try_reserve_exact(numel).map_err(|_| Error::OutOfMemory { op, nbytes: numel * size_of::<T>() })?;
@@ -230,17 +238,24 @@ impl<T: RealNumber, D: Device> Tensor<T, 1, D> {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     pub fn arange(start: T, end: T, step: T, device: &D) -> Result<Self> {
-        let refused = |what| Err(Error::Value { op: "arange", what: text(format_args!("from {start} to {end} by {step}: {what}")) });
+        let refused = |what| {
+            Err(Error::Value {
+                op: "arange",
+                what: text(format_args!("from {start} to {end} by {step}: {what}")),
+            })
+        };
         if step == T::zero() {
             return refused("the step is 0");
         }
         if T::DTYPE.is_discrete() {
             let (first, step) = (whole(start), whole(step));
             let way = whole(end) - first;
-            let count = if (way < 0) == (step < 0) { way.unsigned_abs().div_ceil(step.unsigned_abs()) } else { 0 };
+            let count =
+                if (way < 0) == (step < 0) { way.unsigned_abs().div_ceil(step.unsigned_abs()) } else { 0 };
             let count = usize::try_from(count).unwrap_or(usize::MAX);
             // Every value lies between `start` and `end`, so it is one of `T`, and its 64 low bits are all of it.
-            let value = |[i]: [usize; 1]| T::narrow(Compute::<T>::from_i64((first + i as i128 * step) as i64));
+            let value =
+                |[i]: [usize; 1]| T::narrow(Compute::<T>::from_i64((first + i as i128 * step) as i64));
             return Self::from_slice(&values_of("arange", Dim([count]), value)?, [count], device);
         }
         let [first, last, step] = [start, end, step].map(real);
@@ -249,7 +264,11 @@ impl<T: RealNumber, D: Device> Tensor<T, 1, D> {
         }
         // A quotient that underflows is still a step on the way, or one away from it. Beyond usize the cast saturates.
         let steps = (last - first) / step;
-        let count = if steps == 0.0 && first != last { steps.is_sign_positive() as usize } else { steps.ceil() as usize };
+        let count = if steps == 0.0 && first != last {
+            steps.is_sign_positive() as usize
+        } else {
+            steps.ceil() as usize
+        };
         let value = |[i]: [usize; 1]| of_real(first + i as f64 * step);
         Self::from_slice(&values_of("arange", Dim([count]), value)?, [count], device)
     }
@@ -283,7 +302,10 @@ impl<T: Number, D: Device> Tensor<T, 1, D> {
     pub fn linspace(start: T, end: T, n: usize, device: &D) -> Result<Self> {
         let [first, last] = [start, end].map(|end| end.widen().cast::<Complex<f64>>());
         if !(first.is_finite() && last.is_finite()) {
-            return Err(Error::Value { op: "linspace", what: text(format_args!("from {start} to {end}: not finite")) });
+            return Err(Error::Value {
+                op: "linspace",
+                what: text(format_args!("from {start} to {end}: not finite")),
+            });
         }
         let spaces = n.saturating_sub(1).max(1);
         let [low, high] = if T::DTYPE.is_discrete() { [whole(start), whole(end)] } else { [0; 2] };
@@ -296,7 +318,10 @@ impl<T: Number, D: Device> Tensor<T, 1, D> {
             }
             i => {
                 let part = |first, last| between(first, last, spaces as f64, i as f64);
-                T::narrow(Compute::<T>::from_complex(Complex::new(part(first.re, last.re), part(first.im, last.im))))
+                T::narrow(Compute::<T>::from_complex(Complex::new(
+                    part(first.re, last.re),
+                    part(first.im, last.im),
+                )))
             }
         };
         Self::from_slice(&values_of("linspace", Dim([n]), value)?, [n], device)
@@ -333,7 +358,7 @@ mod sealed {
     message = "`{Self}` is not an array, {RANK} deep, of `{T}`",
     label = "expected arrays in arrays with elements `{T}`, from 1 to 6 deep"
 )]
-pub trait Nested<T, const RANK: usize>: sealed::Sealed {
+pub trait NestedArray<T, const RANK: usize>: sealed::Sealed {
     /// The lengths, outermost first.
     const SIZE: [usize; RANK];
     /// The elements in row-major order.
@@ -342,7 +367,7 @@ pub trait Nested<T, const RANK: usize>: sealed::Sealed {
 
 macro_rules! nested {
     ($($rank:literal: $array:ty, [$($len:ident),+] = |$x:ident| $flat:expr;)*) => { $(
-        impl<T: Element, $(const $len: usize),+> Nested<T, $rank> for $array {
+        impl<T: Element, $(const $len: usize),+> NestedArray<T, $rank> for $array {
             const SIZE: [usize; $rank] = [$($len),+];
             fn flat(&self) -> &[T] {
                 let $x = self;

@@ -7,7 +7,7 @@ mod words;
 
 use super::bytes::Strided;
 use super::{Tensor, TensorView, TensorViewMut};
-use crate::device::{Device, Slot};
+use crate::device::{Device, OperandRef};
 use crate::dtype::DType;
 use crate::element::Element;
 use crate::error::Result;
@@ -94,14 +94,18 @@ impl Cells<'_> {
     /// As `Display` prints them.
     pub(crate) fn display(&self, f: &fmt::Formatter<'_>) -> Result<String> {
         match f.precision() {
-            None if self.size().is_empty() => Ok(self.part(&[])?.into_iter().map(|cell| words::scalar(self.kind, cell)).collect()),
+            None if self.size().is_empty() => {
+                Ok(self.part(&[])?.into_iter().map(|cell| words::scalar(self.kind, cell)).collect())
+            }
             _ => self.page(f, " ", 0),
         }
     }
 
     /// The elements in brackets, `indent` characters to the right of where they begin.
     fn page(&self, f: &fmt::Formatter<'_>, separator: &'static str, indent: usize) -> Result<String> {
-        let is_long = self.size().iter().fold(1, |numel: usize, &size| numel.saturating_mul(size)) > THRESHOLD && !f.alternate();
+        let is_long = self.size().iter().fold(1, |numel: usize, &size| numel.saturating_mul(size))
+            > THRESHOLD
+            && !f.alternate();
         let is_cut: Vec<bool> = self.size().iter().map(|&size| is_long && size > 2 * EDGE).collect();
         let cells = self.read(&is_cut, &mut Vec::new())?;
         if cells.is_empty() {
@@ -134,7 +138,9 @@ impl Cells<'_> {
         part.truncate(leading);
         // Each position of the axes before has its share of one edge, then that of the other.
         let share = edges[0].len().checked_div(outer).unwrap_or(0);
-        Ok((0..outer).flat_map(|at| edges.iter().flat_map(move |edge| edge[at * share..][..share].iter().copied())).collect())
+        Ok((0..outer)
+            .flat_map(|at| edges.iter().flat_map(move |edge| edge[at * share..][..share].iter().copied()))
+            .collect())
     }
 
     fn size(&self) -> &[usize] {
@@ -143,10 +149,10 @@ impl Cells<'_> {
 
     /// The elements inside ranges of the axes, in row-major order.
     fn part(&self, ranges: &[Range<usize>]) -> Result<Vec<Cell>> {
-        let Slot { address, stride, element } = self.elements.slot;
+        let OperandRef { address, stride, element } = self.elements.slot;
         let first: isize = ranges.iter().zip(stride).map(|(range, &step)| range.start as isize * step).sum();
         let size: Vec<usize> = ranges.iter().map(Range::len).collect();
-        let slot = Slot { address: address.wrapping_offset(first * element as isize), stride, element };
+        let slot = OperandRef { address: address.wrapping_offset(first * element as isize), stride, element };
         let mut cells = Vec::with_capacity(size.iter().product());
         // SAFETY: some of the elements.
         unsafe {
@@ -190,7 +196,7 @@ macro_rules! printed {
     ($($name:ident: $type:ty, |$x:ident| $view:expr;)*) => { $(
         /// As NumPy prints arrays; `{:.3}` gives at most 3 digits after the point, `{:#}` prints every element.
         ///
-        /// Floats have the fewest digits that tell them from their neighbours, at most 8 after the point. Beyond 1 000
+        /// Floats have the fewest digits that tell them from their neighbors, at most 8 after the point. Beyond 1 000
         /// elements each axis shows 3 at either end. Without data, prints the sizes; never fails for it.
         ///
         /// # Examples

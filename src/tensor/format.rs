@@ -27,7 +27,11 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// assert!(x.stride() == [4, 2] && x.capacity() == 7);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn set_sizes_and_strides(&mut self, size: impl Into<Dim<RANK>>, stride: impl Into<Stride<RANK>>) -> Result<()> {
+    pub fn set_sizes_and_strides(
+        &mut self,
+        size: impl Into<Dim<RANK>>,
+        stride: impl Into<Stride<RANK>>,
+    ) -> Result<()> {
         let (op, size, stride) = ("set_sizes_and_strides", size.into(), stride.into());
         self.thawed(op)?;
         size.numel_of(op, size_of::<T>())?;

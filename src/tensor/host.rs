@@ -80,7 +80,12 @@ impl<T, const RANK: usize> Tensor<T, RANK, Cpu> {
     #[inline]
     pub fn data_mut(&mut self) -> Result<&mut [T]> {
         let (size, stride) = (self.size().0, self.stride().0);
-        let needs_copy = || Error::NeedsCopy { op: "data_mut", sizes: size.into(), strides: stride.into(), to: size.into() };
+        let needs_copy = || Error::NeedsCopy {
+            op: "data_mut",
+            sizes: size.into(),
+            strides: stride.into(),
+            to: size.into(),
+        };
         self.writable("data_mut")?.into_slice_mut().ok_or_else(needs_copy)
     }
 

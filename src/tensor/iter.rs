@@ -208,7 +208,9 @@ impl<'a, T, const RANK: usize> TensorView<'a, T, RANK, Cpu> {
     /// assert_eq!(largest, Some(([1, 1], &9)));
     /// ```
     #[track_caller]
-    pub fn indexed_iter(self) -> impl ExactSizeIterator<Item = ([usize; RANK], &'a T)> + DoubleEndedIterator + use<'a, T, RANK> {
+    pub fn indexed_iter(
+        self,
+    ) -> impl ExactSizeIterator<Item = ([usize; RANK], &'a T)> + DoubleEndedIterator + use<'a, T, RANK> {
         self.ready("indexed_iter").unwrap_or_else(|error| panic!("{error}"));
         Positions::new(*self.layout()).map(move |(index, position)| {
             // SAFETY: a position of the view, which has its memory: a valid element that nobody writes for 'a.
@@ -233,11 +235,16 @@ impl<'a, T, const RANK: usize> TensorViewMut<'a, T, RANK, Cpu> {
     }
 
     /// The elements in row-major order, each with its index, for writing.
-    pub fn indexed_iter_mut(&mut self) -> impl ExactSizeIterator<Item = ([usize; RANK], &mut T)> + DoubleEndedIterator {
+    pub fn indexed_iter_mut(
+        &mut self,
+    ) -> impl ExactSizeIterator<Item = ([usize; RANK], &mut T)> + DoubleEndedIterator {
         TensorViewMut::into_indexed_iter(self.reborrow())
     }
 
-    fn into_indexed_iter(self) -> impl ExactSizeIterator<Item = ([usize; RANK], &'a mut T)> + DoubleEndedIterator + use<'a, T, RANK> {
+    fn into_indexed_iter(
+        self,
+    ) -> impl ExactSizeIterator<Item = ([usize; RANK], &'a mut T)> + DoubleEndedIterator + use<'a, T, RANK>
+    {
         let whole = self;
         Positions::new(*whole.layout()).map(move |(index, position)| {
             // SAFETY: a position of this exclusive view, which is given up; each position comes once, and no other
@@ -248,14 +255,17 @@ impl<'a, T, const RANK: usize> TensorViewMut<'a, T, RANK, Cpu> {
 }
 
 /// Where each lane along axis `A` starts, and what a lane looks like from there.
-fn lane_layouts<const A: usize, const M: usize, const RANK: usize>(layout: &Layout<RANK>) -> (Positions<M>, Layout<1>)
+fn lane_layouts<const A: usize, const M: usize, const RANK: usize>(
+    layout: &Layout<RANK>,
+) -> (Positions<M>, Layout<1>)
 where
     Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
 {
     let (size, stride) = (layout.size().0[A], layout.stride().0[A]);
     let lane = match layout.numel() {
         0 => Layout::row_major(Dim([size])), // there are no lanes, or they are empty
-        _ => Layout::new([size], [stride], layout.offset()).expect("one axis of a layout with elements is a layout"),
+        _ => Layout::new([size], [stride], layout.offset())
+            .expect("one axis of a layout with elements is a layout"),
     };
     (Positions::new(layout.indexed(A, 0)), lane)
 }

@@ -8,7 +8,7 @@ use crate::device::Device;
 use crate::dim::{Axis, Dim, Stride};
 use crate::error::{Error, Result, text};
 use crate::layout::Layout;
-use crate::rank::{Fits, InsertAxis, LiftTo, Rank, RemoveAxis, SliceSpec};
+use crate::rank::{InsertAxis, LiftTo, Rank, RemoveAxis, SliceOfRank, SliceSpec};
 use std::ops::Range;
 
 /// One row of views: the same function of the layout, for a view, an exclusive view and an owned tensor.
@@ -85,7 +85,7 @@ views! {
     /// assert_eq!(x.slice((0, NewAxis, ..))?.size(), [1, 4]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    fn slice, into_slice[S: SliceSpec<Output = Dim<M>>, const M: usize](spec: S) -> M where S::Reads: Fits<RANK> = |layout| layout.sliced(&spec);
+    fn slice, into_slice[S: SliceSpec<Output = Dim<M>>, const M: usize](spec: S) -> M where S::Reads: SliceOfRank<RANK> = |layout| layout.sliced(&spec);
 
     /// Axis `a` of the result is axis `order[a]` of this tensor.
     ///
@@ -163,7 +163,7 @@ exclusive_views! {
     ///
     /// # Errors
     /// [`Error::Slice`] when an entry leaves its axis or a step is 0.
-    fn slice[S: SliceSpec<Output = Dim<M>>, const M: usize](spec: S) -> M where S::Reads: Fits<RANK> = |layout| layout.sliced(&spec);
+    fn slice[S: SliceSpec<Output = Dim<M>>, const M: usize](spec: S) -> M where S::Reads: SliceOfRank<RANK> = |layout| layout.sliced(&spec);
 
     /// Axis `a` of the result is axis `order[a]` of this tensor.
     ///
@@ -286,13 +286,22 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
     ///
     /// # Errors
     /// [`Error::Slice`] when `len` is 0.
-    pub fn chunks<const A: usize>(self, _: Axis<A>, len: usize) -> Result<impl ExactSizeIterator<Item = TensorView<'a, T, RANK, D>>>
+    pub fn chunks<const A: usize>(
+        self,
+        _: Axis<A>,
+        len: usize,
+    ) -> Result<impl ExactSizeIterator<Item = TensorView<'a, T, RANK, D>>>
     where
         Dim<RANK>: RemoveAxis<A>,
     {
         let size = self.size().0[A];
         if len == 0 {
-            return Err(Error::Slice { op: "chunks", entry: text(format_args!("chunks of 0")), axis: A, size });
+            return Err(Error::Slice {
+                op: "chunks",
+                entry: text(format_args!("chunks of 0")),
+                axis: A,
+                size,
+            });
         }
         let starts = 0..size.div_ceil(len);
         Ok(starts.map(move |i| {
@@ -360,12 +369,16 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
         second: B,
     ) -> Result<(TensorViewMut<'a, T, M, D>, TensorViewMut<'a, T, N, D>)>
     where
-        A: SliceSpec<Output = Dim<M>, Reads: Fits<RANK>>,
-        B: SliceSpec<Output = Dim<N>, Reads: Fits<RANK>>,
+        A: SliceSpec<Output = Dim<M>, Reads: SliceOfRank<RANK>>,
+        B: SliceSpec<Output = Dim<N>, Reads: SliceOfRank<RANK>>,
     {
         let (one, other) = (self.layout().sliced(&first)?, self.layout().sliced(&second)?);
         if !self.layout().are_apart(&first, &second) {
-            let what = text(format_args!("two slices, of sizes {} and {}, share elements", one.size(), other.size()));
+            let what = text(format_args!(
+                "two slices, of sizes {} and {}, share elements",
+                one.size(),
+                other.size()
+            ));
             return Err(Error::Value { op: "multi_slice_mut", what });
         }
         // SAFETY: slices of this view that share no index, hence no element.
@@ -376,13 +389,22 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
     ///
     /// # Errors
     /// [`Error::Slice`] when `len` is 0.
-    pub fn chunks_mut<const A: usize>(self, _: Axis<A>, len: usize) -> Result<impl Iterator<Item = TensorViewMut<'a, T, RANK, D>>>
+    pub fn chunks_mut<const A: usize>(
+        self,
+        _: Axis<A>,
+        len: usize,
+    ) -> Result<impl Iterator<Item = TensorViewMut<'a, T, RANK, D>>>
     where
         Dim<RANK>: RemoveAxis<A>,
     {
         let size = self.size().0[A];
         if len == 0 {
-            return Err(Error::Slice { op: "chunks_mut", entry: text(format_args!("chunks of 0")), axis: A, size });
+            return Err(Error::Slice {
+                op: "chunks_mut",
+                entry: text(format_args!("chunks of 0")),
+                axis: A,
+                size,
+            });
         }
         let mut rest = Some(self);
         Ok(std::iter::from_fn(move || {
@@ -391,14 +413,18 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
             if left == 0 {
                 return None;
             }
-            let (chunk, after) = view.split_at_mut(Axis::<A>, len.min(left)).expect("a chunk lies inside its axis");
+            let (chunk, after) =
+                view.split_at_mut(Axis::<A>, len.min(left)).expect("a chunk lies inside its axis");
             rest = Some(after);
             Some(chunk)
         }))
     }
 
     /// The exclusive tensor at each position of axis `A`, in order.
-    pub fn axis_iter_mut<const A: usize, const M: usize>(self, _: Axis<A>) -> impl Iterator<Item = TensorViewMut<'a, T, M, D>>
+    pub fn axis_iter_mut<const A: usize, const M: usize>(
+        self,
+        _: Axis<A>,
+    ) -> impl Iterator<Item = TensorViewMut<'a, T, M, D>>
     where
         Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
     {
@@ -411,10 +437,19 @@ impl<'a, T, const RANK: usize, D: Device> TensorViewMut<'a, T, RANK, D> {
     }
 }
 
-fn halves<const A: usize, const RANK: usize>(layout: &Layout<RANK>, _: Axis<A>, at: usize) -> Result<(Layout<RANK>, Layout<RANK>)> {
+fn halves<const A: usize, const RANK: usize>(
+    layout: &Layout<RANK>,
+    _: Axis<A>,
+    at: usize,
+) -> Result<(Layout<RANK>, Layout<RANK>)> {
     let size = layout.size().0[A];
     if at > size {
-        return Err(Error::Slice { op: "split_at", entry: text(format_args!("a split at {at}")), axis: A, size });
+        return Err(Error::Slice {
+            op: "split_at",
+            entry: text(format_args!("a split at {at}")),
+            axis: A,
+            size,
+        });
     }
     Ok((layout.ranged("split_at", A, 0, at, 1)?, layout.ranged("split_at", A, at, size, 1)?))
 }
@@ -424,7 +459,11 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     ///
     /// # Errors
     /// [`Error::Slice`] when `at` is beyond the axis.
-    pub fn split_at<const A: usize>(&self, axis: Axis<A>, at: usize) -> Result<(TensorView<'_, T, RANK, D>, TensorView<'_, T, RANK, D>)>
+    pub fn split_at<const A: usize>(
+        &self,
+        axis: Axis<A>,
+        at: usize,
+    ) -> Result<(TensorView<'_, T, RANK, D>, TensorView<'_, T, RANK, D>)>
     where
         Dim<RANK>: RemoveAxis<A>,
     {
@@ -444,7 +483,8 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     ) -> Result<TensorView<'_, T, N, D>> {
         let view = self.view();
         view.ready("as_strided")?;
-        let layout = Layout::within("as_strided", size.into(), stride.into(), offset as i128, self.capacity())?;
+        let layout =
+            Layout::within("as_strided", size.into(), stride.into(), offset as i128, self.capacity())?;
         // SAFETY: checked against the memory just now, all of which this handle may read.
         Ok(unsafe { view.relay(layout) })
     }
@@ -464,7 +504,11 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     ///
     /// # Errors
     /// [`Error::Slice`] when `len` is 0.
-    pub fn chunks<const A: usize>(&self, axis: Axis<A>, len: usize) -> Result<impl ExactSizeIterator<Item = TensorView<'_, T, RANK, D>>>
+    pub fn chunks<const A: usize>(
+        &self,
+        axis: Axis<A>,
+        len: usize,
+    ) -> Result<impl ExactSizeIterator<Item = TensorView<'_, T, RANK, D>>>
     where
         Dim<RANK>: RemoveAxis<A>,
     {

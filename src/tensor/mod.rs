@@ -11,7 +11,7 @@
 //! | `any.rs` | the same memory on a device that is a type, or chosen at run time |
 //! | `resize.rs` | lazy allocation, resize, reserve, extend, shrink |
 //! | `create.rs` `adopt.rs` | where tensors come from |
-//! | `place.rs` | where results go: `Writable`, fresh memory or memory that is there |
+//! | `place.rs` | where results go: `IntoViewMut`, fresh memory or memory that is there |
 //! | `host.rs` `iter.rs` | elements on the CPU: slices, indexing, iterators |
 //! | `bytes.rs` | elements as bytes, in pieces |
 //! | `display.rs` | printing |
@@ -44,7 +44,7 @@ mod view_mut;
 pub use adopt::AsAtomic;
 #[cfg(feature = "dynamic")]
 pub(crate) use bytes::Strided;
-pub use create::Nested;
+pub use create::NestedArray;
 #[cfg(feature = "dynamic")]
 pub(crate) use display::{Cell, Cells, decode};
 pub use handle::Tensor;
@@ -53,8 +53,8 @@ pub(crate) use handle::{Parts, State};
 #[cfg(feature = "rayon")]
 pub use iter::ParElements;
 pub use iter::{Elements, Iter, IterMut, Reference};
-pub use place::Writable;
-pub(crate) use place::{Fresh, Place, There};
+pub use place::IntoViewMut;
+pub(crate) use place::{Allocate, Destination, Existing};
 pub use share::Metadata;
 pub(crate) use view::Leaf;
 pub use view::TensorView;

@@ -1,6 +1,6 @@
 //! Where a result goes: into memory of its own, or into memory that is there.
 //!
-//! An operator is written once, for any [`Place`]; its function with `_into` in its name gives it what is there.
+//! An operator is written once, for any [`Destination`]; its function with `_into` in its name gives it what is there.
 // Imports: `error`, `layout`, `element`, `device`, `tensor`.
 
 use super::{Tensor, TensorViewMut};
@@ -14,7 +14,7 @@ use crate::layout::Layout;
 /// A function that ends in `_into` writes what its sibling would return, and needs exactly those sizes; `eval_into` stretches.
 /// Nothing is written where sizes, devices or handles are wrong ([`Error::Output`], [`Error::Device`], and those of
 /// [`Tensor::view_mut`]: [`Error::Shared`], [`Error::Overlap`], [`Error::Unallocated`]); after an error that an operand causes
-/// later, an index outside for example, the elements may hold anything, initialised.
+/// later, an index outside for example, the elements may hold anything, initialized.
 ///
 /// # Examples
 /// ```
@@ -31,7 +31,7 @@ use crate::layout::Layout;
     label = "expected `&mut Tensor` or an exclusive view of element `{T}`, rank {RANK}, on `{D}`",
     note = "a whole tensor: `&mut out`; a part of one: `out.view_mut()?.slice((1..3, ..))?`"
 )]
-pub trait Writable<'a, T, const RANK: usize, D: Device> {
+pub trait IntoViewMut<'a, T, const RANK: usize, D: Device> {
     /// It, borrowed for writing.
     ///
     /// # Errors
@@ -39,7 +39,7 @@ pub trait Writable<'a, T, const RANK: usize, D: Device> {
     fn into_view_mut(self, op: &'static str) -> Result<TensorViewMut<'a, T, RANK, D>>;
 }
 
-impl<'a, T, const RANK: usize, D: Device> Writable<'a, T, RANK, D> for &'a mut Tensor<T, RANK, D> {
+impl<'a, T, const RANK: usize, D: Device> IntoViewMut<'a, T, RANK, D> for &'a mut Tensor<T, RANK, D> {
     #[inline]
     fn into_view_mut(self, op: &'static str) -> Result<TensorViewMut<'a, T, RANK, D>> {
         self.writable(op)
@@ -47,7 +47,7 @@ impl<'a, T, const RANK: usize, D: Device> Writable<'a, T, RANK, D> for &'a mut T
 }
 
 #[diagnostic::do_not_recommend]
-impl<'a, T, const RANK: usize, D: Device> Writable<'a, T, RANK, D> for TensorViewMut<'a, T, RANK, D> {
+impl<'a, T, const RANK: usize, D: Device> IntoViewMut<'a, T, RANK, D> for TensorViewMut<'a, T, RANK, D> {
     #[inline]
     fn into_view_mut(self, _: &'static str) -> Result<TensorViewMut<'a, T, RANK, D>> {
         Ok(self)
@@ -55,7 +55,9 @@ impl<'a, T, const RANK: usize, D: Device> Writable<'a, T, RANK, D> for TensorVie
 }
 
 #[diagnostic::do_not_recommend]
-impl<'a, T, const RANK: usize, D: Device> Writable<'a, T, RANK, D> for &'a mut TensorViewMut<'_, T, RANK, D> {
+impl<'a, T, const RANK: usize, D: Device> IntoViewMut<'a, T, RANK, D>
+    for &'a mut TensorViewMut<'_, T, RANK, D>
+{
     #[inline]
     fn into_view_mut(self, _: &'static str) -> Result<TensorViewMut<'a, T, RANK, D>> {
         Ok(self.reborrow())
@@ -63,7 +65,7 @@ impl<'a, T, const RANK: usize, D: Device> Writable<'a, T, RANK, D> for &'a mut T
 }
 
 /// Where an operator puts its result.
-pub(crate) trait Place<T, const RANK: usize, D: Device> {
+pub(crate) trait Destination<T, const RANK: usize, D: Device> {
     /// What the operator returns.
     type Done;
     /// Has a result of these sizes written, and gives back what `write` does; fresh memory gets this layout, what is there
@@ -71,7 +73,7 @@ pub(crate) trait Place<T, const RANK: usize, D: Device> {
     ///
     /// # Errors
     /// Those of `write`, after which what is there holds anything; [`Error::OutOfMemory`], or [`Error::Output`] and those of
-    /// [`Writable::into_view_mut`].
+    /// [`IntoViewMut::into_view_mut`].
     fn put_with<R>(
         self,
         op: &'static str,
@@ -79,7 +81,7 @@ pub(crate) trait Place<T, const RANK: usize, D: Device> {
         device: &D,
         write: impl FnOnce(&mut TensorViewMut<'_, T, RANK, D>) -> Result<R>,
     ) -> Result<(Self::Done, R)>;
-    /// As [`put_with`](Place::put_with), of what gives nothing back.
+    /// As [`put_with`](Destination::put_with), of what gives nothing back.
     fn put(
         self,
         op: &'static str,
@@ -100,9 +102,9 @@ fn written<V, R>(write: impl FnOnce(V) -> R, out: V) -> R {
 
 /// Memory of its own, which `write` writes whole.
 #[derive(Clone, Copy)]
-pub(crate) struct Fresh;
+pub(crate) struct Allocate;
 
-impl<T: Element, const RANK: usize, D: Device> Place<T, RANK, D> for Fresh {
+impl<T: Element, const RANK: usize, D: Device> Destination<T, RANK, D> for Allocate {
     type Done = Tensor<T, RANK, D>;
     fn put_with<R>(
         self,
@@ -118,9 +120,9 @@ impl<T: Element, const RANK: usize, D: Device> Place<T, RANK, D> for Fresh {
 }
 
 /// Memory that is there.
-pub(crate) struct There<W>(pub W);
+pub(crate) struct Existing<W>(pub W);
 
-impl<W> There<W> {
+impl<W> Existing<W> {
     /// It, if a result of these sizes fits.
     pub(crate) fn open<'a, T, const RANK: usize, D: Device>(
         self,
@@ -129,7 +131,7 @@ impl<W> There<W> {
         device: &D,
     ) -> Result<TensorViewMut<'a, T, RANK, D>>
     where
-        W: Writable<'a, T, RANK, D>,
+        W: IntoViewMut<'a, T, RANK, D>,
     {
         let out = self.0.into_view_mut(op)?;
         same_device(op, device, out.device())?;
@@ -140,7 +142,8 @@ impl<W> There<W> {
     }
 }
 
-impl<'a, W: Writable<'a, T, RANK, D>, T, const RANK: usize, D: Device + 'a> Place<T, RANK, D> for There<W>
+impl<'a, W: IntoViewMut<'a, T, RANK, D>, T, const RANK: usize, D: Device + 'a> Destination<T, RANK, D>
+    for Existing<W>
 where
     T: 'a,
 {

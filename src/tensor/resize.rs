@@ -11,7 +11,7 @@
 
 use super::{Tensor, TensorViewMut};
 use crate::allocation::{Allocation, ResizePolicy};
-use crate::device::{Device, Fresh, Slot};
+use crate::device::{Device, Init, OperandRef};
 use crate::dim::Dim;
 use crate::element::Element;
 use crate::error::{Error, Result};
@@ -49,7 +49,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     pub fn empty(size: impl Into<Dim<RANK>>, device: &D) -> Result<Self> {
         let size = size.into();
         size.numel_of("empty", size_of::<T>())?;
-        Ok(Tensor::waiting(Allocation::fresh(device, 0, Fresh::Zeroed)?, Layout::row_major(size)))
+        Ok(Tensor::waiting(Allocation::fresh(device, 0, Init::Zeroed)?, Layout::row_major(size)))
     }
 
     // ------------------------------------------------------------ memory
@@ -124,7 +124,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// New memory of zeros for `numel` elements, with the device, policy and history of the present one.
     fn successor(&self, numel: usize) -> Result<Shared<Allocation<D>>> {
         let nbytes = numel.saturating_mul(size_of::<T>());
-        let memory = Allocation::fresh(self.device(), nbytes, Fresh::Zeroed)?;
+        let memory = Allocation::fresh(self.device(), nbytes, Init::Zeroed)?;
         memory.inherit(self.memory());
         Ok(memory)
     }
@@ -150,8 +150,9 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// are valid.
     unsafe fn zero(&mut self, bytes: Range<usize>) -> Result<()> {
         let zero = Allocation::new(self.device(), 1)?;
-        let to = Slot { address: self.memory().ptr().wrapping_add(bytes.start), stride: &[1], element: 1 };
-        let from = Slot { address: zero.ptr(), stride: &[0], element: 1 };
+        let to =
+            OperandRef { address: self.memory().ptr().wrapping_add(bytes.start), stride: &[1], element: 1 };
+        let from = OperandRef { address: zero.ptr(), stride: &[0], element: 1 };
         // SAFETY: the bytes are there and this is the only handle, borrowed exclusively; one byte is read over and over.
         unsafe { self.device().copy(&[bytes.len()], to, from) }
     }
@@ -224,7 +225,13 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         self.thawed(op)?;
         let (expected, found) = (size.numel_of(op, size_of::<T>())?, self.numel());
         if expected != found {
-            return Err(Error::Length { op, sizes: size.0.into(), expected, found, of: Some(self.size().0.into()) });
+            return Err(Error::Length {
+                op,
+                sizes: size.0.into(),
+                expected,
+                found,
+                of: Some(self.size().0.into()),
+            });
         }
         self.contiguous(op, size)?;
         self.set_part(Layout::row_major(size).moved(self.layout().offset()));
@@ -236,7 +243,12 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         if self.is_contiguous() {
             return Ok(());
         }
-        Err(Error::NeedsCopy { op, sizes: self.size().0.into(), strides: self.stride().0.into(), to: to.0.into() })
+        Err(Error::NeedsCopy {
+            op,
+            sizes: self.size().0.into(),
+            strides: self.stride().0.into(),
+            to: to.0.into(),
+        })
     }
 
     /// Makes the first axis longer by `n`, keeps the elements, and reads 0 for the new ones. When the memory is full it
@@ -266,7 +278,8 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
         let (op, present) = ("extend", self.size());
         self.thawed(op)?;
         self.unique(op)?;
-        let with_rows = |rows: usize| Dim(std::array::from_fn(|axis| if axis == 0 { rows } else { present.0[axis] }));
+        let with_rows =
+            |rows: usize| Dim(std::array::from_fn(|axis| if axis == 0 { rows } else { present.0[axis] }));
         let size = with_rows(present.0[0].saturating_add(n));
         let need = size.numel_of(op, size_of::<T>())?;
         self.contiguous(op, size)?;

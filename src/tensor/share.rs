@@ -8,8 +8,8 @@
 //! | `make_unique` | new, if others share it | [`Element`] |
 // Imports: `error`, `dim`, `rank`, `layout`, `element`, `device`.
 
-use super::{Tensor, TensorView, TensorViewMut, Writable};
-use crate::device::{Device, Slot};
+use super::{IntoViewMut, Tensor, TensorView, TensorViewMut};
+use crate::device::{Device, OperandRef};
 use crate::dim::Dim;
 use crate::element::Element;
 use crate::error::{Error, Result};
@@ -185,7 +185,7 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
         if ordered.layout().is_contiguous() {
             let (nbytes, to) = (self.numel() * size_of::<T>(), copy.writable("to")?.raw_ptr().cast());
             // SAFETY: fresh memory for exactly these elements; the view's are contiguous, and nobody writes them.
-            if unsafe { device.receive(to, self.device(), ordered.raw_ptr().cast(), nbytes)? } {
+            if unsafe { device.copy_from(to, self.device(), ordered.raw_ptr().cast(), nbytes)? } {
                 return Ok(copy);
             }
         }
@@ -209,10 +209,14 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     /// assert_eq!(wide.to_vec()?, [0.0, 0.0, 1.0, 2.0]);
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn copy_to<'o, E: Device + 'o>(&self, out: impl Writable<'o, T, RANK, E>) -> Result<()> {
+    pub fn copy_to<'o, E: Device + 'o>(&self, out: impl IntoViewMut<'o, T, RANK, E>) -> Result<()> {
         let out = out.into_view_mut("copy_to")?;
         if self.size() != out.size() {
-            return Err(Error::Output { op: "copy_to", sizes: self.size().0.into(), found: out.size().0.into() });
+            return Err(Error::Output {
+                op: "copy_to",
+                sizes: self.size().0.into(),
+                found: out.size().0.into(),
+            });
         }
         if self.is_on(out.device()) {
             return self.copy_within_device("copy_to", out);
@@ -226,12 +230,21 @@ impl<T: Element, const RANK: usize, D: Device> TensorView<'_, T, RANK, D> {
     }
 
     /// Copies to a view of the same size on the same device, which the caller has compared.
-    pub(super) fn copy_within_device<E: Device>(&self, op: &'static str, mut to: TensorViewMut<'_, T, RANK, E>) -> Result<()> {
+    pub(super) fn copy_within_device<E: Device>(
+        &self,
+        op: &'static str,
+        mut to: TensorViewMut<'_, T, RANK, E>,
+    ) -> Result<()> {
         assert!(self.size() == to.size() && self.is_on(to.device()), "the caller has compared");
         self.ready(op)?;
         let (from_stride, to_stride) = (self.stride(), to.stride());
-        let to_slot = Slot { address: to.raw_ptr().cast(), stride: &to_stride.0, element: size_of::<T>() };
-        let from_slot = Slot { address: self.raw_ptr().cast_mut().cast(), stride: &from_stride.0, element: size_of::<T>() };
+        let to_slot =
+            OperandRef { address: to.raw_ptr().cast(), stride: &to_stride.0, element: size_of::<T>() };
+        let from_slot = OperandRef {
+            address: self.raw_ptr().cast_mut().cast(),
+            stride: &from_stride.0,
+            element: size_of::<T>(),
+        };
         // SAFETY: two views of one size; the exclusive one overlaps neither itself nor the other.
         unsafe { self.device().copy(&self.size().0, to_slot, from_slot) }
     }
@@ -291,7 +304,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     ///
     /// # Errors
     /// [`Error::Output`] when the sizes differ, those of [`view_mut`](Tensor::view_mut) and [`to`](Tensor::to).
-    pub fn copy_to<'o, E: Device + 'o>(&self, out: impl Writable<'o, T, RANK, E>) -> Result<()> {
+    pub fn copy_to<'o, E: Device + 'o>(&self, out: impl IntoViewMut<'o, T, RANK, E>) -> Result<()> {
         self.view().copy_to(out)
     }
 
@@ -347,7 +360,7 @@ impl<T: Element, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     message = "a tensor is not `Clone`, because that would not say what is copied",
     label = "`.copy()?` makes new memory, `.share_data()` makes another handle on the same memory"
 )]
-pub trait SaysWhatIsCopied {}
+pub trait CloneIsExplicit {}
 
 impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     /// Does not compile, and says what to write instead: [`copy`](Tensor::copy) or [`share_data`](Tensor::share_data).
@@ -355,7 +368,7 @@ impl<T, const RANK: usize, D: Device> Tensor<T, RANK, D> {
     #[allow(clippy::should_implement_trait)]
     pub fn clone(&self) -> Self
     where
-        Self: SaysWhatIsCopied,
+        Self: CloneIsExplicit,
     {
         self.share_data()
     }

@@ -2,7 +2,7 @@
 // Imports: `error`, `dim`, `layout`, `device`.
 
 use super::Tensor;
-use crate::device::{Cpu, Device, Slot};
+use crate::device::{Cpu, Device, OperandRef};
 use crate::dim::{Dim, Stride};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
@@ -68,7 +68,12 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
     pub(crate) unsafe fn new(base: *mut u8, layout: Layout<RANK>, ready: bool, device: &'a D) -> Self {
         // A device may say null where no bytes are.
         let somewhere = if base.is_null() { std::ptr::without_provenance_mut(64) } else { base };
-        TensorView { base: if ready { somewhere } else { std::ptr::null_mut() }, layout, device, _elements: PhantomData }
+        TensorView {
+            base: if ready { somewhere } else { std::ptr::null_mut() },
+            layout,
+            device,
+            _elements: PhantomData,
+        }
     }
 
     /// The same memory under another layout.
@@ -150,7 +155,13 @@ impl<'a, T, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
     #[inline]
     pub(crate) fn leaf(&self) -> Leaf<'a, RANK, D> {
         let address = self.address_of(self.layout.offset());
-        Leaf { address, layout: self.layout, element: size_of::<T>(), ready: !self.base.is_null(), device: self.device }
+        Leaf {
+            address,
+            layout: self.layout,
+            element: size_of::<T>(),
+            ready: !self.base.is_null(),
+            device: self.device,
+        }
     }
 }
 
@@ -173,8 +184,20 @@ impl<const RANK: usize, D: Device> Copy for Leaf<'_, RANK, D> {}
 impl<'a, const RANK: usize, D: Device> Leaf<'a, RANK, D> {
     /// Elements of `element` bytes, counted from `base` on; `ready` says that they have memory.
     #[cfg(feature = "dynamic")]
-    pub(crate) fn of_width(base: *mut u8, layout: Layout<RANK>, element: usize, ready: bool, device: &'a D) -> Self {
-        Leaf { address: base.wrapping_add(layout.offset().wrapping_mul(element)), layout, element, ready, device }
+    pub(crate) fn of_width(
+        base: *mut u8,
+        layout: Layout<RANK>,
+        element: usize,
+        ready: bool,
+        device: &'a D,
+    ) -> Self {
+        Leaf {
+            address: base.wrapping_add(layout.offset().wrapping_mul(element)),
+            layout,
+            element,
+            ready,
+            device,
+        }
     }
     pub(crate) fn layout(&self) -> &Layout<RANK> {
         &self.layout
@@ -193,7 +216,7 @@ impl<'a, const RANK: usize, D: Device> Leaf<'a, RANK, D> {
     }
     /// As a kernel sees it, with `stride` in place of its own (for axes that are stretched or reordered).
     #[inline]
-    pub(crate) fn slot<'s>(&self, stride: &'s [isize]) -> Slot<'s> {
-        Slot { address: self.address, stride, element: self.element }
+    pub(crate) fn slot<'s>(&self, stride: &'s [isize]) -> OperandRef<'s> {
+        OperandRef { address: self.address, stride, element: self.element }
     }
 }

@@ -32,7 +32,9 @@ unsafe impl<T: Send, const RANK: usize, D: Device> Send for TensorViewMut<'_, T,
 unsafe impl<T: Sync, const RANK: usize, D: Device> Sync for TensorViewMut<'_, T, RANK, D> {}
 
 /// The whole tensor, for writing; errors are those of [`Tensor::view_mut`], since another handle may share the memory.
-impl<'a, T, const RANK: usize, D: Device> TryFrom<&'a mut Tensor<T, RANK, D>> for TensorViewMut<'a, T, RANK, D> {
+impl<'a, T, const RANK: usize, D: Device> TryFrom<&'a mut Tensor<T, RANK, D>>
+    for TensorViewMut<'a, T, RANK, D>
+{
     type Error = Error;
     #[inline]
     fn try_from(tensor: &'a mut Tensor<T, RANK, D>) -> Result<Self> {

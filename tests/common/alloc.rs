@@ -204,7 +204,11 @@ unsafe fn serve(layout: Layout, zeroed: bool) -> *mut u8 {
             return start;
         }
         let block = start.add(front);
-        block.cast::<Header>().sub(1).write(Header { state: ALIVE, size: layout.size(), align: layout.align() });
+        block.cast::<Header>().sub(1).write(Header {
+            state: ALIVE,
+            size: layout.size(),
+            align: layout.align(),
+        });
         block.add(layout.size()).cast::<[u8; 16]>().write_unaligned(GUARD);
         if !zeroed {
             block.write_bytes(FRESH, layout.size());

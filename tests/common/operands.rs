@@ -31,7 +31,12 @@ fn at(i: usize, j: usize) -> [f64; 6] {
 }
 
 /// A row-major result, where a device has data.
-fn shows<const RANK: usize, D: Device>(what: &str, found: &Tensor<f64, RANK, D>, size: [usize; RANK], expected: Vec<f64>) {
+fn shows<const RANK: usize, D: Device>(
+    what: &str,
+    found: &Tensor<f64, RANK, D>,
+    size: [usize; RANK],
+    expected: Vec<f64>,
+) {
     assert_eq!(found.size(), size, "{what}");
     match found.to_vec() {
         Ok(found) => assert_eq!(found, expected, "{what}"),

@@ -12,8 +12,9 @@ pub fn say(text: &str) {
 /// test is skipped.
 pub fn python() -> Option<String> {
     let named = std::env::var("RANKFORM_PYTHON").ok();
-    let has_numpy =
-        |python: &String| Command::new(python).args(["-c", "import numpy"]).output().is_ok_and(|output| output.status.success());
+    let has_numpy = |python: &String| {
+        Command::new(python).args(["-c", "import numpy"]).output().is_ok_and(|output| output.status.success())
+    };
     let found = named.into_iter().chain(["python3".into(), "python".into()]).find(has_numpy);
     if found.is_none() {
         say("skipped: there is no Python with NumPy; RANKFORM_PYTHON may name one");

@@ -29,9 +29,9 @@ fn slope<T: Float, const RANK: usize, D: Device, F: rankform::kernel::Op<(T,), O
 /// The last axis, an axis known at run time, constants, rank 0 as any rank: no bound.
 fn of_any_rank<T: Float, const RANK: usize, D: Device>(x: &Tensor<T, RANK, D>, axis: usize) -> Result<Tensor<T, RANK, D>> {
     let rows = x.softmax(Last)?;
-    let centred = (rows.lazy() * T::constant(0.5) - rows.mean_along_axis(axis)).eval()?;
-    let largest = centred.reduce_keep(rankform::ops::Max, Last)?;
-    (centred.lazy() / &largest + x.mean(All)?.lift()).layer_norm(Last, T::constant(1e-5)).eval()
+    let centered = (rows.lazy() * T::constant(0.5) - rows.mean_along_axis(axis)).eval()?;
+    let largest = centered.reduce_keepdims(rankform::ops::Max, Last)?;
+    (centered.lazy() / &largest + x.mean(All)?.lift()).layer_norm(Last, T::constant(1e-5)).eval()
 }
 
 /// The last axis goes: the rank that is left is named.

@@ -28,7 +28,8 @@ on_card!(reductions, |card| {
     let y = x.to(card)?;
     assert_eq!(y.max(Axis::<1>)?.to_vec()?, x.max(Axis::<1>)?.to_vec()?);
     assert_eq!(y.argmax(Axis::<0>)?.to_vec()?, x.argmax(Axis::<0>)?.to_vec()?);
-    let close = |a: Vec<f32>, b: Vec<f32>| a.iter().zip(&b).all(|(a, b)| (a - b).abs() <= 1e-4 * (1.0 + b.abs()));
+    let close =
+        |a: Vec<f32>, b: Vec<f32>| a.iter().zip(&b).all(|(a, b)| (a - b).abs() <= 1e-4 * (1.0 + b.abs()));
     assert!(close(y.sum(Axis::<1>)?.to_vec()?, x.sum(Axis::<1>)?.to_vec()?));
     assert!(close(y.sum(Axis::<0>)?.to_vec()?, x.sum(Axis::<0>)?.to_vec()?));
     assert!(close(y.sum(All)?.to_vec()?, x.sum(All)?.to_vec()?));
@@ -41,12 +42,19 @@ on_card!(reductions, |card| {
 on_card!(moves_and_products, |card| {
     let x = Tensor::from_vec(numbers(4200), [60, 70])?;
     let y = x.to(card)?;
-    let close = |a: Vec<f32>, b: Vec<f32>| a.iter().zip(&b).all(|(a, b)| (a - b).abs() <= 1e-3 * (1.0 + b.abs()));
+    let close =
+        |a: Vec<f32>, b: Vec<f32>| a.iter().zip(&b).all(|(a, b)| (a - b).abs() <= 1e-3 * (1.0 + b.abs()));
     assert!(close(y.matmul(y.transposed())?.to_vec()?, x.matmul(x.transposed())?.to_vec()?));
     let picks = Tensor::from_vec(vec![3i64, 0, 59, 3], [4])?;
-    assert_eq!(y.index_select(Axis::<0>, &picks.to(card)?)?.to_vec()?, x.index_select(Axis::<0>, &picks)?.to_vec()?);
+    assert_eq!(
+        y.index_select(Axis::<0>, &picks.to(card)?)?.to_vec()?,
+        x.index_select(Axis::<0>, &picks)?.to_vec()?
+    );
     let wrong = Tensor::from_vec(vec![3i64, 60], [2])?;
-    assert_eq!(y.index_select(Axis::<0>, &wrong.to(card)?).unwrap_err(), x.index_select(Axis::<0>, &wrong).unwrap_err());
+    assert_eq!(
+        y.index_select(Axis::<0>, &wrong.to(card)?).unwrap_err(),
+        x.index_select(Axis::<0>, &wrong).unwrap_err()
+    );
     assert_eq!(y.sort(Axis::<1>)?.to_vec()?, x.sort(Axis::<1>)?.to_vec()?);
     assert_eq!(y.argsort(Axis::<0>)?.to_vec()?, x.argsort(Axis::<0>)?.to_vec()?);
     assert_eq!(y.masked_select(&y.greater(0.0)?)?.to_vec()?, x.masked_select(&x.greater(0.0)?)?.to_vec()?);
@@ -55,7 +63,10 @@ on_card!(moves_and_products, |card| {
 on_card!(indices_parts_and_orders, |card| {
     let x = Tensor::from_fn([60, 70], |[i, j]| ((i * 37 + j * 11) % 23) as i32, &Cpu)?;
     let y = x.to(card)?;
-    let (i, j) = (Tensor::from_fn([40], |[k]| (k * 7 % 60) as i64, &Cpu)?, Tensor::from_fn([40], |[k]| (k * 13 % 4) as i64, &Cpu)?);
+    let (i, j) = (
+        Tensor::from_fn([40], |[k]| (k * 7 % 60) as i64, &Cpu)?,
+        Tensor::from_fn([40], |[k]| (k * 13 % 4) as i64, &Cpu)?,
+    );
     let (ci, cj) = (i.to(card)?, j.to(card)?);
     assert_eq!(y.index((&ci, &cj))?.to_vec()?, x.index((&i, &j))?.to_vec()?);
     assert_eq!(y.transposed().index((&cj,))?.to_vec()?, x.transposed().index((&j,))?.to_vec()?);
@@ -65,19 +76,33 @@ on_card!(indices_parts_and_orders, |card| {
     assert_eq!(b.to_vec()?, a.to_vec()?);
     assert_eq!(y.index((&ci, &ci.add(40)?)).unwrap_err(), x.index((&i, &i.add(40)?)).unwrap_err());
     let (few, parts) = (x.slice((.., ..2))?.copy()?, y.slice((.., ..2))?.copy()?);
-    let (few, parts) = (few.unique_along(Axis::<0>)?, parts.unique_along(Axis::<0>)?);
-    assert_eq!((parts.values.to_vec()?, parts.inverse.to_vec()?), (few.values.to_vec()?, few.inverse.to_vec()?));
+    let (few, parts) = (few.unique_slices(Axis::<0>)?, parts.unique_slices(Axis::<0>)?);
+    assert_eq!(
+        (parts.values.to_vec()?, parts.inverse.to_vec()?),
+        (few.values.to_vec()?, few.inverse.to_vec()?)
+    );
     let (lines, on_card) = (x.sort(Axis::<1>)?, y.sort(Axis::<1>)?);
     let found = on_card.searchsorted_along(Axis::<1>, y.slice((.., ..9))?, ops::Side::Left)?;
-    assert_eq!(found.to_vec()?, lines.searchsorted_along(Axis::<1>, x.slice((.., ..9))?, ops::Side::Left)?.to_vec()?);
     assert_eq!(
-        y.repeat_each(Axis::<0>, &cj.slice((..,))?.index_select(Axis::<0>, &Tensor::arange(0, 60, 1, card)?.minimum(39)?)?)?.to_vec()?,
-        x.repeat_each(Axis::<0>, &j.index_select(Axis::<0>, &Tensor::arange(0, 60, 1, &Cpu)?.minimum(39)?)?)?.to_vec()?
+        found.to_vec()?,
+        lines.searchsorted_along(Axis::<1>, x.slice((.., ..9))?, ops::Side::Left)?.to_vec()?
+    );
+    assert_eq!(
+        y.repeat_each(
+            Axis::<0>,
+            &cj.slice((..,))?.index_select(Axis::<0>, &Tensor::arange(0, 60, 1, card)?.minimum(39)?)?
+        )?
+        .to_vec()?,
+        x.repeat_each(Axis::<0>, &j.index_select(Axis::<0>, &Tensor::arange(0, 60, 1, &Cpu)?.minimum(39)?)?)?
+            .to_vec()?
     );
     assert_eq!(y.diag_embed(1)?.to_vec()?, x.diag_embed(1)?.to_vec()?);
     let (medians, wanted) = (y.median(Axis::<1>)?, x.median(Axis::<1>)?);
     assert_eq!((medians.0.to_vec()?, medians.1.to_vec()?), (wanted.0.to_vec()?, wanted.1.to_vec()?));
-    assert_eq!(y.histogram_with(ops::Bins::new([7]))?.values.to_vec()?, x.histogram_with(ops::Bins::new([7]))?.values.to_vec()?);
+    assert_eq!(
+        y.histogram_with(ops::Bins::new([7]))?.values.to_vec()?,
+        x.histogram_with(ops::Bins::new([7]))?.values.to_vec()?
+    );
 
     let (t, u) = (x.greater(11)?, y.greater(11)?);
     assert_eq!(
@@ -93,15 +118,25 @@ on_card!(indices_parts_and_orders, |card| {
         (t.max(Axis::<0>)?.to_vec()?, t.argmin(Axis::<1>)?.to_vec()?)
     );
     let (shifted, v) = (x.greater(5)?, y.greater(5)?);
-    assert_eq!((u.maximum(&v)?.to_vec()?, u.fmin(&v)?.to_vec()?), (t.maximum(&shifted)?.to_vec()?, t.fmin(&shifted)?.to_vec()?));
-    assert_eq!((u.less(&v)?.to_vec()?, u.less_equal(&v)?.to_vec()?), (t.less(&shifted)?.to_vec()?, t.less_equal(&shifted)?.to_vec()?));
+    assert_eq!(
+        (u.maximum(&v)?.to_vec()?, u.fmin(&v)?.to_vec()?),
+        (t.maximum(&shifted)?.to_vec()?, t.fmin(&shifted)?.to_vec()?)
+    );
+    assert_eq!(
+        (u.less(&v)?.to_vec()?, u.less_equal(&v)?.to_vec()?),
+        (t.less(&shifted)?.to_vec()?, t.less_equal(&shifted)?.to_vec()?)
+    );
     assert_eq!(u.isclose(&v, 0.0, 0.5, false)?.to_vec()?, t.isclose(&shifted, 0.0, 0.5, false)?.to_vec()?);
-    let (mut cells, mut on_card) = (Tensor::<bool, 2>::zeros([4, 70], &Cpu)?, Tensor::<bool, 2, _>::zeros([4, 70], card)?);
-    cells.index_reduce(ops::Meeting::Sum, Axis::<0>, &j, t.slice((..40, ..))?, true)?;
-    on_card.index_reduce(ops::Meeting::Sum, Axis::<0>, &cj, u.slice((..40, ..))?, true)?;
+    let (mut cells, mut on_card) =
+        (Tensor::<bool, 2>::zeros([4, 70], &Cpu)?, Tensor::<bool, 2, _>::zeros([4, 70], card)?);
+    cells.index_reduce(ops::ScatterReduction::Sum, Axis::<0>, &j, t.slice((..40, ..))?, true)?;
+    on_card.index_reduce(ops::ScatterReduction::Sum, Axis::<0>, &cj, u.slice((..40, ..))?, true)?;
     assert_eq!(on_card.to_vec()?, cells.to_vec()?);
 
-    assert_eq!(Tensor::random_permutation(3000, 5, card)?.to_vec()?, Tensor::random_permutation(3000, 5, &Cpu)?.to_vec()?);
+    assert_eq!(
+        Tensor::random_permutation(3000, 5, card)?.to_vec()?,
+        Tensor::random_permutation(3000, 5, &Cpu)?.to_vec()?
+    );
     let integers = Tensor::<i16, 1, _>::random_integers([5000], -9..300, 6, card)?;
     assert_eq!(integers.to_vec()?, Tensor::<i16, 1>::random_integers([5000], -9..300, 6, &Cpu)?.to_vec()?);
     let events = Tensor::<bool, 1, _>::random_bernoulli([5000], 0.3, 6, card)?;
@@ -126,12 +161,18 @@ on_card!(windows_grouped_queries_and_complex_numbers_are_those_of_the_cpu, |card
     let plan = Attention::new().causal(true).softcap(2.0);
     let on_card = q.to(card)?.attention_biased(&k.to(card)?, &k.to(card)?, &bias.to(card)?, plan)?;
     assert!(near(on_card.to_vec()?, q.attention_biased(&k, &k, &bias, plan)?.to_vec()?));
-    assert!(near(y.normalize_p(3.0, Axis::<1>, 1e-12)?.to_vec()?, x.normalize_p(3.0, Axis::<1>, 1e-12)?.to_vec()?));
+    assert!(near(
+        y.normalize_p(3.0, Axis::<1>, 1e-12)?.to_vec()?,
+        x.normalize_p(3.0, Axis::<1>, 1e-12)?.to_vec()?
+    ));
 
     let z = x.view().reshape([27, 10, 2])?.view_as_complex()?;
     let on_card = y.view().reshape([27, 10, 2])?.view_as_complex()?;
     assert_eq!(on_card.conj()?.view_as_real()?.to_vec()?, z.conj()?.view_as_real()?.to_vec()?);
-    assert!(near(on_card.mean(Axis::<0>)?.view_as_real()?.to_vec()?, z.mean(Axis::<0>)?.view_as_real()?.to_vec()?));
+    assert!(near(
+        on_card.mean(Axis::<0>)?.view_as_real()?.to_vec()?,
+        z.mean(Axis::<0>)?.view_as_real()?.to_vec()?
+    ));
     assert!(near(on_card.std(Axis::<1>)?.to_vec()?, z.std(Axis::<1>)?.to_vec()?));
     assert!(near(on_card.norm(Axis::<1>)?.to_vec()?, z.norm(Axis::<1>)?.to_vec()?));
     assert!(on_card.allclose(on_card, 0.0, 0.0, false)?);
@@ -171,7 +212,12 @@ impl Visit for Elementwise {
 
 on_card!(every_operator_has_the_bits_of_the_cpu, |card| {
     let visit = |share: usize| {
-        let mut visit = Elementwise { differences: Differential::new(card, share as u64), wrong: Vec::new(), share, met: 0 };
+        let mut visit = Elementwise {
+            differences: Differential::new(card, share as u64),
+            wrong: Vec::new(),
+            share,
+            met: 0,
+        };
         each_operator(&mut visit);
         (visit.wrong, visit.differences.cases(), visit.met)
     };
@@ -180,7 +226,11 @@ on_card!(every_operator_has_the_bits_of_the_cpu, |card| {
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     let wrong: Vec<&String> = done.iter().flat_map(|(wrong, _, _)| wrong).collect();
-    println!("{} cases of {} operators and elements", done.iter().map(|(_, cases, _)| cases).sum::<usize>(), done[0].2);
+    println!(
+        "{} cases of {} operators and elements",
+        done.iter().map(|(_, cases, _)| cases).sum::<usize>(),
+        done[0].2
+    );
     assert!(
         wrong.is_empty(),
         "{} operators differ:\n{}",
@@ -213,8 +263,11 @@ on_card!(reductions_and_scans_agree, |card| {
             let mut differences = Differential::new(card, seed as u64);
             compare(&mut differences).map(|()| differences.cases())
         };
-        let threads: Vec<_> =
-            compare.iter().enumerate().map(|(seed, &(name, compare))| (name, scope.spawn(move || one(seed, compare)))).collect();
+        let threads: Vec<_> = compare
+            .iter()
+            .enumerate()
+            .map(|(seed, &(name, compare))| (name, scope.spawn(move || one(seed, compare))))
+            .collect();
         threads.into_iter().map(|(name, thread)| (name, thread.join().unwrap())).collect()
     });
     let wrong: Vec<_> = done.iter().filter(|(_, done)| done.is_err()).collect();
@@ -231,7 +284,10 @@ on_card!(what_cannot_be_had_is_an_error_with_the_reason, |card| {
     };
     assert_eq!(nbytes, 1 << 46);
     // The card works on.
-    assert_eq!(Tensor::full([3], 2.5f32, card)?.exp()?.to_vec()?, Tensor::full([3], 2.5f32, &Cpu)?.exp()?.to_vec()?);
+    assert_eq!(
+        Tensor::full([3], 2.5f32, card)?.exp()?.to_vec()?,
+        Tensor::full([3], 2.5f32, &Cpu)?.exp()?.to_vec()?
+    );
     card.check()?;
 });
 
@@ -242,7 +298,10 @@ on_card!(cards_of_two_numbers_do_not_mix, |card| {
     };
     assert_ne!(card, &other);
     let (a, b) = (Tensor::full([2], 1.0f32, card)?, Tensor::full([2], 1.0f32, &other)?);
-    assert_eq!(a.add(&b).unwrap_err().to_string(), "add: operands live on Cuda(0) and Cuda(1); `.to(&device)` moves one");
+    assert_eq!(
+        a.add(&b).unwrap_err().to_string(),
+        "add: operands live on Cuda(0) and Cuda(1); `.to(&device)` moves one"
+    );
     assert_eq!(a.add(&b.to(card)?)?.to_vec()?, [2.0, 2.0]);
 });
 
@@ -285,7 +344,7 @@ fn bits<T: Element, const RANK: usize, D: Device>(x: &Tensor<T, RANK, D>) -> Res
     Ok(x.to_vec()?.iter().flat_map(|x| bytemuck::bytes_of(x).to_vec()).collect())
 }
 
-on_card!(neighbours_and_squares_are_taken_together_where_operands_are_large, |card| {
+on_card!(neighbors_and_squares_are_taken_together_where_operands_are_large, |card| {
     let mut differences = Differential::new(card, 23).large();
     macro_rules! each {
         ($($t:ty)*) => { $(
@@ -304,7 +363,11 @@ on_card!(long_lines_are_scanned_by_many_blocks, |card| {
         let x = Tensor::from_fn([2, n], |[i, j]| ((i * 5 + j * j) % 13) as i64 - 6, &Cpu)?;
         let y = x.to(card)?;
         assert_eq!(y.cumsum(Axis::<1>)?.to_vec()?, x.cumsum(Axis::<1>)?.to_vec()?, "{n}");
-        assert_eq!(y.reversed(Axis::<1>).cumsum(Axis::<1>)?.to_vec()?, x.reversed(Axis::<1>).cumsum(Axis::<1>)?.to_vec()?, "{n}");
+        assert_eq!(
+            y.reversed(Axis::<1>).cumsum(Axis::<1>)?.to_vec()?,
+            x.reversed(Axis::<1>).cumsum(Axis::<1>)?.to_vec()?,
+            "{n}"
+        );
         let before = (y.scan_exclusive(ops::Sum, Axis::<1>)?, x.scan_exclusive(ops::Sum, Axis::<1>)?);
         assert_eq!(before.0.to_vec()?, before.1.to_vec()?, "{n}, exclusive");
         // An operator whose states do not commute: the last value that is not 0.
@@ -323,13 +386,13 @@ impl rankform::kernel::Reducer<i64> for Last {
     fn identity<L: Lanes>() -> Lane<L, i64> {
         Lane::zero()
     }
-    fn absorb<L: Lanes>(state: Lane<L, i64>, x: Lane<L, i64>, _: Lane<L, i64>) -> Lane<L, i64> {
+    fn accumulate<L: Lanes>(state: Lane<L, i64>, x: Lane<L, i64>, _: Lane<L, i64>) -> Lane<L, i64> {
         Self::combine::<L>(state, x)
     }
     fn combine<L: Lanes>(a: Lane<L, i64>, b: Lane<L, i64>) -> Lane<L, i64> {
         b.eq(Lane::zero()).select(a, b)
     }
-    fn finish<L: Lanes>(state: Lane<L, i64>, _: Lane<L, i64>) -> Lane<L, i64> {
+    fn finalize<L: Lanes>(state: Lane<L, i64>, _: Lane<L, i64>) -> Lane<L, i64> {
         state
     }
 }
@@ -339,7 +402,10 @@ on_card!(elements_that_meet_in_one_cell_come_in_order_however_many, |card| {
     for (n, cells) in [(40, 3), (5000, 7), (3000, 2500)] {
         let same = |index: &Tensor<i64, 2>, columns: usize| {
             let values = Tensor::from_vec(numbers(n * columns), [n, columns])?;
-            let (mut x, mut y) = (Tensor::full([cells, columns], 0.5f32, &Cpu)?, Tensor::full([cells, columns], 0.5f32, card)?);
+            let (mut x, mut y) = (
+                Tensor::full([cells, columns], 0.5f32, &Cpu)?,
+                Tensor::full([cells, columns], 0.5f32, card)?,
+            );
             x.scatter(ops::Add, Axis::<0>, index, &values)?;
             y.scatter(ops::Add, Axis::<0>, &index.to(card)?, &values.to(card)?)?;
             assert_eq!(bits(&y)?, bits(&x)?, "{n} × {columns} in {cells}");
@@ -371,7 +437,9 @@ on_card!(random_numbers_are_those_of_the_cpu, |card| {
 on_card!(rows_longer_than_a_block_holds_are_settled_too, |card| {
     let x = Tensor::<f32, 2>::random_normal([2, 40_000], 0.0, 3.0, 2, &Cpu)?;
     let y = x.to(card)?;
-    let close = |a: Vec<f32>, b: Vec<f32>, most: f32| a.iter().zip(&b).all(|(a, b)| (a - b).abs() <= most * b.abs().max(1e-9));
+    let close = |a: Vec<f32>, b: Vec<f32>, most: f32| {
+        a.iter().zip(&b).all(|(a, b)| (a - b).abs() <= most * b.abs().max(1e-9))
+    };
     assert!(close(y.softmax(Axis::<1>)?.to_vec()?, x.softmax(Axis::<1>)?.to_vec()?, 1e-5));
     let normal = |a: Vec<f32>, b: Vec<f32>| a.iter().zip(&b).all(|(a, b)| (a - b).abs() <= 1e-5);
     assert!(normal(y.layer_norm(Axis::<1>, 1e-5)?.to_vec()?, x.layer_norm(Axis::<1>, 1e-5)?.to_vec()?));

@@ -17,7 +17,9 @@ fn fail(card: &Cuda, kind: i32, skip: usize, times: usize, status: i32) -> bool 
     // SAFETY: the driver, which is loaded, or the simulator in its place; the function has this type there.
     unsafe {
         let Ok(driver) = libloading::Library::new("libcuda.so.1") else { return false };
-        let Ok(plan) = driver.get::<unsafe extern "C" fn(i32, i32, usize, usize, i32) -> i32>(b"cudaSimFail\0") else {
+        let Ok(plan) =
+            driver.get::<unsafe extern "C" fn(i32, i32, usize, usize, i32) -> i32>(b"cudaSimFail\0")
+        else {
             println!("skipped: failures can be planned on the simulator only");
             return false;
         };
@@ -42,7 +44,11 @@ on_card!(memory_is_counted_kept_and_given_back, |card| {
     assert_eq!((card.memory().live, card.memory().kept), (0, live));
     let y = Tensor::<f32, 1, Cuda>::full([1 << 18], 1.0, card)?;
     let now = card.memory();
-    assert_eq!((now.kept, now.fresh - before.fresh, now.reused - before.reused), (0, 1, 1), "the same block again");
+    assert_eq!(
+        (now.kept, now.fresh - before.fresh, now.reused - before.reused),
+        (0, 1, 1),
+        "the same block again"
+    );
     drop(y);
     assert_eq!((card.trim()?, card.memory().kept), (live, 0));
 });
@@ -60,7 +66,11 @@ on_card!(beyond_the_limit_there_is_no_memory_and_what_is_kept_goes_first, |card|
     let beyond = Tensor::<u8, 1, Cuda>::zeros([1], card).err();
     card.set_memory_limit(usize::MAX);
     assert_eq!(beyond, Some(Error::OutOfMemory { op: "allocate", nbytes: 1 }));
-    assert_eq!((x.add(1)?.sum(All)?.item()?, z.sum(All)?.item()?), (0, 0), "1048576 ones in a byte, and zeros");
+    assert_eq!(
+        (x.add(1)?.sum(All)?.item()?, z.sum(All)?.item()?),
+        (0, 0),
+        "1048576 ones in a byte, and zeros"
+    );
 });
 
 on_card!(each_allocation_that_fails_is_an_error_and_leaves_nothing, |card| {
@@ -260,8 +270,13 @@ fn a_late_error_of_a_reduction_on_a_stream_comes_where_it_is_waited_for() -> Res
 fn a_kernel_that_writes_outside_is_named() -> Result<()> {
     let Some(card) = losable(4) else { return Ok(()) };
     // SAFETY: none: it writes behind its operand, which the simulator finds.
-    let wrong: Source<(Out<f32, 1>,)> =
-        unsafe { Source::new("wrong", ["y"], "__device__ void wrong(const Operands& a) { a.y.data[a.y.size[0]] = 1.0f; }") };
+    let wrong: Source<(Out<f32, 1>,)> = unsafe {
+        Source::new(
+            "wrong",
+            ["y"],
+            "__device__ void wrong(const Operands& a) { a.y.data[a.y.size[0]] = 1.0f; }",
+        )
+    };
     let mut y = Tensor::<f32, 1, Cuda>::zeros([8], &card)?;
     wrong.launch(Grid::over(1, 1), (&mut y,))?;
     let z = Tensor::full([8], 1.0f32, &card)?;
@@ -319,7 +334,9 @@ on_card!(what_a_graph_cannot_hold_is_an_error_and_the_card_goes_on, |card| {
     assert!(card.capture(|| x.index_select(Axis::<0>, &index)).is_err());
     let own = card.capture(|| Err::<(), _>(Error::Empty { op: "mine", sizes: [0usize].into() }));
     assert!(matches!(own.unwrap_err(), Error::Empty { op: "mine", .. }));
-    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| card.capture(|| -> Result<()> { panic!("as planned") })));
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        card.capture(|| -> Result<()> { panic!("as planned") })
+    }));
     assert!(panicked.is_err());
     assert!(card.capture(|| card.capture(|| Ok(()))).is_err(), "one in another");
     card.capture(|| Ok(()))?.replay()?;
@@ -357,9 +374,18 @@ on_card!(copies_to_and_from_pinned_memory_are_not_waited_for, |card| {
     // Transposed, of other sizes, empty, dropped without waiting.
     let x = beside.to(card)?;
     let turned = x.share_data().into_transposed()?;
-    assert_eq!(turned.download(Tensor::pinned([20, 50], card)?)?.wait()?.to_vec()?, beside.transposed().to_vec()?);
-    assert!(matches!(turned.download(Tensor::pinned([50, 20], card)?), Err(Error::Output { op: "download", .. })));
-    assert!(matches!(beside.share_data().into_transposed()?.upload(card), Err(Error::NeedsCopy { op: "upload", .. })));
+    assert_eq!(
+        turned.download(Tensor::pinned([20, 50], card)?)?.wait()?.to_vec()?,
+        beside.transposed().to_vec()?
+    );
+    assert!(matches!(
+        turned.download(Tensor::pinned([50, 20], card)?),
+        Err(Error::Output { op: "download", .. })
+    ));
+    assert!(matches!(
+        beside.share_data().into_transposed()?.upload(card),
+        Err(Error::NeedsCopy { op: "upload", .. })
+    ));
     let (empty, none) = Tensor::<f32, 1>::pinned([0], card)?.upload(card)?;
     assert_eq!((empty.to_vec()?.len(), none.wait()?.numel()), (0, 0));
     let (y, _dropped) = beside.share_data().upload(card)?;
@@ -442,34 +468,42 @@ on_card!(a_kernel_from_source_finds_its_operands_in_any_layout, |card| {
     // Into a transposed view, with an expanded operand.
     let mut y = Tensor::<f32, 2, Cuda>::zeros([8, 6], card)?;
     let one = Tensor::full([1, 1], 3.0f32, card)?;
-    scaled.launch(Grid::over(48, 64), (one.broadcast_to([6, 8])?, &rows.to(card)?, 1.0, false, y.view_mut()?.transposed()))?;
+    scaled.launch(
+        Grid::over(48, 64),
+        (one.broadcast_to([6, 8])?, &rows.to(card)?, 1.0, false, y.view_mut()?.transposed()),
+    )?;
     assert_eq!(y.to_vec()?, Tensor::from_fn([8, 6], |[_, i]| 3.0 + i as f32, &Cpu)?.to_vec()?);
     // What a launch refuses.
     let shared = y.share_data();
-    let refused = scaled.launch(Grid::over(48, 64), (one.broadcast_to([6, 8])?, &rows.to(card)?, 1.0, false, &mut y));
+    let refused =
+        scaled.launch(Grid::over(48, 64), (one.broadcast_to([6, 8])?, &rows.to(card)?, 1.0, false, &mut y));
     assert!(matches!(refused, Err(Error::Shared { op: "scaled", .. })));
     drop(shared);
     let mut grid = Grid::over(48, 2000);
-    let too_many = scaled.launch(grid, (one.broadcast_to([6, 8])?, &rows.to(card)?, 1.0, false, &mut y)).unwrap_err();
+    let too_many =
+        scaled.launch(grid, (one.broadcast_to([6, 8])?, &rows.to(card)?, 1.0, false, &mut y)).unwrap_err();
     assert!(too_many.to_string().starts_with("scaled: no card takes Grid"), "{too_many}");
     grid.blocks[0] = 0;
     scaled.launch(grid, (one.broadcast_to([6, 8])?, &rows.to(card)?, 1.0, false, &mut y))?;
     if let Some(other) = crate::card(1) {
-        let elsewhere = scaled.launch(Grid::over(48, 64), (one.broadcast_to([6, 8])?, &rows.to(&other)?, 1.0, false, &mut y));
+        let elsewhere = scaled
+            .launch(Grid::over(48, 64), (one.broadcast_to([6, 8])?, &rows.to(&other)?, 1.0, false, &mut y));
         assert!(matches!(elsewhere, Err(Error::Device { op: "scaled", .. })));
     }
 });
 
 on_card!(source_that_does_not_compile_is_an_error_with_the_compilers_words, |card| {
     // SAFETY: it never runs.
-    let wrong: Source<(Out<i32, 0>,)> =
-        unsafe { Source::new("wrong", ["y"], "__device__ void wrong(const Operands& a) { a.y() = nothing; }") };
+    let wrong: Source<(Out<i32, 0>,)> = unsafe {
+        Source::new("wrong", ["y"], "__device__ void wrong(const Operands& a) { a.y() = nothing; }")
+    };
     let mut y = Tensor::<i32, 0, Cuda>::zeros([], card)?;
     let error = wrong.launch(Grid::over(1, 1), (&mut y,)).unwrap_err().to_string();
     assert!(error.starts_with("nvrtc: ") && error.contains("nothing"), "{error}");
     // SAFETY: it writes its only element.
-    let right: Source<(Out<i32, 0>, Value<i64>)> =
-        unsafe { Source::new("right", ["y", "n"], "__device__ void right(const Operands& a) { a.y() = (i32)a.n; }") };
+    let right: Source<(Out<i32, 0>, Value<i64>)> = unsafe {
+        Source::new("right", ["y", "n"], "__device__ void right(const Operands& a) { a.y() = (i32)a.n; }")
+    };
     right.launch(Grid::over(1, 1), (&mut y, -7))?;
     assert_eq!(y.item()?, -7);
 });
@@ -496,13 +530,27 @@ on_card!(operands_that_are_expanded_flipped_or_every_other_give_what_copies_give
         assert_eq!(x.argmin(Axis::<2>)?.to_vec()?, c.argmin(Axis::<2>)?.to_vec()?, "{name}");
         assert_eq!(x.cumsum(Axis::<1>)?.to_vec()?, c.cumsum(Axis::<1>)?.to_vec()?, "{name}");
         assert_eq!(x.sort(Axis::<2>)?.to_vec()?, c.sort(Axis::<2>)?.to_vec()?, "{name}");
-        let close = |a: Vec<f32>, b: Vec<f32>| a.iter().zip(&b).all(|(a, b)| (a - b).abs() <= 1e-4 * (1.0 + b.abs()));
+        let close =
+            |a: Vec<f32>, b: Vec<f32>| a.iter().zip(&b).all(|(a, b)| (a - b).abs() <= 1e-4 * (1.0 + b.abs()));
         assert!(close(x.softmax(Axis::<2>)?.to_vec()?, c.softmax(Axis::<2>)?.to_vec()?), "{name}");
-        assert!(close(x.sum((Axis::<0>, Axis::<2>))?.to_vec()?, c.sum((Axis::<0>, Axis::<2>))?.to_vec()?), "{name}");
+        assert!(
+            close(x.sum((Axis::<0>, Axis::<2>))?.to_vec()?, c.sum((Axis::<0>, Axis::<2>))?.to_vec()?),
+            "{name}"
+        );
         let (line, straight) = (x.slice((3, .., ..))?, c.slice((3, .., ..))?);
-        assert!(close(line.matmul(line.transposed())?.to_vec()?, straight.matmul(straight.transposed())?.to_vec()?), "{name}");
+        assert!(
+            close(
+                line.matmul(line.transposed())?.to_vec()?,
+                straight.matmul(straight.transposed())?.to_vec()?
+            ),
+            "{name}"
+        );
         // One element of a strided slice.
-        assert_eq!(x.slice((2..3, 3..4, 1..2))?.exp()?.to_vec()?, c.slice((2..3, 3..4, 1..2))?.exp()?.to_vec()?, "{name}");
+        assert_eq!(
+            x.slice((2..3, 3..4, 1..2))?.exp()?.to_vec()?,
+            c.slice((2..3, 3..4, 1..2))?.exp()?.to_vec()?,
+            "{name}"
+        );
     }
 });
 
@@ -518,13 +566,13 @@ impl<const N: usize> Reducer<f32> for Copies<N> {
     fn identity<L: Lanes>() -> [Lane<L, f32>; N] {
         [Lane::zero(); N]
     }
-    fn absorb<L: Lanes>(state: [Lane<L, f32>; N], x: Lane<L, f32>, _: Lane<L, i64>) -> [Lane<L, f32>; N] {
+    fn accumulate<L: Lanes>(state: [Lane<L, f32>; N], x: Lane<L, f32>, _: Lane<L, i64>) -> [Lane<L, f32>; N] {
         state.map(|sum| sum + x)
     }
     fn combine<L: Lanes>(a: [Lane<L, f32>; N], b: [Lane<L, f32>; N]) -> [Lane<L, f32>; N] {
         std::array::from_fn(|k| a[k] + b[k])
     }
-    fn finish<L: Lanes>(state: [Lane<L, f32>; N], _: Lane<L, i64>) -> Lane<L, f32> {
+    fn finalize<L: Lanes>(state: [Lane<L, f32>; N], _: Lane<L, i64>) -> Lane<L, f32> {
         state[N - 1]
     }
 }
@@ -534,11 +582,17 @@ on_card!(states_that_the_threads_of_a_block_cannot_share_are_refused, |card| {
     let there = x.to(card)?;
     assert_eq!(there.reduce(Copies::<48>, Axis::<1>)?.to_vec()?, x.sum(Axis::<1>)?.to_vec()?);
     assert_eq!(there.scan(Copies::<48>, Axis::<1>)?.to_vec()?, x.cumsum(Axis::<1>)?.to_vec()?);
-    let error = Error::Value { op: "copies", what: "a state of 196 bytes: 256 threads share 49152 bytes of a card, 192 for each".into() };
+    let error = Error::Value {
+        op: "copies",
+        what: "a state of 196 bytes: 256 threads share 49152 bytes of a card, 192 for each".into(),
+    };
     assert_eq!(there.reduce(Copies::<49>, Axis::<1>).unwrap_err(), error);
     assert_eq!(there.scan(Copies::<49>, Axis::<1>).unwrap_err(), error);
     // Rows of 500 are settled by 128 threads, those of 5000 by 1024.
-    assert_eq!(there.along(Copies::<96>, Axis::<1>).eval()?.to_vec()?, x.sum_along(Axis::<1>).eval()?.to_vec()?);
+    assert_eq!(
+        there.along(Copies::<96>, Axis::<1>).eval()?.to_vec()?,
+        x.sum_along(Axis::<1>).eval()?.to_vec()?
+    );
     let refused = |what: &str| Error::Value { op: "copies", what: what.into() };
     let error = refused("a state of 388 bytes: 128 threads share 49152 bytes of a card, 384 for each");
     assert_eq!(there.along(Copies::<97>, Axis::<1>).eval().unwrap_err(), error);
@@ -571,7 +625,8 @@ fn kernels_are_kept_on_disk_and_a_file_that_is_damaged_is_made_again() {
     let folder = std::env::temp_dir().join(format!("rankform-kept-{}", std::process::id()));
     let compiled = || {
         let mut run = std::process::Command::new(std::env::current_exe().unwrap());
-        run.args(["--exact", "queue::with_a_folder_of_kernels", "--nocapture"]).env("RANKFORM_TEST_FOLDER", "1");
+        run.args(["--exact", "queue::with_a_folder_of_kernels", "--nocapture"])
+            .env("RANKFORM_TEST_FOLDER", "1");
         let done = run.env("RANKFORM_KERNEL_CACHE", &folder).output().unwrap();
         let text = String::from_utf8_lossy(&done.stdout).into_owned();
         assert!(done.status.success(), "{text}");

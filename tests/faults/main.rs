@@ -4,7 +4,7 @@
 //! | file | |
 //! |---|---|
 //! | `memory.rs` | every allocation of every operation fails in turn; requests that nothing can serve |
-//! | `sizes.rs` `ownership.rs` | the catalogue of other libraries' bugs, one test a row: shapes and strides; who owns and drops |
+//! | `sizes.rs` `ownership.rs` | the catalog of other libraries' bugs, one test a row: shapes and strides; who owns and drops |
 //! | `threads.rs` | handles shared and dropped on eight threads; who may go to another thread at all |
 //!
 //! All of it runs under the checking allocator of `common/alloc.rs`.
@@ -22,7 +22,8 @@ use rankform::prelude::*;
 fn digest<T: Element, const RANK: usize>(x: &Tensor<T, RANK>) -> Result<u64> {
     let values = x.to_vec()?;
     let bytes = values.iter().flat_map(bytemuck::bytes_of);
-    Ok(bytes.fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)))
+    Ok(bytes
+        .fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)))
 }
 
 /// Runs `work`; a panic in it is caught, and not reported: the report would take memory from the counted.

@@ -32,17 +32,30 @@ impl Inputs {
             cube: Tensor::from_fn([2, 3, 4], |[i, j, k]| (12 * i + 4 * j + k) as f32, &Cpu)?,
             whole: Tensor::from([[1, -2, 3], [4, 5, -6]]),
             flags: Tensor::from([[true, false, true], [false, false, true]]),
-            complex: Tensor::from([num_complex::Complex::new(3.0, 4.0), num_complex::Complex::new(-1.0, 0.5)]),
+            complex: Tensor::from([
+                num_complex::Complex::new(3.0, 4.0),
+                num_complex::Complex::new(-1.0, 0.5),
+            ]),
             half: Tensor::from_vec([1.5, -2.25].map(rankform::f16::from_f32).to_vec(), [2])?,
         })
     }
 
     /// Elements, handles and versions: what no failed call may change.
     fn state(&self) -> Result<[u64; 4]> {
-        let (row, cube, whole, flags) = (digest(&self.row)?, digest(&self.cube)?, digest(&self.whole)?, digest(&self.flags)?);
+        let (row, cube, whole, flags) =
+            (digest(&self.row)?, digest(&self.cube)?, digest(&self.whole)?, digest(&self.flags)?);
         let elements = row ^ cube.rotate_left(1) ^ whole.rotate_left(2) ^ flags.rotate_left(3);
-        let handles = self.a.use_count() + self.b.use_count() + self.row.use_count() + self.cube.use_count() + self.whole.use_count();
-        Ok([digest(&self.a)?, digest(&self.b)?, elements, handles as u64 + self.a.version() + self.b.version()])
+        let handles = self.a.use_count()
+            + self.b.use_count()
+            + self.row.use_count()
+            + self.cube.use_count()
+            + self.whole.use_count();
+        Ok([
+            digest(&self.a)?,
+            digest(&self.b)?,
+            elements,
+            handles as u64 + self.a.version() + self.b.version(),
+        ])
     }
 }
 
@@ -264,14 +277,14 @@ impl Reducer<f32> for Last {
     fn identity<L: Lanes>() -> Self::State<L> {
         (Lane::literal(0.0), Lane::literal(-1))
     }
-    fn absorb<L: Lanes>(state: Self::State<L>, x: Lane<L, f32>, at: Lane<L, i64>) -> Self::State<L> {
+    fn accumulate<L: Lanes>(state: Self::State<L>, x: Lane<L, f32>, at: Lane<L, i64>) -> Self::State<L> {
         <Self as Reducer<f32>>::combine::<L>(state, (x, at))
     }
     fn combine<L: Lanes>(a: Self::State<L>, b: Self::State<L>) -> Self::State<L> {
         let later = b.1.gt(a.1);
         (later.select(b.0, a.0), later.select(b.1, a.1))
     }
-    fn finish<L: Lanes>(state: Self::State<L>, _: Lane<L, i64>) -> Lane<L, f32> {
+    fn finalize<L: Lanes>(state: Self::State<L>, _: Lane<L, i64>) -> Lane<L, f32> {
         state.0
     }
 }
@@ -289,7 +302,12 @@ impl Operator<Cpu> for Reversed {
 }
 
 /// Fails each allocation of `work` in turn; how many there are, and how many the work could do without.
-fn fail_each(name: &str, inputs: &Inputs, arm: fn(usize) -> Armed, work: fn(&Inputs) -> Result<u64>) -> [usize; 2] {
+fn fail_each(
+    name: &str,
+    inputs: &Inputs,
+    arm: fn(usize) -> Armed,
+    work: fn(&Inputs) -> Result<u64>,
+) -> [usize; 2] {
     // What an operation needs meanwhile would be kept, and serve the next one.
     Cpu.set_memory_limit(0);
     let expected = work(inputs).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -302,7 +320,9 @@ fn fail_each(name: &str, inputs: &Inputs, arm: fn(usize) -> Armed, work: fn(&Inp
         let refused = armed.refused();
         match &result {
             Ok(value) => assert_eq!(*value, expected, "{name}: another result without allocation {n}"),
-            Err(Error::OutOfMemory { .. }) => assert!(refused > 0, "{name}: out of memory, though nothing was refused"),
+            Err(Error::OutOfMemory { .. }) => {
+                assert!(refused > 0, "{name}: out of memory, though nothing was refused")
+            }
             Err(other) => panic!("{name}: {other:?} when allocation {n} fails"),
         }
         spared += usize::from(result.is_ok() && refused > 0);
@@ -322,11 +342,20 @@ fn every_failing_allocation_is_an_error_and_leaves_everything_as_it_was() -> Res
     let mut total = [0; 2];
     for &(name, work) in WORKS {
         let [sites, spared] = fail_each(name, &inputs, fail_once, work);
-        assert_eq!([sites, spared], fail_each(name, &inputs, fail_from, work), "{name}: each failure is seen");
+        assert_eq!(
+            [sites, spared],
+            fail_each(name, &inputs, fail_from, work),
+            "{name}: each failure is seen"
+        );
         println!("{sites:4} allocations, {spared} of them spared: {name}");
         total = [total[0] + sites, total[1] + spared];
     }
-    println!("{:4} allocations in {} operations, {} spared, each refused alone and with all after it", total[0], WORKS.len(), total[1]);
+    println!(
+        "{:4} allocations in {} operations, {} spared, each refused alone and with all after it",
+        total[0],
+        WORKS.len(),
+        total[1]
+    );
     Ok(())
 }
 
@@ -373,7 +402,10 @@ fn operators_without_memory_panic_with_the_text_of_the_error_and_lose_nothing() 
                 Ok(sum) => assert_eq!(digest(&sum).unwrap(), expected),
                 Err(payload) => {
                     let text = payload.downcast_ref::<String>().expect("a panic with a text");
-                    assert!(text.contains("could not be allocated") || text.contains("OutOfMemory"), "{text}");
+                    assert!(
+                        text.contains("could not be allocated") || text.contains("OutOfMemory"),
+                        "{text}"
+                    );
                 }
             }
             (refused, live_here() - before)
@@ -392,7 +424,8 @@ fn operators_without_memory_panic_with_the_text_of_the_error_and_lose_nothing() 
 #[test]
 fn views_handles_and_writing_in_place_ask_for_no_memory() -> Result<()> {
     let x = Inputs::new()?;
-    let (mut y, mut strided) = (x.a.copy()?, x.cube.copy()?.into_slice((.., 0, ..))?.into_windows(Axis::<1>, 2, 2)?);
+    let (mut y, mut strided) =
+        (x.a.copy()?, x.cube.copy()?.into_slice((.., 0, ..))?.into_windows(Axis::<1>, 2, 2)?);
     let cell = x.a.copy()?;
     let armed = fail_from(0);
     let result = (|| {
@@ -400,7 +433,12 @@ fn views_handles_and_writing_in_place_ask_for_no_memory() -> Result<()> {
         x.row.lift::<4>().broadcast_to([5, 2, 7, 3])?.reshape([10, 7, 3])?;
         let _ = x.cube.windows(Axis::<2>, 2, 1)?.diagonal(Axis::<0>, Axis::<1>)?.transposed();
         x.cube.as_strided([2, 2], [1, 1], 0)?.insert_axis(Axis::<0>).remove_axis(Axis::<0>)?;
-        x.cube.split_at(Axis::<1>, 1)?.0.chunks(Axis::<2>, 3)?.flat_map(|chunk| chunk.axis_iter(Axis::<0>)).count();
+        x.cube
+            .split_at(Axis::<1>, 1)?
+            .0
+            .chunks(Axis::<2>, 3)?
+            .flat_map(|chunk| chunk.axis_iter(Axis::<0>))
+            .count();
         let shared = x.a.share_data().into_shape([6])?.detach(Metadata::Free);
         assert_eq!((shared.use_count(), shared.get([3])), (2, Some(&3.25)));
         drop(shared);
@@ -483,7 +521,9 @@ fn the_first_operation_of_a_process_may_fail_at_any_allocation() {
     }
     for n in 0.. {
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-        let child = child.args(["--exact", "memory::cold_start", "--ignored", "--nocapture"]).env(COLD, n.to_string());
+        let child = child
+            .args(["--exact", "memory::cold_start", "--ignored", "--nocapture"])
+            .env(COLD, n.to_string());
         let output = child.output().unwrap();
         let [text, errors] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
         assert!(output.status.success(), "with allocation {n} and all after it refused: {text}{errors}");

@@ -1,4 +1,4 @@
-//! The catalogue of other libraries' bugs, rows 15 to 20: who owns, who frees, who drops, also when something panics.
+//! The catalog of other libraries' bugs, rows 15 to 20: who owns, who frees, who drops, also when something panics.
 //! And elements that most libraries forget: of no size, of huge alignment.
 
 use crate::alloc::live_here;
@@ -78,7 +78,10 @@ fn row_15_memory_goes_back_with_the_layout_it_came_with() -> Result<()> {
         let x = Tensor::<u32, 2>::from_atomics(x.into_atomics()?)?;
         let x = x.into_shape([6])?.into_shape([3, 2])?;
         let values = x.into_vec()?;
-        assert_eq!((values.as_ptr(), values.capacity(), &values[..]), (address, capacity, &[1, 2, 3, 4, 5, 6][..]));
+        assert_eq!(
+            (values.as_ptr(), values.capacity(), &values[..]),
+            (address, capacity, &[1, 2, 3, 4, 5, 6][..])
+        );
         // As other types to the end.
         drop(Tensor::from_vec(values.clone(), [6])?.into_cells()?);
         drop(Tensor::from_vec(values.clone(), [6])?.into_atomics()?);
@@ -88,7 +91,10 @@ fn row_15_memory_goes_back_with_the_layout_it_came_with() -> Result<()> {
         assert_eq!(part.into_vec()?, [2, 3, 4]);
         let x = Tensor::from_vec(values, [6])?;
         let other = x.share_data();
-        assert_eq!((x.into_vec()?, other.into_reversed(Axis::<0>)?.into_vec()?), (vec![1, 2, 3, 4, 5, 6], vec![6, 5, 4, 3, 2, 1]));
+        assert_eq!(
+            (x.into_vec()?, other.into_reversed(Axis::<0>)?.into_vec()?),
+            (vec![1, 2, 3, 4, 5, 6], vec![6, 5, 4, 3, 2, 1])
+        );
     }
     // Memory of the crate's own, which is aligned to more than the element.
     assert_eq!(Tensor::from([1_u8, 2, 3]).into_vec()?, [1, 2, 3]);
@@ -127,7 +133,8 @@ fn row_16_fresh_memory_is_written_before_it_is_read() -> Result<()> {
         let left = Tensor::from_fn([m, k], |[i, j]| (i * 7 + j) as f64, &Cpu)?;
         let right = Tensor::from_fn([k, n], |[i, j]| i as f64 - j as f64, &Cpu)?;
         let product = left.matmul(&right)?;
-        let oracle = |[i, j]: [usize; 2]| (0..k).map(|p| (i * 7 + p) as f64 * (p as f64 - j as f64)).sum::<f64>();
+        let oracle =
+            |[i, j]: [usize; 2]| (0..k).map(|p| (i * 7 + p) as f64 * (p as f64 - j as f64)).sum::<f64>();
         assert_eq!(product.to_vec()?, dim![m, n].indices().map(oracle).collect::<Vec<_>>());
         let whole = left.cast::<i32>()?.matmul(&right.cast::<i32>()?)?;
         assert_eq!(whole.to_vec()?, dim![m, n].indices().map(|at| oracle(at) as i32).collect::<Vec<_>>());
@@ -145,7 +152,9 @@ fn row_16_fresh_memory_is_written_before_it_is_read() -> Result<()> {
 fn row_18_a_panic_while_elements_are_made_drops_what_was_made_and_nothing_else() {
     let made = |census: &Arc<Census>, n| (0..n).map(|i| Member::new(census, i)).collect::<Vec<_>>();
     let steps = [
-        panic_everywhere(|census| drop(Tensor::collect_fn([3, 4], |[i, j]| Member::new(census, i + j)).unwrap())),
+        panic_everywhere(|census| {
+            drop(Tensor::collect_fn([3, 4], |[i, j]| Member::new(census, i + j)).unwrap())
+        }),
         panic_everywhere(|census| drop(Tensor::collect_fn([3, 0], |_| Member::new(census, 0)).unwrap())),
         panic_everywhere(|census| drop(Tensor::from_iter((0..9).map(|i| Member::new(census, i))).unwrap())),
         panic_everywhere(|census| drop(Tensor::from_vec(made(census, 6), [2, 3]).unwrap())),
@@ -167,7 +176,9 @@ fn row_18_a_panic_while_elements_are_made_drops_what_was_made_and_nothing_else()
         }),
         // What is refused is dropped.
         panic_everywhere(|census| refused!(Tensor::from_vec(made(census, 5), [2, 3]), Error::Length { .. })),
-        panic_everywhere(|census| refused!(Tensor::from_vec(made(census, 2), [usize::MAX, 2]), Error::Overflow { .. })),
+        panic_everywhere(|census| {
+            refused!(Tensor::from_vec(made(census, 2), [usize::MAX, 2]), Error::Overflow { .. })
+        }),
         panic_everywhere(|census| drop(Tensor::from_vec(made(census, 0), [0, 3]).unwrap())),
         // Assigned over, through a view.
         panic_everywhere(|census| {
@@ -252,7 +263,8 @@ fn row_19_a_panic_in_a_body_reaches_the_caller_once_from_every_thread_and_the_po
     let warm = x.map(Fuse)?;
     assert_eq!(warm[[large - 1]], large as f32);
     drop(warm);
-    for (numel, fuse) in [(5, 1), (5, 5), (large, 1), (large, large / 2), (large, large - 1), (large, large)] {
+    for (numel, fuse) in [(5, 1), (5, 5), (large, 1), (large, large / 2), (large, large - 1), (large, large)]
+    {
         let part = x.slice((..numel,))?;
         let works: &[&dyn Fn() -> Result<f32>] = &[
             &|| part.map(Fuse)?.slice((0,))?.item(),
@@ -335,7 +347,10 @@ fn elements_of_no_size_are_counted_viewed_and_dropped_like_others() -> Result<()
     assert_eq!(ALIVE.get(), 0);
 
     let mut units = Tensor::from_vec(vec![(); 12], [3, 4])?;
-    assert_eq!((units.as_slice().map(<[()]>::len), units.get([2, 3]), units.get([3, 0])), (Some(12), Some(&()), None));
+    assert_eq!(
+        (units.as_slice().map(<[()]>::len), units.get([2, 3]), units.get([3, 0])),
+        (Some(12), Some(&()), None)
+    );
     assert_eq!(units.view_mut()?.slice((1.., ..))?.into_slice_mut().map(|units| units.len()), Some(8));
     let parts = units.view_mut()?.split_at_mut(Axis::<1>, 1)?;
     assert_eq!((parts.0.numel(), parts.1.numel()), (3, 9));
@@ -344,14 +359,18 @@ fn elements_of_no_size_are_counted_viewed_and_dropped_like_others() -> Result<()
     refused!(TensorView::from_slice(&[(); 12], [usize::MAX, 2]), Error::Overflow { .. });
     assert_eq!(TensorView::from_slice(&[[0_f64; 0]; 7], [7])?.as_slice().map(<[_]>::len), Some(7));
     // SAFETY: elements of no size may stand at any aligned address.
-    let external = unsafe { Tensor::<(), 1>::from_external(std::ptr::dangling_mut(), [5], &Cpu, |_, nbytes| assert_eq!(nbytes, 0)) }?;
+    let external = unsafe {
+        Tensor::<(), 1>::from_external(std::ptr::dangling_mut(), [5], &Cpu, |_, nbytes| assert_eq!(nbytes, 0))
+    }?;
     assert_eq!(external.into_vec()?.len(), 5);
     Ok(())
 }
 
 #[test]
 fn elements_of_huge_alignment_keep_it() -> Result<()> {
-    fn check<T: Copy + PartialEq + std::fmt::Debug + Send + Sync + 'static>(value: impl Fn(u8) -> T) -> Result<()> {
+    fn check<T: Copy + PartialEq + std::fmt::Debug + Send + Sync + 'static>(
+        value: impl Fn(u8) -> T,
+    ) -> Result<()> {
         let before = live_here();
         for n in [0_u8, 1, 5] {
             let values: Vec<T> = (0..n).map(&value).collect();

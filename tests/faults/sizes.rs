@@ -1,4 +1,4 @@
-//! The catalogue of other libraries' bugs, rows 1 to 14 and 23: sizes, strides, views, overlap.
+//! The catalog of other libraries' bugs, rows 1 to 14 and 23: sizes, strides, views, overlap.
 //!
 //! Each test has the number and the symptom of its row in its name. Whatever makes or views a tensor goes through it.
 
@@ -13,7 +13,9 @@ const MAX: usize = isize::MAX as usize;
 const EDGES: [usize; 11] = [0, 1, 2, 3, 7, 1 << 31, 1 << 32, 1 << 62, MAX, MAX + 1, usize::MAX];
 
 /// Everything that takes sizes: what each says, in order. `x` has 5 elements and more, for those that need some.
-fn through_everything<const R: usize>(size: [usize; R]) -> Vec<(&'static str, std::result::Result<(), Error>)> {
+fn through_everything<const R: usize>(
+    size: [usize; R],
+) -> Vec<(&'static str, std::result::Result<(), Error>)> {
     let meta = Meta::new();
     let five = Tensor::from([1.0_f32, 2.0, 3.0, 4.0, 5.0]);
     let one = Tensor::from_slice(&[1.0_f32], [1; R], &Cpu).unwrap();
@@ -46,7 +48,8 @@ fn through_everything<const R: usize>(size: [usize; R]) -> Vec<(&'static str, st
 }
 
 /// Of those, the ones that make no elements: sizes that can be counted may be fine for them.
-const VIEWS: [&str; 6] = ["broadcast_to", "into_broadcast", "as_strided", "Layout::contiguous", "Layout::new", "Meta zeros"];
+const VIEWS: [&str; 6] =
+    ["broadcast_to", "into_broadcast", "as_strided", "Layout::contiguous", "Layout::new", "Meta zeros"];
 
 #[test]
 fn row_01_element_counts_that_wrap_are_refused_everywhere() {
@@ -85,7 +88,10 @@ fn row_02_no_constructor_panics_whatever_the_sizes() {
                 let countable = product.is_some_and(|bytes| bytes <= MAX);
                 for (name, result) in through_everything(size) {
                     if !countable && !VIEWS.contains(&name) {
-                        assert!(matches!(result, Err(Error::Overflow { .. } | Error::Length { .. })), "{name} {size:?}: {result:?}");
+                        assert!(
+                            matches!(result, Err(Error::Overflow { .. } | Error::Length { .. })),
+                            "{name} {size:?}: {result:?}"
+                        );
                     }
                     seen[usize::from(result.is_ok())] += 1;
                 }
@@ -135,7 +141,10 @@ fn row_04_a_size_of_zero_beside_a_huge_one_is_an_empty_tensor() -> Result<()> {
             assert_eq!(x.to_shape([0])?.numel(), 0);
             assert_eq!(x.slice((.., (..).step(7)))?.to_vec()?, []);
             assert_eq!(Arithmetic::add(&x, 1.0)?.exp()?.size(), size);
-            assert_eq!(x.axis_iter(Axis::<0>).take(3).filter(|row| row.to_vec() == Ok(vec![])).count(), size[0].min(3));
+            assert_eq!(
+                x.axis_iter(Axis::<0>).take(3).filter(|row| row.to_vec() == Ok(vec![])).count(),
+                size[0].min(3)
+            );
             assert_eq!(x.view().windows(Axis::<0>, 1.max(size[0]), 1).map(|x| x.numel()).unwrap_or(0), 0);
             let reduced = [x.sum(Axis::<0>), x.sum(Axis::<1>)];
             for (axis, reduced) in reduced.into_iter().enumerate() {
@@ -148,10 +157,14 @@ fn row_04_a_size_of_zero_beside_a_huge_one_is_an_empty_tensor() -> Result<()> {
             refused!(x.max(All), Error::Empty { .. });
             assert!(x.mean(All)?.item()?.is_nan());
         }
-        let (left, right) = (Tensor::<f32, 2>::zeros([0, huge], &Cpu)?, Tensor::<f32, 2>::zeros([huge, 0], &Cpu)?);
+        let (left, right) =
+            (Tensor::<f32, 2>::zeros([0, huge], &Cpu)?, Tensor::<f32, 2>::zeros([huge, 0], &Cpu)?);
         assert_eq!(left.matmul(&right)?.size(), [0, 0]);
     }
-    assert_eq!(Tensor::<f32, 2>::zeros([2, 0], &Cpu)?.matmul(&Tensor::zeros([0, 3], &Cpu)?)?.to_vec()?, [0.0; 6]);
+    assert_eq!(
+        Tensor::<f32, 2>::zeros([2, 0], &Cpu)?.matmul(&Tensor::zeros([0, 3], &Cpu)?)?.to_vec()?,
+        [0.0; 6]
+    );
     Ok(())
 }
 
@@ -175,11 +188,15 @@ fn row_06_as_strided_takes_exactly_what_stays_inside_the_memory() {
             for offset in 0..9 {
                 let position = |i: usize, j: usize| offset as isize + i as isize * p + j as isize * q;
                 let places: Vec<_> = (0..a).flat_map(|i| (0..b).map(move |j| position(i, j))).collect();
-                let inside = places.iter().all(|place| (0..6).contains(place)) && (!places.is_empty() || offset <= 6);
+                let inside =
+                    places.iter().all(|place| (0..6).contains(place)) && (!places.is_empty() || offset <= 6);
                 let view = x.as_strided([a, b], [p, q], offset);
                 assert_eq!(view.is_ok(), inside, "{:?}", ([a, b], [p, q], offset));
                 if let Ok(view) = view {
-                    assert_eq!(view.to_vec().unwrap(), places.iter().map(|place| 10 + *place as i32).collect::<Vec<_>>());
+                    assert_eq!(
+                        view.to_vec().unwrap(),
+                        places.iter().map(|place| 10 + *place as i32).collect::<Vec<_>>()
+                    );
                 }
                 seen[usize::from(inside)] += 1;
             }
@@ -247,13 +264,23 @@ fn row_07_later_index_arithmetic_wraps_on_a_legally_made_huge_stride() -> Result
         for part in v.axis_iter(Axis::<1>) {
             shows(part.insert_axis(Axis::<1>), &expected);
         }
-        assert_eq!(v.slice((.., 0, ..))?.matmul(v.slice((.., 0, ..))?.transposed())?.to_vec()?, [14.0, 32.0, 32.0, 77.0]);
-        assert_eq!((v.layout().is_contiguous(), v.layout().may_overlap(), v.as_slice().is_some()), (true, false, true));
+        assert_eq!(
+            v.slice((.., 0, ..))?.matmul(v.slice((.., 0, ..))?.transposed())?.to_vec()?,
+            [14.0, 32.0, 32.0, 77.0]
+        );
+        assert_eq!(
+            (v.layout().is_contiguous(), v.layout().may_overlap(), v.as_slice().is_some()),
+            (true, false, true)
+        );
         assert_eq!((v.get([1, 0, 2]), v.get([1, 1, 2])), (Some(&6.0), None));
         // Empty: no index is ever multiplied by anything, and no address leaves the memory.
         let none = x.as_strided([4, 0, 3], [huge, huge, huge], 2)?;
         shows(none, &[]);
-        for view in [none.reversed(Axis::<0>), none.slice(((..).step(3), .., (..).step(-2)))?, none.permuted([2, 0, 1])?] {
+        for view in [
+            none.reversed(Axis::<0>),
+            none.slice(((..).step(3), .., (..).step(-2)))?,
+            none.permuted([2, 0, 1])?,
+        ] {
             shows(view, &[]);
             assert!(view.layout().offset() <= 6, "{:?}", view.layout());
         }
@@ -323,11 +350,16 @@ fn row_10_the_first_element_is_not_where_the_memory_begins() -> Result<()> {
             x = x.into_reversed_axis(axis)?;
         }
         let mirrored = |index: [usize; 3]| {
-            let turn = |axis: usize| if subset >> axis & 1 == 1 { [2, 3, 4][axis] - 1 - index[axis] } else { index[axis] };
+            let turn = |axis: usize| {
+                if subset >> axis & 1 == 1 { [2, 3, 4][axis] - 1 - index[axis] } else { index[axis] }
+            };
             at([turn(0), turn(1), turn(2)])
         };
         let expected: Vec<i32> = dim![2, 3, 4].indices().map(mirrored).collect();
-        assert_eq!((x.to_vec()?, x.raw_ptr() == x.allocation().ptr().cast()), (expected.clone(), subset == 0));
+        assert_eq!(
+            (x.to_vec()?, x.raw_ptr() == x.allocation().ptr().cast()),
+            (expected.clone(), subset == 0)
+        );
         assert_eq!(x.to_contiguous()?.as_slice(), Some(&expected[..]));
         assert_eq!(x.copy()?.to_vec()?, expected);
         assert_eq!(x.to_shape([24])?.to_vec()?, expected);
@@ -388,13 +420,19 @@ fn row_14_counts_that_do_not_fit_the_sizes_are_refused_and_nothing_is_written_pa
             for wanted in 0..18 {
                 let fits = given == wanted;
                 let made = Tensor::from_slice(&values[..given], [wanted], &Cpu);
-                assert_eq!((made.is_ok(), Tensor::from_vec(values[..given].to_vec(), [1, wanted]).is_ok()), (fits, fits));
+                assert_eq!(
+                    (made.is_ok(), Tensor::from_vec(values[..given].to_vec(), [1, wanted]).is_ok()),
+                    (fits, fits)
+                );
                 assert_eq!(TensorView::from_slice(&values[..given], [wanted, 1]).is_ok(), fits);
                 if let Ok(x) = made {
                     assert_eq!((x.to_vec()?, x.nbytes()), (values[..given].to_vec(), given * size_of::<T>()));
                     // Strided copies of every element size end where they should: the guard of the allocator looks on.
                     let twice = x.slice(((..).step(2),))?.copy()?;
-                    assert_eq!(twice.to_vec()?, values[..given].iter().step_by(2).copied().collect::<Vec<_>>());
+                    assert_eq!(
+                        twice.to_vec()?,
+                        values[..given].iter().step_by(2).copied().collect::<Vec<_>>()
+                    );
                     let turned = x.reversed(Axis::<0>).copy()?.into_vec()?;
                     assert!(turned.iter().eq(values[..given].iter().rev()));
                 }
@@ -422,7 +460,9 @@ const EMPTY: [[usize; 3]; 5] = [[0, 3, 2], [3, 0, 2], [3, 2, 0], [0, 0, 0], [1, 
 fn empty_unary<F: Op<(f32,)> + Copy>(f: F) -> Result<()> {
     for size in EMPTY {
         let x = Tensor::<f32, 3>::zeros(size, &Cpu)?;
-        for view in [x.view(), x.transposed().transposed(), x.reversed(Axis::<1>), x.slice((.., .., (..).step(2)))?] {
+        for view in
+            [x.view(), x.transposed().transposed(), x.reversed(Axis::<1>), x.slice((.., .., (..).step(2)))?]
+        {
             assert_eq!((view.map(f)?.size(), view.lazy().map(f).eval()?.numel()), (view.size(), 0));
         }
     }
@@ -455,15 +495,29 @@ fn row_23_no_elements_through_every_operator() -> Result<()> {
         let mut x = Tensor::<f32, 3>::zeros(size, &Cpu)?;
         let kept = [size[1], size[2]];
         let (flags, whole) = (x.cast::<bool>()?, x.cast::<i32>()?);
-        for n in [Arithmetic::not(&flags)?.numel(), whole.bit_xor(3)?.numel(), flags.select(&x, 1.0)?.numel(), whole.rem(0)?.numel()] {
+        for n in [
+            Arithmetic::not(&flags)?.numel(),
+            whole.bit_xor(3)?.numel(),
+            flags.select(&x, 1.0)?.numel(),
+            whole.rem(0)?.numel(),
+        ] {
             assert_eq!(n, 0);
         }
-        assert_eq!((x.sum(Axis::<0>)?.size(), x.prod(Axis::<0>)?.size(), x.mean(Axis::<0>)?.size()), (Dim(kept), Dim(kept), Dim(kept)));
-        assert_eq!((x.var(Axis::<0>)?.size(), flags.any(Axis::<0>)?.size(), flags.count(All)?.item()?), (Dim(kept), Dim(kept), 0));
+        assert_eq!(
+            (x.sum(Axis::<0>)?.size(), x.prod(Axis::<0>)?.size(), x.mean(Axis::<0>)?.size()),
+            (Dim(kept), Dim(kept), Dim(kept))
+        );
+        assert_eq!(
+            (x.var(Axis::<0>)?.size(), flags.any(Axis::<0>)?.size(), flags.count(All)?.item()?),
+            (Dim(kept), Dim(kept), 0)
+        );
         assert_eq!((x.sum(All)?.item()?, x.prod(All)?.item()?, flags.all(All)?.item()?), (0.0, 1.0, true));
-        for extreme in
-            [x.max(Axis::<0>), x.min(Axis::<0>), x.argmax(Axis::<0>).and_then(|at| at.cast()), x.argmin(Axis::<0>).and_then(|at| at.cast())]
-        {
+        for extreme in [
+            x.max(Axis::<0>),
+            x.min(Axis::<0>),
+            x.argmax(Axis::<0>).and_then(|at| at.cast()),
+            x.argmin(Axis::<0>).and_then(|at| at.cast()),
+        ] {
             match size[0] == 0 && !kept.contains(&0) {
                 true => refused!(extreme, Error::Empty { .. }),
                 false => assert_eq!(extreme?.size(), kept),
@@ -477,10 +531,17 @@ fn row_23_no_elements_through_every_operator() -> Result<()> {
         x.map_in_place(ops::Exp)?;
         x += 1.0;
         assert_eq!(
-            (x.as_slice().map(<[f32]>::len), x.data_mut()?.len(), x.view_mut()?.as_slice_mut().map(|x| x.len())),
+            (
+                x.as_slice().map(<[f32]>::len),
+                x.data_mut()?.len(),
+                x.view_mut()?.as_slice_mut().map(|x| x.len())
+            ),
             (Some(0), 0, Some(0))
         );
-        assert_eq!((x.to_vec()?, x.copy()?.into_vec()?, x.share_data().into_vec()?), (vec![], vec![], vec![]));
+        assert_eq!(
+            (x.to_vec()?, x.copy()?.into_vec()?, x.share_data().into_vec()?),
+            (vec![], vec![], vec![])
+        );
         assert_eq!(x.to(&Cpu)?.size(), size);
         assert!(x.make_unique().is_ok() && !x.layout().may_overlap() && x.layout().is_contiguous());
         Tensor::from_cells(x.into_cells()?)?.view_mut()?.chunks_mut(Axis::<1>, 1)?.for_each(drop);
@@ -489,9 +550,15 @@ fn row_23_no_elements_through_every_operator() -> Result<()> {
     // A foreign null pointer for no elements is fine, and goes back as it came.
     let (sent, got) = std::sync::mpsc::channel();
     // SAFETY: no elements.
-    let none =
-        unsafe { Tensor::<f64, 2>::from_external(std::ptr::null_mut(), [0, 5], &Cpu, move |p, n| sent.send((p.addr(), n)).unwrap()) }?;
-    assert_eq!((none.to_vec()?, none.as_slice().map(<[f64]>::len), none.exp()?.numel()), (vec![], Some(0), 0));
+    let none = unsafe {
+        Tensor::<f64, 2>::from_external(std::ptr::null_mut(), [0, 5], &Cpu, move |p, n| {
+            sent.send((p.addr(), n)).unwrap()
+        })
+    }?;
+    assert_eq!(
+        (none.to_vec()?, none.as_slice().map(<[f64]>::len), none.exp()?.numel()),
+        (vec![], Some(0), 0)
+    );
     drop(none);
     assert_eq!(got.try_iter().collect::<Vec<_>>(), [(0, 0)]);
     Ok(())

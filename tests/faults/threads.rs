@@ -190,7 +190,11 @@ fn atomics_are_written_from_all_threads() {
             let seen = x[[4]].load(SeqCst) as usize;
             assert!((1..=THREADS).contains(&seen));
             if let Ok(counts) = Tensor::<u32, 1>::from_atomics(x) {
-                assert_eq!(counts.to_vec().unwrap(), [THREADS as u32; 5], "the last handle sees what all wrote");
+                assert_eq!(
+                    counts.to_vec().unwrap(),
+                    [THREADS as u32; 5],
+                    "the last handle sees what all wrote"
+                );
             }
         },
     );

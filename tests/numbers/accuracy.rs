@@ -11,7 +11,7 @@
 use rankform::kernel::Op;
 use rankform::ops::functions::*;
 use rankform::prelude::*;
-use rankform::scalar::{Function, Real, Run};
+use rankform::scalar::{Eval, Function, Real};
 use std::marker::PhantomData;
 
 const DEBUG: bool = cfg!(debug_assertions);
@@ -90,12 +90,12 @@ fn apply2<F: Function<2>, P: Float<Compute = P> + Real>(x: &[P], y: &[P]) -> Vec
 }
 
 fn slope<F: Function<1>>(x: f64) -> f64 {
-    let x = Lane::<Run, f64>::from_raw(x);
+    let x = Lane::<Eval, f64>::from_raw(x);
     F::slope([x], F::value([x]))[0].value()
 }
 
 fn slope2<F: Function<2>>(x: f64, y: f64) -> [f64; 2] {
-    let x = [x, y].map(Lane::<Run, f64>::from_raw);
+    let x = [x, y].map(Lane::<Eval, f64>::from_raw);
     F::slope(x, F::value(x)).map(Lane::value)
 }
 
@@ -192,7 +192,11 @@ fn gelu_tanh(x: f64) -> f64 {
     let (w, w_low) = product(line, sum);
     let w_low = w_low + line * low + line_low * sum;
     // For w far below 0 it is x·e^w·(1 − e^w).
-    if w < -36.0 { x * exp_sum(0.5 * w, w_low) * pxfm::f_exp(0.5 * w) } else { x / (1.0 + exp_sum(-w, -w_low)) }
+    if w < -36.0 {
+        x * exp_sum(0.5 * w, w_low) * pxfm::f_exp(0.5 * w)
+    } else {
+        x / (1.0 + exp_sum(-w, -w_low))
+    }
 }
 
 /// `sinh` and others of `pxfm` 0.1.30 lose the sign of zero or the class of special values; here they are put right.
@@ -385,7 +389,8 @@ impl Format {
     /// the power of two after the largest number.
     fn error(&self, y: f64, truth: f64) -> f64 {
         if truth.is_nan() || y.is_nan() || (y == 0.0 && truth == 0.0) {
-            let same = truth.is_nan() && y.is_nan() || y == truth && y.is_sign_negative() == truth.is_sign_negative();
+            let same = truth.is_nan() && y.is_nan()
+                || y == truth && y.is_sign_negative() == truth.is_sign_negative();
             return if same { 0.0 } else { f64::INFINITY };
         }
         if y == truth {
@@ -424,7 +429,9 @@ fn assert_none(failures: Vec<Option<String>>) {
 /// One result a unary case, on as many threads as there are; of the functions named by `RANKFORM_FUNCTIONS` alone, if it is set.
 fn in_threads(check: impl Fn(&Case) -> Option<String> + Sync) -> Vec<Option<String>> {
     let chosen = std::env::var("RANKFORM_FUNCTIONS").ok();
-    let wanted = |case: &&Case| chosen.as_ref().is_none_or(|names| names.split_whitespace().any(|name| name == case.name));
+    let wanted = |case: &&Case| {
+        chosen.as_ref().is_none_or(|names| names.split_whitespace().any(|name| name == case.name))
+    };
     let cases: Vec<&Case> = UNARY.iter().filter(wanted).collect();
     assert!(!cases.is_empty(), "RANKFORM_FUNCTIONS={:?} names no function", chosen.unwrap_or_default());
     let next = std::sync::atomic::AtomicUsize::new(0);
@@ -443,7 +450,13 @@ fn in_threads(check: impl Fn(&Case) -> Option<String> + Sync) -> Vec<Option<Stri
 }
 
 /// Every number of a 16-bit float, computed in f32 and rounded once: half a unit and a little.
-fn every_half<T>(kind: &str, format: Format, of_bits: fn(u16) -> T, to_f32: fn(T) -> f32, of_f32: fn(f32) -> T) {
+fn every_half<T>(
+    kind: &str,
+    format: Format,
+    of_bits: fn(u16) -> T,
+    to_f32: fn(T) -> f32,
+    of_f32: fn(f32) -> T,
+) {
     let step = if DEBUG { 17 } else { 1 };
     let check = |case: &Case| {
         let mut worst = Worst::default();
@@ -530,7 +543,11 @@ fn f32_functions_stay_within_their_budgets() {
         // A block at a time: all of them would take 16 GiB.
         const BLOCK: usize = 1 << 16;
         for start in (0..1_usize << 32).step_by(stride * BLOCK) {
-            let block: Vec<f32> = (start..1 << 32).step_by(stride).take(BLOCK).map(|bits| f32::from_bits(bits as u32)).collect();
+            let block: Vec<f32> = (start..1 << 32)
+                .step_by(stride)
+                .take(BLOCK)
+                .map(|bits| f32::from_bits(bits as u32))
+                .collect();
             see(&block);
         }
         worst.report(case.name, "f32", case.budget[0])
@@ -577,7 +594,10 @@ fn functions_of_two_variables_stay_within_their_budgets() {
             let truth = if truth as f32 == z { if z.is_normal() { truth } else { z as f64 } } else { truth };
             worst[0].see(F32.error(z as f64, truth), [*x as f64, *y as f64]);
         }
-        [worst[0].report(case.name, "f32", case.budget[0]), worst[1].report(case.name, "f64", case.budget[1] + 0.5)]
+        [
+            worst[0].report(case.name, "f32", case.budget[0]),
+            worst[1].report(case.name, "f64", case.budget[1] + 0.5),
+        ]
     };
     assert_none(BINARY.iter().flat_map(&mut check).collect());
 }
@@ -589,7 +609,11 @@ fn f64_functions_stay_within_their_budgets_on_hard_inputs() {
     for line in include_str!("hard_f64.txt").lines() {
         let words: Vec<&str> = line.split(' ').collect();
         let (name, residual) = (words[0], words[words.len() - 1].parse::<f64>().unwrap());
-        let [x, .., truth] = words[1..words.len() - 1].iter().map(|word| number(word)).collect::<Vec<_>>()[..] else { panic!() };
+        let [x, .., truth] =
+            words[1..words.len() - 1].iter().map(|word| number(word)).collect::<Vec<_>>()[..]
+        else {
+            panic!()
+        };
         let (y, at, budget) = match UNARY.iter().find(|case| case.name == name) {
             Some(case) => ((case.f64)(&[x])[0], [x, 0.0], case.budget[1]),
             None => {
@@ -655,7 +679,10 @@ fn slopes_at_singular_points_are_finite_where_a_limit_is() {
         let case = BINARY.iter().find(|case| case.name == name).unwrap();
         let slope = (case.slope)(x, y);
         for (slope, expected) in slope.iter().zip(expected) {
-            assert!(F64.error(*slope, expected) <= 2.0, "{name} at ({x}, {y}): {slope} instead of {expected}");
+            assert!(
+                F64.error(*slope, expected) <= 2.0,
+                "{name} at ({x}, {y}): {slope} instead of {expected}"
+            );
         }
     }
 }
@@ -663,26 +690,42 @@ fn slopes_at_singular_points_are_finite_where_a_limit_is() {
 #[test]
 fn large_numbers_have_the_same_result_alone_and_among_small_ones() {
     // A row with one of them runs in full, a row without does not.
-    for case in UNARY.iter().filter(|case| ["sin", "cos", "tan", "j0", "j1", "y0", "y1"].contains(&case.name)) {
+    for case in UNARY.iter().filter(|case| ["sin", "cos", "tan", "j0", "j1", "y0", "y1"].contains(&case.name))
+    {
         let small: Vec<f64> = (0..700).map(|i| (i as f64 - 350.0) * 1.7).collect();
         let mut mixed = small.clone();
         mixed[3] = 1e300;
         mixed[600] = -2f64.powi(46);
         let (alone, among) = ((case.f64)(&small), (case.f64)(&mixed));
-        let same = |i: usize| i == 3 || i == 600 || alone[i].to_bits() == among[i].to_bits() || alone[i].is_nan() && among[i].is_nan();
+        let same = |i: usize| {
+            i == 3
+                || i == 600
+                || alone[i].to_bits() == among[i].to_bits()
+                || alone[i].is_nan() && among[i].is_nan()
+        };
         assert!((0..700).all(same), "{}", case.name);
         for i in [3, 600] {
-            assert_eq!(among[i].to_bits(), (case.f64)(&[mixed[i]])[0].to_bits(), "{} at {}", case.name, mixed[i]);
+            assert_eq!(
+                among[i].to_bits(),
+                (case.f64)(&[mixed[i]])[0].to_bits(),
+                "{} at {}",
+                case.name,
+                mixed[i]
+            );
         }
         let circular = case.name.len() == 3;
         let ends = (case.f64)(&[f64::INFINITY, f64::NEG_INFINITY, f64::NAN]);
         let expected = [circular, circular || case.name.starts_with('y'), true];
-        assert!(ends.iter().zip(expected).all(|(y, is_nan)| y.is_nan() == is_nan && (is_nan || *y == 0.0)), "{}", case.name);
+        assert!(
+            ends.iter().zip(expected).all(|(y, is_nan)| y.is_nan() == is_nan && (is_nan || *y == 0.0)),
+            "{}",
+            case.name
+        );
     }
 }
 
 #[test]
-fn what_is_not_normal_changes_no_neighbour_in_exp_and_log_and_softmax() {
+fn what_is_not_normal_changes_no_neighbor_in_exp_and_log_and_softmax() {
     // A block with one such value runs in full, a block without does not.
     for case in UNARY.iter().filter(|case| ["exp", "log"].contains(&case.name)) {
         let plain: Vec<f64> = (0..400).map(|i| 0.01 + f64::from(i) * 0.21).collect();
@@ -690,13 +733,17 @@ fn what_is_not_normal_changes_no_neighbour_in_exp_and_log_and_softmax() {
             let mixed: Vec<f64> = plain.iter().copied().chain([special]).collect();
             let [alone, among] = [&plain, &mixed].map(|x| (case.f64)(x));
             assert_eq!(alone, among[..400], "{} of f64 beside {special}", case.name);
-            let [alone, among] = [&plain, &mixed].map(|x| (case.f32)(&x.iter().map(|&x| x as f32).collect::<Vec<_>>()));
+            let [alone, among] =
+                [&plain, &mixed].map(|x| (case.f32)(&x.iter().map(|&x| x as f32).collect::<Vec<_>>()));
             assert_eq!(alone, among[..400], "{} of f32 beside {special}", case.name);
         }
     }
     // What adds nothing to a row, but is so far below that the block runs in full.
-    let row = |last: f32| Tensor::from_fn([1, 300], |[_, i]| if i == 299 { last } else { (i as f32 * 0.37).sin() * 9.0 }, &Cpu);
-    let [near, far] = [-70.0, -300.0].map(|last| row(last).unwrap().softmax(Axis::<1>).unwrap().to_vec().unwrap());
+    let row = |last: f32| {
+        Tensor::from_fn([1, 300], |[_, i]| if i == 299 { last } else { (i as f32 * 0.37).sin() * 9.0 }, &Cpu)
+    };
+    let [near, far] =
+        [-70.0, -300.0].map(|last| row(last).unwrap().softmax(Axis::<1>).unwrap().to_vec().unwrap());
     assert_eq!(near[..299], far[..299]);
     assert!(near[299] > 0.0 && far[299] == 0.0);
 }

@@ -6,8 +6,8 @@ use rankform::prelude::*;
 use std::ops::Range;
 use std::process::Command;
 
-/// So many elements are streamed past the caches; unoptimised builds do so with fewer. Cache lines begin elsewhere in each row.
-const ROWS: usize = if cfg!(rankform_unoptimised) { 129 } else { 2049 };
+/// So many elements are streamed past the caches; unoptimized builds do so with fewer. Cache lines begin elsewhere in each row.
+const ROWS: usize = if cfg!(rankform_unoptimized) { 129 } else { 2049 };
 const COLUMNS: usize = 2053;
 
 fn hash<T: Element, const RANK: usize>(name: &str, x: Result<Tensor<T, RANK>>) {
@@ -30,7 +30,10 @@ fn all<T: Float>() -> Result<()> {
     hash("erf", x.erf());
     hash("gelu", x.gelu());
     hash("pow", x.abs()?.powf(&y.transposed().to_contiguous()?));
-    hash("mixed", (x.lazy() * y.transposed() + x.lazy().sigmoid() / (y.transposed().lazy().square() + T::one())).eval());
+    hash(
+        "mixed",
+        (x.lazy() * y.transposed() + x.lazy().sigmoid() / (y.transposed().lazy().square() + T::one())).eval(),
+    );
     hash("sum", x.sum(All));
     hash("rows", x.sum(Axis::<1>));
     hash("columns", y.mean(Axis::<0>));
@@ -74,11 +77,15 @@ fn streamed() -> Result<()> {
 }
 
 fn same<T: Element>(name: &str, bits: impl Fn(T) -> u64, of: impl Fn(Range<usize>) -> Result<Tensor<T, 2>>) {
-    let elements = |part: Range<usize>| of(part).unwrap().to_vec().unwrap().into_iter().map(&bits).collect::<Vec<_>>();
+    let elements =
+        |part: Range<usize>| of(part).unwrap().to_vec().unwrap().into_iter().map(&bits).collect::<Vec<_>>();
     let whole = elements(0..ROWS);
     for start in (0..ROWS).step_by(64) {
         let end = ROWS.min(start + 64);
-        assert!(elements(start..end) == whole[start * COLUMNS..end * COLUMNS], "{name}: rows from {start} to {end}");
+        assert!(
+            elements(start..end) == whole[start * COLUMNS..end * COLUMNS],
+            "{name}: rows from {start} to {end}"
+        );
     }
 }
 

@@ -12,10 +12,14 @@ const BUDGET: [f64; 3] = [4.0, 4.0, 8.0];
 
 /// Operators with budgets of their own. The slopes of `i0e` and `i1e` are differences of two functions that agree in
 /// more and more digits as x grows; beyond 128 a series takes their place.
-const BUDGETS: [(&str, [f64; 3]); 4] =
-    [("gelu_tanh", [8.0; 3]), ("i0e", [4.0, 64.0, 4096.0]), ("i1e", [4.0, 64.0, 4096.0]), ("log_ndtr", [4.0, 4.0, 16.0])];
+const BUDGETS: [(&str, [f64; 3]); 4] = [
+    ("gelu_tanh", [8.0; 3]),
+    ("i0e", [4.0, 64.0, 4096.0]),
+    ("i1e", [4.0, 64.0, 4096.0]),
+    ("log_ndtr", [4.0, 4.0, 16.0]),
+];
 
-/// The distance of two neighbours beside `x`, of numbers with so many bits of fraction.
+/// The distance of two neighbors beside `x`, of numbers with so many bits of fraction.
 fn unit(x: f64, fraction: i32) -> f64 {
     f64::from_bits(x.to_bits() & 0x7ff << 52) * 2f64.powi(-fraction)
 }
@@ -55,10 +59,19 @@ fn derivatives_stay_within_their_budgets() {
     for (name, errors) in &worst {
         let budget = BUDGETS.iter().find(|of| of.0 == *name).map_or(BUDGET, |of| of.1);
         let [f32, f64, second] = errors;
-        println!("| {name} | {:.2} | {:.4e} | {:.2} | {:.4e} | {:.2} | {:.4e} |", f32.0, f32.1, f64.0, f64.1, second.0, second.1);
+        println!(
+            "| {name} | {:.2} | {:.4e} | {:.2} | {:.4e} | {:.2} | {:.4e} |",
+            f32.0, f32.1, f64.0, f64.1, second.0, second.1
+        );
         if errors.iter().zip(budget).any(|(error, budget)| error.0 > budget) {
             wrong.push(format!("{name}: {errors:?}"));
         }
     }
-    assert!(worst.len() > 75 && wrong.is_empty(), "{} of {}:\n{}", wrong.len(), worst.len(), wrong.join("\n"));
+    assert!(
+        worst.len() > 75 && wrong.is_empty(),
+        "{} of {}:\n{}",
+        wrong.len(),
+        worst.len(),
+        wrong.join("\n")
+    );
 }

@@ -29,9 +29,9 @@ macro_rules! agree {
         let squares = $keep.copy()?;
         let expected = (apart + &squares).eval()?;
         same(&(shifted + shifted.square().sum_along(axes)).eval()?, &expected, kind);
-        let held = shifted.once();
+        let held = shifted.cached();
         same(&(held + held.square().sum_along(axes)).eval()?, &expected, kind);
-        same(&(held + held.square().once().sum_along(axes)).eval()?, &expected, kind);
+        same(&(held + held.square().cached().sum_along(axes)).eval()?, &expected, kind);
         // Reduced at last along the same axes, and written into what exists.
         let $y = held.square().sum(axes)?;
         same(&$keep.copy()?, &squares, kind);
@@ -87,7 +87,7 @@ fn rows_longer_than_a_leaf_and_outputs_past_the_caches_agree_too() -> Result<()>
     let wide = Tensor::from_fn([2100, 2100], |[i, j]| ((i * 7 + j * j) % 11) as f32, &Cpu)?;
     for x in [wide.view(), wide.transposed()] {
         let expected = (x.lazy() - x.mean(Axis::<1>)?.insert_axis(Axis::<1>)).eval()?;
-        assert_eq!((x.lazy() - x.mean_along(Axis::<1>)).once().eval()?, expected);
+        assert_eq!((x.lazy() - x.mean_along(Axis::<1>)).cached().eval()?, expected);
     }
     Ok(())
 }
@@ -100,14 +100,26 @@ fn reductions_write_into_what_exists_on_every_layout() -> Result<()> {
         let mut out = Tensor::<f64, 2>::zeros([2 * x.size()[2], x.size()[0]], &Cpu)?;
         let mut part = out.view_mut()?.transposed().slice((.., (..).step(-2)))?;
         x.reduce_into(rankform::ops::Sum, Axis::<1>, &mut part)?;
-        assert_eq!(out.transposed().slice((.., (..).step(-2)))?.to_vec()?, x.sum(Axis::<1>)?.to_vec()?, "{}", arranged.kind);
-        let centred = x.lazy() - x.sum_along(Axis::<1>);
+        assert_eq!(
+            out.transposed().slice((.., (..).step(-2)))?.to_vec()?,
+            x.sum(Axis::<1>)?.to_vec()?,
+            "{}",
+            arranged.kind
+        );
+        let centered = x.lazy() - x.sum_along(Axis::<1>);
         let mut part = out.view_mut()?.transposed().slice((.., (..).step(-2)))?;
-        centred.reduce_into(rankform::ops::Max, Axis::<1>, &mut part)?;
-        assert_eq!(out.transposed().slice((.., (..).step(-2)))?.to_vec()?, centred.eval()?.max(Axis::<1>)?.to_vec()?, "{}", arranged.kind);
+        centered.reduce_into(rankform::ops::Max, Axis::<1>, &mut part)?;
+        assert_eq!(
+            out.transposed().slice((.., (..).step(-2)))?.to_vec()?,
+            centered.eval()?.max(Axis::<1>)?.to_vec()?,
+            "{}",
+            arranged.kind
+        );
     }
     let x = Tensor::<f32, 2>::ones([2, 3], &Cpu)?;
-    let error = x.reduce_into(rankform::ops::Sum, Axis::<0>, &mut Tensor::<f32, 1>::ones([2], &Cpu)?.view_mut()?).unwrap_err();
+    let error = x
+        .reduce_into(rankform::ops::Sum, Axis::<0>, &mut Tensor::<f32, 1>::ones([2], &Cpu)?.view_mut()?)
+        .unwrap_err();
     assert_eq!(error.to_string(), "sum: a result of sizes [3] does not fit what is written, of sizes [2]");
     Ok(())
 }
@@ -117,8 +129,9 @@ fn equal_parts_of_different_operands_and_numbers_are_told_apart() -> Result<()> 
     let (x, y) = (Tensor::from([[1.0, 2.0], [3.0, 5.0]]), Tensor::from([[10.0, 20.0], [30.0, 50.0]]));
     let sums = (x.sum_along(Axis::<1>) + y.sum_along(Axis::<1>)).eval()?;
     assert_eq!(sums.to_vec()?, [33.0, 33.0, 88.0, 88.0]);
-    let scaled = |by: f64| (x.lazy() * by).once();
-    let sums = (scaled(1.0).sum_along(Axis::<1>) + scaled(100.0).sum_along(Axis::<1>) + scaled(0.5)).eval()?;
+    let scaled = |by: f64| (x.lazy() * by).cached();
+    let sums =
+        (scaled(1.0).sum_along(Axis::<1>) + scaled(100.0).sum_along(Axis::<1>) + scaled(0.5)).eval()?;
     assert_eq!(sums.to_vec()?, [303.5, 304.0, 809.5, 810.5]);
     // An operand whose rows are all one, and a bias that is one row.
     let bias = Tensor::from([1.0, -1.0]);
@@ -131,20 +144,22 @@ fn equal_parts_of_different_operands_and_numbers_are_told_apart() -> Result<()> 
 
 #[test]
 fn parts_without_loads_are_found_in_the_order_in_which_they_were_settled() {
-    use rankform::kernel::{Along, Call, Once, Param, Settled, Store, trace_program};
+    use rankform::kernel::{Cached, Call, Param, RowConstant, RowReduce, Store, trace_program};
     use rankform::ops::{Add, Max, Sub, Sum};
     let part = |x: f64| Param(x);
-    let inner = Call::<Sub, _>::new((part(1.0), Along::<Max, _>::new(part(2.0))));
-    let left = Along::<Sum, _>::new(inner);
-    let right = Along::<Max, _>::new(Once::new(Along::<Sum, _>::new(part(3.0))));
+    let inner = Call::<Sub, _>::new((part(1.0), RowReduce::<Max, _>::new(part(2.0))));
+    let left = RowReduce::<Sum, _>::new(inner);
+    let right = RowReduce::<Max, _>::new(Cached::new(RowReduce::<Sum, _>::new(part(3.0))));
     let program = trace_program(&Store(Call::<Add, _>::new((left, right))), &[]);
     // 0: max 2; 1: sum (1 − given 0); 2: sum 3; 3: held given 2; 4: max of given 3.
     let given = |body: &rankform::scalar::Graph| {
-        let nodes =
-            body.nodes().filter_map(|(node, ..)| if let rankform::scalar::Node::Given { index } = node { Some(index) } else { None });
+        let nodes = body.nodes().filter_map(|(node, ..)| {
+            if let rankform::scalar::Node::Given { index } = node { Some(index) } else { None }
+        });
         nodes.collect::<Vec<_>>()
     };
-    let kinds: Vec<_> = program.settled.iter().map(|settled| matches!(settled, Settled::Held { .. })).collect();
+    let kinds: Vec<_> =
+        program.settled.iter().map(|settled| matches!(settled, RowConstant::Held { .. })).collect();
     assert_eq!(kinds, [false, false, false, true, false]);
     let bodies: Vec<_> = program.settled.iter().map(|settled| given(settled.body())).collect();
     assert_eq!(bodies, [vec![], vec![0], vec![], vec![2], vec![3]]);
@@ -163,7 +178,10 @@ fn halves_keep_what_they_were_reduced_to_in_single_precision() -> Result<()> {
 fn axes_that_differ_and_parts_that_are_shorter_are_errors() -> Result<()> {
     let x = Tensor::<f32, 2>::ones([2, 3], &Cpu)?;
     let error = (x.sum_along(Axis::<0>) + x.sum_along(Axis::<1>)).eval().unwrap_err();
-    assert_eq!(error.to_string(), "eval: one expression is reduced along different axes; evaluate one of its parts first");
+    assert_eq!(
+        error.to_string(),
+        "eval: one expression is reduced along different axes; evaluate one of its parts first"
+    );
     let none = Tensor::<f32, 2>::ones([2, 0], &Cpu)?;
     assert_eq!((none.lazy() - none.sum_along(Axis::<1>)).sum(Axis::<1>)?.to_vec()?, [0.0, 0.0]);
     assert!(matches!((none.lazy() - none.sum_along(Axis::<1>)).max(Axis::<1>), Err(Error::Empty { .. })));
@@ -189,12 +207,13 @@ fn an_operand_of_one_element_a_row_is_that_of_its_rows_whatever_their_length() -
             let whole = c.broadcast_to([4, 5, n])?.copy()?;
             let softmax = |x: rankform::TensorView<'_, f32, 3>, c: rankform::TensorView<'_, f32, 3>| {
                 let s = x.lazy() * c;
-                let p = (s - s.max_along(Axis::<2>)).exp().once();
+                let p = (s - s.max_along(Axis::<2>)).exp().cached();
                 (p * p.sum_along(Axis::<2>).recip()).eval()
             };
             assert_eq!(softmax(x.view(), c.view())?, softmax(x.view(), whole.view())?, "{n} {sizes:?}");
             let mut y = Tensor::<f32, 3>::zeros([n, 4, 5], &Cpu)?;
-            (x.lazy() - (x.lazy() * &c).max_along(Axis::<2>)).eval_into(&mut y.view_mut()?.permuted([1, 2, 0])?)?;
+            (x.lazy() - (x.lazy() * &c).max_along(Axis::<2>))
+                .eval_into(&mut y.view_mut()?.permuted([1, 2, 0])?)?;
             assert_eq!(
                 y.view().permuted([1, 2, 0])?.copy()?,
                 x.sub((x.lazy() * &c).max(Axis::<2>)?.insert_axis(Axis::<2>))?,
@@ -209,10 +228,12 @@ fn an_operand_of_one_element_a_row_is_that_of_its_rows_whatever_their_length() -
 fn parts_that_differ_in_a_number_inside_of_them_are_told_apart() -> Result<()> {
     let x = Tensor::from_fn([3, 70], |[i, j]| ((i * 5 + j * 3) % 13) as f64, &Cpu)?;
     // The same type, the same loads; the number stands in what is reduced inside of what is held.
-    let part = |c: f64| ((x.lazy() * c).max_along(Axis::<1>) - x.lazy()).once();
+    let part = |c: f64| ((x.lazy() * c).max_along(Axis::<1>) - x.lazy()).cached();
     let found = (part(1.0).sum_along(Axis::<1>) + part(3.0) * 2.0 + part(1.0)).eval()?;
     let whole = |c: f64| ((x.lazy() * c).max(Axis::<1>)?.insert_axis(Axis::<1>).lazy() - &x).eval();
-    let want = (whole(1.0)?.sum(Axis::<1>)?.insert_axis(Axis::<1>).lazy() + whole(3.0)?.lazy() * 2.0 + &whole(1.0)?).eval()?;
+    let want =
+        (whole(1.0)?.sum(Axis::<1>)?.insert_axis(Axis::<1>).lazy() + whole(3.0)?.lazy() * 2.0 + &whole(1.0)?)
+            .eval()?;
     assert_eq!(found, want);
     Ok(())
 }

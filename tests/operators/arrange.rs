@@ -19,14 +19,25 @@ pub fn arranged<T: Element>(size: [usize; 3], mut next: impl FnMut() -> T) -> Ve
         ("contiguous", fresh([a, b, c])),
         ("permuted", fresh([c, a, b]).into_permuted([1, 2, 0]).unwrap()),
         ("transposed", fresh([c, b, a]).into_transposed().unwrap()),
-        ("reversed", fresh([a, b, c]).into_reversed::<0>(Axis::<0>).unwrap().into_reversed(Axis::<2>).unwrap()),
-        ("sliced", fresh([2 * a + 1, b + 2, 3 * c + 1]).into_slice(((1..).step(2), 1..b + 1, (1..).step(3))).unwrap()),
+        (
+            "reversed",
+            fresh([a, b, c]).into_reversed::<0>(Axis::<0>).unwrap().into_reversed(Axis::<2>).unwrap(),
+        ),
+        (
+            "sliced",
+            fresh([2 * a + 1, b + 2, 3 * c + 1])
+                .into_slice(((1..).step(2), 1..b + 1, (1..).step(3)))
+                .unwrap(),
+        ),
         ("cut", fresh([a, b + 3, c]).into_slice((.., 2..b + 2, ..)).unwrap()),
         ("stretched inside", fresh([a, 1, c]).into_broadcast([a, b, c]).unwrap()),
         ("stretched outside", fresh([1, b, 1]).into_broadcast([a, b, c]).unwrap()),
     ];
     if a > 0 && b > 0 && c > 0 {
-        all.push(("backwards by 2", fresh([2 * a, b, 2 * c - 1]).into_slice(((..).step(-2), .., (..).step(-2))).unwrap()));
+        all.push((
+            "backwards by 2",
+            fresh([2 * a, b, 2 * c - 1]).into_slice(((..).step(-2), .., (..).step(-2))).unwrap(),
+        ));
         all.push(("axis of 1", fresh([a, 1, c])));
         all.push(("one element", fresh([1, 1, 1])));
     }
@@ -35,13 +46,15 @@ pub fn arranged<T: Element>(size: [usize; 3], mut next: impl FnMut() -> T) -> Ve
 
 /// The elements of `tensor`, stretched to `size`, read one by one.
 pub fn read<T: Element, const RANK: usize>(tensor: &Tensor<T, RANK>, size: [usize; RANK]) -> Vec<T> {
-    let at = |index: [usize; RANK]| std::array::from_fn(|axis| if tensor.size()[axis] == 1 { 0 } else { index[axis] });
+    let at = |index: [usize; RANK]| {
+        std::array::from_fn(|axis| if tensor.size()[axis] == 1 { 0 } else { index[axis] })
+    };
     Dim(size).indices().map(|index| tensor[at(index)]).collect()
 }
 
 /// So many rows of `columns` elements of this size go past the caches: an odd number of them.
 pub const fn rows_past_caches(columns: usize, element: usize) -> usize {
-    let large = if cfg!(rankform_unoptimised) { 1 << 20 } else { 16 << 20 };
+    let large = if cfg!(rankform_unoptimized) { 1 << 20 } else { 16 << 20 };
     (large / (columns * element) + 1) | 1
 }
 

@@ -4,7 +4,7 @@
 use crate::arrange::{Arranged, SIZE, arranged};
 use crate::value::{Random, Value, differ};
 use rankform::Complex;
-use rankform::ops::{self, Between, Bins, Meeting, Side};
+use rankform::ops::{self, Bins, QuantileMethod, ScatterReduction, Side};
 use rankform::prelude::*;
 use std::cmp::Ordering;
 
@@ -34,7 +34,11 @@ fn booleans_are_sorted_and_compared_with_false_as_the_smaller() -> Result<()> {
             for axis in 0..3 {
                 let what = format!("axis {axis} of {size:?}, {kind}");
                 assert_eq!(x.sort_axis(axis)?.cast::<u8>()?, of_numbers.sort_axis(axis)?, "{what}");
-                assert_eq!(x.argsort_descending_axis(axis)?, of_numbers.argsort_descending_axis(axis)?, "{what}");
+                assert_eq!(
+                    x.argsort_descending_axis(axis)?,
+                    of_numbers.argsort_descending_axis(axis)?,
+                    "{what}"
+                );
                 assert_eq!(x.cummax_axis(axis)?.cast::<u8>()?, of_numbers.cummax_axis(axis)?, "{what}");
                 assert_eq!(x.cummin_axis(axis)?.cast::<u8>()?, of_numbers.cummin_axis(axis)?, "{what}");
                 let differences: Tensor<bool, 3> = x.diff_axis(axis)?;
@@ -42,10 +46,20 @@ fn booleans_are_sorted_and_compared_with_false_as_the_smaller() -> Result<()> {
                 if n > 0 {
                     let (after, before) = (x.slice_axis(axis, 1..n, 1)?, x.slice_axis(axis, 0..n - 1, 1)?);
                     assert_eq!(differences, after.not_equal(before)?, "{what}");
-                    let (max, at): (Tensor<bool, 2>, Tensor<i64, 2>) = (x.max_axis(axis)?, x.argmax_axis(axis)?);
-                    assert_eq!((max.cast::<u8>()?, at), (of_numbers.max_axis(axis)?, of_numbers.argmax_axis(axis)?), "{what}");
-                    let (min, at): (Tensor<bool, 2>, Tensor<i64, 2>) = (x.min_axis(axis)?, x.argmin_axis(axis)?);
-                    assert_eq!((min.cast::<u8>()?, at), (of_numbers.min_axis(axis)?, of_numbers.argmin_axis(axis)?), "{what}");
+                    let (max, at): (Tensor<bool, 2>, Tensor<i64, 2>) =
+                        (x.max_axis(axis)?, x.argmax_axis(axis)?);
+                    assert_eq!(
+                        (max.cast::<u8>()?, at),
+                        (of_numbers.max_axis(axis)?, of_numbers.argmax_axis(axis)?),
+                        "{what}"
+                    );
+                    let (min, at): (Tensor<bool, 2>, Tensor<i64, 2>) =
+                        (x.min_axis(axis)?, x.argmin_axis(axis)?);
+                    assert_eq!(
+                        (min.cast::<u8>()?, at),
+                        (of_numbers.min_axis(axis)?, of_numbers.argmin_axis(axis)?),
+                        "{what}"
+                    );
                     let (mode, at): (Tensor<bool, 2>, _) = x.mode_axis(axis)?;
                     assert_eq!((mode.cast::<u8>()?, at), of_numbers.mode_axis(axis)?, "{what}");
                     let (middle, at): (Tensor<bool, 2>, _) = x.median_axis(axis)?;
@@ -55,8 +69,14 @@ fn booleans_are_sorted_and_compared_with_false_as_the_smaller() -> Result<()> {
             assert_eq!(x.unique()?.cast::<u8>()?, of_numbers.unique()?);
             assert_eq!(x.less(true)?, x.logical_not()?);
             assert_eq!(x.greater_equal(x)?, x.equal(x)?);
-            assert_eq!((x.maximum(x.logical_not()?.view())?.all(All)?.item()?, x.minimum(false)?.any(All)?.item()?), (true, false));
-            assert_eq!((x.fmax(false)?, x.fmin(true)?, x.clamp(false, true)?), (x.copy()?, x.copy()?, x.copy()?));
+            assert_eq!(
+                (x.maximum(x.logical_not()?.view())?.all(All)?.item()?, x.minimum(false)?.any(All)?.item()?),
+                (true, false)
+            );
+            assert_eq!(
+                (x.fmax(false)?, x.fmin(true)?, x.clamp(false, true)?),
+                (x.copy()?, x.copy()?, x.copy()?)
+            );
             assert!(x.allclose(x, 0.0, 0.0, false)?);
         }
     }
@@ -75,16 +95,30 @@ fn booleans_are_sorted_and_compared_with_false_as_the_smaller() -> Result<()> {
 fn booleans_that_meet_in_a_cell_are_reduced_as_words_say() -> Result<()> {
     let mut random = Random(6);
     for n in [0, 1, 5, 300] {
-        let (cells, values) = (Tensor::from_fn([4], |_| random.chance(2), &Cpu)?, Tensor::from_fn([n], |_| random.chance(2), &Cpu)?);
+        let (cells, values) = (
+            Tensor::from_fn([4], |_| random.chance(2), &Cpu)?,
+            Tensor::from_fn([n], |_| random.chance(2), &Cpu)?,
+        );
         let index = Tensor::from_fn([n], |_| random.below(3) as i64, &Cpu)?;
         for whole in [false, true] {
-            for how in [Meeting::Sum, Meeting::Prod, Meeting::Max, Meeting::Min, Meeting::Mean] {
+            for how in [
+                ScatterReduction::Sum,
+                ScatterReduction::Prod,
+                ScatterReduction::Max,
+                ScatterReduction::Min,
+                ScatterReduction::Mean,
+            ] {
                 let mut found = cells.copy()?;
                 found.scatter_reduce(how, Axis::<0>, &index, &values, whole)?;
                 for cell in 0..4 {
-                    let come: Vec<bool> = (0..n).filter(|&i| index[[i]] == cell as i64).map(|i| values[[i]]).collect();
-                    let all: Vec<bool> = come.iter().copied().chain((whole || come.is_empty()).then_some(cells[[cell]])).collect();
-                    let any = matches!(how, Meeting::Sum | Meeting::Max);
+                    let come: Vec<bool> =
+                        (0..n).filter(|&i| index[[i]] == cell as i64).map(|i| values[[i]]).collect();
+                    let all: Vec<bool> = come
+                        .iter()
+                        .copied()
+                        .chain((whole || come.is_empty()).then_some(cells[[cell]]))
+                        .collect();
+                    let any = matches!(how, ScatterReduction::Sum | ScatterReduction::Max);
                     let wanted = if any { all.contains(&true) } else { !all.contains(&false) };
                     assert_eq!(found[[cell]], wanted, "{how:?}, {n} values, {whole}, cell {cell}");
                 }
@@ -97,10 +131,14 @@ fn booleans_that_meet_in_a_cell_are_reduced_as_words_say() -> Result<()> {
 /// The parts along the first axis, sorted and counted by the host.
 fn check_parts<T: Value + Comparable>(x: TensorView<T, 3>, axis: usize, what: &str) -> Result<()> {
     let n = x.size()[axis];
-    let parts: Vec<Vec<T>> = (0..n).map(|i| x.slice_axis(axis, i..i + 1, 1)?.to_vec()).collect::<Result<_>>()?;
+    let parts: Vec<Vec<T>> =
+        (0..n).map(|i| x.slice_axis(axis, i..i + 1, 1)?.to_vec()).collect::<Result<_>>()?;
     let by = |a: &usize, b: &usize| {
         let pairs = parts[*a].iter().zip(&parts[*b]);
-        pairs.map(|(x, y)| if x == y { Ordering::Equal } else { order(x, y).then(a.cmp(b)) }).find(|o| o.is_ne()).unwrap_or(Ordering::Equal)
+        pairs
+            .map(|(x, y)| if x == y { Ordering::Equal } else { order(x, y).then(a.cmp(b)) })
+            .find(|o| o.is_ne())
+            .unwrap_or(Ordering::Equal)
     };
     let mut places: Vec<usize> = (0..n).collect();
     places.sort_by(by);
@@ -112,13 +150,28 @@ fn check_parts<T: Value + Comparable>(x: TensorView<T, 3>, axis: usize, what: &s
         }
     }
     let unique = x.unique_axis(axis)?;
-    assert_eq!(unique.positions.to_vec()?, groups.iter().map(|group| group[0] as i64).collect::<Vec<_>>(), "{what}");
-    assert_eq!(unique.counts.to_vec()?, groups.iter().map(|group| group.len() as i64).collect::<Vec<_>>(), "{what}");
+    assert_eq!(
+        unique.positions.to_vec()?,
+        groups.iter().map(|group| group[0] as i64).collect::<Vec<_>>(),
+        "{what}"
+    );
+    assert_eq!(
+        unique.counts.to_vec()?,
+        groups.iter().map(|group| group.len() as i64).collect::<Vec<_>>(),
+        "{what}"
+    );
     let mut inverse = vec![0; n];
-    groups.iter().enumerate().for_each(|(number, group)| group.iter().for_each(|&i| inverse[i] = number as i64));
+    groups
+        .iter()
+        .enumerate()
+        .for_each(|(number, group)| group.iter().for_each(|&i| inverse[i] = number as i64));
     assert_eq!(unique.inverse.to_vec()?, inverse, "{what}");
     for (k, group) in groups.iter().enumerate() {
-        assert_eq!(differ(&unique.values.slice_axis(axis, k..k + 1, 1)?.to_vec()?, &parts[group[0]]), None, "{what}");
+        assert_eq!(
+            differ(&unique.values.slice_axis(axis, k..k + 1, 1)?.to_vec()?, &parts[group[0]]),
+            None,
+            "{what}"
+        );
     }
     Ok(())
 }
@@ -130,7 +183,11 @@ fn different_parts_come_in_lexicographic_order_with_places_counts_and_the_way_ba
         for size in [[5, 2, 2], [7, 1, 3], [3, 5, 1], [0, 2, 2], [2, 0, 3], [1, 1, 1], [40, 3, 3]] {
             for Arranged { kind, tensor } in arranged(size, || samples[random.below(few)]) {
                 for axis in 0..3 {
-                    check_parts(tensor.view(), axis, &format!("{} along {axis} of {size:?}, {kind}", T::DTYPE))?;
+                    check_parts(
+                        tensor.view(),
+                        axis,
+                        &format!("{} along {axis} of {size:?}, {kind}", T::DTYPE),
+                    )?;
                 }
             }
         }
@@ -141,9 +198,12 @@ fn different_parts_come_in_lexicographic_order_with_places_counts_and_the_way_ba
     check::<bool>(2, &[true, false])?;
     check::<f32>(4, &[0.0, -0.0, 1.5, f32::NEG_INFINITY])?;
     check::<f64>(3, &[f64::NAN, 2.0, -2.0])?;
-    let none = Tensor::<i32, 2>::zeros([3, 0], &Cpu)?.unique_along(Axis::<0>)?;
+    let none = Tensor::<i32, 2>::zeros([3, 0], &Cpu)?.unique_slices(Axis::<0>)?;
     assert_eq!((none.values.size(), none.counts.to_vec()?), (dim![1, 0], vec![3]));
-    assert!(matches!(Tensor::<i32, 2, _>::zeros([3, 2], &Meta::new())?.unique_along(Axis::<0>), Err(Error::NoData { .. })));
+    assert!(matches!(
+        Tensor::<i32, 2, _>::zeros([3, 2], &Meta::new())?.unique_slices(Axis::<0>),
+        Err(Error::NoData { .. })
+    ));
     assert!(matches!(Tensor::from([1]).unique_axis(1), Err(Error::Axis { axis: 1, .. })));
     Ok(())
 }
@@ -152,25 +212,38 @@ fn different_parts_come_in_lexicographic_order_with_places_counts_and_the_way_ba
 fn each_row_is_searched_in_its_own_line() -> Result<()> {
     let mut random = Random(8);
     let samples = f64::samples();
-    for (size, values) in
-        [([3, 9, 2], [3, 4, 2]), ([1, 9, 2], [3, 4, 1]), ([3, 0, 2], [3, 4, 2]), ([2, 5, 1], [2, 0, 1]), ([2, 1, 3], [1, 7, 3])]
-    {
+    for (size, values) in [
+        ([3, 9, 2], [3, 4, 2]),
+        ([1, 9, 2], [3, 4, 1]),
+        ([3, 0, 2], [3, 4, 2]),
+        ([2, 5, 1], [2, 0, 1]),
+        ([2, 1, 3], [1, 7, 3]),
+    ] {
         let lines = Tensor::from_fn(size, |_| samples[random.below(samples.len())], &Cpu)?.sort(Axis::<1>)?;
         let x = Tensor::from_fn(values, |_| samples[random.below(samples.len())], &Cpu)?;
         for side in [Side::Left, Side::Right] {
             let found = lines.searchsorted_along(Axis::<1>, &x, side)?;
-            let out: [usize; 3] = std::array::from_fn(|a| if a == 1 { values[1] } else { size[a].max(values[a]) });
+            let out: [usize; 3] =
+                std::array::from_fn(|a| if a == 1 { values[1] } else { size[a].max(values[a]) });
             assert_eq!(found.size(), out);
             let at = |of: [usize; 3], [i, j, k]: [usize; 3]| [i.min(of[0] - 1), j, k.min(of[2] - 1)];
             for [i, j, k] in Dim(out).indices() {
                 let value = x[at(values, [i, j, k])];
-                let before = |y: &f64| order(y, &value).is_lt() || (side == Side::Right && order(y, &value).is_eq());
+                let before =
+                    |y: &f64| order(y, &value).is_lt() || (side == Side::Right && order(y, &value).is_eq());
                 let wanted = (0..size[1]).filter(|&line| before(&lines[at(size, [i, line, k])])).count();
-                assert_eq!(found[[i, j, k]], wanted as i64, "{size:?} {values:?} {side:?} at {:?}", [i, j, k]);
+                assert_eq!(
+                    found[[i, j, k]],
+                    wanted as i64,
+                    "{size:?} {values:?} {side:?} at {:?}",
+                    [i, j, k]
+                );
             }
         }
     }
-    let error = Tensor::from([[1, 2], [3, 4]]).searchsorted_along(Axis::<1>, &Tensor::from([[1], [2], [3]]), Side::Left).unwrap_err();
+    let error = Tensor::from([[1, 2], [3, 4]])
+        .searchsorted_along(Axis::<1>, &Tensor::from([[1], [2], [3]]), Side::Left)
+        .unwrap_err();
     assert!(matches!(error, Error::Sizes { op: "searchsorted", .. }), "{error}");
     Ok(())
 }
@@ -182,7 +255,8 @@ fn several_indices_name_elements_and_parts_of_every_layout() -> Result<()> {
     for Arranged { kind, tensor } in arranged(SIZE, || counted(&mut next)) {
         let x = &tensor;
         let size = x.size();
-        let mut index = |n: [usize; 2], below: usize| Tensor::from_fn(n, |_| random.below(below) as i64, &Cpu);
+        let mut index =
+            |n: [usize; 2], below: usize| Tensor::from_fn(n, |_| random.below(below) as i64, &Cpu);
         let (i, j, k) = (index([2, 1], size[0])?, index([1, 3], size[1])?, index([2, 3], size[2])?);
         let all = x.index((&i, &j, &k))?;
         assert_eq!(all.size(), [2, 3]);
@@ -217,8 +291,15 @@ fn several_indices_name_elements_and_parts_of_every_layout() -> Result<()> {
     // Axes that do not follow each other in memory, written through a view; values that stretch.
     let mut x = Tensor::<i32, 3>::zeros([3, 4, 5], &Cpu)?;
     let view = x.view_mut()?.permuted([2, 0, 1])?;
-    { view }.index_put(ops::Replace, (&Tensor::from([1, 4]), &Tensor::from([0, 2])), &Tensor::from([[7], [9]]))?;
-    assert_eq!((x.sum(All)?.item()?, x.slice((0, .., 1))?.to_vec()?, x.slice((2, .., 4))?.to_vec()?), (64, vec![7; 4], vec![9; 4]));
+    { view }.index_put(
+        ops::Replace,
+        (&Tensor::from([1, 4]), &Tensor::from([0, 2])),
+        &Tensor::from([[7], [9]]),
+    )?;
+    assert_eq!(
+        (x.sum(All)?.item()?, x.slice((0, .., 1))?.to_vec()?, x.slice((2, .., 4))?.to_vec()?),
+        (64, vec![7; 4], vec![9; 4])
+    );
     Ok(())
 }
 
@@ -235,7 +316,10 @@ fn several_indices_that_are_wrong_are_refused_and_write_nothing() -> Result<()> 
     let error = x.index_put(ops::Add, (&i, &i), &Tensor::from([1, 1, 1])).unwrap_err();
     assert!(matches!(error, Error::Sizes { op: "index_put", .. }), "{error}");
     let one = Tensor::from([0]);
-    assert!(matches!(x.index_put(ops::Add, (&one, &one), &Tensor::from([1, 1])), Err(Error::Output { op: "index_put", .. })));
+    assert!(matches!(
+        x.index_put(ops::Add, (&one, &one), &Tensor::from([1, 1])),
+        Err(Error::Output { op: "index_put", .. })
+    ));
     let none = Tensor::from_slice(&[0_i64; 0], [0], &Cpu)?;
     assert_eq!((x.index((&none, &none))?.numel(), x.index((&none,))?.size()), (0, dim![0, 3]));
     let empty = Tensor::<i32, 2>::zeros([0, 3], &Cpu)?;
@@ -264,18 +348,28 @@ fn positions_are_repeated_as_often_as_their_counts_say() -> Result<()> {
             let found = tensor.repeat_each_axis(axis, &given)?;
             let mut size = tensor.size().0;
             size[axis] = places.len();
-            let wanted = Tensor::from_fn(size, |at| tensor[std::array::from_fn(|a| if a == axis { places[at[a]] } else { at[a] })], &Cpu)?;
+            let wanted = Tensor::from_fn(
+                size,
+                |at| tensor[std::array::from_fn(|a| if a == axis { places[at[a]] } else { at[a] })],
+                &Cpu,
+            )?;
             assert_eq!(found, wanted, "{kind}, axis {axis}");
         }
     }
     let x = Tensor::from([1, 2]);
     assert_eq!(x.repeat_each(Axis::<0>, &Tensor::from([0_i64, 0]))?.numel(), 0);
-    assert_eq!(x.repeat_each(Axis::<0>, &Tensor::from([1, -2])).unwrap_err().to_string(), "repeat_each: a count of -2");
+    assert_eq!(
+        x.repeat_each(Axis::<0>, &Tensor::from([1, -2])).unwrap_err().to_string(),
+        "repeat_each: a count of -2"
+    );
     let error = x.repeat_each(Axis::<0>, &Tensor::from([1])).unwrap_err();
     assert_eq!(error.to_string(), "repeat_each: 1 counts for axis 0 of sizes [2]");
     let none = Tensor::<f32, 2>::zeros([0, 3], &Cpu)?;
     assert_eq!(none.repeat_each(Axis::<0>, &Tensor::from_slice(&[0_i64; 0], [0], &Cpu)?)?.size(), [0, 3]);
-    assert_eq!(x.split_equal::<0, 3>(Axis::<0>).unwrap_err().to_string(), "split_equal: 3 equal parts do not make up axis 0 of sizes [2]");
+    assert_eq!(
+        x.split_equal::<0, 3>(Axis::<0>).unwrap_err().to_string(),
+        "split_equal: 3 equal parts do not make up axis 0 of sizes [2]"
+    );
     Ok(())
 }
 
@@ -289,7 +383,11 @@ fn diagonals_of_stacks_of_matrices_hold_the_lines() -> Result<()> {
             assert_eq!(y.size(), [a, b, n + diagonal.unsigned_abs(), n + diagonal.unsigned_abs()]);
             for [i, j, r, c] in y.size().indices() {
                 let on = c as isize - r as isize == diagonal;
-                assert_eq!(y[[i, j, r, c]], if on { tensor[[i, j, r.min(c)]] } else { 0 }, "{kind} {diagonal}");
+                assert_eq!(
+                    y[[i, j, r, c]],
+                    if on { tensor[[i, j, r.min(c)]] } else { 0 },
+                    "{kind} {diagonal}"
+                );
             }
         }
     }
@@ -305,22 +403,35 @@ fn several_shares_are_the_quantiles_of_each() -> Result<()> {
     let samples = f32::samples();
     for Arranged { kind, tensor } in arranged([3, 5, 4], || samples[random.below(samples.len())]) {
         for axis in 0..3 {
-            for between in [Between::Linear, Between::Lower, Between::Higher, Between::Nearest, Between::Midpoint] {
+            for between in [
+                QuantileMethod::Linear,
+                QuantileMethod::Lower,
+                QuantileMethod::Higher,
+                QuantileMethod::Nearest,
+                QuantileMethod::Midpoint,
+            ] {
                 let shares = [0.0, 0.3, 0.5, 1.0];
                 let all = tensor.quantiles_axis(&shares, axis, between)?;
                 for (k, &share) in shares.iter().enumerate() {
                     let one: Tensor<f32, 2> = tensor.quantile_axis(share, axis, between)?;
-                    assert_eq!(differ(&all.slice((k, .., ..))?.to_vec()?, &one.to_vec()?), None, "{kind}, axis {axis}, {between:?}");
+                    assert_eq!(
+                        differ(&all.slice((k, .., ..))?.to_vec()?, &one.to_vec()?),
+                        None,
+                        "{kind}, axis {axis}, {between:?}"
+                    );
                 }
             }
         }
     }
     let x = Tensor::from([[1.0, 2.0]]);
-    assert!(matches!(x.quantiles(&[0.5, 1.5], Axis::<1>, Between::Linear), Err(Error::Value { op: "quantiles", .. })));
-    assert_eq!(x.quantiles(&[], Axis::<1>, Between::Linear)?.size(), [0, 1]);
+    assert!(matches!(
+        x.quantiles(&[0.5, 1.5], Axis::<1>, QuantileMethod::Linear),
+        Err(Error::Value { op: "quantiles", .. })
+    ));
+    assert_eq!(x.quantiles(&[], Axis::<1>, QuantileMethod::Linear)?.size(), [0, 1]);
     let none = Tensor::<f32, 2>::zeros([2, 0], &Cpu)?;
-    assert!(matches!(none.quantiles(&[0.5], Axis::<1>, Between::Linear), Err(Error::Empty { .. })));
-    assert_eq!(none.quantiles(&[0.5], Axis::<0>, Between::Linear)?.size(), [1, 0]);
+    assert!(matches!(none.quantiles(&[0.5], Axis::<1>, QuantileMethod::Linear), Err(Error::Empty { .. })));
+    assert_eq!(none.quantiles(&[0.5], Axis::<0>, QuantileMethod::Linear)?.size(), [1, 0]);
     Ok(())
 }
 
@@ -334,8 +445,11 @@ fn medians_are_the_lower_middle_element_and_a_nan_where_there_is_one() -> Result
                     let (values, places): (Tensor<T, 2>, Tensor<i64, 2>) = tensor.median_axis(axis)?;
                     let n = tensor.size()[axis];
                     for at in values.size().indices() {
-                        let line =
-                            |i| tensor[std::array::from_fn::<_, 3, _>(|a| if a == axis { i } else { at[a - usize::from(a > axis)] })];
+                        let line = |i| {
+                            tensor[std::array::from_fn::<_, 3, _>(|a| {
+                                if a == axis { i } else { at[a - usize::from(a > axis)] }
+                            })]
+                        };
                         let mut order_of: Vec<usize> = (0..n).collect();
                         order_of.sort_by(|&i, &j| order(&line(i), &line(j)));
                         let nan = (0..n).find(|&i| line(i).partial_cmp(&line(i)).is_none());
@@ -372,7 +486,9 @@ fn histograms_find_their_ends_weigh_and_have_several_dimensions() -> Result<()> 
             let part = |k: usize, bins: usize| {
                 let (low, high) = range[k];
                 let x = points[[i, k]];
-                (low..=high).contains(&x).then(|| (((x - low) / (high - low) * bins as f64) as usize).min(bins - 1))
+                (low..=high)
+                    .contains(&x)
+                    .then(|| (((x - low) / (high - low) * bins as f64) as usize).min(bins - 1))
             };
             if let (Some(a), Some(b)) = (part(0, 4), part(1, 3)) {
                 wanted[a][b] += if weigh { weights[[i]] } else { 1.0 };
@@ -387,7 +503,10 @@ fn histograms_find_their_ends_weigh_and_have_several_dimensions() -> Result<()> 
     }
     let x = Tensor::from([[3, 5], [9, 3]]);
     let found = x.transposed().histogram_with(Bins::new([3]))?;
-    assert_eq!((found.values.to_vec()?, found.edges[0].to_vec()?), (vec![2.0, 1.0, 1.0], vec![3.0, 5.0, 7.0, 9.0]));
+    assert_eq!(
+        (found.values.to_vec()?, found.edges[0].to_vec()?),
+        (vec![2.0, 1.0, 1.0], vec![3.0, 5.0, 7.0, 9.0])
+    );
     let same = Tensor::from([2.0, 2.0]).histogram_with(Bins::new([2]))?;
     assert_eq!((same.values.to_vec()?, same.edges[0].to_vec()?), (vec![0.0, 2.0], vec![1.5, 2.0, 2.5]));
     let none = Tensor::<f32, 1>::zeros([0], &Cpu)?.histogram_with(Bins::new([2]))?;
@@ -411,11 +530,15 @@ fn histograms_find_their_ends_weigh_and_have_several_dimensions() -> Result<()> 
 
 #[test]
 fn whole_and_complex_numbers_stand_at_equal_distances() -> Result<()> {
-    for (start, end) in [(0_i64, 10), (-5, 5), (7, -8), (i64::MIN, i64::MAX), (3, 3), (i64::MAX - 3, i64::MAX)] {
+    for (start, end) in
+        [(0_i64, 10), (-5, 5), (7, -8), (i64::MIN, i64::MAX), (3, 3), (i64::MAX - 3, i64::MAX)]
+    {
         for n in [0_usize, 1, 2, 3, 4, 7, 50] {
             let found = Tensor::<i64, 1>::linspace(start, end, n, &Cpu)?.to_vec()?;
             let spaces = n.saturating_sub(1).max(1) as i128;
-            let wanted: Vec<i64> = (0..n as i128).map(|i| ((start as i128 * (spaces - i) + end as i128 * i) / spaces) as i64).collect();
+            let wanted: Vec<i64> = (0..n as i128)
+                .map(|i| ((start as i128 * (spaces - i) + end as i128 * i) / spaces) as i64)
+                .collect();
             assert_eq!(found, wanted, "{start} to {end}, {n}");
         }
     }
@@ -440,12 +563,17 @@ fn random_numbers_orders_and_events_depend_on_the_seed_alone() -> Result<()> {
     // The ends of the widest ranges.
     let wide = Tensor::<i64, 1>::random_integers([4096], i64::MIN..i64::MAX, 2, &Cpu)?;
     assert!(wide.less(0)?.count(All)?.item()?.abs_diff(2048) < 200);
-    assert_eq!(Tensor::<u64, 1>::random_integers([5], u64::MAX - 1..u64::MAX, 2, &Cpu)?.to_vec()?, [u64::MAX - 1; 5]);
+    assert_eq!(
+        Tensor::<u64, 1>::random_integers([5], u64::MAX - 1..u64::MAX, 2, &Cpu)?.to_vec()?,
+        [u64::MAX - 1; 5]
+    );
     let error = Tensor::<u32, 1>::random_integers([5], 4..4, 2, &Cpu).unwrap_err();
     assert_eq!(error.to_string(), "random_integers: 4..4 holds no number");
     // The first of more are those of fewer; another seed gives others.
-    let (few, many) =
-        (Tensor::<u32, 1>::random_integers([100], 0..1000, 9, &Cpu)?, Tensor::<u32, 1>::random_integers([9000], 0..1000, 9, &Cpu)?);
+    let (few, many) = (
+        Tensor::<u32, 1>::random_integers([100], 0..1000, 9, &Cpu)?,
+        Tensor::<u32, 1>::random_integers([9000], 0..1000, 9, &Cpu)?,
+    );
     assert_eq!(few, many.slice((..100,))?);
     assert_ne!(few, Tensor::<u32, 1>::random_integers([100], 0..1000, 10, &Cpu)?);
 
@@ -467,7 +595,8 @@ fn random_numbers_orders_and_events_depend_on_the_seed_alone() -> Result<()> {
     assert_eq!(x.transposed().shuffle(Axis::<0>, 4)?, y.transposed());
 
     for (p, expected) in [(0.0, 0.0), (1.0, 1.0), (0.25, 0.25)] {
-        let kept = Tensor::<bool, 1>::random_bernoulli([40_000], p, 5, &Cpu)?.count(All)?.item()? as f64 / 40_000.0;
+        let kept =
+            Tensor::<bool, 1>::random_bernoulli([40_000], p, 5, &Cpu)?.count(All)?.item()? as f64 / 40_000.0;
         assert!((kept - expected).abs() < 0.012, "{p}: {kept}");
     }
     assert!(Tensor::<bool, 1>::random_bernoulli([4], 1.5, 5, &Cpu).is_err());
@@ -495,9 +624,14 @@ fn elements_put_by_index_into_a_tensor_of_none_end() -> Result<()> {
 #[test]
 fn counts_whose_sum_wraps_repeat_nothing() -> Result<()> {
     let x = Tensor::from([1, 2, 3]);
-    for counts in [[i64::MAX, i64::MAX, 2], [1 << 62, 1 << 62, 0], [i64::MAX, i64::MAX, i64::MAX], [i64::MAX, 0, 0]] {
+    for counts in
+        [[i64::MAX, i64::MAX, 2], [1 << 62, 1 << 62, 0], [i64::MAX, i64::MAX, i64::MAX], [i64::MAX, 0, 0]]
+    {
         let error = x.repeat_each(Axis::<0>, &Tensor::from(counts)).unwrap_err();
-        assert!(error.to_string().starts_with("repeat_each: ") && !matches!(error, Error::Index { .. }), "{counts:?}: {error}");
+        assert!(
+            error.to_string().starts_with("repeat_each: ") && !matches!(error, Error::Index { .. }),
+            "{counts:?}: {error}"
+        );
     }
     Ok(())
 }
@@ -512,11 +646,13 @@ fn counts_of_a_histogram_are_those_between_its_edges() -> Result<()> {
         for (low, high) in [(0.0, 1.0), (-0.7, 0.3), (1e-9, 2e-9), (-1e300, 1e300), (1.0, 1.0 + 1e-13)] {
             let edges = Tensor::<f64, 1>::linspace(low, high, bins + 1, &Cpu)?.to_vec()?;
             // Every edge, and what stands beside it.
-            let points: Vec<f64> = edges.iter().flat_map(|&edge| [edge.next_down(), edge, edge.next_up()]).collect();
+            let points: Vec<f64> =
+                edges.iter().flat_map(|&edge| [edge.next_down(), edge, edge.next_up()]).collect();
             let x = Tensor::from_slice(&points, [points.len()], &Cpu)?;
             let found = x.histogram_with(Bins::new([bins]).range([(low, high)]))?;
             let inside = |k: usize, x: f64| x >= edges[k] && (x < edges[k + 1] || k + 1 == bins && x == high);
-            let wanted: Vec<f64> = (0..bins).map(|k| points.iter().filter(|&&x| inside(k, x)).count() as f64).collect();
+            let wanted: Vec<f64> =
+                (0..bins).map(|k| points.iter().filter(|&&x| inside(k, x)).count() as f64).collect();
             assert_eq!(found.values.to_vec()?, wanted, "{bins} bins from {low} to {high}");
         }
     }
@@ -528,7 +664,10 @@ fn errors_of_sizes_name_the_operation_that_was_called() {
     let x = Tensor::from([0.5]);
     let text = |error: Option<Error>| error.map(|error| error.to_string()).unwrap_or_default();
     assert!(text(x.histogram(usize::MAX, 0.0, 1.0).err()).starts_with("histogram: "));
-    assert!(text(x.histogram_with(Bins::new([isize::MAX as usize / 8]).range([(0.0, 1.0)])).err()).starts_with("histogram_with: "));
+    assert!(
+        text(x.histogram_with(Bins::new([isize::MAX as usize / 8]).range([(0.0, 1.0)])).err())
+            .starts_with("histogram_with: ")
+    );
     assert!(text(Tensor::<f32, 1>::logspace(0.0, f64::NAN, 2, 10.0, &Cpu).err()).starts_with("logspace: "));
     assert!(text(Tensor::<i32, 1>::logspace(0.0, f64::NAN, 2, 10.0, &Cpu).err()).starts_with("logspace: "));
 }

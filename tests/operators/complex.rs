@@ -39,15 +39,18 @@ fn real_numbers_are_their_own_conjugates() -> Result<()> {
     assert_eq!(x.is_real()?.to_vec()?, [true; 6]);
     let z = Tensor::from([C::new(1.0, 0.0), C::new(1.0, -0.0), C::new(0.0, 1.0), C::new(0.0, f64::NAN)]);
     assert_eq!(z.is_real()?.to_vec()?, [true, true, false, false]);
-    assert_eq!(Tensor::from([rankform::f16::from_f64(-1.0)]).angle()?.to_vec()?[0].to_f64(), rankform::f16::from_f64(pi).to_f64());
+    assert_eq!(
+        Tensor::from([rankform::f16::from_f64(-1.0)]).angle()?.to_vec()?[0].to_f64(),
+        rankform::f16::from_f64(pi).to_f64()
+    );
     Ok(())
 }
 
 #[test]
 fn means_and_deviations_of_complex_numbers_are_those_of_the_plane() -> Result<()> {
     let mut random = Random(31);
-    for (centre, size) in [(C::new(0.0, 0.0), 1.0), (C::new(1e8, -3e8), 1.0), (C::new(0.0, 0.0), 1e-30)] {
-        let x = Tensor::from_fn([3, 1000], |_| centre + C::new(random.unit(), random.unit()) * size, &Cpu)?;
+    for (center, size) in [(C::new(0.0, 0.0), 1.0), (C::new(1e8, -3e8), 1.0), (C::new(0.0, 0.0), 1e-30)] {
+        let x = Tensor::from_fn([3, 1000], |_| center + C::new(random.unit(), random.unit()) * size, &Cpu)?;
         let turned = x.transposed().copy()?;
         for x in [x.view(), turned.transposed()] {
             let (mean, var, std) = (x.mean(Axis::<1>)?, x.var(Axis::<1>)?, x.sample_std(Axis::<1>)?);
@@ -55,9 +58,14 @@ fn means_and_deviations_of_complex_numbers_are_those_of_the_plane() -> Result<()
                 let values: Vec<C> = (0..1000).map(|k| x[[row, k]]).collect();
                 let true_mean = values.iter().map(|z| z - values[0]).sum::<C>() / 1000.0 + values[0];
                 let squares: f64 = values.iter().map(|z| (z - true_mean).norm_sqr()).sum();
-                assert!((mean[[row]] - true_mean).norm() <= 1e-13 * true_mean.norm().max(size), "{}", mean[[row]]);
                 assert!(
-                    near(var[[row]], squares / 1000.0, 1e-6) && near(std[[row]], (squares / 999.0).sqrt(), 1e-6),
+                    (mean[[row]] - true_mean).norm() <= 1e-13 * true_mean.norm().max(size),
+                    "{}",
+                    mean[[row]]
+                );
+                assert!(
+                    near(var[[row]], squares / 1000.0, 1e-6)
+                        && near(std[[row]], (squares / 999.0).sqrt(), 1e-6),
                     "{} {squares}",
                     var[[row]]
                 );
@@ -72,10 +80,13 @@ fn means_and_deviations_of_complex_numbers_are_those_of_the_plane() -> Result<()
     assert_eq!((infinite.re, infinite.im), (2.0, f64::INFINITY));
     let none = Tensor::<C, 1>::zeros([0], &Cpu)?;
     assert!(
-        none.mean(All)?.item()?.re.is_nan() && none.var(All)?.item()?.is_nan() && equal.slice((0..1,))?.sample_var(All)?.item()?.is_nan()
+        none.mean(All)?.item()?.re.is_nan()
+            && none.var(All)?.item()?.is_nan()
+            && equal.slice((0..1,))?.sample_var(All)?.item()?.is_nan()
     );
     // Halves: in single precision, rounded once; single ones whose squares would overflow.
-    let halves = Tensor::from([Complex::new(1.0, 2.0), Complex::new(3.0, 6.0)]).cast::<Complex<rankform::f16>>()?;
+    let halves =
+        Tensor::from([Complex::new(1.0, 2.0), Complex::new(3.0, 6.0)]).cast::<Complex<rankform::f16>>()?;
     let (mean, var) = (halves.mean(All)?.item()?, halves.var(All)?.item()?);
     assert_eq!((mean.re.to_f64(), mean.im.to_f64(), var.to_f64()), (2.0, 4.0, 5.0));
     let far = Tensor::from([Complex::new(1e20f32, 0.0), Complex::new(-1e20, 0.0)]);
@@ -84,7 +95,10 @@ fn means_and_deviations_of_complex_numbers_are_those_of_the_plane() -> Result<()
     far.std_into(All, &mut out)?;
     assert_eq!(out.item()?, 1e20);
     let meta = Tensor::<C, 2, Meta>::zeros([2, 3], &Meta::new())?;
-    assert_eq!((meta.mean(Axis::<0>)?.size(), meta.var(Axis::<1>)?.size(), meta.norm(All)?.size()), (dim![3], dim![2], dim![]));
+    assert_eq!(
+        (meta.mean(Axis::<0>)?.size(), meta.var(Axis::<1>)?.size(), meta.norm(All)?.size()),
+        (dim![3], dim![2], dim![])
+    );
     Ok(())
 }
 
@@ -107,20 +121,43 @@ fn norms_of_complex_numbers_are_those_of_their_absolute_values() -> Result<()> {
 #[test]
 fn complex_numbers_and_truth_values_are_close_by_their_distance() -> Result<()> {
     let (inf, nan) = (f64::INFINITY, f64::NAN);
-    let x = Tensor::from([C::new(1.0, 1.0), C::new(1.0, 1.0), C::new(inf, 0.0), C::new(inf, 1.0), C::new(nan, 0.0), C::new(0.0, nan)]);
-    let y = Tensor::from([C::new(1.0, 1.1), C::new(1.3, 1.4), C::new(inf, 0.0), C::new(inf, 2.0), C::new(nan, 0.0), C::new(nan, 0.0)]);
+    let x = Tensor::from([
+        C::new(1.0, 1.0),
+        C::new(1.0, 1.0),
+        C::new(inf, 0.0),
+        C::new(inf, 1.0),
+        C::new(nan, 0.0),
+        C::new(0.0, nan),
+    ]);
+    let y = Tensor::from([
+        C::new(1.0, 1.1),
+        C::new(1.3, 1.4),
+        C::new(inf, 0.0),
+        C::new(inf, 2.0),
+        C::new(nan, 0.0),
+        C::new(nan, 0.0),
+    ]);
     assert_eq!(x.isclose(&y, 0.0, 0.2, false)?.to_vec()?, [true, false, true, false, false, false]);
     assert_eq!(x.isclose(&y, 0.0, 0.5, true)?.to_vec()?, [true, true, true, false, true, true]);
     assert!(!x.allclose(&y, 0.0, 0.5, true)? && y.allclose(&y, 0.0, 0.0, true)?);
     // The allowance is relative to the absolute value of the other.
     let far = Tensor::from([C::new(3.0, 4.0)]);
-    assert!(far.allclose(Complex::new(3.0, 4.5), 0.1, 0.0, false)? && !far.allclose(Complex::new(3.0, 4.6), 0.1, 0.0, false)?);
+    assert!(
+        far.allclose(Complex::new(3.0, 4.5), 0.1, 0.0, false)?
+            && !far.allclose(Complex::new(3.0, 4.6), 0.1, 0.0, false)?
+    );
     let truth = Tensor::from([true, false]);
     assert_eq!(truth.isclose(true, 0.0, 0.0, false)?.to_vec()?, [true, false]);
     let ends = Tensor::from([u64::MAX, 0, 5]);
-    assert_eq!(ends.isclose(&Tensor::from([0, u64::MAX, 7]), 0.0, 2.0, false)?.to_vec()?, [false, false, true]);
+    assert_eq!(
+        ends.isclose(&Tensor::from([0, u64::MAX, 7]), 0.0, 2.0, false)?.to_vec()?,
+        [false, false, true]
+    );
     let ends = Tensor::from([i64::MAX, i64::MIN, -1]);
-    assert_eq!(ends.isclose(&Tensor::from([i64::MIN, i64::MAX, 1]), 0.0, 2.0, false)?.to_vec()?, [false, false, true]);
+    assert_eq!(
+        ends.isclose(&Tensor::from([i64::MIN, i64::MAX, 1]), 0.0, 2.0, false)?.to_vec()?,
+        [false, false, true]
+    );
     Ok(())
 }
 
@@ -129,7 +166,10 @@ fn complex_numbers_are_seen_as_pairs_without_a_copy() -> Result<()> {
     let mut z = Tensor::from_fn([3, 4], |[i, j]| C::new(i as f64, j as f64), &Cpu)?;
     let part = z.slice((1..3, (0..4).step(2)))?;
     let pairs = part.view_as_real()?;
-    assert_eq!((pairs.size(), pairs.stride().0, pairs.raw_ptr().cast()), (dim![2, 2, 2], [8, 4, 1], part.raw_ptr()));
+    assert_eq!(
+        (pairs.size(), pairs.stride().0, pairs.raw_ptr().cast()),
+        (dim![2, 2, 2], [8, 4, 1], part.raw_ptr())
+    );
     assert_eq!(pairs.to_vec()?, [1.0, 0.0, 1.0, 2.0, 2.0, 0.0, 2.0, 2.0]);
     let again = pairs.view_as_complex()?;
     assert_eq!((again.layout(), again.raw_ptr()), (part.layout(), part.raw_ptr()));

@@ -11,9 +11,9 @@ use rankform::{bf16, f16};
 fn number<T: Value>(x: T) -> Complex<f64> {
     match x.exact() {
         Exact::Real(x) => Complex::new(x, 0.0),
-        Exact::Whole(x) => Complex::new(x as f64, 0.0),
+        Exact::Integer(x) => Complex::new(x as f64, 0.0),
         Exact::Complex(re, im) => Complex::new(re, im),
-        Exact::Truth(_) => unreachable!(),
+        Exact::BoolElement(_) => unreachable!(),
     }
 }
 
@@ -25,11 +25,16 @@ fn check<T: Value>(found: &[T], left: TensorView<T, 4>, right: TensorView<T, 4>,
     let size = [stretch(p, r), stretch(q, s), m, n];
     assert_eq!(found.len(), size.iter().product::<usize>(), "{what}");
     for ([b, c, i, j], found) in Dim(size).indices().zip(found) {
-        let terms = (0..k).map(|l| (left[[pick(p, b), pick(q, c), i, l]], right[[pick(r, b), pick(s, c), l, j]]));
-        if let Exact::Whole(found) = found.exact() {
-            let whole = |x: T| if let Exact::Whole(x) = x.exact() { x } else { unreachable!() };
+        let terms =
+            (0..k).map(|l| (left[[pick(p, b), pick(q, c), i, l]], right[[pick(r, b), pick(s, c), l, j]]));
+        if let Exact::Integer(found) = found.exact() {
+            let whole = |x: T| if let Exact::Integer(x) = x.exact() { x } else { unreachable!() };
             let truth = terms.fold(0i128, |sum, (x, y)| sum.wrapping_add(whole(x).wrapping_mul(whole(y))));
-            assert_eq!(found.wrapping_sub(truth) % (1 << (8 * size_of::<T>())), 0, "{what} [{b}, {c}, {i}, {j}]");
+            assert_eq!(
+                found.wrapping_sub(truth) % (1 << (8 * size_of::<T>())),
+                0,
+                "{what} [{b}, {c}, {i}, {j}]"
+            );
             continue;
         }
         let (mut truth, mut sizes) = (Complex::new(0.0, 0.0), 0.0);
@@ -39,8 +44,12 @@ fn check<T: Value>(found: &[T], left: TensorView<T, 4>, right: TensorView<T, 4>,
         }
         // 16-bit floats are accumulated in f32 and rounded once.
         let unit = 2f64.powi(-T::FRACTION);
-        let bound = if T::FRACTION < 23 { unit * truth.norm() + 1e-6 * sizes } else { unit * k as f64 * sizes };
-        assert!((number(*found) - truth).norm() <= 2.0 * bound + T::LEAST, "{what} [{b}, {c}, {i}, {j}]: {found}, not {truth}");
+        let bound =
+            if T::FRACTION < 23 { unit * truth.norm() + 1e-6 * sizes } else { unit * k as f64 * sizes };
+        assert!(
+            (number(*found) - truth).norm() <= 2.0 * bound + T::LEAST,
+            "{what} [{b}, {c}, {i}, {j}]: {found}, not {truth}"
+        );
     }
 }
 
@@ -52,13 +61,19 @@ fn operand<T: Value>(size: [usize; 4], kind: usize, random: &mut Random) -> Tens
         0 => fresh(size),
         1 => fresh([b, c, n, m]).into_permuted([0, 1, 3, 2]).unwrap(),
         2 => fresh(size).into_reversed(Axis::<2>).unwrap().into_reversed(Axis::<3>).unwrap(),
-        3 => fresh([b, c, 2 * m + 1, 3 * n + 2]).into_slice((.., .., (1..2 * m + 1).step(2), (2..).step(3))).unwrap(),
+        3 => fresh([b, c, 2 * m + 1, 3 * n + 2])
+            .into_slice((.., .., (1..2 * m + 1).step(2), (2..).step(3)))
+            .unwrap(),
         4 => fresh([n, c, b, m]).into_permuted([2, 1, 3, 0]).unwrap(),
         5 => fresh([b, c, 1, n]).into_broadcast(size).unwrap(),
         6 => fresh([b, c, m, 1]).into_broadcast(size).unwrap(),
-        _ => {
-            fresh([b, 1, n, m]).into_broadcast([b, c, n, m]).unwrap().into_permuted([0, 1, 3, 2]).unwrap().into_reversed(Axis::<3>).unwrap()
-        }
+        _ => fresh([b, 1, n, m])
+            .into_broadcast([b, c, n, m])
+            .unwrap()
+            .into_permuted([0, 1, 3, 2])
+            .unwrap()
+            .into_reversed(Axis::<3>)
+            .unwrap(),
     }
 }
 const KINDS: usize = 8;
@@ -67,7 +82,10 @@ const KINDS: usize = 8;
 fn products<T: Value + Number>(size: [usize; 3], kinds: [usize; 2]) -> Result<()> {
     let ([m, k, n], mut random) = (size, Random(31));
     let what = format!("{} {size:?} {kinds:?}", T::DTYPE);
-    let (x, y) = (operand::<T>([1, 1, m, k], kinds[0], &mut random), operand::<T>([1, 1, k, n], kinds[1], &mut random));
+    let (x, y) = (
+        operand::<T>([1, 1, m, k], kinds[0], &mut random),
+        operand::<T>([1, 1, k, n], kinds[1], &mut random),
+    );
     let (a, b) = (x.slice((0, 0, .., ..))?, y.slice((0, 0, .., ..))?);
     let matrix = a.matmul(b)?;
     assert_eq!(matrix.size(), [m, n], "{what}");
@@ -86,7 +104,10 @@ fn products<T: Value + Number>(size: [usize; 3], kinds: [usize; 2]) -> Result<()
 
 fn every_layout<T: Value + Number>() -> Result<()> {
     // Below and above a tile of 4 · 16 and, the last, the size from which the library is asked.
-    for (at, size) in [[5, 7, 18], [4, 1, 16], [1, 5, 1], [3, 0, 2], [0, 2, 3], [2, 3, 0], [17, 18, 19]].into_iter().enumerate() {
+    for (at, size) in [[5, 7, 18], [4, 1, 16], [1, 5, 1], [3, 0, 2], [0, 2, 3], [2, 3, 0], [17, 18, 19]]
+        .into_iter()
+        .enumerate()
+    {
         for left in 0..KINDS {
             for right in 0..KINDS {
                 if size[0] < 17 || (left + right + at) % 2 == 0 {
@@ -131,7 +152,9 @@ fn products_of_complex_numbers_stay_within_their_bound_on_every_layout() -> Resu
 
 #[test]
 fn long_and_skinny_products_stay_within_their_bound() -> Result<()> {
-    for size in [[1, 5000, 1], [1, 300, 40], [40, 300, 1], [70, 2, 70], [65, 66, 67], [2, 2000, 3], [33, 129, 17]] {
+    for size in
+        [[1, 5000, 1], [1, 300, 40], [40, 300, 1], [70, 2, 70], [65, 66, 67], [2, 2000, 3], [33, 129, 17]]
+    {
         products::<f32>(size, [0, 0])?;
         products::<f32>(size, [1, 2])?;
         products::<f64>(size, [3, 1])?;
@@ -147,12 +170,15 @@ fn products_of_every_width_are_exact_on_every_layout() -> Result<()> {
     fn width<T: Value + Number>([m, k, n]: [usize; 3], kinds: [usize; 2], strided: bool) -> Result<()> {
         let what = format!("{} [{m}, {k}, {n}] {kinds:?} {strided}", T::DTYPE);
         let mut random = Random(41);
-        let mut whole = |size: [usize; 2]| Tensor::from_fn(size, |_| (random.bits() % 5) as f32 - 2.0, &Cpu)?.cast::<T>();
+        let mut whole =
+            |size: [usize; 2]| Tensor::from_fn(size, |_| (random.bits() % 5) as f32 - 2.0, &Cpu)?.cast::<T>();
         let mut operand = |[rows, columns]: [usize; 2], kind: usize| match kind {
             0 => whole([rows, columns]),
             1 => whole([columns, rows])?.into_transposed(),
             2 => whole([rows, columns + 3])?.into_slice((.., 2..columns + 2)),
-            _ => whole([2 * rows, 3 * columns])?.into_slice(((..).step(2), (..).step(3)))?.into_reversed(Axis::<0>),
+            _ => whole([2 * rows, 3 * columns])?
+                .into_slice(((..).step(2), (..).step(3)))?
+                .into_reversed(Axis::<0>),
         };
         let (x, y) = (operand([m, k], kinds[0])?, operand([k, n], kinds[1])?);
         let product = if strided {
@@ -162,7 +188,8 @@ fn products_of_every_width_are_exact_on_every_layout() -> Result<()> {
         } else {
             x.matmul(&y)?
         };
-        let (x, y, product) = (x.cast::<f32>()?.to_vec()?, y.cast::<f32>()?.to_vec()?, product.cast::<f32>()?.to_vec()?);
+        let (x, y, product) =
+            (x.cast::<f32>()?.to_vec()?, y.cast::<f32>()?.to_vec()?, product.cast::<f32>()?.to_vec()?);
         // Of many rows some, and the last.
         let step = if m * k * n < 1 << 20 { 1 } else { 37 };
         for (i, row) in product.chunks(n).enumerate().filter(|(i, _)| i % step == 0 || i + 1 == m) {
@@ -186,7 +213,8 @@ fn products_of_every_width_are_exact_on_every_layout() -> Result<()> {
         }
     }
     // Sums that wait for the rest of `k`, blocks of rows, and right operands beyond the second cache.
-    let large: &[[usize; 3]] = if cfg!(rankform_through_cuda) { &[] } else { &[[250, 700, 70], [7, 1100, 130], [259, 890, 900]] };
+    let large: &[[usize; 3]] =
+        if cfg!(rankform_through_cuda) { &[] } else { &[[250, 700, 70], [7, 1100, 130], [259, 890, 900]] };
     for (at, &size) in large.iter().enumerate() {
         for left in 0..4 {
             width::<f32>(size, [left, (left + at) % 4], left == 1)?;
@@ -207,7 +235,11 @@ fn wide_products_are_exact_beside_the_edges_of_tiles() -> Result<()> {
     for m in rows {
         for n in columns {
             case += 1;
-            let ks = if m * n < 300 { &deep[..] } else { &deep[case % 3..deep.len() - 2 + usize::from(case % 7 == 0)] };
+            let ks = if m * n < 300 {
+                &deep[..]
+            } else {
+                &deep[case % 3..deep.len() - 2 + usize::from(case % 7 == 0)]
+            };
             for (at, &k) in ks.iter().enumerate().filter(|(at, _)| m * n < 300 || (at + case) % 3 == 0) {
                 let turned = [(case + at) % 2 == 1, (case + at) / 2 % 2 == 1];
                 let mut bytes = |[rows, columns]: [usize; 2], turned: bool| {
@@ -222,7 +254,11 @@ fn wide_products_are_exact_beside_the_edges_of_tiles() -> Result<()> {
                         let y = if turned[1] { y.transposed() } else { y.view() };
                         let expected = x.cast::<f64>()?.matmul(&y.cast::<f64>()?)?;
                         let product: Tensor<$wide, 2> = x.matmul_wide(y)?;
-                        assert!(product.cast::<f64>()?.to_vec()? == expected.to_vec()?, "{} [{m}, {k}, {n}] {turned:?}", <$T>::DTYPE);
+                        assert!(
+                            product.cast::<f64>()?.to_vec()? == expected.to_vec()?,
+                            "{} [{m}, {k}, {n}] {turned:?}",
+                            <$T>::DTYPE
+                        );
                     }};
                 }
                 product!(i8, i32);
@@ -254,14 +290,20 @@ fn small_products_are_right_for_every_number_of_columns() -> Result<()> {
 fn stacks_of_matrices_stretch_where_a_batch_is_1() -> Result<()> {
     fn stacks<T: Value + Number>() -> Result<()> {
         let mut random = Random(33);
-        for (left, right) in [([2, 3], [2, 3]), ([1, 3], [2, 1]), ([2, 1], [1, 1]), ([1, 1], [3, 2]), ([0, 2], [1, 2])] {
+        for (left, right) in
+            [([2, 3], [2, 3]), ([1, 3], [2, 1]), ([2, 1], [1, 1]), ([1, 1], [3, 2]), ([0, 2], [1, 2])]
+        {
             for (m, k, n) in [(3, 4, 5), (1, 2, 3), (17, 17, 17), (2, 0, 2)] {
                 for kind in 0..KINDS {
                     let x = operand::<T>([left[0], left[1], m, k], kind, &mut random);
                     let y = operand::<T>([right[0], right[1], k, n], (kind + 3) % KINDS, &mut random);
                     let what = format!("{} {left:?} {right:?} [{m}, {k}, {n}] {kind}", T::DTYPE);
                     let product = x.matmul(&y)?;
-                    assert_eq!(product.size(), [left[0].max(right[0]) * left[0].min(1), left[1].max(right[1]), m, n], "{what}");
+                    assert_eq!(
+                        product.size(),
+                        [left[0].max(right[0]) * left[0].min(1), left[1].max(right[1]), m, n],
+                        "{what}"
+                    );
                     check(&product.to_vec()?, x.view(), y.view(), &what);
                     if left[0] == 2 && right[0] == 2 {
                         // The same, of rank 3.
@@ -297,7 +339,11 @@ fn infinities_and_nan_go_through_products_as_through_sums() -> Result<()> {
 fn a_product_reads_operands_of_which_both_are_one_tensor() -> Result<()> {
     let x = Tensor::from_fn([20, 20], |[i, j]| (3 * i + j) as f64, &Cpu)?;
     let y = x.matmul(x.transposed())?;
-    assert!(Dim([20, 20]).indices().all(|[i, j]| y[[i, j]] == (0..20).map(|k| x[[i, k]] * x[[j, k]]).sum::<f64>()));
+    assert!(
+        Dim([20, 20])
+            .indices()
+            .all(|[i, j]| y[[i, j]] == (0..20).map(|k| x[[i, k]] * x[[j, k]]).sum::<f64>())
+    );
     Ok(())
 }
 
@@ -314,11 +360,17 @@ fn products_refuse_sizes_that_do_not_fit_and_have_their_sizes_without_data() -> 
     let (x, y) = (Tensor::<f32, 2>::zeros([2, 3], &Cpu)?, Tensor::<f32, 2>::zeros([4, 5], &Cpu)?);
     assert_eq!(x.matmul(&y).unwrap_err().to_string(), "matmul: inner sizes 3 and 4 differ: [2, 3] · [4, 5]");
     let (x, y) = (Tensor::<f32, 3>::zeros([2, 2, 3], &Cpu)?, Tensor::<f32, 3>::zeros([3, 3, 2], &Cpu)?);
-    assert_eq!(x.matmul(&y).unwrap_err().to_string(), "matmul: sizes [2, 2, 3] and [3, 3, 2] do not broadcast");
+    assert_eq!(
+        x.matmul(&y).unwrap_err().to_string(),
+        "matmul: sizes [2, 2, 3] and [3, 3, 2] do not broadcast"
+    );
     let waiting = Tensor::<f32, 3>::empty([2, 2, 3], &Cpu)?;
     assert!(matches!(waiting.matmul(&x), Err(Error::Unallocated { .. })));
     let device = Meta::tracing();
-    let (x, y) = (Tensor::<f32, 4, _>::zeros([2, 1, 3, 4], &device)?, Tensor::<f32, 4, _>::zeros([1, 5, 4, 6], &device)?);
+    let (x, y) = (
+        Tensor::<f32, 4, _>::zeros([2, 1, 3, 4], &device)?,
+        Tensor::<f32, 4, _>::zeros([1, 5, 4, 6], &device)?,
+    );
     let z = x.matmul(&y)?;
     assert_eq!((z.size(), z.to_vec().is_err()), (dim![2, 5, 3, 6], true));
     assert_eq!(device.kernels(), ["contract f32 = f32 · f32: [2, 5] [[3], [4]] · [[4], [6]]\n"]);
@@ -326,7 +378,7 @@ fn products_refuse_sizes_that_do_not_fit_and_have_their_sizes_without_data() -> 
 }
 
 /// Products in a wider element, against sums in 128 bits.
-fn wide<L: Value + Number, R: Value + rankform::Wider<L>>(random: &mut Random)
+fn wide<L: Value + Number, R: Value + rankform::WideningMul<L>>(random: &mut Random)
 where
     R::Wide: Value,
 {
@@ -336,7 +388,7 @@ where
             let a = operand_of::<L>([m, k], kinds[0], |i| left[(i * 7919 + from) % left.len()]);
             let b = operand_of::<R>([k, n], kinds[1], |i| right[(i * 104_729 + from) % right.len()]);
             let c = a.matmul_wide(&b).unwrap();
-            let value = |exact: Exact| if let Exact::Whole(x) = exact { x } else { unreachable!() };
+            let value = |exact: Exact| if let Exact::Integer(x) = exact { x } else { unreachable!() };
             let bits = 8 * size_of::<R::Wide>() as u32;
             for [i, j] in c.size().indices() {
                 let truth: i128 = (0..k).map(|l| value(a[[i, l]].exact()) * value(b[[l, j]].exact())).sum();
@@ -398,14 +450,19 @@ fn a_product_never_reads_what_its_memory_held_before() -> Result<()> {
         drop(Tensor::full(size, nan, &Cpu)?); // the memory of the next tensor of this size, most likely
         Ok(())
     }
-    for [m, k, n] in [[4, 4, 4], [64, 64, 64], [90, 600, 70], [57, 300, 31], [100, 1, 100], [60, 5000, 1], [33, 0, 65]] {
+    for [m, k, n] in
+        [[4, 4, 4], [64, 64, 64], [90, 600, 70], [57, 300, 31], [100, 1, 100], [60, 5000, 1], [33, 0, 65]]
+    {
         let (x, y) = (Tensor::<f32, 2>::ones([m, k], &Cpu)?, Tensor::<f32, 2>::ones([k, n], &Cpu)?);
         let (a, b) = (x.cast::<bf16>()?, y.cast::<bf16>()?);
         for _ in 0..3 {
             soiled(f32::NAN, [m, n])?;
             assert!(x.matmul(&y)?.to_vec()?.iter().all(|&value| value == k as f32), "f32 [{m}, {k}, {n}]");
             soiled(bf16::NAN, [m, n])?;
-            assert!(a.matmul(&b)?.to_vec()?.iter().all(|&value| value == bf16::from_f64(k as f64)), "bf16 [{m}, {k}, {n}]");
+            assert!(
+                a.matmul(&b)?.to_vec()?.iter().all(|&value| value == bf16::from_f64(k as f64)),
+                "bf16 [{m}, {k}, {n}]"
+            );
         }
     }
     Ok(())
@@ -427,7 +484,15 @@ fn exact(x: TensorView<f32, 2>, y: TensorView<f32, 2>, found: TensorView<f32, 2>
 #[test]
 fn few_rows_and_long_vectors_read_their_matrix_where_it_stands() -> Result<()> {
     // Beyond what is read as near; whole panels of columns and a rest; one and several tiles of rows, and one more row.
-    for [m, k, n] in [[16, 530, 300], [1, 200, 9001], [9001, 200, 1], [24, 257, 128], [25, 257, 100], [13, 1030, 33], [3, 70, 1024]] {
+    for [m, k, n] in [
+        [16, 530, 300],
+        [1, 200, 9001],
+        [9001, 200, 1],
+        [24, 257, 128],
+        [25, 257, 100],
+        [13, 1030, 33],
+        [3, 70, 1024],
+    ] {
         let (x, y, what) = (whole([m, k]), whole([k, n]), format!("[{m}, {k}, {n}]"));
         exact(x.view(), y.view(), x.matmul(&y)?.view(), &what);
         let (left, right) = (x.transposed().copy()?, y.transposed().copy()?);
@@ -439,7 +504,9 @@ fn few_rows_and_long_vectors_read_their_matrix_where_it_stands() -> Result<()> {
 
 #[test]
 fn products_write_into_memory_of_any_layout_and_read_none_of_it() -> Result<()> {
-    for [m, k, n] in [[1, 1, 1], [4, 5, 3], [33, 40, 17], [70, 300, 90], [150, 160, 170], [5, 0, 6], [16, 300, 256]] {
+    for [m, k, n] in
+        [[1, 1, 1], [4, 5, 3], [33, 40, 17], [70, 300, 90], [150, 160, 170], [5, 0, 6], [16, 300, 256]]
+    {
         let (x, y) = (whole([m, k]), whole([k, n]));
         let what = format!("[{m}, {k}, {n}]");
         let mut plain = Tensor::full([m, n], f32::NAN, &Cpu)?;
@@ -452,7 +519,8 @@ fn products_write_into_memory_of_any_layout_and_read_none_of_it() -> Result<()> 
         x.matmul_into(&y, &mut part.view_mut()?.slice(((..).step(2), (2..).step(3)))?)?;
         exact(x.view(), y.view(), part.slice(((..).step(2), (2..).step(3)))?, &format!("{what} into a part"));
         assert!(part.slice((1, ..))?.to_vec()?.iter().all(|x| x.is_nan()), "{what}: beside the part");
-        let mut back = Tensor::full([m, n], f32::NAN, &Cpu)?.into_reversed(Axis::<0>)?.into_reversed(Axis::<1>)?;
+        let mut back =
+            Tensor::full([m, n], f32::NAN, &Cpu)?.into_reversed(Axis::<0>)?.into_reversed(Axis::<1>)?;
         x.matmul_into(&y, &mut back.view_mut()?)?;
         exact(x.view(), y.view(), back.view(), &format!("{what} backwards"));
     }

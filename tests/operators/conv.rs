@@ -7,7 +7,11 @@ use rankform::ops::pool::Pool;
 use rankform::prelude::*;
 
 /// Small whole numbers, exact in every element; plain, channels last, or a part of something larger that runs backwards.
-fn operand<T: Number + From<i8>, const RANK: usize>(size: [usize; RANK], kind: usize, random: &mut Random) -> Tensor<T, RANK> {
+fn operand<T: Number + From<i8>, const RANK: usize>(
+    size: [usize; RANK],
+    kind: usize,
+    random: &mut Random,
+) -> Tensor<T, RANK> {
     let mut value = || T::from(random.below(5) as i8 - 2);
     let last: [usize; RANK] = std::array::from_fn(|axis| {
         if axis == 0 {
@@ -35,7 +39,9 @@ fn operand<T: Number + From<i8>, const RANK: usize>(size: [usize; RANK], kind: u
         _ => {
             let mut x = Tensor::from_fn(size.map(|n| 2 * n + 1), |_| value(), &Cpu).unwrap();
             for axis in 0..RANK {
-                x = x.into_slice_axis(axis, 1..2 * size[axis] + 1, if axis == RANK - 1 { -2 } else { 2 }).unwrap();
+                x = x
+                    .into_slice_axis(axis, 1..2 * size[axis] + 1, if axis == RANK - 1 { -2 } else { 2 })
+                    .unwrap();
             }
             x
         }
@@ -56,7 +62,8 @@ fn convolved<T: Number + Into<f64>, const RANK: usize, const N: usize>(
         index[1] = at[1] / outputs * inputs + place[1];
         let mut inside = true;
         for axis in 0..N {
-            let here = (at[axis + 2] * conv.stride[axis] + place[axis + 2] * conv.dilation[axis]).wrapping_sub(conv.padding[axis]);
+            let here = (at[axis + 2] * conv.stride[axis] + place[axis + 2] * conv.dilation[axis])
+                .wrapping_sub(conv.padding[axis]);
             inside &= here < x.size()[axis + 2];
             index[axis + 2] = here;
         }
@@ -138,7 +145,10 @@ fn large_convolutions_run_through_every_block() -> Result<()> {
 #[test]
 fn many_images_are_convolved_some_at_a_time() -> Result<()> {
     let mut random = Random(9);
-    for (weights, c) in [([40, 40, 3, 3], Conv::new().padding([1, 1])), ([40, 1, 3, 3], Conv::new().padding([1, 1]).groups(40))] {
+    for (weights, c) in [
+        ([40, 40, 3, 3], Conv::new().padding([1, 1])),
+        ([40, 1, 3, 3], Conv::new().padding([1, 1]).groups(40)),
+    ] {
         let w = operand::<f32, 4>(weights, 0, &mut random);
         for kind in 0..3 {
             let x = operand::<f32, 4>([5, 40, 50, 50], kind, &mut random);
@@ -157,8 +167,14 @@ fn convolutions_refuse_what_does_not_fit() -> Result<()> {
     let (x, w) = (Tensor::<f32, 4>::zeros([1, 4, 5, 5], &Cpu)?, Tensor::<f32, 4>::zeros([2, 4, 3, 3], &Cpu)?);
     let says = |c: Conv<2>, text: &str| assert_eq!(x.conv2d(&w, c).unwrap_err().to_string(), text);
     says(Conv::new().groups(2), "conv2d: weights [2, 4, 3, 3] do not fit 4 channels in 2 groups");
-    says(Conv::new().dilation([3, 1]), "conv2d: axis 2 of size 5: a window of 3 with dilation 3 is longer than the axis with padding 0");
-    says(Conv::new().stride([0, 1]), "conv2d: axis 2 of size 5: a window of 3, stride 0, dilation 1: none may be 0");
+    says(
+        Conv::new().dilation([3, 1]),
+        "conv2d: axis 2 of size 5: a window of 3 with dilation 3 is longer than the axis with padding 0",
+    );
+    says(
+        Conv::new().stride([0, 1]),
+        "conv2d: axis 2 of size 5: a window of 3, stride 0, dilation 1: none may be 0",
+    );
     assert!(x.conv2d(&w, Conv::new().padding([usize::MAX, 0])).is_err());
     assert!(x.conv2d(&w, Conv::new().padding([isize::MAX as usize / 4, 0])).is_err());
     assert!(x.max_pool2d(Pool::new([2, 2]).padding([2, 0])).is_err());
@@ -188,14 +204,23 @@ fn pools_are_the_largest_and_the_mean_of_what_a_window_sees() -> Result<()> {
             for at in largest.size().indices() {
                 let seen = |[i, j]: [usize; 2]| {
                     let row = (at[2] * pool.stride[0] + i * pool.dilation[0]).wrapping_sub(pool.padding[0]);
-                    let column = (at[3] * pool.stride[1] + j * pool.dilation[1]).wrapping_sub(pool.padding[1]);
+                    let column =
+                        (at[3] * pool.stride[1] + j * pool.dilation[1]).wrapping_sub(pool.padding[1]);
                     x.get([at[0], at[1], row, column]).copied()
                 };
                 let all: Vec<f32> = Dim(pool.window).indices().filter_map(seen).collect();
                 let count = if pool.count_padding { pool.window.iter().product() } else { all.len() };
-                assert_eq!(largest[at], all.iter().copied().fold(f32::NEG_INFINITY, f32::max), "case {case} kind {kind} {at:?}");
+                assert_eq!(
+                    largest[at],
+                    all.iter().copied().fold(f32::NEG_INFINITY, f32::max),
+                    "case {case} kind {kind} {at:?}"
+                );
                 let truth = all.iter().sum::<f32>() / count as f32;
-                assert!((mean[at] - truth).abs() <= 1e-6, "case {case} kind {kind} {at:?}: {} not {truth}", mean[at]);
+                assert!(
+                    (mean[at] - truth).abs() <= 1e-6,
+                    "case {case} kind {kind} {at:?}: {} not {truth}",
+                    mean[at]
+                );
             }
         }
     }
@@ -215,26 +240,46 @@ fn attended<T: Number + Into<f64>>(
     scale: f64,
     [b, h, i, e]: [usize; 4],
 ) -> f64 {
-    let at = |x: &Tensor<T, 4>, [b, h, i, j]: [usize; 4]| -> f64 { x[[b.min(x.size()[0] - 1), h.min(x.size()[1] - 1), i, j]].into() };
+    let at = |x: &Tensor<T, 4>, [b, h, i, j]: [usize; 4]| -> f64 {
+        x[[b.min(x.size()[0] - 1), h.min(x.size()[1] - 1), i, j]].into()
+    };
     let keys: Vec<usize> = (0..k.size()[2]).filter(|&j| sees([b, h, i, j])).collect();
-    let score = |&j: &usize| (0..q.size()[3]).map(|d| at(q, [b, h, i, d]) * at(k, [b, h, j, d])).sum::<f64>() * scale;
+    let score =
+        |&j: &usize| (0..q.size()[3]).map(|d| at(q, [b, h, i, d]) * at(k, [b, h, j, d])).sum::<f64>() * scale;
     let scores: Vec<f64> = keys.iter().map(score).collect();
     let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let weights: Vec<f64> = scores.iter().map(|score| (score - largest).exp()).collect();
     let total: f64 = weights.iter().sum();
-    if keys.is_empty() { 0.0 } else { keys.iter().zip(&weights).map(|(&j, weight)| weight * at(v, [b, h, j, e])).sum::<f64>() / total }
+    if keys.is_empty() {
+        0.0
+    } else {
+        keys.iter().zip(&weights).map(|(&j, weight)| weight * at(v, [b, h, j, e])).sum::<f64>() / total
+    }
 }
 
 #[test]
 fn attention_is_a_mean_of_values_by_softmax_of_scores() -> Result<()> {
-    fn run<T: rankform::ops::attention::Scored + Into<f64>>(bound: f64, of: impl Fn(f64) -> T) -> Result<()> {
+    fn run<T: rankform::ops::attention::AttentionFloat + Into<f64>>(
+        bound: f64,
+        of: impl Fn(f64) -> T,
+    ) -> Result<()> {
         let mut random = Random(6);
         for (case, [b, h, kv, queries, keys, d, e]) in
-            [[2, 3, 3, 7, 9, 8, 5], [1, 2, 1, 40, 40, 8, 3], [2, 1, 1, 1, 300, 4, 2], [1, 1, 1, 33, 5, 3, 33]].into_iter().enumerate()
+            [[2, 3, 3, 7, 9, 8, 5], [1, 2, 1, 40, 40, 8, 3], [2, 1, 1, 1, 300, 4, 2], [1, 1, 1, 33, 5, 3, 33]]
+                .into_iter()
+                .enumerate()
         {
             let mut fresh = |size: [usize; 4]| Tensor::from_fn(size, |_| of(random.unit() * 4.0), &Cpu);
-            let (q, k, v) = (fresh([b, h, queries, d])?, fresh([b, kv, keys, d])?, fresh([b, kv, e, keys])?.into_permuted([0, 1, 3, 2])?);
-            let mask = Tensor::from_fn([1, h, queries, keys], |[_, h, i, j]| (i * 7 + j * 3 + h) % 3 != 0 && i != 0, &Cpu)?;
+            let (q, k, v) = (
+                fresh([b, h, queries, d])?,
+                fresh([b, kv, keys, d])?,
+                fresh([b, kv, e, keys])?.into_permuted([0, 1, 3, 2])?,
+            );
+            let mask = Tensor::from_fn(
+                [1, h, queries, keys],
+                |[_, h, i, j]| (i * 7 + j * 3 + h) % 3 != 0 && i != 0,
+                &Cpu,
+            )?;
             for (causal, masked) in [(false, false), (true, false), (false, true), (true, true)] {
                 let attention = Attention { causal, ..Attention::new() };
                 let y = q.attention(&k, &v, masked.then(|| mask.view()), attention)?;

@@ -10,19 +10,19 @@ use rankform::{bf16, f16};
 fn cast_truth<U: Value>(x: Exact) -> Exact {
     let (re, im) = match x {
         Exact::Real(x) => (x, 0.0),
-        Exact::Whole(x) => (x as f64, 0.0),
-        Exact::Truth(x) => (x as u8 as f64, 0.0),
+        Exact::Integer(x) => (x as f64, 0.0),
+        Exact::BoolElement(x) => (x as u8 as f64, 0.0),
         Exact::Complex(re, im) => (re, im),
     };
     match U::default().exact() {
-        Exact::Truth(_) => Exact::Truth(re != 0.0 || im != 0.0),
+        Exact::BoolElement(_) => Exact::BoolElement(re != 0.0 || im != 0.0),
         Exact::Complex(..) => Exact::Complex(re, im),
         Exact::Real(_) => Exact::Real(re),
-        Exact::Whole(_) => {
+        Exact::Integer(_) => {
             let (low, high) = ends::<U>();
-            Exact::Whole(match x {
+            Exact::Integer(match x {
                 // Whole to whole wraps, real to whole saturates and NaN is 0.
-                Exact::Whole(x) => low + (x - low).rem_euclid(high - low + 1),
+                Exact::Integer(x) => low + (x - low).rem_euclid(high - low + 1),
                 _ => (re as i128).clamp(low, high),
             })
         }
@@ -30,7 +30,8 @@ fn cast_truth<U: Value>(x: Exact) -> Exact {
 }
 
 fn ends<U: Value>() -> (i128, i128) {
-    let whole = U::samples().into_iter().map(|x| if let Exact::Whole(x) = x.exact() { x } else { unreachable!() });
+    let whole =
+        U::samples().into_iter().map(|x| if let Exact::Integer(x) = x.exact() { x } else { unreachable!() });
     let all: Vec<i128> = whole.collect();
     (*all.iter().min().unwrap(), *all.iter().max().unwrap())
 }
@@ -45,12 +46,15 @@ fn cast<T: Value, U: Value>() -> Result<usize> {
             let truth = cast_truth::<U>(x.exact());
             let fine = match (truth, found.exact()) {
                 // To nearest; to 16 bits by way of f32, which can round once more.
-                (Exact::Real(truth), Exact::Real(_)) => found.ulp(truth) <= 0.5 + if U::FRACTION < 23 { 1e-4 } else { 0.0 },
+                (Exact::Real(truth), Exact::Real(_)) => {
+                    found.ulp(truth) <= 0.5 + if U::FRACTION < 23 { 1e-4 } else { 0.0 }
+                }
                 (Exact::Complex(re, im), Exact::Complex(a, b)) => {
                     let near = |a: f64, b: f64| {
                         let beyond = b.abs() > U::LARGEST && a.is_infinite() && a.signum() == b.signum();
                         let same = a == b || (a.is_nan() && b.is_nan());
-                        same || beyond || (a - b).abs() <= 2f64.powi(-1 - U::FRACTION) * b.abs() + U::LEAST / 2.0
+                        same || beyond
+                            || (a - b).abs() <= 2f64.powi(-1 - U::FRACTION) * b.abs() + U::LEAST / 2.0
                     };
                     near(a, re) && near(b, im)
                 }
@@ -86,11 +90,17 @@ fn casts_at_the_ends_of_the_types() -> Result<()> {
     assert_eq!(Tensor::from([-1_i8]).cast::<u64>()?.to_vec()?, [u64::MAX]);
     assert_eq!(Tensor::from([u64::MAX, 1 << 63]).cast::<i64>()?.to_vec()?, [-1, i64::MIN]);
     assert_eq!(Tensor::from([u64::MAX]).cast::<f32>()?.to_vec()?, [18446744073709551616.0]);
-    assert_eq!(Tensor::from([f64::NAN, 0.0, -0.0, 1e-320]).cast::<bool>()?.to_vec()?, [true, false, false, true]);
+    assert_eq!(
+        Tensor::from([f64::NAN, 0.0, -0.0, 1e-320]).cast::<bool>()?.to_vec()?,
+        [true, false, false, true]
+    );
     assert_eq!(Tensor::from([65519.9_f32, 65520.0]).cast::<f16>()?.to_vec()?, [f16::MAX, f16::INFINITY]);
     assert_eq!(Tensor::from([1e39_f64, -1e39]).cast::<f32>()?.to_vec()?, [f32::INFINITY, f32::NEG_INFINITY]);
     let complex = Tensor::from([Complex::new(2.5_f64, 9.0), Complex::new(0.0, 1.0)]);
-    assert_eq!((complex.cast::<i32>()?.to_vec()?, complex.cast::<bool>()?.to_vec()?), (vec![2, 0], vec![true, true]));
+    assert_eq!(
+        (complex.cast::<i32>()?.to_vec()?, complex.cast::<bool>()?.to_vec()?),
+        (vec![2, 0], vec![true, true])
+    );
     Ok(())
 }
 
@@ -105,14 +115,24 @@ fn a_cast_in_an_expression_is_the_same_as_one_through_memory() -> Result<()> {
 
 #[test]
 fn select_takes_each_element_from_its_side_on_every_layout() -> Result<()> {
-    fn check<T: Value>(yes: &Tensor<T, 3>, no: &Tensor<T, 3>, mask: &Tensor<bool, 3>, what: [&str; 3]) -> Result<()> {
+    fn check<T: Value>(
+        yes: &Tensor<T, 3>,
+        no: &Tensor<T, 3>,
+        mask: &Tensor<bool, 3>,
+        what: [&str; 3],
+    ) -> Result<()> {
         let size = std::array::from_fn(|axis| yes.size()[axis].max(no.size()[axis]).max(mask.size()[axis]));
         let sides = read(yes, size).into_iter().zip(read(no, size));
-        let expected: Vec<T> = sides.zip(read(mask, size)).map(|((yes, no), mask)| if mask { yes } else { no }).collect();
+        let expected: Vec<T> =
+            sides.zip(read(mask, size)).map(|((yes, no), mask)| if mask { yes } else { no }).collect();
         assert_eq!(differ(&mask.select(yes, no)?.to_vec()?, &expected), None, "{what:?}");
         assert_eq!(differ(&mask.lazy().select(yes, no).eval()?.to_vec()?, &expected), None, "{what:?}");
         let number = expected[0];
-        let beside: Vec<T> = read(mask, size).iter().zip(read(yes, size)).map(|(mask, yes)| if *mask { yes } else { number }).collect();
+        let beside: Vec<T> = read(mask, size)
+            .iter()
+            .zip(read(yes, size))
+            .map(|(mask, yes)| if *mask { yes } else { number })
+            .collect();
         let joint = mask.broadcast_to(size)?;
         assert_eq!(differ(&joint.select(yes, number)?.to_vec()?, &beside), None, "{what:?} beside a number");
         Ok(())
@@ -120,7 +140,8 @@ fn select_takes_each_element_from_its_side_on_every_layout() -> Result<()> {
     fn every<T: Value>() -> Result<()> {
         let mut random = Random(51);
         let masks = arranged(SIZE, || Random(random.bits()).chance(2));
-        let (yes, no) = (arranged(SIZE, || T::moderate(&mut random)), arranged(SIZE, || T::moderate(&mut Random(9))));
+        let (yes, no) =
+            (arranged(SIZE, || T::moderate(&mut random)), arranged(SIZE, || T::moderate(&mut Random(9))));
         for (k, mask) in masks.iter().enumerate() {
             for j in 0..yes.len() {
                 let (yes, no) = (&yes[j], &no[(j + k) % no.len()]);
@@ -152,7 +173,10 @@ fn comparisons_with_nan_are_false_but_for_not_equal_also_beside_numbers() -> Res
     assert_eq!(x.equal(&y)?.to_vec()?, [false, false, true]);
     assert_eq!(x.not_equal(&y)?.to_vec()?, [true, true, false]);
     assert_eq!([x.less(&y)?, x.greater(&y)?].map(|z| z.to_vec()), [Ok(vec![false; 3]), Ok(vec![false; 3])]);
-    assert_eq!([x.less_equal(&y)?, x.greater_equal(&y)?].map(|z| z.to_vec()), [Ok(vec![false, false, true]), Ok(vec![false, false, true])]);
+    assert_eq!(
+        [x.less_equal(&y)?, x.greater_equal(&y)?].map(|z| z.to_vec()),
+        [Ok(vec![false, false, true]), Ok(vec![false, false, true])]
+    );
     assert_eq!(x.less(f32::NAN)?.to_vec()?, [false; 3]);
     assert_eq!((x.lazy().less(2.0)).bit_and(x.lazy().greater(-2.0)).eval()?.to_vec()?, [false, true, true]);
     Ok(())
@@ -174,7 +198,12 @@ fn complex_numbers_come_apart_and_together_on_every_layout() -> Result<()> {
             assert!((found - truth).abs() <= 4.0 * f64::EPSILON * truth.abs());
         }
     }
-    let x = Tensor::from([Complex::new(-1.0_f32, 0.0), Complex::new(-1.0, -0.0), Complex::new(0.0, 0.0), Complex::new(3e30, 4e30)]);
+    let x = Tensor::from([
+        Complex::new(-1.0_f32, 0.0),
+        Complex::new(-1.0, -0.0),
+        Complex::new(0.0, 0.0),
+        Complex::new(3e30, 4e30),
+    ]);
     assert_eq!(x.angle()?.to_vec()?[..3], [std::f32::consts::PI, -std::f32::consts::PI, 0.0]);
     assert!(x.angle()?.to_vec()?[3].ulp(4f64.atan2(3.0)) <= 1.5);
     assert_eq!(x.modulus()?.to_vec()?[3], 5e30);

@@ -63,9 +63,10 @@ const SINGULAR: [(&str, f64); 4] = [
 ];
 
 /// Where branches of operators meet, and where exponentials end.
-const POINTS: [f64; 18] = [0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 10.0, 20.0, 30.0, 88.0, 100.0, 710.0];
+const POINTS: [f64; 18] =
+    [0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 10.0, 20.0, 30.0, 88.0, 100.0, 710.0];
 
-/// The places, of those that count, where `slope` jumps out of its neighbours, though they agree; at ±∞ out of its limit.
+/// The places, of those that count, where `slope` jumps out of its neighbors, though they agree; at ±∞ out of its limit.
 fn jumps(line: &Line, slope: impl Fn(f64) -> f64, counts: impl Fn(f64) -> bool, wrong: &mut Vec<String>) {
     for at in POINTS.into_iter().flat_map(|x| [x, -x]) {
         if line.value(at).is_nan() || !counts(at) || SINGULAR.contains(&(&line.name, at.abs())) {
@@ -80,7 +81,12 @@ fn jumps(line: &Line, slope: impl Fn(f64) -> f64, counts: impl Fn(f64) -> bool, 
     for end in [f64::INFINITY, f64::NEG_INFINITY] {
         let [a, b, c] = [1e8, 1e10, 1e12].map(|x| slope(x * end.signum()));
         let here = slope(end);
-        if !line.value(end).is_nan() && counts(end) && near(a, b, 1e-6, 1e-7) && near(b, c, 1e-7, 1e-9) && !near(here, c, 1e-6, 1e-8) {
+        if !line.value(end).is_nan()
+            && counts(end)
+            && near(a, b, 1e-6, 1e-7)
+            && near(b, c, 1e-7, 1e-9)
+            && !near(here, c, 1e-6, 1e-8)
+        {
             wrong.push(format!("{} at {end}: {here}, but {c} at 1e12", line.name));
         }
     }
@@ -142,9 +148,12 @@ fn slopes_of_f32_keep_their_digits() {
                 let beside = line.slope(x * (1.0 + 6e-8)) - want;
                 let unit = f64::from(f32::EPSILON) * want.abs() + 2.0 * beside.abs();
                 // A NaN is an error without end.
-                let error = Some((got - want).abs() / unit).filter(|error| !f64::is_nan(*error)).unwrap_or(f64::INFINITY);
+                let error = Some((got - want).abs() / unit)
+                    .filter(|error| !f64::is_nan(*error))
+                    .unwrap_or(f64::INFINITY);
                 if (1e-35..1e37).contains(&want.abs()) && error > worst.0 {
-                    worst = (error, format!("{} at {x:e}: {got:e}, not {want:e}, {error:.0} units", line.name));
+                    worst =
+                        (error, format!("{} at {x:e}: {got:e}, not {want:e}, {error:.0} units", line.name));
                 }
             }
         }
@@ -181,8 +190,10 @@ fn a_constant_factor_has_no_part_in_a_slope_at_infinity() -> Result<()> {
 
 #[test]
 fn binary_cross_entropy_with_logits_has_the_slope_of_a_sigmoid_at_zero() -> Result<()> {
-    let slope =
-        |x: f64| Tensor::full([3], x, &Cpu)?.zip(derivative::<_, 0>(ops::BinaryCrossEntropyWithLogits), &Tensor::from([0.0, 1.0, 0.5]));
+    let slope = |x: f64| {
+        Tensor::full([3], x, &Cpu)?
+            .zip(derivative::<_, 0>(ops::BinaryCrossEntropyWithLogits), &Tensor::from([0.0, 1.0, 0.5]))
+    };
     assert_eq!(slope(0.0)?.to_vec()?, [0.5, -0.5, 0.0]);
     assert_eq!(slope(f64::INFINITY)?.to_vec()?, [1.0, 0.0, 0.5]);
     assert_eq!(slope(f64::NEG_INFINITY)?.to_vec()?, [0.0, -1.0, -0.5]);
@@ -191,12 +202,18 @@ fn binary_cross_entropy_with_logits_has_the_slope_of_a_sigmoid_at_zero() -> Resu
 
 #[test]
 fn floor_divide_is_infinite_beyond_all_numbers_and_keeps_the_sign_of_zero() -> Result<()> {
-    let (x, y) = (Tensor::from([1e300, -1e300, 1e308, -0.0, 0.0, 1.0]), Tensor::from([1e-300, 1e-300, 0.1, 3.0, -3.0, -0.0]));
+    let (x, y) = (
+        Tensor::from([1e300, -1e300, 1e308, -0.0, 0.0, 1.0]),
+        Tensor::from([1e-300, 1e-300, 0.1, 3.0, -3.0, -0.0]),
+    );
     let floors = x.floor_divide(&y)?.to_vec()?;
     assert_eq!(floors, [f64::INFINITY, f64::NEG_INFINITY, f64::INFINITY, -0.0, -0.0, f64::NEG_INFINITY]);
     assert!(floors[3].is_sign_negative() && floors[4].is_sign_negative());
     assert_eq!(Tensor::from([1e30_f32]).floor_divide(1e-30_f32)?.item()?, f32::INFINITY);
-    assert_eq!(Tensor::from([7, -7, i32::MAX]).floor_divide(&Tensor::from([2, 2, 1]))?.to_vec()?, [3, -4, i32::MAX]);
+    assert_eq!(
+        Tensor::from([7, -7, i32::MAX]).floor_divide(&Tensor::from([2, 2, 1]))?.to_vec()?,
+        [3, -4, i32::MAX]
+    );
     Ok(())
 }
 
@@ -229,9 +246,15 @@ fn norms_of_a_row_of_one_number_are_zero() -> Result<()> {
 #[test]
 fn norms_of_rows_whose_first_value_stands_far_off_keep_their_digits() -> Result<()> {
     for (first, n) in [(1e4, 4096), (1e6, 4096), (1e8, 1 << 16)] {
-        let x = Tensor::from_fn([1, n], |[_, j]| if j == 0 { first } else { 0.2 + (j % 7) as f64 * 0.05 }, &Cpu)?.cast::<f32>()?;
-        let (got, want) = (x.layer_norm(Axis::<1>, 1e-5)?.to_vec()?, x.cast::<f64>()?.layer_norm(Axis::<1>, 1e-5)?.to_vec()?);
-        let worst = got.iter().zip(&want).map(|(a, b)| (f64::from(*a) - b).abs() / b.abs()).fold(0.0, f64::max);
+        let x =
+            Tensor::from_fn([1, n], |[_, j]| if j == 0 { first } else { 0.2 + (j % 7) as f64 * 0.05 }, &Cpu)?
+                .cast::<f32>()?;
+        let (got, want) = (
+            x.layer_norm(Axis::<1>, 1e-5)?.to_vec()?,
+            x.cast::<f64>()?.layer_norm(Axis::<1>, 1e-5)?.to_vec()?,
+        );
+        let worst =
+            got.iter().zip(&want).map(|(a, b)| (f64::from(*a) - b).abs() / b.abs()).fold(0.0, f64::max);
         assert!(worst < 1e-5, "{first} {n}: {worst}");
     }
     Ok(())
@@ -246,7 +269,8 @@ fn what_looks_at_numbers_asks_nothing_of_a_device_without_data() -> Result<()> {
     let mask = Tensor::<bool, 4, Meta>::full([1, 1, 5, 5], true, &device)?;
     assert_eq!(q.attention(&q, &q, None, Attention::new().causal(true))?.size(), [2, 3, 5, 4]);
     assert_eq!(q.attention(&q, &q, Some(mask.view()), Attention::new())?.size(), [2, 3, 5, 4]);
-    let (x, w) = (Tensor::<f32, 4, Meta>::zeros([1, 4, 8, 8], &device)?, Tensor::zeros([4, 1, 3, 3], &device)?);
+    let (x, w) =
+        (Tensor::<f32, 4, Meta>::zeros([1, 4, 8, 8], &device)?, Tensor::zeros([4, 1, 3, 3], &device)?);
     assert_eq!(x.conv2d(&w, Conv::new().groups(4).padding([1, 1]))?.size(), [1, 4, 8, 8]);
     let times = Tensor::<i64, 1, Meta>::ones([3], &device)?;
     let rows = Tensor::<f64, 2, Meta>::zeros([2, 3], &device)?;
@@ -270,7 +294,9 @@ fn correlations_of_a_constant_row_are_nan_and_of_a_tiny_one_right() -> Result<()
     }
     for scale in [1e-200, 1.0, 1e200] {
         let row = Tensor::from([1.0, -1.0, 1.0, -1.0]).mul(scale)?;
-        let r = Tensor::stack([row.view(), Tensor::from([1.0, 1.0, 1.0, -1.0]).view()], Axis::<0>)?.corrcoef()?.to_vec()?;
+        let r = Tensor::stack([row.view(), Tensor::from([1.0, 1.0, 1.0, -1.0]).view()], Axis::<0>)?
+            .corrcoef()?
+            .to_vec()?;
         assert!(close(r[0], 1.0) && close(r[1], 1.0 / 3f64.sqrt()), "{r:?}");
     }
     let times = Tensor::from([-1_i64, 2]);
@@ -281,14 +307,21 @@ fn correlations_of_a_constant_row_are_nan_and_of_a_tiny_one_right() -> Result<()
 
 #[test]
 fn norms_of_large_and_small_numbers_are_numbers() -> Result<()> {
-    use rankform::ops::{Lengths, Norms};
+    use rankform::ops::{CosineSimilarity, Norms};
     for scale in [1e-308, 1e-200, 1e-150, 1.0, 1e150, 1.42e152, 1e200, 1e307] {
         // Long rows and short ones, columns, and all in pieces; small numbers beside a large one count for nothing.
         let x = Tensor::from_fn([300, 40], |[i, j]| if (i + j) % 3 == 0 { -scale } else { scale }, &Cpu)?;
-        let x = x.add(&Tensor::from_fn([300, 40], |[i, _]| if i == 7 { scale * 1e-300 } else { 0.0 }, &Cpu)?)?;
+        let x =
+            x.add(&Tensor::from_fn([300, 40], |[i, _]| if i == 7 { scale * 1e-300 } else { 0.0 }, &Cpu)?)?;
         let want = |n: f64| n.sqrt() * scale;
-        assert!(x.norm(Axis::<1>)?.to_vec()?.iter().all(|&norm| near(norm, want(40.0), 1e-14, 0.0)), "{scale}");
-        assert!(x.norm(Axis::<0>)?.to_vec()?.iter().all(|&norm| near(norm, want(300.0), 1e-14, 0.0)), "{scale}");
+        assert!(
+            x.norm(Axis::<1>)?.to_vec()?.iter().all(|&norm| near(norm, want(40.0), 1e-14, 0.0)),
+            "{scale}"
+        );
+        assert!(
+            x.norm(Axis::<0>)?.to_vec()?.iter().all(|&norm| near(norm, want(300.0), 1e-14, 0.0)),
+            "{scale}"
+        );
         if scale < 1e306 {
             assert!(near(x.norm(All)?.item()?, want(12000.0), 1e-13, 0.0), "{scale}");
         }
@@ -303,7 +336,8 @@ fn norms_of_large_and_small_numbers_are_numbers() -> Result<()> {
     let x = Tensor::from([3e38_f32, 3e38]);
     assert!(x.normalize(Axis::<0>, 1e-12)?.to_vec()?.iter().all(|&x| close(x.into(), 0.5f64.sqrt())));
     assert!(close(x.cosine_similarity(&x, Axis::<0>, 1e-12)?.item()?.into(), 1.0));
-    let special = Tensor::from([[f64::INFINITY, 1e-300], [f64::NAN, 1e300], [0.0, 0.0]]).norm(Axis::<1>)?.to_vec()?;
+    let special =
+        Tensor::from([[f64::INFINITY, 1e-300], [f64::NAN, 1e300], [0.0, 0.0]]).norm(Axis::<1>)?.to_vec()?;
     assert!(special[0] == f64::INFINITY && special[1].is_nan() && special[2] == 0.0, "{special:?}");
     assert_eq!(Tensor::<f64, 2>::zeros([2, 0], &Cpu)?.norm(Axis::<1>)?.to_vec()?, [0.0, 0.0]);
     Ok(())
@@ -312,7 +346,8 @@ fn norms_of_large_and_small_numbers_are_numbers() -> Result<()> {
 #[test]
 fn deviations_of_large_and_small_numbers_are_numbers() -> Result<()> {
     for scale in [1e-38, 1e-30, 1e-23, 1.0, 1e20, 1e38] {
-        let x = Tensor::from_fn([64, 96], |[i, j]| ((i + j) % 2 * 2) as f32 - 1.0, &Cpu)?.mul(scale as f32)?;
+        let x =
+            Tensor::from_fn([64, 96], |[i, j]| ((i + j) % 2 * 2) as f32 - 1.0, &Cpu)?.mul(scale as f32)?;
         for std in [x.std(Axis::<0>)?.to_vec()?, x.std(Axis::<1>)?.to_vec()?, vec![x.std(All)?.item()?]] {
             assert!(std.iter().all(|&std| near(std.into(), scale, 1e-6, 0.0)), "{scale}: {std:?}");
         }
@@ -327,15 +362,27 @@ fn deviations_of_large_and_small_numbers_are_numbers() -> Result<()> {
 
 #[test]
 fn sums_and_products_of_16_bits_where_indices_meet_are_not_rounded_at_every_step() -> Result<()> {
-    use rankform::{bf16, f16, ops::Meeting};
+    use rankform::{bf16, f16, ops::ScatterReduction};
     fn check<T: Float>(number: impl Fn(f64) -> T) -> Result<()> {
         let index = Tensor::<i64, 1>::zeros([4096], &Cpu)?;
         let mut x = Tensor::full([2], number(8.0), &Cpu)?;
-        x.scatter_reduce(Meeting::Sum, Axis::<0>, &index, &Tensor::full([4096], number(1.0), &Cpu)?, false)?;
-        x.index_reduce(Meeting::Sum, Axis::<0>, &index, &Tensor::full([4096], number(1.0), &Cpu)?, true)?;
+        x.scatter_reduce(
+            ScatterReduction::Sum,
+            Axis::<0>,
+            &index,
+            &Tensor::full([4096], number(1.0), &Cpu)?,
+            false,
+        )?;
+        x.index_reduce(
+            ScatterReduction::Sum,
+            Axis::<0>,
+            &index,
+            &Tensor::full([4096], number(1.0), &Cpu)?,
+            true,
+        )?;
         assert_eq!(x.cast::<f64>()?.to_vec()?, [8192.0, 8.0]);
         let steps = Tensor::full([512], number(1.0 + 1.0 / 128.0), &Cpu)?;
-        x.scatter_reduce(Meeting::Prod, Axis::<0>, index.slice((0..512,))?, &steps, false)?;
+        x.scatter_reduce(ScatterReduction::Prod, Axis::<0>, index.slice((0..512,))?, &steps, false)?;
         assert!(near(x.cast::<f64>()?.to_vec()?[0], (1.0 + 1.0 / 128.0f64).powi(512), 4e-3, 0.0));
         Ok(())
     }
@@ -346,7 +393,15 @@ fn sums_and_products_of_16_bits_where_indices_meet_are_not_rounded_at_every_step
 #[test]
 fn norm_p_of_any_p_is_a_documented_value_or_an_error() -> Result<()> {
     let x = Tensor::from([3.0, 0.0, -4.0]);
-    for (p, want) in [(f64::INFINITY, 4.0), (f64::NEG_INFINITY, 0.0), (0.0, 2.0), (1000.0, 4.0), (1.0, 7.0), (2.0, 5.0), (-1.0, 0.0)] {
+    for (p, want) in [
+        (f64::INFINITY, 4.0),
+        (f64::NEG_INFINITY, 0.0),
+        (0.0, 2.0),
+        (1000.0, 4.0),
+        (1.0, 7.0),
+        (2.0, 5.0),
+        (-1.0, 0.0),
+    ] {
         assert!(near(x.norm_p(p, All)?.item()?, want, 1e-14, 0.0), "{p}");
     }
     assert!(near(Tensor::from([2.0, 4.0]).norm_p(-1.0, All)?.item()?, 4.0 / 3.0, 1e-14, 0.0));
@@ -363,7 +418,9 @@ fn attention_does_not_see_infinities_that_are_hidden() -> Result<()> {
     let n = 40;
     for heads in [1, 1024] {
         let q = Tensor::<f32, 4>::ones([1, heads, n, 4], &Cpu)?;
-        for (hidden, seen) in [(f32::NAN, f32::NAN), (f32::INFINITY, f32::INFINITY), (f32::NEG_INFINITY, f32::NEG_INFINITY)] {
+        for (hidden, seen) in
+            [(f32::NAN, f32::NAN), (f32::INFINITY, f32::INFINITY), (f32::NEG_INFINITY, f32::NEG_INFINITY)]
+        {
             let mut v = Tensor::<f32, 4>::ones([1, heads, n, 2], &Cpu)?;
             v.view_mut()?.slice((0, 0, n - 1, 1))?.fill(hidden)?;
             let y = q.attention(&q, &v, None, Attention::new().causal(true))?;
@@ -378,7 +435,10 @@ fn attention_does_not_see_infinities_that_are_hidden() -> Result<()> {
     assert_eq!(q.attention(&q, &v, Some(mask.view()), Attention::new())?.to_vec()?, [5.0, f32::INFINITY]);
     // Products beyond f32 whose scores are not.
     let big = Tensor::<f32, 4>::full([1, 1, 2, 64], 3e18, &Cpu)?;
-    assert_eq!(big.attention(&big, &Tensor::ones([1, 1, 2, 1], &Cpu)?, None, Attention::new())?.to_vec()?, [1.0, 1.0]);
+    assert_eq!(
+        big.attention(&big, &Tensor::ones([1, 1, 2, 1], &Cpu)?, None, Attention::new())?.to_vec()?,
+        [1.0, 1.0]
+    );
     Ok(())
 }
 
@@ -386,7 +446,10 @@ fn attention_does_not_see_infinities_that_are_hidden() -> Result<()> {
 fn padding_times_an_infinite_weight_is_nan_for_any_number_of_channels() -> Result<()> {
     use rankform::ops::conv::Conv;
     for channels in [1, 2] {
-        let (x, w) = (Tensor::<f32, 3>::ones([1, channels, 3], &Cpu)?, Tensor::full([1, channels, 3], f32::INFINITY, &Cpu)?);
+        let (x, w) = (
+            Tensor::<f32, 3>::ones([1, channels, 3], &Cpu)?,
+            Tensor::full([1, channels, 3], f32::INFINITY, &Cpu)?,
+        );
         let y = x.conv1d(&w, Conv::new().padding([1]))?.to_vec()?;
         assert!(y[0].is_nan() && y[1] == f32::INFINITY && y[2].is_nan(), "{y:?}");
     }
@@ -396,25 +459,38 @@ fn padding_times_an_infinite_weight_is_nan_for_any_number_of_channels() -> Resul
 #[test]
 fn few_long_windows_are_pooled_as_many_short_ones() -> Result<()> {
     use rankform::ops::pool::Pool;
-    let x = Tensor::from_fn([2, 3, 23, 31], |[a, b, i, j]| ((a * 7 + b * 5 + i * 3 + j * 11) % 17) as f64, &Cpu)?;
-    for (window, stride, padding, dilation) in
-        [([23, 31], [1, 1], [0, 0], [1, 1]), ([11, 9], [11, 20], [5, 4], [2, 3]), ([20, 7], [3, 24], [0, 3], [1, 5])]
-    {
+    let x =
+        Tensor::from_fn([2, 3, 23, 31], |[a, b, i, j]| ((a * 7 + b * 5 + i * 3 + j * 11) % 17) as f64, &Cpu)?;
+    for (window, stride, padding, dilation) in [
+        ([23, 31], [1, 1], [0, 0], [1, 1]),
+        ([11, 9], [11, 20], [5, 4], [2, 3]),
+        ([20, 7], [3, 24], [0, 3], [1, 5]),
+    ] {
         for count_padding in [true, false] {
-            let pool = Pool::new(window).stride(stride).padding(padding).dilation(dilation).count_padding(count_padding);
+            let pool = Pool::new(window)
+                .stride(stride)
+                .padding(padding)
+                .dilation(dilation)
+                .count_padding(count_padding);
             let (largest, mean) = (x.max_pool2d(pool)?, x.avg_pool2d(pool)?);
             for at in largest.size().indices() {
                 let places: Vec<f64> = (0..window[0] * window[1])
                     .filter_map(|k| {
                         let place = [k / window[1], k % window[1]];
-                        let i = [0, 1]
-                            .map(|a| (at[a + 2] * stride[a] + place[a] * dilation[a]).checked_sub(padding[a]).filter(|&i| i < [23, 31][a]));
+                        let i = [0, 1].map(|a| {
+                            (at[a + 2] * stride[a] + place[a] * dilation[a])
+                                .checked_sub(padding[a])
+                                .filter(|&i| i < [23, 31][a])
+                        });
                         Some(x[[at[0], at[1], i[0]?, i[1]?]])
                     })
                     .collect();
                 let count = if count_padding { window[0] * window[1] } else { places.len() };
                 assert_eq!(largest[at], places.iter().copied().fold(f64::NEG_INFINITY, f64::max));
-                assert!(near(mean[at], places.iter().sum::<f64>() / count as f64, 1e-14, 0.0), "{pool:?} {at:?}");
+                assert!(
+                    near(mean[at], places.iter().sum::<f64>() / count as f64, 1e-14, 0.0),
+                    "{pool:?} {at:?}"
+                );
             }
         }
     }

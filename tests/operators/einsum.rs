@@ -29,7 +29,11 @@ fn oracle(labels: &str, operands: &[(&[usize], &dyn Fn(&[usize]) -> i64)]) -> Ve
         }
         let mut product = 1i64;
         for (part, (size, value)) in parts.iter().zip(operands) {
-            let here: Vec<usize> = part.iter().zip(*size).map(|(letter, &size)| if size == 1 { 0 } else { index[letter] }).collect();
+            let here: Vec<usize> = part
+                .iter()
+                .zip(*size)
+                .map(|(letter, &size)| if size == 1 { 0 } else { index[letter] })
+                .collect();
             product = product.wrapping_mul(value(&here));
         }
         let place = out.iter().fold(0, |place, letter| place * sizes[letter] + index[letter]);
@@ -39,13 +43,19 @@ fn oracle(labels: &str, operands: &[(&[usize], &dyn Fn(&[usize]) -> i64)]) -> Ve
 }
 
 /// Small whole numbers, so that sums of floats are exact too, in a layout chosen at random.
-fn operand<T: Number + From<i8>, const RANK: usize>(size: [usize; RANK], random: &mut Random) -> Tensor<T, RANK> {
+fn operand<T: Number + From<i8>, const RANK: usize>(
+    size: [usize; RANK],
+    random: &mut Random,
+) -> Tensor<T, RANK> {
     let order = random.shuffled::<RANK>();
     let mut stored = [0; RANK];
     for axis in 0..RANK {
         stored[order[axis]] = size[axis];
     }
-    let mut x = Tensor::from_fn(stored, |_| T::from(random.below(7) as i8 - 3), &Cpu).unwrap().into_permuted(order).unwrap();
+    let mut x = Tensor::from_fn(stored, |_| T::from(random.below(7) as i8 - 3), &Cpu)
+        .unwrap()
+        .into_permuted(order)
+        .unwrap();
     for axis in 0..RANK {
         if random.chance(3) {
             x = x.into_reversed_axis(axis).unwrap();
@@ -121,16 +131,25 @@ fn one_operand_is_summed_transposed_and_its_diagonals_taken() -> Result<()> {
 #[test]
 fn products_by_labels_refuse_sizes_that_do_not_fit() -> Result<()> {
     let (x, y) = (Tensor::<f32, 2>::zeros([2, 3], &Cpu)?, Tensor::<f32, 2>::zeros([4, 5], &Cpu)?);
-    let words = |letter, n, m| format!("einsum: letter `{letter}` stands for {n} indices in sizes [2, 3] and for {m} in [4, 5]");
+    let words = |letter, n, m| {
+        format!("einsum: letter `{letter}` stands for {n} indices in sizes [2, 3] and for {m} in [4, 5]")
+    };
     assert_eq!(einsum!("ij,jk->ik", &x, &y).unwrap_err().to_string(), words('j', 3, 4));
     assert_eq!(einsum!("bi,bj->bij", &x, &y).unwrap_err().to_string(), words('b', 2, 4));
-    assert_eq!(x.tensordot(&y, [(1, 0)]).unwrap_err().to_string(), "tensordot: inner sizes 3 and 4 differ: [2, 3] · [4, 5]");
-    assert_eq!(x.tensordot(&y, [(2, 0)]).unwrap_err().to_string(), "tensordot: axis 2 does not fit sizes [2, 3]");
+    assert_eq!(
+        x.tensordot(&y, [(1, 0)]).unwrap_err().to_string(),
+        "tensordot: inner sizes 3 and 4 differ: [2, 3] · [4, 5]"
+    );
+    assert_eq!(
+        x.tensordot(&y, [(2, 0)]).unwrap_err().to_string(),
+        "tensordot: axis 2 does not fit sizes [2, 3]"
+    );
     assert!(x.tensordot(&x, [(0, 0), (0, 1)]).unwrap_err().to_string().contains("stands twice"));
     let waiting = Tensor::<f32, 2>::empty([2, 3], &Cpu)?;
     assert!(matches!(einsum!("ij,ij->", &x, &waiting), Err(rankform::Error::Unallocated { .. })));
     let device = Meta::new();
-    let (x, y) = (Tensor::<f32, 3, _>::zeros([2, 3, 4], &device)?, Tensor::<f32, 2, _>::zeros([4, 5], &device)?);
+    let (x, y) =
+        (Tensor::<f32, 3, _>::zeros([2, 3, 4], &device)?, Tensor::<f32, 2, _>::zeros([4, 5], &device)?);
     assert_eq!(einsum!("abc,cd->dba", &x, &y)?.size(), [5, 3, 2]);
     Ok(())
 }
@@ -155,7 +174,11 @@ fn norms_neither_overflow_nor_vanish_in_single_precision() -> Result<()> {
     assert_eq!((none.norm(Axis::<1>)?.to_vec()?, none.norm_max(All)?.item()?), (vec![0.0; 2], 0.0));
     assert!(Tensor::from([1.0, f64::NAN]).norm_max(All)?.item()?.is_nan());
     let halves = Tensor::from([6.0, 6.0, -6.0]).cast::<rankform::f16>()?;
-    assert!((halves.norm_p(rankform::f16::from_f32(6.0), All)?.item()?.to_f64() - 6.0 * 3f64.powf(1.0 / 6.0)).abs() < 5e-3);
+    assert!(
+        (halves.norm_p(rankform::f16::from_f32(6.0), All)?.item()?.to_f64() - 6.0 * 3f64.powf(1.0 / 6.0))
+            .abs()
+            < 5e-3
+    );
     let row = Tensor::from([[1.0, -2.0, 2.0]]);
     assert_eq!((row.lazy() * 2.0).norm(All)?.item()?, 6.0);
     Ok(())
@@ -167,7 +190,10 @@ fn small_products_are_what_their_names_say() -> Result<()> {
     let (x, y) = (operand::<i32, 2>([4, 3], &mut random), operand::<i32, 2>([4, 3], &mut random));
     let cross = x.cross(&y, Axis::<1>)?;
     assert!(cross.vecdot(&x, Axis::<1>)?.to_vec()?.iter().all(|&dot| dot == 0));
-    assert_eq!(x.cross(&y, Axis::<0>).unwrap_err().to_string(), "cross: axis 0 of sizes [4, 3] has size 4, not 3");
+    assert_eq!(
+        x.cross(&y, Axis::<0>).unwrap_err().to_string(),
+        "cross: axis 0 of sizes [4, 3] has size 4, not 3"
+    );
     let (a, b) = (operand::<i32, 2>([2, 3], &mut random), operand::<i32, 2>([4, 5], &mut random));
     let kron = a.kron(&b)?;
     assert!(kron.size().indices().all(|[i, j]| kron[[i, j]] == a[[i / 4, j / 5]] * b[[i % 4, j % 5]]));

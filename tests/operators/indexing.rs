@@ -92,8 +92,19 @@ fn scatters<T: Value, F: kernel_op::Op2<T>>(operator: F, apply: impl Fn(T, T) ->
             size[axis] = 12;
             whole.scatter_axis(operator, axis, index, v)?;
             turned.view_mut()?.transposed().scatter_axis(operator, axis, index, v)?;
-            assert_eq!(differ(&whole.to_vec()?, &cells), None, "{} along {axis} from {}", T::DTYPE, values.kind);
-            assert_eq!(differ(&turned.transposed().to_vec()?, &cells), None, "{} along {axis}, transposed", T::DTYPE);
+            assert_eq!(
+                differ(&whole.to_vec()?, &cells),
+                None,
+                "{} along {axis} from {}",
+                T::DTYPE,
+                values.kind
+            );
+            assert_eq!(
+                differ(&turned.transposed().to_vec()?, &cells),
+                None,
+                "{} along {axis}, transposed",
+                T::DTYPE
+            );
         }
         let rows = Tensor::from_fn([12], |_| random.below(SIZE[axis]) as i64, &Cpu)?;
         for values in &values {
@@ -107,7 +118,13 @@ fn scatters<T: Value, F: kernel_op::Op2<T>>(operator: F, apply: impl Fn(T, T) ->
                 cell[axis] = rows[[p[axis]]] as usize;
                 view[cell] = apply(view[cell], v[p]);
             }
-            assert_eq!(differ(&cells.to_vec()?, &truth.to_vec()?), None, "{} rows along {axis} from {}", T::DTYPE, values.kind);
+            assert_eq!(
+                differ(&cells.to_vec()?, &truth.to_vec()?),
+                None,
+                "{} rows along {axis} from {}",
+                T::DTYPE,
+                values.kind
+            );
         }
     }
     Ok(())
@@ -139,11 +156,17 @@ fn an_index_outside_is_an_error_and_nothing_is_written() -> Result<()> {
         let index = Tensor::from([0, wrong, 1]);
         let message = format!("index_select: index {wrong} is outside axis 0 of size 3, of sizes [3, 4]");
         assert_eq!(x.index_select(Axis::<0>, &index).unwrap_err().to_string(), message);
-        assert!(matches!(x.gather(Axis::<0>, index.insert_axis(Axis::<1>)), Err(Error::Index { op: "gather", .. })));
+        assert!(matches!(
+            x.gather(Axis::<0>, index.insert_axis(Axis::<1>)),
+            Err(Error::Index { op: "gather", .. })
+        ));
         assert!(matches!(x.embedding(&index), Err(Error::Index { op: "embedding", .. })));
         let mut y = x.copy()?;
         let values = Tensor::<i32, 2>::ones([3, 4], &Cpu)?;
-        assert!(matches!(y.index_scatter(ops::Add, Axis::<0>, &index, &values), Err(Error::Index { op: "index_scatter", .. })));
+        assert!(matches!(
+            y.index_scatter(ops::Add, Axis::<0>, &index, &values),
+            Err(Error::Index { op: "index_scatter", .. })
+        ));
         assert_eq!(y, x);
     }
     let error = x.take(&Tensor::from([12])).unwrap_err().to_string();
@@ -176,10 +199,19 @@ fn sizes_that_do_not_fit_an_index_are_errors() -> Result<()> {
     assert!(matches!(x.gather_axis(2, &index), Err(Error::Axis { axis: 2, .. })));
     let values = Tensor::<f32, 2>::zeros([2, 5], &Cpu)?;
     assert!(matches!(x.scatter(Replace, Axis::<0>, &index, &values), Err(Error::Sizes { .. })));
-    assert!(matches!(x.scatter(Replace, Axis::<1>, &index, values.slice((.., ..3))?), Err(Error::Sizes { .. })));
-    assert!(matches!(x.index_scatter(Replace, Axis::<0>, &Tensor::from([0, 1, 2]), &values), Err(Error::Sizes { .. })));
+    assert!(matches!(
+        x.scatter(Replace, Axis::<1>, &index, values.slice((.., ..3))?),
+        Err(Error::Sizes { .. })
+    ));
+    assert!(matches!(
+        x.index_scatter(Replace, Axis::<0>, &Tensor::from([0, 1, 2]), &values),
+        Err(Error::Sizes { .. })
+    ));
     let other = x.share_data();
-    assert!(matches!(x.index_scatter(Replace, Axis::<0>, &Tensor::from([0]), &values), Err(Error::Shared { .. })));
+    assert!(matches!(
+        x.index_scatter(Replace, Axis::<0>, &Tensor::from([0]), &values),
+        Err(Error::Shared { .. })
+    ));
     drop(other);
     Ok(())
 }
@@ -191,13 +223,20 @@ fn rows_of_a_table_come_in_the_sizes_of_their_indices() -> Result<()> {
     for table in [table.view(), table.transposed().to_contiguous()?.view().transposed()] {
         let rows = table.embedding(index.transposed())?;
         assert_eq!(rows.size(), [2, 3, 4, 300]);
-        assert!(rows.size().indices().all(|[k, j, i, d]| rows[[k, j, i, d]] == table[[index[[i, j, k]] as usize, d]]));
+        assert!(
+            rows.size()
+                .indices()
+                .all(|[k, j, i, d]| rows[[k, j, i, d]] == table[[index[[i, j, k]] as usize, d]])
+        );
     }
     assert_eq!(table.embedding(&Tensor::from(3_i64))?.to_vec()?, table.slice((3, ..))?.to_vec()?);
     // Larger than the caches: rows go past them.
     let many = Tensor::from_fn([30_000], |[i]| (i * 7919 % 10) as i64, &Cpu)?;
     let rows = table.index_select(Axis::<0>, &many)?;
-    assert!((0..30_000).all(|i| rows[[i, 0]] == (many[[i]] * 1000) as f32 && rows[[i, 299]] == (many[[i]] * 1000 + 299) as f32));
+    assert!(
+        (0..30_000).all(|i| rows[[i, 0]] == (many[[i]] * 1000) as f32
+            && rows[[i, 299]] == (many[[i]] * 1000 + 299) as f32)
+    );
     Ok(())
 }
 
@@ -209,10 +248,11 @@ fn masks<T: Value>() -> Result<()> {
             let masks = arranged(size, || random.chance(of));
             for (x, mask) in x.iter().zip(masks.iter().rev()) {
                 let what = format!("{} of {size:?}, from {} by {}", T::DTYPE, x.kind, mask.kind);
-                let joint: [usize; 3] = std::array::from_fn(|a| match (x.tensor.size()[a], mask.tensor.size()[a]) {
-                    (1, n) => n,
-                    (n, _) => n,
-                });
+                let joint: [usize; 3] =
+                    std::array::from_fn(|a| match (x.tensor.size()[a], mask.tensor.size()[a]) {
+                        (1, n) => n,
+                        (n, _) => n,
+                    });
                 let pairs = read(&x.tensor, joint).into_iter().zip(read(&mask.tensor, joint));
                 let expected: Vec<T> = pairs.filter(|(_, is)| *is).map(|(x, _)| x).collect();
                 let found = x.tensor.masked_select(&mask.tensor)?.to_vec()?;
@@ -221,10 +261,18 @@ fn masks<T: Value>() -> Result<()> {
             }
             for x in &x {
                 let x = &x.tensor;
-                let expected: Vec<i64> =
-                    x.size().indices().filter(|p| !x[*p].same(T::default())).flat_map(|p| p.map(|i| i as i64)).collect();
+                let expected: Vec<i64> = x
+                    .size()
+                    .indices()
+                    .filter(|p| !x[*p].same(T::default()))
+                    .flat_map(|p| p.map(|i| i as i64))
+                    .collect();
                 let found = x.nonzero()?;
-                assert_eq!((found.size(), found.to_vec()?), (dim![expected.len() / 3, 3], expected), "nonzero");
+                assert_eq!(
+                    (found.size(), found.to_vec()?),
+                    (dim![expected.len() / 3, 3], expected),
+                    "nonzero"
+                );
             }
         }
     }
@@ -244,7 +292,10 @@ fn a_mask_picks_elements_in_row_major_order() -> Result<()> {
     assert_eq!(x.masked_select(&Tensor::from(false))?.size(), [0]);
     assert_eq!((x.nonzero()?.size(), Tensor::from(0).nonzero()?.size()), (dim![1, 0], dim![0, 0]));
     let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
-    assert_eq!(x.masked_fill(Tensor::from([true, false]).lift(), 0.0)?, Tensor::from([[0.0, 2.0], [0.0, 4.0]]));
+    assert_eq!(
+        x.masked_fill(Tensor::from([true, false]).lift(), 0.0)?,
+        Tensor::from([[0.0, 2.0], [0.0, 4.0]])
+    );
     assert!(matches!(x.masked_select(Tensor::from([true; 3]).lift()), Err(Error::Sizes { .. })));
     Ok(())
 }

@@ -18,19 +18,33 @@ fn layer<T: Number, const RANK: usize, D: Device>(
     x.linear(weight, bias)
 }
 
-fn plain<const RANK: usize>(x: TensorView<i32, RANK>, weight: TensorView<i32, 2>, bias: &[i32], then: fn(i32) -> i32) -> Vec<i32> {
+fn plain<const RANK: usize>(
+    x: TensorView<i32, RANK>,
+    weight: TensorView<i32, 2>,
+    bias: &[i32],
+    then: fn(i32) -> i32,
+) -> Vec<i32> {
     let [outputs, inputs] = weight.size().0;
     let mut size = x.size();
     size.0[RANK - 1] = outputs;
-    let at = |index: [usize; RANK], last: usize| std::array::from_fn(|a| if a == RANK - 1 { last } else { index[a] });
+    let at = |index: [usize; RANK], last: usize| {
+        std::array::from_fn(|a| if a == RANK - 1 { last } else { index[a] })
+    };
     let one = |index: [usize; RANK]| {
         let output = index[RANK - 1];
-        then((0..inputs).map(|k| x[at(index, k)] * weight[[output, k]]).sum::<i32>() + bias[output % bias.len()])
+        then(
+            (0..inputs).map(|k| x[at(index, k)] * weight[[output, k]]).sum::<i32>()
+                + bias[output % bias.len()],
+        )
     };
     size.indices().map(one).collect()
 }
 
-fn every_form<const RANK: usize>(x: TensorView<i32, RANK>, weight: TensorView<i32, 2>, bias: &Tensor<i32, 1>) -> Result<()> {
+fn every_form<const RANK: usize>(
+    x: TensorView<i32, RANK>,
+    weight: TensorView<i32, 2>,
+    bias: &Tensor<i32, 1>,
+) -> Result<()> {
     let numbers = bias.to_vec()?;
     let (expected, then) = (plain(x, weight, &numbers, |y| y), plain(x, weight, &numbers, |y| y * y - 1));
     let y = layer(x, weight, bias)?;
@@ -82,7 +96,8 @@ fn linear_layers_agree_with_loops_on_every_rank_and_layout() -> Result<()> {
 
 #[test]
 fn linear_layers_of_floats_refuse_other_sizes_and_go_to_devices_without_data() -> Result<()> {
-    let (weight, bias) = (Tensor::from([[1.0, -2.0], [3.0, 4.0], [0.5, 0.5]]), Tensor::from([0.0, -20.0, 1.0]));
+    let (weight, bias) =
+        (Tensor::from([[1.0, -2.0], [3.0, 4.0], [0.5, 0.5]]), Tensor::from([0.0, -20.0, 1.0]));
     let x = Tensor::from([[1.0, 2.0], [f64::NAN, 0.0]]);
     let y = x.linear_with(&weight, &bias, Relu)?;
     assert_eq!((y.slice((0, ..))?.to_vec()?, y[[1, 2]].is_nan()), (vec![0.0, 0.0, 2.5], true));
@@ -90,16 +105,29 @@ fn linear_layers_of_floats_refuse_other_sizes_and_go_to_devices_without_data() -
     let half = bf16::from_f32;
     let y = Tensor::from([half(1.0)]).linear(&Tensor::from([[half(2.0)]]), &Tensor::from([half(0.5)]))?;
     assert_eq!(y.to_vec()?, [half(2.5)]);
-    let (wide, short, point) = (Tensor::<f64, 2>::zeros([2, 3], &Cpu)?, Tensor::from([0.0, 1.0]), Tensor::from(1.0));
-    assert_eq!(wide.linear(&weight, &bias).unwrap_err().to_string(), "linear: inner sizes 3 and 2 differ: [2, 3] · [3, 2]");
+    let (wide, short, point) =
+        (Tensor::<f64, 2>::zeros([2, 3], &Cpu)?, Tensor::from([0.0, 1.0]), Tensor::from(1.0));
+    assert_eq!(
+        wide.linear(&weight, &bias).unwrap_err().to_string(),
+        "linear: inner sizes 3 and 2 differ: [2, 3] · [3, 2]"
+    );
     assert!(matches!(x.linear(&weight, &short), Err(Error::Sizes { op: "linear", .. })));
-    assert!(matches!(point.linear_with(&weight, &bias, Relu), Err(Error::Axis { op: "linear_with", axis: 0, .. })));
+    assert!(matches!(
+        point.linear_with(&weight, &bias, Relu),
+        Err(Error::Axis { op: "linear_with", axis: 0, .. })
+    ));
     let deep = Tensor::<f64, 10>::zeros([1, 1, 1, 1, 1, 1, 1, 1, 1, 2], &Cpu)?;
     let error = deep.linear(&weight, &bias).unwrap_err().to_string();
     assert_eq!(error, "linear: 10 axes, of sizes [1, 1, 1, 1, 1, 1, 1, 1, 1, 2]; products have at most 9");
     let mut out = wide.copy()?;
-    assert!(matches!(x.linear_into(&weight, &bias, out.view_mut()?.slice((.., ..2))?), Err(Error::Output { op: "linear_into", .. })));
-    assert!(matches!(Tensor::<f64, 2>::empty([1, 2], &Cpu)?.linear(&weight, &bias), Err(Error::Unallocated { .. })));
+    assert!(matches!(
+        x.linear_into(&weight, &bias, out.view_mut()?.slice((.., ..2))?),
+        Err(Error::Output { op: "linear_into", .. })
+    ));
+    assert!(matches!(
+        Tensor::<f64, 2>::empty([1, 2], &Cpu)?.linear(&weight, &bias),
+        Err(Error::Unallocated { .. })
+    ));
     assert!(matches!(x.linear(&weight, &Tensor::empty([3], &Cpu)?), Err(Error::Unallocated { .. })));
     x.slice((..1, ..))?.linear_into(&weight, &bias, out.view_mut()?.slice((1.., ..))?)?;
     assert_eq!(out.to_vec()?, [0.0, 0.0, 0.0, -3.0, -9.0, 2.5]);
@@ -135,9 +163,21 @@ fn a_stack_of_rows_times_a_matrix_is_one_product() -> Result<()> {
     assert_eq!(stack.matmul(&right)?.to_vec()?, x.matmul(&right)?.slice((1, .., .., ..))?.to_vec()?);
     let deep = x.reshape([1, 2, 1, 3, 1, 4, 1, 5])?;
     assert_eq!(deep.matmul(&right)?.to_vec()?, x.matmul(&right)?.to_vec()?);
-    assert_eq!(stack.cast::<i8>()?.matmul_wide(right.cast::<i8>()?.view())?.to_vec()?, stack.matmul(&right)?.to_vec()?);
-    assert_eq!(stack.matmul(right.slice((..4, ..))?).unwrap_err().to_string(), "matmul: inner sizes 5 and 4 differ: [3, 4, 5] · [4, 4]");
-    assert_eq!(Tensor::<f32, 3>::zeros([2, 0, 3], &Cpu)?.matmul(&Tensor::zeros([3, 4], &Cpu)?)?.size(), [2, 0, 4]);
-    assert_eq!(Tensor::<f32, 3>::zeros([2, 2, 0], &Cpu)?.matmul(&Tensor::zeros([0, 1], &Cpu)?)?.to_vec()?, [0.0; 4]);
+    assert_eq!(
+        stack.cast::<i8>()?.matmul_wide(right.cast::<i8>()?.view())?.to_vec()?,
+        stack.matmul(&right)?.to_vec()?
+    );
+    assert_eq!(
+        stack.matmul(right.slice((..4, ..))?).unwrap_err().to_string(),
+        "matmul: inner sizes 5 and 4 differ: [3, 4, 5] · [4, 4]"
+    );
+    assert_eq!(
+        Tensor::<f32, 3>::zeros([2, 0, 3], &Cpu)?.matmul(&Tensor::zeros([3, 4], &Cpu)?)?.size(),
+        [2, 0, 4]
+    );
+    assert_eq!(
+        Tensor::<f32, 3>::zeros([2, 2, 0], &Cpu)?.matmul(&Tensor::zeros([0, 1], &Cpu)?)?.to_vec()?,
+        [0.0; 4]
+    );
     Ok(())
 }

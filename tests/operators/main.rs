@@ -13,7 +13,7 @@
 //! | `conv.rs` | convolutions, pooling, attention |
 //! | `pooling.rs` | where the largest of windows stand, padding, grouped queries |
 //! | `complex.rs` | parts, means, deviations, norms and closeness of complex numbers |
-//! | `normalise.rs` | softmax, log-softmax, layer norm |
+//! | `normalize.rs` | softmax, log-softmax, layer norm |
 //! | `neural.rs` | losses, norms over channels, images in other sizes, covariances |
 //! | `parametric.rs` | operators with parameters; sums of powers |
 //! | `runs.rs` | runs, modes, reductions by index, combinations; orders of a user's own elements |
@@ -56,7 +56,7 @@ mod movement;
 #[cfg(not(rankform_plain_stores))]
 mod neural;
 #[cfg(not(rankform_plain_stores))]
-mod normalise;
+mod normalize;
 mod operands;
 mod ordering;
 mod own;

@@ -21,7 +21,13 @@ fn each_layout<T: Value>(
             let y = make(x.tensor.view()).unwrap();
             assert_eq!(y.size(), size(x_size), "{} of {sizes:?}", x.kind);
             let expected: Vec<T> = y.size().indices().map(|p| element(x.tensor.view(), p)).collect();
-            assert_eq!(differ(&y.to_vec().unwrap(), &expected), None, "{} of {sizes:?}, {}", T::DTYPE, x.kind);
+            assert_eq!(
+                differ(&y.to_vec().unwrap(), &expected),
+                None,
+                "{} of {sizes:?}, {}",
+                T::DTYPE,
+                x.kind
+            );
         }
     }
 }
@@ -65,7 +71,9 @@ fn pads<T: Value>(constant: T) {
                 |x| x.pad(widths, pad),
                 |size| std::array::from_fn(|a| size[a] + widths[a].0 + widths[a].1),
                 |x, p| {
-                    let from: [Option<usize>; 3] = std::array::from_fn(|a| source(pad, p[a] as isize - widths[a].0 as isize, x.size()[a]));
+                    let from: [Option<usize>; 3] = std::array::from_fn(|a| {
+                        source(pad, p[a] as isize - widths[a].0 as isize, x.size()[a])
+                    });
                     match from {
                         [Some(i), Some(j), Some(k)] => x[[i, j, k]],
                         _ => constant,
@@ -123,7 +131,10 @@ fn rolling_repeating_and_tiling_move_every_element_to_its_place() -> Result<()> 
     assert_eq!(Tensor::from(1).tile([])?.item()?, 1);
     assert!(matches!(Tensor::from([1]).tile([usize::MAX]), Err(Error::Overflow { .. })));
     let x = Tensor::from([1, 2]);
-    assert!(matches!(x.roll_axis(1, 0), Err(Error::Axis { .. })) && matches!(x.repeat_axis(1, 2), Err(Error::Axis { .. })));
+    assert!(
+        matches!(x.roll_axis(1, 0), Err(Error::Axis { .. }))
+            && matches!(x.repeat_axis(1, 2), Err(Error::Axis { .. }))
+    );
     Ok(())
 }
 
@@ -132,11 +143,18 @@ fn tensors_are_joined_and_cut_along_any_axis() -> Result<()> {
     let mut random = Random(62);
     let all = arranged(SIZE, || f32::moderate(&mut random));
     let parts: Vec<_> = all.iter().map(|x| x.tensor.broadcast_to(SIZE).unwrap()).collect();
-    let stacked = [Tensor::stack(&parts, Axis::<0>)?, Tensor::stack(&parts, Axis::<2>)?, Tensor::stack(&parts, Axis::<3>)?];
+    let stacked = [
+        Tensor::stack(&parts, Axis::<0>)?,
+        Tensor::stack(&parts, Axis::<2>)?,
+        Tensor::stack(&parts, Axis::<3>)?,
+    ];
     for p in Dim(SIZE).indices() {
         let [i, j, k] = p;
         for (n, part) in parts.iter().enumerate() {
-            assert_eq!([stacked[0][[n, i, j, k]], stacked[1][[i, j, n, k]], stacked[2][[i, j, k, n]]], [part[p]; 3]);
+            assert_eq!(
+                [stacked[0][[n, i, j, k]], stacked[1][[i, j, n, k]], stacked[2][[i, j, k, n]]],
+                [part[p]; 3]
+            );
         }
     }
     for axis in 0..3 {
@@ -152,8 +170,14 @@ fn tensors_are_joined_and_cut_along_any_axis() -> Result<()> {
         assert_eq!(Tensor::concat_axis([a, b, c, d], axis)?, joined);
     }
     let x = Tensor::from([1, 2, 3]);
-    assert!(matches!(Tensor::stack([x.view(), x.slice((..2,))?], Axis::<0>), Err(Error::Value { op: "stack", .. })));
-    assert!(matches!(Tensor::stack([] as [TensorView<f64, 1>; 0], Axis::<0>), Err(Error::Value { op: "stack", .. })));
+    assert!(matches!(
+        Tensor::stack([x.view(), x.slice((..2,))?], Axis::<0>),
+        Err(Error::Value { op: "stack", .. })
+    ));
+    assert!(matches!(
+        Tensor::stack([] as [TensorView<f64, 1>; 0], Axis::<0>),
+        Err(Error::Value { op: "stack", .. })
+    ));
     assert!(matches!(x.split(Axis::<0>, [usize::MAX, 4]), Err(Error::Value { op: "split", .. })));
     let [] = Tensor::<f32, 1>::zeros([0], &Cpu)?.view().split(Axis::<0>, [])?;
     Ok(())
@@ -191,7 +215,9 @@ fn diagonals_grids_and_differences_are_where_they_belong() -> Result<()> {
     assert!(matches!(line.diag(isize::MIN), Err(Error::Overflow { .. })));
     let [x, y, z] = TensorView::meshgrid([line.view(), line.slice((..2,))?, line.slice(((..).step(-1),))?])?;
     assert_eq!(x.size(), [5, 2, 5]);
-    assert!(x.size().indices().all(|p| [x[p], y[p], z[p]] == [p[0] as i32 + 1, p[1] as i32 + 1, 5 - p[2] as i32]));
+    assert!(
+        x.size().indices().all(|p| [x[p], y[p], z[p]] == [p[0] as i32 + 1, p[1] as i32 + 1, 5 - p[2] as i32])
+    );
     let [] = TensorView::<f32, 1>::meshgrid([])?;
     let huge = Tensor::from([1u8]);
     let huge = huge.broadcast_to([1 << 40])?;
@@ -218,7 +244,11 @@ fn classes_and_counts_are_those_of_one_loop() -> Result<()> {
     let classes = Tensor::from_fn([6, 7], |_| random.below(5) as i64, &Cpu)?;
     for classes in [classes.view(), classes.transposed()] {
         let hot = classes.one_hot::<f32, _>(5)?;
-        assert!(hot.size().indices().all(|[i, j, k]| hot[[i, j, k]] == f32::from(u8::from(classes[[i, j]] == k as i64))));
+        assert!(
+            hot.size()
+                .indices()
+                .all(|[i, j, k]| hot[[i, j, k]] == f32::from(u8::from(classes[[i, j]] == k as i64)))
+        );
     }
     assert_eq!(Tensor::from(2_i64).one_hot::<u8, _>(4)?.to_vec()?, [0, 0, 1, 0]);
     assert!(matches!(classes.one_hot::<f32, _>(4), Err(Error::Index { .. })));
@@ -259,7 +289,8 @@ fn padding_of_nothing_walks_no_runs() -> Result<()> {
 /// Of each element, an odd rectangle whose results go past the caches, and one of squares that are not.
 fn crosswise<T: Value + Comparable>(large: [usize; 2]) -> Result<()> {
     for [m, n] in [large, [70, 131], [33, 5], [5, 64]] {
-        let x = Tensor::<i64, 2>::from_fn([m, n], |[i, j]| ((i * 31 + j * 17) % 113) as i64, &Cpu)?.cast::<T>()?;
+        let x = Tensor::<i64, 2>::from_fn([m, n], |[i, j]| ((i * 31 + j * 17) % 113) as i64, &Cpu)?
+            .cast::<T>()?;
         let values = x.to_vec()?;
         let at = |i: usize, j: usize| values[i * n + j];
         let check = |what: &str, found: Tensor<T, 2>, expected: &dyn Fn(usize, usize) -> T| {
@@ -274,24 +305,30 @@ fn crosswise<T: Value + Comparable>(large: [usize; 2]) -> Result<()> {
         check("assigned", kept, &|i, j| at(j, i));
         check("backwards", x.transposed().reversed(Axis::<1>).to_contiguous()?, &|i, j| at(m - 1 - j, i));
         check("every second", x.slice((.., (..).step(2)))?.to_contiguous()?, &|i, j| at(i, 2 * j));
-        check("every third, backwards", x.slice((.., (..).step(-3)))?.to_contiguous()?, &|i, j| at(i, n - 1 - 3 * j));
+        check("every third, backwards", x.slice((.., (..).step(-3)))?.to_contiguous()?, &|i, j| {
+            at(i, n - 1 - 3 * j)
+        });
         check("a column", x.slice((.., 2..3))?.broadcast_to([m, n])?.to_contiguous()?, &|i, _| at(i, 2));
         check("side by side", Tensor::concat([x.view(), x.view()], Axis::<1>)?, &|i, j| at(i, j % n));
         // The same inside an expression.
         let larger = |a: T, b: T| if a > b { a } else { b };
         check("with the transposed", x.maximum(turned.transposed())?, &|i, j| at(i, j));
-        check("a transposed operand", turned.maximum(x.reversed(Axis::<1>).transposed())?, &|i, j| larger(at(j, i), at(j, n - 1 - i)));
+        check("a transposed operand", turned.maximum(x.reversed(Axis::<1>).transposed())?, &|i, j| {
+            larger(at(j, i), at(j, n - 1 - i))
+        });
         check("with a column", x.maximum(x.slice((.., 1..2))?)?, &|i, j| larger(at(i, j), at(i, 1)));
         check("with a row", x.maximum(x.slice((1..2, ..))?)?, &|i, j| larger(at(i, j), at(1, j)));
         let steps = x.slice((.., (..).step(2)))?;
-        check("steps", steps.maximum(steps.reversed(Axis::<0>))?, &|i, j| larger(at(i, 2 * j), at(m - 1 - i, 2 * j)));
+        check("steps", steps.maximum(steps.reversed(Axis::<0>))?, &|i, j| {
+            larger(at(i, 2 * j), at(m - 1 - i, 2 * j))
+        });
     }
     Ok(())
 }
 
 #[test]
 fn rows_that_stand_crosswise_are_moved_to_their_places_in_any_width() -> Result<()> {
-    on_many_threads(|| crosswise::<f64>(if cfg!(rankform_unoptimised) { [365, 363] } else { [1457, 1451] }))?;
+    on_many_threads(|| crosswise::<f64>(if cfg!(rankform_unoptimized) { [365, 363] } else { [1457, 1451] }))?;
     crosswise::<f32>([300, 301])?;
     crosswise::<bf16>([61, 207])?;
     crosswise::<i16>([300, 301])?;
@@ -308,7 +345,11 @@ fn channels_go_to_the_last_axis_and_back() -> Result<()> {
         for n in 0..batch {
             for h in 0..height {
                 for w in 0..width {
-                    assert!((0..channels).all(|c| *places.next().unwrap() == (n * 1000 + c * 100 + h * 10 + w) as f32), "{size:?}");
+                    assert!(
+                        (0..channels)
+                            .all(|c| *places.next().unwrap() == (n * 1000 + c * 100 + h * 10 + w) as f32),
+                        "{size:?}"
+                    );
                 }
             }
         }
@@ -343,7 +384,8 @@ fn inputs_in_steps_stand_beside_large_outputs() -> Result<()> {
         check([rows_past_caches(2049, 16) + 1, 2049], 3)?;
         check([rows_past_caches(33, 16), 33], 2)?;
         // Elements of one row stand between those of another.
-        let pairs = Tensor::from_fn([rows_past_caches(2, 16), 2], |[i, j]| Complex::new(i as f64, j as f64), &Cpu)?;
+        let pairs =
+            Tensor::from_fn([rows_past_caches(2, 16), 2], |[i, j]| Complex::new(i as f64, j as f64), &Cpu)?;
         let sum = (pairs.lazy() * Complex::new(2.0, 0.0)).eval()?;
         let turned = (pairs.transposed().lazy() * Complex::new(2.0, 0.0)).eval()?;
         assert!(turned.transposed().iter().eq(sum.iter()));
@@ -361,9 +403,12 @@ fn large_results_are_those_of_small_ones() -> Result<()> {
     }
     fn check([m, n]: [usize; 2], kinds: &[&str]) -> Result<()> {
         // Here and there a number whose sine needs the full form.
-        let at = |i: usize, j: usize| if (i * n + j) % 70_001 == 5 { 1e300 } else { ((i * 31 + j * 17) % 1009) as f64 - 500.0 };
+        let at = |i: usize, j: usize| {
+            if (i * n + j) % 70_001 == 5 { 1e300 } else { ((i * 31 + j * 17) % 1009) as f64 - 500.0 }
+        };
         let x = Tensor::from_fn([m, n], |[i, j]| at(i, j), &Cpu)?;
-        let (row, column) = (x.slice((m - 1..m, ..))?.broadcast_to([m, n])?, x.slice((.., n - 1..n))?.broadcast_to([m, n])?);
+        let (row, column) =
+            (x.slice((m - 1..m, ..))?.broadcast_to([m, n])?, x.slice((.., n - 1..n))?.broadcast_to([m, n])?);
         let one = x.slice((0..1, 3..4))?.broadcast_to([m, n])?;
         let all = [("itself", x.view()), ("a row", row), ("a column", column), ("one element", one)];
         for (what, y) in all.into_iter().filter(|(what, _)| kinds.contains(what)) {
@@ -376,12 +421,21 @@ fn large_results_are_those_of_small_ones() -> Result<()> {
             for (top, left) in cuts {
                 let (rows, columns) = (top..m.min(top + 37), left..n.min(left + 50_000));
                 let part = (rows.clone(), columns.clone());
-                let (expected, expected_less) = apply_many(wave, (x.slice(part.clone())?, y.slice(part.clone())?))?;
-                let same = |found: TensorView<f64, 2>| found.iter().zip(expected.iter()).all(|(a, b)| a.to_bits() == b.to_bits());
+                let (expected, expected_less) =
+                    apply_many(wave, (x.slice(part.clone())?, y.slice(part.clone())?))?;
+                let same = |found: TensorView<f64, 2>| {
+                    found.iter().zip(expected.iter()).all(|(a, b)| a.to_bits() == b.to_bits())
+                };
                 assert!(same(values.slice(part.clone())?), "{m} × {n} with {what}, from {top}, {left}");
                 let beside = (rows, columns.start + 1..columns.end + 1);
-                assert!(same(wide.slice(beside)?), "{m} × {n} with {what}, beside a column, from {top}, {left}");
-                assert!(less.slice(part)?.iter().eq(expected_less.iter()), "{m} × {n} below {what}, from {top}, {left}");
+                assert!(
+                    same(wide.slice(beside)?),
+                    "{m} × {n} with {what}, beside a column, from {top}, {left}"
+                );
+                assert!(
+                    less.slice(part)?.iter().eq(expected_less.iter()),
+                    "{m} × {n} below {what}, from {top}, {left}"
+                );
             }
             assert!(wide.slice((.., 0..1))?.iter().all(|&x| x == 0.0), "what stands between lines");
         }
@@ -394,7 +448,8 @@ fn large_results_are_those_of_small_ones() -> Result<()> {
         check([1, 50 + rows_past_caches(1, 8)], &["itself"])?;
         // The widest elements, beside the narrowest, which come first.
         let rows = rows_past_caches(2050, 16);
-        let x = Tensor::from_fn([rows, 2050], |[i, j]| Complex::new((i * 7 + j) as f64, (j % 5) as f64), &Cpu)?;
+        let x =
+            Tensor::from_fn([rows, 2050], |[i, j]| Complex::new((i * 7 + j) as f64, (j % 5) as f64), &Cpu)?;
         let (equal, times) = apply_many(product, (&x, x.reversed(Axis::<0>)))?;
         for ([i, j], (equal, times)) in Dim([rows, 2050]).indices().zip(equal.iter().zip(times.iter())) {
             let (x, y) = (x[[i, j]], x[[rows - 1 - i, j]]);
@@ -410,7 +465,8 @@ fn a_short_row_that_repeats_gives_what_its_copies_give() -> Result<()> {
         fn both(x, y) -> (T, bool) where Float { (x * y + x, x.lt(y)) }
     }
     fn check<const RANK: usize>(size: [usize; RANK], of_row: [usize; RANK]) -> Result<()> {
-        let number = |index: [usize; RANK]| index.iter().fold(7, |sum, &i| (sum * 31 + i) % 4093) as f64 - 2000.0;
+        let number =
+            |index: [usize; RANK]| index.iter().fold(7, |sum, &i| (sum * 31 + i) % 4093) as f64 - 2000.0;
         let (mut x, row) = (Tensor::from_fn(size, number, &Cpu)?, Tensor::from_fn(of_row, number, &Cpu)?);
         // As it stands, and in steps: every second element, from the last on.
         let doubled = Tensor::from_fn(of_row.map(|n| 2 * n), |index| number(index) - 1.0, &Cpu)?;
@@ -422,12 +478,23 @@ fn a_short_row_that_repeats_gives_what_its_copies_give() -> Result<()> {
             let wide = row.broadcast_to(size)?;
             let copies = Tensor::from_fn(size, |index| wide[index], &Cpu)?;
             let bits = |t: &Tensor<f64, RANK>| t.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-            let ((found, less), (expected, expected_less)) = (apply_many(both, (&x, wide))?, apply_many(both, (&x, &copies))?);
-            assert!(bits(&found) == bits(&expected) && less.iter().eq(expected_less.iter()), "{size:?} with {row:?}");
+            let ((found, less), (expected, expected_less)) =
+                (apply_many(both, (&x, wide))?, apply_many(both, (&x, &copies))?);
+            assert!(
+                bits(&found) == bits(&expected) && less.iter().eq(expected_less.iter()),
+                "{size:?} with {row:?}"
+            );
             let narrow = (x.lazy().cast::<f32>() * row.lazy().cast::<f32>()).eval()?;
-            assert!(narrow.iter().eq((x.lazy().cast::<f32>() * copies.lazy().cast::<f32>()).eval()?.iter()), "narrow, {size:?}");
+            assert!(
+                narrow.iter().eq((x.lazy().cast::<f32>() * copies.lazy().cast::<f32>()).eval()?.iter()),
+                "narrow, {size:?}"
+            );
             let two = ((x.lazy() - row) / (row.lazy().abs() + 1.0)).eval()?;
-            assert_eq!(bits(&two), bits(&((x.lazy() - &copies) / (copies.lazy().abs() + 1.0)).eval()?), "twice, {size:?}");
+            assert_eq!(
+                bits(&two),
+                bits(&((x.lazy() - &copies) / (copies.lazy().abs() + 1.0)).eval()?),
+                "twice, {size:?}"
+            );
             let mut there = x.copy()?;
             there += row;
             x = &x + &copies;
@@ -438,14 +505,21 @@ fn a_short_row_that_repeats_gives_what_its_copies_give() -> Result<()> {
     // Several that stay, of other widths, one of them a single element.
     fn mixed([m, n]: [usize; 2]) -> Result<()> {
         let x = Tensor::from_fn([m, n], |[i, j]| (i * 37 + j * 5) as u8, &Cpu)?;
-        let (narrow, wide) = (Tensor::from_fn([n], |[j]| j as u8, &Cpu)?, Tensor::from_fn([n], |[j]| j as f64 - 3.5, &Cpu)?);
-        let (one, complex) = (Tensor::from([[2.5f32]]), Tensor::from_fn([n], |[j]| Complex::new(j as f32, -1.0), &Cpu)?);
+        let (narrow, wide) =
+            (Tensor::from_fn([n], |[j]| j as u8, &Cpu)?, Tensor::from_fn([n], |[j]| j as f64 - 3.5, &Cpu)?);
+        let (one, complex) =
+            (Tensor::from([[2.5f32]]), Tensor::from_fn([n], |[j]| Complex::new(j as f32, -1.0), &Cpu)?);
         let one = one.broadcast_to([m, n])?;
-        let fused = ((x.lazy() + narrow.lift()).cast::<f64>() * wide.lift() - one.lazy().cast::<f64>()).eval()?;
+        let fused =
+            ((x.lazy() + narrow.lift()).cast::<f64>() * wide.lift() - one.lazy().cast::<f64>()).eval()?;
         let turned = Tensor::from_fn([m, n], |[i, j]| Complex::new(i as f32, j as f32), &Cpu)?;
         let product = &turned * complex.lift();
         for ([i, j], (found, product)) in Dim([m, n]).indices().zip(fused.iter().zip(product.iter())) {
-            assert_eq!(*found, f64::from(x[[i, j]].wrapping_add(narrow[[j]])) * wide[[j]] - 2.5, "{m} × {n} at {i}, {j}");
+            assert_eq!(
+                *found,
+                f64::from(x[[i, j]].wrapping_add(narrow[[j]])) * wide[[j]] - 2.5,
+                "{m} × {n} at {i}, {j}"
+            );
             assert_eq!(*product, turned[[i, j]] * complex[[j]], "complex, {m} × {n} at {i}, {j}");
         }
         Ok(())
@@ -476,7 +550,9 @@ fn selected_rows_go_past_the_caches() -> Result<()> {
     let count = rows_past_caches(1101, 8);
     let index = Tensor::from_fn([count], |[k]| (k * 7 % 50) as i64, &Cpu)?;
     let rows = on_many_threads(|| x.index_select(Axis::<0>, &index))?;
-    assert!(Dim([count, 1101]).indices().zip(rows.iter()).all(|([k, j], &x)| x == (k * 7 % 50 * 2000 + j) as f64));
+    assert!(
+        Dim([count, 1101]).indices().zip(rows.iter()).all(|([k, j], &x)| x == (k * 7 % 50 * 2000 + j) as f64)
+    );
     Ok(())
 }
 
@@ -485,10 +561,15 @@ fn large_outputs_come_with_others_beside_them() -> Result<()> {
     elementwise! { fn parts(x, y, z) -> (T, bool, T) where Number { (x * y + z, x.eq(y), x - z) } }
     let [m, n] = [rows_past_caches(2050, 4), 2050];
     let x = Tensor::from_fn([m, n], |[i, j]| (i * 7 + j) as i32, &Cpu)?;
-    let (column, row) = (Tensor::from_fn([m, 1], |[i, _]| i as i32, &Cpu)?, Tensor::from_fn([1, n], |[_, j]| j as i32 * 3, &Cpu)?);
+    let (column, row) = (
+        Tensor::from_fn([m, 1], |[i, _]| i as i32, &Cpu)?,
+        Tensor::from_fn([1, n], |[_, j]| j as i32 * 3, &Cpu)?,
+    );
     let work = || apply_many(parts, (&x, &column, &row));
     for (sum, equal, rest) in [on_one_thread(work)?, on_many_threads(work)?] {
-        for ([i, j], ((sum, equal), rest)) in Dim([m, n]).indices().zip(sum.iter().zip(equal.iter()).zip(rest.iter())) {
+        for ([i, j], ((sum, equal), rest)) in
+            Dim([m, n]).indices().zip(sum.iter().zip(equal.iter()).zip(rest.iter()))
+        {
             let (x, column, row) = ((i * 7 + j) as i32, i as i32, j as i32 * 3);
             assert!((*sum, *equal, *rest) == (x * column + row, x == column, x - row), "{i}, {j}");
         }

@@ -37,8 +37,9 @@ elementwise! {
 
 #[test]
 fn an_operator_of_twelve_operands_stands_in_an_expression() -> Result<()> {
-    let x: Vec<Tensor<i32, 1>> =
-        (0..12).map(|k| Tensor::from_fn([700], |[i]| ((i + 7) * (k + 3) % 13) as i32 - 6, &Cpu)).collect::<Result<_>>()?;
+    let x: Vec<Tensor<i32, 1>> = (0..12)
+        .map(|k| Tensor::from_fn([700], |[i]| ((i + 7) * (k + 3) % 13) as i32 - 6, &Cpu))
+        .collect::<Result<_>>()?;
     let [a, b, c, d, e, f, g, h, i, j, k, l] = std::array::from_fn(|n| &x[n]);
     let y = (a.lazy() + 1).apply(twelve, (b, c, d, e, f, g, h, i, j, k, l)) * 2;
     let at = |n: usize| {
@@ -82,7 +83,10 @@ fn operators_of_many_operands_refuse_what_does_not_fit() -> Result<()> {
     let error = x.lazy().apply(mix, (&y, 0.5)).eval().unwrap_err();
     assert_eq!(error.to_string(), "eval: sizes [3, 4] and [3, 5] do not broadcast");
     let mut row = Tensor::<f64, 2>::zeros([1, 4], &Cpu)?;
-    assert!(matches!(row.apply_in_place(mix, (&x, 0.5)), Err(Error::Output { op: "mix", .. })), "what is updated does not stretch");
+    assert!(
+        matches!(row.apply_in_place(mix, (&x, 0.5)), Err(Error::Output { op: "mix", .. })),
+        "what is updated does not stretch"
+    );
     assert!(matches!(row.apply_in_place(mix, (&y, 0.5)), Err(Error::Sizes { op: "mix", .. })));
     let other = row.share_data();
     assert!(matches!(row.apply_in_place(mix, (0.0, 0.5)), Err(Error::Shared { .. })));

@@ -19,7 +19,8 @@ fn check<T: Value + Comparable, const RANK: usize>(x: TensorView<T, RANK>, kind:
         let n = size[axis];
         let what = |name: &str| format!("{name} {} along {axis} of {size:?}, {kind}", T::DTYPE);
         let (rising, falling) = (x.sort_axis(axis).unwrap(), x.sort_descending_axis(axis).unwrap());
-        let (places, falling_places) = (x.argsort_axis(axis).unwrap(), x.argsort_descending_axis(axis).unwrap());
+        let (places, falling_places) =
+            (x.argsort_axis(axis).unwrap(), x.argsort_descending_axis(axis).unwrap());
         let ks = [0, 1, 3, n / 40, n / 9, n / 2, n].map(|k| k.min(n));
         let tops = ks.map(|k| (x.topk_axis(axis, k).unwrap(), x.bottomk_axis(axis, k).unwrap()));
         let others = Dim(std::array::from_fn::<_, RANK, _>(|a| if a == axis { 1 } else { size[a] }));
@@ -32,7 +33,8 @@ fn check<T: Value + Comparable, const RANK: usize>(x: TensorView<T, RANK>, kind:
             down.sort_by(|&i, &j| order(&line[j], &line[i]));
             let values = |places: &[usize]| places.iter().map(|&i| line[i]).collect::<Vec<_>>();
             let read = |x: &Tensor<T, RANK>, n: usize| (0..n).map(|i| x[index(i)]).collect::<Vec<_>>();
-            let numbers = |x: &Tensor<i64, RANK>, n: usize| (0..n).map(|i| x[index(i)] as usize).collect::<Vec<_>>();
+            let numbers =
+                |x: &Tensor<i64, RANK>, n: usize| (0..n).map(|i| x[index(i)] as usize).collect::<Vec<_>>();
             assert_eq!(differ(&read(&rising, n), &values(&up)), None, "{}", what("sort"));
             assert_eq!(differ(&read(&falling, n), &values(&down)), None, "{}", what("sort_descending"));
             assert_eq!(numbers(&places, n), up, "{}", what("argsort"));
@@ -120,8 +122,14 @@ fn unique_elements_come_with_their_places_counts_and_the_way_back() -> Result<()
         let values: Vec<T> = groups.iter().map(|group| all[group[0]]).collect();
         assert_eq!(differ(&unique.values.to_vec()?, &values), None);
         assert_eq!(differ(&x.unique()?.to_vec()?, &values), None);
-        assert_eq!(unique.positions.to_vec()?, groups.iter().map(|group| group[0] as i64).collect::<Vec<_>>());
-        assert_eq!(unique.counts.to_vec()?, groups.iter().map(|group| group.len() as i64).collect::<Vec<_>>());
+        assert_eq!(
+            unique.positions.to_vec()?,
+            groups.iter().map(|group| group[0] as i64).collect::<Vec<_>>()
+        );
+        assert_eq!(
+            unique.counts.to_vec()?,
+            groups.iter().map(|group| group.len() as i64).collect::<Vec<_>>()
+        );
         assert_eq!(unique.inverse.size(), x.size());
         let inverse = unique.inverse.to_vec()?;
         for (number, group) in groups.iter().enumerate() {
@@ -148,11 +156,18 @@ fn searches_count_what_is_less_or_not_greater() -> Result<()> {
         let samples = f64::samples();
         let line = Tensor::from_fn([n], |_| samples[random.below(samples.len())], &Cpu)?.sort(Axis::<0>)?;
         let x = Tensor::from_fn([9, 11], |_| samples[random.below(samples.len())], &Cpu)?;
-        let count = |x: f64, after: bool| line.iter().filter(|y| order(*y, &x).is_lt() || (after && order(*y, &x).is_eq())).count() as i64;
+        let count = |x: f64, after: bool| {
+            line.iter().filter(|y| order(*y, &x).is_lt() || (after && order(*y, &x).is_eq())).count() as i64
+        };
         for x in [x.view(), x.transposed()] {
             let (left, right) = (line.searchsorted(x, Side::Left)?, line.searchsorted(x, Side::Right)?);
             for index in x.size().indices() {
-                assert_eq!((left[index], right[index]), (count(x[index], false), count(x[index], true)), "{} in {n}", x[index]);
+                assert_eq!(
+                    (left[index], right[index]),
+                    (count(x[index], false), count(x[index], true)),
+                    "{} in {n}",
+                    x[index]
+                );
             }
         }
     }
@@ -169,7 +184,10 @@ fn orders_have_their_sizes_without_data_and_refuse_what_is_not_there() -> Result
     assert!(device.kernels()[1].starts_with("sort f32 [4] along 6, the first 2"), "{:?}", device.kernels());
     assert!(matches!(x.unique(), Err(Error::NoData { .. })));
     let x = Tensor::from([1.0, 2.0]);
-    assert_eq!(x.topk(Axis::<0>, 3).unwrap_err().to_string(), "topk: 3 wanted of the 2 elements along axis 0");
+    assert_eq!(
+        x.topk(Axis::<0>, 3).unwrap_err().to_string(),
+        "topk: 3 wanted of the 2 elements along axis 0"
+    );
     assert!(matches!(x.sort_axis(1), Err(Error::Axis { axis: 1, .. })));
     Ok(())
 }

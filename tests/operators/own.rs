@@ -7,13 +7,13 @@ use rankform::prelude::*;
 
 elementwise! {
     pub fn scaled(x, a, b) { x * a + b }
-    fn parity(x) -> bool where Whole { (x.shr(0) % Lane::int(2)).ne(Lane::zero()) }
-    fn divided(x, y) -> (T, T, bool) where Whole { (x / y, x % y, y.eq(Lane::zero())) }
+    fn parity(x) -> bool where Integer { (x.shr(0) % Lane::int(2)).ne(Lane::zero()) }
+    fn divided(x, y) -> (T, T, bool) where Integer { (x / y, x % y, y.eq(Lane::zero())) }
     fn both(x, y) -> (T, bool) { (x.max(y) * 2.0, x.gt(y)) }
     fn six(a, b, c, d, e, f) where Number { a + b * c - d * e + f * f }
     fn six_out(a) -> (T, T, T, T, T, T) where Number { (a, a + a, a * a, -a, a - 1, a * a * a) }
     fn bits(x, y) where Bitwise { (x & !y) ^ (x | y) }
-    fn shifts(x) where Whole { x.shl(3) ^ x.shr(2) }
+    fn shifts(x) where Integer { x.shl(3) ^ x.shr(2) }
 }
 
 #[test]
@@ -69,10 +69,12 @@ fn tuples_of_six_operands_stretch_together() -> Result<()> {
     let all = arranged(SIZE, || i32::moderate(&mut random));
     for k in 0..all.len() {
         let [a, b, c, d, e, f] = std::array::from_fn(|j| &all[(k + j * 3) % all.len()].tensor);
-        let size: [usize; 3] = std::array::from_fn(|axis| [a, b, c, d, e, f].map(|x| x.size()[axis]).into_iter().max().unwrap());
+        let size: [usize; 3] =
+            std::array::from_fn(|axis| [a, b, c, d, e, f].map(|x| x.size()[axis]).into_iter().max().unwrap());
         let found = apply(six, (a.view(), b, c.view(), d.lazy(), e.lazy() + 0, f))?;
         let [a, b, c, d, e, f] = [a, b, c, d, e, f].map(|x| read(x, size));
-        let expected: Vec<i32> = (0..a.len()).map(|k| a[k] + b[k] * c[k] - d[k] * e[k] + f[k] * f[k]).collect();
+        let expected: Vec<i32> =
+            (0..a.len()).map(|k| a[k] + b[k] * c[k] - d[k] * e[k] + f[k] * f[k]).collect();
         assert_eq!(differ(&found.to_vec()?, &expected), None);
     }
     Ok(())
@@ -94,10 +96,19 @@ fn an_operand_that_stands_twice_in_an_expression_is_read_once() -> Result<()> {
     let device = Meta::tracing();
     let x = Tensor::<f32, 2, _>::zeros([3, 4], &device)?;
     let y = (x.lazy() * &x + x.transposed().permuted([1, 0])? - &x).eval()?;
-    assert_eq!((y.size(), device.kernels()[0].matches("input").count()), (dim![3, 4], 1), "{:?}", device.kernels());
+    assert_eq!(
+        (y.size(), device.kernels()[0].matches("input").count()),
+        (dim![3, 4], 1),
+        "{:?}",
+        device.kernels()
+    );
     let others = [Tensor::<f32, 2, _>::zeros([3, 4], &device)?, Tensor::zeros([3, 4], &device)?];
     (x.lazy() * &others[0] + &others[1]).eval()?;
-    assert_eq!(device.kernels().last().unwrap().matches("input").count(), 3, "tensors without data are not one another");
+    assert_eq!(
+        device.kernels().last().unwrap().matches("input").count(),
+        3,
+        "tensors without data are not one another"
+    );
     let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
     // The same memory under another layout is another operand.
     assert_eq!((x.lazy() * 10.0 + x.transposed()).eval()?.to_vec()?, [11.0, 23.0, 32.0, 44.0]);
@@ -108,7 +119,8 @@ fn an_operand_that_stands_twice_in_an_expression_is_read_once() -> Result<()> {
 
 #[test]
 fn an_expression_reads_23_operands_and_refuses_more() -> Result<()> {
-    let x: Vec<Tensor<f32, 1>> = (0..26).map(|k| Tensor::full([300], k as f32, &Cpu)).collect::<Result<_>>()?;
+    let x: Vec<Tensor<f32, 1>> =
+        (0..26).map(|k| Tensor::full([300], k as f32, &Cpu)).collect::<Result<_>>()?;
     macro_rules! sum {
         ($first:literal $($k:literal)*) => { (x[$first].lazy() $(+ &x[$k])*) };
     }
@@ -120,9 +132,15 @@ fn an_expression_reads_23_operands_and_refuses_more() -> Result<()> {
     let (doubled, above) = apply_many(both, (&x[21], sum))?;
     assert_eq!((doubled.to_vec()?, above.to_vec()?), (vec![420.0; 300], vec![false; 300]));
     let error = apply_many(both, (&x[21], sum + &x[22])).unwrap_err();
-    assert!(matches!(error, Error::Operands { limit: 22, .. }), "two outputs leave room for one less: {error}");
+    assert!(
+        matches!(error, Error::Operands { limit: 22, .. }),
+        "two outputs leave room for one less: {error}"
+    );
     let strided = x[1].slice(((..).step(-1),))?;
-    assert_eq!((sum!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21) + strided).sum(All)?.item()?, 232.0 * 300.0);
+    assert_eq!(
+        (sum!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21) + strided).sum(All)?.item()?,
+        232.0 * 300.0
+    );
     Ok(())
 }
 
@@ -131,7 +149,10 @@ fn rank_0_goes_through_every_kind_of_operator() -> Result<()> {
     let (x, y) = (Tensor::from(3.0), Tensor::from(4.0));
     assert_eq!(((&x + &y).item()?, x.exp()?.item()?, x.hypot(&y)?.item()?), (7.0, 3f64.exp(), 5.0));
     assert_eq!((x.lazy() * &y - 2.0).eval()?.item()?, 10.0);
-    assert_eq!((x.sum(All)?.item()?, x.argmax(All)?.item()?, x.greater(&y)?.select(&x, &y)?.item()?), (3.0, 0, 4.0));
+    assert_eq!(
+        (x.sum(All)?.item()?, x.argmax(All)?.item()?, x.greater(&y)?.select(&x, &y)?.item()?),
+        (3.0, 0, 4.0)
+    );
     let mut z = x.copy()?;
     z += &y;
     z.map_in_place(rankform::ops::Square)?;
@@ -159,13 +180,13 @@ impl Reducer<f32> for Twice {
     fn identity<L: Lanes>() -> Self::State<L> {
         Lane::zero()
     }
-    fn absorb<L: Lanes>(state: Self::State<L>, x: Lane<L, f32>, _: Lane<L, i64>) -> Self::State<L> {
+    fn accumulate<L: Lanes>(state: Self::State<L>, x: Lane<L, f32>, _: Lane<L, i64>) -> Self::State<L> {
         state + x
     }
     fn combine<L: Lanes>(a: Self::State<L>, b: Self::State<L>) -> Self::State<L> {
         a + b
     }
-    fn finish<L: Lanes>(state: Self::State<L>, _: Lane<L, i64>) -> Lane<L, f32> {
+    fn finalize<L: Lanes>(state: Self::State<L>, _: Lane<L, i64>) -> Lane<L, f32> {
         state
     }
 }

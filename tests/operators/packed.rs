@@ -2,7 +2,7 @@
 
 use crate::value::{Random, Value};
 use num_complex::Complex;
-use rankform::Wider;
+use rankform::WideningMul;
 use rankform::ops::Packed;
 use rankform::prelude::*;
 use rankform::{bf16, f16};
@@ -49,7 +49,8 @@ fn check<T: Value + Number, U: Number>(
             Tensor::from_vec(elements, size).unwrap()
         };
         let (x, y) = (of([m, k]), of([k, n]));
-        let (x_turned, y_turned) = (x.transposed().to_contiguous().unwrap(), y.transposed().to_contiguous().unwrap());
+        let (x_turned, y_turned) =
+            (x.transposed().to_contiguous().unwrap(), y.transposed().to_contiguous().unwrap());
         let lefts = [x.view(), x_turned.transposed()].map(|left| (left, bytes(&plain(left, y.view()))));
         for matrix in [y.view(), y_turned.transposed()] {
             let packed = pack(matrix);
@@ -62,14 +63,18 @@ fn check<T: Value + Number, U: Number>(
         }
     }
     let complex = T::DTYPE.is_complex();
-    assert!(blocked > 0 || complex || cfg!(not(target_arch = "x86_64")) || cfg!(rankform_through_cuda), "{} is never packed", T::DTYPE);
+    assert!(
+        blocked > 0 || complex || cfg!(not(target_arch = "x86_64")) || cfg!(rankform_through_cuda),
+        "{} is never packed",
+        T::DTYPE
+    );
 }
 
 fn narrow<T: Value + Number>() {
     check::<T, T>(SIZES, |x, y| x.matmul(y).unwrap(), |y| y.pack().unwrap());
 }
 
-fn wide<T: Value + Number + Wider<T>>() {
+fn wide<T: Value + Number + WideningMul<T>>() {
     check::<T, T::Wide>(SIZES, |x, y| x.matmul_wide(y).unwrap(), |y| y.pack_wide().unwrap());
 }
 
@@ -114,15 +119,27 @@ fn a_packed_matrix_serves_any_number_of_axes_and_says_what_does_not_fit() {
     let turned = x.permuted([1, 2, 0, 3]).unwrap();
     let wanted = turned.to_contiguous().unwrap().into_shape([20, 3]).unwrap().matmul(&matrix).unwrap();
     assert_eq!(turned.matmul_packed(&packed).unwrap(), wanted.into_shape([5, 2, 2, 4]).unwrap());
-    assert_eq!(Tensor::from([1.0, 0.0, 2.0]).matmul_packed(&packed).unwrap().to_vec().unwrap(), [16.0, 19.0, 22.0, 25.0]);
+    assert_eq!(
+        Tensor::from([1.0, 0.0, 2.0]).matmul_packed(&packed).unwrap().to_vec().unwrap(),
+        [16.0, 19.0, 22.0, 25.0]
+    );
     let error = |result: Result<Tensor<f64, 2>>| result.unwrap_err().to_string();
-    assert_eq!(error(matrix.matmul_packed(&packed)), "matmul_packed: inner sizes 4 and 3 differ: [3, 4] · [3, 4]");
+    assert_eq!(
+        error(matrix.matmul_packed(&packed)),
+        "matmul_packed: inner sizes 4 and 3 differ: [3, 4] · [3, 4]"
+    );
     let scalar = Tensor::<f64, 0>::zeros([], &Cpu).unwrap();
-    assert_eq!(scalar.matmul_packed(&packed).unwrap_err().to_string(), "matmul_packed: an operand of rank 0, not 1 to 9");
+    assert_eq!(
+        scalar.matmul_packed(&packed).unwrap_err().to_string(),
+        "matmul_packed: an operand of rank 0, not 1 to 9"
+    );
     let empty = Tensor::<f64, 2>::empty([3, 4], &Cpu).unwrap();
     assert!(matches!(empty.pack(), Err(Error::Unallocated { .. })));
     let words = format!("{packed:?}");
-    assert!(words.starts_with("Packed f64 [3, 4] for sums in f64, ") && words.ends_with(" bytes on Cpu"), "{words}");
+    assert!(
+        words.starts_with("Packed f64 [3, 4] for sums in f64, ") && words.ends_with(" bytes on Cpu"),
+        "{words}"
+    );
     // One column is read where it stands; a device that is chosen at run time packs as the device does.
     let column = matrix.slice((.., 1..2)).unwrap().pack().unwrap();
     assert!(!column.is_blocked() && matrix.transposed().matmul_packed(&column).unwrap().size() == dim![4, 1]);
@@ -133,7 +150,11 @@ fn a_packed_matrix_serves_any_number_of_axes_and_says_what_does_not_fit() {
     let meta = Tensor::<f32, 2, Meta>::zeros([1 << 20, 1 << 20], &Meta::new()).unwrap().pack().unwrap();
     assert!(!meta.is_blocked() && meta.unpack().unwrap().size() == dim![1 << 20, 1 << 20]);
     assert_eq!(
-        Tensor::<f32, 3, Meta>::zeros([2, 3, 1 << 20], &Meta::new()).unwrap().matmul_packed(&meta).unwrap().size(),
+        Tensor::<f32, 3, Meta>::zeros([2, 3, 1 << 20], &Meta::new())
+            .unwrap()
+            .matmul_packed(&meta)
+            .unwrap()
+            .size(),
         dim![2, 3, 1 << 20]
     );
 }
@@ -142,9 +163,13 @@ fn a_packed_matrix_serves_any_number_of_axes_and_says_what_does_not_fit() {
 fn every_byte_and_every_16_bit_float_comes_back_from_panels() {
     let bytes_of = Tensor::from_vec((0..=255).map(|x: u8| x as i8).collect(), [8, 32]).unwrap();
     assert_eq!(bytes_of.pack_wide().unwrap().unpack().unwrap(), bytes_of);
-    let halves = Tensor::from_vec((0..=u16::MAX).map(f16::from_bits).filter(|x| !x.is_nan()).collect(), [6349, 10]).unwrap();
+    let halves =
+        Tensor::from_vec((0..=u16::MAX).map(f16::from_bits).filter(|x| !x.is_nan()).collect(), [6349, 10])
+            .unwrap();
     assert_eq!(bytes(&halves.pack().unwrap().unpack().unwrap()), bytes(&halves));
-    let nans = Tensor::from_vec((0..=u16::MAX).map(f16::from_bits).filter(|x| x.is_nan()).collect(), [93, 22]).unwrap();
+    let nans =
+        Tensor::from_vec((0..=u16::MAX).map(f16::from_bits).filter(|x| x.is_nan()).collect(), [93, 22])
+            .unwrap();
     assert!(nans.pack().unwrap().unpack().unwrap().to_vec().unwrap().iter().all(|x| x.is_nan()));
     let brains = Tensor::from_vec((0..=u16::MAX).map(bf16::from_bits).collect(), [256, 256]).unwrap();
     assert_eq!(bytes(&brains.pack().unwrap().unpack().unwrap()), bytes(&brains));

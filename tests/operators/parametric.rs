@@ -9,14 +9,14 @@ use rankform::{bf16, f16};
 fn real<T: Value>(x: T) -> f64 {
     match x.exact() {
         Exact::Real(x) => x,
-        Exact::Whole(x) => x as f64,
+        Exact::Integer(x) => x as f64,
         _ => unreachable!(),
     }
 }
 
 /// Whether two numbers are close, by the definition.
 fn is_close<T: Value>(x: T, y: T, relative: f64, absolute: f64, nan: bool) -> bool {
-    if let (Exact::Whole(x), Exact::Whole(y)) = (x.exact(), y.exact()) {
+    if let (Exact::Integer(x), Exact::Integer(y)) = (x.exact(), y.exact()) {
         return x == y || (x - y).abs() as f64 <= absolute + (relative * y as f64).abs();
     }
     let (x, y) = (real(x), real(y));
@@ -30,16 +30,22 @@ fn closeness<T: Value + Comparable>() -> Result<()> {
     let samples = T::samples();
     let mut random = Random(71);
     let mut next = || samples[random.below(samples.len())];
-    let pairs: Vec<_> = arranged(SIZE, &mut next).into_iter().zip(arranged(SIZE, &mut next).into_iter().rev()).collect();
+    let pairs: Vec<_> =
+        arranged(SIZE, &mut next).into_iter().zip(arranged(SIZE, &mut next).into_iter().rev()).collect();
     for (x, y) in &pairs {
         let size = std::array::from_fn(|axis| x.tensor.size()[axis].max(y.tensor.size()[axis]));
-        for (relative, absolute, nan) in [(0.0, 0.0, false), (1e-5, 1e-8, true), (0.5, 3.0, false), (f64::INFINITY, 0.0, true)] {
+        for (relative, absolute, nan) in
+            [(0.0, 0.0, false), (1e-5, 1e-8, true), (0.5, 3.0, false), (f64::INFINITY, 0.0, true)]
+        {
             let found = x.tensor.isclose(&y.tensor, relative, absolute, nan)?;
             let pairs = read(&x.tensor, size).into_iter().zip(read(&y.tensor, size));
             let expected: Vec<bool> = pairs.map(|(x, y)| is_close(x, y, relative, absolute, nan)).collect();
             let wrong = found.to_vec()?.iter().zip(&expected).position(|(a, b)| a != b);
             assert_eq!(wrong, None, "{} {} {} within {relative}, {absolute}", T::DTYPE, x.kind, y.kind);
-            assert_eq!(x.tensor.allclose(&y.tensor, relative, absolute, nan)?, expected.iter().all(|close| *close));
+            assert_eq!(
+                x.tensor.allclose(&y.tensor, relative, absolute, nan)?,
+                expected.iter().all(|close| *close)
+            );
             assert_eq!(x.tensor.lazy().isclose(&y.tensor, relative, absolute, nan).eval()?, found);
         }
     }
@@ -115,9 +121,12 @@ fn ldexp_rounds_once_for_every_exponent() -> Result<()> {
     let mut x: Vec<f64> = f64::samples();
     x.extend((0..2000).map(|_| f64::from_bits(random.bits())));
     let special = [0, 1, -1, 52, -52, 1023, -1022, -1074, -1075, 2047, -2098, -2200, i64::MAX, i64::MIN];
-    let n: Vec<i64> =
-        (0..x.len()).map(|k| if k % 3 == 0 { special[k / 3 % special.len()] } else { random.below(4400) as i64 - 2200 }).collect();
-    let found = Tensor::from_slice(&x, [x.len()], &Cpu)?.ldexp(&Tensor::from_slice(&n, [n.len()], &Cpu)?)?.to_vec()?;
+    let n: Vec<i64> = (0..x.len())
+        .map(|k| if k % 3 == 0 { special[k / 3 % special.len()] } else { random.below(4400) as i64 - 2200 })
+        .collect();
+    let found = Tensor::from_slice(&x, [x.len()], &Cpu)?
+        .ldexp(&Tensor::from_slice(&n, [n.len()], &Cpu)?)?
+        .to_vec()?;
     for k in 0..x.len() {
         let expected = scaled(x[k], n[k]);
         assert!(
@@ -131,10 +140,16 @@ fn ldexp_rounds_once_for_every_exponent() -> Result<()> {
     // f32 by f64, where such products are exact; f16 rounds once more, from f32.
     let x: Vec<f32> = (0..4000).map(|_| f32::from_bits(random.bits() as u32)).collect();
     let n: Vec<i64> = (0..x.len()).map(|_| random.below(600) as i64 - 300).collect();
-    let found = Tensor::from_slice(&x, [x.len()], &Cpu)?.ldexp(&Tensor::from_slice(&n, [n.len()], &Cpu)?)?.to_vec()?;
-    let expected: Vec<f32> = x.iter().zip(&n).map(|(x, n)| (f64::from(*x) * 2f64.powi(*n as i32)) as f32).collect();
+    let found = Tensor::from_slice(&x, [x.len()], &Cpu)?
+        .ldexp(&Tensor::from_slice(&n, [n.len()], &Cpu)?)?
+        .to_vec()?;
+    let expected: Vec<f32> =
+        x.iter().zip(&n).map(|(x, n)| (f64::from(*x) * 2f64.powi(*n as i32)) as f32).collect();
     assert_eq!(differ(&found, &expected), None);
-    assert_eq!(Tensor::from([f16::from_f32(1.5)]).ldexp(-20)?.to_vec()?, [f16::from_f64(1.5 * 2f64.powi(-20))]);
+    assert_eq!(
+        Tensor::from([f16::from_f32(1.5)]).ldexp(-20)?.to_vec()?,
+        [f16::from_f64(1.5 * 2f64.powi(-20))]
+    );
     // Lazy, with a number and a tensor of exponents that stretches.
     let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
     assert_eq!(x.lazy().ldexp(&Tensor::from([[1_i64, 2]])).eval()?, Tensor::from([[2.0, 8.0], [6.0, 16.0]]));
@@ -165,7 +180,13 @@ fn bounds<T: Value + Float>() -> Result<()> {
                 }
             })
             .collect();
-        assert_eq!(differ(&x.tensor.clamp(low, high)?.to_vec()?, &held), None, "clamp {} {}", T::DTYPE, x.kind);
+        assert_eq!(
+            differ(&x.tensor.clamp(low, high)?.to_vec()?, &held),
+            None,
+            "clamp {} {}",
+            T::DTYPE,
+            x.kind
+        );
         let finite: Vec<T> = all
             .iter()
             .map(|&x| {
@@ -180,7 +201,13 @@ fn bounds<T: Value + Float>() -> Result<()> {
                 }
             })
             .collect();
-        assert_eq!(differ(&x.tensor.nan_to_num(zero, one, -one)?.to_vec()?, &finite), None, "nan_to_num {} {}", T::DTYPE, x.kind);
+        assert_eq!(
+            differ(&x.tensor.nan_to_num(zero, one, -one)?.to_vec()?, &finite),
+            None,
+            "nan_to_num {} {}",
+            T::DTYPE,
+            x.kind
+        );
     }
     Ok(())
 }
@@ -203,7 +230,10 @@ fn bounds_and_numbers_for_nan_are_chosen_element_by_element() -> Result<()> {
 #[test]
 fn activations_and_losses_with_a_parameter_are_those_of_their_definition() -> Result<()> {
     let mut random = Random(83);
-    for (x, y) in arranged(SIZE, || random.unit() * 6.0).iter().zip(arranged(SIZE, || Random(5).unit() * 6.0).iter().rev()) {
+    for (x, y) in arranged(SIZE, || random.unit() * 6.0)
+        .iter()
+        .zip(arranged(SIZE, || Random(5).unit() * 6.0).iter().rev())
+    {
         let (x, y) = (&x.tensor, &y.tensor);
         let size = std::array::from_fn(|axis| x.size()[axis].max(y.size()[axis]));
         let near = |found: Tensor<f64, 3>, rule: &dyn Fn(f64, f64) -> f64| {
@@ -211,8 +241,12 @@ fn activations_and_losses_with_a_parameter_are_those_of_their_definition() -> Re
                 assert!((found - rule(x, y)).abs() <= 1e-14 * rule(x, y).abs(), "{found} of {x}, {y}");
             }
         };
-        near(x.smooth_l1_loss(y, 2.0)?, &|x, y| if (x - y).abs() < 2.0 { 0.25 * (x - y) * (x - y) } else { (x - y).abs() - 1.0 });
-        near(x.huber_loss(y, 2.0)?, &|x, y| if (x - y).abs() < 2.0 { 0.5 * (x - y) * (x - y) } else { 2.0 * ((x - y).abs() - 1.0) });
+        near(x.smooth_l1_loss(y, 2.0)?, &|x, y| {
+            if (x - y).abs() < 2.0 { 0.25 * (x - y) * (x - y) } else { (x - y).abs() - 1.0 }
+        });
+        near(x.huber_loss(y, 2.0)?, &|x, y| {
+            if (x - y).abs() < 2.0 { 0.5 * (x - y) * (x - y) } else { 2.0 * ((x - y).abs() - 1.0) }
+        });
     }
     let x = Tensor::from([-1e4, -1.0, -0.0, 2.0]);
     assert_eq!(x.celu(0.5)?.to_vec()?, [-0.5, 0.5 * (-2f64).exp_m1(), -0.0, 2.0]);
@@ -229,7 +263,8 @@ fn the_logarithm_of_a_sum_of_powers_neither_overflows_nor_vanishes() -> Result<(
                 let found: Tensor<f64, 2> = x.tensor.logsumexp_axis(axis)?;
                 let beside = x.tensor.size().indices().filter(|index| index[axis] == 0);
                 for (index, found) in beside.zip(found.iter()) {
-                    let line = |k: usize| x.tensor[std::array::from_fn(|a| if a == axis { k } else { index[a] })];
+                    let line =
+                        |k: usize| x.tensor[std::array::from_fn(|a| if a == axis { k } else { index[a] })];
                     let line: Vec<f64> = (0..x.tensor.size()[axis]).map(line).collect();
                     let largest = line.iter().copied().fold(f64::NEG_INFINITY, f64::max);
                     let truth = largest + line.iter().map(|x| (x - largest).exp()).sum::<f64>().ln();
@@ -290,7 +325,10 @@ fn sums_of_powers<T: Value + Float>(n: usize, random: &mut Random) -> Result<()>
     for (row, &found) in rows.iter().zip(found.iter()) {
         let (found, truth) = (real(found), truth(row));
         let unit = real(T::epsilon()).max(f64::EPSILON * 2.0);
-        assert!(found == truth || (found - truth).abs() <= 2.0 * unit * truth.abs().max(1.0), "{n}: {found}, not {truth}");
+        assert!(
+            found == truth || (found - truth).abs() <= 2.0 * unit * truth.abs().max(1.0),
+            "{n}: {found}, not {truth}"
+        );
     }
     // The same bits where elements stand apart, where they are computed, and beside every element; a card has an order for each.
     if !cfg!(rankform_through_cuda) {
@@ -298,7 +336,11 @@ fn sums_of_powers<T: Value + Float>(n: usize, random: &mut Random) -> Result<()>
         apart.view_mut()?.slice((.., .., 1))?.assign(&x)?;
         assert_eq!(apart.slice((.., .., 1))?.logsumexp(Axis::<1>)?, found, "{n}");
         assert_eq!((x.lazy() + T::zero()).logsumexp(Axis::<1>)?, found, "{n}");
-        assert_eq!(x.logsumexp_along(Axis::<1>).eval()?, found.insert_axis(Axis::<1>).broadcast_to([6, n])?.copy()?, "{n}");
+        assert_eq!(
+            x.logsumexp_along(Axis::<1>).eval()?,
+            found.insert_axis(Axis::<1>).broadcast_to([6, n])?.copy()?,
+            "{n}"
+        );
     }
     // NaN wherever it stands.
     let mut row = rows[4].clone();
@@ -311,7 +353,11 @@ fn sums_of_powers<T: Value + Float>(n: usize, random: &mut Random) -> Result<()>
 fn rows_of_any_length_have_the_logarithm_of_their_sum_of_powers() -> Result<()> {
     let mut random = Random(97);
     // Around steps of 16, around what is taken at once, and around a leaf.
-    for n in (1..=70).chain(254..=260).chain(1020..=1030).chain(4090..=4100).chain([4096 + 100, 4096 + 1025, 3 * 4096 + 7]) {
+    for n in (1..=70).chain(254..=260).chain(1020..=1030).chain(4090..=4100).chain([
+        4096 + 100,
+        4096 + 1025,
+        3 * 4096 + 7,
+    ]) {
         sums_of_powers::<f32>(n, &mut random)?;
         sums_of_powers::<f64>(n, &mut random)?;
         sums_of_powers::<f16>(n, &mut random)?;
@@ -343,7 +389,14 @@ fn positive_targets_weigh_and_alpha_scales() -> Result<()> {
     assert_eq!(at_ends, [0.0, f64::INFINITY, f64::INFINITY, 0.0, 2.0 * 2f64.ln(), 2f64.ln()]);
     // The slope: (1 − y) · sigmoid(x) − p · y · sigmoid(−x), at 0 too.
     use rankform::ops::WeightedBinaryCrossEntropyWithLogits as Weighted;
-    for (x, y, p) in [(0.0, 1.0, 3.0), (0.0, 0.0, 3.0), (-0.0, 0.25, 2.0), (30.0, 0.5, 2.0), (-40.0, 1.0, 5.0), (800.0, 0.0, 2.0)] {
+    for (x, y, p) in [
+        (0.0, 1.0, 3.0),
+        (0.0, 0.0, 3.0),
+        (-0.0, 0.25, 2.0),
+        (30.0, 0.5, 2.0),
+        (-40.0, 1.0, 5.0),
+        (800.0, 0.0, 2.0),
+    ] {
         let slope = apply(derivative::<_, 0>(Weighted), (&Tensor::from([x]), y, p))?[[0]];
         let share = |x: f64| 1.0 / (1.0 + (-x).exp());
         let truth = (1.0 - y) * share(x) - p * y * share(-x);
@@ -371,7 +424,10 @@ fn vectors_have_length_1_by_any_norm() -> Result<()> {
             assert!(y.allclose(&truth, 1e-13, 0.0, false)?, "{p}");
             assert!(p == 0.0 || y.norm_p(p, Axis::<1>)?.allclose(1.0, 1e-13, 0.0, false)?, "{p}");
             let both = x.normalize_p(p, (Axis::<0>, Axis::<2>), 1e-12)?;
-            assert!(p == 0.0 || both.norm_p(p, (Axis::<0>, Axis::<2>))?.allclose(1.0, 1e-13, 0.0, false)?, "{p}");
+            assert!(
+                p == 0.0 || both.norm_p(p, (Axis::<0>, Axis::<2>))?.allclose(1.0, 1e-13, 0.0, false)?,
+                "{p}"
+            );
         }
         // A vector of zeros stays one; the largest and smallest numbers have a length.
         let zeros = Tensor::<f64, 2>::zeros([2, 3], &Cpu)?;
@@ -381,12 +437,18 @@ fn vectors_have_length_1_by_any_norm() -> Result<()> {
     }
     let far = Tensor::from([3e200_f64, -4e200]).normalize_p(3.0, All, 1e-12)?;
     assert!((far.norm_p(3.0, All)?.item()? - 1.0).abs() < 1e-14);
-    let halves =
-        Tensor::from([3.0_f32, 1.0]).cast::<rankform::f16>()?.normalize_p(rankform::f16::from_f64(1.0), All, rankform::f16::ZERO)?;
+    let halves = Tensor::from([3.0_f32, 1.0]).cast::<rankform::f16>()?.normalize_p(
+        rankform::f16::from_f64(1.0),
+        All,
+        rankform::f16::ZERO,
+    )?;
     assert_eq!(halves.to_vec()?.iter().map(|x| x.to_f64()).collect::<Vec<_>>(), [0.75, 0.25]);
     let mut out = x.copy()?;
     x.normalize_p_into(1.0, Axis::<2>, 1e-12, &mut out)?;
     assert_eq!(out, x.normalize_p(1.0, Axis::<2>, 1e-12)?);
-    assert_eq!(x.normalize_p(f64::NAN, All, 1e-12).unwrap_err().to_string(), "normalize_p: the norm of p = NaN");
+    assert_eq!(
+        x.normalize_p(f64::NAN, All, 1e-12).unwrap_err().to_string(),
+        "normalize_p: the norm of p = NaN"
+    );
     Ok(())
 }

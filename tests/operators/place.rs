@@ -17,7 +17,12 @@ struct Target {
 /// Each part has the sizes of [`SIZE`].
 const TARGETS: [Target; 5] = [
     Target { kind: "whole", size: [5, 6, 7], part: |view| Ok(view), at: |index| index },
-    Target { kind: "permuted", size: [7, 5, 6], part: |view| view.permuted([1, 2, 0]), at: |[i, j, k]| [k, i, j] },
+    Target {
+        kind: "permuted",
+        size: [7, 5, 6],
+        part: |view| view.permuted([1, 2, 0]),
+        at: |[i, j, k]| [k, i, j],
+    },
     Target {
         kind: "reversed",
         size: [5, 6, 7],
@@ -48,7 +53,8 @@ fn writes(
     for operand in arranged(SIZE, || f32::moderate(&mut random)) {
         let values = operand.tensor.broadcast_to(SIZE)?.to_vec()?;
         for Target { kind, size, part, at } in TARGETS {
-            let mut whole = Tensor::from_fn(size, |[i, j, k]| (i * 100 + j * 10 + k) as f32 * 0.01 + 1.0, &Cpu)?;
+            let mut whole =
+                Tensor::from_fn(size, |[i, j, k]| (i * 100 + j * 10 + k) as f32 * 0.01 + 1.0, &Cpu)?;
             let mut truth = Tensor::from_slice(&whole.to_vec()?, size, &Cpu)?;
             let mut view = truth.view_mut()?;
             for (index, value) in Dim(SIZE).indices().zip(&values) {
@@ -128,11 +134,8 @@ fn parts_of_one_tensor_are_written_from_others() -> Result<()> {
     let (mut above, below) = x.view_mut()?.split_at_mut(Axis::<0>, 3)?;
     above.assign(below.as_view().reversed(Axis::<0>))?;
     above += &below;
-    assert!(
-        Dim([6, 50])
-            .indices()
-            .all(|[i, j]| x[[i, j]] == if i < 3 { ((5 - i) * 50 + j + (i + 3) * 50 + j) as i32 } else { (i * 50 + j) as i32 })
-    );
+    assert!(Dim([6, 50]).indices().all(|[i, j]| x[[i, j]]
+        == if i < 3 { ((5 - i) * 50 + j + (i + 3) * 50 + j) as i32 } else { (i * 50 + j) as i32 }));
     let (left, mut right) = x.view_mut()?.split_at_mut(Axis::<1>, 25)?;
     right.assign(&left)?;
     assert!(Dim([6, 25]).indices().all(|[i, j]| x[[i, j]] == x[[i, j + 25]]));
@@ -143,7 +146,8 @@ fn parts_of_one_tensor_are_written_from_others() -> Result<()> {
 fn writing_refuses_sizes_that_do_not_stretch_to_the_target_and_memory_that_is_shared() -> Result<()> {
     let mut x = Tensor::<f32, 2>::zeros([1, 3], &Cpu)?;
     let larger = Tensor::<f32, 2>::ones([2, 3], &Cpu)?;
-    let fits_not = |op: &str| format!("{op}: a result of sizes [2, 3] does not fit what is written, of sizes [1, 3]");
+    let fits_not =
+        |op: &str| format!("{op}: a result of sizes [2, 3] does not fit what is written, of sizes [1, 3]");
     assert_eq!(x.assign(&larger).unwrap_err().to_string(), fits_not("assign"));
     assert_eq!(larger.lazy().neg().eval_into(&mut x).unwrap_err().to_string(), fits_not("eval_into"));
     assert_eq!(larger.copy_to(&mut x).unwrap_err().to_string(), fits_not("copy_to"));
@@ -156,7 +160,10 @@ fn writing_refuses_sizes_that_do_not_stretch_to_the_target_and_memory_that_is_sh
     assert_eq!(error, "copy_to: a result of sizes [1, 3] does not fit what is written, of sizes [2, 3]");
     let (mut two, four) = (larger.copy()?, Tensor::<f32, 2>::ones([4, 3], &Cpu)?);
     let message = catch_unwind(AssertUnwindSafe(|| two += &four)).unwrap_err();
-    assert_eq!(message.downcast_ref::<String>().unwrap(), "add_assign: sizes [2, 3] and [4, 3] do not broadcast");
+    assert_eq!(
+        message.downcast_ref::<String>().unwrap(),
+        "add_assign: sizes [2, 3] and [4, 3] do not broadcast"
+    );
     assert_eq!(x.to_vec()?, [0.0; 3]);
     let other = x.share_data();
     assert!(matches!(x.fill(1.0), Err(Error::Shared { .. })));
@@ -168,7 +175,8 @@ fn writing_refuses_sizes_that_do_not_stretch_to_the_target_and_memory_that_is_sh
 
 #[test]
 fn operators_of_rust_are_the_named_ones_for_tensors_views_expressions_and_numbers() -> Result<()> {
-    let make = |by: usize| Tensor::from_fn([3, 40], |[i, j]| ((i * 40 + j) * by % 17) as f64 + 0.5, &Cpu).unwrap();
+    let make =
+        |by: usize| Tensor::from_fn([3, 40], |[i, j]| ((i * 40 + j) * by % 17) as f64 + 0.5, &Cpu).unwrap();
     let (x, y) = (make(3), make(5));
     macro_rules! all {
         ($($op:tt $method:ident)*) => { $(
@@ -198,7 +206,8 @@ fn an_operator_of_rust_that_panics_points_at_its_caller() {
     thread_local!(static PLACE: std::cell::Cell<(bool, u32)> = const { std::cell::Cell::new((false, 0)) });
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
-        let place = info.location().map_or((false, 0), |place| (place.file().ends_with("place.rs"), place.line()));
+        let place =
+            info.location().map_or((false, 0), |place| (place.file().ends_with("place.rs"), place.line()));
         PLACE.set(place);
         report(info);
     }));
@@ -305,11 +314,17 @@ fn concat_takes_empty_parts_views_and_meta_and_says_what_does_not_fit() -> Resul
     assert_eq!(joined.to_vec()?, [1.0, 3.0, 1.0, 2.0, 2.0, 4.0, 3.0, 4.0]);
     let there = x.to(&Meta::new())?;
     assert_eq!(Tensor::concat([there.view(), there.view()], Axis::<0>)?.size(), [4, 2]);
-    assert!(matches!(Tensor::concat([] as [TensorView<f64, 2>; 0], Axis::<0>), Err(Error::Value { op: "concat", .. })));
+    assert!(matches!(
+        Tensor::concat([] as [TensorView<f64, 2>; 0], Axis::<0>),
+        Err(Error::Value { op: "concat", .. })
+    ));
     // A size of 1 does not stretch: that would be another tensor than the one given.
     assert!(matches!(Tensor::concat([x.view(), x.slice((..1, ..))?], Axis::<1>), Err(Error::Value { .. })));
     let huge = Tensor::<u8, 1>::zeros([1], &Cpu)?.into_broadcast([isize::MAX as usize])?;
-    assert!(matches!(Tensor::concat([huge.view(), huge.view(), huge.view()], Axis::<0>), Err(Error::Overflow { .. })));
+    assert!(matches!(
+        Tensor::concat([huge.view(), huge.view(), huge.view()], Axis::<0>),
+        Err(Error::Overflow { .. })
+    ));
     Ok(())
 }
 
@@ -326,17 +341,28 @@ fn several_tensors_are_updated_in_place_in_one_pass() -> Result<()> {
     for operand in arranged(SIZE, || f32::moderate(&mut random)) {
         let d = operand.tensor.broadcast_to(SIZE)?.to_vec()?;
         for Target { kind, size, part, at } in TARGETS {
-            let make = |by: f32| Tensor::from_fn(size, |[i, j, k]| (i * 100 + j * 10 + k) as f32 * by + 1.0, &Cpu);
-            let (mut a, mut b, mut c) = (make(0.5)?, make(0.25)?, Tensor::from_fn(SIZE, |[i, j, k]| (i + j + k) as f32, &Cpu)?);
+            let make =
+                |by: f32| Tensor::from_fn(size, |[i, j, k]| (i * 100 + j * 10 + k) as f32 * by + 1.0, &Cpu);
+            let (mut a, mut b, mut c) =
+                (make(0.5)?, make(0.25)?, Tensor::from_fn(SIZE, |[i, j, k]| (i + j + k) as f32, &Cpu)?);
             let (mut x, mut y, mut z) = (a.copy()?, b.copy()?, c.copy()?);
             for (index, d) in Dim(SIZE).indices().zip(&d) {
                 let there = at(index);
                 let old = (x[there], y[there], z[index]);
                 (x[there], y[there], z[index]) = (old.1 + d, old.2 - old.0, old.0 * d);
             }
-            apply_in_place(turned, (part(a.view_mut()?)?, &mut part(b.view_mut()?)?, &mut c), (&operand.tensor,))?;
+            apply_in_place(
+                turned,
+                (part(a.view_mut()?)?, &mut part(b.view_mut()?)?, &mut c),
+                (&operand.tensor,),
+            )?;
             for (found, truth) in [(&a, &x), (&b, &y), (&c, &z)] {
-                assert_eq!(differ(&found.to_vec()?, &truth.to_vec()?), None, "into {kind} from {}", operand.kind);
+                assert_eq!(
+                    differ(&found.to_vec()?, &truth.to_vec()?),
+                    None,
+                    "into {kind} from {}",
+                    operand.kind
+                );
             }
         }
     }
@@ -356,7 +382,13 @@ fn several_tensors_are_updated_in_place_in_one_pass() -> Result<()> {
 fn what_is_in_doubt_in_place_is_computed_from_what_was_there() -> Result<()> {
     // Beyond 1600 the quick forms of sine and cosine do not hold: blocks with and without such a number, in rows and strides.
     for every in [1, 7, 3001, 100_000] {
-        let make = || Tensor::from_fn([20_011], |[i]| if i % every == every / 2 { 1e6 + i as f32 } else { i as f32 * 0.05 }, &Cpu);
+        let make = || {
+            Tensor::from_fn(
+                [20_011],
+                |[i]| if i % every == every / 2 { 1e6 + i as f32 } else { i as f32 * 0.05 },
+                &Cpu,
+            )
+        };
         let (mut x, mut y) = (make()?, make()?);
         let (sine, sum) = apply_many(phase, (&x, &y))?;
         let mut wide = Tensor::<f32, 2>::zeros([20_011, 3], &Cpu)?;
@@ -386,7 +418,9 @@ fn updates_in_place_refuse_what_other_operators_in_place_do_and_write_nothing() 
     let (mut one, mut two) = (Tensor::from([1.0]), Tensor::from([1.0]));
     let error = apply_in_place(phase, (&mut a, &mut one), ()).unwrap_err().to_string();
     assert_eq!(error, "phase: a result of sizes [2] does not fit what is written, of sizes [1]");
-    let error = apply_in_place(turned, (&mut one, &mut two, &mut Tensor::from([0.0])), (&longer,)).unwrap_err().to_string();
+    let error = apply_in_place(turned, (&mut one, &mut two, &mut Tensor::from([0.0])), (&longer,))
+        .unwrap_err()
+        .to_string();
     assert_eq!(error, "turned: a result of sizes [3] does not fit what is written, of sizes [1]");
     let mut once = Tensor::from([5.0, 6.0]);
     once.set_sizes_and_strides([2], [0])?;
@@ -434,7 +468,11 @@ fn beside_columns<T: Value + Number>() -> Result<()> {
                 let full = row.broadcast_to([m, n])?.to_contiguous()?;
                 let kind = format!("{} {kind}, [{m}, {n}]", T::DTYPE);
                 assert_eq!(differ(&row.sub(column)?.to_vec()?, &full.sub(&same)?.to_vec()?), None, "{kind}");
-                assert_eq!(differ(&column.sub(row)?.to_vec()?, &same.sub(&full)?.to_vec()?), None, "{kind}, column first");
+                assert_eq!(
+                    differ(&column.sub(row)?.to_vec()?, &same.sub(&full)?.to_vec()?),
+                    None,
+                    "{kind}, column first"
+                );
                 assert_eq!(row.equal(column)?.to_vec()?, full.equal(&same)?.to_vec()?, "{kind}");
                 let mut place = full.copy()?;
                 place.zip_in_place(ops::Sub, column)?;

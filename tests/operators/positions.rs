@@ -27,7 +27,14 @@ fn a_nan_anywhere_is_every_extreme_and_the_first_one_is_where_it_stands() -> Res
     everywhere(|x, at, columns| {
         let y = with(x, at, f32::NAN);
         let y = if at + 1 < x.size()[0] { with(&y, x.size()[0] - 1, f32::NAN) } else { y };
-        for values in [y.max(Axis::<0>), y.min(Axis::<0>), y.sum(Axis::<0>), y.mean(Axis::<0>), y.var(Axis::<0>), y.prod(Axis::<0>)] {
+        for values in [
+            y.max(Axis::<0>),
+            y.min(Axis::<0>),
+            y.sum(Axis::<0>),
+            y.mean(Axis::<0>),
+            y.var(Axis::<0>),
+            y.prod(Axis::<0>),
+        ] {
             assert!(values.unwrap().iter().all(|x| x.is_nan()), "{at} of {}", x.size());
         }
         for places in [y.argmax(Axis::<0>), y.argmin(Axis::<0>)] {
@@ -41,8 +48,11 @@ fn of_ties_the_first_counts_and_infinities_are_numbers_like_others() -> Result<(
     everywhere(|x, at, columns| {
         for infinity in [f32::INFINITY, f32::NEG_INFINITY] {
             let y = with(&with(x, at, infinity), x.size()[0] - 1, infinity);
-            let (extreme, place) =
-                if infinity > 0.0 { (y.max(Axis::<0>), y.argmax(Axis::<0>)) } else { (y.min(Axis::<0>), y.argmin(Axis::<0>)) };
+            let (extreme, place) = if infinity > 0.0 {
+                (y.max(Axis::<0>), y.argmax(Axis::<0>))
+            } else {
+                (y.min(Axis::<0>), y.argmin(Axis::<0>))
+            };
             assert_eq!(extreme.unwrap().to_vec().unwrap(), vec![infinity; columns]);
             assert_eq!(place.unwrap().to_vec().unwrap(), vec![at as i64; columns], "{at} of {}", x.size());
             assert_eq!(y.sum(Axis::<0>).unwrap().to_vec().unwrap(), vec![infinity; columns]);
@@ -83,7 +93,10 @@ fn places_count_row_major_over_the_axes_that_go_whatever_the_layout() -> Result<
         assert_eq!(view.argmax(All)?.item()?, copy.argmax(All)?.item()?);
         let at = Dim(copy.size().0).delinearize(view.argmax(All)?.item()? as usize);
         assert_eq!(view[at.0], view.max(All)?.item()?);
-        assert_eq!(view.argmin((Axis::<0>, Axis::<2>))?.to_vec()?, copy.argmin((Axis::<0>, Axis::<2>))?.to_vec()?);
+        assert_eq!(
+            view.argmin((Axis::<0>, Axis::<2>))?.to_vec()?,
+            copy.argmin((Axis::<0>, Axis::<2>))?.to_vec()?
+        );
     }
     Ok(())
 }
@@ -128,10 +141,16 @@ fn any_all_and_count_see_every_place() -> Result<()> {
             let x = Tensor::from_fn([n], |[i]| i == at, &Cpu)?;
             assert_eq!((x.any(All)?.item()?, x.count(All)?.item()?, x.all(All)?.item()?), (true, 1, n == 1));
             let y = x.not()?;
-            assert_eq!((y.all(All)?.item()?, y.count(All)?.item()?, y.any(All)?.item()?), (false, n as i64 - 1, n > 1));
+            assert_eq!(
+                (y.all(All)?.item()?, y.count(All)?.item()?, y.any(All)?.item()?),
+                (false, n as i64 - 1, n > 1)
+            );
         }
         let none = Tensor::<bool, 1>::zeros([n], &Cpu)?;
-        assert_eq!((none.any(All)?.item()?, none.not()?.all(All)?.item()?, none.count(All)?.item()?), (false, true, 0));
+        assert_eq!(
+            (none.any(All)?.item()?, none.not()?.all(All)?.item()?, none.count(All)?.item()?),
+            (false, true, 0)
+        );
     }
     // As a step from numbers to truth values.
     let x = Tensor::from([[1.0, f64::NAN], [2.0, 3.0]]);

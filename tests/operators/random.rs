@@ -82,7 +82,8 @@ const SHAPES: usize = 5;
 
 /// One random case: fused, by steps and one by one.
 fn case<T: Node, const RANK: usize>(random: &mut Random) -> usize {
-    let size: [usize; RANK] = std::array::from_fn(|_| if random.chance(25) { 0 } else { [1, 2, 3, 5, 9, 34][random.below(6)] });
+    let size: [usize; RANK] =
+        std::array::from_fn(|_| if random.chance(25) { 0 } else { [1, 2, 3, 5, 9, 34][random.below(6)] });
     let size = if size.iter().product::<usize>() > 4000 { size.map(|n| n.min(5)) } else { size };
     let [a, b, c, d] = std::array::from_fn(|_| view::<T, RANK>(size, random));
     let [p, q] = std::array::from_fn(|_| <T as num_traits::NumCast>::from(random.below(8)).unwrap());
@@ -123,14 +124,23 @@ fn case<T: Node, const RANK: usize>(random: &mut Random) -> usize {
             }
         }
     };
-    let what = || format!("{} {size:?} shape {shape}, {p} {q} {number}: {:?}", T::DTYPE, [&a, &b, &c, &d].map(|x| *x.layout()));
+    let what = || {
+        format!(
+            "{} {size:?} shape {shape}, {p} {q} {number}: {:?}",
+            T::DTYPE,
+            [&a, &b, &c, &d].map(|x| *x.layout())
+        )
+    };
     assert_eq!(fused.size(), steps.size(), "{}", what());
     let expected: Vec<T> = fused.size().indices().map(single).collect();
     let (fused_values, steps) = (fused.to_vec().unwrap(), steps.to_vec().unwrap());
     for (found, way) in [(&fused_values, "fused"), (&steps, "by steps")] {
         // A NaN is beyond the words of `Node`: its maxima are not those of IEEE 754.
-        let wrong = (0..found.len())
-            .find(|&k| !found[k].same(expected[k]) && found[k].partial_cmp(&found[k]).is_some() && !zeros(found[k], expected[k]));
+        let wrong = (0..found.len()).find(|&k| {
+            !found[k].same(expected[k])
+                && found[k].partial_cmp(&found[k]).is_some()
+                && !zeros(found[k], expected[k])
+        });
         assert_eq!(wrong.map(|k| (found[k], expected[k])), None, "{way}, {}", what());
     }
     assert_eq!(differ(&fused_values, &steps), None, "{}", what());
@@ -144,7 +154,11 @@ fn zeros<T: Number>(x: T, y: T) -> bool {
 }
 
 /// The same values, added to what stands in a random part of a larger tensor; the rest of which stays.
-fn into_a_part<T: Node, const RANK: usize>(values: &Tensor<T, RANK>, random: &mut Random, what: &impl Fn() -> String) {
+fn into_a_part<T: Node, const RANK: usize>(
+    values: &Tensor<T, RANK>,
+    random: &mut Random,
+    what: &impl Fn() -> String,
+) {
     let order = random.shuffled::<RANK>();
     let mut stored = [0; RANK];
     for axis in 0..RANK {
@@ -212,10 +226,13 @@ fn random_reductions_of_random_expressions_agree_with_those_of_their_values() {
         let lazy = x.lazy() * &y - &x;
         let values = lazy.eval().unwrap();
         let sum = |gone: [bool; 3]| {
-            let kept: [usize; 3] = std::array::from_fn(|axis| if gone[axis] { 1 } else { values.size()[axis] });
+            let kept: [usize; 3] =
+                std::array::from_fn(|axis| if gone[axis] { 1 } else { values.size()[axis] });
             let mut sums = vec![0i16; kept.iter().product()];
             for index in values.size().indices() {
-                let at = Dim(kept).linearize(std::array::from_fn::<usize, 3, _>(|axis| if gone[axis] { 0 } else { index[axis] }));
+                let at = Dim(kept).linearize(std::array::from_fn::<usize, 3, _>(|axis| {
+                    if gone[axis] { 0 } else { index[axis] }
+                }));
                 sums[at] = sums[at].wrapping_add(at_value(&x, &y, index));
             }
             sums
@@ -225,7 +242,10 @@ fn random_reductions_of_random_expressions_agree_with_those_of_their_values() {
         assert_eq!(lazy.sum((Axis::<0>, Axis::<2>)).unwrap().to_vec().unwrap(), sum([true, false, true]));
         assert_eq!(lazy.sum((Axis::<1>, Axis::<2>)).unwrap().to_vec().unwrap(), sum([false, true, true]));
         assert_eq!(lazy.sum(All).unwrap().to_vec().unwrap(), sum([true, true, true]));
-        assert_eq!(lazy.max(Axis::<2>).unwrap().to_vec().unwrap(), values.max(Axis::<2>).unwrap().to_vec().unwrap());
+        assert_eq!(
+            lazy.max(Axis::<2>).unwrap().to_vec().unwrap(),
+            values.max(Axis::<2>).unwrap().to_vec().unwrap()
+        );
     }
 }
 

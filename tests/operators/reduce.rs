@@ -7,9 +7,11 @@ use crate::arrange::{Arranged, arranged, read};
 use crate::value::{Exact, Random, Value};
 use num_complex::Complex;
 use rankform::kernel::Reducer;
-use rankform::ops::{AllTrue, Any, ArgMax, ArgMin, Count, LogSumExp, Max, Mean, Min, Prod, SampleStd, SampleVar, Std, Sum, Var};
+use rankform::ops::{
+    AllTrue, Any, ArgMax, ArgMin, Count, LogSumExp, Max, Mean, Min, Prod, SampleStd, SampleVar, Std, Sum, Var,
+};
 use rankform::prelude::*;
-use rankform::scalar::Run;
+use rankform::scalar::Eval;
 use rankform::{bf16, f16};
 
 /// Groups `values`, row-major of `size`, by their index on the axes that stay.
@@ -17,7 +19,10 @@ fn groups<const RANK: usize>(values: &[Exact], size: [usize; RANK], gone: [bool;
     let kept = Dim(std::array::from_fn::<usize, RANK, _>(|axis| if gone[axis] { 1 } else { size[axis] }));
     let mut groups = vec![vec![]; kept.0.iter().product()];
     for (index, value) in Dim(size).indices().zip(values) {
-        groups[kept.linearize(std::array::from_fn::<usize, RANK, _>(|axis| if gone[axis] { 0 } else { index[axis] }))].push(*value);
+        groups[kept.linearize(std::array::from_fn::<usize, RANK, _>(|axis| {
+            if gone[axis] { 0 } else { index[axis] }
+        }))]
+        .push(*value);
     }
     groups
 }
@@ -38,7 +43,7 @@ fn better(a: Exact, b: Exact, sign: i128) -> bool {
     match (a, b) {
         (Exact::Real(a), Exact::Real(b)) if a.is_nan() || b.is_nan() => b.is_nan() && !a.is_nan(),
         (Exact::Real(a), Exact::Real(b)) => sign as f64 * b > sign as f64 * a,
-        (Exact::Whole(a), Exact::Whole(b)) => sign * b > sign * a,
+        (Exact::Integer(a), Exact::Integer(b)) => sign * b > sign * a,
         _ => unreachable!(),
     }
 }
@@ -46,22 +51,27 @@ fn better(a: Exact, b: Exact, sign: i128) -> bool {
 /// The truth about one group, and of what size an error is measured in units.
 fn truth(name: &str, group: &[Exact], zero: Exact) -> (Exact, f64) {
     let n = group.len() as f64;
-    let real: Vec<f64> = group.iter().filter_map(|x| if let Exact::Real(x) = x { Some(*x) } else { None }).collect();
-    let whole: Vec<i128> = group.iter().filter_map(|x| if let Exact::Whole(x) = x { Some(*x) } else { None }).collect();
-    let complex: Vec<Complex<f64>> =
-        group.iter().filter_map(|x| if let Exact::Complex(re, im) = x { Some(Complex::new(*re, *im)) } else { None }).collect();
-    let trues = group.iter().filter(|x| **x == Exact::Truth(true)).count();
-    let position = |sign| (1..group.len()).fold(0, |best, k| if better(group[best], group[k], sign) { k } else { best });
+    let real: Vec<f64> =
+        group.iter().filter_map(|x| if let Exact::Real(x) = x { Some(*x) } else { None }).collect();
+    let whole: Vec<i128> =
+        group.iter().filter_map(|x| if let Exact::Integer(x) = x { Some(*x) } else { None }).collect();
+    let complex: Vec<Complex<f64>> = group
+        .iter()
+        .filter_map(|x| if let Exact::Complex(re, im) = x { Some(Complex::new(*re, *im)) } else { None })
+        .collect();
+    let trues = group.iter().filter(|x| **x == Exact::BoolElement(true)).count();
+    let position =
+        |sign| (1..group.len()).fold(0, |best, k| if better(group[best], group[k], sign) { k } else { best });
     match name {
         "sum" if group.is_empty() => (zero, 0.0),
         "prod" if group.is_empty() => (one(zero), 0.0),
-        "argmax" => (Exact::Whole(position(1) as i128), 0.0),
-        "argmin" => (Exact::Whole(position(-1) as i128), 0.0),
+        "argmax" => (Exact::Integer(position(1) as i128), 0.0),
+        "argmin" => (Exact::Integer(position(-1) as i128), 0.0),
         "max" => (group[position(1)], 0.0),
         "min" => (group[position(-1)], 0.0),
-        "any" => (Exact::Truth(trues > 0), 0.0),
-        "all" => (Exact::Truth(trues == group.len()), 0.0),
-        "count" => (Exact::Whole(trues as i128), 0.0),
+        "any" => (Exact::BoolElement(trues > 0), 0.0),
+        "all" => (Exact::BoolElement(trues == group.len()), 0.0),
+        "count" => (Exact::Integer(trues as i128), 0.0),
         "sample_var" | "sample_std" if n < 2.0 => (Exact::Real(f64::NAN), 0.0),
         "var" | "sample_var" | "std" | "sample_std" => {
             let mean = compensated(real.iter().copied()) / n;
@@ -69,13 +79,21 @@ fn truth(name: &str, group: &[Exact], zero: Exact) -> (Exact, f64) {
             let var = compensated(real.iter().map(|x| (x - mean) * (x - mean))) / by;
             // Welford's bound: linear in the mean over the deviation, where the plain formula has its square.
             let (root, size) = (var.sqrt(), (var + mean * mean).sqrt());
-            if name.ends_with("var") { (Exact::Real(var), 2.0 * root * size) } else { (Exact::Real(root), size) }
+            if name.ends_with("var") {
+                (Exact::Real(var), 2.0 * root * size)
+            } else {
+                (Exact::Real(root), size)
+            }
         }
-        "mean" => (Exact::Real(compensated(real.iter().copied()) / n), real.iter().map(|x| x.abs()).sum::<f64>() / n),
-        "sum" if !whole.is_empty() => (Exact::Whole(whole.iter().sum()), 0.0),
-        "prod" if !whole.is_empty() => (Exact::Whole(whole.iter().fold(1, |a, b| a.wrapping_mul(*b))), 0.0),
+        "mean" => (
+            Exact::Real(compensated(real.iter().copied()) / n),
+            real.iter().map(|x| x.abs()).sum::<f64>() / n,
+        ),
+        "sum" if !whole.is_empty() => (Exact::Integer(whole.iter().sum()), 0.0),
+        "prod" if !whole.is_empty() => (Exact::Integer(whole.iter().fold(1, |a, b| a.wrapping_mul(*b))), 0.0),
         "sum" if !complex.is_empty() => {
-            let (re, im) = (compensated(complex.iter().map(|x| x.re)), compensated(complex.iter().map(|x| x.im)));
+            let (re, im) =
+                (compensated(complex.iter().map(|x| x.re)), compensated(complex.iter().map(|x| x.im)));
             (Exact::Complex(re, im), complex.iter().map(|x| x.norm()).sum())
         }
         "prod" if !complex.is_empty() => {
@@ -90,7 +108,7 @@ fn truth(name: &str, group: &[Exact], zero: Exact) -> (Exact, f64) {
 
 fn one(zero: Exact) -> Exact {
     match zero {
-        Exact::Whole(_) => Exact::Whole(1),
+        Exact::Integer(_) => Exact::Integer(1),
         Exact::Complex(..) => Exact::Complex(1.0, 0.0),
         _ => Exact::Real(1.0),
     }
@@ -100,8 +118,12 @@ fn one(zero: Exact) -> Exact {
 fn right<U: Value>(found: U, (truth, size): (Exact, f64)) -> bool {
     let unit = 2f64.powi(-U::FRACTION);
     match (found.exact(), truth) {
-        (Exact::Whole(found), Exact::Whole(truth)) => found.wrapping_sub(truth) % (1 << (8 * size_of::<U>())) == 0,
-        (Exact::Real(a), Exact::Real(b)) if size == 0.0 || b == 0.0 => a == b || (a.is_nan() && b.is_nan()) || a.abs() <= U::LEAST,
+        (Exact::Integer(found), Exact::Integer(truth)) => {
+            found.wrapping_sub(truth) % (1 << (8 * size_of::<U>())) == 0
+        }
+        (Exact::Real(a), Exact::Real(b)) if size == 0.0 || b == 0.0 => {
+            a == b || (a.is_nan() && b.is_nan()) || a.abs() <= U::LEAST
+        }
         (Exact::Real(_), Exact::Real(b)) if !b.is_finite() || b.abs() >= U::LARGEST => found.ulp(b) == 0.0,
         (Exact::Real(a), Exact::Real(b)) => (a - b).abs() <= 2.0 * unit * size + U::LEAST,
         (Exact::Complex(a, b), Exact::Complex(c, d)) => (a - c).hypot(b - d) <= 4.0 * unit * size + U::LEAST,
@@ -110,7 +132,8 @@ fn right<U: Value>(found: U, (truth, size): (Exact, f64)) -> bool {
 }
 
 /// One set of axes: which they are, and the reduction over them as sizes and elements.
-type Set<T, U, const RANK: usize> = ([bool; RANK], Box<dyn Fn(TensorView<T, RANK>) -> Result<(Vec<usize>, Vec<U>)>>);
+type Set<T, U, const RANK: usize> =
+    ([bool; RANK], Box<dyn Fn(TensorView<T, RANK>) -> Result<(Vec<usize>, Vec<U>)>>);
 
 /// Every set of axes of one rank, for one reducer.
 macro_rules! sets {
@@ -180,11 +203,17 @@ fn layouts<T: Value, R: Reducer<T, Out: Value>>(reducer: R) -> usize {
 fn every_rank<T: Value, R: Reducer<T, Out: Value>>(reducer: R) -> usize {
     let mut random = Random(22);
     let mut next = || T::moderate(&mut random);
-    let mut results = check(reducer, &sets_of_0::<T, R>(reducer), Tensor::from_fn([], |_| next(), &Cpu).unwrap().view(), "");
+    let mut results = check(
+        reducer,
+        &sets_of_0::<T, R>(reducer),
+        Tensor::from_fn([], |_| next(), &Cpu).unwrap().view(),
+        "",
+    );
     for n in [0, 1, 31, 33, 300] {
         let x = Tensor::from_fn([n], |_| next(), &Cpu).unwrap();
         results += check(reducer, &sets_of_1::<T, R>(reducer), x.view(), "contiguous");
-        results += check(reducer, &sets_of_1::<T, R>(reducer), x.slice(((..).step(-3),)).unwrap(), "backwards by 3");
+        results +=
+            check(reducer, &sets_of_1::<T, R>(reducer), x.slice(((..).step(-3),)).unwrap(), "backwards by 3");
     }
     for size in [[1, 5], [33, 34], [3, 130], [130, 3]] {
         let x = Tensor::from_fn(size, |_| next(), &Cpu).unwrap();
@@ -209,7 +238,8 @@ macro_rules! all_elements {
 
 #[test]
 fn reductions_of_every_element_and_layout_are_those_of_one_loop_over_indices() {
-    let numbers = all_elements!(layouts i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64: Sum Prod Max Min ArgMax ArgMin);
+    let numbers =
+        all_elements!(layouts i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64: Sum Prod Max Min ArgMax ArgMin);
     let floats = all_elements!(layouts f16 bf16 f32 f64: Mean Var SampleVar Std SampleStd);
     let complex = all_elements!(layouts Complex<f32> Complex<f64>: Sum Prod);
     println!("{} results", numbers + floats + complex + all_elements!(layouts bool: Any AllTrue Count));
@@ -217,8 +247,12 @@ fn reductions_of_every_element_and_layout_are_those_of_one_loop_over_indices() {
 
 #[test]
 fn reductions_of_every_rank_up_to_4_are_those_of_one_loop_over_indices() {
-    let results = all_elements!(every_rank f32: Sum Max ArgMax Mean) + all_elements!(every_rank i16: Sum ArgMin);
-    println!("{} results", results + all_elements!(every_rank bool: AllTrue) + all_elements!(every_rank f64: Var));
+    let results =
+        all_elements!(every_rank f32: Sum Max ArgMax Mean) + all_elements!(every_rank i16: Sum ArgMin);
+    println!(
+        "{} results",
+        results + all_elements!(every_rank bool: AllTrue) + all_elements!(every_rank f64: Var)
+    );
 }
 
 #[test]
@@ -250,10 +284,13 @@ fn the_variance_of_a_large_mean_keeps_its_digits() -> Result<()> {
     // n values costs κ ulp of the variance at most, κ = mean / deviation (Chan, Golub, LeVeque 1983). There a thread absorbs
     // 8 values, and two trees of 8 levels combine.
     let kappa = 1e9 / 2f64.sqrt();
-    let bound = if cfg!(rankform_through_cuda) { 2.0 * f64::from(8 + 2 * 8) * kappa * f64::EPSILON } else { 1e-9 };
+    let bound =
+        if cfg!(rankform_through_cuda) { 2.0 * f64::from(8 + 2 * 8) * kappa * f64::EPSILON } else { 1e-9 };
     assert!((x.var(All)?.item()? - 2.0).abs() < bound);
     assert!((x.sample_var(All)?.item()? - 2.0 * 30_000.0 / 29_999.0).abs() < bound);
-    let columns = Tensor::from_fn([30_000, 40], |[i, j]| 1e4 * j as f32 + (i % 5) as f32, &Cpu)?.var(Axis::<0>)?.to_vec()?;
+    let columns = Tensor::from_fn([30_000, 40], |[i, j]| 1e4 * j as f32 + (i % 5) as f32, &Cpu)?
+        .var(Axis::<0>)?
+        .to_vec()?;
     assert!(columns.iter().all(|var| (var - 2.0).abs() < 1e-2), "{columns:?}");
     Ok(())
 }
@@ -263,9 +300,13 @@ fn extremes_and_their_places_know_nans_of_both_signs_and_zeros_of_both_signs() -
     fn check<T: Value + num_traits::Float + Float>(special: [T; 6]) -> Result<()> {
         let [zero, minus_zero, nan, minus_nan, inf, minus_inf] = special;
         for n in [2, 3, 63, 64, 65, 130, 300, 5000] {
-            for (low, high, value) in
-                [(zero, minus_zero, 0), (nan, minus_nan, 1), (minus_nan, nan, 1), (minus_inf, inf, 2), (minus_zero, zero, 3)]
-            {
+            for (low, high, value) in [
+                (zero, minus_zero, 0),
+                (nan, minus_nan, 1),
+                (minus_nan, nan, 1),
+                (minus_inf, inf, 2),
+                (minus_zero, zero, 3),
+            ] {
                 let (first, second) = (n / 3, n - 1);
                 let x = Tensor::from_fn(
                     [n],
@@ -283,13 +324,26 @@ fn extremes_and_their_places_know_nans_of_both_signs_and_zeros_of_both_signs() -
                 // What is read backwards is packed, and absorbed value by value.
                 let back = x.reversed(Axis::<0>).to_contiguous()?;
                 let [max, min] = [x.max(All)?.item()?, x.min(All)?.item()?];
-                let [max_back, min_back] = [back.reversed(Axis::<0>).max(All)?.item()?, back.reversed(Axis::<0>).min(All)?.item()?];
+                let [max_back, min_back] =
+                    [back.reversed(Axis::<0>).max(All)?.item()?, back.reversed(Axis::<0>).min(All)?.item()?];
                 let places = (x.argmax(All)?.item()?, x.argmin(All)?.item()?);
-                assert_eq!(places, (back.reversed(Axis::<0>).argmax(All)?.item()?, back.reversed(Axis::<0>).argmin(All)?.item()?));
+                assert_eq!(
+                    places,
+                    (
+                        back.reversed(Axis::<0>).argmax(All)?.item()?,
+                        back.reversed(Axis::<0>).argmin(All)?.item()?
+                    )
+                );
                 match value {
                     0 | 3 => {
-                        assert!(max == zero && max.is_sign_positive() && max_back.is_sign_positive(), "{n}: {max}");
-                        assert!(min == zero && min.is_sign_negative() && min_back.is_sign_negative(), "{n}: {min}");
+                        assert!(
+                            max == zero && max.is_sign_positive() && max_back.is_sign_positive(),
+                            "{n}: {max}"
+                        );
+                        assert!(
+                            min == zero && min.is_sign_negative() && min_back.is_sign_negative(),
+                            "{n}: {min}"
+                        );
                         assert_eq!(places, (0, 0), "{n}: zeros are equal");
                     }
                     1 => {
@@ -302,7 +356,10 @@ fn extremes_and_their_places_know_nans_of_both_signs_and_zeros_of_both_signs() -
                     }
                 }
                 let one = Tensor::from_fn([n], |[i]| if i == first { nan } else { inf }, &Cpu)?;
-                assert_eq!((one.argmax(All)?.item()?, one.argmin(All)?.item()?), (first as i64, first as i64));
+                assert_eq!(
+                    (one.argmax(All)?.item()?, one.argmin(All)?.item()?),
+                    (first as i64, first as i64)
+                );
                 assert!(one.max(All)?.item()?.is_nan() && one.min(All)?.item()?.is_nan());
             }
         }
@@ -327,7 +384,11 @@ fn a_mean_and_a_variance_in_one_pass_are_those_of_two() -> Result<()> {
                         let (truth, sizes) = (wide.mean($axes)?.to_vec()?, wide.abs().mean($axes)?.to_vec()?);
                         for ((mean, truth), size) in mean.to_vec()?.into_iter().zip(truth).zip(sizes) {
                             let off = (Lane::from_raw(mean.widen()).cast::<f64>().value() - truth).abs();
-                            assert!(off <= 16.0 * 2f64.powi(-T::FRACTION) * size, "{}: {mean:?}, {truth}", about("mean"));
+                            assert!(
+                                off <= 16.0 * 2f64.powi(-T::FRACTION) * size,
+                                "{}: {mean:?}, {truth}",
+                                about("mean")
+                            );
                         }
                     };
                 }
@@ -348,7 +409,10 @@ fn a_mean_and_a_variance_in_one_pass_are_those_of_two() -> Result<()> {
     for pair in [[inf, 1.0], [1.0, inf], [-inf, -inf], [inf, -inf], [f64::NAN, 1.0], [1e308, -1e308]] {
         let x = Tensor::from_fn([40, 2], |[_, j]| pair[j], &Cpu)?;
         let columns = x.transposed().to_contiguous()?;
-        for (found, mean) in [(x.mean_var_axis(1)?.0, x.mean(Axis::<1>)?), (columns.mean_var(Axis::<0>)?.0, columns.mean(Axis::<0>)?)] {
+        for (found, mean) in [
+            (x.mean_var_axis(1)?.0, x.mean(Axis::<1>)?),
+            (columns.mean_var(Axis::<0>)?.0, columns.mean(Axis::<0>)?),
+        ] {
             let same = |(a, b): (&f64, &f64)| a == b || a.is_nan() && b.is_nan();
             assert!(found.iter().zip(mean.iter()).all(same), "{pair:?}: {found}, {mean}");
         }
@@ -383,7 +447,10 @@ fn the_variance_of_equal_values_is_0_and_one_far_off_costs_the_others_nothing() 
 #[test]
 fn whole_numbers_wrap_and_a_wider_sum_does_not() -> Result<()> {
     let x = Tensor::full([1000], 100_u8, &Cpu)?;
-    assert_eq!((x.sum(All)?.item()?, x.lazy().cast::<i64>().sum(All)?.item()?), ((100_000 % 256) as u8, 100_000));
+    assert_eq!(
+        (x.sum(All)?.item()?, x.lazy().cast::<i64>().sum(All)?.item()?),
+        ((100_000 % 256) as u8, 100_000)
+    );
     assert_eq!(Tensor::full([3], i32::MAX, &Cpu)?.sum(All)?.item()?, i32::MAX.wrapping_mul(3));
     assert_eq!(Tensor::full([7], 3_i8, &Cpu)?.prod(All)?.item()?, 2187_i64 as i8);
     // 16-bit floats are summed in f32 and rounded once.
@@ -406,13 +473,21 @@ fn producers_are_fused_into_reductions_on_every_layout() -> Result<()> {
             let whole = Tensor::from_slice(&values, joint, &Cpu)?;
             let lazy = (x.lazy() - y).square() + 0.25;
             // The same elements in the same order: but for the way through memory, the same sums.
-            let close = |a: Vec<f32>, b: Vec<f32>| a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| (a - b).abs() <= 1e-5 * b.abs());
+            let close = |a: Vec<f32>, b: Vec<f32>| {
+                a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| (a - b).abs() <= 1e-5 * b.abs())
+            };
             assert!(close(lazy.sum(Axis::<0>)?.to_vec()?, whole.sum(Axis::<0>)?.to_vec()?));
-            assert!(close(lazy.mean((Axis::<0>, Axis::<2>))?.to_vec()?, whole.mean((Axis::<0>, Axis::<2>))?.to_vec()?));
+            assert!(close(
+                lazy.mean((Axis::<0>, Axis::<2>))?.to_vec()?,
+                whole.mean((Axis::<0>, Axis::<2>))?.to_vec()?
+            ));
             assert!(close(lazy.sum(All)?.to_vec()?, whole.sum(All)?.to_vec()?));
             assert_eq!(lazy.argmax(Axis::<2>)?.to_vec()?, whole.argmax(Axis::<2>)?.to_vec()?);
             assert_eq!(lazy.max(Axis::<1>)?.to_vec()?, whole.max(Axis::<1>)?.to_vec()?);
-            assert_eq!(lazy.greater(1.0).count(Axis::<2>)?.to_vec()?, whole.greater(1.0)?.count(Axis::<2>)?.to_vec()?);
+            assert_eq!(
+                lazy.greater(1.0).count(Axis::<2>)?.to_vec()?,
+                whole.greater(1.0)?.count(Axis::<2>)?.to_vec()?
+            );
         }
     }
     Ok(())
@@ -453,11 +528,14 @@ fn a_reduction_over_more_axes_than_devices_walk_is_refused() -> Result<()> {
 #[test]
 fn columns_of_many_strided_operands_fit_their_room() -> Result<()> {
     // As many f64 as one kernel reads, none of which stands side by side: each row of columns is packed.
-    let x: Vec<_> = (0..20).map(|k| Tensor::from_fn([9, 600], |[i, j]| (i * 7 + j * 3 + k) as f64, &Cpu)).collect::<Result<_>>()?;
+    let x: Vec<_> = (0..20)
+        .map(|k| Tensor::from_fn([9, 600], |[i, j]| (i * 7 + j * 3 + k) as f64, &Cpu))
+        .collect::<Result<_>>()?;
     let v: Vec<_> = x.iter().map(|x| x.slice((.., (..).step(2)))).collect::<Result<_>>()?;
     let some = v[0].lazy() + v[1] + v[2] + v[3] + v[4] + v[5] + v[6] + v[7] + v[8] + v[9];
     let all = some + v[10] + v[11] + v[12] + v[13] + v[14] + v[15] + v[16] + v[17] + v[18] + v[19];
-    let truth: Vec<f64> = (0..300).map(|j| (0..9).map(|i| (20 * (i * 7 + 2 * j * 3) + 190) as f64).sum()).collect();
+    let truth: Vec<f64> =
+        (0..300).map(|j| (0..9).map(|i| (20 * (i * 7 + 2 * j * 3) + 190) as f64).sum()).collect();
     assert_eq!(all.sum(Axis::<0>)?.to_vec()?, truth);
     Ok(())
 }
@@ -467,7 +545,8 @@ fn columns_of_many_strided_operands_fit_their_room() -> Result<()> {
 fn rows_at_equal_distances_are_reduced_as_those_that_are_not() -> Result<()> {
     fn same<T: Value + Float>() -> Result<()> {
         let mut random = Random(91);
-        let is_same = |x: Vec<T>, y: Vec<T>| x.len() == y.len() && x.into_iter().zip(y).all(|(x, y)| x.same(y));
+        let is_same =
+            |x: Vec<T>, y: Vec<T>| x.len() == y.len() && x.into_iter().zip(y).all(|(x, y)| x.same(y));
         for count in [1, 2, 7, 31, 64, 65, 200, 5000] {
             let x = Tensor::<T, 3>::from_fn([2, 5, count], |_| T::moderate(&mut random), &Cpu)?;
             let apart = x.slice((.., 0..3, ..))?;
@@ -479,8 +558,16 @@ fn rows_at_equal_distances_are_reduced_as_those_that_are_not() -> Result<()> {
             assert!(is_same(packed.to_vec()?, sums.to_vec()?), "packed {count} {}", T::DTYPE);
             for i in 0..2 {
                 let few = x.slice((i, 0..3, ..))?;
-                assert!(is_same(few.sum(Axis::<1>)?.to_vec()?, sums.slice((i, ..))?.to_vec()?), "sum {count} {}", T::DTYPE);
-                assert!(is_same(few.softmax(Axis::<1>)?.to_vec()?, powers.slice((i, .., ..))?.to_vec()?), "softmax {count} {}", T::DTYPE);
+                assert!(
+                    is_same(few.sum(Axis::<1>)?.to_vec()?, sums.slice((i, ..))?.to_vec()?),
+                    "sum {count} {}",
+                    T::DTYPE
+                );
+                assert!(
+                    is_same(few.softmax(Axis::<1>)?.to_vec()?, powers.slice((i, .., ..))?.to_vec()?),
+                    "softmax {count} {}",
+                    T::DTYPE
+                );
             }
         }
         Ok(())
@@ -522,12 +609,18 @@ fn states_of_every_reducer_commute() {
         let mut random = Random(47);
         for (first, second) in [(0, 0), (0, 3), (1, 1), (5, 2), (40, 70)] {
             let mut state = |from: i64, count: i64| {
-                let absorb = |state, at: i64| R::absorb::<Run>(state, Lane::from_raw(T::moderate(&mut random).widen()), Lane::from_raw(at));
-                (from..from + count).fold(R::identity::<Run>(), absorb)
+                let accumulate = |state, at: i64| {
+                    R::accumulate::<Eval>(
+                        state,
+                        Lane::from_raw(T::moderate(&mut random).widen()),
+                        Lane::from_raw(at),
+                    )
+                };
+                (from..from + count).fold(R::identity::<Eval>(), accumulate)
             };
             let (a, b, count) = (state(0, first), state(first, second), first + second);
-            let both = [R::combine::<Run>(a, b), R::combine::<Run>(b, a)];
-            let both = both.map(|state| R::finish::<Run>(state, Lane::from_raw(count)));
+            let both = [R::combine::<Eval>(a, b), R::combine::<Eval>(b, a)];
+            let both = both.map(|state| R::finalize::<Eval>(state, Lane::from_raw(count)));
             let ([x, y], [p, q]) = (both.map(|x| x.value()), both.map(|x| x.cast::<f64>().value()));
             let close = (p - q).abs() <= units * f64::EPSILON * p.abs().max(1.0) * (count + 1) as f64;
             assert!(x == y || p.is_nan() && q.is_nan() || close, "{} {}: {x:?} and {y:?}", R::NAME, T::DTYPE);
@@ -558,7 +651,10 @@ fn what_no_cache_holds_is_reduced_as_anything_else() -> Result<()> {
     assert_eq!(x.matmul(&Tensor::ones([n], &Cpu)?)?.to_vec()?, rows);
     assert_eq!(Tensor::ones([m], &Cpu)?.matmul(&x)?.to_vec()?, columns);
     let backwards = x.slice(((..).step(-1), (..).step(-1)))?;
-    assert_eq!(backwards.matmul(&Tensor::ones([n], &Cpu)?)?.to_vec()?, rows.iter().rev().copied().collect::<Vec<_>>());
+    assert_eq!(
+        backwards.matmul(&Tensor::ones([n], &Cpu)?)?.to_vec()?,
+        rows.iter().rev().copied().collect::<Vec<_>>()
+    );
     Ok(())
 }
 

@@ -1,15 +1,15 @@
-//! Runs of equal neighbours, the most frequent elements, reductions by index, members of sets, quantiles, values by mask,
+//! Runs of equal neighbors, the most frequent elements, reductions by index, members of sets, quantiles, values by mask,
 //! combinations of lines; and orders of elements
 //! of a user's own.
 
 use crate::arrange::{SIZE, arranged, read};
 use crate::value::{Random, Value, differ};
 use rankform::f16;
-use rankform::ops::{Between, Meeting};
+use rankform::ops::{QuantileMethod, ScatterReduction};
 use rankform::prelude::*;
 use std::collections::BTreeMap;
 
-fn neighbours<T: Value>() -> Result<()> {
+fn neighbors<T: Value>() -> Result<()> {
     let mut random = Random(91);
     let few = T::samples();
     for size in [SIZE, [0, 3, 2], [1, 1, 1], [3, 1, 40]] {
@@ -25,9 +25,18 @@ fn neighbours<T: Value>() -> Result<()> {
             }
             let values: Vec<T> = starts.iter().map(|&k| all[k as usize]).collect();
             assert_eq!(differ(&runs.values.to_vec()?, &values), None, "{} {}", T::DTYPE, x.kind);
-            assert_eq!((runs.positions.to_vec()?, runs.inverse.to_vec()?), (starts.clone(), group), "{} {}", T::DTYPE, x.kind);
+            assert_eq!(
+                (runs.positions.to_vec()?, runs.inverse.to_vec()?),
+                (starts.clone(), group),
+                "{} {}",
+                T::DTYPE,
+                x.kind
+            );
             let ends = starts[starts.len().min(1)..].iter().copied().chain([all.len() as i64]);
-            assert_eq!(runs.counts.to_vec()?, ends.zip(&starts).map(|(end, start)| end - start).collect::<Vec<_>>());
+            assert_eq!(
+                runs.counts.to_vec()?,
+                ends.zip(&starts).map(|(end, start)| end - start).collect::<Vec<_>>()
+            );
             assert_eq!(runs.inverse.size(), x.tensor.size());
         }
     }
@@ -36,10 +45,10 @@ fn neighbours<T: Value>() -> Result<()> {
 
 #[test]
 fn runs_are_those_of_one_loop() -> Result<()> {
-    neighbours::<f32>()?;
-    neighbours::<bool>()?;
-    neighbours::<u8>()?;
-    neighbours::<num_complex::Complex<f64>>()?;
+    neighbors::<f32>()?;
+    neighbors::<bool>()?;
+    neighbors::<u8>()?;
+    neighbors::<num_complex::Complex<f64>>()?;
     let x = Tensor::from([f64::NAN, f64::NAN, 0.0, -0.0]);
     assert_eq!(x.unique_consecutive()?.counts.to_vec()?, [1, 1, 2]);
     Ok(())
@@ -59,7 +68,8 @@ fn parts_along_an_axis_are_one_where_all_their_elements_are_equal() -> Result<()
                 )
             };
             let parts = x.unique_consecutive_axis(axis)?;
-            let starts: Vec<i64> = (0..n).filter(|&k| k == 0 || part(k) != part(k - 1)).map(|k| k as i64).collect();
+            let starts: Vec<i64> =
+                (0..n).filter(|&k| k == 0 || part(k) != part(k - 1)).map(|k| k as i64).collect();
             assert_eq!(parts.positions.to_vec()?, starts);
             assert_eq!(parts.values, x.index_select_axis(axis, &parts.positions)?);
             assert_eq!((parts.counts.sum(All)?.item()?, parts.inverse.numel()), (n as i64, n));
@@ -68,8 +78,8 @@ fn parts_along_an_axis_are_one_where_all_their_elements_are_equal() -> Result<()
     }
     // Parts without elements are equal; an axis without parts has no runs.
     let none = Tensor::<f32, 2>::zeros([3, 0], &Cpu)?;
-    assert_eq!(none.unique_consecutive_along(Axis::<0>)?.counts.to_vec()?, [3]);
-    assert_eq!(none.unique_consecutive_along(Axis::<1>)?.values.size(), [3, 0]);
+    assert_eq!(none.unique_consecutive_slices(Axis::<0>)?.counts.to_vec()?, [3]);
+    assert_eq!(none.unique_consecutive_slices(Axis::<1>)?.values.size(), [3, 0]);
     assert!(matches!(none.unique_consecutive_axis(2), Err(Error::Axis { .. })));
     Ok(())
 }
@@ -89,7 +99,10 @@ fn the_mode_is_the_most_frequent_and_of_several_the_smallest() -> Result<()> {
                 let most = counts.values().max().unwrap();
                 let expected = counts.iter().find(|(_, count)| *count == most).unwrap().0;
                 assert_eq!((value, at(*place as usize)), (expected, *expected));
-                assert!((*place as usize + 1..x.size()[axis]).all(|k| at(k) != *expected), "the last of them");
+                assert!(
+                    (*place as usize + 1..x.size()[axis]).all(|k| at(k) != *expected),
+                    "the last of them"
+                );
             }
         }
     }
@@ -101,19 +114,25 @@ fn the_mode_is_the_most_frequent_and_of_several_the_smallest() -> Result<()> {
 }
 
 /// What meets in a cell, by the definition, in whole numbers.
-fn meeting(meeting: Meeting, all: &[i128]) -> i128 {
+fn meeting(meeting: ScatterReduction, all: &[i128]) -> i128 {
     match meeting {
-        Meeting::Sum => all.iter().sum(),
-        Meeting::Prod => all.iter().product(),
-        Meeting::Mean => all.iter().sum::<i128>().div_euclid(all.len() as i128),
-        Meeting::Max => *all.iter().max().unwrap(),
-        Meeting::Min => *all.iter().min().unwrap(),
+        ScatterReduction::Sum => all.iter().sum(),
+        ScatterReduction::Prod => all.iter().product(),
+        ScatterReduction::Mean => all.iter().sum::<i128>().div_euclid(all.len() as i128),
+        ScatterReduction::Max => *all.iter().max().unwrap(),
+        ScatterReduction::Min => *all.iter().min().unwrap(),
     }
 }
 
 fn reductions<T: Value + Comparable>(of: fn(i128) -> T) -> Result<()> {
     let mut random = Random(101);
-    for kind in [Meeting::Sum, Meeting::Prod, Meeting::Mean, Meeting::Max, Meeting::Min] {
+    for kind in [
+        ScatterReduction::Sum,
+        ScatterReduction::Prod,
+        ScatterReduction::Mean,
+        ScatterReduction::Max,
+        ScatterReduction::Min,
+    ] {
         for include_self in [false, true] {
             for axis in 0..3 {
                 let mut size = SIZE;
@@ -126,7 +145,9 @@ fn reductions<T: Value + Comparable>(of: fn(i128) -> T) -> Result<()> {
                     let whole = |x: T| x.to_string().parse::<f64>().unwrap() as i128;
                     for at in Dim(SIZE).indices() {
                         let place = |k: usize| std::array::from_fn(|a| if a == axis { k } else { at[a] });
-                        let of_value = |p: [usize; 3]| std::array::from_fn(|a| if values.tensor.size()[a] == 1 { 0 } else { p[a] });
+                        let of_value = |p: [usize; 3]| {
+                            std::array::from_fn(|a| if values.tensor.size()[a] == 1 { 0 } else { p[a] })
+                        };
                         let mut met: Vec<i128> = (0..8)
                             .filter(|&k| index[place(k)] == at[axis] as i64)
                             .map(|k| whole(values.tensor[of_value(place(k))]))
@@ -135,14 +156,21 @@ fn reductions<T: Value + Comparable>(of: fn(i128) -> T) -> Result<()> {
                             met.push(whole(start[at]));
                         }
                         let expected = of(meeting(kind, &met));
-                        let is_mean_of_floats = kind == Meeting::Mean && T::FRACTION > 0;
+                        let is_mean_of_floats = kind == ScatterReduction::Mean && T::FRACTION > 0;
                         let mean = met.iter().sum::<i128>() as f64 / met.len() as f64;
                         let same = if is_mean_of_floats {
-                            (cells[at].to_string().parse::<f64>().unwrap() - mean).abs() <= mean.abs() * 2f64.powi(-T::FRACTION)
+                            (cells[at].to_string().parse::<f64>().unwrap() - mean).abs()
+                                <= mean.abs() * 2f64.powi(-T::FRACTION)
                         } else {
                             cells[at] == expected
                         };
-                        assert!(same, "{kind:?} {} {} along {axis} at {at:?}: {} of {met:?}", T::DTYPE, values.kind, cells[at]);
+                        assert!(
+                            same,
+                            "{kind:?} {} {} along {axis} at {at:?}: {} of {met:?}",
+                            T::DTYPE,
+                            values.kind,
+                            cells[at]
+                        );
                     }
                 }
             }
@@ -163,14 +191,26 @@ fn reductions_by_index_are_those_of_all_values_that_come() -> Result<()> {
 #[test]
 fn means_by_index_are_rounded_down_and_do_not_wrap() -> Result<()> {
     let mut x = Tensor::from([0_i8, 5]);
-    x.index_reduce(Meeting::Mean, Axis::<0>, &Tensor::from([0, 0, 0]), &Tensor::from([-100_i8, -100, -101]), false)?;
+    x.index_reduce(
+        ScatterReduction::Mean,
+        Axis::<0>,
+        &Tensor::from([0, 0, 0]),
+        &Tensor::from([-100_i8, -100, -101]),
+        false,
+    )?;
     assert_eq!(x.to_vec()?, [-101, 5]);
     let mut x = Tensor::from([u64::MAX]);
-    x.index_reduce(Meeting::Mean, Axis::<0>, &Tensor::from([0]), &Tensor::from([u64::MAX - 2]), false)?;
+    x.index_reduce(
+        ScatterReduction::Mean,
+        Axis::<0>,
+        &Tensor::from([0]),
+        &Tensor::from([u64::MAX - 2]),
+        false,
+    )?;
     assert_eq!(x.item()?, u64::MAX - 2);
     let mut x = Tensor::<f16, 1>::zeros([1], &Cpu)?;
     x.index_reduce(
-        Meeting::Mean,
+        ScatterReduction::Mean,
         Axis::<0>,
         &Tensor::<i64, 1>::zeros([5000], &Cpu)?,
         &Tensor::full([5000], f16::from_f64(40.0), &Cpu)?,
@@ -179,7 +219,7 @@ fn means_by_index_are_rounded_down_and_do_not_wrap() -> Result<()> {
     assert_eq!(x.item()?, f16::from_f64(40.0)); // their sum is beyond f16
     // Nothing is written where an index is wrong.
     let mut x = Tensor::from([1.0, 2.0]);
-    for kind in [Meeting::Max, Meeting::Mean] {
+    for kind in [ScatterReduction::Max, ScatterReduction::Mean] {
         assert!(matches!(
             x.index_reduce(kind, Axis::<0>, &Tensor::from([0, 2]), &Tensor::from([9.0, 9.0]), false),
             Err(Error::Index { .. })
@@ -189,7 +229,7 @@ fn means_by_index_are_rounded_down_and_do_not_wrap() -> Result<()> {
     // Nor where sizes are, nor where values stretch to none.
     let mut x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
     let (none, row) = (Tensor::<f64, 2>::zeros([0, 2], &Cpu)?, Tensor::from([[0_i64, 0]]));
-    for kind in [Meeting::Sum, Meeting::Mean, Meeting::Max] {
+    for kind in [ScatterReduction::Sum, ScatterReduction::Mean, ScatterReduction::Max] {
         let wrong = Tensor::<f64, 2>::zeros([1, 3], &Cpu)?;
         let error = x.scatter_reduce(kind, Axis::<0>, &row, &wrong, false).unwrap_err();
         assert!(matches!(error, Error::Sizes { .. }), "{error}");
@@ -199,7 +239,7 @@ fn means_by_index_are_rounded_down_and_do_not_wrap() -> Result<()> {
     let mut x = Tensor::<f32, 2, _>::zeros([4, 5], &Meta::new())?;
     let index = Tensor::<i64, 1, _>::zeros([3], &Meta::new())?;
     let values = Tensor::<f32, 2, _>::zeros([3, 5], &Meta::new())?;
-    x.index_reduce(Meeting::Mean, Axis::<0>, &index, &values, true)
+    x.index_reduce(ScatterReduction::Mean, Axis::<0>, &index, &values, true)
 }
 
 #[test]
@@ -212,11 +252,18 @@ fn combinations_come_in_the_order_of_the_line_and_are_as_many_as_there_are() -> 
                 let mut expected: Vec<Vec<usize>> = vec![vec![]];
                 for _ in 0..r {
                     let next = |row: &Vec<usize>| row.last().map_or(0, |last| last + usize::from(!repeat));
-                    expected = expected.iter().flat_map(|row| (next(row)..n).map(|k| [&row[..], &[k]].concat())).collect();
+                    expected = expected
+                        .iter()
+                        .flat_map(|row| (next(row)..n).map(|k| [&row[..], &[k]].concat()))
+                        .collect();
                 }
                 let found = line.combinations(r, repeat)?;
                 assert_eq!(found.size(), [expected.len(), r], "{r} of {n}");
-                assert_eq!(found.to_vec()?, expected.concat().into_iter().map(|k| all[k]).collect::<Vec<_>>(), "{r} of {n}");
+                assert_eq!(
+                    found.to_vec()?,
+                    expected.concat().into_iter().map(|k| all[k]).collect::<Vec<_>>(),
+                    "{r} of {n}"
+                );
             }
         }
     }
@@ -230,21 +277,32 @@ fn products_of_lines_blocks_and_triangles_are_those_of_loops() -> Result<()> {
     let (x, y, z) = (Tensor::from([1, 2]), Tensor::from([3, 4, 5]), Tensor::from([6]));
     let all = Tensor::cartesian_prod([x.view(), y.reversed(Axis::<0>), z.view()])?;
     assert_eq!(all.to_vec()?, [1, 5, 6, 1, 4, 6, 1, 3, 6, 2, 5, 6, 2, 4, 6, 2, 3, 6]);
-    assert_eq!(Tensor::cartesian_prod([x.view(), Tensor::<i32, 1>::zeros([0], &Cpu)?.view()])?.size(), [0, 2]);
-    assert_eq!(Tensor::<i32, 2>::cartesian_prod([]).unwrap_err().to_string(), "cartesian_prod: there are no lines");
+    assert_eq!(
+        Tensor::cartesian_prod([x.view(), Tensor::<i32, 1>::zeros([0], &Cpu)?.view()])?.size(),
+        [0, 2]
+    );
+    assert_eq!(
+        Tensor::<i32, 2>::cartesian_prod([]).unwrap_err().to_string(),
+        "cartesian_prod: there are no lines"
+    );
 
     let wide = Tensor::from([[1, 2], [3, 4]]);
     let none = Tensor::<i32, 2>::zeros([0, 2], &Cpu)?;
     let blocks = Tensor::block_diag([wide.transposed(), none.view(), Tensor::from([[5]]).view()])?;
     assert_eq!(blocks, Tensor::from([[1, 3, 0, 0, 0], [2, 4, 0, 0, 0], [0, 0, 0, 0, 5]]));
-    assert_eq!(Tensor::block_diag([] as [&Tensor<i32, 2>; 0]).unwrap_err().to_string(), "block_diag: there are no parts");
+    assert_eq!(
+        Tensor::block_diag([] as [&Tensor<i32, 2>; 0]).unwrap_err().to_string(),
+        "block_diag: there are no parts"
+    );
 
     for (rows, columns) in [(0, 3), (3, 0), (4, 3), (2, 5)] {
         for diagonal in -4..=5 {
             let cells = || Dim([rows, columns]).indices().map(|at| at.map(|k| k as i64));
             let below: Vec<_> = cells().filter(|[i, j]| j - i <= diagonal).collect();
             let above: Vec<_> = cells().filter(|[i, j]| j - i >= diagonal).collect();
-            let lines = |cells: &[[i64; 2]]| (0..2).flat_map(|k| cells.iter().map(move |cell| cell[k])).collect::<Vec<_>>();
+            let lines = |cells: &[[i64; 2]]| {
+                (0..2).flat_map(|k| cells.iter().map(move |cell| cell[k])).collect::<Vec<_>>()
+            };
             assert_eq!(Tensor::tril_indices(rows, columns, diagonal, &Cpu)?.to_vec()?, lines(&below));
             assert_eq!(Tensor::triu_indices(rows, columns, diagonal, &Cpu)?.to_vec()?, lines(&above));
         }
@@ -260,20 +318,25 @@ fn elements_are_members_where_one_of_a_set_equals_them() -> Result<()> {
     let mut random = Random(107);
     for x in arranged(SIZE, || random.below(30) as f32) {
         for n in [0, 1, 2, 9] {
-            let set = Tensor::from_fn([2 * n], |[i]| (7 * i % 31) as f32, &Cpu)?.into_slice(((..).step(-2),))?;
+            let set =
+                Tensor::from_fn([2 * n], |[i]| (7 * i % 31) as f32, &Cpu)?.into_slice(((..).step(-2),))?;
             let members = set.to_vec()?;
             let found = x.tensor.isin(&set)?;
-            let expected: Vec<bool> = read(&x.tensor, x.tensor.size().0).iter().map(|x| members.contains(x)).collect();
+            let expected: Vec<bool> =
+                read(&x.tensor, x.tensor.size().0).iter().map(|x| members.contains(x)).collect();
             assert_eq!((found.size(), found.to_vec()?), (x.tensor.size(), expected), "{} of {n}", x.kind);
         }
     }
     let x = Tensor::from([f64::NAN, -0.0, f64::INFINITY]);
-    assert_eq!(x.isin(&Tensor::from([[f64::NAN, f64::INFINITY], [0.0, 1.0]]))?.to_vec()?, [false, true, true]);
+    assert_eq!(
+        x.isin(&Tensor::from([[f64::NAN, f64::INFINITY], [0.0, 1.0]]))?.to_vec()?,
+        [false, true, true]
+    );
     Ok(())
 }
 
 #[test]
-fn quantiles_stand_between_neighbours_of_the_order() -> Result<()> {
+fn quantiles_stand_between_neighbors_of_the_order() -> Result<()> {
     let mut random = Random(109);
     for x in arranged([3, 8, 5], || random.unit() * 9.0) {
         let x = &x.tensor;
@@ -281,33 +344,53 @@ fn quantiles_stand_between_neighbours_of_the_order() -> Result<()> {
             let n = x.size()[axis];
             let place = q * (n - 1) as f64;
             let (low, part) = (place as usize, place.fract());
-            for rule in [Between::Linear, Between::Lower, Between::Higher, Between::Nearest, Between::Midpoint] {
+            for rule in [
+                QuantileMethod::Linear,
+                QuantileMethod::Lower,
+                QuantileMethod::Higher,
+                QuantileMethod::Nearest,
+                QuantileMethod::Midpoint,
+            ] {
                 let found: Tensor<f64, 2> = x.quantile_axis(q, axis, rule)?;
                 let rows = x.size().indices().filter(|index| index[axis] == 0);
                 for (index, found) in rows.zip(found.iter()) {
-                    let mut line: Vec<f64> = (0..n).map(|k| x[std::array::from_fn(|a| if a == axis { k } else { index[a] })]).collect();
+                    let mut line: Vec<f64> = (0..n)
+                        .map(|k| x[std::array::from_fn(|a| if a == axis { k } else { index[a] })])
+                        .collect();
                     line.sort_by(f64::total_cmp);
                     let (a, b) = (line[low], line[place.ceil() as usize]);
                     let nearer = if part < 0.5 || part == 0.5 && low % 2 == 0 { a } else { b };
                     let truth = match rule {
-                        Between::Linear => a + (b - a) * part,
-                        Between::Lower => a,
-                        Between::Higher => b,
-                        Between::Nearest => nearer,
-                        Between::Midpoint => 0.5 * (a + b),
+                        QuantileMethod::Linear => a + (b - a) * part,
+                        QuantileMethod::Lower => a,
+                        QuantileMethod::Higher => b,
+                        QuantileMethod::Nearest => nearer,
+                        QuantileMethod::Midpoint => 0.5 * (a + b),
                     };
-                    assert!((found - truth).abs() <= 1e-14 * truth.abs(), "{rule:?} {q}: {found}, not {truth}");
+                    assert!(
+                        (found - truth).abs() <= 1e-14 * truth.abs(),
+                        "{rule:?} {q}: {found}, not {truth}"
+                    );
                 }
             }
         }
     }
     let infinity = f64::INFINITY;
     let x = Tensor::from([[infinity, 1.0, infinity], [f64::NAN, 1.0, 2.0]]);
-    let found = x.quantile(0.75, Axis::<1>, Between::Linear)?;
+    let found = x.quantile(0.75, Axis::<1>, QuantileMethod::Linear)?;
     assert!(found[[0]] == infinity && found[[1]].is_nan());
-    assert_eq!(x.quantile(1.5, Axis::<1>, Between::Linear).unwrap_err().to_string(), "quantile: a share of 1.5, not from 0 to 1");
-    assert!(matches!(Tensor::<f32, 2>::zeros([2, 0], &Cpu)?.quantile(0.5, Axis::<1>, Between::Linear), Err(Error::Empty { .. })));
-    assert_eq!(Tensor::<f32, 2>::zeros([0, 3], &Cpu)?.quantile(0.5, Axis::<1>, Between::Linear)?.size(), [0]);
+    assert_eq!(
+        x.quantile(1.5, Axis::<1>, QuantileMethod::Linear).unwrap_err().to_string(),
+        "quantile: a share of 1.5, not from 0 to 1"
+    );
+    assert!(matches!(
+        Tensor::<f32, 2>::zeros([2, 0], &Cpu)?.quantile(0.5, Axis::<1>, QuantileMethod::Linear),
+        Err(Error::Empty { .. })
+    ));
+    assert_eq!(
+        Tensor::<f32, 2>::zeros([0, 3], &Cpu)?.quantile(0.5, Axis::<1>, QuantileMethod::Linear)?.size(),
+        [0]
+    );
     Ok(())
 }
 
@@ -315,7 +398,8 @@ fn quantiles_stand_between_neighbours_of_the_order() -> Result<()> {
 fn values_fill_the_places_of_a_mask_in_order() -> Result<()> {
     let mut random = Random(113);
     for mask in arranged(SIZE, || random.chance(3)) {
-        let start = Tensor::from_fn([7, 5, 6], |[i, j, k]| -((i * 30 + j * 6 + k) as i32), &Cpu)?.into_permuted([1, 2, 0])?;
+        let start = Tensor::from_fn([7, 5, 6], |[i, j, k]| -((i * 30 + j * 6 + k) as i32), &Cpu)?
+            .into_permuted([1, 2, 0])?;
         let values = Tensor::from_fn([420], |[i]| i as i32, &Cpu)?.into_slice(((..).step(-2),))?;
         let mut x = start.copy()?;
         x.masked_scatter(&mask.tensor, &values)?;

@@ -22,17 +22,21 @@ fn lines<const RANK: usize>(size: [usize; RANK], axis: usize) -> Vec<Vec<[usize;
 fn truth(name: &str, line: &[Exact]) -> Vec<Exact> {
     let mut state: Option<Exact> = None;
     let step = |state: Exact, x: Exact| match (name, state, x) {
-        ("cumsum", Exact::Whole(a), Exact::Whole(b)) => Exact::Whole(a.wrapping_add(b)),
-        ("cumprod", Exact::Whole(a), Exact::Whole(b)) => Exact::Whole(a.wrapping_mul(b)),
-        ("cummax", Exact::Whole(a), Exact::Whole(b)) => Exact::Whole(a.max(b)),
-        ("cummin", Exact::Whole(a), Exact::Whole(b)) => Exact::Whole(a.min(b)),
+        ("cumsum", Exact::Integer(a), Exact::Integer(b)) => Exact::Integer(a.wrapping_add(b)),
+        ("cumprod", Exact::Integer(a), Exact::Integer(b)) => Exact::Integer(a.wrapping_mul(b)),
+        ("cummax", Exact::Integer(a), Exact::Integer(b)) => Exact::Integer(a.max(b)),
+        ("cummin", Exact::Integer(a), Exact::Integer(b)) => Exact::Integer(a.min(b)),
         ("cumsum", Exact::Real(a), Exact::Real(b)) => Exact::Real(a + b),
         ("cumprod", Exact::Real(a), Exact::Real(b)) => Exact::Real(a * b),
-        ("cummax" | "cummin", Exact::Real(a), Exact::Real(b)) if a.is_nan() || b.is_nan() => Exact::Real(f64::NAN),
+        ("cummax" | "cummin", Exact::Real(a), Exact::Real(b)) if a.is_nan() || b.is_nan() => {
+            Exact::Real(f64::NAN)
+        }
         ("cummax", Exact::Real(a), Exact::Real(b)) => Exact::Real(a.max(b)),
         ("cummin", Exact::Real(a), Exact::Real(b)) => Exact::Real(a.min(b)),
         ("cumsum", Exact::Complex(a, b), Exact::Complex(c, d)) => Exact::Complex(a + c, b + d),
-        ("cumprod", Exact::Complex(a, b), Exact::Complex(c, d)) => Exact::Complex(a * c - b * d, a * d + b * c),
+        ("cumprod", Exact::Complex(a, b), Exact::Complex(c, d)) => {
+            Exact::Complex(a * c - b * d, a * d + b * c)
+        }
         _ => panic!("no truth for {name}"),
     };
     let running = line.iter().map(|&x| {
@@ -47,17 +51,25 @@ fn truth(name: &str, line: &[Exact]) -> Vec<Exact> {
 fn right<T: Value>(found: T, truth: Exact, largest: f64) -> bool {
     let close = |a: f64, b: f64| {
         let slack = 2f64.powi(-T::FRACTION - 1) * b.abs() * 1.001 + 1e-13 * largest + T::LEAST;
-        (a.is_nan() && b.is_nan()) || (a - b).abs() <= slack || (b.abs() >= T::LARGEST && a == b.signum() * f64::INFINITY)
+        (a.is_nan() && b.is_nan())
+            || (a - b).abs() <= slack
+            || (b.abs() >= T::LARGEST && a == b.signum() * f64::INFINITY)
     };
     match (found.exact(), truth) {
-        (Exact::Whole(found), Exact::Whole(truth)) => found.wrapping_sub(truth) % (1 << (8 * size_of::<T>())) == 0,
+        (Exact::Integer(found), Exact::Integer(truth)) => {
+            found.wrapping_sub(truth) % (1 << (8 * size_of::<T>())) == 0
+        }
         (Exact::Real(a), Exact::Real(b)) => close(a, b),
         (Exact::Complex(a, b), Exact::Complex(c, d)) => close(a, c) && close(b, d),
         _ => false,
     }
 }
 
-fn check<T: Value, R: Reducer<T, Out = T>, const RANK: usize>(reducer: R, x: TensorView<T, RANK>, kind: &str) -> usize {
+fn check<T: Value, R: Reducer<T, Out = T>, const RANK: usize>(
+    reducer: R,
+    x: TensorView<T, RANK>,
+    kind: &str,
+) -> usize {
     let size = x.size().0;
     // What a reduction of none gives.
     let of_none = x.slice_axis(0, 0..0, 1).unwrap().reduce(reducer, All).unwrap().item().unwrap();
@@ -75,11 +87,23 @@ fn check<T: Value, R: Reducer<T, Out = T>, const RANK: usize>(reducer: R, x: Ten
                     Exact::Complex(x, y) => largest.max(x.hypot(y)),
                     _ => 0.0,
                 };
-                let what = || format!("{} {} along {axis} of {size:?} at {index:?}, {kind}", R::NAME, T::DTYPE);
-                assert!(right(y[index], truths[i], largest), "{}: {} is not {:?}", what(), y[index], truths[i]);
+                let what =
+                    || format!("{} {} along {axis} of {size:?} at {index:?}, {kind}", R::NAME, T::DTYPE);
+                assert!(
+                    right(y[index], truths[i], largest),
+                    "{}: {} is not {:?}",
+                    what(),
+                    y[index],
+                    truths[i]
+                );
                 // Exclusive: the one before.
                 let expected = if i == 0 { of_none } else { y[line[i - 1]] };
-                assert!(before[index].same(expected), "exclusive {}: {} is not {expected}", what(), before[index]);
+                assert!(
+                    before[index].same(expected),
+                    "exclusive {}: {} is not {expected}",
+                    what(),
+                    before[index]
+                );
             }
         }
     }
@@ -113,7 +137,9 @@ fn scans_of_every_element_and_layout_are_those_of_one_running_loop() {
 #[test]
 fn long_lines_are_scanned_in_leaves_with_the_same_bits_in_every_layout() -> Result<()> {
     let mut random = Random(32);
-    for size in [[1, 3, 2003], [2003, 3, 1], [3, 700, 9], [9, 513, 2], [1, 1, 5000], [2, 40, 600], [1, 300, 1100]] {
+    for size in
+        [[1, 3, 2003], [2003, 3, 1], [3, 700, 9], [9, 513, 2], [1, 1, 5000], [2, 40, 600], [1, 300, 1100]]
+    {
         let x = Tensor::from_fn(size, |_| f32::moderate(&mut random), &Cpu)?;
         check(CumSum, x.view(), "contiguous");
         check(CumMax, x.reversed(Axis::<0>).reversed(Axis::<2>), "reversed");
@@ -123,7 +149,11 @@ fn long_lines_are_scanned_in_leaves_with_the_same_bits_in_every_layout() -> Resu
             let turned = x.to_shape(size)?.transposed().cumsum_axis(2 - axis)?.into_transposed()?;
             assert_eq!(differ(&bits(&turned), &bits(&expected)), None, "{size:?} along {axis}, transposed");
             let apart = x.repeat(Axis::<2>, 2)?.into_slice((.., .., (..).step(2)))?;
-            assert_eq!(differ(&bits(&apart.cumsum_axis(axis)?), &bits(&expected)), None, "{size:?} along {axis}, apart");
+            assert_eq!(
+                differ(&bits(&apart.cumsum_axis(axis)?), &bits(&expected)),
+                None,
+                "{size:?} along {axis}, apart"
+            );
             let fused = (x.lazy() * 1.0).cumsum_axis(axis)?;
             assert_eq!(differ(&bits(&fused), &bits(&expected)), None, "{size:?} along {axis}, fused");
         }
@@ -167,7 +197,8 @@ fn reducers_with_places_and_counts_are_scanned_too() -> Result<()> {
     let mut random = Random(33);
     let x = Tensor::from_fn([7, 900], |_| random.below(1000) as i32, &Cpu)?;
     for (x, axis) in [(x.view(), 1), (x.transposed(), 0)] {
-        let (places, means) = (x.scan_by(ArgMax, axis, false)?, x.lazy().cast::<f64>().scan_by(Mean, axis, false)?);
+        let (places, means) =
+            (x.scan_by(ArgMax, axis, false)?, x.lazy().cast::<f64>().scan_by(Mean, axis, false)?);
         for line in lines(x.size().0, axis) {
             let (mut best, mut sum) = (0, 0);
             for (i, &index) in line.iter().enumerate() {
@@ -180,9 +211,9 @@ fn reducers_with_places_and_counts_are_scanned_too() -> Result<()> {
     }
     // An expression that holds reductions of whole rows.
     let x = x.cast::<f64>()?;
-    let centred = (x.lazy() - x.lazy().along(Mean, Axis::<1>)).cumsum(Axis::<1>)?;
+    let centered = (x.lazy() - x.lazy().along(Mean, Axis::<1>)).cumsum(Axis::<1>)?;
     let expected = (&x - x.mean(Axis::<1>)?.insert_axis(Axis::<1>)).cumsum(Axis::<1>)?;
-    assert!((&centred - &expected).abs()?.max(All)?.item()? < 1e-6);
+    assert!((&centered - &expected).abs()?.max(All)?.item()? < 1e-6);
     let x = Tensor::from([1.0, f64::NEG_INFINITY, 1000.0, 1000.0, f64::INFINITY, f64::NAN]);
     let y = x.logcumsumexp(Axis::<0>)?.to_vec()?;
     assert_eq!(y[..5], [1.0, 1.0, 1000.0, 1000.0 + 2f64.ln(), f64::INFINITY]);

@@ -28,10 +28,17 @@ fn the_slope_of_every_operator_is_the_difference_of_its_values() {
         for x in xs {
             for y in ys.iter().take(if row.operands == 1 { 1 } else { ys.len() }) {
                 let (slope, at) = ((row.slope)([x, *y]), [x, *y]);
-                let expected = [difference(|x| (row.value)([x, *y]), x), difference(|y| (row.value)([x, y]), *y)];
+                let expected =
+                    [difference(|x| (row.value)([x, *y]), x), difference(|y| (row.value)([x, y]), *y)];
                 for by in 0..row.operands {
                     known += !expected[by].is_nan() as usize;
-                    assert!(close(slope[by], expected[by]), "{} at {at:?} by operand {by}: {}, not {}", row.name, slope[by], expected[by]);
+                    assert!(
+                        close(slope[by], expected[by]),
+                        "{} at {at:?} by operand {by}: {}, not {}",
+                        row.name,
+                        slope[by],
+                        expected[by]
+                    );
                 }
             }
         }
@@ -110,7 +117,10 @@ fn the_derivative_of_a_body_is_an_operator_on_every_layout() -> Result<()> {
     let mut random = Random(3);
     let (left, right) = (arranged(SIZE, || random.unit() + 1.1), arranged(SIZE, || Random(5).unit() + 1.6));
     for (x, y) in left.iter().zip(right.iter().rev()) {
-        let found = [x.tensor.zip(derivative::<_, 0>(wave), &y.tensor)?, x.tensor.zip(derivative::<_, 1>(wave), &y.tensor)?];
+        let found = [
+            x.tensor.zip(derivative::<_, 0>(wave), &y.tensor)?,
+            x.tensor.zip(derivative::<_, 1>(wave), &y.tensor)?,
+        ];
         let second = x.tensor.zip(derivative::<_, 1>(derivative::<_, 0>(wave)), &y.tensor)?;
         let size = found[0].size();
         let (x, y) = (x.tensor.broadcast_to(size)?.to_vec()?, y.tensor.broadcast_to(size)?.to_vec()?);
@@ -135,7 +145,8 @@ fn derivatives_of_three_operands_of_integers_of_halves_and_of_complex_numbers() 
     assert_eq!(Tensor::from([2, 3]).zip(derivative::<_, 0>(ops::Mul), 5)?.to_vec()?, [0, 0]);
     let half = x.cast::<rankform::f16>()?;
     assert_eq!(half.map(derivative::<_, 0>(ops::Square))?.cast::<f64>()?.to_vec()?, [4.0, -2.0]);
-    let error = x.zip(derivative::<_, 0>(derivative::<_, 1>(hinge)), &Tensor::from([1.0, 2.0, 3.0])).unwrap_err();
+    let error =
+        x.zip(derivative::<_, 0>(derivative::<_, 1>(hinge)), &Tensor::from([1.0, 2.0, 3.0])).unwrap_err();
     assert_eq!(error.to_string(), "hinge: sizes [2] and [3] do not broadcast");
     assert_eq!(x.zip(derivative::<_, 0>(hinge), &y)?.to_vec()?, [3.0, -3.0]); // below y: −1 + 2x
     assert_eq!(x.zip(derivative::<_, 1>(hinge), &y)?.to_vec()?, [1.0, 1.0]);
@@ -159,7 +170,10 @@ fn the_chain_rule_holds_through_nested_operators() -> Result<()> {
     }
     let x = Tensor::linspace(-2.0_f64, 2.0, 301, &Cpu)?;
     let whole = x.map(derivative::<_, 0>(nested))?.to_vec()?;
-    let product = (x.lazy().map(inner).map(derivative::<_, 0>(outer)) * x.lazy().map(derivative::<_, 0>(inner))).eval()?.to_vec()?;
+    let product = (x.lazy().map(inner).map(derivative::<_, 0>(outer))
+        * x.lazy().map(derivative::<_, 0>(inner)))
+    .eval()?
+    .to_vec()?;
     for (whole, product) in whole.iter().zip(product) {
         assert!((whole - product).abs() <= 1e-14 * product.abs().max(1.0), "{whole} {product}");
     }

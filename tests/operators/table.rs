@@ -4,13 +4,13 @@
 //! one element at a time (bit for bit); the body's values are those of `truth.rs`; without data the sizes are the same.
 
 use crate::arrange::{SIZE, arranged, read, rows_past_caches};
-use crate::truth::{Truth, truth};
+use crate::truth::{BoolElement, truth};
 use crate::value::{Exact, Value, differ};
 use num_complex::Complex;
 use rankform::kernel::Op;
 use rankform::ops::{Visit, built_in, each_operator};
 use rankform::prelude::*;
-use rankform::scalar::{DType, Lane, Run};
+use rankform::scalar::{DType, Eval, Lane};
 use rankform::{bf16, f16};
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,12 +30,14 @@ struct Row<T, U> {
 }
 
 type Beside<T, U> = dyn Fn(TensorView<T, 3>, T) -> Result<Tensor<U, 3>> + Send + Sync;
-type NoData<T, U> = dyn Fn(TensorView<T, 3, Meta>, TensorView<T, 3, Meta>) -> Result<Tensor<U, 3, Meta>> + Send + Sync;
+type NoData<T, U> =
+    dyn Fn(TensorView<T, 3, Meta>, TensorView<T, 3, Meta>) -> Result<Tensor<U, 3, Meta>> + Send + Sync;
 
 /// Whether operators on this element are compiled beside numbers and without data too, which are programs of their own: one
 /// element of a kind and width of computing. `.ci/nightly` has every element.
 const fn is_chosen(dtype: DType) -> bool {
-    cfg!(rankform_every_element) || matches!(dtype, DType::Bool | DType::I32 | DType::F16 | DType::F32 | DType::C32)
+    cfg!(rankform_every_element)
+        || matches!(dtype, DType::Bool | DType::I32 | DType::F16 | DType::F32 | DType::C32)
 }
 
 /// Its tests.
@@ -62,7 +64,8 @@ impl<T: Value, U: Value> Row<T, U> {
     /// The operator on every operand of a kind of layout, and the expected elements.
     fn compare(&self, size: [usize; 3], x: &Tensor<T, 3>, y: &Tensor<T, 3>, kinds: [&str; 2]) {
         let found = (self.cpu)(x.view(), y.view()).unwrap();
-        let expected: Vec<U> = read(x, size).into_iter().zip(read(y, size)).map(|(x, y)| (self.scalar)(x, y)).collect();
+        let expected: Vec<U> =
+            read(x, size).into_iter().zip(read(y, size)).map(|(x, y)| (self.scalar)(x, y)).collect();
         assert_eq!(found.size(), size, "{} {} {kinds:?}", self.name, T::DTYPE);
         if let Some(at) = differ(&found.to_vec().unwrap(), &expected) {
             let (x, y) = (read(x, size)[at], read(y, size)[at]);
@@ -101,7 +104,7 @@ impl<T: Value, U: Value> Case for Row<T, U> {
         }
         let right = arranged(SIZE, || next(true));
         for (i, x) in left.iter().enumerate() {
-            // Every pair of kinds would be 121; these are all kinds on both sides, and the neighbours of each.
+            // Every pair of kinds would be 121; these are all kinds on both sides, and the neighbors of each.
             for y in right.iter().cycle().skip(i).take(3) {
                 let size = std::array::from_fn(|axis| x.tensor.size()[axis].max(y.tensor.size()[axis]));
                 self.compare(size, &x.tensor, &y.tensor, [x.kind, y.kind]);
@@ -109,29 +112,66 @@ impl<T: Value, U: Value> Case for Row<T, U> {
             let Some(beside) = &self.param else { continue };
             let number = pairs[i].1;
             let found = beside(x.tensor.view(), number).unwrap().to_vec().unwrap();
-            let expected: Vec<U> = x.tensor.to_vec().unwrap().into_iter().map(|x| (self.scalar)(x, number)).collect();
-            assert_eq!(differ(&found, &expected), None, "{} {} {} beside the number {number}", self.name, T::DTYPE, x.kind);
+            let expected: Vec<U> =
+                x.tensor.to_vec().unwrap().into_iter().map(|x| (self.scalar)(x, number)).collect();
+            assert_eq!(
+                differ(&found, &expected),
+                None,
+                "{} {} {} beside the number {number}",
+                self.name,
+                T::DTYPE,
+                x.kind
+            );
         }
         for x in arranged([5, 0, 7], || T::default()) {
             let y = (self.cpu)(x.tensor.view(), x.tensor.view()).unwrap();
-            assert_eq!((y.size(), y.to_vec().unwrap()), (dim![5, 0, 7], vec![]), "{} {}", self.name, T::DTYPE);
+            assert_eq!(
+                (y.size(), y.to_vec().unwrap()),
+                (dim![5, 0, 7], vec![]),
+                "{} {}",
+                self.name,
+                T::DTYPE
+            );
         }
     }
 
     fn blocks(&self, many: bool) {
         let pairs = self.pairs();
         let expected: Vec<U> = pairs.iter().map(|&(x, y)| (self.scalar)(x, y)).collect();
-        for n in [1, 2, 3, 7, 8, 9, 15, 17, 31, 32, 33, 63, 65, 127, 255, 256, 257, if many { 40_003 } else { 4_099 }] {
+        for n in [
+            1,
+            2,
+            3,
+            7,
+            8,
+            9,
+            15,
+            17,
+            31,
+            32,
+            33,
+            63,
+            65,
+            127,
+            255,
+            256,
+            257,
+            if many { 40_003 } else { 4_099 },
+        ] {
             let common = [DType::F32, DType::I32].contains(&T::DTYPE);
             if n > 1000 && !common {
                 continue;
             }
             let make = |second: bool| {
-                let pick = |[_, i, _]: [usize; 3]| if second { pairs[i % PAIRS].1 } else { pairs[i % PAIRS].0 };
+                let pick =
+                    |[_, i, _]: [usize; 3]| if second { pairs[i % PAIRS].1 } else { pairs[i % PAIRS].0 };
                 Tensor::from_fn([1, n, 1], pick, &Cpu).unwrap()
             };
             let (x, y) = (make(false), make(true));
-            for (kind, x, y) in [("forwards", x.view(), y.view()), ("backwards", x.reversed(Axis::<1>), y.reversed(Axis::<1>))] {
+            for (kind, x, y) in [
+                ("forwards", x.view(), y.view()),
+                ("backwards", x.reversed(Axis::<1>), y.reversed(Axis::<1>)),
+            ] {
                 let found = (self.cpu)(x, y).unwrap().to_vec().unwrap();
                 let at = |k: usize| if kind == "forwards" { k } else { n - 1 - k };
                 let wrong = (0..n).find(|&k| !found[k].same(expected[at(k) % PAIRS]));
@@ -141,7 +181,10 @@ impl<T: Value, U: Value> Case for Row<T, U> {
     }
 
     fn refusals(&self) {
-        let (x, y) = (Tensor::<T, 3>::zeros([2, 3, 4], &Cpu).unwrap(), Tensor::<T, 3>::zeros([2, 2, 4], &Cpu).unwrap());
+        let (x, y) = (
+            Tensor::<T, 3>::zeros([2, 3, 4], &Cpu).unwrap(),
+            Tensor::<T, 3>::zeros([2, 2, 4], &Cpu).unwrap(),
+        );
         let waiting = Tensor::<T, 3>::empty([2, 3, 4], &Cpu).unwrap();
         assert!(
             matches!((self.cpu)(waiting.view(), waiting.view()), Err(Error::Unallocated { op, .. }) if op == self.name),
@@ -167,14 +210,17 @@ impl<T: Value, U: Value> Case for Row<T, U> {
         // Dense operands of full size give the result their order of axes, here as there.
         let x = Tensor::<T, 3, Meta>::zeros([4, 2, 3], &device).unwrap().into_transposed().unwrap();
         let here = Tensor::<T, 3>::zeros([4, 2, 3], &Cpu).unwrap().into_transposed().unwrap();
-        let strides = (meta(x.view(), x.view()).unwrap().stride(), (self.cpu)(here.view(), here.view()).unwrap().stride());
+        let strides = (
+            meta(x.view(), x.view()).unwrap().stride(),
+            (self.cpu)(here.view(), here.view()).unwrap().stride(),
+        );
         assert_eq!(strides, (Stride([1, 3, 6]), Stride([1, 3, 6])), "{}", self.name);
     }
 
     fn values(&self) -> (usize, Option<String>) {
         let (mut known, mut wrong) = (0, None);
         for (x, y) in self.pairs() {
-            let Some(Truth { exact: expected, ulp }) = truth(self.name, x, y) else { continue };
+            let Some(BoolElement { exact: expected, ulp }) = truth(self.name, x, y) else { continue };
             known += 1;
             let found = (self.scalar)(x, y);
             let fine = match expected {
@@ -186,7 +232,11 @@ impl<T: Value, U: Value> Case for Row<T, U> {
                 exact => found.exact() == exact,
             };
             if !fine && wrong.is_none() {
-                wrong = Some(format!("{} {} of ({x:?}, {y:?}) is {found:?}, not {expected:?} within {ulp}", self.name, T::DTYPE));
+                wrong = Some(format!(
+                    "{} {} of ({x:?}, {y:?}) is {found:?}, not {expected:?} within {ulp}",
+                    self.name,
+                    T::DTYPE
+                ));
             }
         }
         (known, wrong)
@@ -199,10 +249,10 @@ impl<T: Value, U: Value> Case for Row<T, U> {
 }
 
 fn call1<F: Op<(T,)>, T: Element>(x: T, _: T) -> F::Out {
-    F::Out::narrow(F::call::<Run>((Lane::from_raw(x.widen()),)).value())
+    F::Out::narrow(F::call::<Eval>((Lane::from_raw(x.widen()),)).value())
 }
 fn call2<F: Op<(T, T)>, T: Element>(x: T, y: T) -> F::Out {
-    F::Out::narrow(F::call::<Run>((Lane::from_raw(x.widen()), Lane::from_raw(y.widen()))).value())
+    F::Out::narrow(F::call::<Eval>((Lane::from_raw(x.widen()), Lane::from_raw(y.widen()))).value())
 }
 
 /// Every operator on every element.
@@ -232,7 +282,11 @@ impl Visit for Cases {
             scalar: call1::<F, T>,
             cpu: Box::new(move |x, _| x.map(operator)),
             param: None,
-            meta: if const { is_chosen(T::DTYPE) } { Some(Box::new(move |x, _| x.map(operator))) } else { None },
+            meta: if const { is_chosen(T::DTYPE) } {
+                Some(Box::new(move |x, _| x.map(operator)))
+            } else {
+                None
+            },
         });
     }
     fn binary<F: Op<(T, T)>, T: Element>(&mut self, operator: F) {
@@ -241,8 +295,16 @@ impl Visit for Cases {
             operands: 2,
             scalar: call2::<F, T>,
             cpu: Box::new(move |x, y| x.zip(operator, y)),
-            param: if const { is_chosen(T::DTYPE) } { Some(Box::new(move |x, y| x.zip(operator, y))) } else { None },
-            meta: if const { is_chosen(T::DTYPE) } { Some(Box::new(move |x, y| x.zip(operator, y))) } else { None },
+            param: if const { is_chosen(T::DTYPE) } {
+                Some(Box::new(move |x, y| x.zip(operator, y)))
+            } else {
+                None
+            },
+            meta: if const { is_chosen(T::DTYPE) } {
+                Some(Box::new(move |x, y| x.zip(operator, y)))
+            } else {
+                None
+            },
         });
     }
 }
@@ -283,7 +345,11 @@ fn values_agree_with_the_truth_on_every_element() {
         wrong.extend(first_wrong);
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    println!("{} values; without a truth: {:?}", known.values().sum::<usize>(), known.iter().filter(|row| *row.1 == 0).collect::<Vec<_>>());
+    println!(
+        "{} values; without a truth: {:?}",
+        known.values().sum::<usize>(),
+        known.iter().filter(|row| *row.1 == 0).collect::<Vec<_>>()
+    );
     // Every operator that this suite was written with has its truth; a later one may.
     assert!(known.values().filter(|count| **count > 0).count() >= 68, "{known:?}");
 }
@@ -308,11 +374,22 @@ fn the_table_holds_every_operator_once_and_its_values_are_those_of_the_bodies() 
 /// or are parts of larger ones; outputs too.
 #[test]
 fn rows_of_any_length_give_what_one_loop_gives() -> Result<()> {
-    let small = [[1, 1, 1], [2, 2, 2], [3, 70, 1], [70, 3, 2], [1, 200, 3], [65, 2, 5], [10, 10, 31], [4, 90, 33], [2, 3, 300]];
+    let small = [
+        [1, 1, 1],
+        [2, 2, 2],
+        [3, 70, 1],
+        [70, 3, 2],
+        [1, 200, 3],
+        [65, 2, 5],
+        [10, 10, 31],
+        [4, 90, 33],
+        [2, 3, 300],
+    ];
     // Shared by threads, and past the caches.
     let [short, long] = [rows_past_caches(1100 * 3, 4), rows_past_caches(150 * 101, 4)];
     let large = [[100, 111, 3], [150, 1, 257], [7, 90, 100], [short, 1100, 3], [long, 150, 101]];
-    let sizes = if cfg!(any(miri, rankform_through_cuda)) { &small[..] } else { &[&small[..], &large].concat() };
+    let sizes =
+        if cfg!(any(miri, rankform_through_cuda)) { &small[..] } else { &[&small[..], &large].concat() };
     for &[l, m, n] in sizes {
         let value = |i: usize, j: usize, k: usize| (i * 7 + j * 3 + k) as f32;
         let x = Tensor::from_fn([l, m, n], |[i, j, k]| value(i, j, k), &Cpu)?;
@@ -331,8 +408,14 @@ fn rows_of_any_length_give_what_one_loop_gives() -> Result<()> {
         assert!((&x + &column).iter().eq(&sums), "a column, {what}");
         assert!((&column + part).iter().eq(&sums), "a column and a part, {what}");
         assert!((turned + &column).iter().eq(&sums), "a column and what is turned, {what}");
-        assert!((&x + &middle).iter().eq(&expected(&|i, j, k| value(i, j, k) + (3 * i + k) as f32)), "a matrix, {what}");
-        assert!((&x - &row).iter().eq(&expected(&|i, j, k| value(i, j, k) - (5 * k) as f32)), "a row, {what}");
+        assert!(
+            (&x + &middle).iter().eq(&expected(&|i, j, k| value(i, j, k) + (3 * i + k) as f32)),
+            "a matrix, {what}"
+        );
+        assert!(
+            (&x - &row).iter().eq(&expected(&|i, j, k| value(i, j, k) - (5 * k) as f32)),
+            "a row, {what}"
+        );
         let three = expected(&|i, j, k| value(i, j, k) * (i + 2 * j) as f32 + (5 * k) as f32);
         assert!((x.lazy() * &column + &row).eval()?.iter().eq(&three), "three, {what}");
         assert!((-part).iter().eq(&expected(&|i, j, k| -value(i, j, k))), "a part, {what}");

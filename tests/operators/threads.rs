@@ -28,7 +28,9 @@ fn values(size: [usize; 2]) -> Tensor<f32, 2> {
 #[test]
 fn results_do_not_depend_on_the_number_of_threads() {
     let (x, y) = (values([401, 700]), values([700, 401]));
-    same_on_every_pool("an expression of mixed layouts", || bits((x.lazy() * y.transposed() + 0.5).eval().unwrap()));
+    same_on_every_pool("an expression of mixed layouts", || {
+        bits((x.lazy() * y.transposed() + 0.5).eval().unwrap())
+    });
     same_on_every_pool("a sum of all", || bits(x.sum(All).unwrap()));
     // Several stretches of one long row, whole and packed.
     same_on_every_pool("a sum of all, transposed", || bits((x.lazy() - y.transposed()).sum(All).unwrap()));
@@ -40,13 +42,19 @@ fn results_do_not_depend_on_the_number_of_threads() {
     same_on_every_pool("a mean of rows", || bits(x.mean(Axis::<1>).unwrap()));
     same_on_every_pool("a variance of columns", || bits(x.var(Axis::<0>).unwrap()));
     same_on_every_pool("sums of a permuted operand", || bits(y.transposed().sum(Axis::<1>).unwrap()));
-    same_on_every_pool("a fused sum of squares", || bits((x.lazy() - y.transposed()).square().sum(Axis::<0>).unwrap()));
+    same_on_every_pool("a fused sum of squares", || {
+        bits((x.lazy() - y.transposed()).square().sum(Axis::<0>).unwrap())
+    });
     same_on_every_pool("softmax of rows", || bits(x.softmax(Axis::<1>).unwrap()));
-    same_on_every_pool("layer norm of columns", || bits((x.lazy() * y.transposed()).eval().unwrap().layer_norm(Axis::<0>, 1e-5).unwrap()));
+    same_on_every_pool("layer norm of columns", || {
+        bits((x.lazy() * y.transposed()).eval().unwrap().layer_norm(Axis::<0>, 1e-5).unwrap())
+    });
     same_on_every_pool("a matrix product", || bits(x.matmul(&y).unwrap()));
     let narrow = (x.cast::<rankform::bf16>().unwrap(), y.cast::<rankform::bf16>().unwrap());
     same_on_every_pool("a product of 16-bit floats", || bits(narrow.0.matmul(&narrow.1).unwrap()));
-    same_on_every_pool("a matrix times a vector", || bits(values([700, 901]).matmul(values([901, 2]).slice((.., 0)).unwrap()).unwrap()));
+    same_on_every_pool("a matrix times a vector", || {
+        bits(values([700, 901]).matmul(values([901, 2]).slice((.., 0)).unwrap()).unwrap())
+    });
     for (name, [m, k, n]) in [
         ("a large product", [260, 200, 300]),
         ("few rows", [16, 270, 1000]),
@@ -77,8 +85,12 @@ fn results_do_not_depend_on_the_number_of_threads() {
     });
     same_on_every_pool("places", || bits(x.argmax(Axis::<0>).unwrap()));
     same_on_every_pool("running sums of rows", || bits(x.cumsum(Axis::<1>).unwrap()));
-    same_on_every_pool("running sums of columns", || bits((x.lazy() * y.transposed()).cumsum(Axis::<0>).unwrap()));
-    same_on_every_pool("a running sum of one line", || bits(x.to_shape([401 * 700]).unwrap().cumsum(Axis::<0>).unwrap()));
+    same_on_every_pool("running sums of columns", || {
+        bits((x.lazy() * y.transposed()).cumsum(Axis::<0>).unwrap())
+    });
+    same_on_every_pool("a running sum of one line", || {
+        bits(x.to_shape([401 * 700]).unwrap().cumsum(Axis::<0>).unwrap())
+    });
     same_on_every_pool("places in order", || bits(x.argsort(Axis::<0>).unwrap()));
     same_on_every_pool("elements in order", || bits(y.transposed().sort(Axis::<1>).unwrap()));
     let meeting = Tensor::from_fn([401], |[i]| (i * i % 7) as i64, &Cpu).unwrap();
@@ -111,7 +123,9 @@ fn whole_matrix_products_do_not_depend_on_the_number_of_threads() {
     // Others too, for each sum is one thread's. Large on the CPU, where panels serve.
     let [m, k, n] = if cfg!(rankform_through_cuda) { [20, 30, 40] } else { [260, 900, 901] };
     let (x, y) = (values([m, k]), values([k, n]));
-    same_on_every_pool("of large floats", || bits(x.matmul(&y).unwrap().into_slice((.., (..).step(9))).unwrap()));
+    same_on_every_pool("of large floats", || {
+        bits(x.matmul(&y).unwrap().into_slice((.., (..).step(9))).unwrap())
+    });
 }
 
 #[test]
@@ -134,7 +148,9 @@ fn an_operator_called_from_inside_parallel_work_neither_waits_for_ever_nor_errs(
     let x = values([401, 700]);
     let expected = bits((&x + 1.0).sum(Axis::<1>).unwrap());
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
-    let all: Vec<bool> = pool.install(|| (0..8).into_par_iter().map(|_| bits((&x + 1.0).sum(Axis::<1>).unwrap()) == expected).collect());
+    let all: Vec<bool> = pool.install(|| {
+        (0..8).into_par_iter().map(|_| bits((&x + 1.0).sum(Axis::<1>).unwrap()) == expected).collect()
+    });
     assert_eq!(all, [true; 8]);
 }
 
@@ -145,7 +161,10 @@ fn an_element_is_the_same_wherever_it_stands_in_a_tensor() -> Result<()> {
     let all = (x.lazy().exp() / (x.lazy().sin() + 2.0)).eval()?;
     for at in (0..2001).step_by(37) {
         let one = x.slice((.., at..at + 1))?;
-        assert_eq!((one.lazy().exp() / (one.lazy().sin() + 2.0)).eval()?.item()?.to_bits(), all[[0, at]].to_bits());
+        assert_eq!(
+            (one.lazy().exp() / (one.lazy().sin() + 2.0)).eval()?.item()?.to_bits(),
+            all[[0, at]].to_bits()
+        );
     }
     let strided = x.slice((.., (..).step(-3)))?;
     let some = (strided.lazy().exp() / (strided.lazy().sin() + 2.0)).eval()?;

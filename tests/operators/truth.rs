@@ -7,7 +7,7 @@ use crate::value::{Exact, Value, unit};
 use rankform::scalar::DType;
 
 /// What an operator should give: exactly, or within so many units in the last place.
-pub struct Truth {
+pub struct BoolElement {
     pub exact: Exact,
     pub ulp: f64,
 }
@@ -16,22 +16,22 @@ pub struct Truth {
 const FUNCTION: f64 = 1.5;
 
 /// The truth about one value, where it is known here.
-pub fn truth<T: Value>(name: &str, x: T, y: T) -> Option<Truth> {
-    let sure = |exact| Some(Truth { exact, ulp: 0.0 });
+pub fn truth<T: Value>(name: &str, x: T, y: T) -> Option<BoolElement> {
+    let sure = |exact| Some(BoolElement { exact, ulp: 0.0 });
     match (x.exact(), y.exact()) {
         (Exact::Real(x), Exact::Real(y)) => {
             if let Some(truth) = compared(name, x.partial_cmp(&y)).or_else(|| classified(name, x)) {
-                return sure(Exact::Truth(truth));
+                return sure(Exact::BoolElement(truth));
             }
             real::<T>(name, x, y)
         }
-        (Exact::Whole(x), Exact::Whole(y)) => {
+        (Exact::Integer(x), Exact::Integer(y)) => {
             if let Some(truth) = compared(name, x.partial_cmp(&y)).or((name == "is_nan").then_some(false)) {
-                return sure(Exact::Truth(truth));
+                return sure(Exact::BoolElement(truth));
             }
-            sure(Exact::Whole(wrapped::<T>(whole(name, x, y, 8 * size_of::<T>() as i128)?)))
+            sure(Exact::Integer(wrapped::<T>(whole(name, x, y, 8 * size_of::<T>() as i128)?)))
         }
-        (Exact::Truth(x), Exact::Truth(y)) => sure(Exact::Truth(match name {
+        (Exact::BoolElement(x), Exact::BoolElement(y)) => sure(Exact::BoolElement(match name {
             "bit_and" => x && y,
             "bit_or" => x || y,
             "bit_xor" | "not_equal" => x != y,
@@ -41,8 +41,8 @@ pub fn truth<T: Value>(name: &str, x: T, y: T) -> Option<Truth> {
         })),
         (Exact::Complex(a, b), Exact::Complex(c, d)) => {
             let exact = match name {
-                "equal" => return sure(Exact::Truth(a == c && b == d)),
-                "not_equal" => return sure(Exact::Truth(a != c || b != d)),
+                "equal" => return sure(Exact::BoolElement(a == c && b == d)),
+                "not_equal" => return sure(Exact::BoolElement(a != c || b != d)),
                 "add" => (a + c, b + d),
                 "sub" => (a - c, b - d),
                 "mul" => (a * c - b * d, a * d + b * c),
@@ -53,7 +53,7 @@ pub fn truth<T: Value>(name: &str, x: T, y: T) -> Option<Truth> {
             };
             // Infinities and NaNs of complex numbers have no standard.
             let finite = [a, b, c, d, exact.0, exact.1].iter().all(|part| part.is_finite());
-            finite.then_some(Truth { exact: Exact::Complex(exact.0, exact.1), ulp: 8.0 })
+            finite.then_some(BoolElement { exact: Exact::Complex(exact.0, exact.1), ulp: 8.0 })
         }
         _ => None,
     }
@@ -279,22 +279,26 @@ fn rounded_once(name: &str, x: f64, y: f64) -> Option<f64> {
     })
 }
 
-fn real<T: Value>(name: &str, x: f64, y: f64) -> Option<Truth> {
+fn real<T: Value>(name: &str, x: f64, y: f64) -> Option<BoolElement> {
     // 16-bit floats round once more, from f32.
     let narrow = 2f64.powi(T::FRACTION - 23).min(1.0);
     let at_end = if T::FRACTION < 23 { 0.5 + 1e-3 } else { 0.0 };
     if let Some(truth) = rounded_once(name, x, y) {
         let ulp = if T::DTYPE == DType::F64 { 0.0 } else { 0.5 + 1e-3 };
-        return Some(Truth { exact: Exact::Real(truth), ulp });
+        return Some(BoolElement { exact: Exact::Real(truth), ulp });
     }
     if let Some(truth) = function(name, x, y) {
-        return Some(Truth { exact: Exact::Real(truth), ulp: FUNCTION * narrow + at_end });
+        return Some(BoolElement { exact: Exact::Real(truth), ulp: FUNCTION * narrow + at_end });
     }
     let truth = composed(name, x)?;
     // A body rounds what it passes on: as if `x` were off by some units, and whatever underflows by one.
     let step = 1e-6;
-    let moved = composed(name, x * (1.0 + step)).map_or(0.0, |moved| (moved - truth).abs() / (step * truth.abs()));
+    let moved =
+        composed(name, x * (1.0 + step)).map_or(0.0, |moved| (moved - truth).abs() / (step * truth.abs()));
     let condition = if moved.is_finite() { moved } else { 0.0 };
     let underflow = if truth.abs() < f64::MAX { x.abs().max(1.0) * T::LEAST / unit::<T>(truth) } else { 0.0 };
-    Some(Truth { exact: Exact::Real(truth), ulp: (3.0 + 4.0 * condition + underflow) * narrow + at_end })
+    Some(BoolElement {
+        exact: Exact::Real(truth),
+        ulp: (3.0 + 4.0 * condition + underflow) * narrow + at_end,
+    })
 }

@@ -39,8 +39,8 @@ impl Random {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Exact {
     Real(f64),
-    Whole(i128),
-    Truth(bool),
+    Integer(i128),
+    BoolElement(bool),
     Complex(f64, f64),
 }
 
@@ -66,7 +66,11 @@ pub trait Value: Element {
             return if y.is_nan() && truth.is_nan() { 0.0 } else { f64::INFINITY };
         }
         if y == truth {
-            return if y != 0.0 || y.is_sign_negative() == truth.is_sign_negative() { 0.0 } else { f64::INFINITY };
+            return if y != 0.0 || y.is_sign_negative() == truth.is_sign_negative() {
+                0.0
+            } else {
+                f64::INFINITY
+            };
         }
         // An infinity counts as the power of two after the largest number; in f64 that is the largest number itself.
         let end = (Self::LARGEST + unit::<Self>(Self::LARGEST)).min(f64::MAX);
@@ -80,7 +84,8 @@ pub fn unit<T: Value>(x: f64) -> f64 {
     (binade.min(T::LARGEST) * 2f64.powi(-T::FRACTION)).max(T::LEAST)
 }
 
-const POSITIVE: [f64; 18] = [0.0, 1.0, 0.5, 0.75, 2.0, 3.0, 6.0, 1.5, 2.5, 0.1, 1e-3, 10.0, 20.0, 100.0, 1e4, 6e4, 1e-5, 1e-7];
+const POSITIVE: [f64; 18] =
+    [0.0, 1.0, 0.5, 0.75, 2.0, 3.0, 6.0, 1.5, 2.5, 0.1, 1e-3, 10.0, 20.0, 100.0, 1e4, 6e4, 1e-5, 1e-7];
 
 macro_rules! floats {
     ($($t:ty, $from:expr, $to:expr, $fraction:literal, $least:expr, $decades:expr;)*) => { $(
@@ -133,7 +138,7 @@ macro_rules! integers {
                 all
             }
             fn moderate(random: &mut Random) -> Self { (random.below(19) as i64 - 9) as $t }
-            fn exact(self) -> Exact { Exact::Whole(self as i128) }
+            fn exact(self) -> Exact { Exact::Integer(self as i128) }
             fn same(self, other: Self) -> bool { self == other }
         }
     )* };
@@ -148,7 +153,7 @@ impl Value for bool {
         random.chance(2)
     }
     fn exact(self) -> Exact {
-        Exact::Truth(self)
+        Exact::BoolElement(self)
     }
     fn same(self, other: Self) -> bool {
         self == other

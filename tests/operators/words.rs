@@ -1,6 +1,6 @@
 //! Errors say which operation was called and what is wrong with its operands; division that refuses 0; the plain methods of lanes.
 
-use rankform::ops::{self, Between, Cov, Meeting, Side};
+use rankform::ops::{self, Cov, QuantileMethod, ScatterReduction, Side};
 use rankform::prelude::*;
 use rankform::{AnyDevice, Error};
 
@@ -48,7 +48,7 @@ fn errors_name_the_operation_that_was_called() -> Result<()> {
         "sort" x.sort_axis(5);
         "argsort" x.argsort_axis(5);
         "topk" x.topk(Axis::<1>, 9);
-        "quantile" x.quantile(2.0, Axis::<0>, Between::Linear);
+        "quantile" x.quantile(2.0, Axis::<0>, QuantileMethod::Linear);
         "histogram" x.histogram(0, 0.0, 1.0);
         "cov" x.cov(Cov::default().frequencies(index.view()));
         "gather" x.gather(Axis::<0>, &far);
@@ -65,13 +65,13 @@ fn errors_name_the_operation_that_was_called() -> Result<()> {
         "index_scatter" fresh().index_scatter(ops::Add, Axis::<1>, &index, &x.slice((.., ..1))?);
         "index_scatter" fresh().index_scatter_axis(ops::Add, 5, &index, &x);
         "index_scatter" handle().index_scatter(ops::Add, Axis::<1>, &index, &x);
-        "scatter_reduce" fresh().scatter_reduce(Meeting::Mean, Axis::<0>, &far, &x, true);
-        "scatter_reduce" fresh().scatter_reduce(Meeting::Sum, Axis::<0>, &far, &x, true);
-        "scatter_reduce" fresh().scatter_reduce(Meeting::Sum, Axis::<0>, &far, &y, true);
-        "scatter_reduce" fresh().scatter_reduce_axis(Meeting::Max, 5, &far, &x, true);
-        "index_reduce" fresh().index_reduce(Meeting::Mean, Axis::<1>, &index, &x, false);
-        "index_reduce" fresh().index_reduce(Meeting::Prod, Axis::<1>, &index, &y, false);
-        "index_reduce" fresh().index_reduce_axis(Meeting::Min, 5, &index, &x, false);
+        "scatter_reduce" fresh().scatter_reduce(ScatterReduction::Mean, Axis::<0>, &far, &x, true);
+        "scatter_reduce" fresh().scatter_reduce(ScatterReduction::Sum, Axis::<0>, &far, &x, true);
+        "scatter_reduce" fresh().scatter_reduce(ScatterReduction::Sum, Axis::<0>, &far, &y, true);
+        "scatter_reduce" fresh().scatter_reduce_axis(ScatterReduction::Max, 5, &far, &x, true);
+        "index_reduce" fresh().index_reduce(ScatterReduction::Mean, Axis::<1>, &index, &x, false);
+        "index_reduce" fresh().index_reduce(ScatterReduction::Prod, Axis::<1>, &index, &y, false);
+        "index_reduce" fresh().index_reduce_axis(ScatterReduction::Min, 5, &index, &x, false);
         "one_hot" five.one_hot::<f32, _>(5);
         "bincount" five.bincount(2);
         "reshape" x.reshape([5]);
@@ -129,7 +129,10 @@ fn errors_say_what_is_wrong_in_the_words_of_the_operation() -> Result<()> {
     let x = Tensor::<f32, 2>::ones([2, 3], &Cpu)?;
     let cases = [
         (text(x.remove_axis(Axis::<0>)), "remove_axis: axis 0 of sizes [2, 3] has size 2, not 1"),
-        (text(x.copy()?.into_remove_axis(Axis::<1>)), "into_remove_axis: axis 1 of sizes [2, 3] has size 3, not 1"),
+        (
+            text(x.copy()?.into_remove_axis(Axis::<1>)),
+            "into_remove_axis: axis 1 of sizes [2, 3] has size 3, not 1",
+        ),
         (text(x.cross(&x, Axis::<0>)), "cross: axis 0 of sizes [2, 3] has size 2, not 3"),
         (text(x.copy()?.into_shape([4])), "into_shape: [4] holds 4 elements, found 6 of sizes [2, 3]"),
         (text(x.to_shape([4])), "to_shape: [4] holds 4 elements, found 6 of sizes [2, 3]"),
@@ -138,11 +141,23 @@ fn errors_say_what_is_wrong_in_the_words_of_the_operation() -> Result<()> {
             "index_scatter: index 3 is outside axis 1 of size 3, of sizes [2, 3]",
         ),
         (
-            text(x.copy()?.index_reduce(Meeting::Mean, Axis::<0>, &Tensor::from([-1]), &Tensor::from([[1.0]]), true)),
+            text(x.copy()?.index_reduce(
+                ScatterReduction::Mean,
+                Axis::<0>,
+                &Tensor::from([-1]),
+                &Tensor::from([[1.0]]),
+                true,
+            )),
             "index_reduce: index -1 is outside axis 0 of size 2, of sizes [2, 3]",
         ),
-        (text(Tensor::from([2_i64, 3]).one_hot::<f32, _>(3)), "one_hot: class 3 is none of 3, counted from 0"),
-        (text(Tensor::from([[-1_i64]]).one_hot::<f32, _>(3)), "one_hot: class -1 is none of 3, counted from 0"),
+        (
+            text(Tensor::from([2_i64, 3]).one_hot::<f32, _>(3)),
+            "one_hot: class 3 is none of 3, counted from 0",
+        ),
+        (
+            text(Tensor::from([[-1_i64]]).one_hot::<f32, _>(3)),
+            "one_hot: class -1 is none of 3, counted from 0",
+        ),
         (
             text(Tensor::<f64, 1>::random_uniform([2], 1.0..0.0, 7, &Cpu)),
             "random_uniform: the range 1..0 must be of finite numbers, the first below the second",
@@ -212,7 +227,10 @@ fn checked_division_refuses_zero_and_overflow_and_else_is_division() -> Result<(
     // Without data there is nothing to refuse but sizes.
     let shapes = Tensor::<i32, 2, Meta>::zeros([2, 3], &Meta::new())?;
     assert_eq!(shapes.checked_div(&shapes)?.size(), [2, 3]);
-    assert!(matches!(shapes.checked_div(&Tensor::<i32, 2, Meta>::zeros([2, 4], shapes.device())?), Err(Error::Sizes { .. })));
+    assert!(matches!(
+        shapes.checked_div(&Tensor::<i32, 2, Meta>::zeros([2, 4], shapes.device())?),
+        Err(Error::Sizes { .. })
+    ));
     Ok(())
 }
 
@@ -238,7 +256,12 @@ fn a_body_may_call_the_plain_methods_of_tensors() -> Result<()> {
     let wanted: Vec<f64> = x.iter().map(|x| x * x + 1.0 / x - 1.0 / x.sqrt()).collect();
     assert_eq!(x.map(plain)?.to_vec()?, wanted);
     let x = Tensor::from([-2.0, 0.0, 0.5, f64::NAN]);
-    assert!(x.map(kept)?.iter().zip(x.relu()?.mul(&x.softplus()?)?.iter()).all(|(a, b)| a == b || a.is_nan() && b.is_nan()));
+    assert!(
+        x.map(kept)?
+            .iter()
+            .zip(x.relu()?.mul(&x.softplus()?)?.iter())
+            .all(|(a, b)| a == b || a.is_nan() && b.is_nan())
+    );
     assert_eq!(x.map(derivative::<_, 0>(squared))?.slice((..3,))?.to_vec()?, [-4.0, 0.0, 1.0]);
     assert_eq!(Tensor::from([-3_i8, 5]).map(squared)?.to_vec()?, [9, 25]);
     assert_eq!(Tensor::from([-3_i8, 5]).map(above)?.to_vec()?, [0, 5]);

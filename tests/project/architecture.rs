@@ -25,7 +25,7 @@ const ORDER: &[&str] = &[
     "expr",
     "ops",
     "cuda",
-    "quantised",
+    "quantized",
     "sparse",
     "symbolic",
     "dynamic",
@@ -43,7 +43,10 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/device/cpu/board.rs", "shows helpers a job on its owner's stack, who waits for them"),
     ("src/device/cpu/contract/block.rs", "runs products over addresses"),
     ("src/device/cpu/contract/complex.rs", "a kernel, which takes addresses"),
-    ("src/device/cpu/contract/amx.rs", "the processor's instructions, which the standard library does not have"),
+    (
+        "src/device/cpu/contract/amx.rs",
+        "the processor's instructions, which the standard library does not have",
+    ),
     ("src/device/cpu/contract/micro.rs", "the processor's instructions"),
     ("src/device/cpu/contract/mod.rs", "runs products over addresses"),
     ("src/device/cpu/contract/pack.rs", "copies operands into panels"),
@@ -59,7 +62,10 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/device/cpu/fold.rs", "keeps states that are not there yet"),
     ("src/device/cpu/io.rs", "reads and writes elements at addresses"),
     ("src/device/cpu/index.rs", "moves elements by index and mask"),
-    ("src/device/cpu/interpret/device.rs", "implements the trait, by calls of the host and of interpreted programs"),
+    (
+        "src/device/cpu/interpret/device.rs",
+        "implements the trait, by calls of the host and of interpreted programs",
+    ),
     ("src/device/cpu/interpret/fold.rs", "runs interpreted reducers over addresses"),
     ("src/device/cpu/interpret/frame.rs", "runs steps over addresses, in memory that it takes"),
     ("src/device/cpu/interpret/map.rs", "runs interpreted programs over addresses"),
@@ -115,7 +121,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/dynamic/views.rs", "other axes over the same memory"),
     ("src/element/half.rs", "which bytes are valid elements; the processor's instructions"),
     ("src/element/narrow.rs", "which bytes are valid elements"),
-    ("src/element/quantised.rs", "which bytes are valid elements"),
+    ("src/element/quantized.rs", "which bytes are valid elements"),
     ("src/element.rs", "which bytes are valid elements"),
     ("src/expr/apply.rs", "hands the addresses of operands to a device"),
     ("src/expr/gathered.rs", "hands the addresses of operands to a device"),
@@ -160,11 +166,15 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/tensor/view_mut.rs", "the invariants of an exclusive view"),
 ];
 
-/// Where an address comes from a reference: of one whole value, never of an element for its neighbours.
+/// Where an address comes from a reference: of one whole value, never of an element for its neighbors.
 const ADDRESSES: &[(&str, &str, &str)] = &[
     ("src/device/cuda/blas.rs", "from_ref", "a scale factor, as one value"),
     ("src/device/cpu/board.rs", "from_ref", "the job, read as one value"),
-    ("src/device/cpu/map.rs", "from_ref", "the program, read as one value; the bytes of a value that is remembered"),
+    (
+        "src/device/cpu/map.rs",
+        "from_ref",
+        "the program, read as one value; the bytes of a value that is remembered",
+    ),
     ("src/device/cpu/map.rs", "from_mut", "the bytes of a value that is remembered"),
     ("src/device/cpu/interpret/map.rs", "from_ref", "the program, read as one value"),
     ("src/device/cpu/interpret/reduce.rs", "from_ref", "the reduction, read as one value"),
@@ -188,30 +198,95 @@ const MECHANISMS: &[(&str, &str)] = &[
 
 /// Where a panic may start, by its text, and why it cannot or should.
 const PANICS: &[(&str, &str, &str, &str)] = &[
-    ("src/device/cpu/contract/tile.rs", "assert", "", "checked by the compiler: the sums of each tile fit the room that is kept for them"),
+    (
+        "src/device/cpu/contract/tile.rs",
+        "assert",
+        "",
+        "checked by the compiler: the sums of each tile fit the room that is kept for them",
+    ),
     ("src/device/cpu/contract/pack.rs", "panic", "no panels of such units", "checked by the compiler"),
-    ("src/device/cpu/contract/pack.rs", "assert", "rows of a panel are short", "what is converted would be written outside"),
-    ("src/device/cpu/interpret/frame.rs", "assert", "a block has its room", "a larger one would write outside"),
-    ("src/device/cpu/interpret/frame.rs", "assert", "room was counted for every piece", "what is written would stand outside"),
-    ("src/device/cpu/interpret/map.rs", "unreachable", "parts were made of these", "a result would be left unwritten"),
-    ("src/device/cpu/io.rs", "assert", "scratch: blocks are counted before they are taken", "a wrong count would write outside"),
-    ("src/device/cpu/map.rs", "assert", "", "checked by the compiler: every element fits the room that is kept for it"),
-    ("src/device/cpu/map.rs", "assert", "without outputs a program is one in place", "checked by the compiler"),
-    ("src/device/cpu/past.rs", "assert", "", "checked by the compiler: chunks of any width are whole pairs of cache lines"),
+    (
+        "src/device/cpu/contract/pack.rs",
+        "assert",
+        "rows of a panel are short",
+        "what is converted would be written outside",
+    ),
+    (
+        "src/device/cpu/interpret/frame.rs",
+        "assert",
+        "a block has its room",
+        "a larger one would write outside",
+    ),
+    (
+        "src/device/cpu/interpret/frame.rs",
+        "assert",
+        "room was counted for every piece",
+        "what is written would stand outside",
+    ),
+    (
+        "src/device/cpu/interpret/map.rs",
+        "unreachable",
+        "parts were made of these",
+        "a result would be left unwritten",
+    ),
+    (
+        "src/device/cpu/io.rs",
+        "assert",
+        "scratch: blocks are counted before they are taken",
+        "a wrong count would write outside",
+    ),
+    (
+        "src/device/cpu/map.rs",
+        "assert",
+        "",
+        "checked by the compiler: every element fits the room that is kept for it",
+    ),
+    (
+        "src/device/cpu/map.rs",
+        "assert",
+        "without outputs a program is one in place",
+        "checked by the compiler",
+    ),
+    (
+        "src/device/cpu/past.rs",
+        "assert",
+        "",
+        "checked by the compiler: chunks of any width are whole pairs of cache lines",
+    ),
     (
         "src/device/cpu/pool.rs",
         "panic",
         "steady state: {allocations} new blocks of memory; see `Cpu::steady_state`",
         "a guard of tests, which is made to panic",
     ),
-    ("src/device/cpu/simd.rs", "unreachable", "a loop for wider instructions", "a result would be left unwritten"),
-    ("src/device/cpu/simd.rs", "unreachable", "a loop that is called by AVX2 at most", "a result would be left unwritten"),
-    ("src/device/cpu/states.rs", "assert", "states have their places in rooms that begin at cache lines", "checked by the compiler"),
+    (
+        "src/device/cpu/simd.rs",
+        "unreachable",
+        "a loop for wider instructions",
+        "a result would be left unwritten",
+    ),
+    (
+        "src/device/cpu/simd.rs",
+        "unreachable",
+        "a loop that is called by AVX2 at most",
+        "a result would be left unwritten",
+    ),
+    (
+        "src/device/cpu/states.rs",
+        "assert",
+        "states have their places in rooms that begin at cache lines",
+        "checked by the compiler",
+    ),
     ("src/device/cpu/walk.rs", "assert", "the axes of a row fit one walk", "a second walk would be lost"),
     ("src/dynamic/axes.rs", "assert", "a layout of few axes", "checked by the compiler"),
     ("src/dynamic/tensor.rs", "assert", "", "checked by the compiler"),
     ("src/interop/dlpack/abi.rs", "assert", "", "checked by the compiler: sizes and places in C's structs"),
-    ("src/kernel/in_place.rs", "assert", "a program in place loads each of its outputs", "checked by the compiler"),
+    (
+        "src/kernel/in_place.rs",
+        "assert",
+        "a program in place loads each of its outputs",
+        "checked by the compiler",
+    ),
     ("src/layout/view.rs", "expect", "the type says that axis A exists", "the bound of the function says so"),
     (
         "src/ops/grid.rs",
@@ -219,14 +294,34 @@ const PANICS: &[(&str, &str, &str, &str)] = &[
         "a line stands along any axis, and the sizes can be counted",
         "axes of size 1 are a view, and the count is checked",
     ),
-    ("src/ops/einsum.rs", "panic", "{}", "in a constant, where it is an error of the compiler with the text of the parser"),
-    ("src/ops/symbols.rs", "panic", "{error}", "std operators have no Result: they panic with the error's text"),
-    ("src/scalar/trace.rs", "expect", "lanes of `Trace` exist inside `trace` only", "the type has no constructor outside"),
+    (
+        "src/ops/einsum.rs",
+        "panic",
+        "{}",
+        "in a constant, where it is an error of the compiler with the text of the parser",
+    ),
+    (
+        "src/ops/symbols.rs",
+        "panic",
+        "{error}",
+        "std operators have no Result: they panic with the error's text",
+    ),
+    (
+        "src/scalar/trace.rs",
+        "expect",
+        "lanes of `Trace` exist inside `trace` only",
+        "the type has no constructor outside",
+    ),
     ("src/tensor/create.rs", "panic", "{error}", "`From` has no Result; `from_array` and `from_slice` have"),
     ("src/tensor/handle.rs", "assert", "", "checked by the compiler: sizes of the struct"),
     ("src/tensor/host.rs", "panic", "index", "`Index` has no Result; `get` has"),
     ("src/tensor/host.rs", "panic", "{error}", "`IndexMut` has no Result; `view_mut` has"),
-    ("src/tensor/iter.rs", "expect", "one axis of a layout with elements is a layout", "its positions are some of the layout's"),
+    (
+        "src/tensor/iter.rs",
+        "expect",
+        "one axis of a layout with elements is a layout",
+        "its positions are some of the layout's",
+    ),
     ("src/tensor/iter.rs", "panic", "{error}", "iterators have no Result; documented under Panics"),
     ("src/tensor/layouts.rs", "expect", "a chunk lies inside its axis", "both ends are cut to the axis"),
     ("src/tensor/layouts.rs", "expect", "chunks of 1", "only chunks of 0 are refused"),
@@ -251,13 +346,14 @@ const DEPENDENCIES: &[(&str, &str)] = &[
     ("num-traits", "generic numeric code meets the crate"),
     ("rayon", "parallel iterators; a feature"),
     ("rayon-core", "threads; a feature"),
-    ("serde", "serialised tensors; a feature"),
+    ("serde", "serialized tensors; a feature"),
     ("typenum", "arithmetic of ranks in types"),
     ("zip", "archives of tensors; a feature"),
 ];
 
 /// Crates that call a compiler or a library of the system when they are built.
-const NEEDS_A_C_COMPILER: &[&str] = &["cc", "cmake", "bindgen", "pkg-config", "vcpkg", "autotools", "nasm-rs", "clang-sys"];
+const NEEDS_A_C_COMPILER: &[&str] =
+    &["cc", "cmake", "bindgen", "pkg-config", "vcpkg", "autotools", "nasm-rs", "clang-sys"];
 
 const LONGEST: usize = 600;
 
@@ -269,11 +365,16 @@ fn roots(files: &[Source]) -> BTreeMap<String, String> {
     for file in files {
         let module = file.module()[0].clone();
         for (i, token) in file.tokens.iter().enumerate() {
-            if file.path == "src/lib.rs" && token.text == "use" && ORDER.contains(&file.tokens[i + 1].text.as_str()) {
+            if file.path == "src/lib.rs"
+                && token.text == "use"
+                && ORDER.contains(&file.tokens[i + 1].text.as_str())
+            {
                 let module = file.tokens[i + 1].text.clone();
                 let names = file.tokens[i + 2..].iter().take_while(|token| token.text != ";");
                 roots.extend(
-                    names.filter(|token| token.text.chars().all(char::is_alphanumeric)).map(|name| (name.text.clone(), module.clone())),
+                    names
+                        .filter(|token| token.text.chars().all(char::is_alphanumeric))
+                        .map(|name| (name.text.clone(), module.clone())),
                 );
             }
             if reads(&file.tokens, i, &["macro_export", "]", "macro_rules", "!"]) {
@@ -305,26 +406,37 @@ fn upward(file: &Source, roots: &BTreeMap<String, String>) -> Vec<String> {
     let place = |module: &str| ORDER.iter().position(|&name| name == module);
     let own = place(&file.module()[0]);
     let (modules, _) = named(file, roots);
-    let wrong = modules.into_iter().filter(|(module, _)| place(module).is_none_or(|at| own.is_none_or(|own| at > own)));
-    wrong.map(|(module, line)| format!("{}:{line}: names `{module}`, which it comes before", file.path)).collect()
+    let wrong = modules
+        .into_iter()
+        .filter(|(module, _)| place(module).is_none_or(|at| own.is_none_or(|own| at > own)));
+    wrong
+        .map(|(module, line)| format!("{}:{line}: names `{module}`, which it comes before", file.path))
+        .collect()
 }
 
 /// A header that does not name exactly the modules that the file imports. Of its own module it may name what it uses.
 fn header(file: &Source, roots: &BTreeMap<String, String>) -> Option<String> {
     let (modules, inside) = named(file, roots);
     let module = file.module();
-    let wanted = ORDER.iter().filter(|&&name| modules.contains_key(name)).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let wanted = ORDER
+        .iter()
+        .filter(|&&name| modules.contains_key(name))
+        .map(|name| format!("`{name}`"))
+        .collect::<Vec<_>>()
+        .join(", ");
     let wanted = if wanted.is_empty() { "nothing".into() } else { wanted };
     // A plain comment behind the header: users read the header.
     let mut top = file.text.lines().skip_while(|line| line.starts_with("//!"));
-    let said = top.next().and_then(|line| Some(line.strip_prefix("// Imports: ")?.split("Laws:").next().unwrap_or("")));
+    let said = top
+        .next()
+        .and_then(|line| Some(line.strip_prefix("// Imports: ")?.split("Laws:").next().unwrap_or("")));
     let Some(line) = said else {
         return Some(format!("{}: no line `// Imports: {wanted}.` behind the header", file.path));
     };
     let said: BTreeSet<&str> = line.split('`').skip(1).step_by(2).collect();
     let is_own = |name: &str| module.iter().any(|own| own == name) || inside.contains(name);
-    let true_ =
-        said.iter().all(|name| modules.contains_key(*name) || is_own(name)) && modules.keys().all(|name| said.contains(name.as_str()));
+    let true_ = said.iter().all(|name| modules.contains_key(*name) || is_own(name))
+        && modules.keys().all(|name| said.contains(name.as_str()));
     (!true_).then(|| format!("{}: says `Imports: {}`, imports {wanted}", file.path, line.trim()))
 }
 
@@ -346,17 +458,21 @@ fn unsafe_rules(file: &Source) -> Vec<String> {
 }
 
 /// Casts to pointers, and addresses taken of references, outside the listed places: a pointer to one element must not be
-/// used for its neighbours, so addresses come from the memory and move by `cast` and `wrapping_add`.
+/// used for its neighbors, so addresses come from the memory and move by `cast` and `wrapping_add`.
 fn address_rules(file: &Source) -> Vec<String> {
     let mut complaints = Vec::new();
     for (i, token) in file.tokens.iter().enumerate() {
-        let cast = reads(&file.tokens, i, &["as", "*", "mut"]) || reads(&file.tokens, i, &["as", "*", "const"]);
+        let cast =
+            reads(&file.tokens, i, &["as", "*", "mut"]) || reads(&file.tokens, i, &["as", "*", "const"]);
         let taken = matches!(token.text.as_str(), "from_ref" | "from_mut" | "addr_of" | "addr_of_mut")
             || reads(&file.tokens, i, &["raw", "mut"])
             || reads(&file.tokens, i, &["raw", "const"]);
         let listed = ADDRESSES.iter().any(|(path, word, _)| *path == file.path && *word == token.text);
         if cast || taken && !listed {
-            complaints.push(format!("{}:{}: `{}` makes a pointer from a reference or a cast", file.path, token.line, token.text));
+            complaints.push(format!(
+                "{}:{}: `{}` makes a pointer from a reference or a cast",
+                file.path, token.line, token.text
+            ));
         }
     }
     complaints
@@ -364,15 +480,22 @@ fn address_rules(file: &Source) -> Vec<String> {
 
 /// The names of operators, as methods and as types.
 fn operator_names() -> BTreeSet<String> {
-    let camel = |name: &str| name.split('_').map(|part| part[..1].to_uppercase() + &part[1..]).collect::<String>();
+    let camel =
+        |name: &str| name.split('_').map(|part| part[..1].to_uppercase() + &part[1..]).collect::<String>();
     built_in().iter().flat_map(|row| [row.name.to_string(), camel(row.name)]).collect()
 }
 
 /// Operators that a device or a kernel knows by name.
 fn operators_below(file: &Source, names: &BTreeSet<String>) -> Vec<String> {
     let below = ["src/device/", "src/kernel/"].iter().any(|folder| file.path.starts_with(folder));
-    let known = |token: &&Token| below && names.contains(&token.text) && !MECHANISMS.iter().any(|(word, _)| *word == token.text);
-    file.tokens.iter().filter(known).map(|token| format!("{}:{}: the operator `{}`", file.path, token.line, token.text)).collect()
+    let known = |token: &&Token| {
+        below && names.contains(&token.text) && !MECHANISMS.iter().any(|(word, _)| *word == token.text)
+    };
+    file.tokens
+        .iter()
+        .filter(known)
+        .map(|token| format!("{}:{}: the operator `{}`", file.path, token.line, token.text))
+        .collect()
 }
 
 /// Files that are too long, and what belongs to a draft.
@@ -383,7 +506,10 @@ fn drafts(file: &Source) -> Vec<String> {
         complaints.push(format!("{}: {lines} lines", file.path));
     }
     for (i, token) in file.tokens.iter().enumerate() {
-        let draft = matches!(token.text.as_str(), "todo" | "unimplemented" | "dbg" | "print" | "println" | "eprint" | "eprintln");
+        let draft = matches!(
+            token.text.as_str(),
+            "todo" | "unimplemented" | "dbg" | "print" | "println" | "eprint" | "eprintln"
+        );
         if draft && reads(&file.tokens, i + 1, &["!"]) {
             complaints.push(format!("{}:{}: `{}!`", file.path, token.line, token.text));
         }
@@ -396,8 +522,11 @@ fn panics(file: &Source) -> Vec<(String, String, usize)> {
     let mut found = Vec::new();
     for (i, token) in file.tokens.iter().enumerate() {
         let word = token.text.as_str();
-        let method = matches!(word, "unwrap" | "expect" | "unwrap_err" | "expect_err") && i > 0 && reads(&file.tokens, i - 1, &["."]);
-        let named = matches!(word, "panic" | "unreachable" | "assert" | "assert_eq" | "assert_ne") && reads(&file.tokens, i + 1, &["!"]);
+        let method = matches!(word, "unwrap" | "expect" | "unwrap_err" | "expect_err")
+            && i > 0
+            && reads(&file.tokens, i - 1, &["."]);
+        let named = matches!(word, "panic" | "unreachable" | "assert" | "assert_eq" | "assert_ne")
+            && reads(&file.tokens, i + 1, &["!"]);
         if method || named {
             let mut depth = 0;
             let arguments = file.tokens[i + 1 + usize::from(named)..].iter().take_while(|token| {
@@ -413,20 +542,24 @@ fn panics(file: &Source) -> Vec<(String, String, usize)> {
 
 /// Panics that are not listed.
 fn panic_rules(file: &Source) -> Vec<String> {
-    let listed = |word: &str, text: &str| PANICS.iter().any(|row| (row.0, row.1, row.2) == (&*file.path, word, text));
+    let listed =
+        |word: &str, text: &str| PANICS.iter().any(|row| (row.0, row.1, row.2) == (&*file.path, word, text));
     let wrong = panics(file).into_iter().filter(|(word, text, _)| !listed(word, text));
     wrong.map(|(word, text, line)| format!("{}:{line}: `{word}` with the text {text:?}", file.path)).collect()
 }
 
 /// The names of `[dependencies]` in a manifest.
 fn dependencies(manifest: &str) -> BTreeSet<String> {
-    let is_section = |line: &str| line.starts_with('[') && (line.ends_with(".dependencies]") || line == "[dependencies]");
+    let is_section =
+        |line: &str| line.starts_with('[') && (line.ends_with(".dependencies]") || line == "[dependencies]");
     let mut names = BTreeSet::new();
     let mut inside = false;
     for line in manifest.lines().map(str::trim) {
         if line.starts_with('[') {
             inside = is_section(line);
-            names.extend(line.strip_prefix("[dependencies.").and_then(|rest| rest.strip_suffix(']')).map(String::from));
+            names.extend(
+                line.strip_prefix("[dependencies.").and_then(|rest| rest.strip_suffix(']')).map(String::from),
+            );
             if line.starts_with("[build-dependencies") {
                 names.insert(line.to_string());
             }
@@ -439,7 +572,8 @@ fn dependencies(manifest: &str) -> BTreeSet<String> {
 
 /// Everything that these crates need, by the lock file: for any target, with any feature, to build or to run.
 fn closure(lock: &str, roots: &BTreeSet<String>) -> BTreeSet<String> {
-    let quoted = |line: &str| line.split('"').nth(1).unwrap_or("").split(' ').next().unwrap_or("").to_string();
+    let quoted =
+        |line: &str| line.split('"').nth(1).unwrap_or("").split(' ').next().unwrap_or("").to_string();
     let mut needs: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for package in lock.split("[[package]]").skip(1) {
         let name = package.lines().find(|line| line.starts_with("name = ")).map(quoted).unwrap_or_default();
@@ -479,8 +613,14 @@ fn a_file_imports_only_what_stands_before_it() {
     assert_eq!(roots.get("dim").map(String::as_str), Some("dim"));
     none(files.iter().filter(|file| file.path != "src/lib.rs").flat_map(|file| upward(file, &roots)));
     let declared = files.iter().find(|file| file.path == "src/lib.rs").unwrap();
-    let modules = (0..declared.tokens.len()).filter(|&i| declared.tokens[i].text == "mod").map(|i| declared.tokens[i + 1].text.as_str());
-    assert_eq!(modules.collect::<BTreeSet<_>>(), ORDER.iter().copied().collect(), "every module has its place in the order");
+    let modules = (0..declared.tokens.len())
+        .filter(|&i| declared.tokens[i].text == "mod")
+        .map(|i| declared.tokens[i + 1].text.as_str());
+    assert_eq!(
+        modules.collect::<BTreeSet<_>>(),
+        ORDER.iter().copied().collect(),
+        "every module has its place in the order"
+    );
 }
 
 #[test]
@@ -494,8 +634,15 @@ fn the_header_of_each_file_says_what_it_imports() {
 fn unsafe_stands_in_the_listed_files_only_each_block_with_its_reason() {
     let files = sources("src");
     none(files.iter().flat_map(unsafe_rules));
-    let has = |path: &str| files.iter().any(|file| file.path == path && file.tokens.iter().any(|token| token.text == "unsafe"));
-    none(UNSAFE.iter().filter(|(path, _)| !has(path)).map(|(path, _)| format!("{path} is listed and has no `unsafe`")));
+    let has = |path: &str| {
+        files.iter().any(|file| file.path == path && file.tokens.iter().any(|token| token.text == "unsafe"))
+    };
+    none(
+        UNSAFE
+            .iter()
+            .filter(|(path, _)| !has(path))
+            .map(|(path, _)| format!("{path} is listed and has no `unsafe`")),
+    );
     let manifest = read("Cargo.toml");
     for lint in ["unsafe_op_in_unsafe_fn", "undocumented_unsafe_blocks"] {
         assert!(manifest.contains(&format!("{lint} = \"deny\"")), "the compiler checks {lint}");
@@ -506,8 +653,15 @@ fn unsafe_stands_in_the_listed_files_only_each_block_with_its_reason() {
 fn no_pointer_comes_from_a_reference_to_one_element() {
     let files = sources("src");
     none(files.iter().flat_map(address_rules));
-    let used = |path: &str, word: &str| files.iter().any(|file| file.path == path && file.tokens.iter().any(|token| token.text == word));
-    none(ADDRESSES.iter().filter(|row| !used(row.0, row.1)).map(|row| format!("{row:?} is listed and not there")));
+    let used = |path: &str, word: &str| {
+        files.iter().any(|file| file.path == path && file.tokens.iter().any(|token| token.text == word))
+    };
+    none(
+        ADDRESSES
+            .iter()
+            .filter(|row| !used(row.0, row.1))
+            .map(|row| format!("{row:?} is listed and not there")),
+    );
 }
 
 #[test]
@@ -516,7 +670,8 @@ fn devices_and_kernels_know_no_operator_by_name() {
     assert!(built_in().len() > 60 && names.contains("log_sigmoid") && names.contains("LogSigmoid"));
     none(files.iter().flat_map(|file| operators_below(file, &names)));
     for (word, reason) in MECHANISMS {
-        let below = |file: &&Source| file.path.starts_with("src/device/") || file.path.starts_with("src/kernel/");
+        let below =
+            |file: &&Source| file.path.starts_with("src/device/") || file.path.starts_with("src/kernel/");
         let used = files.iter().filter(below).any(|file| file.tokens.iter().any(|token| token.text == *word));
         assert!(used && names.contains(*word), "`{word}`, which {reason}, needs no exception");
     }
@@ -532,7 +687,10 @@ fn a_panic_starts_only_where_it_is_listed_and_why() {
     let files = sources("src");
     none(files.iter().flat_map(panic_rules));
     let used = |row: &(&str, &str, &str, &str)| {
-        files.iter().any(|file| file.path == row.0 && panics(file).iter().any(|(word, text, _)| (&**word, &**text) == (row.1, row.2)))
+        files.iter().any(|file| {
+            file.path == row.0
+                && panics(file).iter().any(|(word, text, _)| (&**word, &**text) == (row.1, row.2))
+        })
     };
     none(PANICS.iter().filter(|row| !used(row)).map(|row| format!("{row:?} is listed and not there")));
 }
@@ -543,7 +701,12 @@ fn the_dependencies_are_the_listed_ones_and_need_no_c_compiler() {
     assert_eq!(found, DEPENDENCIES.iter().map(|(name, _)| name.to_string()).collect());
     let all = closure(&read("Cargo.lock"), &found);
     assert!(all.contains("rayon-core"), "the lock file was understood");
-    none(NEEDS_A_C_COMPILER.iter().filter(|name| all.contains(**name)).map(|name| format!("`{name}` is needed")));
+    none(
+        NEEDS_A_C_COMPILER
+            .iter()
+            .filter(|name| all.contains(**name))
+            .map(|name| format!("`{name}` is needed")),
+    );
 }
 
 // ------------------------------------------------------------ and each rule can be broken
@@ -565,18 +728,24 @@ fn words_in_comments_literals_and_tests_are_not_code() {
     "####;
     let file = file("src/dim.rs", text);
     let words: Vec<_> = file.tokens.iter().map(|token| token.text.as_str()).collect();
-    assert!(!words.contains(&"unsafe") && !words.contains(&"ops") && words.contains(&"after") && words.contains(&"'a"));
+    assert!(
+        !words.contains(&"unsafe")
+            && !words.contains(&"ops")
+            && words.contains(&"after")
+            && words.contains(&"'a")
+    );
     assert_eq!((file.tokens.last().unwrap().line, tokens("1.5..2 r#type").len()), (8, 7));
     assert_eq!((paths(&file), panics(&file)), (vec![], vec![]));
 }
 
 #[test]
 fn paths_are_followed_through_braces_parents_and_inline_modules() {
-    let text = "use crate::{error::{Error, Result as R, *}, dim};\nuse super::{walk::{self, Walk}, super::Slot};
+    let text = "use crate::{error::{Error, Result as R, *}, dim};\nuse super::{walk::{self, Walk}, super::OperandRef};
         mod inner { use super::Here; mod deep { fn f() { super::super::here::<u8>() } } }
         fn f() -> crate::rank::Rank { $crate::tensor::Tensor::new() } pub(crate) fn g() {} pub(in crate::device) fn h() {}";
-    let found: Vec<_> = paths(&file("src/device/cpu/map.rs", text)).into_iter().map(|(path, _)| path.join("::")).collect();
-    let expected = "error::Error error::Result error::* dim device::cpu::walk device::cpu::walk::Walk device::Slot device::cpu::map::Here \
+    let found: Vec<_> =
+        paths(&file("src/device/cpu/map.rs", text)).into_iter().map(|(path, _)| path.join("::")).collect();
+    let expected = "error::Error error::Result error::* dim device::cpu::walk device::cpu::walk::Walk device::OperandRef device::cpu::map::Here \
         device::cpu::map::here rank::Rank tensor::Tensor::new device";
     assert_eq!(found.join(" "), expected);
 }
@@ -601,7 +770,9 @@ fn an_import_from_below_is_found() {
 fn a_header_that_is_missing_or_untrue_is_found() {
     let names = BTreeMap::new();
     let complaint = |text: &str| header(&file("src/layout/view.rs", text), &names).is_some();
-    assert!(!complaint("//! Views.\n// Imports: `dim`, `error`.   Laws: `position`.\nuse crate::{dim::Dim, error::Error};"));
+    assert!(!complaint(
+        "//! Views.\n// Imports: `dim`, `error`.   Laws: `position`.\nuse crate::{dim::Dim, error::Error};"
+    ));
     assert!(!complaint("// Imports: `dim`, `layout`.\nuse crate::dim::Dim; use super::Layout;"));
     assert!(!complaint("// Imports: nothing."));
     assert!(complaint("//! Views.\nuse crate::dim::Dim;"));
@@ -613,7 +784,13 @@ fn a_header_that_is_missing_or_untrue_is_found() {
 #[test]
 fn unsafe_code_elsewhere_or_without_a_reason_is_found() {
     let complaints = |path, text| unsafe_rules(&file(path, text)).len();
-    assert_eq!(complaints("src/shared.rs", "// SAFETY: fine.\nlet x =\n    unsafe { f() };\n/// # Safety\n/// 1.\nunsafe fn f() {}"), 0);
+    assert_eq!(
+        complaints(
+            "src/shared.rs",
+            "// SAFETY: fine.\nlet x =\n    unsafe { f() };\n/// # Safety\n/// 1.\nunsafe fn f() {}"
+        ),
+        0
+    );
     assert_eq!(complaints("src/shared.rs", "let x = unsafe { f() };"), 1);
     assert_eq!(complaints("src/shared.rs", "unsafe impl Send for X {}"), 1);
     assert_eq!(complaints("src/layout.rs", "// SAFETY: fine.\nunsafe { f() }"), 1);
@@ -623,10 +800,21 @@ fn unsafe_code_elsewhere_or_without_a_reason_is_found() {
 #[test]
 fn a_pointer_from_a_reference_is_found() {
     let complaints = |path, text| address_rules(&file(path, text)).len();
-    assert_eq!(complaints("src/tensor/host.rs", "let p = base.cast_mut().cast::<T>().wrapping_add(3); x as usize; 2 as *other"), 0);
-    for text in
-        ["&mut x[0] as *mut f32", "(&x[0]) as *const T", "ptr::from_mut(&mut x[0])", "addr_of!(x[0])", "&raw mut x[0]", "p as *mut u8"]
-    {
+    assert_eq!(
+        complaints(
+            "src/tensor/host.rs",
+            "let p = base.cast_mut().cast::<T>().wrapping_add(3); x as usize; 2 as *other"
+        ),
+        0
+    );
+    for text in [
+        "&mut x[0] as *mut f32",
+        "(&x[0]) as *const T",
+        "ptr::from_mut(&mut x[0])",
+        "addr_of!(x[0])",
+        "&raw mut x[0]",
+        "p as *mut u8",
+    ] {
         assert_eq!(complaints("src/tensor/host.rs", text), 1, "{text}");
     }
     assert_eq!(complaints("src/device/cpu/map.rs", "ptr::from_ref(program)"), 0);
@@ -646,17 +834,34 @@ fn an_operator_below_is_found() {
 fn long_files_and_drafts_are_found() {
     assert_eq!(drafts(&file("src/dim.rs", &"\n".repeat(LONGEST))), Vec::<String>::new());
     assert_eq!(drafts(&file("src/dim.rs", &"\n".repeat(LONGEST + 1))).len(), 1);
-    assert_eq!(drafts(&file("src/dim.rs", "fn f() { todo!(); unimplemented!(\"\"); dbg!(1); println!(); eprintln!() }")).len(), 5);
+    assert_eq!(
+        drafts(&file(
+            "src/dim.rs",
+            "fn f() { todo!(); unimplemented!(\"\"); dbg!(1); println!(); eprintln!() }"
+        ))
+        .len(),
+        5
+    );
     assert_eq!(drafts(&file("src/dim.rs", "// todo!()\nfn print() { writeln!(f) }")).len(), 0);
 }
 
 #[test]
 fn a_panic_that_is_not_listed_is_found() {
     let complaints = |text| panic_rules(&file("src/tensor/layouts.rs", text)).len();
-    assert_eq!(complaints("x.expect(\"chunks of 1\"); x.unwrap_or(1); x.unwrap_or_else(f); debug_assert!(y); fn expect() {}"), 0);
-    for text in
-        ["x.unwrap()", "x.expect(\"chunks of 2\")", "panic!(\"{error}\")", "unreachable!()", "assert!(x)", "assert_eq!(f(\"a\"), 2)"]
-    {
+    assert_eq!(
+        complaints(
+            "x.expect(\"chunks of 1\"); x.unwrap_or(1); x.unwrap_or_else(f); debug_assert!(y); fn expect() {}"
+        ),
+        0
+    );
+    for text in [
+        "x.unwrap()",
+        "x.expect(\"chunks of 2\")",
+        "panic!(\"{error}\")",
+        "unreachable!()",
+        "assert!(x)",
+        "assert_eq!(f(\"a\"), 2)",
+    ] {
         assert_eq!(complaints(text), 1, "{text}");
     }
 }
@@ -720,7 +925,10 @@ fn with_the_operator(emit: &str) -> PathBuf {
     let artifacts = Artifacts::find();
     let compile = |name: &str, from: &Path, kind: &str, into: &Path, extern_: Option<&Path>| {
         let mut rustc = artifacts.rustc(&["approx", "bytemuck", "num_complex", "num_traits", "typenum"]);
-        rustc.args(["--crate-name", name, "--crate-type", kind, "--emit", emit, "--cap-lints=allow", "-o"]).arg(into).arg(from);
+        rustc
+            .args(["--crate-name", name, "--crate-type", kind, "--emit", emit, "--cap-lints=allow", "-o"])
+            .arg(into)
+            .arg(from);
         rustc.args(extern_.map(|file| format!("--extern=rankform={}", file.display())));
         let output = rustc.output().unwrap();
         assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
@@ -762,22 +970,31 @@ fn a_patch_of_two_files_or_one_that_does_not_fit_is_found() {
 /// The rows of a table of parity: the words in backticks in the second and third column; none where it says "not yet".
 fn rows(table: &str) -> Vec<[Vec<String>; 2]> {
     let words = |cell: &str| cell.split('`').skip(1).step_by(2).map(String::from).collect::<Vec<_>>();
-    let cells = table.lines().filter(|line| line.starts_with('|')).map(|line| line.split('|').map(str::trim).collect::<Vec<_>>());
-    let rows = cells.filter(|cells| cells.len() == 5 && cells[1] != "ability" && !cells[1].starts_with("---"));
+    let cells = table
+        .lines()
+        .filter(|line| line.starts_with('|'))
+        .map(|line| line.split('|').map(str::trim).collect::<Vec<_>>());
+    let rows =
+        cells.filter(|cells| cells.len() == 5 && cells[1] != "ability" && !cells[1].starts_with("---"));
     rows.map(|cells| [words(cells[2]), words(cells[3])]).collect()
 }
 
 /// Whether an item of the crate exists: `name!`, `Name`, `Type::function`, `Type::Variant`.
 fn exists(item: &str, files: &[Source]) -> bool {
-    let any = |found: &dyn Fn(&Source, usize) -> bool| files.iter().any(|file| (0..file.tokens.len()).any(|i| found(file, i)));
+    let any = |found: &dyn Fn(&Source, usize) -> bool| {
+        files.iter().any(|file| (0..file.tokens.len()).any(|i| found(file, i)))
+    };
     let is_type = |file: &Source, name: &str| {
-        ["struct", "enum", "trait", "type"].iter().any(|kind| (0..file.tokens.len()).any(|i| reads(&file.tokens, i, &[kind, name])))
+        ["struct", "enum", "trait", "type"]
+            .iter()
+            .any(|kind| (0..file.tokens.len()).any(|i| reads(&file.tokens, i, &[kind, name])))
     };
     if let Some(name) = item.strip_suffix('!') {
         return any(&|file, i| reads(&file.tokens, i, &["macro_rules", "!", name]));
     }
     let Some((name, part)) = item.split_once("::") else {
-        return files.iter().any(|file| is_type(file, item)) || any(&|file, i| reads(&file.tokens, i, &["fn", item]));
+        return files.iter().any(|file| is_type(file, item))
+            || any(&|file, i| reads(&file.tokens, i, &["fn", item]));
     };
     let function = |file: &Source, i: usize| {
         let second = reads(&file.tokens, i, &["fn"]) && reads(&file.tokens, i + 2, &[",", part]); // `fn slice, into_slice` of a table
@@ -785,7 +1002,8 @@ fn exists(item: &str, files: &[Source]) -> bool {
     };
     let variant = |file: &Source| is_type(file, name) && file.tokens.iter().any(|token| token.text == part);
     let is_variant = part.starts_with(char::is_uppercase);
-    files.iter().any(|file| is_type(file, name)) && if is_variant { files.iter().any(variant) } else { any(&function) }
+    files.iter().any(|file| is_type(file, name))
+        && if is_variant { files.iter().any(variant) } else { any(&function) }
 }
 
 /// The tests of a file, by name.
@@ -797,7 +1015,10 @@ fn tests_of(file: &Source) -> Vec<String> {
 #[test]
 fn the_table_of_parity_names_items_and_tests_that_exist_and_leaves_none_out() {
     let design = read("DESIGN.md");
-    let tables = design.split("## Where each ability of the ancestors is").nth(1).expect("the section with the tables");
+    let tables = design
+        .split("## Where each ability of the ancestors is")
+        .nth(1)
+        .expect("the section with the tables");
     let (files, table) = (sources("src"), rows(tables));
     let known: BTreeSet<String> = ["paddle", "caffe2", "c10", "torch"]
         .iter()
@@ -810,24 +1031,46 @@ fn the_table_of_parity_names_items_and_tests_that_exist_and_leaves_none_out() {
     let items = table.iter().flat_map(|[items, _]| items).filter(|item| !exists(item, &files));
     none(items.map(|item| format!("there is no `{item}`")));
     let named: BTreeSet<String> = table.iter().flat_map(|[_, tests]| tests.clone()).collect();
-    let is_there = |test: &String| known.contains(test) || test.starts_with("compile_fail/") && root("tests").join(test).exists();
+    let is_there = |test: &String| {
+        known.contains(test) || test.starts_with("compile_fail/") && root("tests").join(test).exists()
+    };
     none(named.iter().filter(|test| !is_there(test)).map(|test| format!("there is no test `{test}`")));
     none(known.difference(&named).map(|test| format!("`{test}` has no row")));
-    none(table.iter().filter(|[items, tests]| items.is_empty() != tests.is_empty()).map(|row| format!("half a row: {row:?}")));
+    none(
+        table
+            .iter()
+            .filter(|[items, tests]| items.is_empty() != tests.is_empty())
+            .map(|row| format!("half a row: {row:?}")),
+    );
 }
 
 #[test]
 fn an_item_or_a_row_that_does_not_exist_is_found() {
     let files = sources("src");
-    for item in
-        ["Tensor::resize", "Tensor::into_slice", "Tensor::is_channels_last_3d", "Error::Shared", "ResizePolicy", "dim!", "derivative"]
-    {
+    for item in [
+        "Tensor::resize",
+        "Tensor::into_slice",
+        "Tensor::is_channels_last_3d",
+        "Error::Shared",
+        "ResizePolicy",
+        "dim!",
+        "derivative",
+    ] {
         assert!(exists(item, &files), "{item}");
     }
-    for item in ["Tensor::no_such_thing", "Tenser::resize", "Error::NoSuchThing", "NoSuchThing", "no_such_thing!", "resized_not"] {
+    for item in [
+        "Tensor::no_such_thing",
+        "Tenser::resize",
+        "Error::NoSuchThing",
+        "NoSuchThing",
+        "no_such_thing!",
+        "resized_not",
+    ] {
         assert!(!exists(item, &files), "{item}");
     }
-    let table = rows("| ability | here | test |\n|---|---|---|\n| a | `b`, `c::d` | `e::f` |\n| g | not yet | not yet |\ntext `x`");
+    let table = rows(
+        "| ability | here | test |\n|---|---|---|\n| a | `b`, `c::d` | `e::f` |\n| g | not yet | not yet |\ntext `x`",
+    );
     assert_eq!(table, [[vec!["b".to_string(), "c::d".into()], vec!["e::f".into()]], [vec![], vec![]]]);
     assert_eq!(tests_of(&file("x", "#[test] fn a() {} fn b() {} // #[test] fn c() {}")), ["a"]);
 }

@@ -4,14 +4,15 @@
 //! those of the toolchain in `rust-toolchain.toml`; after a change of words, `COMPILE_ERRORS=overwrite cargo test` writes them anew.
 
 use crate::artifacts::{Artifacts, in_parallel};
-use crate::message::normalised;
+use crate::message::normalized;
 use std::path::Path;
 
 /// The programs in a folder of `tests`, as paths from the crate's root.
 fn programs(folder: &str) -> Vec<String> {
     let files = std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).expect("the cases");
     let names = files.map(|file| file.expect("a case").file_name().into_string().expect("a name in ASCII"));
-    let mut programs: Vec<String> = names.filter(|name| name.ends_with(".rs")).map(|name| format!("{folder}/{name}")).collect();
+    let mut programs: Vec<String> =
+        names.filter(|name| name.ends_with(".rs")).map(|name| format!("{folder}/{name}")).collect();
     programs.sort();
     programs
 }
@@ -24,9 +25,15 @@ fn none_compiles(folder: &str) {
     let overwrite = std::env::var("COMPILE_ERRORS").is_ok_and(|value| value == "overwrite");
     let complaint = |case: &String| {
         // Up to the calls of constants, which can be errors, but not to machine code.
-        let output = artifacts.rustc(&["rankform"]).arg("--emit=obj").arg("--out-dir").arg(&room).arg(format!("{root}/{case}")).output();
+        let output = artifacts
+            .rustc(&["rankform"])
+            .arg("--emit=obj")
+            .arg("--out-dir")
+            .arg(&room)
+            .arg(format!("{root}/{case}"))
+            .output();
         let output = output.expect("rustc runs");
-        let printed = normalised(&String::from_utf8_lossy(&output.stderr), case, root);
+        let printed = normalized(&String::from_utf8_lossy(&output.stderr), case, root);
         if output.status.success() {
             return Some(format!("{case} compiles:\n{printed}"));
         }
@@ -37,7 +44,8 @@ fn none_compiles(folder: &str) {
         let expected = std::fs::read_to_string(&path).unwrap_or_default();
         (printed != expected).then(|| format!("{case}\n---- expected\n{expected}---- printed\n{printed}"))
     };
-    let complaints: Vec<String> = in_parallel(programs.len(), |i| complaint(&programs[i])).into_iter().flatten().collect();
+    let complaints: Vec<String> =
+        in_parallel(programs.len(), |i| complaint(&programs[i])).into_iter().flatten().collect();
     assert!(!programs.is_empty(), "no programs in {folder}");
     assert!(
         complaints.is_empty(),
@@ -106,7 +114,9 @@ fn every_case_is_explained_with_its_program_and_its_message() {
     for (folder, before) in [("tests/compile_fail", ""), ("tests/compile_fail/cuda", "cuda/")] {
         let files = std::fs::read_dir(folder).expect("the cases").map(|file| file.expect("a case").path());
         let programs = files.filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
-        names.extend(programs.map(|path| format!("{before}{}", path.file_stem().expect("a name").to_string_lossy())));
+        names.extend(
+            programs.map(|path| format!("{before}{}", path.file_stem().expect("a name").to_string_lossy())),
+        );
     }
     names.sort();
     let mut named: Vec<&String> = explained.iter().map(|[name, ..]| name).collect();
@@ -114,12 +124,14 @@ fn every_case_is_explained_with_its_program_and_its_message() {
     assert_eq!(named, names.iter().collect::<Vec<_>>());
 
     // Line numbers aside: the page leaves them out.
-    let unnumbered = |line: &str| line.trim_start_matches(|c: char| c == ' ' || c.is_ascii_digit()).trim_end().to_string();
+    let unnumbered =
+        |line: &str| line.trim_start_matches(|c: char| c == ' ' || c.is_ascii_digit()).trim_end().to_string();
     for [name, program, message] in &explained {
         let source = read(&format!("tests/compile_fail/{name}.rs"));
         let (_comment, source) = source.split_once('\n').expect("a comment and a program");
         assert_eq!(program, source.trim(), "the program of {name}");
-        let printed: Vec<String> = read(&format!("tests/compile_fail/{name}.stderr")).lines().map(unnumbered).collect();
+        let printed: Vec<String> =
+            read(&format!("tests/compile_fail/{name}.stderr")).lines().map(unnumbered).collect();
         for line in message.lines().map(unnumbered) {
             assert!(printed.contains(&line), "{name} does not print: {line}");
         }
@@ -130,16 +142,22 @@ fn every_case_is_explained_with_its_program_and_its_message() {
 fn proposed(message: &str) -> Vec<String> {
     let lines: Vec<&str> = message.lines().collect();
     let marks = |line: &str| {
-        line.trim_start().strip_prefix('|').is_some_and(|rest| rest.chars().all(|c| c == '+' || c == ' ') && rest.contains('+'))
+        line.trim_start()
+            .strip_prefix('|')
+            .is_some_and(|rest| rest.chars().all(|c| c == '+' || c == ' ') && rest.contains('+'))
     };
     let pairs = lines.windows(2).filter(|pair| marks(pair[1]));
-    let inserted = |pair: &[&str]| pair[0].chars().zip(pair[1].chars()).map(|(c, mark)| if mark == '+' { c } else { ' ' }).collect();
+    let inserted = |pair: &[&str]| {
+        pair[0].chars().zip(pair[1].chars()).map(|(c, mark)| if mark == '+' { c } else { ' ' }).collect()
+    };
     pairs.map(inserted).collect()
 }
 
 /// The paths in a text that name types and traits: with a lower-case letter, which type parameters have not.
 fn paths(text: &str) -> Vec<&str> {
-    let parts = text.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')).map(|part| part.trim_matches(':'));
+    let parts = text
+        .split(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'))
+        .map(|part| part.trim_matches(':'));
     parts.filter(|part| part.contains(char::is_uppercase) && part.contains(char::is_lowercase)).collect()
 }
 
@@ -148,20 +166,35 @@ fn paths(text: &str) -> Vec<&str> {
 fn what_a_message_proposes_can_be_written_with_the_prelude() {
     let mut named = std::collections::BTreeSet::new();
     for case in programs("tests/compile_fail") {
-        let message = std::fs::read_to_string(format!("{}.stderr", case.trim_end_matches(".rs"))).expect("the message of a case");
+        let message = std::fs::read_to_string(format!("{}.stderr", case.trim_end_matches(".rs")))
+            .expect("the message of a case");
         named.extend(proposed(&message).iter().flat_map(|text| paths(text)).map(String::from));
     }
-    named.retain(|path| !path.starts_with("std::") && !["PartialEq", "PartialOrd", "Clone"].contains(&path.as_str())); // Rust's own
-    assert!(named.contains("RemoveAxes") && named.contains("rankform::Float") && named.len() > 15, "{named:?}");
-    let uses = named.iter().map(|path| if path.contains("::") { format!("use {path} as _;") } else { format!("use self::{path} as _;") });
+    named.retain(|path| {
+        !path.starts_with("std::") && !["PartialEq", "PartialOrd", "Clone"].contains(&path.as_str())
+    }); // Rust's own
+    assert!(
+        named.contains("RemoveAxes") && named.contains("rankform::Float") && named.len() > 15,
+        "{named:?}"
+    );
+    let uses = named.iter().map(|path| {
+        if path.contains("::") { format!("use {path} as _;") } else { format!("use self::{path} as _;") }
+    });
     let uses: String = uses.map(|line| format!("#[allow(unused_imports)] {line}\n")).collect();
     let (artifacts, room) = (Artifacts::find(), room("proposed"));
     let program = room.join("proposed.rs");
     // `Dim` is a type: `as _` is for traits.
     let uses = uses.replace("use self::Dim as _", "use self::Dim as Sizes");
-    std::fs::write(&program, format!("use rankform::prelude::*;\n{uses}fn main() {{}}\n")).expect("a program");
-    let output =
-        artifacts.rustc(&["rankform"]).arg("--emit=metadata").arg("--out-dir").arg(&room).arg(&program).output().expect("rustc runs");
+    std::fs::write(&program, format!("use rankform::prelude::*;\n{uses}fn main() {{}}\n"))
+        .expect("a program");
+    let output = artifacts
+        .rustc(&["rankform"])
+        .arg("--emit=metadata")
+        .arg("--out-dir")
+        .arg(&room)
+        .arg(&program)
+        .output()
+        .expect("rustc runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let long: Vec<&String> = named.iter().filter(|path| path.matches("::").count() > 1).collect();
     assert!(long.is_empty(), "stand neither in the prelude nor at the root: {long:?}");

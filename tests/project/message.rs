@@ -4,7 +4,7 @@
 //! the numbers that remain allow. Of long lists eight lines remain. What is said of the number of errors, and of where more is to read, is left out.
 
 /// The message of a case: what the compiler printed, the file of the case, the crate's folder.
-pub fn normalised(printed: &str, case: &str, root: &str) -> String {
+pub fn normalized(printed: &str, case: &str, root: &str) -> String {
     let root = format!("{root}/");
     let mut lines: Vec<String> = Vec::new();
     let mut elsewhere = false; // whether the excerpt is of another file than the case
@@ -58,7 +58,9 @@ fn place_of(path: &str, root: &str) -> String {
         return inside.into();
     }
     match path.split_once("/library/") {
-        Some((before, inside)) if before.ends_with("/rustlib/src/rust") || before.starts_with("/rustc/") => format!("$RUST/{inside}"),
+        Some((before, inside)) if before.ends_with("/rustlib/src/rust") || before.starts_with("/rustc/") => {
+            format!("$RUST/{inside}")
+        }
         _ => path.into(),
     }
 }
@@ -82,7 +84,8 @@ fn few_of_many(printed: &str) -> Vec<String> {
     let mut at = 0;
     while at < lines.len() {
         kept.push(lines[at].to_string());
-        let is_list = lines[at].contains("= help: the following ") && lines[at].contains("types implement trait ");
+        let is_list =
+            lines[at].contains("= help: the following ") && lines[at].contains("types implement trait ");
         at += 1;
         let listed = lines[at..].iter().take_while(|line| is_list && indent(line) >= 12).count();
         let shown = if listed > 9 { 8 } else { listed };
@@ -109,10 +112,13 @@ fn margin(line: &str) -> Option<usize> {
         return rest.trim_start().starts_with('|').then(|| rest.len() - rest.trim_start().len());
     }
     let rest = line.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ');
-    let digits = line.bytes().filter(u8::is_ascii_digit).count() - rest.bytes().filter(u8::is_ascii_digit).count();
+    let digits =
+        line.bytes().filter(u8::is_ascii_digit).count() - rest.bytes().filter(u8::is_ascii_digit).count();
     let (spaces, numbered) = (line.len() - rest.len() - digits, digits > 0);
     let starts = |marks: &[&str]| marks.iter().any(|mark| rest == mark.trim_end() || rest.starts_with(mark));
-    let is_one = starts(&["| "]) || numbered && starts(&["~ ", "+ ", "- "]) || !numbered && starts(&["--> ", "::: ", "= "]);
+    let is_one = starts(&["| "])
+        || numbered && starts(&["~ ", "+ ", "- "])
+        || !numbered && starts(&["--> ", "::: ", "= "]);
     (is_one && spaces > 0).then(|| spaces - 1)
 }
 

@@ -34,7 +34,7 @@ fn every_expression_in_the_page_of_names_compiles() {
     let body: String = expressions.iter().map(|expression| format!("    {{ {expression}; }}\n")).collect();
     let program = format!(
         "#![allow(unused, clippy::all)]
-use rankform::ops::{{self, Between, Replace}};
+use rankform::ops::{{self, QuantileMethod, Replace}};
 use rankform::prelude::*;
 elementwise! {{ fn f(x) {{ x * x }} }}
 fn all<const RANK: usize>(x: Tensor<f32, 2>, y: Tensor<f32, 2>, mut w: Tensor<f32, 2>, v: Tensor<f32, 1>, n: Tensor<i32, 2>,
@@ -48,7 +48,13 @@ fn main() {{}}
     std::fs::create_dir_all(&room).expect("a folder");
     std::fs::write(room.join("names.rs"), program).expect("a program");
     let mut rustc = Artifacts::find().rustc(&["rankform"]);
-    let output = rustc.arg("--emit=metadata").arg("--out-dir").arg(&room).arg(room.join("names.rs")).output().expect("rustc runs");
+    let output = rustc
+        .arg("--emit=metadata")
+        .arg("--out-dir")
+        .arg(&room)
+        .arg(room.join("names.rs"))
+        .output()
+        .expect("rustc runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
@@ -60,13 +66,22 @@ fn word(text: &str) -> &str {
 #[test]
 fn every_name_that_is_caught_is_tried_by_a_program_that_does_not_compile() {
     let source = read("src/tensor/names.rs");
-    let rows = source.lines().filter(|line| line.starts_with("        ") && !line.contains("//") && line.trim_end().ends_with(");"));
+    let rows = source.lines().filter(|line| {
+        line.starts_with("        ") && !line.contains("//") && line.trim_end().ends_with(");")
+    });
     let calls = rows.flat_map(|line| line.split(") ")).map(|call| word(call.trim()));
     let functions = source.lines().filter_map(|line| line.strip_prefix("    fn ")).map(word);
     let caught: BTreeSet<&str> = calls.chain(functions).filter(|name| !name.is_empty()).collect();
-    assert!(caught.len() > 60 && caught.contains("shape") && caught.contains("randn") && caught.contains("eigh"), "{caught:?}");
-    let tried = read("tests/compile_fail/names_of_other_libraries.rs") + &read("tests/compile_fail/functions_of_other_libraries.rs");
-    let missing: Vec<_> = caught.iter().filter(|name| ![".", "::"].iter().any(|dot| tried.contains(&format!("{dot}{name}(")))).collect();
+    assert!(
+        caught.len() > 60 && caught.contains("shape") && caught.contains("randn") && caught.contains("eigh"),
+        "{caught:?}"
+    );
+    let tried = read("tests/compile_fail/names_of_other_libraries.rs")
+        + &read("tests/compile_fail/functions_of_other_libraries.rs");
+    let missing: Vec<_> = caught
+        .iter()
+        .filter(|name| ![".", "::"].iter().any(|dot| tried.contains(&format!("{dot}{name}("))))
+        .collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
 
@@ -76,9 +91,13 @@ fn methods(source: &str) -> BTreeSet<String> {
     for line in source.lines() {
         if !line.starts_with([' ', '}', '/', '#', ')']) && !line.is_empty() {
             public = line.starts_with("impl")
-                && ["Tensor<", "TensorView<", "TensorViewMut<"].iter().any(|name| line.contains(&format!("> {name}")));
-            let is_macro = line.ends_with("! {") && !["macro_rules", "elementwise", "reducers"].iter().any(|name| line.starts_with(name));
-            let of_tensors = ["Stored<", "Elementwise<", "Reduce<", "Scan<"].iter().any(|name| line.contains(name));
+                && ["Tensor<", "TensorView<", "TensorViewMut<"]
+                    .iter()
+                    .any(|name| line.contains(&format!("> {name}")));
+            let is_macro = line.ends_with("! {")
+                && !["macro_rules", "elementwise", "reducers"].iter().any(|name| line.starts_with(name));
+            let of_tensors =
+                ["IntoView<", "Elementwise<", "Reduce<", "Scan<"].iter().any(|name| line.contains(name));
             rows = line.starts_with("pub trait") && of_tensors || is_macro;
         }
         let signature = line.strip_prefix("    ").unwrap_or("");
@@ -99,18 +118,25 @@ fn every_operator_stands_in_the_index() {
     let named: BTreeSet<String> = spans(index).iter().map(|span| String::from(word(span))).collect();
     let mut missing = BTreeSet::new();
     let mut count = 0;
-    for file in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/ops")).expect("the operators") {
+    for file in
+        std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/ops")).expect("the operators")
+    {
         let path = file.expect("a file").path();
         let file = path.file_name().expect("a name").to_string_lossy().into_owned();
         // Types of arguments; what has no method; `+` and its kin.
-        if !file.ends_with(".rs") || ["mod.rs", "table.rs", "operator.rs", "slices.rs", "moments.rs", "symbols.rs"].contains(&file.as_str())
+        if !file.ends_with(".rs")
+            || ["mod.rs", "table.rs", "operator.rs", "slices.rs", "moments.rs", "symbols.rs"]
+                .contains(&file.as_str())
         {
             continue;
         }
         let source = std::fs::read_to_string(&path).expect("a file of operators");
         for name in methods(&source) {
             count += 1;
-            let base = ["_axis_into", "_into", "_axis", "_along"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name);
+            let base = ["_axis_into", "_into", "_axis", "_along"]
+                .iter()
+                .find_map(|end| name.strip_suffix(end))
+                .unwrap_or(&name);
             if !named.contains(&name) && !named.contains(base) {
                 missing.insert(format!("{file}: {name}"));
             }
@@ -122,7 +148,7 @@ fn every_operator_stands_in_the_index() {
 
 #[test]
 fn a_method_without_a_place_in_the_index_is_found() {
-    let source = "pub trait New<T>: Stored<T> + Sized {\n    fn novel(self) {}\n}\nimpl<T> Tensor<T> {\n    pub fn another(&self) {}\n    fn hidden(&self) {}\n}\n\
+    let source = "pub trait New<T>: IntoView<T> + Sized {\n    fn novel(self) {}\n}\nimpl<T> Tensor<T> {\n    pub fn another(&self) {}\n    fn hidden(&self) {}\n}\n\
                   rows! {\n    /// Words.\n    fn third, third_into = Third;\n}\nfn free() {\n    fn inner() {}\n}\n";
     assert_eq!(methods(source).into_iter().collect::<Vec<_>>(), ["another", "novel", "third"]);
     assert_eq!(expressions("| a | here |\n|---|---|\n| `b` | `T`, `x.f(\\|a\\| a)?` |\n"), ["x.f(|a| a)?"]);

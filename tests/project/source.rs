@@ -92,10 +92,16 @@ pub fn tokens(text: &str) -> Vec<Token> {
             while i < chars.len() && at(i) != '"' {
                 i += 1 + usize::from(at(i) == '\\');
             }
-            tokens.push(Token { text: format!("\"{}", chars[from..i.min(chars.len())].iter().collect::<String>()), line });
+            tokens.push(Token {
+                text: format!("\"{}", chars[from..i.min(chars.len())].iter().collect::<String>()),
+                line,
+            });
             i += 1;
         } else if c == '\'' && (at(i + 1) == '\\' || at(i + 2) == '\'') {
-            i = (i + 2..chars.len()).find(|&k| at(k) == '\'' && (at(k - 1) != '\\' || at(k - 2) == '\\')).unwrap_or(chars.len()) + 1;
+            i = (i + 2..chars.len())
+                .find(|&k| at(k) == '\'' && (at(k - 1) != '\\' || at(k - 2) == '\\'))
+                .unwrap_or(chars.len())
+                + 1;
             tokens.push(Token { text: "'".into(), line });
         } else if is_word(c) || (c == '\'' && is_word(at(i + 1))) {
             i += 1;
@@ -123,7 +129,8 @@ fn raw_string(chars: &[char], i: usize) -> Option<(usize, usize)> {
         _ => return None,
     };
     let hashes = rest[prefix..].iter().take_while(|&&c| c == '#').count();
-    (rest.get(prefix + hashes) == Some(&'"') && (i == 0 || !chars[i - 1].is_alphanumeric() && chars[i - 1] != '_'))
+    (rest.get(prefix + hashes) == Some(&'"')
+        && (i == 0 || !chars[i - 1].is_alphanumeric() && chars[i - 1] != '_'))
         .then_some((i + prefix + hashes + 1, hashes))
 }
 
@@ -151,7 +158,9 @@ pub fn closed(tokens: &[Token], open: usize) -> usize {
 fn without_tests(tokens: Vec<Token>) -> Vec<Token> {
     let (mut kept, mut i) = (Vec::new(), 0);
     while i < tokens.len() {
-        if reads(&tokens, i, &["#", "[", "cfg", "(", "test", ")", "]", "mod"]) && reads(&tokens, i + 9, &["{"]) {
+        if reads(&tokens, i, &["#", "[", "cfg", "(", "test", ")", "]", "mod"])
+            && reads(&tokens, i + 9, &["{"])
+        {
             i = closed(&tokens, i + 9);
         } else {
             kept.push(tokens[i].clone());
@@ -196,7 +205,12 @@ pub fn paths(source: &Source) -> Vec<(Vec<String>, usize)> {
 }
 
 /// Reads what follows a `::`: a name, more after it, or several in braces. Gives the place after it.
-fn tree(tokens: &[Token], mut i: usize, mut base: Vec<String>, found: &mut Vec<(Vec<String>, usize)>) -> usize {
+fn tree(
+    tokens: &[Token],
+    mut i: usize,
+    mut base: Vec<String>,
+    found: &mut Vec<(Vec<String>, usize)>,
+) -> usize {
     if reads(tokens, i, &["{"]) {
         i += 1;
         while i < tokens.len() && !reads(tokens, i, &["}"]) {

@@ -45,7 +45,10 @@ fn the_macros_of_approx_compare_tensors() -> Result<()> {
     let next = x.map(one_more_ulp)?;
     assert_ulps_eq!(x, next, max_ulps = 1, epsilon = 0.0);
     assert!(ulps_ne!(x, next.map(one_more_ulp)?, max_ulps = 1, epsilon = 0.0));
-    assert_relative_eq!(Tensor::from([Complex::new(1.0, 2.0)]), Tensor::from([Complex::new(1.0, 2.0 + 1e-16)]));
+    assert_relative_eq!(
+        Tensor::from([Complex::new(1.0, 2.0)]),
+        Tensor::from([Complex::new(1.0, 2.0 + 1e-16)])
+    );
     Ok(())
 }
 
@@ -69,9 +72,13 @@ fn elements_are_seen_as_bytes_where_they_lie_in_order() -> Result<()> {
 
 #[test]
 fn elements_are_read_from_bytes_of_any_alignment() -> Result<()> {
-    let bytes: Vec<u8> = std::iter::once(0).chain([1.5_f64, -2.0, 3.0].into_iter().flat_map(f64::to_ne_bytes)).collect();
+    let bytes: Vec<u8> =
+        std::iter::once(0).chain([1.5_f64, -2.0, 3.0].into_iter().flat_map(f64::to_ne_bytes)).collect();
     assert_eq!(Tensor::from_bytes(&bytes[1..], [3])?, Tensor::from([1.5, -2.0, 3.0]));
-    assert_eq!(Tensor::<Complex<f32>, 1>::from_bytes(&[0; 16], [2])?, Tensor::<Complex<f32>, 1>::zeros([2], &Cpu)?);
+    assert_eq!(
+        Tensor::<Complex<f32>, 1>::from_bytes(&[0; 16], [2])?,
+        Tensor::<Complex<f32>, 1>::zeros([2], &Cpu)?
+    );
     let told = |result: Result<Tensor<i32, 1>>| result.unwrap_err().to_string();
     assert_eq!(told(Tensor::from_bytes(&[0; 7], [1])), "from_bytes: 7 bytes are not whole elements of 4");
     assert_eq!(told(Tensor::from_bytes(&[0; 8], [1])), "from_bytes: [1] holds 1 elements, found 2");

@@ -52,7 +52,10 @@ fn ones_and_full_hold_one_value_at_every_size() -> Result<()> {
         assert_eq!((ones.size(), ones.to_vec()?), (Dim(size), vec![1.0; numel]));
         assert!(ones.layout().is_contiguous() && ones.is_unique());
         assert_eq!(Tensor::full(size, f16::from_f32(2.5), &Cpu)?.to_vec()?, vec![f16::from_f32(2.5); numel]);
-        assert_eq!(Tensor::full(size, Complex::new(1.0, -2.0), &Cpu)?.to_vec()?, vec![Complex::new(1.0, -2.0); numel]);
+        assert_eq!(
+            Tensor::full(size, Complex::new(1.0, -2.0), &Cpu)?.to_vec()?,
+            vec![Complex::new(1.0, -2.0); numel]
+        );
         assert_eq!(Tensor::full(size, true, &Cpu)?.to_vec()?, vec![true; numel]);
     }
     assert_eq!(Tensor::full([], 3_u8, &Cpu)?.item()?, 3);
@@ -139,8 +142,9 @@ fn from_iter_counts_for_itself_when_an_iterator_lies_about_its_length() -> Resul
 #[test]
 fn from_iter_drops_what_it_had_when_the_iterator_panics() {
     let living = Arc::new(AtomicUsize::new(0));
-    let panicked =
-        catch_unwind(AssertUnwindSafe(|| Tensor::from_iter((0..10).map(|i| if i < 7 { Living::new(&living) } else { panic!("at 7") }))));
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        Tensor::from_iter((0..10).map(|i| if i < 7 { Living::new(&living) } else { panic!("at 7") }))
+    }));
     assert!(panicked.is_err());
     assert_eq!(living.load(Ordering::SeqCst), 0);
 }
@@ -163,7 +167,10 @@ fn arange_of_integers_is_exact_up_to_the_ends_of_their_type() -> Result<()> {
     assert_eq!(Tensor::arange(2, 2, 1, &Cpu)?.to_vec()?, [0; 0]);
     assert_eq!(Tensor::arange(-128_i8, 127, 100, &Cpu)?.to_vec()?, [-128, -28, 72]);
     assert_eq!(Tensor::arange(i64::MIN, i64::MAX, i64::MAX, &Cpu)?.to_vec()?, [i64::MIN, -1, i64::MAX - 1]);
-    assert_eq!(Tensor::arange(u64::MAX - 5, u64::MAX, 2, &Cpu)?.to_vec()?, [u64::MAX - 5, u64::MAX - 3, u64::MAX - 1]);
+    assert_eq!(
+        Tensor::arange(u64::MAX - 5, u64::MAX, 2, &Cpu)?.to_vec()?,
+        [u64::MAX - 5, u64::MAX - 3, u64::MAX - 1]
+    );
     assert_eq!(Tensor::arange(0_u64, u64::MAX, 1 << 63, &Cpu)?.to_vec()?, [0, 1 << 63]);
     Ok(())
 }
@@ -186,9 +193,17 @@ fn arange_of_floats_counts_as_numpy_and_does_not_accumulate() -> Result<()> {
 
 #[test]
 fn arange_refuses_a_step_of_0_and_what_is_not_finite() {
-    assert_eq!(Tensor::arange(0, 5, 0, &Cpu).err().unwrap().to_string(), "arange: from 0 to 5 by 0: the step is 0");
-    for (start, end, step) in [(0.0, f64::INFINITY, 1.0), (f64::NAN, 1.0, 1.0), (0.0, 1.0, f64::NAN), (0.0, 1.0, f64::INFINITY)] {
-        assert!(matches!(Tensor::arange(start, end, step, &Cpu), Err(Error::Value { .. })), "{start} {end} {step}");
+    assert_eq!(
+        Tensor::arange(0, 5, 0, &Cpu).err().unwrap().to_string(),
+        "arange: from 0 to 5 by 0: the step is 0"
+    );
+    for (start, end, step) in
+        [(0.0, f64::INFINITY, 1.0), (f64::NAN, 1.0, 1.0), (0.0, 1.0, f64::NAN), (0.0, 1.0, f64::INFINITY)]
+    {
+        assert!(
+            matches!(Tensor::arange(start, end, step, &Cpu), Err(Error::Value { .. })),
+            "{start} {end} {step}"
+        );
     }
     assert!(matches!(Tensor::arange(0.0, 1.0, -0.0, &Cpu), Err(Error::Value { .. })));
     assert!(matches!(Tensor::arange(-f64::MAX, f64::MAX, 1e-300, &Cpu), Err(Error::Overflow { .. })));
@@ -201,13 +216,19 @@ fn linspace_hits_both_ends_exactly() -> Result<()> {
     for n in 0..50 {
         let x = Tensor::linspace(0.1, 0.7, n, &Cpu)?.to_vec()?;
         assert_eq!(x.len(), n);
-        assert_eq!((x.first(), x.get(1..).and_then(<[_]>::last)), ((n > 0).then_some(&0.1), (n > 1).then_some(&0.7)));
+        assert_eq!(
+            (x.first(), x.get(1..).and_then(<[_]>::last)),
+            ((n > 0).then_some(&0.1), (n > 1).then_some(&0.7))
+        );
         assert!(x.windows(2).all(|pair| pair[0] < pair[1]));
     }
     assert_eq!(Tensor::linspace(2.0, -2.0, 5, &Cpu)?.to_vec()?, [2.0, 1.0, 0.0, -1.0, -2.0]);
     assert_eq!(Tensor::linspace(0.1, 0.1, 4, &Cpu)?.to_vec()?, [0.1; 4]);
     assert_eq!(Tensor::linspace(-f64::MAX, f64::MAX, 3, &Cpu)?.to_vec()?, [-f64::MAX, 0.0, f64::MAX]);
-    assert_eq!(Tensor::linspace(bf16::ZERO, bf16::ONE, 3, &Cpu)?.to_vec()?, [0.0, 0.5, 1.0].map(bf16::from_f32));
+    assert_eq!(
+        Tensor::linspace(bf16::ZERO, bf16::ONE, 3, &Cpu)?.to_vec()?,
+        [0.0, 0.5, 1.0].map(bf16::from_f32)
+    );
     assert!(matches!(Tensor::linspace(0.0, f32::INFINITY, 3, &Cpu), Err(Error::Value { .. })));
     Ok(())
 }
@@ -259,12 +280,24 @@ fn sizes_beyond_isize_are_refused_before_anything_is_allocated_or_called() {
     let huge = [usize::MAX, 2];
     assert!(matches!(Tensor::full(huge, 1.0, &Cpu), Err(Error::Overflow { op: "full", .. })));
     assert!(matches!(Tensor::<f32, 2>::ones(huge, &Cpu), Err(Error::Overflow { op: "ones", .. })));
-    assert!(matches!(Tensor::from_fn(huge, |_| -> f32 { unreachable!() }, &Cpu), Err(Error::Overflow { op: "from_fn", .. })));
-    assert!(matches!(Tensor::collect_fn(huge, |_| -> String { unreachable!() }), Err(Error::Overflow { .. })));
+    assert!(matches!(
+        Tensor::from_fn(huge, |_| -> f32 { unreachable!() }, &Cpu),
+        Err(Error::Overflow { op: "from_fn", .. })
+    ));
+    assert!(matches!(
+        Tensor::collect_fn(huge, |_| -> String { unreachable!() }),
+        Err(Error::Overflow { .. })
+    ));
     assert!(matches!(Tensor::<f32, 2>::eye(usize::MAX, &Cpu), Err(Error::Overflow { op: "eye", .. })));
     assert!(matches!(Tensor::linspace(0.0, 1.0, usize::MAX, &Cpu), Err(Error::Overflow { .. })));
     let large = [1 << 40, 1 << 15];
     assert!(matches!(Tensor::full(large, 1_u8, &Cpu), Err(Error::OutOfMemory { .. })));
-    assert!(matches!(Tensor::from_fn(large, |_| -> u8 { unreachable!() }, &Cpu), Err(Error::OutOfMemory { op: "from_fn", .. })));
-    assert!(matches!(Tensor::collect_fn(large, |_| -> u8 { unreachable!() }), Err(Error::OutOfMemory { .. })));
+    assert!(matches!(
+        Tensor::from_fn(large, |_| -> u8 { unreachable!() }, &Cpu),
+        Err(Error::OutOfMemory { op: "from_fn", .. })
+    ));
+    assert!(matches!(
+        Tensor::collect_fn(large, |_| -> u8 { unreachable!() }),
+        Err(Error::OutOfMemory { .. })
+    ));
 }

@@ -1,9 +1,11 @@
 //! Operators by name on tensors whose types are known at run time.
 
 use num_complex::Complex;
-use rankform::dispatch::{Any, Argument, Class, DispatchKey, DispatchKeySet, Dispatcher, Kernel, Quantized, Sparse, View};
+use rankform::dispatch::{
+    Any, Argument, Class, DispatchKey, DispatchKeySet, Dispatcher, Kernel, Quantized, Sparse, View,
+};
 use rankform::prelude::*;
-use rankform::quantised::{Quantisation, QuantizedTensor};
+use rankform::quantized::{Quantization, QuantizedTensor};
 use rankform::{DType, DynTensor, QInt8, SparseTensor};
 use std::sync::OnceLock;
 
@@ -30,10 +32,17 @@ fn an_operator_by_name_gives_what_the_typed_one_gives() {
     ];
     for (name, wanted) in typed {
         let found = call(name, &[(&dx).into(), (&dy).into()]);
-        assert_eq!(found.downcast_ref::<f32, 3, Cpu>().unwrap().to_vec().unwrap(), wanted.to_vec().unwrap(), "{name}");
+        assert_eq!(
+            found.downcast_ref::<f32, 3, Cpu>().unwrap().to_vec().unwrap(),
+            wanted.to_vec().unwrap(),
+            "{name}"
+        );
     }
     let scaled = call("mul", &[(&dx).into(), 2.0.into()]);
-    assert_eq!(scaled.downcast_ref::<f32, 3, Cpu>().unwrap().to_vec().unwrap(), x.mul(2.0).unwrap().to_vec().unwrap());
+    assert_eq!(
+        scaled.downcast_ref::<f32, 3, Cpu>().unwrap().to_vec().unwrap(),
+        x.mul(2.0).unwrap().to_vec().unwrap()
+    );
     let taken = call("sub", &[1.0.into(), (&dx).into()]);
     assert_eq!(taken.downcast_ref::<f32, 3, Cpu>().unwrap().to_vec().unwrap()[23], 1.0 - 8.5);
     let turned = dx.permuted(&[2, 0, 1]).unwrap();
@@ -53,9 +62,14 @@ fn reductions_take_any_set_of_axes() {
     assert_eq!(sum(&[2, 0]).downcast::<i64, 1, Cpu>().unwrap(), x.sum((Axis::<0>, Axis::<2>)).unwrap());
     assert_eq!(sum(&[0, 1, 2]).downcast::<i64, 0, Cpu>().unwrap().item().unwrap(), 276);
     assert_eq!(sum(&[]).downcast::<i64, 3, Cpu>().unwrap(), x);
-    assert_eq!(call("argmax", &[(&dx).into(), (&[1usize][..]).into()]).downcast::<i64, 2, Cpu>().unwrap(), x.argmax(Axis::<1>).unwrap());
-    for (axes, text) in [(&[3usize][..], "sum: axis 3 does not fit sizes [2, 3, 4]"), (&[1, 1], "sum: axis 1 does not fit sizes [2, 3, 4]")]
-    {
+    assert_eq!(
+        call("argmax", &[(&dx).into(), (&[1usize][..]).into()]).downcast::<i64, 2, Cpu>().unwrap(),
+        x.argmax(Axis::<1>).unwrap()
+    );
+    for (axes, text) in [
+        (&[3usize][..], "sum: axis 3 does not fit sizes [2, 3, 4]"),
+        (&[1, 1], "sum: axis 1 does not fit sizes [2, 3, 4]"),
+    ] {
         assert_eq!(arithmetic().call("sum", &[(&dx).into(), axes.into()]).unwrap_err().to_string(), text);
     }
 }
@@ -64,7 +78,9 @@ fn reductions_take_any_set_of_axes() {
 fn matrix_products_of_every_pair_of_ranks() {
     let of = |size: &[usize]| {
         let numel: usize = size.iter().product();
-        DynTensor::from(Tensor::from_vec((0..numel).map(|i| i as f64 - 2.0).collect(), [numel]).unwrap()).reshaped(size).unwrap()
+        DynTensor::from(Tensor::from_vec((0..numel).map(|i| i as f64 - 2.0).collect(), [numel]).unwrap())
+            .reshaped(size)
+            .unwrap()
     };
     for (left, right, wanted) in [
         (&[3][..], &[3][..], &[][..]),
@@ -83,7 +99,11 @@ fn matrix_products_of_every_pair_of_ranks() {
         let k = *left.last().unwrap();
         let step = if right.len() == 1 { 1 } else { right[right.len() - 1] };
         let first: f64 = (0..k).map(|i| (i as f64 - 2.0) * ((i * step) as f64 - 2.0)).sum();
-        assert_eq!(f64::from_ne_bytes(out.to_bytes().unwrap()[..8].try_into().unwrap()), first, "{left:?} · {right:?}");
+        assert_eq!(
+            f64::from_ne_bytes(out.to_bytes().unwrap()[..8].try_into().unwrap()),
+            first,
+            "{left:?} · {right:?}"
+        );
     }
     let error = arithmetic().call("matmul", &[(&of(&[2, 3])).into(), (&of(&[2, 3])).into()]).unwrap_err();
     assert_eq!(error.to_string(), "matmul: inner sizes 3 and 2 differ: [2, 3] · [2, 3]");
@@ -93,15 +113,30 @@ fn matrix_products_of_every_pair_of_ranks() {
 fn what_is_missing_is_said_with_what_there_is() {
     let (x, y) = (DynTensor::from(Tensor::from([1.0_f32])), DynTensor::from(Tensor::from([1_i32])));
     let error = arithmetic().call("add", &[(&x).into(), (&y).into()]).unwrap_err().to_string();
-    let (start, there) =
-        ("dispatch: no kernel of add for (f32 of rank 1 on Cpu, i32 of rank 1 on Cpu) with keys {CPU}; there are: ", "CPU (f32, f32)");
+    let (start, there) = (
+        "dispatch: no kernel of add for (f32 of rank 1 on Cpu, i32 of rank 1 on Cpu) with keys {CPU}; there are: ",
+        "CPU (f32, f32)",
+    );
     assert!(error.starts_with(start) && error.contains(there), "{error}");
     let error = arithmetic().call("ad", &[(&x).into()]).unwrap_err().to_string();
-    assert!(error.starts_with("dispatch: no operator \"ad\"; there are: ") && error.contains(" add, "), "{error}");
-    let meta = DynTensor::zeros(DType::F32, &[1], &Meta::new()).unwrap();
-    assert!(arithmetic().call("add", &[(&meta).into(), (&meta).into()]).unwrap_err().to_string().contains("keys {Meta}"));
     assert!(
-        arithmetic().call("add", &[DynTensor::undefined()].each_ref().map(Argument::from)).unwrap_err().to_string().contains("keys {}")
+        error.starts_with("dispatch: no operator \"ad\"; there are: ") && error.contains(" add, "),
+        "{error}"
+    );
+    let meta = DynTensor::zeros(DType::F32, &[1], &Meta::new()).unwrap();
+    assert!(
+        arithmetic()
+            .call("add", &[(&meta).into(), (&meta).into()])
+            .unwrap_err()
+            .to_string()
+            .contains("keys {Meta}")
+    );
+    assert!(
+        arithmetic()
+            .call("add", &[DynTensor::undefined()].each_ref().map(Argument::from))
+            .unwrap_err()
+            .to_string()
+            .contains("keys {}")
     );
 }
 
@@ -141,7 +176,10 @@ fn kernels_stand_by_key_the_highest_first_and_may_call_those_below() {
     dispatcher.register("own", DispatchKey::CPU, Kernel::of_one::<Any, _>(|x: &DynTensor| x.copy())).unwrap();
     let out = dispatcher.call("own", &[(&x).into()]).unwrap();
     assert_eq!(out.downcast::<f32, 1, Cpu>().unwrap().to_vec().unwrap(), [-1.0, -2.0]);
-    assert_eq!(dispatcher.call("own", &[(&DynTensor::from(Tensor::from([true]))).into()]).unwrap().dtype(), DType::Bool);
+    assert_eq!(
+        dispatcher.call("own", &[(&DynTensor::from(Tensor::from([true]))).into()]).unwrap().dtype(),
+        DType::Bool
+    );
 }
 
 #[test]
@@ -157,7 +195,10 @@ fn conjugates_and_negatives_are_lazy_and_resolved_on_demand() {
     let x = DynTensor::from(Tensor::from(values));
     let lazy = x.conjugate().negative().unwrap();
     assert!(lazy.shares_memory_with(&x) && lazy.is_conjugate() && lazy.is_negative());
-    assert_eq!(lazy.key_set(), DispatchKeySet::of(&[DispatchKey::CPU, DispatchKey::Conjugate, DispatchKey::Negative]));
+    assert_eq!(
+        lazy.key_set(),
+        DispatchKeySet::of(&[DispatchKey::CPU, DispatchKey::Conjugate, DispatchKey::Negative])
+    );
     assert_eq!(lazy.conjugate().negative().unwrap().key_set(), DispatchKeySet::of(&[DispatchKey::CPU]));
     // Nobody reads past the marks.
     assert!(lazy.to_bytes().is_err() && lazy.copy().is_err() && lazy.as_bytes().is_none());
@@ -169,7 +210,13 @@ fn conjugates_and_negatives_are_lazy_and_resolved_on_demand() {
     let out = dispatcher.call("product", &[(&second).into(), (&second).into()]).unwrap();
     assert_eq!(out.downcast::<Complex<f64>, 1, Cpu>().unwrap().to_vec().unwrap(), [Complex::new(-1.0, 0.0)]);
     // A kernel of the key itself is asked first: the conjugate of a product needs no resolving.
-    dispatcher.register("flag", DispatchKey::Conjugate, Kernel::of_one::<Any, _>(|x: &DynTensor| Ok::<_, Error>(x.conjugate()))).unwrap();
+    dispatcher
+        .register(
+            "flag",
+            DispatchKey::Conjugate,
+            Kernel::of_one::<Any, _>(|x: &DynTensor| Ok::<_, Error>(x.conjugate())),
+        )
+        .unwrap();
     assert!(dispatcher.call("flag", &[(&x.conjugate()).into()]).unwrap().shares_memory_with(&x));
     let real = DynTensor::from(Tensor::from([1.0_f32]));
     assert!(!real.conjugate().is_conjugate() && DynTensor::from(Tensor::from([true])).negative().is_err());
@@ -178,7 +225,9 @@ fn conjugates_and_negatives_are_lazy_and_resolved_on_demand() {
 #[test]
 fn casts_at_run_time_are_the_typed_ones() {
     for from in DType::ALL {
-        let x = DynTensor::from(Tensor::from([0.0, 1.0, -1.0, 300.7, 1e10, f64::NAN])).cast::<Cpu>(*from).unwrap();
+        let x = DynTensor::from(Tensor::from([0.0, 1.0, -1.0, 300.7, 1e10, f64::NAN]))
+            .cast::<Cpu>(*from)
+            .unwrap();
         for to in DType::ALL {
             struct Typed<'a>(&'a DynTensor, DType);
             impl rankform::dynamic::ElementVisitor for Typed<'_> {
@@ -188,7 +237,9 @@ fn casts_at_run_time_are_the_typed_ones() {
                     impl<T: Element> rankform::dynamic::ElementVisitor for To<'_, T> {
                         type Output = Vec<u8>;
                         fn visit<U: Element>(self) -> Vec<u8> {
-                            DynTensor::from(self.0.downcast_ref::<T, 1, Cpu>().unwrap().cast::<U>().unwrap()).to_bytes().unwrap()
+                            DynTensor::from(self.0.downcast_ref::<T, 1, Cpu>().unwrap().cast::<U>().unwrap())
+                                .to_bytes()
+                                .unwrap()
                         }
                     }
                     self.1.visit(To::<T>(self.0, std::marker::PhantomData))
@@ -202,21 +253,31 @@ fn casts_at_run_time_are_the_typed_ones() {
 
 #[test]
 fn names_of_axes_are_checked_and_go_on() {
-    let of = |size: &[usize], names: &[&str]| DynTensor::zeros(DType::F32, size, &Cpu).unwrap().with_names(names).unwrap();
+    let of = |size: &[usize], names: &[&str]| {
+        DynTensor::zeros(DType::F32, size, &Cpu).unwrap().with_names(names).unwrap()
+    };
     let (images, weights) = (of(&[2, 3, 4], &["batch", "row", "column"]), of(&[4], &["column"]));
     let sum = call("add", &[(&images).into(), (&weights).into()]);
     assert_eq!(sum.names(), ["batch", "row", "column"]);
     let error = arithmetic().call("add", &[(&images).into(), (&of(&[4], &["row"])).into()]).unwrap_err();
-    assert_eq!(error.to_string(), "names: axis \"column\" of [\"batch\", \"row\", \"column\"] meets axis \"row\" of [\"row\"]");
+    assert_eq!(
+        error.to_string(),
+        "names: axis \"column\" of [\"batch\", \"row\", \"column\"] meets axis \"row\" of [\"row\"]"
+    );
     let total = call("sum", &[(&images).into(), (&[images.axis("row").unwrap()][..]).into()]);
     assert_eq!((total.names(), total.size()), (&["batch".to_string(), "column".into()][..], &[2, 4][..]));
     let product = call("matmul", &[(&images).into(), (&of(&[4, 5], &["column", "unit"])).into()]);
     assert_eq!(product.names(), ["batch", "row", "unit"]);
-    assert!(arithmetic().call("matmul", &[(&images).into(), (&of(&[4, 5], &["unit", "column"])).into()]).is_err());
+    assert!(
+        arithmetic().call("matmul", &[(&images).into(), (&of(&[4, 5], &["unit", "column"])).into()]).is_err()
+    );
     let turned = images.permuted(&[2, 0, 1]).unwrap();
     assert_eq!(
         (turned.names(), images.at(1, 0).unwrap().names()),
-        (&["column".to_string(), "batch".into(), "row".into()][..], &["batch".to_string(), "column".into()][..])
+        (
+            &["column".to_string(), "batch".into(), "row".into()][..],
+            &["batch".to_string(), "column".into()][..]
+        )
     );
     assert_eq!(images.align_to(&["column", "channel", "row", "batch"]).unwrap().size(), [4, 1, 3, 2]);
     assert!(images.align_to(&["row", "batch"]).is_err() && of(&[2], &[]).align_to(&["a"]).is_err());
@@ -225,7 +286,7 @@ fn names_of_axes_are_checked_and_go_on() {
 }
 
 #[test]
-fn sparse_and_quantised_tensors_reach_the_kernels_of_their_keys() {
+fn sparse_and_quantized_tensors_reach_the_kernels_of_their_keys() {
     let dense = Tensor::from([[0.0_f32, 2.0, 0.0], [3.0, 0.0, 0.0]]);
     let sparse = || DynTensor::from_sparse(SparseTensor::from_dense(&dense).unwrap()).unwrap();
     let (x, y) = (sparse(), DynTensor::from(Tensor::from([[1.0_f32], [10.0], [100.0]])));
@@ -241,26 +302,45 @@ fn sparse_and_quantised_tensors_reach_the_kernels_of_their_keys() {
     assert_eq!(whole, Tensor::from([[0.0, 1.0, 0.0], [1.5, 0.0, 0.0]]));
     // No kernel: the sparse key decides, and nobody reads what is not there.
     let error = arithmetic().call("exp", &[(&x).into()]).unwrap_err().to_string();
-    assert!(error.starts_with("dispatch: no kernel of exp for (Sparse f32 of rank 2 on Cpu) with keys {SparseCPU}; "), "{error}");
+    assert!(
+        error.starts_with(
+            "dispatch: no kernel of exp for (Sparse f32 of rank 2 on Cpu) with keys {SparseCPU}; "
+        ),
+        "{error}"
+    );
     assert!(x.to_bytes().unwrap_err().to_string().contains("no elements by strides"));
-    assert!(x.downcast_ref::<f32, 2, Cpu>().is_err() && x.share_data().downcast::<f32, 2, Cpu>().is_err() && x.copy().is_err());
+    assert!(
+        x.downcast_ref::<f32, 2, Cpu>().is_err()
+            && x.share_data().downcast::<f32, 2, Cpu>().is_err()
+            && x.copy().is_err()
+    );
     assert!(x.reshaped(&[3, 2]).unwrap_err().to_string().contains("a handle on one that has none: Sparse"));
     let mut writable = sparse();
     assert!(writable.mutable_data::<f32, 2, Cpu>().is_err() && writable.is_frozen());
     assert!(
-        x.as_sparse::<f64, 2, Cpu>().map(drop).unwrap_err().to_string().contains("expected a sparse tensor, f64 of rank 2, found a sparse")
+        x.as_sparse::<f64, 2, Cpu>()
+            .map(drop)
+            .unwrap_err()
+            .to_string()
+            .contains("expected a sparse tensor, f64 of rank 2, found a sparse")
     );
     // Data of a backend stands beside what lies behind a handle, and is never taken for it.
     let held = sparse().with_backend_data(7_u8).unwrap();
     assert_eq!(call("add", &[(&held).into(), (&x).into()]).as_sparse::<f32, 2, Cpu>().unwrap().kept(), 2);
     let posing = halves.share_data().with_backend_data(SparseTensor::from_dense(&dense).unwrap()).unwrap();
     let error = arithmetic().call("add", &[(&x).into(), (&posing).into()]).unwrap_err().to_string();
-    assert!(error.contains("no kernel of add for (Sparse f32 of rank 2 on Cpu, f32 of rank 2 on Cpu)"), "{error}");
+    assert!(
+        error.contains("no kernel of add for (Sparse f32 of rank 2 on Cpu, f32 of rank 2 on Cpu)"),
+        "{error}"
+    );
     // Another element, or no dense matrix at all, beside a sparse one: no kernel, and which there are.
     let double = DynTensor::zeros(DType::F64, &[2, 3], &Cpu).unwrap();
     for (name, other) in [("mul", &double), ("matmul", &double), ("mul", &x)] {
         let error = arithmetic().call(name, &[(&x).into(), other.into()]).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("dispatch: no kernel of {name} for (Sparse f32 of rank 2 on Cpu, ")), "{error}");
+        assert!(
+            error.starts_with(&format!("dispatch: no kernel of {name} for (Sparse f32 of rank 2 on Cpu, ")),
+            "{error}"
+        );
         assert!(error.contains("SparseCPU (sparse f32 of rank 2, f32 of rank 2)"), "{error}");
     }
     // Names go on, by way of their own key.
@@ -269,34 +349,54 @@ fn sparse_and_quantised_tensors_reach_the_kernels_of_their_keys() {
     assert_eq!(call("matmul", &[(&named).into(), (&y).into()]).names(), ["row", ""]);
 
     let real = Tensor::from([-1.0_f32, 0.5]);
-    let integers = QuantizedTensor::<QInt8, 1>::quantise(&real, Quantisation::per_tensor(0.5, 3).unwrap()).unwrap();
-    let q = DynTensor::from_quantised(integers).unwrap();
+    let integers =
+        QuantizedTensor::<QInt8, 1>::quantize(&real, Quantization::per_tensor(0.5, 3).unwrap()).unwrap();
+    let q = DynTensor::from_quantized(integers).unwrap();
     assert_eq!((q.key_set(), q.dtype()), (DispatchKeySet::of(&[DispatchKey::QuantizedCPU]), DType::QI8));
-    assert_eq!(call("dequantise", &[(&q).into()]).downcast::<f32, 1, Cpu>().unwrap(), real);
+    assert_eq!(call("dequantize", &[(&q).into()]).downcast::<f32, 1, Cpu>().unwrap(), real);
     // Kernels of a user's own.
     let mut dispatcher = Dispatcher::new();
-    let twice = Kernel::of_one::<Quantized<QInt8, 1>, _>(|x| DynTensor::from_quantised(x.add(x, Quantisation::per_tensor(1.0, 0)?)?));
+    let twice = Kernel::of_one::<Quantized<QInt8, 1>, _>(|x| {
+        DynTensor::from_quantized(x.add(x, Quantization::per_tensor(1.0, 0)?)?)
+    });
     dispatcher.register("twice", DispatchKey::QuantizedCPU, twice).unwrap();
     dispatcher
-        .register("twice", DispatchKey::SparseCPU, Kernel::of_one::<Sparse<f32, 2>, _>(|x| DynTensor::from_sparse(x.add(x)?)))
+        .register(
+            "twice",
+            DispatchKey::SparseCPU,
+            Kernel::of_one::<Sparse<f32, 2>, _>(|x| DynTensor::from_sparse(x.add(x)?)),
+        )
         .unwrap();
     let out = dispatcher.call("twice", &[(&q).into()]).unwrap();
-    assert_eq!(out.as_quantised::<QInt8, 1, Cpu>().unwrap().int_repr().to_vec().unwrap(), [-2, 1]);
-    assert_eq!(dispatcher.call("twice", &[(&x).into()]).unwrap().as_sparse::<f32, 2, Cpu>().unwrap().kept(), 2);
+    assert_eq!(out.as_quantized::<QInt8, 1, Cpu>().unwrap().int_repr().to_vec().unwrap(), [-2, 1]);
+    assert_eq!(
+        dispatcher.call("twice", &[(&x).into()]).unwrap().as_sparse::<f32, 2, Cpu>().unwrap().kept(),
+        2
+    );
     let error = dispatcher.call("twice", &[(&y).into()]).unwrap_err().to_string();
-    assert!(error.contains("QuantizedCPU (quantised qi8 of rank 1), SparseCPU (sparse f32 of rank 2)"), "{error}");
+    assert!(
+        error.contains("QuantizedCPU (quantized qi8 of rank 1), SparseCPU (sparse f32 of rank 2)"),
+        "{error}"
+    );
 }
 
 #[test]
 fn elements_are_promoted_only_where_that_was_asked_for() {
-    let (whole, real) = (DynTensor::from(Tensor::from([1_i32, 2])), DynTensor::from(Tensor::from([0.5_f64, 0.25])));
+    let (whole, real) =
+        (DynTensor::from(Tensor::from([1_i32, 2])), DynTensor::from(Tensor::from([0.5_f64, 0.25])));
     let plain = arithmetic();
     assert!(plain.call("add", &[(&whole).into(), (&real).into()]).is_err());
     // Half of a whole number is no whole number, and 3e9 no i32.
     let error = plain.call("mul", &[(&whole).into(), 0.5.into()]).unwrap_err().to_string();
     assert!(error.contains("no kernel of mul for (i32 of rank 1 on Cpu, the number 0.5)"), "{error}");
-    assert!(plain.call("add", &[(&whole).into(), 3e9.into()]).is_err() && plain.call("add", &[(&whole).into(), f64::NAN.into()]).is_err());
-    assert_eq!(plain.call("add", &[(&whole).into(), 3.0.into()]).unwrap().downcast::<i32, 1, Cpu>().unwrap(), Tensor::from([4, 5]));
+    assert!(
+        plain.call("add", &[(&whole).into(), 3e9.into()]).is_err()
+            && plain.call("add", &[(&whole).into(), f64::NAN.into()]).is_err()
+    );
+    assert_eq!(
+        plain.call("add", &[(&whole).into(), 3.0.into()]).unwrap().downcast::<i32, 1, Cpu>().unwrap(),
+        Tensor::from([4, 5])
+    );
     let mut dispatcher = Dispatcher::with_arithmetic::<Cpu>().unwrap();
     dispatcher.promote::<Cpu>();
     let out = dispatcher.call("add", &[(&whole).into(), (&real).into()]).unwrap();
@@ -305,10 +405,14 @@ fn elements_are_promoted_only_where_that_was_asked_for() {
     assert_eq!(out.downcast::<f32, 1, Cpu>().unwrap(), Tensor::from([0.5, 1.0]));
     // What no type holds stays an error, and so does what has no kernel in the common type.
     let wide = |dtype| DynTensor::zeros(dtype, &[2], &Cpu).unwrap();
-    let error = dispatcher.call("add", &[(&wide(DType::U64)).into(), (&whole).into()]).unwrap_err().to_string();
+    let error =
+        dispatcher.call("add", &[(&wide(DType::U64)).into(), (&whole).into()]).unwrap_err().to_string();
     assert!(error.contains("no element type holds both"), "{error}");
     // The error is about what was passed, whatever it was cast to in between.
-    let error = dispatcher.call("add", &[(&wide(DType::F16)).into(), (&wide(DType::U8)).into()]).unwrap_err().to_string();
+    let error = dispatcher
+        .call("add", &[(&wide(DType::F16)).into(), (&wide(DType::U8)).into()])
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("no kernel of add for (f16 of rank 1 on Cpu, u8 of rank 1 on Cpu)"), "{error}");
     // A number counts by its kind, not by its value.
     let out = dispatcher.call("mul", &[(&wide(DType::I64)).into(), 0.5.into()]).unwrap();
@@ -325,7 +429,10 @@ fn errors_show_the_sizes_of_the_operands_themselves() -> Result<()> {
     let zeros = |sizes: &[usize]| DynTensor::zeros(DType::F32, sizes, &Cpu);
     let (empty, deep, x, y) = (zeros(&[0, 3])?, zeros(&[1; 9])?, zeros(&[2, 2])?, zeros(&[3])?);
     let texts = [
-        (dispatcher.call("max", &[(&empty).into(), (&[0]).into()]), "max: no elements to reduce in sizes [0, 3]"),
+        (
+            dispatcher.call("max", &[(&empty).into(), (&[0]).into()]),
+            "max: no elements to reduce in sizes [0, 3]",
+        ),
         (
             dispatcher.call("sum", &[(&deep).into(), (&[0]).into()]),
             "sum: expected f32 of at most 8 axes on Cpu, found f32 of rank 9 on Cpu",

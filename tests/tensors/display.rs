@@ -13,7 +13,12 @@ struct Case {
 }
 
 /// Collects a case: the tensor under other sizes, printed.
-fn case<T: Element, const RANK: usize>(values: Tensor<T, 1>, size: [usize; RANK], precision: Option<usize>, numpy: &'static str) -> Case {
+fn case<T: Element, const RANK: usize>(
+    values: Tensor<T, 1>,
+    size: [usize; RANK],
+    precision: Option<usize>,
+    numpy: &'static str,
+) -> Case {
     let shaped = values.into_shape(size).unwrap();
     let ours = precision.map_or_else(|| shaped.to_string(), |digits| format!("{shaped:.digits$}"));
     Case { ours, numpy }
@@ -29,12 +34,22 @@ fn arrays_print_as_numpy_prints_them() -> Result<()> {
     let cases = [
         case(Tensor::<f64, 1>::from([1.0, 2.0, 3.0, 4.0]), [2, 2], None, "[[1. 2.]\n [3. 4.]]"),
         case(Tensor::<f64, 1>::from([1.0, 2.5, -3.25, 4.0]), [2, 2], None, "[[ 1.    2.5 ]\n [-3.25  4.  ]]"),
-        case(Tensor::<f64, 1>::from([0.1, 0.25, 0.3333333333333333]), [3], None, "[0.1        0.25       0.33333333]"),
+        case(
+            Tensor::<f64, 1>::from([0.1, 0.25, 0.3333333333333333]),
+            [3],
+            None,
+            "[0.1        0.25       0.33333333]",
+        ),
         case(Tensor::<f64, 1>::from([1e-05, 1.0, 2.0]), [3], None, "[1.e-05 1.e+00 2.e+00]"),
         case(Tensor::<f64, 1>::from([0.0001, 0.1]), [2], None, "[0.0001 0.1   ]"),
         case(Tensor::<f64, 1>::from([0.0002, 0.5]), [2], None, "[2.e-04 5.e-01]"),
         case(Tensor::<f64, 1>::from([100000000.0, 1.0]), [2], None, "[1.e+08 1.e+00]"),
-        case(Tensor::<f64, 1>::from([99999999.0, 100000.0, 99999.0]), [3], None, "[9.9999999e+07 1.0000000e+05 9.9999000e+04]"),
+        case(
+            Tensor::<f64, 1>::from([99999999.0, 100000.0, 99999.0]),
+            [3],
+            None,
+            "[9.9999999e+07 1.0000000e+05 9.9999000e+04]",
+        ),
         case(Tensor::<f64, 1>::from([12345678.0, 23456.0]), [2], None, "[12345678.    23456.]"),
         case(Tensor::<f64, 1>::from([1234.5, 1.0]), [2], None, "[1.2345e+03 1.0000e+00]"),
         case(Tensor::<f64, 1>::from([1000.0, 1.0]), [2], None, "[1000.    1.]"),
@@ -43,39 +58,94 @@ fn arrays_print_as_numpy_prints_them() -> Result<()> {
         case(Tensor::<f64, 1>::from([f64::NAN, f64::NAN]), [2], None, "[nan nan]"),
         case(Tensor::<f64, 1>::from([-f64::INFINITY, 1.5, f64::NAN]), [3], None, "[-inf  1.5  nan]"),
         case(Tensor::<f64, 1>::from([f64::INFINITY, -f64::INFINITY]), [2], None, "[ inf -inf]"),
-        case(Tensor::<f64, 1>::from([f64::NAN, 10000000000.0, -f64::INFINITY]), [3], None, "[   nan 1.e+10   -inf]"),
+        case(
+            Tensor::<f64, 1>::from([f64::NAN, 10000000000.0, -f64::INFINITY]),
+            [3],
+            None,
+            "[   nan 1.e+10   -inf]",
+        ),
         case(Tensor::<f64, 1>::from([0.0, -0.0]), [2], None, "[ 0. -0.]"),
         case(Tensor::<f64, 1>::from([0.0, 0.0]), [2], None, "[0. 0.]"),
         case(Tensor::<f64, 1>::from([-1.0, 0.5]), [2], None, "[-1.   0.5]"),
         case(Tensor::<f64, 1>::from([1e+300, 1e-300]), [2], None, "[1.e+300 1.e-300]"),
-        case(Tensor::<f64, 1>::from([5e-324, 1.7976931348623157e+308]), [2], None, "[4.94065646e-324 1.79769313e+308]"),
+        case(
+            Tensor::<f64, 1>::from([5e-324, 1.7976931348623157e+308]),
+            [2],
+            None,
+            "[4.94065646e-324 1.79769313e+308]",
+        ),
         case(Tensor::<f64, 1>::from([1e+100, 250000.0]), [2], None, "[1.0e+100 2.5e+005]"),
         case(Tensor::<f64, 1>::from([0.123456789, 10.5]), [2], None, "[ 0.12345679 10.5       ]"),
         case(Tensor::<f64, 1>::from([0.999999999999, 1.0]), [2], None, "[1. 1.]"),
         case(Tensor::<f64, 1>::from([2.5, 3.5]), [2], Some(0), "[2. 4.]"),
-        case(Tensor::<f64, 1>::from([0.3333333333333333, 0.6666666666666666, 100.0]), [3], Some(3), "[  0.333   0.667 100.   ]"),
+        case(
+            Tensor::<f64, 1>::from([0.3333333333333333, 0.6666666666666666, 100.0]),
+            [3],
+            Some(3),
+            "[  0.333   0.667 100.   ]",
+        ),
         case(Tensor::<f64, 1>::from([0.3333333333333333, 200000.0]), [2], Some(3), "[3.333e-01 2.000e+05]"),
         case(Tensor::<f64, 1>::from([0.125, 0.375]), [2], Some(2), "[0.12 0.38]"),
         case(Tensor::<f32, 1>::from([0.1, 0.2, 0.3]), [3], None, "[0.1 0.2 0.3]"),
-        case(Tensor::<f32, 1>::from([0.3333333333333333, 0.6666666666666666]), [2], None, "[0.33333334 0.6666667 ]"),
+        case(
+            Tensor::<f32, 1>::from([0.3333333333333333, 0.6666666666666666]),
+            [2],
+            None,
+            "[0.33333334 0.6666667 ]",
+        ),
         case(Tensor::<f32, 1>::from([123456.0, 200000.0]), [2], None, "[123456. 200000.]"),
         case(Tensor::<f32, 1>::from([1000000.0, 100000.0]), [2], None, "[1.e+06 1.e+05]"),
         case(Tensor::<f32, 1>::from([16777216.0, 1.0]), [2], None, "[1.6777216e+07 1.0000000e+00]"),
         case(Tensor::<f32, 1>::from([0.0001, 1.0]), [2], None, "[1.e-04 1.e+00]"),
         case(Tensor::<f32, 1>::from([3.4028235e+38, 1e-45]), [2], None, "[3.4028235e+38 1.4012985e-45]"),
-        case(Tensor::<f32, 1>::from([0.1, 1000.0, -7.25]), [3, 1], None, "[[ 1.00e-01]\n [ 1.00e+03]\n [-7.25e+00]]"),
-        case(Tensor::<f32, 1>::from([f64::NAN as f32, -2.5, 10000000.0]), [3], None, "[     nan -2.5e+00  1.0e+07]"),
-        case(Tensor::from([f16::from_f64(0.1), f16::from_f64(0.2), f16::from_f64(0.3)]), [3], None, "[0.1 0.2 0.3]"),
+        case(
+            Tensor::<f32, 1>::from([0.1, 1000.0, -7.25]),
+            [3, 1],
+            None,
+            "[[ 1.00e-01]\n [ 1.00e+03]\n [-7.25e+00]]",
+        ),
+        case(
+            Tensor::<f32, 1>::from([f64::NAN as f32, -2.5, 10000000.0]),
+            [3],
+            None,
+            "[     nan -2.5e+00  1.0e+07]",
+        ),
+        case(
+            Tensor::from([f16::from_f64(0.1), f16::from_f64(0.2), f16::from_f64(0.3)]),
+            [3],
+            None,
+            "[0.1 0.2 0.3]",
+        ),
         case(Tensor::from([f16::from_f64(1000.0), f16::from_f64(2000.0)]), [2], None, "[1.e+03 2.e+03]"),
         case(Tensor::from([f16::from_f64(999.0), f16::from_f64(1.0)]), [2], None, "[999.   1.]"),
-        case(Tensor::from([f16::from_f64(0.3333333333333333), f16::from_f64(65504.0)]), [2], None, "[3.333e-01 6.550e+04]"),
+        case(
+            Tensor::from([f16::from_f64(0.3333333333333333), f16::from_f64(65504.0)]),
+            [2],
+            None,
+            "[3.333e-01 6.550e+04]",
+        ),
         case(Tensor::from([f16::from_f64(6e-08), f16::from_f64(1.0)]), [2], None, "[6.e-08 1.e+00]"),
         case(Tensor::from([f16::from_f64(0.0001), f16::from_f64(0.01)]), [2], None, "[0.0001 0.01  ]"),
         case(Tensor::<i32, 1>::from([1, -20, 300, 4]), [2, 2], None, "[[  1 -20]\n [300   4]]"),
-        case(Tensor::<i64, 1>::from([-9223372036854775808, 9223372036854775807]), [2], None, "[-9223372036854775808  9223372036854775807]"),
-        case(Tensor::<u64, 1>::from([18446744073709551615, 0]), [2], None, "[18446744073709551615                    0]"),
+        case(
+            Tensor::<i64, 1>::from([-9223372036854775808, 9223372036854775807]),
+            [2],
+            None,
+            "[-9223372036854775808  9223372036854775807]",
+        ),
+        case(
+            Tensor::<u64, 1>::from([18446744073709551615, 0]),
+            [2],
+            None,
+            "[18446744073709551615                    0]",
+        ),
         case(Tensor::<u8, 1>::from([1, 20, 255]), [3, 1], None, "[[  1]\n [ 20]\n [255]]"),
-        case(Tensor::<i8, 1>::from([-8, -7, -6, -5, -4, -3, -2, -1]), [2, 2, 2], None, "[[[-8 -7]\n  [-6 -5]]\n\n [[-4 -3]\n  [-2 -1]]]"),
+        case(
+            Tensor::<i8, 1>::from([-8, -7, -6, -5, -4, -3, -2, -1]),
+            [2, 2, 2],
+            None,
+            "[[[-8 -7]\n  [-6 -5]]\n\n [[-4 -3]\n  [-2 -1]]]",
+        ),
         case(
             Tensor::arange(0, 24, 1, &Cpu)?,
             [2, 3, 4],
@@ -132,19 +202,36 @@ fn arrays_print_as_numpy_prints_them() -> Result<()> {
             "[1.  +2.j  0.  -1.5j 3.25+0.j ]",
         ),
         case(
-            Tensor::from([Complex::new(f64::NAN, 1.0), Complex::new(1.0, f64::INFINITY), Complex::new(-f64::INFINITY, -0.0)]),
+            Tensor::from([
+                Complex::new(f64::NAN, 1.0),
+                Complex::new(1.0, f64::INFINITY),
+                Complex::new(-f64::INFINITY, -0.0),
+            ]),
             [3],
             None,
             "[ nan +1.j   1.+infj -inf -0.j]",
         ),
         case(
-            Tensor::from([Complex::new(0.3333333333333333 as f32, 1.0 as f32), Complex::new(10000000.0 as f32, 2.0 as f32)]),
+            Tensor::from([
+                Complex::new(0.3333333333333333 as f32, 1.0 as f32),
+                Complex::new(10000000.0 as f32, 2.0 as f32),
+            ]),
             [2],
             None,
             "[3.3333334e-01+1.j 1.0000000e+07+2.j]",
         ),
-        case(Tensor::from([Complex::new(1e-05, 1.0), Complex::new(1.0, 100.0)]), [2], None, "[1.e-05  +1.j 1.e+00+100.j]"),
-        case(Tensor::from([Complex::new(1.0, 2.0), Complex::new(0.5, -1.0)]), [2, 1], Some(2), "[[1. +2.j]\n [0.5-1.j]]"),
+        case(
+            Tensor::from([Complex::new(1e-05, 1.0), Complex::new(1.0, 100.0)]),
+            [2],
+            None,
+            "[1.e-05  +1.j 1.e+00+100.j]",
+        ),
+        case(
+            Tensor::from([Complex::new(1.0, 2.0), Complex::new(0.5, -1.0)]),
+            [2, 1],
+            Some(2),
+            "[[1. +2.j]\n [0.5-1.j]]",
+        ),
         case(Tensor::arange(0, 1001, 1, &Cpu)?, [1001], None, "[   0    1    2 ...  998  999 1000]"),
         case(
             Tensor::arange(0, 1200, 1, &Cpu)?,
@@ -204,7 +291,12 @@ fn arrays_print_as_numpy_prints_them() -> Result<()> {
         case(Tensor::from([Complex::new(-0.0, -0.5)]), [], None, "(-0-0.5j)"),
         case(Tensor::from([Complex::new(1e+20, -1e-09)]), [], None, "(1e+20-1e-09j)"),
         case(Tensor::<f64, 1>::from([0.3333333333333333]), [], Some(3), "0.333"),
-        case(Tensor::from([f16::from_f64(0.015625), f16::from_f64(2048.0)]), [2], None, "[1.563e-02 2.048e+03]"),
+        case(
+            Tensor::from([f16::from_f64(0.015625), f16::from_f64(2048.0)]),
+            [2],
+            None,
+            "[1.563e-02 2.048e+03]",
+        ),
         case(Tensor::from([f16::from_f64(0.015625), f16::from_f64(2.0)]), [2], None, "[0.01563 2.     ]"),
         case(Tensor::<f32, 1>::from([1119935.25, 1.0]), [2], None, "[1.1199352e+06 1.0000000e+00]"),
         case(Tensor::<f32, 1>::from([1119935.25]), [], None, "1.1199352e+06"),
@@ -225,7 +317,10 @@ fn a_view_prints_as_its_copy() -> Result<()> {
     let row = Tensor::from([[1.5], [2.0]]);
     assert_eq!(x.permuted([2, 0, 1])?.to_string(), x.permuted([2, 0, 1])?.copy()?.to_string());
     assert_eq!(x.reversed(Axis::<1>).to_string(), x.reversed(Axis::<1>).to_contiguous()?.to_string());
-    assert_eq!(x.slice((1.., (..).step(-2), 1))?.to_string(), x.slice((1.., (..).step(-2), 1))?.copy()?.to_string());
+    assert_eq!(
+        x.slice((1.., (..).step(-2), 1))?.to_string(),
+        x.slice((1.., (..).step(-2), 1))?.copy()?.to_string()
+    );
     assert_eq!(row.broadcast_to([2, 3])?.to_string(), "[[1.5 1.5 1.5]\n [2.  2.  2. ]]");
     Ok(())
 }
@@ -246,7 +341,11 @@ fn the_edges_of_a_view_beyond_1000_elements_are_read_and_nothing_else() -> Resul
 #[test]
 fn the_alternate_form_prints_every_element() -> Result<()> {
     let x = Tensor::arange(0, 1500, 1, &Cpu)?;
-    let numbers: Vec<i32> = format!("{x:#}").trim_matches(['[', ']']).split_whitespace().map(|word| word.parse().unwrap()).collect();
+    let numbers: Vec<i32> = format!("{x:#}")
+        .trim_matches(['[', ']'])
+        .split_whitespace()
+        .map(|word| word.parse().unwrap())
+        .collect();
     assert_eq!(numbers, x.to_vec()?);
     assert!(format!("{x:#}").lines().all(|line| line.len() <= 75));
     assert!(format!("{x:#?}").contains(" 750,"));
@@ -277,9 +376,15 @@ fn every_f16_prints_as_a_number_that_reads_back() {
 #[test]
 fn debug_names_the_type_the_sizes_and_the_device() -> Result<()> {
     let mut x = Tensor::from([[1.0_f32, 2.0], [3.5, f32::NAN]]);
-    assert_eq!(format!("{x:?}"), "Tensor<f32, 2>([[1. , 2. ],\n                [3.5, nan]], size=[2, 2], device=Cpu)");
+    assert_eq!(
+        format!("{x:?}"),
+        "Tensor<f32, 2>([[1. , 2. ],\n                [3.5, nan]], size=[2, 2], device=Cpu)"
+    );
     assert_eq!(format!("{:?}", x.slice((1, ..1))?), "TensorView<f32, 1>([3.5], size=[1], device=Cpu)");
-    assert_eq!(format!("{:.0?}", x.view_mut()?.slice((0, ..))?), "TensorViewMut<f32, 1>([1., 2.], size=[2], device=Cpu)");
+    assert_eq!(
+        format!("{:.0?}", x.view_mut()?.slice((0, ..))?),
+        "TensorViewMut<f32, 1>([1., 2.], size=[2], device=Cpu)"
+    );
     assert_eq!(format!("{:?}", Tensor::from(2)), "Tensor<i32, 0>(2, size=[], device=Cpu)");
     assert_eq!(format!("{:?}", Tensor::from(true)), "Tensor<bool, 0>(True, size=[], device=Cpu)");
     assert_eq!(format!("{:?}", Tensor::from([[0_u8; 0]; 2])), "Tensor<u8, 2>([], size=[2, 0], device=Cpu)");
@@ -298,7 +403,8 @@ fn a_tensor_without_data_prints_its_sizes() -> Result<()> {
 
 #[test]
 fn a_tensor_whose_types_are_known_at_run_time_prints_as_the_typed_one() -> Result<()> {
-    let x = Tensor::from_fn([40, 3, 7, 2], |[i, j, k, l]| (i * 1000 + j * 100 + k * 10 + l) as f32 * 0.5, &Cpu)?;
+    let x =
+        Tensor::from_fn([40, 3, 7, 2], |[i, j, k, l]| (i * 1000 + j * 100 + k * 10 + l) as f32 * 0.5, &Cpu)?;
     let dynamic = DynTensor::from(x.share_data());
     assert_eq!(dynamic.to_string(), x.to_string());
     assert!(x.to_string().lines().count() < 200 && x.to_string().contains("..."));

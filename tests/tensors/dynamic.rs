@@ -5,7 +5,7 @@ use num_complex::Complex;
 use rankform::dtype::{Kind, Wrapped};
 use rankform::dynamic::{ElementVisitor, TensorVisitor};
 use rankform::prelude::*;
-use rankform::quantised::{Quantisation, QuantizedTensor};
+use rankform::quantized::{Quantization, QuantizedTensor};
 use rankform::{AnyDevice, DType, DynTensor, F8E4M3, F8E5M2, QInt8, QInt32, QUInt8, SparseTensor};
 use rankform::{bf16, f16};
 
@@ -39,19 +39,26 @@ macro_rules! each_element {
 #[test]
 fn every_element_is_its_name_and_goes_both_ways_on_one_memory() {
     fn check<T: Element>() {
-        assert_eq!((T::DTYPE.size(), T::DTYPE.to_string().parse::<DType>().unwrap()), (size_of::<T>(), T::DTYPE));
+        assert_eq!(
+            (T::DTYPE.size(), T::DTYPE.to_string().parse::<DType>().unwrap()),
+            (size_of::<T>(), T::DTYPE)
+        );
         struct Same<T>(std::marker::PhantomData<T>);
         impl<T: Element> ElementVisitor for Same<T> {
             type Output = bool;
             fn visit<U: Element>(self) -> bool {
-                std::any::TypeId::of::<T>() == std::any::TypeId::of::<U>() && align_of::<T>() == align_of::<U>()
+                std::any::TypeId::of::<T>() == std::any::TypeId::of::<U>()
+                    && align_of::<T>() == align_of::<U>()
             }
         }
         assert!(T::DTYPE.visit(Same::<T>(std::marker::PhantomData)));
         let x = Tensor::<T, 3>::zeros([2, 3, 4], &Cpu).unwrap();
         let address = x.raw_ptr();
         let y = DynTensor::from(x);
-        assert_eq!((y.dtype(), y.size(), y.stride(), y.use_count()), (T::DTYPE, &[2, 3, 4][..], &[12, 4, 1][..], 1));
+        assert_eq!(
+            (y.dtype(), y.size(), y.stride(), y.use_count()),
+            (T::DTYPE, &[2, 3, 4][..], &[12, 4, 1][..], 1)
+        );
         assert_eq!(y.to_bytes().unwrap(), vec![0; 24 * size_of::<T>()]);
         let z: Tensor<T, 3> = y.try_into().unwrap();
         assert_eq!((z.raw_ptr(), z.use_count()), (address, 1));
@@ -82,8 +89,14 @@ fn a_conversion_copies_and_allocates_nothing() {
 fn errors_name_what_was_expected_and_what_was_found() {
     let x = DynTensor::from(Tensor::<f32, 2>::zeros([2, 3], &Cpu).unwrap());
     let says = |error: Error, text: &str| assert_eq!(error.to_string(), text);
-    says(x.downcast_ref::<f32, 3, Cpu>().unwrap_err(), "downcast_ref: expected f32 of rank 3 on Cpu, found f32 of rank 2 on Cpu");
-    says(x.downcast_ref::<i8, 2, Cpu>().unwrap_err(), "downcast_ref: expected i8 of rank 2 on Cpu, found f32 of rank 2 on Cpu");
+    says(
+        x.downcast_ref::<f32, 3, Cpu>().unwrap_err(),
+        "downcast_ref: expected f32 of rank 3 on Cpu, found f32 of rank 2 on Cpu",
+    );
+    says(
+        x.downcast_ref::<i8, 2, Cpu>().unwrap_err(),
+        "downcast_ref: expected i8 of rank 2 on Cpu, found f32 of rank 2 on Cpu",
+    );
     says(
         x.downcast_ref::<f32, 2, AnyDevice>().unwrap_err(),
         "downcast_ref: expected f32 of rank 2 on AnyDevice, found f32 of rank 2 on Cpu",
@@ -100,9 +113,18 @@ fn errors_name_what_was_expected_and_what_was_found() {
     drop(x);
     y.downcast_mut::<f32, 2, Cpu>().unwrap().as_slice_mut().unwrap()[0] = 1.0;
     assert_eq!(y.version(), 1);
-    says(DynTensor::from_bytes(DType::Bool, &[3], &[0, 1, 2]).unwrap_err(), "from_bytes: byte 2 of element 2 is no bool");
-    says(DynTensor::from_bytes(DType::I16, &[3], &[0; 5]).unwrap_err(), "from_bytes: [3] holds 3 elements, found 2");
-    assert!(DynTensor::zeros(DType::F64, &[usize::MAX, 2], &Cpu).is_err() && DynTensor::zeros(DType::F64, &[1; 65], &Cpu).is_err());
+    says(
+        DynTensor::from_bytes(DType::Bool, &[3], &[0, 1, 2]).unwrap_err(),
+        "from_bytes: byte 2 of element 2 is no bool",
+    );
+    says(
+        DynTensor::from_bytes(DType::I16, &[3], &[0; 5]).unwrap_err(),
+        "from_bytes: [3] holds 3 elements, found 2",
+    );
+    assert!(
+        DynTensor::zeros(DType::F64, &[usize::MAX, 2], &Cpu).is_err()
+            && DynTensor::zeros(DType::F64, &[1; 65], &Cpu).is_err()
+    );
 }
 
 #[test]
@@ -138,7 +160,10 @@ fn views_at_run_time_are_those_of_typed_tensors() {
     ] {
         assert_eq!(error.to_string(), text);
     }
-    assert_eq!(y.permuted(&[3, 2, 1, 0]).unwrap().to_contiguous().unwrap().reshaped(&[120]).unwrap().size(), [120]);
+    assert_eq!(
+        y.permuted(&[3, 2, 1, 0]).unwrap().to_contiguous().unwrap().reshaped(&[120]).unwrap().size(),
+        [120]
+    );
 }
 
 #[test]
@@ -162,13 +187,22 @@ fn bytes_go_in_and_out_in_row_major_order_on_any_device() {
     let x = DynTensor::from_bytes(DType::U16, &[3, 4], &bytes).unwrap();
     assert_eq!((x.as_bytes().unwrap(), x.to_bytes().unwrap()), (&bytes[..], bytes.clone()));
     let turned = x.transposed(0, 1).unwrap();
-    assert_eq!((turned.as_bytes(), turned.to_bytes().unwrap()[..6].to_vec()), (None, vec![0, 1, 8, 9, 16, 17]));
+    assert_eq!(
+        (turned.as_bytes(), turned.to_bytes().unwrap()[..6].to_vec()),
+        (None, vec![0, 1, 8, 9, 16, 17])
+    );
     let there = turned.to(&AnyDevice::from(Cpu)).unwrap();
-    assert_eq!((there.size(), there.to_bytes().unwrap(), there.as_bytes()), (&[4, 3][..], turned.to_bytes().unwrap(), None));
+    assert_eq!(
+        (there.size(), there.to_bytes().unwrap(), there.as_bytes()),
+        (&[4, 3][..], turned.to_bytes().unwrap(), None)
+    );
     let meta = x.to(&Meta::new()).unwrap();
     assert!(matches!(meta.to_bytes(), Err(Error::NoData { .. })) && meta.device::<Meta>().is_some());
     let part = x.ranged(0, 1, 3, 1).unwrap();
-    assert_eq!((part.as_bytes().unwrap(), part.copy().unwrap().to_bytes().unwrap()), (&bytes[8..], bytes[8..].to_vec()));
+    assert_eq!(
+        (part.as_bytes().unwrap(), part.copy().unwrap().to_bytes().unwrap()),
+        (&bytes[8..], bytes[8..].to_vec())
+    );
     assert_eq!(format!("{x}"), format!("{}", x.downcast_ref::<u16, 2, Cpu>().unwrap()));
     assert_eq!(format!("{meta:?}"), "DynTensor(u16, sizes [3, 4], on Meta)");
 }
@@ -183,10 +217,17 @@ fn foreign_memory_with_any_strides_is_given_back_once_also_on_failure() {
         let kept = address as usize;
         // SAFETY: six elements, given back below.
         unsafe {
-            DynTensor::from_external(DType::U32, address.wrapping_add(shift), size, stride, &Cpu, move |_, _| {
-                FREED.fetch_add(1, SeqCst);
-                drop(Vec::from_raw_parts(kept as *mut u32, 6, 6));
-            })
+            DynTensor::from_external(
+                DType::U32,
+                address.wrapping_add(shift),
+                size,
+                stride,
+                &Cpu,
+                move |_, _| {
+                    FREED.fetch_add(1, SeqCst);
+                    drop(Vec::from_raw_parts(kept as *mut u32, 6, 6));
+                },
+            )
         }
     };
     let x = make(&[3, 2], Some(&[1, 3]), 0).unwrap();
@@ -212,7 +253,9 @@ fn what_lies_between_foreign_elements_is_neither_read_nor_written() {
     let mut matrix = [1_i32, 2, 3, 4, 5, 6];
     let address = matrix.as_mut_ptr().cast::<u8>();
     // SAFETY: the first column of three rows, which nobody else touches until the tensor is gone.
-    let column = || unsafe { DynTensor::from_external(DType::I32, address, &[3], Some(&[2]), &Cpu, |_, _| {}) }.unwrap();
+    let column = || {
+        unsafe { DynTensor::from_external(DType::I32, address, &[3], Some(&[2]), &Cpu, |_, _| {}) }.unwrap()
+    };
     let typed = || Tensor::<i32, 1>::try_from(column()).unwrap();
     assert_eq!((column().capacity_in_bytes(), typed().capacity()), (0, 0));
     let mut x = column();
@@ -249,7 +292,10 @@ fn a_lazy_view_is_not_taken_for_what_lies_in_memory() {
     let sparse = SparseTensor::from_dense(&Tensor::from([[0.0, 2.0]])).unwrap();
     let sparse = DynTensor::from_sparse(sparse).unwrap().negative().unwrap();
     assert!(matches!(sparse.as_sparse::<f64, 2, Cpu>().map(drop), Err(Error::Type { .. })));
-    assert!(matches!(DynTensor::zeros(DType::F8E4M3, &[1], &Cpu).unwrap().negative().map(drop), Err(Error::Type { .. })));
+    assert!(matches!(
+        DynTensor::zeros(DType::F8E4M3, &[1], &Cpu).unwrap().negative().map(drop),
+        Err(Error::Type { .. })
+    ));
 }
 
 #[test]
@@ -257,11 +303,17 @@ fn strides_of_axes_of_size_1_may_be_anything() {
     let mut row = [1_i32, 2];
     let address = row.as_mut_ptr().cast::<u8>();
     // SAFETY: two elements that nobody else touches.
-    let x = unsafe { DynTensor::from_external(DType::I32, address, &[1, 2], Some(&[isize::MAX, 1]), &Cpu, |_, _| {}) }.unwrap();
+    let x = unsafe {
+        DynTensor::from_external(DType::I32, address, &[1, 2], Some(&[isize::MAX, 1]), &Cpu, |_, _| {})
+    }
+    .unwrap();
     assert_eq!(x.diagonal(0, 1).unwrap().downcast_ref::<i32, 1, Cpu>().unwrap().to_vec().unwrap(), [1]);
     let waiting = Tensor::<i64, 2>::empty([1, 3], &Cpu).unwrap();
     let values = Tensor::from([1.0, 2.0, 3.0]);
-    assert!(matches!(SparseTensor::<f64, 1>::new(waiting, values, [9]).map(drop), Err(Error::Unallocated { .. })));
+    assert!(matches!(
+        SparseTensor::<f64, 1>::new(waiting, values, [9]).map(drop),
+        Err(Error::Unallocated { .. })
+    ));
 }
 
 #[test]
@@ -299,7 +351,11 @@ fn mutable_data_changes_the_element_type_and_keeps_memory_that_serves() {
     assert!(!waiting.is_allocated() && matches!(waiting.to_bytes(), Err(Error::Unallocated { .. })));
     assert_eq!(waiting.mutable_data::<f32, 2, Cpu>().unwrap().as_slice_mut().unwrap(), [0.0; 4]);
     let undefined = DynTensor::undefined();
-    assert!(undefined.is_undefined() && undefined.share_data().copy().unwrap().is_undefined() && undefined.device_type().is_empty());
+    assert!(
+        undefined.is_undefined()
+            && undefined.share_data().copy().unwrap().is_undefined()
+            && undefined.device_type().is_empty()
+    );
 }
 
 #[test]
@@ -315,30 +371,45 @@ fn data_of_a_backend_is_never_what_lies_behind_a_handle() {
     assert!(words.contains("expected a sparse tensor, f32 of rank 2, found f32 of rank 2"), "{words}");
     // Words of one's own stand in the place of those of the handle, for what lies behind it too.
     let hidden = DynTensor::from_sparse(matrix()).unwrap().without_access("a placeholder").unwrap();
-    assert_eq!(hidden.as_sparse::<f32, 2, Cpu>().map(drop).unwrap_err().to_string(), "as_sparse: a placeholder");
+    assert_eq!(
+        hidden.as_sparse::<f32, 2, Cpu>().map(drop).unwrap_err().to_string(),
+        "as_sparse: a placeholder"
+    );
     assert_eq!(hidden.to_bytes().unwrap_err().to_string(), "to_bytes: a placeholder");
 
-    let integers =
-        || QuantizedTensor::<QInt8, 1>::quantise(&Tensor::from([-1.0_f32, 0.5]), Quantisation::per_tensor(0.5, 0).unwrap()).unwrap();
-    let held = DynTensor::from_quantised(integers()).unwrap().with_backend_data(integers()).unwrap();
-    assert_eq!(held.as_quantised::<QInt8, 1, Cpu>().unwrap().dequantise().unwrap().to_vec().unwrap(), [-1.0, 0.5]);
+    let integers = || {
+        QuantizedTensor::<QInt8, 1>::quantize(
+            &Tensor::from([-1.0_f32, 0.5]),
+            Quantization::per_tensor(0.5, 0).unwrap(),
+        )
+        .unwrap()
+    };
+    let held = DynTensor::from_quantized(integers()).unwrap().with_backend_data(integers()).unwrap();
+    assert_eq!(
+        held.as_quantized::<QInt8, 1, Cpu>().unwrap().dequantize().unwrap().to_vec().unwrap(),
+        [-1.0, 0.5]
+    );
     let posing = DynTensor::from(Tensor::from([1_i8])).with_backend_data(integers()).unwrap();
-    assert!(posing.as_quantised::<QInt8, 1, Cpu>().is_err());
+    assert!(posing.as_quantized::<QInt8, 1, Cpu>().is_err());
 }
 
 #[test]
 fn names_are_read_and_promotion_is_the_array_apis() {
-    for (names, dtype) in
-        [(["float32", "float", "f32", "Float"], DType::F32), (["complex64", "cfloat", "Complex<f32>", "ComplexFloat"], DType::C32)]
-    {
+    for (names, dtype) in [
+        (["float32", "float", "f32", "Float"], DType::F32),
+        (["complex64", "cfloat", "Complex<f32>", "ComplexFloat"], DType::C32),
+    ] {
         for name in names {
             assert_eq!(name.parse::<DType>().unwrap(), dtype);
         }
     }
     for &dtype in DType::ALL {
-        assert_eq!((dtype.name().parse::<DType>().unwrap(), DType::of_storage(dtype.storage_name()).unwrap()), (dtype, dtype));
+        assert_eq!(
+            (dtype.name().parse::<DType>().unwrap(), DType::of_storage(dtype.storage_name()).unwrap()),
+            (dtype, dtype)
+        );
         assert!(dtype.legacy_name().is_none_or(|name| name.parse() == Ok(dtype)));
-        assert_eq!(dtype.is_quantised(), dtype.kind() == Kind::Quantised);
+        assert_eq!(dtype.is_quantized(), dtype.kind() == Kind::QuantizedElement);
     }
     use DType::*;
     // The Array API's table, by rows: integers, then floats and complex numbers.
@@ -362,14 +433,18 @@ fn names_are_read_and_promotion_is_the_array_apis() {
     fn check(types: &[DType], table: &str) {
         for (at, wanted) in table.split_whitespace().enumerate() {
             let (left, right) = (types[at / types.len()], types[at % types.len()]);
-            assert_eq!(left.promote(right).map_or("-".into(), |dtype| format!("{dtype:?}")), wanted, "{left} {right}");
+            assert_eq!(
+                left.promote(right).map_or("-".into(), |dtype| format!("{dtype:?}")),
+                wanted,
+                "{left} {right}"
+            );
         }
     }
     assert_eq!(QI8.promote(F32).unwrap_err().to_string(), "promote: no element type holds both qi8 and f32");
     assert!(F8E4M3.promote(F16).is_err() && F8E4M3.promote(I8) == Ok(F8E4M3));
     for (dtype, number, wanted) in [
-        (U8, Wrapped::Whole, U8),
-        (Bool, Wrapped::Whole, I64),
+        (U8, Wrapped::Integer, U8),
+        (Bool, Wrapped::Integer, I64),
         (I32, Wrapped::Real, F32),
         (F16, Wrapped::Real, F16),
         (F16, Wrapped::Complex, C16),

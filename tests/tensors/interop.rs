@@ -58,9 +58,11 @@ mod nd {
         assert_eq!(nd::tensor(array).unwrap().raw_ptr(), address);
         let turned = Array3::from_shape_fn((2, 3, 4).f(), |(i, j, k)| 100 * i + 10 * j + k);
         assert_eq!(nd::tensor(turned).unwrap()[[1, 2, 3]], 123);
-        let part = Array3::from_shape_fn((4, 3, 2), |(i, j, k)| 100 * i + 10 * j + k).slice_move(s![2.., .., ..]);
+        let part =
+            Array3::from_shape_fn((4, 3, 2), |(i, j, k)| 100 * i + 10 * j + k).slice_move(s![2.., .., ..]);
         assert_eq!(nd::tensor(part).unwrap().into_vec().unwrap()[..3], [200, 201, 210]);
-        let back = Array3::from_shape_fn((4, 3, 2), |(i, j, k)| 100 * i + 10 * j + k).slice_move(s![..;-1, .., ..]);
+        let back =
+            Array3::from_shape_fn((4, 3, 2), |(i, j, k)| 100 * i + 10 * j + k).slice_move(s![..;-1, .., ..]);
         assert_eq!(nd::tensor(back).unwrap().into_vec().unwrap()[..3], [300, 301, 310]);
         let names = ndarray::arr1(&["a".to_string(), "b".into()]);
         assert_eq!(nd::array(nd::tensor(names.clone()).unwrap()).unwrap(), names);
@@ -164,7 +166,7 @@ fn pictures_are_tensors_of_rows_columns_and_channels() {
 
 #[cfg(feature = "serde")]
 #[test]
-fn tensors_are_serialised_by_their_elements_and_what_does_not_fit_is_refused() {
+fn tensors_are_serialized_by_their_elements_and_what_does_not_fit_is_refused() {
     each_view(|x| {
         let text = serde_json::to_string(&x).unwrap();
         assert_eq!(serde_json::from_str::<Tensor<f64, 2>>(&text).unwrap(), x);
@@ -176,7 +178,11 @@ fn tensors_are_serialised_by_their_elements_and_what_does_not_fit_is_refused() {
     assert_eq!(serde_json::from_str::<rankform::bf16>("7").unwrap(), rankform::bf16::from_f32(7.0));
     let scalar: Tensor<f64, 0> = serde_json::from_str(r#"{"data":[1.5],"size":[],"more":null}"#).unwrap();
     assert_eq!(scalar.item().unwrap(), 1.5);
-    assert_eq!(serde_json::from_str::<Tensor<u8, 1>>("[[2],[3,4]]").unwrap(), Tensor::from([3, 4]), "as formats without names write it");
+    assert_eq!(
+        serde_json::from_str::<Tensor<u8, 1>>("[[2],[3,4]]").unwrap(),
+        Tensor::from([3, 4]),
+        "as formats without names write it"
+    );
     for (text, words) in [
         (r#"{"size":[2],"data":[1,2,3]}"#, "[2] holds 2 elements, found 3"),
         (r#"{"size":[4],"data":[1,2,3]}"#, "[4] holds 4 elements, found 3"),
@@ -218,7 +224,10 @@ mod shared {
         let name = format!("/rankform-test-{}", std::process::id());
         let memory = SharedMemory::create(&name, 48).unwrap();
         let second = SharedMemory::open(&name).unwrap();
-        assert!(matches!(SharedMemory::create(&name, 48), Err(Error::Io { kind: std::io::ErrorKind::AlreadyExists, .. })));
+        assert!(matches!(
+            SharedMemory::create(&name, 48),
+            Err(Error::Io { kind: std::io::ErrorKind::AlreadyExists, .. })
+        ));
         // SAFETY: no other process knows it yet.
         let mut x: Tensor<f64, 2> = unsafe { memory.into_tensor([2, 3]) }.unwrap();
         x.data_mut().unwrap().copy_from_slice(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
@@ -231,14 +240,20 @@ mod shared {
         // SAFETY: the other process has ended.
         let x: Tensor<f64, 2> = unsafe { second.into_tensor([2, 3]) }.unwrap();
         assert_eq!(x.to_vec().unwrap(), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
-        assert!(matches!(SharedMemory::open(&name), Err(Error::Io { kind: std::io::ErrorKind::NotFound, .. })));
+        assert!(matches!(
+            SharedMemory::open(&name),
+            Err(Error::Io { kind: std::io::ErrorKind::NotFound, .. })
+        ));
     }
 
     #[test]
     fn memory_that_the_system_does_not_have_is_an_error_now_and_not_a_signal_later() {
         let name = format!("/rankform-test-large-{}", std::process::id());
         assert!(matches!(SharedMemory::create(&name, 1 << 50), Err(Error::Io { .. })));
-        assert!(matches!(SharedMemory::open(&name), Err(Error::Io { kind: std::io::ErrorKind::NotFound, .. })));
+        assert!(matches!(
+            SharedMemory::open(&name),
+            Err(Error::Io { kind: std::io::ErrorKind::NotFound, .. })
+        ));
         assert!(matches!(SharedMemory::create(&name, 0), Err(Error::Value { .. })));
     }
 
@@ -248,7 +263,8 @@ mod shared {
         let there = SharedMemory::from_descriptor(memory.as_fd().try_clone_to_owned().unwrap()).unwrap();
         assert_eq!((memory.nbytes(), there.nbytes()), (12, 12));
         // SAFETY: one is written, then the other is read.
-        let (mut x, y): (Tensor<i32, 1>, Tensor<i32, 1>) = unsafe { (memory.into_tensor([3]).unwrap(), there.into_tensor([2]).unwrap()) };
+        let (mut x, y): (Tensor<i32, 1>, Tensor<i32, 1>) =
+            unsafe { (memory.into_tensor([3]).unwrap(), there.into_tensor([2]).unwrap()) };
         x.data_mut().unwrap().copy_from_slice(&[1, 2, 3]);
         assert_eq!(y.to_vec().unwrap(), [1, 2]);
     }
@@ -261,8 +277,14 @@ mod shared {
         assert!(SharedMemory::anonymous(0).is_err());
         // SAFETY: refused.
         unsafe {
-            assert!(matches!(SharedMemory::anonymous(12).unwrap().into_tensor::<i32, 1>([4]), Err(Error::Length { .. })));
-            assert!(matches!(SharedMemory::anonymous(12).unwrap().into_tensor::<bool, 1>([4]), Err(Error::Value { .. })));
+            assert!(matches!(
+                SharedMemory::anonymous(12).unwrap().into_tensor::<i32, 1>([4]),
+                Err(Error::Length { .. })
+            ));
+            assert!(matches!(
+                SharedMemory::anonymous(12).unwrap().into_tensor::<bool, 1>([4]),
+                Err(Error::Value { .. })
+            ));
         }
     }
 }

@@ -2,13 +2,14 @@
 
 use num_complex::Complex;
 use rankform::check::Differential;
-use rankform::device::{Inputs, Interpreted, Slot};
+use rankform::device::{Inputs, Interpreted, OperandRef};
 use rankform::kernel::{Call, Input, Op, Program, Store};
 use rankform::ops::{
-    ArgMax, ArgMin, Count, CumSum, LogSumExp, Max, Mean, MeanVar, Min, Prod, SampleStd, SampleVar, Std, Sum, Var, Visit, each_operator,
+    ArgMax, ArgMin, Count, CumSum, LogSumExp, Max, Mean, MeanVar, Min, Prod, SampleStd, SampleVar, Std, Sum,
+    Var, Visit, each_operator,
 };
 use rankform::prelude::*;
-use rankform::scalar::Run;
+use rankform::scalar::Eval;
 use rankform::{F8E4M3, F8E5M2, QInt8, bf16, f16};
 use std::marker::PhantomData;
 
@@ -19,7 +20,23 @@ fn values<T: Element>(n: usize, seed: u64) -> Vec<T> {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         state >> 16
     };
-    let special = [0.0, -0.0, 1.0, -1.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e30, -1e-30, 88.0, 1e5, 127.5, -128.5, 3e9, 2.5];
+    let special = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        f64::NAN,
+        1e30,
+        -1e-30,
+        88.0,
+        1e5,
+        127.5,
+        -128.5,
+        3e9,
+        2.5,
+    ];
     let mut one = |k: usize| {
         let word = next();
         let number = match k % 4 {
@@ -46,8 +63,9 @@ fn bits<T: Element>(values: &[T]) -> Vec<u8> {
 fn interpreted<P: Program, T: Element, O: Element>(program: &P, inputs: &[&[T]]) -> Vec<O> {
     let n = inputs[0].len();
     let mut out = vec![O::default(); n];
-    let slot = |address: *mut u8, element: usize| Slot { address, stride: &[1], element };
-    let slots: Vec<Slot<'_>> = inputs.iter().map(|x| slot(x.as_ptr().cast_mut().cast(), size_of::<T>())).collect();
+    let slot = |address: *mut u8, element: usize| OperandRef { address, stride: &[1], element };
+    let slots: Vec<OperandRef<'_>> =
+        inputs.iter().map(|x| slot(x.as_ptr().cast_mut().cast(), size_of::<T>())).collect();
     let reads: Vec<u8> = (0..inputs.len() as u8).collect();
     let outputs = [slot(out.as_mut_ptr().cast(), size_of::<O>())];
     // SAFETY: `n` elements of every operand, and room for as many.
@@ -63,8 +81,17 @@ impl Visit for Every {
         for n in [1, 31, 64, 2437] {
             let x = values::<T>(n, self.0 as u64);
             let program = Store(Call::<F, _>::new((Input::<T>(PhantomData),)));
-            let wanted: Vec<F::Out> = x.iter().map(|x| F::Out::narrow(F::call::<Run>((Lane::from_raw(x.widen()),)).value())).collect();
-            assert_eq!(bits(&interpreted::<_, T, F::Out>(&program, &[&x])), bits(&wanted), "{} of {n} {}", F::NAME, T::DTYPE);
+            let wanted: Vec<F::Out> = x
+                .iter()
+                .map(|x| F::Out::narrow(F::call::<Eval>((Lane::from_raw(x.widen()),)).value()))
+                .collect();
+            assert_eq!(
+                bits(&interpreted::<_, T, F::Out>(&program, &[&x])),
+                bits(&wanted),
+                "{} of {n} {}",
+                F::NAME,
+                T::DTYPE
+            );
         }
     }
     fn binary<F: Op<(T, T)>, T: Element>(&mut self, _: F) {
@@ -73,8 +100,18 @@ impl Visit for Every {
             let (x, y) = (values::<T>(n, self.0 as u64), values::<T>(n, 77 + self.0 as u64));
             let program = Store(Call::<F, _>::new((Input::<T>(PhantomData), Input::<T>(PhantomData))));
             let lane = |x: &T| Lane::from_raw(x.widen());
-            let wanted: Vec<F::Out> = x.iter().zip(&y).map(|(x, y)| F::Out::narrow(F::call::<Run>((lane(x), lane(y))).value())).collect();
-            assert_eq!(bits(&interpreted::<_, T, F::Out>(&program, &[&x, &y])), bits(&wanted), "{} of {n} {}", F::NAME, T::DTYPE);
+            let wanted: Vec<F::Out> = x
+                .iter()
+                .zip(&y)
+                .map(|(x, y)| F::Out::narrow(F::call::<Eval>((lane(x), lane(y))).value()))
+                .collect();
+            assert_eq!(
+                bits(&interpreted::<_, T, F::Out>(&program, &[&x, &y])),
+                bits(&wanted),
+                "{} of {n} {}",
+                F::NAME,
+                T::DTYPE
+            );
         }
     }
 }
@@ -115,7 +152,24 @@ fn casts_have_the_same_bits() {
             same!(format!("{} to {}", stringify!($from), stringify!($to)); $x; $x.cast::<$to>());
         )* };
     }
-    each!(bool, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64, Complex<f16>, Complex<f32>, Complex<f64>);
+    each!(
+        bool,
+        i8,
+        i16,
+        i32,
+        i64,
+        u8,
+        u16,
+        u32,
+        u64,
+        f16,
+        bf16,
+        f32,
+        f64,
+        Complex<f16>,
+        Complex<f32>,
+        Complex<f64>
+    );
     let x = tensor::<f32, 1>([999], 6);
     same!("f8"; x; x.cast::<F8E4M3>().unwrap().cast::<f32>());
     same!("f8"; x; x.cast::<F8E5M2>().unwrap().cast::<f32>());
@@ -151,7 +205,10 @@ fn reductions_of_every_kind_have_the_same_bits() {
 
 #[test]
 fn lengths_around_those_of_leaves_and_steps() {
-    for n in [0, 1, 2, 15, 16, 31, 32, 33, 63, 64, 65, 127, 129, 200, 255, 256, 257, 1023, 1025, 4095, 4096, 4097, 4160, 9000] {
+    for n in [
+        0, 1, 2, 15, 16, 31, 32, 33, 63, 64, 65, 127, 129, 200, 255, 256, 257, 1023, 1025, 4095, 4096, 4097,
+        4160, 9000,
+    ] {
         let (x, y) = (tensor::<f32, 2>([3, n], 1), tensor::<f64, 2>([3, n], 2));
         same!(n; x; x.sum(Axis::<1>));
         same!(n; x; x.view().permuted([1, 0]).unwrap().sum(Axis::<0>));
@@ -244,7 +301,8 @@ fn reductions_along_rows_of_other_operands_than_the_first() {
     same!("where"; x, y; (x.lazy().cast::<i64>() + y.argmax_along(All)).eval());
     same!("cosine"; x, y; x.cosine_similarity(&y, Axis::<1>, 1e-6));
     let (x, y) = (Tensor::from([[3.0, 4.0]]), Tensor::from([[4.0, 3.0]]));
-    let cosine = x.to(&Interpreted).unwrap().cosine_similarity(&y.to(&Interpreted).unwrap(), Axis::<1>, 1e-8).unwrap();
+    let cosine =
+        x.to(&Interpreted).unwrap().cosine_similarity(&y.to(&Interpreted).unwrap(), Axis::<1>, 1e-8).unwrap();
     assert_eq!(cosine.to_vec().unwrap(), [0.96]);
 }
 
@@ -292,6 +350,10 @@ fn reducers_with_many_truths_in_an_odd_number_of_rows() {
         let (values, indices) = x.max_pool2d_with_indices(pool).unwrap();
         let (values, indices) = (bits(&values.to_vec().unwrap()), indices.to_vec().unwrap());
         let found = x.to(&Interpreted).unwrap().max_pool2d_with_indices(pool).unwrap();
-        assert_eq!((bits(&found.0.to_vec().unwrap()), found.1.to_vec().unwrap()), (values, indices), "{planes}");
+        assert_eq!(
+            (bits(&found.0.to_vec().unwrap()), found.1.to_vec().unwrap()),
+            (values, indices),
+            "{planes}"
+        );
     }
 }

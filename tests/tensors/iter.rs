@@ -37,8 +37,16 @@ fn elements_come_in_row_major_order_from_both_ends() {
         let values: Vec<i32> = wanted.iter().map(|pair| pair.1).collect();
         assert_eq!(view.iter().len(), values.len(), "{name}");
         assert_eq!(view.iter().copied().collect::<Vec<_>>(), values, "{name}");
-        assert_eq!(view.iter().rev().copied().collect::<Vec<_>>(), values.iter().rev().copied().collect::<Vec<_>>(), "{name}");
-        assert_eq!(view.indexed_iter().map(|(index, &value)| (index, value)).collect::<Vec<_>>(), wanted, "{name}");
+        assert_eq!(
+            view.iter().rev().copied().collect::<Vec<_>>(),
+            values.iter().rev().copied().collect::<Vec<_>>(),
+            "{name}"
+        );
+        assert_eq!(
+            view.indexed_iter().map(|(index, &value)| (index, value)).collect::<Vec<_>>(),
+            wanted,
+            "{name}"
+        );
         let backwards: Vec<_> = view.indexed_iter().rev().map(|(index, &value)| (index, value)).collect();
         assert_eq!(backwards, wanted.iter().rev().copied().collect::<Vec<_>>(), "{name}");
         let (mut next, mut both) = (view.iter(), view.iter());
@@ -90,11 +98,15 @@ fn writing_reaches_each_element_of_the_view_once_and_no_other() -> Result<()> {
                 0 => view.iter_mut().enumerate().for_each(|(number, value)| *value = -100 - number as i32),
                 1 => {
                     let count = view.numel();
-                    view.iter_mut().rev().enumerate().for_each(|(number, value)| *value = -100 - (count - 1 - number) as i32);
+                    view.iter_mut()
+                        .rev()
+                        .enumerate()
+                        .for_each(|(number, value)| *value = -100 - (count - 1 - number) as i32);
                 }
                 2 => {
                     let size = view.size();
-                    view.indexed_iter_mut().for_each(|(index, value)| *value = -100 - size.linearize(index) as i32);
+                    view.indexed_iter_mut()
+                        .for_each(|(index, value)| *value = -100 - size.linearize(index) as i32);
                 }
                 _ => {
                     for (number, value) in view.into_iter().enumerate() {
@@ -218,7 +230,10 @@ mod parallel {
             let wanted: Vec<i32> = view.iter().copied().collect();
             assert_eq!(view.par_iter().copied().collect::<Vec<_>>(), wanted, "{name}");
             assert_eq!(view.par_iter().len(), wanted.len(), "{name}");
-            assert_eq!(view.into_par_iter().rev().copied().collect::<Vec<_>>(), wanted.iter().rev().copied().collect::<Vec<_>>());
+            assert_eq!(
+                view.into_par_iter().rev().copied().collect::<Vec<_>>(),
+                wanted.iter().rev().copied().collect::<Vec<_>>()
+            );
             for parts in [1, 7, 1000] {
                 assert_eq!(
                     view.par_iter().with_max_len(parts).map(|&v| v as i64).sum::<i64>(),
@@ -232,7 +247,12 @@ mod parallel {
     fn all_cores_write_each_element_once() -> Result<()> {
         let mut x = Tensor::<i32, 3>::zeros([30, 40, 50], &Cpu)?;
         x.view_mut()?.par_iter_mut().with_max_len(11).for_each(|value| *value += 1);
-        x.view_mut()?.permuted([2, 0, 1])?.par_iter_mut().with_max_len(11).enumerate().for_each(|(i, value)| *value += i as i32);
+        x.view_mut()?
+            .permuted([2, 0, 1])?
+            .par_iter_mut()
+            .with_max_len(11)
+            .enumerate()
+            .for_each(|(i, value)| *value += i as i32);
         x.view_mut()?.slice((.., (..).step(-1), ..))?.into_par_iter().for_each(|value| *value *= 2);
         for (i, value) in x.permuted([2, 0, 1])?.iter().enumerate() {
             assert_eq!(*value, 2 * (i as i32 + 1));
@@ -244,10 +264,15 @@ mod parallel {
     #[test]
     fn the_positions_of_an_axis_are_worked_on_all_cores() -> Result<()> {
         let mut x = counted([20, 30, 4]);
-        let wanted: Vec<i64> = x.axis_iter(Axis::<1>).map(|part| part.iter().map(|&v| v as i64).sum()).collect();
-        let sums: Vec<i64> = x.view().par_axis_iter(Axis::<1>).map(|part| part.iter().map(|&v| v as i64).sum()).collect();
+        let wanted: Vec<i64> =
+            x.axis_iter(Axis::<1>).map(|part| part.iter().map(|&v| v as i64).sum()).collect();
+        let sums: Vec<i64> =
+            x.view().par_axis_iter(Axis::<1>).map(|part| part.iter().map(|&v| v as i64).sum()).collect();
         assert_eq!(sums, wanted);
-        x.view_mut()?.par_axis_iter_mut(Axis::<1>).enumerate().for_each(|(at, part)| part.into_iter().for_each(|v| *v = at as i32));
+        x.view_mut()?
+            .par_axis_iter_mut(Axis::<1>)
+            .enumerate()
+            .for_each(|(at, part)| part.into_iter().for_each(|v| *v = at as i32));
         assert!(x.indexed_iter().all(|([_, at, _], &value)| value == at as i32));
         assert_eq!(x.slice((.., 0..0, ..))?.par_axis_iter(Axis::<1>).count(), 0);
         Ok(())

@@ -2,7 +2,10 @@
 //! position in `i128`, compare. Ranks 0 to 4, sizes 0 to 4, strides of every kind; then the numbers at the edge of `isize`.
 
 use rankform::layout::joint_size;
-use rankform::rank::{Fits, HasAxes, LiftTo, Matmul, NewAxis, Rank, RemoveAxes, RemoveAxis, SliceSpec, Smaller, Step};
+use rankform::rank::{
+    HasAxes, LiftTo, Matmul, NewAxis, Rank, RankMinusOne, RemoveAxes, RemoveAxis, SliceOfRank, SliceSpec,
+    Step,
+};
 use rankform::{All, Axis, Dim, Error, Last, Layout, MemoryFormat, Stride, dim};
 use std::collections::HashSet;
 use typenum::Unsigned;
@@ -50,14 +53,21 @@ fn differ(places: &[i128]) -> bool {
 /// Whether the positions are consecutive when the axes are walked in `order`, slowest first.
 fn is_stored_in<const R: usize>(layout: &Layout<R>, order: [usize; R]) -> bool {
     let walk = indices(order.map(|axis| layout.size()[axis])).into_iter();
-    let places = walk.map(|at| place(layout, std::array::from_fn(|axis| at[order.iter().position(|&o| o == axis).unwrap()])));
+    let places = walk.map(|at| {
+        place(layout, std::array::from_fn(|axis| at[order.iter().position(|&o| o == axis).unwrap()]))
+    });
     is_consecutive(&places.collect::<Vec<_>>())
 }
 
 /// Asserts that `view` has `size`, that its element at `index` is the element of `base` at `from(index)`, and that it is
 /// a layout that `within` accepts for the memory which `base` spans. Large layouts are looked at in their corners.
 #[track_caller]
-fn shows<const N: usize, const R: usize>(view: &Layout<N>, base: &Layout<R>, size: [usize; N], from: impl Fn([usize; N]) -> [usize; R]) {
+fn shows<const N: usize, const R: usize>(
+    view: &Layout<N>,
+    base: &Layout<R>,
+    size: [usize; N],
+    from: impl Fn([usize; N]) -> [usize; R],
+) {
     assert_eq!(view.size(), size, "a view of {base:?}");
     for index in some_indices(size) {
         let wanted = place(base, from(index));
@@ -74,7 +84,10 @@ fn some_indices<const R: usize>(size: [usize; R]) -> Vec<[usize; R]> {
         return indices(size);
     }
     let ends = size.map(|n| n.min(3));
-    indices(ends).into_iter().map(|at| std::array::from_fn(|a| if at[a] == 2 { size[a] - 1 } else { at[a] })).collect()
+    indices(ends)
+        .into_iter()
+        .map(|at| std::array::from_fn(|a| if at[a] == 2 { size[a] - 1 } else { at[a] }))
+        .collect()
 }
 
 // ---------------------------------------------------------------- the layouts
@@ -123,11 +136,15 @@ fn bases<const R: usize>() -> Vec<Layout<R>> {
         all.push(Layout::contiguous(size).unwrap());
         all.push(permuted(size, orders[number % orders.len()]));
         for (order, set) in rotating(&flips, number, fewer) {
-            all.push(axes_of::<R>(set).fold(permuted(size, order), |layout, axis| layout.reversed(axis).unwrap()));
+            all.push(
+                axes_of::<R>(set).fold(permuted(size, order), |layout, axis| layout.reversed(axis).unwrap()),
+            );
         }
         for step in [1, 2, -1, -3isize] {
             let wide = Layout::contiguous(size.map(|n| n * step.unsigned_abs() + 2)).unwrap();
-            let part = |layout: Layout<R>, axis| layout.ranged("base", axis, 1, size[axis] * step.unsigned_abs() + 1, step).unwrap();
+            let part = |layout: Layout<R>, axis| {
+                layout.ranged("base", axis, 1, size[axis] * step.unsigned_abs() + 1, step).unwrap()
+            };
             all.push((0..R).fold(wide, part));
         }
         for set in rotating(&sets, number, few) {
@@ -162,14 +179,19 @@ macro_rules! each_rank {
 #[test]
 fn the_base_layouts_are_of_every_kind() {
     let all = bases::<4>();
-    let some = |what: &str, is: fn(&Layout<4>) -> bool| assert!(all.iter().filter(|layout| is(layout)).count() > 250, "{what}");
+    let some = |what: &str, is: fn(&Layout<4>) -> bool| {
+        assert!(all.iter().filter(|layout| is(layout)).count() > 250, "{what}")
+    };
     some("contiguous", |x| x.is_contiguous());
     some("dense and not contiguous", |x| x.is_non_overlapping_and_dense() && !x.is_contiguous());
     some("with holes", |x| !x.is_non_overlapping_and_dense() && !x.may_overlap());
     some("overlapping", |x| x.may_overlap());
     some("backwards", |x| x.stride().0.iter().any(|&s| s < 0));
     some("empty", |x| x.numel() == 0);
-    assert_eq!((bases::<0>().len(), bases::<1>().len(), bases::<2>().len(), bases::<3>().len()), (8, 75, 1325, 34_625));
+    assert_eq!(
+        (bases::<0>().len(), bases::<1>().len(), bases::<2>().len(), bases::<3>().len()),
+        (8, 75, 1325, 34_625)
+    );
 }
 
 // ---------------------------------------------------------------- Dim
@@ -253,7 +275,10 @@ fn head_and_tail_are_the_first_size_and_the_others() {
 #[test]
 fn dims_and_strides_print_compare_and_index_as_their_numbers() {
     let (size, stride) = (dim![2, 3], Stride([3, -1]));
-    assert_eq!((format!("{size} {size:?}"), format!("{stride:?}")), ("[2, 3] [2, 3]".into(), "[3, -1]".into()));
+    assert_eq!(
+        (format!("{size} {size:?}"), format!("{stride:?}")),
+        ("[2, 3] [2, 3]".into(), "[3, -1]".into())
+    );
     assert!(size == [2, 3] && size != [3, 2] && stride == [3, -1] && stride != [3, 1]);
     assert_eq!((size[1], stride[1], Dim::from([2, 3]), Stride::from([3, -1])), (3, -1, size, stride));
 }
@@ -267,7 +292,10 @@ fn joint_size_stretches_ones_and_nothing_else() {
                 let wanted = std::array::from_fn(|a| if left[a] == 1 { right[a] } else { left[a] });
                 match joint_size("test", Dim(left), Dim(right)) {
                     Ok(size) => assert!(fits && size == wanted, "{left:?} and {right:?} to {size}"),
-                    Err(error) => assert!(!fits && matches!(error, Error::Sizes { .. }), "{left:?} and {right:?}: {error}"),
+                    Err(error) => assert!(
+                        !fits && matches!(error, Error::Sizes { .. }),
+                        "{left:?} and {right:?}: {error}"
+                    ),
                 }
             }
         }
@@ -301,8 +329,11 @@ fn a_layout_is_accepted_exactly_when_all_its_positions_lie_inside() {
         let (every, offsets) = [(1, -4..10), (1, -4..10), (1, -4..10), (7, -1..10), (97, -1..10)][R].clone();
         for (number, size) in sizes::<R>().into_iter().enumerate() {
             for stride in rotating(&strides, number, every) {
-                let steps = indices(size).into_iter().map(|index| (0..R).map(|a| index[a] as i128 * stride[a] as i128).sum::<i128>());
-                let (low, high) = steps.fold((i128::MAX, i128::MIN), |(low, high), step| (low.min(step), high.max(step)));
+                let steps = indices(size)
+                    .into_iter()
+                    .map(|index| (0..R).map(|a| index[a] as i128 * stride[a] as i128).sum::<i128>());
+                let (low, high) =
+                    steps.fold((i128::MAX, i128::MIN), |(low, high), step| (low.min(step), high.max(step)));
                 for offset in offsets.clone() {
                     let accepted = |len: usize| match size.contains(&0) {
                         true => (0..=len as i128).contains(&offset),
@@ -315,11 +346,17 @@ fn a_layout_is_accepted_exactly_when_all_its_positions_lie_inside() {
                                 assert_eq!((layout.size(), layout.stride()), (Dim(size), Stride(stride)));
                                 assert_eq!(layout.offset() as i128, offset);
                             }
-                            Err(error) => assert!(!accepted(len) && matches!(error, Error::Bounds { .. }), "{error}"),
+                            Err(error) => {
+                                assert!(!accepted(len) && matches!(error, Error::Bounds { .. }), "{error}")
+                            }
                         }
                     }
                     if let Ok(offset) = usize::try_from(offset) {
-                        assert_eq!(Layout::new(size, stride, offset).is_ok(), accepted(MAX), "{size:?} {stride:?} {offset}");
+                        assert_eq!(
+                            Layout::new(size, stride, offset).is_ok(),
+                            accepted(MAX),
+                            "{size:?} {stride:?} {offset}"
+                        );
                     }
                 }
             }
@@ -336,7 +373,11 @@ fn position_is_the_definition_inside_and_none_outside() {
         for layout in some_bases::<R>(if R > 2 { 5 } else { 1 }) {
             for index in indices(layout.size().0.map(|n| n + 1)) {
                 let inside = (0..R).all(|a| index[a] < layout.size()[a]);
-                assert_eq!(layout.position(index), inside.then(|| place(&layout, index) as usize), "{index:?} of {layout:?}");
+                assert_eq!(
+                    layout.position(index),
+                    inside.then(|| place(&layout, index) as usize),
+                    "{index:?} of {layout:?}"
+                );
             }
         }
     }
@@ -414,7 +455,9 @@ fn a_permuted_layout_finds_the_same_elements() {
                 let mut inverse = [0; R];
                 (0..R).for_each(|axis| inverse[order[axis]] = axis);
                 let permuted = base.permuted(order).unwrap();
-                shows(&permuted, &base, order.map(|axis| base.size()[axis]), |index| inverse.map(|axis| index[axis]));
+                shows(&permuted, &base, order.map(|axis| base.size()[axis]), |index| {
+                    inverse.map(|axis| index[axis])
+                });
                 assert_eq!(permuted.permuted(inverse), Ok(base));
             }
         }
@@ -474,9 +517,14 @@ fn a_broadcast_layout_repeats_its_axes_of_size_1() {
                 match base.broadcast_to(to) {
                     Ok(view) => {
                         assert!(stretches, "{from:?} to {to:?}");
-                        shows(&view, &base, to, |index| std::array::from_fn(|a| if from[a] == 1 { 0 } else { index[a] }));
+                        shows(&view, &base, to, |index| {
+                            std::array::from_fn(|a| if from[a] == 1 { 0 } else { index[a] })
+                        });
                     }
-                    Err(error) => assert!(!stretches && matches!(error, Error::Sizes { .. }), "{from:?} to {to:?}: {error}"),
+                    Err(error) => assert!(
+                        !stretches && matches!(error, Error::Sizes { .. }),
+                        "{from:?} to {to:?}: {error}"
+                    ),
                 }
             }
         }
@@ -513,7 +561,7 @@ fn an_inserted_axis_has_size_1_and_removing_it_gives_the_layout_back() {
     fn check<const R: usize, const N: usize>()
     where
         Dim<R>: Rank<Next = Dim<N>>,
-        Dim<N>: Smaller<Output = Dim<R>>,
+        Dim<N>: RankMinusOne<Output = Dim<R>>,
     {
         for base in some_bases::<R>(if R > 2 { 5 } else { 1 }) {
             for axis in 0..=R {
@@ -539,7 +587,7 @@ fn an_inserted_axis_has_size_1_and_removing_it_gives_the_layout_back() {
 fn only_an_axis_of_size_1_can_be_removed() {
     fn check<const R: usize, const M: usize>()
     where
-        Dim<R>: Smaller<Output = Dim<M>>,
+        Dim<R>: RankMinusOne<Output = Dim<M>>,
     {
         for base in some_bases::<R>(if R > 2 { 3 } else { 1 }) {
             for axis in 0..=R + 1 {
@@ -556,7 +604,10 @@ fn only_an_axis_of_size_1_can_be_removed() {
                     }
                     Err(error) => {
                         assert!(axis >= R || base.size()[axis] != 1, "{axis} of {base:?}");
-                        assert_eq!(error, Error::Axis { op: "remove_axis", axis, sizes: base.size().0.into() });
+                        assert_eq!(
+                            error,
+                            Error::Axis { op: "remove_axis", axis, sizes: base.size().0.into() }
+                        );
                     }
                 }
             }
@@ -604,12 +655,17 @@ fn a_ranged_axis_holds_the_positions_that_the_range_lists() {
                             });
                         }
                         (Err(error), None) => assert!(matches!(error, Error::Slice { .. }), "{error}"),
-                        (found, _) => panic!("({start}..{end}).step({step}) on axis {axis} of {base:?}: {found:?}"),
+                        (found, _) => {
+                            panic!("({start}..{end}).step({step}) on axis {axis} of {base:?}: {found:?}")
+                        }
                     }
                 }
             }
         }
-        assert!(matches!(Layout::contiguous([1; R]).unwrap().ranged("test", R, 0, 1, 1), Err(Error::Axis { .. })));
+        assert!(matches!(
+            Layout::contiguous([1; R]).unwrap().ranged("test", R, 0, 1, 1),
+            Err(Error::Axis { .. })
+        ));
     }
     each_rank!(check);
 }
@@ -638,9 +694,12 @@ fn range(start: usize, end: usize, step: isize, size: usize) -> Entry {
 
 /// Asserts that `spec` does what `entries` say, one by one.
 #[track_caller]
-fn slices<S: SliceSpec<Output = Dim<M>>, const R: usize, const M: usize>(base: &Layout<R>, spec: S, entries: &[Entry])
-where
-    S::Reads: Fits<R>,
+fn slices<S: SliceSpec<Output = Dim<M>>, const R: usize, const M: usize>(
+    base: &Layout<R>,
+    spec: S,
+    entries: &[Entry],
+) where
+    S::Reads: SliceOfRank<R>,
 {
     let found = base.sliced(&spec);
     let Some(entries) = entries.iter().cloned().collect::<Option<Vec<Picked>>>() else {
@@ -715,7 +774,11 @@ fn the_entries_of_a_slice_work_together_as_they_do_alone() {
             slices(&base, (i, (a..b).step(s)), &[index(i, m), range(a, b, s, n)]);
             slices(&base, (.., (a..b).step(s)), &[range(0, m, 1, m), range(a, b, s, n)]);
             slices(&base, ((a..b).step(s), (..).step(-1)), &[range(a, b, s, m), range(0, n, -1, n)]);
-            slices(&base, (NewAxis, (..b).step(s), NewAxis, i, NewAxis), &[new(), range(0, b, s, m), new(), index(i, n), new()]);
+            slices(
+                &base,
+                (NewAxis, (..b).step(s), NewAxis, i, NewAxis),
+                &[new(), range(0, b, s, m), new(), index(i, n), new()],
+            );
             slices(&base, (i, i), &[index(i, m), index(i, n)]);
         }
     }
@@ -723,7 +786,11 @@ fn the_entries_of_a_slice_work_together_as_they_do_alone() {
         let [l, m, n] = base.size().0;
         let (i, j) = (number % 3, number % 4);
         slices(&base, (i, .., (..).step(-1)), &[index(i, l), range(0, m, 1, m), range(0, n, -1, n)]);
-        slices(&base, ((..).step(-2), NewAxis, i, j..), &[range(0, l, -2, l), new(), index(i, m), range(j, n, 1, n)]);
+        slices(
+            &base,
+            ((..).step(-2), NewAxis, i, j..),
+            &[range(0, l, -2, l), new(), index(i, m), range(j, n, 1, n)],
+        );
         slices(&base, (1..1, i, ..), &[range(1, 1, 1, l), index(i, m), range(0, n, 1, n)]);
         slices(&base, (i, j, i), &[index(i, l), index(j, m), index(i, n)]);
     }
@@ -732,7 +799,11 @@ fn the_entries_of_a_slice_work_together_as_they_do_alone() {
         let (i, j) = (number % 3, number % 4);
         let each = (i, (..).step(-1), j, NewAxis, (1..).step(2));
         slices(&base, each, &[index(i, k), range(0, l, -1, l), index(j, m), new(), range(1, n, 2, n)]);
-        slices(&base, (.., i, ..=j, ..), &[range(0, k, 1, k), index(i, l), range(0, j + 1, 1, m), range(0, n, 1, n)]);
+        slices(
+            &base,
+            (.., i, ..=j, ..),
+            &[range(0, k, 1, k), index(i, l), range(0, j + 1, 1, m), range(0, n, 1, n)],
+        );
     }
 }
 
@@ -741,9 +812,10 @@ fn windows_run_along_their_axis_in_steps() {
     fn check<const R: usize, const N: usize>()
     where
         Dim<R>: Rank<Next = Dim<N>>,
-        Dim<N>: Smaller<Output = Dim<R>>,
+        Dim<N>: RankMinusOne<Output = Dim<R>>,
     {
-        let arguments: Vec<_> = indices([6, 5]).into_iter().chain([[1, usize::MAX], [2, MAX], [usize::MAX, 1]]).collect();
+        let arguments: Vec<_> =
+            indices([6, 5]).into_iter().chain([[1, usize::MAX], [2, MAX], [usize::MAX, 1]]).collect();
         for (number, base) in bases::<R>().into_iter().enumerate() {
             for axis in 0..R {
                 for [len, step] in rotating(&arguments, number, [1, 1, 1, 23, 23][R]) {
@@ -755,14 +827,20 @@ fn windows_run_along_their_axis_in_steps() {
                     match base.windowed::<N>(axis, len, step) {
                         Ok(view) => {
                             assert!(len > 0 && step > 0 && len <= size);
-                            let mut wanted: [usize; N] = std::array::from_fn(|a| if a < R { base.size()[a] } else { len });
+                            let mut wanted: [usize; N] =
+                                std::array::from_fn(|a| if a < R { base.size()[a] } else { len });
                             wanted[axis] = starts.len();
                             shows(&view, &base, wanted, |index| {
-                                std::array::from_fn(|a| if a == axis { starts[index[a]] + index[R] } else { index[a] })
+                                std::array::from_fn(|a| {
+                                    if a == axis { starts[index[a]] + index[R] } else { index[a] }
+                                })
                             });
                         }
                         Err(error) => {
-                            assert!(len == 0 || step == 0 || len > size, "{len}, {step} on axis {axis} of {base:?}");
+                            assert!(
+                                len == 0 || step == 0 || len > size,
+                                "{len}, {step} on axis {axis} of {base:?}"
+                            );
                             assert!(matches!(error, Error::Slice { .. }), "{error}");
                         }
                     }
@@ -782,7 +860,7 @@ fn windows_run_along_their_axis_in_steps() {
 fn a_diagonal_takes_the_elements_where_two_indices_agree() {
     fn check<const R: usize, const M: usize>()
     where
-        Dim<R>: Smaller<Output = Dim<M>>,
+        Dim<R>: RankMinusOne<Output = Dim<M>>,
     {
         let pairs = indices([R + 1; 2]);
         for (number, base) in bases::<R>().into_iter().enumerate() {
@@ -792,9 +870,12 @@ fn a_diagonal_takes_the_elements_where_two_indices_agree() {
                         assert!(first != second && first < R && second < R);
                         let others: Vec<usize> = (0..R).filter(|&a| a != first && a != second).collect();
                         let agree = base.size()[first].min(base.size()[second]);
-                        let size = std::array::from_fn(|a| others.get(a).map_or(agree, |&other| base.size()[other]));
+                        let size =
+                            std::array::from_fn(|a| others.get(a).map_or(agree, |&other| base.size()[other]));
                         shows(&view, &base, size, |index| {
-                            std::array::from_fn(|a| index[others.iter().position(|&other| other == a).unwrap_or(M - 1)])
+                            std::array::from_fn(|a| {
+                                index[others.iter().position(|&other| other == a).unwrap_or(M - 1)]
+                            })
                         });
                     }
                     Err(error) => {
@@ -818,7 +899,11 @@ fn factorings<const N: usize>(numel: usize) -> Vec<[usize; N]> {
         match axes {
             0 if numel == 1 => vec![vec![]],
             0 => vec![],
-            _ => parts.flat_map(|part| split(numel / part, axes - 1).into_iter().map(move |rest| [vec![part], rest].concat())).collect(),
+            _ => parts
+                .flat_map(|part| {
+                    split(numel / part, axes - 1).into_iter().map(move |rest| [vec![part], rest].concat())
+                })
+                .collect(),
         }
     }
     match numel {
@@ -831,7 +916,8 @@ fn factorings<const N: usize>(numel: usize) -> Vec<[usize; N]> {
 fn is_a_view_of<const N: usize>(size: [usize; N], places: &[i128]) -> bool {
     let step = |axis: usize| places[size[axis + 1..].iter().product::<usize>()] - places[0];
     let stride: [i128; N] = std::array::from_fn(|axis| if size[axis] > 1 { step(axis) } else { 0 });
-    let along = indices(size).into_iter().map(|index| (0..N).map(|a| index[a] as i128 * stride[a]).sum::<i128>());
+    let along =
+        indices(size).into_iter().map(|index| (0..N).map(|a| index[a] as i128 * stride[a]).sum::<i128>());
     along.zip(places).all(|(along, place)| places[0] + along == *place)
 }
 
@@ -878,7 +964,11 @@ fn reshaping_back_gives_the_positions_back() {
         let [l, m, n] = base.size().0;
         for size in [[l * m, n, 1], [l, m * n, 1], [1, l, m * n], [l * m * n, 1, 1]] {
             if let Ok(view) = base.reshaped(size) {
-                assert_eq!(places(&view.reshaped(base.size()).unwrap()), places(&base), "{base:?} by {view:?}");
+                assert_eq!(
+                    places(&view.reshaped(base.size()).unwrap()),
+                    places(&base),
+                    "{base:?} by {view:?}"
+                );
             }
         }
     }
@@ -918,7 +1008,10 @@ fn channels_last_stores_the_channels_of_a_pixel_side_by_side() {
     for size in indices([4; 5]) {
         let (layout, [_, channels, depth, height, width]) = (Layout::channels_last_3d(size).unwrap(), size);
         for [b, c, d, h, w] in indices(size) {
-            assert_eq!(layout.position([b, c, d, h, w]), Some((((b * depth + d) * height + h) * width + w) * channels + c));
+            assert_eq!(
+                layout.position([b, c, d, h, w]),
+                Some((((b * depth + d) * height + h) * width + w) * channels + c)
+            );
         }
         assert!(layout.is_channels_last_3d() && layout.is_non_overlapping_and_dense());
     }
@@ -940,7 +1033,12 @@ fn the_channels_last_queries_ask_the_positions_and_axes_of_size_1_never_decide()
     let odd = Layout::new([2, 1, 3, 1], [3, -7, 1, isize::MIN], 0).unwrap();
     assert!(odd.is_contiguous() && odd.is_channels_last() && odd.is_non_overlapping_and_dense());
     let empty = Layout::new([2, 0, 3, 1], [-5, 9, isize::MAX, isize::MIN], 0).unwrap();
-    assert!(empty.is_contiguous() && empty.is_channels_last() && empty.is_non_overlapping_and_dense() && !empty.may_overlap());
+    assert!(
+        empty.is_contiguous()
+            && empty.is_channels_last()
+            && empty.is_non_overlapping_and_dense()
+            && !empty.may_overlap()
+    );
 }
 
 // ---------------------------------------------------------------- ranks
@@ -1012,10 +1110,12 @@ fn elements_are_counted_exactly_or_not_at_all() {
         MAX + 1,
         usize::MAX,
     ];
-    let product = |sizes: &[usize]| sizes.iter().try_fold(1u128, |product, &size| product.checked_mul(size as u128));
+    let product =
+        |sizes: &[usize]| sizes.iter().try_fold(1u128, |product, &size| product.checked_mul(size as u128));
     for size in indices([edges.len(); 3]).into_iter().map(|at| at.map(|at| edges[at])) {
         let nonzero: Vec<usize> = size.into_iter().filter(|&n| n != 0).collect();
-        let exact = product(&size).or(size.contains(&0).then_some(0)).and_then(|numel| usize::try_from(numel).ok());
+        let exact =
+            product(&size).or(size.contains(&0).then_some(0)).and_then(|numel| usize::try_from(numel).ok());
         assert_eq!(Dim(size).checked_numel(), exact, "{size:?}");
         for element in [0, 1, 4, 16, usize::MAX] {
             let bytes = product(&nonzero).and_then(|numel| numel.checked_mul(element.max(1) as u128));
@@ -1032,7 +1132,10 @@ fn elements_are_counted_exactly_or_not_at_all() {
                 assert_eq!(counted, Ok(layout.numel()));
                 assert_eq!(layout.position(last), Some(layout.numel() - 1));
                 assert_eq!((layout.span(), layout.is_contiguous()), (0..layout.numel(), true));
-                assert_eq!((Dim(size).linearize(last), Dim(size).delinearize(layout.numel() - 1)), (layout.numel() - 1, Dim(last)));
+                assert_eq!(
+                    (Dim(size).linearize(last), Dim(size).delinearize(layout.numel() - 1)),
+                    (layout.numel() - 1, Dim(last))
+                );
             }
             Ok(layout) => assert_eq!((counted, layout.span()), (Ok(0), 0..0)),
             Err(error) => assert!(counted.is_err() && matches!(error, Error::Overflow { .. }), "{error}"),
@@ -1040,7 +1143,10 @@ fn elements_are_counted_exactly_or_not_at_all() {
         // What wraps does not panic.
         let [a, b, c] = size;
         assert_eq!(Dim(size).prefix_products(), [1, a, a.wrapping_mul(b)]);
-        assert_eq!(Dim(size).linearize(size), a.wrapping_mul(b).wrapping_add(b).wrapping_mul(c).wrapping_add(c));
+        assert_eq!(
+            Dim(size).linearize(size),
+            a.wrapping_mul(b).wrapping_add(b).wrapping_mul(c).wrapping_add(c)
+        );
         assert!(!Dim(size).contains(size) && Dim(size).delinearize(usize::MAX) <= Dim([usize::MAX; 3]));
         assert_eq!(Dim(size).indices().next(), (!size.contains(&0)).then_some([0; 3]));
     }
@@ -1054,7 +1160,10 @@ fn products_that_wrap_to_something_small_are_refused() {
         if element == 1 {
             assert_eq!(Layout::contiguous(size), Err(overflow("contiguous", 1)));
             assert_eq!(Layout::new(size, [0; R], 0), Err(overflow("Layout::new", 1)));
-            assert_eq!(Layout::contiguous([1; R]).unwrap().broadcast_to(size), Err(overflow("broadcast_to", 1)));
+            assert_eq!(
+                Layout::contiguous([1; R]).unwrap().broadcast_to(size),
+                Err(overflow("broadcast_to", 1))
+            );
             assert_eq!(Layout::contiguous([1]).unwrap().reshaped(size), Err(overflow("reshape", 1)));
             assert_eq!(Layout::contiguous([0]).unwrap().reshaped(size), Err(overflow("reshape", 1)));
         }
@@ -1073,7 +1182,10 @@ fn products_that_wrap_to_something_small_are_refused() {
     assert!(matches!(Layout::channels_last([2, 1 << 31, 1, 1 << 31]), Err(Error::Overflow { .. })));
     assert!(matches!(Layout::channels_last_3d([2, 1 << 31, 1, 1, 1 << 31]), Err(Error::Overflow { .. })));
     let long = Layout::new([1 << (usize::BITS * 5 / 8)], [0], 0).unwrap();
-    assert!(matches!(long.windowed::<2>(0, 1 << (usize::BITS * 5 / 8 - 1), 1), Err(Error::Overflow { op: "windows", .. })));
+    assert!(matches!(
+        long.windowed::<2>(0, 1 << (usize::BITS * 5 / 8 - 1), 1),
+        Err(Error::Overflow { op: "windows", .. })
+    ));
 }
 
 #[test]
@@ -1129,15 +1241,21 @@ fn everything_holds(base: &Layout<2>) {
         for len in [1, m.min(2), m / 2 + 1, m] {
             for step in [1, 2, m, usize::MAX] {
                 match base.windowed::<3>(0, len, step) {
-                    Ok(view) => shows(&view, base, [(m - len) / step + 1, n, len], |[i, j, k]| [i * step + k, j]),
+                    Ok(view) => {
+                        shows(&view, base, [(m - len) / step + 1, n, len], |[i, j, k]| [i * step + k, j])
+                    }
                     Err(error) => assert!(matches!(error, Error::Overflow { .. }), "{error}"),
                 }
             }
         }
     }
-    for reshaped in [base.reshaped([m * n]).map(|x| x.lifted()), base.reshaped([1, m * n]), base.reshaped([m * n, 1])] {
+    for reshaped in
+        [base.reshaped([m * n]).map(|x| x.lifted()), base.reshaped([1, m * n]), base.reshaped([m * n, 1])]
+    {
         match reshaped {
-            Ok(view) if m * n > 0 => assert_eq!((place(&view, [0, 0]), view.span()), (base.offset() as i128, base.span())),
+            Ok(view) if m * n > 0 => {
+                assert_eq!((place(&view, [0, 0]), view.span()), (base.offset() as i128, base.span()))
+            }
             Ok(view) => assert_eq!(view.numel(), 0),
             Err(error) => assert!(matches!(error, Error::NeedsCopy { .. }), "{error}"),
         }
@@ -1156,10 +1274,22 @@ fn everything_holds(base: &Layout<2>) {
 #[test]
 fn positions_at_the_edge_are_exact_or_refused() {
     let sizes = [0, 1, 2, 3, 1 << 31, 1 << (usize::BITS - 2), MAX, usize::MAX];
-    let strides =
-        [isize::MIN, isize::MIN + 1, -(1 << (usize::BITS - 2)), -1, 0, 1, 3, 1 << 31, 1 << (usize::BITS - 2), isize::MAX - 1, isize::MAX];
+    let strides = [
+        isize::MIN,
+        isize::MIN + 1,
+        -(1 << (usize::BITS - 2)),
+        -1,
+        0,
+        1,
+        3,
+        1 << 31,
+        1 << (usize::BITS - 2),
+        isize::MAX - 1,
+        isize::MAX,
+    ];
     let max = MAX as i128;
-    let offsets = [i128::MIN, i64::MIN as i128, -1, 0, 1, 1 << 62, max - 1, max, max + 1, u64::MAX as i128, i128::MAX];
+    let offsets =
+        [i128::MIN, i64::MIN as i128, -1, 0, 1, 1 << 62, max - 1, max, max + 1, u64::MAX as i128, i128::MAX];
     let lens = [0, 1, MAX - 1, MAX, MAX + 1, usize::MAX];
     let mut accepted = 0;
     for [m, n] in indices([sizes.len(); 2]).into_iter().map(|at| at.map(|at| sizes[at])) {
@@ -1171,7 +1301,9 @@ fn positions_at_the_edge_are_exact_or_refused() {
                     let fits = match (reach(m, stride[0]), reach(n, stride[1])) {
                         _ if Dim([m, n]).numel_of("test", 1).is_err() => false,
                         _ if m == 0 || n == 0 => 0 <= offset && offset <= limit,
-                        (Some(i), Some(j)) => [0, i, j, i + j].into_iter().all(|step| (0..limit).contains(&offset.saturating_add(step))),
+                        (Some(i), Some(j)) => [0, i, j, i + j]
+                            .into_iter()
+                            .all(|step| (0..limit).contains(&offset.saturating_add(step))),
                         _ => unreachable!("the sizes can be counted"),
                     };
                     let found = Layout::within("test", Dim([m, n]), Stride(stride), offset, len);

@@ -7,7 +7,7 @@
 //! | `create.rs` `random.rs` | where tensors come from |
 //! | `pieces.rs` | two exclusive views of one tensor, moves inside one |
 //! | `compare.rs` `display.rs` `iter.rs` `symbols.rs` | equality, printing, iterators, the operators of Rust |
-//! | `dynamic.rs` `dispatch.rs` `quantised.rs` | types at run time, operators by name, quantised tensors |
+//! | `dynamic.rs` `dispatch.rs` `quantized.rs` | types at run time, operators by name, quantized tensors |
 //! | `interpret.rs` | programs that are interpreted, beside compiled loops |
 //! | `io/` `dlpack/` `interop.rs` | files, and other libraries |
 //! | `new_device.rs` `examples.rs` | a device that somebody else wrote; the numbered examples |
@@ -36,7 +36,7 @@ mod parity_caffe2;
 mod parity_paddle;
 mod parity_torch;
 mod pieces;
-mod quantised;
+mod quantized;
 mod random;
 mod symbols;
 #[path = "../common/python.rs"]

@@ -144,7 +144,7 @@ on_both! {
         log.fill(1.0)?;
         Ok([before, log.to_vec()?, shared.to_vec()?, log.into_element::<f32>()?.cast::<f64>()?.to_vec()?].concat())
     }
-    normalisations_agree_nearly = |x, _device| {
+    normalizations_agree_nearly = |x, _device| {
         let rounded = |y: Tensor<f64, 2, D>| (y.lazy() * 1e9).round().eval()?.to_vec();
         Ok([rounded(x.softmax(Axis::<1>)?)?, rounded(x.layer_norm(Axis::<0>, 1e-5)?)?, rounded(x.log_softmax(Axis::<0>)?)?].concat())
     }
@@ -162,8 +162,11 @@ fn foreign_memory_of_a_device_is_given_back_once() -> Result<()> {
     let address = owner.raw_ptr().cast_mut();
     let (given_back, told) = std::sync::mpsc::channel();
     // SAFETY: the memory of `owner`, which lives on, and which nobody writes.
-    let guest =
-        unsafe { Tensor::from_external(address, [2], &device, move |_, nbytes| given_back.send(nbytes).expect("somebody listens")) }?;
+    let guest = unsafe {
+        Tensor::from_external(address, [2], &device, move |_, nbytes| {
+            given_back.send(nbytes).expect("somebody listens")
+        })
+    }?;
     assert_eq!((&guest + &owner).to_vec()?, [2.0, 4.0]);
     drop(guest);
     assert_eq!(told.iter().collect::<Vec<_>>(), [16]);

@@ -3,8 +3,8 @@
 //! Where c10 and this crate answer differently the test says so.
 
 use crate::alloc;
-use rankform::device::{Deleter, Fresh, Inputs, Reduction, Slot};
-use rankform::kernel::{Addressed, Body, Contraction, Op, Program, Reducer, Scanning, Sorting};
+use rankform::device::{Deleter, Init, Inputs, OperandRef, Reduction};
+use rankform::kernel::{Body, ContractPlan, GatherPlan, Op, Program, Reducer, ScanPlan, SortPlan};
 use rankform::prelude::*;
 use rankform::{Metadata, ResizePolicy};
 use std::ffi::c_void;
@@ -34,12 +34,23 @@ fn views_have_sizes_strides_and_offset_of_their_own_over_shared_storage() {
         let part = x.share_data().into_slice((1, .., (1..4).step(2)))?;
         assert_eq!((part.size(), part.stride(), part.layout().offset()), (dim![3, 2], Stride([4, 2]), 13));
         let turned = part.share_data().into_transposed()?;
-        assert_eq!((turned.size(), turned.stride(), turned.layout().offset()), (dim![2, 3], Stride([2, 4]), 13));
+        assert_eq!(
+            (turned.size(), turned.stride(), turned.layout().offset()),
+            (dim![2, 3], Stride([2, 4]), 13)
+        );
         let any = x.as_strided([2, 2], [0, 5], 3)?;
         assert_eq!((any.size(), any.stride(), any.layout().offset()), (dim![2, 2], Stride([0, 5]), 3));
-        assert_eq!((x.use_count(), turned.nbytes(), turned.capacity()), (3, 24, 24), "one storage, of 24 elements");
+        assert_eq!(
+            (x.use_count(), turned.nbytes(), turned.capacity()),
+            (3, 24, 24),
+            "one storage, of 24 elements"
+        );
         assert!(std::ptr::eq(x.allocation(), turned.allocation()));
-        assert_eq!((x.size(), x.layout().offset()), (dim![2, 3, 4], 0), "the others' layouts are not this one's");
+        assert_eq!(
+            (x.size(), x.layout().offset()),
+            (dim![2, 3, 4], 0),
+            "the others' layouts are not this one's"
+        );
         Ok(())
     }
     on_devices!(check);
@@ -48,14 +59,23 @@ fn views_have_sizes_strides_and_offset_of_their_own_over_shared_storage() {
     assert_eq!(part.to_vec().unwrap(), [14, 16, 18, 20, 22, 24]);
     assert_eq!(part.raw_ptr(), x.raw_ptr().wrapping_add(13), "a pointer to the view's first element");
     drop(x);
-    assert_eq!(part.into_transposed().unwrap().to_vec().unwrap(), [14, 18, 22, 16, 20, 24], "the storage outlives its first tensor");
+    assert_eq!(
+        part.into_transposed().unwrap().to_vec().unwrap(),
+        [14, 18, 22, 16, 20, 24],
+        "the storage outlives its first tensor"
+    );
 }
 
 #[test]
 fn numel_and_contiguity_are_right_after_every_change_of_metadata() {
     // c10 keeps both beside the sizes and must refresh them; here they are counted from the sizes when asked.
     fn agree<const RANK: usize, D: Device>(x: &Tensor<i32, RANK, D>, numel: usize, contiguous: bool) {
-        assert_eq!((x.numel(), x.is_contiguous(), x.is_empty()), (numel, contiguous, numel == 0), "{:?}", x.layout());
+        assert_eq!(
+            (x.numel(), x.is_contiguous(), x.is_empty()),
+            (numel, contiguous, numel == 0),
+            "{:?}",
+            x.layout()
+        );
         assert_eq!((x.view().numel(), x.view().is_contiguous()), (numel, contiguous));
         assert_eq!(x.nbytes(), numel * 4);
     }
@@ -100,13 +120,13 @@ fn channels_last_2d_and_3d_and_density_are_what_strides_say() {
     const CASES_2D: &[([usize; 4], [isize; 4], bool, bool, bool)] = &[
         ([2, 3, 4, 5], [60, 20, 5, 1], true, false, true),
         ([2, 3, 4, 5], [60, 1, 15, 3], false, true, true),
-        ([2, 3, 4, 5], [60, 1, 3, 12], false, false, true),   // a transposed picture
+        ([2, 3, 4, 5], [60, 1, 3, 12], false, false, true), // a transposed picture
         ([2, 3, 4, 5], [120, 1, 15, 3], false, false, false), // every second picture
-        ([2, 1, 4, 5], [20, 20, 5, 1], true, true, true),     // one channel: both
-        ([2, 3, 1, 1], [3, 1, 1, 1], true, true, true),       // one pixel: both
-        ([1, 1, 1, 1], [9, 9, 9, 9], true, true, true),       // one element: axes of size 1 never decide
+        ([2, 1, 4, 5], [20, 20, 5, 1], true, true, true),   // one channel: both
+        ([2, 3, 1, 1], [3, 1, 1, 1], true, true, true),     // one pixel: both
+        ([1, 1, 1, 1], [9, 9, 9, 9], true, true, true),     // one element: axes of size 1 never decide
         ([1, 3, 4, 5], [7, 1, 15, 3], false, true, true),
-        ([2, 3, 4, 5], [0, 1, 15, 3], false, false, false),  // broadcast
+        ([2, 3, 4, 5], [0, 1, 15, 3], false, false, false), // broadcast
         ([2, 3, 4, 5], [60, 1, 15, 4], false, false, false), // a gap behind each pixel, and overlap
         ([2, 3, 4, 4], [48, 16, 1, 4], false, false, true),
     ];
@@ -119,8 +139,13 @@ fn channels_last_2d_and_3d_and_density_are_what_strides_say() {
             let [n, c, h, w] = size;
             let [sn, sc, sh, sw] = stride;
             let deep = x.as_strided([n, c, 1, h, w], [sn, sc, 999, sh, sw], 7)?;
-            let found = (deep.is_contiguous(), deep.is_channels_last_3d(), deep.is_non_overlapping_and_dense());
-            assert_eq!(found, (contiguous, channels_last, dense), "with one more axis of size 1: {size:?} {stride:?}");
+            let found =
+                (deep.is_contiguous(), deep.is_channels_last_3d(), deep.is_non_overlapping_and_dense());
+            assert_eq!(
+                found,
+                (contiguous, channels_last, dense),
+                "with one more axis of size 1: {size:?} {stride:?}"
+            );
         }
         let deep = x.as_strided([2, 3, 2, 4, 5], [120, 1, 60, 15, 3], 0)?;
         assert!(deep.is_channels_last_3d() && !deep.is_contiguous() && deep.is_non_overlapping_and_dense());
@@ -137,7 +162,10 @@ fn non_overlapping_and_dense_is_asked_of_every_rank() {
     fn check<D: Device>(device: &D) -> Result<()> {
         let x = Tensor::<u8, 1, D>::zeros([64], device)?;
         assert!(x.is_non_overlapping_and_dense() && x.as_strided([], [], 5)?.is_non_overlapping_and_dense());
-        assert!(!x.as_strided([32], [2], 0)?.is_non_overlapping_and_dense() && x.as_strided([1], [2], 0)?.is_non_overlapping_and_dense());
+        assert!(
+            !x.as_strided([32], [2], 0)?.is_non_overlapping_and_dense()
+                && x.as_strided([1], [2], 0)?.is_non_overlapping_and_dense()
+        );
         for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
             let view = x.reshape([4, 2, 8])?.permuted(order)?;
             assert!(view.is_non_overlapping_and_dense() && !view.may_overlap(), "{order:?}");
@@ -146,7 +174,9 @@ fn non_overlapping_and_dense_is_asked_of_every_rank() {
         assert!(!x.as_strided([4, 4], [1, 1], 0)?.is_non_overlapping_and_dense(), "overlapping");
         assert!(!x.as_strided([4, 4], [8, 1], 0)?.is_non_overlapping_and_dense(), "gaps");
         // c10 has no negative strides; here they are not dense, because dense means: stored from the first element on.
-        assert!(!x.reversed(Axis::<0>).is_non_overlapping_and_dense() && !x.reversed(Axis::<0>).may_overlap());
+        assert!(
+            !x.reversed(Axis::<0>).is_non_overlapping_and_dense() && !x.reversed(Axis::<0>).may_overlap()
+        );
         Ok(())
     }
     on_devices!(check);
@@ -159,11 +189,18 @@ fn resize_dim_sets_one_size_and_fits_the_strides() {
         let start = x.raw_ptr();
         x.resize_axis(1, 2)?;
         assert_eq!((x.size(), x.stride(), x.raw_ptr()), (dim![2, 2, 4], Stride([8, 4, 1]), start));
-        assert_eq!(x.resize_axis(3, 1).unwrap_err().to_string(), "resize_axis: axis 3 does not fit sizes [2, 2, 4]");
+        assert_eq!(
+            x.resize_axis(3, 1).unwrap_err().to_string(),
+            "resize_axis: axis 3 does not fit sizes [2, 2, 4]"
+        );
         assert!(matches!(x.resize_axis(0, usize::MAX), Err(Error::Overflow { .. })));
         assert_eq!((x.size(), x.is_allocated()), (dim![2, 2, 4], true), "after an error nothing has changed");
         x.resize_axis(0, 4)?;
-        assert_eq!((x.size(), x.is_allocated()), (dim![4, 2, 4], false), "more than the memory holds: it comes when it is written");
+        assert_eq!(
+            (x.size(), x.is_allocated()),
+            (dim![4, 2, 4], false),
+            "more than the memory holds: it comes when it is written"
+        );
         x.mutable_data()?;
         assert_eq!((x.is_allocated(), x.capacity()), (true, 32));
         // The number of axes is part of the type: another one is another tensor.
@@ -191,11 +228,21 @@ fn set_sizes_and_strides_is_bounds_checked_and_derives_a_stride_of_minus_1() {
             assert_eq!((x.size(), x.stride()), (Dim(size), Stride(derived)), "{size:?} {stride:?}");
         }
         let before = *x.layout();
-        for (size, stride) in [([2, 3, 5], [-1, -1, -1]), ([2, 2, 2], [23, 1, 1]), ([2, 1, 1], [-3, 1, 1]), ([3, 1, 1], [isize::MAX, 1, 1])]
-        {
-            assert!(matches!(x.set_sizes_and_strides(size, stride), Err(Error::Bounds { .. })), "{size:?} {stride:?}");
+        for (size, stride) in [
+            ([2, 3, 5], [-1, -1, -1]),
+            ([2, 2, 2], [23, 1, 1]),
+            ([2, 1, 1], [-3, 1, 1]),
+            ([3, 1, 1], [isize::MAX, 1, 1]),
+        ] {
+            assert!(
+                matches!(x.set_sizes_and_strides(size, stride), Err(Error::Bounds { .. })),
+                "{size:?} {stride:?}"
+            );
         }
-        assert!(matches!(x.set_sizes_and_strides([usize::MAX, 2, 1], [0, 0, 0]), Err(Error::Overflow { .. })));
+        assert!(matches!(
+            x.set_sizes_and_strides([usize::MAX, 2, 1], [0, 0, 0]),
+            Err(Error::Overflow { .. })
+        ));
         assert_eq!(*x.layout(), before, "after an error nothing has changed");
         // A part stays at its offset, and may reach to the end of the memory.
         let mut part = Tensor::<i32, 1, D>::zeros([10], device)?.into_slice((4..6,))?;
@@ -220,8 +267,13 @@ fn restride_takes_the_strides_of_a_memory_format_and_moves_nothing() {
         assert_eq!((x.stride(), x.is_channels_last(), x.raw_ptr()), (Stride([60, 1, 15, 3]), true, start));
         x.restride(MemoryFormat::Preserve)?;
         assert!(x.is_channels_last());
-        assert!(x.copy()?.is_channels_last() && x.zeros_like()?.is_channels_last() && x.abs()?.is_channels_last(), "results keep it");
-        assert!(x.to_contiguous()?.is_contiguous() && x.to_format(MemoryFormat::Preserve)?.is_channels_last());
+        assert!(
+            x.copy()?.is_channels_last() && x.zeros_like()?.is_channels_last() && x.abs()?.is_channels_last(),
+            "results keep it"
+        );
+        assert!(
+            x.to_contiguous()?.is_contiguous() && x.to_format(MemoryFormat::Preserve)?.is_channels_last()
+        );
         x.restride(MemoryFormat::Contiguous)?;
         assert_eq!((x.stride(), x.use_count()), (Stride([60, 20, 5, 1]), 1));
         let mut deep = Tensor::<i32, 5, D>::zeros([2, 3, 2, 2, 2], device)?;
@@ -234,7 +286,11 @@ fn restride_takes_the_strides_of_a_memory_format_and_moves_nothing() {
     x.restride_channels_last().unwrap();
     assert_eq!(x.to_vec().unwrap(), [1, 3, 5, 2, 4, 6], "the same bytes under other indices");
     let moved = counted([1, 2, 1, 3]).to_channels_last().unwrap();
-    assert_eq!((moved.to_vec().unwrap(), moved.is_channels_last()), (vec![1, 2, 3, 4, 5, 6], true), "to_channels_last moves them");
+    assert_eq!(
+        (moved.to_vec().unwrap(), moved.is_channels_last()),
+        (vec![1, 2, 3, 4, 5, 6], true),
+        "to_channels_last moves them"
+    );
 }
 
 // ---------------------------------------------------------------- handles
@@ -269,9 +325,19 @@ fn shallow_copy_and_detach_shares_storage_and_may_freeze_metadata() {
             frozen.share_data().into_slice((0, ..));
             frozen.share_data().into_element::<i32>();
         }
-        assert_eq!(frozen.resize([1, 1]).unwrap_err().to_string(), "resize: the metadata of this detached tensor is frozen");
-        assert_eq!((frozen.size(), frozen.is_frozen(), frozen.share_data().is_frozen()), (x.size(), true, true));
-        assert_eq!((frozen.transposed().size(), frozen.copy()?.is_frozen()), (dim![4, 2], false), "views and copies are free");
+        assert_eq!(
+            frozen.resize([1, 1]).unwrap_err().to_string(),
+            "resize: the metadata of this detached tensor is frozen"
+        );
+        assert_eq!(
+            (frozen.size(), frozen.is_frozen(), frozen.share_data().is_frozen()),
+            (x.size(), true, true)
+        );
+        assert_eq!(
+            (frozen.transposed().size(), frozen.copy()?.is_frozen()),
+            (dim![4, 2], false),
+            "views and copies are free"
+        );
         drop((x, free));
         assert!(frozen.mutable_data().is_ok(), "elements are not metadata");
         Ok(())
@@ -287,8 +353,15 @@ fn shallow_copy_from_takes_the_storage_and_sizes_of_another() {
         let kept = y.share_data();
         y.shallow_copy_from(&x)?;
         assert_eq!((y.layout(), y.raw_ptr(), x.use_count()), (x.layout(), x.raw_ptr(), 2));
-        assert_eq!((kept.size(), kept.use_count()), (dim![1, 1], 1), "what it had lives on in its other handles");
-        assert!(matches!(y.shallow_copy_from(&Tensor::empty([2, 2], device)?), Err(Error::Unallocated { .. })));
+        assert_eq!(
+            (kept.size(), kept.use_count()),
+            (dim![1, 1], 1),
+            "what it had lives on in its other handles"
+        );
+        assert!(matches!(
+            y.shallow_copy_from(&Tensor::empty([2, 2], device)?),
+            Err(Error::Unallocated { .. })
+        ));
         assert_eq!(y.size(), x.size(), "after an error nothing has changed");
         Ok(())
     }
@@ -318,7 +391,8 @@ fn the_version_counter_is_bumped_by_writing_shared_by_handles_and_new_for_a_deta
         x.resize([3])?;
         x.set_sizes_and_strides([2], [2])?;
         assert_eq!(x.version(), now, "reading, and changing metadata, are no writes");
-        let (y, view, detached) = (x.share_data(), x.share_data().into_slice((1..,))?, x.detach(Metadata::Free));
+        let (y, view, detached) =
+            (x.share_data(), x.share_data().into_slice((1..,))?, x.detach(Metadata::Free));
         assert_eq!((y.version(), view.version(), detached.version()), (now, now, 0));
         drop((x, y, view));
         let mut detached = detached;
@@ -355,7 +429,11 @@ fn the_version_counter_and_the_policy_go_on_when_memory_is_replaced() {
             }
             let last = detached.version();
             replace(&mut detached)?;
-            assert!((last..10).contains(&detached.version()), "way {number}: {} after {last}", detached.version());
+            assert!(
+                (last..10).contains(&detached.version()),
+                "way {number}: {} after {last}",
+                detached.version()
+            );
             assert_eq!(detached.resize_policy(), policy, "way {number}");
             drop(sharing);
         }
@@ -373,7 +451,9 @@ fn handles_cross_a_language_border_as_raw_pointers() {
     }
     extern "C" fn free(handle: *mut c_void) {
         // SAFETY: as above; taken back once.
-        NonNull::new(handle.cast::<Tensor<i32, 2>>()).into_iter().for_each(|raw| drop(unsafe { Tensor::from_raw(raw) }));
+        NonNull::new(handle.cast::<Tensor<i32, 2>>())
+            .into_iter()
+            .for_each(|raw| drop(unsafe { Tensor::from_raw(raw) }));
     }
     let x = counted([2, 3]);
     let foreign: *mut c_void = x.share_data().into_transposed().unwrap().into_raw().unwrap().as_ptr().cast();
@@ -405,13 +485,28 @@ fn meta_tensors_have_sizes_and_no_data() {
     let x = Tensor::<f32, 2, Meta>::zeros([1 << 20, 1 << 20], &meta).unwrap(); // 4 TiB
     let y = Tensor::<f32, 1, Meta>::ones([1 << 20], &meta).unwrap();
     let z = (x.lazy() * y.lift() + 1.0).tanh().eval().unwrap();
-    assert_eq!((z.size(), z.sum(Axis::<0>).unwrap().size(), z.matmul(&y).unwrap().size()), (x.size(), dim![1 << 20], dim![1 << 20]));
+    assert_eq!(
+        (z.size(), z.sum(Axis::<0>).unwrap().size(), z.matmul(&y).unwrap().size()),
+        (x.size(), dim![1 << 20], dim![1 << 20])
+    );
     assert_eq!(z.cast::<f64>().unwrap().nbytes(), 1 << 43);
-    assert_eq!(z.slice((0, ..)).unwrap().to_vec().unwrap_err().to_string(), "to_vec: Meta keeps shapes only, no data");
+    assert_eq!(
+        z.slice((0, ..)).unwrap().to_vec().unwrap_err().to_string(),
+        "to_vec: Meta keeps shapes only, no data"
+    );
     assert!(matches!(z.sum(All).unwrap().item(), Err(Error::NoData { .. })));
-    assert!(matches!(z.slice((0, ..)).unwrap().to(&Cpu), Err(Error::NoData { .. })), "nor does it become data elsewhere");
-    assert!(matches!(x.add(y.reshape([1 << 10, 1 << 10]).unwrap()), Err(Error::Sizes { .. })), "errors are those of data");
-    assert!(meta.kernels().iter().any(|kernel| kernel.starts_with("map") && kernel.contains("tanh")), "what would have run can be read");
+    assert!(
+        matches!(z.slice((0, ..)).unwrap().to(&Cpu), Err(Error::NoData { .. })),
+        "nor does it become data elsewhere"
+    );
+    assert!(
+        matches!(x.add(y.reshape([1 << 10, 1 << 10]).unwrap()), Err(Error::Sizes { .. })),
+        "errors are those of data"
+    );
+    assert!(
+        meta.kernels().iter().any(|kernel| kernel.starts_with("map") && kernel.contains("tanh")),
+        "what would have run can be read"
+    );
     let like = Tensor::from([[1.0, 2.0]]).to(&meta).unwrap();
     assert_eq!((like.size(), like.device()), (dim![1, 2], &meta));
 }
@@ -439,7 +534,14 @@ fn sizes_and_strides_of_every_rank_need_no_heap() {
         assert_eq!((armed.refused(), broadcast, same, numel), (0, Ok(256), (true, true), 1));
         Ok(())
     }
-    let ranks = [everything::<0>(), everything::<1>(), everything::<2>(), everything::<3>(), everything::<4>(), everything::<5>()];
+    let ranks = [
+        everything::<0>(),
+        everything::<1>(),
+        everything::<2>(),
+        everything::<3>(),
+        everything::<4>(),
+        everything::<5>(),
+    ];
     let more = [everything::<6>(), everything::<7>(), everything::<8>()];
     assert_eq!(ranks.into_iter().chain(more).collect::<Result<Vec<_>>>().map(|ranks| ranks.len()), Ok(9));
     // Beyond the ranks that have names for their relations, too.
@@ -461,10 +563,26 @@ const _: () = assert!(size_of::<Tensor<u8, 8>>() <= most(8));
 
 #[test]
 fn the_size_of_the_struct_is_checked_at_compile_time() {
-    let sizes = [size_of::<Tensor<f32, 0>>(), size_of::<Tensor<f32, 2>>(), size_of::<Tensor<f32, 4>>(), size_of::<Tensor<f32, 8>>()];
-    assert!(sizes.into_iter().zip([24, 56, 88, 152]).all(|(found, limit)| found <= limit), "{sizes:?}; c10's TensorImpl has 208");
-    assert_eq!(size_of::<Tensor<u8, 3>>(), size_of::<Tensor<String, 3, Meta>>(), "whatever the element and the device");
-    assert_eq!(size_of::<Option<Tensor<f32, 2>>>(), size_of::<Tensor<f32, 2>>(), "no tensor costs nothing more");
+    let sizes = [
+        size_of::<Tensor<f32, 0>>(),
+        size_of::<Tensor<f32, 2>>(),
+        size_of::<Tensor<f32, 4>>(),
+        size_of::<Tensor<f32, 8>>(),
+    ];
+    assert!(
+        sizes.into_iter().zip([24, 56, 88, 152]).all(|(found, limit)| found <= limit),
+        "{sizes:?}; c10's TensorImpl has 208"
+    );
+    assert_eq!(
+        size_of::<Tensor<u8, 3>>(),
+        size_of::<Tensor<String, 3, Meta>>(),
+        "whatever the element and the device"
+    );
+    assert_eq!(
+        size_of::<Option<Tensor<f32, 2>>>(),
+        size_of::<Tensor<f32, 2>>(),
+        "no tensor costs nothing more"
+    );
 }
 
 /// A device that keeps its data to itself, and says so.
@@ -480,10 +598,10 @@ impl Sealed {
 // SAFETY: no memory is owned, no address is followed.
 unsafe impl Device for Sealed {
     type Block = ();
-    fn allocate(&self, _: usize, _: Fresh) -> Result<()> {
+    fn allocate(&self, _: usize, _: Init) -> Result<()> {
         Ok(())
     }
-    unsafe fn adopt(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<()> {
+    unsafe fn from_external(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<()> {
         free(address, nbytes);
         Sealed::refuse("adopt")
     }
@@ -496,38 +614,84 @@ unsafe impl Device for Sealed {
     unsafe fn read(&self, _: *const u8, _: &mut [MaybeUninit<u8>]) -> Result<()> {
         Sealed::refuse("read")
     }
-    unsafe fn copy(&self, _: &[usize], _: Slot<'_>, _: Slot<'_>) -> Result<()> {
+    unsafe fn copy(&self, _: &[usize], _: OperandRef<'_>, _: OperandRef<'_>) -> Result<()> {
         Sealed::refuse("copy")
     }
-    unsafe fn map<P: Program>(&self, _: &P, _: &[usize], _: usize, _: &[Slot<'_>], _: Inputs<'_>) -> Result<()> {
+    unsafe fn map<P: Program>(
+        &self,
+        _: &P,
+        _: &[usize],
+        _: usize,
+        _: &[OperandRef<'_>],
+        _: Inputs<'_>,
+    ) -> Result<()> {
         Sealed::refuse("map")
     }
-    unsafe fn reduce<B: Body, R: Reducer<B::Out>>(&self, _: &B, _: R, _: Reduction<'_>, _: Slot<'_>, _: Inputs<'_>) -> Result<()> {
+    unsafe fn reduce<B: Body, R: Reducer<B::Out>>(
+        &self,
+        _: &B,
+        _: R,
+        _: Reduction<'_>,
+        _: OperandRef<'_>,
+        _: Inputs<'_>,
+    ) -> Result<()> {
         Sealed::refuse("reduce")
     }
-    unsafe fn contract<T: Number, L: Number, R: Number>(&self, _: Contraction<'_>, _: Slot<'_>, _: Slot<'_>, _: Slot<'_>) -> Result<()> {
+    unsafe fn contract<T: Number, L: Number, R: Number>(
+        &self,
+        _: ContractPlan<'_>,
+        _: OperandRef<'_>,
+        _: OperandRef<'_>,
+        _: OperandRef<'_>,
+    ) -> Result<()> {
         Sealed::refuse("contract")
     }
-    unsafe fn scan<B: Body, R: Reducer<B::Out>>(&self, _: &B, _: R, _: Scanning<'_>, _: Slot<'_>, _: Inputs<'_>) -> Result<()> {
+    unsafe fn scan<B: Body, R: Reducer<B::Out>>(
+        &self,
+        _: &B,
+        _: R,
+        _: ScanPlan<'_>,
+        _: OperandRef<'_>,
+        _: Inputs<'_>,
+    ) -> Result<()> {
         Sealed::refuse("scan")
     }
-    unsafe fn gather(&self, _: Addressed<'_>, _: Slot<'_>, _: Slot<'_>, _: Slot<'_>) -> Result<()> {
+    unsafe fn gather(
+        &self,
+        _: GatherPlan<'_>,
+        _: OperandRef<'_>,
+        _: OperandRef<'_>,
+        _: OperandRef<'_>,
+    ) -> Result<()> {
         Sealed::refuse("gather")
     }
     unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
         &self,
         _: F,
-        _: Addressed<'_>,
-        _: Slot<'_>,
-        _: Slot<'_>,
-        _: Slot<'_>,
+        _: GatherPlan<'_>,
+        _: OperandRef<'_>,
+        _: OperandRef<'_>,
+        _: OperandRef<'_>,
     ) -> Result<()> {
         Sealed::refuse("scatter")
     }
-    unsafe fn compact(&self, _: &[usize], _: usize, _: Slot<'_>, _: Slot<'_>, _: Slot<'_>) -> Result<()> {
+    unsafe fn compact(
+        &self,
+        _: &[usize],
+        _: usize,
+        _: OperandRef<'_>,
+        _: OperandRef<'_>,
+        _: OperandRef<'_>,
+    ) -> Result<()> {
         Sealed::refuse("compact")
     }
-    unsafe fn sort<T: Comparable>(&self, _: Sorting<'_>, _: Option<Slot<'_>>, _: Option<Slot<'_>>, _: Slot<'_>) -> Result<()> {
+    unsafe fn sort<T: Comparable>(
+        &self,
+        _: SortPlan<'_>,
+        _: Option<OperandRef<'_>>,
+        _: Option<OperandRef<'_>>,
+        _: OperandRef<'_>,
+    ) -> Result<()> {
         Sealed::refuse("sort")
     }
 }
@@ -546,8 +710,13 @@ fn a_device_says_in_its_own_words_why_data_cannot_be_reached() {
         x.to(&Cpu).map(drop).unwrap_err(),
         Tensor::from_slice(&[1.0f32], [1], &Sealed).map(drop).unwrap_err(),
     ];
-    for (refusal, op) in refusals.iter().zip(["to_vec", "copy", "map", "reduce", "contract", "scan", "sort", "to", "write"]) {
-        assert_eq!(refusal.to_string(), format!("{op}: this tensor lives in a sealed enclave; ask its owner"));
+    for (refusal, op) in
+        refusals.iter().zip(["to_vec", "copy", "map", "reduce", "contract", "scan", "sort", "to", "write"])
+    {
+        assert_eq!(
+            refusal.to_string(),
+            format!("{op}: this tensor lives in a sealed enclave; ask its owner")
+        );
     }
     assert_eq!((x.size(), x.transposed().is_contiguous()), (dim![2, 2], false), "metadata needs no data");
 }
@@ -560,16 +729,31 @@ fn the_dispatch_key_set_says_which_kernel_runs() {
     let x = DynTensor::from(Tensor::from([num_complex::Complex::new(1.0_f32, 2.0)]));
     assert_eq!(x.key_set(), keys(&[DispatchKey::CPU]));
     let named = x.conjugate().negative().unwrap().with_names(&["row"]).unwrap();
-    assert_eq!(named.key_set(), keys(&[DispatchKey::Negative, DispatchKey::Named, DispatchKey::Conjugate, DispatchKey::CPU]));
+    assert_eq!(
+        named.key_set(),
+        keys(&[DispatchKey::Negative, DispatchKey::Named, DispatchKey::Conjugate, DispatchKey::CPU])
+    );
     assert_eq!(named.key_set().to_string(), "{Negative, Conjugate, Named, CPU}");
-    assert_eq!(DynTensor::zeros(DType::QI8, &[1], &Cpu).unwrap().key_set(), keys(&[DispatchKey::QuantizedCPU]));
-    assert_eq!(DynTensor::zeros(DType::F32, &[1], &Meta::new()).unwrap().key_set(), keys(&[DispatchKey::Meta]));
+    assert_eq!(
+        DynTensor::zeros(DType::QI8, &[1], &Cpu).unwrap().key_set(),
+        keys(&[DispatchKey::QuantizedCPU])
+    );
+    assert_eq!(
+        DynTensor::zeros(DType::F32, &[1], &Meta::new()).unwrap().key_set(),
+        keys(&[DispatchKey::Meta])
+    );
     assert_eq!(DynTensor::undefined().key_set(), DispatchKeySet::EMPTY);
     // 64 bits: the highest decides, and sets are combined.
     let all = keys(&DispatchKey::ALL);
-    assert_eq!((all.iter().count(), all.highest(), all.bits()), (16, Some(DispatchKey::AutogradOther), 0xffff));
+    assert_eq!(
+        (all.iter().count(), all.highest(), all.bits()),
+        (16, Some(DispatchKey::AutogradOther), 0xffff)
+    );
     assert!(all.iter().zip(all.iter().skip(1)).all(|(higher, lower)| higher > lower));
-    assert_eq!(keys(&[DispatchKey::CPU]).union(keys(&[DispatchKey::Meta])).without(DispatchKey::Meta), keys(&[DispatchKey::CPU]));
+    assert_eq!(
+        keys(&[DispatchKey::CPU]).union(keys(&[DispatchKey::Meta])).without(DispatchKey::Meta),
+        keys(&[DispatchKey::CPU])
+    );
 }
 
 #[test]
@@ -585,15 +769,24 @@ fn extra_metadata_is_kept_in_a_box_of_its_own() {
     assert_eq!(named.align_to(&["feature", "time", "batch"]).unwrap().size(), [6, 1, 2]);
     // Symbolic sizes are solved when a tensor is bound.
     let (batch, width) = (Extent::named("batch"), Extent::named("width"));
-    let traced = plain.share_data().with_symbolic_sizes(vec![batch.clone(), width.clone() * batch.clone()]).unwrap();
+    let traced =
+        plain.share_data().with_symbolic_sizes(vec![batch.clone(), width.clone() * batch.clone()]).unwrap();
     let mut sizes = Bindings::default();
     traced.bind(&DynTensor::zeros(DType::F32, &[4, 20], &Cpu).unwrap(), &mut sizes).unwrap();
-    assert_eq!((sizes.get("batch"), sizes.get("width"), traced.symbolic_sizes().len()), (Some(4), Some(5), 2));
+    assert_eq!(
+        (sizes.get("batch"), sizes.get("width"), traced.symbolic_sizes().len()),
+        (Some(4), Some(5), 2)
+    );
     let wrong = traced.bind(&DynTensor::zeros(DType::F32, &[3, 20], &Cpu).unwrap(), &mut sizes).unwrap_err();
     assert_eq!(wrong.to_string(), "bind: batch is 4, and axis 0 of sizes [3, 20] makes it 3");
-    let odd = |extents: &[Extent], found: &[usize]| Bindings::default().bind(extents, found).unwrap_err().to_string();
+    let odd = |extents: &[Extent], found: &[usize]| {
+        Bindings::default().bind(extents, found).unwrap_err().to_string()
+    };
     assert_eq!(odd(&[batch.clone() * 2], &[5]), "bind: (batch * 2) cannot be 5");
-    assert_eq!(odd(&[batch.clone() + width.clone()], &[5]), "bind: (batch + width) leaves several names open");
+    assert_eq!(
+        odd(&[batch.clone() + width.clone()], &[5]),
+        "bind: (batch + width) leaves several names open"
+    );
     assert_eq!(odd(&[batch.clone() / 3 - 1], &[]), "bind: 1 symbolic sizes for sizes []");
     let mut solved = Bindings::default();
     solved.bind(&[(batch.clone() - 3) / 2, Extent::from(24) / width.clone()], &[5, 8]).unwrap();
@@ -607,8 +800,12 @@ fn extra_metadata_is_kept_in_a_box_of_its_own() {
 #[test]
 fn storage_that_must_not_be_reached_says_so_in_the_tensors_own_words() {
     use rankform::{DType, DynTensor};
-    let mut x = DynTensor::zeros(DType::F32, &[2, 2], &Cpu).unwrap().without_access("no storage: this is a placeholder").unwrap();
-    let says = |error: Error| assert!(error.to_string().ends_with(": no storage: this is a placeholder"), "{error}");
+    let mut x = DynTensor::zeros(DType::F32, &[2, 2], &Cpu)
+        .unwrap()
+        .without_access("no storage: this is a placeholder")
+        .unwrap();
+    let says =
+        |error: Error| assert!(error.to_string().ends_with(": no storage: this is a placeholder"), "{error}");
     says(x.to_bytes().unwrap_err());
     says(x.copy().unwrap_err());
     says(x.downcast_ref::<f32, 2, Cpu>().map(drop).unwrap_err());
@@ -645,6 +842,9 @@ fn handles_of_tensors_typed_at_run_time_are_retained_and_released_through_c() {
     }
     assert_eq!(typed.use_count(), 1);
     for function in ["retain", "release", "rank", "sizes", "strides", "dtype", "data"] {
-        assert!(header.contains(&format!("rankform_tensor_{function}(rankform_tensor* tensor")), "{function}");
+        assert!(
+            header.contains(&format!("rankform_tensor_{function}(rankform_tensor* tensor")),
+            "{function}"
+        );
     }
 }

@@ -59,7 +59,10 @@ fn share_data_between_different_shapes_of_one_numel() {
     fn check<D: Device>(device: &D) -> Result<()> {
         let x = Tensor::<f32, 2, D>::zeros([4, 6], device)?;
         let y = x.share_as([2, 12])?;
-        assert_eq!((y.raw_ptr(), y.use_count(), y.size(), x.size()), (x.raw_ptr(), 2, dim![2, 12], dim![4, 6]));
+        assert_eq!(
+            (y.raw_ptr(), y.use_count(), y.size(), x.size()),
+            (x.raw_ptr(), 2, dim![2, 12], dim![4, 6])
+        );
         assert!(matches!(x.share_as([5, 5]), Err(Error::Length { .. })));
         assert!(matches!(x.share_data().into_transposed()?.share_as([24]), Err(Error::NeedsCopy { .. })));
         Ok(())
@@ -107,11 +110,19 @@ fn an_external_pointer_is_given_back_once_by_its_deleter() {
     // SAFETY: as above; refused before anything is read.
     let refused = [
         unsafe { Tensor::<f32, 2>::from_external(address, [usize::MAX, 2], &Cpu, deleter()) }.err(),
-        unsafe { Tensor::<f32, 2>::from_external(address.wrapping_byte_add(1), [1, 1], &Cpu, deleter()) }.err(),
+        unsafe { Tensor::<f32, 2>::from_external(address.wrapping_byte_add(1), [1, 1], &Cpu, deleter()) }
+            .err(),
         unsafe { Tensor::<f32, 2, Meta>::from_external(address, [2, 2], &Meta::new(), deleter()) }.err(),
     ];
-    assert!(matches!(refused, [Some(Error::Overflow { .. }), Some(Error::Value { .. }), Some(Error::Unsupported { .. })]));
-    assert_eq!(taken(), [(start, 0), (start + 1, 4), (start, 16)], "once each, also when the constructor fails");
+    assert!(matches!(
+        refused,
+        [Some(Error::Overflow { .. }), Some(Error::Value { .. }), Some(Error::Unsupported { .. })]
+    ));
+    assert_eq!(
+        taken(),
+        [(start, 0), (start + 1, 4), (start, 16)],
+        "once each, also when the constructor fails"
+    );
 
     for address in [address, std::ptr::null_mut()] {
         // SAFETY: no elements.
@@ -177,7 +188,10 @@ fn raw_access_changes_the_element_type_and_keeps_memory_that_serves() {
         let x = Tensor::<f64, 2, D>::zeros([2, 3], device)?;
         let start = x.raw_ptr() as usize;
         let x = x.into_element::<u8>()?;
-        assert_eq!((x.raw_ptr() as usize, x.capacity(), x.size(), x.is_allocated()), (start, 48, dim![2, 3], true));
+        assert_eq!(
+            (x.raw_ptr() as usize, x.capacity(), x.size(), x.is_allocated()),
+            (start, 48, dim![2, 3], true)
+        );
         let x = x.into_element::<Complex<f64>>()?; // 96 bytes
         assert_eq!((x.capacity(), x.size(), x.is_allocated()), (0, dim![2, 3], false));
         let mut shared = Tensor::<i32, 1, D>::zeros([4], device)?;
@@ -185,7 +199,10 @@ fn raw_access_changes_the_element_type_and_keeps_memory_that_serves() {
         assert!(!shared.into_element::<u32>()?.is_allocated(), "the other handle keeps its elements");
         assert!(other.is_allocated() && other.is_unique());
         shared = other;
-        assert!(matches!(shared.detach(Metadata::Frozen).into_element::<u32>(), Err(Error::MetadataFrozen { .. })));
+        assert!(matches!(
+            shared.detach(Metadata::Frozen).into_element::<u32>(),
+            Err(Error::MetadataFrozen { .. })
+        ));
         let huge = Tensor::<u8, 1, D>::empty([isize::MAX as usize], device)?;
         assert!(matches!(huge.into_element::<u16>(), Err(Error::Overflow { .. })));
         Ok(())
@@ -204,7 +221,11 @@ fn raw_access_changes_the_element_type_and_keeps_memory_that_serves() {
 
     let mut pending = Tensor::<f64, 1>::zeros([4], &Cpu).unwrap();
     pending.resize([8]).unwrap();
-    assert_eq!(pending.into_element::<f32>().unwrap().to_vec().unwrap(), [0.0; 8], "what was too small for f64 serves f32");
+    assert_eq!(
+        pending.into_element::<f32>().unwrap().to_vec().unwrap(),
+        [0.0; 8],
+        "what was too small for f64 serves f32"
+    );
 }
 
 #[test]
@@ -265,7 +286,11 @@ fn elements_with_constructors_and_destructors_are_made_and_dropped_once() {
     assert_eq!((clones.len(), alive()), (3, 3));
     drop(clones);
     let whole = Tensor::from_vec(make(4), [4]).unwrap().into_vec().unwrap();
-    assert_eq!((whole.len(), alive(), world.clones.load(SeqCst)), (4, 4, 3), "the only handle gives its vector back");
+    assert_eq!(
+        (whole.len(), alive(), world.clones.load(SeqCst)),
+        (4, 4, 3),
+        "the only handle gives its vector back"
+    );
     drop(whole);
     assert!(Tensor::from_vec(make(5), [2, 2]).is_err());
     assert_eq!(alive(), 0, "also those of a refused vector");
@@ -295,7 +320,11 @@ fn counts_balance_when_the_kth_clone_or_drop_panics() {
     let attempts: Vec<_> = attempts.collect();
     std::panic::set_hook(hook);
     for (fail_clone, fail_drop, panicked, alive, references) in attempts {
-        assert_eq!(panicked, (1..=6).contains(&fail_clone) || fail_drop > 0, "clone {fail_clone}, drop {fail_drop}");
+        assert_eq!(
+            panicked,
+            (1..=6).contains(&fail_clone) || fail_drop > 0,
+            "clone {fail_clone}, drop {fail_drop}"
+        );
         assert_eq!((alive, references), (0, 1), "clone {fail_clone}, drop {fail_drop}");
     }
 }
@@ -334,9 +363,15 @@ fn extend_costs_amortised_constant_time_and_keeps_elements() {
 #[test]
 fn extend_grows_by_percent_of_the_first_axis_and_at_least_by_the_need() {
     // (rows, n, percent, capacity in rows), by Caffe2's rule max(rows + n, ⌈rows · (1 + percent/100)⌉)
-    for (rows, n, percent, expected) in
-        [(10, 1, 0, 11), (10, 1, 50, 15), (10, 7, 50, 17), (10, 1, 41, 15), (3, 1, 1, 4), (0, 2, 100, 2), (8, 1, usize::MAX, 9)]
-    {
+    for (rows, n, percent, expected) in [
+        (10, 1, 0, 11),
+        (10, 1, 50, 15),
+        (10, 7, 50, 17),
+        (10, 1, 41, 15),
+        (3, 1, 1, 4),
+        (0, 2, 100, 2),
+        (8, 1, usize::MAX, 9),
+    ] {
         let mut x = Tensor::<i32, 2, Meta>::zeros([rows, 2], &Meta::new()).unwrap();
         x.extend(n, percent).unwrap();
         assert_eq!((x.size(), x.capacity()), (dim![rows + n, 2], expected * 2), "{rows} {n} {percent}");
@@ -348,7 +383,11 @@ fn extend_zeroes_what_the_memory_held_before() {
     let mut x = tensor([4, 2]);
     x.shrink_to(1).unwrap();
     x.extend(2, 0).unwrap();
-    assert_eq!((x.to_vec().unwrap(), x.capacity()), (vec![1, 2, 0, 0, 0, 0], 8), "no allocation, no old elements");
+    assert_eq!(
+        (x.to_vec().unwrap(), x.capacity()),
+        (vec![1, 2, 0, 0, 0, 0], 8),
+        "no allocation, no old elements"
+    );
     let mut part = tensor([5, 2]).into_slice((1..3, ..)).unwrap();
     part.extend(1, 0).unwrap();
     assert_eq!((part.to_vec().unwrap(), part.layout().offset()), (vec![3, 4, 5, 6, 0, 0], 2));
@@ -384,7 +423,11 @@ fn shrink_to_keeps_the_capacity_and_is_refused_when_shared() {
         x.set_resize_policy(ResizePolicy { keep_on_shrink: false, max_kept_bytes: 0 });
         let start = x.raw_ptr();
         x.shrink_to(2)?;
-        assert_eq!((x.size(), x.capacity(), x.raw_ptr()), (dim![2, 3], 12, start), "whatever the policy of resize");
+        assert_eq!(
+            (x.size(), x.capacity(), x.raw_ptr()),
+            (dim![2, 3], 12, start),
+            "whatever the policy of resize"
+        );
         assert_eq!(x.shrink_to(3).unwrap_err().to_string(), "shrink_to: 0..3 does not fit axis 0 of size 2");
         let y = x.share_data();
         assert!(matches!(x.shrink_to(1), Err(Error::Shared { .. })));
@@ -427,7 +470,11 @@ fn reserve_makes_room_and_keeps_elements_and_sizes() {
     on_devices!(check);
     let mut x = tensor([2, 3]).into_transposed().unwrap();
     x.reserve([4, 4]).unwrap();
-    assert_eq!((x.to_vec().unwrap(), x.stride()), (vec![1, 4, 2, 5, 3, 6], Stride([1, 3])), "a dense layout stays");
+    assert_eq!(
+        (x.to_vec().unwrap(), x.stride()),
+        (vec![1, 4, 2, 5, 3, 6], Stride([1, 3])),
+        "a dense layout stays"
+    );
     let mut x = tensor([1, 3]).into_broadcast([2, 3]).unwrap();
     x.reserve([4, 4]).unwrap();
     assert_eq!((x.to_vec().unwrap(), x.stride()), (vec![1, 2, 3, 1, 2, 3], Stride([3, 1])));
@@ -463,7 +510,11 @@ fn resize_keeps_memory_on_shrinking_as_the_policy_says() {
         let y = x.share_data();
         x.set_resize_policy(ResizePolicy { keep_on_shrink: false, max_kept_bytes: 0 });
         x.resize([10])?;
-        assert_eq!((x.capacity(), y.capacity(), y.use_count(), y.is_allocated()), (0, 100, 1, true), "lets go of its own share");
+        assert_eq!(
+            (x.capacity(), y.capacity(), y.use_count(), y.is_allocated()),
+            (0, 100, 1, true),
+            "lets go of its own share"
+        );
         Ok(())
     }
     on_devices!(check);
@@ -477,7 +528,11 @@ fn resize_of_a_part_stays_at_its_offset_while_the_memory_serves() {
     part.resize([6]).unwrap();
     assert_eq!(part.to_vec().unwrap(), [5, 6, 7, 8, 9, 10]);
     part.resize([7]).unwrap();
-    assert_eq!((part.layout().offset(), part.is_allocated()), (0, true), "beyond that at the start of the memory");
+    assert_eq!(
+        (part.layout().offset(), part.is_allocated()),
+        (0, true),
+        "beyond that at the start of the memory"
+    );
     part.resize([11]).unwrap();
     assert!(!part.is_allocated());
 }
@@ -488,7 +543,10 @@ fn reshape_keeps_the_elements_and_refuses_another_numel() {
         let mut x = Tensor::<i32, 3, D>::zeros([2, 3, 4], device)?;
         let y = x.share_data();
         x.reshape_in_place([1, 24, 1])?;
-        assert_eq!((x.size(), x.raw_ptr(), y.size(), x.is_contiguous()), (dim![1, 24, 1], y.raw_ptr(), dim![2, 3, 4], true));
+        assert_eq!(
+            (x.size(), x.raw_ptr(), y.size(), x.is_contiguous()),
+            (dim![1, 24, 1], y.raw_ptr(), dim![2, 3, 4], true)
+        );
         assert!(matches!(x.reshape_in_place([5, 5, 1]), Err(Error::Length { expected: 25, found: 24, .. })));
         assert!(matches!(x.reshape_in_place([usize::MAX, 5, 1]), Err(Error::Overflow { .. })));
         let mut t = y.into_transposed()?;
@@ -557,14 +615,17 @@ fn a_context_is_created_from_a_tensors_device() {
 
 #[test]
 fn int8_tensors_have_a_scale_and_a_zero_point() {
-    use rankform::quantised::Quantisation;
+    use rankform::quantized::Quantization;
     use rankform::{QUInt8, QuantizedTensor};
     let (x, w) = (Tensor::from([[1.0_f32, -1.0, 0.5]]), Tensor::from([[2.0_f32], [1.0], [-4.0]]));
-    let qx = QuantizedTensor::<QUInt8, 2>::quantise(&x, Quantisation::per_tensor(0.5, 128).unwrap()).unwrap();
-    let qw = QuantizedTensor::<QUInt8, 2>::quantise(&w, Quantisation::per_tensor(1.0, 10).unwrap()).unwrap();
+    let qx = QuantizedTensor::<QUInt8, 2>::quantize(&x, Quantization::per_tensor(0.5, 128).unwrap()).unwrap();
+    let qw = QuantizedTensor::<QUInt8, 2>::quantize(&w, Quantization::per_tensor(1.0, 10).unwrap()).unwrap();
     assert_eq!(qx.int_repr().to_vec().unwrap(), [130, 126, 129]);
-    assert_eq!((qx.quantisation().scales(), qx.quantisation().zero_points()), (&[0.5][..], &[128.0][..]));
-    assert_eq!((qx.dequantise().unwrap(), qw.dequantise().unwrap()), (x, w));
-    let y: QuantizedTensor<QUInt8, 2> = qx.matmul(&qw, Quantisation::per_tensor(0.25, 100).unwrap()).unwrap();
-    assert_eq!((y.int_repr().to_vec().unwrap(), y.dequantise().unwrap().to_vec().unwrap()), (vec![96], vec![-1.0]));
+    assert_eq!((qx.quantization().scales(), qx.quantization().zero_points()), (&[0.5][..], &[128.0][..]));
+    assert_eq!((qx.dequantize().unwrap(), qw.dequantize().unwrap()), (x, w));
+    let y: QuantizedTensor<QUInt8, 2> = qx.matmul(&qw, Quantization::per_tensor(0.25, 100).unwrap()).unwrap();
+    assert_eq!(
+        (y.int_repr().to_vec().unwrap(), y.dequantize().unwrap().to_vec().unwrap()),
+        (vec![96], vec![-1.0])
+    );
 }

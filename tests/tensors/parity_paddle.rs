@@ -3,8 +3,8 @@
 //! Not here because they are compile errors (`tests/compile_fail/`): `x = y` as a copy (a tensor is not `Clone`), an
 //! operator on operands of two kinds of devices.
 
-use rankform::device::{Deleter, Fresh, Inputs, Reduction, Slot};
-use rankform::kernel::{Addressed, Body, Contraction, Op, Program, Reducer, Scanning, Sorting};
+use rankform::device::{Deleter, Init, Inputs, OperandRef, Reduction};
+use rankform::kernel::{Body, ContractPlan, GatherPlan, Op, Program, Reducer, ScanPlan, SortPlan};
 use rankform::prelude::*;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -42,14 +42,14 @@ impl Drop for Block {
 // SAFETY: everything is done by `Cpu`, which keeps the contract.
 unsafe impl Device for Numbered {
     type Block = Block;
-    fn allocate(&self, nbytes: usize, fresh: Fresh) -> Result<Block> {
+    fn allocate(&self, nbytes: usize, fresh: Init) -> Result<Block> {
         let block = Cpu.allocate(nbytes, fresh)?;
         self.blocks.fetch_add(1, Ordering::SeqCst);
         Ok(Block(block, self.blocks.clone()))
     }
-    unsafe fn adopt(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<Block> {
+    unsafe fn from_external(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<Block> {
         // SAFETY: the caller's promise.
-        let block = unsafe { Cpu.adopt(address, nbytes, free)? };
+        let block = unsafe { Cpu.from_external(address, nbytes, free)? };
         self.blocks.fetch_add(1, Ordering::SeqCst);
         Ok(Block(block, self.blocks.clone()))
     }
@@ -64,11 +64,18 @@ unsafe impl Device for Numbered {
         // SAFETY: the caller's promise.
         unsafe { Cpu.read(from, bytes) }
     }
-    unsafe fn copy(&self, sizes: &[usize], to: Slot<'_>, from: Slot<'_>) -> Result<()> {
+    unsafe fn copy(&self, sizes: &[usize], to: OperandRef<'_>, from: OperandRef<'_>) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { Cpu.copy(sizes, to, from) }
     }
-    unsafe fn map<P: Program>(&self, program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+    unsafe fn map<P: Program>(
+        &self,
+        program: &P,
+        sizes: &[usize],
+        row: usize,
+        outputs: &[OperandRef<'_>],
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { Cpu.map(program, sizes, row, outputs, inputs) }
     }
@@ -77,7 +84,7 @@ unsafe impl Device for Numbered {
         body: &B,
         reducer: R,
         axes: Reduction<'_>,
-        output: Slot<'_>,
+        output: OperandRef<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
         // SAFETY: the caller's promise.
@@ -85,10 +92,10 @@ unsafe impl Device for Numbered {
     }
     unsafe fn contract<T: Number, L: Number, R: Number>(
         &self,
-        plan: Contraction<'_>,
-        output: Slot<'_>,
-        left: Slot<'_>,
-        right: Slot<'_>,
+        plan: ContractPlan<'_>,
+        output: OperandRef<'_>,
+        left: OperandRef<'_>,
+        right: OperandRef<'_>,
     ) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { Cpu.contract::<T, L, R>(plan, output, left, right) }
@@ -97,38 +104,51 @@ unsafe impl Device for Numbered {
         &self,
         body: &B,
         reducer: R,
-        plan: Scanning<'_>,
-        output: Slot<'_>,
+        plan: ScanPlan<'_>,
+        output: OperandRef<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { Cpu.scan(body, reducer, plan, output, inputs) }
     }
-    unsafe fn gather(&self, plan: Addressed<'_>, to: Slot<'_>, cells: Slot<'_>, index: Slot<'_>) -> Result<()> {
+    unsafe fn gather(
+        &self,
+        plan: GatherPlan<'_>,
+        to: OperandRef<'_>,
+        cells: OperandRef<'_>,
+        index: OperandRef<'_>,
+    ) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { Cpu.gather(plan, to, cells, index) }
     }
     unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
         &self,
         operator: F,
-        plan: Addressed<'_>,
-        cells: Slot<'_>,
-        from: Slot<'_>,
-        index: Slot<'_>,
+        plan: GatherPlan<'_>,
+        cells: OperandRef<'_>,
+        from: OperandRef<'_>,
+        index: OperandRef<'_>,
     ) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { Cpu.scatter(operator, plan, cells, from, index) }
     }
-    unsafe fn compact(&self, sizes: &[usize], count: usize, to: Slot<'_>, from: Slot<'_>, mask: Slot<'_>) -> Result<()> {
+    unsafe fn compact(
+        &self,
+        sizes: &[usize],
+        count: usize,
+        to: OperandRef<'_>,
+        from: OperandRef<'_>,
+        mask: OperandRef<'_>,
+    ) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { Cpu.compact(sizes, count, to, from, mask) }
     }
     unsafe fn sort<T: Comparable>(
         &self,
-        plan: Sorting<'_>,
-        values: Option<Slot<'_>>,
-        positions: Option<Slot<'_>>,
-        from: Slot<'_>,
+        plan: SortPlan<'_>,
+        values: Option<OperandRef<'_>>,
+        positions: Option<OperandRef<'_>>,
+        from: OperandRef<'_>,
     ) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { Cpu.sort::<T>(plan, values, positions, from) }
@@ -172,7 +192,11 @@ fn allocation_is_raii_empty_owning_not_copyable_with_ptr_end_size_device() {
     let mut bytes = [7u8; 16];
     let log = freed.clone();
     // SAFETY: the array outlives the block, and nobody else uses it meanwhile.
-    let borrowing = unsafe { Allocation::external(&Cpu, bytes.as_mut_ptr(), 16, move |p, n| log.lock().unwrap().push((p as usize, n))) };
+    let borrowing = unsafe {
+        Allocation::external(&Cpu, bytes.as_mut_ptr(), 16, move |p, n| {
+            log.lock().unwrap().push((p as usize, n))
+        })
+    };
     let start = bytes.as_ptr() as usize;
     assert_eq!((borrowing.as_ref().unwrap().ptr() as usize, borrowing.as_ref().unwrap().size()), (start, 16));
     drop(borrowing);
@@ -180,14 +204,23 @@ fn allocation_is_raii_empty_owning_not_copyable_with_ptr_end_size_device() {
 
     let shapes = Allocation::new(&Meta::new(), usize::MAX / 2).unwrap();
     let others = Allocation::new(&Meta::new(), 1).unwrap();
-    assert_eq!((shapes.ptr() == others.ptr(), shapes.size()), (false, usize::MAX / 2), "an address each, with nothing behind it");
-    assert_eq!(Allocation::new(&Cpu, isize::MAX as usize).unwrap_err(), Error::OutOfMemory { op: "allocate", nbytes: isize::MAX as usize });
+    assert_eq!(
+        (shapes.ptr() == others.ptr(), shapes.size()),
+        (false, usize::MAX / 2),
+        "an address each, with nothing behind it"
+    );
+    assert_eq!(
+        Allocation::new(&Cpu, isize::MAX as usize).unwrap_err(),
+        Error::OutOfMemory { op: "allocate", nbytes: isize::MAX as usize }
+    );
 }
 
 #[test]
 fn devices_compare_equal_by_id() {
     let (a, b) = (Numbered::new(0), Numbered::new(1));
-    assert!(a == Numbered::new(0) && a != b && a == a.clone() && Cpu == Cpu && Meta::new() == Meta::tracing());
+    assert!(
+        a == Numbered::new(0) && a != b && a == a.clone() && Cpu == Cpu && Meta::new() == Meta::tracing()
+    );
     let x = Tensor::<f32, 1, _>::zeros([2], &a).unwrap();
     let y = Tensor::<f32, 1, _>::zeros([2], &b).unwrap();
     assert!(matches!(x.maximum(&y), Err(Error::Device { .. })), "one type, two devices: found at run time");
@@ -211,7 +244,10 @@ fn tensor_new_is_empty() {
 fn tensor_new_with_dim_and_device() {
     fn check<D: Device>(device: &D) -> Result<()> {
         let zeros = Tensor::<i32, 2, D>::zeros([2, 3], device)?;
-        assert_eq!((zeros.size(), zeros.stride(), zeros.numel(), zeros.nbytes()), (dim![2, 3], Stride([3, 1]), 6, 24));
+        assert_eq!(
+            (zeros.size(), zeros.stride(), zeros.numel(), zeros.nbytes()),
+            (dim![2, 3], Stride([3, 1]), 6, 24)
+        );
         assert!(zeros.is_allocated() && zeros.device() == device);
         let lazy = Tensor::<i32, 2, D>::empty(dim![2, 3], device)?;
         assert_eq!((lazy.size(), lazy.capacity(), lazy.is_allocated()), (dim![2, 3], 0, false));
@@ -223,7 +259,10 @@ fn tensor_new_with_dim_and_device() {
         Ok(())
     }
     on_devices!(check);
-    assert_eq!(Tensor::<i32, 2>::zeros([2, 3], &Cpu).unwrap().zeros_like().unwrap().to_vec().unwrap(), [0; 6]);
+    assert_eq!(
+        Tensor::<i32, 2>::zeros([2, 3], &Cpu).unwrap().zeros_like().unwrap().to_vec().unwrap(),
+        [0; 6]
+    );
 }
 
 #[test]
@@ -236,7 +275,10 @@ fn tensor_from_another_tensor_of_equal_numel_and_other_rank_shares_memory_checke
         let wrong = x.share_as([5, 5, 1]).err().unwrap();
         assert_eq!(wrong.to_string(), "share_as: [5, 5, 1] holds 25 elements, found 24 of sizes [4, 6]");
         assert_eq!(x.use_count(), 3, "a refusal shares nothing");
-        assert!(matches!(Tensor::<f64, 2, D>::empty([4, 6], device)?.share_as([24]), Err(Error::Unallocated { .. })));
+        assert!(matches!(
+            Tensor::<f64, 2, D>::empty([4, 6], device)?.share_as([24]),
+            Err(Error::Unallocated { .. })
+        ));
         Ok(())
     }
     on_devices!(check);
@@ -249,7 +291,10 @@ fn raw_ptr_size_numel_stride_index_resize_reshape_mutable_data() {
     fn check<D: Device>(device: &D) -> Result<()> {
         let mut x = Tensor::<f32, 2, D>::new(device)?;
         x.resize([3, 4])?;
-        assert_eq!((x.size(), x.numel(), x.stride(), x.is_allocated()), (dim![3, 4], 12, Stride([4, 1]), false));
+        assert_eq!(
+            (x.size(), x.numel(), x.stride(), x.is_allocated()),
+            (dim![3, 4], 12, Stride([4, 1]), false)
+        );
         assert!(matches!(x.view_mut(), Err(Error::Unallocated { .. })));
         let mut data = x.mutable_data()?;
         assert_eq!((data.size(), data.raw_ptr()), (dim![3, 4], data.as_view().raw_ptr().cast_mut()));
@@ -262,7 +307,11 @@ fn raw_ptr_size_numel_stride_index_resize_reshape_mutable_data() {
         x.resize([2, 2])?;
         assert_eq!((x.mutable_data()?.raw_ptr().cast_const(), x.capacity()), (before, 12));
         assert!(matches!(x.resize([usize::MAX, 8]), Err(Error::Overflow { .. })));
-        assert_eq!((x.size(), x.raw_ptr(), x.is_allocated()), (dim![2, 2], before, true), "after an error nothing has changed");
+        assert_eq!(
+            (x.size(), x.raw_ptr(), x.is_allocated()),
+            (dim![2, 2], before, true),
+            "after an error nothing has changed"
+        );
         Ok(())
     }
     on_devices!(check);
@@ -275,7 +324,10 @@ fn raw_ptr_size_numel_stride_index_resize_reshape_mutable_data() {
     assert_eq!(x[[1, 0]], 40);
     x.resize([3, 3]).unwrap();
     assert_eq!(x.get([0, 0]), None);
-    assert!(matches!(x.to_vec(), Err(Error::Unallocated { .. })) && matches!(x.maximum(&x), Err(Error::Unallocated { .. })));
+    assert!(
+        matches!(x.to_vec(), Err(Error::Unallocated { .. }))
+            && matches!(x.maximum(&x), Err(Error::Unallocated { .. }))
+    );
     x.mutable_data().unwrap();
     assert_eq!(x.to_vec().unwrap(), [0; 9], "new memory reads 0");
 }
@@ -284,8 +336,14 @@ fn raw_ptr_size_numel_stride_index_resize_reshape_mutable_data() {
 fn dim_head_tail_make_dim_linearize_product_contained_prefix_products() {
     let size = dim![2, 3, 4];
     assert_eq!(size, Dim::from([2, 3, 4]));
-    assert_eq!((size.head(), size.tail(), size.tail().tail(), size.tail().tail().tail()), (2, dim![3, 4], dim![4], dim![]));
-    assert_eq!((size.checked_numel(), dim![].checked_numel(), dim![7, 0].checked_numel()), (Some(24), Some(1), Some(0)));
+    assert_eq!(
+        (size.head(), size.tail(), size.tail().tail(), size.tail().tail().tail()),
+        (2, dim![3, 4], dim![4], dim![])
+    );
+    assert_eq!(
+        (size.checked_numel(), dim![].checked_numel(), dim![7, 0].checked_numel()),
+        (Some(24), Some(1), Some(0))
+    );
     assert_eq!(dim![usize::MAX, 2].checked_numel(), None);
     for (number, index) in size.indices().enumerate() {
         assert_eq!((size.linearize(index), size.delinearize(number)), (number, Dim(index)));

@@ -1,16 +1,19 @@
-//! PyTorch's registries: element types, layouts, memory formats, quantisation schemes, tensor types.
+//! PyTorch's registries: element types, layouts, memory formats, quantization schemes, tensor types.
 
 use num_complex::Complex;
 use rankform::prelude::*;
-use rankform::quantised::{Quantisation, Scheme};
-use rankform::registry::{Arrangement, Place, TensorType, Typed, types};
+use rankform::quantized::{QuantScheme, Quantization};
+use rankform::registry::{HasTensorType, Location, StorageLayout, TensorType, types};
 use rankform::{DType, DynTensor, QInt8, QInt32, QUInt8, QuantizedTensor, SparseTensor};
 use rankform::{bf16, f16};
 
 #[test]
 fn the_sixteen_element_types_have_their_names_and_legacy_names() {
     fn row<T: Element>(name: &str, legacy: Option<&str>, storage: &str) {
-        assert_eq!((T::DTYPE.name(), T::DTYPE.legacy_name(), T::DTYPE.storage_name()), (name, legacy, storage));
+        assert_eq!(
+            (T::DTYPE.name(), T::DTYPE.legacy_name(), T::DTYPE.storage_name()),
+            (name, legacy, storage)
+        );
         assert_eq!((name.parse(), DType::of_storage(storage)), (Ok(T::DTYPE), Ok(T::DTYPE)));
         assert!(legacy.is_none_or(|legacy| legacy.parse() == Ok(T::DTYPE)));
         let x = Tensor::<T, 1>::zeros([3], &Cpu).unwrap();
@@ -37,8 +40,12 @@ fn the_sixteen_element_types_have_their_names_and_legacy_names() {
 #[test]
 fn complex_halves_are_computed_in_f32_and_rounded_once() {
     let of = |re: f32, im: f32| Complex::new(f16::from_f32(re), f16::from_f32(im));
-    let (x, y) = (Tensor::from([of(1.0, 2.0), of(100.0, -3.0)]), Tensor::from([of(0.5, -1.0), of(700.0, 1.0)]));
-    assert_eq!(x.mul(&y).unwrap().to_vec().unwrap(), [of(2.5, 0.0), Complex::new(f16::INFINITY, f16::from_f32(-2000.0))]);
+    let (x, y) =
+        (Tensor::from([of(1.0, 2.0), of(100.0, -3.0)]), Tensor::from([of(0.5, -1.0), of(700.0, 1.0)]));
+    assert_eq!(
+        x.mul(&y).unwrap().to_vec().unwrap(),
+        [of(2.5, 0.0), Complex::new(f16::INFINITY, f16::from_f32(-2000.0))]
+    );
     let wide = x.cast::<Complex<f64>>().unwrap();
     assert_eq!(wide.cast::<Complex<f16>>().unwrap(), x);
     assert_eq!(x.re().unwrap().to_vec().unwrap(), [f16::from_f32(1.0), f16::from_f32(100.0)]);
@@ -52,14 +59,22 @@ fn the_layouts_are_strided_and_sparse() {
     let dense = Tensor::from([[0, 2, 0], [0, 0, 0], [5, 0, 7]]);
     let sparse = SparseTensor::from_dense(&dense).unwrap();
     assert_eq!(sparse.indices(), &Tensor::from([[0_i64, 2, 2], [1, 0, 2]]));
-    assert_eq!((sparse.values().to_vec().unwrap(), sparse.kept(), sparse.is_coalesced()), (vec![2, 5, 7], 3, true));
+    assert_eq!(
+        (sparse.values().to_vec().unwrap(), sparse.kept(), sparse.is_coalesced()),
+        (vec![2, 5, 7], 3, true)
+    );
     assert_eq!(sparse.to_dense().unwrap(), dense);
     assert_eq!(sparse.transposed().unwrap().to_dense().unwrap(), dense.transposed().to_contiguous().unwrap());
     // Two elements at one index are their sum.
-    let twice = SparseTensor::new(Tensor::from([[2, 0, 2, 2], [2, 0, 2, 1]]), Tensor::from([1, 2, 3, 4]), [3, 3]).unwrap();
+    let twice =
+        SparseTensor::new(Tensor::from([[2, 0, 2, 2], [2, 0, 2, 1]]), Tensor::from([1, 2, 3, 4]), [3, 3])
+            .unwrap();
     assert!(!twice.is_coalesced());
     let once = twice.coalesce().unwrap();
-    assert_eq!((once.values().to_vec().unwrap(), once.indices()), (vec![2, 4, 4], &Tensor::from([[0_i64, 2, 2], [0, 1, 2]])));
+    assert_eq!(
+        (once.values().to_vec().unwrap(), once.indices()),
+        (vec![2, 4, 4], &Tensor::from([[0_i64, 2, 2], [0, 1, 2]]))
+    );
     assert_eq!(once.to_dense().unwrap(), twice.to_dense().unwrap());
     let sum = sparse.add(&twice).unwrap();
     assert_eq!(sum.to_dense().unwrap(), dense.add(&twice.to_dense().unwrap()).unwrap());
@@ -74,22 +89,41 @@ fn the_layouts_are_strided_and_sparse() {
         (vec![0, 1, 1, 3], vec![0, 1, 2], vec![2, 4, 4])
     );
     // Of any rank, empty too, more than one part of a product.
-    let cube = Tensor::from_vec((0..60).map(|i| if i % 7 == 0 { i as f32 } else { 0.0 }).collect(), [3, 4, 5]).unwrap();
+    let cube =
+        Tensor::from_vec((0..60).map(|i| if i % 7 == 0 { i as f32 } else { 0.0 }).collect(), [3, 4, 5])
+            .unwrap();
     assert_eq!(
-        SparseTensor::from_dense(&cube).unwrap().permuted([2, 0, 1]).unwrap().coalesce().unwrap().to_dense().unwrap(),
+        SparseTensor::from_dense(&cube)
+            .unwrap()
+            .permuted([2, 0, 1])
+            .unwrap()
+            .coalesce()
+            .unwrap()
+            .to_dense()
+            .unwrap(),
         cube.permuted([2, 0, 1]).unwrap().to_contiguous().unwrap()
     );
     let none = SparseTensor::from_dense(&Tensor::<f32, 2>::zeros([0, 3], &Cpu).unwrap()).unwrap();
-    assert_eq!((none.kept(), none.matmul(&Tensor::zeros([3, 2], &Cpu).unwrap()).unwrap().size()), (0, dim![0, 2]));
+    assert_eq!(
+        (none.kept(), none.matmul(&Tensor::zeros([3, 2], &Cpu).unwrap()).unwrap().size()),
+        (0, dim![0, 2])
+    );
     let large = Tensor::from_vec((0..90_000).map(|i| f64::from(i % 3)).collect(), [300, 300]).unwrap();
-    assert_eq!(SparseTensor::from_dense(&large).unwrap().matmul(&large).unwrap(), large.matmul(&large).unwrap());
+    assert_eq!(
+        SparseTensor::from_dense(&large).unwrap().matmul(&large).unwrap(),
+        large.matmul(&large).unwrap()
+    );
     // What does not fit is refused.
-    let error = SparseTensor::new(Tensor::from([[0, 3], [0, 1]]), Tensor::from([1, 2]), [3, 3]).map(drop).unwrap_err();
+    let error = SparseTensor::new(Tensor::from([[0, 3], [0, 1]]), Tensor::from([1, 2]), [3, 3])
+        .map(drop)
+        .unwrap_err();
     assert_eq!(error.to_string(), "sparse: index [3, 1] is outside sizes [3, 3]");
     assert!(SparseTensor::new(Tensor::from([[-1_i64]]), Tensor::from([1]), [3]).is_err());
     assert!(SparseTensor::new(Tensor::from([[0_i64]]), Tensor::from([1, 2]), [3]).is_err());
     assert!(SparseTensor::new(Tensor::from([[0_i64], [0]]), Tensor::from([1]), [usize::MAX, 2]).is_err());
-    assert!(sparse.matmul(&Tensor::zeros([2, 2], &Cpu).unwrap()).is_err() && sparse.permuted([0, 0]).is_err());
+    assert!(
+        sparse.matmul(&Tensor::zeros([2, 2], &Cpu).unwrap()).is_err() && sparse.permuted([0, 0]).is_err()
+    );
 }
 
 #[test]
@@ -102,18 +136,26 @@ fn the_memory_formats_are_preserve_contiguous_and_channels_last() {
 }
 
 #[test]
-fn the_five_quantisation_schemes_are_there() {
+fn the_five_quantization_schemes_are_there() {
     let x = Tensor::from([[1.0_f32, -2.0], [0.5, 4.0]]);
     let schemes = [
-        (Quantisation::per_tensor(0.5, 3), Scheme::PerTensorAffine, [5, -1, 4, 11]),
-        (Quantisation::per_tensor_symmetric(0.5), Scheme::PerTensorSymmetric, [2, -4, 1, 8]),
-        (Quantisation::per_channel(1, &[0.5, 2.0], &[0, 7]), Scheme::PerChannelAffine, [2, 6, 1, 9]),
-        (Quantisation::per_channel_symmetric(0, &[0.5, 0.25]), Scheme::PerChannelSymmetric, [2, -4, 2, 16]),
-        (Quantisation::per_channel_float(0, &[0.5, 0.25], &[0.6, 0.0]), Scheme::PerChannelAffineFloat, [3, -3, 2, 16]),
+        (Quantization::per_tensor(0.5, 3), QuantScheme::PerTensorAffine, [5, -1, 4, 11]),
+        (Quantization::per_tensor_symmetric(0.5), QuantScheme::PerTensorSymmetric, [2, -4, 1, 8]),
+        (Quantization::per_channel(1, &[0.5, 2.0], &[0, 7]), QuantScheme::PerChannelAffine, [2, 6, 1, 9]),
+        (
+            Quantization::per_channel_symmetric(0, &[0.5, 0.25]),
+            QuantScheme::PerChannelSymmetric,
+            [2, -4, 2, 16],
+        ),
+        (
+            Quantization::per_channel_float(0, &[0.5, 0.25], &[0.6, 0.0]),
+            QuantScheme::PerChannelAffineFloat,
+            [3, -3, 2, 16],
+        ),
     ];
-    for (quantisation, scheme, stored) in schemes {
-        let q = QuantizedTensor::<QInt8, 2>::quantise(&x, quantisation.unwrap()).unwrap();
-        assert_eq!((q.quantisation().scheme(), q.int_repr().to_vec().unwrap()), (scheme, stored.to_vec()));
+    for (quantization, scheme, stored) in schemes {
+        let q = QuantizedTensor::<QInt8, 2>::quantize(&x, quantization.unwrap()).unwrap();
+        assert_eq!((q.quantization().scheme(), q.int_repr().to_vec().unwrap()), (scheme, stored.to_vec()));
     }
 }
 
@@ -135,14 +177,14 @@ fn the_thirty_eight_tensor_types_have_their_names() {
     let error = "sparse.BoolTensor".parse::<TensorType>().unwrap_err();
     assert_eq!(error.to_string(), "TensorType: \"sparse.BoolTensor\" is not the name of a tensor type");
     assert!(
-        TensorType::new(Place::Host, Arrangement::Sparse, DType::Bool).is_err()
-            && TensorType::new(Place::Host, Arrangement::Strided, DType::C32).is_err()
+        TensorType::new(Location::Host, StorageLayout::Sparse, DType::Bool).is_err()
+            && TensorType::new(Location::Host, StorageLayout::Strided, DType::C32).is_err()
     );
 }
 
 #[test]
 fn a_tensor_is_an_instance_of_its_type_and_each_type_has_a_rust_type() {
-    fn check<X: Typed>(x: &X, name: &str) {
+    fn check<X: HasTensorType>(x: &X, name: &str) {
         let own: TensorType = name.parse().unwrap();
         TensorType::all().for_each(|kind| assert_eq!(kind.is_instance(x), kind == own, "{kind} {name}"));
     }
@@ -155,7 +197,9 @@ fn a_tensor_is_an_instance_of_its_type_and_each_type_has_a_rust_type() {
     check(&sparse, "sparse.LongTensor");
     let complex = DynTensor::zeros(DType::C32, &[1], &Cpu).unwrap();
     assert!(complex.tensor_type().is_none() && TensorType::all().all(|kind| !kind.is_instance(&complex)));
-    for kind in TensorType::all().filter(|kind| (kind.place(), kind.arrangement()) == (Place::Host, Arrangement::Strided)) {
+    for kind in TensorType::all()
+        .filter(|kind| (kind.place(), kind.arrangement()) == (Location::Host, StorageLayout::Strided))
+    {
         let zeros = kind.zeros(&[2, 3]).unwrap();
         assert!(kind.is_instance(&zeros) && zeros.size() == [2, 3]);
     }
@@ -170,7 +214,9 @@ fn the_default_tensor_type_is_set_and_restored_for_each_thread() {
     {
         let _inner = of("HalfTensor").set_default().unwrap();
         assert_eq!(TensorType::default_type(), of("HalfTensor"));
-        std::thread::spawn(move || assert_eq!(TensorType::default_type().to_string(), "FloatTensor")).join().unwrap();
+        std::thread::spawn(move || assert_eq!(TensorType::default_type().to_string(), "FloatTensor"))
+            .join()
+            .unwrap();
     }
     assert_eq!(TensorType::default_type(), of("DoubleTensor"));
     drop(outer);

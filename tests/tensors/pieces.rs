@@ -10,7 +10,11 @@ fn ranges(n: usize) -> Vec<(usize, usize, isize)> {
 
 fn positions((start, end, step): (usize, usize, isize)) -> Vec<usize> {
     let all = start..end;
-    if step < 0 { all.rev().step_by(step.unsigned_abs()).collect() } else { all.step_by(step as usize).collect() }
+    if step < 0 {
+        all.rev().step_by(step.unsigned_abs()).collect()
+    } else {
+        all.step_by(step as usize).collect()
+    }
 }
 
 #[test]
@@ -53,10 +57,19 @@ fn two_slices_of_other_ranks_views_and_no_axes() -> Result<()> {
     red.fill(5)?;
     assert_eq!((x.sum(All)?.item()?, x[[0, 1, 0]], x[[1, 1, 2]], x[[0, 1, 1]]), (20, 5, 5, 0));
     // Beyond an axis, and a step of 0.
-    assert!(matches!(x.view_mut()?.multi_slice_mut((0, .., ..), (2, .., ..)), Err(Error::Slice { axis: 0, size: 2, .. })));
-    assert!(matches!(x.view_mut()?.multi_slice_mut((0, .., (..).step(0)), (1, .., ..)), Err(Error::Slice { axis: 2, .. })));
+    assert!(matches!(
+        x.view_mut()?.multi_slice_mut((0, .., ..), (2, .., ..)),
+        Err(Error::Slice { axis: 0, size: 2, .. })
+    ));
+    assert!(matches!(
+        x.view_mut()?.multi_slice_mut((0, .., (..).step(0)), (1, .., ..)),
+        Err(Error::Slice { axis: 2, .. })
+    ));
     let shared = x.view_mut()?.multi_slice_mut((0, .., ..), (.., 1, ..));
-    assert_eq!(shared.err().unwrap().to_string(), "multi_slice_mut: two slices, of sizes [3, 4] and [2, 4], share elements");
+    assert_eq!(
+        shared.err().unwrap().to_string(),
+        "multi_slice_mut: two slices, of sizes [3, 4] and [2, 4], share elements"
+    );
     // An axis of no size has nothing to share.
     let mut none = Tensor::<i32, 2>::zeros([0, 3], &Cpu)?;
     assert!(none.view_mut()?.multi_slice_mut((.., ..), (.., ..)).is_ok());
@@ -90,8 +103,14 @@ fn positions_move_inside_a_tensor_as_in_a_slice() -> Result<()> {
         }
     }
     let mut x = Tensor::from([1, 2, 3]);
-    assert!(matches!(x.copy_within(Axis::<0>, 1..4, 0), Err(Error::Slice { op: "copy_within", axis: 0, size: 3, .. })));
-    assert!(matches!(x.copy_within(Axis::<0>, 0..2, 2), Err(Error::Slice { op: "copy_within", axis: 0, size: 3, .. })));
+    assert!(matches!(
+        x.copy_within(Axis::<0>, 1..4, 0),
+        Err(Error::Slice { op: "copy_within", axis: 0, size: 3, .. })
+    ));
+    assert!(matches!(
+        x.copy_within(Axis::<0>, 0..2, 2),
+        Err(Error::Slice { op: "copy_within", axis: 0, size: 3, .. })
+    ));
     #[allow(clippy::reversed_empty_ranges)]
     let reversed = x.copy_within(Axis::<0>, 2..1, 0);
     assert!(reversed.is_err());
@@ -107,7 +126,10 @@ fn numbers_of_memory_are_elements_and_cast_to_indices() -> Result<()> {
     let x = Tensor::from([10.0, 20.0, 30.0]);
     assert_eq!(x.take(&index.cast::<i64>()?)?.to_vec()?, [30.0, 10.0, 30.0]);
     assert_eq!(Tensor::<usize, 1>::arange(1, 4, 1, &Cpu)?.to_vec()?, [1, 2, 3]);
-    assert_eq!((index.add(&index)?.to_vec()?, index.max(All)?.item()?, index.sum(All)?.item()?), (vec![4, 0, 4], 2, 4));
+    assert_eq!(
+        (index.add(&index)?.to_vec()?, index.max(All)?.item()?, index.sum(All)?.item()?),
+        (vec![4, 0, 4], 2, 4)
+    );
     assert_eq!(x.argsort(Axis::<0>)?.cast::<usize>()?.to_vec()?, [0, 1, 2]);
     assert_eq!(index.sort(Axis::<0>)?.to_vec()?, [0, 2, 2]);
     assert_eq!(Tensor::from([usize::MAX]).cast::<i64>()?.to_vec()?, [-1]);

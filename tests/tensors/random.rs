@@ -18,8 +18,9 @@ fn normal<T: Float>(n: usize, seed: u64) -> Vec<f64> {
 fn distance(mut sample: Vec<f64>, distribution: impl Fn(f64) -> f64) -> f64 {
     sample.sort_by(f64::total_cmp);
     let n = sample.len() as f64;
-    let gaps =
-        sample.iter().enumerate().map(|(i, &x)| (distribution(x) - i as f64 / n).abs().max((distribution(x) - (i + 1) as f64 / n).abs()));
+    let gaps = sample.iter().enumerate().map(|(i, &x)| {
+        (distribution(x) - i as f64 / n).abs().max((distribution(x) - (i + 1) as f64 / n).abs())
+    });
     gaps.fold(0.0, f64::max) * n.sqrt()
 }
 
@@ -54,16 +55,25 @@ fn normal_numbers_are_normally_distributed() {
 }
 
 #[test]
-fn neighbours_and_neighbouring_seeds_do_not_correlate() {
-    let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| (x - 0.5) * (y - 0.5)).sum::<f64>() * 12.0 / (a.len() as f64).sqrt();
+fn neighbors_and_neighboring_seeds_do_not_correlate() {
+    let product = |a: &[f64], b: &[f64]| {
+        a.iter().zip(b).map(|(x, y)| (x - 0.5) * (y - 0.5)).sum::<f64>() * 12.0 / (a.len() as f64).sqrt()
+    };
     let (a, b) = (uniform::<f64>(100_000, 5), uniform::<f64>(100_000, 6));
     assert!(product(&a, &b).abs() < 3.3);
     for lag in [1, 2, 3, 4, 4096] {
         assert!(product(&a[lag..], &a[..a.len() - lag]).abs() < 3.3, "lag {lag}");
     }
     let z = normal::<f64>(100_000, 5);
-    assert!(distance(z.iter().zip(&a).map(|(z, u)| normal_distribution(z + 2.0 * u - 1.0)).collect(), |x| x) > 1.95, "the test can fail");
-    assert!(product(&z.iter().map(|&z| normal_distribution(z)).collect::<Vec<_>>(), &a).abs() < 3.3, "uniform and normal, one seed");
+    assert!(
+        distance(z.iter().zip(&a).map(|(z, u)| normal_distribution(z + 2.0 * u - 1.0)).collect(), |x| x)
+            > 1.95,
+        "the test can fail"
+    );
+    assert!(
+        product(&z.iter().map(|&z| normal_distribution(z)).collect::<Vec<_>>(), &a).abs() < 3.3,
+        "uniform and normal, one seed"
+    );
 }
 
 #[test]
@@ -95,7 +105,9 @@ fn numbers_stay_within_their_range() -> Result<()> {
     assert!(x.iter().all(|v| (-7.0..11.0).contains(v)));
     let huge = Tensor::<f32, 1>::random_uniform([10_000], f32::MIN..f32::MAX, 1, &Cpu)?;
     assert!(huge.iter().all(|v| v.is_finite()), "the width of the range overflows, its numbers do not");
-    assert!(uniform::<f16>(300_000, 2).iter().chain(&uniform::<bf16>(300_000, 2)).all(|v| (0.0..1.0).contains(v)));
+    assert!(
+        uniform::<f16>(300_000, 2).iter().chain(&uniform::<bf16>(300_000, 2)).all(|v| (0.0..1.0).contains(v))
+    );
     assert!(normal::<f32>(1_000_000, 2).iter().all(|z| z.abs() < 6.7));
     assert!(Tensor::<f32, 1>::random_normal([5], 2.0, 0.0, 1, &Cpu)?.iter().all(|&v| v == 2.0));
     Ok(())
@@ -107,10 +119,19 @@ fn wrong_parameters_are_refused_and_meta_keeps_the_sizes() -> Result<()> {
         assert!(matches!(Tensor::<f64, 1>::random_uniform([2], range, 0, &Cpu), Err(Error::Value { .. })));
     }
     for (mean, deviation) in [(0.0, -1.0), (f32::NAN, 1.0), (0.0, f32::INFINITY)] {
-        assert!(matches!(Tensor::<f32, 1>::random_normal([2], mean, deviation, 0, &Cpu), Err(Error::Value { .. })));
+        assert!(matches!(
+            Tensor::<f32, 1>::random_normal([2], mean, deviation, 0, &Cpu),
+            Err(Error::Value { .. })
+        ));
     }
-    assert!(matches!(Tensor::<f32, 2>::random_uniform([usize::MAX, 2], 0.0..1.0, 0, &Cpu), Err(Error::Overflow { .. })));
-    assert_eq!(Tensor::<f32, 2, Meta>::random_normal([3, 5000], 0.0, 1.0, 0, &Meta::new())?.size(), [3, 5000]);
+    assert!(matches!(
+        Tensor::<f32, 2>::random_uniform([usize::MAX, 2], 0.0..1.0, 0, &Cpu),
+        Err(Error::Overflow { .. })
+    ));
+    assert_eq!(
+        Tensor::<f32, 2, Meta>::random_normal([3, 5000], 0.0, 1.0, 0, &Meta::new())?.size(),
+        [3, 5000]
+    );
     assert_eq!(Tensor::<f32, 0>::random_uniform([], 0.0..1.0, 0, &Cpu)?.numel(), 1);
     Ok(())
 }

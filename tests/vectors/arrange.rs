@@ -9,7 +9,10 @@ use serde_json::Value;
 
 /// The element that an argument asks for, or that the result has.
 fn wanted(case: &Case) -> Result<DType, Stop> {
-    case.kw("dtype").get("dt").and_then(|name| crate::set::dtype(name.as_str()?)).map_or_else(|| case.dtype(), Ok)
+    case.kw("dtype")
+        .get("dt")
+        .and_then(|name| crate::set::dtype(name.as_str()?))
+        .map_or_else(|| case.dtype(), Ok)
 }
 
 /// Tensors of given sizes.
@@ -30,7 +33,9 @@ fn alike(case: &Case, value: Option<&Value>) -> Run {
 }
 
 fn eye(case: &Case) -> Run {
-    let (Some(n), m) = (case.arg(0).as_u64(), case.get(1, "m")) else { return unrun("does not compile: a size below 0") };
+    let (Some(n), m) = (case.arg(0).as_u64(), case.get(1, "m")) else {
+        return unrun("does not compile: a size below 0");
+    };
     if !m.is_null() && m.as_u64().is_none() {
         return unrun("does not compile: a size below 0");
     }
@@ -61,7 +66,7 @@ fn arange(case: &Case) -> Run {
         DType::I64
     };
     by_type!(dtype, T in [f16 bf16 f32 f64 i64 i32 u8] => {
-        let exact = |value: &Value| Ok::<_, Stop>((number::<T>(value)?, number::<T>(value)?.scalar() == number::<f64>(value)?.scalar() || value.as_i64().is_some_and(|v| number::<T>(value).unwrap().scalar() == crate::case::Scalar::Whole(v as i128))));
+        let exact = |value: &Value| Ok::<_, Stop>((number::<T>(value)?, number::<T>(value)?.scalar() == number::<f64>(value)?.scalar() || value.as_i64().is_some_and(|v| number::<T>(value).unwrap().scalar() == crate::case::Scalar::Integer(v as i128))));
         let [first, last, by] = [start, end, step];
         let [(start, a), (end, b), (step, c)] = [exact(start)?, exact(end)?, exact(step)?];
         if !(a && b && c) {
@@ -79,7 +84,9 @@ fn arange(case: &Case) -> Run {
     })
 }
 fn linspace(case: &Case) -> Run {
-    let Some(n) = case.get(2, "steps").as_u64() else { return unrun("does not compile: a count that is none") };
+    let Some(n) = case.get(2, "steps").as_u64() else {
+        return unrun("does not compile: a count that is none");
+    };
     by_type!(wanted(case)?, T in [f16 bf16 f32 f64 i64 i32 u8 c64] => {
         let (start, end) = (number::<T>(case.arg(0))?, number::<T>(case.arg(1))?);
         let largest = start.scalar().magnitude().max(end.scalar().magnitude());
@@ -142,7 +149,9 @@ fn joined(case: &Case) -> Run {
         return unrun("does not compile: no parts, of no rank");
     }
     case.only(&["dim"])?;
-    let dtype = case.dtype().or_else(|_| crate::case::Spec::of(&parts[0]).map_or_else(|| unrun("not a tensor"), |spec| Ok(spec.dtype)))?;
+    let dtype = case.dtype().or_else(|_| {
+        crate::case::Spec::of(&parts[0]).map_or_else(|| unrun("not a tensor"), |spec| Ok(spec.dtype))
+    })?;
     by_type!(dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => {
         let operands = parts.iter().map(|part| case.tensor::<T>(part)).collect::<Result<Vec<Operand<T>>, _>>()?;
         let mut views = operands.iter().map(|part| part.any()).collect::<Result<Vec<_>, _>>()?;
@@ -293,13 +302,21 @@ fn get_item(case: &Case) -> Run {
     let alone = [case.arg(1).clone()];
     // A list of numbers alone is positions of the first axis.
     let is_list = |entry: &Value| entry.is_array() || entry.get("T").is_some();
-    let entries = case.arg(1).as_array().filter(|entries| !entries.iter().all(Value::is_number)).map_or(&alone[..], |entries| &entries[..]);
+    let entries = case
+        .arg(1)
+        .as_array()
+        .filter(|entries| !entries.iter().all(Value::is_number))
+        .map_or(&alone[..], |entries| &entries[..]);
     let lists: Vec<usize> = (0..entries.len()).filter(|&at| is_list(&entries[at])).collect();
     let whole = serde_json::json!({ "sl": [null, null, null] });
     match lists[..] {
         [] => get_part(case),
-        [at] if entries.iter().enumerate().all(|(k, entry)| k == at || *entry == whole) => crate::index::pick(case, at, &entries[at]),
-        _ if lists.iter().copied().eq(0..lists.len()) && entries[lists.len()..].iter().all(|entry| *entry == whole) => {
+        [at] if entries.iter().enumerate().all(|(k, entry)| k == at || *entry == whole) => {
+            crate::index::pick(case, at, &entries[at])
+        }
+        _ if lists.iter().copied().eq(0..lists.len())
+            && entries[lists.len()..].iter().all(|entry| *entry == whole) =>
+        {
             crate::index::pick_pairs(case, &entries[..lists.len()])
         }
         _ => unrun("several lists of positions"),
@@ -384,14 +401,17 @@ fn logspace(case: &Case) -> Run {
 }
 fn combinations(case: &Case) -> Run {
     case.only(&["r", "with_replacement"])?;
-    let (r, again) = (case.get(1, "r").as_u64().unwrap_or(2), case.get(2, "with_replacement").as_bool() == Some(true));
+    let (r, again) =
+        (case.get(1, "r").as_u64().unwrap_or(2), case.get(2, "with_replacement").as_bool() == Some(true));
     by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => {
         moved(case.tensor::<T>(case.arg(0))?.at::<1>()?.combinations(r as usize, again))
     })
 }
 fn triangle_indices(case: &Case) -> Run {
     let part = |at: usize, name: &str| case.get(at, name).as_i64();
-    let (Some(rows), Some(columns), offset) = (part(0, "row"), part(1, "col"), part(2, "offset").unwrap_or(0)) else {
+    let (Some(rows), Some(columns), offset) =
+        (part(0, "row"), part(1, "col"), part(2, "offset").unwrap_or(0))
+    else {
         return unrun("no sizes");
     };
     let (rows, columns) = (rows as usize, columns as usize);

@@ -38,7 +38,7 @@ pub type Run = Result<Vec<Out>, Stop>;
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Scalar {
     Real(f64),
-    Whole(i128),
+    Integer(i128),
     Complex(f64, f64),
 }
 
@@ -46,7 +46,7 @@ impl Scalar {
     pub fn magnitude(self) -> f64 {
         match self {
             Scalar::Real(x) => x.abs(),
-            Scalar::Whole(x) => x.abs() as f64,
+            Scalar::Integer(x) => x.abs() as f64,
             Scalar::Complex(re, im) => re.hypot(im),
         }
     }
@@ -71,15 +71,15 @@ macro_rules! seen {
     )* };
 }
 seen! {
-    bool: |x| Scalar::Whole(x as i128), |v| v != 0.0;
-    i8: |x| Scalar::Whole(x as i128), |v| v as i128 as i8;
-    i16: |x| Scalar::Whole(x as i128), |v| v as i128 as i16;
-    i32: |x| Scalar::Whole(x as i128), |v| v as i128 as i32;
-    i64: |x| Scalar::Whole(x as i128), |v| v as i128 as i64;
-    u8: |x| Scalar::Whole(x as i128), |v| v as i128 as u8;
-    u16: |x| Scalar::Whole(x as i128), |v| v as i128 as u16;
-    u32: |x| Scalar::Whole(x as i128), |v| v as i128 as u32;
-    u64: |x| Scalar::Whole(x as i128), |v| v as i128 as u64;
+    bool: |x| Scalar::Integer(x as i128), |v| v != 0.0;
+    i8: |x| Scalar::Integer(x as i128), |v| v as i128 as i8;
+    i16: |x| Scalar::Integer(x as i128), |v| v as i128 as i16;
+    i32: |x| Scalar::Integer(x as i128), |v| v as i128 as i32;
+    i64: |x| Scalar::Integer(x as i128), |v| v as i128 as i64;
+    u8: |x| Scalar::Integer(x as i128), |v| v as i128 as u8;
+    u16: |x| Scalar::Integer(x as i128), |v| v as i128 as u16;
+    u32: |x| Scalar::Integer(x as i128), |v| v as i128 as u32;
+    u64: |x| Scalar::Integer(x as i128), |v| v as i128 as u64;
     f16: |x| Scalar::Real(x.to_f64()), |v| f16::from_f64(v);
     bf16: |x| Scalar::Real(x.to_f64()), |v| bf16::from_f64(v);
     f32: |x| Scalar::Real(x as f64), |v| v as f32;
@@ -129,7 +129,8 @@ impl Spec {
     /// The tensor that a value is, with or without its mark `T`.
     pub fn of(value: &Value) -> Option<Spec> {
         let value = value.get("T").unwrap_or(value);
-        let numbers = |key: &str| value.get(key)?.as_array()?.iter().map(Value::as_i64).collect::<Option<Vec<_>>>();
+        let numbers =
+            |key: &str| value.get(key)?.as_array()?.iter().map(Value::as_i64).collect::<Option<Vec<_>>>();
         Some(Spec {
             dtype: dtype(value.get("d")?.as_str()?)?,
             size: numbers("z")?.into_iter().map(|n| n as usize).collect(),
@@ -167,14 +168,18 @@ impl<T: Seen> Operand<T> {
     }
     /// It, with new leading axes up to rank `R`.
     pub fn at<const R: usize>(&self) -> Result<TensorView<'_, T, R>, Stop> {
-        let Some(new) = R.checked_sub(self.spec.rank()) else { return unrun(format!("rank {}", self.spec.rank())) };
+        let Some(new) = R.checked_sub(self.spec.rank()) else {
+            return unrun(format!("rank {}", self.spec.rank()));
+        };
         let size = std::array::from_fn(|axis| if axis < new { 1 } else { self.spec.size[axis - new] });
-        let stride: [isize; R] = std::array::from_fn(|axis| if axis < new { 0 } else { self.spec.stride[axis - new] });
+        let stride: [isize; R] =
+            std::array::from_fn(|axis| if axis < new { 0 } else { self.spec.stride[axis - new] });
         Ok(self.memory.as_strided(size, stride, self.spec.offset)?)
     }
     /// A row-major operand of a rank known at run time.
     pub fn new(values: Vec<T>, size: &[usize]) -> Result<Operand<T>, Stop> {
-        let stride = (0..size.len()).map(|axis| size[axis + 1..].iter().product::<usize>() as isize).collect();
+        let stride =
+            (0..size.len()).map(|axis| size[axis + 1..].iter().product::<usize>() as isize).collect();
         let spec = Spec { dtype: T::DTYPE, size: size.to_vec(), stride, offset: 0, storage: usize::MAX };
         Ok(Operand { memory: Tensor::from_vec(values, [size.iter().product()])?, spec })
     }
@@ -197,7 +202,13 @@ impl<T: Seen> Operand<T> {
         let values = values.to_contiguous()?;
         let layout = *values.layout();
         let memory = values.into_shape([size.iter().product::<usize>()])?;
-        let spec = Spec { dtype: T::DTYPE, size: size.to_vec(), stride: layout.stride().0.to_vec(), offset: 0, storage: usize::MAX };
+        let spec = Spec {
+            dtype: T::DTYPE,
+            size: size.to_vec(),
+            stride: layout.stride().0.to_vec(),
+            offset: 0,
+            storage: usize::MAX,
+        };
         Ok(Operand { memory, spec })
     }
 }
@@ -215,7 +226,14 @@ pub struct Case<'s> {
 impl<'s> Case<'s> {
     pub fn new(set: &'s Set, json: &'s Value) -> Self {
         let word = |key: &str| json[key].as_str().unwrap();
-        Case { set, json, op: word("op"), id: word("id"), shared: RefCell::default(), complaint: RefCell::default() }
+        Case {
+            set,
+            json,
+            op: word("op"),
+            id: word("id"),
+            shared: RefCell::default(),
+            complaint: RefCell::default(),
+        }
     }
     /// Says that something beside the results is wrong, such as a gradient.
     pub fn complain(&self, wrong: String) -> Result<(), Stop> {
@@ -307,8 +325,11 @@ impl<'s> Case<'s> {
     }
     /// The magnitudes of an argument, for bounds of rounding.
     pub fn magnitude(&self, value: &Value) -> Result<Tensor<f64, N>, Stop> {
-        let Some(spec) = Spec::of(value) else { return Ok(Tensor::full([1; N], size_of_number(value), &Cpu)?) };
-        let size: [usize; N] = std::array::from_fn(|axis| (axis + spec.rank()).checked_sub(N).map_or(1, |axis| spec.size[axis]));
+        let Some(spec) = Spec::of(value) else {
+            return Ok(Tensor::full([1; N], size_of_number(value), &Cpu)?);
+        };
+        let size: [usize; N] =
+            std::array::from_fn(|axis| (axis + spec.rank()).checked_sub(N).map_or(1, |axis| spec.size[axis]));
         Ok(Tensor::from_vec(self.values(&spec).into_iter().map(Scalar::magnitude).collect(), size)?)
     }
     /// The values of a tensor in a file, row-major.
@@ -389,7 +410,15 @@ pub struct Out {
 impl Out {
     pub fn of<T: Seen, const R: usize>(x: TensorView<'_, T, R>) -> Out {
         let values = x.iter().map(|x| x.scalar()).collect();
-        Out { dtype: T::DTYPE, size: x.size().0.to_vec(), values, layout: None, magnitude: None, roundings: 0.0, budget: 4.0 }
+        Out {
+            dtype: T::DTYPE,
+            size: x.size().0.to_vec(),
+            values,
+            layout: None,
+            magnitude: None,
+            roundings: 0.0,
+            budget: 4.0,
+        }
     }
     /// A view of the storage of an operand.
     pub fn view<T: Seen, const R: usize>(x: TensorView<'_, T, R>, of: &Operand<T>) -> Out {

@@ -26,7 +26,10 @@ impl<T: Seen + Number> Factor<T> {
     }
     /// The product, and the sums of the products of magnitudes.
     pub fn times(&self, other: &Factor<T>) -> Result<Factor<T>, Stop> {
-        Ok(Factor { values: product(&self.values, &other.values)?, sizes: product(&self.sizes, &other.sizes)? })
+        Ok(Factor {
+            values: product(&self.values, &other.values)?,
+            sizes: product(&self.sizes, &other.sizes)?,
+        })
     }
     /// A stack of more than two axes as one of fewer, the rows one after the other.
     fn rows(self) -> Result<Self, Stop> {
@@ -36,7 +39,10 @@ impl<T: Seen + Number> Factor<T> {
         }
         let rows: usize = size[..size.len() - 1].iter().product();
         let to = [rows, size[size.len() - 1]];
-        Ok(Factor { values: Operand::dense(self.values.view()?.to_shape(to)?)?, sizes: Operand::dense(self.sizes.view()?.to_shape(to)?)? })
+        Ok(Factor {
+            values: Operand::dense(self.values.view()?.to_shape(to)?)?,
+            sizes: Operand::dense(self.sizes.view()?.to_shape(to)?)?,
+        })
     }
     /// With the last two axes swapped.
     pub fn transposed(self) -> Result<Self, Stop> {
@@ -145,7 +151,13 @@ products! {
 }
 
 /// `beta · x + alpha · product`.
-pub fn plus<T: Seen + Number>(case: &Case, x: &Value, product: Factor<T>, beta: &Value, alpha: &Value) -> Result<Out, Stop> {
+pub fn plus<T: Seen + Number>(
+    case: &Case,
+    x: &Value,
+    product: Factor<T>,
+    beta: &Value,
+    alpha: &Value,
+) -> Result<Out, Stop> {
     let size = product.values.spec().size.clone();
     let scale = |value: &Value| if value.is_null() { Ok(T::from_f64(1.0)) } else { number::<T>(value) };
     let sizes = case.magnitude(x)?.mul(size_of_number(beta))?;
@@ -155,7 +167,8 @@ pub fn plus<T: Seen + Number>(case: &Case, x: &Value, product: Factor<T>, beta: 
     let z = product.values.view()?.zip(Mul, scale(alpha)?)?;
     let whole = if beta.as_f64() == Some(0.0) { z } else { z.add(x.view()?.zip(Mul, scale(beta)?)?.view())? };
     let out = Out::of(whole.view()).magnitude(&sizes).rounded(8.0);
-    let expected = case.expected().and_then(|out| out.into_iter().next().flatten()).map_or(size, |spec| spec.size);
+    let expected =
+        case.expected().and_then(|out| out.into_iter().next().flatten()).map_or(size, |spec| spec.size);
     let fits = expected.iter().product::<usize>() == out.values.len();
     Ok(if fits { out.sized(expected) } else { out })
 }

@@ -158,7 +158,9 @@ fn slopes(case: &Case, derivatives: &[A<f64>]) -> Result<(), Stop> {
             let same = found == given || found.is_nan() && given.is_nan();
             let near = (found - given).abs() <= 16.0 * f64::EPSILON * magnitudes[index];
             if !same && !near {
-                return case.complain(format!("the gradient by operand {operand} at {index:?} is {found:e}, expected {given:e}"));
+                return case.complain(format!(
+                    "the gradient by operand {operand} at {index:?} is {found:e}, expected {given:e}"
+                ));
             }
         }
     }
@@ -213,7 +215,10 @@ pub const REALS: &[Row] = &[
     ("nn.functional.selu", |c| function(c, Selu)),
     ("nn.functional.hardswish", |c| function(c, HardSwish)),
     ("nn.functional.tanhshrink", |c| function(c, TanhShrink)),
-    ("signbit", |c| by_type!(float(c.spec(0)?.dtype), T in [f16 bf16 f32 f64] => one(c.operand::<T>(c.arg(0))?.view()?.sign_bit()))),
+    (
+        "signbit",
+        |c| by_type!(float(c.spec(0)?.dtype), T in [f16 bf16 f32 f64] => one(c.operand::<T>(c.arg(0))?.view()?.sign_bit())),
+    ),
     ("xlogy", |c| function2(c, Xlogy)),
     ("logaddexp2", |c| function2(c, LogAddExp2)),
     ("logaddexp", |c| {

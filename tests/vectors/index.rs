@@ -1,9 +1,12 @@
 //! Elements by index and by mask; padding, rolling, repeating, triangles.
 
-use crate::case::{Case, N, Operand, Out, Run, Seen, Stop, axis, axis_of, moved, number, one, real_or, size_of_number, unrun, wholes};
+use crate::case::{
+    Case, N, Operand, Out, Run, Seen, Stop, axis, axis_of, moved, number, one, real_or, size_of_number,
+    unrun, wholes,
+};
 use crate::{Row, by_rank, by_type};
 use rankform::kernel::Op;
-use rankform::ops::{self, FloorDivide, Maximum, Meeting, Minimum, Pad, Remainder, Replace};
+use rankform::ops::{self, FloorDivide, Maximum, Minimum, Pad, Remainder, Replace, ScatterReduction};
 use rankform::prelude::*;
 use rankform::scalar::DType;
 use rankform::{bf16, f16};
@@ -13,14 +16,22 @@ use serde_json::Value;
 pub fn positions(case: &Case, value: &Value, n: usize) -> Result<Operand<i64>, Stop> {
     let positions = case.operand::<i64>(value)?;
     let size = positions.spec().size.clone();
-    let from_start = positions.view()?.iter().map(|&at| if at < 0 && !case.is_error() { at + n as i64 } else { at }).collect();
+    let from_start = positions
+        .view()?
+        .iter()
+        .map(|&at| if at < 0 && !case.is_error() { at + n as i64 } else { at })
+        .collect();
     Operand::new(from_start, &size)
 }
 /// The axis that an argument names, among those of rank `N`.
 fn axis_in(value: &Value, rank: usize) -> Result<usize, Stop> {
     Ok(axis_of(value, rank)? + N - rank.max(1))
 }
-fn cut<'a, T: Seen>(x: TensorView<'a, T, N>, size: [usize; N], but: usize) -> Result<TensorView<'a, T, N>, Stop> {
+fn cut<'a, T: Seen>(
+    x: TensorView<'a, T, N>,
+    size: [usize; N],
+    but: usize,
+) -> Result<TensorView<'a, T, N>, Stop> {
     let mut x = x;
     for (axis, n) in size.into_iter().enumerate() {
         if axis != but && n < x.size()[axis] {
@@ -302,7 +313,8 @@ fn index_add(case: &Case) -> Run {
 
 /// Elements written at positions along an axis, by an operator between what is there and what comes.
 fn scatter(case: &Case) -> Run {
-    let (index_at, from_at) = if case.op == "ScatterElements" || case.op == "Scatter" { (1, 2) } else { (2, 3) };
+    let (index_at, from_at) =
+        if case.op == "ScatterElements" || case.op == "Scatter" { (1, 2) } else { (2, 3) };
     let spec = case.spec(0)?;
     let others = [crate::case::Spec::of(case.arg(index_at)), crate::case::Spec::of(case.arg(from_at))];
     if others.iter().flatten().any(|other| other.rank() != spec.rank() && case.is_error()) {
@@ -313,14 +325,16 @@ fn scatter(case: &Case) -> Run {
     }
     let word = |value: &Value| value.as_str().map(str::to_string);
     let named = word(case.kw("reduce")).or_else(|| word(case.arg(4))).or_else(|| word(case.kw("reduction")));
-    let kind = named.or_else(|| case.op.starts_with("scatter_add").then(|| "add".into())).unwrap_or("none".into());
+    let kind =
+        named.or_else(|| case.op.starts_with("scatter_add").then(|| "add".into())).unwrap_or("none".into());
     let alone = case.kw("include_self").as_bool() == Some(false);
     let dim = if from_at == 2 {
         axis(case.kw("axis").as_i64().unwrap_or(0), spec.rank())? + N - spec.rank()
     } else {
         axis_in(case.get(1, "dim"), spec.rank())?
     };
-    let largest = case.magnitude(case.arg(0))?.iter().copied().fold(1.0, f64::max) + case.magnitude(case.arg(from_at))?.iter().sum::<f64>();
+    let largest = case.magnitude(case.arg(0))?.iter().copied().fold(1.0, f64::max)
+        + case.magnitude(case.arg(from_at))?.iter().sum::<f64>();
     let plan = Scatter { dim, index: case.arg(index_at), from: case.arg(from_at), alone };
     // Sums and products of 16-bit floats are rounded at every step.
     Ok(vec![match &*kind {
@@ -351,7 +365,12 @@ struct Scatter<'a> {
     alone: bool,
 }
 impl Scatter<'_> {
-    fn run<T: Seen, F: Op<(T, T), Out = T>>(&self, case: &Case, f: F, neutral: Option<f64>) -> Result<Out, Stop> {
+    fn run<T: Seen, F: Op<(T, T), Out = T>>(
+        &self,
+        case: &Case,
+        f: F,
+        neutral: Option<f64>,
+    ) -> Result<Out, Stop> {
         let x = case.tensor::<T>(case.arg(0))?;
         let mut out = x.view()?.copy()?;
         let size = out.size();
@@ -360,12 +379,19 @@ impl Scatter<'_> {
         let from = case.operand::<T>(self.from)?;
         let from = from.view()?;
         // Only the part beside the axis that indices stand for is written to, and only as much is read.
-        let from = if from.numel() == 1 { from } else { cut(from, index.size().0, N)? }.broadcast_to(index.size())?;
-        let [a, b, c, d, e] = std::array::from_fn(|axis| if axis == self.dim { size[axis] } else { index.size()[axis] });
+        let from = if from.numel() == 1 { from } else { cut(from, index.size().0, N)? }
+            .broadcast_to(index.size())?;
+        let [a, b, c, d, e] =
+            std::array::from_fn(|axis| if axis == self.dim { size[axis] } else { index.size()[axis] });
         let mut cells = out.view_mut()?.slice((0..a, 0..b, 0..c, 0..d, 0..e))?;
         match neutral {
             Some(neutral) if self.alone => {
-                cells.scatter_axis(Replace, self.dim, index, Tensor::full(index.size(), T::from_f64(neutral), &Cpu)?.view())?;
+                cells.scatter_axis(
+                    Replace,
+                    self.dim,
+                    index,
+                    Tensor::full(index.size(), T::from_f64(neutral), &Cpu)?.view(),
+                )?;
             }
             None if self.alone => cells.scatter_axis(Replace, self.dim, index, from)?,
             _ => {}
@@ -380,16 +406,17 @@ fn reduced(case: &Case) -> Run {
     let spec = case.spec(0)?;
     let word = case.get(4, "reduce").as_str().unwrap_or("");
     let meeting = match word {
-        "sum" => Meeting::Sum,
-        "prod" => Meeting::Prod,
-        "mean" => Meeting::Mean,
-        "amax" => Meeting::Max,
-        "amin" => Meeting::Min,
+        "sum" => ScatterReduction::Sum,
+        "prod" => ScatterReduction::Prod,
+        "mean" => ScatterReduction::Mean,
+        "amax" => ScatterReduction::Max,
+        "amin" => ScatterReduction::Min,
         _ => return unrun("does not compile: no such reduction"),
     };
     let whole = case.kw("include_self").as_bool() != Some(false);
     let dim = axis_in(case.get(1, "dim"), spec.rank())?;
-    let largest = case.magnitude(case.arg(0))?.iter().copied().fold(1.0, f64::max) + case.magnitude(case.arg(3))?.iter().sum::<f64>();
+    let largest = case.magnitude(case.arg(0))?.iter().copied().fold(1.0, f64::max)
+        + case.magnitude(case.arg(3))?.iter().sum::<f64>();
     by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool] => {
         let (x, from) = (case.tensor::<T>(case.arg(0))?, case.tensor::<T>(case.arg(3))?);
         let mut out = x.view()?.copy()?;
@@ -405,8 +432,8 @@ fn reduced(case: &Case) -> Run {
         }
         let out = Out::of(out.view());
         let sizes = match meeting {
-            Meeting::Max | Meeting::Min => return Ok(vec![out.exact()]),
-            Meeting::Prod => out.values.iter().map(|x| x.magnitude() * 2.0).collect(),
+            ScatterReduction::Max | ScatterReduction::Min => return Ok(vec![out.exact()]),
+            ScatterReduction::Prod => out.values.iter().map(|x| x.magnitude() * 2.0).collect(),
             _ => vec![largest; out.values.len()],
         };
         Ok(vec![Out { magnitude: Some(sizes), ..out }.rounded(8.0)])
@@ -450,8 +477,11 @@ fn pad(case: &Case) -> Run {
     let mut ends = [(0i64, 0i64); N];
     let half = widths.len() / 2;
     for k in 0..half {
-        let (axis, pair) =
-            if onnx { (N - half + k, (widths[k], widths[half + k])) } else { (N - 1 - k, (widths[2 * k], widths[2 * k + 1])) };
+        let (axis, pair) = if onnx {
+            (N - half + k, (widths[k], widths[half + k]))
+        } else {
+            (N - 1 - k, (widths[2 * k], widths[2 * k + 1]))
+        };
         ends[axis] = pair;
     }
     let mode = if onnx {
@@ -492,7 +522,9 @@ fn pad(case: &Case) -> Run {
 pub fn pick(case: &Case, dim: usize, index: &Value) -> Run {
     let spec = case.spec(0)?;
     let index = match crate::case::Spec::of(index).map(|spec| spec.dtype) {
-        Some(DType::Bool) => case.tensor::<bool>(index)?.at::<1>()?.nonzero()?.into_slice((.., 0))?.to_contiguous()?,
+        Some(DType::Bool) => {
+            case.tensor::<bool>(index)?.at::<1>()?.nonzero()?.into_slice((.., 0))?.to_contiguous()?
+        }
         Some(_) => positions(case, index, spec.size[dim])?.at::<1>()?.copy()?,
         None => Tensor::from_iter(wholes(index).unwrap_or_default())?,
     };
@@ -504,7 +536,9 @@ pub fn pick(case: &Case, dim: usize, index: &Value) -> Run {
 pub fn pick_pairs(case: &Case, lists: &[Value]) -> Run {
     let spec = case.spec(0)?;
     let index = lists.iter().zip(&spec.size).map(|(list, &n)| match wholes(list) {
-        Some(list) => Ok(Tensor::from_iter(list.into_iter().map(|at| if at < 0 { at + n as i64 } else { at }))?),
+        Some(list) => {
+            Ok(Tensor::from_iter(list.into_iter().map(|at| if at < 0 { at + n as i64 } else { at }))?)
+        }
         None => Ok::<_, Stop>(positions(case, list, n)?.at::<1>()?.copy()?),
     });
     let index = index.collect::<Result<Vec<_>, _>>()?;
@@ -554,7 +588,11 @@ fn gather_nd(case: &Case) -> Run {
 }
 fn scatter_nd(case: &Case) -> Run {
     fn run<F: Op<(f32, f32), Out = f32>>(case: &Case, f: F) -> Run {
-        let (x, from, index) = (case.tensor::<f32>(case.arg(0))?, case.tensor::<f32>(case.arg(2))?, case.operand::<i64>(case.arg(1))?);
+        let (x, from, index) = (
+            case.tensor::<f32>(case.arg(0))?,
+            case.tensor::<f32>(case.arg(2))?,
+            case.operand::<i64>(case.arg(1))?,
+        );
         let all = index.at::<2>()?;
         match (x.spec().rank(), all.size().0[1]) {
             (3, 1) => {

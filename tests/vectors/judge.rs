@@ -20,7 +20,11 @@ fn format(dtype: DType) -> (i32, i32) {
 /// The unit in the last place of a number as large as `x`.
 fn unit(dtype: DType, x: f64) -> f64 {
     let (fraction, least) = format(dtype);
-    let exponent = if x == 0.0 || !x.is_finite() { least } else { (x.abs().log2().floor() as i32 - fraction).max(least) };
+    let exponent = if x == 0.0 || !x.is_finite() {
+        least
+    } else {
+        (x.abs().log2().floor() as i32 - fraction).max(least)
+    };
     2f64.powi(exponent)
 }
 
@@ -38,11 +42,15 @@ fn near(dtype: DType, found: f64, given: f64, truth: f64, ulp: f64, magnitude: f
             _ => f64::MAX,
         };
         let capped = |x: f64| x.clamp(-largest, largest);
-        return ulp > 0.0 && !found.is_nan() && !given.is_nan() && (capped(found) - capped(given)).abs() <= ulp * unit(dtype, largest);
+        return ulp > 0.0
+            && !found.is_nan()
+            && !given.is_nan()
+            && (capped(found) - capped(given)).abs() <= ulp * unit(dtype, largest);
     }
     // 16-bit floats are computed in single precision.
     let step = if dtype == DType::F64 || dtype == DType::C64 { f64::EPSILON } else { f32::EPSILON as f64 };
-    let allowed = ulp * unit(dtype, if truth == given { truth.abs().max(found.abs()) } else { truth }) + 4.0 * step * magnitude;
+    let allowed = ulp * unit(dtype, if truth == given { truth.abs().max(found.abs()) } else { truth })
+        + 4.0 * step * magnitude;
     (found - truth).abs() <= allowed
 }
 
@@ -77,30 +85,51 @@ fn compare(case: &Case, out: &Out, spec: &Spec, truth: Option<Vec<Scalar>>) -> R
             (0..spec.rank()).filter(decides).map(|axis| stride[axis]).collect::<Vec<_>>()
         };
         if steps(&stride[new..]) != steps(&spec.stride) || spec.numel() > 0 && *offset != spec.offset {
-            return Err(format!("strides {stride:?} from {offset}, expected {:?} from {}", spec.stride, spec.offset));
+            return Err(format!(
+                "strides {stride:?} from {offset}, expected {:?} from {}",
+                spec.stride, spec.offset
+            ));
         }
     }
     let given = case.values(spec);
     let reference = case.json["ulp"].as_f64().unwrap_or(0.0);
     // Without a truth, 16-bit results may be off by what the reference is, and by their own rounding.
     let narrow = matches!(spec.dtype, DType::F16 | DType::BF16);
-    let ulp = if out.budget == 0.0 { 0.0 } else { if narrow { 1.0 + reference } else { reference.max(out.budget) } };
+    let ulp = if out.budget == 0.0 {
+        0.0
+    } else {
+        if narrow { 1.0 + reference } else { reference.max(out.budget) }
+    };
     for (at, (&found, &given)) in out.values.iter().zip(&given).enumerate() {
         let truth = truth.as_ref().map_or(given, |truth| truth[at]);
         let magnitude = out.magnitude.as_ref().map_or(0.0, |magnitude| magnitude[at]);
-        let magnitude = if narrow { magnitude * (1.0 + out.roundings * 2f64.powi(20 - format(spec.dtype).0)) } else { magnitude };
+        let magnitude = if narrow {
+            magnitude * (1.0 + out.roundings * 2f64.powi(20 - format(spec.dtype).0))
+        } else {
+            magnitude
+        };
         let right = match (found, given, truth) {
-            (Scalar::Real(found), Scalar::Real(given), Scalar::Real(truth)) => near(spec.dtype, found, given, truth, ulp, magnitude),
-            (Scalar::Complex(re, im), Scalar::Complex(given_re, given_im), Scalar::Complex(true_re, true_im)) => {
+            (Scalar::Real(found), Scalar::Real(given), Scalar::Real(truth)) => {
+                near(spec.dtype, found, given, truth, ulp, magnitude)
+            }
+            (
+                Scalar::Complex(re, im),
+                Scalar::Complex(given_re, given_im),
+                Scalar::Complex(true_re, true_im),
+            ) => {
                 // The parts of a product are sums: each may be off in proportion to the whole.
                 let size = if ulp == 0.0 { 0.0 } else { true_re.hypot(true_im) };
                 let magnitude = if size.is_finite() { magnitude + size } else { magnitude };
-                near(spec.dtype, re, given_re, true_re, ulp, magnitude) && near(spec.dtype, im, given_im, true_im, ulp, magnitude)
+                near(spec.dtype, re, given_re, true_re, ulp, magnitude)
+                    && near(spec.dtype, im, given_im, true_im, ulp, magnitude)
             }
             (found, given, _) => found == given,
         };
         if !right {
-            return Err(format!("element {at} of {:?} is {found:?}, expected {given:?}, truth {truth:?} (± {ulp} ulp)", spec.size));
+            return Err(format!(
+                "element {at} of {:?} is {found:?}, expected {given:?}, truth {truth:?} (± {ulp} ulp)",
+                spec.size
+            ));
         }
     }
     Ok(())
@@ -108,7 +137,10 @@ fn compare(case: &Case, out: &Out, spec: &Spec, truth: Option<Vec<Scalar>>) -> R
 
 /// A result that is not a tensor: a truth value.
 fn plain(case: &Case, found: &[Out]) -> Result<(), String> {
-    let expected = case.json["outv"].as_array().map(|values| values.iter().map(|value| value.as_bool()).collect::<Vec<_>>());
-    let found: Vec<_> = found.iter().map(|out| (out.values == [Scalar::Whole(1)]) as u8 != 0).map(Some).collect();
+    let expected = case.json["outv"]
+        .as_array()
+        .map(|values| values.iter().map(|value| value.as_bool()).collect::<Vec<_>>());
+    let found: Vec<_> =
+        found.iter().map(|out| (out.values == [Scalar::Integer(1)]) as u8 != 0).map(Some).collect();
     if expected.as_ref() == Some(&found) { Ok(()) } else { Err(format!("{found:?}, expected {expected:?}")) }
 }

@@ -10,9 +10,9 @@
 //! | `set.rs` | the files: pools of elements, cases as JSON lines |
 //! | `case.rs` | one case, its operands as typed tensors; results |
 //! | `judge.rs` | whether a result is right |
-//! | `elementwise.rs` `reduce.rs` `views.rs` `contract.rs` `product.rs` `window.rs` `arrange.rs` `index.rs` `order.rs` `normalise.rs` | a row an operator of PyTorch |
+//! | `elementwise.rs` `reduce.rs` `views.rs` `contract.rs` `product.rs` `window.rs` `arrange.rs` `index.rs` `order.rs` `normalize.rs` | a row an operator of PyTorch |
 //! | `neural.rs` | losses, norms over channels, images |
-//! | `onnx.rs` `quantised.rs` | a row an operator of ONNX |
+//! | `onnx.rs` `quantized.rs` | a row an operator of ONNX |
 //! | `select.rs` | how the selection is made |
 
 mod arrange;
@@ -22,11 +22,11 @@ mod elementwise;
 mod index;
 mod judge;
 mod neural;
-mod normalise;
+mod normalize;
 mod onnx;
 mod order;
 mod product;
-mod quantised;
+mod quantized;
 mod reduce;
 mod select;
 mod set;
@@ -54,13 +54,22 @@ const TORCH: &[&[Row]] = &[
     arrange::ROWS,
     index::ROWS,
     order::ROWS,
-    normalise::ROWS,
+    normalize::ROWS,
     neural::ROWS,
 ];
 
 /// The groups of files in a folder.
-const GROUPS: [&str; 9] =
-    ["torch/unary", "torch/binary", "torch/reduce", "torch/matmul", "torch/nn", "torch/index", "torch/view", "torch/create", "onnx/onnx"];
+const GROUPS: [&str; 9] = [
+    "torch/unary",
+    "torch/binary",
+    "torch/reduce",
+    "torch/matmul",
+    "torch/nn",
+    "torch/index",
+    "torch/view",
+    "torch/create",
+    "onnx/onnx",
+];
 
 /// Why cases are not run: a pattern of `source/case: why`, in which `*` stands for anything, and a reason, one a line.
 struct Unsupported {
@@ -78,7 +87,8 @@ impl Unsupported {
     }
     /// Whether a line says why; counts it.
     fn explains(&mut self, name: &str) -> bool {
-        let line = self.lines.iter_mut().find(|(pattern, reason, _)| !reason.is_empty() && matches(pattern, name));
+        let line =
+            self.lines.iter_mut().find(|(pattern, reason, _)| !reason.is_empty() && matches(pattern, name));
         line.map(|line| line.2 += 1).is_some()
     }
 }
@@ -119,10 +129,14 @@ fn rows(source: &str) -> BTreeMap<&'static str, fn(&Case) -> Run> {
     let all = if source == "torch" {
         TORCH
     } else {
-        &[onnx::ROWS, quantised::ROWS, index::ONNX, order::ONNX, product::ONNX, window::ONNX, neural::ONNX]
+        &[onnx::ROWS, quantized::ROWS, index::ONNX, order::ONNX, product::ONNX, window::ONNX, neural::ONNX]
     };
     let rows: BTreeMap<_, _> = all.iter().flat_map(|rows| rows.iter().copied()).collect();
-    assert_eq!(rows.len(), all.iter().map(|rows| rows.len()).sum::<usize>(), "an operator of {source} has two rows");
+    assert_eq!(
+        rows.len(),
+        all.iter().map(|rows| rows.len()).sum::<usize>(),
+        "an operator of {source} has two rows"
+    );
     rows
 }
 
@@ -138,7 +152,11 @@ fn run_all(folder: &Path, unsupported: &mut Unsupported) -> Report {
         let set = Set::read(&folder.join(group));
         for json in &set.cases {
             let case = Case::new(&set, json);
-            let name = if source == "onnx" { format!("onnx/{}/{}", case.op, case.id) } else { format!("torch/{}", case.id) };
+            let name = if source == "onnx" {
+                format!("onnx/{}/{}", case.op, case.id)
+            } else {
+                format!("torch/{}", case.id)
+            };
             if !name.contains(&wanted) {
                 continue;
             }
@@ -188,7 +206,10 @@ fn run_all(folder: &Path, unsupported: &mut Unsupported) -> Report {
         }
     }
     if wanted.is_empty() && std::env::var_os("RANKFORM_VECTORS").is_some() {
-        let unused = torch.keys().map(|op| ("torch", op.to_string())).chain(onnx.keys().map(|op| ("onnx", op.to_string())));
+        let unused = torch
+            .keys()
+            .map(|op| ("torch", op.to_string()))
+            .chain(onnx.keys().map(|op| ("onnx", op.to_string())));
         let unused: Vec<_> = unused.filter(|row| !used.contains(row)).collect();
         assert!(unused.is_empty(), "rows that no case asks for: {unused:?}");
     }
@@ -202,8 +223,10 @@ impl Report {
     /// Prints the figures, and fails unless every case is right or listed.
     fn check(&self, what: &str) {
         let (run, listed) = (self.sum(|tally| tally.run), self.sum(|tally| tally.listed));
-        let (here, of) =
-            (self.sum(|tally| if tally.has_row { tally.run } else { 0 }), self.sum(|t| if t.has_row { t.run + t.listed } else { 0 }));
+        let (here, of) = (
+            self.sum(|tally| if tally.has_row { tally.run } else { 0 }),
+            self.sum(|t| if t.has_row { t.run + t.listed } else { 0 }),
+        );
         // Past the capture of the test harness: this line is what the test is for.
         let _ = writeln!(
             std::io::stderr(),
@@ -217,7 +240,12 @@ impl Report {
         }
         let few = |lines: &[String]| lines.iter().take(60).cloned().collect::<Vec<_>>().join("\n");
         assert!(self.wrong.is_empty(), "{} wrong:\n{}", self.wrong.len(), few(&self.wrong));
-        assert!(self.unlisted.is_empty(), "{} neither run nor listed:\n{}", self.unlisted.len(), few(&self.unlisted));
+        assert!(
+            self.unlisted.is_empty(),
+            "{} neither run nor listed:\n{}",
+            self.unlisted.len(),
+            few(&self.unlisted)
+        );
         assert!(here * 100 >= of * 94, "only {here} of {of} cases whose operator is here run");
     }
 }
@@ -230,12 +258,15 @@ fn results_are_those_of_pytorch_and_onnx() {
             let report = run_all(Path::new(&folder), &mut unsupported);
             report.check("all cases");
             if std::env::var_os("VECTORS").is_none() {
-                let idle: Vec<_> = unsupported.lines.iter().filter(|line| line.2 == 0).map(|line| &line.0).collect();
+                let idle: Vec<_> =
+                    unsupported.lines.iter().filter(|line| line.2 == 0).map(|line| &line.0).collect();
                 assert!(idle.is_empty(), "lines of `unsupported` that no case needs: {idle:#?}");
             }
         }
         None => {
-            println!("the whole set: skipped, because RANKFORM_VECTORS names no folder; the selection in tests/vectors/cases runs");
+            println!(
+                "the whole set: skipped, because RANKFORM_VECTORS names no folder; the selection in tests/vectors/cases runs"
+            );
             run_all(&here("cases"), &mut unsupported).check("selection");
         }
     }
@@ -262,7 +293,11 @@ fn a_wrong_result_is_found() {
         assert!(complains(&|out| out.dtype = rankform::scalar::DType::U16), "{}: another element", case.id);
         assert!(complains(&|out| out.values[0] = case::Scalar::Real(0.123)), "{}: another value", case.id);
         let is_view = found[0].layout.is_some();
-        assert!(!is_view || complains(&|out| out.layout.as_mut().unwrap().1 += 1), "{}: another offset", case.id);
+        assert!(
+            !is_view || complains(&|out| out.layout.as_mut().unwrap().1 += 1),
+            "{}: another offset",
+            case.id
+        );
         spoilt += 1;
     }
     assert!(spoilt > 20, "{spoilt}");
@@ -286,6 +321,8 @@ fn an_error_above_the_bound_is_found() {
 
 #[test]
 fn a_pattern_matches_what_it_says() {
-    assert!(matches("a*c", "abbc") && matches("*", "") && matches("a*b*c", "a-b-b-c") && matches("abc", "abc"));
+    assert!(
+        matches("a*c", "abbc") && matches("*", "") && matches("a*b*c", "a-b-b-c") && matches("abc", "abc")
+    );
     assert!(!matches("a*c", "abcd") && !matches("abc", "abcd") && !matches("a*b*c", "acb"));
 }

@@ -12,7 +12,11 @@ use serde_json::Value;
 
 /// The largest magnitude of an argument, for bounds of rounding.
 fn largest(case: &Case, value: &Value) -> Result<f64, Stop> {
-    Ok(if value.is_null() { 0.0 } else { case.magnitude(value)?.iter().copied().filter(|x| x.is_finite()).fold(0.0, f64::max) })
+    Ok(if value.is_null() {
+        0.0
+    } else {
+        case.magnitude(value)?.iter().copied().filter(|x| x.is_finite()).fold(0.0, f64::max)
+    })
 }
 /// A result that rounding moves in proportion to `size`.
 fn rounded(out: Out, size: f64, roundings: f64) -> Out {
@@ -38,7 +42,8 @@ fn summed<T: Seen + Float>(case: &Case, each: Tensor<T, N>, mean_over: f64, magn
         Some("mean") | None => Out::of(each.mean(All)?.view()),
         _ => return unrun("does not compile: no such reduction"),
     };
-    let terms = if case.kw("reduction") == "sum" || case.kw("reduction") == "batchmean" { count } else { 1.0 };
+    let terms =
+        if case.kw("reduction") == "sum" || case.kw("reduction") == "batchmean" { count } else { 1.0 };
     Ok(vec![rounded(out, magnitude * terms.max(1.0), 4.0)])
 }
 fn kl_div(case: &Case) -> Run {
@@ -203,7 +208,16 @@ fn group_norm(case: &Case) -> Run {
 }
 fn instance_norm(case: &Case) -> Run {
     let onnx = case.json.get("in").is_some();
-    case.only(&["weight", "bias", "eps", "epsilon", "running_mean", "running_var", "momentum", "use_input_stats"])?;
+    case.only(&[
+        "weight",
+        "bias",
+        "eps",
+        "epsilon",
+        "running_mean",
+        "running_var",
+        "momentum",
+        "use_input_stats",
+    ])?;
     if case.kw("use_input_stats").as_bool() == Some(false) {
         return unrun("statistics of another batch");
     }
@@ -249,7 +263,9 @@ fn rms_norm(case: &Case) -> Run {
         (case.arg(1), crate::case::axis(case.kw("axis").as_i64().unwrap_or(-1), spec.rank())?)
     } else {
         let count = case.get(1, "normalized_shape").as_array().map_or(0, Vec::len);
-        let Some(from) = spec.rank().checked_sub(count) else { return unrun("does not compile: more axes than there are") };
+        let Some(from) = spec.rank().checked_sub(count) else {
+            return unrun("does not compile: more axes than there are");
+        };
         if case.is_error() {
             return unrun("does not compile: sizes that say what axes are");
         }
@@ -277,7 +293,8 @@ fn normalize(case: &Case) -> Run {
     let onnx = case.json.get("in").is_some();
     let p = real_or(case.kw("p"), 2.0)?;
     let spec = case.spec(0)?;
-    let dim = if onnx { case.kw("axis").as_i64().unwrap_or(-1) } else { case.kw("dim").as_i64().unwrap_or(1) };
+    let dim =
+        if onnx { case.kw("axis").as_i64().unwrap_or(-1) } else { case.kw("dim").as_i64().unwrap_or(1) };
     let axis = crate::case::axis(dim, spec.rank())? + N - spec.rank().max(1);
     let mut order: [usize; N] = std::array::from_fn(|axis| axis);
     order.swap(axis, N - 1);
@@ -315,7 +332,9 @@ fn glu(case: &Case) -> Run {
 
 fn pixels(case: &Case) -> Run {
     let onnx = case.json.get("in").is_some();
-    if onnx && case.op == "DepthToSpace" && case.kw("mode") != "CRD" || onnx && case.op == "SpaceToDepth" && case.kw("mode") == "DCR" {
+    if onnx && case.op == "DepthToSpace" && case.kw("mode") != "CRD"
+        || onnx && case.op == "SpaceToDepth" && case.kw("mode") == "DCR"
+    {
         return unrun("channels in another order");
     }
     if onnx && case.op == "SpaceToDepth" && case.spec(0)?.size[1] > 1 {
@@ -331,7 +350,10 @@ fn pixels(case: &Case) -> Run {
 }
 fn unfold(case: &Case) -> Run {
     let part = |at: usize, name: &str, default: usize| each::<2>(case.get(at, name), default);
-    let conv = Conv::new().dilation(part(2, "dilation", 1)?).padding(part(3, "padding", 0)?).stride(part(4, "stride", 1)?);
+    let conv = Conv::new()
+        .dilation(part(2, "dilation", 1)?)
+        .padding(part(3, "padding", 0)?)
+        .stride(part(4, "stride", 1)?);
     by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 bool c64] => {
         moved(case.tensor::<T>(case.arg(0))?.at::<4>()?.unfold(part(1, "kernel_size", 1)?, conv))
     })

@@ -3,9 +3,11 @@
 //! Their numbers come from NumPy in the element's own precision, so floats may be off by some roundings there too.
 
 use crate::arrange::{concat, whole};
-use crate::case::{Case, N, Operand, Out, Run, Scalar, Stop, axis, moved, number, one, real_or, unrun, wholes};
+use crate::case::{
+    Case, N, Operand, Out, Run, Scalar, Stop, axis, moved, number, one, real_or, unrun, wholes,
+};
 use crate::elementwise::{self, function, gelu, ordered, rounding, truth};
-use crate::normalise::{rows_normalised, scaled};
+use crate::normalize::{rows_normalized, scaled};
 use crate::reduce::Axes;
 use crate::views::{View, derived};
 use crate::{Row, by_type, contract, each_rank};
@@ -125,7 +127,8 @@ fn cast(case: &Case) -> Run {
     })
 }
 fn infinite(case: &Case) -> Run {
-    let (negative, positive) = (real_or(case.kw("detect_negative"), 1.0)? != 0.0, real_or(case.kw("detect_positive"), 1.0)? != 0.0);
+    let (negative, positive) =
+        (real_or(case.kw("detect_negative"), 1.0)? != 0.0, real_or(case.kw("detect_positive"), 1.0)? != 0.0);
     by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64] => {
         let x = case.tensor::<T>(case.arg(0))?;
         let x = x.view()?;
@@ -253,7 +256,11 @@ fn extreme(case: &Case) -> Run {
     }
     if case.spec(0)?.dtype == DType::Bool {
         let x = truth(case, 0)?;
-        return Ok(vec![if case.op == "ReduceMax" { axes.reduce(Any, x.view())? } else { axes.reduce(AllTrue, x.view())? }]);
+        return Ok(vec![if case.op == "ReduceMax" {
+            axes.reduce(Any, x.view())?
+        } else {
+            axes.reduce(AllTrue, x.view())?
+        }]);
     }
     by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i8 i32 i64 u8] => {
         let x = case.tensor::<T>(case.arg(0))?;
@@ -271,7 +278,7 @@ fn place(case: &Case) -> Run {
         let x = if last { operand.view()?.reversed_axis(along)? } else { operand.view()? };
         let mut out = if case.op == "ArgMax" { axes.reduce(ArgMax, x)? } else { axes.reduce(ArgMin, x)? };
         for value in out.values.iter_mut().filter(|_| last) {
-            let Scalar::Whole(place) = value else { return unrun("not a place") };
+            let Scalar::Integer(place) = value else { return unrun("not a place") };
             *place = x.size()[along] as i128 - 1 - *place;
         }
         Ok(vec![out])
@@ -415,8 +422,9 @@ fn expand(case: &Case) -> Run {
 fn shape(case: &Case) -> Run {
     let x = case.spec(0)?;
     let rank = x.rank() as i64;
-    let end =
-        |name: &str, default: i64| case.kw(name).as_i64().map_or(default, |k| if k < 0 { k + rank } else { k }).clamp(0, rank) as usize;
+    let end = |name: &str, default: i64| {
+        case.kw(name).as_i64().map_or(default, |k| if k < 0 { k + rank } else { k }).clamp(0, rank) as usize
+    };
     let (start, end) = (end("start", 0), end("end", rank));
     by_type!(x.dtype, T in [f32] => {
         let size = case.tensor::<T>(case.arg(0))?.any()?.size();
@@ -468,7 +476,7 @@ fn gemm(case: &Case) -> Run {
 fn shares(case: &Case) -> Run {
     let rank = case.spec(0)?.rank();
     let axis = axis(case.kw("axis").as_i64().unwrap_or(-1), rank)? + N - rank;
-    by_type!(case.spec(0)?.dtype, T in [f32] => crate::normalise::shares_along::<T>(case, case.arg(0), axis, case.op == "LogSoftmax", false))
+    by_type!(case.spec(0)?.dtype, T in [f32] => crate::normalize::shares_along::<T>(case, case.arg(0), axis, case.op == "LogSoftmax", false))
 }
 fn layer_norm(case: &Case) -> Run {
     let spec = case.spec(0)?;
@@ -480,7 +488,7 @@ fn layer_norm(case: &Case) -> Run {
         let rows = x.view()?.to_shape([spec.numel() / inner, inner])?;
         let eps = real_or(case.kw("epsilon"), 1e-5)?;
         let bias = if case.arg(2).is_null() { None } else { Some(case.operand::<T>(case.arg(2))?) };
-        let mut all = scaled(rows_normalised(&rows, eps)?, Some(case.operand::<T>(case.arg(1))?), bias, spec.size.clone())?;
+        let mut all = scaled(rows_normalized(&rows, eps)?, Some(case.operand::<T>(case.arg(1))?), bias, spec.size.clone())?;
         // The mean and the inverse deviation, where they are asked for: reductions of the same rows.
         let mean = rows.mean(Axis::<1>)?;
         let magnitude = rows.abs()?.mean(Axis::<1>)?.cast::<f64>()?;

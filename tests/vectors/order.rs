@@ -168,7 +168,7 @@ ordered! {
         let (values, mut places) = (Out::of(values.view()).exact().sized(size.clone()), Out::of(places.view()).sized(size));
         // The reference may name another place of an element that is equal.
         let given = case.expected().and_then(|all| all.into_iter().nth(1).flatten()).map(|spec| case.values(&spec)).unwrap_or_default();
-        if rank == 1 && let [crate::case::Scalar::Whole(at)] = given[..] {
+        if rank == 1 && let [crate::case::Scalar::Integer(at)] = given[..] {
             let line = x.at::<1>()?;
             if line.get([at as usize]).map(|x| x.scalar()) == Some(values.values[0]) {
                 places.values = given;
@@ -216,8 +216,8 @@ ordered! {
         moved(x.view()?.histogram(bins, low, high)?.cast::<T>())
     };
 }
-/// Runs of equal neighbours, of any elements.
-fn neighbours(case: &Case) -> Run {
+/// Runs of equal neighbors, of any elements.
+fn neighbors(case: &Case) -> Run {
     by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool] => {
         let x = case.tensor::<T>(case.arg(0))?;
         let wanted = |name: &str| case.kw(name).as_bool() == Some(true);
@@ -244,7 +244,13 @@ fn neighbours(case: &Case) -> Run {
     })
 }
 /// The `k`-th smallest of each line, and where it stands.
-fn nth<T: Seen + Comparable>(case: &Case, x: TensorView<'_, T, N>, dim: usize, k: usize, keep: &Value) -> Run {
+fn nth<T: Seen + Comparable>(
+    case: &Case,
+    x: TensorView<'_, T, N>,
+    dim: usize,
+    k: usize,
+    keep: &Value,
+) -> Run {
     let Some(last) = k.checked_sub(1) else { return unrun("of none") };
     let (values, places) = x.bottomk_axis(dim, k)?;
     let size = |out: Out| -> Out {
@@ -264,17 +270,28 @@ fn nth<T: Seen + Comparable>(case: &Case, x: TensorView<'_, T, N>, dim: usize, k
 }
 /// Places along an axis. Where the reference names another place of an equal element, which it may, that is taken for the
 /// one found; no line may name a place twice.
-fn agreed<T: Seen>(case: &Case, result: usize, x: TensorView<'_, T, N>, dim: usize, places: Tensor<i64, N>) -> Result<Out, Stop> {
+fn agreed<T: Seen>(
+    case: &Case,
+    result: usize,
+    x: TensorView<'_, T, N>,
+    dim: usize,
+    places: Tensor<i64, N>,
+) -> Result<Out, Stop> {
     let mut out = Out::of(places.view());
-    let Some(spec) = case.expected().and_then(|all| all.into_iter().nth(result).flatten()) else { return Ok(out) };
+    let Some(spec) = case.expected().and_then(|all| all.into_iter().nth(result).flatten()) else {
+        return Ok(out);
+    };
     let given = case.values(&spec);
     if given.len() != out.values.len() || case.kw("stable").as_bool() == Some(true) {
         return Ok(out);
     }
     let mut seen = std::collections::HashSet::new();
     for (k, (index, &place)) in places.indexed_iter().enumerate() {
-        let crate::case::Scalar::Whole(other) = given[k] else { continue };
-        let at = |place: i64| x.get(std::array::from_fn(|axis| if axis == dim { place as usize } else { index[axis] })).map(|x| x.scalar());
+        let crate::case::Scalar::Integer(other) = given[k] else { continue };
+        let at = |place: i64| {
+            x.get(std::array::from_fn(|axis| if axis == dim { place as usize } else { index[axis] }))
+                .map(|x| x.scalar())
+        };
         let mut line = index;
         line[dim] = place as usize;
         if seen.insert(line) && at(place).is_some() && at(place) == at(other as i64) {
@@ -304,7 +321,7 @@ pub const ROWS: &[Row] = &[
     ("median", median),
     ("nanmedian", median),
     ("unique", unique),
-    ("unique_consecutive", neighbours),
+    ("unique_consecutive", neighbors),
     ("mode", most_frequent),
     ("searchsorted", search),
     ("bucketize", bucketize),

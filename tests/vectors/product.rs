@@ -17,7 +17,8 @@ fn with_sizes<T: Seen, const R: usize>(x: Tensor<T, R>, sizes: Tensor<f64, R>) -
 /// Products whose letters stand in the program, as they must: one row for each that the cases use.
 fn einsum(case: &Case) -> Run {
     let onnx = case.op == "Einsum";
-    let equation = if onnx { case.kw("equation") } else { case.arg(1) }.as_str().unwrap_or("").replace(' ', "");
+    let equation =
+        if onnx { case.kw("equation") } else { case.arg(1) }.as_str().unwrap_or("").replace(' ', "");
     let parts = if onnx { &case.json["in"] } else { case.arg(0) };
     macro_rules! by_letters {
         ($T:ty: $($one:literal $a:literal;)* / $($two:literal $b:literal $c:literal;)*) => { match &*equation {
@@ -85,7 +86,9 @@ fn kron(case: &Case) -> Run {
 fn cross(case: &Case) -> Run {
     let rank = case.spec(0)?.rank();
     let dim = axis(
-        case.get(2, "dim").as_i64().unwrap_or_else(|| case.spec(0).unwrap().size.iter().position(|&n| n == 3).unwrap_or(0) as i64),
+        case.get(2, "dim")
+            .as_i64()
+            .unwrap_or_else(|| case.spec(0).unwrap().size.iter().position(|&n| n == 3).unwrap_or(0) as i64),
         rank,
     )? + N
         - rank;
@@ -113,7 +116,8 @@ fn norm(case: &Case) -> Run {
     };
     let axes = Axes::of(case, case.get(2, "dim"), case.get(3, "keepdim"))?;
     let judged = |out: Out| {
-        let (sizes, roundings) = (out.values.iter().map(|x| x.magnitude()).collect(), if order == 2.0 { 1.0 } else { 4.0 });
+        let (sizes, roundings) =
+            (out.values.iter().map(|x| x.magnitude()).collect(), if order == 2.0 { 1.0 } else { 4.0 });
         Ok(vec![Out { magnitude: Some(sizes), ..out }.rounded(roundings)])
     };
     by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 c64] => {
@@ -134,7 +138,11 @@ fn norm(case: &Case) -> Run {
 fn of_order<T: Seen + Float>(axes: &Axes, x: TensorView<'_, T, N>, order: f64) -> Result<Out, Stop> {
     if size_of::<T>() == 2 {
         let norm = axes.norm_p(order as f32, x.cast::<f32>()?.view())?;
-        return Ok(Out { dtype: T::DTYPE, values: crate::reduce::values::<T>(&norm)?.iter().map(|x| x.scalar()).collect(), ..norm });
+        return Ok(Out {
+            dtype: T::DTYPE,
+            values: crate::reduce::values::<T>(&norm)?.iter().map(|x| x.scalar()).collect(),
+            ..norm
+        });
     }
     axes.norm_p(T::from_f64(order), x)
 }
@@ -180,26 +188,34 @@ convolutions! {
 }
 
 fn run_conv<const M: usize>(case: &Case, run: impl Fn(&Case, Conv<M>, bool) -> Run) -> Run {
-    let onnx =
-        !case.kw("kernel_shape").is_null() || !case.kw("strides").is_null() || !case.kw("pads").is_null() || case.json.get("in").is_some();
+    let onnx = !case.kw("kernel_shape").is_null()
+        || !case.kw("strides").is_null()
+        || !case.kw("pads").is_null()
+        || case.json.get("in").is_some();
     let (x, w) = (case.spec(0)?, case.spec(1)?);
     if x.rank() + 1 < w.rank() || x.rank() > w.rank() || w.rank() != M + 2 {
         return unrun("does not compile: other ranks");
     }
-    if x.dtype != w.dtype || crate::case::Spec::of(case.get(2, "bias")).is_some_and(|bias| bias.dtype != x.dtype) {
+    if x.dtype != w.dtype
+        || crate::case::Spec::of(case.get(2, "bias")).is_some_and(|bias| bias.dtype != x.dtype)
+    {
         return unrun("does not compile: other elements");
     }
     let name = |torch: &'static str, other: &'static str| if onnx { other } else { torch };
     let (stride, dilation) = (
         each::<M>(case.get(3, name("stride", "strides")), 1)?,
-        each::<M>(case.get(if case.op.contains("transpose") { 7 } else { 5 }, name("dilation", "dilations")), 1)?,
+        each::<M>(
+            case.get(if case.op.contains("transpose") { 7 } else { 5 }, name("dilation", "dilations")),
+            1,
+        )?,
     );
     let conv = Conv::new().stride(stride).dilation(dilation);
     let conv = match case.get(4, name("padding", "pads")) {
         Value::String(word) if word == "valid" => conv,
         Value::String(_) => conv.same(),
         Value::Array(pads) if onnx => {
-            let of = |from: usize| std::array::from_fn(|axis| pads[from + axis].as_u64().unwrap_or(0) as usize);
+            let of =
+                |from: usize| std::array::from_fn(|axis| pads[from + axis].as_u64().unwrap_or(0) as usize);
             conv.padding_ends(of(0), of(M))
         }
         value => conv.padding(each::<M>(value, 0)?),
@@ -216,26 +232,38 @@ fn run_conv<const M: usize>(case: &Case, run: impl Fn(&Case, Conv<M>, bool) -> R
     } else {
         let extra = each::<M>(case.kw("output_padding"), 0)?;
         let total = |axis: usize| {
-            ((x.size[axis + x.rank() - M] - 1) * stride[axis] + extra[axis] + dilation[axis] * (w.size[axis + 2] - 1) + 1)
-                .checked_sub(wanted[axis])
+            ((x.size[axis + x.rank() - M] - 1) * stride[axis]
+                + extra[axis]
+                + dilation[axis] * (w.size[axis + 2] - 1)
+                + 1)
+            .checked_sub(wanted[axis])
         };
         let total: [Option<usize>; M] = std::array::from_fn(total);
         let Some(total) = total.into_iter().collect::<Option<Vec<_>>>() else {
             return unrun("more than the whole of a transposed convolution");
         };
-        conv.padding_ends(std::array::from_fn(|axis| total[axis] / 2), std::array::from_fn(|axis| total[axis].div_ceil(2)))
+        conv.padding_ends(
+            std::array::from_fn(|axis| total[axis] / 2),
+            std::array::from_fn(|axis| total[axis].div_ceil(2)),
+        )
     };
     let groups = real_or(case.kw(name("groups", "group")), 1.0)? as usize;
     run(case, conv.groups(groups), x.rank() == M + 2)
 }
 /// One number a channel added.
-fn with_bias<T: Seen + Number, const R: usize>(case: &Case, z: Tensor<T, R>, sizes: Tensor<f64, R>, batched: bool) -> Run {
+fn with_bias<T: Seen + Number, const R: usize>(
+    case: &Case,
+    z: Tensor<T, R>,
+    sizes: Tensor<f64, R>,
+    batched: bool,
+) -> Run {
     let bias = case.get(2, "bias");
     let (z, sizes) = if bias.is_null() {
         (z, sizes)
     } else {
         let b = Factor::<T>::of(case, bias)?;
-        let size: [usize; R] = std::array::from_fn(|axis| if axis == 1 { b.values.spec().numel() } else { 1 });
+        let size: [usize; R] =
+            std::array::from_fn(|axis| if axis == 1 { b.values.spec().numel() } else { 1 });
         (z.add(b.values.at::<1>()?.reshape(size)?)?, sizes.add(b.sizes.at::<1>()?.reshape(size)?)?)
     };
     let out = Out::of(z.view()).magnitude(&sizes).rounded(2.0);

@@ -23,7 +23,11 @@ impl Axes {
         if rank > N {
             return unrun(format!("rank {rank}"));
         }
-        let named = wholes(dim).unwrap_or_default().into_iter().map(|dim| axis(dim, rank)).collect::<Result<Vec<_>, _>>()?;
+        let named = wholes(dim)
+            .unwrap_or_default()
+            .into_iter()
+            .map(|dim| axis(dim, rank))
+            .collect::<Result<Vec<_>, _>>()?;
         let mut kept: Vec<bool> = vec![!named.is_empty(); rank];
         for &axis in &named {
             if rank == 0 && axis == 0 {
@@ -36,7 +40,9 @@ impl Axes {
             }
         }
         let keep = keep.as_bool().unwrap_or(false);
-        let size = (0..rank).filter(|&axis| keep || kept[axis]).map(|axis| if kept[axis] { spec.size[axis] } else { 1 });
+        let size = (0..rank)
+            .filter(|&axis| keep || kept[axis])
+            .map(|axis| if kept[axis] { spec.size[axis] } else { 1 });
         let all = kept.iter().all(|kept| !kept);
         let gone = std::array::from_fn(|axis| all || axis + rank >= N && !kept[axis + rank - N]);
         Ok(Axes { gone, size: size.collect() })
@@ -45,8 +51,13 @@ impl Axes {
         Axes::of(case, case.get(1, "dim"), case.get(2, "keepdim"))
     }
     /// Reduces a tensor over them.
-    pub fn reduce<T: Seen, Q: Reducer<T, Out: Seen>>(&self, q: Q, x: TensorView<'_, T, N>) -> Result<Out, Stop> {
-        let order: Vec<usize> = (0..N).filter(|&axis| !self.gone[axis]).chain((0..N).filter(|&axis| self.gone[axis])).collect();
+    pub fn reduce<T: Seen, Q: Reducer<T, Out: Seen>>(
+        &self,
+        q: Q,
+        x: TensorView<'_, T, N>,
+    ) -> Result<Out, Stop> {
+        let order: Vec<usize> =
+            (0..N).filter(|&axis| !self.gone[axis]).chain((0..N).filter(|&axis| self.gone[axis])).collect();
         let permuted = x.permuted(order.try_into().unwrap())?;
         let count = self.gone.iter().filter(|gone| **gone).count();
         let out = match count {
@@ -60,7 +71,8 @@ impl Axes {
     }
     /// The norm of any order over them.
     pub fn norm_p<T: Seen + Float>(&self, p: T, x: TensorView<'_, T, N>) -> Result<Out, Stop> {
-        let order: Vec<usize> = (0..N).filter(|&axis| !self.gone[axis]).chain((0..N).filter(|&axis| self.gone[axis])).collect();
+        let order: Vec<usize> =
+            (0..N).filter(|&axis| !self.gone[axis]).chain((0..N).filter(|&axis| self.gone[axis])).collect();
         let x = x.permuted(order.try_into().unwrap())?;
         let out = match self.gone.iter().filter(|gone| **gone).count() {
             1 => Out::of(x.norm_p(p, Axis::<4>)?.view()),
@@ -138,9 +150,11 @@ fn magnitudes_without_nan(case: &Case) -> Result<Tensor<f64, N>, Stop> {
 fn spread(case: &Case, root: bool, with_mean: bool) -> Run {
     case.only(&["dim", "keepdim", "unbiased", "correction"])?;
     let positional = case.arg(1).is_boolean();
-    let axes = Axes::of(case, if positional { &Value::Null } else { case.get(1, "dim") }, case.kw("keepdim"))?;
+    let axes =
+        Axes::of(case, if positional { &Value::Null } else { case.get(1, "dim") }, case.kw("keepdim"))?;
     let unbiased = if positional { case.arg(1) } else { case.kw("unbiased") };
-    let correction = case.kw("correction").as_f64().unwrap_or(if unbiased.as_bool() == Some(false) { 0.0 } else { 1.0 });
+    let correction =
+        case.kw("correction").as_f64().unwrap_or(if unbiased.as_bool() == Some(false) { 0.0 } else { 1.0 });
     by_type!(case.spec(0)?.dtype, T in [f16 bf16 f32 f64 c64] => {
         let x = case.operand::<T>(case.arg(0))?;
         let x = x.view()?;
@@ -178,7 +192,7 @@ fn spread(case: &Case, root: bool, with_mean: bool) -> Run {
 pub fn values<T: Seen>(out: &Out) -> Result<Tensor<T, 1>, Stop> {
     let real = |x: &crate::case::Scalar| match x {
         crate::case::Scalar::Real(x) => *x,
-        crate::case::Scalar::Whole(x) => *x as f64,
+        crate::case::Scalar::Integer(x) => *x as f64,
         crate::case::Scalar::Complex(..) => f64::NAN,
     };
     Ok(Tensor::from_vec(out.values.iter().map(|x| T::from_f64(real(x))).collect(), [out.values.len()])?)
@@ -238,7 +252,7 @@ fn trace(case: &Case) -> Run {
     })
 }
 
-/// Differences of neighbours, some times.
+/// Differences of neighbors, some times.
 fn differences(case: &Case) -> Run {
     let order = case.get(1, "n").as_i64().unwrap_or(1);
     let spec = case.spec(0)?;
@@ -315,11 +329,11 @@ fn quantile(case: &Case) -> Run {
     let spec = case.spec(0)?;
     let rank = spec.rank();
     let between = match case.kw("interpolation").as_str() {
-        Some("linear") | None => Between::Linear,
-        Some("lower") => Between::Lower,
-        Some("higher") => Between::Higher,
-        Some("nearest") => Between::Nearest,
-        Some("midpoint") => Between::Midpoint,
+        Some("linear") | None => QuantileMethod::Linear,
+        Some("lower") => QuantileMethod::Lower,
+        Some("higher") => QuantileMethod::Higher,
+        Some("nearest") => QuantileMethod::Nearest,
+        Some("midpoint") => QuantileMethod::Midpoint,
         _ => return unrun("does not compile: nothing between"),
     };
     by_type!(spec.dtype, T in [f32 f64] => {

@@ -36,7 +36,8 @@ fn says_something(case: &Value) -> bool {
 #[test]
 #[ignore = "writes tests/vectors/cases; needs the whole set"]
 fn the_selection_is_written() {
-    let folder = std::env::var_os("RANKFORM_VECTORS").expect("RANKFORM_VECTORS names the folder of the whole set");
+    let folder =
+        std::env::var_os("RANKFORM_VECTORS").expect("RANKFORM_VECTORS names the folder of the whole set");
     for group in GROUPS {
         let set = Set::read(&Path::new(&folder).join(group));
         let source = group.split_once('/').unwrap().0;
@@ -55,7 +56,10 @@ fn the_selection_is_written() {
                     _ => continue,
                 },
             };
-            let runs = matches!((row(&case), case.is_error()), (Ok(_), false) | (Err(crate::case::Stop::Error(_)), true));
+            let runs = matches!(
+                (row(&case), case.is_error()),
+                (Ok(_), false) | (Err(crate::case::Stop::Error(_)), true)
+            );
             let cost = cost(&set, json);
             let better = best.get(&(case.op, kind)).is_none_or(|known| cost < known.0);
             if runs && better && (says_something(json) || case.is_error()) && cost < 2600 {
@@ -66,7 +70,9 @@ fn the_selection_is_written() {
         let chosen: Vec<Value> = chosen
             .into_iter()
             .map(|mut case| {
-                ["ost", "msg", "err", "rtol", "atol"].iter().for_each(|key| drop(case.as_object_mut().unwrap().remove(*key)));
+                ["ost", "msg", "err", "rtol", "atol"]
+                    .iter()
+                    .for_each(|key| drop(case.as_object_mut().unwrap().remove(*key)));
                 case
             })
             .collect();

@@ -44,7 +44,8 @@ pub struct Set {
 impl Set {
     /// Reads `base.safetensors` and `base.jsonl`.
     pub fn read(base: &Path) -> Set {
-        let bytes = std::fs::read(base.with_extension("safetensors")).unwrap_or_else(|error| panic!("{}: {error}", base.display()));
+        let bytes = std::fs::read(base.with_extension("safetensors"))
+            .unwrap_or_else(|error| panic!("{}: {error}", base.display()));
         let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
         let (header, data) = bytes[8..].split_at(length);
         let header: BTreeMap<String, Value> = serde_json::from_slice(header).unwrap();

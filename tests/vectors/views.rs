@@ -144,8 +144,10 @@ impl<'a, T: Seen> View<'a, T> {
         let size = self.size();
         let (axis, skip) = if offset < 0 { (first, -offset) } else { (second, offset) };
         let part = self.slice_axis(axis, (skip as usize).min(size[axis]), size[axis], 1)?;
-        let order: Vec<usize> =
-            [first, second].into_iter().chain((0..size.len()).filter(|&axis| axis != first && axis != second)).collect();
+        let order: Vec<usize> = [first, second]
+            .into_iter()
+            .chain((0..size.len()).filter(|&axis| axis != first && axis != second))
+            .collect();
         Ok(match part.permuted(&order)? {
             R2(x) => R1(x.diagonal(Axis::<0>, Axis::<1>)?),
             R3(x) => R2(x.diagonal(Axis::<0>, Axis::<1>)?),
@@ -157,7 +159,10 @@ impl<'a, T: Seen> View<'a, T> {
     }
     /// Other sizes, as a view.
     pub fn reshaped(self, to: &[usize]) -> Result<Self, Stop> {
-        fn at<'a, T: Seen, const R: usize>(x: TensorView<'a, T, 6>, to: &[usize]) -> Result<TensorView<'a, T, R>, Stop> {
+        fn at<'a, T: Seen, const R: usize>(
+            x: TensorView<'a, T, 6>,
+            to: &[usize],
+        ) -> Result<TensorView<'a, T, R>, Stop> {
             Ok(x.reshape::<R>(<[usize; R]>::try_from(to).unwrap())?)
         }
         let x: TensorView<'a, T, 6> = each_rank!(self, |x| x.lift());
@@ -397,7 +402,10 @@ fn cuts(n: i64, size: usize) -> Result<Vec<i64>, Stop> {
 /// Sizes of which one may be −1, to be derived from the number of elements.
 pub fn derived(sizes: &[i64], numel: usize) -> Result<Vec<usize>, Stop> {
     let known: i64 = sizes.iter().filter(|&&n| n != -1).product();
-    if sizes.iter().filter(|&&n| n == -1).count() > 1 || sizes.iter().any(|&n| n < -1) || sizes.contains(&-1) && known == 0 {
+    if sizes.iter().filter(|&&n| n == -1).count() > 1
+        || sizes.iter().any(|&n| n < -1)
+        || sizes.contains(&-1) && known == 0
+    {
         return unrun("does not compile: a size below 0");
     }
     Ok(sizes.iter().map(|&n| if n == -1 { numel / known as usize } else { n as usize }).collect())
@@ -411,12 +419,16 @@ fn reshape(case: &Case) -> Run {
         "view_as" | "reshape_as" => case.spec(1)?.size,
         "ravel" => vec![spec.numel()],
         "flatten" => {
-            let (start, end) = (case.get(1, "start_dim").as_i64().unwrap_or(0), case.get(2, "end_dim").as_i64().unwrap_or(-1));
+            let (start, end) = (
+                case.get(1, "start_dim").as_i64().unwrap_or(0),
+                case.get(2, "end_dim").as_i64().unwrap_or(-1),
+            );
             let (start, end) = (axis(start, rank)?, axis(end, rank)?);
             if rank == 0 {
                 vec![1]
             } else {
-                [&spec.size[..start], &[spec.size[start..=end].iter().product()], &spec.size[end + 1..]].concat()
+                [&spec.size[..start], &[spec.size[start..=end].iter().product()], &spec.size[end + 1..]]
+                    .concat()
             }
         }
         "unflatten" => {
@@ -447,7 +459,11 @@ fn expand(case: &Case) -> Run {
         false => case.spec(1)?.size.into_iter().map(|n| n as i64).collect(),
     };
     let Some(new) = to.len().checked_sub(spec.rank()) else { return unrun("does not compile: fewer axes") };
-    let to: Vec<usize> = to.iter().enumerate().map(|(k, &n)| if n == -1 && k >= new { spec.size[k - new] } else { n as usize }).collect();
+    let to: Vec<usize> = to
+        .iter()
+        .enumerate()
+        .map(|(k, &n)| if n == -1 && k >= new { spec.size[k - new] } else { n as usize })
+        .collect();
     by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => {
         let x = case.tensor::<T>(case.arg(0))?;
         by_rank!(to.len(), R in [0 1 2 3 4 5] => Ok(vec![Out::view(x.at::<R>()?.broadcast_to(<[usize; R]>::try_from(&to[..]).unwrap())?, &x)]))
@@ -466,7 +482,8 @@ fn expand_together(case: &Case) -> Run {
 
 /// Any strides over the storage of the first argument.
 fn as_strided(case: &Case) -> Run {
-    let (size, stride) = (wholes(case.get(1, "size")).unwrap_or_default(), wholes(case.get(2, "stride")).unwrap_or_default());
+    let (size, stride) =
+        (wholes(case.get(1, "size")).unwrap_or_default(), wholes(case.get(2, "stride")).unwrap_or_default());
     let spec = case.spec(0)?;
     let offset = case.get(3, "storage_offset").as_u64().map_or(spec.offset, |offset| offset as usize);
     by_type!(spec.dtype, T in [f16 bf16 f32 f64 i64 i32 u8 bool c64] => {

@@ -28,7 +28,8 @@ fn windows<const M: usize>(case: &Case) -> Result<(Pool<M>, bool), Stop> {
     let pool = Pool::new(window).stride(stride);
     let pool = match get(3, "padding", "pads") {
         Value::Array(pads) if onnx => {
-            let of = |from: usize| std::array::from_fn(|axis| pads[from + axis].as_u64().unwrap_or(0) as usize);
+            let of =
+                |from: usize| std::array::from_fn(|axis| pads[from + axis].as_u64().unwrap_or(0) as usize);
             pool.padding_ends(of(0), of(M))
         }
         numbers => pool.padding(each::<M>(numbers, 0)?),
@@ -41,7 +42,8 @@ fn windows<const M: usize>(case: &Case) -> Result<(Pool<M>, bool), Stop> {
     let dilation = if average && !onnx { [1; M] } else { each::<M>(get(4, "dilation", "dilations"), 1)? };
     let counted = get(5, "count_include_pad", "count_include_pad");
     let counted = if onnx { counted.as_i64() == Some(1) } else { counted.as_bool() != Some(false) };
-    if !case.is_error() && (0..M).any(|axis| 2 * pool.padding[axis] > dilation[axis] * (window[axis] - 1) + 1) {
+    if !case.is_error() && (0..M).any(|axis| 2 * pool.padding[axis] > dilation[axis] * (window[axis] - 1) + 1)
+    {
         return unrun("padding of more than half a window");
     }
     let pool = pool.dilation(dilation).count_padding(counted);
@@ -107,7 +109,11 @@ pools! {
     largest3d mean3d powers3d max_pool3d max_pool3d_with_indices avg_pool3d 3 5;
 }
 /// Positions in a plane as positions in all of the operand, or of the operand stored column by column.
-fn in_all<const R: usize>(places: Tensor<i64, R>, size: Dim<R>, by_columns: bool) -> Result<Tensor<i64, R>, Stop> {
+fn in_all<const R: usize>(
+    places: Tensor<i64, R>,
+    size: Dim<R>,
+    by_columns: bool,
+) -> Result<Tensor<i64, R>, Stop> {
     let plane: usize = size.0[2..].iter().product();
     let all = places.size();
     let values = all.indices().map(|at| {
@@ -131,7 +137,8 @@ fn unpool(case: &Case) -> Run {
     // Positions are those of an image of twice the windows, where another size is asked for.
     let window = each::<2>(case.kw("kernel_shape"), 1)?;
     let stride = each::<2>(case.kw("strides"), 1)?;
-    let [ph, pw] = std::array::from_fn(|k| (case.spec(0).map_or(1, |x| x.size[k + 2]) - 1) * stride[k] + window[k]);
+    let [ph, pw] =
+        std::array::from_fn(|k| (case.spec(0).map_or(1, |x| x.size[k + 2]) - 1) * stride[k] + window[k]);
     let y = x.at::<4>()?.max_unpool2d(places.at::<4>()?, [ph, pw])?;
     crate::case::moved(y.pad([(0, 0), (0, 0), (0, h - ph), (0, w - pw)], rankform::ops::Pad::Constant(0.0)))
 }

@@ -1,6 +1,6 @@
 //! A block of a transformer encoder, generic over element and device: attention of several heads, a gated layer, norms.
 use rankform::Meta;
-use rankform::ops::attention::{Attention, Scored};
+use rankform::ops::attention::{Attention, AttentionFloat};
 use rankform::prelude::*;
 
 const HEADS: usize = 4;
@@ -16,7 +16,7 @@ struct Block<T, D: Device> {
     bias: Tensor<T, 1, D>,
 }
 
-impl<T: Scored, D: Device> Block<T, D> {
+impl<T: AttentionFloat, D: Device> Block<T, D> {
     fn new(width: usize, device: &D) -> Result<Self> {
         let square = || Tensor::full([width, width], T::from(0.01).unwrap(), device);
         Ok(Block {
@@ -48,7 +48,7 @@ impl<T: Scored, D: Device> Block<T, D> {
     }
 }
 
-fn encode<T: Scored, D: Device>(device: &D) -> Result<[usize; 2]> {
+fn encode<T: AttentionFloat, D: Device>(device: &D) -> Result<[usize; 2]> {
     let mut x = Tensor::<T, 2, D>::full([32, 64], T::from(0.5).unwrap(), device)?;
     for _ in 0..2 {
         x = Block::new(64, device)?.forward(&x)?;

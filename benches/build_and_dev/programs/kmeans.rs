@@ -1,4 +1,4 @@
-//! k-means by broadcasting: points around five centres, found again.
+//! k-means by broadcasting: points around five centers, found again.
 use rankform::prelude::*;
 
 const POINTS: usize = 5000;
@@ -6,7 +6,7 @@ const K: usize = 5;
 const D: usize = 2;
 
 fn assign(x: &Tensor<f32, 2>, c: &Tensor<f32, 2>) -> Result<(Tensor<i64, 1>, f32)> {
-    // (point, 1, axis) − (1, centre, axis) → (point, centre)
+    // (point, 1, axis) − (1, center, axis) → (point, center)
     let distance = (x.insert_axis(Axis::<1>).lazy() - c.insert_axis(Axis::<0>)).square().sum(Axis::<2>)?;
     let nearest = distance.argmin(Axis::<1>)?;
     let inertia = distance.min(Axis::<1>)?.sum(All)?.item()?;
@@ -33,13 +33,13 @@ fn main() -> Result<()> {
     let high = x.max(Axis::<0>)?;
     println!("from {low} to {high}");
     let first = Tensor::from_vec((0..K as i64).map(|k| k * 31 + 3).collect::<Vec<_>>(), [K])?;
-    let mut centres = x.index_select(Axis::<0>, &first)?;
+    let mut centers = x.index_select(Axis::<0>, &first)?;
     let mut last = f32::INFINITY;
     for step in 0..100 {
-        let (nearest, inertia) = assign(&x, &centres)?;
-        let next = update(&x, &nearest, &centres)?;
-        let moved = (&next - &centres).abs()?.max(All)?.item()?;
-        centres = next;
+        let (nearest, inertia) = assign(&x, &centers)?;
+        let next = update(&x, &nearest, &centers)?;
+        let moved = (&next - &centers).abs()?.max(All)?.item()?;
+        centers = next;
         if step % 5 == 0 {
             println!("step {step}: inertia {inertia:.2}, moved {moved:.4}");
         }
@@ -48,7 +48,7 @@ fn main() -> Result<()> {
         }
         last = inertia;
     }
-    println!("{centres:.3}");
+    println!("{centers:.3}");
     let spread = (&x - &x.mean(Axis::<0>)?.lift()).square()?.mean(Axis::<0>)?.sqrt()?;
     println!("spread {spread:.3}");
     Ok(())

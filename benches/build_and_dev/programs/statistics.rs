@@ -2,9 +2,9 @@
 use rankform::prelude::*;
 
 fn zscore<T: Float, const R: usize, D: Device>(x: &Tensor<T, R, D>) -> Result<Tensor<T, R, D>> {
-    let centred = (x.lazy() - x.mean_along(All)).eval()?;
-    let scale = centred.lazy().square().mean_along(All).sqrt() + T::from(1e-12).unwrap();
-    (centred.lazy() / scale).eval()
+    let centered = (x.lazy() - x.mean_along(All)).eval()?;
+    let scale = centered.lazy().square().mean_along(All).sqrt() + T::from(1e-12).unwrap();
+    (centered.lazy() / scale).eval()
 }
 
 fn standardised<T: Float, D: Device>(x: &Tensor<T, 2, D>) -> Result<Tensor<T, 2, D>> {
@@ -16,8 +16,8 @@ fn standardised<T: Float, D: Device>(x: &Tensor<T, 2, D>) -> Result<Tensor<T, 2,
 fn covariance<T: Float, D: Device>(x: &Tensor<T, 2, D>) -> Result<Tensor<T, 2, D>> {
     let n = x.size()[0];
     let mean = x.mean(Axis::<0>)?;
-    let centred = (x.lazy() - mean.lift()).eval()?;
-    let product = centred.transposed().matmul(&centred)?;
+    let centered = (x.lazy() - mean.lift()).eval()?;
+    let product = centered.transposed().matmul(&centered)?;
     (product.lazy() / T::from(n as f64 - 1.0).unwrap()).eval()
 }
 

@@ -266,9 +266,9 @@ fn layer_norm(n: usize, forms: &mut Forms) {
     forms.add("lazy, new", move || {
         let (x, weight, bias) = (matrix(n, 1), tensor([n], 2), tensor([n], 3));
         move || {
-            let centred = x.lazy() - x.mean_along(Axis::<1>);
-            let scale = (centred.square().mean_along(Axis::<1>) + 1e-5).rsqrt();
-            (centred * scale * weight.lift() + bias.lift()).eval().unwrap()
+            let centered = x.lazy() - x.mean_along(Axis::<1>);
+            let scale = (centered.square().mean_along(Axis::<1>) + 1e-5).rsqrt();
+            (centered * scale * weight.lift() + bias.lift()).eval().unwrap()
         }
     });
 }

@@ -39,7 +39,12 @@ struct Job<'a> {
 
 impl Board {
     pub(super) const fn new() -> Board {
-        Board { state: AtomicUsize::new(0), left: AtomicIsize::new(0), last: AtomicUsize::new(0), job: UnsafeCell::new(std::ptr::null()) }
+        Board {
+            state: AtomicUsize::new(0),
+            left: AtomicIsize::new(0),
+            last: AtomicUsize::new(0),
+            job: UnsafeCell::new(std::ptr::null()),
+        }
     }
 
     /// Runs `work` on every number below `parts`, here and where [`help`](Board::help) is called; `call` runs when help can

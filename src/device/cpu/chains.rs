@@ -8,7 +8,7 @@ use super::scan::{CHAINS, LEAF, State, Strip, Strips, Tile, Tiles, WIDTH};
 use super::simd::{self, Loop};
 use crate::element::{Compute, Element};
 use crate::kernel::{Body, Reducer};
-use crate::scalar::{Lane, Run};
+use crate::scalar::{Eval, Lane};
 use std::mem::MaybeUninit;
 
 /// The states of some chains within one piece, and what their leaves began with.
@@ -27,10 +27,17 @@ impl<B: Body, R: Reducer<B::Out>> Chains<B, R> {
     /// # Safety
     /// The value was written.
     #[inline(always)]
-    unsafe fn absorb(&mut self, local: &mut [State<B, R>; CHAINS], chain: usize, i: usize, first: usize, exclusive: bool) {
+    unsafe fn accumulate(
+        &mut self,
+        local: &mut [State<B, R>; CHAINS],
+        chain: usize,
+        i: usize,
+        first: usize,
+        exclusive: bool,
+    ) {
         // SAFETY: the caller's promise.
         let value = Lane(unsafe { self.values[chain][i].assume_init() });
-        let next = R::absorb::<Run>(local[chain], value, Lane(first.wrapping_add(i) as i64));
+        let next = R::accumulate::<Eval>(local[chain], value, Lane(first.wrapping_add(i) as i64));
         self.states[chain][i].write(if exclusive { local[chain] } else { next });
         local[chain] = next;
     }
@@ -41,7 +48,7 @@ impl<B: Body, R: Reducer<B::Out>> Chains<B, R> {
 pub(super) unsafe fn rows<B: Body, R: Reducer<B::Out>>(body: *const (), strips: &mut Strips<'_>) {
     // SAFETY: the caller's promise; bodies are `Copy`.
     let body = unsafe { body.cast::<B>().read() };
-    let identity = R::identity::<Run>();
+    let identity = R::identity::<Eval>();
     let mut chains = Chains::<B, R> {
         values: [[MaybeUninit::uninit(); LEAF]; CHAINS],
         states: [[MaybeUninit::uninit(); LEAF]; CHAINS],
@@ -53,7 +60,7 @@ pub(super) unsafe fn rows<B: Body, R: Reducer<B::Out>>(body: *const (), strips: 
         let exclusive = strips.job.exclusive;
         simd::dispatch(ScanRows::<B, R> { body, strip, exclusive, chains: &mut chains });
         // SAFETY: the caller's promise; the strip is computed.
-        unsafe { strips.finish() };
+        unsafe { strips.finalize() };
     }
 }
 
@@ -91,7 +98,7 @@ impl<B: Body, R: Reducer<B::Out>> ScanRows<'_, B, R> {
             }
         }
         if at % LEAF == 0 {
-            chains.local = [R::identity::<Run>(); CHAINS];
+            chains.local = [R::identity::<Eval>(); CHAINS];
         }
         let first = |chain: usize| if linked { at.wrapping_add(chain * LEAF) } else { at };
         let mut local = chains.local;
@@ -99,14 +106,14 @@ impl<B: Body, R: Reducer<B::Out>> ScanRows<'_, B, R> {
             for i in 0..n {
                 for chain in 0..CHAINS {
                     // SAFETY: the first `n` values of the first `count` chains were written above.
-                    unsafe { chains.absorb(&mut local, chain, i, first(chain), exclusive) };
+                    unsafe { chains.accumulate(&mut local, chain, i, first(chain), exclusive) };
                 }
             }
         } else {
             for chain in 0..count {
                 for i in 0..n {
                     // SAFETY: as above.
-                    unsafe { chains.absorb(&mut local, chain, i, first(chain), exclusive) };
+                    unsafe { chains.accumulate(&mut local, chain, i, first(chain), exclusive) };
                 }
             }
         }
@@ -123,16 +130,23 @@ impl<B: Body, R: Reducer<B::Out>> ScanRows<'_, B, R> {
             if first < LEAF {
                 for (i, state) in states.iter().enumerate() {
                     // SAFETY: written just now; whoever made the strip promised room for each output (`rows`).
-                    unsafe { *place(i) = R::Out::narrow(R::finish::<Run>(state.assume_init(), seen(i)).0) };
+                    unsafe {
+                        *place(i) = R::Out::narrow(R::finalize::<Eval>(state.assume_init(), seen(i)).0)
+                    };
                 }
             } else {
                 for (i, state) in states.iter().enumerate() {
                     // SAFETY: as above.
-                    unsafe { *place(i) = R::Out::narrow(R::finish::<Run>(R::combine::<Run>(before, state.assume_init()), seen(i)).0) };
+                    unsafe {
+                        *place(i) = R::Out::narrow(
+                            R::finalize::<Eval>(R::combine::<Eval>(before, state.assume_init()), seen(i)).0,
+                        )
+                    };
                 }
             }
             if (first.wrapping_add(n)) % LEAF == 0 {
-                let after = if first < LEAF { local[chain] } else { R::combine::<Run>(before, local[chain]) };
+                let after =
+                    if first < LEAF { local[chain] } else { R::combine::<Eval>(before, local[chain]) };
                 chains.carry[if linked { 0 } else { chain }] = after;
             }
         }
@@ -151,7 +165,8 @@ struct Columns<B: Body, R: Reducer<B::Out>> {
 pub(super) unsafe fn columns<B: Body, R: Reducer<B::Out>>(body: *const (), tiles: &mut Tiles<'_>) {
     // SAFETY: the caller's promise; bodies are `Copy`.
     let body = unsafe { body.cast::<B>().read() };
-    let mut columns = Columns::<B, R> { carry: [MaybeUninit::uninit(); WIDTH], local: [MaybeUninit::uninit(); WIDTH] };
+    let mut columns =
+        Columns::<B, R> { carry: [MaybeUninit::uninit(); WIDTH], local: [MaybeUninit::uninit(); WIDTH] };
     let exclusive = tiles.job.exclusive;
     // SAFETY: the caller's promise.
     while let Some(tile) = unsafe { tiles.next() } {
@@ -162,7 +177,7 @@ pub(super) unsafe fn columns<B: Body, R: Reducer<B::Out>>(body: *const (), tiles
             simd::dispatch(ScanColumns::<B, R, false> { body, tile, exclusive, columns: &mut columns });
         }
         // SAFETY: the caller's promise; the rows are computed.
-        unsafe { tiles.finish(n) };
+        unsafe { tiles.finalize(n) };
     }
 }
 
@@ -192,7 +207,7 @@ impl<B: Body, R: Reducer<B::Out>, const FIRST: bool> ScanColumns<'_, B, R, FIRST
         let Tile { mut pointers, steps, width, n, at, mut out, out_step } = tile;
         let (carry, local) = (&mut columns.carry[..width], &mut columns.local[..width]);
         if at % LEAF == 0 {
-            local.fill(MaybeUninit::new(R::identity::<Run>()));
+            local.fill(MaybeUninit::new(R::identity::<Eval>()));
         }
         for row in 0..n {
             let place = Lane(at.wrapping_add(row) as i64);
@@ -201,13 +216,14 @@ impl<B: Body, R: Reducer<B::Out>, const FIRST: bool> ScanColumns<'_, B, R, FIRST
             for j in 0..width {
                 let value = value::<B, M>(&body, &here, 0, j);
                 // SAFETY: the leaf began with an identity in each; the leaf before wrote what is carried.
-                let (before, carried) = unsafe { (local[j].assume_init(), (!FIRST).then(|| carry[j].assume_init())) };
-                let next = R::absorb::<Run>(before, value, place);
+                let (before, carried) =
+                    unsafe { (local[j].assume_init(), (!FIRST).then(|| carry[j].assume_init())) };
+                let next = R::accumulate::<Eval>(before, value, place);
                 let state = if exclusive { before } else { next };
-                let state = carried.map_or(state, |carried| R::combine::<Run>(carried, state));
+                let state = carried.map_or(state, |carried| R::combine::<Eval>(carried, state));
                 local[j].write(next);
                 // SAFETY: whoever made the tile promised room for each output (`columns`).
-                unsafe { *to.wrapping_add(j) = R::Out::narrow(R::finish::<Run>(state, seen).0) };
+                unsafe { *to.wrapping_add(j) = R::Out::narrow(R::finalize::<Eval>(state, seen).0) };
             }
             out = out.wrapping_offset(out_step);
             for (pointer, step) in pointers.iter_mut().zip(steps) {
@@ -217,8 +233,9 @@ impl<B: Body, R: Reducer<B::Out>, const FIRST: bool> ScanColumns<'_, B, R, FIRST
         if (at.wrapping_add(n)) % LEAF == 0 {
             for (carry, local) in carry.iter_mut().zip(local) {
                 // SAFETY: as above.
-                let (local, carried) = unsafe { (local.assume_init(), (!FIRST).then(|| carry.assume_init())) };
-                carry.write(carried.map_or(local, |carried| R::combine::<Run>(carried, local)));
+                let (local, carried) =
+                    unsafe { (local.assume_init(), (!FIRST).then(|| carry.assume_init())) };
+                carry.write(carried.map_or(local, |carried| R::combine::<Eval>(carried, local)));
             }
         }
     }

@@ -10,7 +10,7 @@ use super::states::Cascade;
 use super::walk::{Addresses, Index, Walk};
 use crate::device::MAX_OPERANDS;
 use crate::kernel::{Body, Reducer};
-use crate::scalar::{Lane, Run};
+use crate::scalar::{Eval, Lane};
 use std::marker::PhantomData;
 
 /// Columns that are reduced side by side, in registers.
@@ -53,7 +53,17 @@ impl Job<'_> {
         while done < outer.numel() {
             let width = outer.left_in_row(&index).min(most);
             let walk = inner.from(self.addresses(outer, &index));
-            let mut tiles = Tiles { job: self, outer, walk, index: inner.index_of(0), left: count, width, most, rows, scratch };
+            let mut tiles = Tiles {
+                job: self,
+                outer,
+                walk,
+                index: inner.index_of(0),
+                left: count,
+                width,
+                most,
+                rows,
+                scratch,
+            };
             // SAFETY: as for rows, for `width` outputs along the fastest kept axis.
             unsafe { self.columns(&mut tiles, count, outer.address_at(0, &index), outer.inner_step(0)) };
             outer.advance(&mut index, width);
@@ -72,8 +82,9 @@ impl Job<'_> {
         let mut room = Words::<{ ROOM / 8 }>::uninit();
         // First the states of the leaf at hand, strip by strip, then the digits of each strip.
         let leaf = room.as_mut_ptr().cast::<u8>();
-        let mut cascades: [Cascade<'_>; STRIPS] =
-            std::array::from_fn(|k| Cascade::over(states, leaf.wrapping_add((used + k * digits) * strip), digits, WIDTH));
+        let mut cascades: [Cascade<'_>; STRIPS] = std::array::from_fn(|k| {
+            Cascade::over(states, leaf.wrapping_add((used + k * digits) * strip), digits, WIDTH)
+        });
         let far = self.early > 0 && tiles.scratch.iter().all(Option::is_none);
         let mut at = 0;
         loop {
@@ -83,7 +94,12 @@ impl Job<'_> {
             while filled < LEAF_ROWS && at < count {
                 let (pointers, steps, n) = tiles.next(LEAF_ROWS - filled);
                 // SAFETY: the caller's promise; the states were written above.
-                unsafe { (self.kernel.columns)(self.body, &Strips { pointers, steps, n, width, at, far, states: leaf }) };
+                unsafe {
+                    (self.kernel.columns)(
+                        self.body,
+                        &Strips { pointers, steps, n, width, at, far, states: leaf },
+                    )
+                };
                 at += n;
                 filled += n;
             }
@@ -101,7 +117,13 @@ impl Job<'_> {
             unsafe {
                 let last = leaf.add(k * strip);
                 cascade.join(last);
-                states.finish(last, WIDTH.min(width - start), count, out.wrapping_offset(start as isize * out_step), out_step);
+                states.finalize(
+                    last,
+                    WIDTH.min(width - start),
+                    count,
+                    out.wrapping_offset(start as isize * out_step),
+                    out_step,
+                );
             }
         }
     }
@@ -180,12 +202,12 @@ pub(super) struct Strips {
 
 /// # Safety
 /// `body` points to a `B`; the strips hold its operands' elements, and have states.
-pub(super) unsafe fn absorb<B: Body, R: Reducer<B::Out>>(body: *const (), strips: &Strips) {
+pub(super) unsafe fn accumulate<B: Body, R: Reducer<B::Out>>(body: *const (), strips: &Strips) {
     // SAFETY: the caller's promise; bodies are `Copy`.
     let body = unsafe { body.cast::<B>().read() };
-    let absorb = AbsorbColumns::<B, R> { body, strips, reducer: PhantomData };
+    let accumulate = AbsorbColumns::<B, R> { body, strips, reducer: PhantomData };
     // Light columns wait for memory, however wide vectors are.
-    if const { B::LIGHT && R::LIGHT } { simd::dispatch_two(absorb) } else { simd::dispatch(absorb) }
+    if const { B::LIGHT && R::LIGHT } { simd::dispatch_two(accumulate) } else { simd::dispatch(accumulate) }
 }
 
 struct AbsorbColumns<'a, B, R> {
@@ -220,17 +242,28 @@ impl<B: Body, R: Reducer<B::Out>> AbsorbColumns<'_, B, R> {
                 for k in 0..if far && width >= WIDTH { B::LOADS } else { 0 } {
                     for row in 0..rows {
                         let next = pointers[k].wrapping_offset((row + TURN) as isize * steps[k]);
-                        simd::fetch_early(next.wrapping_add(start * size_of::<B::Out>()), WIDTH * size_of::<B::Out>());
+                        simd::fetch_early(
+                            next.wrapping_add(start * size_of::<B::Out>()),
+                            WIDTH * size_of::<B::Out>(),
+                        );
                     }
                 }
                 let states = states.cast::<[State<B, R>; WIDTH]>().wrapping_add(strip);
-                // SAFETY: whoever made the strips promised states for each (`absorb`).
+                // SAFETY: whoever made the strips promised states for each (`accumulate`).
                 unsafe {
                     if in_memory {
                         let states = std::slice::from_raw_parts_mut(states.cast(), width.min(WIDTH));
                         narrow::<B, R, M>(body, pointers, steps, rows, at + from, start, states);
                     } else {
-                        states.write(strip_of::<B, R, M>(body, pointers, steps, rows, at + from, start, states.read()));
+                        states.write(strip_of::<B, R, M>(
+                            body,
+                            pointers,
+                            steps,
+                            rows,
+                            at + from,
+                            start,
+                            states.read(),
+                        ));
                     }
                 }
             }
@@ -255,7 +288,8 @@ fn strip_of<B: Body, R: Reducer<B::Out>, M: Mode>(
     for row in 0..rows {
         let (at, here) = (Lane((at + row) as i64), pointers);
         for j in 0..WIDTH {
-            states[j] = R::absorb::<Run>(states[j], value::<B, M>(&body, &here, 0, start.wrapping_add(j)), at);
+            states[j] =
+                R::accumulate::<Eval>(states[j], value::<B, M>(&body, &here, 0, start.wrapping_add(j)), at);
         }
         for k in 0..B::LOADS {
             pointers[k] = pointers[k].wrapping_offset(steps[k]);
@@ -278,7 +312,7 @@ fn narrow<B: Body, R: Reducer<B::Out>, M: Mode>(
     for row in 0..rows {
         let (at, here) = (Lane((at + row) as i64), pointers);
         for (j, state) in states.iter_mut().enumerate() {
-            *state = R::absorb::<Run>(*state, value::<B, M>(&body, &here, 0, start.wrapping_add(j)), at);
+            *state = R::accumulate::<Eval>(*state, value::<B, M>(&body, &here, 0, start.wrapping_add(j)), at);
         }
         for k in 0..B::LOADS {
             pointers[k] = pointers[k].wrapping_offset(steps[k]);

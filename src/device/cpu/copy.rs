@@ -10,7 +10,7 @@ use super::io::{Scratch, Words};
 use super::pack;
 use super::simd;
 use super::walk::{self, Order, Walk};
-use crate::device::Slot;
+use crate::device::OperandRef;
 
 /// Bytes of a tile.
 const TILE: usize = 16 << 10;
@@ -19,7 +19,7 @@ const TILE: usize = 16 << 10;
 ///
 /// # Safety
 /// As [`Device::copy`](crate::device::Device::copy).
-pub(super) unsafe fn copy(sizes: &[usize], to: Slot<'_>, from: Slot<'_>) {
+pub(super) unsafe fn copy(sizes: &[usize], to: OperandRef<'_>, from: OperandRef<'_>) {
     let past = goes_past_caches(sizes, &to);
     walk::each(sizes, &[to, from], Order::OfOutput, &mut |walk| {
         walk::parallel(walk, 1, &|part| {
@@ -54,24 +54,44 @@ unsafe fn copy_part(walk: &Walk, element: usize, past: bool) {
         for left in (0..inner).step_by(columns) {
             for top in (0..height).step_by(rows) {
                 let (rows, columns) = (rows.min(height - top), columns.min(inner - left));
-                let at = |down: isize, along: isize| (top as isize).wrapping_mul(down).wrapping_add((left as isize).wrapping_mul(along));
+                let at = |down: isize, along: isize| {
+                    (top as isize).wrapping_mul(down).wrapping_add((left as isize).wrapping_mul(along))
+                };
                 let to = to.wrapping_offset(at(down_to, along_to));
                 let from = from.wrapping_offset(at(down_from, along_from));
                 let nbytes = columns * element;
                 // SAFETY: a rectangle of both, as the caller promised; a tile has room for it.
                 unsafe {
                     if !streams {
-                        pack::rectangle(to, [down_to, along_to], from, [down_from, along_from], [rows, columns], element);
+                        pack::rectangle(
+                            to,
+                            [down_to, along_to],
+                            from,
+                            [down_from, along_from],
+                            [rows, columns],
+                            element,
+                        );
                     } else if along_from == width {
                         let ahead = [from.wrapping_add(simd::AHEAD)];
                         pack::stream_and_fetch(to, from, nbytes, if follows { &ahead } else { &[] });
                     } else {
-                        pack::rectangle(room, [nbytes as isize, width], from, [down_from, along_from], [rows, columns], element);
+                        pack::rectangle(
+                            room,
+                            [nbytes as isize, width],
+                            from,
+                            [down_from, along_from],
+                            [rows, columns],
+                            element,
+                        );
                         if down_to == nbytes as isize {
                             pack::stream(to, room, rows * nbytes);
                         } else {
                             for row in 0..rows {
-                                pack::stream(to.wrapping_offset(row as isize * down_to), room.wrapping_add(row * nbytes), nbytes);
+                                pack::stream(
+                                    to.wrapping_offset(row as isize * down_to),
+                                    room.wrapping_add(row * nbytes),
+                                    nbytes,
+                                );
                             }
                         }
                     }

@@ -10,7 +10,7 @@ use super::past::Past;
 use super::simd::{self, Level};
 use super::threads;
 use super::walk::{self, Addresses, Order, Steps, Walk};
-use crate::device::{MAX_OPERANDS, Slot};
+use crate::device::{MAX_OPERANDS, OperandRef};
 
 /// Elements of a row that are packed at a time, at most.
 const BLOCK: usize = 1024;
@@ -45,8 +45,8 @@ const SHORT_ROW: usize = 2048;
 const LONG_ENOUGH: usize = 32;
 /// As [`FEW_ROWS`], the length of rows of more elements than one thread takes.
 const LONG_ROW: usize = 256;
-/// Bytes of outputs that stay in no cache: half of a large one. Unoptimised builds get there with fewer, so that tests do.
-const LARGE: usize = if cfg!(rankform_unoptimised) { 1 << 20 } else { 16 << 20 };
+/// Bytes of outputs that stay in no cache: half of a large one. Unoptimized builds get there with fewer, so that tests do.
+const LARGE: usize = if cfg!(rankform_unoptimized) { 1 << 20 } else { 16 << 20 };
 /// Threads whose stores past the caches pay on every processor: lines are not read before they are written.
 const MANY_WRITERS: usize = 4;
 /// Bytes of packed elements of all operands together: they stay in the first-level cache.
@@ -54,7 +54,14 @@ pub(super) const SCRATCH: usize = 32 * 1024;
 
 /// The contiguous loop of a program, by some instructions: so many rows, each of `n` elements; see `map.rs`. Only where
 /// [`Loops::past`] says so may rows go on past the caches.
-pub(super) type RowsFn = unsafe fn(level: Level, program: *const (), rows: usize, n: usize, pointers: *const *mut u8, down: *const Down);
+pub(super) type RowsFn = unsafe fn(
+    level: Level,
+    program: *const (),
+    rows: usize,
+    n: usize,
+    pointers: *const *mut u8,
+    down: *const Down,
+);
 
 /// What is done from row to row.
 pub(super) struct Down {
@@ -78,8 +85,11 @@ pub(super) struct Loops {
 }
 
 /// Outputs, then inputs.
-pub(super) fn together<'a>(outputs: &[Slot<'a>], inputs: &[Slot<'a>]) -> [Slot<'a>; MAX_OPERANDS] {
-    let mut slots = [Slot { address: std::ptr::null_mut(), stride: &[], element: 0 }; MAX_OPERANDS];
+pub(super) fn together<'a>(
+    outputs: &[OperandRef<'a>],
+    inputs: &[OperandRef<'a>],
+) -> [OperandRef<'a>; MAX_OPERANDS] {
+    let mut slots = [OperandRef { address: std::ptr::null_mut(), stride: &[], element: 0 }; MAX_OPERANDS];
     slots[..outputs.len()].copy_from_slice(outputs);
     slots[outputs.len()..outputs.len() + inputs.len()].copy_from_slice(inputs);
     slots
@@ -87,12 +97,12 @@ pub(super) fn together<'a>(outputs: &[Slot<'a>], inputs: &[Slot<'a>]) -> [Slot<'
 
 /// Whether an output goes past the caches: it is larger than these by far, and its writers are faster so, or so many that
 /// memory is what they wait for.
-pub(super) fn goes_past_caches(sizes: &[usize], output: &Slot<'_>) -> bool {
+pub(super) fn goes_past_caches(sizes: &[usize], output: &OperandRef<'_>) -> bool {
     is_larger_than_caches(sizes, output) && (threads::count() >= MANY_WRITERS || simd::writes_past_caches())
 }
 
 /// Whether an output stays in no cache.
-pub(super) fn is_larger_than_caches(sizes: &[usize], output: &Slot<'_>) -> bool {
+pub(super) fn is_larger_than_caches(sizes: &[usize], output: &OperandRef<'_>) -> bool {
     walk::numel(sizes).saturating_mul(output.element) >= LARGE
 }
 
@@ -121,14 +131,21 @@ unsafe impl Sync for Job<'_> {}
 pub(super) type Packed = [Option<*mut u8>; MAX_OPERANDS];
 
 impl Job<'_> {
-    pub(super) unsafe fn drive(&self, sizes: &[usize], outputs: &[Slot<'_>], inputs: &[Slot<'_>]) {
+    pub(super) unsafe fn drive(
+        &self,
+        sizes: &[usize],
+        outputs: &[OperandRef<'_>],
+        inputs: &[OperandRef<'_>],
+    ) {
         let slots = together(outputs, inputs);
         let slots = &slots[..outputs.len() + inputs.len()];
         walk::each(sizes, slots, Order::OfOutput, &mut |walk| {
             walk::parallel(walk, 1, &|part| {
                 let times = self.joins(part, slots);
                 // SAFETY: the parts of the walk reach only what the caller promised, and each output once.
-                unsafe { times.map_or_else(|| self.part(part, slots), |times| self.joined(part, slots, times)) }
+                unsafe {
+                    times.map_or_else(|| self.part(part, slots), |times| self.joined(part, slots, times))
+                }
                 pack::fence();
             });
         });
@@ -138,7 +155,12 @@ impl Job<'_> {
     ///
     /// Inlined, since the numbers of operands are known where it is called, and little is left then.
     #[inline(always)]
-    pub(super) unsafe fn one_run<const FEW: usize>(&self, n: usize, outputs: &[Slot<'_>], inputs: &[Slot<'_>]) {
+    pub(super) unsafe fn one_run<const FEW: usize>(
+        &self,
+        n: usize,
+        outputs: &[OperandRef<'_>],
+        inputs: &[OperandRef<'_>],
+    ) {
         let mut pointers = [std::ptr::null_mut(); FEW];
         for (pointer, slot) in pointers.iter_mut().zip(outputs) {
             *pointer = slot.address;
@@ -149,7 +171,10 @@ impl Job<'_> {
         let in_place = outputs.is_empty();
         if let (1, Some(output)) = (self.outputs, if in_place { inputs.first() } else { outputs.first() })
             && n * output.element <= NEAR
-            && inputs.iter().skip(in_place as usize).any(|slot| output.address.addr().wrapping_sub(slot.address.addr()) < NEAR)
+            && inputs
+                .iter()
+                .skip(in_place as usize)
+                .any(|slot| output.address.addr().wrapping_sub(slot.address.addr()) < NEAR)
         {
             // SAFETY: the caller's promise.
             return unsafe { self.aside(n, n * output.element, in_place, &mut pointers) };
@@ -162,7 +187,7 @@ impl Job<'_> {
     ///
     /// # Safety
     /// The kernel's promise, for `n` elements.
-    pub(super) unsafe fn run(&self, n: usize, outputs: &[Slot<'_>], inputs: &[Slot<'_>]) {
+    pub(super) unsafe fn run(&self, n: usize, outputs: &[OperandRef<'_>], inputs: &[OperandRef<'_>]) {
         let slots = together(outputs, inputs);
         let slots = &slots[..outputs.len() + inputs.len()];
         walk::parallel_run(n, &|part| {
@@ -223,12 +248,19 @@ impl Job<'_> {
     ///
     /// # Safety
     /// The kernel's promise, for every index of `sizes`.
-    pub(super) unsafe fn equal_rows(&self, sizes: &[usize], outputs: &[Slot<'_>], inputs: &[Slot<'_>]) -> bool {
+    pub(super) unsafe fn equal_rows(
+        &self,
+        sizes: &[usize],
+        outputs: &[OperandRef<'_>],
+        inputs: &[OperandRef<'_>],
+    ) -> bool {
         let slots = together(outputs, inputs);
         let slots = &slots[..outputs.len() + inputs.len()];
         let numel = walk::numel(sizes);
         let small = numel < walk::SHARED;
-        if numel == 0 || (!small && slots[..self.outputs].iter().any(|slot| is_larger_than_caches(sizes, slot))) {
+        if numel == 0
+            || (!small && slots[..self.outputs].iter().any(|slot| is_larger_than_caches(sizes, slot)))
+        {
             return false;
         }
         // The longest rows that are such.
@@ -237,12 +269,16 @@ impl Job<'_> {
             let [mut down, mut along] = [[0; MAX_OPERANDS]; 2];
             let Some(n) = walk::one_axis(row, axis, slots, &mut along) else { continue };
             let still = self.still(|k| along[k] == 0);
-            let fits = |k: usize| along[k] == slots[k].element as isize || still.is_some_and(|(operand, _)| operand == k);
+            let fits = |k: usize| {
+                along[k] == slots[k].element as isize || still.is_some_and(|(operand, _)| operand == k)
+            };
             if n == 1 || !(0..slots.len()).all(fits) {
                 continue;
             }
             // The longest outer axes that are one; those before them are gone through one by one.
-            let first = (0..axis).find(|&first| walk::one_axis(&outer[first..], first, slots, &mut down).is_some()).unwrap_or(axis);
+            let first = (0..axis)
+                .find(|&first| walk::one_axis(&outer[first..], first, slots, &mut down).is_some())
+                .unwrap_or(axis);
             let [planes, rows] = [&outer[..first], &outer[first..]].map(walk::numel);
             let few = if small { planes <= FEW_PLANES } else { planes == 1 && walk::shares_rows(rows) };
             // Of few elements a vector loop takes one by one: what computes long is gathered.
@@ -262,7 +298,9 @@ impl Job<'_> {
                 for (from, slot) in from.iter_mut().zip(slots) {
                     let mut left = plane;
                     for axis in (0..first).rev() {
-                        *from = from.wrapping_add(((left % outer[axis]) as isize).wrapping_mul(walk::step(slot, axis)));
+                        *from = from.wrapping_add(
+                            ((left % outer[axis]) as isize).wrapping_mul(walk::step(slot, axis)),
+                        );
                         left /= outer[axis];
                     }
                 }
@@ -295,13 +333,15 @@ impl Job<'_> {
 
     /// # Safety
     /// The kernel's promise, for every index of the walk.
-    pub(super) unsafe fn part(&self, walk: &Walk, slots: &[Slot<'_>]) {
+    pub(super) unsafe fn part(&self, walk: &Walk, slots: &[OperandRef<'_>]) {
         let linear = |k: usize| walk.is_linear(k, slots[k].element);
         let buffered = |k: usize| k < self.outputs && self.streams;
         let n = walk.numel();
         if (0..slots.len()).all(|k| linear(k) && !buffered(k)) {
             // SAFETY: every operand is one run of `n` elements.
-            return unsafe { (self.loops.rows)(self.level, self.program, 1, n, self.spread(&walk.address).as_ptr(), ONE) };
+            return unsafe {
+                (self.loops.rows)(self.level, self.program, 1, n, self.spread(&walk.address).as_ptr(), ONE)
+            };
         }
         let mut words = Words::<{ SCRATCH / 8 }>::uninit();
         let room = Scratch::over(&mut words);
@@ -312,13 +352,17 @@ impl Job<'_> {
         // Rows that are long enough, or many that stand as a light program takes them, are taken whole, several side by side;
         // others are gathered, several to a block.
         let still = self.still(|k| walk.inner_step(k) == 0);
-        let stands = |k: usize| walk.inner_step(k) == slots[k].element as isize || still.is_some_and(|(operand, _)| operand == k);
+        let stands = |k: usize| {
+            walk.inner_step(k) == slots[k].element as isize || still.is_some_and(|(operand, _)| operand == k)
+        };
         let all_stand = (0..slots.len()).all(stands);
         let many = walk.second().is_some_and(|axis| walk.size(axis) >= FEW_ROWS);
         let whole = walk.inner() >= LONG_ENOUGH || (self.light && all_stand && many);
         // Short rows of outputs that follow each other go past the caches together.
         let row = |k: usize| walk.inner() * slots[k].element;
-        let follows = |k: usize| row(k) <= SHORT_ROW && walk.second().is_some_and(|axis| walk.step(axis, k) == row(k) as isize);
+        let follows = |k: usize| {
+            row(k) <= SHORT_ROW && walk.second().is_some_and(|axis| walk.step(axis, k) == row(k) as isize)
+        };
         let joint = self.streams && all_stand && whole && (0..self.outputs).all(follows);
         let by_rows = joint || (whole && (!self.streams || walk.inner() >= LONG_ENOUGH));
         let still = still.filter(|_| by_rows);
@@ -362,12 +406,20 @@ impl Job<'_> {
             let parts = if by_rows { walk.inner().div_ceil(block.max(1)) } else { 1 };
             (rows, if parts > 1 { walk.inner().div_ceil(parts).next_multiple_of(16) } else { block.max(1) })
         };
-        let packed = std::array::from_fn(|k| (k < slots.len() && is_packed(k)).then(|| room.take(rows * block * slots[k].element)));
+        let packed = std::array::from_fn(|k| {
+            (k < slots.len() && is_packed(k)).then(|| room.take(rows * block * slots[k].element))
+        });
         let loops = still.map_or(self.loops, |(_, rows)| Loops { rows, ..self.loops });
         // SAFETY: the caller's promise; there is room for `rows · block` elements of each packed operand.
         unsafe {
             if by_rows {
-                Job { loops, ..*self }.in_rows(walk, slots, &packed, (axis, crosswise.is_some()), [rows, block]);
+                Job { loops, ..*self }.in_rows(
+                    walk,
+                    slots,
+                    &packed,
+                    (axis, crosswise.is_some()),
+                    [rows, block],
+                );
             } else {
                 self.gathered(walk, slots, &packed, block);
             }
@@ -376,7 +428,7 @@ impl Job<'_> {
 
     /// Rows of large outputs, a short piece at a time: what the next reads is fetched, while this one goes past the caches if
     /// outputs do. Every output is contiguous along rows; so is an input, or it stands still, or has a short step.
-    unsafe fn by_pieces(&self, walk: &Walk, slots: &[Slot<'_>], room: &Scratch<'_>) {
+    unsafe fn by_pieces(&self, walk: &Walk, slots: &[OperandRef<'_>], room: &Scratch<'_>) {
         let contiguous = |k: usize| walk.inner_step(k) == slots[k].element as isize;
         let tiled = |k: usize| if k < self.outputs { self.streams } else { !contiguous(k) };
         let stepped = |&k: &usize| tiled(k) && walk.inner_step(k) != 0;
@@ -389,7 +441,9 @@ impl Job<'_> {
             most = most.min((READ / read / CHUNK * CHUNK).max(CHUNK));
         }
         let block = most.min((SCRATCH - ROUNDING) / widths).min(walk.inner());
-        let tiles: Packed = std::array::from_fn(|k| (k < slots.len() && tiled(k)).then(|| room.take(block * slots[k].element)));
+        let tiles: Packed = std::array::from_fn(|k| {
+            (k < slots.len() && tiled(k)).then(|| room.take(block * slots[k].element))
+        });
         // What an element moves the program's pointers by: tiles stay where they are.
         let mut step = STAY;
         for (k, slot) in slots.iter().enumerate().filter(|&(k, _)| !tiled(k)) {
@@ -400,14 +454,17 @@ impl Job<'_> {
         let mut index = around.index_of(0);
         for _ in 0..around.numel() {
             // Where the next piece of each operand stands, and where the program finds it.
-            let mut at: [*mut u8; MAX_OPERANDS] =
-                std::array::from_fn(|k| if k < slots.len() { around.address_at(k, &index) } else { std::ptr::null_mut() });
+            let mut at: [*mut u8; MAX_OPERANDS] = std::array::from_fn(|k| {
+                if k < slots.len() { around.address_at(k, &index) } else { std::ptr::null_mut() }
+            });
             let mut base = [std::ptr::null_mut(); MAX_OPERANDS + 1];
             for k in 0..slots.len() {
                 base[k] = tiles[k].unwrap_or(at[k]);
                 if k >= self.outputs && walk.inner_step(k) == 0 {
                     // SAFETY: one element, and room for a block of it.
-                    unsafe { pack::strided(base[k], slots[k].element as isize, at[k], 0, block, slots[k].element) };
+                    unsafe {
+                        pack::strided(base[k], slots[k].element as isize, at[k], 0, block, slots[k].element)
+                    };
                 }
             }
             let mut pointers = self.spread(&base);
@@ -422,7 +479,16 @@ impl Job<'_> {
                 left -= n;
                 for k in (self.outputs..slots.len()).filter(stepped) {
                     // SAFETY: `n` elements of an input, into its tile.
-                    unsafe { pack::strided(base[k], slots[k].element as isize, at[k], walk.inner_step(k), n, slots[k].element) };
+                    unsafe {
+                        pack::strided(
+                            base[k],
+                            slots[k].element as isize,
+                            at[k],
+                            walk.inner_step(k),
+                            n,
+                            slots[k].element,
+                        )
+                    };
                 }
                 // SAFETY: `n` elements of every operand; outputs are tiles, or overlap nothing.
                 unsafe { (self.loops.rows)(self.level, self.program, 1, n, pointers.as_ptr(), ONE) };
@@ -432,7 +498,9 @@ impl Job<'_> {
                 let (mut ahead, mut count) = ([std::ptr::null_mut(); FETCHED * SHORT_STEP], 0);
                 // From each place as many bytes are fetched as the first output has.
                 let fetched = n * slots[0].element;
-                for (operand, k) in (self.outputs..slots.len()).filter(|&k| walk.inner_step(k) != 0).enumerate() {
+                for (operand, k) in
+                    (self.outputs..slots.len()).filter(|&k| walk.inner_step(k) != 0).enumerate()
+                {
                     let span = walk.inner_step(k).wrapping_mul(n as isize);
                     at[k] = at[k].wrapping_offset(span);
                     let lowest = at[k].wrapping_offset(span.min(0));
@@ -450,7 +518,14 @@ impl Job<'_> {
                 for k in (0..self.outputs).filter(|_| self.streams) {
                     let nbytes = n * slots[k].element;
                     // SAFETY: `n` elements of an output, from its tile.
-                    unsafe { pack::stream_and_fetch(at[k], base[k], nbytes, if k == 0 { &ahead[..count] } else { &[] }) };
+                    unsafe {
+                        pack::stream_and_fetch(
+                            at[k],
+                            base[k],
+                            nbytes,
+                            if k == 0 { &ahead[..count] } else { &[] },
+                        )
+                    };
                     at[k] = at[k].wrapping_add(nbytes);
                 }
                 n = block;
@@ -464,7 +539,7 @@ impl Job<'_> {
     unsafe fn in_rows(
         &self,
         walk: &Walk,
-        slots: &[Slot<'_>],
+        slots: &[OperandRef<'_>],
         packed: &Packed,
         (axis, strips): (Option<usize>, bool),
         [most, block]: [usize; 2],
@@ -480,13 +555,16 @@ impl Job<'_> {
             [down * most, along * block]
         };
         for _ in 0..around.numel() {
-            let origin: [*mut u8; MAX_OPERANDS] =
-                std::array::from_fn(|k| if k < slots.len() { around.address_at(k, &index) } else { std::ptr::null_mut() });
+            let origin: [*mut u8; MAX_OPERANDS] = std::array::from_fn(|k| {
+                if k < slots.len() { around.address_at(k, &index) } else { std::ptr::null_mut() }
+            });
             for tile in 0..high * wide {
                 let [top, left] = place(tile);
                 let (rows, columns) = (most.min(height - top), block.min(walk.inner() - left));
                 let at = |k: usize, [top, left]: [usize; 2]| {
-                    let to = (top as isize).wrapping_mul(step(k)).wrapping_add((left as isize).wrapping_mul(walk.inner_step(k)));
+                    let to = (top as isize)
+                        .wrapping_mul(step(k))
+                        .wrapping_add((left as isize).wrapping_mul(walk.inner_step(k)));
                     origin[k].wrapping_offset(to)
                 };
                 let corner = |k: usize| at(k, [top, left]);
@@ -501,7 +579,9 @@ impl Job<'_> {
                     if k >= self.first && packed[k].is_some() && !is_there {
                         let (room, steps) = ([down[k], slot.element as isize], [step(k), walk.inner_step(k)]);
                         // SAFETY: a tile of this operand, which the caller promised, into room for it.
-                        unsafe { pack::rectangle(base[k], room, corner(k), steps, [rows, columns], slot.element) };
+                        unsafe {
+                            pack::rectangle(base[k], room, corner(k), steps, [rows, columns], slot.element)
+                        };
                     }
                 }
                 // SAFETY: every pointer has rows of `columns` elements; outputs are packed or overlap nothing.
@@ -511,19 +591,27 @@ impl Job<'_> {
                     // What the next tile reads as it stands is fetched while the first output of this one is streamed.
                     let plain = |&j: &usize| packed[j].is_none() && slots[j].element == slot.element;
                     let (mut next, mut count) = ([(std::ptr::null_mut(), 0); FETCHED], 0);
-                    for j in (self.first..slots.len()).filter(plain).take(if self.streams && k == 0 { FETCHED } else { 0 }) {
+                    for j in (self.first..slots.len()).filter(plain).take(if self.streams && k == 0 {
+                        FETCHED
+                    } else {
+                        0
+                    }) {
                         next[count] = (at(j, place(tile + 1)), step(j));
                         count += 1;
                     }
                     // Rows that follow each other at both ends are one.
-                    let one = columns == block && step(k) == down[k] && walk.inner_step(k) == slot.element as isize;
+                    let one =
+                        columns == block && step(k) == down[k] && walk.inner_step(k) == slot.element as isize;
                     let (rows, columns) = if one { (1, rows * columns) } else { (rows, columns) };
                     for row in 0..rows as isize {
                         let to = corner(k).wrapping_offset(row * step(k));
                         let from = room.wrapping_add(row as usize * block * slot.element);
-                        let ahead = next.map(|(at, down): (*mut u8, isize)| at.wrapping_offset(row.wrapping_mul(down)));
+                        let ahead = next
+                            .map(|(at, down): (*mut u8, isize)| at.wrapping_offset(row.wrapping_mul(down)));
                         // SAFETY: a row of the output's tile, which the caller promised, from where it was packed.
-                        unsafe { self.put(to, walk.inner_step(k), from, columns, slot.element, &ahead[..count]) };
+                        unsafe {
+                            self.put(to, walk.inner_step(k), from, columns, slot.element, &ahead[..count])
+                        };
                     }
                 }
             }
@@ -531,7 +619,15 @@ impl Job<'_> {
         }
     }
 
-    pub(super) unsafe fn put(&self, to: *mut u8, step: isize, from: *mut u8, n: usize, element: usize, ahead: &[*mut u8]) {
+    pub(super) unsafe fn put(
+        &self,
+        to: *mut u8,
+        step: isize,
+        from: *mut u8,
+        n: usize,
+        element: usize,
+        ahead: &[*mut u8],
+    ) {
         // SAFETY: the caller's promise: `n` elements at both ends.
         unsafe {
             if self.streams && step == element as isize {
@@ -543,7 +639,7 @@ impl Job<'_> {
     }
 
     /// Blocks of several short rows.
-    unsafe fn gathered(&self, walk: &Walk, slots: &[Slot<'_>], packed: &Packed, block: usize) {
+    unsafe fn gathered(&self, walk: &Walk, slots: &[OperandRef<'_>], packed: &Packed, block: usize) {
         let (mut index, mut done, n) = (walk.index_of(0), 0, walk.numel());
         while done < n {
             let len = block.min(n - done);

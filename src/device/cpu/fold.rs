@@ -11,7 +11,7 @@ use super::walk::Addresses;
 use crate::device::MAX_OPERANDS;
 use crate::element::Compute;
 use crate::kernel::{Body, PIECE, Reducer, Source};
-use crate::scalar::{Lane, Run};
+use crate::scalar::{Eval, Lane};
 use std::any::TypeId;
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -36,11 +36,11 @@ pub(super) const LEAF: usize = 4096;
 const BLOCK: usize = 256;
 
 /// What one reducer carries along.
-pub(super) type State<B, R> = <R as Reducer<<B as Body>::Out>>::State<Run>;
+pub(super) type State<B, R> = <R as Reducer<<B as Body>::Out>>::State<Eval>;
 
 /// The number of a value, as reducers are told it.
 #[inline(always)]
-fn lane(at: usize, i: usize) -> Lane<Run, i64> {
+fn lane(at: usize, i: usize) -> Lane<Eval, i64> {
     Lane(at.wrapping_add(i) as i64)
 }
 
@@ -65,9 +65,9 @@ pub(super) fn row<B: Body, R: Reducer<B::Out>, M: Mode>(
         if n <= LEAF {
             return state;
         }
-        cascade.push(state, R::combine::<Run>);
+        cascade.push(state, R::combine::<Eval>);
         if end == n {
-            return cascade.join(R::identity::<Run>(), R::combine::<Run>);
+            return cascade.join(R::identity::<Eval>(), R::combine::<Eval>);
         }
         start = end;
     }
@@ -86,7 +86,15 @@ pub(super) fn leaf<B: Body, R: Reducer<B::Out>, M: Mode>(
     if R::BY_SLICE {
         return by_slice::<B, R, M>(body, pointers, first, part, at);
     }
-    collapse::<B, R, M>(absorb::<B, R, M>(body, pointers, first, part, at, early, [R::identity::<Run>(); LANES]))
+    collapse::<B, R, M>(accumulate::<B, R, M>(
+        body,
+        pointers,
+        first,
+        part,
+        at,
+        early,
+        [R::identity::<Eval>(); LANES],
+    ))
 }
 
 /// As [`leaf`], for a reducer that takes many values at once.
@@ -99,25 +107,27 @@ fn by_slice<B: Body, R: Reducer<B::Out>, M: Mode>(
     at: usize,
 ) -> State<B, R> {
     if part.is_empty() {
-        return R::identity::<Run>();
+        return R::identity::<Eval>();
     }
     if matches!(B::SOURCE, Source::Operand) && TypeId::of::<B::Out>() == TypeId::of::<Compute<B::Out>>() {
         let start = pointers[first].cast::<Compute<B::Out>>().wrapping_add(part.start);
         // SAFETY: whoever calls promised elements of `B::Out`, which is its own machine type, in the whole row.
-        return R::of_slice(unsafe { std::slice::from_raw_parts(start, part.len()) }, at);
+        return R::accumulate_slice(unsafe { std::slice::from_raw_parts(start, part.len()) }, at);
     }
-    let mut state = R::identity::<Run>();
+    let mut state = R::identity::<Eval>();
     let mut block = MaybeUninit::<[Compute<B::Out>; PIECE]>::uninit();
     let block = block.as_mut_ptr().cast::<Compute<B::Out>>();
     for start in part.clone().step_by(PIECE) {
         let len = PIECE.min(part.end - start);
         for i in 0..len {
             // SAFETY: `len` is at most `PIECE`.
-            unsafe { *block.wrapping_add(i) = value::<B, M>(&body, pointers, first, start.wrapping_add(i)).0 };
+            unsafe {
+                *block.wrapping_add(i) = value::<B, M>(&body, pointers, first, start.wrapping_add(i)).0
+            };
         }
         // SAFETY: the loop above wrote `len` values.
         let values = unsafe { std::slice::from_raw_parts(block, len) };
-        state = R::combine::<Run>(state, R::of_slice(values, at.wrapping_add(start - part.start)));
+        state = R::combine::<Eval>(state, R::accumulate_slice(values, at.wrapping_add(start - part.start)));
     }
     state
 }
@@ -130,7 +140,7 @@ fn collapse<B: Body, R: Reducer<B::Out>, M: Mode>(mut states: [State<B, R>; LANE
         width /= 2;
         for j in 0..width {
             M::keep_plain();
-            states[j] = R::combine::<Run>(states[j], states[j + width]);
+            states[j] = R::combine::<Eval>(states[j], states[j + width]);
         }
     }
     collapse_step::<B, R, M>(first_step(&states))
@@ -148,7 +158,7 @@ fn collapse_step<B: Body, R: Reducer<B::Out>, M: Mode>(mut states: [State<B, R>;
     // Else the compiler begins at the narrow end of this tree, and takes all states before it apart: those of f64, and where a
     // program settles those of f32 too (126 instructions for 64). Others it leaves together.
     let state = TypeId::of::<State<B, R>>();
-    if (M::HELD && state == TypeId::of::<Lane<Run, f32>>()) || state == TypeId::of::<Lane<Run, f64>>() {
+    if (M::HELD && state == TypeId::of::<Lane<Eval, f32>>()) || state == TypeId::of::<Lane<Eval, f64>>() {
         states = std::hint::black_box(states);
     }
     let mut width = STEP;
@@ -156,7 +166,7 @@ fn collapse_step<B: Body, R: Reducer<B::Out>, M: Mode>(mut states: [State<B, R>;
         width /= 2;
         for j in 0..width {
             M::keep_plain();
-            states[j] = R::combine::<Run>(states[j], states[j + width]);
+            states[j] = R::combine::<Eval>(states[j], states[j + width]);
         }
     }
     states[0]
@@ -165,12 +175,17 @@ fn collapse_step<B: Body, R: Reducer<B::Out>, M: Mode>(mut states: [State<B, R>;
 /// The state of a whole short row on which a program settles: the same as [`row`]'s. What stands beyond it up to a
 /// whole step is read too. The body's first load is pointer `first`.
 #[inline(always)]
-pub(super) fn padded<B: Body, R: Reducer<B::Out>, M: Mode>(body: B, pointers: &Addresses, first: usize, n: usize) -> State<B, R> {
+pub(super) fn padded<B: Body, R: Reducer<B::Out>, M: Mode>(
+    body: B,
+    pointers: &Addresses,
+    first: usize,
+    n: usize,
+) -> State<B, R> {
     debug_assert!(n <= SHORT, "a short row has {SHORT} elements at most");
     if R::BY_SLICE {
         return leaf::<B, R, M>(body, pointers, first, 0..n, 0, 0);
     }
-    let mut states = [R::identity::<Run>(); LANES];
+    let mut states = [R::identity::<Eval>(); LANES];
     // What computes long is evaluated by one loop.
     let light = const { B::LIGHT };
     let mut computed = [Compute::<B::Out>::default(); SHORT];
@@ -185,12 +200,16 @@ pub(super) fn padded<B: Body, R: Reducer<B::Out>, M: Mode>(body: B, pointers: &A
         if start < n {
             let mut values = [Compute::<B::Out>::default(); STEP];
             for j in 0..STEP {
-                values[j] = if light { value::<B, M>(&body, pointers, first, start.wrapping_add(j)).0 } else { computed[start + j] };
+                values[j] = if light {
+                    value::<B, M>(&body, pointers, first, start.wrapping_add(j)).0
+                } else {
+                    computed[start + j]
+                };
             }
             let left = (n - start) as u32;
             for j in 0..STEP {
                 let state = states[start + j];
-                let next = R::absorb::<Run>(state, Lane(values[j]), lane(0, start.wrapping_add(j)));
+                let next = R::accumulate::<Eval>(state, Lane(values[j]), lane(0, start.wrapping_add(j)));
                 states[start + j] = if (j as u32) < left { next } else { state };
             }
         }
@@ -202,7 +221,7 @@ pub(super) fn padded<B: Body, R: Reducer<B::Out>, M: Mode>(body: B, pointers: &A
 /// Takes a part of a contiguous row into the states; its first value has number `at`. The body's first load is pointer
 /// `first`.
 #[inline(always)]
-fn absorb<B: Body, R: Reducer<B::Out>, M: Mode>(
+fn accumulate<B: Body, R: Reducer<B::Out>, M: Mode>(
     body: B,
     pointers: &Addresses,
     first: usize,
@@ -213,7 +232,7 @@ fn absorb<B: Body, R: Reducer<B::Out>, M: Mode>(
 ) -> [State<B, R>; LANES] {
     let Range { mut start, end: n } = part;
     let lanes = const { lanes::<State<B, R>>() };
-    // Wrapping sums: the checks of a debug build would keep these loops from vectorising there.
+    // Wrapping sums: the checks of a debug build would keep these loops from vectorizing there.
     let at = at.wrapping_sub(start);
     let in_memory = const { matches!((B::SOURCE, M::HELD), (Source::Operand, _) | (Source::Held, true)) };
     let light = const { B::LIGHT && R::LIGHT };
@@ -228,7 +247,7 @@ fn absorb<B: Body, R: Reducer<B::Out>, M: Mode>(
                 _ => lanes - (length - i),
             };
             let x = value::<B, M>(&body, pointers, first, start.wrapping_add(i));
-            states[j] = R::absorb::<Run>(states[j], x, lane(at, start.wrapping_add(i)));
+            states[j] = R::accumulate::<Eval>(states[j], x, lane(at, start.wrapping_add(i)));
         }
         return states;
     }
@@ -249,7 +268,7 @@ fn absorb<B: Body, R: Reducer<B::Out>, M: Mode>(
         }
         for j in 0..lanes {
             let x = value::<B, M>(&body, &here, first, from.wrapping_add(j));
-            states[j] = R::absorb::<Run>(states[j], x, lane(at, start.wrapping_add(j)));
+            states[j] = R::accumulate::<Eval>(states[j], x, lane(at, start.wrapping_add(j)));
         }
         start += lanes;
     }
@@ -274,15 +293,15 @@ fn absorb<B: Body, R: Reducer<B::Out>, M: Mode>(
         }
         let number = start.wrapping_sub(from);
         for j in 0..lanes {
-            let next = R::absorb::<Run>(states[j], Lane(buffer[j]), lane(at, number.wrapping_add(j)));
+            let next = R::accumulate::<Eval>(states[j], Lane(buffer[j]), lane(at, number.wrapping_add(j)));
             states[j] = if (j as u32).wrapping_sub(from as u32) < rest as u32 { next } else { states[j] };
         }
     }
     states
 }
 
-/// As [`absorb`], for what is not computed in a few instructions: it goes through a block, so that evaluation and absorption each
-/// vectorise, and there is one loop that evaluates. Before the block and behind its beginning is what nothing is made of.
+/// As [`accumulate`], for what is not computed in a few instructions: it goes through a block, so that evaluation and absorption each
+/// vectorize, and there is one loop that evaluates. Before the block and behind its beginning is what nothing is made of.
 #[inline(always)]
 fn absorb_blocks<B: Body, R: Reducer<B::Out>, M: Mode>(
     body: &B,
@@ -314,20 +333,22 @@ fn absorb_blocks<B: Body, R: Reducer<B::Out>, M: Mode>(
             for j in 0..lanes {
                 // SAFETY: the loop above wrote as many values.
                 let x = Lane(unsafe { *block.wrapping_add(done.wrapping_add(j)) });
-                states[j] = R::absorb::<Run>(states[j], x, lane(at, start.wrapping_add(done).wrapping_add(j)));
+                states[j] =
+                    R::accumulate::<Eval>(states[j], x, lane(at, start.wrapping_add(done).wrapping_add(j)));
             }
             done += lanes;
         }
         if done < len {
-            // As in `absorb`.
+            // As in `accumulate`.
             let rest = len - done;
             let first_of_row = n < lanes && at.wrapping_add(start) == 0;
             let from = if first_of_row { 0 } else { lanes - rest };
-            let (values, number) = (block.wrapping_add(done).wrapping_sub(from), start.wrapping_add(done).wrapping_sub(from));
+            let (values, number) =
+                (block.wrapping_add(done).wrapping_sub(from), start.wrapping_add(done).wrapping_sub(from));
             for j in 0..lanes {
                 // SAFETY: the room before the block, its beginning, which was filled, or values that were written.
                 let x = Lane(unsafe { *values.wrapping_add(j) });
-                let next = R::absorb::<Run>(states[j], x, lane(at, number.wrapping_add(j)));
+                let next = R::accumulate::<Eval>(states[j], x, lane(at, number.wrapping_add(j)));
                 states[j] = if (j as u32).wrapping_sub(from as u32) < rest as u32 { next } else { states[j] };
             }
         }
@@ -393,7 +414,7 @@ mod tests {
             let mut cascade = Cascade::over(&mut room);
             // From which leaf to which, and how deep the tree is.
             let combine = |a: (u32, u32, u32), b: (u32, u32, u32)| {
-                assert_eq!(a.1, b.0, "neighbours, in order");
+                assert_eq!(a.1, b.0, "neighbors, in order");
                 (a.0, b.1, a.2.max(b.2) + 1)
             };
             for leaf in 0..leaves {

@@ -7,11 +7,11 @@ use super::drive::goes_past_caches;
 use super::pack;
 use super::simd::{self, Loop};
 use super::walk::{self, Order, Walk};
-use crate::device::{MAX_REDUCED, Slot};
+use crate::device::{MAX_REDUCED, OperandRef};
 use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::kernel::{Addressed, Op};
-use crate::scalar::{Lane, Run};
+use crate::kernel::{GatherPlan, Op};
+use crate::scalar::{Eval, Lane};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 ///
 /// # Safety
 /// `index` holds `i64` at every index inside the sizes.
-unsafe fn check(plan: Addressed<'_>, index: Slot<'_>) -> Result<()> {
+unsafe fn check(plan: GatherPlan<'_>, index: OperandRef<'_>) -> Result<()> {
     // An axis along which the index does not change is looked at once.
     let mut sizes = [1; MAX_REDUCED];
     for (axis, size) in sizes[..plan.sizes.len()].iter_mut().enumerate() {
@@ -30,8 +30,13 @@ unsafe fn check(plan: Addressed<'_>, index: Slot<'_>) -> Result<()> {
         walk::parallel(walk, 1, &|part| {
             let mut at = part.index_of(0);
             for _ in 0..part.numel() / part.inner() {
-                let row = Bounds { first: part.address_at(0, &at), step: part.inner_step(0), n: part.inner(), bound: plan.bound };
-                // The loop that finds whether there is one vectorises; which one it is matters once.
+                let row = Bounds {
+                    first: part.address_at(0, &at),
+                    step: part.inner_step(0),
+                    n: part.inner(),
+                    bound: plan.bound,
+                };
+                // The loop that finds whether there is one vectorizes; which one it is matters once.
                 if simd::dispatch(row)
                     && let Some(wrong) = row.wrong()
                 {
@@ -44,7 +49,12 @@ unsafe fn check(plan: Addressed<'_>, index: Slot<'_>) -> Result<()> {
     // Index 0 lies outside an empty axis, and is what nothing found looks like; such a plan is refused whole.
     match found.into_inner() {
         0 if plan.bound > 0 || sizes.contains(&0) => Ok(()),
-        wrong => Err(Error::Index { op: plan.op, index: [wrong as isize].into(), axis: None, sizes: [plan.bound].into() }),
+        wrong => Err(Error::Index {
+            op: plan.op,
+            index: [wrong as isize].into(),
+            axis: None,
+            sizes: [plan.bound].into(),
+        }),
     }
 }
 
@@ -76,7 +86,8 @@ impl Loop for Bounds {
         if self.step == size_of::<i64>() as isize {
             let first = self.first.cast::<i64>();
             // SAFETY: by promise.
-            return (0..self.n).fold(false, |wrong, i| wrong | (unsafe { first.wrapping_add(i).read() } as u64 >= bound));
+            return (0..self.n)
+                .fold(false, |wrong, i| wrong | (unsafe { first.wrapping_add(i).read() } as u64 >= bound));
         }
         (0..self.n).fold(false, |wrong, i| wrong | (self.at(i) as u64 >= bound))
     }
@@ -86,7 +97,12 @@ impl Loop for Bounds {
 ///
 /// # Safety
 /// As [`Device::gather`](crate::device::Device::gather).
-pub(super) unsafe fn gather(plan: Addressed<'_>, to: Slot<'_>, cells: Slot<'_>, index: Slot<'_>) -> Result<()> {
+pub(super) unsafe fn gather(
+    plan: GatherPlan<'_>,
+    to: OperandRef<'_>,
+    cells: OperandRef<'_>,
+    index: OperandRef<'_>,
+) -> Result<()> {
     // SAFETY: the caller's promise.
     unsafe { check(plan, index)? };
     let step = plan.step.wrapping_mul(to.element as isize);
@@ -118,7 +134,10 @@ unsafe fn gather_part(part: &Walk, step: isize, element: usize, streams: bool) {
             // SAFETY: a row of this part, whichever it is; one index for a whole row of cells, both rows promised.
             unsafe {
                 let next = part.address_at(2, &ahead).cast_const().cast::<i64>().read() as isize;
-                simd::fetch(part.address_at(1, &ahead).wrapping_offset(next.wrapping_mul(step)), (n * element).min(FETCHED));
+                simd::fetch(
+                    part.address_at(1, &ahead).wrapping_offset(next.wrapping_mul(step)),
+                    (n * element).min(FETCHED),
+                );
                 let from = from.wrapping_offset((index.read() as isize).wrapping_mul(step));
                 if streams && to_step == width && from_step == width {
                     pack::stream(to, from, n * element);
@@ -165,7 +184,9 @@ impl Row {
     unsafe fn cell(&self, i: isize) -> *const u8 {
         // SAFETY: the row has this index.
         let index = unsafe { self.index.wrapping_byte_offset(i.wrapping_mul(self.index_step)).read() };
-        self.from.wrapping_offset(i.wrapping_mul(self.from_step)).wrapping_offset((index as isize).wrapping_mul(self.step))
+        self.from
+            .wrapping_offset(i.wrapping_mul(self.from_step))
+            .wrapping_offset((index as isize).wrapping_mul(self.step))
     }
     unsafe fn each<const SIZE: usize>(self) {
         type Bytes<const SIZE: usize> = [std::mem::MaybeUninit<u8>; SIZE];
@@ -180,7 +201,11 @@ impl Row {
     unsafe fn any(self, element: usize) {
         for i in 0..self.n as isize {
             // SAFETY: as above.
-            unsafe { self.to.wrapping_offset(i.wrapping_mul(self.to_step)).copy_from_nonoverlapping(self.cell(i), element) };
+            unsafe {
+                self.to
+                    .wrapping_offset(i.wrapping_mul(self.to_step))
+                    .copy_from_nonoverlapping(self.cell(i), element)
+            };
         }
     }
 }
@@ -192,16 +217,20 @@ impl Row {
 /// # Safety
 /// As [`Device::scatter`](crate::device::Device::scatter).
 pub(super) unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
-    plan: Addressed<'_>,
-    cells: Slot<'_>,
-    from: Slot<'_>,
-    index: Slot<'_>,
+    plan: GatherPlan<'_>,
+    cells: OperandRef<'_>,
+    from: OperandRef<'_>,
+    index: OperandRef<'_>,
 ) -> Result<()> {
     // SAFETY: the caller's promise.
     unsafe { check(plan, index)? };
     let meeting = plan.sizes.len() - plan.own;
-    let outer = [cells, from, index].map(|slot| Slot { stride: &slot.stride[meeting..], ..slot });
-    let inner = [cells, from, index].map(|slot| Slot { stride: &slot.stride[..meeting], address: std::ptr::null_mut(), ..slot });
+    let outer = [cells, from, index].map(|slot| OperandRef { stride: &slot.stride[meeting..], ..slot });
+    let inner = [cells, from, index].map(|slot| OperandRef {
+        stride: &slot.stride[..meeting],
+        address: std::ptr::null_mut(),
+        ..slot
+    });
     let step = plan.step.wrapping_mul(size_of::<T>() as isize);
     // Where elements meet, they come in row-major order; beside that, cells are taken as they lie in memory.
     walk::each(&plan.sizes[..meeting], &inner, Order::RowMajor, &mut |inner| {
@@ -221,7 +250,15 @@ unsafe fn scatter_part<T: Element, F: Op<(T, T), Out = T>>(part: &Walk, inner: &
     let run = |walk: &Walk, base: [*mut u8; 3]| {
         let [to, from, index] = base;
         let steps = [walk.inner_step(0), walk.inner_step(1), walk.inner_step(2)];
-        simd::dispatch(Cells::<T, F> { to, from, index: index.cast(), steps, step, n: walk.inner(), operator: PhantomData });
+        simd::dispatch(Cells::<T, F> {
+            to,
+            from,
+            index: index.cast(),
+            steps,
+            step,
+            n: walk.inner(),
+            operator: PhantomData,
+        });
     };
     let bases = |walk: &Walk, at: &walk::Index| std::array::from_fn::<_, 3, _>(|k| walk.address_at(k, at));
     // The longer rows are the inner loop: of the cells' own axes, or of those where elements meet.
@@ -265,7 +302,9 @@ impl<T: Element, F: Op<(T, T), Out = T>> Loop for Cells<T, F> {
         let apply = |to: *mut u8, from: *const u8| {
             let (to, from) = (to.cast::<T>(), from.cast::<T>());
             // SAFETY: by promise.
-            unsafe { to.write(T::narrow(F::call::<Run>((Lane(to.read().widen()), Lane(from.read().widen()))).0)) };
+            unsafe {
+                to.write(T::narrow(F::call::<Eval>((Lane(to.read().widen()), Lane(from.read().widen()))).0))
+            };
         };
         if index_step == 0 {
             // SAFETY: by promise.
@@ -278,7 +317,10 @@ impl<T: Element, F: Op<(T, T), Out = T>> Loop for Cells<T, F> {
                 return;
             }
             for i in 0..n as isize {
-                apply(to.wrapping_offset(i.wrapping_mul(to_step)), from.wrapping_offset(i.wrapping_mul(from_step)));
+                apply(
+                    to.wrapping_offset(i.wrapping_mul(to_step)),
+                    from.wrapping_offset(i.wrapping_mul(from_step)),
+                );
             }
             return;
         }
@@ -295,7 +337,13 @@ impl<T: Element, F: Op<(T, T), Out = T>> Loop for Cells<T, F> {
 ///
 /// # Safety
 /// As [`Device::compact`](crate::device::Device::compact).
-pub(super) unsafe fn compact(sizes: &[usize], count: usize, to: Slot<'_>, from: Slot<'_>, mask: Slot<'_>) {
+pub(super) unsafe fn compact(
+    sizes: &[usize],
+    count: usize,
+    to: OperandRef<'_>,
+    from: OperandRef<'_>,
+    mask: OperandRef<'_>,
+) {
     let to_step = to.stride[0].wrapping_mul(to.element as isize);
     let mut done = 0;
     walk::each(sizes, &[from, mask], Order::RowMajor, &mut |walk| {
@@ -355,8 +403,15 @@ impl Picked {
         let mut done = 0;
         // SAFETY: a promised element, to a free place.
         let put = |done: usize, i: usize| unsafe {
-            let value = self.from.wrapping_offset((i as isize).wrapping_mul(self.from_step)).cast::<Bytes<SIZE>>().read();
-            self.to.wrapping_offset((done as isize).wrapping_mul(self.to_step)).cast::<Bytes<SIZE>>().write(value);
+            let value = self
+                .from
+                .wrapping_offset((i as isize).wrapping_mul(self.from_step))
+                .cast::<Bytes<SIZE>>()
+                .read();
+            self.to
+                .wrapping_offset((done as isize).wrapping_mul(self.to_step))
+                .cast::<Bytes<SIZE>>()
+                .write(value);
         };
         for start in (0..self.n).step_by(64) {
             let most = (self.n - start).min(64);

@@ -5,7 +5,7 @@ use super::walk::Addresses;
 use crate::device::MAX_OPERANDS;
 use crate::element::{Compute, Element};
 use crate::kernel::{Body, Io};
-use crate::scalar::{Lane, Run};
+use crate::scalar::{Eval, Lane};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -71,9 +71,9 @@ impl<'a, M: Mode> At<'a, M> {
 
 // Pointers are followed by `*`: the standard library's functions check them where the *user's* crate is compiled with debug
 // assertions, element by element, and such a loop takes ten times as long.
-impl<M: Mode> Io<Run> for At<'_, M> {
+impl<M: Mode> Io<Eval> for At<'_, M> {
     #[inline(always)]
-    fn load<T: Element>(&mut self) -> Lane<Run, Compute<T>> {
+    fn load<T: Element>(&mut self) -> Lane<Eval, Compute<T>> {
         let pointer = self.pointers[self.next].cast::<T>();
         let at = if self.next == self.still { 0 } else { self.i };
         self.next += 1;
@@ -81,29 +81,29 @@ impl<M: Mode> Io<Run> for At<'_, M> {
         Lane(unsafe { *pointer.wrapping_add(at) }.widen())
     }
     #[inline(always)]
-    fn param<T: Element>(&mut self, value: T) -> Lane<Run, Compute<T>> {
+    fn param<T: Element>(&mut self, value: T) -> Lane<Eval, Compute<T>> {
         Lane(value.widen())
     }
     #[inline(always)]
-    fn store<T: Element>(&mut self, value: Lane<Run, Compute<T>>) {
+    fn store<T: Element>(&mut self, value: Lane<Eval, Compute<T>>) {
         let pointer = self.pointers[self.output].cast::<T>();
         self.output += 1;
         // SAFETY: as for `load`; stores go to outputs.
         unsafe { *pointer.wrapping_add(self.i) = T::narrow(value.0) };
     }
     #[inline(always)]
-    fn settled<T: Element>(&mut self, value: Compute<T>, loads: usize) -> Lane<Run, Compute<T>> {
+    fn settled<T: Element>(&mut self, value: Compute<T>, loads: usize) -> Lane<Eval, Compute<T>> {
         self.next += loads;
         Lane(value)
     }
     #[inline(always)]
-    fn held<T: Element>(&mut self, place: usize, loads: usize) -> Option<Lane<Run, Compute<T>>> {
+    fn held<T: Element>(&mut self, place: usize, loads: usize) -> Option<Lane<Eval, Compute<T>>> {
         if !M::HELD {
             return None;
         }
         self.next += loads;
         let room = self.pointers[MAX_OPERANDS].wrapping_add(place).cast::<Compute<T>>();
-        // SAFETY: `Settling::hold` wrote the values of the whole row there.
+        // SAFETY: `RowPreparation::hold` wrote the values of the whole row there.
         Some(Lane(unsafe { *room.wrapping_add(self.i) }))
     }
 }
@@ -111,8 +111,13 @@ impl<M: Mode> Io<Run> for At<'_, M> {
 /// The body's value at position `i` of a contiguous row; its first load is pointer `first`. A closure would stay a call where
 /// the user's crate is compiled incrementally.
 #[inline(always)]
-pub(super) fn value<B: Body, M: Mode>(body: &B, pointers: &Addresses, first: usize, i: usize) -> Lane<Run, Compute<B::Out>> {
-    body.eval::<Run>(&mut At::<M>::new(pointers, first, i))
+pub(super) fn value<B: Body, M: Mode>(
+    body: &B,
+    pointers: &Addresses,
+    first: usize,
+    i: usize,
+) -> Lane<Eval, Compute<B::Out>> {
+    body.eval::<Eval>(&mut At::<M>::new(pointers, first, i))
 }
 
 /// Words on the stack that nobody has written, from a cache line on: vectors that lie across two take twice as long.

@@ -1,6 +1,6 @@
 //! Short rows of which an operand is the same in each: that is written out several times, so that as many rows are one.
 //!
-//! A row costs some 3 ns, whether it has a loop of its own or is packed: three colours of a million pixels times three factors
+//! A row costs some 3 ns, whether it has a loop of its own or is packed: three colors of a million pixels times three factors
 //! took twenty times as long as times one.
 // Imports: `device`.
 
@@ -8,7 +8,7 @@ use super::drive::Job;
 use super::io::{LINE, ROUNDING, Scratch, Words};
 use super::pack;
 use super::walk::Walk;
-use crate::device::{MAX_OPERANDS, Slot};
+use crate::device::{MAX_OPERANDS, OperandRef};
 
 /// Elements of a row that is worth it, at most.
 const SHORT: usize = 1024;
@@ -19,10 +19,13 @@ const ROOM: usize = 8 << 10;
 
 impl Job<'_> {
     /// How many rows become one, if it is worth it: some operands are the same in each, and all others are runs over them.
-    pub(super) fn joins(&self, walk: &Walk, slots: &[Slot<'_>]) -> Option<usize> {
+    pub(super) fn joins(&self, walk: &Walk, slots: &[OperandRef<'_>]) -> Option<usize> {
         let axis = walk.second()?;
         let (rows, n) = (walk.size(axis), walk.inner());
-        let is_run = |k: usize| walk.inner_step(k) == slots[k].element as isize && walk.step(axis, k) == (n * slots[k].element) as isize;
+        let is_run = |k: usize| {
+            walk.inner_step(k) == slots[k].element as isize
+                && walk.step(axis, k) == (n * slots[k].element) as isize
+        };
         if n > SHORT || !(0..slots.len()).all(|k| self.stays(walk, k) || is_run(k)) {
             return None;
         }
@@ -43,11 +46,13 @@ impl Job<'_> {
     ///
     /// # Safety
     /// `times` is what [`Job::joins`] found; the walk reaches only what the caller of the device promised.
-    pub(super) unsafe fn joined(&self, walk: &Walk, slots: &[Slot<'_>], times: usize) {
+    pub(super) unsafe fn joined(&self, walk: &Walk, slots: &[OperandRef<'_>], times: usize) {
         let mut words = Words::<{ (ROOM + ROUNDING) / 8 }>::uninit();
         let room = Scratch::over(&mut words);
         let n = walk.inner();
-        let tile = |k: usize| (k < slots.len() && self.stays(walk, k)).then(|| room.take(times * n * slots[k].element));
+        let tile = |k: usize| {
+            (k < slots.len() && self.stays(walk, k)).then(|| room.take(times * n * slots[k].element))
+        };
         let tiles: [_; MAX_OPERANDS] = std::array::from_fn(tile);
         let (parts, around) = (walk.joined(times, slots), walk.around(walk.second()));
         let mut index = around.index_of(0);
@@ -62,7 +67,9 @@ impl Job<'_> {
                 }
             }
             for part in parts.iter().flatten() {
-                let address = std::array::from_fn(|k| base[k].wrapping_add(part.address[k].addr().wrapping_sub(walk.address[k].addr())));
+                let address = std::array::from_fn(|k| {
+                    base[k].wrapping_add(part.address[k].addr().wrapping_sub(walk.address[k].addr()))
+                });
                 // SAFETY: the same elements, and those written out in place of what stays.
                 unsafe { self.part(&part.from(address), slots) };
             }

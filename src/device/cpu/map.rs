@@ -1,6 +1,6 @@
 //! Programs over elements: one contiguous loop for each program, fed in blocks.
 //!
-//! Three formulations of that loop fail to vectorise without a word: pointers read through a slice inside it, an output
+//! Three formulations of that loop fail to vectorize without a word: pointers read through a slice inside it, an output
 //! that is an input by another pointer, lanes that are arrays. Hence: pointers in a local array, one scalar evaluation an
 //! index, and programs in place store through the pointers of their loads.
 // Imports: `error`, `scalar`, `element`, `kernel`, `device`.
@@ -11,11 +11,11 @@ use super::io::{At, By, Mode, NONE, Words};
 use super::simd::{self, Call, Level};
 use super::walk::{self, Addresses};
 use super::{copy, past, rows};
-use crate::device::{Inputs, MAX_OPERANDS, Slot};
+use crate::device::{Inputs, MAX_OPERANDS, OperandRef};
 use crate::element::{Compute, Element};
 use crate::error::Result;
-use crate::kernel::{Body, Io, Once, Program, Reducer, Row, eval_row, run_row, run_row_in_place};
-use crate::scalar::{Lane, Run, Skip};
+use crate::kernel::{Body, Cached, Io, Program, Reducer, Row, eval_row, run_row, run_row_in_place};
+use crate::scalar::{CollectParams, Eval, Lane};
 use std::any::TypeId;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -74,7 +74,7 @@ impl MapKernel {
 /// `P` loads or stores there, and the last of `Addresses` room for what it holds, if anything; no output overlaps another
 /// operand, nor the operand of any other load. The load with the number `STILL`, if there is one, has one element a row.
 /// Where rows go on past the caches, that is as [`past::Past::put`] says.
-/// Short rows of a program by rows ([`rows::is_short`]) go on up to a whole step: with elements that are initialised where it
+/// Short rows of a program by rows ([`rows::is_short`]) go on up to a whole step: with elements that are initialized where it
 /// loads, and where it stores with room of its own or rows that it comes to later.
 unsafe fn rows_of<P: Program, const STILL: usize>(
     level: Level,
@@ -95,7 +95,14 @@ struct Rows<P, const STILL: usize>(PhantomData<P>);
 impl<P: Program, const STILL: usize> Call<*const (), *const *mut u8, *const Down> for Rows<P, STILL> {
     const WIDEST: bool = STILL == NONE;
     #[inline(always)]
-    unsafe fn call<const PLAIN: bool>(wide: bool, program: *const (), rows: usize, n: usize, from: *const *mut u8, down: *const Down) {
+    unsafe fn call<const PLAIN: bool>(
+        wide: bool,
+        program: *const (),
+        rows: usize,
+        n: usize,
+        from: *const *mut u8,
+        down: *const Down,
+    ) {
         // SAFETY: the caller's promise; programs are `Copy`.
         let program = unsafe { program.cast::<P>().read() };
         let first = if P::IN_PLACE { 0 } else { P::OUTPUTS };
@@ -133,7 +140,9 @@ impl<P: Program, const STILL: usize> Call<*const (), *const *mut u8, *const Down
                 by_steps::<P, By<true, PLAIN>>(program, n, &pointers, first);
             } else {
                 let mut known = [None; 8];
-                program.settle(&mut Settling::<By<true, PLAIN>, false>::new(&pointers, first, n, &mut known));
+                program.prepare_row(&mut RowPreparation::<By<true, PLAIN>, false>::new(
+                    &pointers, first, n, &mut known,
+                ));
                 along::<P, By<true, PLAIN>>(&program, n, &pointers, first, still);
             }
         }
@@ -146,7 +155,7 @@ fn by_steps<P: Program, M: Mode>(mut program: P, n: usize, pointers: &Addresses,
     const { assert!(P::OUTPUTS > 0, "without outputs a program is one in place") };
     let n = n.min(SHORT); // for the compiler, which leaves out what never runs (softmax, rows of 10: 68 → 42 ns)
     let mut known = [None; 8];
-    program.settle(&mut Settling::<M, true>::new(pointers, first, n, &mut known));
+    program.prepare_row(&mut RowPreparation::<M, true>::new(pointers, first, n, &mut known));
     for start in (0..n).step_by(STEP) {
         run_row(&program, STEP, |i| At::<M>::new(pointers, first, start.wrapping_add(i)));
     }
@@ -159,7 +168,7 @@ fn along<P: Program, M: Mode>(program: &P, n: usize, pointers: &Addresses, next:
     if const { M::PLAIN || P::LIGHT } {
         // The full form alone: where a quick one holds, it has the same bits, and light programs have none.
         for i in 0..n {
-            program.run::<Run>(&mut at(i));
+            program.run::<Eval>(&mut at(i));
         }
         return;
     }
@@ -198,25 +207,29 @@ impl Kept<'_> {
     #[inline(always)]
     fn each<P: Program>(self, program: &P, range: Range<usize>) {
         for i in range {
-            program.run::<Run>(&mut Kept { i, ..self });
+            program.run::<Eval>(&mut Kept { i, ..self });
         }
     }
 }
 
-impl Io<Run> for Kept<'_> {
+impl Io<Eval> for Kept<'_> {
     #[inline(always)]
-    fn load<T: Element>(&mut self) -> Lane<Run, Compute<T>> {
+    fn load<T: Element>(&mut self) -> Lane<Eval, Compute<T>> {
         Lane(Default::default())
     }
     #[inline(always)]
-    fn param<T: Element>(&mut self, _: T) -> Lane<Run, Compute<T>> {
+    fn param<T: Element>(&mut self, _: T) -> Lane<Eval, Compute<T>> {
         Lane(Default::default())
     }
     #[inline(always)]
-    fn store<T: Element>(&mut self, _: Lane<Run, Compute<T>>) {
+    fn store<T: Element>(&mut self, _: Lane<Eval, Compute<T>>) {
         const { assert!(size_of::<T>() <= WIDEST) };
-        let kept = self.before.wrapping_add(self.output.wrapping_mul(self.block).wrapping_mul(WIDEST)).cast::<T>();
-        let (at, kept) = (self.pointers[self.output].cast::<T>().wrapping_add(self.i), kept.wrapping_add(self.i.wrapping_sub(self.from)));
+        let kept =
+            self.before.wrapping_add(self.output.wrapping_mul(self.block).wrapping_mul(WIDEST)).cast::<T>();
+        let (at, kept) = (
+            self.pointers[self.output].cast::<T>().wrapping_add(self.i),
+            kept.wrapping_add(self.i.wrapping_sub(self.from)),
+        );
         self.output += 1;
         let (to, from) = if self.back { (at, kept) } else { (kept, at) };
         // SAFETY: elements of type T stand where the program stores them (`rows_of`); each output has room for a block of
@@ -224,17 +237,17 @@ impl Io<Run> for Kept<'_> {
         unsafe { *to = *from };
     }
     #[inline(always)]
-    fn settled<T: Element>(&mut self, _: Compute<T>, _: usize) -> Lane<Run, Compute<T>> {
+    fn settled<T: Element>(&mut self, _: Compute<T>, _: usize) -> Lane<Eval, Compute<T>> {
         Lane(Default::default())
     }
     #[inline(always)]
-    fn held<T: Element>(&mut self, _: usize, _: usize) -> Option<Lane<Run, Compute<T>>> {
+    fn held<T: Element>(&mut self, _: usize, _: usize) -> Option<Lane<Eval, Compute<T>>> {
         Some(Lane(Default::default()))
     }
 }
 
 /// A contiguous row, on which a program settles; a short one ([`rows::is_short`]) by whole steps.
-struct Settling<'a, M, const SHORT: bool> {
+struct RowPreparation<'a, M, const SHORT: bool> {
     pointers: &'a Addresses,
     /// The pointer of the first load.
     first: usize,
@@ -244,7 +257,7 @@ struct Settling<'a, M, const SHORT: bool> {
     held: usize,
     /// How much is known: at any place in a program as much in every row, what is known twice counted twice.
     count: usize,
-    /// Elsewhere: an index that is not constant would keep the numbers above in memory, and loops from vectorising.
+    /// Elsewhere: an index that is not constant would keep the numbers above in memory, and loops from vectorizing.
     known: &'a mut [Known; 8],
     mode: PhantomData<M>,
 }
@@ -260,7 +273,7 @@ type Numbers = [u64; 4];
 fn numbers_of<B: Body>(body: &B) -> Option<Numbers> {
     let mut few = Few { numbers: [0; 4], count: 0 };
     if const { !B::FIXED } {
-        body.eval::<Skip>(&mut few);
+        body.eval::<CollectParams>(&mut few);
     }
     (few.count <= few.numbers.len()).then_some(few.numbers)
 }
@@ -293,31 +306,31 @@ impl Few {
     }
 }
 
-impl Io<Skip> for Few {
+impl Io<CollectParams> for Few {
     #[inline(always)]
-    fn load<T: Element>(&mut self) -> Lane<Skip, Compute<T>> {
+    fn load<T: Element>(&mut self) -> Lane<CollectParams, Compute<T>> {
         Lane(())
     }
     #[inline(always)]
-    fn param<T: Element>(&mut self, value: T) -> Lane<Skip, Compute<T>> {
+    fn param<T: Element>(&mut self, value: T) -> Lane<CollectParams, Compute<T>> {
         self.push(value);
         Lane(())
     }
     #[inline(always)]
-    fn store<T: Element>(&mut self, _: Lane<Skip, Compute<T>>) {}
+    fn store<T: Element>(&mut self, _: Lane<CollectParams, Compute<T>>) {}
     #[inline(always)]
-    fn settled<T: Element>(&mut self, value: Compute<T>, _: usize) -> Lane<Skip, Compute<T>> {
+    fn settled<T: Element>(&mut self, value: Compute<T>, _: usize) -> Lane<CollectParams, Compute<T>> {
         self.push(value);
         Lane(())
     }
     #[inline(always)]
-    fn held<T: Element>(&mut self, place: usize, _: usize) -> Option<Lane<Skip, Compute<T>>> {
+    fn held<T: Element>(&mut self, place: usize, _: usize) -> Option<Lane<CollectParams, Compute<T>>> {
         self.push(place);
         Some(Lane(()))
     }
 }
 
-impl<M: Mode, const SHORT: bool> Row for Settling<'_, M, SHORT> {
+impl<M: Mode, const SHORT: bool> Row for RowPreparation<'_, M, SHORT> {
     #[inline(always)]
     fn next(&mut self) -> &mut usize {
         &mut self.next
@@ -337,13 +350,13 @@ impl<M: Mode, const SHORT: bool> Row for Settling<'_, M, SHORT> {
         } else {
             fold::row::<B, R, M>(*body, &pointers, at, self.n, 0, 0)
         };
-        let value = R::finish::<Run>(state, Lane(self.n as i64)).0;
+        let value = R::finalize::<Eval>(state, Lane(self.n as i64)).0;
         self.remember(what, bytes_of(value));
         value
     }
     #[inline(always)]
     fn hold<B: Body>(&mut self, body: &B) -> usize {
-        let what = numbers_of(body).map(|numbers| (TypeId::of::<Once<B>>(), numbers));
+        let what = numbers_of(body).map(|numbers| (TypeId::of::<Cached<B>>(), numbers));
         if let Some([place, _]) = self.recall::<B>(what) {
             self.remember(what, [place, 0]);
             return place as usize;
@@ -360,11 +373,16 @@ impl<M: Mode, const SHORT: bool> Row for Settling<'_, M, SHORT> {
         };
         if const { M::PLAIN || B::LIGHT } {
             for i in 0..n {
-                put(i, body.eval::<Run>(&mut at(i)).value());
+                put(i, body.eval::<Eval>(&mut at(i)).value());
             }
         } else if SHORT {
             for start in (0..n).step_by(STEP) {
-                eval_row(body, STEP, |i| at(start.wrapping_add(i)), |i, value| put(start.wrapping_add(i), value));
+                eval_row(
+                    body,
+                    STEP,
+                    |i| at(start.wrapping_add(i)),
+                    |i, value| put(start.wrapping_add(i), value),
+                );
             }
         } else {
             eval_row(body, n, at, put);
@@ -374,10 +392,10 @@ impl<M: Mode, const SHORT: bool> Row for Settling<'_, M, SHORT> {
     }
 }
 
-impl<'a, M: Mode, const SHORT: bool> Settling<'a, M, SHORT> {
+impl<'a, M: Mode, const SHORT: bool> RowPreparation<'a, M, SHORT> {
     #[inline(always)]
     fn new(pointers: &'a Addresses, first: usize, n: usize, known: &'a mut [Known; 8]) -> Self {
-        Settling { pointers, first, next: 0, n, held: 0, count: 0, known, mode: PhantomData }
+        RowPreparation { pointers, first, next: 0, n, held: 0, count: 0, known, mode: PhantomData }
     }
 
     /// What was remembered of this row, made from the same operands and numbers as the next `B` would be.
@@ -430,7 +448,13 @@ impl<'a, M: Mode, const SHORT: bool> Settling<'a, M, SHORT> {
 /// # Safety
 /// As [`Device::map`](crate::device::Device::map).
 #[inline(always)] // the little that a small run needs; the rest is apart
-pub(super) unsafe fn run<P: Program>(program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+pub(super) unsafe fn run<P: Program>(
+    program: &P,
+    sizes: &[usize],
+    row: usize,
+    outputs: &[OperandRef<'_>],
+    inputs: Inputs<'_>,
+) -> Result<()> {
     let kernel = const { &MapKernel::of::<P>() };
     // SAFETY: the caller's promise; the kernel is that of the program's type.
     unsafe { run_job(kernel, std::ptr::from_ref(program).cast(), sizes, row, outputs, inputs) }
@@ -445,7 +469,7 @@ pub(super) unsafe fn run_apart<P: Program>(
     program: &P,
     sizes: &[usize],
     row: usize,
-    outputs: &[Slot<'_>],
+    outputs: &[OperandRef<'_>],
     inputs: Inputs<'_>,
 ) -> Result<()> {
     let kernel = const { &MapKernel::of::<P>() };
@@ -463,10 +487,10 @@ pub(super) unsafe fn run_job(
     program: *const (),
     sizes: &[usize],
     row: usize,
-    outputs: &[Slot<'_>],
+    outputs: &[OperandRef<'_>],
     inputs: Inputs<'_>,
 ) -> Result<()> {
-    let one_axis = |slot: &Slot<'_>| matches!(slot.stride, [1]);
+    let one_axis = |slot: &OperandRef<'_>| matches!(slot.stride, [1]);
     if let [n @ 0..walk::SHARED] = *sizes
         && !kernel.by_rows
         && kernel.operands <= FEW
@@ -484,7 +508,12 @@ pub(super) unsafe fn run_job(
 
 /// The work of a program, and the outputs that are no inputs.
 #[inline(always)]
-fn job<'a, 's>(kernel: &MapKernel, program: *const (), outputs: &'s [Slot<'s>], inputs: Inputs<'a>) -> (Job<'a>, &'s [Slot<'s>]) {
+fn job<'a, 's>(
+    kernel: &MapKernel,
+    program: *const (),
+    outputs: &'s [OperandRef<'s>],
+    inputs: Inputs<'a>,
+) -> (Job<'a>, &'s [OperandRef<'s>]) {
     let first = if kernel.in_place { 0 } else { outputs.len() };
     let job = Job {
         loops: kernel.loops,
@@ -508,7 +537,7 @@ unsafe fn drive(
     program: *const (),
     sizes: &[usize],
     row: usize,
-    outputs: &[Slot<'_>],
+    outputs: &[OperandRef<'_>],
     inputs: Inputs<'_>,
 ) -> Result<()> {
     let (job, apart) = job(kernel, program, outputs, inputs);
@@ -527,7 +556,8 @@ unsafe fn drive(
     if !kernel.by_rows && unsafe { job.equal_rows(sizes, apart, inputs.slots) } {
         return Ok(());
     }
-    let streams = apart.iter().any(|slot| goes_past_caches(sizes, slot)) && (kernel.loads > 0 || !simd::writes_whole_lines());
+    let streams = apart.iter().any(|slot| goes_past_caches(sizes, slot))
+        && (kernel.loads > 0 || !simd::writes_whole_lines());
     let waits = kernel.light && !streams && outputs.iter().any(|slot| is_larger_than_caches(sizes, slot));
     // What reads nothing waits for its stores.
     let level = if waits || kernel.loads == 0 { simd::level_for_memory() } else { job.level };

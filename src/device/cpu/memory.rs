@@ -2,7 +2,7 @@
 // Imports: `error`, `device`.
 
 use super::pool::{self, Block};
-use crate::device::{Deleter, Fresh};
+use crate::device::{Deleter, Init};
 use crate::error::{Error, Result};
 use std::alloc::Layout;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -52,12 +52,13 @@ unsafe impl Send for CpuBlock {}
 unsafe impl Sync for CpuBlock {}
 
 impl CpuBlock {
-    pub(crate) fn new(nbytes: usize, fresh: Fresh) -> Result<Self> {
+    pub(crate) fn new(nbytes: usize, fresh: Init) -> Result<Self> {
         if nbytes == 0 {
             return Ok(CpuBlock { address: dangling(), nbytes, owner: Owner::Nobody });
         }
-        let Block { address, capacity, zeros } = pool::take(nbytes).ok_or(Error::OutOfMemory { op: "allocate", nbytes })?;
-        let zeroed = fresh == Fresh::Zeroed;
+        let Block { address, capacity, zeros } =
+            pool::take(nbytes).ok_or(Error::OutOfMemory { op: "allocate", nbytes })?;
+        let zeroed = fresh == Init::Zeroed;
         if zeroed && zeros < nbytes {
             // SAFETY: the block has at least `nbytes` bytes and nobody else knows it.
             unsafe { address.write_bytes(0, nbytes) };
@@ -68,7 +69,7 @@ impl CpuBlock {
     /// Room for what an operation needs meanwhile, which nobody has written: large enough to be kept, so that the same
     /// operation takes no new memory the next time.
     pub(super) fn scratch(nbytes: usize) -> Result<Self> {
-        CpuBlock::new(if nbytes == 0 { 0 } else { nbytes.max(pool::POOLED) }, Fresh::Unspecified)
+        CpuBlock::new(if nbytes == 0 { 0 } else { nbytes.max(pool::POOLED) }, Init::Unspecified)
     }
 
     /// A block in memory of the host that somebody else frees, after this is dropped; it counts as new memory.
@@ -76,7 +77,7 @@ impl CpuBlock {
     /// # Safety
     /// `nbytes` bytes at `address` are this block's alone until then.
     #[inline]
-    pub(super) unsafe fn beside(address: NonNull<u8>, nbytes: usize) -> Self {
+    pub(super) unsafe fn inline_block(address: NonNull<u8>, nbytes: usize) -> Self {
         if nbytes > 0 {
             pool::count_fresh();
         }
@@ -84,7 +85,11 @@ impl CpuBlock {
     }
 
     pub(crate) fn external(address: *mut u8, nbytes: usize, free: Deleter) -> Self {
-        CpuBlock { address: NonNull::new(address).unwrap_or_else(dangling), nbytes, owner: Owner::External(free, address) }
+        CpuBlock {
+            address: NonNull::new(address).unwrap_or_else(dangling),
+            nbytes,
+            owner: Owner::External(free, address),
+        }
     }
 
     #[inline]
@@ -100,7 +105,11 @@ impl CpuBlock {
         let mut values = std::mem::ManuallyDrop::new(values);
         let (len, capacity) = (values.len(), values.capacity());
         let address = NonNull::new(values.as_mut_ptr().cast()).unwrap_or_else(dangling);
-        CpuBlock { address, nbytes: len * size_of::<T>(), owner: Owner::Vec(VecParts { len, capacity, of: Of::<T>::TYPE }) }
+        CpuBlock {
+            address,
+            nbytes: len * size_of::<T>(),
+            owner: Owner::Vec(VecParts { len, capacity, of: Of::<T>::TYPE }),
+        }
     }
 
     /// Address, length and capacity of the `Vec` that this block was taken over from, if its elements had this size and

@@ -67,12 +67,12 @@ pub use interpret::Interpreted;
 pub(crate) use interpret::slice_of;
 pub use memory::CpuBlock;
 pub(crate) use pool::alignment;
-pub use pool::{MemoryStatistics, SteadyState};
+pub use pool::{MemoryStatistics, NoAllocGuard};
 
-use super::{Deleter, Device, Fresh, Inputs, Reduction, Slot};
+use super::{Deleter, Device, Init, Inputs, OperandRef, Reduction};
 use crate::element::{Comparable, Element, Number};
 use crate::error::Result;
-use crate::kernel::{Addressed, Body, Contraction, Op, Program, Reducer, Scanning, Sorting};
+use crate::kernel::{Body, ContractPlan, GatherPlan, Op, Program, Reducer, ScanPlan, SortPlan};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
@@ -136,8 +136,8 @@ impl Cpu {
     /// // Here `steady` is dropped, and panics.
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn steady_state(&self) -> SteadyState {
-        SteadyState::new()
+    pub fn steady_state(&self) -> NoAllocGuard {
+        NoAllocGuard::new()
     }
 
     /// Gives all free memory back to the system; how many bytes that were.
@@ -160,11 +160,11 @@ macro_rules! chosen {
 }
 
 #[cfg(any(debug_assertions, feature = "dynamic"))]
-type MapFn<P> = unsafe fn(&P, &[usize], usize, &[Slot<'_>], Inputs<'_>) -> Result<()>;
+type MapFn<P> = unsafe fn(&P, &[usize], usize, &[OperandRef<'_>], Inputs<'_>) -> Result<()>;
 #[cfg(any(debug_assertions, feature = "dynamic"))]
-type ReduceFn<B> = unsafe fn(&B, Reduction<'_>, Slot<'_>, Inputs<'_>) -> Result<()>;
+type ReduceFn<B> = unsafe fn(&B, Reduction<'_>, OperandRef<'_>, Inputs<'_>) -> Result<()>;
 #[cfg(debug_assertions)]
-type ScanFn<B> = unsafe fn(&B, Scanning<'_>, Slot<'_>, Inputs<'_>) -> Result<()>;
+type ScanFn<B> = unsafe fn(&B, ScanPlan<'_>, OperandRef<'_>, Inputs<'_>) -> Result<()>;
 
 // SAFETY: (1) `CpuBlock` owns its bytes and the pool aligns them; (2) the engines walk exactly the indices inside the sizes;
 // (3) every call returns when its work is done.
@@ -173,17 +173,17 @@ unsafe impl Device for Cpu {
     type Block = CpuBlock;
     const IS_CPU: bool = true;
 
-    fn allocate(&self, nbytes: usize, fresh: Fresh) -> Result<CpuBlock> {
+    fn allocate(&self, nbytes: usize, fresh: Init) -> Result<CpuBlock> {
         CpuBlock::new(nbytes, fresh)
     }
 
     #[inline]
-    fn beside(&self, nbytes: usize) -> Option<unsafe fn(NonNull<u8>, usize) -> CpuBlock> {
+    fn inline_block(&self, nbytes: usize) -> Option<unsafe fn(NonNull<u8>, usize) -> CpuBlock> {
         // Larger ones are kept by the pool.
-        if nbytes < pool::POOLED { Some(CpuBlock::beside) } else { None }
+        if nbytes < pool::POOLED { Some(CpuBlock::inline_block) } else { None }
     }
 
-    unsafe fn adopt(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<CpuBlock> {
+    unsafe fn from_external(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<CpuBlock> {
         Ok(CpuBlock::external(address, nbytes, free))
     }
 
@@ -204,14 +204,21 @@ unsafe impl Device for Cpu {
         Ok(())
     }
 
-    unsafe fn copy(&self, sizes: &[usize], to: Slot<'_>, from: Slot<'_>) -> Result<()> {
+    unsafe fn copy(&self, sizes: &[usize], to: OperandRef<'_>, from: OperandRef<'_>) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
         unsafe { copy::copy(sizes, to, from) };
         Ok(())
     }
 
     #[inline(always)]
-    unsafe fn map<P: Program>(&self, program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+    unsafe fn map<P: Program>(
+        &self,
+        program: &P,
+        sizes: &[usize],
+        row: usize,
+        outputs: &[OperandRef<'_>],
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
         let run = chosen!(MapFn<P>, P::PLAIN, interpret::map::<P>, map::run::<P>);
         // SAFETY: the caller's promise is the one asked for.
         unsafe { run(program, sizes, row, outputs, inputs) }
@@ -223,7 +230,7 @@ unsafe impl Device for Cpu {
         program: &P,
         sizes: &[usize],
         row: usize,
-        outputs: &[Slot<'_>],
+        outputs: &[OperandRef<'_>],
         inputs: Inputs<'_>,
     ) -> Result<()> {
         let run = chosen!(MapFn<P>, P::PLAIN, interpret::map::<P>, map::run_apart::<P>);
@@ -232,7 +239,13 @@ unsafe impl Device for Cpu {
     }
 
     #[cfg(any(debug_assertions, feature = "dynamic"))]
-    unsafe fn map_by_name<P: Program>(&self, program: &P, sizes: &[usize], outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+    unsafe fn map_by_name<P: Program>(
+        &self,
+        program: &P,
+        sizes: &[usize],
+        outputs: &[OperandRef<'_>],
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
         let run: MapFn<P> = const { if P::PLAIN { interpret::map } else { map::run } };
         // SAFETY: the caller's promise is the one asked for.
         unsafe { run(program, sizes, 0, outputs, inputs) }
@@ -244,11 +257,16 @@ unsafe impl Device for Cpu {
         body: &B,
         _: R,
         axes: Reduction<'_>,
-        output: Slot<'_>,
+        output: OperandRef<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        let run: ReduceFn<B> =
-            const { if B::PLAIN && !B::BY_ROWS && R::Out::PLAIN { interpret::reduce::<B, R> } else { reduce::run::<B, R> } };
+        let run: ReduceFn<B> = const {
+            if B::PLAIN && !B::BY_ROWS && R::Out::PLAIN {
+                interpret::reduce::<B, R>
+            } else {
+                reduce::run::<B, R>
+            }
+        };
         // SAFETY: the caller's promise is the one asked for.
         unsafe { run(body, axes, output, inputs) }
     }
@@ -258,20 +276,25 @@ unsafe impl Device for Cpu {
         body: &B,
         _: R,
         axes: Reduction<'_>,
-        output: Slot<'_>,
+        output: OperandRef<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        let run = chosen!(ReduceFn<B>, B::PLAIN && !B::BY_ROWS && R::Out::PLAIN, interpret::reduce::<B, R>, reduce::run::<B, R>);
+        let run = chosen!(
+            ReduceFn<B>,
+            B::PLAIN && !B::BY_ROWS && R::Out::PLAIN,
+            interpret::reduce::<B, R>,
+            reduce::run::<B, R>
+        );
         // SAFETY: the caller's promise is the one asked for.
         unsafe { run(body, axes, output, inputs) }
     }
 
     unsafe fn contract<T: Number, L: Number, R: Number>(
         &self,
-        plan: Contraction<'_>,
-        output: Slot<'_>,
-        left: Slot<'_>,
-        right: Slot<'_>,
+        plan: ContractPlan<'_>,
+        output: OperandRef<'_>,
+        left: OperandRef<'_>,
+        right: OperandRef<'_>,
     ) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
         unsafe { contract::run::<T, L, R>(plan, output, left, right) }
@@ -281,21 +304,31 @@ unsafe impl Device for Cpu {
         contract::packed_nbytes::<T, R>(size)
     }
 
-    unsafe fn pack<T: Number, R: Number>(&self, size: [usize; 2], to: *mut u8, matrix: Slot<'_>) -> Result<()> {
+    unsafe fn pack<T: Number, R: Number>(
+        &self,
+        size: [usize; 2],
+        to: *mut u8,
+        matrix: OperandRef<'_>,
+    ) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
         unsafe { contract::pack::<T, R>(size, to, matrix) }
     }
 
-    unsafe fn unpack<T: Number, R: Number>(&self, size: [usize; 2], to: *mut u8, packed: *const u8) -> Result<()> {
+    unsafe fn unpack<T: Number, R: Number>(
+        &self,
+        size: [usize; 2],
+        to: *mut u8,
+        packed: *const u8,
+    ) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
         unsafe { contract::unpack::<T, R>(size, to, packed) }
     }
 
     unsafe fn contract_packed<T: Number, R: Number>(
         &self,
-        plan: Contraction<'_>,
-        output: Slot<'_>,
-        left: Slot<'_>,
+        plan: ContractPlan<'_>,
+        output: OperandRef<'_>,
+        left: OperandRef<'_>,
         packed: *const u8,
     ) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
@@ -306,16 +339,27 @@ unsafe impl Device for Cpu {
         &self,
         body: &B,
         _: R,
-        plan: Scanning<'_>,
-        output: Slot<'_>,
+        plan: ScanPlan<'_>,
+        output: OperandRef<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        let run = chosen!(ScanFn<B>, B::PLAIN && !B::BY_ROWS && R::Out::PLAIN, interpret::scan::<B, R>, scan::run::<B, R>);
+        let run = chosen!(
+            ScanFn<B>,
+            B::PLAIN && !B::BY_ROWS && R::Out::PLAIN,
+            interpret::scan::<B, R>,
+            scan::run::<B, R>
+        );
         // SAFETY: the caller's promise is the one asked for.
         unsafe { run(body, plan, output, inputs) }
     }
 
-    unsafe fn gather(&self, plan: Addressed<'_>, to: Slot<'_>, cells: Slot<'_>, index: Slot<'_>) -> Result<()> {
+    unsafe fn gather(
+        &self,
+        plan: GatherPlan<'_>,
+        to: OperandRef<'_>,
+        cells: OperandRef<'_>,
+        index: OperandRef<'_>,
+    ) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
         unsafe { index::gather(plan, to, cells, index) }
     }
@@ -323,16 +367,23 @@ unsafe impl Device for Cpu {
     unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
         &self,
         _: F,
-        plan: Addressed<'_>,
-        cells: Slot<'_>,
-        from: Slot<'_>,
-        index: Slot<'_>,
+        plan: GatherPlan<'_>,
+        cells: OperandRef<'_>,
+        from: OperandRef<'_>,
+        index: OperandRef<'_>,
     ) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
         unsafe { index::scatter::<T, F>(plan, cells, from, index) }
     }
 
-    unsafe fn compact(&self, sizes: &[usize], count: usize, to: Slot<'_>, from: Slot<'_>, mask: Slot<'_>) -> Result<()> {
+    unsafe fn compact(
+        &self,
+        sizes: &[usize],
+        count: usize,
+        to: OperandRef<'_>,
+        from: OperandRef<'_>,
+        mask: OperandRef<'_>,
+    ) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
         unsafe { index::compact(sizes, count, to, from, mask) };
         Ok(())
@@ -340,10 +391,10 @@ unsafe impl Device for Cpu {
 
     unsafe fn sort<T: Comparable>(
         &self,
-        plan: Sorting<'_>,
-        values: Option<Slot<'_>>,
-        positions: Option<Slot<'_>>,
-        from: Slot<'_>,
+        plan: SortPlan<'_>,
+        values: Option<OperandRef<'_>>,
+        positions: Option<OperandRef<'_>>,
+        from: OperandRef<'_>,
     ) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
         unsafe { sort::run(T::DTYPE, plan, values, positions, from) }

@@ -171,7 +171,10 @@ mod vectors {
                     let opposite = self.rows - 1 - row;
                     let [low, high] = self.row(row).order(self.row(opposite).swapped::<MIRROR>());
                     self.set_row(row, Self::lanes::<HALF>(V::mixed::<HALF>(low, high)));
-                    self.set_row(opposite, Self::lanes::<HALF>(V::mixed::<HALF>(high, low).swapped::<MIRROR>()));
+                    self.set_row(
+                        opposite,
+                        Self::lanes::<HALF>(V::mixed::<HALF>(high, low).swapped::<MIRROR>()),
+                    );
                 }
                 self.halve(self.rows / 2);
             }
@@ -332,7 +335,10 @@ mod vectors {
                 // There is only a comparison of signed words.
                 let top = _mm256_set1_epi64x(i64::MIN);
                 let swaps = _mm256_cmpgt_epi64(_mm256_xor_si256(self.0, top), _mm256_xor_si256(other.0, top));
-                [U64x4(_mm256_blendv_epi8(self.0, other.0, swaps)), U64x4(_mm256_blendv_epi8(other.0, self.0, swaps))]
+                [
+                    U64x4(_mm256_blendv_epi8(self.0, other.0, swaps)),
+                    U64x4(_mm256_blendv_epi8(other.0, self.0, swaps)),
+                ]
             }
         }
 
@@ -358,8 +364,12 @@ mod tests {
 
     /// Every power of two of rows, of keys that differ, repeat, and stand in order.
     fn sorts<K: Sorted + Ord + std::fmt::Debug>(key: impl Fn(u64) -> K) {
-        let Some(Network { lanes, sort, .. }) = K::network() else { return println!("skipped: this processor has no network") };
-        for (rows, kinds) in (0..10).flat_map(|bits| [1, 2, 7, 1000, u64::MAX].map(|kinds| (1 << bits, kinds))) {
+        let Some(Network { lanes, sort, .. }) = K::network() else {
+            return println!("skipped: this processor has no network");
+        };
+        for (rows, kinds) in
+            (0..10).flat_map(|bits| [1, 2, 7, 1000, u64::MAX].map(|kinds| (1 << bits, kinds)))
+        {
             let mut seed = 1u64;
             let mut keys: Vec<K> = Vec::new();
             keys.resize_with(rows * lanes, || {

@@ -15,7 +15,16 @@ pub(super) unsafe fn gather(walk: &Walk, k: usize, mut index: Index, n: usize, e
     while done < n {
         let row = walk.left_in_row(&index).min(n - done);
         // SAFETY: `row` elements of this row, and room for them.
-        unsafe { strided(to.add(done * element), element as isize, walk.address_at(k, &index), walk.inner_step(k), row, element) };
+        unsafe {
+            strided(
+                to.add(done * element),
+                element as isize,
+                walk.address_at(k, &index),
+                walk.inner_step(k),
+                row,
+                element,
+            )
+        };
         walk.advance(&mut index, row);
         done += row;
     }
@@ -25,13 +34,27 @@ pub(super) unsafe fn gather(walk: &Walk, k: usize, mut index: Index, n: usize, e
 ///
 /// # Safety
 /// The operand reaches writable elements; `from` holds `n`.
-pub(super) unsafe fn scatter(walk: &Walk, k: usize, mut index: Index, n: usize, element: usize, from: *const u8) {
+pub(super) unsafe fn scatter(
+    walk: &Walk,
+    k: usize,
+    mut index: Index,
+    n: usize,
+    element: usize,
+    from: *const u8,
+) {
     let mut done = 0;
     while done < n {
         let row = walk.left_in_row(&index).min(n - done);
         // SAFETY: `row` elements of this row, all of them there.
         unsafe {
-            strided(walk.address_at(k, &index), walk.inner_step(k), from.add(done * element).cast_mut(), element as isize, row, element)
+            strided(
+                walk.address_at(k, &index),
+                walk.inner_step(k),
+                from.add(done * element).cast_mut(),
+                element as isize,
+                row,
+                element,
+            )
         };
         walk.advance(&mut index, row);
         done += row;
@@ -42,7 +65,14 @@ pub(super) unsafe fn scatter(walk: &Walk, k: usize, mut index: Index, n: usize, 
 ///
 /// # Safety
 /// Both rows are there, they do not overlap, and elements are `element` bytes.
-pub(super) unsafe fn strided(to: *mut u8, to_step: isize, from: *const u8, from_step: isize, n: usize, element: usize) {
+pub(super) unsafe fn strided(
+    to: *mut u8,
+    to_step: isize,
+    from: *const u8,
+    from_step: isize,
+    n: usize,
+    element: usize,
+) {
     let width = element as isize;
     if to_step == width && from_step == width {
         // SAFETY: two contiguous rows that do not overlap.
@@ -57,7 +87,11 @@ pub(super) unsafe fn strided(to: *mut u8, to_step: isize, from: *const u8, from_
             8 => each::<u64>(to, to_step, from, from_step, n),
             _ => {
                 for i in 0..n as isize {
-                    std::ptr::copy_nonoverlapping(from.offset(i * from_step), to.offset(i * to_step), element);
+                    std::ptr::copy_nonoverlapping(
+                        from.offset(i * from_step),
+                        to.offset(i * to_step),
+                        element,
+                    );
                 }
             }
         }
@@ -67,7 +101,7 @@ pub(super) unsafe fn strided(to: *mut u8, to_step: isize, from: *const u8, from_
 /// Elements from which on a row is worth a loop compiled for its step.
 const WORTH: isize = 16;
 
-/// `WORD` is as wide as an element. Words may be uninitialised, as padding is, and are moved at any address.
+/// `WORD` is as wide as an element. Words may be uninitialized, as padding is, and are moved at any address.
 unsafe fn each<WORD: Copy>(to: *mut u8, to_step: isize, from: *const u8, from_step: isize, n: usize) {
     let (to, from) = (to.cast::<MaybeUninit<WORD>>(), from.cast::<MaybeUninit<WORD>>());
     if n as isize >= WORTH && to_step == size_of::<WORD>() as isize {
@@ -93,11 +127,13 @@ unsafe fn each<WORD: Copy>(to: *mut u8, to_step: isize, from: *const u8, from_st
     }
     for i in 0..n as isize {
         // SAFETY: as the caller of `strided` promises.
-        unsafe { to.byte_offset(i * to_step).write_unaligned(from.byte_offset(i * from_step).read_unaligned()) };
+        unsafe {
+            to.byte_offset(i * to_step).write_unaligned(from.byte_offset(i * from_step).read_unaligned())
+        };
     }
 }
 
-/// A row of words to contiguous ones, with a step that is a constant: such a loop vectorises.
+/// A row of words to contiguous ones, with a step that is a constant: such a loop vectorizes.
 struct By<WORD: Copy, const STEP: isize>((*mut MaybeUninit<WORD>, *const MaybeUninit<WORD>, usize));
 
 impl<WORD: Copy, const STEP: isize> Loop for By<WORD, STEP> {
@@ -160,7 +196,16 @@ pub(super) unsafe fn rectangle(
     }
     for r in 0..rows as isize {
         // SAFETY: as the caller promises.
-        unsafe { strided(to.offset(r * to_steps[0]), to_steps[1], from.offset(r * from_steps[0]), from_steps[1], columns, element) };
+        unsafe {
+            strided(
+                to.offset(r * to_steps[0]),
+                to_steps[1],
+                from.offset(r * from_steps[0]),
+                from_steps[1],
+                columns,
+                element,
+            )
+        };
     }
 }
 
@@ -168,7 +213,14 @@ pub(super) unsafe fn rectangle(
 ///
 /// # Safety
 /// As [`turn::transpose`], for words of `element` bytes.
-unsafe fn transposed(to: *mut u8, to_pitch: isize, from: *const u8, from_pitch: isize, size: [usize; 2], element: usize) -> bool {
+unsafe fn transposed(
+    to: *mut u8,
+    to_pitch: isize,
+    from: *const u8,
+    from_pitch: isize,
+    size: [usize; 2],
+    element: usize,
+) -> bool {
     // SAFETY: as the caller promises.
     unsafe {
         match element {
@@ -186,7 +238,14 @@ unsafe fn transposed(to: *mut u8, to_pitch: isize, from: *const u8, from_pitch: 
 ///
 /// # Safety
 /// Both tiles are there, they do not overlap, elements are `element` bytes.
-unsafe fn turned(to: *mut u8, to_steps: [isize; 2], from: *const u8, from_steps: [isize; 2], [rows, columns]: [usize; 2], element: usize) {
+unsafe fn turned(
+    to: *mut u8,
+    to_steps: [isize; 2],
+    from: *const u8,
+    from_steps: [isize; 2],
+    [rows, columns]: [usize; 2],
+    element: usize,
+) {
     // SAFETY: as the caller promises.
     unsafe {
         match element {
@@ -268,7 +327,10 @@ pub(super) unsafe fn stream_and_fetch(to: *mut u8, from: *const u8, nbytes: usiz
         }
         by_lines(to, from, nbytes, ahead, |to, from| {
             for part in 0..4 {
-                _mm_stream_si128(to.cast::<__m128i>().add(part), _mm_loadu_si128(from.cast::<__m128i>().add(part)));
+                _mm_stream_si128(
+                    to.cast::<__m128i>().add(part),
+                    _mm_loadu_si128(from.cast::<__m128i>().add(part)),
+                );
             }
         });
     }
@@ -277,7 +339,13 @@ pub(super) unsafe fn stream_and_fetch(to: *mut u8, from: *const u8, nbytes: usiz
 /// As [`stream_and_fetch`], a whole line of 64 bytes by `stream`, whose first address is aligned to it.
 #[cfg(all(target_arch = "x86_64", not(any(miri, rankform_plain_stores))))]
 #[inline(always)]
-unsafe fn by_lines(to: *mut u8, from: *const u8, nbytes: usize, ahead: &[*mut u8], stream: impl Fn(*mut u8, *const u8)) {
+unsafe fn by_lines(
+    to: *mut u8,
+    from: *const u8,
+    nbytes: usize,
+    ahead: &[*mut u8],
+    stream: impl Fn(*mut u8, *const u8),
+) {
     let head = to.align_offset(64).min(nbytes);
     let lines = (nbytes - head) / 64;
     // SAFETY: inside both runs of bytes; a hint faults nowhere.
@@ -363,13 +431,22 @@ mod tests {
                     let mut expected = to.clone();
                     for r in 0..rows as isize {
                         for c in 0..columns as isize {
-                            expected[(r * to_steps[0] + c * to_steps[1]) as usize] = from[(r * from_steps[0] + c * from_steps[1]) as usize];
+                            expected[(r * to_steps[0] + c * to_steps[1]) as usize] =
+                                from[(r * from_steps[0] + c * from_steps[1]) as usize];
                         }
                     }
-                    let [to_bytes, from_bytes] = [to_steps, from_steps].map(|steps| steps.map(|step| step * size));
+                    let [to_bytes, from_bytes] =
+                        [to_steps, from_steps].map(|steps| steps.map(|step| step * size));
                     // SAFETY: rectangles inside both vectors.
                     unsafe {
-                        rectangle(to.as_mut_ptr().cast(), to_bytes, from.as_ptr().cast(), from_bytes, [rows, columns], size as usize)
+                        rectangle(
+                            to.as_mut_ptr().cast(),
+                            to_bytes,
+                            from.as_ptr().cast(),
+                            from_bytes,
+                            [rows, columns],
+                            size as usize,
+                        )
                     };
                     assert_eq!(to, expected, "{rows} × {columns}, {from_steps:?} to {to_steps:?}");
                 }

@@ -9,7 +9,7 @@ use super::io::{LINE, ROUNDING, Scratch};
 use super::pack;
 use super::simd::{self, Level};
 use super::walk::{Addresses, Steps, Walk};
-use crate::device::{MAX_OPERANDS, Slot};
+use crate::device::{MAX_OPERANDS, OperandRef};
 use crate::kernel::Program;
 
 /// Outputs of a program that is taken in chunks, at most.
@@ -54,7 +54,8 @@ impl Past {
         let end = asked.wrapping_add(self.fetched);
         for k in 0..outputs {
             let nbytes = self.nbytes[k];
-            let (mut to, mut from, mut line) = (self.to[k].wrapping_add(row.wrapping_mul(nbytes)), tiles[k], 0);
+            let (mut to, mut from, mut line) =
+                (self.to[k].wrapping_add(row.wrapping_mul(nbytes)), tiles[k], 0);
             while line < nbytes {
                 // SAFETY: the caller's promise.
                 unsafe {
@@ -88,7 +89,7 @@ impl Past {
 impl Job<'_> {
     /// Whether rows are worth to be taken in chunks: outputs go past the caches, and every operand is contiguous along rows, or
     /// is read and stands still.
-    pub(super) fn past_caches(&self, walk: &Walk, slots: &[Slot<'_>]) -> bool {
+    pub(super) fn past_caches(&self, walk: &Walk, slots: &[OperandRef<'_>]) -> bool {
         if !self.loops.past || !self.streams || self.level == Level::Baseline {
             return false;
         }
@@ -98,17 +99,21 @@ impl Job<'_> {
         let alike = |k: usize| walk.steps_as(k, slots[k].element, 0, slots[0].element);
         let n = walk.inner();
         let ends = !n.is_multiple_of(CHUNK) || (0..self.outputs).any(|k| !walk.is_aligned(k, LINE));
-        let worth = n >= if ends { WITH_ENDS } else { WHOLE } && (0..slots.len()).all(fits) && (0..self.outputs).all(alike);
+        let worth = n >= if ends { WITH_ENDS } else { WHOLE }
+            && (0..slots.len()).all(fits)
+            && (0..self.outputs).all(alike);
         let tiled = (0..slots.len()).filter(|&k| k < self.outputs || walk.inner_step(k) == 0);
         let room = tiled.map(|k| CHUNK * slots[k].element).sum::<usize>() <= SCRATCH - ROUNDING;
         worth && room && self.before(&walk.address, slots).is_some()
     }
 
     /// Elements of a row before all outputs begin a cache line, if they do so together.
-    fn before(&self, base: &Addresses, slots: &[Slot<'_>]) -> Option<usize> {
+    fn before(&self, base: &Addresses, slots: &[OperandRef<'_>]) -> Option<usize> {
         let narrowest = (0..self.outputs).min_by_key(|&k| slots[k].element)?;
         let before = base[narrowest].align_offset(LINE) / slots[narrowest].element;
-        (0..self.outputs).all(|k| base[k].wrapping_add(before * slots[k].element).addr().is_multiple_of(LINE)).then_some(before)
+        (0..self.outputs)
+            .all(|k| base[k].wrapping_add(before * slots[k].element).addr().is_multiple_of(LINE))
+            .then_some(before)
     }
 
     /// The pointers of the loads that are fetched, and bytes of a chunk of each.
@@ -116,7 +121,12 @@ impl Job<'_> {
     /// What alone comes from memory is fetched before the processor would, beside a column or a row too (4096² 2.4 and 2.65 → 2.15 ms).
     /// Two are where it takes longer to compute (`x / (exp(-x) + 1) * y`, Sapphire Rapids: 10.3 → 8.75 ms): `a + b` takes longer so
     /// (3.25 → 3.7).
-    fn fetched(&self, walk: &Walk, slots: &[Slot<'_>], steps: &Steps) -> ([Option<usize>; FETCHED], usize) {
+    fn fetched(
+        &self,
+        walk: &Walk,
+        slots: &[OperandRef<'_>],
+        steps: &Steps,
+    ) -> ([Option<usize>; FETCHED], usize) {
         let nbytes = |k: usize| walk.inner() * slots[k].element;
         let stays = |k: usize| walk.inner_step(k) == 0 || (walk.is_one_row(k) && nbytes(k) <= CACHED);
         let most = if self.light || self.outputs > 1 { 1 } else { FETCHED };
@@ -139,11 +149,13 @@ impl Job<'_> {
     ///
     /// # Safety
     /// [`Job::past_caches`] said so; the walk reaches only what the caller of the device promised.
-    pub(super) unsafe fn by_chunks(&self, walk: &Walk, slots: &[Slot<'_>], room: &Scratch<'_>) {
+    pub(super) unsafe fn by_chunks(&self, walk: &Walk, slots: &[OperandRef<'_>], room: &Scratch<'_>) {
         let is_still = |k: usize| walk.inner_step(k) == 0;
         // A chunk of what stands still, so that to the program all operands are runs; and of outputs.
         let has_tile = |k: usize| k < self.outputs || is_still(k);
-        let tiles: Packed = std::array::from_fn(|k| (k < slots.len() && has_tile(k)).then(|| room.take(CHUNK * slots[k].element)));
+        let tiles: Packed = std::array::from_fn(|k| {
+            (k < slots.len() && has_tile(k)).then(|| room.take(CHUNK * slots[k].element))
+        });
         let moved = |base: &Addresses, n: usize| {
             let mut base = *base;
             for (k, slot) in slots.iter().enumerate().filter(|&(k, _)| !is_still(k)) {
@@ -157,7 +169,8 @@ impl Job<'_> {
             steps[k] = (CHUNK * slot.element) as isize;
         }
         let (steps, n) = (self.spread(&steps), walk.inner());
-        let nbytes: [usize; OUTPUTS] = std::array::from_fn(|k| if k < self.outputs { CHUNK * slots[k].element } else { 0 });
+        let nbytes: [usize; OUTPUTS] =
+            std::array::from_fn(|k| if k < self.outputs { CHUNK * slots[k].element } else { 0 });
         let (loads, fetched) = self.fetched(walk, slots, &steps);
         let around = walk.around(None);
         let mut index = around.index_of(0);
@@ -199,7 +212,9 @@ impl Job<'_> {
                 (to[k], first[k]) = (first[k], tiles[k].unwrap_or(std::ptr::null_mut()));
             }
             let pointers = self.spread(&first);
-            let ahead = loads.map(|load| load.map_or(std::ptr::null_mut(), |load| pointers[load].wrapping_add(simd::AHEAD)));
+            let ahead = loads.map(|load| {
+                load.map_or(std::ptr::null_mut(), |load| pointers[load].wrapping_add(simd::AHEAD))
+            });
             let past = Past { to, nbytes, ahead, fetched };
             let down = Down { steps, past: &past };
             // SAFETY: so many chunks of every load, or one that stands still; outputs have tiles, and begin at cache lines.

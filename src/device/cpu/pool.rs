@@ -52,15 +52,15 @@ thread_local! {
 /// [`Cpu::steady_state`](crate::Cpu::steady_state).
 #[must_use = "the promise is checked when the guard is dropped"]
 #[derive(Debug)]
-pub struct SteadyState {
+pub struct NoAllocGuard {
     before: u64,
     /// It counts one thread.
     here: PhantomData<*const ()>,
 }
 
-impl SteadyState {
+impl NoAllocGuard {
     pub(super) fn new() -> Self {
-        SteadyState { before: FRESH_HERE.get(), here: PhantomData }
+        NoAllocGuard { before: FRESH_HERE.get(), here: PhantomData }
     }
 
     /// How many blocks of memory came from the system since.
@@ -69,7 +69,7 @@ impl SteadyState {
     }
 }
 
-impl Drop for SteadyState {
+impl Drop for NoAllocGuard {
     /// # Panics
     /// When memory came from the system, unless the thread panics already.
     fn drop(&mut self) {
@@ -172,7 +172,10 @@ impl Pool {
         let mut best: Option<(usize, usize)> = None;
         for (at, block) in self.blocks[..self.count].iter().enumerate() {
             let size = block.map_or(0, |block| block.capacity);
-            if size >= capacity && size <= capacity + capacity / 4 && best.is_none_or(|(_, other)| size <= other) {
+            if size >= capacity
+                && size <= capacity + capacity / 4
+                && best.is_none_or(|(_, other)| size <= other)
+            {
                 best = Some((at, size));
             }
         }

@@ -9,10 +9,10 @@ use super::io::{By, Mode, ROUNDING, Scratch, Words};
 use super::memory::CpuBlock;
 use super::pack;
 use super::simd::{self, Loop};
-use super::states::{COLUMN_STATE, Cascade, StateRoom, States, finish};
+use super::states::{COLUMN_STATE, Cascade, StateRoom, States, finalize};
 use super::threads;
 use super::walk::{self, Addresses, Index, Order, Walk};
-use crate::device::{Inputs, MAX_OPERANDS, Reduction, Slot};
+use crate::device::{Inputs, MAX_OPERANDS, OperandRef, Reduction};
 use crate::element::Compute;
 use crate::error::Result;
 use crate::kernel::{Body, Reducer};
@@ -42,7 +42,12 @@ pub(super) struct ReduceKernel {
 impl ReduceKernel {
     /// The kernel of reducer `R` over body `B`.
     const fn of<B: Body, R: Reducer<B::Out>>() -> Self {
-        ReduceKernel { rows: rows::<B, R>, columns: columns::absorb::<B, R>, states: States::of::<B, R>(), light: Self::light_of::<B, R>() }
+        ReduceKernel {
+            rows: rows::<B, R>,
+            columns: columns::accumulate::<B, R>,
+            states: States::of::<B, R>(),
+            light: Self::light_of::<B, R>(),
+        }
     }
 
     pub(super) const fn light_of<B: Body, R: Reducer<B::Out>>() -> usize {
@@ -56,7 +61,12 @@ impl ReduceKernel {
 
 /// # Safety
 /// As [`Device::reduce`](crate::device::Device::reduce).
-pub(super) unsafe fn run<B: Body, R: Reducer<B::Out>>(body: &B, axes: Reduction<'_>, output: Slot<'_>, inputs: Inputs<'_>) -> Result<()> {
+pub(super) unsafe fn run<B: Body, R: Reducer<B::Out>>(
+    body: &B,
+    axes: Reduction<'_>,
+    output: OperandRef<'_>,
+    inputs: Inputs<'_>,
+) -> Result<()> {
     let kernel = const { &ReduceKernel::of::<B, R>() };
     // SAFETY: the caller's promise; the kernel is that of the types of body and reducer.
     unsafe { run_job(kernel, std::ptr::from_ref(body).cast(), axes, output, inputs) }
@@ -70,7 +80,7 @@ pub(super) unsafe fn run_job(
     kernel: &ReduceKernel,
     body: *const (),
     axes: Reduction<'_>,
-    output: Slot<'_>,
+    output: OperandRef<'_>,
     inputs: Inputs<'_>,
 ) -> Result<()> {
     let numel = walk::numel(axes.kept).saturating_mul(walk::numel(axes.reduced));
@@ -92,7 +102,7 @@ pub(super) struct Job<'a> {
 unsafe impl Sync for Job<'_> {}
 
 impl Job<'_> {
-    unsafe fn drive(&self, axes: Reduction<'_>, output: Slot<'_>) -> Result<()> {
+    unsafe fn drive(&self, axes: Reduction<'_>, output: OperandRef<'_>) -> Result<()> {
         let count: usize = axes.reduced.iter().product();
         // SAFETY: as the caller promises.
         if unsafe { self.few_rows(axes, &output)? } {
@@ -103,28 +113,33 @@ impl Job<'_> {
         let mut reduced = [output; MAX_OPERANDS];
         for (k, slot) in self.inputs.slots.iter().enumerate() {
             let (outer, inner) = slot.stride.split_at(axes.kept.len());
-            kept[k + 1] = Slot { stride: outer, ..*slot };
-            reduced[k] = Slot { stride: inner, address: std::ptr::null_mut(), ..*slot };
+            kept[k + 1] = OperandRef { stride: outer, ..*slot };
+            reduced[k] = OperandRef { stride: inner, address: std::ptr::null_mut(), ..*slot };
         }
         let inner = walk::only(axes.reduced, &reduced[..operands], Order::RowMajor);
         let result = Mutex::new(Ok(()));
         walk::each(axes.kept, &kept[..operands + 1], Order::OfOutput, &mut |outer| {
             // Rows and columns sum in another order: which they are may not depend on the parts, whose number is that of threads.
             let columns = inner.as_ref().is_some_and(|inner| self.prefers_columns(outer, inner, count));
-            walk::parallel_by(outer, count.div_ceil(self.kernel.light), if columns { WIDTH } else { 1 }, &|part| {
-                // SAFETY: the parts of the walk reach only what the caller promised, and each output once.
-                let done = unsafe { self.part(part, inner.as_ref(), count, columns) };
-                if done.is_err() {
-                    *result.lock().unwrap_or_else(PoisonError::into_inner) = done;
-                }
-            });
+            walk::parallel_by(
+                outer,
+                count.div_ceil(self.kernel.light),
+                if columns { WIDTH } else { 1 },
+                &|part| {
+                    // SAFETY: the parts of the walk reach only what the caller promised, and each output once.
+                    let done = unsafe { self.part(part, inner.as_ref(), count, columns) };
+                    if done.is_err() {
+                        *result.lock().unwrap_or_else(PoisonError::into_inner) = done;
+                    }
+                },
+            );
         });
         result.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reduces the rows of a small reduction that are contiguous in every operand and stand at equal distances, if they are
     /// such: then there is nothing to walk, and a tensor of a few elements does not pay for it. Says whether they were.
-    unsafe fn few_rows(&self, axes: Reduction<'_>, output: &Slot<'_>) -> Result<bool> {
+    unsafe fn few_rows(&self, axes: Reduction<'_>, output: &OperandRef<'_>) -> Result<bool> {
         let slots = self.inputs.slots;
         let [mut down, mut out_step, mut along] = [[0; MAX_OPERANDS]; 3];
         let (Some(rows), Some(_), Some(count)) = (
@@ -134,7 +149,8 @@ impl Job<'_> {
         ) else {
             return Ok(false);
         };
-        let contiguous = slots.iter().zip(&along).all(|(slot, &step)| count == 1 || step == slot.element as isize);
+        let contiguous =
+            slots.iter().zip(&along).all(|(slot, &step)| count == 1 || step == slot.element as isize);
         let sum = |steps: &[isize]| steps[..slots.len()].iter().map(|step| step.unsigned_abs()).sum();
         let small = rows.saturating_mul(count) / self.kernel.light < walk::SHARED;
         if !contiguous || !small || prefers_columns(count, [rows, rows], sum(&along), sum(&down)) {
@@ -181,7 +197,11 @@ impl Job<'_> {
             for (here, step) in here.iter_mut().zip(steps).take(self.inputs.reads.len()) {
                 *here = here.wrapping_offset(step.wrapping_mul((from / LEAF) as isize));
             }
-            let to = Output { address: leaves.wrapping_add(place * states.size), step: states.size as isize, is_state: true };
+            let to = Output {
+                address: leaves.wrapping_add(place * states.size),
+                step: states.size as isize,
+                is_state: true,
+            };
             let at = [rows.at[0].wrapping_add(from), LEAF];
             let part = Rows { pointers: here, steps, rows: leaf, count, at, out: to, early: rows.early };
             // SAFETY: as the caller promises; there is room for so many states.
@@ -213,7 +233,7 @@ impl Job<'_> {
                     if out.is_state {
                         std::ptr::copy_nonoverlapping(node, out.address, states.size);
                     } else {
-                        states.finish(node, 1, rows.count, out.address, 0);
+                        states.finalize(node, 1, rows.count, out.address, 0);
                     }
                 }
                 break;
@@ -232,12 +252,13 @@ impl Job<'_> {
         let along: usize = (0..self.inputs.slots.len()).map(|k| step(inner, k)).sum();
         let across: usize = (0..self.inputs.slots.len()).map(|k| step(outer, k + 1)).sum();
         // Columns keep thousands of states on the stack.
-        self.kernel.states.size <= COLUMN_STATE && prefers_columns(count, [outer.numel(), outer.inner()], along, across)
+        self.kernel.states.size <= COLUMN_STATE
+            && prefers_columns(count, [outer.numel(), outer.inner()], along, across)
     }
 
     unsafe fn part(&self, outer: &Walk, inner: Option<&Walk>, count: usize, columns: bool) -> Result<()> {
         let Some(inner) = inner else {
-            // Nothing to reduce: what `finish` makes of the identity, everywhere.
+            // Nothing to reduce: what `finalize` makes of the identity, everywhere.
             let mut identity = StateRoom::new(self.kernel.states.size)?;
             let identity = identity.address();
             let mut index = outer.index_of(0);
@@ -245,7 +266,7 @@ impl Job<'_> {
                 // SAFETY: room for a state; the output's positions are promised, and no element is read.
                 unsafe {
                     self.kernel.states.identity(identity, 1);
-                    self.kernel.states.finish(identity, 1, 0, outer.address_at(0, &index), 0);
+                    self.kernel.states.finalize(identity, 1, 0, outer.address_at(0, &index), 0);
                 }
                 outer.advance(&mut index, 1);
             }
@@ -262,7 +283,9 @@ impl Job<'_> {
 
     /// Where each input stands for the output at `index`.
     pub(super) fn addresses(&self, outer: &Walk, index: &Index) -> Addresses {
-        std::array::from_fn(|k| if k < self.inputs.slots.len() { outer.address_at(k + 1, index) } else { std::ptr::null_mut() })
+        std::array::from_fn(|k| {
+            if k < self.inputs.slots.len() { outer.address_at(k + 1, index) } else { std::ptr::null_mut() }
+        })
     }
 
     /// How many elements of every buffered operand fit the scratch.
@@ -287,7 +310,7 @@ impl Job<'_> {
             unsafe {
                 if !shared || !self.by_stretches(&inner.from(base), count, out)? {
                     self.stretch(&inner.from(base), 0, count, state)?;
-                    self.kernel.states.finish(state, 1, count, out, 0);
+                    self.kernel.states.finalize(state, 1, count, out, 0);
                 }
             }
             outer.advance(&mut index, 1);
@@ -308,7 +331,8 @@ impl Job<'_> {
         threads::each(stretches, false, &|k| {
             let at = k * STRETCH;
             // SAFETY: the caller's promise for these of the row's values; each stretch has a state of its own.
-            let done = unsafe { self.stretch(row, at, STRETCH.min(count - at), states.address().add(k * size)) };
+            let done =
+                unsafe { self.stretch(row, at, STRETCH.min(count - at), states.address().add(k * size)) };
             if done.is_err() {
                 *result.lock().unwrap_or_else(PoisonError::into_inner) = done;
             }
@@ -323,7 +347,7 @@ impl Job<'_> {
             }
             let last = states.address().add((stretches - 1) * size);
             cascade.join(last);
-            self.kernel.states.finish(last, 1, count, out, 0);
+            self.kernel.states.finalize(last, 1, count, out, 0);
         }
         Ok(true)
     }
@@ -333,12 +357,22 @@ impl Job<'_> {
         let mut index = row.index_of(at);
         let leaf = |base: &Addresses, at: usize, n: usize, early: usize, state: *mut u8| {
             let out = Output { address: state, step: 0, is_state: true };
-            let rows = Rows { pointers: self.spread(base), steps: [0; MAX_OPERANDS], rows: 1, count: n, at: [at, 0], out, early };
+            let rows = Rows {
+                pointers: self.spread(base),
+                steps: [0; MAX_OPERANDS],
+                rows: 1,
+                count: n,
+                at: [at, 0],
+                out,
+                early,
+            };
             // SAFETY: the caller's promise: elements of every operand, and room for a state.
             unsafe { self.rows(&rows) }
         };
         if !self.packs(row) {
-            let base = std::array::from_fn(|k| if k < self.inputs.slots.len() { row.address_at(k, &index) } else { std::ptr::null_mut() });
+            let base = std::array::from_fn(|k| {
+                if k < self.inputs.slots.len() { row.address_at(k, &index) } else { std::ptr::null_mut() }
+            });
             return leaf(&base, at, n, self.early, state);
         }
         // Leaf by leaf, whatever room they take: so stretches are nodes of the tree, and bits do not depend on who takes them.
@@ -378,7 +412,9 @@ impl Job<'_> {
         let mut words = Words::<{ SCRATCH / 8 }>::uninit();
         let room = Scratch::over(&mut words);
         let mut scratch = [None; MAX_OPERANDS];
-        for (k, slot) in self.inputs.slots.iter().enumerate().filter(|&(k, slot)| !inner.is_linear(k, slot.element)) {
+        for (k, slot) in
+            self.inputs.slots.iter().enumerate().filter(|&(k, slot)| !inner.is_linear(k, slot.element))
+        {
             scratch[k] = Some(room.take(count * slot.element));
         }
         let (mut index, mut done) = (outer.index_of(0), 0);
@@ -386,7 +422,7 @@ impl Job<'_> {
         for (step, &read) in steps.iter_mut().zip(self.inputs.reads) {
             *step = outer.inner_step(read as usize + 1);
         }
-        let follows = |(k, slot): (usize, &Slot<'_>)| match outer.inner_step(k + 1) {
+        let follows = |(k, slot): (usize, &OperandRef<'_>)| match outer.inner_step(k + 1) {
             0 => true,
             down => simd::follows(count.saturating_mul(slot.element), down),
         };
@@ -397,14 +433,26 @@ impl Job<'_> {
             for (k, slot) in self.inputs.slots.iter().enumerate() {
                 if let Some(room) = scratch[k] {
                     // SAFETY: `count` elements of this operand, promised by the caller, into room for as many.
-                    unsafe { pack::strided(room, slot.element as isize, base[k], inner.inner_step(k), count, slot.element) };
+                    unsafe {
+                        pack::strided(
+                            room,
+                            slot.element as isize,
+                            base[k],
+                            inner.inner_step(k),
+                            count,
+                            slot.element,
+                        )
+                    };
                     base[k] = room;
                 }
             }
             let rows = if packed { 1 } else { outer.left_in_row(&index) };
-            let out = Output { address: outer.address_at(0, &index), step: outer.inner_step(0), is_state: false };
+            let out =
+                Output { address: outer.address_at(0, &index), step: outer.inner_step(0), is_state: false };
             // SAFETY: `rows` rows of promised elements, and their outputs.
-            unsafe { self.rows(&Rows { pointers: self.spread(&base), steps, rows, count, at: [0; 2], out, early })? };
+            unsafe {
+                self.rows(&Rows { pointers: self.spread(&base), steps, rows, count, at: [0; 2], out, early })?
+            };
             outer.advance(&mut index, rows);
             done += rows;
         }
@@ -495,7 +543,7 @@ impl<B: Body, R: Reducer<B::Out>> AbsorbRows<'_, B, R> {
                 if out.is_state {
                     out.address.cast::<State<B, R>>().write(state);
                 } else {
-                    finish::<B, R>(state, count, out.address);
+                    finalize::<B, R>(state, count, out.address);
                 }
             }
             out.address = out.address.wrapping_offset(out.step);

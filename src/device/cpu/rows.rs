@@ -10,7 +10,7 @@ use super::io::Words;
 use super::memory::CpuBlock;
 use super::pack;
 use super::walk::{self, Addresses, Order, Steps, Walk};
-use crate::device::{MAX_OPERANDS, Slot};
+use crate::device::{MAX_OPERANDS, OperandRef};
 use crate::error::Result;
 use std::sync::Mutex;
 
@@ -28,8 +28,8 @@ pub(super) unsafe fn drive(
     held: usize,
     sizes: &[usize],
     row: usize,
-    outputs: &[Slot<'_>],
-    inputs: &[Slot<'_>],
+    outputs: &[OperandRef<'_>],
+    inputs: &[OperandRef<'_>],
 ) -> Result<()> {
     let slots = together(outputs, inputs);
     let slots = &slots[..outputs.len() + inputs.len()];
@@ -37,8 +37,8 @@ pub(super) unsafe fn drive(
     let (mut outer, mut along) = ([slots[0]; MAX_OPERANDS], [slots[0]; MAX_OPERANDS]);
     for (k, slot) in slots.iter().enumerate() {
         let (of_outer, of_row) = slot.stride.split_at(outer_sizes.len());
-        outer[k] = Slot { stride: of_outer, ..*slot };
-        along[k] = Slot { stride: of_row, address: std::ptr::null_mut(), ..*slot };
+        outer[k] = OperandRef { stride: of_outer, ..*slot };
+        along[k] = OperandRef { stride: of_row, address: std::ptr::null_mut(), ..*slot };
     }
     let Some(walk) = walk::only(row_sizes, &along[..slots.len()], Order::RowMajor) else { return Ok(()) };
     let count = walk.numel();
@@ -73,19 +73,32 @@ const SMALL: usize = 8 << 10;
 ///
 /// # Safety
 /// As [`drive`].
-pub(super) unsafe fn small(job: &Job<'_>, held: usize, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: &[Slot<'_>]) -> bool {
+pub(super) unsafe fn small(
+    job: &Job<'_>,
+    held: usize,
+    sizes: &[usize],
+    row: usize,
+    outputs: &[OperandRef<'_>],
+    inputs: &[OperandRef<'_>],
+) -> bool {
     let slots = together(outputs, inputs);
     let slots = &slots[..outputs.len() + inputs.len()];
     let (outer, along) = sizes.split_at(sizes.len() - row);
     let [mut down, mut steps] = [[0; MAX_OPERANDS]; 2];
-    let (Some(rows), Some(count)) = (walk::one_axis(outer, 0, slots, &mut down), walk::one_axis(along, outer.len(), slots, &mut steps))
+    let (Some(rows), Some(count)) =
+        (walk::one_axis(outer, 0, slots, &mut down), walk::one_axis(along, outer.len(), slots, &mut steps))
     else {
         return false;
     };
     let kind = RowKind { job, slots, count, held };
-    let stands = |k: usize| (count == 1 || steps[k] == slots[k].element as isize) && (rows == 1 || kind.is_ready(k, down[k]));
+    let stands = |k: usize| {
+        (count == 1 || steps[k] == slots[k].element as isize) && (rows == 1 || kind.is_ready(k, down[k]))
+    };
     let rooms = if kind.beyond() > 0 { (0..slots.len()).map(|k| kind.pitch(k)).sum() } else { 0 };
-    if rows.saturating_mul(count) >= walk::SHARED || !(0..slots.len()).all(stands) || kind.held_of_row().saturating_add(rooms) > SMALL {
+    if rows.saturating_mul(count) >= walk::SHARED
+        || !(0..slots.len()).all(stands)
+        || kind.held_of_row().saturating_add(rooms) > SMALL
+    {
         return false;
     }
     let mut words = Words::<{ SMALL / 8 }>::uninit();
@@ -112,7 +125,7 @@ pub(super) unsafe fn small(job: &Job<'_>, held: usize, sizes: &[usize], row: usi
 /// Rows of one length, contiguous in every operand.
 struct RowKind<'a> {
     job: &'a Job<'a>,
-    slots: &'a [Slot<'a>],
+    slots: &'a [OperandRef<'a>],
     count: usize,
     /// Bytes that the program holds for each element of a row.
     held: usize,
@@ -143,7 +156,9 @@ impl RowKind<'_> {
     /// Whether the kernel takes rows of operand `k` as they stand, `down` bytes apart: what follows a short one is the next one, or
     /// they are one and the same.
     fn is_ready(&self, k: usize, down: isize) -> bool {
-        self.beyond() == 0 || down == (self.count * self.slots[k].element) as isize || (down == 0 && k >= self.job.first)
+        self.beyond() == 0
+            || down == (self.count * self.slots[k].element) as isize
+            || (down == 0 && k >= self.job.first)
     }
 
     /// Runs the kernel on `rows` rows, which begin at `base` and stand `down` bytes apart. Operands with a room `aside` have nothing
@@ -151,7 +166,7 @@ impl RowKind<'_> {
     ///
     /// # Safety
     /// The kernel's promise for operands without a room. Those with one are dense, or inputs whose rows are one and the same; their rooms
-    /// have a pitch of initialised bytes each.
+    /// have a pitch of initialized bytes each.
     unsafe fn each(&self, base: &Addresses, down: &Steps, rows: usize, aside: &Packed) {
         let RowKind { job, slots, count, .. } = *self;
         let beyond = self.beyond();
@@ -220,7 +235,9 @@ impl Rows<'_> {
         let height = match pitch {
             0 => usize::MAX,
             _ if self.kind.is_short() => (SHORT_ROOM / pitch).max(1),
-            _ if crosswise => (64 / slots.iter().map(|slot| slot.element).max().unwrap_or(1).clamp(1, 16)).min(ROOM / pitch).max(1),
+            _ if crosswise => (64 / slots.iter().map(|slot| slot.element).max().unwrap_or(1).clamp(1, 16))
+                .min(ROOM / pitch)
+                .max(1),
             _ => 1,
         };
         // What is packed has room for so many rows; the others for one, where the kernel goes beyond it.
@@ -267,16 +284,21 @@ impl Rows<'_> {
             unsafe { self.kind.each(&base, &down, rows, &aside) };
             // What the next rows read as it stands is fetched while the first output of these is streamed, if it stays in a cache.
             let (mut next, mut fetched) = ([(std::ptr::null_mut(), 0); FETCHED], 0);
-            let plain = |&k: &usize| packed[k].is_none() && slots[k].element == slots[0].element && down[k] != 0;
+            let plain =
+                |&k: &usize| packed[k].is_none() && slots[k].element == slots[0].element && down[k] != 0;
             let stays = count.saturating_mul(slots[0].element) <= NEXT && outer.left_in_row(&index) > rows;
-            for k in (job.first..slots.len()).filter(plain).take(if job.streams && stays { FETCHED } else { 0 }) {
+            for k in
+                (job.first..slots.len()).filter(plain).take(if job.streams && stays { FETCHED } else { 0 })
+            {
                 next[fetched] = (base[k].wrapping_offset(rows as isize * down[k]), down[k]);
                 fetched += 1;
             }
             for k in (0..job.outputs).filter(|&k| packed[k].is_some()) {
                 let ahead = if k == 0 { &next[..fetched] } else { &[] };
                 // SAFETY: as for the inputs, the other way.
-                unsafe { self.unpack(k, outer.address_at(k, &index), base[k], rows, outer.inner_step(k), ahead) };
+                unsafe {
+                    self.unpack(k, outer.address_at(k, &index), base[k], rows, outer.inner_step(k), ahead)
+                };
             }
             outer.advance(&mut index, rows);
             done += rows;
@@ -288,27 +310,48 @@ impl Rows<'_> {
     unsafe fn pack(&self, k: usize, to: *mut u8, from: *mut u8, rows: usize, down: isize) {
         let element = self.kind.slots[k].element;
         if self.walk.is_line() {
-            let (room, steps) = ([self.kind.pitch(k) as isize, element as isize], [down, self.walk.inner_step(k)]);
+            let (room, steps) =
+                ([self.kind.pitch(k) as isize, element as isize], [down, self.walk.inner_step(k)]);
             // SAFETY: the caller's promise: rows of elements, and room for them.
             return unsafe { pack::rectangle(to, room, from, steps, [rows, self.kind.count], element) };
         }
         for row in 0..rows {
             let line = self.line_at(k, from.wrapping_offset(row as isize * down));
             // SAFETY: as above, row by row.
-            unsafe { pack::gather(&line, k, line.index_of(0), self.kind.count, element, to.wrapping_add(row * self.kind.pitch(k))) };
+            unsafe {
+                pack::gather(
+                    &line,
+                    k,
+                    line.index_of(0),
+                    self.kind.count,
+                    element,
+                    to.wrapping_add(row * self.kind.pitch(k)),
+                )
+            };
         }
     }
 
     /// The other way; meanwhile rows of `ahead` are fetched, each where one begins and its step to the next.
-    unsafe fn unpack(&self, k: usize, to: *mut u8, from: *mut u8, rows: usize, down: isize, ahead: &[(*mut u8, isize)]) {
+    unsafe fn unpack(
+        &self,
+        k: usize,
+        to: *mut u8,
+        from: *mut u8,
+        rows: usize,
+        down: isize,
+        ahead: &[(*mut u8, isize)],
+    ) {
         let (element, step) = (self.kind.slots[k].element, self.walk.inner_step(k));
         if self.walk.is_line() && step != element as isize {
             let room = [self.kind.pitch(k) as isize, element as isize];
             // SAFETY: the caller's promise.
-            return unsafe { pack::rectangle(to, [down, step], from, room, [rows, self.kind.count], element) };
+            return unsafe {
+                pack::rectangle(to, [down, step], from, room, [rows, self.kind.count], element)
+            };
         }
         for row in 0..rows {
-            let (to, from) = (to.wrapping_offset(row as isize * down), from.wrapping_add(row * self.kind.pitch(k)));
+            let (to, from) =
+                (to.wrapping_offset(row as isize * down), from.wrapping_add(row * self.kind.pitch(k)));
             let mut next = [std::ptr::null_mut(); FETCHED];
             for (next, &(at, down)) in next.iter_mut().zip(ahead) {
                 *next = at.wrapping_offset((row as isize).wrapping_mul(down));

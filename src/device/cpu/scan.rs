@@ -11,10 +11,10 @@ use super::drive::goes_past_caches;
 use super::io::{ROUNDING, Scratch, Words};
 use super::pack;
 use super::walk::{self, Addresses, Order, Walk};
-use crate::device::{Inputs, MAX_OPERANDS, Slot};
+use crate::device::{Inputs, MAX_OPERANDS, OperandRef};
 use crate::error::Result;
-use crate::kernel::{Body, Reducer, Scanning};
-use crate::scalar::Run;
+use crate::kernel::{Body, Reducer, ScanPlan};
+use crate::scalar::Eval;
 
 /// Positions of a line that are absorbed before they are combined with what came before.
 pub(super) const LEAF: usize = 256;
@@ -44,11 +44,16 @@ impl ScanKernel {
     }
 }
 
-pub(super) type State<B, R> = <R as Reducer<<B as Body>::Out>>::State<Run>;
+pub(super) type State<B, R> = <R as Reducer<<B as Body>::Out>>::State<Eval>;
 
 /// # Safety
 /// As [`Device::scan`](crate::device::Device::scan).
-pub(super) unsafe fn run<B: Body, R: Reducer<B::Out>>(body: &B, plan: Scanning<'_>, output: Slot<'_>, inputs: Inputs<'_>) -> Result<()> {
+pub(super) unsafe fn run<B: Body, R: Reducer<B::Out>>(
+    body: &B,
+    plan: ScanPlan<'_>,
+    output: OperandRef<'_>,
+    inputs: Inputs<'_>,
+) -> Result<()> {
     let kernel = const { &ScanKernel::of::<B, R>() };
     // SAFETY: the caller's promise; the kernel is that of the types of body and reducer.
     unsafe { run_job(kernel, std::ptr::from_ref(body).cast(), plan, output, inputs) };
@@ -59,7 +64,13 @@ pub(super) unsafe fn run<B: Body, R: Reducer<B::Out>>(body: &B, plan: Scanning<'
 ///
 /// # Safety
 /// As [`Device::scan`](crate::device::Device::scan); the kernel is that of what is at `body`.
-pub(super) unsafe fn run_job(kernel: &ScanKernel, body: *const (), plan: Scanning<'_>, output: Slot<'_>, inputs: Inputs<'_>) {
+pub(super) unsafe fn run_job(
+    kernel: &ScanKernel,
+    body: *const (),
+    plan: ScanPlan<'_>,
+    output: OperandRef<'_>,
+    inputs: Inputs<'_>,
+) {
     let axis = plan.lines.len();
     let mut job = Job {
         kernel,
@@ -70,7 +81,10 @@ pub(super) unsafe fn run_job(kernel: &ScanKernel, body: *const (), plan: Scannin
         element: [0; MAX_OPERANDS],
         count: plan.along,
         exclusive: plan.exclusive,
-        streams: goes_past_caches(plan.lines, &Slot { element: output.element.saturating_mul(plan.along), ..output }),
+        streams: goes_past_caches(
+            plan.lines,
+            &OperandRef { element: output.element.saturating_mul(plan.along), ..output },
+        ),
     };
     let mut slots = [output; MAX_OPERANDS];
     slots[1..job.operands].copy_from_slice(inputs.slots);
@@ -180,7 +194,18 @@ impl Job<'_> {
             }
         }
         let piece = if scratch.iter().any(Option::is_some) { leaf } else { LEAF };
-        let mut strips = Strips { job: self, lines, done: 0, rows: 0, at: 0, piece, chains: 0, n: 0, linked: false, scratch };
+        let mut strips = Strips {
+            job: self,
+            lines,
+            done: 0,
+            rows: 0,
+            at: 0,
+            piece,
+            chains: 0,
+            n: 0,
+            linked: false,
+            scratch,
+        };
         // SAFETY: the caller's promise; the scratch has room for a piece of every packed operand.
         unsafe { (self.kernel.rows)(self.body, &mut strips) };
     }
@@ -252,8 +277,12 @@ impl Strips<'_> {
         let n = left.min(self.piece).min(LEAF - self.at % LEAF);
         let (mut base, mut step) = ([std::ptr::null_mut(); MAX_OPERANDS + 1], [0; MAX_OPERANDS]);
         for k in 0..job.operands {
-            base[k] = self.lines.address_at(k, &index).wrapping_offset((self.at as isize).wrapping_mul(job.along[k]));
-            step[k] = if linked { job.along[k].wrapping_mul(LEAF as isize) } else { self.lines.inner_step(k) };
+            base[k] = self
+                .lines
+                .address_at(k, &index)
+                .wrapping_offset((self.at as isize).wrapping_mul(job.along[k]));
+            step[k] =
+                if linked { job.along[k].wrapping_mul(LEAF as isize) } else { self.lines.inner_step(k) };
             if let Some(room) = self.scratch[k] {
                 let width = job.element[k] as isize;
                 for chain in (0..chains as isize).take_while(|_| k > 0) {
@@ -284,12 +313,16 @@ impl Strips<'_> {
     ///
     /// # Safety
     /// That of `Job::part`.
-    pub(super) unsafe fn finish(&mut self) {
+    pub(super) unsafe fn finalize(&mut self) {
         let (job, n) = (self.job, self.n);
         if let Some(room) = self.scratch[0] {
             let index = self.lines.index_of(self.done);
-            let first = self.lines.address_at(0, &index).wrapping_offset((self.at as isize).wrapping_mul(job.along[0]));
-            let step = if self.linked { job.along[0].wrapping_mul(LEAF as isize) } else { self.lines.inner_step(0) };
+            let first = self
+                .lines
+                .address_at(0, &index)
+                .wrapping_offset((self.at as isize).wrapping_mul(job.along[0]));
+            let step =
+                if self.linked { job.along[0].wrapping_mul(LEAF as isize) } else { self.lines.inner_step(0) };
             for chain in 0..self.chains {
                 let nbytes = n * job.element[0];
                 let to = first.wrapping_offset((chain as isize).wrapping_mul(step));
@@ -377,7 +410,7 @@ impl Tiles<'_> {
     ///
     /// # Safety
     /// That of `Job::part`.
-    pub(super) unsafe fn finish(&mut self, n: usize) {
+    pub(super) unsafe fn finalize(&mut self, n: usize) {
         if let Some(room) = self.scratch[0] {
             let (element, along, across) = (self.job.element[0], self.job.along[0], self.lines.inner_step(0));
             let (to, steps) = (self.place(0), [(self.width * element) as isize, element as isize]);
@@ -385,7 +418,14 @@ impl Tiles<'_> {
             unsafe {
                 if let Some(back) = self.back {
                     let nbytes = n * element;
-                    pack::rectangle(back, [element as isize, nbytes as isize], room, steps, [n, self.width], element);
+                    pack::rectangle(
+                        back,
+                        [element as isize, nbytes as isize],
+                        room,
+                        steps,
+                        [n, self.width],
+                        element,
+                    );
                     for line in 0..self.width {
                         let to = to.wrapping_offset((line as isize).wrapping_mul(across));
                         pack::stream(to, back.wrapping_add(line * nbytes), nbytes);

@@ -1,9 +1,9 @@
 //! Run-time dispatch: the same loop, compiled for several instruction sets, and the widest one that this processor has, or
 //! one that suits it better.
 //!
-//! The loop is plain Rust and the compiler vectorises it; only the instructions that it may use change. On other
+//! The loop is plain Rust and the compiler vectorizes it; only the instructions that it may use change. On other
 //! architectures than x86-64 the target's own features are used (NEON is part of every 64-bit ARM), and in builds that are not
-//! optimised (`rankform_unoptimised`, of `build.rs`), in which nothing is vectorised: one copy serves every level.
+//! optimized (`rankform_unoptimized`, of `build.rs`), in which nothing is vectorized: one copy serves every level.
 // Imports: nothing.
 
 #[cfg(target_arch = "x86_64")]
@@ -20,7 +20,7 @@ pub(super) trait Loop {
     /// The loop, inlined into each of its copies.
     fn run(self) -> Self::Output;
     /// The loop for processors of x86-64 without AVX2, where that is another: one of few instructions.
-    #[cfg_attr(any(rankform_unoptimised, not(target_arch = "x86_64")), allow(dead_code))]
+    #[cfg_attr(any(rankform_unoptimized, not(target_arch = "x86_64")), allow(dead_code))]
     #[inline(always)]
     fn run_plain(self) -> Self::Output
     where
@@ -30,10 +30,12 @@ pub(super) trait Loop {
     }
 }
 
-#[cfg(all(target_arch = "x86_64", not(rankform_unoptimised)))]
+#[cfg(all(target_arch = "x86_64", not(rankform_unoptimized)))]
 #[inline]
 pub(super) fn dispatch<L: Loop>(looped: L) -> L::Output {
-    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
+    #[target_feature(
+        enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c"
+    )]
     fn avx512<L: Loop>(looped: L) -> L::Output {
         looped.run()
     }
@@ -54,7 +56,9 @@ pub(super) fn dispatch<L: Loop>(looped: L) -> L::Output {
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub(super) fn dispatch_wide<L: Loop>(looped: L) -> L::Output {
-    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
+    #[target_feature(
+        enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c"
+    )]
     fn avx512<L: Loop>(looped: L) -> L::Output {
         looped.run()
     }
@@ -78,7 +82,7 @@ pub(super) fn dispatch_wide<L: Loop>(looped: L) -> L::Output {
 }
 
 /// As [`dispatch`], for loops that wait for memory or do little at a time: copies for AVX2 and for the target's own features alone.
-#[cfg(all(target_arch = "x86_64", not(rankform_unoptimised)))]
+#[cfg(all(target_arch = "x86_64", not(rankform_unoptimized)))]
 #[inline]
 pub(super) fn dispatch_two<L: Loop>(looped: L) -> L::Output {
     #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
@@ -92,7 +96,7 @@ pub(super) fn dispatch_two<L: Loop>(looped: L) -> L::Output {
     }
 }
 
-#[cfg(any(not(target_arch = "x86_64"), rankform_unoptimised))]
+#[cfg(any(not(target_arch = "x86_64"), rankform_unoptimized))]
 #[inline]
 pub(super) fn dispatch_two<L: Loop>(looped: L) -> L::Output {
     looped.run()
@@ -101,7 +105,7 @@ pub(super) fn dispatch_two<L: Loop>(looped: L) -> L::Output {
 /// A loop with few words for arguments, which stay in registers on the way to it: the choice of its copy is then a jump.
 pub(super) trait Call<A, B, C> {
     /// Whether it has a copy for AVX-512; without one it is not called at that level.
-    #[cfg_attr(any(rankform_unoptimised, not(target_arch = "x86_64")), allow(dead_code))]
+    #[cfg_attr(any(rankform_unoptimized, not(target_arch = "x86_64")), allow(dead_code))]
     const WIDEST: bool;
     /// The loop, inlined into each of its copies; see [`Loop::run_plain`]. It is `wide` where it may use AVX-512.
     ///
@@ -112,10 +116,19 @@ pub(super) trait Call<A, B, C> {
 
 /// # Safety
 /// That of the loop; the processor has what `level` stands for.
-#[cfg(all(target_arch = "x86_64", not(rankform_unoptimised)))]
+#[cfg(all(target_arch = "x86_64", not(rankform_unoptimized)))]
 #[inline(always)]
-pub(super) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(level: Level, a: A, m: usize, n: usize, b: B, c: C) {
-    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
+pub(super) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(
+    level: Level,
+    a: A,
+    m: usize,
+    n: usize,
+    b: B,
+    c: C,
+) {
+    #[target_feature(
+        enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c"
+    )]
     unsafe fn avx512<L: Call<A, B, C>, A, B, C>(a: A, m: usize, n: usize, b: B, c: C) {
         // SAFETY: the caller's promise.
         unsafe { L::call::<false>(true, a, m, n, b, c) }
@@ -143,14 +156,21 @@ pub(super) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(level: Level, a: A
 
 /// # Safety
 /// That of the loop.
-#[cfg(any(not(target_arch = "x86_64"), rankform_unoptimised))]
+#[cfg(any(not(target_arch = "x86_64"), rankform_unoptimized))]
 #[inline]
-pub(super) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(_: Level, a: A, m: usize, n: usize, b: B, c: C) {
+pub(super) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(
+    _: Level,
+    a: A,
+    m: usize,
+    n: usize,
+    b: B,
+    c: C,
+) {
     // SAFETY: the caller's promise.
     unsafe { L::call::<false>(false, a, m, n, b, c) }
 }
 
-#[cfg(any(not(target_arch = "x86_64"), rankform_unoptimised))]
+#[cfg(any(not(target_arch = "x86_64"), rankform_unoptimized))]
 #[inline]
 pub(super) fn dispatch<L: Loop>(looped: L) -> L::Output {
     looped.run()

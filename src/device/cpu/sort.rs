@@ -10,10 +10,10 @@ use super::network::Network;
 use super::pack;
 use super::simd::{self, Loop};
 use super::walk::{self, Index, Order, Walk};
-use crate::device::Slot;
+use crate::device::OperandRef;
 use crate::element::{bf16, f16};
 use crate::error::{Error, Result, text};
-use crate::kernel::Sorting;
+use crate::kernel::SortPlan;
 use crate::scalar::DType;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -63,7 +63,14 @@ fn sort_by<I: Item>(items: &mut Vec<I>, spare: &mut Vec<I>, digits: Range<usize>
         // SAFETY: there are `rows` rows of the network, and as much room to turn them.
         unsafe {
             sort(items.as_mut_ptr(), rows);
-            pack::rectangle(spare.as_mut_ptr().cast(), [column, item], items.as_ptr().cast(), [item, row], [lanes, rows], width);
+            pack::rectangle(
+                spare.as_mut_ptr().cast(),
+                [column, item],
+                items.as_ptr().cast(),
+                [item, row],
+                [lanes, rows],
+                width,
+            );
         }
         std::mem::swap(items, spare);
         items.truncate(n);
@@ -156,10 +163,10 @@ impl<K: Key> Loop for Least<'_, K> {
 /// As [`Device::sort`](crate::device::Device::sort), for elements that `dtype` names.
 pub(super) unsafe fn run(
     dtype: DType,
-    plan: Sorting<'_>,
-    values: Option<Slot<'_>>,
-    positions: Option<Slot<'_>>,
-    from: Slot<'_>,
+    plan: SortPlan<'_>,
+    values: Option<OperandRef<'_>>,
+    positions: Option<OperandRef<'_>>,
+    from: OperandRef<'_>,
 ) -> Result<()> {
     macro_rules! of {
         ($($name:ident $t:ty,)*) => {
@@ -194,7 +201,8 @@ impl<K: Key> Kind<K> {
         }
         unsafe fn elements<T: Keyed>(keys: &[T::Key], to: *mut u8, descending: bool) {
             // SAFETY: the caller promises room for as many elements.
-            let to = unsafe { std::slice::from_raw_parts_mut(to.cast::<std::mem::MaybeUninit<T>>(), keys.len()) };
+            let to =
+                unsafe { std::slice::from_raw_parts_mut(to.cast::<std::mem::MaybeUninit<T>>(), keys.len()) };
             simd::dispatch_two(Elements { keys, to, descending });
         }
         Kind { element: size_of::<T>(), keys: keys::<T>, elements: elements::<T>, shared: T::SHARED }
@@ -253,21 +261,28 @@ fn room<X>(n: usize, nbytes: &AtomicUsize) -> Option<Vec<X>> {
 impl<K: Key> Lines<K> {
     /// # Safety
     /// As [`Device::sort`](crate::device::Device::sort), for elements of this kind.
-    unsafe fn run(kind: Kind<K>, plan: Sorting<'_>, values: Option<Slot<'_>>, positions: Option<Slot<'_>>, from: Slot<'_>) -> Result<()> {
+    unsafe fn run(
+        kind: Kind<K>,
+        plan: SortPlan<'_>,
+        values: Option<OperandRef<'_>>,
+        positions: Option<OperandRef<'_>>,
+        from: OperandRef<'_>,
+    ) -> Result<()> {
         let axis = plan.lines.len();
-        let Sorting { along: n, keep, .. } = plan;
+        let SortPlan { along: n, keep, .. } = plan;
         if keep == 0 {
             return Ok(());
         }
         if u32::try_from(n).is_err() {
             return Err(Error::Value {
-                op: "sort", what: text(format_args!("an axis of {n} elements, of which 2³² − 1 are the most"))
+                op: "sort",
+                what: text(format_args!("an axis of {n} elements, of which 2³² − 1 are the most")),
             });
         }
         // An output that is not asked for stands where the operand does, and is not written.
         let slots = [from, values.unwrap_or(from), positions.unwrap_or(from)];
         let steps = slots.map(|slot| slot.stride[axis].wrapping_mul(slot.element as isize));
-        let outer = slots.map(|slot| Slot { stride: &slot.stride[..axis], ..slot });
+        let outer = slots.map(|slot| OperandRef { stride: &slot.stride[..axis], ..slot });
         let wanted = [values.is_some(), positions.is_some()];
         let failed = AtomicUsize::new(0);
         walk::each(plan.lines, &outer, Order::RowMajor, &mut |lines| {
@@ -289,8 +304,15 @@ impl<K: Key> Lines<K> {
         keep <= n / (2 * CHUNK)
     }
 
-    fn new(kind: Kind<K>, part: &Walk, plan: Sorting<'_>, [_, places]: [bool; 2], steps: [isize; 3], failed: &AtomicUsize) -> Option<Self> {
-        let Sorting { along: n, keep, descending, .. } = plan;
+    fn new(
+        kind: Kind<K>,
+        part: &Walk,
+        plan: SortPlan<'_>,
+        [_, places]: [bool; 2],
+        steps: [isize; 3],
+        failed: &AtomicUsize,
+    ) -> Option<Self> {
+        let SortPlan { along: n, keep, descending, .. } = plan;
         let picks = Self::picks(n, keep);
         // Lines that stand side by side are read and written a cache line at a time, where they are not too long for it.
         let (element, across) = (kind.element, part.inner_step(0));
@@ -363,7 +385,8 @@ impl<K: Key> Lines<K> {
         let (to, across, along) = (part.address_at(k, at), part.inner_step(k), self.steps[k]);
         let (inside, outside) = ([self.keep, rows], [(along, 1), (across, self.keep)]);
         let swap = rows > 1 && across.unsigned_abs() < along.unsigned_abs();
-        let [(inner, inner_from), (outer, outer_from)] = if swap { [outside[1], outside[0]] } else { outside };
+        let [(inner, inner_from), (outer, outer_from)] =
+            if swap { [outside[1], outside[0]] } else { outside };
         let [inner_count, outer_count] = if swap { [inside[1], inside[0]] } else { inside };
         for i in 0..outer_count {
             let to = to.wrapping_offset((i as isize).wrapping_mul(outer));
@@ -375,7 +398,21 @@ impl<K: Key> Lines<K> {
 
     /// Appends the first `keep` of the line at `start` to `sorted`, and where they stood to `places`.
     fn order(&mut self, start: usize, values: bool, positions: bool) {
-        let Lines { kind, lines, keys, spare_keys, items, spare_items, sorted, count, places, n, keep, descending, .. } = self;
+        let Lines {
+            kind,
+            lines,
+            keys,
+            spare_keys,
+            items,
+            spare_items,
+            sorted,
+            count,
+            places,
+            n,
+            keep,
+            descending,
+            ..
+        } = self;
         let Kind { element, .. } = *kind;
         let line = lines.as_ptr().cast::<u8>().wrapping_add(start * element);
         let to = sorted.as_mut_ptr().cast::<u8>().wrapping_add(*count * element);
@@ -406,7 +443,9 @@ impl<K: Key> Lines<K> {
                     let found = spare_keys.iter().enumerate().filter(|&(_, &key)| key == shared);
                     for (i, (place, _)) in found.take(same).enumerate() {
                         // SAFETY: as above.
-                        unsafe { move_one(line.add(place * element), to.add((before + i) * element), element) };
+                        unsafe {
+                            move_one(line.add(place * element), to.add((before + i) * element), element)
+                        };
                     }
                 }
             }
@@ -428,7 +467,9 @@ impl<K: Key> Lines<K> {
         if values {
             for (i, &item) in items[..*keep].iter().enumerate() {
                 // SAFETY: a place in the line, and room for `keep` elements of each.
-                unsafe { move_one(line.add(K::place(item) as usize * element), to.add(i * element), element) };
+                unsafe {
+                    move_one(line.add(K::place(item) as usize * element), to.add(i * element), element)
+                };
             }
             *count += *keep;
         }

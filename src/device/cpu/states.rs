@@ -9,7 +9,7 @@ use super::memory::CpuBlock;
 use crate::element::Element;
 use crate::error::Result;
 use crate::kernel::{Body, Reducer};
-use crate::scalar::{Lane, Run};
+use crate::scalar::{Eval, Lane};
 
 /// Bytes of a state, at most, of which columns are reduced side by side.
 pub(super) const COLUMN_STATE: usize = 64;
@@ -26,18 +26,22 @@ pub(super) struct States {
     /// Combines each of `n` states with a later one, which takes the result.
     pub(super) combine: unsafe fn(reducer: *const (), earlier: *const u8, later: *mut u8, n: usize),
     /// Writes what `n` states that have absorbed `count` values each come to, `step` bytes apart.
-    pub(super) finish: unsafe fn(reducer: *const (), states: *const u8, n: usize, count: usize, out: *mut u8, step: isize),
+    pub(super) finalize:
+        unsafe fn(reducer: *const (), states: *const u8, n: usize, count: usize, out: *mut u8, step: isize),
 }
 
 impl States {
     pub(super) const fn of<B: Body, R: Reducer<B::Out>>() -> Self {
-        assert!(align_of::<State<B, R>>() <= LINE, "states have their places in rooms that begin at cache lines");
+        assert!(
+            align_of::<State<B, R>>() <= LINE,
+            "states have their places in rooms that begin at cache lines"
+        );
         States {
             size: size_of::<State<B, R>>(),
             reducer: std::ptr::null(),
             identity: identity::<B, R>,
             combine: combine::<B, R>,
-            finish: finish_all::<B, R>,
+            finalize: finish_all::<B, R>,
         }
     }
 
@@ -63,9 +67,16 @@ impl States {
     ///
     /// # Safety
     /// So many states stand there; the outputs have room for an element each.
-    pub(super) unsafe fn finish(&self, states: *const u8, n: usize, count: usize, out: *mut u8, step: isize) {
+    pub(super) unsafe fn finalize(
+        &self,
+        states: *const u8,
+        n: usize,
+        count: usize,
+        out: *mut u8,
+        step: isize,
+    ) {
         // SAFETY: as above.
-        unsafe { (self.finish)(self.reducer, states, n, count, out, step) };
+        unsafe { (self.finalize)(self.reducer, states, n, count, out, step) };
     }
 
     /// The state of `n` leaves, pairwise; it stands in the place of the last.
@@ -167,7 +178,7 @@ impl<'a> Cascade<'a> {
 unsafe fn identity<B: Body, R: Reducer<B::Out>>(_: *const (), to: *mut u8, n: usize) {
     for k in 0..n {
         // SAFETY: the caller's promise.
-        unsafe { to.cast::<State<B, R>>().add(k).write(R::identity::<Run>()) };
+        unsafe { to.cast::<State<B, R>>().add(k).write(R::identity::<Eval>()) };
     }
 }
 
@@ -177,16 +188,29 @@ unsafe fn combine<B: Body, R: Reducer<B::Out>>(_: *const (), earlier: *const u8,
     let (earlier, later) = (earlier.cast::<State<B, R>>(), later.cast::<State<B, R>>());
     for k in 0..n {
         // SAFETY: the caller's promise.
-        unsafe { later.add(k).write(R::combine::<Run>(earlier.add(k).read(), later.add(k).read())) };
+        unsafe { later.add(k).write(R::combine::<Eval>(earlier.add(k).read(), later.add(k).read())) };
     }
 }
 
 /// # Safety
-/// See [`States::finish`]; the outputs have room for one `R::Out` each.
-unsafe fn finish_all<B: Body, R: Reducer<B::Out>>(_: *const (), states: *const u8, n: usize, count: usize, out: *mut u8, step: isize) {
+/// See [`States::finalize`]; the outputs have room for one `R::Out` each.
+unsafe fn finish_all<B: Body, R: Reducer<B::Out>>(
+    _: *const (),
+    states: *const u8,
+    n: usize,
+    count: usize,
+    out: *mut u8,
+    step: isize,
+) {
     for k in 0..n {
         // SAFETY: the caller's promise.
-        unsafe { finish::<B, R>(states.cast::<State<B, R>>().add(k).read(), count, out.wrapping_offset(k as isize * step)) };
+        unsafe {
+            finalize::<B, R>(
+                states.cast::<State<B, R>>().add(k).read(),
+                count,
+                out.wrapping_offset(k as isize * step),
+            )
+        };
     }
 }
 
@@ -195,8 +219,8 @@ unsafe fn finish_all<B: Body, R: Reducer<B::Out>>(_: *const (), states: *const u
 /// # Safety
 /// `out` has room for one `R::Out`.
 #[inline(always)]
-pub(super) unsafe fn finish<B: Body, R: Reducer<B::Out>>(state: State<B, R>, count: usize, out: *mut u8) {
-    let value = R::finish::<Run>(state, Lane(count as i64)).0;
+pub(super) unsafe fn finalize<B: Body, R: Reducer<B::Out>>(state: State<B, R>, count: usize, out: *mut u8) {
+    let value = R::finalize::<Eval>(state, Lane(count as i64)).0;
     // SAFETY: the caller's promise.
     unsafe { *out.cast::<R::Out>() = R::Out::narrow(value) };
 }

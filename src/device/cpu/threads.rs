@@ -305,7 +305,10 @@ mod tests {
                 each(2, false, &|_| {
                     let first = begun.fetch_add(1, Ordering::Relaxed) == 0;
                     let waits = Instant::now();
-                    while first && waits.elapsed() < Duration::from_millis(20) && together.load(Ordering::Relaxed) == 0 {
+                    while first
+                        && waits.elapsed() < Duration::from_millis(20)
+                        && together.load(Ordering::Relaxed) == 0
+                    {
                         together.fetch_add(begun.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
                         std::thread::yield_now();
                     }

@@ -4,21 +4,21 @@
 // Imports: `error`, `element`, `kernel`, `device`.
 
 use super::{Cpu, CpuBlock};
-use crate::device::{Cuda, Deleter, Device, Fresh, Inputs, Reduction, Slot};
+use crate::device::{Cuda, Deleter, Device, Init, Inputs, OperandRef, Reduction};
 use crate::element::{Comparable, Element, Number};
 use crate::error::Result;
-use crate::kernel::{Addressed, Body, Contraction, Op, Program, Reducer, Scanning, Sorting};
+use crate::kernel::{Body, ContractPlan, GatherPlan, Op, Program, Reducer, ScanPlan, SortPlan};
 use std::mem::MaybeUninit;
 
 // SAFETY: (1) as without the card; (2) the card keeps to it; (3) every call waits for its work.
 unsafe impl Device for Cpu {
     type Block = CpuBlock;
 
-    fn allocate(&self, nbytes: usize, fresh: Fresh) -> Result<CpuBlock> {
+    fn allocate(&self, nbytes: usize, fresh: Init) -> Result<CpuBlock> {
         CpuBlock::new(nbytes, fresh)
     }
 
-    unsafe fn adopt(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<CpuBlock> {
+    unsafe fn from_external(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<CpuBlock> {
         Ok(CpuBlock::external(address, nbytes, free))
     }
 
@@ -38,12 +38,19 @@ unsafe impl Device for Cpu {
         Ok(())
     }
 
-    unsafe fn copy(&self, sizes: &[usize], to: Slot<'_>, from: Slot<'_>) -> Result<()> {
+    unsafe fn copy(&self, sizes: &[usize], to: OperandRef<'_>, from: OperandRef<'_>) -> Result<()> {
         // SAFETY: as above.
         card(|card| unsafe { card.copy(sizes, to, from) })
     }
 
-    unsafe fn map<P: Program>(&self, program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+    unsafe fn map<P: Program>(
+        &self,
+        program: &P,
+        sizes: &[usize],
+        row: usize,
+        outputs: &[OperandRef<'_>],
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
         // SAFETY: as above.
         card(|card| unsafe { card.map(program, sizes, row, outputs, inputs) })
     }
@@ -53,7 +60,7 @@ unsafe impl Device for Cpu {
         body: &B,
         reducer: R,
         axes: Reduction<'_>,
-        output: Slot<'_>,
+        output: OperandRef<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
         // SAFETY: as above.
@@ -62,10 +69,10 @@ unsafe impl Device for Cpu {
 
     unsafe fn contract<T: Number, L: Number, R: Number>(
         &self,
-        plan: Contraction<'_>,
-        output: Slot<'_>,
-        left: Slot<'_>,
-        right: Slot<'_>,
+        plan: ContractPlan<'_>,
+        output: OperandRef<'_>,
+        left: OperandRef<'_>,
+        right: OperandRef<'_>,
     ) -> Result<()> {
         // SAFETY: as above.
         card(|card| unsafe { card.contract::<T, L, R>(plan, output, left, right) })
@@ -75,15 +82,21 @@ unsafe impl Device for Cpu {
         &self,
         body: &B,
         reducer: R,
-        plan: Scanning<'_>,
-        output: Slot<'_>,
+        plan: ScanPlan<'_>,
+        output: OperandRef<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
         // SAFETY: as above.
         card(|card| unsafe { card.scan(body, reducer, plan, output, inputs) })
     }
 
-    unsafe fn gather(&self, plan: Addressed<'_>, to: Slot<'_>, cells: Slot<'_>, index: Slot<'_>) -> Result<()> {
+    unsafe fn gather(
+        &self,
+        plan: GatherPlan<'_>,
+        to: OperandRef<'_>,
+        cells: OperandRef<'_>,
+        index: OperandRef<'_>,
+    ) -> Result<()> {
         // SAFETY: as above.
         card(|card| unsafe { card.gather(plan, to, cells, index) })
     }
@@ -91,26 +104,33 @@ unsafe impl Device for Cpu {
     unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
         &self,
         operator: F,
-        plan: Addressed<'_>,
-        cells: Slot<'_>,
-        from: Slot<'_>,
-        index: Slot<'_>,
+        plan: GatherPlan<'_>,
+        cells: OperandRef<'_>,
+        from: OperandRef<'_>,
+        index: OperandRef<'_>,
     ) -> Result<()> {
         // SAFETY: as above.
         card(|card| unsafe { card.scatter::<T, F>(operator, plan, cells, from, index) })
     }
 
-    unsafe fn compact(&self, sizes: &[usize], count: usize, to: Slot<'_>, from: Slot<'_>, mask: Slot<'_>) -> Result<()> {
+    unsafe fn compact(
+        &self,
+        sizes: &[usize],
+        count: usize,
+        to: OperandRef<'_>,
+        from: OperandRef<'_>,
+        mask: OperandRef<'_>,
+    ) -> Result<()> {
         // SAFETY: as above.
         card(|card| unsafe { card.compact(sizes, count, to, from, mask) })
     }
 
     unsafe fn sort<T: Comparable>(
         &self,
-        plan: Sorting<'_>,
-        values: Option<Slot<'_>>,
-        positions: Option<Slot<'_>>,
-        from: Slot<'_>,
+        plan: SortPlan<'_>,
+        values: Option<OperandRef<'_>>,
+        positions: Option<OperandRef<'_>>,
+        from: OperandRef<'_>,
     ) -> Result<()> {
         // SAFETY: as above.
         card(|card| unsafe { card.sort::<T>(plan, values, positions, from) })

@@ -14,7 +14,13 @@ use std::ops::Range;
 ///
 /// # Safety
 /// Both ends are there and do not overlap; words may hold anything, at any address.
-pub(super) unsafe fn transpose<WORD: Copy>(to: *mut u8, to_pitch: isize, from: *const u8, from_pitch: isize, [rows, columns]: [usize; 2]) {
+pub(super) unsafe fn transpose<WORD: Copy>(
+    to: *mut u8,
+    to_pitch: isize,
+    from: *const u8,
+    from_pitch: isize,
+    [rows, columns]: [usize; 2],
+) {
     let turn = Turn { to, to_pitch, from, from_pitch };
     // SAFETY: the caller's promise.
     unsafe { turn.part::<WORD>(0..rows, 0..columns, How::Widest) }
@@ -82,7 +88,10 @@ impl Turn {
             for column in columns.clone() {
                 let (to, from) = (self.place(row, column, size), self.source(row, column, size));
                 // SAFETY: the caller's promise.
-                unsafe { to.cast::<MaybeUninit<WORD>>().write_unaligned(from.cast::<MaybeUninit<WORD>>().read_unaligned()) };
+                unsafe {
+                    to.cast::<MaybeUninit<WORD>>()
+                        .write_unaligned(from.cast::<MaybeUninit<WORD>>().read_unaligned())
+                };
             }
         }
     }
@@ -143,7 +152,15 @@ mod vectors {
         pub(super) unsafe fn squares_of_16(&self, rows: Range<usize>, columns: Range<usize>) {
             let low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
             let high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-            squares!(self, rows, columns, 16, __m512i, |a, b| _mm512_permutex2var_epi32(a, low, b), _mm512_permutex2var_epi32(a, high, b));
+            squares!(
+                self,
+                rows,
+                columns,
+                16,
+                __m512i,
+                |a, b| _mm512_permutex2var_epi32(a, low, b),
+                _mm512_permutex2var_epi32(a, high, b)
+            );
         }
 
         /// Words of 8 bytes.
@@ -151,11 +168,23 @@ mod vectors {
         pub(super) unsafe fn squares_of_8(&self, rows: Range<usize>, columns: Range<usize>) {
             let low = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
             let high = _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15);
-            squares!(self, rows, columns, 8, __m512i, |a, b| _mm512_permutex2var_epi64(a, low, b), _mm512_permutex2var_epi64(a, high, b));
+            squares!(
+                self,
+                rows,
+                columns,
+                8,
+                __m512i,
+                |a, b| _mm512_permutex2var_epi64(a, low, b),
+                _mm512_permutex2var_epi64(a, high, b)
+            );
         }
 
         /// Words of 16 / `SIDE` bytes.
-        pub(super) unsafe fn narrow_squares<const SIDE: usize>(&self, rows: Range<usize>, columns: Range<usize>) {
+        pub(super) unsafe fn narrow_squares<const SIDE: usize>(
+            &self,
+            rows: Range<usize>,
+            columns: Range<usize>,
+        ) {
             squares!(self, rows, columns, SIDE, __m128i, |a, b| low_of::<SIDE>(a, b), high_of::<SIDE>(a, b));
         }
     }
@@ -196,7 +225,9 @@ mod tests {
     /// Every kind of square and edge, to lines with room between them that stays.
     fn turns<WORD: Copy + PartialEq + std::fmt::Debug>(word: impl Fn(usize) -> WORD) {
         let size = size_of::<WORD>() as isize;
-        for (rows, columns) in [(0, 3), (1, 1), (1, 40), (16, 16), (17, 33), (31, 15), (35, 50), (64, 8), (100, 7)] {
+        for (rows, columns) in
+            [(0, 3), (1, 1), (1, 40), (16, 16), (17, 33), (31, 15), (35, 50), (64, 8), (100, 7)]
+        {
             let from: Vec<WORD> = (0..columns * (rows + 3)).map(&word).collect();
             let mut to = vec![word(0); rows * (columns + 5) + 1];
             let there = to.as_mut_ptr().cast::<u8>();
@@ -206,7 +237,11 @@ mod tests {
             for row in 0..rows {
                 for column in 0..columns + 5 {
                     let expected = if column < columns { from[column * (rows + 3) + row] } else { word(0) };
-                    assert_eq!(to[row * (columns + 5) + column], expected, "{rows} × {columns}, at {row}, {column}");
+                    assert_eq!(
+                        to[row * (columns + 5) + column],
+                        expected,
+                        "{rows} × {columns}, at {row}, {column}"
+                    );
                 }
             }
         }

@@ -1,11 +1,11 @@
 //! From many axes and strides to few: how an engine walks several operands of one size together.
 //!
 //! Axes of size 1 go, the others are ordered by the steps of the first operand (the output), so that memory is written
-//! in order; neighbours that are one run in *every* operand become one axis. Most operations end with a single axis.
+//! in order; neighbors that are one run in *every* operand become one axis. Most operations end with a single axis.
 // Imports: `device`.
 
 use super::threads;
-use crate::device::{MAX_OPERANDS, MAX_REDUCED, Slot};
+use crate::device::{MAX_OPERANDS, MAX_REDUCED, OperandRef};
 use std::ops::Range;
 
 /// Axes that a walk holds; sizes beyond are walked one index at a time by [`each`].
@@ -44,7 +44,7 @@ pub(super) enum Order {
 /// Calls `f` with the walks that cover every index inside `sizes` once; none when a size is 0.
 ///
 /// One walk is enough up to 12 axes that do not merge. It is shown, not handed over: it has thousands of bytes.
-pub(super) fn each(sizes: &[usize], slots: &[Slot<'_>], order: Order, f: &mut dyn FnMut(&Walk)) {
+pub(super) fn each(sizes: &[usize], slots: &[OperandRef<'_>], order: Order, f: &mut dyn FnMut(&Walk)) {
     if sizes.contains(&0) {
         return;
     }
@@ -57,7 +57,7 @@ pub(super) fn each(sizes: &[usize], slots: &[Slot<'_>], order: Order, f: &mut dy
 }
 
 /// The walk of sizes that one holds, as those of a row are; none when a size is 0.
-pub(super) fn only(sizes: &[usize], slots: &[Slot<'_>], order: Order) -> Option<Walk> {
+pub(super) fn only(sizes: &[usize], slots: &[OperandRef<'_>], order: Order) -> Option<Walk> {
     let mut only = None;
     each(sizes, slots, order, &mut |walk| {
         assert!(only.replace(*walk).is_none(), "the axes of a row fit one walk");
@@ -65,7 +65,14 @@ pub(super) fn only(sizes: &[usize], slots: &[Slot<'_>], order: Order) -> Option<
     only
 }
 
-fn outer(sizes: &[usize], slots: &[Slot<'_>], order: Order, address: Addresses, spare: Range<usize>, f: &mut dyn FnMut(&Walk)) {
+fn outer(
+    sizes: &[usize],
+    slots: &[OperandRef<'_>],
+    order: Order,
+    address: Addresses,
+    spare: Range<usize>,
+    f: &mut dyn FnMut(&Walk),
+) {
     let Range { start: axis, end } = spare;
     if axis == end {
         return f(&Walk::new(sizes, slots, order, address, end));
@@ -79,16 +86,24 @@ fn outer(sizes: &[usize], slots: &[Slot<'_>], order: Order, address: Addresses, 
     }
 }
 
-pub(super) fn step(slot: &Slot<'_>, axis: usize) -> isize {
+pub(super) fn step(slot: &OperandRef<'_>, axis: usize) -> isize {
     slot.stride[axis].wrapping_mul(slot.element as isize)
 }
 
 impl Walk {
     /// The walk over the axes from `from` on, which are not more than it holds.
-    fn new(sizes: &[usize], slots: &[Slot<'_>], order: Order, address: Addresses, from: usize) -> Walk {
-        let mut walk = Walk { rank: 0, sizes: [1; AXES], steps: [[0; MAX_OPERANDS]; AXES], operands: slots.len(), address };
+    fn new(sizes: &[usize], slots: &[OperandRef<'_>], order: Order, address: Addresses, from: usize) -> Walk {
+        let mut walk = Walk {
+            rank: 0,
+            sizes: [1; AXES],
+            steps: [[0; MAX_OPERANDS]; AXES],
+            operands: slots.len(),
+            address,
+        };
         let slower = |axis: usize, than: usize| match slots.first() {
-            Some(output) if order == Order::OfOutput => step(output, axis).unsigned_abs() > step(output, than).unsigned_abs(),
+            Some(output) if order == Order::OfOutput => {
+                step(output, axis).unsigned_abs() > step(output, than).unsigned_abs()
+            }
             _ => false,
         };
         // Insertion sort: stable, so that equal steps stay row-major.
@@ -160,24 +175,30 @@ impl Walk {
 
     /// An axis other than the fastest along which operand `k`, of elements of `element` bytes, is contiguous.
     pub(super) fn crosswise(&self, k: usize, element: usize) -> Option<usize> {
-        (0..self.rank.saturating_sub(1)).rev().find(|&axis| self.steps[axis][k] == element as isize && self.sizes[axis] > 1)
+        (0..self.rank.saturating_sub(1))
+            .rev()
+            .find(|&axis| self.steps[axis][k] == element as isize && self.sizes[axis] > 1)
     }
 
     /// Whether other elements of operand `k` that the walk reaches stand between those of a row.
     pub(super) fn interleaves(&self, k: usize) -> bool {
         let inner = self.inner_step(k).unsigned_abs();
-        (0..self.rank.saturating_sub(1)).any(|axis| self.sizes[axis] > 1 && (1..inner).contains(&self.steps[axis][k].unsigned_abs()))
+        (0..self.rank.saturating_sub(1))
+            .any(|axis| self.sizes[axis] > 1 && (1..inner).contains(&self.steps[axis][k].unsigned_abs()))
     }
 
     /// Whether operand `k`, of elements of `element` bytes, moves by as many elements as operand `other` along every axis.
     pub(super) fn steps_as(&self, k: usize, element: usize, other: usize, of_other: usize) -> bool {
-        self.steps[..self.rank].iter().all(|steps| steps[k].wrapping_mul(of_other as isize) == steps[other].wrapping_mul(element as isize))
+        self.steps[..self.rank].iter().all(|steps| {
+            steps[k].wrapping_mul(of_other as isize) == steps[other].wrapping_mul(element as isize)
+        })
     }
 
     /// Whether every row of operand `k` begins at a multiple of so many bytes.
     pub(super) fn is_aligned(&self, k: usize, to: usize) -> bool {
         let outer = &self.steps[..self.rank.saturating_sub(1)];
-        self.address[k].addr().is_multiple_of(to) && outer.iter().all(|steps| steps[k].unsigned_abs().is_multiple_of(to))
+        self.address[k].addr().is_multiple_of(to)
+            && outer.iter().all(|steps| steps[k].unsigned_abs().is_multiple_of(to))
     }
 
     /// The axis before the fastest, if there is one.
@@ -214,7 +235,8 @@ impl Walk {
 
     /// Bytes from one row of operand `k` to the next along the axis before the fastest; without one, the length of the row.
     pub(super) fn down(&self, k: usize) -> isize {
-        self.second().map_or_else(|| self.inner_step(k).wrapping_mul(self.inner() as isize), |axis| self.step(axis, k))
+        self.second()
+            .map_or_else(|| self.inner_step(k).wrapping_mul(self.inner() as isize), |axis| self.step(axis, k))
     }
 
     /// Whether it has one axis at most.
@@ -224,7 +246,7 @@ impl Walk {
 
     /// The two fastest axes, where so many rows are one, and what is left of them. Operands are one run over both, or stay
     /// along the slower one: these have such a row.
-    pub(super) fn joined(&self, times: usize, slots: &[Slot<'_>]) -> [Option<Walk>; 2] {
+    pub(super) fn joined(&self, times: usize, slots: &[OperandRef<'_>]) -> [Option<Walk>; 2] {
         let (rows, n) = (self.sizes[self.rank - 2], self.sizes[self.rank - 1]);
         let down = self.steps[self.rank - 2].map(|step| step.wrapping_mul(times as isize));
         let steps = std::array::from_fn(|k| slots.get(k).map_or(0, |slot| slot.element as isize));
@@ -254,7 +276,9 @@ impl Walk {
     /// Where operand `k` stands at `index`.
     pub(super) fn address_at(&self, k: usize, index: &Index) -> *mut u8 {
         let axes = 0..self.rank;
-        let offset = axes.fold(0isize, |sum, axis| sum.wrapping_add((index.at[axis] as isize).wrapping_mul(self.steps[axis][k])));
+        let offset = axes.fold(0isize, |sum, axis| {
+            sum.wrapping_add((index.at[axis] as isize).wrapping_mul(self.steps[axis][k]))
+        });
         self.address[k].wrapping_offset(offset)
     }
 
@@ -283,7 +307,9 @@ impl Walk {
     fn part(&self, mut part: usize, mut parts: usize) -> Option<Walk> {
         let mut walk = *self;
         while parts > 1 {
-            let Some(axis) = (0..walk.rank).find(|&axis| walk.sizes[axis] > 1) else { return (part == 0).then_some(walk) };
+            let Some(axis) = (0..walk.rank).find(|&axis| walk.sizes[axis] > 1) else {
+                return (part == 0).then_some(walk);
+            };
             let (size, half) = (walk.sizes[axis], parts / 2);
             // size · half / parts, which a product could overflow.
             let size = (size / parts * half + size % parts * half / parts).max(1);
@@ -301,7 +327,8 @@ impl Walk {
     /// Moves the addresses by `count` indices of an axis.
     fn skip(&mut self, axis: usize, count: usize) {
         for k in 0..self.operands {
-            self.address[k] = self.address[k].wrapping_offset((count as isize).wrapping_mul(self.steps[axis][k]));
+            self.address[k] =
+                self.address[k].wrapping_offset((count as isize).wrapping_mul(self.steps[axis][k]));
         }
     }
 
@@ -334,8 +361,12 @@ pub(super) fn numel(sizes: &[usize]) -> usize {
 
 /// The number of indices, if every operand is one row-major run: then there is nothing to walk, and nobody pays for the
 /// making of a [`Walk`].
-pub(super) fn one_run(sizes: &[usize], outputs: &[Slot<'_>], inputs: &[Slot<'_>]) -> Option<usize> {
-    let is_run = |slot: &Slot<'_>| {
+pub(super) fn one_run(
+    sizes: &[usize],
+    outputs: &[OperandRef<'_>],
+    inputs: &[OperandRef<'_>],
+) -> Option<usize> {
+    let is_run = |slot: &OperandRef<'_>| {
         let mut expected = 1;
         sizes.iter().zip(slot.stride).rev().all(|(&size, &stride)| {
             let fits = size == 1 || stride == expected;
@@ -348,7 +379,12 @@ pub(super) fn one_run(sizes: &[usize], outputs: &[Slot<'_>], inputs: &[Slot<'_>]
 
 /// The number of indices inside `sizes`, and, where there was 0, the step of each operand along them in bytes, if they are
 /// one axis to every operand; the first of them is axis `first` of the operands.
-pub(super) fn one_axis(sizes: &[usize], first: usize, slots: &[Slot<'_>], steps: &mut [isize; MAX_OPERANDS]) -> Option<usize> {
+pub(super) fn one_axis(
+    sizes: &[usize],
+    first: usize,
+    slots: &[OperandRef<'_>],
+    steps: &mut [isize; MAX_OPERANDS],
+) -> Option<usize> {
     let mut total = 1usize;
     for (axis, &size) in sizes.iter().enumerate().rev().filter(|&(_, &size)| size != 1) {
         for (steps, slot) in steps.iter_mut().zip(slots) {
@@ -408,7 +444,8 @@ fn parallel_ranges(n: usize, worth: usize, unit: usize, f: &(dyn Fn(Range<usize>
         return f(0..n);
     }
     // n · part / parts, which a product could overflow.
-    let start = |part| if part == parts { n } else { (n / parts * part + n % parts * part / parts) / unit * unit };
+    let start =
+        |part| if part == parts { n } else { (n / parts * part + n % parts * part / parts) / unit * unit };
     threads::each(parts, worth < LONG, &|part| f(start(part)..start(part + 1)));
 }
 
@@ -430,7 +467,11 @@ mod tests {
         for n in [0, 1, 5, SHARED - 1, SHARED, SHARED + 1, 3 * PART + 77, 40 * PART + 1] {
             let taken: Vec<AtomicUsize> = (0..n).map(|_| AtomicUsize::new(0)).collect();
             parallel_run(n, &|part| {
-                assert!(part.start % 64 == 0 && (part.end % 64 == 0 || part.end == n) && (part.start < part.end || n == 0));
+                assert!(
+                    part.start % 64 == 0
+                        && (part.end % 64 == 0 || part.end == n)
+                        && (part.start < part.end || n == 0)
+                );
                 taken[part].iter().for_each(|count| _ = count.fetch_add(1, Ordering::Relaxed));
             });
             assert!(taken.into_iter().all(|count| count.into_inner() == 1), "{n}");
@@ -440,7 +481,7 @@ mod tests {
     #[test]
     fn a_short_slow_axis_does_not_keep_the_others_whole() {
         let (sizes, stride) = ([3, 1 << 20], [1 << 21, 1]);
-        let slot = Slot { address: std::ptr::null_mut(), stride: &stride, element: 4 };
+        let slot = OperandRef { address: std::ptr::null_mut(), stride: &stride, element: 4 };
         let (indices, largest) = (AtomicUsize::new(0), AtomicUsize::new(0));
         each(&sizes, &[slot], Order::OfOutput, &mut |walk| {
             parallel(walk, 1, &|part| {
@@ -449,7 +490,8 @@ mod tests {
             });
         });
         assert_eq!(indices.into_inner(), 3 << 20);
-        let single = cfg!(not(feature = "threads")) || std::thread::available_parallelism().is_ok_and(|threads| threads.get() == 1);
+        let single = cfg!(not(feature = "threads"))
+            || std::thread::available_parallelism().is_ok_and(|threads| threads.get() == 1);
         assert!(largest.into_inner() <= 1 << 20 || single);
     }
 }

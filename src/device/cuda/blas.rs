@@ -6,7 +6,7 @@
 use super::geometry::Axes;
 use super::stream::{Stream, locked};
 use super::{here, library};
-use crate::device::Slot;
+use crate::device::OperandRef;
 use crate::error::{Error, Result, text};
 use crate::scalar::DType;
 use cudarc::cublas::{result, sys};
@@ -40,7 +40,9 @@ struct Factor {
 /// `steps` along rows and columns of a matrix of `sizes`.
 fn factor(sizes: [usize; 2], steps: [isize; 2], matrix: isize) -> Option<Factor> {
     let [rows, columns] = sizes;
-    let pitch = |step: isize, least: usize| i32::try_from(step).ok().filter(|&pitch| pitch as usize >= least.max(1) && pitch > 0);
+    let pitch = |step: isize, least: usize| {
+        i32::try_from(step).ok().filter(|&pitch| pitch as usize >= least.max(1) && pitch > 0)
+    };
     if matrix < 0 {
         return None;
     }
@@ -64,7 +66,8 @@ impl Plain {
         }
         let (height, width, depth) = (rows.numel(), columns.numel(), along.numel());
         let (down, side) = (|k| rows.inner_step(k), |k| columns.inner_step(k));
-        let out = factor([height, width], [down(0), side(0)], batch.inner_step(0)).filter(|out| !out.turned)?;
+        let out =
+            factor([height, width], [down(0), side(0)], batch.inner_step(0)).filter(|out| !out.turned)?;
         let number = |n: usize| i32::try_from(n).ok();
         Some(Plain {
             batch: number(batch.numel())?,
@@ -79,7 +82,11 @@ impl Plain {
 }
 
 /// What elements are called in cuBLAS, and in what their products are summed.
-fn types(out: DType, left: DType, right: DType) -> Option<(sys::cudaDataType, sys::cudaDataType, sys::cublasComputeType_t)> {
+fn types(
+    out: DType,
+    left: DType,
+    right: DType,
+) -> Option<(sys::cudaDataType, sys::cudaDataType, sys::cublasComputeType_t)> {
     use sys::cublasComputeType_t as Sum;
     use sys::cudaDataType as Type;
     let name = |dtype| match dtype {
@@ -94,7 +101,11 @@ fn types(out: DType, left: DType, right: DType) -> Option<(sys::cudaDataType, sy
     if left != right || out != left && !(left.is_half() && out == DType::F32) {
         return None;
     }
-    let sum = if matches!(left, DType::F64 | DType::C64) { Sum::CUBLAS_COMPUTE_64F } else { Sum::CUBLAS_COMPUTE_32F };
+    let sum = if matches!(left, DType::F64 | DType::C64) {
+        Sum::CUBLAS_COMPUTE_64F
+    } else {
+        Sum::CUBLAS_COMPUTE_32F
+    };
     Some((name(out)?, name(left)?, sum))
 }
 
@@ -115,7 +126,11 @@ impl Stream {
             self.with("matmul", |stream| {
                 done = result::create_handle().and_then(|made| {
                     result::set_stream(made, stream.cast())?;
-                    sys::cublasSetMathMode(made, sys::cublasMath_t::CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION).result()?;
+                    sys::cublasSetMathMode(
+                        made,
+                        sys::cublasMath_t::CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION,
+                    )
+                    .result()?;
                     *handle = Some(Handle(made));
                     Ok(())
                 });
@@ -133,13 +148,15 @@ impl Stream {
         &self,
         plain: &Plain,
         dtypes: [DType; 3],
-        output: Slot<'_>,
-        left: Slot<'_>,
-        right: Slot<'_>,
+        output: OperandRef<'_>,
+        left: OperandRef<'_>,
+        right: OperandRef<'_>,
     ) -> Result<bool> {
         let Some((out, factor, sum)) = types(dtypes[0], dtypes[1], dtypes[2]) else { return Ok(false) };
         // The library reads elements whole, complex ones too.
-        let whole = [&output, &left, &right].iter().all(|slot| slot.address.addr().is_multiple_of(slot.element.max(1)));
+        let whole = [&output, &left, &right]
+            .iter()
+            .all(|slot| slot.address.addr().is_multiple_of(slot.element.max(1)));
         if !whole || library::open("cublas").is_err() {
             return Ok(false);
         }
@@ -197,8 +214,12 @@ impl Stream {
         match done {
             Ok(()) => Ok(true),
             // Then the kernels of `contract.rs` do it.
-            Err(result::CublasError(Status::CUBLAS_STATUS_NOT_SUPPORTED | Status::CUBLAS_STATUS_ARCH_MISMATCH)) => Ok(false),
-            Err(result::CublasError(Status::CUBLAS_STATUS_ALLOC_FAILED)) => Err(Error::OutOfMemory { op: "matmul", nbytes: 0 }),
+            Err(result::CublasError(
+                Status::CUBLAS_STATUS_NOT_SUPPORTED | Status::CUBLAS_STATUS_ARCH_MISMATCH,
+            )) => Ok(false),
+            Err(result::CublasError(Status::CUBLAS_STATUS_ALLOC_FAILED)) => {
+                Err(Error::OutOfMemory { op: "matmul", nbytes: 0 })
+            }
             Err(error) => Err(failed(error)),
         }
     }

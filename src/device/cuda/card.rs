@@ -91,7 +91,8 @@ impl Card {
         if ordinal >= found {
             return Err(Error::NoDevice { op: "Cuda::new", ordinal, found });
         }
-        let card = Card::make(ordinal).map_err(|error| Error::Fault { op: "Cuda::new", what: report(&error) })?;
+        let card =
+            Card::make(ordinal).map_err(|error| Error::Fault { op: "Cuda::new", what: report(&error) })?;
         let main = Stream::new(Box::leak(Box::new(card)))?;
         cards.insert(ordinal, main.clone());
         Ok(main)
@@ -140,7 +141,9 @@ impl Card {
         if !self.is_forked() {
             return Ok(());
         }
-        let what = "this process was forked from one that used CUDA, which does not survive that; start it anew".into();
+        let what =
+            "this process was forked from one that used CUDA, which does not survive that; start it anew"
+                .into();
         Err(Error::Fault { op: "cuda", what })
     }
 
@@ -148,7 +151,11 @@ impl Card {
     ///
     /// # Safety
     /// That of the calls.
-    pub(super) unsafe fn with<T>(&self, op: &'static str, calls: impl FnOnce() -> Result<T, DriverError>) -> Result<T> {
+    pub(super) unsafe fn with<T>(
+        &self,
+        op: &'static str,
+        calls: impl FnOnce() -> Result<T, DriverError>,
+    ) -> Result<T> {
         self.in_its_process()?;
         if let Some(lost) = &*locked(&self.lost) {
             return Err(refused(op, lost));
@@ -164,11 +171,16 @@ impl Card {
 
     /// The card has stopped: the error that says where, which is kept.
     fn lose(&self, error: &DriverError) -> Error {
-        let mut names: Vec<String> = locked(&self.streams).iter().filter_map(|stream| stream.last_begun()).collect();
+        let mut names: Vec<String> =
+            locked(&self.streams).iter().filter_map(|stream| stream.last_begun()).collect();
         names.dedup();
         // An operation's name is a constant everywhere else, so this one stays as well; a card is lost once.
-        let op: &'static str = if names.is_empty() { "cuda" } else { Box::leak(names.join(" or ").into_boxed_str()) };
-        let what = text(format_args!("{}, after the call had returned; this process cannot use the card any more", report(error)));
+        let op: &'static str =
+            if names.is_empty() { "cuda" } else { Box::leak(names.join(" or ").into_boxed_str()) };
+        let what = text(format_args!(
+            "{}, after the call had returned; this process cannot use the card any more",
+            report(error)
+        ));
         locked(&self.lost).get_or_insert(Error::Fault { op, what }).clone()
     }
 
@@ -214,7 +226,10 @@ impl Card {
     /// Waits for all work of all streams, but for what is being made a graph.
     pub(super) fn synchronize(&self) -> Result<()> {
         let streams: Vec<_> = locked(&self.streams).clone();
-        streams.iter().filter(|stream| stream.reachable("synchronize").is_ok()).try_for_each(|stream| stream.synchronize())
+        streams
+            .iter()
+            .filter(|stream| stream.reachable("synchronize").is_ok())
+            .try_for_each(|stream| stream.synchronize())
     }
 
     /// Gives kept memory back to the driver; how many bytes that were.
@@ -298,7 +313,10 @@ impl Card {
 /// The error of a call that a lost card refuses: it names the operation that failed, and is another than that one's.
 fn refused(op: &'static str, lost: &Error) -> Error {
     let Error::Fault { op: earlier, .. } = lost else { return lost.clone() };
-    Error::Fault { op, what: text(format_args!("the card stopped in an earlier operation, {earlier}; `check` says why")) }
+    Error::Fault {
+        op,
+        what: text(format_args!("the card stopped in an earlier operation, {earlier}; `check` says why")),
+    }
 }
 
 /// The source with its mechanism's name and one line more: the first thread says, in memory of the host, which operation has

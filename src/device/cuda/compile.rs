@@ -72,7 +72,11 @@ fn folder() -> Option<PathBuf> {
         Some(own) => (!own.is_empty()).then(|| own.into()),
         None => {
             let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-            Some(cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?.join("rankform"))
+            Some(
+                cache
+                    .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?
+                    .join("rankform"),
+            )
         }
     }
 }

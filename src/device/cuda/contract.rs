@@ -8,10 +8,10 @@ use super::blas::Plain;
 use super::emit::{Source, c_type, foreign, plain};
 use super::geometry::{Axes, Place, Word, Words, is_wide};
 use super::stream::{Key, Shape, Stream, count_of};
-use crate::device::Slot;
+use crate::device::OperandRef;
 use crate::element::{Compute, Number};
 use crate::error::Result;
-use crate::kernel::Contraction;
+use crate::kernel::ContractPlan;
 use crate::scalar::{DType, Prim};
 use std::any::TypeId;
 use std::sync::Arc;
@@ -27,10 +27,10 @@ impl Stream {
     /// As [`Device::contract`](crate::device::Device::contract).
     pub(super) unsafe fn contract<T: Number, L: Number, R: Number>(
         self: &Arc<Self>,
-        plan: Contraction<'_>,
-        output: Slot<'_>,
-        left: Slot<'_>,
-        right: Slot<'_>,
+        plan: ContractPlan<'_>,
+        output: OperandRef<'_>,
+        left: OperandRef<'_>,
+        right: OperandRef<'_>,
     ) -> Result<()> {
         plain("contract", foreign::<T>().or(foreign::<L>()).or(foreign::<R>()))?;
         if [plan.batch, plan.m, plan.n].iter().any(|sizes| sizes.contains(&0)) {
@@ -59,8 +59,14 @@ impl Stream {
         let groups = [&batch, &rows, &columns, &along].map(|axes| words.axes(axes));
         let first_at = words.push(0);
         let plan = Plan { sizes: [height_at, width_at, depth_at], operands, groups, first: first_at };
-        let key = Key { mechanism: "contract", types: [TypeId::of::<T>(), TypeId::of::<(L, R)>()], class: words.class.clone() };
-        let kernel = self.kernel(key, || source([T::DTYPE, <Compute<T> as Prim>::DTYPE, L::DTYPE, R::DTYPE], &words, plan))?;
+        let key = Key {
+            mechanism: "contract",
+            types: [TypeId::of::<T>(), TypeId::of::<(L, R)>()],
+            class: words.class.clone(),
+        };
+        let kernel = self.kernel(key, || {
+            source([T::DTYPE, <Compute<T> as Prim>::DTYPE, L::DTYPE, R::DTYPE], &words, plan)
+        })?;
         let tiles = height.div_ceil(TILE) * width.div_ceil(TILE);
         // The second number of blocks is limited: a long batch takes several launches, from other addresses.
         let count = batch.numel();
@@ -97,13 +103,24 @@ fn source([out, computed, left, right]: [DType; 4], words: &Words, plan: Plan) -
         2 * DEPTH * TILE,
         DEPTH * TILE
     ));
-    s.line(format_args!("  const idx height = {}, width = {}, depth = {};", Word(height), Word(width), Word(depth)));
+    s.line(format_args!(
+        "  const idx height = {}, width = {}, depth = {};",
+        Word(height),
+        Word(width),
+        Word(depth)
+    ));
     s.line(format_args!(
         "  const idx across = (width + {}) / {TILE}, top = (idx)blockIdx.x / across * {TILE}, side = (idx)blockIdx.x % across * {TILE};",
         TILE - 1
     ));
-    s.line(format_args!("  const int t = threadIdx.x, x = t % 16, y = t / 16;\n  idx b0 = 0, b1 = 0, b2 = 0;"));
-    batch.offsets(&mut s, &format!("({} + (idx)blockIdx.y)", Word(first)), &[Some("b0"), Some("b1"), Some("b2")]);
+    s.line(format_args!(
+        "  const int t = threadIdx.x, x = t % 16, y = t / 16;\n  idx b0 = 0, b1 = 0, b2 = 0;"
+    ));
+    batch.offsets(
+        &mut s,
+        &format!("({} + (idx)blockIdx.y)", Word(first)),
+        &[Some("b0"), Some("b1"), Some("b2")],
+    );
     // What this thread reads of the panels: rows of the left operand at one place of the sum, and one column of the right.
     s.line(format_args!("  idx lefts[{each}], own = 0;"));
     for q in 0..each {
@@ -114,7 +131,9 @@ fn source([out, computed, left, right]: [DType; 4], words: &Words, plan: Plan) -
     s.line(format_args!("  const idx column = side + t % {TILE};"));
     columns.offsets(&mut s, "(column < width ? column : 0)", &[None, None, Some("own")]);
     s.line(format_args!("  own += b2;\n  {c} sum[{each}][{each}];\n#pragma unroll\n  for (int i = 0; i < {each}; i++)\n#pragma unroll\n    for (int j = 0; j < {each}; j++) sum[i][j] = cast<{c}>((i32)0);"));
-    s.line(format_args!("  for (idx k0 = 0; k0 < depth; k0 += {DEPTH}) {{\n    {{ const idx k = k0 + x; idx l = 0;"));
+    s.line(format_args!(
+        "  for (idx k0 = 0; k0 < depth; k0 += {DEPTH}) {{\n    {{ const idx k = k0 + x; idx l = 0;"
+    ));
     along.offsets(&mut s, "(k < depth ? k : 0)", &[None, Some("l"), None]);
     for q in 0..each {
         s.line(format_args!("      panel[x * {TILE} + y + 16 * {q}] = k < depth && top + y + 16 * {q} < height ? cast<{c}>(((const {}*)a.v[{}])[lefts[{q}] + l]) : cast<{c}>((i32)0);", c_type(left), operands + 1));
@@ -122,7 +141,9 @@ fn source([out, computed, left, right]: [DType; 4], words: &Words, plan: Plan) -
     s.line(format_args!("    }}"));
     let deep = THREADS / TILE;
     for q in 0..DEPTH / deep {
-        s.line(format_args!("    {{ const int d = t / {TILE} + {deep} * {q}; const idx k = k0 + d; idx r = 0;"));
+        s.line(format_args!(
+            "    {{ const int d = t / {TILE} + {deep} * {q}; const idx k = k0 + d; idx r = 0;"
+        ));
         along.offsets(&mut s, "(k < depth ? k : 0)", &[None, None, Some("r")]);
         s.line(format_args!("      other[d * {TILE} + t % {TILE}] = k < depth && column < width ? cast<{c}>(((const {}*)a.v[{}])[own + r]) : cast<{c}>((i32)0);\n    }}", c_type(right), operands + 2));
     }

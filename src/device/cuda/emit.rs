@@ -6,8 +6,8 @@
 use super::stream::{Kernel, Key, Stream};
 use crate::element::Element;
 use crate::error::{Error, Result, text};
-use crate::kernel::{Carried, EachLane, Reducer, TracedReducer};
-use crate::scalar::{DType, Graph, Lane, Node, Prim, Run};
+use crate::kernel::{Accumulator, LaneVisitor, Reducer, ReducerIr};
+use crate::scalar::{DType, Eval, Graph, Lane, Node, Prim};
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
@@ -31,7 +31,11 @@ impl Stream {
 
 /// Refuses elements that kernels cannot compute with: those that their name in C++ does not say whole.
 pub(super) fn plain(op: &'static str, foreign: Option<&'static str>) -> Result<()> {
-    let what = |name| text(format_args!("a card cannot compute with `{name}`, which has conversions of its own (it is not `PLAIN`)"));
+    let what = |name| {
+        text(format_args!(
+            "a card cannot compute with `{name}`, which has conversions of its own (it is not `PLAIN`)"
+        ))
+    };
     foreign.map_or(Ok(()), |name| Err(Error::Value { op, what: what(name) }))
 }
 
@@ -67,7 +71,9 @@ pub(crate) fn c_type(dtype: DType) -> &'static str {
 /// Bytes of a value, and its alignment in C++.
 pub(super) fn c_size(dtype: DType) -> (usize, usize) {
     match dtype {
-        DType::Bool | DType::I8 | DType::U8 | DType::QI8 | DType::QU8 | DType::F8E4M3 | DType::F8E5M2 => (1, 1),
+        DType::Bool | DType::I8 | DType::U8 | DType::QI8 | DType::QU8 | DType::F8E4M3 | DType::F8E5M2 => {
+            (1, 1)
+        }
         DType::I16 | DType::U16 | DType::F16 | DType::BF16 => (2, 2),
         DType::I32 | DType::U32 | DType::F32 | DType::QI32 => (4, 4),
         DType::C16 => (4, 2),
@@ -79,7 +85,9 @@ pub(super) fn c_size(dtype: DType) -> (usize, usize) {
 
 /// A number of a body, bit by bit.
 fn literal(bytes: [u8; 16], dtype: DType) -> String {
-    let word = |at: usize, n: usize| bytes[at..at + n].iter().rev().fold(0u64, |word, &byte| word << 8 | u64::from(byte));
+    let word = |at: usize, n: usize| {
+        bytes[at..at + n].iter().rev().fold(0u64, |word, &byte| word << 8 | u64::from(byte))
+    };
     let f32_at = |at| format!("FromBits((u32)0x{:08x}u)", word(at, 4));
     let f64_at = |at| format!("FromBits((u64)0x{:016x}ull)", word(at, 8));
     match dtype {
@@ -119,7 +127,8 @@ impl Source {
         for (number, definition) in graph.definitions().iter().enumerate() {
             let function = format!("{name}_f{number}");
             let c = c_type(definition.dtype);
-            let arguments: Vec<_> = (0..definition.arguments).map(|index| format!("const {c} g{index}")).collect();
+            let arguments: Vec<_> =
+                (0..definition.arguments).map(|index| format!("const {c} g{index}")).collect();
             self.line(format_args!("DI {c} {function}_{}({}) {{", definition.name, arguments.join(", ")));
             self.statements(name, &definition.value, 0);
             for (_, value) in definition.value.outputs() {
@@ -129,9 +138,19 @@ impl Source {
         }
         let signature = Signature::of(graph);
         let mut arguments = vec!["const Args& a".to_string()];
-        arguments.extend(signature.inputs.iter().map(|(index, dtype)| format!("const {} x{index}", c_type(*dtype))));
-        arguments.extend(signature.given.iter().map(|(index, dtype)| format!("const {} g{index}", c_type(*dtype))));
-        arguments.extend(signature.outputs.iter().enumerate().map(|(index, dtype)| format!("{}& y{index}", c_type(*dtype))));
+        arguments.extend(
+            signature.inputs.iter().map(|(index, dtype)| format!("const {} x{index}", c_type(*dtype))),
+        );
+        arguments.extend(
+            signature.given.iter().map(|(index, dtype)| format!("const {} g{index}", c_type(*dtype))),
+        );
+        arguments.extend(
+            signature
+                .outputs
+                .iter()
+                .enumerate()
+                .map(|(index, dtype)| format!("{}& y{index}", c_type(*dtype))),
+        );
         self.line(format_args!("DI void {name}({}) {{", arguments.join(", ")));
         self.statements(name, graph, numbers);
         for (index, (dtype, value)) in graph.outputs().enumerate() {
@@ -175,11 +194,12 @@ impl Source {
         }
     }
 
-    /// Adds the type `{prefix}State` and the functions `{prefix}identity`, `absorb`, `combine` and `finish` of a reduction
+    /// Adds the type `{prefix}State` and the functions `{prefix}identity`, `accumulate`, `combine` and `finalize` of a reduction
     /// of values of type `value`. Says the type of what it gives.
-    pub(super) fn reducer(&mut self, prefix: &str, reducer: &TracedReducer, value: DType) -> DType {
+    pub(super) fn reducer(&mut self, prefix: &str, reducer: &ReducerIr, value: DType) -> DType {
         let count = reducer.state.len();
-        let fields: Vec<_> = reducer.state.iter().enumerate().map(|(k, dtype)| format!("{} s{k};", c_type(*dtype))).collect();
+        let fields: Vec<_> =
+            reducer.state.iter().enumerate().map(|(k, dtype)| format!("{} s{k};", c_type(*dtype))).collect();
         self.line(format_args!("struct {prefix}State {{ {} }};", fields.join(" ")));
         let state = format!("{prefix}State");
         let stores = |s: &mut Source, call: &str, signature: &Signature, from: &dyn Fn(usize) -> String| {
@@ -191,20 +211,41 @@ impl Source {
         let signature = self.function(&format!("{prefix}identity_of"), &reducer.identity, 0);
         self.line(format_args!("DI {state} {prefix}identity(const Args& a) {{"));
         stores(self, "identity", &signature, &|_| String::new());
-        let signature = self.function(&format!("{prefix}absorb_of"), &reducer.absorb, 0);
-        self.line(format_args!("DI {state} {prefix}absorb(const Args& a, const {state} g, const {} x, const i64 at) {{", c_type(value)));
-        let of_one = |index: usize| if index < count { format!("g.s{index}") } else { ["x", "at"][index - count].to_string() };
-        stores(self, "absorb", &signature, &of_one);
+        let signature = self.function(&format!("{prefix}absorb_of"), &reducer.accumulate, 0);
+        self.line(format_args!(
+            "DI {state} {prefix}accumulate(const Args& a, const {state} g, const {} x, const i64 at) {{",
+            c_type(value)
+        ));
+        let of_one = |index: usize| {
+            if index < count { format!("g.s{index}") } else { ["x", "at"][index - count].to_string() }
+        };
+        stores(self, "accumulate", &signature, &of_one);
         let signature = self.function(&format!("{prefix}combine_of"), &reducer.combine, 0);
-        self.line(format_args!("DI {state} {prefix}combine(const Args& a, const {state} g, const {state} h) {{"));
-        stores(self, "combine", &signature, &|index| if index < count { format!("g.s{index}") } else { format!("h.s{}", index - count) });
-        let signature = self.function(&format!("{prefix}finish_of"), &reducer.finish, 0);
+        self.line(format_args!(
+            "DI {state} {prefix}combine(const Args& a, const {state} g, const {state} h) {{"
+        ));
+        stores(self, "combine", &signature, &|index| {
+            if index < count { format!("g.s{index}") } else { format!("h.s{}", index - count) }
+        });
+        let signature = self.function(&format!("{prefix}finish_of"), &reducer.finalize, 0);
         let out = signature.outputs[0];
-        self.line(format_args!("DI {} {prefix}finish(const Args& a, const {state} g, const i64 count) {{", c_type(out)));
+        self.line(format_args!(
+            "DI {} {prefix}finalize(const Args& a, const {state} g, const i64 count) {{",
+            c_type(out)
+        ));
         let mut arguments = vec!["a".to_string()];
-        arguments.extend(signature.given.keys().map(|&index| if index < count { format!("g.s{index}") } else { "count".to_string() }));
+        arguments.extend(
+            signature
+                .given
+                .keys()
+                .map(|&index| if index < count { format!("g.s{index}") } else { "count".to_string() }),
+        );
         arguments.push("y".to_string());
-        self.line(format_args!("  {} y; {prefix}finish_of({}); return y; }}", c_type(out), arguments.join(", ")));
+        self.line(format_args!(
+            "  {} y; {prefix}finish_of({}); return y; }}",
+            c_type(out),
+            arguments.join(", ")
+        ));
         out
     }
 }
@@ -257,8 +298,10 @@ pub(super) fn shares(op: &'static str, threads: usize, state: usize) -> Result<(
     if threads * state <= SHARED {
         return Ok(());
     }
-    let what =
-        text(format_args!("a state of {state} bytes: {threads} threads share {SHARED} bytes of a card, {} for each", SHARED / threads));
+    let what = text(format_args!(
+        "a state of {state} bytes: {threads} threads share {SHARED} bytes of a card, {} for each",
+        SHARED / threads
+    ));
     Err(Error::Value { op, what })
 }
 
@@ -276,8 +319,8 @@ pub(super) fn size_of_fields(dtypes: &[DType]) -> usize {
 pub(super) fn state_size<T: Element, R: Reducer<T>>() -> usize {
     /// Where the next field may begin, and the widest alignment so far.
     struct Fields(usize, usize);
-    impl EachLane<Run> for Fields {
-        fn lane<P: Prim>(&mut self, lane: Lane<Run, P>) -> Lane<Run, P> {
+    impl LaneVisitor<Eval> for Fields {
+        fn lane<P: Prim>(&mut self, lane: Lane<Eval, P>) -> Lane<Eval, P> {
             let (size, alignment) = c_size(P::DTYPE);
             self.0 = self.0.next_multiple_of(alignment) + size;
             self.1 = self.1.max(alignment);
@@ -285,6 +328,6 @@ pub(super) fn state_size<T: Element, R: Reducer<T>>() -> usize {
         }
     }
     let mut fields = Fields(0, 1);
-    R::identity::<Run>().each(&mut fields);
+    R::identity::<Eval>().each(&mut fields);
     fields.0.next_multiple_of(fields.1).max(1)
 }

@@ -7,7 +7,7 @@
 // Imports: `kernel`, `device`.
 
 use super::emit::Source;
-use crate::device::Slot;
+use crate::device::OperandRef;
 use crate::kernel::Program;
 use std::fmt;
 use std::sync::LazyLock;
@@ -35,12 +35,11 @@ impl Axes {
         let mut axes = Axes { sizes: Vec::new(), strides: vec![Vec::new(); strides.len()] };
         for axis in order {
             let size = sizes[axis];
-            let continues = !axes.sizes.is_empty()
-                && axes
-                    .strides
-                    .iter()
-                    .zip(strides)
-                    .all(|(merged, own)| merged.last() == Some(&step(own, axis).wrapping_mul(size as isize)));
+            let continues =
+                !axes.sizes.is_empty()
+                    && axes.strides.iter().zip(strides).all(|(merged, own)| {
+                        merged.last() == Some(&step(own, axis).wrapping_mul(size as isize))
+                    });
             if continues && let Some(last) = axes.sizes.last_mut() {
                 *last *= size;
                 axes.strides.iter_mut().for_each(|merged| merged.truncate(merged.len() - 1));
@@ -54,7 +53,7 @@ impl Axes {
         axes
     }
 
-    pub(super) fn of(sizes: &[usize], slots: &[Slot<'_>], by_first: bool) -> Axes {
+    pub(super) fn of(sizes: &[usize], slots: &[OperandRef<'_>], by_first: bool) -> Axes {
         let strides: Vec<_> = slots.iter().map(|slot| slot.stride).collect();
         Axes::merged(sizes, &strides, by_first)
     }
@@ -75,12 +74,16 @@ impl Axes {
     /// The last axis by itself; one of a single position where there is none.
     pub(super) fn pop(&mut self) -> Axes {
         let size = self.sizes.pop().unwrap_or(1);
-        Axes { sizes: vec![size], strides: self.strides.iter_mut().map(|steps| vec![steps.pop().unwrap_or(0)]).collect() }
+        Axes {
+            sizes: vec![size],
+            strides: self.strides.iter_mut().map(|steps| vec![steps.pop().unwrap_or(0)]).collect(),
+        }
     }
 
     /// How far an operand's elements lie from the first, at most.
     pub(super) fn reach(&self, operand: usize) -> usize {
-        let reach = |(&step, &size): (&isize, &usize)| step.unsigned_abs().saturating_mul(size.saturating_sub(1));
+        let reach =
+            |(&step, &size): (&isize, &usize)| step.unsigned_abs().saturating_mul(size.saturating_sub(1));
         self.strides[operand].iter().zip(&self.sizes).map(reach).fold(0usize, usize::saturating_add)
     }
 }
@@ -96,7 +99,9 @@ fn always_wide() -> bool {
 pub(super) fn is_wide(groups: &[&Axes], beyond: usize) -> bool {
     let operands = groups.first().map_or(0, |axes| axes.strides.len());
     let reach = |operand| groups.iter().map(|axes| axes.reach(operand)).fold(beyond, usize::saturating_add);
-    always_wide() || groups.iter().any(|axes| axes.numel() > NARROW) || (0..operands).any(|operand| reach(operand) > NARROW)
+    always_wide()
+        || groups.iter().any(|axes| axes.numel() > NARROW)
+        || (0..operands).any(|operand| reach(operand) > NARROW)
 }
 
 /// What `rest / size` is multiplied by and shifted by, for `rest` below 2³¹ (Granlund and Montgomery 1994): with
@@ -133,7 +138,7 @@ impl Words {
     }
 
     /// Adds the addresses of operands; the place of the first.
-    pub(super) fn slots(&mut self, slots: &[Slot<'_>]) -> usize {
+    pub(super) fn slots(&mut self, slots: &[OperandRef<'_>]) -> usize {
         self.list.extend(slots.iter().map(|slot| slot.address.addr() as i64));
         self.list.len() - slots.len()
     }
@@ -165,7 +170,9 @@ impl Words {
     pub(super) fn numbers<P: Program>(&mut self, program: &P) -> usize {
         let first = self.list.len();
         if !P::FIXED {
-            let halves = |bytes: &[u8; 16]| [0, 8].map(|at| i64::from_ne_bytes(std::array::from_fn(|k| bytes[at + k])));
+            let halves = |bytes: &[u8; 16]| {
+                [0, 8].map(|at| i64::from_ne_bytes(std::array::from_fn(|k| bytes[at + k])))
+            };
             self.list.extend(crate::kernel::numbers(program).iter().flat_map(halves));
         }
         first
@@ -174,7 +181,10 @@ impl Words {
     /// The head of the kernel's source: its words, behind those of the launch, and the type of positions.
     pub(super) fn head(&self, source: &mut Source) {
         let idx = if self.wide { "i64" } else { "i32" };
-        source.line(format_args!("typedef {idx} idx;\nstruct Args {{ i64 begun, operation, v[{}]; }};", self.list.len().max(1)));
+        source.line(format_args!(
+            "typedef {idx} idx;\nstruct Args {{ i64 begun, operation, v[{}]; }};",
+            self.list.len().max(1)
+        ));
     }
 }
 

@@ -108,7 +108,10 @@ impl Cuda {
     pub fn capture<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<Graph<T>> {
         self.stream.reachable("capture")?;
         if here::stream_of(self.ordinal()).is_some_and(|stream| locked(&stream.capture).is_some()) {
-            return Err(Error::Value { op: "capture", what: "a graph is being made already by this thread".into() });
+            return Err(Error::Value {
+                op: "capture",
+                what: "a graph is being made already by this thread".into(),
+            });
         }
         let lease = Lease(Stream::lend(self.stream.card)?);
         let stream = &lease.0;
@@ -119,7 +122,12 @@ impl Cuda {
         let mut recording = Recording { stream, open: true };
         // SAFETY: the stream is this graph's alone. Relaxed: kernels are loaded and memory is asked for meanwhile.
         let begun = unsafe {
-            stream.with("capture", |stream| result::stream::begin_capture(stream, sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED))
+            stream.with("capture", |stream| {
+                result::stream::begin_capture(
+                    stream,
+                    sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED,
+                )
+            })
         };
         let value = begun.and_then(|()| here::on_stream(stream.clone(), work));
         let recorded = recording.end();
@@ -132,7 +140,8 @@ impl Cuda {
         let Some(recorded) = recorded? else { return Ok(Graph { value, work: graph }) };
         let flags = sys::CUgraphInstantiate_flags_enum(0);
         // SAFETY: a graph that was just recorded; what is made of it does not need it any more.
-        let ready = unsafe { recorded.card.with("capture", || result::graph::instantiate(recorded.graph, flags)) }?;
+        let ready =
+            unsafe { recorded.card.with("capture", || result::graph::instantiate(recorded.graph, flags)) }?;
         graph.ready = Some(ready);
         Ok(Graph { value, work: graph })
     }

@@ -69,7 +69,11 @@ pub(super) fn number(otherwise: &'static str) -> i64 {
     let name = NAME.get();
     let name = if name.is_empty() { otherwise } else { name };
     let key = (name.as_ptr().addr(), name.len());
-    let known = NAMES.read().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(|names| names.numbers.get(&key).copied());
+    let known = NAMES
+        .read()
+        .unwrap_or_else(PoisonError::into_inner)
+        .as_ref()
+        .and_then(|names| names.numbers.get(&key).copied());
     known.unwrap_or_else(|| {
         let mut names = NAMES.write().unwrap_or_else(PoisonError::into_inner);
         let Names { numbers, all } = names.get_or_insert_default();
@@ -93,13 +97,26 @@ fn operations(name: &str) -> String {
         return name.to_string();
     }
     // Types that say how operators are put together, and of what elements.
-    const AROUND: [&str; 11] =
-        ["Store", "StoreMany", "Input", "Param", "Call", "Along", "Once", "InPlace", "PhantomData", "Complex", "Derivative"];
+    const AROUND: [&str; 11] = [
+        "Store",
+        "StoreMany",
+        "Input",
+        "Param",
+        "Call",
+        "RowReduce",
+        "Once",
+        "InPlace",
+        "PhantomData",
+        "Complex",
+        "Derivative",
+    ];
     let paths = name.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'));
     let last = |path: &str| path.rsplit("::").next().unwrap_or_default().to_string();
     // Paths have modules; elements (`f32`) have none, and numbers (`crate::element::f16`) no operator's name.
-    let named = paths.filter(|path| path.contains("::")).map(last).filter(|word| !AROUND.contains(&word.as_str()));
-    let words: Vec<String> = named.filter(|word| !matches!(word.as_str(), "f16" | "bf16")).map(|word| in_words(&word)).collect();
+    let named =
+        paths.filter(|path| path.contains("::")).map(last).filter(|word| !AROUND.contains(&word.as_str()));
+    let words: Vec<String> =
+        named.filter(|word| !matches!(word.as_str(), "f16" | "bf16")).map(|word| in_words(&word)).collect();
     if words.is_empty() { "copy".into() } else { words.join(", ") }
 }
 
@@ -125,7 +142,9 @@ mod tests {
         assert_eq!(of("matmul"), "matmul");
         assert_eq!(of("a::kernel::Store<a::kernel::Call<a::ops::Exp, (a::kernel::Input<f32>,)>>"), "exp");
         assert_eq!(
-            of("a::Store<a::Call<a::Add, (a::Call<a::LogSumExp, a::Input<half::bfloat::bf16>>, a::Param<f32>)>>"),
+            of(
+                "a::Store<a::Call<a::Add, (a::Call<a::LogSumExp, a::Input<half::bfloat::bf16>>, a::Param<f32>)>>"
+            ),
             "add, log_sum_exp"
         );
         assert_eq!(of("a::Store<a::Input<u64>>"), "copy");

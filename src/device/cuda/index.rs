@@ -10,10 +10,10 @@ use super::map::arguments;
 use super::memory::CudaBlock;
 use super::sort::{Pairs, WORDS};
 use super::stream::{Key, Shape, Stream, count_of};
-use crate::device::{Fresh, Inputs, Slot};
+use crate::device::{Init, Inputs, OperandRef};
 use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::kernel::{Addressed, Input, Op, Store, trace_op};
+use crate::kernel::{GatherPlan, Input, Op, Store, trace_op};
 use num_complex::Complex;
 use std::any::TypeId;
 use std::marker::PhantomData;
@@ -64,15 +64,20 @@ fn begin(s: &mut Source, position: &str, count: usize) {
 impl Stream {
     /// # Safety
     /// As [`Device::copy`](crate::device::Device::copy).
-    pub(super) unsafe fn copy(self: &Arc<Self>, sizes: &[usize], to: Slot<'_>, from: Slot<'_>) -> Result<()> {
+    pub(super) unsafe fn copy(
+        self: &Arc<Self>,
+        sizes: &[usize],
+        to: OperandRef<'_>,
+        from: OperandRef<'_>,
+    ) -> Result<()> {
         if to.element == 0 || sizes.contains(&0) {
             return Ok(());
         }
         let (bytes, words) = word(to.element);
         let sizes: Vec<usize> = sizes.iter().copied().chain([words]).collect();
         let (to_stride, from_stride) = (in_words(to.stride, words, 1), in_words(from.stride, words, 1));
-        let to = [Slot { stride: &to_stride, element: bytes, ..to }];
-        let from = [Slot { stride: &from_stride, element: bytes, ..from }];
+        let to = [OperandRef { stride: &to_stride, element: bytes, ..to }];
+        let from = [OperandRef { stride: &from_stride, element: bytes, ..from }];
         let inputs = Inputs { slots: &from, reads: &[0] };
         // SAFETY: the caller's promise; words are only loaded and stored, which keeps their bits.
         unsafe {
@@ -87,17 +92,22 @@ impl Stream {
     }
 
     /// [`Error::Index`] if an index lies outside; where several do, one of them.
-    unsafe fn check_indices(self: &Arc<Self>, plan: Addressed<'_>, index: Slot<'_>) -> Result<()> {
+    unsafe fn check_indices(self: &Arc<Self>, plan: GatherPlan<'_>, index: OperandRef<'_>) -> Result<()> {
         // An axis along which the index does not change is looked at once.
-        let sizes = plan.sizes.iter().zip(index.stride).map(|(&size, &step)| if step == 0 { size.min(1) } else { size });
+        let sizes = plan
+            .sizes
+            .iter()
+            .zip(index.stride)
+            .map(|(&size, &step)| if step == 0 { size.min(1) } else { size });
         let sizes: Vec<usize> = sizes.collect();
         if sizes.contains(&0) {
             return Ok(());
         }
         let axes = Axes::of(&sizes, &[index], true);
-        let found = CudaBlock::fresh(self, 16, Fresh::Zeroed)?;
+        let found = CudaBlock::fresh(self, 16, Init::Zeroed)?;
         let mut words = Words::new(is_wide(&[&axes], 0));
-        let [numel, bound, report] = [axes.numel(), plan.bound, found.address().addr()].map(|word| words.push(word));
+        let [numel, bound, report] =
+            [axes.numel(), plan.bound, found.address().addr()].map(|word| words.push(word));
         let (at, place) = (words.slots(&[index]), words.axes(&axes));
         let key = Key { mechanism: "check", types: [TypeId::of::<()>(); 2], class: words.class.clone() };
         let kernel = self.kernel(key, || {
@@ -118,18 +128,29 @@ impl Stream {
             self.launch(plan.op, kernel, blocks(axes.numel()), &words.list)?;
             self.read(found.address(), &mut report)?;
         }
-        // SAFETY: initialised above, and read since.
+        // SAFETY: initialized above, and read since.
         let report = report.map(|byte| unsafe { byte.assume_init() });
         let number = |at: usize| i64::from_ne_bytes(std::array::from_fn(|k| report[at + k]));
         match number(0) {
             0 => Ok(()),
-            _ => Err(Error::Index { op: plan.op, index: [number(8) as isize].into(), axis: None, sizes: [plan.bound].into() }),
+            _ => Err(Error::Index {
+                op: plan.op,
+                index: [number(8) as isize].into(),
+                axis: None,
+                sizes: [plan.bound].into(),
+            }),
         }
     }
 
     /// # Safety
     /// As [`Device::gather`](crate::device::Device::gather).
-    pub(super) unsafe fn gather(self: &Arc<Self>, plan: Addressed<'_>, to: Slot<'_>, cells: Slot<'_>, index: Slot<'_>) -> Result<()> {
+    pub(super) unsafe fn gather(
+        self: &Arc<Self>,
+        plan: GatherPlan<'_>,
+        to: OperandRef<'_>,
+        cells: OperandRef<'_>,
+        index: OperandRef<'_>,
+    ) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { self.check_indices(plan, index) }?;
         if to.element == 0 || plan.sizes.contains(&0) {
@@ -137,14 +158,16 @@ impl Stream {
         }
         let (bytes, count) = word(to.element);
         let sizes: Vec<usize> = plan.sizes.iter().copied().chain([count]).collect();
-        let strides = [in_words(to.stride, count, 1), in_words(cells.stride, count, 1), in_words(index.stride, 1, 0)];
+        let strides =
+            [in_words(to.stride, count, 1), in_words(cells.stride, count, 1), in_words(index.stride, 1, 0)];
         let strides: Vec<&[isize]> = strides.iter().map(Vec::as_slice).collect();
         let axes = Axes::merged(&sizes, &strides, true);
         // Indexed steps may reach further than strides.
         let beyond = plan.step.unsigned_abs().saturating_mul(plan.bound).saturating_mul(count);
         let mut words = Words::new(is_wide(&[&axes], beyond));
         words.depends([bytes]);
-        let (numel, step) = (words.push(axes.numel()), words.push(plan.step.wrapping_mul(count as isize) as usize));
+        let (numel, step) =
+            (words.push(axes.numel()), words.push(plan.step.wrapping_mul(count as isize) as usize));
         let (operands, place) = (words.slots(&[to, cells, index]), words.axes(&axes));
         let key = Key { mechanism: "gather", types: [TypeId::of::<()>(); 2], class: words.class.clone() };
         let kernel = self.kernel(key, || {
@@ -154,7 +177,11 @@ impl Stream {
             s.line(format_args!("  idx to = 0, cell = 0, at = 0;"));
             place.offsets(&mut s, "p", &[Some("to"), Some("cell"), Some("at")]);
             s.line(format_args!("  const idx index = (idx)((const i64*)a.v[{}])[at];", operands + 2));
-            s.line(format_args!("  (({c}*)a.v[{operands}])[to] = ((const {c}*)a.v[{}])[cell + index * {}];\n}}", operands + 1, Word(step)));
+            s.line(format_args!(
+                "  (({c}*)a.v[{operands}])[to] = ((const {c}*)a.v[{}])[cell + index * {}];\n}}",
+                operands + 1,
+                Word(step)
+            ));
             s.text()
         })?;
         // SAFETY: the caller's promise; every index is in bounds.
@@ -168,10 +195,10 @@ impl Stream {
     /// As [`Device::scatter`](crate::device::Device::scatter).
     pub(super) unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
         self: &Arc<Self>,
-        plan: Addressed<'_>,
-        cells: Slot<'_>,
-        from: Slot<'_>,
-        index: Slot<'_>,
+        plan: GatherPlan<'_>,
+        cells: OperandRef<'_>,
+        from: OperandRef<'_>,
+        index: OperandRef<'_>,
     ) -> Result<()> {
         plain(plan.op, foreign::<T>())?;
         // SAFETY: the caller's promise.
@@ -182,7 +209,8 @@ impl Stream {
         let slots = [cells, from, index];
         let lead = plan.sizes.len() - plan.own;
         let split = |at: usize| {
-            let (lead, own): (Vec<&[isize]>, Vec<&[isize]>) = slots.iter().map(|slot| slot.stride.split_at(at)).unzip();
+            let (lead, own): (Vec<&[isize]>, Vec<&[isize]>) =
+                slots.iter().map(|slot| slot.stride.split_at(at)).unzip();
             (Axes::merged(&plan.sizes[..at], &lead, false), Axes::merged(&plan.sizes[at..], &own, true))
         };
         let (mut leading, mut own) = split(lead);
@@ -199,30 +227,38 @@ impl Stream {
         if let Some(pairs) = &pairs {
             pairs.words(&mut words);
         }
-        let [threads_at, columns_at, along_at, step] = [threads, columns, along, plan.step as usize].map(|word| words.push(word));
+        let [threads_at, columns_at, along_at, step] =
+            [threads, columns, along, plan.step as usize].map(|word| words.push(word));
         let operands = words.slots(&slots);
         let (own_place, lead_place) = (words.axes(&own), words.axes(&leading));
         let c = c_type(T::DTYPE);
-        let run = |part: &'static str, threads: usize, count: usize, text: &dyn Fn(&mut Source, &str, &str)| {
-            let key = Key { mechanism: part, types: [TypeId::of::<F>(), TypeId::of::<T>()], class: words.class.clone() };
-            let kernel = self.kernel(key, || {
-                let mut s = Source::new();
-                words.head(&mut s);
-                let signature = s.function("body", &trace_op::<F, (T, T)>(), 0);
-                let x = |index: usize| ["*to".to_string(), format!("(({c}*)a.v[{}])[o1]", operands + 1)][index].clone();
-                // The cell of a position, and what becomes of it.
-                let cell = format!("o0 + (idx)((const i64*)a.v[{}])[o2] * {}", operands + 2, Word(step));
-                let apply = format!(
-                    "{c}* const to = ({c}*)a.v[{operands}] + cell; {c} y0; body({}); *to = y0;",
-                    arguments(&signature, &x, &|_| "y0".to_string())
-                );
-                begin(&mut s, "thread", count);
-                text(&mut s, &cell, &apply);
-                s.text()
-            })?;
-            // SAFETY: the caller's promise; every index is in bounds.
-            unsafe { self.launch(plan.op, kernel, blocks(threads), &words.list) }
-        };
+        let run =
+            |part: &'static str, threads: usize, count: usize, text: &dyn Fn(&mut Source, &str, &str)| {
+                let key = Key {
+                    mechanism: part,
+                    types: [TypeId::of::<F>(), TypeId::of::<T>()],
+                    class: words.class.clone(),
+                };
+                let kernel = self.kernel(key, || {
+                    let mut s = Source::new();
+                    words.head(&mut s);
+                    let signature = s.function("body", &trace_op::<F, (T, T)>(), 0);
+                    let x = |index: usize| {
+                        ["*to".to_string(), format!("(({c}*)a.v[{}])[o1]", operands + 1)][index].clone()
+                    };
+                    // The cell of a position, and what becomes of it.
+                    let cell = format!("o0 + (idx)((const i64*)a.v[{}])[o2] * {}", operands + 2, Word(step));
+                    let apply = format!(
+                        "{c}* const to = ({c}*)a.v[{operands}] + cell; {c} y0; body({}); *to = y0;",
+                        arguments(&signature, &x, &|_| "y0".to_string())
+                    );
+                    begin(&mut s, "thread", count);
+                    text(&mut s, &cell, &apply);
+                    s.text()
+                })?;
+                // SAFETY: the caller's promise; every index is in bounds.
+                unsafe { self.launch(plan.op, kernel, blocks(threads), &words.list) }
+            };
         let bases = |s: &mut Source, column: &str| {
             s.line(format_args!("  idx b0 = 0, b1 = 0, b2 = 0;"));
             own_place.offsets(s, column, &[Some("b0"), Some("b1"), Some("b2")]);
@@ -249,7 +285,9 @@ impl Stream {
         pairs.order(self, plan.op)?;
         run("scatter cells", threads, threads_at, &|s, _, apply| {
             let columns = Word(columns_at);
-            s.line(format_args!("{WORDS}\n  const i64 first = thread / {columns}; (void)total; (void)padded;"));
+            s.line(format_args!(
+                "{WORDS}\n  const i64 first = thread / {columns}; (void)total; (void)padded;"
+            ));
             s.line(format_args!("  if (first > 0 && keys[first - 1] == keys[first]) return;"));
             bases(s, &format!("(idx)(thread % {columns})"));
             s.line(format_args!("  for (i64 k = first; k < along && keys[k] == keys[first]; k++) {{"));
@@ -262,7 +300,13 @@ impl Stream {
 
     /// # Safety
     /// As [`Device::compact`](crate::device::Device::compact).
-    pub(super) unsafe fn compact(self: &Arc<Self>, sizes: &[usize], to: Slot<'_>, from: Slot<'_>, mask: Slot<'_>) -> Result<()> {
+    pub(super) unsafe fn compact(
+        self: &Arc<Self>,
+        sizes: &[usize],
+        to: OperandRef<'_>,
+        from: OperandRef<'_>,
+        mask: OperandRef<'_>,
+    ) -> Result<()> {
         if sizes.contains(&0) || to.element == 0 {
             return Ok(());
         }
@@ -282,7 +326,8 @@ impl Stream {
             let key = Key { mechanism: "compact", types: [TypeId::of::<()>(); 2], class };
             self.kernel(key, || compaction(pass, place, &words, c_word(bytes)))
         };
-        let shape = |blocks: usize| Shape { blocks: (count_of(blocks), 1), threads: THREADS as u32, shared: 0 };
+        let shape =
+            |blocks: usize| Shape { blocks: (count_of(blocks), 1), threads: THREADS as u32, shared: 0 };
         // SAFETY: the caller's promise; the words stand as `compaction` reads them.
         unsafe {
             self.launch("compact", step(0)?, shape(chunks), &words.list)?;
@@ -304,7 +349,9 @@ fn compaction(pass: u32, place: Place, words: &Words, c: &str) -> String {
     );
     if pass == 1 {
         s.line(format_args!("  i64 before = 0;\n  for (i64 tile = 0; tile < a.v[1]; tile += {THREADS}) {{"));
-        s.line(format_args!("    const i64 own = tile + t < a.v[1] ? counts[tile + t] : 0;\n    shared[t] = own;\n{scan}"));
+        s.line(format_args!(
+            "    const i64 own = tile + t < a.v[1] ? counts[tile + t] : 0;\n    shared[t] = own;\n{scan}"
+        ));
         s.line(format_args!("    if (tile + t < a.v[1]) counts[tile + t] = before + shared[t] - own;"));
         s.line(format_args!("    before += shared[{THREADS} - 1];\n    __syncthreads();\n  }}\n}}"));
         return s.text();
@@ -322,7 +369,9 @@ fn compaction(pass: u32, place: Place, words: &Words, c: &str) -> String {
         s.line(format_args!("  if (t == 0) counts[blockIdx.x] = shared[{THREADS} - 1];\n}}"));
         return s.text();
     }
-    s.line(format_args!("  i64 to = counts[blockIdx.x] + shared[t] - own;\n  const i64 step = a.v[3], words = a.v[4];"));
+    s.line(format_args!(
+        "  i64 to = counts[blockIdx.x] + shared[t] - own;\n  const i64 step = a.v[3], words = a.v[4];"
+    ));
     s.line(format_args!("#pragma unroll\n  for (int u = 0; u < {each}; u++) if (picked[u]) {{"));
     s.line(format_args!(
         "    for (i64 w = 0; w < words; w++) (({c}*)a.v[5])[to * step * words + w] = ((const {c}*)a.v[6])[(i64)at[u] * words + w];"

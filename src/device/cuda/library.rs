@@ -20,7 +20,9 @@ fn folders() -> Vec<PathBuf> {
         folders.extend(std::env::split_paths(&paths));
     }
     for toolkit in ["CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"].iter().filter_map(std::env::var_os) {
-        folders.extend(["lib64", "lib", "targets/x86_64-linux/lib"].map(|part| PathBuf::from(&toolkit).join(part)));
+        folders.extend(
+            ["lib64", "lib", "targets/x86_64-linux/lib"].map(|part| PathBuf::from(&toolkit).join(part)),
+        );
     }
     folders.extend(
         [
@@ -35,7 +37,9 @@ fn folders() -> Vec<PathBuf> {
     );
     // NVIDIA's Python wheels, in the environment that is active.
     if let Some(environment) = std::env::var_os("VIRTUAL_ENV") {
-        for python in std::fs::read_dir(PathBuf::from(environment).join("lib")).into_iter().flatten().flatten() {
+        for python in
+            std::fs::read_dir(PathBuf::from(environment).join("lib")).into_iter().flatten().flatten()
+        {
             let wheels = python.path().join("site-packages/nvidia");
             folders.extend(["cu13/lib", "cuda_nvrtc/lib", "cublas/lib"].map(|part| wheels.join(part)));
         }
@@ -68,11 +72,16 @@ fn whose(library: &'static str) -> &'static str {
 /// [`Error::Library`].
 pub(super) fn open(library: &'static str) -> Result<()> {
     static TRIED: Mutex<BTreeMap<&str, Result<()>>> = Mutex::new(BTreeMap::new());
-    TRIED.lock().unwrap_or_else(PoisonError::into_inner).entry(library).or_insert_with(|| find(library)).clone()
+    TRIED
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .entry(library)
+        .or_insert_with(|| find(library))
+        .clone()
 }
 
 fn keep(path: impl libloading::AsFilename) -> std::result::Result<(), libloading::Error> {
-    // SAFETY: a library of NVIDIA's, whose initialisation does nothing but prepare itself.
+    // SAFETY: a library of NVIDIA's, whose initialization does nothing but prepare itself.
     unsafe { libloading::Library::new(path) }.map(std::mem::forget)
 }
 
@@ -85,8 +94,14 @@ fn find(library: &'static str) -> Result<()> {
     let mut tried = vec!["the loader's path".to_string()];
     for folder in folders() {
         let files = || std::fs::read_dir(&folder).into_iter().flatten().flatten();
-        for path in names.iter().filter(|name| name.contains(".so.")).map(|name| folder.join(name)).filter(|path| path.exists()) {
-            let is_companion = |name: &str| companions(library).iter().any(|companion| name.starts_with(companion));
+        for path in names
+            .iter()
+            .filter(|name| name.contains(".so."))
+            .map(|name| folder.join(name))
+            .filter(|path| path.exists())
+        {
+            let is_companion =
+                |name: &str| companions(library).iter().any(|companion| name.starts_with(companion));
             for file in files().filter(|file| file.file_name().to_str().is_some_and(is_companion)) {
                 let _ = keep(file.path());
             }

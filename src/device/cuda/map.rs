@@ -1,6 +1,6 @@
 //! Programs element by element: what each thread loads, computes and stores.
 //!
-//! Axes are merged first. Large operands are read a few neighbours at a time along the fastest axis: one that is
+//! Axes are merged first. Large operands are read a few neighbors at a time along the fastest axis: one that is
 //! contiguous there as one access of up to 16 bytes, one that does not change there once, any other element by element.
 //! One kernel serves all small operands, and large ones that stand otherwise: it takes an element a thread.
 //! All inputs are read before an output is written, so an output may be an input.
@@ -10,7 +10,7 @@ use super::emit::{Signature, Source, c_type, plain};
 use super::geometry::{Axes, Place, Word, Words, is_wide, names};
 use super::stream::{Key, Shape, Stream, count_of};
 use super::tiles;
-use crate::device::{Inputs, Slot};
+use crate::device::{Inputs, OperandRef};
 use crate::error::Result;
 use crate::kernel::{Program, trace_program};
 use crate::scalar::{DType, Graph};
@@ -41,8 +41,8 @@ impl Inner {
     }
 }
 
-/// The most neighbours that one access can take: whole 16 bytes at most, on addresses that allow it.
-fn neighbours(axes: &Axes, slots: &[Slot<'_>]) -> usize {
+/// The most neighbors that one access can take: whole 16 bytes at most, on addresses that allow it.
+fn neighbors(axes: &Axes, slots: &[OperandRef<'_>]) -> usize {
     let widest = slots.iter().map(|slot| slot.element).max().unwrap_or(16).max(1);
     let mut most = (16 / widest).max(1);
     let inner = axes.sizes.last().copied().unwrap_or(1);
@@ -51,7 +51,8 @@ fn neighbours(axes: &Axes, slots: &[Slot<'_>]) -> usize {
         whole_rows
             && slots.iter().enumerate().filter(|&(k, _)| axes.inner_step(k) == 1).all(|(k, slot)| {
                 let outer = &axes.strides[k][..axes.rank() - 1];
-                slot.address.addr().is_multiple_of(most * slot.element) && outer.iter().all(|step| step % most as isize == 0)
+                slot.address.addr().is_multiple_of(most * slot.element)
+                    && outer.iter().all(|step| step % most as isize == 0)
             })
     };
     while most > 1 && (axes.numel() < LARGE || inner < most || !fits(most)) {
@@ -61,7 +62,7 @@ fn neighbours(axes: &Axes, slots: &[Slot<'_>]) -> usize {
 }
 
 /// Outputs first, then inputs.
-pub(super) fn together<'a>(outputs: &[Slot<'a>], inputs: &[Slot<'a>]) -> Vec<Slot<'a>> {
+pub(super) fn together<'a>(outputs: &[OperandRef<'a>], inputs: &[OperandRef<'a>]) -> Vec<OperandRef<'a>> {
     outputs.iter().chain(inputs).copied().collect()
 }
 
@@ -85,7 +86,7 @@ impl Stream {
         self: &Arc<Self>,
         program: &P,
         sizes: &[usize],
-        outputs: &[Slot<'_>],
+        outputs: &[OperandRef<'_>],
         inputs: Inputs<'_>,
     ) -> Result<()> {
         if sizes.contains(&0) {
@@ -101,16 +102,20 @@ impl Stream {
             // SAFETY: the caller's promise.
             return unsafe { self.tiles(&each, axes, outputs.len(), &slots, turned) };
         }
-        let count = neighbours(&axes, &slots);
+        let count = neighbors(&axes, &slots);
         let mut words = Words::new(is_wide(&[&axes], 0));
         words.class.extend_from_slice(each.class);
         words.depends([count, outputs.len(), slots.len()]);
         let operands = words.slots(&slots);
-        // Some neighbours are one position.
+        // Some neighbors are one position.
         let (mut chunks, inner) = (axes.clone(), axes.clone().pop());
         if count > 1 {
             chunks.sizes.iter_mut().rev().take(1).for_each(|size| *size = size.div_ceil(count));
-            chunks.strides.iter_mut().flat_map(|steps| steps.last_mut()).for_each(|step| *step = step.wrapping_mul(count as isize));
+            chunks
+                .strides
+                .iter_mut()
+                .flat_map(|steps| steps.last_mut())
+                .for_each(|step| *step = step.wrapping_mul(count as isize));
             words.depends(inner.strides.iter().map(|steps| Inner::of(steps[0]) as usize));
         }
         let total = chunks.numel();
@@ -126,7 +131,9 @@ impl Stream {
             let graph = graph();
             plain("map", graph.foreign())?;
             let signature = s.function("body", &graph, numbers);
-            s.line(format_args!("extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{"));
+            s.line(format_args!(
+                "extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{"
+            ));
             s.line(format_args!(
                 "  const idx chunk = (idx)blockIdx.x * {THREADS} + threadIdx.x;\n  if (chunk >= {}) return;",
                 Word(total_at)
@@ -134,12 +141,22 @@ impl Stream {
             let types = pointers(&mut s, &signature, outputs.len(), slots.len(), operands, place, "chunk");
             match &steps {
                 None => element(&mut s, &signature, outputs.len(), &|_| "0".to_string()),
-                Some((inner, kinds)) => vector(&mut s, &signature, &types, outputs.len(), count, kinds, *inner, chunks.rank() == 1),
+                Some((inner, kinds)) => vector(
+                    &mut s,
+                    &signature,
+                    &types,
+                    outputs.len(),
+                    count,
+                    kinds,
+                    *inner,
+                    chunks.rank() == 1,
+                ),
             }
             s.line(format_args!("}}"));
             Ok(s.text())
         })?;
-        let shape = Shape { blocks: (count_of(total.div_ceil(THREADS)), 1), threads: THREADS as u32, shared: 0 };
+        let shape =
+            Shape { blocks: (count_of(total.div_ceil(THREADS)), 1), threads: THREADS as u32, shared: 0 };
         // SAFETY: the caller's promise; the words stand as the source reads them.
         unsafe { self.launch("map", kernel, shape, &words.list) }
     }
@@ -180,7 +197,7 @@ fn element(s: &mut Source, signature: &Signature, outputs: usize, at: &dyn Fn(us
     }
 }
 
-/// Computes `count` neighbours at once; the last of a single axis one by one.
+/// Computes `count` neighbors at once; the last of a single axis one by one.
 #[allow(clippy::too_many_arguments)]
 fn vector(
     s: &mut Source,
@@ -199,7 +216,9 @@ fn vector(
         let (k, c) = (outputs + index, c_type(dtype));
         match kinds[k] {
             Inner::Constant => s.line(format_args!("    const {c} x{index} = *p{k};")),
-            Inner::Contiguous => s.line(format_args!("    {c} x{index}[{count}]; load<{c}, {count}>(x{index}, p{k});")),
+            Inner::Contiguous => {
+                s.line(format_args!("    {c} x{index}[{count}]; load<{c}, {count}>(x{index}, p{k});"))
+            }
             Inner::Strided => {
                 let step = inner.step(k);
                 s.line(format_args!("    {c} x{index}[{count}];\n#pragma unroll"));
@@ -211,15 +230,22 @@ fn vector(
         s.line(format_args!("    {} y{index}[{count}];", c_type(*dtype)));
     }
     s.line(format_args!("#pragma unroll\n    for (int j = 0; j < {count}; j++) {{"));
-    let x = |index: usize| if kinds[outputs + index] == Inner::Constant { format!("x{index}") } else { format!("x{index}[j]") };
-    s.line(format_args!("      body({});\n    }}", arguments(signature, &x, &|index| format!("y{index}[j]"))));
+    let x = |index: usize| {
+        if kinds[outputs + index] == Inner::Constant { format!("x{index}") } else { format!("x{index}[j]") }
+    };
+    s.line(format_args!(
+        "      body({});\n    }}",
+        arguments(signature, &x, &|index| format!("y{index}[j]"))
+    ));
     for (index, dtype) in types[..outputs].iter().enumerate() {
         let Some(c) = dtype.map(c_type) else { continue };
         if kinds[index] == Inner::Contiguous {
             s.line(format_args!("    store<{c}, {count}>(p{index}, y{index});"));
         } else {
             let step = inner.step(index);
-            s.line(format_args!("#pragma unroll\n    for (int j = 0; j < {count}; j++) p{index}[j * {step}] = y{index}[j];"));
+            s.line(format_args!(
+                "#pragma unroll\n    for (int j = 0; j < {count}; j++) p{index}[j * {step}] = y{index}[j];"
+            ));
         }
     }
     s.line(format_args!("  }} else for (idx j = 0; j < left; j++) {{"));
@@ -228,7 +254,11 @@ fn vector(
 }
 
 /// The arguments of a graph's function.
-pub(super) fn arguments(signature: &Signature, x: &dyn Fn(usize) -> String, y: &dyn Fn(usize) -> String) -> String {
+pub(super) fn arguments(
+    signature: &Signature,
+    x: &dyn Fn(usize) -> String,
+    y: &dyn Fn(usize) -> String,
+) -> String {
     let mut all = vec!["a".to_string()];
     all.extend(signature.inputs.keys().map(|&index| x(index)));
     all.extend(signature.given.keys().map(|&index| format!("g{index}")));
@@ -239,5 +269,7 @@ pub(super) fn arguments(signature: &Signature, x: &dyn Fn(usize) -> String, y: &
 /// The types of operands in memory, outputs first; none of one that is not read.
 fn operands(signature: &Signature, outputs: usize, count: usize) -> Vec<Option<DType>> {
     let input = |k: usize| signature.inputs.get(&k).copied();
-    (0..count).map(|k| if k < outputs { signature.outputs.get(k).copied() } else { input(k - outputs) }).collect()
+    (0..count)
+        .map(|k| if k < outputs { signature.outputs.get(k).copied() } else { input(k - outputs) })
+        .collect()
 }

@@ -3,7 +3,7 @@
 
 use super::here;
 use super::stream::{Stream, locked};
-use crate::device::{Deleter, Fresh, Slot};
+use crate::device::{Deleter, Init, OperandRef};
 use crate::error::{Error, Result};
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
@@ -24,16 +24,21 @@ unsafe impl Send for CudaBlock {}
 unsafe impl Sync for CudaBlock {}
 
 impl CudaBlock {
-    pub(super) fn fresh(stream: &Arc<Stream>, nbytes: usize, fresh: Fresh) -> Result<CudaBlock> {
-        let mut block = CudaBlock { stream: stream.clone(), address: std::ptr::null_mut(), nbytes: 0, free: Mutex::new(None) };
+    pub(super) fn fresh(stream: &Arc<Stream>, nbytes: usize, fresh: Init) -> Result<CudaBlock> {
+        let mut block = CudaBlock {
+            stream: stream.clone(),
+            address: std::ptr::null_mut(),
+            nbytes: 0,
+            free: Mutex::new(None),
+        };
         if nbytes > 0 {
             (block.address, block.nbytes) = (stream.allocate(nbytes)?, nbytes);
             // Nobody writes it where kernels do not run; what is read must be an element all the same. In debug builds
             // memory that is used again holds what no program should read: NaN, for floats.
-            let zeroed = fresh == Fresh::Zeroed || here::is_dry();
+            let zeroed = fresh == Init::Zeroed || here::is_dry();
             if let Some(byte) = if zeroed { Some(0) } else { cfg!(debug_assertions).then_some(0xff) } {
                 let at = block.address.addr() as u64;
-                let whole = Slot { address: block.address, stride: &[1], element: 1 };
+                let whole = OperandRef { address: block.address, stride: &[1], element: 1 };
                 // SAFETY: the bytes that were just allocated.
                 stream.ordered("zero", &[whole], &[], || unsafe {
                     stream.with("zero", |raw| result::memset_d8_async(at, byte, nbytes, raw))
@@ -44,11 +49,21 @@ impl CudaBlock {
     }
 
     /// # Safety
-    /// As [`Device::adopt`](crate::device::Device::adopt).
-    pub(super) unsafe fn adopt(stream: &Arc<Stream>, address: *mut u8, nbytes: usize, free: Deleter) -> CudaBlock {
+    /// As [`Device::from_external`](crate::device::Device::from_external).
+    pub(super) unsafe fn from_external(
+        stream: &Arc<Stream>,
+        address: *mut u8,
+        nbytes: usize,
+        free: Deleter,
+    ) -> CudaBlock {
         let known = nbytes > 0 && locked(&stream.card.memory).adopted(address.addr(), nbytes);
         // Where it is a part of another block, uses are noted there.
-        CudaBlock { stream: stream.clone(), address, nbytes: if known { nbytes } else { 0 }, free: Mutex::new(Some(adopted(nbytes, free))) }
+        CudaBlock {
+            stream: stream.clone(),
+            address,
+            nbytes: if known { nbytes } else { 0 },
+            free: Mutex::new(Some(adopted(nbytes, free))),
+        }
     }
 
     pub(super) fn address(&self) -> *mut u8 {
@@ -102,9 +117,15 @@ unsafe impl Sync for Queued {}
 
 impl Queued {
     /// Behind the copy that `copy` queues.
-    fn behind(stream: &Arc<Stream>, op: &'static str, copy: impl FnOnce(sys::CUstream) -> Result<(), DriverError>) -> Result<Queued> {
+    fn behind(
+        stream: &Arc<Stream>,
+        op: &'static str,
+        copy: impl FnOnce(sys::CUstream) -> Result<(), DriverError>,
+    ) -> Result<Queued> {
         // SAFETY: an event of its own.
-        let event = unsafe { stream.with(op, |_| result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)) }?;
+        let event = unsafe {
+            stream.with(op, |_| result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING))
+        }?;
         let queued = Queued { stream: stream.clone(), event };
         // SAFETY: the caller's copy.
         unsafe { stream.with(op, copy) }?;
@@ -194,7 +215,12 @@ impl Stream {
     ///
     /// # Safety
     /// As [`Device::write`](crate::device::Device::write), with bytes that stay as they are until the copy is done.
-    pub(super) unsafe fn write_later(self: &Arc<Self>, to: *mut u8, from: *const u8, nbytes: usize) -> Result<Queued> {
+    pub(super) unsafe fn write_later(
+        self: &Arc<Self>,
+        to: *mut u8,
+        from: *const u8,
+        nbytes: usize,
+    ) -> Result<Queued> {
         self.reachable("upload")?;
         Queued::behind(self, "upload", |stream| match nbytes {
             0 => Ok(()),
@@ -207,7 +233,12 @@ impl Stream {
     ///
     /// # Safety
     /// As [`Device::read`](crate::device::Device::read), with room that nobody looks at until the copy is done.
-    pub(super) unsafe fn read_later(self: &Arc<Self>, from: *const u8, to: *mut u8, nbytes: usize) -> Result<Queued> {
+    pub(super) unsafe fn read_later(
+        self: &Arc<Self>,
+        from: *const u8,
+        to: *mut u8,
+        nbytes: usize,
+    ) -> Result<Queued> {
         self.reachable("download")?;
         Queued::behind(self, "download", |stream| match nbytes {
             0 => Ok(()),
@@ -225,14 +256,24 @@ impl Stream {
             return Ok(());
         }
         // SAFETY: the caller's promise.
-        unsafe { self.with("to", |stream| result::memcpy_dtod_async(to.addr() as u64, from.addr() as u64, nbytes, stream)) }
+        unsafe {
+            self.with("to", |stream| {
+                result::memcpy_dtod_async(to.addr() as u64, from.addr() as u64, nbytes, stream)
+            })
+        }
     }
 
     /// Copies bytes from a stream of another card, after what that one has queued; it waits for the copy in turn.
     ///
     /// # Safety
     /// Both addresses have so many bytes.
-    pub(super) unsafe fn copy_across(&self, to: *mut u8, from: &Stream, address: *const u8, nbytes: usize) -> Result<()> {
+    pub(super) unsafe fn copy_across(
+        &self,
+        to: *mut u8,
+        from: &Stream,
+        address: *const u8,
+        nbytes: usize,
+    ) -> Result<()> {
         if nbytes == 0 || here::is_dry() {
             return Ok(());
         }
@@ -244,20 +285,23 @@ impl Stream {
         let (own, other) = (self.card.raw(), from.card.raw());
         // SAFETY: the caller's promise.
         unsafe {
-            self.with("to", |stream| result::memcpy_peer_async(own, to.addr() as u64, other, address.addr() as u64, nbytes, stream))
+            self.with("to", |stream| {
+                result::memcpy_peer_async(own, to.addr() as u64, other, address.addr() as u64, nbytes, stream)
+            })
         }?;
         from.follow(self)
     }
 
     /// Room for the length of a few kernels, given back after them.
     pub(super) fn room(self: &Arc<Self>, nbytes: usize) -> Result<CudaBlock> {
-        CudaBlock::fresh(self, nbytes, Fresh::Unspecified)
+        CudaBlock::fresh(self, nbytes, Init::Unspecified)
     }
 
     /// Page-locked memory of the host, which cards copy by themselves; not empty.
     pub(super) fn host_memory(&self, nbytes: usize) -> Result<*mut u8> {
         // SAFETY: asks for memory.
-        let room = unsafe { self.with("pinned", |_| result::malloc_host(nbytes, sys::CU_MEMHOSTALLOC_PORTABLE)) };
+        let room =
+            unsafe { self.with("pinned", |_| result::malloc_host(nbytes, sys::CU_MEMHOSTALLOC_PORTABLE)) };
         room.map(|room| room.cast()).map_err(|error| match error {
             Error::OutOfMemory { op, .. } => Error::OutOfMemory { op, nbytes },
             other => other,

@@ -42,10 +42,10 @@ pub use memory::CudaBlock;
 pub(crate) use memory::Queued;
 pub(crate) use source::SourceKernel;
 
-use super::{Deleter, Device, Fresh, Inputs, MemoryStatistics, Reduction, Slot};
+use super::{Deleter, Device, Init, Inputs, MemoryStatistics, OperandRef, Reduction};
 use crate::element::{Comparable, Element, Number};
 use crate::error::{Result, text};
-use crate::kernel::{Addressed, Body, Contraction, Op, Program, Reducer, Scanning, Sorting};
+use crate::kernel::{Body, ContractPlan, GatherPlan, Op, Program, Reducer, ScanPlan, SortPlan};
 use card::Card;
 use std::any::type_name;
 use std::fmt;
@@ -190,7 +190,10 @@ impl Cuda {
     /// What it has done in this process.
     pub fn statistics(&self) -> CudaStatistics {
         let count = |counter: &std::sync::atomic::AtomicUsize| counter.load(Ordering::Relaxed);
-        CudaStatistics { launches: count(&self.stream.card.launches), compiled: count(&self.stream.card.compiled) }
+        CudaStatistics {
+            launches: count(&self.stream.card.launches),
+            compiled: count(&self.stream.card.compiled),
+        }
     }
 
     /// What the pool of this card's memory holds now. Blocks of every size are kept when they are given back.
@@ -223,8 +226,8 @@ impl Cuda {
     fn run<T>(
         &self,
         name: &'static str,
-        writes: &[Slot<'_>],
-        reads: &[Slot<'_>],
+        writes: &[OperandRef<'_>],
+        reads: &[OperandRef<'_>],
         work: impl FnOnce(&Arc<Stream>) -> Result<T>,
     ) -> Result<T> {
         let stream = self.stream_here();
@@ -260,13 +263,15 @@ impl Cuda {
     /// As [`Device::read`]; nobody looks at `to` until the copy is done.
     pub(crate) unsafe fn read_later(&self, from: *const u8, to: *mut u8, nbytes: usize) -> Result<Queued> {
         // SAFETY: the caller's promise.
-        self.run("download", &[], &[bytes_at(from.cast_mut())], |stream| unsafe { stream.read_later(from, to, nbytes) })
+        self.run("download", &[], &[bytes_at(from.cast_mut())], |stream| unsafe {
+            stream.read_later(from, to, nbytes)
+        })
     }
 }
 
 /// Bytes as an operand.
-fn bytes_at(address: *mut u8) -> Slot<'static> {
-    Slot { address, stride: &[], element: 1 }
+fn bytes_at(address: *mut u8) -> OperandRef<'static> {
+    OperandRef { address, stride: &[], element: 1 }
 }
 
 impl PartialEq for Cuda {
@@ -286,13 +291,13 @@ impl fmt::Debug for Cuda {
 unsafe impl Device for Cuda {
     type Block = CudaBlock;
 
-    fn allocate(&self, nbytes: usize, fresh: Fresh) -> Result<CudaBlock> {
+    fn allocate(&self, nbytes: usize, fresh: Init) -> Result<CudaBlock> {
         CudaBlock::fresh(&self.stream_here(), nbytes, fresh)
     }
 
-    unsafe fn adopt(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<CudaBlock> {
+    unsafe fn from_external(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<CudaBlock> {
         // SAFETY: the caller's promise.
-        Ok(unsafe { CudaBlock::adopt(&self.stream_here(), address, nbytes, free) })
+        Ok(unsafe { CudaBlock::from_external(&self.stream_here(), address, nbytes, free) })
     }
 
     fn address(block: &CudaBlock) -> *mut u8 {
@@ -309,11 +314,19 @@ unsafe impl Device for Cuda {
         self.run("read", &[], &[bytes_at(from.cast_mut())], |stream| unsafe { stream.read(from, bytes) })
     }
 
-    unsafe fn receive<E: Device>(&self, to: *mut u8, from: &E, address: *const u8, nbytes: usize) -> Result<bool> {
+    unsafe fn copy_from<E: Device>(
+        &self,
+        to: *mut u8,
+        from: &E,
+        address: *const u8,
+        nbytes: usize,
+    ) -> Result<bool> {
         let Some(other) = (from as &dyn std::any::Any).downcast_ref::<Cuda>() else { return Ok(false) };
         if other == self {
             // SAFETY: as above.
-            self.run("to", &[bytes_at(to)], &[bytes_at(address.cast_mut())], |stream| unsafe { stream.copy_bytes(to, address, nbytes) })?;
+            self.run("to", &[bytes_at(to)], &[bytes_at(address.cast_mut())], |stream| unsafe {
+                stream.copy_bytes(to, address, nbytes)
+            })?;
             return Ok(true);
         }
         // On the other card's side it is a use of these bytes: after what wrote them, and before what writes them next.
@@ -321,17 +334,26 @@ unsafe impl Device for Cuda {
         let using = || from.ordered("to", &[], &[bytes_at(address.cast_mut())], || Ok(()));
         using()?;
         // SAFETY: as above.
-        self.run("to", &[bytes_at(to)], &[], |stream| unsafe { stream.copy_across(to, &from, address, nbytes) })?;
+        self.run("to", &[bytes_at(to)], &[], |stream| unsafe {
+            stream.copy_across(to, &from, address, nbytes)
+        })?;
         using()?;
         Ok(true)
     }
 
-    unsafe fn copy(&self, sizes: &[usize], to: Slot<'_>, from: Slot<'_>) -> Result<()> {
+    unsafe fn copy(&self, sizes: &[usize], to: OperandRef<'_>, from: OperandRef<'_>) -> Result<()> {
         // SAFETY: as above.
         self.run("copy", &[to], &[from], |stream| unsafe { stream.copy(sizes, to, from) })
     }
 
-    unsafe fn map<P: Program>(&self, program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+    unsafe fn map<P: Program>(
+        &self,
+        program: &P,
+        sizes: &[usize],
+        row: usize,
+        outputs: &[OperandRef<'_>],
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
         // SAFETY: as above.
         self.run(type_name::<P>(), outputs, inputs.slots, |stream| unsafe {
             match P::BY_ROWS {
@@ -346,37 +368,49 @@ unsafe impl Device for Cuda {
         body: &B,
         _: R,
         axes: Reduction<'_>,
-        output: Slot<'_>,
+        output: OperandRef<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
         // SAFETY: as above.
-        self.run(type_name::<(R, B)>(), &[output], inputs.slots, |stream| unsafe { stream.reduce::<B, R>(body, axes, output, inputs) })
+        self.run(type_name::<(R, B)>(), &[output], inputs.slots, |stream| unsafe {
+            stream.reduce::<B, R>(body, axes, output, inputs)
+        })
     }
 
     unsafe fn contract<T: Number, L: Number, R: Number>(
         &self,
-        plan: Contraction<'_>,
-        output: Slot<'_>,
-        left: Slot<'_>,
-        right: Slot<'_>,
+        plan: ContractPlan<'_>,
+        output: OperandRef<'_>,
+        left: OperandRef<'_>,
+        right: OperandRef<'_>,
     ) -> Result<()> {
         // SAFETY: as above.
-        self.run("contract", &[output], &[left, right], |stream| unsafe { stream.contract::<T, L, R>(plan, output, left, right) })
+        self.run("contract", &[output], &[left, right], |stream| unsafe {
+            stream.contract::<T, L, R>(plan, output, left, right)
+        })
     }
 
     unsafe fn scan<B: Body, R: Reducer<B::Out>>(
         &self,
         body: &B,
         _: R,
-        plan: Scanning<'_>,
-        output: Slot<'_>,
+        plan: ScanPlan<'_>,
+        output: OperandRef<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
         // SAFETY: as above.
-        self.run(type_name::<(R, B)>(), &[output], inputs.slots, |stream| unsafe { stream.scan::<B, R>(body, plan, output, inputs) })
+        self.run(type_name::<(R, B)>(), &[output], inputs.slots, |stream| unsafe {
+            stream.scan::<B, R>(body, plan, output, inputs)
+        })
     }
 
-    unsafe fn gather(&self, plan: Addressed<'_>, to: Slot<'_>, cells: Slot<'_>, index: Slot<'_>) -> Result<()> {
+    unsafe fn gather(
+        &self,
+        plan: GatherPlan<'_>,
+        to: OperandRef<'_>,
+        cells: OperandRef<'_>,
+        index: OperandRef<'_>,
+    ) -> Result<()> {
         // SAFETY: as above.
         self.run(plan.op, &[to], &[cells, index], |stream| unsafe { stream.gather(plan, to, cells, index) })
     }
@@ -384,30 +418,41 @@ unsafe impl Device for Cuda {
     unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
         &self,
         _: F,
-        plan: Addressed<'_>,
-        cells: Slot<'_>,
-        from: Slot<'_>,
-        index: Slot<'_>,
+        plan: GatherPlan<'_>,
+        cells: OperandRef<'_>,
+        from: OperandRef<'_>,
+        index: OperandRef<'_>,
     ) -> Result<()> {
         // SAFETY: as above.
-        self.run(plan.op, &[cells], &[from, index], |stream| unsafe { stream.scatter::<T, F>(plan, cells, from, index) })
+        self.run(plan.op, &[cells], &[from, index], |stream| unsafe {
+            stream.scatter::<T, F>(plan, cells, from, index)
+        })
     }
 
-    unsafe fn compact(&self, sizes: &[usize], _: usize, to: Slot<'_>, from: Slot<'_>, mask: Slot<'_>) -> Result<()> {
+    unsafe fn compact(
+        &self,
+        sizes: &[usize],
+        _: usize,
+        to: OperandRef<'_>,
+        from: OperandRef<'_>,
+        mask: OperandRef<'_>,
+    ) -> Result<()> {
         // SAFETY: as above.
         self.run("compact", &[to], &[from, mask], |stream| unsafe { stream.compact(sizes, to, from, mask) })
     }
 
     unsafe fn sort<T: Comparable>(
         &self,
-        plan: Sorting<'_>,
-        values: Option<Slot<'_>>,
-        positions: Option<Slot<'_>>,
-        from: Slot<'_>,
+        plan: SortPlan<'_>,
+        values: Option<OperandRef<'_>>,
+        positions: Option<OperandRef<'_>>,
+        from: OperandRef<'_>,
     ) -> Result<()> {
         let writes: Vec<_> = values.into_iter().chain(positions).collect();
         // SAFETY: as above.
-        self.run("sort", &writes, &[from], |stream| unsafe { stream.sort::<T>(plan, values, positions, from) })
+        self.run("sort", &writes, &[from], |stream| unsafe {
+            stream.sort::<T>(plan, values, positions, from)
+        })
     }
 
     /// Waits for the work of this handle's stream; the card's main handle waits for all streams.

@@ -108,7 +108,11 @@ impl Memory {
 
     /// Memory that somebody else owns; false where it lies in a block that is known already.
     pub(super) fn adopted(&mut self, address: usize, nbytes: usize) -> bool {
-        let overlaps = self.live.range(..address.saturating_add(nbytes)).next_back().is_some_and(|(&at, live)| at + live.nbytes > address);
+        let overlaps = self
+            .live
+            .range(..address.saturating_add(nbytes))
+            .next_back()
+            .is_some_and(|(&at, live)| at + live.nbytes > address);
         if !overlaps {
             self.enter(address, nbytes, 0);
         }
@@ -180,7 +184,12 @@ impl Memory {
 
     /// A block that only the graph being made keeps, for a use that comes after its others there.
     pub(super) fn reuse_of(&mut self, blocks: &BTreeSet<usize>, nbytes: usize) -> Option<usize> {
-        let fits = |live: &Live| live.given && live.pins == 1 && live.capacity >= nbytes && live.capacity - nbytes <= nbytes / SLACK;
+        let fits = |live: &Live| {
+            live.given
+                && live.pins == 1
+                && live.capacity >= nbytes
+                && live.capacity - nbytes <= nbytes / SLACK
+        };
         let block = *blocks.iter().find(|block| self.live.get(block).is_some_and(fits))?;
         if let Some(live) = self.live.get_mut(&block) {
             (live.given, live.nbytes) = (false, nbytes);

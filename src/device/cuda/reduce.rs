@@ -1,6 +1,6 @@
 //! Reductions: threads of a block share the values of one output, blocks may share them further in two passes.
 //!
-//! A block is `across × along` threads: that many outputs, that many threads for each. Neighbouring threads stand along
+//! A block is `across × along` threads: that many outputs, that many threads for each. Neighboring threads stand along
 //! whatever the first operand is contiguous in. How the values are shared out depends on sizes, strides and the card; a
 //! thread takes every so many values, so states come together in any order, which the laws of `Reducer` allow.
 // Imports: `error`, `scalar`, `element`, `kernel`, `device`.
@@ -9,7 +9,7 @@ use super::emit::{Source, c_type, foreign, plain, shares, state_size};
 use super::geometry::{Axes, Word, Words, all, is_wide, names};
 use super::map::{arguments, reads, together};
 use super::stream::{Key, Shape, Stream, count_of};
-use crate::device::{Inputs, Reduction, Slot};
+use crate::device::{Inputs, OperandRef, Reduction};
 use crate::element::{Compute, Element};
 use crate::error::{Error, Result};
 use crate::kernel::{Body, Reducer, Store, trace_body, trace_reducer};
@@ -29,7 +29,7 @@ impl Stream {
         self: &Arc<Self>,
         body: &B,
         axes: Reduction<'_>,
-        output: Slot<'_>,
+        output: OperandRef<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
         if axes.kept.contains(&0) {
@@ -40,14 +40,21 @@ impl Stream {
         let kept_rank = axes.kept.len();
         let kept_strides: Vec<&[isize]> = slots.iter().map(|slot| &slot.stride[..kept_rank]).collect();
         // The output stands still along what is reduced.
-        let reduced_strides: Vec<&[isize]> = slots.iter().map(|slot| slot.stride.get(kept_rank..).unwrap_or(&[])).collect();
+        let reduced_strides: Vec<&[isize]> =
+            slots.iter().map(|slot| slot.stride.get(kept_rank..).unwrap_or(&[])).collect();
         let kept = Axes::merged(axes.kept, &kept_strides, true);
         let reduced = Axes::merged(axes.reduced, &reduced_strides, false);
         let (outputs, count) = (kept.numel(), if axes.reduced.contains(&0) { 0 } else { reduced.numel() });
-        let step =
-            |axes: &Axes, k: usize| axes.strides.get(k).and_then(|steps| steps.last()).map_or(usize::MAX, |step| step.unsigned_abs());
-        let by_rows = kept.rank() == 0 || count <= 1 || reduced.rank() > 0 && step(&reduced, 1) <= step(&kept, 1);
-        let along = if by_rows { count.next_power_of_two().clamp(1, THREADS) } else { 8.min(count.next_power_of_two()) };
+        let step = |axes: &Axes, k: usize| {
+            axes.strides.get(k).and_then(|steps| steps.last()).map_or(usize::MAX, |step| step.unsigned_abs())
+        };
+        let by_rows =
+            kept.rank() == 0 || count <= 1 || reduced.rank() > 0 && step(&reduced, 1) <= step(&kept, 1);
+        let along = if by_rows {
+            count.next_power_of_two().clamp(1, THREADS)
+        } else {
+            8.min(count.next_power_of_two())
+        };
         let across = THREADS / along;
         let blocks = outputs.div_ceil(across);
         let most = count.div_ceil(along * 8).max(1);
@@ -55,7 +62,9 @@ impl Stream {
         let room = match parts {
             1 => None,
             _ => {
-                let nbytes = outputs.checked_mul(parts).and_then(|states| states.checked_mul(state_size::<B::Out, R>()));
+                let nbytes = outputs
+                    .checked_mul(parts)
+                    .and_then(|states| states.checked_mul(state_size::<B::Out, R>()));
                 Some(self.room(nbytes.ok_or(Error::OutOfMemory { op: "reduce", nbytes: usize::MAX })?)?)
             }
         };
@@ -64,8 +73,9 @@ impl Stream {
         words.class.extend(reads(inputs));
         let [outputs_at, count_at, share_at, parts_at, states_at] =
             [outputs, count, count.div_ceil(parts), parts, states].map(|word| words.push(word));
-        // Of a thread: how many there are beside it along the outputs and along the values, and whether the latter are neighbours.
-        let [along_at, across_at, rows_at] = [along, across, usize::from(by_rows)].map(|word| words.push(word));
+        // Of a thread: how many there are beside it along the outputs and along the values, and whether the latter are neighbors.
+        let [along_at, across_at, rows_at] =
+            [along, across, usize::from(by_rows)].map(|word| words.push(word));
         let operands = words.slots(&slots);
         let (kept_place, reduced_place) = (words.axes(&kept), words.axes(&reduced));
         let numbers = words.numbers(&Store(*body));
@@ -103,12 +113,12 @@ impl Stream {
             s.line(format_args!("    {} value;", c_type(value)));
             let load = |k: usize| format!("((const {}*)a.v[{}])[o{}]", c_type(signature.inputs[&k]), operands + 1 + k, k + 1);
             s.line(format_args!("    body({});", arguments(&signature, &load, &|_| "value".to_string())));
-            s.line(format_args!("    state = absorb(a, state, value, (i64)r);\n  }}"));
+            s.line(format_args!("    state = accumulate(a, state, value, (i64)r);\n  }}"));
             s.line(format_args!("  shared[threadIdx.x] = state;"));
             tree(&mut s, "", "along", "y", "(by_rows ? 1 : across)");
             s.line(format_args!("  if (there && y == 0) {{\n    const i64 parts = a.v[{parts_at}];"));
             s.line(format_args!("    if (parts > 1) ((State*)a.v[{states_at}])[(i64)output * parts + blockIdx.y] = shared[threadIdx.x];"));
-            s.line(format_args!("    else (({out}*)a.v[{operands}])[b0] = cast<{out}>(finish(a, shared[threadIdx.x], a.v[{count_at}]));"));
+            s.line(format_args!("    else (({out}*)a.v[{operands}])[b0] = cast<{out}>(finalize(a, shared[threadIdx.x], a.v[{count_at}]));"));
             s.line(format_args!("  }}\n}}"));
             Ok(s.text())
         })?;
@@ -130,14 +140,20 @@ impl Stream {
             s.reducer("", &trace_reducer::<B::Out, R>(), <Compute<B::Out> as Prim>::DTYPE);
             begin(&mut s);
             s.line(format_args!("  const i64 parts = a.v[{parts_at}];"));
-            s.line(format_args!("  const State* const states = (const State*)a.v[{states_at}] + blockIdx.x * parts;"));
+            s.line(format_args!(
+                "  const State* const states = (const State*)a.v[{states_at}] + blockIdx.x * parts;"
+            ));
             s.line(format_args!("  State state = identity(a);"));
-            s.line(format_args!("  for (i64 k = threadIdx.x; k < parts; k += {THREADS}) state = combine(a, state, states[k]);"));
+            s.line(format_args!(
+                "  for (i64 k = threadIdx.x; k < parts; k += {THREADS}) state = combine(a, state, states[k]);"
+            ));
             s.line(format_args!("  shared[threadIdx.x] = state;"));
             tree(&mut s, "", &THREADS.to_string(), "(int)threadIdx.x", "1");
             s.line(format_args!("  if (threadIdx.x == 0) {{\n    idx o = 0;"));
             place.offsets(&mut s, "(idx)blockIdx.x", &[Some("o")]);
-            s.line(format_args!("    (({out}*)a.v[{to}])[o] = cast<{out}>(finish(a, shared[0], a.v[{count_at}]));\n  }}\n}}"));
+            s.line(format_args!(
+                "    (({out}*)a.v[{to}])[o] = cast<{out}>(finalize(a, shared[0], a.v[{count_at}]));\n  }}\n}}"
+            ));
             s.text()
         })?;
         let shape = Shape { blocks: (count_of(outputs), 1), threads: THREADS as u32, shared: 0 };

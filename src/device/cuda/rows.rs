@@ -9,9 +9,9 @@ use super::geometry::{Axes, Place, Word, Words, is_wide, names};
 use super::map::{arguments, pointers, reads, together};
 use super::reduce::tree;
 use super::stream::{Key, Shape, Stream, count_of};
-use crate::device::{Inputs, Slot};
+use crate::device::{Inputs, OperandRef};
 use crate::error::Result;
-use crate::kernel::{Program, Settled, Traced, trace_program};
+use crate::kernel::{KernelIr, Program, RowConstant, trace_program};
 use std::any::TypeId;
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ impl Stream {
         program: &P,
         sizes: &[usize],
         row: usize,
-        outputs: &[Slot<'_>],
+        outputs: &[OperandRef<'_>],
         inputs: Inputs<'_>,
     ) -> Result<()> {
         if sizes.contains(&0) {
@@ -34,7 +34,8 @@ impl Stream {
         }
         let slots = together(outputs, inputs.slots);
         let (outer_sizes, row_sizes) = sizes.split_at(sizes.len() - row);
-        let outer_strides: Vec<&[isize]> = slots.iter().map(|slot| &slot.stride[..outer_sizes.len()]).collect();
+        let outer_strides: Vec<&[isize]> =
+            slots.iter().map(|slot| &slot.stride[..outer_sizes.len()]).collect();
         let row_strides: Vec<&[isize]> = slots.iter().map(|slot| &slot.stride[outer_sizes.len()..]).collect();
         let outer = Axes::merged(outer_sizes, &outer_strides, true);
         let line = Axes::merged(row_sizes, &row_strides, false);
@@ -60,7 +61,7 @@ impl Stream {
             let traced = trace_program(program, inputs.reads);
             plain("rows", traced.foreign())?;
             for settled in &traced.settled {
-                if let Settled::Reduced { reducer, .. } = settled {
+                if let RowConstant::Reduced { reducer, .. } = settled {
                     shares(reducer.name, threads, size_of_fields(&reducer.state))?;
                 }
             }
@@ -85,7 +86,7 @@ struct Plan {
     numbers: usize,
 }
 
-fn source(program: &Traced, words: &Words, plan: Plan) -> String {
+fn source(program: &KernelIr, words: &Words, plan: Plan) -> String {
     let Plan { outputs, threads, each, outer, line, .. } = plan;
     let mut s = Source::new();
     words.head(&mut s);
@@ -94,7 +95,7 @@ fn source(program: &Traced, words: &Words, plan: Plan) -> String {
     for (k, settled) in program.settled.iter().enumerate() {
         let signature = s.function(&format!("step{k}"), settled.body(), at);
         at += 2 * settled.body().params();
-        if let Settled::Reduced { reducer, .. } = settled {
+        if let RowConstant::Reduced { reducer, .. } = settled {
             s.reducer(&format!("r{k}_"), reducer, signature.outputs[0]);
         }
         signatures.push(signature);
@@ -105,7 +106,8 @@ fn source(program: &Traced, words: &Words, plan: Plan) -> String {
     inputs.outputs.clone_from(&last.outputs);
     s.line(format_args!("extern \"C\" __global__ void __launch_bounds__({threads}) kernel(const Args a) {{"));
     let types = pointers(&mut s, &inputs, outputs, outer.operands, plan.operands, outer, "(idx)blockIdx.x");
-    let reduced = |(k, settled): (usize, &Settled)| matches!(settled, Settled::Reduced { .. }).then_some(k);
+    let reduced =
+        |(k, settled): (usize, &RowConstant)| matches!(settled, RowConstant::Reduced { .. }).then_some(k);
     let reduced: Vec<usize> = program.settled.iter().enumerate().filter_map(reduced).collect();
     // The states of one step are there while no other's are.
     s.line(format_args!("  const idx count = {};\n  union Room {{ u8 none;", Word(plan.count)));
@@ -147,7 +149,7 @@ fn source(program: &Traced, words: &Words, plan: Plan) -> String {
         let mut needed: Vec<usize> = Vec::new();
         let mut open: Vec<usize> = signature.given.keys().copied().collect();
         while let Some(given) = open.pop() {
-            if matches!(program.settled[given], Settled::Held { .. }) && !needed.contains(&given) {
+            if matches!(program.settled[given], RowConstant::Held { .. }) && !needed.contains(&given) {
                 needed.push(given);
                 open.extend(signatures[given].given.keys());
             }
@@ -155,7 +157,11 @@ fn source(program: &Traced, words: &Words, plan: Plan) -> String {
         needed.sort_unstable();
         for held in needed {
             let of = &signatures[held];
-            s.line(format_args!("    {} g{held}; step{held}({});", c_type(of.outputs[0]), arguments(of, &x, &|_| format!("g{held}"))));
+            s.line(format_args!(
+                "    {} g{held}; step{held}({});",
+                c_type(of.outputs[0]),
+                arguments(of, &x, &|_| format!("g{held}"))
+            ));
         }
         s.line(format_args!("    {function}({});", arguments(signature, &x, y)));
     };
@@ -173,7 +179,9 @@ fn source(program: &Traced, words: &Words, plan: Plan) -> String {
         s.line(format_args!("  r{k}_State* const r{k}_shared = (r{k}_State*)room;\n  __syncthreads();"));
         s.line(format_args!("  r{k}_shared[threadIdx.x] = state{k};"));
         tree(&mut s, &format!("r{k}_"), &threads.to_string(), "(int)threadIdx.x", "1");
-        s.line(format_args!("  __syncthreads();\n  const auto g{k} = r{k}_finish(a, r{k}_shared[0], (i64)count);"));
+        s.line(format_args!(
+            "  __syncthreads();\n  const auto g{k} = r{k}_finish(a, r{k}_shared[0], (i64)count);"
+        ));
     }
     begin(&mut s);
     offsets(&mut s, "c", 0..if each > 0 { outputs } else { outer.operands });

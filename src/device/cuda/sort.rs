@@ -7,10 +7,10 @@ use super::emit::{Source, c_type, foreign, plain};
 use super::geometry::{Axes, Place, Words};
 use super::memory::CudaBlock;
 use super::stream::{Key, Shape, Stream, count_of};
-use crate::device::Slot;
+use crate::device::OperandRef;
 use crate::element::Comparable;
 use crate::error::{Error, Result};
-use crate::kernel::Sorting;
+use crate::kernel::SortPlan;
 use std::any::TypeId;
 use std::sync::Arc;
 
@@ -23,10 +23,10 @@ impl Stream {
     /// As [`Device::sort`](crate::device::Device::sort).
     pub(super) unsafe fn sort<T: Comparable>(
         self: &Arc<Self>,
-        plan: Sorting<'_>,
-        values: Option<Slot<'_>>,
-        positions: Option<Slot<'_>>,
-        from: Slot<'_>,
+        plan: SortPlan<'_>,
+        values: Option<OperandRef<'_>>,
+        positions: Option<OperandRef<'_>>,
+        from: OperandRef<'_>,
     ) -> Result<()> {
         plain("sort", foreign::<T>())?;
         if plan.lines.contains(&0) || plan.along == 0 || plan.keep == 0 {
@@ -34,7 +34,7 @@ impl Stream {
         }
         let rank = plan.lines.len();
         let zeros = vec![0isize; rank + 1];
-        let none = Slot { address: std::ptr::null_mut(), stride: &zeros, element: 1 };
+        let none = OperandRef { address: std::ptr::null_mut(), stride: &zeros, element: 1 };
         let slots = [from, values.unwrap_or(none), positions.unwrap_or(none)];
         let strides: Vec<&[isize]> = slots.iter().map(|slot| &slot.stride[..rank]).collect();
         let lines = Axes::merged(plan.lines, &strides, false);
@@ -79,7 +79,9 @@ impl Pairs {
     /// Room for `lines` lines of `along` keys.
     pub(super) fn new(stream: &Arc<Stream>, op: &'static str, lines: usize, along: usize) -> Result<Pairs> {
         let padded = along.checked_next_power_of_two();
-        let total = padded.and_then(|padded| lines.checked_mul(padded)).filter(|&total| total <= isize::MAX as usize / 16);
+        let total = padded
+            .and_then(|padded| lines.checked_mul(padded))
+            .filter(|&total| total <= isize::MAX as usize / 16);
         let total = total.ok_or(Error::OutOfMemory { op, nbytes: usize::MAX })?;
         let (keys, places) = (stream.room(total * 8)?, stream.room(total * 8)?);
         Ok(Pairs { keys, places, along, padded: total / lines.max(1), total })
@@ -87,7 +89,9 @@ impl Pairs {
 
     /// Adds the words of [`WORDS`]; they stand first.
     pub(super) fn words(&self, words: &mut Words) {
-        for word in [self.total, self.padded, self.along, self.keys.address().addr(), self.places.address().addr()] {
+        for word in
+            [self.total, self.padded, self.along, self.keys.address().addr(), self.places.address().addr()]
+        {
             words.push(word);
         }
     }
@@ -137,12 +141,16 @@ fn steps(s: &mut Source, part: &str) {
     s.line(format_args!(
         "DI bool after(u64 key, i64 place, u64 other, i64 elsewhere) {{ return key > other || key == other && place > elsewhere; }}"
     ));
-    s.line(format_args!("extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{\n{WORDS}"));
+    s.line(format_args!(
+        "extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{\n{WORDS}"
+    ));
     s.line(format_args!("  const i64 from = a.v[5], to = a.v[6], inside = padded - 1; (void)along;"));
     if part != NEAR {
         s.line(format_args!("  const i64 thread = (i64)blockIdx.x * {THREADS} + threadIdx.x;\n  if (thread >= total / 2) return;"));
         s.line(format_args!("  const i64 i = thread / to * to * 2 + thread % to, j = i + to;"));
-        s.line(format_args!("  const u64 ki = keys[i], kj = keys[j]; const i64 pi = places[i], pj = places[j];"));
+        s.line(format_args!(
+            "  const u64 ki = keys[i], kj = keys[j]; const i64 pi = places[i], pj = places[j];"
+        ));
         s.line(format_args!("  if (after(ki, pi, kj, pj) == ((i & inside & from) == 0)) {{ keys[i] = kj; keys[j] = ki; places[i] = pj; places[j] = pi; }}\n}}"));
         return;
     }
@@ -152,7 +160,9 @@ fn steps(s: &mut Source, part: &str) {
     s.line(format_args!(
         "  for (i64 run = from; run <= to; run *= 2) for (int far = run / 2 < {half} ? (int)(run / 2) : {half}; far > 0; far /= 2) {{"
     ));
-    s.line(format_args!("    __syncthreads();\n    for (int t = threadIdx.x; t < {half}; t += {THREADS}) {{"));
+    s.line(format_args!(
+        "    __syncthreads();\n    for (int t = threadIdx.x; t < {half}; t += {THREADS}) {{"
+    ));
     s.line(format_args!("      const int i = t / far * far * 2 + t % far, j = i + far;"));
     s.line(format_args!("      if (first + j < total && after(k[i], p[i], k[j], p[j]) == (((first + i) & inside & run) == 0)) {{"));
     s.line(format_args!("        const u64 key = k[i]; k[i] = k[j]; k[j] = key; const i64 place = p[i]; p[i] = p[j]; p[j] = place;"));
@@ -163,7 +173,9 @@ fn steps(s: &mut Source, part: &str) {
 /// From elements to keys and places, and from places to what was asked for. Words after those of the pairs: 5 how many are
 /// kept, 6 whether the order is reversed, 7 to 9 elements, values and positions, 10 to 12 their steps along a line.
 fn ends(s: &mut Source, part: &str, c: &str, values: bool, positions: bool, place: Place) {
-    s.line(format_args!("extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{\n{WORDS}"));
+    s.line(format_args!(
+        "extern \"C\" __global__ void __launch_bounds__({THREADS}) kernel(const Args a) {{\n{WORDS}"
+    ));
     s.line(format_args!("  const i64 thread = (i64)blockIdx.x * {THREADS} + threadIdx.x, keep = a.v[5];\n  idx b0 = 0, b1 = 0, b2 = 0;"));
     if part == KEYS {
         s.line(format_args!("  if (thread >= total) return;\n  const i64 i = thread % padded;"));

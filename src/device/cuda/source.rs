@@ -26,7 +26,8 @@ impl SourceKernel {
             (seed, &source).hash(&mut hasher);
             hasher.finish()
         };
-        let class = [hash(1), hash(2)].into_iter().flat_map(|hash| [hash as u32, (hash >> 32) as u32]).collect();
+        let class =
+            [hash(1), hash(2)].into_iter().flat_map(|hash| [hash as u32, (hash >> 32) as u32]).collect();
         SourceKernel { source, class }
     }
 }
@@ -46,13 +47,17 @@ impl Cuda {
         reads: &[*mut u8],
     ) -> Result<()> {
         if words.len() > MOST_WORDS {
-            let what = text(format_args!("{} bytes of operands are more than the 4080 that a kernel takes", 8 * words.len()));
+            let what = text(format_args!(
+                "{} bytes of operands are more than the 4080 that a kernel takes",
+                8 * words.len()
+            ));
             return Err(Error::Value { op, what });
         }
         let (writes, reads): (Vec<_>, Vec<_>) =
             (writes.iter().map(|&at| bytes_at(at)).collect(), reads.iter().map(|&at| bytes_at(at)).collect());
         self.run(op, &writes, &reads, |stream| {
-            let key = Key { mechanism: "source", types: [TypeId::of::<()>(); 2], class: kernel.class.clone() };
+            let key =
+                Key { mechanism: "source", types: [TypeId::of::<()>(); 2], class: kernel.class.clone() };
             let ready = stream.kernel(key, || format!("{PRELUDE}{}", kernel.source))?;
             // SAFETY: the caller's promise.
             unsafe { stream.launch_grid(op, ready, blocks, threads, shared, words) }

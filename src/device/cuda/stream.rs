@@ -7,7 +7,7 @@
 use super::card::Card;
 use super::pool::Mark;
 use super::{compile, here, library};
-use crate::device::Slot;
+use crate::device::OperandRef;
 use crate::error::{Error, Result};
 use cudarc::driver::result::{self, DriverError, stream::StreamKind};
 use cudarc::driver::sys;
@@ -94,7 +94,9 @@ impl Stream {
             card.with("stream", || {
                 let raw = result::stream::create(StreamKind::NonBlocking)?;
                 let event = result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?;
-                let begun = result::malloc_host(64, sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP)?.cast::<i64>();
+                let begun =
+                    result::malloc_host(64, sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP)?
+                        .cast::<i64>();
                 begun.write(0);
                 Ok((raw, event, begun))
             })
@@ -135,7 +137,11 @@ impl Stream {
     ///
     /// # Safety
     /// That of the calls.
-    pub(super) unsafe fn with<T>(&self, op: &'static str, calls: impl FnOnce(sys::CUstream) -> Result<T, DriverError>) -> Result<T> {
+    pub(super) unsafe fn with<T>(
+        &self,
+        op: &'static str,
+        calls: impl FnOnce(sys::CUstream) -> Result<T, DriverError>,
+    ) -> Result<T> {
         // SAFETY: the caller's promise.
         unsafe { self.card.with(op, || calls(self.raw)) }
     }
@@ -167,7 +173,8 @@ impl Stream {
         self.reachable("synchronize")?;
         let (ticket, started) = (self.ticket.load(Ordering::Acquire), self.started.load(Ordering::Acquire));
         // SAFETY: the stream lives as long as the process.
-        self.card.settled(unsafe { self.with("synchronize", |stream| result::stream::synchronize(stream)) })?;
+        self.card
+            .settled(unsafe { self.with("synchronize", |stream| result::stream::synchronize(stream)) })?;
         self.done.fetch_max(ticket, Ordering::AcqRel);
         self.finished.fetch_max(started, Ordering::AcqRel);
         Ok(())
@@ -178,7 +185,8 @@ impl Stream {
         if locked(&self.capture).is_none() {
             return Ok(());
         }
-        let what = "waits for the card, which the work of a graph cannot; do it before or after `capture`".into();
+        let what =
+            "waits for the card, which the work of a graph cannot; do it before or after `capture`".into();
         Err(Error::Fault { op, what })
     }
 
@@ -186,8 +194,8 @@ impl Stream {
     pub(super) fn ordered<T>(
         &self,
         name: &'static str,
-        writes: &[Slot<'_>],
-        reads: &[Slot<'_>],
+        writes: &[OperandRef<'_>],
+        reads: &[OperandRef<'_>],
         work: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
         here::named(name, || {
@@ -243,7 +251,8 @@ impl Stream {
             let block = memory.of(address).map(|(block, _)| block);
             let Some(block) = block else { continue };
             if !memory.is_own(block) {
-                let what = "memory that somebody else owns may go before the graph does; copy it first".into();
+                let what =
+                    "memory that somebody else owns may go before the graph does; copy it first".into();
                 return Err(Error::Value { op: "capture", what });
             }
             *capture.blocks.entry(block).or_insert_with(|| {
@@ -287,7 +296,9 @@ impl Stream {
         // SAFETY: as above; an event may be waited for by another card.
         unsafe {
             other.with("stream", |stream| result::event::record(other.event, stream))?;
-            self.with("stream", |own| result::stream::wait_event(own, other.event, sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT))
+            self.with("stream", |own| {
+                result::stream::wait_event(own, other.event, sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT)
+            })
         }
     }
 
@@ -354,7 +365,9 @@ impl Stream {
             }
             done => done,
         };
-        let block = block.map_err(|error| if matches!(error, Error::OutOfMemory { .. }) { missing() } else { error })? as usize;
+        let block = block
+            .map_err(|error| if matches!(error, Error::OutOfMemory { .. }) { missing() } else { error })?
+            as usize;
         locked(&self.card.memory).fresh(block, nbytes, capacity);
         Ok(block)
     }
@@ -392,7 +405,13 @@ impl Stream {
     ///
     /// # Safety
     /// The words are what the kernel's source takes, and it keeps to memory that is there.
-    pub(super) unsafe fn launch(&self, op: &'static str, kernel: Kernel, shape: Shape, words: &[i64]) -> Result<()> {
+    pub(super) unsafe fn launch(
+        &self,
+        op: &'static str,
+        kernel: Kernel,
+        shape: Shape,
+        words: &[i64],
+    ) -> Result<()> {
         let (blocks, threads) = ([shape.blocks.0, shape.blocks.1, 1], [shape.threads, 1, 1]);
         // SAFETY: the caller's promise.
         unsafe { self.launch_grid(op, kernel, blocks, threads, shape.shared, words) }
@@ -412,7 +431,10 @@ impl Stream {
         words: &[i64],
     ) -> Result<()> {
         if blocks[0] > i32::MAX as u32 {
-            return Err(Error::Fault { op, what: "more blocks than a card counts; cut the operation in parts".into() });
+            return Err(Error::Fault {
+                op,
+                what: "more blocks than a card counts; cut the operation in parts".into(),
+            });
         }
         if here::is_dry() {
             return Ok(());
@@ -425,7 +447,11 @@ impl Stream {
         self.card.launches.fetch_add(1, Ordering::Relaxed);
         self.start();
         // SAFETY: the caller's promise; the driver copies the words before it returns.
-        unsafe { self.with(op, |stream| result::launch_kernel(kernel.0, (bx, by, bz), (tx, ty, tz), shared, stream, &mut arguments)) }
+        unsafe {
+            self.with(op, |stream| {
+                result::launch_kernel(kernel.0, (bx, by, bz), (tx, ty, tz), shared, stream, &mut arguments)
+            })
+        }
     }
 
     /// Opens what must not be opened while a graph is made: the compiler and cuBLAS.

@@ -8,7 +8,7 @@ use super::emit::{Source, c_type, plain};
 use super::geometry::{Axes, Word, Words, is_wide};
 use super::map::{Each, arguments, pointers};
 use super::stream::{Key, Shape, Stream, count_of};
-use crate::device::Slot;
+use crate::device::OperandRef;
 use crate::error::Result;
 use crate::kernel::Program;
 use std::sync::Arc;
@@ -21,13 +21,19 @@ const DEEP: usize = 8;
 const ROOM: usize = 40 << 10;
 
 /// The axis along which crosswise operands are contiguous, and which those are; none where tiles do not pay.
-pub(super) fn crosswise(axes: &Axes, slots: &[Slot<'_>], outputs: usize) -> Option<(usize, Vec<usize>)> {
+pub(super) fn crosswise(
+    axes: &Axes,
+    slots: &[OperandRef<'_>],
+    outputs: usize,
+) -> Option<(usize, Vec<usize>)> {
     let last = axes.rank().checked_sub(1).filter(|&last| last > 0 && axes.sizes[last] >= SIDE)?;
     if (0..outputs).any(|k| axes.strides[k][last] != 1) {
         return None;
     }
-    let stands = |k: usize, axis: usize| axes.strides[k][axis] == 1 && axes.strides[k][last].unsigned_abs() > 1;
-    let axis = (0..last).find(|&axis| axes.sizes[axis] >= SIDE && (outputs..slots.len()).any(|k| stands(k, axis)))?;
+    let stands =
+        |k: usize, axis: usize| axes.strides[k][axis] == 1 && axes.strides[k][last].unsigned_abs() > 1;
+    let axis = (0..last)
+        .find(|&axis| axes.sizes[axis] >= SIDE && (outputs..slots.len()).any(|k| stands(k, axis)))?;
     let all: Vec<usize> = (outputs..slots.len()).filter(|&k| stands(k, axis)).collect();
     let room: usize = all.iter().map(|&k| SIDE * (SIDE + 1) * slots[k].element).sum();
     (room <= ROOM).then_some((axis, all))
@@ -41,7 +47,7 @@ impl Stream {
         each: &Each<'_, P>,
         mut outer: Axes,
         outputs: usize,
-        slots: &[Slot<'_>],
+        slots: &[OperandRef<'_>],
         (axis, turned): (usize, Vec<usize>),
     ) -> Result<()> {
         let mut words = Words::new(is_wide(&[&outer], 0));
@@ -100,7 +106,11 @@ impl Stream {
             Ok(s.text())
         })?;
         let squares = down.numel().div_ceil(SIDE) * along.numel().div_ceil(SIDE);
-        let shape = Shape { blocks: (count_of(squares), many.min(1 << 15) as u32), threads: (SIDE * DEEP) as u32, shared: 0 };
+        let shape = Shape {
+            blocks: (count_of(squares), many.min(1 << 15) as u32),
+            threads: (SIDE * DEEP) as u32,
+            shared: 0,
+        };
         // SAFETY: the caller's promise; the words stand as the source reads them.
         unsafe { self.launch("map", kernel, shape, &words.list) }
     }

@@ -14,7 +14,11 @@ fn integer_to_odd(value: i128) -> f64 {
     if near as i128 == value {
         return near;
     }
-    let toward_zero = if (near as i128).unsigned_abs() > value.unsigned_abs() { near.to_bits() - 1 } else { near.to_bits() };
+    let toward_zero = if (near as i128).unsigned_abs() > value.unsigned_abs() {
+        near.to_bits() - 1
+    } else {
+        near.to_bits()
+    };
     f64::from_bits(toward_zero | 1)
 }
 
@@ -318,12 +322,18 @@ mod tests {
     #[test]
     fn arithmetic_is_rounded_after_each_step() {
         let [a, b] = [2049.0, 3.0].map(f16::from_f32);
-        assert_eq!([a + b, a - b, a * b, a / b, a % b].map(f16::to_f32), [2052.0, 2045.0, 6144.0, 682.5, 2.0]);
+        assert_eq!(
+            [a + b, a - b, a * b, a / b, a % b].map(f16::to_f32),
+            [2052.0, 2045.0, 6144.0, 682.5, 2.0]
+        );
         let mut sum = bf16::from_f32(256.0);
         sum += bf16::ONE;
         assert_eq!(sum.to_f32(), 256.0);
         assert_eq!([bf16::ONE; 300].into_iter().sum::<bf16>().to_f32(), 300.0);
-        assert_eq!(Float::mul_add(f16::from_bits(0x3c01), f16::from_bits(0x3c01), f16::NEG_ONE).to_bits(), 0x1800); // 2^-9 + 2^-20, a tie
+        assert_eq!(
+            Float::mul_add(f16::from_bits(0x3c01), f16::from_bits(0x3c01), f16::NEG_ONE).to_bits(),
+            0x1800
+        ); // 2^-9 + 2^-20, a tie
         assert_eq!([f16::from_f32(2.0).sqrt().to_bits(), f16::ONE.exp().to_bits()], [0x3da8, 0x4170]);
         assert!(f16::NAN != f16::NAN && f16::NAN.partial_cmp(&a).is_none() && f16::NEG_ZERO == f16::ZERO);
         assert_eq!(f16::NEG_ZERO.total_cmp(&f16::ZERO), Ordering::Less);

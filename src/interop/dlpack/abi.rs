@@ -94,9 +94,24 @@ pub const VERSION: DLPackVersion = DLPackVersion { major: 1, minor: 1 };
 #[cfg(target_pointer_width = "64")]
 const _: () = {
     use std::mem::offset_of;
-    assert!(size_of::<DLTensor>() == 48 && size_of::<DLManagedTensorVersioned>() == 80 && size_of::<DLManagedTensor>() == 64);
-    assert!(offset_of!(DLTensor, device) == 8 && offset_of!(DLTensor, ndim) == 16 && offset_of!(DLTensor, dtype) == 20);
-    assert!(offset_of!(DLTensor, shape) == 24 && offset_of!(DLTensor, strides) == 32 && offset_of!(DLTensor, byte_offset) == 40);
-    assert!(offset_of!(DLManagedTensorVersioned, deleter) == 16 && offset_of!(DLManagedTensorVersioned, dl_tensor) == 32);
+    assert!(
+        size_of::<DLTensor>() == 48
+            && size_of::<DLManagedTensorVersioned>() == 80
+            && size_of::<DLManagedTensor>() == 64
+    );
+    assert!(
+        offset_of!(DLTensor, device) == 8
+            && offset_of!(DLTensor, ndim) == 16
+            && offset_of!(DLTensor, dtype) == 20
+    );
+    assert!(
+        offset_of!(DLTensor, shape) == 24
+            && offset_of!(DLTensor, strides) == 32
+            && offset_of!(DLTensor, byte_offset) == 40
+    );
+    assert!(
+        offset_of!(DLManagedTensorVersioned, deleter) == 16
+            && offset_of!(DLManagedTensorVersioned, dl_tensor) == 32
+    );
     assert!(offset_of!(DLManagedTensor, manager_ctx) == 48 && offset_of!(DLManagedTensor, deleter) == 56);
 };

@@ -42,7 +42,12 @@ pub(super) fn read(op: &'static str, reader: &mut dyn Read) -> Result<(Descr, De
             exactly(op, reader, &mut length)?;
             u32::from_le_bytes(length) as usize
         }
-        _ => return format_error(op, format_args!("version {}.{} is none of 1.0, 2.0 and 3.0", start[6], start[7])),
+        _ => {
+            return format_error(
+                op,
+                format_args!("version {}.{} is none of 1.0, 2.0 and 3.0", start[6], start[7]),
+            );
+        }
     };
     if length > LONGEST {
         return format_error(op, format_args!("a header of {length} bytes; {LONGEST} are the most"));
@@ -143,10 +148,12 @@ fn element(op: &'static str, name: &[u8]) -> Result<(Descr, bool)> {
         [b'S' | b'a' | b'U' | b'T', ..] => refused("text, not numbers"),
         b"f1" => Ok((Descr::Void(1), false)), // what `ml_dtypes` calls one of its 8-bit floats
         [b'f' | b'c', ..] => refused("floats of a size that no element has"),
-        [b'V', digits @ ..] => match std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()) {
-            Some(nbytes @ 1..) => Ok((Descr::Void(nbytes), false)),
-            _ => refused("bytes without a meaning"),
-        },
+        [b'V', digits @ ..] => {
+            match std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()) {
+                Some(nbytes @ 1..) => Ok((Descr::Void(nbytes), false)),
+                _ => refused("bytes without a meaning"),
+            }
+        }
         _ => refused("unknown"),
     }
 }
@@ -170,7 +177,10 @@ impl<'a> Parser<'a> {
     fn wrong<T>(&self, expected: &str) -> Result<T> {
         let rest = &self.text[self.at..];
         let found = Text(&rest[..rest.len().min(24)]);
-        format_error(self.op, format_args!("the header has {found:?} at byte {}, expected {expected}", self.at))
+        format_error(
+            self.op,
+            format_args!("the header has {found:?} at byte {}, expected {expected}", self.at),
+        )
     }
 
     fn space(&mut self) {
@@ -201,14 +211,22 @@ impl<'a> Parser<'a> {
                 b"descr" => {
                     self.space();
                     if matches!(self.text.get(self.at), Some(b'[' | b'(' | b'{')) {
-                        return format_error(self.op, format_args!("elements with fields (a structured dtype) are no tensor"));
+                        return format_error(
+                            self.op,
+                            format_args!("elements with fields (a structured dtype) are no tensor"),
+                        );
                     }
                     let name = self.string()?;
                     elements.replace(element(self.op, name)?).is_some()
                 }
                 b"fortran_order" => column.replace(self.boolean()?).is_some(),
                 b"shape" => size.replace(self.sizes()?).is_some(),
-                _ => return format_error(self.op, format_args!("the header has an entry {:?}, which it should not", Text(key))),
+                _ => {
+                    return format_error(
+                        self.op,
+                        format_args!("the header has an entry {:?}, which it should not", Text(key)),
+                    );
+                }
             };
             if twice {
                 return format_error(self.op, format_args!("the header has the entry {:?} twice", Text(key)));
@@ -223,7 +241,10 @@ impl<'a> Parser<'a> {
             return self.wrong("the end of the line");
         }
         let (Some((descr, swapped)), Some(column), Some(size)) = (elements, column, size) else {
-            return format_error(self.op, format_args!("the header lacks one of 'descr', 'fortran_order' and 'shape'"));
+            return format_error(
+                self.op,
+                format_args!("the header lacks one of 'descr', 'fortran_order' and 'shape'"),
+            );
         };
         let order = if column { Order::ColumnMajor } else { Order::RowMajor };
         let dtype = match descr {
@@ -237,7 +258,9 @@ impl<'a> Parser<'a> {
         self.space();
         let Some(&quote @ (b'\'' | b'"')) = self.text.get(self.at) else { return self.wrong("a string") };
         let rest: &'a [u8] = &self.text[self.at + 1..];
-        let Some(length) = rest.iter().position(|&byte| byte == quote || byte == b'\\') else { return self.wrong("the end of a string") };
+        let Some(length) = rest.iter().position(|&byte| byte == quote || byte == b'\\') else {
+            return self.wrong("the end of a string");
+        };
         if rest[length] == b'\\' {
             return self.wrong("a string without escapes");
         }
@@ -266,11 +289,15 @@ impl<'a> Parser<'a> {
                 return self.wrong("`,` or `)`");
             }
             let digits = self.text[self.at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-            let number = std::str::from_utf8(&self.text[self.at..self.at + digits]).ok().and_then(|digits| digits.parse().ok());
+            let number = std::str::from_utf8(&self.text[self.at..self.at + digits])
+                .ok()
+                .and_then(|digits| digits.parse().ok());
             let Some(number) = number else { return self.wrong("a size that fits a usize") };
             self.at += digits;
             self.at += usize::from(self.text.get(self.at) == Some(&b'L'));
-            sizes.try_reserve(1).map_err(|_| Error::OutOfMemory { op: self.op, nbytes: size_of::<usize>() })?;
+            sizes
+                .try_reserve(1)
+                .map_err(|_| Error::OutOfMemory { op: self.op, nbytes: size_of::<usize>() })?;
             sizes.push(number);
             comma = self.takes(b',');
         }

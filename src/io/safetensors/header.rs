@@ -74,19 +74,30 @@ pub(super) fn parse(op: &'static str, text: &[u8], length: u64) -> Result<Header
     for entry in &tensors {
         let Entry { name, dtype, size, range } = entry;
         if range.start != end || range.end < range.start {
-            return format_error(op, format_args!("tensor {name:?} stands at bytes {range:?}, expected from byte {end} on"));
+            return format_error(
+                op,
+                format_args!("tensor {name:?} stands at bytes {range:?}, expected from byte {end} on"),
+            );
         }
         end = range.end;
         if let Some((.., bits)) = NAMES.iter().find(|row| row.0 == dtype) {
             let count = size.iter().try_fold(1u64, |product, &size| product.checked_mul(size as u64));
             let bits = count.and_then(|count| count.checked_mul(*bits));
             if bits != (range.end - range.start).checked_mul(8) {
-                return format_error(op, format_args!("tensor {name:?} of {dtype} and sizes {size:?} does not fill bytes {range:?}"));
+                return format_error(
+                    op,
+                    format_args!(
+                        "tensor {name:?} of {dtype} and sizes {size:?} does not fill bytes {range:?}"
+                    ),
+                );
             }
         }
     }
     if end != length {
-        return format_error(op, format_args!("the tensors take {end} bytes, the file has {length} for them"));
+        return format_error(
+            op,
+            format_args!("the tensors take {end} bytes, the file has {length} for them"),
+        );
     }
     Ok(Header { metadata: metadata.unwrap_or_default(), tensors })
 }
@@ -144,7 +155,10 @@ fn entry(op: &'static str, json: &mut Json<'_>, name: String) -> Result<Entry> {
         _ => json.skip(),
     })?;
     let (Some(dtype), Some(shape), Some(range)) = (dtype, shape, range) else {
-        return format_error(op, format_args!("tensor {name:?} lacks one of `dtype`, `shape` and `data_offsets`"));
+        return format_error(
+            op,
+            format_args!("tensor {name:?} lacks one of `dtype`, `shape` and `data_offsets`"),
+        );
     };
     let size: Option<Vec<usize>> = shape.iter().map(|&size| size.try_into().ok()).collect();
     match (size, &range[..]) {
@@ -154,10 +168,14 @@ fn entry(op: &'static str, json: &mut Json<'_>, name: String) -> Result<Entry> {
 }
 
 /// The text of a header: tensors in the order of their bytes.
-pub(super) fn compose(metadata: &[(&str, &str)], tensors: &[(&str, &'static str, Vec<usize>, std::ops::Range<u64>)]) -> Vec<u8> {
+pub(super) fn compose(
+    metadata: &[(&str, &str)],
+    tensors: &[(&str, &'static str, Vec<usize>, std::ops::Range<u64>)],
+) -> Vec<u8> {
     let mut parts = Vec::new();
     if !metadata.is_empty() {
-        let pairs: Vec<String> = metadata.iter().map(|(key, value)| format!("{}:{}", quoted(key), quoted(value))).collect();
+        let pairs: Vec<String> =
+            metadata.iter().map(|(key, value)| format!("{}:{}", quoted(key), quoted(value))).collect();
         parts.push(format!("\"__metadata__\":{{{}}}", pairs.join(",")));
     }
     for (name, dtype, size, range) in tensors {

@@ -28,7 +28,10 @@ impl<'a> Json<'a> {
     fn wrong<T>(&self, expected: &str) -> Result<T> {
         let rest: &[u8] = &self.text.as_bytes()[self.at..];
         let found = rest[..rest.len().min(24)].escape_ascii();
-        format_error(self.op, format_args!("the header is not valid: \"{found}\" at byte {}, expected {expected}", self.at))
+        format_error(
+            self.op,
+            format_args!("the header is not valid: \"{found}\" at byte {}, expected {expected}", self.at),
+        )
     }
 
     fn space(&mut self) {
@@ -92,7 +95,9 @@ impl<'a> Json<'a> {
         self.list(b']', |json| {
             json.space();
             let digits = json.text[json.at..].bytes().take_while(u8::is_ascii_digit).count();
-            let Ok(number) = json.text[json.at..json.at + digits].parse() else { return json.wrong("a whole number from 0") };
+            let Ok(number) = json.text[json.at..json.at + digits].parse() else {
+                return json.wrong("a whole number from 0");
+            };
             if digits > 1 && json.text.as_bytes()[json.at] == b'0' {
                 return json.wrong("a number without leading zeros");
             }
@@ -109,7 +114,8 @@ impl<'a> Json<'a> {
         let mut string = String::new();
         loop {
             let rest = &self.text[self.at..];
-            let plain = rest.bytes().take_while(|&byte| byte != b'"' && byte != b'\\' && byte >= b' ').count();
+            let plain =
+                rest.bytes().take_while(|&byte| byte != b'"' && byte != b'\\' && byte >= b' ').count();
             string.try_reserve(plain + 4).map_err(|_| Error::OutOfMemory { op: self.op, nbytes: plain })?;
             string.push_str(&rest[..plain]);
             self.at += plain;
@@ -159,8 +165,9 @@ impl<'a> Json<'a> {
 
     fn hex(&mut self) -> Result<u32> {
         let digits = self.text.as_bytes().get(self.at..self.at + 6).filter(|part| part.starts_with(b"\\u"));
-        let value =
-            digits.and_then(|part| part[2..].iter().try_fold(0, |value, &digit| Some(value * 16 + char::from(digit).to_digit(16)?)));
+        let value = digits.and_then(|part| {
+            part[2..].iter().try_fold(0, |value, &digit| Some(value * 16 + char::from(digit).to_digit(16)?))
+        });
         match value {
             Some(value) => {
                 self.at += 6;
@@ -176,7 +183,9 @@ impl<'a> Json<'a> {
     }
 
     fn skip_below(&mut self, depth: usize) -> Result<()> {
-        let Some(deeper) = depth.checked_sub(1) else { return self.wrong("fewer brackets inside each other") };
+        let Some(deeper) = depth.checked_sub(1) else {
+            return self.wrong("fewer brackets inside each other");
+        };
         match self.peek() {
             Some(b'{') => self.object(|json, _| json.skip_below(deeper)),
             Some(b'[') => {
@@ -186,8 +195,12 @@ impl<'a> Json<'a> {
             Some(b'"') => self.string().map(drop),
             _ => {
                 let rest = &self.text[self.at..];
-                let word = rest.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte)).count();
-                let digits = rest[..word].bytes().all(|byte| byte.is_ascii_digit() || b"eE+-.".contains(&byte)); // not `inf`
+                let word = rest
+                    .bytes()
+                    .take_while(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte))
+                    .count();
+                let digits =
+                    rest[..word].bytes().all(|byte| byte.is_ascii_digit() || b"eE+-.".contains(&byte)); // not `inf`
                 let number = digits && rest[..word].parse::<f64>().is_ok();
                 if !number && !matches!(&rest[..word], "true" | "false" | "null") {
                     return self.wrong("a value");

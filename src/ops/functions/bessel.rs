@@ -3,7 +3,7 @@
 //! All are computed in `f64`, `f32` too. Up to 8 polynomials in `x²`, those of `J` with their zeros taken out; beyond, from
 //! modulus and phase, `√(2/πx)·(P·cos χ − Q·sin χ)` with `χ = x − (2n + 1)·π/4`, `P` and `Q` polynomials in `1/x²`. What
 //! cancels is carried in two words. Beyond 8 errors are those of the amplitude `√(2/πx)`: at a zero of the function every
-//! `x` has neighbours that differ by more.
+//! `x` has neighbors that differ by more.
 // Imports: `scalar`.
 
 use super::power::ln_double;

@@ -16,7 +16,10 @@ const JOIN: f64 = 0.875;
 pub(super) fn excess<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
     let z = x * x;
     let slope = if single::<P>() {
-        poly(z, [0.12837917, -0.3761263, 0.112836234, -0.026855458, 0.0051913173, -0.0008032525, 7.902075e-05])
+        poly(
+            z,
+            [0.12837917, -0.3761263, 0.112836234, -0.026855458, 0.0051913173, -0.0008032525, 7.902075e-05],
+        )
     } else {
         poly(
             z,
@@ -42,7 +45,8 @@ pub(super) fn excess<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
 /// `erf x` for an `x ≥ 0` of type `f32`.
 #[inline(always)]
 fn erf_f32<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
-    let excess = poly(x * x, [0.12837915, -0.37612504, 0.11281922, -0.026770493, 0.004998959, -0.00060207996]);
+    let excess =
+        poly(x * x, [0.12837915, -0.37612504, 0.11281922, -0.026770493, 0.004998959, -0.00060207996]);
     let near = x.mul_add(excess, x);
     let end = Lane::real(3.95);
     let x = end.lt(x).select(end, x);
@@ -50,7 +54,10 @@ fn erf_f32<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
     let s = poly(x, [-1.62715, -0.9188208, -0.15033045, 0.032255806, -0.0044382866, 0.00028759456]);
     let k = Exponent::product(x, s);
     let r = x.mul_add(s, -k.float);
-    let bend = poly(r, [-0.00015282787, 0.69304127, 0.24018976, 0.055494793, 0.009617025, 0.0013398413, 0.00015343020]);
+    let bend = poly(
+        r,
+        [-0.00015282787, 0.69304127, 0.24018976, 0.055494793, 0.009617025, 0.0013398413, 0.00015343020],
+    );
     let power = k.power(0);
     x.lt(Lane::real(JOIN)).select(near, (-power).mul_add(bend, 1.0 - power))
 }

@@ -7,7 +7,8 @@ use super::{Double, clamp, pick, poly, power_of_two, shifter, single, word};
 use crate::scalar::{Function, Lane, Lanes, Real};
 
 /// `ln 2` in two words.
-pub(super) const LN_2: [[f64; 2]; 2] = [[0.6931471824645996, -1.904654323148236e-9], [std::f64::consts::LN_2, 2.3190468138462996e-17]];
+pub(super) const LN_2: [[f64; 2]; 2] =
+    [[0.6931471824645996, -1.904654323148236e-9], [std::f64::consts::LN_2, 2.3190468138462996e-17]];
 
 /// `(e^r − 1 − r) / r²` for `|r| ≤ ln2 / 2`; relative error of `r + r²·q` 2^-28 (f32), 2^-61 (f64).
 #[inline(always)]
@@ -101,7 +102,11 @@ pub(super) fn exp_m1_reduced<L: Lanes, P: Real>(r: Double<L, P>) -> Lane<L, P> {
 #[inline(always)]
 pub(super) fn exp_m1_short<L: Lanes, P: Real>(r: Double<L, P>) -> Lane<L, P> {
     let sum = r.value();
-    let quotient = if single::<P>() { poly(sum, [0.49999994, 0.16666514, 0.04166806, 0.008369549, 0.0013843774]) } else { quotient(sum) };
+    let quotient = if single::<P>() {
+        poly(sum, [0.49999994, 0.16666514, 0.04166806, 0.008369549, 0.0013843774])
+    } else {
+        quotient(sum)
+    };
     r.hi + (sum * sum).mul_add(quotient, r.lo)
 }
 
@@ -131,7 +136,11 @@ fn is_plain<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, bool> {
 
 /// `e^x` of a reduced `x`, and whether it is in doubt. What vanishes is not: masks of −∞ or −1e9 ask for that.
 #[inline(always)]
-fn quick_power<L: Lanes, P: Real>(x: Lane<L, P>, k: Exponent<L, P>, r: Double<L, P>) -> (Lane<L, P>, Lane<L, bool>) {
+fn quick_power<L: Lanes, P: Real>(
+    x: Lane<L, P>,
+    k: Exponent<L, P>,
+    r: Double<L, P>,
+) -> (Lane<L, P>, Lane<L, bool>) {
     let power = (exp_m1_short(r) + 1.0) * k.power(0);
     let vanishes = x.lt(pick(-104.0, -746.0));
     (vanishes.select(Lane::zero(), power), !(is_plain(x) | vanishes))

@@ -236,7 +236,11 @@ fn gamma<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
 
 /// `e · p(e)` in two words.
 #[inline(always)]
-fn factor<L: Lanes, R: Real, const K: usize, const N: usize>(e: Double<L, f64>, lead: [[f64; 2]; K], rest: [f64; N]) -> Double<L, f64> {
+fn factor<L: Lanes, R: Real, const K: usize, const N: usize>(
+    e: Double<L, f64>,
+    lead: [[f64; 2]; K],
+    rest: [f64; N],
+) -> Double<L, f64> {
     long_poly::<L, R, K, N>(e, lead, rest).mul(e)
 }
 
@@ -287,7 +291,8 @@ fn ln_gamma_quick<L: Lanes, R: Real>(x: Lane<L, f64>) -> (Lane<L, f64>, Lane<L, 
 fn psi_above<L: Lanes, R: Real>(v: Double<L, f64>) -> Double<L, f64> {
     let zero = ZERO.map(Lane::<L, f64>::real);
     let from_zero = Double::sum(v.hi - zero[0], v.lo - zero[1]);
-    let near = long_poly::<L, R, 3, 21>(Double::fast_sum(v.hi - 1.5, v.lo), NEAR_ZERO, NEAR_ZERO_REST).mul(from_zero);
+    let near = long_poly::<L, R, 3, 21>(Double::fast_sum(v.hi - 1.5, v.lo), NEAR_ZERO, NEAR_ZERO_REST)
+        .mul(from_zero);
     let (mut z, mut steps) = (v, Double::new(Lane::zero(), Lane::zero()));
     for step in 1..9 {
         let small = z.hi.lt(Lane::real(SERIES));
@@ -305,7 +310,8 @@ fn psi_above<L: Lanes, R: Real>(v: Double<L, f64>) -> Double<L, f64> {
     let half = Double::sum(main.hi, inverse * -0.5);
     let series = square * poly(square, DIGAMMA);
     let rest = (-inverse).mul_add(z.hi, Lane::one()) * inverse * -0.5;
-    let far = Double::new(half.hi, half.lo + (main.lo + (log.lo - steps.lo + z.lo * inverse - (series - rest))));
+    let far =
+        Double::new(half.hi, half.lo + (main.lo + (log.lo - steps.lo + z.lo * inverse - (series - rest))));
     Double::select(v.hi.ge(Lane::one()) & v.hi.le(Lane::real(2.0)), near, far)
 }
 
@@ -327,7 +333,10 @@ fn psi<L: Lanes, R: Real>(x: Lane<L, f64>) -> Lane<L, f64> {
 /// `ψ(x)` for `x > 0`, and whether it is not.
 #[inline(always)]
 fn psi_quick<L: Lanes, R: Real>(x: Lane<L, f64>) -> (Lane<L, f64>, Lane<L, bool>) {
-    (psi_above::<L, R>(Double::new(x, Lane::zero())).value(), !(x.gt(Lane::real(1e-20)) & x.lt(Lane::highest())))
+    (
+        psi_above::<L, R>(Double::new(x, Lane::zero())).value(),
+        !(x.gt(Lane::real(1e-20)) & x.lt(Lane::highest())),
+    )
 }
 
 /// `ψ′(x)` in `f64`.
@@ -342,7 +351,8 @@ fn psi_1<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
     }
     let inverse = 1.0 / z;
     let square = inverse * inverse;
-    let above = steps + (inverse + square.mul_add(Lane::real(0.5), square * inverse * poly(square, TRIGAMMA)));
+    let above =
+        steps + (inverse + square.mul_add(Lane::real(0.5), square * inverse * poly(square, TRIGAMMA)));
     // Not by `sin_pi_inside`: this is differentiated for second derivatives.
     let ratio = PI / sin_pi(x);
     let y = reflected.select(ratio * ratio - above, above);

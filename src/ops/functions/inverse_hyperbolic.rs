@@ -43,7 +43,8 @@ impl Function<1> for AsinhFn {
         let below = Double::sum(Lane::one(), square.hi);
         let root = Double::new(below.hi, below.lo + square.lo).sqrt();
         let below = Double::fast_sum(root.hi, Lane::one());
-        let a = Double::new(held, Lane::zero()).add_smaller(square.div(Double::new(below.hi, below.lo + root.lo)));
+        let a = Double::new(held, Lane::zero())
+            .add_smaller(square.div(Double::new(below.hi, below.lo + root.lo)));
         let y = ln_1p_or_twice(magnitude, a);
         let tiny = magnitude.lt(pick(1e-5, 1e-10));
         signed(tiny.select(magnitude, y), sign(x))

@@ -8,7 +8,8 @@ use super::{Double, exponent_mask, pick, poly, sign, signed, single, word};
 use crate::scalar::{Function, IntoLane, Lane, Lanes, Real};
 
 /// `π` in two words.
-const PI: [[f64; 2]; 2] = [[3.1415927410125732, -8.742277657347586e-08], [std::f64::consts::PI, 1.2246467991473532e-16]];
+const PI: [[f64; 2]; 2] =
+    [[3.1415927410125732, -8.742277657347586e-08], [std::f64::consts::PI, 1.2246467991473532e-16]];
 
 /// `π · part` in two words, for a power of two.
 #[inline(always)]
@@ -198,7 +199,7 @@ impl Function<1> for AtanFn {
 
 /// `num / den` of `atan2`, `0 ≤ num ≤ den`, moved to the middle of the range: 0/0 as 0/1, ∞/∞ as 1/1, x/∞ as 0/1.
 #[inline(always)]
-fn centred<L: Lanes, P: Real>(num: Lane<L, P>, den: Lane<L, P>) -> [Lane<L, P>; 2] {
+fn centered<L: Lanes, P: Real>(num: Lane<L, P>, den: Lane<L, P>) -> [Lane<L, P>; 2] {
     let (zero, one, infinity) = (Lane::zero(), Lane::one(), Lane::highest());
     let held = super::clamp(den, pick(1e-37, 1e-307), pick(4e37, 4e307));
     let exponent = held.to_bits() & word::<L, P>(exponent_mask::<P>());
@@ -213,7 +214,7 @@ fn centred<L: Lanes, P: Real>(num: Lane<L, P>, den: Lane<L, P>) -> [Lane<L, P>; 
 fn angle<L: Lanes, P: Real>(y: Lane<L, P>, x: Lane<L, P>) -> Lane<L, P> {
     let (a, b) = (y.abs(), x.abs());
     let steep = b.lt(a);
-    let [num, den] = centred(steep.select(b, a), steep.select(a, b));
+    let [num, den] = centered(steep.select(b, a), steep.select(a, b));
     let angle = atan_quotient(num, den);
     let left = sign(x).ne(word::<L, P>(0));
     let base = choose(steep, pi(0.5), choose(left, pi(1.0), none()));

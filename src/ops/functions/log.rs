@@ -7,13 +7,17 @@ use super::{Double, nan, one_bits, pick, poly, single, word};
 use crate::scalar::{Function, Lane, Lanes, Real};
 
 /// `ln 2`: a first word of so few bits that its product with an exponent is exact, and the rest.
-const LN_2: [[f64; 2]; 2] = [[0.693145751953125, 1.428606765330187e-06], [0.6931471805601177, -1.7239444525614835e-13]];
+const LN_2: [[f64; 2]; 2] =
+    [[0.693145751953125, 1.428606765330187e-06], [0.6931471805601177, -1.7239444525614835e-13]];
 /// `log₁₀ 2`, likewise.
-const LOG10_2: [[f64; 2]; 2] = [[0.301025390625, 4.605039066518657e-06], [0.3010299956640665, -8.532344317057107e-14]];
+const LOG10_2: [[f64; 2]; 2] =
+    [[0.301025390625, 4.605039066518657e-06], [0.3010299956640665, -8.532344317057107e-14]];
 /// `1 / ln 2` in two words.
-const LOG2_E: [[f64; 2]; 2] = [[1.4426950216293335, 1.925963033500011e-08], [std::f64::consts::LOG2_E, 2.0355273740931033e-17]];
+const LOG2_E: [[f64; 2]; 2] =
+    [[1.4426950216293335, 1.925963033500011e-08], [std::f64::consts::LOG2_E, 2.0355273740931033e-17]];
 /// `1 / ln 10` in two words.
-const LOG10_E: [[f64; 2]; 2] = [[0.4342944920063019, -1.0103049952192578e-08], [std::f64::consts::LOG10_E, 1.098319650216765e-17]];
+const LOG10_E: [[f64; 2]; 2] =
+    [[0.4342944920063019, -1.0103049952192578e-08], [std::f64::consts::LOG10_E, 1.098319650216765e-17]];
 
 /// The bits of `√½`, rounded down.
 #[inline(always)]
@@ -70,8 +74,20 @@ impl<L: Lanes, P: Real> Parts<L, P> {
 fn beyond_linear<L: Lanes, P: Real>(f: Lane<L, P>) -> Lane<L, P> {
     let square = f * f;
     if single::<P>() {
-        let cubic =
-            poly(f, [0.33333313, -0.25000012, 0.20002076, -0.16667846, 0.14220126, -0.12408413, 0.118874945, -0.11659405, 0.067277595]);
+        let cubic = poly(
+            f,
+            [
+                0.33333313,
+                -0.25000012,
+                0.20002076,
+                -0.16667846,
+                0.14220126,
+                -0.12408413,
+                0.118874945,
+                -0.11659405,
+                0.067277595,
+            ],
+        );
         square * cubic.mul_add(f, Lane::real(-0.5))
     } else {
         // With s = f / (2 + f):  ln(1 + f) = f − f²/2 + s·(f²/2 + R(s²)).
@@ -95,7 +111,7 @@ fn beyond_linear<L: Lanes, P: Real>(f: Lane<L, P>) -> Lane<L, P> {
 
 /// `k · ln2 + f + tail`.
 #[inline(always)]
-fn finish<L: Lanes, P: Real>(k: Lane<L, P>, f: Lane<L, P>, tail: Lane<L, P>) -> Lane<L, P> {
+fn finalize<L: Lanes, P: Real>(k: Lane<L, P>, f: Lane<L, P>, tail: Lane<L, P>) -> Lane<L, P> {
     let ln_2 = Double::<L, P>::literal(LN_2[0], LN_2[1]);
     let head = Double::fast_sum(k * ln_2.hi, f);
     head.hi + (head.lo + k.mul_add(ln_2.lo, tail))
@@ -129,7 +145,7 @@ pub(super) fn ln_sum<L: Lanes, P: Real>(base: Lane<L, P>, a: Double<L, P>, k: La
     // What rounding f + f_lo loses counts with the slope there, about -f.
     let whole = f + f_lo;
     let lost = (f - whole) + f_lo;
-    finish(parts.exponent + k, f, (-whole).mul_add(lost, f_lo) + beyond_linear(whole))
+    finalize(parts.exponent + k, f, (-whole).mul_add(lost, f_lo) + beyond_linear(whole))
 }
 
 /// `ln x`; see [`Lane::ln`].
@@ -148,14 +164,14 @@ impl Function<1> for LnFn {
     fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
         let parts = Parts::of(x);
         let f = parts.mantissa - 1.0;
-        with_edges(x, finish(parts.exponent, f, beyond_linear(f)))
+        with_edges(x, finalize(parts.exponent, f, beyond_linear(f)))
     }
     #[inline(always)]
     fn quick<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> (Lane<L, P>, Lane<L, bool>) {
         let parts = Parts::normal(x);
         let f = parts.mantissa - 1.0;
         let is_normal = x.gt(pick(f32::MIN_POSITIVE as f64, f64::MIN_POSITIVE)) & x.lt(Lane::highest());
-        (finish(parts.exponent, f, beyond_linear(f)), !is_normal)
+        (finalize(parts.exponent, f, beyond_linear(f)), !is_normal)
     }
     #[inline(always)]
     fn slope<L: Lanes, P: Real>([x]: [Lane<L, P>; 1], _: Lane<L, P>) -> [Lane<L, P>; 1] {

@@ -222,7 +222,8 @@ impl Function<1> for GeluFn {
     const NAME: &'static str = "gelu";
     #[inline(always)]
     fn value<L: Lanes, P: Real>([x]: [Lane<L, P>; 1]) -> Lane<L, P> {
-        let tail = if single::<P>() { weighted_tail_f32(x.abs()) } else { normal_tail(x.abs(), true).value() };
+        let tail =
+            if single::<P>() { weighted_tail_f32(x.abs()) } else { normal_tail(x.abs(), true).value() };
         // Φ(−t) = 1 − Φ(t).
         x.lt(Lane::zero()).select(-Lane::zero(), x) - tail
     }
@@ -266,12 +267,20 @@ impl Function<1> for GeluTanhFn {
         let scale = Scale::of(x.lt(pick(-5.0, -15.0)));
         let (k, power) = if single::<P>() {
             // −2u/ln2 = t·(a + b·t²)
-            let w = quadratic(t, [-2.30224609375, 3.7895606510574e-05], [-0.10294324159622192, 2.016198541454628e-09]);
+            let w = quadratic(
+                t,
+                [-2.30224609375, 3.7895606510574e-05],
+                [-0.10294324159622192, 2.016198541454628e-09],
+            );
             let k = Exponent::product(t, w.hi);
             let r = t.mul_add(w.lo, t.mul_add(w.hi, -k.float));
             (k, poly(r, EXP2))
         } else {
-            let w = quadratic(t, [-1.595768928527832, -1.930778986805098e-07], [-0.07135481627260025, 6.175149918155315e-19]);
+            let w = quadratic(
+                t,
+                [-1.595768928527832, -1.930778986805098e-07],
+                [-0.07135481627260025, 6.175149918155315e-19],
+            );
             let u = Double::product(t, w.hi);
             let (k, r) = reduce(u.hi);
             (k, exp_m1_reduced(Double::new(r.hi, r.lo + t.mul_add(w.lo, u.lo))) + 1.0)

@@ -1,4 +1,4 @@
-//! The named functions of `<math.h>`, each a branch-free body that vectorises, with its error budget beside it.
+//! The named functions of `<math.h>`, each a branch-free body that vectorizes, with its error budget beside it.
 //!
 //! Every function states `ULP_F32` and `ULP_F64`: the largest error, in units in the last place of the true result, over
 //! all inputs (over the range that its documentation names, where it names one). 16-bit floats are computed in `f32`.
@@ -105,7 +105,11 @@ fn exponent_mask<P: Real>() -> u64 {
 
 /// `lead[0] + lead[1]·x + … + x^K·(rest[0] + …)` in two words, or in one where the result is rounded to `f32`.
 #[inline(always)]
-fn long_poly<L: Lanes, R: Real, const K: usize, const N: usize>(x: Double<L, f64>, lead: [[f64; 2]; K], rest: [f64; N]) -> Double<L, f64> {
+fn long_poly<L: Lanes, R: Real, const K: usize, const N: usize>(
+    x: Double<L, f64>,
+    lead: [[f64; 2]; K],
+    rest: [f64; N],
+) -> Double<L, f64> {
     let mut sum = Double::new(poly(x.hi, rest), Lane::zero());
     for k in (0..K).rev() {
         let [high, low] = lead[k];

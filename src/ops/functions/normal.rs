@@ -9,7 +9,7 @@ use crate::scalar::{Function, Lane, Lanes, Real};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 /// `erfinv(x)/x` to 2^-23 in `w − 2.5` with `w = −ln(1 − x²) ≤ 5`; form of Giles 2010.
-const CENTRE: [f64; 9] = [
+const CENTER: [f64; 9] = [
     1.5014094218180831,
     0.24664072652481964,
     -0.004177707933960176,
@@ -46,11 +46,13 @@ fn erf_inv<L: Lanes>(x: Lane<L, f64>) -> Lane<L, f64> {
     let magnitude = x.abs();
     let rest = 1.0 - magnitude;
     let w = -(rest * (magnitude + 1.0)).ln();
-    let start = w.lt(Lane::real(5.0)).select(poly(w - 2.5, CENTRE), poly(w.sqrt() - 4.0, TAIL)) * magnitude;
+    let start = w.lt(Lane::real(5.0)).select(poly(w - 2.5, CENTER), poly(w.sqrt() - 4.0, TAIL)) * magnitude;
     // erf(start) − x, in the tail by what is missing to 1, which is exact there; what rounding takes off counts.
     let middle = Double::sum(start, -magnitude);
     let tail = tail_words(start);
-    let error = magnitude.lt(Lane::real(0.65)).select(middle.hi + (middle.lo + excess(start)), (rest - tail.hi) - tail.lo);
+    let error = magnitude
+        .lt(Lane::real(0.65))
+        .select(middle.hi + (middle.lo + excess(start)), (rest - tail.hi) - tail.lo);
     let step = error * (start * start).exp() * HALF_ROOT_PI[0];
     let y = start - step / start.mul_add(step, Lane::one());
     let line = Double::product(magnitude, Lane::real(HALF_ROOT_PI[0]));
@@ -73,8 +75,14 @@ fn normal<L: Lanes, P: Real>(x: Lane<L, P>) -> Lane<L, P> {
 
 /// `1/√π`, and the other terms of the asymptotic series of `s·e^(s²)·erfc(s)` in `1/s²`, for `s ≥ 24`.
 const SCALED_FAR_0: f64 = 0.5641895835477563;
-const SCALED_FAR: [f64; 6] =
-    [-0.28209479177387814, 0.42314218766081724, -1.057855469152043, 3.7024941420321507, -16.661223639144676, 91.63673001529573];
+const SCALED_FAR: [f64; 6] = [
+    -0.28209479177387814,
+    0.42314218766081724,
+    -1.057855469152043,
+    3.7024941420321507,
+    -16.661223639144676,
+    91.63673001529573,
+];
 
 /// `ln Φ(x)` in `f64`.
 #[inline(always)]

@@ -33,7 +33,10 @@ pub(super) fn ln_double<L: Lanes, P: Real>(x: Lane<L, P>) -> Double<L, P> {
             ],
         )
     };
-    let third = Double::<L, P>::literal([0.6666666865348816, -1.9868215517249155e-08], [0.6666666666666666, 3.700743415417188e-17]);
+    let third = Double::<L, P>::literal(
+        [0.6666666865348816, -1.9868215517249155e-08],
+        [0.6666666666666666, 3.700743415417188e-17],
+    );
     let slope = Double::fast_sum(third.hi, z.hi * rest);
     let cubic = Double::new(slope.hi, slope.lo + third.lo).mul(z).mul(s);
     let ln_2 = Double::<L, P>::literal(super::exp::LN_2[0], super::exp::LN_2[1]);
@@ -79,7 +82,10 @@ impl Function<2> for PowFn {
         // x^0 does not change with x, nor 0^y with y, whatever the other factor is.
         let by_base = y * (x.powf(y - 1.0));
         let by_exponent = value * x.ln();
-        [y.eq(Lane::zero()).select(Lane::zero(), by_base), value.eq(Lane::zero()).select(Lane::zero(), by_exponent)]
+        [
+            y.eq(Lane::zero()).select(Lane::zero(), by_base),
+            value.eq(Lane::zero()).select(Lane::zero(), by_exponent),
+        ]
     }
 }
 

@@ -26,8 +26,14 @@ impl Function<1> for CbrtFn {
         let i = third.float.mul_add(Lane::real(-3.0), parts.exponent);
         // i is -1, 0 or 1: quadratics through 2^i and 2^(−i/3).
         let m = parts.mantissa * i.mul_add(Lane::real(0.25), Lane::real(0.75)).mul_add(i, Lane::one());
-        let start = i.mul_add(Lane::real(0.02681078793948645), Lane::real(-0.23311026195538673)).mul_add(i, Lane::one());
-        let root = start * poly(parts.mantissa, [1.730709575930584, -1.2857315726780902, 0.7133402959126967, -0.15853966621368548]);
+        let start = i
+            .mul_add(Lane::real(0.02681078793948645), Lane::real(-0.23311026195538673))
+            .mul_add(i, Lane::one());
+        let root = start
+            * poly(
+                parts.mantissa,
+                [1.730709575930584, -1.2857315726780902, 0.7133402959126967, -0.15853966621368548],
+            );
         // m^(−1/3) to 2^-12; a step of third order takes it to 2^-33, and the last, for ∛m itself, squares that.
         let error = (-m * root).mul_add(root * root, Lane::one());
         let root = root.mul_add(error * error.mul_add(Lane::real(2.0 / 9.0), Lane::real(1.0 / 3.0)), root);
@@ -83,7 +89,8 @@ impl Function<2> for HypotFn {
         let infinity = Lane::literal(P::HIGHEST);
         let along = |x: Lane<L, P>, other: Lane<L, P>| {
             let sign = x.lt(Lane::zero()).select(Lane::real(-1.0), Lane::one());
-            let steep = (x.abs().eq(infinity) & other.abs().lt(infinity)).select(sign, x.call2::<CosineFn>(other));
+            let steep =
+                (x.abs().eq(infinity) & other.abs().lt(infinity)).select(sign, x.call2::<CosineFn>(other));
             origin.select(Lane::zero(), steep)
         };
         [along(x, y), along(y, x)]

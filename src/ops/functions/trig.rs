@@ -41,7 +41,8 @@ fn turn<L: Lanes>(x: Lane<L, f64>, parts: f64, shift: f64) -> Turn<L> {
 #[inline(always)]
 fn fractions<L: Lanes>(x: Lane<L, f64>) -> [Lane<L, f64>; 3] {
     let high = x.ge(Lane::real(2f64.powi(100)));
-    let [first, second, third] = [0, 1, 2].map(|i| high.select(Lane::<L, f64>::real(HIGH_TURNS[i]), Lane::real(TURNS[i])));
+    let [first, second, third] =
+        [0, 1, 2].map(|i| high.select(Lane::<L, f64>::real(HIGH_TURNS[i]), Lane::real(TURNS[i])));
     let x = x * high.select(Lane::real(2f64.powi(-77)), Lane::one());
     let fraction = |t: Lane<L, f64>| t - t.round();
     let (first, second) = (Double::product(x, first), Double::product(x, second));
@@ -52,7 +53,14 @@ fn fractions<L: Lanes>(x: Lane<L, f64>) -> [Lane<L, f64>; 3] {
 #[inline(always)]
 fn sin_turn<L: Lanes>(turn: Turn<L>) -> Lane<L, f64> {
     let z = turn.rest * turn.rest;
-    let c = [6.2831853070466135, -41.341702096851655, 81.6052236796397, -76.70416973868514, 42.00778693045325, -14.38132010535262];
+    let c = [
+        6.2831853070466135,
+        -41.341702096851655,
+        81.6052236796397,
+        -76.70416973868514,
+        42.00778693045325,
+        -14.38132010535262,
+    ];
     signed(turn.rest * poly(z, c), turn.whole.shl(63))
 }
 
@@ -60,8 +68,15 @@ fn sin_turn<L: Lanes>(turn: Turn<L>) -> Lane<L, f64> {
 #[inline(always)]
 fn tan_turn<L: Lanes>(turn: Turn<L>) -> Lane<L, f64> {
     let z = turn.rest * turn.rest;
-    let sin = turn.rest * poly(z, [6.283185307150986, -41.34170215051888, 81.60520379349262, -76.69777250809314, 41.46983091345154]);
-    let cos = poly(z, [0.999999999943909, -19.739208632966804, 64.93931071909036, -85.44229501866494, 59.202690608110196]);
+    let sin = turn.rest
+        * poly(
+            z,
+            [6.283185307150986, -41.34170215051888, 81.60520379349262, -76.69777250809314, 41.46983091345154],
+        );
+    let cos = poly(
+        z,
+        [0.999999999943909, -19.739208632966804, 64.93931071909036, -85.44229501866494, 59.202690608110196],
+    );
     let odd = turn.whole.shl(63);
     let swap = odd.ne(Lane::zero());
     signed(swap.select(cos, sin), odd) / swap.select(sin, cos)
@@ -283,7 +298,8 @@ fn sin_f32<L: Lanes, P: Real>(x: Lane<L, P>, turns: u64) -> Lane<L, P> {
     let half = square * 0.5;
     let head = 1.0 - half;
     let tail = (-r).mul_add(lost, (1.0 - head) - half);
-    let cos = head + (square * square).mul_add(poly(square, [0.041666646, -0.0013887301, 2.443067e-05]), tail);
+    let cos =
+        head + (square * square).mul_add(poly(square, [0.041666646, -0.0013887301, 2.443067e-05]), tail);
     let turns = nearest.to_bits() + word::<L, P>(turns);
     let odd = (turns & word::<L, P>(1)).ne(Lane::zero());
     signed(odd.select(cos, sin), turns.shr(1).shl(sign_place::<P>()))

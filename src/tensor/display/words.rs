@@ -1,6 +1,6 @@
 //! Elements as words of one width, digit for digit as NumPy 2.4 writes them.
 //!
-//! Floats have the fewest digits that tell them from their neighbours, cut off at the precision; all of an array are
+//! Floats have the fewest digits that tell them from their neighbors, cut off at the precision; all of an array are
 //! positional or all scientific.
 // Imports: `dtype`, `element`.
 
@@ -11,14 +11,22 @@ use crate::element::{F8E4M3, F8E5M2, bf16, f16};
 /// The elements of one array, each as wide as the widest.
 pub(super) fn words(kind: DType, values: &[Cell], precision: usize) -> Vec<String> {
     match kind {
-        DType::Bool => values.iter().map(|&value| if value.whole == 0 { "False".into() } else { " True".into() }).collect(),
+        DType::Bool => values
+            .iter()
+            .map(|&value| if value.whole == 0 { "False".into() } else { " True".into() })
+            .collect(),
         _ if kind.is_complex() => {
             let (re, im): (Vec<f64>, Vec<f64>) = values.iter().map(|&value| value.parts).unzip();
-            let (left, right) = (Column::new(kind, precision, false, &re), Column::new(kind, precision, true, &im));
+            let (left, right) =
+                (Column::new(kind, precision, false, &re), Column::new(kind, precision, true, &im));
             let pairs = re.into_iter().zip(im).map(|(re, im)| (left.word(re), right.word(im)));
-            pairs.map(|(re, im)| format!("{re}{:<width$}", format!("{}j", im.trim_end()), width = im.len() + 1)).collect()
+            pairs
+                .map(|(re, im)| {
+                    format!("{re}{:<width$}", format!("{}j", im.trim_end()), width = im.len() + 1)
+                })
+                .collect()
         }
-        kind if kind.is_discrete() || kind.is_quantised() => {
+        kind if kind.is_discrete() || kind.is_quantized() => {
             let numbers: Vec<String> = values.iter().map(|&value| value.whole.to_string()).collect();
             let width = numbers.iter().map(String::len).max().unwrap_or(0);
             numbers.into_iter().map(|number| format!("{number:>width$}")).collect()
@@ -39,7 +47,7 @@ pub(super) fn scalar(kind: DType, value: Cell) -> String {
             (re, im) if re == 0.0 && re.is_sign_positive() => format!("{}j", lone(kind, im, "", false)),
             (re, im) => format!("({}{}j)", lone(kind, re, "", false), lone(kind, im, "", true)),
         },
-        kind if kind.is_discrete() || kind.is_quantised() => value.whole.to_string(),
+        kind if kind.is_discrete() || kind.is_quantized() => value.whole.to_string(),
         kind => lone(kind, value.parts.0, ".0", false),
     }
 }
@@ -49,7 +57,8 @@ fn lone(kind: DType, value: f64, end: &str, plus: bool) -> String {
     if !value.is_finite() {
         return not_finite(value, plus);
     }
-    let is_positional = value == 0.0 || (1e-4..if decimals(kind) == 15 { 1e16 } else { limit(kind) }).contains(&value.abs());
+    let is_positional =
+        value == 0.0 || (1e-4..if decimals(kind) == 15 { 1e16 } else { limit(kind) }).contains(&value.abs());
     let Decimal { int, frac, exp } = decimal(kind, value, usize::MAX, !is_positional, plus);
     match (is_positional, frac.is_empty()) {
         (true, true) => int + end,
@@ -113,7 +122,8 @@ impl Decimal {
 fn shortest(kind: DType, magnitude: f64) -> String {
     let is_it = |text: &str| text.parse().is_ok_and(|parsed| rounded(kind, parsed) == magnitude);
     if decimals(kind) > 3 {
-        let found = if decimals(kind) == 6 { format!("{:e}", magnitude as f32) } else { format!("{magnitude:e}") };
+        let found =
+            if decimals(kind) == 6 { format!("{:e}", magnitude as f32) } else { format!("{magnitude:e}") };
         let digits = found.find('e').unwrap_or(0).saturating_sub(2);
         let even = format!("{magnitude:.digits$e}");
         return if is_it(&even) { even } else { found };
@@ -128,7 +138,7 @@ fn shortest(kind: DType, magnitude: f64) -> String {
     found.unwrap_or_else(|| format!("{magnitude:e}"))
 }
 
-/// A finite number with as few digits as tell it from its neighbours, and at most `precision` after the point; without
+/// A finite number with as few digits as tell it from its neighbors, and at most `precision` after the point; without
 /// zeros at its end.
 fn decimal(kind: DType, value: f64, precision: usize, scientific: bool, plus: bool) -> Decimal {
     let magnitude = value.abs();
@@ -181,7 +191,8 @@ impl Column {
         }
         column.right = fraction;
         if is_scientific {
-            (column.precision, column.exponent, column.right) = (fraction, Some(exponent), fraction + exponent + 2);
+            (column.precision, column.exponent, column.right) =
+                (fraction, Some(exponent), fraction + exponent + 2);
         }
         if values.iter().any(|value| !value.is_finite()) {
             let sign = plus || values.contains(&f64::NEG_INFINITY);

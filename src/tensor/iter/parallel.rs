@@ -117,7 +117,9 @@ impl<'a, T: Sync, const RANK: usize, D: Device> TensorView<'a, T, RANK, D> {
         Dim<RANK>: RemoveAxis<A, Output = Dim<M>>,
     {
         // SAFETY: a part of this view.
-        (0..self.size().0[A]).into_par_iter().map(move |at| unsafe { self.relay(self.layout().indexed(A, at)) })
+        (0..self.size().0[A])
+            .into_par_iter()
+            .map(move |at| unsafe { self.relay(self.layout().indexed(A, at)) })
     }
 }
 

@@ -67,7 +67,8 @@ impl<const RANK: usize> Positions<RANK> {
     pub(super) fn split_at(self, at: usize) -> (Self, Self) {
         let Positions { layout, front, back, left } = self;
         let number = layout.size().linearize(front.index) + at;
-        let first = Positions { layout, front, back: Cursor::at(&layout, number.saturating_sub(1)), left: at };
+        let first =
+            Positions { layout, front, back: Cursor::at(&layout, number.saturating_sub(1)), left: at };
         (first, Positions { layout, front: Cursor::at(&layout, number), back, left: left - at })
     }
 }

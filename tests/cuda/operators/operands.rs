@@ -17,17 +17,25 @@ on_card!(an_operator_of_six_operands, |card| { each::an_operator_of_six_operands
 on_card!(maps_and_zips, |card| { each::maps_and_zips(card)? });
 
 on_card!(norms_in_expressions_and_linear_layers_agree, |card| {
-    let close = |found: Vec<f32>, wanted: Vec<f32>| found.iter().zip(&wanted).all(|(a, b)| (a - b).abs() <= 1e-4 * b.abs().max(1.0));
+    let close = |found: Vec<f32>, wanted: Vec<f32>| {
+        found.iter().zip(&wanted).all(|(a, b)| (a - b).abs() <= 1e-4 * b.abs().max(1.0))
+    };
     let x = Tensor::from_vec(numbers(2 * 30 * 40), [2, 30, 40])?;
     let (bias, weight) = (Tensor::from_vec(numbers(40), [40])?, Tensor::from_vec(numbers(7 * 40), [7, 40])?);
     let (y, c, w) = (x.to(card)?, bias.to(card)?, weight.to(card)?);
     let fused = (y.lazy() * 0.5 + c.lift()).softmax(Last).eval()?;
     assert!(close(fused.to_vec()?, (x.lazy() * 0.5 + bias.lift()).softmax(Last).eval()?.to_vec()?));
     let fused = (y.lazy() * 0.5 + c.lift()).layer_norm_affine(Last, c.lift(), 0.25, 1e-3).eval()?;
-    assert!(close(fused.to_vec()?, (x.lazy() * 0.5 + bias.lift()).layer_norm_affine(Last, bias.lift(), 0.25, 1e-3).eval()?.to_vec()?));
+    assert!(close(
+        fused.to_vec()?,
+        (x.lazy() * 0.5 + bias.lift()).layer_norm_affine(Last, bias.lift(), 0.25, 1e-3).eval()?.to_vec()?
+    ));
     assert!(close(y.rms_norm_axis(1, 1e-3)?.to_vec()?, x.rms_norm_axis(1, 1e-3)?.to_vec()?));
-    assert!(close((y.lazy() - y.mean_along_axis(0)).eval()?.to_vec()?, (x.lazy() - x.mean_along_axis(0)).eval()?.to_vec()?));
-    assert!(close(y.reduce_keep(Norm, Last)?.to_vec()?, x.reduce_keep(Norm, Last)?.to_vec()?));
+    assert!(close(
+        (y.lazy() - y.mean_along_axis(0)).eval()?.to_vec()?,
+        (x.lazy() - x.mean_along_axis(0)).eval()?.to_vec()?
+    ));
+    assert!(close(y.reduce_keepdims(Norm, Last)?.to_vec()?, x.reduce_keepdims(Norm, Last)?.to_vec()?));
     let outputs = Tensor::from_vec(numbers(7), [7])?;
     let layer = y.linear_with(&w, &outputs.to(card)?, Tanh)?;
     assert!(close(layer.to_vec()?, x.linear_with(&weight, &outputs, Tanh)?.to_vec()?));

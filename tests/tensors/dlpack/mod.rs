@@ -2,7 +2,9 @@
 //! other side, through `examples/dlpack_bridge.rs`, a library that Python opens, and `check.py`.
 
 use crate::with_python::{python, say};
-use rankform::interop::dlpack::{self, DLDataType, DLDevice, DLManagedTensorVersioned, DLPackVersion, DLTensor, Imported, READ_ONLY};
+use rankform::interop::dlpack::{
+    self, DLDataType, DLDevice, DLManagedTensorVersioned, DLPackVersion, DLTensor, Imported, READ_ONLY,
+};
 use rankform::prelude::*;
 use rankform::{DType, DynTensor};
 use std::path::Path;
@@ -43,17 +45,30 @@ fn give(
         byte_offset: 0,
     };
     let version = DLPackVersion { major: 1, minor: 0 };
-    let managed = DLManagedTensorVersioned { version, manager_ctx: std::ptr::null_mut(), deleter: Some(delete), flags: 0, dl_tensor };
+    let managed = DLManagedTensorVersioned {
+        version,
+        manager_ctx: std::ptr::null_mut(),
+        deleter: Some(delete),
+        flags: 0,
+        dl_tensor,
+    };
     let data = (0..100).map(|value| value as f32).collect();
-    let foreign = Foreign { managed, shape: shape.to_vec(), strides: strides.map(<[i64]>::to_vec), data, deleted: deleted.clone() };
+    let foreign = Foreign {
+        managed,
+        shape: shape.to_vec(),
+        strides: strides.map(<[i64]>::to_vec),
+        data,
+        deleted: deleted.clone(),
+    };
     let foreign = Box::into_raw(Box::new(foreign));
-    // SAFETY: a fresh box; the struct points to its neighbours, which stay where they are.
+    // SAFETY: a fresh box; the struct points to its neighbors, which stay where they are.
     unsafe {
         let Foreign { managed, shape, strides, data, .. } = &mut *foreign;
         managed.manager_ctx = foreign.cast();
         managed.dl_tensor.data = data.as_mut_ptr().cast();
         managed.dl_tensor.shape = shape.as_mut_ptr();
-        managed.dl_tensor.strides = strides.as_mut().map_or(std::ptr::null_mut(), |strides| strides.as_mut_ptr());
+        managed.dl_tensor.strides =
+            strides.as_mut().map_or(std::ptr::null_mut(), |strides| strides.as_mut_ptr());
         change(managed);
         (NonNull::new_unchecked(&raw mut (*foreign).managed), deleted)
     }
@@ -116,7 +131,10 @@ fn an_import_that_fails_at_any_step_calls_the_deleter_once() {
     assert!(tensor::<2>(managed).unwrap_err().to_string().contains("must not be written"));
     assert_eq!(deleted.load(Ordering::SeqCst), 1);
     let (managed, deleted) = give(&[2, 3], None, |_| {});
-    assert_eq!(tensor::<1>(managed).unwrap_err().to_string(), "downcast: expected f32 of rank 1 on Cpu, found f32 of rank 2 on Cpu");
+    assert_eq!(
+        tensor::<1>(managed).unwrap_err().to_string(),
+        "downcast: expected f32 of rank 1 on Cpu, found f32 of rank 2 on Cpu"
+    );
     assert_eq!(deleted.load(Ordering::SeqCst), 1);
 }
 
@@ -131,7 +149,11 @@ fn strides_offsets_and_no_axes_are_followed() {
     let (managed, _deleted) = give(&[2, 3], Some(&[0, 4]), |_| {});
     assert_eq!(tensor::<2>(managed).unwrap().to_vec().unwrap(), [0.0, 4.0, 8.0, 0.0, 4.0, 8.0]);
     let (managed, _deleted) = give(&[1, 2], Some(&[i64::MIN + 1, 3]), |_| {});
-    assert_eq!(tensor::<2>(managed).unwrap().to_vec().unwrap(), [0.0, 3.0], "the stride of one position is nothing");
+    assert_eq!(
+        tensor::<2>(managed).unwrap().to_vec().unwrap(),
+        [0.0, 3.0],
+        "the stride of one position is nothing"
+    );
     let (managed, deleted) = give(&[0, 3], None, |managed| managed.dl_tensor.data = std::ptr::null_mut());
     assert_eq!(tensor::<2>(managed).unwrap().size(), [0, 3]);
     assert_eq!(deleted.load(Ordering::SeqCst), 1);
@@ -150,8 +172,10 @@ fn an_axis_that_runs_backwards_for_more_bytes_than_128_bits_hold_is_refused() {
 #[test]
 fn an_offset_that_leads_around_the_end_of_memory_is_refused() {
     let around = |managed: &mut DLManagedTensorVersioned| {
-        managed.dl_tensor.byte_offset = (managed.dl_tensor.data.addr().wrapping_neg() & isize::MAX as usize) as u64;
-        managed.dl_tensor.data = std::ptr::without_provenance_mut(managed.dl_tensor.byte_offset.wrapping_neg() as usize);
+        managed.dl_tensor.byte_offset =
+            (managed.dl_tensor.data.addr().wrapping_neg() & isize::MAX as usize) as u64;
+        managed.dl_tensor.data =
+            std::ptr::without_provenance_mut(managed.dl_tensor.byte_offset.wrapping_neg() as usize);
     };
     let (managed, deleted) = give(&[3], None, around);
     assert!(tensor::<1>(managed).unwrap_err().to_string().contains("beyond any memory"));
@@ -217,9 +241,21 @@ fn shared_and_repeated_memory_is_exported_as_not_to_be_written() {
     assert!(matches!(dlpack::export_unversioned(windows()), Err(Error::Overlap { .. })));
     let x = DynTensor::from(Tensor::from([1.0_f32, 2.0]));
     assert!(matches!(dlpack::export(x.negative().unwrap()), Err(Error::Type { .. })));
-    assert!(dlpack::export(x.without_access("not here").unwrap()).unwrap_err().to_string().contains("not here"));
-    assert!(dlpack::export(DynTensor::zeros(DType::QI8, &[2], &Cpu).unwrap()).unwrap_err().to_string().contains("no name for qi8"));
-    assert!(dlpack::export(Tensor::<f32, 1, Meta>::zeros([2], &Meta::new()).unwrap()).unwrap_err().to_string().contains("no number"));
+    assert!(
+        dlpack::export(x.without_access("not here").unwrap()).unwrap_err().to_string().contains("not here")
+    );
+    assert!(
+        dlpack::export(DynTensor::zeros(DType::QI8, &[2], &Cpu).unwrap())
+            .unwrap_err()
+            .to_string()
+            .contains("no name for qi8")
+    );
+    assert!(
+        dlpack::export(Tensor::<f32, 1, Meta>::zeros([2], &Meta::new()).unwrap())
+            .unwrap_err()
+            .to_string()
+            .contains("no number")
+    );
     let empty = dlpack::export(Tensor::<u8, 1>::zeros([0], &Cpu).unwrap()).unwrap();
     assert!(empty.dl_tensor.data.is_null());
 }
@@ -231,7 +267,11 @@ fn memory_that_runs_out_gives_everything_back() {
         let armed = crate::alloc::fail_from(n);
         let taken = import(managed);
         let refused = armed.refused();
-        assert_eq!((taken.is_err(), deleted.load(Ordering::SeqCst)), (refused > 0, usize::from(refused > 0)), "{n}");
+        assert_eq!(
+            (taken.is_err(), deleted.load(Ordering::SeqCst)),
+            (refused > 0, usize::from(refused > 0)),
+            "{n}"
+        );
         let x = Tensor::from([1.0]);
         let armed = crate::alloc::fail_from(n);
         let given = dlpack::export(x);
@@ -246,7 +286,16 @@ fn numpy_and_pytorch_take_what_is_given_and_give_what_is_taken() {
     let Some(python) = python() else { return };
     let cargo = std::env::var("CARGO").unwrap_or("cargo".into());
     let mut build = Command::new(cargo);
-    build.args(["build", "--quiet", "--example", "dlpack_bridge", "--features", "dlpack", "--message-format", "short"]);
+    build.args([
+        "build",
+        "--quiet",
+        "--example",
+        "dlpack_bridge",
+        "--features",
+        "dlpack",
+        "--message-format",
+        "short",
+    ]);
     if !cfg!(debug_assertions) {
         build.arg("--release");
     }
@@ -254,7 +303,8 @@ fn numpy_and_pytorch_take_what_is_given_and_give_what_is_taken() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     // …/target/debug/deps/dlpack-… is this program.
     let folder = std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().join("examples");
-    let library = folder.join(format!("{}dlpack_bridge{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX));
+    let library =
+        folder.join(format!("{}dlpack_bridge{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX));
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tensors/dlpack/check.py");
     let output = Command::new(python).arg(script).arg(library).output().unwrap();
     let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

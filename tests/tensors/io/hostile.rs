@@ -1,4 +1,4 @@
-//! Files of strangers, and readers and writers that fail or lie: rows 12, 13, 17 and 29 of the catalogue of bugs.
+//! Files of strangers, and readers and writers that fail or lie: rows 12, 13, 17 and 29 of the catalog of bugs.
 
 use super::npy_bytes;
 use crate::{alloc, refused};
@@ -38,7 +38,12 @@ fn valid() -> Vec<Vec<u8>> {
         npz::write(room.join("deflated.npz"), &[("x", &x)], Compression::Deflated).unwrap();
     }
     #[cfg(feature = "safetensors")]
-    rankform::io::safetensors::write(room.join("x.safetensors"), &[("x", &x), ("flags", &flags)], &[("a", "b")]).unwrap();
+    rankform::io::safetensors::write(
+        room.join("x.safetensors"),
+        &[("x", &x), ("flags", &flags)],
+        &[("a", "b")],
+    )
+    .unwrap();
     let mut paths: Vec<_> = std::fs::read_dir(&room).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     paths.iter().map(|path| std::fs::read(path).unwrap()).collect()
@@ -64,7 +69,11 @@ fn every_prefix_and_every_changed_byte_of_a_valid_file_gives_a_tensor_or_an_erro
 fn a_file_that_is_cut_anywhere_is_an_error() {
     for file in valid().iter().filter(|file| file.starts_with(b"\x93NUMPY")) {
         for end in 0..file.len() {
-            assert!(Npy::new(&file[..end]).and_then(|file| file.read::<f32, 2>()).is_err(), "{end} of {} bytes", file.len());
+            assert!(
+                Npy::new(&file[..end]).and_then(|file| file.read::<f32, 2>()).is_err(),
+                "{end} of {} bytes",
+                file.len()
+            );
         }
     }
 }
@@ -72,7 +81,13 @@ fn a_file_that_is_cut_anywhere_is_an_error() {
 /// Row 29: fourteen bytes once asked for gigabytes.
 #[test]
 fn memory_grows_with_the_bytes_that_came_not_with_those_promised() {
-    let promise = |shape: &str| npy_bytes([1, 0], &format!("{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}"), &[1; 100]);
+    let promise = |shape: &str| {
+        npy_bytes(
+            [1, 0],
+            &format!("{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}"),
+            &[1; 100],
+        )
+    };
     let files = [
         promise("(1000000000, 100)"),
         promise("(300000, 1000)"),
@@ -80,8 +95,11 @@ fn memory_grows_with_the_bytes_that_came_not_with_those_promised() {
         npy_bytes([1, 0], &format!("{{'shape': ({}), }}", "0,".repeat(20_000)), &[]),
         [&b"\x93NUMPY\x02\x00\xff\xff\x0f\x00"[..], &[b' '; 40]].concat(),
         [&(90_000_000_u64.to_le_bytes())[..], &[b'{'; 100]].concat(),
-        [&(60_000_u64.to_le_bytes())[..], format!("{:60000}", format!("{{\"x\":{{\"shape\":[{}0]}}}}", "0,".repeat(29_000))).as_bytes()]
-            .concat(),
+        [
+            &(60_000_u64.to_le_bytes())[..],
+            format!("{:60000}", format!("{{\"x\":{{\"shape\":[{}0]}}}}", "0,".repeat(29_000))).as_bytes(),
+        ]
+        .concat(),
     ];
     Cpu.set_memory_limit(0);
     for file in files.iter().chain(&valid()) {
@@ -96,11 +114,14 @@ fn memory_grows_with_the_bytes_that_came_not_with_those_promised() {
 fn an_archive_that_promises_more_than_it_holds_takes_what_it_holds() {
     let room = super::room("hostile_bomb");
     let zeros = Tensor::<u8, 1>::zeros([4 << 20], &Cpu).unwrap();
-    rankform::io::npz::write(room.join("x.npz"), &[("x", &zeros)], rankform::io::npz::Compression::Deflated).unwrap();
+    rankform::io::npz::write(room.join("x.npz"), &[("x", &zeros)], rankform::io::npz::Compression::Deflated)
+        .unwrap();
     let file = std::fs::read(room.join("x.npz")).unwrap();
     assert!(file.len() < 8 << 10, "{} bytes", file.len());
     Cpu.set_memory_limit(0);
-    let read = || rankform::io::npz::Npz::new(std::io::Cursor::new(&file)).unwrap().read::<u8, 1>("x").unwrap().numel();
+    let read = || {
+        rankform::io::npz::Npz::new(std::io::Cursor::new(&file)).unwrap().read::<u8, 1>("x").unwrap().numel()
+    };
     let (peak, numel) = alloc::peak_here(read);
     assert_eq!(numel, 4 << 20);
     assert!(peak < 3 * (4 << 20), "{peak} bytes");
@@ -136,7 +157,8 @@ fn a_reader_sees_no_memory_that_nobody_wrote_and_is_not_believed() {
     Cpu.set_memory_limit(0);
     let y = Npy::new(Curious { bytes: &bytes, lies: false, calls: 0 }).unwrap().read::<u32, 1>().unwrap();
     assert_eq!(x, y);
-    let lied = Npy::new(Curious { bytes: &bytes, lies: true, calls: 0 }).and_then(|file| file.read::<u32, 1>());
+    let lied =
+        Npy::new(Curious { bytes: &bytes, lies: true, calls: 0 }).and_then(|file| file.read::<u32, 1>());
     refused!(lied, Error::Format { .. }, "a reader says that it read");
 }
 
@@ -145,7 +167,8 @@ fn a_reader_that_fails_at_any_call_is_an_error_with_its_report() {
     struct Fails<'a>(&'a [u8], usize);
     impl Read for Fails<'_> {
         fn read(&mut self, room: &mut [u8]) -> std::io::Result<usize> {
-            self.1 = self.1.checked_sub(1).ok_or(std::io::Error::new(ErrorKind::TimedOut, "the line is cut"))?;
+            self.1 =
+                self.1.checked_sub(1).ok_or(std::io::Error::new(ErrorKind::TimedOut, "the line is cut"))?;
             let count = room.len().min(100);
             self.0.read(&mut room[..count])
         }

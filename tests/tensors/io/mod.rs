@@ -31,7 +31,9 @@ fn room(name: &str) -> PathBuf {
 macro_rules! refused {
     ($result:expr, $error:pat, $words:expr) => {
         match $result {
-            Err(error @ $error) => assert!(error.to_string().contains($words), "{error}: without {:?}", $words),
+            Err(error @ $error) => {
+                assert!(error.to_string().contains($words), "{error}: without {:?}", $words)
+            }
             Err(other) => panic!("{}: {other:?} is not {}", stringify!($result), stringify!($error)),
             Ok(_) => panic!("{} succeeded", stringify!($result)),
         }

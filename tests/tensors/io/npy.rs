@@ -4,7 +4,7 @@ use super::{npy_bytes, room};
 use crate::refused;
 use num_complex::Complex;
 use rankform::io::npy::{self, Npy};
-use rankform::io::{Order, Stored};
+use rankform::io::{Order, TensorBytes};
 use rankform::prelude::*;
 use rankform::{DType, DynTensor, F8E5M2};
 use rankform::{bf16, f16};
@@ -13,7 +13,7 @@ fn of_bytes<T: Element, const RANK: usize>(bytes: &[u8]) -> Result<Tensor<T, RAN
     Npy::new(bytes)?.read()
 }
 
-fn written(x: &impl Stored) -> Vec<u8> {
+fn written(x: &impl TensorBytes) -> Vec<u8> {
     let mut bytes = Vec::new();
     npy::write_to(&mut bytes, x).unwrap();
     bytes
@@ -59,10 +59,18 @@ fn every_element_comes_back_in_both_byte_orders() {
     assert!(header(&bytes).contains("'<V2'"));
     assert_eq!(of_bytes::<bf16, 1>(&bytes).unwrap().as_bytes(), x.as_bytes());
     refused!(of_bytes::<f16, 1>(&bytes), Error::Format { .. }, "2 bytes each, without a meaning");
-    refused!(Npy::new(&bytes[..]).unwrap().read_dyn().map(drop), Error::Format { .. }, "2 bytes each, without a meaning");
+    refused!(
+        Npy::new(&bytes[..]).unwrap().read_dyn().map(drop),
+        Error::Format { .. },
+        "2 bytes each, without a meaning"
+    );
     let small = Tensor::from([F8E5M2::from_bits(0x3c), F8E5M2::from_bits(0xff)]);
     assert_eq!(of_bytes::<F8E5M2, 1>(&written(&small)).unwrap().as_bytes(), small.as_bytes());
-    refused!(npy::write_to(&mut Vec::new(), &Tensor::from(Complex::new(f16::ONE, f16::ONE))), Error::Value { .. }, "Complex<f16>");
+    refused!(
+        npy::write_to(&mut Vec::new(), &Tensor::from(Complex::new(f16::ONE, f16::ONE))),
+        Error::Value { .. },
+        "Complex<f16>"
+    );
 }
 
 #[test]
@@ -70,8 +78,14 @@ fn the_header_is_what_numpy_writes() {
     for (bytes, expected) in [
         (written(&Tensor::<f64, 0>::from(1.0)), "{'descr': '<f8', 'fortran_order': False, 'shape': (), }"),
         (written(&Tensor::from([1_u8, 2])), "{'descr': '|u1', 'fortran_order': False, 'shape': (2,), }"),
-        (written(&Tensor::from([[1_i16, 2]]).transposed()), "{'descr': '<i2', 'fortran_order': False, 'shape': (2, 1), }"),
-        (written(&Tensor::from([[1_i16, 2], [3, 4]]).transposed()), "{'descr': '<i2', 'fortran_order': True, 'shape': (2, 2), }"),
+        (
+            written(&Tensor::from([[1_i16, 2]]).transposed()),
+            "{'descr': '<i2', 'fortran_order': False, 'shape': (2, 1), }",
+        ),
+        (
+            written(&Tensor::from([[1_i16, 2], [3, 4]]).transposed()),
+            "{'descr': '<i2', 'fortran_order': True, 'shape': (2, 2), }",
+        ),
     ] {
         assert_eq!((header(&bytes), &bytes[..8]), (expected, &b"\x93NUMPY\x01\x00"[..]));
     }
@@ -96,7 +110,10 @@ fn layouts_are_written_as_their_elements_and_fortran_order_is_kept() {
     let row = Tensor::from([1, 2, 3]);
     let spread = row.reshape([1, 1, 3]).unwrap();
     assert_eq!(back(spread.broadcast_to([4, 2, 3]).unwrap()), spread.broadcast_to([4, 2, 3]).unwrap());
-    assert_eq!((back(x.transposed()).stride(), Stored::order(&back(x.transposed()))), (x.transposed().stride(), Order::ColumnMajor));
+    assert_eq!(
+        (back(x.transposed()).stride(), TensorBytes::order(&back(x.transposed()))),
+        (x.transposed().stride(), Order::ColumnMajor)
+    );
     assert_eq!(of_bytes::<i32, 0>(&written(&Tensor::from(7))).unwrap().item().unwrap(), 7);
 }
 
@@ -105,7 +122,9 @@ fn large_strided_tensors_are_written_in_pieces() {
     // Rows longer than a piece, rows that several fit a piece, and a last piece that is not full.
     for size in [[3, 200_001], [200_001, 3], [1, 300_000], [300_000, 1], [517, 1031]] {
         let x = Tensor::from_fn(size, |[i, j]| (i * 31 + j) as u16, &Cpu).unwrap();
-        for view in [x.slice((.., (..).step(-1))).unwrap(), x.transposed(), x.slice(((..).step(-1), ..)).unwrap()] {
+        for view in
+            [x.slice((.., (..).step(-1))).unwrap(), x.transposed(), x.slice(((..).step(-1), ..)).unwrap()]
+        {
             assert_eq!(of_bytes::<u16, 2>(&written(&view)).unwrap(), view, "{:?}", view.layout());
         }
     }
@@ -127,8 +146,11 @@ fn tensors_of_run_time_types_are_written_and_read() {
         whole.reshaped(&[3, 1, 2, 1, 2, 1, 5, 1, 1, 1]).unwrap(),
     ] {
         let back = Npy::new(&written(&y)[..]).unwrap().read_dyn().unwrap();
-        assert_eq!((back.dtype(), back.size(), back.to_bytes().unwrap()), (y.dtype(), y.size(), y.to_bytes().unwrap()));
-        assert_eq!(Stored::order(&back), Stored::order(&y));
+        assert_eq!(
+            (back.dtype(), back.size(), back.to_bytes().unwrap()),
+            (y.dtype(), y.size(), y.to_bytes().unwrap())
+        );
+        assert_eq!(TensorBytes::order(&back), TensorBytes::order(&y));
     }
     assert_eq!(written(&whole), written(&x));
 }
@@ -154,7 +176,7 @@ fn headers_of_all_versions_and_spellings_are_read() {
 
 /// One element with so many axes of size 1, from outside the crate.
 struct Deep(usize);
-impl Stored for Deep {
+impl TensorBytes for Deep {
     fn dtype(&self) -> rankform::DType {
         u8::DTYPE
     }
@@ -164,7 +186,7 @@ impl Stored for Deep {
     fn order(&self) -> Order {
         Order::RowMajor
     }
-    fn each_piece(&self, _: Order, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    fn for_each_chunk(&self, _: Order, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         each(&[7])
     }
 }
@@ -215,15 +237,27 @@ fn what_is_no_header_is_refused_in_words() {
     refused!(of_bytes::<f32, 1>(&npy_bytes([4, 0], good, &[0; 4])), Error::Format { .. }, "version 4.0");
     refused!(of_bytes::<f32, 1>(b"PK\x03\x04 and so on, a zip"), Error::Format { .. }, "not an npy file");
     refused!(of_bytes::<f32, 1>(b"\x93NUM"), Error::Format { .. }, "4 bytes too early");
-    refused!(of_bytes::<f32, 1>(b"\x93NUMPY\x02\x00\xff\xff\xff\x7f"), Error::Format { .. }, "1048576 are the most");
+    refused!(
+        of_bytes::<f32, 1>(b"\x93NUMPY\x02\x00\xff\xff\xff\x7f"),
+        Error::Format { .. },
+        "1048576 are the most"
+    );
 }
 
 #[test]
 fn another_element_or_rank_is_refused_before_anything_is_read() {
     let bytes = written(&Tensor::from([[1.0_f32, 2.0]]));
     let short = &bytes[..bytes.len() - 8];
-    refused!(of_bytes::<f64, 2>(short), Error::Type { .. }, "expected f64 of rank 2, found f32 of sizes [1, 2]");
-    refused!(of_bytes::<f32, 1>(short), Error::Type { .. }, "expected f32 of rank 1, found f32 of sizes [1, 2]");
+    refused!(
+        of_bytes::<f64, 2>(short),
+        Error::Type { .. },
+        "expected f64 of rank 2, found f32 of sizes [1, 2]"
+    );
+    refused!(
+        of_bytes::<f32, 1>(short),
+        Error::Type { .. },
+        "expected f32 of rank 1, found f32 of sizes [1, 2]"
+    );
     refused!(of_bytes::<f32, 2>(short), Error::Format { .. }, "8 bytes too early");
 }
 
@@ -234,7 +268,11 @@ fn sizes_that_cannot_be_counted_are_refused() {
         let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}");
         let bytes = npy_bytes([1, 0], &header, &[]);
         let file = Npy::new(&bytes[..]).unwrap();
-        let result = if file.sizes().len() == 2 { file.read::<f32, 2>().map(drop) } else { file.read::<f32, 3>().map(drop) };
+        let result = if file.sizes().len() == 2 {
+            file.read::<f32, 2>().map(drop)
+        } else {
+            file.read::<f32, 3>().map(drop)
+        };
         refused!(result, Error::Overflow { .. }, "more than isize::MAX bytes");
     }
 }
@@ -242,8 +280,15 @@ fn sizes_that_cannot_be_counted_are_refused() {
 #[test]
 fn booleans_are_0_or_1() {
     let header = "{'descr': '|b1', 'fortran_order': False, 'shape': (3,)}";
-    assert_eq!(of_bytes::<bool, 1>(&npy_bytes([1, 0], header, &[0, 1, 1])).unwrap().to_vec().unwrap(), [false, true, true]);
-    refused!(of_bytes::<bool, 1>(&npy_bytes([1, 0], header, &[0, 1, 2])), Error::Value { .. }, "[2] of element 2");
+    assert_eq!(
+        of_bytes::<bool, 1>(&npy_bytes([1, 0], header, &[0, 1, 1])).unwrap().to_vec().unwrap(),
+        [false, true, true]
+    );
+    refused!(
+        of_bytes::<bool, 1>(&npy_bytes([1, 0], header, &[0, 1, 2])),
+        Error::Value { .. },
+        "[2] of element 2"
+    );
 }
 
 #[test]
@@ -261,7 +306,7 @@ fn several_tensors_may_follow_each_other_in_a_stream_but_not_in_a_file() {
 
 /// Says that it has three elements, and gives one.
 struct TooFew;
-impl Stored for TooFew {
+impl TensorBytes for TooFew {
     fn dtype(&self) -> DType {
         DType::I32
     }
@@ -271,7 +316,7 @@ impl Stored for TooFew {
     fn order(&self) -> Order {
         Order::RowMajor
     }
-    fn each_piece(&self, _: Order, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    fn for_each_chunk(&self, _: Order, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         each(&[1, 0, 0, 0])
     }
 }
@@ -287,7 +332,11 @@ fn a_file_is_replaced_whole_or_stays_as_it_was() {
         x
     };
     refused!(npy::write(&path, &waiting), Error::Unallocated { .. }, "no memory yet");
-    refused!(npy::write(&path, &Tensor::<i32, 1, Meta>::zeros([4], &Meta::new()).unwrap()), Error::NoData { .. }, "no data");
+    refused!(
+        npy::write(&path, &Tensor::<i32, 1, Meta>::zeros([4], &Meta::new()).unwrap()),
+        Error::NoData { .. },
+        "no data"
+    );
     assert_eq!(npy::read::<i32, 1>(&path).unwrap(), Tensor::from([1, 2, 3]));
     let lazy = DynTensor::from(Tensor::from([1, 2])).negative().unwrap();
     refused!(npy::write(&path, &lazy), Error::Type { .. }, "a lazy view");
@@ -301,8 +350,16 @@ fn a_file_is_replaced_whole_or_stays_as_it_was() {
     npy::write(&path, &Tensor::from([4.0])).unwrap();
     assert_eq!(npy::read::<f64, 1>(&path).unwrap(), Tensor::from([4.0]));
     assert_eq!(std::fs::read_dir(&room).unwrap().count(), 1, "nothing else is left in the folder");
-    refused!(npy::write(room.join("no/such/folder.npy"), &waiting), Error::Io { kind: std::io::ErrorKind::NotFound, .. }, "folder");
-    refused!(npy::read::<i32, 1>(room.join("none.npy")), Error::Io { kind: std::io::ErrorKind::NotFound, .. }, "none.npy");
+    refused!(
+        npy::write(room.join("no/such/folder.npy"), &waiting),
+        Error::Io { kind: std::io::ErrorKind::NotFound, .. },
+        "folder"
+    );
+    refused!(
+        npy::read::<i32, 1>(room.join("none.npy")),
+        Error::Io { kind: std::io::ErrorKind::NotFound, .. },
+        "none.npy"
+    );
 }
 
 #[cfg(target_os = "linux")]
@@ -319,7 +376,11 @@ fn permissions_links_and_full_disks_are_respected() {
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(npy::read::<i32, 1>(&path).unwrap(), Tensor::from([2]));
     let large = Tensor::<u8, 1>::zeros([1 << 20], &Cpu).unwrap();
-    refused!(npy::write("/dev/full", &large), Error::Io { kind: std::io::ErrorKind::StorageFull, .. }, "No space left");
+    refused!(
+        npy::write("/dev/full", &large),
+        Error::Io { kind: std::io::ErrorKind::StorageFull, .. },
+        "No space left"
+    );
 }
 
 #[test]
@@ -328,8 +389,17 @@ fn progress_is_told_and_ends_with_all() {
     let x = Tensor::<u16, 2>::zeros([1000, 1000], &Cpu).unwrap();
     let mut calls = Vec::new();
     npy::write_with(room.join("x.npy"), &x, &mut |done, of| calls.push((done, of))).unwrap();
-    assert!(calls.len() > 4 && calls.is_sorted() && calls.last() == Some(&(2_000_000, 2_000_000)), "{calls:?}");
+    assert!(
+        calls.len() > 4 && calls.is_sorted() && calls.last() == Some(&(2_000_000, 2_000_000)),
+        "{calls:?}"
+    );
     calls.clear();
-    npy::open(room.join("x.npy")).unwrap().read_with::<u16, 2>(&mut |done, of| calls.push((done, of))).unwrap();
-    assert!(calls.len() > 4 && calls.is_sorted() && calls.last() == Some(&(2_000_000, 2_000_000)), "{calls:?}");
+    npy::open(room.join("x.npy"))
+        .unwrap()
+        .read_with::<u16, 2>(&mut |done, of| calls.push((done, of)))
+        .unwrap();
+    assert!(
+        calls.len() > 4 && calls.is_sorted() && calls.last() == Some(&(2_000_000, 2_000_000)),
+        "{calls:?}"
+    );
 }

@@ -15,8 +15,13 @@ fn tensors_of_all_kinds_come_back_stored_and_deflated() {
         let path = room.join("x.npz");
         let mut last = (0, 1);
         let nameless = Tensor::from([rankform::bf16::ONE, rankform::bf16::NEG_ONE]);
-        let tensors: &[(&str, &dyn rankform::io::Stored)] =
-            &[("x", &x), ("turned", &x.transposed()), ("empty", &empty), ("a/b", &scalar), ("bf16", &nameless)];
+        let tensors: &[(&str, &dyn rankform::io::TensorBytes)] = &[
+            ("x", &x),
+            ("turned", &x.transposed()),
+            ("empty", &empty),
+            ("a/b", &scalar),
+            ("bf16", &nameless),
+        ];
         npz::write_with(&path, tensors, compression, &mut |done, of| last = (done, of)).unwrap();
         assert_eq!(last, (960_005, 960_005));
         let mut file = Npz::open(&path).unwrap();
@@ -26,7 +31,11 @@ fn tensors_of_all_kinds_come_back_stored_and_deflated() {
         assert_eq!(file.read::<f32, 2>("x").unwrap(), x);
         assert_eq!(file.read::<i64, 2>("empty").unwrap().size(), [0, 3]);
         assert!(file.read::<bool, 0>("a/b").unwrap().item().unwrap());
-        refused!(file.read::<f32, 2>("y"), Error::Value { .. }, "no tensor \"y\"; there are [\"x\", \"turned\"");
+        refused!(
+            file.read::<f32, 2>("y"),
+            Error::Value { .. },
+            "no tensor \"y\"; there are [\"x\", \"turned\""
+        );
         refused!(file.read::<f64, 2>("x"), Error::Type { .. }, "expected f64");
         let length = std::fs::metadata(&path).unwrap().len();
         assert_eq!(length < 700_000, compression == Compression::Deflated, "{length} bytes");
@@ -39,11 +48,18 @@ fn tensors_are_read_as_the_element_that_is_asked_for() -> Result<()> {
     let path = room.join("x.npz");
     let halves = Tensor::from([rankform::bf16::ONE]);
     let x = Tensor::from([[1.5_f32, -2.0], [300.0, f32::NAN]]);
-    npz::write(&path, &[("x", &x.transposed()), ("flag", &Tensor::from(true)), ("bf16", &halves)], Compression::Stored)?;
+    npz::write(
+        &path,
+        &[("x", &x.transposed()), ("flag", &Tensor::from(true)), ("bf16", &halves)],
+        Compression::Stored,
+    )?;
     let mut file = Npz::open(&path)?;
     assert_eq!(file.read_as::<f32, 2>("x")?.to_vec()?[..3], [1.5, 300.0, -2.0]);
     assert_eq!(file.read_as::<u8, 2>("x")?.to_vec()?, [1, 255, 0, 0]);
-    assert_eq!((file.read_as::<f64, 0>("flag")?.item()?, file.read_as::<rankform::bf16, 1>("bf16")?), (1.0, halves));
+    assert_eq!(
+        (file.read_as::<f64, 0>("flag")?.item()?, file.read_as::<rankform::bf16, 1>("bf16")?),
+        (1.0, halves)
+    );
     refused!(file.read_as::<f64, 1>("x"), Error::Type { .. }, "\"x\"");
     refused!(file.read_as::<f64, 1>("y"), Error::Value { .. }, "no tensor \"y\"");
     Ok(())
@@ -65,7 +81,11 @@ fn a_changed_element_does_not_pass_the_checksum() {
 fn two_tensors_of_one_name_are_refused_and_an_empty_archive_is_not() {
     let room = room("npz_names");
     let x = Tensor::from([1]);
-    refused!(npz::write(room.join("x.npz"), &[("x", &x), ("x", &x)], Compression::Stored), Error::Value { .. }, "\"x\" occurs twice");
+    refused!(
+        npz::write(room.join("x.npz"), &[("x", &x), ("x", &x)], Compression::Stored),
+        Error::Value { .. },
+        "\"x\" occurs twice"
+    );
     assert!(!room.join("x.npz").exists());
     npz::write(room.join("none.npz"), &[], Compression::Stored).unwrap();
     assert_eq!(Npz::open(room.join("none.npz")).unwrap().names().count(), 0);
@@ -84,8 +104,11 @@ fn an_archive_of_more_than_65535_tensors_comes_back() {
     const COUNT: usize = 65_540;
     let tensors: Vec<Tensor<u8, 0>> = (0..4).map(Tensor::from).collect();
     let names: Vec<String> = (0..COUNT).map(|i| format!("{i}")).collect();
-    let all: Vec<(&str, &dyn rankform::io::Stored)> =
-        names.iter().enumerate().map(|(i, name)| (name.as_str(), &tensors[i % 4] as &dyn rankform::io::Stored)).collect();
+    let all: Vec<(&str, &dyn rankform::io::TensorBytes)> = names
+        .iter()
+        .enumerate()
+        .map(|(i, name)| (name.as_str(), &tensors[i % 4] as &dyn rankform::io::TensorBytes))
+        .collect();
     let path = room.join("many.npz");
     npz::write(&path, &all, Compression::Stored).unwrap();
     let end = std::fs::read(&path).unwrap();

@@ -5,7 +5,7 @@
 use crate::with_python::{python, say};
 use num_complex::Complex;
 use rankform::f16;
-use rankform::io::{Stored, npy};
+use rankform::io::{TensorBytes, npy};
 use rankform::prelude::*;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +13,8 @@ use std::process::Command;
 fn script(python: &str, mode: &str, room: &Path) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tensors/io/round_trip.py");
     let output = Command::new(python).arg(script).arg(mode).arg(room).output().unwrap();
-    let (text, errors) = (String::from_utf8_lossy(&output.stdout).trim().to_string(), String::from_utf8_lossy(&output.stderr));
+    let (text, errors) =
+        (String::from_utf8_lossy(&output.stdout).trim().to_string(), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{mode}: {text}\n{errors}");
     text
 }
@@ -26,11 +27,12 @@ struct Array<'a> {
 }
 
 /// What is done with each array once its element and rank are known.
-type Found = Vec<(String, Box<dyn Stored>)>;
+type Found = Vec<(String, Box<dyn TensorBytes>)>;
 
 impl Array<'_> {
     fn same<T: Element, const RANK: usize>(&self, from: &str, x: &Tensor<T, RANK>) {
-        let bytes: Vec<u8> = x.to_vec().unwrap().iter().flat_map(|x| bytemuck::bytes_of(x).to_vec()).collect();
+        let bytes: Vec<u8> =
+            x.to_vec().unwrap().iter().flat_map(|x| bytemuck::bytes_of(x).to_vec()).collect();
         assert_eq!(bytes, self.expected, "{} from {from}", self.name);
     }
 
@@ -48,7 +50,10 @@ impl Array<'_> {
             let path = self.room.join("all.safetensors");
             self.same("safetensors", &SafeTensors::open(&path).unwrap().read::<T, RANK>(self.name).unwrap());
             // SAFETY: nobody else has the file.
-            self.same("a mapping", &unsafe { SafeTensors::map(&path) }.unwrap().read::<T, RANK>(self.name).unwrap());
+            self.same(
+                "a mapping",
+                &unsafe { SafeTensors::map(&path) }.unwrap().read::<T, RANK>(self.name).unwrap(),
+            );
         }
         // The same elements in other layouts.
         let turned = x.transposed().to_contiguous().unwrap().into_transposed().unwrap();
@@ -71,7 +76,9 @@ impl Array<'_> {
                 stepped = stepped.into_slice_axis(axis, 0..2 * x.size()[axis], 2).unwrap();
             }
         }
-        for (form, x) in [("plain", &x), ("turned", &turned), ("backwards", &backwards), ("stepped", &stepped)] {
+        for (form, x) in
+            [("plain", &x), ("turned", &turned), ("backwards", &backwards), ("stepped", &stepped)]
+        {
             npy::write(self.room.join("back").join(format!("{}.{form}.npy", self.name)), x).unwrap();
         }
         all.push((self.name.to_string(), Box::new(stepped)));
@@ -105,10 +112,14 @@ fn numpy_and_safetensors_read_what_is_written_here_and_the_other_way_round() {
     say(&script(&python, "write", &room));
     std::fs::create_dir(room.join("back")).unwrap();
     let mut all = Found::new();
-    let mut names: Vec<String> = std::fs::read_dir(&room).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<String> = std::fs::read_dir(&room)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     for name in names.iter().filter_map(|name| name.strip_suffix(".bin")) {
-        let array = Array { room: &room, name, expected: std::fs::read(room.join(format!("{name}.bin"))).unwrap() };
+        let array =
+            Array { room: &room, name, expected: std::fs::read(room.join(format!("{name}.bin"))).unwrap() };
         let (dtype, case) = name.split_once('-').unwrap();
         match case {
             "scalar" => array.of_rank::<0>(dtype, &mut all),
@@ -123,17 +134,20 @@ fn numpy_and_safetensors_read_what_is_written_here_and_the_other_way_round() {
         let x = npy::read::<f32, 2>(room.join(format!("version{version}.npy"))).unwrap();
         assert_eq!(x.as_bytes(), matrix.as_bytes());
     }
-    let tensors: Vec<(&str, &dyn Stored)> = all.iter().map(|(name, x)| (name.as_str(), &**x)).collect();
+    let tensors: Vec<(&str, &dyn TensorBytes)> = all.iter().map(|(name, x)| (name.as_str(), &**x)).collect();
     #[cfg(feature = "npz")]
-    for (archive, compression) in
-        [("stored.npz", rankform::io::npz::Compression::Stored), ("deflated.npz", rankform::io::npz::Compression::Deflated)]
-    {
+    for (archive, compression) in [
+        ("stored.npz", rankform::io::npz::Compression::Stored),
+        ("deflated.npz", rankform::io::npz::Compression::Deflated),
+    ] {
         rankform::io::npz::write(room.join("back").join(archive), &tensors, compression).unwrap();
     }
     #[cfg(feature = "safetensors")]
     {
-        let kept: Vec<_> = tensors.iter().copied().filter(|(_, x)| x.dtype() != Complex::<f64>::DTYPE).collect();
-        rankform::io::safetensors::write(room.join("back/all.safetensors"), &kept, &[("made", "here")]).unwrap();
+        let kept: Vec<_> =
+            tensors.iter().copied().filter(|(_, x)| x.dtype() != Complex::<f64>::DTYPE).collect();
+        rankform::io::safetensors::write(room.join("back/all.safetensors"), &kept, &[("made", "here")])
+            .unwrap();
     }
     if cfg!(all(feature = "npz", feature = "safetensors")) {
         say(&script(&python, "check", &room));

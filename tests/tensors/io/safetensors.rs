@@ -21,7 +21,11 @@ fn tensors_are_read_as_the_element_that_is_asked_for() -> Result<()> {
     let x = Tensor::from([bf16::ONE, bf16::NEG_ONE]);
     safetensors::write(&path, &[("x", &x), ("flags", &Tensor::from([[true, false]]))], &[])?;
     // SAFETY: nobody else has the file.
-    for file in [SafeTensors::open(&path)?, unsafe { SafeTensors::map(&path)? }, SafeTensors::from_bytes(std::fs::read(&path).unwrap())?] {
+    for file in [
+        SafeTensors::open(&path)?,
+        unsafe { SafeTensors::map(&path)? },
+        SafeTensors::from_bytes(std::fs::read(&path).unwrap())?,
+    ] {
         assert_eq!(file.read_as::<f64, 1>("x")?.to_vec()?, [1.0, -1.0]);
         assert_eq!(file.read_as::<bf16, 1>("x")?, x);
         assert_eq!(file.read_as::<i32, 2>("flags")?, Tensor::from([[1, 0]]));
@@ -37,18 +41,36 @@ fn tensors_come_back_read_mapped_and_from_memory() {
     let path = room.join("x.safetensors");
     let x = Tensor::from_fn([30, 40], |[i, j]| i as f32 - j as f32, &Cpu).unwrap();
     let (flags, halves) = (Tensor::from([true, false, true]), Tensor::from([bf16::ONE, bf16::NAN]));
-    let (empty, scalar) = (Tensor::<i64, 2>::zeros([0, 3], &Cpu).unwrap(), Tensor::from(Complex::new(1.0_f32, 2.0)));
-    let tensors: &[(&str, &dyn rankform::io::Stored)] =
-        &[("flags", &flags), ("x", &x.transposed()), ("halves", &halves), ("empty", &empty), ("scalar", &scalar)];
+    let (empty, scalar) =
+        (Tensor::<i64, 2>::zeros([0, 3], &Cpu).unwrap(), Tensor::from(Complex::new(1.0_f32, 2.0)));
+    let tensors: &[(&str, &dyn rankform::io::TensorBytes)] = &[
+        ("flags", &flags),
+        ("x", &x.transposed()),
+        ("halves", &halves),
+        ("empty", &empty),
+        ("scalar", &scalar),
+    ];
     let mut last = (0, 1);
-    safetensors::write_with(&path, tensors, &[("who", "\"me\"\n")], &mut |done, of| last = (done, of)).unwrap();
+    safetensors::write_with(&path, tensors, &[("who", "\"me\"\n")], &mut |done, of| last = (done, of))
+        .unwrap();
     assert_eq!(last, (4815, 4815));
     let bytes = std::fs::read(&path).unwrap();
     // SAFETY: nobody else has the file.
-    let files = [SafeTensors::open(&path).unwrap(), unsafe { SafeTensors::map(&path).unwrap() }, SafeTensors::from_bytes(bytes).unwrap()];
+    let files = [
+        SafeTensors::open(&path).unwrap(),
+        unsafe { SafeTensors::map(&path).unwrap() },
+        SafeTensors::from_bytes(bytes).unwrap(),
+    ];
     for file in &files {
-        assert_eq!(file.names().collect::<Vec<_>>(), ["empty", "scalar", "x", "halves", "flags"], "the widest first");
-        assert_eq!(file.metadata().iter().map(|(key, value)| (&**key, &**value)).collect::<Vec<_>>(), [("who", "\"me\"\n")]);
+        assert_eq!(
+            file.names().collect::<Vec<_>>(),
+            ["empty", "scalar", "x", "halves", "flags"],
+            "the widest first"
+        );
+        assert_eq!(
+            file.metadata().iter().map(|(key, value)| (&**key, &**value)).collect::<Vec<_>>(),
+            [("who", "\"me\"\n")]
+        );
         assert_eq!(file.read::<f32, 2>("x").unwrap(), x.transposed());
         assert_eq!(file.read::<bool, 1>("flags").unwrap(), flags);
         assert_eq!(file.read::<bf16, 1>("halves").unwrap().as_bytes(), halves.as_bytes());
@@ -81,7 +103,7 @@ fn a_mapped_tensor_shares_the_mapping_and_what_is_written_stays_here() {
     assert_eq!(SafeTensors::open(&path).unwrap().read::<f32, 1>("x").unwrap(), x);
 }
 
-/// Row 31 of the catalogue: why `map` is unsafe.
+/// Row 31 of the catalog: why `map` is unsafe.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_mapped_file_that_is_cut_short_stops_the_process_that_reads_it() {
@@ -98,7 +120,11 @@ fn a_mapped_file_that_is_cut_short_stops_the_process_that_reads_it() {
     let path = room("safetensors_cut").join("x.safetensors");
     safetensors::write(&path, &[("x", &Tensor::<f32, 1>::ones([1 << 20], &Cpu).unwrap())], &[]).unwrap();
     let name = "io::safetensors::a_mapped_file_that_is_cut_short_stops_the_process_that_reads_it";
-    let child = std::process::Command::new(std::env::current_exe().unwrap()).args(["--exact", name]).env(NAME, &path).output().unwrap();
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name])
+        .env(NAME, &path)
+        .output()
+        .unwrap();
     const SIGBUS: i32 = 7;
     assert_eq!(child.status.signal(), Some(SIGBUS), "{child:?}");
 }
@@ -111,7 +137,9 @@ fn a_model_in_several_files_is_one() {
     safetensors::write(room.join("model-2.safetensors"), &[("y", &y), ("x", &y)], &[]).unwrap();
     let index = room.join("model.safetensors.index.json");
     let write = |text: &str| std::fs::write(&index, text).unwrap();
-    write(r#"{"metadata": {"total_size": 6}, "weight_map": {"x": "model-1.safetensors", "y": "model-2.safetensors"}}"#);
+    write(
+        r#"{"metadata": {"total_size": 6}, "weight_map": {"x": "model-1.safetensors", "y": "model-2.safetensors"}}"#,
+    );
     let model = SafeTensors::open(&index).unwrap();
     assert_eq!(model.names().collect::<Vec<_>>(), ["x", "y"]);
     assert_eq!((model.read::<f32, 1>("x").unwrap(), model.read::<u8, 1>("y").unwrap()), (x, y));
@@ -119,10 +147,18 @@ fn a_model_in_several_files_is_one() {
         write(text);
         SafeTensors::open(&index).map(drop)
     };
-    refused!(read(r#"{"weight_map": {"z": "model-1.safetensors"}}"#), Error::Format { .. }, "no tensor \"z\"");
+    refused!(
+        read(r#"{"weight_map": {"z": "model-1.safetensors"}}"#),
+        Error::Format { .. },
+        "no tensor \"z\""
+    );
     refused!(read(r#"{"weight_map": {"z": "model-3.safetensors"}}"#), Error::Io { .. }, "model-3");
     for outside in ["../model-1.safetensors", "/etc/passwd", "..", "a/b", "a\\\\b", ""] {
-        refused!(read(&format!(r#"{{"weight_map": {{"z": "{outside}"}}}}"#)), Error::Format { .. }, "beside it");
+        refused!(
+            read(&format!(r#"{{"weight_map": {{"z": "{outside}"}}}}"#)),
+            Error::Format { .. },
+            "beside it"
+        );
     }
     refused!(read(r#"{"metadata": {}}"#), Error::Format { .. }, "no `weight_map`");
     refused!(read(r#"{"weight_map": {"x": "a", "x": "b"}}"#), Error::Format { .. }, "twice");
@@ -160,20 +196,26 @@ fn a_header_that_does_not_fit_its_file_is_refused() {
         refused!(read(&header, data), Error::Format { .. }, words);
     }
     assert!(read("  {}  ", 0).is_ok() && read(r#"{"__metadata__":{}}"#, 0).is_ok());
-    let strange = SafeTensors::from_bytes(file(&one(r#""dtype":"F4","shape":[4],"data_offsets":[0,2]"#), 2)).unwrap();
+    let strange =
+        SafeTensors::from_bytes(file(&one(r#""dtype":"F4","shape":[4],"data_offsets":[0,2]"#), 2)).unwrap();
     assert_eq!((strange.about("x").unwrap().dtype, strange.about("x").unwrap().dtype_name), (None, "F4"));
     refused!(strange.read::<u8, 1>("x"), Error::Format { .. }, "elements F4");
     for length in [100_000_001_u64, u64::MAX, 1 << 40] {
-        refused!(SafeTensors::from_bytes(length.to_le_bytes().to_vec()).map(drop), Error::Format { .. }, "a header of");
+        refused!(
+            SafeTensors::from_bytes(length.to_le_bytes().to_vec()).map(drop),
+            Error::Format { .. },
+            "a header of"
+        );
     }
     refused!(SafeTensors::from_bytes(vec![0; 7]).map(drop), Error::Format { .. }, "1 bytes too early");
 }
 
-/// Row 13 of the catalogue: elements at every distance from an aligned address.
+/// Row 13 of the catalog: elements at every distance from an aligned address.
 #[test]
 fn elements_that_are_not_aligned_in_the_file_are_copied() {
     for shift in 0..64 {
-        let header = format!(r#"{{"x":{{"dtype":"F64","shape":[2],"data_offsets":[0,16]}}}}{}"#, " ".repeat(shift));
+        let header =
+            format!(r#"{{"x":{{"dtype":"F64","shape":[2],"data_offsets":[0,16]}}}}{}"#, " ".repeat(shift));
         let x = SafeTensors::from_bytes(file(&header, 16)).unwrap().read::<f64, 1>("x").unwrap();
         assert!(x.raw_ptr().is_aligned());
         let bytes: Vec<u8> = x.to_vec().unwrap().iter().flat_map(|x| x.to_le_bytes()).collect();
@@ -185,7 +227,19 @@ fn elements_that_are_not_aligned_in_the_file_are_copied() {
 fn names_that_occur_twice_are_not_written() {
     let room = room("safetensors_names");
     let x = Tensor::from([1]);
-    refused!(safetensors::write(room.join("x"), &[("x", &x), ("x", &x)], &[]), Error::Value { .. }, "\"x\" occurs twice");
-    refused!(safetensors::write(room.join("x"), &[("__metadata__", &x)], &[]), Error::Value { .. }, "\"__metadata__\" occurs twice");
-    refused!(safetensors::write(room.join("x"), &[], &[("a", "b"), ("a", "c")]), Error::Value { .. }, "\"a\" occurs twice");
+    refused!(
+        safetensors::write(room.join("x"), &[("x", &x), ("x", &x)], &[]),
+        Error::Value { .. },
+        "\"x\" occurs twice"
+    );
+    refused!(
+        safetensors::write(room.join("x"), &[("__metadata__", &x)], &[]),
+        Error::Value { .. },
+        "\"__metadata__\" occurs twice"
+    );
+    refused!(
+        safetensors::write(room.join("x"), &[], &[("a", "b"), ("a", "c")]),
+        Error::Value { .. },
+        "\"a\" occurs twice"
+    );
 }

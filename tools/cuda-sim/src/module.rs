@@ -11,7 +11,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 const HOST: &str = include_str!("host.h");
 /// What the sources that rankform generates begin with.
 const PRELUDE: &str = include_str!("../../../src/device/cuda/prelude.cuh");
-/// Steps of floating-point numbers stay as they are written; no optimisation, which takes longer than kernels of tests.
+/// Steps of floating-point numbers stay as they are written; no optimization, which takes longer than kernels of tests.
 const OPTIONS: &[&str] = &[
     "-std=c++17",
     "-O0",

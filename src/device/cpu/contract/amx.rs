@@ -88,7 +88,8 @@ impl Shapes {
     /// Sums in registers 0 to 3, left factors of `units` along `k` in 4 and 5, right ones in 6 and 7.
     fn of(rows: usize, units: usize) -> Shapes {
         let [upper, lower, units] = [rows.min(SIDE), rows.saturating_sub(SIDE), units].map(|size| size as u8);
-        let mut shapes = Shapes { palette: 1, start_row: 0, reserved: [0; 14], row_bytes: [0; 16], rows: [0; 16] };
+        let mut shapes =
+            Shapes { palette: 1, start_row: 0, reserved: [0; 14], row_bytes: [0; 16], rows: [0; 16] };
         shapes.rows[..8].copy_from_slice(&[upper, upper, lower, lower, upper, lower, units, units]);
         let (line, short) = (64, 4 * u16::from(units));
         shapes.row_bytes[..8].copy_from_slice(&[line, line, line, line, short, short, line, line]);
@@ -238,7 +239,7 @@ impl<F: Factors> Kernel for Tiles<F> {
     const DIRECT: bool = false;
 
     /// Turns the panel, 16 units at a time: a left tile is read by rows. Of fewer units at the end the rows are as short.
-    unsafe fn finish(panel: *mut u8, units: usize) -> Option<[i32; STARTED_ROWS]> {
+    unsafe fn finalize(panel: *mut u8, units: usize) -> Option<[i32; STARTED_ROWS]> {
         let panel = panel.cast::<u32>();
         let rows = |from: *const u32| {
             let mut rows = [from; SIDE];
@@ -283,7 +284,7 @@ impl<F: Factors> Kernel for Tiles<F> {
                 continue;
             }
             // From row to row, to the lower half, to the next block; and where the first one is. The step of a panel says that it
-            // is one: `finish` has turned it.
+            // is one: `finalize` has turned it.
             let [row, half, block, at] = match tile.left_step {
                 [4, _] if units == SIDE => [ROWS, SIDE, SIDE * ROWS, 0],
                 [4, _] => [units, SIDE * units, 0, first * ROWS],
@@ -298,12 +299,16 @@ impl<F: Factors> Kernel for Tiles<F> {
                 left_block: 4 * block,
                 right: tile.right.wrapping_offset(first as isize * tile.right_step),
                 right_step: tile.right_step,
-                before: if add { [after[0].cast_const(), after[1].cast_const()] } else { [ZEROS.as_ptr().cast(); 2] },
+                before: if add {
+                    [after[0].cast_const(), after[1].cast_const()]
+                } else {
+                    [ZEROS.as_ptr().cast(); 2]
+                },
                 before_step: if add { step } else { 0 },
                 after,
                 after_step: step,
             };
-            // SAFETY: the caller's promise: rows of units, or a panel that `finish` has turned; the output has these rows. `here`
+            // SAFETY: the caller's promise: rows of units, or a panel that `finalize` has turned; the output has these rows. `here`
             // found the instruction.
             unsafe { F::run(&pass, tile.rows > SIDE, tile.vectors > 1) };
             add = true;

@@ -28,7 +28,7 @@ impl<const N: usize> Axes<N> {
         }
     }
 
-    /// Orders the axes by the falling steps of operand `first` and merges neighbours that are one run in every operand.
+    /// Orders the axes by the falling steps of operand `first` and merges neighbors that are one run in every operand.
     pub(super) fn settle(mut self, first: usize) -> Self {
         for i in 1..self.count {
             let mut at = i;
@@ -41,7 +41,8 @@ impl<const N: usize> Axes<N> {
         let mut merged = Axes::new();
         for (&size, &step) in self.size.iter().zip(&self.step).take(self.count) {
             let last = merged.count.wrapping_sub(1);
-            let is_run = |before: &[isize; N]| (0..N).all(|op| before[op] == step[op].wrapping_mul(size as isize));
+            let is_run =
+                |before: &[isize; N]| (0..N).all(|op| before[op] == step[op].wrapping_mul(size as isize));
             if merged.count > 0 && is_run(&merged.step[last]) {
                 (merged.size[last], merged.step[last]) = (merged.size[last] * size, step);
             } else {
@@ -52,7 +53,11 @@ impl<const N: usize> Axes<N> {
     }
 
     /// The axes that do not, and that do, satisfy `test`, by their steps.
-    pub(super) fn drain(&mut self, test: impl Fn([isize; N]) -> bool, mut take: impl FnMut(usize, [isize; N])) {
+    pub(super) fn drain(
+        &mut self,
+        test: impl Fn([isize; N]) -> bool,
+        mut take: impl FnMut(usize, [isize; N]),
+    ) {
         let before = *self;
         *self = Axes::new();
         for (&size, &step) in before.size.iter().zip(&before.step).take(before.count) {
@@ -91,7 +96,13 @@ impl<const N: usize> Axes<N> {
     }
 
     /// Gives each of `to` the offset in `operand` of the next index, from `from` on.
-    pub(super) fn each_offset<P>(&self, operand: usize, from: usize, to: impl Iterator<Item = P>, give: impl Fn(P, isize)) {
+    pub(super) fn each_offset<P>(
+        &self,
+        operand: usize,
+        from: usize,
+        to: impl Iterator<Item = P>,
+        give: impl Fn(P, isize),
+    ) {
         if self.count <= 1 {
             let step = self.step[0][operand];
             for (i, to) in to.enumerate() {

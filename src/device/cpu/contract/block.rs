@@ -140,7 +140,13 @@ impl Panels {
 ///
 /// # Safety
 /// The right operand holds the elements of the transfer at every index.
-pub(super) unsafe fn pack_all(form: Form, product: &Product, transfer: Transfer, panels: Panels, to: Address) -> Result<()> {
+pub(super) unsafe fn pack_all(
+    form: Form,
+    product: &Product,
+    transfer: Transfer,
+    panels: Panels,
+    to: Address,
+) -> Result<()> {
     let columns = product.n.total();
     let job = Job { form, product, transfer, panels, first: 0, columns, stream: false, ready: false };
     let many = panels.units.saturating_mul(columns) >= PARALLEL / 16;
@@ -157,18 +163,25 @@ pub(super) unsafe fn pack_all(form: Form, product: &Product, transfer: Transfer,
 /// # Safety
 /// The operands hold the elements of the transfer at every index; the output overlaps neither; panels are those of
 /// [`pack_all`].
-pub(super) unsafe fn run(form: Form, product: &Product, transfer: Transfer, ready: Option<*const u8>) -> Result<()> {
+pub(super) unsafe fn run(
+    form: Form,
+    product: &Product,
+    transfer: Transfer,
+    ready: Option<*const u8>,
+) -> Result<()> {
     let (m, n, k) = (product.m.total(), product.n.total(), product.k.total());
     let panels = Panels::of(form, k, n);
     // Kernels for tiles are so even that half of what is shared elsewhere pays here.
     let many = product.work() >= PARALLEL / 2;
-    let mut job = Job { form, product, transfer, panels, first: 0, columns: n, stream: false, ready: ready.is_some() };
+    let mut job =
+        Job { form, product, transfer, panels, first: 0, columns: n, stream: false, ready: ready.is_some() };
     let Panels { width, units, .. } = panels;
     let (size, panel) = (form.unit, units.saturating_mul(width));
     let packed = |panels: *const u8| Right { start: panels, step: width as isize, panel };
     let ready = ready.map(packed);
     // Rows whose lines the kernel's vectors would cross are better packed sooner. What few rows sum must not follow from an address.
-    let aligned = |step: isize| (product.right as usize | (step as usize).wrapping_mul(size)).is_multiple_of(64);
+    let aligned =
+        |step: isize| (product.right as usize | (step as usize).wrapping_mul(size)).is_multiple_of(64);
     let most = match product.k.single() {
         _ if m <= FEW_ROWS && (!many || form.is_wide()) => NEAR_FEW_BYTES,
         Some([_, step]) if m > FEW_ROWS && aligned(step) => ALIGNED_BYTES[usize::from(form.is_wide())],
@@ -180,7 +193,9 @@ pub(super) unsafe fn run(form: Form, product: &Product, transfer: Transfer, read
     let stays = transfer.plain && product.m.single().is_some() && matches!(product.n.single(), Some([1, _]));
     let high = if alone && job.is_direct() && (stays || units <= DEEP_BYTES / size) { TALL } else { HIGH };
     let mut done = 0;
-    if let (true, Some([1, 1]), Some([_, step])) = (form.depth == 1 && transfer.same, product.n.single(), product.k.single()) {
+    if let (true, Some([1, 1]), Some([_, step])) =
+        (form.depth == 1 && transfer.same, product.n.single(), product.k.single())
+    {
         let right = ready.unwrap_or(Right { start: product.right, step, panel: width });
         if near && (ready.is_some() || n >= form.lanes) {
             done = if ready.is_some() { n } else { n / form.lanes * form.lanes };
@@ -189,14 +204,18 @@ pub(super) unsafe fn run(form: Form, product: &Product, transfer: Transfer, read
             let share = m.div_ceil(blocks).next_multiple_of(form.rows);
             let rows = |block: usize| share.min(m - block * share);
             // SAFETY: the caller's promise; the right operand stands in rows, of which whole vectors are read, or in panels.
-            each(m.div_ceil(share), many, &|block| unsafe { job.rows(Some(&right), block * share, rows(block), 0..done) })?;
+            each(m.div_ceil(share), many, &|block| unsafe {
+                job.rows(Some(&right), block * share, rows(block), 0..done)
+            })?;
         } else if m <= FEW_ROWS && n >= width {
             (job.stream, done) = (true, n / width * width);
             let tasks = if many { 2 * threads::count() } else { 1 };
             let most = (STREAM_BYTES / (m * size)).max(done.div_ceil(64));
             let share = done.div_ceil(tasks).min(most).next_multiple_of(width);
             // SAFETY: as above, of whole panels.
-            each(done.div_ceil(share), many, &|task| unsafe { job.rows(Some(&right), 0, m, task * share..done.min((task + 1) * share)) })?;
+            each(done.div_ceil(share), many, &|task| unsafe {
+                job.rows(Some(&right), 0, m, task * share..done.min((task + 1) * share))
+            })?;
             job.stream = false;
         }
     }
@@ -208,7 +227,11 @@ pub(super) unsafe fn run(form: Form, product: &Product, transfer: Transfer, read
     // Where all rows are one block, or one thread's, panels are packed when they are used.
     let at_once = ready.is_none() && (blocks == 1 || high == TALL);
     let whole = (n - done).next_multiple_of(width);
-    let columns = if at_once { whole } else { (RIGHT_BYTES / units.saturating_mul(size).max(1) / width * width).clamp(width, whole) };
+    let columns = if at_once {
+        whole
+    } else {
+        (RIGHT_BYTES / units.saturating_mul(size).max(1) / width * width).clamp(width, whole)
+    };
     enum Source {
         Before(Right),
         Now(Room),
@@ -223,7 +246,9 @@ pub(super) unsafe fn run(form: Form, product: &Product, transfer: Transfer, read
         (job.first, job.columns) = (first, columns.min(n - first));
         let panels = job.columns.div_ceil(width);
         let right = match &source {
-            Source::Before(right) => Some(Right { start: right.start.wrapping_add(first / width * panel * size), ..*right }),
+            Source::Before(right) => {
+                Some(Right { start: right.start.wrapping_add(first / width * panel * size), ..*right })
+            }
             Source::Later => None,
             Source::Now(room) => {
                 each(units.div_ceil(STRIP), many, &|strip| {
@@ -236,14 +261,17 @@ pub(super) unsafe fn run(form: Form, product: &Product, transfer: Transfer, read
         };
         // Few rows: groups of panels are the work of one thread.
         let groups = if many { (4 * threads::count()).div_ceil(blocks).min(panels) } else { 1 };
-        let (height, share) = (m.div_ceil(blocks).next_multiple_of(form.rows), panels.div_ceil(groups) * width);
+        let (height, share) =
+            (m.div_ceil(blocks).next_multiple_of(form.rows), panels.div_ceil(groups) * width);
         each(m.div_ceil(height) * groups, many, &|task| {
             let (row, column) = (task / groups * height, task % groups * share);
             if column >= job.columns {
                 return Ok(());
             }
             // SAFETY: the caller's promise; the right panels are packed, or will be.
-            unsafe { job.rows(right.as_ref(), row, height.min(m - row), column..(column + share).min(job.columns)) }
+            unsafe {
+                job.rows(right.as_ref(), row, height.min(m - row), column..(column + share).min(job.columns))
+            }
         })?;
     }
     Ok(())
@@ -332,7 +360,13 @@ impl Job<'_> {
     ///
     /// # Safety
     /// As [`run`]; the right operand that is given is packed, or stands in rows.
-    unsafe fn rows(&self, right: Option<&Right>, row: usize, rows: usize, columns: Range<usize>) -> Result<()> {
+    unsafe fn rows(
+        &self,
+        right: Option<&Right>,
+        row: usize,
+        rows: usize,
+        columns: Range<usize>,
+    ) -> Result<()> {
         let Job { form, product, transfer, panels: Panels { width, units, .. }, .. } = *self;
         let Form { unit: size, sum: sum_size, rows: most_rows, lanes, .. } = form;
         let once = product.n.total() <= 2 * width;
@@ -340,7 +374,8 @@ impl Job<'_> {
         let ((run, [_, row_step]), (depth, [unit_step, _])) = (product.m.fastest(), product.k.fastest());
         let (apart, direct) = (self.is_apart(), self.is_direct());
         let highest = if direct && once && apart { most_rows.min(FEW_LINES) } else { most_rows };
-        let tiles = Cuts { rows: 0..rows, end: 0, run: if direct { (run, row % run) } else { (rows, 0) }, highest };
+        let tiles =
+            Cuts { rows: 0..rows, end: 0, run: if direct { (run, row % run) } else { (rows, 0) }, highest };
         // Units that are packed, and those that are summed, before the next columns. Panels are read in runs as long as can be.
         let (deep, summed) = match (self.stream, direct && once) {
             (true, _) if self.ready => (DEEP_BYTES / size / STREAM * STREAM, STREAM),
@@ -352,7 +387,8 @@ impl Job<'_> {
                 (even, even)
             }
         };
-        let next = |unit: usize| deep.min(units - unit).min(if direct { depth - unit % depth } else { units });
+        let next =
+            |unit: usize| deep.min(units - unit).min(if direct { depth - unit % depth } else { units });
         // Columns that all rows go past before the next ones.
         let most = BLOCK_BYTES[usize::from(form.is_wide())] / (deep.min(units) * size) / width * width;
         let wide = match self.stream {
@@ -393,7 +429,8 @@ impl Job<'_> {
         // Where sums wait for the rest of `k`, when the output cannot hold them: those from this column on.
         let first_waiting = match next(0).min(summed) < units {
             true => columns.clone().step_by(width).find(|&column| {
-                !(straight && (columns.end - column >= width || columns.end - column == lanes) || across(column, &mut places_across))
+                !(straight && (columns.end - column >= width || columns.end - column == lanes)
+                    || across(column, &mut places_across))
             }),
             false => None,
         };
@@ -411,10 +448,19 @@ impl Job<'_> {
             product.k.offsets(0, unit, &mut start_of_units);
             let (mut along, from) = ([MaybeUninit::uninit(); DEEP * MOST_DEPTH], unit * form.depth);
             let along = match packed {
-                Some(_) => places(&product.k, 0, from, &mut along[..(count * form.depth).min(product.k.total() - from)]),
+                Some(_) => places(
+                    &product.k,
+                    0,
+                    from,
+                    &mut along[..(count * form.depth).min(product.k.total() - from)],
+                ),
                 None => &[],
             };
-            for (block, part) in columns.clone().step_by(wide).flat_map(|block| (0..count).step_by(summed).map(move |part| (block, part))) {
+            for (block, part) in columns
+                .clone()
+                .step_by(wide)
+                .flat_map(|block| (0..count).step_by(summed).map(move |part| (block, part)))
+            {
                 let columns_here = block..columns.end.min(block + wide);
                 if let (Some(room), 0) = (&panels_of, part) {
                     for done in (0..count).step_by(STRIP) {
@@ -447,19 +493,24 @@ impl Job<'_> {
                     let (left, left_step, start) = match &packed {
                         Some(room) => {
                             let (panel, steps) = match in_rows {
-                                Some(_) => (room.at().wrapping_add(tile.start * row_units * size), [row_units, 1]),
+                                Some(_) => {
+                                    (room.at().wrapping_add(tile.start * row_units * size), [row_units, 1])
+                                }
                                 None => (room.at().wrapping_add(index * left_bytes), [1, most_rows]),
                             };
-                            let start = panel.wrapping_add(left_bytes - START_BYTES).cast::<[i32; STARTED_ROWS]>();
+                            let start =
+                                panel.wrapping_add(left_bytes - START_BYTES).cast::<[i32; STARTED_ROWS]>();
                             // SAFETY: the caller's promise; each tile has its place in the room, and is packed before it is summed.
                             unsafe {
                                 match in_rows {
                                     _ if block != columns.start || part > 0 => {}
                                     // Elements are lanes here.
-                                    Some(pack) => pack(product.left, along, beside, row_units * form.depth, panel),
+                                    Some(pack) => {
+                                        pack(product.left, along, beside, row_units * form.depth, panel)
+                                    }
                                     None => {
                                         (transfer.left)(product.left, beside, along, most_rows, panel);
-                                        if let Some(sums) = (form.finish)(panel, count) {
+                                        if let Some(sums) = (form.finalize)(panel, count) {
                                             start.write(sums);
                                         }
                                     }
@@ -474,7 +525,9 @@ impl Job<'_> {
                             )
                         }
                         None => {
-                            let offset = beside[0].wrapping_add(start_of_units[0]).wrapping_add(part as isize * unit_step);
+                            let offset = beside[0]
+                                .wrapping_add(start_of_units[0])
+                                .wrapping_add(part as isize * unit_step);
                             let steps = [row_step, unit_step].map(|step| step.wrapping_mul(size as isize));
                             (product.left.wrapping_offset(offset * size as isize), steps, ZEROS.as_ptr())
                         }
@@ -489,7 +542,9 @@ impl Job<'_> {
                         right: right_block,
                         right_step: right_step.wrapping_mul(size as isize),
                         start,
-                        out: product.out.wrapping_offset(down[0].wrapping_add(self.first as isize).wrapping_mul(sum_size as isize)),
+                        out: product.out.wrapping_offset(
+                            down[0].wrapping_add(self.first as isize).wrapping_mul(sum_size as isize),
+                        ),
                         out_step: out_step.unwrap_or(0),
                         add: unit + part > 0,
                     };
@@ -500,13 +555,18 @@ impl Job<'_> {
                         let whole = straight || across(column, &mut places_across);
                         let across = &places_across[..here];
                         if self.stream && !self.ready && index == 0 {
-                            fetch(tile.right.wrapping_add(AHEAD * panel_bytes), tile.right_step, count, width * size);
+                            fetch(
+                                tile.right.wrapping_add(AHEAD * panel_bytes),
+                                tile.right_step,
+                                count,
+                                width * size,
+                            );
                         }
                         let mut local = [MaybeUninit::<u64>::uninit(); MOST_BYTES / 8];
                         let aside = match &waiting {
-                            Some((first, tiles, room)) if column >= *first => {
-                                room.at().wrapping_add(((column - first) / width * tiles + index) * tile_bytes)
-                            }
+                            Some((first, tiles, room)) if column >= *first => room
+                                .at()
+                                .wrapping_add(((column - first) / width * tiles + index) * tile_bytes),
                             _ => local.as_mut_ptr().cast::<u8>(),
                         };
                         tile.vectors = if here > lanes { 2 } else { 1 };
@@ -515,7 +575,8 @@ impl Job<'_> {
                         } else {
                             (tile.out, tile.out_step) = match out_step {
                                 Some(step) if whole => {
-                                    let offset = down[0].wrapping_add(across[0]).wrapping_mul(sum_size as isize);
+                                    let offset =
+                                        down[0].wrapping_add(across[0]).wrapping_mul(sum_size as isize);
                                     (product.out.wrapping_offset(offset), step)
                                 }
                                 _ => (aside, (width * sum_size) as isize),
@@ -543,7 +604,8 @@ impl Job<'_> {
     unsafe fn unload(&self, sums: *const u8, width: usize, down: &[isize], across: &[isize]) {
         let (Transfer { unload, element, .. }, size) = (self.transfer, self.form.sum);
         let by_columns = is_run(down) && !is_run(across);
-        let (outer, inner, outer_step, inner_step) = if by_columns { (across, down, 1, width) } else { (down, across, width, 1) };
+        let (outer, inner, outer_step, inner_step) =
+            if by_columns { (across, down, 1, width) } else { (down, across, width, 1) };
         let few = few_runs(inner);
         let mut first = 0;
         while first < inner.len() {
@@ -567,7 +629,12 @@ fn fetch(from: *const u8, step: isize, units: usize, nbytes: usize) {
 }
 
 /// The places in an operand of the indices from `from` on, as many as `room` has.
-fn places<'a>(axes: &Axes<2>, operand: usize, from: usize, room: &'a mut [MaybeUninit<isize>]) -> &'a [isize] {
+fn places<'a>(
+    axes: &Axes<2>,
+    operand: usize,
+    from: usize,
+    room: &'a mut [MaybeUninit<isize>],
+) -> &'a [isize] {
     axes.each_offset(operand, from, room.iter_mut(), |to, offset| _ = to.write(offset));
     // SAFETY: each was written.
     unsafe { room.assume_init_ref() }

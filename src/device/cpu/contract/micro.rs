@@ -33,8 +33,8 @@ macro_rules! step {
     };
     ([$multiply:literal $add:literal] $kind:literal $sum:literal $left:literal $right:literal $spare:literal) => {
         concat!(
-            $multiply, " ", $kind, $spare, ", ", $kind, $left, ", ", $kind, $right, "\n", $add, " ", $kind, $sum, ", ", $kind, $sum, ", ",
-            $kind, $spare, "\n"
+            $multiply, " ", $kind, $spare, ", ", $kind, $left, ", ", $kind, $right, "\n", $add, " ", $kind,
+            $sum, ", ", $kind, $sum, ", ", $kind, $spare, "\n"
         )
     };
 }
@@ -247,7 +247,7 @@ macro_rules! kernels {
             const DIRECT: bool = $depth == 1;
             const STARTS: bool = kernels!(starts $text);
 
-            unsafe fn finish(panel: *mut u8, units: usize) -> Option<[i32; STARTED_ROWS]> {
+            unsafe fn finalize(panel: *mut u8, units: usize) -> Option<[i32; STARTED_ROWS]> {
                 // SAFETY: the caller's promise; `here` found the instructions.
                 if Self::STARTS { Some(unsafe { shifted_back(panel.cast(), units) }) } else { None }
             }
@@ -366,7 +366,9 @@ unsafe fn shifted_back(panel: *mut u32, units: usize) -> [i32; STARTED_ROWS] {
     let mut sums = _mm512_setzero_si512();
     for unit in 0..units {
         // SAFETY: the caller's promise.
-        let quads = unsafe { _mm512_maskz_loadu_epi32((1 << STARTED_ROWS) - 1, panel.add(unit * STARTED_ROWS).cast()) };
+        let quads = unsafe {
+            _mm512_maskz_loadu_epi32((1 << STARTED_ROWS) - 1, panel.add(unit * STARTED_ROWS).cast())
+        };
         sums = _mm512_dpbusd_epi32(sums, _mm512_set1_epi8(1), quads);
     }
     let mut rows = [0i32; 16];

@@ -31,11 +31,11 @@ mod tile;
 mod vector;
 
 use super::simd::{self, Loop};
-use crate::device::Slot;
+use crate::device::OperandRef;
 use crate::element::{Compute, Element, Number};
 use crate::element::{bf16, f16};
 use crate::error::Result;
-use crate::kernel::Contraction;
+use crate::kernel::ContractPlan;
 use crate::scalar::{Arith, DType, Num, Prim};
 use axes::Axes;
 use block::{Product, Transfer};
@@ -53,10 +53,10 @@ use vector::{RowTimesPanels, Vector};
 /// # Safety
 /// As [`Device::contract`](crate::device::Device::contract).
 pub(super) unsafe fn run<T: Number, L: Number, R: Number>(
-    plan: Contraction<'_>,
-    output: Slot<'_>,
-    left: Slot<'_>,
-    right: Slot<'_>,
+    plan: ContractPlan<'_>,
+    output: OperandRef<'_>,
+    left: OperandRef<'_>,
+    right: OperandRef<'_>,
 ) -> Result<()> {
     if is_own::<T>()
         && is_own::<L>()
@@ -95,7 +95,14 @@ fn is_own<T: Element>() -> bool {
     any!(bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 Complex<f32> Complex<f64>)
 }
 
-unsafe fn batches(plan: Contraction<'_>, output: Slot<'_>, left: Slot<'_>, right: Slot<'_>, one: One, turned_one: One) -> Result<()> {
+unsafe fn batches(
+    plan: ContractPlan<'_>,
+    output: OperandRef<'_>,
+    left: OperandRef<'_>,
+    right: OperandRef<'_>,
+    one: One,
+    turned_one: One,
+) -> Result<()> {
     if [plan.batch, plan.m, plan.n].iter().any(|sizes| sizes.contains(&0)) {
         return Ok(()); // nothing to write, whatever the other sizes are
     }
@@ -104,14 +111,15 @@ unsafe fn batches(plan: Contraction<'_>, output: Slot<'_>, left: Slot<'_>, right
     for (axis, &size) in plan.batch.iter().enumerate() {
         batch.push(size, [output.stride[axis], left.stride[axis], right.stride[axis]]);
     }
-    let group = |sizes: &[usize], x: &Slot<'_>, x_at: usize, y: &Slot<'_>, y_at: usize| {
+    let group = |sizes: &[usize], x: &OperandRef<'_>, x_at: usize, y: &OperandRef<'_>, y_at: usize| {
         let mut axes = Axes::new();
         for (axis, &size) in sizes.iter().enumerate() {
             axes.push(size, [x.stride[x_at + axis], y.stride[y_at + axis]]);
         }
         axes
     };
-    let (mut rows, mut columns) = (group(plan.m, &output, b, &left, b), group(plan.n, &output, b + m, &right, b + k));
+    let (mut rows, mut columns) =
+        (group(plan.m, &output, b, &left, b), group(plan.n, &output, b + m, &right, b + k));
     let along = group(plan.k, &left, b + m, &right, b).settle(0);
     // An axis that one operand does not have is an axis of the other alone.
     batch.drain(|step| step[2] == 0, |size, step| rows.push(size, [step[0], step[1]]));
@@ -133,7 +141,9 @@ unsafe fn batches(plan: Contraction<'_>, output: Slot<'_>, left: Slot<'_>, right
     if !side_by_side(&product.n) && side_by_side(&product.m) && !stays {
         let turned = |[a, b, c]: [usize; 3]| [a, c, b];
         // SAFETY: the caller's promise, with the operands' names exchanged.
-        return unsafe { each_of_batch(batch.reordered(turned([0, 1, 2])), product.turned(), turned(elements), turned_one) };
+        return unsafe {
+            each_of_batch(batch.reordered(turned([0, 1, 2])), product.turned(), turned(elements), turned_one)
+        };
     }
     // SAFETY: the caller's promise.
     unsafe { each_of_batch(batch, product, elements, one) }
@@ -346,7 +356,13 @@ fn kernel(types: [DType; 3]) -> Option<(Form, Transfer)> {
 }
 
 /// Writes sums that stand `step` apart, narrowed to elements `T`, at some offsets, which may be a `run`.
-unsafe fn unload<S: Prim, T: Element>(sums: *const u8, step: usize, to: *mut u8, offsets: &[isize], run: bool) {
+unsafe fn unload<S: Prim, T: Element>(
+    sums: *const u8,
+    step: usize,
+    to: *mut u8,
+    offsets: &[isize],
+    run: bool,
+) {
     simd::dispatch_two(Unload::<S, T> { sums: sums.cast(), step, to: to.cast(), offsets, run });
 }
 
@@ -390,7 +406,7 @@ impl<S: Prim, T: Element> Loop for Unload<'_, S, T> {
     }
 }
 
-/// Writes neighbours, narrowed.
+/// Writes neighbors, narrowed.
 ///
 /// # Safety
 /// `N` sums, and aligned places for them.
@@ -433,7 +449,11 @@ unsafe fn loops<T: Number, L: Number, R: Number>(product: &Product) {
                             product.right.cast::<R>().offset(right.wrapping_add(b)).read(),
                         )
                     };
-                    sum = Num::arith(Arith::Add, sum, Num::arith(Arith::Mul, a.widen().cast(), b.widen().cast()));
+                    sum = Num::arith(
+                        Arith::Add,
+                        sum,
+                        Num::arith(Arith::Mul, a.widen().cast(), b.widen().cast()),
+                    );
                 }
             }
             // SAFETY: index (i, j) of the output.

@@ -1,7 +1,7 @@
 //! From strided operands to panels: what a kernel reads stands in the order in which it reads it.
 //!
 //! A panel holds some lanes (rows of the left operand, columns of the right one) for all of `k`. Its *unit* is what one
-//! step of a kernel takes of a lane: `DEPTH` neighbours along `k`. Panels are `[unit][lane][depth]`; what is missing is 0.
+//! step of a kernel takes of a lane: `DEPTH` neighbors along `k`. Panels are `[unit][lane][depth]`; what is missing is 0.
 // Imports: `error`, `element`, `device`.
 
 use super::super::memory::CpuBlock;
@@ -28,7 +28,8 @@ pub(super) trait Convert: Sized + 'static {
     /// The element that was converted.
     fn restore(value: Self::To) -> Self::From;
     /// Packs and restores such elements.
-    const PACK: Pack = if Self::KEEPS { bits(size_of::<Self::From>(), Self::DEPTH) } else { converted::<Self> };
+    const PACK: Pack =
+        if Self::KEEPS { bits(size_of::<Self::From>(), Self::DEPTH) } else { converted::<Self> };
     const RESTORE: Restore = match (Self::KEEPS, size_of::<Self::To>(), Self::DEPTH) {
         (true, 1, 4) => restore::<Bits<u8, 4>>,
         (true, 2, 2) => restore::<Bits<u16, 2>>,
@@ -189,7 +190,13 @@ pub(super) type Pack = unsafe fn(from: *const u8, lanes: &[isize], k: &[isize], 
 
 /// # Safety
 /// Every lane plus every `k` offset is an element of as many bytes as a `T`; `to` has room for a panel and [`BEYOND`] bytes.
-unsafe fn pack<T: Copy + Default, const DEPTH: usize>(from: *const u8, lanes: &[isize], k: &[isize], width: usize, to: *mut u8) {
+unsafe fn pack<T: Copy + Default, const DEPTH: usize>(
+    from: *const u8,
+    lanes: &[isize],
+    k: &[isize],
+    width: usize,
+    to: *mut u8,
+) {
     simd::dispatch_two(Panel::<T, DEPTH> { from: from.cast(), lanes, k, width, to: to.cast() });
 }
 
@@ -201,7 +208,7 @@ struct Panel<'a, T, const DEPTH: usize> {
     to: *mut T,
 }
 
-/// Bytes beyond a panel that finishing it may write; see `Kernel::finish`.
+/// Bytes beyond a panel that finishing it may write; see `Kernel::finalize`.
 pub(super) const BEYOND: usize = 64;
 
 /// Lanes of the widest panel.
@@ -257,14 +264,22 @@ impl<T: Copy + Default, const DEPTH: usize> Panel<'_, T, DEPTH> {
                 }
                 // SAFETY: room for them.
                 unsafe {
-                    to.add(lane * DEPTH).cast::<[[T; DEPTH]; BLOCK]>().write_unaligned(block.as_ptr().cast::<[[T; DEPTH]; BLOCK]>().read())
+                    to.add(lane * DEPTH)
+                        .cast::<[[T; DEPTH]; BLOCK]>()
+                        .write_unaligned(block.as_ptr().cast::<[[T; DEPTH]; BLOCK]>().read())
                 };
                 lane += BLOCK;
             }
             for lane in lane..n {
                 for d in 0..DEPTH {
                     // SAFETY: element `lane` of each row that there is, and room for `width` lanes.
-                    unsafe { to.add(lane * DEPTH + d).write(if d < k.len() { rows[d].add(lane).read_unaligned() } else { T::default() }) };
+                    unsafe {
+                        to.add(lane * DEPTH + d).write(if d < k.len() {
+                            rows[d].add(lane).read_unaligned()
+                        } else {
+                            T::default()
+                        })
+                    };
                 }
             }
             for rest in n * DEPTH..all * DEPTH {
@@ -299,7 +314,16 @@ impl<T: Copy + Default, const DEPTH: usize> Panel<'_, T, DEPTH> {
                 let start = self.from.wrapping_offset(lanes[first].wrapping_add(k[from]));
                 let (step, pitch) = (step.wrapping_mul(size_of::<T>() as isize), (width * size) as isize);
                 // SAFETY: units side by side in each lane, and their places in the panel.
-                unsafe { turn(to.wrapping_add(first * DEPTH).cast(), pitch, start.cast(), step, [units, end - first], size) };
+                unsafe {
+                    turn(
+                        to.wrapping_add(first * DEPTH).cast(),
+                        pitch,
+                        start.cast(),
+                        step,
+                        [units, end - first],
+                        size,
+                    )
+                };
                 first = end;
             }
             for unit in 0..units {
@@ -320,7 +344,9 @@ impl<T: Copy + Default, const DEPTH: usize> Panel<'_, T, DEPTH> {
             for d in 0..DEPTH {
                 let value = match (k.get(unit * DEPTH + d), lanes.get(lane)) {
                     // SAFETY: a lane plus an offset of `k`.
-                    (Some(&along), Some(&lane)) => unsafe { self.from.offset(lane.wrapping_add(along)).read_unaligned() },
+                    (Some(&along), Some(&lane)) => unsafe {
+                        self.from.offset(lane.wrapping_add(along)).read_unaligned()
+                    },
                     _ => T::default(),
                 };
                 // SAFETY: inside the panel.
@@ -350,7 +376,14 @@ unsafe fn copy(from: *const u8, to: *mut u8, nbytes: usize) {
 ///
 /// # Safety
 /// As [`transpose`], and [`BEYOND`] bytes at `to`.
-unsafe fn turn(to: *mut u8, to_pitch: isize, from: *const u8, from_pitch: isize, [units, lanes]: [usize; 2], size: usize) {
+unsafe fn turn(
+    to: *mut u8,
+    to_pitch: isize,
+    from: *const u8,
+    from_pitch: isize,
+    [units, lanes]: [usize; 2],
+    size: usize,
+) {
     // SAFETY: the caller's promise.
     unsafe {
         match size {
@@ -362,7 +395,9 @@ unsafe fn turn(to: *mut u8, to_pitch: isize, from: *const u8, from_pitch: isize,
                 for lane in 0..lanes {
                     for unit in 0..units {
                         let from = from.wrapping_offset(lane as isize * from_pitch).wrapping_add(unit * size);
-                        to.wrapping_offset(unit as isize * to_pitch).add(lane * size).copy_from_nonoverlapping(from, size);
+                        to.wrapping_offset(unit as isize * to_pitch)
+                            .add(lane * size)
+                            .copy_from_nonoverlapping(from, size);
                     }
                 }
             }
@@ -371,17 +406,28 @@ unsafe fn turn(to: *mut u8, to_pitch: isize, from: *const u8, from_pitch: isize,
 }
 
 /// Writes what a panel of `width` lanes holds, `lanes` of them, as rows that stand `step` apart, one for each of `k` indices.
-pub(super) type Restore = unsafe fn(panel: *const u8, lanes: usize, k: usize, width: usize, to: *mut u8, step: usize);
+pub(super) type Restore =
+    unsafe fn(panel: *const u8, lanes: usize, k: usize, width: usize, to: *mut u8, step: usize);
 
 /// # Safety
 /// A panel of [`pack`] with that many lanes, and room for its rows.
-pub(super) unsafe fn restore<C: Convert>(panel: *const u8, lanes: usize, k: usize, width: usize, to: *mut u8, step: usize) {
+pub(super) unsafe fn restore<C: Convert>(
+    panel: *const u8,
+    lanes: usize,
+    k: usize,
+    width: usize,
+    to: *mut u8,
+    step: usize,
+) {
     let (panel, to) = (panel.cast::<C::To>(), to.cast::<C::From>());
     for index in 0..k {
         let unit = (index / C::DEPTH * width) * C::DEPTH + index % C::DEPTH;
         for lane in 0..lanes {
             // SAFETY: the caller's promise.
-            unsafe { to.add(index * step + lane).write_unaligned(C::restore(panel.add(unit + lane * C::DEPTH).read())) };
+            unsafe {
+                to.add(index * step + lane)
+                    .write_unaligned(C::restore(panel.add(unit + lane * C::DEPTH).read()))
+            };
         }
     }
 }
@@ -392,7 +438,11 @@ pub(super) struct Room(CpuBlock);
 impl Room {
     /// For `a · b` things of `size` bytes, and what packing writes beyond them.
     pub(super) fn new(a: usize, b: usize, size: usize) -> Result<Self> {
-        let nbytes = a.checked_mul(b).and_then(|n| n.checked_mul(size)).and_then(|n| n.checked_add(BEYOND)).unwrap_or(usize::MAX);
+        let nbytes = a
+            .checked_mul(b)
+            .and_then(|n| n.checked_mul(size))
+            .and_then(|n| n.checked_add(BEYOND))
+            .unwrap_or(usize::MAX);
         Ok(Room(CpuBlock::scratch(nbytes)?))
     }
 

@@ -9,10 +9,10 @@ use super::block::{self, Panels, Product};
 use super::pack::{BEYOND, Room};
 use super::tile::Address;
 use super::{Way, is_own, kernel, run};
-use crate::device::Slot;
+use crate::device::OperandRef;
 use crate::element::Number;
 use crate::error::Result;
-use crate::kernel::Contraction;
+use crate::kernel::ContractPlan;
 use crate::scalar::DType;
 
 /// The elements of a product of two operands of `R` in `T`, if there are kernels that pack them. Complex ones read rows as well.
@@ -42,7 +42,11 @@ pub(in super::super) fn packed_nbytes<T: Number, R: Number>([k, n]: [usize; 2]) 
 
 /// # Safety
 /// As [`Device::pack`](crate::device::Device::pack).
-pub(in super::super) unsafe fn pack<T: Number, R: Number>([k, n]: [usize; 2], to: *mut u8, right: Slot<'_>) -> Result<()> {
+pub(in super::super) unsafe fn pack<T: Number, R: Number>(
+    [k, n]: [usize; 2],
+    to: *mut u8,
+    right: OperandRef<'_>,
+) -> Result<()> {
     let mut product = in_rows([k, n], right.address);
     let [mut columns, mut along] = [Axes::new(), Axes::new()];
     columns.push(n, [1, right.stride[1]]);
@@ -57,7 +61,11 @@ pub(in super::super) unsafe fn pack<T: Number, R: Number>([k, n]: [usize; 2], to
 
 /// # Safety
 /// As [`Device::unpack`](crate::device::Device::unpack).
-pub(in super::super) unsafe fn unpack<T: Number, R: Number>(size: [usize; 2], to: *mut u8, packed: *const u8) -> Result<()> {
+pub(in super::super) unsafe fn unpack<T: Number, R: Number>(
+    size: [usize; 2],
+    to: *mut u8,
+    packed: *const u8,
+) -> Result<()> {
     let Some((form, transfer)) = types::<T, R>().and_then(kernel) else { return Ok(()) };
     let ([k, n], element) = (size, size_of::<R>());
     let panels = Panels::of(form, k, n);
@@ -66,10 +74,13 @@ pub(in super::super) unsafe fn unpack<T: Number, R: Number>(size: [usize; 2], to
     for row in (0..k).step_by(ROWS) {
         for panel in 0..panels.count {
             let first = panel * panels.width;
-            let from = packed.wrapping_add(panel * panels.nbytes + row / form.depth * panels.width * form.unit);
+            let from =
+                packed.wrapping_add(panel * panels.nbytes + row / form.depth * panels.width * form.unit);
             let to = to.wrapping_add((row * n + first) * element);
             // SAFETY: the caller's promise; units have 1, 2 or 4 rows.
-            unsafe { (transfer.back)(from, panels.width.min(n - first), ROWS.min(k - row), panels.width, to, n) };
+            unsafe {
+                (transfer.back)(from, panels.width.min(n - first), ROWS.min(k - row), panels.width, to, n)
+            };
         }
     }
     Ok(())
@@ -78,9 +89,9 @@ pub(in super::super) unsafe fn unpack<T: Number, R: Number>(size: [usize; 2], to
 /// # Safety
 /// As [`Device::contract_packed`](crate::device::Device::contract_packed).
 pub(in super::super) unsafe fn run_packed<T: Number, R: Number>(
-    plan: Contraction<'_>,
-    output: Slot<'_>,
-    left: Slot<'_>,
+    plan: ContractPlan<'_>,
+    output: OperandRef<'_>,
+    left: OperandRef<'_>,
     packed: *const u8,
 ) -> Result<()> {
     let (Some(types), &[k], &[n]) = (types::<T, R>(), plan.k, plan.n) else { return Ok(()) }; // nothing else is packed
@@ -103,7 +114,14 @@ pub(in super::super) unsafe fn run_packed<T: Number, R: Number>(
         unsafe { unpack::<T, R>([k, n], room.at(), packed)? };
         let stride = [n as isize, 1];
         // SAFETY: the caller's promise, and a right operand of all elements.
-        return unsafe { run::<T, R, R>(plan, output, left, Slot { address: room.at(), stride: &stride, element: size_of::<R>() }) };
+        return unsafe {
+            run::<T, R, R>(
+                plan,
+                output,
+                left,
+                OperandRef { address: room.at(), stride: &stride, element: size_of::<R>() },
+            )
+        };
     }
     let Some((form, transfer)) = kernel(types) else { return Ok(()) };
     if let (1, Some(row)) = (product.m.total(), transfer.row) {

@@ -1,4 +1,4 @@
-//! The kernel that the compiler vectorises, for every machine type and every processor.
+//! The kernel that the compiler vectorizes, for every machine type and every processor.
 // Imports: `scalar`.
 
 use super::super::simd::{self, Loop};
@@ -42,7 +42,11 @@ fn run<P: Num>(tile: &Tile, pairs: bool) {
     for column in (0..tile.vectors * LANES).step_by(LANES) {
         let rows = Rows::<P> { tile, pairs, column, sum: PhantomData };
         // With vectors of 256 bits only products of i64 come here.
-        if P::DTYPE == crate::scalar::DType::I64 || cfg!(not(target_arch = "x86_64")) { simd::dispatch_two(rows) } else { rows.run() }
+        if P::DTYPE == crate::scalar::DType::I64 || cfg!(not(target_arch = "x86_64")) {
+            simd::dispatch_two(rows)
+        } else {
+            rows.run()
+        }
     }
 }
 
@@ -62,7 +66,12 @@ impl<P: Num> Loop for Rows<'_, P> {
         let Rows { tile, pairs, column, .. } = self;
         let [mut s0, mut s1, mut s2, mut s3] = [[P::default(); LANES]; ROWS];
         for unit in 0..tile.units[0] + tile.units[1] {
-            let right = tile.right.wrapping_offset(unit as isize * tile.right_step).cast::<P>().wrapping_add(column).cast::<[P; LANES]>();
+            let right = tile
+                .right
+                .wrapping_offset(unit as isize * tile.right_step)
+                .cast::<P>()
+                .wrapping_add(column)
+                .cast::<[P; LANES]>();
             let left = tile.left.cast::<P>().wrapping_add(unit * ROWS).cast::<[P; ROWS]>();
             // SAFETY: the caller of `Kernel::tile` promises this row of the right panel; a left panel has `ROWS` rows,
             // whatever the tile has.

@@ -4,8 +4,8 @@
 use super::super::simd::{self, Loop};
 use super::axes::Axes;
 use super::block::Product;
-use crate::device::Slot;
-use crate::kernel::Contraction;
+use crate::device::OperandRef;
+use crate::kernel::ContractPlan;
 use crate::scalar::{Arith, DType, Num};
 
 /// No side is longer.
@@ -31,10 +31,21 @@ pub(super) struct Small {
 impl Small {
     /// The product, if there is a loop for its elements, and its groups have one axis each, and few indices.
     #[inline]
-    pub(super) fn planned(types: [DType; 3], plan: &Contraction<'_>, out: &Slot<'_>, left: &Slot<'_>, right: &Slot<'_>) -> Option<Small> {
+    pub(super) fn planned(
+        types: [DType; 3],
+        plan: &ContractPlan<'_>,
+        out: &OperandRef<'_>,
+        left: &OperandRef<'_>,
+        right: &OperandRef<'_>,
+    ) -> Option<Small> {
         let sums = Small::sums(types)?;
-        let ([], [m @ 0..=MOST], [n @ 0..=MOST], [k @ 0..=MOST]) = (plan.batch, plan.m, plan.n, plan.k) else { return None };
-        let ([out_row, out_column], [left_row, left_term], [right_term, right_column]) = (out.stride, left.stride, right.stride) else {
+        let ([], [m @ 0..=MOST], [n @ 0..=MOST], [k @ 0..=MOST]) = (plan.batch, plan.m, plan.n, plan.k)
+        else {
+            return None;
+        };
+        let ([out_row, out_column], [left_row, left_term], [right_term, right_column]) =
+            (out.stride, left.stride, right.stride)
+        else {
             return None;
         };
         Some(Small {
@@ -54,7 +65,16 @@ impl Small {
         let sums = Small::sums(types)?;
         let group = |axes: &Axes<2>| Some((axes.total(), axes.single()?)).filter(|&(size, _)| size <= MOST);
         let ((m, row), (n, column), (k, term)) = (group(&product.m)?, group(&product.n)?, group(&product.k)?);
-        Some(Small { size: [m, n, k], row, column, term, out: product.out, left: product.left, right: product.right, sums })
+        Some(Small {
+            size: [m, n, k],
+            row,
+            column,
+            term,
+            out: product.out,
+            left: product.left,
+            right: product.right,
+            sums,
+        })
     }
 
     /// The loop for these elements, if there is one. Terms are added in order.

@@ -54,7 +54,7 @@ pub(super) struct Form {
     pub(super) direct: bool,
     /// Whether sums may start with something.
     pub(super) starts: bool,
-    pub(super) finish: unsafe fn(panel: *mut u8, units: usize) -> Option<[i32; STARTED_ROWS]>,
+    pub(super) finalize: unsafe fn(panel: *mut u8, units: usize) -> Option<[i32; STARTED_ROWS]>,
     pub(super) tile: unsafe fn(tile: &Tile),
 }
 
@@ -83,7 +83,7 @@ pub(super) trait Kernel: Copy + Send + Sync + 'static {
     ///
     /// # Safety
     /// The panel has `units` units, and [`BEYOND`](super::pack::BEYOND) bytes behind it hold nothing yet.
-    unsafe fn finish(_panel: *mut u8, _units: usize) -> Option<[i32; STARTED_ROWS]> {
+    unsafe fn finalize(_panel: *mut u8, _units: usize) -> Option<[i32; STARTED_ROWS]> {
         None
     }
 
@@ -104,7 +104,7 @@ pub(super) trait Kernel: Copy + Send + Sync + 'static {
             in_rows: Self::IN_ROWS,
             direct: Self::DIRECT,
             starts: Self::STARTS,
-            finish: Self::finish,
+            finalize: Self::finalize,
             tile: Self::tile,
         }
     };

@@ -150,11 +150,21 @@ unsafe fn widen<C: Convert>(from: *const u8, along: &[isize], to: *mut u8) {
     }
 }
 
-unsafe fn store<S: Num, T: crate::element::Element>(sums: *const u8, count: usize, to: *mut u8, first: isize, step: isize) {
+unsafe fn store<S: Num, T: crate::element::Element>(
+    sums: *const u8,
+    count: usize,
+    to: *mut u8,
+    first: isize,
+    step: isize,
+) {
     for i in 0..count {
         let offset = (first + i as isize).wrapping_mul(step);
         // SAFETY: the caller promises a sum and a place for it.
-        unsafe { to.cast::<T>().offset(offset).write(T::narrow(crate::scalar::Prim::cast(sums.cast::<S>().add(i).read()))) };
+        unsafe {
+            to.cast::<T>()
+                .offset(offset)
+                .write(T::narrow(crate::scalar::Prim::cast(sums.cast::<S>().add(i).read())))
+        };
     }
 }
 
@@ -216,21 +226,27 @@ impl Part<'_> {
         const NEAR: usize = 32 << 10;
         const LEAST: [usize; 2] = [ROWS, 64];
         let Product { m, k, left, .. } = *self.product;
-        let (Some([out_step, row_step]), Some([along, vector_step])) = (m.single(), k.single()) else { return Ok(()) };
+        let (Some([out_step, row_step]), Some([along, vector_step])) = (m.single(), k.single()) else {
+            return Ok(());
+        };
         let (deep, Loops { from: size, sum, .. }) = (k.total(), loops);
         let together = (NEAR / (deep * sum)).max(LEAST[usize::from(!self.rows)]).min(self.count);
         let room = Room::new(together, deep, sum)?;
         for first in (self.first..self.first + self.count).step_by(together) {
             let count = together.min(self.first + self.count - first);
             // Lines of elements that stand side by side: rows, or parts of columns.
-            let (lines, length, line_step, step) = if self.rows { (count, deep, row_step, along) } else { (deep, count, along, 1) };
-            let start = left.wrapping_offset((first as isize).wrapping_mul(row_step).wrapping_mul(size as isize));
+            let (lines, length, line_step, step) =
+                if self.rows { (count, deep, row_step, along) } else { (deep, count, along, 1) };
+            let start =
+                left.wrapping_offset((first as isize).wrapping_mul(row_step).wrapping_mul(size as isize));
             for line in 0..lines {
-                let from = start.wrapping_offset((line as isize).wrapping_mul(line_step).wrapping_mul(size as isize));
+                let from = start
+                    .wrapping_offset((line as isize).wrapping_mul(line_step).wrapping_mul(size as isize));
                 let to = room.at().wrapping_add(line * length * sum);
                 let (runs, run) = if step == 1 { (1, length) } else { (length, 1) };
                 for at in 0..runs {
-                    let from = from.wrapping_offset((at as isize).wrapping_mul(step).wrapping_mul(size as isize));
+                    let from =
+                        from.wrapping_offset((at as isize).wrapping_mul(step).wrapping_mul(size as isize));
                     // SAFETY: the caller's promise, and room for every element.
                     unsafe { convert(from, run, to.wrapping_add(at * sum)) };
                 }
@@ -313,7 +329,10 @@ impl<L: Convert<To: Num>, const LANES: usize> PartOf<'_, L, LANES> {
         for from in (0..count).step_by(ROWS) {
             let rows = ROWS.min(count - from);
             // Rows beyond the last are the last again.
-            let row = |r: usize| left.cast::<L::From>().wrapping_offset(((first + from + r.min(rows - 1)) as isize).wrapping_mul(row_step));
+            let row = |r: usize| {
+                left.cast::<L::From>()
+                    .wrapping_offset(((first + from + r.min(rows - 1)) as isize).wrapping_mul(row_step))
+            };
             let starts: [*const L::From; ROWS] = [row(0), row(1), row(2), row(3)];
             let mut totals = [L::To::default(); ROWS];
             for leaf in (0..deep).step_by(LEAF) {
@@ -342,7 +361,10 @@ impl<L: Convert<To: Num>, const LANES: usize> PartOf<'_, L, LANES> {
                     for _ in 0..whole.max(1) {
                         if far > 0 {
                             for r in 0..ROWS {
-                                simd::fetch_early(from_a[r].wrapping_byte_offset(early).cast(), LANES * size_of::<L::From>());
+                                simd::fetch_early(
+                                    from_a[r].wrapping_byte_offset(early).cast(),
+                                    LANES * size_of::<L::From>(),
+                                );
                             }
                         }
                         // SAFETY: `LANES` elements of the vector and of each row, or of their copies.
@@ -446,7 +468,10 @@ impl<L: Convert<To: Num>, const LANES: usize> PartOf<'_, L, LANES> {
                     let mut sum = sums.add(i).cast::<[L::To; LANES]>().read();
                     for c in 0..N {
                         if far {
-                            simd::fetch_early(from[c].wrapping_offset(N as isize * along).cast(), LANES * size_of::<L::From>());
+                            simd::fetch_early(
+                                from[c].wrapping_offset(N as isize * along).cast(),
+                                LANES * size_of::<L::From>(),
+                            );
                         }
                         let a = from[c].cast::<[L::From; LANES]>().read_unaligned();
                         for lane in 0..LANES {
@@ -468,14 +493,20 @@ trait MapRows {
 impl<T> MapRows for [*const T; ROWS] {
     #[inline(always)]
     fn map_rows(self, by: usize) -> Self {
-        [self[0].wrapping_add(by), self[1].wrapping_add(by), self[2].wrapping_add(by), self[3].wrapping_add(by)]
+        [
+            self[0].wrapping_add(by),
+            self[1].wrapping_add(by),
+            self[2].wrapping_add(by),
+            self[3].wrapping_add(by),
+        ]
     }
 }
 
 // ------------------------------------------------------------ a row by panels
 
 /// A product with one row by panels of the right operand, in the sums of a vector by a matrix that stands in rows.
-pub(super) type RowTimesPanels = unsafe fn(product: &Product, panels: *const u8, layout: Panels) -> Result<()>;
+pub(super) type RowTimesPanels =
+    unsafe fn(product: &Product, panels: *const u8, layout: Panels) -> Result<()>;
 
 /// How an element lies in the units of a panel.
 pub(super) trait Lies: 'static {
@@ -512,7 +543,11 @@ impl Lies for Brains {
 
 /// # Safety
 /// As [`run`], with one row, and panels that lie as `P` says for the right operand.
-pub(super) unsafe fn row_times_panels<L, P, T>(product: &Product, panels: *const u8, layout: Panels) -> Result<()>
+pub(super) unsafe fn row_times_panels<L, P, T>(
+    product: &Product,
+    panels: *const u8,
+    layout: Panels,
+) -> Result<()>
 where
     L: Convert<To = P::Element>,
     P: Lies,

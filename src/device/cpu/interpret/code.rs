@@ -96,7 +96,9 @@ impl Writer {
     }
 
     fn constant(&mut self, bytes: [u8; 16], dtype: DType) -> Value {
-        let known = |of: &Known| matches!(of.source, Source::Constant(its) if its == bytes) && of.width == dtype.size();
+        let known = |of: &Known| {
+            matches!(of.source, Source::Constant(its) if its == bytes) && of.width == dtype.size()
+        };
         match self.values.iter().position(known) {
             Some(id) => Value { id: id as u32, dtype },
             None => self.value(Source::Constant(bytes), dtype, true),
@@ -120,16 +122,27 @@ impl Writer {
                 let middle = self.step(run, [from], 0, middle);
                 self.cast(middle, to)?
             }
-            Cast::Truth => {
+            Cast::BoolElement => {
                 let zero = self.constant([0; 16], from.dtype);
                 let no = self.step(steps::find(Node::Equal, from.dtype)?, [from, zero], 0, DType::Bool);
                 self.not(no)?
             }
             Cast::Clamp([least, most]) => {
                 let number = self.cast(from, DType::I32)?;
-                let [least, most] = [least, most].map(|end| self.constant(bytes_of(&end.to_ne_bytes()), DType::I32));
-                let number = self.step(steps::find(Node::Order(Order::Max), DType::I32)?, [number, least], 0, DType::I32);
-                let number = self.step(steps::find(Node::Order(Order::Min), DType::I32)?, [number, most], 0, DType::I32);
+                let [least, most] =
+                    [least, most].map(|end| self.constant(bytes_of(&end.to_ne_bytes()), DType::I32));
+                let number = self.step(
+                    steps::find(Node::Order(Order::Max), DType::I32)?,
+                    [number, least],
+                    0,
+                    DType::I32,
+                );
+                let number = self.step(
+                    steps::find(Node::Order(Order::Min), DType::I32)?,
+                    [number, most],
+                    0,
+                    DType::I32,
+                );
                 self.cast(number, to)?
             }
             Cast::WithZero => {
@@ -145,11 +158,24 @@ impl Writer {
     }
 
     /// The outputs of a graph. `inputs` are its operands, as stored in memory; its run-time numbers count from `param` on.
-    pub(super) fn graph(&mut self, graph: &Graph, inputs: &[Value], given: &[Value], param: usize) -> Option<Vec<Value>> {
+    pub(super) fn graph(
+        &mut self,
+        graph: &Graph,
+        inputs: &[Value],
+        given: &[Value],
+        param: usize,
+    ) -> Option<Vec<Value>> {
         self.part(graph, graph.definitions(), inputs, given, param)
     }
 
-    fn part(&mut self, graph: &Graph, all: &[Definition], inputs: &[Value], given: &[Value], param: usize) -> Option<Vec<Value>> {
+    fn part(
+        &mut self,
+        graph: &Graph,
+        all: &[Definition],
+        inputs: &[Value],
+        given: &[Value],
+        param: usize,
+    ) -> Option<Vec<Value>> {
         let mut values: Vec<Value> = Vec::with_capacity(graph.len());
         let mut outputs = Vec::new();
         for (node, args, dtype) in graph.nodes() {
@@ -162,13 +188,20 @@ impl Writer {
                 Node::Literal(bytes) => self.constant(bytes, dtype),
                 Node::Cast => self.cast(arg(0)?, dtype)?,
                 Node::ToBits | Node::FromBits => Value { dtype, ..arg(0)? },
-                Node::Select => self.step(steps::select(dtype.size())?, [arg(0)?, arg(1)?, arg(2)?], 0, dtype),
+                Node::Select => {
+                    self.step(steps::select(dtype.size())?, [arg(0)?, arg(1)?, arg(2)?], 0, dtype)
+                }
                 Node::MulAdd => self.step(steps::find(node, of)?, [arg(0)?, arg(1)?, arg(2)?], 0, dtype),
                 Node::Shift(_, by) => self.step(steps::find(node, of)?, [arg(0)?], by, dtype),
-                Node::Negate | Node::Unary(_) | Node::Part(_) => self.step(steps::find(node, of)?, [arg(0)?], 0, dtype),
-                Node::Arith(_) | Node::Order(_) | Node::Compare(_) | Node::Equal | Node::Logic(_) | Node::Complex => {
-                    self.step(steps::find(node, of)?, [arg(0)?, arg(1)?], 0, dtype)
+                Node::Negate | Node::Unary(_) | Node::Part(_) => {
+                    self.step(steps::find(node, of)?, [arg(0)?], 0, dtype)
                 }
+                Node::Arith(_)
+                | Node::Order(_)
+                | Node::Compare(_)
+                | Node::Equal
+                | Node::Logic(_)
+                | Node::Complex => self.step(steps::find(node, of)?, [arg(0)?, arg(1)?], 0, dtype),
                 Node::Function(_, number) => {
                     let definition = all.get(number)?;
                     let given: Vec<Value> = args.iter().map(|&id| values[id as usize]).collect();
@@ -195,14 +228,16 @@ impl Writer {
     fn doubts(&mut self, doubt: Value) -> Option<()> {
         let all = match self.doubt {
             None => doubt,
-            Some(before) => self.step(steps::find(Node::Logic(Logic::Or), DType::Bool)?, [before, doubt], 0, DType::Bool),
+            Some(before) => {
+                self.step(steps::find(Node::Logic(Logic::Or), DType::Bool)?, [before, doubt], 0, DType::Bool)
+            }
         };
         self.doubt = Some(all);
         Some(())
     }
 
     /// The program that writes these values; `direct` says that it may write outputs before all is read.
-    pub(super) fn finish(mut self, outputs: &[Value], direct: bool) -> Option<Code> {
+    pub(super) fn finalize(mut self, outputs: &[Value], direct: bool) -> Option<Code> {
         let mut outputs = outputs.to_vec();
         for output in outputs.iter_mut().filter(|_| !direct) {
             // An operand may stand where another output is written first.
@@ -210,7 +245,8 @@ impl Writer {
                 *output = self.step(steps::copy(output.dtype.size())?, [*output], 0, output.dtype);
             }
         }
-        let doubt = self.doubt.filter(|doubt| !matches!(self.values[doubt.id as usize].source, Source::Constant(_)));
+        let doubt =
+            self.doubt.filter(|doubt| !matches!(self.values[doubt.id as usize].source, Source::Constant(_)));
         // What is used, and by which step last.
         let end = self.steps.len();
         let mut last: Vec<Option<usize>> = vec![None; self.values.len()];
@@ -271,10 +307,14 @@ impl Writer {
             }
         }
         let mut free: Vec<(u16, usize)> = Vec::new();
-        for (at, step) in self.steps.iter().enumerate().filter(|(_, step)| last[step.out as usize].is_some()) {
+        for (at, step) in self.steps.iter().enumerate().filter(|(_, step)| last[step.out as usize].is_some())
+        {
             let known = of(step.out);
             if places[step.out as usize] == u16::MAX {
-                let spare = free.iter().rposition(|&(_, width)| width == known.width).map(|at| free.swap_remove(at).0);
+                let spare = free
+                    .iter()
+                    .rposition(|&(_, width)| width == known.width)
+                    .map(|at| free.swap_remove(at).0);
                 places[step.out as usize] = spare.unwrap_or_else(|| {
                     let place = next(&mut code);
                     code.registers.push((place, known.width));
@@ -299,7 +339,9 @@ impl Writer {
             for (k, &arg) in step.args[..step.count].iter().enumerate() {
                 let place = places[arg as usize];
                 let register = code.registers.iter().find(|&&(register, _)| register == place);
-                if let (Some(&register), true, false) = (register, last[arg as usize] == Some(at), step.args[..k].contains(&arg)) {
+                if let (Some(&register), true, false) =
+                    (register, last[arg as usize] == Some(at), step.args[..k].contains(&arg))
+                {
                     free.push(register);
                 }
             }
@@ -308,7 +350,14 @@ impl Writer {
             let (from, to) = (places[output.id as usize], outside + k as u16);
             if from != to {
                 let width = of(output.id).width;
-                code.copies.push(Step { run: steps::copy(width)?, out: to, args: [from, 0, 0], count: 1, width: width as u8, by: 0 });
+                code.copies.push(Step {
+                    run: steps::copy(width)?,
+                    out: to,
+                    args: [from, 0, 0],
+                    count: 1,
+                    width: width as u8,
+                    by: 0,
+                });
             }
         }
         code.doubt = doubt.map(|doubt| places[doubt.id as usize]);

@@ -2,10 +2,10 @@
 // Imports: `error`, `element`, `kernel`, `device`.
 
 use super::{map, reduce, scan};
-use crate::device::{Cpu, CpuBlock, Deleter, Device, Fresh, Inputs, Reduction, Slot};
+use crate::device::{Cpu, CpuBlock, Deleter, Device, Init, Inputs, OperandRef, Reduction};
 use crate::element::{Comparable, Element, Number};
 use crate::error::Result;
-use crate::kernel::{Addressed, Body, Contraction, Op, Program, Reducer, Scanning, Sorting};
+use crate::kernel::{Body, ContractPlan, GatherPlan, Op, Program, Reducer, ScanPlan, SortPlan};
 use std::mem::MaybeUninit;
 
 /// The host with every program interpreted.
@@ -16,12 +16,12 @@ pub struct Interpreted;
 unsafe impl Device for Interpreted {
     type Block = CpuBlock;
 
-    fn allocate(&self, nbytes: usize, fresh: Fresh) -> Result<CpuBlock> {
+    fn allocate(&self, nbytes: usize, fresh: Init) -> Result<CpuBlock> {
         Cpu.allocate(nbytes, fresh)
     }
-    unsafe fn adopt(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<CpuBlock> {
+    unsafe fn from_external(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<CpuBlock> {
         // SAFETY: the caller's promise; so below.
-        unsafe { Cpu.adopt(address, nbytes, free) }
+        unsafe { Cpu.from_external(address, nbytes, free) }
     }
     fn address(block: &CpuBlock) -> *mut u8 {
         Cpu::address(block)
@@ -34,11 +34,18 @@ unsafe impl Device for Interpreted {
         // SAFETY: as above.
         unsafe { Cpu.read(from, bytes) }
     }
-    unsafe fn copy(&self, sizes: &[usize], to: Slot<'_>, from: Slot<'_>) -> Result<()> {
+    unsafe fn copy(&self, sizes: &[usize], to: OperandRef<'_>, from: OperandRef<'_>) -> Result<()> {
         // SAFETY: as above.
         unsafe { Cpu.copy(sizes, to, from) }
     }
-    unsafe fn map<P: Program>(&self, program: &P, sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+    unsafe fn map<P: Program>(
+        &self,
+        program: &P,
+        sizes: &[usize],
+        row: usize,
+        outputs: &[OperandRef<'_>],
+        inputs: Inputs<'_>,
+    ) -> Result<()> {
         // SAFETY: as above.
         unsafe { map(program, sizes, row, outputs, inputs) }
     }
@@ -47,7 +54,7 @@ unsafe impl Device for Interpreted {
         body: &B,
         _: R,
         axes: Reduction<'_>,
-        output: Slot<'_>,
+        output: OperandRef<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
         // SAFETY: as above.
@@ -55,10 +62,10 @@ unsafe impl Device for Interpreted {
     }
     unsafe fn contract<T: Number, L: Number, R: Number>(
         &self,
-        plan: Contraction<'_>,
-        output: Slot<'_>,
-        left: Slot<'_>,
-        right: Slot<'_>,
+        plan: ContractPlan<'_>,
+        output: OperandRef<'_>,
+        left: OperandRef<'_>,
+        right: OperandRef<'_>,
     ) -> Result<()> {
         // SAFETY: as above.
         unsafe { Cpu.contract::<T, L, R>(plan, output, left, right) }
@@ -67,38 +74,51 @@ unsafe impl Device for Interpreted {
         &self,
         body: &B,
         _: R,
-        plan: Scanning<'_>,
-        output: Slot<'_>,
+        plan: ScanPlan<'_>,
+        output: OperandRef<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()> {
         // SAFETY: as above.
         unsafe { scan::<B, R>(body, plan, output, inputs) }
     }
-    unsafe fn gather(&self, plan: Addressed<'_>, to: Slot<'_>, cells: Slot<'_>, index: Slot<'_>) -> Result<()> {
+    unsafe fn gather(
+        &self,
+        plan: GatherPlan<'_>,
+        to: OperandRef<'_>,
+        cells: OperandRef<'_>,
+        index: OperandRef<'_>,
+    ) -> Result<()> {
         // SAFETY: as above.
         unsafe { Cpu.gather(plan, to, cells, index) }
     }
     unsafe fn scatter<T: Element, F: Op<(T, T), Out = T>>(
         &self,
         operator: F,
-        plan: Addressed<'_>,
-        cells: Slot<'_>,
-        from: Slot<'_>,
-        index: Slot<'_>,
+        plan: GatherPlan<'_>,
+        cells: OperandRef<'_>,
+        from: OperandRef<'_>,
+        index: OperandRef<'_>,
     ) -> Result<()> {
         // SAFETY: as above.
         unsafe { Cpu.scatter(operator, plan, cells, from, index) }
     }
-    unsafe fn compact(&self, sizes: &[usize], count: usize, to: Slot<'_>, from: Slot<'_>, mask: Slot<'_>) -> Result<()> {
+    unsafe fn compact(
+        &self,
+        sizes: &[usize],
+        count: usize,
+        to: OperandRef<'_>,
+        from: OperandRef<'_>,
+        mask: OperandRef<'_>,
+    ) -> Result<()> {
         // SAFETY: as above.
         unsafe { Cpu.compact(sizes, count, to, from, mask) }
     }
     unsafe fn sort<T: Comparable>(
         &self,
-        plan: Sorting<'_>,
-        values: Option<Slot<'_>>,
-        positions: Option<Slot<'_>>,
-        from: Slot<'_>,
+        plan: SortPlan<'_>,
+        values: Option<OperandRef<'_>>,
+        positions: Option<OperandRef<'_>>,
+        from: OperandRef<'_>,
     ) -> Result<()> {
         // SAFETY: as above.
         unsafe { Cpu.sort::<T>(plan, values, positions, from) }

@@ -13,7 +13,7 @@ use crate::device::cpu::columns::{self, Strips, start_of};
 use crate::device::cpu::fold::{DIGITS, LEAF, lanes_of};
 use crate::device::cpu::reduce::Output;
 use crate::device::cpu::states::Cascade;
-use crate::kernel::{Numbers, PIECE, SliceFn, TracedReducer};
+use crate::kernel::{Numbers, PIECE, ReducerIr, SliceFn};
 use crate::scalar::{DType, Graph, Node};
 
 /// Rows side by side.
@@ -24,11 +24,11 @@ const LEAVES: usize = 8;
 /// A reducer over a body, written for columns.
 pub(super) struct Folded {
     /// Of what comes from outside, a state and the number of a value; to a state.
-    absorb: Both,
+    accumulate: Both,
     /// Of two states.
     pub(super) combine: Both,
     /// Of a state and the number of values.
-    pub(super) finish: Both,
+    pub(super) finalize: Both,
     /// The values alone, for a reducer that takes many at once, and that one; `None` for values that are an operand's elements.
     values: Option<Both>,
     slice: Option<SliceFn>,
@@ -51,39 +51,41 @@ impl Folded {
     /// elements of an operand.
     pub(super) fn new(
         body: &Graph,
-        reducer: &TracedReducer,
+        reducer: &ReducerIr,
         outside: &Outside<'_>,
         param: usize,
         out: DType,
         in_memory: bool,
     ) -> Option<Folded> {
         let slice = reducer.slice;
-        let state = |writer: &mut Writer| -> Vec<Value> { reducer.state.iter().map(|&dtype| writer.outside(dtype, false)).collect() };
+        let state = |writer: &mut Writer| -> Vec<Value> {
+            reducer.state.iter().map(|&dtype| writer.outside(dtype, false)).collect()
+        };
         let values = |writer: &mut Writer| -> Option<Value> {
             let (inputs, given) = outside.values(writer);
             writer.graph(body, &inputs, &given, param)?.first().copied()
         };
         let one = Both::new(false, &|writer| writer.graph(&reducer.identity, &[], &[], 0))?;
         let identity = constants(&one, &reducer.state);
-        let absorb = Both::new(true, &|writer| {
+        let accumulate = Both::new(true, &|writer| {
             let value = values(writer)?;
             let mut given = state(writer);
             given.push(value);
             given.push(writer.outside(DType::I64, false));
-            writer.graph(&reducer.absorb, &[], &given, 0)
+            writer.graph(&reducer.accumulate, &[], &given, 0)
         })?;
         Some(Folded {
-            counts: absorb.reads(outside.types.len() + reducer.state.len()),
-            absorb,
+            counts: accumulate.reads(outside.types.len() + reducer.state.len()),
+            accumulate,
             combine: Both::new(true, &|writer| {
                 let mut given = state(writer);
                 given.extend(state(writer));
                 writer.graph(&reducer.combine, &[], &given, 0)
             })?,
-            finish: Both::new(true, &|writer| {
+            finalize: Both::new(true, &|writer| {
                 let mut given = state(writer);
                 given.push(writer.outside(DType::I64, false));
-                let value = writer.graph(&reducer.finish, &[], &given, 0)?.first().copied()?;
+                let value = writer.graph(&reducer.finalize, &[], &given, 0)?.first().copied()?;
                 Some(vec![writer.cast(value, out)?])
             })?,
             values: match slice {
@@ -91,7 +93,10 @@ impl Folded {
                 _ => None,
             },
             slice,
-            operand: body.nodes().find_map(|(node, _, _)| if let Node::Input { index } = node { Some(index) } else { None }).unwrap_or(0),
+            operand: body
+                .nodes()
+                .find_map(|(node, _, _)| if let Node::Input { index } = node { Some(index) } else { None })
+                .unwrap_or(0),
             identity,
             size: reducer.nbytes,
             widths: reducer.state.iter().map(|dtype| dtype.size()).collect(),
@@ -111,21 +116,24 @@ impl Folded {
 pub(super) fn constants(program: &Both, types: &[DType]) -> Vec<[u8; 16]> {
     let mut memory = Memory::new(types.len() * 16 * WIDTH);
     let mut room = Room::new(&mut memory);
-    let places: Vec<Place> = types.iter().map(|_| Place { at: room.take(16 * WIDTH), along: 0, down: 0 }).collect();
+    let places: Vec<Place> =
+        types.iter().map(|_| Place { at: room.take(16 * WIDTH), along: 0, down: 0 }).collect();
     let none = Numbers::new();
     // SAFETY: room for a chunk of each output.
     unsafe { Running::exactly(program, &none, 1).run(&places, 1, 1) };
     // SAFETY: the first value of each, written just now.
-    let first = |(place, dtype): (&Place, &DType)| bytes_of(unsafe { std::slice::from_raw_parts(place.at, dtype.size()) });
+    let first = |(place, dtype): (&Place, &DType)| {
+        bytes_of(unsafe { std::slice::from_raw_parts(place.at, dtype.size()) })
+    };
     places.iter().zip(types).map(first).collect()
 }
 
 /// A reduction that runs: the states of some lines, and room beside.
 pub(super) struct Fold<'a> {
     of: &'a Folded,
-    absorb: Running<'a>,
+    accumulate: Running<'a>,
     combine: Running<'a>,
-    finish: Finishing<'a>,
+    finalize: Finishing<'a>,
     /// For a reducer that takes many values at once: what computes them, room for a piece of them, and what joins the states.
     pieces: Option<(Running<'a>, *mut u8, Joining<'a>)>,
     /// Room for so many lines.
@@ -152,10 +160,17 @@ impl<'a> Fold<'a> {
         // A piece or the states of lines end no later than a cache line after.
         let mut memory = Memory::new(states + aside + column(8) + piece + (LINES + 1) * of.size + 128);
         let mut room = Room::new(&mut memory);
-        let mut columns = |widths: &[usize]| -> Vec<*mut u8> { widths.iter().map(|&width| room.take(column(width))).collect() };
+        let mut columns = |widths: &[usize]| -> Vec<*mut u8> {
+            widths.iter().map(|&width| room.take(column(width))).collect()
+        };
         let (states, next, aside) = (columns(&of.widths), columns(&of.widths), columns(widths));
         // What stands beside states is read with them: beside truths it is to be a truth.
-        for (&at, &width) in states.iter().chain(&next).zip(of.widths.iter().chain(&of.widths)).filter(|(_, width)| **width == 1) {
+        for (&at, &width) in states
+            .iter()
+            .chain(&next)
+            .zip(of.widths.iter().chain(&of.widths))
+            .filter(|(_, width)| **width == 1)
+        {
             // SAFETY: room for as many.
             unsafe { std::ptr::write_bytes(at, 0, column(width)) };
         }
@@ -165,9 +180,9 @@ impl<'a> Fold<'a> {
         });
         Fold {
             of,
-            absorb: Running::exactly(&of.absorb, numbers, chunks),
+            accumulate: Running::exactly(&of.accumulate, numbers, chunks),
             combine: Running::exactly(&of.combine, &NONE, chunks),
-            finish: Finishing::new(of),
+            finalize: Finishing::new(of),
             pieces,
             lines: chunks * WIDTH / of.lanes,
             states,
@@ -215,7 +230,7 @@ impl<'a> Fold<'a> {
         self.outside.push(number);
         self.outside.extend(self.next.iter().zip(&self.of.widths).map(place));
         // SAFETY: the caller's promise; states have room for as many chunks.
-        unsafe { self.absorb.run(&self.outside, rows, chunks) };
+        unsafe { self.accumulate.run(&self.outside, rows, chunks) };
     }
 
     /// Takes a value of each state of some lines from `places`; the first of line `l` has number `at + l · step`.
@@ -242,7 +257,13 @@ impl<'a> Fold<'a> {
     ///
     /// # Safety
     /// The lines have as many elements of every operand.
-    unsafe fn absorb(&mut self, operands: &[Operand], lines: usize, n: usize, (at, step): (usize, usize)) {
+    unsafe fn accumulate(
+        &mut self,
+        operands: &[Operand],
+        lines: usize,
+        n: usize,
+        (at, step): (usize, usize),
+    ) {
         let (lanes, chunks) = (self.of.lanes, self.of.lanes / WIDTH);
         let mut places = vec![Place::NONE; operands.len()];
         for (k, operand) in operands.iter().enumerate() {
@@ -271,7 +292,11 @@ impl<'a> Fold<'a> {
             } else {
                 // SAFETY: `rest` elements of each line, and room for the chunks of all.
                 unsafe { operand.after(n - rest).gather(self.aside[k], lines, rest, from, chunks) };
-                places[k] = Place { at: self.aside[k], along: (operand.width * WIDTH) as isize, down: (operand.width * lanes) as isize };
+                places[k] = Place {
+                    at: self.aside[k],
+                    along: (operand.width * WIDTH) as isize,
+                    down: (operand.width * lanes) as isize,
+                };
             }
         }
         // SAFETY: the caller's promise.
@@ -283,7 +308,13 @@ impl<'a> Fold<'a> {
                 for line in 0..if first < end { lines } else { 0 } {
                     let place = ((half * self.lines + line) * WIDTH + first % WIDTH) * width;
                     // SAFETY: inside both columns.
-                    unsafe { std::ptr::copy_nonoverlapping(new.wrapping_add(place), to.wrapping_add(place), (end - first) * width) };
+                    unsafe {
+                        std::ptr::copy_nonoverlapping(
+                            new.wrapping_add(place),
+                            to.wrapping_add(place),
+                            (end - first) * width,
+                        )
+                    };
                 }
             }
         }
@@ -344,7 +375,14 @@ impl<'a> Fold<'a> {
     ///
     /// # Safety
     /// The operands have as many elements, and the output has room.
-    pub(super) unsafe fn rows(&mut self, operands: &[Operand], rows: usize, n: usize, at: [usize; 2], out: Output) {
+    pub(super) unsafe fn rows(
+        &mut self,
+        operands: &[Operand],
+        rows: usize,
+        n: usize,
+        at: [usize; 2],
+        out: Output,
+    ) {
         let size = self.of.size;
         let side = if at[1] == 0 { LINES } else { LEAVES }.min(self.lines);
         for row in (0..rows).step_by(side) {
@@ -360,7 +398,7 @@ impl<'a> Fold<'a> {
             } else {
                 self.begin(lines);
                 // SAFETY: as above.
-                unsafe { self.absorb(&here, lines, n, (first(0), at[1])) };
+                unsafe { self.accumulate(&here, lines, n, (first(0), at[1])) };
                 self.collapse(lines);
                 // SAFETY: as above.
                 unsafe { self.of.collect(&self.states, WIDTH, lines, self.done) };
@@ -374,7 +412,7 @@ impl<'a> Fold<'a> {
                         std::ptr::copy_nonoverlapping(self.done.wrapping_add(line * size), to, size);
                     }
                 } else {
-                    self.finish.write(self.done, lines, n, to, out.step);
+                    self.finalize.write(self.done, lines, n, to, out.step);
                 }
             }
         }
@@ -399,8 +437,12 @@ impl<'a> Fold<'a> {
                 let (some, ends) = ((n - start).min(LEAVES * LEAF), start + LEAVES * LEAF >= n);
                 let (whole, rest) = (some / LEAF, some % LEAF);
                 let of_leaves = |leaf: usize| -> Vec<Operand> {
-                    let down = |operand: &Operand| if operand.still { 0 } else { (LEAF * operand.width) as isize };
-                    let here = |operand: &Operand| Operand { down: down(operand), ..operand.from(row).after(start + leaf * LEAF) };
+                    let down =
+                        |operand: &Operand| if operand.still { 0 } else { (LEAF * operand.width) as isize };
+                    let here = |operand: &Operand| Operand {
+                        down: down(operand),
+                        ..operand.from(row).after(start + leaf * LEAF)
+                    };
                     operands.iter().map(here).collect()
                 };
                 let to = |leaf: usize| Output { address: place(leaf), step: size as isize, is_state: true };
@@ -415,7 +457,7 @@ impl<'a> Fold<'a> {
                     if ends {
                         cascade.join(place(count - 1));
                         let to = out.address.wrapping_offset((row as isize).wrapping_mul(out.step));
-                        self.finish.write(place(count - 1), 1, n, to, 0);
+                        self.finalize.write(place(count - 1), 1, n, to, 0);
                     }
                 }
             }

@@ -102,7 +102,8 @@ impl<'a> Frame<'a> {
             + code.uniform.iter().map(|&(_, width)| one(width)).sum::<usize>();
         // A line between registers: columns that begin at one place of a cache's sets would drive each other out.
         let moving = |width: usize| (width * WIDTH * chunks + 64).next_multiple_of(64);
-        let mut memory = Memory::new(fixed + code.registers.iter().map(|&(_, width)| moving(width)).sum::<usize>());
+        let mut memory =
+            Memory::new(fixed + code.registers.iter().map(|&(_, width)| moving(width)).sum::<usize>());
         let mut room = Room::new(&mut memory);
         let mut places = vec![Place::NONE; code.places];
         for &(place, bytes, width) in &code.constants {
@@ -172,12 +173,12 @@ pub(super) struct Both {
 }
 
 impl Both {
-    /// What `write` writes, and says to be the outputs; `direct` as [`Writer::finish`] has it.
+    /// What `write` writes, and says to be the outputs; `direct` as [`Writer::finalize`] has it.
     pub(super) fn new(direct: bool, write: &dyn Fn(&mut Writer) -> Option<Vec<Value>>) -> Option<Both> {
         let code = |quick: bool| {
             let mut writer = Writer::new(quick);
             let outputs = write(&mut writer)?;
-            writer.finish(&outputs, direct)
+            writer.finalize(&outputs, direct)
         };
         let quick = code(true)?;
         Some(Both { quick: quick.doubt.is_some().then_some(quick), full: code(false)? })
@@ -202,7 +203,12 @@ pub(super) struct Running<'a> {
 impl<'a> Running<'a> {
     /// For blocks of at most `most` chunks, or fewer if they would fill the cache.
     pub(super) fn new(both: &'a Both, numbers: &'a Numbers, most: usize) -> Self {
-        let chunks = both.quick.as_ref().map_or(both.full.chunks, |quick| quick.chunks).min(both.full.chunks).min(most);
+        let chunks = both
+            .quick
+            .as_ref()
+            .map_or(both.full.chunks, |quick| quick.chunks)
+            .min(both.full.chunks)
+            .min(most);
         Self::exactly(both, numbers, chunks)
     }
 
@@ -268,7 +274,9 @@ impl Operand {
             }
             if !self.still {
                 // SAFETY: as above.
-                unsafe { std::ptr::copy_nonoverlapping(at, to.wrapping_add(from * self.width), n * self.width) };
+                unsafe {
+                    std::ptr::copy_nonoverlapping(at, to.wrapping_add(from * self.width), n * self.width)
+                };
             }
         }
     }
@@ -279,7 +287,13 @@ impl Operand {
 /// # Safety
 /// Every operand has its elements, of the types that the program was written for; outputs overlap no other operand, or only those
 /// of a program that writes when all is read, exactly.
-pub(super) unsafe fn sweep(running: &mut Running<'_>, operands: &[Operand], outputs: usize, rows: usize, n: usize) {
+pub(super) unsafe fn sweep(
+    running: &mut Running<'_>,
+    operands: &[Operand],
+    outputs: usize,
+    rows: usize,
+    n: usize,
+) {
     let (most, inputs, count) = (running.chunks, operands.len() - outputs, operands.len());
     let (full, tail) = (n / WIDTH, n % WIDTH);
     let has_rooms = tail > 0 || operands.iter().any(|operand| operand.still);
@@ -323,7 +337,10 @@ pub(super) unsafe fn sweep(running: &mut Running<'_>, operands: &[Operand], outp
         unsafe { running.run(&outside, 1, some) };
         for (k, operand) in operands.iter().enumerate().skip(inputs) {
             for of in 0..some {
-                let (to, from) = (operand.after(full * WIDTH).row(row + of), rooms[k].wrapping_add(of * operand.width * WIDTH));
+                let (to, from) = (
+                    operand.after(full * WIDTH).row(row + of),
+                    rooms[k].wrapping_add(of * operand.width * WIDTH),
+                );
                 // SAFETY: `tail` elements of a row, computed just now.
                 unsafe { std::ptr::copy_nonoverlapping(from, to, tail * operand.width) };
             }

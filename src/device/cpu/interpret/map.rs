@@ -13,9 +13,11 @@ use crate::device::cpu::map::{MapKernel, run_job};
 use crate::device::cpu::past;
 use crate::device::cpu::reduce::Output;
 use crate::device::cpu::simd::Level;
-use crate::device::{Inputs, Slot};
+use crate::device::{Inputs, OperandRef};
 use crate::error::Result;
-use crate::kernel::{Numbers, Program, Recorder, Settled, Traced, TracedReducer, numbers, trace_elements, trace_program};
+use crate::kernel::{
+    KernelIr, Numbers, Program, Recorder, ReducerIr, RowConstant, numbers, trace_elements, trace_program,
+};
 use crate::scalar::{self, DType, Graph, Node};
 use std::any::TypeId;
 
@@ -53,7 +55,7 @@ pub(in crate::device::cpu) unsafe fn map<P: Program>(
     program: &P,
     sizes: &[usize],
     row: usize,
-    outputs: &[Slot<'_>],
+    outputs: &[OperandRef<'_>],
     inputs: Inputs<'_>,
 ) -> Result<()> {
     let known = const { &Known::of::<P>() };
@@ -73,8 +75,13 @@ struct Known {
 impl Known {
     const fn of<P: Program>() -> Known {
         let first: Option<RowsFn> = if P::IN_PLACE { None } else { Some(rows::<0>) };
-        let numbers: Option<unsafe fn(*const ()) -> Numbers> = if P::FIXED { None } else { Some(numbers_of::<P>) };
-        let kernel = MapKernel::by::<P>(Loops { rows: rows::<NONE>, still: [first, Some(rows::<1>)], past: past::takes::<P>() });
+        let numbers: Option<unsafe fn(*const ()) -> Numbers> =
+            if P::FIXED { None } else { Some(numbers_of::<P>) };
+        let kernel = MapKernel::by::<P>(Loops {
+            rows: rows::<NONE>,
+            still: [first, Some(rows::<1>)],
+            past: past::takes::<P>(),
+        });
         let trace = if P::BY_ROWS { Trace::ByRows(trace_of::<P>) } else { Trace::Elements(run_of::<P>) };
         Known { id: TypeId::of::<P>(), kernel, trace, numbers }
     }
@@ -82,14 +89,14 @@ impl Known {
 
 /// How a program is written down: by [`trace_program`], or as it runs, which is shorter.
 enum Trace {
-    ByRows(unsafe fn(*const (), &[u8]) -> Traced),
+    ByRows(unsafe fn(*const (), &[u8]) -> KernelIr),
     Elements(unsafe fn(*const (), &mut Recorder<'_>)),
 }
 
 impl Trace {
     /// # Safety
     /// `program` points to one of the type that this is of.
-    unsafe fn write(&self, program: *const (), reads: &[u8]) -> Traced {
+    unsafe fn write(&self, program: *const (), reads: &[u8]) -> KernelIr {
         match self {
             // SAFETY: the caller's promise; so below.
             Trace::ByRows(trace) => unsafe { trace(program, reads) },
@@ -103,7 +110,7 @@ impl Trace {
 
 /// # Safety
 /// `program` points to a `P`; so below.
-unsafe fn trace_of<P: Program>(program: *const (), reads: &[u8]) -> Traced {
+unsafe fn trace_of<P: Program>(program: *const (), reads: &[u8]) -> KernelIr {
     // SAFETY: the caller's promise.
     trace_program(unsafe { &*program.cast::<P>() }, reads)
 }
@@ -125,14 +132,22 @@ unsafe fn numbers_of<P: Program>(program: *const ()) -> Numbers {
 /// # Safety
 /// As [`map`], of the program that is known.
 #[inline(never)]
-unsafe fn run(known: &Known, program: *const (), sizes: &[usize], row: usize, outputs: &[Slot<'_>], inputs: Inputs<'_>) -> Result<()> {
+unsafe fn run(
+    known: &Known,
+    program: *const (),
+    sizes: &[usize],
+    row: usize,
+    outputs: &[OperandRef<'_>],
+    inputs: Inputs<'_>,
+) -> Result<()> {
     let Known { id, kernel, trace, numbers } = known;
     let mapped = WRITTEN.get("map", *id, inputs.reads, &mut || {
         // SAFETY: the program is of the type that is known; so below.
         Mapped::new(&unsafe { trace.write(program, inputs.reads) }, inputs.reads, kernel.in_place)
     })?;
     // SAFETY: as above.
-    let handed = Handed { mapped, numbers: numbers.map_or_else(Numbers::new, |numbers| unsafe { numbers(program) }) };
+    let handed =
+        Handed { mapped, numbers: numbers.map_or_else(Numbers::new, |numbers| unsafe { numbers(program) }) };
     // SAFETY: the caller's promise; the kernel is that of what it is handed.
     unsafe { run_job(kernel, std::ptr::from_ref(&handed).cast(), sizes, row, outputs, inputs) }
 }
@@ -149,8 +164,8 @@ pub(super) fn operands<'a>(graphs: impl Iterator<Item = &'a Graph>, reads: &[u8]
 }
 
 impl Mapped {
-    fn new(traced: &Traced, reads: &[u8], in_place: bool) -> Option<Mapped> {
-        let types = operands(traced.settled.iter().map(Settled::body).chain([&traced.graph]), reads);
+    fn new(traced: &KernelIr, reads: &[u8], in_place: bool) -> Option<Mapped> {
+        let types = operands(traced.settled.iter().map(RowConstant::body).chain([&traced.graph]), reads);
         // Operands, then what is settled, as far as it is; what is settled twice is one thing.
         let mut outside = types.clone();
         let (mut settled, mut param, mut things) = (Vec::new(), 0, Vec::new());
@@ -161,19 +176,21 @@ impl Mapped {
             })
         };
         for (number, one) in traced.settled.iter().enumerate() {
-            let before = traced.settled[..number].iter().position(|known| one.body().params() == 0 && is_same(known, one, &things));
+            let before = traced.settled[..number]
+                .iter()
+                .position(|known| one.body().params() == 0 && is_same(known, one, &things));
             if let Some(at) = before {
                 things.push(things[at]);
                 continue;
             }
             let here = Outside { types: &outside, operands: types.len(), things: &things };
             let (thing, dtype) = match one {
-                Settled::Held { body } => {
+                RowConstant::Held { body } => {
                     let dtype = body.outputs().next()?.0;
                     (Settle::Held(Box::new(write(body, &here, param, true)?), dtype.size()), dtype)
                 }
-                Settled::Reduced { body, reducer, is_operand } => {
-                    let dtype = reducer.finish.outputs().next()?.0;
+                RowConstant::Reduced { body, reducer, is_operand } => {
+                    let dtype = reducer.finalize.outputs().next()?.0;
                     let folded = Folded::new(body, reducer, &here, param, dtype, *is_operand)?;
                     (Settle::Reduced(Box::new(folded), dtype.size()), dtype)
                 }
@@ -213,18 +230,24 @@ impl Outside<'_> {
 }
 
 /// Whether two things that are settled on a row are one; `things` are those before.
-fn is_same(a: &Settled, b: &Settled, things: &[usize]) -> bool {
+fn is_same(a: &RowConstant, b: &RowConstant, things: &[usize]) -> bool {
     let given = |node: Node| match node {
         Node::Given { index } => Node::Given { index: things[index] },
         other => other,
     };
     let (left, right) = (a.body(), b.body());
     let nodes = left.nodes().map(|(node, args, dtype)| (given(node), args, dtype));
-    let same = nodes.eq(right.nodes().map(|(node, args, dtype)| (given(node), args, dtype))) && left.definitions() == right.definitions();
+    let same = nodes.eq(right.nodes().map(|(node, args, dtype)| (given(node), args, dtype)))
+        && left.definitions() == right.definitions();
     same && match (a, b) {
-        (Settled::Held { .. }, Settled::Held { .. }) => true,
-        (Settled::Reduced { reducer: a, is_operand: x, .. }, Settled::Reduced { reducer: b, is_operand: y, .. }) => {
-            let graphs = |of: &TracedReducer| [of.identity.clone(), of.absorb.clone(), of.combine.clone(), of.finish.clone()];
+        (RowConstant::Held { .. }, RowConstant::Held { .. }) => true,
+        (
+            RowConstant::Reduced { reducer: a, is_operand: x, .. },
+            RowConstant::Reduced { reducer: b, is_operand: y, .. },
+        ) => {
+            let graphs = |of: &ReducerIr| {
+                [of.identity.clone(), of.accumulate.clone(), of.combine.clone(), of.finalize.clone()]
+            };
             x == y && a.name == b.name && graphs(a) == graphs(b)
         }
         _ => false,
@@ -247,16 +270,26 @@ struct Handed {
 ///
 /// # Safety
 /// `program` points to a [`Handed`]; the rest as there.
-unsafe fn rows<const STILL: usize>(_: Level, program: *const (), rows: usize, n: usize, pointers: *const *mut u8, down: *const Down) {
+unsafe fn rows<const STILL: usize>(
+    _: Level,
+    program: *const (),
+    rows: usize,
+    n: usize,
+    pointers: *const *mut u8,
+    down: *const Down,
+) {
     // SAFETY: the caller's promise.
     let Handed { mapped, numbers } = unsafe { &*program.cast::<Handed>() };
     let Mapped { settled, program, inputs, outputs, reads, in_place } = *mapped;
     let first = if *in_place { 0 } else { outputs.len() };
     let still = reads.get(STILL).map_or(NONE, |&operand| operand as usize);
     // SAFETY: the caller's promise: a pointer and a step for each output and load; in place the first loads are the outputs.
-    let of = |k: usize, width: usize, still: bool| unsafe { Operand { at: *pointers.add(k), down: (*down).steps[k], width, still } };
+    let of = |k: usize, width: usize, still: bool| unsafe {
+        Operand { at: *pointers.add(k), down: (*down).steps[k], width, still }
+    };
     let read = inputs.iter().enumerate().map(|(k, &(load, width))| of(first + load, width, k == still));
-    let operands: Vec<Operand> = read.chain(outputs.iter().enumerate().map(|(k, &width)| of(k, width, false))).collect();
+    let operands: Vec<Operand> =
+        read.chain(outputs.iter().enumerate().map(|(k, &width)| of(k, width, false))).collect();
     if settled.is_empty() {
         let mut running = Running::new(program, numbers, rows.saturating_mul(n / WIDTH).max(rows));
         // SAFETY: the caller's promise.
@@ -280,7 +313,7 @@ unsafe fn rows<const STILL: usize>(_: Level, program: *const (), rows: usize, n:
 }
 
 /// A part of a program by rows that runs.
-enum Settling<'a> {
+enum RowPreparation<'a> {
     Reduced(Box<Fold<'a>>),
     Held(Running<'a>),
 }
@@ -299,11 +332,13 @@ unsafe fn by_rows(mapped: &Mapped, numbers: &Numbers, operands: &[Operand], rows
         let (part, width, nbytes) = match one {
             Settle::Reduced(folded, width) => {
                 let fold = Fold::new(folded, numbers, &widths, folded.chunks_of(LINES));
-                (Settling::Reduced(Box::new(fold)), *width, side * 16)
+                (RowPreparation::Reduced(Box::new(fold)), *width, side * 16)
             }
-            Settle::Held(program, width) => {
-                (Settling::Held(Running::new(program, numbers, side * (n / WIDTH).max(1))), *width, side * (n * width + 64))
-            }
+            Settle::Held(program, width) => (
+                RowPreparation::Held(Running::new(program, numbers, side * (n / WIDTH).max(1))),
+                *width,
+                side * (n * width + 64),
+            ),
         };
         parts.push(part);
         widths.push(width);
@@ -317,15 +352,27 @@ unsafe fn by_rows(mapped: &Mapped, numbers: &Numbers, operands: &[Operand], rows
         let mut here: Vec<Operand> = inputs.iter().map(|operand| operand.from(row)).collect();
         for (part, one) in parts.iter_mut().zip(&mapped.settled) {
             let made = match (part, one) {
-                (Settling::Reduced(fold), Settle::Reduced(_, width)) => {
+                (RowPreparation::Reduced(fold), Settle::Reduced(_, width)) => {
                     let made = Operand { at: room.take(side * 16), down: 16, width: *width, still: true };
                     // SAFETY: the caller's promise, and room for a value of each row.
-                    unsafe { fold.whole_rows(&here, some, n, Output { address: made.at, step: made.down, is_state: false }) };
+                    unsafe {
+                        fold.whole_rows(
+                            &here,
+                            some,
+                            n,
+                            Output { address: made.at, step: made.down, is_state: false },
+                        )
+                    };
                     made
                 }
-                (Settling::Held(running), Settle::Held(_, width)) => {
+                (RowPreparation::Held(running), Settle::Held(_, width)) => {
                     let pitch = (n * width).next_multiple_of(64);
-                    let made = Operand { at: room.take(side * pitch), down: pitch as isize, width: *width, still: false };
+                    let made = Operand {
+                        at: room.take(side * pitch),
+                        down: pitch as isize,
+                        width: *width,
+                        still: false,
+                    };
                     here.push(made);
                     // SAFETY: as above, of each element.
                     unsafe { sweep(running, &here, 1, some, n) };

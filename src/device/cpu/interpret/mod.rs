@@ -57,7 +57,13 @@ impl<T: Send + Sync> Cache<T> {
     }
 
     /// The program of this type, which is written if it is new. Programs are as many as their types, and stay.
-    fn get(&self, op: &'static str, of: TypeId, reads: &[u8], write: &mut dyn FnMut() -> Option<T>) -> Result<&'static T> {
+    fn get(
+        &self,
+        op: &'static str,
+        of: TypeId,
+        reads: &[u8],
+        write: &mut dyn FnMut() -> Option<T>,
+    ) -> Result<&'static T> {
         let mut key = (of, reads.len() as u8, [0; MAX_OPERANDS]);
         key.2[..reads.len()].copy_from_slice(reads);
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner).get(&key).copied();
@@ -65,6 +71,9 @@ impl<T: Send + Sync> Cache<T> {
             let new = write().map(|new| &*Box::leak(Box::new(new)));
             *self.0.write().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert(new)
         });
-        known.ok_or_else(|| Error::Value { op, what: "a step that is not among those that are interpreted".into() })
+        known.ok_or_else(|| Error::Value {
+            op,
+            what: "a step that is not among those that are interpreted".into(),
+        })
     }
 }

@@ -9,29 +9,37 @@ use super::steps::WIDTH;
 use crate::device::cpu::columns::{self, Strips};
 use crate::device::cpu::reduce::{ReduceKernel, Rows, run_job};
 use crate::device::cpu::simd::{self, Loop};
-use crate::device::{Inputs, Reduction, Slot};
+use crate::device::{Inputs, OperandRef, Reduction};
 use crate::element::{Compute, Element};
 use crate::error::Result;
-use crate::kernel::{Body, Carried, EachLane, Input, Numbers, Reducer, Store, TracedReducer, numbers, trace_body, trace_reducer};
-use crate::scalar::{DType, Graph, Lane, Prim, Run};
+use crate::kernel::{
+    Accumulator, Body, Input, LaneVisitor, Numbers, Reducer, ReducerIr, Store, numbers, trace_body,
+    trace_reducer,
+};
+use crate::scalar::{DType, Eval, Graph, Lane, Prim};
 use std::any::TypeId;
 
 /// The [`SliceFn`](crate::kernel::SliceFn) of a reducer that takes many values at once.
 ///
 /// # Safety
 /// There are `n` values of the machine type of `T`, and room for a state.
-pub(crate) unsafe fn slice_of<T: Element, R: Reducer<T>>(values: *const u8, n: usize, at: usize, state: *mut u8) {
+pub(crate) unsafe fn slice_of<T: Element, R: Reducer<T>>(
+    values: *const u8,
+    n: usize,
+    at: usize,
+    state: *mut u8,
+) {
     struct Slice<'a, T: Element, R>(&'a [Compute<T>], usize, std::marker::PhantomData<R>);
     impl<T: Element, R: Reducer<T>> Loop for Slice<'_, T, R> {
-        type Output = R::State<Run>;
+        type Output = R::State<Eval>;
         #[inline(always)]
-        fn run(self) -> R::State<Run> {
-            R::of_slice(self.0, self.1)
+        fn run(self) -> R::State<Eval> {
+            R::accumulate_slice(self.0, self.1)
         }
     }
     struct Lanes(*mut u8);
-    impl EachLane<Run> for Lanes {
-        fn lane<P: Prim>(&mut self, lane: Lane<Run, P>) -> Lane<Run, P> {
+    impl LaneVisitor<Eval> for Lanes {
+        fn lane<P: Prim>(&mut self, lane: Lane<Eval, P>) -> Lane<Eval, P> {
             // SAFETY: the caller promised room for every lane.
             unsafe { self.0.cast::<P>().write_unaligned(lane.value()) };
             self.0 = self.0.wrapping_add(size_of::<P>());
@@ -50,13 +58,14 @@ struct Known {
     out: DType,
     /// Whether the body is an operand's elements, as they stand in memory.
     in_memory: bool,
-    trace: unsafe fn(*const (), &[u8]) -> (Graph, TracedReducer),
+    trace: unsafe fn(*const (), &[u8]) -> (Graph, ReducerIr),
     numbers: Option<unsafe fn(*const ()) -> Numbers>,
 }
 
 impl Known {
     fn of<B: Body, R: Reducer<B::Out>>() -> Known {
-        let numbers: Option<unsafe fn(*const ()) -> Numbers> = if B::FIXED { None } else { Some(numbers_of::<B>) };
+        let numbers: Option<unsafe fn(*const ()) -> Numbers> =
+            if B::FIXED { None } else { Some(numbers_of::<B>) };
         Known {
             id: TypeId::of::<(B, R)>(),
             light: ReduceKernel::light_of::<B, R>(),
@@ -70,7 +79,7 @@ impl Known {
 
 /// # Safety
 /// `body` points to a `B`; so below.
-unsafe fn trace_of<B: Body, R: Reducer<B::Out>>(body: *const (), reads: &[u8]) -> (Graph, TracedReducer) {
+unsafe fn trace_of<B: Body, R: Reducer<B::Out>>(body: *const (), reads: &[u8]) -> (Graph, ReducerIr) {
     // SAFETY: the caller's promise.
     (trace_body(unsafe { &*body.cast::<B>() }, reads), trace_reducer::<B::Out, R>())
 }
@@ -107,7 +116,7 @@ static WRITTEN: Cache<Reduced> = Cache::new();
 pub(in crate::device::cpu) unsafe fn reduce<B: Body, R: Reducer<B::Out>>(
     body: &B,
     axes: Reduction<'_>,
-    output: Slot<'_>,
+    output: OperandRef<'_>,
     inputs: Inputs<'_>,
 ) -> Result<()> {
     // SAFETY: the caller's promise; what is known is of this body and reducer.
@@ -117,7 +126,13 @@ pub(in crate::device::cpu) unsafe fn reduce<B: Body, R: Reducer<B::Out>>(
 /// # Safety
 /// As [`reduce`], of the body and reducer that are known.
 #[inline(never)]
-unsafe fn run(known: &Known, body: *const (), axes: Reduction<'_>, output: Slot<'_>, inputs: Inputs<'_>) -> Result<()> {
+unsafe fn run(
+    known: &Known,
+    body: *const (),
+    axes: Reduction<'_>,
+    output: OperandRef<'_>,
+    inputs: Inputs<'_>,
+) -> Result<()> {
     let reduced = WRITTEN.get("reduce", known.id, inputs.reads, &mut || {
         // SAFETY: the body is of the type that is known; so below.
         let (body, reducer) = unsafe { (known.trace)(body, inputs.reads) };
@@ -127,7 +142,10 @@ unsafe fn run(known: &Known, body: *const (), axes: Reduction<'_>, output: Slot<
         Some(Reduced { folded, inputs: loads(&types, inputs.reads) })
     })?;
     // SAFETY: as above.
-    let handed = Handed { reduced, numbers: known.numbers.map_or_else(Numbers::new, |numbers| unsafe { numbers(body) }) };
+    let handed = Handed {
+        reduced,
+        numbers: known.numbers.map_or_else(Numbers::new, |numbers| unsafe { numbers(body) }),
+    };
     let kernel = ReduceKernel { rows, columns, states: reduced.folded.states(), light: known.light };
     // SAFETY: the caller's promise; the kernel is that of what it is handed.
     unsafe { run_job(&kernel, std::ptr::from_ref(&handed).cast(), axes, output, inputs) }
@@ -141,7 +159,12 @@ impl Handed {
 
     /// The operands, from what each load has.
     fn operands(&self, pointers: &[*mut u8], steps: &[isize]) -> Vec<Operand> {
-        let of = |&(load, width): &(usize, usize)| Operand { at: pointers[load], down: steps[load], width, still: false };
+        let of = |&(load, width): &(usize, usize)| Operand {
+            at: pointers[load],
+            down: steps[load],
+            width,
+            still: false,
+        };
         self.reduced.inputs.iter().map(of).collect()
     }
 }

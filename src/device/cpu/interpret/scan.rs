@@ -11,10 +11,10 @@ use super::map::{loads, operands};
 use super::steps::{Place, WIDTH};
 use crate::device::cpu::pack;
 use crate::device::cpu::scan::{LEAF, ScanKernel, Strip, Strips, Tile, Tiles, run_job};
-use crate::device::{Inputs, Slot};
+use crate::device::{Inputs, OperandRef};
 use crate::element::Element;
 use crate::error::Result;
-use crate::kernel::{Body, Numbers, Reducer, Scanning, Store, TracedReducer, numbers, trace_body, trace_reducer};
+use crate::kernel::{Body, Numbers, Reducer, ReducerIr, ScanPlan, Store, numbers, trace_body, trace_reducer};
 use crate::scalar::{DType, Graph};
 use std::any::TypeId;
 
@@ -25,10 +25,10 @@ const CHUNKS: usize = 64;
 struct Scanned {
     /// Of operands to a value; of a value, a state and its number to a state.
     values: Both,
-    absorb: Both,
+    accumulate: Both,
     combine: Both,
     /// Of a state and how many values it has seen.
-    finish: Both,
+    finalize: Both,
     identity: Vec<[u8; 16]>,
     /// Bytes of the lanes of a state, and of a value and a result.
     widths: Vec<usize>,
@@ -59,24 +59,26 @@ static NONE: Numbers = Numbers::new();
 /// As there.
 pub(in crate::device::cpu) unsafe fn scan<B: Body, R: Reducer<B::Out>>(
     body: &B,
-    plan: Scanning<'_>,
-    output: Slot<'_>,
+    plan: ScanPlan<'_>,
+    output: OperandRef<'_>,
     inputs: Inputs<'_>,
 ) -> Result<()> {
     let mut trace = || (trace_body(body, inputs.reads), trace_reducer::<B::Out, R>());
     // SAFETY: the caller's promise.
-    unsafe { run(TypeId::of::<(B, R)>(), &mut trace, numbers(&Store(*body)), R::Out::DTYPE, plan, output, inputs) }
+    unsafe {
+        run(TypeId::of::<(B, R)>(), &mut trace, numbers(&Store(*body)), R::Out::DTYPE, plan, output, inputs)
+    }
 }
 
 /// # Safety
 /// As [`scan`], of the body and reducer that are traced.
 unsafe fn run(
     types: TypeId,
-    trace: &mut dyn FnMut() -> (Graph, TracedReducer),
+    trace: &mut dyn FnMut() -> (Graph, ReducerIr),
     numbers: Numbers,
     out: DType,
-    plan: Scanning<'_>,
-    output: Slot<'_>,
+    plan: ScanPlan<'_>,
+    output: OperandRef<'_>,
     inputs: Inputs<'_>,
 ) -> Result<()> {
     let scanned = WRITTEN.get("scan", types, inputs.reads, &mut || {
@@ -85,27 +87,30 @@ unsafe fn run(
     })?;
     let handed = Handed { scanned, numbers, exclusive: plan.exclusive };
     // SAFETY: the caller's promise; the kernel is that of what it is handed.
-    unsafe { run_job(&ScanKernel { rows, columns }, std::ptr::from_ref(&handed).cast(), plan, output, inputs) };
+    unsafe {
+        run_job(&ScanKernel { rows, columns }, std::ptr::from_ref(&handed).cast(), plan, output, inputs)
+    };
     Ok(())
 }
 
 impl Scanned {
-    fn new(body: &Graph, reducer: &TracedReducer, out: DType, reads: &[u8]) -> Option<Scanned> {
+    fn new(body: &Graph, reducer: &ReducerIr, out: DType, reads: &[u8]) -> Option<Scanned> {
         let types = operands([body].into_iter(), reads);
         let value = body.outputs().next()?.0;
-        let state =
-            |writer: &mut super::code::Writer| -> Vec<Value> { reducer.state.iter().map(|&dtype| writer.outside(dtype, false)).collect() };
+        let state = |writer: &mut super::code::Writer| -> Vec<Value> {
+            reducer.state.iter().map(|&dtype| writer.outside(dtype, false)).collect()
+        };
         let identity = Both::new(false, &|writer| writer.graph(&reducer.identity, &[], &[], 0))?;
-        let absorb = Both::new(true, &|writer| {
+        let accumulate = Both::new(true, &|writer| {
             let x = writer.outside(value, false);
             let mut given = state(writer);
             given.extend([x, writer.outside(DType::I64, false)]);
-            writer.graph(&reducer.absorb, &[], &given, 0)
+            writer.graph(&reducer.accumulate, &[], &given, 0)
         })?;
-        let finish = Both::new(true, &|writer| {
+        let finalize = Both::new(true, &|writer| {
             let mut given = state(writer);
             given.push(writer.outside(DType::I64, false));
-            let value = writer.graph(&reducer.finish, &[], &given, 0)?.first().copied()?;
+            let value = writer.graph(&reducer.finalize, &[], &given, 0)?.first().copied()?;
             Some(vec![writer.cast(value, out)?])
         })?;
         Some(Scanned {
@@ -113,15 +118,15 @@ impl Scanned {
                 let inputs: Vec<Value> = types.iter().map(|&dtype| writer.outside(dtype, false)).collect();
                 writer.graph(body, &inputs, &[], 0)
             })?,
-            counts: absorb.reads(reducer.state.len() + 1),
-            absorb,
+            counts: accumulate.reads(reducer.state.len() + 1),
+            accumulate,
             combine: Both::new(true, &|writer| {
                 let mut given = state(writer);
                 given.extend(state(writer));
                 writer.graph(&reducer.combine, &[], &given, 0)
             })?,
-            sees: finish.reads(reducer.state.len()),
-            finish,
+            sees: finalize.reads(reducer.state.len()),
+            finalize,
             identity: constants(&identity, &reducer.state),
             widths: reducer.state.iter().map(|dtype| dtype.size()).collect(),
             value: value.size(),
@@ -138,9 +143,9 @@ type Columns = Vec<*mut u8>;
 struct Scan<'a> {
     of: &'a Scanned,
     values: Running<'a>,
-    absorb: Running<'a>,
+    accumulate: Running<'a>,
     combine: Running<'a>,
-    finish: Running<'a>,
+    finalize: Running<'a>,
     outside: Vec<Place>,
     memory: Memory,
 }
@@ -151,9 +156,9 @@ impl<'a> Scan<'a> {
         Scan {
             of,
             values: Running::new(&of.values, numbers, chunks),
-            absorb: Running::exactly(&of.absorb, &NONE, chunks),
+            accumulate: Running::exactly(&of.accumulate, &NONE, chunks),
             combine: Running::exactly(&of.combine, &NONE, chunks),
-            finish: Running::exactly(&of.finish, &NONE, chunks),
+            finalize: Running::exactly(&of.finalize, &NONE, chunks),
             outside: Vec::new(),
             memory: Memory::new(nbytes),
         }
@@ -164,7 +169,12 @@ impl<'a> Scan<'a> {
     }
 
     fn operands(&self, pointers: &[*mut u8], steps: &[isize]) -> Vec<Operand> {
-        let of = |&(load, width): &(usize, usize)| Operand { at: pointers[load], down: steps[load], width, still: false };
+        let of = |&(load, width): &(usize, usize)| Operand {
+            at: pointers[load],
+            down: steps[load],
+            width,
+            still: false,
+        };
         self.of.inputs.iter().map(of).collect()
     }
 
@@ -191,25 +201,39 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// `to ← absorb(from, value)`, where states are columns and their first chunk.
+    /// `to ← accumulate(from, value)`, where states are columns and their first chunk.
     ///
     /// # Safety
     /// There are so many chunks of everything.
-    unsafe fn take(&mut self, value: Place, number: Place, from: (&Columns, usize), to: (&Columns, usize), chunks: usize) {
+    unsafe fn take(
+        &mut self,
+        value: Place,
+        number: Place,
+        from: (&Columns, usize),
+        to: (&Columns, usize),
+        chunks: usize,
+    ) {
         self.outside.clear();
         self.outside.push(value);
         self.place(from.0, from.1, None, chunks);
         self.outside.push(number);
         self.place(to.0, to.1, None, chunks);
         // SAFETY: the caller's promise.
-        unsafe { self.absorb.run(&self.outside, 1, chunks) };
+        unsafe { self.accumulate.run(&self.outside, 1, chunks) };
     }
 
     /// `to ← combine(before, states)`; what was before is one row for all, or with 1 one chunk for all.
     ///
     /// # Safety
     /// As above.
-    unsafe fn join(&mut self, before: (&Columns, Option<isize>), states: (&Columns, usize), to: &Columns, rows: usize, chunks: usize) {
+    unsafe fn join(
+        &mut self,
+        before: (&Columns, Option<isize>),
+        states: (&Columns, usize),
+        to: &Columns,
+        rows: usize,
+        chunks: usize,
+    ) {
         self.outside.clear();
         self.place(before.0, 0, before.1, chunks);
         self.place(states.0, states.1, None, chunks);
@@ -222,19 +246,32 @@ impl<'a> Scan<'a> {
     ///
     /// # Safety
     /// As above.
-    unsafe fn write(&mut self, states: (&Columns, usize), seen: Place, out: Place, rows: usize, chunks: usize) {
+    unsafe fn write(
+        &mut self,
+        states: (&Columns, usize),
+        seen: Place,
+        out: Place,
+        rows: usize,
+        chunks: usize,
+    ) {
         self.outside.clear();
         self.place(states.0, states.1, None, chunks);
         self.outside.extend([seen, out]);
         // SAFETY: the caller's promise.
-        unsafe { self.finish.run(&self.outside, rows, chunks) };
+        unsafe { self.finalize.run(&self.outside, rows, chunks) };
     }
 
     /// Copies some chunks of states.
     fn copy(&self, to: &Columns, from: (&Columns, usize), chunks: usize) {
         for ((&to, &at), &width) in to.iter().zip(from.0).zip(&self.of.widths) {
             // SAFETY: both have so many chunks.
-            unsafe { std::ptr::copy_nonoverlapping(at.wrapping_add(from.1 * width * WIDTH), to, chunks * width * WIDTH) };
+            unsafe {
+                std::ptr::copy_nonoverlapping(
+                    at.wrapping_add(from.1 * width * WIDTH),
+                    to,
+                    chunks * width * WIDTH,
+                )
+            };
         }
     }
 }
@@ -249,8 +286,10 @@ unsafe fn columns(handed: *const (), tiles: &mut Tiles<'_>) {
     // Rows that are computed together.
     let side = (CHUNKS / widest).clamp(1, LEAF);
     let most = side * widest;
-    let total: usize = of.widths.iter().map(|width| width * (2 * (most + widest) + 3 * widest) + 5 * 64).sum();
-    let mut scan = Scan::new(handed, most, (total + (of.value + of.out) * most + 8 * (2 * side + 2)) * WIDTH + 1024);
+    let total: usize =
+        of.widths.iter().map(|width| width * (2 * (most + widest) + 3 * widest) + 5 * 64).sum();
+    let mut scan =
+        Scan::new(handed, most, (total + (of.value + of.out) * most + 8 * (2 * side + 2)) * WIDTH + 1024);
     let mut room = Room::new(&mut scan.memory);
     let [states, shown] = [(); 2].map(|()| scan.columns(&mut room, most + widest));
     let [local, mut carry, mut spare] = [(); 3].map(|()| scan.columns(&mut room, widest));
@@ -274,7 +313,7 @@ unsafe fn columns(handed: *const (), tiles: &mut Tiles<'_>) {
             let mut here: Vec<Operand> = operands.iter().map(|operand| operand.from(row)).collect();
             here.push(Operand { at: values, down: pitch as isize, width: of.value, still: false });
             // SAFETY: rows of every operand by the caller's promise; columns have room for as many chunks as there are, and are
-            // made of initialised memory where a row ends within a chunk.
+            // made of initialized memory where a row ends within a chunk.
             unsafe {
                 if joint {
                     sweep(&mut scan.values, &here, 1, 1, rows * width);
@@ -290,14 +329,22 @@ unsafe fn columns(handed: *const (), tiles: &mut Tiles<'_>) {
                 }
                 scan.copy(&states, (&local, 0), chunks);
                 for k in 0..rows {
-                    let value = Place { at: values.wrapping_add(k * pitch), along: (of.value * WIDTH) as isize, down: 0 };
+                    let value = Place {
+                        at: values.wrapping_add(k * pitch),
+                        along: (of.value * WIDTH) as isize,
+                        down: 0,
+                    };
                     let number = Place { at: number.wrapping_add(k * 8 * WIDTH), along: 0, down: 0 };
                     scan.take(value, number, (&states, k * chunks), (&states, (k + 1) * chunks), chunks);
                 }
                 scan.copy(&local, (&states, rows * chunks), chunks);
                 let from = if handed.exclusive { 0 } else { chunks };
                 let seen = Place { at: seen, along: 0, down: (8 * WIDTH) as isize };
-                let result = Place { at: results, along: (of.out * WIDTH) as isize, down: (of.out * WIDTH * chunks) as isize };
+                let result = Place {
+                    at: results,
+                    along: (of.out * WIDTH) as isize,
+                    down: (of.out * WIDTH * chunks) as isize,
+                };
                 if first {
                     scan.write((&states, from), seen, result, rows, chunks);
                 } else {
@@ -306,7 +353,11 @@ unsafe fn columns(handed: *const (), tiles: &mut Tiles<'_>) {
                 }
                 for k in 0..rows {
                     let to = out.wrapping_offset(((row + k) as isize).wrapping_mul(out_step));
-                    std::ptr::copy_nonoverlapping(results.wrapping_add(k * of.out * WIDTH * chunks), to, width * of.out);
+                    std::ptr::copy_nonoverlapping(
+                        results.wrapping_add(k * of.out * WIDTH * chunks),
+                        to,
+                        width * of.out,
+                    );
                 }
             }
         }
@@ -320,7 +371,7 @@ unsafe fn columns(handed: *const (), tiles: &mut Tiles<'_>) {
             }
         }
         // SAFETY: the caller's promise; the rows are computed.
-        unsafe { tiles.finish(n) };
+        unsafe { tiles.finalize(n) };
     }
 }
 
@@ -333,7 +384,8 @@ unsafe fn rows(handed: *const (), strips: &mut Strips<'_>) {
     // A chain is a place in a chunk; positions follow each other chunk by chunk.
     let per_chunk = of.widths.iter().map(|width| width * 2).sum::<usize>() + of.value + of.out + 8;
     let small: usize = of.widths.iter().map(|_| 4 * 16 * WIDTH).sum();
-    let mut scan = Scan::new(handed, LEAF, per_chunk * WIDTH * (LEAF + 1) + 8 * LEAF * of.value + small + 8192);
+    let mut scan =
+        Scan::new(handed, LEAF, per_chunk * WIDTH * (LEAF + 1) + 8 * LEAF * of.value + small + 8192);
     let mut room = Room::new(&mut scan.memory);
     let [states, shown] = [(); 2].map(|()| scan.columns(&mut room, LEAF + 1));
     let [local, carry, joined, one] = [(); 4].map(|()| scan.columns(&mut room, 1));
@@ -358,7 +410,10 @@ unsafe fn rows(handed: *const (), strips: &mut Strips<'_>) {
         unsafe { sweep(&mut scan.values, &here, 1, chains, n) };
         // SAFETY: a value of each chain at every position, to its place in a chunk; beside them stands what was there.
         unsafe {
-            let (to, from) = ([of.value as isize, (of.value * WIDTH) as isize], [(n * of.value) as isize, of.value as isize]);
+            let (to, from) = (
+                [of.value as isize, (of.value * WIDTH) as isize],
+                [(n * of.value) as isize, of.value as isize],
+            );
             pack::rectangle(turned, to, straight, from, [chains, n], of.value);
         }
         let fill = |add: usize| {
@@ -378,9 +433,15 @@ unsafe fn rows(handed: *const (), strips: &mut Strips<'_>) {
         }
         scan.copy(&states, (&local, 0), 1);
         for i in 0..n {
-            let place = |at: *mut u8, width: usize| Place { at: at.wrapping_add(i * WIDTH * width), along: 0, down: 0 };
+            let place = |at: *mut u8, width: usize| Place {
+                at: at.wrapping_add(i * WIDTH * width),
+                along: 0,
+                down: 0,
+            };
             // SAFETY: a chunk of everything.
-            unsafe { scan.take(place(turned, of.value), place(numbers, 8), (&states, i), (&states, i + 1), 1) };
+            unsafe {
+                scan.take(place(turned, of.value), place(numbers, 8), (&states, i), (&states, i + 1), 1)
+            };
         }
         scan.copy(&local, (&states, n), 1);
         if of.sees {
@@ -416,8 +477,13 @@ unsafe fn rows(handed: *const (), strips: &mut Strips<'_>) {
                     // SAFETY: the first of a chunk, and the place of a chain in another.
                     unsafe {
                         let value = bytes_of(std::slice::from_raw_parts(carry[k], width));
-                        std::ptr::copy_nonoverlapping(value.as_ptr(), joined[k].wrapping_add(chain * width), width);
-                        let of_chain = bytes_of(std::slice::from_raw_parts(local[k].wrapping_add(chain * width), width));
+                        std::ptr::copy_nonoverlapping(
+                            value.as_ptr(),
+                            joined[k].wrapping_add(chain * width),
+                            width,
+                        );
+                        let of_chain =
+                            bytes_of(std::slice::from_raw_parts(local[k].wrapping_add(chain * width), width));
                         splat(one[k], of_chain.as_ptr(), width);
                     }
                 }
@@ -450,6 +516,6 @@ unsafe fn rows(handed: *const (), strips: &mut Strips<'_>) {
             }
         }
         // SAFETY: the caller's promise; the strip is computed.
-        unsafe { strips.finish() };
+        unsafe { strips.finalize() };
     }
 }

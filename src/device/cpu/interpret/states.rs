@@ -13,7 +13,7 @@ pub(super) static NONE: Numbers = Numbers::new();
 impl Folded {
     /// What is done with states.
     pub(super) fn states(&self) -> States {
-        States { size: self.size, reducer: std::ptr::from_ref(self).cast(), identity, combine, finish }
+        States { size: self.size, reducer: std::ptr::from_ref(self).cast(), identity, combine, finalize }
     }
 
     /// Where each lane stands in a state, and its bytes.
@@ -112,8 +112,8 @@ unsafe fn combine(reducer: *const (), earlier: *const u8, later: *mut u8, n: usi
 }
 
 /// # Safety
-/// `reducer` points to a [`Folded`]; see [`States::finish`].
-unsafe fn finish(reducer: *const (), states: *const u8, n: usize, count: usize, out: *mut u8, step: isize) {
+/// `reducer` points to a [`Folded`]; see [`States::finalize`].
+unsafe fn finalize(reducer: *const (), states: *const u8, n: usize, count: usize, out: *mut u8, step: isize) {
     // SAFETY: the caller's promise; so below.
     let of = unsafe { &*reducer.cast::<Folded>() };
     // SAFETY: as above.
@@ -161,7 +161,7 @@ impl<'a> Joining<'a> {
 /// What writes what states come to.
 pub(super) struct Finishing<'a> {
     of: &'a Folded,
-    finish: Running<'a>,
+    finalize: Running<'a>,
     /// A chunk of each lane, of the number of values, and of results.
     chunks: Vec<*mut u8>,
     places: Vec<Place>,
@@ -174,14 +174,21 @@ impl<'a> Finishing<'a> {
         let mut room = Room::new(&mut memory);
         let chunks: Vec<*mut u8> = (0..of.widths.len() + 2).map(|_| room.take(16 * WIDTH)).collect();
         let places = chunks.iter().map(|&at| Place { at, along: 0, down: 0 }).collect();
-        Finishing { of, finish: Running::exactly(&of.finish, &NONE, 1), chunks, places, _memory: memory }
+        Finishing { of, finalize: Running::exactly(&of.finalize, &NONE, 1), chunks, places, _memory: memory }
     }
 
     /// Writes what `n` states that have absorbed `count` values each come to, `step` bytes apart.
     ///
     /// # Safety
     /// So many states stand there; the outputs have room for a result each.
-    pub(super) unsafe fn write(&mut self, states: *const u8, n: usize, count: usize, out: *mut u8, step: isize) {
+    pub(super) unsafe fn write(
+        &mut self,
+        states: *const u8,
+        n: usize,
+        count: usize,
+        out: *mut u8,
+        step: isize,
+    ) {
         let lanes = self.of.widths.len();
         let [number, results] = [self.chunks[lanes], self.chunks[lanes + 1]];
         // SAFETY: room for a chunk of numbers.
@@ -191,7 +198,7 @@ impl<'a> Finishing<'a> {
             // SAFETY: the caller's promise, and chunks of each lane.
             unsafe {
                 self.of.spread(states.wrapping_add(start * self.of.size), some, &self.chunks[..lanes]);
-                self.finish.run(&self.places, 1, 1);
+                self.finalize.run(&self.places, 1, 1);
                 for k in 0..some {
                     let to = out.wrapping_offset(((start + k) as isize).wrapping_mul(step));
                     std::ptr::copy_nonoverlapping(results.wrapping_add(k * self.of.out), to, self.of.out);

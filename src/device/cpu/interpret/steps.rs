@@ -6,7 +6,10 @@
 
 use super::super::simd::{self, Level};
 use crate::element::{self, Element, bf16, f16};
-use crate::scalar::{Arith, Bits, Compare, ComplexPrim, DType, Integer, Logic, Node, Num, Order, Ordered, Part, Prim, Real, Shift, Unary};
+use crate::scalar::{
+    Arith, Bits, Compare, ComplexPrim, DType, IntegerPrim, Logic, Node, Num, Order, Ordered, Part, Prim,
+    Real, Shift, Unary,
+};
 use num_complex::Complex;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -258,7 +261,7 @@ impl<P: Bits, const OP: usize> Two for Logical<P, OP> {
     }
 }
 struct Shifted<P, const LEFT: bool>(PhantomData<P>);
-impl<P: Integer, const LEFT: bool> One for Shifted<P, LEFT> {
+impl<P: IntegerPrim, const LEFT: bool> One for Shifted<P, LEFT> {
     type A = P;
     type Out = P;
     #[inline(always)]
@@ -415,16 +418,24 @@ pub(super) fn find(node: Node, of: DType) -> Option<StepFn> {
             [U8 u8, U16 u16, U32 u32, U64 u64],
             |P| by_op!(two Logical [0, 1, 2] op as usize, P)
         ),
-        Node::Shift(Shift::Left, _) => with_type!(unsigned(of), [U8 u8, U16 u16, U32 u32, U64 u64], |P| one::<Shifted<P, true>>()),
+        Node::Shift(Shift::Left, _) => {
+            with_type!(unsigned(of), [U8 u8, U16 u16, U32 u32, U64 u64], |P| one::<Shifted<P, true>>())
+        }
         Node::Shift(Shift::Right, _) => with_type!(
             of,
             [I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64],
             |P| one::<Shifted<P, false>>()
         ),
-        Node::Unary(op) => with_type!(of, [F32 f32, F64 f64], |P| by_op!(one Exact [0, 1, 2, 3, 4, 5] op as usize, P)),
+        Node::Unary(op) => {
+            with_type!(of, [F32 f32, F64 f64], |P| by_op!(one Exact [0, 1, 2, 3, 4, 5] op as usize, P))
+        }
         Node::MulAdd => with_type!(of, [F32 f32, F64 f64], |P| three::<Fused<P>>()),
-        Node::Part(Part::Re) => with_type!(of, [C32 Complex<f32>, C64 Complex<f64>], |P| one::<PartOf<P, true>>()),
-        Node::Part(Part::Im) => with_type!(of, [C32 Complex<f32>, C64 Complex<f64>], |P| one::<PartOf<P, false>>()),
+        Node::Part(Part::Re) => {
+            with_type!(of, [C32 Complex<f32>, C64 Complex<f64>], |P| one::<PartOf<P, true>>())
+        }
+        Node::Part(Part::Im) => {
+            with_type!(of, [C32 Complex<f32>, C64 Complex<f64>], |P| one::<PartOf<P, false>>())
+        }
         Node::Complex => match of {
             DType::F32 => two::<Paired<Complex<f32>>>(),
             DType::F64 => two::<Paired<Complex<f64>>>(),
@@ -465,7 +476,7 @@ pub(super) enum Cast {
     /// A loop, which gives values of this type.
     Loop(StepFn, DType),
     /// Whether it is not 0.
-    Truth,
+    BoolElement,
     /// No less than one number and no more than another, in the type itself: whole numbers that are cut short next.
     Clamp([i32; 2]),
     /// A complex number with no imaginary part.
@@ -502,7 +513,7 @@ pub(super) fn cast(from: DType, to: DType) -> Option<Cast> {
         // A truth is 0 or 1.
         (Bool, U8 | I8) => Cast::Nothing,
         (Bool, _) => return cast(U8, to),
-        (_, Bool) => Cast::Truth,
+        (_, Bool) => Cast::BoolElement,
         // Whole numbers lose their high bytes, or gain some by their sign.
         _ if is_whole(from) && is_whole(to) => {
             if size(from) == size(to) {

@@ -1,9 +1,9 @@
-//! Quantised tensors: integers that stand for real numbers, `real = (stored − zero point) · scale`.
+//! Quantized tensors: integers that stand for real numbers, `real = (stored − zero point) · scale`.
 // Imports: `error`, `dim`, `rank`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`, `ops`.
 
 use crate::device::Device;
 use crate::dim::{All, Dim};
-use crate::element::{Compute, Element, QInt8, QInt32, QUInt8, Whole, Wider};
+use crate::element::{Compute, Element, Integer, QInt8, QInt32, QUInt8, WideningMul};
 use crate::error::{Error, Result, text};
 use crate::expr::apply;
 use crate::kernel::Op;
@@ -14,24 +14,24 @@ use crate::tensor::Tensor;
 use std::marker::PhantomData;
 
 /// An element that stands for a real number: [`QInt8`], [`QUInt8`], [`QInt32`].
-pub trait Quantised: Element {
+pub trait QuantizedElement: Element {
     /// The integer that is stored.
-    type Int: Whole;
+    type Int: Integer;
     /// The smallest stored integer.
     const LOW: i64;
     /// The largest.
     const HIGH: i64;
 }
-macro_rules! quantised {
+macro_rules! quantized {
     ($($q:ty: $int:ident;)*) => { $(
-        impl Quantised for $q {
+        impl QuantizedElement for $q {
             type Int = $int;
             const LOW: i64 = $int::MIN as i64;
             const HIGH: i64 = $int::MAX as i64;
         }
     )* };
 }
-quantised! {
+quantized! {
     QInt8: i8;
     QUInt8: u8;
     QInt32: i32;
@@ -39,7 +39,7 @@ quantised! {
 
 /// How integers stand for real numbers: PyTorch's five schemes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Scheme {
+pub enum QuantScheme {
     /// One scale, one zero point.
     PerTensorAffine,
     /// One scale; 0 stands for 0.
@@ -54,26 +54,26 @@ pub enum Scheme {
 
 /// A scheme with its numbers.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Quantisation {
-    scheme: Scheme,
+pub struct Quantization {
+    scheme: QuantScheme,
     axis: Option<usize>,
     scales: Vec<f32>,
     zero_points: Vec<f64>,
 }
 
 fn refuse(what: std::fmt::Arguments<'_>) -> Error {
-    Error::Value { op: "quantisation", what: text(what) }
+    Error::Value { op: "quantization", what: text(what) }
 }
 
-impl Quantisation {
-    fn new(scheme: Scheme, axis: Option<usize>, scales: &[f32], zero_points: Vec<f64>) -> Result<Self> {
+impl Quantization {
+    fn new(scheme: QuantScheme, axis: Option<usize>, scales: &[f32], zero_points: Vec<f64>) -> Result<Self> {
         if let Some(scale) = scales.iter().find(|scale| !(scale.is_finite() && **scale > 0.0)) {
             return Err(refuse(format_args!("the scale {scale} is not positive and finite")));
         }
         if scales.len() != zero_points.len() || zero_points.iter().any(|zero| !zero.is_finite()) {
             return Err(refuse(format_args!("{} scales and the zero points {zero_points:?}", scales.len())));
         }
-        Ok(Quantisation { scheme, axis, scales: scales.into(), zero_points })
+        Ok(Quantization { scheme, axis, scales: scales.into(), zero_points })
     }
 
     /// One scale and one zero point.
@@ -81,35 +81,45 @@ impl Quantisation {
     /// # Errors
     /// [`Error::Value`] for a scale that is not positive and finite; so below.
     pub fn per_tensor(scale: f32, zero_point: i64) -> Result<Self> {
-        Self::new(Scheme::PerTensorAffine, None, &[scale], vec![zero_point as f64])
+        Self::new(QuantScheme::PerTensorAffine, None, &[scale], vec![zero_point as f64])
     }
     /// One scale; 0 stands for 0.
     ///
     /// # Errors
-    /// As [`Quantisation::per_tensor`].
+    /// As [`Quantization::per_tensor`].
     pub fn per_tensor_symmetric(scale: f32) -> Result<Self> {
-        Self::new(Scheme::PerTensorSymmetric, None, &[scale], vec![0.0])
+        Self::new(QuantScheme::PerTensorSymmetric, None, &[scale], vec![0.0])
     }
     /// A scale and a zero point for each position of `axis`.
     ///
     /// # Errors
-    /// As [`Quantisation::per_tensor`], and when there are not as many of both.
+    /// As [`Quantization::per_tensor`], and when there are not as many of both.
     pub fn per_channel(axis: usize, scales: &[f32], zero_points: &[i64]) -> Result<Self> {
-        Self::new(Scheme::PerChannelAffine, Some(axis), scales, zero_points.iter().map(|&zero| zero as f64).collect())
+        Self::new(
+            QuantScheme::PerChannelAffine,
+            Some(axis),
+            scales,
+            zero_points.iter().map(|&zero| zero as f64).collect(),
+        )
     }
     /// A scale for each position of `axis`; 0 stands for 0.
     ///
     /// # Errors
-    /// As [`Quantisation::per_tensor`].
+    /// As [`Quantization::per_tensor`].
     pub fn per_channel_symmetric(axis: usize, scales: &[f32]) -> Result<Self> {
-        Self::new(Scheme::PerChannelSymmetric, Some(axis), scales, vec![0.0; scales.len()])
+        Self::new(QuantScheme::PerChannelSymmetric, Some(axis), scales, vec![0.0; scales.len()])
     }
     /// A scale and a real zero point for each position of `axis`.
     ///
     /// # Errors
-    /// As [`Quantisation::per_channel`].
+    /// As [`Quantization::per_channel`].
     pub fn per_channel_float(axis: usize, scales: &[f32], zero_points: &[f32]) -> Result<Self> {
-        Self::new(Scheme::PerChannelAffineFloat, Some(axis), scales, zero_points.iter().map(|&zero| zero.into()).collect())
+        Self::new(
+            QuantScheme::PerChannelAffineFloat,
+            Some(axis),
+            scales,
+            zero_points.iter().map(|&zero| zero.into()).collect(),
+        )
     }
 
     /// The affine scheme whose integers reach from the smallest of some numbers, or 0, to the largest, or 0.
@@ -119,7 +129,9 @@ impl Quantisation {
     ///
     /// # Source
     /// ONNX, `DynamicQuantizeLinear`.
-    pub fn spanning<Q: Quantised, const RANK: usize, D: Device>(x: &Tensor<f32, RANK, D>) -> Result<Self> {
+    pub fn spanning<Q: QuantizedElement, const RANK: usize, D: Device>(
+        x: &Tensor<f32, RANK, D>,
+    ) -> Result<Self> {
         let (low, high) = if x.is_empty() { (0.0, 0.0) } else { (x.min(All)?.item()?, x.max(All)?.item()?) };
         if !low.is_finite() || !high.is_finite() {
             return Err(refuse(format_args!("numbers from {low} to {high} are not all finite")));
@@ -134,7 +146,7 @@ impl Quantisation {
     }
 
     /// The scheme.
-    pub fn scheme(&self) -> Scheme {
+    pub fn scheme(&self) -> QuantScheme {
         self.scheme
     }
     /// The axis along which scales differ.
@@ -151,41 +163,54 @@ impl Quantisation {
     }
 
     fn is_float(&self) -> bool {
-        self.scheme == Scheme::PerChannelAffineFloat
+        self.scheme == QuantScheme::PerChannelAffineFloat
     }
 
     /// Whether it fits tensors of a size and an element.
-    fn fits<Q: Quantised>(&self, size: &[usize]) -> Result<()> {
+    fn fits<Q: QuantizedElement>(&self, size: &[usize]) -> Result<()> {
         if let Some(axis) = self.axis
             && size.get(axis) != Some(&self.scales.len())
         {
-            return Err(refuse(format_args!("{} scales along axis {axis} of sizes {size:?}", self.scales.len())));
+            return Err(refuse(format_args!(
+                "{} scales along axis {axis} of sizes {size:?}",
+                self.scales.len()
+            )));
         }
         let outside = |zero: &&f64| !self.is_float() && !(Q::LOW as f64..=Q::HIGH as f64).contains(*zero);
         match self.zero_points.iter().find(outside) {
-            Some(zero) => Err(refuse(format_args!("the zero point {zero} is not in {}..={}", Q::LOW, Q::HIGH))),
+            Some(zero) => {
+                Err(refuse(format_args!("the zero point {zero} is not in {}..={}", Q::LOW, Q::HIGH)))
+            }
             None => Ok(()),
         }
     }
 
     /// Scales and zero points as tensors that stretch over one of rank `RANK`.
-    fn operands<const RANK: usize, D: Device>(&self, device: &D) -> Result<(Tensor<f32, RANK, D>, Tensor<f64, RANK, D>)> {
+    fn operands<const RANK: usize, D: Device>(
+        &self,
+        device: &D,
+    ) -> Result<(Tensor<f32, RANK, D>, Tensor<f64, RANK, D>)> {
         let mut size = [1; RANK];
         if let Some(axis) = self.axis {
             size[axis] = self.scales.len();
         }
-        Ok((Tensor::from_slice(&self.scales, size, device)?, Tensor::from_slice(&self.zero_points, size, device)?))
+        Ok((
+            Tensor::from_slice(&self.scales, size, device)?,
+            Tensor::from_slice(&self.zero_points, size, device)?,
+        ))
     }
 }
 
 /// `saturate(round(x / scale) + zero)`, ties to even; a real zero point is added before rounding. NaN is the zero point.
 #[derive(Clone, Copy)]
 struct Store<Q, const FLOAT_ZERO: bool>(PhantomData<fn() -> Q>);
-impl<Q: Quantised, const FLOAT_ZERO: bool> Op<(f32, f32, f64)> for Store<Q, FLOAT_ZERO> {
-    const NAME: &'static str = "quantise";
+impl<Q: QuantizedElement, const FLOAT_ZERO: bool> Op<(f32, f32, f64)> for Store<Q, FLOAT_ZERO> {
+    const NAME: &'static str = "quantize";
     type Out = Q::Int;
     #[inline(always)]
-    fn call<L: Lanes>((x, scale, zero): (Lane<L, f32>, Lane<L, f32>, Lane<L, f64>)) -> Lane<L, Compute<Q::Int>> {
+    fn call<L: Lanes>(
+        (x, scale, zero): (Lane<L, f32>, Lane<L, f32>, Lane<L, f64>),
+    ) -> Lane<L, Compute<Q::Int>> {
         let steps = (x / scale).cast::<f64>();
         let steps = steps.is_nan().select(0.0, steps);
         let stored = if FLOAT_ZERO { (steps + zero).round() } else { steps.round() + zero };
@@ -195,12 +220,14 @@ impl<Q: Quantised, const FLOAT_ZERO: bool> Op<(f32, f32, f64)> for Store<Q, FLOA
 
 /// `(stored − zero) · scale`.
 #[derive(Clone, Copy)]
-pub(crate) struct Dequantise<Q>(PhantomData<fn() -> Q>);
-impl<Q: Quantised> Op<(Q::Int, f32, f64)> for Dequantise<Q> {
-    const NAME: &'static str = "dequantise";
+pub(crate) struct Dequantize<Q>(PhantomData<fn() -> Q>);
+impl<Q: QuantizedElement> Op<(Q::Int, f32, f64)> for Dequantize<Q> {
+    const NAME: &'static str = "dequantize";
     type Out = f32;
     #[inline(always)]
-    fn call<L: Lanes>((x, scale, zero): (Lane<L, Compute<Q::Int>>, Lane<L, f32>, Lane<L, f64>)) -> Lane<L, f32> {
+    fn call<L: Lanes>(
+        (x, scale, zero): (Lane<L, Compute<Q::Int>>, Lane<L, f32>, Lane<L, f64>),
+    ) -> Lane<L, f32> {
         (x.cast::<f64>() - zero).cast::<f32>() * scale
     }
 }
@@ -208,12 +235,16 @@ impl<Q: Quantised> Op<(Q::Int, f32, f64)> for Dequantise<Q> {
 /// A sum of products to an integer of the result: `saturate(round(sum · factor) + zero)`, in f64.
 #[derive(Clone, Copy)]
 struct Rescale<Q>(PhantomData<fn() -> Q>);
-impl<Q: Quantised> Op<(i32, f64, f64)> for Rescale<Q> {
-    const NAME: &'static str = "requantise";
+impl<Q: QuantizedElement> Op<(i32, f64, f64)> for Rescale<Q> {
+    const NAME: &'static str = "requantize";
     type Out = Q::Int;
     #[inline(always)]
-    fn call<L: Lanes>((sum, factor, zero): (Lane<L, i32>, Lane<L, f64>, Lane<L, f64>)) -> Lane<L, Compute<Q::Int>> {
-        ((sum.cast::<f64>() * factor).round() + zero).clamp(Lane::literal(Q::LOW as f64), Lane::literal(Q::HIGH as f64)).cast()
+    fn call<L: Lanes>(
+        (sum, factor, zero): (Lane<L, i32>, Lane<L, f64>, Lane<L, f64>),
+    ) -> Lane<L, Compute<Q::Int>> {
+        ((sum.cast::<f64>() * factor).round() + zero)
+            .clamp(Lane::literal(Q::LOW as f64), Lane::literal(Q::HIGH as f64))
+            .cast()
     }
 }
 
@@ -222,74 +253,77 @@ impl<Q: Quantised> Op<(i32, f64, f64)> for Rescale<Q> {
 /// # Examples
 /// ```
 /// use rankform::prelude::*;
-/// use rankform::{QUInt8, quantised::{Quantisation, QuantizedTensor}};
+/// use rankform::{QUInt8, quantized::{Quantization, QuantizedTensor}};
 /// let x = Tensor::from([-1.0_f32, 0.0, 0.26, 300.0]);
-/// let q = QuantizedTensor::<QUInt8, 1>::quantise(&x, Quantisation::per_tensor(0.5, 10)?)?;
+/// let q = QuantizedTensor::<QUInt8, 1>::quantize(&x, Quantization::per_tensor(0.5, 10)?)?;
 /// assert_eq!(q.int_repr().to_vec()?, [8, 10, 11, 255]); // 300 is more than there is
-/// assert_eq!(q.dequantise()?.to_vec()?, [-1.0, 0.0, 0.5, 122.5]);
+/// assert_eq!(q.dequantize()?.to_vec()?, [-1.0, 0.0, 0.5, 122.5]);
 /// # Ok::<(), rankform::Error>(())
 /// ```
-pub struct QuantizedTensor<Q: Quantised, const RANK: usize, D: Device = crate::device::Cpu> {
+pub struct QuantizedTensor<Q: QuantizedElement, const RANK: usize, D: Device = crate::device::Cpu> {
     /// The scheme fits these sizes and integers.
     values: Tensor<Q::Int, RANK, D>,
-    quantisation: Quantisation,
+    quantization: Quantization,
 }
 
-impl<Q: Quantised, const RANK: usize, D: Device> QuantizedTensor<Q, RANK, D> {
+impl<Q: QuantizedElement, const RANK: usize, D: Device> QuantizedTensor<Q, RANK, D> {
     /// The nearest integers, ties to even; what is beyond them saturates, and NaN is the zero point.
     ///
     /// # Errors
     /// [`Error::Value`] when the scheme does not fit the sizes or the integers; those of operators.
-    pub fn quantise(x: &Tensor<f32, RANK, D>, quantisation: Quantisation) -> Result<Self> {
-        quantisation.fits::<Q>(&x.size().0)?;
-        let (scale, zero) = quantisation.operands(x.device())?;
-        let values = match quantisation.is_float() {
+    pub fn quantize(x: &Tensor<f32, RANK, D>, quantization: Quantization) -> Result<Self> {
+        quantization.fits::<Q>(&x.size().0)?;
+        let (scale, zero) = quantization.operands(x.device())?;
+        let values = match quantization.is_float() {
             true => apply(Store::<Q, true>(PhantomData), (x, &scale, &zero))?,
             false => apply(Store::<Q, false>(PhantomData), (x, &scale, &zero))?,
         };
-        Ok(QuantizedTensor { values, quantisation })
+        Ok(QuantizedTensor { values, quantization })
     }
 
     /// Of integers that stand for real numbers already.
     ///
     /// # Errors
     /// [`Error::Value`] when the scheme does not fit them.
-    pub fn from_integers(values: Tensor<Q::Int, RANK, D>, quantisation: Quantisation) -> Result<Self> {
-        quantisation.fits::<Q>(&values.size().0)?;
-        Ok(QuantizedTensor { values, quantisation })
+    pub fn from_integers(values: Tensor<Q::Int, RANK, D>, quantization: Quantization) -> Result<Self> {
+        quantization.fits::<Q>(&values.size().0)?;
+        Ok(QuantizedTensor { values, quantization })
     }
 
     /// The real numbers.
     ///
     /// # Errors
     /// Those of operators.
-    pub fn dequantise(&self) -> Result<Tensor<f32, RANK, D>> {
-        let (scale, zero) = self.quantisation.operands(self.values.device())?;
-        apply(Dequantise::<Q>(PhantomData), (&self.values, &scale, &zero))
+    pub fn dequantize(&self) -> Result<Tensor<f32, RANK, D>> {
+        let (scale, zero) = self.quantization.operands(self.values.device())?;
+        apply(Dequantize::<Q>(PhantomData), (&self.values, &scale, &zero))
     }
 
     /// The same real numbers, as f32, by another scheme or other integers, as near as they come.
     ///
     /// # Errors
-    /// As [`QuantizedTensor::quantise`].
-    pub fn requantise<P: Quantised>(&self, quantisation: Quantisation) -> Result<QuantizedTensor<P, RANK, D>> {
-        QuantizedTensor::quantise(&self.dequantise()?, quantisation)
+    /// As [`QuantizedTensor::quantize`].
+    pub fn requantize<P: QuantizedElement>(
+        &self,
+        quantization: Quantization,
+    ) -> Result<QuantizedTensor<P, RANK, D>> {
+        QuantizedTensor::quantize(&self.dequantize()?, quantization)
     }
 
     /// The sum, by a scheme of its own: of the real numbers, saturating. Sizes of 1 stretch.
     ///
     /// # Errors
-    /// As [`QuantizedTensor::quantise`].
-    pub fn add(&self, other: &Self, quantisation: Quantisation) -> Result<Self> {
-        Self::quantise(&self.dequantise()?.add(&other.dequantise()?)?, quantisation)
+    /// As [`QuantizedTensor::quantize`].
+    pub fn add(&self, other: &Self, quantization: Quantization) -> Result<Self> {
+        Self::quantize(&self.dequantize()?.add(&other.dequantize()?)?, quantization)
     }
 
     /// The product, by a scheme of its own: of the real numbers, saturating. Sizes of 1 stretch.
     ///
     /// # Errors
-    /// As [`QuantizedTensor::quantise`].
-    pub fn mul(&self, other: &Self, quantisation: Quantisation) -> Result<Self> {
-        Self::quantise(&self.dequantise()?.mul(&other.dequantise()?)?, quantisation)
+    /// As [`QuantizedTensor::quantize`].
+    pub fn mul(&self, other: &Self, quantization: Quantization) -> Result<Self> {
+        Self::quantize(&self.dequantize()?.mul(&other.dequantize()?)?, quantization)
     }
 
     /// The integers that are stored.
@@ -297,8 +331,8 @@ impl<Q: Quantised, const RANK: usize, D: Device> QuantizedTensor<Q, RANK, D> {
         &self.values
     }
     /// How they stand for real numbers.
-    pub fn quantisation(&self) -> &Quantisation {
-        &self.quantisation
+    pub fn quantization(&self) -> &Quantization {
+        &self.quantization
     }
     /// Sizes.
     pub fn size(&self) -> Dim<RANK> {
@@ -317,23 +351,32 @@ impl<Q: Quantised, const RANK: usize, D: Device> QuantizedTensor<Q, RANK, D> {
     /// # Errors
     /// Those of [`Tensor::matmul`]; [`Error::Value`] for zero points along another axis, or that are no whole numbers, and where
     /// a sum may be more than an i32 holds: for integers of more than 8 bits, and for `k` above 32768.
-    pub fn matmul_integer<R: Quantised>(&self, other: &QuantizedTensor<R, RANK, D>) -> Result<Tensor<i32, RANK, D>>
+    pub fn matmul_integer<R: QuantizedElement>(
+        &self,
+        other: &QuantizedTensor<R, RANK, D>,
+    ) -> Result<Tensor<i32, RANK, D>>
     where
-        R::Int: Wider<Q::Int>,
+        R::Int: WideningMul<Q::Int>,
         Dim<RANK>: Matmul<Dim<RANK>, Output = Dim<RANK>>,
     {
-        let (left, right) = (&self.quantisation, &other.quantisation);
-        let beside = |quantisation: &Quantisation, axis: usize| quantisation.axis.is_none_or(|own| own == axis) && !quantisation.is_float();
+        let (left, right) = (&self.quantization, &other.quantization);
+        let beside = |quantization: &Quantization, axis: usize| {
+            quantization.axis.is_none_or(|own| own == axis) && !quantization.is_float()
+        };
         let k = self.size().0[RANK - 1];
         let short = size_of::<Q::Int>() == 1 && size_of::<R::Int>() == 1;
         if !short || !beside(left, RANK - 2) || !beside(right, RANK - 1) || k > 1 << 15 {
             let (a, b) = (Q::DTYPE, R::DTYPE);
-            return Err(refuse(format_args!("no exact product of {a} by {left:?} and {b} by {right:?} along {k} terms")));
+            return Err(refuse(format_args!(
+                "no exact product of {a} by {left:?} and {b} by {right:?} along {k} terms"
+            )));
         }
         let device = self.values.device();
         let mut sum: Tensor<i32, RANK, D> = self.values.matmul_wide(&other.values)?.cast()?;
-        let zeros = |quantisation: &Quantisation| -> Result<Tensor<i32, RANK, D>> { quantisation.operands(device)?.1.cast() };
-        let has = |quantisation: &Quantisation| quantisation.zero_points.iter().any(|&zero| zero != 0.0);
+        let zeros = |quantization: &Quantization| -> Result<Tensor<i32, RANK, D>> {
+            quantization.operands(device)?.1.cast()
+        };
+        let has = |quantization: &Quantization| quantization.zero_points.iter().any(|&zero| zero != 0.0);
         let (zero_a, zero_b) = (zeros(left)?, zeros(right)?);
         let mut size = [1; RANK];
         size[RANK - 1] = k;
@@ -360,32 +403,37 @@ impl<Q: Quantised, const RANK: usize, D: Device> QuantizedTensor<Q, RANK, D> {
     /// # Examples
     /// ```
     /// use rankform::prelude::*;
-    /// use rankform::{QInt8, quantised::{Quantisation, QuantizedTensor}};
+    /// use rankform::{QInt8, quantized::{Quantization, QuantizedTensor}};
     /// let a = Tensor::from([[1.0_f32, -2.0], [0.5, 3.0]]);
-    /// let qa = QuantizedTensor::<QInt8, 2>::quantise(&a, Quantisation::per_tensor(0.25, 3)?)?;
-    /// let qy: QuantizedTensor<QInt8, 2> = qa.matmul(&qa, Quantisation::per_tensor(0.5, -7)?)?;
-    /// assert_eq!(qy.dequantise()?, a.matmul(&a)?); // every number is a multiple of 0.5 here
+    /// let qa = QuantizedTensor::<QInt8, 2>::quantize(&a, Quantization::per_tensor(0.25, 3)?)?;
+    /// let qy: QuantizedTensor<QInt8, 2> = qa.matmul(&qa, Quantization::per_tensor(0.5, -7)?)?;
+    /// assert_eq!(qy.dequantize()?, a.matmul(&a)?); // every number is a multiple of 0.5 here
     /// # Ok::<(), rankform::Error>(())
     /// ```
-    pub fn matmul<R: Quantised, O: Quantised>(
+    pub fn matmul<R: QuantizedElement, O: QuantizedElement>(
         &self,
         other: &QuantizedTensor<R, RANK, D>,
-        quantisation: Quantisation,
+        quantization: Quantization,
     ) -> Result<QuantizedTensor<O, RANK, D>>
     where
-        R::Int: Wider<Q::Int>,
+        R::Int: WideningMul<Q::Int>,
         Dim<RANK>: Matmul<Dim<RANK>, Output = Dim<RANK>>,
     {
-        if quantisation.axis.is_some() {
-            return Err(refuse(format_args!("a product has one scale and one zero point, not {quantisation:?}")));
+        if quantization.axis.is_some() {
+            return Err(refuse(format_args!(
+                "a product has one scale and one zero point, not {quantization:?}"
+            )));
         }
         let sum = self.matmul_integer(other)?;
-        quantisation.fits::<O>(&sum.size().0)?;
+        quantization.fits::<O>(&sum.size().0)?;
         let device = self.values.device();
-        let (out, zero) = quantisation.operands::<RANK, D>(device)?;
-        let (left, right) = (self.quantisation.operands::<RANK, D>(device)?.0, other.quantisation.operands::<RANK, D>(device)?.0);
+        let (out, zero) = quantization.operands::<RANK, D>(device)?;
+        let (left, right) = (
+            self.quantization.operands::<RANK, D>(device)?.0,
+            other.quantization.operands::<RANK, D>(device)?.0,
+        );
         let factor = left.cast::<f64>()?.mul(&right.cast::<f64>()?)?.div(&out.cast::<f64>()?)?;
         let values = apply(Rescale::<O>(PhantomData), (&sum, &factor, &zero))?;
-        Ok(QuantizedTensor { values, quantisation })
+        Ok(QuantizedTensor { values, quantization })
     }
 }

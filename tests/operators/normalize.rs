@@ -32,15 +32,27 @@ fn layer_norm(x: &[f64]) -> Vec<f64> {
 }
 
 /// Checks one result along one axis; errors are measured in units of `size`.
-fn check<T: Value, const RANK: usize>(found: &Tensor<T, RANK>, x: TensorView<T, RANK>, axis: usize, rule: Rule, size: f64, what: &str) {
+fn check<T: Value, const RANK: usize>(
+    found: &Tensor<T, RANK>,
+    x: TensorView<T, RANK>,
+    axis: usize,
+    rule: Rule,
+    size: f64,
+    what: &str,
+) {
     assert_eq!(found.size(), x.size(), "{what}");
-    let others = Dim(std::array::from_fn::<_, RANK, _>(|a| if a == axis { x.size()[axis].min(1) } else { x.size()[a] }));
+    let others =
+        Dim(std::array::from_fn::<_, RANK, _>(
+            |a| if a == axis { x.size()[axis].min(1) } else { x.size()[a] },
+        ));
     for index in others.indices() {
         let along = |k: usize| std::array::from_fn(|a| if a == axis { k } else { index[a] });
         let line: Vec<f64> = (0..x.size()[axis]).map(|k| real(x[along(k)])).collect();
         for (k, truth) in rule(&line).into_iter().enumerate() {
             let found = real(found[along(k)]);
-            let bound = 2f64.powi(-T::FRACTION) * size * truth.abs().max(if rule as usize == softmax as Rule as usize { 0.0 } else { 1.0 });
+            let bound = 2f64.powi(-T::FRACTION)
+                * size
+                * truth.abs().max(if rule as usize == softmax as Rule as usize { 0.0 } else { 1.0 });
             assert!(
                 (found - truth).abs() <= bound + 2.0 * T::LEAST,
                 "{what} {} along {axis} at {:?}: {found}, not {truth}",
@@ -71,7 +83,7 @@ fn every_layout<T: Value + Float>(size: f64) -> Result<()> {
 }
 
 #[test]
-fn normalisations_agree_with_one_loop_on_every_axis_and_layout() -> Result<()> {
+fn normalizations_agree_with_one_loop_on_every_axis_and_layout() -> Result<()> {
     every_layout::<f32>(16.0)?;
     every_layout::<f64>(16.0)?;
     every_layout::<f16>(1.0)?;
@@ -86,8 +98,14 @@ fn large_scores_do_not_overflow_and_rows_without_a_limit_are_nan() -> Result<()>
     assert_eq!((log[[1, 0]], log[[2, 0]], log[[2, 1]]), (0.0, f32::NEG_INFINITY, -(2f32.ln())));
     for bad in [[f64::NEG_INFINITY; 2], [f64::INFINITY, 0.0], [f64::NAN, 0.0]] {
         let x = Tensor::from([bad]);
-        assert!(x.softmax(Axis::<1>)?.iter().any(|x| x.is_nan()) && x.log_softmax(Axis::<1>)?.iter().any(|x| x.is_nan()), "{bad:?}");
-        assert!(Tensor::from([[1.0, 2.0], bad]).softmax(Axis::<1>)?.slice((0, ..))?.iter().all(|x| x.is_finite()));
+        assert!(
+            x.softmax(Axis::<1>)?.iter().any(|x| x.is_nan())
+                && x.log_softmax(Axis::<1>)?.iter().any(|x| x.is_nan()),
+            "{bad:?}"
+        );
+        assert!(
+            Tensor::from([[1.0, 2.0], bad]).softmax(Axis::<1>)?.slice((0, ..))?.iter().all(|x| x.is_finite())
+        );
     }
     let far = Tensor::from([0.0, -1000.0, -2000.0]);
     assert_eq!(far.log_softmax(Axis::<0>)?.to_vec()?, [0.0, -1000.0, -2000.0]); // where softmax is 0
@@ -95,7 +113,7 @@ fn large_scores_do_not_overflow_and_rows_without_a_limit_are_nan() -> Result<()>
 }
 
 #[test]
-fn halves_are_normalised_in_single_precision_and_rounded_once() -> Result<()> {
+fn halves_are_normalized_in_single_precision_and_rounded_once() -> Result<()> {
     // More terms than f16 can count.
     let x = Tensor::<f16, 1>::zeros([70_000], &Cpu)?;
     assert_eq!(x.softmax(Axis::<0>)?[[17]], f16::from_f64(1.0 / 70_000.0));
@@ -105,20 +123,32 @@ fn halves_are_normalised_in_single_precision_and_rounded_once() -> Result<()> {
     let y = x.layer_norm(Axis::<1>, f16::ZERO)?;
     assert_eq!(y.to_vec()?, [-1.0, 1.0].repeat(4).into_iter().map(f16::from_f64).collect::<Vec<_>>());
     let x = Tensor::from_fn([8], |[j]| bf16::from_f64(256.0 + 2.0 * (j % 2) as f64), &Cpu)?;
-    assert_eq!(x.layer_norm(Axis::<0>, bf16::ZERO)?.to_vec()?, [-1.0, 1.0].repeat(4).into_iter().map(bf16::from_f64).collect::<Vec<_>>());
+    assert_eq!(
+        x.layer_norm(Axis::<0>, bf16::ZERO)?.to_vec()?,
+        [-1.0, 1.0].repeat(4).into_iter().map(bf16::from_f64).collect::<Vec<_>>()
+    );
     Ok(())
 }
 
 #[test]
-fn normalisations_of_nothing_are_nothing() -> Result<()> {
+fn normalizations_of_nothing_are_nothing() -> Result<()> {
     for size in [[0, 3], [3, 0], [0, 0]] {
         let x = Tensor::<f32, 2>::zeros(size, &Cpu)?;
         assert_eq!((x.softmax(Axis::<1>)?.size(), x.softmax(Axis::<0>)?.size()), (Dim(size), Dim(size)));
-        assert_eq!((x.log_softmax(Axis::<1>)?.size(), x.layer_norm(Axis::<1>, 1e-5)?.size()), (Dim(size), Dim(size)));
+        assert_eq!(
+            (x.log_softmax(Axis::<1>)?.size(), x.layer_norm(Axis::<1>, 1e-5)?.size()),
+            (Dim(size), Dim(size))
+        );
     }
-    assert!(matches!(Tensor::<f32, 2>::empty([2, 3], &Cpu)?.softmax(Axis::<1>), Err(Error::Unallocated { .. })));
+    assert!(matches!(
+        Tensor::<f32, 2>::empty([2, 3], &Cpu)?.softmax(Axis::<1>),
+        Err(Error::Unallocated { .. })
+    ));
     let x = Tensor::<f32, 2, _>::zeros([4, 5], &Meta::new())?;
-    assert_eq!((x.softmax(Axis::<1>)?.size(), x.layer_norm(Axis::<0>, 1e-5)?.size()), (dim![4, 5], dim![4, 5]));
+    assert_eq!(
+        (x.softmax(Axis::<1>)?.size(), x.layer_norm(Axis::<0>, 1e-5)?.size()),
+        (dim![4, 5], dim![4, 5])
+    );
     Ok(())
 }
 
@@ -134,7 +164,11 @@ fn shares_in_the_tail_keep_their_digits() -> Result<()> {
         for (j, truth) in shares.filter(|(_, truth)| *truth > f64::from(f32::MIN_POSITIVE)) {
             let unit = 2f64.powi(truth.log2().floor() as i32 - 23);
             let found = f64::from(y[[i, j]]);
-            assert!((found - truth).abs() <= 4.0 * unit, "{found:e} is {} units off", (found - truth).abs() / unit);
+            assert!(
+                (found - truth).abs() <= 4.0 * unit,
+                "{found:e} is {} units off",
+                (found - truth).abs() / unit
+            );
         }
     }
     Ok(())
@@ -143,7 +177,7 @@ fn shares_in_the_tail_keep_their_digits() -> Result<()> {
 /// Rows of every length around those at which kernels change, dense or parts of wider ones, beside a row for all or one of their
 /// own, into whole tensors and parts of them: each as one loop has it, and nothing beside it is written.
 #[test]
-fn rows_of_any_length_are_normalised_alone() -> Result<()> {
+fn rows_of_any_length_are_normalized_alone() -> Result<()> {
     let mut random = Random(43);
     // A card takes rows of any length alike, and its simulator is slow.
     let (lengths, many) = if cfg!(rankform_through_cuda) { (17, 100) } else { (1, 40_000) };
@@ -161,8 +195,11 @@ fn rows_of_any_length_are_normalised_alone() -> Result<()> {
                 check(&view.layer_norm(Axis::<1>, EPSILON as f32)?, view, 1, layer_norm, 1024.0, &what);
                 let scaled = view.layer_norm(Axis::<1>, EPSILON as f32)? * &weight;
                 let fused = {
-                    let centred = view.lazy() - view.mean_along(Axis::<1>);
-                    (centred * (centred.square().mean_along(Axis::<1>) + EPSILON as f32).rsqrt() * weight.lazy()).eval()?
+                    let centered = view.lazy() - view.mean_along(Axis::<1>);
+                    (centered
+                        * (centered.square().mean_along(Axis::<1>) + EPSILON as f32).rsqrt()
+                        * weight.lazy())
+                    .eval()?
                 };
                 for (at, (fused, scaled)) in fused.to_vec()?.into_iter().zip(scaled.to_vec()?).enumerate() {
                     assert!((fused - scaled).abs() <= 1e-5 * (1.0 + scaled.abs()), "{what}: number {at}");
@@ -189,7 +226,11 @@ impl<T: Float> Reducer<T> for Spread {
     fn identity<L: Lanes>() -> Self::State<L> {
         [Lane::zero(); 3]
     }
-    fn absorb<L: Lanes>(state: Self::State<L>, x: Lane<L, Compute<T>>, _: Lane<L, i64>) -> Self::State<L> {
+    fn accumulate<L: Lanes>(
+        state: Self::State<L>,
+        x: Lane<L, Compute<T>>,
+        _: Lane<L, i64>,
+    ) -> Self::State<L> {
         <Self as Reducer<T>>::combine::<L>(state, [Lane::one(), x, Lane::zero()])
     }
     fn combine<L: Lanes>(a: Self::State<L>, b: Self::State<L>) -> Self::State<L> {
@@ -198,7 +239,7 @@ impl<T: Float> Reducer<T> for Spread {
         let apart = b[1] - a[1];
         [n, apart.mul_add(weight, a[1]), a[2] + b[2] + apart * apart * a[0] * weight]
     }
-    fn finish<L: Lanes>(state: Self::State<L>, count: Lane<L, i64>) -> Lane<L, Compute<T>> {
+    fn finalize<L: Lanes>(state: Self::State<L>, count: Lane<L, i64>) -> Lane<L, Compute<T>> {
         state[2] / count.cast()
     }
 }
@@ -240,8 +281,11 @@ fn in_expressions<T: Value + Float>() -> Result<()> {
     for size in [[3, 1], [4, 5], [2, 33], [3, 64], [2, 300], [40, 7], [1, 5000], [0, 3], [3, 0]] {
         let mut next = || Tensor::from_fn(size, |_| T::moderate(&mut random), &Cpu);
         let (a, r) = (next()?, next()?);
-        let (row, half, epsilon) =
-            (Tensor::from_fn([size[1]], |_| T::moderate(&mut random), &Cpu)?, T::constant(0.4375), T::constant(0.25));
+        let (row, half, epsilon) = (
+            Tensor::from_fn([size[1]], |_| T::moderate(&mut random), &Cpu)?,
+            T::constant(0.4375),
+            T::constant(0.25),
+        );
         let fused = a.lazy() * half + &r + row.lift();
         let x = fused.eval()?;
         macro_rules! same {
@@ -270,16 +314,22 @@ fn in_expressions<T: Value + Float>() -> Result<()> {
             ((a.lazy() * half).softmax(Last) - (a.lazy() * epsilon).softmax(Last)).eval(), a.mul(half)?.softmax(Last)?.sub(&a.mul(epsilon)?.softmax(Last)?);
         }
         // A reduction that follows is fused too.
-        let (sums, apart) = ((fused.softmax(Last) * &r).sum(Last)?, (x.softmax(Last)?.lazy() * &r).sum(Last)?);
+        let (sums, apart) =
+            ((fused.softmax(Last) * &r).sum(Last)?, (x.softmax(Last)?.lazy() * &r).sum(Last)?);
         if cfg!(rankform_through_cuda) {
             // A card shares out a row in another way where it is settled than where it is reduced.
             let most = (x.softmax(Last)?.lazy() * &r).abs().sum(Last)?;
-            let far = (sums.lazy() - &apart).abs().eval()?.iter().zip(most.iter()).any(|(&d, &m)| d > m * T::epsilon() * T::constant(8.0));
+            let far = (sums.lazy() - &apart)
+                .abs()
+                .eval()?
+                .iter()
+                .zip(most.iter())
+                .any(|(&d, &m)| d > m * T::epsilon() * T::constant(8.0));
             assert!(!far, "{size:?}: {sums}, not {apart}");
         } else {
             assert_eq!(bits_of(&sums), bits_of(&apart), "{size:?}");
         }
-        let [one, other] = [half, epsilon].map(|number| (a.lazy() * number).exp().once());
+        let [one, other] = [half, epsilon].map(|number| (a.lazy() * number).exp().cached());
         let shares = (one / one.sum_along(Last)) - (other / other.sum_along(Last));
         let [one, other] = [half, epsilon].map(|number| (a.lazy() * number).exp().eval().unwrap());
         let apart = (one.lazy() / one.sum_along(Last)) - (other.lazy() / other.sum_along(Last));
@@ -289,13 +339,13 @@ fn in_expressions<T: Value + Float>() -> Result<()> {
 }
 
 #[test]
-fn normalisations_in_expressions_have_the_bits_of_those_of_tensors() -> Result<()> {
+fn normalizations_in_expressions_have_the_bits_of_those_of_tensors() -> Result<()> {
     in_expressions::<f32>()?;
     in_expressions::<f64>()
 }
 
 #[test]
-fn normalisations_in_expressions_of_halves_round_once_and_keep_to_sizes() -> Result<()> {
+fn normalizations_in_expressions_of_halves_round_once_and_keep_to_sizes() -> Result<()> {
     let x = Tensor::from_fn([3, 50], |[i, j]| f16::from_f64((i * 50 + j) as f64 / 16.0 - 4.0), &Cpu)?;
     assert_eq!(bits_of(&x.lazy().softmax(Last).eval()?), bits_of(&x.softmax(Last)?));
     let row = Tensor::from([f16::from_f64(2049.0), f16::from_f64(1.0)]); // 2048 and 1
@@ -307,9 +357,15 @@ fn normalisations_in_expressions_of_halves_round_once_and_keep_to_sizes() -> Res
     let y = (meta.lazy() + bias.lift()).layer_norm_affine(Last, bias.lift(), bias.lift(), 1e-5);
     assert_eq!((y.eval()?.size(), y.max(Last)?.size()), (dim![2, 3, 4], dim![2, 3]));
     let wrong = Tensor::<f32, 1, _>::zeros([5], meta.device())?;
-    assert!(matches!(meta.layer_norm_affine(Last, wrong.lift(), bias.lift(), 1e-5), Err(Error::Sizes { op: "layer_norm_affine", .. })));
+    assert!(matches!(
+        meta.layer_norm_affine(Last, wrong.lift(), bias.lift(), 1e-5),
+        Err(Error::Sizes { op: "layer_norm_affine", .. })
+    ));
     let x = Tensor::from([[1.0, 2.0]]);
     assert!(matches!(x.lazy().softmax_axis(2).eval(), Err(Error::Axis { axis: 2, .. })));
-    assert!(matches!((x.lazy().softmax(Last) - x.mean_along(Axis::<0>)).eval(), Err(Error::Value { .. })), "along different axes");
+    assert!(
+        matches!((x.lazy().softmax(Last) - x.mean_along(Axis::<0>)).eval(), Err(Error::Value { .. })),
+        "along different axes"
+    );
     Ok(())
 }

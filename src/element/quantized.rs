@@ -1,4 +1,4 @@
-//! Quantised integers: whole numbers that stand for real ones, by a scale and a zero point kept beside them.
+//! Quantized integers: whole numbers that stand for real ones, by a scale and a zero point kept beside them.
 //!
 //! They are elements so that they can be stored, moved and indexed on every device; they are no numbers, since sums and
 //! products of them mean nothing without scale and zero point.
@@ -8,7 +8,7 @@ use super::Element;
 use crate::dtype::DType;
 use std::fmt;
 
-macro_rules! quantised {
+macro_rules! quantized {
     ($($(#[$doc:meta])* $t:ident $int:ident $dtype:ident;)*) => { $(
         $(#[$doc])*
         #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,7 +38,7 @@ macro_rules! quantised {
         }
     )* };
 }
-quantised! {
+quantized! {
     /// A signed byte that stands for a real number. `cast` gives the integer that is stored.
     QInt8 i8 QI8;
     /// A byte that stands for a real number. `cast` gives the integer that is stored.

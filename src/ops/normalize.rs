@@ -1,4 +1,4 @@
-//! Normalisations along axes: softmax, log-softmax, layer norm, RMS norm, vectors of length 1.
+//! Normalizations along axes: softmax, log-softmax, layer norm, RMS norm, vectors of length 1.
 //!
 //! Each is one expression and one pass over memory: what is constant along a row is found while the row is in the cache.
 // Imports: `error`, `dim`, `rank`, `layout`, `scalar`, `element`, `kernel`, `device`, `tensor`, `expr`.
@@ -10,12 +10,12 @@ use crate::device::Device;
 use crate::dim::{AxisAt, Dim};
 use crate::element::{Compute, Float};
 use crate::error::Result;
-use crate::expr::{Elementwise as _, Expr, Lazy, Operand, Reduce as _, Stored, Zip as _};
+use crate::expr::{Elementwise as _, Expr, IntoView, Lazy, Operand, Reduce as _, Zip as _};
 use crate::kernel::{Body, Op};
 use crate::layout::joint_size;
 use crate::rank::{HasAxes, RemoveAxes};
 use crate::scalar::{DType, Lane, Lanes};
-use crate::tensor::{Fresh, Place, Tensor, TensorView, There, Writable};
+use crate::tensor::{Allocate, Destination, Existing, IntoViewMut, Tensor, TensorView};
 use std::marker::PhantomData;
 
 /// `e^(x − y)` to a unit in the last place, whatever rounding takes off the difference.
@@ -67,8 +67,8 @@ pub(super) fn least<T: Float>(epsilon: T) -> f64 {
     num_traits::ToPrimitive::to_f64(&epsilon).unwrap_or(f64::NAN)
 }
 
-/// Normalisations, each an expression of an expression and axes.
-macro_rules! normalisations {
+/// Normalizations, each an expression of an expression and axes.
+macro_rules! normalizations {
     ($(
         $(#[$doc:meta])*
         fn $name:ident, $of_axis:ident, $into:ident($($arg:ident: $type:ty)?) = |$x:ident, $axes:ident| $body:block
@@ -79,7 +79,7 @@ macro_rules! normalisations {
             where
                 Dim<RANK>: HasAxes<AXES>,
             {
-                let ($x, $axes) = (self.once(), axes); // it occurs several times
+                let ($x, $axes) = (self.cached(), axes); // it occurs several times
                 $body
             }
 
@@ -113,13 +113,13 @@ macro_rules! normalisations {
             ///
             /// # Errors
             /// As there.
-            pub fn $into<'o, AXES: Copy>(self, axes: AXES $(, $arg: $type)?, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+            pub fn $into<'o, AXES: Copy>(self, axes: AXES $(, $arg: $type)?, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
             where
                 Dim<RANK>: HasAxes<AXES>,
                 D: 'o,
             {
                 let ($x, $axes) = (self.lazy(), axes);
-                $body.eval_at(stringify!($into), There(out))
+                $body.eval_at(stringify!($into), Existing(out))
             }
         )* }
         impl<T: Float, const RANK: usize, D: Device> Tensor<T, RANK, D> { $(
@@ -148,7 +148,7 @@ macro_rules! normalisations {
             /// # Errors
             /// [`Error::Output`](crate::Error::Output) when `out` has other sizes, [`Error::Device`](crate::Error::Device),
             /// [`Error::Unallocated`](crate::Error::Unallocated), [`Error::Shared`](crate::Error::Shared) when `out` has other handles.
-            pub fn $into<'o, AXES: Copy>(&self, axes: AXES $(, $arg: $type)?, out: impl Writable<'o, T, RANK, D>) -> Result<()>
+            pub fn $into<'o, AXES: Copy>(&self, axes: AXES $(, $arg: $type)?, out: impl IntoViewMut<'o, T, RANK, D>) -> Result<()>
             where
                 Dim<RANK>: HasAxes<AXES>,
                 D: 'o,
@@ -158,7 +158,7 @@ macro_rules! normalisations {
         )* }
     };
 }
-normalisations! {
+normalizations! {
     /// `e^(x − max) / Σ e^(x − max)` along axes: one (`Axis::<1>`, `Last`), several together, or `All`.
     ///
     /// A row of −∞ alone gives NaN, and so does a row with +∞ or NaN.
@@ -175,7 +175,7 @@ normalisations! {
     /// # Ok::<(), rankform::Error>(())
     /// ```
     fn softmax, softmax_axis, softmax_into() = |x, axes| {
-        let powers = x.zip(ExpDifference, x.max_along(axes)).once();
+        let powers = x.zip(ExpDifference, x.max_along(axes)).cached();
         // One division a row: a product costs a tenth of a quotient.
         powers * powers.sum_along(axes).recip()
     }
@@ -188,11 +188,11 @@ normalisations! {
     }
 
     /// `(x − mean) / √(var + epsilon)` along axes: one (`Axis::<1>`, `Last`), several together, or `All`, the variance from the
-    /// centred values; a weight and a bias are one more expression: `x.layer_norm(Axis::<1>, 1e-5)? * weight.lift() + bias.lift()`.
+    /// centered values; a weight and a bias are one more expression: `x.layer_norm(Axis::<1>, 1e-5)? * weight.lift() + bias.lift()`.
     fn layer_norm, layer_norm_axis, layer_norm_into(epsilon: T) = |x, axes| {
         // The sum of one number, repeated, is rounded in f32, and its mean would be another number.
-        let centred = x - x.along(MeanF64, axes);
-        centred * (centred.square().mean_along(axes) + epsilon).rsqrt()
+        let centered = x - x.along(MeanF64, axes);
+        centered * (centered.square().mean_along(axes) + epsilon).rsqrt()
     }
 
     /// `x / √(mean of x² + epsilon)` along axes: one (`Axis::<1>`, `Last`), several together, or `All`; a weight is one more
@@ -221,7 +221,9 @@ normalisations! {
     }
 }
 
-impl<'a, T: Float, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>> Lazy<'a, T, RANK, D, E> {
+impl<'a, T: Float, const RANK: usize, D: Device, E: Expr<RANK, D, Body: Body<Out = T>>>
+    Lazy<'a, T, RANK, D, E>
+{
     /// As [`Tensor::layer_norm_affine`], of an expression, in the same pass. Operators after it are fused as well.
     ///
     /// # Examples
@@ -297,7 +299,7 @@ impl<T: Float, const RANK: usize, D: Device> Tensor<T, RANK, D> {
 }
 
 /// The cosine of the angle between vectors along axes.
-fn cosine<T: Float, AXES: Copy, const RANK: usize, const M: usize, D: Device, P: Place<T, M, D>>(
+fn cosine<T: Float, AXES: Copy, const RANK: usize, const M: usize, D: Device, P: Destination<T, M, D>>(
     op: &'static str,
     (x, y): (TensorView<'_, T, RANK, D>, TensorView<'_, T, RANK, D>),
     axes: AXES,
@@ -310,11 +312,14 @@ where
     let size = joint_size(op, x.size(), y.size())?;
     let (x, y) = (x.broadcast_to(size)?.lazy(), y.broadcast_to(size)?.lazy());
     let unit = y.zip(Over, y.along(NormF64, axes).maximum(least(epsilon)).map(Divisor::<T>::NEW));
-    (x.zip(Over, x.along(NormF64, axes).maximum(least(epsilon)).map(Divisor::<T>::NEW)) * unit).reduce_at(op, Sum, axes, place)
+    (x.zip(Over, x.along(NormF64, axes).maximum(least(epsilon)).map(Divisor::<T>::NEW)) * unit)
+        .reduce_at(op, Sum, axes, place)
 }
 
 /// Vectors along axes beside each other, of tensors and views.
-pub trait Lengths<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, D> + Sized {
+pub trait CosineSimilarity<'a, T: 'a, const RANK: usize, D: Device>:
+    IntoView<'a, T, RANK, D> + Sized
+{
     /// The cosine of the angle between vectors along axes: `Σ x · y / (max(‖x‖, epsilon) · max(‖y‖, epsilon))`, in one pass.
     /// Sizes of 1 stretch.
     ///
@@ -330,7 +335,7 @@ pub trait Lengths<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, 
     /// ```
     fn cosine_similarity<'b, AXES: Copy, const M: usize>(
         self,
-        other: impl Stored<'b, T, RANK, D>,
+        other: impl IntoView<'b, T, RANK, D>,
         axes: AXES,
         epsilon: T,
     ) -> Result<Tensor<T, M, D>>
@@ -339,10 +344,10 @@ pub trait Lengths<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, 
         D: 'b,
         Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
     {
-        cosine("cosine_similarity", (self.into_view(), other.into_view()), axes, epsilon, Fresh)
+        cosine("cosine_similarity", (self.into_view(), other.into_view()), axes, epsilon, Allocate)
     }
 
-    /// As [`cosine_similarity`](Lengths::cosine_similarity), into an existing tensor or exclusive view. No allocation.
+    /// As [`cosine_similarity`](CosineSimilarity::cosine_similarity), into an existing tensor or exclusive view. No allocation.
     ///
     /// # Errors
     /// As there; [`Error::Output`](crate::Error::Output) when `out` has other sizes, [`Error::Shared`](crate::Error::Shared)
@@ -358,17 +363,17 @@ pub trait Lengths<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, 
     /// ```
     fn cosine_similarity_into<'b, 'o, AXES: Copy, const M: usize>(
         self,
-        other: impl Stored<'b, T, RANK, D>,
+        other: impl IntoView<'b, T, RANK, D>,
         axes: AXES,
         epsilon: T,
-        out: impl Writable<'o, T, M, D>,
+        out: impl IntoViewMut<'o, T, M, D>,
     ) -> Result<()>
     where
         T: Float + 'b,
         D: 'b + 'o,
         Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
     {
-        cosine("cosine_similarity_into", (self.into_view(), other.into_view()), axes, epsilon, There(out))
+        cosine("cosine_similarity_into", (self.into_view(), other.into_view()), axes, epsilon, Existing(out))
     }
 
     /// `x / max(‖x‖ₚ, epsilon)` along axes: vectors of length 1 by the norm of any order `p`, as
@@ -391,15 +396,20 @@ pub trait Lengths<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, 
     ///
     /// # Source
     /// PyTorch's `normalize`, ONNX's `LpNormalization`.
-    fn normalize_p<AXES: Copy, const M: usize>(self, p: T, axes: AXES, epsilon: T) -> Result<Tensor<T, RANK, D>>
+    fn normalize_p<AXES: Copy, const M: usize>(
+        self,
+        p: T,
+        axes: AXES,
+        epsilon: T,
+    ) -> Result<Tensor<T, RANK, D>>
     where
         T: Float,
         Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
     {
-        by_norm("normalize_p", self.into_view(), p, axes, epsilon, Fresh)
+        by_norm("normalize_p", self.into_view(), p, axes, epsilon, Allocate)
     }
 
-    /// As [`normalize_p`](Lengths::normalize_p), into an existing tensor or exclusive view. No allocation.
+    /// As [`normalize_p`](CosineSimilarity::normalize_p), into an existing tensor or exclusive view. No allocation.
     ///
     /// # Errors
     /// As there; [`Error::Output`](crate::Error::Output) when `out` has other sizes, [`Error::Shared`](crate::Error::Shared)
@@ -409,14 +419,17 @@ pub trait Lengths<'a, T: 'a, const RANK: usize, D: Device>: Stored<'a, T, RANK, 
         p: T,
         axes: AXES,
         epsilon: T,
-        out: impl Writable<'o, T, RANK, D>,
+        out: impl IntoViewMut<'o, T, RANK, D>,
     ) -> Result<()>
     where
         T: Float,
         D: 'o,
         Dim<RANK>: RemoveAxes<AXES, Output = Dim<M>>,
     {
-        by_norm("normalize_p_into", self.into_view(), p, axes, epsilon, There(out))
+        by_norm("normalize_p_into", self.into_view(), p, axes, epsilon, Existing(out))
     }
 }
-impl<'a, X: Stored<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> Lengths<'a, T, RANK, D> for X {}
+impl<'a, X: IntoView<'a, T, RANK, D>, T: 'a, const RANK: usize, D: Device> CosineSimilarity<'a, T, RANK, D>
+    for X
+{
+}

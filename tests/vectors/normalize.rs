@@ -15,7 +15,13 @@ fn shares(case: &Case) -> Run {
     })
 }
 /// Shares along an axis, which is moved to the end, where it is a constant one.
-pub fn shares_along<T: Seen + Float>(case: &Case, x: &Value, axis: usize, log: bool, of_opposite: bool) -> Run {
+pub fn shares_along<T: Seen + Float>(
+    case: &Case,
+    x: &Value,
+    axis: usize,
+    log: bool,
+    of_opposite: bool,
+) -> Run {
     let x = case.operand::<T>(x)?;
     let mut order: [usize; N] = std::array::from_fn(|axis| axis);
     order.swap(axis, N - 1);
@@ -41,19 +47,26 @@ fn layer_norm(case: &Case) -> Run {
         let x = case.tensor::<T>(case.arg(0))?;
         let rows = x.view()?.to_shape([spec.numel() / inner.max(1), inner])?;
         let part = |at, name| if case.get(at, name).is_null() { Ok(None) } else { case.operand::<T>(case.get(at, name)).map(Some) };
-        let rows = rows_normalised(&rows, real_or(case.kw("eps"), 1e-5)?)?;
+        let rows = rows_normalized(&rows, real_or(case.kw("eps"), 1e-5)?)?;
         scaled(rows, part(2, "weight")?, part(3, "bias")?, spec.size)
     })
 }
 /// Rows brought to mean 0 and variance 1.
-pub fn rows_normalised<T: Seen + Float>(rows: &Tensor<T, 2>, epsilon: f64) -> Result<Tensor<T, 2>, Stop> {
+pub fn rows_normalized<T: Seen + Float>(rows: &Tensor<T, 2>, epsilon: f64) -> Result<Tensor<T, 2>, Stop> {
     Ok(rows.layer_norm(Axis::<1>, T::from_f64(epsilon))?)
 }
 /// `rows · weight + bias`, both one row.
-pub fn scaled<T: Seen + Float>(rows: Tensor<T, 2>, weight: Option<Operand<T>>, bias: Option<Operand<T>>, size: Vec<usize>) -> Run {
+pub fn scaled<T: Seen + Float>(
+    rows: Tensor<T, 2>,
+    weight: Option<Operand<T>>,
+    bias: Option<Operand<T>>,
+    size: Vec<usize>,
+) -> Run {
     let mut y = rows;
     let n = y.size()[1];
-    let largest = |x: &Tensor<T, 2>| x.iter().map(|x| x.scalar().magnitude()).filter(|x| x.is_finite()).fold(1.0, f64::max);
+    let largest = |x: &Tensor<T, 2>| {
+        x.iter().map(|x| x.scalar().magnitude()).filter(|x| x.is_finite()).fold(1.0, f64::max)
+    };
     let mut magnitude = largest(&y);
     if let Some(weight) = weight {
         let weight = weight.view()?.to_shape([1, n])?;
