@@ -3,12 +3,14 @@
 //! | file | |
 //! |---|---|
 //! | `architecture.rs` | who imports whom, where `unsafe` may stand, and the like; an operator is one file; the table of parity |
+//! | `circles.rs` | files that import each other |
 //! | `compile_errors.rs` | wrong programs and their messages |
 //! | `names.rs` | names of other libraries, the index of operators |
 //! | `artifacts.rs` `message.rs` `source.rs` | the libraries that cargo built; a compiler's messages; Rust's source as words |
 
 mod architecture;
 mod artifacts;
+mod circles;
 mod compile_errors;
 mod message;
 mod names;

@@ -2,6 +2,7 @@
 //!
 //! Comments and the insides of literals are not code, and code inside a macro is: so this reads words, not syntax trees.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// One word, number, literal, lifetime or mark (`::` is one mark) of a source text, and its line, counted from 1.
@@ -202,6 +203,21 @@ pub fn paths(source: &Source) -> Vec<(Vec<String>, usize)> {
         }
     }
     found
+}
+
+/// What a file re-exports or imports of its own `children`: the whole path, and the name that it has here.
+pub fn uses(source: &Source, children: &BTreeSet<String>) -> Vec<(Vec<String>, String)> {
+    let tokens = &source.tokens;
+    let mut all = Vec::new();
+    for i in 0..tokens.len() {
+        if tokens[i].text != "use" || !tokens.get(i + 1).is_some_and(|next| children.contains(&next.text)) {
+            continue;
+        }
+        let mut found = Vec::new();
+        tree(tokens, i + 1, source.module(), &mut found);
+        all.extend(found.into_iter().filter_map(|(path, _)| Some((path.clone(), path.last()?.clone()))));
+    }
+    all
 }
 
 /// Reads what follows a `::`: a name, more after it, or several in braces. Gives the place after it.
