@@ -36,7 +36,7 @@ fn main() {
     write("shared_without_acquire.rs", &replaced(&shared, &[("handles.load(Ordering::Acquire)", "handles.load(Ordering::Relaxed)")]));
 
     let pool = replaced(
-        &source("device/cpu/pool.rs"),
+        &source("device/cpu/memory/pool.rs"),
         &[
             ("use std::sync::{Mutex, MutexGuard, PoisonError};", "use loom::sync::{Mutex, MutexGuard};\nuse std::sync::PoisonError;"),
             // loom's lock is made anew for every order of threads.
@@ -62,12 +62,12 @@ fn main() {
     write("pool_freed_and_kept.rs", &replaced(&pool, &[("pool.remove(0) }", "pool.blocks[0] }")]));
 
     let board = replaced(
-        &source("device/cpu/board.rs"),
+        &source("device/cpu/parallel/job_slot.rs"),
         &[
             ("use std::sync::atomic::", "use loom::sync::atomic::"),
             ("use std::cell::UnsafeCell;", "use loom::cell::UnsafeCell;"),
             // loom's atomics cannot be made by the compiler, and its cell is used by closures.
-            ("pub(super) const fn new", "pub(super) fn new"),
+            ("pub(crate) const fn new", "pub(crate) fn new"),
             ("unsafe { *self.job.get() = std::ptr::from_ref(&job).cast() }", "self.job.with_mut(|to| unsafe { *to = std::ptr::from_ref(&job).cast() })"),
             ("unsafe { &**self.job.get() }", "self.job.with(|job| unsafe { &**job })"),
             ("std::hint::spin_loop()", "loom::thread::yield_now()"),

@@ -1,78 +1,44 @@
 //! The host: aligned memory, one contiguous inner loop a kernel and instruction set, matrix products.
 //!
-//! | file | |
-//! |---|---|
-//! | `memory.rs` | blocks: owned, from a `Vec`, external |
-//! | `pool.rs` | large blocks, kept and used again |
-//! | `simd.rs` | run-time dispatch to the widest instruction set |
-//! | `threads.rs`, `board.rs` | parts of one operation on several threads |
-//! | `walk.rs` | from many axes and strides to few: joint coalescing, tiles |
-//! | `pack.rs` | strided elements to contiguous ones and back |
-//! | `turn.rs` | transposition |
-//! | `copy.rs` | copies between layouts |
-//! | `io.rs` | one position of contiguous operands |
-//! | `interpret/` | programs without loops of their own |
-//! | `fold.rs` | a contiguous row, reduced |
-//! | `map.rs` | programs over elements |
-//! | `drive.rs` | what feeds them |
-//! | `past.rs` | outputs written past the caches |
-//! | `join.rs` | short rows, of which an operand is the same in each |
-//! | `rows.rs` | programs over rows |
-//! | `reduce.rs` | reducers over axes |
-//! | `states.rs` | what they carry along |
-//! | `scan.rs`, `chains.rs` | running states along an axis |
-//! | `index.rs` | moves by index and by mask |
-//! | `sort.rs`, `keys.rs`, `network.rs` | lines in order |
-//! | `contract/` | products that sum over axes |
-//!
 //! Only the innermost loops are generic over the kernel; everything around them is compiled once, here.
 // Imports: `error`, `element`, `kernel`.
 
-#[cfg(feature = "threads")]
-mod board;
 mod chains;
 mod columns;
 mod contract;
-mod copy;
-mod drive;
+mod cursor;
+mod elementwise;
 mod fold;
 mod index;
 #[cfg(any(debug_assertions, feature = "dynamic"))]
 mod interpret;
-mod io;
-mod join;
+mod isa;
 mod keys;
-mod map;
 mod memory;
 mod network;
-mod pack;
-mod past;
-mod pool;
+mod parallel;
 mod reduce;
-mod rows;
 mod scan;
-mod simd;
 mod sort;
 mod states;
-mod threads;
+mod strided;
 #[cfg(rankform_through_cuda)]
-mod through_cuda;
-mod turn;
-mod walk;
+mod test_on_cuda;
+mod tuning;
 
 #[cfg(feature = "dynamic")]
 #[doc(hidden)]
 pub use interpret::Interpreted;
 #[cfg(any(debug_assertions, feature = "dynamic"))]
 pub(crate) use interpret::slice_of;
-pub use memory::CpuBlock;
-pub(crate) use pool::alignment;
-pub use pool::{MemoryStatistics, NoAllocGuard};
+pub(crate) use memory::alignment;
+pub use memory::{CpuBlock, MemoryStatistics, NoAllocGuard};
 
 use super::{Deleter, Device, Init, Inputs, OperandRef, Reduction};
 use crate::element::{Comparable, Element, Number};
 use crate::error::Result;
 use crate::kernel::{Body, ContractPlan, GatherPlan, Op, Program, Reducer, ScanPlan, SortPlan};
+use memory::pool;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
@@ -206,7 +172,7 @@ unsafe impl Device for Cpu {
 
     unsafe fn copy(&self, sizes: &[usize], to: OperandRef<'_>, from: OperandRef<'_>) -> Result<()> {
         // SAFETY: the caller's promise is the one asked for.
-        unsafe { copy::copy(sizes, to, from) };
+        unsafe { strided::copy::copy(sizes, to, from) };
         Ok(())
     }
 
@@ -219,7 +185,7 @@ unsafe impl Device for Cpu {
         outputs: &[OperandRef<'_>],
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        let run = chosen!(MapFn<P>, P::PLAIN, interpret::map::<P>, map::run::<P>);
+        let run = chosen!(MapFn<P>, P::PLAIN, interpret::map::<P>, elementwise::run::<P>);
         // SAFETY: the caller's promise is the one asked for.
         unsafe { run(program, sizes, row, outputs, inputs) }
     }
@@ -233,7 +199,7 @@ unsafe impl Device for Cpu {
         outputs: &[OperandRef<'_>],
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        let run = chosen!(MapFn<P>, P::PLAIN, interpret::map::<P>, map::run_apart::<P>);
+        let run = chosen!(MapFn<P>, P::PLAIN, interpret::map::<P>, elementwise::run_apart::<P>);
         // SAFETY: the caller's promise is the one asked for.
         unsafe { run(program, sizes, row, outputs, inputs) }
     }
@@ -246,7 +212,7 @@ unsafe impl Device for Cpu {
         outputs: &[OperandRef<'_>],
         inputs: Inputs<'_>,
     ) -> Result<()> {
-        let run: MapFn<P> = const { if P::PLAIN { interpret::map } else { map::run } };
+        let run: MapFn<P> = const { if P::PLAIN { interpret::map } else { elementwise::run } };
         // SAFETY: the caller's promise is the one asked for.
         unsafe { run(program, sizes, 0, outputs, inputs) }
     }

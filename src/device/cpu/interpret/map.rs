@@ -6,13 +6,13 @@ use super::code::{Value, Writer};
 use super::fold::{Fold, Folded, LINES};
 use super::frame::{Both, Memory, Operand, Room, Running, sweep};
 use super::steps::WIDTH;
-use crate::device::cpu::drive::{Down, Loops, RowsFn};
+use crate::device::cpu::cursor::NONE;
+use crate::device::cpu::elementwise::job::{Down, Loops, RowsFn};
+use crate::device::cpu::elementwise::kernel::MapKernel;
+use crate::device::cpu::elementwise::{run_job, stream_target as past};
 use crate::device::cpu::fold::LEAF;
-use crate::device::cpu::io::NONE;
-use crate::device::cpu::map::{MapKernel, run_job};
-use crate::device::cpu::past;
+use crate::device::cpu::isa::Level;
 use crate::device::cpu::reduce::Output;
-use crate::device::cpu::simd::Level;
 use crate::device::{Inputs, OperandRef};
 use crate::error::Result;
 use crate::kernel::{
@@ -266,7 +266,7 @@ struct Handed {
     numbers: Numbers,
 }
 
-/// The loop of an interpreted program, as a compiled one is: see [`RowsFn`](crate::device::cpu::drive::RowsFn).
+/// The loop of an interpreted program, as a compiled one is: see [`RowsFn`](crate::device::cpu::elementwise::job::RowsFn).
 ///
 /// # Safety
 /// `program` points to a [`Handed`]; the rest as there.

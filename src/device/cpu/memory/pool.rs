@@ -18,7 +18,7 @@ const ALIGNMENT: usize = 64;
 const SMALL: usize = 1 << 10;
 const SMALL_ALIGNMENT: usize = 16;
 /// Blocks from here on are kept.
-pub(super) const POOLED: usize = 32 << 10;
+pub(crate) const POOLED: usize = 32 << 10;
 /// Blocks from here on are aligned to huge pages and ask for them.
 const HUGE: usize = 4 << 20;
 const HUGE_PAGE: usize = 2 << 20;
@@ -59,7 +59,7 @@ pub struct NoAllocGuard {
 }
 
 impl NoAllocGuard {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         NoAllocGuard { before: FRESH_HERE.get(), here: PhantomData }
     }
 
@@ -92,17 +92,17 @@ pub(crate) fn alignment(nbytes: usize) -> usize {
 
 /// This thread has had a block from the system.
 #[inline]
-pub(super) fn count_fresh() {
+pub(crate) fn count_fresh() {
     FRESH_HERE.set(FRESH_HERE.get() + 1);
 }
 
 /// A block of the global allocator. Its layout follows from its capacity.
 #[derive(Clone, Copy)]
-pub(super) struct Block {
-    pub(super) address: NonNull<u8>,
-    pub(super) capacity: usize,
+pub(crate) struct Block {
+    pub(crate) address: NonNull<u8>,
+    pub(crate) capacity: usize,
     /// How many bytes at its beginning are known to be zero.
-    pub(super) zeros: usize,
+    pub(crate) zeros: usize,
 }
 // SAFETY: an address and a number; whoever owns the block answers for its bytes.
 unsafe impl Send for Block {}
@@ -200,7 +200,7 @@ fn capacity_for(nbytes: usize) -> Option<usize> {
 }
 
 /// A block of at least `nbytes` bytes, which are not 0.
-pub(super) fn take(nbytes: usize) -> Option<Block> {
+pub(crate) fn take(nbytes: usize) -> Option<Block> {
     let capacity = capacity_for(nbytes)?;
     if capacity < POOLED {
         return Block::fresh(capacity);
@@ -220,7 +220,7 @@ pub(super) fn take(nbytes: usize) -> Option<Block> {
 ///
 /// # Safety
 /// It came from `take`, and nobody uses it any more.
-pub(super) unsafe fn give(block: Block) {
+pub(crate) unsafe fn give(block: Block) {
     if block.capacity < POOLED {
         // SAFETY: the caller's promise.
         return unsafe { block.free() };
@@ -257,7 +257,7 @@ fn shed() {
 }
 
 /// Frees every kept block; how many bytes that were.
-pub(super) fn trim() -> usize {
+pub(crate) fn trim() -> usize {
     let mut freed = 0;
     loop {
         let block = {
@@ -271,11 +271,11 @@ pub(super) fn trim() -> usize {
     }
 }
 
-pub(super) fn statistics() -> MemoryStatistics {
+pub(crate) fn statistics() -> MemoryStatistics {
     pool().statistics
 }
 
-pub(super) fn set_limit(nbytes: usize) {
+pub(crate) fn set_limit(nbytes: usize) {
     pool().statistics.limit = nbytes;
     shed();
 }

@@ -8,17 +8,23 @@
 // Imports: nothing of the crate.
 
 #[cfg(feature = "threads")]
-use super::board::Board;
+mod job_slot;
+pub(crate) mod partition;
+
+#[cfg(feature = "threads")]
+use super::tuning::{BURST_WINDOW, IDLE_SPIN, MAX_STAY, SPINS_PER_CLOCK_READ, YIELD_AFTER};
+#[cfg(feature = "threads")]
+use job_slot::Board;
 #[cfg(feature = "threads")]
 use std::{
     cell::Cell,
     sync::LazyLock,
     sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 /// How many threads there are to share work.
-pub(super) fn count() -> usize {
+pub(crate) fn count() -> usize {
     #[cfg(feature = "threads")]
     {
         rayon_core::current_num_threads()
@@ -31,7 +37,7 @@ pub(super) fn count() -> usize {
 
 /// Runs `f` on every number below `parts`, on every core. Work that is `short` wakes nobody, unless it comes often, and is not
 /// shared inside a pool.
-pub(super) fn each(parts: usize, short: bool, f: &(dyn Fn(usize) + Sync)) {
+pub(crate) fn each(parts: usize, short: bool, f: &(dyn Fn(usize) + Sync)) {
     #[cfg(feature = "threads")]
     if let helpers @ 1.. = parts.min(count()).saturating_sub(1) {
         let shared = match rayon_core::current_thread_index() {
@@ -67,33 +73,12 @@ thread_local! {
     static IS_HERE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// How long a helper looks for more to do. Who sleeps between the parts of an operation may be woken on its caller's core, and
-/// stay there: of 80 series of products on two cores 13 took as long as on one thread with 0.1 ms and turns of 1 ms, now 4 of 56.
-#[cfg(feature = "threads")]
-const MOMENT: Duration = Duration::from_micros(500);
-
-/// How long it stays at most before it begins anew: it may have come in the place of somebody who waits for other work to end.
-#[cfg(feature = "threads")]
-const TURN: Duration = Duration::from_millis(50);
-
-/// How long a helper leaves other work to those who are on their way, who may not come: all of them may wait for others.
-#[cfg(feature = "threads")]
-const PATIENCE: Duration = Duration::from_millis(1);
-
-/// What is asked for so soon after what was before comes often.
-#[cfg(feature = "threads")]
-const SOON: Duration = Duration::from_micros(100);
-
-/// How often it looks before it reads the clock, and the system may give its core to others: a few microseconds.
-#[cfg(feature = "threads")]
-const LOOKS: usize = 100;
-
 /// Whether short work was asked for a moment ago.
 #[cfg(feature = "threads")]
 fn often() -> bool {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     static BEFORE: AtomicU64 = AtomicU64::new(0);
-    let soon = SOON.as_nanos() as u64;
+    let soon = BURST_WINDOW.as_nanos() as u64;
     // The first comes long after none.
     let now = START.elapsed().as_nanos() as u64 + 2 * soon;
     now.saturating_sub(BEFORE.swap(now, Ordering::Relaxed)) < soon
@@ -188,17 +173,17 @@ fn looks(wanted: usize) -> End {
     }
     let begun = Instant::now();
     let (mut since, mut asked) = (begun, begun);
-    while since.elapsed() < MOMENT {
-        if begun.elapsed() > TURN {
+    while since.elapsed() < IDLE_SPIN {
+        if begun.elapsed() > MAX_STAY {
             return End::Turn;
         }
-        for _ in 0..LOOKS {
+        for _ in 0..SPINS_PER_CLOCK_READ {
             if OUTSIDE.iter().any(Board::help) {
                 since = Instant::now();
             }
             std::hint::spin_loop();
         }
-        if HERE.load(Ordering::Relaxed) == HELPERS.load(Ordering::Relaxed) || asked.elapsed() > PATIENCE {
+        if HERE.load(Ordering::Relaxed) == HELPERS.load(Ordering::Relaxed) || asked.elapsed() > YIELD_AFTER {
             if !elsewhere(wanted) {
                 return End::Replaced;
             }
@@ -239,6 +224,8 @@ impl Place {
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    #[cfg(feature = "threads")]
+    use std::time::Duration;
 
     #[test]
     fn callers_of_all_kinds_have_each_part_done_once() {

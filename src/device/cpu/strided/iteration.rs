@@ -4,7 +4,6 @@
 //! in order; neighbors that are one run in *every* operand become one axis. Most operations end with a single axis.
 // Imports: `device`.
 
-use super::threads;
 use crate::device::{MAX_OPERANDS, MAX_REDUCED, OperandRef};
 use std::ops::Range;
 
@@ -12,19 +11,22 @@ use std::ops::Range;
 const AXES: usize = MAX_REDUCED;
 
 /// One byte address for each operand, and last the room for what a row holds.
-pub(super) type Addresses = [*mut u8; MAX_OPERANDS + 1];
+pub(crate) type Addresses = [*mut u8; MAX_OPERANDS + 1];
 
 /// One step in bytes for each address.
-pub(super) type Steps = [isize; MAX_OPERANDS + 1];
+pub(crate) type Steps = [isize; MAX_OPERANDS + 1];
+
+/// No step: the distances between the rows of a call that has one row.
+pub(crate) const STAY: Steps = [0; MAX_OPERANDS + 1];
 
 /// Several operands of one size: axes from the slowest to the fastest, steps in bytes.
 #[derive(Clone, Copy)]
-pub(super) struct Walk {
+pub(crate) struct Walk {
     rank: usize,
     sizes: [usize; AXES],
     steps: [[isize; MAX_OPERANDS]; AXES],
     operands: usize,
-    pub(super) address: Addresses,
+    pub(crate) address: Addresses,
 }
 
 // SAFETY: addresses only; whoever follows them answers for it (see `Device`, safety 2).
@@ -34,7 +36,7 @@ unsafe impl Sync for Walk {}
 
 /// In which order a walk takes the axes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
+pub(crate) enum Order {
     /// By the falling steps of the first operand, the output: memory is written in order.
     OfOutput,
     /// As they stand.
@@ -44,7 +46,7 @@ pub(super) enum Order {
 /// Calls `f` with the walks that cover every index inside `sizes` once; none when a size is 0.
 ///
 /// One walk is enough up to 12 axes that do not merge. It is shown, not handed over: it has thousands of bytes.
-pub(super) fn each(sizes: &[usize], slots: &[OperandRef<'_>], order: Order, f: &mut dyn FnMut(&Walk)) {
+pub(crate) fn each(sizes: &[usize], slots: &[OperandRef<'_>], order: Order, f: &mut dyn FnMut(&Walk)) {
     if sizes.contains(&0) {
         return;
     }
@@ -57,7 +59,7 @@ pub(super) fn each(sizes: &[usize], slots: &[OperandRef<'_>], order: Order, f: &
 }
 
 /// The walk of sizes that one holds, as those of a row are; none when a size is 0.
-pub(super) fn only(sizes: &[usize], slots: &[OperandRef<'_>], order: Order) -> Option<Walk> {
+pub(crate) fn only(sizes: &[usize], slots: &[OperandRef<'_>], order: Order) -> Option<Walk> {
     let mut only = None;
     each(sizes, slots, order, &mut |walk| {
         assert!(only.replace(*walk).is_none(), "the axes of a row fit one walk");
@@ -86,7 +88,7 @@ fn outer(
     }
 }
 
-pub(super) fn step(slot: &OperandRef<'_>, axis: usize) -> isize {
+pub(crate) fn step(slot: &OperandRef<'_>, axis: usize) -> isize {
     slot.stride[axis].wrapping_mul(slot.element as isize)
 }
 
@@ -144,27 +146,27 @@ impl Walk {
     }
 
     /// The same walk from other addresses.
-    pub(super) fn from(&self, address: Addresses) -> Walk {
+    pub(crate) fn from(&self, address: Addresses) -> Walk {
         Walk { address, ..*self }
     }
 
     /// Number of indices.
-    pub(super) fn numel(&self) -> usize {
+    pub(crate) fn numel(&self) -> usize {
         self.sizes[..self.rank].iter().product()
     }
 
     /// The size of the fastest axis; 1 when there is none.
-    pub(super) fn inner(&self) -> usize {
+    pub(crate) fn inner(&self) -> usize {
         self.sizes[..self.rank].last().copied().unwrap_or(1)
     }
 
     /// The step of operand `k` along the fastest axis, in bytes.
-    pub(super) fn inner_step(&self, k: usize) -> isize {
+    pub(crate) fn inner_step(&self, k: usize) -> isize {
         if self.rank == 0 { 0 } else { self.steps[self.rank - 1][k] }
     }
 
     /// Whether operand `k`, of elements of `element` bytes, is one contiguous run over the whole walk.
-    pub(super) fn is_linear(&self, k: usize, element: usize) -> bool {
+    pub(crate) fn is_linear(&self, k: usize, element: usize) -> bool {
         let mut expected = element as isize;
         (0..self.rank).rev().all(|axis| {
             let fits = self.steps[axis][k] == expected;
@@ -174,50 +176,50 @@ impl Walk {
     }
 
     /// An axis other than the fastest along which operand `k`, of elements of `element` bytes, is contiguous.
-    pub(super) fn crosswise(&self, k: usize, element: usize) -> Option<usize> {
+    pub(crate) fn crosswise(&self, k: usize, element: usize) -> Option<usize> {
         (0..self.rank.saturating_sub(1))
             .rev()
             .find(|&axis| self.steps[axis][k] == element as isize && self.sizes[axis] > 1)
     }
 
     /// Whether other elements of operand `k` that the walk reaches stand between those of a row.
-    pub(super) fn interleaves(&self, k: usize) -> bool {
+    pub(crate) fn interleaves(&self, k: usize) -> bool {
         let inner = self.inner_step(k).unsigned_abs();
         (0..self.rank.saturating_sub(1))
             .any(|axis| self.sizes[axis] > 1 && (1..inner).contains(&self.steps[axis][k].unsigned_abs()))
     }
 
     /// Whether operand `k`, of elements of `element` bytes, moves by as many elements as operand `other` along every axis.
-    pub(super) fn steps_as(&self, k: usize, element: usize, other: usize, of_other: usize) -> bool {
+    pub(crate) fn steps_as(&self, k: usize, element: usize, other: usize, of_other: usize) -> bool {
         self.steps[..self.rank].iter().all(|steps| {
             steps[k].wrapping_mul(of_other as isize) == steps[other].wrapping_mul(element as isize)
         })
     }
 
     /// Whether every row of operand `k` begins at a multiple of so many bytes.
-    pub(super) fn is_aligned(&self, k: usize, to: usize) -> bool {
+    pub(crate) fn is_aligned(&self, k: usize, to: usize) -> bool {
         let outer = &self.steps[..self.rank.saturating_sub(1)];
         self.address[k].addr().is_multiple_of(to)
             && outer.iter().all(|steps| steps[k].unsigned_abs().is_multiple_of(to))
     }
 
     /// The axis before the fastest, if there is one.
-    pub(super) fn second(&self) -> Option<usize> {
+    pub(crate) fn second(&self) -> Option<usize> {
         self.rank.checked_sub(2)
     }
 
     /// The size of an axis.
-    pub(super) fn size(&self, axis: usize) -> usize {
+    pub(crate) fn size(&self, axis: usize) -> usize {
         self.sizes[axis]
     }
 
     /// The step of operand `k` along an axis, in bytes.
-    pub(super) fn step(&self, axis: usize, k: usize) -> isize {
+    pub(crate) fn step(&self, axis: usize, k: usize) -> isize {
         self.steps[axis][k]
     }
 
     /// The walk over the axes that are neither `axis` nor the fastest.
-    pub(super) fn around(&self, axis: Option<usize>) -> Walk {
+    pub(crate) fn around(&self, axis: Option<usize>) -> Walk {
         let mut around = *self;
         around.rank = 0;
         for other in (0..self.rank.saturating_sub(1)).filter(|&other| Some(other) != axis) {
@@ -229,24 +231,24 @@ impl Walk {
     }
 
     /// Whether there are several rows, and operand `k` has one for all of them.
-    pub(super) fn is_one_row(&self, k: usize) -> bool {
+    pub(crate) fn is_one_row(&self, k: usize) -> bool {
         self.rank > 1 && (0..self.rank - 1).all(|axis| self.step(axis, k) == 0)
     }
 
     /// Bytes from one row of operand `k` to the next along the axis before the fastest; without one, the length of the row.
-    pub(super) fn down(&self, k: usize) -> isize {
+    pub(crate) fn down(&self, k: usize) -> isize {
         self.second()
             .map_or_else(|| self.inner_step(k).wrapping_mul(self.inner() as isize), |axis| self.step(axis, k))
     }
 
     /// Whether it has one axis at most.
-    pub(super) fn is_line(&self) -> bool {
+    pub(crate) fn is_line(&self) -> bool {
         self.rank <= 1
     }
 
     /// The two fastest axes, where so many rows are one, and what is left of them. Operands are one run over both, or stay
     /// along the slower one: these have such a row.
-    pub(super) fn joined(&self, times: usize, slots: &[OperandRef<'_>]) -> [Option<Walk>; 2] {
+    pub(crate) fn joined(&self, times: usize, slots: &[OperandRef<'_>]) -> [Option<Walk>; 2] {
         let (rows, n) = (self.sizes[self.rank - 2], self.sizes[self.rank - 1]);
         let down = self.steps[self.rank - 2].map(|step| step.wrapping_mul(times as isize));
         let steps = std::array::from_fn(|k| slots.get(k).map_or(0, |slot| slot.element as isize));
@@ -264,7 +266,7 @@ impl Walk {
     }
 
     /// The index of position `at`, axis by axis.
-    pub(super) fn index_of(&self, mut at: usize) -> Index {
+    pub(crate) fn index_of(&self, mut at: usize) -> Index {
         let mut index = Index { at: [0; AXES] };
         for axis in (0..self.rank).rev() {
             index.at[axis] = at % self.sizes[axis];
@@ -274,7 +276,7 @@ impl Walk {
     }
 
     /// Where operand `k` stands at `index`.
-    pub(super) fn address_at(&self, k: usize, index: &Index) -> *mut u8 {
+    pub(crate) fn address_at(&self, k: usize, index: &Index) -> *mut u8 {
         let axes = 0..self.rank;
         let offset = axes.fold(0isize, |sum, axis| {
             sum.wrapping_add((index.at[axis] as isize).wrapping_mul(self.steps[axis][k]))
@@ -283,7 +285,7 @@ impl Walk {
     }
 
     /// Moves `index` by `count` positions along the fastest axis, carrying over at its end.
-    pub(super) fn advance(&self, index: &mut Index, count: usize) {
+    pub(crate) fn advance(&self, index: &mut Index, count: usize) {
         let mut carry = count;
         for axis in (0..self.rank).rev() {
             let (at, size) = (index.at[axis] + carry, self.sizes[axis]);
@@ -297,14 +299,14 @@ impl Walk {
     }
 
     /// How many positions are left on the fastest axis from `index` on.
-    pub(super) fn left_in_row(&self, index: &Index) -> usize {
+    pub(crate) fn left_in_row(&self, index: &Index) -> usize {
         if self.rank == 0 { 1 } else { self.sizes[self.rank - 1] - index.at[self.rank - 1] }
     }
 
     /// The part of this number of `parts`, of about one size; `None` where there are not so many indices.
     ///
     /// It is cut in two along the slowest axis that has two indices, until it is one part.
-    fn part(&self, mut part: usize, mut parts: usize) -> Option<Walk> {
+    pub(super) fn part(&self, mut part: usize, mut parts: usize) -> Option<Walk> {
         let mut walk = *self;
         while parts > 1 {
             let Some(axis) = (0..walk.rank).find(|&axis| walk.sizes[axis] > 1) else {
@@ -333,7 +335,7 @@ impl Walk {
     }
 
     /// The first `first` indices of the fastest axis, and the others.
-    pub(super) fn cut_inner(&self, first: usize) -> (Walk, Walk) {
+    pub(crate) fn cut_inner(&self, first: usize) -> (Walk, Walk) {
         let (axis, mut front, mut back) = (self.rank - 1, *self, *self);
         front.sizes[axis] = first;
         back.sizes[axis] -= first;
@@ -344,24 +346,18 @@ impl Walk {
 
 /// A position in a walk.
 #[derive(Clone, Copy)]
-pub(super) struct Index {
+pub(crate) struct Index {
     at: [usize; AXES],
 }
 
-/// Elements below which a part is not worth a thread of its own.
-const PART: usize = 1 << 14;
-
-/// Elements from which work is shared by threads.
-pub(super) const SHARED: usize = 2 * PART;
-
 /// The number of indices inside `sizes`; the largest number where there are more.
-pub(super) fn numel(sizes: &[usize]) -> usize {
+pub(crate) fn numel(sizes: &[usize]) -> usize {
     sizes.iter().fold(1, |product, &size| product.saturating_mul(size))
 }
 
 /// The number of indices, if every operand is one row-major run: then there is nothing to walk, and nobody pays for the
 /// making of a [`Walk`].
-pub(super) fn one_run(
+pub(crate) fn one_run(
     sizes: &[usize],
     outputs: &[OperandRef<'_>],
     inputs: &[OperandRef<'_>],
@@ -379,7 +375,7 @@ pub(super) fn one_run(
 
 /// The number of indices inside `sizes`, and, where there was 0, the step of each operand along them in bytes, if they are
 /// one axis to every operand; the first of them is axis `first` of the operands.
-pub(super) fn one_axis(
+pub(crate) fn one_axis(
     sizes: &[usize],
     first: usize,
     slots: &[OperandRef<'_>],
@@ -398,100 +394,4 @@ pub(super) fn one_axis(
         total = total.saturating_mul(size);
     }
     (total > 0).then_some(total)
-}
-
-/// Parts of long work for each thread, so that one which is held up does not hold up the others for long.
-const PARTS: usize = 4;
-
-/// Work that is worth so many parts is long: worth to wake a thread for.
-const LONG: usize = 16;
-
-/// Runs `f` over the parts of a walk, on every core when it is large; one index is the work of `weight` elements.
-///
-/// Into how many parts depends on the number of threads: what `f` computes for an index must not depend on its part.
-pub(super) fn parallel(walk: &Walk, weight: usize, f: &(dyn Fn(&Walk) + Sync)) {
-    parallel_by(walk, weight, 1, f);
-}
-
-/// As [`parallel`], in parts of some `least` indices and more.
-pub(super) fn parallel_by(walk: &Walk, weight: usize, least: usize, f: &(dyn Fn(&Walk) + Sync)) {
-    let worth = (walk.numel().saturating_mul(weight) / PART).min(walk.numel() / least);
-    match parts(worth) {
-        1 => f(walk),
-        parts => threads::each(parts, worth < LONG, &|part| walk.part(part, parts).iter().for_each(f)),
-    }
-}
-
-/// Runs `f` over the parts of a run of `n` indices, which begin at multiples of 64.
-pub(super) fn parallel_run(n: usize, f: &(dyn Fn(Range<usize>) + Sync)) {
-    parallel_ranges(n, n / PART, 64, f);
-}
-
-/// Runs `f` over ranges of `rows` rows of `n` elements each.
-pub(super) fn parallel_rows(rows: usize, n: usize, f: &(dyn Fn(Range<usize>) + Sync)) {
-    parallel_ranges(rows, rows.saturating_mul(n) / PART, 1, f);
-}
-
-/// Whether rows are enough for all threads, none of which is cut.
-pub(super) fn shares_rows(rows: usize) -> bool {
-    rows >= PARTS * threads::count()
-}
-
-/// Runs `f` over the ranges of `n` indices, worth so many parts, which begin at multiples of `unit`.
-fn parallel_ranges(n: usize, worth: usize, unit: usize, f: &(dyn Fn(Range<usize>) + Sync)) {
-    let parts = parts(worth).min(n);
-    if parts <= 1 {
-        return f(0..n);
-    }
-    // n · part / parts, which a product could overflow.
-    let start =
-        |part| if part == parts { n } else { (n / parts * part + n % parts * part / parts) / unit * unit };
-    threads::each(parts, worth < LONG, &|part| f(start(part)..start(part + 1)));
-}
-
-/// Into how many parts work is cut that is worth so many.
-fn parts(worth: usize) -> usize {
-    match if worth < 2 { 1 } else { threads::count() } {
-        1 => 1,
-        threads => worth.min(if worth < LONG { threads } else { PARTS * threads }),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    #[test]
-    fn a_run_is_cut_at_multiples_of_64_and_whole() {
-        for n in [0, 1, 5, SHARED - 1, SHARED, SHARED + 1, 3 * PART + 77, 40 * PART + 1] {
-            let taken: Vec<AtomicUsize> = (0..n).map(|_| AtomicUsize::new(0)).collect();
-            parallel_run(n, &|part| {
-                assert!(
-                    part.start % 64 == 0
-                        && (part.end % 64 == 0 || part.end == n)
-                        && (part.start < part.end || n == 0)
-                );
-                taken[part].iter().for_each(|count| _ = count.fetch_add(1, Ordering::Relaxed));
-            });
-            assert!(taken.into_iter().all(|count| count.into_inner() == 1), "{n}");
-        }
-    }
-
-    #[test]
-    fn a_short_slow_axis_does_not_keep_the_others_whole() {
-        let (sizes, stride) = ([3, 1 << 20], [1 << 21, 1]);
-        let slot = OperandRef { address: std::ptr::null_mut(), stride: &stride, element: 4 };
-        let (indices, largest) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        each(&sizes, &[slot], Order::OfOutput, &mut |walk| {
-            parallel(walk, 1, &|part| {
-                indices.fetch_add(part.numel(), Ordering::Relaxed);
-                largest.fetch_max(part.numel(), Ordering::Relaxed);
-            });
-        });
-        assert_eq!(indices.into_inner(), 3 << 20);
-        let single = cfg!(not(feature = "threads"))
-            || std::thread::available_parallelism().is_ok_and(|threads| threads.get() == 1);
-        assert!(largest.into_inner() <= 1 << 20 || single);
-    }
 }

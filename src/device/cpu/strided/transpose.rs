@@ -6,7 +6,7 @@
 // Imports: nothing.
 
 #[cfg(target_arch = "x86_64")]
-use super::simd::{self, Level};
+use crate::device::cpu::isa::{self, Level};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use std::ops::Range;
 ///
 /// # Safety
 /// Both ends are there and do not overlap; words may hold anything, at any address.
-pub(super) unsafe fn transpose<WORD: Copy>(
+pub(crate) unsafe fn transpose<WORD: Copy>(
     to: *mut u8,
     to_pitch: isize,
     from: *const u8,
@@ -100,7 +100,7 @@ impl Turn {
 /// The side of the widest squares, 0 where there are none.
 fn widest(word: usize) -> usize {
     #[cfg(target_arch = "x86_64")]
-    if simd::level() == Level::Avx512 && (word == 4 || word == 8) {
+    if isa::level() == Level::Avx512 && (word == 4 || word == 8) {
         return 64 / word;
     }
     let _ = word;
@@ -149,7 +149,7 @@ mod vectors {
     impl Turn {
         /// Words of 4 bytes.
         #[target_feature(enable = "avx512f")]
-        pub(super) unsafe fn squares_of_16(&self, rows: Range<usize>, columns: Range<usize>) {
+        pub(crate) unsafe fn squares_of_16(&self, rows: Range<usize>, columns: Range<usize>) {
             let low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
             let high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
             squares!(
@@ -165,7 +165,7 @@ mod vectors {
 
         /// Words of 8 bytes.
         #[target_feature(enable = "avx512f")]
-        pub(super) unsafe fn squares_of_8(&self, rows: Range<usize>, columns: Range<usize>) {
+        pub(crate) unsafe fn squares_of_8(&self, rows: Range<usize>, columns: Range<usize>) {
             let low = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
             let high = _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15);
             squares!(
@@ -180,7 +180,7 @@ mod vectors {
         }
 
         /// Words of 16 / `SIDE` bytes.
-        pub(super) unsafe fn narrow_squares<const SIDE: usize>(
+        pub(crate) unsafe fn narrow_squares<const SIDE: usize>(
             &self,
             rows: Range<usize>,
             columns: Range<usize>,

@@ -1,16 +1,18 @@
 //! Strided elements to contiguous ones and back, for elements of any type: bytes by their size.
 // Imports: nothing.
 
-use super::simd::{self, Loop};
-use super::turn;
-use super::walk::{Index, Walk};
+use super::iteration::{Index, Walk};
+use super::transpose::transpose;
+use crate::device::cpu::isa::{self, Loop};
+pub(crate) use crate::device::cpu::memory::non_temporal::{copy as stream, fence};
+use crate::device::cpu::tuning::CONSTANT_STRIDE_ELEMENTS;
 use std::mem::MaybeUninit;
 
 /// Gathers `n` elements of operand `k` from `index` on into contiguous memory at `to`.
 ///
 /// # Safety
 /// The operand reaches readable elements; `to` has room for `n`.
-pub(super) unsafe fn gather(walk: &Walk, k: usize, mut index: Index, n: usize, element: usize, to: *mut u8) {
+pub(crate) unsafe fn gather(walk: &Walk, k: usize, mut index: Index, n: usize, element: usize, to: *mut u8) {
     let mut done = 0;
     while done < n {
         let row = walk.left_in_row(&index).min(n - done);
@@ -34,7 +36,7 @@ pub(super) unsafe fn gather(walk: &Walk, k: usize, mut index: Index, n: usize, e
 ///
 /// # Safety
 /// The operand reaches writable elements; `from` holds `n`.
-pub(super) unsafe fn scatter(
+pub(crate) unsafe fn scatter(
     walk: &Walk,
     k: usize,
     mut index: Index,
@@ -65,7 +67,7 @@ pub(super) unsafe fn scatter(
 ///
 /// # Safety
 /// Both rows are there, they do not overlap, and elements are `element` bytes.
-pub(super) unsafe fn strided(
+pub(crate) unsafe fn strided(
     to: *mut u8,
     to_step: isize,
     from: *const u8,
@@ -98,21 +100,18 @@ pub(super) unsafe fn strided(
     }
 }
 
-/// Elements from which on a row is worth a loop compiled for its step.
-const WORTH: isize = 16;
-
 /// `WORD` is as wide as an element. Words may be uninitialized, as padding is, and are moved at any address.
 unsafe fn each<WORD: Copy>(to: *mut u8, to_step: isize, from: *const u8, from_step: isize, n: usize) {
     let (to, from) = (to.cast::<MaybeUninit<WORD>>(), from.cast::<MaybeUninit<WORD>>());
-    if n as isize >= WORTH && to_step == size_of::<WORD>() as isize {
+    if n as isize >= CONSTANT_STRIDE_ELEMENTS && to_step == size_of::<WORD>() as isize {
         let row = (to, from, n);
         match from_step / to_step {
             _ if from_step % to_step != 0 => {}
-            -1 => return simd::dispatch_two(By::<WORD, -1>(row)),
-            0 => return simd::dispatch_two(By::<WORD, 0>(row)),
-            2 => return simd::dispatch_two(By::<WORD, 2>(row)),
-            3 => return simd::dispatch_two(By::<WORD, 3>(row)),
-            4 => return simd::dispatch_two(By::<WORD, 4>(row)),
+            -1 => return isa::dispatch_two(By::<WORD, -1>(row)),
+            0 => return isa::dispatch_two(By::<WORD, 0>(row)),
+            2 => return isa::dispatch_two(By::<WORD, 2>(row)),
+            3 => return isa::dispatch_two(By::<WORD, 3>(row)),
+            4 => return isa::dispatch_two(By::<WORD, 4>(row)),
             _ => {}
         }
     }
@@ -160,7 +159,7 @@ impl<WORD: Copy, const STEP: isize> Loop for By<WORD, STEP> {
 ///
 /// # Safety
 /// Both ends are there, they do not overlap, and elements are `element` bytes.
-pub(super) unsafe fn rectangle(
+pub(crate) unsafe fn rectangle(
     to: *mut u8,
     to_steps: [isize; 2],
     mut from: *const u8,
@@ -212,7 +211,7 @@ pub(super) unsafe fn rectangle(
 /// Turns what stands crosswise; whether there are words of this width.
 ///
 /// # Safety
-/// As [`turn::transpose`], for words of `element` bytes.
+/// As [`transpose`], for words of `element` bytes.
 unsafe fn transposed(
     to: *mut u8,
     to_pitch: isize,
@@ -224,10 +223,10 @@ unsafe fn transposed(
     // SAFETY: as the caller promises.
     unsafe {
         match element {
-            1 => turn::transpose::<u8>(to, to_pitch, from, from_pitch, size),
-            2 => turn::transpose::<u16>(to, to_pitch, from, from_pitch, size),
-            4 => turn::transpose::<u32>(to, to_pitch, from, from_pitch, size),
-            8 => turn::transpose::<u64>(to, to_pitch, from, from_pitch, size),
+            1 => transpose::<u8>(to, to_pitch, from, from_pitch, size),
+            2 => transpose::<u16>(to, to_pitch, from, from_pitch, size),
+            4 => transpose::<u32>(to, to_pitch, from, from_pitch, size),
+            8 => transpose::<u64>(to, to_pitch, from, from_pitch, size),
             _ => return false,
         }
     }
@@ -293,126 +292,6 @@ unsafe fn columns_of<WORD: Copy, const LINE: usize>(
         }
     }
 }
-
-/// Copies bytes past the caches: for outputs larger than these, which would otherwise be read before they are written.
-///
-/// Whoever reads them on another thread must be ordered after a [`fence`].
-///
-/// # Safety
-/// As `copy_nonoverlapping`.
-pub(super) unsafe fn stream(to: *mut u8, from: *const u8, nbytes: usize) {
-    // SAFETY: the caller's promise.
-    unsafe { stream_and_fetch(to, from, nbytes, &[]) }
-}
-
-/// As [`stream`]; meanwhile memory that is read next is fetched, as many bytes at each address of `ahead`.
-///
-/// # Safety
-/// As [`stream`]; what is `ahead` need not be there.
-#[cfg(all(target_arch = "x86_64", not(any(miri, rankform_plain_stores))))]
-pub(super) unsafe fn stream_and_fetch(to: *mut u8, from: *const u8, nbytes: usize, ahead: &[*mut u8]) {
-    use std::arch::x86_64::*;
-    // By 256 bits where the processor has them: by 128, four stores a line keep the next computation waiting (Zen 5, 4096²,
-    // one thread: exp 4.0 → 3.3 ms, a + row 4.1 → 3.1). By 512 nothing more is gained.
-    #[target_feature(enable = "avx")]
-    unsafe fn by_256(to: *mut u8, from: *const u8, nbytes: usize, ahead: &[*mut u8]) {
-        // SAFETY: the caller's promise; each line is aligned.
-        unsafe { by_lines(to, from, nbytes, ahead, |to, from| stream_line(false, to, from)) }
-    }
-    // SAFETY: the caller's promise, and the processor has the instructions; quarters of a line, of which the first is
-    // aligned to it.
-    unsafe {
-        if simd::level() >= simd::Level::Avx2 {
-            return by_256(to, from, nbytes, ahead);
-        }
-        by_lines(to, from, nbytes, ahead, |to, from| {
-            for part in 0..4 {
-                _mm_stream_si128(
-                    to.cast::<__m128i>().add(part),
-                    _mm_loadu_si128(from.cast::<__m128i>().add(part)),
-                );
-            }
-        });
-    }
-}
-
-/// As [`stream_and_fetch`], a whole line of 64 bytes by `stream`, whose first address is aligned to it.
-#[cfg(all(target_arch = "x86_64", not(any(miri, rankform_plain_stores))))]
-#[inline(always)]
-unsafe fn by_lines(
-    to: *mut u8,
-    from: *const u8,
-    nbytes: usize,
-    ahead: &[*mut u8],
-    stream: impl Fn(*mut u8, *const u8),
-) {
-    let head = to.align_offset(64).min(nbytes);
-    let lines = (nbytes - head) / 64;
-    // SAFETY: inside both runs of bytes; a hint faults nowhere.
-    unsafe {
-        std::ptr::copy_nonoverlapping(from, to, head);
-        let (mut to, mut from) = (to.add(head), from.add(head));
-        for line in 0..lines {
-            for ahead in ahead {
-                simd::fetch(ahead.wrapping_add(64 * line), 64);
-            }
-            stream(to, from);
-            (to, from) = (to.add(64), from.add(64));
-        }
-        std::ptr::copy_nonoverlapping(from, to, nbytes - head - lines * 64);
-    }
-}
-
-/// Copies a line of 64 bytes past the caches, at once if that is `wide`: between computing chunks of a line or more, half as many stores
-/// leave room for what is read (Sapphire Rapids, add 4096²: 8.2 → 7.4 ms). For code that is compiled for AVX2, or for AVX-512.
-///
-/// # Safety
-/// As [`stream`]; `to` is aligned to a line, and the processor has AVX, and AVX-512 if this is `wide`.
-#[cfg(all(target_arch = "x86_64", not(any(miri, rankform_plain_stores))))]
-#[inline(always)]
-pub(super) unsafe fn stream_line(wide: bool, to: *mut u8, from: *const u8) {
-    use std::arch::x86_64::*;
-    // SAFETY: the caller's promise; a line, or both halves of one.
-    unsafe {
-        if wide {
-            return _mm512_stream_si512(to.cast(), _mm512_loadu_si512(from.cast()));
-        }
-        _mm256_stream_si256(to.cast(), _mm256_loadu_si256(from.cast()));
-        _mm256_stream_si256(to.add(32).cast(), _mm256_loadu_si256(from.add(32).cast()));
-    }
-}
-
-/// Orders what was streamed before what this thread does next.
-#[cfg(all(target_arch = "x86_64", not(any(miri, rankform_plain_stores))))]
-pub(super) fn fence() {
-    // SAFETY: every x86-64 processor has it.
-    unsafe { std::arch::x86_64::_mm_sfence() }
-}
-
-/// As on x86-64, with common stores: also where a checker follows memory (Miri, and MemorySanitizer by `.ci/sanitize`), since
-/// stores past the caches are assembly that it does not see.
-///
-/// # Safety
-/// As [`stream`].
-#[cfg(not(all(target_arch = "x86_64", not(any(miri, rankform_plain_stores)))))]
-pub(super) unsafe fn stream_and_fetch(to: *mut u8, from: *const u8, nbytes: usize, _ahead: &[*mut u8]) {
-    // SAFETY: the caller's promise.
-    unsafe { std::ptr::copy_nonoverlapping(from, to, nbytes) }
-}
-
-/// As on x86-64, with common stores.
-///
-/// # Safety
-/// As [`stream`].
-#[cfg(not(all(target_arch = "x86_64", not(any(miri, rankform_plain_stores)))))]
-pub(super) unsafe fn stream_line(_wide: bool, to: *mut u8, from: *const u8) {
-    // SAFETY: the caller's promise.
-    unsafe { std::ptr::copy_nonoverlapping(from, to, 64) }
-}
-
-/// Common stores are in order.
-#[cfg(not(all(target_arch = "x86_64", not(any(miri, rankform_plain_stores)))))]
-pub(super) fn fence() {}
 
 #[cfg(test)]
 mod tests {

@@ -1,20 +1,18 @@
-//! One position of contiguous operands, and room to make operands contiguous in.
+//! One position of contiguous operands: how a loop loads and stores elements.
 // Imports: `scalar`, `element`, `kernel`, `device`.
 
-use super::walk::Addresses;
+use super::strided::Addresses;
 use crate::device::MAX_OPERANDS;
 use crate::element::{Compute, Element};
 use crate::kernel::{Body, Io};
 use crate::scalar::{Eval, Lane};
-use std::cell::Cell;
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
 
 /// No pointer.
-pub(super) const NONE: usize = usize::MAX;
+pub(crate) const NONE: usize = usize::MAX;
 
 /// What a loop finds on a row, and how it is compiled.
-pub(super) trait Mode: Copy {
+pub(crate) trait Mode: Copy {
     /// Whether the program has settled on the row, and held what it holds.
     const HELD: bool;
     /// Whether it goes element by element, in few instructions: for processors of x86-64 without AVX2, which are rare, and whose
@@ -32,7 +30,7 @@ pub(super) trait Mode: Copy {
 
 /// A [`Mode`].
 #[derive(Clone, Copy)]
-pub(super) struct By<const HELD: bool, const PLAIN: bool>;
+pub(crate) struct By<const HELD: bool, const PLAIN: bool>;
 
 impl<const HELD: bool, const PLAIN: bool> Mode for By<HELD, PLAIN> {
     const HELD: bool = HELD;
@@ -40,30 +38,30 @@ impl<const HELD: bool, const PLAIN: bool> Mode for By<HELD, PLAIN> {
 }
 
 /// One position of contiguous operands.
-pub(super) struct At<'a, M> {
+pub(crate) struct At<'a, M> {
     /// Outputs, then one for each load; last the room for what the row holds.
-    pub(super) pointers: &'a Addresses,
+    pub(crate) pointers: &'a Addresses,
     /// The next load's pointer.
-    pub(super) next: usize,
+    pub(crate) next: usize,
     /// The pointer with one element for all positions, or [`NONE`].
-    pub(super) still: usize,
+    pub(crate) still: usize,
     /// The next store's pointer.
-    pub(super) output: usize,
+    pub(crate) output: usize,
     /// The position.
-    pub(super) i: usize,
-    pub(super) mode: PhantomData<M>,
+    pub(crate) i: usize,
+    pub(crate) mode: PhantomData<M>,
 }
 
 impl<'a, M: Mode> At<'a, M> {
     /// Position `i` of operands that all have an element for each; `next` is the pointer of the first load.
     #[inline(always)]
-    pub(super) fn new(pointers: &'a Addresses, next: usize, i: usize) -> Self {
+    pub(crate) fn new(pointers: &'a Addresses, next: usize, i: usize) -> Self {
         Self::beside(pointers, next, NONE, i)
     }
 
     /// Position `i`, where the pointer at `still` has one element for all.
     #[inline(always)]
-    pub(super) fn beside(pointers: &'a Addresses, next: usize, still: usize, i: usize) -> Self {
+    pub(crate) fn beside(pointers: &'a Addresses, next: usize, still: usize, i: usize) -> Self {
         M::keep_plain();
         At { pointers, next, still, output: 0, i, mode: PhantomData }
     }
@@ -111,59 +109,11 @@ impl<M: Mode> Io<Eval> for At<'_, M> {
 /// The body's value at position `i` of a contiguous row; its first load is pointer `first`. A closure would stay a call where
 /// the user's crate is compiled incrementally.
 #[inline(always)]
-pub(super) fn value<B: Body, M: Mode>(
+pub(crate) fn value<B: Body, M: Mode>(
     body: &B,
     pointers: &Addresses,
     first: usize,
     i: usize,
 ) -> Lane<Eval, Compute<B::Out>> {
     body.eval::<Eval>(&mut At::<M>::new(pointers, first, i))
-}
-
-/// Words on the stack that nobody has written, from a cache line on: vectors that lie across two take twice as long.
-///
-/// A variable of its own: beside a number that is written, the compiler would fill all of it with zeros.
-#[repr(align(64))]
-pub(super) struct Words<const WORDS: usize>(MaybeUninit<[u64; WORDS]>);
-
-impl<const WORDS: usize> Words<WORDS> {
-    #[inline(always)]
-    pub(super) const fn uninit() -> Self {
-        Words(MaybeUninit::uninit())
-    }
-
-    #[inline(always)]
-    pub(super) const fn as_mut_ptr(&mut self) -> *mut u64 {
-        self.0.as_mut_ptr().cast()
-    }
-}
-
-/// Bytes of a cache line.
-pub(super) const LINE: usize = 64;
-/// Bytes that are lost, at most, where every operand takes room: what each takes is rounded up to cache lines.
-pub(super) const ROUNDING: usize = LINE * MAX_OPERANDS;
-
-/// Room for packed elements.
-///
-/// It is written through the pointers that it gave; its own are never made from an exclusive reference, which would end theirs.
-pub(super) struct Scratch<'a> {
-    start: *mut u64,
-    words: usize,
-    used: Cell<usize>,
-    _room: PhantomData<&'a mut u64>,
-}
-
-impl<'a> Scratch<'a> {
-    #[inline(always)]
-    pub(super) fn over<const WORDS: usize>(words: &'a mut Words<WORDS>) -> Self {
-        Scratch { start: words.as_mut_ptr(), words: WORDS, used: Cell::new(0), _room: PhantomData }
-    }
-
-    /// The next `nbytes`, from a cache line on; the caller has counted them.
-    pub(super) fn take(&self, nbytes: usize) -> *mut u8 {
-        let at = self.used.get();
-        self.used.set(at + nbytes.next_multiple_of(LINE) / 8);
-        assert!(self.used.get() <= self.words, "scratch: blocks are counted before they are taken");
-        self.start.wrapping_add(at).cast()
-    }
 }

@@ -4,37 +4,30 @@
 //! took twenty times as long as times one.
 // Imports: `device`.
 
-use super::drive::Job;
-use super::io::{LINE, ROUNDING, Scratch, Words};
-use super::pack;
-use super::walk::Walk;
+use super::job::Job;
+use crate::device::cpu::memory::scratch::{LINE, ROUNDING, Scratch, Words};
+use crate::device::cpu::strided::{Walk, pack};
+use crate::device::cpu::tuning::{REPEATED_BYTES, REPEATED_ROW_ELEMENTS, SAVED_ROWS};
 use crate::device::{MAX_OPERANDS, OperandRef};
-
-/// Elements of a row that is worth it, at most.
-const SHORT: usize = 1024;
-/// Rows that are saved so, at least: to write an operand out, and to walk anew, takes as long as some thirty.
-const SAVED: usize = 32;
-/// Bytes of all that is written out: it stays in the first-level cache, and leaves room.
-const ROOM: usize = 8 << 10;
 
 impl Job<'_> {
     /// How many rows become one, if it is worth it: some operands are the same in each, and all others are runs over them.
-    pub(super) fn joins(&self, walk: &Walk, slots: &[OperandRef<'_>]) -> Option<usize> {
+    pub(crate) fn joins(&self, walk: &Walk, slots: &[OperandRef<'_>]) -> Option<usize> {
         let axis = walk.second()?;
         let (rows, n) = (walk.size(axis), walk.inner());
         let is_run = |k: usize| {
             walk.inner_step(k) == slots[k].element as isize
                 && walk.step(axis, k) == (n * slots[k].element) as isize
         };
-        if n > SHORT || !(0..slots.len()).all(|k| self.stays(walk, k) || is_run(k)) {
+        if n > REPEATED_ROW_ELEMENTS || !(0..slots.len()).all(|k| self.stays(walk, k) || is_run(k)) {
             return None;
         }
         let widths: usize = (0..slots.len()).filter(|&k| self.stays(walk, k)).map(|k| slots[k].element).sum();
-        let times = (ROOM / (n * widths.max(1))).min(rows);
+        let times = (REPEATED_BYTES / (n * widths.max(1))).min(rows);
         // So many make whole cache lines of the narrowest elements.
         let whole = LINE >> n.trailing_zeros().min(LINE.trailing_zeros());
         let times = if times > whole { times / whole * whole } else { times };
-        (times > 1 && rows - rows.div_ceil(times) >= SAVED).then_some(times)
+        (times > 1 && rows - rows.div_ceil(times) >= SAVED_ROWS).then_some(times)
     }
 
     /// Whether an operand is the same in each row. What is written is not: places that overlap are refused earlier.
@@ -46,8 +39,8 @@ impl Job<'_> {
     ///
     /// # Safety
     /// `times` is what [`Job::joins`] found; the walk reaches only what the caller of the device promised.
-    pub(super) unsafe fn joined(&self, walk: &Walk, slots: &[OperandRef<'_>], times: usize) {
-        let mut words = Words::<{ (ROOM + ROUNDING) / 8 }>::uninit();
+    pub(crate) unsafe fn joined(&self, walk: &Walk, slots: &[OperandRef<'_>], times: usize) {
+        let mut words = Words::<{ (REPEATED_BYTES + ROUNDING) / 8 }>::uninit();
         let room = Scratch::over(&mut words);
         let n = walk.inner();
         let tile = |k: usize| {

@@ -19,7 +19,7 @@ const HELPER: usize = 4;
 
 /// Invariant: while the board is open or a helper is inside, `job` points to the job of the owner, who waits.
 #[repr(align(64))]
-pub(super) struct Board {
+pub(crate) struct Board {
     state: AtomicUsize,
     /// How many parts nobody has taken, less how often one was asked for in vain.
     left: AtomicIsize,
@@ -38,7 +38,7 @@ struct Job<'a> {
 }
 
 impl Board {
-    pub(super) const fn new() -> Board {
+    pub(crate) const fn new() -> Board {
         Board {
             state: AtomicUsize::new(0),
             left: AtomicIsize::new(0),
@@ -52,7 +52,7 @@ impl Board {
     ///
     /// # Panics
     /// When a part does, after all that have begun are done; the others are not begun then.
-    pub(super) fn run(&self, parts: usize, work: &(dyn Fn(usize) + Sync), call: impl FnOnce()) -> bool {
+    pub(crate) fn run(&self, parts: usize, work: &(dyn Fn(usize) + Sync), call: impl FnOnce()) -> bool {
         let Ok(left) = isize::try_from(parts) else { return false };
         if self.state.compare_exchange(0, OWNED, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return false;
@@ -78,7 +78,7 @@ impl Board {
     }
 
     /// Takes parts of the job until none is left; says whether there was one to enter.
-    pub(super) fn help(&self) -> bool {
+    pub(crate) fn help(&self) -> bool {
         if !self.has_parts() {
             return false;
         }
@@ -107,7 +107,7 @@ impl Board {
     }
 
     /// Whether there may be parts that nobody has taken.
-    pub(super) fn has_parts(&self) -> bool {
+    pub(crate) fn has_parts(&self) -> bool {
         self.left.load(Ordering::Relaxed) > 0
     }
 

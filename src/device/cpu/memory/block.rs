@@ -68,7 +68,7 @@ impl CpuBlock {
 
     /// Room for what an operation needs meanwhile, which nobody has written: large enough to be kept, so that the same
     /// operation takes no new memory the next time.
-    pub(super) fn scratch(nbytes: usize) -> Result<Self> {
+    pub(crate) fn scratch(nbytes: usize) -> Result<Self> {
         CpuBlock::new(if nbytes == 0 { 0 } else { nbytes.max(pool::POOLED) }, Init::Unspecified)
     }
 
@@ -77,7 +77,7 @@ impl CpuBlock {
     /// # Safety
     /// `nbytes` bytes at `address` are this block's alone until then.
     #[inline]
-    pub(super) unsafe fn inline_block(address: NonNull<u8>, nbytes: usize) -> Self {
+    pub(crate) unsafe fn inline_block(address: NonNull<u8>, nbytes: usize) -> Self {
         if nbytes > 0 {
             pool::count_fresh();
         }

@@ -5,27 +5,27 @@
 //! first of them where they do not come as they are.
 // Imports: `device`.
 
-use super::drive::{STREAM, STRIP, goes_past_caches};
-use super::io::{Scratch, Words};
+use super::iteration::{Order, Walk, each};
 use super::pack;
-use super::simd;
-use super::walk::{self, Order, Walk};
+use super::partition::parallel;
 use crate::device::OperandRef;
-
-/// Bytes of a tile.
-const TILE: usize = 16 << 10;
+use crate::device::cpu::memory::non_temporal;
+use crate::device::cpu::memory::scratch::{Scratch, Words};
+use crate::device::cpu::tuning::{
+    COPY_TILE_BYTES, L1_PREFETCH_BYTES, STREAM_PIECE_BYTES, STRIP_COLUMNS, is_worth_prefetching,
+};
 
 /// Copies every element of `from` to the same index of `to`.
 ///
 /// # Safety
 /// As [`Device::copy`](crate::device::Device::copy).
-pub(super) unsafe fn copy(sizes: &[usize], to: OperandRef<'_>, from: OperandRef<'_>) {
-    let past = goes_past_caches(sizes, &to);
-    walk::each(sizes, &[to, from], Order::OfOutput, &mut |walk| {
-        walk::parallel(walk, 1, &|part| {
+pub(crate) unsafe fn copy(sizes: &[usize], to: OperandRef<'_>, from: OperandRef<'_>) {
+    let past = non_temporal::pays_off(sizes, &to);
+    each(sizes, &[to, from], Order::OfOutput, &mut |walk| {
+        parallel(walk, 1, &|part| {
             // SAFETY: the parts of the walk reach only what the caller promised, and each element of `to` once.
             unsafe { copy_part(part, to.element, past) };
-            pack::fence();
+            non_temporal::fence();
         });
     });
 }
@@ -41,12 +41,12 @@ unsafe fn copy_part(walk: &Walk, element: usize, past: bool) {
     let (rows, columns) = match crosswise {
         _ if streams && along_from == width => (1, inner),
         _ if streams => tile(inner, element, crosswise.is_some()),
-        Some(_) => (height, STRIP),
+        Some(_) => (height, STRIP_COLUMNS),
         None => (height, inner),
     };
-    let follows = streams && simd::follows(inner * element, walk.down(1));
-    let mut words = Words::<{ TILE / 8 }>::uninit();
-    let room = Scratch::over(&mut words).take(TILE);
+    let follows = streams && is_worth_prefetching(inner * element, walk.down(1));
+    let mut words = Words::<{ COPY_TILE_BYTES / 8 }>::uninit();
+    let room = Scratch::over(&mut words).take(COPY_TILE_BYTES);
     let around = walk.around(axis);
     let mut index = around.index_of(0);
     for _ in 0..around.numel() {
@@ -72,8 +72,8 @@ unsafe fn copy_part(walk: &Walk, element: usize, past: bool) {
                             element,
                         );
                     } else if along_from == width {
-                        let ahead = [from.wrapping_add(simd::AHEAD)];
-                        pack::stream_and_fetch(to, from, nbytes, if follows { &ahead } else { &[] });
+                        let ahead = [from.wrapping_add(L1_PREFETCH_BYTES)];
+                        non_temporal::copy_and_prefetch(to, from, nbytes, if follows { &ahead } else { &[] });
                     } else {
                         pack::rectangle(
                             room,
@@ -84,10 +84,10 @@ unsafe fn copy_part(walk: &Walk, element: usize, past: bool) {
                             element,
                         );
                         if down_to == nbytes as isize {
-                            pack::stream(to, room, rows * nbytes);
+                            non_temporal::copy(to, room, rows * nbytes);
                         } else {
                             for row in 0..rows {
-                                pack::stream(
+                                non_temporal::copy(
                                     to.wrapping_offset(row as isize * down_to),
                                     room.wrapping_add(row * nbytes),
                                     nbytes,
@@ -105,7 +105,7 @@ unsafe fn copy_part(walk: &Walk, element: usize, past: bool) {
 /// Rows and columns of a tile: whole cache lines of what stands crosswise, many rows where these are short.
 fn tile(inner: usize, element: usize, crosswise: bool) -> (usize, usize) {
     let line = if crosswise { 64 / element } else { 1 };
-    let columns = inner.min(if crosswise { STRIP } else { STREAM / element });
-    let rows = if columns == inner { TILE / (columns * element) / line * line } else { line };
+    let columns = inner.min(if crosswise { STRIP_COLUMNS } else { STREAM_PIECE_BYTES / element });
+    let rows = if columns == inner { COPY_TILE_BYTES / (columns * element) / line * line } else { line };
     (rows, columns)
 }

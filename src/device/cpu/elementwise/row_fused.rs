@@ -4,26 +4,23 @@
 //! crosswise, so that memory is read and written a whole cache line at a time.
 // Imports: `error`, `device`.
 
-use super::drive::{FETCHED, Job, Packed, STAY, together};
-use super::fold::{LANES, SHORT, STEP};
-use super::io::Words;
-use super::memory::CpuBlock;
-use super::pack;
-use super::walk::{self, Addresses, Order, Steps, Walk};
+use super::job::{Job, Packed, together};
+use super::row_constants::is_short;
+use crate::device::cpu::fold::{LANES, STEP};
+use crate::device::cpu::memory::scratch::Words;
+use crate::device::cpu::memory::{CpuBlock, non_temporal};
+use crate::device::cpu::strided::{self as walk, Addresses, Order, STAY, Steps, Walk, pack};
+use crate::device::cpu::tuning::{
+    PACKED_ROWS_BYTES, PACKED_SHORT_ROWS_BYTES, PREFETCHED_OPERANDS, PREFETCHED_ROW_BYTES, SHARED_ELEMENTS,
+    SMALL_ROWS_BYTES,
+};
 use crate::device::{MAX_OPERANDS, OperandRef};
 use crate::error::Result;
 use std::sync::Mutex;
 
-/// Bytes of packed rows that are kept side by side: they stay in the second-level cache.
-const ROOM: usize = 256 << 10;
-/// Bytes of packed rows that are short: they stay in the first-level cache.
-const SHORT_ROOM: usize = 16 << 10;
-/// Bytes of a row that is fetched before it is read, at most.
-const NEXT: usize = 64 << 10;
-
 /// # Safety
 /// As [`Device::map`](crate::device::Device::map); the job's kernel takes a whole row.
-pub(super) unsafe fn drive(
+pub(crate) unsafe fn drive(
     job: &Job<'_>,
     held: usize,
     sizes: &[usize],
@@ -48,7 +45,7 @@ pub(super) unsafe fn drive(
         walk::parallel(walk, count, &|part| {
             // SAFETY: the parts of the walk reach only what the caller promised, and each output once.
             let done = unsafe { rows.part(part) };
-            pack::fence();
+            non_temporal::fence();
             if done.is_err() {
                 *result.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = done;
             }
@@ -57,23 +54,13 @@ pub(super) unsafe fn drive(
     result.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Whether a kernel takes rows of `n` elements by whole steps: then it reads and writes up to the next multiple of [`STEP`], so that
-/// its loops are of a constant length (rows of 10, Zen 4: `x − mean` 28 → 11 ns, layer norm 58 → 31).
-#[inline(always)]
-pub(super) const fn is_short(n: usize, in_place: bool) -> bool {
-    n <= SHORT && !in_place
-}
-
-/// Bytes on the stack for what a program holds of a row, and for a row of each operand.
-const SMALL: usize = 8 << 10;
-
 /// Runs a few rows that are contiguous in every operand and stand at equal distances; says whether they were such.
 ///
 /// There is nothing to walk and to pack then, and a tensor of a few elements does not pay for it.
 ///
 /// # Safety
 /// As [`drive`].
-pub(super) unsafe fn small(
+pub(crate) unsafe fn small(
     job: &Job<'_>,
     held: usize,
     sizes: &[usize],
@@ -95,13 +82,13 @@ pub(super) unsafe fn small(
         (count == 1 || steps[k] == slots[k].element as isize) && (rows == 1 || kind.is_ready(k, down[k]))
     };
     let rooms = if kind.beyond() > 0 { (0..slots.len()).map(|k| kind.pitch(k)).sum() } else { 0 };
-    if rows.saturating_mul(count) >= walk::SHARED
+    if rows.saturating_mul(count) >= SHARED_ELEMENTS
         || !(0..slots.len()).all(stands)
-        || kind.held_of_row().saturating_add(rooms) > SMALL
+        || kind.held_of_row().saturating_add(rooms) > SMALL_ROWS_BYTES
     {
         return false;
     }
-    let mut words = Words::<{ SMALL / 8 }>::uninit();
+    let mut words = Words::<{ SMALL_ROWS_BYTES / 8 }>::uninit();
     let words = words.as_mut_ptr().cast::<u8>();
     let (mut base, mut by) = ([std::ptr::null_mut(); MAX_OPERANDS + 1], [0; MAX_OPERANDS + 1]);
     let (mut aside, mut used) = ([None; MAX_OPERANDS], 0);
@@ -234,9 +221,9 @@ impl Rows<'_> {
         let crosswise = each_packed().any(|k| outer.inner_step(k) == slots[k].element as isize);
         let height = match pitch {
             0 => usize::MAX,
-            _ if self.kind.is_short() => (SHORT_ROOM / pitch).max(1),
+            _ if self.kind.is_short() => (PACKED_SHORT_ROWS_BYTES / pitch).max(1),
             _ if crosswise => (64 / slots.iter().map(|slot| slot.element).max().unwrap_or(1).clamp(1, 16))
-                .min(ROOM / pitch)
+                .min(PACKED_ROWS_BYTES / pitch)
                 .max(1),
             _ => 1,
         };
@@ -283,13 +270,16 @@ impl Rows<'_> {
             // SAFETY: every pointer has contiguous rows; outputs are packed or overlap nothing.
             unsafe { self.kind.each(&base, &down, rows, &aside) };
             // What the next rows read as it stands is fetched while the first output of these is streamed, if it stays in a cache.
-            let (mut next, mut fetched) = ([(std::ptr::null_mut(), 0); FETCHED], 0);
+            let (mut next, mut fetched) = ([(std::ptr::null_mut(), 0); PREFETCHED_OPERANDS], 0);
             let plain =
                 |&k: &usize| packed[k].is_none() && slots[k].element == slots[0].element && down[k] != 0;
-            let stays = count.saturating_mul(slots[0].element) <= NEXT && outer.left_in_row(&index) > rows;
-            for k in
-                (job.first..slots.len()).filter(plain).take(if job.streams && stays { FETCHED } else { 0 })
-            {
+            let stays = count.saturating_mul(slots[0].element) <= PREFETCHED_ROW_BYTES
+                && outer.left_in_row(&index) > rows;
+            for k in (job.first..slots.len()).filter(plain).take(if job.streams && stays {
+                PREFETCHED_OPERANDS
+            } else {
+                0
+            }) {
                 next[fetched] = (base[k].wrapping_offset(rows as isize * down[k]), down[k]);
                 fetched += 1;
             }
@@ -352,7 +342,7 @@ impl Rows<'_> {
         for row in 0..rows {
             let (to, from) =
                 (to.wrapping_offset(row as isize * down), from.wrapping_add(row * self.kind.pitch(k)));
-            let mut next = [std::ptr::null_mut(); FETCHED];
+            let mut next = [std::ptr::null_mut(); PREFETCHED_OPERANDS];
             for (next, &(at, down)) in next.iter_mut().zip(ahead) {
                 *next = at.wrapping_offset((row as isize).wrapping_mul(down));
             }
