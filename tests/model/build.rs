@@ -57,7 +57,7 @@ fn main() {
     ];
     write("pool_torn.rs", &replaced(&pool, &torn));
     // Giving a block frees at most one that is too many.
-    write("pool_over_its_limit.rs", &replaced(&pool, &[("    shed();\n}\n\n/// Frees what", "}\n\n/// Frees what")]));
+    write("pool_over_its_limit.rs", &replaced(&pool, &[("    free_surplus();\n}\n\n/// Frees what", "}\n\n/// Frees what")]));
     // A block that is freed stays in the pool.
     write("pool_freed_and_kept.rs", &replaced(&pool, &[("pool.remove(0) }", "pool.blocks[0] }")]));
 
@@ -75,13 +75,13 @@ fn main() {
     );
     write("board.rs", &board);
     // The owner has not seen what a helper did.
-    write("board_without_release.rs", &replaced(&board, &[("fetch_sub(HELPER, Ordering::Release)", "fetch_sub(HELPER, Ordering::Relaxed)")]));
+    write("board_without_release.rs", &replaced(&board, &[("fetch_sub(WORKER, Ordering::Release)", "fetch_sub(WORKER, Ordering::Relaxed)")]));
     // A helper has not seen the job.
     write("board_without_acquire.rs", &replaced(&board, &[("fetch_update(Ordering::Acquire", "fetch_update(Ordering::Relaxed")]));
     // A helper enters where the owner has begun to leave.
     write("board_that_never_closes.rs", &replaced(&board, &[("(state & OPEN != 0)", "(state & OWNED != 0)")]));
     // The next owner begins while a helper of the last one is inside.
-    write("board_without_waiting.rs", &replaced(&board, &[("while board.state.load(Ordering::Acquire) != OWNED {", "while false {")]));
+    write("board_without_waiting.rs", &replaced(&board, &[("while slot.state.load(Ordering::Acquire) != OWNED {", "while false {")]));
     // The next owner has not seen what the last one did.
     write("board_left_without_release.rs", &replaced(&board, &[("state.store(0, Ordering::Release)", "state.store(0, Ordering::Relaxed)")]));
     write("board_owned_without_acquire.rs", &replaced(&board, &[("compare_exchange(0, OWNED, Ordering::Acquire", "compare_exchange(0, OWNED, Ordering::Relaxed")]));

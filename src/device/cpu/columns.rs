@@ -4,10 +4,10 @@
 use super::cursor::{By, Mode, value};
 use super::fold::State;
 use super::isa::{self as simd, Loop};
-use super::memory::scratch::{ROUNDING, Scratch, Words};
+use super::memory::scratch::{ROUNDING_BYTES as ROUNDING, Scratch, StackScratch as Words};
 use super::reduce::{Job, SCRATCH};
 use super::states::Cascade;
-use super::strided::{Addresses, Index, Walk, pack};
+use super::strided::{IterSpace as Walk, Pointers as Addresses, Position as Index, pack};
 use crate::device::MAX_OPERANDS;
 use crate::kernel::{Body, Reducer};
 use crate::scalar::{Eval, Lane};

@@ -1,7 +1,7 @@
 //! One position of contiguous operands: how a loop loads and stores elements.
 // Imports: `scalar`, `element`, `kernel`, `device`.
 
-use super::strided::Addresses;
+use super::strided::Pointers;
 use crate::device::MAX_OPERANDS;
 use crate::element::{Compute, Element};
 use crate::kernel::{Body, Io};
@@ -9,7 +9,7 @@ use crate::scalar::{Eval, Lane};
 use std::marker::PhantomData;
 
 /// No pointer.
-pub(crate) const NONE: usize = usize::MAX;
+pub(crate) const NO_OPERAND: usize = usize::MAX;
 
 /// What a loop finds on a row, and how it is compiled.
 pub(crate) trait Mode: Copy {
@@ -38,13 +38,13 @@ impl<const HELD: bool, const PLAIN: bool> Mode for By<HELD, PLAIN> {
 }
 
 /// One position of contiguous operands.
-pub(crate) struct At<'a, M> {
+pub(crate) struct Cursor<'a, M> {
     /// Outputs, then one for each load; last the room for what the row holds.
-    pub(crate) pointers: &'a Addresses,
+    pub(crate) pointers: &'a Pointers,
     /// The next load's pointer.
     pub(crate) next: usize,
-    /// The pointer with one element for all positions, or [`NONE`].
-    pub(crate) still: usize,
+    /// The pointer with one element for all positions, or [`NO_OPERAND`].
+    pub(crate) broadcast: usize,
     /// The next store's pointer.
     pub(crate) output: usize,
     /// The position.
@@ -52,30 +52,30 @@ pub(crate) struct At<'a, M> {
     pub(crate) mode: PhantomData<M>,
 }
 
-impl<'a, M: Mode> At<'a, M> {
+impl<'a, M: Mode> Cursor<'a, M> {
     /// Position `i` of operands that all have an element for each; `next` is the pointer of the first load.
     #[inline(always)]
-    pub(crate) fn new(pointers: &'a Addresses, next: usize, i: usize) -> Self {
-        Self::beside(pointers, next, NONE, i)
+    pub(crate) fn new(pointers: &'a Pointers, next: usize, i: usize) -> Self {
+        Self::with_broadcast(pointers, next, NO_OPERAND, i)
     }
 
-    /// Position `i`, where the pointer at `still` has one element for all.
+    /// Position `i`, where the pointer at `broadcast` has one element for all.
     #[inline(always)]
-    pub(crate) fn beside(pointers: &'a Addresses, next: usize, still: usize, i: usize) -> Self {
+    pub(crate) fn with_broadcast(pointers: &'a Pointers, next: usize, broadcast: usize, i: usize) -> Self {
         M::keep_plain();
-        At { pointers, next, still, output: 0, i, mode: PhantomData }
+        Cursor { pointers, next, broadcast, output: 0, i, mode: PhantomData }
     }
 }
 
 // Pointers are followed by `*`: the standard library's functions check them where the *user's* crate is compiled with debug
 // assertions, element by element, and such a loop takes ten times as long.
-impl<M: Mode> Io<Eval> for At<'_, M> {
+impl<M: Mode> Io<Eval> for Cursor<'_, M> {
     #[inline(always)]
     fn load<T: Element>(&mut self) -> Lane<Eval, Compute<T>> {
         let pointer = self.pointers[self.next].cast::<T>();
-        let at = if self.next == self.still { 0 } else { self.i };
+        let at = if self.next == self.broadcast { 0 } else { self.i };
         self.next += 1;
-        // SAFETY: whoever made this `At` promised an element of type T here (`row`, `fold`, `columns`).
+        // SAFETY: whoever made this `Cursor` promised an element of type T here (`row`, `fold`, `columns`).
         Lane(unsafe { *pointer.wrapping_add(at) }.widen())
     }
     #[inline(always)]
@@ -111,9 +111,9 @@ impl<M: Mode> Io<Eval> for At<'_, M> {
 #[inline(always)]
 pub(crate) fn value<B: Body, M: Mode>(
     body: &B,
-    pointers: &Addresses,
+    pointers: &Pointers,
     first: usize,
     i: usize,
 ) -> Lane<Eval, Compute<B::Out>> {
-    body.eval::<Eval>(&mut At::<M>::new(pointers, first, i))
+    body.eval::<Eval>(&mut Cursor::<M>::new(pointers, first, i))
 }

@@ -7,7 +7,7 @@
 
 use super::cursor::{Mode, value};
 use super::isa as simd;
-use super::strided::Addresses;
+use super::strided::Pointers as Addresses;
 use crate::device::MAX_OPERANDS;
 use crate::element::Compute;
 use crate::kernel::{Body, PIECE, Reducer, Source};

@@ -5,7 +5,7 @@
 
 use super::isa::{self as simd, Loop};
 use super::memory::non_temporal::pays_off as goes_past_caches;
-use super::strided::{self as walk, Order, Walk, pack};
+use super::strided::{self as walk, AxisOrder as Order, IterSpace as Walk, pack};
 use crate::device::{MAX_REDUCED, OperandRef};
 use crate::element::Element;
 use crate::error::{Error, Result};

@@ -32,81 +32,81 @@ pub(crate) trait Loop {
 
 #[cfg(all(target_arch = "x86_64", not(rankform_unoptimized)))]
 #[inline]
-pub(crate) fn dispatch<L: Loop>(looped: L) -> L::Output {
+pub(crate) fn dispatch<L: Loop>(body: L) -> L::Output {
     #[target_feature(
         enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c"
     )]
-    fn avx512<L: Loop>(looped: L) -> L::Output {
-        looped.run()
+    fn avx512<L: Loop>(body: L) -> L::Output {
+        body.run()
     }
     #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
-    fn avx2<L: Loop>(looped: L) -> L::Output {
-        looped.run()
+    fn avx2<L: Loop>(body: L) -> L::Output {
+        body.run()
     }
     match level() {
         // SAFETY: `level` found every feature that the function is compiled for.
-        Level::Avx512 => unsafe { avx512(looped) },
+        Level::Avx512 => unsafe { avx512(body) },
         // SAFETY: as above.
-        Level::Avx2 => unsafe { avx2(looped) },
-        Level::Baseline => looped.run_plain(),
+        Level::Avx2 => unsafe { avx2(body) },
+        Level::Baseline => body.run_plain(),
     }
 }
 
 /// As [`dispatch`], for loops that are called only where the processor has AVX2.
 #[cfg(target_arch = "x86_64")]
 #[inline]
-pub(crate) fn dispatch_wide<L: Loop>(looped: L) -> L::Output {
+pub(crate) fn dispatch_from_avx2<L: Loop>(body: L) -> L::Output {
     #[target_feature(
         enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c"
     )]
-    fn avx512<L: Loop>(looped: L) -> L::Output {
-        looped.run()
+    fn avx512<L: Loop>(body: L) -> L::Output {
+        body.run()
     }
     #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
-    fn avx2<L: Loop>(looped: L) -> L::Output {
-        looped.run()
+    fn avx2<L: Loop>(body: L) -> L::Output {
+        body.run()
     }
     match level() {
         // SAFETY: `level` found every feature that the function is compiled for.
-        Level::Avx512 => unsafe { avx512(looped) },
+        Level::Avx512 => unsafe { avx512(body) },
         // SAFETY: as above.
-        Level::Avx2 => unsafe { avx2(looped) },
+        Level::Avx2 => unsafe { avx2(body) },
         Level::Baseline => unreachable!("a loop for wider instructions"),
     }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
-pub(crate) fn dispatch_wide<L: Loop>(looped: L) -> L::Output {
-    looped.run()
+pub(crate) fn dispatch_from_avx2<L: Loop>(body: L) -> L::Output {
+    body.run()
 }
 
 /// As [`dispatch`], for loops that wait for memory or do little at a time: copies for AVX2 and for the target's own features alone.
 #[cfg(all(target_arch = "x86_64", not(rankform_unoptimized)))]
 #[inline]
-pub(crate) fn dispatch_two<L: Loop>(looped: L) -> L::Output {
+pub(crate) fn dispatch_up_to_avx2<L: Loop>(body: L) -> L::Output {
     #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt,f16c")]
-    fn avx2<L: Loop>(looped: L) -> L::Output {
-        looped.run()
+    fn avx2<L: Loop>(body: L) -> L::Output {
+        body.run()
     }
     match level() {
-        Level::Baseline => looped.run_plain(),
+        Level::Baseline => body.run_plain(),
         // SAFETY: `level` found every feature that the function is compiled for.
-        _ => unsafe { avx2(looped) },
+        _ => unsafe { avx2(body) },
     }
 }
 
 #[cfg(any(not(target_arch = "x86_64"), rankform_unoptimized))]
 #[inline]
-pub(crate) fn dispatch_two<L: Loop>(looped: L) -> L::Output {
-    looped.run()
+pub(crate) fn dispatch_up_to_avx2<L: Loop>(body: L) -> L::Output {
+    body.run()
 }
 
 /// A loop with few words for arguments, which stay in registers on the way to it: the choice of its copy is then a jump.
 pub(crate) trait Call<A, B, C> {
     /// Whether it has a copy for AVX-512; without one it is not called at that level.
     #[cfg_attr(any(rankform_unoptimized, not(target_arch = "x86_64")), allow(dead_code))]
-    const WIDEST: bool;
+    const HAS_AVX512: bool;
     /// The loop, inlined into each of its copies; see [`Loop::run_plain`]. It is `wide` where it may use AVX-512.
     ///
     /// # Safety
@@ -144,7 +144,7 @@ pub(crate) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(
         unsafe { L::call::<true>(false, a, m, n, b, c) }
     }
     match level {
-        Level::Avx512 if const { !L::WIDEST } => unreachable!("a loop that is called by AVX2 at most"),
+        Level::Avx512 if const { !L::HAS_AVX512 } => unreachable!("a loop that is called by AVX2 at most"),
         // SAFETY: the caller's promise.
         Level::Avx512 => unsafe { avx512::<L, A, B, C>(a, m, n, b, c) },
         // SAFETY: as above.
@@ -172,8 +172,8 @@ pub(crate) unsafe fn dispatch_call<L: Call<A, B, C>, A, B, C>(
 
 #[cfg(any(not(target_arch = "x86_64"), rankform_unoptimized))]
 #[inline]
-pub(crate) fn dispatch<L: Loop>(looped: L) -> L::Output {
-    looped.run()
+pub(crate) fn dispatch<L: Loop>(body: L) -> L::Output {
+    body.run()
 }
 
 /// Instruction sets that loops are compiled for.
@@ -264,3 +264,6 @@ pub(crate) use super::memory::prefetch::{into_l1 as fetch, into_l2 as fetch_earl
 #[cfg(target_arch = "x86_64")]
 pub(crate) use super::tuning::prefers_bf16_dot as multiplies_pairs;
 pub(crate) use super::tuning::{is_worth_prefetching as follows, l2_prefetch_bytes as early};
+#[allow(unused_imports)]
+pub(crate) use dispatch_from_avx2 as dispatch_wide;
+pub(crate) use dispatch_up_to_avx2 as dispatch_two;

@@ -146,7 +146,7 @@ unsafe impl Device for Cpu {
     #[inline]
     fn inline_block(&self, nbytes: usize) -> Option<unsafe fn(NonNull<u8>, usize) -> CpuBlock> {
         // Larger ones are kept by the pool.
-        if nbytes < pool::POOLED { Some(CpuBlock::inline_block) } else { None }
+        if nbytes < pool::POOLED_BYTES { Some(CpuBlock::inline_block) } else { None }
     }
 
     unsafe fn from_external(&self, address: *mut u8, nbytes: usize, free: Deleter) -> Result<CpuBlock> {

@@ -8,10 +8,12 @@ use super::cursor::{By, Mode};
 use super::fold::{DIGITS, LANES, LEAF, State, leaf};
 use super::isa::{self as simd, Loop};
 use super::memory::CpuBlock;
-use super::memory::scratch::{ROUNDING, Scratch, Words};
+use super::memory::scratch::{ROUNDING_BYTES as ROUNDING, Scratch, StackScratch as Words};
 use super::parallel as threads;
 use super::states::{COLUMN_STATE, Cascade, StateRoom, States, finalize};
-use super::strided::{self as walk, Addresses, Index, Order, Walk, pack};
+use super::strided::{
+    self as walk, AxisOrder as Order, IterSpace as Walk, Pointers as Addresses, Position as Index, pack,
+};
 use crate::device::{Inputs, MAX_OPERANDS, OperandRef, Reduction};
 use crate::element::Compute;
 use crate::error::Result;

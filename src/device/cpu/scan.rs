@@ -8,8 +8,8 @@
 
 use super::chains::{columns, rows};
 use super::memory::non_temporal::pays_off as goes_past_caches;
-use super::memory::scratch::{ROUNDING, Scratch, Words};
-use super::strided::{self as walk, Addresses, Order, Walk, pack};
+use super::memory::scratch::{ROUNDING_BYTES as ROUNDING, Scratch, StackScratch as Words};
+use super::strided::{self as walk, AxisOrder as Order, IterSpace as Walk, Pointers as Addresses, pack};
 use crate::device::{Inputs, MAX_OPERANDS, OperandRef};
 use crate::error::Result;
 use crate::kernel::{Body, Reducer, ScanPlan};

@@ -8,7 +8,7 @@
 use super::isa::{self as simd, Loop};
 use super::keys::{Item, Key, Keyed, Whole};
 use super::network::Network;
-use super::strided::{self as walk, Index, Order, Walk, pack};
+use super::strided::{self as walk, AxisOrder as Order, IterSpace as Walk, Position as Index, pack};
 use crate::device::OperandRef;
 use crate::element::{bf16, f16};
 use crate::error::{Error, Result, text};

@@ -5,7 +5,7 @@
 
 use super::fold::{DIGITS, State};
 use super::memory::CpuBlock;
-use super::memory::scratch::{LINE, Words};
+use super::memory::scratch::{CACHE_LINE_BYTES as LINE, StackScratch as Words};
 use crate::element::Element;
 use crate::error::Result;
 use crate::kernel::{Body, Reducer};

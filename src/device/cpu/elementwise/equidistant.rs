@@ -1,31 +1,31 @@
 //! Rows at equal distances: the kernel visits them without an iteration space.
 // Imports: `device`.
 
-use super::job::{Job, Loops, together};
+use super::call::{KernelCall, Loops, concat_operands};
 use crate::device::cpu::memory::non_temporal;
 use crate::device::cpu::parallel::partition;
-use crate::device::cpu::strided::{self as walk, STAY};
+use crate::device::cpu::strided::{self, ZERO_STRIDES};
 use crate::device::cpu::tuning::{
     FEW_PLANES, FEW_ROWS, LONG_ROW_ELEMENTS, SHARED_ELEMENTS, WHOLE_ROW_ELEMENTS,
 };
 use crate::device::{MAX_OPERANDS, OperandRef};
 
-impl Job<'_> {
+impl KernelCall<'_> {
     /// Runs a program over rows that stand at equal distances, each operand contiguous along them or still, if the caches hold
     /// them; says whether they were such. Then there is nothing to walk, and a few elements do not pay for it (4 × 4 plus a row,
     /// Zen 4: 390 → 210 ns).
     ///
     /// # Safety
     /// The kernel's promise, for every index of `sizes`.
-    pub(crate) unsafe fn equal_rows(
+    pub(crate) unsafe fn run_equidistant(
         &self,
         sizes: &[usize],
         outputs: &[OperandRef<'_>],
         inputs: &[OperandRef<'_>],
     ) -> bool {
-        let slots = together(outputs, inputs);
+        let slots = concat_operands(outputs, inputs);
         let slots = &slots[..outputs.len() + inputs.len()];
-        let numel = walk::numel(sizes);
+        let numel = strided::numel(sizes);
         let small = numel < SHARED_ELEMENTS;
         if numel == 0
             || (!small && slots[..self.outputs].iter().any(|slot| non_temporal::exceeds_caches(sizes, slot)))
@@ -36,8 +36,8 @@ impl Job<'_> {
         for axis in 0..sizes.len() {
             let (outer, row) = sizes.split_at(axis);
             let [mut down, mut along] = [[0; MAX_OPERANDS]; 2];
-            let Some(n) = walk::one_axis(row, axis, slots, &mut along) else { continue };
-            let still = self.still(|k| along[k] == 0);
+            let Some(n) = strided::as_single_axis(row, axis, slots, &mut along) else { continue };
+            let still = self.broadcast_load(|k| along[k] == 0);
             let fits = |k: usize| {
                 along[k] == slots[k].element as isize || still.is_some_and(|(operand, _)| operand == k)
             };
@@ -46,12 +46,12 @@ impl Job<'_> {
             }
             // The longest outer axes that are one; those before them are gone through one by one.
             let first = (0..axis)
-                .find(|&first| walk::one_axis(&outer[first..], first, slots, &mut down).is_some())
+                .find(|&first| strided::as_single_axis(&outer[first..], first, slots, &mut down).is_some())
                 .unwrap_or(axis);
-            let [planes, rows] = [&outer[..first], &outer[first..]].map(walk::numel);
+            let [planes, rows] = [&outer[..first], &outer[first..]].map(strided::numel);
             let few = if small { planes <= FEW_PLANES } else { planes == 1 && partition::shares_rows(rows) };
             // Of few elements a vector loop takes one by one: what computes long is gathered.
-            let vectors = self.light || n >= WHOLE_ROW_ELEMENTS || numel <= WHOLE_ROW_ELEMENTS;
+            let vectors = self.cheap || n >= WHOLE_ROW_ELEMENTS || numel <= WHOLE_ROW_ELEMENTS;
             if !few || !vectors {
                 return false;
             }
@@ -68,19 +68,19 @@ impl Job<'_> {
                     let mut left = plane;
                     for axis in (0..first).rev() {
                         *from = from.wrapping_add(
-                            ((left % outer[axis]) as isize).wrapping_mul(walk::step(slot, axis)),
+                            ((left % outer[axis]) as isize).wrapping_mul(strided::byte_stride(slot, axis)),
                         );
                         left /= outer[axis];
                     }
                 }
                 partition::parallel_rows(rows, n, &|part| {
-                    let (mut base, mut step) = ([std::ptr::null_mut(); MAX_OPERANDS + 1], STAY);
+                    let (mut base, mut step) = ([std::ptr::null_mut(); MAX_OPERANDS + 1], ZERO_STRIDES);
                     for (k, slot) in slots.iter().enumerate() {
                         let to = from[k].wrapping_add((part.start as isize).wrapping_mul(down[k]));
                         (base[k], step[k]) = (slot.address.wrapping_offset(to), down[k]);
                     }
                     // SAFETY: the caller's promise: rows of `n` elements of every operand, or of one that stands still.
-                    unsafe { Job { loops, ..*self }.each_row(&base, &step, part.len(), n) };
+                    unsafe { KernelCall { loops, ..*self }.run_rows(&base, &step, part.len(), n) };
                 });
             }
             return true;

@@ -5,15 +5,15 @@
 //! index, and programs in place store through the pointers of their loads.
 // Imports: `error`, `scalar`, `element`, `kernel`, `device`.
 
-use super::job::{Down, Loops, MAX_ELEMENT_BYTES, RowsFn};
+use super::call::{Loops, MAX_ELEMENT_BYTES, RowAdvance, RowsFn};
 use super::row_constants::{self, RowPreparation};
 use super::stream_target;
 use crate::device::MAX_OPERANDS;
-use crate::device::cpu::cursor::{At, By, Mode, NONE};
+use crate::device::cpu::cursor::{By, Cursor, Mode, NO_OPERAND};
 use crate::device::cpu::fold::{SHORT, STEP};
 use crate::device::cpu::isa::{self, Call, Level};
-use crate::device::cpu::memory::scratch::Words;
-use crate::device::cpu::strided::Addresses;
+use crate::device::cpu::memory::scratch::StackScratch;
+use crate::device::cpu::strided::Pointers;
 use crate::device::cpu::tuning::SAVED_OUTPUT_BYTES;
 use crate::element::{Compute, Element};
 use crate::kernel::{Io, Program, run_row, run_row_in_place};
@@ -32,8 +32,8 @@ pub(crate) struct MapKernel {
     pub(super) operands: usize,
     pub(super) loads: usize,
     pub(super) by_rows: bool,
-    pub(super) held: usize,
-    pub(super) light: bool,
+    pub(super) cached_nbytes: usize,
+    pub(super) cheap: bool,
     pub(crate) in_place: bool,
     pub(super) copy: bool,
 }
@@ -43,12 +43,12 @@ impl MapKernel {
     pub(super) const fn of<P: Program>() -> Self {
         // What computes long is worth packing the operand that stands still.
         let two = P::LOADS == 2 && !P::BY_ROWS && P::LIGHT;
-        let first: Option<RowsFn> = if two && !P::IN_PLACE { Some(rows_of::<P, 0>) } else { None };
-        let second: Option<RowsFn> = if two { Some(rows_of::<P, 1>) } else { None };
+        let first: Option<RowsFn> = if two && !P::IN_PLACE { Some(run_rows_of::<P, 0>) } else { None };
+        let second: Option<RowsFn> = if two { Some(run_rows_of::<P, 1>) } else { None };
         Self::by::<P>(Loops {
-            rows: rows_of::<P, NONE>,
-            still: [first, second],
-            past: stream_target::takes::<P>(),
+            rows: run_rows_of::<P, NO_OPERAND>,
+            broadcast_row: [first, second],
+            streaming: stream_target::can_stream::<P>(),
         })
     }
 
@@ -59,8 +59,8 @@ impl MapKernel {
             operands: P::OUTPUTS + P::LOADS,
             loads: P::LOADS,
             by_rows: P::BY_ROWS,
-            held: P::HELD,
-            light: P::LIGHT,
+            cached_nbytes: P::HELD,
+            cheap: P::LIGHT,
             in_place: P::IN_PLACE,
             copy: P::COPY,
         }
@@ -69,29 +69,31 @@ impl MapKernel {
 
 /// # Safety
 /// The processor has `level`; `program` points to a `P`; each pointer has rows of `n` contiguous elements of the type that
-/// `P` loads or stores there, and the last of `Addresses` room for what it holds, if anything; no output overlaps another
+/// `P` loads or stores there, and the last of `Pointers` room for what it holds, if anything; no output overlaps another
 /// operand, nor the operand of any other load. The load with the number `STILL`, if there is one, has one element a row.
 /// Where rows go on past the caches, that is as [`StreamTarget::put`] says.
 /// Short rows of a program by rows ([`row_constants::is_short`]) go on up to a whole step: with elements that are initialized where it
 /// loads, and where it stores with room of its own or rows that it comes to later.
-unsafe fn rows_of<P: Program, const STILL: usize>(
+unsafe fn run_rows_of<P: Program, const BROADCAST: usize>(
     level: Level,
     program: *const (),
     rows: usize,
     n: usize,
     pointers: *const *mut u8,
-    down: *const Down,
+    down: *const RowAdvance,
 ) {
     // Beside what stands still, vectors of 512 bits gain nothing (light programs alone have such a loop).
-    let level = if STILL == NONE { level } else { isa::at_most_avx2(level) };
+    let level = if BROADCAST == NO_OPERAND { level } else { isa::at_most_avx2(level) };
     // SAFETY: the caller's promise.
-    unsafe { isa::dispatch_call::<Rows<P, STILL>, _, _, _>(level, program, rows, n, pointers, down) }
+    unsafe { isa::dispatch_call::<RowLoop<P, BROADCAST>, _, _, _>(level, program, rows, n, pointers, down) }
 }
 
-struct Rows<P, const STILL: usize>(PhantomData<P>);
+struct RowLoop<P, const BROADCAST: usize>(PhantomData<P>);
 
-impl<P: Program, const STILL: usize> Call<*const (), *const *mut u8, *const Down> for Rows<P, STILL> {
-    const WIDEST: bool = STILL == NONE;
+impl<P: Program, const BROADCAST: usize> Call<*const (), *const *mut u8, *const RowAdvance>
+    for RowLoop<P, BROADCAST>
+{
+    const HAS_AVX512: bool = BROADCAST == NO_OPERAND;
     #[inline(always)]
     unsafe fn call<const PLAIN: bool>(
         wide: bool,
@@ -99,14 +101,14 @@ impl<P: Program, const STILL: usize> Call<*const (), *const *mut u8, *const Down
         rows: usize,
         n: usize,
         from: *const *mut u8,
-        down: *const Down,
+        down: *const RowAdvance,
     ) {
         // SAFETY: the caller's promise; programs are `Copy`.
         let program = unsafe { program.cast::<P>().read() };
         let first = if P::IN_PLACE { 0 } else { P::OUTPUTS };
-        let still = if STILL == NONE { NONE } else { first + STILL };
+        let broadcast = if BROADCAST == NO_OPERAND { NO_OPERAND } else { first + BROADCAST };
         // A local array: see the module's head.
-        let mut next: Addresses = [std::ptr::null_mut(); MAX_OPERANDS + 1];
+        let mut next: Pointers = [std::ptr::null_mut(); MAX_OPERANDS + 1];
         for k in 0..first + P::LOADS {
             // SAFETY: the caller's promise: a pointer for each output and load.
             next[k] = unsafe { *from.add(k) };
@@ -125,23 +127,23 @@ impl<P: Program, const STILL: usize> Call<*const (), *const *mut u8, *const Down
                 pointers[MAX_OPERANDS] = unsafe { *from.add(MAX_OPERANDS) };
             }
             if !P::BY_ROWS {
-                along::<P, By<false, PLAIN>>(&program, n, &pointers, first, still);
-                if const { stream_target::takes::<P>() && STILL == NONE && !PLAIN } {
+                compute_row::<P, By<false, PLAIN>>(&program, n, &pointers, first, broadcast);
+                if const { stream_target::can_stream::<P>() && BROADCAST == NO_OPERAND && !PLAIN } {
                     // Asked in each row: of what stays the same the compiler would make two loops.
                     // SAFETY: the caller's promise.
-                    if let Some(past) = unsafe { (*down).past.as_ref() } {
+                    if let Some(stream) = unsafe { (*down).stream.as_ref() } {
                         // SAFETY: as above; the row is in its tiles.
-                        unsafe { past.put(wide, P::OUTPUTS, row, &pointers) };
+                        unsafe { stream.store_row(wide, P::OUTPUTS, row, &pointers) };
                     }
                 }
             } else if !PLAIN && row_constants::is_short(n, P::IN_PLACE) {
-                by_steps::<P, By<true, PLAIN>>(program, n, &pointers, first);
+                padded_row::<P, By<true, PLAIN>>(program, n, &pointers, first);
             } else {
-                let mut known = [None; 8];
+                let mut memo = [None; 8];
                 program.prepare_row(&mut RowPreparation::<By<true, PLAIN>, false>::new(
-                    &pointers, first, n, &mut known,
+                    &pointers, first, n, &mut memo,
                 ));
-                along::<P, By<true, PLAIN>>(&program, n, &pointers, first, still);
+                compute_row::<P, By<true, PLAIN>>(&program, n, &pointers, first, broadcast);
             }
         }
     }
@@ -149,20 +151,26 @@ impl<P: Program, const STILL: usize> Call<*const (), *const *mut u8, *const Down
 
 /// One short row, by whole steps.
 #[inline(always)]
-fn by_steps<P: Program, M: Mode>(mut program: P, n: usize, pointers: &Addresses, first: usize) {
+fn padded_row<P: Program, M: Mode>(mut program: P, n: usize, pointers: &Pointers, first: usize) {
     const { assert!(P::OUTPUTS > 0, "without outputs a program is one in place") };
     let n = n.min(SHORT); // for the compiler, which leaves out what never runs (softmax, rows of 10: 68 → 42 ns)
-    let mut known = [None; 8];
-    program.prepare_row(&mut RowPreparation::<M, true>::new(pointers, first, n, &mut known));
+    let mut memo = [None; 8];
+    program.prepare_row(&mut RowPreparation::<M, true>::new(pointers, first, n, &mut memo));
     for start in (0..n).step_by(STEP) {
-        run_row(&program, STEP, |i| At::<M>::new(pointers, first, start.wrapping_add(i)));
+        run_row(&program, STEP, |i| Cursor::<M>::new(pointers, first, start.wrapping_add(i)));
     }
 }
 
 /// One row; the loads' pointers begin with the one at `next`, and the one at `still` has one element.
 #[inline(always)]
-fn along<P: Program, M: Mode>(program: &P, n: usize, pointers: &Addresses, next: usize, still: usize) {
-    let at = |i| At::<M>::beside(pointers, next, still, i);
+fn compute_row<P: Program, M: Mode>(
+    program: &P,
+    n: usize,
+    pointers: &Pointers,
+    next: usize,
+    broadcast: usize,
+) {
+    let at = |i| Cursor::<M>::with_broadcast(pointers, next, broadcast, i);
     if const { M::PLAIN || P::LIGHT } {
         // The full form alone: where a quick one holds, it has the same bits, and light programs have none.
         for i in 0..n {
@@ -173,24 +181,25 @@ fn along<P: Program, M: Mode>(program: &P, n: usize, pointers: &Addresses, next:
     if const { !P::IN_PLACE } {
         return run_row(program, n, at);
     }
-    let mut words = Words::<{ SAVED_OUTPUT_BYTES / 8 }>::uninit();
+    let mut words = StackScratch::<{ SAVED_OUTPUT_BYTES / 8 }>::uninit();
     let before = words.as_mut_ptr().cast::<u8>();
     let block = SAVED_OUTPUT_BYTES / MAX_ELEMENT_BYTES / P::OUTPUTS.max(1) / 64 * 64;
-    let kept = |from: usize, back: bool| Kept { pointers, before, block, from, i: from, output: 0, back };
+    let saved =
+        |from: usize, back: bool| SavedOutputs { pointers, before, block, from, i: from, output: 0, back };
     run_row_in_place(
         program,
         n,
         block,
         at,
-        |range| kept(range.start, false).each(program, range),
-        |range| kept(range.start, true).each(program, range),
+        |range| saved(range.start, false).each(program, range),
+        |range| saved(range.start, true).each(program, range),
     );
 }
 
 /// One position of a program in place whose outputs, unchanged, are copied to where they are kept, or back.
 #[derive(Clone, Copy)]
-struct Kept<'a> {
-    pointers: &'a Addresses,
+struct SavedOutputs<'a> {
+    pointers: &'a Pointers,
     before: *mut u8,
     /// Elements that are kept of each output, and the position of the first.
     block: usize,
@@ -200,17 +209,17 @@ struct Kept<'a> {
     back: bool,
 }
 
-impl Kept<'_> {
+impl SavedOutputs<'_> {
     /// What a program stores says which elements it changes.
     #[inline(always)]
     fn each<P: Program>(self, program: &P, range: Range<usize>) {
         for i in range {
-            program.run::<Eval>(&mut Kept { i, ..self });
+            program.run::<Eval>(&mut SavedOutputs { i, ..self });
         }
     }
 }
 
-impl Io<Eval> for Kept<'_> {
+impl Io<Eval> for SavedOutputs<'_> {
     #[inline(always)]
     fn load<T: Element>(&mut self) -> Lane<Eval, Compute<T>> {
         Lane(Default::default())
@@ -222,16 +231,16 @@ impl Io<Eval> for Kept<'_> {
     #[inline(always)]
     fn store<T: Element>(&mut self, _: Lane<Eval, Compute<T>>) {
         const { assert!(size_of::<T>() <= MAX_ELEMENT_BYTES) };
-        let kept = self
+        let saved = self
             .before
             .wrapping_add(self.output.wrapping_mul(self.block).wrapping_mul(MAX_ELEMENT_BYTES))
             .cast::<T>();
-        let (at, kept) = (
+        let (at, saved) = (
             self.pointers[self.output].cast::<T>().wrapping_add(self.i),
-            kept.wrapping_add(self.i.wrapping_sub(self.from)),
+            saved.wrapping_add(self.i.wrapping_sub(self.from)),
         );
         self.output += 1;
-        let (to, from) = if self.back { (at, kept) } else { (kept, at) };
+        let (to, from) = if self.back { (at, saved) } else { (saved, at) };
         // SAFETY: elements of type T stand where the program stores them (`rows_of`); each output has room for a block of
         // the widest elements, which `along` made on the stack, at a place for any.
         unsafe { *to = *from };

@@ -4,8 +4,8 @@
 //! in this order.
 // Imports: `error`, `kernel`, `device`.
 
+pub(super) mod call;
 mod equidistant;
-pub(super) mod job;
 pub(super) mod kernel;
 mod repeat;
 mod row_constants;
@@ -16,12 +16,12 @@ mod tiles;
 
 use super::isa;
 use super::memory::non_temporal;
-use super::strided::{self, Order};
+use super::strided::{self, AxisOrder};
 use super::tuning::{self, FEW_OPERANDS, SHARED_ELEMENTS};
 use crate::device::{Inputs, MAX_OPERANDS, OperandRef};
 use crate::error::Result;
 use crate::kernel::Program;
-use job::{Job, together};
+use call::{KernelCall, concat_operands};
 use kernel::MapKernel;
 
 /// # Safety
@@ -36,7 +36,7 @@ pub(crate) unsafe fn run<P: Program>(
 ) -> Result<()> {
     let kernel = const { &MapKernel::of::<P>() };
     // SAFETY: the caller's promise; the kernel is that of the program's type.
-    unsafe { run_job(kernel, std::ptr::from_ref(program).cast(), sizes, row, outputs, inputs) }
+    unsafe { run_kernel(kernel, std::ptr::from_ref(program).cast(), sizes, row, outputs, inputs) }
 }
 
 /// As [`run`], of what is not small: nothing of it is inlined.
@@ -53,7 +53,7 @@ pub(crate) unsafe fn run_apart<P: Program>(
 ) -> Result<()> {
     let kernel = const { &MapKernel::of::<P>() };
     // SAFETY: the caller's promise; the kernel is that of the program's type.
-    unsafe { drive(kernel, std::ptr::from_ref(program).cast(), sizes, row, outputs, inputs) }
+    unsafe { choose(kernel, std::ptr::from_ref(program).cast(), sizes, row, outputs, inputs) }
 }
 
 /// Runs a program by a kernel.
@@ -61,7 +61,7 @@ pub(crate) unsafe fn run_apart<P: Program>(
 /// # Safety
 /// As [`Device::map`](crate::device::Device::map); the kernel is that of what is at `program`.
 #[inline(always)]
-pub(crate) unsafe fn run_job(
+pub(crate) unsafe fn run_kernel(
     kernel: &MapKernel,
     program: *const (),
     sizes: &[usize],
@@ -76,42 +76,42 @@ pub(crate) unsafe fn run_job(
         && outputs.iter().all(one_axis)
         && inputs.slots.iter().all(one_axis)
     {
-        let (job, apart) = job(kernel, program, outputs, inputs);
+        let (call, apart) = kernel_call(kernel, program, outputs, inputs);
         // SAFETY: every operand is one run of `n` elements; the kernel is that of the program.
-        unsafe { job.one_run::<FEW_OPERANDS>(n, apart, inputs.slots) };
+        unsafe { call.run_contiguous::<FEW_OPERANDS>(n, apart, inputs.slots) };
         return Ok(());
     }
     // SAFETY: the caller's promise.
-    unsafe { drive(kernel, program, sizes, row, outputs, inputs) }
+    unsafe { choose(kernel, program, sizes, row, outputs, inputs) }
 }
 
 /// The work of a program, and the outputs that are no inputs.
 #[inline(always)]
-fn job<'a, 's>(
+fn kernel_call<'a, 's>(
     kernel: &MapKernel,
     program: *const (),
     outputs: &'s [OperandRef<'s>],
     inputs: Inputs<'a>,
-) -> (Job<'a>, &'s [OperandRef<'s>]) {
+) -> (KernelCall<'a>, &'s [OperandRef<'s>]) {
     let first = if kernel.in_place { 0 } else { outputs.len() };
-    let job = Job {
+    let call = KernelCall {
         loops: kernel.loops,
         program,
         outputs: outputs.len(),
         first,
         reads: inputs.reads,
         level: isa::level(),
-        light: kernel.light,
-        streams: false,
-        waits: false,
+        cheap: kernel.cheap,
+        streaming: false,
+        memory_bound: false,
     };
-    (job, &outputs[..first])
+    (call, &outputs[..first])
 }
 
 /// # Safety
 /// As [`run_job`].
 #[inline(never)]
-unsafe fn drive(
+unsafe fn choose(
     kernel: &MapKernel,
     program: *const (),
     sizes: &[usize],
@@ -119,11 +119,11 @@ unsafe fn drive(
     outputs: &[OperandRef<'_>],
     inputs: Inputs<'_>,
 ) -> Result<()> {
-    let (job, apart) = job(kernel, program, outputs, inputs);
-    let run = if kernel.by_rows { None } else { strided::one_run(sizes, apart, inputs.slots) };
+    let (call, apart) = kernel_call(kernel, program, outputs, inputs);
+    let run = if kernel.by_rows { None } else { strided::contiguous_numel(sizes, apart, inputs.slots) };
     if let Some(n @ 0..SHARED_ELEMENTS) = run {
         // SAFETY: every operand is one run of `n` elements; the kernel is that of the program.
-        unsafe { job.one_run::<MAX_OPERANDS>(n, apart, inputs.slots) };
+        unsafe { call.run_contiguous::<MAX_OPERANDS>(n, apart, inputs.slots) };
         return Ok(());
     }
     if let ([to], [from], true) = (apart, inputs.slots, kernel.copy) {
@@ -132,43 +132,46 @@ unsafe fn drive(
         return Ok(());
     }
     // SAFETY: the caller's promise; the kernel is that of the program's type.
-    if !kernel.by_rows && unsafe { job.equal_rows(sizes, apart, inputs.slots) } {
+    if !kernel.by_rows && unsafe { call.run_equidistant(sizes, apart, inputs.slots) } {
         return Ok(());
     }
-    let streams = apart.iter().any(|slot| non_temporal::pays_off(sizes, slot))
+    let streaming = apart.iter().any(|slot| non_temporal::pays_off(sizes, slot))
         && (kernel.loads > 0 || !tuning::stores_whole_lines());
-    let waits =
-        kernel.light && !streams && outputs.iter().any(|slot| non_temporal::exceeds_caches(sizes, slot));
+    let memory_bound =
+        kernel.cheap && !streaming && outputs.iter().any(|slot| non_temporal::exceeds_caches(sizes, slot));
     // What reads nothing waits for its stores.
-    let level = if waits || kernel.loads == 0 { tuning::memory_bound_level() } else { job.level };
-    let job = Job { level, streams, waits, ..job };
+    let level = if memory_bound || kernel.loads == 0 { tuning::memory_bound_level() } else { call.level };
+    let call = KernelCall { level, streaming, memory_bound, ..call };
     // SAFETY: the caller's promise; the kernel is that of the program's type.
     unsafe {
         if kernel.by_rows {
-            if row_fused::small(&job, kernel.held, sizes, row, apart, inputs.slots) {
+            if row_fused::run_small(&call, kernel.cached_nbytes, sizes, row, apart, inputs.slots) {
                 return Ok(());
             }
-            return row_fused::drive(&job, kernel.held, sizes, row, apart, inputs.slots);
+            return row_fused::run(&call, kernel.cached_nbytes, sizes, row, apart, inputs.slots);
         }
-        if let (Some(n), false) = (run, streams) {
-            job.run(n, apart, inputs.slots);
+        if let (Some(n), false) = (run, streaming) {
+            call.run_contiguous_parallel(n, apart, inputs.slots);
             return Ok(());
         }
-        job.in_parts(sizes, apart, inputs.slots);
+        call.run_parallel(sizes, apart, inputs.slots);
     }
     Ok(())
 }
 
-impl Job<'_> {
-    unsafe fn in_parts(&self, sizes: &[usize], outputs: &[OperandRef<'_>], inputs: &[OperandRef<'_>]) {
-        let slots = together(outputs, inputs);
+impl KernelCall<'_> {
+    unsafe fn run_parallel(&self, sizes: &[usize], outputs: &[OperandRef<'_>], inputs: &[OperandRef<'_>]) {
+        let slots = concat_operands(outputs, inputs);
         let slots = &slots[..outputs.len() + inputs.len()];
-        strided::each(sizes, slots, Order::OfOutput, &mut |walk| {
-            strided::parallel(walk, 1, &|part| {
-                let times = self.joins(part, slots);
+        strided::for_each_space(sizes, slots, AxisOrder::OfOutput, &mut |space| {
+            strided::parallel(space, 1, &|part| {
+                let times = self.rows_per_repeat(part, slots);
                 // SAFETY: the parts of the walk reach only what the caller promised, and each output once.
                 unsafe {
-                    times.map_or_else(|| self.part(part, slots), |times| self.joined(part, slots, times))
+                    times.map_or_else(
+                        || self.run_part(part, slots),
+                        |times| self.repeated_rows(part, slots, times),
+                    )
                 }
                 non_temporal::fence();
             });

@@ -4,69 +4,70 @@
 //! took twenty times as long as times one.
 // Imports: `device`.
 
-use super::job::Job;
-use crate::device::cpu::memory::scratch::{LINE, ROUNDING, Scratch, Words};
-use crate::device::cpu::strided::{Walk, pack};
+use super::call::KernelCall;
+use crate::device::cpu::memory::scratch::{CACHE_LINE_BYTES, ROUNDING_BYTES, Scratch, StackScratch};
+use crate::device::cpu::strided::{IterSpace, pack};
 use crate::device::cpu::tuning::{REPEATED_BYTES, REPEATED_ROW_ELEMENTS, SAVED_ROWS};
 use crate::device::{MAX_OPERANDS, OperandRef};
 
-impl Job<'_> {
+impl KernelCall<'_> {
     /// How many rows become one, if it is worth it: some operands are the same in each, and all others are runs over them.
-    pub(crate) fn joins(&self, walk: &Walk, slots: &[OperandRef<'_>]) -> Option<usize> {
-        let axis = walk.second()?;
-        let (rows, n) = (walk.size(axis), walk.inner());
+    pub(crate) fn rows_per_repeat(&self, space: &IterSpace, slots: &[OperandRef<'_>]) -> Option<usize> {
+        let axis = space.outer_axis()?;
+        let (rows, n) = (space.size(axis), space.inner());
         let is_run = |k: usize| {
-            walk.inner_step(k) == slots[k].element as isize
-                && walk.step(axis, k) == (n * slots[k].element) as isize
+            space.inner_step(k) == slots[k].element as isize
+                && space.step(axis, k) == (n * slots[k].element) as isize
         };
-        if n > REPEATED_ROW_ELEMENTS || !(0..slots.len()).all(|k| self.stays(walk, k) || is_run(k)) {
+        if n > REPEATED_ROW_ELEMENTS || !(0..slots.len()).all(|k| self.stays(space, k) || is_run(k)) {
             return None;
         }
-        let widths: usize = (0..slots.len()).filter(|&k| self.stays(walk, k)).map(|k| slots[k].element).sum();
+        let widths: usize =
+            (0..slots.len()).filter(|&k| self.stays(space, k)).map(|k| slots[k].element).sum();
         let times = (REPEATED_BYTES / (n * widths.max(1))).min(rows);
         // So many make whole cache lines of the narrowest elements.
-        let whole = LINE >> n.trailing_zeros().min(LINE.trailing_zeros());
+        let whole = CACHE_LINE_BYTES >> n.trailing_zeros().min(CACHE_LINE_BYTES.trailing_zeros());
         let times = if times > whole { times / whole * whole } else { times };
         (times > 1 && rows - rows.div_ceil(times) >= SAVED_ROWS).then_some(times)
     }
 
     /// Whether an operand is the same in each row. What is written is not: places that overlap are refused earlier.
-    fn stays(&self, walk: &Walk, k: usize) -> bool {
-        k >= self.outputs && walk.second().is_some_and(|axis| walk.step(axis, k) == 0)
+    fn stays(&self, space: &IterSpace, k: usize) -> bool {
+        k >= self.outputs && space.outer_axis().is_some_and(|axis| space.step(axis, k) == 0)
     }
 
     /// Takes so many rows for one.
     ///
     /// # Safety
     /// `times` is what [`Job::joins`] found; the walk reaches only what the caller of the device promised.
-    pub(crate) unsafe fn joined(&self, walk: &Walk, slots: &[OperandRef<'_>], times: usize) {
-        let mut words = Words::<{ (REPEATED_BYTES + ROUNDING) / 8 }>::uninit();
+    pub(crate) unsafe fn repeated_rows(&self, space: &IterSpace, slots: &[OperandRef<'_>], times: usize) {
+        let mut words = StackScratch::<{ (REPEATED_BYTES + ROUNDING_BYTES) / 8 }>::uninit();
         let room = Scratch::over(&mut words);
-        let n = walk.inner();
+        let n = space.inner();
         let tile = |k: usize| {
-            (k < slots.len() && self.stays(walk, k)).then(|| room.take(times * n * slots[k].element))
+            (k < slots.len() && self.stays(space, k)).then(|| room.take(times * n * slots[k].element))
         };
         let tiles: [_; MAX_OPERANDS] = std::array::from_fn(tile);
-        let (parts, around) = (walk.joined(times, slots), walk.around(walk.second()));
-        let mut index = around.index_of(0);
-        for _ in 0..around.numel() {
+        let (parts, outer) = (space.repeated(times, slots), space.outer_space(space.outer_axis()));
+        let mut index = outer.index_of(0);
+        for _ in 0..outer.numel() {
             let mut base = [std::ptr::null_mut(); MAX_OPERANDS + 1];
             for (k, slot) in slots.iter().enumerate() {
-                base[k] = around.address_at(k, &index);
+                base[k] = outer.address_at(k, &index);
                 if let Some(tile) = tiles[k] {
                     // SAFETY: a row of an input, into room for as many as there are.
-                    unsafe { repeated(tile, base[k], walk.inner_step(k), n, times, slot.element) };
+                    unsafe { repeated(tile, base[k], space.inner_step(k), n, times, slot.element) };
                     base[k] = tile;
                 }
             }
             for part in parts.iter().flatten() {
                 let address = std::array::from_fn(|k| {
-                    base[k].wrapping_add(part.address[k].addr().wrapping_sub(walk.address[k].addr()))
+                    base[k].wrapping_add(part.address[k].addr().wrapping_sub(space.address[k].addr()))
                 });
                 // SAFETY: the same elements, and those written out in place of what stays.
-                unsafe { self.part(&part.from(address), slots) };
+                unsafe { self.run_part(&part.from(address), slots) };
             }
-            around.advance(&mut index, 1);
+            outer.advance(&mut index, 1);
         }
     }
 }

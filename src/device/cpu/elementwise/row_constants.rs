@@ -1,11 +1,11 @@
 //! Row constants: the parts of a program that have one value for a row, and the cached values of its elements.
 // Imports: `scalar`, `element`, `kernel`, `device`.
 
-use super::job::MAX_ELEMENT_BYTES;
+use super::call::MAX_ELEMENT_BYTES;
 use crate::device::MAX_OPERANDS;
-use crate::device::cpu::cursor::{At, Mode};
+use crate::device::cpu::cursor::{Cursor, Mode};
 use crate::device::cpu::fold::{self, SHORT, STEP};
-use crate::device::cpu::strided::Addresses;
+use crate::device::cpu::strided::Pointers;
 use crate::element::{Compute, Element};
 use crate::kernel::{Body, Cached, Io, Reducer, Row, eval_row};
 use crate::scalar::{CollectParams, Eval, Lane};
@@ -21,7 +21,7 @@ pub(crate) const fn is_short(n: usize, in_place: bool) -> bool {
 
 /// A contiguous row, on which a program settles; a short one ([`is_short`]) by whole steps.
 pub(super) struct RowPreparation<'a, M, const SHORT: bool> {
-    pointers: &'a Addresses,
+    pointers: &'a Pointers,
     /// The pointer of the first load.
     first: usize,
     next: usize,
@@ -31,24 +31,24 @@ pub(super) struct RowPreparation<'a, M, const SHORT: bool> {
     /// How much is known: at any place in a program as much in every row, what is known twice counted twice.
     count: usize,
     /// Elsewhere: an index that is not constant would keep the numbers above in memory, and loops from vectorizing.
-    known: &'a mut [Known; 8],
+    memo: &'a mut [MemoEntry; 8],
     mode: PhantomData<M>,
 }
 
 /// A part of an expression that is computed once a row: its type, its first load, its numbers, and the value or the place.
-pub(super) type Known = Option<(TypeId, usize, Numbers, [u64; 2])>;
+pub(super) type MemoEntry = Option<(TypeId, usize, Params, [u64; 2])>;
 
 /// The run-time numbers of a body, and what is settled and held inside of it, which follows from numbers as well as from loads.
-type Numbers = [u64; 4];
+type Params = [u64; 4];
 
 /// The numbers of a body that is settled, if they are few; a fixed one has none that count.
 #[inline(always)]
-fn numbers_of<B: Body>(body: &B) -> Option<Numbers> {
-    let mut few = Few { numbers: [0; 4], count: 0 };
+fn params_of<B: Body>(body: &B) -> Option<Params> {
+    let mut few = FewParams { params: [0; 4], count: 0 };
     if const { !B::FIXED } {
         body.eval::<CollectParams>(&mut few);
     }
-    (few.count <= few.numbers.len()).then_some(few.numbers)
+    (few.count <= few.params.len()).then_some(few.params)
 }
 
 /// A value of the widest elements at most, and zeros behind it.
@@ -62,16 +62,16 @@ fn bytes_of<T: Copy>(value: T) -> [u64; 2] {
 }
 
 /// Collects the numbers of a body, and counts them.
-struct Few {
-    numbers: Numbers,
+struct FewParams {
+    params: Params,
     count: usize,
 }
 
-impl Few {
+impl FewParams {
     #[inline(always)]
     fn push<T: Copy>(&mut self, value: T) {
         for word in &bytes_of(value)[..size_of::<T>().div_ceil(8)] {
-            if let Some(free) = self.numbers.get_mut(self.count) {
+            if let Some(free) = self.params.get_mut(self.count) {
                 *free = *word;
             }
             self.count += 1;
@@ -79,7 +79,7 @@ impl Few {
     }
 }
 
-impl Io<CollectParams> for Few {
+impl Io<CollectParams> for FewParams {
     #[inline(always)]
     fn load<T: Element>(&mut self) -> Lane<CollectParams, Compute<T>> {
         Lane(())
@@ -110,9 +110,9 @@ impl<M: Mode, const SHORT: bool> Row for RowPreparation<'_, M, SHORT> {
     }
     #[inline(always)]
     fn reduce<B: Body, R: Reducer<B::Out>>(&mut self, body: &B) -> Compute<R::Out> {
-        let what = numbers_of(body).map(|numbers| (TypeId::of::<(B, R)>(), numbers));
-        if let Some(bytes) = self.recall::<B>(what) {
-            self.remember(what, bytes);
+        let key = params_of(body).map(|params| (TypeId::of::<(B, R)>(), params));
+        if let Some(bytes) = self.lookup::<B>(key) {
+            self.insert(key, bytes);
             // SAFETY: bytes that were written below as this very type, which fits, as asserted there, and is read at any alignment.
             return unsafe { std::ptr::from_ref(&bytes).cast::<Compute<R::Out>>().read_unaligned() };
         }
@@ -124,14 +124,14 @@ impl<M: Mode, const SHORT: bool> Row for RowPreparation<'_, M, SHORT> {
             fold::row::<B, R, M>(*body, &pointers, at, self.n, 0, 0)
         };
         let value = R::finalize::<Eval>(state, Lane(self.n as i64)).0;
-        self.remember(what, bytes_of(value));
+        self.insert(key, bytes_of(value));
         value
     }
     #[inline(always)]
     fn hold<B: Body>(&mut self, body: &B) -> usize {
-        let what = numbers_of(body).map(|numbers| (TypeId::of::<Cached<B>>(), numbers));
-        if let Some([place, _]) = self.recall::<B>(what) {
-            self.remember(what, [place, 0]);
+        let key = params_of(body).map(|params| (TypeId::of::<Cached<B>>(), params));
+        if let Some([place, _]) = self.lookup::<B>(key) {
+            self.insert(key, [place, 0]);
             return place as usize;
         }
         let place = self.held.next_multiple_of(64);
@@ -139,7 +139,7 @@ impl<M: Mode, const SHORT: bool> Row for RowPreparation<'_, M, SHORT> {
         self.held = place + n * size_of::<Compute<B::Out>>();
         let pointers = *self.pointers; // a local array, again
         let room = pointers[MAX_OPERANDS].wrapping_add(place).cast::<Compute<B::Out>>();
-        let at = |i| At::<M>::new(&pointers, self.first + self.next, i);
+        let at = |i| Cursor::<M>::new(&pointers, self.first + self.next, i);
         let put = |i: usize, value| {
             // SAFETY: the driver made room for every value that the program holds, each aligned to a cache line.
             unsafe { *room.wrapping_add(i) = value };
@@ -160,30 +160,30 @@ impl<M: Mode, const SHORT: bool> Row for RowPreparation<'_, M, SHORT> {
         } else {
             eval_row(body, n, at, put);
         }
-        self.remember(what, [place as u64, 0]);
+        self.insert(key, [place as u64, 0]);
         place
     }
 }
 
 impl<'a, M: Mode, const SHORT: bool> RowPreparation<'a, M, SHORT> {
     #[inline(always)]
-    pub(super) fn new(pointers: &'a Addresses, first: usize, n: usize, known: &'a mut [Known; 8]) -> Self {
-        RowPreparation { pointers, first, next: 0, n, held: 0, count: 0, known, mode: PhantomData }
+    pub(super) fn new(pointers: &'a Pointers, first: usize, n: usize, memo: &'a mut [MemoEntry; 8]) -> Self {
+        RowPreparation { pointers, first, next: 0, n, held: 0, count: 0, memo, mode: PhantomData }
     }
 
     /// What was remembered of this row, made from the same operands and numbers as the next `B` would be.
     #[inline(always)]
-    fn recall<B: Body>(&self, what: Option<(TypeId, Numbers)>) -> Option<[u64; 2]> {
-        let (what, numbers) = what?;
+    fn lookup<B: Body>(&self, key: Option<(TypeId, Params)>) -> Option<[u64; 2]> {
+        let (key, params) = key?;
         let at = self.first + self.next;
         // Written out, without closures: what a loop looks through stays in memory, and types are compared where this is compiled
         // (rows of 64, softmax: 52 → 45 µs).
         macro_rules! first_of {
             ($($place:literal)*) => { $(
-                if let Some((of, from, its, bytes)) = self.known[$place]
-                    && of == what
-                    && (B::FIXED || its == numbers)
-                    && self.reads_alike::<B>(from, at)
+                if let Some((of, from, its, bytes)) = self.memo[$place]
+                    && of == key
+                    && (B::FIXED || its == params)
+                    && self.same_loads::<B>(from, at)
                 {
                     return Some(bytes);
                 }
@@ -195,7 +195,7 @@ impl<'a, M: Mode, const SHORT: bool> RowPreparation<'a, M, SHORT> {
 
     /// Whether the loads of a body stand in the same places from two pointers on.
     #[inline(always)]
-    fn reads_alike<B: Body>(&self, from: usize, at: usize) -> bool {
+    fn same_loads<B: Body>(&self, from: usize, at: usize) -> bool {
         let mut k = 0;
         while k < B::LOADS {
             if self.pointers[from + k] != self.pointers[at + k] {
@@ -207,12 +207,12 @@ impl<'a, M: Mode, const SHORT: bool> RowPreparation<'a, M, SHORT> {
     }
 
     #[inline(always)]
-    fn remember(&mut self, what: Option<(TypeId, Numbers)>, bytes: [u64; 2]) {
+    fn insert(&mut self, key: Option<(TypeId, Params)>, bytes: [u64; 2]) {
         let at = self.first + self.next;
-        if let Some((what, numbers)) = what
-            && let Some(free) = self.known.get_mut(self.count)
+        if let Some((key, params)) = key
+            && let Some(free) = self.memo.get_mut(self.count)
         {
-            *free = Some((what, at, numbers, bytes));
+            *free = Some((key, at, params, bytes));
             self.count += 1;
         }
     }

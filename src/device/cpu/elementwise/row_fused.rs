@@ -4,12 +4,12 @@
 //! crosswise, so that memory is read and written a whole cache line at a time.
 // Imports: `error`, `device`.
 
-use super::job::{Job, Packed, together};
+use super::call::{KernelCall, Packed, concat_operands};
 use super::row_constants::is_short;
 use crate::device::cpu::fold::{LANES, STEP};
-use crate::device::cpu::memory::scratch::Words;
+use crate::device::cpu::memory::scratch::StackScratch;
 use crate::device::cpu::memory::{CpuBlock, non_temporal};
-use crate::device::cpu::strided::{self as walk, Addresses, Order, STAY, Steps, Walk, pack};
+use crate::device::cpu::strided::{self, AxisOrder, ByteStrides, IterSpace, Pointers, ZERO_STRIDES, pack};
 use crate::device::cpu::tuning::{
     PACKED_ROWS_BYTES, PACKED_SHORT_ROWS_BYTES, PREFETCHED_OPERANDS, PREFETCHED_ROW_BYTES, SHARED_ELEMENTS,
     SMALL_ROWS_BYTES,
@@ -20,15 +20,15 @@ use std::sync::Mutex;
 
 /// # Safety
 /// As [`Device::map`](crate::device::Device::map); the job's kernel takes a whole row.
-pub(crate) unsafe fn drive(
-    job: &Job<'_>,
+pub(crate) unsafe fn run(
+    call: &KernelCall<'_>,
     held: usize,
     sizes: &[usize],
     row: usize,
     outputs: &[OperandRef<'_>],
     inputs: &[OperandRef<'_>],
 ) -> Result<()> {
-    let slots = together(outputs, inputs);
+    let slots = concat_operands(outputs, inputs);
     let slots = &slots[..outputs.len() + inputs.len()];
     let (outer_sizes, row_sizes) = sizes.split_at(sizes.len() - row);
     let (mut outer, mut along) = ([slots[0]; MAX_OPERANDS], [slots[0]; MAX_OPERANDS]);
@@ -37,14 +37,16 @@ pub(crate) unsafe fn drive(
         outer[k] = OperandRef { stride: of_outer, ..*slot };
         along[k] = OperandRef { stride: of_row, address: std::ptr::null_mut(), ..*slot };
     }
-    let Some(walk) = walk::only(row_sizes, &along[..slots.len()], Order::RowMajor) else { return Ok(()) };
-    let count = walk.numel();
-    let rows = Rows { kind: RowKind { job, slots, count, held }, walk };
+    let Some(space) = strided::single_space(row_sizes, &along[..slots.len()], AxisOrder::RowMajor) else {
+        return Ok(());
+    };
+    let count = space.numel();
+    let rows = RowFusedCall { shape: RowShape { call, slots, count, held }, space };
     let result = Mutex::new(Ok(()));
-    walk::each(outer_sizes, &outer[..slots.len()], Order::OfOutput, &mut |walk| {
-        walk::parallel(walk, count, &|part| {
+    strided::for_each_space(outer_sizes, &outer[..slots.len()], AxisOrder::OfOutput, &mut |space| {
+        strided::parallel(space, count, &|part| {
             // SAFETY: the parts of the walk reach only what the caller promised, and each output once.
-            let done = unsafe { rows.part(part) };
+            let done = unsafe { rows.run_part(part) };
             non_temporal::fence();
             if done.is_err() {
                 *result.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = done;
@@ -60,43 +62,45 @@ pub(crate) unsafe fn drive(
 ///
 /// # Safety
 /// As [`drive`].
-pub(crate) unsafe fn small(
-    job: &Job<'_>,
+pub(crate) unsafe fn run_small(
+    call: &KernelCall<'_>,
     held: usize,
     sizes: &[usize],
     row: usize,
     outputs: &[OperandRef<'_>],
     inputs: &[OperandRef<'_>],
 ) -> bool {
-    let slots = together(outputs, inputs);
+    let slots = concat_operands(outputs, inputs);
     let slots = &slots[..outputs.len() + inputs.len()];
     let (outer, along) = sizes.split_at(sizes.len() - row);
     let [mut down, mut steps] = [[0; MAX_OPERANDS]; 2];
-    let (Some(rows), Some(count)) =
-        (walk::one_axis(outer, 0, slots, &mut down), walk::one_axis(along, outer.len(), slots, &mut steps))
-    else {
+    let (Some(rows), Some(count)) = (
+        strided::as_single_axis(outer, 0, slots, &mut down),
+        strided::as_single_axis(along, outer.len(), slots, &mut steps),
+    ) else {
         return false;
     };
-    let kind = RowKind { job, slots, count, held };
+    let shape = RowShape { call, slots, count, held };
     let stands = |k: usize| {
-        (count == 1 || steps[k] == slots[k].element as isize) && (rows == 1 || kind.is_ready(k, down[k]))
+        (count == 1 || steps[k] == slots[k].element as isize)
+            && (rows == 1 || shape.takes_in_place(k, down[k]))
     };
-    let rooms = if kind.beyond() > 0 { (0..slots.len()).map(|k| kind.pitch(k)).sum() } else { 0 };
+    let rooms = if shape.padding() > 0 { (0..slots.len()).map(|k| shape.pitch(k)).sum() } else { 0 };
     if rows.saturating_mul(count) >= SHARED_ELEMENTS
         || !(0..slots.len()).all(stands)
-        || kind.held_of_row().saturating_add(rooms) > SMALL_ROWS_BYTES
+        || shape.cached_nbytes_of_row().saturating_add(rooms) > SMALL_ROWS_BYTES
     {
         return false;
     }
-    let mut words = Words::<{ SMALL_ROWS_BYTES / 8 }>::uninit();
+    let mut words = StackScratch::<{ SMALL_ROWS_BYTES / 8 }>::uninit();
     let words = words.as_mut_ptr().cast::<u8>();
     let (mut base, mut by) = ([std::ptr::null_mut(); MAX_OPERANDS + 1], [0; MAX_OPERANDS + 1]);
-    let (mut aside, mut used) = ([None; MAX_OPERANDS], 0);
+    let (mut staging, mut used) = ([None; MAX_OPERANDS], 0);
     for (k, slot) in slots.iter().enumerate() {
         (base[k], by[k]) = (slot.address, down[k]);
         if rooms > 0 {
-            aside[k] = Some(words.wrapping_add(used));
-            used += kind.pitch(k);
+            staging[k] = Some(words.wrapping_add(used));
+            used += shape.pitch(k);
         }
     }
     base[MAX_OPERANDS] = words.wrapping_add(used);
@@ -104,48 +108,48 @@ pub(crate) unsafe fn small(
     // cache line on.
     unsafe {
         words.write_bytes(0, used);
-        kind.each(&base, &by, rows, &aside);
+        shape.each(&base, &by, rows, &staging);
     }
     true
 }
 
 /// Rows of one length, contiguous in every operand.
-struct RowKind<'a> {
-    job: &'a Job<'a>,
+struct RowShape<'a> {
+    call: &'a KernelCall<'a>,
     slots: &'a [OperandRef<'a>],
     count: usize,
     /// Bytes that the program holds for each element of a row.
     held: usize,
 }
 
-impl RowKind<'_> {
+impl RowShape<'_> {
     /// Bytes for what the program holds of a row. Each of the values begins at a cache line, and has whole steps: a byte an element
     /// is the least that one takes.
-    fn held_of_row(&self) -> usize {
+    fn cached_nbytes_of_row(&self) -> usize {
         self.held.saturating_mul(self.count.saturating_add(128))
     }
 
     fn is_short(&self) -> bool {
-        is_short(self.count, self.job.first == 0)
+        is_short(self.count, self.call.first == 0)
     }
 
     /// How many elements beyond a row the kernel reads and writes.
-    fn beyond(&self) -> usize {
+    fn padding(&self) -> usize {
         if self.is_short() { self.count.next_multiple_of(STEP) - self.count } else { 0 }
     }
 
     /// Bytes from one packed row to the next: an odd number of cache lines, so that rows do not crowd one set of a cache.
     fn pitch(&self, k: usize) -> usize {
-        let count = self.count.saturating_add(self.beyond());
+        let count = self.count.saturating_add(self.padding());
         (count.saturating_mul(self.slots[k].element).div_ceil(64) | 1).saturating_mul(64)
     }
 
     /// Whether the kernel takes rows of operand `k` as they stand, `down` bytes apart: what follows a short one is the next one, or
     /// they are one and the same.
-    fn is_ready(&self, k: usize, down: isize) -> bool {
-        self.beyond() == 0
+    fn takes_in_place(&self, k: usize, down: isize) -> bool {
+        self.padding() == 0
             || down == (self.count * self.slots[k].element) as isize
-            || (down == 0 && k >= self.job.first)
+            || (down == 0 && k >= self.call.first)
     }
 
     /// Runs the kernel on `rows` rows, which begin at `base` and stand `down` bytes apart. Operands with a room `aside` have nothing
@@ -154,41 +158,41 @@ impl RowKind<'_> {
     /// # Safety
     /// The kernel's promise for operands without a room. Those with one are dense, or inputs whose rows are one and the same; their rooms
     /// have a pitch of initialized bytes each.
-    unsafe fn each(&self, base: &Addresses, down: &Steps, rows: usize, aside: &Packed) {
-        let RowKind { job, slots, count, .. } = *self;
-        let beyond = self.beyond();
-        if beyond == 0 {
+    unsafe fn each(&self, base: &Pointers, down: &ByteStrides, rows: usize, staging: &Packed) {
+        let RowShape { call, slots, count, .. } = *self;
+        let padding = self.padding();
+        if padding == 0 {
             // SAFETY: the caller's promise.
-            return unsafe { job.each_row(base, down, rows, count) };
+            return unsafe { call.run_rows(base, down, rows, count) };
         }
         let nbytes = |k: usize| count * slots[k].element;
         let (mut base, mut last) = (*base, 0);
-        for (k, room) in aside.iter().enumerate() {
+        for (k, room) in staging.iter().enumerate() {
             let Some(room) = *room else { continue };
-            if down[k] == 0 && k >= job.first {
+            if down[k] == 0 && k >= call.first {
                 // SAFETY: one row for all, and room for it.
                 unsafe { std::ptr::copy_nonoverlapping(base[k], room, nbytes(k)) };
                 base[k] = room;
             } else {
-                last = beyond.div_ceil(count).min(rows);
+                last = padding.div_ceil(count).min(rows);
             }
         }
         // SAFETY: beyond these rows are others of the same operand, those of outputs written later, or a room.
-        unsafe { job.each_row(&base, down, rows - last, count) };
+        unsafe { call.run_rows(&base, down, rows - last, count) };
         for row in rows - last..rows {
             let mut here = base;
             for (k, at) in here.iter_mut().enumerate().take(slots.len()) {
                 *at = at.wrapping_offset(row as isize * down[k]);
-                let Some(room) = aside[k] else { continue };
-                if k >= job.first && down[k] != 0 {
+                let Some(room) = staging[k] else { continue };
+                if k >= call.first && down[k] != 0 {
                     // SAFETY: a row of this operand, and room for it.
                     unsafe { std::ptr::copy_nonoverlapping(*at, room, nbytes(k)) };
                 }
                 *at = room;
             }
             // SAFETY: every row has room beyond it.
-            unsafe { job.each_row(&here, &STAY, 1, count) };
-            for (k, room) in aside.iter().enumerate().take(job.outputs) {
+            unsafe { call.run_rows(&here, &ZERO_STRIDES, 1, count) };
+            for (k, room) in staging.iter().enumerate().take(call.outputs) {
                 if let Some(room) = *room {
                     let to = base[k].wrapping_offset(row as isize * down[k]);
                     // SAFETY: as above, the other way.
@@ -199,29 +203,29 @@ impl RowKind<'_> {
     }
 }
 
-struct Rows<'a> {
-    kind: RowKind<'a>,
+struct RowFusedCall<'a> {
+    shape: RowShape<'a>,
     /// One row, from no address.
-    walk: Walk,
+    space: IterSpace,
 }
 
-impl Rows<'_> {
-    unsafe fn part(&self, outer: &Walk) -> Result<()> {
-        let RowKind { job, slots, count, .. } = self.kind;
+impl RowFusedCall<'_> {
+    unsafe fn run_part(&self, outer: &IterSpace) -> Result<()> {
+        let RowShape { call, slots, count, .. } = self.shape;
         let is_packed: [bool; MAX_OPERANDS] = std::array::from_fn(|k| {
             k < slots.len()
-                && (!self.walk.is_linear(k, slots[k].element)
-                    || (k < job.outputs && job.streams && count >= LANES)
-                    || !self.kind.is_ready(k, outer.inner_step(k)))
+                && (!self.space.is_linear(k, slots[k].element)
+                    || (k < call.outputs && call.streaming && count >= LANES)
+                    || !self.shape.takes_in_place(k, outer.inner_step(k)))
         });
         // An input whose rows are one and the same is packed once for all of them.
-        let is_one = |k: usize| k >= job.first && outer.inner_step(k) == 0;
+        let is_one = |k: usize| k >= call.first && outer.inner_step(k) == 0;
         let each_packed = || (0..slots.len()).filter(|&k| is_packed[k] && !is_one(k));
-        let pitch: usize = each_packed().map(|k| self.kind.pitch(k)).sum();
+        let pitch: usize = each_packed().map(|k| self.shape.pitch(k)).sum();
         let crosswise = each_packed().any(|k| outer.inner_step(k) == slots[k].element as isize);
         let height = match pitch {
             0 => usize::MAX,
-            _ if self.kind.is_short() => (PACKED_SHORT_ROWS_BYTES / pitch).max(1),
+            _ if self.shape.is_short() => (PACKED_SHORT_ROWS_BYTES / pitch).max(1),
             _ if crosswise => (64 / slots.iter().map(|slot| slot.element).max().unwrap_or(1).clamp(1, 16))
                 .min(PACKED_ROWS_BYTES / pitch)
                 .max(1),
@@ -231,18 +235,18 @@ impl Rows<'_> {
         let mut used = 0;
         let mut room = |rows: usize, k: usize| {
             let at = used;
-            used = rows.saturating_mul(self.kind.pitch(k)).saturating_add(used);
+            used = rows.saturating_mul(self.shape.pitch(k)).saturating_add(used);
             at
         };
         let places: [Option<usize>; MAX_OPERANDS] = std::array::from_fn(|k| match is_packed[k] {
             true => Some(room(if is_one(k) { 1 } else { height }, k)),
-            false => (k < slots.len() && self.kind.beyond() > 0).then(|| room(1, k)),
+            false => (k < slots.len() && self.shape.padding() > 0).then(|| room(1, k)),
         });
-        let scratch = CpuBlock::scratch(used.saturating_add(self.kind.held_of_row()))?;
+        let scratch = CpuBlock::scratch(used.saturating_add(self.shape.cached_nbytes_of_row()))?;
         let at = |place: usize| scratch.address().wrapping_add(place);
         let packed: Packed = std::array::from_fn(|k| places[k].filter(|_| is_packed[k]).map(at));
-        let aside: Packed = std::array::from_fn(|k| places[k].filter(|_| !is_packed[k]).map(at));
-        if self.kind.beyond() > 0 {
+        let staging: Packed = std::array::from_fn(|k| places[k].filter(|_| !is_packed[k]).map(at));
+        if self.shape.padding() > 0 {
             // SAFETY: what was counted above.
             unsafe { scratch.address().write_bytes(0, used) };
         }
@@ -256,10 +260,10 @@ impl Rows<'_> {
                 let from = outer.address_at(k, &index);
                 (base[k], down[k]) = match packed[k] {
                     Some(room) if is_one(k) => (room, 0),
-                    Some(room) => (room, self.kind.pitch(k) as isize),
+                    Some(room) => (room, self.shape.pitch(k) as isize),
                     None => (from, outer.inner_step(k)),
                 };
-                if k >= job.first && packed[k].is_some() && !(is_one(k) && from == there[k]) {
+                if k >= call.first && packed[k].is_some() && !(is_one(k) && from == there[k]) {
                     let rows = if is_one(k) { 1 } else { rows };
                     // SAFETY: `rows` rows of this operand, which the caller promised, into room for them.
                     unsafe { self.pack(k, base[k], from, rows, outer.inner_step(k)) };
@@ -268,14 +272,14 @@ impl Rows<'_> {
             }
             base[MAX_OPERANDS] = at(used);
             // SAFETY: every pointer has contiguous rows; outputs are packed or overlap nothing.
-            unsafe { self.kind.each(&base, &down, rows, &aside) };
+            unsafe { self.shape.each(&base, &down, rows, &staging) };
             // What the next rows read as it stands is fetched while the first output of these is streamed, if it stays in a cache.
             let (mut next, mut fetched) = ([(std::ptr::null_mut(), 0); PREFETCHED_OPERANDS], 0);
             let plain =
                 |&k: &usize| packed[k].is_none() && slots[k].element == slots[0].element && down[k] != 0;
             let stays = count.saturating_mul(slots[0].element) <= PREFETCHED_ROW_BYTES
                 && outer.left_in_row(&index) > rows;
-            for k in (job.first..slots.len()).filter(plain).take(if job.streams && stays {
+            for k in (call.first..slots.len()).filter(plain).take(if call.streaming && stays {
                 PREFETCHED_OPERANDS
             } else {
                 0
@@ -283,7 +287,7 @@ impl Rows<'_> {
                 next[fetched] = (base[k].wrapping_offset(rows as isize * down[k]), down[k]);
                 fetched += 1;
             }
-            for k in (0..job.outputs).filter(|&k| packed[k].is_some()) {
+            for k in (0..call.outputs).filter(|&k| packed[k].is_some()) {
                 let ahead = if k == 0 { &next[..fetched] } else { &[] };
                 // SAFETY: as for the inputs, the other way.
                 unsafe {
@@ -298,24 +302,24 @@ impl Rows<'_> {
 
     /// Packs `rows` rows of operand `k`, which stand `down` bytes apart.
     unsafe fn pack(&self, k: usize, to: *mut u8, from: *mut u8, rows: usize, down: isize) {
-        let element = self.kind.slots[k].element;
-        if self.walk.is_line() {
+        let element = self.shape.slots[k].element;
+        if self.space.is_line() {
             let (room, steps) =
-                ([self.kind.pitch(k) as isize, element as isize], [down, self.walk.inner_step(k)]);
+                ([self.shape.pitch(k) as isize, element as isize], [down, self.space.inner_step(k)]);
             // SAFETY: the caller's promise: rows of elements, and room for them.
-            return unsafe { pack::rectangle(to, room, from, steps, [rows, self.kind.count], element) };
+            return unsafe { pack::rectangle(to, room, from, steps, [rows, self.shape.count], element) };
         }
         for row in 0..rows {
-            let line = self.line_at(k, from.wrapping_offset(row as isize * down));
+            let line = self.row_at(k, from.wrapping_offset(row as isize * down));
             // SAFETY: as above, row by row.
             unsafe {
                 pack::gather(
                     &line,
                     k,
                     line.index_of(0),
-                    self.kind.count,
+                    self.shape.count,
                     element,
-                    to.wrapping_add(row * self.kind.pitch(k)),
+                    to.wrapping_add(row * self.shape.pitch(k)),
                 )
             };
         }
@@ -331,37 +335,44 @@ impl Rows<'_> {
         down: isize,
         ahead: &[(*mut u8, isize)],
     ) {
-        let (element, step) = (self.kind.slots[k].element, self.walk.inner_step(k));
-        if self.walk.is_line() && step != element as isize {
-            let room = [self.kind.pitch(k) as isize, element as isize];
+        let (element, step) = (self.shape.slots[k].element, self.space.inner_step(k));
+        if self.space.is_line() && step != element as isize {
+            let room = [self.shape.pitch(k) as isize, element as isize];
             // SAFETY: the caller's promise.
             return unsafe {
-                pack::rectangle(to, [down, step], from, room, [rows, self.kind.count], element)
+                pack::rectangle(to, [down, step], from, room, [rows, self.shape.count], element)
             };
         }
         for row in 0..rows {
             let (to, from) =
-                (to.wrapping_offset(row as isize * down), from.wrapping_add(row * self.kind.pitch(k)));
+                (to.wrapping_offset(row as isize * down), from.wrapping_add(row * self.shape.pitch(k)));
             let mut next = [std::ptr::null_mut(); PREFETCHED_OPERANDS];
             for (next, &(at, down)) in next.iter_mut().zip(ahead) {
                 *next = at.wrapping_offset((row as isize).wrapping_mul(down));
             }
             // SAFETY: the caller's promise, row by row.
             unsafe {
-                if self.walk.is_line() {
-                    self.kind.job.put(to, step, from, self.kind.count, element, &next[..ahead.len()]);
+                if self.space.is_line() {
+                    self.shape.call.store_row(
+                        to,
+                        step,
+                        from,
+                        self.shape.count,
+                        element,
+                        &next[..ahead.len()],
+                    );
                 } else {
-                    let line = self.line_at(k, to);
-                    pack::scatter(&line, k, line.index_of(0), self.kind.count, element, from);
+                    let line = self.row_at(k, to);
+                    pack::scatter(&line, k, line.index_of(0), self.shape.count, element, from);
                 }
             }
         }
     }
 
     /// The row of operand `k` that begins at `address`.
-    fn line_at(&self, k: usize, address: *mut u8) -> Walk {
+    fn row_at(&self, k: usize, address: *mut u8) -> IterSpace {
         let mut addresses = [std::ptr::null_mut(); MAX_OPERANDS + 1];
         addresses[k] = address;
-        self.walk.from(addresses)
+        self.space.from(addresses)
     }
 }

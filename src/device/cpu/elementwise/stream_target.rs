@@ -1,7 +1,7 @@
 //! The destination of streamed rows: a kernel computes a chunk into a tile, then stores the tile by non-temporal stores.
 // Imports: `kernel`, `device`.
 
-use crate::device::cpu::memory::scratch::LINE;
+use crate::device::cpu::memory::scratch::CACHE_LINE_BYTES;
 use crate::device::cpu::memory::{non_temporal, prefetch};
 use crate::device::cpu::tuning::{PREFETCHED_OPERANDS, STREAM_CHUNK_ELEMENTS};
 use crate::kernel::Program;
@@ -9,7 +9,7 @@ use crate::kernel::Program;
 /// Outputs of a program that streams chunks, at most.
 pub(super) const STREAMED_OUTPUTS: usize = 2;
 /// Bytes that are moved at a time. A chunk of elements of any width consists of whole pairs of cache lines.
-const LINE_PAIR_BYTES: usize = 2 * LINE;
+const LINE_PAIR_BYTES: usize = 2 * CACHE_LINE_BYTES;
 const _: () = assert!(STREAM_CHUNK_ELEMENTS.is_multiple_of(LINE_PAIR_BYTES));
 
 /// Where the outputs of rows go on to, past the caches: each row is computed in tiles that stay where they are.
@@ -23,7 +23,7 @@ pub(crate) struct StreamTarget {
 }
 
 /// Whether the loop of a program takes rows past the caches.
-pub(crate) const fn takes<P: Program>() -> bool {
+pub(crate) const fn can_stream<P: Program>() -> bool {
     let here = cfg!(all(target_arch = "x86_64", not(miri)));
     here && !P::IN_PLACE && !P::BY_ROWS && !P::COPY && P::OUTPUTS <= STREAMED_OUTPUTS
 }
@@ -35,7 +35,7 @@ impl StreamTarget {
     /// # Safety
     /// The tiles hold a row, and there is room for it where it goes; the processor has AVX2, and AVX-512 if this is `wide`.
     #[inline(always)]
-    pub(crate) unsafe fn put(&self, wide: bool, outputs: usize, row: usize, tiles: &[*mut u8]) {
+    pub(crate) unsafe fn store_row(&self, wide: bool, outputs: usize, row: usize, tiles: &[*mut u8]) {
         let mut asked = row.wrapping_mul(self.fetched);
         let end = asked.wrapping_add(self.fetched);
         for k in 0..outputs {
@@ -46,7 +46,11 @@ impl StreamTarget {
                 // SAFETY: the caller's promise.
                 unsafe {
                     non_temporal::copy_line(wide, to, from);
-                    non_temporal::copy_line(wide, to.wrapping_add(LINE), from.wrapping_add(LINE));
+                    non_temporal::copy_line(
+                        wide,
+                        to.wrapping_add(CACHE_LINE_BYTES),
+                        from.wrapping_add(CACHE_LINE_BYTES),
+                    );
                 }
                 // By turns: many at once would wait for each other (a + row, 4096²: 5.1 → 4.95 ms).
                 if asked < end {

@@ -4,48 +4,53 @@
 //! It is the loop that all layouts share: for this it has a few instructions more, and what feeds it is compiled once.
 // Imports: `device`.
 
-use super::job::{Down, Job, Packed};
+use super::call::{KernelCall, Packed, RowAdvance};
 use super::stream_target::{STREAMED_OUTPUTS, StreamTarget};
 use crate::device::cpu::isa::Level;
 use crate::device::cpu::memory::non_temporal;
-use crate::device::cpu::memory::scratch::{LINE, ROUNDING, Scratch};
-use crate::device::cpu::strided::{Addresses, STAY, Steps, Walk, pack};
+use crate::device::cpu::memory::scratch::{CACHE_LINE_BYTES, ROUNDING_BYTES, Scratch};
+use crate::device::cpu::strided::{ByteStrides, IterSpace, Pointers, ZERO_STRIDES, pack};
 use crate::device::cpu::tuning::{
     self, CACHED_ROW_BYTES, L1_SCRATCH_BYTES, PREFETCHED_OPERANDS, STREAM_CHUNK_ELEMENTS,
     STREAMED_ROW_ELEMENTS, STREAMED_ROW_WITH_ENDS_ELEMENTS,
 };
 use crate::device::{MAX_OPERANDS, OperandRef};
 
-impl Job<'_> {
+impl KernelCall<'_> {
     /// Whether rows are worth to be taken in chunks: outputs go past the caches, and every operand is contiguous along rows, or
     /// is read and stands still.
-    pub(crate) fn past_caches(&self, walk: &Walk, slots: &[OperandRef<'_>]) -> bool {
-        if !self.loops.past || !self.streams || self.level == Level::Baseline {
+    pub(crate) fn can_stream(&self, space: &IterSpace, slots: &[OperandRef<'_>]) -> bool {
+        if !self.loops.streaming || !self.streaming || self.level == Level::Baseline {
             return false;
         }
-        let contiguous = |k: usize| walk.inner_step(k) == slots[k].element as isize;
-        let fits = |k: usize| contiguous(k) || (k >= self.outputs && walk.inner_step(k) == 0);
+        let contiguous = |k: usize| space.inner_step(k) == slots[k].element as isize;
+        let fits = |k: usize| contiguous(k) || (k >= self.outputs && space.inner_step(k) == 0);
         // Outputs whose first lines begin at one element do so in every row, if they move by as many elements.
-        let alike = |k: usize| walk.steps_as(k, slots[k].element, 0, slots[0].element);
-        let n = walk.inner();
-        let ends =
-            !n.is_multiple_of(STREAM_CHUNK_ELEMENTS) || (0..self.outputs).any(|k| !walk.is_aligned(k, LINE));
+        let alike = |k: usize| space.same_element_steps(k, slots[k].element, 0, slots[0].element);
+        let n = space.inner();
+        let ends = !n.is_multiple_of(STREAM_CHUNK_ELEMENTS)
+            || (0..self.outputs).any(|k| !space.is_aligned(k, CACHE_LINE_BYTES));
         let worth = n >= if ends { STREAMED_ROW_WITH_ENDS_ELEMENTS } else { STREAMED_ROW_ELEMENTS }
             && (0..slots.len()).all(fits)
             && (0..self.outputs).all(alike);
-        let tiled = (0..slots.len()).filter(|&k| k < self.outputs || walk.inner_step(k) == 0);
+        let tiled = (0..slots.len()).filter(|&k| k < self.outputs || space.inner_step(k) == 0);
         let room = tiled.map(|k| STREAM_CHUNK_ELEMENTS * slots[k].element).sum::<usize>()
-            <= L1_SCRATCH_BYTES - ROUNDING;
-        worth && room && self.before(&walk.address, slots).is_some()
+            <= L1_SCRATCH_BYTES - ROUNDING_BYTES;
+        worth && room && self.elements_before_line(&space.address, slots).is_some()
     }
 
     /// Elements of a row before all outputs begin a cache line, if they do so together.
-    fn before(&self, base: &Addresses, slots: &[OperandRef<'_>]) -> Option<usize> {
+    fn elements_before_line(&self, base: &Pointers, slots: &[OperandRef<'_>]) -> Option<usize> {
         let narrowest = (0..self.outputs).min_by_key(|&k| slots[k].element)?;
-        let before = base[narrowest].align_offset(LINE) / slots[narrowest].element;
+        let elements_before_line = base[narrowest].align_offset(CACHE_LINE_BYTES) / slots[narrowest].element;
         (0..self.outputs)
-            .all(|k| base[k].wrapping_add(before * slots[k].element).addr().is_multiple_of(LINE))
-            .then_some(before)
+            .all(|k| {
+                base[k]
+                    .wrapping_add(elements_before_line * slots[k].element)
+                    .addr()
+                    .is_multiple_of(CACHE_LINE_BYTES)
+            })
+            .then_some(elements_before_line)
     }
 
     /// The pointers of the loads that are fetched, and bytes of a chunk of each.
@@ -55,21 +60,22 @@ impl Job<'_> {
     /// (3.25 → 3.7).
     fn fetched(
         &self,
-        walk: &Walk,
+        space: &IterSpace,
         slots: &[OperandRef<'_>],
-        steps: &Steps,
+        steps: &ByteStrides,
     ) -> ([Option<usize>; PREFETCHED_OPERANDS], usize) {
-        let nbytes = |k: usize| walk.inner() * slots[k].element;
-        let stays =
-            |k: usize| walk.inner_step(k) == 0 || (walk.is_one_row(k) && nbytes(k) <= CACHED_ROW_BYTES);
-        let most = if self.light || self.outputs > 1 { 1 } else { PREFETCHED_OPERANDS };
+        let nbytes = |k: usize| space.inner() * slots[k].element;
+        let stays = |k: usize| {
+            space.inner_step(k) == 0 || (space.is_broadcast_row(k) && nbytes(k) <= CACHED_ROW_BYTES)
+        };
+        let most = if self.cheap || self.outputs > 1 { 1 } else { PREFETCHED_OPERANDS };
         let (mut loads, mut count, mut fetched) = ([None; PREFETCHED_OPERANDS], 0, 0);
         for k in (self.outputs..slots.len()).filter(|&k| !stays(k)) {
             let load = self.reads.iter().position(|&read| self.outputs + read as usize == k);
             let Some(load) = load.map(|load| self.outputs + load) else { continue };
             let of_chunk = steps[load].unsigned_abs();
             let alike = fetched == 0 || fetched == of_chunk;
-            if count == most || !alike || !tuning::is_worth_prefetching(nbytes(k), walk.down(k)) {
+            if count == most || !alike || !tuning::is_worth_prefetching(nbytes(k), space.row_stride(k)) {
                 return ([None; PREFETCHED_OPERANDS], 0);
             }
             (loads[count], fetched) = (Some(load), of_chunk);
@@ -82,14 +88,19 @@ impl Job<'_> {
     ///
     /// # Safety
     /// [`Job::past_caches`] said so; the walk reaches only what the caller of the device promised.
-    pub(crate) unsafe fn by_chunks(&self, walk: &Walk, slots: &[OperandRef<'_>], room: &Scratch<'_>) {
-        let is_still = |k: usize| walk.inner_step(k) == 0;
+    pub(crate) unsafe fn streaming_chunks(
+        &self,
+        space: &IterSpace,
+        slots: &[OperandRef<'_>],
+        room: &Scratch<'_>,
+    ) {
+        let is_still = |k: usize| space.inner_step(k) == 0;
         // A chunk of what stands still, so that to the program all operands are runs; and of outputs.
         let has_tile = |k: usize| k < self.outputs || is_still(k);
         let tiles: Packed = std::array::from_fn(|k| {
             (k < slots.len() && has_tile(k)).then(|| room.take(STREAM_CHUNK_ELEMENTS * slots[k].element))
         });
-        let moved = |base: &Addresses, n: usize| {
+        let moved = |base: &Pointers, n: usize| {
             let mut base = *base;
             for (k, slot) in slots.iter().enumerate().filter(|&(k, _)| !is_still(k)) {
                 base[k] = base[k].wrapping_add(n * slot.element);
@@ -97,22 +108,22 @@ impl Job<'_> {
             base
         };
         // From chunk to chunk the loads move; outputs stay in their tiles.
-        let mut steps = STAY;
+        let mut steps = ZERO_STRIDES;
         for (k, slot) in slots.iter().enumerate().skip(self.outputs).filter(|&(k, _)| !is_still(k)) {
             steps[k] = (STREAM_CHUNK_ELEMENTS * slot.element) as isize;
         }
-        let (steps, n) = (self.spread(&steps), walk.inner());
+        let (steps, n) = (self.expand_loads(&steps), space.inner());
         let nbytes: [usize; STREAMED_OUTPUTS] =
             std::array::from_fn(
                 |k| if k < self.outputs { STREAM_CHUNK_ELEMENTS * slots[k].element } else { 0 },
             );
-        let (loads, fetched) = self.fetched(walk, slots, &steps);
-        let around = walk.around(None);
-        let mut index = around.index_of(0);
-        for _ in 0..around.numel() {
+        let (loads, fetched) = self.fetched(space, slots, &steps);
+        let outer = space.outer_space(None);
+        let mut index = outer.index_of(0);
+        for _ in 0..outer.numel() {
             let mut base = [std::ptr::null_mut::<u8>(); MAX_OPERANDS + 1];
             for (k, slot) in slots.iter().enumerate() {
-                base[k] = around.address_at(k, &index);
+                base[k] = outer.address_at(k, &index);
                 if let (Some(tile), true) = (tiles[k], is_still(k)) {
                     // SAFETY: one element, and room for a chunk of it.
                     unsafe {
@@ -128,7 +139,7 @@ impl Job<'_> {
                     base[k] = tile;
                 }
             }
-            let aside = |from: usize, to: usize| {
+            let compute_apart = |from: usize, to: usize| {
                 for start in (from..to).step_by(STREAM_CHUNK_ELEMENTS) {
                     // A whole one, which has no end that is computed one by one; what is wanted of it leaves.
                     let (chunk, wanted) =
@@ -140,7 +151,7 @@ impl Job<'_> {
                     let at = moved(&base, start);
                     // SAFETY: a chunk of every operand, which is inside the row, and its outputs from their tiles.
                     unsafe {
-                        self.each_row(&here, &STAY, 1, STREAM_CHUNK_ELEMENTS);
+                        self.run_rows(&here, &ZERO_STRIDES, 1, STREAM_CHUNK_ELEMENTS);
                         for k in 0..self.outputs {
                             let element = slots[k].element;
                             non_temporal::copy(
@@ -152,22 +163,22 @@ impl Job<'_> {
                     }
                 }
             };
-            let before = self.before(&base, slots).unwrap_or(n).min(n);
-            let chunks = (n - before) / STREAM_CHUNK_ELEMENTS;
-            aside(0, before);
+            let elements_before_line = self.elements_before_line(&base, slots).unwrap_or(n).min(n);
+            let chunks = (n - elements_before_line) / STREAM_CHUNK_ELEMENTS;
+            compute_apart(0, elements_before_line);
             let mut to = [std::ptr::null_mut(); STREAMED_OUTPUTS];
-            let mut first = moved(&base, before);
+            let mut first = moved(&base, elements_before_line);
             for k in 0..self.outputs {
                 (to[k], first[k]) = (first[k], tiles[k].unwrap_or(std::ptr::null_mut()));
             }
-            let pointers = self.spread(&first);
+            let pointers = self.expand_loads(&first);
             let ahead = loads.map(|load| {
                 load.map_or(std::ptr::null_mut(), |load| {
                     pointers[load].wrapping_add(tuning::L1_PREFETCH_BYTES)
                 })
             });
-            let past = StreamTarget { to, nbytes, ahead, fetched };
-            let down = Down { steps, past: &past };
+            let stream = StreamTarget { to, nbytes, ahead, fetched };
+            let down = RowAdvance { steps, stream: &stream };
             // SAFETY: so many chunks of every load, or one that stands still; outputs have tiles, and begin at cache lines.
             unsafe {
                 (self.loops.rows)(
@@ -179,8 +190,8 @@ impl Job<'_> {
                     &down,
                 )
             };
-            aside(before + chunks * STREAM_CHUNK_ELEMENTS, n);
-            around.advance(&mut index, 1);
+            compute_apart(elements_before_line + chunks * STREAM_CHUNK_ELEMENTS, n);
+            outer.advance(&mut index, 1);
         }
     }
 }

@@ -24,8 +24,8 @@ impl UnwindSafe for CpuBlock {}
 impl RefUnwindSafe for CpuBlock {}
 
 enum Owner {
-    /// Nobody: the block is empty, or who gave it frees it.
-    Nobody,
+    /// NotOwned: the block is empty, or who gave it frees it.
+    NotOwned,
     /// The pool, which gave a block of this capacity; and whether its bytes are zero still, since nobody was told the address.
     Pool(usize, AtomicBool),
     Vec(VecParts),
@@ -54,7 +54,7 @@ unsafe impl Sync for CpuBlock {}
 impl CpuBlock {
     pub(crate) fn new(nbytes: usize, fresh: Init) -> Result<Self> {
         if nbytes == 0 {
-            return Ok(CpuBlock { address: dangling(), nbytes, owner: Owner::Nobody });
+            return Ok(CpuBlock { address: dangling(), nbytes, owner: Owner::NotOwned });
         }
         let Block { address, capacity, zeros } =
             pool::take(nbytes).ok_or(Error::OutOfMemory { op: "allocate", nbytes })?;
@@ -69,7 +69,7 @@ impl CpuBlock {
     /// Room for what an operation needs meanwhile, which nobody has written: large enough to be kept, so that the same
     /// operation takes no new memory the next time.
     pub(crate) fn scratch(nbytes: usize) -> Result<Self> {
-        CpuBlock::new(if nbytes == 0 { 0 } else { nbytes.max(pool::POOLED) }, Init::Unspecified)
+        CpuBlock::new(if nbytes == 0 { 0 } else { nbytes.max(pool::POOLED_BYTES) }, Init::Unspecified)
     }
 
     /// A block in memory of the host that somebody else frees, after this is dropped; it counts as new memory.
@@ -81,7 +81,7 @@ impl CpuBlock {
         if nbytes > 0 {
             pool::count_fresh();
         }
-        CpuBlock { address, nbytes, owner: Owner::Nobody }
+        CpuBlock { address, nbytes, owner: Owner::NotOwned }
     }
 
     pub(crate) fn external(address: *mut u8, nbytes: usize, free: Deleter) -> Self {
@@ -120,7 +120,7 @@ impl CpuBlock {
         if of.element != element {
             return None;
         }
-        self.owner = Owner::Nobody;
+        self.owner = Owner::NotOwned;
         self.nbytes = 0;
         Some((std::mem::replace(&mut self.address, dangling()), len, capacity))
     }
@@ -147,7 +147,7 @@ struct Aligned;
 impl Drop for CpuBlock {
     #[inline]
     fn drop(&mut self) {
-        if !matches!(self.owner, Owner::Nobody) {
+        if !matches!(self.owner, Owner::NotOwned) {
             self.give_back();
         }
     }
@@ -156,8 +156,8 @@ impl Drop for CpuBlock {
 impl CpuBlock {
     #[inline(never)]
     fn give_back(&mut self) {
-        match std::mem::replace(&mut self.owner, Owner::Nobody) {
-            Owner::Nobody => {}
+        match std::mem::replace(&mut self.owner, Owner::NotOwned) {
+            Owner::NotOwned => {}
             // SAFETY: invariant 1: the pool gave it, and nobody else has it.
             Owner::Pool(capacity, zero) => unsafe {
                 let zeros = if zero.into_inner() { self.nbytes } else { 0 };

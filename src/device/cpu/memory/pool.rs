@@ -1,8 +1,8 @@
 //! Large blocks of host memory, kept when they are given back and handed out again.
 //!
 //! A page that the system gives for the first time costs more than writing it does: 64 MiB of fresh 4 KiB pages take ten
-//! times as long as the same 64 MiB again. So blocks from [`POOLED`] bytes on are kept, up to a limit, and those from
-//! [`HUGE`] on stand on 2 MiB pages where the system has them. Smaller blocks come from the global allocator, which keeps
+//! times as long as the same 64 MiB again. So blocks from [`POOLED_BYTES`] bytes on are kept, up to a limit, and those from
+//! [`HUGE_BYTES`] on stand on 2 MiB pages where the system has them. Smaller blocks come from the global allocator, which keeps
 //! its own.
 // Imports: nothing.
 
@@ -13,19 +13,19 @@ use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Every block but a small one starts at a multiple of this: a cache line, and the widest vector register.
-const ALIGNMENT: usize = 64;
+const ALIGNMENT_BYTES: usize = 64;
 /// Blocks below this many bytes are aligned as the widest element is, which allocators do without a detour.
-const SMALL: usize = 1 << 10;
-const SMALL_ALIGNMENT: usize = 16;
+const SMALL_BYTES: usize = 1 << 10;
+const SMALL_ALIGNMENT_BYTES: usize = 16;
 /// Blocks from here on are kept.
-pub(crate) const POOLED: usize = 32 << 10;
+pub(crate) const POOLED_BYTES: usize = 32 << 10;
 /// Blocks from here on are aligned to huge pages and ask for them.
-const HUGE: usize = 4 << 20;
-const HUGE_PAGE: usize = 2 << 20;
+const HUGE_BYTES: usize = 4 << 20;
+const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// How many blocks are kept at most.
-const SLOTS: usize = 128;
+const MAX_KEPT_BLOCKS: usize = 128;
 /// Bytes that are kept unless a program says otherwise.
-const LIMIT: usize = 1 << 30;
+const DEFAULT_LIMIT_BYTES: usize = 1 << 30;
 
 /// The large blocks of the host: those in use, and those kept to be used again; see [`Cpu::memory`](crate::Cpu::memory).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,7 +45,7 @@ pub struct MemoryStatistics {
 
 thread_local! {
     /// How many blocks this thread has had from the system.
-    static FRESH_HERE: Cell<u64> = const { Cell::new(0) };
+    static FRESH_ON_THREAD: Cell<u64> = const { Cell::new(0) };
 }
 
 /// A promise that this thread's operations need no new memory from here to the guard's end; see
@@ -60,12 +60,12 @@ pub struct NoAllocGuard {
 
 impl NoAllocGuard {
     pub(crate) fn new() -> Self {
-        NoAllocGuard { before: FRESH_HERE.get(), here: PhantomData }
+        NoAllocGuard { before: FRESH_ON_THREAD.get(), here: PhantomData }
     }
 
     /// How many blocks of memory came from the system since.
     pub fn allocations(&self) -> u64 {
-        FRESH_HERE.get() - self.before
+        FRESH_ON_THREAD.get() - self.before
     }
 }
 
@@ -84,16 +84,16 @@ impl Drop for NoAllocGuard {
 #[inline]
 pub(crate) fn alignment(nbytes: usize) -> usize {
     match nbytes {
-        0..SMALL => SMALL_ALIGNMENT,
-        SMALL..HUGE => ALIGNMENT,
-        _ => HUGE_PAGE,
+        0..SMALL_BYTES => SMALL_ALIGNMENT_BYTES,
+        SMALL_BYTES..HUGE_BYTES => ALIGNMENT_BYTES,
+        _ => HUGE_PAGE_BYTES,
     }
 }
 
 /// This thread has had a block from the system.
 #[inline]
 pub(crate) fn count_fresh() {
-    FRESH_HERE.set(FRESH_HERE.get() + 1);
+    FRESH_ON_THREAD.set(FRESH_ON_THREAD.get() + 1);
 }
 
 /// A block of the global allocator. Its layout follows from its capacity.
@@ -119,7 +119,7 @@ impl Block {
         let address = NonNull::new(unsafe { std::alloc::alloc(layout) })?;
         count_fresh();
         #[cfg(all(target_os = "linux", not(miri)))]
-        if capacity >= HUGE {
+        if capacity >= HUGE_BYTES {
             unsafe extern "C" {
                 fn madvise(address: *mut u8, nbytes: usize, advice: i32) -> i32;
             }
@@ -142,15 +142,15 @@ impl Block {
 
 struct Pool {
     /// The first `count` are there, the longest kept first.
-    blocks: [Option<Block>; SLOTS],
+    blocks: [Option<Block>; MAX_KEPT_BLOCKS],
     count: usize,
     statistics: MemoryStatistics,
 }
 
 static POOL: Mutex<Pool> = Mutex::new(Pool {
-    blocks: [None; SLOTS],
+    blocks: [None; MAX_KEPT_BLOCKS],
     count: 0,
-    statistics: MemoryStatistics { live: 0, kept: 0, limit: LIMIT, fresh: 0, reused: 0 },
+    statistics: MemoryStatistics { live: 0, kept: 0, limit: DEFAULT_LIMIT_BYTES, fresh: 0, reused: 0 },
 });
 
 fn pool() -> MutexGuard<'static, Pool> {
@@ -184,7 +184,7 @@ impl Pool {
 
     /// The longest kept block, if more is kept than may be.
     fn surplus(&mut self) -> Option<Block> {
-        let full = self.statistics.kept > self.statistics.limit || self.count == SLOTS;
+        let full = self.statistics.kept > self.statistics.limit || self.count == MAX_KEPT_BLOCKS;
         if full && self.count > 0 { self.remove(0) } else { None }
     }
 }
@@ -192,8 +192,8 @@ impl Pool {
 /// Capacities are rounded, so that sizes that differ little use each other's blocks.
 fn capacity_for(nbytes: usize) -> Option<usize> {
     let unit = match nbytes {
-        0..POOLED => return Some(nbytes),
-        POOLED..HUGE => 4 << 10,
+        0..POOLED_BYTES => return Some(nbytes),
+        POOLED_BYTES..HUGE_BYTES => 4 << 10,
         _ => 64 << 10,
     };
     nbytes.checked_next_multiple_of(unit)
@@ -202,7 +202,7 @@ fn capacity_for(nbytes: usize) -> Option<usize> {
 /// A block of at least `nbytes` bytes, which are not 0.
 pub(crate) fn take(nbytes: usize) -> Option<Block> {
     let capacity = capacity_for(nbytes)?;
-    if capacity < POOLED {
+    if capacity < POOLED_BYTES {
         return Block::fresh(capacity);
     }
     let found = pool().find(capacity);
@@ -221,7 +221,7 @@ pub(crate) fn take(nbytes: usize) -> Option<Block> {
 /// # Safety
 /// It came from `take`, and nobody uses it any more.
 pub(crate) unsafe fn give(block: Block) {
-    if block.capacity < POOLED {
+    if block.capacity < POOLED_BYTES {
         // SAFETY: the caller's promise.
         return unsafe { block.free() };
     }
@@ -244,11 +244,11 @@ pub(crate) unsafe fn give(block: Block) {
         // SAFETY: a kept block is nobody's.
         unsafe { block.free() };
     }
-    shed();
+    free_surplus();
 }
 
 /// Frees what is kept beyond the limit; others use the pool meanwhile.
-fn shed() {
+fn free_surplus() {
     loop {
         let Some(block) = pool().surplus() else { return };
         // SAFETY: a kept block is nobody's.
@@ -277,5 +277,5 @@ pub(crate) fn statistics() -> MemoryStatistics {
 
 pub(crate) fn set_limit(nbytes: usize) {
     pool().statistics.limit = nbytes;
-    shed();
+    free_surplus();
 }

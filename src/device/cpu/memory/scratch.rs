@@ -7,21 +7,21 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 /// Bytes of a cache line.
-pub(crate) const LINE: usize = 64;
+pub(crate) const CACHE_LINE_BYTES: usize = 64;
 /// Bytes that rounding up to cache lines can add where every operand takes a part of a [`Scratch`].
-pub(crate) const ROUNDING: usize = LINE * MAX_OPERANDS;
+pub(crate) const ROUNDING_BYTES: usize = CACHE_LINE_BYTES * MAX_OPERANDS;
 
 /// Uninitialized words on the stack. They begin at a cache line, because a vector that spans two cache lines takes twice
 /// as long to load.
 ///
 /// Keep it in a variable of its own: in a struct with an initialized field, the compiler would fill all of it with zeros.
 #[repr(align(64))]
-pub(crate) struct Words<const WORDS: usize>(MaybeUninit<[u64; WORDS]>);
+pub(crate) struct StackScratch<const WORDS: usize>(MaybeUninit<[u64; WORDS]>);
 
-impl<const WORDS: usize> Words<WORDS> {
+impl<const WORDS: usize> StackScratch<WORDS> {
     #[inline(always)]
     pub(crate) const fn uninit() -> Self {
-        Words(MaybeUninit::uninit())
+        StackScratch(MaybeUninit::uninit())
     }
 
     #[inline(always)]
@@ -30,7 +30,7 @@ impl<const WORDS: usize> Words<WORDS> {
     }
 }
 
-/// Hands out parts of a [`Words`], one after another.
+/// Hands out parts of a [`StackScratch`], one after another.
 ///
 /// The parts are written through the pointers that [`take`](Scratch::take) returned. `Scratch` never makes a pointer from
 /// an exclusive reference again, because that would invalidate the pointers given before.
@@ -43,14 +43,14 @@ pub(crate) struct Scratch<'a> {
 
 impl<'a> Scratch<'a> {
     #[inline(always)]
-    pub(crate) fn over<const WORDS: usize>(words: &'a mut Words<WORDS>) -> Self {
+    pub(crate) fn over<const WORDS: usize>(words: &'a mut StackScratch<WORDS>) -> Self {
         Scratch { start: words.as_mut_ptr(), words: WORDS, used: Cell::new(0), _room: PhantomData }
     }
 
     /// The next `nbytes` bytes, from a cache line on. The caller has counted the bytes of all parts.
     pub(crate) fn take(&self, nbytes: usize) -> *mut u8 {
         let at = self.used.get();
-        self.used.set(at + nbytes.next_multiple_of(LINE) / 8);
+        self.used.set(at + nbytes.next_multiple_of(CACHE_LINE_BYTES) / 8);
         assert!(self.used.get() <= self.words, "scratch: blocks are counted before they are taken");
         self.start.wrapping_add(at).cast()
     }

@@ -28,7 +28,7 @@ fn parallel_ranges(n: usize, worth: usize, unit: usize, f: &(dyn Fn(Range<usize>
     // n · task / tasks, which a product could overflow.
     let start =
         |task| if task == tasks { n } else { (n / tasks * task + n % tasks * task / tasks) / unit * unit };
-    super::each(tasks, is_short(worth), &|task| f(start(task)..start(task + 1)));
+    super::for_each_task(tasks, is_short(worth), &|task| f(start(task)..start(task + 1)));
 }
 
 /// Whether work that is worth `worth` tasks is too short to wake threads for it.

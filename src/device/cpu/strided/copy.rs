@@ -1,16 +1,16 @@
 //! Copies between layouts, for elements of any type.
 //!
-//! Rows that stand crosswise are turned, a strip of columns at a time: down a strip each source line is read in order, a
+//! Rows that stand crosswise are turned, a strip of columns at a time: down a strip for_each_space source line is read in order, a
 //! cache line for every square, and the output a few lines a row. Large outputs go past the caches, from a tile in the
 //! first of them where they do not come as they are.
 // Imports: `device`.
 
-use super::iteration::{Order, Walk, each};
+use super::iteration::{AxisOrder, IterSpace, for_each_space};
 use super::pack;
 use super::partition::parallel;
 use crate::device::OperandRef;
 use crate::device::cpu::memory::non_temporal;
-use crate::device::cpu::memory::scratch::{Scratch, Words};
+use crate::device::cpu::memory::scratch::{Scratch, StackScratch};
 use crate::device::cpu::tuning::{
     COPY_TILE_BYTES, L1_PREFETCH_BYTES, STREAM_PIECE_BYTES, STRIP_COLUMNS, is_worth_prefetching,
 };
@@ -21,22 +21,22 @@ use crate::device::cpu::tuning::{
 /// As [`Device::copy`](crate::device::Device::copy).
 pub(crate) unsafe fn copy(sizes: &[usize], to: OperandRef<'_>, from: OperandRef<'_>) {
     let past = non_temporal::pays_off(sizes, &to);
-    each(sizes, &[to, from], Order::OfOutput, &mut |walk| {
-        parallel(walk, 1, &|part| {
-            // SAFETY: the parts of the walk reach only what the caller promised, and each element of `to` once.
+    for_each_space(sizes, &[to, from], AxisOrder::OfOutput, &mut |space| {
+        parallel(space, 1, &|part| {
+            // SAFETY: the parts of the walk reach only what the caller promised, and for_each_space element of `to` once.
             unsafe { copy_part(part, to.element, past) };
             non_temporal::fence();
         });
     });
 }
 
-unsafe fn copy_part(walk: &Walk, element: usize, past: bool) {
-    let [along_to, along_from] = [0, 1].map(|k| walk.inner_step(k));
+unsafe fn copy_part(space: &IterSpace, element: usize, past: bool) {
+    let [along_to, along_from] = [0, 1].map(|k| space.inner_step(k));
     let width = element as isize;
-    let crosswise = if along_from == width { None } else { walk.crosswise(1, element) };
-    let axis = crosswise.or(walk.second());
-    let (height, inner) = (axis.map_or(1, |axis| walk.size(axis)), walk.inner());
-    let [down_to, down_from] = [0, 1].map(|k| axis.map_or(0, |axis| walk.step(axis, k)));
+    let crosswise = if along_from == width { None } else { space.transposed_axis(1, element) };
+    let axis = crosswise.or(space.outer_axis());
+    let (height, inner) = (axis.map_or(1, |axis| space.size(axis)), space.inner());
+    let [down_to, down_from] = [0, 1].map(|k| axis.map_or(0, |axis| space.step(axis, k)));
     let streams = past && along_to == width && 0 < element && element <= 16;
     let (rows, columns) = match crosswise {
         _ if streams && along_from == width => (1, inner),
@@ -44,13 +44,13 @@ unsafe fn copy_part(walk: &Walk, element: usize, past: bool) {
         Some(_) => (height, STRIP_COLUMNS),
         None => (height, inner),
     };
-    let follows = streams && is_worth_prefetching(inner * element, walk.down(1));
-    let mut words = Words::<{ COPY_TILE_BYTES / 8 }>::uninit();
+    let follows = streams && is_worth_prefetching(inner * element, space.row_stride(1));
+    let mut words = StackScratch::<{ COPY_TILE_BYTES / 8 }>::uninit();
     let room = Scratch::over(&mut words).take(COPY_TILE_BYTES);
-    let around = walk.around(axis);
-    let mut index = around.index_of(0);
-    for _ in 0..around.numel() {
-        let [to, from] = [0, 1].map(|k| around.address_at(k, &index));
+    let outer = space.outer_space(axis);
+    let mut index = outer.index_of(0);
+    for _ in 0..outer.numel() {
+        let [to, from] = [0, 1].map(|k| outer.address_at(k, &index));
         for left in (0..inner).step_by(columns) {
             for top in (0..height).step_by(rows) {
                 let (rows, columns) = (rows.min(height - top), columns.min(inner - left));
@@ -98,7 +98,7 @@ unsafe fn copy_part(walk: &Walk, element: usize, past: bool) {
                 }
             }
         }
-        around.advance(&mut index, 1);
+        outer.advance(&mut index, 1);
     }
 }
 

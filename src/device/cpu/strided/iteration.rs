@@ -11,32 +11,32 @@ use std::ops::Range;
 const AXES: usize = MAX_REDUCED;
 
 /// One byte address for each operand, and last the room for what a row holds.
-pub(crate) type Addresses = [*mut u8; MAX_OPERANDS + 1];
+pub(crate) type Pointers = [*mut u8; MAX_OPERANDS + 1];
 
 /// One step in bytes for each address.
-pub(crate) type Steps = [isize; MAX_OPERANDS + 1];
+pub(crate) type ByteStrides = [isize; MAX_OPERANDS + 1];
 
 /// No step: the distances between the rows of a call that has one row.
-pub(crate) const STAY: Steps = [0; MAX_OPERANDS + 1];
+pub(crate) const ZERO_STRIDES: ByteStrides = [0; MAX_OPERANDS + 1];
 
 /// Several operands of one size: axes from the slowest to the fastest, steps in bytes.
 #[derive(Clone, Copy)]
-pub(crate) struct Walk {
+pub(crate) struct IterSpace {
     rank: usize,
     sizes: [usize; AXES],
     steps: [[isize; MAX_OPERANDS]; AXES],
     operands: usize,
-    pub(crate) address: Addresses,
+    pub(crate) address: Pointers,
 }
 
 // SAFETY: addresses only; whoever follows them answers for it (see `Device`, safety 2).
-unsafe impl Send for Walk {}
+unsafe impl Send for IterSpace {}
 // SAFETY: as above.
-unsafe impl Sync for Walk {}
+unsafe impl Sync for IterSpace {}
 
 /// In which order a walk takes the axes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum AxisOrder {
     /// By the falling steps of the first operand, the output: memory is written in order.
     OfOutput,
     /// As they stand.
@@ -46,7 +46,12 @@ pub(crate) enum Order {
 /// Calls `f` with the walks that cover every index inside `sizes` once; none when a size is 0.
 ///
 /// One walk is enough up to 12 axes that do not merge. It is shown, not handed over: it has thousands of bytes.
-pub(crate) fn each(sizes: &[usize], slots: &[OperandRef<'_>], order: Order, f: &mut dyn FnMut(&Walk)) {
+pub(crate) fn for_each_space(
+    sizes: &[usize],
+    slots: &[OperandRef<'_>],
+    order: AxisOrder,
+    f: &mut dyn FnMut(&IterSpace),
+) {
     if sizes.contains(&0) {
         return;
     }
@@ -55,47 +60,53 @@ pub(crate) fn each(sizes: &[usize], slots: &[OperandRef<'_>], order: Order, f: &
         *address = slot.address;
     }
     let spare = sizes.len().saturating_sub(AXES);
-    outer(sizes, slots, order, address, 0..spare, f);
+    for_each_outer(sizes, slots, order, address, 0..spare, f);
 }
 
 /// The walk of sizes that one holds, as those of a row are; none when a size is 0.
-pub(crate) fn only(sizes: &[usize], slots: &[OperandRef<'_>], order: Order) -> Option<Walk> {
+pub(crate) fn single_space(sizes: &[usize], slots: &[OperandRef<'_>], order: AxisOrder) -> Option<IterSpace> {
     let mut only = None;
-    each(sizes, slots, order, &mut |walk| {
-        assert!(only.replace(*walk).is_none(), "the axes of a row fit one walk");
+    for_each_space(sizes, slots, order, &mut |space| {
+        assert!(only.replace(*space).is_none(), "the axes of a row fit one space");
     });
     only
 }
 
-fn outer(
+fn for_each_outer(
     sizes: &[usize],
     slots: &[OperandRef<'_>],
-    order: Order,
-    address: Addresses,
+    order: AxisOrder,
+    address: Pointers,
     spare: Range<usize>,
-    f: &mut dyn FnMut(&Walk),
+    f: &mut dyn FnMut(&IterSpace),
 ) {
     let Range { start: axis, end } = spare;
     if axis == end {
-        return f(&Walk::new(sizes, slots, order, address, end));
+        return f(&IterSpace::new(sizes, slots, order, address, end));
     }
     for index in 0..sizes[axis] {
         let mut moved = address;
         for (address, slot) in moved.iter_mut().zip(slots) {
-            *address = address.wrapping_offset((index as isize).wrapping_mul(step(slot, axis)));
+            *address = address.wrapping_offset((index as isize).wrapping_mul(byte_stride(slot, axis)));
         }
-        outer(sizes, slots, order, moved, axis + 1..end, f);
+        for_each_outer(sizes, slots, order, moved, axis + 1..end, f);
     }
 }
 
-pub(crate) fn step(slot: &OperandRef<'_>, axis: usize) -> isize {
+pub(crate) fn byte_stride(slot: &OperandRef<'_>, axis: usize) -> isize {
     slot.stride[axis].wrapping_mul(slot.element as isize)
 }
 
-impl Walk {
+impl IterSpace {
     /// The walk over the axes from `from` on, which are not more than it holds.
-    fn new(sizes: &[usize], slots: &[OperandRef<'_>], order: Order, address: Addresses, from: usize) -> Walk {
-        let mut walk = Walk {
+    fn new(
+        sizes: &[usize],
+        slots: &[OperandRef<'_>],
+        order: AxisOrder,
+        address: Pointers,
+        from: usize,
+    ) -> IterSpace {
+        let mut space = IterSpace {
             rank: 0,
             sizes: [1; AXES],
             steps: [[0; MAX_OPERANDS]; AXES],
@@ -103,31 +114,31 @@ impl Walk {
             address,
         };
         let slower = |axis: usize, than: usize| match slots.first() {
-            Some(output) if order == Order::OfOutput => {
-                step(output, axis).unsigned_abs() > step(output, than).unsigned_abs()
+            Some(output) if order == AxisOrder::OfOutput => {
+                byte_stride(output, axis).unsigned_abs() > byte_stride(output, than).unsigned_abs()
             }
             _ => false,
         };
         // Insertion sort: stable, so that equal steps stay row-major.
         let mut axes = [0; AXES];
         for axis in (from..sizes.len()).filter(|&axis| sizes[axis] != 1) {
-            let mut at = walk.rank;
+            let mut at = space.rank;
             while at > 0 && slower(axis, axes[at - 1]) {
                 axes[at] = axes[at - 1];
                 at -= 1;
             }
             axes[at] = axis;
-            walk.rank += 1;
+            space.rank += 1;
         }
-        let count = std::mem::take(&mut walk.rank);
+        let count = std::mem::take(&mut space.rank);
         for &axis in &axes[..count] {
             let mut steps = [0; MAX_OPERANDS];
             for (steps, slot) in steps.iter_mut().zip(slots) {
-                *steps = step(slot, axis);
+                *steps = byte_stride(slot, axis);
             }
-            walk.push(sizes[axis], steps);
+            space.push(sizes[axis], steps);
         }
-        walk
+        space
     }
 
     /// Adds a faster axis, merged with the one before where every operand allows it.
@@ -146,8 +157,8 @@ impl Walk {
     }
 
     /// The same walk from other addresses.
-    pub(crate) fn from(&self, address: Addresses) -> Walk {
-        Walk { address, ..*self }
+    pub(crate) fn from(&self, address: Pointers) -> IterSpace {
+        IterSpace { address, ..*self }
     }
 
     /// Number of indices.
@@ -176,21 +187,21 @@ impl Walk {
     }
 
     /// An axis other than the fastest along which operand `k`, of elements of `element` bytes, is contiguous.
-    pub(crate) fn crosswise(&self, k: usize, element: usize) -> Option<usize> {
+    pub(crate) fn transposed_axis(&self, k: usize, element: usize) -> Option<usize> {
         (0..self.rank.saturating_sub(1))
             .rev()
             .find(|&axis| self.steps[axis][k] == element as isize && self.sizes[axis] > 1)
     }
 
     /// Whether other elements of operand `k` that the walk reaches stand between those of a row.
-    pub(crate) fn interleaves(&self, k: usize) -> bool {
+    pub(crate) fn has_gaps_within_row(&self, k: usize) -> bool {
         let inner = self.inner_step(k).unsigned_abs();
         (0..self.rank.saturating_sub(1))
             .any(|axis| self.sizes[axis] > 1 && (1..inner).contains(&self.steps[axis][k].unsigned_abs()))
     }
 
     /// Whether operand `k`, of elements of `element` bytes, moves by as many elements as operand `other` along every axis.
-    pub(crate) fn steps_as(&self, k: usize, element: usize, other: usize, of_other: usize) -> bool {
+    pub(crate) fn same_element_steps(&self, k: usize, element: usize, other: usize, of_other: usize) -> bool {
         self.steps[..self.rank].iter().all(|steps| {
             steps[k].wrapping_mul(of_other as isize) == steps[other].wrapping_mul(element as isize)
         })
@@ -204,7 +215,7 @@ impl Walk {
     }
 
     /// The axis before the fastest, if there is one.
-    pub(crate) fn second(&self) -> Option<usize> {
+    pub(crate) fn outer_axis(&self) -> Option<usize> {
         self.rank.checked_sub(2)
     }
 
@@ -219,25 +230,25 @@ impl Walk {
     }
 
     /// The walk over the axes that are neither `axis` nor the fastest.
-    pub(crate) fn around(&self, axis: Option<usize>) -> Walk {
-        let mut around = *self;
-        around.rank = 0;
+    pub(crate) fn outer_space(&self, axis: Option<usize>) -> IterSpace {
+        let mut outer = *self;
+        outer.rank = 0;
         for other in (0..self.rank.saturating_sub(1)).filter(|&other| Some(other) != axis) {
-            around.sizes[around.rank] = self.sizes[other];
-            around.steps[around.rank] = self.steps[other];
-            around.rank += 1;
+            outer.sizes[outer.rank] = self.sizes[other];
+            outer.steps[outer.rank] = self.steps[other];
+            outer.rank += 1;
         }
-        around
+        outer
     }
 
     /// Whether there are several rows, and operand `k` has one for all of them.
-    pub(crate) fn is_one_row(&self, k: usize) -> bool {
+    pub(crate) fn is_broadcast_row(&self, k: usize) -> bool {
         self.rank > 1 && (0..self.rank - 1).all(|axis| self.step(axis, k) == 0)
     }
 
     /// Bytes from one row of operand `k` to the next along the axis before the fastest; without one, the length of the row.
-    pub(crate) fn down(&self, k: usize) -> isize {
-        self.second()
+    pub(crate) fn row_stride(&self, k: usize) -> isize {
+        self.outer_axis()
             .map_or_else(|| self.inner_step(k).wrapping_mul(self.inner() as isize), |axis| self.step(axis, k))
     }
 
@@ -248,12 +259,12 @@ impl Walk {
 
     /// The two fastest axes, where so many rows are one, and what is left of them. Operands are one run over both, or stay
     /// along the slower one: these have such a row.
-    pub(crate) fn joined(&self, times: usize, slots: &[OperandRef<'_>]) -> [Option<Walk>; 2] {
+    pub(crate) fn repeated(&self, times: usize, slots: &[OperandRef<'_>]) -> [Option<IterSpace>; 2] {
         let (rows, n) = (self.sizes[self.rank - 2], self.sizes[self.rank - 1]);
         let down = self.steps[self.rank - 2].map(|step| step.wrapping_mul(times as isize));
         let steps = std::array::from_fn(|k| slots.get(k).map_or(0, |slot| slot.element as isize));
         let (high, left) = (rows / times, rows % times);
-        let (mut whole, mut rest) = (Walk { rank: 0, ..*self }, Walk { rank: 0, ..*self });
+        let (mut whole, mut rest) = (IterSpace { rank: 0, ..*self }, IterSpace { rank: 0, ..*self });
         if high > 1 {
             whole.push(high, down);
         }
@@ -266,8 +277,8 @@ impl Walk {
     }
 
     /// The index of position `at`, axis by axis.
-    pub(crate) fn index_of(&self, mut at: usize) -> Index {
-        let mut index = Index { at: [0; AXES] };
+    pub(crate) fn index_of(&self, mut at: usize) -> Position {
+        let mut index = Position { at: [0; AXES] };
         for axis in (0..self.rank).rev() {
             index.at[axis] = at % self.sizes[axis];
             at /= self.sizes[axis];
@@ -276,7 +287,7 @@ impl Walk {
     }
 
     /// Where operand `k` stands at `index`.
-    pub(crate) fn address_at(&self, k: usize, index: &Index) -> *mut u8 {
+    pub(crate) fn address_at(&self, k: usize, index: &Position) -> *mut u8 {
         let axes = 0..self.rank;
         let offset = axes.fold(0isize, |sum, axis| {
             sum.wrapping_add((index.at[axis] as isize).wrapping_mul(self.steps[axis][k]))
@@ -285,7 +296,7 @@ impl Walk {
     }
 
     /// Moves `index` by `count` positions along the fastest axis, carrying over at its end.
-    pub(crate) fn advance(&self, index: &mut Index, count: usize) {
+    pub(crate) fn advance(&self, index: &mut Position, count: usize) {
         let mut carry = count;
         for axis in (0..self.rank).rev() {
             let (at, size) = (index.at[axis] + carry, self.sizes[axis]);
@@ -299,31 +310,31 @@ impl Walk {
     }
 
     /// How many positions are left on the fastest axis from `index` on.
-    pub(crate) fn left_in_row(&self, index: &Index) -> usize {
+    pub(crate) fn left_in_row(&self, index: &Position) -> usize {
         if self.rank == 0 { 1 } else { self.sizes[self.rank - 1] - index.at[self.rank - 1] }
     }
 
     /// The part of this number of `parts`, of about one size; `None` where there are not so many indices.
     ///
     /// It is cut in two along the slowest axis that has two indices, until it is one part.
-    pub(super) fn part(&self, mut part: usize, mut parts: usize) -> Option<Walk> {
-        let mut walk = *self;
+    pub(super) fn part(&self, mut part: usize, mut parts: usize) -> Option<IterSpace> {
+        let mut space = *self;
         while parts > 1 {
-            let Some(axis) = (0..walk.rank).find(|&axis| walk.sizes[axis] > 1) else {
-                return (part == 0).then_some(walk);
+            let Some(axis) = (0..space.rank).find(|&axis| space.sizes[axis] > 1) else {
+                return (part == 0).then_some(space);
             };
-            let (size, half) = (walk.sizes[axis], parts / 2);
+            let (size, half) = (space.sizes[axis], parts / 2);
             // size · half / parts, which a product could overflow.
             let size = (size / parts * half + size % parts * half / parts).max(1);
             if part < half {
-                (walk.sizes[axis], parts) = (size, half);
+                (space.sizes[axis], parts) = (size, half);
             } else {
-                walk.sizes[axis] -= size;
-                walk.skip(axis, size);
+                space.sizes[axis] -= size;
+                space.skip(axis, size);
                 (part, parts) = (part - half, parts - half);
             }
         }
-        Some(walk)
+        Some(space)
     }
 
     /// Moves the addresses by `count` indices of an axis.
@@ -335,7 +346,7 @@ impl Walk {
     }
 
     /// The first `first` indices of the fastest axis, and the others.
-    pub(crate) fn cut_inner(&self, first: usize) -> (Walk, Walk) {
+    pub(crate) fn cut_inner(&self, first: usize) -> (IterSpace, IterSpace) {
         let (axis, mut front, mut back) = (self.rank - 1, *self, *self);
         front.sizes[axis] = first;
         back.sizes[axis] -= first;
@@ -346,7 +357,7 @@ impl Walk {
 
 /// A position in a walk.
 #[derive(Clone, Copy)]
-pub(crate) struct Index {
+pub(crate) struct Position {
     at: [usize; AXES],
 }
 
@@ -356,8 +367,8 @@ pub(crate) fn numel(sizes: &[usize]) -> usize {
 }
 
 /// The number of indices, if every operand is one row-major run: then there is nothing to walk, and nobody pays for the
-/// making of a [`Walk`].
-pub(crate) fn one_run(
+/// making of a [`IterSpace`].
+pub(crate) fn contiguous_numel(
     sizes: &[usize],
     outputs: &[OperandRef<'_>],
     inputs: &[OperandRef<'_>],
@@ -375,7 +386,7 @@ pub(crate) fn one_run(
 
 /// The number of indices inside `sizes`, and, where there was 0, the step of each operand along them in bytes, if they are
 /// one axis to every operand; the first of them is axis `first` of the operands.
-pub(crate) fn one_axis(
+pub(crate) fn as_single_axis(
     sizes: &[usize],
     first: usize,
     slots: &[OperandRef<'_>],
@@ -384,7 +395,7 @@ pub(crate) fn one_axis(
     let mut total = 1usize;
     for (axis, &size) in sizes.iter().enumerate().rev().filter(|&(_, &size)| size != 1) {
         for (steps, slot) in steps.iter_mut().zip(slots) {
-            let here = step(slot, first + axis);
+            let here = byte_stride(slot, first + axis);
             if total == 1 {
                 *steps = here;
             } else if here != steps.wrapping_mul(total as isize) {

@@ -1,7 +1,7 @@
 //! Strided elements to contiguous ones and back, for elements of any type: bytes by their size.
 // Imports: nothing.
 
-use super::iteration::{Index, Walk};
+use super::iteration::{IterSpace, Position};
 use super::transpose::transpose;
 use crate::device::cpu::isa::{self, Loop};
 pub(crate) use crate::device::cpu::memory::non_temporal::{copy as stream, fence};
@@ -12,22 +12,29 @@ use std::mem::MaybeUninit;
 ///
 /// # Safety
 /// The operand reaches readable elements; `to` has room for `n`.
-pub(crate) unsafe fn gather(walk: &Walk, k: usize, mut index: Index, n: usize, element: usize, to: *mut u8) {
+pub(crate) unsafe fn gather(
+    space: &IterSpace,
+    k: usize,
+    mut index: Position,
+    n: usize,
+    element: usize,
+    to: *mut u8,
+) {
     let mut done = 0;
     while done < n {
-        let row = walk.left_in_row(&index).min(n - done);
+        let row = space.left_in_row(&index).min(n - done);
         // SAFETY: `row` elements of this row, and room for them.
         unsafe {
             strided(
                 to.add(done * element),
                 element as isize,
-                walk.address_at(k, &index),
-                walk.inner_step(k),
+                space.address_at(k, &index),
+                space.inner_step(k),
                 row,
                 element,
             )
         };
-        walk.advance(&mut index, row);
+        space.advance(&mut index, row);
         done += row;
     }
 }
@@ -37,28 +44,28 @@ pub(crate) unsafe fn gather(walk: &Walk, k: usize, mut index: Index, n: usize, e
 /// # Safety
 /// The operand reaches writable elements; `from` holds `n`.
 pub(crate) unsafe fn scatter(
-    walk: &Walk,
+    space: &IterSpace,
     k: usize,
-    mut index: Index,
+    mut index: Position,
     n: usize,
     element: usize,
     from: *const u8,
 ) {
     let mut done = 0;
     while done < n {
-        let row = walk.left_in_row(&index).min(n - done);
+        let row = space.left_in_row(&index).min(n - done);
         // SAFETY: `row` elements of this row, all of them there.
         unsafe {
             strided(
-                walk.address_at(k, &index),
-                walk.inner_step(k),
+                space.address_at(k, &index),
+                space.inner_step(k),
                 from.add(done * element).cast_mut(),
                 element as isize,
                 row,
                 element,
             )
         };
-        walk.advance(&mut index, row);
+        space.advance(&mut index, row);
         done += row;
     }
 }
@@ -80,13 +87,13 @@ pub(crate) unsafe fn strided(
         // SAFETY: two contiguous rows that do not overlap.
         return unsafe { std::ptr::copy_nonoverlapping(from, to, n * element) };
     }
-    // SAFETY: as the caller promises; each element is moved whole, as bytes that may hold any type.
+    // SAFETY: as the caller promises; copy_words element is moved whole, as bytes that may hold any type.
     unsafe {
         match element {
-            1 => each::<u8>(to, to_step, from, from_step, n),
-            2 => each::<u16>(to, to_step, from, from_step, n),
-            4 => each::<u32>(to, to_step, from, from_step, n),
-            8 => each::<u64>(to, to_step, from, from_step, n),
+            1 => copy_words::<u8>(to, to_step, from, from_step, n),
+            2 => copy_words::<u16>(to, to_step, from, from_step, n),
+            4 => copy_words::<u32>(to, to_step, from, from_step, n),
+            8 => copy_words::<u64>(to, to_step, from, from_step, n),
             _ => {
                 for i in 0..n as isize {
                     std::ptr::copy_nonoverlapping(
@@ -100,18 +107,18 @@ pub(crate) unsafe fn strided(
     }
 }
 
-/// `WORD` is as wide as an element. Words may be uninitialized, as padding is, and are moved at any address.
-unsafe fn each<WORD: Copy>(to: *mut u8, to_step: isize, from: *const u8, from_step: isize, n: usize) {
+/// `WORD` is as wide as an element. StackScratch may be uninitialized, as padding is, and are moved at any address.
+unsafe fn copy_words<WORD: Copy>(to: *mut u8, to_step: isize, from: *const u8, from_step: isize, n: usize) {
     let (to, from) = (to.cast::<MaybeUninit<WORD>>(), from.cast::<MaybeUninit<WORD>>());
     if n as isize >= CONSTANT_STRIDE_ELEMENTS && to_step == size_of::<WORD>() as isize {
         let row = (to, from, n);
         match from_step / to_step {
             _ if from_step % to_step != 0 => {}
-            -1 => return isa::dispatch_two(By::<WORD, -1>(row)),
-            0 => return isa::dispatch_two(By::<WORD, 0>(row)),
-            2 => return isa::dispatch_two(By::<WORD, 2>(row)),
-            3 => return isa::dispatch_two(By::<WORD, 3>(row)),
-            4 => return isa::dispatch_two(By::<WORD, 4>(row)),
+            -1 => return isa::dispatch_up_to_avx2(ConstantStride::<WORD, -1>(row)),
+            0 => return isa::dispatch_up_to_avx2(ConstantStride::<WORD, 0>(row)),
+            2 => return isa::dispatch_up_to_avx2(ConstantStride::<WORD, 2>(row)),
+            3 => return isa::dispatch_up_to_avx2(ConstantStride::<WORD, 3>(row)),
+            4 => return isa::dispatch_up_to_avx2(ConstantStride::<WORD, 4>(row)),
             _ => {}
         }
     }
@@ -133,9 +140,11 @@ unsafe fn each<WORD: Copy>(to: *mut u8, to_step: isize, from: *const u8, from_st
 }
 
 /// A row of words to contiguous ones, with a step that is a constant: such a loop vectorizes.
-struct By<WORD: Copy, const STEP: isize>((*mut MaybeUninit<WORD>, *const MaybeUninit<WORD>, usize));
+struct ConstantStride<WORD: Copy, const STEP: isize>(
+    (*mut MaybeUninit<WORD>, *const MaybeUninit<WORD>, usize),
+);
 
-impl<WORD: Copy, const STEP: isize> Loop for By<WORD, STEP> {
+impl<WORD: Copy, const STEP: isize> Loop for ConstantStride<WORD, STEP> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
@@ -151,9 +160,9 @@ impl<WORD: Copy, const STEP: isize> Loop for By<WORD, STEP> {
     }
 }
 
-/// Copies rows and columns of elements to others; each end has its steps from row to row and from column to column, in bytes.
+/// Copies rows and columns of elements to others; copy_words end has its steps from row to row and from column to column, in bytes.
 ///
-/// Where rows stand crosswise at one end, contiguous from row to row, and along at the other, squares of them are turned;
+/// Where rows stand crosswise at one end, contiguous from row to row, and along at the other, squares of them are copy_columns;
 /// else such rows are copied column by column: a whole cache line at a time. Where an end of step 0 takes many elements the
 /// last one is left there.
 ///
@@ -179,19 +188,19 @@ pub(crate) unsafe fn rectangle(
     let still = from_steps[1] == 0; // one element a row, not a column
     if from_steps[0] == width && to_steps[1] == width && !still {
         // SAFETY: as the caller promises.
-        if unsafe { transposed(to, to_steps[0], from, from_steps[1], [rows, columns], element) } {
+        if unsafe { transpose_words(to, to_steps[0], from, from_steps[1], [rows, columns], element) } {
             return;
         }
     }
     if to_steps[0] == width && from_steps[1] == width {
         // SAFETY: as the caller promises.
-        if unsafe { transposed(to, to_steps[1], from, from_steps[0], [columns, rows], element) } {
+        if unsafe { transpose_words(to, to_steps[1], from, from_steps[0], [columns, rows], element) } {
             return;
         }
     }
     if [to_steps[0], from_steps[0]].contains(&width) && !still {
         // SAFETY: as the caller promises.
-        return unsafe { turned(to, to_steps, from, from_steps, [rows, columns], element) };
+        return unsafe { copy_columns(to, to_steps, from, from_steps, [rows, columns], element) };
     }
     for r in 0..rows as isize {
         // SAFETY: as the caller promises.
@@ -212,7 +221,7 @@ pub(crate) unsafe fn rectangle(
 ///
 /// # Safety
 /// As [`transpose`], for words of `element` bytes.
-unsafe fn transposed(
+unsafe fn transpose_words(
     to: *mut u8,
     to_pitch: isize,
     from: *const u8,
@@ -237,7 +246,7 @@ unsafe fn transposed(
 ///
 /// # Safety
 /// Both tiles are there, they do not overlap, elements are `element` bytes.
-unsafe fn turned(
+unsafe fn copy_columns(
     to: *mut u8,
     to_steps: [isize; 2],
     from: *const u8,
@@ -248,11 +257,11 @@ unsafe fn turned(
     // SAFETY: as the caller promises.
     unsafe {
         match element {
-            1 => columns_of::<u8, 64>(to, to_steps, from, from_steps, [rows, columns]),
-            2 => columns_of::<u16, 32>(to, to_steps, from, from_steps, [rows, columns]),
-            4 => columns_of::<u32, 16>(to, to_steps, from, from_steps, [rows, columns]),
-            8 => columns_of::<u64, 8>(to, to_steps, from, from_steps, [rows, columns]),
-            16 => columns_of::<u128, 4>(to, to_steps, from, from_steps, [rows, columns]),
+            1 => columns_of_words::<u8, 64>(to, to_steps, from, from_steps, [rows, columns]),
+            2 => columns_of_words::<u16, 32>(to, to_steps, from, from_steps, [rows, columns]),
+            4 => columns_of_words::<u32, 16>(to, to_steps, from, from_steps, [rows, columns]),
+            8 => columns_of_words::<u64, 8>(to, to_steps, from, from_steps, [rows, columns]),
+            16 => columns_of_words::<u128, 4>(to, to_steps, from, from_steps, [rows, columns]),
             _ => {
                 for c in 0..columns as isize {
                     let (to, from) = (to.offset(c * to_steps[1]), from.offset(c * from_steps[1]));
@@ -264,7 +273,7 @@ unsafe fn turned(
 }
 
 /// `LINE` elements are a cache line.
-unsafe fn columns_of<WORD: Copy, const LINE: usize>(
+unsafe fn columns_of_words<WORD: Copy, const LINE: usize>(
     to: *mut u8,
     to_steps: [isize; 2],
     from: *const u8,
@@ -272,7 +281,7 @@ unsafe fn columns_of<WORD: Copy, const LINE: usize>(
     [rows, columns]: [usize; 2],
 ) {
     for c in 0..columns as isize {
-        // SAFETY: as the caller of `turned` promises.
+        // SAFETY: as the caller of `copy_columns` promises.
         unsafe {
             let (to, from) = (to.offset(c * to_steps[1]), from.offset(c * from_steps[1]));
             let one = |r: isize| {

@@ -1,7 +1,7 @@
 //! How an iteration space is cut into the tasks of several threads.
 // Imports: nothing of the crate.
 
-use super::iteration::Walk;
+use super::iteration::IterSpace;
 use crate::device::cpu::parallel::{self, partition};
 use crate::device::cpu::tuning::TASK_ELEMENTS;
 
@@ -9,17 +9,17 @@ use crate::device::cpu::tuning::TASK_ELEMENTS;
 /// elements.
 ///
 /// The number of parts depends on the number of threads, so the result of `f` for an index must not depend on its part.
-pub(crate) fn parallel(walk: &Walk, weight: usize, f: &(dyn Fn(&Walk) + Sync)) {
-    parallel_by(walk, weight, 1, f);
+pub(crate) fn parallel(space: &IterSpace, weight: usize, f: &(dyn Fn(&IterSpace) + Sync)) {
+    parallel_by(space, weight, 1, f);
 }
 
 /// As [`parallel`], in parts of about `least` indices or more.
-pub(crate) fn parallel_by(walk: &Walk, weight: usize, least: usize, f: &(dyn Fn(&Walk) + Sync)) {
-    let worth = (walk.numel().saturating_mul(weight) / TASK_ELEMENTS).min(walk.numel() / least);
+pub(crate) fn parallel_by(space: &IterSpace, weight: usize, least: usize, f: &(dyn Fn(&IterSpace) + Sync)) {
+    let worth = (space.numel().saturating_mul(weight) / TASK_ELEMENTS).min(space.numel() / least);
     match partition::tasks(worth) {
-        1 => f(walk),
-        tasks => parallel::each(tasks, partition::is_short(worth), &|task| {
-            walk.part(task, tasks).iter().for_each(f)
+        1 => f(space),
+        tasks => parallel::for_each_task(tasks, partition::is_short(worth), &|task| {
+            space.part(task, tasks).iter().for_each(f)
         }),
     }
 }
@@ -28,7 +28,7 @@ pub(crate) fn parallel_by(walk: &Walk, weight: usize, least: usize, f: &(dyn Fn(
 mod tests {
     use super::*;
     use crate::device::OperandRef;
-    use crate::device::cpu::strided::{Order, each};
+    use crate::device::cpu::strided::{AxisOrder, for_each_space};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
@@ -36,8 +36,8 @@ mod tests {
         let (sizes, stride) = ([3, 1 << 20], [1 << 21, 1]);
         let slot = OperandRef { address: std::ptr::null_mut(), stride: &stride, element: 4 };
         let (indices, largest) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        each(&sizes, &[slot], Order::OfOutput, &mut |walk| {
-            parallel(walk, 1, &|part| {
+        for_each_space(&sizes, &[slot], AxisOrder::OfOutput, &mut |space| {
+            parallel(space, 1, &|part| {
                 indices.fetch_add(part.numel(), Ordering::Relaxed);
                 largest.fetch_max(part.numel(), Ordering::Relaxed);
             });

@@ -21,33 +21,33 @@ pub(crate) unsafe fn transpose<WORD: Copy>(
     from_pitch: isize,
     [rows, columns]: [usize; 2],
 ) {
-    let turn = Turn { to, to_pitch, from, from_pitch };
+    let part = Transpose { to, to_pitch, from, from_pitch };
     // SAFETY: the caller's promise.
-    unsafe { turn.part::<WORD>(0..rows, 0..columns, How::Widest) }
+    unsafe { part.part::<WORD>(0..rows, 0..columns, VectorWidth::Widest) }
 }
 
 /// In which vectors, the widest first: what is left at the edges is turned in narrower ones.
 #[derive(Clone, Copy)]
-enum How {
+enum VectorWidth {
     Widest,
     Narrow,
-    Words,
+    StackScratch,
 }
 
-struct Turn {
+struct Transpose {
     to: *mut u8,
     to_pitch: isize,
     from: *const u8,
     from_pitch: isize,
 }
 
-impl Turn {
-    unsafe fn part<WORD: Copy>(&self, rows: Range<usize>, columns: Range<usize>, how: How) {
-        let (side, next) = match how {
-            How::Widest => (widest(size_of::<WORD>()), How::Narrow),
-            How::Narrow => (narrow(size_of::<WORD>()), How::Words),
+impl Transpose {
+    unsafe fn part<WORD: Copy>(&self, rows: Range<usize>, columns: Range<usize>, width: VectorWidth) {
+        let (side, next) = match width {
+            VectorWidth::Widest => (widest(size_of::<WORD>()), VectorWidth::Narrow),
+            VectorWidth::Narrow => (narrow(size_of::<WORD>()), VectorWidth::StackScratch),
             // SAFETY: the caller's promise.
-            How::Words => return unsafe { self.words::<WORD>(rows, columns) },
+            VectorWidth::StackScratch => return unsafe { self.words::<WORD>(rows, columns) },
         };
         let whole = |range: &Range<usize>| range.start + (range.end - range.start) / side.max(1) * side;
         let (bottom, right) = (whole(&rows), whole(&columns));
@@ -55,10 +55,10 @@ impl Turn {
         // SAFETY: the caller's promise; `widest` says what this processor has, and every one has the narrow vectors.
         unsafe {
             let (rows, columns) = (rows.start..bottom, columns.start..right);
-            match (how, size_of::<WORD>()) {
+            match (width, size_of::<WORD>()) {
                 _ if rows.is_empty() || columns.is_empty() => {}
-                (How::Widest, 4) => self.squares_of_16(rows, columns),
-                (How::Widest, _) => self.squares_of_8(rows, columns),
+                (VectorWidth::Widest, 4) => self.squares_of_16(rows, columns),
+                (VectorWidth::Widest, _) => self.squares_of_8(rows, columns),
                 (_, 1) => self.narrow_squares::<16>(rows, columns),
                 (_, 2) => self.narrow_squares::<8>(rows, columns),
                 (_, 4) => self.narrow_squares::<4>(rows, columns),
@@ -114,19 +114,19 @@ fn narrow(word: usize) -> usize {
 
 #[cfg(target_arch = "x86_64")]
 mod vectors {
-    use super::Turn;
+    use super::Transpose;
     use std::arch::x86_64::*;
     use std::ops::Range;
 
     /// Turns the squares of some rows and columns: `$side` vectors are loaded, interleaved round by round, and stored.
     macro_rules! squares {
-        ($turn:ident, $rows:ident, $columns:ident, $side:expr, $vector:ty, |$a:ident, $b:ident| $low:expr, $high:expr) => {
+        ($of:ident, $rows:ident, $columns:ident, $side:expr, $vector:ty, |$a:ident, $b:ident| $low:expr, $high:expr) => {
             let word = size_of::<$vector>() / $side;
             for row in $rows.step_by($side) {
                 for column in $columns.clone().step_by($side) {
                     let mut lines: [$vector; $side] = std::array::from_fn(|i| {
                         // SAFETY: the caller's promise: a line of the square.
-                        unsafe { $turn.source(row, column + i, word).cast::<$vector>().read_unaligned() }
+                        unsafe { $of.source(row, column + i, word).cast::<$vector>().read_unaligned() }
                     });
                     let mut done = 1;
                     while done < $side {
@@ -139,15 +139,15 @@ mod vectors {
                     }
                     for (i, line) in lines.into_iter().enumerate() {
                         // SAFETY: as above.
-                        unsafe { $turn.place(row + i, column, word).cast::<$vector>().write_unaligned(line) };
+                        unsafe { $of.place(row + i, column, word).cast::<$vector>().write_unaligned(line) };
                     }
                 }
             }
         };
     }
 
-    impl Turn {
-        /// Words of 4 bytes.
+    impl Transpose {
+        /// StackScratch of 4 bytes.
         #[target_feature(enable = "avx512f")]
         pub(crate) unsafe fn squares_of_16(&self, rows: Range<usize>, columns: Range<usize>) {
             let low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
@@ -163,7 +163,7 @@ mod vectors {
             );
         }
 
-        /// Words of 8 bytes.
+        /// StackScratch of 8 bytes.
         #[target_feature(enable = "avx512f")]
         pub(crate) unsafe fn squares_of_8(&self, rows: Range<usize>, columns: Range<usize>) {
             let low = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
@@ -179,7 +179,7 @@ mod vectors {
             );
         }
 
-        /// Words of 16 / `SIDE` bytes.
+        /// StackScratch of 16 / `SIDE` bytes.
         pub(crate) unsafe fn narrow_squares<const SIDE: usize>(
             &self,
             rows: Range<usize>,

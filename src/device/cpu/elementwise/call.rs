@@ -4,9 +4,9 @@
 use super::stream_target::StreamTarget;
 use crate::device::cpu::isa::Level;
 use crate::device::cpu::memory::non_temporal;
-use crate::device::cpu::memory::scratch::Words;
+use crate::device::cpu::memory::scratch::StackScratch;
 use crate::device::cpu::parallel::partition;
-use crate::device::cpu::strided::{Addresses, STAY, Steps, pack};
+use crate::device::cpu::strided::{ByteStrides, Pointers, ZERO_STRIDES, pack};
 use crate::device::cpu::tuning::ALIAS_WINDOW_BYTES;
 use crate::device::{MAX_OPERANDS, OperandRef};
 
@@ -21,32 +21,32 @@ pub(crate) type RowsFn = unsafe fn(
     rows: usize,
     n: usize,
     pointers: *const *mut u8,
-    down: *const Down,
+    down: *const RowAdvance,
 );
 
 /// What is done from row to row.
-pub(crate) struct Down {
+pub(crate) struct RowAdvance {
     /// What each pointer moves by.
-    pub(crate) steps: Steps,
+    pub(crate) steps: ByteStrides,
     /// Where the outputs of a row go on to, or null.
-    pub(crate) past: *const StreamTarget,
+    pub(crate) stream: *const StreamTarget,
 }
 
 /// What is done for one row.
-pub(super) const ONE: &Down = &Down { steps: STAY, past: std::ptr::null() };
+pub(super) const SINGLE_ROW: &RowAdvance = &RowAdvance { steps: ZERO_STRIDES, stream: std::ptr::null() };
 
 /// The contiguous loops of a program.
 #[derive(Clone, Copy)]
 pub(crate) struct Loops {
     pub(crate) rows: RowsFn,
     /// The same for a program of two loads of which the first, or the second, has one element a row.
-    pub(crate) still: [Option<RowsFn>; 2],
+    pub(crate) broadcast_row: [Option<RowsFn>; 2],
     /// Whether `rows` takes rows on past the caches; see `stream_target.rs`.
-    pub(crate) past: bool,
+    pub(crate) streaming: bool,
 }
 
 /// Outputs, then inputs.
-pub(crate) fn together<'a>(
+pub(crate) fn concat_operands<'a>(
     outputs: &[OperandRef<'a>],
     inputs: &[OperandRef<'a>],
 ) -> [OperandRef<'a>; MAX_OPERANDS] {
@@ -57,7 +57,7 @@ pub(crate) fn together<'a>(
 }
 
 /// A kernel and its program, without their type: so that what feeds it is compiled once.
-pub(crate) struct Job<'a> {
+pub(crate) struct KernelCall<'a> {
     pub(crate) loops: Loops,
     pub(crate) program: *const (),
     /// How many operands are written: the first.
@@ -68,24 +68,24 @@ pub(crate) struct Job<'a> {
     /// The instructions of its loops, which this processor has: `isa::level` or `tuning::memory_bound_level`.
     pub(crate) level: Level,
     /// Whether it computes in a few instructions.
-    pub(crate) light: bool,
+    pub(crate) cheap: bool,
     /// Whether outputs go past the caches.
-    pub(crate) streams: bool,
+    pub(crate) streaming: bool,
     /// Whether outputs go through the caches, are larger than these, and little is computed: memory is what it waits for.
-    pub(crate) waits: bool,
+    pub(crate) memory_bound: bool,
 }
 // SAFETY: programs are `Send + Sync` by their trait's bounds and outlive the job.
-unsafe impl Sync for Job<'_> {}
+unsafe impl Sync for KernelCall<'_> {}
 
 /// Where the elements of each operand are packed; `None` where they can be used as they stand.
 pub(crate) type Packed = [Option<*mut u8>; MAX_OPERANDS];
 
-impl Job<'_> {
+impl KernelCall<'_> {
     /// Operands that are one contiguous run each, without threads: nothing to walk. At most `FEW` outputs and loads.
     ///
     /// Inlined, since the numbers of operands are known where it is called, and little is left then.
     #[inline(always)]
-    pub(crate) unsafe fn one_run<const FEW: usize>(
+    pub(crate) unsafe fn run_contiguous<const FEW: usize>(
         &self,
         n: usize,
         outputs: &[OperandRef<'_>],
@@ -107,18 +107,23 @@ impl Job<'_> {
                 .any(|slot| output.address.addr().wrapping_sub(slot.address.addr()) < ALIAS_WINDOW_BYTES)
         {
             // SAFETY: the caller's promise.
-            return unsafe { self.aside(n, n * output.element, in_place, &mut pointers) };
+            return unsafe { self.via_staging(n, n * output.element, in_place, &mut pointers) };
         }
         // SAFETY: the caller's promise.
-        unsafe { (self.loops.rows)(self.level, self.program, 1, n, pointers.as_ptr(), ONE) };
+        unsafe { (self.loops.rows)(self.level, self.program, 1, n, pointers.as_ptr(), SINGLE_ROW) };
     }
 
-    /// As [`one_run`](Job::one_run), shared by threads: each takes parts of the run.
+    /// As [`run_contiguous`](KernelCall::run_contiguous), shared by threads: each takes parts of the run.
     ///
     /// # Safety
     /// The kernel's promise, for `n` elements.
-    pub(crate) unsafe fn run(&self, n: usize, outputs: &[OperandRef<'_>], inputs: &[OperandRef<'_>]) {
-        let slots = together(outputs, inputs);
+    pub(crate) unsafe fn run_contiguous_parallel(
+        &self,
+        n: usize,
+        outputs: &[OperandRef<'_>],
+        inputs: &[OperandRef<'_>],
+    ) {
+        let slots = concat_operands(outputs, inputs);
         let slots = &slots[..outputs.len() + inputs.len()];
         partition::parallel_run(n, &|part| {
             let mut base = [std::ptr::null_mut::<u8>(); MAX_OPERANDS + 1];
@@ -126,15 +131,15 @@ impl Job<'_> {
                 *base = slot.address.wrapping_add(part.start * slot.element);
             }
             // SAFETY: the parts of a run reach each of its elements once.
-            unsafe { self.each_row(&base, &STAY, 1, part.len()) }
+            unsafe { self.run_rows(&base, &ZERO_STRIDES, 1, part.len()) }
         });
     }
 
     /// An output of at most `ALIAS_WINDOW_BYTES` bytes that begins near an input, which the vector loop would take for an overlap and go
     /// element by element: it is computed elsewhere and copied.
     #[inline(never)]
-    unsafe fn aside(&self, n: usize, nbytes: usize, in_place: bool, pointers: &mut [*mut u8]) {
-        let mut room = Words::<{ ALIAS_WINDOW_BYTES / 8 }>::uninit();
+    unsafe fn via_staging(&self, n: usize, nbytes: usize, in_place: bool, pointers: &mut [*mut u8]) {
+        let mut room = StackScratch::<{ ALIAS_WINDOW_BYTES / 8 }>::uninit();
         let room = room.as_mut_ptr().cast::<u8>();
         let output = std::mem::replace(&mut pointers[0], room);
         // SAFETY: the caller's promise: an output of `nbytes` bytes, for which there is room.
@@ -142,7 +147,7 @@ impl Job<'_> {
             if in_place {
                 std::ptr::copy_nonoverlapping(output, room, nbytes);
             }
-            (self.loops.rows)(self.level, self.program, 1, n, pointers.as_ptr(), ONE);
+            (self.loops.rows)(self.level, self.program, 1, n, pointers.as_ptr(), SINGLE_ROW);
             // Of common sizes in words: a longer vector than those just stored would wait until they have left the core.
             match nbytes {
                 64 => output.cast::<[u64; 8]>().write_unaligned(room.cast::<[u64; 8]>().read()),
@@ -153,7 +158,7 @@ impl Job<'_> {
     }
 
     /// What the program's outputs have, then what each of its loads has, from what each operand has.
-    pub(crate) fn spread<T: Copy>(&self, base: &[T; MAX_OPERANDS + 1]) -> [T; MAX_OPERANDS + 1] {
+    pub(crate) fn expand_loads<T: Copy>(&self, base: &[T; MAX_OPERANDS + 1]) -> [T; MAX_OPERANDS + 1] {
         let mut pointers = *base;
         for (pointer, &read) in pointers[self.first..].iter_mut().zip(self.reads) {
             *pointer = base[self.first + read as usize];
@@ -165,15 +170,17 @@ impl Job<'_> {
     ///
     /// # Safety
     /// The kernel's promise, for every row.
-    pub(crate) unsafe fn each_row(&self, base: &Addresses, down: &Steps, rows: usize, n: usize) {
+    pub(crate) unsafe fn run_rows(&self, base: &Pointers, down: &ByteStrides, rows: usize, n: usize) {
         // SAFETY: the caller's promise.
-        let down = Down { steps: self.spread(down), past: std::ptr::null() };
+        let down = RowAdvance { steps: self.expand_loads(down), stream: std::ptr::null() };
         // SAFETY: the caller's promise.
-        unsafe { (self.loops.rows)(self.level, self.program, rows, n, self.spread(base).as_ptr(), &down) };
+        unsafe {
+            (self.loops.rows)(self.level, self.program, rows, n, self.expand_loads(base).as_ptr(), &down)
+        };
     }
 
     /// The operand of one load of two that stands still along rows, if the other does not, and the loop for that.
-    pub(super) fn still(&self, stands: impl Fn(usize) -> bool) -> Option<(usize, RowsFn)> {
+    pub(super) fn broadcast_load(&self, stands: impl Fn(usize) -> bool) -> Option<(usize, RowsFn)> {
         let &[left, right] = self.reads else { return None };
         let [left, right] = [left, right].map(|read| self.first + read as usize);
         let (load, operand) = match [left, right].map(stands) {
@@ -181,10 +188,10 @@ impl Job<'_> {
             [false, true] => (1, right),
             _ => return None,
         };
-        self.loops.still[load].map(|rows| (operand, rows))
+        self.loops.broadcast_row[load].map(|rows| (operand, rows))
     }
 
-    pub(crate) unsafe fn put(
+    pub(crate) unsafe fn store_row(
         &self,
         to: *mut u8,
         step: isize,
@@ -195,7 +202,7 @@ impl Job<'_> {
     ) {
         // SAFETY: the caller's promise: `n` elements at both ends.
         unsafe {
-            if self.streams && step == element as isize {
+            if self.streaming && step == element as isize {
                 non_temporal::copy_and_prefetch(to, from, n * element, ahead);
             } else {
                 pack::strided(to, step, from, element as isize, n, element);
